@@ -76,6 +76,8 @@ oracles:
 	@packaging/need.sh ibnetdiscover infiniband-diags || [ $$? = 1 ]
 	@packaging/need.sh mpiexec.hydra mpich || [ $$? = 1 ]
 	@packaging/need.sh mpirun.openmpi openmpi-bin || [ $$? = 1 ]
+	@packaging/need.sh srun "slurmctld slurmd slurm-client" || [ $$? = 1 ]
+	@packaging/need.sh sshd openssh-server || [ $$? = 1 ]
 
 # The race detector needs a C compiler on most systems. Without one this fails
 # in CI and is left out elsewhere.
@@ -104,12 +106,13 @@ soak: ## SEEDS (10000) seeds of each simulated test, through the network and thr
 	$(GO) test -count=1 -timeout 4h -run 'Seeds|TestMemoryChangesNoStatusAndNoByte' ./internal/simnet ./internal/cm -args -seeds $(SEEDS)
 	$(GO) test -count=1 -timeout 4h ./internal/tagmatch -args -seeds $$((100 * $(SEEDS)))
 	$(GO) test -count=1 -timeout 4h ./internal/message -args -seeds $$((10 * $(SEEDS)))
+	$(GO) test -count=1 -timeout 4h -run AtAnyPointSeeds ./msg ./coll ./rpc -args -seeds $(SEEDS)
 
 LIMIT := $(if $(shell command -v timeout),timeout 120)
 .PHONY: examples
 examples: ## the examples do what they say
 	@set -e; for d in examples/*/; do echo "go run $$d"; (cd $$d && $(LIMIT) $(GO) run .); done
-	cd examples/grpc && $(GO) vet . && $(GO) test . && $(GO) mod tidy -diff
+	cd examples/grpc && $(GO) vet ./... && $(GO) test ./... && $(GO) mod tidy -diff
 	cd rpc/protobuf && $(GO) vet ./... && $(GO) test ./... && $(GO) mod tidy -diff
 
 # Archives for all supported systems; see packaging/README.md.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -13,13 +14,20 @@ import (
 // The libraries of Calls.
 const (
 	CallsName  = "rpc"     // package rpc over RDMA
-	NetRPCName = "net/rpc" // Go's net/rpc over TCP
+	NetRPCName = "net/rpc" // Go's net/rpc, over TCP or rdmanet
+	HTTPName   = "HTTP"    // HTTP/1.1 of net/http, over the same
+	GRPCName   = "gRPC"    // gRPC, over the same, by a program of its own
 )
+
+// GRPCProgram is the program that measures gRPC, on which the command does not depend. It takes a
+// CallsConfig as argument.
+const GRPCProgram = "softrdma-bench-grpc"
 
 // Calls measures remote procedure calls between two processes: a body of some bytes each way, one
 // call at a time. The latency is that of a whole call.
 type Calls struct {
-	Library string // CallsName or NetRPCName
+	Library string
+	RDMANet bool   // over package rdmanet instead of TCP
 	Path    string // of the command
 }
 
@@ -27,24 +35,40 @@ type Calls struct {
 // server prints "ready", its address and its device's UDP port.
 type CallsConfig struct {
 	Library  string  `json:"library"`
+	RDMANet  bool    `json:"rdmanet"`
 	Device   string  `json:"device"`
 	SameHost string  `json:"same_host"` // value of --same-host
 	Peer     string  `json:"peer"`      // the server's address and port; empty at the server
 	UDPPort  uint16  `json:"udp_port"`  // of the server's device
-	Local    string  `json:"local"`     // address of the server of NetRPCName
+	Local    string  `json:"local"`     // address of a server over TCP
 	Bytes    int     `json:"bytes"`
 	Seconds  float64 `json:"seconds"`
 }
 
-// Name returns the name of the library.
-func (c Calls) Name() string { return c.Library }
+// Name returns the name of the library, and what it uses if that is not TCP.
+func (c Calls) Name() string {
+	if c.RDMANet {
+		return c.Library + overRDMANet
+	}
+	return c.Library
+}
 
-// Check returns nil: both libraries are in the command.
-func (Calls) Check() error { return nil }
+const overRDMANet = " over rdmanet"
+
+// Check returns an error if the library is not in the command, and its program is missing.
+func (c Calls) Check() error {
+	if c.Library != GRPCName {
+		return nil
+	}
+	if _, err := exec.LookPath(GRPCProgram); err != nil {
+		return fmt.Errorf("%s is not installed (in a clone: cd examples/grpc && go build -o ~/bin/%[1]s ./bench)", GRPCProgram)
+	}
+	return nil
+}
 
 // Run implements Tool.
 func (c Calls) Run(ctx context.Context, p *Path, w Work, d time.Duration) (r Result, err error) {
-	ask := CallsConfig{Library: c.Library, Device: p.device(client), SameHost: p.sameHostMode(), Bytes: w.Bytes, Seconds: d.Seconds()}
+	ask := CallsConfig{Library: c.Library, RDMANet: c.RDMANet, Device: p.device(client), SameHost: p.sameHostMode(), Bytes: w.Bytes, Seconds: d.Seconds()}
 	serve := ask
 	serve.Device, serve.Local = p.device(server), p.Server.String()
 	args, err := serve.args(c.Path)
@@ -69,14 +93,38 @@ func (c Calls) Run(ctx context.Context, p *Path, w Work, d time.Duration) (r Res
 
 func (c *CallsConfig) args(path string) ([]string, error) {
 	text, err := json.Marshal(c)
+	if c.Library == GRPCName {
+		return []string{GRPCProgram, string(text)}, err
+	}
 	return []string{path, "bench", "calls", string(text)}, err
 }
 
-// callFigures returns the figures of package rpc on a path. Package examples/grpc compares with gRPC,
-// on which the command does not depend.
-func callFigures() []Figure {
+// callFigures returns the figures of package rpc on a path. Those over rdmanet have no gate.
+func callFigures() (list []Figure) {
 	call := Measure{Work{Tool: CallsName, Kind: loop.Ping, Op: "call", Bytes: 64}, P50}
-	against := call
-	against.Work.Tool = NetRPCName
-	return []Figure{{"msg: rpc 64 B call, of net/rpc over TCP", call, against, true, .3, 0}}
+	for _, x := range []struct {
+		tool          string
+		gate, stretch float64
+	}{
+		{NetRPCName, .3, 0}, {GRPCName, .2, .1}, {HTTPName, 0, 0},
+		{NetRPCName + overRDMANet, 0, 0}, {GRPCName + overRDMANet, 0, 0}, {HTTPName + overRDMANet, 0, 0},
+	} {
+		against := call
+		against.Work.Tool = x.tool
+		name := "msg: rpc 64 B call, of " + x.tool
+		if !strings.HasSuffix(name, overRDMANet) {
+			name += " over TCP"
+		}
+		list = append(list, Figure{name, call, against, true, x.gate, x.stretch})
+	}
+	return list
+}
+
+// CallTools returns the tools of these figures. Path is that of the command.
+func CallTools(path string) (list []Tool) {
+	list = append(list, Calls{Library: CallsName, Path: path})
+	for _, name := range []string{NetRPCName, HTTPName, GRPCName} {
+		list = append(list, Calls{Library: name, Path: path}, Calls{Library: name, RDMANet: true, Path: path})
+	}
+	return list
 }

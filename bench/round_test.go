@@ -171,6 +171,9 @@ func TestFiguresUseExistingTools(t *testing.T) {
 		ProgramName: true, ProgramUCXName: true, MPIName: true, MPITCPName: true, MPIHostName: true, CollectiveName: true, PresenceName: true,
 		FabricName: true, TrunkName: true,
 	}
+	for _, tool := range CallTools("") {
+		tools[tool.Name()] = true
+	}
 	for _, figures := range [][]Figure{Figures(true), Figures(false), hostFigures()} {
 		for _, f := range figures {
 			for _, m := range f.measures() {

@@ -286,3 +286,59 @@ func TestProgramsOwnMessages(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An address that is none, of another version, or of a worker that has closed, is a failure of that
+// member, which the others learn.
+func TestWrongAddressFailsAtAllMembers(t *testing.T) {
+	const n = 3
+	w := openWorkers(t, n+1, msg.Config{})
+	closed := w.list[n].Address()
+	if err := w.list[n].Close(); err != nil {
+		t.Fatal(err)
+	}
+	version := w.list[1].Address()
+	version[len("softrdma msg")]++
+	for name, c := range map[string]struct {
+		address []byte
+		cause   error
+	}{
+		"no address":      {[]byte("nonsense"), msg.ErrAddress},
+		"another version": {version, msg.ErrVersion},
+		"closed worker":   {closed, msg.ErrStale},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.id++
+			var all []*coll.Group
+			for r := range n {
+				addresses := [][]byte{w.list[0].Address(), w.list[1].Address(), w.list[2].Address()}
+				if r == 0 {
+					addresses[1] = c.address
+				}
+				g, err := coll.New(within(t), w.list[r], coll.Config{Rank: r, Addresses: addresses, ID: w.id})
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, g)
+			}
+			errs := each(all, func(g *coll.Group) error {
+				x := []int{g.Rank()}
+				err := coll.Broadcast(within(t), g, 0, x) // 0 sends to all
+				if err == nil {                           // it had what it needed
+					<-g.Failed()
+					err = g.Err()
+				}
+				if e := g.Close(within(t)); e != nil {
+					t.Errorf("rank %d: close: %v", g.Rank(), e)
+				}
+				return err
+			})
+			if !errors.Is(errs[0], c.cause) {
+				t.Errorf("rank 0: %v, expected %v", errs[0], c.cause)
+			}
+			failed(t, []error{errs[0], errs[2]}, 1, coll.ErrGone)
+			if e := (*coll.MemberError)(nil); !errors.As(errs[1], &e) { // it learns that 0 has left, or what that says
+				t.Errorf("rank 1: %v, expected an error about a member", errs[1])
+			}
+		})
+	}
+}

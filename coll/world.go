@@ -17,8 +17,9 @@ import (
 // ErrNotStarted is matched by the error of World in a program that no launcher has started.
 var ErrNotStarted = launch.ErrNotStarted
 
-// World returns the group of the programs that were started together by `softrdma run`, by mpirun of
-// Open MPI on one host, or by a launcher with version 1 of PMI, such as MPICH's mpiexec. It opens a
+// World returns the group of the programs that were started together by `softrdma run`, by a launcher
+// with version 1 of PMI, such as MPICH's mpiexec and Slurm's `srun --mpi=pmi2`, or, on one host, with
+// PMIx, such as mpirun of Open MPI and `srun --mpi=pmix`. It opens a
 // device and makes a worker on it, which Close of the group closes. A program calls World once.
 //
 // With other launchers, or several hosts under mpirun, the variables SOFTRDMA_RUN and

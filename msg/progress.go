@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"softrdma/msg/internal/wakeup"
-	"softrdma/verbs"
 )
 
 // Progress takes what has arrived, posts what waits, and ends requests. It returns how many
@@ -190,20 +189,21 @@ func (w *Worker) sleep(ctx context.Context, r *Request) {
 	w.mu.Unlock()
 }
 
-// poll makes progress until a request has ended, for verbs.DefaultSpin at most.
+// poll makes progress until a request has ended, for Spin of the device at most.
 func (w *Worker) poll(r *Request) {
 	var until time.Time
+	spin := w.dev.Spin()
 	w.mu.Lock()
 	w.pollers++
 	for i := 0; ; i++ {
 		w.progress()
-		if r.ended.Load() {
+		if r.ended.Load() || spin == 0 {
 			break
 		}
 		if i%32 == 31 {
 			now := time.Now()
 			if until.IsZero() {
-				until = now.Add(verbs.DefaultSpin)
+				until = now.Add(spin)
 			} else if now.After(until) {
 				break
 			}

@@ -35,6 +35,22 @@ func stackOrigin(stack *registry.Registry) origin {
 	return origin{manager: local.Connections{Manager: stack.Connections(open)}, stack: stack}
 }
 
+// ownsAddress refuses a port of a fabric whose IP address another open device of its stack has.
+// Ids would find that one.
+func ownsAddress(dev *verbs.Device) error {
+	e := registry.Of(dev)
+	if e == nil || e.Fabric == nil {
+		return nil
+	}
+	other := e.Registry().Claim(e)
+	if other == e {
+		return nil
+	}
+	return &reason.Error{Detail: reason.Detail{Reason: reason.IDPort}, Cause: ErrAddrInUse,
+		Text: fmt.Sprintf("%v has the address of %v: give the fabrics different addresses by --network, or open each in a stack of its own (verbs.Stack)",
+			other.Fabric.Info().Address(), e.Fabric.Info().Address())}
+}
+
 // originOf returns the origin of ids on an open device.
 func originOf(dev *verbs.Device) (origin, error) {
 	e := registry.Of(dev)

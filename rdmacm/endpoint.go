@@ -119,10 +119,19 @@ func (e *Endpoint) Lookup(ctx context.Context, private []byte) (UDParam, error) 
 // another LID, partition or subnet manager, of which Device.NextEvent tells: then leave the group
 // and join it again.
 func (e *Endpoint) JoinMulticast(ctx context.Context, group netip.Addr) (UDParam, error) {
+	return e.join(ctx, group, e.end.id.JoinMulticast)
+}
+
+// JoinMulticastToSend is JoinMulticast for an endpoint that only sends to the group.
+func (e *Endpoint) JoinMulticastToSend(ctx context.Context, group netip.Addr) (UDParam, error) {
+	return e.join(ctx, group, e.end.id.JoinMulticastToSend)
+}
+
+func (e *Endpoint) join(ctx context.Context, group netip.Addr, begin func(netip.Addr, any) error) (UDParam, error) {
 	e.op.Lock()
 	defer e.op.Unlock()
 	join := new(int) // tells this join's events from those of earlier ones
-	if err := e.end.id.JoinMulticast(group, join); err != nil {
+	if err := begin(group, join); err != nil {
 		return UDParam{}, err
 	}
 	v, err := e.end.wait(ctx, "the group's address for")

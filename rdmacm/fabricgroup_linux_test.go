@@ -20,8 +20,13 @@ type groupEnd struct {
 // newGroupEnd makes an endpoint as mckey does: it resolves the group.
 func newGroupEnd(t *testing.T, d *verbs.Device, group netip.Addr) *groupEnd {
 	t.Helper()
+	return newGroupEndOf(t, d, group, PortSpaceUDP)
+}
+
+func newGroupEndOf(t *testing.T, d *verbs.Device, group netip.Addr, space PortSpace) *groupEnd {
+	t.Helper()
 	dialer := dialerAt(d)
-	dialer.PortSpace = PortSpaceUDP
+	dialer.PortSpace = space
 	if !group.Is4() {
 		dialer.Local = netip.AddrPortFrom(netip.IPv6Unspecified(), 0)
 	}
@@ -255,4 +260,63 @@ func TestMulticastWithinAPort(t *testing.T) {
 	if words, wc := f(); words != "to the neighbor" || wc.SrcQPN != a.qp().Number() {
 		t.Errorf("received %q, %+v", words, wc)
 	}
+}
+
+// An end that only sends to a group reaches its members, and gets nothing of the group.
+func TestMulticastOfAnEndThatOnlySends(t *testing.T) {
+	devices := fabricPorts(t, "star:2", true)
+	leavesNothing(t)
+	group := netip.MustParseAddr("239.9.1.12")
+	sender, member := newGroupEnd(t, devices[0], group), newGroupEnd(t, devices[1], group)
+	member.join(group)
+	var err error
+	if sender.to, err = sender.JoinMulticastToSend(within(t), group); err != nil {
+		t.Fatal(err)
+	}
+	gets, sends := member.receiver(), sender.receiver()
+	sender.send("to the member")
+	if words, _ := gets(); words != "to the member" {
+		t.Errorf("received %q", words)
+	}
+	member.send("to nobody else")
+	direct := UDParam{AV: verbs.AddressVector{DLID: devices[0].QueryPort().LID}, QPN: sender.qp().Number(), QKey: cmid.DefaultQKey}
+	post(t, member.pd, member.qp(), member.SendCQ(), direct, "not by the group")
+	if words, _ := sends(); words != "not by the group" {
+		t.Errorf("the end that only sends received %q", words)
+	}
+	if err := sender.LeaveMulticast(group); err != nil {
+		t.Error(err)
+	}
+}
+
+// Ids of IP over InfiniBand have its groups, with the MTU and the Q_Key of the partition's
+// broadcast group.
+func TestPortSpaceOfIPOverInfiniBand(t *testing.T) {
+	devices := fabricPorts(t, "star:2", true)
+	leavesNothing(t)
+	group := netip.MustParseAddr("239.9.1.13")
+	var ends []*groupEnd
+	for _, d := range devices {
+		x := newGroupEndOf(t, d, group, PortSpaceIPoIB)
+		x.join(group)
+		ends = append(ends, x)
+	}
+	const key = 0x0b1b // of opensm's broadcast groups, and of ours
+	if want := netip.MustParseAddr("ff12:401b:ffff::f09:10d"); ends[0].to.AV.DGID.Addr() != want || ends[0].to.QKey != key {
+		t.Errorf("joined %+v, expected the GID %v and the Q_Key %#x", ends[0].to, want, key)
+	}
+	receive := ends[1].receiver()
+	ends[0].send("over IP's group")
+	if words, _ := receive(); words != "over IP's group" {
+		t.Errorf("received %q", words)
+	}
+}
+
+func TestPortSpaceOfIPOverInfiniBandWithoutManager(t *testing.T) {
+	devices := fabricPorts(t, "star:2", false)
+	leavesNothing(t)
+	dialer := dialerAt(devices[0])
+	dialer.PortSpace = PortSpaceIPoIB
+	_, err := dialer.Resolve(within(t), "239.9.1.14:7")
+	wantsReason(t, err, "SA_NONE")
 }

@@ -41,7 +41,7 @@ type ID struct {
 	srq       bool
 	sendCQ    *verbs.CQ // made with the queue pair
 	recvCQ    *verbs.CQ
-	groups    map[netip.Addr]netip.Addr // that the queue pair is attached to: the address of its GID
+	groups    map[netip.Addr]netip.Addr // that the queue pair is attached to: the address of its GID, the zero one if it only sends
 	broken    bool                      // the queue pair could not be moved when the reply came
 	away      bool                      // of leave
 	destroyed bool
@@ -50,9 +50,15 @@ type ID struct {
 // UseDevice puts the id on a device that the program has open, before Bind and
 // ResolveAddr. Without it the local address or the host's routing chooses the
 // device. The id's ports are those of the device's stack (verbs.Stack) or daemon.
+//
+// Ports of two fabrics can have the same IP address. In one stack the device that was opened
+// first has it; the error for another one wraps ErrAddrInUse.
 func (id *ID) UseDevice(dev *verbs.Device) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
+	if err := ownsAddress(dev); err != nil {
+		return fmt.Errorf("use device %v: %w", dev.Addr(), err)
+	}
 	if err := id.c.SetProtocol(cmid.Protocol(dev.Protocol())); err != nil {
 		return fmt.Errorf("use device %v: %w", dev.Addr(), err)
 	}

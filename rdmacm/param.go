@@ -19,6 +19,10 @@ const (
 	PortSpaceTCP PortSpace = 0x0106 // reliable connections
 	PortSpaceUDP PortSpace = 0x0111 // datagrams: a lookup gives the peer's queue pair
 	PortSpaceIB  PortSpace = 0x013f // any service
+
+	// PortSpaceIPoIB has datagrams in the groups, and with the Q_Key, of IP over InfiniBand. Ids of
+	// it need a port of an InfiniBand fabric, and listen at its address.
+	PortSpaceIPoIB PortSpace = 0x0002
 )
 
 // String returns the short name, as "TCP".

@@ -35,6 +35,9 @@ var _ context.Context = (*Call)(nil)
 // used after the handler has returned.
 func (c *Call) Body() []byte { return c.body }
 
+// Method returns the name of the method: "service/method".
+func (c *Call) Method() string { return c.task.proc.full }
+
 // Peer returns the address of the client.
 func (c *Call) Peer() netip.AddrPort { return c.task.owner.peer }
 

@@ -57,6 +57,11 @@ type ClientConfig struct {
 	// MaxBody is the longest answer that the client accepts, in bytes; 0 means 64 MiB.
 	MaxBody int
 
+	// Intercept, if not nil, is called for each call, with the name of its method, to do what belongs to
+	// all calls. It makes the call by the function call, with ctx or one that is derived from it, and
+	// returns the error that the caller gets. It may make the call again: the last answer counts.
+	Intercept func(ctx context.Context, method string, call func(context.Context) error) error
+
 	// PeerTimeout is how long the server's device may be silent before a connection counts as
 	// broken; 0 means 10 s. The devices themselves keep a connection alive, so a server that is
 	// busy is not taken for dead.

@@ -142,6 +142,11 @@ func (c *conn) receive(i int) error {
 // start begins to serve the connection, which is established.
 func (c *conn) start(cm *rdmacm.Conn, own, peer int) {
 	c.cm, c.flow, c.started = cm, session.NewFlow(own, peer), true
+	if c.err != nil { // the device has closed meanwhile
+		c.e.ending.Add(1)
+		go c.end()
+		return
+	}
 	for i := range c.early {
 		c.complete(&c.early[i])
 	}

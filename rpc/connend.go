@@ -6,8 +6,10 @@ func (c *conn) fail(err error) {
 		return
 	}
 	c.err = err
-	c.e.ending.Add(1)
-	go c.end()
+	if c.started { // otherwise start ends it, or who makes it discards it
+		c.e.ending.Add(1)
+		go c.end()
+	}
 }
 
 // end gives back everything that the connection owns, and tells the owner.

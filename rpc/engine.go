@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"sync"
+	"time"
 
 	"softrdma/verbs"
 )
@@ -122,6 +123,9 @@ func (e *engine) Next(ctx context.Context) error {
 
 // Dead returns why the queue is of no use any more.
 func (e *engine) Dead() error { return e.dead }
+
+// Spin returns how long to poll before a sleep.
+func (e *engine) Spin() time.Duration { return e.dev.Spin() }
 
 // Fail ends all connections.
 func (e *engine) Fail(err error) { e.fail(err) }

@@ -123,8 +123,42 @@ func (x *slot) bodyOf() []byte {
 	return x.answer
 }
 
-// exchange makes a call. Unless the call is one-way, the caller leaves the slot.
+// exchange makes a call, within the program's interceptor if it has one. Unless the call is one-way,
+// the caller leaves the slot.
 func (m *Method) exchange(ctx context.Context, r *request) (*link, int, error) {
+	if f := m.client.cfg.Intercept; f != nil {
+		return m.intercepted(ctx, r, f)
+	}
+	return m.direct(ctx, r)
+}
+
+// intercepted makes a call within an interceptor.
+func (m *Method) intercepted(ctx context.Context, r *request, f func(context.Context, string, func(context.Context) error) error) (s *link, i int, err error) {
+	made, held := false, false
+	leave := func() {
+		if held && !r.oneWay {
+			s.leaveSlot(i)
+		}
+		held = false
+	}
+	err = f(ctx, m.name, func(ctx context.Context) error {
+		leave()
+		var err error
+		s, i, err = m.direct(ctx, r)
+		made, held = true, err == nil
+		return err
+	})
+	switch {
+	case err != nil:
+		leave()
+	case !held:
+		err = fmt.Errorf("rpc: %s: Intercept returned no error, but made no call that succeeded (made: %t)", m.name, made)
+	}
+	return s, i, err
+}
+
+// direct makes a call.
+func (m *Method) direct(ctx context.Context, r *request) (*link, int, error) {
 	for {
 		s, number, err := m.bind(ctx)
 		if err != nil {
@@ -321,8 +355,11 @@ const (
 	kindStream
 )
 
-// lookupNumber is the method that tells the numbers of the others.
-const lookupNumber = 0
+// The method that tells the numbers of the others. Names of the program's have a slash.
+const (
+	lookupNumber = 0
+	lookupName   = "lookup"
+)
 
 // A query asks for a method's number.
 //

@@ -91,12 +91,15 @@ func (p *Procedure) took(d time.Duration) {
 	}
 }
 
-// call runs the handler. A panic becomes an error.
+// call runs the handler, within the program's interceptor if it has one. A panic becomes an error.
 func (p *Procedure) call(c *Call) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &Error{Internal, fmt.Sprintf("%s panicked: %v", p.full, v)}
 		}
 	}()
+	if f := c.task.owner.port.srv.cfg.Intercept; f != nil && p.full != lookupName {
+		return f(c, c, p.handler)
+	}
 	return p.handler(c, c)
 }

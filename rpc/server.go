@@ -48,6 +48,11 @@ type ServerConfig struct {
 	PeerTimeout    time.Duration
 	SessionTimeout time.Duration
 
+	// Intercept, if not nil, is called for each request instead of its handler, to do what belongs to
+	// all methods (see Call.Method). It runs the handler by the function handle, once at most, and
+	// returns the error that the client gets. It runs where the handler does, see Run.
+	Intercept func(ctx context.Context, c *Call, handle func(context.Context, *Call) error) error
+
 	// Refused, if not nil, is called for each connection that the server refuses, for each that
 	// it ends because the client broke the protocol, and for each client that asked for a service
 	// or method that the server does not have. It must not block.
@@ -96,7 +101,7 @@ func NewServer(cfg ServerConfig) *Server {
 		methods: []*Procedure{nil}, changed: make(chan struct{})}
 	s.wrong = s.cfg.complete()
 	s.context, s.stop = context.WithCancel(context.Background())
-	s.methods[lookupNumber] = &Procedure{Name: "lookup", full: "lookup", Codec: Raw, Run: RunReceiver, kind: kindCall, handler: s.lookup}
+	s.methods[lookupNumber] = &Procedure{Name: lookupName, full: lookupName, Codec: Raw, Run: RunReceiver, kind: kindCall, handler: s.lookup}
 	return s
 }
 
@@ -352,9 +357,9 @@ func (s *Server) Close() error {
 	for _, l := range list {
 		err = errors.Join(err, l.Close())
 	}
+	s.running.Wait() // connections that are being made use the ports
 	for _, p := range s.all() {
 		p.close()
 	}
-	s.running.Wait()
 	return err
 }

@@ -88,12 +88,12 @@ type Device struct {
 //
 // The prefix "ib:" ("ib:FABRIC/NODE", "ib:FABRIC/NODE:2") opens a port of an InfiniBand fabric
 // that `softrdma fabric up` runs on this host. NODE is the node's name in the topology or its
-// GUID, and without a port number the port is 1. All packets go through the fabric's
-// switches, also those to devices of the same process and host, and to the device itself. The
-// device opens even if no subnet manager has configured the port yet, or if its link is down:
-// packets are lost until the port is active. LID, MTU, partitions and GIDs are what the subnet
-// manager sets, at any time; [Device.NextEvent] tells of changes and queue pairs follow them.
-// Peers are reached by LID (AddressVector.DLID).
+// GUID, and without a port number the port is 1. "ib:FABRIC@HOST/NODE" opens one of a fabric on
+// another host, by UDP. All packets go through the fabric's switches, also those to devices of
+// this process and host, and to the device itself. The device opens even if no subnet manager has
+// configured the port yet, or if its link is down: packets are lost until the port is active.
+// LID, MTU, partitions and GIDs are what the manager sets, at any time; [Device.NextEvent] tells
+// of changes and queue pairs follow them. Peers are reached by LID (AddressVector.DLID).
 //
 // The prefix "daemon:" opens a device that `softrdma daemon` shares between programs.
 // "daemon:" is the first device of the daemon that `softrdma exec` also finds,
@@ -114,26 +114,16 @@ func Open(name string, cfg Config) (*Device, error) { return process.Open(name, 
 
 // Open opens a device in the stack. See the function Open.
 func (s *Stack) Open(name string, cfg Config) (*Device, error) {
-	if rest, ok := strings.CutPrefix(name, daemonPrefix); ok {
-		d, err := s.openDaemon(rest, &cfg)
-		if err != nil {
-			return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
+	for prefix, open := range map[string]func(string, *Config) (*Device, error){
+		daemonPrefix: s.openDaemon, sharedPrefix: s.openShared, fabricPrefix: s.openFabric,
+	} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			d, err := open(rest, &cfg)
+			if err != nil {
+				return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
+			}
+			return d, nil
 		}
-		return d, nil
-	}
-	if rest, ok := strings.CutPrefix(name, sharedPrefix); ok {
-		d, err := s.openShared(rest, &cfg)
-		if err != nil {
-			return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
-		}
-		return d, nil
-	}
-	if rest, ok := strings.CutPrefix(name, fabricPrefix); ok {
-		d, err := s.openFabric(rest, &cfg)
-		if err != nil {
-			return nil, fmt.Errorf("open RDMA device %q: %w", name, openReason(err, 0))
-		}
-		return d, nil
 	}
 	choice, protocol, err := choose(name)
 	if err != nil {
@@ -217,7 +207,9 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	}
 	d.attr, d.state = attributes(d.Name(), GUID(guid), GUID(host.SystemGUID(choice.Interface, choice.Addr.Addr())), p.protocol), d.portState
 	d.gids = gidTable(p.protocol, choice)
-	d.watch()
+	if s.reg.Networks == nil {
+		d.watch()
+	}
 	e := &registry.Entry{Handle: d, Provider: d.drv, Adapter: a, TLS: cfg.TLS}
 	if d.slots != nil {
 		e.Slots = deviceSlots{d}
@@ -262,6 +254,9 @@ func (d *Device) Name() string { return d.choice.Interface.Name }
 // port is that of the fabric's table of IP addresses, or else its GID.
 func (d *Device) Addr() netip.AddrPort { return d.choice.Addr }
 
+// Spin returns how long waiting calls poll before they sleep: Config.Spin, or its default.
+func (d *Device) Spin() time.Duration { return d.spin }
+
 // Explain says how the device's address was chosen, one sentence per line.
 func (d *Device) Explain() []string { return d.choice.Why }
 
@@ -304,6 +299,10 @@ func (d *Device) Counters() iter.Seq2[string, uint64] {
 		}
 	}
 }
+
+// Traffic returns how many bytes of payload were in packets that the device has sent, repeated
+// ones included, and has received, without repeated SENDs and WRITEs. iWARP devices return 0.
+func (d *Device) Traffic() (sent, received uint64) { return d.drv.Traffic() }
 
 // An Event is an asynchronous event (IBTA 11.6.3). At most one of QP, CQ and SRQ is
 // set: the object that it concerns. An event of the device or port has none.

@@ -110,6 +110,10 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 	if lanes > adapter.MaxLanes {
 		return l, reason.BadArgument(adapter.MaxLanes, uint64(lanes), "lanes: expected at most %d, found %d", adapter.MaxLanes, lanes)
 	}
+	if s.reg.Networks != nil && p == RoCE {
+		l.networks, err = s.reg.Networks(c.Addr)
+		return l, err
+	}
 	if cfg.Shared && p != RoCE {
 		return l, reason.NotSupported("Shared: expected a device of %v, found %v", RoCE, p)
 	}

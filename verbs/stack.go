@@ -14,5 +14,7 @@ type Stack struct{ reg *registry.Registry }
 // process is the stack of Open.
 var process = &Stack{registry.Process}
 
+func init() { registry.NewStack = func(r *registry.Registry) any { return &Stack{r} } }
+
 // NewStack makes a stack without devices.
 func NewStack() *Stack { return &Stack{new(registry.Registry)} }

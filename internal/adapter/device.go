@@ -229,11 +229,7 @@ func (d *Device) Progress() time.Duration {
 		}
 	}
 	next := machine.Never
-	for _, l := range d.lanes {
-		l.Lock()
-		next = min(next, l.port.Next())
-		l.Unlock()
-	}
+	d.locked(func(l *lane) { next = min(next, l.port.Next()) })
 	return next
 }
 
@@ -250,6 +246,21 @@ func (d *Device) each(f func(*lane)) {
 	for _, l := range d.lanes {
 		f(l)
 	}
+}
+
+// locked calls f for each lane, with its lock.
+func (d *Device) locked(f func(*lane)) {
+	d.each(func(l *lane) {
+		l.Lock()
+		defer l.Unlock()
+		f(l)
+	})
+}
+
+// Traffic returns what the lanes have carried.
+func (d *Device) Traffic() (sum machine.Traffic) {
+	d.locked(func(l *lane) { sum.Add(l.traffic) })
+	return sum
 }
 
 // Close ends the device: every queue pair stops, its memory is forgotten and

@@ -42,25 +42,19 @@ func (d *Device) AttachHost(c *hostmem.Channel) {
 
 // DetachHost ends the use of a channel. When it returns no lane touches the channel's memory.
 func (d *Device) DetachHost(c *hostmem.Channel) {
-	for _, l := range d.lanes {
-		l.Lock()
+	d.locked(func(l *lane) {
 		l.host.Drain(c)
 		l.endRun()
 		l.settle() // acknowledges what came
 		l.host.Remove(c)
 		l.endRun()
-		l.Unlock()
-	}
+	})
 }
 
 // ShowPackets tells peers on this host whether a trace of the device wants to see packets
 // as they would be on a network.
 func (d *Device) ShowPackets() {
-	for _, l := range d.lanes {
-		l.Lock()
-		l.host.ShowPackets(d.Trace.On())
-		l.Unlock()
-	}
+	d.locked(func(l *lane) { l.host.ShowPackets(d.Trace.On()) })
 }
 
 // Prepare looks for a path through memory to the peer of a queue pair that a path is about to
@@ -167,6 +161,7 @@ func (l *lane) add(now time.Duration, q *QP, f *txFlow, most int) int {
 	like := (*ib.WriteHeader)(l.headers[:]) // follow does not use other opcodes
 	for n < most && l.posted.Admit(now, &q.entry) && q.follower.Follow(now, o) {
 		o.Pad = ib.PadLen(o.Len)
+		l.traffic.Sent += uint64(o.Len)
 		if b := l.posted.Slot(len(like) + o.Len); b != nil {
 			o.PutWrite((*ib.WriteHeader)(b), like)
 			copy(b[len(like):], o.Pieces[0])
@@ -232,6 +227,7 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 	}
 	if fault == ib.OK && l.run.Continue(now, p, &l.in, m) {
 		l.in.Source = nil
+		l.traffic.Received += uint64(len(l.in.Payload))
 		return
 	}
 	l.fromHost(p, m)

@@ -75,6 +75,7 @@ type lane struct {
 	rounds  uint // since deadlines were looked at
 	gather  gather.Counts
 	fast    fastPath
+	traffic machine.Traffic
 	run     hostrun.Run[*hostpath.Path, *QP]
 	reports unreachable.Reader
 

@@ -45,21 +45,15 @@ func (d *Device) Barrier() {
 // endUse is Barrier for a region that is registered no more: peers on this host do not read
 // its memory afterwards either.
 func (d *Device) endUse(r *memory.Region) {
-	for _, l := range d.lanes {
-		l.Lock()
+	d.locked(func(l *lane) {
 		l.host.RevokeRegion(r)
 		l.host.Withdraw(r)
-		l.Unlock()
-	}
+	})
 }
 
 // endWindow is Barrier for a window that was bound: peers do not read its memory afterwards.
 func (d *Device) endWindow() {
-	for _, l := range d.lanes {
-		l.Lock()
-		l.host.RevokeWindows()
-		l.Unlock()
-	}
+	d.locked(func(l *lane) { l.host.RevokeWindows() })
 }
 
 // endBindings is endWindow for bindings that requests have ended, by the holder of a lane. It

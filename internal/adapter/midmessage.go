@@ -45,6 +45,7 @@ func (l *lane) receiveFast(now time.Duration, b []byte) bool {
 	f.next.Next()
 	if f.q.continuer.Continue(now, in) {
 		f.taken = true
+		l.traffic.Received += uint64(len(in.Payload))
 	} else {
 		l.deliver(now, f.q, b)
 	}

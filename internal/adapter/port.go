@@ -23,11 +23,7 @@ type PortConfig struct {
 func (d *Device) Configure(p *PortConfig) {
 	d.mtu.Store(int64(p.MTU))
 	d.pkeys.Store(&p.PKeys)
-	for _, l := range d.lanes {
-		l.Lock()
-		l.configure(p)
-		l.Unlock()
-	}
+	d.locked(func(l *lane) { l.configure(p) })
 }
 
 func (l *lane) configure(p *PortConfig) {

@@ -106,7 +106,7 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 	if l.in.Lost && !q.transport.Acknowledged {
 		return
 	}
-	q.receiver.Receive(now, &l.in)
+	l.traffic.Receive(now, q.receiver, &l.in)
 	l.received(q)
 }
 

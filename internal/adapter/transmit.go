@@ -51,6 +51,7 @@ func (t *transmitter) add(q *QP, f *txFlow, o *machine.Out) int {
 		class.HopLimit = defaultHopLimit
 	}
 	o.Pad = ib.PadLen(o.Len)
+	t.lane.traffic.Sent += uint64(o.Len)
 	index := q.Attr.PKeyIndex
 	if q == t.lane.gsi {
 		index = o.PKeyIndex
@@ -122,10 +123,10 @@ func (t *transmitter) append(q *QP, f *txFlow, o *machine.Out, class frame.Class
 	}
 }
 
-// windowed reports whether a window bounds what is in flight to the peer of such packets. Each
-// queue pair has responses to READs in flight besides, as its peer asks for.
+// windowed reports whether a window bounds what is in flight to the peer of such packets. It does
+// not bound responses to READs, which may be as long as what the peer asks for.
 func (t *transmitter) windowed(q *QP, o *machine.Out) bool {
-	const most = 4 << 20
+	const most = 1 << 20
 	return q.transport.Acknowledged && t.lane.dev.cfg.Window <= most && o.Opcode.Info().Kind != ib.KindReadResponse
 }
 

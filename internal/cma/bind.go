@@ -7,9 +7,12 @@ import (
 	"softrdma/internal/reason"
 )
 
-// errNoIPoIB refuses the port space of IP over InfiniBand, which needs a link layer
-// that RoCE does not have.
-var errNoIPoIB = reason.NotSupported("RDMA_PS_IPOIB wants an InfiniBand link, found Ethernet")
+// The port space of IP over InfiniBand needs a link layer that RoCE does not have. Its Q_Key is
+// that of the port's partition, so ids have a device before they listen.
+var (
+	errNoIPoIB       = reason.NotSupported("RDMA_PS_IPOIB wants an InfiniBand link, found Ethernet")
+	errIPoIBWildcard = reason.NotSupported("RDMA_PS_IPOIB listens at the address of a port, found the unspecified address")
+)
 
 // Bind sets the id's local address and port. With the unspecified address the id
 // has no device yet: a listener listens on all devices, and ResolveAddr chooses
@@ -17,7 +20,24 @@ var errNoIPoIB = reason.NotSupported("RDMA_PS_IPOIB wants an InfiniBand link, fo
 func (id *ID) Bind(local netip.AddrPort) error {
 	id.m.lock()
 	defer id.m.unlock()
-	return id.bind(local, netip.AddrPort{})
+	if err := id.bind(local, netip.AddrPort{}); err != nil || id.space != cmid.PortSpaceIPoIB || id.dev == nil {
+		return err
+	}
+	if err := id.findQKey("bind", cmid.AddrBound); err != nil {
+		if id.state == cmid.AddrBound {
+			id.unbind()
+		}
+		return fmt.Errorf("bind %v: %w", local, err)
+	}
+	return nil
+}
+
+// unbind ends bind.
+func (id *ID) unbind() {
+	id.m.dropPort(id)
+	id.local, id.remote = netip.AddrPort{}, netip.AddrPort{}
+	id.leave()
+	id.state = cmid.Idle
 }
 
 // bind is Bind for an id that will reach a peer. Ids with different peers can share
@@ -29,9 +49,6 @@ func (id *ID) bind(local, remote netip.AddrPort) error {
 	local = unmap(local)
 	if err := checkLocal(local.Addr()); err != nil {
 		return fmt.Errorf("bind %v: %w", local, err)
-	}
-	if id.space == cmid.PortSpaceIPoIB {
-		return fmt.Errorf("bind %v: %w", local, errNoIPoIB)
 	}
 	if err := id.checkProtocol(id.iwarp()); err != nil {
 		return fmt.Errorf("bind %v: %w", local, err)
@@ -83,7 +100,11 @@ func (id *ID) acquire(local netip.Addr) error {
 // own makes a device the id's, unless its protocol does not support the id's port
 // space. The id takes over the use that the caller counted.
 func (id *ID) own(d *device) error {
-	if err := id.checkProtocol(d.dev.IWARP()); err != nil {
+	err := id.checkProtocol(d.dev.IWARP())
+	if err == nil && id.space == cmid.PortSpaceIPoIB && d.fabric == nil {
+		err = errNoIPoIB
+	}
+	if err != nil {
 		d.release()
 		return err
 	}

@@ -29,6 +29,13 @@ func Broadcast(key uint16) netip.Addr {
 	return ipGroup(netip.AddrFrom4([4]byte{255, 255, 255, 255}), signatureIP4, signatureIP6, key)
 }
 
+// OfIP reports whether an MGID is that of a group of IP over InfiniBand.
+func OfIP(mgid netip.Addr) bool {
+	b := mgid.As16()
+	signature := binary.BigEndian.Uint16(b[2:])
+	return b[0] == 0xff && (signature == signatureIP4 || signature == signatureIP6)
+}
+
 // fabricMGID returns the MGID of a group of ids of a port space on an InfiniBand fabric, as Linux
 // derives it (cma_set_mgid). It is the zero GID, for which the administrator chooses one, if
 // the address is unspecified.

@@ -34,3 +34,15 @@ func TestMGIDOfAGroupOnAFabric(t *testing.T) {
 		t.Errorf("broadcast group %v, expected %v", got, want)
 	}
 }
+
+func TestGroupsOfIPAreKnownByTheirSignature(t *testing.T) {
+	for _, ip := range []string{"239.1.2.3", "ff15::77"} {
+		a := netip.MustParseAddr(ip)
+		if !OfIP(fabricMGID(a, cmid.PortSpaceIPoIB, 0xffff)) || OfIP(fabricMGID(a, cmid.PortSpaceUDP, 0xffff)) {
+			t.Errorf("%s is not known", ip)
+		}
+	}
+	if OfIP(netip.IPv6Unspecified()) {
+		t.Error("the zero GID is a group of IP")
+	}
+}

@@ -60,6 +60,10 @@ type Fabric interface {
 	// port's table. It does not wait.
 	Partition() (key, index uint16)
 
+	// DatagramKey asks the administrator for the Q_Key of IP over InfiniBand in the port's
+	// partition.
+	DatagramKey() (uint32, error)
+
 	// Join makes the port a member of a multicast group.
 	Join(ctx context.Context, j *FabricJoin) (*FabricGroup, error)
 }

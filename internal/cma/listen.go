@@ -45,6 +45,9 @@ func (id *ID) Listen(backlog int) error {
 	if err := id.want("listen", cmid.AddrBound); err != nil {
 		return err
 	}
+	if id.space == cmid.PortSpaceIPoIB && id.dev == nil {
+		return fmt.Errorf("listen on %v: %w", id.local, errIPoIBWildcard)
+	}
 	// A listener cannot share its port.
 	if id.option.reuse {
 		if err := id.m.checkPort(id.port, id, false); err != nil {

@@ -91,6 +91,29 @@ func (id *ID) defaultQKey() uint32 {
 	return id.qkey
 }
 
+// findQKey gives an id of IP over InfiniBand the Q_Key of its partition's broadcast group, as Linux
+// does (cma_set_qkey). It waits for the administrator. It fails if the id is not in the state that
+// it had before.
+func (id *ID) findQKey(op string, state cmid.State) error {
+	if id.space != cmid.PortSpaceIPoIB || id.qkey != 0 {
+		return nil
+	}
+	f := id.dev.fabric
+	var key uint32
+	var err error
+	id.m.apart(func() { key, err = f.DatagramKey() })
+	if e := id.want(op, state); e != nil {
+		return e
+	}
+	if err != nil {
+		return fmt.Errorf("Q_Key of IP over InfiniBand: %w", err)
+	}
+	if e := id.decideQKey(key); e != nil {
+		return e
+	}
+	return nil
+}
+
 // decideQKey sets the id's Q_Key. It fails if the id has another one.
 func (id *ID) decideQKey(k uint32) *cmid.QKeyError {
 	if k == 0 || id.qkey != 0 && id.qkey != k {

@@ -29,6 +29,9 @@ func (m *Manager) request(r *report) {
 	id := l.ch.newID(l.space, l.kind)
 	id.Context = l.Context
 	id.state, id.waiting = cmid.Connect, true
+	if l.space == cmid.PortSpaceIPoIB {
+		id.qkey = l.qkey
+	}
 	id.local = netip.AddrPortFrom(r.dev.addr(), l.local.Port())
 	id.remote = netip.AddrPortFrom(h.Src.WithZone(id.local.Addr().Zone()), h.Port)
 	r.dev.uses++

@@ -58,22 +58,15 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort) error {
 
 // findPeer ends ResolveAddr. On a fabric it finds the peer's GID first.
 func (id *ID) findPeer() error {
-	switch f, dst := id.dev.fabric, id.remote; {
-	case f == nil:
-	case dst.Addr().IsMulticast(): // a group's address follows from its IP address
-		key, _ := f.Partition()
-		id.route = Route{GID: fabricMGID(dst.Addr(), id.space, key)}
-	default:
-		var gid netip.Addr
-		var err error
-		id.m.apart(func() { gid, err = f.FindGID(dst.Addr()) })
-		if e := id.want("resolve address", cmid.AddrQuery); e != nil {
-			return e // destroyed, or the device was removed
+	if id.dev.fabric != nil {
+		gid, err := id.findGID()
+		if id.state != cmid.AddrQuery {
+			return err // destroyed, or the device was removed
 		}
 		if err != nil {
 			id.state = cmid.AddrBound
 			id.push(Event{
-				Type: cmid.EventAddrError, Status: cmid.StatusNoDevice, Err: fmt.Errorf("resolve address %v: %w", dst, err),
+				Type: cmid.EventAddrError, Status: cmid.StatusNoDevice, Err: fmt.Errorf("resolve address %v: %w", id.remote, err),
 				Detail: detail(err, reason.AddressUnreachable),
 			})
 			return nil
@@ -83,6 +76,24 @@ func (id *ID) findPeer() error {
 	id.state = cmid.AddrResolved
 	id.push(Event{Type: cmid.EventAddrResolved})
 	return nil
+}
+
+// findGID asks a fabric for the GID of the peer, and for what the id's port space needs. It waits,
+// and fails if the id is not in the state AddrQuery afterwards.
+func (id *ID) findGID() (gid netip.Addr, err error) {
+	f, dst, op := id.dev.fabric, id.remote.Addr(), "resolve address"
+	if err := id.findQKey(op, cmid.AddrQuery); err != nil {
+		return gid, err
+	}
+	if dst.IsMulticast() { // a group's address follows from its IP address
+		key, _ := f.Partition()
+		return fabricMGID(dst, id.space, key), nil
+	}
+	id.m.apart(func() { gid, err = f.FindGID(dst) })
+	if e := id.want(op, cmid.AddrQuery); e != nil {
+		return gid, e
+	}
+	return gid, err
 }
 
 // detail returns the named reason of an error, or another one.

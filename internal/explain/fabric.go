@@ -194,4 +194,39 @@ var fabric = map[reason.Reason]text{
 		"Whether both fabrics are of the same version of softrdma.",
 		"Start both from one version.",
 		"IBTA 7.9"},
+	reason.FabricRemotePacket: {
+		"The other host sent something that makes no sense at this point. The attachment ends, and begins again by itself.",
+		"Whether softrdma is of the same version on both hosts (`softrdma version`).",
+		"Run one version on both.",
+		localClause},
+	reason.FabricRemoteVersion: {
+		"The fabric and the program are of versions of softrdma that do not understand each other.",
+		"`softrdma version` on both hosts.",
+		"Run one version on both.",
+		localClause},
+	reason.FabricRemoteSecret: {
+		"The code in the packet that opens a session is not that of the own secret. Somebody else may have sent it.",
+		"The file of --attach-secret at the fabric, and that of SOFTRDMA_FABRIC_SECRET at the program.",
+		"Give both the same file.",
+		localClause},
+	reason.FabricRemoteUnknown: {
+		"A datagram at the fabric's UDP port belongs to no session and opens none: it was late, or somebody else sent it.",
+		"Whether a program or the fabric has ended at that moment.",
+		"Nothing, if so. Otherwise find out who sends to this UDP port.",
+		localClause},
+	reason.FabricRemoteSilent: {
+		"No fabric listens at the address, its process has ended, or the network between loses all packets.",
+		"Whether `softrdma fabric up --attach` runs there, and whether UDP packets pass between the hosts.",
+		"Start the fabric, or correct the address: a port that is open comes back by itself.",
+		localClause},
+	reason.FabricRemoteClosed: {
+		"The program or the fabric at the other end closed the attachment. The number found is that of its reason.",
+		"The output of the fabric.",
+		"Nothing, if it ended on purpose. Otherwise do what its output says.",
+		localClause},
+	reason.FabricRemoteFull: {
+		"Too many programs of other hosts are attached or ask for a port at once, or the fabric's process has no free descriptors.",
+		"How many programs attach to this fabric, and its limit of open files (`ulimit -n`).",
+		"Try again later, or raise the limit.",
+		localClause},
 }

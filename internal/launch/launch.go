@@ -97,6 +97,9 @@ func (n *names) job(get func(string) string) (*Job, error) {
 	read(&j.Rank, n.rank, 0, j.Size-1)
 	read(&j.LocalSize, n.localSize, 1, j.Size)
 	read(&j.LocalRank, n.localRank, 0, j.Size-1)
+	if err == nil && (n.localSize == "" || get(n.localSize) == "") {
+		err = j.slurm(get)
+	}
 	return j, err
 }
 

@@ -117,5 +117,6 @@ type Connection interface {
 // Multicast joins and leaves groups.
 type Multicast interface {
 	JoinMulticast(addr netip.Addr, context any) error
+	JoinMulticastToSend(addr netip.Addr, context any) error
 	LeaveMulticast(addr netip.Addr) error
 }

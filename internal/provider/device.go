@@ -28,6 +28,9 @@ type Device interface {
 	// Counters returns each reason that was given and how often.
 	Counters() iter.Seq2[reason.Reason, uint64]
 
+	// Traffic returns the bytes of payload in packets that were sent and received.
+	Traffic() (sent, received uint64)
+
 	// Close ends the device with all its objects. When it returns, the device no
 	// longer accesses registered memory.
 	Close() error

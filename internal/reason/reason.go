@@ -383,5 +383,14 @@ const (
 	FabricTrunkClosed
 	FabricTrunkOverrun
 
+	// Refusals between a fabric and programs on other hosts.
+	FabricRemotePacket
+	FabricRemoteVersion
+	FabricRemoteSecret
+	FabricRemoteUnknown
+	FabricRemoteSilent
+	FabricRemoteClosed
+	FabricRemoteFull
+
 	Count // the number of reasons
 )

@@ -339,6 +339,14 @@ var rows = [Count]row{
 	FabricTrunkSilent:  {"FABRIC_TRUNK_SILENT", "the other end of the trunk fell silent or began again: expected a packet in %d ns, found none for %d ns"},
 	FabricTrunkClosed:  {"FABRIC_TRUNK_CLOSED", "the other end of the trunk closed it: expected %d, found reason %d"},
 	FabricTrunkOverrun: {"FABRIC_TRUNK_OVERRUN", "more waits for the other end of the trunk than credits allow: expected at most %d segments, found %d"},
+
+	FabricRemotePacket:  {"FABRIC_REMOTE_PACKET", "malformed packet between a fabric and a program on another host: expected %d, found %d"},
+	FabricRemoteVersion: {"FABRIC_REMOTE_VERSION", "the fabric and the program on another host have different versions: expected %d, found %d"},
+	FabricRemoteSecret:  {"FABRIC_REMOTE_SECRET", "the fabric and the program on another host have different secrets: expected a code of %d bytes, found a wrong one in a packet of %d bytes"},
+	FabricRemoteUnknown: {"FABRIC_REMOTE_UNKNOWN", "packet of no session with a program on another host: expected %#x, found %#x"},
+	FabricRemoteSilent:  {"FABRIC_REMOTE_SILENT", "no answer from the other host: expected a packet in %d ns, found none for %d ns"},
+	FabricRemoteClosed:  {"FABRIC_REMOTE_CLOSED", "the other host ended the attachment: expected %d, found reason %d"},
+	FabricRemoteFull:    {"FABRIC_REMOTE_FULL", "the fabric takes no more programs of other hosts now: expected at most %d, found %d"},
 }
 
 var verb = regexp.MustCompile(`%[#0-9]*[a-z]`)

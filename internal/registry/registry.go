@@ -25,6 +25,7 @@ import (
 	"softrdma/internal/cma"
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/sa"
+	"softrdma/internal/frame"
 	"softrdma/internal/provider"
 )
 
@@ -70,6 +71,10 @@ type Registry struct {
 	// Loopback hands packets from one device of the registry to another.
 	Loopback adapter.Loopback
 
+	// Networks, if not nil, opens the networks of a device's lanes instead of the system's sockets.
+	// Simulations set it (NewStack).
+	Networks func(at netip.AddrPort) ([]frame.Network, error)
+
 	opening sync.Mutex // serialises opening and closing own devices; taken before mu
 
 	mu   sync.Mutex
@@ -81,6 +86,10 @@ type Registry struct {
 
 // Process is the registry of the process: where verbs.Open opens devices.
 var Process = &Registry{}
+
+// NewStack returns a *verbs.Stack with the devices of a registry. Package verbs sets it. It is for
+// simulations; programs call verbs.NewStack.
+var NewStack func(*Registry) any
 
 // handles finds the entry of a handle, whatever registry it is in.
 var handles struct {
@@ -161,6 +170,18 @@ func (r *Registry) remove(e *Entry) (leases []*Lease) {
 func (r *Registry) Find(at netip.AddrPort) *Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.open[at]
+}
+
+// Claim returns the device that connections find by the address of e: e itself, unless an older
+// one is open.
+func (r *Registry) Claim(e *Entry) *Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := e.Handle.Addr()
+	if r.open[at] == nil {
+		r.open[at] = e
+	}
 	return r.open[at]
 }
 

@@ -200,6 +200,12 @@ func (n *Network) Sleep(d time.Duration) {
 	n.progress()
 }
 
+// Next returns when the next packet arrives somewhere, and reports whether one is under way.
+func (n *Network) Next() (time.Duration, bool) { return n.events.Next() }
+
+// Waiting reports whether Receive has something to deliver.
+func (l *Link) Waiting() bool { return l.head < len(l.inbox) }
+
 // Inject puts a datagram into the receive queue of the link with address dst,
 // as if it had arrived from src. It reports false if there is no such link or no room.
 func (n *Network) Inject(src, dst netip.AddrPort, tos, hops uint8, data []byte) bool {

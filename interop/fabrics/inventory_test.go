@@ -35,7 +35,7 @@ func (x *tool) run(r *rig, node string, lids map[string]string, out string) {
 		said = p.said.String()
 		// ibdiagnet gives up after three answers that took longer than a tenth of a second, as
 		// they do on a busy machine.
-		if args[0] == "ibdiagnet" && strings.Contains(said, "Local link is bad") {
+		if args[0] == "ibdiagnet" && strings.Contains(said, "Local link is bad") || args[0] == "ibdiagpath" && !strings.Contains(said, "Path shared PKeys") {
 			return false
 		}
 		if p.err != nil {
@@ -77,6 +77,8 @@ var tools = []tool{
 	{"ibqueryerrors --threshold-file /dev/null", []string{"36 nodes checked, 0 bad nodes"}, nil},
 	{"ibqueryerrors --details --counters", nil, map[string]int{"PortXmitData": 96}},
 	{"ibdiagnet -o OUT", []string{"Discovering \\.\\.\\. 36 nodes \\(20 Switches & 16 CA-s\\)", "No bad Guids", "Link State Active Check +0 +0", "Performance Counters Report +0 +0"}, nil},
+
+	{"ibdiagpath -d 1,1,4,3 -pm -o OUT", []string{"To: +lid=0x\\w+ guid=0x\\w+ dev=0 node-2/P1", "No illegal PM counters", "Path shared PKeys: 0xffff"}, nil},
 
 	// Tables of switches.
 	{"ibroute {spine-0-0}", []string{"36 valid lids"}, nil},

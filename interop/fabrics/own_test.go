@@ -15,7 +15,7 @@ import (
 func TestOwnAdministratorPassesOSMTest(t *testing.T) {
 	r := newRig(t, "--topology", "star:4")
 	inventory := t.TempDir() + "/inventory"
-	for _, x := range []struct{ flow, name string }{{"c", "Create Inventory"}, {"m", "Multicast"}, {"a", "All Validations"}} {
+	for _, x := range []struct{ flow, name string }{{"c", "Create Inventory"}, {"m", "Multicast"}, {"s", "Services Registration"}, {"a", "All Validations"}} {
 		said := r.run("node-1", "osmtest", "-f", x.flow, "-i", inventory)
 		if !strings.Contains(said, fmt.Sprintf("OSMTEST: TEST %q PASS", x.name)) {
 			t.Errorf("-f %s: %s", x.flow, tail(said))

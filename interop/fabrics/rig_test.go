@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -54,18 +55,30 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// inCI reports whether nothing may be skipped.
+func inCI() bool { return os.Getenv("CI") == "true" }
+
 // A rig is a fabric that "softrdma fabric up" runs.
 type rig struct {
 	t        *testing.T
 	softrdma string
 	env      []string
+	host     []string // command that runs another one on the rig's host; none for this host
+	device   string   // prefix of the names of ports
+	up       *process // the fabric
 }
 
 // newRig starts a fabric with arguments of "softrdma fabric up".
 func newRig(t *testing.T, args ...string) *rig {
 	t.Helper()
+	return newRigAt(t, nil, args...)
+}
+
+// newRigAt is newRig on a host, see rig.host.
+func newRigAt(t *testing.T, host []string, args ...string) *rig {
+	t.Helper()
 	path, err := command()
-	if lab.IsLack(err) && os.Getenv("CI") != "true" {
+	if lab.IsLack(err) && !inCI() {
 		t.Skip("SKIPPED: ", err)
 	}
 	if err != nil {
@@ -75,10 +88,10 @@ func newRig(t *testing.T, args ...string) *rig {
 	if err := os.Chmod(own, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, softrdma: path}
+	r := &rig{t: t, softrdma: path, host: host, device: "ib:lab/"}
 	r.env = append(os.Environ(), "SOFTRDMA_FABRIC_DIR="+own, "XDG_RUNTIME_DIR="+own, "OSM_CACHE_DIR="+own, "OSM_TMP_DIR="+own)
-	up := r.start(append([]string{path, "fabric", "up", "--name", "lab"}, args...)...)
-	up.await("softrdma fabric status")
+	r.up = r.start(append([]string{path, "fabric", "up", "--name", "lab"}, args...)...)
+	r.up.await("softrdma fabric status")
 	return r
 }
 
@@ -101,7 +114,9 @@ type process struct {
 
 func (r *rig) start(argv ...string) *process {
 	r.t.Helper()
-	p := &process{r: r, name: strings.Join(argv[1:], " "), cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	name := strings.Join(argv[1:], " ")
+	argv = append(slices.Clone(r.host), argv...)
+	p := &process{r: r, name: name, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = r.env, &p.said, &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
@@ -168,7 +183,7 @@ func (p *process) succeeds() string {
 // at starts a program under exec at a node.
 func (r *rig) at(node string, argv ...string) *process {
 	r.t.Helper()
-	return r.start(append([]string{r.softrdma, "exec", "-d", "ib:lab/" + node, "--"}, argv...)...)
+	return r.start(append([]string{r.softrdma, "exec", "-d", r.device + node, "--"}, argv...)...)
 }
 
 // run runs a program at a node, and returns what it has printed.

@@ -175,30 +175,12 @@ func TestProgramsConnectByAddress(t *testing.T) {
 		{"rstream", "rstream -S 4096 -C 100 -b " + addr, "rstream -S 4096 -C 100 -s " + addr, "800k"},
 		{"write", "ib_write_bw -F -R -n 200", "ib_write_bw -F -R -n 200 " + addr, "rdma_cm QPs\t : ON"},
 		{"send", "ib_send_lat -F -R -n 200", "ib_send_lat -F -R -n 200 " + addr, "rdma_cm QPs\t : ON"},
+		{"datagrams", "ib_send_bw -F -R -c UD -s 1024 -n 200", "ib_send_bw -F -R -c UD -s 1024 -n 200 " + addr, "rdma_cm QPs\t : ON"},
+		{"IP over InfiniBand", "udaddy -p 0x0002 -b " + addr, "udaddy -p 0x0002 -s " + addr, "return status 0"},
+		{"riostream", "riostream -S 4096 -C 10 -I 20 -T v -b " + addr, "riostream -S 4096 -C 10 -I 20 -T v -s " + addr, "custom"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			r := r.within(t)
-			var server, client *process
-			r.eventually("a connection", func() bool { // nothing tells when a server listens
-				perftest := strings.HasPrefix(x.server, "ib_")
-				if server == nil || perftest || ended(server) {
-					if server != nil { // perftest's is lost with a client that came early
-						server.signal(syscall.SIGKILL)
-						<-server.done
-					}
-					server = r.at("node-14", append([]string{"stdbuf", "-oL"}, strings.Fields(x.server)...)...)
-				}
-				if perftest {
-					server.await("Waiting for client")
-				}
-				client = r.at("node-2", strings.Fields(x.client)...)
-				<-client.done
-				return client.err == nil
-			})
-			if said := client.said.String(); !strings.Contains(said, x.words) {
-				t.Errorf("no %q in:\n%s", x.words, said)
-			}
-			server.succeeds()
+			r.within(t).meet(x.server, x.client, x.words)
 		})
 	}
 }
@@ -231,18 +213,21 @@ func TestManagersTakeOverFromEachOther(t *testing.T) {
 // Members of a multicast group at three nodes join at the subnet administrator, and get what one of
 // them sends: with opensm, and with the fabric's own manager.
 func TestProgramsShareAMulticastGroup(t *testing.T) {
-	for _, manager := range []string{"--no-sm", "--sm"} {
-		t.Run(manager, func(t *testing.T) {
-			r := newRig(t, "--topology", tree, manager)
-			if manager == "--no-sm" {
+	const udp, ipoib = "0x0111", "0x0002" // port spaces
+	for _, x := range []struct{ manager, space, group string }{
+		{"--no-sm", udp, "ff12:4001:ffff::f07:707"}, {"--sm", udp, "ff12:4001:ffff::f07:707"}, {"--sm", ipoib, "ff12:401b:ffff::f07:707"},
+	} {
+		t.Run(x.manager+" "+x.space, func(t *testing.T) {
+			r := newRig(t, "--topology", tree, x.manager)
+			if x.manager == "--no-sm" {
 				r.opensm("node-0")
 			}
 			mckey := func(node, ip string, more ...string) *process {
-				return r.at(node, append([]string{"stdbuf", "-oL", "mckey", "-m", "239.7.7.7", "-b", ip}, more...)...)
+				return r.at(node, append([]string{"stdbuf", "-oL", "mckey", "-p", x.space, "-m", "239.7.7.7", "-b", ip}, more...)...)
 			}
 			members := []*process{mckey("node-5", "10.77.0.6"), mckey("node-15", "10.77.0.16")}
 			for _, p := range members {
-				p.await("joined dgid: ff12:4001:ffff::f07:707 mlid 0xc0")
+				p.await("joined dgid: " + x.group + " mlid 0xc0")
 			}
 			members = append(members, mckey("node-2", "10.77.0.3", "-s")) // waits for 3 s after the join
 			for _, p := range members {
@@ -251,9 +236,17 @@ func TestProgramsShareAMulticastGroup(t *testing.T) {
 					t.Errorf("%s: found\n%s", p.name, said)
 				}
 			}
-			if said := r.run("node-1", "saquery", "-g"); strings.Contains(said, "ff12:4001") {
+			if said := r.run("node-1", "saquery", "-g"); strings.Contains(said, x.group) {
 				t.Errorf("a group without members is left:\n%s", tail(said))
 			}
+			// For a program that is killed the fabric leaves.
+			killed := mckey("node-5", "10.77.0.6")
+			killed.await("joined dgid: " + x.group + " mlid 0xc0")
+			if said := r.run("node-1", "saquery", "-g"); !strings.Contains(said, x.group) {
+				t.Errorf("no group with a member:\n%s", tail(said))
+			}
+			killed.signal(syscall.SIGKILL)
+			r.eventually("the end of the group", func() bool { return !strings.Contains(r.run("node-1", "saquery", "-g"), x.group) })
 		})
 	}
 }

@@ -38,6 +38,16 @@ var packages = []debianPackage{
 	{"python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs/__init__.py"},
 }
 
+// programs are packages of programs that run under softrdma exec alone.
+var programs = []debianPackage{
+	{"ucx-utils", "/usr/bin/ucx_perftest"},
+	{"openmpi-bin", "/usr/bin/mpirun.openmpi"},
+	{"libopenmpi-dev", "/usr/bin/mpicc.openmpi"},
+}
+
+// InstallPrograms installs UCX's and Open MPI's programs if they are missing. It needs root.
+func InstallPrograms(ctx context.Context) error { return install(ctx, programs) }
+
 // LackError says what the lab needs and cannot get.
 type LackError struct{ What, Why string }
 

@@ -279,6 +279,21 @@ func TestMKeyProtectionLevels(t *testing.T) {
 	}
 }
 
+// The answer to the Set of a key has the key, whatever the level.
+func TestMKeyIsInTheAnswerToItsSet(t *testing.T) {
+	a := New(adapterConfig(1), newBoard(1))
+	info := portInfo(t, a, 1, 1)
+	info.State, info.Physical, info.LID, info.MasterSMLID = 0, 0, 3, 1
+	info.MKey, info.MKeyProtect = 0x1234, 2
+	p := smp.NewRouted(mad.MethodSet, smp.AttrPortInfo, 1, 1, 0)
+	info.Put(&p.Data)
+	answer, _, o := ask(t, a, 0, 1, p)
+	info.Parse(&answer.Data)
+	if o != Send || answer.Status != 0 || info.MKey != 0x1234 || info.MKeyProtect != 2 {
+		t.Errorf("%v, status %#x: M_Key %#x, level %d", o, answer.Status, info.MKey, info.MKeyProtect)
+	}
+}
+
 func TestMKeyLeaseEndsProtection(t *testing.T) {
 	wrong := smp.NewRouted(mad.MethodGet, smp.AttrNodeInfo, 0, 1, 1)
 	right := smp.NewRouted(mad.MethodGet, smp.AttrNodeInfo, 0, 1, 5)

@@ -29,7 +29,9 @@ func (a *Agent) getPortInfo(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte)
 	}
 	info := a.portInfo(n)
 	info.LocalPort = uint8(in.Port)
-	if e := &a.ends[a.endPort(n)]; !e.shows(p.MKey) {
+	// IBTA 14.2.4.1 hides the key from a Get. A Set has passed the check with the key of before, and
+	// may have written this one: opensm goes on with the key of the answer.
+	if e := &a.ends[a.endPort(n)]; p.Method == mad.MethodGet && !e.shows(p.MKey) {
 		info.MKey = 0
 	}
 	info.Put(data)

@@ -22,12 +22,14 @@ func TestParseAddress(t *testing.T) {
 		"net/H1:2":                 {"net", "H1", 2},
 		"a.b-c_d/0x00000000000001": {"a.b-c_d", "0x00000000000001", 1},
 		"net/Switch 4: left:255":   {"net", "Switch 4: left", 255},
+		"net@10.0.0.1/H1":          {"net@10.0.0.1", "H1", 1},
+		"net@[fd00::1]:7/H1:2":     {"net@[fd00::1]:7", "H1", 2},
 	} {
 		if a, err := ParseAddress(text); err != nil || a != want {
 			t.Errorf("%q: %+v, %v", text, a, err)
 		}
 	}
-	for _, text := range []string{"", "net", "net/", "/H1", "net/H1:0", "net/H1:256", "net/H1:", "net/:1", "../x/H1", "a b/H1", ".net/H1"} {
+	for _, text := range []string{"", "net", "net/", "/H1", "net/H1:0", "net/H1:256", "net/H1:", "net/:1", "../x/H1", "a b/H1", ".net/H1", "@host/H1", "net@/H1"} {
 		a, err := ParseAddress(text)
 		var named *reason.Error
 		if !errors.As(err, &named) || named.Detail.Reason != reason.FabricAddress {
@@ -113,6 +115,8 @@ func FuzzMessages(f *testing.F) {
 	f.Add(append([]byte{byte(Find)}, make([]byte, 16)...))
 	v := Violation{QKey: true, Global: true, Key: 5, SLID: 1, DLID: 2, SL: 3, SourceQPN: 4, DestinationQPN: 6, Source: mad.GID{7}, Destination: mad.GID{8}}
 	f.Add(v.Message())
+	member := Membership{MGID: mad.GID{0xff, 0x12}, State: 1}
+	f.Add(member.message(true))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) == 0 {
 			return // the end of a connection
@@ -125,6 +129,9 @@ func FuzzMessages(f *testing.F) {
 		}
 		if v.Parse(b) == nil && !bytes.Equal(v.Message()[1:], b[1:]) {
 			t.Errorf("violation %x", b)
+		}
+		if on, err := member.Parse(b); err == nil && !bytes.Equal(member.message(on)[1:], b[1:]) {
+			t.Errorf("membership %x", b)
 		}
 		if ip, err := ParseAddr(b); (err == nil) != (len(b) == 17) || err == nil && ip.As16() != [16]byte(b[1:]) {
 			t.Errorf("address %x: %v, %v", b, ip, err)

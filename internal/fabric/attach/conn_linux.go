@@ -18,6 +18,8 @@ type Conn struct {
 	oob [256]byte
 
 	mu sync.Mutex // of Send
+
+	relay <-chan struct{} // closed when the relay to another host has ended; nil without one
 }
 
 // NewConn takes over a connection.

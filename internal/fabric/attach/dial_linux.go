@@ -22,9 +22,15 @@ import (
 // answerTime bounds the wait for a fabric's answer to a port that attaches again.
 const answerTime = 5 * time.Second
 
-// dial connects to the socket of a fabric. When ctx ends, so does what waits on it, until
-// stop.
+// dial connects to a fabric, by its socket or on another host. When ctx ends, so does what waits on
+// the connection, until stop.
 func dial(ctx context.Context, name string) (c *Conn, stop func() bool, err error) {
+	if name, host, remote := strings.Cut(name, "@"); remote {
+		if c, err = dialHost(ctx, name, host); err != nil {
+			return nil, nil, err
+		}
+		return c, context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }), nil
+	}
 	places := directories()
 	for i, dir := range places {
 		var d net.Dialer
@@ -66,7 +72,7 @@ func (p *Port) attach(ctx context.Context) (err error) {
 	stop()
 	_ = c.SetDeadline(time.Time{})
 	p.mu.Lock()
-	p.conn, p.bell = c, bell
+	p.conn, p.bell, p.relay = c, bell, c.relay
 	sm := p.sm
 	p.mu.Unlock()
 	if p.life.Err() != nil { // Close may have looked for a connection already

@@ -86,11 +86,13 @@ func CheckName(name string) error {
 
 // An Address names a port of a fabric.
 type Address struct {
-	Fabric, Node string
-	Port         uint8
+	Fabric string // its name; of one on another host with "@" and the host
+	Node   string
+	Port   uint8
 }
 
-// ParseAddress reads NAME/NODE or NAME/NODE:PORT. The port is 1 if there is none.
+// ParseAddress reads NAME/NODE or NAME/NODE:PORT. The port is 1 if there is none. The name may have
+// @HOST or @HOST:UDPPORT behind it.
 func ParseAddress(text string) (Address, error) {
 	name, node, ok := strings.Cut(text, "/")
 	a := Address{Fabric: name, Node: node, Port: 1}
@@ -101,16 +103,22 @@ func ParseAddress(text string) (Address, error) {
 		}
 		a.Node, a.Port = node[:at], uint8(n)
 	}
-	if !ok || a.Node == "" || CheckName(name) != nil {
+	if !ok || a.Node == "" || !isPlace(name) {
 		return a, badAddress(text)
 	}
 	return a, nil
 }
 
+// isPlace reports whether a text is the name of a fabric, perhaps with the host where it runs.
+func isPlace(text string) bool {
+	name, host, remote := strings.Cut(text, "@")
+	return CheckName(name) == nil && (!remote || host != "")
+}
+
 func badAddress(text string) error {
 	return &reason.Error{
 		Detail: reason.Detail{Reason: reason.FabricAddress, Expected: 1},
-		Text:   fmt.Sprintf("port of a fabric: expected NAME/NODE or NAME/NODE:PORT; found %q", text),
+		Text:   fmt.Sprintf("port of a fabric: expected NAME/NODE or NAME/NODE:PORT, with NAME@HOST:UDPPORT for a fabric on another host; found %q", text),
 	}
 }
 

@@ -32,6 +32,7 @@ const (
 	Found // fabric: 16 bytes, the GID of that port, and the end
 
 	Violated // program: a Violation
+	Member   // program: a Membership
 )
 
 // MaxMessage is the length of the longest message.

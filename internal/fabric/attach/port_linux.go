@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type Port struct {
 	last     int
 	conn     *Conn // nil without a fabric
 	bell     *hostmem.Bell
+	relay    <-chan struct{} // see Conn
 	sm       bool
 
 	telling sync.Mutex // held while watchers are called
@@ -54,12 +56,36 @@ func Open(ctx context.Context, address string) (*Port, error) {
 	if p.link, err = fabric.New(func(reason.Detail) { p.hangUp() }); err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", a, err)
 	}
-	if err := p.attach(ctx); err != nil {
+	if err := p.attachFirst(ctx); err != nil {
 		_ = p.link.Close()
 		return nil, fmt.Errorf("attach to %s: %w", a, err)
 	}
 	go p.run()
 	return p, nil
+}
+
+// A fabric on another host needs some time to notice that a program has ended that did not say so.
+const (
+	heldTime = 4 * time.Second
+	heldWait = 250 * time.Millisecond
+)
+
+// attachFirst attaches for the first time. At another host it waits for a while if the port is
+// held.
+func (p *Port) attachFirst(ctx context.Context) error {
+	for begin := time.Now(); ; {
+		err := p.attach(ctx)
+		var named *reason.Error
+		held := errors.As(err, &named) && named.Detail.Reason == reason.FabricHeld
+		if !held || !strings.Contains(p.address.Fabric, "@") || time.Since(begin) > heldTime {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(heldWait):
+		}
+	}
 }
 
 // maxRefused is the number of violations that may wait for the fabric. More are not reported.
@@ -74,6 +100,13 @@ func (p *Port) Violated(v *Violation) {
 	}
 	if p.reporting.CompareAndSwap(false, true) {
 		go p.report()
+	}
+}
+
+// SetMember tells the fabric that a membership of the program begins or ends.
+func (p *Port) SetMember(m Membership, on bool) {
+	if c := p.connection(); c != nil {
+		_ = c.Send(m.message(on)) // a fabric that has gone has no members
 	}
 }
 
@@ -158,6 +191,9 @@ func (p *Port) Close() (err error) {
 		p.end()
 		p.hangUp()
 		<-p.done
+		if p.relay != nil {
+			<-p.relay // it sends what the program has sent before
+		}
 		if err = p.link.Close(); errors.Is(err, link.ErrClosed) {
 			err = nil // its user has closed it
 		}
@@ -262,6 +298,7 @@ func (p *Port) update(m *InfoBody) {
 	p.telling.Lock()
 	defer p.telling.Unlock()
 	old, now := p.Info(), &m.Info
+	now.Fabric = p.address.Fabric // as this host names it
 	p.info.Store(now)
 	p.link.SetLID(ib.LID(now.PortInfo.LID), now.PortInfo.LMC)
 	events := changes(old, now)

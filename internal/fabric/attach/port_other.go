@@ -41,6 +41,9 @@ func (p *Port) HandleMAD(func(*Arrival) bool) {}
 // SendMAD fails.
 func (p *Port) SendMAD(*Departure) error { return errSystem }
 
+// SetMember does nothing.
+func (p *Port) SetMember(Membership, bool) {}
+
 // Violated does nothing.
 func (p *Port) Violated(*Violation) {}
 

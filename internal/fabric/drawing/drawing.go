@@ -50,7 +50,7 @@ type graph struct {
 }
 
 func newGraph(p *Picture) *graph {
-	g := &graph{nodes: p.Nodes, near: make([][]int, len(p.Nodes)), hosts: make([][]int, len(p.Nodes)), home: make([]int, len(p.Nodes))}
+	g := &graph{nodes: p.Nodes[:len(p.Nodes):len(p.Nodes)], near: make([][]int, len(p.Nodes)), hosts: make([][]int, len(p.Nodes)), home: make([]int, len(p.Nodes))}
 	number := make(map[string]int, len(p.Nodes))
 	for i := range p.Nodes {
 		number[p.Nodes[i].Name] = i
@@ -61,7 +61,7 @@ func newGraph(p *Picture) *graph {
 		l := &p.Links[i]
 		a, okA := number[l.Ends[0].Node]
 		b, okB := number[l.Ends[1].Node]
-		if !okA || !okB {
+		if !okA || !okB || isTrunk(l) {
 			continue
 		}
 		g.edges = append(g.edges, edge{ends: [2]int{a, b}, link: l})
@@ -72,6 +72,7 @@ func newGraph(p *Picture) *graph {
 			}
 		}
 	}
+	g.addTrunks(p.Links, number)
 	return g
 }
 

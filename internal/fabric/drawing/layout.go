@@ -23,6 +23,7 @@ func (g *graph) place() *layout {
 	default:
 		g.placeCircle(l)
 	}
+	g.placeTrunks(l)
 	g.separate()
 	g.fit(l)
 	return l

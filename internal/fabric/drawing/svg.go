@@ -182,6 +182,12 @@ func nameWidth(n *console.Node) float64 { return 7*float64(utf8.RuneCountInStrin
 func (d *svg) node(i int) {
 	n, p := &d.g.nodes[i], d.at(i)
 	names := len(d.g.nodes) <= manyNodes
+	if d.g.isTrunk(i) {
+		fmt.Fprintf(d, `<g><title>trunk to %s</title><circle cx="%.1f" cy="%.1f" r="5" fill="#ffffff" stroke="%s" stroke-width="2"/>`,
+			html.EscapeString(n.Name), p.x, p.y, nodeColor(n, "#28323d"))
+		fmt.Fprintf(d, `<text x="%.1f" y="%.1f" font-size="10" fill="#1f2933">%s</text></g>`+"\n", p.x+9, p.y+3.5, html.EscapeString(n.Name))
+		return
+	}
 	fmt.Fprintf(d, "<g><title>%s, GUID 0x%016x, LID %s, %d of %d ports active</title>", html.EscapeString(n.Kind+" "+n.Name), n.GUID, lids(n.LIDs), n.Active, n.Ports)
 	switch {
 	case !d.g.isSwitch(i):
@@ -277,6 +283,9 @@ func describe(l *console.Link) string {
 	}
 	for k := range l.Ends {
 		e := &l.Ends[k]
+		if k == 1 && isTrunk(l) {
+			continue // the other fabric counts there
+		}
 		fmt.Fprintf(&b, "; %s sends %.1f %%, %d errors, %d discards", e.Name(), 100*e.Load, e.Errors, e.Discards)
 	}
 	if l.Faults != nil {

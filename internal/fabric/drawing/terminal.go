@@ -155,6 +155,8 @@ func (c *canvas) node(g *graph, l *layout, i int) {
 		if len(g.switches()) <= manySwitches {
 			text = "[" + g.nodes[i].Name + "]"
 		}
+	} else if g.isTrunk(i) {
+		text = "○" + g.nodes[i].Name
 	} else if len(g.nodes)-len(g.switches()) <= manyAdapters && !l.tree {
 		text = "●" + g.nodes[i].Name
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +63,25 @@ func StartWith(t testing.TB, shape string, change func(*live.Config)) *Fabric {
 	change(&x.config)
 	x.Restart()
 	t.Cleanup(func() { _ = x.Close() })
+	return x
+}
+
+// StartRemote is StartWith for programs on another host: the fabric listens at a loopback address
+// without a secret, unless change sets it otherwise. Adapters has the names for other hosts, and
+// SOFTRDMA_FABRIC_DIR names no directory, so that nothing else finds the fabric.
+func StartRemote(t testing.TB, shape string, change func(*live.Config)) *Fabric {
+	t.Helper()
+	var at netip.AddrPort
+	x := StartWith(t, shape, func(c *live.Config) {
+		c.Remote.Listen = netip.MustParseAddrPort(FreeUDP(t, 1)[0])
+		change(c)
+		at = c.Remote.Listen
+	})
+	t.Setenv("SOFTRDMA_FABRIC_DIR", filepath.Join(t.TempDir(), "none"))
+	for i, a := range x.Adapters {
+		x.Adapters[i] = fmt.Sprintf("%s@%v%s", x.Name, at, strings.TrimPrefix(a, x.Name))
+	}
+	x.Name = fmt.Sprintf("%s@%v", x.Name, at)
 	return x
 }
 

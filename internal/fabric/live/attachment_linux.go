@@ -32,6 +32,14 @@ func (p *program) Process(port int) int {
 	return 0
 }
 
+// Remote implements console.Host.
+func (p *program) Remote(port int) string {
+	if a := p.ports[port]; a != nil && a.visit != nil {
+		return a.visit.From.String()
+	}
+	return ""
+}
+
 // MAD implements subnet.Program.
 func (p *program) MAD(_ time.Duration, in *agent.Arrival) {
 	if a := p.ports[in.Port]; a != nil {
@@ -67,7 +75,8 @@ func (f *Fabric) drop(at topology.End, d reason.Detail) {
 type attachment struct {
 	fabric *Fabric
 	at     topology.End
-	pid    int
+	pid    int    // 0 for a program on another host
+	visit  *visit // nil for one on this host
 	end    *fabric.End
 	bell   *hostmem.Bell   // the program rings it
 	ringer *hostmem.Ringer // rings the program's
@@ -82,6 +91,7 @@ type attachment struct {
 	full    uint16 // service levels whose ring to the program had no room
 	unheard uint16 // service levels with packets that the program was not woken for
 
+	members    map[attach.Membership]struct{}
 	info       attach.Info // as the program knows it
 	stale      bool        // in Fabric.stale
 	reregister bool
@@ -246,12 +256,13 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 		name := attach.Address{Fabric: f.config.Name, Node: f.config.Fabric.Name(a.at.Node), Port: uint8(a.at.Port)}
 		return attach.Info{}, held, &reason.Error{
 			Detail: reason.Detail{Reason: reason.FabricHeld, Expected: uint64(a.pid), Found: uint64(held.pid)},
-			Text:   fmt.Sprintf("process %d is attached to it: share the port by softrdma daemon -d ib:%v", held.pid, name),
+			Text:   fmt.Sprintf("%s is attached to it: share the port by softrdma daemon -d ib:%v", held.holder(), name),
 		}
 	}
 	p.ports[a.at.Port] = a
 	a.info = f.describe(a.at)
 	f.heat(a)
+	f.arrive(a)
 	return a.info, nil, nil
 }
 

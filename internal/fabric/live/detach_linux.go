@@ -44,9 +44,11 @@ func (f *Fabric) detach(a *attachment) {
 			f.subnet.Pool().Recycle(x)
 		}
 	}
+	f.leaveGroups(a)
 	now := f.now()
 	f.subnet.Resume(now, a.at)
 	f.subnet.Agent(a.at.Node).SetCapability(now, a.at.Port, smp.CapSM, false)
 	f.subnet.Wake(a.at.Node)
+	f.depart(a)
 	close(a.gone)
 }

@@ -10,6 +10,7 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/port"
+	"softrdma/internal/fabric/relay"
 	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/subnet"
 	"softrdma/internal/fabric/topology"
@@ -32,6 +33,9 @@ type Fabric struct {
 	once     sync.Once
 	serving  sync.WaitGroup // the loop, the listener and all connections
 
+	remote   *relay.Server // nil without programs on other hosts
+	visitors chan struct{} // such that have no port yet
+
 	mu    sync.Mutex
 	conns map[*attach.Conn]bool
 
@@ -44,6 +48,9 @@ type Fabric struct {
 	linger   linger
 	wrote    []*attachment // whose program has not been woken for what was put
 	stale    []*attachment // whose program is to learn of changes
+	leaves   uint64        // transactions of leaveGroups
+
+	unplugged map[topology.End]bool // ports that are down because their program was lost
 }
 
 // Start runs a fabric until Close.
@@ -53,7 +60,7 @@ func Start(c Config) (f *Fabric, err error) {
 	}
 	f = &Fabric{
 		config: c, start: time.Now(), work: make(chan func(), 256), closing: make(chan struct{}), ended: make(chan struct{}), conns: make(map[*attach.Conn]bool),
-		programs: make(map[int]*program),
+		programs: make(map[int]*program), unplugged: make(map[topology.End]bool),
 	}
 	c.Port.Refresh, c.Port.NoVCRC, c.Port.Early = port.Never, true, early
 	f.subnet = subnet.New(subnet.Config{Fabric: c.Fabric, Cable: c.Cable, Port: c.Port, Node: c.Node, Dropped: c.Dropped})
@@ -86,6 +93,9 @@ func Start(c Config) (f *Fabric, err error) {
 	}
 	f.serving.Go(f.loop)
 	f.serving.Go(f.accept)
+	if err := f.listenRemote(); err != nil {
+		return nil, errors.Join(fmt.Errorf("fabric %s: programs on other hosts: %w", c.Name, err), f.Close())
+	}
 	return f, nil
 }
 
@@ -103,6 +113,9 @@ func (f *Fabric) Close() error {
 		f.mu.Unlock()
 		f.wake()
 		f.serving.Wait()
+		if f.remote != nil {
+			_ = f.remote.Close() // its relays end with their connections
+		}
 		f.life.Close(f.sleeper.Interrupt)
 	})
 	return err

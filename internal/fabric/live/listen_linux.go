@@ -95,7 +95,7 @@ func (f *Fabric) accept() {
 		}
 		f.serving.Go(func() {
 			defer f.leave(conn)
-			f.serve(conn, func() { <-waiting })
+			f.serve(conn, nil, func() { <-waiting })
 		})
 	}
 }
@@ -121,9 +121,9 @@ func (f *Fabric) leave(c *attach.Conn) {
 }
 
 // serve serves a connection until its end. begun is called once, when its first message was
-// handled.
-func (f *Fabric) serve(c *attach.Conn, begun func()) {
-	a, err := f.first(c)
+// handled. v is nil for a program on this host.
+func (f *Fabric) serve(c *attach.Conn, v *visit, begun func()) {
+	a, err := f.first(c, v)
 	begun()
 	if err != nil {
 		if m, err := attach.AppendJSON(attach.Refused, attach.Refusal(err)); err == nil {
@@ -140,7 +140,7 @@ func (f *Fabric) serve(c *attach.Conn, begun func()) {
 }
 
 // first handles the first message of a connection.
-func (f *Fabric) first(c *attach.Conn) (*attachment, error) {
+func (f *Fabric) first(c *attach.Conn, v *visit) (*attachment, error) {
 	_ = c.SetDeadline(time.Now().Add(helloTime))
 	b, fds, err := c.Receive()
 	defer func() { attach.CloseAll(fds) }()
@@ -148,6 +148,8 @@ func (f *Fabric) first(c *attach.Conn) (*attachment, error) {
 		return nil, err
 	}
 	switch k := attach.Kind(b[0]); {
+	case k == attach.Command && v != nil:
+		return nil, reason.NotSupported("commands of a fabric: expected them on its own host")
 	case k == attach.Command && len(fds) == 0:
 		return nil, f.command(c, b[1:])
 	case k == attach.Find && len(fds) == 0:
@@ -164,12 +166,12 @@ func (f *Fabric) first(c *attach.Conn) (*attachment, error) {
 	}
 	bell := fds[0]
 	fds = nil
-	return f.welcome(c, &h, bell)
+	return f.welcome(c, &h, v, bell)
 }
 
 // welcome attaches a program to the port that it asks for. It owns the descriptor of the
 // program's bell.
-func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, bell int) (*attachment, error) {
+func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int) (*attachment, error) {
 	ringer, err := hostmem.OpenRinger(bell, attach.OtherUser(c))
 	if err != nil {
 		return nil, err
@@ -182,8 +184,10 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, bell int) (*attach
 	if err != nil {
 		return nil, errors.Join(err, ringer.Close())
 	}
-	a := &attachment{fabric: f, at: at, ringer: ringer, outbox: newOutbox(c), end: end, gone: make(chan struct{})}
-	a.pid, _ = c.Peer()
+	a := &attachment{fabric: f, at: at, visit: v, ringer: ringer, outbox: newOutbox(c), end: end, gone: make(chan struct{})}
+	if v == nil {
+		a.pid, _ = c.Peer()
+	}
 	if a.bell, err = f.bells.Add(a); err != nil {
 		return nil, errors.Join(err, ringer.Close(), end.Close())
 	}
@@ -256,6 +260,13 @@ func (f *Fabric) receive(c *attach.Conn, a *attachment) error {
 			return err
 		}
 		f.post(func() { a.violated(v) })
+	case k == attach.Member:
+		var m attach.Membership
+		on, err := m.Parse(b)
+		if err != nil {
+			return err
+		}
+		f.post(func() { a.setMember(m, on) })
 	default:
 		return reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Send), Found: uint64(k)}.Err()
 	}

@@ -39,6 +39,7 @@ type Config struct {
 	Addrs map[topology.End][]netip.Addr
 
 	Trunks Trunks // to other fabrics
+	Remote Remote // programs on other hosts
 
 	// Console answers the questions of attach.Do. It is called by the goroutine that owns the
 	// subnet. The manager is nil if there is none. Nil refuses all questions.

@@ -2,6 +2,7 @@ package sa
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -99,13 +100,18 @@ func (c *Client) join(ctx context.Context, m *member, qkey uint32) error {
 	i := c.port.Info()
 	key, _ := c.Partition()
 	q := sa.MCMemberRecord{MGID: m.key.mgid, PortGID: mad.GIDFrom(fabric.Config(i).GIDs[0]), QKey: qkey, PKey: key, JoinState: m.key.state}
-	if b, err := c.broadcast(ctx, key); err == nil {
+	b, err := c.broadcast(ctx, key)
+	if err == nil {
 		q.SL, q.FlowLabel, q.TrafficClass = b.SL, b.FlowLabel, b.TrafficClass
-	} else if ctx.Err() != nil {
+	} else if b = nil; ctx.Err() != nil {
 		return err
 	}
-	const mask = sa.MemberMGID | sa.MemberPortGID | sa.MemberPKey | sa.MemberJoinState | sa.MemberQKey | sa.MemberSL |
-		sa.MemberFlowLabel | sa.MemberTrafficClass
+	mask := uint64(sa.MemberMGID | sa.MemberPortGID | sa.MemberPKey | sa.MemberJoinState | sa.MemberQKey | sa.MemberSL |
+		sa.MemberFlowLabel | sa.MemberTrafficClass)
+	if cma.OfIP(q.MGID.Addr()) && b != nil { // RFC 4391 5: as the broadcast group
+		q.MTU, q.Rate, q.HopLimit = b.MTU, b.Rate, b.HopLimit
+		mask |= sa.MemberMTU | sa.MemberMTUSelector | sa.MemberRate | sa.MemberRateSelector | sa.MemberHopLimit
+	}
 	var r sa.MCMemberRecord
 	if err := c.ask(ctx, &question{mad.MethodSet, sa.AttrMCMemberRecord, mask, &q}, &r); err != nil {
 		if ctx.Err() != nil { // the administrator may have heard of it
@@ -117,6 +123,7 @@ func (c *Client) join(ctx context.Context, m *member, qkey uint32) error {
 		return reason.Detail{Reason: reason.SAGroup, Expected: firstMulticast, Found: uint64(r.MLID)}.Err()
 	}
 	m.in.joined, m.in.record = true, r
+	c.port.SetMember(attach.Membership{MGID: r.MGID, State: m.key.state}, true)
 	return nil
 }
 
@@ -127,6 +134,16 @@ func (c *Client) broadcast(ctx context.Context, key uint16) (*sa.MCMemberRecord,
 	var r sa.MCMemberRecord
 	q := sa.MCMemberRecord{MGID: mad.GIDFrom(cma.Broadcast(key))}
 	return &r, c.ask(ctx, &question{mad.MethodGet, sa.AttrMCMemberRecord, sa.MemberMGID, &q}, &r)
+}
+
+// DatagramKey implements cma.Fabric.
+func (c *Client) DatagramKey() (uint32, error) {
+	key, _ := c.Partition()
+	r, err := c.broadcast(c.life, key)
+	if err != nil {
+		return 0, fmt.Errorf("broadcast group of partition %#04x: %w", key, err)
+	}
+	return r.QKey, nil
 }
 
 // admit makes a join a member of the group that the port has joined. The caller has the turn.
@@ -188,6 +205,7 @@ func (c *Client) leaveNow(m *member) {
 		return
 	}
 	g.joined = false
+	c.port.SetMember(attach.Membership{MGID: g.record.MGID, State: m.key.state}, false)
 	q := sa.MCMemberRecord{MGID: g.record.MGID, PortGID: g.record.PortGID, JoinState: m.key.state}
 	c.quit(&q, end)
 }

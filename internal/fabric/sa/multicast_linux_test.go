@@ -129,6 +129,24 @@ func TestGroupsOfADeviceThatCloses(t *testing.T) {
 	wantNoGroup(t, b)
 }
 
+// The fabric leaves the groups of a program that ends without leaving them, as one that is killed.
+func TestGroupsOfAProgramThatIsKilled(t *testing.T) {
+	f := fabrictest.Start(t, "star:2")
+	a, d := open(t, f, 0)
+	b, e := open(t, f, 1)
+	active(t, d)
+	active(t, e)
+	joined(t, a, cma.FabricJoin{})
+	if !isMember(t, a, sa.JoinFull) {
+		t.Error("no member")
+	}
+	a.Close() // leaves nothing: the socket of the port tells the fabric of the end
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantNoGroup(t, b)
+}
+
 func TestPartitionOfIDs(t *testing.T) {
 	for _, c := range []struct {
 		keys       []uint16

@@ -151,7 +151,7 @@ func (m *Manager) forward(n mad.Notice) {
 }
 
 // announcePorts reports the ports that a sweep found or that have gone since the one before,
-// and ends the subscriptions of those.
+// and ends the subscriptions and memberships of those.
 func (m *Manager) announcePorts(before map[uint64]topology.End) {
 	if before == nil { // of the first sweep nobody can have subscribed
 		return
@@ -174,5 +174,6 @@ func (m *Manager) announcePorts(before map[uint64]topology.End) {
 		gone := gid(guid)
 		m.admin.informed = slices.DeleteFunc(m.admin.informed, func(s subscription) bool { return s.subscriber == gone })
 		m.announce(noticeOutOfService, gone)
+		m.endMemberships(guid)
 	}
 }

@@ -105,15 +105,31 @@ func (m *Manager) leave(q *query) {
 	if left.state == 0 {
 		delete(g.members, guid)
 	}
+	m.endUnlessUsed(g)
+	m.programMulticast()
+}
+
+// endUnlessUsed ends a group without full members.
+func (m *Manager) endUnlessUsed(g *group) {
 	full := g.permanent
 	for _, o := range g.members {
 		full = full || o.state&(sa.JoinFull|sa.JoinSendOnlyFull) != 0
 	}
 	if !full {
-		delete(m.groups, r.MGID)
-		m.announce(noticeGroupDeleted, r.MGID)
+		delete(m.groups, g.record.MGID)
+		m.announce(noticeGroupDeleted, g.record.MGID)
 	}
-	m.programMulticast()
+}
+
+// endMemberships ends those of a port that has gone. The sweep that missed the port has left it
+// out of the tables.
+func (m *Manager) endMemberships(guid uint64) {
+	for _, g := range m.sortedGroups() {
+		if _, ok := g.members[guid]; ok {
+			delete(g.members, guid)
+			m.endUnlessUsed(g)
+		}
+	}
 }
 
 // memberPort finds the port that joins or leaves.

@@ -358,6 +358,23 @@ func TestSubscribersLearnOfPortsGroupsAndTraps(t *testing.T) {
 	}
 }
 
+// A port that has gone is a member of no group any more, also when it comes back.
+func TestMembershipsEndWithTheirPort(t *testing.T) {
+	c := asked(t, "node-2")
+	e, _, gid := c.r.end("node-2")
+	q := sa.MCMemberRecord{MGID: multicast, PortGID: gid, QKey: 1, PKey: 0xffff, JoinState: sa.JoinFull}
+	if s := c.get(mad.MethodSet, sa.AttrMCMemberRecord, groupMask, &q); s != mad.StatusOK {
+		t.Fatalf("join: %#x", s)
+	}
+	c.r.link(e, false)
+	c.r.pass(time.Minute)
+	c.r.link(e, true)
+	c.r.pass(time.Minute)
+	if g := tableOf(c, sa.AttrMCMemberRecord, 0, sa.MemberMGID, sa.MCMemberRecord{MGID: multicast}); len(g) != 0 {
+		t.Errorf("the group is left: %+v", g)
+	}
+}
+
 func TestSecurityTrapsAreForTrustedSubscribers(t *testing.T) {
 	c := asked(t, "node-2")
 	info := subscribed()

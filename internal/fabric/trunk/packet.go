@@ -20,12 +20,22 @@ const (
 	hello    kind = iota + 1 // opens a session
 	data                     // part of the stream, and acknowledgement
 	farewell                 // ends a session
+	refusal                  // answers a Hello that opens none (see Listener)
+)
+
+// A Use is what lies beyond the two ends. Ends of different use ignore each other.
+type Use uint8
+
+// The uses.
+const (
+	Fabrics Use = iota // a fabric at both ends
+	Program            // a program at one end (package relay)
 )
 
 // A header begins each packet. All numbers are big-endian.
 //
 //	+---------+---------+---------+---------+
-//	| version |  kind   |  cable  |    0    |
+//	| version |  kind   |  cable  |   use   |
 //	+---------+---------+---------+---------+
 //	|                source                 |
 //	|           (connection ID)             |
@@ -37,6 +47,7 @@ type header struct {
 	version uint8
 	kind    kind
 	cable   uint8
+	use     Use
 	source  uint64
 	dest    uint64 // 0 in a Hello whose sender does not know it
 }
@@ -44,17 +55,17 @@ type header struct {
 const headerLen = 20
 
 func (h *header) put(b []byte) {
-	b[0], b[1], b[2], b[3] = h.version, byte(h.kind), h.cable, 0
+	b[0], b[1], b[2], b[3] = h.version, byte(h.kind), h.cable, byte(h.use)
 	binary.BigEndian.PutUint64(b[4:], h.source)
 	binary.BigEndian.PutUint64(b[12:], h.dest)
 }
 
 // parse reports whether b begins with a header.
 func (h *header) parse(b []byte) bool {
-	if len(b) < headerLen || len(b) > MaxPacket || b[3] != 0 {
+	if len(b) < headerLen || len(b) > MaxPacket {
 		return false
 	}
-	h.version, h.kind, h.cable = b[0], kind(b[1]), b[2]
+	h.version, h.kind, h.cable, h.use = b[0], kind(b[1]), b[2], Use(b[3])
 	h.source, h.dest = binary.BigEndian.Uint64(b[4:]), binary.BigEndian.Uint64(b[12:])
 	return h.source != 0
 }

@@ -41,7 +41,8 @@ type Port interface {
 // A Config is what a trunk is made with.
 type Config struct {
 	Cable     uint8 // of several trunks between two processes, which this is
-	Self      Peer  // what the other end is told
+	Use       Use
+	Self      Peer // what the other end is told
 	GUIDs     []uint64
 	Secret    []byte // both ends have the same; may be empty
 	Supported hardware.Link
@@ -93,7 +94,7 @@ func (t *Trunk) Peer() (Peer, bool) {
 func (t *Trunk) Receive(now time.Duration, packet []byte) reason.Detail {
 	t.now = now
 	var h header
-	if !h.parse(packet) {
+	if !h.parse(packet) || h.use != t.config.Use {
 		return reason.Detail{Reason: reason.FabricTrunkPacket, Expected: headerLen, Found: uint64(len(packet))}
 	}
 	if h.version != Version {
@@ -183,11 +184,9 @@ func (t *Trunk) refuse(d reason.Detail) {
 		return
 	}
 	b := make([]byte, headerLen, farewellLen)
-	h := header{version: Version, kind: farewell, cable: t.config.Cable, source: t.own, dest: s.peer}
+	h := header{version: Version, kind: farewell, cable: t.config.Cable, use: t.config.Use, source: t.own, dest: s.peer}
 	h.put(b)
-	b = binary.BigEndian.AppendUint16(b, uint16(d.Reason))
-	b = binary.BigEndian.AppendUint64(b, d.Expected)
-	t.farewell = binary.BigEndian.AppendUint64(b, d.Found)
+	t.farewell = appendReason(b, d)
 	t.end(d)
 	t.rest()
 }
@@ -236,13 +235,13 @@ func (t *Trunk) Next(now time.Duration) []byte {
 	if s == nil {
 		return nil
 	}
-	return s.next(now, header{version: Version, kind: data, cable: t.config.Cable, source: t.own, dest: s.peer})
+	return s.next(now, header{version: Version, kind: data, cable: t.config.Cable, use: t.config.Use, source: t.own, dest: s.peer})
 }
 
 func (t *Trunk) hello() []byte {
 	t.answer = false
 	t.helloAt = t.now + helloEvery
-	h := header{version: Version, kind: hello, cable: t.config.Cable, source: t.own, dest: t.candidate}
+	h := header{version: Version, kind: hello, cable: t.config.Cable, use: t.config.Use, source: t.own, dest: t.candidate}
 	return appendHello(nil, h, &t.config.Self, t.config.Secret)
 }
 
@@ -268,6 +267,14 @@ func (t *Trunk) Send(now time.Duration, f []byte) reason.Detail {
 	s.sender.write(appendMessage(b[:0], frame, len(f), s.epoch))
 	s.sender.write(f)
 	return reason.Detail{}
+}
+
+// Waiting returns the number of segments that the peer has not acknowledged.
+func (t *Trunk) Waiting() int {
+	if t.session == nil {
+		return 0
+	}
+	return t.session.sender.waiting()
 }
 
 // mostWaiting is the most segments that may wait for the peer. The credits of 15 lanes are for

@@ -269,13 +269,10 @@ func (d *Device) path(h *uapi.AHAttr, port uint16) qp.Path {
 func (d *Device) Counters() iter.Seq2[reason.Reason, uint64] {
 	return func(yield func(reason.Reason, uint64) bool) {
 		for next := reason.Reason(0); d.Info.Reasons; {
-			own := uapi.OwnPort{From: uint32(next)}
-			n := uapi.Size[uapi.QueryPortResp]()
-			a, err := d.command(uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 1}), uapi.Bytes(&own), n, uapi.Size[uapi.OwnPortResp]())
+			r, err := d.counters(next)
 			if err != nil {
 				return
 			}
-			r, _ := uapi.Parse[uapi.OwnPortResp](a[n:])
 			for _, c := range r.Counters {
 				if c.N == 0 || reason.Reason(c.Reason) < next || !yield(reason.Reason(c.Reason), c.N) {
 					return
@@ -284,6 +281,26 @@ func (d *Device) Counters() iter.Seq2[reason.Reason, uint64] {
 			}
 		}
 	}
+}
+
+// Traffic implements provider.Device. It is 0 if the daemon has ended.
+func (d *Device) Traffic() (sent, received uint64) {
+	r, err := d.counters(reason.Count)
+	if err != nil {
+		return 0, 0
+	}
+	return r.Sent, r.Received
+}
+
+// counters asks for the counters of the reasons from one on, and those of payload.
+func (d *Device) counters(from reason.Reason) (r uapi.OwnPortResp, err error) {
+	own := uapi.OwnPort{From: uint32(from)}
+	n := uapi.Size[uapi.QueryPortResp]()
+	a, err := d.command(uapi.CmdQueryPort, uapi.Bytes(&uapi.QueryPort{PortNum: 1}), uapi.Bytes(&own), n, uapi.Size[uapi.OwnPortResp]())
+	if err == nil {
+		r, _ = uapi.Parse[uapi.OwnPortResp](a[n:])
+	}
+	return r, err
 }
 
 // Up reports whether the port is active.

@@ -20,15 +20,27 @@ type membership struct {
 }
 
 // JoinMulticast implements provider.Multicast.
-func (x *id) JoinMulticast(addr netip.Addr, context any) error {
+func (x *id) JoinMulticast(addr netip.Addr, context any) error { return x.join(addr, context, 0) }
+
+// JoinMulticastToSend implements provider.Multicast.
+func (x *id) JoinMulticastToSend(addr netip.Addr, context any) error {
+	return x.join(addr, context, sendOnly)
+}
+
+// sendOnly is rdma_cm's flag of a member that only sends.
+const sendOnly = 1
+
+func (x *id) join(addr netip.Addr, context any, flags uint16) error {
 	h, err := x.channel("join multicast")
 	if err != nil {
 		return err
 	}
 	g := &membership{id: x, addr: addr.Unmap(), context: context}
 	g.uid = x.d.own(g)
-	q := uapi.CMJoinIPCmd{UID: g.uid, ID: x.num, Addr: sockaddr(netip.AddrPortFrom(g.addr, 0))}
-	a, err := h.ask(uapi.CMJoinIPMcast, uapi.Bytes(&q), uapi.Size[uapi.HandleOnly]())
+	q := uapi.CMJoinCmd{UID: g.uid, ID: x.num, JoinFlags: flags}
+	uapi.PutAddr(q.Addr[:], netip.AddrPortFrom(g.addr, 0))
+	q.AddrSize = uint16(len(q.Addr))
+	a, err := h.ask(uapi.CMJoinMcast, uapi.Bytes(&q), uapi.Size[uapi.HandleOnly]())
 	if err != nil {
 		x.d.disown(g.uid)
 		return err

@@ -51,6 +51,12 @@ func (d Device) CreateCompletionChannel() (provider.CompletionChannel, error) {
 // Counters implements provider.Device.
 func (d Device) Counters() iter.Seq2[reason.Reason, uint64] { return d.Trace.Counters(0) }
 
+// Traffic implements provider.Device.
+func (d Device) Traffic() (sent, received uint64) {
+	t := d.Device.Traffic()
+	return t.Sent, t.Received
+}
+
 // NextEvent implements provider.Device.
 func (d Device) NextEvent(ctx context.Context) (provider.AsyncEvent, error) {
 	a, err := d.Device.NextEvent(ctx)

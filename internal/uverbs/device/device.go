@@ -246,7 +246,8 @@ func rate(mbps int) (width, speed uint8) {
 	return width, speed
 }
 
-// Counters returns the counters of reasons that were given, beginning with one reason.
+// Counters returns the counters of reasons that were given, beginning with one reason, and those
+// of payload.
 func (d *Device) Counters(from reason.Reason) (all uapi.OwnPortResp) {
 	i := 0
 	for r, n := range d.Adapter.Trace.Counters(from) {
@@ -256,5 +257,7 @@ func (d *Device) Counters(from reason.Reason) (all uapi.OwnPortResp) {
 		all.Counters[i].Reason, all.Counters[i].N = uint32(r), n
 		i++
 	}
+	t := d.Adapter.Traffic()
+	all.Sent, all.Received = t.Sent, t.Received
 	return all
 }

@@ -150,6 +150,8 @@ func (e *Engine) Close() (err error) {
 			for name, n := range e.dev.Counters() {
 				e.log(fmt.Sprintf("%s %d", name, n))
 			}
+			sent, received := e.dev.Traffic()
+			e.log(fmt.Sprintf("payload: %d bytes sent, %d received", sent, received))
 		}
 		err = e.dev.Close()
 		e.runtime.Running.Wait()

@@ -50,8 +50,8 @@ type OwnQP struct {
 // adapter.
 type OwnQPResp struct{ Ops, Path uint32 }
 
-// OwnPort extends QUERY_PORT. It requests the counters of the reasons numbered From and above, or
-// with Tables the port's tables.
+// OwnPort extends QUERY_PORT. It requests the counters of the reasons numbered From and above, and
+// the bytes that the port has carried, or with Tables the port's tables.
 type OwnPort struct {
 	From   uint32
 	Tables uint32 // 0 or 1
@@ -71,6 +71,7 @@ type OwnPortResp struct {
 		Reason, _ uint32
 		N         uint64
 	}
+	Sent, Received uint64 // bytes of payload
 }
 
 // OwnMR extends REG_MR. With SharedMemory the memory is that of the descriptor sent with the

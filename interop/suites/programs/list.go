@@ -9,7 +9,7 @@ import (
 
 // list returns all programs, grouped by package.
 func list() []program {
-	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), mpi(), others(), storage(), migration(), sockets(), iwarp(), memory())
+	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), jobs(), others(), storage(), migration(), sockets(), iwarp(), memory())
 }
 
 // memory returns the programs whose two ends, on a device each, reach each other through shared
@@ -208,21 +208,6 @@ func others() []program {
 	for _, kind := range []string{"verbs -e msg", "verbs -e dgram", "verbs;ofi_rxm -e rdm", "verbs;ofi_rxd -e rdm"} {
 		line := "fi_pingpong -p " + kind + " -I 20"
 		all = append(all, both("libfabric-bin", line, "usec/xfer").onTwoHosts())
-	}
-	return all
-}
-
-// mpi returns a program for several ranks on one device, which compares all that it receives:
-// messages between all pairs, collective operations and windows, up to 1 MiB.
-func mpi() []program {
-	var all []program
-	for _, ranks := range []string{"2", "4"} {
-		all = append(all,
-			alone("openmpi-bin", "mpirun.openmpi --allow-run-as-root --oversubscribe -x UCX_TLS --mca pml ucx --mca osc ucx -np "+ranks+" "+programFile+".openmpi", ranks+" ranks exchanged").
-				compiled("mpicc.openmpi", "libopenmpi-dev", exchangeSource, programFile+".openmpi").with("UCX_TLS=rc_v,ud_v,self"),
-			alone("mpich", "mpirun.mpich -np "+ranks+" "+programFile+".mpich", ranks+" ranks exchanged").
-				compiled("mpicc.mpich", "libmpich-dev", exchangeSource, programFile+".mpich").with("UCX_TLS=rc_v,ud_v,self", "MPIR_CVAR_NOLOCAL=1").
-				because("NOLOCAL: between ranks of one host MPICH would use their memory"))
 	}
 	return all
 }

@@ -31,6 +31,7 @@ func main() {
 	page := flag.String("write", "", "page to write the table into")
 	only := flag.String("run", "", "run only programs that match; nothing is written then")
 	engine := flag.String("engine", "", "engine of softrdma exec: program or daemon (default that of the command)")
+	repeats := flag.Int("repeat", 1, "how often each program of several ranks is run")
 	logs := flag.String("logs", "", "folder for what the programs said (default a temporary one, kept where something fails)")
 	flag.Parse()
 	if !inside() {
@@ -38,38 +39,37 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *softrdma, *engine, *page, *only, *logs); err != nil {
+	if err := run(ctx, &runner{softrdma: *softrdma, engine: *engine, logs: *logs, repeats: *repeats}, *page, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "programs:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, softrdma, engine, page, only, logs string) error {
+func run(ctx context.Context, r *runner, page, only string) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	if softrdma, err = filepath.Abs(softrdma); err != nil {
+	if r.softrdma, err = filepath.Abs(r.softrdma); err != nil {
 		return err
 	}
-	if logs == "" {
-		if logs, err = os.MkdirTemp("", "softrdma-programs-"); err != nil {
-			return err
-		}
-	} else if err := os.MkdirAll(logs, 0o755); err != nil {
+	if r.logs == "" {
+		r.logs, err = os.MkdirTemp("", "softrdma-programs-")
+	} else if err = os.MkdirAll(r.logs, 0o755); err == nil {
+		r.logs, err = filepath.Abs(r.logs)
+	}
+	if err != nil {
 		return err
 	}
 	programs := slices.DeleteFunc(list(), func(p program) bool { return !pattern.MatchString(p.name()) })
 	if missing := notInstalled(programs); len(missing) > 0 {
 		return fmt.Errorf("programs are not installed: apt-get install -y --no-install-recommends %s", strings.Join(missing, " "))
 	}
-	net, err := newNetwork(ctx)
-	if err != nil {
+	if r.net, err = newNetwork(ctx); err != nil {
 		return err
 	}
-	defer net.close()
-	r := &runner{softrdma: softrdma, engine: engine, logs: logs, net: net}
+	defer r.net.close()
 	var rows []row
 	failed := 0
 	for _, p := range programs {
@@ -100,9 +100,9 @@ func run(ctx context.Context, softrdma, engine, page, only, logs string) error {
 		return errors.New("interrupted")
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d failed; what they said is in %s", failed, logs)
+		return fmt.Errorf("%d failed; what they said is in %s", failed, r.logs)
 	}
-	return os.RemoveAll(logs)
+	return os.RemoveAll(r.logs)
 }
 
 // notInstalled returns the packages of the programs that are not installed.

@@ -18,6 +18,9 @@ var (
 	hosts    = [2]string{"10.78.0.1", "10.78.0.2"}
 )
 
+// otherHost is the second host's name, by which MPI tells hosts apart.
+const otherHost = "softrdma-other"
+
 // namespaceEnv marks a process that runs in its own network namespace.
 const namespaceEnv = "SOFTRDMA_PROGRAMS_NAMESPACE"
 
@@ -61,7 +64,7 @@ func newNetwork(ctx context.Context) (*network, error) {
 	if n.keep, err = n.holder.StdinPipe(); err != nil {
 		return nil, err
 	}
-	n.holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	n.holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS, Pdeathsig: syscall.SIGKILL}
 	if err := n.holder.Start(); err != nil {
 		return nil, err
 	}
@@ -71,6 +74,7 @@ func newNetwork(ctx context.Context) (*network, error) {
 		{"ip", "link", "add", "cable0", "type", "veth", "peer", "name", "cable1", "netns", other},
 		{"ip", "addr", "add", hosts[0] + "/24", "dev", "cable0"},
 		{"ip", "link", "set", "cable0", "up"},
+		n.at(1, "hostname", otherHost),
 		n.at(1, "ip", "link", "set", "lo", "up"),
 		n.at(1, "ip", "addr", "add", hosts[1]+"/24", "dev", "cable1"),
 		n.at(1, "ip", "link", "set", "cable1", "up"),
@@ -88,7 +92,8 @@ func (n *network) at(host int, argv ...string) []string {
 	if host == 0 {
 		return argv
 	}
-	return append([]string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", n.holder.Process.Pid), "--"}, argv...)
+	ns := fmt.Sprintf("/proc/%d/ns/", n.holder.Process.Pid)
+	return append([]string{"nsenter", "--net=" + ns + "net", "--uts=" + ns + "uts", "--"}, argv...)
 }
 
 func (n *network) close() {

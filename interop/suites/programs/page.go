@@ -34,7 +34,8 @@ func writePage(name string, rows []row, s suiteRun) error {
 	fmt.Fprintf(&b, "%s%s\n\n", before, beginMark)
 	fmt.Fprintf(&b, "perftest with `-F`, perftest and UCX with `-n %s` where nothing else is said. `exchange` is\n"+
 		"[an MPI program](../interop/suites/programs/testdata/exchange.c) that checks what it receives.\n\n", messages)
-	writeRows(&b, rows, func(p *program) bool { return !p.iwarp && !p.memory })
+	writeRows(&b, rows, func(p *program) bool { return !p.iwarp && !p.memory && p.job == nil })
+	writeJobs(&b, rows)
 	b.WriteString("Two devices of one host, through shared memory (`softrdma exec --same-host require`):\n\n")
 	writeRows(&b, rows, func(p *program) bool { return p.memory })
 	b.WriteString("On an iWARP device (`softrdma exec --protocol iwarp`), with siw's provider:\n\n")

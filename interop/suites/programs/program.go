@@ -45,6 +45,8 @@ type program struct {
 	source   string
 	binary   string
 	needs    []need // beside the client
+
+	job *job // for the ranks of a parallel program
 }
 
 // A need is an executable and Debian's package that has it.
@@ -61,6 +63,9 @@ func (p *program) name() string {
 	}
 	if p.memory {
 		name = "memory: " + name
+	}
+	if p.job != nil {
+		name = p.job.name()
 	}
 	return name
 }

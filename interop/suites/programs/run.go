@@ -32,6 +32,7 @@ const (
 type row struct {
 	program program
 	err     error
+	share   float64 // of the payload that went through devices; 0 where the payload is not known
 }
 
 func (r row) ok() bool { return r.err == nil }
@@ -43,6 +44,9 @@ func (r row) String() string {
 	case r.program.refused != "":
 		return "refused " + r.program.name()
 	}
+	if r.share > 0 {
+		return fmt.Sprintf("ok      %s: %.0f%% of the payload through devices", r.program.name(), 100*r.share)
+	}
 	return "ok      " + r.program.name()
 }
 
@@ -52,6 +56,7 @@ type runner struct {
 	engine   string // of softrdma exec; empty for the command's default
 	logs     string
 	net      *network
+	repeats  int // of jobs
 	count    int
 }
 
@@ -111,6 +116,9 @@ func (r *runner) command(ctx context.Context, p *program, end int, argv []string
 }
 
 func (r *runner) run(ctx context.Context, p program) row {
+	if p.job != nil {
+		return r.runJob(ctx, p)
+	}
 	var client, server string
 	err := r.compile(ctx, &p)
 	for range p.attempts() {
@@ -124,12 +132,14 @@ func (r *runner) run(ctx context.Context, p program) row {
 			break
 		}
 	}
+	return row{program: p, err: errors.Join(err, r.log(&p, client, server, err))}
+}
+
+// log writes what a program said to a file.
+func (r *runner) log(p *program, client, server string, err error) error {
 	r.count++
 	text := fmt.Sprintf("%s\n\n--- client\n%s\n--- server\n%s\n%v\n", p.name(), client, server, err)
-	if e := os.WriteFile(filepath.Join(r.logs, fmt.Sprintf("%03d-%s.log", r.count, p.client[0])), []byte(text), 0o644); e != nil {
-		err = errors.Join(err, e)
-	}
-	return row{p, err}
+	return os.WriteFile(filepath.Join(r.logs, fmt.Sprintf("%03d-%s.log", r.count, filepath.Base(p.client[0]))), []byte(text), 0o644)
 }
 
 // A server is the serving end of a pair while it runs.

@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"sync"
 	"time"
-
-	"softrdma/verbs"
 )
 
 // A Waiter is a goroutine that waits for something that arrives. The engine's lock guards it.
@@ -44,9 +42,10 @@ type Queue interface {
 	sync.Locker
 	Progress()                      // handles completions
 	Arm()                           // asks for an event at the next completion
-	Next(ctx context.Context) error // waits for the event, without the lock
+	Next(ctx context.Context) error // waits for the event; if ctx has not ended, without the lock
 	Dead() error                    // why nothing arrives any more, nil if that is not so
 	Fail(err error)                 // makes the queue dead
+	Spin() time.Duration            // how long to poll before a sleep
 }
 
 // Await waits until w is ready or ctx ends. The caller holds the engine's lock, before and after.
@@ -171,14 +170,18 @@ func (k *Group) Lead(ctx context.Context, w *Waiter) {
 // spin polls for a short time. It reports whether w is ready, or ctx has ended.
 func (k *Group) spin(ctx context.Context, w *Waiter) bool {
 	k.e.Progress()
+	spin := k.e.Spin()
 	var start time.Time
 	for i := 1; !w.Ready; i++ {
+		if spin == 0 {
+			return false
+		}
 		if i%16 == 0 {
 			now := time.Now()
 			switch {
 			case start.IsZero():
 				start = now
-			case now.Sub(start) > verbs.DefaultSpin:
+			case now.Sub(start) > spin:
 				return false
 			}
 			if ctx.Err() != nil {

@@ -188,12 +188,12 @@ func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table,
 		Tools: []bench.Tool{
 			bench.Softrdma{Path: self, Congestion: opt.congestion}, bench.Kernel{Path: self}, bench.Iperf3{}, bench.UCX{}, bench.UCX{Shared: true},
 			bench.RawMemory{Path: self}, bench.RDMANet{Path: self}, bench.Messages{Path: self},
-			bench.Calls{Library: bench.CallsName, Path: self}, bench.Calls{Library: bench.NetRPCName, Path: self},
 			bench.Exec{Path: self}, bench.Exec{Path: self, Share: true}, guestDevice,
 			bench.Program{Path: self}, bench.Program{Path: self, Memory: true}, bench.UCX{Programs: self}, bench.MPI{Path: self}, bench.MPI{TCP: true}, bench.MPI{Host: true}, bench.Collective{Path: self}, bench.Presence{Path: self},
 			bench.Fabric{Path: self}, bench.Fabric{Path: self, Trunk: true},
 		},
 	}
+	run.Tools = append(run.Tools, bench.CallTools(self)...)
 	if len(run.Figures) == 0 {
 		return nil, nil, cli.UsageErrorf("--figures: no figure's name contains %s", strings.Join(opt.only, " or "))
 	}

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
-	netrpc "net/rpc"
 	"slices"
 	"time"
 
@@ -34,12 +32,10 @@ func newCallsCommand() *cobra.Command {
 			if c.Bytes < 0 || c.Bytes > 1<<24 {
 				return cli.UsageErrorf("bytes of a body: expected at most %d, found %d", 1<<24, c.Bytes)
 			}
-			switch {
-			case c.Library == bench.NetRPCName && c.Peer == "":
-				return serveNetRPC(cmd.Context(), cmd.OutOrStdout(), c.Local)
-			case c.Library == bench.NetRPCName:
-				return askNetRPC(cmd.OutOrStdout(), &c)
-			case c.Library == bench.CallsName:
+			switch c.Library {
+			case bench.NetRPCName, bench.HTTPName:
+				return connectionCalls(cmd, &c)
+			case bench.CallsName:
 				return calls(cmd, &c)
 			}
 			return cli.UsageErrorf("unknown library %q", c.Library)
@@ -89,43 +85,6 @@ func serveCalls(ctx context.Context, out io.Writer, dev *verbs.Device) error {
 	}
 	<-ctx.Done()
 	return nil
-}
-
-// Echo is the service of net/rpc.
-type Echo struct{}
-
-// Echo returns its argument.
-func (Echo) Echo(in []byte, out *[]byte) error {
-	*out = in
-	return nil
-}
-
-func serveNetRPC(ctx context.Context, out io.Writer, local string) error {
-	l, err := net.Listen("tcp", net.JoinHostPort(local, "0"))
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	s := netrpc.NewServer()
-	if err := s.Register(Echo{}); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(out, "ready %v 0\n", l.Addr()); err != nil {
-		return err
-	}
-	go s.Accept(l)
-	<-ctx.Done()
-	return nil
-}
-
-func askNetRPC(out io.Writer, c *bench.CallsConfig) error {
-	client, err := netrpc.Dial("tcp", c.Peer)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	body, answer := make([]byte, c.Bytes), make([]byte, c.Bytes)
-	return measureCalls(out, c.Seconds, func() error { return client.Call("Echo.Echo", body, &answer) })
 }
 
 // measureCalls makes calls for some time after a warm-up, and prints percentiles of how long they

@@ -2,10 +2,12 @@ package bench
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"strconv"
 	"testing"
 
+	"softrdma/bench"
 	"softrdma/bench/loop"
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
@@ -57,6 +59,28 @@ func TestEndsMeasureRDMANet(t *testing.T) {
 		server.Succeeds()
 		if kind == loop.Stream && (r.Throughput <= 0 || r.CPU <= 0) || kind == loop.Ping && (r.P50 <= 0 || r.P99 < r.P50) {
 			t.Errorf("%s: %+v", kind, r)
+		}
+	}
+}
+
+// The libraries in the command measure calls, over TCP and over package rdmanet.
+func TestEndsMeasureCalls(t *testing.T) {
+	for _, c := range []bench.CallsConfig{
+		{Library: bench.CallsName}, {Library: bench.NetRPCName}, {Library: bench.HTTPName},
+		{Library: bench.NetRPCName, RDMANet: true}, {Library: bench.HTTPName, RDMANet: true},
+	} {
+		c.SameHost, c.Bytes, c.Seconds, c.Local = "off", 64, .05, "127.0.0.1"
+		c.Device = clitest.LoopbackDevice(t)
+		server := clitest.Start(t, "bench", "calls", encode(t, c))
+		server.Prints("ready")
+		server.Prints("\n")
+		line := server.Stdout.String()
+		c.Device = clitest.LoopbackDevice(t)
+		if _, err := fmt.Sscanf(line, "ready %s %d", &c.Peer, &c.UDPPort); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if r := decode(t, clitest.Start(t, "bench", "calls", encode(t, c)).Succeeds()); r.P50 <= 0 || r.P99 < r.P50 {
+			t.Errorf("%s, rdmanet %t: %+v", c.Library, c.RDMANet, r)
 		}
 	}
 }

@@ -72,6 +72,8 @@ func run(cmd *cobra.Command, s *options) (err error) {
 			for name, n := range d.Counters() {
 				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s %s %d\n", names[i], name, n)
 			}
+			sent, received := d.Traffic()
+			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s payload: %d bytes sent, %d received\n", names[i], sent, received)
 		}
 	}
 	return cli.ErrSignalled

@@ -45,12 +45,12 @@ func printPorts(out io.Writer, f *cli.Fabric, all bool) error {
 	left := 0
 	for i := range f.Reply.Ports {
 		p := &f.Reply.Ports[i]
-		if !all && p.Process == 0 && i > 0 {
+		if !all && p.Process == 0 && p.Remote == "" && i > 0 {
 			left++
 			continue
 		}
 		fmt.Fprintf(w, "   %s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", f.Device(p), strings.ToUpper(p.State),
-			lidName(p.LID), lidName(p.Manager), p.MTU, strings.TrimSpace(p.Width+" "+p.Speed), guidName(p.GUID), processName(p.Process))
+			lidName(p.LID), lidName(p.Manager), p.MTU, strings.TrimSpace(p.Width+" "+p.Speed), guidName(p.GUID), holderName(p))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -71,6 +71,14 @@ func lidName(lid uint16) string {
 // guidName writes a GUID as the list of devices does.
 func guidName(guid uint64) string {
 	return fmt.Sprintf("%04x:%04x:%04x:%04x", guid>>48, guid>>32&0xffff, guid>>16&0xffff, guid&0xffff)
+}
+
+// holderName is the process that has a port, or the address of a program on another host.
+func holderName(p *console.Port) string {
+	if p.Remote != "" {
+		return p.Remote
+	}
+	return processName(p.Process)
 }
 
 // processName is the number of a process with the name of its program, if that is known.
@@ -98,6 +106,7 @@ type portRecord struct {
 	Width     string `json:"width,omitempty"`
 	Speed     string `json:"speed,omitempty"`
 	Process   int    `json:"process,omitempty"`
+	Remote    string `json:"remote,omitempty"` // address of a program on another host
 }
 
 func portRecords(all []cli.Fabric) (records []any) {
@@ -107,7 +116,7 @@ func portRecords(all []cli.Fabric) (records []any) {
 			p := &f.Reply.Ports[k]
 			records = append(records, portRecord{
 				Device: f.Device(p), Fabric: f.Name, Socket: f.Path, Node: p.Node, Port: p.Port, Protocol: "InfiniBand", GUID: guidName(p.GUID),
-				Active: p.State == "active", State: p.State, LID: p.LID, Manager: p.Manager, ActiveMTU: p.MTU, Width: p.Width, Speed: p.Speed, Process: p.Process,
+				Active: p.State == "active", State: p.State, LID: p.LID, Manager: p.Manager, ActiveMTU: p.MTU, Width: p.Width, Speed: p.Speed, Process: p.Process, Remote: p.Remote,
 			})
 		}
 	}

@@ -205,6 +205,8 @@ func (s *options) serve(cmd *cobra.Command, device, dir, library string) (env []
 			for name, n := range dev.Counters() {
 				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s %d\n", name, n)
 			}
+			sent, received := dev.Traffic()
+			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: payload: %d bytes sent, %d received\n", sent, received)
 		}
 		return errors.Join(server.Close(), dev.Close())
 	}, nil

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,11 +38,7 @@ func (b *builder) plug(ctx context.Context, c *live.Config) error {
 	if b.secret == "" {
 		return nil
 	}
-	secret, err := os.ReadFile(b.secret)
-	if err == nil && len(secret) == 0 {
-		err = fmt.Errorf("--trunk-secret: expected a file with a secret, found %s to be empty", b.secret)
-	}
-	c.Trunks.Secret = secret
+	c.Trunks.Secret, err = readSecret("--trunk-secret", b.secret)
 	return err
 }
 

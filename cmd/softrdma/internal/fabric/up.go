@@ -1,13 +1,13 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,14 +50,19 @@ The fabric's own subnet manager sets it up, unless --no-sm leaves that to anothe
 --trunk joins the fabric to one in another process, on this or another host: it is a cable
 from a port of this fabric to a port of the other one, by UDP. Both ends name each other.
 One of the fabrics runs the subnet manager, the others take --no-sm. Generated fabrics
-need different part= numbers, because GUIDs are unique in a subnet.`
+need different part= numbers, because GUIDs are unique in a subnet.
+
+--attach :7701 --attach-secret FILE lets programs on other hosts attach to adapters, as
+ib:NAME@HOST:7701/NODE with SOFTRDMA_FABRIC_SECRET=FILE. At a loopback address no secret is
+needed, and all users of this host may attach.`
 
 const upExample = `  softrdma fabric up
   softrdma fabric up --topology fat-tree:k=4 --name tree
   softrdma fabric up cluster.topo --no-sm
   softrdma fabric up --topology ring:5 --routing minhop --vls 1
   softrdma fabric up --topology star:4,spare=1 --trunk switch-0:5=host-b:7700
-  softrdma fabric up --topology star:4,spare=1,part=1 --no-sm --trunk p1-switch-0:5=host-a:7700`
+  softrdma fabric up --topology star:4,spare=1,part=1 --no-sm --trunk p1-switch-0:5=host-a:7700
+  softrdma fabric up --attach :7701 --attach-secret secret`
 
 // defaultTopology is a fabric on which everything can be tried.
 const defaultTopology = "star:4"
@@ -80,6 +85,8 @@ type builder struct {
 	trunks   []string
 	listen   string
 	secret   string // file
+
+	attach, attachSecret string
 }
 
 func newUp() *cobra.Command {
@@ -109,6 +116,8 @@ func newUp() *cobra.Command {
 	f.StringArrayVar(&b.trunks, "trunk", nil, "join a port to another fabric: `NODE:PORT=HOST:UDPPORT`, again for each trunk")
 	f.StringVar(&b.listen, "listen", ":7700", "local `ADDRESS:UDPPORT` of trunks")
 	f.StringVar(&b.secret, "trunk-secret", "", "accept the other ends of trunks only if they have the same `FILE`")
+	f.StringVar(&b.attach, "attach", "", "let programs on other hosts attach, at the local `ADDRESS:UDPPORT`")
+	f.StringVar(&b.attachSecret, "attach-secret", "", "accept programs on other hosts only if they have the same `FILE`")
 	f.BoolVarP(&b.verbose, "verbose", "v", false, "print the first packet that is dropped for each reason, and at the end a count")
 	cli.CompleteFlag(cmd, "topology", "star:4", "fat-tree:k=4", "ring:5", "torus:4x4", "mesh:4x4", "hyperx:4x4", "dragonfly:routers=4,global=2,hosts=2")
 	cli.CompleteFlag(cmd, "routing", append([]string{automatic}, algorithms...)...)
@@ -129,8 +138,9 @@ func (b *builder) run(cmd *cobra.Command, args []string) error {
 	out := cmd.OutOrStdout()
 	drops := &drops{out: cmd.ErrOrStderr(), fabric: c.Fabric, count: make(map[reason.Reason]int)}
 	if b.verbose {
-		c.Dropped = drops.add
+		c.Dropped, c.Remote.Dropped = drops.add, drops.addRemote
 	}
+	c.Remote.Changed = visitorNews(out, c.Fabric)
 	if len(b.trunks) > 0 {
 		c.Trunks.Changed = newTrunkNews(out, c.Fabric).changed
 	}
@@ -176,7 +186,7 @@ func (b *builder) config(cmd *cobra.Command, args []string) (c *live.Config, fro
 		}
 		shape, _, _ = strings.Cut(from, ":")
 	}
-	if err = b.plug(cmd.Context(), c); err != nil {
+	if err = errors.Join(b.plug(cmd.Context(), c), b.admit(c)); err != nil {
 		return nil, "", err
 	}
 	if c.Addrs, err = b.addresses(c.Fabric); err != nil {
@@ -357,33 +367,4 @@ func (b *builder) await(cmd *cobra.Command, f *live.Fabric) {
 		}
 	}
 	fmt.Fprintln(out, "Its subnet manager has not set it up yet: see softrdma fabric status.")
-}
-
-// drops counts dropped packets.
-type drops struct {
-	out    io.Writer
-	fabric *topology.Fabric
-
-	mu    sync.Mutex
-	count map[reason.Reason]int
-}
-
-// add is called by the goroutine of the fabric.
-func (d *drops) add(at topology.End, why reason.Detail) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.count[why.Reason]++
-	if d.count[why.Reason] == 1 {
-		fmt.Fprintf(d.out, "softrdma: %s dropped a packet: %v (%v)\n", d.fabric.EndName(at), why, why.Reason)
-	}
-}
-
-func (d *drops) print() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for r := range reason.Count {
-		if n := d.count[r]; n > 0 {
-			fmt.Fprintf(d.out, "softrdma: %v %d\n", r, n)
-		}
-	}
 }

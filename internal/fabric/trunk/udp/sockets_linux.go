@@ -30,7 +30,7 @@ func Open(local netip.AddrPort, peers []netip.AddrPort) (*Sockets, error) {
 	}
 	s := &Sockets{epoll: epoll}
 	for i, p := range peers {
-		if err := s.open(local, p); err != nil {
+		if err := s.open(local, p, false); err != nil {
 			s.Close()
 			return nil, fmt.Errorf("UDP from %v to %v: %w", local, peers[i], err)
 		}
@@ -46,7 +46,8 @@ func Open(local netip.AddrPort, peers []netip.AddrPort) (*Sockets, error) {
 
 // open opens the socket to a peer. The first one of a family is bound without SO_REUSEADDR, so
 // that another process with the address is noticed; it sets that afterwards, for the next.
-func (s *Sockets) open(local, peer netip.AddrPort) error {
+// shared says that a Listener has the address already.
+func (s *Sockets) open(local, peer netip.AddrPort, shared bool) error {
 	peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 	family := unix.AF_INET
 	addr := local.Addr().Unmap()
@@ -66,7 +67,7 @@ func (s *Sockets) open(local, peer netip.AddrPort) error {
 	if err != nil {
 		return os.NewSyscallError("socket", err)
 	}
-	first := true
+	first := !shared
 	for _, other := range s.fds {
 		f, _ := unix.GetsockoptInt(other, unix.SOL_SOCKET, unix.SO_DOMAIN)
 		first = first && f != family

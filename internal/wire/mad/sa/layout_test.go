@@ -126,6 +126,14 @@ func TestRecordsLieWhereTheSpecificationPutsThem(t *testing.T) {
 	}
 }
 
+func FuzzRecords(f *testing.F) {
+	var list []madtest.Layout
+	for _, l := range layouts() {
+		list = append(list, l.Layout)
+	}
+	madtest.Fuzz(f, list)
+}
+
 func TestServiceIDOfMultiPathLiesInTwoPieces(t *testing.T) {
 	var b [DataLen]byte
 	r := MultiPathRecord{ServiceID: 0x1122334455667788, Destinations: 0xaa}

@@ -30,8 +30,8 @@ func weights() (f []madtest.Field) {
 	return f
 }
 
-func TestAttributesLieWhereTheSpecificationPutsThem(t *testing.T) {
-	madtest.Check(t, []madtest.Layout{
+func attributes() []madtest.Layout {
+	return []madtest.Layout{
 		layout[NodeDescription]("NodeDescription", madtest.Array("", 0, 64, 8)),
 		layout[NodeInfo]("NodeInfo", madtest.NodeInfo),
 		layout[SwitchInfo]("SwitchInfo", madtest.SwitchInfo),
@@ -43,7 +43,14 @@ func TestAttributesLieWhereTheSpecificationPutsThem(t *testing.T) {
 		layout[LinearForwarding]("LinearForwardingTable", madtest.Array("", 0, 64, 8)),
 		layout[MulticastForwarding]("MulticastForwardingTable", madtest.Array("", 0, 32, 16)),
 		layout[SMInfo]("SMInfo", madtest.SMInfo),
-	})
+	}
+}
+
+func TestAttributesLieWhereTheSpecificationPutsThem(t *testing.T) { madtest.Check(t, attributes()) }
+
+func FuzzAttributes(f *testing.F) {
+	madtest.Fuzz(f, append(attributes(), madtest.Layout{Name: "packet", Len: mad.Len, New: func() any { return new(Packet) },
+		Parse: func(v any, b []byte) { v.(*Packet).Parse((*[mad.Len]byte)(b)) }, Put: func(v any, b []byte) { v.(*Packet).Put((*[mad.Len]byte)(b)) }}))
 }
 
 // TestPacketsLieWhereTheSpecificationPutsThem has the class in the bytes that

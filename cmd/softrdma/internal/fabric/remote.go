@@ -1,0 +1,64 @@
+package fabric
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/fabric/live"
+	"softrdma/internal/fabric/topology"
+	"softrdma/internal/reason"
+)
+
+// admit reads the flags for programs on other hosts. Without a secret only those of this host may
+// attach, because a program at a port can manage the subnet.
+func (b *builder) admit(c *live.Config) error {
+	if b.attach == "" {
+		if b.attachSecret != "" {
+			return cli.UsageErrorf("--attach-secret: expected --attach with it")
+		}
+		return nil
+	}
+	local, err := net.ResolveUDPAddr("udp", b.attach)
+	if err != nil || local.Port == 0 {
+		return cli.UsageErrorf("--attach: expected an address and a UDP port such as :7701, found %q", b.attach)
+	}
+	at := local.AddrPort()
+	c.Remote.Listen = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	if b.attachSecret == "" {
+		if !c.Remote.Listen.Addr().IsLoopback() {
+			return cli.UsageErrorf("--attach: expected --attach-secret, because programs of other hosts reach %s", b.attach)
+		}
+		return nil
+	}
+	c.Remote.Secret, err = readSecret("--attach-secret", b.attachSecret)
+	return err
+}
+
+// readSecret reads the file of a flag.
+func readSecret(flag, file string) ([]byte, error) {
+	secret, err := os.ReadFile(file)
+	if err == nil && len(secret) == 0 {
+		err = fmt.Errorf("%s: expected a file with a secret, found %s to be empty", flag, file)
+	}
+	return secret, err
+}
+
+// visitorNews prints what programs on other hosts do.
+func visitorNews(out io.Writer, f *topology.Fabric) func(topology.End, live.Caller, reason.Detail) {
+	return func(at topology.End, who live.Caller, why reason.Detail) {
+		text := "is attached"
+		switch why.Reason {
+		case reason.None:
+		case reason.FabricRemoteClosed:
+			text = "has left"
+		default:
+			text = fmt.Sprintf("is lost: %v (%v)", why, why.Reason)
+		}
+		fmt.Fprintf(out, "%s: %s at %v %s\n", strings.Map(plain, f.EndName(at)), strings.Map(plain, who.Program), who.From, text)
+	}
+}

@@ -1,0 +1,72 @@
+package fabric
+
+import (
+	"os"
+	"testing"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/fabric/fabrictest"
+)
+
+func TestProgramsOfAnotherHostAttach(t *testing.T) {
+	at, secret := fabrictest.FreeUDP(t, 1)[0], clitest.SecretFile(t, "of both")
+	f := up(t, "--topology", "star:2", "--attach", at, "--attach-secret", secret)
+	own, other := os.Getenv("SOFTRDMA_FABRIC_DIR"), t.TempDir()
+	// away runs what a host does that does not find the fabric's socket.
+	away := func(do func()) {
+		t.Helper()
+		t.Setenv("SOFTRDMA_FABRIC_DIR", other)
+		do()
+		t.Setenv("SOFTRDMA_FABRIC_DIR", own)
+	}
+	node := "ib:fab0@" + at + "/node-"
+	away(func() {
+		clitest.Start(t, "pingpong", "-d", node+"0").Fails(cli.ExitFailed, "it has another secret")
+	})
+	t.Setenv("SOFTRDMA_FABRIC_SECRET", secret)
+	exchange := func() {
+		t.Helper()
+		away(func() {
+			port := clitest.FreePort(t)
+			server := clitest.Start(t, "pingpong", "-p", port, "-n", "200", "-c", "-d", node+"0")
+			server.Prints("local address:")
+			clitest.Run(t, "pingpong", "-p", port, "-n", "200", "-c", "-d", node+"1", "127.0.0.1")
+			server.Succeeds()
+		})
+	}
+	exchange()
+	f.Prints("is attached")
+	f.Prints("has left")
+	until(t, "(2 active)", "fabric", "status")
+
+	var lost *clitest.Process
+	away(func() {
+		lost = clitest.Start(t, "pingpong", "-p", clitest.FreePort(t), "-d", node+"0")
+		lost.Prints("local address:")
+	})
+	until(t, "127.0.0.1:", "devices")
+	if err := lost.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	f.Prints("FABRIC_REMOTE_SILENT")
+	until(t, "(1 active, 1 cut)", "fabric", "status")
+	exchange() // the next program brings the port up
+	until(t, "(2 active)", "fabric", "status")
+}
+
+func TestHostsAreAdmittedWithASecretOnly(t *testing.T) {
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--attach", ":7701"}, "expected --attach-secret"},
+		{[]string{"--attach", "192.0.2.1:7701"}, "expected --attach-secret"},
+		{[]string{"--attach", "127.0.0.1"}, "expected an address and a UDP port"},
+		{[]string{"--attach-secret", "/dev/null"}, "expected --attach with it"},
+	} {
+		clitest.Start(t, append([]string{"fabric", "up"}, x.args...)...).Fails(cli.ExitUsage, x.want)
+	}
+	t.Setenv("SOFTRDMA_FABRIC_DIR", t.TempDir())
+	clitest.Start(t, "fabric", "up", "--attach", "127.0.0.1:7701", "--attach-secret", "/dev/null").Fails(cli.ExitFailed, "to be empty")
+}

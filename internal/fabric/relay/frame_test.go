@@ -1,0 +1,164 @@
+package relay
+
+import (
+	"bytes"
+	"testing"
+
+	"softrdma/internal/link/fabric"
+	"softrdma/internal/reason"
+)
+
+// pipe returns a receiver that keeps what it gets.
+func pipe() (r *receiver, packets, messages *[][]byte, rings *int) {
+	r, packets, messages, rings = new(receiver), new([][]byte), new([][]byte), new(int)
+	for i := range r.flows {
+		r.flows[i].init()
+	}
+	r.packet = func(p []byte) { *packets = append(*packets, bytes.Clone(p)) }
+	r.message = func(m []byte, x bool) {
+		*messages = append(*messages, m)
+		if x {
+			*rings++
+		}
+	}
+	return r, packets, messages, rings
+}
+
+// packetOf is a packet of a service level in its frame.
+func packetOf(sl uint8, n int) []byte {
+	b := make([]byte, packetHeader+n)
+	b[0], b[2] = packetFrame, sl<<4
+	return b
+}
+
+func TestMessagesArriveWhole(t *testing.T) {
+	r, _, got, rings := pipe()
+	var want [][]byte
+	var sum uint64
+	for i, n := range []int{1, partLen - 1, partLen, partLen + 1, maxMessage} {
+		m := bytes.Repeat([]byte{byte(i)}, n)
+		want = append(want, m)
+		sum += messageCost(n)
+		parts(m, i == 3, func(b []byte) {
+			if d := r.frame(b); d.Reason != reason.None {
+				t.Fatal(d)
+			}
+		})
+	}
+	if len(*got) != len(want) || *rings != 1 {
+		t.Fatalf("%d messages, %d with rings", len(*got), *rings)
+	}
+	for i, m := range *got {
+		if !bytes.Equal(m, want[i]) {
+			t.Errorf("message %d: %d bytes, expected %d", i, len(m), len(want[i]))
+		}
+	}
+	if r.flows[control].received != sum {
+		t.Errorf("counted %d, expected %d", r.flows[control].received, sum)
+	}
+}
+
+// The largest message fits the credits of an idle lane: otherwise it would wait without limit.
+func TestLongestMessageFitsTheWindow(t *testing.T) {
+	if n := messageCost(maxMessage); n > window-grantEvery {
+		t.Errorf("%d of %d", n, window)
+	}
+}
+
+// A sender that uses the credits that it has is never refused, and one that uses more is. A lane
+// takes nothing of another one's credits.
+func TestLanesHaveCreditsOfTheirOwn(t *testing.T) {
+	r, got, _, _ := pipe()
+	var far [fabric.Levels]flow
+	for i := range far {
+		far[i].init()
+	}
+	n := 0
+	for far[3].room(cost(2048)) {
+		far[3].sent += cost(2048)
+		n++
+		if d := r.frame(packetOf(3, 2048)); d.Reason != reason.None {
+			t.Fatal(d)
+		}
+	}
+	if n != window/2048 || len(*got) != n {
+		t.Errorf("%d packets sent and %d received, expected %d", n, len(*got), window/2048)
+	}
+	if d := r.frame(packetOf(4, 2048)); d.Reason != reason.None {
+		t.Errorf("another lane: %v", d)
+	}
+	if _, ok := r.flows[3].grant(); ok {
+		t.Error("granted though nothing was taken")
+	}
+	r.flows[3].taken += 40 * cost(2048)
+	limit, ok := r.flows[3].grant()
+	if !ok || !far[3].raise(limit) {
+		t.Fatal("no grant")
+	}
+	for i := range 41 {
+		if room := far[3].room(cost(2048)); room != (i < 40) {
+			t.Fatalf("room for packet %d: %v", i, room)
+		}
+		far[3].sent += cost(2048)
+		if d := r.frame(packetOf(3, 2048)); (d.Reason == reason.FabricOverrun) != (i == 40) {
+			t.Errorf("packet %d: %v", i, d)
+		}
+	}
+}
+
+func TestFramesThatMakeNoSenseAreRefused(t *testing.T) {
+	part := func(flags byte, n int) []byte { return append([]byte{messageFrame, flags}, make([]byte, n)...) }
+	grant := func(lane int, limit uint64) []byte { return appendGrant(nil, lane, limit) }
+	for name, b := range map[string][]byte{
+		"nothing": {}, "no kind": {0, 1, 2}, "another kind": {9, 1, 2}, "a short packet": packetOf(0, shortest-1), "a long packet": packetOf(0, longest+1),
+		"an empty part": part(0, 0), "unknown flags": part(4, 1), "a short grant": grant(0, 2*window)[:5],
+		"a lane that is none": grant(lanes, window+1), "less credit": grant(0, window-1), "more credit than the window": grant(0, window+1),
+	} {
+		r, packets, messages, _ := pipe()
+		if d := r.frame(b); d.Reason == reason.None || len(*packets)+len(*messages) > 0 {
+			t.Errorf("%s: %v", name, d)
+		}
+	}
+	r, _, _, _ := pipe()
+	for i := range maxMessage/partLen + 2 {
+		if d := r.frame(part(moreParts, partLen)); (d.Reason != reason.None) != (i >= maxMessage/partLen) {
+			t.Errorf("part %d of a message without end: %v", i, d)
+		}
+	}
+}
+
+// FuzzFrames gives a receiver any frames. What it keeps and passes on stays within its credits.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte{3, messageFrame, 0, 1, 9, packetFrame, 0, 0x10, 0, 0, 0, 0, 0, 0})
+	f.Add(append([]byte{grantLen}, appendGrant(nil, 2, window)...))
+	f.Fuzz(func(t *testing.T, script []byte) {
+		r, packets, messages, _ := pipe()
+		for len(script) > 1 {
+			n := min(int(script[0])*16, len(script)-1)
+			d := r.frame(script[1 : 1+n])
+			script = script[1+n:]
+			if d.Reason != reason.None {
+				break // the session ends
+			}
+		}
+		sum := len(r.part)
+		for _, m := range *messages {
+			sum += len(m)
+		}
+		if sum > window || len(r.part) > maxMessage {
+			t.Errorf("%d bytes of messages", sum)
+		}
+		var levels [fabric.Levels]int
+		for _, p := range *packets {
+			if len(p) < shortest || len(p) > longest {
+				t.Errorf("a packet of %d bytes", len(p))
+			}
+			levels[level(p)] += len(p)
+		}
+		for i, n := range levels {
+			if n > window || r.flows[i].limit > window {
+				t.Errorf("service level %d: %d bytes, limit %d", i, n, r.flows[i].limit)
+			}
+		}
+	})
+}

@@ -1,0 +1,240 @@
+// Package bubble runs whole stacks (devices with their goroutines, connection managers and the packages
+// above them) on a simulated network, on the clock of a bubble of testing/synctest. Time passes only
+// while all goroutines of the bubble wait, so time-outs take no time, and a bubble whose goroutines do
+// not end fails its test.
+//
+// It owns the network and its links, and drives no device: devices drive themselves. Unlike package
+// rig it does not repeat a run exactly, because goroutines run in any order. It is no part of the
+// product; only tests import it.
+package bubble
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"softrdma/internal/frame"
+	"softrdma/internal/frame/rocev2"
+	"softrdma/internal/link"
+	"softrdma/internal/registry"
+	"softrdma/internal/simnet"
+	"softrdma/verbs"
+)
+
+// limit bounds the virtual time of a world. A program that keeps itself busy for so long does not end.
+const limit = time.Hour
+
+// A World is a network and the hosts on it. It belongs to one bubble.
+type World struct {
+	epoch  time.Time
+	wake   chan struct{} // for the goroutine that delivers packets
+	ended  chan struct{}
+	config simnet.LinkConfig
+
+	mu    sync.Mutex // guards the rest, and the network
+	net   *simnet.Network
+	hosts []*Host
+	sent  int // batches
+	steps map[int]func()
+}
+
+// New makes a network whose links have a configuration, and whose faults are drawn from seed. The caller
+// ends it after its devices.
+func New(seed uint64, c simnet.LinkConfig) *World {
+	w := &World{epoch: time.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{}), config: c, net: simnet.New(seed), steps: map[int]func(){}}
+	go w.deliver()
+	return w
+}
+
+// End ends the delivery of packets.
+func (w *World) End() { close(w.ended) }
+
+// At lets f be called, in a goroutine, when so many batches of packets have been sent on the network.
+func (w *World) At(batches int, f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.steps[batches] = f
+}
+
+// Sent returns how many batches of packets have been sent.
+func (w *World) Sent() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent
+}
+
+// A Host is a device on the network, in a stack of its own.
+type Host struct {
+	Device *verbs.Device
+
+	w    *World
+	link *Link
+	dead bool // guarded by the world's lock
+}
+
+// Open opens a device on a loopback address, which only names it: its packets go through the network.
+func (w *World) Open(address string) (*Host, error) {
+	h := &Host{w: w}
+	reg := &registry.Registry{Networks: func(at netip.AddrPort) ([]frame.Network, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		h.link = &Link{Link: w.net.Attach(at, w.config), h: h, wake: make(chan struct{}, 1)}
+		w.hosts = append(w.hosts, h)
+		return rocev2.Networks([]*Link{h.link}), nil
+	}}
+	var err error
+	h.Device, err = registry.NewStack(reg).(*verbs.Stack).Open(address, verbs.Config{Spin: -1, NoLoopback: true, SameHost: verbs.SameHostOff})
+	return h, err
+}
+
+// Kill lets the host's packets vanish from now on, those that it sends and those to it, as those of a host
+// without power.
+func (h *Host) Kill() {
+	h.w.mu.Lock()
+	defer h.w.mu.Unlock()
+	h.dead = true
+}
+
+// Restore ends what Kill began.
+func (h *Host) Restore() {
+	h.w.mu.Lock()
+	defer h.w.mu.Unlock()
+	h.dead = false
+}
+
+// deliver delivers packets when they are due.
+func (w *World) deliver() {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-w.ended:
+			return
+		case <-w.wake:
+		case <-t.C:
+		}
+		if time.Since(w.epoch) > limit {
+			panic("bubble: a program is busy after " + limit.String() + " of virtual time")
+		}
+		w.mu.Lock()
+		w.advance()
+		next, any := w.net.Next()
+		w.mu.Unlock()
+		if any {
+			t.Reset(next - time.Since(w.epoch))
+		}
+	}
+}
+
+// advance moves the network to the present time and wakes links to which packets came. The caller holds
+// the lock.
+func (w *World) advance() {
+	w.net.Sleep(time.Since(w.epoch) - w.net.Clock())
+	for _, h := range w.hosts {
+		if h.link.Waiting() {
+			h.link.Wake()
+		}
+	}
+}
+
+// A Link is a link of a host: simnet's, with a lock and a sleep.
+type Link struct {
+	*simnet.Link
+	h    *Host
+	wake chan struct{}
+}
+
+func (l *Link) lock() (unlock func()) {
+	l.h.w.mu.Lock()
+	return l.h.w.mu.Unlock
+}
+
+// OpenFlow implements rocev2.Link.
+func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) {
+	defer l.lock()()
+	return l.Link.OpenFlow(dst, label)
+}
+
+// Reply implements rocev2.Link.
+func (l *Link) Reply(dst netip.AddrPort) (*rocev2.Flow, error) {
+	defer l.lock()()
+	return l.Link.Reply(dst)
+}
+
+// CloseFlow implements rocev2.Link.
+func (l *Link) CloseFlow(f *link.Flow) {
+	defer l.lock()()
+	l.Link.CloseFlow(f)
+}
+
+// Send implements link.Packets.
+func (l *Link) Send(tx *link.Tx) error {
+	defer l.lock()()
+	w := l.h.w
+	w.sent++
+	if f := w.steps[w.sent]; f != nil {
+		delete(w.steps, w.sent)
+		go f()
+	}
+	if l.h.dead {
+		return nil
+	}
+	w.advance()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return l.Link.Send(tx)
+}
+
+// Receive implements link.Packets.
+func (l *Link) Receive(rx *link.Rx) (bool, error) {
+	defer l.lock()()
+	any, err := l.Link.Receive(rx)
+	for any && l.h.dead {
+		any, err = l.Link.Receive(rx)
+	}
+	return any, err
+}
+
+// Wait implements link.Waiter.
+func (l *Link) Wait(d time.Duration) error {
+	var timeout <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		timeout = t.C
+	}
+	select {
+	case <-l.wake:
+	case <-timeout:
+	}
+	return nil
+}
+
+// Wake implements link.Waiter.
+func (l *Link) Wake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Join implements rocev2.Link.
+func (l *Link) Join(group netip.Addr) error {
+	defer l.lock()()
+	return l.Link.Join(group)
+}
+
+// Leave implements rocev2.Link.
+func (l *Link) Leave(group netip.Addr) error {
+	defer l.lock()()
+	return l.Link.Leave(group)
+}
+
+// Close implements link.Waiter.
+func (l *Link) Close() error {
+	defer l.lock()()
+	l.Wake()
+	return l.Link.Close()
+}

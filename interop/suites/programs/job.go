@@ -1,0 +1,118 @@
+//go:build interop && linux
+
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A job is how mpirun starts the ranks of a program: on one device, or on two hosts with
+// a device each. With two hosts every second rank is on the other one.
+type job struct {
+	launcher launcher
+	over     string   // what of the library carries messages
+	options  []string // of the launcher, which choose that
+	ranks    int
+	apart    bool // on two hosts
+	fabric   bool // on ports of an InfiniBand fabric, of which each is another host's
+	argv     []string
+
+	// payload reads from what the program said how many bytes the ranks have sent each other.
+	// It is nil where that is not known.
+	payload func(said string) int64
+}
+
+// A launcher is the library whose mpirun starts ranks.
+type launcher uint8
+
+const (
+	openMPI launcher = iota
+	mpich
+)
+
+// name returns the name for the output and for -run.
+func (j *job) name() string {
+	return fmt.Sprintf("ranks: %s, %s, %s", filepath.Base(j.argv[0]), j.over, j.place())
+}
+
+func (j *job) place() string {
+	if j.apart {
+		return fmt.Sprintf("%d ranks on two hosts", j.ranks)
+	}
+	return fmt.Sprintf("%d ranks on one device", j.ranks)
+}
+
+// command returns the command line that starts the ranks. The agent starts those of the other
+// host.
+func (j *job) command(agent string, env []string) []string {
+	var names, line []string
+	for _, e := range env {
+		name, _, _ := strings.Cut(e, "=")
+		names = append(names, name)
+	}
+	list := fmt.Sprintf("%s:%d,%s:%d", hosts[0], (j.ranks+1)/2, hosts[1], j.ranks/2)
+	switch j.launcher {
+	case mpich: // with all of the environment the other host's ranks would use this host's device
+		line = []string{"mpirun.mpich", "-genvlist", strings.Join(append(names, "PATH"), ",")}
+		if j.apart {
+			line = append(line, "-launcher", "ssh", "-launcher-exec", agent, "-localhost", hosts[0], "-hosts", list)
+		}
+	default:
+		line = append(line, "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
+		for _, n := range names {
+			line = append(line, "-x", n)
+		}
+		if j.apart {
+			line = append(line, "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent, "--host", list, "--map-by", "node")
+		}
+	}
+	line = append(line, j.options...)
+	return append(append(line, "-np", strconv.Itoa(j.ranks)), j.argv...)
+}
+
+var (
+	carried   = regexp.MustCompile(`payload: \d+ bytes sent, (\d+) received`)
+	ahead     = regexp.MustCompile(`SEQUENCE_AHEAD (\d+)`)
+	exchanged = regexp.MustCompile(`exchanged everything right: (\d+) bytes`)
+	netpipe   = regexp.MustCompile(`\d+: +(\d+) bytes +(\d+) times`)
+)
+
+// throughDevices returns how many bytes of payload the devices say that they have received, each
+// once. Packets that came too early and were dropped have at most an MTU.
+func throughDevices(said string, mtu int64) (n int64) {
+	for _, m := range carried.FindAllStringSubmatch(said, -1) {
+		n += number(m[1])
+	}
+	for _, m := range ahead.FindAllStringSubmatch(said, -1) {
+		n -= number(m[1]) * mtu
+	}
+	return n
+}
+
+// exchangePayload reads what testdata/exchange.c says.
+func exchangePayload(said string) int64 {
+	if m := exchanged.FindStringSubmatch(said); m != nil {
+		return number(m[1])
+	}
+	return 0
+}
+
+// netpipeTrials is how often NetPIPE repeats what it lists for a size.
+const netpipeTrials = 3
+
+// netpipePayload reads NetPIPE's list of sizes. It sends each message both ways.
+func netpipePayload(said string) (n int64) {
+	for _, m := range netpipe.FindAllStringSubmatch(said, -1) {
+		n += 2 * netpipeTrials * number(m[1]) * number(m[2])
+	}
+	return n
+}
+
+func number(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64) // 0 for what has no such number
+	return n
+}

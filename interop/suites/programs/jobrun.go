@@ -1,0 +1,173 @@
+//go:build interop && linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// leastShare is the share of the payload that devices must have carried.
+	leastShare = 0.99
+
+	// cableMTU and loopMTU are the path MTUs of the two hosts' cable and of one host, by which
+	// packets that were dropped are counted.
+	cableMTU = 1024
+	loopMTU  = 4096
+
+	jobLimit = 3 * time.Minute
+)
+
+// agentScript starts a command on a host as ssh would, with the device of that host.
+const agentScript = `#!/bin/sh
+while :; do
+	case $1 in
+	-*) shift ;;
+	*) break ;;
+	esac
+done
+host=$1
+shift
+[ "$host" != %s ] || exec sh -c "$*"
+exec %s sh -c "$*"
+`
+
+// runJob runs a job as often as asked, until it fails.
+func (r *runner) runJob(ctx context.Context, p program) row {
+	result := row{program: p}
+	if result.err = r.compile(ctx, &p); result.err != nil {
+		return result
+	}
+	if p.job.fabric {
+		end, err := r.fabric(ctx)
+		if err != nil {
+			result.err = err
+			return result
+		}
+		defer end()
+	}
+	for range max(r.repeats, 1) {
+		said, share, err := r.launch(ctx, &p)
+		if result.err = errors.Join(err, r.log(&p, said, "", err)); result.err != nil {
+			return result
+		}
+		if result.share == 0 || share < result.share {
+			result.share = share
+		}
+	}
+	return result
+}
+
+// launch runs a job once. It returns what all its processes said, and the share of its payload
+// that went through devices.
+func (r *runner) launch(ctx context.Context, p *program) (said string, share float64, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, jobLimit, fmt.Errorf("not done after %v", jobLimit))
+	defer cancel()
+	agent := filepath.Join(r.logs, "agent")
+	other := strings.Join(r.net.at(1, r.under(p, 1)...), " ")
+	if err := os.WriteFile(agent, fmt.Appendf(nil, agentScript, hosts[0], other), 0o755); err != nil {
+		return "", 0, err
+	}
+	said, err = r.ranks(ctx, p, append(r.under(p, 0), p.job.command(agent, p.env)...))
+	j, n := p.job, int64(0)
+	switch {
+	case ctx.Err() != nil:
+		return said, 0, context.Cause(ctx)
+	case p.refused != "" && !strings.Contains(said, p.refused):
+		return said, 0, fmt.Errorf("expected to be refused with %q", p.refused)
+	case p.refused != "":
+		return said, 0, nil
+	case err != nil:
+		return said, 0, err
+	case !strings.Contains(said, p.want):
+		return said, 0, fmt.Errorf("no %q in what it said", p.want)
+	case j.payload == nil:
+		return said, 0, nil
+	}
+	if n = j.payload(said); n <= 0 {
+		return said, 0, errors.New("it did not say how many bytes the ranks sent each other")
+	}
+	mtu := int64(loopMTU)
+	if j.apart {
+		mtu = cableMTU
+	}
+	if share = float64(throughDevices(said, mtu)) / float64(n); share < leastShare {
+		return said, share, fmt.Errorf("%.2f%% of %d bytes of payload went through devices, expected at least %.0f%%", 100*share, n, 100*leastShare)
+	}
+	return said, share, nil
+}
+
+// under returns the beginning of a command line that gives a program the device of a host.
+func (r *runner) under(p *program, host int) []string {
+	line := []string{r.softrdma, "exec", "-v"}
+	switch {
+	case p.job.fabric:
+		line = append(line, "-d", fmt.Sprintf("ib:%s/node-%d", fabricName(), host))
+	default:
+		line = append(line, "-d", hosts[host])
+		if r.engine != "" {
+			line = append(line, "--engine", r.engine)
+		}
+	}
+	return append(line, "--")
+}
+
+// ranks runs a command line that starts ranks, and returns what they said.
+func (r *runner) ranks(ctx context.Context, p *program, line []string) (string, error) {
+	names := strings.NewReplacer(logFolder, r.logs)
+	for i, a := range line {
+		line[i] = names.Replace(a)
+	}
+	c := exec.CommandContext(ctx, line[0], line[1:]...)
+	c.Dir = r.logs
+	c.Env = append(append(os.Environ(), "SOFTRDMA_SAME_HOST=off"), p.env...)
+	out := &said{}
+	c.Stdout, c.Stderr = out, out
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
+	c.WaitDelay = grace
+	err := c.Start()
+	if err == nil {
+		err = wait(c)
+	}
+	return out.String(), err
+}
+
+// fabricName returns the name of the fabric that this process starts.
+func fabricName() string { return fmt.Sprintf("programs-%d", os.Getpid()) }
+
+// fabric starts a fabric of two adapters and returns when its ports are active. end ends it.
+func (r *runner) fabric(ctx context.Context) (end func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	c := exec.CommandContext(ctx, r.softrdma, "fabric", "up", "--topology", "star:2", "--name", fabricName())
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = grace
+	out := &said{}
+	c.Stdout, c.Stderr = out, out
+	if err := c.Start(); err != nil {
+		cancel()
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	end = func() {
+		cancel()
+		<-ended
+	}
+	for began := time.Now(); !strings.Contains(out.String(), "subnet manager set it up"); time.Sleep(again) {
+		if len(ended) > 0 || time.Since(began) > limit {
+			end()
+			return nil, fmt.Errorf("softrdma fabric: %s", out)
+		}
+	}
+	return end, nil
+}

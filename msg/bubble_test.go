@@ -1,0 +1,382 @@
+package msg_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"softrdma/internal/simnet"
+	"softrdma/internal/simnet/bubble"
+	"softrdma/msg"
+	"softrdma/verbs"
+)
+
+var firstSeed = flag.Uint64("first", 0, "first seed of each test on the simulated network")
+var bubbleSeeds = flag.Int("seeds", 1000, "seeds of each test on the simulated network")
+
+// A manner is how a member ends.
+type manner int
+
+const (
+	losesPower   manner = iota // packets from and to its device vanish
+	closesWorker               // msg.Worker.Close
+	closesDevice               // verbs.Device.Close
+	manners
+)
+
+func (m manner) String() string {
+	return [...]string{"loses power", "closes its worker", "closes its device"}[m]
+}
+
+const (
+	bubbleTimeout = 5 * time.Second // Config.PeerTimeout; longer than lost messages of the connection manager take
+	endsWithin    = 2 * bubbleTimeout
+	idBubble      = 7
+)
+
+// A seedRun is one run: three members, one of which ends at a step that the seed chooses.
+type seedRun struct {
+	seed   uint64
+	rng    *rand.Rand
+	world  *bubble.World
+	manner manner
+	list   []*member // the first ends
+	keys   [][]byte
+	once   sync.Once
+	killed chan struct{}
+	at     atomic.Pointer[time.Time] // when the first began to end
+
+	mu     sync.Mutex
+	errors []string
+	cut    int // operations that the end of the first has ended
+}
+
+// A member is a worker and its part of the program.
+type member struct {
+	run    *seedRun
+	name   int
+	host   *bubble.Host
+	worker *msg.Worker
+	region *msg.Region
+
+	mu        sync.Mutex
+	endpoints []*msg.Endpoint
+	failed    map[*msg.Endpoint]int
+	pending   map[*operation]bool
+}
+
+// An operation is a request that was started.
+type operation struct {
+	name    string
+	r       *msg.Request
+	victim  bool // it waits for the member that ends
+	anybody bool // it is a receive that any member may end
+}
+
+func (s *seedRun) report(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.errors = append(s.errors, fmt.Sprintf(format, args...))
+}
+
+func newSeedRun(seed uint64) (*seedRun, error) {
+	s := &seedRun{seed: seed, rng: rand.New(rand.NewPCG(seed, 17)), killed: make(chan struct{})}
+	f := simnet.Faults{Delay: time.Duration(1+s.rng.IntN(50)) * time.Microsecond, Jitter: time.Duration(s.rng.IntN(20)) * time.Microsecond}
+	if s.rng.IntN(3) == 0 {
+		f.Loss, f.Reorder, f.Duplicate = .02, .02, .02
+	}
+	s.world = bubble.New(seed, simnet.LinkConfig{Egress: f, Ingress: f})
+	s.manner = manner(s.rng.IntN(int(manners)))
+	step := 1 + s.rng.IntN(400)
+	if s.rng.IntN(3) == 0 {
+		step = 1 + s.rng.IntN(40)
+	}
+	s.world.At(step, s.kill)
+	for i := range 3 {
+		m := &member{run: s, name: i, failed: map[*msg.Endpoint]int{}, pending: map[*operation]bool{}}
+		var err error
+		if m.host, err = s.world.Open(fmt.Sprintf("127.0.0.%d", 2+i)); err != nil {
+			return nil, err
+		}
+		config := msg.Config{
+			Eager: 64 + s.rng.IntN(200), Unexpected: 1 + s.rng.IntN(4), Announced: 1 + s.rng.IntN(4), Active: 1 + s.rng.IntN(4), Stream: 100 + s.rng.IntN(400),
+			PeerTimeout: bubbleTimeout, Failed: m.fails,
+		}
+		if m.worker, err = msg.NewWorker(m.host.Device, config); err != nil {
+			return nil, err
+		}
+		if m.region, err = m.worker.Map(make([]byte, 8<<10), msg.AllowAll); err != nil {
+			return nil, err
+		}
+		m.worker.Handle(idBubble, m.handle)
+		s.list, s.keys = append(s.list, m), append(s.keys, m.region.Key())
+	}
+	return s, nil
+}
+
+// kill ends the first member.
+func (s *seedRun) kill() { s.once.Do(s.doKill) }
+
+func (s *seedRun) doKill() {
+	v, now := s.list[0], time.Now()
+	s.at.Store(&now)
+	switch s.manner {
+	case losesPower:
+		v.host.Kill()
+	case closesWorker:
+		_ = v.worker.Close()
+	case closesDevice:
+		_ = v.host.Device.Close()
+	}
+	close(s.killed)
+}
+
+func (m *member) fails(e *msg.Endpoint, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed[e]++; m.failed[e] > 1 || !errors.Is(err, msg.ErrPeer) {
+		m.run.report("member %d: endpoint failed %d times: %v", m.name, m.failed[e], err)
+	}
+}
+
+func (m *member) handle(a *msg.Active) {
+	if a.Length > len(a.Data) {
+		m.start("receive of active data", false, a.Receive(make([]byte, a.Length)), true)
+	}
+}
+
+// start notes an operation that was started.
+func (m *member) start(name string, victim bool, r *msg.Request, anybody bool) {
+	o := &operation{name, r, victim, anybody}
+	m.mu.Lock()
+	m.pending[o] = true
+	m.mu.Unlock()
+	r.Done() // a second end of the request would panic
+	r.Then(func(_ msg.Info, err error) { m.ended(o, err) })
+}
+
+// ended checks the end of an operation of a member that goes on.
+func (m *member) ended(o *operation, err error) {
+	s := m.run
+	m.mu.Lock()
+	if !m.pending[o] {
+		s.report("%s ended twice", o.name)
+	}
+	delete(m.pending, o)
+	m.mu.Unlock()
+	if m.name == 0 || err == nil || o.anybody && errors.Is(err, msg.ErrCanceled) {
+		return
+	}
+	at := s.at.Load()
+	if at == nil {
+		s.report("member %d: %s ended before anything was wrong: %v", m.name, o.name, err)
+		return
+	}
+	s.mu.Lock()
+	s.cut++
+	s.mu.Unlock()
+	if late := time.Since(*at); !(o.victim || o.anybody) || !errors.Is(err, msg.ErrPeer) || late > endsWithin {
+		s.report("member %d: %s ended after %v: %v", m.name, o.name, late, err)
+	}
+}
+
+// receive keeps a receive of any message posted.
+func (m *member) receive(ctx context.Context) {
+	buf := make([]byte, 5000)
+	for ctx.Err() == nil {
+		r := m.worker.Receive(buf, 0, 0)
+		m.start("receive", false, r, true)
+		stop := context.AfterFunc(ctx, func() { r.Cancel() })
+		<-r.Done()
+		stop()
+		if _, _, err := r.Poll(); errors.Is(err, msg.ErrClosed) {
+			return
+		}
+	}
+}
+
+// program connects to all others and starts operations.
+func (m *member) program(rng *rand.Rand) {
+	for i := range m.run.list {
+		if i == m.name {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		e, err := m.worker.Connect(ctx, m.run.list[i].worker.Address())
+		cancel()
+		if err != nil {
+			m.notConnected(i, err)
+			continue
+		}
+		m.mu.Lock()
+		m.endpoints = append(m.endpoints, e)
+		m.mu.Unlock()
+		remote, err := e.Remote(m.run.keys[i])
+		if err != nil {
+			m.run.report("member %d: key of %d: %v", m.name, i, err)
+			continue
+		}
+		stays := rng.IntN(4) > 0
+		for range 5 + rng.IntN(30) {
+			m.operate(rng, e, remote, i == 0, stays)
+			if rng.IntN(4) == 0 {
+				time.Sleep(time.Duration(rng.IntN(200)) * time.Microsecond)
+			}
+		}
+		if i == 0 && !stays {
+			m.start("close", true, e.StartClose(), false)
+		}
+	}
+}
+
+func (m *member) notConnected(to int, err error) {
+	s := m.run
+	named := errors.Is(err, msg.ErrStale) || errors.Is(err, msg.ErrClosed) || errors.Is(err, msg.ErrPeer)
+	if s.manner != closesWorker { // nobody answers
+		named = named || errors.Is(err, context.DeadlineExceeded)
+	}
+	if at := s.at.Load(); m.name != 0 && (to != 0 || at == nil || !named) {
+		s.report("member %d: no connection to %d: %v", m.name, to, err)
+	}
+}
+
+// operate starts an operation.
+func (m *member) operate(rng *rand.Rand, e *msg.Endpoint, remote *msg.Remote, victim, stays bool) {
+	n := rng.IntN(80)
+	if rng.IntN(2) == 0 {
+		n = 300 + rng.IntN(4000)
+	}
+	data := make([]byte, n)
+	list := [][]byte{data[:n/2], data[n/2:]}
+	var old uint64
+	var what string
+	var r *msg.Request
+	switch k := rng.IntN(16); {
+	case k < 3:
+		what, r = "send", e.Send(1, data)
+	case k < 5:
+		what, r = "synchronous send", e.SendSync(2, data)
+	case k == 5:
+		what, r = "send of pieces", e.SendVec(3, list)
+	case k < 8:
+		what, r = "active message", e.SendActive(idBubble, data[:n%50], data)
+	case k == 8:
+		what, r = "put", remote.Put(0, data)
+	case k == 9:
+		what, r = "get", remote.Get(8, data)
+	case k == 10:
+		what, r = "get of a list", remote.GetList(16, list)
+	case k == 11:
+		what, r = "atomic", remote.Atomic64(msg.AtomicXor, 4096, 7, &old)
+	case k == 12:
+		e.Fence()
+		what, r = "atomic", remote.Atomic64(msg.AtomicAdd, 4096, 7, &old)
+	case k == 13:
+		what, r = "flush", e.Flush()
+	case k == 14:
+		what, r, victim = "flush of the worker", m.worker.Flush(), true
+	case !victim:
+		return
+	case n%2 == 0:
+		what, r = "stream", e.SendStream(data)
+	case !stays: // its end would end the receive
+		return
+	default:
+		what, r = "receive of a stream", e.ReceiveStream(data)
+	}
+	m.start(what, victim, r, false)
+}
+
+// play plays a run to its end.
+func (s *seedRun) play() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var programs, receives sync.WaitGroup
+	for _, m := range s.list {
+		rng := rand.New(rand.NewPCG(s.seed, uint64(m.name)))
+		programs.Go(func() { m.program(rng) })
+		for range 1 + rng.IntN(4) {
+			if m.name > 0 || rng.IntN(2) == 0 {
+				receives.Go(func() { m.receive(ctx) })
+			}
+		}
+	}
+	programs.Wait()
+	s.kill()
+	<-s.killed
+	time.Sleep(2 * endsWithin)
+	for _, m := range s.list[1:] {
+		m.mu.Lock()
+		for o := range m.pending {
+			if !o.anybody {
+				s.report("member %d: %s does not end", m.name, o.name)
+			}
+		}
+		m.mu.Unlock()
+	}
+	cancel()
+	receives.Wait()
+	for _, m := range s.list {
+		m.close()
+	}
+	s.world.End()
+}
+
+// close ends a member, and checks that nothing is left.
+func (m *member) close() {
+	s := m.run
+	dead := m.name == 0 && s.manner != losesPower
+	if err := m.worker.Close(); err != nil && !dead {
+		s.report("member %d: close: %v", m.name, err)
+	}
+	synctest.Wait() // for the calls of Then
+	m.mu.Lock()
+	for o := range m.pending {
+		s.report("member %d: %s does not end with the worker", m.name, o.name)
+	}
+	m.mu.Unlock()
+	if c := m.host.Device.Counts(); c != (verbs.Counts{}) && !(m.name == 0 && s.manner == closesDevice) {
+		s.report("member %d: objects are left: %+v", m.name, c)
+	}
+	if err := m.host.Device.Close(); err != nil && !dead {
+		s.report("member %d: close of the device: %v", m.name, err)
+	}
+}
+
+// A member that ends at any point: each operation of the others that waits for it ends once, with
+// ErrPeer, in time. All other operations go on, and nothing is left in the end.
+func TestMemberEndsAtAnyPointSeeds(t *testing.T) {
+	n := *bubbleSeeds
+	if testing.Short() {
+		n = min(n, 50)
+	}
+	var runs, cut [manners]int
+	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
+		var s *seedRun
+		synctest.Test(t, func(t *testing.T) {
+			var err error
+			if s, err = newSeedRun(seed); err != nil {
+				t.Fatal(err)
+			}
+			s.play()
+		})
+		if len(s.errors) > 0 {
+			t.Errorf("%v:\n%s\ngo test ./msg -run Seeds -args -first %d -seeds 1", s.manner, strings.Join(s.errors, "\n"), seed)
+		}
+		runs[s.manner]++
+		cut[s.manner] += min(s.cut, 1)
+	}
+	for m := range manners {
+		t.Logf("%v: %d runs, operations in flight in %d", m, runs[m], cut[m])
+		if n >= 50 && cut[m] < runs[m]/2 {
+			t.Errorf("%v: operations were in flight in %d of %d runs, expected more", m, cut[m], runs[m])
+		}
+	}
+}
