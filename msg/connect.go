@@ -20,6 +20,11 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, leave, err := w.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	pairs := format.Pairs(w.protocols(), &a)
 	switch {
 	case len(pairs) == 0:
@@ -36,13 +41,8 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 	return e, refusal(err, &a, 0)
 }
 
-// dial asks for a connection. After an error the caller releases what there is of it.
+// dial asks for a connection. After an error the caller releases what there is of it, before it leaves.
 func (w *Worker) dial(ctx context.Context, r *rail, to string, udp uint16, request format.Greeting, extra int) (*connection, error) {
-	ctx, leave, err := w.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	d := rdmacm.Dialer{Device: r.dev, RemoteUDPPort: udp}
 	e, err := d.Resolve(ctx, to)
 	if err != nil {

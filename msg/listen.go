@@ -45,6 +45,11 @@ func (w *Worker) Dial(ctx context.Context, to string, private []byte) (*Endpoint
 	if err := fits(private, MaxPrivateRequest); err != nil {
 		return nil, err
 	}
+	ctx, leave, err := w.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	request := format.Greeting{Hello: w.address.Hello, How: format.ToListener, Private: private}
 	c, err := w.dial(ctx, w.rail, to, 0, request, 0)
 	if err == nil {
