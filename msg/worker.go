@@ -31,9 +31,16 @@ const (
 
 // Limits of a Config.
 const (
-	MaxEager      = format.MaxEager      // bytes, 1 MiB
-	MaxUnexpected = format.MaxUnexpected // messages, 1024
-	MaxStream     = format.MaxStream     // bytes, 1 GiB
+	MaxEager      = 1 << 20 // bytes
+	MaxUnexpected = 1 << 10 // messages
+	MaxStream     = 1 << 30 // bytes
+)
+
+// Those of addresses are the same: otherwise one of these differences would be negative.
+const (
+	_ = uint(MaxEager-format.MaxEager) + uint(format.MaxEager-MaxEager)
+	_ = uint(MaxUnexpected-format.MaxUnexpected) + uint(format.MaxUnexpected-MaxUnexpected)
+	_ = uint(MaxStream-format.MaxStream) + uint(format.MaxStream-MaxStream)
 )
 
 // A Config says what a worker is made of. The zero value is right for most programs. For each

@@ -51,12 +51,10 @@ func TestOperationsChangeTheWordOnce(t *testing.T) {
 				}
 				continue
 			}
-			want, part := before, before
+			part, want := before, result(&x, before)
 			if x.Narrow {
 				part = uint64(uint32(before >> x.Shift))
 				want = before&^(uint64(1<<32-1)<<x.Shift) | uint64(uint32(result(&x, part)))<<x.Shift
-			} else {
-				want = result(&x, part)
 			}
 			if word != want || x.Narrow && old32 != uint32(part) || !x.Narrow && old64 != part {
 				t.Fatalf("seed %d: %+v made %#x of %#x, expected %#x; found %#x %#x", seed, x, word, before, want, old64, old32)
