@@ -186,6 +186,7 @@ type Driver struct {
 	// sleep is the sleep lock, held by the goroutine that sleeps in the link.
 	sleep sync.Mutex
 	turns turns // of its holder
+	dozed turns // of the worker's brief pauses, in which it does not hold the lock
 
 	resume     chan struct{} // ends a pause of the worker
 	pauseTimer *time.Timer   // the same; stopped while a waiter is blocked

@@ -167,7 +167,7 @@ func (d *Driver) pauseBriefly() {
 	d.enter(Paused)
 	if !d.stopping.Load() {
 		d.doze()
-		d.turns.take(d.clock())
+		d.dozed.take(d.clock())
 	}
 	d.enter(Working)
 }
