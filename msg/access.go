@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"softrdma/msg/internal/regcache"
+	"softrdma/msg/internal/slots"
+	"softrdma/msg/internal/word"
 	"softrdma/verbs"
 )
 
@@ -29,34 +32,36 @@ type access struct {
 	fenced  bool // begins after all accesses before it
 	request *Request
 	address uint64
-	key     uint32
-	data    []byte        // the bytes of a put or the buffer of a get
-	memory  *registration // of data, nil if it is short
-	atomic  wordOp
+	keys    []uint32               // of the region, by the peer's devices
+	order   uint64                 // of all accesses of a pipeline
+	data    []byte                 // the bytes of a put or the buffer of a get
+	memory  *regcache.Registration // of data, nil if it is short
+	atomic  word.Op
 	frames  uint64 // that a flush is behind
 }
 
 // A pipeline carries out the accesses of one connection, in order. The worker's lock guards it.
 type pipeline struct {
 	c       *connection
-	results slots // of atomics and short gets
-	free    []int // slots of posted
+	results slots.Memory // of atomics and short gets
+	free    []int        // slots of posted
 	posted  [maxAccesses]*access
 	waiting []*access // for a slot, for loops or for their fence; oldest first
 	loops   int       // atomics in flight that may need further compare-and-swaps
 	fence   bool      // of the next access
 	unsure  bool      // an access or a frame was posted since the last flush was
 	flushes int       // in flight
+	order   uint64    // of the last access
 }
 
 // prepare makes what accesses need, before the first of them.
 func (p *pipeline) prepare() (err error) {
-	if p.results.region != nil {
+	if p.results.Registered() {
 		return nil
 	}
-	if p.results, err = p.c.w.newSlots(maxAccesses, shortAccess); err != nil {
+	if p.results, err = slots.New(p.c.rail.pd, maxAccesses, shortAccess); err != nil {
 		p.release()
-		p.results = slots{}
+		p.results = slots.Memory{}
 		return err
 	}
 	for i := range maxAccesses {
@@ -78,8 +83,10 @@ func (p *pipeline) add(x *access) {
 		p.end(x, p.c.err)
 		return
 	}
-	x.fenced = p.fence
+	x.fenced = x.fenced || p.fence
 	p.fence = false
+	p.order++
+	x.order = p.order
 	if len(p.waiting) > 0 || !p.begin(x) {
 		p.waiting = append(p.waiting, x)
 	}
@@ -97,7 +104,7 @@ func (p *pipeline) begin(x *access) bool {
 	i := p.free[len(p.free)-1]
 	p.free = p.free[:len(p.free)-1]
 	p.posted[i] = x
-	if x.kind == accessAtomic && x.atomic.loop() {
+	if x.kind == accessAtomic && x.atomic.Loop() {
 		p.loops++
 	}
 	if p.unsure = x.kind != accessFlush; !p.unsure {
@@ -118,7 +125,10 @@ func (p *pipeline) fail(err error) {
 
 // post posts the work request of the access in a slot.
 func (p *pipeline) post(i int, x *access) error {
-	r := verbs.SendWR{WRID: p.c.id(workAccess, i), RemoteAddr: x.address, RKey: x.key, Flags: verbs.Signaled}
+	r := verbs.SendWR{WRID: p.c.id(workAccess, i), RemoteAddr: x.address, Flags: verbs.Signaled}
+	if x.keys != nil {
+		r.RKey = x.keys[p.c.remote]
+	}
 	if x.fenced {
 		r.Flags |= verbs.Fence
 	}
@@ -127,52 +137,57 @@ func (p *pipeline) post(i int, x *access) error {
 	case x.kind == accessPut && short:
 		r.Op, r.Inline = verbs.OpWrite, x.data
 	case x.kind == accessAtomic:
-		x.atomic.fill(&r)
-		r.SGL = p.c.entry(p.results.region.SGE(i*shortAccess, 8))
+		x.atomic.Fill(&r)
+		r.SGL = p.c.entry(p.results.SGE(i, 8))
 	case x.kind == accessFlush:
 		r.Op = verbs.OpRead // of no bytes: its response follows all that came before
-		x.frames = p.c.sent.total
+		x.frames = p.c.sent.Total
 	case short:
 		r.Op = verbs.OpRead
-		r.SGL = p.c.entry(p.results.region.SGE(i*shortAccess, len(x.data)))
+		r.SGL = p.c.entry(p.results.SGE(i, len(x.data)))
 	default:
 		if r.Op = verbs.OpWrite; x.kind == accessGet {
 			r.Op = verbs.OpRead
 		}
 		var err error
-		if x.memory, err = p.c.w.cache.register(x.data, x.kind == accessGet); err != nil {
+		if x.memory, err = p.c.rail.cache.Register(x.data, x.kind == accessGet); err != nil {
 			return err
 		}
-		r.SGL = p.c.entry(x.memory.mr.SGE(0, len(x.data)))
+		r.SGL = p.c.entry(x.memory.MR.SGE(0, len(x.data)))
 	}
-	if err := p.c.postBehind(&r); err != nil {
-		return err
+	var err error
+	if x.kind == accessPut {
+		err = p.c.postWrite(&r)
+	} else {
+		err = p.c.postBehind(&r)
 	}
-	if x.kind == accessPut && short {
+	if err == nil && x.kind == accessPut && short {
+		again := p.c.keep(x.data)
 		p.settle(x, nil) // the bytes are copied
+		x.data = again
 	}
-	return nil
+	return err
 }
 
 // complete takes the completion of the access in a slot.
 func (p *pipeline) complete(i int) {
 	x := p.posted[i]
-	result := p.results.bytes(i)
+	result := p.results.Bytes(i)
 	switch {
 	case x.kind == accessAtomic:
-		if again := x.atomic.take(binary.NativeEndian.Uint64(result)); again {
+		if again := x.atomic.Take(binary.NativeEndian.Uint64(result)); again {
 			x.fenced = false
 			p.fail(p.post(i, x))
 			return
 		}
-		if x.atomic.loop() {
+		if x.atomic.Loop() {
 			p.loops--
 		}
 	case x.kind == accessGet && x.memory == nil:
 		copy(x.data, result)
 	case x.kind == accessFlush:
 		p.flushes--
-		p.c.vacant = p.c.sent.before(x.frames, p.c.vacant)
+		p.c.vacant = p.c.sent.Before(x.frames, p.c.vacant)
 	}
 	p.posted[i] = nil
 	p.free = append(p.free, i)
@@ -193,13 +208,13 @@ func (p *pipeline) resume() {
 
 // idle reports whether all accesses are complete.
 func (p *pipeline) idle() bool {
-	return len(p.waiting) == 0 && (p.results.region == nil || len(p.free) == maxAccesses)
+	return len(p.waiting) == 0 && (!p.results.Registered() || len(p.free) == maxAccesses)
 }
 
 // release gives back the memory of results.
 func (p *pipeline) release() {
-	p.results.deregister()
-	p.results.free()
+	p.results.Deregister()
+	p.results.Free()
 }
 
 // endAll ends all accesses of a connection that has failed. The device does not use their memory
@@ -231,7 +246,7 @@ func (p *pipeline) end(x *access, err error) {
 // settle ends an access's part of its request. The program may change or use the data then.
 func (p *pipeline) settle(x *access, err error) {
 	if x.memory != nil {
-		p.c.w.cache.release(x.memory)
+		x.memory.Release()
 		x.memory = nil
 	}
 	x.data = nil

@@ -193,8 +193,12 @@ func (e env) Active(a *message.Active) bool {
 		}
 		return false
 	}
+	from := &c.endpoint
+	if c.group != nil {
+		c = c.group.arriving
+	}
 	m := &c.actives[c.arriving]
-	m.ID, m.Header, m.Data, m.Length, m.From = a.ID, a.Header, a.Data, a.Length, &c.endpoint
+	m.ID, m.Header, m.Data, m.Length, m.From = a.ID, a.Header, a.Data, a.Length, from
 	m.c, m.slot, m.kept, m.holds = c, c.arriving, false, 1
 	m.m = *a
 	m.m.Context = m

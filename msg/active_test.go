@@ -329,6 +329,7 @@ func TestKeptMessagesOutliveThePeer(t *testing.T) {
 // A short active message needs no memory once its request is released.
 func TestShortActiveMessagesDoNotAllocate(t *testing.T) {
 	each(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
+		needOwnProgress(t)
 		e := connect(t, a, b)
 		header, data := make([]byte, 8), make([]byte, 8)
 		handled, answered := 0, 0

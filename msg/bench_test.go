@@ -42,7 +42,7 @@ func BenchmarkMessages(b *testing.B) {
 // polled returns two workers whose program makes progress.
 func polled(b *testing.B) (w [2]*msg.Worker) {
 	for i := range w {
-		dev, err := verbs.Open(devices["RoCE"][i], verbs.Config{})
+		dev, err := verbs.Open(paths[0].devices[i], verbs.Config{})
 		if err != nil {
 			b.Fatal(err)
 		}

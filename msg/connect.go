@@ -6,38 +6,51 @@ import (
 	"fmt"
 	"net/netip"
 
+	"softrdma/internal/message"
+	"softrdma/msg/internal/format"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
 
-// Connect makes an endpoint that sends to the worker with an address. The devices of both workers
-// are of one protocol. The error matches ErrAddress, ErrVersion or ErrStale if the address is
-// at fault; others are those of rdmacm.
+// Connect makes an endpoint that sends to the worker with an address, on all devices that are of one
+// protocol at both workers. The error matches ErrAddress, ErrVersion or ErrStale if the address is
+// at fault, and ErrPath if no devices are of one protocol; others are those of rdmacm.
 func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
-	a, err := parseAddress(to)
+	a, err := format.ParseAddress(to)
 	if err != nil {
 		return nil, err
 	}
-	request := greeting{hello: hello{a.worker, w.address.accepts}, how: toWorker}
-	e, err := w.dial(ctx, a.listener.String(), a.udp, request.bytes())
-	return e, refusal(err, a)
-}
-
-// dial asks for a connection.
-func (w *Worker) dial(ctx context.Context, to string, udp uint16, request []byte) (*Endpoint, error) {
 	ctx, leave, err := w.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	d := rdmacm.Dialer{Device: w.dev, RemoteUDPPort: udp}
+	pairs := format.Pairs(w.protocols(), &a)
+	switch {
+	case len(pairs) == 0:
+		return nil, fmt.Errorf("%w: %v here", ErrPath, w.dev.Protocol())
+	case len(w.rails) > 1 || len(a.Rails) > 1:
+		return w.connectRails(ctx, &a, pairs)
+	}
+	request := format.Greeting{Hello: format.Hello{Worker: a.Worker, Accepts: w.address.Accepts}, How: format.ToWorker}
+	c, err := w.dial(ctx, w.rail, a.Rails[0].Listener.String(), a.Rails[0].UDP, request, 0)
+	if err == nil {
+		err = c.met(c.takes)
+	}
+	e, err := w.begin(c, err)
+	return e, refusal(err, &a, 0)
+}
+
+// dial asks for a connection. After an error the caller releases what there is of it, before it leaves.
+func (w *Worker) dial(ctx context.Context, r *rail, to string, udp uint16, request format.Greeting, extra int) (*connection, error) {
+	d := rdmacm.Dialer{Device: r.dev, RemoteUDPPort: udp}
 	e, err := d.Resolve(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	c, err := w.newConnection(func(cfg verbs.QPConfig) (*verbs.QP, error) { return e.CreateQP(w.pd, cfg) })
+	c, err := w.newConnection(r, extra, func(cfg verbs.QPConfig) (*verbs.QP, error) { return e.CreateQP(r.pd, cfg) })
 	if err == nil {
-		c.conn, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: request})
+		c.conn, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: request.Bytes()})
 	}
 	if c.conn == nil {
 		_ = e.Close() // the first error counts
@@ -45,7 +58,7 @@ func (w *Worker) dial(ctx context.Context, to string, udp uint16, request []byte
 	if err == nil {
 		err = c.greeted()
 	}
-	return w.begin(c, err)
+	return c, err
 }
 
 // begin begins to serve a connection that was made, or releases it after an error.
@@ -56,7 +69,9 @@ func (w *Worker) begin(c *connection, err error) (*Endpoint, error) {
 	if err == nil {
 		return &c.endpoint, nil
 	}
-	c.release()
+	if c != nil {
+		c.release()
+	}
 	if w.context.Err() != nil && !errors.Is(err, ErrClosed) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
@@ -65,12 +80,19 @@ func (w *Worker) begin(c *connection, err error) (*Endpoint, error) {
 
 // greeted takes the reply to a request.
 func (c *connection) greeted() error {
-	g, err := parseGreeting(c.conn.PrivateData())
+	g, err := format.ParseGreeting(c.conn.PrivateData())
 	if err != nil {
 		return err
 	}
-	c.worker, c.private = g.worker, g.private
-	return c.meet(g.accepts)
+	c.worker, c.private = g.Worker, g.Private
+	return c.meet(g.Accepts)
+}
+
+// met makes a connection the only one to its peer.
+func (c *connection) met(takes message.Config) error {
+	c.peer = c.w.machine.NewPeer(takes, 1)
+	c.peer.Context = c
+	return nil
 }
 
 // enter begins a call that Close of the worker ends and waits for. The caller calls leave.
@@ -91,28 +113,28 @@ func (w *Worker) enter(ctx context.Context) (_ context.Context, leave func(), er
 }
 
 // refusal names the reason for which a worker rejected a connection.
-func refusal(err error, a address) error {
+func refusal(err error, a *format.Address, rail int) error {
 	var rejected *rdmacm.RejectedError
 	if !errors.As(err, &rejected) {
 		return err
 	}
-	h, wrong := parseHello(rejected.PrivateData)
+	h, wrong := format.ParseHello(rejected.PrivateData)
 	switch {
 	case errors.Is(wrong, ErrVersion):
 		return fmt.Errorf("%w: %w", wrong, err)
 	case wrong != nil:
-		return fmt.Errorf("%w: no worker at %v: %w", ErrStale, a.listener, err)
-	case h.worker != a.worker:
-		return fmt.Errorf("%w: worker %#x at %v, expected %#x: %w", ErrStale, h.worker, a.listener, a.worker, err)
+		return fmt.Errorf("%w: no worker at %v: %w", ErrStale, a.Rails[rail].Listener, err)
+	case h.Worker != a.Worker:
+		return fmt.Errorf("%w: worker %#x at %v, expected %#x: %w", ErrStale, h.Worker, a.Rails[rail].Listener, a.Worker, err)
 	}
 	return err
 }
 
-// accept accepts the connections of other workers.
-func (w *Worker) accept() {
+// accept accepts the connections of other workers on a device.
+func (w *Worker) accept(on *rail) {
 	defer w.running.Done()
 	for {
-		r, err := w.listener.Request(w.context)
+		r, err := on.listener.Request(w.context)
 		if err != nil {
 			return
 		}
@@ -120,7 +142,7 @@ func (w *Worker) accept() {
 		go func() {
 			defer w.running.Done()
 			from := r.RemoteAddr()
-			if err := w.answer(r); err != nil {
+			if err := w.answer(on, r); err != nil {
 				w.refuse(r, from, err)
 			}
 		}()
@@ -128,40 +150,52 @@ func (w *Worker) accept() {
 }
 
 func (w *Worker) refuse(r *rdmacm.Request, from netip.AddrPort, err error) {
-	_ = r.Reject(w.address.hello.bytes()) // the peer's request fails without it, too
+	_ = r.Reject(w.address.Hello.Bytes()) // the peer's request fails without it, too
 	if w.config.Refused != nil && w.context.Err() == nil {
 		w.config.Refused(from, err)
 	}
 }
 
-func (w *Worker) answer(r *rdmacm.Request) error {
-	g, err := parseGreeting(r.PrivateData())
+func (w *Worker) answer(on *rail, r *rdmacm.Request) error {
+	g, err := format.ParseGreeting(r.PrivateData())
 	switch {
 	case err != nil:
 		return err
-	case g.how != toWorker:
+	case g.How == format.ToListener:
 		return fmt.Errorf("%w: request for a listener, this is the address of a worker", ErrAddress)
-	case g.worker != w.address.worker:
-		return fmt.Errorf("%w: request for worker %#x, this is %#x", ErrStale, g.worker, w.address.worker)
+	case g.Worker != w.address.Worker:
+		return fmt.Errorf("%w: request for worker %#x, this is %#x", ErrStale, g.Worker, w.address.Worker)
+	}
+	if g.How == format.ToGroup {
+		return w.admitRail(on, r, g)
 	}
 	_, err = w.admit(w.context, r, g, nil)
 	return err
 }
 
-// admit accepts a connection.
-func (w *Worker) admit(ctx context.Context, r *rdmacm.Request, g greeting, private []byte) (*Endpoint, error) {
-	c, err := w.newConnection(func(cfg verbs.QPConfig) (*verbs.QP, error) { return r.CreateQP(w.pd, cfg) })
-	if err == nil {
-		err = c.meet(g.accepts)
-	}
-	if c.private = g.private; g.how == toListener {
-		c.worker = g.worker
+// admit accepts a connection on the worker's first device.
+func (w *Worker) admit(ctx context.Context, r *rdmacm.Request, g format.Greeting, private []byte) (*Endpoint, error) {
+	c, err := w.accepted(ctx, w.rail, r, g, private, 0)
+	if c.private = g.Private; g.How == format.ToListener {
+		c.worker = g.Worker
 	}
 	if err == nil {
-		reply := greeting{hello: w.address.hello, private: private}
-		c.conn, err = r.Accept(ctx, rdmacm.ConnParam{PrivateData: reply.bytes()})
+		err = c.met(g.Accepts)
 	}
 	return w.begin(c, err)
+}
+
+// accepted makes the connection of a request. After an error the caller releases what there is of it.
+func (w *Worker) accepted(ctx context.Context, on *rail, r *rdmacm.Request, g format.Greeting, private []byte, extra int) (*connection, error) {
+	c, err := w.newConnection(on, extra, func(cfg verbs.QPConfig) (*verbs.QP, error) { return r.CreateQP(on.pd, cfg) })
+	if err == nil {
+		err = c.meet(g.Accepts)
+	}
+	if err == nil {
+		reply := format.Greeting{Hello: w.address.Hello, Private: private}
+		c.conn, err = r.Accept(ctx, rdmacm.ConnParam{PrivateData: reply.Bytes()})
+	}
+	return c, err
 }
 
 // start begins to serve a connection.
@@ -172,6 +206,13 @@ func (w *Worker) start(c *connection) error {
 		return ErrClosed
 	}
 	w.conns = append(w.conns, c)
+	c.serve()
+	return nil
+}
+
+// serve begins to take completions. The caller holds the lock.
+func (c *connection) serve() {
+	w := c.w
 	c.started = true
 	for i := range c.early {
 		c.complete(&c.early[i])
@@ -181,5 +222,4 @@ func (w *Worker) start(c *connection) error {
 	w.running.Add(1)
 	go c.watch(w.context)
 	w.event()
-	return nil
 }

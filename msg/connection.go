@@ -7,17 +7,17 @@ import (
 	"slices"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/slots"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
 
 const (
-	sendSlots = 64 // frames in flight
-	spareRecv = 32 // receives beyond those for eager messages; a frame without one is sent again
-	maxReads  = 16 // READs in flight
+	sendSlots = slots.RingLen // frames in flight
+	spareRecv = 32            // receives beyond those for eager messages; a frame without one is sent again
+	maxReads  = 16            // READs and WRITEs of messages in flight
 
-	receiveBatch = 8  // receives that are posted at once; less than spareRecv
-	signalEvery  = 16 // frames of which one has a completion; less than sendSlots
+	receiveBatch = 8 // receives that are posted at once; less than spareRecv
 )
 
 // The kind of a work request, in the upper bits of its number. The connection and the slot follow.
@@ -36,18 +36,24 @@ func (c *connection) id(kind, i int) uint64 {
 // A connection carries frames to and from one worker. The worker's lock guards it.
 type connection struct {
 	w       *Worker
+	rail    *rail
+	group   *group // nil if the endpoint has one rail
+	pair    int    // of the group
+	remote  int    // the peer's device
+	takes   message.Config
 	number  uint32 // of the worker's connections, in completions
 	worker  uint64 // the peer's; 0 if it is not known
 	private []byte // from the peer's program
 	peer    *message.Peer
 	conn    *rdmacm.Conn
 	qp      *verbs.QP
-	room    int // completions in the worker's queue
+	room    int // completions in the device's queue
+	extra   int // bytes before each frame
 
 	endpoint Endpoint
-	out, in  slots
+	out, in  slots.Memory
 	vacant   []int // slots of out
-	sent     sentSlots
+	sent     slots.Ring
 	actives  []Active // by slot of in
 	arriving int      // the slot of the frame that the machine takes
 	taken    bool     // an active message keeps that slot
@@ -56,7 +62,7 @@ type connection struct {
 	backlog  []work
 	unposted []verbs.SendWR // frames that Worker.flush posts, all with one doorbell
 	pipeline pipeline
-	reads    [maxReads]*message.Receive
+	reads    [maxReads]work // READs and WRITEs of messages in flight
 	reading  int
 	started  bool       // conn is established and set
 	early    []verbs.WC // completions before that
@@ -74,61 +80,39 @@ type connection struct {
 	entries [receiveBatch]verbs.SGE
 }
 
-// Slots are registered memory for frames of one length.
-type slots struct {
-	memory *verbs.Memory
-	region *verbs.MR
-	size   int
-}
-
-func (w *Worker) newSlots(n, size int) (s slots, err error) {
-	s.size = size
-	if s.memory, err = verbs.AllocMemory(n*size, verbs.AllocConfig{}); err != nil {
-		return s, err
-	}
-	s.region, err = w.pd.RegisterMemory(s.memory.Bytes(), verbs.LocalWrite)
-	return s, err
-}
-
-func (s *slots) bytes(i int) []byte { return s.memory.Bytes()[i*s.size : (i+1)*s.size] }
-
-func (s *slots) deregister() {
-	if s.region != nil {
-		_ = s.region.Deregister() // no window is bound to it
-	}
-}
-
-// free frees the memory, which is not registered any more.
-func (s *slots) free() {
-	if s.memory != nil {
-		_ = s.memory.Free() // no region is left
-	}
-}
-
-// work is a frame or a READ that waits for room in the send queue.
+// work is a frame, or a READ or WRITE of a message, that waits for room in the send queue.
 type work struct {
 	frame   []byte
-	read    *message.Receive
-	to      []byte // what a READ fills
+	request *Request // whose message is read or written
+	write   bool
+	data    []byte // what a READ fills or a WRITE sends
 	address uint64
 	key     uint32
+
+	peers   []message.Segment // of a group: the memory of the whole message for all rails, and
+	segment int               // where in it
+	offset  uint64
 }
 
-// newConnection makes a connection with its receives posted. After an error the caller releases
-// what there is of it.
-func (w *Worker) newConnection(create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
-	c = &connection{w: w}
+// newConnection makes a connection on a device, with its receives posted, for frames of extra bytes more.
+// After an error the caller releases what there is of it.
+func (w *Worker) newConnection(r *rail, extra int, create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
+	c = &connection{w: w, rail: r, extra: extra}
 	c.endpoint.c, c.pipeline.c = c, c
 	receives := w.config.Unexpected + w.config.Active + spareRecv
 	c.actives = make([]Active, receives)
-	if err = w.reserve(c, sendSlots+maxReads+maxAccesses+receives); err != nil {
+	sends := sendSlots + maxReads + maxAccesses
+	if extra > 0 {
+		sends += maxReads + maxAccesses // for the READs that follow WRITEs
+	}
+	if err = w.reserve(c, sends+receives); err != nil {
 		return c, err
 	}
-	if c.in, err = w.newSlots(receives, w.address.accepts.FrameLen()); err != nil {
+	if c.in, err = slots.New(r.pd, receives, extra+w.address.Accepts.FrameLen()); err != nil {
 		return c, err
 	}
 	c.qp, err = create(verbs.QPConfig{
-		Type: verbs.RC, SendCQ: w.cq, MaxSend: sendSlots + maxReads + maxAccesses, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
+		Type: verbs.RC, SendCQ: r.cq, MaxSend: sends, MaxRecv: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
 		MaxInline: shortAccess, PeerTimeout: w.config.PeerTimeout,
 	})
 	if err != nil {
@@ -144,12 +128,11 @@ func (w *Worker) newConnection(create func(verbs.QPConfig) (*verbs.QP, error)) (
 
 // meet prepares the connection to send to a worker with a configuration.
 func (c *connection) meet(takes message.Config) (err error) {
-	c.peer = c.w.machine.NewPeer(takes)
-	c.peer.Context = c
+	c.takes = takes
 	for i := range sendSlots {
 		c.vacant = append(c.vacant, i)
 	}
-	c.out, err = c.w.newSlots(sendSlots, takes.FrameLen())
+	c.out, err = slots.New(c.rail.pd, sendSlots, c.extra+takes.FrameLen())
 	return err
 }
 
@@ -172,7 +155,7 @@ func (c *connection) receive(i int) error {
 func (c *connection) postReceives() error {
 	var list [receiveBatch]verbs.RecvWR
 	for k, i := range c.empty {
-		c.entries[k] = c.in.region.SGE(i*c.in.size, c.in.size)
+		c.entries[k] = c.in.SGE(i, c.in.Size())
 		list[k] = verbs.RecvWR{WRID: c.id(workReceive, i), SGL: c.entries[k : k+1]}
 	}
 	n := len(c.empty)
@@ -196,10 +179,10 @@ func (c *connection) complete(wc *verbs.WC) {
 	i := int(uint16(wc.WRID))
 	switch wc.WRID >> 48 {
 	case workSend:
-		c.vacant = c.sent.upTo(i, c.vacant)
+		c.vacant = c.sent.UpTo(i, c.vacant)
 	case workReceive:
 		c.arriving, c.taken = i, false
-		err := c.w.machine.Arrive(c.peer, c.in.bytes(i)[:wc.ByteLen])
+		err := c.arrive(c.in.Bytes(i)[:wc.ByteLen])
 		if err == nil && !c.taken {
 			err = c.receive(i)
 		}
@@ -207,19 +190,23 @@ func (c *connection) complete(wc *verbs.WC) {
 			c.fail(err)
 		}
 	case workRead:
-		r := c.reads[i]
-		c.reads[i] = nil
-		c.reading--
-		q := r.Context.(*Request)
-		if q.reads--; q.reads == 0 {
-			c.w.machine.Fetched(r, nil)
-		}
+		c.moved(i)
 	case workAccess:
 		c.pipeline.complete(i)
 	}
-	if len(c.backlog) > 0 || len(c.flushes) > 0 || c.closing {
+	if c.group != nil {
+		c.group.wake(c)
+	} else if len(c.backlog) > 0 || len(c.flushes) > 0 || c.closing {
 		c.w.dirty = append(c.w.dirty, c)
 	}
+}
+
+// arrive takes what arrived in the current slot.
+func (c *connection) arrive(b []byte) error {
+	if c.group != nil {
+		return c.group.arrive(c, b)
+	}
+	return c.w.machine.Arrive(c.peer, b)
 }
 
 // add queues work for Worker.flush.
@@ -231,6 +218,10 @@ func (c *connection) add(x work) {
 
 // push posts what waits for room.
 func (c *connection) push() {
+	if c.logical() {
+		c.group.push()
+		return
+	}
 	n := 0
 	for c.broken == nil && c.err == nil && n < len(c.backlog) && c.post(&c.backlog[n]) {
 		n++
@@ -239,6 +230,10 @@ func (c *connection) push() {
 	c.postFrames()
 	if c.broken != nil {
 		c.fail(c.broken)
+		return
+	}
+	if c.group != nil {
+		c.group.pull(c)
 		return
 	}
 	c.passFlushes()
@@ -250,11 +245,11 @@ func (c *connection) push() {
 // post posts work, and reports whether there was room.
 func (c *connection) post(x *work) bool {
 	switch {
-	case x.read == nil && len(c.vacant) > 0:
+	case x.request == nil && len(c.vacant) > 0:
 		i := c.slot()
-		c.send(i, copy(c.out.bytes(i), x.frame))
-	case x.read != nil && c.reading < maxReads:
-		c.broken = c.read(x)
+		c.send(i, copy(c.out.Bytes(i), x.frame))
+	case x.request != nil && c.reading < maxReads:
+		c.broken = c.move(x)
 	default:
 		return false
 	}
@@ -268,33 +263,25 @@ func (c *connection) slot() int {
 	return i
 }
 
-// read reads bytes of an announced message.
-func (c *connection) read(x *work) error {
-	q := x.read.Context.(*Request)
-	m, err := c.w.cache.register(x.to, true)
-	if err != nil {
-		return err
-	}
-	q.memory = append(q.memory, m)
-	i := slices.Index(c.reads[:], nil)
-	c.reads[i] = x.read
-	c.reading++
-	return c.postBehind(&verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead, Flags: verbs.Signaled,
-		SGL: c.entry(m.mr.SGE(0, len(x.to))), RemoteAddr: x.address, RKey: x.key})
-}
-
 // fail ends the connection and everything that waits for it. The caller holds the lock.
 func (c *connection) fail(err error) {
 	if c.err != nil {
+		return
+	}
+	if c.group != nil && !c.logical() {
+		c.group.fail(c, err)
 		return
 	}
 	c.err = fmt.Errorf("%w: %w", ErrPeer, err)
 	if errors.Is(err, rdmacm.ErrDisconnected) {
 		c.err = fmt.Errorf("%w: it closed the connection: %w", ErrPeer, err)
 	}
-	c.backlog = nil
-	_ = c.conn.Disconnect() // it may have ended; afterwards no READ writes to a buffer
 	w := c.w
+	if c.group != nil {
+		c.group.end()
+	} else {
+		c.disconnect()
+	}
 	w.machine.Fail(c.peer, c.err)
 	c.pipeline.endAll(c.err)
 	if f := w.config.Failed; f != nil && !errors.Is(err, ErrClosed) {
@@ -309,6 +296,14 @@ func (c *connection) fail(err error) {
 	c.flushes, c.idle = nil, nil
 	i := slices.Index(w.conns, c)
 	w.conns = slices.Delete(w.conns, i, i+1)
+}
+
+// disconnect ends the use of the queue pair. Afterwards no READ and no WRITE of the peer writes to a
+// buffer. The caller holds the lock.
+func (c *connection) disconnect() {
+	w := c.w
+	c.backlog = nil
+	_ = c.conn.Disconnect() // it may have ended
 	delete(w.numbers, c.number)
 	w.running.Add(1)
 	go func() {
@@ -342,14 +337,14 @@ func (c *connection) release() {
 	if c.qp != nil {
 		_ = c.qp.Destroy()
 	}
-	c.in.deregister()
-	c.out.deregister()
-	c.out.free()
+	c.in.Deregister()
+	c.out.Deregister()
+	c.out.Free()
 	c.pipeline.release()
 	w := c.w
 	w.mu.Lock()
 	w.progress() // takes what is left of this connection
-	w.room -= c.room
+	c.rail.room -= c.room
 	delete(w.numbers, c.number)
 	c.released = true
 	c.free()
@@ -360,6 +355,6 @@ func (c *connection) release() {
 // lock.
 func (c *connection) free() {
 	if c.released && c.held == 0 {
-		c.in.free()
+		c.in.Free()
 	}
 }

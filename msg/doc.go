@@ -1,8 +1,8 @@
 // Package msg sends messages between workers, over any device of package verbs: tagged messages,
 // which receives pick, active messages, which call handlers, and streams of bytes. It also accesses
 // the memory of other workers. It chooses how a message travels: the bytes of short messages are
-// sent at once, and the receiver reads long messages from the sender's memory. The semantics are
-// those of UCP.
+// sent at once, and the receiver reads long messages from the sender's memory, or lets the sender
+// write them. The semantics are those of UCP.
 //
 // A Worker receives messages from all workers that know its address, which programs exchange
 // themselves. Connect makes an Endpoint, which sends to one worker. The other worker gets an
@@ -74,6 +74,13 @@
 //	m, err := e.Remote(key)                 // at the other end
 //	m.Put(0, data)
 //	_, err = e.Flush().Wait(ctx)            // data is in buf
+//
+// # Rails
+//
+// A worker can have several devices. Endpoints use all that both workers have, and go on while one
+// works:
+//
+//	w, err := msg.NewWorker(first, msg.Config{Rails: []*verbs.Device{second}})
 //
 // # Progress
 //

@@ -1,6 +1,7 @@
 package msg
 
 import (
+	"softrdma/msg/internal/format"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -10,52 +11,48 @@ func (w *Worker) Device() *verbs.Device { return w.dev }
 
 // ListensAt returns where the worker with an address listens.
 func ListensAt(b []byte) (at string, udp uint16) {
-	a, err := parseAddress(b)
+	a, err := format.ParseAddress(b)
 	if err != nil {
 		panic(err)
 	}
-	return a.listener.String(), a.udp
+	return a.Rails[0].Listener.String(), a.Rails[0].UDP
 }
 
 // Refusal returns the error of a client whose request for the worker with an address was rejected
 // with private data.
 func Refusal(r *rdmacm.RejectedError, to, private []byte) error {
-	a, err := parseAddress(to)
+	a, err := format.ParseAddress(to)
 	if err != nil {
 		panic(err)
 	}
 	x := *r
 	x.PrivateData = private
-	return refusal(&x, a)
+	return refusal(&x, &a, 0)
 }
 
 // PackKey returns a key.
 func PackKey(worker, address, length uint64, rkey uint32, r Rights) []byte {
-	return (&key{rights: r, worker: worker, address: address, length: length, key: rkey}).bytes()
-}
-
-// Repack returns the bytes of the key that b is read as.
-func Repack(b []byte) ([]byte, error) {
-	k, err := parseKey(b)
-	if err != nil {
-		return nil, err
-	}
-	return k.bytes(), nil
+	return (&format.Key{Rights: uint8(r), Worker: worker, Address: address, Length: length, Keys: []uint32{rkey}}).Bytes()
 }
 
 // Kept returns how many pieces of memory, and bytes, a worker keeps registered after requests.
 func (w *Worker) Kept() (pieces, bytes int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.cache.kept), w.cache.bytes
+	return w.cache.Kept()
 }
 
 // KeptKey returns a key of kept memory, as a peer would forge it.
 func (w *Worker) KeptKey(buf []byte) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m := w.cache.kept[cacheKey{&buf[0], len(buf), true}].mr
-	return PackKey(w.address.worker, m.Addr(), uint64(m.Len()), m.RKey(), AllowAll)
+	kept, err := w.cache.Register(buf, true)
+	if err != nil {
+		panic(err)
+	}
+	defer kept.Release()
+	m := kept.MR
+	return PackKey(w.address.Worker, m.Addr(), uint64(m.Len()), m.RKey(), AllowAll)
 }
 
 // ExposedKey returns a key of the memory that a peer may read for a request.
@@ -63,7 +60,7 @@ func (r *Request) ExposedKey() []byte {
 	r.worker.mu.Lock()
 	defer r.worker.mu.Unlock()
 	m := r.exposed[0]
-	return PackKey(r.worker.address.worker, m.Addr(), uint64(m.Len()), m.RKey(), AllowGet)
+	return PackKey(r.worker.address.Worker, m.Addr(), uint64(m.Len()), m.RKey(), AllowGet)
 }
 
 // Hold takes the free frames of an endpoint's send queue until the returned function is called.
@@ -81,6 +78,23 @@ func (e *Endpoint) Hold() (release func()) {
 		w.dirty = append(w.dirty, c)
 		w.flush()
 	}
+}
+
+// HoldRail keeps a rail of all endpoints from reading and writing messages until the returned function is
+// called.
+func (w *Worker) HoldRail(i int) (release func()) {
+	change := func(n int) {
+		w.mu.Lock()
+		defer w.unlock()
+		for _, g := range w.groups {
+			m := g.members[i]
+			m.reading += n
+			w.dirty = append(w.dirty, m)
+		}
+		w.flush()
+	}
+	change(railParts)
+	return func() { change(-railParts) }
 }
 
 // Take takes completions without posting the frames that they release, and returns how many of an

@@ -10,7 +10,7 @@ import (
 type flush struct {
 	sends  message.Mark
 	passed bool   // the frames of these sends are posted or in the backlog
-	added  uint64 // work that was in the backlog by then
+	added  uint64 // work that had entered the backlog by then
 	access *access
 }
 
@@ -30,14 +30,14 @@ func (c *connection) passFlushes() {
 	for len(c.flushes) > 0 {
 		f := &c.flushes[0]
 		if !f.passed && c.peer.Passed(f.sends) {
-			f.passed, f.added = true, c.added
+			f.passed, f.added = true, c.entered()
 		}
-		if !f.passed || c.added-uint64(len(c.backlog)) < f.added {
+		if !f.passed || c.left() < f.added {
 			return
 		}
 		x := f.access
 		c.flushes = slices.Delete(c.flushes, 0, 1)
-		c.pipeline.add(x)
+		c.access(x)
 	}
 }
 
@@ -75,7 +75,7 @@ func (e *Endpoint) Fence() {
 	w := e.c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e.c.pipeline.fence = true
+	e.c.fence()
 }
 
 // Fence orders the accesses of each endpoint, as Fence of the endpoint does. Accesses of different
@@ -84,6 +84,6 @@ func (w *Worker) Fence() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
-		c.pipeline.fence = true
+		c.fence()
 	}
 }

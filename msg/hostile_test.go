@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"softrdma/msg"
+	"softrdma/msg/internal/format"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -21,9 +22,11 @@ const (
 	frameActiveAnnounce
 	frameStream
 	frameWindow
+	frameAccept
+	frameWritten
 
 	frameLen      = 40
-	frameVersion  = 2
+	frameVersion  = 3
 	flagSegments  = 4
 	activeCredits = 6
 )
@@ -86,6 +89,8 @@ func TestHostilePeerLosesItsConnection(t *testing.T) {
 		"stream beyond the window":     {[][]byte{frame(frameStream, 0, 0, 60, make([]byte, 60)...), frame(frameStream, 0, 0, 60, make([]byte, 60)...)}, msg.ErrLimit},
 		"window beyond the limit":      {[][]byte{frame(frameWindow, 0, 0, 1)}, msg.ErrFrame},
 		"window of 2^64-1 bytes":       {[][]byte{frame(frameWindow, 0, 0, 1<<64-1)}, msg.ErrFrame},
+		"accept of nothing":            {[][]byte{frame(frameAccept, 0, 0, 5)}, msg.ErrFrame},
+		"written that is not accepted": {[][]byte{frame(frameWritten, 0, 0, 0)}, msg.ErrFrame},
 		"finish of nothing":            {[][]byte{frame(frameFinish, 0, 0, 0)}, msg.ErrFrame},
 		"credits beyond the limit":     {[][]byte{with(frame(frameCredit, 0, 0, 0), 4, 255)}, msg.ErrFrame},
 		"active credits beyond":        {[][]byte{with(frame(frameCredit, 0, 0, 0), activeCredits, 255)}, msg.ErrFrame},
@@ -142,7 +147,7 @@ func hostile(t *testing.T, a *msg.Worker, l *msg.Listener) *enemy {
 	t.Helper()
 	go func() { _, _ = l.Accept(within(t)) }()
 	address := a.Address()
-	greeting := append(address[:len(address)-20:len(address)-20], 1, 0) // how, length
+	greeting := append(bytes.Clone(address[:len(address)-format.RailLen]), format.ToListener, 0) // length
 	d := rdmacm.Dialer{Device: a.Device(), Param: rdmacm.ConnParam{PrivateData: greeting}}
 	c, err := d.Dial(within(t), l.Addr().String())
 	if err != nil {

@@ -30,7 +30,7 @@ func TestIdlePeerThatStopsIsFound(t *testing.T) {
 	failed := make(chan error, 10)
 	c := msg.Config{PeerTimeout: 2 * time.Second, Failed: func(_ *msg.Endpoint, err error) { failed <- err }}
 	each(t, c, func(t *testing.T, a, _ *msg.Worker) {
-		process, _, address, key := startProcess(t, a.Device().Protocol())
+		process, _, address, key := startProcess(t)
 		e, err := a.Connect(within(t), address)
 		if err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestIdlePeerThatStopsIsFound(t *testing.T) {
 // A flush says that the other worker has the messages, so it fails if that has stopped.
 func TestFlushOfMessagesToAStoppedPeerFails(t *testing.T) {
 	each(t, msg.Config{PeerTimeout: 2 * time.Second}, func(t *testing.T, a, _ *msg.Worker) {
-		process, _, address, _ := startProcess(t, a.Device().Protocol())
+		process, _, address, _ := startProcess(t)
 		e, err := a.Connect(within(t), address)
 		if err != nil {
 			t.Fatal(err)

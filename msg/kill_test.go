@@ -31,9 +31,12 @@ func TestMain(m *testing.M) {
 
 // bePeer is a worker with a region that receives nothing, until standard input ends.
 func bePeer(name string) error {
-	dev, err := verbs.Open(name, verbs.Config{})
+	dev, err := openFree(name, verbs.Config{})
 	if err != nil {
 		return err
+	}
+	for dev.Protocol() == verbs.InfiniBand && dev.QueryPort().State != verbs.PortActive {
+		time.Sleep(time.Millisecond)
 	}
 	w, err := msg.NewWorker(dev, msg.Config{Eager: 100, Unexpected: 4, Announced: 4, Active: 4, Stream: 1000})
 	if err != nil {
@@ -54,7 +57,7 @@ func bePeer(name string) error {
 func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 	const timeout = 3 * time.Second
 	each(t, msg.Config{PeerTimeout: timeout}, func(t *testing.T, a, _ *msg.Worker) {
-		kill, address, _ := startPeer(t, a.Device().Protocol())
+		kill, address, _ := startPeer(t)
 		e, err := a.Connect(within(t), address)
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +106,7 @@ func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 // and those that wait for a fence. So do flushes.
 func TestKilledPeerEndsEachAccessOnce(t *testing.T) {
 	each(t, msg.Config{PeerTimeout: 2 * time.Second}, func(t *testing.T, a, b *msg.Worker) {
-		kill, address, key := startPeer(t, a.Device().Protocol())
+		kill, address, key := startPeer(t)
 		e, err := a.Connect(within(t), address)
 		if err != nil {
 			t.Fatal(err)
@@ -160,26 +163,25 @@ func TestKilledPeerEndsEachAccessOnce(t *testing.T) {
 	})
 }
 
-// startPeer starts a process that is a worker, and returns its address and the
+// startPeer starts a process that is a worker on the third device of the path, and returns its address and the
 // key of its region.
-func startPeer(t *testing.T, p verbs.Protocol) (kill func(), address, key []byte) {
+func startPeer(t *testing.T) (kill func(), address, key []byte) {
 	t.Helper()
-	_, kill, address, key = startProcess(t, p)
+	_, kill, address, key = startProcess(t)
 	return kill, address, key
 }
 
-func startProcess(t *testing.T, p verbs.Protocol) (process *os.Process, kill func(), address, key []byte) {
+func startProcess(t *testing.T) (process *os.Process, kill func(), address, key []byte) {
 	t.Helper()
-	name := "127.0.0.23"
-	if p == verbs.IWARP {
-		name = "iwarp:" + name
-	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), peerDevice+"="+name)
+	cmd.Env = append(os.Environ(), peerDevice+"="+taken.devices[2])
+	if mode := taken.config.SameHost; mode != "" {
+		cmd.Env = append(cmd.Env, "SOFTRDMA_SAME_HOST="+string(mode))
+	}
 	cmd.Stderr = os.Stderr
 	if _, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 
+	"softrdma/msg/internal/format"
 	"softrdma/rdmacm"
 )
 
@@ -44,20 +45,29 @@ func (w *Worker) Dial(ctx context.Context, to string, private []byte) (*Endpoint
 	if err := fits(private, MaxPrivateRequest); err != nil {
 		return nil, err
 	}
-	request := greeting{hello: w.address.hello, how: toListener, private: private}
-	e, err := w.dial(ctx, to, 0, request.bytes())
+	ctx, leave, err := w.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	request := format.Greeting{Hello: w.address.Hello, How: format.ToListener, Private: private}
+	c, err := w.dial(ctx, w.rail, to, 0, request, 0)
+	if err == nil {
+		err = c.met(c.takes)
+	}
+	e, err := w.begin(c, err)
 	var rejected *rdmacm.RejectedError
 	if !errors.As(err, &rejected) {
 		return e, err
 	}
-	g, wrong := parseGreeting(rejected.PrivateData)
+	g, wrong := format.ParseGreeting(rejected.PrivateData)
 	switch {
 	case errors.Is(wrong, ErrVersion):
 		return nil, fmt.Errorf("%w: %w", wrong, err)
 	case wrong != nil:
 		return nil, fmt.Errorf("%w: %s: %w", ErrNoListener, to, err)
-	case g.how == byProgram:
-		return nil, &RejectedError{g.private, err}
+	case g.How == format.ByProgram:
+		return nil, &RejectedError{g.Private, err}
 	}
 	return nil, fmt.Errorf("%w: a worker at %s refused the request: %w", ErrNoListener, to, err)
 }
@@ -114,9 +124,9 @@ func (l *Listener) Request(ctx context.Context) (*ConnRequest, error) {
 			return nil, err
 		}
 		from := r.RemoteAddr()
-		g, err := parseGreeting(r.PrivateData())
-		if err == nil && g.how != toListener {
-			err = fmt.Errorf("%w: request for worker %#x, this is a listener", ErrStale, g.worker)
+		g, err := format.ParseGreeting(r.PrivateData())
+		if err == nil && g.How != format.ToListener {
+			err = fmt.Errorf("%w: request for worker %#x, this is a listener", ErrStale, g.Worker)
 		}
 		if err == nil {
 			return &ConnRequest{l.w, r, from, g}, nil
@@ -153,14 +163,14 @@ type ConnRequest struct {
 	w    *Worker
 	r    *rdmacm.Request
 	from netip.AddrPort
-	g    greeting
+	g    format.Greeting
 }
 
 // RemoteAddr returns the address and port of the other worker.
 func (r *ConnRequest) RemoteAddr() netip.AddrPort { return r.from }
 
 // PrivateData returns the bytes that Dial was called with.
-func (r *ConnRequest) PrivateData() []byte { return r.g.private }
+func (r *ConnRequest) PrivateData() []byte { return r.g.Private }
 
 // Accept accepts the request with up to MaxPrivateAccept bytes for the other program, and returns
 // the endpoint to it. If the worker closes meanwhile, the error matches ErrClosed.
@@ -186,8 +196,8 @@ func (r *ConnRequest) Reject(private []byte) error {
 	if err := fits(private, MaxPrivateReject); err != nil {
 		return err
 	}
-	g := greeting{hello: r.w.address.hello, how: byProgram, private: private}
-	return r.r.Reject(g.bytes())
+	g := format.Greeting{Hello: r.w.address.Hello, How: format.ByProgram, Private: private}
+	return r.r.Reject(g.Bytes())
 }
 
 // PrivateData returns the bytes that the other program sent when the connection was made: with Dial

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"softrdma/msg"
+	"softrdma/msg/internal/format"
 	"softrdma/rdmacm"
 )
 
@@ -124,7 +125,7 @@ func TestListenerRefusesOthersAndGoesOn(t *testing.T) {
 			_, err := l.Accept(within(t))
 			accepted <- err
 		}()
-		greeting := append(bytes.Clone(a.Address()[:len(a.Address())-20]), 1, 0) // how, length
+		greeting := append(bytes.Clone(a.Address()[:len(a.Address())-format.RailLen]), format.ToListener, 0) // length
 		other, long, byAddress := bytes.Clone(greeting), bytes.Clone(greeting), bytes.Clone(greeting)
 		other[versionAt]++
 		long[len(long)-1] = 255

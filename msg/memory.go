@@ -7,13 +7,14 @@ import (
 	"slices"
 	"sync"
 
+	"softrdma/msg/internal/format"
 	"softrdma/verbs"
 )
 
 // The errors of remote memory.
 var (
 	// ErrKey is matched by errors about bytes that are not the key of a region.
-	ErrKey = errors.New("not a region's key")
+	ErrKey = format.ErrKey
 	// ErrRights is matched by the error of an access that the region's key does not allow.
 	ErrRights = errors.New("access not allowed by the region's key")
 	// ErrBounds is matched by the error of an access beyond the end of a region.
@@ -41,7 +42,7 @@ const (
 // key.
 type Region struct {
 	w      *Worker
-	mr     *verbs.MR
+	mrs    []*verbs.MR // by device; nil if that has closed
 	rights Rights
 	buf    []byte
 
@@ -92,9 +93,21 @@ func (w *Worker) mapMemory(r *Region) (*Region, error) {
 	if w.closed {
 		return nil, ErrClosed
 	}
-	var err error
-	if r.mr, err = w.pd.RegisterMemory(r.buf, access); err != nil {
-		return nil, err
+	for _, d := range w.rails {
+		var m *verbs.MR
+		var err error
+		if !d.gone {
+			m, err = d.pd.RegisterMemory(r.buf, access)
+		}
+		if err == nil && m != nil && len(r.mrs) > 0 && r.mrs[0] != nil && r.mrs[0].Addr() != m.Addr() {
+			err = fmt.Errorf("msg: map memory: address %#x on one device, %#x on another", r.mrs[0].Addr(), m.Addr())
+			_ = m.Deregister() // no window is bound to it
+		}
+		if err != nil {
+			_ = r.deregister() // the first error counts
+			return nil, err
+		}
+		r.mrs = append(r.mrs, m)
 	}
 	w.regions = append(w.regions, r)
 	return r, nil
@@ -114,12 +127,24 @@ func (r *Region) Unmap() error {
 			w.regions = slices.Delete(w.regions, i, i+1)
 		}
 		w.unlock()
-		if r.err = r.mr.Deregister(); r.err == nil && r.memory != nil {
+		if r.err = r.deregister(); r.err == nil && r.memory != nil {
 			r.buf = nil
 			r.err = r.memory.Free()
 		}
 	})
 	return r.err
+}
+
+func (r *Region) deregister() (err error) {
+	for i, m := range r.mrs {
+		if m == nil {
+			continue
+		}
+		if e := m.Deregister(); err == nil && !r.w.rails[i].gone {
+			err = e
+		}
+	}
+	return err
 }
 
 // unmapAll ends all regions of a worker that closes.
@@ -133,75 +158,20 @@ func (w *Worker) unmapAll() (err error) {
 	return err
 }
 
-// keyMagic begins the keys of regions.
-const keyMagic = "softrdma key"
-
-// keyVersion is the version of the format of keys. It follows the magic in every version.
-const keyVersion = 1
-
-const keyLen = len(keyMagic) + 1 + 1 + 8 + 8 + 8 + 4
-
-// keyBigEndian is the bit in a key's flags that says that the region's words are big-endian.
-const keyBigEndian = 1 << 7
-
-// A key names a region to peers.
-//
-//	magic (12 bytes) | version (1) | flags (1) | worker (8) | address (8) | length (8) | R_Key (4)
-//
-// The flags are the rights, and keyBigEndian.
-type key struct {
-	rights    Rights
-	bigEndian bool
-	worker    uint64
-	address   uint64
-	length    uint64
-	key       uint32
-}
-
 // Key returns the bytes by which peers name the region, at most 64. Who has them may use the
 // region's rights.
 func (r *Region) Key() []byte {
-	k := key{
-		rights: r.rights, bigEndian: binary.NativeEndian.Uint16([]byte{0, 1}) == 1,
-		worker: r.w.address.worker, address: r.mr.Addr(), length: uint64(len(r.buf)), key: r.mr.RKey(),
+	k := format.Key{
+		Rights: uint8(r.rights), BigEndian: binary.NativeEndian.Uint16([]byte{0, 1}) == 1,
+		Worker: r.w.address.Worker, Length: uint64(len(r.buf)),
 	}
-	return k.bytes()
-}
-
-func (k *key) bytes() []byte {
-	flags := byte(k.rights)
-	if k.bigEndian {
-		flags |= keyBigEndian
+	for _, m := range r.mrs {
+		if m == nil {
+			k.Keys = append(k.Keys, 0)
+			continue
+		}
+		k.Address = m.Addr()
+		k.Keys = append(k.Keys, m.RKey())
 	}
-	b := append([]byte(keyMagic), keyVersion, flags)
-	b = binary.BigEndian.AppendUint64(b, k.worker)
-	b = binary.BigEndian.AppendUint64(b, k.address)
-	b = binary.BigEndian.AppendUint64(b, k.length)
-	return binary.BigEndian.AppendUint32(b, k.key)
-}
-
-func parseKey(b []byte) (k key, err error) {
-	switch n := len(keyMagic); {
-	case len(b) <= n || string(b[:n]) != keyMagic:
-		return k, fmt.Errorf("%w: expected %q at its beginning", ErrKey, keyMagic)
-	case b[n] != keyVersion:
-		return k, fmt.Errorf("%w: key of version %d, expected %d", ErrVersion, b[n], keyVersion)
-	case len(b) != keyLen:
-		return k, fmt.Errorf("%w: %d bytes, expected %d", ErrKey, len(b), keyLen)
-	default:
-		b = b[n+1:]
-	}
-	if b[0]&^(byte(AllowAll)|keyBigEndian) != 0 {
-		return k, fmt.Errorf("%w: unknown flags %#x", ErrKey, b[0])
-	}
-	k.rights, k.bigEndian = Rights(b[0])&AllowAll, b[0]&keyBigEndian != 0
-	b = b[1:]
-	k.worker = binary.BigEndian.Uint64(b)
-	k.address = binary.BigEndian.Uint64(b[8:])
-	k.length = binary.BigEndian.Uint64(b[16:])
-	k.key = binary.BigEndian.Uint32(b[24:])
-	if k.length > verbs.MaxRegionLength || k.address+k.length < k.address {
-		return k, fmt.Errorf("%w: %d bytes at %#x", ErrKey, k.length, k.address)
-	}
-	return k, nil
+	return k.Bytes()
 }

@@ -11,43 +11,7 @@ import (
 	"time"
 
 	"softrdma/msg"
-	"softrdma/verbs"
 )
-
-// devices are pairs of devices, as verbs.Open names them.
-var devices = map[string][2]string{
-	"RoCE":  {"127.0.0.21", "127.0.0.22"},
-	"iWARP": {"iwarp:127.0.0.21", "iwarp:127.0.0.22"},
-}
-
-// each runs a test with two workers on devices of each protocol.
-func each(t *testing.T, c msg.Config, f func(t *testing.T, a, b *msg.Worker)) {
-	for name, pair := range devices {
-		t.Run(name, func(t *testing.T) {
-			var w [2]*msg.Worker
-			for i := range w {
-				dev, err := verbs.Open(pair[i], verbs.Config{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					if err := dev.Close(); err != nil {
-						t.Error(err)
-					}
-				})
-				if w[i], err = msg.NewWorker(dev, c); err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					if err := w[i].Close(); err != nil && !errors.Is(err, msg.ErrClosed) {
-						t.Error(err)
-					}
-				})
-			}
-			f(t, w[0], w[1])
-		})
-	}
-}
 
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

@@ -2,11 +2,9 @@ package msg
 
 import (
 	"context"
-	"errors"
-	"os"
-	"runtime"
-	"slices"
 	"time"
+
+	"softrdma/msg/internal/wakeup"
 )
 
 // Progress takes what has arrived, posts what waits, and ends requests. It returns how many
@@ -19,8 +17,26 @@ func (w *Worker) Progress() int {
 
 // progress is Progress for a caller that holds the lock.
 func (w *Worker) progress() (total int) {
-	for {
-		n, err := w.cq.Poll(w.list[:])
+	for _, r := range w.rails {
+		total += w.take(r)
+	}
+	if w.ending { // all that arrived before the end was taken
+		w.ending = false
+		for _, c := range w.connections() {
+			if c.ended && c.err == nil {
+				c.fail(c.conn.Err())
+				total++
+			}
+		}
+		w.flush()
+	}
+	return total
+}
+
+// take takes the completions of a device.
+func (w *Worker) take(r *rail) (total int) {
+	for !r.gone {
+		n, err := r.cq.Poll(w.list[:])
 		for i := range w.list[:n] {
 			wc := &w.list[i]
 			if c := w.numbers[uint32(wc.WRID>>16)]; c != nil {
@@ -28,20 +44,11 @@ func (w *Worker) progress() (total int) {
 			}
 		}
 		if err != nil {
-			w.failAll(err)
+			w.lose(r, err)
 		}
 		w.flush()
 		if total += n; n == 0 || n < len(w.list) && !w.ending {
 			break
-		}
-	}
-	if w.ending { // all that arrived before the end was taken
-		w.ending = false
-		for _, c := range slices.Clone(w.conns) {
-			if c.ended {
-				c.fail(c.conn.Err())
-				total++
-			}
 		}
 	}
 	return total
@@ -58,12 +65,13 @@ func (w *Worker) failAll(err error) {
 func (w *Worker) reserve(c *connection, room int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.room+room > w.cq.Depth() {
-		if err := w.cq.Resize(2 * (w.room + room)); err != nil {
+	r := c.rail
+	if r.room+room > r.cq.Depth() {
+		if err := r.cq.Resize(2 * (r.room + room)); err != nil {
 			return err
 		}
 	}
-	w.room += room
+	r.room += room
 	c.room = room
 	w.number++
 	c.number = w.number
@@ -77,49 +85,35 @@ func (w *Worker) reserve(c *connection, room int) error {
 func (w *Worker) Arm() bool {
 	w.mu.Lock()
 	defer w.unlock()
-	select {
-	case <-w.ready:
-	default:
-	}
-	if w.signaled {
-		w.signaled = false
-		var b [1]byte
-		_, _ = w.pipe[0].Read(b[:]) // signal wrote one byte
-	}
+	w.alarm.Reset()
 	w.arm()
 	return w.progress() == 0
 }
 
 // arm asks for an event. The caller holds the lock, and polls then.
 func (w *Worker) arm() {
-	w.cq.Arm(false)
-	token(w.armed)
+	for _, r := range w.rails {
+		if !r.gone {
+			r.cq.Arm(false)
+			wakeup.Token(r.armed)
+		}
+	}
 }
 
 // Wakeup returns a channel that has a value when something happened since Arm. It is for
 // ProgressCaller.
-func (w *Worker) Wakeup() <-chan struct{} { return w.ready }
+func (w *Worker) Wakeup() <-chan struct{} { return w.alarm.Channel() }
 
 // Descriptor returns a file descriptor that is readable when something happened since Arm, for
 // poll or epoll. It is for ProgressCaller. The worker reads it and closes it. On Windows the error
 // matches errors.ErrUnsupported.
 func (w *Worker) Descriptor() (uintptr, error) {
-	if runtime.GOOS == "windows" {
-		return 0, errors.ErrUnsupported
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return 0, ErrClosed
 	}
-	if w.pipe[0] == nil {
-		in, out, err := os.Pipe()
-		if err != nil {
-			return 0, err
-		}
-		w.pipe = [2]*os.File{in, out}
-	}
-	return w.pipe[0].Fd(), nil
+	return w.alarm.Descriptor()
 }
 
 // Signal makes the channel of Wakeup and the descriptor ready, as an event does, and wakes waiting
@@ -134,45 +128,8 @@ func (w *Worker) Signal() {
 
 // signal wakes all goroutines that sleep. The caller holds the lock.
 func (w *Worker) signal() {
-	token(w.ready)
-	token(w.wake)
-	if w.pipe[1] != nil && !w.signaled {
-		w.signaled = true
-		_, _ = w.pipe[1].Write([]byte{0}) // at most one byte waits, so it does not block
-	}
-}
-
-func token(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// drive handles events until ctx ends. With ProgressPackage it makes progress, otherwise it
-// wakes those who wait. It waits for events only after arm, because a goroutine that waits makes
-// the device slower for those who poll.
-func (w *Worker) drive(ctx context.Context) {
-	defer w.running.Done()
-	for {
-		select {
-		case <-w.armed:
-		case <-ctx.Done():
-			return
-		}
-		_, err := w.events.Next(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		w.mu.Lock()
-		if err != nil { // the device has closed
-			w.failAll(err)
-			w.unlock()
-			return
-		}
-		w.event()
-		w.unlock()
-	}
+	w.alarm.Signal()
+	wakeup.Token(w.wake)
 }
 
 // event handles an event. The caller holds the lock.
@@ -200,7 +157,7 @@ func (w *Worker) wait(ctx context.Context, r *Request) error {
 		if slept { // perhaps with the event of another goroutine
 			w.mu.Lock()
 			if w.sleepers > 0 {
-				token(w.wake)
+				wakeup.Token(w.wake)
 			}
 			w.mu.Unlock()
 		}

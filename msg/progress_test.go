@@ -97,6 +97,7 @@ func TestThenIsCalledOnceAndMayStartOperations(t *testing.T) {
 // A short message needs no memory once its request is released.
 func TestShortMessagesDoNotAllocate(t *testing.T) {
 	each(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
+		needOwnProgress(t)
 		e := connect(t, a, b)
 		data, buf := make([]byte, 8), make([]byte, 8)
 		one := func() {

@@ -3,6 +3,8 @@ package msg
 import (
 	"fmt"
 
+	"softrdma/msg/internal/format"
+	"softrdma/msg/internal/word"
 	"softrdma/verbs"
 )
 
@@ -16,28 +18,31 @@ import (
 // An access that the peer refuses, with an error that matches ErrRefused, ends the endpoint.
 type Remote struct {
 	c   *connection
-	key key
+	key format.Key
 }
 
 // Remote returns the region that a key names. The error matches ErrKey or ErrVersion if key is not
 // the key of a region, and ErrStale if it is not of the worker that the endpoint is connected to.
 // The peer checks when it is accessed whether the region is still mapped.
 func (e *Endpoint) Remote(key []byte) (*Remote, error) {
-	k, err := parseKey(key)
+	k, err := format.ParseKey(key)
 	if err != nil {
 		return nil, err
 	}
-	if to := e.c.worker; to != 0 && k.worker != to {
-		return nil, fmt.Errorf("%w: key of worker %#x, the endpoint's is %#x", ErrStale, k.worker, to)
+	if to := e.c.worker; to != 0 && k.Worker != to {
+		return nil, fmt.Errorf("%w: key of worker %#x, the endpoint's is %#x", ErrStale, k.Worker, to)
+	}
+	if n := e.c.devices(); len(k.Keys) < n {
+		return nil, fmt.Errorf("%w: for %d devices, the endpoint uses %d", ErrKey, len(k.Keys), n)
 	}
 	return &Remote{e.c, k}, nil
 }
 
 // Len returns the region's length in bytes.
-func (m *Remote) Len() int { return int(m.key.length) }
+func (m *Remote) Len() int { return int(m.key.Length) }
 
 // Rights returns what the key allows.
-func (m *Remote) Rights() Rights { return m.key.rights }
+func (m *Remote) Rights() Rights { return Rights(m.key.Rights) }
 
 // Put writes data, of at most verbs.MaxMessage bytes, to the region at offset. The request ends when
 // the program may change data again; the bytes may not be in the region then, see Flush. If the
@@ -110,21 +115,21 @@ func (m *Remote) transferList(kind accessKind, right Rights, offset int, list []
 // piece begins the access of one piece of a request.
 func (m *Remote) piece(r *Request, kind accessKind, offset int, data []byte) {
 	x := m.c.w.access(r, kind)
-	x.address, x.key, x.data = m.key.address+uint64(offset), m.key.key, data
+	x.address, x.keys, x.data = m.key.Address+uint64(offset), m.key.Keys, data
 	if len(data) == 0 && m.c.err == nil {
 		m.c.pipeline.end(x, nil)
 		return
 	}
-	m.c.pipeline.add(x)
+	m.c.access(x)
 }
 
 // check returns why an access of n bytes is impossible.
 func (m *Remote) check(right Rights, offset, n int) error {
 	switch {
-	case m.key.rights&right == 0:
-		return fmt.Errorf("%w: it has rights %#x, the access needs %#x", ErrRights, uint8(m.key.rights), uint8(right))
-	case offset < 0 || uint64(offset) > m.key.length || uint64(n) > m.key.length-uint64(offset):
-		return fmt.Errorf("%w: %d bytes at %d, the region has %d", ErrBounds, n, offset, m.key.length)
+	case m.Rights()&right == 0:
+		return fmt.Errorf("%w: it has rights %#x, the access needs %#x", ErrRights, m.key.Rights, uint8(right))
+	case offset < 0 || uint64(offset) > m.key.Length || uint64(n) > m.key.Length-uint64(offset):
+		return fmt.Errorf("%w: %d bytes at %d, the region has %d", ErrBounds, n, offset, m.key.Length)
 	case n > verbs.MaxMessage:
 		return fmt.Errorf("%w: %d bytes, expected at most %d", ErrTooLong, n, verbs.MaxMessage)
 	}
@@ -143,28 +148,28 @@ func (m *Remote) check(right Rights, offset, n int) error {
 // AtomicAdd takes one round trip. The others are loops of compare-and-swaps by this side: two round
 // trips, and more if others change the word at the same time.
 func (m *Remote) Atomic64(op AtomicOp, offset int, operand uint64, old *uint64) *Request {
-	return m.atomic(offset, wordOp{op: op, operand: operand, old64: old})
+	return m.atomic(offset, word.Op{Kind: word.Kind(op), Operand: operand, Old64: old})
 }
 
 // CompareSwap64 sets the word of 64 bits at offset to swap if it is equal to compare. It takes one
 // round trip, and is like Atomic64 otherwise.
 func (m *Remote) CompareSwap64(offset int, compare, swap uint64, old *uint64) *Request {
-	return m.atomic(offset, wordOp{op: atomicCompareSwap, compare: compare, operand: swap, old64: old})
+	return m.atomic(offset, word.Op{Kind: word.CompareSwap, Compare: compare, Operand: swap, Old64: old})
 }
 
 // Atomic32 is like Atomic64 for a word of 32 bits, whose address is a multiple of 4. The aligned
 // 64 bits around it must be in the region. All operations of 32 bits are loops.
 func (m *Remote) Atomic32(op AtomicOp, offset int, operand uint32, old *uint32) *Request {
-	return m.atomic(offset, wordOp{op: op, narrow: true, operand: uint64(operand), old32: old})
+	return m.atomic(offset, word.Op{Kind: word.Kind(op), Narrow: true, Operand: uint64(operand), Old32: old})
 }
 
 // CompareSwap32 sets the word of 32 bits at offset to swap if it is equal to compare. It is like
 // Atomic32 otherwise.
 func (m *Remote) CompareSwap32(offset int, compare, swap uint32, old *uint32) *Request {
-	return m.atomic(offset, wordOp{op: atomicCompareSwap, narrow: true, compare: uint64(compare), operand: uint64(swap), old32: old})
+	return m.atomic(offset, word.Op{Kind: word.CompareSwap, Narrow: true, Compare: uint64(compare), Operand: uint64(swap), Old32: old})
 }
 
-func (m *Remote) atomic(offset int, a wordOp) *Request {
+func (m *Remote) atomic(offset int, a word.Op) *Request {
 	w := m.c.w
 	w.mu.Lock()
 	defer w.unlock()
@@ -175,35 +180,35 @@ func (m *Remote) atomic(offset int, a wordOp) *Request {
 		return r
 	}
 	x := w.access(r, accessAtomic)
-	x.address, x.key, x.atomic = address, m.key.key, a
-	m.c.pipeline.add(x)
+	x.address, x.keys, x.atomic = address, m.key.Keys, a
+	m.c.access(x)
 	w.flush()
 	return r
 }
 
 // place returns the address of the 64-bit word that an atomic operation is carried out on.
-func (m *Remote) place(offset int, a *wordOp) (uint64, error) {
+func (m *Remote) place(offset int, a *word.Op) (uint64, error) {
 	n := 8
-	if a.narrow {
+	if a.Narrow {
 		n = 4
 	}
 	r := &m.key
-	if a.op == 0 || a.op > atomicCompareSwap {
-		return 0, fmt.Errorf("msg: atomic operation %d, expected AtomicAdd to AtomicXor", a.op)
+	if a.Kind == 0 || a.Kind > word.CompareSwap {
+		return 0, fmt.Errorf("msg: atomic operation %d, expected AtomicAdd to AtomicXor", a.Kind)
 	}
 	if err := m.check(AllowAtomic, offset, n); err != nil {
 		return 0, err
 	}
-	address := r.address + uint64(offset)
+	address := r.Address + uint64(offset)
 	if address%uint64(n) != 0 {
 		return 0, fmt.Errorf("%w: %d bits at address %#x", ErrAlignment, 8*n, address)
 	}
-	word := address &^ 7
-	if word < r.address || word+8 > r.address+r.length {
+	base := address &^ 7
+	if base < r.Address || base+8 > r.Address+r.Length {
 		return 0, fmt.Errorf("%w: the aligned 64 bits around offset %d", ErrBounds, offset)
 	}
-	if a.narrow && (address != word) != r.bigEndian {
-		a.shift = 32
+	if a.Narrow && (address != base) != r.BigEndian {
+		a.Shift = 32
 	}
-	return word, nil
+	return base, nil
 }

@@ -3,7 +3,6 @@ package msg_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -410,6 +409,7 @@ func TestCloseWaitsForAccesses(t *testing.T) {
 // A short put needs no memory once its request is released.
 func TestShortPutsDoNotAllocate(t *testing.T) {
 	each(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
+		needOwnProgress(t)
 		e := connect(t, a, b)
 		_, m := share(t, b, e, make([]byte, 64), msg.AllowAll)
 		data, buf := make([]byte, 8), make([]byte, 8)
@@ -436,19 +436,6 @@ func TestShortPutsDoNotAllocate(t *testing.T) {
 			if n := testing.AllocsPerRun(1000, one); n >= 1 && !raceEnabled {
 				t.Errorf("%s: %v allocations, expected 0", name, n)
 			}
-		}
-	})
-}
-
-func FuzzKey(f *testing.F) {
-	f.Add([]byte("softrdma key"))
-	f.Add(fmt.Appendf(nil, "softrdma key\x01%28d", 0))
-	f.Add(msg.PackKey(7, 1<<40, 4096, 0x1234, 5))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if again, err := msg.Repack(b); err == nil && !bytes.Equal(again, b) {
-			t.Errorf("%x was read as %x", b, again)
-		} else if err != nil && !errors.Is(err, msg.ErrKey) && !errors.Is(err, msg.ErrVersion) {
-			t.Errorf("%x: %v", b, err)
 		}
 	})
 }

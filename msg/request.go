@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/regcache"
 	"softrdma/verbs"
 )
 
@@ -59,13 +60,14 @@ type Request struct {
 
 	send      message.Send
 	receive   message.Receive
-	receiving bool            // receive waits for a tag
-	stream    *connection     // of which receive receives the stream
-	one       [1][]byte       // the bytes, if they are in one piece
-	exposed   []*verbs.MR     // that the peer reads
-	memory    []*registration // that READs fill
-	reads     int             // that have not ended
-	parts     int             // accesses that have not ended
+	receiving bool                     // receive waits for a tag
+	stream    *connection              // of which receive receives the stream
+	one       [1][]byte                // the bytes, if they are in one piece
+	exposed   []*verbs.MR              // that the peer reads
+	memory    []*regcache.Registration // that READs fill
+	reads     int                      // READs and WRITEs of the message that have not ended
+	joined    []byte                   // where the peer writes instead of to many pieces
+	parts     int                      // accesses that have not ended
 }
 
 // pieces returns a copy of a list of pieces of bytes, and their length.
@@ -184,9 +186,14 @@ func (r *Request) end(i Info, err error) {
 		_ = m.Deregister() // no window is bound to it
 	}
 	for _, m := range r.memory {
-		r.worker.cache.release(m)
+		m.Release()
 	}
-	r.exposed, r.memory = nil, nil
+	if r.exposed, r.memory = nil, nil; r.joined != nil {
+		if err == nil {
+			scatter(r.receive.Buffer, r.joined)
+		}
+		r.joined = nil
+	}
 	r.info, r.err = i, err
 	r.ended.Store(true)
 	if r.done != nil {
@@ -195,6 +202,13 @@ func (r *Request) end(i Info, err error) {
 	if r.then != nil {
 		r.worker.calls = append(r.worker.calls, call{then: r.then, info: i, err: err})
 		r.then = nil
+	}
+}
+
+// scatter copies bytes to a buffer in pieces.
+func scatter(to [][]byte, from []byte) {
+	for _, b := range to {
+		from = from[copy(b, from):]
 	}
 }
 

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"softrdma/internal/message"
-	"softrdma/rdmacm"
+	"softrdma/msg/internal/format"
+	"softrdma/msg/internal/wakeup"
 	"softrdma/verbs"
 )
 
@@ -34,6 +34,13 @@ const (
 	MaxEager      = 1 << 20 // bytes
 	MaxUnexpected = 1 << 10 // messages
 	MaxStream     = 1 << 30 // bytes
+)
+
+// Those of addresses are the same: otherwise one of these differences would be negative.
+const (
+	_ = uint(MaxEager-format.MaxEager) + uint(format.MaxEager-MaxEager)
+	_ = uint(MaxUnexpected-format.MaxUnexpected) + uint(format.MaxUnexpected-MaxUnexpected)
+	_ = uint(MaxStream-format.MaxStream) + uint(format.MaxStream-MaxStream)
 )
 
 // A Config says what a worker is made of. The zero value is right for most programs. For each
@@ -66,6 +73,13 @@ type Config struct {
 	// them, so that requests that use them again are faster; 0 means 16 MiB, and a negative value
 	// none. The garbage collector does not free them meanwhile.
 	Cache int
+
+	// Rendezvous is how the bytes of messages that stay in the sender's memory get here.
+	Rendezvous Rendezvous
+
+	// Rails are further devices of the worker, at most 3. An endpoint connects on each that it shares
+	// with the other worker, and goes on while one works. The caller closes them after the worker.
+	Rails []*verbs.Device
 
 	// PeerTimeout is how long a peer may be silent before it counts as failed; 0 means 10 s.
 	PeerTimeout time.Duration
@@ -105,6 +119,9 @@ func (c *Config) complete() error {
 	if c.PeerTimeout < 0 {
 		return fmt.Errorf("msg: PeerTimeout is %v, expected a positive duration", c.PeerTimeout)
 	}
+	if c.Rendezvous > RendezvousPut {
+		return fmt.Errorf("msg: Rendezvous is %d, expected at most %d", c.Rendezvous, RendezvousPut)
+	}
 	err := set("Eager", &c.Eager, MaxEager, 8<<10)
 	if err == nil {
 		err = set("Unexpected", &c.Unexpected, MaxUnexpected, 64)
@@ -123,33 +140,27 @@ func (c *Config) complete() error {
 
 // A Worker receives messages, and sends them through its endpoints.
 type Worker struct {
-	dev       *verbs.Device
+	*rail     // the first device
+	rails     []*rail
 	config    Config
-	pd        *verbs.PD
-	events    *verbs.CompChannel
-	cq        *verbs.CQ // of all connections
-	listener  *rdmacm.Listener
-	address   address
+	address   format.Address
 	listeners map[*Listener]bool // that Listen made
 	context   context.Context    // until Close
 	stop      context.CancelFunc
 	running   sync.WaitGroup
-	ready     chan struct{} // for the program
 	wake      chan struct{} // for wait
-	armed     chan struct{} // for drive
 
 	mu       sync.Mutex
 	machine  *message.Worker
 	conns    []*connection
 	numbers  map[uint32]*connection // of conns and those that are being made
 	number   uint32                 // of the last connection
-	room     int                    // completions that connections may have
-	ending   bool                   // a connection has ended
+	groups   map[format.Token]*group
+	ending   bool // a connection has ended
 	list     [32]verbs.WC
 	dirty    []*connection // with work to post
 	spare    []*Request
 	regions  []*Region
-	cache    *cache
 	peers    []*message.Peer // for Readable
 	calls    []call          // functions to call without the lock
 	called   []call          // the memory of earlier calls
@@ -158,8 +169,7 @@ type Worker struct {
 	unknown  uint64          // active messages without a handler
 	pollers  int             // goroutines that poll in wait
 	sleepers int             // goroutines that sleep in wait
-	pipe     [2]*os.File
-	signaled bool // pipe has a byte
+	alarm    *wakeup.Alarm   // for the program
 	closed   bool
 
 	spareAccesses []*access
@@ -171,47 +181,31 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{dev: dev, config: c, numbers: map[uint32]*connection{}, listeners: map[*Listener]bool{}, ready: make(chan struct{}, 1), wake: make(chan struct{}, 1), armed: make(chan struct{}, 1)}
-	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream}
+	w := &Worker{config: c, numbers: map[uint32]*connection{}, groups: map[format.Token]*group{}, listeners: map[*Listener]bool{},
+		alarm: wakeup.New(), wake: make(chan struct{}, 1)}
+	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream, Put: c.Rendezvous.put(dev)}
 	w.machine = message.New(env{w}, accepts)
-	var err error
-	if w.pd, err = dev.AllocPD(); err != nil {
-		return nil, err
-	}
-	w.cache = newCache(w.pd, c.Cache)
-	if w.events, err = dev.CreateCompChannel(); err != nil {
-		_ = w.pd.Dealloc() // it is empty
-		return nil, err
-	}
-	if w.cq, err = dev.CreateCQ(verbs.CQConfig{Channel: w.events}); err != nil {
-		_ = w.events.Destroy() // nothing uses it
-		_ = w.pd.Dealloc()
-		return nil, err
-	}
-	at := netip.AddrPortFrom(dev.Addr().Addr(), 0)
-	if w.listener, err = rdmacm.Listen(at.String(), rdmacm.ListenConfig{Device: dev}); err != nil {
-		_ = w.cq.Destroy() // nothing uses it
-		_ = w.events.Destroy()
-		_ = w.pd.Dealloc()
+	if err := w.newRails(dev); err != nil {
 		return nil, err
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
-	w.address = address{
-		hello:    hello{binary.BigEndian.Uint64(id[:]), accepts},
-		listener: netip.MustParseAddrPort(w.listener.Addr().String()),
-		udp:      dev.Addr().Port(),
+	w.address = format.Address{Hello: format.Hello{Worker: binary.BigEndian.Uint64(id[:]), Accepts: accepts}}
+	for _, r := range w.rails {
+		w.address.Rails = append(w.address.Rails, r.address())
 	}
 	w.context, w.stop = context.WithCancel(context.Background())
-	w.running.Add(2)
-	go w.accept()
-	go w.drive(w.context)
+	for _, r := range w.rails {
+		w.running.Add(2)
+		go w.accept(r)
+		go w.drive(w.context, r)
+	}
 	return w, nil
 }
 
 // Address returns the bytes by which other workers connect to this one. They are valid until
 // Close.
-func (w *Worker) Address() []byte { return w.address.bytes() }
+func (w *Worker) Address() []byte { return w.address.Bytes() }
 
 // Receive receives the oldest message whose tag equals tag in the bits of mask, or the next such
 // message that arrives. The program must not use buf until the request has ended.
@@ -332,32 +326,31 @@ func (w *Worker) Close() error {
 	w.signal()
 	w.unlock()
 	w.stop()
-	err := w.listener.Close()
+	var err error
+	for _, r := range w.rails {
+		if e := r.listener.Close(); err == nil && !r.gone {
+			err = e
+		}
+	}
 	for _, l := range listeners {
 		if e := l.Close(); err == nil {
 			err = e
 		}
 	}
 	w.running.Wait()
-	for _, f := range w.pipe {
-		if f != nil {
-			_ = f.Close() // holds no data of the program
-		}
-	}
+	w.alarm.Close()
 	w.mu.Lock()
-	w.cache.clear()
+	for _, r := range w.rails {
+		r.cache.Clear()
+	}
 	w.mu.Unlock()
 	if e := w.unmapAll(); err == nil {
 		err = e
 	}
-	if e := w.cq.Destroy(); err == nil {
-		err = e
-	}
-	if e := w.events.Destroy(); err == nil {
-		err = e
-	}
-	if e := w.pd.Dealloc(); err == nil {
-		err = e
+	for _, r := range w.rails {
+		if e := r.close(); err == nil {
+			err = e
+		}
 	}
 	return err
 }

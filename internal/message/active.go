@@ -60,7 +60,7 @@ func (w *Worker) takeActive(p *Peer, h *Header, payload []byte) error {
 		}
 	} else {
 		var err error
-		if a.segments, err = h.segments(nil, payload[n:]); err != nil {
+		if a.segments, err = h.segments(nil, payload[n:], p.announcers(w)); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ const (
 func (c *Config) FrameLen() int { return HeaderLen + max(c.Eager, maxAnnounce) }
 
 // version is the version of the format. Workers of different versions cannot communicate.
-const version = 2
+const version = 3
 
 // A kind is the type of a frame.
 type kind uint8
@@ -34,12 +34,15 @@ const (
 	kindActiveAnnounce                 // an active message whose bytes the receiver reads: its header follows
 	kindStream                         // bytes of a stream
 	kindWindow                         // bytes of a stream were read
+	kindAccept                         // memory of the receiver, for the bytes of an announced message
+	kindWritten                        // the bytes of an accepted message are there
 	kinds
 )
 
 var kindNames = [kinds]string{
 	kindEager: "eager", kindAnnounce: "announce", kindFinish: "finish", kindCredit: "credit",
 	kindActive: "active", kindActiveAnnounce: "announce active", kindStream: "stream", kindWindow: "window",
+	kindAccept: "accept", kindWritten: "written",
 }
 
 // String returns the kind's name. Arrive has refused kinds without one.
@@ -69,8 +72,8 @@ const (
 //	|                       address (8 bytes)                       |
 //	+---------------------------------------------------------------+
 //
-// An announced message of several pieces has no key and address here. Each piece has 16 bytes at
-// the end of the frame:
+// The memory of several pieces that is announced or accepted has no key and address here. Each piece has
+// 16 bytes at the end of the frame:
 //
 //	| address (8 bytes) | key (4 bytes) | length (4 bytes) |
 type Header struct {
@@ -80,9 +83,9 @@ type Header struct {
 	active  uint16 // active messages that it has handled
 	tag     uint64
 	length  uint64
-	number  uint32 // by which a finish names the message
-	key     uint32 // of an announced message
-	address uint64 // of an announced message in the sender's memory
+	number  uint32 // by which a finish, accept or written names the message
+	key     uint32 // of memory that is announced or accepted
+	address uint64 // of that memory
 }
 
 // name makes the tag of an active message.
@@ -140,14 +143,14 @@ func appendSegments(b []byte, list []Segment) []byte {
 	return b
 }
 
-// segments appends the pieces of an announced message to a list. B is what follows the frame's
-// header and the message's.
-func (h *Header) segments(list []Segment, b []byte) ([]Segment, error) {
+// segments appends the pieces of memory that a frame names to a list, for each rail all of them. B is
+// what follows the frame's header and the message's.
+func (h *Header) segments(list []Segment, b []byte, rails int) ([]Segment, error) {
 	if h.length > maxLength {
 		return list, fmt.Errorf("%w: message of %d bytes", ErrFrame, h.length)
 	}
 	if h.flags&flagSegments == 0 {
-		if len(b) > 0 {
+		if len(b) > 0 || rails > 1 && h.length > 0 {
 			return list, fmt.Errorf("%w: %d bytes after an announced message", ErrFrame, len(b))
 		}
 		return append(list, Segment{h.address, h.key, int(h.length)}), nil
@@ -155,6 +158,26 @@ func (h *Header) segments(list []Segment, b []byte) ([]Segment, error) {
 	if len(b)%segmentLen != 0 || len(b) > MaxSegments*segmentLen {
 		return list, fmt.Errorf("%w: pieces in %d bytes, expected at most %d of %d", ErrFrame, len(b), MaxSegments, segmentLen)
 	}
+	if rails > 1 {
+		return h.railSegments(list, b, rails)
+	}
+	return h.appendPieces(list, b)
+}
+
+// railSegments is segments of a connection of several rails.
+func (h *Header) railSegments(list []Segment, b []byte, rails int) (_ []Segment, err error) {
+	n := len(b) / rails
+	if n%segmentLen != 0 || n*rails != len(b) {
+		return list, fmt.Errorf("%w: pieces in %d bytes, expected the same for each of %d rails", ErrFrame, len(b), rails)
+	}
+	for ; len(b) > 0 && err == nil; b = b[n:] {
+		list, err = h.appendPieces(list, b[:n])
+	}
+	return list, err
+}
+
+// appendPieces appends pieces that together have the message's length.
+func (h *Header) appendPieces(list []Segment, b []byte) ([]Segment, error) {
 	left := h.length
 	for ; len(b) > 0; b = b[segmentLen:] {
 		be := binary.BigEndian

@@ -10,6 +10,12 @@
 //	         <------------------- READ ---------
 //	         <---------------------- finish      the sender's memory is free
 //
+// A receiver with Config.Put does not read. It says where the bytes go, and the sender writes them:
+//
+//	announce header ---------------------------> matched or kept
+//	         <------ accept: key and address     its memory is open to the sender
+//	         ------- WRITE, written ----------->  it is closed again
+//
 // Tagged messages are matched with receives, between two workers in the order in which they were
 // sent. A worker keeps the bytes of eager messages that no receive has matched. Credits bound
 // them: each peer may have that many unmatched. A sender without credits waits for more. If
@@ -52,12 +58,21 @@ type Env interface {
 
 	// Expose lets a peer read the bytes of a message until Conceal. It appends where they are to a
 	// list, in at most MaxSegments pieces that are not empty.
-	Expose(s *Send, list []Segment) ([]Segment, error)
+	Expose(p *Peer, s *Send, list []Segment) ([]Segment, error)
 	Conceal(s *Send)
 
 	// Fetch begins to read announced bytes into r.Buffer. The owner calls Fetched at the end. The
 	// list of pieces is valid until then.
 	Fetch(p *Peer, r *Receive, from []Segment)
+
+	// Admit lets a peer write the bytes of a message to r.Buffer until Received. It appends where
+	// they go to a list, as Expose does.
+	Admit(p *Peer, r *Receive, length int, list []Segment) ([]Segment, error)
+
+	// Store begins to write the bytes of a message to a peer's memory. The list of pieces is valid
+	// during the call. The owner calls Stored at the end. It reports whether frames that follow
+	// arrive after the bytes.
+	Store(p *Peer, s *Send, to []Segment) (ordered bool)
 
 	// Sent and Received report the end of an operation and return it to the owner.
 	Sent(s *Send, err error)
@@ -72,11 +87,12 @@ type Env interface {
 
 // A Config is what a worker accepts. Its peers must know it.
 type Config struct {
-	Eager     int // longest eager message in bytes
-	Credits   int // unmatched eager messages of each peer
-	Announced int // announced messages of each peer that are not finished
-	Active    int // active messages of each peer that are not over
-	Stream    int // bytes of each peer's stream that were not read
+	Eager     int  // longest eager message in bytes
+	Credits   int  // unmatched eager messages of each peer
+	Announced int  // announced messages of each peer that are not finished
+	Active    int  // active messages of each peer that are not over
+	Stream    int  // bytes of each peer's stream that were not read
+	Put       bool // peers write the bytes of announced messages, which are not read
 }
 
 // Info describes a message.
@@ -110,6 +126,10 @@ type Send struct {
 	Announce bool // an active message's Data stays where it is, however short it is
 
 	exposed bool
+	offered bool // it counts in Peer.offered
+	writing bool // to the peer's memory
+	written bool // the peer knows that
+	number  uint32
 	sent    int // bytes of a stream
 }
 

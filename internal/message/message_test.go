@@ -19,14 +19,18 @@ var errLost = errors.New("peer lost")
 
 // An end is a worker and what its owner does for it. Frames wait until the world delivers them.
 type end struct {
-	w       *Worker
-	world   *world
-	peer    *Peer // the connection to the other end
-	other   *end
-	out     [][]byte
-	fetches []fetch
-	exposed map[uint32]*Send
-	key     uint32
+	w        *Worker
+	world    *world
+	peer     *Peer // the connection to the other end
+	other    *end
+	out      [][]byte
+	fetches  []fetch
+	stores   []*store
+	admitted map[uint32]*Receive
+	rails    *Rails // nil if the connection has one rail
+	wires    []wire // to the other end
+	exposed  map[uint32]*Send
+	key      uint32
 
 	ended     map[any]error // operations that have ended
 	sends     []*Send
@@ -43,6 +47,13 @@ type end struct {
 	read     int    // bytes of the other end's stream that were read
 	reading  []*Receive
 	chunks   []*Chunk
+}
+
+// A store is a write to the other end's memory.
+type store struct {
+	s       *Send
+	to      []Segment
+	ordered bool // it was written at once
 }
 
 type fetch struct {
@@ -66,6 +77,10 @@ func (e *end) Transmit(p *Peer, h *Header, payload [][]byte) {
 	if p.err != nil {
 		e.world.failf("frame to a peer that has failed")
 	}
+	if e.rails != nil {
+		e.rails.Send(h, payload)
+		return
+	}
 	b := make([]byte, HeaderLen)
 	h.Put(b)
 	if b = append(b, slices.Concat(payload...)...); e.other != nil && len(b) > e.other.w.config.FrameLen() {
@@ -74,12 +89,14 @@ func (e *end) Transmit(p *Peer, h *Header, payload [][]byte) {
 	e.out = append(e.out, b)
 }
 
-func (e *end) Expose(s *Send, list []Segment) ([]Segment, error) {
+func (e *end) Expose(_ *Peer, s *Send, list []Segment) ([]Segment, error) {
 	e.key++
 	e.exposed[e.key] = s
-	for i, b := range s.Data {
-		if len(b) > 0 {
-			list = append(list, Segment{uint64(i), e.key, len(b)})
+	for range e.peer.rails {
+		for i, b := range s.Data {
+			if len(b) > 0 {
+				list = append(list, Segment{uint64(i), e.key, len(b)})
+			}
 		}
 	}
 	return list, nil
@@ -99,6 +116,60 @@ func (e *end) Fetch(_ *Peer, r *Receive, from []Segment) {
 	e.fetches = append(e.fetches, fetch{r, from})
 }
 
+func (e *end) Admit(_ *Peer, r *Receive, length int, list []Segment) ([]Segment, error) {
+	e.key++
+	e.admitted[e.key] = r
+	for range e.peer.rails {
+		left := length
+		for i, b := range r.Buffer {
+			if n := min(len(b), left); n > 0 {
+				list = append(list, Segment{uint64(i), e.key, n})
+				left -= n
+			}
+		}
+	}
+	return list, nil
+}
+
+func (e *end) Store(_ *Peer, s *Send, to []Segment) bool {
+	x := &store{s: s, to: slices.Clone(to), ordered: e.rails == nil && e.world.rng.IntN(2) == 0}
+	e.stores = append(e.stores, x)
+	if x.ordered {
+		e.write(x)
+	}
+	return x.ordered
+}
+
+// write writes the bytes of a message.
+func (e *end) write(x *store) {
+	all := slices.Concat(x.s.Data...)
+	for _, to := range x.to[:len(x.to)/e.peer.rails] {
+		r := e.other.admitted[to.Key]
+		if r == nil {
+			e.world.failf("write to memory that is not open")
+			return
+		}
+		all = all[copy(r.Buffer[to.Address][:to.Length], all):]
+	}
+	if len(all) > 0 {
+		e.world.failf("%d bytes are not written", len(all))
+	}
+}
+
+// store ends one of the writes.
+func (e *end) store() {
+	if len(e.stores) == 0 {
+		return
+	}
+	i := e.world.rng.IntN(len(e.stores))
+	x := e.stores[i]
+	e.stores = slices.Delete(e.stores, i, i+1)
+	if !x.ordered {
+		e.write(x)
+	}
+	e.w.Stored(e.peer, x.s)
+}
+
 func (e *end) over(op any, err error) {
 	if _, twice := e.ended[op]; twice {
 		e.world.failf("an operation ends twice, with %v", err)
@@ -112,6 +183,11 @@ func (e *end) Sent(s *Send, err error) { e.over(s, err) }
 // takes its tag.
 func (e *end) Received(r *Receive, i Info, err error) {
 	e.over(r, err)
+	for k, x := range e.admitted {
+		if x == r {
+			delete(e.admitted, k)
+		}
+	}
 	if j := slices.Index(e.reading, r); j >= 0 {
 		e.reading = slices.Delete(e.reading, j, j+1)
 		if j > 0 && err != ErrCanceled && r.Length > 0 {
@@ -188,11 +264,20 @@ func (e *end) buffer(n int) *Receive {
 
 // deliver hands over the oldest frame to the other end.
 func (e *end) deliver() {
+	if e.rails != nil {
+		e.deliverRail()
+		return
+	}
 	if len(e.out) == 0 {
 		return
 	}
 	b := e.out[0]
 	e.out = e.out[1:]
+	e.arrive(b)
+}
+
+// arrive hands over a frame to the other end.
+func (e *end) arrive(b []byte) {
 	o := e.other
 	o.frame = b
 	if err := o.w.Arrive(o.peer, b); err != nil {
@@ -212,7 +297,7 @@ func (e *end) fetch() {
 	f := e.fetches[i]
 	e.fetches = slices.Delete(e.fetches, i, i+1)
 	var all []byte
-	for _, x := range f.from {
+	for _, x := range f.from[:len(f.from)/e.peer.rails] {
 		s := e.other.exposed[x.Key]
 		if s == nil || len(s.Data[x.Address]) != x.Length {
 			e.world.failf("read of memory that is not exposed")
@@ -225,7 +310,7 @@ func (e *end) fetch() {
 }
 
 func (e *end) fail() {
-	e.fetches = nil
+	e.fetches, e.stores = nil, nil
 	e.w.Fail(e.peer, errLost)
 }
 
@@ -266,6 +351,7 @@ func (e *end) step() {
 		e.deliver()
 	case 9:
 		e.fetch()
+		e.store()
 	case 10, 11:
 		e.sendActive(rng.IntN(100), []uint64{1, 2, unknown}[tag])
 	case 12:
@@ -281,11 +367,12 @@ func (e *end) step() {
 func (w *world) drain(failed bool) {
 	for round, busy := 0, 0; round < busy+100; round++ {
 		for _, e := range w.ends {
-			if len(e.out)+len(e.fetches)+len(e.held)+len(e.peer.in.chunks) > 0 {
+			if len(e.out)+e.flying()+len(e.fetches)+len(e.stores)+len(e.held)+len(e.peer.in.chunks) > 0 {
 				busy = round
 			}
 			e.deliver()
 			e.fetch()
+			e.store()
 			for len(e.claimed) > 0 {
 				e.w.ReceiveMessage(e.buffer(200), e.claimed[0])
 				e.claimed = e.claimed[1:]
@@ -329,6 +416,9 @@ func (w *world) drain(failed bool) {
 				w.failf("message %d: ended %v, %v", i, ok, err)
 			}
 		}
+		if len(e.admitted) > 0 {
+			w.failf("%d buffers stay open", len(e.admitted))
+		}
 		if len(e.exposed) > 0 {
 			w.failf("%d messages stay exposed", len(e.exposed))
 		}
@@ -348,11 +438,11 @@ func (w *world) drain(failed bool) {
 }
 
 // connect makes two ends of a connection.
-func (w *world) connect(configs [2]Config) {
+func (w *world) connect(configs [2]Config, rails int) {
 	for i := range w.ends {
-		e := &end{world: w, exposed: map[uint32]*Send{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
+		e := &end{world: w, exposed: map[uint32]*Send{}, admitted: map[uint32]*Receive{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
 		e.w = New(e, configs[i])
-		e.peer = e.w.NewPeer(configs[1-i])
+		e.peer = e.w.NewPeer(configs[1-i], rails)
 		w.ends[i] = e
 	}
 	w.ends[0].other, w.ends[1].other = w.ends[1], w.ends[0]
@@ -366,14 +456,18 @@ func (w *world) flow() {
 	}
 }
 
+// configs chooses what both ends accept.
+func (w *world) configs() (configs [2]Config) {
+	for i := range configs {
+		configs[i] = Config{Eager: 4 + w.rng.IntN(80), Credits: 1 + w.rng.IntN(6), Announced: 1 + w.rng.IntN(6), Active: 1 + w.rng.IntN(6), Stream: 1 + w.rng.IntN(300), Put: w.rng.IntN(2) == 0}
+	}
+	return configs
+}
+
 // play plays a seed.
 func play(seed uint64) error {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 23))}
-	var configs [2]Config
-	for i := range configs {
-		configs[i] = Config{Eager: 4 + w.rng.IntN(80), Credits: 1 + w.rng.IntN(6), Announced: 1 + w.rng.IntN(6), Active: 1 + w.rng.IntN(6), Stream: 1 + w.rng.IntN(300)}
-	}
-	w.connect(configs)
+	w.connect(w.configs(), 1)
 	steps := 50 + w.rng.IntN(300)
 	failAt := -1
 	if w.rng.IntN(3) == 0 {
@@ -419,10 +513,10 @@ func FuzzArrive(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		w := &world{rng: rand.New(rand.NewPCG(1, 2))}
-		e := &end{world: w, exposed: map[uint32]*Send{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
+		e := &end{world: w, exposed: map[uint32]*Send{}, admitted: map[uint32]*Receive{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
 		c := Config{Eager: 64, Credits: 2, Announced: 2, Active: 2, Stream: 20}
 		e.w = New(e, c)
-		e.peer = e.w.NewPeer(c)
+		e.peer = e.w.NewPeer(c, 1)
 		r := &Receive{Buffer: [][]byte{make([]byte, 8)}, Length: 8}
 		r.Mask = tagmatch.All
 		e.w.Receive(r)

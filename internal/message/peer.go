@@ -7,6 +7,7 @@ type Peer struct {
 	Context any
 
 	config   Config // of the other end
+	rails    int    // over which bytes are read and written
 	credits  int    // eager messages that may be sent
 	full     bool   // the peer's credits are all held by unmatched messages
 	owed     int    // credits to return
@@ -30,11 +31,20 @@ type Peer struct {
 	err      error      // why it failed
 }
 
-// NewPeer returns a connection to a worker with a configuration, on which nothing was sent yet.
-func (w *Worker) NewPeer(c Config) *Peer {
-	p := &Peer{config: c, credits: c.Credits, window: c.Stream, sends: map[uint32]*Send{}}
+// NewPeer returns a connection of a number of rails to a worker with a configuration, on which nothing
+// was sent yet.
+func (w *Worker) NewPeer(c Config, rails int) *Peer {
+	p := &Peer{config: c, rails: rails, credits: c.Credits, window: c.Stream, sends: map[uint32]*Send{}}
 	p.active.credits = c.Active
 	return p
+}
+
+// announcers returns for how many rails the peer names its memory in announcements.
+func (p *Peer) announcers(w *Worker) int {
+	if w.config.Put {
+		return 1 // for none: nothing is read
+	}
+	return p.rails
 }
 
 // Waiting returns the number of sends that have not ended.
@@ -96,6 +106,7 @@ func (w *Worker) begin(p *Peer, s *Send) bool {
 		h.kind = kindEager
 		if s.Sync {
 			h.flags = flagSync
+			s.offered, s.writing = false, false
 			p.await(s)
 		}
 		w.transmit(p, h, s.Data)
@@ -120,26 +131,35 @@ func (w *Worker) begin(p *Peer, s *Send) bool {
 // announce sends the frame of an announced message. It reports whether it did; otherwise the send
 // has ended.
 func (w *Worker) announce(p *Peer, s *Send, h *Header) bool {
-	var err error
-	if w.list, err = w.env.Expose(s, w.list[:0]); err != nil {
-		w.env.Sent(s, err)
-		return false
+	w.list = w.list[:0]
+	if !p.config.Put {
+		var err error
+		if w.list, err = w.env.Expose(p, s, w.list); err != nil {
+			w.env.Sent(s, err)
+			return false
+		}
+		s.exposed = true
 	}
-	s.exposed = true
+	s.offered, s.writing, s.written = true, false, false
 	w.parts = append(w.parts[:0], s.Header)
-	switch len(w.list) {
-	case 0:
-	case 1:
-		h.address, h.key = w.list[0].Address, w.list[0].Key
-	default:
-		h.flags |= flagSegments
-		w.tail = appendSegments(w.tail[:0], w.list)
-		w.parts = append(w.parts, w.tail)
-	}
+	w.place(h, w.list)
 	p.await(s)
 	w.transmit(p, h, w.parts)
 	clear(w.parts)
 	return true
+}
+
+// place adds pieces of memory to a frame.
+func (w *Worker) place(h *Header, list []Segment) {
+	switch len(list) {
+	case 0:
+	case 1:
+		h.address, h.key = list[0].Address, list[0].Key
+	default:
+		h.flags |= flagSegments
+		w.tail = appendSegments(w.tail[:0], list)
+		w.parts = append(w.parts, w.tail)
+	}
 }
 
 // resume sends messages that waited for the peer's limits.
@@ -157,6 +177,7 @@ func (w *Worker) resume(p *Peer) {
 
 // await records that a message ends with a finish.
 func (p *Peer) await(s *Send) {
+	s.number = p.number
 	p.sends[p.number] = s
 	p.order = append(p.order, p.number)
 	p.number++

@@ -108,7 +108,7 @@ func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
 			w.refill(p)
 		}
 	case kindAnnounce:
-		list, err := h.segments(w.list[:0], payload)
+		list, err := h.segments(w.list[:0], payload, p.announcers(w))
 		if w.list = list; err != nil {
 			return err
 		}
@@ -120,6 +120,8 @@ func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
 		return w.takeActive(p, h, payload)
 	case kindStream:
 		return w.takeStream(p, h, payload)
+	case kindAccept:
+		return w.takeAccept(p, h, payload)
 	default:
 		if len(payload) > 0 {
 			return fmt.Errorf("%w: %d bytes after a frame %q", ErrFrame, len(payload), h.kind)
@@ -130,6 +132,8 @@ func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
 		return w.takeWindow(p, h)
 	case kindFinish:
 		return w.finished(p, h)
+	case kindWritten:
+		return w.takeWritten(p, h)
 	}
 	return nil
 }
@@ -137,21 +141,26 @@ func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
 // finished ends a send that the peer has finished.
 func (w *Worker) finished(p *Peer, h *Header) error {
 	s := p.sends[h.number]
-	if s == nil {
+	if s == nil || s.writing {
 		return fmt.Errorf("%w: finish of message %d, which does not wait for one", ErrFrame, h.number)
-	}
-	delete(p.sends, h.number)
-	i := slices.Index(p.order, h.number)
-	p.order = slices.Delete(p.order, i, i+1)
-	if s.exposed && s.Class == Tagged {
-		p.offered--
 	}
 	var err error
 	if h.flags&flagRefused != 0 {
 		err = fmt.Errorf("%w: ID %d", ErrHandler, s.Tag)
 	}
-	w.end(s, err)
+	w.complete(p, s, err)
 	return nil
+}
+
+// complete ends a send that waited for its finish or its bytes.
+func (w *Worker) complete(p *Peer, s *Send, err error) {
+	delete(p.sends, s.number)
+	i := slices.Index(p.order, s.number)
+	p.order = slices.Delete(p.order, i, i+1)
+	if s.offered && s.Class == Tagged {
+		p.offered--
+	}
+	w.end(s, err)
 }
 
 // refill answers a peer that has no credits left: with credits, or if unmatched messages hold
@@ -227,8 +236,17 @@ func (w *Worker) deliver(r *Receive, m *Message, data []byte) {
 	default:
 		r.fetching = m
 		p.fetching = append(p.fetching, r)
-		w.env.Fetch(p, r, m.segments)
-		return
+		if w.config.Put {
+			err = w.accept(p, r, m)
+		} else {
+			w.env.Fetch(p, r, m.segments)
+		}
+		if err == nil {
+			return
+		}
+		r.fetching = nil
+		p.fetching = p.fetching[:len(p.fetching)-1]
+		w.finish(p, h, 0)
 	}
 	w.received(r, m, err)
 }

@@ -66,7 +66,7 @@ func (e *end) readStream() {
 func TestReceiverThatKeepsMuchStillReceives(t *testing.T) {
 	w := &world{rng: rand.New(rand.NewPCG(1, 2))}
 	c := Config{Eager: 60, Credits: 8, Announced: 8, Active: 8, Stream: 80}
-	w.connect([2]Config{c, c})
+	w.connect([2]Config{c, c}, 1)
 	a, b := w.ends[0], w.ends[1]
 	for range 12 {
 		a.sendActive(1, 1)

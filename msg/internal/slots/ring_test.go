@@ -1,4 +1,4 @@
-package msg
+package slots
 
 import (
 	"math/rand/v2"
@@ -13,9 +13,9 @@ import (
 func TestSentSlotsComeBackInOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		var s sentSlots
+		var s Ring
 		var vacant, sent []int // the model's order
-		for i := range sendSlots {
+		for i := range RingLen {
 			vacant = append(vacant, i)
 		}
 		var signaled []int
@@ -28,16 +28,16 @@ func TestSentSlotsComeBackInOrder(t *testing.T) {
 				vacant = slices.Delete(vacant, k, k+1)
 				sent = append(sent, i)
 				total++
-				if s.add(i, rng.IntN(50) == 0)&verbs.Signaled != 0 {
+				if s.Add(i, rng.IntN(50) == 0)&verbs.Signaled != 0 {
 					signaled = append(signaled, i)
 				}
 			case rng.IntN(20) == 0: // a flush behind all but some
 				behind := rng.IntN(len(sent) + 1)
 				n := len(sent) - behind
-				vacant = takeBack(t, s.before(total-uint64(behind), nil), &sent, &signaled, n, vacant)
+				vacant = takeBack(t, s.Before(total-uint64(behind), nil), &sent, &signaled, n, vacant)
 			case len(signaled) > 0:
 				n := slices.Index(sent, signaled[0]) + 1
-				vacant = takeBack(t, s.upTo(signaled[0], nil), &sent, &signaled, n, vacant)
+				vacant = takeBack(t, s.UpTo(signaled[0], nil), &sent, &signaled, n, vacant)
 			}
 			if len(vacant) == 0 && len(signaled) == 0 {
 				t.Fatalf("seed %d: no completion will free a slot", seed)

@@ -1,0 +1,175 @@
+package message
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// MaxRails bounds the rails of a connection.
+const MaxRails = 4
+
+// RailLen is the length of what precedes each frame of a connection of several rails.
+//
+//	number of the frame (8 bytes) | the newest frame that arrived (8) | rails that are down (1) | flags (1)
+//
+// The number 0 is that of no frame: nothing follows.
+const RailLen = 18
+
+// railAnswer in the flags asks the peer to send at once.
+const railAnswer = 1
+
+// railWindow is how many frames may be under way that the peer has not acknowledged.
+const railWindow = 64
+
+// Rails carry the frames of one connection between two workers, over several connections that can fail.
+// One rail at a time carries all frames. When it fails, the frames that the peer has not acknowledged
+// are sent again on another rail. A frame's completion would not do: it says nothing about a frame whose
+// rail fails. The receiver takes each number once, in order.
+type Rails struct {
+	post    func(rail int, b []byte)
+	rails   int
+	joined  uint8 // rails that were ever up, as bits
+	down    uint8 // rails that have failed, or never came up
+	known   uint8 // those of down that the peer knows of
+	current int
+	kept    [][]byte // frames that are not acknowledged, from number acked + 1
+	acked   uint64
+	sent    uint64 // the newest on the current rail
+	got     uint64 // the newest that arrived
+	said    uint64 // the newest that the peer knows to have arrived
+}
+
+// NewRails returns rails of which none is up. Post sends bytes on one of them, in order; it does not change
+// them, and may use them later.
+func NewRails(rails int, post func(rail int, b []byte)) *Rails {
+	return &Rails{rails: rails, post: post}
+}
+
+// Join says that a rail is up. It reports false if the rail is down for the peer.
+func (r *Rails) Join(rail int) bool {
+	if r.Down(rail) {
+		return false
+	}
+	if r.joined |= 1 << rail; !r.up(r.current) {
+		r.current = rail
+	}
+	r.pump()
+	return true
+}
+
+// up reports whether frames can be sent on a rail.
+func (r *Rails) up(rail int) bool { return r.joined&^r.down&(1<<rail) != 0 }
+
+// Send sends a frame.
+func (r *Rails) Send(h *Header, payload [][]byte) {
+	n := RailLen + HeaderLen
+	for _, b := range payload {
+		n += len(b)
+	}
+	b := make([]byte, RailLen+HeaderLen, n)
+	h.Put(b[RailLen:])
+	for _, x := range payload {
+		b = append(b, x...)
+	}
+	r.kept = append(r.kept, b)
+	r.pump()
+}
+
+// Last returns the number of the newest frame.
+func (r *Rails) Last() uint64 { return r.acked + uint64(len(r.kept)) }
+
+// Acknowledged returns the number of the newest frame that has arrived at the peer.
+func (r *Rails) Acknowledged() uint64 { return r.acked }
+
+// Current returns the rail that carries frames. It reports false if none is up.
+func (r *Rails) Current() (rail int, ok bool) { return r.current, r.up(r.current) }
+
+// Down reports whether a rail has failed.
+func (r *Rails) Down(rail int) bool { return r.down&(1<<rail) != 0 }
+
+// Settled reports whether the peer knows of all rails that have failed, so that nothing travels on them
+// any more.
+func (r *Rails) Settled() bool { return r.down&^r.known == 0 }
+
+// pump sends frames as far as the window allows.
+func (r *Rails) pump() {
+	for r.sent < r.Last() && r.sent-r.acked < railWindow && r.up(r.current) {
+		b := r.kept[r.sent-r.acked]
+		r.sent++
+		r.stamp(b, r.sent, 0)
+		r.post(r.current, b)
+	}
+}
+
+func (r *Rails) stamp(b []byte, number uint64, flags byte) {
+	binary.BigEndian.PutUint64(b, number)
+	binary.BigEndian.PutUint64(b[8:], r.got)
+	b[16], b[17] = r.down, flags
+	r.said = r.got
+}
+
+// tell sends on a rail what the peer must know without a frame.
+func (r *Rails) tell(rail int, flags byte) {
+	if !r.up(rail) {
+		return
+	}
+	b := make([]byte, RailLen)
+	r.stamp(b, 0, flags)
+	r.post(rail, b)
+}
+
+// Ask makes the peer acknowledge what has arrived.
+func (r *Rails) Ask() { r.tell(r.current, railAnswer) }
+
+// Fail says that a rail is down here. The owner has ended its connection: nothing that arrives on it has
+// an effect any more.
+func (r *Rails) Fail(rail int) {
+	if r.Down(rail) {
+		return
+	}
+	r.down |= 1 << rail
+	for i := 0; i < r.rails && !r.up(r.current); i++ {
+		r.current = (r.current + 1) % r.rails
+		r.sent = r.acked
+	}
+	for i := range r.rails { // the current one of an end may be down for the other
+		r.tell(i, railAnswer)
+	}
+	r.pump()
+}
+
+// Arrive takes bytes that arrived on a rail. It returns the frame among them, or nil, and as bits the
+// rails that are down for the peer and not here: the owner ends their connections and calls Fail.
+// After an error the peer does not keep to the protocol.
+func (r *Rails) Arrive(b []byte) (frame []byte, down uint8, err error) {
+	if len(b) < RailLen {
+		return nil, 0, fmt.Errorf("%w: %d bytes on a rail, expected at least %d", ErrFrame, len(b), RailLen)
+	}
+	number, got := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
+	switch {
+	case got > r.Last():
+		return nil, 0, fmt.Errorf("%w: frame %d has arrived, the last one is %d", ErrFrame, got, r.Last())
+	case number > r.got+1:
+		return nil, 0, fmt.Errorf("%w: frame %d of a rail, expected at most %d", ErrFrame, number, r.got+1)
+	case b[16]>>r.rails != 0 || b[17]&^railAnswer != 0 || number == 0 && len(b) > RailLen:
+		return nil, 0, fmt.Errorf("%w: rails %#x are down, flags %#x, %d bytes", ErrFrame, b[16], b[17], len(b))
+	}
+	if got > r.acked {
+		n := int(got - r.acked)
+		r.kept = slices.Delete(r.kept, 0, n)
+		r.acked = got
+		r.sent = max(r.sent, got)
+	}
+	down = b[16] &^ r.down
+	r.known |= b[16]
+	if number == r.got+1 {
+		r.got = number
+		frame = b[RailLen:]
+	}
+	if b[17]&railAnswer != 0 || r.got-r.said >= railWindow/2 {
+		r.tell(r.current, 0)
+	}
+	r.pump()
+	return frame, down, nil
+}

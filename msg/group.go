@@ -1,0 +1,366 @@
+package msg
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"softrdma/internal/message"
+	"softrdma/msg/internal/format"
+	"softrdma/verbs"
+)
+
+const (
+	railParts = 4         // parts of messages in flight on each rail
+	partSize  = 256 << 10 // bytes of a part
+)
+
+// ErrUncertain is matched by the error of an atomic operation whose rail failed while it was in flight.
+// Nobody knows whether it was carried out, so it is not repeated.
+var ErrUncertain = errors.New("rail failed during an atomic operation, which may have been carried out")
+
+// errDown is why a rail that works here ends.
+var errDown = errors.New("the rail is down for the peer")
+
+// A group is the connection of an endpoint with several rails. The endpoint, the machine and the program
+// know its logical connection c, which has no queue pair. Its members have the queue pairs. Package
+// message keeps frames in order over them.
+//
+// Messages are read and written in parts. A member that has room takes the next, so each takes as many
+// as it is fast. Accesses use the rail of frames. When a member fails, its parts and accesses begin
+// again on others, after the peer has ended its use of the rail, too: nothing of the first attempt
+// arrives later.
+type group struct {
+	c        *connection
+	token    format.Token
+	pairs    []format.Pair
+	members  []*connection // nil if the rail is not connected
+	arriving *connection   // on which the machine's frame arrived
+	rails    *message.Rails
+	parts    []work    // that no member has taken
+	held     []work    // of failed members
+	accesses []*access // of failed members, and those that began later
+	fenced   bool      // the next of accesses
+}
+
+// newGroup makes a group without members. The caller holds the lock.
+func (w *Worker) newGroup(token format.Token, pairs []format.Pair, worker uint64, takes message.Config) *group {
+	c := &connection{w: w, worker: worker, takes: takes}
+	g := &group{c: c, token: token, pairs: pairs, members: make([]*connection, len(pairs))}
+	c.endpoint.c, c.pipeline.c, c.group = c, c, g
+	c.peer = w.machine.NewPeer(takes, len(pairs))
+	c.peer.Context = c
+	g.rails = message.NewRails(len(pairs), g.post)
+	w.groups[token] = g
+	w.conns = append(w.conns, c)
+	return g
+}
+
+// logical reports whether c is that of a group.
+func (c *connection) logical() bool { return c.group != nil && c.group.c == c }
+
+// paths returns the number of rails.
+func (c *connection) paths() int {
+	if c.group == nil {
+		return 1
+	}
+	return len(c.group.pairs)
+}
+
+// devices returns how many of the peer's devices, from the first, the connection needs keys for.
+func (c *connection) devices() int {
+	n := c.remote + 1
+	if c.group != nil {
+		for _, p := range c.group.pairs {
+			n = max(n, p.Peer+1)
+		}
+	}
+	return n
+}
+
+// Rails returns the worker's devices on which the endpoint works.
+func (e *Endpoint) Rails() (list []*verbs.Device) {
+	w := e.c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	members := []*connection{e.c}
+	if g := e.c.group; g != nil {
+		members = g.members
+	}
+	for _, m := range members {
+		if m != nil && m.err == nil && !slices.Contains(list, m.rail.dev) {
+			list = append(list, m.rail.dev)
+		}
+	}
+	return list
+}
+
+// carrier returns the member that carries frames and accesses.
+func (g *group) carrier() *connection {
+	if i, ok := g.rails.Current(); ok {
+		return g.members[i]
+	}
+	return nil
+}
+
+// post sends bytes on a rail.
+func (g *group) post(rail int, b []byte) {
+	m := g.members[rail]
+	if m == nil || m.err != nil || m.broken != nil {
+		return
+	}
+	x := work{frame: b}
+	if len(m.backlog) > 0 || !m.post(&x) {
+		m.add(x)
+	}
+}
+
+// arrive takes what arrived on a rail.
+func (g *group) arrive(m *connection, b []byte) error {
+	frame, down, err := g.rails.Arrive(b)
+	for i, m := range g.members {
+		switch {
+		case err != nil || down&(1<<i) == 0:
+		case m != nil:
+			m.fail(errDown)
+		default:
+			g.rails.Fail(i)
+		}
+	}
+	if g.arriving = m; err == nil && frame != nil && g.c.err == nil {
+		err = g.c.w.machine.Arrive(g.c.peer, frame)
+	}
+	if err != nil {
+		g.c.fail(err)
+	}
+	g.settle()
+	return nil
+}
+
+// fail ends a member, and the group with the last one.
+func (g *group) fail(m *connection, err error) {
+	m.err = err
+	m.disconnect()
+	for i, x := range m.reads {
+		if x.request != nil {
+			g.held = append(g.held, x)
+			m.reads[i] = work{}
+		}
+	}
+	m.reading = 0
+	g.rescue(&m.pipeline)
+	g.rails.Fail(m.pair)
+	// What the peer refused it would refuse on each rail.
+	if g.carrier() == nil || errors.Is(err, ErrRefused) {
+		g.c.fail(err)
+		return
+	}
+	g.settle()
+}
+
+// rescue takes the accesses of a member that has failed.
+func (g *group) rescue(p *pipeline) {
+	var list []*access
+	for i, x := range p.posted {
+		if x == nil {
+			continue
+		}
+		p.posted[i] = nil
+		if x.kind == accessAtomic {
+			p.end(x, ErrUncertain)
+			continue
+		}
+		if x.memory != nil {
+			x.memory.Release()
+			x.memory = nil
+		}
+		list = append(list, x)
+	}
+	slices.SortFunc(list, func(a, b *access) int { return cmp.Compare(a.order, b.order) })
+	g.accesses = slices.Concat(list, p.waiting, g.accesses)
+	p.waiting = nil
+}
+
+// settle begins what failed members left again, when the peer knows of the failures.
+func (g *group) settle() {
+	m := g.carrier()
+	if g.c.err != nil || m == nil || !g.rails.Settled() {
+		return
+	}
+	if len(g.held) > 0 {
+		g.parts = append(g.held, g.parts...)
+		g.held = nil
+		g.wakeAll()
+	}
+	list := g.accesses
+	g.accesses = nil
+	for _, x := range list {
+		m.pipeline.add(x)
+	}
+	if g.fenced {
+		m.pipeline.fence, g.fenced = true, false
+	}
+	for i := range g.parts {
+		if !slices.ContainsFunc(g.members, func(m *connection) bool { return m != nil && m.err == nil && g.parts[i].on(m).Key != 0 }) {
+			g.c.fail(fmt.Errorf("message not open on the rails that are left: %w", errDown))
+			return
+		}
+	}
+}
+
+// end ends all members of a group whose logical connection has failed, and what it keeps.
+func (g *group) end() {
+	delete(g.c.w.groups, g.token)
+	for _, m := range g.members {
+		if m != nil && m.err == nil {
+			m.err = g.c.err
+			m.disconnect()
+		}
+	}
+	for _, m := range g.members {
+		if m != nil {
+			m.pipeline.endAll(g.c.err)
+		}
+	}
+	for _, x := range g.accesses {
+		g.c.pipeline.end(x, g.c.err)
+	}
+	g.parts, g.held, g.accesses = nil, nil, nil
+}
+
+// wake lets a member, and the logical connection, do what they wait for.
+func (g *group) wake(m *connection) {
+	w := g.c.w
+	if len(m.backlog) > 0 || len(g.parts) > 0 {
+		w.dirty = append(w.dirty, m)
+	}
+	if len(g.c.flushes) > 0 || g.c.closing {
+		w.dirty = append(w.dirty, g.c)
+	}
+}
+
+func (g *group) wakeAll() {
+	for _, m := range g.members {
+		if m != nil && m.err == nil {
+			g.c.w.dirty = append(g.c.w.dirty, m)
+		}
+	}
+}
+
+// push ends flushes, and the connection when nothing is in flight.
+func (g *group) push() {
+	c := g.c
+	if c.err != nil {
+		return
+	}
+	c.passFlushes()
+	if !c.closing || c.err != nil || len(c.flushes)+c.peer.Waiting()+len(g.parts)+len(g.held)+len(g.accesses) > 0 {
+		return
+	}
+	if g.rails.Acknowledged() < g.rails.Last() {
+		g.rails.Ask()
+	} else if m := g.carrier(); m != nil && m.pipeline.idle() {
+		m.postFrames() // the peer may wait for what they acknowledge
+		c.close()
+	}
+}
+
+// entered returns the number of what was ever given to the connection to send, and left of what has left
+// it. With several rails that is what has arrived, and entered asks the peer to acknowledge it.
+func (c *connection) entered() uint64 {
+	if c.group == nil {
+		return c.added
+	}
+	c.group.rails.Ask()
+	return c.group.rails.Last()
+}
+
+func (c *connection) left() uint64 {
+	if c.group == nil {
+		return c.added - uint64(len(c.backlog))
+	}
+	return c.group.rails.Acknowledged()
+}
+
+// transfer begins to read or write a message in parts.
+func (g *group) transfer(q *Request, write bool, own [][]byte, peers []message.Segment) {
+	peers = slices.Clone(peers)
+	message.Cut(own, peers[:len(peers)/len(g.pairs)], partSize, func(i, at int, b []byte) {
+		q.reads++
+		g.parts = append(g.parts, work{request: q, write: write, data: b, peers: peers, segment: i, offset: uint64(at)})
+	})
+	g.wakeAll()
+}
+
+// on returns where the peer's bytes of a part are for a member.
+func (x *work) on(m *connection) *message.Segment {
+	return &x.peers[m.pair*(len(x.peers)/len(m.group.pairs))+x.segment]
+}
+
+// pull lets a member take parts of messages.
+func (g *group) pull(m *connection) {
+	for m.broken == nil && m.err == nil && m.reading < railParts {
+		i := slices.IndexFunc(g.parts, func(x work) bool { return x.on(m).Key != 0 })
+		if i < 0 {
+			return
+		}
+		x := g.parts[i]
+		g.parts = slices.Delete(g.parts, i, i+1)
+		s := x.on(m)
+		x.address, x.key = s.Address+x.offset, s.Key
+		m.broken = m.move(&x)
+	}
+	if m.broken != nil {
+		m.fail(m.broken)
+	}
+}
+
+// access begins an access of an endpoint.
+func (c *connection) access(x *access) {
+	g := c.group
+	if g == nil || c.err != nil {
+		c.pipeline.add(x)
+		return
+	}
+	if m := g.carrier(); m != nil && len(g.accesses) == 0 && g.rails.Settled() {
+		m.pipeline.add(x)
+		return
+	}
+	x.fenced, g.fenced = g.fenced, false
+	g.accesses = append(g.accesses, x)
+}
+
+// fence orders the next access of an endpoint behind those before it.
+func (c *connection) fence() {
+	g := c.group
+	switch {
+	case g == nil:
+		c.pipeline.fence = true
+	case len(g.accesses) > 0 || g.carrier() == nil:
+		g.fenced = true
+	default:
+		g.carrier().pipeline.fence = true
+	}
+}
+
+// keep returns a copy of the bytes of a short put, which may have to be repeated.
+func (c *connection) keep(data []byte) []byte {
+	if c.group == nil {
+		return nil
+	}
+	return slices.Clone(data)
+}
+
+// postWrite posts a WRITE. Its completion says that the bytes are in the peer's memory if there are
+// several rails. Over iWARP it would say that TCP has taken them, so a READ of no bytes follows.
+func (c *connection) postWrite(r *verbs.SendWR) error {
+	if c.group == nil || c.rail.dev.Protocol() != verbs.IWARP {
+		return c.postBehind(r)
+	}
+	if c.postFrames(); c.broken != nil {
+		return c.broken
+	}
+	r.Flags &^= verbs.Signaled
+	return c.qp.PostSend(*r, verbs.SendWR{WRID: r.WRID, Op: verbs.OpRead, Flags: verbs.Signaled})
+}

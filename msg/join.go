@@ -1,0 +1,150 @@
+package msg
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+
+	"softrdma/internal/message"
+	"softrdma/msg/internal/format"
+	"softrdma/rdmacm"
+)
+
+// connectRails makes an endpoint of several rails. It works if one of them can be connected.
+func (w *Worker) connectRails(ctx context.Context, a *format.Address, pairs []format.Pair) (*Endpoint, error) {
+	j := format.Joining{Pairs: pairs, New: true}
+	var g *group
+	var first error
+	for i := range pairs {
+		if j.Rail = i; j.New {
+			_, _ = rand.Read(j.Token[:]) // never fails
+		}
+		joined, err := w.connectRail(ctx, a, &j)
+		if err == nil {
+			g, j.New = joined, false
+			continue
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil || errors.Is(err, ErrStale) || errors.Is(err, ErrVersion) || errors.Is(err, ErrClosed) {
+			break
+		}
+	}
+	if g == nil {
+		return nil, first
+	}
+	w.mu.Lock()
+	defer w.unlock()
+	for i, m := range g.members {
+		if m == nil {
+			g.rails.Fail(i)
+		}
+	}
+	w.flush()
+	return &g.c.endpoint, nil
+}
+
+// connectRail makes the connection of one rail.
+func (w *Worker) connectRail(ctx context.Context, a *format.Address, j *format.Joining) (*group, error) {
+	p := j.Pairs[j.Rail]
+	to := a.Rails[p.Peer]
+	request := format.Greeting{Hello: format.Hello{Worker: a.Worker, Accepts: w.address.Accepts}, How: format.ToGroup, Private: j.Bytes()}
+	ctx, cancel := context.WithTimeout(ctx, w.config.PeerTimeout) // the other rails need not wait for longer
+	defer cancel()
+	c, err := w.dial(ctx, w.rails[p.Own], to.Listener.String(), to.UDP, request, message.RailLen)
+	g, err := w.join(c, j, err)
+	return g, refusal(err, a, p.Peer)
+}
+
+// admitRail accepts the connection of one rail.
+func (w *Worker) admitRail(on *rail, r *rdmacm.Request, from format.Greeting) error {
+	j, err := format.ParseJoining(from.Private, len(w.rails))
+	switch {
+	case err != nil:
+		return err
+	case w.rails[j.Pairs[j.Rail].Own] != on:
+		return fmt.Errorf("%w: request for device %d at the address of another", ErrAddress, j.Pairs[j.Rail].Own)
+	case !w.expect(&j, from.Accepts):
+		return fmt.Errorf("%w: request for a rail that nobody expects", ErrStale)
+	}
+	c, err := w.accepted(w.context, on, r, from, nil, message.RailLen)
+	if _, err = w.join(c, &j, err); err != nil {
+		w.giveUp(&j)
+	}
+	return err
+}
+
+// expect prepares for the connection of a rail, and reports whether it can join its group. A new group is
+// there before the first connection, because the client may ask for the second earlier.
+func (w *Worker) expect(j *format.Joining, takes message.Config) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g := w.groups[j.Token]; j.New == (g != nil) || w.closed {
+		return false
+	}
+	if j.New {
+		w.newGroup(j.Token, j.Pairs, 0, takes)
+		j.New = false
+	}
+	return w.expects(j)
+}
+
+// expects reports whether a rail can join its group. The caller holds the lock.
+func (w *Worker) expects(j *format.Joining) bool {
+	g := w.groups[j.Token]
+	if g == nil || j.New {
+		return g == nil && j.New
+	}
+	return slices.Equal(g.pairs, j.Pairs) && g.members[j.Rail] == nil && !g.rails.Down(j.Rail)
+}
+
+// giveUp says that a rail that was expected does not come.
+func (w *Worker) giveUp(j *format.Joining) {
+	w.mu.Lock()
+	defer w.unlock()
+	if g := w.groups[j.Token]; g != nil && g.members[j.Rail] == nil {
+		if g.rails.Fail(j.Rail); g.carrier() == nil {
+			g.c.fail(ErrClosed)
+		}
+		w.flush()
+	}
+}
+
+// join makes a connection that was made a member of its group, or releases it after an error.
+func (w *Worker) join(c *connection, j *format.Joining, err error) (*group, error) {
+	if err == nil {
+		var g *group
+		if g, err = w.member(c, j); err == nil {
+			return g, nil
+		}
+	}
+	_, err = w.begin(c, err)
+	return nil, err
+}
+
+// member makes a connection a member of its group.
+func (w *Worker) member(c *connection, j *format.Joining) (*group, error) {
+	w.mu.Lock()
+	defer w.unlock()
+	switch {
+	case w.closed:
+		return nil, ErrClosed
+	case c.rail.gone || !w.expects(j):
+		return nil, fmt.Errorf("%w: the endpoint or its device has ended", ErrStale)
+	}
+	g := w.groups[j.Token]
+	if g == nil {
+		g = w.newGroup(j.Token, j.Pairs, c.worker, c.takes)
+	}
+	if g.c.conn == nil {
+		g.c.conn = c.conn // for its address
+	}
+	c.group, c.pair, c.remote, c.peer = g, j.Rail, j.Pairs[j.Rail].Peer, g.c.peer
+	g.members[j.Rail] = c
+	g.rails.Join(j.Rail)
+	c.serve()
+	return g, nil
+}
