@@ -132,7 +132,7 @@ func (w *Worker) member(c *connection, j *format.Joining) (*group, error) {
 	switch {
 	case w.closed:
 		return nil, ErrClosed
-	case c.rail.gone || !w.expects(j):
+	case c.rail.gone.Load() || !w.expects(j):
 		return nil, fmt.Errorf("%w: the endpoint or its device has ended", ErrStale)
 	}
 	g := w.groups[j.Token]

@@ -96,7 +96,7 @@ func (w *Worker) mapMemory(r *Region) (*Region, error) {
 	for _, d := range w.rails {
 		var m *verbs.MR
 		var err error
-		if !d.gone {
+		if !d.gone.Load() {
 			m, err = d.pd.RegisterMemory(r.buf, access)
 		}
 		if err == nil && m != nil && len(r.mrs) > 0 && r.mrs[0] != nil && r.mrs[0].Addr() != m.Addr() {
@@ -140,7 +140,7 @@ func (r *Region) deregister() (err error) {
 		if m == nil {
 			continue
 		}
-		if e := m.Deregister(); err == nil && !r.w.rails[i].gone {
+		if e := m.Deregister(); err == nil && !r.w.rails[i].gone.Load() {
 			err = e
 		}
 	}

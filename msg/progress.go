@@ -35,7 +35,7 @@ func (w *Worker) progress() (total int) {
 
 // take takes the completions of a device.
 func (w *Worker) take(r *rail) (total int) {
-	for !r.gone {
+	for !r.gone.Load() && !w.closed {
 		n, err := r.cq.Poll(w.list[:])
 		for i := range w.list[:n] {
 			wc := &w.list[i]
@@ -93,7 +93,7 @@ func (w *Worker) Arm() bool {
 // arm asks for an event. The caller holds the lock, and polls then.
 func (w *Worker) arm() {
 	for _, r := range w.rails {
-		if !r.gone {
+		if !r.gone.Load() {
 			r.cq.Arm(false)
 			wakeup.Token(r.armed)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 
 	"softrdma/internal/message"
 	"softrdma/msg/internal/format"
@@ -22,7 +23,7 @@ type rail struct {
 	listener *rdmacm.Listener
 	room     int           // completions that connections may have
 	armed    chan struct{} // for drive
-	gone     bool          // the device has closed
+	gone     atomic.Bool   // the device has closed
 }
 
 // newRail prepares a device. After an error the caller closes what there is of it.
@@ -53,7 +54,7 @@ func (r *rail) address() format.RailAddress {
 // close destroys what the worker had on the device. A device that has closed has done so.
 func (r *rail) close() (err error) {
 	keep := func(e error) {
-		if err == nil && !r.gone {
+		if err == nil && !r.gone.Load() {
 			err = e
 		}
 	}
@@ -130,10 +131,10 @@ func (w *Worker) drive(ctx context.Context, r *rail) {
 
 // lose ends what used a device that has closed. The caller holds the lock.
 func (w *Worker) lose(r *rail, err error) {
-	if r.gone {
+	if r.gone.Load() {
 		return
 	}
-	r.gone = true
+	r.gone.Store(true)
 	for _, c := range w.connections() {
 		if c.rail == r {
 			c.fail(err)

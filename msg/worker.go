@@ -328,7 +328,7 @@ func (w *Worker) Close() error {
 	w.stop()
 	var err error
 	for _, r := range w.rails {
-		if e := r.listener.Close(); err == nil && !r.gone {
+		if e := r.listener.Close(); err == nil && !r.gone.Load() {
 			err = e
 		}
 	}
