@@ -38,6 +38,8 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"Protocol":          no(func() { z.dev.Protocol() }),
 			"Query":             no(func() { z.dev.Query() }),
 			"QueryPort":         no(func() { z.dev.QueryPort() }),
+			"Spin":              no(func() { z.dev.Spin() }),
+			"Traffic":           no(func() { z.dev.Traffic() }),
 			"SameHost":          no(func() { z.dev.SameHost() }),
 		},
 		z.pd: {
@@ -125,7 +127,7 @@ func (*discard) Write(b []byte) (int, error) { return len(b), nil }
 // succeed on a device that is closed and on an object that is gone.
 var harmless = map[string]bool{
 	"Close": true, "Destroy": true, "Dealloc": true, "Deregister": true, "Arm": true,
-	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true, "SameHost": true, "Path": true, "WhyNetwork": true,
+	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true, "SameHost": true, "Path": true, "WhyNetwork": true, "Spin": true, "Traffic": true,
 	"Device": true, "Depth": true, "Endpoint": true, "Number": true, "PD": true, "State": true, "Type": true, "Limit": true,
 	"Bytes": true, "LKey": true, "Len": true, "RKey": true, "SGE": true,
 }
