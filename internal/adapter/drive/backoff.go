@@ -22,6 +22,10 @@ const (
 	memoryGrace = moderateTime
 	memoryTime  = 50 * time.Millisecond
 
+	// briefFor is the time of polling after which pauses are no longer brief: each takes the
+	// processor from the poller.
+	briefFor = 2 * time.Millisecond
+
 	// pollPause is the time that the worker pauses while others poll. The longer they
 	// have polled the longer it pauses, up to maxPollPause, because each time it wakes it
 	// takes the processor from a poller that spins.

@@ -41,7 +41,7 @@ func (d *Driver) Run() {
 			grace, least = memoryGrace, memoryGrace
 		}
 		if !d.tryWork(now, grace) {
-			if polled := others.poll(now); least == memoryGrace && !d.single && !d.blocked.Load() {
+			if polled := others.poll(now); least == memoryGrace && polled < briefFor && !d.single && !d.blocked.Load() {
 				d.pauseBriefly()
 			} else {
 				d.pause(pauseAfter(polled, least))
