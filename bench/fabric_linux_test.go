@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// command is a program in place of softrdma: it notes its arguments and where fabrics are, runs as
-// a fabric or server until it is stopped, and answers as a client. The first client of a fabric
-// that has a trunk fails.
+// command is a script that stands in for softrdma. It logs its arguments and the directory of
+// fabrics. As a fabric or server it runs until it is stopped, and as a client it prints a result.
+// The first client of a fabric that has a trunk fails.
 const command = `#!/bin/sh
 echo "$SOFTRDMA_FABRIC_DIR $*" >> "$0.log"
 case "$1 $2 $*" in

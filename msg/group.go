@@ -266,8 +266,9 @@ func (g *group) push() {
 	}
 }
 
-// entered returns the number of what was ever given to the connection to send, and left of what has left
-// it. With several rails that is what has arrived, and entered asks the peer to acknowledge it.
+// entered returns how many frames were given to the connection to send. left returns how many of
+// them have been sent, or with several rails how many have arrived: entered then asks the peer to
+// acknowledge them.
 func (c *connection) entered() uint64 {
 	if c.group == nil {
 		return c.added

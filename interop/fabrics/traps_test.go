@@ -15,7 +15,7 @@ func TestTrapsOfKeysAndManagersReachOpenSM(t *testing.T) {
 	dir := t.TempDir()
 	guid := func(node string) string { return strings.TrimSpace(r.run(node, "ibstat", "-p")) }
 	writeFile(t, dir+"/partitions", fmt.Sprintf("Default=0x7fff,ipoib:ALL=full;\na=0x1,defmember=full:%s;\nb=0x2,defmember=full:%s;\n", guid("node-1"), guid("node-2")))
-	// With level 2 of protection a node does not answer who has another key (IBTA 14.2.4).
+	// At protection level 2 a node does not answer requests with another M_Key (IBTA 14.2.4).
 	writeFile(t, dir+"/conf", "m_key 0x77\nm_key_protection_level 2\nm_key_lease_period 0\n")
 	args := []string{"-F", dir + "/conf", "-P", dir + "/partitions"}
 	sm := r.opensm("node-0", append(args, "-p", "9")...)

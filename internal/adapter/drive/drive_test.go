@@ -211,8 +211,8 @@ func TestPollThatAlwaysReceivesServesDoorbellAndDeadline(t *testing.T) {
 	})
 }
 
-// Packets that come late may have moved a deadline that has passed. A poll that finds them
-// leaves what they make ready to the caller, who answers.
+// Packets that come late may move a deadline that has passed. A poll that receives them then
+// returns without sending: the acknowledge leaves with the caller's answer.
 func TestPollOfPacketsThatMoveTheDeadlineReturnsAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -3,6 +3,7 @@ package live_test
 import (
 	"bytes"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"testing"
@@ -33,6 +34,9 @@ func (d *dropped) note(_ topology.End, why reason.Detail) {
 	}
 	d.counts[why.Reason]++
 }
+
+// noteRemote is note for packets of other hosts.
+func (d *dropped) noteRemote(_ netip.AddrPort, why reason.Detail) { d.note(topology.End{}, why) }
 
 func (d *dropped) count(r reason.Reason) int {
 	d.mu.Lock()

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,30 +37,9 @@ func TestFromAnotherHost(t *testing.T) {
 	}
 }
 
-// refusals counts the packets of other hosts that a fabric refused or ignored.
-type refusals struct {
-	mu    sync.Mutex
-	count map[reason.Reason]int
-}
-
-func (s *refusals) note(_ netip.AddrPort, d reason.Detail) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.count == nil {
-		s.count = make(map[reason.Reason]int)
-	}
-	s.count[d.Reason]++
-}
-
-func (s *refusals) of(r reason.Reason) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.count[r]
-}
-
 func TestAnotherHostIsRefusedByName(t *testing.T) {
-	var s refusals
-	f := fabrictest.StartRemote(t, "star:2", func(c *live.Config) { c.Remote.Secret, c.Remote.Dropped = []byte("open"), s.note })
+	var s dropped
+	f := fabrictest.StartRemote(t, "star:2", func(c *live.Config) { c.Remote.Secret, c.Remote.Dropped = []byte("open"), s.noteRemote })
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte("open"), 0o600); err != nil {
 		t.Fatal(err)
@@ -93,7 +70,7 @@ func TestAnotherHostIsRefusedByName(t *testing.T) {
 			_ = p.Close()
 		}
 	}
-	if s.of(reason.FabricRemoteSecret) == 0 {
+	if s.count(reason.FabricRemoteSecret) == 0 {
 		t.Error("the wrong secret was not counted")
 	}
 	t.Setenv(attach.SecretVariable, file)

@@ -129,8 +129,8 @@ func TestHostileProgramsOnOtherHostsEndAlone(t *testing.T) {
 
 // Datagrams without a session's numbers are counted and change nothing.
 func TestPacketsOfNoSessionChangeNothing(t *testing.T) {
-	var s refusals
-	f := fabrictest.StartRemote(t, "star:2", func(c *live.Config) { c.Remote.Dropped = s.note })
+	var s dropped
+	f := fabrictest.StartRemote(t, "star:2", func(c *live.Config) { c.Remote.Dropped = s.noteRemote })
 	a, b := f.Attach(0), f.Attach(1)
 	gone := 0
 	defer a.Watch(func(_, _ *attach.Info, e attach.Event) {
@@ -155,7 +155,7 @@ func TestPacketsOfNoSessionChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fabrictest.WaitFor(t, "packets of no session to be counted", func() bool { return s.of(reason.FabricRemoteUnknown) > 0 })
+	fabrictest.WaitFor(t, "packets of no session to be counted", func() bool { return s.count(reason.FabricRemoteUnknown) > 0 })
 	for seq := range uint32(20) {
 		want := datagram(a, b, 0, seq, 1024)
 		send(t, a, want)

@@ -16,7 +16,7 @@ import (
 // dialTime bounds the wait for an answer.
 const dialTime = 8 * time.Second
 
-// A Call says who calls whom.
+// A Call names the fabric to attach to and the program that attaches.
 type Call struct {
 	Fabric  string // its name
 	Program string // for people

@@ -271,8 +271,8 @@ func TestIdleLeadsWhileNobodyWaits(t *testing.T) {
 	})
 }
 
-// Goroutines that wait, give up and are served at random: each ends with its result, and no wake-up is
-// lost, whoever leads.
+// Goroutines wait, give up and are served at random. Each ends with its result, and no wake-up is
+// lost, whichever of them leads.
 func TestRandomWaitersAllEnd(t *testing.T) {
 	seeds := 200
 	if testing.Short() {
