@@ -92,6 +92,9 @@ __attribute__((unused)) static void make_side(struct device *d, struct side *s, 
 	CHECK(s->qp = ibv_create_qp(d->pd, &i));
 }
 
+/* ack_timeout is the exponent of the time until a request is repeated. */
+__attribute__((unused)) static int ack_timeout = 14;
+
 __attribute__((unused)) static void connect_side(struct device *d, struct side *s, struct side *to)
 {
 	struct ibv_qp_attr a = {
@@ -112,7 +115,7 @@ __attribute__((unused)) static void connect_side(struct device *d, struct side *
 	CHECK(ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0);
 	a.qp_state = IBV_QPS_RTS;
-	a.timeout = 14;
+	a.timeout = ack_timeout;
 	a.retry_cnt = 7;
 	a.rnr_retry = 7;
 	a.max_rd_atomic = 1;
