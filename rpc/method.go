@@ -283,7 +283,7 @@ func (s *link) write(ctx context.Context, i int, number uint32, r *request) (int
 		x.body = far
 		n = session.HeaderLen
 		h.Flags |= session.Far
-		h.Length, h.Address, h.Key = uint64(far.n), far.span.region.Addr(), far.span.region.RKey()
+		h.Length = uint64(far.n)
 		if h.Length > s.server.Body || h.Length > s.server.Bytes {
 			return 0, &Error{TooLarge, fmt.Sprintf("a request of %d bytes, the server accepts %d", h.Length, min(s.server.Body, s.server.Bytes))}
 		}

@@ -186,6 +186,9 @@ func (s *link) sent(_ *conn, i int) {
 	s.settle(i)
 }
 
+// far implements owner.
+func (s *link) far(i int) *Buffer { return s.slots[i].body }
+
 // arrive implements owner.
 func (s *link) arrive(c *conn, h *session.Header, body []byte, at int) (keep bool, err error) {
 	switch h.Kind {

@@ -154,7 +154,7 @@ func (t *task) finish() {
 		if b := c.answer; b != nil {
 			t.out, t.n = b, session.HeaderLen
 			s.owed += uint64(b.n)
-			h.Flags, h.Length, h.Address, h.Key = session.Far, uint64(b.n), b.span.region.Addr(), b.span.region.RKey()
+			h.Flags, h.Length = session.Far, uint64(b.n)
 		}
 		t.call = nil
 	}

@@ -94,6 +94,12 @@ func (h *Header) Put(b []byte) {
 // PutConsumed writes the field Consumed of a header in b.
 func PutConsumed(b []byte, consumed uint32) { binary.BigEndian.PutUint32(b[8:], consumed) }
 
+// PutFar writes the place of a far body in a header in b.
+func PutFar(b []byte, address uint64, key uint32) {
+	binary.BigEndian.PutUint64(b[32:], address)
+	binary.BigEndian.PutUint32(b[40:], key)
+}
+
 // SetFlag sets a flag of a header in b.
 func SetFlag(b []byte, f Flag) { b[1] |= byte(f) }
 
