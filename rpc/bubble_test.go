@@ -35,17 +35,18 @@ const (
 // A seedRun is one run: a client makes calls to a server, while connections are cut and the network
 // fails at steps that the seed chooses. In some runs the server ends for good.
 type seedRun struct {
-	seed                   uint64
-	rng                    *rand.Rand
-	world                  *bubble.World
-	serverHost, clientHost *bubble.Host
-	srv                    *rpc.Server
-	client                 *rpc.Client
-	ledger                 ledger
-	next                   atomic.Uint64
-	end                    func()                    // of the server, nil if it does not end
-	at                     atomic.Pointer[time.Time] // when the server began to end
-	ended                  chan struct{}
+	seed             uint64
+	rng              *rand.Rand
+	world            *bubble.World
+	servers, clients []*bubble.Host // one device each: the rails
+	srv              *rpc.Server
+	client           *rpc.Client
+	ledger           ledger
+	next             atomic.Uint64
+	end              func()                    // of the server, nil if it does not end
+	gone             *bubble.Host              // whose device may be closed during the run
+	at               atomic.Pointer[time.Time] // when the server began to end
+	ended            chan struct{}
 
 	mu      sync.Mutex
 	errors  []string
@@ -66,25 +67,37 @@ func newSeedRun(seed uint64) (s *seedRun, err error) {
 		f.Loss, f.Reorder, f.Duplicate = .02, .02, .02
 	}
 	s.world = bubble.New(seed, simnet.LinkConfig{Egress: f, Ingress: f})
-	if s.serverHost, err = s.world.Open("127.0.0.2"); err != nil {
-		return nil, err
-	}
-	if s.clientHost, err = s.world.Open("127.0.0.3"); err != nil {
-		return nil, err
+	rails := 1 + int(seed%2)
+	for i := range rails {
+		for side, hosts := range []*[]*bubble.Host{&s.servers, &s.clients} {
+			h, err := s.world.Open(fmt.Sprintf("127.0.%d.%d", 1+i, 1+side))
+			if err != nil {
+				return nil, err
+			}
+			*hosts = append(*hosts, h)
+		}
 	}
 	s.srv = rpc.NewServer(rpc.ServerConfig{
-		Device: s.serverHost.Device, Calls: 2 + s.rng.IntN(6), Inline: 200, Bytes: 1 << 20, MaxBody: 10_000, PeerTimeout: bubblePeer, SessionTimeout: time.Hour,
+		Rails: rails > 1, Calls: 2 + s.rng.IntN(6), Inline: 200, Bytes: 1 << 20, MaxBody: 10_000, PeerTimeout: bubblePeer, SessionTimeout: time.Hour,
 	})
 	if err = s.srv.Register("test", s.ledger.record(rpc.RunAuto)); err != nil {
 		return nil, err
 	}
-	at, err := s.srv.Listen("127.0.0.2:0")
-	if err != nil {
-		return nil, err
+	var addresses []string
+	for i, h := range s.servers {
+		at, err := s.srv.ListenOn(h.Device, fmt.Sprintf("127.0.%d.1:0", 1+i))
+		if err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, at.String())
+	}
+	var more []*verbs.Device
+	for _, h := range s.clients[1:] {
+		more = append(more, h.Device)
 	}
 	connections := 1 + s.rng.IntN(3)
-	s.client, err = rpc.Dial(context.Background(), at.String(), rpc.ClientConfig{
-		Device: s.clientHost.Device, Connections: connections, Calls: 2 + s.rng.IntN(6), Inline: 200, MaxBody: 10_000,
+	s.client, err = rpc.Dial(context.Background(), strings.Join(addresses, ","), rpc.ClientConfig{
+		Device: s.clients[0].Device, Rails: more, Connections: connections, Calls: 2 + s.rng.IntN(6), Inline: 200, MaxBody: 10_000,
 		PeerTimeout: bubblePeer, ReconnectTimeout: bubbleReconnect,
 	})
 	if err == nil {
@@ -104,24 +117,47 @@ func (s *seedRun) plan(connections int) {
 		case 1:
 			s.world.At(step(), func() { rpc.CutServer(s.srv) })
 		default:
+			h := s.clients[s.rng.IntN(len(s.clients))]
 			s.world.At(step(), func() {
-				s.clientHost.Kill()
+				h.Kill()
 				time.Sleep(outage)
-				s.clientHost.Restore()
+				h.Restore()
 			})
 		}
 	}
+	if len(s.servers) > 1 {
+		s.planRail(step())
+	}
 	switch s.rng.IntN(6) {
 	case 0:
-		s.end = s.serverHost.Kill
+		s.end = func() { s.atServers((*bubble.Host).Kill) }
 	case 1:
 		s.end = func() { _ = s.srv.Close() }
 	case 2:
-		s.end = func() { _ = s.serverHost.Device.Close() }
+		s.end = func() { s.atServers(func(h *bubble.Host) { _ = h.Device.Close() }) }
 	default:
 		return
 	}
 	s.world.At(step(), s.kill)
+}
+
+// planRail chooses a device that ends for good, in some runs. The session goes on with the other.
+func (s *seedRun) planRail(step int) {
+	i := s.rng.IntN(2)
+	h := [][]*bubble.Host{s.servers, s.clients}[s.rng.IntN(2)][i]
+	switch s.rng.IntN(3) {
+	case 0:
+		s.gone = h
+		s.world.At(step, func() { _ = h.Device.Close() })
+	case 1:
+		s.world.At(step, func() { s.servers[i].Kill() })
+	}
+}
+
+func (s *seedRun) atServers(f func(*bubble.Host)) {
+	for _, h := range s.servers {
+		f(h)
+	}
 }
 
 // kill ends the server.
@@ -186,16 +222,24 @@ func (s *seedRun) play() {
 	if err := s.srv.Close(); err != nil && s.end == nil {
 		s.report("close of the server: %v", err)
 	}
-	for i, h := range []*bubble.Host{s.clientHost, s.serverHost} {
-		if c := h.Device.Counts(); c != (verbs.Counts{}) && (i == 0 || s.end == nil) {
-			s.report("host %d: objects are left: %+v", i, c)
-		}
-		if err := h.Device.Close(); err != nil && (i == 0 || s.end == nil) {
-			s.report("host %d: close of the device: %v", i, err)
-		}
+	for _, h := range s.clients {
+		s.closeHost(h, h == s.gone)
+	}
+	for _, h := range s.servers {
+		s.closeHost(h, h == s.gone || s.end != nil)
 	}
 	time.Sleep(10 * time.Second) // until outages have ended
 	s.world.End()
+}
+
+// closeHost closes a device, which may be closed already, and checks that nothing is left on it.
+func (s *seedRun) closeHost(h *bubble.Host, closed bool) {
+	if c := h.Device.Counts(); c != (verbs.Counts{}) && !closed {
+		s.report("%s: objects are left: %+v", h.Device.Name(), c)
+	}
+	if err := h.Device.Close(); err != nil && !closed {
+		s.report("%s: close of the device: %v", h.Device.Name(), err)
+	}
 }
 
 // audit compares what was carried out with what the calls returned.

@@ -90,7 +90,7 @@ func (p *pool) get(n int) (*Buffer, error) {
 	if closed {
 		return nil, ErrClosed
 	}
-	s, err := p.domain.span(1<<kind, verbs.LocalWrite|verbs.RemoteRead)
+	s, err := p.domain.span(1<<kind, verbs.LocalWrite|verbs.RemoteRead, p.domain.rails()...)
 	if err != nil {
 		return nil, fmt.Errorf("rpc: a buffer of %d bytes: %w", n, err)
 	}

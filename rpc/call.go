@@ -17,11 +17,14 @@ type Call struct {
 	task     *task
 	codec    Codec
 	body     []byte
+	extra    []byte // headers
 	deadline time.Time
 
 	inline int     // bytes of the answer in the frame
 	answer *Buffer // an answer that is too long for the frame
 	frame  []byte  // room for an answer in the frame
+
+	headers, answerHeaders Headers
 
 	mu    sync.Mutex
 	err   error
@@ -183,5 +186,5 @@ func (c *Call) cancel(err error) {
 func (t *task) newCall() *Call {
 	s := t.owner
 	frame := s.out.bytes(int(t.slot))
-	return &Call{task: t, codec: t.proc.Codec, body: t.body, deadline: t.deadline, frame: frame[session.HeaderLen:session.HeaderLen:s.frame]}
+	return &Call{task: t, codec: t.proc.Codec, body: t.body, extra: t.extra, deadline: t.deadline, frame: frame[session.HeaderLen:session.HeaderLen:s.frame]}
 }

@@ -39,7 +39,12 @@ type ClientConfig struct {
 	TLS           *tls.Config
 	RemoteUDPPort uint16
 
-	// Connections is how many connections a session has, at most MaxConnections; 0 means 1.
+	// Rails are the devices for the second address of the server and those behind it (see
+	// Dial), as Device is for the first.
+	Rails []*verbs.Device
+
+	// Connections is how many connections a session has with each address of the server, at
+	// most MaxConnections; 0 means 1.
 	// Calls are spread over them. Several pay off on devices with several lanes, and a session
 	// goes on when one breaks.
 	Connections int
@@ -141,6 +146,11 @@ func (c *Client) forget(s *link) {
 // Dial connects to the server at "host:port". It follows redirections. The error matches
 // ErrUnreachable if nothing listens there or answers, and ErrPeer, ErrVersion, ErrSessions or
 // Draining if the server refuses.
+//
+// Several addresses of one server, at most MaxRails, are separated by commas. The session then has
+// connections with all of them, and goes on while one of them works: calls whose connections break are
+// repeated on others, and carried out once. The server needs ServerConfig.Rails if the addresses are
+// those of different devices; otherwise the error matches ErrRails.
 func Dial(ctx context.Context, address string, cfg ClientConfig) (*Client, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err

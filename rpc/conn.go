@@ -33,6 +33,8 @@ type owner interface {
 	sent(c *conn, slot int)
 	// fetched tells that the READ of a slot has ended.
 	fetched(c *conn, slot int, err error)
+	// far returns the memory of the body that the frame of a slot announces, nil if the body is in it.
+	far(slot int) *Buffer
 	// broken tells that the connection has ended and uses no memory any more.
 	broken(c *conn)
 }
@@ -44,6 +46,9 @@ type conn struct {
 	number uint32
 	room   int
 	domain *domain
+	rail   *rail
+	path   *path     // of a client
+	region *verbs.MR // of out
 	cm     *rdmacm.Conn
 	qp     *verbs.QP
 	flow   session.Flow
@@ -84,6 +89,8 @@ type fetch struct {
 type connConfig struct {
 	owner    owner
 	domain   *domain
+	rail     *rail
+	path     *path
 	out      *frames
 	slots    int
 	frame    int // bytes that this side accepts
@@ -94,7 +101,7 @@ type connConfig struct {
 // newConn makes a connection with its receives posted. After an error the caller discards what
 // there is of it.
 func (e *engine) newConn(cfg *connConfig, create func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error)) (c *conn, err error) {
-	c = &conn{e: e, owner: cfg.owner, domain: cfg.domain, out: cfg.out, posted: make([]bool, cfg.slots)}
+	c = &conn{e: e, owner: cfg.owner, domain: cfg.domain, rail: cfg.rail, path: cfg.path, out: cfg.out, posted: make([]bool, cfg.slots)}
 	for i := range c.reads {
 		c.reads[i] = -1
 	}
@@ -102,17 +109,21 @@ func (e *engine) newConn(cfg *connConfig, create func(*verbs.PD, verbs.QPConfig)
 	if err = e.reserve(c, sends+cfg.receives); err != nil {
 		return c, err
 	}
-	if c.in, err = c.domain.frames(cfg.receives, cfg.frame, verbs.LocalWrite); err != nil {
+	if c.in, err = c.domain.frames(cfg.receives, cfg.frame, verbs.LocalWrite, c.rail); err != nil {
 		return c, err
 	}
-	if c.note, err = c.domain.frames(notes, noteSize, 0); err != nil {
+	if c.note, err = c.domain.frames(notes, noteSize, 0, c.rail); err != nil {
 		return c, err
 	}
 	for i := range notes {
 		c.free = append(c.free, i)
 	}
-	c.qp, err = create(c.domain.pd, verbs.QPConfig{
-		Type: verbs.RC, SendCQ: e.cq, MaxSend: sends, MaxRecv: cfg.receives, MaxSendSGE: 1, MaxRecvSGE: 1,
+	pd, err := c.domain.pd(c.rail)
+	if err != nil {
+		return c, err
+	}
+	c.qp, err = create(pd, verbs.QPConfig{
+		Type: verbs.RC, SendCQ: c.rail.cq, MaxSend: sends, MaxRecv: cfg.receives, MaxSendSGE: 1, MaxRecvSGE: 1,
 		PeerTimeout: cfg.timeout, SignalAll: true,
 	})
 	if err != nil {
@@ -136,12 +147,16 @@ func (c *conn) entry(e verbs.SGE) []verbs.SGE {
 }
 
 func (c *conn) receive(i int) error {
-	return c.qp.PostRecv(verbs.RecvWR{WRID: c.id(workReceive, i), SGL: c.entry(c.in.entry(i, c.in.size))})
+	return c.qp.PostRecv(verbs.RecvWR{WRID: c.id(workReceive, i), SGL: c.entry(c.in.entry(c.in.regions[0].MR, i, c.in.size))})
 }
 
 // start begins to serve the connection, which is established.
 func (c *conn) start(cm *rdmacm.Conn, own, peer int) {
 	c.cm, c.flow, c.started = cm, session.NewFlow(own, peer), true
+	region, err := c.out.on(c.rail)
+	if c.region = region; c.err == nil && err != nil {
+		c.err = err
+	}
 	if c.err != nil { // the device has closed meanwhile
 		c.e.ending.Add(1)
 		go c.end()
@@ -270,8 +285,18 @@ func (c *conn) send(slot, n int) {
 }
 
 func (c *conn) post(slot, n int) {
-	session.PutConsumed(c.out.bytes(slot), c.flow.Send())
-	err := c.qp.PostSend(verbs.SendWR{WRID: c.id(workFrame, slot), Op: verbs.OpSend, SGL: c.entry(c.out.entry(slot, n))})
+	frame := c.out.bytes(slot)
+	session.PutConsumed(frame, c.flow.Send())
+	var err error
+	if b := c.owner.far(slot); b != nil {
+		var r *verbs.MR
+		if r, err = b.span.on(c.rail); err == nil {
+			session.PutFar(frame, r.Addr(), r.RKey())
+		}
+	}
+	if err == nil {
+		err = c.qp.PostSend(verbs.SendWR{WRID: c.id(workFrame, slot), Op: verbs.OpSend, SGL: c.entry(c.out.entry(c.region, slot, n))})
+	}
 	if err != nil {
 		c.fail(err)
 	}
@@ -300,7 +325,7 @@ func (c *conn) postNote(h *session.Header, body []byte) {
 	h.Consumed = c.flow.Send()
 	h.Put(b)
 	n := session.HeaderLen + copy(b[session.HeaderLen:], body)
-	err := c.qp.PostSend(verbs.SendWR{WRID: c.id(workNote, i), Op: verbs.OpSend, SGL: c.entry(c.note.entry(i, n))})
+	err := c.qp.PostSend(verbs.SendWR{WRID: c.id(workNote, i), Op: verbs.OpSend, SGL: c.entry(c.note.entry(c.note.regions[0].MR, i, n))})
 	if err != nil {
 		c.fail(err)
 	}
@@ -319,8 +344,11 @@ func (c *conn) postRead(f *fetch) {
 	i := slices.Index(c.reads[:], -1)
 	c.reads[i] = f.slot
 	c.reading++
-	err := c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead,
-		SGL: c.entry(f.buffer.span.region.SGE(0, f.buffer.n)), RemoteAddr: f.address, RKey: f.key})
+	r, err := f.buffer.span.on(c.rail)
+	if err == nil {
+		err = c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead,
+			SGL: c.entry(r.SGE(0, f.buffer.n)), RemoteAddr: f.address, RKey: f.key})
+	}
 	if err != nil {
 		c.fail(err)
 	}

@@ -24,7 +24,7 @@ func (c *conn) end() {
 	defer e.mu.Unlock()
 	e.progress() // takes what is left
 	delete(e.conns, c.number)
-	e.room -= c.room
+	c.rail.room -= c.room
 	c.gone = true
 	c.note.free()
 	if c.held == 0 {
@@ -59,7 +59,7 @@ func (c *conn) discard() {
 	e.mu.Lock()
 	e.progress()
 	delete(e.conns, c.number)
-	e.room -= c.room
+	c.rail.room -= c.room
 	e.mu.Unlock()
 	c.in.free()
 	c.note.free()

@@ -3,74 +3,79 @@ package rpc
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"softrdma/verbs"
 )
 
-// An engine is the completion queue of connections on one device. Its lock guards them and
+// An engine is the completion queues of connections, one on each device. Its lock guards them and
 // everything that their owners know. Whoever holds the lock makes progress.
 type engine struct {
-	dev    *verbs.Device
-	events *verbs.CompChannel
-	cq     *verbs.CQ
+	context context.Context // of pumps, until close
+	stop    context.CancelFunc
+	first   *rail         // never changes once there is one
+	several atomic.Bool   // there are pumps
+	event   chan struct{} // from pumps
 
 	mu     sync.Mutex
+	rails  []*rail
 	conns  map[uint32]*conn // until their memory is released
 	number uint32           // of the last connection
-	room   int              // completions that connections may have
 	list   [32]verbs.WC
 	dirty  []*conn // with frames that wait for credit, or with credit to give
-	dead   error   // why the completion queue is of no use any more
+	dead   error   // why no completion queue is of use any more
 	ending sync.WaitGroup
+	pumps  sync.WaitGroup
 }
 
+// newEngine makes an engine with one rail.
 func newEngine(dev *verbs.Device) (*engine, error) {
-	e := &engine{dev: dev, conns: map[uint32]*conn{}}
-	var err error
-	if e.events, err = dev.CreateCompChannel(); err != nil {
-		return nil, err
-	}
-	if e.cq, err = dev.CreateCQ(verbs.CQConfig{Channel: e.events}); err != nil {
-		_ = e.events.Destroy() // nothing uses it
-		return nil, err
-	}
-	return e, nil
+	e := &engine{conns: map[uint32]*conn{}, event: make(chan struct{}, 1)}
+	e.context, e.stop = context.WithCancel(context.Background())
+	_, err := e.on(dev)
+	return e, err
 }
 
-// close destroys the queue. No connection is left.
+// close destroys the queues. No connection is left.
 func (e *engine) close() {
 	e.ending.Wait()
-	_ = e.cq.Destroy() // fails if the device is closed, which destroyed it
-	_ = e.events.Destroy()
+	e.stop()
+	e.pumps.Wait()
+	for _, r := range e.rails {
+		_ = r.cq.Destroy() // fails if the device is closed, which destroyed it
+		_ = r.events.Destroy()
+	}
 }
 
 // progress handles completions, and sends what they allow. It returns how many there were. The
 // caller holds the lock.
 func (e *engine) progress() (total int) {
+	for _, r := range e.rails {
+		if !r.gone.Load() {
+			total += e.poll(r)
+		}
+	}
+	return total
+}
+
+// poll handles the completions of a rail.
+func (e *engine) poll(r *rail) (total int) {
 	for {
-		n, err := e.cq.Poll(e.list[:])
+		n, err := r.cq.Poll(e.list[:])
 		for i := range e.list[:n] {
 			wc := &e.list[i]
 			if c := e.conns[uint32(wc.WRID>>16)]; c != nil {
 				c.complete(wc)
 			}
 		}
-		if err != nil && e.dead == nil {
-			e.fail(err)
+		if err != nil {
+			e.lose(r, err)
 		}
 		e.flush()
 		if total += n; n < len(e.list) {
 			return total
 		}
-	}
-}
-
-// fail ends all connections. The caller holds the lock.
-func (e *engine) fail(err error) {
-	e.dead = err
-	for _, c := range e.conns {
-		c.fail(err)
 	}
 }
 
@@ -87,15 +92,16 @@ func (e *engine) flush() {
 func (e *engine) reserve(c *conn, room int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.dead != nil {
-		return e.dead
+	r := c.rail
+	if r.gone.Load() {
+		return verbs.ErrClosed
 	}
-	if e.room+room > e.cq.Depth() {
-		if err := e.cq.Resize(2 * (e.room + room)); err != nil {
+	if r.room+room > r.cq.Depth() {
+		if err := r.cq.Resize(2 * (r.room + room)); err != nil {
 			return err
 		}
 	}
-	e.room += room
+	r.room += room
 	c.room = room
 	e.number++
 	c.number = e.number
@@ -112,20 +118,16 @@ func (e *engine) Unlock() { e.mu.Unlock() }
 // Progress handles completions.
 func (e *engine) Progress() { e.progress() }
 
-// Arm asks for an event.
-func (e *engine) Arm() { e.cq.Arm(false) }
-
-// Next waits for the event.
-func (e *engine) Next(ctx context.Context) error {
-	_, err := e.events.Next(ctx)
-	return err
-}
-
 // Dead returns why the queue is of no use any more.
 func (e *engine) Dead() error { return e.dead }
 
 // Spin returns how long to poll before a sleep.
-func (e *engine) Spin() time.Duration { return e.dev.Spin() }
+func (e *engine) Spin() (d time.Duration) {
+	for _, r := range e.rails {
+		d = max(d, r.dev.Spin())
+	}
+	return d
+}
 
-// Fail ends all connections.
-func (e *engine) Fail(err error) { e.fail(err) }
+// Fail says that Next has failed on the only rail.
+func (e *engine) Fail(err error) { e.lose(e.first, err) }

@@ -28,6 +28,9 @@ var (
 	ErrPeer = session.ErrPeer
 	// ErrProtocol is matched if the other end breaks the protocol. The connection ends.
 	ErrProtocol = session.ErrProtocol
+	// ErrRails is matched if the addresses that a client was given are not those of one server
+	// whose sessions may have several devices.
+	ErrRails = errors.New("rpc: the addresses are not those of one server with ServerConfig.Rails")
 	// ErrSessions is matched if a server has as many sessions or connections as it may have.
 	ErrSessions = errors.New("rpc: the server has as many sessions as it may have")
 )

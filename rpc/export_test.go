@@ -106,7 +106,7 @@ func SendRaw(c *Client, frame []byte) {
 	x.free = x.free[:len(x.free)-1]
 	x.flow.Send()
 	n := copy(x.note.bytes(i), frame)
-	_ = x.qp.PostSend(verbs.SendWR{WRID: x.id(workNote, i), Op: verbs.OpSend, SGL: x.entry(x.note.entry(i, n))}) // a test of the peer
+	_ = x.qp.PostSend(verbs.SendWR{WRID: x.id(workNote, i), Op: verbs.OpSend, SGL: x.entry(x.note.entry(x.note.regions[0].MR, i, n))}) // a test of the peer
 }
 
 // Disconnected waits until a client's first connection has ended.
@@ -143,4 +143,18 @@ func Busy(c *Client) int {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	return s.busy
+}
+
+// Devices returns on how many devices a client's session has connections that work.
+func Devices(c *Client) int {
+	s := c.link()
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	on := map[*rail]bool{}
+	for _, x := range s.conns {
+		if x.err == nil {
+			on[x.rail] = true
+		}
+	}
+	return len(on)
 }

@@ -416,7 +416,7 @@ func TestOtherProgramsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		private string
 		want    error
-	}{{"something else", rpc.ErrPeer}, {"softrdma rpc\x09", rpc.ErrVersion}, {"softrdma rpc\x01\x00", rpc.ErrProtocol}} {
+	}{{"something else", rpc.ErrPeer}, {"softrdma rpc\x09", rpc.ErrVersion}, {"softrdma rpc\x02\x00", rpc.ErrProtocol}} {
 		d.Param.PrivateData = []byte(c.private)
 		var rejected *rdmacm.RejectedError
 		if _, err := d.Dial(within(t), w.address.String()); !errors.As(err, &rejected) {

@@ -32,6 +32,10 @@ func TestHostileFramesAreNamedAndEndTheConnection(t *testing.T) {
 		"bytes":              frame(session.Header{Kind: session.Request, Flags: session.Far, Slot: 3, Sequence: 1, Number: 1, Length: 60_000}),
 		"far and near":       frame(session.Header{Kind: session.Request, Flags: session.Far, Slot: 3, Sequence: 1, Length: 1}, 1),
 		"list":               frame(session.Header{Kind: session.Taken, Length: 3}, 1, 2, 3),
+		"headers cut off":    frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 1, Headers: 5}, 1, 0, 9, 'a', 'x'),
+		"headers too long":   frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 1, Headers: 6}, 1, 0, 1, 'a', 'x'),
+		"header's name":      frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 1, Headers: 5}, 1, 0, 1, 'A', 'x'),
+		"headers of credit":  frame(session.Header{Kind: session.Credit, Headers: 5}, 1, 0, 1, 'a', 'x'),
 		"memory of nobody's": frame(session.Header{Kind: session.Request, Flags: session.Far, Slot: 3, Sequence: 1, Number: 1, Length: 6000, Address: 8, Key: 9}),
 	} {
 		c := w.dial(rpc.ClientConfig{})
@@ -59,8 +63,8 @@ func TestRandomFramesDoNotDisturbOthers(t *testing.T) {
 		c := w.dial(rpc.ClientConfig{})
 		for range 50 {
 			h := session.Header{Kind: session.Kind(r.IntN(10)), Flags: session.Flag(r.IntN(8)), Slot: uint16(r.IntN(4)), Sequence: uint32(r.IntN(4)),
-				Number: uint32(r.IntN(3)), Length: uint64(r.IntN(3)), Key: r.Uint32(), Timeout: r.Uint64()}
-			b := make([]byte, session.HeaderLen+r.IntN(3))
+				Number: uint32(r.IntN(3)), Length: uint64(r.IntN(3)), Key: r.Uint32(), Timeout: r.Uint64(), Headers: uint32(r.IntN(2) * r.IntN(4))}
+			b := make([]byte, session.HeaderLen+r.IntN(3)*r.IntN(4))
 			h.Put(b)
 			rpc.SendRaw(c, b)
 		}

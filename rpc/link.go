@@ -11,7 +11,6 @@ import (
 	"softrdma/internal/session"
 	"softrdma/rdmacm"
 	"softrdma/rpc/internal/waiting"
-	"softrdma/verbs"
 )
 
 // A link is a client's end of a session. The engine's lock guards what can change.
@@ -19,9 +18,8 @@ type link struct {
 	waiting.Group
 	e       *engine
 	client  *Client
-	address string
+	paths   []*path
 	id      session.ID
-	lease   *rdmacm.Endpoint // keeps the device open between connections
 	domain  *domain
 	pool    *pool
 	out     frames // requests of the slots
@@ -38,88 +36,64 @@ type link struct {
 	slotQueue []*want // calls that wait for a slot
 	byteQueue []*want // calls that wait for bytes
 	bytes     uint64  // of far requests in flight
-	repairing bool
-	leaving   bool   // the server asked to use another session
-	moved     string // and said where
-	err       error  // why the session has ended
-	ended     bool   // no connection is left
-	over      bool   // nobody but calls that return uses the session any more
+	leaving   bool    // the server asked to use another session
+	moved     string  // and said where
+	err       error   // why the session has ended
+	ended     bool    // no connection is left
+	over      bool    // nobody but calls that return uses the session any more
 }
 
-// newLink makes a session.
-func (c *Client) newLink(ctx context.Context, address string) (*link, error) {
-	s := &link{client: c, address: address, id: newID()}
-	d := s.dialer()
-	ep, err := d.Resolve(ctx, address)
+// newLink makes a session with the server at one or several addresses.
+func (c *Client) newLink(ctx context.Context, addresses string) (*link, error) {
+	s := &link{client: c, id: newID()}
+	err := s.lay(ctx, addresses)
 	if err != nil {
-		return nil, refusal(address, err)
-	}
-	s.lease = ep
-	e, err := newEngine(ep.Device())
-	if err != nil {
-		_ = ep.Close()
-		return nil, err
-	}
-	s.e, s.Group = e, waiting.New(e)
-	if s.domain, err = newDomain(e.dev); err != nil {
-		e.close()
-		_ = ep.Close()
+		s.unlay()
 		return nil, err
 	}
 	s.pool = newPool(s.domain)
 	s.context, s.stop = context.WithCancel(context.Background())
-	if err = s.dial(ctx); err == nil {
-		for range c.cfg.Connections - 1 {
-			if err = s.dial(ctx); err != nil {
-				break
-			}
-		}
-	}
+	err = s.dialAll(ctx)
 	c.remember(s)
 	if err != nil {
 		s.shut(err)
 		return nil, err
 	}
 	s.usable.Store(true)
-	e.ending.Add(1)
+	s.e.ending.Add(1)
 	go func() {
-		defer e.ending.Done()
+		defer s.e.ending.Done()
 		s.Idle(s.context)
 	}()
 	return s, nil
 }
 
-func (s *link) dialer() rdmacm.Dialer {
-	c := &s.client.cfg
-	d := rdmacm.Dialer{Device: c.Device, Protocol: c.Protocol, TLS: c.TLS, RemoteUDPPort: c.RemoteUDPPort, ResponseTimeout: 17} // 537 ms
-	if s.e != nil {
-		d.Device = s.e.dev
-	}
-	return d
-}
-
-// dial adds a connection. The first one makes the session.
-func (s *link) dial(ctx context.Context) error {
+// dial adds a connection on a path. The first one makes the session.
+func (s *link) dial(ctx context.Context, p *path) error {
 	ctx, cancel := context.WithTimeout(ctx, s.client.cfg.ConnectTimeout)
 	defer cancel()
-	first := s.slots == nil
-	d := s.dialer()
-	ep, err := d.Resolve(ctx, s.address)
+	on, err := s.open(ctx, p)
 	if err != nil {
-		return refusal(s.address, err)
+		return err
+	}
+	first := s.slots == nil
+	d := s.dialer(p)
+	ep, err := d.Resolve(ctx, p.address)
+	if err != nil {
+		return refusal(p.address, err)
 	}
 	cfg := &s.client.cfg
 	slots := cfg.Calls
 	if !first {
 		slots = len(s.slots)
 	}
-	setup := connConfig{owner: s, domain: s.domain, out: &s.out, slots: slots, frame: cfg.Inline + session.HeaderLen, receives: cfg.Calls + spareRecv, timeout: cfg.PeerTimeout}
+	setup := connConfig{owner: s, domain: s.domain, rail: on, path: p, out: &s.out, slots: slots, frame: cfg.Inline + session.HeaderLen, receives: cfg.Calls + spareRecv, timeout: cfg.PeerTimeout}
 	c, err := s.e.newConn(&setup, ep.CreateQP)
 	if err == nil {
 		hello := session.Hello{Resume: !first, ID: s.id, Frame: uint32(setup.frame), Receives: uint16(setup.receives), Slots: uint16(slots), Body: uint64(cfg.MaxBody)}
 		c.cm, err = ep.Connect(ctx, rdmacm.ConnParam{PrivateData: hello.Request()})
 		if err != nil {
-			err = refusal(s.address, err)
+			err = refusal(p.address, err)
 		}
 	}
 	if c.cm == nil {
@@ -143,7 +117,7 @@ func (s *link) join(c *conn, setup *connConfig, first bool) error {
 		err = fmt.Errorf("%w: %d slots, asked for %d", ErrProtocol, h.Slots, setup.slots)
 	case first:
 		s.server = h
-		s.out, err = s.domain.frames(int(h.Slots), int(h.Frame), 0)
+		s.out, err = s.domain.frames(int(h.Slots), int(h.Frame), 0, setup.rail)
 		s.slots = make([]slot, h.Slots)
 		for i := range s.slots {
 			s.free = append(s.free, uint16(i))
@@ -164,6 +138,7 @@ func (s *link) join(c *conn, setup *connConfig, first bool) error {
 		return s.err
 	}
 	s.conns = append(s.conns, c)
+	c.path.conns++
 	c.start(cm, setup.receives, int(h.Receives))
 	s.resend()
 	return nil
@@ -180,6 +155,7 @@ func (s *link) successor() string {
 func (s *link) broken(c *conn) {
 	if i := slices.Index(s.conns, c); i >= 0 {
 		s.conns = slices.Delete(s.conns, i, i+1)
+		c.path.conns--
 	}
 	for i := range s.slots {
 		x := &s.slots[i]
@@ -194,45 +170,8 @@ func (s *link) broken(c *conn) {
 		s.finish()
 	case errors.Is(c.err, ErrProtocol) || s.e.dead != nil:
 		s.fail(c.err)
-	case !s.repairing:
-		s.repairing = true
-		s.e.ending.Add(1)
-		go s.repair()
-	}
-}
-
-// repair connects again until the session has all of its connections.
-func (s *link) repair() {
-	defer s.e.ending.Done()
-	cfg := &s.client.cfg
-	cut := time.Now()
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		err := s.dial(s.context)
-		s.e.mu.Lock()
-		if len(s.conns) > 0 {
-			cut = time.Now()
-		}
-		switch {
-		case s.err != nil || err == nil && len(s.conns) >= cfg.Connections:
-			s.repairing = false
-			s.e.mu.Unlock()
-			return
-		case err != nil && len(s.conns) == 0:
-			var to *moved
-			switch {
-			case errors.As(err, &to):
-				s.moved = to.address
-				s.fail(fmt.Errorf("%w: %w", ErrOutcomeUnknown, err))
-			case errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrVersion), errors.Is(err, ErrPeer), errors.Is(err, ErrProtocol), errors.Is(err, verbs.ErrClosed):
-				s.fail(err)
-			case time.Since(cut) > cfg.ReconnectTimeout:
-				s.fail(fmt.Errorf("for %v: %w", cfg.ReconnectTimeout, err))
-			}
-		}
-		s.e.mu.Unlock()
-		if err != nil {
-			_ = wait(s.context, pause) // s.err is set when it ends
-		}
+	default:
+		s.mend(c.path)
 	}
 }
 
@@ -281,7 +220,7 @@ func (s *link) finish() {
 		s.over = true
 		s.release()
 		s.e.mu.Unlock()
-		_ = s.lease.Close()
+		s.unlay()
 		s.client.forget(s)
 	}()
 }

@@ -49,6 +49,9 @@ type request struct {
 	bytes  []byte
 	buffer *Buffer
 	oneWay bool
+
+	headers Headers
+	answers *answers
 }
 
 // Call calls the method with the value in, and stores the result in out, a pointer. A nil in is an
@@ -159,6 +162,7 @@ func (m *Method) intercepted(ctx context.Context, r *request, f func(context.Con
 
 // direct makes a call.
 func (m *Method) direct(ctx context.Context, r *request) (*link, int, error) {
+	r.headers, r.answers = HeadersOf(ctx), answersOf(ctx)
 	for {
 		s, number, err := m.bind(ctx)
 		if err != nil {
@@ -252,6 +256,9 @@ func (s *link) call(ctx context.Context, number uint32, r *request) (i int, err 
 		err = x.err
 	}
 	s.e.mu.Unlock()
+	if err == nil && !r.oneWay {
+		r.answers.take(x.extra)
+	}
 	if err == nil && !r.oneWay && x.code != OK {
 		err = &Error{x.code, string(x.bodyOf())}
 	}
@@ -273,17 +280,21 @@ func (s *link) write(ctx context.Context, i int, number uint32, r *request) (int
 	if d, ok := ctx.Deadline(); ok {
 		h.Timeout = uint64(max(time.Until(d), 1))
 	}
-	body, far, err := s.encode(room, r)
+	extra, err := r.headers.encode(cap(room))
+	if err != nil {
+		return 0, err
+	}
+	body, far, err := s.encode(room[:0:cap(room)-len(extra)], r)
 	if err != nil {
 		return 0, err
 	}
 	n := session.HeaderLen + len(body)
-	h.Length = uint64(len(body))
+	h.Length, h.Headers = uint64(len(body)), uint32(len(extra))
 	if far != nil {
 		x.body = far
 		n = session.HeaderLen
 		h.Flags |= session.Far
-		h.Length, h.Address, h.Key = uint64(far.n), far.span.region.Addr(), far.span.region.RKey()
+		h.Length = uint64(far.n)
 		if h.Length > s.server.Body || h.Length > s.server.Bytes {
 			return 0, &Error{TooLarge, fmt.Sprintf("a request of %d bytes, the server accepts %d", h.Length, min(s.server.Body, s.server.Bytes))}
 		}
@@ -292,7 +303,7 @@ func (s *link) write(ctx context.Context, i int, number uint32, r *request) (int
 		}
 	}
 	h.Put(frame)
-	return n, nil
+	return n + copy(frame[n:], extra), nil
 }
 
 // encode writes the body of a request to room, or to a buffer if it is too long.

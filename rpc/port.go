@@ -203,12 +203,19 @@ func (p *port) replace(beat uint64) bool {
 
 // admit makes a connection of a request.
 func (p *port) admit(r *rdmacm.Request, h *session.Hello) (session.Refusal, error) {
-	s, refusal, err := p.session(h, r.RemoteAddr())
+	on, err := p.e.on(r.Device())
+	if err != nil {
+		return session.Refusal{Cause: session.CauseFull}, err
+	}
+	p.e.mu.Lock()
+	p.Wake() // the leader may sleep on the first rail alone
+	p.e.mu.Unlock()
+	s, refusal, err := p.session(on, h, r.RemoteAddr())
 	if err != nil {
 		return refusal, err
 	}
 	cfg := &p.srv.cfg
-	setup := connConfig{owner: s, domain: s.domain, out: &s.out, slots: len(s.tasks), frame: cfg.Inline + session.HeaderLen, receives: cfg.Calls + spareRecv, timeout: cfg.PeerTimeout}
+	setup := connConfig{owner: s, domain: s.domain, rail: on, out: &s.out, slots: len(s.tasks), frame: cfg.Inline + session.HeaderLen, receives: cfg.Calls + spareRecv, timeout: cfg.PeerTimeout}
 	c, err := p.e.newConn(&setup, r.CreateQP)
 	if err != nil {
 		c.discard()
@@ -227,7 +234,7 @@ func (p *port) admit(r *rdmacm.Request, h *session.Hello) (session.Refusal, erro
 }
 
 // session returns the session for a connection, which counts as one of its connections.
-func (p *port) session(h *session.Hello, peer netip.AddrPort) (*served, session.Refusal, error) {
+func (p *port) session(r *rail, h *session.Hello, peer netip.AddrPort) (*served, session.Refusal, error) {
 	p.e.mu.Lock()
 	s, to := p.sessions[h.ID], p.leaving
 	switch {
@@ -252,7 +259,7 @@ func (p *port) session(h *session.Hello, peer netip.AddrPort) (*served, session.
 	if err := p.srv.enter(); err != nil {
 		return nil, session.Refusal{Cause: session.CauseFull}, err
 	}
-	s, err := p.newServed(h, peer)
+	s, err := p.newServed(r, h, peer)
 	if err != nil {
 		p.srv.exit()
 		return nil, session.Refusal{Cause: session.CauseFull}, err

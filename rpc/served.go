@@ -38,15 +38,15 @@ func frameOf(srv *Server, h *session.Hello) int {
 	return min(int(h.Frame), srv.cfg.Inline+session.HeaderLen)
 }
 
-func (p *port) newServed(h *session.Hello, peer netip.AddrPort) (*served, error) {
+func (p *port) newServed(r *rail, h *session.Hello, peer netip.AddrPort) (*served, error) {
 	n := min(int(h.Slots), p.srv.cfg.Calls)
 	s := &served{port: p, id: h.ID, client: *h, peer: peer, frame: frameOf(p.srv, h), table: session.NewTable(n), tasks: make([]task, n)}
 	var err error
-	if s.domain, err = newDomain(p.e.dev); err != nil {
+	if s.domain, err = newDomain(r); err != nil {
 		return nil, err
 	}
 	s.pool = newPool(s.domain)
-	if s.out, err = s.domain.frames(n, s.frame, 0); err != nil {
+	if s.out, err = s.domain.frames(n, s.frame, 0, r); err != nil {
 		s.pool.close()
 		s.domain.release()
 		return nil, err
@@ -190,6 +190,9 @@ func (s *served) sent(_ *conn, i int) {
 		t.send()
 	}
 }
+
+// far implements owner.
+func (s *served) far(i int) *Buffer { return s.tasks[i].out }
 
 // arrive implements owner.
 func (s *served) arrive(c *conn, h *session.Header, body []byte, at int) (keep bool, err error) {

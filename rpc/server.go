@@ -42,6 +42,10 @@ type ServerConfig struct {
 	MaxBody int
 	Bytes   int
 
+	// Rails lets a session have connections on several devices of the server (see Dial). One
+	// goroutine receives on all of them, instead of one on each.
+	Rails bool
+
 	// PeerTimeout is how long a client's device may be silent before a connection counts as
 	// broken; 0 means 10 s. SessionTimeout is how long a session without connections is kept;
 	// 0 means 60 s.
@@ -179,10 +183,15 @@ func (s *Server) refused(peer netip.AddrPort, err error) {
 // Listen begins to serve on "host:port", and returns the address, which has the port that was chosen
 // for port 0. It may be called for several addresses.
 func (s *Server) Listen(address string) (netip.AddrPort, error) {
+	return s.ListenOn(s.cfg.Device, address)
+}
+
+// ListenOn is Listen on a device other than that of the configuration.
+func (s *Server) ListenOn(dev *verbs.Device, address string) (netip.AddrPort, error) {
 	if s.wrong != nil {
 		return netip.AddrPort{}, s.wrong
 	}
-	l, err := rdmacm.Listen(address, rdmacm.ListenConfig{Device: s.cfg.Device, Protocol: s.cfg.Protocol, TLS: s.cfg.TLS})
+	l, err := rdmacm.Listen(address, rdmacm.ListenConfig{Device: dev, Protocol: s.cfg.Protocol, TLS: s.cfg.TLS})
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
@@ -246,13 +255,17 @@ func (s *Server) port(dev *verbs.Device) (*port, error) {
 	if s.closed {
 		return nil, ErrClosed
 	}
-	p := s.ports[dev]
-	if p != nil && p.e.dead == nil {
+	key := dev
+	if s.cfg.Rails {
+		key = nil // one for all devices
+	}
+	p := s.ports[key]
+	if p != nil && (s.cfg.Rails || p.e.alive()) {
 		return p, nil
 	}
 	p, err := newPort(s, dev)
 	if err == nil {
-		s.ports[dev] = p
+		s.ports[key] = p
 		p.adopt(s.methods)
 	}
 	return p, err

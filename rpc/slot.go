@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -29,6 +30,7 @@ type slot struct {
 	in     *conn // with the receive that has the answer; nil if it is far
 	at     int
 	answer []byte
+	extra  []byte // headers
 	far    *Buffer
 	err    error
 }
@@ -186,6 +188,9 @@ func (s *link) sent(_ *conn, i int) {
 	s.settle(i)
 }
 
+// far implements owner.
+func (s *link) far(i int) *Buffer { return s.slots[i].body }
+
 // arrive implements owner.
 func (s *link) arrive(c *conn, h *session.Header, body []byte, at int) (keep bool, err error) {
 	switch h.Kind {
@@ -243,10 +248,10 @@ func (s *link) answer(c *conn, x *slot, h *session.Header, body []byte, at int) 
 			s.resolve(i)
 			return false, nil
 		}
-		x.far, x.reading = b, true
+		x.far, x.reading, x.extra = b, true, bytes.Clone(h.Extra(body))
 		c.read(fetch{i, b, h.Address, h.Key})
 	default:
-		x.in, x.at, x.answer = c, at, body
+		x.in, x.at, x.answer, x.extra = c, at, body, h.Extra(body)
 		s.resolve(i)
 		return true, nil
 	}
@@ -279,7 +284,7 @@ func (s *link) resolve(i int) {
 func (s *link) drop(x *slot) {
 	if x.in != nil {
 		x.in.release(x.at)
-		x.in, x.answer = nil, nil
+		x.in, x.answer, x.extra = nil, nil, nil
 	}
 	if x.far != nil && !x.reading {
 		x.far.Release()

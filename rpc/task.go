@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -37,6 +38,7 @@ type task struct {
 	at      int
 	in      *Buffer // far body
 	body    []byte
+	extra   []byte // headers of the request, then those of the answer
 	call    *Call
 	result  error
 
@@ -70,7 +72,7 @@ func (t *task) take(c *conn, h *session.Header, body []byte, at int) (keep bool,
 		return false, nil
 	}
 	if h.Flags&session.Far == 0 {
-		t.receive, t.at, t.body = c, at, body
+		t.receive, t.at, t.body, t.extra = c, at, body, h.Extra(body)
 		t.load()
 		return true, nil
 	}
@@ -83,6 +85,7 @@ func (t *task) take(c *conn, h *session.Header, body []byte, at int) (keep bool,
 		return false, nil
 	}
 	s.bytes += h.Length
+	t.extra = bytes.Clone(h.Extra(body))
 	t.fetch(c)
 	return false, nil
 }
@@ -134,6 +137,10 @@ func (t *task) cancel() {
 func (t *task) run() {
 	start := time.Now()
 	t.result = t.proc.call(t.call)
+	extra, err := t.call.seal()
+	if t.extra = extra; t.result == nil {
+		t.result = err
+	}
 	t.proc.took(time.Since(start))
 }
 
@@ -142,6 +149,9 @@ func (t *task) finish() {
 	s := t.owner
 	h := session.Header{Kind: session.Answer, Slot: t.slot, Sequence: t.sequence}
 	frame := s.out.bytes(int(t.slot))
+	if t.call == nil {
+		t.extra = nil // of the request
+	}
 	if c := t.call; c != nil {
 		c.cancel(errReturned)
 		if t.result == nil && c.answer != nil && s.owed+uint64(c.answer.n) > uint64(s.port.srv.cfg.Bytes) {
@@ -154,20 +164,22 @@ func (t *task) finish() {
 		if b := c.answer; b != nil {
 			t.out, t.n = b, session.HeaderLen
 			s.owed += uint64(b.n)
-			h.Flags, h.Length, h.Address, h.Key = session.Far, uint64(b.n), b.span.region.Addr(), b.span.region.RKey()
+			h.Flags, h.Length = session.Far, uint64(b.n)
 		}
 		t.call = nil
 	}
 	if t.result != nil {
 		code, text := result(t.result)
-		room := frame[session.HeaderLen:s.frame]
+		room := frame[session.HeaderLen : s.frame-len(t.extra)]
 		h.Number, t.n = uint32(code), session.HeaderLen+copy(room, text)
 	}
 	if t.out == nil {
 		h.Length = uint64(t.n - session.HeaderLen)
 	}
+	h.Headers = uint32(copy(frame[t.n:s.frame], t.extra))
 	h.Put(frame)
-	t.state, t.body = taskAnswered, nil
+	t.n += int(h.Headers)
+	t.state, t.body, t.extra = taskAnswered, nil, nil
 	s.table.Finish(t.slot)
 	s.busy--
 	t.letGo()

@@ -61,7 +61,7 @@ const (
 //	|                 timeout in nanoseconds (8 bytes)              |
 //	|                       address (8 bytes)                       |
 //	|                              key                              |
-//	|                           reserved                            |
+//	|                     length of the headers                     |
 //	+---------------------------------------------------------------+
 type Header struct {
 	Kind     Kind
@@ -74,7 +74,11 @@ type Header struct {
 	Timeout  uint64 // of a request, in nanoseconds; 0 for none
 	Address  uint64 // of a far body
 	Key      uint32 // of a far body
+	Headers  uint32 // bytes of the headers of a request or an answer, which follow the body
 }
+
+// Extra returns the headers behind the body that Parse has returned.
+func (h *Header) Extra(body []byte) []byte { return body[len(body) : len(body)+int(h.Headers)] }
 
 // Put writes the header to b, which has at least HeaderLen bytes.
 func (h *Header) Put(b []byte) {
@@ -88,16 +92,23 @@ func (h *Header) Put(b []byte) {
 	be.PutUint64(b[24:], h.Timeout)
 	be.PutUint64(b[32:], h.Address)
 	be.PutUint32(b[40:], h.Key)
-	be.PutUint32(b[44:], 0)
+	be.PutUint32(b[44:], h.Headers)
 }
 
 // PutConsumed writes the field Consumed of a header in b.
 func PutConsumed(b []byte, consumed uint32) { binary.BigEndian.PutUint32(b[8:], consumed) }
 
+// PutFar writes the place of a far body in a header in b.
+func PutFar(b []byte, address uint64, key uint32) {
+	binary.BigEndian.PutUint64(b[32:], address)
+	binary.BigEndian.PutUint32(b[40:], key)
+}
+
 // SetFlag sets a flag of a header in b.
 func SetFlag(b []byte, f Flag) { b[1] |= byte(f) }
 
-// Parse reads a frame. The body is the part of b behind the header. The error matches ErrProtocol.
+// Parse reads a frame. The body is the part of b between the header and the
+// headers of Extra. The error matches ErrProtocol.
 func Parse(b []byte) (h Header, body []byte, err error) {
 	if len(b) < HeaderLen {
 		return h, nil, fmt.Errorf("%w: a frame of %d bytes, expected at least %d", ErrProtocol, len(b), HeaderLen)
@@ -105,9 +116,16 @@ func Parse(b []byte) (h Header, body []byte, err error) {
 	be := binary.BigEndian
 	h = Header{
 		Kind: Kind(b[0]), Flags: Flag(b[1]), Slot: be.Uint16(b[2:]), Sequence: be.Uint32(b[4:]), Consumed: be.Uint32(b[8:]),
-		Number: be.Uint32(b[12:]), Length: be.Uint64(b[16:]), Timeout: be.Uint64(b[24:]), Address: be.Uint64(b[32:]), Key: be.Uint32(b[40:]),
+		Number: be.Uint32(b[12:]), Length: be.Uint64(b[16:]), Timeout: be.Uint64(b[24:]), Address: be.Uint64(b[32:]), Key: be.Uint32(b[40:]), Headers: be.Uint32(b[44:]),
 	}
-	body = b[HeaderLen:]
+	if uint64(h.Headers) > uint64(len(b)-HeaderLen) || h.Headers > 0 && h.Kind != Request && h.Kind != Answer {
+		return h, nil, fmt.Errorf("%w: frame %q of %d bytes has headers of %d bytes", ErrProtocol, h.Kind, len(b), h.Headers)
+	}
+	end := len(b) - int(h.Headers)
+	if err := CheckHeaders(b[end:]); err != nil {
+		return h, nil, err
+	}
+	body = b[HeaderLen:end]
 	switch {
 	case h.Kind == 0 || h.Kind >= kinds || h.Flags >= flags:
 		return h, nil, fmt.Errorf("%w: frame %q with flags %#x", ErrProtocol, h.Kind, uint8(h.Flags))

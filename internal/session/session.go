@@ -14,7 +14,7 @@ package session
 import "errors"
 
 // Version is the version of the frames. Ends of different versions refuse each other.
-const Version = 1
+const Version = 2
 
 // Limits of what an end may announce.
 const (

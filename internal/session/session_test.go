@@ -226,6 +226,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(b)
 	(&Header{Kind: Taken, Length: PlaceLen}).Put(b)
 	f.Add(append(b[:HeaderLen:HeaderLen], Place{3, 4}.Append(nil)...))
+	(&Header{Kind: Request, Length: 2, Headers: 5}).Put(b)
+	f.Add(AppendHeader(append(b[:HeaderLen:HeaderLen], "xy"...), "a", "b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, body, err := Parse(b)
 		if err != nil {
@@ -233,8 +235,11 @@ func FuzzParse(f *testing.F) {
 		}
 		out := make([]byte, HeaderLen)
 		h.Put(out)
-		copy(out[44:], b[44:48]) // reserved
-		if !bytes.Equal(append(out, body...), b) {
+		out = append(out, body...)
+		for name, value := range Headers(h.Extra(body)) {
+			out = AppendHeader(out, string(name), string(value))
+		}
+		if !bytes.Equal(out, b) {
 			t.Errorf("%x was written as %x", b, out)
 		}
 		for list := body; h.Kind == Taken && len(list) > 0; list = list[PlaceLen:] {

@@ -1,0 +1,73 @@
+package session
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+)
+
+// Limits of the headers of a frame.
+const (
+	MaxHeaders    = 8 << 10 // bytes of all, encoded
+	MaxHeader     = 64      // values
+	MaxHeaderName = 64      // bytes of a name
+	headerPrefix  = 3
+)
+
+// AppendHeader appends a value of a header to b. Name and value are within the limits.
+//
+//	length of the name (1) | length of the value (2) | name | value
+func AppendHeader(b []byte, name, value string) []byte {
+	b = binary.BigEndian.AppendUint16(append(b, byte(len(name))), uint16(len(value)))
+	return append(append(b, name...), value...)
+}
+
+// HeaderSize returns how many bytes AppendHeader appends.
+func HeaderSize(name, value string) int { return headerPrefix + len(name) + len(value) }
+
+// Headers returns names and values of the headers in b, which CheckHeaders has found to be right.
+func Headers(b []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for len(b) > 0 {
+			n := headerPrefix + int(b[0])
+			end := n + int(binary.BigEndian.Uint16(b[1:]))
+			if !yield(b[headerPrefix:n], b[n:end]) {
+				return
+			}
+			b = b[end:]
+		}
+	}
+}
+
+// CheckHeaders checks encoded headers. The error matches ErrProtocol.
+func CheckHeaders(b []byte) error {
+	if len(b) > MaxHeaders {
+		return fmt.Errorf("%w: headers of %d bytes, expected at most %d", ErrProtocol, len(b), MaxHeaders)
+	}
+	for count := 1; len(b) > 0; count++ {
+		if len(b) < headerPrefix || len(b) < headerPrefix+int(b[0])+int(binary.BigEndian.Uint16(b[1:])) {
+			return fmt.Errorf("%w: the last header is cut off", ErrProtocol)
+		}
+		n := headerPrefix + int(b[0])
+		if name := b[headerPrefix:n]; !HeaderName(name) {
+			return fmt.Errorf("%w: a header named %q", ErrProtocol, name)
+		}
+		if count > MaxHeader {
+			return fmt.Errorf("%w: more than %d headers", ErrProtocol, MaxHeader)
+		}
+		b = b[n+int(binary.BigEndian.Uint16(b[1:])):]
+	}
+	return nil
+}
+
+// HeaderName reports whether a header may have a name: lower-case letters, digits, and the characters
+// minus, underscore and dot.
+func HeaderName[T string | []byte](name T) bool {
+	for i := range len(name) {
+		c := name[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return len(name) > 0 && len(name) <= MaxHeaderName
+}

@@ -1,0 +1,220 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"softrdma/rdmacm"
+	"softrdma/rpc/internal/waiting"
+	"softrdma/verbs"
+)
+
+// A path is one of the addresses of a session's server, and the device by which the client reaches it.
+type path struct {
+	address string
+	device  *verbs.Device    // that the program has named
+	lease   *rdmacm.Endpoint // keeps the device open between connections
+	rail    *rail
+
+	conns   int // guarded by the engine's lock, as is mending
+	mending bool
+}
+
+// lay finds the devices of a session's paths. One is enough.
+func (s *link) lay(ctx context.Context, addresses string) error {
+	list := strings.Split(addresses, ",")
+	cfg := &s.client.cfg
+	if len(list) > MaxRails {
+		return fmt.Errorf("rpc: %d addresses, expected at most %d", len(list), MaxRails)
+	}
+	if len(cfg.Rails) > MaxRails-1 {
+		return fmt.Errorf("rpc: Rails has %d devices, expected at most %d", len(cfg.Rails), MaxRails-1)
+	}
+	var first error
+	for i, a := range list {
+		p := &path{address: a}
+		switch {
+		case i == 0:
+			p.device = cfg.Device
+		case i-1 < len(cfg.Rails):
+			p.device = cfg.Rails[i-1]
+		}
+		s.paths = append(s.paths, p)
+		if _, err := s.open(ctx, p); err != nil && first == nil {
+			first = err
+		}
+	}
+	if s.e == nil {
+		return first
+	}
+	return nil
+}
+
+// open returns the rail of a path, which it makes if there is none that works. One goroutine at a time
+// works on a path.
+func (s *link) open(ctx context.Context, p *path) (*rail, error) {
+	if p.rail != nil && !p.rail.gone.Load() {
+		return p.rail, nil
+	}
+	if p.lease != nil {
+		_ = p.lease.Close() // its device has closed
+		p.lease, p.rail = nil, nil
+	}
+	d := s.dialer(p)
+	ep, err := d.Resolve(ctx, p.address)
+	if err != nil {
+		return nil, refusal(p.address, err)
+	}
+	if s.e == nil {
+		if err = s.begun(ep.Device()); err != nil {
+			_ = ep.Close()
+			return nil, err
+		}
+	}
+	on, err := s.e.on(ep.Device())
+	if err != nil {
+		_ = ep.Close()
+		return nil, err
+	}
+	s.e.mu.Lock()
+	s.Wake() // whoever leads may sleep on the first rail alone
+	s.e.mu.Unlock()
+	p.lease, p.rail = ep, on
+	return on, nil
+}
+
+// begun makes what a session needs on its first device.
+func (s *link) begun(dev *verbs.Device) error {
+	e, err := newEngine(dev)
+	if err != nil {
+		return err
+	}
+	if s.domain, err = newDomain(e.first); err != nil {
+		e.close()
+		return err
+	}
+	s.e, s.Group = e, waiting.New(e)
+	return nil
+}
+
+// unlay lets the devices go.
+func (s *link) unlay() {
+	for _, p := range s.paths {
+		if p.lease != nil {
+			_ = p.lease.Close()
+		}
+	}
+}
+
+func (s *link) dialer(p *path) rdmacm.Dialer {
+	c := &s.client.cfg
+	d := rdmacm.Dialer{Device: p.device, Protocol: c.Protocol, TLS: c.TLS, RemoteUDPPort: c.RemoteUDPPort, ResponseTimeout: 17} // 537 ms
+	if p.rail != nil {
+		d.Device = p.rail.dev
+	}
+	return d
+}
+
+// dialAll makes the connections of a new session. With several paths it is enough that one works; the
+// others are tried again later.
+func (s *link) dialAll(ctx context.Context) error {
+	for _, p := range s.paths {
+		p.mending = true
+	}
+	var first error
+	for i, p := range s.paths {
+		err := s.dialPath(ctx, p, len(s.paths)-i)
+		switch {
+		case err == nil:
+		case s.slots != nil && errors.Is(err, ErrOutcomeUnknown):
+			return fmt.Errorf("%w: %s does not know the session", ErrRails, p.address)
+		case ctx.Err() != nil, len(s.paths) == 1, !errors.Is(err, ErrUnreachable) && !errors.Is(err, verbs.ErrClosed):
+			return err
+		case first == nil:
+			first = err
+		}
+	}
+	if s.slots == nil {
+		return first
+	}
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	for _, p := range s.paths {
+		if p.mending = false; p.conns < s.client.cfg.Connections {
+			s.mend(p)
+		}
+	}
+	return nil
+}
+
+// dialPath makes the connections of a path. If ctx has a deadline, it leaves time for the paths behind it.
+func (s *link) dialPath(ctx context.Context, p *path, left int) error {
+	if end, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
+		defer cancel()
+	}
+	for range s.client.cfg.Connections {
+		if err := s.dial(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mend connects a path again, in a goroutine. The caller holds the lock.
+func (s *link) mend(p *path) {
+	if !p.mending {
+		p.mending = true
+		s.e.ending.Add(1)
+		go s.repair(p)
+	}
+}
+
+// repair connects a path again until it has all of its connections.
+func (s *link) repair(p *path) {
+	defer s.e.ending.Done()
+	cut := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := s.dial(s.context, p)
+		s.e.mu.Lock()
+		if len(s.conns) > 0 {
+			cut = time.Now()
+		}
+		switch {
+		case s.err != nil || err == nil && p.conns >= s.client.cfg.Connections:
+			p.mending = false
+			s.e.mu.Unlock()
+			return
+		case len(s.conns) > 0 && p.device != nil && errors.Is(err, verbs.ErrClosed):
+			s.e.mu.Unlock()
+			return // it is mending for ever: nobody opens that device again
+		case err != nil && len(s.conns) == 0:
+			s.despair(err, time.Since(cut))
+		}
+		s.e.mu.Unlock()
+		if err != nil {
+			_ = wait(s.context, pause) // s.err is set when it ends
+		}
+	}
+}
+
+// despair ends the session if an attempt to connect says that it cannot go on, or no attempt has
+// succeeded for long. It has no connection.
+func (s *link) despair(err error, after time.Duration) {
+	limit := s.client.cfg.ReconnectTimeout
+	var to *moved
+	switch {
+	case errors.As(err, &to):
+		s.moved = to.address
+		s.fail(fmt.Errorf("%w: %w", ErrOutcomeUnknown, err))
+	case after > limit:
+		s.fail(fmt.Errorf("for %v: %w", limit, err))
+	case errors.Is(err, verbs.ErrClosed) && s.e.dead == nil && len(s.paths) > 1: // others may work
+	case errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrVersion), errors.Is(err, ErrPeer), errors.Is(err, ErrProtocol), errors.Is(err, verbs.ErrClosed):
+		s.fail(err)
+	}
+}

@@ -1,0 +1,152 @@
+package rpc
+
+import (
+	"context"
+	"sync/atomic"
+
+	"softrdma/verbs"
+)
+
+// MaxRails is how many addresses of a server a client may be given.
+const MaxRails = 4
+
+// A rail is a device of an engine, and the completion queue that the engine has there.
+type rail struct {
+	dev    *verbs.Device
+	events *verbs.CompChannel
+	cq     *verbs.CQ
+	room   int           // completions that connections may have
+	armed  chan struct{} // for pump
+	gone   atomic.Bool   // the device has closed
+}
+
+// on returns the engine's rail on a device, which it makes if there is none. Whoever sleeps on the first
+// rail must be woken afterwards.
+func (e *engine) on(dev *verbs.Device) (*rail, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	live := e.rails[:0:0] // Next may read the old list
+	for _, r := range e.rails {
+		if r.gone.Load() {
+			continue
+		}
+		if r.dev == dev {
+			return r, nil
+		}
+		live = append(live, r)
+	}
+	r := &rail{dev: dev, armed: make(chan struct{}, 1)}
+	var err error
+	if r.events, err = dev.CreateCompChannel(); err != nil {
+		return nil, err
+	}
+	if r.cq, err = dev.CreateCQ(verbs.CQConfig{Channel: r.events}); err != nil {
+		_ = r.events.Destroy() // nothing uses it
+		return nil, err
+	}
+	e.rails, e.dead = append(live, r), nil
+	if e.first == nil {
+		e.first = r
+		return r, nil
+	}
+	if !e.several.Swap(true) && !e.first.gone.Load() {
+		e.pump(e.first)
+	}
+	e.pump(r)
+	return r, nil
+}
+
+// alive reports whether the engine has a rail that works.
+func (e *engine) alive() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.dead == nil
+}
+
+// lose ends the connections of a rail whose device has closed. The engine is dead without rails. The
+// caller holds the lock.
+func (e *engine) lose(r *rail, err error) {
+	if r.gone.Swap(true) {
+		return
+	}
+	left := false
+	for _, r := range e.rails {
+		left = left || !r.gone.Load()
+	}
+	if !left {
+		e.dead = err
+	}
+	for _, c := range e.conns {
+		if c.rail == r {
+			c.fail(err)
+		}
+	}
+}
+
+// pump hands the events of a rail to the goroutine that sleeps for all rails of an engine. It waits for an
+// event only after Arm, because a goroutine that waits makes the device slower for those who poll.
+func (e *engine) pump(r *rail) {
+	e.pumps.Go(func() {
+		for {
+			select {
+			case <-r.armed:
+			case <-e.context.Done():
+				return
+			}
+			_, err := r.events.Next(e.context)
+			if e.context.Err() != nil {
+				return
+			}
+			if err != nil {
+				e.mu.Lock()
+				e.lose(r, err)
+				e.mu.Unlock()
+			}
+			select {
+			case e.event <- struct{}{}:
+			default: // there is one already
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+}
+
+// Arm asks for an event.
+func (e *engine) Arm() {
+	several := e.several.Load()
+	for _, r := range e.rails {
+		if r.gone.Load() {
+			continue
+		}
+		r.cq.Arm(false)
+		if several {
+			select {
+			case r.armed <- struct{}{}:
+			default: // pump will wait for it
+			}
+		}
+	}
+}
+
+// Next waits for the event.
+func (e *engine) Next(ctx context.Context) error {
+	if !e.several.Load() {
+		_, err := e.first.events.Next(ctx)
+		return err
+	}
+	if ctx.Err() != nil { // only an event that is there
+		select {
+		case <-e.event:
+		default:
+		}
+		return ctx.Err()
+	}
+	select {
+	case <-e.event:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
