@@ -24,9 +24,10 @@ const (
 	frameWindow
 	frameAccept
 	frameWritten
+	frameBatch
 
 	frameLen      = 40
-	frameVersion  = 3
+	frameVersion  = 4
 	flagSegments  = 4
 	activeCredits = 6
 )
@@ -39,6 +40,11 @@ func frame(kind, flags byte, name, length uint64, payload ...byte) []byte {
 	binary.BigEndian.PutUint64(b[16:], length)
 	binary.BigEndian.PutUint32(b[28:], 0x1234) // key
 	return append(b, payload...)
+}
+
+// entry makes a message of n bytes of a batch.
+func entry(flags, n byte) []byte {
+	return append([]byte{7: 7, 12: flags, 15: n}, make([]byte, n)...)
 }
 
 func with(b []byte, at int, v byte) []byte {
@@ -94,6 +100,13 @@ func TestHostilePeerLosesItsConnection(t *testing.T) {
 		"finish of nothing":            {[][]byte{frame(frameFinish, 0, 0, 0)}, msg.ErrFrame},
 		"credits beyond the limit":     {[][]byte{with(frame(frameCredit, 0, 0, 0), 4, 255)}, msg.ErrFrame},
 		"active credits beyond":        {[][]byte{with(frame(frameCredit, 0, 0, 0), activeCredits, 255)}, msg.ErrFrame},
+		"batch without its messages":   {[][]byte{frame(frameBatch, 0, 0, 2, entry(0, 1)...)}, msg.ErrFrame},
+		"batch of 2^64-1 messages":     {[][]byte{frame(frameBatch, 0, 0, 1<<64-1, entry(0, 1)...)}, msg.ErrFrame},
+		"batch with a rest":            {[][]byte{frame(frameBatch, 0, 0, 0, 1)}, msg.ErrFrame},
+		"batch beyond its frame":       {[][]byte{frame(frameBatch, 0, 0, 1, with(entry(0, 1), 15, 2)...)}, msg.ErrFrame},
+		"batch with unknown flags":     {[][]byte{frame(frameBatch, 0, 0, 1, entry(2, 0)...)}, msg.ErrFrame},
+		"batch beyond the limit":       {[][]byte{frame(frameBatch, 0, 0, 1, entry(0, 101)...)}, msg.ErrFrame},
+		"batch of too many messages":   {[][]byte{frame(frameBatch, 0, 0, 3, bytes.Repeat(entry(0, 0), 3)...)}, msg.ErrLimit},
 		"bytes after a credit frame":   {[][]byte{frame(frameCredit, 0, 0, 0, 1)}, msg.ErrFrame},
 	}
 	each(t, c, func(t *testing.T, a, b *msg.Worker) {

@@ -94,27 +94,40 @@ func TestThenIsCalledOnceAndMayStartOperations(t *testing.T) {
 	})
 }
 
-// A short message needs no memory once its request is released.
+// Short messages need no memory once their requests are released, one at a time and when they wait for
+// credits.
 func TestShortMessagesDoNotAllocate(t *testing.T) {
-	each(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
+	each(t, msg.Config{Progress: msg.ProgressCaller, Unexpected: 16}, func(t *testing.T, a, b *msg.Worker) {
 		needOwnProgress(t)
 		e := connect(t, a, b)
 		data, buf := make([]byte, 8), make([]byte, 8)
-		one := func() {
-			r := b.Receive(buf, 1, msg.All)
-			s := e.Send(1, data)
-			for ended := false; !ended; {
-				a.Progress()
-				_, ended, _ = r.Poll()
+		var sends, receives [64]*msg.Request
+		send := func(n int) func() {
+			return func() {
+				for i := range n {
+					receives[i] = b.Receive(buf, 1, msg.All)
+				}
+				for i := range n {
+					sends[i] = e.Send(1, data)
+				}
+				for ended := false; !ended; {
+					a.Progress()
+					_, ended, _ = receives[n-1].Poll()
+				}
+				for i := range n {
+					sends[i].Release()
+					receives[i].Release()
+				}
 			}
-			r.Release()
-			s.Release()
 		}
-		for range 1000 {
-			one()
-		}
-		if n := testing.AllocsPerRun(1000, one); n >= 1 && !raceEnabled {
-			t.Errorf("%v allocations per message, expected 0", n)
+		for _, n := range []int{1, len(sends)} {
+			f := send(n)
+			for range 1000 / n {
+				f()
+			}
+			if got := testing.AllocsPerRun(1000/n, f); got >= 1 && !raceEnabled {
+				t.Errorf("%v allocations for %d messages, expected 0", got, n)
+			}
 		}
 	})
 }

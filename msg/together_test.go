@@ -6,16 +6,16 @@ import (
 	"softrdma/msg"
 )
 
-// Messages that one answer of the peer releases wait for each other, so that they are posted with
-// one doorbell, and arrive.
+// Messages that one answer of the peer releases, and that are too long for one frame, wait for each other,
+// so that they are posted with one doorbell, and arrive.
 func TestMessagesThatCreditsReleaseArePostedTogether(t *testing.T) {
-	const credits, messages = 8, 32
+	const credits, messages, length = 8, 32, 2000
 	each(t, msg.Config{Progress: msg.ProgressCaller, Unexpected: credits}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
 		var receives, sends []*msg.Request
 		for range messages {
-			receives = append(receives, b.Receive(make([]byte, 8), 1, msg.All))
-			sends = append(sends, e.Send(1, make([]byte, 8)))
+			receives = append(receives, b.Receive(make([]byte, length), 1, msg.All))
+			sends = append(sends, e.Send(1, make([]byte, length)))
 		}
 		together := 0
 		ctx := within(t)

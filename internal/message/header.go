@@ -20,7 +20,7 @@ const (
 func (c *Config) FrameLen() int { return HeaderLen + max(c.Eager, maxAnnounce) }
 
 // version is the version of the format. Workers of different versions cannot communicate.
-const version = 3
+const version = 4
 
 // A kind is the type of a frame.
 type kind uint8
@@ -36,6 +36,7 @@ const (
 	kindWindow                         // bytes of a stream were read
 	kindAccept                         // memory of the receiver, for the bytes of an announced message
 	kindWritten                        // the bytes of an accepted message are there
+	kindBatch                          // several eager messages, one after the other
 	kinds
 )
 
@@ -43,6 +44,7 @@ var kindNames = [kinds]string{
 	kindEager: "eager", kindAnnounce: "announce", kindFinish: "finish", kindCredit: "credit",
 	kindActive: "active", kindActiveAnnounce: "announce active", kindStream: "stream", kindWindow: "window",
 	kindAccept: "accept", kindWritten: "written",
+	kindBatch: "batch",
 }
 
 // String returns the kind's name. Arrive has refused kinds without one.
@@ -82,7 +84,7 @@ type Header struct {
 	credits uint16 // eager messages that the sender of the frame has matched since the last frame
 	active  uint16 // active messages that it has handled
 	tag     uint64
-	length  uint64
+	length  uint64 // of the message; of a batch how many messages it has
 	number  uint32 // by which a finish, accept or written names the message
 	key     uint32 // of memory that is announced or accepted
 	address uint64 // of that memory

@@ -62,9 +62,10 @@ type fetch struct {
 }
 
 type world struct {
-	rng  *rand.Rand
-	ends [2]*end
-	err  error
+	rng     *rand.Rand
+	ends    [2]*end
+	batches int
+	err     error
 }
 
 func (w *world) failf(format string, a ...any) {
@@ -83,6 +84,9 @@ func (e *end) Transmit(p *Peer, h *Header, payload [][]byte) {
 	}
 	b := make([]byte, HeaderLen)
 	h.Put(b)
+	if h.kind == kindBatch {
+		e.world.batches++
+	}
 	if b = append(b, slices.Concat(payload...)...); e.other != nil && len(b) > e.other.w.config.FrameLen() {
 		e.world.failf("frame of %d bytes", len(b))
 	}
@@ -464,8 +468,8 @@ func (w *world) configs() (configs [2]Config) {
 	return configs
 }
 
-// play plays a seed.
-func play(seed uint64) error {
+// play plays a seed, and returns how many frames were batches.
+func play(seed uint64) (batches int, err error) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 23))}
 	w.connect(w.configs(), 1)
 	steps := 50 + w.rng.IntN(300)
@@ -482,11 +486,11 @@ func play(seed uint64) error {
 		}
 		w.ends[w.rng.IntN(2)].step()
 		if w.err != nil {
-			return fmt.Errorf("step %d: %w", i, w.err)
+			return 0, fmt.Errorf("step %d: %w", i, w.err)
 		}
 	}
 	w.drain(failAt >= 0)
-	return w.err
+	return w.batches, w.err
 }
 
 func TestEveryOperationEndsOnceWithTheRightBytes(t *testing.T) {
@@ -498,14 +502,22 @@ func TestEveryOperationEndsOnceWithTheRightBytes(t *testing.T) {
 	default:
 		n = 3000
 	}
+	batches := 0
 	for seed := range uint64(n) {
-		if err := play(seed); err != nil {
+		b, err := play(seed)
+		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
+		batches += b
+	}
+	if n >= 300 && batches < n/4 {
+		t.Errorf("%d batches in %d seeds", batches, n)
 	}
 }
 
 func FuzzArrive(f *testing.F) {
+	f.Add(append([]byte{version, byte(kindBatch), 23: 2, HeaderLen - 1: 0}, make([]byte, 2*entryLen)...))
+	f.Add(append([]byte{version, byte(kindBatch), 23: 1, HeaderLen - 1: 0}, []byte{12: flagSync, 15: 2, 17: 0}...))
 	for k := kindEager; k < kinds; k++ {
 		f.Add([]byte{version, byte(k), HeaderLen - 1: 0})
 		f.Add(append([]byte{version, byte(k), 11: 2, 23: 1, HeaderLen - 1: 0}, 1, 2, 3))

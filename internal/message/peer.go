@@ -167,9 +167,19 @@ func (w *Worker) resume(p *Peer) {
 	for i := range p.queues {
 		q := &p.queues[i]
 		n := 0
-		for n < len(*q) && w.begin(p, (*q)[n]) {
-			n++
-			p.begun[i]++
+		for n < len(*q) {
+			k := 0
+			if Class(i) == Tagged {
+				k = w.sendBatch(p, (*q)[n:])
+			}
+			if k == 0 {
+				if !w.begin(p, (*q)[n]) {
+					break
+				}
+				k = 1
+			}
+			n += k
+			p.begun[i] += uint64(k)
 		}
 		*q = slices.Delete(*q, 0, n)
 	}

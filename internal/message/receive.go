@@ -97,16 +97,12 @@ func (w *Worker) Arrive(p *Peer, frame []byte) error {
 func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
 	switch h.kind {
 	case kindEager:
-		if h.length != uint64(len(payload)) || h.length > uint64(w.config.Eager) {
-			return fmt.Errorf("%w: message of %d bytes in %d, expected at most %d", ErrFrame, h.length, len(payload), w.config.Eager)
+		if err := w.takeEager(p, h, payload); err != nil {
+			return err
 		}
-		if p.unpaid++; p.unpaid > w.config.Credits {
-			return fmt.Errorf("%w: more than %d eager messages", ErrLimit, w.config.Credits)
-		}
-		w.message(p, h, payload)
-		if p.unpaid == w.config.Credits {
-			w.refill(p)
-		}
+		w.refill(p)
+	case kindBatch:
+		return w.takeBatch(p, h, payload)
 	case kindAnnounce:
 		list, err := h.segments(w.list[:0], payload, p.announcers(w))
 		if w.list = list; err != nil {
@@ -138,6 +134,18 @@ func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
 	return nil
 }
 
+// takeEager takes an eager message.
+func (w *Worker) takeEager(p *Peer, h *Header, payload []byte) error {
+	if h.length != uint64(len(payload)) || h.length > uint64(w.config.Eager) {
+		return fmt.Errorf("%w: message of %d bytes in %d, expected at most %d", ErrFrame, h.length, len(payload), w.config.Eager)
+	}
+	if p.unpaid++; p.unpaid > w.config.Credits {
+		return fmt.Errorf("%w: more than %d eager messages", ErrLimit, w.config.Credits)
+	}
+	w.message(p, h, payload)
+	return nil
+}
+
 // finished ends a send that the peer has finished.
 func (w *Worker) finished(p *Peer, h *Header) error {
 	s := p.sends[h.number]
@@ -163,14 +171,23 @@ func (w *Worker) complete(p *Peer, s *Send, err error) {
 	w.end(s, err)
 }
 
-// refill answers a peer that has no credits left: with credits, or if unmatched messages hold
-// all of them, by saying so.
+// refill returns credits in time, after eager messages have arrived. It answers a peer that has none left
+// in any case: if unmatched messages hold all of them, by saying so.
 func (w *Worker) refill(p *Peer) {
-	w.out = Header{kind: kindCredit}
-	if p.owed == 0 {
-		w.out.flags = flagFull
+	if p.unpaid < w.config.Credits || p.owed > 0 {
+		w.repayEager(p, p.unpaid == w.config.Credits)
+		return
 	}
+	w.out = Header{kind: kindCredit, flags: flagFull}
 	w.transmit(p, &w.out, nil)
+}
+
+// repayEager returns credits of eager messages: when half of them are owed, or at once.
+func (w *Worker) repayEager(p *Peer, now bool) {
+	if p.owed > 0 && p.err == nil && (now || p.owed*2 >= w.config.Credits) {
+		w.out = Header{kind: kindCredit}
+		w.transmit(p, &w.out, nil)
+	}
 }
 
 // message takes a message that arrived.
@@ -214,7 +231,11 @@ func (w *Worker) recycle(m *Message) {
 }
 
 // give hands a kept message to a receive.
-func (w *Worker) give(r *Receive, m *Message) { w.deliver(r, m, m.data) }
+func (w *Worker) give(r *Receive, m *Message) {
+	p := m.Info.From
+	w.deliver(r, m, m.data)
+	w.repayEager(p, false)
+}
 
 // deliver hands a message to the receive that it was matched with.
 func (w *Worker) deliver(r *Receive, m *Message, data []byte) {
@@ -264,18 +285,13 @@ func (w *Worker) received(r *Receive, m *Message, err error) {
 	}
 }
 
-// matched returns the credit of an eager message, and finishes a synchronous one.
+// matched owes the peer the credit of an eager message, and finishes a synchronous one.
 func (w *Worker) matched(p *Peer, h *Header) {
 	if p.err != nil {
 		return
 	}
-	p.owed++
-	switch {
-	case h.flags&flagSync != 0:
+	if p.owed++; h.flags&flagSync != 0 {
 		w.finish(p, h, 0)
-	case p.owed*2 >= w.config.Credits:
-		w.out = Header{kind: kindCredit}
-		w.transmit(p, &w.out, nil)
 	}
 }
 
