@@ -72,7 +72,7 @@ func Connections(c *Client) int {
 	s := c.link()
 	s.e.Lock()
 	defer s.e.Unlock()
-	return int(s.e.Made())
+	return s.e.Made()
 }
 
 // Abandon ends a client's session without telling the server.

@@ -44,11 +44,11 @@ func (c *Client) method(name string, codec Codec, k kind) *Method {
 
 // A request is what a call sends: a value, bytes or a buffer.
 type request struct {
-	codec  Codec // of value; nil means bytes or buffer
-	value  any
-	bytes  []byte
-	buffer *Buffer
-	oneWay bool
+	codec   Codec // of value; nil means bytes or buffer
+	value   any
+	bytes   []byte
+	buffer  *Buffer
+	oneWay  bool
 	headers Headers
 	answers *answers
 }
