@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"softrdma/rpc/internal/carrier"
 	"softrdma/verbs"
 )
 
@@ -15,14 +16,14 @@ import (
 // program may release it at once, but must not change its bytes before the call has ended.
 type Buffer struct {
 	pool *pool
-	span span
+	span carrier.Span
 	n    int
 	kind int // size of the memory, as an exponent of 2
 	refs atomic.Int32
 }
 
 // Bytes returns the body. It must not be used after Release.
-func (b *Buffer) Bytes() []byte { return b.span.memory.Bytes()[:b.n] }
+func (b *Buffer) Bytes() []byte { return b.span.Bytes()[:b.n] }
 
 // Len returns the length of the body in bytes.
 func (b *Buffer) Len() int { return b.n }
@@ -33,6 +34,14 @@ func (b *Buffer) Truncate(n int) {
 		panic(fmt.Sprintf("rpc: truncate a buffer of %d bytes to %d", b.n, n))
 	}
 	b.n = n
+}
+
+// place returns the memory of a buffer, nil of nil.
+func (b *Buffer) place() *carrier.Span {
+	if b == nil {
+		return nil
+	}
+	return &b.span
 }
 
 func (b *Buffer) hold() { b.refs.Add(1) }
@@ -57,15 +66,15 @@ const (
 
 // A pool has the buffers of one session.
 type pool struct {
-	domain *domain
+	domain *carrier.Domain
 	mu     sync.Mutex
 	spare  [maxBuffer + 1][]*Buffer
 	kept   int // bytes in spare
 	closed bool
 }
 
-func newPool(d *domain) *pool {
-	d.hold()
+func newPool(d *carrier.Domain) *pool {
+	d.Hold()
 	return &pool{domain: d}
 }
 
@@ -90,7 +99,7 @@ func (p *pool) get(n int) (*Buffer, error) {
 	if closed {
 		return nil, ErrClosed
 	}
-	s, err := p.domain.span(1<<kind, verbs.LocalWrite|verbs.RemoteRead, p.domain.rails()...)
+	s, err := p.domain.Span(1<<kind, verbs.LocalWrite|verbs.RemoteRead, p.domain.Rails()...)
 	if err != nil {
 		return nil, fmt.Errorf("rpc: a buffer of %d bytes: %w", n, err)
 	}
@@ -108,7 +117,7 @@ func (p *pool) put(b *Buffer) {
 	}
 	p.mu.Unlock()
 	if !keep {
-		b.span.free()
+		b.span.Free()
 	}
 }
 
@@ -123,7 +132,7 @@ func (p *pool) close() {
 	}
 	p.mu.Unlock()
 	for _, b := range all {
-		b.span.free()
+		b.span.Free()
 	}
-	p.domain.release()
+	p.domain.Release()
 }

@@ -185,6 +185,6 @@ func (c *Call) cancel(err error) {
 // newCall makes the call of a task.
 func (t *task) newCall() *Call {
 	s := t.owner
-	frame := s.out.bytes(int(t.slot))
+	frame := s.out.Bytes(int(t.slot))
 	return &Call{task: t, codec: t.proc.Codec, body: t.body, extra: t.extra, deadline: t.deadline, frame: frame[session.HeaderLen:session.HeaderLen:s.frame]}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"softrdma/verbs"
+	"softrdma/rpc/internal/carrier"
 )
 
 var errCut = errors.New("cut by the test")
@@ -19,23 +19,23 @@ func CutClient(c *Client, i int) {
 	if s == nil {
 		return
 	}
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	if i < len(s.conns) {
-		s.conns[i].fail(errCut)
+		s.conns[i].Fail(errCut)
 	}
 }
 
 // CutServer breaks all connections of a server.
 func CutServer(s *Server) {
 	for _, p := range s.all() {
-		p.e.mu.Lock()
-		for _, c := range p.e.conns {
-			if c.started {
-				c.fail(errCut)
+		p.e.Lock()
+		p.e.Each(func(c *carrier.Conn) {
+			if c.CM != nil {
+				c.Fail(errCut)
 			}
-		}
-		p.e.mu.Unlock()
+		})
+		p.e.Unlock()
 	}
 }
 
@@ -43,9 +43,9 @@ func CutServer(s *Server) {
 func Connected(c *Client) {
 	for {
 		s := c.link()
-		s.e.mu.Lock()
+		s.e.Lock()
 		ok := s.pick() != nil
-		s.e.mu.Unlock()
+		s.e.Unlock()
 		if ok {
 			return
 		}
@@ -57,9 +57,9 @@ func Connected(c *Client) {
 func Quiet(c *Client) {
 	for {
 		s := c.link()
-		s.e.mu.Lock()
+		s.e.Lock()
 		busy := s.busy
-		s.e.mu.Unlock()
+		s.e.Unlock()
 		if busy == 0 {
 			return
 		}
@@ -70,16 +70,16 @@ func Quiet(c *Client) {
 // Connections returns how many connections a client's session has made.
 func Connections(c *Client) int {
 	s := c.link()
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
-	return int(s.e.number)
+	s.e.Lock()
+	defer s.e.Unlock()
+	return s.e.Made()
 }
 
 // Abandon ends a client's session without telling the server.
 func Abandon(c *Client) {
 	s := c.link()
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	s.fail(ErrClosed)
 }
 
@@ -93,30 +93,23 @@ func Sessions(s *Server) int {
 // SendRaw sends a frame as it is, if there is a connection with room for it.
 func SendRaw(c *Client, frame []byte) {
 	s := c.link()
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	x := s.pick()
-	for x != nil && x.err == nil && (len(x.free) == 0 || !x.flow.Ready()) {
-		s.e.progress()
+	for x != nil && x.Err == nil && !x.TellRaw(frame) {
+		s.e.Progress()
 	}
-	if x == nil || x.err != nil {
-		return
-	}
-	i := x.free[len(x.free)-1]
-	x.free = x.free[:len(x.free)-1]
-	x.flow.Send()
-	n := copy(x.note.bytes(i), frame)
-	_ = x.qp.PostSend(verbs.SendWR{WRID: x.id(workNote, i), Op: verbs.OpSend, SGL: x.entry(x.note.entry(x.note.regions[0].MR, i, n))}) // a test of the peer
 }
 
 // Disconnected waits until a client's first connection has ended.
 func Disconnected(c *Client) {
 	for {
 		s := c.link()
-		s.e.mu.Lock()
-		s.e.progress()
-		_, ok := s.e.conns[1]
-		s.e.mu.Unlock()
+		s.e.Lock()
+		s.e.Progress()
+		ok := false
+		s.e.Each(func(c *carrier.Conn) { ok = ok || c.Number == 1 })
+		s.e.Unlock()
 		if !ok {
 			return
 		}
@@ -140,20 +133,20 @@ func CheckQuery(b []byte) error {
 // Busy returns how many calls of a client are in flight.
 func Busy(c *Client) int {
 	s := c.link()
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	return s.busy
 }
 
 // Devices returns on how many devices a client's session has connections that work.
 func Devices(c *Client) int {
 	s := c.link()
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
-	on := map[*rail]bool{}
+	s.e.Lock()
+	defer s.e.Unlock()
+	on := map[*carrier.Rail]bool{}
 	for _, x := range s.conns {
-		if x.err == nil {
-			on[x.rail] = true
+		if x.Err == nil {
+			on[x.Rail] = true
 		}
 	}
 	return len(on)

@@ -11,9 +11,9 @@ import (
 
 // Limits of the headers of a request or an answer. They travel in the frame, so Inline bounds them, too.
 const (
-	MaxHeaders    = session.MaxHeaders    // bytes of names and values, and 3 for each value
-	MaxHeader     = session.MaxHeader     // values
-	MaxHeaderName = session.MaxHeaderName // bytes
+	MaxHeaders    = 8 << 10 // bytes of names and values, and 3 for each value
+	MaxHeader     = 64      // values
+	MaxHeaderName = 64      // bytes
 )
 
 // Headers are what a request or an answer says beside its body, by name: who calls, how the call is traced.

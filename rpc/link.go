@@ -10,25 +10,26 @@ import (
 
 	"softrdma/internal/session"
 	"softrdma/rdmacm"
+	"softrdma/rpc/internal/carrier"
 	"softrdma/rpc/internal/waiting"
 )
 
 // A link is a client's end of a session. The engine's lock guards what can change.
 type link struct {
 	waiting.Group
-	e       *engine
+	e       *carrier.Engine
 	client  *Client
 	paths   []*path
 	id      session.ID
-	domain  *domain
+	domain  *carrier.Domain
 	pool    *pool
-	out     frames // requests of the slots
+	out     carrier.Frames // requests of the slots
 	server  session.Hello
 	usable  atomic.Bool
 	context context.Context // until the session ends
 	stop    context.CancelFunc
 
-	conns     []*conn
+	conns     []*carrier.Conn
 	next      int // which connection has the next request
 	slots     []slot
 	free      []uint16
@@ -60,9 +61,9 @@ func (c *Client) newLink(ctx context.Context, addresses string) (*link, error) {
 		return nil, err
 	}
 	s.usable.Store(true)
-	s.e.ending.Add(1)
+	s.e.Ending.Add(1)
 	go func() {
-		defer s.e.ending.Done()
+		defer s.e.Ending.Done()
 		s.Idle(s.context)
 	}()
 	return s, nil
@@ -87,37 +88,37 @@ func (s *link) dial(ctx context.Context, p *path) error {
 	if !first {
 		slots = len(s.slots)
 	}
-	setup := connConfig{owner: s, domain: s.domain, rail: on, path: p, out: &s.out, slots: slots, frame: cfg.Inline + session.HeaderLen, receives: cfg.Calls + spareRecv, timeout: cfg.PeerTimeout}
-	c, err := s.e.newConn(&setup, ep.CreateQP)
+	setup := carrier.ConnConfig{Owner: s, Domain: s.domain, Rail: on, Tag: p, Out: &s.out, Slots: slots, Frame: cfg.Inline + session.HeaderLen, Receives: cfg.Calls + carrier.SpareReceives, Timeout: cfg.PeerTimeout}
+	c, err := s.e.NewConn(&setup, ep.CreateQP)
 	if err == nil {
-		hello := session.Hello{Resume: !first, ID: s.id, Frame: uint32(setup.frame), Receives: uint16(setup.receives), Slots: uint16(slots), Body: uint64(cfg.MaxBody)}
-		c.cm, err = ep.Connect(ctx, rdmacm.ConnParam{PrivateData: hello.Request()})
+		hello := session.Hello{Resume: !first, ID: s.id, Frame: uint32(setup.Frame), Receives: uint16(setup.Receives), Slots: uint16(slots), Body: uint64(cfg.MaxBody)}
+		c.CM, err = ep.Connect(ctx, rdmacm.ConnParam{PrivateData: hello.Request()})
 		if err != nil {
 			err = refusal(p.address, err)
 		}
 	}
-	if c.cm == nil {
+	if c.CM == nil {
 		_ = ep.Close() // the first error counts
 	} else {
 		err = s.join(c, &setup, first)
 	}
 	if err != nil {
-		c.discard()
+		c.Discard()
 	}
 	return err
 }
 
 // join begins to use a connection.
-func (s *link) join(c *conn, setup *connConfig, first bool) error {
-	cm := c.cm
+func (s *link) join(c *carrier.Conn, setup *carrier.ConnConfig, first bool) error {
+	cm := c.CM
 	h, err := session.ParseReply(cm.PrivateData())
 	switch {
 	case err != nil:
-	case first && int(h.Slots) > setup.slots:
-		err = fmt.Errorf("%w: %d slots, asked for %d", ErrProtocol, h.Slots, setup.slots)
+	case first && int(h.Slots) > setup.Slots:
+		err = fmt.Errorf("%w: %d slots, asked for %d", ErrProtocol, h.Slots, setup.Slots)
 	case first:
 		s.server = h
-		s.out, err = s.domain.frames(int(h.Slots), int(h.Frame), 0, setup.rail)
+		s.out, err = s.domain.Frames(int(h.Slots), int(h.Frame), 0, setup.Rail)
 		s.slots = make([]slot, h.Slots)
 		for i := range s.slots {
 			s.free = append(s.free, uint16(i))
@@ -129,33 +130,33 @@ func (s *link) join(c *conn, setup *connConfig, first bool) error {
 		_ = cm.Close()
 		return err
 	}
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	if s.err != nil {
-		s.e.mu.Unlock()
+		s.e.Unlock()
 		_ = cm.Close()
-		s.e.mu.Lock()
+		s.e.Lock()
 		return s.err
 	}
 	s.conns = append(s.conns, c)
-	c.path.conns++
-	c.start(cm, setup.receives, int(h.Receives))
+	c.Tag.(*path).conns++
+	c.Start(cm, setup.Receives, int(h.Receives))
 	s.resend()
 	return nil
 }
 
 // successor returns the address that the server named when it asked to use another session.
 func (s *link) successor() string {
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	return s.moved
 }
 
 // broken implements owner.
-func (s *link) broken(c *conn) {
+func (s *link) Broken(c *carrier.Conn) {
 	if i := slices.Index(s.conns, c); i >= 0 {
 		s.conns = slices.Delete(s.conns, i, i+1)
-		c.path.conns--
+		c.Tag.(*path).conns--
 	}
 	for i := range s.slots {
 		x := &s.slots[i]
@@ -168,10 +169,10 @@ func (s *link) broken(c *conn) {
 	switch {
 	case s.err != nil:
 		s.finish()
-	case errors.Is(c.err, ErrProtocol) || s.e.dead != nil:
-		s.fail(c.err)
+	case errors.Is(c.Err, ErrProtocol) || s.e.Dead() != nil:
+		s.fail(c.Err)
 	default:
-		s.mend(c.path)
+		s.reconnect(c.Tag.(*path))
 	}
 }
 
@@ -184,7 +185,7 @@ func (s *link) fail(err error) {
 	s.usable.Store(false)
 	s.stop()
 	for _, c := range slices.Clone(s.conns) {
-		c.fail(err)
+		c.Fail(err)
 	}
 	for i := range s.slots {
 		x := &s.slots[i]
@@ -214,12 +215,12 @@ func (s *link) finish() {
 	}
 	s.ended = true
 	go func() {
-		s.e.close()
+		s.e.Close()
 		s.pool.close()
-		s.e.mu.Lock()
+		s.e.Lock()
 		s.over = true
 		s.release()
-		s.e.mu.Unlock()
+		s.e.Unlock()
 		s.unlay()
 		s.client.forget(s)
 	}()
@@ -228,8 +229,8 @@ func (s *link) finish() {
 // release frees the slots' memory when no call uses it. The caller holds the lock.
 func (s *link) release() {
 	if s.over && s.busy == 0 && s.domain != nil {
-		s.out.free()
-		s.domain.release()
+		s.out.Free()
+		s.domain.Release()
 		s.domain = nil
 	}
 }
@@ -240,20 +241,20 @@ const byeTime = 100 * time.Millisecond
 // shut ends the session and tells the server.
 func (s *link) shut(err error) {
 	e := s.e
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.Lock()
+	defer e.Unlock()
 	if s.err != nil {
 		return
 	}
 	s.usable.Store(false)
 	if len(s.conns) > 0 {
 		c := s.conns[0]
-		c.tell(session.Header{Kind: session.Bye}, nil)
-		for end := time.Now().Add(byeTime); c.err == nil && len(c.free) < notes && time.Now().Before(end); {
-			e.mu.Unlock()
+		c.Tell(session.Header{Kind: session.Bye}, nil)
+		for end := time.Now().Add(byeTime); c.Err == nil && c.Telling() && time.Now().Before(end); {
+			e.Unlock()
 			time.Sleep(20 * time.Microsecond)
-			e.mu.Lock()
-			e.progress()
+			e.Lock()
+			e.Progress()
 		}
 	}
 	s.fail(err)

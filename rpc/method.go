@@ -44,12 +44,11 @@ func (c *Client) method(name string, codec Codec, k kind) *Method {
 
 // A request is what a call sends: a value, bytes or a buffer.
 type request struct {
-	codec  Codec // of value; nil means bytes or buffer
-	value  any
-	bytes  []byte
-	buffer *Buffer
-	oneWay bool
-
+	codec   Codec // of value; nil means bytes or buffer
+	value   any
+	bytes   []byte
+	buffer  *Buffer
+	oneWay  bool
 	headers Headers
 	answers *answers
 }
@@ -246,7 +245,7 @@ func (s *link) call(ctx context.Context, number uint32, r *request) (i int, err 
 		return 0, err
 	}
 	x := &s.slots[i]
-	s.e.mu.Lock()
+	s.e.Lock()
 	x.oneWay = r.oneWay
 	s.submit(i, n)
 	if !r.oneWay {
@@ -255,7 +254,7 @@ func (s *link) call(ctx context.Context, number uint32, r *request) (i int, err 
 	if err == nil && x.answered {
 		err = x.err
 	}
-	s.e.mu.Unlock()
+	s.e.Unlock()
 	if err == nil && !r.oneWay {
 		r.answers.take(x.extra)
 	}
@@ -271,7 +270,7 @@ func (s *link) call(ctx context.Context, number uint32, r *request) (i int, err 
 // write writes the request's frame. It returns its length.
 func (s *link) write(ctx context.Context, i int, number uint32, r *request) (int, error) {
 	x := &s.slots[i]
-	frame := s.out.bytes(i)
+	frame := s.out.Bytes(i)
 	room := frame[session.HeaderLen:session.HeaderLen:s.server.Frame]
 	h := session.Header{Kind: session.Request, Slot: uint16(i), Sequence: x.sequence, Number: number}
 	if r.oneWay {
@@ -346,15 +345,15 @@ func (s *link) encode(room []byte, r *request) (inline []byte, far *Buffer, err 
 
 // leaveNow makes new calls use another session.
 func (s *link) leaveNow() {
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	s.leave(s.moved)
 }
 
 // lost reports whether the session has ended.
 func (s *link) lost() bool {
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	return s.err != nil
 }
 

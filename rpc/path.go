@@ -8,19 +8,23 @@ import (
 	"time"
 
 	"softrdma/rdmacm"
+	"softrdma/rpc/internal/carrier"
 	"softrdma/rpc/internal/waiting"
 	"softrdma/verbs"
 )
+
+// MaxRails is how many addresses of a server a client may be given.
+const MaxRails = 4
 
 // A path is one of the addresses of a session's server, and the device by which the client reaches it.
 type path struct {
 	address string
 	device  *verbs.Device    // that the program has named
 	lease   *rdmacm.Endpoint // keeps the device open between connections
-	rail    *rail
+	rail    *carrier.Rail
 
-	conns   int // guarded by the engine's lock, as is mending
-	mending bool
+	conns     int // guarded by the engine's lock, as is repairing
+	repairing bool
 }
 
 // lay finds the devices of a session's paths. One is enough.
@@ -55,8 +59,8 @@ func (s *link) lay(ctx context.Context, addresses string) error {
 
 // open returns the rail of a path, which it makes if there is none that works. One goroutine at a time
 // works on a path.
-func (s *link) open(ctx context.Context, p *path) (*rail, error) {
-	if p.rail != nil && !p.rail.gone.Load() {
+func (s *link) open(ctx context.Context, p *path) (*carrier.Rail, error) {
+	if p.rail != nil && !p.rail.Gone.Load() {
 		return p.rail, nil
 	}
 	if p.lease != nil {
@@ -74,26 +78,26 @@ func (s *link) open(ctx context.Context, p *path) (*rail, error) {
 			return nil, err
 		}
 	}
-	on, err := s.e.on(ep.Device())
+	on, err := s.e.On(ep.Device())
 	if err != nil {
 		_ = ep.Close()
 		return nil, err
 	}
-	s.e.mu.Lock()
+	s.e.Lock()
 	s.Wake() // whoever leads may sleep on the first rail alone
-	s.e.mu.Unlock()
+	s.e.Unlock()
 	p.lease, p.rail = ep, on
 	return on, nil
 }
 
 // begun makes what a session needs on its first device.
 func (s *link) begun(dev *verbs.Device) error {
-	e, err := newEngine(dev)
+	e, err := carrier.NewEngine(dev)
 	if err != nil {
 		return err
 	}
-	if s.domain, err = newDomain(e.first); err != nil {
-		e.close()
+	if s.domain, err = carrier.NewDomain(e.First()); err != nil {
+		e.Close()
 		return err
 	}
 	s.e, s.Group = e, waiting.New(e)
@@ -113,7 +117,7 @@ func (s *link) dialer(p *path) rdmacm.Dialer {
 	c := &s.client.cfg
 	d := rdmacm.Dialer{Device: p.device, Protocol: c.Protocol, TLS: c.TLS, RemoteUDPPort: c.RemoteUDPPort, ResponseTimeout: 17} // 537 ms
 	if p.rail != nil {
-		d.Device = p.rail.dev
+		d.Device = p.rail.Dev
 	}
 	return d
 }
@@ -122,7 +126,7 @@ func (s *link) dialer(p *path) rdmacm.Dialer {
 // others are tried again later.
 func (s *link) dialAll(ctx context.Context) error {
 	for _, p := range s.paths {
-		p.mending = true
+		p.repairing = true
 	}
 	var first error
 	for i, p := range s.paths {
@@ -140,11 +144,11 @@ func (s *link) dialAll(ctx context.Context) error {
 	if s.slots == nil {
 		return first
 	}
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	for _, p := range s.paths {
-		if p.mending = false; p.conns < s.client.cfg.Connections {
-			s.mend(p)
+		if p.repairing = false; p.conns < s.client.cfg.Connections {
+			s.reconnect(p)
 		}
 	}
 	return nil
@@ -165,37 +169,37 @@ func (s *link) dialPath(ctx context.Context, p *path, left int) error {
 	return nil
 }
 
-// mend connects a path again, in a goroutine. The caller holds the lock.
-func (s *link) mend(p *path) {
-	if !p.mending {
-		p.mending = true
-		s.e.ending.Add(1)
+// reconnect connects a path again, in a goroutine. The caller holds the lock.
+func (s *link) reconnect(p *path) {
+	if !p.repairing {
+		p.repairing = true
+		s.e.Ending.Add(1)
 		go s.repair(p)
 	}
 }
 
 // repair connects a path again until it has all of its connections.
 func (s *link) repair(p *path) {
-	defer s.e.ending.Done()
+	defer s.e.Ending.Done()
 	cut := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := s.dial(s.context, p)
-		s.e.mu.Lock()
+		s.e.Lock()
 		if len(s.conns) > 0 {
 			cut = time.Now()
 		}
 		switch {
 		case s.err != nil || err == nil && p.conns >= s.client.cfg.Connections:
-			p.mending = false
-			s.e.mu.Unlock()
+			p.repairing = false
+			s.e.Unlock()
 			return
 		case len(s.conns) > 0 && p.device != nil && errors.Is(err, verbs.ErrClosed):
-			s.e.mu.Unlock()
-			return // it is mending for ever: nobody opens that device again
+			s.e.Unlock()
+			return // it stays repairing: nobody opens that device again
 		case err != nil && len(s.conns) == 0:
 			s.despair(err, time.Since(cut))
 		}
-		s.e.mu.Unlock()
+		s.e.Unlock()
 		if err != nil {
 			_ = wait(s.context, pause) // s.err is set when it ends
 		}
@@ -213,7 +217,7 @@ func (s *link) despair(err error, after time.Duration) {
 		s.fail(fmt.Errorf("%w: %w", ErrOutcomeUnknown, err))
 	case after > limit:
 		s.fail(fmt.Errorf("for %v: %w", limit, err))
-	case errors.Is(err, verbs.ErrClosed) && s.e.dead == nil && len(s.paths) > 1: // others may work
+	case errors.Is(err, verbs.ErrClosed) && s.e.Dead() == nil && len(s.paths) > 1: // others may work
 	case errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrVersion), errors.Is(err, ErrPeer), errors.Is(err, ErrProtocol), errors.Is(err, verbs.ErrClosed):
 		s.fail(err)
 	}

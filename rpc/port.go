@@ -10,6 +10,7 @@ import (
 
 	"softrdma/internal/session"
 	"softrdma/rdmacm"
+	"softrdma/rpc/internal/carrier"
 	"softrdma/rpc/internal/waiting"
 	"softrdma/verbs"
 )
@@ -18,7 +19,7 @@ import (
 // and sleeps while nothing happens. If a handler keeps the leader too long, guard makes another one.
 type port struct {
 	waiting.Group
-	e       *engine
+	e       *carrier.Engine
 	srv     *Server
 	context context.Context
 	stop    context.CancelFunc
@@ -40,13 +41,13 @@ type port struct {
 }
 
 func newPort(srv *Server, dev *verbs.Device) (*port, error) {
-	e, err := newEngine(dev)
+	e, err := carrier.NewEngine(dev)
 	if err != nil {
 		return nil, err
 	}
 	p := &port{Group: waiting.New(e), e: e, srv: srv, leaving: srv.leaving, watch: make(chan struct{}, 1), jobs: make(chan *task), sessions: map[session.ID]*served{}}
 	p.context, p.stop = context.WithCancel(srv.context)
-	e.ending.Add(2)
+	e.Ending.Add(2)
 	go p.lead(0)
 	go p.guard()
 	return p, nil
@@ -54,8 +55,8 @@ func newPort(srv *Server, dev *verbs.Device) (*port, error) {
 
 // adopt takes the server's methods.
 func (p *port) adopt(methods []*Procedure) {
-	p.e.mu.Lock()
-	defer p.e.mu.Unlock()
+	p.e.Lock()
+	defer p.e.Unlock()
 	p.methods = methods
 }
 
@@ -67,8 +68,8 @@ func (p *port) enqueue(t *task) {
 
 // lead receives and runs what has arrived, until the port is closed or there is another leader.
 func (p *port) lead(generation int) {
-	p.e.mu.Lock()
-	defer p.e.mu.Unlock()
+	p.e.Lock()
+	defer p.e.Unlock()
 	for p.generation == generation && !p.closed {
 		if len(p.ready) == 0 {
 			p.work.Ready = false
@@ -87,7 +88,7 @@ func (p *port) lead(generation int) {
 			return // not the leader any more
 		}
 	}
-	p.e.ending.Done()
+	p.e.Ending.Done()
 }
 
 // runHere runs a task on the leader's goroutine, and reports whether that is the leader still. The
@@ -101,16 +102,16 @@ func (p *port) runHere(t *task, generation int) bool {
 		default: // guard has not taken the last one yet
 		}
 	}
-	p.e.ending.Done()
-	p.e.mu.Unlock()
+	p.e.Ending.Done()
+	p.e.Unlock()
 	t.run()
-	p.e.mu.Lock()
+	p.e.Lock()
 	t.finish()
 	if p.generation != generation || p.closed {
-		p.e.flush()
+		p.e.Flush()
 		return false
 	}
-	p.e.ending.Add(1)
+	p.e.Ending.Add(1)
 	p.beat.Add(1)
 	return true
 }
@@ -131,23 +132,23 @@ const maxIdle = 64
 func (p *port) serve(t *task) {
 	for {
 		t.run()
-		p.e.mu.Lock()
+		p.e.Lock()
 		t.finish()
-		p.e.flush()
+		p.e.Flush()
 		if p.workers >= maxIdle || p.closed {
-			p.e.mu.Unlock()
+			p.e.Unlock()
 			return
 		}
 		p.workers++
-		p.e.mu.Unlock()
+		p.e.Unlock()
 		select {
 		case t = <-p.jobs:
 		case <-p.context.Done():
 			t = nil
 		}
-		p.e.mu.Lock()
+		p.e.Lock()
 		p.workers--
-		p.e.mu.Unlock()
+		p.e.Unlock()
 		if t == nil {
 			return
 		}
@@ -161,7 +162,7 @@ const handlerLimit = 2 * time.Millisecond
 // guard makes a new leader when a handler keeps the leader too long. It sleeps when no handler has
 // run for a while.
 func (p *port) guard() {
-	defer p.e.ending.Done()
+	defer p.e.Ending.Done()
 	for {
 		select {
 		case <-p.watch:
@@ -189,73 +190,73 @@ func (p *port) guard() {
 
 // replace makes a new leader if the present one is in its handler still.
 func (p *port) replace(beat uint64) bool {
-	p.e.mu.Lock()
-	defer p.e.mu.Unlock()
+	p.e.Lock()
+	defer p.e.Unlock()
 	if p.beat.Load() != beat || p.closed {
 		return false
 	}
 	p.beat.Add(1) // the goroutine in the handler is not the leader any more
 	p.generation++
-	p.e.ending.Add(1)
+	p.e.Ending.Add(1)
 	go p.lead(p.generation)
 	return true
 }
 
 // admit makes a connection of a request.
 func (p *port) admit(r *rdmacm.Request, h *session.Hello) (session.Refusal, error) {
-	on, err := p.e.on(r.Device())
+	on, err := p.e.On(r.Device())
 	if err != nil {
 		return session.Refusal{Cause: session.CauseFull}, err
 	}
-	p.e.mu.Lock()
+	p.e.Lock()
 	p.Wake() // the leader may sleep on the first rail alone
-	p.e.mu.Unlock()
+	p.e.Unlock()
 	s, refusal, err := p.session(on, h, r.RemoteAddr())
 	if err != nil {
 		return refusal, err
 	}
 	cfg := &p.srv.cfg
-	setup := connConfig{owner: s, domain: s.domain, rail: on, out: &s.out, slots: len(s.tasks), frame: cfg.Inline + session.HeaderLen, receives: cfg.Calls + spareRecv, timeout: cfg.PeerTimeout}
-	c, err := p.e.newConn(&setup, r.CreateQP)
+	setup := carrier.ConnConfig{Owner: s, Domain: s.domain, Rail: on, Out: &s.out, Slots: len(s.tasks), Frame: cfg.Inline + session.HeaderLen, Receives: cfg.Calls + carrier.SpareReceives, Timeout: cfg.PeerTimeout}
+	c, err := p.e.NewConn(&setup, r.CreateQP)
 	if err != nil {
-		c.discard()
+		c.Discard()
 		s.left()
 		return session.Refusal{Cause: session.CauseFull}, err
 	}
-	reply := session.Hello{ID: p.srv.process, Frame: uint32(setup.frame), Receives: uint16(setup.receives), Slots: uint16(len(s.tasks)), Body: uint64(cfg.MaxBody), Bytes: uint64(cfg.Bytes)}
+	reply := session.Hello{ID: p.srv.process, Frame: uint32(setup.Frame), Receives: uint16(setup.Receives), Slots: uint16(len(s.tasks)), Body: uint64(cfg.MaxBody), Bytes: uint64(cfg.Bytes)}
 	cm, err := r.Accept(p.context, rdmacm.ConnParam{PrivateData: reply.Reply()})
 	if err != nil {
-		c.discard()
+		c.Discard()
 		s.left()
 		return session.Refusal{Cause: session.CauseProtocol}, err
 	}
-	s.join(c, cm, setup.receives, int(h.Receives))
+	s.join(c, cm, setup.Receives, int(h.Receives))
 	return session.Refusal{}, nil
 }
 
 // session returns the session for a connection, which counts as one of its connections.
-func (p *port) session(r *rail, h *session.Hello, peer netip.AddrPort) (*served, session.Refusal, error) {
-	p.e.mu.Lock()
+func (p *port) session(r *carrier.Rail, h *session.Hello, peer netip.AddrPort) (*served, session.Refusal, error) {
+	p.e.Lock()
 	s, to := p.sessions[h.ID], p.leaving
 	switch {
 	case s == nil && h.Resume:
-		p.e.mu.Unlock()
+		p.e.Unlock()
 		return nil, session.Refusal{Cause: session.CauseUnknown}, errUnknownSession
 	case s == nil && to != nil && *to != "":
-		p.e.mu.Unlock()
+		p.e.Unlock()
 		return nil, session.Refusal{Cause: session.CauseMoved, Address: *to}, &moved{*to}
 	case s == nil && to != nil:
-		p.e.mu.Unlock()
+		p.e.Unlock()
 		return nil, session.Refusal{Cause: session.CauseDraining}, &Error{Code: Draining}
 	case s != nil && (s.joining >= p.srv.cfg.Connections || s.frame != frameOf(p.srv, h)):
-		p.e.mu.Unlock()
+		p.e.Unlock()
 		return nil, session.Refusal{Cause: session.CauseFull}, ErrSessions
 	case s != nil:
 		s.enter()
-		p.e.mu.Unlock()
+		p.e.Unlock()
 		return s, session.Refusal{}, nil
 	}
-	p.e.mu.Unlock()
+	p.e.Unlock()
 	if err := p.srv.enter(); err != nil {
 		return nil, session.Refusal{Cause: session.CauseFull}, err
 	}
@@ -264,8 +265,8 @@ func (p *port) session(r *rail, h *session.Hello, peer netip.AddrPort) (*served,
 		p.srv.exit()
 		return nil, session.Refusal{Cause: session.CauseFull}, err
 	}
-	p.e.mu.Lock()
-	defer p.e.mu.Unlock()
+	p.e.Lock()
+	defer p.e.Unlock()
 	if p.closed || p.sessions[h.ID] != nil || p.leaving != nil { // in the meantime
 		s.free()
 		go p.srv.exit()
@@ -281,34 +282,34 @@ var errUnknownSession = fmt.Errorf("rpc: a client wants to go on with a session 
 
 // leave asks the clients to make new calls elsewhere.
 func (p *port) leave(address string) {
-	p.e.mu.Lock()
-	defer p.e.mu.Unlock()
+	p.e.Lock()
+	defer p.e.Unlock()
 	p.leaving = &address
 	for _, s := range p.sessions {
 		s.leave(address)
 	}
-	p.e.flush()
+	p.e.Flush()
 }
 
 // close ends all sessions.
 func (p *port) close() {
-	p.e.mu.Lock()
+	p.e.Lock()
 	p.closed = true
 	for _, s := range p.sessions {
 		s.end(ErrClosed)
 	}
 	p.stop()
 	p.Wake()
-	p.e.mu.Unlock()
-	p.e.close()
+	p.e.Unlock()
+	p.e.Close()
 }
 
 // report tells the program of a client that broke the protocol.
 func (p *port) report(s *served, err error) {
 	if errors.Is(err, ErrProtocol) && p.srv.cfg.Refused != nil {
-		p.e.ending.Add(1)
+		p.e.Ending.Add(1)
 		go func() {
-			defer p.e.ending.Done()
+			defer p.e.Ending.Done()
 			p.srv.refused(s.peer, err)
 		}()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"softrdma/internal/session"
 	"softrdma/rdmacm"
+	"softrdma/rpc/internal/carrier"
 )
 
 // A served is a server's end of a session. The engine's lock guards it.
@@ -17,11 +18,11 @@ type served struct {
 	client session.Hello
 	peer   netip.AddrPort // of its first connection
 	frame  int            // bytes of an answer's frame
-	domain *domain
+	domain *carrier.Domain
 	pool   *pool
-	out    frames // answers of the slots
+	out    carrier.Frames // answers of the slots
 
-	conns   []*conn
+	conns   []*carrier.Conn
 	joining int // conns and those that are being made
 	table   session.Table
 	tasks   []task
@@ -38,17 +39,17 @@ func frameOf(srv *Server, h *session.Hello) int {
 	return min(int(h.Frame), srv.cfg.Inline+session.HeaderLen)
 }
 
-func (p *port) newServed(r *rail, h *session.Hello, peer netip.AddrPort) (*served, error) {
+func (p *port) newServed(r *carrier.Rail, h *session.Hello, peer netip.AddrPort) (*served, error) {
 	n := min(int(h.Slots), p.srv.cfg.Calls)
 	s := &served{port: p, id: h.ID, client: *h, peer: peer, frame: frameOf(p.srv, h), table: session.NewTable(n), tasks: make([]task, n)}
 	var err error
-	if s.domain, err = newDomain(r); err != nil {
+	if s.domain, err = carrier.NewDomain(r); err != nil {
 		return nil, err
 	}
 	s.pool = newPool(s.domain)
-	if s.out, err = s.domain.frames(n, s.frame, 0, r); err != nil {
+	if s.out, err = s.domain.Frames(n, s.frame, 0, r); err != nil {
 		s.pool.close()
-		s.domain.release()
+		s.domain.Release()
 		return nil, err
 	}
 	for i := range s.tasks {
@@ -68,8 +69,8 @@ func (s *served) enter() {
 
 // left counts a connection that was not made.
 func (s *served) left() {
-	s.port.e.mu.Lock()
-	defer s.port.e.mu.Unlock()
+	s.port.e.Lock()
+	defer s.port.e.Unlock()
 	s.exit()
 }
 
@@ -83,8 +84,8 @@ func (s *served) exit() {
 	case s.expiry == nil:
 		var t *time.Timer
 		t = time.AfterFunc(s.port.srv.cfg.SessionTimeout, func() {
-			s.port.e.mu.Lock()
-			defer s.port.e.mu.Unlock()
+			s.port.e.Lock()
+			defer s.port.e.Unlock()
 			if s.expiry == t {
 				s.end(fmt.Errorf("%w: it did not come back", ErrOutcomeUnknown))
 			}
@@ -94,13 +95,13 @@ func (s *served) exit() {
 }
 
 // join begins to serve a connection.
-func (s *served) join(c *conn, cm *rdmacm.Conn, own, peer int) {
-	s.port.e.mu.Lock()
-	defer s.port.e.mu.Unlock()
+func (s *served) join(c *carrier.Conn, cm *rdmacm.Conn, own, peer int) {
+	s.port.e.Lock()
+	defer s.port.e.Unlock()
 	s.conns = append(s.conns, c)
-	c.start(cm, own, peer)
+	c.Start(cm, own, peer)
 	if s.ended {
-		c.fail(ErrClosed)
+		c.Fail(ErrClosed)
 		return
 	}
 	if s.leaving {
@@ -114,7 +115,7 @@ func (s *served) join(c *conn, cm *rdmacm.Conn, own, peer int) {
 func (s *served) leave(address string) {
 	s.leaving = true
 	for _, c := range s.conns {
-		c.tell(session.Header{Kind: session.Leave}, []byte(address))
+		c.Tell(session.Header{Kind: session.Leave}, []byte(address))
 	}
 }
 
@@ -130,7 +131,7 @@ func (s *served) end(err error) {
 		s.expiry = nil
 	}
 	for _, c := range slices.Clone(s.conns) {
-		c.fail(err)
+		c.Fail(err)
 	}
 	for i := range s.tasks {
 		t := &s.tasks[i]
@@ -156,14 +157,14 @@ func (s *served) free() {
 	for i := range s.tasks {
 		s.tasks[i].drop()
 	}
-	s.out.free()
+	s.out.Free()
 	s.pool.close()
-	s.domain.release()
+	s.domain.Release()
 	s.domain = nil
 }
 
 // broken implements owner.
-func (s *served) broken(c *conn) {
+func (s *served) Broken(c *carrier.Conn) {
 	if i := slices.Index(s.conns, c); i >= 0 {
 		s.conns = slices.Delete(s.conns, i, i+1)
 	}
@@ -172,12 +173,12 @@ func (s *served) broken(c *conn) {
 			t.conn = nil
 		}
 	}
-	s.port.report(s, c.err)
+	s.port.report(s, c.Err)
 	s.exit()
 }
 
 // sent implements owner.
-func (s *served) sent(_ *conn, i int) {
+func (s *served) Sent(_ *carrier.Conn, i int) {
 	t := &s.tasks[i]
 	if t.posts--; t.posts > 0 {
 		return
@@ -192,10 +193,10 @@ func (s *served) sent(_ *conn, i int) {
 }
 
 // far implements owner.
-func (s *served) far(i int) *Buffer { return s.tasks[i].out }
+func (s *served) Far(i int) *carrier.Span { return s.tasks[i].out.place() }
 
 // arrive implements owner.
-func (s *served) arrive(c *conn, h *session.Header, body []byte, at int) (keep bool, err error) {
+func (s *served) Arrive(c *carrier.Conn, h *session.Header, body []byte, at int) (keep bool, err error) {
 	switch h.Kind {
 	case session.Request:
 		return s.request(c, h, body, at)
@@ -225,7 +226,7 @@ func (s *served) current(h *session.Header) *task {
 }
 
 // request takes a request.
-func (s *served) request(c *conn, h *session.Header, body []byte, at int) (keep bool, err error) {
+func (s *served) request(c *carrier.Conn, h *session.Header, body []byte, at int) (keep bool, err error) {
 	verdict, err := s.table.Request(h.Slot, h.Sequence)
 	if err != nil || s.ended {
 		return false, err
@@ -257,7 +258,7 @@ func (s *served) request(c *conn, h *session.Header, body []byte, at int) (keep 
 }
 
 // fetched implements owner.
-func (s *served) fetched(c *conn, i int, err error) {
+func (s *served) Fetched(c *carrier.Conn, i int, err error) {
 	t := &s.tasks[i]
 	switch {
 	case err == nil:
@@ -266,7 +267,7 @@ func (s *served) fetched(c *conn, i int, err error) {
 	case s.ended:
 		t.state = taskIdle
 		s.busy--
-	case t.conn != nil && t.conn != c && t.conn.err == nil:
+	case t.conn != nil && t.conn != c && t.conn.Err == nil:
 		t.fetch(t.conn)
 	default:
 		t.state = taskBroken

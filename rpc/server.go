@@ -260,7 +260,7 @@ func (s *Server) port(dev *verbs.Device) (*port, error) {
 		key = nil // one for all devices
 	}
 	p := s.ports[key]
-	if p != nil && (s.cfg.Rails || p.e.alive()) {
+	if p != nil && (s.cfg.Rails || p.e.Alive()) {
 		return p, nil
 	}
 	p, err := newPort(s, dev)

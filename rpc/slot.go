@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"softrdma/internal/session"
+	"softrdma/rpc/internal/carrier"
 	"softrdma/rpc/internal/waiting"
 )
 
@@ -19,15 +20,15 @@ type slot struct {
 	abandoned bool // nobody waits for the answer
 	sent      bool // a connection has had the request
 	answered  bool
-	reading   bool  // an answer
-	conn      *conn // that has the last copy of the request; nil: to be sent
-	n         int   // bytes of the request's frame; 0 while it is written
-	posts     int   // copies of the request in flight
+	reading   bool          // an answer
+	conn      *carrier.Conn // that has the last copy of the request; nil: to be sent
+	n         int           // bytes of the request's frame; 0 while it is written
+	posts     int           // copies of the request in flight
 	body      *Buffer
 	bytes     uint64 // of body
 
 	code   Code
-	in     *conn // with the receive that has the answer; nil if it is far
+	in     *carrier.Conn // with the receive that has the answer; nil if it is far
 	at     int
 	answer []byte
 	extra  []byte // headers
@@ -45,8 +46,8 @@ type want struct {
 
 // begin takes a slot.
 func (s *link) begin(ctx context.Context) (int, error) {
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	switch {
 	case s.err != nil || s.leaving:
 		return 0, errUnsent
@@ -121,8 +122,8 @@ func (s *link) spend(i int, n uint64) {
 
 // grant waits until n more bytes may be in flight.
 func (s *link) grant(ctx context.Context, i int, n uint64) error {
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	switch {
 	case s.err != nil:
 		return errUnsent
@@ -154,18 +155,18 @@ func (s *link) send(i int) {
 	}
 	x := &s.slots[i]
 	if x.abandoned && !x.oneWay {
-		session.SetFlag(s.out.bytes(i), session.Canceled)
+		session.SetFlag(s.out.Bytes(i), session.Canceled)
 	}
 	x.conn, x.sent = c, true
 	x.posts++
-	c.send(i, x.n)
+	c.Send(i, x.n)
 }
 
 // pick returns the connection for the next request, nil if there is none.
-func (s *link) pick() *conn {
+func (s *link) pick() *carrier.Conn {
 	for range s.conns {
 		s.next++
-		if c := s.conns[s.next%len(s.conns)]; c.err == nil {
+		if c := s.conns[s.next%len(s.conns)]; c.Err == nil {
 			return c
 		}
 	}
@@ -183,16 +184,16 @@ func (s *link) resend() {
 }
 
 // sent implements owner.
-func (s *link) sent(_ *conn, i int) {
+func (s *link) Sent(_ *carrier.Conn, i int) {
 	s.slots[i].posts--
 	s.settle(i)
 }
 
 // far implements owner.
-func (s *link) far(i int) *Buffer { return s.slots[i].body }
+func (s *link) Far(i int) *carrier.Span { return s.slots[i].body.place() }
 
 // arrive implements owner.
-func (s *link) arrive(c *conn, h *session.Header, body []byte, at int) (keep bool, err error) {
+func (s *link) Arrive(c *carrier.Conn, h *session.Header, body []byte, at int) (keep bool, err error) {
 	switch h.Kind {
 	case session.Answer:
 		if x := s.asked(h.Slot, h.Sequence); x != nil {
@@ -230,7 +231,7 @@ func (s *link) asked(i uint16, sequence uint32) *slot {
 }
 
 // answer takes an answer, or begins to read it.
-func (s *link) answer(c *conn, x *slot, h *session.Header, body []byte, at int) (keep bool, err error) {
+func (s *link) answer(c *carrier.Conn, x *slot, h *session.Header, body []byte, at int) (keep bool, err error) {
 	i := int(h.Slot)
 	x.code = Code(h.Number)
 	switch {
@@ -238,7 +239,7 @@ func (s *link) answer(c *conn, x *slot, h *session.Header, body []byte, at int) 
 		return false, fmt.Errorf("%w: an answer of %d bytes, this client accepts %d", ErrProtocol, h.Length, s.client.cfg.MaxBody)
 	case x.abandoned:
 		if h.Flags&session.Far != 0 {
-			c.tell(session.Header{Kind: session.Done, Slot: h.Slot, Sequence: h.Sequence}, nil)
+			c.Tell(session.Header{Kind: session.Done, Slot: h.Slot, Sequence: h.Sequence}, nil)
 		}
 		s.resolve(i)
 	case h.Flags&session.Far != 0:
@@ -249,7 +250,7 @@ func (s *link) answer(c *conn, x *slot, h *session.Header, body []byte, at int) 
 			return false, nil
 		}
 		x.far, x.reading, x.extra = b, true, bytes.Clone(h.Extra(body))
-		c.read(fetch{i, b, h.Address, h.Key})
+		c.Read(carrier.Fetch{Slot: i, To: &b.span, N: b.n, Address: h.Address, Key: h.Key})
 	default:
 		x.in, x.at, x.answer, x.extra = c, at, body, h.Extra(body)
 		s.resolve(i)
@@ -259,7 +260,7 @@ func (s *link) answer(c *conn, x *slot, h *session.Header, body []byte, at int) 
 }
 
 // fetched implements owner.
-func (s *link) fetched(c *conn, i int, err error) {
+func (s *link) Fetched(c *carrier.Conn, i int, err error) {
 	x := &s.slots[i]
 	x.reading = false
 	if err != nil { // the connection breaks, and the request is sent again
@@ -268,7 +269,7 @@ func (s *link) fetched(c *conn, i int, err error) {
 		s.settle(i)
 		return
 	}
-	c.tell(session.Header{Kind: session.Done, Slot: uint16(i), Sequence: x.sequence}, nil)
+	c.Tell(session.Header{Kind: session.Done, Slot: uint16(i), Sequence: x.sequence}, nil)
 	s.resolve(i)
 }
 
@@ -283,7 +284,7 @@ func (s *link) resolve(i int) {
 // drop gives back what an ended call holds. The caller holds the lock.
 func (s *link) drop(x *slot) {
 	if x.in != nil {
-		x.in.release(x.at)
+		x.in.Release(x.at)
 		x.in, x.answer, x.extra = nil, nil, nil
 	}
 	if x.far != nil && !x.reading {
@@ -295,8 +296,8 @@ func (s *link) drop(x *slot) {
 // leaveSlot is the end of a call for its caller. If it was not answered, the server is told that
 // nobody waits, and the slot is free when the server has answered.
 func (s *link) leaveSlot(i int) {
-	s.e.mu.Lock()
-	defer s.e.mu.Unlock()
+	s.e.Lock()
+	defer s.e.Unlock()
 	x := &s.slots[i]
 	x.abandoned = true
 	switch {
@@ -304,11 +305,11 @@ func (s *link) leaveSlot(i int) {
 	case x.n == 0: // never sent: the next call has its number
 		x.sequence--
 		x.answered = true
-	case x.conn != nil && x.conn.err == nil:
-		x.conn.tell(session.Header{Kind: session.Cancel, Slot: uint16(i), Sequence: x.sequence}, nil)
+	case x.conn != nil && x.conn.Err == nil:
+		x.conn.Tell(session.Header{Kind: session.Cancel, Slot: uint16(i), Sequence: x.sequence}, nil)
 	}
 	s.settle(i)
-	s.e.flush()
+	s.e.Flush()
 }
 
 // settle frees a slot that nobody uses any more.

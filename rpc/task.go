@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"softrdma/internal/session"
+	"softrdma/rpc/internal/carrier"
 )
 
 // The states of a task.
@@ -30,11 +31,11 @@ type task struct {
 	loaded   bool // the body has arrived
 	proc     *Procedure
 	deadline time.Time
-	conn     *conn // that brought the last copy of the request
+	conn     *carrier.Conn // that brought the last copy of the request
 	address  uint64
 	key      uint32
 
-	receive *conn // whose receive has the body
+	receive *carrier.Conn // whose receive has the body
 	at      int
 	in      *Buffer // far body
 	body    []byte
@@ -50,7 +51,7 @@ type task struct {
 }
 
 // take takes a new request.
-func (t *task) take(c *conn, h *session.Header, body []byte, at int) (keep bool, err error) {
+func (t *task) take(c *carrier.Conn, h *session.Header, body []byte, at int) (keep bool, err error) {
 	s := t.owner
 	*t = task{owner: s, slot: t.slot, sequence: h.Sequence, state: taskWaiting, conn: c, posts: t.posts,
 		oneWay: h.Flags&session.OneWay != 0, canceled: h.Flags&session.Canceled != 0, address: h.Address, key: h.Key}
@@ -91,9 +92,9 @@ func (t *task) take(c *conn, h *session.Header, body []byte, at int) (keep bool,
 }
 
 // fetch reads the body from the client's memory.
-func (t *task) fetch(c *conn) {
+func (t *task) fetch(c *carrier.Conn) {
 	t.state = taskWaiting
-	c.read(fetch{int(t.slot), t.in, t.address, t.key})
+	c.Read(carrier.Fetch{Slot: int(t.slot), To: &t.in.span, N: t.in.n, Address: t.address, Key: t.key})
 }
 
 // load makes a task ready whose body has arrived. Its turn comes when the last answer of its slot,
@@ -148,7 +149,7 @@ func (t *task) run() {
 func (t *task) finish() {
 	s := t.owner
 	h := session.Header{Kind: session.Answer, Slot: t.slot, Sequence: t.sequence}
-	frame := s.out.bytes(int(t.slot))
+	frame := s.out.Bytes(int(t.slot))
 	if t.call == nil {
 		t.extra = nil // of the request
 	}
@@ -195,7 +196,7 @@ func (t *task) finish() {
 // letGo gives back the memory of the request.
 func (t *task) letGo() {
 	if t.receive != nil {
-		t.receive.release(t.at)
+		t.receive.Release(t.at)
 		t.receive = nil
 	}
 	if t.in != nil {
@@ -208,27 +209,27 @@ func (t *task) letGo() {
 // send sends the answer, if there is a connection. If not, the client asks again.
 func (t *task) send() {
 	c := t.conn
-	if c == nil || c.err != nil {
+	if c == nil || c.Err != nil {
 		if c = t.owner.pick(); c == nil {
 			return
 		}
 	}
 	if t.oneWay {
 		p := session.Place{Slot: t.slot, Sequence: t.sequence}
-		c.tell(session.Header{Kind: session.Taken}, p.Append(nil))
+		c.Tell(session.Header{Kind: session.Taken}, p.Append(nil))
 		return
 	}
 	if t.done { // the client has it
 		return
 	}
 	t.posts++
-	c.send(int(t.slot), t.n)
+	c.Send(int(t.slot), t.n)
 }
 
 // pick returns a connection, nil if there is none.
-func (s *served) pick() *conn {
+func (s *served) pick() *carrier.Conn {
 	for _, c := range s.conns {
-		if c.err == nil {
+		if c.Err == nil {
 			return c
 		}
 	}

@@ -1,4 +1,4 @@
-package rpc
+package carrier
 
 import (
 	"context"
@@ -7,35 +7,32 @@ import (
 	"softrdma/verbs"
 )
 
-// MaxRails is how many addresses of a server a client may be given.
-const MaxRails = 4
-
-// A rail is a device of an engine, and the completion queue that the engine has there.
-type rail struct {
-	dev    *verbs.Device
+// A Rail is a device of an engine, and the completion queue that the engine has there.
+type Rail struct {
+	Dev    *verbs.Device
 	events *verbs.CompChannel
 	cq     *verbs.CQ
 	room   int           // completions that connections may have
 	armed  chan struct{} // for pump
-	gone   atomic.Bool   // the device has closed
+	Gone   atomic.Bool   // the device has closed
 }
 
-// on returns the engine's rail on a device, which it makes if there is none. Whoever sleeps on the first
+// On returns the engine's rail on a device, which it makes if there is none. Whoever sleeps on the first
 // rail must be woken afterwards.
-func (e *engine) on(dev *verbs.Device) (*rail, error) {
+func (e *Engine) On(dev *verbs.Device) (*Rail, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	live := e.rails[:0:0] // Next may read the old list
 	for _, r := range e.rails {
-		if r.gone.Load() {
+		if r.Gone.Load() {
 			continue
 		}
-		if r.dev == dev {
+		if r.Dev == dev {
 			return r, nil
 		}
 		live = append(live, r)
 	}
-	r := &rail{dev: dev, armed: make(chan struct{}, 1)}
+	r := &Rail{Dev: dev, armed: make(chan struct{}, 1)}
 	var err error
 	if r.events, err = dev.CreateCompChannel(); err != nil {
 		return nil, err
@@ -49,15 +46,15 @@ func (e *engine) on(dev *verbs.Device) (*rail, error) {
 		e.first = r
 		return r, nil
 	}
-	if !e.several.Swap(true) && !e.first.gone.Load() {
+	if !e.several.Swap(true) && !e.first.Gone.Load() {
 		e.pump(e.first)
 	}
 	e.pump(r)
 	return r, nil
 }
 
-// alive reports whether the engine has a rail that works.
-func (e *engine) alive() bool {
+// Alive reports whether the engine has a rail that works.
+func (e *Engine) Alive() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.dead == nil
@@ -65,27 +62,27 @@ func (e *engine) alive() bool {
 
 // lose ends the connections of a rail whose device has closed. The engine is dead without rails. The
 // caller holds the lock.
-func (e *engine) lose(r *rail, err error) {
-	if r.gone.Swap(true) {
+func (e *Engine) lose(r *Rail, err error) {
+	if r.Gone.Swap(true) {
 		return
 	}
 	left := false
 	for _, r := range e.rails {
-		left = left || !r.gone.Load()
+		left = left || !r.Gone.Load()
 	}
 	if !left {
 		e.dead = err
 	}
 	for _, c := range e.conns {
-		if c.rail == r {
-			c.fail(err)
+		if c.Rail == r {
+			c.Fail(err)
 		}
 	}
 }
 
 // pump hands the events of a rail to the goroutine that sleeps for all rails of an engine. It waits for an
 // event only after Arm, because a goroutine that waits makes the device slower for those who poll.
-func (e *engine) pump(r *rail) {
+func (e *Engine) pump(r *Rail) {
 	e.pumps.Go(func() {
 		for {
 			select {
@@ -114,10 +111,10 @@ func (e *engine) pump(r *rail) {
 }
 
 // Arm asks for an event.
-func (e *engine) Arm() {
+func (e *Engine) Arm() {
 	several := e.several.Load()
 	for _, r := range e.rails {
-		if r.gone.Load() {
+		if r.Gone.Load() {
 			continue
 		}
 		r.cq.Arm(false)
@@ -131,7 +128,7 @@ func (e *engine) Arm() {
 }
 
 // Next waits for the event.
-func (e *engine) Next(ctx context.Context) error {
+func (e *Engine) Next(ctx context.Context) error {
 	if !e.several.Load() {
 		_, err := e.first.events.Next(ctx)
 		return err
