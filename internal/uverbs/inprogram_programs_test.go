@@ -215,6 +215,20 @@ func TestProgramsLimitThemselves(t *testing.T) {
 	}
 }
 
+// A program gets what the device says that it can have, of each kind alone, and has mappings left
+// for itself: each queue is mapped twice in its process.
+func TestProgramsMakeAllObjectsThatTheDeviceAdvertises(t *testing.T) {
+	p := newInProgram(t, "127.14.4.23")
+	path := p.compile(t, "objects")
+	for _, kind := range []string{"pairs", "queues", "regions", "shared"} {
+		t.Run(kind, func(t *testing.T) {
+			if out := p.succeeds(t, path, kind); !strings.HasSuffix(out, " "+kind+": ok\n") {
+				t.Errorf("expected %s, found %s", kind, out)
+			}
+		})
+	}
+}
+
 // Variables of Go belong to programs in Go.
 func TestProgramsWithVariablesOfGo(t *testing.T) {
 	p := newInProgram(t, "127.14.4.6")

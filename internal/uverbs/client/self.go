@@ -20,6 +20,8 @@ func NewSelf() *Process {
 		PID: os.Getpid(), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), self: true,
 		Account: NewBudget().NewAccount(),
 	}
+	// The program maps each queue as well, so the account's half of the mappings would be all.
+	p.Account.Mappings.Max -= p.Account.Mappings.Max / 8
 	p.maps, _ = os.Open("/proc/self/maps") // without it, Mapped fails
 	return p
 }
