@@ -22,8 +22,16 @@ type job struct {
 	argv     []string
 
 	// payload reads from what the program said how many bytes the ranks have sent each other.
-	// It is nil where that is not known.
+	// It is nil where that is not known. Devices must have carried some then.
 	payload func(said string) int64
+
+	// What the suites of others need; see joblist_suites.go.
+	suite   string                  // its name, under which the page lists its programs
+	absent  string                  // why it cannot run on this machine
+	prepare func(dir string) error  // makes the program's files in its folder
+	report  string                  // a file that the program writes, read after what it said
+	exit    int                     // the exit status that it should end with
+	judge   func(said string) error // reads the program's own checks
 }
 
 // A launcher is the library whose mpirun starts ranks.
@@ -32,11 +40,21 @@ type launcher uint8
 const (
 	openMPI launcher = iota
 	mpich
+	openSHMEM // of Open MPI
 )
 
 // name returns the name for the output and for -run.
 func (j *job) name() string {
-	return fmt.Sprintf("ranks: %s, %s, %s", filepath.Base(j.argv[0]), j.over, j.place())
+	name := filepath.Base(j.argv[0])
+	if j.suite != "" {
+		name = j.suite + ": " + j.title()
+	}
+	return fmt.Sprintf("ranks: %s, %s, %s", name, j.over, j.place())
+}
+
+// title returns the command line without its folder.
+func (j *job) title() string {
+	return strings.Join(append([]string{filepath.Base(j.argv[0])}, j.argv[1:]...), " ")
 }
 
 func (j *job) place() string {
@@ -62,7 +80,11 @@ func (j *job) command(agent string, env []string) []string {
 			line = append(line, "-launcher", "ssh", "-launcher-exec", agent, "-localhost", hosts[0], "-hosts", list)
 		}
 	default:
-		line = append(line, "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
+		start := "mpirun.openmpi"
+		if j.launcher == openSHMEM {
+			start = "oshrun"
+		}
+		line = append(line, start, "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
 		for _, n := range names {
 			line = append(line, "-x", n)
 		}
@@ -84,11 +106,17 @@ var (
 // throughDevices returns how many bytes of payload the devices say that they have received, each
 // once. Packets that came too early and were dropped have at most an MTU.
 func throughDevices(said string, mtu int64) (n int64) {
-	for _, m := range carried.FindAllStringSubmatch(said, -1) {
-		n += number(m[1])
-	}
+	n = countedByDevices(said)
 	for _, m := range ahead.FindAllStringSubmatch(said, -1) {
 		n -= number(m[1]) * mtu
+	}
+	return n
+}
+
+// countedByDevices returns the sum of the payload that the devices say that they have received.
+func countedByDevices(said string) (n int64) {
+	for _, m := range carried.FindAllStringSubmatch(said, -1) {
+		n += number(m[1])
 	}
 	return n
 }

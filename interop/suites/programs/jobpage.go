@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -18,7 +19,7 @@ func writeJobs(b *bytes.Buffer, rows []row) {
 		"| package | program | over | ranks | result | share | |\n|---|---|---|---|---|---|---|\n", 100*leastShare)
 	for _, r := range rows {
 		j := r.program.job
-		if j == nil {
+		if j == nil || j.suite != "" {
 			continue
 		}
 		result, share, why := "✓", "", r.program.why
@@ -33,6 +34,49 @@ func writeJobs(b *bytes.Buffer, rows []row) {
 		}
 		argv := append([]string{filepath.Base(j.argv[0])}, j.argv[1:]...)
 		fmt.Fprintf(b, "| %s %s | `%s` | %s | %s | %s | %s | %s |\n", r.program.pkg, version(r.program.pkg), strings.Join(argv, " "), j.over, j.place(), result, share, why)
+	}
+	b.WriteString("\n")
+	writeSuites(b, rows)
+}
+
+// writeSuites writes the rows of the suites of others. Programs of a suite with the same result
+// share a line.
+func writeSuites(b *bytes.Buffer, rows []row) {
+	b.WriteString("Suites of others, of several ranks as well. A suite passes by its own checks.\n\n" +
+		"| suite | over | ranks | passed | |\n|---|---|---|---|---|\n")
+	type line struct {
+		job         *job
+		passed, all int
+		notes       []string
+	}
+	var lines []*line
+	for _, r := range rows {
+		j := r.program.job
+		if j == nil || j.suite == "" {
+			continue
+		}
+		i := slices.IndexFunc(lines, func(l *line) bool {
+			return l.job.suite == j.suite && l.job.over == j.over && l.job.place() == j.place()
+		})
+		if i < 0 {
+			i, lines = len(lines), append(lines, &line{job: j})
+		}
+		l, note := lines[i], r.program.why
+		l.all++
+		switch {
+		case j.absent != "":
+			note = j.absent
+		case r.err != nil:
+			note = fmt.Sprintf("`%s` **fails**: %v", j.title(), r.err)
+		default:
+			l.passed++
+		}
+		if note != "" && !slices.Contains(l.notes, note) {
+			l.notes = append(l.notes, note)
+		}
+	}
+	for _, l := range lines {
+		fmt.Fprintf(b, "| %s | %s | %s | %d of %d | %s |\n", l.job.suite, l.job.over, l.job.place(), l.passed, l.all, strings.Join(l.notes, "; "))
 	}
 	b.WriteString("\n")
 }

@@ -43,6 +43,9 @@ exec %s sh -c "$*"
 // runJob runs a job as often as asked, until it fails.
 func (r *runner) runJob(ctx context.Context, p program) row {
 	result := row{program: p}
+	if p.job.absent != "" {
+		return result
+	}
 	if result.err = r.compile(ctx, &p); result.err != nil {
 		return result
 	}
@@ -71,6 +74,11 @@ func (r *runner) runJob(ctx context.Context, p program) row {
 func (r *runner) launch(ctx context.Context, p *program) (said string, share float64, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, jobLimit, fmt.Errorf("not done after %v", jobLimit))
 	defer cancel()
+	if p.job.prepare != nil {
+		if err := p.job.prepare(r.logs); err != nil {
+			return "", 0, err
+		}
+	}
 	agent := filepath.Join(r.logs, "agent")
 	other := strings.Join(r.net.at(1, r.under(p, 1)...), " ")
 	if err := os.WriteFile(agent, fmt.Appendf(nil, agentScript, hosts[0], other), 0o755); err != nil {
@@ -78,6 +86,14 @@ func (r *runner) launch(ctx context.Context, p *program) (said string, share flo
 	}
 	said, err = r.ranks(ctx, p, append(r.under(p, 0), p.job.command(agent, p.env)...))
 	j, n := p.job, int64(0)
+	if j.exit != 0 && ctx.Err() == nil {
+		return said, 0, exits(err, j.exit)
+	}
+	if j.report != "" && err == nil {
+		var report []byte
+		report, err = os.ReadFile(filepath.Join(r.logs, j.report))
+		said += string(report)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return said, 0, context.Cause(ctx)
@@ -89,6 +105,10 @@ func (r *runner) launch(ctx context.Context, p *program) (said string, share flo
 		return said, 0, err
 	case !strings.Contains(said, p.want):
 		return said, 0, fmt.Errorf("no %q in what it said", p.want)
+	case j.payload == nil && countedByDevices(said) == 0:
+		return said, 0, errors.New("no payload went through devices")
+	case j.judge != nil:
+		return said, 0, j.judge(said)
 	case j.payload == nil:
 		return said, 0, nil
 	}
@@ -103,6 +123,15 @@ func (r *runner) launch(ctx context.Context, p *program) (said string, share flo
 		return said, share, fmt.Errorf("%.2f%% of %d bytes of payload went through devices, expected at least %.0f%%", 100*share, n, 100*leastShare)
 	}
 	return said, share, nil
+}
+
+// exits returns an error if a command did not end with an exit status.
+func exits(err error, status int) error {
+	exit := (*exec.ExitError)(nil)
+	if errors.As(err, &exit) && exit.ExitCode() == status {
+		return nil
+	}
+	return fmt.Errorf("ended with %v, expected exit status %d", err, status)
 }
 
 // under returns the beginning of a command line that gives a program the device of a host.

@@ -9,7 +9,7 @@ import (
 
 // list returns all programs, grouped by package.
 func list() []program {
-	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), jobs(), others(), storage(), migration(), sockets(), iwarp(), memory())
+	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), jobs(), suites(), others(), storage(), migration(), sockets(), iwarp(), memory())
 }
 
 // memory returns the programs whose two ends, on a device each, reach each other through shared

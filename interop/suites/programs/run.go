@@ -43,6 +43,8 @@ func (r row) String() string {
 		return fmt.Sprintf("FAILED  %s: %v", r.program.name(), r.err)
 	case r.program.refused != "":
 		return "refused " + r.program.name()
+	case r.program.job != nil && r.program.job.absent != "":
+		return "SKIPPED " + r.program.name() + ": " + r.program.job.absent
 	}
 	if r.share > 0 {
 		return fmt.Sprintf("ok      %s: %.0f%% of the payload through devices", r.program.name(), 100*r.share)

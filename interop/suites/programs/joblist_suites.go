@@ -1,0 +1,144 @@
+//go:build interop && linux
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Environment variables that name suites which this machine's user has built. Debian has no packages
+// of them. Without one its rows are skipped by name.
+const (
+	// mpiSuiteEnv names the program mpi_test_suite of github.com/open-mpi/mpi-test-suite, built for
+	// Open MPI with the default of no threads.
+	mpiSuiteEnv = "MPI_TEST_SUITE"
+
+	// shmemSuiteEnv names the folder feature_tests/C of github.com/openshmem-org/tests-uh with its
+	// programs built for Debian's OpenSHMEM.
+	shmemSuiteEnv = "SHMEM_TESTS_UH"
+)
+
+// suites returns the suites of others, on both transports of verbs at once.
+func suites() []program {
+	return append(append(mpiSuite(), shmemSuite()...), hpcc()...)
+}
+
+// overUCX returns Open MPI on UCX with nothing but verbs and what stays within a process.
+func overUCX() way {
+	return way{pkg: "openmpi-bin", over: "Open MPI, pml ucx, rc_v,ud_v", options: "--mca pml ucx --mca osc ucx", env: []string{"UCX_TLS=rc_v,ud_v,self"}}
+}
+
+// mpiSuiteTypes leaves out datatypes with a lower bound that is not 0: the suite overruns its buffers
+// with them.
+const mpiSuiteTypes = "all,^MPI_TYPE_MIX_LB_UB,^Dup MPI_TYPE_MIX_LB_UB"
+
+// mpiSuiteComms are communicators of all ranks. In those of some ranks the one-sided tests of this
+// suite wait for each other when there are more than two, with UCX's tcp as well.
+const mpiSuiteComms = "MPI_COMM_WORLD,Duplicated MPI_COMM_WORLD,Reversed MPI_COMM_WORLD"
+
+// mpiSuite returns the classes of open-mpi's mpi-test-suite that pass over UCX's tcp.
+func mpiSuite() []program {
+	file := os.Getenv(mpiSuiteEnv)
+	var all []program
+	w := overUCX()
+	for _, ranks := range []int{2, 4} {
+		for _, class := range []string{"Environment", "P2P", "Collective", "One-sided"} {
+			argv := []string{cmp.Or(file, "mpi_test_suite"), "-t", class, "-r", "run", "-d", mpiSuiteTypes}
+			if class == "One-sided" && ranks > 2 {
+				argv = append(argv, "-c", mpiSuiteComms)
+			}
+			all = append(all, w.places(job{ranks: ranks, argv: argv, suite: "mpi-test-suite", absent: missing(mpiSuiteEnv, file), judge: judgeMPISuite})...)
+		}
+	}
+	return all
+}
+
+// shmemPrograms are those of tests-uh, but test_shmem_atomics, which aborts with UCX's tcp as well.
+var shmemPrograms = strings.Fields("accessible barrier broadcast collects finalize get get_globals get_shmem_malloc global_exit lock " +
+	"put put_globals put_shmem_malloc query reduction synchronization zero_get zero_put")
+
+// globalExit is the status with which test_shmem_global_exit ends all of its ranks.
+const globalExit = 99
+
+// shmemSuite returns openshmem-org's tests-uh.
+func shmemSuite() []program {
+	dir := os.Getenv(shmemSuiteEnv)
+	absent := missing(shmemSuiteEnv, dir)
+	w := overUCX()
+	w.launcher, w.over = openSHMEM, "OpenSHMEM, spml ucx, rc_v,ud_v"
+	w.options += " --mca spml ucx --mca memory ^patcher" // without this it crashes at its end
+	var all []program
+	for _, ranks := range []int{2, 4} {
+		for _, name := range shmemPrograms {
+			j := job{ranks: ranks, argv: []string{filepath.Join(dir, "test_shmem_"+name+".x")}, suite: "tests-uh", absent: absent, judge: judgeSHMEM}
+			if name == "global_exit" {
+				j.exit = globalExit
+			}
+			all = append(all, w.places(j)...)
+		}
+	}
+	return all
+}
+
+// missing returns why a suite cannot run, or nothing.
+func missing(env, file string) string {
+	if file == "" {
+		return env + " is not set"
+	}
+	if !filepath.IsAbs(file) {
+		return env + " is not an absolute path"
+	}
+	if _, err := os.Stat(file); err != nil {
+		return fmt.Sprintf("%s: %v", env, err)
+	}
+	return ""
+}
+
+const (
+	hpccExample = "/usr/share/doc/hpcc/examples/_hpccinf.txt"
+	hpccInput   = "hpccinf.txt"
+	hpccOutput  = "hpccoutf.txt"
+)
+
+// hpcc returns the HPC Challenge benchmark with small matrices.
+func hpcc() []program {
+	w := overUCX()
+	var all []program
+	for _, ranks := range []int{2, 4} {
+		j := job{ranks: ranks, argv: []string{"hpcc"}, suite: "hpcc", report: hpccOutput, judge: judgeHPCC}
+		j.prepare = func(dir string) error { return prepareHPCC(dir, ranks) }
+		for _, p := range w.places(j) {
+			all = append(all, p.needing("hpcc", "hpcc"))
+		}
+	}
+	return all
+}
+
+// prepareHPCC writes hpcc's input: Debian's example with smaller matrices and a grid of the ranks.
+// hpcc appends to its output, which must not be there.
+func prepareHPCC(dir string, ranks int) error {
+	example, err := os.ReadFile(hpccExample)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(example), "\n")
+	for i, l := range lines {
+		switch f := strings.Fields(l); {
+		case len(f) != 2:
+		case f[1] == "Ns":
+			lines[i] = "400 Ns"
+		case f[1] == "Ps":
+			lines[i] = fmt.Sprintf("%d Ps", ranks/2)
+		case f[1] == "Qs":
+			lines[i] = "2 Qs"
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(dir, hpccOutput)); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, hpccInput), []byte(strings.Join(lines, "\n")), 0o644)
+}
