@@ -104,12 +104,12 @@ func (t *transmitter) append(q *QP, f *txFlow, o *machine.Out, class frame.Class
 	}
 	if t.N == 0 {
 		t.flow = f
+		t.Tx.Queue = o.DestQPN
 		t.Begin(f.Flow, size, class)
 		if f.Class != class {
 			t.lane.net.Classify(f.Flow, class)
 		}
 	}
-	t.Tx.Windowed = (t.N == 0 || t.Tx.Windowed) && t.windowed(q, o)
 	if n := len(t.qps); n == 0 || t.qps[n-1] != q {
 		t.qps = append(t.qps, q)
 	}
@@ -121,13 +121,6 @@ func (t *transmitter) append(q *QP, f *txFlow, o *machine.Out, class frame.Class
 		e.Packet.Header, e.Packet.Pieces = t.Last(o, e.Packet.Pieces)
 		t.lane.dev.Trace.Emit(&e)
 	}
-}
-
-// windowed reports whether a window bounds what is in flight to the peer of such packets. It does
-// not bound responses to READs, which may be as long as what the peer asks for.
-func (t *transmitter) windowed(q *QP, o *machine.Out) bool {
-	const most = 1 << 20
-	return q.transport.Acknowledged && t.lane.dev.cfg.Window <= most && o.Opcode.Info().Kind != ib.KindReadResponse
 }
 
 // flush sends the batch.

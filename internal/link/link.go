@@ -131,9 +131,9 @@ type Tx struct {
 	Bytes  int // sum of the lengths of Pieces
 	Size   int
 
-	// Windowed says that the sender waits for the peer after some MiB of such packets: a link may
-	// use memory again in which a batch waited, after more than a receive buffer's worth.
-	Windowed bool
+	// Queue is the number of the queue pair that the first packet is for. Batches for the same
+	// one reach the same socket of the peer.
+	Queue uint32
 
 	// For links of sockets, whose system writes the network header. Packets of other
 	// links begin with it.

@@ -145,6 +145,7 @@ func (l *Link) bindReceiving(shared bool) (err error) {
 func (l *Link) free() {
 	l.flows.each((*endpoint).close)
 	l.out.splicer.close()
+	l.out.splicer.kernel.close()
 	l.group.free()
 	l.sleeper.Free()
 	for _, fd := range []int{l.rx.fd, l.keeper} {

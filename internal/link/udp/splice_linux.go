@@ -21,13 +21,7 @@ import (
 // the two processors share no cache, each line of them has to be fetched from there, and the copy
 // takes most of the sender's time. So long batches of a stream to a loopback address are copied to
 // memory of the flow instead, by streaming stores, and the socket takes its pages by splice.
-//
-// The kernel does not say when it needs the pages no more. They hold the bytes until the peer has
-// received them, at the latest until its socket's buffer has turned over. A stage is larger than
-// that buffer, if the peer's is not larger than this end's own, and than the windows of what may
-// wait elsewhere on the way (link.Tx.Windowed). Otherwise packets may change while they wait: the
-// peer finds that their ICRC is wrong, and they are sent again. A stage has data
-// for one peer only, which therefore sees no other peer's, whatever it does.
+// When memory of a flow may be used again is in stage_linux.go.
 
 const (
 	// spliceFrom is the shortest batch that is spliced, and spliceAfter the number of bytes in
@@ -48,27 +42,12 @@ const (
 	spliceFailures = 4
 )
 
-// A stage is the memory of a flow that its batches lie in.
-type stage struct {
-	mem    []byte
-	at     int
-	before int // bytes that were sent without it
-	failed bool
-}
-
-// free gives the memory up. Pages that wait in sockets stay as they are.
-func (g *stage) free() {
-	if g.mem != nil {
-		_ = unix.Munmap(g.mem)
-	}
-	*g = stage{}
-}
-
 // A splicer takes batches from stages to sockets.
 type splicer struct {
 	pipe     [2]int // of 16 pages, empty between two batches
 	open     bool
 	failures int
+	kernel   *diagnosis
 }
 
 // canSplice reports whether splice hands a datagram's pages to a socket at once, as it does since
@@ -88,19 +67,58 @@ var canSplice = func() bool {
 // splices reports whether a batch is to be spliced.
 func (l *Link) splices(f *flow, tx *link.Tx) bool {
 	g := &f.end.stage
-	if !tx.Windowed || tx.Bytes < spliceFrom || tx.Bytes > stageSlot || tx.Bytes <= tx.Size || tx.Bytes > tx.Size*f.Segments ||
+	if tx.Bytes < spliceFrom || tx.Bytes > stageSlot || tx.Bytes <= tx.Size || tx.Bytes > tx.Size*f.Segments ||
 		!canSplice || g.failed || l.out.splicer.failures >= spliceFailures || !f.end.connected || !f.Dst.Addr().IsLoopback() {
 		return false
 	}
 	if g.mem != nil {
-		return true
+		return g.room() || l.look(f, tx.Bytes)
 	}
 	if g.before += tx.Bytes; g.before < spliceAfter {
 		return false
 	}
-	g.mem = l.newStage()
+	l.openStage(f)
 	g.failed = g.mem == nil
 	return !g.failed
+}
+
+// look asks the kernel which batches of a flow's stage are free. It reports whether the next n
+// bytes have room there.
+func (l *Link) look(f *flow, n int) bool {
+	g := &f.end.stage
+	if g.skip -= n; g.skip > 0 {
+		return false
+	}
+	// What leaves an interface's queue meanwhile is counted twice, not missed.
+	out, err := unix.IoctlGetInt(f.end.fd, unix.SIOCOUTQ)
+	w, ok := l.out.splicer.kernel.ask(f.Src, f.Dst, &g.sole)
+	if err == nil && ok {
+		g.release(w, out)
+	}
+	if !g.room() {
+		g.skip = lookAfter
+		return false
+	}
+	return true
+}
+
+// openStage makes a flow's stage, if the kernel tells what waits at the peer.
+func (l *Link) openStage(f *flow) {
+	p := &l.out.splicer
+	if p.kernel == nil {
+		if p.kernel = openDiagnosis(l.rx.fd); p.kernel == nil {
+			p.failures = spliceFailures
+			return
+		}
+	}
+	g := &f.end.stage
+	w, ok := p.kernel.ask(f.Src, f.Dst, &g.sole)
+	if !ok {
+		return
+	}
+	if mem := l.newStage(); mem != nil {
+		g.open(mem, w.drops)
+	}
 }
 
 // newStage returns memory for a stage, nil if there are enough. It is in huge pages if the system
@@ -129,18 +147,17 @@ func (l *Link) newStage() []byte {
 // reports false if nothing was sent.
 func (l *Link) splice(f *flow, tx *link.Tx, pieces [][]byte) bool {
 	g, p := &f.end.stage, &l.out.splicer
-	slot := g.mem[g.at : g.at+stageSlot]
+	slot := g.next()
 	if !stageBatch(slot, pieces, tx.Bytes) || !f.end.setSegment(tx.Size) {
 		return false
 	}
-	if sent := p.splice(f.end.fd, slot[:tx.Bytes]); !sent {
+	sent := p.splice(f.end.fd, slot[:tx.Bytes])
+	g.put(tx.Queue, tx.Bytes, sent)
+	if !sent {
 		p.failures++
 		return false
 	}
 	p.failures = 0
-	if g.at += (tx.Bytes + pageSize - 1) &^ (pageSize - 1); g.at+stageSlot > len(g.mem) {
-		g.at = 0
-	}
 	return true
 }
 
