@@ -55,6 +55,9 @@ type Lane struct {
 	empty   uint          // looks since a message came
 	asked   time.Duration // when it was the link's turn
 
+	postponed bool // a long message, until the lane has sent
+	flushed   bool // the lane has sent since then
+
 	invalidated uint32     // bindings of windows that had ended, see Invalidated
 	windowMu    sync.Mutex // see windows; the last of the lane's locks
 
@@ -184,7 +187,8 @@ func (l *Lane) Drain(c *hostmem.Channel) {
 func (l *Lane) drain(p *Path) {
 	now := l.Clock()
 	for _, r := range p.rings {
-		for n := 0; n < drainLimit && l.take(now, r); n++ {
+		for n := 0; n < drainLimit && l.next(r); n++ {
+			l.take(now, r)
 		}
 		r.show()
 	}

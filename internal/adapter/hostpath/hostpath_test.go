@@ -461,3 +461,62 @@ func TestLastMessagesOfPeerAreReceived(t *testing.T) {
 		t.Errorf("found %d messages, expected 3", len(b.got))
 	}
 }
+
+// A replier is a task that sends one short message.
+type replier struct {
+	from *end
+	t    *testing.T
+	sent int
+}
+
+func (r *replier) Next(time.Duration) (int, bool) {
+	r.from.send(r.t, 8, true)
+	r.sent++
+	return 1, false
+}
+func (r *replier) Deadline() time.Duration { return schedule.Never }
+func (r *replier) Expire(time.Duration)    {}
+
+func TestLongPayloadIsCopiedAfterReadyTasksHaveSent(t *testing.T) {
+	a, b := newPair(t)
+	reply := &replier{from: b, t: t}
+	var task schedule.Entry
+	task.Init(reply)
+	for range 2 {
+		sent := reply.sent
+		b.tasks.Push(&task)
+		a.send(t, 100, true)
+		a.send(t, longCopy, true)
+		for range 3 {
+			if b.Receive(0); len(b.got) != 1 || len(b.got[0]) != 100 {
+				t.Fatalf("expected the short message alone before the lane has sent, found %d messages", len(b.got))
+			}
+		}
+		if e := b.tasks.Pop(); e == nil {
+			t.Fatal("no task is ready")
+		} else if e.Task().Next(0); reply.sent != sent+1 {
+			t.Fatal("the task has not sent")
+		}
+		b.tasks.Push(&task) // what becomes ready later does not postpone it again
+		if b.Receive(0); len(b.got) != 2 || len(b.got[1]) != longCopy {
+			t.Fatalf("expected the long message when the lane has sent, found %d messages", len(b.got))
+		}
+		b.tasks.Pop()
+		b.got = nil
+	}
+	a.send(t, longCopy, true)
+	if b.Receive(0); len(b.got) != 1 {
+		t.Error("the long message waits although no task is ready")
+	}
+}
+
+func TestLongMessagesOfPeerThatEndsAreReceived(t *testing.T) {
+	a, b := newPair(t)
+	var task schedule.Entry
+	task.Init(&replier{from: b, t: t})
+	b.tasks.Push(&task)
+	a.send(t, longCopy, true)
+	if b.Remove(b.channel); len(b.got) != 1 {
+		t.Errorf("expected 1 message, found %d", len(b.got))
+	}
+}

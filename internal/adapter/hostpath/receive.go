@@ -16,6 +16,10 @@ const (
 	// pullLimit is the longest payload that is copied from another process.
 	pullLimit = 256 << 10
 
+	// longCopy is the length of payloads that take longer to copy than it takes to send what
+	// is ready.
+	longCopy = 16 << 10
+
 	// privateLimit is the longest payload that is copied before it is looked at. It is
 	// the longest that a machine reads itself (management datagrams, selective
 	// acknowledges); longer ones are only copied to their place.
@@ -61,7 +65,8 @@ func (l *Lane) Receive(now time.Duration) (some bool) {
 		if l.Bells == nil {
 			r.Disarm()
 		}
-		for n < receiveBudget && l.take(now, r) {
+		for n < receiveBudget && l.next(r) && !l.sendsFirst() {
+			l.take(now, r)
 			n++
 		}
 		r.show()
@@ -146,20 +151,39 @@ func (l *Lane) cool() {
 	})
 }
 
-// take delivers the next message of a ring, and reports whether there was one.
-func (l *Lane) take(now time.Duration, r *ring) bool {
+// next reads the next message of a ring, and reports whether there is one.
+func (l *Lane) next(r *ring) bool {
 	if r.path.broken {
 		return false
 	}
-	m := &l.message
-	ok, fault := r.Next(m)
+	ok, fault := r.Next(&l.message)
 	if fault.Reason != reason.None {
 		l.end(r.path, fault)
 		return false
 	}
-	if !ok {
+	return ok
+}
+
+// sendsFirst reports whether the message that next has read stays in the ring until the lane
+// has sent: its payload is long, and tasks are ready. Where two peers read from each other,
+// both copy at the same time then, and not one after the other.
+func (l *Lane) sendsFirst() bool {
+	if !l.message.Refers || l.message.Len < longCopy || l.Tasks.Ready() == 0 {
 		return false
 	}
+	if l.postponed && l.flushed {
+		l.postponed = false
+		return false
+	}
+	if !l.postponed {
+		l.postponed, l.flushed = true, false
+	}
+	return true
+}
+
+// take delivers the message that next has read.
+func (l *Lane) take(now time.Duration, r *ring) {
+	m := &l.message
 	l.from = r
 	payload, ok := l.payload(r, m)
 	switch {
@@ -173,7 +197,6 @@ func (l *Lane) take(now time.Duration, r *ring) bool {
 	if r.Retire() {
 		r.path.Far.Ring(r.from)
 	}
-	return true
 }
 
 // show tells the peer which messages were taken.

@@ -233,8 +233,9 @@ func (s *Sender) Longest(mtu int, traced bool) int {
 	return hostmem.InlineMax / mtu
 }
 
-// Flush wakes the peers that messages were posted to.
+// Flush wakes the peers that messages were posted to. The lane calls it when it has sent.
 func (l *Lane) Flush() {
+	l.flushed = true
 	for i, s := range l.touched {
 		s.flushing = false
 		if s.Armed() {

@@ -46,6 +46,9 @@ func (d *Device) addEthernetPort(port string, files map[string]string) {
 		files[port+"state"], files[port+"phys_state"] = "4: ACTIVE", "5: LinkUp"
 	}
 	files[port+"rate"] = "2.5 Gb/sec (1X SDR)"
+	if d.onLoopback() {
+		files[port+"rate"] = loopbackRate
+	}
 	for _, name := range []string{"lid", "sm_lid"} {
 		files[port+name] = "0x0"
 	}
