@@ -67,12 +67,13 @@ func TestCutConnectionsLoseAndRepeatNothing(t *testing.T) {
 			w := serve(t, prefix, rpc.ServerConfig{Inline: 500}, l.record(rpc.RunAuto))
 			c := w.dial(rpc.ClientConfig{Connections: connections, Inline: 500, Calls: 16})
 			m := c.Method("test/record", nil)
-			const goroutines, calls = 8, 40
+			const goroutines, calls, enough = 8, 40, 10
 			var next atomic.Uint64
 			var all sync.WaitGroup
 			for range goroutines {
 				all.Go(func() {
-					for range calls {
+					// Fast calls go on until there were enough cuts among them.
+					for i := 0; i < calls || i < 100*calls && rpc.Connections(c) < enough; i++ {
 						body := make([]byte, 8+[]int{0, 300, 2000, 200_000}[rand.IntN(4)])
 						binary.BigEndian.PutUint64(body, next.Add(1)-1)
 						if rand.IntN(4) == 0 {
@@ -110,7 +111,7 @@ func TestCutConnectionsLoseAndRepeatNothing(t *testing.T) {
 			if _, err := m.Bytes(within(t), binary.BigEndian.AppendUint64(nil, next.Add(1)-1), nil); err != nil {
 				t.Fatal(err)
 			}
-			if n := rpc.Connections(c); n < 10 {
+			if n := rpc.Connections(c); n < enough {
 				t.Errorf("%d connections: nothing was cut", n)
 			}
 			rpc.Quiet(c) // one-way messages
