@@ -16,8 +16,8 @@ const (
 	MaxHeaderName = 64      // bytes
 )
 
-// Headers are what a request or an answer says beside its body, by name: who calls, how the call is traced.
-// Names consist of lower-case letters, digits, '-', '_' and '.'; the methods turn upper-case letters into
+// Headers are named values that travel with a request or an answer in addition to its body, for example the
+// identity of the caller or of a trace. Names consist of lower-case letters, digits, '-', '_' and '.'; the methods turn upper-case letters into
 // lower-case ones. Values are any bytes. Codecs do not see headers.
 type Headers map[string][]string
 
@@ -86,8 +86,8 @@ type answers struct {
 	outer *answers
 }
 
-// WithHeaders returns a context whose calls send headers, in place of those of ctx. They must not be
-// changed while calls are made.
+// WithHeaders returns a context. Calls with it send h instead of the headers of ctx. The program must not
+// change h during such calls.
 func WithHeaders(ctx context.Context, h Headers) context.Context {
 	return context.WithValue(ctx, headersKey{}, h)
 }
@@ -98,8 +98,8 @@ func HeadersOf(ctx context.Context) Headers {
 	return h
 }
 
-// WithAnswer returns a context whose calls store the headers of their answer in to, also if the answer is
-// an error of the server's. Two calls must not use it at the same time.
+// WithAnswer returns a context. A call with it stores the headers of the answer in to, also if the server
+// answers with an error. Two calls must not use the context at the same time.
 func WithAnswer(ctx context.Context, to *Headers) context.Context {
 	return context.WithValue(ctx, answersKey{}, &answers{to, answersOf(ctx)})
 }

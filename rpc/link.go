@@ -152,7 +152,7 @@ func (s *link) successor() string {
 	return s.moved
 }
 
-// broken implements owner.
+// Broken implements carrier.Owner.
 func (s *link) Broken(c *carrier.Conn) {
 	if i := slices.Index(s.conns, c); i >= 0 {
 		s.conns = slices.Delete(s.conns, i, i+1)

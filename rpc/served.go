@@ -163,7 +163,7 @@ func (s *served) free() {
 	s.domain = nil
 }
 
-// broken implements owner.
+// Broken implements carrier.Owner.
 func (s *served) Broken(c *carrier.Conn) {
 	if i := slices.Index(s.conns, c); i >= 0 {
 		s.conns = slices.Delete(s.conns, i, i+1)
@@ -177,7 +177,7 @@ func (s *served) Broken(c *carrier.Conn) {
 	s.exit()
 }
 
-// sent implements owner.
+// Sent implements carrier.Owner.
 func (s *served) Sent(_ *carrier.Conn, i int) {
 	t := &s.tasks[i]
 	if t.posts--; t.posts > 0 {
@@ -192,10 +192,10 @@ func (s *served) Sent(_ *carrier.Conn, i int) {
 	}
 }
 
-// far implements owner.
+// Far implements carrier.Owner.
 func (s *served) Far(i int) *carrier.Span { return s.tasks[i].out.place() }
 
-// arrive implements owner.
+// Arrive implements carrier.Owner.
 func (s *served) Arrive(c *carrier.Conn, h *session.Header, body []byte, at int) (keep bool, err error) {
 	switch h.Kind {
 	case session.Request:
@@ -257,7 +257,7 @@ func (s *served) request(c *carrier.Conn, h *session.Header, body []byte, at int
 	return false, nil
 }
 
-// fetched implements owner.
+// Fetched implements carrier.Owner.
 func (s *served) Fetched(c *carrier.Conn, i int, err error) {
 	t := &s.tasks[i]
 	switch {

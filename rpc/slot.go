@@ -183,16 +183,16 @@ func (s *link) resend() {
 	}
 }
 
-// sent implements owner.
+// Sent implements carrier.Owner.
 func (s *link) Sent(_ *carrier.Conn, i int) {
 	s.slots[i].posts--
 	s.settle(i)
 }
 
-// far implements owner.
+// Far implements carrier.Owner.
 func (s *link) Far(i int) *carrier.Span { return s.slots[i].body.place() }
 
-// arrive implements owner.
+// Arrive implements carrier.Owner.
 func (s *link) Arrive(c *carrier.Conn, h *session.Header, body []byte, at int) (keep bool, err error) {
 	switch h.Kind {
 	case session.Answer:
@@ -259,7 +259,7 @@ func (s *link) answer(c *carrier.Conn, x *slot, h *session.Header, body []byte, 
 	return false, nil
 }
 
-// fetched implements owner.
+// Fetched implements carrier.Owner.
 func (s *link) Fetched(c *carrier.Conn, i int, err error) {
 	x := &s.slots[i]
 	x.reading = false

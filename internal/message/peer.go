@@ -168,21 +168,29 @@ func (w *Worker) resume(p *Peer) {
 		q := &p.queues[i]
 		n := 0
 		for n < len(*q) {
-			k := 0
-			if Class(i) == Tagged {
-				k = w.sendBatch(p, (*q)[n:])
-			}
+			k := w.beginFirst(p, Class(i), (*q)[n:])
 			if k == 0 {
-				if !w.begin(p, (*q)[n]) {
-					break
-				}
-				k = 1
+				break
 			}
 			n += k
 			p.begun[i] += uint64(k)
 		}
 		*q = slices.Delete(*q, 0, n)
 	}
+}
+
+// beginFirst begins the first messages of a class's queue: several that one frame can carry, or one.
+// It returns how many: 0 if the first has to wait.
+func (w *Worker) beginFirst(p *Peer, c Class, queue []*Send) int {
+	if c == Tagged {
+		if n := w.sendBatch(p, queue); n > 0 {
+			return n
+		}
+	}
+	if w.begin(p, queue[0]) {
+		return 1
+	}
+	return 0
 }
 
 // await records that a message ends with a finish.

@@ -116,7 +116,8 @@ func Parse(b []byte) (h Header, body []byte, err error) {
 	be := binary.BigEndian
 	h = Header{
 		Kind: Kind(b[0]), Flags: Flag(b[1]), Slot: be.Uint16(b[2:]), Sequence: be.Uint32(b[4:]), Consumed: be.Uint32(b[8:]),
-		Number: be.Uint32(b[12:]), Length: be.Uint64(b[16:]), Timeout: be.Uint64(b[24:]), Address: be.Uint64(b[32:]), Key: be.Uint32(b[40:]), Headers: be.Uint32(b[44:]),
+		Number: be.Uint32(b[12:]), Length: be.Uint64(b[16:]), Timeout: be.Uint64(b[24:]), Address: be.Uint64(b[32:]), Key: be.Uint32(b[40:]),
+		Headers: be.Uint32(b[44:]),
 	}
 	if uint64(h.Headers) > uint64(len(b)-HeaderLen) || h.Headers > 0 && h.Kind != Request && h.Kind != Answer {
 		return h, nil, fmt.Errorf("%w: frame %q of %d bytes has headers of %d bytes", ErrProtocol, h.Kind, len(b), h.Headers)

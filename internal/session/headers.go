@@ -25,12 +25,20 @@ func AppendHeader(b []byte, name, value string) []byte {
 // HeaderSize returns how many bytes AppendHeader appends.
 func HeaderSize(name, value string) int { return headerPrefix + len(name) + len(value) }
 
+// headerEnds returns where the name and the value of the first header in b end, which may be behind b.
+func headerEnds(b []byte) (name, value int) {
+	if len(b) < headerPrefix {
+		return headerPrefix, headerPrefix
+	}
+	name = headerPrefix + int(b[0])
+	return name, name + int(binary.BigEndian.Uint16(b[1:]))
+}
+
 // Headers returns names and values of the headers in b, which CheckHeaders has found to be right.
 func Headers(b []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for len(b) > 0 {
-			n := headerPrefix + int(b[0])
-			end := n + int(binary.BigEndian.Uint16(b[1:]))
+			n, end := headerEnds(b)
 			if !yield(b[headerPrefix:n], b[n:end]) {
 				return
 			}
@@ -45,17 +53,17 @@ func CheckHeaders(b []byte) error {
 		return fmt.Errorf("%w: headers of %d bytes, expected at most %d", ErrProtocol, len(b), MaxHeaders)
 	}
 	for count := 1; len(b) > 0; count++ {
-		if len(b) < headerPrefix || len(b) < headerPrefix+int(b[0])+int(binary.BigEndian.Uint16(b[1:])) {
+		n, end := headerEnds(b)
+		if len(b) < end {
 			return fmt.Errorf("%w: the last header is cut off", ErrProtocol)
 		}
-		n := headerPrefix + int(b[0])
 		if name := b[headerPrefix:n]; !HeaderName(name) {
 			return fmt.Errorf("%w: a header named %q", ErrProtocol, name)
 		}
 		if count > MaxHeader {
 			return fmt.Errorf("%w: more than %d headers", ErrProtocol, MaxHeader)
 		}
-		b = b[n+int(binary.BigEndian.Uint16(b[1:])):]
+		b = b[end:]
 	}
 	return nil
 }

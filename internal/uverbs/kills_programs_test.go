@@ -37,12 +37,7 @@ func TestProgramsOnOneAddressSurviveKills(t *testing.T) {
 
 func survivesKills(t *testing.T, engine string, kills int) {
 	const addr = "127.14.4.30"
-	names, err := os.MkdirTemp("", "host") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(names) })
-	t.Setenv("SOFTRDMA_HOST_DIR", names)
+	names := setHostDir(t)
 	p := newInProgram(t, addr)
 	p.env = engines(t)[engine]
 	temporary := t.TempDir()

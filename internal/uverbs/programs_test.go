@@ -144,16 +144,24 @@ func runUnchanged(t *testing.T, lib string, env []string, peer string, a, b *Ser
 	}
 }
 
-// Where memory is required no packet takes the network, and no datagram is lost: these
-// programs would wait for it forever.
-func TestProgramsExchangeDatagramsThroughMemory(t *testing.T) {
-	const peer = "127.14.3.20"
+// setHostDir gives the test's devices a directory of their own in which those of a host find each
+// other, and returns it.
+func setHostDir(t *testing.T) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "host") // short: a socket's path has 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	t.Setenv("SOFTRDMA_HOST_DIR", dir)
+	return dir
+}
+
+// Where memory is required no packet takes the network, and no datagram is lost: these
+// programs would wait for it forever.
+func TestProgramsExchangeDatagramsThroughMemory(t *testing.T) {
+	const peer = "127.14.3.20"
+	setHostDir(t)
 	t.Setenv("SOFTRDMA_SAME_HOST", "require")
 	lib := library(t)
 	a, b := newServer(t, peer), newServer(t, "127.14.3.21")

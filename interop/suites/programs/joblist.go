@@ -29,8 +29,8 @@ const (
 
 func ways() []way {
 	return []way{
-		{pkg: "openmpi-bin", over: "Open MPI, pml ucx, rc_verbs", options: "--mca pml ucx --mca osc ucx", env: []string{"UCX_TLS=rc_v,self"}},
-		{pkg: "openmpi-bin", over: "Open MPI, pml ucx, ud_verbs", options: "--mca pml ucx --mca osc ucx", env: []string{"UCX_TLS=ud_v,self"}},
+		overUCX("rc_verbs", "rc_v"),
+		overUCX("ud_verbs", "ud_v"),
 		{pkg: "openmpi-bin", over: "Open MPI, mtl ofi, verbs;ofi_rxm", options: "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include verbs;ofi_rxm " + oneSided,
 			env: []string{"FI_PROVIDER=verbs;ofi_rxm"}, apart: true, why: "osc pt2pt: the default fails on libfabric's tcp, too"},
 		{pkg: "openmpi-bin", over: "Open MPI, btl openib", options: "--mca pml ob1 --mca btl openib,self --mca osc pt2pt --mca btl_openib_allow_ib 1 --mca btl_openib_warn_no_device_params_found 0",
@@ -38,6 +38,11 @@ func ways() []way {
 		{launcher: mpich, pkg: "mpich", over: "MPICH, UCX, rc_verbs", env: []string{"UCX_TLS=rc_v,self", noLocal}, why: "NOLOCAL: ranks of one host would use their memory"},
 		{launcher: mpich, pkg: "mpich", over: "MPICH, UCX, ud_verbs", env: []string{"UCX_TLS=ud_v,self", noLocal}},
 	}
+}
+
+// overUCX returns Open MPI on UCX with nothing but transports of verbs and what stays within a process.
+func overUCX(name, transports string) way {
+	return way{pkg: "openmpi-bin", over: "Open MPI, pml ucx, " + name, options: "--mca pml ucx --mca osc ucx", env: []string{"UCX_TLS=" + transports + ",self"}}
 }
 
 // jobs returns the programs of several ranks.

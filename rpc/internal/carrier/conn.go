@@ -25,20 +25,6 @@ const (
 	workRead           // a READ
 )
 
-// An Owner is a session of a client or of a server. The engine's lock is held in all calls.
-type Owner interface {
-	// Arrive takes a frame. It returns true to keep the receive until Conn.Release.
-	Arrive(c *Conn, h *session.Header, body []byte, at int) (keep bool, err error)
-	// Sent tells that the frame of a slot was sent, or will never be.
-	Sent(c *Conn, slot int)
-	// Fetched tells that the READ of a slot has ended.
-	Fetched(c *Conn, slot int, err error)
-	// Far returns the memory of the body that the frame of a slot announces, nil if the body is in it.
-	Far(slot int) *Span
-	// Broken tells that the connection has ended and uses no memory any more.
-	Broken(c *Conn)
-}
-
 // A Conn carries frames to and from one peer. The engine's lock guards it.
 type Conn struct {
 	e      *Engine
@@ -69,7 +55,7 @@ type Conn struct {
 	dirty   bool
 
 	started bool
-	early   []verbs.WC // completions before start
+	early   []verbs.WC // completions before Start
 	gone    bool       // the queue pair is destroyed
 
 	sge    [1]verbs.SGE
@@ -139,7 +125,7 @@ func (e *Engine) NewConn(cfg *ConnConfig, create func(*verbs.PD, verbs.QPConfig)
 	return c, nil
 }
 
-// Id returns the number of a work request.
+// id returns the number of a work request.
 func (c *Conn) id(kind, i int) uint64 { return uint64(kind)<<48 | uint64(c.Number)<<16 | uint64(i) }
 
 // entry returns a list of one entry, which is valid until the next call.
@@ -245,7 +231,7 @@ func (c *Conn) arrived(i, n int) {
 	}
 }
 
-// Release gives back a receive that arrive kept.
+// Release gives back a receive that Owner.Arrive kept.
 func (c *Conn) Release(i int) {
 	c.held--
 	if c.gone && c.held == 0 {
@@ -323,9 +309,15 @@ func (c *Conn) Tell(h session.Header, body []byte) {
 	c.mark()
 }
 
-func (c *Conn) postNote(h *session.Header, body []byte) {
+// takeNote takes the memory of a control frame. There is some.
+func (c *Conn) takeNote() int {
 	i := c.free[len(c.free)-1]
 	c.free = c.free[:len(c.free)-1]
+	return i
+}
+
+func (c *Conn) postNote(h *session.Header, body []byte) {
+	i := c.takeNote()
 	b := c.note.Bytes(i)
 	h.Consumed = c.flow.Send()
 	h.Put(b)
@@ -337,8 +329,7 @@ func (c *Conn) TellRaw(frame []byte) bool {
 	if len(c.free) == 0 || !c.flow.Ready() {
 		return false
 	}
-	i := c.free[len(c.free)-1]
-	c.free = c.free[:len(c.free)-1]
+	i := c.takeNote()
 	c.flow.Send()
 	c.sendNote(i, copy(c.note.Bytes(i), frame))
 	return true
@@ -351,7 +342,7 @@ func (c *Conn) sendNote(i, n int) {
 	}
 }
 
-// Read reads a body into a buffer. The owner learns by fetched.
+// Read reads a body. It ends with a call of Owner.Fetched.
 func (c *Conn) Read(f Fetch) {
 	if c.Err == nil && c.reading < maxReads {
 		c.postRead(&f)
@@ -382,7 +373,7 @@ func (c *Conn) push() {
 		c.queue = slices.Delete(c.queue, 0, 1)
 	}
 	for c.Err == nil && len(c.pending) > 0 && len(c.free) > 0 && c.flow.Ready() {
-		h, body, _ := session.Parse(c.pending[0]) // tell made it
+		h, body, _ := session.Parse(c.pending[0]) // Tell made it
 		c.postNote(&h, body)
 		c.pending = slices.Delete(c.pending, 0, 1)
 	}

@@ -6,7 +6,7 @@ func (c *Conn) Fail(err error) {
 		return
 	}
 	c.Err = err
-	if c.started { // otherwise start ends it, or who makes it discards it
+	if c.started { // otherwise Start ends it, or who makes it discards it
 		c.e.Ending.Add(1)
 		go c.end()
 	}
@@ -23,8 +23,7 @@ func (c *Conn) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.Progress() // takes what is left
-	delete(e.conns, c.Number)
-	c.Rail.room -= c.room
+	e.unreserve(c)
 	c.gone = true
 	c.note.Free()
 	if c.held == 0 {
@@ -58,8 +57,7 @@ func (c *Conn) Discard() {
 	e := c.e
 	e.mu.Lock()
 	e.Progress()
-	delete(e.conns, c.Number)
-	c.Rail.room -= c.room
+	e.unreserve(c)
 	e.mu.Unlock()
 	c.in.Free()
 	c.note.Free()

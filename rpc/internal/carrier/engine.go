@@ -107,6 +107,13 @@ func (e *Engine) reserve(c *Conn, room int) error {
 	return nil
 }
 
+// unreserve forgets a connection and its room. It has no completions any more. The caller holds the
+// lock.
+func (e *Engine) unreserve(c *Conn) {
+	delete(e.conns, c.Number)
+	c.Rail.room -= c.room
+}
+
 // First returns the engine's first rail.
 func (e *Engine) First() *Rail { return e.first }
 

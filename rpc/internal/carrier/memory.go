@@ -47,8 +47,10 @@ func (d *Domain) Rails() []*Rail {
 	return slices.Collect(maps.Keys(d.pds))
 }
 
+// Hold adds a holder.
 func (d *Domain) Hold() { d.users.Add(1) }
 
+// Release takes a holder away. The last one deallocates the protection domains.
 func (d *Domain) Release() {
 	if d.users.Add(-1) > 0 {
 		return
@@ -137,6 +139,7 @@ type Frames struct {
 	size int
 }
 
+// Frames allocates memory for n frames of a size, and registers it as Span does.
 func (d *Domain) Frames(n, size int, access verbs.Access, rails ...*Rail) (f Frames, err error) {
 	size = (size + 63) &^ 63
 	f.size = size
@@ -144,6 +147,7 @@ func (d *Domain) Frames(n, size int, access verbs.Access, rails ...*Rail) (f Fra
 	return f, err
 }
 
+// Bytes returns the memory of a frame.
 func (f *Frames) Bytes(i int) []byte { return f.memory.Bytes()[i*f.size : (i+1)*f.size : (i+1)*f.size] }
 
 // entry returns the first n bytes of a frame in a registration of the memory.
