@@ -109,7 +109,8 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 	if x.streams != nil {
 		x.port = streamPort{x}
 	}
-	x.Driver.Init(drive.Config{Port: x.port, Waiter: x.initHost(x.link), Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual})
+	_, kernel := x.link.(link.Watcher)
+	x.Driver.Init(drive.Config{Port: x.port, Waiter: x.initHost(x.link), Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual, Kernel: kernel})
 	x.tx.init(x)
 	if i, ok := d.cfg.Share.Lane(gsi.QPN); ok && i == index {
 		x.gsi = newGSI(x)

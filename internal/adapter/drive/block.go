@@ -79,7 +79,7 @@ func (d *Driver) Block(ctx context.Context, w *BlockingWait, e Events) bool {
 		return false
 	}
 	defer d.unblock()
-	d.pauseTimer.Stop()
+	d.pauser.stop()
 	if !d.sleep.TryLock() {
 		d.waiter.Wake() // the worker sleeps: it is to leave
 		d.sleep.Lock()
@@ -111,7 +111,7 @@ func (d *Driver) unblock() {
 		d.Attend()
 		return
 	}
-	d.pauseTimer.Reset(pollPause)
+	d.pauser.reset(pollPause)
 }
 
 // EnterWait counts a waiter that sleeps elsewhere while another one blocks in the

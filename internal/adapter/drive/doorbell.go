@@ -35,7 +35,7 @@ func (b *Doorbell) Rung() bool { return b.rung.Load() }
 func (d *Driver) Defer() {
 	d.deferred.Store(true)
 	if d.State() == Paused {
-		d.pauseTimer.Reset(pollPause)
+		d.pauser.reset(pollPause)
 	}
 }
 

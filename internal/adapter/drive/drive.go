@@ -151,6 +151,9 @@ type Config struct {
 
 	// Manual leaves out the worker: the caller drives by Progress.
 	Manual bool
+
+	// Kernel says that the link waits in the kernel, where time is not virtual.
+	Kernel bool
 }
 
 // A Driver drives one lane. It is the lane's lock.
@@ -184,8 +187,9 @@ type Driver struct {
 	turns turns // of its holder
 	dozed turns // of the worker's brief pauses, in which it does not hold the lock
 
-	resume     chan struct{} // ends a pause of the worker
-	pauseTimer *time.Timer   // the same; stopped while a waiter is blocked
+	pauser     pauser       // of the worker; stopped while a waiter is blocked
+	postponeAt atomic.Int64 // when a poller is to postpone the end of the pause; may be never
+	since      atomic.Int64 // when others began to drive, before the pause
 }
 
 // Init prepares the driver. Run is the worker's to call, unless Config.Manual is set.
@@ -193,7 +197,8 @@ func (d *Driver) Init(c Config) {
 	d.port, d.waiter, d.clock, d.spin, d.manual = c.Port, c.Waiter, c.Clock, c.Spin, c.Manual
 	d.single = runtime.GOMAXPROCS(0) == 1
 	d.polled.Store(neverPolled)
-	d.stopped, d.resume, d.pauseTimer = make(chan struct{}), make(chan struct{}, 1), time.NewTimer(pollPause)
+	d.postponeAt.Store(int64(never))
+	d.stopped, d.pauser = make(chan struct{}), newPauser(c.Kernel && !c.Manual && !d.single)
 	if c.Manual {
 		d.state.Store(uint32(Stopped))
 		close(d.stopped)

@@ -11,6 +11,7 @@ import "time"
 func (d *Driver) Poll() {
 	now := d.clock()
 	d.polled.Store(int64(now)) // the worker leaves the next round to the poller
+	d.postpone(now)
 	if !d.mu.TryLock() {
 		// The holder may have been preempted; spinning would keep it so.
 		d.yield()

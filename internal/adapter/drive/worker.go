@@ -28,6 +28,7 @@ func (d *Driver) enter(s State) { d.state.Store(uint32(s)) }
 // when there is nothing to do. It returns after Stop.
 func (d *Driver) Run() {
 	defer close(d.stopped)
+	defer d.pauser.close()
 	defer d.enter(Stopped)
 	idleSince := time.Duration(-1)
 	var slept time.Duration // in the link, in the last round
@@ -36,15 +37,17 @@ func (d *Driver) Run() {
 	heldAt := time.Duration(neverPolled) // when that was
 	for !d.stopping.Load() {
 		now := d.clock()
-		grace, least := pollGrace, pollPause
-		if now-heldAt < memoryTime {
-			grace, least = memoryGrace, memoryGrace
+		grace, least, postpone := pollGrace, pollPause, true
+		if now-heldAt < memoryTime { // the poller waits in memory between its polls
+			grace, least, postpone = memoryGrace, memoryGrace, false
 		}
 		if !d.tryWork(now, grace) {
-			if polled := others.poll(now); least == memoryGrace && polled < briefFor && !d.single && !d.blocked.Load() {
+			polled := others.poll(now)
+			if !postpone && polled < briefFor && !d.single && !d.blocked.Load() {
 				d.pauseBriefly()
 			} else {
-				d.pause(pauseAfter(polled, least))
+				d.since.Store(int64(others.since))
+				d.pause(pauseAfter(polled, least), postpone)
 			}
 			idleSince = -1
 			continue
@@ -141,22 +144,23 @@ func (d *Driver) driven(now, grace time.Duration) bool {
 	return d.blocked.Load() || now-time.Duration(d.polled.Load()) < grace
 }
 
-// pause stays away from the lane for a time, or until a poller or waiter gives up.
-// While a waiter is blocked the timer is stopped; unblock starts it.
-func (d *Driver) pause(t time.Duration) {
+// pause stays away from the lane for a time, or until a poller or waiter gives up. Pollers may
+// postpone the end. While a waiter is blocked the pauser is stopped; unblock starts it.
+func (d *Driver) pause(t time.Duration, postpone bool) {
 	d.enter(Paused)
 	if d.driven(d.clock(), sendGrace) && !d.stopping.Load() {
 		if !d.blocked.Load() {
-			d.pauseTimer.Reset(t)
+			d.pauser.reset(t)
 			if d.deferred.Swap(false) { // before the timer was set
-				d.pauseTimer.Reset(pollPause)
+				d.pauser.reset(pollPause)
+			}
+			if postpone {
+				d.postponeAt.Store(int64(d.clock() + t/postponeShare))
 			}
 		}
-		select {
-		case <-d.resume:
-		case <-d.pauseTimer.C:
-		}
-		d.pauseTimer.Stop()
+		d.pauser.wait()
+		d.postponeAt.Store(int64(never))
+		d.pauser.stop()
 	}
 	d.enter(Working)
 }
@@ -173,7 +177,7 @@ func (d *Driver) pauseBriefly() {
 	}
 	d.enter(Working)
 	if d.clock() == before {
-		d.pause(memoryGrace)
+		d.pause(memoryGrace, false)
 	}
 }
 
@@ -187,9 +191,6 @@ func (d *Driver) Attend() {
 // resumeWorker ends the present pause of the worker.
 func (d *Driver) resumeWorker() {
 	if d.State() == Paused {
-		select {
-		case d.resume <- struct{}{}:
-		default:
-		}
+		d.pauser.resume()
 	}
 }
