@@ -17,7 +17,7 @@ func newKernelPauser(t *testing.T) *kernelPauser {
 	return p
 }
 
-// Each wait would last for ever, or an hour, if the resume were lost.
+// Each wait would last forever, or an hour, if the resume were lost.
 func TestResumeEndsThePauseInAnyOrder(t *testing.T) {
 	p := newKernelPauser(t)
 	p.stop()
