@@ -32,19 +32,15 @@ func (d *Driver) Run() {
 	idleSince := time.Duration(-1)
 	var slept time.Duration // in the link, in the last round
 	others := backoff{over: true}
-	held := neverPolled                  // the poll after which sending was left to the poller last
-	heldAt := time.Duration(neverPolled) // when that was
+	held := neverPolled // the poll after which sending was left to the poller last
+	memory := waitsNever
 	for !d.stopping.Load() {
 		now := d.clock()
-		grace, least := pollGrace, pollPause
-		if now-heldAt < memoryTime {
-			grace, least = memoryGrace, memoryGrace
-		}
-		if !d.tryWork(now, grace) {
-			if polled := others.poll(now); least == memoryGrace && polled < briefFor && !d.single && !d.blocked.Load() {
+		if !d.tryWork(now, memory.grace(now)) {
+			if polled := others.poll(now); memory.brief(now) && !d.single && !d.blocked.Load() {
 				d.pauseBriefly()
 			} else {
-				d.pause(pauseAfter(polled, least))
+				d.pause(pauseAfter(polled, memory.pause(now)))
 			}
 			idleSince = -1
 			continue
@@ -53,7 +49,7 @@ func (d *Driver) Run() {
 		d.moderation.slept(slept)
 		slept = 0
 		if last := d.polled.Load(); last != held && d.driven(now, answerGrace) && d.receiveForPoller() {
-			others, held, heldAt, idleSince = backoff{over: true}, last, now, -1
+			others, held, memory, idleSince = backoff{over: true}, last, memoryWait{now}, -1
 			continue
 		}
 		busy := d.Progress()
