@@ -17,13 +17,15 @@ const (
 	// does not wait for an answer.
 	shortReceive = 100 * time.Microsecond
 
-	// memoryGrace replaces pollGrace and pollPause for memoryTime after the worker left an
-	// answer to the poller, which waits in memory between its polls.
+	// memoryGrace replaces pollGrace for memoryTime after the worker left an answer to the
+	// poller, which waits in memory between its polls.
 	memoryGrace = moderateTime
 	memoryTime  = 50 * time.Millisecond
 
-	// briefFor is the time of polling after which pauses are no longer brief: each takes the
-	// processor from the poller.
+	// briefFor is how long it replaces pollPause as well. Each brief pause takes the processor
+	// from the poller: 25 µs on a virtual machine whose timers interrupt for as long. A poller
+	// that waits in memory begins that time again with each message that the worker
+	// receives. One that polls, and computes between its polls, does not.
 	briefFor = 2 * time.Millisecond
 
 	// pollPause is the time that the worker pauses while others poll. The longer they
@@ -42,6 +44,34 @@ const (
 	// maxBackoff is the time of polling after which the pause is maxPollPause.
 	maxBackoff = backoffShare * maxPollPause
 )
+
+// A memoryWait says how soon the worker looks again after it left an answer to the poller.
+type memoryWait struct{ at time.Duration }
+
+// waitsNever is the memoryWait of a worker that has left no answer.
+var waitsNever = memoryWait{time.Duration(neverPolled)}
+
+// brief reports whether pauses are brief.
+func (m memoryWait) brief(now time.Duration) bool { return now-m.at < briefFor }
+
+// over reports whether the poller is taken for one that only polls.
+func (m memoryWait) over(now time.Duration) bool { return now-m.at >= memoryTime }
+
+// grace is the time after the last poll for which the worker leaves progress to pollers.
+func (m memoryWait) grace(now time.Duration) time.Duration {
+	if m.over(now) {
+		return pollGrace
+	}
+	return memoryGrace
+}
+
+// pause is the least pause while others poll.
+func (m memoryWait) pause(now time.Duration) time.Duration {
+	if m.brief(now) {
+		return memoryGrace
+	}
+	return pollPause
+}
 
 // A backoff measures how long others have driven a lane. A break does not reset that time,
 // but shortens it by backoffShare times the break's length.

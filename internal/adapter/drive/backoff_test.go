@@ -35,3 +35,21 @@ func TestBackoffOutlastsABreak(t *testing.T) {
 		}
 	}
 }
+
+func TestPausesAreBriefWhileTheWorkerReceives(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		after, pause, grace time.Duration
+	}{
+		{0, memoryGrace, memoryGrace}, {briefFor - 1, memoryGrace, memoryGrace}, {briefFor, pollPause, memoryGrace},
+		{memoryTime - 1, pollPause, memoryGrace}, {memoryTime, pollPause, pollGrace},
+	} {
+		m := memoryWait{5 * ms}
+		if p, g := m.pause(5*ms+c.after), m.grace(5*ms+c.after); p != c.pause || g != c.grace || m.brief(5*ms+c.after) != (p == memoryGrace) {
+			t.Errorf("%v after an answer was left: pauses of %v and a grace of %v, expected %v and %v", c.after, p, g, c.pause, c.grace)
+		}
+	}
+	if waitsNever.brief(0) || waitsNever.grace(0) != pollGrace {
+		t.Error("pauses are brief before any answer was left")
+	}
+}

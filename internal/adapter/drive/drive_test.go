@@ -178,6 +178,34 @@ func TestWorkerLeavesTheAnswerToThePoller(t *testing.T) {
 	})
 }
 
+// A program that computes between its polls is late for one message. It does not wait in
+// memory, and polls again: the worker, which takes the processor from it each time it looks,
+// soon leaves it alone although it makes breaks.
+func TestPollerThatWasLateOnceIsNotDisturbedForLong(t *testing.T) {
+	run(t, 0, func(t *testing.T, r *rig) {
+		r.Poll()
+		r.link.Wake()
+		r.expect(Paused)
+		r.arrive()
+		time.Sleep(pollGrace + pollPause)
+		r.expect(Asleep)
+		r.Poll()
+		r.link.Wake()
+		before := r.link.waits.Load()
+		for range 300 { // 45 ms
+			for range 10 {
+				r.arrive()
+				r.Poll()
+				time.Sleep(memoryGrace / 3)
+			}
+			time.Sleep(memoryGrace + memoryGrace/2)
+		}
+		if n := r.link.waits.Load() - before; n > 100 {
+			t.Errorf("the worker took the lane in %d of 300 breaks", n)
+		}
+	})
+}
+
 func TestPollTakesWhatCameAndLeavesSendingToTheNext(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
 		r.Poll()

@@ -33,21 +33,17 @@ func (d *Driver) Run() {
 	idleSince := time.Duration(-1)
 	var slept time.Duration // in the link, in the last round
 	others := backoff{over: true}
-	held := neverPolled                  // the poll after which sending was left to the poller last
-	heldAt := time.Duration(neverPolled) // when that was
+	held := neverPolled // the poll after which sending was left to the poller last
+	memory := waitsNever
 	for !d.stopping.Load() {
 		now := d.clock()
-		grace, least, postpone := pollGrace, pollPause, true
-		if now-heldAt < memoryTime { // the poller waits in memory between its polls
-			grace, least, postpone = memoryGrace, memoryGrace, false
-		}
-		if !d.tryWork(now, grace) {
+		if !d.tryWork(now, memory.grace(now)) {
 			polled := others.poll(now)
-			if !postpone && polled < briefFor && !d.single && !d.blocked.Load() {
+			if memory.brief(now) && !d.single && !d.blocked.Load() {
 				d.pauseBriefly()
 			} else {
 				d.since.Store(int64(others.since))
-				d.pause(pauseAfter(polled, least), postpone)
+				d.pause(pauseAfter(polled, memory.pause(now)), memory.over(now))
 			}
 			idleSince = -1
 			continue
@@ -56,7 +52,7 @@ func (d *Driver) Run() {
 		d.moderation.slept(slept)
 		slept = 0
 		if last := d.polled.Load(); last != held && d.driven(now, answerGrace) && d.receiveForPoller() {
-			others, held, heldAt, idleSince = backoff{over: true}, last, now, -1
+			others, held, memory, idleSince = backoff{over: true}, last, memoryWait{now}, -1
 			continue
 		}
 		busy := d.Progress()
