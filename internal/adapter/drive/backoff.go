@@ -18,7 +18,7 @@ const (
 	shortReceive = 100 * time.Microsecond
 
 	// memoryGrace replaces pollGrace and pollPause for memoryTime after the worker left an
-	// answer to the poller, which waits in memory between its polls.
+	// answer to a poller that waits in memory between its polls.
 	memoryGrace = moderateTime
 	memoryTime  = 50 * time.Millisecond
 

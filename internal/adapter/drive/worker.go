@@ -37,17 +37,18 @@ func (d *Driver) Run() {
 	heldAt := time.Duration(neverPolled) // when that was
 	for !d.stopping.Load() {
 		now := d.clock()
-		grace, least, postpone := pollGrace, pollPause, true
-		if now-heldAt < memoryTime { // the poller waits in memory between its polls
-			grace, least, postpone = memoryGrace, memoryGrace, false
+		grace, least := pollGrace, pollPause
+		inMemory := now-heldAt < memoryTime // the poller waits in memory between its polls
+		if inMemory {
+			grace, least = memoryGrace, memoryGrace
 		}
 		if !d.tryWork(now, grace) {
 			polled := others.poll(now)
-			if !postpone && polled < briefFor && !d.single && !d.blocked.Load() {
+			if inMemory && polled < briefFor && !d.single && !d.blocked.Load() {
 				d.pauseBriefly()
 			} else {
 				d.since.Store(int64(others.since))
-				d.pause(pauseAfter(polled, least), postpone)
+				d.pause(pauseAfter(polled, least), !inMemory)
 			}
 			idleSince = -1
 			continue
@@ -55,11 +56,14 @@ func (d *Driver) Run() {
 		others.end(now)
 		d.moderation.slept(slept)
 		slept = 0
-		if last := d.polled.Load(); last != held && d.driven(now, answerGrace) && d.receiveForPoller() {
+		if last := d.polled.Load(); last != held && d.mayWaitInMemory(now) && d.receiveForPoller() {
 			others, held, heldAt, idleSince = backoff{over: true}, last, now, -1
 			continue
 		}
 		busy := d.Progress()
+		if busy {
+			d.emptyPolls = 0 // a poller may find what came without another poll
+		}
 		deadline := d.port.Next()
 		if !busy && idleSince < 0 {
 			idleSince = now
@@ -83,6 +87,13 @@ func (d *Driver) Run() {
 		}
 		d.sleep.Unlock()
 	}
+}
+
+// mayWaitInMemory reports whether the last poller may wait for a peer's WRITE in its memory. One
+// that found nothing polls on. If it does not, it has lost its processor, and brief pauses of
+// the worker would only take the processor from it again. The caller has the lane.
+func (d *Driver) mayWaitInMemory(now time.Duration) bool {
+	return d.emptyPolls == 0 && d.driven(now, answerGrace)
 }
 
 // receiveForPoller receives what came, and reports whether that was a short message. The last
