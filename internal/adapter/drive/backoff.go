@@ -17,8 +17,8 @@ const (
 	// does not wait for an answer.
 	shortReceive = 100 * time.Microsecond
 
-	// memoryGrace replaces pollGrace for memoryTime after the worker left an answer to the
-	// poller, which waits in memory between its polls.
+	// memoryGrace replaces pollGrace for memoryTime after the worker left an answer to a
+	// poller that waits in memory between its polls.
 	memoryGrace = moderateTime
 	memoryTime  = 50 * time.Millisecond
 

@@ -158,23 +158,58 @@ func TestFlushSendsWhatPollsLeft(t *testing.T) {
 }
 
 // A poller that waits for a peer's WRITE in memory answers what the worker received late.
-// The acknowledge leaves with the answer.
-func TestWorkerLeavesTheAnswerToThePoller(t *testing.T) {
+// The acknowledge leaves with the answer. Its last poll found packets: one that found none
+// polls on, unless it lost its processor, and then the worker answers.
+func TestWorkerLeavesTheAnswerToThePollerThatWaitsInMemory(t *testing.T) {
+	for name, found := range map[string]bool{"poll that found packets": true, "poll that found none": false} {
+		t.Run(name, func(t *testing.T) {
+			run(t, 0, func(t *testing.T, r *rig) {
+				r.Poll()
+				r.link.Wake()
+				r.expect(Paused)
+				if found {
+					r.arrive()
+					r.Poll()
+				}
+				var rounds int // before the lane was given up with the packets received
+				before := r.seen()
+				r.mu.Lock()
+				r.port.answer = func() { rounds = r.port.rounds }
+				r.port.received = 0
+				r.mu.Unlock()
+				r.arrive()
+				time.Sleep(pollGrace + pollPause)
+				r.expect(Asleep)
+				n := r.seen()
+				if n.received != 1 || n.rounds == before.rounds {
+					t.Fatalf("received %d batches in %d rounds, expected 1 and a round", n.received, n.rounds-before.rounds)
+				}
+				if left := rounds == before.rounds; left != found {
+					t.Errorf("the answer was left to the poller: %v, expected %v", left, found)
+				}
+			})
+		})
+	}
+}
+
+// What the worker receives, the poller may find without a poll, and wait in memory next.
+func TestPollerMayWaitInMemoryAfterTheWorkerReceived(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
 		r.Poll()
 		r.link.Wake()
-		r.expect(Paused)
-		var rounds int
-		before := r.seen().rounds
-		r.mu.Lock()
-		r.port.answer = func() { rounds = r.port.rounds }
-		r.mu.Unlock()
+		r.with(func(*port) {
+			if r.mayWaitInMemory(r.now()) {
+				t.Error("after a poll that found none")
+			}
+		})
 		r.arrive()
 		time.Sleep(pollGrace + pollPause)
 		r.expect(Asleep)
-		if n := r.seen(); n.received != 1 || rounds != before || n.rounds == before {
-			t.Errorf("received %d batches, full rounds: %d before, %d when it came, %d at the end", n.received, before, rounds, n.rounds)
-		}
+		r.with(func(p *port) {
+			if p.received != 1 || !r.mayWaitInMemory(r.now()) {
+				t.Errorf("not after the worker received %d batches, expected 1", p.received)
+			}
+		})
 	})
 }
 

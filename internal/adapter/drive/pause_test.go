@@ -66,6 +66,8 @@ func TestPollersPostponeTheEndOfThePause(t *testing.T) {
 // A poller that waits in memory between its polls needs the worker, however often it polls.
 func TestPollerThatWaitsInMemoryPostponesNoPause(t *testing.T) {
 	runCounted(t, func(t *testing.T, r *rig, pauses *countedPauser) {
+		r.arrive()
+		r.Poll() // it finds packets, and what comes next shows in memory
 		time.Sleep(answerGrace / 2)
 		r.expect(Asleep)
 		r.arrive() // the worker receives it, and leaves the answer to the poller

@@ -51,11 +51,14 @@ func (d *Driver) Run() {
 		others.end(now)
 		d.moderation.slept(slept)
 		slept = 0
-		if last := d.polled.Load(); last != held && d.driven(now, answerGrace) && d.receiveForPoller() {
+		if last := d.polled.Load(); last != held && d.mayWaitInMemory(now) && d.receiveForPoller() {
 			others, held, memory, idleSince = backoff{over: true}, last, memoryWait{now}, -1
 			continue
 		}
 		busy := d.Progress()
+		if busy {
+			d.emptyPolls = 0 // a poller may find what came without another poll
+		}
 		deadline := d.port.Next()
 		if !busy && idleSince < 0 {
 			idleSince = now
@@ -79,6 +82,13 @@ func (d *Driver) Run() {
 		}
 		d.sleep.Unlock()
 	}
+}
+
+// mayWaitInMemory reports whether the last poller may wait for a peer's WRITE in its memory. One
+// that found nothing polls on. If it does not, it has lost its processor, and brief pauses of
+// the worker would only take the processor from it again. The caller has the lane.
+func (d *Driver) mayWaitInMemory(now time.Duration) bool {
+	return d.emptyPolls == 0 && d.driven(now, answerGrace)
 }
 
 // receiveForPoller receives what came, and reports whether that was a short message. The last
