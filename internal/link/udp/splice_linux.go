@@ -24,10 +24,9 @@ import (
 // When memory of a flow may be used again is in stage_linux.go.
 
 const (
-	// spliceFrom is the shortest batch that is spliced: a message of two packets of 4 KiB, whose
-	// copy already takes longer than the two calls. spliceAfter is the number of bytes in
+	// spliceFrom is the shortest batch that is spliced, and spliceAfter the number of bytes in
 	// such batches after which a flow begins. A stage is memory, and making it takes time.
-	spliceFrom  = 8 << 10
+	spliceFrom  = 32 << 10
 	spliceAfter = 16 << 20
 
 	// stageSlot is the room that a batch needs: the pages that one splice takes. It begins a page,
@@ -35,7 +34,7 @@ const (
 	stageSlot = 64 << 10
 	pageSize  = 4 << 10
 
-	// maxStages is the number of stages of a link, of 13 MiB each by default. Other flows send as
+	// maxStages is the number of stages of a link, of 10 MiB each by default. Other flows send as
 	// to other hosts.
 	maxStages = 8
 

@@ -61,7 +61,7 @@ func TestSplicedBatchesArriveAsOthers(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		a, b, f := spliced(t, host)
 		end := 0
-		for i, n := range []int{15, 2, 8, 14, 2, 15} { // two packets are a message of 8 KiB
+		for i, n := range []int{15, 8, 14, 15} {
 			tx := batch(f, n, 4112, byte(i))
 			first := f.First
 			send(t, a, tx)
@@ -77,22 +77,6 @@ func TestSplicedBatchesArriveAsOthers(t *testing.T) {
 				t.Errorf("%s: received %d bytes in packets of %d from %v, expected %d in packets of %d from %v",
 					host, len(rx.Data), rx.Size, rx.Src, tx.Bytes, tx.Size, f.Src)
 			}
-		}
-	}
-}
-
-func TestBatchShorterThanAMessageOf8KiBIsNotSpliced(t *testing.T) {
-	a, b, f := spliced(t, "127.0.0.1")
-	send(t, a, batch(f, 2, 4112, 1))
-	before := stageAt(a, f)
-	send(t, a, batch(f, 7, 1040, 2))
-	if at := stageAt(a, f); before <= 0 || at != before {
-		t.Errorf("the stage's next batch goes to %d, then to %d: expected the first batch alone to be spliced", before, at)
-	}
-	var rx link.Rx
-	for _, n := range []int{2 * 4112, 7 * 1040} {
-		if receive(t, b, &rx); len(rx.Data) != n {
-			t.Errorf("received %d bytes, expected %d", len(rx.Data), n)
 		}
 	}
 }
