@@ -1,7 +1,9 @@
 package coll
 
-// maxPairs is the number of members up to which a long all-reduce is pairwise.
-const maxPairs = 8
+const (
+	maxPairs      = 8 // members up to which a long all-reduce is pairwise
+	pairsSegments = 4 // other algorithms' segments in one of a pairwise all-reduce
+)
 
 // A flow receives the segments that one member sends in a pairwise all-reduce: first its elements of this
 // member's block, then the results of its own block.
@@ -24,11 +26,15 @@ type pairs[T any] struct {
 	in       [][lookahead][]T
 }
 
+// step returns the number of elements in a segment. Few long segments are best where more members run than
+// there are processors: each costs a member a turn on one.
+func (p *pairs[T]) step() int { return pairsSegments * p.reduction.step() }
+
 // allReducePairs is the pairwise algorithm.
 func (c *reduction[T]) allReducePairs(dst, src []T) {
 	n, r := c.g.Size(), c.g.rank
 	p := &pairs[T]{reduction: c, dst: dst, src: src, parts: blocks{len(src), n}, in: make([][lookahead][]T, n-1)}
-	step := c.step()
+	step := p.step()
 	p.own = pieces(p.parts, r, step)
 	for i := range n {
 		if i != r {
