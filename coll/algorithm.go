@@ -69,7 +69,7 @@ var choices = [operations][]Algorithm{
 	OpBarrier:       {Dissemination},
 	OpBroadcast:     {Binomial, ScatterAllGather},
 	OpReduce:        {Binomial, Rabenseifner},
-	OpAllReduce:     {RecursiveDoubling, Rabenseifner, Ring},
+	OpAllReduce:     {RecursiveDoubling, Rabenseifner, Ring, Pairwise},
 	OpReduceScatter: {Pairwise, Ring},
 	OpScan:          {RecursiveDoubling},
 	OpGather:        {Binomial, Linear},

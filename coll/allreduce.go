@@ -9,7 +9,10 @@ func AllReduce[T any](ctx context.Context, g *Group, dst, src []T, op Op[T]) err
 	automatic := RecursiveDoubling
 	if len(raw(src)) >= longReduce && len(src) >= n {
 		automatic = Rabenseifner
-		if n&(n-1) != 0 && !op.Ordered {
+		switch {
+		case n <= maxPairs:
+			automatic = Pairwise
+		case n&(n-1) != 0 && !op.Ordered:
 			automatic = Ring
 		}
 	}
@@ -24,6 +27,8 @@ func AllReduce[T any](ctx context.Context, g *Group, dst, src []T, op Op[T]) err
 		copy(dst, src)
 	case c.algorithm == Ring:
 		c.allReduceRing(dst, src)
+	case c.algorithm == Pairwise:
+		c.allReducePairs(dst, src)
 	default:
 		f := c.fold()
 		acc := c.foldIn(&f, dst, src)

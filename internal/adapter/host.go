@@ -136,9 +136,9 @@ func (l *lane) post(s *hostpath.Sender, q *QP, f *txFlow, o *machine.Out, class 
 		return
 	}
 	x.Header, x.Pieces, x.Len, x.Stable = l.headers[:o.PutHeaders(l.headers[:])], o.Pieces, o.Len, q.transport.Acknowledged
-	x.Window = o.Window
+	x.Region = o.Region
 	posted := s.Post(x)
-	x.Pieces, x.Window = nil, nil
+	x.Pieces, x.Region = nil, nil
 	if posted && o.Train == 1 {
 		l.posted = s
 	}

@@ -208,7 +208,7 @@ func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
 			return n, false
 		}
 		l.posted = nil
-		l.out.Pieces, l.out.Len, l.out.Path, l.out.Window = l.out.Pieces[:0], 0, nil, nil
+		l.out.Pieces, l.out.Len, l.out.Path, l.out.Region = l.out.Pieces[:0], 0, nil, nil
 		if !q.m.Next(now, &l.out) {
 			return n, false
 		}

@@ -132,7 +132,7 @@ type Out struct {
 	PKeyIndex uint16         // index of the P_Key; of packets from queue pair 1
 	Pieces    [][]byte       // the payload; the machine appends to Pieces[:0]
 	Len       int            // sum of the lengths of Pieces
-	Window    *memory.Region // the window that the payload lies in, whose key can become invalid; the caller clears it
+	Region    *memory.Region // the region or window that a READ response's payload lies in; the caller clears it
 	Markable  bool           // slows down for marks: may be sent as ECN-capable; the sender clears it
 	Longest   int            // train that may be made, in packets; the caller sets it, 0 is one
 	Whole     bool           // the train is handed over in memory as a whole; the caller sets it

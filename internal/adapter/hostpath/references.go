@@ -11,6 +11,8 @@ import (
 type reference struct {
 	message  uint64 // messages published up to this one
 	from, to uint64 // addresses
+	key      uint32 // of the region by which the peer reads it, if keyed
+	keyed    bool
 }
 
 // references are those of one Sender that the peer may not have used yet, oldest first.
@@ -18,14 +20,18 @@ type references []reference
 
 // add records the reference of the newest message to a payload. It removes those that the peer has
 // used when there is no room, unless they are few.
-func (r *references) add(s *hostmem.Sender, payload []byte) {
+func (r *references) add(s *hostmem.Sender, payload []byte, region *memory.Region) {
 	if n := len(*r); n == cap(*r) {
 		if used := r.used(s.Consumed()); used > n/2 {
 			*r = slices.Delete(*r, 0, used)
 		}
 	}
 	at := memory.Addr(payload)
-	*r = append(*r, reference{s.Sent(), at, at + uint64(len(payload))})
+	x := reference{message: s.Sent(), from: at, to: at + uint64(len(payload))}
+	if x.keyed = region != nil && region.Kind == memory.MR; x.keyed {
+		x.key = region.Key
+	}
+	*r = append(*r, x)
 }
 
 // used returns how many of the references are in the first messages.
@@ -39,13 +45,14 @@ func (r references) used(consumed uint64) int {
 	return n
 }
 
-// last returns how many messages were published up to the last one that refers to some memory and
-// that is not among the first messages. It returns 0 if there is none.
-func (r references) last(consumed uint64, mem []byte) uint64 {
+// last returns how many messages were published up to the last one that refers to some memory of a
+// region and that is not among the first messages. It returns 0 if there is none. References of READs
+// by the keys of other regions do not count: these regions may have the same memory, for other peers.
+func (r references) last(consumed uint64, mem []byte, key uint32) uint64 {
 	from := memory.Addr(mem)
 	to := from + uint64(len(mem))
 	for _, x := range slices.Backward(r[r.used(consumed):]) {
-		if x.from < to && from < x.to {
+		if x.from < to && from < x.to && (!x.keyed || x.key == key) {
 			return x.message
 		}
 	}
@@ -58,17 +65,17 @@ func (l *Lane) RevokeRegion(r *memory.Region) {
 	mem := r.Bytes(r.Base, int(r.Len()))
 	for _, p := range l.paths {
 		for _, s := range p.senders {
-			s.revokeMemory(mem)
+			s.revokeMemory(mem, r)
 		}
 	}
 }
 
-// revokeMemory is Revoke for references to some memory.
-func (s *Sender) revokeMemory(mem []byte) {
+// revokeMemory is Revoke for references to the memory of a region.
+func (s *Sender) revokeMemory(mem []byte, r *memory.Region) {
 	if len(mem) == 0 || !s.Referring() {
 		return
 	}
-	if n := s.references.last(s.Consumed(), mem); n > 0 && !s.use(n) {
+	if n := s.references.last(s.Consumed(), mem, r.Key); n > 0 && !s.use(n) {
 		s.revoke()
 	}
 }

@@ -50,6 +50,33 @@ func TestRegionTakesBackReferencesToItsMemoryAlone(t *testing.T) {
 	}
 }
 
+// A reference that the peer reads by the key of a region ends with that region, and not with another of the
+// same memory.
+func TestRegionLeavesReferencesByKeysOfOthers(t *testing.T) {
+	table := memory.NewTable()
+	var regions [2]*memory.Region
+	for i := range regions {
+		r, err := table.Register(1, pulled[:9000], 1<<20, qp.RemoteRead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		regions[i] = r
+	}
+	for i, r := range regions {
+		a, b := newPair(t)
+		s := a.Find(place, 5).To(5)
+		s.Longest(1024, false)
+		s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{pulled[:9000]}, Len: 9000, Stable: true, Region: regions[0]})
+		a.Flush()
+		a.RevokeRegion(r)
+		for b.Receive(0) {
+		}
+		if got, revoked := len(b.got), a.revoked; got != i || revoked != 1-i {
+			t.Errorf("region %d of the same memory: %d payloads arrived, revoked %d times", i, got, revoked)
+		}
+	}
+}
+
 // References that the peer has used are forgotten, however many there were; the others are not.
 func TestReferencesAreFoundWhileTheyAreUnused(t *testing.T) {
 	a, b := newPair(t)
@@ -61,15 +88,15 @@ func TestReferencesAreFoundWhileTheyAreUnused(t *testing.T) {
 			for b.Receive(0) {
 			}
 			b.got = nil
-			if n := s.references.last(s.Consumed(), pulled); n != 0 {
+			if n := s.references.last(s.Consumed(), pulled, 0); n != 0 {
 				t.Fatalf("message %d refers to memory, and the peer has used all %d", n, s.Sent())
 			}
 			continue
 		}
-		if n := s.references.last(s.Consumed(), pulled[8990:]); n != s.Sent() {
+		if n := s.references.last(s.Consumed(), pulled[8990:], 0); n != s.Sent() {
 			t.Fatalf("message %d is the last that refers to memory, expected %d", n, s.Sent())
 		}
-		if n := s.references.last(s.Consumed(), other); n != 0 {
+		if n := s.references.last(s.Consumed(), other, 0); n != 0 {
 			t.Fatalf("message %d refers to memory that was not sent", n)
 		}
 	}

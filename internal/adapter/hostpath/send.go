@@ -151,8 +151,9 @@ type Item struct {
 	// acknowledged it, so that it may be referred to.
 	Stable bool
 
-	// Window is the window that the payload lies in, nil for none; see windows.
-	Window *memory.Region
+	// Region is the region or window whose key lets the peer read the payload, nil if it reads with
+	// none. The reference ends with that region; see windows.
+	Region *memory.Region
 }
 
 // Post hands over a packet or train. Without room for it, it is lost. Post reports false, and
@@ -181,13 +182,13 @@ func (s *Sender) Post(i *Item) bool {
 func (s *Sender) post(i *Item) (posted, fits bool) {
 	if i.Stable && i.Len >= referFrom && len(i.Pieces) == 1 {
 		if r, ok := s.refer(i.Pieces[0]); ok {
-			if i.Window != nil {
+			if i.Region != nil && i.Region.Kind != memory.MR {
 				posted = s.referWindow(i, r)
 			} else {
 				posted = s.Refer(&i.Head, i.Header, r, i.Len)
 			}
 			if posted {
-				s.references.add(s.Sender, i.Pieces[0])
+				s.references.add(s.Sender, i.Pieces[0], i.Region)
 			}
 			return posted, true
 		}

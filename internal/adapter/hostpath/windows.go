@@ -28,7 +28,7 @@ func (s *Sender) referWindow(i *Item, r hostmem.Ref) (posted bool) {
 	l := s.lane
 	l.windowMu.Lock()
 	defer l.windowMu.Unlock()
-	if !i.Window.Valid() {
+	if !i.Region.Valid() {
 		s.RevokeNext()
 		s.windows.lost = true
 		return s.Refer(&i.Head, i.Header, r, i.Len)

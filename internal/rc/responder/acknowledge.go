@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"softrdma/internal/machine"
-	"softrdma/internal/memory"
 	"softrdma/internal/psn"
 	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
@@ -125,9 +124,7 @@ func (r *Responder) answerRead(res *resource, out *machine.Out) bool {
 	out.AETH = ib.AETH{Syndrome: ib.ACKNoCredits, MSN: res.msn}
 	if n > 0 {
 		out.Pieces = append(out.Pieces, b)
-		if res.region.Kind != memory.MR {
-			out.Window = res.region
-		}
+		out.Region = res.region
 		out.Len = int(n)
 		out.Train = int((n-1)>>r.shift + 1)
 	}
