@@ -25,7 +25,7 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 		return nil, err
 	}
 	defer leave()
-	pairs := format.Pairs(w.protocols(), &a)
+	pairs := format.Pairs(&w.address, &a)
 	switch {
 	case len(pairs) == 0:
 		return nil, fmt.Errorf("%w: %v here", ErrPath, w.dev.Protocol())
@@ -38,7 +38,7 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 		err = c.met(c.takes)
 	}
 	e, err := w.begin(c, err)
-	return e, refusal(err, &a, 0)
+	return e, format.Refusal(err, &a, 0)
 }
 
 // dial asks for a connection. After an error the caller releases what there is of it, before it leaves.
@@ -110,24 +110,6 @@ func (w *Worker) enter(ctx context.Context) (_ context.Context, leave func(), er
 		cancel(nil)
 		w.running.Done()
 	}, nil
-}
-
-// refusal names the reason for which a worker rejected a connection.
-func refusal(err error, a *format.Address, rail int) error {
-	var rejected *rdmacm.RejectedError
-	if !errors.As(err, &rejected) {
-		return err
-	}
-	h, wrong := format.ParseHello(rejected.PrivateData)
-	switch {
-	case errors.Is(wrong, ErrVersion):
-		return fmt.Errorf("%w: %w", wrong, err)
-	case wrong != nil:
-		return fmt.Errorf("%w: no worker at %v: %w", ErrStale, a.Rails[rail].Listener, err)
-	case h.Worker != a.Worker:
-		return fmt.Errorf("%w: worker %#x at %v, expected %#x: %w", ErrStale, h.Worker, a.Rails[rail].Listener, a.Worker, err)
-	}
-	return err
 }
 
 // accept accepts the connections of other workers on a device.

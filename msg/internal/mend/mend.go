@@ -1,0 +1,56 @@
+// Package mend says when an end connects a rail that has failed again. It makes no connection.
+package mend
+
+import (
+	"context"
+	"time"
+)
+
+// The pauses before attempts to connect a rail. Each is twice the one before it, until the rail has worked
+// for LastPause.
+const (
+	FirstPause = 100 * time.Millisecond
+	LastPause  = 10 * time.Second
+)
+
+// A Rail is one that may have to be connected again. The owner's lock guards it; Wait needs no lock.
+type Rail struct {
+	active bool          // a goroutine makes attempts
+	pause  time.Duration // before the next attempt
+	since  time.Time     // when the rail was connected last
+}
+
+// Begin reports whether the caller makes attempts from now on, because nobody does: Wait, the attempt, and
+// Settle, until that reports false.
+func (r *Rail) Begin() bool {
+	if r.active {
+		return false
+	}
+	r.active = true
+	if time.Since(r.since) > LastPause {
+		r.pause = 0
+	}
+	r.longer()
+	return true
+}
+
+func (r *Rail) longer() { r.pause = min(max(2*r.pause, FirstPause), LastPause) }
+
+// Wait waits until it is time for an attempt, or ctx has ended.
+func (r *Rail) Wait(ctx context.Context) {
+	select {
+	case <-time.After(r.pause):
+	case <-ctx.Done():
+	}
+}
+
+// Settle takes the result of an attempt, and reports whether another one follows. It does if again is set.
+func (r *Rail) Settle(connected, again bool) bool {
+	if connected {
+		r.since = time.Now()
+	}
+	if r.active = again; again {
+		r.longer()
+	}
+	return again
+}
