@@ -32,6 +32,7 @@ type mendRun struct {
 	e        *msg.Endpoint
 	failures [2][]error // of endpoints
 	stopped  context.Context
+	limit    context.Context // of the whole run
 	errors   []string
 	mu       sync.Mutex
 }
@@ -114,7 +115,7 @@ func (s *mendRun) send(rng *rand.Rand, m *msg.Remote) (messages, adds, uncertain
 		for range rng.IntN(3) {
 			r := m.Atomic64(msg.AtomicAdd, 0, 1, nil)
 			adds++
-			if _, err := r.Wait(context.Background()); errors.Is(err, msg.ErrUncertain) {
+			if _, err := r.Wait(s.limit); errors.Is(err, msg.ErrUncertain) {
 				uncertain++
 			} else if err != nil {
 				s.report("atomic operation %d: %v", adds, err)
@@ -123,9 +124,9 @@ func (s *mendRun) send(rng *rand.Rand, m *msg.Remote) (messages, adds, uncertain
 		if rng.IntN(4) == 0 {
 			requests = append(requests, s.e.Flush())
 		}
-		for _, r := range requests {
-			if _, err := r.Wait(context.Background()); err != nil {
-				s.report("message %d: %v", messages, err)
+		for i, r := range requests {
+			if _, err := r.Wait(s.limit); err != nil {
+				s.report("message %d, request %d: %v", messages, i, err)
 				return
 			}
 		}
@@ -153,6 +154,9 @@ func (s *mendRun) receive(ctx context.Context) (n uint64) {
 
 // play plays a run and returns how many connections of rails were made again.
 func (s *mendRun) play() (restored uint64) {
+	var cancel context.CancelFunc
+	s.limit, cancel = context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
 	region, err := s.workers[1].Map(make([]byte, 4096), msg.AllowAll)
 	if err != nil {
 		s.report("%v", err)
@@ -174,7 +178,7 @@ func (s *mendRun) play() (restored uint64) {
 	s.trouble()
 	stop()
 	programs.Wait()
-	if _, err := s.e.Flush().Wait(context.Background()); err != nil {
+	if _, err := s.e.Flush().Wait(s.limit); err != nil {
 		s.report("flush: %v", err)
 	}
 	time.Sleep(time.Second)
@@ -187,7 +191,7 @@ func (s *mendRun) play() (restored uint64) {
 	if failed < restored || s.e.Err() != nil || len(s.failures[0])+len(s.failures[1]) > 0 {
 		s.report("%d connections failed, %d were made again, endpoint %v, failures %v", failed, restored, s.e.Err(), s.failures)
 	}
-	if err := s.e.Close(context.Background()); err != nil {
+	if err := s.e.Close(s.limit); err != nil {
 		s.report("close: %v", err)
 	}
 	for side, w := range s.workers {

@@ -48,6 +48,7 @@ type Rails struct {
 	sent    uint64 // the newest on the current rail
 	got     uint64 // the newest that arrived
 	said    uint64 // the newest that the peer knows to have arrived
+	asked   uint64 // the newest that the peer was asked to acknowledge
 }
 
 // NewRails returns rails of which none is up. Post sends bytes on one of them, in order; it does not change
@@ -119,7 +120,11 @@ func (r *Rails) pump() {
 	for r.sent < r.Last() && r.sent-r.acked < railWindow && r.Up(r.current) {
 		b := r.kept[r.sent-r.acked]
 		r.sent++
-		r.stamp(b, r.sent, 0)
+		flags := byte(0)
+		if r.sent == r.asked { // now for the first time, or what asked before was lost with its rail
+			flags = railAnswer
+		}
+		r.stamp(b, r.sent, flags)
 		r.post(r.current, b)
 	}
 }
@@ -144,8 +149,12 @@ func (r *Rails) tell(rail int, flags byte) {
 	r.post(rail, b)
 }
 
-// Ask makes the peer acknowledge what has arrived.
-func (r *Rails) Ask() { r.tell(r.current, railAnswer) }
+// Ask makes the peer acknowledge all frames, those that wait for the window, too.
+func (r *Rails) Ask() {
+	if r.asked = r.Last(); r.sent == r.asked {
+		r.tell(r.current, railAnswer)
+	}
+}
 
 // Fail says that a connection of a rail, and each before it, has failed here. The owner has ended it:
 // nothing that arrives on it has an effect any more.

@@ -174,6 +174,7 @@ func playRails(seed uint64) (again int, err error) {
 	w.lay(rails)
 	steps := 100 + w.rng.IntN(600)
 	events := w.failures(rails, steps)
+	var asked [2]uint64 // newest frames that ends have asked to be acknowledged
 	for i := range steps + 101 {
 		for _, f := range events[i] {
 			f()
@@ -182,12 +183,23 @@ func playRails(seed uint64) (again int, err error) {
 		if e.step(); w.rng.IntN(2) == 0 {
 			e.deliver()
 		}
+		if k := w.rng.IntN(50); k < 2 {
+			w.ends[k].rails.Ask()
+			asked[k] = w.ends[k].rails.Last()
+		}
 		if w.err != nil {
 			return w.again, fmt.Errorf("step %d: %w", i, w.err)
 		}
 	}
 	w.drain(false)
-	for _, e := range w.ends {
+	for w.ends[0].flying()+w.ends[1].flying() > 0 && w.err == nil {
+		w.ends[0].deliver()
+		w.ends[1].deliver()
+	}
+	for i, e := range w.ends {
+		if n := e.rails.Acknowledged(); n < asked[i] {
+			w.failf("end %d has asked for frame %d to be acknowledged, %d is", i, asked[i], n)
+		}
 		e.rails.Ask()
 	}
 	for w.ends[0].flying()+w.ends[1].flying() > 0 && w.err == nil {
@@ -253,6 +265,47 @@ func TestRailsIgnoreWhatIsSaidAboutAnOldConnection(t *testing.T) {
 	peer.Fail(0, 2)
 	if _, down, err := r.Arrive(sent[1][len(sent[1])-1]); err != nil || down != 1 || r.KnownFailed(0) != 2 {
 		t.Errorf("down %#x, %v, expected the second connection of the first rail", down, err)
+	}
+}
+
+// Frames that the peer was asked to acknowledge are acknowledged, although they waited for the window, or the
+// rail has failed that carried them and the question.
+func TestRailsAcknowledgeWhatWasAskedFor(t *testing.T) {
+	for _, frames := range []int{1, 3, railWindow + 1, railWindow + 40} {
+		var ends [2]*Rails
+		var sent [2][][]byte // on rail 1; rail 0 loses everything
+		for i := range ends {
+			ends[i] = NewRails(2, func(rail int, b []byte) {
+				if rail == 1 {
+					sent[i] = append(sent[i], slices.Clone(b))
+				}
+			})
+			ends[i].Join(0, 1)
+			ends[i].Join(1, 1)
+		}
+		for range frames {
+			ends[0].Send(&Header{kind: kindCredit}, nil)
+		}
+		ends[0].Ask()
+		ends[0].Fail(0, 1)
+		for len(sent[0])+len(sent[1]) > 0 {
+			for i := range sent {
+				list := sent[i]
+				sent[i] = nil
+				for _, b := range list {
+					_, down, err := ends[1-i].Arrive(b)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if down != 0 {
+						ends[1-i].Fail(0, 1)
+					}
+				}
+			}
+		}
+		if n := ends[0].Acknowledged(); n != uint64(frames) {
+			t.Errorf("%d of %d frames are acknowledged", n, frames)
+		}
 	}
 }
 
