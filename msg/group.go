@@ -9,7 +9,7 @@ import (
 
 	"softrdma/internal/message"
 	"softrdma/msg/internal/format"
-	"softrdma/msg/internal/mend"
+	"softrdma/msg/internal/repair"
 	"softrdma/verbs"
 )
 
@@ -49,7 +49,7 @@ type group struct {
 	to                 *format.Address // of the worker to which rails are connected again, or nil
 	context            context.Context // of such attempts
 	stop               context.CancelFunc
-	mending            [message.MaxRails]mend.Rail
+	repairs            [message.MaxRails]repair.Rail
 }
 
 // newGroup makes a group without members. The caller holds the lock.
@@ -170,7 +170,7 @@ func (g *group) fail(m *connection, err error) {
 		return
 	}
 	g.settle()
-	g.mend(m.pair)
+	g.repair(m.pair)
 }
 
 // rescue takes the accesses of a member that has failed.

@@ -46,7 +46,7 @@ func (w *Worker) connectRails(ctx context.Context, a *format.Address, pairs []fo
 	for i := range pairs {
 		if !g.rails.Up(i) {
 			g.rails.Fail(i, 1)
-			g.mend(i)
+			g.repair(i)
 		}
 	}
 	w.flush()

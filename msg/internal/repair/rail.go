@@ -1,5 +1,5 @@
-// Package mend says when an end connects a rail that has failed again. It makes no connection.
-package mend
+// Package repair says when an end connects a rail that has failed again. It makes no connection.
+package repair
 
 import (
 	"context"

@@ -2,9 +2,9 @@ package msg
 
 import "softrdma/msg/internal/format"
 
-// mend connects a rail again in a goroutine, until it works or the group ends. The caller holds the lock.
-func (g *group) mend(rail int) {
-	if g.to == nil || !g.mends(rail) || !g.mending[rail].Begin() {
+// repair connects a rail again in a goroutine, until it works or the group ends. The caller holds the lock.
+func (g *group) repair(rail int) {
+	if g.to == nil || !g.repairable(rail) || !g.repairs[rail].Begin() {
 		return
 	}
 	w := g.c.w
@@ -16,8 +16,8 @@ func (g *group) mend(rail int) {
 	}()
 }
 
-// mends reports whether a rail can be connected again. A device that has closed does not come back.
-func (g *group) mends(rail int) bool {
+// repairable reports whether a rail can be connected again. A device that has closed does not come back.
+func (g *group) repairable(rail int) bool {
 	w := g.c.w
 	return g.c.err == nil && !w.closed && !g.rails.Up(rail) && !w.rails[g.pairs[rail].Own].gone.Load()
 }
@@ -25,11 +25,11 @@ func (g *group) mends(rail int) bool {
 // attempt waits and tries to connect a rail. It reports whether another attempt is needed. Each has a number
 // of its own: the peer may have made a connection that this end has given up.
 func (g *group) attempt(rail int) bool {
-	w, r := g.c.w, &g.mending[rail]
+	w, r := g.c.w, &g.repairs[rail]
 	r.Wait(g.context)
 	w.mu.Lock()
 	j := format.Joining{Token: g.token, Rail: rail, Connection: g.rails.Failed(rail) + 1, Pairs: g.pairs}
-	needed := g.mends(rail)
+	needed := g.repairable(rail)
 	w.unlock()
 	var err error
 	if needed {
@@ -41,7 +41,7 @@ func (g *group) attempt(rail int) bool {
 		g.rails.Fail(rail, j.Connection)
 		w.flush()
 	}
-	return r.Settle(needed && err == nil, g.mends(rail))
+	return r.Settle(needed && err == nil, g.repairable(rail))
 }
 
 // RailCounts returns how many connections of the endpoint's rails have failed, and how many were made

@@ -17,14 +17,14 @@ import (
 	"softrdma/verbs"
 )
 
-const mendTimeout = 2 * time.Second // Config.PeerTimeout
+const repairTimeout = 2 * time.Second // Config.PeerTimeout
 
-// mendsWithin bounds the time until a rail whose path has come back works: both ends notice that it had
+// repairedWithin bounds the time until a rail whose path has come back works: both ends notice that it had
 // failed, an attempt that has begun ends, and the longest pause.
-const mendsWithin = 3*mendTimeout + 12*time.Second
+const repairedWithin = 3*repairTimeout + 12*time.Second
 
-// A mendRun is one run: two workers with several devices, whose paths go and come back.
-type mendRun struct {
+// A repairRun is one run: two workers with several devices, whose paths go and come back.
+type repairRun struct {
 	rng      *rand.Rand
 	world    *bubble.World
 	hosts    [2][]*bubble.Host
@@ -37,14 +37,14 @@ type mendRun struct {
 	mu       sync.Mutex
 }
 
-func (s *mendRun) report(format string, args ...any) {
+func (s *repairRun) report(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.errors = append(s.errors, fmt.Sprintf(format, args...))
 }
 
-func newMendRun(seed uint64) (*mendRun, error) {
-	s := &mendRun{rng: rand.New(rand.NewPCG(seed, 19))}
+func newRepairRun(seed uint64) (*repairRun, error) {
+	s := &repairRun{rng: rand.New(rand.NewPCG(seed, 19))}
 	f := simnet.Faults{Delay: time.Duration(1+s.rng.IntN(50)) * time.Microsecond, Jitter: time.Duration(s.rng.IntN(20)) * time.Microsecond}
 	if s.rng.IntN(3) == 0 {
 		f.Loss, f.Reorder, f.Duplicate = .01, .01, .01
@@ -52,7 +52,7 @@ func newMendRun(seed uint64) (*mendRun, error) {
 	s.world = bubble.New(seed, simnet.LinkConfig{Egress: f, Ingress: f})
 	rails, how := 2+s.rng.IntN(2), msg.Rendezvous(s.rng.IntN(3))
 	for side := range s.workers {
-		c := msg.Config{Eager: 300, Unexpected: 8, PeerTimeout: mendTimeout, Rendezvous: how}
+		c := msg.Config{Eager: 300, Unexpected: 8, PeerTimeout: repairTimeout, Rendezvous: how}
 		c.Failed = func(_ *msg.Endpoint, err error) { s.failures[side] = append(s.failures[side], err) }
 		for i := range rails {
 			h, err := s.world.Open(fmt.Sprintf("127.0.%d.%d", side, 2+i))
@@ -74,8 +74,8 @@ func newMendRun(seed uint64) (*mendRun, error) {
 }
 
 // works waits until all rails work.
-func (s *mendRun) works() bool {
-	for end := time.Now().Add(mendsWithin); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+func (s *repairRun) works() bool {
+	for end := time.Now().Add(repairedWithin); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if len(s.e.Rails()) == len(s.hosts[0]) {
 			return true
 		}
@@ -84,7 +84,7 @@ func (s *mendRun) works() bool {
 }
 
 // trouble cuts the paths of rails, each at another time, until each was cut.
-func (s *mendRun) trouble() {
+func (s *repairRun) trouble() {
 	for _, i := range s.rng.Perm(len(s.hosts[0])) {
 		if !s.works() {
 			s.report("%d of %d rails work, error %v", len(s.e.Rails()), len(s.hosts[0]), s.e.Err())
@@ -93,9 +93,9 @@ func (s *mendRun) trouble() {
 		time.Sleep(time.Duration(s.rng.Int64N(int64(50 * time.Millisecond))))
 		h := s.hosts[s.rng.IntN(2)][i]
 		h.Kill()
-		time.Sleep(time.Duration(s.rng.Int64N(int64(4 * mendTimeout))))
+		time.Sleep(time.Duration(s.rng.Int64N(int64(4 * repairTimeout))))
 		h.Restore()
-		time.Sleep(2 * mendTimeout) // until both have noticed
+		time.Sleep(2 * repairTimeout) // until both have noticed
 	}
 	if !s.works() {
 		s.report("%d of %d rails work in the end, error %v", len(s.e.Rails()), len(s.hosts[0]), s.e.Err())
@@ -104,7 +104,7 @@ func (s *mendRun) trouble() {
 
 // send sends messages with numbers until stopped, and adds to a word meanwhile. It returns the number of
 // messages, and of additions, of which some are uncertain.
-func (s *mendRun) send(rng *rand.Rand, m *msg.Remote) (messages, adds, uncertain uint64) {
+func (s *repairRun) send(rng *rand.Rand, m *msg.Remote) (messages, adds, uncertain uint64) {
 	for ; s.stopped.Err() == nil; messages++ {
 		data := make([]byte, 8+[]int{0, 8, 200, 3000, 600_000}[rng.IntN(5)])
 		for i := range data {
@@ -136,7 +136,7 @@ func (s *mendRun) send(rng *rand.Rand, m *msg.Remote) (messages, adds, uncertain
 }
 
 // receive receives messages, checks that each arrives once and in order, and returns their number.
-func (s *mendRun) receive(ctx context.Context) (n uint64) {
+func (s *repairRun) receive(ctx context.Context) (n uint64) {
 	buf := make([]byte, 1<<20)
 	for ; ; n++ {
 		r := s.workers[1].Receive(buf, 0, 0)
@@ -153,7 +153,7 @@ func (s *mendRun) receive(ctx context.Context) (n uint64) {
 }
 
 // play plays a run and returns how many connections of rails were made again.
-func (s *mendRun) play() (restored uint64) {
+func (s *repairRun) play() (restored uint64) {
 	var cancel context.CancelFunc
 	s.limit, cancel = context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
@@ -220,10 +220,10 @@ func TestRailsAreUsedAgainWhenTheirPathComesBackSeeds(t *testing.T) {
 	}
 	restored := uint64(0)
 	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
-		var s *mendRun
+		var s *repairRun
 		synctest.Test(t, func(t *testing.T) {
 			var err error
-			if s, err = newMendRun(seed); err != nil {
+			if s, err = newRepairRun(seed); err != nil {
 				t.Fatal(err)
 			}
 			restored += s.play()
