@@ -8,6 +8,7 @@ import (
 
 	"softrdma/internal/message"
 	"softrdma/msg/internal/format"
+	"softrdma/msg/internal/repair"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -43,7 +44,7 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 
 // dial asks for a connection. After an error the caller releases what there is of it, before it leaves.
 func (w *Worker) dial(ctx context.Context, r *rail, to string, udp uint16, request format.Greeting, extra int) (*connection, error) {
-	d := rdmacm.Dialer{Device: r.dev, RemoteUDPPort: udp}
+	d := rdmacm.Dialer{Device: r.dev, RemoteUDPPort: udp, ResponseTimeout: repair.ResponseTimeout(w.config.PeerTimeout, r.dev.Protocol())}
 	e, err := d.Resolve(ctx, to)
 	if err != nil {
 		return nil, err

@@ -236,3 +236,52 @@ func TestRailsAreUsedAgainWhenTheirPathComesBackSeeds(t *testing.T) {
 		t.Errorf("%d connections of rails were made again in %d runs, expected more", restored, n)
 	}
 }
+
+// Packets of the connection manager that are lost do not make the end that has sent them take the other,
+// which lives, for silent, however short the time is after which it would be. Replies are lost for more than
+// half of it.
+func TestLostReplyDoesNotFailALivingPeer(t *testing.T) {
+	for timeout, lost := range map[time.Duration]time.Duration{
+		5 * time.Second: 3 * time.Second, time.Second: 620 * time.Millisecond, 400 * time.Millisecond: 220 * time.Millisecond,
+		200 * time.Millisecond: 110 * time.Millisecond,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			world := bubble.New(1, simnet.LinkConfig{Egress: simnet.Faults{Delay: 10 * time.Microsecond}})
+			var hosts [2]*bubble.Host
+			var workers [2]*msg.Worker
+			failed := make(chan error, 2)
+			for i := range workers {
+				var err error
+				if hosts[i], err = world.Open(fmt.Sprintf("127.0.0.%d", 2+i)); err != nil {
+					t.Fatal(err)
+				}
+				c := msg.Config{PeerTimeout: timeout, Failed: func(_ *msg.Endpoint, err error) { failed <- err }}
+				if workers[i], err = msg.NewWorker(hosts[i].Device, c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			world.At(world.Sent()+1, func() { // the request is on its way
+				hosts[0].Kill()
+				time.Sleep(lost)
+				hosts[0].Restore()
+			})
+			e, err := workers[0].Connect(context.Background(), workers[1].Address())
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+			if e.Err() != nil || len(failed) > 0 {
+				t.Errorf("packets lost for %v of %v: endpoint %v, %d failures", lost, timeout, e.Err(), len(failed))
+			}
+			for i, w := range workers {
+				if err := w.Close(); err != nil {
+					t.Error(err)
+				}
+				if err := hosts[i].Device.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			world.End()
+		})
+	}
+}

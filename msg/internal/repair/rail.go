@@ -1,9 +1,12 @@
-// Package repair says when an end connects a rail that has failed again. It makes no connection.
+// Package repair says when an end tries to connect again: a rail that has failed, or with a request whose
+// answer does not come. It makes no connection.
 package repair
 
 import (
 	"context"
 	"time"
+
+	"softrdma/verbs"
 )
 
 // The pauses before attempts to connect a rail. Each is twice the one before it, until the rail has worked
@@ -53,4 +56,20 @@ func (r *Rail) Settle(connected, again bool) bool {
 		r.longer()
 	}
 	return again
+}
+
+// ResponseTimeout returns after how long a request, or the reply, is sent again, as the exponent of
+// rdmacm.Dialer, 0 for its default. The queue pair of the end that has replied watches for its peer from
+// then on. So a lost reply has to be repeated several times within the time after which the peer counts as
+// silent. Over iWARP, TCP repeats them.
+func ResponseTimeout(peer time.Duration, p verbs.Protocol) uint8 {
+	const most = 20 // the default
+	if p == verbs.IWARP {
+		return 0
+	}
+	n := uint8(most)
+	for n > 1 && 4096*time.Nanosecond<<n > peer/4 {
+		n--
+	}
+	return n
 }
