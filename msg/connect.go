@@ -14,8 +14,8 @@ import (
 )
 
 // Connect makes an endpoint that sends to the worker with an address, on all devices that are of one
-// protocol at both workers. The error matches ErrAddress, ErrVersion or ErrStale if the address is
-// at fault, and ErrPath if no devices are of one protocol; others are those of rdmacm.
+// protocol at both workers. On each it waits for Config.PeerTimeout at most. The error matches ErrAddress,
+// ErrVersion or ErrStale if the address is at fault, and ErrPath if no devices are of one protocol; others are those of rdmacm.
 func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 	a, err := format.ParseAddress(to)
 	if err != nil {
@@ -33,6 +33,8 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 	case len(w.rails) > 1 || len(a.Rails) > 1:
 		return w.connectRails(ctx, &a, pairs)
 	}
+	ctx, cancel := context.WithTimeout(ctx, w.config.PeerTimeout)
+	defer cancel()
 	request := format.Greeting{Hello: format.Hello{Worker: a.Worker, Accepts: w.address.Accepts}, How: format.ToWorker}
 	c, err := w.dial(ctx, w.rail, a.Rails[0].Listener.String(), a.Rails[0].UDP, request, 0)
 	if err == nil {
