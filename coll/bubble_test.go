@@ -40,8 +40,8 @@ func (m manner) String() string {
 }
 
 const (
-	bubbleTimeout = 5 * time.Second  // msg.Config.PeerTimeout
-	endsWithin    = 30 * time.Second // it and the longest attempt to connect
+	bubbleTimeout = 5 * time.Second                 // msg.Config.PeerTimeout
+	endsWithin    = 2*bubbleTimeout + 2*time.Second // an attempt to connect, and silence
 )
 
 // A seedRun is one run: members that call the same operations, one of which ends at a step that the

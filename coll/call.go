@@ -220,16 +220,34 @@ func (c *call) post(from int, b []byte) *receive {
 		if _, ended, _ := p.r.Poll(); ended {
 			return p
 		}
-		if _, err := m.link(c.context, member); err != nil && !c.interrupted(err) {
-			if _, ended, _ := p.r.Poll(); !ended { // otherwise it has left since
-				c.failed(from, err)
-			}
-		}
+		c.reach(p, member)
 	}
 	if m.links[member].left.Load() {
 		p.r.Cancel() // nothing comes any more
 	}
 	return p
+}
+
+// reach connects to a member, so that its failure is noticed. It does not wait for that when what is to be
+// received is there: the member may have ended since. The group learns of that when the attempt ends.
+func (c *call) reach(p *receive, member int) {
+	g := c.g
+	linked := make(chan error, 1)
+	go func() {
+		_, err := g.mesh.link(g.mesh.context, member)
+		if linked <- err; err != nil {
+			g.mesh.unreachable(member, err)
+		}
+	}()
+	select {
+	case err := <-linked:
+		if _, ended, _ := p.r.Poll(); err != nil && !ended {
+			c.failed(p.from, err)
+		}
+	case <-p.r.Done():
+	case <-c.context.Done():
+		c.interrupted(c.context.Err())
+	}
 }
 
 // cancelFrom ends receives of a member that has left.

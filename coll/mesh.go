@@ -183,6 +183,18 @@ func (m *mesh) watched(rank int, err error) {
 	}
 }
 
+// unreachable fails the groups of a member that does not answer.
+func (m *mesh) unreachable(rank int, err error) {
+	m.mu.Lock()
+	groups, closing := slices.Collect(maps.Values(m.groups)), m.closing || m.context.Err() != nil
+	m.mu.Unlock()
+	for _, g := range groups {
+		if r, is := g.ranks[rank]; is && !closing {
+			g.fail(g.lost(r, err))
+		}
+	}
+}
+
 // add makes a group known. A failure that was noticed before fails it.
 func (m *mesh) add(g *Group) {
 	m.mu.Lock()

@@ -14,7 +14,7 @@ var (
 	// ErrVersion is matched by errors about a worker whose protocol has another version.
 	ErrVersion = message.ErrVersion
 	// ErrStale is matched by errors about the address of a worker that has closed.
-	ErrStale = errors.New("the worker with this address has closed")
+	ErrStale = format.ErrStale
 	// ErrPath is matched by the error of Connect to a worker none of whose devices has the protocol of
 	// one of this worker's devices.
 	ErrPath = errors.New("no devices of the same protocol")

@@ -8,13 +8,14 @@ import (
 
 	"softrdma/internal/message"
 	"softrdma/msg/internal/format"
+	"softrdma/msg/internal/repair"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
 
 // Connect makes an endpoint that sends to the worker with an address, on all devices that are of one
-// protocol at both workers. The error matches ErrAddress, ErrVersion or ErrStale if the address is
-// at fault, and ErrPath if no devices are of one protocol; others are those of rdmacm.
+// protocol at both workers. On each it waits for Config.PeerTimeout at most. The error matches ErrAddress,
+// ErrVersion or ErrStale if the address is at fault, and ErrPath if no devices are of one protocol; others are those of rdmacm.
 func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 	a, err := format.ParseAddress(to)
 	if err != nil {
@@ -25,25 +26,27 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 		return nil, err
 	}
 	defer leave()
-	pairs := format.Pairs(w.protocols(), &a)
+	pairs := format.Pairs(&w.address, &a)
 	switch {
 	case len(pairs) == 0:
 		return nil, fmt.Errorf("%w: %v here", ErrPath, w.dev.Protocol())
 	case len(w.rails) > 1 || len(a.Rails) > 1:
 		return w.connectRails(ctx, &a, pairs)
 	}
+	ctx, cancel := context.WithTimeout(ctx, w.config.PeerTimeout)
+	defer cancel()
 	request := format.Greeting{Hello: format.Hello{Worker: a.Worker, Accepts: w.address.Accepts}, How: format.ToWorker}
 	c, err := w.dial(ctx, w.rail, a.Rails[0].Listener.String(), a.Rails[0].UDP, request, 0)
 	if err == nil {
 		err = c.met(c.takes)
 	}
 	e, err := w.begin(c, err)
-	return e, refusal(err, &a, 0)
+	return e, format.Refusal(err, &a, 0)
 }
 
 // dial asks for a connection. After an error the caller releases what there is of it, before it leaves.
 func (w *Worker) dial(ctx context.Context, r *rail, to string, udp uint16, request format.Greeting, extra int) (*connection, error) {
-	d := rdmacm.Dialer{Device: r.dev, RemoteUDPPort: udp}
+	d := rdmacm.Dialer{Device: r.dev, RemoteUDPPort: udp, ResponseTimeout: repair.ResponseTimeout(w.config.PeerTimeout, r.dev.Protocol())}
 	e, err := d.Resolve(ctx, to)
 	if err != nil {
 		return nil, err
@@ -110,24 +113,6 @@ func (w *Worker) enter(ctx context.Context) (_ context.Context, leave func(), er
 		cancel(nil)
 		w.running.Done()
 	}, nil
-}
-
-// refusal names the reason for which a worker rejected a connection.
-func refusal(err error, a *format.Address, rail int) error {
-	var rejected *rdmacm.RejectedError
-	if !errors.As(err, &rejected) {
-		return err
-	}
-	h, wrong := format.ParseHello(rejected.PrivateData)
-	switch {
-	case errors.Is(wrong, ErrVersion):
-		return fmt.Errorf("%w: %w", wrong, err)
-	case wrong != nil:
-		return fmt.Errorf("%w: no worker at %v: %w", ErrStale, a.Rails[rail].Listener, err)
-	case h.Worker != a.Worker:
-		return fmt.Errorf("%w: worker %#x at %v, expected %#x: %w", ErrStale, h.Worker, a.Rails[rail].Listener, a.Worker, err)
-	}
-	return err
 }
 
 // accept accepts the connections of other workers on a device.

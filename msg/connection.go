@@ -35,20 +35,21 @@ func (c *connection) id(kind, i int) uint64 {
 
 // A connection carries frames to and from one worker. The worker's lock guards it.
 type connection struct {
-	w       *Worker
-	rail    *rail
-	group   *group // nil if the endpoint has one rail
-	pair    int    // of the group
-	remote  int    // the peer's device
-	takes   message.Config
-	number  uint32 // of the worker's connections, in completions
-	worker  uint64 // the peer's; 0 if it is not known
-	private []byte // from the peer's program
-	peer    *message.Peer
-	conn    *rdmacm.Conn
-	qp      *verbs.QP
-	room    int // completions in the device's queue
-	extra   int // bytes before each frame
+	w          *Worker
+	rail       *rail
+	group      *group // nil if the endpoint has one rail
+	pair       int    // of the group
+	generation uint32 // of the connections of that rail, from 1
+	remote     int    // the peer's device
+	takes      message.Config
+	number     uint32 // of the worker's connections, in completions
+	worker     uint64 // the peer's; 0 if it is not known
+	private    []byte // from the peer's program
+	peer       *message.Peer
+	conn       *rdmacm.Conn
+	qp         *verbs.QP
+	room       int // completions in the device's queue
+	extra      int // bytes before each frame
 
 	endpoint Endpoint
 	out, in  slots.Memory

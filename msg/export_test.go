@@ -27,7 +27,7 @@ func Refusal(r *rdmacm.RejectedError, to, private []byte) error {
 	}
 	x := *r
 	x.PrivateData = private
-	return refusal(&x, &a, 0)
+	return format.Refusal(&x, &a, 0)
 }
 
 // PackKey returns a key.

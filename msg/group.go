@@ -2,12 +2,14 @@ package msg
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"softrdma/internal/message"
 	"softrdma/msg/internal/format"
+	"softrdma/msg/internal/repair"
 	"softrdma/verbs"
 )
 
@@ -42,6 +44,12 @@ type group struct {
 	held     []work    // of failed members
 	accesses []*access // of failed members, and those that began later
 	fenced   bool      // the next of accesses
+
+	failures, restored uint64          // connections of rails that have failed, and that were made again
+	to                 *format.Address // of the worker to which rails are connected again, or nil
+	context            context.Context // of such attempts
+	stop               context.CancelFunc
+	repairs            [message.MaxRails]repair.Rail
 }
 
 // newGroup makes a group without members. The caller holds the lock.
@@ -119,13 +127,9 @@ func (g *group) post(rail int, b []byte) {
 // arrive takes what arrived on a rail.
 func (g *group) arrive(m *connection, b []byte) error {
 	frame, down, err := g.rails.Arrive(b)
-	for i, m := range g.members {
-		switch {
-		case err != nil || down&(1<<i) == 0:
-		case m != nil:
-			m.fail(errDown)
-		default:
-			g.rails.Fail(i)
+	for i := range g.members {
+		if err == nil && down&(1<<i) != 0 {
+			g.down(i, g.rails.KnownFailed(i))
 		}
 	}
 	if g.arriving = m; err == nil && frame != nil && g.c.err == nil {
@@ -138,9 +142,18 @@ func (g *group) arrive(m *connection, b []byte) error {
 	return nil
 }
 
+// down ends a rail's connections up to one that has failed at the peer.
+func (g *group) down(rail int, generation uint32) {
+	if m := g.members[rail]; m != nil && m.generation <= generation {
+		m.fail(errDown)
+	}
+	g.rails.Fail(rail, generation)
+}
+
 // fail ends a member, and the group with the last one.
 func (g *group) fail(m *connection, err error) {
 	m.err = err
+	g.failures++
 	m.disconnect()
 	for i, x := range m.reads {
 		if x.request != nil {
@@ -150,13 +163,14 @@ func (g *group) fail(m *connection, err error) {
 	}
 	m.reading = 0
 	g.rescue(&m.pipeline)
-	g.rails.Fail(m.pair)
+	g.rails.Fail(m.pair, m.generation)
 	// What the peer refused it would refuse on each rail.
 	if g.carrier() == nil || errors.Is(err, ErrRefused) {
 		g.c.fail(err)
 		return
 	}
 	g.settle()
+	g.repair(m.pair)
 }
 
 // rescue takes the accesses of a member that has failed.
@@ -212,6 +226,9 @@ func (g *group) settle() {
 // end ends all members of a group whose logical connection has failed, and what it keeps.
 func (g *group) end() {
 	delete(g.c.w.groups, g.token)
+	if g.stop != nil {
+		g.stop()
+	}
 	for _, m := range g.members {
 		if m != nil && m.err == nil {
 			m.err = g.c.err

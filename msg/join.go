@@ -14,7 +14,7 @@ import (
 
 // connectRails makes an endpoint of several rails. It works if one of them can be connected.
 func (w *Worker) connectRails(ctx context.Context, a *format.Address, pairs []format.Pair) (*Endpoint, error) {
-	j := format.Joining{Pairs: pairs, New: true}
+	j := format.Joining{Pairs: pairs, New: true, Connection: 1}
 	var g *group
 	var first error
 	for i := range pairs {
@@ -38,9 +38,15 @@ func (w *Worker) connectRails(ctx context.Context, a *format.Address, pairs []fo
 	}
 	w.mu.Lock()
 	defer w.unlock()
-	for i, m := range g.members {
-		if m == nil {
-			g.rails.Fail(i)
+	if g.c.err != nil {
+		return nil, g.c.err
+	}
+	g.to = a // from now on this end connects rails again
+	g.context, g.stop = context.WithCancel(w.context)
+	for i := range pairs {
+		if !g.rails.Up(i) {
+			g.rails.Fail(i, 1)
+			g.repair(i)
 		}
 	}
 	w.flush()
@@ -56,7 +62,7 @@ func (w *Worker) connectRail(ctx context.Context, a *format.Address, j *format.J
 	defer cancel()
 	c, err := w.dial(ctx, w.rails[p.Own], to.Listener.String(), to.UDP, request, message.RailLen)
 	g, err := w.join(c, j, err)
-	return g, refusal(err, a, p.Peer)
+	return g, format.Refusal(err, a, p.Peer)
 }
 
 // admitRail accepts the connection of one rail.
@@ -78,16 +84,21 @@ func (w *Worker) admitRail(on *rail, r *rdmacm.Request, from format.Greeting) er
 }
 
 // expect prepares for the connection of a rail, and reports whether it can join its group. A new group is
-// there before the first connection, because the client may ask for the second earlier.
+// there before the first connection, because the client may ask for the second earlier. A client that
+// connects a rail again has noticed before that it had failed.
 func (w *Worker) expect(j *format.Joining, takes message.Config) bool {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if g := w.groups[j.Token]; j.New == (g != nil) || w.closed {
+	defer w.unlock()
+	g := w.groups[j.Token]
+	if j.New == (g != nil) || w.closed {
 		return false
 	}
 	if j.New {
 		w.newGroup(j.Token, j.Pairs, 0, takes)
 		j.New = false
+	} else if slices.Equal(g.pairs, j.Pairs) {
+		g.down(j.Rail, j.Connection-1)
+		w.flush()
 	}
 	return w.expects(j)
 }
@@ -98,15 +109,15 @@ func (w *Worker) expects(j *format.Joining) bool {
 	if g == nil || j.New {
 		return g == nil && j.New
 	}
-	return slices.Equal(g.pairs, j.Pairs) && g.members[j.Rail] == nil && !g.rails.Down(j.Rail)
+	return slices.Equal(g.pairs, j.Pairs) && !g.rails.Up(j.Rail) && j.Connection > g.rails.Failed(j.Rail)
 }
 
 // giveUp says that a rail that was expected does not come.
 func (w *Worker) giveUp(j *format.Joining) {
 	w.mu.Lock()
 	defer w.unlock()
-	if g := w.groups[j.Token]; g != nil && g.members[j.Rail] == nil {
-		if g.rails.Fail(j.Rail); g.carrier() == nil {
+	if g := w.groups[j.Token]; g != nil && !g.rails.Up(j.Rail) {
+		if g.rails.Fail(j.Rail, j.Connection); g.carrier() == nil {
 			g.c.fail(ErrClosed)
 		}
 		w.flush()
@@ -143,8 +154,14 @@ func (w *Worker) member(c *connection, j *format.Joining) (*group, error) {
 		g.c.conn = c.conn // for its address
 	}
 	c.group, c.pair, c.remote, c.peer = g, j.Rail, j.Pairs[j.Rail].Peer, g.c.peer
-	g.members[j.Rail] = c
-	g.rails.Join(j.Rail)
+	c.generation = j.Connection
+	if g.members[j.Rail] = c; j.Connection > 1 {
+		g.restored++
+	}
+	g.rails.Join(j.Rail, j.Connection)
 	c.serve()
+	g.settle()
+	g.wakeAll()
+	w.flush()
 	return g, nil
 }

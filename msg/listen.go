@@ -42,7 +42,7 @@ func (e *RejectedError) Unwrap() error { return e.err }
 // request, and matches ErrNoListener if no worker listens there, and ErrVersion if the other worker
 // is of another version. Others are those of rdmacm.
 func (w *Worker) Dial(ctx context.Context, to string, private []byte) (*Endpoint, error) {
-	if err := fits(private, MaxPrivateRequest); err != nil {
+	if err := format.Fits(private, MaxPrivateRequest); err != nil {
 		return nil, err
 	}
 	ctx, leave, err := w.enter(ctx)
@@ -70,13 +70,6 @@ func (w *Worker) Dial(ctx context.Context, to string, private []byte) (*Endpoint
 		return nil, &RejectedError{g.Private, err}
 	}
 	return nil, fmt.Errorf("%w: a worker at %s refused the request: %w", ErrNoListener, to, err)
-}
-
-func fits(private []byte, most int) error {
-	if len(private) > most {
-		return fmt.Errorf("%w: %d bytes, expected at most %d", ErrPrivateData, len(private), most)
-	}
-	return nil
 }
 
 // A Listener waits for workers that Dial.
@@ -175,7 +168,7 @@ func (r *ConnRequest) PrivateData() []byte { return r.g.Private }
 // Accept accepts the request with up to MaxPrivateAccept bytes for the other program, and returns
 // the endpoint to it. If the worker closes meanwhile, the error matches ErrClosed.
 func (r *ConnRequest) Accept(ctx context.Context, private []byte) (*Endpoint, error) {
-	if err := fits(private, MaxPrivateAccept); err != nil {
+	if err := format.Fits(private, MaxPrivateAccept); err != nil {
 		return nil, err
 	}
 	ctx, leave, err := r.w.enter(ctx)
@@ -193,7 +186,7 @@ func (r *ConnRequest) Accept(ctx context.Context, private []byte) (*Endpoint, er
 
 // Reject rejects the request with up to MaxPrivateReject bytes for the other program.
 func (r *ConnRequest) Reject(private []byte) error {
-	if err := fits(private, MaxPrivateReject); err != nil {
+	if err := format.Fits(private, MaxPrivateReject); err != nil {
 		return err
 	}
 	g := format.Greeting{Hello: r.w.address.Hello, How: format.ByProgram, Private: private}

@@ -70,14 +70,6 @@ func (r *rail) close() (err error) {
 	return err
 }
 
-// protocols returns those of the worker's devices.
-func (w *Worker) protocols() (list []verbs.Protocol) {
-	for _, r := range w.rails {
-		list = append(list, r.dev.Protocol())
-	}
-	return list
-}
-
 // newRails prepares the devices of a worker, of which dev is the first.
 func (w *Worker) newRails(dev *verbs.Device) error {
 	devices := append([]*verbs.Device{dev}, w.config.Rails...)

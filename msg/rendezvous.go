@@ -70,28 +70,9 @@ func (c *connection) openOn(on *rail, r *Request, pieces [][]byte, access verbs.
 	return list, nil
 }
 
-// few returns pieces of which few enough are not empty to name each for all rails. It reports whether it
-// had to join them.
-func few(pieces [][]byte, rails int) (_ [][]byte, joined bool) {
-	most := message.MaxSegments / rails
-	if len(pieces) <= most {
-		return pieces, false
-	}
-	filled := 0
-	for _, b := range pieces {
-		if len(b) > 0 {
-			filled++
-		}
-	}
-	if filled <= most {
-		return pieces, false
-	}
-	return [][]byte{slices.Concat(pieces...)}, true
-}
-
 func (e env) Expose(p *message.Peer, s *message.Send, list []message.Segment) ([]message.Segment, error) {
 	c := p.Context.(*connection)
-	data, _ := few(s.Data, c.paths())
+	data, _ := message.Few(s.Data, c.paths())
 	return c.open(s.Context.(*Request), data, verbs.RemoteRead, list)
 }
 
@@ -107,7 +88,7 @@ func (e env) Admit(p *message.Peer, r *message.Receive, length int, list []messa
 		buffer = append(buffer, b)
 	}
 	c := p.Context.(*connection)
-	open, joined := few(buffer, c.paths())
+	open, joined := message.Few(buffer, c.paths())
 	if joined {
 		q.joined = open[0]
 	}

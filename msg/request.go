@@ -190,7 +190,7 @@ func (r *Request) end(i Info, err error) {
 	}
 	if r.exposed, r.memory = nil, nil; r.joined != nil {
 		if err == nil {
-			scatter(r.receive.Buffer, r.joined)
+			message.Scatter(r.receive.Buffer, r.joined)
 		}
 		r.joined = nil
 	}
@@ -202,13 +202,6 @@ func (r *Request) end(i Info, err error) {
 	if r.then != nil {
 		r.worker.calls = append(r.worker.calls, call{then: r.then, info: i, err: err})
 		r.then = nil
-	}
-}
-
-// scatter copies bytes to a buffer in pieces.
-func scatter(to [][]byte, from []byte) {
-	for _, b := range to {
-		from = from[copy(b, from):]
 	}
 }
 

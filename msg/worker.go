@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -29,18 +30,11 @@ const (
 	ProgressCaller
 )
 
-// Limits of a Config.
+// Limits of a Config. A test says that those of addresses are the same.
 const (
 	MaxEager      = 1 << 20 // bytes
 	MaxUnexpected = 1 << 10 // messages
 	MaxStream     = 1 << 30 // bytes
-)
-
-// Those of addresses are the same: otherwise one of these differences would be negative.
-const (
-	_ = uint(MaxEager-format.MaxEager) + uint(format.MaxEager-MaxEager)
-	_ = uint(MaxUnexpected-format.MaxUnexpected) + uint(format.MaxUnexpected-MaxUnexpected)
-	_ = uint(MaxStream-format.MaxStream) + uint(format.MaxStream-MaxStream)
 )
 
 // A Config says what a worker is made of. The zero value is right for most programs. For each
@@ -101,15 +95,6 @@ type Config struct {
 
 // complete checks the limits and sets the defaults.
 func (c *Config) complete() error {
-	set := func(name string, v *int, most, def int) error {
-		if *v < 0 || *v > most {
-			return fmt.Errorf("msg: %s is %d, expected 0 to %d", name, *v, most)
-		}
-		if *v == 0 {
-			*v = def
-		}
-		return nil
-	}
 	if c.Cache == 0 {
 		c.Cache = 16 << 20
 	}
@@ -122,20 +107,22 @@ func (c *Config) complete() error {
 	if c.Rendezvous > RendezvousPut {
 		return fmt.Errorf("msg: Rendezvous is %d, expected at most %d", c.Rendezvous, RendezvousPut)
 	}
-	err := set("Eager", &c.Eager, MaxEager, 8<<10)
-	if err == nil {
-		err = set("Unexpected", &c.Unexpected, MaxUnexpected, 64)
+	for _, f := range []struct {
+		name      string
+		v         *int
+		most, def int
+	}{
+		{"Eager", &c.Eager, MaxEager, 8 << 10}, {"Unexpected", &c.Unexpected, MaxUnexpected, 64}, {"Announced", &c.Announced, MaxUnexpected, 256},
+		{"Active", &c.Active, MaxUnexpected, 64}, {"Stream", &c.Stream, MaxStream, 128 << 10},
+	} {
+		if *f.v < 0 || *f.v > f.most {
+			return fmt.Errorf("msg: %s is %d, expected 0 to %d", f.name, *f.v, f.most)
+		}
+		if *f.v == 0 {
+			*f.v = f.def
+		}
 	}
-	if err == nil {
-		err = set("Announced", &c.Announced, MaxUnexpected, 256)
-	}
-	if err == nil {
-		err = set("Active", &c.Active, MaxUnexpected, 64)
-	}
-	if err == nil {
-		err = set("Stream", &c.Stream, MaxStream, 128<<10)
-	}
-	return err
+	return nil
 }
 
 // A Worker receives messages, and sends them through its endpoints.
@@ -333,9 +320,7 @@ func (w *Worker) Close() error {
 		}
 	}
 	for _, l := range listeners {
-		if e := l.Close(); err == nil {
-			err = e
-		}
+		err = errors.Join(err, l.Close())
 	}
 	w.running.Wait()
 	w.alarm.Close()
@@ -344,13 +329,9 @@ func (w *Worker) Close() error {
 		r.cache.Clear()
 	}
 	w.mu.Unlock()
-	if e := w.unmapAll(); err == nil {
-		err = e
-	}
+	err = errors.Join(err, w.unmapAll())
 	for _, r := range w.rails {
-		if e := r.close(); err == nil {
-			err = e
-		}
+		err = errors.Join(err, r.close())
 	}
 	return err
 }

@@ -9,7 +9,8 @@ import (
 	"softrdma/internal/session"
 )
 
-// Limits of the headers of a request or an answer. They travel in the frame, so Inline bounds them, too.
+// Limits of the headers of a request or an answer. They travel in the frame, so Inline bounds them, too. A test
+// says that the limits of frames are the same.
 const (
 	MaxHeaders    = 8 << 10 // bytes of names and values, and 3 for each value
 	MaxHeader     = 64      // values

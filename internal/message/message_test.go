@@ -62,6 +62,7 @@ type fetch struct {
 }
 
 type world struct {
+	again   int // rails that were connected again
 	rng     *rand.Rand
 	ends    [2]*end
 	batches int

@@ -11,10 +11,17 @@ const MaxRails = 4
 
 // RailLen is the length of what precedes each frame of a connection of several rails.
 //
-//	number of the frame (8 bytes) | the newest frame that arrived (8) | rails that are down (1) | flags (1)
+//	number of the frame (8 bytes) | the newest frame that arrived (8) | flags (1)
+//	for each of MaxRails rails the newest connection that has failed (4)
 //
 // The number 0 is that of no frame: nothing follows.
-const RailLen = 18
+const RailLen = railFailed + 4*MaxRails
+
+// Offsets of the flags, and of the connections that have failed.
+const (
+	railFlags  = 16
+	railFailed = 17
+)
 
 // railAnswer in the flags asks the peer to send at once.
 const railAnswer = 1
@@ -26,18 +33,22 @@ const railWindow = 64
 // One rail at a time carries all frames. When it fails, the frames that the peer has not acknowledged
 // are sent again on another rail. A frame's completion would not do: it says nothing about a frame whose
 // rail fails. The receiver takes each number once, in order.
+//
+// A rail that has failed can be connected again. Its connections have numbers from 1, which both ends
+// know, so that what the peer says about an old one is not taken for the new one.
 type Rails struct {
 	post    func(rail int, b []byte)
 	rails   int
-	joined  uint8 // rails that were ever up, as bits
-	down    uint8 // rails that have failed, or never came up
-	known   uint8 // those of down that the peer knows of
+	joined  [MaxRails]uint32 // the newest connection that was up
+	failed  [MaxRails]uint32 // the newest that has failed, or never came up
+	known   [MaxRails]uint32 // the newest that has failed at the peer
 	current int
 	kept    [][]byte // frames that are not acknowledged, from number acked + 1
 	acked   uint64
 	sent    uint64 // the newest on the current rail
 	got     uint64 // the newest that arrived
 	said    uint64 // the newest that the peer knows to have arrived
+	asked   uint64 // the newest that the peer was asked to acknowledge
 }
 
 // NewRails returns rails of which none is up. Post sends bytes on one of them, in order; it does not change
@@ -46,20 +57,28 @@ func NewRails(rails int, post func(rail int, b []byte)) *Rails {
 	return &Rails{rails: rails, post: post}
 }
 
-// Join says that a rail is up. It reports false if the rail is down for the peer.
-func (r *Rails) Join(rail int) bool {
-	if r.Down(rail) {
+// Join says that a connection of a rail is up. The one before it has failed at both ends. Join reports
+// false if this one has failed, too.
+func (r *Rails) Join(rail int, connection uint32) bool {
+	if connection <= r.failed[rail] {
 		return false
 	}
-	if r.joined |= 1 << rail; !r.up(r.current) {
-		r.current = rail
+	r.joined[rail] = connection
+	r.known[rail] = max(r.known[rail], connection-1)
+	if !r.Up(r.current) {
+		r.current, r.sent = rail, r.acked
 	}
 	r.pump()
 	return true
 }
 
-// up reports whether frames can be sent on a rail.
-func (r *Rails) up(rail int) bool { return r.joined&^r.down&(1<<rail) != 0 }
+// Up reports whether frames can be sent on a rail.
+func (r *Rails) Up(rail int) bool { return r.joined[rail] > r.failed[rail] }
+
+// Failed returns the newest connection of a rail that has failed here, 0 if none has. KnownFailed returns
+// the newest that has failed at the peer.
+func (r *Rails) Failed(rail int) uint32      { return r.failed[rail] }
+func (r *Rails) KnownFailed(rail int) uint32 { return r.known[rail] }
 
 // Send sends a frame.
 func (r *Rails) Send(h *Header, payload [][]byte) {
@@ -83,21 +102,29 @@ func (r *Rails) Last() uint64 { return r.acked + uint64(len(r.kept)) }
 func (r *Rails) Acknowledged() uint64 { return r.acked }
 
 // Current returns the rail that carries frames. It reports false if none is up.
-func (r *Rails) Current() (rail int, ok bool) { return r.current, r.up(r.current) }
+func (r *Rails) Current() (rail int, ok bool) { return r.current, r.Up(r.current) }
 
-// Down reports whether a rail has failed.
-func (r *Rails) Down(rail int) bool { return r.down&(1<<rail) != 0 }
-
-// Settled reports whether the peer knows of all rails that have failed, so that nothing travels on them
-// any more.
-func (r *Rails) Settled() bool { return r.down&^r.known == 0 }
+// Settled reports whether the peer knows of all connections that have failed, so that nothing travels on
+// them any more.
+func (r *Rails) Settled() bool {
+	for i := range r.rails {
+		if r.failed[i] > r.known[i] {
+			return false
+		}
+	}
+	return true
+}
 
 // pump sends frames as far as the window allows.
 func (r *Rails) pump() {
-	for r.sent < r.Last() && r.sent-r.acked < railWindow && r.up(r.current) {
+	for r.sent < r.Last() && r.sent-r.acked < railWindow && r.Up(r.current) {
 		b := r.kept[r.sent-r.acked]
 		r.sent++
-		r.stamp(b, r.sent, 0)
+		flags := byte(0)
+		if r.sent == r.asked { // now for the first time, or what asked before was lost with its rail
+			flags = railAnswer
+		}
+		r.stamp(b, r.sent, flags)
 		r.post(r.current, b)
 	}
 }
@@ -105,13 +132,16 @@ func (r *Rails) pump() {
 func (r *Rails) stamp(b []byte, number uint64, flags byte) {
 	binary.BigEndian.PutUint64(b, number)
 	binary.BigEndian.PutUint64(b[8:], r.got)
-	b[16], b[17] = r.down, flags
+	b[railFlags] = flags
+	for i, n := range r.failed {
+		binary.BigEndian.PutUint32(b[railFailed+4*i:], n)
+	}
 	r.said = r.got
 }
 
 // tell sends on a rail what the peer must know without a frame.
 func (r *Rails) tell(rail int, flags byte) {
-	if !r.up(rail) {
+	if !r.Up(rail) {
 		return
 	}
 	b := make([]byte, RailLen)
@@ -119,17 +149,21 @@ func (r *Rails) tell(rail int, flags byte) {
 	r.post(rail, b)
 }
 
-// Ask makes the peer acknowledge what has arrived.
-func (r *Rails) Ask() { r.tell(r.current, railAnswer) }
+// Ask makes the peer acknowledge all frames, those that wait for the window, too.
+func (r *Rails) Ask() {
+	if r.asked = r.Last(); r.sent == r.asked {
+		r.tell(r.current, railAnswer)
+	}
+}
 
-// Fail says that a rail is down here. The owner has ended its connection: nothing that arrives on it has
-// an effect any more.
-func (r *Rails) Fail(rail int) {
-	if r.Down(rail) {
+// Fail says that a connection of a rail, and each before it, has failed here. The owner has ended it:
+// nothing that arrives on it has an effect any more.
+func (r *Rails) Fail(rail int, connection uint32) {
+	if connection <= r.failed[rail] {
 		return
 	}
-	r.down |= 1 << rail
-	for i := 0; i < r.rails && !r.up(r.current); i++ {
+	r.failed[rail] = connection
+	for i := 0; i < r.rails && !r.Up(r.current); i++ {
 		r.current = (r.current + 1) % r.rails
 		r.sent = r.acked
 	}
@@ -140,7 +174,8 @@ func (r *Rails) Fail(rail int) {
 }
 
 // Arrive takes bytes that arrived on a rail. It returns the frame among them, or nil, and as bits the
-// rails that are down for the peer and not here: the owner ends their connections and calls Fail.
+// rails of which a connection has failed for the peer and not here: the owner ends it and calls Fail with
+// KnownFailed.
 // After an error the peer does not keep to the protocol.
 func (r *Rails) Arrive(b []byte) (frame []byte, down uint8, err error) {
 	if len(b) < RailLen {
@@ -152,8 +187,18 @@ func (r *Rails) Arrive(b []byte) (frame []byte, down uint8, err error) {
 		return nil, 0, fmt.Errorf("%w: frame %d has arrived, the last one is %d", ErrFrame, got, r.Last())
 	case number > r.got+1:
 		return nil, 0, fmt.Errorf("%w: frame %d of a rail, expected at most %d", ErrFrame, number, r.got+1)
-	case b[16]>>r.rails != 0 || b[17]&^railAnswer != 0 || number == 0 && len(b) > RailLen:
-		return nil, 0, fmt.Errorf("%w: rails %#x are down, flags %#x, %d bytes", ErrFrame, b[16], b[17], len(b))
+	case b[railFlags]&^railAnswer != 0 || number == 0 && len(b) > RailLen:
+		return nil, 0, fmt.Errorf("%w: flags %#x, %d bytes", ErrFrame, b[railFlags], len(b))
+	}
+	for i := range MaxRails {
+		n := binary.BigEndian.Uint32(b[railFailed+4*i:])
+		switch {
+		case n > 0 && i >= r.rails:
+			return nil, 0, fmt.Errorf("%w: rail %d has failed, expected at most %d", ErrFrame, i, r.rails-1)
+		case n > r.failed[i]:
+			down |= 1 << i
+		}
+		r.known[i] = max(r.known[i], n)
 	}
 	if got > r.acked {
 		n := int(got - r.acked)
@@ -161,13 +206,11 @@ func (r *Rails) Arrive(b []byte) (frame []byte, down uint8, err error) {
 		r.acked = got
 		r.sent = max(r.sent, got)
 	}
-	down = b[16] &^ r.down
-	r.known |= b[16]
 	if number == r.got+1 {
 		r.got = number
 		frame = b[RailLen:]
 	}
-	if b[17]&railAnswer != 0 || r.got-r.said >= railWindow/2 {
+	if b[railFlags]&railAnswer != 0 || r.got-r.said >= railWindow/2 {
 		r.tell(r.current, 0)
 	}
 	r.pump()

@@ -7,10 +7,11 @@ import (
 	"testing"
 )
 
-// A wire is one direction of a rail.
+// A wire is one direction of a rail's newest connection.
 type wire struct {
 	frames [][]byte
 	cut    bool // takes no more frames
+	early  bool // the receiver has not joined yet
 }
 
 // lay makes the connection of two ends one of several rails.
@@ -23,7 +24,7 @@ func (w *world) lay(rails int) {
 			}
 		})
 		for i := range rails {
-			e.rails.Join(i)
+			e.rails.Join(i, 1)
 		}
 	}
 }
@@ -40,7 +41,7 @@ func (e *end) flying() (n int) {
 func (e *end) deliverRail() {
 	i := e.world.rng.IntN(len(e.wires))
 	x := &e.wires[i]
-	if len(x.frames) == 0 {
+	if len(x.frames) == 0 || x.early {
 		return
 	}
 	b := x.frames[0]
@@ -60,15 +61,36 @@ func (e *end) deliverRail() {
 	}
 }
 
-// notice lets an end know that a rail is down. What arrived on it and was not taken is lost.
+// notice lets an end know that a rail is down, up to the newest connection that it or the peer knows of. What
+// arrived on it and was not taken is lost.
 func (e *end) notice(rail int) {
 	e.other.wires[rail].frames = nil
 	e.wires[rail].cut, e.other.wires[rail].cut = true, true
-	e.rails.Fail(rail)
+	e.rails.Fail(rail, max(e.rails.joined[rail], e.rails.KnownFailed(rail)))
 }
 
-// kill cuts a rail. Each direction loses the newest of its frames, perhaps none or all of them.
+// works reports whether a rail is connected and nobody thinks otherwise.
+func (w *world) works(rail int) bool {
+	for _, e := range w.ends {
+		if x := &e.wires[rail]; x.cut || x.early || !e.rails.Up(rail) {
+			return false
+		}
+	}
+	return true
+}
+
+// kill cuts a rail if another one works. Each direction loses the newest of its frames, perhaps none or all
+// of them.
 func (w *world) kill(rail int) {
+	others := 0
+	for i := range w.ends[0].wires {
+		if i != rail && w.works(i) {
+			others++
+		}
+	}
+	if others == 0 || !w.works(rail) {
+		return
+	}
 	for _, e := range w.ends {
 		x := &e.wires[rail]
 		x.frames = x.frames[:w.rng.IntN(len(x.frames)+1)]
@@ -76,34 +98,84 @@ func (w *world) kill(rail int) {
 	}
 }
 
-// failures returns what happens at which step of a run: all rails but one are cut at random times, and
-// both ends notice at random times, or learn it from the other.
-func (w *world) failures(rails, last, steps int) map[int][]func() {
+// connectAgain lets the first end connect a rail that was cut. Perhaps the request is lost, or its answer. The
+// returned function lets the first end join.
+func (w *world) connectAgain(rail int) (join func()) {
+	client, server := w.ends[0], w.ends[1]
+	if !client.wires[rail].cut || client.wires[rail].early {
+		return func() {}
+	}
+	if client.rails.Up(rail) {
+		client.notice(rail)
+	}
+	n := client.rails.Failed(rail) + 1
+	lost := w.rng.IntN(4)
+	if lost == 0 {
+		client.rails.Fail(rail, n)
+		return func() {}
+	}
+	if server.rails.Up(rail) {
+		server.notice(rail)
+	}
+	if server.rails.Fail(rail, n-1); !server.rails.Join(rail, n) { // which does not know of this attempt
+		w.failf("connection %d of rail %d cannot be joined", n, rail)
+	}
+	client.wires[rail], server.wires[rail] = wire{}, wire{early: true}
+	w.again++
+	return func() {
+		server.wires[rail].early = false
+		if lost == 1 {
+			client.notice(rail)
+			client.rails.Fail(rail, n)
+		} else if !client.rails.Join(rail, n) && client.rails.KnownFailed(rail) < n {
+			w.failf("connection %d of rail %d cannot be joined by the client", n, rail)
+		}
+	}
+}
+
+// failures returns what happens at which step of a run: rails are cut at random times, ends notice at random
+// times, or learn it from the other, and the first end connects them again.
+func (w *world) failures(rails, steps int) map[int][]func() {
 	events := map[int][]func(){}
 	add := func(at int, f func()) { events[at] = append(events[at], f) }
+	cut := func(i, end int) func() {
+		return func() {
+			if w.ends[end].wires[i].cut && w.ends[end].rails.Up(i) {
+				w.ends[end].notice(i)
+			}
+		}
+	}
 	for i := range rails {
-		if i == last {
-			continue
+		for at := w.rng.IntN(steps); at < steps; at += 20 + w.rng.IntN(steps) {
+			first := w.rng.IntN(2)
+			add(at, func() { w.kill(i) })
+			add(at+w.rng.IntN(50), cut(i, first))
+			if w.rng.IntN(2) == 0 {
+				add(at+w.rng.IntN(50), cut(i, 1-first))
+			}
+			for range w.rng.IntN(3) {
+				join := func() {}
+				again := at + w.rng.IntN(80)
+				add(again, func() { join = w.connectAgain(i) })
+				add(again+w.rng.IntN(20), func() { join(); join = func() {} })
+			}
 		}
-		at, first := w.rng.IntN(steps), w.rng.IntN(2)
-		add(at, func() { w.kill(i) })
-		add(at+w.rng.IntN(50), func() { w.ends[first].notice(i) })
-		if w.rng.IntN(2) == 0 {
-			add(at+w.rng.IntN(50), func() { w.ends[1-first].notice(i) })
-		}
+		add(steps+80, cut(i, 0)) // each end notices at last
+		add(steps+80, cut(i, 1))
 	}
 	return events
 }
 
 // playRails plays a seed. Operations of all kinds end as if no rail had failed.
-func playRails(seed uint64) error {
+func playRails(seed uint64) (again int, err error) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 31))}
 	rails := 2 + w.rng.IntN(MaxRails-1)
 	w.connect(w.configs(), rails)
 	w.lay(rails)
-	steps, last := 100+w.rng.IntN(600), w.rng.IntN(rails)
-	events := w.failures(rails, last, steps)
-	for i := range steps + 50 {
+	steps := 100 + w.rng.IntN(600)
+	events := w.failures(rails, steps)
+	var asked [2]uint64 // newest frames that ends have asked to be acknowledged
+	for i := range steps + 101 {
 		for _, f := range events[i] {
 			f()
 		}
@@ -111,12 +183,23 @@ func playRails(seed uint64) error {
 		if e.step(); w.rng.IntN(2) == 0 {
 			e.deliver()
 		}
+		if k := w.rng.IntN(50); k < 2 {
+			w.ends[k].rails.Ask()
+			asked[k] = w.ends[k].rails.Last()
+		}
 		if w.err != nil {
-			return fmt.Errorf("step %d: %w", i, w.err)
+			return w.again, fmt.Errorf("step %d: %w", i, w.err)
 		}
 	}
 	w.drain(false)
-	for _, e := range w.ends {
+	for w.ends[0].flying()+w.ends[1].flying() > 0 && w.err == nil {
+		w.ends[0].deliver()
+		w.ends[1].deliver()
+	}
+	for i, e := range w.ends {
+		if n := e.rails.Acknowledged(); n < asked[i] {
+			w.failf("end %d has asked for frame %d to be acknowledged, %d is", i, asked[i], n)
+		}
 		e.rails.Ask()
 	}
 	for w.ends[0].flying()+w.ends[1].flying() > 0 && w.err == nil {
@@ -128,12 +211,12 @@ func playRails(seed uint64) error {
 			w.failf("%d frames of end %d are not acknowledged", n, i)
 		}
 		for k := range rails {
-			if !e.rails.Settled() || e.rails.Down(k) != (k != last) {
+			if !e.rails.Settled() || e.rails.Up(k) != e.other.rails.Up(k) || e.rails.Up(k) != w.works(k) {
 				w.failf("end %d does not know all of rail %d", i, k)
 			}
 		}
 	}
-	return w.err
+	return w.again, w.err
 }
 
 func TestRailsLoseRepeatAndReorderNothing(t *testing.T) {
@@ -145,9 +228,83 @@ func TestRailsLoseRepeatAndReorderNothing(t *testing.T) {
 	default:
 		n = 1000
 	}
+	again := 0
 	for seed := range uint64(n) {
-		if err := playRails(seed); err != nil {
+		k, err := playRails(seed)
+		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
+		}
+		again += k
+	}
+	if again < n/2 {
+		t.Errorf("%d rails were connected again in %d runs, expected more", again, n)
+	}
+}
+
+// What the peer says about a connection of a rail that has failed has no effect on the next one.
+func TestRailsIgnoreWhatIsSaidAboutAnOldConnection(t *testing.T) {
+	var sent [2][][]byte
+	r := NewRails(2, func(i int, b []byte) { sent[i] = append(sent[i], slices.Clone(b)) })
+	peer := NewRails(2, func(i int, b []byte) { sent[i] = append(sent[i], slices.Clone(b)) })
+	for i := range 2 {
+		r.Join(i, 1)
+		peer.Join(i, 1)
+	}
+	peer.Fail(0, 1)
+	stale := sent[1][0]
+	r.Fail(0, 1)
+	if r.Settled() {
+		t.Error("the peer is taken to know of the failure before it has said so")
+	}
+	if r.Join(0, 1) || !r.Join(0, 2) {
+		t.Error("the first connection joins again, or the second does not")
+	}
+	if _, down, err := r.Arrive(stale); err != nil || down != 0 || !r.Up(0) || !r.Settled() {
+		t.Errorf("down %#x, %v, up %v, settled %v", down, err, r.Up(0), r.Settled())
+	}
+	peer.Fail(0, 2)
+	if _, down, err := r.Arrive(sent[1][len(sent[1])-1]); err != nil || down != 1 || r.KnownFailed(0) != 2 {
+		t.Errorf("down %#x, %v, expected the second connection of the first rail", down, err)
+	}
+}
+
+// Frames that the peer was asked to acknowledge are acknowledged, although they waited for the window, or the
+// rail has failed that carried them and the question.
+func TestRailsAcknowledgeWhatWasAskedFor(t *testing.T) {
+	for _, frames := range []int{1, 3, railWindow + 1, railWindow + 40} {
+		var ends [2]*Rails
+		var sent [2][][]byte // on rail 1; rail 0 loses everything
+		for i := range ends {
+			ends[i] = NewRails(2, func(rail int, b []byte) {
+				if rail == 1 {
+					sent[i] = append(sent[i], slices.Clone(b))
+				}
+			})
+			ends[i].Join(0, 1)
+			ends[i].Join(1, 1)
+		}
+		for range frames {
+			ends[0].Send(&Header{kind: kindCredit}, nil)
+		}
+		ends[0].Ask()
+		ends[0].Fail(0, 1)
+		for len(sent[0])+len(sent[1]) > 0 {
+			for i := range sent {
+				list := sent[i]
+				sent[i] = nil
+				for _, b := range list {
+					_, down, err := ends[1-i].Arrive(b)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if down != 0 {
+						ends[1-i].Fail(0, 1)
+					}
+				}
+			}
+		}
+		if n := ends[0].Acknowledged(); n != uint64(frames) {
+			t.Errorf("%d of %d frames are acknowledged", n, frames)
 		}
 	}
 }
@@ -156,12 +313,14 @@ func TestRailsLoseRepeatAndReorderNothing(t *testing.T) {
 func FuzzRails(f *testing.F) {
 	f.Add([]byte{RailLen - 1: 0})
 	f.Add([]byte{7: 1, RailLen: 5})
-	f.Add([]byte{7: 2, 15: 1, 16: 3, RailLen - 1: 1})
+	f.Add([]byte{7: 2, 15: 1, railFlags: 1, RailLen - 1: 0})
+	f.Add([]byte{railFailed + 3: 1, railFailed + 7: 2, RailLen - 1: 0})
+	f.Add([]byte{RailLen - 1: 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		posted := 0
 		r := NewRails(2, func(int, []byte) { posted++ })
-		r.Join(0)
-		r.Join(1)
+		r.Join(0, 1)
+		r.Join(1, 1)
 		h := Header{kind: kindCredit}
 		r.Send(&h, nil)
 		for range 3 {
@@ -175,7 +334,7 @@ func FuzzRails(f *testing.F) {
 			}
 			for i := range 2 {
 				if down&(1<<i) != 0 {
-					r.Fail(i)
+					r.Fail(i, r.KnownFailed(i))
 				}
 			}
 		}

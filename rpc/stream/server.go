@@ -51,7 +51,7 @@ func (r *register) open(_ context.Context, call *rpc.Call) error {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	number := binary.BigEndian.Uint64(id[:])
-	c := &Conn{in: newMeeting(), out: newMeeting()}
+	c := &Conn{in: newMeeting(), out: newMeeting(), headers: call.Headers().Clone()}
 	c.context, c.cancel = context.WithCancelCause(context.Background())
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,9 +156,14 @@ type Conn struct {
 	context context.Context
 	cancel  context.CancelCauseFunc
 	silence *time.Timer
+	headers rpc.Headers
 
 	eof bool
 }
+
+// Headers returns the headers of the context with which the client has opened the stream. The program must
+// not use them in several goroutines if it changes them.
+func (c *Conn) Headers() rpc.Headers { return c.headers }
 
 // Read reads what the client has written. After the client's CloseWrite it returns io.EOF.
 func (c *Conn) Read(b []byte) (int, error) {

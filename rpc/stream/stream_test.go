@@ -113,6 +113,42 @@ func TestStreamsCarryBothDirections(t *testing.T) {
 	}
 }
 
+// The handler reads the headers with which the stream was opened. Those of another stream are others.
+func TestHandlerReadsTheHeadersOfTheStream(t *testing.T) {
+	c := dial(t, func(_ context.Context, c *stream.Conn) error {
+		if _, err := io.ReadAll(c); err != nil { // the call that has opened the stream is over
+			return err
+		}
+		_, err := fmt.Fprintf(c, "%s %q", c.Headers().Get("User"), c.Headers()["trace"])
+		return err
+	})
+	for _, x := range []struct {
+		headers rpc.Headers
+		want    string
+	}{
+		{rpc.Headers{"user": {"gopher"}, "trace": {"1", "\x00"}}, `gopher ["1" "\x00"]`},
+		{rpc.Headers{"user": {"other"}}, `other []`},
+		{nil, ` []`},
+	} {
+		s, err := stream.Open(rpc.WithHeaders(within(t), x.headers), c, "test", "stream", stream.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Write(random(1000)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(s); err != nil || string(got) != x.want {
+			t.Errorf("%q, %v, expected %q", got, err, x.want)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestUploadIsReadWhole(t *testing.T) {
 	sums := make(chan [32]byte, 1)
 	c := dial(t, func(_ context.Context, c *stream.Conn) error {

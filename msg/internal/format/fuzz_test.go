@@ -15,7 +15,7 @@ func FuzzAddress(f *testing.F) {
 	f.Add(a.Bytes())
 	a.Rails = make([]RailAddress, 2)
 	f.Add(a.Bytes())
-	f.Add((&Joining{Pairs: []Pair{{1, 2}, {3, 0}}, New: true, Rail: 1}).Bytes())
+	f.Add((&Joining{Pairs: []Pair{{1, 2}, {3, 0}}, New: true, Rail: 1, Connection: 1}).Bytes())
 	f.Add(Greeting{a.Hello, ToListener, []byte("private")}.Bytes())
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, b []byte) {

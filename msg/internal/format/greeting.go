@@ -24,7 +24,7 @@ var ErrAddress = errors.New("not a worker's address")
 const magic = "softrdma msg"
 
 // version is the version of the protocol. It follows the magic in every version.
-const version = 4
+const version = 5
 
 const helloLen = len(magic) + 1 + 8 + 4 + 2 + 2 + 2 + 4 + 1
 
