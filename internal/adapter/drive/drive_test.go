@@ -213,6 +213,21 @@ func TestPollerMayWaitInMemoryAfterTheWorkerReceived(t *testing.T) {
 	})
 }
 
+func TestPollSendsTheResponseThatAPeerWaitsFor(t *testing.T) {
+	run(t, 0, func(t *testing.T, r *rig) {
+		r.Poll()
+		r.link.Wake()
+		r.expect(Paused)
+		r.with(func(p *port) { p.asked = true })
+		r.arrive()
+		before := r.seen()
+		r.Poll()
+		if n := r.seen(); n.received != 1 || n.rounds != before.rounds+1 {
+			t.Errorf("received %d batches in %d full rounds, expected 1 and 1", n.received, n.rounds-before.rounds)
+		}
+	})
+}
+
 func TestPollTakesWhatCameAndLeavesSendingToTheNext(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
 		r.Poll()
