@@ -73,6 +73,7 @@ type lane struct {
 	putGRH  machine.GRHWriter
 	drained bool // the link had nothing to receive when last asked
 	rounds  uint // since deadlines were looked at
+	asked   bool // a peer waits for a response that may not have been sent
 	gather  gather.Counts
 	fast    fastPath
 	traffic machine.Traffic

@@ -140,6 +140,9 @@ func (l *lane) Next() time.Duration {
 // Overdue implements drive.Port.
 func (l *lane) Overdue(now time.Duration) bool { return l.tasks.Overdue(now) }
 
+// Asked implements drive.Port: for a READ or an atomic.
+func (l *lane) Asked() bool { return l.asked }
+
 // Release implements drive.Port.
 func (l *lane) Release() { l.writeBack() }
 
@@ -160,6 +163,7 @@ func (l *lane) Failed(err error) {
 // Transmit implements drive.Port: it lets the ready tasks send in turn, and reports
 // whether there were any.
 func (l *lane) Transmit(now time.Duration) bool {
+	l.asked = false
 	if l.closed || l.tasks.Ready() == 0 {
 		return false
 	}

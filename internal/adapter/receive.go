@@ -107,6 +107,7 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 		return
 	}
 	l.traffic.Receive(now, q.receiver, &l.in)
+	l.asked = l.asked || l.in.Opcode.Info().Asks()
 	l.received(q)
 }
 

@@ -65,7 +65,7 @@ type cabled struct {
 	mr  *memory.Region
 }
 
-func newCabled(b *testing.B, c *cable, depth int) *cabled {
+func newCabled(b testing.TB, c *cable, depth int) *cabled {
 	e := &cabled{dev: adapter.Open(adapter.Config{Networks: []frame.Network{rocev2.New(c)}, Manual: true}), mem: make([]byte, 4096)}
 	pd, err := e.dev.AllocPD()
 	must(b, err)
@@ -73,7 +73,7 @@ func newCabled(b *testing.B, c *cable, depth int) *cabled {
 	must(b, err)
 	e.qp, err = pd.CreateQP(&adapter.QPConfig{Type: qp.RC, SendCQ: e.cq, RecvCQ: e.cq, SendDepth: depth, SendSGE: 1, RecvDepth: 1, RecvSGE: 1, Inline: 64})
 	must(b, err)
-	e.mr, err = pd.Register(e.mem, 0x10000, qp.LocalWrite|qp.RemoteWrite|qp.RemoteAtomic)
+	e.mr, err = pd.Register(e.mem, 0x10000, qp.LocalWrite|qp.RemoteWrite|qp.RemoteRead|qp.RemoteAtomic)
 	must(b, err)
 	return e
 }

@@ -123,6 +123,9 @@ type Port interface {
 	// deadlines, because packets move them.
 	Overdue(now time.Duration) bool
 
+	// Asked reports whether a peer waits for a response that was not sent yet.
+	Asked() bool
+
 	// Failed is called once if the link cannot wait any more. The port is driven no longer.
 	Failed(err error)
 }

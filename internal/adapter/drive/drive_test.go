@@ -218,6 +218,7 @@ func TestPollerMayWaitInMemoryAfterTheWorkerReceived(t *testing.T) {
 // soon leaves it alone although it makes breaks.
 func TestPollerThatWasLateOnceIsNotDisturbedForLong(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
+		r.arrive()
 		r.Poll()
 		r.link.Wake()
 		r.expect(Paused)
@@ -237,6 +238,21 @@ func TestPollerThatWasLateOnceIsNotDisturbedForLong(t *testing.T) {
 		}
 		if n := r.link.waits.Load() - before; n > 100 {
 			t.Errorf("the worker took the lane in %d of 300 breaks", n)
+		}
+	})
+}
+
+func TestPollSendsTheResponseThatAPeerWaitsFor(t *testing.T) {
+	run(t, 0, func(t *testing.T, r *rig) {
+		r.Poll()
+		r.link.Wake()
+		r.expect(Paused)
+		r.with(func(p *port) { p.asked = true })
+		r.arrive()
+		before := r.seen()
+		r.Poll()
+		if n := r.seen(); n.received != 1 || n.rounds != before.rounds+1 {
+			t.Errorf("received %d batches in %d full rounds, expected 1 and 1", n.received, n.rounds-before.rounds)
 		}
 	})
 }

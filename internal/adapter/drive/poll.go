@@ -5,7 +5,8 @@ import "time"
 // Poll makes progress on the goroutine of a caller that waits for a completion, or for a
 // peer's WRITE to show in memory. It returns as soon as packets came. What is to be sent
 // then, acknowledges mostly, leaves together with what the caller posts in answer, or with
-// the next poll, or when the worker finds that nobody polls. The next poll does not
+// the next poll, or when the worker finds that nobody polls. Responses leave at once: they are
+// the answer. The next poll does not
 // postpone it again, nor doorbells and deadlines: a caller that finds packets with each
 // poll would starve them.
 func (d *Driver) Poll() {
@@ -30,6 +31,9 @@ func (d *Driver) Poll() {
 			continue
 		}
 		now, busy = after, true
+		if d.port.Asked() { // it need not wait for the caller's answer, nor for what comes next
+			break
+		}
 		if !late && !d.port.Overdue(now) { // what came may have moved the deadline
 			d.emptyPolls = 0
 			d.Unlock()

@@ -59,6 +59,7 @@ type port struct {
 	deadline time.Duration
 	moves    time.Duration // where a batch moves the deadline, 0 for not
 	ready    int           // served, but not sent
+	asked    bool          // by what came, for what is ready
 	counts
 }
 
@@ -134,6 +135,8 @@ func (p *port) Next() time.Duration {
 }
 
 func (p *port) Overdue(now time.Duration) bool { return p.deadline <= now }
+
+func (p *port) Asked() bool { return p.asked }
 
 func (p *port) Failed(err error) { p.failed = err }
 

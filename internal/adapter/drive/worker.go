@@ -55,10 +55,7 @@ func (d *Driver) Run() {
 			others, held, memory, idleSince = backoff{over: true}, last, memoryWait{now}, -1
 			continue
 		}
-		busy := d.Progress()
-		if busy {
-			d.emptyPolls = 0 // a poller may find what came without another poll
-		}
+		busy := d.work()
 		deadline := d.port.Next()
 		if !busy && idleSince < 0 {
 			idleSince = now
@@ -82,6 +79,14 @@ func (d *Driver) Run() {
 		}
 		d.sleep.Unlock()
 	}
+}
+
+// work is the worker's round of progress. A poller may find what came without another poll.
+func (d *Driver) work() (busy bool) {
+	if busy = d.Progress(); busy {
+		d.emptyPolls = 0
+	}
+	return busy
 }
 
 // mayWaitInMemory reports whether the last poller may wait for a peer's WRITE in its memory. One

@@ -108,6 +108,11 @@ type Info struct {
 // Info returns the opcode's row, nil for one that is not defined.
 func (o Opcode) Info() *Info { return table[o] }
 
+// Asks reports whether the packet asks for a response: that of a READ or an atomic.
+func (i *Info) Asks() bool {
+	return i.Kind == KindReadRequest || i.Kind == KindFetchAdd || i.Kind == KindCompareSwap || i.Kind == KindAtomicWrite
+}
+
 // Segment returns the opcode of a part of a packet, which may have its beginning, its end,
 // or both: of a SEND Only with Immediate, SEND First is the part with the beginning and
 // SEND Last with Immediate that with the end.
