@@ -6,9 +6,8 @@ import "time"
 // peer's WRITE to show in memory. It returns as soon as packets came. What is to be sent
 // then, acknowledges mostly, leaves together with what the caller posts in answer, or with
 // the next poll, or when the worker finds that nobody polls. Responses leave at once: they are
-// the answer. The next poll does not
-// postpone it again, nor doorbells and deadlines: a caller that finds packets with each
-// poll would starve them.
+// the answer. The next poll does not postpone it again, nor doorbells and deadlines: a caller
+// that finds packets with each poll would starve them.
 func (d *Driver) Poll() {
 	now := d.clock()
 	d.polled.Store(int64(now)) // the worker leaves the next round to the poller
