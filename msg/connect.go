@@ -14,8 +14,9 @@ import (
 )
 
 // Connect makes an endpoint that sends to the worker with an address, on all devices that are of one
-// protocol at both workers. On each it waits for Config.PeerTimeout at most. The error matches ErrAddress,
-// ErrVersion or ErrStale if the address is at fault, and ErrPath if no devices are of one protocol; others are those of rdmacm.
+// protocol at both workers. On each it waits for Config.PeerTimeout at most. The error matches
+// ErrAddress, ErrVersion or ErrStale if the address is at fault, and ErrPath if no devices are of one
+// protocol; others are those of rdmacm.
 func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 	a, err := format.ParseAddress(to)
 	if err != nil {
