@@ -127,8 +127,10 @@ func bothWays(t *testing.T, a, b *side) {
 	if !bytes.Equal(a.mem[regionLen/2:][:size], b.mem[:size]) || !bytes.Equal(b.mem[regionLen/2:][:size], a.mem[:size]) {
 		t.Error("wrong bytes arrived")
 	}
-	for _, s := range []*side{a, b} {
+	for _, s := range []*side{a, b} { // a queue pair that outlives the peer's device may send to the network
 		must(t, s.qp.Destroy())
+	}
+	for _, s := range []*side{a, b} {
 		must(t, s.cq.Destroy())
 		must(t, s.PD.Deregister(s.mr))
 		must(t, s.PD.Dealloc())

@@ -34,8 +34,11 @@ func (b *Doorbell) Rung() bool { return b.rung.Load() }
 // nobody sleeps in the link.
 func (d *Driver) Defer() {
 	d.deferred.Store(true)
-	if d.State() == Paused {
-		d.pauser.reset(pollPause)
+	if d.State() != Paused {
+		return
+	}
+	if now := d.clock(); int64(now) >= d.deferAt.Load() {
+		d.endSoon(now)
 	}
 }
 

@@ -193,6 +193,7 @@ type Driver struct {
 	pauser     pauser       // of the worker; stopped while a waiter is blocked
 	postponeAt atomic.Int64 // when a poller is to postpone the end of the pause; may be never
 	since      atomic.Int64 // when others began to drive, before the pause
+	deferAt    atomic.Int64 // when Defer is to let the pause end soon; before, it does already
 }
 
 // Init prepares the driver. Run is the worker's to call, unless Config.Manual is set.

@@ -62,7 +62,27 @@ func (d *Driver) postpone(now time.Duration) {
 		return
 	}
 	t := pauseAfter(now-time.Duration(d.since.Load()), pollPause)
-	if d.postponeAt.CompareAndSwap(at, int64(now+t/postponeShare)) {
-		d.pauser.reset(t)
+	if !d.postponeAt.CompareAndSwap(at, int64(now+t/postponeShare)) {
+		return
 	}
+	if d.deferred.Swap(false) {
+		d.endSoon(now)
+		return
+	}
+	d.deferAt.Store(0)
+	d.pauser.reset(t)
+	if d.deferred.Swap(false) { // before the timer was set
+		d.endSoon(now)
+	}
+}
+
+// endSoon lets the worker's pause end after pollPause, unless pollers postpone that. What is
+// deferred in the first half of that time need not set the timer, which is a system call.
+func (d *Driver) endSoon(now time.Duration) {
+	soon := int64(now + pollPause/2)
+	d.deferAt.Store(soon)
+	if at := d.postponeAt.Load(); at != int64(never) {
+		d.postponeAt.CompareAndSwap(at, soon)
+	}
+	d.pauser.reset(pollPause)
 }

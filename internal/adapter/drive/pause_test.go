@@ -7,10 +7,15 @@ import (
 	"time"
 )
 
-// A countedPauser counts the waits.
+// A countedPauser counts the waits, and how often its timer is set.
 type countedPauser struct {
 	pauser
-	waits atomic.Int32
+	waits, resets atomic.Int32
+}
+
+func (p *countedPauser) reset(t time.Duration) {
+	p.resets.Add(1)
+	p.pauser.reset(t)
 }
 
 func (p *countedPauser) wait() {
@@ -79,6 +84,36 @@ func TestPollerThatWaitsInMemoryPostponesNoPause(t *testing.T) {
 		r.pollFor(memoryTime / 2)
 		if n := pauses.waits.Load() - before; n < int32(memoryTime/2/maxPollPause) {
 			t.Errorf("the worker looked %d times in %v", n, memoryTime/2)
+		}
+	})
+}
+
+// A program that posts one request after the other defers most of them.
+func TestDeferringOftenSetsTheTimerRarely(t *testing.T) {
+	runCounted(t, func(t *testing.T, r *rig, pauses *countedPauser) {
+		r.pollFor(maxBackoff) // long pauses
+		before := pauses.resets.Load()
+		const rounds, pause = 1000, 10 * time.Microsecond
+		for range rounds {
+			r.with(func(p *port) {
+				p.ready++
+				r.Defer()
+			})
+			r.Poll()
+			time.Sleep(pause)
+		}
+		synctest.Wait()
+		if n := pauses.resets.Load() - before; n > int32(rounds*pause/(pollPause/2))+2 || pauses.waits.Load() != 1 {
+			t.Errorf("the timer was set %d times and the worker paused %d times", n, pauses.waits.Load())
+		}
+		r.with(func(p *port) {
+			p.ready++
+			r.Defer()
+		})
+		time.Sleep(pollPause + pollGrace)
+		r.expect(Asleep)
+		if n := r.seen().sent; n != rounds+1 {
+			t.Errorf("%d requests were sent %v after the last was deferred, expected %d", n, pollPause+pollGrace, rounds+1)
 		}
 	})
 }

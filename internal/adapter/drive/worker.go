@@ -161,12 +161,13 @@ func (d *Driver) pause(t time.Duration, postpone bool) {
 	d.enter(Paused)
 	if d.driven(d.clock(), sendGrace) && !d.stopping.Load() {
 		if !d.blocked.Load() {
-			d.pauser.reset(t)
-			if d.deferred.Swap(false) { // before the timer was set
-				d.pauser.reset(pollPause)
-			}
 			if postpone {
 				d.postponeAt.Store(int64(d.clock() + t/postponeShare))
+			}
+			d.deferAt.Store(0)
+			d.pauser.reset(t)
+			if d.deferred.Swap(false) { // before the timer was set
+				d.endSoon(d.clock())
 			}
 		}
 		d.pauser.wait()
