@@ -153,8 +153,17 @@ interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debia
 	set +x; [ ! -e $(BIN)/interop-notes ] || { echo "interop: tests passed at another attempt only:"; cat $(BIN)/interop-notes; }; \
 	exit $${status:-0}
 
+# What the tests of the engine load beside it, or run in one process with it.
+.PHONY: hosts
+hosts:
+	@packaging/need.sh '/usr/lib/*/libjemalloc.so.2' libjemalloc2 || [ $$? = 1 ]
+	@packaging/need.sh '/usr/lib/*/libtcmalloc_minimal.so.4' libtcmalloc-minimal4 || [ $$? = 1 ]
+	@packaging/need.sh javac default-jdk-headless || [ $$? = 1 ]
+	@packaging/need.sh /usr/share/java/jna.jar libjna-java || [ $$? = 1 ]
+	@packaging/need.sh valgrind valgrind || [ $$? = 1 ]
+
 .PHONY: programs
-programs: preload build ## Debian's programs under softrdma exec, and the table of docs/interop.md (wants them and a C compiler)
+programs: hosts preload build ## Debian's programs under softrdma exec, and the table of docs/interop.md (wants them and a C compiler)
 	$(GO) test -tags interop -count=1 -run Programs ./internal/uverbs ./cmd/softrdma/...
 	$(GO) run -tags interop ./interop/suites/programs -engine daemon
 	$(GO) run -tags interop ./interop/suites/programs -engine program -write docs/interop.md

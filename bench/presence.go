@@ -65,7 +65,7 @@ func (t Presence) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Re
 // for its events.
 func (t Presence) resident(ctx context.Context, p *Path, engine string) (int, error) {
 	// The shell prints its process's number, and becomes the program.
-	argv := append(p.exec(t.Path, engine, server), "sh", "-c", "echo process $$; exec stdbuf -oL ibv_asyncwatch")
+	argv := append(p.exec(t.Path, engine, p.sameHostMode(), server), "sh", "-c", "echo process $$; exec stdbuf -oL ibv_asyncwatch")
 	program, said, err := p.startServer(ctx, "async event FD", argv...)
 	if err != nil {
 		return 0, err
@@ -103,7 +103,7 @@ func (t Presence) start(ctx context.Context, p *Path, d time.Duration) (time.Dur
 		var took [2]time.Duration
 		for i, engine := range []string{"program", "daemon"} {
 			began := time.Now()
-			if _, err := p.runClient(ctx, append(p.exec(t.Path, engine, client), "ibv_devinfo")...); err != nil {
+			if _, err := p.runClient(ctx, append(p.exec(t.Path, engine, p.sameHostMode(), client), "ibv_devinfo")...); err != nil {
 				return 0, err
 			}
 			took[i] = time.Since(began)

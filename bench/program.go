@@ -42,11 +42,11 @@ func (Program) Check() error {
 
 // Run implements Tool.
 func (t Program) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
+	mode := p.sameHostMode()
 	if t.Memory {
-		q := *p
-		q.sameHost, p = "require", &q
+		mode = "require"
 	}
-	under := [2][]string{p.inProgram(t.Path, client), p.inProgram(t.Path, server)}
+	under := [2][]string{p.exec(t.Path, "program", mode, client), p.exec(t.Path, "program", mode, server)}
 	return Perftest{Device: "rxe0"}.under(ctx, under, p, w, d)
 }
 
@@ -63,12 +63,13 @@ func checkEngine() error {
 // inProgram returns the prefix of the command line of a program at an end whose device
 // is in its own process.
 func (p *Path) inProgram(command string, end int) []string {
-	return p.exec(command, "program", end)
+	return p.exec(command, "program", p.sameHostMode(), end)
 }
 
-// exec returns the prefix of the command line of a program at an end with a device of its own.
-func (p *Path) exec(command, engine string, end int) []string {
-	return []string{command, "exec", "--engine", engine, "-d", p.device(end), "--same-host", p.sameHostMode(), "--"}
+// exec returns the prefix of the command line of a program at an end with a device of its own. The
+// mode is the value of --same-host.
+func (p *Path) exec(command, engine, mode string, end int) []string {
+	return []string{command, "exec", "--engine", engine, "-d", p.device(end), "--same-host", mode, "--"}
 }
 
 // programFigures returns the figures of unmodified programs, each with a device in its

@@ -227,7 +227,7 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 	}
 	if fault == ib.OK && l.run.Continue(now, p, &l.in, m) {
 		l.in.Source = nil
-		l.traffic.Received += uint64(len(l.in.Payload))
+		l.traffic.Continued(&l.in)
 		return
 	}
 	l.fromHost(p, m)

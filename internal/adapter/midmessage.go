@@ -45,7 +45,7 @@ func (l *lane) receiveFast(now time.Duration, b []byte) bool {
 	f.next.Next()
 	if f.q.continuer.Continue(now, in) {
 		f.taken = true
-		l.traffic.Received += uint64(len(in.Payload))
+		l.traffic.Continued(in)
 	} else {
 		l.deliver(now, f.q, b)
 	}

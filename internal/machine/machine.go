@@ -107,7 +107,7 @@ type In struct {
 	PKeyIndex uint16 // index in the port's P_Key table; of packets to queue pair 1
 	Train     int    // packets that it stands for, in memory; 0 is one
 	Lost      bool   // the payload did not come, and is nil; only machines with acknowledges get such packets
-	Repeated  bool   // set by a machine: the payload came before
+	Dropped   int    // bytes of payload that the machine did not take; set by it, see Traffic
 	Lender    Lender
 	Source    Source // not nil if Payload was not copied: it has the length, but not the bytes
 }

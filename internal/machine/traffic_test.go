@@ -7,12 +7,14 @@ import (
 	"softrdma/internal/machine"
 )
 
-// A repeater marks each second packet as one that it has had.
+// A repeater drops each second packet as one that it has had.
 type repeater struct{ n int }
 
 func (r *repeater) Receive(_ time.Duration, in *machine.In) {
 	r.n++
-	in.Repeated = r.n%2 == 0
+	if r.n%2 == 0 {
+		in.Drop()
+	}
 	in.Payload = nil
 }
 

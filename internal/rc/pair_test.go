@@ -89,6 +89,8 @@ type node struct {
 	send completions
 	recv completions
 	wr   uint64
+
+	traffic machine.Traffic // only what was received
 }
 
 // packet is the bytes of a packet in flight.
@@ -325,9 +327,10 @@ func (w *pair) give(i int, p packet) {
 		}
 	}
 	if w.fastPath && !in.Lost && in.Train <= 1 && w.n[i].q.Continue(w.now, &in) {
+		w.n[i].traffic.Continued(&in)
 		w.taken++
 	} else {
-		w.n[i].q.Receive(w.now, &in)
+		w.n[i].traffic.Receive(w.now, w.n[i].q, &in)
 	}
 	for k := range p.b {
 		p.b[k] = 0xdb // the caller may reuse the buffer

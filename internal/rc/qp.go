@@ -66,6 +66,7 @@ func New(p *machine.Port, c Config) *QP {
 
 // Receive implements machine.Receiver.
 func (q *QP) Receive(now time.Duration, in *machine.In) {
+	in.Drop()
 	st := q.c.Port.Attr.State
 	if st < qp.RTR || st == qp.Err {
 		q.c.Refuse(reason.Detail{Reason: reason.PacketQPState, Expected: uint64(qp.RTR), Found: uint64(st)})

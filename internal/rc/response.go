@@ -80,13 +80,16 @@ func (r *requester) apart(now time.Duration, in *machine.In) {
 			return
 		}
 		p := in.Part(i, int(r.mtu))
+		p.Drop()
 		r.receive(now, &p, p.Opcode.Info())
+		in.TookPart(&p)
 	}
 }
 
 // deliverResponse writes the data of a response at an offset of the oldest request's list, and
 // completes the request with its last packet.
 func (r *requester) deliverResponse(now time.Duration, e uint32, w *request, in *machine.In, offset uint64, data []byte) {
+	in.Drop()
 	packets := uint32(in.PSNs())
 	came, d := true, reason.Detail{}
 	if list := r.p.SQ.SGEs(r.sq.Head); w.read() {
@@ -107,6 +110,7 @@ func (r *requester) deliverResponse(now time.Duration, e uint32, w *request, in 
 		r.missingResponse(now, e, packets)
 		return
 	}
+	in.Dropped = 0
 	n := packets * overhead
 	if w.read() {
 		n += uint32(len(data))
@@ -193,6 +197,7 @@ func (r *requester) responseAhead(now time.Duration, e uint32, in *machine.In, i
 		r.missingResponse(now, e, uint32(in.PSNs()))
 		return
 	case d.Reason == reason.None:
+		in.Dropped = 0
 		r.fillHoles(now, e, e+1)
 		r.passed(e + 1)
 		b.Executed = seq.Max(b.Executed, w.last+1)

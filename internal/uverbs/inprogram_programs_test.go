@@ -278,11 +278,17 @@ func TestProgramsUnderValgrind(t *testing.T) {
 
 func TestProgramsWithAllocators(t *testing.T) {
 	p := newInProgram(t, "127.14.4.10")
-	found, _ := filepath.Glob("/usr/lib/*/lib*malloc*.so.[0-9]")
-	if len(found) == 0 {
-		missing(t, "libjemalloc2 or libtcmalloc-minimal4")
-	}
-	for _, allocator := range found {
+	for _, x := range []struct{ library, debian string }{
+		{"libjemalloc.so.2", "libjemalloc2"}, {"libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"},
+	} {
+		found, err := filepath.Glob("/usr/lib/*/" + x.library)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) == 0 {
+			missing(t, x.debian)
+		}
+		allocator := found[0]
 		for _, args := range [][]string{{p.compile(t, "faults")}, {p.compile(t, "limits"), "threads"}, {p.compile(t, "fork"), "children"}} {
 			if status, out := p.run(t, []string{"LD_PRELOAD=" + p.lib + ":" + allocator}, args...); status != 0 {
 				t.Errorf("%v with %s: %s\n%s", args, allocator, ending(status), out)

@@ -311,7 +311,7 @@ func (d *Device) Up() bool {
 
 // speed returns a port's rate in Mb/s.
 func speed(p *uapi.QueryPortResp) int {
-	lanes := map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12}[p.ActiveWidth]
+	lanes := map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[p.ActiveWidth]
 	return lanes * map[uint8]int{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14000, 32: 25000, 64: 50000, 128: 100000}[p.ActiveSpeed]
 }
 

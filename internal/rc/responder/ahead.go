@@ -98,8 +98,8 @@ func (r *Responder) heldAlready(in *machine.In, info *ib.Info, at int) bool {
 	return true
 }
 
-// resume takes the held requests whose turn has come through the chain.
-func (r *Responder) resume() {
+// resume takes the held requests whose turn has come with packet in through the chain.
+func (r *Responder) resume(in *machine.In) {
 	before := r.expected
 	for r.held != nil && !r.held.Empty() && !r.nak.due && r.p.Attr.State != qp.Err {
 		if r.held.First().PSN.After(r.expected) {
@@ -109,6 +109,7 @@ func (r *Responder) resume() {
 		switch info := h.Opcode.Info(); {
 		case h.PSN == r.expected:
 			r.process(&h.In, info)
+			in.TookPart(&h.In)
 		case !h.Copy:
 			r.duplicate(&h.In, info) // a part of a READ, asked for before the READ came
 		}

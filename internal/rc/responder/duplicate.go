@@ -16,7 +16,6 @@ func (r *Responder) duplicate(in *machine.In, info *ib.Info) {
 	d := reason.Detail{Reason: reason.SequenceDuplicate, Expected: uint64(r.expected), Found: uint64(in.PSN)}
 	switch info.Kind {
 	case ib.KindSend, ib.KindWrite:
-		in.Repeated = true
 		switch {
 		case r.c.Selective():
 			r.countDuplicate()

@@ -11,6 +11,7 @@ import (
 // execute carries out a request that passed all checks. The answers to READs and atomics
 // acknowledge them.
 func (r *Responder) execute(in *machine.In, info *ib.Info) {
+	in.Drop()
 	switch info.Kind {
 	case ib.KindSend:
 		if r.place(in) {
@@ -30,6 +31,7 @@ func (r *Responder) execute(in *machine.In, info *ib.Info) {
 // executed acknowledges a packet of a SEND or WRITE, and completes the receive at the end
 // of the message.
 func (r *Responder) executed(in *machine.In, info *ib.Info) {
+	in.Dropped = 0
 	r.opcode = in.Opcode
 	r.expected = in.PSN.Add(in.PSNs())
 	r.latest = r.expected.Add(-1)

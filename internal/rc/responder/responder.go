@@ -155,7 +155,9 @@ func (r *Responder) Receive(in *machine.In, info *ib.Info) {
 		}
 		for i := range in.Train {
 			p := in.Part(i, int(r.mtu))
+			p.Drop()
 			r.Receive(&p, p.Opcode.Info())
+			in.TookPart(&p)
 		}
 	case d < 0 && in.Copy:
 		// The first one of two came.
@@ -166,7 +168,7 @@ func (r *Responder) Receive(in *machine.In, info *ib.Info) {
 	default:
 		r.process(in, info)
 		if r.held != nil {
-			r.resume()
+			r.resume(in)
 		}
 	}
 }

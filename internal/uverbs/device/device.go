@@ -219,45 +219,17 @@ func (d *Device) Port(port uint32) (uapi.QueryPortResp, error) {
 	r := uapi.QueryPortResp{
 		PortCapFlags: 1 << 16, // connection management is supported
 		MaxMsgSz:     1 << 31, GIDTblLen: gidTableLen, PKeyTblLen: 1, State: 1, PhysState: 3,
-		MaxMTU: uapi.MTUNumber(p.MaxMTU), ActiveMTU: uapi.MTUNumber(p.ActiveMTU), MaxVLNum: 1, ActiveWidth: 1, ActiveSpeed: 1, LinkLayer: linkEthernet,
+		MaxMTU: uapi.MTUNumber(p.MaxMTU), ActiveMTU: uapi.MTUNumber(p.ActiveMTU), MaxVLNum: 1, LinkLayer: linkEthernet,
 	}
 	if p.Active {
 		r.State, r.PhysState = 4, 5 // active, link up
 	}
-	r.ActiveWidth, r.ActiveSpeed = rate(p.SpeedMbps)
-	if d.onLoopback() {
-		r.ActiveWidth, r.ActiveSpeed = loopbackWidth, loopbackSpeed
-	}
+	l := d.rate()
+	r.ActiveWidth, r.ActiveSpeed = l.width, l.speed
 	if d.Adapter.IWARP() {
 		r.GIDTblLen, r.PKeyTblLen, r.MaxVLNum = 1, 0, 0
 	}
 	return r, nil
-}
-
-// The rate of devices on the loopback interface is 4x 25 Gb/s. Their packets cross no wire, and
-// the system names no speed. UCX chooses its protocols by the rate: with 2.5 Gb/s it copies
-// messages of up to hundreds of kilobytes in fragments of 8 KiB, because it takes a request to
-// read for much slower than a copy.
-const (
-	loopbackWidth, loopbackSpeed = 2, 32
-	loopbackRate                 = "100 Gb/sec (4X EDR)"
-)
-
-func (d *Device) onLoopback() bool { return d.Verbs.Addr().Addr().IsLoopback() }
-
-// rate returns the highest width and speed whose product is at most a rate: 1x at 2.5,
-// 5, 10, 14, 25, 50 or 100 Gb/s a lane.
-func rate(mbps int) (width, speed uint8) {
-	width, speed = 1, 1
-	for _, r := range []struct {
-		mbps  int
-		speed uint8
-	}{{5000, 2}, {10000, 4}, {14000, 16}, {25000, 32}, {50000, 64}, {100000, 128}} {
-		if mbps >= r.mbps {
-			speed = r.speed
-		}
-	}
-	return width, speed
 }
 
 // Counters returns the counters of reasons that were given, beginning with one reason, and those

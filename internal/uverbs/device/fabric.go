@@ -76,7 +76,7 @@ func addFabricPort(i *attach.Info, dir string, files map[string]string) {
 	files[dir+"state"] = named(uint8(state), "NOP", "DOWN", "INIT", "ARMED", "ACTIVE")
 	files[dir+"phys_state"] = named(uint8(physical),
 		"<unknown>", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp", "LinkErrorRecovery", "Phy Test")
-	files[dir+"rate"] = rateText(p)
+	files[dir+"rate"] = linkRate{uint8(p.WidthActive), speedCode(p)}.String()
 	files[dir+"lid"], files[dir+"lid_mask_count"] = fmt.Sprintf("%#x", p.LID), fmt.Sprint(p.LMC)
 	files[dir+"sm_lid"], files[dir+"sm_sl"] = fmt.Sprintf("%#x", p.MasterSMLID), fmt.Sprint(p.MasterSMSL)
 	files[dir+"cap_mask"] = fmt.Sprintf("0x%08x", uint32(p.CapabilityMask))
@@ -129,31 +129,6 @@ func named(value uint8, names ...string) string {
 		name = names[value]
 	}
 	return fmt.Sprintf("%d: %s", value, name)
-}
-
-// rateText prints the rate of a link, of lanes whose rate is rounded as in Linux.
-func rateText(p *smp.PortInfo) string {
-	lane, name := 25, "SDR" // a tenth of a Gb/s
-	switch speedCode(p) {
-	case 2:
-		lane, name = 50, "DDR"
-	case 4:
-		lane, name = 100, "QDR"
-	case 16:
-		lane, name = 140, "FDR"
-	case 32:
-		lane, name = 250, "EDR"
-	case 64:
-		lane, name = 500, "HDR"
-	case 128:
-		lane, name = 1000, "NDR"
-	}
-	lanes := max(p.WidthActive.Lanes(), 1)
-	half := ""
-	if lane*lanes%10 != 0 {
-		half = ".5"
-	}
-	return fmt.Sprintf("%d%s Gb/sec (%dX %s)", lane*lanes/10, half, lanes, name)
 }
 
 // PutPath fills in what only a path of a fabric has: GID, LIDs, service level and P_Key. A

@@ -29,10 +29,26 @@ func TestLoopbackPortIsFast(t *testing.T) {
 	}
 }
 
-func TestRateIsAtMostThatOfTheInterface(t *testing.T) {
-	for mbps, speed := range map[int]uint8{0: 1, 1000: 1, 10000: 4, 24999: 16, 100000: 128} {
-		if w, s := rate(mbps); w != 1 || s != speed {
-			t.Errorf("%d Mb/s: expected 1x at %d, found %d at %d", mbps, speed, w, s)
+func TestRateDescribesTheInterface(t *testing.T) {
+	for _, x := range []struct {
+		mbps  int
+		codes linkRate
+		file  string
+	}{
+		{0, linkRate{1, 1}, "2.5 Gb/sec (1X SDR)"},
+		{1000, linkRate{1, 1}, "2.5 Gb/sec (1X SDR)"},
+		{10_000, linkRate{1, 8}, "10 Gb/sec (1X FDR10)"},
+		{20_000, linkRate{2, 2}, "20 Gb/sec (4X DDR)"},
+		{25_000, linkRate{1, 32}, "25 Gb/sec (1X EDR)"},
+		{40_000, linkRate{2, 8}, "40 Gb/sec (4X FDR10)"},
+		{50_000, linkRate{16, 32}, "50 Gb/sec (2X EDR)"},
+		{100_000, linkRate{2, 32}, "100 Gb/sec (4X EDR)"},
+		{200_000, linkRate{2, 64}, "200 Gb/sec (4X HDR)"},
+		{400_000, linkRate{2, 128}, "400 Gb/sec (4X NDR)"},
+		{800_000, linkRate{2, 128}, "400 Gb/sec (4X NDR)"},
+	} {
+		if r := ethernetRate(x.mbps); r != x.codes || r.String() != x.file {
+			t.Errorf("%d Mb/s: expected %d, %q, found %d, %q", x.mbps, x.codes, x.file, r, r.String())
 		}
 	}
 }

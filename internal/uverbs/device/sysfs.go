@@ -45,10 +45,7 @@ func (d *Device) addEthernetPort(port string, files map[string]string) {
 	if d.Verbs.QueryPort().Active {
 		files[port+"state"], files[port+"phys_state"] = "4: ACTIVE", "5: LinkUp"
 	}
-	files[port+"rate"] = "2.5 Gb/sec (1X SDR)"
-	if d.onLoopback() {
-		files[port+"rate"] = loopbackRate
-	}
+	files[port+"rate"] = d.rate().String()
 	for _, name := range []string{"lid", "sm_lid"} {
 		files[port+name] = "0x0"
 	}
