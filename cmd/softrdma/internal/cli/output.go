@@ -52,6 +52,16 @@ func (o checkedOutput) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// ForProgram returns what a program that a command starts writes to in the place of w: the command's
+// own standard output, if w is that, and not a pipe to the command. So the program has the terminal,
+// and goes on where the command is killed.
+func ForProgram(w io.Writer) io.Writer {
+	if o, ok := w.(checkedOutput); ok {
+		return o.File
+	}
+	return w
+}
+
 // WriteJSON writes v as indented JSON.
 func WriteJSON(out io.Writer, v any) error {
 	e := json.NewEncoder(out)

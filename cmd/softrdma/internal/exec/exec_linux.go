@@ -77,7 +77,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	}
 	c := exec.CommandContext(cmd.Context(), program, args[1:]...)
 	c.Args[0] = args[0]
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr()
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, cli.ForProgram(cmd.OutOrStdout()), cmd.ErrOrStderr()
 	c.Env = slices.Concat(os.Environ(), env, engineEnv)
 	if s.share {
 		c.Env = append(c.Env, uverbs.ShareMemory)

@@ -1,0 +1,19 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"testing"
+)
+
+// A pipe to the command in the place of standard output would hide the terminal from the program, and end
+// it where the command is killed.
+func TestProgramsWriteToTheCommandsOwnOutput(t *testing.T) {
+	if w := ForProgram(Stdout()); w != os.Stdout {
+		t.Errorf("%T, expected the file of standard output", w)
+	}
+	var b bytes.Buffer
+	if w := ForProgram(&b); w != &b {
+		t.Errorf("%T, expected the writer itself", w)
+	}
+}
