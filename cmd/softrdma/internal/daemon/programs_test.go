@@ -158,7 +158,7 @@ func TestProgramsEndWhenTheirDaemonIsKilled(t *testing.T) {
 	clitest.NeedPrograms(t, "ibv_asyncwatch", "rping", "ibv_rc_pingpong", "stdbuf")
 	d, socket := clitest.StartDaemon(t, "-d", "127.21.3.1")
 	program := func(says string, args ...string) *clitest.Process {
-		p := clitest.Start(t, append([]string{"exec", "--socket", socket, "--", "stdbuf", "-oL"}, args...)...)
+		p := clitest.Start(t, append([]string{"exec", "--socket", socket, "--engine", "daemon", "--", "stdbuf", "-oL"}, args...)...)
 		p.Prints(says)
 		return p
 	}
@@ -195,7 +195,7 @@ func TestProgramsEndWhenTheirDaemonIsKilled(t *testing.T) {
 func TestProgramsThatPollEndWithTheirDaemon(t *testing.T) {
 	clitest.NeedPrograms(t, "ibv_rc_pingpong", "stdbuf")
 	d, socket := clitest.StartDaemon(t, "-d", "127.21.3.2")
-	args := []string{"exec", "--socket", socket, "--", "stdbuf", "-oL", "ibv_rc_pingpong", "-g", "0", "-n", "1000000000", "-p", "18518"}
+	args := []string{"exec", "--socket", socket, "--engine", "daemon", "--", "stdbuf", "-oL", "ibv_rc_pingpong", "-g", "0", "-n", "1000000000", "-p", "18518"}
 	a := clitest.Start(t, args...)
 	a.Prints("local address")
 	b := clitest.Start(t, append(args, "127.0.0.1")...)
