@@ -3,14 +3,12 @@ package coll_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"softrdma/coll"
@@ -18,11 +16,6 @@ import (
 	"softrdma/internal/simnet/bubble"
 	"softrdma/msg"
 	"softrdma/verbs"
-)
-
-var (
-	firstSeed   = flag.Uint64("first", 0, "first seed of each test on the simulated network")
-	bubbleSeeds = flag.Int("seeds", 1000, "seeds of each test on the simulated network")
 )
 
 // A manner is how a member ends.
@@ -231,26 +224,20 @@ func (s *seedRun) play() {
 // A member that ends at any point of any operation: the calls of all others end in time, with an
 // error that names it, and nothing is left in the end. Results before are right.
 func TestMemberEndsAtAnyPointSeeds(t *testing.T) {
-	n := *bubbleSeeds
-	if testing.Short() {
-		n = min(n, 50)
-	}
 	var runs, cut [manners]int
-	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
-		var s *seedRun
-		synctest.Test(t, func(t *testing.T) {
-			var err error
-			if s, err = newSeedRun(seed); err != nil {
-				t.Fatal(err)
-			}
-			s.play()
-		})
-		if len(s.errors) > 0 {
-			t.Errorf("%v:\n%s\ngo test ./coll -run Seeds -args -first %d -seeds 1", s.manner, strings.Join(s.errors, "\n"), seed)
+	n := bubble.Seeds(t, 50, func(t *testing.T, seed uint64) []string {
+		s, err := newSeedRun(seed)
+		if err != nil {
+			t.Fatal(err)
 		}
+		s.play()
 		runs[s.manner]++
 		cut[s.manner] += min(s.cut, 1)
-	}
+		if len(s.errors) > 0 {
+			return slices.Insert(s.errors, 0, s.manner.String()+":")
+		}
+		return nil
+	})
 	for m := range manners {
 		t.Logf("%v: %d runs, calls ended in %d", m, runs[m], cut[m])
 		if n >= 50 && cut[m] < runs[m]/2 {

@@ -168,6 +168,18 @@ func (m *mesh) watched(rank int, err error) {
 		l.failed.Store(true)
 	}
 	close(l.ended)
+	m.ended(rank, err)
+}
+
+// unreachable fails the groups of a member that does not answer.
+func (m *mesh) unreachable(rank int, err error) {
+	if m.context.Err() == nil {
+		m.ended(rank, err)
+	}
+}
+
+// ended ends what the groups of a member expect from it: it has left, or failed if err is not nil.
+func (m *mesh) ended(rank int, err error) {
 	m.mu.Lock()
 	groups, closing := slices.Collect(maps.Values(m.groups)), m.closing
 	m.mu.Unlock()
@@ -178,18 +190,6 @@ func (m *mesh) watched(rank int, err error) {
 		case err == nil:
 			g.cancelFrom(r)
 		case !closing:
-			g.fail(g.lost(r, err))
-		}
-	}
-}
-
-// unreachable fails the groups of a member that does not answer.
-func (m *mesh) unreachable(rank int, err error) {
-	m.mu.Lock()
-	groups, closing := slices.Collect(maps.Values(m.groups)), m.closing || m.context.Err() != nil
-	m.mu.Unlock()
-	for _, g := range groups {
-		if r, is := g.ranks[rank]; is && !closing {
 			g.fail(g.lost(r, err))
 		}
 	}

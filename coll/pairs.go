@@ -84,6 +84,18 @@ func (p *pairs[T]) await(k, i int) bool {
 	return x != nil && p.wait(x)
 }
 
+// elements returns a member's elements of the segment i of this member's block.
+func (p *pairs[T]) elements(rank, i int) []T {
+	x := p.own[i]
+	switch r := p.g.rank; {
+	case rank == r:
+		return p.src[x.lo:x.hi]
+	case rank > r:
+		rank-- // flows leave this member out
+	}
+	return p.in[rank][i%lookahead][:x.hi-x.lo]
+}
+
 // combineOwn combines the segments of this member's block in the order of the ranks, and sends the
 // results.
 func (p *pairs[T]) combineOwn() {
@@ -94,27 +106,14 @@ func (p *pairs[T]) combineOwn() {
 				return
 			}
 		}
-		sum, own := p.dst[x.lo:x.hi], p.src[x.lo:x.hi]
-		left := own // of the members so far
-		for k := range p.flows {
-			in := p.in[k][i%lookahead][:x.hi-x.lo]
-			switch {
-			case k+1 < r: // lower ranks come first
-				if k == 0 {
-					left = in
-				}
-				next := p.in[k+1][i%lookahead][:x.hi-x.lo]
-				p.combine(left, left, next)
-			case k+1 == r:
-				if k == 0 {
-					left = in
-				}
-				p.combine(sum, left, own)
-				left = sum
-			default:
-				p.combine(sum, left, in)
-				left = sum
+		sum, left := p.dst[x.lo:x.hi], p.elements(0, i)
+		for rank := 1; rank < p.g.Size(); rank++ {
+			into := sum
+			if rank < r { // the sum may be where this member's own elements are, which are still to come
+				into = left
 			}
+			p.combine(into, left, p.elements(rank, i))
+			left = into
 		}
 		for d := range p.flows {
 			p.send(p.flows[(r+d)%len(p.flows)].from, raw(sum))

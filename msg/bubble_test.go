@@ -3,10 +3,9 @@ package msg_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,9 +17,6 @@ import (
 	"softrdma/msg"
 	"softrdma/verbs"
 )
-
-var firstSeed = flag.Uint64("first", 0, "first seed of each test on the simulated network")
-var bubbleSeeds = flag.Int("seeds", 1000, "seeds of each test on the simulated network")
 
 // A manner is how a member ends.
 type manner int
@@ -42,6 +38,18 @@ const (
 	idBubble      = 7
 )
 
+// wrongs are what was wrong with a run.
+type wrongs struct {
+	mu     sync.Mutex // guards the run as well
+	errors []string
+}
+
+func (s *wrongs) report(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.errors = append(s.errors, fmt.Sprintf(format, args...))
+}
+
 // A seedRun is one run: three members, one of which ends at a step that the seed chooses.
 type seedRun struct {
 	seed   uint64
@@ -54,9 +62,8 @@ type seedRun struct {
 	killed chan struct{}
 	at     atomic.Pointer[time.Time] // when the first began to end
 
-	mu     sync.Mutex
-	errors []string
-	cut    int // operations that the end of the first has ended
+	wrongs
+	cut int // operations that the end of the first has ended
 }
 
 // A member is a worker and its part of the program.
@@ -79,12 +86,6 @@ type operation struct {
 	r       *msg.Request
 	victim  bool // it waits for the member that ends
 	anybody bool // it is a receive that any member may end
-}
-
-func (s *seedRun) report(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.errors = append(s.errors, fmt.Sprintf(format, args...))
 }
 
 func newSeedRun(seed uint64) (*seedRun, error) {
@@ -353,26 +354,20 @@ func (m *member) close() {
 // A member that ends at any point: each operation of the others that waits for it ends once, with
 // ErrPeer, in time. All other operations go on, and nothing is left in the end.
 func TestMemberEndsAtAnyPointSeeds(t *testing.T) {
-	n := *bubbleSeeds
-	if testing.Short() {
-		n = min(n, 50)
-	}
 	var runs, cut [manners]int
-	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
-		var s *seedRun
-		synctest.Test(t, func(t *testing.T) {
-			var err error
-			if s, err = newSeedRun(seed); err != nil {
-				t.Fatal(err)
-			}
-			s.play()
-		})
-		if len(s.errors) > 0 {
-			t.Errorf("%v:\n%s\ngo test ./msg -run Seeds -args -first %d -seeds 1", s.manner, strings.Join(s.errors, "\n"), seed)
+	n := bubble.Seeds(t, 50, func(t *testing.T, seed uint64) []string {
+		s, err := newSeedRun(seed)
+		if err != nil {
+			t.Fatal(err)
 		}
+		s.play()
 		runs[s.manner]++
 		cut[s.manner] += min(s.cut, 1)
-	}
+		if len(s.errors) > 0 {
+			return slices.Insert(s.errors, 0, s.manner.String()+":")
+		}
+		return nil
+	})
 	for m := range manners {
 		t.Logf("%v: %d runs, operations in flight in %d", m, runs[m], cut[m])
 		if n >= 50 && cut[m] < runs[m]/2 {

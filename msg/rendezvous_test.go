@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"softrdma/msg"
@@ -88,12 +89,15 @@ func TestWrittenMessagesAreTruncatedDroppedAndHandled(t *testing.T) {
 }
 
 // A worker that closes while it waits for bytes ends both requests with errors. The sender, whose program
-// makes progress only then, has not written them.
+// makes progress only then, has not written them: it calls nothing after the receiver has asked for bytes.
+// It may then write them to a peer that has closed. On iWARP such a WRITE succeeds if TCP takes the bytes
+// before the end of the stream is seen (RFC 5040, clause 5.5), as Send says.
 func TestWrittenMessagesEndWithTheirPeer(t *testing.T) {
 	c := msg.Config{Eager: 100, Rendezvous: msg.RendezvousPut, Progress: msg.ProgressCaller}
 	each(t, c, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
 		var sends, receives []*msg.Request
+		var claimed []*msg.Message
 		for range 4 {
 			sends = append(sends, e.Send(1, make([]byte, 8<<20)))
 			ctx := within(t)
@@ -103,6 +107,9 @@ func TestWrittenMessagesEndWithTheirPeer(t *testing.T) {
 			if m == nil {
 				t.Fatal("no message arrives")
 			}
+			claimed = append(claimed, m)
+		}
+		for _, m := range claimed {
 			receives = append(receives, b.ReceiveMessage(make([]byte, 8<<20), m))
 		}
 		if err := b.Close(); err != nil {
@@ -112,8 +119,9 @@ func TestWrittenMessagesEndWithTheirPeer(t *testing.T) {
 			if _, err := receives[i].Wait(within(t)); !errors.Is(err, msg.ErrClosed) {
 				t.Errorf("receive: %v, expected %v", err, msg.ErrClosed)
 			}
-			if _, err := sends[i].Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
-				t.Errorf("send: %v, expected %v", err, msg.ErrPeer)
+			_, err := sends[i].Wait(within(t))
+			if taken := err == nil && strings.HasSuffix(t.Name(), "/iWARP"); !taken && !errors.Is(err, msg.ErrPeer) {
+				t.Errorf("send %d: %v, expected %v", i, err, msg.ErrPeer)
 			}
 		}
 	})

@@ -25,6 +25,7 @@ const repairedWithin = 3*repairTimeout + 12*time.Second
 
 // A repairRun is one run: two workers with several devices, whose paths go and come back.
 type repairRun struct {
+	wrongs
 	rng      *rand.Rand
 	world    *bubble.World
 	hosts    [2][]*bubble.Host
@@ -33,14 +34,6 @@ type repairRun struct {
 	failures [2][]error // of endpoints
 	stopped  context.Context
 	limit    context.Context // of the whole run
-	errors   []string
-	mu       sync.Mutex
-}
-
-func (s *repairRun) report(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.errors = append(s.errors, fmt.Sprintf(format, args...))
 }
 
 func newRepairRun(seed uint64) (*repairRun, error) {
@@ -214,24 +207,15 @@ func (s *repairRun) play() (restored uint64) {
 // The path of each rail goes and comes back, so that no rail works all the time. The rail is used again, every
 // message arrives once and in order, and nobody is told of a failure.
 func TestRailsAreUsedAgainWhenTheirPathComesBackSeeds(t *testing.T) {
-	n := *bubbleSeeds
-	if testing.Short() {
-		n = min(n, 20)
-	}
 	restored := uint64(0)
-	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
-		var s *repairRun
-		synctest.Test(t, func(t *testing.T) {
-			var err error
-			if s, err = newRepairRun(seed); err != nil {
-				t.Fatal(err)
-			}
-			restored += s.play()
-		})
-		if len(s.errors) > 0 {
-			t.Errorf("%q\ngo test ./msg -run UsedAgain -args -first %d -seeds 1", s.errors, seed)
+	n := bubble.Seeds(t, 20, func(t *testing.T, seed uint64) []string {
+		s, err := newRepairRun(seed)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		restored += s.play()
+		return s.errors
+	})
 	if restored < uint64(n)/2 {
 		t.Errorf("%d connections of rails were made again in %d runs, expected more", restored, n)
 	}

@@ -1,7 +1,8 @@
 #!/bin/sh
 # need.sh PROGRAM PACKAGE: installs a program's Debian package if the program is
-# missing and it runs as root. PROGRAM may be the path of any file, with * in it. Exit code 0: the program exists. 1: it is missing, and the
-# caller skips the tests that need it. 2: it is missing in CI, which is an error.
+# missing and it runs as root. PROGRAM may be the path of any file, with * in it. Exit
+# code 0: the program exists. 1: it is missing, and the caller skips the tests that need
+# it. 2: it is missing in CI, which is an error.
 set -u
 program=$1 package=$2
 exists() {

@@ -5,25 +5,18 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/bubble"
 	"softrdma/rpc"
 	"softrdma/verbs"
-)
-
-var (
-	firstSeed   = flag.Uint64("first", 0, "first seed of each test on the simulated network")
-	bubbleSeeds = flag.Int("seeds", 1000, "seeds of each test on the simulated network")
 )
 
 const (
@@ -266,28 +259,19 @@ func (s *seedRun) audit() {
 // twice, none is lost unless the server ends, each call ends with its own answer or the right error,
 // and nothing is left in the end.
 func TestSessionSurvivesFailuresAtAnyPointSeeds(t *testing.T) {
-	n := *bubbleSeeds
-	if testing.Short() {
-		n = min(n, 50)
-	}
 	ends, unknown := 0, 0
-	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
-		var s *seedRun
-		synctest.Test(t, func(t *testing.T) {
-			var err error
-			if s, err = newSeedRun(seed); err != nil {
-				t.Fatal(err)
-			}
-			s.play()
-		})
-		if len(s.errors) > 0 {
-			t.Errorf("%s\ngo test ./rpc -run Seeds -args -first %d -seeds 1", strings.Join(s.errors, "\n"), seed)
+	n := bubble.Seeds(t, 50, func(t *testing.T, seed uint64) []string {
+		s, err := newSeedRun(seed)
+		if err != nil {
+			t.Fatal(err)
 		}
+		s.play()
 		if s.end != nil {
 			ends++
 			unknown += min(s.unknown, 1)
 		}
-	}
+		return s.errors
+	})
 	t.Logf("the server ended in %d runs, with calls in flight in %d", ends, unknown)
 	if n >= 50 && unknown < ends/3 {
 		t.Errorf("calls were in flight in %d of %d runs in which the server ended, expected more", unknown, ends)

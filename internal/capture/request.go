@@ -179,7 +179,7 @@ func (f *flow) remember(r request, i *ib.Info) {
 	if i.Kind == ib.KindAtomicWrite {
 		r.length = 0 // its response has no payload
 	}
-	if i.Kind == ib.KindReadRequest || i.Kind == ib.KindCompareSwap || i.Kind == ib.KindFetchAdd || i.Kind == ib.KindAtomicWrite {
+	if i.Asks() {
 		f.reads = push(f.reads, r, maxReads)
 	}
 }

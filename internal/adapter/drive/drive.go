@@ -202,6 +202,8 @@ func (d *Driver) Init(c Config) {
 	d.single = runtime.GOMAXPROCS(0) == 1
 	d.polled.Store(neverPolled)
 	d.postponeAt.Store(int64(never))
+	// If Go runs one goroutine at a time, its scheduler serves timers whenever the poller yields,
+	// and looks at descriptors rarely.
 	d.stopped, d.pauser = make(chan struct{}), newPauser(c.Kernel && !c.Manual && !d.single)
 	if c.Manual {
 		d.state.Store(uint32(Stopped))

@@ -22,9 +22,8 @@ type kernelPauser struct {
 	closed bool
 }
 
-// newPauser returns the kernel's, or Go's where that is better: if Go runs one goroutine at a
-// time, its scheduler serves timers whenever the poller yields, and looks at descriptors
-// rarely. Without a descriptor to be had it is Go's as well.
+// newPauser returns the kernel's if it is asked for and a descriptor is to be had, and Go's
+// otherwise.
 func newPauser(kernel bool) pauser {
 	if !kernel {
 		return newGoPauser()

@@ -223,7 +223,7 @@ func (d *Device) describe() error {
 	d.Info.GUID = binary.BigEndian.Uint64(d.Info.Limits.NodeGUID[:])
 	p, err := d.port()
 	d.Info.MTU = uapi.MTU(p.ActiveMTU)
-	d.Info.SpeedMbps = speed(&p)
+	d.Info.SpeedMbps = rate(&p).Mbps()
 	return err
 }
 
@@ -242,7 +242,7 @@ func (d *Device) FabricPort() provider.FabricPort {
 	p, _ := uapi.Parse[uapi.QueryPortResp](a)
 	t, _ := uapi.Parse[uapi.OwnPortTables](a[n:])
 	return provider.FabricPort{
-		State: p.State, MaxMTU: uapi.MTU(p.MaxMTU), ActiveMTU: uapi.MTU(p.ActiveMTU), SpeedMbps: speed(&p),
+		State: p.State, MaxMTU: uapi.MTU(p.MaxMTU), ActiveMTU: uapi.MTU(p.ActiveMTU), SpeedMbps: rate(&p).Mbps(),
 		LID: p.LID, LMC: p.LMC, SMLID: p.SMLID, SMSL: p.SMSL, SubnetPrefix: binary.BigEndian.Uint64(t.GIDs[0][:8]),
 		GIDs: t.GIDs[:max(1, min(int(p.GIDTblLen), len(t.GIDs)))], PKeys: t.PKeys[:max(1, min(int(p.PKeyTblLen), len(t.PKeys)))],
 	}
@@ -309,12 +309,6 @@ func (d *Device) Up() bool {
 	return err == nil && p.State == 4 // IB_PORT_ACTIVE
 }
 
-// speed returns a port's rate in Mb/s.
-func speed(p *uapi.QueryPortResp) int {
-	lanes := map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[p.ActiveWidth]
-	return lanes * map[uint8]int{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14000, 32: 25000, 64: 50000, 128: 100000}[p.ActiveSpeed]
-}
-
 // MTU implements provider.Device. A subnet manager may change that of a port of a fabric.
 func (d *Device) MTU() int {
 	if d.Info.Protocol == cmid.InfiniBand {
@@ -376,3 +370,8 @@ var (
 	_ provider.Device = (*Device)(nil)
 	_ provider.Fabric = (*Device)(nil)
 )
+
+// rate returns a port's rate.
+func rate(p *uapi.QueryPortResp) uapi.LinkRate {
+	return uapi.LinkRate{Width: p.ActiveWidth, Speed: p.ActiveSpeed}
+}

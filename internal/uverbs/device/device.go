@@ -225,7 +225,7 @@ func (d *Device) Port(port uint32) (uapi.QueryPortResp, error) {
 		r.State, r.PhysState = 4, 5 // active, link up
 	}
 	l := d.rate()
-	r.ActiveWidth, r.ActiveSpeed = l.width, l.speed
+	r.ActiveWidth, r.ActiveSpeed = l.Width, l.Speed
 	if d.Adapter.IWARP() {
 		r.GIDTblLen, r.PKeyTblLen, r.MaxVLNum = 1, 0, 0
 	}

@@ -76,7 +76,7 @@ func addFabricPort(i *attach.Info, dir string, files map[string]string) {
 	files[dir+"state"] = named(uint8(state), "NOP", "DOWN", "INIT", "ARMED", "ACTIVE")
 	files[dir+"phys_state"] = named(uint8(physical),
 		"<unknown>", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp", "LinkErrorRecovery", "Phy Test")
-	files[dir+"rate"] = linkRate{uint8(p.WidthActive), speedCode(p)}.String()
+	files[dir+"rate"] = uapi.LinkRate{Width: uint8(p.WidthActive), Speed: speedCode(p)}.String()
 	files[dir+"lid"], files[dir+"lid_mask_count"] = fmt.Sprintf("%#x", p.LID), fmt.Sprint(p.LMC)
 	files[dir+"sm_lid"], files[dir+"sm_sl"] = fmt.Sprintf("%#x", p.MasterSMLID), fmt.Sprint(p.MasterSMSL)
 	files[dir+"cap_mask"] = fmt.Sprintf("0x%08x", uint32(p.CapabilityMask))

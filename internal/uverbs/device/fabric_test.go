@@ -66,7 +66,7 @@ func TestRateText(t *testing.T) {
 		"56 Gb/sec (4X FDR)":    {WidthActive: smp.Width4x, SpeedActive: smp.SpeedQDR, ExtSpeedActive: smp.ExtSpeedFDR},
 		"1200 Gb/sec (12X NDR)": {WidthActive: smp.Width12x, SpeedActive: smp.SpeedQDR, ExtSpeedActive: smp.ExtSpeedNDR},
 	} {
-		if got := (linkRate{uint8(p.WidthActive), speedCode(&p)}).String(); got != want {
+		if got := (uapi.LinkRate{Width: uint8(p.WidthActive), Speed: speedCode(&p)}).String(); got != want {
 			t.Errorf("found %q, expected %q", got, want)
 		}
 	}

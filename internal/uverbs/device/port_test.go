@@ -5,6 +5,7 @@ package device
 import (
 	"testing"
 
+	"softrdma/internal/uverbs/uapi"
 	"softrdma/verbs"
 )
 
@@ -32,20 +33,20 @@ func TestLoopbackPortIsFast(t *testing.T) {
 func TestRateDescribesTheInterface(t *testing.T) {
 	for _, x := range []struct {
 		mbps  int
-		codes linkRate
+		codes uapi.LinkRate
 		file  string
 	}{
-		{0, linkRate{1, 1}, "2.5 Gb/sec (1X SDR)"},
-		{1000, linkRate{1, 1}, "2.5 Gb/sec (1X SDR)"},
-		{10_000, linkRate{1, 8}, "10 Gb/sec (1X FDR10)"},
-		{20_000, linkRate{2, 2}, "20 Gb/sec (4X DDR)"},
-		{25_000, linkRate{1, 32}, "25 Gb/sec (1X EDR)"},
-		{40_000, linkRate{2, 8}, "40 Gb/sec (4X FDR10)"},
-		{50_000, linkRate{16, 32}, "50 Gb/sec (2X EDR)"},
-		{100_000, linkRate{2, 32}, "100 Gb/sec (4X EDR)"},
-		{200_000, linkRate{2, 64}, "200 Gb/sec (4X HDR)"},
-		{400_000, linkRate{2, 128}, "400 Gb/sec (4X NDR)"},
-		{800_000, linkRate{2, 128}, "400 Gb/sec (4X NDR)"},
+		{0, uapi.LinkRate{Width: 1, Speed: 1}, "2.5 Gb/sec (1X SDR)"},
+		{1000, uapi.LinkRate{Width: 1, Speed: 1}, "2.5 Gb/sec (1X SDR)"},
+		{10_000, uapi.LinkRate{Width: 1, Speed: 8}, "10 Gb/sec (1X FDR10)"},
+		{20_000, uapi.LinkRate{Width: 2, Speed: 2}, "20 Gb/sec (4X DDR)"},
+		{25_000, uapi.LinkRate{Width: 1, Speed: 32}, "25 Gb/sec (1X EDR)"},
+		{40_000, uapi.LinkRate{Width: 2, Speed: 8}, "40 Gb/sec (4X FDR10)"},
+		{50_000, uapi.LinkRate{Width: 16, Speed: 32}, "50 Gb/sec (2X EDR)"},
+		{100_000, uapi.LinkRate{Width: 2, Speed: 32}, "100 Gb/sec (4X EDR)"},
+		{200_000, uapi.LinkRate{Width: 2, Speed: 64}, "200 Gb/sec (4X HDR)"},
+		{400_000, uapi.LinkRate{Width: 2, Speed: 128}, "400 Gb/sec (4X NDR)"},
+		{800_000, uapi.LinkRate{Width: 2, Speed: 128}, "400 Gb/sec (4X NDR)"},
 	} {
 		if r := ethernetRate(x.mbps); r != x.codes || r.String() != x.file {
 			t.Errorf("%d Mb/s: expected %d, %q, found %d, %q", x.mbps, x.codes, x.file, r, r.String())
