@@ -22,14 +22,15 @@ type job struct {
 	argv     []string
 
 	// payload reads from what the program said how many bytes the ranks have sent each other.
-	// It is nil where that is not known. Devices must have carried some then.
+	// It is nil where that is not known. The devices of all ranks must have carried some then,
+	// and the library must say that it used nothing but verbs.
 	payload func(said string) int64
 
 	// What the suites of others need; see joblist_suites.go.
 	suite   string                  // its name, under which the page lists its programs
 	absent  string                  // why it cannot run on this machine
 	prepare func(dir string) error  // makes the program's files in its folder
-	report  string                  // a file that the program writes, read after what it said
+	reports []string                // patterns of files that the program writes, read after what it said
 	exit    int                     // the exit status that it should end with
 	judge   func(said string) error // reads the program's own checks
 }
@@ -98,27 +99,18 @@ func (j *job) command(agent string, env []string) []string {
 
 var (
 	carried   = regexp.MustCompile(`payload: \d+ bytes sent, (\d+) received`)
-	ahead     = regexp.MustCompile(`SEQUENCE_AHEAD (\d+)`)
 	exchanged = regexp.MustCompile(`exchanged everything right: (\d+) bytes`)
 	netpipe   = regexp.MustCompile(`\d+: +(\d+) bytes +(\d+) times`)
 )
 
 // throughDevices returns how many bytes of payload the devices say that they have received, each
-// once. Packets that came too early and were dropped have at most an MTU.
-func throughDevices(said string, mtu int64) (n int64) {
-	n = countedByDevices(said)
-	for _, m := range ahead.FindAllStringSubmatch(said, -1) {
-		n -= number(m[1]) * mtu
-	}
-	return n
-}
-
-// countedByDevices returns the sum of the payload that the devices say that they have received.
-func countedByDevices(said string) (n int64) {
+// once, and how many devices have received any.
+func throughDevices(said string) (n int64, devices int) {
 	for _, m := range carried.FindAllStringSubmatch(said, -1) {
 		n += number(m[1])
+		devices += int(min(number(m[1]), 1))
 	}
-	return n
+	return n, devices
 }
 
 // exchangePayload reads what testdata/exchange.c says.

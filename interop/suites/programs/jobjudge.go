@@ -10,6 +10,78 @@ import (
 	"strings"
 )
 
+// leastShare is the share of the payload that devices must have carried.
+const leastShare = 0.99
+
+// judgeJob judges what the ranks of a program said and how they ended. It returns the share of their
+// payload that went through devices, if that is known. With the daemon's engine ranks share a device.
+func (p *program) judgeJob(said string, err error, daemon bool) (share float64, _ error) {
+	j := p.job
+	switch {
+	case p.refused != "" && !strings.Contains(said, p.refused):
+		return 0, fmt.Errorf("expected to be refused with %q", p.refused)
+	case p.refused != "":
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case !strings.Contains(said, p.want):
+		return 0, fmt.Errorf("no %q in what it said", p.want)
+	}
+	if j.judge != nil {
+		if err := j.judge(said); err != nil {
+			return 0, err
+		}
+	}
+	carried, devices := throughDevices(said)
+	if j.payload == nil {
+		expected := j.ranks
+		switch {
+		case j.exit != 0: // ranks that are ended say nothing more
+			expected = 0
+		case daemon && j.apart:
+			expected = len(hosts)
+		case daemon:
+			expected = 1
+		}
+		if devices < expected {
+			return 0, fmt.Errorf("%d devices received payload, expected %d", devices, expected)
+		}
+		return 0, onlyVerbs(said)
+	}
+	n := j.payload(said)
+	if n <= 0 {
+		return 0, errors.New("it did not say how many bytes the ranks sent each other")
+	}
+	if share = float64(carried) / float64(n); share < leastShare {
+		return share, fmt.Errorf("%.2f%% of %d bytes of payload went through devices, expected at least %.0f%%", 100*share, n, 100*leastShare)
+	}
+	return share, nil
+}
+
+var endpointLanes = regexp.MustCompile(`ep_cfg\[\d+\]: *(.*)`)
+
+// onlyVerbs reads what UCX says of the transports of its endpoints with UCX_LOG_LEVEL=info, as in
+// ep_cfg[1]: rma(rc_verbs/rxe0:1) amo_am(rc_verbs/rxe0:1). All of them must be those of verbs, but for
+// what a rank sends itself.
+func onlyVerbs(said string) error {
+	verbs := false
+	for _, m := range endpointLanes.FindAllStringSubmatch(said, -1) {
+		for _, lane := range strings.FieldsFunc(m[1], func(r rune) bool { return strings.ContainsRune("() ", r) }) {
+			switch transport, _, is := strings.Cut(lane, "/"); {
+			case !is || transport == "self": // a lane has a device, what it is for has not
+			case transport == "rc_verbs" || transport == "ud_verbs":
+				verbs = true
+			default:
+				return fmt.Errorf("UCX uses %s: %s", lane, m[0])
+			}
+		}
+	}
+	if !verbs {
+		return errors.New("UCX did not say that an endpoint uses verbs")
+	}
+	return nil
+}
+
 var (
 	mpiSuiteCase   = regexp.MustCompile(`(?m)^\S+ tests .+, comm .+, type `)
 	mpiSuiteFailed = regexp.MustCompile(`Number of failed tests: (\d+)`)

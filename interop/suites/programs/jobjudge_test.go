@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -52,6 +53,67 @@ func TestJudgeHPCCWantsEveryCheck(t *testing.T) {
 	} {
 		said := strings.Replace(hpccReport, c.from, c.to, 1)
 		checkJudged(t, c.from+" → "+c.to, judgeHPCC(said), c.want)
+	}
+}
+
+func TestOnlyVerbsRefusesOtherTransports(t *testing.T) {
+	const (
+		head  = "[1795802985.246707] [vm:28639:0]      ucp_worker.c:1763 UCX  INFO    ep_cfg"
+		verbs = head + "[1]: rma(rc_verbs/rxe0:1) amo_am(ud_verbs/rxe0:1)\n"
+		self  = head + "[0]: tag(self/memory0 rc_verbs/rxe0:1)\n"
+	)
+	for said, want := range map[string]string{
+		verbs:                                    "",
+		self + verbs:                             "",
+		self + head + "[0]: tag(self/memory0)\n": "",
+		head + "[0]: tag(self/memory0)\n":        "did not say",
+		verbs + head + "[2]: tag(rc_verbs/rxe0:1 tcp/lo)\n":              "UCX uses tcp/lo",
+		verbs + head + "[2]: rma(sysv/memory) amo_am(rc_verbs/rxe0:1)\n": "UCX uses sysv/memory",
+		"": "did not say",
+	} {
+		checkJudged(t, said, onlyVerbs(said), want)
+	}
+}
+
+func TestMonitoredPayloadCountsWhatOtherRanksGet(t *testing.T) {
+	const said = "# POINT TO POINT\nE\t0\t0\t27045000 bytes\t1125 msgs sent\t0,0\nE\t0\t1\t57 bytes\t3 msgs sent\t170,32\n" +
+		"I\t0\t1\t1000 bytes\t1584 msgs sent\n# OSC\nS\t0\t0\t8546000 bytes\t772 msgs sent\nS\t0\t1\t20000 bytes\t1025 msgs sent\n" +
+		"R\t0\t1\t300000 bytes\t495 msgs sent\n# COLLECTIVES\nC\t0\t1\t143058 bytes\t17445 msgs sent\nD\tMPI_COMM_WORLD\tprocs: 0,1\n"
+	if n := monitoredPayload(said); n != 321057 {
+		t.Errorf("%d bytes, expected 321057", n)
+	}
+}
+
+func TestJudgeJobWantsPayloadThroughDevices(t *testing.T) {
+	const (
+		ends  = "softrdma: payload: 90 bytes sent, 100 received\n"
+		verbs = "UCX  INFO    ep_cfg[1]: tag(rc_verbs/rxe0:1)\n"
+	)
+	sent := func(n int64) func(string) int64 { return func(string) int64 { return n } }
+	refused := errors.New("exit status 1")
+	for _, c := range []struct {
+		what   string
+		job    job
+		said   string
+		err    error
+		daemon bool
+		want   string
+	}{
+		{"all of it", job{payload: sent(200)}, ends + ends, nil, false, ""},
+		{"too little of it", job{payload: sent(203)}, ends + ends, nil, false, "98.52% of 203 bytes"},
+		{"no count", job{payload: sent(0)}, ends + ends, nil, false, "did not say how many"},
+		{"a device for each rank", job{ranks: 2}, verbs + ends + ends, nil, false, ""},
+		{"a rank without payload", job{ranks: 2}, verbs + ends + "softrdma: payload: 50 bytes sent, 0 received\n", nil, false, "1 devices received payload, expected 2"},
+		{"one daemon", job{ranks: 4}, verbs + ends, nil, true, ""},
+		{"a daemon on one of two hosts", job{ranks: 4, apart: true}, verbs + ends, nil, true, "1 devices received payload, expected 2"},
+		{"no word of transports", job{ranks: 2}, ends + ends, nil, false, "did not say that an endpoint"},
+		{"ranks that were ended", job{ranks: 2, exit: 99}, verbs, nil, false, ""},
+		{"ranks that were ended without verbs", job{ranks: 2, exit: 99}, "", nil, false, "did not say that an endpoint"},
+		{"a failure", job{payload: sent(200)}, ends + ends, refused, false, "exit status 1"},
+		{"a suite's check", job{payload: sent(200), judge: judgeSHMEM}, ends + ends, nil, false, "did not say that a check passed"},
+	} {
+		_, err := (&program{job: &c.job}).judgeJob(c.said, c.err, c.daemon)
+		checkJudged(t, c.what, err, c.want)
 	}
 }
 

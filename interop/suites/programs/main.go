@@ -26,6 +26,9 @@ import (
 	"syscall"
 )
 
+// engineDaemon is the engine with which the programs under an exec share a device.
+const engineDaemon = "daemon"
+
 func main() {
 	softrdma := flag.String("softrdma", "bin/softrdma", "the command, built where the preloaded library was")
 	page := flag.String("write", "", "page to write the table into")

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // The addresses of a pair's two ends, on one machine or on two hosts.
@@ -20,6 +22,9 @@ var (
 
 // otherHost is the second host's name, by which MPI tells hosts apart.
 const otherHost = "softrdma-other"
+
+// rocePort is the UDP port of RoCE v2.
+const rocePort = 4791
 
 // namespaceEnv marks a process that runs in its own network namespace.
 const namespaceEnv = "SOFTRDMA_PROGRAMS_NAMESPACE"
@@ -85,6 +90,33 @@ func newNetwork(ctx context.Context) (*network, error) {
 		}
 	}
 	return n, nil
+}
+
+// idle waits until no program has the UDP port of RoCE on either host. A rank that its launcher has
+// killed may live on for a moment.
+func (n *network) idle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	for _, pid := range []string{"self", fmt.Sprint(n.holder.Process.Pid)} {
+		for _, file := range []string{"udp", "udp6"} {
+			name := fmt.Sprintf("/proc/%s/net/%s", pid, file)
+			for {
+				b, err := os.ReadFile(name)
+				if err != nil {
+					return err
+				}
+				if !bytes.Contains(b, fmt.Appendf(nil, ":%04X ", rocePort)) {
+					break
+				}
+				select {
+				case <-ctx.Done():
+					return fmt.Errorf("UDP port %d is still in use: %s", rocePort, name)
+				case <-time.After(again):
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // at returns the command line that runs argv on a host.
