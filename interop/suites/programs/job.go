@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A job is how mpirun starts the ranks of a program: on one device, or on two hosts with
+// A job is how mpirun or a shell starts the ranks of a program: on one device, or on two hosts with
 // a device each. With two hosts every second rank is on the other one.
 type job struct {
 	launcher launcher
@@ -35,13 +35,14 @@ type job struct {
 	judge   func(said string) error // reads the program's own checks
 }
 
-// A launcher is the library whose mpirun starts ranks.
+// A launcher is what starts ranks: the mpirun of a library, or a shell.
 type launcher uint8
 
 const (
 	openMPI launcher = iota
 	mpich
 	openSHMEM // of Open MPI
+	shell
 )
 
 // name returns the name for the output and for -run.
@@ -68,6 +69,9 @@ func (j *job) place() string {
 // command returns the command line that starts the ranks. The agent starts those of the other
 // host.
 func (j *job) command(agent string, env []string) []string {
+	if j.launcher == shell {
+		return j.inShell(agent)
+	}
 	var names, line []string
 	for _, e := range env {
 		name, _, _ := strings.Cut(e, "=")

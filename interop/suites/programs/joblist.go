@@ -54,7 +54,7 @@ func jobs() []program {
 		}
 		all = append(all, w.netpipe()...)
 	}
-	return append(all, psm()...)
+	return append(append(all, psm()...), gloo()...)
 }
 
 // exchange returns a program that compares all that it receives: messages between all pairs,

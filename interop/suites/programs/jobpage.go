@@ -12,7 +12,8 @@ import (
 
 // writeJobs writes the rows of programs of several ranks.
 func writeJobs(b *bytes.Buffer, rows []row) {
-	fmt.Fprintf(b, "Programs of several ranks. `mpirun` starts them on one device, or on two hosts with a device each.\n"+
+	fmt.Fprintf(b, "Programs of several ranks. `mpirun`, or a shell for gloo, starts them on one device, or on two hosts\n"+
+		"with a device each.\n"+
 		"The share is that of the bytes that the ranks sent each other, as the devices counted them. At least\n"+
 		"%.0f %% must have passed. It is above 100 %% with headers of UCX and libfabric, and with messages of UD\n"+
 		"that UCX repeats.\n\n"+

@@ -112,10 +112,19 @@ func run(ctx context.Context, r *runner, page, only string) error {
 func notInstalled(list []program) (packages []string) {
 	for _, p := range list {
 		for _, n := range append([]need{{p.client[0], p.pkg}}, p.needs...) {
-			if _, err := exec.LookPath(n.program); err != nil && !slices.Contains(packages, n.pkg) {
+			if !n.installed() && !slices.Contains(packages, n.pkg) {
 				packages = append(packages, n.pkg)
 			}
 		}
 	}
 	return packages
+}
+
+// installed reports whether this machine has what a program needs.
+func (n need) installed() bool {
+	_, err := exec.LookPath(n.program)
+	if filepath.IsAbs(n.program) {
+		_, err = os.Stat(n.program) // which need not be executable
+	}
+	return err == nil
 }

@@ -33,7 +33,8 @@ func writePage(name string, rows []row, s suiteRun) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s%s\n\n", before, beginMark)
 	fmt.Fprintf(&b, "perftest with `-F`, perftest and UCX with `-n %s` where nothing else is said. `exchange` is\n"+
-		"[an MPI program](../interop/suites/programs/testdata/exchange.c) that checks what it receives.\n\n", messages)
+		"[an MPI program](../interop/suites/programs/testdata/exchange.c) that checks what it receives, and\n"+
+		"`gloo` [one of gloo's collective operations](../interop/suites/programs/testdata/gloo.cc) that does.\n\n", messages)
 	writeRows(&b, rows, func(p *program) bool { return !p.iwarp && !p.memory && p.job == nil })
 	writeJobs(&b, rows)
 	b.WriteString("Two devices of one host, through shared memory (`softrdma exec --same-host require`):\n\n")

@@ -40,16 +40,17 @@ type program struct {
 
 	interrupted bool // a signal ends it, so its exit status is ignored
 
-	title    string // the row's command line, where client is a script
-	compiler string // compiles source to binary, which a command line names
-	source   string
-	binary   string
-	needs    []need // beside the client
+	title     string // the row's command line, where client is a script
+	compiler  string // compiles source to binary, which a command line names
+	source    string
+	binary    string
+	libraries []string // options of the compiler for them
+	needs     []need   // beside the client
 
 	job *job // for the ranks of a parallel program
 }
 
-// A need is an executable and Debian's package that has it.
+// A need is an executable, or the path of another file, and Debian's package that has it.
 type need struct{ program, pkg string }
 
 // interrupting prefixes a program that runs until it is interrupted.
@@ -158,7 +159,13 @@ func (p program) compiled(compiler, pkg, source, binary string) program {
 	return p.needing(compiler, pkg)
 }
 
-// needing adds an executable that must be installed.
+// linked adds libraries to a program that is compiled.
+func (p program) linked(libraries ...string) program {
+	p.libraries = libraries
+	return p
+}
+
+// needing adds an executable or another file that must be installed.
 func (p program) needing(program, pkg string) program {
 	p.needs = append(p.needs, need{program, pkg})
 	return p
