@@ -170,7 +170,7 @@ func (c *CQ) Poll(wcs []WC) (int, error) {
 	defer c.mu.Unlock()
 	n := c.take(wcs)
 	if n == 0 && len(wcs) > 0 {
-		c.drv.Progress()
+		c.drv.Progress(true)
 		if n = c.take(wcs); n == 0 {
 			return 0, c.empty()
 		}
@@ -283,7 +283,7 @@ func (c *CQ) spin(solicitedOnly bool) bool {
 	}
 	defer c.dev.spinning.Store(false)
 	for start := time.Now(); time.Since(start) < c.dev.spin; {
-		c.drv.Progress()
+		c.drv.Progress(true)
 		if c.drv.Ring().Len() > 0 {
 			return true
 		}

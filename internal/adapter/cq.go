@@ -183,11 +183,11 @@ func (c *CQ) Err() error {
 func (c *CQ) Ring() *queue.CompletionRing { return c.ring.Load() }
 
 // Progress makes the device progress on the caller's goroutine. A consumer that found
-// the ring empty calls it.
-func (c *CQ) Progress() {
+// the ring empty calls it, and says whether it may lose its processor meanwhile.
+func (c *CQ) Progress(mayYield bool) {
 	d := c.dev
 	if len(d.lanes) == 1 {
-		d.lanes[0].Poll()
+		d.lanes[0].Poll(mayYield)
 		return
 	}
 	sources := laneSet(c.lanes.Load())
@@ -197,7 +197,7 @@ func (c *CQ) Progress() {
 	first, rest := sources.from(int(c.turn.Add(1)) % len(d.lanes))
 	for _, s := range [...]laneSet{first, rest} {
 		for s != 0 {
-			if s.next(d).Poll(); c.ring.Load().Len() > 0 {
+			if s.next(d).Poll(mayYield); c.ring.Load().Len() > 0 {
 				return
 			}
 		}

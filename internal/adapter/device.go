@@ -237,7 +237,7 @@ func (d *Device) Progress() time.Duration {
 func (d *Device) Flush() { d.each((*lane).Flush) }
 
 // Poll makes the device progress on the caller's goroutine, for whatever may complete.
-func (d *Device) Poll() { d.each((*lane).Poll) }
+func (d *Device) Poll() { d.each(func(l *lane) { l.Poll(true) }) }
 
 // Attend lets the device progress by itself from now on: who polled so far is going to sleep.
 func (d *Device) Attend() { d.each((*lane).Attend) }

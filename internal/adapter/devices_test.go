@@ -57,7 +57,7 @@ func (s *side) complete(count int) (got []queue.CQE) {
 		n := rig.Poll(s.cq, c[:])
 		got = append(got, c[:n]...)
 		if n == 0 {
-			s.cq.Progress()
+			s.cq.Progress(true)
 		}
 	}
 	return got

@@ -62,9 +62,9 @@ func BenchmarkWrite8ThroughMemory(b *testing.B) {
 			posted += batch
 		}
 		sent := time.Now()
-		ends[1].cq.Progress()
+		ends[1].cq.Progress(true)
 		executed := time.Now()
-		ends[0].cq.Progress()
+		ends[0].cq.Progress(true)
 		for _, c := range got[:rig.Poll(ends[0].cq, got[:])] {
 			if c.Status != queue.Success {
 				b.Fatal(c)
@@ -95,8 +95,8 @@ func BenchmarkRoundThroughMemory(b *testing.B) {
 					b.Fatal(err)
 				}
 				for rig.Poll(ends[0].cq, got[:]) == 0 {
-					ends[1].cq.Progress()
-					ends[0].cq.Progress()
+					ends[1].cq.Progress(true)
+					ends[0].cq.Progress(true)
 				}
 				if got[0].Status != queue.Success {
 					b.Fatal(got[0])

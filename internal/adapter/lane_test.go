@@ -30,7 +30,7 @@ func TestPollThatAlwaysReceivesServesOtherTimers(t *testing.T) {
 	for range polls {
 		e.recv()
 		now += 200 * time.Millisecond / polls
-		e.cq.Progress()
+		e.cq.Progress(true)
 		if e.cq.Ring().Len() == 0 {
 			t.Fatal("no completion: the test wants one with each poll")
 		}
@@ -90,7 +90,7 @@ func (m *timed) Next(now time.Duration, out *machine.Out) bool {
 // measured round trips would be shorter than the path.
 func TestReceiveReadsTheClockAfterThePacketArrived(t *testing.T) {
 	for name, round := range map[string]func(e *end){
-		"progress": func(e *end) { e.dev.lanes[0].Progress() }, "poll": func(e *end) { e.dev.lanes[0].Poll() },
+		"progress": func(e *end) { e.dev.lanes[0].Progress() }, "poll": func(e *end) { e.dev.lanes[0].Poll(true) },
 	} {
 		now := time.Hour
 		e := newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return now }}, qp.UD, 64)
@@ -115,7 +115,7 @@ func TestPollThatAlwaysReceivesServesDoorbells(t *testing.T) {
 	e.leave(uc, 1, queue.SendWQE{Op: queue.Send})
 	for range 3 {
 		e.recv()
-		e.cq.Progress()
+		e.cq.Progress(true)
 		e.cq.Ring().Release(e.cq.Ring().Producer())
 	}
 	if n := e.link.count(); n != 1 {
@@ -187,7 +187,7 @@ func TestClosedDeviceLeavesLinkAlone(t *testing.T) {
 	e.send(e.qp, 1, queue.SendWQE{Op: queue.Send})
 	for range 5 {
 		time.Sleep(time.Millisecond)
-		e.cq.Progress()
+		e.cq.Progress(true)
 		e.dev.Progress()
 	}
 	for name, err := range map[string]error{
@@ -236,7 +236,7 @@ func TestPostedRequestIsSentWhoeverHoldsTheLane(t *testing.T) {
 					return
 				default:
 				}
-				e.cq.Progress()
+				e.cq.Progress(true)
 				if i%1000 == 999 {
 					e.cq.Arm(false)
 					time.Sleep(100 * time.Microsecond)

@@ -92,7 +92,7 @@ func TestPacketOfNoQueuePairIsRefusedOnce(t *testing.T) {
 	e, other, second := twoLanes(t, Config{Manual: true}, 16)
 	second.give, second.from = e.datagram()
 	e.check(e.qp.Destroy())
-	other.lane.Poll()
+	other.lane.Poll(true)
 	if n := e.dev.Trace.Counter(reason.PacketQPN); n == 0 || n > drive.ReceiveBudget {
 		t.Errorf("%d packets refused, expected one with each of those received", n)
 	}
@@ -113,7 +113,7 @@ func TestPollProgressesTheLanesOfItsQueuePairs(t *testing.T) {
 			e.recv()
 			e.recv()
 		}
-		e.cq.Progress()
+		e.cq.Progress(true)
 		for r := e.cq.Ring(); r.Len() > 0; r.Release(r.Next(r.Consumer())) {
 			came[r.At(r.Consumer()).QPN]++
 		}

@@ -56,7 +56,7 @@ type QP interface {
 // calls Progress if there are none.
 type CQ interface {
 	Ring() *queue.CompletionRing
-	Progress()
+	Progress(mayYield bool)
 	Arm(solicitedOnly bool)
 	Pass() // wakes the next waiter of the channel
 	Depth() int

@@ -80,7 +80,7 @@ func (s *side) ringUnlessDeferred() bool {
 func TestRequestsWithoutTheDoorbellsThatTheEngineDefersAreSent(t *testing.T) {
 	a, b := newEnginePair(t, [2]string{"127.14.15.7", "127.14.15.8"})
 	poll := func(s *side) {
-		if err := s.f.engine.Progress(s.f.id, s.cq); err != nil {
+		if err := s.f.engine.Progress(s.f.id, s.cq, true); err != nil {
 			t.Error(err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestDestroyedQueuePairLeavesNoDeferralToTheNext(t *testing.T) {
 	a, b := newEnginePair(t, [2]string{"127.14.15.9", "127.14.15.10"})
 	deferred := false
 	for attempt := 0; !deferred && attempt < 1000; attempt++ {
-		if err := a.f.engine.Progress(a.f.id, a.cq); err != nil {
+		if err := a.f.engine.Progress(a.f.id, a.cq, true); err != nil {
 			t.Fatal(err)
 		}
 		posted := 0
@@ -198,7 +198,7 @@ func TestDoorbellSendsAndProgressReceivesOnTheCallersThread(t *testing.T) {
 		c := *a.events.consumer()
 		for atomic.LoadUint32(a.events.producer()) == c {
 			for _, s := range []*side{a, b} {
-				if err := s.f.engine.Progress(s.f.id, s.cq); err != nil {
+				if err := s.f.engine.Progress(s.f.id, s.cq, true); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -213,6 +213,7 @@ func TestDoorbellSendsAndProgressReceivesOnTheCallersThread(t *testing.T) {
 func TestDirectCallsRefuseWhatIsNotThere(t *testing.T) {
 	a, _ := newEnginePair(t, [2]string{"127.14.15.5", "127.14.15.6"})
 	e := a.f.engine
+	progress := func(file uint64, handle uint32) error { return e.Progress(file, handle, true) }
 	for what, c := range map[string]struct {
 		call   func(file uint64, handle uint32) error
 		file   uint64
@@ -223,9 +224,9 @@ func TestDirectCallsRefuseWhatIsNotThere(t *testing.T) {
 		"doorbell of no queue pair":            {e.Doorbell, a.f.id, 1 << 15, syscall.EINVAL},
 		"doorbell of a handle beyond the page": {e.Doorbell, a.f.id, 1 << 20, syscall.EINVAL},
 		"doorbell of a completion queue":       {e.Doorbell, a.f.id, a.cq, syscall.EINVAL},
-		"progress of no file":                  {e.Progress, 7, a.cq, syscall.EIO},
-		"progress of a queue pair":             {e.Progress, a.f.id, a.handle, syscall.EINVAL},
-		"progress of no object":                {e.Progress, a.f.id, 1<<32 - 1, syscall.EINVAL},
+		"progress of no file":                  {progress, 7, a.cq, syscall.EIO},
+		"progress of a queue pair":             {progress, a.f.id, a.handle, syscall.EINVAL},
+		"progress of no object":                {progress, a.f.id, 1<<32 - 1, syscall.EINVAL},
 	} {
 		if err := c.call(c.file, c.handle); !errors.Is(err, c.want) {
 			t.Errorf("%s: expected %v, found %v", what, c.want, err)

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,6 +98,30 @@ func TestProgramsWaitForEvents(t *testing.T) {
 		if !strings.Contains(out, what+": ok") {
 			t.Errorf("%s: not tried\n%s", what, out)
 		}
+	}
+}
+
+// UCX's threads poll under a spin lock. One that yielded would give its processor to another that spins.
+func TestProgramsThatPollInTurnDoNotYield(t *testing.T) {
+	p := newInProgram(t, "127.14.4.29")
+	path := p.compile(t, "yields")
+	line := regexp.MustCompile(`(?m)^(alone|in turn|alone again): (\d+) yields in (\d+) polls$`)
+	for engine, env := range engines(t) {
+		t.Run(engine, func(t *testing.T) {
+			p.env = env
+			out := p.succeeds(t, path)
+			m := line.FindAllStringSubmatch(out, -1)
+			if len(m) != 3 {
+				t.Fatal(out)
+			}
+			for _, x := range m {
+				yields, _ := strconv.Atoi(x[2])
+				polls, _ := strconv.Atoi(x[3])
+				if x[1] == "in turn" && yields > polls/1000 || x[1] != "in turn" && yields < polls/1000 {
+					t.Error(x[0])
+				}
+			}
+		})
 	}
 }
 

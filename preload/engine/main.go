@@ -92,8 +92,8 @@ func softrdma_engine_doorbell(file C.uint64_t, handle C.uint32_t) C.int {
 }
 
 //export softrdma_engine_progress
-func softrdma_engine_progress(file C.uint64_t, handle C.uint32_t) C.int {
-	return errno(engine.Progress(uint64(file), uint32(handle)))
+func softrdma_engine_progress(file C.uint64_t, handle C.uint32_t, mayYield C.int) C.int {
+	return errno(engine.Progress(uint64(file), uint32(handle), mayYield != 0))
 }
 
 //export softrdma_engine_flush

@@ -220,13 +220,13 @@ void engine_closed(uint64_t file)
 	engine_request(&r, REQUEST_HEAD, &p, fds, &n);
 }
 
-int engine_receive(int fd, uint32_t cq)
+int engine_receive(int fd, uint32_t cq, int may_yield)
 {
 	int err;
 
 	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY)
 		return -EIO;
-	IN_ENGINE(RUNS, err = engine.progress(file_of(fd), cq));
+	IN_ENGINE(RUNS, err = engine.progress(file_of(fd), cq, may_yield));
 	return err;
 }
 

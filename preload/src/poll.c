@@ -47,9 +47,39 @@ static _Atomic(poll_function *) provider_poll[2];
 #define PATIENCE 8
 static __thread unsigned vain __attribute__((tls_model("initial-exec")));
 
-/* How many times it yields before it checks for the server. */
+/* How many times it would yield before it checks for the server. */
 #define TRUST 256
 static __thread unsigned yields __attribute__((tls_model("initial-exec")));
+
+/*
+ * Threads that poll one completion queue in turn do so under a lock. UCX's is
+ * a spin lock: a thread that yields while it holds that gives its processor
+ * to one that spins until the kernel takes it away. So no thread yields until
+ * one of them has polled the queue alone for some time. Queues share the
+ * places of a table, which only makes their threads yield less.
+ */
+#define POLLED_ALONE 4096
+static struct {
+	_Atomic(unsigned *) thread; /* the last that polled: the address of its vain */
+	_Atomic unsigned together;  /* polls until threads may yield again */
+} pollers[64];
+
+static int may_yield(uint32_t handle)
+{
+	unsigned i = handle % (sizeof pollers / sizeof *pollers), n;
+	unsigned *before = atomic_load_explicit(&pollers[i].thread, memory_order_relaxed);
+
+	if (before != &vain) {
+		atomic_store_explicit(&pollers[i].thread, &vain, memory_order_relaxed);
+		if (before)
+			atomic_store_explicit(&pollers[i].together, POLLED_ALONE, memory_order_relaxed);
+		return !before;
+	}
+	n = atomic_load_explicit(&pollers[i].together, memory_order_relaxed);
+	if (n)
+		atomic_store_explicit(&pollers[i].together, n - 1, memory_order_relaxed);
+	return !n;
+}
 
 /* A device file is a pipe. The server has the other end. */
 int device_gone(int fd)
@@ -98,17 +128,18 @@ static int poll_with(int provider, void *cq, int n, void *wc)
 {
 	poll_function *take = atomic_load_explicit(&provider_poll[provider], memory_order_relaxed);
 	struct completion_queue *q = cq;
-	int got = take(cq, n, wc);
+	int got = take(cq, n, wc), yield;
 
 	if (got) {
 		vain = 0;
 	} else if (in_engine(q->context->cmd_fd)) {
-		if (n > 0 && engine_receive(q->context->cmd_fd, q->handle) < 0)
+		if (n > 0 && engine_receive(q->context->cmd_fd, q->handle, may_yield(q->handle)) < 0)
 			return -EIO;
 		return take(cq, n, wc);
-	} else if (++vain >= PATIENCE) {
+	} else if (yield = may_yield(q->handle), ++vain >= PATIENCE) {
 		vain = 0;
-		sched_yield();
+		if (yield)
+			sched_yield();
 		if (++yields % TRUST == 0 && server_gone(cq))
 			return -EIO;
 	}
@@ -130,7 +161,7 @@ static int start_first(struct extended_queue *q, void *attributes)
 
 	if (err != ENOENT)
 		return err;
-	if (engine_receive(fd, q->queue.handle) < 0)
+	if (engine_receive(fd, q->queue.handle, may_yield(q->queue.handle)) < 0)
 		return EIO;
 	return start(q, attributes);
 }

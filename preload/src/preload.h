@@ -135,8 +135,8 @@ void engine_closed(uint64_t file);
 /* engine_before_server lets the engine finish what it left to the program's next poll. */
 void engine_before_server(void);
 
-/* engine_receive receives what may complete to a completion queue of the engine. */
-int engine_receive(int fd, uint32_t cq);
+/* engine_receive receives what may complete to a completion queue of the engine. In vain calls it may yield. */
+int engine_receive(int fd, uint32_t cq, int may_yield);
 
 /*
  * engine_event is read on a completion channel of the engine. It receives on this thread

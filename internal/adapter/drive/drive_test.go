@@ -86,12 +86,12 @@ func TestPollerKeepsTheWorkerAway(t *testing.T) {
 		const polls = 100_000
 		r.arrive()
 		r.expect(Asleep)
-		r.Poll()
+		r.Poll(true)
 		r.link.Wake()
 		r.expect(Paused)
 		looks := 0
 		for range polls {
-			r.Poll()
+			r.Poll(true)
 			time.Sleep(10 * time.Microsecond)
 			if r.State() != Paused {
 				looks++
@@ -114,10 +114,10 @@ func TestPollerKeepsTheWorkerAway(t *testing.T) {
 // worker for long before.
 func TestWorkerSoonSendsWhatWasDeferred(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
-		r.Poll()
+		r.Poll(true)
 		r.link.Wake()
 		for range 100_000 {
-			r.Poll()
+			r.Poll(true)
 			time.Sleep(10 * time.Microsecond)
 		}
 		r.expect(Paused)
@@ -137,16 +137,16 @@ func TestWorkerSoonSendsWhatWasDeferred(t *testing.T) {
 // paused for long.
 func TestFlushSendsWhatPollsLeft(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
-		r.Poll()
+		r.Poll(true)
 		r.link.Wake()
 		for range 100_000 {
-			r.Poll()
+			r.Poll(true)
 			time.Sleep(10 * time.Microsecond)
 		}
 		r.expect(Paused)
 		r.arrive()
 		r.with(func(p *port) { p.answer = func() { p.ready++ } })
-		r.Poll()
+		r.Poll(true)
 		if n := r.seen(); n.received != 1 || n.sent != 0 {
 			t.Fatalf("received %d batches, sent %d: expected 1, and the acknowledge to be left", n.received, n.sent)
 		}
@@ -164,12 +164,12 @@ func TestWorkerLeavesTheAnswerToThePollerThatWaitsInMemory(t *testing.T) {
 	for name, found := range map[string]bool{"poll that found packets": true, "poll that found none": false} {
 		t.Run(name, func(t *testing.T) {
 			run(t, 0, func(t *testing.T, r *rig) {
-				r.Poll()
+				r.Poll(true)
 				r.link.Wake()
 				r.expect(Paused)
 				if found {
 					r.arrive()
-					r.Poll()
+					r.Poll(true)
 				}
 				var rounds int // before the lane was given up with the packets received
 				before := r.seen()
@@ -195,7 +195,7 @@ func TestWorkerLeavesTheAnswerToThePollerThatWaitsInMemory(t *testing.T) {
 // What the worker receives, the poller may find without a poll, and wait in memory next.
 func TestPollerMayWaitInMemoryAfterTheWorkerReceived(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
-		r.Poll()
+		r.Poll(true)
 		r.link.Wake()
 		r.with(func(*port) {
 			if r.mayWaitInMemory(r.now()) {
@@ -219,19 +219,19 @@ func TestPollerMayWaitInMemoryAfterTheWorkerReceived(t *testing.T) {
 func TestPollerThatWasLateOnceIsNotDisturbedForLong(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
 		r.arrive()
-		r.Poll()
+		r.Poll(true)
 		r.link.Wake()
 		r.expect(Paused)
 		r.arrive()
 		time.Sleep(pollGrace + pollPause)
 		r.expect(Asleep)
-		r.Poll()
+		r.Poll(true)
 		r.link.Wake()
 		before := r.link.waits.Load()
 		for range 300 { // 45 ms
 			for range 10 {
 				r.arrive()
-				r.Poll()
+				r.Poll(true)
 				time.Sleep(memoryGrace / 3)
 			}
 			time.Sleep(memoryGrace + memoryGrace/2)
@@ -244,13 +244,13 @@ func TestPollerThatWasLateOnceIsNotDisturbedForLong(t *testing.T) {
 
 func TestPollSendsTheResponseThatAPeerWaitsFor(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
-		r.Poll()
+		r.Poll(true)
 		r.link.Wake()
 		r.expect(Paused)
 		r.with(func(p *port) { p.asked = true })
 		r.arrive()
 		before := r.seen()
-		r.Poll()
+		r.Poll(true)
 		if n := r.seen(); n.received != 1 || n.rounds != before.rounds+1 {
 			t.Errorf("received %d batches in %d full rounds, expected 1 and 1", n.received, n.rounds-before.rounds)
 		}
@@ -259,12 +259,12 @@ func TestPollSendsTheResponseThatAPeerWaitsFor(t *testing.T) {
 
 func TestPollTakesWhatCameAndLeavesSendingToTheNext(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
-		r.Poll()
+		r.Poll(true)
 		r.link.Wake()
 		r.expect(Paused)
 		r.arrive()
 		rounds := r.seen().rounds
-		r.Poll()
+		r.Poll(true)
 		if r.seen().received != 1 || r.seen().rounds != rounds {
 			t.Errorf("received %d batches in %d full rounds, expected 1 and none", r.seen().received, r.seen().rounds-rounds)
 		}
@@ -282,7 +282,7 @@ func TestPollThatAlwaysReceivesServesDoorbellAndDeadline(t *testing.T) {
 		r.Driver.mu.Unlock()
 		for range 3 {
 			r.arrive()
-			r.Poll()
+			r.Poll(true)
 		}
 		if n := r.seen(); n.expired == 0 || n.sent < 2 {
 			t.Errorf("expired %d times, sent %d, expected the deadline and the posted request", n.expired, n.sent)
@@ -302,7 +302,7 @@ func TestPollOfPacketsThatMoveTheDeadlineReturnsAtOnce(t *testing.T) {
 			r := newRig(t, Config{Manual: true})
 			r.with(func(p *port) { p.deadline, p.moves = r.now(), c.moves })
 			r.arrive()
-			r.Poll()
+			r.Poll(true)
 			if n := r.seen(); n.received != 1 || (n.rounds > 0) != c.acts {
 				t.Errorf("received %d batches, %d rounds acted, expected 1 batch and to act: %v", n.received, n.rounds, c.acts)
 			}
@@ -346,7 +346,7 @@ func TestRingerServesWhatTheHolderDidNotSee(t *testing.T) {
 // for the end of the worker's pause.
 func TestAttendEndsThePause(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
-		r.Poll()
+		r.Poll(true)
 		r.link.Wake()
 		r.expect(Paused)
 		r.Attend()
@@ -443,7 +443,7 @@ func TestWorkerDrivesForWaitersThatSleepElsewhere(t *testing.T) {
 // The first waiter may leave between the second one's attempt to block and its sleep.
 func TestWaiterThatComesWhenAnotherLeftIsServed(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
-		r.Poll() // as the first one had
+		r.Poll(true) // as the first one had
 		r.link.Wake()
 		r.expect(Paused)
 		r.EnterWait()
@@ -496,7 +496,7 @@ func TestLinkThatCannotWaitFailsThePort(t *testing.T) {
 func TestStopEndsTheWorkerInEveryState(t *testing.T) {
 	for want, prepare := range map[State]func(r *rig){
 		Asleep: func(*rig) {},
-		Paused: func(r *rig) { r.Poll(); r.link.Wake() },
+		Paused: func(r *rig) { r.Poll(true); r.link.Wake() },
 	} {
 		t.Run(want.String(), func(t *testing.T) {
 			run(t, 0, func(t *testing.T, r *rig) {
@@ -542,10 +542,10 @@ func TestNothingIsLeftUndoneInAnyOrder(t *testing.T) {
 					r.arrive()
 					arrived++
 				case 4:
-					r.Poll()
+					r.Poll(true)
 				case 5:
 					for range random.IntN(20) {
-						r.Poll()
+						r.Poll(true)
 						time.Sleep(20 * time.Microsecond)
 					}
 					r.Attend()
@@ -582,7 +582,7 @@ func TestPolledTellsWhetherSomebodyPolls(t *testing.T) {
 		if r.Polled(time.Hour) {
 			t.Error("polled before the first poll")
 		}
-		r.Poll()
+		r.Poll(true)
 		if !r.Polled(time.Millisecond) {
 			t.Error("not polled right after a poll")
 		}

@@ -33,7 +33,7 @@ func runCounted(t *testing.T, f func(t *testing.T, r *rig, pauses *countedPauser
 		go r.Run()
 		defer r.Stop()
 		r.expect(Asleep)
-		r.Poll()
+		r.Poll(true)
 		r.link.Wake()
 		r.expect(Paused)
 		f(t, r, pauses)
@@ -43,7 +43,7 @@ func runCounted(t *testing.T, f func(t *testing.T, r *rig, pauses *countedPauser
 // pollFor polls for a time without a break.
 func (r *rig) pollFor(t time.Duration) {
 	for end := r.now() + t; r.now() < end; time.Sleep(10 * time.Microsecond) {
-		r.Poll()
+		r.Poll(true)
 	}
 	synctest.Wait()
 }
@@ -72,12 +72,12 @@ func TestPollersPostponeTheEndOfThePause(t *testing.T) {
 func TestPollerThatWaitsInMemoryPostponesNoPause(t *testing.T) {
 	runCounted(t, func(t *testing.T, r *rig, pauses *countedPauser) {
 		r.arrive()
-		r.Poll() // it finds packets, and what comes next shows in memory
+		r.Poll(true) // it finds packets, and what comes next shows in memory
 		time.Sleep(answerGrace / 2)
 		r.expect(Asleep)
 		r.arrive() // the worker receives it, and leaves the answer to the poller
 		r.expect(Asleep)
-		r.Poll()
+		r.Poll(true)
 		r.link.Wake()
 		r.expect(Paused)
 		before := pauses.waits.Load()
@@ -99,7 +99,7 @@ func TestDeferringOftenSetsTheTimerRarely(t *testing.T) {
 				p.ready++
 				r.Defer()
 			})
-			r.Poll()
+			r.Poll(true)
 			time.Sleep(pause)
 		}
 		synctest.Wait()

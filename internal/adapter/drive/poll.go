@@ -8,13 +8,18 @@ import "time"
 // the next poll, or when the worker finds that nobody polls. Responses leave at once: they are
 // the answer. The next poll does not postpone it again, nor doorbells and deadlines: a caller
 // that finds packets with each poll would starve them.
-func (d *Driver) Poll() {
+//
+// After polls without success it yields the processor, if the caller may: not while it may hold a
+// lock that others spin for, as those would get the processor.
+func (d *Driver) Poll(mayYield bool) {
 	now := d.clock()
 	d.polled.Store(int64(now)) // the worker leaves the next round to the poller
 	d.postpone(now)
 	if !d.mu.TryLock() {
 		// The holder may have been preempted; spinning would keep it so.
-		d.yield()
+		if mayYield {
+			d.yield()
+		}
 		return
 	}
 	busy := d.port.Serve()
@@ -45,7 +50,7 @@ func (d *Driver) Poll() {
 	} else {
 		d.emptyPolls++
 	}
-	due := d.yieldDue()
+	due := mayYield && d.yieldDue()
 	d.Unlock()
 	if due {
 		d.yield()

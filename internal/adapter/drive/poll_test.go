@@ -17,6 +17,6 @@ func TestPollInVainLetsOtherGoroutinesRun(t *testing.T) {
 		if n == 4*yieldAfter {
 			t.Fatalf("no other goroutine ran during %d polls", n)
 		}
-		r.Poll()
+		r.Poll(true)
 	}
 }

@@ -161,8 +161,8 @@ const emptyPolls = 8
 
 // Progress implements provider.CQ. It does nothing, because the daemon makes
 // progress by itself.
-func (c *completions) Progress() {
-	if c.empty.Add(1)%emptyPolls == 0 {
+func (c *completions) Progress(mayYield bool) {
+	if mayYield && c.empty.Add(1)%emptyPolls == 0 {
 		if runtime.GOMAXPROCS(0) == 1 {
 			runtime.Gosched()
 		}

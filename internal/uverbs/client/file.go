@@ -59,8 +59,9 @@ type LongWriter interface{ MaxWrite() int }
 type Direct interface {
 	// Doorbell carries out what was posted to the queue pair of a handle.
 	Doorbell(handle uint32) error
-	// Progress makes the device progress for the completion queue of a handle.
-	Progress(handle uint32) error
+	// Progress makes the device progress for the completion queue of a handle. It may yield the
+	// processor after calls without success if the program allows that.
+	Progress(handle uint32, mayYield bool) error
 }
 
 // A File is an open device file of a program, however many descriptors refer to

@@ -81,7 +81,7 @@ func (x *context) Doorbell(handle uint32) error {
 
 // Progress implements client.Direct: it receives on the caller's thread what may complete
 // to a completion queue, which the program found empty.
-func (x *context) Progress(handle uint32) error {
+func (x *context) Progress(handle uint32, mayYield bool) error {
 	q := (*cq)(nil)
 	if e := x.direct.find(handle); e != nil {
 		q = e.cq
@@ -91,6 +91,6 @@ func (x *context) Progress(handle uint32) error {
 	if q == nil {
 		return syscall.EINVAL
 	}
-	q.a.Progress()
+	q.a.Progress(mayYield)
 	return nil
 }

@@ -108,13 +108,14 @@ func (e *Engine) Doorbell(file uint64, handle uint32) error {
 }
 
 // Progress receives on the caller's thread what may complete to a completion queue of a
-// file, which the program found empty.
-func (e *Engine) Progress(file uint64, handle uint32) error {
+// file, which the program found empty. With mayYield it may yield the processor after calls without
+// success: none of the program's threads spins for a lock that the caller may hold.
+func (e *Engine) Progress(file uint64, handle uint32, mayYield bool) error {
 	t := e.target(file)
 	if t == nil {
 		return syscall.EIO
 	}
-	return t.Progress(handle)
+	return t.Progress(handle, mayYield)
 }
 
 // Flush sends at once what the program's polls have left to be sent with what it posts next:
