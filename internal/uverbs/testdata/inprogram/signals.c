@@ -276,6 +276,7 @@ int main(int argc, char **argv)
 	};
 	size_t i;
 
+	CHECK(signal(SIGHUP, SIG_DFL) != SIG_ERR); /* nohup ignores it */
 	device_begin(&d);
 	traffic(&d);
 	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
