@@ -52,11 +52,13 @@ func (j *job) inShell(agent string) []string {
 	return []string{"sh", "-c", together(at[0])}
 }
 
-// together returns a script that runs commands at the same time and fails if one of them fails.
+// together returns a script that runs commands at the same time, and fails as soon as one of them
+// fails: the ranks that are left may wait for it forever.
 func together(commands []string) string {
 	var b strings.Builder
+	b.WriteString(`trap "exit 1" TERM; `)
 	for _, c := range commands {
-		fmt.Fprintf(&b, `%s & all="$all $!"; `, c)
+		fmt.Fprintf(&b, `{ %s || { kill $$; false; }; } & all="$all $!"; `, c)
 	}
 	return b.String() + "for p in $all; do wait $p || exit 1; done"
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -34,9 +35,15 @@ func TestShellFailsWhenOneOfItsRanksFails(t *testing.T) {
 		{[]string{"true", "true"}, false},
 		{[]string{"false", "true"}, true},
 		{[]string{"true", "false"}, true},
+		{[]string{"sleep 1000", "false"}, true},
 		{[]string{"true", "sh -c '" + together([]string{"true", "false"}) + "'"}, true},
 	} {
-		if err := exec.Command("sh", "-c", together(c.ranks)).Run(); (err != nil) != c.fails {
+		cmd := exec.Command("sh", "-c", together(c.ranks))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := wait(cmd); (err != nil) != c.fails {
 			t.Errorf("%q: ended with %v, should fail: %t", c.ranks, err, c.fails)
 		}
 	}
