@@ -13,7 +13,8 @@ import (
 	"softrdma/coll"
 )
 
-// memberOfWorld is the environment variable of a process that joins what a launcher has started.
+// memberOfWorld is the environment variable of a process that joins what a launcher has started. With
+// the value "host" it says on which host.
 const memberOfWorld = "SOFTRDMA_TEST_COLL_WORLD"
 
 // joinWorld adds the ranks and prints the sum.
@@ -30,34 +31,70 @@ func joinWorld() error {
 	if err := coll.Barrier(ctx, g); err != nil {
 		return err
 	}
-	fmt.Printf("sum %d of %d\n", x[0], x[1])
+	place := ""
+	if os.Getenv(memberOfWorld) == "host" {
+		name, err := os.Hostname()
+		if err != nil {
+			return err
+		}
+		place = " on " + name
+	}
+	fmt.Printf("sum %d of %d%s\n", x[0], x[1], place)
 	return g.Close(ctx)
 }
 
-// Launchers of others start groups.
+// needsLauncher skips a test if a launcher is missing.
+func needsLauncher(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("CI lacks ", name)
+		}
+		t.Skip("SKIPPED: this machine lacks ", name)
+	}
+}
+
+// Launchers of others start groups. Open MPI's has PMIx, in two formats, and a directory for those
+// that speak neither.
 func TestWorldUnderOtherLaunchers(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, args := range map[string][]string{
-		"mpiexec.hydra":  {"-n", "3"},
-		"mpirun.openmpi": {"-n", "3", "--oversubscribe"},
+	const openMPI, noDirectory = "mpirun.openmpi -n 3 --oversubscribe ", "env -u PMIX_SERVER_TMPDIR "
+	for name, line := range map[string]string{
+		"PMI-1":                     "mpiexec.hydra -n 3",
+		"PMIx":                      openMPI + noDirectory,
+		"PMIx, format of version 3": openMPI + noDirectory + "-u PMIX_SERVER_URI41 -u PMIX_SERVER_URI4",
+		"directory":                 openMPI + "env -u PMIX_SERVER_URI41 -u PMIX_SERVER_URI3",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(name); err != nil {
-				if os.Getenv("CI") == "true" {
-					t.Fatal("CI lacks ", name)
-				}
-				t.Skip("SKIPPED: this machine lacks ", name)
-			}
-			cmd := exec.CommandContext(within(t), name, append(args, self)...)
+			argv := append(strings.Fields(line), self)
+			needsLauncher(t, argv[0])
+			cmd := exec.CommandContext(within(t), argv[0], argv[1:]...)
 			cmd.Env = append(os.Environ(), memberOfWorld+"=1", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 			out, err := cmd.CombinedOutput()
 			if err != nil || strings.Count(string(out), "sum 3 of 3\n") != 3 {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
+	}
+}
+
+// A PMIx server of an unknown version, without a directory, is named by the error.
+func TestWorldUnderUnknownPMIx(t *testing.T) {
+	needsLauncher(t, "mpirun.openmpi")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(within(t), "mpirun.openmpi", "-n", "1", "env", "-u", "PMIX_SERVER_TMPDIR", "-u", "PMIX_SERVER_URI41", "-u", "PMIX_SERVER_URI3", self)
+	cmd.Env = append(os.Environ(), memberOfWorld+"=1", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	out, err := cmd.CombinedOutput()
+	for _, want := range []string{"PMIX_VERSION", "with PMIX_SERVER_URI4, PMIX_SERVER_URI21", "expected PMIX_SERVER_URI41 or PMIX_SERVER_URI3", "set SOFTRDMA_RUN"} {
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v: %s, expected %q in it", err, out, want)
+		}
 	}
 }
 

@@ -106,9 +106,13 @@ func TestWorldUnderSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := startSlurm(t)
-	for _, mpi := range []string{"pmi2", "pmix"} {
-		t.Run(mpi, func(t *testing.T) {
-			cmd := exec.CommandContext(within(t), "srun", "--mpi="+mpi, "--overcommit", "-n", "3", self)
+	for name, line := range map[string]string{
+		"pmi2":                      "--mpi=pmi2 --overcommit -n 3",
+		"pmix":                      "--mpi=pmix --overcommit -n 3 env -u PMIX_SERVER_TMPDIR",
+		"pmix, format of version 3": "--mpi=pmix --overcommit -n 3 env -u PMIX_SERVER_TMPDIR -u PMIX_SERVER_URI41",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(within(t), "srun", append(strings.Fields(line), self)...)
 			cmd.Env = append(env, memberOfWorld+"=1")
 			out, err := cmd.CombinedOutput()
 			if err != nil || strings.Count(string(out), "sum 3 of 3\n") != 3 {

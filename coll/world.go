@@ -18,16 +18,20 @@ import (
 var ErrNotStarted = launch.ErrNotStarted
 
 // World returns the group of the programs that were started together by `softrdma run`, by a launcher
-// with version 1 of PMI, such as MPICH's mpiexec and Slurm's `srun --mpi=pmi2`, or, on one host, with
-// PMIx, such as mpirun of Open MPI and `srun --mpi=pmix`. It opens a
-// device and makes a worker on it, which Close of the group closes. A program calls World once.
+// with version 1 of PMI, such as MPICH's mpiexec and Slurm's `srun --mpi=pmi2`, or with PMIx, such as
+// mpirun of Open MPI and `srun --mpi=pmix`. It opens a device and makes a worker on it, which Close
+// of the group closes. A program calls World once.
 //
-// With other launchers, or several hosts under mpirun, the variables SOFTRDMA_RUN and
-// SOFTRDMA_RUN_SECRET say how to exchange addresses. docs/coll.md describes the environment.
+// With other launchers the variables SOFTRDMA_RUN and SOFTRDMA_RUN_SECRET say how to exchange
+// addresses. docs/coll.md describes the environment, and the versions of PMIx.
 func World(ctx context.Context) (*Group, error) {
 	j, err := launch.FromEnvironment()
 	if err != nil {
 		return nil, err
+	}
+	defer j.Close()
+	if err := j.Locate(ctx); err != nil {
+		return nil, fmt.Errorf("coll: rank %d: %w", j.Rank, err)
 	}
 	dev, err := open(j)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // A directoryExchange exchanges values by files in a directory of this host that belongs to the job.
-// Open MPI makes one, and says where it is; its own protocol for values, PMIx, has no stable format.
+// Open MPI makes one, and says where it is. It replaces a PMIx server whose version is not known.
 type directoryExchange struct {
 	path       string
 	rank, size int

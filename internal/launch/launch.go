@@ -40,6 +40,17 @@ type Job struct {
 	Remote               string // host and port of the launcher, "" if it is not known
 
 	exchange func(ctx context.Context, value []byte) ([][]byte, error)
+	board    board // instead of exchange
+}
+
+// A board is a launcher's place for values of ranks.
+type board interface {
+	// share gives the value of each rank under a key to all.
+	share(ctx context.Context, key string, value []byte) ([][]byte, error)
+	// leave tells the launcher that this rank is done with the board.
+	leave() error
+	// close ends what leave has not ended.
+	close()
 }
 
 // Exchange gives the value of each rank to all. All ranks call it, once.
@@ -47,7 +58,22 @@ func (j *Job) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	if len(value) > MaxValue {
 		return nil, fmt.Errorf("launch: value of %d bytes, expected at most %d", len(value), MaxValue)
 	}
-	return j.exchange(ctx, value)
+	if j.board == nil {
+		return j.exchange(ctx, value)
+	}
+	defer j.Close()
+	values, err := j.board.share(ctx, "address", value)
+	if err != nil {
+		return nil, err
+	}
+	return values, j.board.leave()
+}
+
+// Close ends the connection to the launcher. A rank calls it if it does not come to Exchange.
+func (j *Job) Close() {
+	if j.board != nil {
+		j.board.close()
+	}
 }
 
 // names are the variables by which a launcher names ranks.
@@ -103,9 +129,8 @@ func (n *names) job(get func(string) string) (*Job, error) {
 	return j, err
 }
 
-// connect finds the way of exchange: softrdma's own, PMI, or a directory of this host.
+// connect finds the way of exchange: softrdma's own, PMI, PMIx, or a directory of this host.
 func (j *Job) connect(get func(string) string) error {
-	directory := get("PMIX_SERVER_TMPDIR")
 	switch {
 	case get(EnvExchange) != "":
 		secret, err := ParseSecret(get(EnvSecret))
@@ -117,13 +142,8 @@ func (j *Job) connect(get func(string) string) error {
 		j.exchange = c.Exchange
 	case get("PMI_FD") != "":
 		return j.connectPMI(get("PMI_FD"))
-	case directory != "" && j.LocalSize == j.Size:
-		j.ID = directory
-		d := directoryExchange{directory, j.Rank, j.Size}
-		j.exchange = d.Exchange
 	default:
-		return fmt.Errorf("launch: rank %d has no way to exchange addresses: set %s to a free HOST:PORT of the host of rank 0, and %s to 32 random hexadecimal digits, for all ranks",
-			j.Rank, EnvExchange, EnvSecret)
+		return j.connectPMIx(get)
 	}
 	return nil
 }

@@ -202,18 +202,21 @@ cmd=get_result rc=0 msg=success value=6162
 cmd=get_result rc=0 msg=success value=63
 cmd=finalize_ack
 `)}
-	p, err := newPMI(a)
+	p, err := newPMI(a, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := p.exchange(1, 2, []byte("c"))
+	values, err := p.share(t.Context(), "address", []byte("c"))
 	if err != nil || len(values) != 2 || string(values[0]) != "ab" || string(values[1]) != "c" {
 		t.Errorf("%q, %v", values, err)
 	}
-	if want := "cmd=put kvsname=kvs_1 key=softrdma-1 value=63\ncmd=barrier_in\n"; !strings.Contains(a.sent.String(), want) {
+	if err := p.leave(); err != nil {
+		t.Error(err)
+	}
+	if want := "cmd=put kvsname=kvs_1 key=softrdma-address-1 value=63\ncmd=barrier_in\n"; !strings.Contains(a.sent.String(), want) {
 		t.Errorf("sent %q, expected %q in it", a.sent.String(), want)
 	}
-	if _, err := newPMI(&answers{Reader: strings.NewReader("cmd=response_to_init rc=-1\n")}); !errors.Is(err, ErrPMI) {
+	if _, err := newPMI(&answers{Reader: strings.NewReader("cmd=response_to_init rc=-1\n")}, 0, 1); !errors.Is(err, ErrPMI) {
 		t.Errorf("%v, expected %v", err, ErrPMI)
 	}
 }

@@ -18,9 +18,10 @@ var ErrPMI = errors.New("launcher does not speak PMI-1")
 // A pmi is a connection to a launcher that speaks PMI-1, as MPICH's does: lines of words of the
 // form key=value, the first of which is cmd.
 type pmi struct {
-	rw   io.ReadWriter
-	r    *bufio.Reader
-	name string // of the job's key-value space
+	rw         io.ReadWriter
+	r          *bufio.Reader
+	name       string // of the job's key-value space
+	rank, size int
 }
 
 // maxPMILine is the length of the longest line of a launcher in bytes.
@@ -33,20 +34,16 @@ func (j *Job) connectPMI(text string) error {
 		return fmt.Errorf("launch: PMI_FD is %q, expected a descriptor", text)
 	}
 	f := os.NewFile(uintptr(fd), "PMI")
-	p, err := newPMI(f)
+	p, err := newPMI(f, j.Rank, j.Size)
 	if err != nil {
 		return err
 	}
-	j.ID = p.name
-	j.exchange = func(_ context.Context, value []byte) ([][]byte, error) {
-		defer f.Close()
-		return p.exchange(j.Rank, j.Size, value)
-	}
+	j.ID, j.board = p.name, p
 	return nil
 }
 
-func newPMI(rw io.ReadWriter) (*pmi, error) {
-	p := &pmi{rw: rw, r: bufio.NewReaderSize(rw, maxPMILine)}
+func newPMI(rw io.ReadWriter, rank, size int) (*pmi, error) {
+	p := &pmi{rw: rw, r: bufio.NewReaderSize(rw, maxPMILine), rank: rank, size: size}
 	if _, err := p.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init"); err != nil {
 		return nil, err
 	}
@@ -55,18 +52,18 @@ func newPMI(rw io.ReadWriter) (*pmi, error) {
 	return p, err
 }
 
-// exchange puts a value and gets those of all ranks. The program then leaves PMI, so that its end
-// is judged by its exit code alone.
-func (p *pmi) exchange(rank, size int, value []byte) ([][]byte, error) {
-	if _, err := p.ask(fmt.Sprintf("cmd=put kvsname=%s key=softrdma-%d value=%x", p.name, rank, value), "put_result"); err != nil {
+// share puts a value and gets those of all ranks.
+func (p *pmi) share(_ context.Context, key string, value []byte) ([][]byte, error) {
+	name := func(rank int) string { return fmt.Sprintf("kvsname=%s key=softrdma-%s-%d", p.name, key, rank) }
+	if _, err := p.ask(fmt.Sprintf("cmd=put %s value=%x", name(p.rank), value), "put_result"); err != nil {
 		return nil, err
 	}
 	if _, err := p.ask("cmd=barrier_in", "barrier_out"); err != nil {
 		return nil, err
 	}
-	values := make([][]byte, size)
+	values := make([][]byte, p.size)
 	for r := range values {
-		answer, err := p.ask(fmt.Sprintf("cmd=get kvsname=%s key=softrdma-%d", p.name, r), "get_result")
+		answer, err := p.ask("cmd=get "+name(r), "get_result")
 		if err != nil {
 			return nil, err
 		}
@@ -74,8 +71,19 @@ func (p *pmi) exchange(rank, size int, value []byte) ([][]byte, error) {
 			return nil, fmt.Errorf("%w: value %q of rank %d", ErrPMI, answer["value"], r)
 		}
 	}
+	return values, nil
+}
+
+// leave lets the launcher judge this program's end by its exit code alone.
+func (p *pmi) leave() error {
 	_, err := p.ask("cmd=finalize", "finalize_ack")
-	return values, err
+	return err
+}
+
+func (p *pmi) close() {
+	if c, ok := p.rw.(io.Closer); ok {
+		_ = c.Close()
+	}
 }
 
 // ask sends a command and returns the words of the answer.

@@ -1,0 +1,276 @@
+package pmix
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// A format is how integers are written in the messages of a version of PMIx: in as many bytes as
+// they need, or in as many as their type has. OpenPMIx names a format by the module that packs it.
+type format struct {
+	variable string // of the environment, which tells that the server reads the format
+	module   string
+	version  string // of PMIx, which a client with this format says that it has
+	flexible bool
+}
+
+// formats are those that this package speaks, the preferred one first. Servers read several.
+var formats = []format{
+	{"PMIX_SERVER_URI41", "v41", "4.1.0", true},
+	{"PMIX_SERVER_URI3", "v3", "3.2.0", false},
+}
+
+// The types of values that this package reads, as OpenPMIx numbers them.
+const (
+	typeBool       = 1
+	typeByte       = 2
+	typeString     = 3
+	typeSize       = 4
+	typePID        = 5
+	typeInt        = 6
+	typeInt8       = 7
+	typeInt16      = 8
+	typeInt32      = 9
+	typeInt64      = 10
+	typeUint       = 11
+	typeUint8      = 12
+	typeUint16     = 13
+	typeUint32     = 14
+	typeUint64     = 15
+	typeStatus     = 20
+	typeByteObject = 27
+	typeProcRank   = 40
+)
+
+// A packer appends to a message.
+type packer struct {
+	format
+	b []byte
+}
+
+func (p *packer) uint8(v uint8) { p.b = append(p.b, v) }
+
+func (p *packer) uint16(v uint16) {
+	if p.flexible {
+		p.flex(uint64(v))
+	} else {
+		p.b = binary.BigEndian.AppendUint16(p.b, v)
+	}
+}
+
+func (p *packer) uint32(v uint32) {
+	if p.flexible {
+		p.flex(uint64(v))
+	} else {
+		p.b = binary.BigEndian.AppendUint32(p.b, v)
+	}
+}
+
+// int32 appends a number with a sign, which the flexible format keeps in the lowest bit.
+func (p *packer) int32(v int32) {
+	if p.flexible {
+		p.flex(uint64(int64(v)<<1 ^ int64(v)>>63))
+	} else {
+		p.b = binary.BigEndian.AppendUint32(p.b, uint32(v))
+	}
+}
+
+// size appends a number of C's type size_t, whose width the other format says.
+func (p *packer) size(n int) {
+	if p.flexible {
+		p.flex(uint64(n))
+	} else {
+		p.uint16(typeUint64)
+		p.b = binary.BigEndian.AppendUint64(p.b, uint64(n))
+	}
+}
+
+// flex appends seven bits a byte, the lowest first, as long as there are more. A ninth byte has
+// eight.
+func (p *packer) flex(v uint64) {
+	for range 8 {
+		if v < 0x80 {
+			p.b = append(p.b, byte(v))
+			return
+		}
+		p.b = append(p.b, byte(v)|0x80)
+		v >>= 7
+	}
+	p.b = append(p.b, byte(v))
+}
+
+// one begins an item of a message: each has the number of its values before it.
+func (p *packer) one() { p.int32(1) }
+
+func (p *packer) string(s string) {
+	p.int32(int32(len(s) + 1))
+	p.b = append(append(p.b, s...), 0)
+}
+
+func (p *packer) bytes(b []byte) {
+	p.size(len(b))
+	p.b = append(p.b, b...)
+}
+
+// An unpacker reads a message. After the first error, which stays, it returns zeros.
+type unpacker struct {
+	format
+	b   []byte
+	err error
+}
+
+func (u *unpacker) fail(text string, args ...any) {
+	if u.err == nil {
+		u.err = fmt.Errorf("%w: %s", ErrMessage, fmt.Sprintf(text, args...))
+	}
+	u.b = nil
+}
+
+// more reports whether another item follows.
+func (u *unpacker) more() bool { return u.err == nil && len(u.b) > 0 }
+
+// take returns the next n bytes, or nil.
+func (u *unpacker) take(n uint64) []byte {
+	if n > uint64(len(u.b)) {
+		u.fail("expected %d more bytes, found %d", n, len(u.b))
+		return nil
+	}
+	b := u.b[:n:n]
+	u.b = u.b[n:]
+	return b
+}
+
+func (u *unpacker) uint8() uint8 {
+	if b := u.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// uint reads a number without a sign of some bytes.
+func (u *unpacker) uint(width int) (v uint64) {
+	if u.flexible {
+		v = u.flex()
+		if width < 8 && v>>(8*width) != 0 {
+			u.fail("expected a number of %d bytes, found %d", width, v)
+			return 0
+		}
+		return v
+	}
+	for _, b := range u.take(uint64(width)) {
+		v = v<<8 | uint64(b)
+	}
+	return v
+}
+
+// int32 reads a number with a sign.
+func (u *unpacker) int32() int32 {
+	if !u.flexible {
+		return int32(u.uint(4))
+	}
+	x := u.flex()
+	v := int64(x>>1) ^ -int64(x&1)
+	if v < math.MinInt32 || v > math.MaxInt32 {
+		u.fail("expected a number of 4 bytes, found %d", v)
+		return 0
+	}
+	return int32(v)
+}
+
+// size reads a number of C's type size_t.
+func (u *unpacker) size() uint64 {
+	if u.flexible {
+		return u.flex()
+	}
+	switch t := u.uint(2); t {
+	case typeUint64:
+		return u.uint(8)
+	case typeUint32:
+		return u.uint(4)
+	default:
+		u.fail("expected a size of type %d or %d, found type %d", typeUint32, typeUint64, t)
+		return 0
+	}
+}
+
+func (u *unpacker) flex() (v uint64) {
+	for i := range 8 {
+		b := u.uint8()
+		v |= uint64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			return v
+		}
+	}
+	return v | uint64(u.uint8())<<56
+}
+
+func (u *unpacker) one() {
+	if n := u.int32(); u.err == nil && n != 1 {
+		u.fail("expected 1 value, found %d", n)
+	}
+}
+
+// string reads a string, which ends with a zero. NULL has no bytes.
+func (u *unpacker) string() string {
+	n := u.int32()
+	if n < 0 {
+		u.fail("string of %d bytes", n)
+	}
+	b := u.take(uint64(max(n, 0)))
+	if len(b) == 0 {
+		return ""
+	}
+	if b[len(b)-1] != 0 {
+		u.fail("expected a string that ends with 0, found %q", b)
+		return ""
+	}
+	return string(b[:len(b)-1])
+}
+
+func (u *unpacker) bytes() []byte { return u.take(u.size()) }
+
+// skip reads a value that nobody asked for.
+func (u *unpacker) skip(kind uint64) {
+	switch kind {
+	case typeBool, typeByte, typeInt8, typeUint8:
+		u.uint8()
+	case typeInt16, typeUint16:
+		u.uint(2)
+	case typeString:
+		u.string()
+	case typeInt32, typeUint32, typeStatus, typeProcRank:
+		u.skipNumber(4)
+	case typeInt64, typeUint64:
+		u.skipNumber(8)
+	case typeSize, typeInt, typeUint, typePID:
+		if !u.flexible {
+			u.skip(u.described())
+			return
+		}
+		u.flex()
+	case typeByteObject:
+		u.bytes()
+	default:
+		u.fail("value of type %d, expected one of PMIx's integers, a string or bytes", kind)
+	}
+}
+
+func (u *unpacker) skipNumber(width int) {
+	if u.flexible {
+		u.flex() // with a sign it has more bits than its type
+		return
+	}
+	u.uint(width)
+}
+
+// described reads the type of a number whose width depends on the host.
+func (u *unpacker) described() uint64 {
+	switch t := u.uint(2); t {
+	case typeInt32, typeUint32, typeInt64, typeUint64:
+		return t
+	default:
+		u.fail("expected a number of 4 or 8 bytes, found type %d", t)
+		return typeByteObject // an empty one: nothing is left
+	}
+}

@@ -1,0 +1,42 @@
+// Package pmix is a client of the PMIx server that a launcher of parallel programs runs on each
+// host, such as Open MPI's mpirun and Slurm's srun: it publishes a value of this program, waits for
+// all programs of the job, and reads the values of others. It speaks formats of OpenPMIx's wire,
+// which no standard describes; docs/coll.md says which. It starts nothing and serves nothing.
+package pmix
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors of this package.
+var (
+	// ErrAbsent is the error of a program that no PMIx server has started.
+	ErrAbsent = errors.New("pmix: no server in the environment")
+	// ErrEnvironment is matched by errors about variables that make no sense.
+	ErrEnvironment = errors.New("pmix: environment not understood")
+	// ErrVersion is matched by errors about a server whose protocol is not spoken here.
+	ErrVersion = errors.New("pmix: version of the server not known")
+	// ErrRefused is matched by errors about a server that does not let this program connect.
+	ErrRefused = errors.New("pmix: server refuses the connection")
+	// ErrMessage is matched by errors about messages of a server that make no sense.
+	ErrMessage = errors.New("pmix: message not understood")
+)
+
+// A Status is the error of a server that did not carry out a request.
+type Status int32
+
+// statuses are the names of those that a program without fault may meet.
+var statuses = map[Status]string{
+	-1: "PMIX_ERROR", -11: "PMIX_ERR_EXISTS", -12: "PMIX_ERR_INVALID_CRED", -20: "PMIX_ERR_UNPACK_FAILURE",
+	-23: "PMIX_ERR_NO_PERMISSIONS", -24: "PMIX_ERR_TIMEOUT", -25: "PMIX_ERR_UNREACH", -27: "PMIX_ERR_BAD_PARAM",
+	-29: "PMIX_ERR_OUT_OF_RESOURCE", -31: "PMIX_ERR_INIT", -32: "PMIX_ERR_NOMEM", -46: "PMIX_ERR_NOT_FOUND",
+	-47: "PMIX_ERR_NOT_SUPPORTED", -49: "PMIX_ERR_COMM_FAILURE", -61: "PMIX_ERR_LOST_CONNECTION",
+}
+
+func (s Status) Error() string {
+	if name := statuses[s]; name != "" {
+		return fmt.Sprintf("pmix: server answers %s (%d)", name, int32(s))
+	}
+	return fmt.Sprintf("pmix: server answers status %d", int32(s))
+}
