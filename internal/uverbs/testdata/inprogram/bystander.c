@@ -1,7 +1,8 @@
 /*
- * A program that checks its device for as long as others come and go. It prints its queue pair, reads
- * that of its peer, and prints "connected". From the line "begin" to the line "end" it writes to its
- * peer and reads back. Then it prints how often it has done that, and waits until its input is closed.
+ * A program that checks its device for as long as others come and go. It prints its queue pair and its
+ * GID, reads those of its peer, and prints "connected". From the line "begin" to the line "end" it
+ * writes to its peer and reads back. At the line "count", and at the end, it prints how often it has
+ * done that. Then it waits until its input is closed.
  */
 #include "verbs.h"
 
@@ -35,7 +36,10 @@ int main(void)
 	struct pollfd input = { 0, POLLIN, 0 };
 	struct ibv_qp number;
 	struct side peer = { &number, NULL };
+	unsigned long long prefix, id;
+	union ibv_gid gid;
 	char want[SIZE];
+	const char *said;
 	long n;
 
 	setvbuf(stdin, NULL, _IONBF, 0); /* so that poll sees all that is there */
@@ -43,15 +47,26 @@ int main(void)
 	CHECK(d.context && (d.pd = ibv_alloc_pd(d.context)));
 	CHECK((d.memory = calloc(2, SIZE)) && (d.mr = ibv_reg_mr(d.pd, d.memory, 2 * SIZE, rights)));
 	make_side(&d, &d.a, DEPTH);
-	printf("%u %u %lu\n", d.a.qp->qp_num, d.mr->rkey, (unsigned long)(uintptr_t)d.memory);
+	CHECK(ibv_query_gid(d.context, 1, 0, &gid) == 0);
+	printf("%u %u %lu %llx %llx\n", d.a.qp->qp_num, d.mr->rkey, (unsigned long)(uintptr_t)d.memory,
+	       (unsigned long long)gid.global.subnet_prefix, (unsigned long long)gid.global.interface_id);
 	fflush(stdout);
-	CHECK(sscanf(line(), "%u %u %lu", &number.qp_num, &key, &addr) == 3);
+	CHECK(sscanf(line(), "%u %u %lu %llx %llx", &number.qp_num, &key, &addr, &prefix, &id) == 5);
+	gid.global.subnet_prefix = prefix;
+	gid.global.interface_id = id;
+	peer_gid = &gid;
 	ack_timeout = 19; /* processes of these tests may take all processors */
 	connect_side(&d, &d.a, &peer);
 	printf("connected\n");
 	fflush(stdout);
 	CHECK(strcmp(line(), "begin\n") == 0);
-	for (n = 0; poll(&input, 1, 1) == 0; n++) {
+	for (n = 0;; n++) {
+		if (poll(&input, 1, 1) != 0) {
+			if (strcmp(said = line(), "count\n") != 0)
+				break;
+			printf("exchanged %ld\n", n);
+			fflush(stdout);
+		}
 		memset(want, (int)n, SIZE);
 		memcpy(d.memory, want, SIZE);
 		move(IBV_WR_RDMA_WRITE);
@@ -60,7 +75,7 @@ int main(void)
 		if (memcmp(d.memory, want, SIZE) != 0)
 			die("exchange %ld: other bytes came back", n);
 	}
-	CHECK(strcmp(line(), "end\n") == 0);
+	CHECK(strcmp(said, "end\n") == 0);
 	printf("exchanged %ld\n", n);
 	fflush(stdout);
 	CHECK(getchar() == EOF);

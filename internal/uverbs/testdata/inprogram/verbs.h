@@ -92,6 +92,9 @@ __attribute__((unused)) static void make_side(struct device *d, struct side *s, 
 	CHECK(s->qp = ibv_create_qp(d->pd, &i));
 }
 
+/* peer_gid is the GID of the device of the peers, that of the program's own device without one. */
+__attribute__((unused)) static union ibv_gid *peer_gid;
+
 /* ack_timeout is the exponent of the time until a request is repeated. */
 __attribute__((unused)) static int ack_timeout = 14;
 
@@ -111,7 +114,10 @@ __attribute__((unused)) static void connect_side(struct device *d, struct side *
 	a.ah_attr.port_num = 1;
 	a.ah_attr.is_global = 1;
 	a.ah_attr.grh.hop_limit = 1;
-	CHECK(ibv_query_gid(d->context, 1, 0, &a.ah_attr.grh.dgid) == 0);
+	if (peer_gid)
+		a.ah_attr.grh.dgid = *peer_gid;
+	else
+		CHECK(ibv_query_gid(d->context, 1, 0, &a.ah_attr.grh.dgid) == 0);
 	CHECK(ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0);
 	a.qp_state = IBV_QPS_RTS;
