@@ -43,6 +43,9 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if why := ignoresPreload(program); why != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s finds no device: %s, so it ignores preloaded libraries\n", args[0], why)
 	}
+	if s.verbose && static(program) { // programs that it starts may find one
+		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s itself finds no device: it is linked statically\n", args[0])
+	}
 	contents, err := preload.Library()
 	if err != nil {
 		return err

@@ -38,3 +38,17 @@ func TestProgramsAreToldWhereTheirDeviceIs(t *testing.T) {
 		}
 	}
 }
+
+// A static program loads no libraries: exec says that it finds no device.
+func TestStaticProgramsFindNoDevice(t *testing.T) {
+	clitest.NeedPrograms(t, "true")
+	for program, want := range map[string]bool{clitest.Command(t): true, "true": false} { // the command is built without cgo
+		p := clitest.Start(t, "exec", "-v", "-d", clitest.LoopbackDevice(t), "--", program, "--help")
+		if code := p.ExitCode(); code != 0 {
+			t.Errorf("%s: code %d: %s", program, code, &p.Stderr)
+		}
+		if said := p.Stderr.String(); strings.Contains(said, program+" itself finds no device: it is linked statically\n") != want {
+			t.Errorf("%s: %s", program, said)
+		}
+	}
+}
