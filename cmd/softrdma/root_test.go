@@ -36,6 +36,7 @@ func TestWrongCommandLinePrintsOneLine(t *testing.T) {
 		{[]string{"devices", "--pcap", "x"}, "unknown flag: --pcap"},
 		{[]string{"explain", "--pcap", "x", "RNR"}, "unknown flag: --pcap"},
 		{[]string{"capture"}, "accepts 1 arg"},
+		{[]string{"exec", "-v"}, "expected a PROGRAM"},
 		{[]string{"capture", "--port", "70000", "x"}, "65535"},
 	} {
 		p := clitest.Start(t, c.args...)

@@ -48,6 +48,9 @@ func softrdma_engine_start(socket, file *C.char, d *C.struct_deferral, places C.
 			log = func(line string) { fmt.Fprintln(os.Stderr, "softrdma:", line) }
 		}
 		engine, failed = program.Open(C.GoString(socket), C.GoString(file), deferrals(d, places), log)
+		if failed == nil && log != nil {
+			log(fmt.Sprintf("process %d: the device is in the program", os.Getpid()))
+		}
 	})
 	if failed == nil {
 		return 0

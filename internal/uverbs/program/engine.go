@@ -6,6 +6,7 @@ import (
 	stdcontext "context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -149,10 +150,10 @@ func (e *Engine) Close() (err error) {
 		e.stop()
 		if e.log != nil {
 			for name, n := range e.dev.Counters() {
-				e.log(fmt.Sprintf("%s %d", name, n))
+				e.log(fmt.Sprintf("process %d: %s %d", os.Getpid(), name, n))
 			}
 			sent, received := e.dev.Traffic()
-			e.log(fmt.Sprintf("payload: %d bytes sent, %d received", sent, received))
+			e.log(fmt.Sprintf("process %d: payload: %d bytes sent, %d received", os.Getpid(), sent, received))
 		}
 		err = e.dev.Close()
 		e.runtime.Running.Wait()

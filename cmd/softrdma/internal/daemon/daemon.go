@@ -32,7 +32,9 @@ root.
 
 A program's objects are destroyed when it ends, however it ends. When the daemon
 ends, programs receive the asynchronous event of a fatal device error, and their
-calls fail with EIO.`
+calls fail with EIO. Programs with the device in their own process (softrdma exec
+--engine) keep it and their connections; calls of librdmacm fail, and their
+addresses are in use until they end.`
 
 const example = `  softrdma daemon -d eth0
   softrdma exec -- ibv_devinfo
@@ -42,7 +44,7 @@ const example = `  softrdma daemon -d eth0
   softrdma exec -- ib_write_bw -d rxe1 127.0.0.1
   softrdma perf write lat -d daemon:/rxe0
 
-  softrdma daemon -d eth0 -d iwarp:eth0
+  softrdma daemon -d iwarp:eth0 -d eth0
   softrdma exec -- ib_write_bw -d siw0 -R
 
   sudo softrdma daemon -d eth0 --allow alice,@rdma`

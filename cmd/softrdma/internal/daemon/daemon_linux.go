@@ -69,11 +69,7 @@ func run(cmd *cobra.Command, s *options) (err error) {
 	<-cmd.Context().Done()
 	if s.verbose {
 		for i, d := range devices {
-			for name, n := range d.Counters() {
-				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s %s %d\n", names[i], name, n)
-			}
-			sent, received := d.Traffic()
-			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s payload: %d bytes sent, %d received\n", names[i], sent, received)
+			cli.PrintCounters(cmd.ErrOrStderr(), names[i]+" ", d, false)
 		}
 	}
 	return cli.ErrSignalled

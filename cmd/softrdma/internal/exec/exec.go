@@ -20,13 +20,15 @@ $XDG_RUNTIME_DIR/softrdma/socket or /run/softrdma/socket.
 
 The libraries are those of the system (Debian: libibverbs1, ibverbs-providers,
 librdmacm1). softrdma preloads a small library into the program, which replaces
-system calls on RDMA device files, and nothing else.
+system calls on RDMA device files and what belongs to them (files below /sys, RDMA's
+netlink, memory and signals that the device uses).
 
 The device is in the program's own process, as a library in Go, or in the process of
 softrdma, where each call is a message (--engine program or daemon). The first is much
 faster. It is for RoCE v2, without --pcap and --share-memory, and for programs of the
-daemon's user. Programs on one address then share it. With auto softrdma takes it
-where that is possible; -v says why not.
+daemon's user. Programs on one address then share it. When softrdma ends, also by
+kill, programs with the device in their own process keep it; others lose it. With
+auto softrdma takes the first where that is possible; -v says which it was, and why.
 
 The program inherits the terminal, the environment and its arguments. softrdma
 exits with the program's exit code, or with 128 plus the number of the signal that
@@ -67,7 +69,7 @@ func NewCommand() *cobra.Command {
 	s := options{engine: engineAuto}
 	cmd := &cobra.Command{
 		Use: "exec [flags] -- PROGRAM [ARGS...]", Short: "Run a program that uses libibverbs, unchanged",
-		Long: long, Example: example, Args: cobra.MinimumNArgs(1),
+		Long: long, Example: example, Args: hasProgram,
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd, &s, args) },
 	}
 	f := cmd.Flags()
@@ -77,7 +79,14 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon to use")
 	f.VarP(&s.engine, "engine", "", "where the device of the program is: auto, program (in its own process) or daemon")
 	f.BoolVar(&s.share, "share-memory", false, "share the program's registered memory with softrdma where possible")
-	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each refused call on the device, and at the end a count for each reason")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "print where the device is, each refused call on it, and at the end a count for each reason")
 	cli.AddDeviceFlags(cmd)
 	return cmd
+}
+
+func hasProgram(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cli.UsageErrorf("expected a PROGRAM to run, as in softrdma exec -- ibv_devinfo")
+	}
+	return nil
 }

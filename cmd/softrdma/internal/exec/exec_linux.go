@@ -43,6 +43,9 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if why := ignoresPreload(program); why != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s finds no device: %s, so it ignores preloaded libraries\n", args[0], why)
 	}
+	if s.verbose && static(program) { // programs that it starts may find one
+		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s itself finds no device: it is linked statically\n", args[0])
+	}
 	contents, err := preload.Library()
 	if err != nil {
 		return err
@@ -70,7 +73,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	}
 	if env == nil {
 		var end func() error
-		if env, end, err = s.serve(cmd, device, dir, preloaded.Path); err != nil {
+		if env, end, err = s.serve(cmd, device, dir, preloaded.Path, engine != nil); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, end()) }()
@@ -186,8 +189,9 @@ func cachedEngine(sum string, contents fs.File) (*library.File, error) {
 	return cache.Library("engine", sum, contents)
 }
 
-// serve opens a device for the program and serves it.
-func (s *options) serve(cmd *cobra.Command, device, dir, library string) (env []string, end func() error, err error) {
+// serve opens a device for the program and serves it. If the program may have the device in its own
+// process, that prints what it has carried.
+func (s *options) serve(cmd *cobra.Command, device, dir, library string, inProgram bool) (env []string, end func() error, err error) {
 	dev, err := cli.OpenDevice(cmd, device, verbs.Config{Shared: cli.Sharable(device)})
 	if err != nil {
 		return nil, nil, err
@@ -202,11 +206,7 @@ func (s *options) serve(cmd *cobra.Command, device, dir, library string) (env []
 	}
 	return server.Environment(library), func() error {
 		if s.verbose {
-			for name, n := range dev.Counters() {
-				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s %d\n", name, n)
-			}
-			sent, received := dev.Traffic()
-			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: payload: %d bytes sent, %d received\n", sent, received)
+			cli.PrintCounters(cmd.ErrOrStderr(), "", dev.Device, inProgram)
 		}
 		return errors.Join(server.Close(), dev.Close())
 	}, nil

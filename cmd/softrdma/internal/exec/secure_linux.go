@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"debug/elf"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -26,4 +27,19 @@ func ignoresPreload(program string) string {
 		return "it has capabilities of its file"
 	}
 	return ""
+}
+
+// static reports whether a program has no loader (PT_INTERP of elf(5)), which would preload libraries.
+func static(program string) bool {
+	f, err := elf.Open(program)
+	if err != nil {
+		return false // a script, for example
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return false
+		}
+	}
+	return true
 }

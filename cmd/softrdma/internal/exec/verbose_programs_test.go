@@ -1,0 +1,54 @@
+//go:build interop && linux
+
+package exec
+
+import (
+	"strings"
+	"testing"
+
+	"softrdma/cmd/softrdma/internal/clitest"
+)
+
+// With -v exec says where the device of a program is, and each device that counts payload says once
+// how much it has carried. An iWARP device counts none.
+func TestProgramsAreToldWhereTheirDeviceIs(t *testing.T) {
+	clitest.NeedPrograms(t, "ibv_devinfo", "true")
+	for _, x := range []struct {
+		flags          []string
+		program        string
+		inside, counts int
+	}{
+		{[]string{"--engine", "program"}, "ibv_devinfo", 1, 1},
+		{[]string{"--engine", "auto"}, "ibv_devinfo", 1, 1},
+		{[]string{"--engine", "auto"}, "true", 0, 0}, // which opens no device
+		{[]string{"--engine", "daemon"}, "ibv_devinfo", 0, 1},
+		{[]string{"--protocol", "iwarp"}, "ibv_devinfo", 0, 0},
+	} {
+		args := append([]string{"exec", "-v", "-d", clitest.LoopbackDevice(t)}, x.flags...)
+		p := clitest.Start(t, append(args, "--", x.program)...)
+		if code := p.ExitCode(); code != 0 {
+			t.Errorf("%v %s: code %d", x.flags, x.program, code)
+		}
+		said := p.Stderr.String()
+		if n := strings.Count(said, ": the device is in the program\n"); n != x.inside {
+			t.Errorf("%v %s: %d times in the program, expected %d:\n%s", x.flags, x.program, n, x.inside, said)
+		}
+		if n := strings.Count(said, "payload: "); n != x.counts {
+			t.Errorf("%v %s: %d lines of payload, expected %d:\n%s", x.flags, x.program, n, x.counts, said)
+		}
+	}
+}
+
+// A static program loads no libraries: exec says that it finds no device.
+func TestStaticProgramsFindNoDevice(t *testing.T) {
+	clitest.NeedPrograms(t, "true")
+	for program, want := range map[string]bool{clitest.Command(t): true, "true": false} { // the command is built without cgo
+		p := clitest.Start(t, "exec", "-v", "-d", clitest.LoopbackDevice(t), "--", program, "--help")
+		if code := p.ExitCode(); code != 0 {
+			t.Errorf("%s: code %d: %s", program, code, &p.Stderr)
+		}
+		if said := p.Stderr.String(); strings.Contains(said, program+" itself finds no device: it is linked statically\n") != want {
+			t.Errorf("%s: %s", program, said)
+		}
+	}
+}
