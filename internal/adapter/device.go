@@ -236,6 +236,9 @@ func (d *Device) Progress() time.Duration {
 // Flush sends what pollers left to be sent with their next post: they do something else now.
 func (d *Device) Flush() { d.each((*lane).Flush) }
 
+// Settle sends what is owed to peers now: the process is about to end.
+func (d *Device) Settle() { d.locked((*lane).settle) }
+
 // Poll makes the device progress on the caller's goroutine, for whatever may complete.
 func (d *Device) Poll() { d.each(func(l *lane) { l.Poll(true) }) }
 

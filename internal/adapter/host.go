@@ -53,9 +53,7 @@ func (d *Device) DetachHost(c *hostmem.Channel) {
 
 // ShowPackets tells peers on this host whether a trace of the device wants to see packets
 // as they would be on a network.
-func (d *Device) ShowPackets() {
-	d.locked(func(l *lane) { l.host.ShowPackets(d.Trace.On()) })
-}
+func (d *Device) ShowPackets() { d.locked(func(l *lane) { l.host.ShowPackets(d.Trace.On()) }) }
 
 // Prepare looks for a path through memory to the peer of a queue pair that a path is about to
 // lead to. It returns an error only if there has to be one (Config.Reach).

@@ -108,10 +108,8 @@ func softrdma_engine_poll() { engine.Poll() }
 //export softrdma_engine_attend
 func softrdma_engine_attend() { engine.Attend() }
 
-//export softrdma_engine_stop
-func softrdma_engine_stop() {
-	_ = engine.Close() // nobody is left who could be told
-}
+//export softrdma_engine_leave
+func softrdma_engine_leave() { engine.Leave() }
 
 func errno(err error) C.int {
 	if err == nil {

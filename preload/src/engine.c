@@ -37,7 +37,7 @@ static struct {
 	engine_flush *flush;
 	engine_poll *poll;
 	engine_attend *attend;
-	engine_stop *stop;
+	engine_leave *leave;
 	int32_t *inherited;
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -134,10 +134,10 @@ static int begin(const char *file, char *why, size_t room)
 		engine.flush = (engine_flush *)dlsym(library, "softrdma_engine_flush");
 		engine.poll = (engine_poll *)dlsym(library, "softrdma_engine_poll");
 		engine.attend = (engine_attend *)dlsym(library, "softrdma_engine_attend");
-		engine.stop = (engine_stop *)dlsym(library, "softrdma_engine_stop");
+		engine.leave = (engine_leave *)dlsym(library, "softrdma_engine_leave");
 		engine.inherited = (int32_t *)dlsym(library, "softrdma_engine_inherited");
 	}
-	if (!library || !engine.start || !engine.call || !engine.doorbell || !engine.progress || !engine.flush || !engine.poll || !engine.attend || !engine.stop || !engine.inherited) {
+	if (!library || !engine.start || !engine.call || !engine.doorbell || !engine.progress || !engine.flush || !engine.poll || !engine.attend || !engine.leave || !engine.inherited) {
 		snprintf(why, room, "%s", dlerror());
 		return -ELIBACC;
 	}
@@ -285,9 +285,13 @@ ssize_t engine_event(int fd, void *buf, size_t n)
 	return got;
 }
 
+/*
+ * The device stays for other threads, which run until the process has ended, and
+ * for the destructors of other libraries.
+ */
 __attribute__((destructor)) static void end(void)
 {
 	/* A signal handler that exits may have interrupted this thread in the engine. */
 	if (atomic_load(&engine.state) == READY && depth == 0)
-		IN_ENGINE(SLEEPS, engine.stop());
+		IN_ENGINE(SLEEPS, engine.leave());
 }

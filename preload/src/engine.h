@@ -45,7 +45,7 @@ typedef void engine_poll(void);
 /* attend leaves receiving to the engine's own thread, until the next poll. */
 typedef void engine_attend(void);
 
-/* stop ends the device. What is owed to peers is sent before. */
-typedef void engine_stop(void);
+/* leave sends what is owed to peers: the program ends. Its threads may call until it has. */
+typedef void engine_leave(void);
 
 #endif

@@ -142,22 +142,36 @@ func (e *Engine) target(file uint64) *target {
 	return t
 }
 
+// Leave prepares for the end of the program: what is owed to peers is sent. The device stays, for
+// threads of the program that still use it, as an adapter would until the process has ended.
+func (e *Engine) Leave() {
+	e.adapter.Settle()
+	e.adapter.Attend()
+	e.report()
+}
+
 // Close ends the engine: files, objects and the device. What is owed to peers is sent
 // before.
 func (e *Engine) Close() (err error) {
 	e.closing.Do(func() {
 		e.files.Close()
 		e.stop()
-		if e.log != nil {
-			for name, n := range e.dev.Counters() {
-				e.log(fmt.Sprintf("process %d: %s %d", os.Getpid(), name, n))
-			}
-			sent, received := e.dev.Traffic()
-			e.log(fmt.Sprintf("process %d: payload: %d bytes sent, %d received", os.Getpid(), sent, received))
-		}
+		e.report()
 		err = e.dev.Close()
 		e.runtime.Running.Wait()
 		e.self.Close()
 	})
 	return err
+}
+
+// report logs what the device has counted.
+func (e *Engine) report() {
+	if e.log == nil {
+		return
+	}
+	for name, n := range e.dev.Counters() {
+		e.log(fmt.Sprintf("process %d: %s %d", os.Getpid(), name, n))
+	}
+	sent, received := e.dev.Traffic()
+	e.log(fmt.Sprintf("process %d: payload: %d bytes sent, %d received", os.Getpid(), sent, received))
 }

@@ -6,6 +6,7 @@
 
 static struct device d;
 
+/* send_on posts and polls until the program has ended: no call fails before. */
 static void *send_on(void *device)
 {
 	struct device *x = device;
@@ -14,10 +15,35 @@ static void *send_on(void *device)
 	int posted = 0, n;
 
 	for (;;) {
-		while (posted < DEPTH / 2 && post(&x->a, IBV_WR_RDMA_WRITE, sge, (uintptr_t)x->memory + SIZE, x->mr->rkey) == 0)
-			posted++;
-		while ((n = ibv_poll_cq(x->a.cq, 1, &wc)) > 0)
-			posted--;
+		for (; posted < DEPTH / 2; posted++)
+			CHECK(post(&x->a, IBV_WR_RDMA_WRITE, sge, (uintptr_t)x->memory + SIZE, x->mr->rkey) == 0);
+		for (; (n = ibv_poll_cq(x->a.cq, 1, &wc)) > 0; posted--)
+			CHECK(wc.status == IBV_WC_SUCCESS);
+		CHECK(n == 0);
+	}
+	return NULL;
+}
+
+/* wait_on waits for an event of a channel, and there is none. */
+static void *wait_on(void *channel)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	CHECK(ibv_get_cq_event(channel, &cq, &context) == 0);
+	die("an event that nothing made");
+	return NULL;
+}
+
+/* make_on makes and destroys objects. */
+static void *make_on(void *device)
+{
+	struct device *x = device;
+	struct ibv_pd *pd;
+
+	for (;;) {
+		CHECK(pd = ibv_alloc_pd(x->context));
+		CHECK(ibv_dealloc_pd(pd) == 0);
 	}
 	return NULL;
 }
@@ -48,13 +74,17 @@ int main(int argc, char **argv)
 		{ "kill", killed }, { "exec", replaced }, { "thread", other_thread },
 	};
 	struct rlimit none = { 0, 0 };
+	struct ibv_comp_channel *channel;
 	pthread_t t;
 	size_t i;
 
 	setrlimit(RLIMIT_CORE, &none);
 	device_begin(&d);
 	traffic(&d);
+	CHECK(channel = ibv_create_comp_channel(d.context));
 	CHECK(pthread_create(&t, NULL, send_on, &d) == 0);
+	CHECK(pthread_create(&t, NULL, wait_on, channel) == 0);
+	CHECK(pthread_create(&t, NULL, make_on, &d) == 0);
 	usleep(20000);
 	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
 		if (argc > 1 && strcmp(argv[1], modes[i].name) == 0)
