@@ -43,9 +43,10 @@ func writeJobs(b *bytes.Buffer, rows []row) {
 // writeSuites writes the rows of the suites of others. Programs of a suite with the same result
 // share a line.
 func writeSuites(b *bytes.Buffer, rows []row) {
-	fmt.Fprintf(b, "Suites of others, of several ranks as well. A suite passes by its own checks. MPI's ranks must have sent\n"+
-		"each other at least %.0f %% of the bytes that Open MPI counted through devices. With OpenSHMEM, which counts\n"+
-		"none, UCX must have opened nothing but transports of verbs, and each rank's device received payload.\n\n"+
+	fmt.Fprintf(b, "Suites of others, of several ranks as well. A suite passes by its own checks. At least %.0f %% of the\n"+
+		"bytes that MPI's ranks sent each other, as Open MPI counted them, must have passed through devices.\n"+
+		"OpenSHMEM counts none: UCX must have opened nothing but transports of verbs, and each rank's device\n"+
+		"must have received payload.\n\n"+
 		"| suite | over | ranks | passed | |\n|---|---|---|---|---|\n", 100*leastShare)
 	type line struct {
 		job         *job
