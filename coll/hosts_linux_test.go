@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"softrdma/bench"
 )
@@ -58,8 +59,9 @@ func TestWorldOnTwoHostsUnderOtherLaunchers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: not root (network namespaces)")
 	}
-	needsLauncher(t, "nsenter")
-	needsLauncher(t, "unshare")
+	for _, name := range []string{"ip", "nsenter", "unshare"} {
+		needsLauncher(t, name)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +88,7 @@ func TestWorldOnTwoHostsUnderOtherLaunchers(t *testing.T) {
 			needsLauncher(t, argv[0])
 			argv = append(slices.Clone(at[0]), argv...)
 			cmd := exec.CommandContext(within(t), argv[0], argv[1:]...)
+			cmd.WaitDelay = 10 * time.Second // for daemons that a killed launcher leaves
 			cmd.Env = append(os.Environ(), memberOfWorld+"=host")
 			out, err := cmd.CombinedOutput()
 			for _, h := range hostNames {
