@@ -25,6 +25,16 @@ import (
 // killDelay is the time between SIGTERM and SIGKILL.
 const killDelay = 10 * time.Second
 
+// warn says why a program finds no device.
+func (s *options) warn(cmd *cobra.Command, path, name string) {
+	if why := ignoresPreload(path); why != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s finds no device: %s, so it ignores preloaded libraries\n", name, why)
+	}
+	if s.verbose && static(path) { // programs that it starts may find one
+		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s itself finds no device: it is linked statically\n", name)
+	}
+}
+
 // run runs a program on a daemon's devices, or on a device of its own, until the
 // program ends.
 func run(cmd *cobra.Command, s *options, args []string) (err error) {
@@ -40,12 +50,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if why := ignoresPreload(program); why != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s finds no device: %s, so it ignores preloaded libraries\n", args[0], why)
-	}
-	if s.verbose && static(program) { // programs that it starts may find one
-		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s itself finds no device: it is linked statically\n", args[0])
-	}
+	s.warn(cmd, program, args[0])
 	contents, err := preload.Library()
 	if err != nil {
 		return err
