@@ -155,9 +155,11 @@ func TestProgramsLeaveNobodyTheAddress(t *testing.T) {
 	t.Run("program", func(t *testing.T) {
 		p := newInProgram(t, addr)
 		status, out := p.run(t, nil, p.compile(t, "fork"), "left")
-		if n, _ := fmt.Sscanf(out, "left %d", &child); n != 1 {
-			t.Fatalf("%v\n%s", status, out)
+		m := regexp.MustCompile(`(?m)^left (\d+)$`).FindStringSubmatch(out)
+		if m == nil {
+			t.Fatalf("%v\n%s", ending(status), out)
 		}
+		child, _ = strconv.Atoi(m[1])
 	})
 	if child == 0 {
 		return

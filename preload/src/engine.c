@@ -141,6 +141,7 @@ static int begin(const char *file, char *why, size_t room)
 		snprintf(why, room, "%s", dlerror());
 		return -ELIBACC;
 	}
+	signals_engine((void *)engine.start);
 	IN_ENGINE(SLEEPS, err = engine.start(getenv("SOFTRDMA_SOCKET"), file, deferrals, DEFERRALS, engine.verbose, why, room));
 	return err;
 }

@@ -156,6 +156,7 @@ int engine_allowed(char *why, size_t room);
 #define KERNEL_SIGSET 8 /* bytes of the system's set of signals */
 void signals_loading(void);
 void signals_loaded(void);
+void signals_engine(void *function);
 void signals_child(void);
 void signals_thread(void);
 void signals_blockable(sigset_t *s);

@@ -11,8 +11,10 @@
 #include "preload.h"
 
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <ucontext.h>
 
@@ -125,12 +127,49 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 		a.sa_handler(sig);
 }
 
-/* faulted is the handler of faults. */
+static uintptr_t code, code_end; /* of the engine */
+
+static int find_code(struct dl_phdr_info *info, size_t size, void *function)
+{
+	uintptr_t wanted = (uintptr_t)function, begin;
+	int i;
+
+	(void)size;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+		if (info->dlpi_phdr[i].p_type != PT_LOAD || wanted < begin || wanted - begin >= info->dlpi_phdr[i].p_memsz)
+			continue;
+		code = begin;
+		code_end = begin + info->dlpi_phdr[i].p_memsz;
+		return 1;
+	}
+	return 0;
+}
+
+/* signals_engine finds the engine's code by one of its functions. */
+void signals_engine(void *function) { dl_iterate_phdr(find_code, function); }
+
+/* in_code reports whether a signal has interrupted the engine's code. */
+static int in_code(const ucontext_t *c)
+{
+#ifdef __x86_64__
+	uintptr_t pc = (uintptr_t)c->uc_mcontext.gregs[REG_RIP];
+#else
+	uintptr_t pc = c->uc_mcontext.pc;
+#endif
+
+	return code <= pc && pc < code_end;
+}
+
+/*
+ * faulted is the handler of faults. A thread of the engine may not be known as one:
+ * ThreadSanitizer holds SIGSTKFLT back until the thread calls libc.
+ */
 static void faulted(int sig, siginfo_t *info, void *context)
 {
 	int caused = info->si_code > 0; /* not sent by a process */
 
-	if (caused && (of_engine || engine_entered()))
+	if (caused && (of_engine || engine_entered() || in_code(context)))
 		engine_action.sa_sigaction(sig, info, context);
 	else
 		pass_on(sig, info, context);
