@@ -97,8 +97,8 @@ func (w *Worker) HoldRail(i int) (release func()) {
 	return func() { change(-railParts) }
 }
 
-// Take takes completions without posting the frames that they release, and returns how many of an
-// endpoint wait for that. Progress posts them.
+// Take takes completions as Progress does, and returns how many frames of an endpoint they have released,
+// which are posted then.
 func (w *Worker) Take(e *Endpoint) int {
 	w.mu.Lock()
 	defer w.unlock()
@@ -109,7 +109,9 @@ func (w *Worker) Take(e *Endpoint) int {
 			c.complete(wc)
 		}
 	}
-	return len(e.c.unposted)
+	released := len(e.c.unposted)
+	w.flush()
+	return released
 }
 
 // SendAndFlush begins to send bytes and to flush, without Worker.flush. It returns the requests, and

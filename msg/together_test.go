@@ -22,7 +22,6 @@ func TestMessagesThatCreditsReleaseArePostedTogether(t *testing.T) {
 		for ended := false; !ended; {
 			b.Progress()
 			together = max(together, a.Take(e))
-			a.Progress()
 			var err error
 			if _, ended, err = receives[messages-1].Poll(); err != nil || ctx.Err() != nil {
 				t.Fatal(err, ctx.Err())
