@@ -70,7 +70,7 @@ func parseURI(uri string) (string, error) {
 	return net.JoinHostPort(host.String(), strconv.FormatUint(port, 10)), nil
 }
 
-// security chooses one of the server's ways to learn who connects: the first that is known here.
+// security returns the first mode in the server's list that this package knows.
 func security(list string) (string, error) {
 	for name := range strings.SplitSeq(list, ",") {
 		if name == securityNative || name == securityNone {

@@ -33,7 +33,7 @@ extern int32_t softrdma_engine_inherited[INHERITED];
 /* doorbell sends what was posted to a queue pair. */
 typedef int engine_doorbell(uint64_t file, uint32_t handle);
 
-/* progress receives what may complete to a completion queue. In vain calls it may yield the processor. */
+/* progress receives what may complete to a completion queue. After calls without success it may yield the processor. */
 typedef int engine_progress(uint64_t file, uint32_t handle, int may_yield);
 
 /* flush sends what polls have left to be sent later: the program calls the server. */

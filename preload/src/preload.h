@@ -135,7 +135,10 @@ void engine_closed(uint64_t file);
 /* engine_before_server lets the engine finish what it left to the program's next poll. */
 void engine_before_server(void);
 
-/* engine_receive receives what may complete to a completion queue of the engine. In vain calls it may yield. */
+/*
+ * engine_receive receives what may complete to a completion queue of the engine. It
+ * yields the processor after calls without success, if it may.
+ */
 int engine_receive(int fd, uint32_t cq, int may_yield);
 
 /*

@@ -14,9 +14,7 @@ import (
 	"time"
 )
 
-const (
-	jobLimit = 3 * time.Minute
-)
+const jobLimit = 3 * time.Minute
 
 // agentScript starts a command on a host as ssh would, with the device of that host.
 const agentScript = `#!/bin/sh
