@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/allocation"
 	"softrdma/internal/congestion"
 	"softrdma/internal/host"
 	"softrdma/internal/link/udp"
@@ -40,6 +41,7 @@ var (
 type Device struct {
 	drv      provider.Device
 	local    *adapter.Device // the adapter of drv, nil if remote
+	stack    *Stack          // of local
 	remote   bool            // the device of a daemon
 	unnamed  bool            // the daemon is of a version that numbers reasons otherwise
 	fabric   provider.Fabric // nil unless the device is a port of a fabric
@@ -191,7 +193,7 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 		b = &s.reg.Loopback
 	}
 	d := &Device{
-		choice: choice, protocol: p.protocol, spin: cfg.spin(), guid: guid, zone: choice.Addr.Addr().Zone(),
+		stack: s, choice: choice, protocol: p.protocol, spin: cfg.spin(), guid: guid, zone: choice.Addr.Addr().Zone(),
 		slots: p.links.slots, release: p.release,
 	}
 	a := adapter.Open(adapter.Config{
@@ -268,7 +270,7 @@ func (d *Device) Close() error {
 	registry.Remove(d)
 	d.unwatch()
 	err := errors.Join(d.unpublish(), d.drv.Close(), d.giveUp())
-	releaseDevice(d)
+	allocation.Forget(d)
 	d.mu.Lock()
 	captures := d.captures
 	d.captures = nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"softrdma/internal/allocation"
 	"softrdma/internal/memory"
 	"softrdma/internal/provider"
 	"softrdma/internal/qp"
@@ -77,10 +78,10 @@ func (p *PD) RegisterMemory(buf []byte, access Access) (*MR, error) {
 	if uint64(len(buf)) > MaxRegionLength {
 		return nil, reason.BadArgument(MaxRegionLength, uint64(len(buf)), "register memory: expected at most %d bytes, found %d", uint64(MaxRegionLength), len(buf))
 	}
-	holdAllocated(p.dev, buf) // before the device can be found closed, see releaseDevice
-	r, err := p.drv.Register(bufferOf(buf), base(buf, access), qp.Access(access))
+	allocation.Hold(p.dev, buf) // before the device can be found closed, see allocation.Forget
+	r, err := p.drv.Register(allocation.Buffer(buf), base(buf, access), qp.Access(access))
 	if err != nil {
-		releaseAllocated(p.dev, buf)
+		allocation.Release(p.dev, buf)
 		return nil, fmt.Errorf("register memory: %w", err)
 	}
 	return &MR{pd: p, r: r, buf: buf}, nil
@@ -144,13 +145,13 @@ func (m *MR) Reregister(buf []byte, access Access) error {
 	if buf == nil {
 		buf = m.buf
 	}
-	holdAllocated(m.pd.dev, buf)
-	r, err := m.pd.drv.Reregister(m.r, bufferOf(buf), base(buf, access), qp.Access(access))
+	allocation.Hold(m.pd.dev, buf)
+	r, err := m.pd.drv.Reregister(m.r, allocation.Buffer(buf), base(buf, access), qp.Access(access))
 	if err != nil {
-		releaseAllocated(m.pd.dev, buf)
+		allocation.Release(m.pd.dev, buf)
 		return fmt.Errorf("re-register memory: %w", err)
 	}
-	releaseAllocated(m.pd.dev, m.buf)
+	allocation.Release(m.pd.dev, m.buf)
 	m.r, m.buf = r, buf
 	return nil
 }
@@ -167,7 +168,7 @@ func (m *MR) Deregister() error {
 	if err := m.pd.drv.Deregister(m.r); err != nil {
 		return fmt.Errorf("deregister memory: %w", err)
 	}
-	releaseAllocated(m.pd.dev, m.buf)
+	allocation.Release(m.pd.dev, m.buf)
 	m.buf, m.gone = nil, true
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"softrdma/internal/qp"
 )
 
 // A Segment is memory of this process that peers on the same host may map: an allocation
@@ -74,6 +76,16 @@ func (s *Segments) Find(addr uint64) *Segment {
 		}
 	}
 	return nil
+}
+
+// Locate returns the segment that a region covers, and the offset of an address in it, if peers may
+// read the region by its key.
+func (t *Table) Locate(key uint32, addr uint64) (s *Segment, offset uint64, ok bool) {
+	r := t.Lookup(key)
+	if r == nil || r.Kind != MR || !r.Valid() || r.Access&qp.RemoteRead == 0 || r.segment == nil || addr-r.Base > r.Len() {
+		return nil, 0, false
+	}
+	return r.segment, addr - r.Base, true
 }
 
 func search(list []*Segment, addr uint64) (int, bool) {

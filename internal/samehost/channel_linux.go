@@ -39,6 +39,7 @@ type channel struct {
 
 	outbox   outbox
 	segments segments
+	views    questions
 }
 
 func (h *Host) newChannel(conn *net.UnixConn, p process, n name) *channel {
@@ -222,6 +223,7 @@ func (c *channel) goneBecause(why error) error {
 
 // free unmaps and closes everything.
 func (c *channel) free() {
+	c.views.end()
 	c.segments.free()
 	for _, b := range c.bells {
 		b.Close()

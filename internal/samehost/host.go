@@ -2,8 +2,10 @@ package samehost
 
 import (
 	"net/netip"
+	"sync"
 
 	"softrdma/internal/link/hostmem"
+	"softrdma/internal/memory"
 	"softrdma/internal/reason"
 )
 
@@ -50,6 +52,32 @@ type Config struct {
 	// Then segments that the peer has withdrawn are unmapped. If Barrier is nil, they stay
 	// mapped until the channel ends. A lane uses such slices only while it is locked.
 	Barrier func()
+
+	// Locate returns the segment that a region covers, and the offset of an address in it, if peers may
+	// read the region by its R_Key. If Locate is nil, peers have no views of this device's memory.
+	Locate func(key uint32, addr uint64) (s *memory.Segment, offset uint64, ok bool)
+}
+
+// A View is memory of a peer, which this process has mapped for reading.
+type View struct {
+	bytes []byte
+	close func() error
+	once  sync.Once
+	err   error
+}
+
+// Bytes returns the memory, which must not be used after Close.
+func (v *View) Bytes() []byte { return v.bytes }
+
+// Close ends the view. A second Close does nothing.
+func (v *View) Close() error {
+	v.once.Do(func() { v.err = v.close() })
+	return v.err
+}
+
+// unshared is why there is no view of memory.
+func unshared() error {
+	return reason.NotSupported("a view of memory that is not shared: expected a region over a whole allocation of at least 16 KiB, for peers on this host to read")
 }
 
 func (c *Config) check() error {

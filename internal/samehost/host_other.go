@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"softrdma/internal/memory"
 	"softrdma/internal/reason"
 )
 
@@ -37,6 +38,14 @@ func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error
 
 // Why returns HOST_UNSUPPORTED.
 func (h *Host) Why(peer netip.AddrPort, qpn uint32) reason.Detail { return unsupported() }
+
+// View fails.
+func (h *Host) View(peer netip.AddrPort, qpn, key uint32, addr uint64, n int, limit time.Duration) (*View, error) {
+	return nil, unsupported().Err()
+}
+
+// ViewOwn fails.
+func ViewOwn(s *memory.Segment, offset uint64, n int) (*View, error) { return nil, unshared() }
 
 // RemoveSlot does nothing: no device is published.
 func (h *Host) RemoveSlot(first, of int) {}

@@ -19,7 +19,8 @@ import (
 //	                                      ready
 //
 // Either end may send refused instead, and closes the connection. After ready each may
-// send offers of segments and what answers them. The connection ends with the channel.
+// send offers of segments and questions about them, and what answers both. The connection ends with the
+// channel.
 type kind uint8
 
 const (
@@ -34,12 +35,14 @@ const (
 	unmappable // the segment cannot be mapped
 	withdraw   // the segment is to be unmapped
 	noPull     // the sender cannot read the receiver's memory any more
+	locate     // in which segment is the address of a region?
+	located    // answers locate: offers of that segment came before
 	kinds
 )
 
 const (
 	protocolMagic   = 0x68726473 // "sdrh"
-	protocolVersion = 2
+	protocolVersion = 3
 
 	maxOf      = 1 << 16 // lanes of an address
 	headLen    = 8
@@ -70,8 +73,10 @@ type message struct {
 	reads            bool   // the sender can read the receiver's memory
 	reason           string
 	expected, found  uint64
-	id, generation   uint32 // of a segment
+	id, generation   uint32 // of a segment; id is 0 in the answer to locate if there is none
 	size             uint64 // of a segment
+	key              uint32 // R_Key of a region
+	at               uint64 // address in a region; in the answer the offset in the segment
 	descriptorsAsked int    // how many descriptors must come with it
 }
 
@@ -115,6 +120,13 @@ func (m *message) fields(c *coder) {
 		c.id(&m.generation)
 	case withdraw:
 		c.id(&m.id)
+	case locate:
+		c.id(&m.key)
+		c.number(&m.at)
+	case located:
+		c.id(&m.key)
+		c.id(&m.id)
+		c.number(&m.at)
 	}
 }
 

@@ -36,6 +36,8 @@ func messages() []message {
 		{kind: unmappable, id: 1<<32 - 1},
 		{kind: withdraw, id: 8},
 		{kind: noPull},
+		{kind: locate, key: 1 << 31, at: 1 << 47},
+		{kind: located, key: 1 << 31, id: 5, at: 1 << 13},
 	}
 }
 

@@ -15,8 +15,8 @@ const maxSegments = 1024
 
 // segments are those of both sides. Lists are sorted by number and replaced, never changed.
 type segments struct {
-	theirs atomic.Pointer[[]theirSegment] // run changes it
-	old    []*hostmem.Memory              // withdrawn ones that lanes may still read
+	theirs atomic.Pointer[[]theirSegment] // run changes it, with mu
+	old    []*shared                      // withdrawn ones that lanes may still read
 
 	mu         sync.Mutex
 	ours       atomic.Pointer[[]ourSegment]
@@ -26,7 +26,22 @@ type segments struct {
 type theirSegment struct {
 	id    uint32
 	bytes []byte // of mem
-	mem   *hostmem.Memory
+	mem   *shared
+}
+
+// A shared is the mapping of a peer's segment. It is unmapped when neither the channel nor a View uses
+// it.
+type shared struct {
+	*hostmem.Memory
+	uses atomic.Int32
+}
+
+// drop ends a use.
+func (s *shared) drop() error {
+	if s.uses.Add(-1) > 0 {
+		return nil
+	}
+	return s.Close()
 }
 
 type ourSegment struct {
@@ -138,6 +153,10 @@ func (c *channel) handle(m *message, fds descriptors) error {
 		return c.withdrawn(m.id)
 	case noPull:
 		c.peerReads.Store(false)
+	case locate:
+		c.locate(m)
+	case located:
+		return c.located(m)
 	default:
 		return unexpected(m)
 	}
@@ -162,8 +181,9 @@ func (c *channel) offered(m *message, fds descriptors) error {
 	reply := message{kind: unmappable, id: m.id, generation: m.generation}
 	if m.size <= maxSegmentSize {
 		if mem, err := hostmem.MapMemory(fds[0], int(m.size), false); err == nil {
-			list = slices.Insert(slices.Clone(list), at, theirSegment{m.id, mem.Bytes(), mem})
-			s.theirs.Store(&list)
+			x := &shared{Memory: mem}
+			x.uses.Store(1)
+			s.replace(slices.Insert(slices.Clone(list), at, theirSegment{m.id, mem.Bytes(), x}))
 			reply.kind = mapped
 		}
 	}
@@ -182,25 +202,47 @@ func (c *channel) withdrawn(id uint32) error {
 		return nil
 	}
 	mem := list[at].mem
-	list = slices.Delete(slices.Clone(list), at, at+1)
-	s.theirs.Store(&list)
+	s.replace(slices.Delete(slices.Clone(list), at, at+1))
 	if c.host.cfg.Barrier == nil {
 		s.old = append(s.old, mem)
 		return nil
 	}
 	c.host.cfg.Barrier()
-	return mem.Close()
+	return mem.drop()
+}
+
+// replace replaces the list of the peer's segments. Views that begin afterwards find those of the new
+// one.
+func (s *segments) replace(list []theirSegment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.theirs.Store(&list)
+}
+
+// use returns a segment of the peer for a View, which calls drop; nil if there is none.
+func (s *segments) use(id uint32) *shared {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list, at, found := s.findTheirs(id)
+	if !found {
+		return nil
+	}
+	list[at].mem.uses.Add(1)
+	return list[at].mem
 }
 
 // free unmaps the peer's segments.
 func (s *segments) free() {
-	if list := s.theirs.Swap(nil); list != nil {
+	s.mu.Lock()
+	list := s.theirs.Swap(nil)
+	s.mu.Unlock()
+	if list != nil {
 		for _, t := range *list {
-			_ = t.mem.Close()
+			_ = t.mem.drop()
 		}
 	}
 	for _, m := range s.old {
-		_ = m.Close()
+		_ = m.drop()
 	}
 	s.old = nil
 }

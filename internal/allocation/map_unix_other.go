@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package verbs
+package allocation
 
 import "softrdma/internal/reason"
 

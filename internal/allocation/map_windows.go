@@ -1,4 +1,4 @@
-package verbs
+package allocation
 
 import (
 	"softrdma/internal/reason"

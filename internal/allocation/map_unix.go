@@ -1,6 +1,6 @@
 //go:build unix
 
-package verbs
+package allocation
 
 import (
 	"os"

@@ -1,0 +1,80 @@
+package verbs
+
+import (
+	"fmt"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/samehost"
+)
+
+// A View is memory of a queue pair's peer that this process has mapped.
+type View struct{ v *samehost.View }
+
+// View maps n bytes of a region of the queue pair's peer at an address, by the region's R_Key, so that
+// the program reads them without a work request (UCX: ucp_rkey_ptr). The peer must be on the same host
+// and of the same user, and its region must cover a whole allocation of AllocMemory of at least 16 KiB,
+// with the right RemoteRead. Otherwise View fails with a named reason (ReasonOf), or with an error that
+// matches errors.ErrUnsupported.
+//
+// View asks the peer's device, which takes some tens of microseconds. The view stays valid until Close:
+// also when the region was deregistered, but then the peer may use the memory for something else, or
+// has freed it, and the view keeps its pages. See the package documentation of sync/atomic for how two
+// processes tell each other that bytes are ready.
+func (q *QP) View(addr uint64, rkey uint32, n int) (*View, error) {
+	if n <= 0 {
+		return nil, reason.BadArgument(1, uint64(n), "view of %d bytes: expected at least 1", n)
+	}
+	v, err := q.view(addr, rkey, n)
+	if err != nil {
+		return nil, fmt.Errorf("view of a peer's memory: %w", err)
+	}
+	return &View{v}, nil
+}
+
+func (q *QP) view(addr uint64, rkey uint32, n int) (*samehost.View, error) {
+	d := q.Device()
+	switch q.Path() {
+	case PathSameHost:
+	case PathSameProcess:
+		if d.remote {
+			return nil, reason.NotSupported("a view through a daemon's device")
+		}
+		return q.viewOwn(addr, rkey, n)
+	case PathNetwork:
+		if err := q.WhyNetwork(); err != nil {
+			return nil, err
+		}
+		fallthrough
+	default:
+		return nil, reason.NotSupported("a view of memory of a peer on path %q", q.Path())
+	}
+	if d.sameHost.host == nil {
+		return nil, reason.NotSupported("a view through a daemon's device")
+	}
+	a := q.drv.Query()
+	limit := reachLimit
+	if d.sameHost.mode == samehost.Require {
+		limit = requiredLimit
+	}
+	return d.sameHost.host.View(a.Path.Dst, a.DestQPN, rkey, addr, n, limit)
+}
+
+// viewOwn is view for a peer in this process.
+func (q *QP) viewOwn(addr uint64, rkey uint32, n int) (*samehost.View, error) {
+	peer := q.Device().stack.reg.Find(q.drv.Query().Path.Dst)
+	if peer == nil {
+		return nil, reason.NotSupported("a view of a device that has closed")
+	}
+	s, offset, ok := peer.Adapter.Memory.Locate(rkey, addr)
+	if !ok {
+		return nil, reason.Detail{Reason: reason.KeyUnknown, Found: uint64(rkey)}.Err()
+	}
+	return samehost.ViewOwn(s, offset, n)
+}
+
+// Bytes returns the memory, for reading: a store to it ends the program with a fault. It must not be
+// used after Close.
+func (v *View) Bytes() []byte { return v.v.Bytes() }
+
+// Close unmaps the memory. A second Close does nothing.
+func (v *View) Close() error { return v.v.Close() }
