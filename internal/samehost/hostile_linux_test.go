@@ -410,6 +410,7 @@ func TestEstablishedPeerBreaksTheRules(t *testing.T) {
 		{"offers twice", func(s *socket) error { return errors.Join(s.send(good(1), f.area), s.send(good(1), f.area)) }, reason.HostMessage},
 		{"offers without a descriptor", func(s *socket) error { return s.send(good(1)) }, reason.HostMessage},
 		{"offers with two", func(s *socket) error { return s.send(good(1), f.area, f.bell) }, reason.HostMessage},
+		{"answers what nobody has asked", func(s *socket) error { return s.send(&message{kind: located, key: 1, id: 1}) }, reason.HostMessage},
 		{"offers too many", func(s *socket) (err error) {
 			for id := range uint32(maxSegments + 1) {
 				if err = s.send(good(id), f.short); err != nil {
