@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/slots"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
@@ -40,7 +41,6 @@ type connection struct {
 	group      *group // nil if the endpoint has one rail
 	pair       int    // of the group
 	generation uint32 // of the connections of that rail, from 1
-	remote     int    // the peer's device
 	takes      message.Config
 	number     uint32 // of the worker's connections, in completions
 	worker     uint64 // the peer's; 0 if it is not known
@@ -62,7 +62,7 @@ type connection struct {
 	released bool     // only active messages use memory of in
 	backlog  []work
 	unposted []verbs.SendWR // frames that Worker.flush posts, all with one doorbell
-	pipeline pipeline
+	pipeline access.Pipeline
 	reads    [maxReads]work // READs and WRITEs of messages in flight
 	reading  int
 	started  bool       // conn is established and set
@@ -99,7 +99,8 @@ type work struct {
 // After an error the caller releases what there is of it.
 func (w *Worker) newConnection(r *rail, extra int, create func(verbs.QPConfig) (*verbs.QP, error)) (c *connection, err error) {
 	c = &connection{w: w, rail: r, extra: extra}
-	c.endpoint.c, c.pipeline.c = c, c
+	c.endpoint.c = c
+	c.pipeline.Config = access.Config{Port: port{c}, Domain: r.pd, Cache: r.cache, Repeat: extra > 0}
 	receives := w.config.Unexpected + w.config.Active + spareRecv
 	c.actives = make([]Active, receives)
 	sends := sendSlots + maxReads + maxAccesses
@@ -174,7 +175,7 @@ func (c *connection) complete(wc *verbs.WC) {
 		return
 	}
 	if wc.Status != verbs.Success {
-		c.fail(c.why(wc))
+		c.fail(access.Cause(wc, c.conn.Err()))
 		return
 	}
 	i := int(uint16(wc.WRID))
@@ -193,7 +194,7 @@ func (c *connection) complete(wc *verbs.WC) {
 	case workRead:
 		c.moved(i)
 	case workAccess:
-		c.pipeline.complete(i)
+		c.pipeline.Complete(i)
 	}
 	if c.group != nil {
 		c.group.wake(c)
@@ -238,7 +239,7 @@ func (c *connection) push() {
 		return
 	}
 	c.passFlushes()
-	if c.closing && c.err == nil && len(c.flushes) == 0 && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.idle() {
+	if c.closing && c.err == nil && len(c.flushes) == 0 && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.Idle() {
 		c.close()
 	}
 }
@@ -284,12 +285,12 @@ func (c *connection) fail(err error) {
 		c.disconnect()
 	}
 	w.machine.Fail(c.peer, c.err)
-	c.pipeline.endAll(c.err)
+	c.pipeline.End(c.err)
 	if f := w.config.Failed; f != nil && !errors.Is(err, ErrClosed) {
 		w.calls = append(w.calls, call{failed: f, from: &c.endpoint, err: c.err})
 	}
 	for _, f := range c.flushes {
-		c.pipeline.end(f.access, c.err)
+		f.access.End(c.err)
 	}
 	for _, r := range c.idle {
 		r.end(Info{}, c.err)
@@ -341,7 +342,7 @@ func (c *connection) release() {
 	c.in.Deregister()
 	c.out.Deregister()
 	c.out.Free()
-	c.pipeline.release()
+	c.pipeline.Release()
 	w := c.w
 	w.mu.Lock()
 	w.progress() // takes what is left of this connection

@@ -1,6 +1,7 @@
 package msg
 
 import (
+	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
@@ -125,7 +126,9 @@ func (e *Endpoint) SendAndFlush(tag uint64, data []byte) (send, flush *Request, 
 	send.send.Data, send.send.Length = send.piece(data)
 	send.send.Tag, send.send.Context = tag, send
 	w.machine.Send(c.peer, &send.send)
-	c.pipeline.add(w.access(flush, accessFlush))
+	o := flush.operation()
+	c.pipeline.Add(w.accesses.Access(o, access.Flush))
+	o.End(nil)
 	behind = len(c.unposted)
 	w.flush()
 	return send, flush, behind

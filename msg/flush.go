@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/access"
 )
 
 // A flush is a request to flush that waits for sends.
@@ -11,14 +12,15 @@ type flush struct {
 	sends  message.Mark
 	passed bool   // the frames of these sends are posted or in the backlog
 	added  uint64 // work that had entered the backlog by then
-	access *access
+	access *access.Access
 }
 
-// addFlush begins a part of a request to flush. The caller holds the lock and calls Worker.flush.
-func (c *connection) addFlush(r *Request) {
-	x := c.w.access(r, accessFlush)
+// addFlush begins a flush, which is a part of o unless that is nil. The caller holds the lock and calls
+// Worker.flush.
+func (c *connection) addFlush(o *access.Operation) {
+	x := c.w.accesses.Access(o, access.Flush)
 	if c.err != nil {
-		c.pipeline.end(x, c.err)
+		x.End(c.err)
 		return
 	}
 	c.flushes = append(c.flushes, flush{sends: c.peer.Mark(), access: x})
@@ -50,7 +52,9 @@ func (e *Endpoint) Flush() *Request {
 	w.mu.Lock()
 	defer w.unlock()
 	r := w.request()
-	e.c.addFlush(r)
+	o := r.operation()
+	e.c.addFlush(o)
+	o.End(nil)
 	w.flush()
 	return r
 }
@@ -60,11 +64,11 @@ func (w *Worker) Flush() *Request {
 	w.mu.Lock()
 	defer w.unlock()
 	r := w.request()
-	r.parts++ // until all have begun
+	o := r.operation()
 	for _, c := range w.conns {
-		c.addFlush(r)
+		c.addFlush(o)
 	}
-	r.endPart(nil)
+	o.End(nil)
 	w.flush()
 	return r
 }

@@ -1,13 +1,13 @@
 package msg
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
 	"softrdma/msg/internal/repair"
 	"softrdma/verbs"
@@ -20,7 +20,7 @@ const (
 
 // ErrUncertain is matched by the error of an atomic operation whose rail failed while it was in flight.
 // Nobody knows whether it was carried out, so it is not repeated.
-var ErrUncertain = errors.New("rail failed during an atomic operation, which may have been carried out")
+var ErrUncertain = access.ErrUncertain
 
 // errDown is why a rail that works here ends.
 var errDown = errors.New("the rail is down for the peer")
@@ -40,10 +40,10 @@ type group struct {
 	members  []*connection // nil if the rail is not connected
 	arriving *connection   // on which the machine's frame arrived
 	rails    *message.Rails
-	parts    []work    // that no member has taken
-	held     []work    // of failed members
-	accesses []*access // of failed members, and those that began later
-	fenced   bool      // the next of accesses
+	parts    []work           // that no member has taken
+	held     []work           // of failed members
+	accesses []*access.Access // of failed members, and those that began later
+	fenced   bool             // the next of accesses
 
 	failures, restored uint64          // connections of rails that have failed, and that were made again
 	to                 *format.Address // of the worker to which rails are connected again, or nil
@@ -56,7 +56,7 @@ type group struct {
 func (w *Worker) newGroup(token format.Token, pairs []format.Pair, worker uint64, takes message.Config) *group {
 	c := &connection{w: w, worker: worker, takes: takes}
 	g := &group{c: c, token: token, pairs: pairs, members: make([]*connection, len(pairs))}
-	c.endpoint.c, c.pipeline.c, c.group = c, c, g
+	c.endpoint.c, c.group = c, g
 	c.peer = w.machine.NewPeer(takes, len(pairs))
 	c.peer.Context = c
 	g.rails = message.NewRails(len(pairs), g.post)
@@ -78,7 +78,7 @@ func (c *connection) paths() int {
 
 // devices returns how many of the peer's devices, from the first, the connection needs keys for.
 func (c *connection) devices() int {
-	n := c.remote + 1
+	n := 1
 	if c.group != nil {
 		for _, p := range c.group.pairs {
 			n = max(n, p.Peer+1)
@@ -162,7 +162,7 @@ func (g *group) fail(m *connection, err error) {
 		}
 	}
 	m.reading = 0
-	g.rescue(&m.pipeline)
+	g.accesses = append(m.pipeline.Rescue(), g.accesses...)
 	g.rails.Fail(m.pair, m.generation)
 	// What the peer refused it would refuse on each rail.
 	if g.carrier() == nil || errors.Is(err, ErrRefused) {
@@ -171,29 +171,6 @@ func (g *group) fail(m *connection, err error) {
 	}
 	g.settle()
 	g.repair(m.pair)
-}
-
-// rescue takes the accesses of a member that has failed.
-func (g *group) rescue(p *pipeline) {
-	var list []*access
-	for i, x := range p.posted {
-		if x == nil {
-			continue
-		}
-		p.posted[i] = nil
-		if x.kind == accessAtomic {
-			p.end(x, ErrUncertain)
-			continue
-		}
-		if x.memory != nil {
-			x.memory.Release()
-			x.memory = nil
-		}
-		list = append(list, x)
-	}
-	slices.SortFunc(list, func(a, b *access) int { return cmp.Compare(a.order, b.order) })
-	g.accesses = slices.Concat(list, p.waiting, g.accesses)
-	p.waiting = nil
 }
 
 // settle begins what failed members left again, when the peer knows of the failures.
@@ -210,10 +187,11 @@ func (g *group) settle() {
 	list := g.accesses
 	g.accesses = nil
 	for _, x := range list {
-		m.pipeline.add(x)
+		m.pipeline.Add(x)
 	}
 	if g.fenced {
-		m.pipeline.fence, g.fenced = true, false
+		m.pipeline.Fence()
+		g.fenced = false
 	}
 	for i := range g.parts {
 		if !slices.ContainsFunc(g.members, func(m *connection) bool { return m != nil && m.err == nil && g.parts[i].on(m).Key != 0 }) {
@@ -237,11 +215,11 @@ func (g *group) end() {
 	}
 	for _, m := range g.members {
 		if m != nil {
-			m.pipeline.endAll(g.c.err)
+			m.pipeline.End(g.c.err)
 		}
 	}
 	for _, x := range g.accesses {
-		g.c.pipeline.end(x, g.c.err)
+		x.End(g.c.err)
 	}
 	g.parts, g.held, g.accesses = nil, nil, nil
 }
@@ -277,7 +255,7 @@ func (g *group) push() {
 	}
 	if g.rails.Acknowledged() < g.rails.Last() {
 		g.rails.Ask()
-	} else if m := g.carrier(); m != nil && m.pipeline.idle() {
+	} else if m := g.carrier(); m != nil && m.pipeline.Idle() {
 		m.postFrames() // the peer may wait for what they acknowledge
 		c.close()
 	}
@@ -335,18 +313,19 @@ func (g *group) pull(m *connection) {
 }
 
 // access begins an access of an endpoint.
-func (c *connection) access(x *access) {
+func (c *connection) access(x *access.Access) {
 	g := c.group
-	if g == nil || c.err != nil {
-		c.pipeline.add(x)
-		return
+	switch {
+	case c.err != nil:
+		x.End(c.err)
+	case g == nil:
+		c.pipeline.Add(x)
+	case g.carrier() != nil && len(g.accesses) == 0 && g.rails.Settled():
+		g.carrier().pipeline.Add(x)
+	default:
+		x.Fenced, g.fenced = g.fenced, false
+		g.accesses = append(g.accesses, x)
 	}
-	if m := g.carrier(); m != nil && len(g.accesses) == 0 && g.rails.Settled() {
-		m.pipeline.add(x)
-		return
-	}
-	x.fenced, g.fenced = g.fenced, false
-	g.accesses = append(g.accesses, x)
 }
 
 // fence orders the next access of an endpoint behind those before it.
@@ -354,31 +333,10 @@ func (c *connection) fence() {
 	g := c.group
 	switch {
 	case g == nil:
-		c.pipeline.fence = true
+		c.pipeline.Fence()
 	case len(g.accesses) > 0 || g.carrier() == nil:
 		g.fenced = true
 	default:
-		g.carrier().pipeline.fence = true
+		g.carrier().pipeline.Fence()
 	}
-}
-
-// keep returns a copy of the bytes of a short put, which may have to be repeated.
-func (c *connection) keep(data []byte) []byte {
-	if c.group == nil {
-		return nil
-	}
-	return slices.Clone(data)
-}
-
-// postWrite posts a WRITE. Its completion says that the bytes are in the peer's memory if there are
-// several rails. Over iWARP it would say that TCP has taken them, so a READ of no bytes follows.
-func (c *connection) postWrite(r *verbs.SendWR) error {
-	if c.group == nil || c.rail.dev.Protocol() != verbs.IWARP {
-		return c.postBehind(r)
-	}
-	if c.postFrames(); c.broken != nil {
-		return c.broken
-	}
-	r.Flags &^= verbs.Signaled
-	return c.qp.PostSend(*r, verbs.SendWR{WRID: r.WRID, Op: verbs.OpRead, Flags: verbs.Signaled})
 }

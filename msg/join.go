@@ -153,7 +153,7 @@ func (w *Worker) member(c *connection, j *format.Joining) (*group, error) {
 	if g.c.conn == nil {
 		g.c.conn = c.conn // for its address
 	}
-	c.group, c.pair, c.remote, c.peer = g, j.Rail, j.Pairs[j.Rail].Peer, g.c.peer
+	c.group, c.pair, c.pipeline.Device, c.peer = g, j.Rail, j.Pairs[j.Rail].Peer, g.c.peer
 	c.generation = j.Connection
 	if g.members[j.Rail] = c; j.Connection > 1 {
 		g.restored++

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
 	"softrdma/verbs"
 )
@@ -16,15 +17,15 @@ var (
 	// ErrKey is matched by errors about bytes that are not the key of a region.
 	ErrKey = format.ErrKey
 	// ErrRights is matched by the error of an access that the region's key does not allow.
-	ErrRights = errors.New("access not allowed by the region's key")
+	ErrRights = format.ErrRights
 	// ErrBounds is matched by the error of an access beyond the end of a region.
-	ErrBounds = errors.New("access outside of the region")
+	ErrBounds = format.ErrBounds
 	// ErrAlignment is matched by the error of an atomic operation at an address that is not a
 	// multiple of the word's length.
-	ErrAlignment = errors.New("atomic operation not aligned")
+	ErrAlignment = format.ErrAlignment
 	// ErrRefused is matched by the error of a connection that ended because an access was
 	// refused: the region was unmapped, or a key did not come from Region.Key.
-	ErrRefused = errors.New("access to a region refused")
+	ErrRefused = access.ErrRefused
 )
 
 // Rights are what peers that have a region's key may do with its memory.
@@ -78,15 +79,15 @@ func (w *Worker) Allocate(n int, rights Rights) (*Region, error) {
 }
 
 func (w *Worker) mapMemory(r *Region) (*Region, error) {
-	access := verbs.LocalWrite
+	allowed := verbs.LocalWrite
 	if r.rights&AllowGet != 0 {
-		access |= verbs.RemoteRead
+		allowed |= verbs.RemoteRead
 	}
 	if r.rights&AllowPut != 0 {
-		access |= verbs.RemoteWrite
+		allowed |= verbs.RemoteWrite
 	}
 	if r.rights&AllowAtomic != 0 {
-		access |= verbs.RemoteAtomic
+		allowed |= verbs.RemoteAtomic
 	}
 	w.mu.Lock()
 	defer w.unlock()
@@ -97,7 +98,7 @@ func (w *Worker) mapMemory(r *Region) (*Region, error) {
 		var m *verbs.MR
 		var err error
 		if !d.gone.Load() {
-			m, err = d.pd.RegisterMemory(r.buf, access)
+			m, err = d.pd.RegisterMemory(r.buf, allowed)
 		}
 		if err == nil && m != nil && len(r.mrs) > 0 && r.mrs[0] != nil && r.mrs[0].Addr() != m.Addr() {
 			err = fmt.Errorf("msg: map memory: address %#x on one device, %#x on another", r.mrs[0].Addr(), m.Addr())

@@ -3,9 +3,9 @@ package msg
 import (
 	"fmt"
 
+	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
 	"softrdma/msg/internal/word"
-	"softrdma/verbs"
 )
 
 // Remote is a peer's region, seen from an endpoint. The peer's program takes no part in accesses.
@@ -49,91 +49,58 @@ func (m *Remote) Rights() Rights { return Rights(m.key.Rights) }
 // access is impossible the request ends with an error that matches ErrRights, ErrBounds or
 // ErrTooLong. If the peer fails, it ends with an error that matches ErrPeer.
 func (m *Remote) Put(offset int, data []byte) *Request {
-	return m.transfer(accessPut, AllowPut, offset, data)
+	return m.transfer(access.Put, AllowPut, offset, [][]byte{data})
 }
 
 // Get reads the bytes of the region at offset into buf, of at most verbs.MaxMessage bytes. The
 // request ends when they are there. Its errors are those of Put.
 func (m *Remote) Get(offset int, buf []byte) *Request {
-	return m.transfer(accessGet, AllowGet, offset, buf)
-}
-
-func (m *Remote) transfer(kind accessKind, right Rights, offset int, data []byte) *Request {
-	w := m.c.w
-	w.mu.Lock()
-	defer w.unlock()
-	r := w.request()
-	if err := m.check(right, offset, len(data)); err != nil {
-		r.end(Info{}, err)
-		return r
-	}
-	r.info.Length = len(data)
-	m.piece(r, kind, offset, data)
-	w.flush()
-	return r
+	return m.transfer(access.Get, AllowGet, offset, [][]byte{buf})
 }
 
 // PutList is like Put for several pieces, which come one after the other in the region. The limit
 // is for each piece.
 func (m *Remote) PutList(offset int, list [][]byte) *Request {
-	return m.transferList(accessPut, AllowPut, offset, list)
+	return m.transfer(access.Put, AllowPut, offset, list)
 }
 
 // GetList is like Get for several pieces. The limit is for each piece.
 func (m *Remote) GetList(offset int, list [][]byte) *Request {
-	return m.transferList(accessGet, AllowGet, offset, list)
+	return m.transfer(access.Get, AllowGet, offset, list)
 }
 
-func (m *Remote) transferList(kind accessKind, right Rights, offset int, list [][]byte) *Request {
+// transfer puts or gets pieces, which come one after the other in the region.
+func (m *Remote) transfer(kind access.Kind, right Rights, offset int, list [][]byte) *Request {
 	w := m.c.w
 	w.mu.Lock()
 	defer w.unlock()
 	r := w.request()
-	at := offset
-	for _, b := range list {
-		if err := m.check(right, at, len(b)); err != nil {
-			r.end(Info{}, err)
-			return r
-		}
-		at += len(b)
+	var err error
+	end := offset
+	for i := 0; i < len(list) && err == nil; i++ {
+		err = m.key.Check(uint8(right), end, len(list[i]))
+		end += len(list[i])
 	}
-	if err := m.check(right, offset, 0); err != nil {
+	if err == nil { // the list may be empty
+		err = m.key.Check(uint8(right), offset, 0)
+	}
+	if err != nil {
 		r.end(Info{}, err)
 		return r
 	}
-	r.info.Length = at - offset
-	r.parts++ // until all pieces have begun
+	r.info.Length = end - offset
+	o := r.operation()
 	for _, b := range list {
-		m.piece(r, kind, offset, b)
+		if len(b) > 0 || m.c.err != nil {
+			x := w.accesses.Access(o, kind)
+			x.Address, x.Keys, x.Data = m.key.Address+uint64(offset), m.key.Keys, b
+			m.c.access(x)
+		}
 		offset += len(b)
 	}
-	r.endPart(nil)
+	o.End(nil)
 	w.flush()
 	return r
-}
-
-// piece begins the access of one piece of a request.
-func (m *Remote) piece(r *Request, kind accessKind, offset int, data []byte) {
-	x := m.c.w.access(r, kind)
-	x.address, x.keys, x.data = m.key.Address+uint64(offset), m.key.Keys, data
-	if len(data) == 0 && m.c.err == nil {
-		m.c.pipeline.end(x, nil)
-		return
-	}
-	m.c.access(x)
-}
-
-// check returns why an access of n bytes is impossible.
-func (m *Remote) check(right Rights, offset, n int) error {
-	switch {
-	case m.Rights()&right == 0:
-		return fmt.Errorf("%w: it has rights %#x, the access needs %#x", ErrRights, m.key.Rights, uint8(right))
-	case offset < 0 || uint64(offset) > m.key.Length || uint64(n) > m.key.Length-uint64(offset):
-		return fmt.Errorf("%w: %d bytes at %d, the region has %d", ErrBounds, n, offset, m.key.Length)
-	case n > verbs.MaxMessage:
-		return fmt.Errorf("%w: %d bytes, expected at most %d", ErrTooLong, n, verbs.MaxMessage)
-	}
-	return nil
 }
 
 // Atomic64 changes the word of 64 bits at offset, in the byte order of the peer's processor. If old
@@ -174,41 +141,20 @@ func (m *Remote) atomic(offset int, a word.Op) *Request {
 	w.mu.Lock()
 	defer w.unlock()
 	r := w.request()
-	address, err := m.place(offset, &a)
+	address, shift, err := m.key.Word(offset, a.Narrow)
+	if a.Kind == 0 || a.Kind > word.CompareSwap {
+		err = fmt.Errorf("msg: atomic operation %d, expected AtomicAdd to AtomicXor", a.Kind)
+	}
 	if err != nil {
 		r.end(Info{}, err)
 		return r
 	}
-	x := w.access(r, accessAtomic)
-	x.address, x.keys, x.atomic = address, m.key.Keys, a
+	o := r.operation()
+	x := w.accesses.Access(o, access.Atomic)
+	a.Shift = shift
+	x.Address, x.Keys, x.Atomic = address, m.key.Keys, a
 	m.c.access(x)
+	o.End(nil)
 	w.flush()
 	return r
-}
-
-// place returns the address of the 64-bit word that an atomic operation is carried out on.
-func (m *Remote) place(offset int, a *word.Op) (uint64, error) {
-	n := 8
-	if a.Narrow {
-		n = 4
-	}
-	r := &m.key
-	if a.Kind == 0 || a.Kind > word.CompareSwap {
-		return 0, fmt.Errorf("msg: atomic operation %d, expected AtomicAdd to AtomicXor", a.Kind)
-	}
-	if err := m.check(AllowAtomic, offset, n); err != nil {
-		return 0, err
-	}
-	address := r.Address + uint64(offset)
-	if address%uint64(n) != 0 {
-		return 0, fmt.Errorf("%w: %d bits at address %#x", ErrAlignment, 8*n, address)
-	}
-	base := address &^ 7
-	if base < r.Address || base+8 > r.Address+r.Length {
-		return 0, fmt.Errorf("%w: the aligned 64 bits around offset %d", ErrBounds, offset)
-	}
-	if a.Narrow && (address != base) != r.BigEndian {
-		a.Shift = 32
-	}
-	return base, nil
 }

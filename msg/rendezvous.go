@@ -135,9 +135,6 @@ func (c *connection) move(x *work) error {
 	}
 	r := verbs.SendWR{WRID: c.id(workRead, i), Op: op, Flags: verbs.Signaled,
 		SGL: c.entry(m.MR.SGE(0, len(x.data))), RemoteAddr: x.address, RKey: x.key}
-	if x.write {
-		return c.postWrite(&r)
-	}
 	return c.postBehind(&r)
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/access"
+	"softrdma/msg/internal/format"
 	"softrdma/msg/internal/regcache"
 	"softrdma/verbs"
 )
@@ -31,7 +33,7 @@ var (
 	ErrLimit = message.ErrLimit
 	// ErrTooLong is matched by the error of a send of more than verbs.MaxMessage bytes, or of a
 	// header of more than MaxHeader.
-	ErrTooLong = errors.New("message too long")
+	ErrTooLong = format.ErrTooLong
 	// ErrHandler is matched by the error of a send of announced data to a worker that has no handler
 	// for the message's ID.
 	ErrHandler = message.ErrHandler
@@ -67,7 +69,7 @@ type Request struct {
 	memory    []*regcache.Registration // that READs fill
 	reads     int                      // READs and WRITEs of the message that have not ended
 	joined    []byte                   // where the peer writes instead of to many pieces
-	parts     int                      // accesses that have not ended
+	accesses  access.Operation
 }
 
 // pieces returns a copy of a list of pieces of bytes, and their length.

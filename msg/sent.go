@@ -8,7 +8,7 @@ func (c *connection) send(i, n int) {
 	if len(c.unposted) == 0 {
 		c.w.dirty = append(c.w.dirty, c)
 	}
-	c.pipeline.unsure = true
+	c.pipeline.Sent()
 	r := verbs.SendWR{WRID: c.id(workSend, i), Op: verbs.OpSend, Flags: c.sent.Add(i, c.closing)}
 	if n <= shortAccess {
 		r.Inline = c.out.Bytes(i)[:n]
@@ -31,10 +31,16 @@ func (c *connection) postFrames() {
 	}
 }
 
-// postBehind posts a work request behind the frames that wait.
+// postBehind posts a work request behind the frames that wait. The completion of a WRITE says that the
+// bytes are in the peer's memory if there are several rails. Over iWARP it would say that TCP has taken
+// them, so a READ of no bytes follows.
 func (c *connection) postBehind(r *verbs.SendWR) error {
 	if c.postFrames(); c.broken != nil {
 		return c.broken
 	}
-	return c.qp.PostSend(*r)
+	if r.Op != verbs.OpWrite || c.group == nil || c.rail.dev.Protocol() != verbs.IWARP {
+		return c.qp.PostSend(*r)
+	}
+	r.Flags &^= verbs.Signaled
+	return c.qp.PostSend(*r, verbs.SendWR{WRID: r.WRID, Op: verbs.OpRead, Flags: verbs.Signaled})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"softrdma/internal/message"
+	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
 	"softrdma/msg/internal/wakeup"
 	"softrdma/verbs"
@@ -159,7 +160,7 @@ type Worker struct {
 	alarm    *wakeup.Alarm   // for the program
 	closed   bool
 
-	spareAccesses []*access
+	accesses access.Pool
 }
 
 // NewWorker makes a worker on a device. The caller closes the worker before the device. The
@@ -169,7 +170,7 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{config: c, numbers: map[uint32]*connection{}, groups: map[format.Token]*group{}, listeners: map[*Listener]bool{},
-		alarm: wakeup.New(), wake: make(chan struct{}, 1)}
+		alarm: wakeup.New(), wake: make(chan struct{}, 1), accesses: access.Pool{Ended: accessed}}
 	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream, Put: c.Rendezvous.put(dev)}
 	w.machine = message.New(env{w}, accepts)
 	if err := w.newRails(dev); err != nil {

@@ -1,5 +1,6 @@
 // Package format has the formats of what two workers tell each other outside of frames: the addresses of
-// workers, the private data of connections, and the keys of regions. What it reads is hostile.
+// workers, the private data of connections, and the keys of regions, with what they allow. What it reads is
+// hostile.
 package format
 
 import (

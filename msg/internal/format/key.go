@@ -12,8 +12,21 @@ import (
 // ErrKey is matched by errors about bytes that are not the key of a region.
 var ErrKey = errors.New("not a region's key")
 
-// AllRights are the bits of all rights of a key.
-const AllRights = 1<<3 - 1
+// The errors of accesses to the region of a key.
+var (
+	ErrRights    = errors.New("access not allowed by the region's key")
+	ErrBounds    = errors.New("access outside of the region")
+	ErrAlignment = errors.New("atomic operation not aligned")
+	ErrTooLong   = errors.New("message too long")
+)
+
+// The rights of a key, as bits.
+const (
+	AllowGet uint8 = 1 << iota
+	AllowPut
+	AllowAtomic
+	AllRights = AllowGet | AllowPut | AllowAtomic
+)
 
 // keyMagic begins the keys of regions.
 const keyMagic = "softrdma key"
@@ -84,4 +97,41 @@ func ParseKey(b []byte) (k Key, err error) {
 		return k, fmt.Errorf("%w: %d bytes at %#x", ErrKey, k.Length, k.Address)
 	}
 	return k, nil
+}
+
+// Check returns why an access of n bytes of the region at offset, which needs a right, is impossible.
+func (k *Key) Check(right uint8, offset, n int) error {
+	switch {
+	case k.Rights&right == 0:
+		return fmt.Errorf("%w: it has rights %#x, the access needs %#x", ErrRights, k.Rights, right)
+	case offset < 0 || uint64(offset) > k.Length || uint64(n) > k.Length-uint64(offset):
+		return fmt.Errorf("%w: %d bytes at %d, the region has %d", ErrBounds, n, offset, k.Length)
+	case n > verbs.MaxMessage:
+		return fmt.Errorf("%w: %d bytes, expected at most %d", ErrTooLong, n, verbs.MaxMessage)
+	}
+	return nil
+}
+
+// Word returns the address of the aligned 64 bits on which an atomic operation at offset is carried out,
+// and by how many bits the operation's word is shifted in them. A narrow word has 32 bits.
+func (k *Key) Word(offset int, narrow bool) (address uint64, shift uint8, err error) {
+	n := 8
+	if narrow {
+		n = 4
+	}
+	if err := k.Check(AllowAtomic, offset, n); err != nil {
+		return 0, 0, err
+	}
+	at := k.Address + uint64(offset)
+	if at%uint64(n) != 0 {
+		return 0, 0, fmt.Errorf("%w: %d bits at address %#x", ErrAlignment, 8*n, at)
+	}
+	address = at &^ 7
+	if address < k.Address || address+8 > k.Address+k.Length {
+		return 0, 0, fmt.Errorf("%w: the aligned 64 bits around offset %d", ErrBounds, offset)
+	}
+	if narrow && (at != address) != k.BigEndian {
+		shift = 32
+	}
+	return address, shift, nil
 }
