@@ -1,0 +1,236 @@
+package msg
+
+import (
+	"fmt"
+	"slices"
+
+	"softrdma/internal/message"
+	"softrdma/msg/internal/ring"
+	"softrdma/verbs"
+)
+
+// ringBatch bounds the frames that are taken from one ring before those of others.
+const ringBatch = 32
+
+// maxRings bounds the connections of a worker that have rings, each of which a look costs time and a
+// descriptor. It is a variable for tests.
+var maxRings = 64
+
+// A direct is the way of frames through shared memory, beside the queue pair of a connection of one rail
+// to a peer on the same host. Both ends offer their memory, map the other's, and say so. Then each says
+// on the connection that the frames that follow are in its ring. READs and WRITEs use the queue pair, and
+// so do the frames of the ring's own protocol. It is not used while the device's packets are captured.
+//
+// The worker's lock guards it.
+type direct struct {
+	memory   *verbs.Memory
+	region   *verbs.MR
+	view     *verbs.View // of the peer's memory
+	writer   *ring.Writer
+	reader   *ring.Reader
+	offered  bool // the peer has offered its memory
+	mapped   bool // the peer has mapped this end's
+	sending  bool
+	belling  bool // the bell waits for a slot
+	arriving bool // the frame that the machine takes is in the ring
+	spare    []*Active
+}
+
+// offer begins to use shared memory if the peer is on the same host. The caller holds the lock.
+func (c *connection) offer() {
+	path := c.qp.Path()
+	if c.group != nil || c.w.ringed >= maxRings || path != verbs.PathSameHost && path != verbs.PathSameProcess || c.rail.dev.Capturing() {
+		return
+	}
+	n := ring.Size(max(c.takes.FrameLen(), c.w.address.Accepts.FrameLen()))
+	d := &c.direct
+	var err error
+	if d.memory, err = verbs.AllocMemory(n, verbs.AllocConfig{Device: c.rail.dev}); err == nil {
+		d.region, err = c.rail.pd.RegisterMemory(d.memory.Bytes(), verbs.RemoteRead)
+	}
+	if err != nil {
+		d.free()
+		*d = direct{} // the queue pair does
+		return
+	}
+	c.w.ringed++
+	c.add(work{frame: ring.Control{Kind: ring.Offer, Address: d.region.Addr(), Key: d.region.RKey(), Len: n}.Bytes()})
+}
+
+// free frees the memory of a connection that has ended.
+func (d *direct) free() {
+	if d.view != nil {
+		_ = d.view.Close()
+	}
+	if d.region != nil {
+		_ = d.region.Deregister() // no window is bound to it
+	}
+	if d.memory != nil {
+		_ = d.memory.Free()
+	}
+}
+
+// control takes a frame of the ring's protocol.
+func (c *connection) control(b []byte) error {
+	x, err := ring.ParseControl(b)
+	if err != nil {
+		return err
+	}
+	d := &c.direct
+	switch {
+	case x.Kind == ring.Offer && !d.offered:
+		if d.offered = true; d.region != nil && x.Len == d.region.Len() {
+			c.w.running.Add(1)
+			go c.see(x)
+		}
+	case x.Kind == ring.Mapped && d.region != nil && !d.mapped:
+		d.mapped = true
+		c.enter()
+	case x.Kind == ring.Entered && d.reader != nil && !slices.Contains(c.w.rings, c):
+		c.w.rings = append(c.w.rings, c)
+	case x.Kind != ring.Bell:
+		return fmt.Errorf("%w: control frame of kind %d, which nothing asked for", ErrFrame, x.Kind)
+	}
+	return nil
+}
+
+// see maps the memory that the peer has offered.
+func (c *connection) see(x ring.Control) {
+	w, d := c.w, &c.direct
+	defer w.running.Done()
+	v, err := c.qp.View(x.Address, x.Key, x.Len)
+	if err != nil {
+		return // the queue pair does
+	}
+	w.mu.Lock()
+	defer w.unlock()
+	if c.err != nil {
+		_ = v.Close()
+		return
+	}
+	d.view = v
+	d.writer, err = ring.NewWriter(d.memory.Bytes(), v.Bytes())
+	if err == nil {
+		d.reader, err = ring.NewReader(d.memory.Bytes(), v.Bytes(), w.address.Accepts.FrameLen())
+	}
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.add(work{frame: ring.Control{Kind: ring.Mapped}.Bytes()})
+	c.enter()
+	w.flush()
+}
+
+// enter sends frames through the ring when both ends have mapped the other's memory.
+func (c *connection) enter() {
+	if d := &c.direct; d.mapped && d.view != nil {
+		c.add(work{frame: ring.Control{Kind: ring.Entered}.Bytes()})
+		d.sending = true
+	}
+}
+
+// postDirect sends a frame that has waited through the ring, and reports whether there was room.
+func (c *connection) postDirect(frame []byte) bool {
+	d := &c.direct
+	b := d.writer.Reserve(len(frame))
+	for ; b == nil; b = d.writer.Reserve(len(frame)) {
+		if !d.writer.Await() {
+			return false
+		}
+	}
+	copy(b, frame)
+	c.commit(len(frame))
+	return true
+}
+
+func (c *connection) commit(n int) {
+	if c.direct.writer.Commit(n); c.direct.writer.Bell() {
+		c.ring()
+	}
+}
+
+// ring rings the peer's bell.
+func (c *connection) ring() {
+	if len(c.vacant) == 0 {
+		c.direct.belling = true // complete calls again
+		return
+	}
+	c.direct.belling = false
+	i := c.slot()
+	c.send(i, copy(c.out.Bytes(i), ring.Control{Kind: ring.Bell}.Bytes()))
+}
+
+// look takes frames out of the ring. It returns how many. The caller calls Worker.flush.
+func (c *connection) look() (n int) {
+	d := &c.direct
+	for n < ringBatch {
+		b, err := d.reader.Next()
+		if b == nil && err == nil {
+			break
+		}
+		if n++; err == nil {
+			d.arriving = true
+			err = c.w.machine.Arrive(c.peer, b)
+			d.arriving = false
+		}
+		if err != nil {
+			c.fail(err)
+			return n
+		}
+		d.reader.Release()
+	}
+	if n > 0 && d.reader.Show() {
+		c.ring()
+	}
+	if d.writer.Moved() || n > 0 && (len(c.backlog)+len(c.flushes) > 0 || c.closing) {
+		c.w.dirty = append(c.w.dirty, c)
+	}
+	return n
+}
+
+// passed reports whether the peer has taken all frames out of the ring. If not, it will ring.
+func (d *direct) passed() bool {
+	for d.sending && !d.writer.Empty() {
+		if !d.writer.Await() {
+			return false
+		}
+	}
+	return true
+}
+
+// devicesDue reports whether it is the devices' turn after a look into the rings. Devices with work of
+// messages in flight, and those of peers without rings, do not wait.
+func (w *Worker) devicesDue(found bool) bool {
+	must := w.ending || len(w.rings) == 0 || len(w.rings) < len(w.conns) || w.exposed > 0
+	return w.turns.Due(found, must, func() bool { return slices.ContainsFunc(w.rings, (*connection).moving) })
+}
+
+// moving reports whether READs, WRITEs or atomics are in flight.
+func (c *connection) moving() bool { return c.reading > 0 || !c.pipeline.Idle() }
+
+// takeRings takes frames out of all rings.
+func (w *Worker) takeRings() (n int) {
+	for i := 0; i < len(w.rings); i++ {
+		n += w.rings[i].look()
+	}
+	return n
+}
+
+// keep returns a message whose bytes stay when its frame has gone from the ring.
+func (d *direct) keep(a *message.Active) *Active {
+	var m *Active
+	if n := len(d.spare); n > 0 {
+		m = d.spare[n-1]
+		d.spare = d.spare[:n-1]
+	} else {
+		m = new(Active)
+	}
+	m.buf = append(append(m.buf[:0], a.Header...), a.Data...)
+	n := len(a.Header)
+	a.Header = m.buf[:n:n]
+	if a.Data != nil {
+		a.Data = m.buf[n:]
+	}
+	return m
+}
