@@ -199,8 +199,8 @@ func (e env) Active(a *message.Active) bool {
 		c = c.group.arriving
 	}
 	slot, m := c.arriving, (*Active)(nil)
-	if c.direct.arriving {
-		slot, m = -1, c.direct.keep(a)
+	if c.rings.arriving {
+		slot, m = -1, c.rings.keep(a)
 	} else {
 		m = &c.actives[slot]
 		c.taken = true
@@ -219,7 +219,7 @@ func (e env) Over(a *message.Active) {
 	m := a.Context.(*Active)
 	c := m.c
 	if m.slot < 0 {
-		c.direct.spare = append(c.direct.spare, m)
+		c.rings.spare = append(c.rings.spare, m)
 		return
 	}
 	c.held--

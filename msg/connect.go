@@ -192,7 +192,7 @@ func (w *Worker) start(c *connection) error {
 		return ErrClosed
 	}
 	w.conns = append(w.conns, c)
-	c.offer()
+	c.offerRing()
 	c.serve()
 	return nil
 }

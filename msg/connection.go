@@ -76,7 +76,7 @@ type connection struct {
 	closing  bool       // no sends begin any more
 	idle     []*Request // end when nothing is in flight
 
-	direct  direct
+	rings   ringPair
 	sge     [1]verbs.SGE
 	frames  [sendSlots]verbs.SGE // of unposted, by slot
 	empty   []int                // slots of in without a receive
@@ -183,8 +183,8 @@ func (c *connection) complete(wc *verbs.WC) {
 	i := int(uint16(wc.WRID))
 	switch wc.WRID >> 48 {
 	case workSend:
-		if c.vacant = c.sent.UpTo(i, c.vacant); c.direct.belling {
-			c.ring()
+		if c.vacant = c.sent.UpTo(i, c.vacant); c.rings.belling {
+			c.ringBell()
 		}
 	case workReceive:
 		c.arriving, c.taken = i, false
@@ -246,7 +246,7 @@ func (c *connection) push() {
 		return
 	}
 	c.passFlushes()
-	if c.closing && c.err == nil && len(c.flushes) == 0 && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.Idle() && c.direct.passed() {
+	if c.closing && c.err == nil && len(c.flushes) == 0 && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.Idle() && c.rings.passed() {
 		c.close()
 	}
 }
@@ -254,8 +254,8 @@ func (c *connection) push() {
 // post posts work, and reports whether there was room.
 func (c *connection) post(x *work) bool {
 	switch {
-	case x.request == nil && c.direct.sending && x.frame[0] != ring.Magic:
-		return c.postDirect(x.frame)
+	case x.request == nil && c.rings.sending && x.frame[0] != ring.Magic:
+		return c.postRing(x.frame)
 	case x.request == nil && len(c.vacant) > 0:
 		i := c.slot()
 		c.send(i, copy(c.out.Bytes(i), x.frame))
@@ -350,8 +350,8 @@ func (c *connection) release() {
 		_ = c.qp.Destroy()
 	}
 	c.w.mu.Lock()
-	d := c.direct // nobody uses its memory from now on
-	if c.direct = (direct{}); d.region != nil {
+	d := c.rings // nobody uses its memory from now on
+	if c.rings = (ringPair{}); d.region != nil {
 		c.w.ringed--
 	}
 	c.w.mu.Unlock()

@@ -12,13 +12,13 @@ func (e env) Transmit(p *message.Peer, h *message.Header, payload [][]byte) {
 		return
 	}
 	n := message.Size(payload)
-	if c.direct.sending && len(c.backlog) == 0 {
-		if b := c.direct.writer.Reserve(n); b != nil {
-			c.commit(h.PutFrame(b, payload))
+	if c.rings.sending && len(c.backlog) == 0 {
+		if b := c.rings.writer.Reserve(n); b != nil {
+			c.commitRing(h.PutFrame(b, payload))
 			return
 		}
 	}
-	if c.direct.sending || len(c.backlog) > 0 || len(c.vacant) == 0 {
+	if c.rings.sending || len(c.backlog) > 0 || len(c.vacant) == 0 {
 		b := make([]byte, n)
 		h.PutFrame(b, payload)
 		c.add(work{frame: b})

@@ -119,14 +119,14 @@ func (w *Worker) Ringed() bool {
 	w.mu.Lock()
 	defer w.unlock()
 	w.progress()
-	return !slices.ContainsFunc(w.conns, func(c *connection) bool { return !c.direct.sending || !slices.Contains(w.rings, c) })
+	return !slices.ContainsFunc(w.conns, func(c *connection) bool { return !c.rings.sending || !slices.Contains(w.rings, c) })
 }
 
 // RingMemory returns what the peer of the worker's only endpoint maps.
 func (w *Worker) RingMemory() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.conns[0].direct.memory.Bytes()
+	return w.conns[0].rings.memory.Bytes()
 }
 
 // Take takes completions as Progress does, and returns how many frames of an endpoint they have released,

@@ -34,7 +34,7 @@ func (w *Worker) progress() (total int) {
 	if w.ending { // all that arrived before the end was taken
 		w.ending = false
 		for _, c := range w.connections() {
-			for c.ended && c.err == nil && slices.Contains(w.rings, c) && c.look() > 0 {
+			for c.ended && c.err == nil && slices.Contains(w.rings, c) && c.takeRing() > 0 {
 			}
 			if c.ended && c.err == nil {
 				c.fail(c.conn.Err())
@@ -112,7 +112,7 @@ func (w *Worker) arm() {
 		}
 	}
 	for _, c := range w.rings {
-		c.direct.reader.Sleep()
+		c.rings.reader.Sleep()
 	}
 	w.turns.All = true
 }

@@ -12,45 +12,45 @@ import (
 // ringBatch bounds the frames that are taken from one ring before those of others.
 const ringBatch = 32
 
-// maxRings bounds the connections of a worker that have rings, each of which a look costs time and a
+// maxRings bounds the connections of a worker that have rings. Each costs time in every look, and a
 // descriptor. It is a variable for tests.
 var maxRings = 64
 
-// A direct is the way of frames through shared memory, beside the queue pair of a connection of one rail
+// A ringPair is the way of frames through shared memory, beside the queue pair of a connection of one rail
 // to a peer on the same host. Both ends offer their memory, map the other's, and say so. Then each says
 // on the connection that the frames that follow are in its ring. READs and WRITEs use the queue pair, and
 // so do the frames of the ring's own protocol. It is not used while the device's packets are captured.
 //
 // The worker's lock guards it.
-type direct struct {
+type ringPair struct {
 	memory   *verbs.Memory
 	region   *verbs.MR
 	view     *verbs.View // of the peer's memory
 	writer   *ring.Writer
 	reader   *ring.Reader
-	offered  bool // the peer has offered its memory
-	mapped   bool // the peer has mapped this end's
-	sending  bool
-	belling  bool // the bell waits for a slot
-	arriving bool // the frame that the machine takes is in the ring
-	spare    []*Active
+	offered  bool      // the peer has offered its memory
+	mapped   bool      // the peer has mapped this end's
+	sending  bool      // through the ring
+	belling  bool      // the bell waits for a slot of the queue pair
+	arriving bool      // the frame that the machine takes is in the ring
+	spare    []*Active // for keep
 }
 
-// offer begins to use shared memory if the peer is on the same host. The caller holds the lock.
-func (c *connection) offer() {
+// offerRing begins to use shared memory if the peer is on the same host. The caller holds the lock.
+func (c *connection) offerRing() {
 	path := c.qp.Path()
 	if c.group != nil || c.w.ringed >= maxRings || path != verbs.PathSameHost && path != verbs.PathSameProcess || c.rail.dev.Capturing() {
 		return
 	}
 	n := ring.Size(max(c.takes.FrameLen(), c.w.address.Accepts.FrameLen()))
-	d := &c.direct
+	d := &c.rings
 	var err error
 	if d.memory, err = verbs.AllocMemory(n, verbs.AllocConfig{Device: c.rail.dev}); err == nil {
 		d.region, err = c.rail.pd.RegisterMemory(d.memory.Bytes(), verbs.RemoteRead)
 	}
 	if err != nil {
 		d.free()
-		*d = direct{} // the queue pair does
+		*d = ringPair{} // the queue pair does
 		return
 	}
 	c.w.ringed++
@@ -58,7 +58,7 @@ func (c *connection) offer() {
 }
 
 // free frees the memory of a connection that has ended.
-func (d *direct) free() {
+func (d *ringPair) free() {
 	if d.view != nil {
 		_ = d.view.Close()
 	}
@@ -76,16 +76,16 @@ func (c *connection) control(b []byte) error {
 	if err != nil {
 		return err
 	}
-	d := &c.direct
+	d := &c.rings
 	switch {
 	case x.Kind == ring.Offer && !d.offered:
 		if d.offered = true; d.region != nil && x.Len == d.region.Len() {
 			c.w.running.Add(1)
-			go c.see(x)
+			go c.mapRing(x)
 		}
 	case x.Kind == ring.Mapped && d.region != nil && !d.mapped:
 		d.mapped = true
-		c.enter()
+		c.enterRing()
 	case x.Kind == ring.Entered && d.reader != nil && !slices.Contains(c.w.rings, c):
 		c.w.rings = append(c.w.rings, c)
 	case x.Kind != ring.Bell:
@@ -94,9 +94,9 @@ func (c *connection) control(b []byte) error {
 	return nil
 }
 
-// see maps the memory that the peer has offered.
-func (c *connection) see(x ring.Control) {
-	w, d := c.w, &c.direct
+// mapRing maps the memory that the peer has offered.
+func (c *connection) mapRing(x ring.Control) {
+	w, d := c.w, &c.rings
 	defer w.running.Done()
 	v, err := c.qp.View(x.Address, x.Key, x.Len)
 	if err != nil {
@@ -118,21 +118,21 @@ func (c *connection) see(x ring.Control) {
 		return
 	}
 	c.add(work{frame: ring.Control{Kind: ring.Mapped}.Bytes()})
-	c.enter()
+	c.enterRing()
 	w.flush()
 }
 
-// enter sends frames through the ring when both ends have mapped the other's memory.
-func (c *connection) enter() {
-	if d := &c.direct; d.mapped && d.view != nil {
+// enterRing sends frames through the ring when both ends have mapped the other's memory.
+func (c *connection) enterRing() {
+	if d := &c.rings; d.mapped && d.view != nil {
 		c.add(work{frame: ring.Control{Kind: ring.Entered}.Bytes()})
 		d.sending = true
 	}
 }
 
-// postDirect sends a frame that has waited through the ring, and reports whether there was room.
-func (c *connection) postDirect(frame []byte) bool {
-	d := &c.direct
+// postRing sends a frame that has waited through the ring, and reports whether there was room.
+func (c *connection) postRing(frame []byte) bool {
+	d := &c.rings
 	b := d.writer.Reserve(len(frame))
 	for ; b == nil; b = d.writer.Reserve(len(frame)) {
 		if !d.writer.Await() {
@@ -140,30 +140,31 @@ func (c *connection) postDirect(frame []byte) bool {
 		}
 	}
 	copy(b, frame)
-	c.commit(len(frame))
+	c.commitRing(len(frame))
 	return true
 }
 
-func (c *connection) commit(n int) {
-	if c.direct.writer.Commit(n); c.direct.writer.Bell() {
-		c.ring()
+// commitRing sends the frame for which the ring had room.
+func (c *connection) commitRing(n int) {
+	if c.rings.writer.Commit(n); c.rings.writer.Bell() {
+		c.ringBell()
 	}
 }
 
-// ring rings the peer's bell.
-func (c *connection) ring() {
+// ringBell rings the peer's bell.
+func (c *connection) ringBell() {
 	if len(c.vacant) == 0 {
-		c.direct.belling = true // complete calls again
+		c.rings.belling = true // complete calls again
 		return
 	}
-	c.direct.belling = false
+	c.rings.belling = false
 	i := c.slot()
 	c.send(i, copy(c.out.Bytes(i), ring.Control{Kind: ring.Bell}.Bytes()))
 }
 
-// look takes frames out of the ring. It returns how many. The caller calls Worker.flush.
-func (c *connection) look() (n int) {
-	d := &c.direct
+// takeRing takes frames out of the ring. It returns how many. The caller calls Worker.flush.
+func (c *connection) takeRing() (n int) {
+	d := &c.rings
 	for n < ringBatch {
 		b, err := d.reader.Next()
 		if b == nil && err == nil {
@@ -181,7 +182,7 @@ func (c *connection) look() (n int) {
 		d.reader.Release()
 	}
 	if n > 0 && d.reader.Show() {
-		c.ring()
+		c.ringBell()
 	}
 	if d.writer.Moved() || n > 0 && (len(c.backlog)+len(c.flushes) > 0 || c.closing) {
 		c.w.dirty = append(c.w.dirty, c)
@@ -190,7 +191,7 @@ func (c *connection) look() (n int) {
 }
 
 // passed reports whether the peer has taken all frames out of the ring. If not, it will ring.
-func (d *direct) passed() bool {
+func (d *ringPair) passed() bool {
 	for d.sending && !d.writer.Empty() {
 		if !d.writer.Await() {
 			return false
@@ -212,13 +213,13 @@ func (c *connection) moving() bool { return c.reading > 0 || !c.pipeline.Idle() 
 // takeRings takes frames out of all rings.
 func (w *Worker) takeRings() (n int) {
 	for i := 0; i < len(w.rings); i++ {
-		n += w.rings[i].look()
+		n += w.rings[i].takeRing()
 	}
 	return n
 }
 
 // keep returns a message whose bytes stay when its frame has gone from the ring.
-func (d *direct) keep(a *message.Active) *Active {
+func (d *ringPair) keep(a *message.Active) *Active {
 	var m *Active
 	if n := len(d.spare); n > 0 {
 		m = d.spare[n-1]
