@@ -29,7 +29,8 @@ type Active struct {
 	From   *Endpoint // sends to the worker that sent the message
 
 	c     *connection
-	slot  int
+	slot  int    // in c.in, -1 if buf has the bytes
+	buf   []byte // header and data that came through shared memory
 	m     message.Active
 	kept  bool
 	holds int // the handler and Keep
@@ -197,13 +198,18 @@ func (e env) Active(a *message.Active) bool {
 	if c.group != nil {
 		c = c.group.arriving
 	}
-	m := &c.actives[c.arriving]
+	slot, m := c.arriving, (*Active)(nil)
+	if c.rings.arriving {
+		slot, m = -1, c.rings.keep(a)
+	} else {
+		m = &c.actives[slot]
+		c.taken = true
+		c.held++
+	}
 	m.ID, m.Header, m.Data, m.Length, m.From = a.ID, a.Header, a.Data, a.Length, from
-	m.c, m.slot, m.kept, m.holds = c, c.arriving, false, 1
+	m.c, m.slot, m.kept, m.holds = c, slot, false, 1
 	m.m = *a
 	m.m.Context = m
-	c.taken = true
-	c.held++
 	w.calls = append(w.calls, call{handle: h, active: m})
 	return true
 }
@@ -212,6 +218,10 @@ func (e env) Active(a *message.Active) bool {
 func (e env) Over(a *message.Active) {
 	m := a.Context.(*Active)
 	c := m.c
+	if m.slot < 0 {
+		c.rings.spare = append(c.rings.spare, m)
+		return
+	}
 	c.held--
 	if c.err != nil {
 		c.free()

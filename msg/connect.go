@@ -192,6 +192,7 @@ func (w *Worker) start(c *connection) error {
 		return ErrClosed
 	}
 	w.conns = append(w.conns, c)
+	c.offerRing()
 	c.serve()
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"softrdma/internal/message"
 	"softrdma/msg/internal/access"
+	"softrdma/msg/internal/ring"
 	"softrdma/msg/internal/slots"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
@@ -75,6 +76,7 @@ type connection struct {
 	closing  bool       // no sends begin any more
 	idle     []*Request // end when nothing is in flight
 
+	rings   ringPair
 	sge     [1]verbs.SGE
 	frames  [sendSlots]verbs.SGE // of unposted, by slot
 	empty   []int                // slots of in without a receive
@@ -181,7 +183,9 @@ func (c *connection) complete(wc *verbs.WC) {
 	i := int(uint16(wc.WRID))
 	switch wc.WRID >> 48 {
 	case workSend:
-		c.vacant = c.sent.UpTo(i, c.vacant)
+		if c.vacant = c.sent.UpTo(i, c.vacant); c.rings.belling {
+			c.ringBell()
+		}
 	case workReceive:
 		c.arriving, c.taken = i, false
 		err := c.arrive(c.in.Bytes(i)[:wc.ByteLen])
@@ -205,8 +209,11 @@ func (c *connection) complete(wc *verbs.WC) {
 
 // arrive takes what arrived in the current slot.
 func (c *connection) arrive(b []byte) error {
-	if c.group != nil {
+	switch {
+	case c.group != nil:
 		return c.group.arrive(c, b)
+	case len(b) > 0 && b[0] == ring.Magic:
+		return c.control(b)
 	}
 	return c.w.machine.Arrive(c.peer, b)
 }
@@ -239,7 +246,7 @@ func (c *connection) push() {
 		return
 	}
 	c.passFlushes()
-	if c.closing && c.err == nil && len(c.flushes) == 0 && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.Idle() {
+	if c.closing && c.err == nil && len(c.flushes) == 0 && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.Idle() && c.rings.passed() {
 		c.close()
 	}
 }
@@ -247,6 +254,8 @@ func (c *connection) push() {
 // post posts work, and reports whether there was room.
 func (c *connection) post(x *work) bool {
 	switch {
+	case x.request == nil && c.rings.sending && x.frame[0] != ring.Magic:
+		return c.postRing(x.frame)
 	case x.request == nil && len(c.vacant) > 0:
 		i := c.slot()
 		c.send(i, copy(c.out.Bytes(i), x.frame))
@@ -296,8 +305,9 @@ func (c *connection) fail(err error) {
 		r.end(Info{}, c.err)
 	}
 	c.flushes, c.idle = nil, nil
-	i := slices.Index(w.conns, c)
-	w.conns = slices.Delete(w.conns, i, i+1)
+	same := func(x *connection) bool { return x == c }
+	w.conns = slices.DeleteFunc(w.conns, same)
+	w.rings = slices.DeleteFunc(w.rings, same)
 }
 
 // disconnect ends the use of the queue pair. Afterwards no READ and no WRITE of the peer writes to a
@@ -339,12 +349,20 @@ func (c *connection) release() {
 	if c.qp != nil {
 		_ = c.qp.Destroy()
 	}
+	c.w.mu.Lock()
+	d := c.rings // nobody uses its memory from now on
+	if c.rings = (ringPair{}); d.region != nil {
+		c.w.ringed--
+	}
+	c.w.mu.Unlock()
+	d.free()
 	c.in.Deregister()
 	c.out.Deregister()
 	c.out.Free()
 	c.pipeline.Release()
 	w := c.w
 	w.mu.Lock()
+	w.turns.All = true
 	w.progress() // takes what is left of this connection
 	c.rail.room -= c.room
 	delete(w.numbers, c.number)

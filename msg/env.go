@@ -11,23 +11,21 @@ func (e env) Transmit(p *message.Peer, h *message.Header, payload [][]byte) {
 		c.group.rails.Send(h, payload)
 		return
 	}
-	if len(c.backlog) > 0 || len(c.vacant) == 0 {
-		b := make([]byte, message.HeaderLen)
-		h.Put(b)
-		for _, x := range payload {
-			b = append(b, x...)
+	n := message.Size(payload)
+	if c.rings.sending && len(c.backlog) == 0 {
+		if b := c.rings.writer.Reserve(n); b != nil {
+			c.commitRing(h.PutFrame(b, payload))
+			return
 		}
+	}
+	if c.rings.sending || len(c.backlog) > 0 || len(c.vacant) == 0 {
+		b := make([]byte, n)
+		h.PutFrame(b, payload)
 		c.add(work{frame: b})
 		return
 	}
 	i := c.slot()
-	b := c.out.Bytes(i)
-	h.Put(b)
-	n := message.HeaderLen
-	for _, x := range payload {
-		n += copy(b[n:], x)
-	}
-	c.send(i, n)
+	c.send(i, h.PutFrame(c.out.Bytes(i), payload))
 }
 
 func (env) Sent(s *message.Send, err error) {

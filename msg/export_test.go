@@ -1,6 +1,8 @@
 package msg
 
 import (
+	"slices"
+
 	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
 	"softrdma/rdmacm"
@@ -96,6 +98,35 @@ func (w *Worker) HoldRail(i int) (release func()) {
 	}
 	change(railParts)
 	return func() { change(-railParts) }
+}
+
+// WithoutRings lets endpoints that are made until the returned function is called use queue pairs alone.
+func WithoutRings() (restore func()) {
+	before := maxRings
+	maxRings = 0
+	return func() { maxRings = before }
+}
+
+// WithRings undoes WithoutRings until the returned function is called.
+func WithRings() (restore func()) {
+	before := maxRings
+	maxRings = 64
+	return func() { maxRings = before }
+}
+
+// Ringed reports whether all endpoints of a worker send and receive frames through shared memory.
+func (w *Worker) Ringed() bool {
+	w.mu.Lock()
+	defer w.unlock()
+	w.progress()
+	return !slices.ContainsFunc(w.conns, func(c *connection) bool { return !c.rings.sending || !slices.Contains(w.rings, c) })
+}
+
+// RingMemory returns what the peer of the worker's only endpoint maps.
+func (w *Worker) RingMemory() []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.conns[0].rings.memory.Bytes()
 }
 
 // Take takes completions as Progress does, and returns how many frames of an endpoint they have released,

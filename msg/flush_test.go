@@ -43,6 +43,7 @@ func TestFlushEndsWhenMessagesHaveArrived(t *testing.T) {
 
 // A flush waits for frames that wait for room in the send queue.
 func TestFlushWaitsForTheSendQueue(t *testing.T) {
+	withoutRings(t)
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
 		e, _ := connectBoth(t, a, b)
 		wait(t, e.Flush())

@@ -23,6 +23,9 @@ var (
 	// ErrAlignment is matched by the error of an atomic operation at an address that is not a
 	// multiple of the word's length.
 	ErrAlignment = format.ErrAlignment
+	// ErrNoView is matched by the error of Remote.View if the region cannot be mapped into this
+	// process.
+	ErrNoView = errors.New("the peer's region cannot be mapped")
 	// ErrRefused is matched by the error of a connection that ended because an access was
 	// refused: the region was unmapped, or a key did not come from Region.Key.
 	ErrRefused = access.ErrRefused

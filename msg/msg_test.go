@@ -25,7 +25,27 @@ func connect(t testing.TB, a, b *msg.Worker) *msg.Endpoint {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if taken.rings() {
+		awaitRings(t, a, b)
+	}
 	return e
+}
+
+// awaitRings waits until frames go through shared memory, so that tests do not depend on when that begins.
+func awaitRings(t testing.TB, workers ...*msg.Worker) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Microsecond) {
+		all := true
+		for _, w := range workers {
+			all = w.Ringed() && all
+		}
+		switch {
+		case all:
+			return
+		case time.Now().After(end):
+			t.Fatal("frames do not go through shared memory")
+		}
+	}
 }
 
 func wait(t testing.TB, r *msg.Request) msg.Info {

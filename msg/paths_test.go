@@ -22,6 +22,25 @@ type path struct {
 	linux   bool // only there
 }
 
+// rings reports whether workers of two processes, or of devices that do not see each other in this one,
+// send frames through shared memory.
+func (p *path) rings() bool {
+	return p != nil && p.config.SameHost == verbs.SameHostRequire && !ringless
+}
+
+// ringless is set while a test is about frames on queue pairs.
+var ringless bool
+
+// withoutRings makes a test use queue pairs alone.
+func withoutRings(t testing.TB) {
+	restore := msg.WithoutRings()
+	ringless = true
+	t.Cleanup(func() {
+		restore()
+		ringless = false
+	})
+}
+
 // paths are the paths that the tests take. The network of RoCE is UDP over the loopback interface.
 var paths = []path{
 	{name: "RoCE", devices: [3]string{"127.0.0.21", "127.0.0.22", "127.0.0.23"}, config: verbs.Config{NoLoopback: true, SameHost: verbs.SameHostOff}},

@@ -2,6 +2,7 @@ package msg
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"softrdma/msg/internal/wakeup"
@@ -17,12 +18,24 @@ func (w *Worker) Progress() int {
 
 // progress is Progress for a caller that holds the lock.
 func (w *Worker) progress() (total int) {
+	for n := w.takeRings(); n > 0; n = w.takeRings() {
+		total += n
+		if w.flush(); !w.devicesDue(true) {
+			return total
+		}
+	}
+	if total == 0 && !w.devicesDue(false) {
+		return 0
+	}
+	w.turns.All = false
 	for _, r := range w.rails {
 		total += w.take(r)
 	}
 	if w.ending { // all that arrived before the end was taken
 		w.ending = false
 		for _, c := range w.connections() {
+			for c.ended && c.err == nil && slices.Contains(w.rings, c) && c.takeRing() > 0 {
+			}
 			if c.ended && c.err == nil {
 				c.fail(c.conn.Err())
 				total++
@@ -98,6 +111,10 @@ func (w *Worker) arm() {
 			wakeup.Token(r.armed)
 		}
 	}
+	for _, c := range w.rings {
+		c.rings.reader.Sleep()
+	}
+	w.turns.All = true
 }
 
 // Wakeup returns a channel that has a value when something happened since Arm. It is for

@@ -6,6 +6,7 @@ import (
 	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
 	"softrdma/msg/internal/word"
+	"softrdma/verbs"
 )
 
 // Remote is a peer's region, seen from an endpoint. The peer's program takes no part in accesses.
@@ -36,6 +37,33 @@ func (e *Endpoint) Remote(key []byte) (*Remote, error) {
 		return nil, fmt.Errorf("%w: for %d devices, the endpoint uses %d", ErrKey, len(k.Keys), n)
 	}
 	return &Remote{e.c, k}, nil
+}
+
+// View maps the region into this process, for reading without requests (UCX: ucp_rkey_ptr). The error
+// matches ErrNoView unless the peer is on the same host and of the same user, and the region is of
+// Worker.Allocate, of at least 16 KiB and with AllowGet. View asks the peer's device, and must not be
+// called by a handler. The program closes the view. Until then its bytes stay, also after Unmap: they
+// show what the peer stores there, as verbs.View says.
+func (m *Remote) View() (*verbs.View, error) {
+	w := m.c.w
+	if err := m.key.Check(uint8(AllowGet), 0, 0); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	c := m.c
+	if c.logical() {
+		if c = c.group.carrier(); c == nil {
+			w.mu.Unlock()
+			return nil, ErrNoView
+		}
+	}
+	qp, key := c.qp, m.key.Keys[c.pipeline.Device]
+	w.mu.Unlock()
+	v, err := qp.View(m.key.Address, key, m.Len())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoView, err)
+	}
+	return v, nil
 }
 
 // Len returns the region's length in bytes.

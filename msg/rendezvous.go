@@ -65,6 +65,7 @@ func (c *connection) openOn(on *rail, r *Request, pieces [][]byte, access verbs.
 			return list, err
 		}
 		r.exposed = append(r.exposed, m)
+		r.worker.exposed++
 		list = append(list, message.Segment{Address: m.Addr(), Key: m.RKey(), Length: len(b)})
 	}
 	return list, nil
@@ -104,7 +105,7 @@ func (env) Fetch(p *message.Peer, r *message.Receive, from []message.Segment) {
 func (env) Store(p *message.Peer, s *message.Send, to []message.Segment) (ordered bool) {
 	c := p.Context.(*connection)
 	c.transfer(s.Context.(*Request), true, s.Data, to)
-	return c.group == nil // frames of others follow when the WRITEs are complete
+	return c.group == nil && !c.rings.sending // frames of others follow when the WRITEs are complete
 }
 
 // transfer begins to read the bytes of a message from the peer's memory, or to write them there.

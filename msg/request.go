@@ -184,6 +184,7 @@ func (w *Worker) request() *Request {
 
 // end ends a request. The caller holds the lock.
 func (r *Request) end(i Info, err error) {
+	r.worker.exposed -= len(r.exposed)
 	for _, m := range r.exposed {
 		_ = m.Deregister() // no window is bound to it
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"softrdma/msg"
 )
@@ -16,6 +17,10 @@ func connectBoth(t testing.TB, a, b *msg.Worker) (atA, atB *msg.Endpoint) {
 	b.Handle(idFirst, func(m *msg.Active) { from <- m.From })
 	atA = connect(t, a, b)
 	wait(t, atA.SendActive(idFirst, nil, nil))
+	for len(from) == 0 { // if b's progress is the caller's
+		b.Progress()
+		time.Sleep(10 * time.Microsecond)
+	}
 	atB = next(t, from)
 	b.Handle(idFirst, nil)
 	return atA, atB

@@ -9,6 +9,7 @@ import (
 // Messages that one answer of the peer releases, and that are too long for one frame, wait for each other,
 // so that they are posted with one doorbell, and arrive.
 func TestMessagesThatCreditsReleaseArePostedTogether(t *testing.T) {
+	withoutRings(t)
 	const credits, messages, length = 8, 32, 2000
 	each(t, msg.Config{Progress: msg.ProgressCaller, Unexpected: credits}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
@@ -41,6 +42,7 @@ func TestMessagesThatCreditsReleaseArePostedTogether(t *testing.T) {
 // A flush says that the frames before it have arrived, and gives their slots back. So it is posted
 // behind those that wait to be posted together.
 func TestFlushIsPostedBehindFramesThatWait(t *testing.T) {
+	withoutRings(t)
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
 		r := b.Receive(make([]byte, 8), 1, msg.All)

@@ -15,6 +15,7 @@ import (
 	"softrdma/internal/message"
 	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
+	"softrdma/msg/internal/ring"
 	"softrdma/msg/internal/wakeup"
 	"softrdma/verbs"
 )
@@ -141,6 +142,10 @@ type Worker struct {
 	mu       sync.Mutex
 	machine  *message.Worker
 	conns    []*connection
+	rings    []*connection // whose peers send through shared memory
+	ringed   int           // connections that have memory of rings
+	turns    ring.Turns
+	exposed  int                    // pieces of memory that peers read or write for messages
 	numbers  map[uint32]*connection // of conns and those that are being made
 	number   uint32                 // of the last connection
 	groups   map[format.Token]*group

@@ -55,6 +55,13 @@ func (c *Capture) attach() error {
 	return nil
 }
 
+// Capturing reports whether a capture of the device is open.
+func (d *Device) Capturing() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.captures) > 0
+}
+
 // Close ends the capture and returns the first error of writing it.
 func (c *Capture) Close() error {
 	c.once.Do(func() {

@@ -40,6 +40,7 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"QueryPort":         no(func() { z.dev.QueryPort() }),
 			"Spin":              no(func() { z.dev.Spin() }),
 			"Traffic":           no(func() { z.dev.Traffic() }),
+			"Capturing":         no(func() { z.dev.Capturing() }),
 			"SameHost":          no(func() { z.dev.SameHost() }),
 		},
 		z.pd: {
@@ -79,6 +80,7 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"Number":          no(func() { z.qp.Number() }),
 			"Path":            no(func() { z.qp.Path() }),
 			"WhyNetwork":      no(func() { _ = z.qp.WhyNetwork() }),
+			"View":            func() error { return second(z.qp.View(1, 1, 1)) },
 			"PD":              no(func() { z.qp.PD() }),
 			"Query":           no(func() { z.qp.Query() }),
 			"State":           no(func() { z.qp.State() }),
@@ -127,7 +129,7 @@ func (*discard) Write(b []byte) (int, error) { return len(b), nil }
 // succeed on a device that is closed and on an object that is gone.
 var harmless = map[string]bool{
 	"Close": true, "Destroy": true, "Dealloc": true, "Deregister": true, "Arm": true,
-	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true, "SameHost": true, "Path": true, "WhyNetwork": true, "Spin": true, "Traffic": true,
+	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true, "SameHost": true, "Path": true, "WhyNetwork": true, "Spin": true, "Traffic": true, "Capturing": true,
 	"Device": true, "Depth": true, "Endpoint": true, "Number": true, "PD": true, "State": true, "Type": true, "Limit": true,
 	"Bytes": true, "LKey": true, "Len": true, "RKey": true, "SGE": true,
 }

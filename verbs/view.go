@@ -24,7 +24,11 @@ func (q *QP) View(addr uint64, rkey uint32, n int) (*View, error) {
 	if n <= 0 {
 		return nil, reason.BadArgument(1, uint64(n), "view of %d bytes: expected at least 1", n)
 	}
-	v, err := q.view(addr, rkey, n)
+	err := q.drv.Gone()
+	var v *samehost.View
+	if err == nil {
+		v, err = q.view(addr, rkey, n)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("view of a peer's memory: %w", err)
 	}

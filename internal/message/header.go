@@ -110,6 +110,25 @@ func (h *Header) Put(b []byte) {
 	be.PutUint64(b[32:], h.address)
 }
 
+// Size returns the length of a frame.
+func Size(payload [][]byte) int {
+	n := HeaderLen
+	for _, x := range payload {
+		n += len(x)
+	}
+	return n
+}
+
+// PutFrame writes a frame to b, which has at least its Size, and returns that.
+func (h *Header) PutFrame(b []byte, payload [][]byte) int {
+	h.Put(b)
+	n := HeaderLen
+	for _, x := range payload {
+		n += copy(b[n:], x)
+	}
+	return n
+}
+
 // parse reads the header at the beginning of b.
 func (h *Header) parse(b []byte) error {
 	switch {

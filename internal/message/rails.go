@@ -82,15 +82,8 @@ func (r *Rails) KnownFailed(rail int) uint32 { return r.known[rail] }
 
 // Send sends a frame.
 func (r *Rails) Send(h *Header, payload [][]byte) {
-	n := RailLen + HeaderLen
-	for _, b := range payload {
-		n += len(b)
-	}
-	b := make([]byte, RailLen+HeaderLen, n)
-	h.Put(b[RailLen:])
-	for _, x := range payload {
-		b = append(b, x...)
-	}
+	b := make([]byte, RailLen+Size(payload))
+	h.PutFrame(b[RailLen:], payload)
 	r.kept = append(r.kept, b)
 	r.pump()
 }

@@ -25,7 +25,7 @@ var ErrAddress = errors.New("not a worker's address")
 const magic = "softrdma msg"
 
 // version is the version of the protocol. It follows the magic in every version.
-const version = 5
+const version = 6
 
 const helloLen = len(magic) + 1 + 8 + 4 + 2 + 2 + 2 + 4 + 1
 

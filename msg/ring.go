@@ -1,0 +1,237 @@
+package msg
+
+import (
+	"fmt"
+	"slices"
+
+	"softrdma/internal/message"
+	"softrdma/msg/internal/ring"
+	"softrdma/verbs"
+)
+
+// ringBatch bounds the frames that are taken from one ring before those of others.
+const ringBatch = 32
+
+// maxRings bounds the connections of a worker that have rings. Each costs time in every look, and a
+// descriptor. It is a variable for tests.
+var maxRings = 64
+
+// A ringPair is the way of frames through shared memory, beside the queue pair of a connection of one rail
+// to a peer on the same host. Both ends offer their memory, map the other's, and say so. Then each says
+// on the connection that the frames that follow are in its ring. READs and WRITEs use the queue pair, and
+// so do the frames of the ring's own protocol. It is not used while the device's packets are captured.
+//
+// The worker's lock guards it.
+type ringPair struct {
+	memory   *verbs.Memory
+	region   *verbs.MR
+	view     *verbs.View // of the peer's memory
+	writer   *ring.Writer
+	reader   *ring.Reader
+	offered  bool      // the peer has offered its memory
+	mapped   bool      // the peer has mapped this end's
+	sending  bool      // through the ring
+	belling  bool      // the bell waits for a slot of the queue pair
+	arriving bool      // the frame that the machine takes is in the ring
+	spare    []*Active // for keep
+}
+
+// offerRing begins to use shared memory if the peer is on the same host. The caller holds the lock.
+func (c *connection) offerRing() {
+	path := c.qp.Path()
+	if c.group != nil || c.w.ringed >= maxRings || path != verbs.PathSameHost && path != verbs.PathSameProcess || c.rail.dev.Capturing() {
+		return
+	}
+	n := ring.Size(max(c.takes.FrameLen(), c.w.address.Accepts.FrameLen()))
+	d := &c.rings
+	var err error
+	if d.memory, err = verbs.AllocMemory(n, verbs.AllocConfig{Device: c.rail.dev}); err == nil {
+		d.region, err = c.rail.pd.RegisterMemory(d.memory.Bytes(), verbs.RemoteRead)
+	}
+	if err != nil {
+		d.free()
+		*d = ringPair{} // the queue pair does
+		return
+	}
+	c.w.ringed++
+	c.add(work{frame: ring.Control{Kind: ring.Offer, Address: d.region.Addr(), Key: d.region.RKey(), Len: n}.Bytes()})
+}
+
+// free frees the memory of a connection that has ended.
+func (d *ringPair) free() {
+	if d.view != nil {
+		_ = d.view.Close()
+	}
+	if d.region != nil {
+		_ = d.region.Deregister() // no window is bound to it
+	}
+	if d.memory != nil {
+		_ = d.memory.Free()
+	}
+}
+
+// control takes a frame of the ring's protocol.
+func (c *connection) control(b []byte) error {
+	x, err := ring.ParseControl(b)
+	if err != nil {
+		return err
+	}
+	d := &c.rings
+	switch {
+	case x.Kind == ring.Offer && !d.offered:
+		if d.offered = true; d.region != nil && x.Len == d.region.Len() {
+			c.w.running.Add(1)
+			go c.mapRing(x)
+		}
+	case x.Kind == ring.Mapped && d.region != nil && !d.mapped:
+		d.mapped = true
+		c.enterRing()
+	case x.Kind == ring.Entered && d.reader != nil && !slices.Contains(c.w.rings, c):
+		c.w.rings = append(c.w.rings, c)
+	case x.Kind != ring.Bell:
+		return fmt.Errorf("%w: control frame of kind %d, which nothing asked for", ErrFrame, x.Kind)
+	}
+	return nil
+}
+
+// mapRing maps the memory that the peer has offered.
+func (c *connection) mapRing(x ring.Control) {
+	w, d := c.w, &c.rings
+	defer w.running.Done()
+	v, err := c.qp.View(x.Address, x.Key, x.Len)
+	if err != nil {
+		return // the queue pair does
+	}
+	w.mu.Lock()
+	defer w.unlock()
+	if c.err != nil {
+		_ = v.Close()
+		return
+	}
+	d.view = v
+	d.writer, err = ring.NewWriter(d.memory.Bytes(), v.Bytes())
+	if err == nil {
+		d.reader, err = ring.NewReader(d.memory.Bytes(), v.Bytes(), w.address.Accepts.FrameLen())
+	}
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.add(work{frame: ring.Control{Kind: ring.Mapped}.Bytes()})
+	c.enterRing()
+	w.flush()
+}
+
+// enterRing sends frames through the ring when both ends have mapped the other's memory.
+func (c *connection) enterRing() {
+	if d := &c.rings; d.mapped && d.view != nil {
+		c.add(work{frame: ring.Control{Kind: ring.Entered}.Bytes()})
+		d.sending = true
+	}
+}
+
+// postRing sends a frame that has waited through the ring, and reports whether there was room.
+func (c *connection) postRing(frame []byte) bool {
+	d := &c.rings
+	b := d.writer.Reserve(len(frame))
+	for ; b == nil; b = d.writer.Reserve(len(frame)) {
+		if !d.writer.Await() {
+			return false
+		}
+	}
+	copy(b, frame)
+	c.commitRing(len(frame))
+	return true
+}
+
+// commitRing sends the frame for which the ring had room.
+func (c *connection) commitRing(n int) {
+	if c.rings.writer.Commit(n); c.rings.writer.Bell() {
+		c.ringBell()
+	}
+}
+
+// ringBell rings the peer's bell.
+func (c *connection) ringBell() {
+	if len(c.vacant) == 0 {
+		c.rings.belling = true // complete calls again
+		return
+	}
+	c.rings.belling = false
+	i := c.slot()
+	c.send(i, copy(c.out.Bytes(i), ring.Control{Kind: ring.Bell}.Bytes()))
+}
+
+// takeRing takes frames out of the ring. It returns how many. The caller calls Worker.flush.
+func (c *connection) takeRing() (n int) {
+	d := &c.rings
+	for n < ringBatch {
+		b, err := d.reader.Next()
+		if b == nil && err == nil {
+			break
+		}
+		if n++; err == nil {
+			d.arriving = true
+			err = c.w.machine.Arrive(c.peer, b)
+			d.arriving = false
+		}
+		if err != nil {
+			c.fail(err)
+			return n
+		}
+		d.reader.Release()
+	}
+	if n > 0 && d.reader.Show() {
+		c.ringBell()
+	}
+	if d.writer.Moved() || n > 0 && (len(c.backlog)+len(c.flushes) > 0 || c.closing) {
+		c.w.dirty = append(c.w.dirty, c)
+	}
+	return n
+}
+
+// passed reports whether the peer has taken all frames out of the ring. If not, it will ring.
+func (d *ringPair) passed() bool {
+	for d.sending && !d.writer.Empty() {
+		if !d.writer.Await() {
+			return false
+		}
+	}
+	return true
+}
+
+// devicesDue reports whether it is the devices' turn after a look into the rings. Devices with work of
+// messages in flight, and those of peers without rings, do not wait.
+func (w *Worker) devicesDue(found bool) bool {
+	must := w.ending || len(w.rings) == 0 || len(w.rings) < len(w.conns) || w.exposed > 0
+	return w.turns.Due(found, must, func() bool { return slices.ContainsFunc(w.rings, (*connection).moving) })
+}
+
+// moving reports whether READs, WRITEs or atomics are in flight.
+func (c *connection) moving() bool { return c.reading > 0 || !c.pipeline.Idle() }
+
+// takeRings takes frames out of all rings.
+func (w *Worker) takeRings() (n int) {
+	for i := 0; i < len(w.rings); i++ {
+		n += w.rings[i].takeRing()
+	}
+	return n
+}
+
+// keep returns a message whose bytes stay when its frame has gone from the ring.
+func (d *ringPair) keep(a *message.Active) *Active {
+	var m *Active
+	if n := len(d.spare); n > 0 {
+		m = d.spare[n-1]
+		d.spare = d.spare[:n-1]
+	} else {
+		m = new(Active)
+	}
+	m.buf = append(append(m.buf[:0], a.Header...), a.Data...)
+	n := len(a.Header)
+	a.Header = m.buf[:n:n]
+	if a.Data != nil {
+		a.Data = m.buf[n:]
+	}
+	return m
+}

@@ -1,0 +1,196 @@
+package msg_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"softrdma/msg"
+	"softrdma/verbs"
+)
+
+// onRings runs a test with two workers of which messages go through shared memory.
+func onRings(t *testing.T, c msg.Config, f func(t *testing.T, a, b *msg.Worker)) {
+	each(t, c, func(t *testing.T, a, b *msg.Worker) {
+		if !taken.rings() {
+			t.Skip("SKIPPED: another path")
+		}
+		f(t, a, b)
+	})
+}
+
+// The devices carry none of the bytes of messages that go through rings.
+func TestMessagesThroughRingsDoNotUseTheDevice(t *testing.T) {
+	onRings(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
+		e, back := connectBoth(t, a, b)
+		before, _ := a.Device().Traffic()
+		before2, _ := b.Device().Traffic()
+		data, got := random(1000), make([]byte, 1000)
+		for i := range uint64(1000) {
+			s, r := e, b
+			if i%2 == 1 {
+				s, r = back, a
+			}
+			q := r.Receive(got, i, msg.All)
+			s.Send(i, data)
+			if info := wait(t, q); info.Length != len(data) || !bytes.Equal(got, data) {
+				t.Fatalf("message %d: other bytes", i)
+			}
+			clear(got)
+		}
+		after, _ := a.Device().Traffic()
+		after2, _ := b.Device().Traffic()
+		if n := after - before + after2 - before2; n > 1000 {
+			t.Errorf("the devices sent %d bytes for messages of %d", n, 1000*len(data))
+		}
+	})
+}
+
+// While a capture is open, its device carries the frames of endpoints that are made.
+func TestCapturesSeeMessages(t *testing.T) {
+	withoutRings(t) // connect does not wait for them
+	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
+		if taken.config.SameHost != verbs.SameHostRequire {
+			t.Skip("SKIPPED: another path")
+		}
+		defer msg.WithRings()()
+		c, err := b.Device().Capture(io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := connect(t, a, b)
+		before, _ := a.Device().Traffic()
+		for i := range uint64(300) { // more than the way into rings takes
+			q := b.Receive(make([]byte, 100), i, msg.All)
+			e.Send(i, make([]byte, 100))
+			wait(t, q)
+		}
+		if after, _ := a.Device().Traffic(); after-before < 300*100 {
+			t.Errorf("the device sent %d bytes for messages of %d", after-before, 300*100)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// More frames than the ring has room for wait. They arrive in order, also when both ends sleep, and Flush
+// and Close wait for them.
+func TestFramesWaitForRoomInTheRing(t *testing.T) {
+	for _, progress := range []msg.Progress{msg.ProgressPackage, msg.ProgressCaller} {
+		t.Run(fmt.Sprint(progress), func(t *testing.T) {
+			onRings(t, msg.Config{Unexpected: msg.MaxUnexpected, Progress: progress}, func(t *testing.T, a, b *msg.Worker) {
+				const n = 600 // of 8 KiB: 4.7 MiB
+				e := connect(t, a, b)
+				data := random(8 << 10)
+				var sends []*msg.Request
+				for i := range n {
+					sends = append(sends, e.Send(uint64(i), data[i:]))
+				}
+				closing := e.StartClose()
+				buf := make([]byte, len(data))
+				for i := range n {
+					q := b.Receive(buf, 0, 0)
+					for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Duration(i%2) * time.Millisecond / 8) {
+						a.Progress()
+						info, ended, err := q.Poll()
+						if err != nil || time.Now().After(end) {
+							t.Fatalf("message %d: %v", i, err)
+						}
+						if ended {
+							if info.Tag != uint64(i) || !bytes.Equal(buf[:info.Length], data[i:]) {
+								t.Fatalf("message %d: tag %d, %d bytes", i, info.Tag, info.Length)
+							}
+							break
+						}
+					}
+				}
+				for _, s := range sends {
+					wait(t, s)
+				}
+				wait(t, closing)
+			})
+		})
+	}
+}
+
+// A peer that writes nonsense into its ring loses the connection, and nothing else happens.
+func TestDamagedRingEndsTheConnection(t *testing.T) {
+	onRings(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
+		e, back := connectBoth(t, a, b)
+		pending := b.Receive(make([]byte, 8), 1, msg.All)
+		late := back.SendSync(2, nil)
+		mem := a.RingMemory()
+		for i := 512; i < len(mem); i++ {
+			mem[i] = 0xee
+		}
+		_, err := late.Wait(within(t))
+		if !errors.Is(err, msg.ErrPeer) || !strings.Contains(err.Error(), "ring in shared memory is damaged") {
+			t.Errorf("found %v", err)
+		}
+		if _, ended, _ := pending.Poll(); ended {
+			t.Error("a receive ends with a peer")
+		}
+		s := e.SendSync(3, nil)
+		if _, err := s.Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
+			t.Errorf("found %v", err)
+		}
+		again, _ := connectBoth(t, a, b)
+		again.Send(1, make([]byte, 8))
+		wait(t, pending)
+	})
+}
+
+func TestRingsLeaveNoMappings(t *testing.T) {
+	onRings(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
+		count := func() int {
+			b, err := os.ReadFile("/proc/self/maps")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Count(string(b), "softrdma-memory")
+		}
+		before := count()
+		for i := range 20 {
+			e, back := connectBoth(t, a, b)
+			for _, x := range []*msg.Endpoint{e, back} {
+				wait(t, x.Send(1, nil))
+			}
+			if i%2 == 0 {
+				e.Abort()
+			} else {
+				wait(t, e.StartClose())
+			}
+		}
+		for end := time.Now().Add(20 * time.Second); count() > before; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d mappings, expected %d", count(), before)
+			}
+		}
+	})
+}
+
+// Connections beyond the limit, and those to peers that do not share memory, use queue pairs.
+func TestWorkersHaveFewRings(t *testing.T) {
+	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
+		if !taken.rings() {
+			t.Skip("SKIPPED: another path")
+		}
+		connect(t, a, b)
+		withoutRings(t)
+		e := connect(t, a, b)
+		for i := range uint64(300) {
+			q := b.Receive(make([]byte, 8), i, msg.All)
+			e.Send(i, make([]byte, 8))
+			wait(t, q)
+		}
+		if a.Ringed() {
+			t.Error("there are more rings than the limit")
+		}
+	})
+}
