@@ -211,9 +211,9 @@ func TestMappedAllReduceOfAllTypesAndOperators(t *testing.T) {
 // algorithm, also when that happens later.
 func TestAllReduceWithoutViewsIsRight(t *testing.T) {
 	const n = 3
-	w := openWorkers(t, n, msg.Config{})
-	other := openNamed(t, "", 1, msg.Config{})
-	if err := other.list[0].Close(); err != nil {
+	w := openWorkers(t, n+1, msg.Config{})
+	closed := w.list[n]
+	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, later := range []bool{false, true} {
@@ -221,7 +221,7 @@ func TestAllReduceWithoutViewsIsRight(t *testing.T) {
 		if later {
 			warm(t, all)
 		}
-		all[1].ShareWith(other.list[0])
+		all[1].ShareWith(closed)
 		for _, length := range []int{100_000, 10, 200_000} {
 			reduces(t, all, length)
 		}
