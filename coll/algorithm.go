@@ -68,15 +68,15 @@ func describe(what uint16) string {
 // choices are the algorithms of each operation.
 var choices = [operations][]Algorithm{
 	OpBarrier:       {Dissemination, Mapped},
-	OpBroadcast:     {Binomial, ScatterAllGather},
-	OpReduce:        {Binomial, Rabenseifner},
+	OpBroadcast:     {Binomial, ScatterAllGather, Mapped},
+	OpReduce:        {Binomial, Rabenseifner, Mapped},
 	OpAllReduce:     {RecursiveDoubling, Rabenseifner, Ring, Pairwise, Mapped},
-	OpReduceScatter: {Pairwise, Ring},
+	OpReduceScatter: {Pairwise, Ring, Mapped},
 	OpScan:          {RecursiveDoubling},
 	OpGather:        {Binomial, Linear},
 	OpScatter:       {Binomial, Linear},
-	OpAllGather:     {Bruck, Ring},
-	OpAllToAll:      {Bruck, Pairwise},
+	OpAllGather:     {Bruck, Ring, Mapped},
+	OpAllToAll:      {Bruck, Pairwise, Mapped},
 }
 
 // Algorithms returns the algorithms of an operation.

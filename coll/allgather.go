@@ -9,6 +9,10 @@ func AllGather[T any](ctx context.Context, g *Group, dst, src []T) error {
 	if len(raw(src)) >= longGather {
 		automatic = Ring
 	}
+	other := automatic
+	if g.useMapped(len(raw(src))) {
+		automatic = Mapped
+	}
 	c, err := g.begin(ctx, OpAllGather, g.choose(OpAllGather, automatic))
 	if err != nil {
 		return err
@@ -18,9 +22,11 @@ func AllGather[T any](ctx context.Context, g *Group, dst, src []T) error {
 	if c.ok() {
 		in, k := raw(dst), len(raw(src))
 		copy(in[g.rank*k:], raw(src))
-		if c.algorithm == Bruck {
+		switch {
+		case c.isMapped(other) && c.allGatherMapped(in, raw(src), other):
+		case c.algorithm == Bruck:
 			c.gatherBruck(in, k)
-		} else {
+		default:
 			c.ring(g.rank, func(i int) []byte { return in[i*k : (i+1)*k] })
 		}
 	}

@@ -11,6 +11,10 @@ func AllToAll[T any](ctx context.Context, g *Group, dst, src []T) error {
 	if len(raw(src))/n >= longExchange || n < 4 {
 		automatic = Pairwise
 	}
+	other := automatic
+	if len(raw(src)) <= mappedRound && g.useMapped(len(raw(src))) {
+		automatic = Mapped
+	}
 	c, err := g.begin(ctx, OpAllToAll, g.choose(OpAllToAll, automatic))
 	if err != nil {
 		return err
@@ -20,9 +24,11 @@ func AllToAll[T any](ctx context.Context, g *Group, dst, src []T) error {
 	c.need("src", len(src), len(src)/n*n)
 	if c.ok() {
 		in, out, k := raw(dst), raw(src), len(raw(src))/n
-		if c.algorithm == Bruck {
+		switch {
+		case c.isMapped(other) && c.allToAllMapped(in, out, k, other):
+		case c.algorithm == Bruck:
 			c.exchangeBruck(in, out, k)
-		} else {
+		default:
 			c.exchangePairs(func(r int) []byte { return in[r*k : (r+1)*k] }, func(r int) []byte { return out[r*k : (r+1)*k] })
 		}
 	}

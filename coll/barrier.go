@@ -4,9 +4,18 @@ import "context"
 
 // Barrier waits until all members have called it.
 func Barrier(ctx context.Context, g *Group) error {
-	c, err := g.begin(ctx, OpBarrier, g.choose(OpBarrier, Dissemination))
+	automatic := Dissemination
+	if g.useMapped(0) {
+		automatic = Mapped
+	}
+	c, err := g.begin(ctx, OpBarrier, g.choose(OpBarrier, automatic))
 	if err != nil {
 		return err
+	}
+	if c.isMapped(Dissemination) {
+		c.done()
+		c.all()
+		return c.result()
 	}
 	n := g.Size()
 	for d := 1; d < n && c.ok(); d *= 2 {

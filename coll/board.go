@@ -11,7 +11,7 @@ import (
 // A board is memory of a member in which all members on its host see how far it is. Only the member
 // writes to it.
 type board struct {
-	step  atomic.Uint64 // steps that the member has done in mapped calls
+	step  atomic.Uint64 // of the last mapped call its word, and the steps that the member has done
 	call  atomic.Uint64 // the word of its last call
 	vote  uint64        // 1 for yes; does not change before all have read it
 	_     [104]byte
@@ -24,6 +24,7 @@ const leftCall = 1<<64 - 1
 // An offer says where a member's elements are, and where it leaves its block of the result.
 type offer struct {
 	Length         uint64 // of all elements of the call, in bytes
+	Root           uint64
 	Failed         uint64 // 1: the member has no memory for it
 	Source, Result portion
 }
@@ -47,28 +48,24 @@ func (k *key) get() []byte  { return k.Bytes[:min(k.Len, maxKey)] }
 // bytesOf returns the memory of a value without pointers.
 func bytesOf[T any](x *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(x)), unsafe.Sizeof(*x)) }
 
-// done publishes that this member has done one more step.
+// done publishes that this member has done one more step of the call.
 func (c *call) done() {
-	m := c.g.mapping
-	m.steps++
-	m.boards[c.g.rank].step.Store(m.steps)
+	c.steps++
+	c.g.mapping.boards[c.g.rank].step.Store(c.word<<shiftStep | c.steps)
 }
 
-// others calls f for each other member when it has done as many steps as this one, in whatever order
-// they do. It reports whether all have.
-func (c *call) others(f func(rank int)) bool { return c.await(c.g.mapping.others, f) }
-
-// await is others for some members.
-func (c *call) await(ranks []int, f func(rank int)) bool {
+// others calls f for each other member when it has done as many steps of the call as this one, in
+// whatever order they do. After the last step they may be in later calls. It reports whether all have.
+func (c *call) others(last bool, f func(rank int)) bool {
 	m := c.g.mapping
-	todo := append(m.todo[:0], ranks...)
+	todo := append(m.todo[:0], m.others...)
 	if m.crowded > 0 {
 		m.crowded--
 	}
 	for look := 0; c.err == nil; look++ {
 		left := todo[:0]
 		for _, r := range todo {
-			if m.boards[r].step.Load() < m.steps {
+			if !c.reached(r, last) {
 				left = append(left, r)
 				continue
 			}
@@ -80,29 +77,53 @@ func (c *call) await(ranks []int, f func(rank int)) bool {
 		}
 		if look%checkEvery == checkEvery-1 && c.ok() {
 			for _, r := range left {
-				c.checkCall(r)
+				c.checkCall(r, last)
 			}
 		}
 		m.pause(look)
 	}
+	m.todo = todo
 	return c.err == nil
 }
 
-// checkCall ends the call if a member will not do the step that this one waits for.
-func (c *call) checkCall(rank int) {
-	g := c.g
-	m := g.mapping
-	b := m.boards[rank]
-	word := b.call.Load()
-	if word == c.word || b.step.Load() >= m.steps {
-		return
-	}
+// all waits until each other member has done as many steps as this one, the last ones of the call or of a
+// round.
+func (c *call) all() bool { return c.others(true, func(int) {}) }
+
+// reached reports whether a member has done as many steps of the call as this one. It ends the call if
+// the member is in another one.
+func (c *call) reached(rank int, last bool) bool {
+	step := c.g.mapping.boards[rank].step.Load()
+	word := step >> shiftStep
+	number, own := word>>shiftWord, c.word>>shiftWord
 	switch {
+	case word == c.word:
+		return step&stepMask >= c.steps
+	case number < own:
+		return false
+	case number > own && last:
+		return true
+	}
+	c.differs(rank, word)
+	return false
+}
+
+// checkCall ends the call if a member will not do the step that this one waits for.
+func (c *call) checkCall(rank int, last bool) {
+	g := c.g
+	word := g.mapping.boards[rank].call.Load()
+	switch {
+	case word == c.word || c.reached(rank, last):
 	case word == leftCall || g.mesh.links[g.members[rank]].left.Load():
 		c.stop(rank, ErrLeft)
 	case word>>shiftWord >= c.word>>shiftWord: // else it is in a call before this one
-		c.stop(rank, fmt.Errorf("%w: it calls %s, rank %d %s", ErrCall, describe(uint16(word&whatMask)), g.rank, describe(c.what())))
+		c.differs(rank, word)
 	}
+}
+
+// differs ends the call because a member is in another one.
+func (c *call) differs(rank int, word uint64) {
+	c.stop(rank, fmt.Errorf("%w: it calls %s, rank %d %s", ErrCall, describe(uint16(word&whatMask)), c.g.rank, describe(c.what())))
 }
 
 const (

@@ -9,6 +9,10 @@ func Broadcast[T any](ctx context.Context, g *Group, root int, data []T) error {
 	if len(b) >= longBroadcast && g.Size() > 2 {
 		automatic = ScatterAllGather
 	}
+	other := automatic
+	if g.useMapped(len(b)) {
+		automatic = Mapped
+	}
 	c, err := g.begin(ctx, OpBroadcast, g.choose(OpBroadcast, automatic))
 	if err != nil {
 		return err
@@ -16,7 +20,7 @@ func Broadcast[T any](ctx context.Context, g *Group, root int, data []T) error {
 	check[T](c)
 	c.root(root)
 	switch {
-	case !c.ok():
+	case !c.ok(), c.isMapped(other) && c.broadcastMapped(root, b, other):
 	case c.algorithm == ScatterAllGather:
 		c.broadcastScattered(root, b)
 	default:

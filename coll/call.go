@@ -16,6 +16,7 @@ type call struct {
 	algorithm Algorithm
 	number    uint8
 	word      uint64          // for boards: the number of the call in the group, and what it is
+	steps     uint64          // that this member has done in a mapped call
 	context   context.Context // until the caller's ends or the group fails
 	release   func()
 	err       error
@@ -60,7 +61,7 @@ func (g *Group) begin(ctx context.Context, o Operation, a Algorithm) (*call, err
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", o, err)
 	}
-	c.operation, c.algorithm, c.err = o, a, nil
+	c.operation, c.algorithm, c.err, c.steps = o, a, nil, 0
 	c.word = g.calls<<shiftWord | uint64(c.what())
 	if m := g.mapping; m != nil {
 		m.boards[g.rank].call.Store(c.word)

@@ -38,6 +38,13 @@ func TestDifferentCallsFailAtAllMembers(t *testing.T) {
 			}
 			return coll.AllReduce(ctx, g, make([]int32, 1), make([]int32, 1), coll.Sum[int32]())
 		}},
+		"operation after one of the same length": {coll.ErrCall, func(ctx context.Context, g *coll.Group) error {
+			if g.Rank() == 2 { // its offer of the last call must not count
+				return coll.Barrier(ctx, g)
+			}
+			x := make([]int64, warmLength)
+			return coll.AllReduce(ctx, g, x, x, coll.Sum[int64]())
+		}},
 		"operation that waits": {coll.ErrCall, func(ctx context.Context, g *coll.Group) error {
 			if g.Rank() == 2 {
 				return coll.Scatter(ctx, g, 0, make([]int32, 1), nil)

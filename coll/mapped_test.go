@@ -19,11 +19,14 @@ import (
 // canMap says whether members on this system read each other's memory.
 const canMap = runtime.GOOS == "linux"
 
+// warmLength is the number of elements of warm.
+const warmLength = 10_000
+
 // warm makes the members of a group map each other's memory.
 func warm(t testing.TB, all []*coll.Group) {
 	t.Helper()
 	together(t, all, func(g *coll.Group) error {
-		x := make([]int64, 10_000)
+		x := make([]int64, warmLength)
 		return coll.AllReduce(within(t), g, x, x, coll.Sum[int64]())
 	})
 	for _, g := range all {

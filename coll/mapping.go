@@ -25,8 +25,7 @@ type mapping struct {
 	boards  []*board // by rank
 	inside  bool     // a member is in this process
 	crowded int      // waits to come that sleep early, because others need the processors
-	steps   uint64   // that each member does in the calls of the group
-	todo    []int    // for await
+	todo    []int    // for others
 	own     *slab    // has the board
 	views   []*verbs.View
 
@@ -189,11 +188,10 @@ func (g *Group) release() {
 	}
 }
 
-// An asked is what a member's offer in a call has: elements, of a call with so many bytes, and room for a
-// result.
+// An asked is what a member offers: elements, of a call with so many bytes and a root, and room for a result.
 type asked struct {
-	elements       []byte
-	length, result int
+	elements             []byte
+	length, root, result int
 }
 
 // offer makes an offer and waits for those of the others. It reports whether all have views of what is
@@ -203,7 +201,7 @@ func (c *call) offer(a asked, other Algorithm) bool {
 	g := c.g
 	m := g.mapping
 	o := &m.offers[g.rank]
-	*o = offer{Length: uint64(a.length)}
+	*o = offer{Length: uint64(a.length), Root: uint64(a.root)}
 	if s, at := g.mesh.pool.find(a.elements); s != nil {
 		m.place(&o.Source, s, at)
 	} else if len(a.elements) > 0 && c.slab(&m.source, len(a.elements), o) {
@@ -221,11 +219,14 @@ func (c *call) offer(a asked, other Algorithm) bool {
 		if o.Length != uint64(a.length) {
 			c.stop(r, fmt.Errorf("%w: it has %d bytes in %v, rank %d has %d", ErrLength, o.Length, c.operation, g.rank, a.length))
 		}
+		if o.Root != uint64(a.root) {
+			c.stop(r, fmt.Errorf("%w: its root in %v is %d, that of rank %d is %d", ErrCall, c.operation, o.Root, g.rank, a.root))
+		}
 		failed = failed || o.Failed != 0
 		unknown = unknown || o.Source.New|o.Result.New != 0
 	}
 	look(g.rank)
-	if !c.others(func(r int) { m.offers[r] = m.boards[r].offer; look(r) }) {
+	if !c.others(false, func(r int) { m.offers[r] = m.boards[r].offer; look(r) }) {
 		return false
 	}
 	if !failed && unknown {
@@ -277,7 +278,7 @@ func (c *call) vote() bool {
 	}
 	c.done()
 	all := b.vote == 1
-	c.others(func(r int) { all = all && m.boards[r].vote == 1 })
+	c.others(false, func(r int) { all = all && m.boards[r].vote == 1 })
 	m.known[m.offers[g.rank].Source.Number], m.known[m.offers[g.rank].Result.Number] = true, true
 	return all
 }

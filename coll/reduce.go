@@ -63,6 +63,10 @@ func Reduce[T any](ctx context.Context, g *Group, root int, dst, src []T, op Op[
 	if len(raw(src)) >= longReduce && len(src) >= g.Size() {
 		automatic = Rabenseifner
 	}
+	other := automatic
+	if g.useMapped(len(raw(src))) {
+		automatic = Mapped
+	}
 	c, err := reduce(ctx, g, OpReduce, op, automatic)
 	if err != nil {
 		return err
@@ -75,6 +79,7 @@ func Reduce[T any](ctx context.Context, g *Group, root int, dst, src []T, op Op[
 		switch {
 		case g.Size() == 1:
 			copy(dst, src)
+		case c.isMapped(other) && c.reduceMapped(root, dst, src, other):
 		case c.algorithm == Rabenseifner:
 			c.reduceScattered(root, dst, src)
 		default:

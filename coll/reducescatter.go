@@ -34,6 +34,10 @@ func reduceScatter[T any](ctx context.Context, g *Group, dst, src []T, op Op[T],
 	if len(raw(src)) >= longReduce && !op.Ordered {
 		automatic = Ring
 	}
+	other := automatic
+	if len(raw(src)) <= mappedRound && g.useMapped(len(raw(src))) {
+		automatic = Mapped
+	}
 	c, err := reduce(ctx, g, OpReduceScatter, op, automatic)
 	if err != nil {
 		return err
@@ -44,6 +48,7 @@ func reduceScatter[T any](ctx context.Context, g *Group, dst, src []T, op Op[T],
 		switch {
 		case g.Size() == 1:
 			copy(dst, src)
+		case c.isMapped(other) && c.reduceScatterMapped(dst, src, at[g.rank], other):
 		case c.algorithm == Ring:
 			c.reduceScatterRing(dst, part)
 		default:

@@ -61,6 +61,12 @@ func (p *pool) drop(s *slab) {
 	}
 }
 
+// has reports whether bytes are in a slab.
+func (p *pool) has(b []byte) bool {
+	s, _ := p.find(b)
+	return s != nil
+}
+
 // find returns the slab that has some bytes, and where, or nil.
 func (p *pool) find(b []byte) (*slab, int) {
 	if len(b) == 0 {

@@ -20,6 +20,8 @@ const (
 	shiftGroup  = 14
 	shiftCall   = 10
 	shiftWord   = 10 // of a call's number on boards, before what
+	shiftStep   = 16 // of the word, before the steps of the call
+	stepMask    = 1<<shiftStep - 1
 
 	// MaxMembers is the largest number of members of a group.
 	MaxMembers = 1 << 12
