@@ -138,7 +138,7 @@ const (
 
 // pause waits for a moment before this member looks at boards again. At first it lets other threads run:
 // one may be that of the member that it waits for, as members may be more than processors. Later it
-// sleeps, each time for a small part of the time that it has waited.
+// sleeps, a little longer each time.
 //
 // If a thread keeps the processor for long, a member that sleeps gets it back sooner than one that yields.
 func (m *mapping) pause(look int) {

@@ -25,9 +25,9 @@ type Config struct {
 	// group have the same.
 	ID int
 
-	// Device is the worker's device. With it, the memory of Alloc and the package's own is
-	// registered, so that members on the same host copy from it without a system call. Without
-	// it everything works, a little slower.
+	// Device is the worker's device. With it, the package's own memory is registered, so that
+	// members on the same host copy from it without a system call. Without it everything works,
+	// a little slower where members do not map each other's memory.
 	Device *verbs.Device
 
 	// Connect lets New connect to all members. Otherwise members connect when a call first needs
