@@ -303,18 +303,26 @@ func (c *call) mapPortion(rank int, p *portion) error {
 // offered returns n elements from lo of what a member has offered. If there are not so many, the call
 // ends.
 func offered[T any](c *call, rank int, p *portion, lo, n int) []T {
-	var one T
-	size := uint64(unsafe.Sizeof(one))
 	if n == 0 {
 		return nil
 	}
 	if v := c.g.mapping.mapped[rank][p.Number]; v != nil {
-		b := v.Bytes()
-		at := p.At + uint64(lo)*size
-		if p.At <= at && at <= uint64(len(b)) && uint64(n)*size <= uint64(len(b))-at && at%uint64(unsafe.Alignof(one)) == 0 {
-			return view[T](b[at:])[:n]
+		if x := elementsAt[T](v.Bytes(), p.At, lo, n); x != nil {
+			return x
 		}
 	}
 	c.stop(rank, fmt.Errorf("%w: it made an offer that is not understood", ErrGone))
 	return nil
+}
+
+// elementsAt returns n elements, of some size, from the element lo of those that begin at an offset of a
+// member's choice. It returns nil if they are not there.
+func elementsAt[T any](b []byte, at uint64, lo, n int) []T {
+	var one T
+	size := uint64(unsafe.Sizeof(one))
+	from := at + uint64(lo)*size
+	if from < at || from > uint64(len(b)) || uint64(n)*size > uint64(len(b))-from || from%uint64(unsafe.Alignof(one)) != 0 {
+		return nil
+	}
+	return view[T](b[from:])[:n]
 }
