@@ -40,20 +40,6 @@ func twoHosts(t *testing.T) (cable *bench.Path, at [2][]string) {
 
 var hostNames = [2]string{"softrdma-one", "softrdma-two"}
 
-// startOnHost is an agent of launchers: it starts a command on a host as ssh would.
-const startOnHost = `#!/bin/sh
-while :; do
-	case $1 in
-	-*) shift ;;
-	*) break ;;
-	esac
-done
-host=$1
-shift
-[ "$host" != %s ] || exec %s sh -c "$*"
-exec %s sh -c "$*"
-`
-
 // Launchers of others start groups on several hosts, without a word of where their devices are.
 func TestWorldOnTwoHostsUnderOtherLaunchers(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -69,8 +55,7 @@ func TestWorldOnTwoHostsUnderOtherLaunchers(t *testing.T) {
 	cable, at := twoHosts(t)
 	hosts := [2]string{cable.Client.String(), cable.Server.String()}
 	agent := filepath.Join(t.TempDir(), "agent")
-	text := fmt.Sprintf(startOnHost, hosts[0], strings.Join(at[0], " "), strings.Join(at[1], " "))
-	if err := os.WriteFile(agent, []byte(text), 0o755); err != nil {
+	if err := bench.WriteAgent(agent, hosts[0], at[1]); err != nil {
 		t.Fatal(err)
 	}
 	const format3 = "env -u PMIX_SERVER_URI41 -u PMIX_SERVER_URI4"
