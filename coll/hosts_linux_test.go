@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"softrdma/bench"
+	"softrdma/internal/testenv"
 )
 
 // twoHosts makes two hosts: namespaces with a cable between them, and names of their own. Both have
@@ -42,12 +43,8 @@ var hostNames = [2]string{"softrdma-one", "softrdma-two"}
 
 // Launchers of others start groups on several hosts, without a word of where their devices are.
 func TestWorldOnTwoHostsUnderOtherLaunchers(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: not root (network namespaces)")
-	}
-	for _, name := range []string{"ip", "nsenter", "unshare"} {
-		needsLauncher(t, name)
-	}
+	testenv.Root(t, "network namespaces")
+	testenv.Programs(t, "ip", "nsenter", "unshare")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +67,7 @@ func TestWorldOnTwoHostsUnderOtherLaunchers(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			argv := append(strings.Fields(x.line), self)
-			needsLauncher(t, argv[0])
+			testenv.Programs(t, argv[0])
 			argv = append(slices.Clone(at[0]), argv...)
 			cmd := exec.CommandContext(within(t), argv[0], argv[1:]...)
 			cmd.WaitDelay = 10 * time.Second // for daemons that a killed launcher leaves

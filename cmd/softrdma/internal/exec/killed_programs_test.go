@@ -16,6 +16,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/testenv"
 )
 
 // Programs with their devices in their own processes exchange data while their execs are killed,
@@ -52,7 +53,7 @@ func bystander(t *testing.T) string {
 	t.Helper()
 	const source = "../../../../internal/uverbs/testdata/inprogram/bystander.c"
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
-		clitest.Lacks(t, "libibverbs-dev")
+		testenv.Lacks(t, "libibverbs-dev")
 	}
 	path := filepath.Join(t.TempDir(), "bystander")
 	if b, err := exec.Command("gcc", "-O1", "-D_GNU_SOURCE", "-o", path, source, "-libverbs", "-lpthread").CombinedOutput(); err != nil {
