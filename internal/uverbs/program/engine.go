@@ -169,9 +169,7 @@ func (e *Engine) report() {
 	if e.log == nil {
 		return
 	}
-	for name, n := range e.dev.Counters() {
-		e.log(fmt.Sprintf("process %d: %s %d", os.Getpid(), name, n))
+	for line := range device.Report(e.dev, false) {
+		e.log(fmt.Sprintf("process %d: %s", os.Getpid(), line))
 	}
-	sent, received := e.dev.Traffic()
-	e.log(fmt.Sprintf("process %d: payload: %d bytes sent, %d received", os.Getpid(), sent, received))
 }

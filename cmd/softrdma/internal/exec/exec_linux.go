@@ -17,6 +17,7 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/provider/daemon"
 	"softrdma/internal/uverbs"
+	"softrdma/internal/uverbs/device"
 	"softrdma/preload"
 	"softrdma/preload/library"
 	"softrdma/verbs"
@@ -196,8 +197,8 @@ func cachedEngine(sum string, contents fs.File) (*library.File, error) {
 
 // serve opens a device for the program and serves it. If the program may have the device in its own
 // process, that prints what it has carried.
-func (s *options) serve(cmd *cobra.Command, device, dir, library string, inProgram bool) (env []string, end func() error, err error) {
-	dev, err := cli.OpenDevice(cmd, device, verbs.Config{Shared: cli.Sharable(device)})
+func (s *options) serve(cmd *cobra.Command, name, dir, library string, inProgram bool) (env []string, end func() error, err error) {
+	dev, err := cli.OpenDevice(cmd, name, verbs.Config{Shared: cli.Sharable(name)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -211,7 +212,9 @@ func (s *options) serve(cmd *cobra.Command, device, dir, library string, inProgr
 	}
 	return server.Environment(library), func() error {
 		if s.verbose {
-			cli.PrintCounters(cmd.ErrOrStderr(), "", dev.Device, inProgram)
+			for line := range device.Report(dev.Device, inProgram) {
+				cfg.Log(line)
+			}
 		}
 		return errors.Join(server.Close(), dev.Close())
 	}, nil
