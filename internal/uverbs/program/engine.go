@@ -28,6 +28,7 @@ type Engine struct {
 	files   *client.Files
 	self    *client.Process
 	log     func(string) // nil for none
+	place   *os.File     // keeps the server's directory, nil for none
 
 	recent atomic.Pointer[target] // of the last direct call
 }

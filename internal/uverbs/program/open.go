@@ -10,12 +10,25 @@ import (
 
 	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/provider/daemon"
+	"softrdma/internal/uverbs/folder"
 	"softrdma/verbs"
 )
 
 // Open makes the engine of the device behind a device file ("uverbs0") of the server of a
 // socket. See New about deferrals and log.
 func Open(socket, file string, deferrals []deferral.Place, log func(string)) (*Engine, error) {
+	place, _ := folder.Hold(socket) // fails if the server has ended or is another user's
+	e, err := open(socket, file, deferrals, log)
+	if err != nil && place != nil {
+		_ = place.Close()
+	}
+	if err == nil {
+		e.place = place
+	}
+	return e, err
+}
+
+func open(socket, file string, deferrals []deferral.Place, log func(string)) (*Engine, error) {
 	info, err := daemon.Ask(socket)
 	if err != nil {
 		return nil, fmt.Errorf("server on %s: %w", socket, err)

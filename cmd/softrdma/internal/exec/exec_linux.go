@@ -18,6 +18,7 @@ import (
 	"softrdma/internal/provider/daemon"
 	"softrdma/internal/uverbs"
 	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/folder"
 	"softrdma/preload"
 	"softrdma/preload/library"
 	"softrdma/verbs"
@@ -56,11 +57,12 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "softrdma-")
+	place, err := s.folder(cmd)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer place.Close()
+	dir := place.Path
 	preloaded, err := library.Copy(dir, "preload.so", bytes.NewReader(contents))
 	if err != nil {
 		return err
@@ -94,6 +96,17 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = killDelay
 	return programError(args[0], c.Run())
+}
+
+// folder makes the directory of this exec, and removes those of execs that were killed.
+func (s *options) folder(cmd *cobra.Command) (*folder.Folder, error) {
+	parent := os.TempDir()
+	for _, path := range folder.Clean(parent) {
+		if s.verbose {
+			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: removed %s, which an exec that was killed has left\n", path)
+		}
+	}
+	return folder.New(parent)
 }
 
 // daemonSockets returns the sockets to look for a daemon at, none if the program gets a
