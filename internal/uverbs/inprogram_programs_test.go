@@ -278,7 +278,7 @@ func TestProgramsDenyTheEngineWhatItNeeds(t *testing.T) {
 	} {
 		t.Run(x.mode, func(t *testing.T) {
 			status, out := p.run(t, []string{"SOFTRDMA_ENGINE_REQUIRED=0"}, path, x.mode)
-			if status != 0 || !strings.Contains(out, x.why) || strings.Contains(out, "cannot be in this program") != (x.why != "") {
+			if status != 0 || !strings.Contains(out, x.why) || strings.Contains(out, "is not in this program") != (x.why != "") {
 				t.Errorf("expected %q, found %s\n%s", x.why, ending(status), out)
 			}
 			if status, out = p.run(t, nil, path, x.mode); (status == 0) != (x.why == "") {

@@ -3,6 +3,7 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,7 +39,11 @@ func open(socket, file string, deferrals []deferral.Place, log func(string)) (*E
 	if !ok || err != nil || index < 0 || index >= len(info.Devices) {
 		return nil, fmt.Errorf("device file: expected uverbs0 to uverbs%d, found %q: %w", len(info.Devices)-1, file, syscall.ENOENT)
 	}
-	name, _, _ := strings.Cut(info.Devices[index], " ")
+	about := info.Devices[index]
+	if !strings.HasSuffix(about, "("+verbs.RoCE.String()+")") { // the server would refuse and log it
+		return nil, fmt.Errorf("%s stays in the server's process, as only a RoCE v2 device can be in a program: %w", about, errors.ErrUnsupported)
+	}
+	name, _, _ := strings.Cut(about, " ")
 	dev, err := verbs.Open("shared:"+socket+"/"+name, verbs.Config{})
 	if err != nil {
 		return nil, err
