@@ -48,9 +48,10 @@ const (
 	Pairwise                    // each member exchanges with each other
 	Bruck                       // blocks travel together, at doubling distances
 	Dissemination               // each member informs others at doubling distances
+	Mapped                      // members read each other's memory in place
 )
 
-var algorithmNames = [...]string{"automatic", "linear", "binomial", "recursive doubling", "Rabenseifner", "ring", "scatter and all-gather", "pairwise", "Bruck", "dissemination"}
+var algorithmNames = [...]string{"automatic", "linear", "binomial", "recursive doubling", "Rabenseifner", "ring", "scatter and all-gather", "pairwise", "Bruck", "dissemination", "mapped"}
 
 func (a Algorithm) String() string {
 	if int(a) >= len(algorithmNames) {
@@ -66,10 +67,10 @@ func describe(what uint16) string {
 
 // choices are the algorithms of each operation.
 var choices = [operations][]Algorithm{
-	OpBarrier:       {Dissemination},
+	OpBarrier:       {Dissemination, Mapped},
 	OpBroadcast:     {Binomial, ScatterAllGather},
 	OpReduce:        {Binomial, Rabenseifner},
-	OpAllReduce:     {RecursiveDoubling, Rabenseifner, Ring, Pairwise},
+	OpAllReduce:     {RecursiveDoubling, Rabenseifner, Ring, Pairwise, Mapped},
 	OpReduceScatter: {Pairwise, Ring},
 	OpScan:          {RecursiveDoubling},
 	OpGather:        {Binomial, Linear},

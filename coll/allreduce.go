@@ -16,13 +16,17 @@ func AllReduce[T any](ctx context.Context, g *Group, dst, src []T, op Op[T]) err
 			automatic = Ring
 		}
 	}
+	other := automatic
+	if g.useMapped(len(raw(src))) {
+		automatic = Mapped
+	}
 	c, err := reduce(ctx, g, OpAllReduce, op, automatic)
 	if err != nil {
 		return err
 	}
 	c.need("dst", len(dst), len(src))
 	switch {
-	case !c.ok():
+	case !c.ok(), c.isMapped(other) && c.allReduceMapped(dst, src, other):
 	case n == 1:
 		copy(dst, src)
 	case c.algorithm == Ring:

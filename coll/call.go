@@ -15,6 +15,7 @@ type call struct {
 	operation Operation
 	algorithm Algorithm
 	number    uint8
+	word      uint64          // for boards: the number of the call in the group, and what it is
 	context   context.Context // until the caller's ends or the group fails
 	release   func()
 	err       error
@@ -49,8 +50,8 @@ func (g *Group) begin(ctx context.Context, o Operation, a Algorithm) (*call, err
 	if err == nil {
 		select {
 		case c.running <- struct{}{}:
-			g.number++
-			c.number = g.number
+			g.calls++
+			c.number = uint8(g.calls)
 		default:
 			err = ErrBusy
 		}
@@ -60,6 +61,10 @@ func (g *Group) begin(ctx context.Context, o Operation, a Algorithm) (*call, err
 		return nil, fmt.Errorf("%v: %w", o, err)
 	}
 	c.operation, c.algorithm, c.err = o, a, nil
+	c.word = g.calls<<shiftWord | uint64(c.what())
+	if m := g.mapping; m != nil {
+		m.boards[g.rank].call.Store(c.word)
+	}
 	c.context, c.release = g.context, func() {}
 	if ctx.Done() != nil {
 		both, cancel := context.WithCancelCause(ctx)
@@ -88,7 +93,13 @@ func (c *call) result() error {
 		g.fail(c.blame())
 		err = fmt.Errorf("%v: %w", c.operation, g.Err()) // the first failure counts
 	}
+	g.mu.Lock()
 	<-c.running
+	closed := g.err == ErrClosed
+	g.mu.Unlock()
+	if closed { // during the call
+		g.release()
+	}
 	return err
 }
 

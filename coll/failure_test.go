@@ -3,6 +3,7 @@ package coll_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -37,6 +38,12 @@ func TestDifferentCallsFailAtAllMembers(t *testing.T) {
 			}
 			return coll.AllReduce(ctx, g, make([]int32, 1), make([]int32, 1), coll.Sum[int32]())
 		}},
+		"operation that waits": {coll.ErrCall, func(ctx context.Context, g *coll.Group) error {
+			if g.Rank() == 2 {
+				return coll.Scatter(ctx, g, 0, make([]int32, 1), nil)
+			}
+			return coll.AllReduce(ctx, g, make([]int32, 10_000), make([]int32, 10_000), coll.Sum[int32]())
+		}},
 		"algorithm": {coll.ErrCall, func(ctx context.Context, g *coll.Group) error {
 			size := 1 << 20
 			if g.Rank() == 2 {
@@ -60,23 +67,32 @@ func TestDifferentCallsFailAtAllMembers(t *testing.T) {
 			return coll.Broadcast(ctx, g, n*(g.Rank()/3), make([]int32, 10))
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			all := w.groups(t, n)
-			errs := each(all, func(g *coll.Group) error { return c.call(within(t), g) })
-			// Some may have ended before, when they had all they needed.
-			for r, err := range errs {
-				if err == nil {
-					<-all[r].Failed()
-					errs[r] = coll.Barrier(within(t), all[r])
+		for _, mapped := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, mapped %v", name, mapped), func(t *testing.T) {
+				all := w.groups(t, n)
+				if mapped {
+					warm(t, all)
 				}
-			}
-			failed(t, errs, -1, c.cause)
-			for _, g := range all {
-				if err := g.Close(within(t)); err != nil {
-					t.Error(err)
+				errs := each(all, func(g *coll.Group) error { return c.call(within(t), g) })
+				// Some may have ended before, when they had all they needed.
+				for r, err := range errs {
+					if err == nil {
+						<-all[r].Failed()
+						errs[r] = coll.Barrier(within(t), all[r])
+					}
 				}
-			}
-		})
+				cause := c.cause
+				if mapped && canMap && name == "algorithm" { // it is the same one
+					cause = coll.ErrLength
+				}
+				failed(t, errs, -1, cause)
+				for _, g := range all {
+					if err := g.Close(within(t)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -86,6 +102,7 @@ func TestAbortAndContextFailAtAllMembers(t *testing.T) {
 	for name, cause := range map[string]error{"abort": coll.ErrAborted, "context": coll.ErrContext} {
 		t.Run(name, func(t *testing.T) {
 			all := w.groups(t, n)
+			warm(t, all)
 			errs := each(all, func(g *coll.Group) error {
 				ctx, cancel := context.WithCancel(within(t))
 				defer cancel()

@@ -50,11 +50,14 @@ type Group struct {
 	algorithm [operations]Algorithm
 	call      call
 	informed  []atomic.Bool // who has sent a notice, by rank
+	mapping   *mapping      // of the call that runs; nil before one has needed it
+	unmapped  atomic.Bool   // members have no views of each other's memory
 
-	mu     sync.Mutex
-	err    error        // *MemberError or ErrClosed
-	number uint8        // of the last call
-	after  func() error // closes what World has opened
+	mu    sync.Mutex
+	err   error        // *MemberError or ErrClosed
+	calls uint64       // that have begun
+	used  bool         // there is a mapping
+	after func() error // closes what World has opened
 }
 
 // New makes the group of workers with some addresses. All members call New, in any order; it does
@@ -201,7 +204,11 @@ func (g *Group) Close(ctx context.Context) error {
 	failed := g.err != nil
 	g.err = ErrClosed
 	g.cancel(ErrClosed)
+	idle := len(g.call.running) == 0
 	g.mu.Unlock()
+	if idle { // else the call does it
+		g.release()
+	}
 	if !g.first {
 		g.mesh.remove(g)
 		return nil

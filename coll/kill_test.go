@@ -46,11 +46,12 @@ const peerTimeout = 3 * time.Second
 func beMember(place string) error {
 	var c coll.Config
 	var device string
-	if _, err := fmt.Sscan(place, &c.Rank, &device); err != nil {
+	var mode verbs.SameHost
+	if _, err := fmt.Sscan(place, &c.Rank, &device, &mode); err != nil {
 		return err
 	}
 	var err error
-	if c.Device, err = verbs.Open(device, verbs.Config{}); err != nil {
+	if c.Device, err = verbs.Open(device, verbs.Config{SameHost: mode}); err != nil {
 		return err
 	}
 	w, err := msg.NewWorker(c.Device, msg.Config{PeerTimeout: peerTimeout})
@@ -70,6 +71,19 @@ func beMember(place string) error {
 		return err
 	}
 	x := make([]float64, 100_000)
+	for i := range x {
+		x[i] = float64(i)
+	}
+	err = coll.AllReduce(ctx, g, x, x, coll.Sum[float64]())
+	for i := range x {
+		if err == nil && x[i] != float64(i*g.Size()) {
+			return fmt.Errorf("element %d of the sum is %v", i, x[i])
+		}
+	}
+	if mode == verbs.SameHostRequire {
+		fmt.Println(g.IsMapped(), err)
+		return errors.Join(g.Close(ctx), w.Close())
+	}
 	for i := 0; err == nil; i++ {
 		if i == 3 {
 			fmt.Println("running")
@@ -106,6 +120,59 @@ type ending struct {
 	Gone bool
 }
 
+// startMembers starts processes that are members, with a way to others on their host.
+func startMembers(t *testing.T, n int, mode verbs.SameHost) (members []*exec.Cmd, outputs []*bufio.Reader) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses := make([][]byte, n)
+	var inputs []*json.Encoder
+	for i := range n {
+		cmd := exec.CommandContext(within(t), self)
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s", memberRank, i, loopback(100+i), mode))
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		members, outputs, inputs = append(members, cmd), append(outputs, bufio.NewReader(out)), append(inputs, json.NewEncoder(in))
+		if err := json.Unmarshal(line(t, outputs[i]), &addresses[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, in := range inputs {
+		if err := in.Encode(addresses); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return members, outputs
+}
+
+// Processes on one host read each other's memory.
+func TestProcessesMapEachOthersMemory(t *testing.T) {
+	if !canMap {
+		t.Skip("SKIPPED: needs Linux")
+	}
+	members, outputs := startMembers(t, 4, verbs.SameHostRequire)
+	for i, cmd := range members {
+		if found := string(line(t, outputs[i])); found != "true <nil>\n" {
+			t.Errorf("rank %d reads the others' memory: %q", i, found)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("rank %d: %v", i, err)
+		}
+	}
+}
+
 // A process that is killed at any point ends the calls of all others, with an error that names it.
 func TestKilledMemberEndsTheCallsOfAll(t *testing.T) {
 	const n = 4
@@ -113,40 +180,8 @@ func TestKilledMemberEndsTheCallsOfAll(t *testing.T) {
 	if testing.Short() {
 		rounds = 1
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for range rounds {
-		var members [n]*exec.Cmd
-		var outputs [n]*bufio.Reader
-		addresses := make([][]byte, n)
-		var inputs [n]*json.Encoder
-		for i := range n {
-			cmd := exec.CommandContext(within(t), self)
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", memberRank, i, loopback(100+i)))
-			cmd.Stderr = os.Stderr
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			members[i], outputs[i], inputs[i] = cmd, bufio.NewReader(out), json.NewEncoder(in)
-			if err := json.Unmarshal(line(t, outputs[i]), &addresses[i]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, in := range inputs {
-			if err := in.Encode(addresses); err != nil {
-				t.Fatal(err)
-			}
-		}
+		members, outputs := startMembers(t, n, verbs.SameHostAuto)
 		for _, out := range outputs {
 			line(t, out) // running
 		}

@@ -72,7 +72,7 @@ const maxEarly = 1024
 
 func newMesh(w *msg.Worker, c *Config) *mesh {
 	m := &mesh{w: w, id: uint64(c.ID), rank: c.Rank, addresses: c.Addresses, groups: map[groupID]*Group{}, early: map[groupID]early{}}
-	m.pool.device = c.Device
+	m.pool.device, m.pool.worker = c.Device, w
 	m.context, m.stop = context.WithCancel(context.Background())
 	m.seen = make(chan struct{}, len(c.Addresses))
 	m.links = make([]link, len(c.Addresses))

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"softrdma/msg"
 	"softrdma/verbs"
 )
 
@@ -14,10 +15,13 @@ import (
 // whole while the groups exist, so that peers on the same host map them.
 type pool struct {
 	device *verbs.Device
+	worker *msg.Worker
 
 	mu     sync.Mutex
 	domain *verbs.PD
 	all    []allocation
+	slabs  []*slab
+	number uint64                  // of the last slab
 	free   [bits.UintSize][][]byte // by the logarithm of the size
 	closed bool
 }
@@ -101,6 +105,10 @@ func (p *pool) close() (err error) {
 		}
 		first(a.memory.Free())
 	}
+	for _, s := range p.slabs {
+		first(s.free())
+	}
+	p.slabs = nil
 	p.all, p.free = nil, [bits.UintSize][][]byte{}
 	if p.domain != nil {
 		first(p.domain.Dealloc())
@@ -121,6 +129,13 @@ func Alloc[T any](g *Group, n int) ([]T, error) {
 		return make([]T, max(n, 0)), nil
 	}
 	p := &g.mesh.pool
+	if size >= minSlab {
+		s, err := p.share(size)
+		if err != nil {
+			return nil, err
+		}
+		return view[T](s.bytes), nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b, err := p.allocate(size)

@@ -28,11 +28,12 @@ func reduce[T any](ctx context.Context, g *Group, o Operation, op Op[T], automat
 
 // scratch returns n elements for the rest of the call.
 func (c *reduction[T]) scratch(n int) []T {
-	if n == 0 {
-		return nil
-	}
 	var one [1]T
-	b := c.take(n * len(raw(one[:])))
+	size := n * len(raw(one[:]))
+	if size == 0 {
+		return make([]T, n)
+	}
+	b := c.take(size)
 	if c.err != nil {
 		return make([]T, n)
 	}

@@ -19,6 +19,7 @@ const (
 	shiftSender = 46
 	shiftGroup  = 14
 	shiftCall   = 10
+	shiftWord   = 10 // of a call's number on boards, before what
 
 	// MaxMembers is the largest number of members of a group.
 	MaxMembers = 1 << 12
