@@ -55,6 +55,7 @@ type Group struct {
 
 	mu    sync.Mutex
 	err   error        // *MemberError or ErrClosed
+	left  bool         // it was closed without having failed; does not change any more
 	calls uint64       // that have begun
 	used  bool         // there is a mapping
 	after func() error // closes what World has opened
@@ -202,7 +203,7 @@ func (g *Group) Close(ctx context.Context) error {
 		return ErrClosed
 	}
 	failed := g.err != nil
-	g.err = ErrClosed
+	g.err, g.left = ErrClosed, !failed
 	g.cancel(ErrClosed)
 	idle := len(g.call.running) == 0
 	g.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"softrdma/bench"
+	"softrdma/internal/testenv"
 )
 
 // twoHosts makes two hosts: namespaces with a cable between them, and names of their own. Both have
@@ -40,28 +41,10 @@ func twoHosts(t *testing.T) (cable *bench.Path, at [2][]string) {
 
 var hostNames = [2]string{"softrdma-one", "softrdma-two"}
 
-// startOnHost is an agent of launchers: it starts a command on a host as ssh would.
-const startOnHost = `#!/bin/sh
-while :; do
-	case $1 in
-	-*) shift ;;
-	*) break ;;
-	esac
-done
-host=$1
-shift
-[ "$host" != %s ] || exec %s sh -c "$*"
-exec %s sh -c "$*"
-`
-
 // Launchers of others start groups on several hosts, without a word of where their devices are.
 func TestWorldOnTwoHostsUnderOtherLaunchers(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: not root (network namespaces)")
-	}
-	for _, name := range []string{"ip", "nsenter", "unshare"} {
-		needsLauncher(t, name)
-	}
+	testenv.Root(t, "network namespaces")
+	testenv.Programs(t, "ip", "nsenter", "unshare")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +52,7 @@ func TestWorldOnTwoHostsUnderOtherLaunchers(t *testing.T) {
 	cable, at := twoHosts(t)
 	hosts := [2]string{cable.Client.String(), cable.Server.String()}
 	agent := filepath.Join(t.TempDir(), "agent")
-	text := fmt.Sprintf(startOnHost, hosts[0], strings.Join(at[0], " "), strings.Join(at[1], " "))
-	if err := os.WriteFile(agent, []byte(text), 0o755); err != nil {
+	if err := bench.WriteAgent(agent, hosts[0], at[1]); err != nil {
 		t.Fatal(err)
 	}
 	const format3 = "env -u PMIX_SERVER_URI41 -u PMIX_SERVER_URI4"
@@ -85,7 +67,7 @@ func TestWorldOnTwoHostsUnderOtherLaunchers(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			argv := append(strings.Fields(x.line), self)
-			needsLauncher(t, argv[0])
+			testenv.Programs(t, argv[0])
 			argv = append(slices.Clone(at[0]), argv...)
 			cmd := exec.CommandContext(within(t), argv[0], argv[1:]...)
 			cmd.WaitDelay = 10 * time.Second // for daemons that a killed launcher leaves

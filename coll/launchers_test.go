@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"softrdma/coll"
+	"softrdma/internal/testenv"
 )
 
 // memberOfWorld is the environment variable of a process that joins what a launcher has started. With
@@ -43,17 +44,6 @@ func joinWorld() error {
 	return g.Close(ctx)
 }
 
-// needsLauncher skips a test if a launcher is missing.
-func needsLauncher(t *testing.T, name string) {
-	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("CI lacks ", name)
-		}
-		t.Skip("SKIPPED: this machine lacks ", name)
-	}
-}
-
 // Launchers of others start groups. Open MPI's has PMIx, in two formats, and a directory for those
 // that speak neither.
 func TestWorldUnderOtherLaunchers(t *testing.T) {
@@ -70,7 +60,7 @@ func TestWorldUnderOtherLaunchers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			argv := append(strings.Fields(line), self)
-			needsLauncher(t, argv[0])
+			testenv.Programs(t, argv[0])
 			cmd := exec.CommandContext(within(t), argv[0], argv[1:]...)
 			cmd.Env = append(os.Environ(), memberOfWorld+"=1", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 			out, err := cmd.CombinedOutput()
@@ -83,7 +73,7 @@ func TestWorldUnderOtherLaunchers(t *testing.T) {
 
 // A PMIx server of an unknown version, without a directory, is named by the error.
 func TestWorldUnderUnknownPMIx(t *testing.T) {
-	needsLauncher(t, "mpirun.openmpi")
+	testenv.Programs(t, "mpirun.openmpi")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

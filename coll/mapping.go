@@ -161,7 +161,9 @@ func (c *call) unmap() {
 	c.g.release()
 }
 
-// release frees what a group's mapping has. No call of the group uses it.
+// release frees what a group's mapping has. No call of the group uses it. If the member leaves a group that
+// works, members that wait for it learn that from its board. Of a group that has failed they learn in the
+// usual way why.
 func (g *Group) release() {
 	m := g.mapping
 	if m == nil {
@@ -177,7 +179,9 @@ func (g *Group) release() {
 		}
 	}
 	if m.own != nil {
-		m.boards[g.rank].call.Store(leftCall) // views of others keep it
+		if g.left {
+			m.boards[g.rank].call.Store(leftCall) // views of others keep it
+		}
 		var k key
 		k.set(m.own.key)
 		ownBoards.Delete(k)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"softrdma/internal/testenv"
 )
 
 // startSlurm starts Slurm's two daemons on this host, and returns the environment of its commands.
@@ -90,17 +92,8 @@ PartitionName=all Nodes=%[1]s Default=YES State=UP
 
 // Slurm starts groups, by PMI and by PMIx.
 func TestWorldUnderSlurm(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: not root (Slurm's daemons)")
-	}
-	for _, name := range []string{"slurmctld", "slurmd", "srun", "sinfo"} {
-		if _, err := exec.LookPath(name); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatal("CI lacks ", name)
-			}
-			t.Skip("SKIPPED: this machine lacks ", name)
-		}
-	}
+	testenv.Root(t, "Slurm's daemons")
+	testenv.Programs(t, "slurmctld", "slurmd", "srun", "sinfo")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -103,6 +103,7 @@ func (p *path) start(t testing.TB) {
 		}
 	}
 	taken = p
+	t.Cleanup(func() { taken = nil })
 }
 
 // shortPaths is the number of paths that short runs take: what is special to a device of iWARP or

@@ -41,8 +41,8 @@ const (
 
 // A Config says what a worker is made of. The zero value is right for most programs. For each
 // connection a worker registers memory for Unexpected + Active + 32 frames of Eager bytes to
-// receive, and for 64 frames of the peer's Eager bytes to send. Frames have room for at least
-// MaxHeader bytes.
+// receive, and for 64 frames of the peer's Eager bytes to send, and for 8 frames, but at least 64 KiB,
+// if the peer is on the same host. Frames have room for at least MaxHeader bytes.
 type Config struct {
 	// Eager is the length in bytes up to which a message's bytes are copied and sent at once, at
 	// most MaxEager; 0 means 8 KiB. The receiver reads longer messages from the sender's memory.

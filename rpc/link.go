@@ -79,7 +79,7 @@ func (s *link) dial(ctx context.Context, p *path) error {
 	}
 	first := s.slots == nil
 	d := s.dialer(p)
-	ep, err := d.Resolve(ctx, p.address)
+	ep, err := d.Resolve(ctx, p.to)
 	if err != nil {
 		return refusal(p.address, err)
 	}

@@ -19,6 +19,7 @@ const MaxRails = 4
 // A path is one of the addresses of a session's server, and the device by which the client reaches it.
 type path struct {
 	address string
+	to      string           // the address, or what it resolved to
 	device  *verbs.Device    // that the program has named
 	lease   *rdmacm.Endpoint // keeps the device open between connections
 	rail    *carrier.Rail
@@ -86,7 +87,7 @@ func (s *link) open(ctx context.Context, p *path) (*carrier.Rail, error) {
 	s.e.Lock()
 	s.Wake() // whoever leads may sleep on the first rail alone
 	s.e.Unlock()
-	p.lease, p.rail = ep, on
+	p.lease, p.rail, p.to = ep, on, ep.RemoteAddr().String()
 	return on, nil
 }
 
@@ -183,6 +184,7 @@ func (s *link) repair(p *path) {
 	defer s.e.Ending.Done()
 	cut := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		p.to = p.address // the server may have got another address
 		err := s.dial(s.context, p)
 		s.e.Lock()
 		if len(s.conns) > 0 {

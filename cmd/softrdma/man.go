@@ -13,7 +13,7 @@ func init() {
 	extraCommands = append(extraCommands, func() *cobra.Command {
 		return &cobra.Command{
 			Use: "man DIRECTORY", Short: "Write the manual pages of all commands into a directory",
-			Args: cobra.ExactArgs(1), Hidden: true,
+			Args: cli.Args(1, 1, "DIRECTORY"), Hidden: true,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				root := cmd.Root()
 				root.DisableAutoGenTag = true // it contains the date

@@ -9,13 +9,14 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/testenv"
 )
 
 // If a capture cannot be written, every command fails, even if its peer received
 // everything.
 func TestUnwritableCaptureFails(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
-		clitest.Lacks(t, "/dev/full")
+		testenv.Lacks(t, "/dev/full")
 	}
 	wants := func(p *clitest.Process) {
 		t.Helper()
@@ -58,7 +59,7 @@ func TestTruncatedCaptureFails(t *testing.T) {
 func TestUnwritableStandardOutputFails(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		clitest.Lacks(t, "/dev/full")
+		testenv.Lacks(t, "/dev/full")
 	}
 	defer full.Close()
 	for _, args := range []string{"devices", "devices --json", "explain FLUSHED", "--version", "help exit-codes", "demo --json --size 1M"} {

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
+
+	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
@@ -17,7 +21,7 @@ func TestWrongCommandLinePrintsOneLine(t *testing.T) {
 		{[]string{"zzz"}, `unknown command "zzz"`},
 		{[]string{"--nonsense"}, "--nonsense"},
 		{[]string{"pingpong", "-Z"}, "see: softrdma pingpong --help"},
-		{[]string{"pingpong", "a", "b"}, "at most 1 arg"},
+		{[]string{"pingpong", "a", "b"}, "expected the HOST of the server"},
 		{[]string{"pingpong", "-s", "12Q"}, "64K"},
 		{[]string{"pingpong", "-t", "xrc"}, "rc, uc, ud or srq"},
 		{[]string{"pingpong", "-n", "0"}, "-n"},
@@ -35,7 +39,9 @@ func TestWrongCommandLinePrintsOneLine(t *testing.T) {
 		{[]string{"devices", "extra"}, "extra"},
 		{[]string{"devices", "--pcap", "x"}, "unknown flag: --pcap"},
 		{[]string{"explain", "--pcap", "x", "RNR"}, "unknown flag: --pcap"},
-		{[]string{"capture"}, "accepts 1 arg"},
+		{[]string{"capture"}, "expected a FILE of captured packets; found none"},
+		{[]string{"version", "extra"}, `expected no argument, found "extra"`},
+		{[]string{"run"}, "expected a PROGRAM"},
 		{[]string{"exec", "-v"}, "expected a PROGRAM"},
 		{[]string{"capture", "--port", "70000", "x"}, "65535"},
 	} {
@@ -71,5 +77,40 @@ func TestEveryCommandHasExamples(t *testing.T) {
 		if c.Runnable() && (c.Short == "" || c.Long == "" || c.Example == "") && !c.Hidden {
 			t.Errorf("%s lacks a short text, a long text or an example", c.Name())
 		}
+	}
+}
+
+// operands returns the words for arguments in the usage line of a command.
+func operands(c *cobra.Command) []string {
+	_, rest, _ := strings.Cut(strings.ReplaceAll(c.Use, "[flags]", ""), " ")
+	return strings.FieldsFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
+func TestWrongNumberOfArgumentsIsRefusedInTheWordsOfTheCommand(t *testing.T) {
+	refused := 0
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+		if c.HasAvailableSubCommands() || !c.Runnable() {
+			return // an argument is an unknown command
+		}
+		names := append(operands(c), "no argument")
+		for _, args := range [][]string{nil, {"x"}, {"x", "x"}, {"x", "x", "x"}, {"x", "x", "x", "x"}} {
+			err := c.ValidateArgs(args)
+			if err == nil {
+				continue
+			}
+			refused++
+			named := slices.ContainsFunc(names, func(name string) bool { return strings.Contains(err.Error(), name) })
+			if !named || cli.ExitCode(err) != cli.ExitUsage {
+				t.Errorf("%s with %d arguments: expected a usage error that names one of %q, found %q", c.CommandPath(), len(args), names, err)
+			}
+		}
+	}
+	check(newRootCommand())
+	if refused < 20 {
+		t.Errorf("expected commands that refuse numbers of arguments, found %d refusals", refused)
 	}
 }

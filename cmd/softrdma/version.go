@@ -99,7 +99,7 @@ func newVersionCommand() *cobra.Command {
 whether it contains the library that softrdma exec needs.`,
 		Example: `  softrdma version
   softrdma version --json`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := newVersionInfo()
 			if !asJSON {

@@ -16,6 +16,7 @@ import (
 
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
+	"softrdma/internal/testenv"
 	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
 )
@@ -264,18 +265,12 @@ func TestWriterConcurrentStreams(t *testing.T) {
 // installed it skips the test, or fails it in CI.
 func tshark(t *testing.T, file []byte, args ...string) string {
 	t.Helper()
-	path, err := exec.LookPath("tshark")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("tshark is missing, and must be there in CI")
-		}
-		t.Skip("tshark is not installed: dissection of captures is not tested")
-	}
+	testenv.Programs(t, "tshark")
 	name := filepath.Join(t.TempDir(), "capture.pcapng")
 	if err := os.WriteFile(name, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(path, append([]string{"-r", name, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
+	c := exec.Command("tshark", append([]string{"-r", name, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
 		"--disable-protocol", "rpcordma"}, args...)...) // it claims any payload
 	var stderr bytes.Buffer
 	c.Stderr = &stderr

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -40,11 +41,11 @@ func newEngineClient(t testing.TB, addr string) *testClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
+		e.Leave()
+		// Nothing is left of files whose descriptors the program has closed.
+		eventually(t, "the device has no objects", func() bool { return dev.Counts() == verbs.Counts{} })
+		if err := dev.Close(); err != nil {
 			t.Error(err)
-		}
-		if c := dev.Counts(); c != (verbs.Counts{}) {
-			t.Errorf("the device has %+v left", c)
 		}
 		unix.Munmap(mem)
 	})
@@ -250,5 +251,28 @@ func TestDirectCallsRefuseWhatIsNotThere(t *testing.T) {
 	}
 	if p, _ := a.f.send(uapi.Request{Op: uapi.OpOpen}, []byte("uverbs1")); p.Result != -int64(syscall.ENOENT) {
 		t.Errorf("a device that is not there: %d", p.Result)
+	}
+}
+
+// A program asks for no share of a device that has none to give: the server has nothing to refuse.
+func TestEngineLeavesOtherProtocolsToTheServer(t *testing.T) {
+	var mu sync.Mutex
+	var lines []string
+	s := newServerOf(t, "iwarp:127.14.15.9", Config{Log: func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	}})
+	e, err := program.Open(s.Socket(), "uverbs0", nil, nil)
+	if e != nil || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "siw0 127.14.15.9 (iWARP)") {
+		t.Errorf("expected an error that names the device, found %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(lines) > 0 {
+		t.Errorf("the server logged %q", lines)
+	}
+	for name, n := range s.devices[0].Verbs.Counters() {
+		t.Errorf("the device counted %s %d times", name, n)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/testenv"
 	"softrdma/verbs"
 )
 
@@ -35,10 +36,10 @@ func newInProgram(t *testing.T, addr string) *inProgram {
 func (p *inProgram) compile(t *testing.T, name string, flags ...string) string {
 	t.Helper()
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
-		missing(t, "libibverbs-dev")
+		testenv.Lacks(t, "libibverbs-dev")
 	}
 	if _, err := os.Stat("/usr/include/rdma/rdma_cma.h"); err != nil && slices.Contains(flags, "-lrdmacm") {
-		missing(t, "librdmacm-dev")
+		testenv.Lacks(t, "librdmacm-dev")
 	}
 	out := filepath.Join(p.dir, name+strings.Join(flags, ""))
 	args := append([]string{"-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o", out, "testdata/inprogram/" + name + ".c"}, flags...)
@@ -277,7 +278,7 @@ func TestProgramsDenyTheEngineWhatItNeeds(t *testing.T) {
 	} {
 		t.Run(x.mode, func(t *testing.T) {
 			status, out := p.run(t, []string{"SOFTRDMA_ENGINE_REQUIRED=0"}, path, x.mode)
-			if status != 0 || !strings.Contains(out, x.why) || strings.Contains(out, "cannot be in this program") != (x.why != "") {
+			if status != 0 || !strings.Contains(out, x.why) || strings.Contains(out, "is not in this program") != (x.why != "") {
 				t.Errorf("expected %q, found %s\n%s", x.why, ending(status), out)
 			}
 			if status, out = p.run(t, nil, path, x.mode); (status == 0) != (x.why == "") {
@@ -314,7 +315,7 @@ func TestProgramsWithAllocators(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(found) == 0 {
-			missing(t, x.debian)
+			testenv.Lacks(t, x.debian)
 		}
 		allocator := found[0]
 		for _, args := range [][]string{{p.compile(t, "faults")}, {p.compile(t, "limits"), "threads"}, {p.compile(t, "fork"), "children"}} {
@@ -340,10 +341,10 @@ func TestProgramsInOtherLanguages(t *testing.T) {
 	t.Run("Java", func(t *testing.T) {
 		const jna = "/usr/share/java/jna.jar"
 		if _, err := os.Stat(jna); err != nil {
-			missing(t, "libjna-java")
+			testenv.Lacks(t, "libjna-java")
 		}
 		if _, err := exec.LookPath("javac"); err != nil {
-			missing(t, "default-jdk-headless")
+			testenv.Lacks(t, "default-jdk-headless")
 		}
 		if b, err := exec.Command("javac", "-cp", jna, "-d", p.dir, "testdata/inprogram/Host.java").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, b)
@@ -357,7 +358,7 @@ func TestProgramsInOtherLanguages(t *testing.T) {
 	})
 	t.Run("Python", func(t *testing.T) {
 		if exec.Command(python, "-c", "import pyverbs").Run() != nil {
-			missing(t, "python3-pyverbs")
+			testenv.Lacks(t, "python3-pyverbs")
 		}
 		if out := p.succeeds(t, python, "testdata/inprogram/signals.py"); !strings.Contains(out, "ok") {
 			t.Error(out)

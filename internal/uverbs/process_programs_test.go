@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"softrdma/internal/testenv"
 )
 
 // python is what Debian's pyverbs is for.
@@ -16,7 +18,7 @@ const python = "/usr/bin/python3"
 func runPython(t *testing.T, s *Server, lib string, args ...string) string {
 	t.Helper()
 	if exec.Command(python, "-c", "import pyverbs").Run() != nil {
-		missing(t, "python3-pyverbs")
+		testenv.Lacks(t, "python3-pyverbs")
 	}
 	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 3*timeLimit)
 	defer cancel()

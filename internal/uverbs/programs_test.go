@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"softrdma/internal/testenv"
 )
 
 // library builds the preloaded library, once for each test that wants it.
@@ -24,7 +26,7 @@ func library(t testing.TB) string {
 		cc = "gcc"
 	}
 	if _, err := exec.LookPath(cc); err != nil {
-		missing(t, cc)
+		testenv.Lacks(t, cc)
 	}
 	src, err := filepath.Glob("../../preload/src/*.c")
 	if err != nil || len(src) == 0 {
@@ -52,21 +54,11 @@ func engines(t testing.TB) map[string][]string {
 	return map[string][]string{"daemon": nil, "program": EngineEnvironment(path, true, true)}
 }
 
-// missing skips a test and names what it lacks. It fails the test where everything has
-// to be installed.
-func missing(t testing.TB, what string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf("%s is not installed", what)
-	}
-	t.Skipf("SKIPPED: %s is not installed", what)
-}
-
 // command makes a program that uses a server's device.
 func command(ctx stdcontext.Context, t testing.TB, s *Server, lib string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	if _, err := exec.LookPath(args[0]); err != nil {
-		missing(t, args[0])
+		testenv.Lacks(t, args[0])
 	}
 	c := exec.CommandContext(ctx, args[0], args[1:]...)
 	c.Env = append(os.Environ(), s.Environment(lib)...)
@@ -251,7 +243,7 @@ func (x *programPair) connect(ctx stdcontext.Context, t *testing.T, lib string, 
 // An extended completion queue has a function of its own that polls.
 func TestProgramsPollExtendedQueues(t *testing.T) {
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
-		missing(t, "libibverbs-dev")
+		testenv.Lacks(t, "libibverbs-dev")
 	}
 	lib, program := library(t), filepath.Join(t.TempDir(), "startpoll")
 	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-o", program, "testdata/startpoll.c", "-libverbs", "-ldl").CombinedOutput(); err != nil {

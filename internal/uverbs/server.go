@@ -20,6 +20,7 @@ import (
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/commands"
 	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/folder"
 	"softrdma/internal/uverbs/ucm"
 	"softrdma/internal/uverbs/umad"
 	"softrdma/verbs"
@@ -155,7 +156,7 @@ func (s *Server) Socket() string {
 	if s.cfg.Socket != "" {
 		return s.cfg.Socket
 	}
-	return filepath.Join(s.cfg.Dir, "socket")
+	return filepath.Join(s.cfg.Dir, folder.Socket)
 }
 
 // Devices are the names by which programs find the devices, in their order.

@@ -10,13 +10,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"softrdma/internal/testenv"
 )
 
 // Programs exchange management datagrams through libibumad, each with a device of its own
 // and both with one device.
 func TestProgramsExchangeManagementDatagrams(t *testing.T) {
 	if _, err := os.Stat("/usr/include/infiniband/umad.h"); err != nil {
-		missing(t, "libibumad-dev")
+		testenv.Lacks(t, "libibumad-dev")
 	}
 	lib, program := library(t), filepath.Join(t.TempDir(), "umad")
 	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-o", program, "testdata/umad.c", "-libumad").CombinedOutput(); err != nil {

@@ -156,7 +156,7 @@ static int load(const char *file)
 	err = begin(file, why, sizeof(why));
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err && (engine.verbose || engine.required))
-		fprintf(stderr, "softrdma: the device cannot be in this program: %s\n", why);
+		fprintf(stderr, "softrdma: the device %s in this program: %s\n", engine.required ? "cannot be" : "is not", why);
 	return err;
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -26,11 +25,10 @@ type Engine struct {
 	dev     *verbs.Device
 	adapter *adapter.Device
 	runtime client.Runtime
-	stop    stdcontext.CancelFunc
 	files   *client.Files
 	self    *client.Process
-	closing sync.Once
 	log     func(string) // nil for none
+	place   *os.File     // keeps the server's directory, nil for none
 
 	recent atomic.Pointer[target] // of the last direct call
 }
@@ -41,16 +39,16 @@ type target struct {
 	client.Direct
 }
 
-// New makes the engine of a device, which it closes at its end. Index is the device's
-// among those of the server. The program finds in deferrals, which may be nil, which doorbells
-// it may leave out. Log gets a line for each call that is refused, and at the end
-// one for each reason that the device gave, if it is not nil.
+// New makes the engine of a device, which stays open for as long as the program runs. Index is
+// the device's among those of the server. The program finds in deferrals, which may be nil, which
+// doorbells it may leave out. If log is not nil, it gets a line for each call that is refused, and
+// Leave's.
 func New(dev *verbs.Device, index int, deferrals []deferral.Place, log func(string)) (*Engine, error) {
 	if dev.Daemon() {
 		return nil, fmt.Errorf("%s is a daemon's device: %w", dev.Name(), errors.ErrUnsupported)
 	}
 	e := &Engine{dev: dev, self: client.NewSelf(), log: log}
-	e.runtime.Context, e.stop = stdcontext.WithCancel(stdcontext.Background())
+	e.runtime.Context = stdcontext.Background()
 	e.runtime.Refusals.Log = log
 	e.files = client.NewFiles(&e.runtime)
 	d := device.NewInProgram(dev, index, deferrals)
@@ -58,11 +56,7 @@ func New(dev *verbs.Device, index int, deferrals []deferral.Place, log func(stri
 	e.runtime.Refusals.Count = func(x reason.Detail) { d.Adapter.Trace.Refuse(0, x) }
 	c := commands.NewDevice(d)
 	e.files.Kinds[d.FileName()] = &client.Kind{Rdev: d.DeviceNumber(), Open: c.Open}
-	e.runtime.Running.Add(1)
-	go func() {
-		defer e.runtime.Running.Done()
-		c.DeliverEvents(e.runtime.Context)
-	}()
+	go c.DeliverEvents(e.runtime.Context) // until the device is closed
 	return e, nil
 }
 
@@ -142,26 +136,13 @@ func (e *Engine) target(file uint64) *target {
 	return t
 }
 
-// Leave prepares for the end of the program: what is owed to peers is sent. The device stays, for
-// threads of the program that still use it, as an adapter would until the process has ended.
+// Leave prepares for the end of the program: what is owed to peers is sent, and what the device has
+// counted is logged. The device stays, for threads of the program that still use it, as an adapter
+// would until the process has ended.
 func (e *Engine) Leave() {
 	e.adapter.Settle()
 	e.adapter.Attend()
 	e.report()
-}
-
-// Close ends the engine: files, objects and the device. What is owed to peers is sent
-// before.
-func (e *Engine) Close() (err error) {
-	e.closing.Do(func() {
-		e.files.Close()
-		e.stop()
-		e.report()
-		err = e.dev.Close()
-		e.runtime.Running.Wait()
-		e.self.Close()
-	})
-	return err
 }
 
 // report logs what the device has counted.
@@ -169,9 +150,7 @@ func (e *Engine) report() {
 	if e.log == nil {
 		return
 	}
-	for name, n := range e.dev.Counters() {
-		e.log(fmt.Sprintf("process %d: %s %d", os.Getpid(), name, n))
+	for line := range device.Report(e.dev, false) {
+		e.log(fmt.Sprintf("process %d: %s", os.Getpid(), line))
 	}
-	sent, received := e.dev.Traffic()
-	e.log(fmt.Sprintf("process %d: payload: %d bytes sent, %d received", os.Getpid(), sent, received))
 }

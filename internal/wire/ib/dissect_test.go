@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"softrdma/internal/testenv"
 )
 
 // Types of ERF records.
@@ -48,13 +50,7 @@ func pcap(packets ...[]byte) []byte {
 // fields and whether the packet is malformed.
 func dissect(t *testing.T, capture []byte, fields ...string) []string {
 	t.Helper()
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("tshark is missing, and must be there in CI")
-		}
-		t.Skip("tshark is not installed: dissection of InfiniBand packets is not tested")
-	}
+	testenv.Programs(t, "tshark")
 	file := filepath.Join(t.TempDir(), "native.pcap")
 	if err := os.WriteFile(file, capture, 0o600); err != nil {
 		t.Fatal(err)
@@ -63,7 +59,7 @@ func dissect(t *testing.T, capture []byte, fields ...string) []string {
 	for _, f := range append(fields, "_ws.malformed") {
 		args = append(args, "-e", f)
 	}
-	c := exec.Command(tshark, args...)
+	c := exec.Command("tshark", args...)
 	var stderr strings.Builder
 	c.Stderr = &stderr
 	out, err := c.Output()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"softrdma/internal/testenv"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/perf"
 	"softrdma/internal/wire/mad/rmpp"
@@ -63,13 +64,7 @@ type expectation struct {
 // TestDatagramsAsTsharkReadsThem fills attributes with random values, and
 // compares what this package reads with what tshark does.
 func TestDatagramsAsTsharkReadsThem(t *testing.T) {
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("tshark is missing, and must be there in CI")
-		}
-		t.Skip("tshark is not installed: dissection of management datagrams is not tested")
-	}
+	testenv.Programs(t, "tshark")
 	expectations := append(append(managementExpectations(), administrationExpectations()...), performanceExpectations()...)
 	var mads [][mad.Len]byte
 	var qpns []uint32
@@ -88,7 +83,7 @@ func TestDatagramsAsTsharkReadsThem(t *testing.T) {
 	if err := os.WriteFile(file, capture(mads, qpns), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(tshark, append([]string{"-r", file}, args...)...).Output()
+	out, err := exec.Command("tshark", append([]string{"-r", file}, args...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

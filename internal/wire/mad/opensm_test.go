@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"softrdma/internal/testenv"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/perf"
 	"softrdma/internal/wire/mad/sa"
@@ -174,13 +175,7 @@ func TestDatagramsOfOpensmRoundTrip(t *testing.T) {
 
 // tshark dissects the recorded datagrams, and finds the values that these packages find.
 func TestDatagramsOfOpensmAsTsharkReadsThem(t *testing.T) {
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("tshark is missing, and must be there in CI")
-		}
-		t.Skip("tshark is not installed: dissection of recorded datagrams is not tested")
-	}
+	testenv.Programs(t, "tshark")
 	var mads [][mad.Len]byte
 	var qpns []uint32
 	all := opensmRecordings(t)
@@ -199,7 +194,7 @@ func TestDatagramsOfOpensmAsTsharkReadsThem(t *testing.T) {
 	for _, f := range []string{"mad.mgmtclass", "mad.method", "mad.status", "mad.transactionid", "mad.attributeid", "mad.attributemodifier"} {
 		args = append(args, "-e", "infiniband."+f)
 	}
-	out, err := exec.Command(tshark, append(args, "-e", "_ws.malformed")...).Output()
+	out, err := exec.Command("tshark", append(args, "-e", "_ws.malformed")...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

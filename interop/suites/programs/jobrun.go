@@ -12,23 +12,11 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"softrdma/bench"
 )
 
 const jobLimit = 3 * time.Minute
-
-// agentScript starts a command on a host as ssh would, with the device of that host.
-const agentScript = `#!/bin/sh
-while :; do
-	case $1 in
-	-*) shift ;;
-	*) break ;;
-	esac
-done
-host=$1
-shift
-[ "$host" != %s ] || exec sh -c "$*"
-exec %s sh -c "$*"
-`
 
 // runJob runs a job as often as asked, until it fails.
 func (r *runner) runJob(ctx context.Context, p program) row {
@@ -76,8 +64,8 @@ func (r *runner) launch(ctx context.Context, p *program) (said string, share flo
 		return "", 0, err
 	}
 	agent := filepath.Join(r.logs, "agent")
-	other := strings.Join(r.net.at(1, r.under(p, 1)...), " ")
-	if err := os.WriteFile(agent, fmt.Appendf(nil, agentScript, hosts[0], other), 0o755); err != nil {
+	// The other host has its own device.
+	if err := bench.WriteAgent(agent, hosts[0], r.net.at(1, r.under(p, 1)...)); err != nil {
 		return "", 0, err
 	}
 	said, err = r.ranks(ctx, p, append(r.under(p, 0), p.job.command(agent, p.env)...))

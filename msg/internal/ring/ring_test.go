@@ -42,7 +42,11 @@ func frame(i uint64, n int) []byte {
 // Frames of random lengths arrive in order, whatever both ends do in between. An end that waits is told:
 // there is always a bell, or something to do. The model sleeps as workers do.
 func TestFramesArriveInOrderAndNobodyWaitsForever(t *testing.T) {
-	for seed := range uint64(400) {
+	seeds := uint64(400)
+	if testing.Short() {
+		seeds = 60
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		longest := 1 + rng.IntN(20000)
 		w, r := pair(t, longest)
@@ -133,7 +137,10 @@ func TestFramesArriveInOrderAndNobodyWaitsForever(t *testing.T) {
 
 // Two goroutines sleep until the other end rings.
 func TestEndsWakeEachOther(t *testing.T) {
-	const frames = 200_000
+	frames := uint64(200_000)
+	if testing.Short() {
+		frames /= 10
+	}
 	w, r := pair(t, 3000)
 	toWriter, toReader := make(chan struct{}, 1), make(chan struct{}, 1)
 	ring := func(bell chan struct{}) {
@@ -143,7 +150,7 @@ func TestEndsWakeEachOther(t *testing.T) {
 		}
 	}
 	go func() {
-		for i := range uint64(frames) {
+		for i := range frames {
 			n := int(i*7919) % 3001
 			b := w.Reserve(n)
 			for ; b == nil; b = w.Reserve(n) {

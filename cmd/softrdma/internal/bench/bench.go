@@ -98,7 +98,7 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Compare softrdma with the kernel's TCP and UDP, iperf3 and UCX",
-		Long:  long, Example: example, Args: cobra.NoArgs,
+		Long:  long, Example: example, Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, opt) },
 	}
 	f := cmd.Flags()
@@ -291,7 +291,7 @@ func figureTable(title string, rows []bench.Row) string {
 // the kernel's UDP or TCP, or over rdmanet.
 func newEndCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "end CONFIG", Short: "One end of a loop over the kernel's UDP or TCP, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "end CONFIG", Short: "One end of a loop over the kernel's UDP or TCP, which bench starts", Hidden: true, Args: cli.Args(1, 1, "CONFIG"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := loop.ParseConfig(args[0])
 			if err != nil {

@@ -23,7 +23,7 @@ import (
 // for remote procedure calls.
 func newCallsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "calls CONFIG", Short: "One end of a loop of remote procedure calls, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "calls CONFIG", Short: "One end of a loop of remote procedure calls, which bench starts", Hidden: true, Args: cli.Args(1, 1, "CONFIG"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var c bench.CallsConfig
 			if err := json.Unmarshal([]byte(args[0]), &c); err != nil {

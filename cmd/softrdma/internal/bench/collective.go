@@ -17,7 +17,7 @@ import (
 // newCollectiveCommand returns the hidden command that bench starts as a rank of a group.
 func newCollectiveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "collective CONFIG", Short: "A rank of a group, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "collective CONFIG", Short: "A rank of a group, which bench starts", Hidden: true, Args: cli.Args(1, 1, "CONFIG"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var c bench.CollectiveConfig
 			if err := json.Unmarshal([]byte(args[0]), &c); err != nil {

@@ -14,7 +14,7 @@ import (
 // bench.RawMemory.
 func newMemoryCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "memory CONFIG", Short: "A loop over memory or between two processes, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "memory CONFIG", Short: "A loop over memory or between two processes, which bench starts", Hidden: true, Args: cli.Args(1, 1, "CONFIG"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := loop.ParseMemoryConfig(args[0])
 			if err != nil {

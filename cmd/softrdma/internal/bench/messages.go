@@ -31,7 +31,7 @@ const (
 // package msg.
 func newMessagesCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "messages CONFIG", Short: "One end of a loop over package msg, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "messages CONFIG", Short: "One end of a loop over package msg, which bench starts", Hidden: true, Args: cli.Args(1, 1, "CONFIG"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var c bench.MessagesConfig
 			if err := json.Unmarshal([]byte(args[0]), &c); err != nil {

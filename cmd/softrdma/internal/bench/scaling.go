@@ -29,7 +29,7 @@ const settleTime = 200 * time.Millisecond
 // measurement over many queue pairs.
 func newScalingCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "scaling CONFIG", Short: "One end of WRITEs over many queue pairs, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "scaling CONFIG", Short: "One end of WRITEs over many queue pairs, which bench starts", Hidden: true, Args: cli.Args(1, 1, "CONFIG"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := bench.ParseScalingConfig(args[0])
 			if err != nil {

@@ -42,7 +42,7 @@ func NewCommand() *cobra.Command {
 	v := &options{}
 	cmd := &cobra.Command{
 		Use: "capture [flags] FILE", Short: "Show the RoCE packets of a capture file, and what is wrong with them",
-		Long: long, Args: cobra.ExactArgs(1),
+		Long: long, Args: cli.Args(1, 1, "a FILE of captured packets"),
 		Example: "  softrdma capture packets.pcapng\n" +
 			"  tcpdump -i any -U -w - udp port 4791 | softrdma capture -\n" +
 			"  softrdma capture --json packets.pcapng | jq 'select(.findings)'",

@@ -56,7 +56,7 @@ func NewCommand() *cobra.Command {
 	c := &command{}
 	cmd := &cobra.Command{
 		Use: "cat {-l [ADDR:]PORT | HOST PORT} [flags]", Short: "Connect standard input and output over RDMA, as netcat does over TCP",
-		Long: long, Example: example, Args: cobra.MaximumNArgs(2),
+		Long: long, Example: example, Args: cli.Args(0, 2, "HOST PORT, or -l [ADDR:]PORT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Cmd = cmd
 			if err := c.parse(args); err != nil {

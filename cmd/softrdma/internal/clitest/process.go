@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/testenv"
 	"softrdma/preload"
 	"softrdma/verbs"
 )
@@ -222,15 +223,6 @@ func FreePort(t *testing.T) string {
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
 
-// Lacks skips a test for which this machine lacks something. In CI it fails the test.
-func Lacks(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal("CI lacks ", what)
-	}
-	t.Skip("SKIPPED: this machine lacks ", what)
-}
-
 // RandomData returns n random bytes that depend on seed only.
 func RandomData(seed, n int) []byte {
 	b := make([]byte, n)
@@ -313,11 +305,7 @@ func SecretFile(t *testing.T, secret string) string {
 func NeedPrograms(t *testing.T, names ...string) {
 	t.Helper()
 	if _, err := preload.Library(); err != nil {
-		Lacks(t, "a build with the preloaded library")
+		testenv.Lacks(t, "a build with the preloaded library")
 	}
-	for _, name := range names {
-		if _, err := exec.LookPath(name); err != nil {
-			Lacks(t, name)
-		}
-	}
+	testenv.Programs(t, names...)
 }

@@ -64,7 +64,7 @@ func NewCommand() *cobra.Command {
 	var s options
 	cmd := &cobra.Command{
 		Use: "daemon [flags]", Short: "Serve devices to many programs, under exec and in Go",
-		Long: long, Example: example, Args: cobra.NoArgs,
+		Long: long, Example: example, Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, &s) },
 	}
 	f := cmd.Flags()

@@ -16,6 +16,7 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/provider/daemon"
 	"softrdma/internal/uverbs"
+	"softrdma/internal/uverbs/device"
 	"softrdma/verbs"
 )
 
@@ -69,7 +70,9 @@ func run(cmd *cobra.Command, s *options) (err error) {
 	<-cmd.Context().Done()
 	if s.verbose {
 		for i, d := range devices {
-			cli.PrintCounters(cmd.ErrOrStderr(), names[i]+" ", d, false)
+			for line := range device.Report(d, false) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s %s\n", names[i], line)
+			}
 		}
 	}
 	return cli.ErrSignalled

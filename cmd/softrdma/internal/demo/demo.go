@@ -71,7 +71,7 @@ func NewCommand() *cobra.Command {
 		Short:   "Move a file between two processes with each RDMA operation and with TCP",
 		Long:    long,
 		Example: example,
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), cmd, opt) },
 	}
 	f := cmd.Flags()

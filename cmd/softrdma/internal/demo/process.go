@@ -97,7 +97,7 @@ func newPeerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    peerCommand + " DEVICE,...",
 		Short:  "The second process of the demo, which the first one starts",
-		Args:   cobra.ExactArgs(1),
+		Args:   cli.Args(1, 1, "DEVICE,..."),
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// Ctrl-C reaches both processes. The first one decides what to do.

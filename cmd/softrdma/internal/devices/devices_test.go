@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/testenv"
 	"softrdma/verbs"
 )
 
@@ -16,7 +17,7 @@ func TestDevicesListsWhatOpenTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(list) == 0 {
-		clitest.Lacks(t, "an address")
+		testenv.Lacks(t, "an address")
 	}
 	table, verbose := clitest.Run(t, "devices"), clitest.Run(t, "devices", "-v")
 	for i := range list {
@@ -81,6 +82,6 @@ func TestDevicesMatchesOpenDevice(t *testing.T) {
 		dev.Close()
 	}
 	if opened == 0 {
-		clitest.Lacks(t, "an address that is not taken by another device")
+		testenv.Lacks(t, "an address that is not taken by another device")
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/provider/daemon"
 	"softrdma/internal/uverbs"
+	"softrdma/internal/uverbs/device"
+	"softrdma/internal/uverbs/folder"
 	"softrdma/preload"
 	"softrdma/preload/library"
 	"softrdma/verbs"
@@ -55,11 +57,12 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "softrdma-")
+	place, err := s.folder(cmd)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer place.Close()
+	dir := place.Path
 	preloaded, err := library.Copy(dir, "preload.so", bytes.NewReader(contents))
 	if err != nil {
 		return err
@@ -93,6 +96,17 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = killDelay
 	return programError(args[0], c.Run())
+}
+
+// folder makes the directory of this exec, and removes those of execs that were killed.
+func (s *options) folder(cmd *cobra.Command) (*folder.Folder, error) {
+	parent := os.TempDir()
+	for _, path := range folder.Clean(parent) {
+		if s.verbose {
+			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: removed %s, which an exec that was killed has left\n", path)
+		}
+	}
+	return folder.New(parent)
 }
 
 // daemonSockets returns the sockets to look for a daemon at, none if the program gets a
@@ -196,8 +210,8 @@ func cachedEngine(sum string, contents fs.File) (*library.File, error) {
 
 // serve opens a device for the program and serves it. If the program may have the device in its own
 // process, that prints what it has carried.
-func (s *options) serve(cmd *cobra.Command, device, dir, library string, inProgram bool) (env []string, end func() error, err error) {
-	dev, err := cli.OpenDevice(cmd, device, verbs.Config{Shared: cli.Sharable(device)})
+func (s *options) serve(cmd *cobra.Command, name, dir, library string, inProgram bool) (env []string, end func() error, err error) {
+	dev, err := cli.OpenDevice(cmd, name, verbs.Config{Shared: cli.Sharable(name)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -211,7 +225,9 @@ func (s *options) serve(cmd *cobra.Command, device, dir, library string, inProgr
 	}
 	return server.Environment(library), func() error {
 		if s.verbose {
-			cli.PrintCounters(cmd.ErrOrStderr(), "", dev.Device, inProgram)
+			for line := range device.Report(dev.Device, inProgram) {
+				cfg.Log(line)
+			}
 		}
 		return errors.Join(server.Close(), dev.Close())
 	}, nil

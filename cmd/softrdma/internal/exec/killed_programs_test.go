@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,11 +17,12 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/testenv"
 )
 
 // Programs with their devices in their own processes exchange data while their execs are killed,
-// one after the other, and go on. Their addresses are in use until they end, and then free for the
-// next exec.
+// one after the other, and go on. Their addresses and files are in use until they end. The next exec
+// has the address, and removes the files.
 func TestProgramsGoOnWhenTheirExecIsKilled(t *testing.T) {
 	clitest.NeedPrograms(t, "gcc", "sh", "true")
 	program := bystander(t)
@@ -37,13 +39,67 @@ func TestProgramsGoOnWhenTheirExecIsKilled(t *testing.T) {
 				b.goesOn()
 				clitest.Start(t, "exec", "-d", killed.addr, "--", "true").Fails(cli.ExitFailed, killed.addr, "already in use")
 			}
+			if n := len(folders(t)); n != 2 {
+				t.Errorf("%d directories of execs are there, expected those of both programs", n)
+			}
 			endBoth(a, b)
 			a, b = startUnder(t, program, first, path), startUnder(t, program, second, path)
 			exchange(a, b)
 			a.goesOn()
 			b.goesOn()
 			endBoth(a, b)
+			<-a.exec.Ended
+			<-b.exec.Ended
+			if left := folders(t); len(left) > 0 {
+				t.Errorf("found %v in the end", left)
+			}
 		})
+	}
+}
+
+// folders returns the directories of execs.
+func folders(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(os.TempDir(), "softrdma-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// A program without a device of its own holds no files: what it was started with has gone with the
+// server.
+func TestNextExecRemovesWhatAKilledOneHasLeft(t *testing.T) {
+	clitest.NeedPrograms(t, "sh", "true")
+	clitest.Command(t) // which is built before TMPDIR is set
+	t.Setenv("TMPDIR", clitest.ShortDir(t))
+	first, second := clitest.LoopbackDevice(t), clitest.LoopbackDevice(t)
+	program := clitest.Prepare(t, "exec", "-d", first, "--", "sh", "-c", "echo begun; read line")
+	in, err := program.Cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close() // ends the program
+	program.Start()
+	program.Prints("begun")
+	clitest.Run(t, "exec", "-d", second, "--", "true")
+	if left := folders(t); len(left) != 1 {
+		t.Fatalf("found %v beside a running exec, expected its directory", left)
+	}
+	if err := program.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-program.Ended
+	left := folders(t)
+	next := clitest.Start(t, "exec", "-v", "-d", second, "--", "true")
+	if code := next.ExitCode(); code != 0 {
+		t.Errorf("code %d: %s", code, &next.Stderr)
+	}
+	if want := "removed " + left[0]; !strings.Contains(next.Stderr.String(), want) {
+		t.Errorf("expected %q, found %s", want, &next.Stderr)
+	}
+	if left := folders(t); len(left) > 0 {
+		t.Errorf("found %v in the end", left)
 	}
 }
 
@@ -52,7 +108,7 @@ func bystander(t *testing.T) string {
 	t.Helper()
 	const source = "../../../../internal/uverbs/testdata/inprogram/bystander.c"
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
-		clitest.Lacks(t, "libibverbs-dev")
+		testenv.Lacks(t, "libibverbs-dev")
 	}
 	path := filepath.Join(t.TempDir(), "bystander")
 	if b, err := exec.Command("gcc", "-O1", "-D_GNU_SOURCE", "-o", path, source, "-libverbs", "-lpthread").CombinedOutput(); err != nil {

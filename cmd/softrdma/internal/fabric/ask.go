@@ -105,16 +105,3 @@ func (a *asker) completePorts(cmd *cobra.Command, _ []string, _ string) (names [
 	}
 	return names, d
 }
-
-// exactly refuses another number of arguments.
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
-			return cli.UsageErrorf("expected %s, found %d arguments", what, len(args))
-		}
-		return nil
-	}
-}
-
-// unlimited is a number of arguments.
-const unlimited = 1 << 30

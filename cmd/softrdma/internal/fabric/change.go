@@ -88,7 +88,7 @@ The ports keep what they have been given, so data flows without a manager, until
 changes.`,
 		Example: `  softrdma fabric sm off
   softrdma fabric sm on`,
-		Args: cobra.ExactArgs(1), ValidArgs: []string{"on", "off"},
+		Args: cli.Args(1, 1, "on or off"), ValidArgs: []string{"on", "off"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd, console.Request{Verb: console.VerbManager, Args: args}, nil, func(w io.Writer, r *console.Reply) {
 				fmt.Fprintf(w, "manager  %s\n", managerText(&r.Status.Manager))
@@ -102,8 +102,12 @@ changes.`,
 // newChange returns a command that changes cables and prints what they are afterwards.
 func newChange(verb, use, short, long, example string) *cobra.Command {
 	var a asker
+	expected := "one PORT or more"
+	if verb == console.VerbFail || verb == console.VerbRepair {
+		expected = "one SWITCH or more"
+	}
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example, Args: cobra.MinimumNArgs(1),
+		Use: use, Short: short, Long: long, Example: example, Args: cli.Args(1, cli.AnyNumber, expected),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd, console.Request{Verb: verb, Args: args}, nil, func(w io.Writer, r *console.Reply) { printChanged(w, r.Links) })
 		},
@@ -111,7 +115,7 @@ func newChange(verb, use, short, long, example string) *cobra.Command {
 	a.flags(cmd)
 	cmd.ValidArgsFunction = a.completePorts
 	if verb == console.VerbFail || verb == console.VerbRepair {
-		cmd.ValidArgsFunction = a.completeNodes("switch", unlimited)
+		cmd.ValidArgsFunction = a.completeNodes("switch", cli.AnyNumber)
 	}
 	return cmd
 }

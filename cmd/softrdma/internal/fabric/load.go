@@ -30,7 +30,7 @@ arguments the command lists the loads, with the packets that were sent and that 
 			if len(args) == 0 || len(args) == 2 {
 				return nil
 			}
-			return cli.UsageErrorf("expected two nodes or none, found %d", len(args))
+			return cli.UsageErrorf("expected the nodes FROM and TO, or neither; found %d arguments", len(args))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := console.Request{Verb: console.VerbLoad, Args: args}
@@ -92,6 +92,6 @@ that do not take all packets.`,
 	a.jsonFlag(cmd)
 	cmd.Flags().IntSliceVar(&levels, "sl", nil, "take no packets of these service `LEVELS`, 0 to 15")
 	cmd.Flags().BoolVar(&none, "none", false, "take all packets again")
-	cmd.ValidArgsFunction = a.completeNodes("adapter", unlimited)
+	cmd.ValidArgsFunction = a.completeNodes("adapter", cli.AnyNumber)
 	return cmd
 }

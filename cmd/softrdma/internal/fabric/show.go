@@ -32,7 +32,7 @@ func newStatus() *cobra.Command {
 		Use: "status", Short: "Show the nodes, links, LIDs and the subnet manager",
 		Long: `Shows what a fabric consists of: its nodes with their LIDs, the states of its links,
 and who manages it. The nodes of a large fabric are listed with -v.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.show(cmd, console.Request{Verb: console.VerbStatus}, func(r *console.Reply) any { return r.Status },
 				func(w io.Writer, r *console.Reply) { printStatus(w, a.name, r, verbose) })
@@ -97,7 +97,7 @@ manager has set it up, "down" if its ends do not answer each other, and "cut" if
 	a.flags(cmd)
 	a.jsonFlag(cmd)
 	interval(cmd, &d)
-	cmd.ValidArgsFunction = a.completeNodes("", unlimited)
+	cmd.ValidArgsFunction = a.completeNodes("", cli.AnyNumber)
 	return cmd
 }
 
@@ -107,7 +107,7 @@ func newRoutes() *cobra.Command {
 		Use: "routes SWITCH", Short: "Show the forwarding tables of a switch, in words",
 		Long: `Shows by which port a switch sends packets to which LIDs and nodes, as its linear
 forwarding table says now, and the ports of each multicast group.`,
-		Example: "  softrdma fabric routes leaf-0-0", Args: exactly(1, "a switch"),
+		Example: "  softrdma fabric routes leaf-0-0", Args: cli.Args(1, 1, "a SWITCH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd, console.Request{Verb: console.VerbRoutes, Args: args}, func(r *console.Reply) any { return r.Routes },
 				func(w io.Writer, r *console.Reply) { printRoutes(w, r.Routes) })
@@ -144,7 +144,7 @@ func newTrace() *cobra.Command {
 		Long: `Follows a packet from one node to another, or to a LID, by the tables and states of
 this moment: which port of which switch, on which virtual lane. If the packet would be
 lost, it says where and why.`,
-		Example: "  softrdma fabric trace node-0 node-15\n  softrdma fabric trace node-0 17 --sl 1", Args: exactly(2, "the nodes FROM and TO"),
+		Example: "  softrdma fabric trace node-0 node-15\n  softrdma fabric trace node-0 17 --sl 1", Args: cli.Args(2, 2, "the nodes FROM and TO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := level(cmd, sl)
 			if err != nil {
@@ -177,7 +177,7 @@ ticks of 4 ns.`,
 	}
 	a.flags(cmd)
 	a.jsonFlag(cmd)
-	cmd.ValidArgsFunction = a.completeNodes("", unlimited)
+	cmd.ValidArgsFunction = a.completeNodes("", cli.AnyNumber)
 	return cmd
 }
 
@@ -192,7 +192,7 @@ one: a cycle in the graph of channels (a virtual lane of a link), in which a pac
 holds the buffer behind one channel waits for the next. Second, which lanes stand still
 now, and for what they wait: for a circle of lanes that wait for each other, for a program
 that takes no packets, or for credits that were lost.`,
-		Example: "  softrdma fabric deadlock\n  softrdma fabric deadlock --still 100ms --json", Args: cobra.NoArgs,
+		Example: "  softrdma fabric deadlock\n  softrdma fabric deadlock --still 100ms --json", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := level(cmd, sl)
 			if err != nil {
@@ -226,7 +226,7 @@ Each half of a link has the color of the load that the nearer end sends. Links t
 down, ports with errors, and lanes in a deadlock are marked.
 
 With -o the drawing is an SVG file, in which each link and node has a tooltip.`,
-		Example: "  softrdma fabric draw\n  softrdma fabric draw --watch\n  softrdma fabric draw -o fabric.svg", Args: cobra.NoArgs,
+		Example: "  softrdma fabric draw\n  softrdma fabric draw --watch\n  softrdma fabric draw -o fabric.svg", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}
 	d.flags(cmd)

@@ -93,7 +93,7 @@ func newUp() *cobra.Command {
 	var b builder
 	cmd := &cobra.Command{
 		Use: "up [FILE]", Short: "Build a fabric and run it",
-		Long: upLong, Example: upExample, Args: cobra.MaximumNArgs(1),
+		Long: upLong, Example: upExample, Args: cli.Args(0, 1, "at most one FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return b.run(cmd, args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveDefault

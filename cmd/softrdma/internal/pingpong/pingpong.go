@@ -82,7 +82,7 @@ func NewCommand() *cobra.Command {
 	p := &command{size: 4096}
 	cmd := &cobra.Command{
 		Use: "pingpong [flags] [HOST]", Short: "Send messages back and forth with softrdma or ibv_*_pingpong",
-		Long: long, Example: example, Args: cobra.MaximumNArgs(1),
+		Long: long, Example: example, Args: cli.Args(0, 1, "the HOST of the server, or nothing for a server"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.cmd, p.out = cmd, cmd.OutOrStdout()
 			if p.json {

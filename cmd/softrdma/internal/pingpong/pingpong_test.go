@@ -15,6 +15,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/testenv"
 )
 
 // A pair is a server and a client.
@@ -92,7 +93,7 @@ func TestPingpongSizes(t *testing.T) {
 
 func TestPingpongIPv6ByPort(t *testing.T) {
 	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
-		clitest.Lacks(t, "IPv6 on the loopback interface: "+err.Error())
+		testenv.Lacks(t, "IPv6 on the loopback interface: "+err.Error())
 	} else {
 		l.Close()
 	}

@@ -54,7 +54,7 @@ func NewCommand() *cobra.Command {
 	r := &command{}
 	cmd := &cobra.Command{
 		Use: "rcopy [SOURCE SERVER[:DESTINATION]] [flags]", Short: "Copy a file over RDMA, as rcopy does",
-		Long: long, Example: example, Args: cobra.MaximumNArgs(2),
+		Long: long, Example: example, Args: cli.Args(0, 2, "SOURCE and SERVER[:DESTINATION], or nothing for a server"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Cmd, r.out = cmd, cmd.OutOrStdout()
 			if err := r.check(args); err != nil {

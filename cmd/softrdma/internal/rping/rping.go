@@ -82,7 +82,7 @@ func NewCommand() *cobra.Command {
 	p := &command{size: defaultSize}
 	cmd := &cobra.Command{
 		Use: "rping {-s | -c -a ADDR} [flags]", Short: "Ping through the RDMA connection manager, as rping does",
-		Long: long, Example: example, Args: cobra.NoArgs,
+		Long: long, Example: example, Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p.cmd, p.results = cmd, cli.NewPrinter(cmd.OutOrStdout())
 			p.out = p.results

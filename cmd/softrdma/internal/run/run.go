@@ -76,7 +76,7 @@ func NewCommand() *cobra.Command {
 			case s.agent && len(args) == 0:
 				return serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 			case len(args) == 0:
-				return cli.UsageErrorf("expected a program to run")
+				return cli.UsageErrorf("expected a PROGRAM to run, as in softrdma run -n 2 -- hostname")
 			}
 			return run(cmd, &s, args)
 		},

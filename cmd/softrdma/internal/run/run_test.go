@@ -136,7 +136,7 @@ func TestWrongRunsAreRefused(t *testing.T) {
 		code int
 		word string
 	}{
-		{[]string{"-n", "2"}, 2, "expected a program"},
+		{[]string{"-n", "2"}, 2, "expected a PROGRAM"},
 		{[]string{"-n", "-1", "true"}, 2, "-n: expected"},
 		{[]string{"--hosts", "a:0", "true"}, 2, `found "a:0"`},
 		{[]string{"--hosts", "a,-x", "true"}, 2, `found "-x"`},

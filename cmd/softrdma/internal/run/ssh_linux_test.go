@@ -14,23 +14,8 @@ import (
 
 	"softrdma/bench"
 	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/testenv"
 )
-
-// needs skips a test that lacks a program, loudly and never in CI.
-func needs(t *testing.T, programs ...string) {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: not root (network namespaces)")
-	}
-	for _, name := range programs {
-		if _, err := exec.LookPath(name); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatal("CI lacks ", name)
-			}
-			t.Skip("SKIPPED: this machine lacks ", name)
-		}
-	}
-}
 
 // startSSHD starts OpenSSH's server at one end of a path, and returns the command that reaches it.
 func startSSHD(t *testing.T, path *bench.Path) (ssh string) {
@@ -65,7 +50,8 @@ func startSSHD(t *testing.T, path *bench.Path) (ssh string) {
 // OpenSSH starts ranks on another host, in a network namespace of its own. They form a group with those
 // here over the network between, and one that fails ends the others.
 func TestRanksFormAGroupOverSSH(t *testing.T) {
-	needs(t, "sshd", "ssh", "ssh-keygen", "nsenter")
+	testenv.Root(t, "network namespaces")
+	testenv.Programs(t, "sshd", "ssh", "ssh-keygen", "nsenter")
 	path, err := bench.Veth(1500)
 	if err != nil {
 		t.Fatal(err)

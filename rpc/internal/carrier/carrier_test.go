@@ -1,0 +1,282 @@
+package carrier_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"softrdma/internal/session"
+	"softrdma/internal/simnet"
+	"softrdma/internal/simnet/bubble"
+	"softrdma/rpc/internal/carrier"
+	"softrdma/verbs"
+)
+
+var lossy = simnet.Faults{Delay: 10 * time.Microsecond, Jitter: 5 * time.Microsecond, Loss: .05, Reorder: .05, Duplicate: .05}
+
+// body returns bytes that depend on i alone.
+func body(i, n int) []byte {
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)}).Read(b)
+	return b
+}
+
+// Frames of one packet and of several arrive whole, once and in order, though packets are lost,
+// repeated and change places.
+func TestFramesArriveWholeAndInOrderSeeds(t *testing.T) {
+	sizes := []int{0, 1, 900, 1024 - session.HeaderLen, 1025 - session.HeaderLen, 4096, frameLen - session.HeaderLen}
+	bubble.Seeds(t, 10, func(t *testing.T, seed uint64) (wrong []string) {
+		a, b := ends(t, seed, lossy, 16)
+		const frames = 3 * slots
+		for i := range frames {
+			slot := i % slots
+			a.await("the slot is free", func() bool { return a.sent[slot] == i/slots })
+			a.send(slot, body(i, sizes[i%len(sizes)]))
+		}
+		b.await("all frames have arrived", func() bool { return len(b.arrived) == frames })
+		a.await("all frames have left", func() bool { return a.sent[slots-1] == frames/slots })
+		for i, f := range b.arrived {
+			if int(f.Slot) != i%slots || !bytes.Equal(f.copy, body(i, sizes[i%len(sizes)])) {
+				wrong = append(wrong, fmt.Sprintf("frame %d: slot %d with %d bytes", i, f.Slot, len(f.copy)))
+			}
+		}
+		b.arrived = nil // nothing is kept
+		return wrong
+	})
+}
+
+// Frames beyond the receives of the peer wait at the sender, while the owner there keeps what has
+// arrived. Nothing overwrites that.
+func TestFramesWaitForReceivesThatAreReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const receives, credits = 8, 6 // two are for frames that only give credit
+		a, b := ends(t, 1, simnet.Faults{}, receives)
+		b.keep = true
+		for i := range slots {
+			a.send(i, body(i, 100+i))
+		}
+		for next := 0; next < slots; {
+			b.await("a frame has arrived", func() bool { return len(b.arrived) > 0 })
+			time.Sleep(time.Second)
+			b.locked(func() {
+				if n := len(b.arrived); n != min(credits, slots-next) {
+					t.Errorf("%d frames have arrived behind the first %d, expected %d", n, next, min(credits, slots-next))
+				}
+				for _, f := range b.arrived {
+					if int(f.Slot) != next || !bytes.Equal(f.body, body(next, 100+next)) {
+						t.Errorf("frame %d: found slot %d, or other bytes", next, f.Slot)
+					}
+					next++
+				}
+				b.release()
+				b.e.Flush()
+			})
+		}
+		if n := b.rnr(); n != 0 {
+			t.Errorf("%d messages found no receive", n)
+		}
+	})
+}
+
+// More control frames than have memory wait for it, and for the peer's receives.
+func TestControlFramesWaitForMemoryAndReceives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := ends(t, 1, simnet.Faults{}, 8)
+		const frames = 50
+		a.locked(func() {
+			for i := range frames {
+				a.c.Tell(session.Header{Kind: session.Cancel, Sequence: uint32(i)}, body(i, i))
+			}
+			a.e.Flush()
+		})
+		b.await("all frames have arrived", func() bool { return len(b.arrived) == frames })
+		for i, f := range b.arrived {
+			if f.Kind != session.Cancel || int(f.Sequence) != i || !bytes.Equal(f.copy, body(i, i)) {
+				t.Errorf("frame %d: found %+v with %d bytes", i, f.Header, len(f.copy))
+			}
+		}
+		b.arrived = nil // nothing is kept
+		a.await("all frames have left", func() bool { return !a.c.Telling() })
+		if n := b.rnr(); n != 0 {
+			t.Errorf("%d messages found no receive", n)
+		}
+	})
+}
+
+// far returns memory that the peer may read, with bytes that depend on i.
+func (x *end) far(i, n int) (s carrier.Span, f carrier.Fetch) {
+	x.t.Helper()
+	s, err := x.domain.Span(n, verbs.RemoteRead, x.e.First())
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(s.Free)
+	copy(s.Bytes(), body(i, n))
+	r, err := s.On(x.e.First())
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return s, carrier.Fetch{Slot: i, N: n, Address: r.Addr(), Key: r.RKey()}
+}
+
+// fetch reads n bodies of the peer.
+func (x *end) fetch(peer *end, n int) (into []carrier.Span) {
+	x.t.Helper()
+	into = make([]carrier.Span, n)
+	for i := range into {
+		_, f := peer.far(i, 3000)
+		var err error
+		if into[i], err = x.domain.Span(f.N, verbs.LocalWrite, x.e.First()); err != nil {
+			x.t.Fatal(err)
+		}
+		x.t.Cleanup(into[i].Free)
+		f.To = &into[i]
+		x.locked(func() { x.c.Read(f) })
+	}
+	return into
+}
+
+// Bodies beyond the READs that may be in flight are read later.
+func TestBodiesAreReadWholeSeeds(t *testing.T) {
+	bubble.Seeds(t, 10, func(t *testing.T, seed uint64) (wrong []string) {
+		a, b := ends(t, seed, lossy, 8)
+		const bodies = 50
+		into := a.fetch(b, bodies)
+		a.await("all bodies were read", func() bool { return len(a.fetched) == bodies })
+		for i := range into {
+			if errs := a.fetched[i]; len(errs) != 1 || errs[0] != nil || !bytes.Equal(into[i].Bytes()[:3000], body(i, 3000)) {
+				wrong = append(wrong, fmt.Sprintf("body %d: it ended with %v, or has other bytes", i, errs))
+			}
+		}
+		return wrong
+	})
+}
+
+// A connection ends with frames in flight, frames that wait for receives, READs in flight and READs
+// that wait. The owner hears of each exactly once, and of the end last.
+func TestEndOfAConnectionSettlesEverythingOnce(t *testing.T) {
+	for name, end := range map[string]func(a, b *end){
+		"this end":     func(a, _ *end) { a.fail() },
+		"the peer":     func(_, b *end) { b.fail() },
+		"peer's power": func(_, b *end) { b.host.Kill() },
+		"its device":   func(a, _ *end) { _ = a.host.Device.Close() },
+		"peer's device": func(_, b *end) {
+			if err := b.host.Device.Close(); err != nil {
+				b.t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := ends(t, 1, simnet.Faults{Delay: time.Second}, 8)
+				b.keep = true
+				const bodies = 20
+				for i := range slots {
+					a.send(i, body(i, 100))
+				}
+				a.fetch(b, bodies)
+				end(a, b)
+				a.await("the connection has ended", func() bool { return a.broken == 1 })
+				b.await("the peer's connection has ended", func() bool { return b.broken == 1 })
+				for i, n := range a.sent {
+					if n != 1 {
+						t.Errorf("slot %d was given back %d times", i, n)
+					}
+				}
+				for i := range bodies {
+					if errs := a.fetched[i]; len(errs) != 1 || errs[0] == nil {
+						t.Errorf("the READ of slot %d ended with %v, expected one error", i, errs)
+					}
+				}
+				if a.c.Err == nil || b.c.Err == nil {
+					t.Errorf("expected errors at both ends, found %v and %v", a.c.Err, b.c.Err)
+				}
+			})
+		})
+	}
+}
+
+// What an owner has kept stays readable when the connection has ended, until the last of it is
+// released.
+func TestKeptReceivesOutliveTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := ends(t, 1, simnet.Faults{}, 8)
+		b.keep = true
+		for i := range 3 {
+			a.send(i, body(i, 1000))
+		}
+		b.await("the frames have arrived", func() bool { return len(b.arrived) == 3 })
+		before := b.host.Device.Counts().MR
+		b.fail()
+		b.await("the connection has ended", func() bool { return b.broken == 1 })
+		if n := b.host.Device.Counts().MR; n != before-1 { // that of control frames
+			t.Errorf("%d regions are left of %d, expected one less", n, before)
+		}
+		b.e.Lock()
+		defer b.e.Unlock()
+		for i, f := range b.arrived {
+			if !bytes.Equal(f.body, body(i, 1000)) {
+				t.Errorf("frame %d has other bytes after the end", i)
+			}
+		}
+		for i, f := range b.arrived {
+			b.c.Release(f.at)
+			if n, want := b.host.Device.Counts().MR, before-1-(i+1)/3; n != want {
+				t.Errorf("%d regions are left after %d of 3 releases, expected %d", n, i+1, want)
+			}
+		}
+		b.arrived = nil
+	})
+}
+
+func TestWrongFrameEndsTheConnection(t *testing.T) {
+	refused := errors.New("refused")
+	credit := func(consumed uint32) []byte {
+		b := make([]byte, session.HeaderLen)
+		h := session.Header{Kind: session.Credit, Consumed: consumed}
+		h.Put(b)
+		return b
+	}
+	for name, c := range map[string]struct {
+		raw    []byte
+		refuse error // by the owner
+		want   error // nil if the connection goes on
+	}{
+		"right":                             {credit(0), nil, nil},
+		"a part of a header":                {credit(0)[:session.HeaderLen-1], nil, session.ErrProtocol},
+		"nothing":                           {nil, nil, session.ErrProtocol},
+		"consumed more than there was":      {credit(1), nil, session.ErrProtocol},
+		"consumed before the counter began": {credit(1<<32 - 1), nil, session.ErrProtocol},
+		"refused by the owner":              {credit(0), refused, refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := ends(t, 1, simnet.Faults{}, 8)
+				b.refuse = c.refuse
+				a.locked(func() {
+					if !a.c.TellRaw(c.raw) {
+						t.Error("the frame was not sent")
+					}
+				})
+				if c.want == nil {
+					a.await("the frame has left", func() bool { return !a.c.Telling() })
+					time.Sleep(time.Second)
+					b.refuse = nil
+					a.send(0, nil)
+					b.await("the next frame has arrived", func() bool { return len(b.arrived) == 1 })
+					b.arrived = nil // nothing is kept
+					return
+				}
+				b.await("the connection has ended", func() bool { return b.broken == 1 })
+				if !errors.Is(b.c.Err, c.want) {
+					t.Errorf("it ended with %v, expected %v", b.c.Err, c.want)
+				}
+				a.await("the peer's connection has ended", func() bool { return a.broken == 1 })
+			})
+		})
+	}
+}
