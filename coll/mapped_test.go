@@ -286,6 +286,27 @@ func TestMemberThatClosesAMappedGroupIsNamed(t *testing.T) {
 	closeAll(t, first)
 }
 
+// Boards need no worker. A member whose worker has closed ends the call all the same, instead of going on
+// without being able to say anything to the others.
+func TestMappedCallOnAClosedWorkerIsAFailure(t *testing.T) {
+	const n = 3
+	w := openWorkers(t, n, msg.Config{})
+	all := w.groups(t, n)
+	warm(t, all)
+	errs := each(all, func(g *coll.Group) error {
+		if g.Rank() == 1 {
+			if err := w.list[1].Close(); err != nil {
+				return err
+			}
+		}
+		return coll.Barrier(within(t), g)
+	})
+	failed(t, errs, 1, coll.ErrGone)
+	for _, g := range all {
+		_ = g.Close(within(t)) // of failed groups
+	}
+}
+
 // A group that is closed during a call ends the call, whatever the call does then.
 func TestMappedGroupThatIsClosedDuringACall(t *testing.T) {
 	const n = 2

@@ -60,6 +60,10 @@ func (c *call) isMapped(other Algorithm) bool {
 	}
 	if g.mapping == nil {
 		c.algorithm = other
+	} else if r := g.mapping.others[0]; c.err == nil {
+		if err := g.mesh.links[g.members[r]].lost(); err != nil { // boards do not need what has ended
+			c.failed(r, err)
+		}
 	}
 	return g.mapping != nil && c.err == nil
 }

@@ -55,6 +55,7 @@ type mesh struct {
 type link struct {
 	turn     chan struct{} // one token; who has it connects
 	endpoint atomic.Pointer[msg.Endpoint]
+	watch    *msg.Request  // set before endpoint
 	left     atomic.Bool   // the member has closed its group; everything that it sent has arrived
 	failed   atomic.Bool   // the connection has failed
 	informed atomic.Bool   // the member has sent a notice
@@ -153,10 +154,22 @@ func (m *mesh) link(ctx context.Context, rank int) (*msg.Endpoint, error) {
 		}
 		return nil, fmt.Errorf("%w: no connection: %w", ErrGone, err)
 	}
+	l.watch = e.SendSync(m.tag(m.rank, 0, 0, whatWatch)|tagControl, nil)
 	l.endpoint.Store(e)
-	watch := e.SendSync(m.tag(m.rank, 0, 0, whatWatch)|tagControl, nil)
-	watch.Then(func(_ msg.Info, err error) { go m.watched(rank, err) })
+	l.watch.Then(func(_ msg.Info, err error) { go m.watched(rank, err) })
 	return e, nil
+}
+
+// lost returns the error of a link that has failed. It has no message to send or receive, so it knows also
+// that the worker of this member has closed.
+func (l *link) lost() error {
+	select {
+	case <-l.watch.Done():
+		_, err := l.watch.Wait(context.Background()) // it has ended
+		return err
+	default:
+		return nil
+	}
 }
 
 // watched handles the end of a watch.
