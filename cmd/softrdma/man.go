@@ -5,6 +5,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"softrdma/cmd/softrdma/internal/cli"
 )
 
 // The tag man adds a command that writes manual pages. The released command is built
