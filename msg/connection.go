@@ -177,6 +177,7 @@ func (c *connection) complete(wc *verbs.WC) {
 		return
 	}
 	if wc.Status != verbs.Success {
+		c.drainRing()
 		c.fail(access.Cause(wc, c.conn.Err()))
 		return
 	}
@@ -246,7 +247,7 @@ func (c *connection) push() {
 		return
 	}
 	c.passFlushes()
-	if c.closing && c.err == nil && len(c.flushes) == 0 && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.Idle() && c.rings.passed() {
+	if c.closing && c.err == nil && len(c.flushes) == 0 && len(c.vacant) == sendSlots && c.peer.Waiting() == 0 && c.pipeline.Idle() {
 		c.close()
 	}
 }
@@ -254,11 +255,12 @@ func (c *connection) push() {
 // post posts work, and reports whether there was room.
 func (c *connection) post(x *work) bool {
 	switch {
-	case x.request == nil && c.rings.sending && x.frame[0] != ring.Magic:
+	case x.request == nil && c.rings.entered && x.frame[0] != ring.Magic:
 		return c.postRing(x.frame)
 	case x.request == nil && len(c.vacant) > 0:
 		i := c.slot()
 		c.send(i, copy(c.out.Bytes(i), x.frame))
+		c.rings.entered = c.rings.entered || ring.IsEntered(x.frame)
 	case x.request != nil && c.reading < maxReads:
 		c.broken = c.move(x)
 	default:

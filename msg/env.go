@@ -12,7 +12,7 @@ func (e env) Transmit(p *message.Peer, h *message.Header, payload [][]byte) {
 		return
 	}
 	n := message.Size(payload)
-	if c.rings.sending && len(c.backlog) == 0 {
+	if c.rings.entered && len(c.backlog) == 0 {
 		if b := c.rings.writer.Reserve(n); b != nil {
 			c.commitRing(h.PutFrame(b, payload))
 			return

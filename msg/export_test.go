@@ -1,7 +1,9 @@
 package msg
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
@@ -121,6 +123,29 @@ func (w *Worker) Ringed() bool {
 	w.progress()
 	return !slices.ContainsFunc(w.conns, func(c *connection) bool { return !c.rings.sending || !slices.Contains(w.rings, c) })
 }
+
+// Sending reports whether the worker's only endpoint sends through shared memory.
+func (w *Worker) Sending() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.conns[0].rings.sending
+}
+
+// SleepUntil sleeps once as Wait of a request does, for at most limit, without polling before. It reports
+// whether something has woken the worker or the request has ended.
+func (w *Worker) SleepUntil(r *Request, limit time.Duration) bool {
+	select {
+	case <-w.wake: // of before
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	w.sleep(ctx, r)
+	return ctx.Err() == nil && r.ended.Load()
+}
+
+// Ended reports whether the request has ended, without progress.
+func (r *Request) Ended() bool { return r.ended.Load() }
 
 // RingMemory returns what the peer of the worker's only endpoint maps.
 func (w *Worker) RingMemory() []byte {

@@ -2,7 +2,6 @@ package msg
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"softrdma/msg/internal/wakeup"
@@ -18,23 +17,22 @@ func (w *Worker) Progress() int {
 
 // progress is Progress for a caller that holds the lock.
 func (w *Worker) progress() (total int) {
-	for n := w.takeRings(); n > 0; n = w.takeRings() {
-		total += n
-		if w.flush(); !w.devicesDue(true) {
-			return total
-		}
+	total = w.takeRings()
+	if !w.devicesDue(total > 0) {
+		return total
 	}
-	if total == 0 && !w.devicesDue(false) {
-		return 0
-	}
-	w.turns.All = false
 	for _, r := range w.rails {
 		total += w.take(r)
+	}
+	if w.turns.All { // a peer may have entered its ring
+		total += w.takeRings()
+		w.turns.All = false
 	}
 	if w.ending { // all that arrived before the end was taken
 		w.ending = false
 		for _, c := range w.connections() {
-			for c.ended && c.err == nil && slices.Contains(w.rings, c) && c.takeRing() > 0 {
+			if c.ended {
+				c.drainRing()
 			}
 			if c.ended && c.err == nil {
 				c.fail(c.conn.Err())

@@ -129,6 +129,7 @@ func (w *Worker) lose(r *rail, err error) {
 	r.gone.Store(true)
 	for _, c := range w.connections() {
 		if c.rail == r {
+			c.drainRing()
 			c.fail(err)
 		}
 	}

@@ -9,8 +9,10 @@ import (
 	"softrdma/verbs"
 )
 
-// ringBatch bounds the frames that are taken from one ring before those of others.
-const ringBatch = 32
+const (
+	ringBatch = 32  // frames that are taken from one ring before those of others
+	maxLooks  = 128 // in a row at rings that are never empty
+)
 
 // maxRings bounds the connections of a worker that have rings. Each costs time in every look, and a
 // descriptor. It is a variable for tests.
@@ -19,7 +21,8 @@ var maxRings = 64
 // A ringPair is the way of frames through shared memory, beside the queue pair of a connection of one rail
 // to a peer on the same host. Both ends offer their memory, map the other's, and say so. Then each says
 // on the connection that the frames that follow are in its ring. READs and WRITEs use the queue pair, and
-// so do the frames of the ring's own protocol. It is not used while the device's packets are captured.
+// so do the frames of the ring's own protocol. A connection that is made while the device's packets are
+// captured has none.
 //
 // The worker's lock guards it.
 type ringPair struct {
@@ -30,7 +33,8 @@ type ringPair struct {
 	reader   *ring.Reader
 	offered  bool      // the peer has offered its memory
 	mapped   bool      // the peer has mapped this end's
-	sending  bool      // through the ring
+	sending  bool      // new frames go through the ring, or wait
+	entered  bool      // the queue pair has sent all frames before them
 	belling  bool      // the bell waits for a slot of the queue pair
 	arriving bool      // the frame that the machine takes is in the ring
 	spare    []*Active // for keep
@@ -45,10 +49,10 @@ func (c *connection) offerRing() {
 	n := ring.Size(max(c.takes.FrameLen(), c.w.address.Accepts.FrameLen()))
 	d := &c.rings
 	var err error
-	if d.memory, err = verbs.AllocMemory(n, verbs.AllocConfig{Device: c.rail.dev}); err == nil {
+	if d.memory, err = verbs.AllocMemory(n, verbs.AllocConfig{Device: c.rail.dev}); err == nil && d.memory.Shared() {
 		d.region, err = c.rail.pd.RegisterMemory(d.memory.Bytes(), verbs.RemoteRead)
 	}
-	if err != nil {
+	if d.region == nil {
 		d.free()
 		*d = ringPair{} // the queue pair does
 		return
@@ -74,7 +78,7 @@ func (d *ringPair) free() {
 func (c *connection) control(b []byte) error {
 	x, err := ring.ParseControl(b)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrFrame, err)
 	}
 	d := &c.rings
 	switch {
@@ -88,6 +92,7 @@ func (c *connection) control(b []byte) error {
 		c.enterRing()
 	case x.Kind == ring.Entered && d.reader != nil && !slices.Contains(c.w.rings, c):
 		c.w.rings = append(c.w.rings, c)
+		d.reader.Sleep() // the worker may be about to
 	case x.Kind != ring.Bell:
 		return fmt.Errorf("%w: control frame of kind %d, which nothing asked for", ErrFrame, x.Kind)
 	}
@@ -174,6 +179,8 @@ func (c *connection) takeRing() (n int) {
 			d.arriving = true
 			err = c.w.machine.Arrive(c.peer, b)
 			d.arriving = false
+		} else {
+			err = fmt.Errorf("%w: %w", ErrFrame, err)
 		}
 		if err != nil {
 			c.fail(err)
@@ -190,32 +197,47 @@ func (c *connection) takeRing() (n int) {
 	return n
 }
 
-// passed reports whether the peer has taken all frames out of the ring. If not, it will ring.
-func (d *ringPair) passed() bool {
-	for d.sending && !d.writer.Empty() {
-		if !d.writer.Await() {
-			return false
-		}
+// drainRing takes what a peer has sent before its connection ended.
+func (c *connection) drainRing() {
+	for looks := 0; looks < maxLooks && slices.Contains(c.w.rings, c) && c.takeRing() > 0; looks++ {
 	}
-	return true
 }
 
 // devicesDue reports whether it is the devices' turn after a look into the rings. Devices with work of
 // messages in flight, and those of peers without rings, do not wait.
 func (w *Worker) devicesDue(found bool) bool {
-	must := w.ending || len(w.rings) == 0 || len(w.rings) < len(w.conns) || w.exposed > 0
-	return w.turns.Due(found, must, func() bool { return slices.ContainsFunc(w.rings, (*connection).moving) })
+	must := w.ending || len(w.rings) < len(w.conns) || len(w.rings) == 0 || w.exposed > 0
+	return w.turns.Due(found, must || slices.ContainsFunc(w.rings, (*connection).moving))
 }
 
 // moving reports whether READs, WRITEs or atomics are in flight.
 func (c *connection) moving() bool { return c.reading > 0 || !c.pipeline.Idle() }
 
-// takeRings takes frames out of all rings.
-func (w *Worker) takeRings() (n int) {
-	for i := 0; i < len(w.rings); i++ {
-		n += w.rings[i].takeRing()
+// takeRings takes frames out of all rings: as many as ringBatch of each, or if the worker is about to sleep
+// all that there are. If frames come all the time, it asks for another event instead.
+func (w *Worker) takeRings() (total int) {
+	for looks := 0; ; looks++ {
+		n := 0
+		for i := 0; i < len(w.rings); i++ {
+			n += w.rings[i].takeRing()
+		}
+		if total += n; len(w.dirty) > 0 {
+			w.flush()
+		}
+		if n == 0 || !w.turns.All {
+			return total
+		}
+		if looks == maxLooks && !w.closed {
+			w.running.Add(1)
+			go func() {
+				defer w.running.Done()
+				w.mu.Lock()
+				w.event()
+				w.unlock()
+			}()
+			return total
+		}
 	}
-	return n
 }
 
 // keep returns a message whose bytes stay when its frame has gone from the ring.
@@ -225,7 +247,7 @@ func (d *ringPair) keep(a *message.Active) *Active {
 		m = d.spare[n-1]
 		d.spare = d.spare[:n-1]
 	} else {
-		m = new(Active)
+		m = &Active{buf: []byte{}} // no data is not nil
 	}
 	m.buf = append(append(m.buf[:0], a.Header...), a.Data...)
 	n := len(a.Header)

@@ -194,3 +194,166 @@ func TestWorkersHaveFewRings(t *testing.T) {
 		}
 	})
 }
+
+// pump makes progress on a worker until the test ends.
+func pump(t testing.TB, w *msg.Worker) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			default:
+				w.Progress()
+				time.Sleep(time.Microsecond)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(end)
+		<-ended
+	})
+}
+
+// Frames that wait for the queue pair when the endpoint gets its ring leave by the queue pair, and those
+// after them through the ring. There are more of both than either has room for.
+func TestFramesThatWaitWhenTheRingComesArriveInOrder(t *testing.T) {
+	for _, progress := range []msg.Progress{msg.ProgressPackage, msg.ProgressCaller} {
+		onRings(t, msg.Config{Unexpected: msg.MaxUnexpected, Progress: progress}, func(t *testing.T, a, b *msg.Worker) {
+			const n = 1000
+			pump(t, b)
+			e, err := a.Connect(within(t), b.Address())
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := random(8 << 10)
+			var receives []*msg.Request
+			var bufs [n][]byte
+			for i := range n {
+				bufs[i] = make([]byte, len(data))
+				receives = append(receives, b.Receive(bufs[i], 0, 0))
+			}
+			for i := range n {
+				e.Send(uint64(i), data[i:])
+			}
+			wait(t, e.Flush())
+			for i, r := range receives {
+				if info := wait(t, r); info.Tag != uint64(i) || !bytes.Equal(bufs[i][:info.Length], data[i:]) {
+					t.Fatalf("message %d: tag %d, %d bytes", i, info.Tag, info.Length)
+				}
+			}
+		})
+	}
+}
+
+// entered connects two workers without more progress of b than the ring from a needs.
+func entered(t *testing.T, a, b *msg.Worker) *msg.Endpoint {
+	e, err := a.Connect(within(t), b.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); !a.Sending(); {
+		b.Progress()
+		for range 20 {
+			if a.Progress(); a.Sending() {
+				break
+			}
+			time.Sleep(20 * time.Microsecond)
+		}
+		if time.Now().After(end) {
+			t.Fatal("frames do not go through shared memory")
+		}
+	}
+	return e
+}
+
+// What was flushed is received, also if the sender aborts before the receiver looks, and Close does not
+// wait for the receiver's program.
+func TestFlushedMessagesSurviveTheEndOfTheSender(t *testing.T) {
+	for name, end := range map[string]func(e *msg.Endpoint) error{
+		"abort": func(e *msg.Endpoint) error { e.Abort(); return nil },
+		"close": func(e *msg.Endpoint) error { return e.Close(within(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRings(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
+				e := entered(t, a, b)
+				const n = 60 // sends that do not wait for credits
+				for i := range uint64(n) {
+					e.Send(i, []byte("hello"))
+				}
+				wait(t, e.Flush())
+				if err := end(e); err != nil {
+					t.Fatal(err)
+				}
+				for i := range uint64(n) {
+					wait(t, b.Receive(make([]byte, 5), i, msg.All))
+				}
+			})
+		})
+	}
+}
+
+// A worker that falls asleep while a peer enters its ring is woken, or takes the message at once.
+func TestSleeperNoticesAPeerThatEntersItsRing(t *testing.T) {
+	onRings(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
+		e := entered(t, a, b)
+		e.Send(1, []byte("hello"))
+		for range 100 { // the frames are in b's queue
+			a.Progress()
+			time.Sleep(100 * time.Microsecond)
+		}
+		r := b.Receive(make([]byte, 8), 1, msg.All)
+		for end := time.Now().Add(20 * time.Second); !b.SleepUntil(r, 10*time.Second); {
+			if time.Now().After(end) {
+				t.Fatal("a worker sleeps although a message is there")
+			}
+		}
+	})
+}
+
+// An access ends while frames come all the time.
+func TestBusyRingsDoNotHoldUpDevices(t *testing.T) {
+	for _, frames := range []int{8, 40} {
+		onRings(t, msg.Config{Progress: msg.ProgressCaller, Unexpected: msg.MaxUnexpected}, func(t *testing.T, a, b *msg.Worker) {
+			e, back := connectBoth(t, a, b)
+			r, err := a.Allocate(1<<16, msg.AllowAll)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := back.Remote(r.Key())
+			if err != nil {
+				t.Fatal(err)
+			}
+			look := func() {
+				for range frames {
+					b.Receive(make([]byte, 8), 0, 0)
+					e.Send(1, nil)
+				}
+				b.Progress()
+				a.Progress()
+			}
+			for range 50 {
+				look()
+			}
+			g := m.Get(0, make([]byte, 4096))
+			for i := 0; !g.Ended(); i++ {
+				if look(); i == 1000 {
+					t.Fatalf("%d frames a look: a get does not end in %d looks", frames, i)
+				}
+			}
+		})
+	}
+}
+
+// A handler sees the difference between no data and data that it has to read.
+func TestEmptyActiveMessageHasData(t *testing.T) {
+	onRings(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
+		e := connect(t, a, b)
+		announced := make(chan bool, 1)
+		b.Handle(1, func(m *msg.Active) { announced <- m.Data == nil })
+		if e.SendActive(1, nil, nil); next(t, announced) {
+			t.Error("empty data counts as announced")
+		}
+	})
+}

@@ -69,6 +69,14 @@ func (m *Memory) Bytes() []byte {
 	return m.use.Bytes()[:m.len:m.len]
 }
 
+// Shared reports whether peers on the same host can map the memory while a region is registered over all
+// of it.
+func (m *Memory) Shared() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.use != nil && m.use.Shared()
+}
+
 // Free unmaps the memory. It fails with ErrBusy while a region is registered
 // over it. A second Free does nothing.
 func (m *Memory) Free() error {

@@ -65,6 +65,9 @@ func (a *Allocation) mapPages(n int, kind Kind) (err error) {
 // Bytes returns the memory.
 func (a *Allocation) Bytes() []byte { return a.buf }
 
+// Shared reports whether peers on the same host may map the memory.
+func (a *Allocation) Shared() bool { return a.segment != nil }
+
 // Free unmaps the memory. If there are regions over it, Free does nothing and returns how many.
 func (a *Allocation) Free() (regions int, err error) {
 	allocated.Lock()

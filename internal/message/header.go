@@ -134,6 +134,10 @@ func (h *Header) parse(b []byte) error {
 	switch {
 	case len(b) < HeaderLen:
 		return fmt.Errorf("%w: %d bytes, expected at least %d", ErrFrame, len(b), HeaderLen)
+	}
+	own := [HeaderLen]byte(b) // in shared memory the peer may change it
+	b = own[:]
+	switch {
 	case b[0] != version:
 		return fmt.Errorf("%w: frame of version %d, expected %d", ErrVersion, b[0], version)
 	case kind(b[1]) == 0 || kind(b[1]) >= kinds:

@@ -79,8 +79,8 @@ type Env interface {
 	Received(r *Receive, i Info, err error)
 
 	// Active takes an active message, and reports whether there is a handler for it. If so, the
-	// owner keeps a copy of *a, whose header and data stay in the frame, until Over, and calls
-	// Worker.ReleaseActive. The frame's memory is the owner's again with Over.
+	// owner keeps a copy of *a, whose header and data stay until Over where it has put them or in the
+	// frame, and calls Worker.ReleaseActive. The frame's memory is the owner's again with Over.
 	Active(a *Active) bool
 	Over(a *Active)
 }

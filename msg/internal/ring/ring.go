@@ -61,8 +61,8 @@ type place struct {
 // open returns what is in memory. Its length is that of Size.
 func open(mem []byte) (p place, err error) {
 	n := len(mem) - head
-	if n < minLines*line || n&(n-1) != 0 {
-		return p, fmt.Errorf("%w: %d bytes of memory", ErrRing, len(mem))
+	if n < minLines*line || n&(n-1) != 0 || uintptr(unsafe.Pointer(&mem[0]))%line != 0 {
+		return p, fmt.Errorf("%w: %d bytes of memory at %p", ErrRing, len(mem), mem)
 	}
 	p.mem, p.mask = mem[head:], uint64(n/line-1)
 	p.consumed = (*atomic.Uint64)(unsafe.Pointer(&mem[0]))
@@ -181,12 +181,6 @@ func (w *Writer) Moved() bool {
 	return w.awaiting && w.consumed != w.asked
 }
 
-// Empty reports whether the peer has consumed all frames.
-func (w *Writer) Empty() bool {
-	w.look()
-	return w.consumed == w.at
-}
-
 // A Reader takes the frames that the peer's Writer sends. One goroutine at a time uses it.
 type Reader struct {
 	own, peer place
@@ -292,6 +286,9 @@ func (c Control) Bytes() []byte {
 	}
 	return b
 }
+
+// IsEntered reports whether a frame is the control frame Entered.
+func IsEntered(b []byte) bool { return len(b) == controlLen && b[0] == Magic && Kind(b[1]) == Entered }
 
 // ParseControl reads a frame that begins with Magic.
 func ParseControl(b []byte) (c Control, err error) {

@@ -129,7 +129,8 @@ func TestFramesArriveInOrderAndNobodyWaitsForever(t *testing.T) {
 				writerWaits = false
 			}
 		}
-		if show(); !w.Empty() {
+		show()
+		if w.look(); w.consumed != w.at {
 			t.Errorf("seed %d: a ring whose frames were taken is not empty", seed)
 		}
 	}
@@ -199,6 +200,9 @@ func TestDamagedRingsAreRefused(t *testing.T) {
 		if _, err := NewWriter(memory(100), make([]byte, n)); !errors.Is(err, ErrRing) {
 			t.Errorf("memory of %d bytes: %v", n, err)
 		}
+	}
+	if _, err := NewWriter(memory(100), memory(10000)[1:][:Size(100)]); !errors.Is(err, ErrRing) {
+		t.Errorf("memory that is not aligned: %v", err)
 	}
 	a, b := memory(100), memory(100)
 	w, _ := NewWriter(a, b)

@@ -8,34 +8,32 @@ import "time"
 const (
 	devicesEvery = 20 * time.Microsecond
 	quiet        = 4096 // looks without a frame after which rings do not count any more
-	busy         = 16   // looks with frames, between which the clock is not read
+	busy         = 4    // looks with frames, of which one reads the clock
 )
 
 // Turns decide whether rings or devices are looked at.
 type Turns struct {
 	All bool // the worker is about to sleep, and leaves nothing in rings and devices
 
-	with   int // looks that found something, since the clock was read
+	with   int // looks that found something
 	empty  int // looks that found nothing, since the last that did
 	polled time.Time
 }
 
 // Due reports whether the devices are to be polled after a look into the rings, which has found something or
-// not. Must says that they have to be. Moving is asked if the time has not come: it reports whether the
-// devices have work of messages in flight.
-func (t *Turns) Due(found, must bool, moving func() bool) bool {
-	t.with++
+// not. Must says that they have to be.
+func (t *Turns) Due(found, must bool) bool {
 	if t.empty++; found {
 		t.empty = 0
+		t.with++
 	}
 	switch {
 	case must, t.All, t.empty > quiet:
 		return true
-	case found && t.with < busy:
+	case found && t.with%busy > 0:
 		return false
 	}
-	t.with = 0
-	if time.Since(t.polled) < devicesEvery && !moving() {
+	if time.Since(t.polled) < devicesEvery {
 		return false
 	}
 	t.polled = time.Now()

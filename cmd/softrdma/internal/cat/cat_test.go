@@ -229,7 +229,7 @@ func TestCatWrongArguments(t *testing.T) {
 		"-l 7000 -I lo":                 "-I",
 		"-l 7000 --pcap x":              "-l ADDR:PORT",
 		"host 7000 --timeout 0s":        "positive",
-		"host 7000 more":                "at most 2 arg",
+		"host 7000 more":                "found 3 arguments",
 		"-l 7000 --no-such-flag-at-all": "no-such-flag",
 	} {
 		clitest.Start(t, append([]string{"cat"}, strings.Fields(args)...)...).Fails(cli.ExitUsage, word)

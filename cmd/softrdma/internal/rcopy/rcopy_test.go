@@ -304,7 +304,7 @@ func TestRcopyWrongArguments(t *testing.T) {
 	source := writeSource(t, nil)
 	for args, word := range map[string]string{
 		"only-source":   "SERVER",
-		"a b c":         "at most 2 arg",
+		"a b c":         "found 3 arguments",
 		"-p 0":          "-p",
 		"-I lo":         "-I",
 		"a b --once":    "--once",
