@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxMapped  = 32 // members up to which a group maps memory
+	maxMapped  = 32       // members up to which a group maps memory
 	longMapped = 16 << 10 // bytes from which a call maps memory
 	manyCalls  = 32       // calls after which a short one does so too
 )
