@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	maxMapped  = 32 // members up to which a group maps memory
-	longMapped = 16 << 10
-	manyCalls  = 32
+	maxMapped  = 32       // members up to which a group maps memory
+	longMapped = 16 << 10 // bytes from which a call maps memory
+	manyCalls  = 32       // calls after which a short one does so too
 )
 
 // A mapping is what members of a group on one host need to read each other's memory in place. The first
@@ -68,7 +68,7 @@ func (c *call) isMapped(other Algorithm) bool {
 	return g.mapping != nil && c.err == nil
 }
 
-// boards are the keys of boards of this process.
+// ownBoards has the keys of the boards of this process.
 var ownBoards sync.Map
 
 // mapBoards makes the mapping. There is none if one member has no view of another's board: all tell each
