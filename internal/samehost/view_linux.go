@@ -10,8 +10,10 @@ import (
 	"softrdma/internal/reason"
 )
 
-// maxQuestions bounds the questions of a channel that the peer has not answered.
-const maxQuestions = 64
+const (
+	maxQuestions = 64 // of a channel that the peer has not answered
+	align        = 64 // bytes: views are aligned as the addresses in the region are, whatever the peer says
+)
 
 // questions are those that this end has asked the peer, oldest first. It answers them in order.
 type questions struct {
@@ -24,6 +26,7 @@ type questions struct {
 // the channel has ended.
 type question struct {
 	key    uint32
+	addr   uint64
 	done   chan struct{}
 	id     uint32 // 0 for none
 	offset uint64
@@ -85,7 +88,7 @@ func (c *channel) ask(key uint32, addr uint64) (*question, error) {
 	case len(v.list) >= maxQuestions:
 		return nil, tooMany(maxQuestions, len(v.list))
 	}
-	q := &question{key: key, done: make(chan struct{})}
+	q := &question{key: key, addr: addr, done: make(chan struct{})}
 	v.list = append(v.list, q)
 	c.put(&message{kind: locate, key: key, at: addr}, nil)
 	return q, nil
@@ -98,7 +101,7 @@ func (c *channel) view(q *question, n int) (*View, error) {
 		return nil, unshared()
 	}
 	b := s.Bytes()
-	if q.offset > uint64(len(b)) || uint64(n) > uint64(len(b))-q.offset {
+	if q.offset > uint64(len(b)) || uint64(n) > uint64(len(b))-q.offset || (q.offset^q.addr)%align != 0 {
 		_ = s.drop()
 		return nil, reason.Detail{Reason: reason.HostMessage, Expected: uint64(len(b)), Found: q.offset + uint64(n)}.Err()
 	}

@@ -17,6 +17,9 @@ func TestViewsOfAPeerThatDoesNotAnswerWell(t *testing.T) {
 		if key == 3 {
 			<-release
 		}
+		if key == 4 {
+			at++
+		}
 		return g, at, key != 2
 	}})
 	defer close(release)
@@ -36,12 +39,13 @@ func TestViewsOfAPeerThatDoesNotAnswerWell(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"a byte too many":            view(1, 4096, 4097, timeLimit),
-		"an offset behind the end":   view(1, 8193, 1, timeLimit),
-		"an offset that wraps":       view(1, 1<<64-1, 8, timeLimit),
-		"a region that is not there": view(2, 0, 1, timeLimit),
-		"no answer":                  view(3, 0, 1, time.Millisecond),
-		"no answer before":           view(1, 0, 1, time.Millisecond),
+		"a byte too many":                view(1, 4096, 4097, timeLimit),
+		"an offset behind the end":       view(1, 8193, 1, timeLimit),
+		"an offset that wraps":           view(1, 1<<64-1, 8, timeLimit),
+		"a region that is not there":     view(2, 0, 1, timeLimit),
+		"an address that is not aligned": view(4, 4096, 8, timeLimit),
+		"no answer":                      view(3, 0, 1, time.Millisecond),
+		"no answer before":               view(1, 0, 1, time.Millisecond),
 	} {
 		if err == nil {
 			t.Errorf("%s: a view", name)
