@@ -50,11 +50,11 @@ func (c *connection) offerRing() {
 	d := &c.rings
 	var err error
 	if d.memory, err = verbs.AllocMemory(n, verbs.AllocConfig{Device: c.rail.dev}); err == nil && d.memory.Shared() {
-		d.region, err = c.rail.pd.RegisterMemory(d.memory.Bytes(), verbs.RemoteRead)
+		d.region, _ = c.rail.pd.RegisterMemory(d.memory.Bytes(), verbs.RemoteRead)
 	}
-	if d.region == nil {
+	if d.region == nil { // after an error, too, the queue pair does
 		d.free()
-		*d = ringPair{} // the queue pair does
+		*d = ringPair{}
 		return
 	}
 	c.w.ringed++
