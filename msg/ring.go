@@ -78,7 +78,7 @@ func (d *ringPair) free() {
 func (c *connection) control(b []byte) error {
 	x, err := ring.ParseControl(b)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrFrame, err)
+		return err
 	}
 	d := &c.rings
 	switch {
@@ -179,8 +179,6 @@ func (c *connection) takeRing() (n int) {
 			d.arriving = true
 			err = c.w.machine.Arrive(c.peer, b)
 			d.arriving = false
-		} else {
-			err = fmt.Errorf("%w: %w", ErrFrame, err)
 		}
 		if err != nil {
 			c.fail(err)
@@ -228,13 +226,11 @@ func (w *Worker) takeRings() (total int) {
 			return total
 		}
 		if looks == maxLooks && !w.closed {
-			w.running.Add(1)
-			go func() {
-				defer w.running.Done()
+			w.running.Go(func() {
 				w.mu.Lock()
 				w.event()
 				w.unlock()
-			}()
+			})
 			return total
 		}
 	}

@@ -20,11 +20,12 @@ package ring
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
+
+	"softrdma/internal/message"
 )
 
 const (
@@ -38,7 +39,7 @@ const (
 )
 
 // ErrRing is matched by the error of a ring whose sender breaks the rules.
-var ErrRing = errors.New("ring in shared memory is damaged")
+var ErrRing = fmt.Errorf("%w: ring in shared memory is damaged", message.ErrFrame)
 
 // Size returns the size of an end's memory for frames of at most n bytes. The ring has room for eight of
 // them.
