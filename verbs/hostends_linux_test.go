@@ -341,8 +341,8 @@ func TestHostPeerReadsUntilDeregistration(t *testing.T) {
 				if err := errors.Join(a.qp.ToReset(), b.qp.ToReset()); err != nil {
 					t.Fatal(err)
 				}
+				fillWith(a.buf, 0x11) // before a call: the race detector does not see what shared memory orders
 				ends{connect: verbs.ConnectConfig{Timeout: 14, RetryCnt: 3}}.join(t, a, b)
-				fillWith(a.buf, 0x11)
 				done, failed := new(atomic.Int64), make(chan verbs.WC)
 				go func() {
 					failed <- b.stream(t, 1, done, func(i int) verbs.SendWR {
