@@ -1,23 +1,12 @@
 package coll_test
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"softrdma/coll"
+	"softrdma/internal/testenv"
 	"softrdma/msg"
 )
-
-// mappings returns how often this process has mapped memory that is shared with peers.
-func mappings(t *testing.T) int {
-	t.Helper()
-	b, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Count(string(b), "/memfd:softrdma-memory (deleted)")
-}
 
 // A group that is closed leaves neither its memory nor views of the others' memory.
 func TestMappedGroupLeavesNoMapping(t *testing.T) {
@@ -25,7 +14,7 @@ func TestMappedGroupLeavesNoMapping(t *testing.T) {
 	w := openWorkers(t, n, msg.Config{})
 	first := w.groups(t, n)
 	warm(t, first)
-	before := mappings(t)
+	before := testenv.Mappings(t)
 	for range 2 {
 		all := make([]*coll.Group, n)
 		together(t, first, func(g *coll.Group) (err error) {
@@ -33,11 +22,11 @@ func TestMappedGroupLeavesNoMapping(t *testing.T) {
 			return err
 		})
 		warm(t, all)
-		if found := mappings(t); found <= before {
+		if found := testenv.Mappings(t); found <= before {
 			t.Errorf("%d mappings, expected more than %d", found, before)
 		}
 		together(t, all, func(g *coll.Group) error { return g.Close(within(t)) })
-		if found := mappings(t); found != before {
+		if found := testenv.Mappings(t); found != before {
 			t.Errorf("%d mappings, expected %d", found, before)
 		}
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"softrdma/internal/testenv"
 	"softrdma/msg"
 	"softrdma/verbs"
 )
@@ -148,14 +148,7 @@ func TestDamagedRingEndsTheConnection(t *testing.T) {
 
 func TestRingsLeaveNoMappings(t *testing.T) {
 	onRings(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
-		count := func() int {
-			b, err := os.ReadFile("/proc/self/maps")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return strings.Count(string(b), "softrdma-memory")
-		}
-		before := count()
+		before := testenv.Mappings(t)
 		for i := range 20 {
 			e, back := connectBoth(t, a, b)
 			for _, x := range []*msg.Endpoint{e, back} {
@@ -167,9 +160,9 @@ func TestRingsLeaveNoMappings(t *testing.T) {
 				wait(t, e.StartClose())
 			}
 		}
-		for end := time.Now().Add(20 * time.Second); count() > before; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); testenv.Mappings(t) > before; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%d mappings, expected %d", count(), before)
+				t.Fatalf("%d mappings, expected %d", testenv.Mappings(t), before)
 			}
 		}
 	})

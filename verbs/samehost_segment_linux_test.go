@@ -1,29 +1,18 @@
 package verbs_test
 
 import (
-	"os"
-	"strings"
 	"testing"
 	"time"
 
+	"softrdma/internal/testenv"
 	"softrdma/verbs"
 )
-
-// mappings returns how many mappings of allocated memory this process has.
-func mappings(t *testing.T) int {
-	t.Helper()
-	b, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Count(string(b), "/memfd:softrdma-memory (deleted)")
-}
 
 // A peer maps allocated memory while it is registered, and no longer.
 func TestSameHostPeerUnmapsFreedMemory(t *testing.T) {
 	const size = 1 << 20
 	a, b := sameHostPair(t, verbs.SameHostRequire, size, false)
-	before := mappings(t)
+	before := testenv.Mappings(t)
 	for round := range 4 {
 		m, err := verbs.AllocMemory(size, verbs.AllocConfig{})
 		if err != nil {
@@ -34,7 +23,7 @@ func TestSameHostPeerUnmapsFreedMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		fill(m.Bytes(), uint64(round))
-		for end := time.Now().Add(20 * time.Second); mappings(t) < before+2; {
+		for end := time.Now().Add(20 * time.Second); testenv.Mappings(t) < before+2; {
 			if time.Now().After(end) {
 				t.Fatalf("round %d: the peer never maps the memory", round)
 			}
@@ -52,7 +41,7 @@ func TestSameHostPeerUnmapsFreedMemory(t *testing.T) {
 		if err := m.Free(); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(20 * time.Second); mappings(t) > before; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); testenv.Mappings(t) > before; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("round %d: freed memory stays mapped", round)
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/testenv"
 	"softrdma/verbs"
 )
 
@@ -55,7 +56,7 @@ func TestViewsLeaveNoMapping(t *testing.T) {
 		if a.qp.Path() == verbs.PathNetwork {
 			return
 		}
-		before := mappings(t)
+		before := testenv.Mappings(t)
 		for _, viewFirst := range []bool{true, false} {
 			m, err := verbs.AllocMemory(64<<10, verbs.AllocConfig{})
 			if err != nil {
@@ -69,7 +70,7 @@ func TestViewsLeaveNoMapping(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := mappings(t); n != before+2 {
+			if n := testenv.Mappings(t); n != before+2 {
 				t.Errorf("%d mappings, expected %d", n, before+2)
 			}
 			end := func() {
@@ -86,9 +87,9 @@ func TestViewsLeaveNoMapping(t *testing.T) {
 			if viewFirst {
 				end()
 			}
-			for limit := time.Now().Add(20 * time.Second); mappings(t) > before; time.Sleep(time.Millisecond) {
+			for limit := time.Now().Add(20 * time.Second); testenv.Mappings(t) > before; time.Sleep(time.Millisecond) {
 				if time.Now().After(limit) {
-					t.Fatalf("view closed first %v: %d mappings, expected %d", viewFirst, mappings(t), before)
+					t.Fatalf("view closed first %v: %d mappings, expected %d", viewFirst, testenv.Mappings(t), before)
 				}
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -270,7 +269,7 @@ func (h *Host) call(ctx context.Context, n name) (*net.UnixConn, error) {
 
 // connected reports whether there is a channel to a peer.
 func (h *Host) connected(peer place) bool {
-	return slices.ContainsFunc(h.channels[peer], func(c *channel) bool { return !c.ended.Load() })
+	return h.newest(peer) != nil
 }
 
 // Why returns why there is no channel to the peer of a queue pair: what the last attempt has

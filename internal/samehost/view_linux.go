@@ -40,7 +40,9 @@ func (h *Host) View(peer netip.AddrPort, qpn, key uint32, addr uint64, n int, li
 		return nil, closedError()
 	}
 	defer h.running.Done()
+	h.mu.Lock()
 	c := h.newest(h.placeOf(peer, qpn))
+	h.mu.Unlock()
 	switch {
 	case c == nil:
 		if err := h.Why(peer, qpn).Err(); err != nil {
@@ -64,10 +66,8 @@ func (h *Host) View(peer netip.AddrPort, qpn, key uint32, addr uint64, n int, li
 	return c.view(q, n)
 }
 
-// newest returns the newest channel to a peer that has not ended, nil for none.
+// newest returns the newest channel to a peer that has not ended, nil for none. The caller has mu.
 func (h *Host) newest(peer place) *channel {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	list := h.channels[peer]
 	for i := len(list) - 1; i >= 0; i-- {
 		if !list[i].ended.Load() {

@@ -3,8 +3,8 @@
 // Package folder has the directories in which softrdma exec puts what its programs need: libraries, the
 // socket of its server and the server's sysfs tree.
 //
-// It owns their names and the locks that say who uses them, and removes those that execs which were
-// killed have left. It does not know what is in them, except that a server's socket is called Socket.
+// It owns their names and the locks that say who uses them, and removes those of execs that were
+// killed. It does not know what is in them, except that a server's socket is called Socket.
 package folder
 
 import (
