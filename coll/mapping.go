@@ -156,7 +156,7 @@ func (c *call) view(rank int, k *key) (*verbs.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.View()
+	return r.View(c.context)
 }
 
 // unmap ends the use of mapped memory in the group, which all members have decided.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"softrdma/internal/message"
 	"softrdma/msg/internal/format"
 	"softrdma/msg/internal/repair"
 	"softrdma/rdmacm"
@@ -38,9 +37,6 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 	defer cancel()
 	request := format.Greeting{Hello: format.Hello{Worker: a.Worker, Accepts: w.address.Accepts}, How: format.ToWorker}
 	c, err := w.dial(ctx, w.rail, a.Rails[0].Listener.String(), a.Rails[0].UDP, request, 0)
-	if err == nil {
-		err = c.met(c.takes)
-	}
 	e, err := w.begin(c, err)
 	return e, format.Refusal(err, &a, 0)
 }
@@ -92,13 +88,6 @@ func (c *connection) greeted() error {
 	return c.meet(g.Accepts)
 }
 
-// met makes a connection the only one to its peer.
-func (c *connection) met(takes message.Config) error {
-	c.peer = c.w.machine.NewPeer(takes, 1)
-	c.peer.Context = c
-	return nil
-}
-
 // enter begins a call that Close of the worker ends and waits for. The caller calls leave.
 func (w *Worker) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
 	w.mu.Lock()
@@ -118,20 +107,17 @@ func (w *Worker) enter(ctx context.Context) (_ context.Context, leave func(), er
 
 // accept accepts the connections of other workers on a device.
 func (w *Worker) accept(on *rail) {
-	defer w.running.Done()
 	for {
 		r, err := on.listener.Request(w.context)
 		if err != nil {
 			return
 		}
-		w.running.Add(1)
-		go func() {
-			defer w.running.Done()
+		w.running.Go(func() {
 			from := r.RemoteAddr()
 			if err := w.answer(on, r); err != nil {
 				w.refuse(r, from, err)
 			}
-		}()
+		})
 	}
 }
 
@@ -165,9 +151,6 @@ func (w *Worker) admit(ctx context.Context, r *rdmacm.Request, g format.Greeting
 	if c.private = g.Private; g.How == format.ToListener {
 		c.worker = g.Worker
 	}
-	if err == nil {
-		err = c.met(g.Accepts)
-	}
 	return w.begin(c, err)
 }
 
@@ -184,13 +167,15 @@ func (w *Worker) accepted(ctx context.Context, on *rail, r *rdmacm.Request, g fo
 	return c, err
 }
 
-// start begins to serve a connection.
+// start begins to serve a connection, which is the only one to its peer.
 func (w *Worker) start(c *connection) error {
 	w.mu.Lock()
 	defer w.unlock()
 	if w.closed {
 		return ErrClosed
 	}
+	c.peer = w.machine.NewPeer(c.takes, 1)
+	c.peer.Context = c
 	w.conns = append(w.conns, c)
 	c.offerRing()
 	c.serve()
@@ -206,7 +191,6 @@ func (c *connection) serve() {
 	}
 	c.early = nil
 	w.flush()
-	w.running.Add(1)
-	go c.watch(w.context)
+	w.running.Go(c.watch)
 	w.event()
 }

@@ -1,7 +1,6 @@
 package msg
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -319,20 +318,18 @@ func (c *connection) disconnect() {
 	c.backlog = nil
 	_ = c.conn.Disconnect() // it may have ended
 	delete(w.numbers, c.number)
-	w.running.Add(1)
-	go func() {
-		defer w.running.Done()
-		c.release()
-	}()
+	if c.rings.cancel != nil {
+		c.rings.cancel()
+	}
+	w.running.Go(c.release)
 }
 
 // watch tells the worker of the connection's end.
-func (c *connection) watch(ctx context.Context) {
+func (c *connection) watch() {
 	w := c.w
-	defer w.running.Done()
 	select {
 	case <-c.conn.Done():
-	case <-ctx.Done():
+	case <-w.context.Done():
 		return
 	}
 	w.mu.Lock()

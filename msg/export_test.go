@@ -7,6 +7,7 @@ import (
 
 	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
+	"softrdma/msg/internal/ring"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -152,6 +153,22 @@ func (w *Worker) RingMemory() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.conns[0].rings.memory.Bytes()
+}
+
+// TakeOffer takes an offer of the peer's memory for a ring. It reports false if the peer's own has come.
+func (e *Endpoint) TakeOffer() bool {
+	c := e.c
+	c.w.mu.Lock()
+	defer c.w.unlock()
+	d := &c.rings
+	if d.offered {
+		return false
+	}
+	offer := ring.Control{Kind: ring.Offer, Address: d.region.Addr(), Key: d.region.RKey(), Len: d.region.Len()}
+	if err := c.control(offer.Bytes()); err != nil {
+		panic(err)
+	}
+	return true
 }
 
 // Take takes completions as Progress does, and returns how many frames of an endpoint they have released,

@@ -52,9 +52,6 @@ func (w *Worker) Dial(ctx context.Context, to string, private []byte) (*Endpoint
 	defer leave()
 	request := format.Greeting{Hello: w.address.Hello, How: format.ToListener, Private: private}
 	c, err := w.dial(ctx, w.rail, to, 0, request, 0)
-	if err == nil {
-		err = c.met(c.takes)
-	}
 	e, err := w.begin(c, err)
 	var rejected *rdmacm.RejectedError
 	if !errors.As(err, &rejected) {

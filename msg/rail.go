@@ -1,7 +1,6 @@
 package msg
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"sync/atomic"
@@ -93,31 +92,30 @@ func (w *Worker) newRails(dev *verbs.Device) error {
 	return nil
 }
 
-// drive handles a device's events until ctx ends. With ProgressPackage it makes progress, otherwise it
+// drive handles a device's events until the worker closes. With ProgressPackage it makes progress, otherwise it
 // wakes those who wait. It waits for events only after arm, because a goroutine that waits makes
 // the device slower for those who poll.
-func (w *Worker) drive(ctx context.Context, r *rail) {
-	defer w.running.Done()
+func (w *Worker) drive(r *rail) {
 	for {
 		select {
 		case <-r.armed:
-		case <-ctx.Done():
+		case <-w.context.Done():
 			return
 		}
-		_, err := r.events.Next(ctx)
-		if ctx.Err() != nil {
+		_, err := r.events.Next(w.context)
+		if w.context.Err() != nil {
 			return
 		}
 		w.mu.Lock()
 		if err != nil { // the device has closed
 			w.lose(r, err)
 			w.flush()
-			w.event()
-			w.unlock()
-			return
 		}
 		w.event()
 		w.unlock()
+		if err != nil {
+			return
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package msg
 
 import (
+	"context"
 	"fmt"
 
 	"softrdma/msg/internal/access"
@@ -41,10 +42,10 @@ func (e *Endpoint) Remote(key []byte) (*Remote, error) {
 
 // View maps the region into this process, for reading without requests (UCX: ucp_rkey_ptr). The error
 // matches ErrNoView unless the peer is on the same host and of the same user, and the region is of
-// Worker.Allocate, of at least 16 KiB and with AllowGet. View asks the peer's device, and must not be
-// called by a handler. The program closes the view. Until then its bytes stay, also after Unmap: they
+// Worker.Allocate, of at least 16 KiB and with AllowGet. View asks the peer's device until ctx ends, and
+// must not be called by a handler. The program closes the view. Until then its bytes stay, also after Unmap: they
 // show what the peer stores there, as verbs.View says.
-func (m *Remote) View() (*verbs.View, error) {
+func (m *Remote) View(ctx context.Context) (*verbs.View, error) {
 	w := m.c.w
 	if err := m.key.Check(uint8(AllowGet), 0, 0); err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func (m *Remote) View() (*verbs.View, error) {
 	}
 	qp, key := c.qp, m.key.Keys[c.pipeline.Device]
 	w.mu.Unlock()
-	v, err := qp.View(m.key.Address, key, m.Len())
+	v, err := qp.View(ctx, m.key.Address, key, m.Len())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoView, err)
 	}
@@ -130,6 +131,18 @@ func (m *Remote) transfer(kind access.Kind, right Rights, offset int, list [][]b
 	w.flush()
 	return r
 }
+
+// An AtomicOp is what an atomic operation does with a word and its operand.
+type AtomicOp uint8
+
+// The operations. CompareSwap64 and CompareSwap32 are apart, because they have two operands.
+const (
+	AtomicAdd AtomicOp = iota + 1 // the numbers are those of package word
+	AtomicSwap
+	AtomicAnd
+	AtomicOr
+	AtomicXor
+)
 
 // Atomic64 changes the word of 64 bits at offset, in the byte order of the peer's processor. If old
 // is not nil, the former value is stored there. The request ends when that has happened. The address

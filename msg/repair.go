@@ -8,12 +8,10 @@ func (g *group) repair(rail int) {
 		return
 	}
 	w := g.c.w
-	w.running.Add(1)
-	go func() {
-		defer w.running.Done()
+	w.running.Go(func() {
 		for g.attempt(rail) {
 		}
-	}()
+	})
 }
 
 // repairable reports whether a rail can be connected again. A device that has closed does not come back.

@@ -1,6 +1,7 @@
 package msg
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -29,6 +30,7 @@ type ringPair struct {
 	memory   *verbs.Memory
 	region   *verbs.MR
 	view     *verbs.View // of the peer's memory
+	cancel   func()      // ends the attempt to map it
 	writer   *ring.Writer
 	reader   *ring.Reader
 	offered  bool      // the peer has offered its memory
@@ -84,8 +86,12 @@ func (c *connection) control(b []byte) error {
 	switch {
 	case x.Kind == ring.Offer && !d.offered:
 		if d.offered = true; d.region != nil && x.Len == d.region.Len() {
-			c.w.running.Add(1)
-			go c.mapRing(x)
+			ctx, cancel := context.WithCancel(c.w.context)
+			d.cancel = cancel
+			c.w.running.Go(func() {
+				defer cancel()
+				c.mapRing(ctx, x)
+			})
 		}
 	case x.Kind == ring.Mapped && d.region != nil && !d.mapped:
 		d.mapped = true
@@ -100,10 +106,9 @@ func (c *connection) control(b []byte) error {
 }
 
 // mapRing maps the memory that the peer has offered.
-func (c *connection) mapRing(x ring.Control) {
+func (c *connection) mapRing(ctx context.Context, x ring.Control) {
 	w, d := c.w, &c.rings
-	defer w.running.Done()
-	v, err := c.qp.View(x.Address, x.Key, x.Len)
+	v, err := c.qp.View(ctx, x.Address, x.Key, x.Len)
 	if err != nil {
 		return // the queue pair does
 	}

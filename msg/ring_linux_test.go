@@ -2,6 +2,7 @@ package msg_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -347,6 +348,36 @@ func TestEmptyActiveMessageHasData(t *testing.T) {
 		b.Handle(1, func(m *msg.Active) { announced <- m.Data == nil })
 		if e.SendActive(1, nil, nil); next(t, announced) {
 			t.Error("empty data counts as announced")
+		}
+	})
+}
+
+// A peer that has stopped does not say where its memory is. Nothing waits for it longer than its caller, or
+// than the endpoint.
+func TestViewsOfAStoppedPeerEnd(t *testing.T) {
+	onRings(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, _ *msg.Worker) {
+		process, _, address, key := startProcess(t)
+		e, err := a.Connect(within(t), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop(t, process)
+		if !e.TakeOffer() {
+			t.Fatal("Connect took a message")
+		}
+		m, err := e.Remote(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(within(t))
+		time.AfterFunc(time.Millisecond, cancel)
+		if _, err := m.View(ctx); !errors.Is(err, msg.ErrNoView) || !errors.Is(err, context.Canceled) {
+			t.Errorf("view: %v, expected %v and %v", err, msg.ErrNoView, context.Canceled)
+		}
+		closed := make(chan error)
+		go func() { closed <- a.Close() }()
+		if err := next(t, closed); err != nil {
+			t.Error(err)
 		}
 	})
 }

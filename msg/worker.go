@@ -189,9 +189,8 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	}
 	w.context, w.stop = context.WithCancel(context.Background())
 	for _, r := range w.rails {
-		w.running.Add(2)
-		go w.accept(r)
-		go w.drive(w.context, r)
+		w.running.Go(func() { w.accept(r) })
+		w.running.Go(func() { w.drive(r) })
 	}
 	return w, nil
 }

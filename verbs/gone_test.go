@@ -80,7 +80,7 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"Number":          no(func() { z.qp.Number() }),
 			"Path":            no(func() { z.qp.Path() }),
 			"WhyNetwork":      no(func() { _ = z.qp.WhyNetwork() }),
-			"View":            func() error { return second(z.qp.View(1, 1, 1)) },
+			"View":            func() error { return second(z.qp.View(context.Background(), 1, 1, 1)) },
 			"PD":              no(func() { z.qp.PD() }),
 			"Query":           no(func() { z.qp.Query() }),
 			"State":           no(func() { z.qp.State() }),

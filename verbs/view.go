@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"context"
 	"fmt"
 
 	"softrdma/internal/reason"
@@ -16,18 +17,19 @@ type View struct{ v *samehost.View }
 // with the right RemoteRead. Otherwise View fails with a named reason (ReasonOf), or with an error that
 // matches errors.ErrUnsupported.
 //
-// View asks the peer's device, which takes some tens of microseconds. The view stays valid until Close:
+// View asks the peer's device, which takes some tens of microseconds. A peer that gets no processor time
+// takes longer; ctx ends the wait. The view stays valid until Close:
 // also when the region was deregistered, but then the peer may use the memory for something else, or
 // has freed it, and the view keeps its pages. See the package documentation of sync/atomic for how two
 // processes tell each other that bytes are ready.
-func (q *QP) View(addr uint64, rkey uint32, n int) (*View, error) {
+func (q *QP) View(ctx context.Context, addr uint64, rkey uint32, n int) (*View, error) {
 	if n <= 0 {
 		return nil, reason.BadArgument(1, uint64(n), "view of %d bytes: expected at least 1", n)
 	}
 	err := q.drv.Gone()
 	var v *samehost.View
 	if err == nil {
-		v, err = q.view(addr, rkey, n)
+		v, err = q.view(ctx, addr, rkey, n)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("view of a peer's memory: %w", err)
@@ -35,7 +37,7 @@ func (q *QP) View(addr uint64, rkey uint32, n int) (*View, error) {
 	return &View{v}, nil
 }
 
-func (q *QP) view(addr uint64, rkey uint32, n int) (*samehost.View, error) {
+func (q *QP) view(ctx context.Context, addr uint64, rkey uint32, n int) (*samehost.View, error) {
 	d := q.Device()
 	switch q.Path() {
 	case PathSameHost:
@@ -56,11 +58,7 @@ func (q *QP) view(addr uint64, rkey uint32, n int) (*samehost.View, error) {
 		return nil, reason.NotSupported("a view through a daemon's device")
 	}
 	a := q.drv.Query()
-	limit := reachLimit
-	if d.sameHost.mode == samehost.Require {
-		limit = requiredLimit
-	}
-	return d.sameHost.host.View(a.Path.Dst, a.DestQPN, rkey, addr, n, limit)
+	return d.sameHost.host.View(ctx, a.Path.Dst, a.DestQPN, rkey, addr, n)
 }
 
 // viewOwn is view for a peer in this process.

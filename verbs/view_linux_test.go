@@ -15,11 +15,11 @@ func TestViewShowsThePeersMemory(t *testing.T) {
 			return // TestViewsThatAreImpossibleAreRefused
 		}
 		const at, n = 5000, 3000
-		v, err := a.qp.View(b.mr.Addr()+at, b.mr.RKey(), n)
+		v, err := a.qp.View(t.Context(), b.mr.Addr()+at, b.mr.RKey(), n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := a.qp.View(b.mr.Addr(), b.mr.RKey(), len(b.buf))
+		again, err := a.qp.View(t.Context(), b.mr.Addr(), b.mr.RKey(), len(b.buf))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestViewShowsThePeersMemory(t *testing.T) {
 		if err := b.mr.Deregister(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.qp.View(b.mr.Addr(), b.mr.RKey(), 8); err == nil {
+		if _, err := a.qp.View(t.Context(), b.mr.Addr(), b.mr.RKey(), 8); err == nil {
 			t.Error("a view of a region that has ended")
 		}
 		b.buf[at]++
@@ -66,7 +66,7 @@ func TestViewsLeaveNoMapping(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, err := a.qp.View(mr.Addr(), mr.RKey(), mr.Len())
+			v, err := a.qp.View(t.Context(), mr.Addr(), mr.RKey(), mr.Len())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,11 +125,11 @@ func TestViewsThatAreImpossibleAreRefused(t *testing.T) {
 			"a part of an allocation":  {part.Addr(), part.RKey(), 1},
 			"a region not for reading": {writable.Addr(), writable.RKey(), 1},
 		} {
-			if v, err := a.qp.View(x.addr, x.key, x.n); err == nil {
+			if v, err := a.qp.View(t.Context(), x.addr, x.key, x.n); err == nil {
 				t.Errorf("%s: a view of %d bytes", name, len(v.Bytes()))
 			}
 		}
-		_, err := a.qp.View(b.mr.Addr(), b.mr.RKey(), 1)
+		_, err := a.qp.View(t.Context(), b.mr.Addr(), b.mr.RKey(), 1)
 		if (err != nil) != (a.qp.Path() == verbs.PathNetwork) {
 			t.Errorf("a region over shared memory: %v", err)
 		}

@@ -3,6 +3,7 @@
 package samehost
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -40,7 +41,7 @@ func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error
 func (h *Host) Why(peer netip.AddrPort, qpn uint32) reason.Detail { return unsupported() }
 
 // View fails.
-func (h *Host) View(peer netip.AddrPort, qpn, key uint32, addr uint64, n int, limit time.Duration) (*View, error) {
+func (h *Host) View(ctx context.Context, peer netip.AddrPort, qpn, key uint32, addr uint64, n int) (*View, error) {
 	return nil, unsupported().Err()
 }
 

@@ -1,9 +1,10 @@
 package samehost
 
 import (
+	"context"
+	"fmt"
 	"net/netip"
 	"sync"
-	"time"
 
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/memory"
@@ -33,9 +34,9 @@ type question struct {
 }
 
 // View maps n bytes of a region of a queue pair's peer, by the region's R_Key and the address in it, for
-// reading. The peer is asked, for at most limit. The view stays when the peer deregisters the region,
-// or is gone.
-func (h *Host) View(peer netip.AddrPort, qpn, key uint32, addr uint64, n int, limit time.Duration) (*View, error) {
+// reading. The peer is asked. It may take its time, so ctx bounds the wait. The view stays when the peer
+// deregisters the region, or is gone.
+func (h *Host) View(ctx context.Context, peer netip.AddrPort, qpn, key uint32, addr uint64, n int) (*View, error) {
 	if !h.hold() {
 		return nil, closedError()
 	}
@@ -56,12 +57,10 @@ func (h *Host) View(peer netip.AddrPort, qpn, key uint32, addr uint64, n int, li
 	if err != nil {
 		return nil, err
 	}
-	t := time.NewTimer(limit)
-	defer t.Stop()
 	select {
 	case <-q.done:
-	case <-t.C:
-		return nil, timedOut(limit, limit)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("no answer of the peer: %w", context.Cause(ctx))
 	}
 	return c.view(q, n)
 }
