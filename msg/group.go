@@ -44,6 +44,8 @@ type group struct {
 	held     []work           // of failed members
 	accesses []*access.Access // of failed members, and those that began later
 	fenced   bool             // the next of accesses
+	expected int              // rails that are being accepted
+	failed   error            // why a rail failed last
 
 	failures, restored uint64          // connections of rails that have failed, and that were made again
 	to                 *format.Address // of the worker to which rails are connected again, or nil
@@ -150,7 +152,8 @@ func (g *group) down(rail int, generation uint32) {
 	g.rails.Fail(rail, generation)
 }
 
-// fail ends a member, and the group with the last one.
+// fail ends a member, and the group with the last one, unless another is being accepted: the peer may use
+// that already.
 func (g *group) fail(m *connection, err error) {
 	m.err = err
 	g.failures++
@@ -165,7 +168,7 @@ func (g *group) fail(m *connection, err error) {
 	g.accesses = append(m.pipeline.Rescue(), g.accesses...)
 	g.rails.Fail(m.pair, m.generation)
 	// What the peer refused it would refuse on each rail.
-	if g.carrier() == nil || errors.Is(err, ErrRefused) {
+	if g.failed = err; g.carrier() == nil && g.expected == 0 || errors.Is(err, ErrRefused) {
 		g.c.fail(err)
 		return
 	}

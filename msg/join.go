@@ -1,6 +1,7 @@
 package msg
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -77,15 +78,14 @@ func (w *Worker) admitRail(on *rail, r *rdmacm.Request, from format.Greeting) er
 		return fmt.Errorf("%w: request for a rail that nobody expects", ErrStale)
 	}
 	c, err := w.accepted(w.context, on, r, from, nil, message.RailLen)
-	if _, err = w.join(c, &j, err); err != nil {
-		w.giveUp(&j)
-	}
+	_, err = w.join(c, &j, err)
+	w.admitted(&j, err)
 	return err
 }
 
 // expect prepares for the connection of a rail, and reports whether it can join its group. A new group is
 // there before the first connection, because the client may ask for the second earlier. A client that
-// connects a rail again has noticed before that it had failed.
+// connects a rail again has noticed before that it had failed. The caller calls admitted afterwards.
 func (w *Worker) expect(j *format.Joining, takes message.Config) bool {
 	w.mu.Lock()
 	defer w.unlock()
@@ -100,7 +100,11 @@ func (w *Worker) expect(j *format.Joining, takes message.Config) bool {
 		g.down(j.Rail, j.Connection-1)
 		w.flush()
 	}
-	return w.expects(j)
+	if !w.expects(j) {
+		return false
+	}
+	w.groups[j.Token].expected++
+	return true
 }
 
 // expects reports whether a rail can join its group. The caller holds the lock.
@@ -112,16 +116,21 @@ func (w *Worker) expects(j *format.Joining) bool {
 	return slices.Equal(g.pairs, j.Pairs) && !g.rails.Up(j.Rail) && j.Connection > g.rails.Failed(j.Rail)
 }
 
-// giveUp says that a rail that was expected does not come.
-func (w *Worker) giveUp(j *format.Joining) {
+// admitted ends what expect began. A group with no rail that works ends with the last that was expected.
+func (w *Worker) admitted(j *format.Joining, err error) {
 	w.mu.Lock()
 	defer w.unlock()
-	if g := w.groups[j.Token]; g != nil && !g.rails.Up(j.Rail) {
-		if g.rails.Fail(j.Rail, j.Connection); g.carrier() == nil {
-			g.c.fail(ErrClosed)
-		}
-		w.flush()
+	g := w.groups[j.Token]
+	if g == nil {
+		return
 	}
+	if g.expected--; err != nil && !g.rails.Up(j.Rail) {
+		g.rails.Fail(j.Rail, j.Connection)
+	}
+	if g.carrier() == nil && g.expected == 0 {
+		g.c.fail(cmp.Or(g.failed, ErrClosed))
+	}
+	w.flush()
 }
 
 // join makes a connection that was made a member of its group, or releases it after an error.

@@ -269,3 +269,55 @@ func TestLostReplyDoesNotFailALivingPeer(t *testing.T) {
 		})
 	}
 }
+
+// The first rail fails while the worker that accepted the endpoint still waits for the last packet of the
+// second rail's handshake, which the other end uses already. The endpoint lives.
+func TestRailThatIsBeingAcceptedKeepsTheEndpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := bubble.New(1, simnet.LinkConfig{Egress: simnet.Faults{Delay: time.Millisecond}})
+		var hosts [2][2]*bubble.Host
+		var workers [2]*msg.Worker
+		for side := range workers {
+			c := msg.Config{PeerTimeout: repairTimeout, Failed: func(_ *msg.Endpoint, err error) { t.Error(err) }}
+			for i := range hosts[side] {
+				h, err := world.Open(fmt.Sprintf("127.0.%d.%d", side, 2+i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				hosts[side][i] = h
+			}
+			c.Rails = []*verbs.Device{hosts[side][1].Device}
+			var err error
+			if workers[side], err = msg.NewWorker(hosts[side][0].Device, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e, err := workers[0].Connect(context.Background(), workers[1].Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts[1][1].Kill()
+		if err := hosts[0][0].Device.Close(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Millisecond) // the worker notices
+		hosts[1][1].Restore()
+		r := workers[1].Receive(make([]byte, 8), 1, msg.All)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*repairTimeout)
+		defer cancel()
+		for _, r := range []*msg.Request{e.Send(1, make([]byte, 8)), r, e.Flush()} {
+			if _, err := r.Wait(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		for side, w := range workers {
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+			for _, h := range hosts[side] {
+				_ = h.Device.Close()
+			}
+		}
+		world.End()
+	})
+}
