@@ -1,18 +1,17 @@
 package coll_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"softrdma/coll"
+	"softrdma/internal/testenv"
 	"softrdma/msg"
 	"softrdma/verbs"
 )
@@ -21,21 +20,7 @@ import (
 const memberRank = "SOFTRDMA_TEST_COLL_RANK"
 
 func TestMain(m *testing.M) {
-	if place := os.Getenv(memberRank); place != "" {
-		if err := beMember(place); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	if os.Getenv(memberOfWorld) != "" {
-		if err := joinWorld(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
+	testenv.Main(m, map[string]func(string) error{memberRank: beMember, memberOfWorld: joinWorld})
 }
 
 // peerTimeout is that of the processes.
@@ -121,40 +106,22 @@ type ending struct {
 }
 
 // startMembers starts processes that are members, with a way to others on their host.
-func startMembers(t *testing.T, n int, mode verbs.SameHost) (members []*exec.Cmd, outputs []*bufio.Reader) {
+func startMembers(t *testing.T, n int, mode verbs.SameHost) (members []*testenv.Process) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	addresses := make([][]byte, n)
-	var inputs []*json.Encoder
 	for i := range n {
-		cmd := exec.CommandContext(within(t), self)
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s", memberRank, i, loopback(100+i), mode))
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		members, outputs, inputs = append(members, cmd), append(outputs, bufio.NewReader(out)), append(inputs, json.NewEncoder(in))
-		if err := json.Unmarshal(line(t, outputs[i]), &addresses[i]); err != nil {
+		p := testenv.Start(t, memberRank, fmt.Sprintf("%d %s %s", i, loopback(100+i), mode))
+		members = append(members, p)
+		if err := json.Unmarshal([]byte(p.Line()), &addresses[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, in := range inputs {
-		if err := in.Encode(addresses); err != nil {
+	for _, p := range members {
+		if err := json.NewEncoder(p.In).Encode(addresses); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return members, outputs
+	return members
 }
 
 // Processes on one host read each other's memory.
@@ -162,12 +129,11 @@ func TestProcessesMapEachOthersMemory(t *testing.T) {
 	if !canMap {
 		t.Skip("SKIPPED: needs Linux")
 	}
-	members, outputs := startMembers(t, 4, verbs.SameHostRequire)
-	for i, cmd := range members {
-		if found := string(line(t, outputs[i])); found != "true <nil>\n" {
+	for i, p := range startMembers(t, 4, verbs.SameHostRequire) {
+		if found := p.Line(); found != "true <nil>\n" {
 			t.Errorf("rank %d reads the others' memory: %q", i, found)
 		}
-		if err := cmd.Wait(); err != nil {
+		if err := p.Wait(); err != nil {
 			t.Errorf("rank %d: %v", i, err)
 		}
 	}
@@ -181,36 +147,24 @@ func TestKilledMemberEndsTheCallsOfAll(t *testing.T) {
 		rounds = 1
 	}
 	for range rounds {
-		members, outputs := startMembers(t, n, verbs.SameHostAuto)
-		for _, out := range outputs {
-			line(t, out) // running
+		members := startMembers(t, n, verbs.SameHostAuto)
+		for _, p := range members {
+			p.Line() // running
 		}
 		victim := rand.IntN(n)
 		time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond))))
-		if err := members[victim].Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		for i, cmd := range members {
+		members[victim].Kill()
+		for i, p := range members {
 			if i == victim {
-				_ = cmd.Wait()
 				continue
 			}
 			var e ending
-			if err := json.Unmarshal(line(t, outputs[i]), &e); err != nil || e != (ending{victim, true}) {
+			if err := json.Unmarshal([]byte(p.Line()), &e); err != nil || e != (ending{victim, true}) {
 				t.Errorf("rank %d: %+v, %v, expected that rank %d is gone", i, e, err, victim)
 			}
-			if err := cmd.Wait(); err != nil {
+			if err := p.Wait(); err != nil {
 				t.Errorf("rank %d: %v", i, err)
 			}
 		}
 	}
-}
-
-func line(t testing.TB, r *bufio.Reader) []byte {
-	t.Helper()
-	b, err := r.ReadBytes('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }

@@ -19,7 +19,7 @@ import (
 const memberOfWorld = "SOFTRDMA_TEST_COLL_WORLD"
 
 // joinWorld adds the ranks and prints the sum.
-func joinWorld() error {
+func joinWorld(value string) error {
 	ctx := context.Background()
 	g, err := coll.World(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func joinWorld() error {
 		return err
 	}
 	place := ""
-	if os.Getenv(memberOfWorld) == "host" {
+	if value == "host" {
 		name, err := os.Hostname()
 		if err != nil {
 			return err

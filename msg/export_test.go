@@ -103,17 +103,10 @@ func (w *Worker) HoldRail(i int) (release func()) {
 	return func() { change(-railParts) }
 }
 
-// WithoutRings lets endpoints that are made until the returned function is called use queue pairs alone.
-func WithoutRings() (restore func()) {
+// LimitRings bounds how many connections of a worker have rings until restore is called.
+func LimitRings(n int) (restore func()) {
 	before := maxRings
-	maxRings = 0
-	return func() { maxRings = before }
-}
-
-// WithRings undoes WithoutRings until the returned function is called.
-func WithRings() (restore func()) {
-	before := maxRings
-	maxRings = 64
+	maxRings = n
 	return func() { maxRings = before }
 }
 

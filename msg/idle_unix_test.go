@@ -30,7 +30,7 @@ func TestIdlePeerThatStopsIsFound(t *testing.T) {
 	failed := make(chan error, 10)
 	c := msg.Config{PeerTimeout: 2 * time.Second, Failed: func(_ *msg.Endpoint, err error) { failed <- err }}
 	each(t, c, func(t *testing.T, a, _ *msg.Worker) {
-		process, _, address, key := startProcess(t)
+		p, address, key := startPeer(t)
 		e, err := a.Connect(within(t), address)
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestIdlePeerThatStopsIsFound(t *testing.T) {
 		}
 		waiting := e.ReceiveStream(make([]byte, 1))
 		wait(t, e.Flush())
-		stop(t, process)
+		stop(t, p.Process())
 		if err := next(t, failed); !errors.Is(err, msg.ErrPeer) {
 			t.Errorf("%v, expected %v", err, msg.ErrPeer)
 		}
@@ -69,12 +69,12 @@ func TestIdlePeerThatStopsIsFound(t *testing.T) {
 // A flush says that the other worker has the messages, so it fails if that has stopped.
 func TestFlushOfMessagesToAStoppedPeerFails(t *testing.T) {
 	each(t, msg.Config{PeerTimeout: 2 * time.Second}, func(t *testing.T, a, _ *msg.Worker) {
-		process, _, address, _ := startProcess(t)
+		p, address, _ := startPeer(t)
 		e, err := a.Connect(within(t), address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop(t, process)
+		stop(t, p.Process())
 		wait(t, e.Send(1, nil)) // it is in the send queue
 		if _, err := e.Flush().Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
 			t.Errorf("%v, expected %v", err, msg.ErrPeer)

@@ -1,16 +1,15 @@
 package msg_test
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
+	"softrdma/internal/testenv"
 	"softrdma/msg"
 	"softrdma/verbs"
 )
@@ -18,16 +17,7 @@ import (
 // peerDevice is the environment variable with the device of a process that is another worker.
 const peerDevice = "SOFTRDMA_TEST_MSG_PEER"
 
-func TestMain(m *testing.M) {
-	if name := os.Getenv(peerDevice); name != "" {
-		if err := bePeer(name); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testenv.Main(m, map[string]func(string) error{peerDevice: bePeer}) }
 
 // bePeer is a worker with a region that receives nothing, until standard input ends.
 func bePeer(name string) error {
@@ -57,7 +47,7 @@ func bePeer(name string) error {
 func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 	const timeout = 3 * time.Second
 	each(t, msg.Config{PeerTimeout: timeout}, func(t *testing.T, a, _ *msg.Worker) {
-		kill, address, _ := startPeer(t)
+		p, address, _ := startPeer(t)
 		e, err := a.Connect(within(t), address)
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +63,7 @@ func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 			r.Then(func(_ msg.Info, err error) { calls <- err })
 		}
 		other := a.Receive(make([]byte, 1), 1, msg.All)
-		kill()
+		p.Kill()
 		from := time.Now()
 		for range waiting {
 			select {
@@ -106,7 +96,7 @@ func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 // and those that wait for a fence. So do flushes.
 func TestKilledPeerEndsEachAccessOnce(t *testing.T) {
 	each(t, msg.Config{PeerTimeout: 2 * time.Second}, func(t *testing.T, a, b *msg.Worker) {
-		kill, address, key := startPeer(t)
+		p, address, key := startPeer(t)
 		e, err := a.Connect(within(t), address)
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +108,7 @@ func TestKilledPeerEndsEachAccessOnce(t *testing.T) {
 		other := connect(t, a, b)
 		region, alive := share(t, b, other, make([]byte, 8), msg.AllowAll)
 		wait(t, m.Get(0, make([]byte, 5000)))
-		kill()
+		p.Kill()
 		calls := make(chan error, 1000)
 		var old uint64
 		n := 0
@@ -165,49 +155,15 @@ func TestKilledPeerEndsEachAccessOnce(t *testing.T) {
 
 // startPeer starts a process that is a worker on the third device of the path, and returns its address and the
 // key of its region.
-func startPeer(t *testing.T) (kill func(), address, key []byte) {
+func startPeer(t *testing.T) (p *testenv.Process, address, key []byte) {
 	t.Helper()
-	_, kill, address, key = startProcess(t)
-	return kill, address, key
-}
-
-func startProcess(t *testing.T) (process *os.Process, kill func(), address, key []byte) {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), peerDevice+"="+taken.devices[2])
+	var environment []string
 	if mode := taken.config.SameHost; mode != "" {
-		cmd.Env = append(cmd.Env, "SOFTRDMA_SAME_HOST="+string(mode))
+		environment = append(environment, "SOFTRDMA_SAME_HOST="+string(mode))
 	}
-	cmd.Stderr = os.Stderr
-	if _, err = cmd.StdinPipe(); err != nil {
+	p = testenv.Start(t, peerDevice, taken.devices[2], environment...)
+	if _, err := fmt.Sscanf(p.Line(), "%x %x", &address, &key); err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	killed := false
-	kill = func() {
-		if !killed {
-			killed = true
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		}
-	}
-	t.Cleanup(kill)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscanf(line, "%x %x", &address, &key); err != nil {
-		t.Fatal(err)
-	}
-	return cmd.Process, kill, address, key
+	return p, address, key
 }

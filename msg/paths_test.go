@@ -33,7 +33,7 @@ var ringless bool
 
 // withoutRings makes a test use queue pairs alone.
 func withoutRings(t testing.TB) {
-	restore := msg.WithoutRings()
+	restore := msg.LimitRings(0)
 	ringless = true
 	t.Cleanup(func() {
 		restore()

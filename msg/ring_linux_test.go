@@ -59,7 +59,7 @@ func TestCapturesSeeMessages(t *testing.T) {
 		if taken.config.SameHost != verbs.SameHostRequire {
 			t.Skip("SKIPPED: another path")
 		}
-		defer msg.WithRings()()
+		defer msg.LimitRings(1)()
 		c, err := b.Device().Capture(io.Discard)
 		if err != nil {
 			t.Fatal(err)
@@ -356,12 +356,12 @@ func TestEmptyActiveMessageHasData(t *testing.T) {
 // than the endpoint.
 func TestViewsOfAStoppedPeerEnd(t *testing.T) {
 	onRings(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, _ *msg.Worker) {
-		process, _, address, key := startProcess(t)
+		p, address, key := startPeer(t)
 		e, err := a.Connect(within(t), address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop(t, process)
+		stop(t, p.Process())
 		if !e.TakeOffer() {
 			t.Fatal("Connect took a message")
 		}

@@ -1,17 +1,16 @@
 package rpc_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
+	"softrdma/internal/testenv"
 	"softrdma/rpc"
 	"softrdma/verbs"
 )
@@ -19,16 +18,7 @@ import (
 // serverDevice is the environment variable with the device of a process that is a server.
 const serverDevice = "SOFTRDMA_TEST_RPC_SERVER"
 
-func TestMain(m *testing.M) {
-	if name := os.Getenv(serverDevice); name != "" {
-		if err := beServer(name); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testenv.Main(m, map[string]func(string) error{serverDevice: beServer}) }
 
 // beServer is a server whose method block never answers, until standard input ends.
 func beServer(name string) error {
@@ -51,42 +41,13 @@ func beServer(name string) error {
 }
 
 // startServer starts a process that is a server.
-func startServer(t *testing.T, device string) (kill func(), address string, udp uint16) {
+func startServer(t *testing.T, device string) (p *testenv.Process, address string, udp uint16) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
+	p = testenv.Start(t, serverDevice, device)
+	if _, err := fmt.Sscan(p.Line(), &address, &udp); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), serverDevice+"="+device)
-	cmd.Stderr = os.Stderr
-	if _, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	killed := false
-	kill = func() {
-		if !killed {
-			killed = true
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // it was killed
-		}
-	}
-	t.Cleanup(kill)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err == nil {
-		_, err = fmt.Sscan(line, &address, &udp)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kill, address, udp
+	return p, address, udp
 }
 
 // The server's process is killed. Each call in flight ends once, with the error that says so, and
@@ -99,7 +60,7 @@ func TestKilledServerEndsEachCallOnce(t *testing.T) {
 			if prefix != "" {
 				device = prefix + "127.0.0.63"
 			}
-			kill, address, udp := startServer(t, device)
+			p, address, udp := startServer(t, device)
 			c, err := rpc.Dial(within(t), address, rpc.ClientConfig{Device: openDevice(t, prefix), RemoteUDPPort: udp, Connections: 2,
 				PeerTimeout: time.Second, ConnectTimeout: 2 * time.Second, ReconnectTimeout: 600 * time.Millisecond})
 			if err != nil {
@@ -121,7 +82,7 @@ func TestKilledServerEndsEachCallOnce(t *testing.T) {
 			for rpc.Busy(c) < calls {
 				time.Sleep(time.Millisecond)
 			}
-			kill()
+			p.Kill()
 			for range calls {
 				if err := <-ended; !errors.Is(err, rpc.ErrOutcomeUnknown) && !errors.Is(err, rpc.ErrUnreachable) {
 					t.Errorf("%v, expected %v", err, rpc.ErrOutcomeUnknown)

@@ -1,5 +1,5 @@
-// Package testenv tells tests what the machine has. A test that lacks something is skipped and says so.
-// In CI, which installs everything, it fails.
+// Package testenv tells tests what the machine has, and starts test programs again as peers of a test. A
+// test that lacks something is skipped and says so. In CI, which installs everything, it fails.
 package testenv
 
 import (
