@@ -46,14 +46,12 @@ type SRQ struct {
 	Owner any // the driver's own object
 }
 
-// CreateSRQ makes a shared receive queue for depth requests of at most maxSGE
-// entries.
+// CreateSRQ makes a shared receive queue for depth requests of at most maxSGE entries.
 func (p *PD) CreateSRQ(depth, maxSGE int) (*SRQ, error) {
 	return p.CreateSRQOn(queue.NewRecvRing(depth, maxSGE))
 }
 
-// CreateSRQOn is CreateSRQ with a ring of the caller's, in memory that another
-// process posts to.
+// CreateSRQOn is CreateSRQ with a ring of the caller's, in memory that another process posts to.
 func (p *PD) CreateSRQOn(ring *queue.RecvRing) (*SRQ, error) {
 	if err := p.add(&p.dev.counts.SRQ); err != nil {
 		return nil, err
