@@ -34,7 +34,9 @@ func (q recvQueue) Take(r *machine.Receive) bool { return take(q.ring, r) }
 func (q recvQueue) Len() int                     { return q.ring.Len() }
 func (q recvQueue) Shared() bool                 { return false }
 
-// An SRQ is a shared receive queue.
+// An SRQ is a shared receive queue. The keys of its requests belong to its own protection
+// domain (PD.newQP, machine.Port.RecvPD). Its queue pairs do not flush it; each one reports
+// when it takes no more of its requests (machine.Completions.LastWQE).
 type SRQ struct {
 	pd   *PD
 	uses object.Uses // queue pairs
