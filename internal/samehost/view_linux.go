@@ -15,7 +15,7 @@ const (
 	align        = 64 // bytes: views are aligned as the addresses in the region are, whatever the peer says
 )
 
-// questions are those that this end has asked the peer, oldest first. It answers them in order.
+// questions are those that the peer has not answered yet, oldest first. It answers in order.
 type questions struct {
 	mu    sync.Mutex
 	list  []*question
@@ -32,9 +32,9 @@ type question struct {
 	offset uint64
 }
 
-// View maps n bytes of a region of a queue pair's peer, by the region's R_Key and the address in it, for
-// reading. The peer is asked, for at most limit. The view stays when the peer deregisters the region,
-// or is gone.
+// View maps n bytes of a region of a queue pair's peer for reading. It finds them by the region's R_Key
+// and the address in it, and waits for the peer's answer for at most limit. The view stays valid when the
+// peer deregisters the region or ends.
 func (h *Host) View(peer netip.AddrPort, qpn, key uint32, addr uint64, n int, limit time.Duration) (*View, error) {
 	if !h.hold() {
 		return nil, closedError()
@@ -94,7 +94,7 @@ func (c *channel) ask(key uint32, addr uint64) (*question, error) {
 	return q, nil
 }
 
-// view makes the view that a question was asked for.
+// view makes the view for which a question was asked.
 func (c *channel) view(q *question, n int) (*View, error) {
 	s := c.segments.use(q.id)
 	if s == nil {
