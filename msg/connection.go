@@ -183,7 +183,7 @@ func (c *connection) complete(wc *verbs.WC) {
 	i := int(uint16(wc.WRID))
 	switch wc.WRID >> 48 {
 	case workSend:
-		if c.vacant = c.sent.UpTo(i, c.vacant); c.rings.belling {
+		if c.vacant = c.sent.UpTo(i, c.vacant); c.rings.bellDue {
 			c.ringBell()
 		}
 	case workReceive:

@@ -162,8 +162,8 @@ func (w *Worker) unmapAll() (err error) {
 	return err
 }
 
-// Key returns the bytes by which peers name the region, at most 64. Who has them may use the
-// region's rights.
+// Key returns the bytes by which peers name the region, at most 64. Whoever has them may use
+// the region's rights.
 func (r *Region) Key() []byte {
 	k := format.Key{
 		Rights: uint8(r.rights), BigEndian: binary.NativeEndian.Uint16([]byte{0, 1}) == 1,

@@ -19,11 +19,11 @@ const (
 // descriptor. It is a variable for tests.
 var maxRings = 64
 
-// A ringPair is the way of frames through shared memory, beside the queue pair of a connection of one rail
-// to a peer on the same host. Both ends offer their memory, map the other's, and say so. Then each says
-// on the connection that the frames that follow are in its ring. READs and WRITEs use the queue pair, and
-// so do the frames of the ring's own protocol. A connection that is made while the device's packets are
-// captured has none.
+// A ringPair carries the frames of a connection through shared memory, beside its queue pair. The peer is
+// on the same host and the connection has one rail. Both ends offer their memory, map the other's, and say
+// so. Then each says on the queue pair that its next frames are in its ring. READs and WRITEs use the
+// queue pair, and so do the frames of the ring's own protocol. A connection that is made while the device
+// captures packets has no rings.
 //
 // The worker's lock guards it.
 type ringPair struct {
@@ -37,8 +37,8 @@ type ringPair struct {
 	mapped   bool      // the peer has mapped this end's
 	sending  bool      // new frames go through the ring, or wait
 	entered  bool      // the queue pair has sent all frames before them
-	belling  bool      // the bell waits for a slot of the queue pair
-	arriving bool      // the frame that the machine takes is in the ring
+	bellDue  bool      // the bell waits for a slot of the queue pair
+	arriving bool      // the machine is taking a frame that lies in the ring
 	spare    []*Active // for keep
 }
 
@@ -54,7 +54,7 @@ func (c *connection) offerRing() {
 	if d.memory, err = verbs.AllocMemory(n, verbs.AllocConfig{Device: c.rail.dev}); err == nil && d.memory.Shared() {
 		d.region, _ = c.rail.pd.RegisterMemory(d.memory.Bytes(), verbs.RemoteRead)
 	}
-	if d.region == nil { // after an error, too, the queue pair does
+	if d.region == nil { // also after an error: frames then use the queue pair
 		d.free()
 		*d = ringPair{}
 		return
@@ -110,7 +110,7 @@ func (c *connection) mapRing(ctx context.Context, x ring.Control) {
 	w, d := c.w, &c.rings
 	v, err := c.qp.View(ctx, x.Address, x.Key, x.Len)
 	if err != nil {
-		return // the queue pair does
+		return // frames use the queue pair
 	}
 	w.mu.Lock()
 	defer w.unlock()
@@ -132,7 +132,7 @@ func (c *connection) mapRing(ctx context.Context, x ring.Control) {
 	w.flush()
 }
 
-// enterRing sends frames through the ring when both ends have mapped the other's memory.
+// enterRing makes new frames use the ring once both ends have mapped the other's memory.
 func (c *connection) enterRing() {
 	if d := &c.rings; d.mapped && d.view != nil {
 		c.add(work{frame: ring.Control{Kind: ring.Entered}.Bytes()})
@@ -140,7 +140,7 @@ func (c *connection) enterRing() {
 	}
 }
 
-// postRing sends a frame that has waited through the ring, and reports whether there was room.
+// postRing copies a frame that has waited into the ring and sends it. It reports whether there was room.
 func (c *connection) postRing(frame []byte) bool {
 	d := &c.rings
 	b := d.writer.Reserve(len(frame))
@@ -154,7 +154,7 @@ func (c *connection) postRing(frame []byte) bool {
 	return true
 }
 
-// commitRing sends the frame for which the ring had room.
+// commitRing sends the frame of n bytes that was written to the ring.
 func (c *connection) commitRing(n int) {
 	if c.rings.writer.Commit(n); c.rings.writer.Bell() {
 		c.ringBell()
@@ -164,15 +164,15 @@ func (c *connection) commitRing(n int) {
 // ringBell rings the peer's bell.
 func (c *connection) ringBell() {
 	if len(c.vacant) == 0 {
-		c.rings.belling = true // complete calls again
+		c.rings.bellDue = true // complete calls again
 		return
 	}
-	c.rings.belling = false
+	c.rings.bellDue = false
 	i := c.slot()
 	c.send(i, copy(c.out.Bytes(i), ring.Control{Kind: ring.Bell}.Bytes()))
 }
 
-// takeRing takes frames out of the ring. It returns how many. The caller calls Worker.flush.
+// takeRing takes frames out of the ring, and returns how many. The caller calls Worker.flush.
 func (c *connection) takeRing() (n int) {
 	d := &c.rings
 	for n < ringBatch {
@@ -200,14 +200,14 @@ func (c *connection) takeRing() (n int) {
 	return n
 }
 
-// drainRing takes what a peer has sent before its connection ended.
+// drainRing takes the frames that a peer sent before its connection ended.
 func (c *connection) drainRing() {
 	for looks := 0; looks < maxLooks && slices.Contains(c.w.rings, c) && c.takeRing() > 0; looks++ {
 	}
 }
 
-// devicesDue reports whether it is the devices' turn after a look into the rings. Devices with work of
-// messages in flight, and those of peers without rings, do not wait.
+// devicesDue reports whether to poll the devices after a look into the rings. They are polled at once
+// if READs, WRITEs or atomics are in flight, or if some peers have no rings.
 func (w *Worker) devicesDue(found bool) bool {
 	must := w.ending || len(w.rings) < len(w.conns) || len(w.rings) == 0 || w.exposed > 0
 	return w.turns.Due(found, must || slices.ContainsFunc(w.rings, (*connection).moving))
@@ -216,8 +216,8 @@ func (w *Worker) devicesDue(found bool) bool {
 // moving reports whether READs, WRITEs or atomics are in flight.
 func (c *connection) moving() bool { return c.reading > 0 || !c.pipeline.Idle() }
 
-// takeRings takes frames out of all rings: as many as ringBatch of each, or if the worker is about to sleep
-// all that there are. If frames come all the time, it asks for another event instead.
+// takeRings takes frames out of all rings: at most ringBatch of each, or all frames if the worker is about
+// to sleep. If frames keep coming, it stops and raises another event.
 func (w *Worker) takeRings() (total int) {
 	for looks := 0; ; looks++ {
 		n := 0
@@ -241,7 +241,7 @@ func (w *Worker) takeRings() (total int) {
 	}
 }
 
-// keep returns a message whose bytes stay when its frame has gone from the ring.
+// keep copies a message out of the ring, so that its bytes outlive the frame.
 func (d *ringPair) keep(a *message.Active) *Active {
 	var m *Active
 	if n := len(d.spare); n > 0 {

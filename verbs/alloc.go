@@ -69,7 +69,7 @@ func (m *Memory) Bytes() []byte {
 	return m.use.Bytes()[:m.len:m.len]
 }
 
-// Shared reports whether peers on the same host can map the memory while a region is registered over all
+// Shared reports whether peers on the same host can map the memory while a region covers all
 // of it.
 func (m *Memory) Shared() bool {
 	m.mu.Lock()
@@ -78,7 +78,7 @@ func (m *Memory) Shared() bool {
 }
 
 // Free unmaps the memory. It fails with ErrBusy while a region is registered
-// over it. A second Free does nothing.
+// in it. A second Free does nothing.
 func (m *Memory) Free() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +87,7 @@ func (m *Memory) Free() error {
 	}
 	n, err := m.use.Free()
 	if n > 0 {
-		return fmt.Errorf("free memory: %w: %d regions are registered over it", ErrBusy, n)
+		return fmt.Errorf("free memory: %w: %d regions are registered in it", ErrBusy, n)
 	}
 	m.use = nil
 	return err

@@ -2,8 +2,11 @@ package adapter
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"softrdma/internal/machine"
 	"softrdma/internal/object"
@@ -36,8 +39,7 @@ func (d *Device) CreateCQ(depth int, ch *Channel) (*CQ, error) {
 	return d.CreateCQOn(queue.NewCompletionRing(depth), ch)
 }
 
-// CreateCQOn is CreateCQ with a ring of the caller's, in memory that another
-// process consumes from.
+// CreateCQOn is CreateCQ with a ring of the caller's, from which another process consumes.
 func (d *Device) CreateCQOn(ring *queue.CompletionRing, ch *Channel) (*CQ, error) {
 	if err := d.Closed(); err != nil {
 		return nil, err
@@ -75,8 +77,7 @@ func (c *CQ) Destroy() error {
 // Depth returns how many completions the queue holds.
 func (c *CQ) Depth() int { return c.ring.Load().Depth() }
 
-// Resize gives the queue another depth and keeps what is in it. The caller
-// keeps consumers away meanwhile.
+// Resize gives the queue another depth and keeps what is in it. The caller keeps consumers away.
 func (c *CQ) Resize(depth int) error { return c.ResizeOn(queue.NewCompletionRing(depth)) }
 
 // ResizeOn is Resize to a ring of the caller's, which is empty.
@@ -118,9 +119,9 @@ func (c *CQ) Push(e *queue.CQE) {
 	}
 }
 
-// overflow reports an overrun (IBTA 11.6.3.2: CQ error, an affiliated event).
-// The queue takes no more completions; the queue pairs that complete to it
-// are moved to the error state by the lane.
+// overflow reports an overrun (IBTA 11.6.3.2: CQ error, an affiliated event). The queue
+// takes no more completions. Its queue pairs belong to lanes, of which the caller has at most
+// one, so each lane moves its own to the error state on its next turn (failOverflowed).
 func (c *CQ) overflow(depth int) {
 	d := reason.Detail{Reason: reason.CQOverflow, Expected: uint64(depth), Found: uint64(depth + 1)}
 	c.dev.Trace.Refuse(0, d)
@@ -129,6 +130,17 @@ func (c *CQ) overflow(depth int) {
 		l.overflows.Store(true)
 		if len(c.dev.lanes) > 1 {
 			l.link.Wake() // the queue's producer has one of them only
+		}
+	}
+}
+
+// failOverflowed moves the queue pairs of overflowed completion queues to the error state
+// (IBTA 11.6.3.2).
+func (l *lane) failOverflowed(now time.Duration) {
+	for _, n := range slices.Sorted(maps.Keys(l.qps)) { // in the same order in every run
+		q := l.qps[n]
+		if q.sendCQ.overflowed.Load() || q.recvCQ.overflowed.Load() {
+			q.fail(now, reason.Detail{Reason: reason.CQOverflow})
 		}
 	}
 }

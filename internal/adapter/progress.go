@@ -2,8 +2,6 @@ package adapter
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"syscall"
 	"time"
 
@@ -227,15 +225,4 @@ func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
 		}
 	}
 	return n, true
-}
-
-// failOverflowed moves the queue pairs of overflowed completion queues to the
-// error state (IBTA 11.6.3.2).
-func (l *lane) failOverflowed(now time.Duration) {
-	for _, n := range slices.Sorted(maps.Keys(l.qps)) { // in the same order in every run
-		q := l.qps[n]
-		if q.sendCQ.overflowed.Load() || q.recvCQ.overflowed.Load() {
-			q.fail(now, reason.Detail{Reason: reason.CQOverflow})
-		}
-	}
 }

@@ -79,7 +79,7 @@ func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 		q.SQ = queue.NewSendRing(c.SendDepth, c.SendSGE, c.Inline)
 	}
 	if c.SRQ != nil {
-		q.RQ, q.RecvPD = c.SRQ, c.SRQ.pd.ID
+		q.RQ, q.RecvPD = c.SRQ, c.SRQ.pd.ID // IBTA 10.2.9: its requests name keys of its own domain
 		return q
 	}
 	q.Recv, q.sharedRecv = c.RQ, c.RQ != nil

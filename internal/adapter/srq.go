@@ -34,7 +34,9 @@ func (q recvQueue) Take(r *machine.Receive) bool { return take(q.ring, r) }
 func (q recvQueue) Len() int                     { return q.ring.Len() }
 func (q recvQueue) Shared() bool                 { return false }
 
-// An SRQ is a shared receive queue.
+// An SRQ is a shared receive queue. The keys of its requests belong to its own protection
+// domain (PD.newQP, machine.Port.RecvPD). Its queue pairs do not flush it; each one reports
+// when it takes no more of its requests (machine.Completions.LastWQE).
 type SRQ struct {
 	pd   *PD
 	uses object.Uses // queue pairs
@@ -46,14 +48,12 @@ type SRQ struct {
 	Owner any // the driver's own object
 }
 
-// CreateSRQ makes a shared receive queue for depth requests of at most maxSGE
-// entries.
+// CreateSRQ makes a shared receive queue for depth requests of at most maxSGE entries.
 func (p *PD) CreateSRQ(depth, maxSGE int) (*SRQ, error) {
 	return p.CreateSRQOn(queue.NewRecvRing(depth, maxSGE))
 }
 
-// CreateSRQOn is CreateSRQ with a ring of the caller's, in memory that another
-// process posts to.
+// CreateSRQOn is CreateSRQ with a ring of the caller's, in memory that another process posts to.
 func (p *PD) CreateSRQOn(ring *queue.RecvRing) (*SRQ, error) {
 	if err := p.add(&p.dev.counts.SRQ); err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // Package allocation maps memory for devices outside of the Go heap: private, or shared with a
-// daemon or with peers on the same host. It knows which memory of the process it has mapped, and how
-// many regions each device has over it, so that memory in use is not unmapped.
+// daemon or with peers on the same host. It records what it has mapped, and how many regions each device
+// has registered there, so that memory in use is not unmapped.
 package allocation
 
 import (
@@ -68,7 +68,7 @@ func (a *Allocation) Bytes() []byte { return a.buf }
 // Shared reports whether peers on the same host may map the memory.
 func (a *Allocation) Shared() bool { return a.segment != nil }
 
-// Free unmaps the memory. If there are regions over it, Free does nothing and returns how many.
+// Free unmaps the memory. If regions are registered in it, Free does nothing and returns their number.
 func (a *Allocation) Free() (regions int, err error) {
 	allocated.Lock()
 	defer allocated.Unlock()
@@ -96,12 +96,12 @@ func (a *Allocation) close() error {
 	return closeShared(a.fd)
 }
 
-// shareFrom is the size from which memory is shared with peers on the same host. Less
-// travels in the ring.
+// shareFrom is the size from which memory is shared with peers on the same host. Shorter
+// payload travels in the ring.
 const shareFrom = 16 << 10
 
-// descriptors counts the descriptors of memory that is shared with peers. A quarter of
-// the process's limit is theirs at most, and mapsLimit, as each needs a mapping too.
+// descriptors counts the descriptors of memory that is shared with peers. They are limited to
+// a quarter of the process's limit, and to mapsLimit, because each needs a mapping as well.
 var descriptors atomic.Int64
 
 const mapsLimit = 4096
@@ -123,7 +123,7 @@ var allocated struct {
 	list []*Allocation
 }
 
-// of returns the allocation that memory begins in, nil for none. The caller has the lock.
+// of returns the allocation in which buf begins, nil for none. The caller holds the lock.
 func of(buf []byte) *Allocation {
 	if len(buf) == 0 {
 		return nil
@@ -137,14 +137,14 @@ func of(buf []byte) *Allocation {
 	return nil
 }
 
-// Has reports whether memory begins in an allocation.
+// Has reports whether buf begins in an allocation.
 func Has(buf []byte) bool {
 	allocated.Lock()
 	defer allocated.Unlock()
 	return of(buf) != nil
 }
 
-// Buffer returns memory to register. If it lies in shared memory the buffer says where. The caller has
+// Buffer describes memory to register. For shared memory the result says where it lies. The caller has
 // called Hold.
 func Buffer(buf []byte) provider.Buffer {
 	b := provider.Buffer{Mem: buf, Memfd: -1}
@@ -162,7 +162,7 @@ func Buffer(buf []byte) provider.Buffer {
 	return b
 }
 
-// Hold counts a region of a device over buf.
+// Hold counts a region of a device in buf.
 func Hold(device any, buf []byte) {
 	allocated.Lock()
 	defer allocated.Unlock()
@@ -174,8 +174,8 @@ func Hold(device any, buf []byte) {
 	}
 }
 
-// Release undoes Hold. After Forget it does nothing: the memory may be unmapped and its addresses
-// belong to another allocation.
+// Release undoes Hold. After Forget it does nothing, because the memory may be unmapped then and its
+// addresses may belong to another allocation.
 func Release(device any, buf []byte) {
 	allocated.Lock()
 	defer allocated.Unlock()

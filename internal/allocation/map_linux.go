@@ -40,7 +40,7 @@ func descriptorLimit() int64 {
 	return int64(min(l.Cur, 1<<30))
 }
 
-// closeShared closes what mapShared gave, -1 for nothing.
+// closeShared closes a descriptor of mapShared; -1 is none.
 func closeShared(fd int) error {
 	if fd < 0 {
 		return nil

@@ -30,7 +30,7 @@ func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ, proven bool) (done b
 		return true
 	}
 	key.num = q.QPN
-	if old := m.qpns[key]; old != nil {
+	if old := m.qpns[key]; old != nil { // IBTA 12.4.1: another REQ for a connected queue pair
 		m.answerREJ(mad.RejectStaleConnection, mad.OfREQ, q.LocalID, 0, nil)
 		m.stale(now, old)
 		return true
@@ -134,7 +134,8 @@ func (c *Conn) takeREQ(q *mad.REQ) {
 	m.qpns[c.key(c.remoteQPN)], c.hasQPN = c, true
 }
 
-// duplicateREQ answers a REQ that came before (IBTA 12.9.8.3.1).
+// duplicateREQ answers a REQ that came before (IBTA 12.9.8.3.1). If the REP was lost, nothing
+// is to be done here: the REP's own timer repeats it, as in Linux.
 func (m *Manager) duplicateREQ(c *Conn) {
 	c.duplicate(mad.AttrREQ)
 	switch c.state {

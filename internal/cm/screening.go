@@ -6,7 +6,7 @@ import (
 )
 
 // A peer that does not answer a DREQ for an unknown connection can still connect,
-// with its second REQ. A forged REQ is seldom repeated.
+// with its second REQ. A forged REQ is rarely repeated.
 const (
 	// askedLen is the number of entries; of two requests that share an entry the
 	// newer one stays. At 50,000 requests a second, a REQ that is repeated after

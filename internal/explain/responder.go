@@ -75,10 +75,10 @@ var responder = map[reason.Reason]text{
 		"Update the peer's driver or firmware.",
 		"IBTA 9.7.4.1.6"},
 	reason.LengthLimit: {
-		"The RETH announces more than 2^31 bytes, the maximum length of a message.",
+		"The RETH announces more than 2^31 bytes, the maximum length of a message, or the packets of a SEND have more.",
 		"The length in the peer's work request.",
 		"Split the transfer.",
-		"IBTA 9.7.4.1.6, C9-94"},
+		"IBTA 9.4.3, 9.7.4.1.6, C9-94"},
 	reason.KeyUnknown: {
 		"No memory of this device has the R_Key: the key is wrong, or the memory was deregistered.",
 		"The R_Key that the peer received, its byte order, and when the region was deregistered.",

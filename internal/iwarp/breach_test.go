@@ -3,6 +3,7 @@ package iwarp
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -173,6 +174,10 @@ var breaches = []breach{
 	}, iwarp.TermUntaggedBuffer, true, reason.TooManyReads, 0, machine.EventQPReqErr},
 
 	{"atomic of another operation", "RFC 7306 5.2.1", atomicFPDU(func(r *raw, m *iwarp.Atomic) { m.Op = 1 }), iwarp.TermOperationOther, true, reason.RDMAPAtomic, 0, machine.EventQPReqErr},
+	{"atomic on unmapped memory", "RFC 5040 7.2", atomicFPDU(func(r *raw, m *iwarp.Atomic) {
+		x, _ := r.Memory.RegisterForeign(machinetest.PD, make([]byte, 8), 0, allAccess, memory.Foreign{Space: goneSpace{}})
+		m.STag, m.TO = x.Key, 0
+	}), iwarp.TermProtectionSTag, true, reason.MemoryUnmapped, 0, machine.EventQPAccessErr},
 	{"atomic not aligned", "RFC 7306 8.2", atomicFPDU(func(r *raw, m *iwarp.Atomic) { m.TO += 4 }), iwarp.TermOperationStream, true, reason.AtomicAlignment, 0, machine.EventQPReqErr},
 	{"atomic of an unknown STag", "RFC 5040 7.2", atomicFPDU(func(r *raw, m *iwarp.Atomic) { m.STag++ }), iwarp.TermProtectionSTag, true, reason.KeyUnknown, 0, machine.EventQPAccessErr},
 	{"atomic on a queue pair without", "RFC 5040 7.2", atomicFPDU(func(r *raw, m *iwarp.Atomic) { r.Attr.Access = qp.RemoteRead }),
@@ -282,3 +287,9 @@ func TestExtensionsNotAgreedOnAreTerminated(t *testing.T) {
 		}
 	}
 }
+
+// A goneSpace is the memory of a process that has ended.
+type goneSpace struct{}
+
+func (goneSpace) Load([]byte, uint64) error  { return io.ErrUnexpectedEOF }
+func (goneSpace) Store(uint64, []byte) error { return io.ErrUnexpectedEOF }

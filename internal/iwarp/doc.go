@@ -15,6 +15,18 @@
 // Errors, transitions to ERR and RESET, and Disconnect end the stream: an iWARP queue
 // pair has one connection between two RESETs.
 //
+// # Where the rules are
+//
+//	set-up, who sends first                      setup.go, wakeup.go; package mpa
+//	FPDUs that arrive: markers, CRC              receiver.go
+//	headers: versions, STags, order, receives    receivesegment.go
+//	messages that are complete                   deliver.go
+//	READs and atomics of the peer                readresponder.go
+//	waiting for a receive                        stall.go
+//	which Terminate a fault sends                fault.go
+//	requests, in order                           requester.go, message.go, complete.go
+//	FPDUs that leave                             transmitter.go
+//
 // # Driving a stream
 //
 // The owner of the socket drives the stream, from one goroutine at a time:

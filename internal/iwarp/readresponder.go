@@ -117,7 +117,7 @@ func (r *reader) atomic(now time.Duration, h []byte) {
 	old, ok := apply(region, &m)
 	if !ok {
 		r.count--
-		r.q.fatal(now, iwarp.TermProtectionSTag, h, denied(reason.Detail{Reason: reason.KeyInvalid, Expected: 1}))
+		r.q.fatal(now, iwarp.TermProtectionSTag, h, denied(reason.Detail{Reason: reason.MemoryUnmapped, Expected: 8, Found: m.TO}))
 		return
 	}
 	*s = serving{atomic: true, msn: msn, value: iwarp.AtomicValue{ID: m.ID, Value: old}}

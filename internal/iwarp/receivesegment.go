@@ -162,8 +162,9 @@ func (r *receiver) ready() bool {
 	return r.q.silent && r.q.a.PeerToPeer && r.q.a.RTR == iwarp.RTRSend && r.left == 0 && r.seg.Last && r.seg.Opcode == iwarp.Send
 }
 
-// ordered checks the queue and the sequence number of an untagged segment; counter is the
-// index of its sequence number.
+// ordered checks the queue and the sequence number of an untagged segment (RFC 5041 7.1,
+// 7.2): TCP loses and reorders nothing, so the number must be the next one. counter is the
+// index of that number.
 func (r *receiver) ordered(now time.Duration, h []byte, queue uint32, counter int) bool {
 	s := &r.seg
 	if s.Queue != queue {

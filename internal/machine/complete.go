@@ -116,8 +116,9 @@ func (p *Port) DropReceives(r *Receive) {
 	}
 }
 
-// LastWQE tells the program, once, that a queue pair in the error state takes no more
-// receives of its shared receive queue, which keeps them (IBTA 10.2.9.4, o11-5.2.5).
+// LastWQE raises the event LAST_WQE_REACHED, once, if the queue pair is on a shared receive
+// queue: in the error state it takes no more receives of that queue, which keeps them (IBTA
+// 10.2.9.4, o11-5.2.5). The machines call it after they have completed the receive in use.
 func (c *Completions) LastWQE() {
 	if c.port.RQ == nil || !c.port.RQ.Shared() || c.lastWQE {
 		return

@@ -3,6 +3,13 @@
 // adapter knows of each transport (Transport), the environment of a queue pair (Port),
 // and the builder of its completions (Completions).
 //
+// It also has the rules that several transports share:
+//
+//	longest message, local operations    request.go
+//	end of draining the send queue       sendqueue.go
+//	last receive of a shared queue       complete.go
+//	congestion notifications to a peer   notifier.go
+//
 // A machine does no I/O, starts no goroutine and reads no clock: packets and the time
 // come in, packets and the next deadline go out. The adapter calls a machine from one
 // goroutine at a time.

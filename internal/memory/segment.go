@@ -92,7 +92,7 @@ func search(list []*Segment, addr uint64) (int, bool) {
 	return slices.BinarySearchFunc(list, addr, func(x *Segment, addr uint64) int { return cmp.Compare(Addr(x.Mem), addr) })
 }
 
-// add counts a region over x, which may be nil.
+// add counts a region that covers x, which may be nil.
 func (s *Segments) add(x *Segment) {
 	if x == nil {
 		return

@@ -63,7 +63,7 @@ func (t *Table) Lookup(key uint32) *Region {
 	return r
 }
 
-// Register makes a region over mem, whose memory the caller owns and keeps alive; peers
+// Register makes a region of mem, whose memory the caller owns and keeps alive; peers
 // name its first byte by base. Remote write and atomic rights require local write (IBTA
 // 10.6.3).
 func (t *Table) Register(pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {

@@ -25,11 +25,11 @@ const (
 	// nonDescribed is the kind of messages without the types of their items.
 	nonDescribed = 1
 
-	// datastore is the module by which the server gives values: in its answers, not in memory.
+	// datastore is the module by which the server returns values: in its answers, not in shared memory.
 	datastore = "hash"
 
-	// maxAnswer is the length of the longest answer in bytes. Those of this package's requests have
-	// the values that one program has published.
+	// maxAnswer limits the length of an answer in bytes. The longest ones have the values that one
+	// program has published.
 	maxAnswer = 1 << 20
 )
 
@@ -66,7 +66,7 @@ func (s *Server) open(ctx context.Context, conn io.ReadWriteCloser) (*Client, er
 	return c, nil
 }
 
-// Close ends the connection. A server takes a program that has not finalized for one that failed.
+// Close ends the connection. A server treats a program that has not finalized as one that failed.
 func (c *Client) Close() error {
 	c.stop()
 	return c.conn.Close()
@@ -80,8 +80,8 @@ func (c *Client) cause(err error) error {
 	return err
 }
 
-// hello returns the first message. Its header is in the host's order of bytes, its numbers are in
-// the network's.
+// hello returns the first message. Its header is in the host's byte order, the numbers after it are in
+// network byte order.
 func (s *Server) hello() []byte {
 	b := append([]byte(s.security), 0)
 	if s.security == securityNative {
@@ -106,7 +106,7 @@ func (s *Server) hello() []byte {
 	return append(binary.NativeEndian.AppendUint32(header, 0), b...)
 }
 
-// handshake introduces this program. The server closes the connection if it does not like something.
+// handshake introduces this program. A server that refuses something closes the connection.
 func (c *Client) handshake() error {
 	if _, err := c.conn.Write(c.server.hello()); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 // A format is how integers are written in the messages of a version of PMIx: in as many bytes as
 // they need, or in as many as their type has. OpenPMIx names a format by the module that packs it.
 type format struct {
-	variable string // of the environment, which tells that the server reads the format
+	variable string // of the environment; it is set if the server reads the format
 	module   string
-	version  string // of PMIx, which a client with this format says that it has
+	version  string // of PMIx, as a client with this format reports it
 	flexible bool
 }
 
@@ -67,7 +67,7 @@ func (p *packer) uint32(v uint32) {
 	}
 }
 
-// int32 appends a number with a sign, which the flexible format keeps in the lowest bit.
+// int32 appends a signed number. The flexible format keeps the sign in the lowest bit.
 func (p *packer) int32(v int32) {
 	if p.flexible {
 		p.flex(uint64(int64(v)<<1 ^ int64(v)>>63))
@@ -76,7 +76,7 @@ func (p *packer) int32(v int32) {
 	}
 }
 
-// size appends a number of C's type size_t, whose width the other format says.
+// size appends a number of C's type size_t. The format that is not flexible puts its type first.
 func (p *packer) size(n int) {
 	if p.flexible {
 		p.flex(uint64(n))
@@ -86,8 +86,8 @@ func (p *packer) size(n int) {
 	}
 }
 
-// flex appends seven bits a byte, the lowest first, as long as there are more. A ninth byte has
-// eight.
+// flex appends a number in bytes of seven bits, the lowest first. The eighth bit says that another byte
+// follows. A ninth byte has eight bits.
 func (p *packer) flex(v uint64) {
 	for range 8 {
 		if v < 0x80 {
@@ -100,7 +100,7 @@ func (p *packer) flex(v uint64) {
 	p.b = append(p.b, byte(v))
 }
 
-// one begins an item of a message: each has the number of its values before it.
+// one begins an item of a message: the number of its values, 1, precedes them.
 func (p *packer) one() { p.int32(1) }
 
 func (p *packer) string(s string) {
@@ -148,7 +148,7 @@ func (u *unpacker) uint8() uint8 {
 	return 0
 }
 
-// uint reads a number without a sign of some bytes.
+// uint reads an unsigned number of width bytes.
 func (u *unpacker) uint(width int) (v uint64) {
 	if u.flexible {
 		v = u.flex()
@@ -164,7 +164,7 @@ func (u *unpacker) uint(width int) (v uint64) {
 	return v
 }
 
-// int32 reads a number with a sign.
+// int32 reads a signed number.
 func (u *unpacker) int32() int32 {
 	if !u.flexible {
 		return int32(u.uint(4))
@@ -211,7 +211,7 @@ func (u *unpacker) one() {
 	}
 }
 
-// string reads a string, which ends with a zero. NULL has no bytes.
+// string reads a string, which ends with a zero byte. C's NULL has length 0.
 func (u *unpacker) string() string {
 	n := u.int32()
 	if n < 0 {
@@ -230,7 +230,7 @@ func (u *unpacker) string() string {
 
 func (u *unpacker) bytes() []byte { return u.take(u.size()) }
 
-// skip reads a value that nobody asked for.
+// skip reads a value that was not asked for.
 func (u *unpacker) skip(kind uint64) {
 	switch kind {
 	case typeBool, typeByte, typeInt8, typeUint8:
@@ -258,7 +258,7 @@ func (u *unpacker) skip(kind uint64) {
 
 func (u *unpacker) skipNumber(width int) {
 	if u.flexible {
-		u.flex() // with a sign it has more bits than its type
+		u.flex() // a signed number may have more bits than its type
 		return
 	}
 	u.uint(width)

@@ -1,7 +1,7 @@
 // Package pmix is a client of the PMIx server that a launcher of parallel programs runs on each
 // host, such as Open MPI's mpirun and Slurm's srun: it publishes a value of this program, waits for
 // all programs of the job, and reads the values of others. It speaks formats of OpenPMIx's wire,
-// which no standard describes; docs/coll.md says which. It starts nothing and serves nothing.
+// which no standard describes; docs/coll.md says which. It starts no programs and has no server.
 package pmix
 
 import (
@@ -26,7 +26,7 @@ var (
 // A Status is the error of a server that did not carry out a request.
 type Status int32
 
-// statuses are the names of those that a program without fault may meet.
+// statuses are the names of those that a correct program may get.
 var statuses = map[Status]string{
 	-1: "PMIX_ERROR", -11: "PMIX_ERR_EXISTS", -12: "PMIX_ERR_INVALID_CRED", -20: "PMIX_ERR_UNPACK_FAILURE",
 	-23: "PMIX_ERR_NO_PERMISSIONS", -24: "PMIX_ERR_TIMEOUT", -25: "PMIX_ERR_UNREACH", -27: "PMIX_ERR_BAD_PARAM",

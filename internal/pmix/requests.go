@@ -136,8 +136,8 @@ func (u *unpacker) find(namespace string, rank uint32, key string) ([]byte, erro
 	return nil, fmt.Errorf("%w: answer without the value of %s of rank %d", ErrMessage, key, rank)
 }
 
-// Finalize tells the server that this program is done with it, and ends the connection. The program
-// may end at any time then.
+// Finalize tells the server that this program is done with it, and ends the connection. Afterwards the
+// program may end at any time.
 func (c *Client) Finalize() error {
 	_, err := c.ask(c.server.request(commandFinalize).b)
 	if e := c.Close(); err == nil {

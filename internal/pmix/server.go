@@ -19,7 +19,7 @@ type Server struct {
 	format    format
 }
 
-// variables are those by which servers of all versions say where they listen.
+// variables are those in which servers of all versions announce their address.
 var variables = []string{"PMIX_SERVER_URI61", "PMIX_SERVER_URI51", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4",
 	"PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2", "PMIX_SERVER_URI2USOCK", "PMIX_SERVER_URI"}
 

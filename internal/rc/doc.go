@@ -28,6 +28,9 @@
 //   - READs and atomics that the peer serves at a time: reads.go
 //   - receives that are posted at the peer, the end-to-end credits: credits.go
 //   - the wait after an RNR NAK: rnr.go
+//   - the states RTS and SQD: requester.go (admit), drain.go
+//
+// The waits for an acknowledge and the retry counter are in retry.go.
 //
 // # Who the peer is
 //

@@ -15,7 +15,7 @@ import (
 // reads counts the READs and atomics in flight, and what they bring.
 type reads struct {
 	outstanding uint16             // sent and not completed
-	landed      uint16             // of those, answered but for what is missing
+	landed      uint16             // of those, answered except for what is missing
 	due         uint32             // bytes that they will bring
 	brought     uint32             // bytes that they brought, as far as the control does not know
 	ctl         congestion.Control // of what they bring, made with the first

@@ -19,7 +19,7 @@ const (
 	done                 // local operation carried out
 	failed               // completes in error when all before it have completed
 	repeated             // READ asked for again, perhaps from its middle
-	landed               // READ or atomic that is answered but for what is missing
+	landed               // READ or atomic that is answered except for what is missing
 )
 
 func (w *request) local() bool  { return queue.Op(w.op).Local() }

@@ -2,6 +2,7 @@ package rc
 
 import (
 	"bytes"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -139,6 +140,13 @@ func TestResponderRefusals(t *testing.T) {
 			k.AtomicETH.Addr = 0x4c
 			return []ib.Packet{k}
 		}, inv, reason.AtomicAlignment, 0},
+		{"atomic, memory unmapped", 0, func(x world) []ib.Packet {
+			word := asBytes(make([]uint64, 1))
+			mr, _ := x.b.port.Memory.RegisterForeign(7, word, 0, allAccess, memory.Foreign{Space: goneSpace{}})
+			k := atomicTo(x, 0, mr.Key)
+			k.AtomicETH.Addr = 0
+			return []ib.Packet{k}
+		}, acc, reason.MemoryUnmapped, 0},
 		{"receive not writable", 0, func(x world) []ib.Packet {
 			mr, _ := x.b.port.Memory.Register(7, make([]byte, 64), 0, 0)
 			for x.b.rq.Len() > 0 {
@@ -191,6 +199,12 @@ func TestResponderRefusals(t *testing.T) {
 		})
 	}
 }
+
+// A goneSpace is the memory of a process that has ended.
+type goneSpace struct{}
+
+func (goneSpace) Load([]byte, uint64) error  { return io.ErrUnexpectedEOF }
+func (goneSpace) Store(uint64, []byte) error { return io.ErrUnexpectedEOF }
 
 func TestResponderSequenceErrorNAKedOnce(t *testing.T) {
 	w := newPair(t, nil)

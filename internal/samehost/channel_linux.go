@@ -16,8 +16,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A channel is a peer, from the handshake until it has gone. It implements hostmem.Far.
-// One goroutine at a time drives it: that of the handshake, then run.
+// A channel is the connection with a peer, from the handshake to its end. It implements
+// hostmem.Far. One goroutine at a time drives it: that of the handshake, then run.
 type channel struct {
 	hostmem.Channel
 	*socket
@@ -55,8 +55,8 @@ func (h *Host) newChannel(conn *net.UnixConn, p process, n name) *channel {
 	return c
 }
 
-// make makes what this end passes: the area to a peer with the lanes that it has named in
-// its first message, and the bells.
+// make makes what this end passes to the peer: the area, for the lanes that the peer has
+// named in its first message, and the bells.
 func (c *channel) make(m *message) (err error) {
 	own, lanes := c.host.cfg.Lanes, m.lanes
 	c.Lanes, c.First, c.Of = lanes, int(m.first), int(m.of)
@@ -77,7 +77,7 @@ func (c *channel) make(m *message) (err error) {
 	return nil
 }
 
-// sendMemory sends a message with what make has made.
+// sendMemory sends a message with the descriptors of what make has made.
 func (c *channel) sendMemory(m *message) error {
 	fds := []int{c.out.FD()}
 	var ours descriptors
@@ -154,7 +154,7 @@ func (c *channel) probe(addr uint64) bool {
 	return true
 }
 
-// place is the peer's. The channel has a name.
+// place returns the peer's place. The channel has a name by then.
 func (c *channel) place() place { return place{c.Peer, c.name.slot} }
 
 func (c *channel) attach() {
@@ -197,7 +197,7 @@ func (c *channel) end(why error) {
 	c.ended.Store(true)
 	_ = c.UnixConn.Close()
 	if c.Peer.IsValid() {
-		c.host.remove(c, c.goneBecause(why))
+		c.host.remove(c, c.endReason(why))
 	}
 	used := c.detach()
 	c.outbox.close()
@@ -208,9 +208,9 @@ func (c *channel) end(why error) {
 	c.host.leave(c.UnixConn)
 }
 
-// goneBecause names why a channel has ended, nil if this end has closed it. The peer ends
-// one by closing the connection.
-func (c *channel) goneBecause(why error) error {
+// endReason returns the named reason why a channel has ended, or nil if this end has closed
+// it. A peer ends a channel by closing the connection.
+func (c *channel) endReason(why error) error {
 	var named *reason.Error
 	switch {
 	case errors.As(why, &named):

@@ -158,7 +158,8 @@ func (d *directory) list() ([]string, error) {
 	return texts, nil
 }
 
-// settleTime is longer than what the file system's clock may stand still.
+// settleTime is longer than a tick of the file system's clock: after it, a change of the
+// directory shows as another time.
 const settleTime = 100 * time.Millisecond
 
 // listen makes the socket of a name. Peers see it when it accepts connections and has its
@@ -196,9 +197,9 @@ func (d *directory) owner(name string) (uid uint32, ok bool) {
 	return st.Uid, err == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
 
-// removeStale removes a name if nobody listens on it. A name is never used again, so
-// nobody will. A socket of another type tells without waking the listener: its connect
-// fails with EPROTOTYPE if there is one.
+// removeStale removes a name if nobody listens on it. Names are never used twice, so nobody
+// will listen on it later. It connects a socket of another type, so as not to wake a
+// listener: with a listener that fails with EPROTOTYPE, without one with ECONNREFUSED.
 func (d *directory) removeStale(name string) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

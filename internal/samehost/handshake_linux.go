@@ -13,8 +13,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// dial makes a channel over a connection to a name: the dialer's half of the handshake. The
-// connection has a deadline.
+// dial is the dialer's half of the handshake on a connection to a name, which has a
+// deadline. It leaves a channel that is served.
 func (h *Host) dial(conn *net.UnixConn, n name) error {
 	p, err := peerOf(conn)
 	if err == nil {
@@ -25,9 +25,9 @@ func (h *Host) dial(conn *net.UnixConn, n name) error {
 		return err
 	}
 	c := h.newChannel(conn, p, n)
-	err = c.introduce()
+	err = c.dialerExchange()
 	if err == nil {
-		err = c.await()
+		err = c.awaitReady()
 	}
 	if err != nil {
 		c.socket.refuse(detailOf(err))
@@ -38,8 +38,8 @@ func (h *Host) dial(conn *net.UnixConn, n name) error {
 	return nil
 }
 
-// introduce exchanges what both ends have, and attaches the channel.
-func (c *channel) introduce() error {
+// dialerExchange sends this end's memory, takes the acceptor's, and attaches the channel.
+func (c *channel) dialerExchange() error {
 	h := c.host
 	var m message
 	fds, err := c.socket.expect(&m, welcome)
@@ -84,8 +84,8 @@ func (c *channel) introduce() error {
 	return c.socket.send(&message{kind: confirm, seen: c.theirs(), reads: reads})
 }
 
-// await waits until the peer is ready, too.
-func (c *channel) await() error {
+// awaitReady waits until the acceptor is ready as well.
+func (c *channel) awaitReady() error {
 	var m message
 	fds, err := c.socket.expect(&m, ready)
 	fds.close()
@@ -103,7 +103,7 @@ func (c *channel) await() error {
 func (h *Host) serve(conn *net.UnixConn, p process) {
 	_ = conn.SetDeadline(time.Now().Add(acceptTimeout))
 	c := h.newChannel(conn, p, name{})
-	err := c.greet()
+	err := c.acceptorExchange()
 	h.finish(p.uid)
 	if err != nil {
 		if !errors.Is(err, io.EOF) {
@@ -115,8 +115,8 @@ func (h *Host) serve(conn *net.UnixConn, p process) {
 	c.run()
 }
 
-// greet exchanges what both ends have, and attaches the channel.
-func (c *channel) greet() error {
+// acceptorExchange takes the dialer's memory, sends this end's, and attaches the channel.
+func (c *channel) acceptorExchange() error {
 	h := c.host
 	err := c.socket.send(&message{
 		kind: welcome, stack: h.cfg.Stack, mode: h.cfg.Mode, lanes: h.cfg.Lanes, first: uint32(h.cfg.First), of: uint32(h.cfg.Of),
@@ -125,7 +125,7 @@ func (c *channel) greet() error {
 		return err
 	}
 	var m message
-	if err := c.meet(&m); err != nil {
+	if err := c.takeHello(&m); err != nil {
 		return err
 	}
 	c.permit()
@@ -150,8 +150,8 @@ func (c *channel) greet() error {
 	return c.socket.send(&message{kind: ready})
 }
 
-// meet takes the dialer's hello with its memory, and makes this end's.
-func (c *channel) meet(m *message) error {
+// takeHello takes the dialer's hello with its memory, and makes the memory of this end.
+func (c *channel) takeHello(m *message) error {
 	fds, err := c.socket.expect(m, hello)
 	defer fds.close()
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *channel) meet(m *message) error {
 	return c.take(fds)
 }
 
-// checkDialer checks what the dialer says of itself, and sets the channel's name. The
+// checkDialer checks what the dialer claims to be, and sets the channel's name. The
 // dialer's address is that of a socket in the directory that belongs to its user.
 func (h *Host) checkDialer(c *channel, m *message) error {
 	if m.device != h.cfg.Kind || h.inZone(m.to) != h.inZone(h.cfg.Local) {

@@ -15,12 +15,12 @@ import (
 //	hello: itself, lanes, descriptors
 //	                                      answer: the nonce that it saw, whether it can
 //	                                              read the dialer's memory, descriptors
-//	confirm: likewise
+//	confirm: the same, without descriptors
 //	                                      ready
 //
-// Either end may send refused instead, and closes the connection. After ready each may
-// send offers of segments and questions about them, and what answers both. The connection ends with the
-// channel.
+// Either end may send refused instead, and then closes the connection. After ready each may
+// offer segments and ask where an address lies in one, and answers the other's offers and
+// questions. The connection ends with the channel.
 type kind uint8
 
 const (

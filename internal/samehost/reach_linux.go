@@ -221,7 +221,7 @@ func (h *Host) foreign(n name) error {
 }
 
 // forget removes the name of a peer that has gone, if its process was killed. A process
-// that is about to end may still listen: then it does not greet.
+// that is about to end may still listen: then it sends no welcome.
 func (h *Host) forget(n name) {
 	for range 3 {
 		c, err := h.call(h.ctx, n)

@@ -16,7 +16,7 @@ const (
 	align        = 64 // bytes: views are aligned as the addresses in the region are, whatever the peer says
 )
 
-// questions are those that this end has asked the peer, oldest first. It answers them in order.
+// questions are those that the peer has not answered yet, oldest first. It answers in order.
 type questions struct {
 	mu    sync.Mutex
 	list  []*question
@@ -33,9 +33,9 @@ type question struct {
 	offset uint64
 }
 
-// View maps n bytes of a region of a queue pair's peer, by the region's R_Key and the address in it, for
-// reading. The peer is asked. It may take its time, so ctx bounds the wait. The view stays when the peer
-// deregisters the region, or is gone.
+// View maps n bytes of a region of a queue pair's peer for reading. It finds them by the region's R_Key
+// and the address in it. The peer may take long to answer: ctx bounds the wait. The view stays valid when
+// the peer deregisters the region or ends.
 func (h *Host) View(ctx context.Context, peer netip.AddrPort, qpn, key uint32, addr uint64, n int) (*View, error) {
 	if !h.hold() {
 		return nil, closedError()
@@ -93,7 +93,7 @@ func (c *channel) ask(key uint32, addr uint64) (*question, error) {
 	return q, nil
 }
 
-// view makes the view that a question was asked for.
+// view makes the view for which a question was asked.
 func (c *channel) view(q *question, n int) (*View, error) {
 	s := c.segments.use(q.id)
 	if s == nil {

@@ -1,5 +1,6 @@
-// Package testenv tells tests what the machine has, and starts test programs again as peers of a test. A
-// test that lacks something is skipped and says so. In CI, which installs everything, it fails.
+// Package testenv checks that the machine has what a test needs, and starts test programs again as peers
+// of a test. If something is missing, the test is skipped and says what. In CI, which installs everything,
+// it fails.
 package testenv
 
 import (
@@ -8,7 +9,7 @@ import (
 	"testing"
 )
 
-// Lacks ends a test for which this machine lacks something.
+// Lacks skips a test for which this machine lacks something. In CI it fails the test.
 func Lacks(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -17,7 +18,7 @@ func Lacks(t testing.TB, what string) {
 	t.Skip("SKIPPED: this machine lacks ", what)
 }
 
-// Programs ends a test unless programs are installed.
+// Programs calls Lacks for the first of the programs that is not installed.
 func Programs(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -27,7 +28,7 @@ func Programs(t testing.TB, names ...string) {
 	}
 }
 
-// Root skips a test unless it runs as root, which it needs for something. That holds in CI, too.
+// Root skips a test that needs root for something, unless it runs as root. In CI it skips as well.
 func Root(t testing.TB, something string) {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -264,6 +264,20 @@ func TestMessageLimitIsNamed(t *testing.T) {
 	}
 }
 
+func TestSendOverTheLongestMessageIsDropped(t *testing.T) {
+	_, b := pair(t)
+	b.PostRecv(1)
+	b.Receives.List[0].Length = 1 << 33
+	r := &b.m.responder
+	r.kind, r.opcode, r.pos = ib.KindSend, ib.UCSendMiddle, machine.MaxMessage-1
+	in := &machine.In{Src: machinetest.AddrA, Dst: machinetest.AddrB}
+	in.Opcode, in.PSN, in.Payload = ib.UCSendLast, r.psn, make([]byte, 2)
+	b.m.Receive(0, in)
+	if got := b.Reasons(); !slices.Equal(got, []reason.Reason{reason.LengthLimit}) || b.Attr.State != qp.RTS {
+		t.Errorf("reasons %v, state %v", got, b.Attr.State)
+	}
+}
+
 func TestErrorStateFlushesReceiveOfUnfinishedMessage(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		a, b := pair(t)

@@ -221,8 +221,10 @@ func (q *QP) execute(i *ib.Info, in *machine.In) reason.Detail {
 	r := &q.responder
 	n := uint64(len(in.Payload))
 	if i.Kind == ib.KindSend {
-		room := q.Take().Length
-		if r.pos+n > room {
+		if r.pos+n > machine.MaxMessage { // IBTA 9.4.3
+			return reason.Detail{Reason: reason.LengthLimit, Expected: machine.MaxMessage, Found: r.pos + n}
+		}
+		if room := q.Take().Length; r.pos+n > room {
 			return reason.Detail{Reason: reason.ReceiveTooSmall, Expected: room, Found: r.pos + n}
 		}
 		if !q.Scatter(&r.cursor, r.pos, in.Payload) {

@@ -12,7 +12,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A source is where packets come from. Its packets have the same headers but for lengths,
+// A source is where packets come from. Its packets have the same headers, except for lengths,
 // virtual lane and what routers change.
 type source struct {
 	frame.Source

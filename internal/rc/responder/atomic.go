@@ -19,19 +19,22 @@ func (r *Responder) atomic(in *machine.In, info *ib.Info) {
 		addr = in.RETH.Addr
 	}
 	region := r.write.region
-	ok := addr&(conn.AtomicLen-1) == 0
-	switch {
-	case !ok:
-	case info.Kind == ib.KindAtomicWrite:
-		ok = region.SetWord(addr, binary.NativeEndian.Uint64(in.Payload))
-	case info.Kind == ib.KindFetchAdd:
-		old, ok = region.FetchAdd(h.Addr, h.SwapAdd)
-	default:
-		old, ok = region.CompareSwap(h.Addr, h.Compare, h.SwapAdd)
-	}
-	if !ok {
+	if addr&(conn.AtomicLen-1) != 0 || region.Word(addr) == nil {
 		// IBTA 9.4.5: the address must be aligned. Linux answers with this NAK as well.
 		r.invalid(reason.Detail{Reason: reason.AtomicAlignment, Expected: conn.AtomicLen, Found: addr})
+		return
+	}
+	var ok bool
+	switch info.Kind {
+	case ib.KindAtomicWrite:
+		ok = region.SetWord(addr, binary.NativeEndian.Uint64(in.Payload))
+	case ib.KindFetchAdd:
+		old, ok = region.FetchAdd(addr, h.SwapAdd)
+	default:
+		old, ok = region.CompareSwap(addr, h.Compare, h.SwapAdd)
+	}
+	if !ok {
+		r.denied(reason.Detail{Reason: reason.MemoryUnmapped, Expected: conn.AtomicLen, Found: addr})
 		return
 	}
 	r.msn = r.msn.Next()

@@ -7,12 +7,9 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A responder that reported no credits sends an
-// unsolicited acknowledge when receives have been posted (IBTA 9.7.7.2.5). It is not
-// notified of posted receives, so it polls, less often the longer there are none: the
-// peer may use WRITEs only.
-//
-// announcement is the state of that.
+// An announcement is the unsolicited acknowledge that tells a peer of new receives, after
+// one that reported no credits (IBTA 9.7.7.2.5). The responder is not notified of posted
+// receives, so it polls for them, less and less often: the peer may use WRITEs only.
 type announcement struct {
 	exhausted bool          // the peer was just told that no receive is posted
 	at        time.Duration // when to look for receives posted since

@@ -38,7 +38,7 @@ func (r *Responder) executed(in *machine.In, info *ib.Info) {
 	r.message = info.Kind
 	if info.Last {
 		r.message = ib.KindNone
-		r.msn = r.msn.Next() // IBTA 9.7.7: one for each message
+		r.msn = r.msn.Next() // IBTA 9.7.7: one for each message; see read and atomic for theirs
 	}
 	if in.AckReq {
 		r.ack = ack{due: true, psn: r.latest}

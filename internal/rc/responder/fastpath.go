@@ -41,7 +41,7 @@ func (r *Responder) awaits(in *machine.In, info *ib.Info) bool {
 		return false
 	}
 	if info.Kind == ib.KindSend {
-		return r.received+uint64(n) <= r.recv.Length
+		return r.received+uint64(n) <= min(r.recv.Length, machine.MaxMessage)
 	}
 	return n < r.write.left && r.write.region != nil && r.write.region.Valid()
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // checkLength checks the payload against the path MTU, the RETH and the receive (IBTA
-// 9.7.4.1.6, C9-92, C9-94).
+// 9.7.4.1.6, C9-92), and the message against the longest that there is (IBTA 9.4.3, C9-94).
 func (r *Responder) checkLength(in *machine.In, info *ib.Info) bool {
 	n := uint32(len(in.Payload))
 	if d := r.checkSegment(in, info, n); d.Reason != reason.None {
@@ -22,7 +22,11 @@ func (r *Responder) checkLength(in *machine.In, info *ib.Info) bool {
 			r.received = 0
 			r.cursor.Restart()
 		}
-		if got := r.received + uint64(n); got > r.recv.Length {
+		switch got := r.received + uint64(n); {
+		case got > machine.MaxMessage: // IBTA 9.4.3; a SEND announces no length that checkSegment could see
+			r.invalid(reason.Detail{Reason: reason.LengthLimit, Expected: machine.MaxMessage, Found: got})
+			return false
+		case got > r.recv.Length:
 			d := reason.Detail{Reason: reason.ReceiveTooSmall, Expected: r.recv.Length, Found: got}
 			r.fatal(ib.NAKInvalidRequest, queue.LocLenErr, machine.EventQPReqErr, d)
 			return false

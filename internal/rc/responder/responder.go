@@ -10,9 +10,10 @@
 //	execute              execute.go, atomic.go
 //	acknowledge          execute.go; what leaves is in acknowledge.go
 //
-// A refusal at any step is in nak.go. Acknowledges are owed, not sent: Next sends one
-// packet for a batch of them. READ responses are produced one packet per Next, straight
-// out of registered memory.
+// A refusal at any step is in nak.go. The step that executes a message also counts it in the
+// MSN. The credit field of acknowledges is in credits.go. Acknowledges are owed, not sent:
+// Next sends one packet for a batch of them. READ responses are produced one packet per Next,
+// straight out of registered memory.
 package responder
 
 import (

@@ -3,8 +3,8 @@
 // Package folder has the directories in which softrdma exec puts what its programs need: libraries, the
 // socket of its server and the server's sysfs tree.
 //
-// It owns their names and the locks that say who uses them, and removes those of execs that were
-// killed. It does not know what is in them, except that a server's socket is called Socket.
+// It owns their names and the locks that show that they are in use, and removes those of execs that were
+// killed. It knows nothing of their contents, except that a server's socket is called Socket.
 package folder
 
 import (
@@ -22,9 +22,9 @@ const Socket = "socket"
 // bootID is the file with the number of this boot of the kernel.
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// prefix begins the names of directories that were made since the kernel started. The kernel of another
-// host, which may share a file system with this one, may know nothing of their locks. It is empty if
-// the kernel does not tell.
+// prefix begins the names of directories that were made since this kernel started. Another host may share
+// the file system without seeing the locks, so it must not touch these directories. The prefix is empty if
+// the kernel has no boot ID.
 func prefix() string {
 	id, err := os.ReadFile(bootID)
 	if err != nil || len(id) < 8 {
@@ -53,8 +53,8 @@ func New(parent string) (*Folder, error) {
 	}
 	f := &Folder{Path: path}
 	if f.lock, err = os.Open(path); err == nil {
-		// It waits for a moment if Clean looks at the directory right now, and fails where the file system
-		// has no locks. Clean leaves those directories alone.
+		// Flock waits for a moment if Clean is looking at the directory. It fails on a file system without
+		// locks, whose directories Clean leaves alone.
 		_ = unix.Flock(int(f.lock.Fd()), unix.LOCK_SH)
 	}
 	if err != nil {
@@ -83,9 +83,9 @@ func Hold(socket string) (*os.File, error) {
 	return f, nil
 }
 
-// Clean removes the directories in parent that nobody uses any more, and returns their paths. They are
-// this user's, nobody holds their lock, and there is a socket in them. A directory without one may have
-// the library of a daemon's programs.
+// Clean removes the directories in parent that are not in use any more, and returns their paths: those of
+// this user whose lock is free and that have a socket in them. A directory without a socket may have the
+// library of a daemon's programs.
 func Clean(parent string) (removed []string) {
 	begin := prefix()
 	d, err := os.Open(parent)
@@ -113,7 +113,7 @@ func clean(path string) bool {
 	if unix.Fstat(fd, &dir) != nil || dir.Uid != uint32(os.Geteuid()) {
 		return false
 	}
-	// Who makes a directory locks it before there is a socket in it.
+	// The maker of a directory locks it before there is a socket in it.
 	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
 	}

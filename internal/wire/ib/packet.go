@@ -4,6 +4,10 @@
 // sequence checks of the transports above. For InfiniBand's own links it has the LRH, the
 // VCRC and the link packets of flow control.
 //
+// The acknowledge syndromes with their credits and RNR timers are in aeth.go, the fields that
+// the ICRC covers or masks in icrc.go and pseudoheader.go, and the header area in front of
+// datagrams in grh.go.
+//
 // It does no I/O, keeps no state and never panics on any input. Parsed
 // payloads alias the buffer that they were parsed from.
 package ib

@@ -11,8 +11,11 @@
 //	+----------------+----------------------------------+-----+-------+
 //
 // A DDP segment is a Segment, the header of DDP and RDMAP, and its payload.
-// Lengths count from the ULPDU length field on, which a receiver reads: the header of a tagged segment has 16 bytes, that of an
-// untagged one 20.
+// Lengths count from the ULPDU length field on, which a receiver reads: the header of a
+// tagged segment has 16 bytes, that of an untagged one 20.
+//
+// The flags of the start-up frames are in frame.go, the IRD and ORD of the enhanced set-up in
+// enhanced.go, and the errors of Terminates in terminate.go.
 //
 // The package owns layouts and names. It never panics on any input, keeps no
 // state and decides nothing: the machine decides whether a value is allowed.

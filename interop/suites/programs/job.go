@@ -14,19 +14,19 @@ import (
 // a device each. With two hosts every second rank is on the other one.
 type job struct {
 	launcher launcher
-	over     string   // what of the library carries messages
-	options  []string // of the launcher, which choose that
+	over     string   // the library and the components of it that carry messages
+	options  []string // of the launcher, which choose these components
 	ranks    int
 	apart    bool // on two hosts
-	fabric   bool // on ports of an InfiniBand fabric, of which each is another host's
+	fabric   bool // on ports of an InfiniBand fabric, one for each host
 	argv     []string
 
-	// payload reads from what the program said how many bytes the ranks have sent each other.
-	// It is nil where that is not known. The devices of all ranks must have carried some then,
-	// and the library must say that it used nothing but verbs.
+	// payload reads from the program's output how many bytes the ranks have sent each other. If
+	// payload is nil, that number is not known: the devices of all ranks must have carried some
+	// bytes, and the library must report that it used nothing but verbs.
 	payload func(said string) int64
 
-	// What the suites of others need; see joblist_suites.go.
+	// For suites of other projects, see joblist_suites.go.
 	suite   string                  // its name, under which the page lists its programs
 	absent  string                  // why it cannot run on this machine
 	prepare func(dir string) error  // makes the program's files in its folder

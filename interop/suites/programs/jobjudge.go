@@ -13,7 +13,7 @@ import (
 // leastShare is the share of the payload that devices must have carried.
 const leastShare = 0.99
 
-// judgeJob judges what the ranks of a program said and how they ended. It returns the share of their
+// judgeJob judges the output of a program's ranks and how they ended. It returns the share of their
 // payload that went through devices, if that is known. With the daemon's engine ranks share a device.
 func (p *program) judgeJob(said string, err error, daemon bool) (share float64, _ error) {
 	j := p.job
@@ -60,15 +60,15 @@ func (p *program) judgeJob(said string, err error, daemon bool) (share float64, 
 
 var endpointLanes = regexp.MustCompile(`ep_cfg\[\d+\]: *(.*)`)
 
-// onlyVerbs reads what UCX says of the transports of its endpoints with UCX_LOG_LEVEL=info, as in
-// ep_cfg[1]: rma(rc_verbs/rxe0:1) amo_am(rc_verbs/rxe0:1). All of them must be those of verbs, but for
-// what a rank sends itself.
+// onlyVerbs reads which transports UCX logs for its endpoints with UCX_LOG_LEVEL=info, as in
+// ep_cfg[1]: rma(rc_verbs/rxe0:1) amo_am(rc_verbs/rxe0:1). All of them must be those of verbs, except
+// the one by which a rank sends to itself.
 func onlyVerbs(said string) error {
 	verbs := false
 	for _, m := range endpointLanes.FindAllStringSubmatch(said, -1) {
 		for _, lane := range strings.FieldsFunc(m[1], func(r rune) bool { return strings.ContainsRune("() ", r) }) {
 			switch transport, _, is := strings.Cut(lane, "/"); {
-			case !is || transport == "self": // a lane has a device, what it is for has not
+			case !is || transport == "self": // a word without a device is a lane's purpose
 			case transport == "rc_verbs" || transport == "ud_verbs":
 				verbs = true
 			default:

@@ -33,7 +33,7 @@ func overBoth() way { return overUCX("rc_v,ud_v", "rc_v,ud_v") }
 
 // monitored makes Open MPI count what its ranks send each other. coll sm, which goes through memory
 // that the ranks share, is left out. So is the linear all-to-all: it uses persistent requests, which
-// pml monitoring takes for those of ob1, and crashes over UCX.
+// pml monitoring treats as those of ob1, and crashes on UCX.
 func (w way) monitored() way {
 	w.options = "--mca pml ucx,monitoring --mca osc ucx,monitoring --mca coll ^sm " +
 		"--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_alltoall_algorithm 2 " + // pairwise
@@ -66,8 +66,8 @@ const mpiSuiteTypes = "all,^MPI_TYPE_MIX_LB_UB,^Dup MPI_TYPE_MIX_LB_UB"
 // tests of this suite had not ended after 100 s, with UCX's tcp as well.
 const mpiSuiteComms = "MPI_COMM_WORLD,Duplicated MPI_COMM_WORLD,Reversed MPI_COMM_WORLD"
 
-// mpiSuite returns the classes of open-mpi's mpi-test-suite that pass over UCX's tcp. Built for MPICH, most
-// of them fail or do not end over tcp.
+// mpiSuite returns the classes of open-mpi's mpi-test-suite that pass with UCX's tcp. Built for MPICH, most
+// of them fail or do not end with tcp.
 func mpiSuite() []program {
 	file := os.Getenv(mpiSuiteEnv)
 	var all []program
@@ -86,7 +86,7 @@ func mpiSuite() []program {
 	return all
 }
 
-// shmemPrograms are those of tests-uh, but test_shmem_atomics, which aborts with UCX's tcp as well.
+// shmemPrograms are those of tests-uh except test_shmem_atomics, which aborts with UCX's tcp as well.
 var shmemPrograms = strings.Fields("accessible barrier broadcast collects finalize get get_globals get_shmem_malloc global_exit lock " +
 	"put put_globals put_shmem_malloc query reduction synchronization zero_get zero_put")
 

@@ -53,12 +53,12 @@ type Access struct {
 	kind      Kind
 	pool      *Pool
 	operation *Operation             // nil if nobody waits for the end
-	order     uint64                 // of all accesses of a pipeline
-	memory    *regcache.Registration // of Data, nil if it is short
-	frames    uint64                 // that a flush is behind
+	order     uint64                 // its number in the pipeline
+	memory    *regcache.Registration // of Data, nil if that is short
+	frames    uint64                 // of a flush: frames that were sent before it
 }
 
-// End ends an access that no pipeline has any more, and its part of its operation.
+// End ends an access that is in no pipeline any more, and with it a part of its operation.
 func (x *Access) End(err error) {
 	x.settle(err)
 	p := x.pool
@@ -68,7 +68,7 @@ func (x *Access) End(err error) {
 	}
 }
 
-// settle ends an access's part of its operation. The program may change or use the data then.
+// settle ends the access's part of its operation. From then on the program may change or use the data.
 func (x *Access) settle(err error) {
 	x.unregister()
 	x.Data = nil
@@ -85,7 +85,7 @@ func (x *Access) unregister() {
 	}
 }
 
-// An Operation is a number of accesses of which the program sees one end. The zero value has none.
+// An Operation is a group of accesses whose end the program sees as one. The zero value has none.
 type Operation struct {
 	owner any
 	pool  *Pool
@@ -103,20 +103,20 @@ func (o *Operation) End(err error) {
 	}
 }
 
-// A Pool makes accesses, and uses those again that have ended.
+// A Pool allocates accesses, and reuses those that have ended.
 type Pool struct {
 	Ended func(owner any, err error) // called when all accesses of an operation have ended
 	spare []*Access
 }
 
-// Begin begins an operation, which does not end before the caller calls End once: when all its
-// accesses have begun.
+// Begin begins an operation. The caller calls End once when it has made all accesses of the operation,
+// which does not end earlier.
 func (p *Pool) Begin(o *Operation, owner any) *Operation {
 	*o = Operation{owner: owner, pool: p, parts: 1}
 	return o
 }
 
-// Access returns an unused access. It is a part of an operation, if that is not nil.
+// Access returns an unused access, as a part of the operation unless that is nil.
 func (p *Pool) Access(o *Operation, kind Kind) *Access {
 	var x *Access
 	if n := len(p.spare); n > 0 {
@@ -131,8 +131,9 @@ func (p *Pool) Access(o *Operation, kind Kind) *Access {
 	return x
 }
 
-// Cause returns why a connection ends with an unsuccessful completion. Its own end, if any, is the
-// cause of work that was flushed. Both ends of a refused access report the refusal.
+// Cause returns why a connection has failed whose queue pair returned an unsuccessful completion. End
+// is why the connection had ended before, if it had: that is the cause of flushed work. Both ends of a
+// refused access report the refusal.
 func Cause(wc *verbs.WC, end error) error {
 	err := wc.Err()
 	status := wc.Status

@@ -38,8 +38,8 @@ type Config struct {
 	Repeat bool            // short puts keep their bytes, because they may begin again elsewhere: see Rescue
 }
 
-// A Pipeline carries out the accesses of one connection, in order. The zero value has none; its
-// Config is set before the first.
+// A Pipeline carries out the accesses of one connection, in order. The zero value is an empty pipeline.
+// Config is set before the first access.
 type Pipeline struct {
 	Config
 	results slots.Memory // of atomics and short gets
@@ -48,7 +48,7 @@ type Pipeline struct {
 	waiting []*Access // for a slot, for loops or for their fence; oldest first
 	loops   int       // atomics in flight that may need further compare-and-swaps
 	fence   bool      // of the next access
-	unsure  bool      // an access or a frame was posted since the last flush was
+	unsure  bool      // an access or a frame was posted after the last flush
 	flushes int       // in flight
 	order   uint64    // of the last access
 
@@ -56,7 +56,7 @@ type Pipeline struct {
 	sge     [1]verbs.SGE // of request
 }
 
-// prepare makes what accesses need, before the first of them.
+// prepare allocates what accesses need, before the first of them.
 func (p *Pipeline) prepare() (err error) {
 	if p.results.Registered() {
 		return nil

@@ -1,8 +1,8 @@
 // Package ring carries frames between two workers of one host through shared memory, without a queue
-// pair. Each end has memory that the other one maps for reading only. In it are the ring of the frames
-// that it sends, and what it says about the ring of the other end:
+// pair. Each end has memory that the other one maps for reading only. It holds the ring of the frames
+// that this end sends, and this end's state as the reader of the other ring:
 //
-//	line 0     consumed: lines of the other ring that are free again (8 bytes)
+//	line 0     consumed: number of lines of the other ring that are free again (8 bytes)
 //	line 1     asleep: changes when this end begins to wait for a bell (4 bytes)
 //	line 2     wanting: changes when this end begins to wait for room (4 bytes)
 //	line 8...  the ring
@@ -11,11 +11,12 @@
 // frame's length plus 1, or wrap if the frame is at the beginning of the ring. So a short frame costs
 // one line that moves from one processor to the other.
 //
-// Who sleeps says so, and looks at the ring once more. Who has sent a frame looks whether the other end
-// sleeps, and rings its bell: a frame on the connection. Both are sequentially consistent, so that one of
-// them sees the other.
+// An end that is about to sleep changes asleep, and then looks at the ring once more. An end that has sent
+// a frame then reads asleep, and if that has changed, rings the other's bell: it sends a frame on the
+// connection. All of these accesses are sequentially consistent, so at least one end sees the other's
+// change, and no frame is missed.
 //
-// Neither end trusts what it reads: a peer can send nonsense or stop, and nothing else.
+// Neither end trusts what it reads. A peer can send nonsense or stop, but do no other harm.
 package ring
 
 import (
@@ -51,16 +52,16 @@ func Size(n int) int {
 // span returns how many lines a frame of n bytes takes.
 func span(n int) int { return (wordLen + n + line - 1) / line }
 
-// A place is the memory of one end.
-type place struct {
+// An area is the memory of one end.
+type area struct {
 	mem             []byte // of the ring
 	mask            uint64 // of the numbers of its lines
 	consumed        *atomic.Uint64
 	asleep, wanting *atomic.Uint32
 }
 
-// open returns what is in memory. Its length is that of Size.
-func open(mem []byte) (p place, err error) {
+// open returns the area in mem, whose length is that of Size.
+func open(mem []byte) (p area, err error) {
 	n := len(mem) - head
 	if n < minLines*line || n&(n-1) != 0 || uintptr(unsafe.Pointer(&mem[0]))%line != 0 {
 		return p, fmt.Errorf("%w: %d bytes of memory at %p", ErrRing, len(mem), mem)
@@ -72,27 +73,27 @@ func open(mem []byte) (p place, err error) {
 	return p, nil
 }
 
-// word returns the first word of a line, of which the number counts on over the ring's end.
-func (p *place) word(n uint64) *atomic.Uint64 {
+// word returns the first word of a line. Numbers of lines go on counting past the end of the ring.
+func (p *area) word(n uint64) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&p.mem[(n&p.mask)*line]))
 }
 
-// clear makes a word 0 that the other end does not read yet: the next word that is stored tells it.
-func (p *place) clear(n uint64) { *(*uint64)(unsafe.Pointer(&p.mem[(n&p.mask)*line])) = 0 }
+// clear zeroes a word that the other end does not read before the next word is published.
+func (p *area) clear(n uint64) { *(*uint64)(unsafe.Pointer(&p.mem[(n&p.mask)*line])) = 0 }
 
 // A Writer sends frames. One goroutine at a time uses it.
 type Writer struct {
-	own, peer place
+	own, peer area
 	at        uint64 // line of the next frame
-	cleared   uint64 // the words of lines from at to this one are 0
-	consumed  uint64 // by the peer, when this end looked last
-	rung      uint32 // the sleep for which the bell was rung
-	awaiting  bool   // room
-	asked     uint64 // consumed when it began to
+	cleared   uint64 // the words of lines from at up to this one are 0
+	consumed  uint64 // by the peer, as read last
+	rung      uint32 // value of asleep for which the bell was rung
+	awaiting  bool   // the peer was asked to report room
+	asked     uint64 // value of consumed at that time
 }
 
-// NewWriter returns a writer. Own is zeroed memory of this end, peer that of the other one as this end has
-// mapped it. Both have a length of Size.
+// NewWriter returns a writer. Own is this end's memory, all zero. Peer is the other end's memory, as this
+// end has mapped it. Both have a length of Size.
 func NewWriter(own, peer []byte) (*Writer, error) {
 	o, err := open(own)
 	if err != nil {
@@ -105,14 +106,14 @@ func NewWriter(own, peer []byte) (*Writer, error) {
 // limit returns the first line that is not free.
 func (w *Writer) limit() uint64 { return w.consumed + w.own.mask + 1 }
 
-// look looks how far the peer is. A peer that says what cannot be is not believed.
+// look reads how much the peer has consumed. It ignores values that are impossible.
 func (w *Writer) look() {
 	if n := w.peer.consumed.Load(); n-w.consumed <= w.at-w.consumed {
 		w.consumed = n
 	}
 }
 
-// Reserve returns memory for the next frame of n bytes, nil if there is no room. Commit sends it.
+// Reserve returns memory for the next frame, of n bytes, or nil if there is no room. Commit sends it.
 func (w *Writer) Reserve(n int) []byte {
 	k := uint64(span(n))
 	i := w.at & w.own.mask
@@ -120,7 +121,7 @@ func (w *Writer) Reserve(n int) []byte {
 	if i+k > w.own.mask+1 {
 		skip = w.own.mask + 1 - i
 	}
-	if w.at+skip+k >= w.limit() { // the word behind the frame has to be cleared, too
+	if w.at+skip+k >= w.limit() { // the word behind the frame must be free as well: publish clears it
 		if w.look(); w.at+skip+k >= w.limit() {
 			return nil
 		}
@@ -140,7 +141,7 @@ func (w *Writer) Commit(n int) {
 	}
 }
 
-// publish writes the word of a frame, or of the rest of the ring, that takes k lines.
+// publish writes the word of a frame of k lines, or of the k lines that a wrap skips.
 func (w *Writer) publish(k, word uint64) {
 	next := w.at + k
 	if w.cleared <= next {
@@ -151,8 +152,8 @@ func (w *Writer) publish(k, word uint64) {
 	w.at = next
 }
 
-// Bell reports whether the peer sleeps and has to be told of what was committed. It reports each sleep
-// once.
+// Bell reports whether the peer sleeps and its bell must be rung for what was committed. It reports each
+// sleep once.
 func (w *Writer) Bell() bool {
 	n := w.peer.asleep.Load()
 	if n == w.rung {
@@ -162,8 +163,8 @@ func (w *Writer) Bell() bool {
 	return true
 }
 
-// Await asks the peer to ring when it has consumed something, unless it was asked and has not. Await
-// reports whether it has: the caller tries again.
+// Await asks the peer to ring when it has consumed something, unless it was asked before. It reports
+// whether the peer has consumed something since: then the caller calls Reserve again.
 func (w *Writer) Await() bool {
 	if w.awaiting && w.consumed == w.asked {
 		return false
@@ -184,15 +185,15 @@ func (w *Writer) Moved() bool {
 
 // A Reader takes the frames that the peer's Writer sends. One goroutine at a time uses it.
 type Reader struct {
-	own, peer place
-	at        uint64
-	next      uint64 // line behind the frame of Next
-	said      uint64 // what the peer knows to be consumed
-	longest   int
-	rung      uint32 // the wish for room for which the bell was rung
+	own, peer area
+	at        uint64 // line of the next frame
+	next      uint64 // line behind the frame that Next returned
+	shown     uint64 // at, as the peer can see it
+	longest   int    // bytes of a frame
+	rung      uint32 // value of wanting for which the bell was rung
 }
 
-// NewReader returns a reader of frames of at most n bytes. The memory is that of NewWriter.
+// NewReader returns a reader of frames of at most n bytes. Own and peer are as for NewWriter.
 func NewReader(own, peer []byte, n int) (*Reader, error) {
 	o, err := open(own)
 	if err != nil {
@@ -202,8 +203,8 @@ func NewReader(own, peer []byte, n int) (*Reader, error) {
 	return &Reader{own: o, peer: p, longest: n}, err
 }
 
-// Next returns the next frame, nil if there is none. The peer may change it at any time. Release frees
-// it.
+// Next returns the next frame, or nil if there is none. The peer may change its bytes at any time. Release
+// frees it.
 func (r *Reader) Next() ([]byte, error) {
 	word := r.peer.word(r.at).Load()
 	if word == 0 {
@@ -225,16 +226,16 @@ func (r *Reader) Next() ([]byte, error) {
 	return r.peer.mem[i*line+wordLen:][:n:n], nil
 }
 
-// Release frees the frame that Next has returned. The peer learns of it by Show.
+// Release frees the frame that Next has returned. The peer sees that after the next Show.
 func (r *Reader) Release() { r.at = r.next }
 
-// Show tells the peer what is free. It reports whether the peer waits for that and its bell has to be
-// rung.
+// Show lets the peer see what was released. It reports whether the peer waits for room and its bell must
+// be rung.
 func (r *Reader) Show() bool {
-	if r.said == r.at {
+	if r.shown == r.at {
 		return false
 	}
-	r.said = r.at
+	r.shown = r.at
 	r.own.consumed.Store(r.at)
 	n := r.peer.wanting.Load()
 	if n == r.rung {
@@ -244,7 +245,8 @@ func (r *Reader) Show() bool {
 	return true
 }
 
-// Sleep says that this end waits for the bell. Afterwards it looks once more whether there is a frame.
+// Sleep tells the peer that this end is about to wait for the bell. The caller then calls Next once more
+// before it waits.
 func (r *Reader) Sleep() { r.own.asleep.Add(1) }
 
 // A Kind says what a Control frame means.
@@ -255,11 +257,11 @@ const (
 	Offer   Kind = iota + 1 // the sender's memory can be mapped
 	Mapped                  // the sender has mapped the receiver's memory
 	Entered                 // the frames that follow are in the ring
-	Bell                    // there is something in the ring, or room
+	Bell                    // there are frames in the sender's ring, or room in the receiver's
 	kinds
 )
 
-// Magic begins control frames. It is the version of no other frame.
+// Magic begins control frames. No other frame has this version.
 const Magic = 0
 
 const (

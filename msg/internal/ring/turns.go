@@ -2,26 +2,26 @@ package ring
 
 import "time"
 
-// While frames come through rings the devices are polled at an interval: to ask a socket takes several
-// times as long as to look into a ring. It is a time and not a number of looks, because a program may look
-// seldom.
+// While frames come through rings, the devices are polled at an interval, because polling a socket takes
+// several times as long as looking into a ring. The interval is a time, not a number of looks, because a
+// program may look rarely.
 const (
 	devicesEvery = 20 * time.Microsecond
-	quiet        = 4096 // looks without a frame after which rings do not count any more
-	busy         = 4    // looks with frames, of which one reads the clock
+	quiet        = 4096 // looks in a row without a frame, after which each look polls the devices too
+	busy         = 4    // looks with frames for one that reads the clock
 )
 
-// Turns decide whether rings or devices are looked at.
+// Turns decide when a worker that looks into rings also polls its devices.
 type Turns struct {
-	All bool // the worker is about to sleep, and leaves nothing in rings and devices
+	All bool // the worker is about to sleep, so rings and devices are emptied
 
-	with   int // looks that found something
-	empty  int // looks that found nothing, since the last that did
+	with   int // looks that found a frame
+	empty  int // looks since then that found none
 	polled time.Time
 }
 
-// Due reports whether the devices are to be polled after a look into the rings, which has found something or
-// not. Must says that they have to be.
+// Due reports whether to poll the devices after a look into the rings. Found says whether the look found
+// frames, must that the devices are polled in any case.
 func (t *Turns) Due(found, must bool) bool {
 	if t.empty++; found {
 		t.empty = 0

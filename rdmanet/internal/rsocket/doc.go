@@ -16,9 +16,10 @@
 //	     │ B writes here      │ second half  │
 //	     │ what it has read   └──────────────┘
 //
-// [ConnData] and [Message] are the formats. A [Sender] tracks where and how much
-// may be written, a [Receiver] which data has arrived and which messages the peer
-// must get, a [Life] which directions of the connection are open, and a
+// [ConnData] and [Message] are the formats. OpCredits advertises a half of the
+// buffer, or credit alone; connection data advertises the first half. A [Sender]
+// tracks where and how much may be written, a [Receiver] which data has arrived and
+// which messages the peer must get (Update), a [Life] which directions of the connection are open, and a
 // [SendBuffer] which parts of the send memory are in use.
 //
 // The package never waits, posts, polls or reads a clock; it handles offsets, not

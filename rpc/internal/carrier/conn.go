@@ -50,7 +50,7 @@ type Conn struct {
 	posted  []bool     // slots whose frame is in flight here
 	reads   [maxReads]int
 	reading int
-	wants   []Fetch // READs that wait for room
+	wants   []Fetch // READs that wait until fewer are in flight
 	held    int     // receives that calls keep
 	dirty   bool
 
@@ -86,8 +86,8 @@ type ConnConfig struct {
 	Timeout  time.Duration // see verbs.QPConfig.PeerTimeout
 }
 
-// NewConn makes a connection with its receives posted. After an error the caller discards what
-// there is of it.
+// NewConn makes a connection with its receives posted. After an error the caller discards the connection
+// that it returns.
 func (e *Engine) NewConn(cfg *ConnConfig, create func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error)) (c *Conn, err error) {
 	c = &Conn{e: e, owner: cfg.Owner, domain: cfg.Domain, Rail: cfg.Rail, Tag: cfg.Tag, out: cfg.Out, posted: make([]bool, cfg.Slots)}
 	for i := range c.reads {
@@ -138,7 +138,7 @@ func (c *Conn) receive(i int) error {
 	return c.qp.PostRecv(verbs.RecvWR{WRID: c.id(workReceive, i), SGL: c.entry(c.in.entry(c.in.regions[0].MR, i, c.in.size))})
 }
 
-// Start begins to serve the connection, which is established.
+// Start begins to serve the connection, which was established.
 func (c *Conn) Start(cm *rdmacm.Conn, own, peer int) {
 	c.CM, c.flow, c.started = cm, session.NewFlow(own, peer), true
 	region, err := c.out.On(c.Rail)
@@ -253,7 +253,7 @@ func (c *Conn) repost(i int) {
 	}
 }
 
-// mark makes flush call push.
+// mark makes Engine.Flush call push.
 func (c *Conn) mark() {
 	if !c.dirty {
 		c.dirty = true
@@ -309,7 +309,7 @@ func (c *Conn) Tell(h session.Header, body []byte) {
 	c.mark()
 }
 
-// takeNote takes the memory of a control frame. There is some.
+// takeNote takes the memory of a control frame. The caller has checked that some is free.
 func (c *Conn) takeNote() int {
 	i := c.free[len(c.free)-1]
 	c.free = c.free[:len(c.free)-1]

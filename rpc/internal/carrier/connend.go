@@ -1,18 +1,18 @@
 package carrier
 
-// Fail ends the connection. Its owner hears of it when the queue pair is destroyed.
+// Fail ends the connection. It tells the owner when the queue pair is destroyed.
 func (c *Conn) Fail(err error) {
 	if c.Err != nil {
 		return
 	}
 	c.Err = err
-	if c.started { // otherwise Start ends it, or who makes it discards it
+	if c.started { // otherwise Start ends it, or its maker discards it
 		c.e.Ending.Add(1)
 		go c.end()
 	}
 }
 
-// end gives back everything that the connection owns, and tells the owner.
+// end releases everything that the connection owns, and tells the owner.
 func (c *Conn) end() {
 	defer c.e.Ending.Done()
 	if c.CM != nil {
@@ -49,7 +49,7 @@ func (c *Conn) end() {
 	e.Flush()
 }
 
-// Discard gives back what there is of a connection that was never started.
+// Discard releases what a connection has that was never started.
 func (c *Conn) Discard() {
 	if c.qp != nil {
 		_ = c.qp.Destroy()

@@ -9,8 +9,8 @@ import (
 	"softrdma/verbs"
 )
 
-// An Engine is the completion queues of connections, one on each device. Its lock guards them and
-// everything that their owners know. Whoever holds the lock makes progress.
+// An Engine has the completion queues of a set of connections, one on each device. Its lock guards the
+// connections and the state of their owners. Whoever holds the lock makes progress.
 type Engine struct {
 	context context.Context // of pumps, until close
 	stop    context.CancelFunc
@@ -37,7 +37,7 @@ func NewEngine(dev *verbs.Device) (*Engine, error) {
 	return e, err
 }
 
-// Close destroys the queues. No connection is left.
+// Close destroys the queues. The caller has ended all connections.
 func (e *Engine) Close() {
 	e.Ending.Wait()
 	e.stop()
@@ -77,7 +77,7 @@ func (e *Engine) poll(r *Rail) {
 	}
 }
 
-// Flush posts what waits. The caller holds the lock.
+// Flush posts what waits on the connections. The caller holds the lock.
 func (e *Engine) Flush() {
 	for i := 0; i < len(e.dirty); i++ {
 		e.dirty[i].push()
@@ -107,7 +107,7 @@ func (e *Engine) reserve(c *Conn, room int) error {
 	return nil
 }
 
-// unreserve forgets a connection and its room. It has no completions any more. The caller holds the
+// unreserve removes a connection, which has no completions any more, and its room. The caller holds the
 // lock.
 func (e *Engine) unreserve(c *Conn) {
 	delete(e.conns, c.Number)
@@ -144,5 +144,5 @@ func (e *Engine) Spin() (d time.Duration) {
 	return d
 }
 
-// Fail says that Next has failed on the only rail.
+// Fail ends the only rail, because Next has failed on it.
 func (e *Engine) Fail(err error) { e.lose(e.first, err) }

@@ -47,10 +47,10 @@ func (d *Domain) Rails() []*Rail {
 	return slices.Collect(maps.Keys(d.pds))
 }
 
-// Hold adds a holder.
+// Hold adds a holder, which calls Release.
 func (d *Domain) Hold() { d.users.Add(1) }
 
-// Release takes a holder away. The last one deallocates the protection domains.
+// Release removes a holder. With the last one the protection domains are deallocated.
 func (d *Domain) Release() {
 	if d.users.Add(-1) > 0 {
 		return
@@ -75,7 +75,7 @@ type region struct {
 	*verbs.MR
 }
 
-// Span allocates memory and registers it on rails. If one of several fails, On uses the others.
+// Span allocates memory and registers it on rails. It succeeds if one of several rails does.
 func (d *Domain) Span(n int, access verbs.Access, rails ...*Rail) (s Span, err error) {
 	cfg := verbs.AllocConfig{}
 	if len(rails) > 0 {
@@ -98,7 +98,8 @@ func (d *Domain) Span(n int, access verbs.Access, rails ...*Rail) (s Span, err e
 	return s, err
 }
 
-// On returns the span's registration on a rail. Callers do not call it at the same time.
+// On returns the span's registration on a rail, and makes it if there is none. One goroutine at a time
+// calls it.
 func (s *Span) On(r *Rail) (*verbs.MR, error) {
 	for i := range s.regions {
 		if s.regions[i].rail == r {
@@ -120,7 +121,7 @@ func (s *Span) On(r *Rail) (*verbs.MR, error) {
 // Bytes returns the memory.
 func (s *Span) Bytes() []byte { return s.memory.Bytes() }
 
-// Free gives the memory back. No work request names it.
+// Free frees the memory, which no work request names any more.
 func (s *Span) Free() {
 	if s.domain == nil {
 		return

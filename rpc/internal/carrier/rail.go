@@ -17,8 +17,8 @@ type Rail struct {
 	Gone   atomic.Bool   // the device has closed
 }
 
-// On returns the engine's rail on a device, which it makes if there is none. Whoever sleeps on the first
-// rail must be woken afterwards.
+// On returns the engine's rail on a device, and makes it if there is none. Afterwards the caller wakes the
+// goroutine that sleeps on the first rail.
 func (e *Engine) On(dev *verbs.Device) (*Rail, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -60,8 +60,8 @@ func (e *Engine) Alive() bool {
 	return e.dead == nil
 }
 
-// lose ends the connections of a rail whose device has closed. The engine is dead without rails. The
-// caller holds the lock.
+// lose ends the connections of a rail whose device has closed. An engine without rails is dead. The caller
+// holds the lock.
 func (e *Engine) lose(r *Rail, err error) {
 	if r.Gone.Swap(true) {
 		return
