@@ -3,6 +3,7 @@ package samehost
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"softrdma/internal/memory"
@@ -68,13 +69,11 @@ func TestViewsOfAPeerThatDoesNotAnswerWell(t *testing.T) {
 func TestViewWaitsForALateAnswer(t *testing.T) {
 	g := newSegment(t, 8192)
 	dir := t.TempDir()
+	var once sync.Once
 	asked, release := make(chan struct{}), make(chan struct{})
 	a := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
 	b := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Stack: 2, Locate: func(_ uint32, at uint64) (*memory.Segment, uint64, bool) {
-		if asked != nil {
-			close(asked)
-			asked = nil
-		}
+		once.Do(func() { close(asked) })
 		<-release
 		return g, at, true
 	}})
@@ -90,9 +89,8 @@ func TestViewWaitsForALateAnswer(t *testing.T) {
 		}
 		seen <- err
 	}
-	waits := asked
 	go view(ctx)
-	<-waits
+	<-asked
 	gone := errors.New("the connection has ended")
 	cancel(gone)
 	if err := <-seen; !errors.Is(err, gone) {
