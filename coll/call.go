@@ -15,7 +15,7 @@ type call struct {
 	operation Operation
 	algorithm Algorithm
 	number    uint8
-	word      uint64          // for boards: the number of the call in the group, and what it is
+	word      uint64          // for boards: the number of the call in the group, which wraps, and what it is
 	steps     uint64          // that this member has done in a mapped call
 	context   context.Context // until the caller's ends or the group fails
 	release   func()
@@ -62,7 +62,7 @@ func (g *Group) begin(ctx context.Context, o Operation, a Algorithm) (*call, err
 		return nil, fmt.Errorf("%v: %w", o, err)
 	}
 	c.operation, c.algorithm, c.err, c.steps = o, a, nil, 0
-	c.word = g.calls<<shiftWord | uint64(c.what())
+	c.word = g.calls&numberMask<<shiftWord | uint64(c.what())
 	if m := g.mapping; m != nil {
 		m.boards[g.rank].call.Store(c.word)
 	}
@@ -100,6 +100,7 @@ func (c *call) result() error {
 	g.mu.Unlock()
 	if closed { // during the call
 		g.release()
+		g.mesh.pool.unhold()
 	}
 	return err
 }
