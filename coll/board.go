@@ -16,7 +16,12 @@ type board struct {
 	vote  uint64        // 1 for yes; does not change before all have read it
 	_     [104]byte
 	offer offer // does not change before all have read it
+
+	_      [256 - unsafe.Sizeof(offer{})]byte
+	shorts [2]short
 }
+
+var _ [minSlab - unsafe.Sizeof(board{})]byte // it fits
 
 // leftCall is the word of a member that has closed the group.
 const leftCall = 1<<64 - 1

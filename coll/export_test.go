@@ -63,8 +63,10 @@ func (g *Group) Pretend(o Operation, length, root int, damage func(offer []byte)
 	b.step.Store(word<<shiftStep ^ stray | 1000)
 }
 
-// MappedRound is the most bytes of one round, and NumberBits the length of a call's number on boards.
+// MappedRound is the most bytes of one round, MaxShort those of all members on boards, and NumberBits the
+// length of a call's number there.
 const (
 	MappedRound = mappedRound
+	MaxShort    = maxShort
 	NumberBits  = numberBits
 )

@@ -133,7 +133,7 @@ func TestMemoryThatIsNoBoardIsRefused(t *testing.T) {
 // names a member.
 func TestMembersWithDamagedBoards(t *testing.T) {
 	const n, bad, length = 3, 1, 3 * 1000
-	rounds := 60
+	rounds := 40
 	if testing.Short() {
 		rounds = 20
 	}

@@ -25,6 +25,7 @@ type mapping struct {
 	boards  []*board // by rank
 	inside  bool     // a member is in this process
 	crowded int      // waits to come that sleep early, because others need the processors
+	shorts  int      // all-reduces of elements on boards
 	todo    []int    // for others
 	own     *slab    // has the board
 	views   []*verbs.View
