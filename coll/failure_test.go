@@ -63,10 +63,6 @@ func TestDifferentCallsFailAtAllMembers(t *testing.T) {
 			x := make([]int32, 10+g.Rank()/3)
 			return coll.AllReduce(ctx, g, x, x, coll.Sum[int32]())
 		}},
-		"longer than a board has": {coll.ErrLength, func(ctx context.Context, g *coll.Group) error {
-			x := make([]byte, coll.MaxShort/n+g.Rank()/3)
-			return coll.AllReduce(ctx, g, x, x, coll.Sum[byte]())
-		}},
 		"longer than an eager message": {coll.ErrLength, func(ctx context.Context, g *coll.Group) error {
 			x := make([]int32, 100_000+g.Rank()/3)
 			return coll.AllReduce(ctx, g, x, x, coll.Sum[int32]())

@@ -78,3 +78,27 @@ func TestShortAllReduceOfAllTypesAndOperators(t *testing.T) {
 		closeAll(t, all)
 	}
 }
+
+// Members whose elements are on boards, and others that offer longer ones, name each other.
+func TestShortAllReduceWithLongerElementsOfAMember(t *testing.T) {
+	const n, limit = 4, coll.MaxShort / 4
+	w := openWorkers(t, n, msg.Config{})
+	for _, lengths := range [][n]int{
+		{limit, limit, limit, limit + 1},
+		{limit + 1, limit + 1, limit + 1, limit},
+		{0, limit, limit, limit},
+		{limit, limit, limit - 1, limit},
+	} {
+		all := w.groups(t, n)
+		warm(t, all)
+		together(t, all, func(g *coll.Group) error { // what boards have then must not count
+			x := make([]byte, limit)
+			return coll.AllReduce(within(t), g, x, x, coll.Sum[byte]())
+		})
+		failed(t, each(all, func(g *coll.Group) error {
+			x := make([]byte, lengths[g.Rank()])
+			return coll.AllReduce(within(t), g, x, x, coll.Sum[byte]())
+		}), -1, coll.ErrLength)
+		closeAll(t, all)
+	}
+}
