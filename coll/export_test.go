@@ -47,8 +47,8 @@ func (g *Group) SetCalls(n uint64) {
 }
 
 // Pretend writes to the member's board as if it had done all steps of the next call, an operation on so
-// many bytes of each member. Damage may change the offer, and stray is what is wrong with the numbers.
-func (g *Group) Pretend(o Operation, length, root int, damage func(offer []byte), stray uint64) {
+// many bytes of each member. Damage may change what the board has, and stray is what is wrong with the numbers.
+func (g *Group) Pretend(o Operation, length, root int, damage func(b []byte), stray uint64) {
 	m := g.mapping
 	b := m.boards[g.rank]
 	word := (g.calls+1)<<shiftWord | uint64(o)<<5 | uint64(Mapped)
@@ -58,6 +58,11 @@ func (g *Group) Pretend(o Operation, length, root int, damage func(offer []byte)
 	}
 	m.place(&b.offer.Source, m.source, 0)
 	m.place(&b.offer.Result, m.result, 0)
+	for i := range b.shorts {
+		s := &b.shorts[i]
+		s.Word, s.Length = word, uint64(length)
+		damage(bytesOf(s))
+	}
 	damage(bytesOf(&b.offer))
 	b.call.Store(word ^ stray)
 	b.step.Store(word<<shiftStep ^ stray | 1000)
