@@ -86,6 +86,9 @@ func (c *call) result() error {
 		}
 	} else { // peers may read the scratch memory, so it is not used again
 		c.settle()
+		if len(c.sends) > 0 {
+			g.mesh.unreceived.Store(true)
+		}
 	}
 	clear(c.scratch)
 	c.scratch, c.sends = c.scratch[:0], c.sends[:0]
@@ -207,7 +210,9 @@ func (c *call) flush() {
 			c.failed(s.to, err)
 		}
 	}
-	c.sends = c.sends[:0]
+	if c.err == nil {
+		c.sends = c.sends[:0]
+	}
 }
 
 // post begins to receive bytes of a member. Wait ends that.
