@@ -11,12 +11,17 @@ import (
 // A board is memory of a member in which all members on its host see how far it is. Only the member
 // writes to it.
 type board struct {
-	step  atomic.Uint64 // of the last mapped call its word, and the steps that the member has done
+	step  atomic.Uint64 // of the last mapped call its word, and the steps that the member has done, which wrap
 	call  atomic.Uint64 // the word of its last call
 	vote  uint64        // 1 for yes; does not change before all have read it
 	_     [104]byte
 	offer offer // does not change before all have read it
+
+	_      [256 - unsafe.Sizeof(offer{})]byte
+	shorts [2]short
 }
+
+var _ [minSlab - unsafe.Sizeof(board{})]byte // it fits
 
 // leftCall is the word of a member that has closed the group.
 const leftCall = 1<<64 - 1
@@ -51,7 +56,7 @@ func bytesOf[T any](x *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(x)
 // done publishes that this member has done one more step of the call.
 func (c *call) done() {
 	c.steps++
-	c.g.mapping.boards[c.g.rank].step.Store(c.word<<shiftStep | c.steps)
+	c.g.mapping.boards[c.g.rank].step.Store(c.word<<shiftStep | c.steps&stepMask)
 }
 
 // others calls f for each other member when it has done as many steps of the call as this one, in
@@ -95,17 +100,22 @@ func (c *call) all() bool { return c.others(true, func(int) {}) }
 func (c *call) reached(rank int, last bool) bool {
 	step := c.g.mapping.boards[rank].step.Load()
 	word := step >> shiftStep
-	number, own := word>>shiftWord, c.word>>shiftWord
-	switch {
+	switch ahead := ahead(word, c.word); {
 	case word == c.word:
-		return step&stepMask >= c.steps
-	case number < own:
+		return int16(step-c.steps) >= 0 // members of a call are few steps apart
+	case ahead < 0:
 		return false
-	case number > own && last:
+	case ahead > 0 && last:
 		return true
 	}
 	c.differs(rank, word)
 	return false
+}
+
+// ahead returns by how many calls a word is ahead of another one. Numbers of calls wrap.
+func ahead(word, other uint64) int64 {
+	const unused = 64 - numberBits
+	return int64((word>>shiftWord-other>>shiftWord)<<unused) >> unused
 }
 
 // checkCall ends the call if a member will not do the step that this one waits for.
@@ -116,7 +126,7 @@ func (c *call) checkCall(rank int, last bool) {
 	case word == c.word || c.reached(rank, last):
 	case word == leftCall || g.mesh.links[g.members[rank]].left.Load():
 		c.stop(rank, ErrLeft)
-	case word>>shiftWord >= c.word>>shiftWord: // else it is in a call before this one
+	case ahead(word, c.word) >= 0: // else it is in a call before this one
 		c.differs(rank, word)
 	}
 }

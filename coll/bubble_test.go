@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"softrdma/coll"
@@ -244,4 +245,72 @@ func TestMemberEndsAtAnyPointSeeds(t *testing.T) {
 			t.Errorf("%v: calls ended in %d of %d runs, expected more", m, cut[m], runs[m])
 		}
 	}
+}
+
+// Close of the first group waits only for a short time for messages of a call that has failed, which nobody
+// receives.
+func TestCloseAfterMessagesThatNobodyReceives(t *testing.T) {
+	const most = 5 * time.Second // less than the time that members get to leave together
+	synctest.Test(t, func(t *testing.T) {
+		world := bubble.New(1, simnet.LinkConfig{})
+		var hosts []*bubble.Host
+		var workers []*msg.Worker
+		var addresses [][]byte
+		for _, address := range []string{"127.0.0.2", "127.0.0.3"} {
+			h, err := world.Open(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := msg.NewWorker(h.Device, msg.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			hosts, workers, addresses = append(hosts, h), append(workers, w), append(addresses, w.Address())
+		}
+		var done sync.WaitGroup
+		for r, w := range workers {
+			done.Go(func() {
+				if err := closesAfterFailure(t.Context(), w, coll.Config{Rank: r, Addresses: addresses}, most); err != nil {
+					t.Errorf("rank %d: %v", r, err)
+				}
+			})
+		}
+		done.Wait()
+		for r, w := range workers {
+			if err := errors.Join(w.Close(), hosts[r].Device.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+		world.End()
+	})
+}
+
+// closesAfterFailure makes a group, in which rank 1 does not receive what rank 0 sends, and closes the first
+// one.
+func closesAfterFailure(ctx context.Context, w *msg.Worker, c coll.Config, most time.Duration) error {
+	first, err := coll.New(ctx, w, c)
+	if err != nil {
+		return err
+	}
+	g, err := first.Split(ctx, 0, 0)
+	if err != nil {
+		return err
+	}
+	if err := g.SetAlgorithm(coll.OpBroadcast, coll.Binomial); err != nil {
+		return err
+	}
+	if g.Rank() == 0 {
+		if err := coll.Broadcast(ctx, g, 0, make([]byte, 100_000)); !errors.Is(err, coll.ErrAborted) {
+			return fmt.Errorf("%w, expected %w", err, coll.ErrAborted)
+		}
+	} else {
+		time.Sleep(10 * time.Millisecond)
+		g.Abort(errors.New("for a test"))
+	}
+	began := time.Now()
+	err = first.Close(ctx)
+	if d := time.Since(began); d > most {
+		err = errors.Join(err, fmt.Errorf("it was closed after %v, expected %v at most", d, most))
+	}
+	return err
 }

@@ -15,7 +15,7 @@ type call struct {
 	operation Operation
 	algorithm Algorithm
 	number    uint8
-	word      uint64          // for boards: the number of the call in the group, and what it is
+	word      uint64          // for boards: the number of the call in the group, which wraps, and what it is
 	steps     uint64          // that this member has done in a mapped call
 	context   context.Context // until the caller's ends or the group fails
 	release   func()
@@ -62,7 +62,7 @@ func (g *Group) begin(ctx context.Context, o Operation, a Algorithm) (*call, err
 		return nil, fmt.Errorf("%v: %w", o, err)
 	}
 	c.operation, c.algorithm, c.err, c.steps = o, a, nil, 0
-	c.word = g.calls<<shiftWord | uint64(c.what())
+	c.word = g.calls&numberMask<<shiftWord | uint64(c.what())
 	if m := g.mapping; m != nil {
 		m.boards[g.rank].call.Store(c.word)
 	}
@@ -86,6 +86,9 @@ func (c *call) result() error {
 		}
 	} else { // peers may read the scratch memory, so it is not used again
 		c.settle()
+		if len(c.sends) > 0 {
+			g.mesh.unreceived.Store(true)
+		}
 	}
 	clear(c.scratch)
 	c.scratch, c.sends = c.scratch[:0], c.sends[:0]
@@ -100,6 +103,7 @@ func (c *call) result() error {
 	g.mu.Unlock()
 	if closed { // during the call
 		g.release()
+		g.mesh.pool.unhold()
 	}
 	return err
 }
@@ -206,7 +210,9 @@ func (c *call) flush() {
 			c.failed(s.to, err)
 		}
 	}
-	c.sends = c.sends[:0]
+	if c.err == nil {
+		c.sends = c.sends[:0]
+	}
 }
 
 // post begins to receive bytes of a member. Wait ends that.

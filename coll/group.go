@@ -206,6 +206,9 @@ func (g *Group) Close(ctx context.Context) error {
 	g.err, g.left = ErrClosed, !failed
 	g.cancel(ErrClosed)
 	idle := len(g.call.running) == 0
+	if !idle {
+		g.mesh.pool.hold()
+	}
 	g.mu.Unlock()
 	if idle { // else the call does it
 		g.release()

@@ -2,6 +2,7 @@ package coll
 
 import (
 	"context"
+	"time"
 
 	"softrdma/msg"
 )
@@ -30,6 +31,9 @@ func (m *mesh) close(ctx context.Context, failed bool) error {
 		cancel()
 	} else {
 		m.leave(limit)
+		if m.unreceived.Load() { // connections do not end before their messages
+			defer time.AfterFunc(noticeTimeout, cancel).Stop()
+		}
 	}
 	m.mu.Lock()
 	m.stop()

@@ -23,6 +23,10 @@ const (
 //
 // It returns false if the call goes on with another algorithm.
 func (c *reduction[T]) allReduceMapped(dst, src []T, other Algorithm) bool {
+	if c.isShort(src) {
+		c.allReduceShort(dst, src)
+		return true
+	}
 	return c.mappedRounds(0, dst, src, true, other)
 }
 

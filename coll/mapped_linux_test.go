@@ -1,7 +1,10 @@
 package coll_test
 
 import (
+	"errors"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"softrdma/coll"
 	"softrdma/internal/testenv"
@@ -31,4 +34,94 @@ func TestMappedGroupLeavesNoMapping(t *testing.T) {
 		}
 	}
 	closeAll(t, first)
+}
+
+// Neither do groups that fail, or whose members have no views of each other's memory.
+func TestMappedGroupThatFailsLeavesNoMapping(t *testing.T) {
+	const n = 3
+	w := openWorkers(t, n+1, msg.Config{})
+	closed := w.list[n]
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first := w.groups(t, n)
+	warm(t, first)
+	cycle := func() int {
+		failing, unmapped := split(t, first), split(t, first)
+		warm(t, failing)
+		failing[1].Abort(errors.New("for a test"))
+		unmapped[1].ShareWith(closed)
+		reduces(t, unmapped, warmLength)
+		unmapped[1].ShareWith(w.list[1])
+		for i := range n {
+			<-failing[i].Failed()
+			if unmapped[i].IsMapped() {
+				t.Errorf("rank %d reads the others' memory", i)
+			}
+			if err := errors.Join(failing[i].Close(within(t)), unmapped[i].Close(within(t))); err != nil {
+				t.Error(err)
+			}
+		}
+		return testenv.Mappings(t)
+	}
+	want := cycle() // calls without views keep their memory until the first group closes
+	for range 3 {
+		if found := cycle(); found != want {
+			t.Errorf("%d mappings, expected %d", found, want)
+		}
+	}
+	closeAll(t, first)
+}
+
+// withoutDescriptors calls f while the process may have no more descriptors.
+func withoutDescriptors(t *testing.T, f func()) {
+	t.Helper()
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		t.Fatal(err)
+	}
+	few := l
+	few.Cur = 4
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	f()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Memory of Alloc that others cannot map, because there are too many descriptors, is copied as other memory
+// is. The group goes on with the algorithm Mapped.
+func TestMemoryOfAllocThatCannotBeMappedIsCopied(t *testing.T) {
+	const n = 3
+	w := openWorkers(t, n, msg.Config{})
+	all := w.groups(t, n)
+	warm(t, all)
+	var own []int32
+	withoutDescriptors(t, func() {
+		var err error
+		if own, err = coll.Alloc[int32](all[1], 20_000); err != nil {
+			t.Error(err)
+		}
+	})
+	together(t, all, func(g *coll.Group) error {
+		x := own
+		if g.Rank() != 1 {
+			x = make([]int32, len(own))
+		}
+		for i := range x {
+			x[i] = int32(i * (g.Rank() + 1))
+		}
+		if err := coll.AllReduce(within(t), g, x, x, coll.Sum[int32]()); err != nil {
+			return err
+		}
+		return isSum(x, n)
+	})
+	for _, g := range all {
+		if !g.IsMapped() {
+			t.Errorf("rank %d does not read the others' memory any more", g.Rank())
+		}
+	}
+	closeAll(t, all)
 }

@@ -110,9 +110,10 @@ func TestLongAllReduceIsRight(t *testing.T) {
 
 // A reduction of one type: the results of members have the bits of a combination in the order of the
 // ranks.
-func combines[T any](t *testing.T, all []*coll.Group, ops map[string]coll.Op[T]) {
+// They have at most so many bytes.
+func combines[T any](t *testing.T, all []*coll.Group, most int, ops map[string]coll.Op[T]) {
 	for name, op := range ops {
-		length := rand.IntN(30_000)
+		length := rand.IntN(most/max(1, int(reflect.TypeFor[T]().Size())) + 1)
 		src := make([][]T, len(all))
 		for r := range src {
 			src[r] = make([]T, length)
@@ -160,18 +161,38 @@ func memory[T any](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(one)))
 }
 
-func numbers[T coll.Number](t *testing.T, all []*coll.Group) {
-	combines(t, all, map[string]coll.Op[T]{"Sum": coll.Sum[T](), "Prod": coll.Prod[T]()})
+func numbers[T coll.Number](t *testing.T, all []*coll.Group, most int) {
+	combines(t, all, most, map[string]coll.Op[T]{"Sum": coll.Sum[T](), "Prod": coll.Prod[T]()})
 }
 
-func reals[T coll.Real](t *testing.T, all []*coll.Group) {
-	numbers[T](t, all)
-	combines(t, all, map[string]coll.Op[T]{"Min": coll.Min[T](), "Max": coll.Max[T]()})
+func reals[T coll.Real](t *testing.T, all []*coll.Group, most int) {
+	numbers[T](t, all, most)
+	combines(t, all, most, map[string]coll.Op[T]{"Min": coll.Min[T](), "Max": coll.Max[T]()})
 }
 
-func integers[T coll.Integer](t *testing.T, all []*coll.Group) {
-	reals[T](t, all)
-	combines(t, all, map[string]coll.Op[T]{"And": coll.And[T](), "Or": coll.Or[T](), "Xor": coll.Xor[T]()})
+func integers[T coll.Integer](t *testing.T, all []*coll.Group, most int) {
+	reals[T](t, all, most)
+	combines(t, all, most, map[string]coll.Op[T]{"And": coll.And[T](), "Or": coll.Or[T](), "Xor": coll.Xor[T]()})
+}
+
+// everything checks reductions of all types by all operators.
+func everything(t *testing.T, all []*coll.Group, most int) {
+	integers[int8](t, all, most)
+	integers[int16](t, all, most)
+	integers[int32](t, all, most)
+	integers[int64](t, all, most)
+	integers[int](t, all, most)
+	integers[uint8](t, all, most)
+	integers[uint16](t, all, most)
+	integers[uint32](t, all, most)
+	integers[uint64](t, all, most)
+	integers[uint](t, all, most)
+	integers[uintptr](t, all, most)
+	reals[float32](t, all, most)
+	reals[float64](t, all, most)
+	numbers[complex64](t, all, most)
+	numbers[complex128](t, all, most)
+	combines(t, all, most, map[string]coll.Op[struct{}]{"nothing": {Combine: func(_, _, _ []struct{}) {}}})
 }
 
 func TestMappedAllReduceOfAllTypesAndOperators(t *testing.T) {
@@ -179,26 +200,11 @@ func TestMappedAllReduceOfAllTypesAndOperators(t *testing.T) {
 	w := openWorkers(t, n, msg.Config{})
 	all := w.groups(t, n)
 	warm(t, all)
-	integers[int8](t, all)
-	integers[int16](t, all)
-	integers[int32](t, all)
-	integers[int64](t, all)
-	integers[int](t, all)
-	integers[uint8](t, all)
-	integers[uint16](t, all)
-	integers[uint32](t, all)
-	integers[uint64](t, all)
-	integers[uint](t, all)
-	integers[uintptr](t, all)
-	reals[float32](t, all)
-	reals[float64](t, all)
-	numbers[complex64](t, all)
-	numbers[complex128](t, all)
+	everything(t, all, 300_000)
 	type pair struct {
 		A uint8
 		B uint64
 	}
-	combines(t, all, map[string]coll.Op[struct{}]{"nothing": {Combine: func(_, _, _ []struct{}) {}}})
 	together(t, all, func(g *coll.Group) error { // elements with gaps
 		x := slices.Repeat([]pair{{1, uint64(g.Rank())}}, 3001)
 		err := coll.AllReduce(within(t), g, x, x, coll.Each(func(x, y pair) pair { return pair{x.A + y.A, x.B + y.B} }))

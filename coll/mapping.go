@@ -25,6 +25,7 @@ type mapping struct {
 	boards  []*board // by rank
 	inside  bool     // a member is in this process
 	crowded int      // waits to come that sleep early, because others need the processors
+	shorts  int      // all-reduces of elements on boards
 	todo    []int    // for others
 	own     *slab    // has the board
 	views   []*verbs.View
@@ -91,6 +92,7 @@ func (c *call) mapBoards() {
 		ownBoards.Store(keys[g.rank], nil)
 		m.boards[g.rank] = (*board)(unsafe.Pointer(&s.bytes[0]))
 		m.boards[g.rank].call.Store(c.word)
+		m.boards[g.rank].step.Store(c.word << shiftStep)
 	}
 	c.tell(func(r int) []byte { return bytesOf(&keys[r]) })
 	for _, r := range m.others {
@@ -134,10 +136,11 @@ func (c *call) mapBoard(rank int, k *key) error {
 	}
 	m := c.g.mapping
 	m.views = append(m.views, v)
-	if len(v.Bytes()) < minSlab {
-		return fmt.Errorf("%w: a board of %d bytes, expected %d", msg.ErrNoView, len(v.Bytes()), minSlab)
+	b := v.Bytes()
+	if len(b) < minSlab || !aligned[board](b) {
+		return fmt.Errorf("%w: a board of %d bytes at %p, expected %d, aligned", msg.ErrNoView, len(b), b, minSlab)
 	}
-	m.boards[rank] = (*board)(unsafe.Pointer(&v.Bytes()[0]))
+	m.boards[rank] = (*board)(unsafe.Pointer(&b[0]))
 	_, inside := ownBoards.Load(*k)
 	m.inside = m.inside || inside
 	return nil
@@ -329,8 +332,14 @@ func elementsAt[T any](b []byte, at uint64, lo, n int) []T {
 	var one T
 	size := uint64(unsafe.Sizeof(one))
 	from := at + uint64(lo)*size
-	if from < at || from > uint64(len(b)) || uint64(n)*size > uint64(len(b))-from || from%uint64(unsafe.Alignof(one)) != 0 {
+	if from < at || from > uint64(len(b)) || uint64(n)*size > uint64(len(b))-from || !aligned[T](b[from:]) {
 		return nil
 	}
 	return view[T](b[from:])[:n]
+}
+
+// aligned reports whether memory begins where a T may be. A member says where that is.
+func aligned[T any](b []byte) bool {
+	var one T
+	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%unsafe.Alignof(one) == 0
 }

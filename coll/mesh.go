@@ -15,8 +15,8 @@ import (
 )
 
 // connectTimeout bounds the connection to a member, leaveTimeout the wait for members that do not
-// answer when this one leaves, and noticeTimeout the same when its group has failed. TellTimeout
-// bounds the time in which Close sends notices.
+// answer when this one leaves, and noticeTimeout the same when its group has failed, or when messages of
+// another one that has failed are left. TellTimeout bounds the time in which Close sends notices.
 const (
 	connectTimeout = 20 * time.Second
 	leaveTimeout   = 10 * time.Second
@@ -47,6 +47,8 @@ type mesh struct {
 	early   map[groupID]early // of groups that Split has not made yet, or that were closed
 	number  uint32            // of the last group that this member numbered
 	closing bool
+
+	unreceived atomic.Bool // a call has failed that had sent messages
 
 	seen chan struct{} // gets a token for each whatSeen
 }

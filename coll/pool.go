@@ -24,6 +24,7 @@ type pool struct {
 	number uint64                  // of the last slab
 	free   [bits.UintSize][][]byte // by the logarithm of the size
 	closed bool
+	held   int // calls that run although their groups were closed
 }
 
 type allocation struct {
@@ -89,11 +90,35 @@ func (p *pool) allocate(n int) (b []byte, err error) {
 	return b, nil
 }
 
-// close gives the memory back. It is an error if peers may still read it.
-func (p *pool) close() (err error) {
+// hold keeps the memory for a call whose group was closed, until unhold.
+func (p *pool) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
+	p.held++
+}
+
+// unhold ends hold.
+func (p *pool) unhold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held--; p.held == 0 && p.closed {
+		_ = p.freeAll() // the groups have ended
+	}
+}
+
+// close gives the memory back, now or when calls that hold it have ended. It is an error if peers may
+// still read it.
+func (p *pool) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed = true; p.held > 0 {
+		return nil
+	}
+	return p.freeAll()
+}
+
+// freeAll gives the memory back. The caller holds the lock.
+func (p *pool) freeAll() (err error) {
 	first := func(e error) {
 		if err == nil {
 			err = e

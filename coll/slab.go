@@ -20,6 +20,7 @@ type slab struct {
 	key    []byte
 	region *msg.Region
 	memory *verbs.Memory
+	shared bool // others can map it, unless they have no room for that
 }
 
 // free gives the memory back. Views of other processes keep its pages.
@@ -43,7 +44,7 @@ func (p *pool) share(n int) (*slab, error) {
 		return nil, err
 	}
 	p.number++
-	s := &slab{p.number, m.Bytes(), r.Key(), r, m}
+	s := &slab{p.number, m.Bytes(), r.Key(), r, m, m.Shared()}
 	p.slabs = append(p.slabs, s)
 	return s, nil
 }
@@ -61,13 +62,13 @@ func (p *pool) drop(s *slab) {
 	}
 }
 
-// has reports whether bytes are in a slab.
+// has reports whether bytes are in a slab that others can map.
 func (p *pool) has(b []byte) bool {
 	s, _ := p.find(b)
 	return s != nil
 }
 
-// find returns the slab that has some bytes, and where, or nil.
+// find returns the slab that has some bytes, and where, or nil if others cannot map them.
 func (p *pool) find(b []byte) (*slab, int) {
 	if len(b) == 0 {
 		return nil, 0
@@ -76,6 +77,9 @@ func (p *pool) find(b []byte) (*slab, int) {
 	defer p.mu.Unlock()
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	for _, s := range p.slabs {
+		if !s.shared {
+			continue
+		}
 		base := uintptr(unsafe.Pointer(unsafe.SliceData(s.bytes)))
 		if at >= base && at-base <= uintptr(len(s.bytes)) && uintptr(len(b)) <= uintptr(len(s.bytes))-(at-base) {
 			return s, int(at - base)

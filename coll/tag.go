@@ -22,6 +22,8 @@ const (
 	shiftWord   = 10 // of a call's number on boards, before what
 	shiftStep   = 16 // of the word, before the steps of the call
 	stepMask    = 1<<shiftStep - 1
+	numberBits  = 64 - shiftStep - shiftWord // of a call's number on boards
+	numberMask  = 1<<numberBits - 1
 
 	// MaxMembers is the largest number of members of a group.
 	MaxMembers = 1 << 12
