@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// A board is memory of a member in which all members on its host see how far it is. Only the member
+// A board is memory of a member in which all members on its host see its progress. Only the member
 // writes to it.
 type board struct {
 	step  atomic.Uint64 // of the last mapped call its word, and the steps that the member has done, which wrap
@@ -64,8 +64,8 @@ func (c *call) done() {
 func (c *call) others(last bool, f func(rank int)) bool {
 	m := c.g.mapping
 	todo := append(m.todo[:0], m.others...)
-	if m.crowded > 0 {
-		m.crowded--
+	if m.earlySleeps > 0 {
+		m.earlySleeps--
 	}
 	for look := 0; c.err == nil; look++ {
 		left := todo[:0]
@@ -142,8 +142,8 @@ const (
 	firstSleep = 20 * time.Microsecond
 	longSleep  = 2 * time.Millisecond
 
-	longYield  = time.Millisecond
-	crowdedFor = 32 // waits
+	longYield      = time.Millisecond
+	earlySleepsFor = 32 // waits
 )
 
 // pause waits for a moment before this member looks at boards again. At first it lets other threads run:
@@ -157,13 +157,13 @@ func (m *mapping) pause(look int) {
 		time.Sleep(min(firstSleep+firstSleep/checkEvery*time.Duration(look-maxLooks), longSleep))
 	case m.inside:
 		runtime.Gosched()
-	case m.crowded > 0:
+	case m.earlySleeps > 0:
 		time.Sleep(firstSleep)
 	default:
 		began := time.Now()
 		yieldProcessor()
 		if time.Since(began) > longYield {
-			m.crowded = crowdedFor
+			m.earlySleeps = earlySleepsFor
 		}
 		if look%checkEvery == checkEvery-1 {
 			runtime.Gosched() // to the program's other goroutines

@@ -46,7 +46,7 @@ func (c *reduction[T]) mappedRounds(root int, dst, src []T, copies bool, other A
 	for lo := 0; lo == 0 || lo < len(src); lo += step {
 		hi := min(lo+step, len(src))
 		result := blocks{hi - lo, n}.start(1) * size // the longest block
-		if !c.offer(asked{raw(src[lo:hi]), len(src) * size, root, result}, other) {
+		if !c.offer(offering{raw(src[lo:hi]), len(src) * size, root, result}, other) {
 			return c.err != nil
 		}
 		to := []T(nil)
@@ -94,7 +94,7 @@ func (c *reduction[T]) reduceScatterMapped(dst, src []T, at int, other Algorithm
 		c.algorithm = other
 		return false
 	}
-	if !c.offer(asked{raw(src), len(src) * size, 0, len(dst) * size}, other) {
+	if !c.offer(offering{raw(src), len(src) * size, 0, len(dst) * size}, other) {
 		return c.err != nil
 	}
 	var sum []T // dst may be a part of src, which others read

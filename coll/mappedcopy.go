@@ -10,7 +10,7 @@ func (c *call) allGatherMapped(dst, src []byte, other Algorithm) bool {
 	}
 	for lo := 0; lo == 0 || lo < k; lo += mappedRound {
 		hi := min(lo+mappedRound, k)
-		if !c.offer(asked{elements: src[lo:hi], length: k}, other) {
+		if !c.offer(offering{elements: src[lo:hi], length: k}, other) {
 			return c.err != nil
 		}
 		for _, r := range g.mapping.others {
@@ -28,7 +28,7 @@ func (c *call) broadcastMapped(root int, b []byte, other Algorithm) bool {
 	g := c.g
 	for lo := 0; lo == 0 || lo < len(b); lo += mappedRound {
 		part := b[lo:min(lo+mappedRound, len(b))]
-		a := asked{length: len(b), root: root}
+		a := offering{length: len(b), root: root}
 		if g.rank == root {
 			a.elements = part
 		}
@@ -49,7 +49,7 @@ func (c *call) broadcastMapped(root int, b []byte, other Algorithm) bool {
 func (c *call) allToAllMapped(dst, src []byte, k int, other Algorithm) bool {
 	g := c.g
 	me := g.rank * k
-	if !c.offer(asked{elements: src, length: len(src)}, other) {
+	if !c.offer(offering{elements: src, length: len(src)}, other) {
 		return c.err != nil
 	}
 	copy(dst[me:me+k], src[me:])

@@ -21,14 +21,14 @@ const (
 // A mapping is what members of a group on one host need to read each other's memory in place. The first
 // call that needs it makes it, and it stays until the group closes.
 type mapping struct {
-	others  []int    // ranks, beginning with the next
-	boards  []*board // by rank
-	inside  bool     // a member is in this process
-	crowded int      // waits to come that sleep early, because others need the processors
-	shorts  int      // all-reduces of elements on boards
-	todo    []int    // for others
-	own     *slab    // has the board
-	views   []*verbs.View
+	others      []int    // ranks, beginning with the next
+	boards      []*board // by rank
+	inside      bool     // a member is in this process
+	earlySleeps int      // waits to come that sleep early, because others need the processors
+	shorts      int      // all-reduces of elements on boards
+	todo        []int    // for others
+	own         *slab    // has the board
+	views       []*verbs.View
 
 	source, result *slab // for the elements and results of calls
 	slabs          []*slab
@@ -168,9 +168,9 @@ func (c *call) unmap() {
 	c.g.release()
 }
 
-// release frees what a group's mapping has. No call of the group uses it. If the member leaves a group that
-// works, members that wait for it learn that from its board. Of a group that has failed they learn in the
-// usual way why.
+// release frees what a group's mapping has. No call of the group may use it any more. If the member leaves
+// a group that works, the board tells members that wait for it. If the group has failed, a message tells
+// them why.
 func (g *Group) release() {
 	m := g.mapping
 	if m == nil {
@@ -199,16 +199,18 @@ func (g *Group) release() {
 	}
 }
 
-// An asked is what a member offers: elements, of a call with so many bytes and a root, and room for a result.
-type asked struct {
-	elements             []byte
-	length, root, result int
+// An offering is what a member offers in a step of a call.
+type offering struct {
+	elements []byte
+	length   int // of all elements of the call, in bytes
+	root     int
+	result   int // bytes of room for a result
 }
 
 // offer makes an offer and waits for those of the others. It reports whether all have views of what is
 // offered. Otherwise nothing has happened, and the call goes on with another algorithm unless it has
-// ended: in the first step with offers of a call alone can there be something new.
-func (c *call) offer(a asked, other Algorithm) bool {
+// ended. That happens only in a call's first step with offers: the later ones offer nothing new.
+func (c *call) offer(a offering, other Algorithm) bool {
 	g := c.g
 	m := g.mapping
 	o := &m.offers[g.rank]
@@ -259,7 +261,8 @@ func (m *mapping) place(p *portion, s *slab, at int) {
 	}
 }
 
-// slab makes a slab that is kept for other calls at least n bytes long. An offer says so if that fails.
+// slab sets *kept, which later calls use as well, to a slab of at least n bytes. If there is no memory, the
+// offer o says so.
 func (c *call) slab(kept **slab, n int, o *offer) bool {
 	if *kept != nil && len((*kept).bytes) >= n {
 		return true
