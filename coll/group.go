@@ -188,7 +188,8 @@ func (g *Group) lost(rank int, err error) *MemberError {
 
 // Close ends the member's part in the group. All members of the first group call Close of that
 // before they end: it waits until all have called it, unless the group has failed or ctx ends. Groups
-// that Split has made are closed by the first, or earlier without waiting. A second Close returns
+// that Split has made are closed by the first, or earlier without waiting. Calls of other members on a
+// group of Split that a member has closed can last until their contexts end. A second Close returns
 // ErrClosed.
 func (g *Group) Close(ctx context.Context) error {
 	var err error

@@ -18,10 +18,9 @@ type View struct{ v *samehost.View }
 // matches errors.ErrUnsupported.
 //
 // View asks the peer's device, which takes some tens of microseconds. A peer that gets no processor time
-// takes longer; ctx ends the wait. The view stays valid until Close:
-// also when the region was deregistered, but then the peer may use the memory for something else, or
-// has freed it, and the view keeps its pages. See the package documentation of sync/atomic for how two
-// processes tell each other that bytes are ready.
+// takes longer; ctx ends the wait. The view stays valid until Close, even if the region was deregistered.
+// Then the peer may use the memory for something else, or has freed it, and the view keeps its pages. See
+// the package documentation of sync/atomic for how two processes tell each other that bytes are ready.
 func (q *QP) View(ctx context.Context, addr uint64, rkey uint32, n int) (*View, error) {
 	if n <= 0 {
 		return nil, reason.BadArgument(1, uint64(n), "view of %d bytes: expected at least 1", n)
