@@ -245,6 +245,54 @@ func TestAnnouncedShortDataStaysWithTheSender(t *testing.T) {
 	})
 }
 
+// Data that a handler rejects ends the sender's request with the reason, in the handler or later. Data that came
+// with the message, or was received, cannot be rejected.
+func TestRejectedDataEndsTheSendWithTheReason(t *testing.T) {
+	for _, how := range []msg.Rendezvous{msg.RendezvousGet, msg.RendezvousPut} {
+		each(t, msg.Config{Eager: 100, Active: 2, Rendezvous: how}, func(t *testing.T, a, b *msg.Worker) {
+			e := connect(t, a, b)
+			kept := make(chan *msg.Active, 1)
+			b.Handle(idFirst, func(m *msg.Active) {
+				m.Reject(7)
+				m.Reject(uint32(m.Header[0])) // the last reason counts
+			})
+			b.Handle(idReply, func(m *msg.Active) {
+				m.Keep()
+				kept <- m
+			})
+			for reason := range uint32(6) { // 0 is no reason, so the data is dropped
+				var want error
+				if reason > 0 {
+					want = msg.Rejection(reason)
+				}
+				header := []byte{byte(reason)}
+				if _, err := e.SendActive(idFirst, header, random(5000)).Wait(within(t)); !errors.Is(err, want) {
+					t.Errorf("%v, expected %v", err, want)
+				}
+				wait(t, e.SendActive(idFirst, header, random(50)))
+				s := e.AnnounceActive(idReply, nil, random(50))
+				m := next(t, kept)
+				m.Reject(reason)
+				m.Release()
+				if _, err := s.Wait(within(t)); !errors.Is(err, want) {
+					t.Errorf("rejected later: %v, expected %v", err, want)
+				}
+			}
+			data, buf := random(5000), make([]byte, 5000)
+			s := e.SendActive(idReply, nil, data)
+			m := next(t, kept)
+			r := m.Receive(buf)
+			m.Reject(1)
+			m.Release()
+			wait(t, r)
+			wait(t, s)
+			if !bytes.Equal(buf, data) || e.Err() != nil {
+				t.Errorf("same bytes %v, endpoint %v", bytes.Equal(buf, data), e.Err())
+			}
+		})
+	}
+}
+
 func TestActiveMessageWithoutHandlerIsRefusedAndCounted(t *testing.T) {
 	unhandled := make(chan uint16, 10)
 	c := msg.Config{Eager: 100, Unhandled: func(_ *msg.Endpoint, id uint16) { unhandled <- id }}
