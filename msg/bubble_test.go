@@ -109,7 +109,7 @@ func newSeedRun(seed uint64) (*seedRun, error) {
 		}
 		config := msg.Config{
 			Eager: 64 + s.rng.IntN(200), Unexpected: 1 + s.rng.IntN(4), Announced: 1 + s.rng.IntN(4), Active: 1 + s.rng.IntN(4), Stream: 100 + s.rng.IntN(400),
-			PeerTimeout: bubbleTimeout, Failed: m.fails,
+			PeerTimeout: bubbleTimeout, Failed: m.fails, Rendezvous: msg.Rendezvous(s.rng.IntN(3)),
 		}
 		if m.worker, err = msg.NewWorker(m.host.Device, config); err != nil {
 			return nil, err
