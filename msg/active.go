@@ -58,30 +58,28 @@ func (w *Worker) Unhandled() uint64 {
 // verbs.MaxMessage bytes to the peer's handler for an ID. The peer's Config.Eager decides: header
 // and data of together at most that length are copied and sent at once, and the request ends.
 // Longer data stays where it is until the handler has read it or dropped it, and the request ends
-// then; only the header is sent at once. If the peer has no handler, the request of longer data
-// ends with ErrHandler. If the peer fails, the request ends with an error that matches ErrPeer.
+// then; only the header is sent at once. The request of longer data ends with ErrHandler if there is no
+// handler, and with a Rejection if that rejects it. If the peer fails, the error matches ErrPeer.
 //
 // The program must not change header and data until the request has ended.
 func (e *Endpoint) SendActive(id uint16, header, data []byte) *Request {
-	w := e.c.w
-	w.mu.Lock()
-	defer w.unlock()
-	r := w.request()
-	r.send.Data, r.send.Length = r.piece(data)
-	e.sendActive(r, id, header)
-	return r
+	return e.sendActive(id, header, data, false)
 }
 
 // AnnounceActive is like SendActive, but leaves the data where it is even if it is short: the handler
 // decides where it goes.
 func (e *Endpoint) AnnounceActive(id uint16, header, data []byte) *Request {
+	return e.sendActive(id, header, data, true)
+}
+
+func (e *Endpoint) sendActive(id uint16, header, data []byte, announce bool) *Request {
 	w := e.c.w
 	w.mu.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.send.Data, r.send.Length = r.piece(data)
-	r.send.Announce = true
-	e.sendActive(r, id, header)
+	r.send.Announce = announce
+	e.postActive(r, id, header)
 	return r
 }
 
@@ -92,12 +90,12 @@ func (e *Endpoint) SendActiveVec(id uint16, header []byte, data [][]byte) *Reque
 	defer w.unlock()
 	r := w.request()
 	r.send.Data, r.send.Length = r.pieces(data)
-	e.sendActive(r, id, header)
+	e.postActive(r, id, header)
 	return r
 }
 
-// sendActive sends an active message with the data that is set in a request.
-func (e *Endpoint) sendActive(r *Request, id uint16, header []byte) {
+// postActive sends an active message with the data that is set in a request.
+func (e *Endpoint) postActive(r *Request, id uint16, header []byte) {
 	r.send.Class, r.send.Tag, r.send.Header = message.Actives, uint64(id), header
 	if n := len(header); n > MaxHeader {
 		r.end(Info{uint64(id), r.send.Length}, fmt.Errorf("%w: header of %d bytes, expected at most %d", ErrTooLong, n, MaxHeader))
@@ -133,6 +131,16 @@ func (m *Active) Release() {
 		w.flush()
 	}
 }
+
+// A Rejection is the error of a send of announced data that the peer's handler rejected: its reason.
+type Rejection uint32
+
+// Error has the reason.
+func (r Rejection) Error() string { return fmt.Sprintf("handler rejected the data: reason %d", r) }
+
+// Reject rejects announced data that is not received, for a reason of the program's that is not 0. When the handler
+// has returned, or after Release of a message that was kept, the sender's request ends with that Rejection.
+func (m *Active) Reject(reason uint32) { m.m.Reject(reason) }
 
 // release ends a use of the message. The caller holds the lock.
 func (m *Active) release() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"softrdma/msg"
+	"softrdma/verbs"
 )
 
 // The IDs of active messages in tests.
@@ -245,6 +246,54 @@ func TestAnnouncedShortDataStaysWithTheSender(t *testing.T) {
 	})
 }
 
+// Data that a handler rejects ends the sender's request with the reason, in the handler or later. Data that came
+// with the message, or was received, cannot be rejected.
+func TestRejectedDataEndsTheSendWithTheReason(t *testing.T) {
+	for _, how := range []msg.Rendezvous{msg.RendezvousGet, msg.RendezvousPut} {
+		each(t, msg.Config{Eager: 100, Active: 2, Rendezvous: how}, func(t *testing.T, a, b *msg.Worker) {
+			e := connect(t, a, b)
+			kept := make(chan *msg.Active, 1)
+			b.Handle(idFirst, func(m *msg.Active) {
+				m.Reject(7)
+				m.Reject(uint32(m.Header[0])) // the last reason counts
+			})
+			b.Handle(idReply, func(m *msg.Active) {
+				m.Keep()
+				kept <- m
+			})
+			for reason := range uint32(6) { // 0 is no reason, so the data is dropped
+				var want error
+				if reason > 0 {
+					want = msg.Rejection(reason)
+				}
+				header := []byte{byte(reason)}
+				if _, err := e.SendActive(idFirst, header, random(5000)).Wait(within(t)); !errors.Is(err, want) {
+					t.Errorf("%v, expected %v", err, want)
+				}
+				wait(t, e.SendActive(idFirst, header, random(50)))
+				s := e.AnnounceActive(idReply, nil, random(50))
+				m := next(t, kept)
+				m.Reject(reason)
+				m.Release()
+				if _, err := s.Wait(within(t)); !errors.Is(err, want) {
+					t.Errorf("rejected later: %v, expected %v", err, want)
+				}
+			}
+			data, buf := random(5000), make([]byte, 5000)
+			s := e.SendActive(idReply, nil, data)
+			m := next(t, kept)
+			r := m.Receive(buf)
+			m.Reject(1)
+			m.Release()
+			wait(t, r)
+			wait(t, s)
+			if !bytes.Equal(buf, data) || e.Err() != nil {
+				t.Errorf("same bytes %v, endpoint %v", bytes.Equal(buf, data), e.Err())
+			}
+		})
+	}
+}
+
 func TestActiveMessageWithoutHandlerIsRefusedAndCounted(t *testing.T) {
 	unhandled := make(chan uint16, 10)
 	c := msg.Config{Eager: 100, Unhandled: func(_ *msg.Endpoint, id uint16) { unhandled <- id }}
@@ -271,11 +320,25 @@ func TestActiveMessageWithoutHandlerIsRefusedAndCounted(t *testing.T) {
 	})
 }
 
-func TestTooLongHeaderIsNamed(t *testing.T) {
+func TestTooLongHeadersAndMessagesAreNamed(t *testing.T) {
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
-		if _, err := e.SendActive(idFirst, make([]byte, msg.MaxHeader+1), nil).Wait(within(t)); !errors.Is(err, msg.ErrTooLong) {
-			t.Errorf("%v, expected %v", err, msg.ErrTooLong)
+		piece := make([]byte, 1<<20)
+		long := make([][]byte, verbs.MaxMessage/len(piece), verbs.MaxMessage/len(piece)+1)
+		for i := range long {
+			long[i] = piece
+		}
+		long = append(long, piece[:1])
+		for name, r := range map[string]*msg.Request{
+			"header":           e.SendActive(idFirst, make([]byte, msg.MaxHeader+1), nil),
+			"active":           e.SendActiveVec(idFirst, nil, long),
+			"tagged":           e.SendVec(1, long),
+			"synchronous":      e.SendSyncVec(1, long),
+			"bytes of streams": e.SendStreamVec(long),
+		} {
+			if _, err := r.Wait(within(t)); !errors.Is(err, msg.ErrTooLong) {
+				t.Errorf("%s: %v, expected %v", name, err, msg.ErrTooLong)
+			}
 		}
 		if e.Err() != nil {
 			t.Errorf("the endpoint failed: %v", e.Err())

@@ -35,3 +35,5 @@ func (env) Sent(s *message.Send, err error) {
 func (env) Received(r *message.Receive, i message.Info, err error) {
 	r.Context.(*Request).end(Info{i.Tag, i.Length}, err)
 }
+
+func (env) Rejected(reason uint32) error { return Rejection(reason) }

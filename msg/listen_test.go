@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 
@@ -89,6 +90,34 @@ func TestDialedEndpointsCommunicateInBothDirections(t *testing.T) {
 		r := b.Receive(nil, 2, msg.All) // the connection goes on without the listener
 		wait(t, client.Send(2, nil))
 		wait(t, r)
+	})
+}
+
+// A listener has the address of the worker's device, also if none is named, and no other. A port has one.
+func TestListenersHaveTheDevicesAddress(t *testing.T) {
+	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
+		own := b.Device().Addr().Addr()
+		for _, host := range []string{"", "0.0.0.0", "[::]", strings.TrimSuffix(netip.AddrPortFrom(own, 0).String(), ":0")} {
+			l, err := b.Listen(host + ":0")
+			if err != nil {
+				t.Fatalf("%q: %v", host, err)
+			}
+			if l.Addr().Addr() != own || l.Addr().Port() == 0 {
+				t.Errorf("%q: the listener is at %v, expected a port of %v", host, l.Addr(), own)
+			}
+			dial(t, a, l, nil, nil)
+			if _, err := b.Listen(l.Addr().String()); !errors.Is(err, rdmacm.ErrAddrInUse) {
+				t.Errorf("a second listener at %v: %v, expected %v", l.Addr(), err, rdmacm.ErrAddrInUse)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, addr := range []string{"192.0.2.1:0", "no port", a.Device().Addr().Addr().String()} {
+			if _, err := b.Listen(addr); err == nil {
+				t.Errorf("listens at %q", addr)
+			}
+		}
 	})
 }
 

@@ -101,6 +101,19 @@ func SendRaw(c *Client, frame []byte) {
 	}
 }
 
+// SendRawToClients sends a frame as it is to each client of a server.
+func SendRawToClients(s *Server, frame []byte) {
+	for _, p := range s.all() {
+		p.e.Lock()
+		p.e.Each(func(c *carrier.Conn) {
+			for c.CM != nil && c.Err == nil && !c.TellRaw(frame) {
+				p.e.Progress()
+			}
+		})
+		p.e.Unlock()
+	}
+}
+
 // Disconnected waits until a client's first connection has ended.
 func Disconnected(c *Client) {
 	for {

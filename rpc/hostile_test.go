@@ -1,9 +1,11 @@
 package rpc_test
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"softrdma/internal/session"
@@ -49,6 +51,74 @@ func TestHostileFramesAreNamedAndEndTheConnection(t *testing.T) {
 			t.Fatalf("another client after %q: %v", name, err)
 		}
 		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Each of these frames of a server breaks the protocol. The call in flight ends with an error that names the
+// reason, and the next call is made in a new session. Frames about other calls change nothing.
+func TestHostileServersAreNamedToTheClient(t *testing.T) {
+	const longest = 5000
+	entered := make(chan chan struct{})
+	block := rpc.Func("block", nil, func(ctx context.Context, _ *rpc.Call) error {
+		release := make(chan struct{})
+		entered <- release
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	w := serve(t, "", rpc.ServerConfig{}, block, echo(rpc.RunAuto))
+	frame := func(h session.Header, body ...byte) []byte {
+		b := make([]byte, session.HeaderLen)
+		if h.Consumed == 0 {
+			h.Consumed = 2 // the client has asked for the method's number, and called it
+		}
+		h.Put(b)
+		return append(b, body...)
+	}
+	long := func(flags session.Flag, sequence uint32) []byte {
+		return frame(session.Header{Kind: session.Answer, Flags: flags, Sequence: sequence, Length: longest + 1, Address: 8, Key: 9})
+	}
+	for name, c := range map[string]struct {
+		frames [][]byte
+		reason string // in the error, empty if the call goes on
+	}{
+		"short":                  {[][]byte{{1, 2, 3}}, "3 bytes"},
+		"kind":                   {[][]byte{frame(session.Header{Kind: 99})}, "kind 99"},
+		"client's kind":          {[][]byte{frame(session.Header{Kind: session.Request, Sequence: 1})}, "from a server"},
+		"length":                 {[][]byte{frame(session.Header{Kind: session.Answer, Sequence: 1, Length: 5}, 1)}, "a body of 1 bytes"},
+		"consumed":               {[][]byte{frame(session.Header{Kind: session.Credit, Consumed: 1000})}, "has consumed frame 1000"},
+		"list":                   {[][]byte{frame(session.Header{Kind: session.Taken, Length: 3}, 1, 2, 3)}, "a list of 3 bytes"},
+		"longer than the limit":  {[][]byte{long(session.Far, 1), long(session.Far, 2), long(session.Far, 3)}, "this client accepts 5000"}, // one of them is the call's
+		"address to leave to":    {[][]byte{frame(session.Header{Kind: session.Leave, Length: 101}, make([]byte, 101)...)}, "an address of 101 bytes"},
+		"answer of another slot": {[][]byte{frame(session.Header{Kind: session.Answer, Slot: 40_000, Sequence: 1})}, ""},
+		"answer of another call": {[][]byte{frame(session.Header{Kind: session.Answer, Sequence: 1000})}, ""},
+	} {
+		client := w.dial(rpc.ClientConfig{Calls: 1, MaxBody: longest})
+		got := make(chan error, 1)
+		go func() {
+			_, err := client.Method("test/block", nil).Bytes(within(t), nil, nil)
+			got <- err
+		}()
+		release := <-entered
+		for _, f := range c.frames {
+			rpc.SendRawToClients(w.srv, f)
+		}
+		if c.reason == "" {
+			close(release)
+		}
+		err := <-got
+		named := errors.Is(err, rpc.ErrProtocol) && errors.Is(err, rpc.ErrOutcomeUnknown) && strings.Contains(err.Error(), c.reason)
+		if c.reason == "" && err != nil || c.reason != "" && !named {
+			t.Errorf("%s: %v, expected %q", name, err, c.reason)
+		}
+		if b, err := client.Method("test/echo", nil).Bytes(within(t), []byte("x"), nil); err != nil || string(b) != "x" {
+			t.Errorf("the next call after %q: %q, %v", name, b, err)
+		}
+		if err := client.Close(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // A UcpAmRecvCallback takes an active message. The header is valid until it returns. If it returns
 // UCS_INPROGRESS, the data stays until UcpAmData.Close or UcpAmData.Receive; otherwise only receives
-// that have begun go on.
+// that have begun go on. A status below 0 rejects data in the sender's memory: the send ends with it.
 type UcpAmRecvCallback = func(header unsafe.Pointer, headerSize uint64,
 	data *UcpAmData, replyEp *UcpEp) UcsStatus
 
@@ -34,6 +34,9 @@ func (a *active) call(w *UcpWorker) {
 		}
 	}()
 	s := a.handler(pointer(m.Header), uint64(len(m.Header)), d, d.ep)
+	if s < UCS_OK && !d.released.Load() {
+		m.Reject(uint32(-s))
+	}
 	returned = s == UCS_INPROGRESS
 }
 

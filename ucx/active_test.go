@@ -157,6 +157,38 @@ func TestDataThatNobodyWantsEndsTheSend(t *testing.T) {
 	ends(t, started(t)(e.SendAmNonBlocking(1, nil, 0, p, 100_000, 0, nil)), UCS_ERR_INVALID_PARAM, a, b)
 }
 
+// The status of a handler that rejects data is that of the send, except if the data came with the message.
+func TestStatusOfTheHandlerEndsTheSend(t *testing.T) {
+	each(t, func(t *testing.T) {
+		a, b := newWorker(t, &UcpWorkerParams{}), newWorker(t, &UcpWorkerParams{})
+		e := connect(t, a, b, &UcpEpParams{})
+		p, _ := native(t, 100_000)
+		calls := 0
+		for _, s := range []UcsStatus{UCS_OK, UCS_ERR_REJECTED, UCS_ERR_NO_MEMORY, UCS_ERR_LAST} {
+			handle(t, b, 1, func(unsafe.Pointer, uint64, *UcpAmData, *UcpEp) UcsStatus {
+				calls++
+				return s
+			})
+			ends(t, started(t)(e.SendAmNonBlocking(1, nil, 0, p, 100_000, 0, nil)), s, a, b)
+			before := calls
+			ends(t, started(t)(e.SendAmNonBlocking(1, nil, 0, p, 10, 0, nil)), UCS_OK, a, b)
+			until(t, "call of the handler", func() bool { return calls > before }, b)
+		}
+		// A status after a receive has no effect.
+		to, buf := native(t, 100_000)
+		pattern(unsafe.Slice((*byte)(p), 100_000))
+		var received *UcpRequest
+		handle(t, b, 1, func(_ unsafe.Pointer, _ uint64, d *UcpAmData, _ *UcpEp) UcsStatus {
+			received = started(t)(d.Receive(to, 100_000, nil))
+			return UCS_ERR_REJECTED
+		})
+		sent := started(t)(e.SendAmNonBlocking(1, nil, 0, p, 100_000, 0, nil))
+		ends(t, sent, UCS_OK, a, b)
+		ends(t, received, UCS_OK, b)
+		same(t, buf, unsafe.Slice((*byte)(p), 100_000))
+	})
+}
+
 func TestHeaderOfTheQueriedLengthIsTheLongest(t *testing.T) {
 	a, b := newWorker(t, &UcpWorkerParams{}), newWorker(t, &UcpWorkerParams{})
 	attributes, err := a.Query(UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER, UCP_WORKER_ATTR_FIELD_THREAD_MODE)

@@ -206,6 +206,10 @@ func TestErrorsOfPackagesBelowHaveStatuses(t *testing.T) {
 		{fmt.Errorf("%w: %w", msg.ErrStale, &rdmacm.RejectedError{}), UCS_ERR_UNREACHABLE},
 		{&rdmacm.RejectedError{}, UCS_ERR_REJECTED},
 		{fmt.Errorf("call: %w", NewUcxError(UCS_ERR_BUSY)), UCS_ERR_BUSY},
+		{msg.Rejection(4), UCS_ERR_NO_MEMORY},
+		{msg.Rejection(100), UCS_ERR_LAST},
+		{msg.Rejection(101), UCS_ERR_IO_ERROR},
+		{msg.Rejection(1<<32 - 1), UCS_ERR_IO_ERROR}, // not UCS_INPROGRESS
 		{errors.New("other"), UCS_ERR_IO_ERROR},
 	} {
 		if s := StatusOf(x.err); s != x.want {

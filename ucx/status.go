@@ -168,6 +168,10 @@ func statusOf(err error) UcsStatus {
 	if errors.As(err, &rejected) {
 		return UCS_ERR_REJECTED
 	}
+	var data msg.Rejection // perhaps by another program than one of this package
+	if errors.As(err, &data) && data <= msg.Rejection(-UCS_ERR_LAST) {
+		return -UcsStatus(data)
+	}
 	var resolve *rdmacm.ResolveError
 	var unreachable *rdmacm.UnreachableError
 	if errors.As(err, &resolve) || errors.As(err, &unreachable) {

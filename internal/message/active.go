@@ -13,8 +13,9 @@ type Active struct {
 
 	frame    Header
 	segments []Segment
-	taken    bool // received, or not wanted
-	released bool // the owner is done with it
+	reason   uint32 // why it is not wanted, 0 if the owner did not say
+	taken    bool   // received, or not wanted
+	released bool   // the owner is done with it
 	fetching bool
 }
 
@@ -69,7 +70,7 @@ func (w *Worker) takeActive(p *Peer, h *Header, payload []byte) error {
 	}
 	if !w.env.Active(a) {
 		if a.Announced() {
-			w.finish(p, h, flagRefused)
+			w.refuse(p, h, 0)
 		}
 		p.active.owed++
 	}
@@ -107,6 +108,10 @@ func (w *Worker) ReceiveActive(r *Receive, a *Active) {
 	w.deliver(r, m, nil)
 }
 
+// Reject gives a reason, not 0, for which the owner does not want announced data. The sender learns of it after
+// ReleaseActive, unless the data was received.
+func (a *Active) Reject(reason uint32) { a.reason = reason }
+
 // ReleaseActive says that the owner uses the header and the data no more. Announced data that was
 // not received is not wanted.
 func (w *Worker) ReleaseActive(a *Active) {
@@ -114,8 +119,12 @@ func (w *Worker) ReleaseActive(a *Active) {
 		return
 	}
 	a.released = true
-	if a.Announced() && !a.taken && a.From.err == nil {
-		w.finish(a.From, &a.frame, 0)
+	switch {
+	case !a.Announced() || a.taken || a.From.err != nil:
+	case a.reason != 0:
+		w.refuse(a.From, &a.frame, a.reason)
+	default:
+		w.finish(a.From, &a.frame)
 	}
 	a.taken = true
 	if !a.fetching {

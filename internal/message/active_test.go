@@ -3,6 +3,7 @@ package message
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"slices"
 )
 
@@ -56,16 +57,31 @@ func (e *end) Over(a *Active) {
 	e.held = slices.Delete(e.held, i, i+1)
 }
 
+// A rejection is the error of a send whose data the other end has rejected.
+type rejection uint32
+
+func (r rejection) Error() string { return fmt.Sprintf("rejected with reason %d", uint32(r)) }
+
+func (*end) Rejected(reason uint32) error { return rejection(reason) }
+
 // handle does something with one of the active messages.
 func (e *end) handle(receive bool) {
 	if len(e.held) == 0 {
 		return
 	}
 	a := e.held[e.world.rng.IntN(len(e.held))]
-	if receive && !a.Taken() {
+	switch {
+	case receive && !a.Taken():
 		r := e.buffer([]int{200, 200, 10}[e.world.rng.IntN(3)])
 		e.w.ReceiveActive(r, &a.Active)
-	} else {
+	case e.other != nil && !a.released && e.world.rng.IntN(3) == 0:
+		reason := 1 + e.world.rng.Uint32N(100)
+		if a.Announced() && !a.Taken() {
+			e.other.rejected[binary.BigEndian.Uint32(a.Header)] = rejection(reason)
+		}
+		a.Reject(reason)
+		e.w.ReleaseActive(&a.Active)
+	default:
 		e.w.ReleaseActive(&a.Active)
 	}
 }

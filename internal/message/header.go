@@ -55,7 +55,7 @@ const (
 	flagSync     = 1 << iota // finish this eager message when it is matched
 	flagFull                 // unmatched messages hold all credits: announce further messages
 	flagSegments             // the announced message has several pieces, listed at the frame's end
-	flagRefused              // the finished active message has no handler
+	flagRefused              // the data of the finished active message was rejected, or there is no handler
 )
 
 // A Header is the beginning of each frame.
@@ -66,8 +66,8 @@ const (
 //	+---------------+---------------+---------------+---------------+
 //	|            credits            |        active credits         |
 //	+---------------+---------------+---------------+---------------+
-//	|  tag, or header's length (4 bytes) and ID (4) of an active    |
-//	|  message                                                      |
+//	|  tag; header's length (4 bytes) and ID (4) of an active       |
+//	|  message; why its data was refused, 0 for want of a handler   |
 //	|                        length (8 bytes)                       |
 //	|                number of the message (4 bytes)                |
 //	|                         key (4 bytes)                         |

@@ -78,6 +78,9 @@ type Env interface {
 	Sent(s *Send, err error)
 	Received(r *Receive, i Info, err error)
 
+	// Rejected returns the error of a send of announced data that the peer's owner has rejected.
+	Rejected(reason uint32) error
+
 	// Active takes an active message, and reports whether there is a handler for it. If so, the
 	// owner keeps a copy of *a, whose header and data stay until Over where it has put them or in the
 	// frame, and calls Worker.ReleaseActive. The frame's memory is the owner's again with Over.

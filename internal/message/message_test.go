@@ -38,10 +38,11 @@ type end struct {
 	claimed   []*Message
 	delivered map[uint32]bool // messages of the other end that were received
 
-	frame   []byte // that is being delivered
-	held    []*active
-	handled int // active messages of the other end that arrived here
-	actives []*Send
+	frame    []byte // that is being delivered
+	held     []*active
+	handled  int // active messages of the other end that arrived here
+	actives  []*Send
+	rejected map[uint32]error // by number of actives
 
 	streamed []byte // bytes of the stream that were sent
 	read     int    // bytes of the other end's stream that were read
@@ -416,8 +417,12 @@ func (w *world) drain(failed bool) {
 		}
 		for i, s := range e.sends {
 			err, ok := e.ended[s]
+			want := error(nil)
+			if s.Class == Actives {
+				want = e.rejected[binary.BigEndian.Uint32(s.Header)]
+			}
 			refused := s.Class == Actives && s.Tag == unknown && errors.Is(err, ErrHandler)
-			if !ok || err != nil && !failed && !refused {
+			if !ok || err != want && !failed && !refused {
 				w.failf("message %d: ended %v, %v", i, ok, err)
 			}
 		}
@@ -445,7 +450,7 @@ func (w *world) drain(failed bool) {
 // connect makes two ends of a connection.
 func (w *world) connect(configs [2]Config, rails int) {
 	for i := range w.ends {
-		e := &end{world: w, exposed: map[uint32]*Send{}, admitted: map[uint32]*Receive{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
+		e := &end{world: w, exposed: map[uint32]*Send{}, admitted: map[uint32]*Receive{}, ended: map[any]error{}, delivered: map[uint32]bool{}, rejected: map[uint32]error{}}
 		e.w = New(e, configs[i])
 		e.peer = e.w.NewPeer(configs[1-i], rails)
 		w.ends[i] = e
@@ -526,7 +531,7 @@ func FuzzArrive(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		w := &world{rng: rand.New(rand.NewPCG(1, 2))}
-		e := &end{world: w, exposed: map[uint32]*Send{}, admitted: map[uint32]*Receive{}, ended: map[any]error{}, delivered: map[uint32]bool{}}
+		e := &end{world: w, exposed: map[uint32]*Send{}, admitted: map[uint32]*Receive{}, ended: map[any]error{}, delivered: map[uint32]bool{}, rejected: map[uint32]error{}}
 		c := Config{Eager: 64, Credits: 2, Announced: 2, Active: 2, Stream: 20}
 		e.w = New(e, c)
 		e.peer = e.w.NewPeer(c, 1)

@@ -211,11 +211,18 @@ func (w *Worker) transmit(p *Peer, h *Header, payload [][]byte) {
 }
 
 // finish tells the peer that its message was matched, and read if it was announced.
-func (w *Worker) finish(p *Peer, h *Header, flags uint8) {
+func (w *Worker) finish(p *Peer, h *Header) {
 	if h.kind == kindAnnounce {
 		p.accepted--
 	}
-	w.out = Header{kind: kindFinish, flags: flags, number: h.number}
+	w.out = Header{kind: kindFinish, number: h.number}
+	w.transmit(p, &w.out, nil)
+}
+
+// refuse tells the peer that the announced data of its active message is not wanted. The reason is 0 if there
+// is no handler.
+func (w *Worker) refuse(p *Peer, h *Header, reason uint32) {
+	w.out = Header{kind: kindFinish, flags: flagRefused, tag: uint64(reason), number: h.number}
 	w.transmit(p, &w.out, nil)
 }
 

@@ -153,7 +153,11 @@ func (w *Worker) finished(p *Peer, h *Header) error {
 		return fmt.Errorf("%w: finish of message %d, which does not wait for one", ErrFrame, h.number)
 	}
 	var err error
-	if h.flags&flagRefused != 0 {
+	switch reason := uint32(h.tag); {
+	case h.flags&flagRefused == 0:
+	case reason != 0:
+		err = w.env.Rejected(reason)
+	default:
 		err = fmt.Errorf("%w: ID %d", ErrHandler, s.Tag)
 	}
 	w.complete(p, s, err)
@@ -251,9 +255,9 @@ func (w *Worker) deliver(r *Receive, m *Message, data []byte) {
 		err = p.err
 	case long:
 		err = ErrTruncated
-		w.finish(p, h, 0)
+		w.finish(p, h)
 	case m.Info.Length == 0:
-		w.finish(p, h, 0)
+		w.finish(p, h)
 	default:
 		r.fetching = m
 		p.fetching = append(p.fetching, r)
@@ -267,7 +271,7 @@ func (w *Worker) deliver(r *Receive, m *Message, data []byte) {
 		}
 		r.fetching = nil
 		p.fetching = p.fetching[:len(p.fetching)-1]
-		w.finish(p, h, 0)
+		w.finish(p, h)
 	}
 	w.received(r, m, err)
 }
@@ -291,7 +295,7 @@ func (w *Worker) matched(p *Peer, h *Header) {
 		return
 	}
 	if p.owed++; h.flags&flagSync != 0 {
-		w.finish(p, h, 0)
+		w.finish(p, h)
 	}
 }
 
@@ -306,7 +310,7 @@ func (w *Worker) Fetched(r *Receive, err error) {
 	i := slices.Index(p.fetching, r)
 	p.fetching = slices.Delete(p.fetching, i, i+1)
 	if err == nil {
-		w.finish(p, &m.header, 0)
+		w.finish(p, &m.header)
 	}
 	w.received(r, m, err)
 }
