@@ -180,8 +180,8 @@ func (p *command) checkFlags() error {
 
 // nameDevice makes -d and --protocol agree. Without -d the connection manager of -R chooses a device.
 func (p *command) nameDevice() (err error) {
-	if p.managed {
-		return p.protocol.Reconcile(&p.device)
+	if err := p.protocol.Reconcile(&p.device); err != nil || p.managed {
+		return err
 	}
 	p.device, err = p.protocol.OpenName(p.device)
 	return err
