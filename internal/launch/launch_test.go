@@ -114,7 +114,7 @@ func TestExchangeRefusesOtherSecretsAndValues(t *testing.T) {
 	}
 }
 
-// An exchange that waits for a rank in vain ends for all others, and names it.
+// An exchange to which a rank does not come ends for all others, and names it.
 func TestExchangeNamesMissingRanks(t *testing.T) {
 	const n, wait = 4, 20 * time.Millisecond
 	secret := NewSecret()

@@ -9,7 +9,7 @@ import (
 // DefaultWait is how long an exchange waits for all ranks.
 const DefaultWait = 5 * time.Minute
 
-// A MissingError is the error of an exchange that has waited in vain for values of some ranks.
+// A MissingError is the error of an exchange that some ranks have given no value in time.
 type MissingError struct {
 	Ranks  []int         `json:"ranks"`
 	Size   int           `json:"size"` // number of all ranks
