@@ -354,7 +354,7 @@ func (b *builder) await(cmd *cobra.Command, f *live.Fabric) {
 		})
 		if status != nil && status.Manager.Own.Idle && status.Manager.Own.Sweeps > 0 && status.Links[console.LinkActive] > 0 {
 			own := status.Manager.Own
-			fmt.Fprintf(out, "Its subnet manager set it up in %v: %s, routing %s.\n", time.Since(begin).Round(time.Millisecond), linkStates(status), own.Routing)
+			fmt.Fprintf(out, "Its subnet manager set it up in %v: %s, routing %s.\n", max(time.Since(begin).Round(time.Millisecond), time.Millisecond), linkStates(status), own.Routing)
 			if own.Note != "" {
 				fmt.Fprintf(out, "Not routed as asked: %s.\n", own.Note)
 			}
