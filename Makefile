@@ -91,6 +91,7 @@ race: oracles ## unit tests with the race detector, few seeds
 .PHONY: unit
 unit: oracles ## unit tests, all seeds
 	$(GO) test -timeout 15m ./...
+	$(GO) test -tags man -run Manual ./cmd/softrdma
 	cd ucx && $(GO) test -timeout 5m .
 	$(GO) test -short ./verbs -args -inmemory
 	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -daemon; fi
@@ -132,7 +133,8 @@ dist: ## archives for six systems, with checksums and SBOM, in bin/dist
 .PHONY: image
 image: dist ## a static container image, in bin/softrdma-image.tar (buildah, no registry)
 	@rm -f $(BIN)/softrdma-image.tar
-	@packaging/need.sh buildah buildah || { [ $$? = 1 ] && exit 0 || exit 1; }; set -x; packaging/image.sh $(BIN)/softrdma-image.tar
+	@packaging/need.sh buildah buildah || { [ $$? = 1 ] || exit 1; echo "SKIPPED image: none was built without buildah" >&2; exit 0; }; \
+	set -x; packaging/image.sh $(BIN)/softrdma-image.tar
 
 .PHONY: packages
 packages: image ## dist and image, and tests of their contents

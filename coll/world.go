@@ -22,6 +22,10 @@ var ErrNotStarted = launch.ErrNotStarted
 // mpirun of Open MPI and `srun --mpi=pmix`. It opens a device and makes a worker on it, which Close
 // of the group closes. A program calls World once.
 //
+// It fails if a rank does not call it within five minutes of the first one, or within what
+// `softrdma run --exchange-timeout` says, and names the ranks that are missing. With PMI the launcher
+// decides how long ranks wait.
+//
 // With other launchers the variables SOFTRDMA_RUN and SOFTRDMA_RUN_SECRET say how to exchange
 // addresses. docs/coll.md describes the environment, and the versions of PMIx.
 func World(ctx context.Context) (*Group, error) {

@@ -6,8 +6,8 @@ set -eu
 cd "$(dirname "$0")/.."
 out=$1
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-# vfs and chroot need no overlays, user namespaces or container runtime.
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT # layers have directories that their owner may not write to
+# vfs and chroot need no overlays and no container runtime, nor user namespaces as root.
 do_buildah() { buildah --root "$work/root" --runroot "$work/run" --storage-driver vfs "$@"; }
 
 version=$(cat bin/dist/programs/VERSION) commit=$(git rev-parse HEAD) date=$(git log -1 --format=%ct)

@@ -113,7 +113,8 @@ type Config struct {
 
 	// SameHostAllow names the users besides this process's own whose processes may
 	// be such peers: names, numbers, or "all". Memory of this process is not shared
-	// with them. Empty means what SetSameHost has set: none at first.
+	// with them. Empty means what SetSameHost has set: none at first. Open fails if
+	// the host has no user of a name.
 	SameHostAllow []string
 }
 

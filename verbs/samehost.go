@@ -52,9 +52,13 @@ var sameHostDefault struct {
 // SetSameHost sets what an empty Config.SameHost and an empty Config.SameHostAllow mean
 // for devices opened from now on. That includes the devices that packages rdmacm and
 // rdmanet open by themselves. An empty mode, which is the default, stands for the
-// environment variable SOFTRDMA_SAME_HOST, and if that is empty for SameHostAuto.
+// environment variable SOFTRDMA_SAME_HOST, and if that is empty for SameHostAuto. It fails
+// if the host has no user of a name.
 func SetSameHost(mode SameHost, allow ...string) error {
 	if _, err := samehost.ParseMode(string(mode)); err != nil {
+		return err
+	}
+	if err := samehost.CheckUsers(allow); err != nil {
 		return err
 	}
 	sameHostDefault.Lock()
@@ -70,6 +74,8 @@ func (c *Config) sameHost() (samehost.Mode, []string, error) {
 	name, allow := or(c.SameHost, sameHostDefault.mode), c.SameHostAllow
 	if len(allow) == 0 {
 		allow = sameHostDefault.allow
+	} else if err := samehost.CheckUsers(allow); err != nil {
+		return 0, nil, err
 	}
 	if name == "" {
 		mode, err := samehost.ParseMode(os.Getenv(sameHostVariable))

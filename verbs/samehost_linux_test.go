@@ -277,6 +277,16 @@ func TestSameHostModeOfTheProcess(t *testing.T) {
 	if err := verbs.SetSameHost("sometimes"); reasonOf(err) == "" {
 		t.Errorf("a mode that does not exist: %v", err)
 	}
+	const absent = "no-such-user"
+	if err := verbs.SetSameHost("", "root", absent); err == nil || !strings.Contains(err.Error(), absent) {
+		t.Errorf("a user that does not exist: %v", err)
+	}
+	if dev, err := verbs.Open("127.7.41.3", verbs.Config{SameHostAllow: []string{absent}}); err == nil || !strings.Contains(err.Error(), absent) {
+		t.Errorf("a user that does not exist, in a configuration: %v", err)
+		if err == nil {
+			_ = dev.Close()
+		}
+	}
 	if err := verbs.SetSameHost(""); err != nil {
 		t.Fatal(err)
 	}

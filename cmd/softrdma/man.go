@@ -3,6 +3,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
@@ -19,10 +21,34 @@ func init() {
 			RunE: func(cmd *cobra.Command, args []string) error {
 				root := cmd.Root()
 				root.DisableAutoGenTag = true // it contains the date
+				root.Long += "\n\n" + cli.ExitCodesText
+				keepTables(root)
 				return doc.GenManTree(root, &doc.GenManHeader{
 					Section: "1", Manual: "softrdma", Source: "softrdma " + newVersionInfo().Version,
 				}, args[0])
 			},
 		}
 	})
+}
+
+// keepTables lets the indented lines of long texts keep their line breaks and columns. They are read
+// as Markdown, in which four spaces say so.
+func keepTables(c *cobra.Command) {
+	var lines []string
+	inTable := false
+	for line := range strings.SplitSeq(c.Long, "\n") {
+		indented := strings.HasPrefix(line, "  ")
+		if indented != inTable && line != "" {
+			lines = append(lines, "") // a table is a paragraph of its own
+			inTable = indented
+		}
+		if indented {
+			line = "    " + strings.TrimPrefix(line, "  ")
+		}
+		lines = append(lines, line)
+	}
+	c.Long = strings.Join(lines, "\n")
+	for _, sub := range c.Commands() {
+		keepTables(sub)
+	}
 }

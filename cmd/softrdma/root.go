@@ -87,6 +87,7 @@ func newRootCommand() *cobra.Command {
 		root.AddCommand(add())
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	addHelp(root)
 	cli.AddCompletions(root)
 	codeRuns(root)
 	return root
@@ -110,15 +111,19 @@ func flagError(err error) error {
 	return fmt.Errorf("--%s: expected %s, found %q", bad.GetFlag().Name, want, bad.GetValue())
 }
 
-// knownCommand refuses a first argument that is not a command.
+// knownCommand refuses a first argument that is not a command below cmd.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
-		return cli.UsageErrorf("unknown command %q: did you mean %s?", args[0], strings.Join(s, " or "))
+	unknown := fmt.Sprintf("unknown command %q", args[0])
+	if cmd.HasParent() {
+		unknown += fmt.Sprintf(" for %q", cmd.CommandPath())
 	}
-	return cli.UsageErrorf("unknown command %q", args[0])
+	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
+		return cli.UsageErrorf("%s: did you mean %s?", unknown, strings.Join(s, " or "))
+	}
+	return cli.UsageErrorf("%s", unknown)
 }
 
 // codeRuns adds exit codes to the errors that commands return. Errors without one then

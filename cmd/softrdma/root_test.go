@@ -20,6 +20,13 @@ func TestWrongCommandLinePrintsOneLine(t *testing.T) {
 		{[]string{"devces"}, "did you mean devices?"},
 		{[]string{"zzz"}, `unknown command "zzz"`},
 		{[]string{"--nonsense"}, "--nonsense"},
+		{[]string{"perf", "write", "bw", "--same-host-allow", "root,no-such-user"}, `--same-host-allow: user "no-such-user"`},
+		{[]string{"pingpong", "-d", clitest.LoopbackDevice(t), "--same-host", "sometimes"}, `--same-host: same-host mode "sometimes"`},
+		{[]string{"help", "pingpnog"}, `unknown command "pingpnog": did you mean pingpong?`},
+		{[]string{"help", "pingpong", "x"}, `unknown command "x" for "softrdma pingpong"`},
+		{[]string{"help", "fabric", "up", "x"}, `unknown command "x" for "softrdma fabric up"`},
+		{[]string{"completion", "tcsh"}, `unknown command "tcsh" for "softrdma completion"`},
+		{[]string{"completion", "bash", "x"}, `expected no argument, found "x"`},
 		{[]string{"pingpong", "-Z"}, "see: softrdma pingpong --help"},
 		{[]string{"pingpong", "a", "b"}, "expected the HOST of the server"},
 		{[]string{"pingpong", "-s", "12Q"}, "64K"},
@@ -61,6 +68,8 @@ func TestHelpShowsExamplesAndExitCodes(t *testing.T) {
 		{nil, []string{"Examples:", "softrdma devices", "pingpong", "4791"}},
 		{[]string{"--version"}, []string{"softrdma ", "go1."}},
 		{[]string{"help", "exit-codes"}, []string{"0   success", "2   the command line", "3   the peer", "4   data", "130   interrupted"}},
+		{[]string{"help", "fabric", "up"}, []string{"softrdma fabric up [FILE]", "--topology"}},
+		{[]string{"completion"}, []string{"bash", "powershell"}},
 		{[]string{"pingpong", "--help"}, []string{"ibv_rc_pingpong", "--rx-depth", "--pcap FILE"}},
 	} {
 		out := clitest.Run(t, c.args...)

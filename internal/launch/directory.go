@@ -13,6 +13,7 @@ import (
 type directoryExchange struct {
 	path       string
 	rank, size int
+	wait       time.Duration // for the other ranks
 }
 
 func (d *directoryExchange) name(rank int) string {
@@ -29,22 +30,36 @@ func (d *directoryExchange) Exchange(ctx context.Context, value []byte) ([][]byt
 		return nil, err
 	}
 	values := make([][]byte, d.size)
-	for r := range values {
-		for {
-			b, err := os.ReadFile(d.name(r))
-			if err == nil {
-				values[r] = b
-				break
-			}
-			if !os.IsNotExist(err) {
-				return nil, err
-			}
-			select {
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			case <-time.After(5 * time.Millisecond):
-			}
+	for end := time.Now().Add(d.wait); ; {
+		missing, err := d.read(values)
+		if err != nil || missing == 0 {
+			return values, err
+		}
+		if !time.Now().Before(end) {
+			return nil, newMissing(values, d.wait)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	return values, nil
+}
+
+// read reads the values that are still nil, and returns how many are missing.
+func (d *directoryExchange) read(values [][]byte) (missing int, err error) {
+	for r := range values {
+		if values[r] != nil {
+			continue
+		}
+		switch b, err := os.ReadFile(d.name(r)); {
+		case err == nil:
+			values[r] = append([]byte{}, b...) // not nil
+		case os.IsNotExist(err):
+			missing++
+		default:
+			return missing, err
+		}
+	}
+	return missing, nil
 }

@@ -58,8 +58,9 @@ type (
 		Code  []byte `json:"code"`
 	}
 	reply struct {
-		Values [][]byte `json:"values"`
-		Code   []byte   `json:"code"`
+		Values  [][]byte      `json:"values"`
+		Missing *MissingError `json:"missing,omitempty"` // instead of values
+		Code    []byte        `json:"code"`
 	}
 )
 
@@ -84,6 +85,9 @@ func (r *request) code(secret, nonce []byte) []byte {
 }
 
 func (r *reply) code(secret, nonce []byte) []byte {
+	if m := r.Missing; m != nil {
+		return code(secret, []byte("missing"), nonce, fmt.Appendf(nil, "%d %d %d", m.Ranks, m.Size, m.Within))
+	}
 	return code(secret, append([][]byte{[]byte("reply"), nonce}, r.Values...)...)
 }
 
@@ -129,19 +133,26 @@ type Server struct {
 	listener net.Listener
 	secret   []byte
 	size     int
+	wait     time.Duration
 	handlers sync.WaitGroup
 
 	mu      sync.Mutex
 	values  [][]byte
 	missing int
-	all     chan struct{} // closed when no value is missing
+	limit   *time.Timer   // from the first value on
+	failure *MissingError // when the time has ended
+	done    chan struct{} // closed when no value is missing, or the time has ended
 	conns   map[net.Conn]bool
 	closed  bool
 }
 
-// Serve serves an exchange of some ranks on a listener, which it owns.
-func Serve(l net.Listener, secret []byte, size int) *Server {
-	s := &Server{listener: l, secret: secret, size: size, values: make([][]byte, size), missing: size, all: make(chan struct{}), conns: map[net.Conn]bool{}}
+// Serve serves an exchange of some ranks on a listener, which it owns. It waits from the first value
+// on for those of all ranks.
+func Serve(l net.Listener, secret []byte, size int, wait time.Duration) *Server {
+	s := &Server{
+		listener: l, secret: secret, size: size, wait: wait, values: make([][]byte, size), missing: size,
+		done: make(chan struct{}), conns: map[net.Conn]bool{},
+	}
 	s.handlers.Go(s.accept)
 	return s
 }
@@ -153,6 +164,9 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
+	if s.limit != nil {
+		s.limit.Stop()
+	}
 	err := s.listener.Close()
 	for c := range s.conns {
 		_ = c.Close() // its client fails
@@ -197,31 +211,65 @@ func (s *Server) serve(c net.Conn) error {
 		return err
 	}
 	_ = c.SetDeadline(time.Time{})
-	s.mu.Lock()
-	switch old := s.values[q.Rank]; {
-	case old == nil:
-		s.values[q.Rank] = append([]byte{}, q.Value...)
-		if s.missing--; s.missing == 0 {
-			close(s.all)
-		}
-	case !bytes.Equal(old, q.Value):
-		s.mu.Unlock()
-		return fmt.Errorf("%w: rank %d has two values", ErrExchange, q.Rank)
+	if err := s.keep(&q); err != nil {
+		return err
 	}
-	s.mu.Unlock()
 	gone := make(chan struct{})
 	go func() { // a client sends nothing more
 		defer close(gone)
 		_, _ = c.Read(make([]byte, 1))
 	}()
 	select {
-	case <-s.all:
+	case <-s.done:
 	case <-gone:
 		return io.ErrUnexpectedEOF
 	}
 	p := reply{Values: s.values}
+	if s.failure != nil { // does not change when done is closed, nor do the values
+		p = reply{Missing: s.failure}
+	}
 	p.Code = p.code(s.secret, q.Nonce)
 	return json.NewEncoder(c).Encode(p)
+}
+
+// keep keeps the value of a rank, unless the time has ended.
+func (s *Server) keep(q *request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch old := s.values[q.Rank]; {
+	case s.failure != nil:
+	case old == nil:
+		s.values[q.Rank] = append([]byte{}, q.Value...)
+		if s.limit == nil && !s.closed {
+			s.limit = time.AfterFunc(s.wait, s.expire)
+		}
+		if s.missing--; s.missing == 0 {
+			close(s.done)
+		}
+	case !bytes.Equal(old, q.Value):
+		return fmt.Errorf("%w: rank %d has two values", ErrExchange, q.Rank)
+	}
+	return nil
+}
+
+// expire ends the exchange without the values that are missing.
+func (s *Server) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.missing > 0 && !s.closed {
+		s.failure = newMissing(s.values, s.wait)
+		close(s.done)
+	}
+}
+
+// Err returns a MissingError if the time has ended before all ranks gave a value.
+func (s *Server) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure == nil {
+		return nil
+	}
+	return s.failure
 }
 
 // A Client is a rank of an exchange.
@@ -229,19 +277,25 @@ type Client struct {
 	Address    string // of the server
 	Secret     []byte
 	Rank, Size int
-	Serve      bool // this rank is the server, too
+	Serve      bool          // this rank is the server, too
+	Wait       time.Duration // for the server to listen, and for all ranks if this one is the server
 }
 
 // Exchange gives a value to all ranks and returns those of all. It waits until the server listens.
 func (x *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
+	end := time.Now().Add(x.Wait)
 	if x.Serve {
 		l, err := net.Listen("tcp", x.Address)
 		if err != nil {
 			return nil, err
 		}
-		s := Serve(l, x.Secret, x.Size)
-		values, err := x.ask(ctx, value)
-		if err != nil {
+		s := Serve(l, x.Secret, x.Size, x.Wait)
+		values, err := x.ask(ctx, end, value)
+		switch {
+		case s.Err() != nil: // which the others get, too
+			s.handlersIdle()
+			fallthrough
+		case err != nil:
 			_ = s.Close()
 			return nil, err
 		}
@@ -252,9 +306,12 @@ func (x *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 		return values, nil
 	}
 	for {
-		values, err := x.ask(ctx, value)
+		values, err := x.ask(ctx, end, value)
 		if o := (*net.OpError)(nil); !errors.As(err, &o) || o.Op != "dial" {
 			return values, err
+		}
+		if !time.Now().Before(end) {
+			return nil, fmt.Errorf("exchange: expected softrdma run or rank 0 to listen at %s, found nobody within %v: %w", x.Address, x.Wait, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -276,8 +333,9 @@ func (s *Server) handlersIdle() {
 	}
 }
 
-func (x *Client) ask(ctx context.Context, value []byte) ([][]byte, error) {
-	var d net.Dialer
+// ask dials the server until end, and waits as long as that does.
+func (x *Client) ask(ctx context.Context, end time.Time, value []byte) ([][]byte, error) {
+	d := net.Dialer{Deadline: end}
 	c, err := d.DialContext(ctx, "tcp", x.Address)
 	if err != nil {
 		return nil, err
@@ -295,12 +353,14 @@ func (x *Client) ask(ctx context.Context, value []byte) ([][]byte, error) {
 	return values, nil
 }
 
-func (x *Client) talk(c io.ReadWriter, value []byte) ([][]byte, error) {
+func (x *Client) talk(c net.Conn, value []byte) ([][]byte, error) {
+	_ = c.SetDeadline(time.Now().Add(handshakeTimeout)) // a TCP connection has deadlines
 	r := bufio.NewReader(c)
 	var begin challenge
 	if err := readLine(r, maxRequest, &begin); err != nil {
 		return nil, err
 	}
+	_ = c.SetDeadline(time.Time{}) // the server has its own
 	q := request{Rank: x.Rank, Nonce: NewSecret(), Value: value}
 	q.Code = q.code(x.Secret, begin.Nonce)
 	if err := json.NewEncoder(c).Encode(q); err != nil {
@@ -316,6 +376,8 @@ func (x *Client) talk(c io.ReadWriter, value []byte) ([][]byte, error) {
 	switch {
 	case !hmac.Equal(p.Code, p.code(x.Secret, q.Nonce)):
 		return nil, ErrSecret
+	case p.Missing != nil:
+		return nil, p.Missing
 	case len(p.Values) != x.Size:
 		return nil, fmt.Errorf("%w: %d values, expected %d", ErrExchange, len(p.Values), x.Size)
 	}

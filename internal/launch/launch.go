@@ -138,7 +138,7 @@ func (j *Job) connect(get func(string) string) error {
 			return err
 		}
 		j.ID, j.Remote = get(EnvSecret), get(EnvExchange)
-		c := Client{Address: j.Remote, Secret: secret, Rank: j.Rank, Size: j.Size, Serve: j.Rank == 0 && get(EnvRank) == ""}
+		c := Client{Address: j.Remote, Secret: secret, Rank: j.Rank, Size: j.Size, Serve: j.Rank == 0 && get(EnvRank) == "", Wait: DefaultWait}
 		j.exchange = c.Exchange
 	case get("PMI_FD") != "":
 		return j.connectPMI(get("PMI_FD"))

@@ -58,10 +58,10 @@ func TestExchangeGivesAllValuesToAll(t *testing.T) {
 	const n = 5
 	secret := NewSecret()
 	t.Run("server", func(t *testing.T) {
-		s := Serve(listen(t), secret, n)
+		s := Serve(listen(t), secret, n, time.Minute)
 		defer s.Close()
 		exchanged(t, n, func(r int, value []byte) ([][]byte, error) {
-			c := Client{Address: s.Addr().String(), Secret: secret, Rank: r, Size: n}
+			c := Client{Address: s.Addr().String(), Secret: secret, Rank: r, Size: n, Wait: time.Minute}
 			return c.Exchange(within(t), value)
 		})
 	})
@@ -70,14 +70,14 @@ func TestExchangeGivesAllValuesToAll(t *testing.T) {
 		address := l.Addr().String()
 		l.Close()
 		exchanged(t, n, func(r int, value []byte) ([][]byte, error) {
-			c := Client{Address: address, Secret: secret, Rank: r, Size: n, Serve: r == 0}
+			c := Client{Address: address, Secret: secret, Rank: r, Size: n, Serve: r == 0, Wait: time.Minute}
 			return c.Exchange(within(t), value)
 		})
 	})
 	t.Run("directory", func(t *testing.T) {
 		dir := t.TempDir()
 		exchanged(t, n, func(r int, value []byte) ([][]byte, error) {
-			d := directoryExchange{dir, r, n}
+			d := directoryExchange{dir, r, n, time.Minute}
 			return d.Exchange(within(t), value)
 		})
 	})
@@ -85,10 +85,10 @@ func TestExchangeGivesAllValuesToAll(t *testing.T) {
 
 func TestExchangeRefusesOtherSecretsAndValues(t *testing.T) {
 	secret := NewSecret()
-	s := Serve(listen(t), secret, 2)
+	s := Serve(listen(t), secret, 2, time.Minute)
 	defer s.Close()
 	ask := func(ctx context.Context, secret []byte, rank int, value string) error {
-		c := Client{Address: s.Addr().String(), Secret: secret, Rank: rank, Size: 2}
+		c := Client{Address: s.Addr().String(), Secret: secret, Rank: rank, Size: 2, Wait: time.Minute}
 		_, err := c.Exchange(ctx, []byte(value))
 		return err
 	}
@@ -106,12 +106,60 @@ func TestExchangeRefusesOtherSecretsAndValues(t *testing.T) {
 	if err := ask(within(t), secret, 2, "y"); err == nil {
 		t.Error("rank 2 of 2")
 	}
-	wrong := Serve(listen(t), NewSecret(), 1)
+	wrong := Serve(listen(t), NewSecret(), 1, time.Minute)
 	defer wrong.Close()
-	c := Client{Address: wrong.Addr().String(), Secret: secret, Size: 1}
+	c := Client{Address: wrong.Addr().String(), Secret: secret, Size: 1, Wait: time.Minute}
 	if _, err := c.Exchange(within(t), nil); !errors.Is(err, ErrSecret) {
 		t.Errorf("a server with another secret: %v", err)
 	}
+}
+
+// An exchange to which a rank does not come ends for all others, and names it.
+func TestExchangeNamesMissingRanks(t *testing.T) {
+	const n, wait = 4, 20 * time.Millisecond
+	secret := NewSecret()
+	named := func(t *testing.T, err error, want string) {
+		t.Helper()
+		if missing := (*MissingError)(nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), want) {
+			t.Errorf("found %v, expected a MissingError with %q", err, want)
+		}
+	}
+	t.Run("server", func(t *testing.T) {
+		s := Serve(listen(t), secret, n, wait)
+		defer s.Close()
+		ask := func(rank int) error {
+			c := Client{Address: s.Addr().String(), Secret: secret, Rank: rank, Size: n, Wait: time.Minute}
+			_, err := c.Exchange(within(t), []byte("x"))
+			return err
+		}
+		const want = "found none of ranks 0, 1, 3"
+		named(t, ask(2), want)
+		named(t, ask(1), want) // too late
+		named(t, s.Err(), want)
+	})
+	t.Run("rank 0 serves", func(t *testing.T) {
+		l := listen(t)
+		address := l.Addr().String()
+		l.Close()
+		c := Client{Address: address, Secret: secret, Size: 2, Serve: true, Wait: wait}
+		_, err := c.Exchange(within(t), []byte("x"))
+		named(t, err, "found none of rank 1")
+	})
+	t.Run("nobody serves", func(t *testing.T) {
+		l := listen(t)
+		address := l.Addr().String()
+		l.Close()
+		c := Client{Address: address, Secret: secret, Rank: 1, Size: 2, Wait: wait}
+		if _, err := c.Exchange(within(t), nil); err == nil || !strings.Contains(err.Error(), "rank 0 to listen at "+address) {
+			t.Errorf("found %v", err)
+		}
+	})
+	t.Run("directory", func(t *testing.T) {
+		d := directoryExchange{t.TempDir(), 0, n, wait}
+		_, err := d.Exchange(within(t), []byte("x"))
+		named(t, err, "found none of ranks 1, 2, 3")
+	})
+	named(t, newMissing(make([][]byte, 20), time.Second), "14, 15 and 4 more")
 }
 
 func TestEnvironmentNamesRanks(t *testing.T) {

@@ -21,7 +21,7 @@ type pmixBoard struct {
 func (j *Job) connectPMIx(get func(string) string) error {
 	var other *directoryExchange
 	if directory := get("PMIX_SERVER_TMPDIR"); directory != "" && j.LocalSize == j.Size {
-		other = &directoryExchange{directory, j.Rank, j.Size}
+		other = &directoryExchange{directory, j.Rank, j.Size, DefaultWait}
 		j.ID = directory
 	}
 	server, err := pmix.FromEnvironment(get)

@@ -34,12 +34,18 @@ func newUsers(own uint32, mapped bool, allow []string) (*users, error) {
 				return nil, reason.BadArgument(0, 0, "user %q of the memory path: %v", name, e)
 			}
 			if id, err = strconv.ParseUint(found.Uid, 10, 32); err != nil {
-				return nil, err
+				return nil, reason.BadArgument(0, 0, "user %q of the memory path: expected a numeric ID, found %q", name, found.Uid)
 			}
 		}
 		u.others = append(u.others, uint32(id))
 	}
 	return u, nil
+}
+
+// CheckUsers returns an error if one of the names of Config.Allow stands for no user.
+func CheckUsers(allow []string) error {
+	_, err := newUsers(0, true, allow)
+	return err
 }
 
 // same reports whether a user is this process's own.

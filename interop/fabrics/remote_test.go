@@ -66,7 +66,7 @@ func newHosts(t *testing.T) (fabric, program []string) {
 // fabric by UDP alone, with programs on the fabric's host as their peers.
 func TestProgramsAttachFromAnotherHost(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	writeFile(t, secret, "of both hosts")
+	writeFile(t, secret, "a secret of both hosts")
 	atFabric, atProgram := newHosts(t)
 	near := newRigAt(t, atFabric, "--topology", "star:4", "--no-sm", "--attach", fabricHost+":7701", "--attach-secret", secret)
 	far := near.within(t)

@@ -31,7 +31,7 @@ func dialHost(ctx context.Context, name, host string) (*Conn, error) {
 	}
 	call := relay.Call{Fabric: name, Program: filepath.Base(os.Args[0])}
 	if file := os.Getenv(SecretVariable); file != "" {
-		if call.Secret, err = os.ReadFile(file); err != nil {
+		if call.Secret, err = relay.ReadSecret(file); err != nil {
 			return nil, fmt.Errorf("%s: %w", SecretVariable, err)
 		}
 	}

@@ -39,9 +39,11 @@ func TestFromAnotherHost(t *testing.T) {
 
 func TestAnotherHostIsRefusedByName(t *testing.T) {
 	var s dropped
-	f := fabrictest.StartRemote(t, "star:2", func(c *live.Config) { c.Remote.Secret, c.Remote.Dropped = []byte("open"), s.noteRemote })
+	f := fabrictest.StartRemote(t, "star:2", func(c *live.Config) {
+		c.Remote.Secret, c.Remote.Dropped = []byte("a secret of both hosts"), s.noteRemote
+	})
 	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte("open"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("a secret of both hosts"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	at := place(f).String()

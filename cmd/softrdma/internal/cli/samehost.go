@@ -34,8 +34,12 @@ func ApplySameHostFlags(cmd *cobra.Command, device string) error {
 	if err != nil {
 		return err
 	}
-	if err := verbs.SetSameHost(verbs.SameHost(FlagText(cmd, SameHostFlag)), users...); err != nil {
+	mode := FlagText(cmd, SameHostFlag)
+	if _, err := verbs.ParseSameHost(mode); err != nil {
 		return UsageErrorf("--%s: %w", SameHostFlag, err)
+	}
+	if err := verbs.SetSameHost(verbs.SameHost(mode), users...); err != nil {
+		return UsageErrorf("--%s: %w", SameHostAllowFlag, err)
 	}
 	return nil
 }

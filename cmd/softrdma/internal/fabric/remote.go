@@ -5,11 +5,11 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/fabric/live"
+	"softrdma/internal/fabric/relay"
 	"softrdma/internal/fabric/topology"
 	"softrdma/internal/reason"
 )
@@ -41,11 +41,11 @@ func (b *builder) admit(c *live.Config) error {
 
 // readSecret reads the file of a flag.
 func readSecret(flag, file string) ([]byte, error) {
-	secret, err := os.ReadFile(file)
-	if err == nil && len(secret) == 0 {
-		err = fmt.Errorf("%s: expected a file with a secret, found %s to be empty", flag, file)
+	secret, err := relay.ReadSecret(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	return secret, err
+	return secret, nil
 }
 
 // visitorNews prints what programs on other hosts do.

@@ -24,7 +24,7 @@ func pingpong(t *testing.T) {
 
 func TestFabricsOfTwoProcessesAreOneSubnet(t *testing.T) {
 	at := fabrictest.FreeUDP(t, 2)
-	secret := clitest.SecretFile(t, "of both")
+	secret := clitest.SecretFile(t, "a secret of both hosts")
 	a := up(t, "--name", "a", "--topology", "star:2,spare=1", "--listen", at[0], "--trunk", "switch-0:3="+at[1], "--trunk-secret", secret)
 	other := []string{"--name", "b", "--topology", "star:2,spare=1,part=1", "--no-sm", "--listen", at[1], "--trunk", "p1-switch-0:3=" + at[0],
 		"--trunk-secret", secret}

@@ -115,9 +115,9 @@ func newUp() *cobra.Command {
 	f.BoolVar(&b.store, "store-and-forward", false, "switches send a packet on when all of it has arrived (default: cut-through)")
 	f.StringArrayVar(&b.trunks, "trunk", nil, "join a port to another fabric: `NODE:PORT=HOST:UDPPORT`, again for each trunk")
 	f.StringVar(&b.listen, "listen", ":7700", "local `ADDRESS:UDPPORT` of trunks")
-	f.StringVar(&b.secret, "trunk-secret", "", "accept the other ends of trunks only if they have the same `FILE`")
+	f.StringVar(&b.secret, "trunk-secret", "", "accept the other ends of trunks only if they have the same secret in `FILE`, of at least 16 bytes")
 	f.StringVar(&b.attach, "attach", "", "let programs on other hosts attach, at the local `ADDRESS:UDPPORT`")
-	f.StringVar(&b.attachSecret, "attach-secret", "", "accept programs on other hosts only if they have the same `FILE`")
+	f.StringVar(&b.attachSecret, "attach-secret", "", "accept programs on other hosts only if they have the same secret in `FILE`, of at least 16 bytes")
 	f.BoolVarP(&b.verbose, "verbose", "v", false, "print the first packet that is dropped for each reason, and at the end a count")
 	cli.CompleteFlag(cmd, "topology", "star:4", "fat-tree:k=4", "ring:5", "torus:4x4", "mesh:4x4", "hyperx:4x4", "dragonfly:routers=4,global=2,hosts=2")
 	cli.CompleteFlag(cmd, "routing", append([]string{automatic}, algorithms...)...)
@@ -354,7 +354,7 @@ func (b *builder) await(cmd *cobra.Command, f *live.Fabric) {
 		})
 		if status != nil && status.Manager.Own.Idle && status.Manager.Own.Sweeps > 0 && status.Links[console.LinkActive] > 0 {
 			own := status.Manager.Own
-			fmt.Fprintf(out, "Its subnet manager set it up in %v: %s, routing %s.\n", time.Since(begin).Round(time.Millisecond), linkStates(status), own.Routing)
+			fmt.Fprintf(out, "Its subnet manager set it up in %v: %s, routing %s.\n", max(time.Since(begin).Round(time.Millisecond), time.Millisecond), linkStates(status), own.Routing)
 			if own.Note != "" {
 				fmt.Fprintf(out, "Not routed as asked: %s.\n", own.Note)
 			}

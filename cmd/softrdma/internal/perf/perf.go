@@ -120,6 +120,9 @@ func run(cmd *cobra.Command, opt *options, args []string) error {
 	if err := opt.Protocol.Reconcile(&opt.device); err != nil {
 		return err
 	}
+	if err := cli.ApplySameHostFlags(cmd, opt.device); err != nil { // before a client comes
+		return err
+	}
 	if len(args) == 3 {
 		if opt.keep {
 			return cli.UsageErrorf("--keep is for the server, but HOST makes this the client")

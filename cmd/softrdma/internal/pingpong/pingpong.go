@@ -126,7 +126,7 @@ func NewCommand() *cobra.Command {
 func (p *command) checkFlags() error {
 	p.service = strings.ToLower(p.service)
 	p.noGID = !p.cmd.Flags().Changed("gid-idx")
-	if err := p.protocol.Reconcile(&p.device); err != nil {
+	if err := p.nameDevice(); err != nil {
 		return err
 	}
 	switch {
@@ -176,6 +176,15 @@ func (p *command) checkFlags() error {
 		}
 	}
 	return nil
+}
+
+// nameDevice makes -d and --protocol agree. Without -d the connection manager of -R chooses a device.
+func (p *command) nameDevice() (err error) {
+	if err := p.protocol.Reconcile(&p.device); err != nil || p.managed {
+		return err
+	}
+	p.device, err = p.protocol.OpenName(p.device)
+	return err
 }
 
 // checkDevice checks that the device supports what the flags ask for.

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +46,10 @@ the rank's numbers.
 
 On other hosts the program has the environment of a login by ssh, the variables above
 and those of --env, and the same working directory. Ranks there connect to this host
-by TCP to exchange addresses.`
+by TCP to exchange addresses.
+
+From the first call of coll.World on, all ranks have --exchange-timeout to call it. Then
+the call fails at all of them with an error that names the missing ranks.`
 
 const example = `  softrdma run -n 4 -- ./train
   softrdma run -n 2 --label -- go run ./examples/train
@@ -63,6 +67,7 @@ type options struct {
 	remote  string
 	address string
 	agent   bool
+	wait    time.Duration // for the addresses of all ranks
 }
 
 // NewCommand returns the command.
@@ -91,6 +96,7 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&s.ssh, "ssh", "ssh", "`COMMAND` that runs a command on a host, with the host and the command as last arguments")
 	f.StringVar(&s.remote, "remote", "softrdma", "`PATH` of softrdma on other hosts")
 	f.StringVar(&s.address, "address", "", "`ADDRESS` of this host for the others (default: that which leads to the first of them)")
+	f.DurationVar(&s.wait, "exchange-timeout", launch.DefaultWait, "give up when a rank's address is missing this `DURATION` after the first one's")
 	f.BoolVar(&s.agent, "agent", false, "run what the standard input says, as the other end of --hosts")
 	_ = f.MarkHidden("agent") // it exists
 	return cmd
@@ -98,6 +104,9 @@ func NewCommand() *cobra.Command {
 
 // run starts all ranks and waits for them.
 func run(cmd *cobra.Command, s *options, program []string) error {
+	if s.wait <= 0 {
+		return cli.UsageErrorf("--exchange-timeout: expected a positive duration such as 5m, found %v", s.wait)
+	}
 	hosts, err := s.plan()
 	if err != nil {
 		return err
@@ -118,14 +127,18 @@ func run(cmd *cobra.Command, s *options, program []string) error {
 		return err
 	}
 	secret := launch.NewSecret()
-	server := launch.Serve(l, secret, size)
+	server := launch.Serve(l, secret, size, s.wait)
 	defer server.Close()
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
 	}
 	j := job{Program: program, Dir: dir, Env: s.environment(), Device: s.device, Size: size, Exchange: l.Addr().String(), Secret: hex.EncodeToString(secret)}
-	return s.start(cmd, hosts, j)
+	err = s.start(cmd, hosts, j)
+	if missing := server.Err(); err != nil && missing != nil { // probably why a rank failed
+		err = cli.WithCode(cli.ExitCode(err), fmt.Errorf("%w: %w", err, missing))
+	}
+	return err
 }
 
 // ownAddress returns the address of this host for ranks.

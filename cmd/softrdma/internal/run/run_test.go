@@ -83,6 +83,19 @@ func TestFailedRankEndsTheOthers(t *testing.T) {
 	}
 }
 
+// A rank that does not exchange its address is named, by the rank that waits for it as well.
+func TestRankThatDoesNotComeIsNamed(t *testing.T) {
+	p := ranks(t, "absent", "-n", "2", "--exchange-timeout", "50ms")
+	p.Start()
+	if code := p.ExitCode(); code != 1 {
+		t.Errorf("exit code %d, expected that of rank 0, 1", code)
+	}
+	const want = "expected the addresses of 2 ranks within 50ms, found none of rank 1"
+	if said := p.Stderr.String(); strings.Count(said, want) != 2 || !strings.Contains(said, "softrdma: rank 0 on") {
+		t.Errorf("expected rank 0 and softrdma to say %q, found\n%s", want, said)
+	}
+}
+
 func TestSignalsReachAllRanks(t *testing.T) {
 	for name, flags := range map[string][]string{"one host": {"-n", "4"}, "two hosts": remotely(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -141,6 +154,7 @@ func TestWrongRunsAreRefused(t *testing.T) {
 		{[]string{"--hosts", "a:0", "true"}, 2, `found "a:0"`},
 		{[]string{"--hosts", "a,-x", "true"}, 2, `found "-x"`},
 		{[]string{"--hosts", "a", "-n", "2", "true"}, 2, "room for 1 ranks"},
+		{[]string{"--exchange-timeout", "0s", "true"}, 2, "expected a positive duration"},
 		{[]string{"./no-such-program"}, 1, "rank 0 on"},
 		{[]string{"--hosts", "one", "--ssh", "false", "--address", "127.0.0.1", "true"}, 3, "host one: false"},
 		{[]string{"--agent"}, 2, "expected a job"},

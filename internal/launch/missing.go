@@ -1,0 +1,45 @@
+package launch
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// DefaultWait is how long an exchange waits for all ranks.
+const DefaultWait = 5 * time.Minute
+
+// A MissingError is the error of an exchange that some ranks have given no value in time.
+type MissingError struct {
+	Ranks  []int         `json:"ranks"`
+	Size   int           `json:"size"` // number of all ranks
+	Within time.Duration `json:"within"`
+}
+
+// mostNamed is how many ranks the text of a MissingError names.
+const mostNamed = 16
+
+// newMissing returns the error about the ranks whose values are nil.
+func newMissing(values [][]byte, within time.Duration) *MissingError {
+	e := &MissingError{Size: len(values), Within: within}
+	for r, v := range values {
+		if v == nil {
+			e.Ranks = append(e.Ranks, r)
+		}
+	}
+	return e
+}
+
+func (e *MissingError) Error() string {
+	ranks, more := e.Ranks, ""
+	if n := len(ranks) - mostNamed; n > 0 {
+		ranks, more = ranks[:mostNamed], fmt.Sprintf(" and %d more", n)
+	}
+	names := strings.ReplaceAll(strings.Trim(fmt.Sprint(ranks), "[]"), " ", ", ")
+	if len(e.Ranks) > 1 {
+		names = "s " + names
+	} else {
+		names = " " + names
+	}
+	return fmt.Sprintf("expected the addresses of %d ranks within %v, found none of rank%s%s", e.Size, e.Within, names, more)
+}
