@@ -106,7 +106,7 @@ SEEDS ?= 10000
 .PHONY: soak
 soak: ## SEEDS (10000) seeds of each simulated test, through the network and through memory
 	$(GO) test -count=1 -timeout 4h -run 'Seeds|TestMemoryChangesNoStatusAndNoByte' ./internal/simnet ./internal/cm -args -seeds $(SEEDS)
-	$(GO) test -count=1 -timeout 4h ./internal/tagmatch -args -seeds $$((100 * $(SEEDS)))
+	$(GO) test -count=1 -timeout 4h ./internal/tagmatch -args -seeds $$((1000 * $(SEEDS)))
 	$(GO) test -count=1 -timeout 4h ./internal/message -args -seeds $$((10 * $(SEEDS)))
 	$(GO) test -count=1 -timeout 4h -run AtAnyPointSeeds ./msg ./coll ./rpc -args -seeds $(SEEDS)
 

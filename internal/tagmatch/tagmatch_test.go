@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var seeds = flag.Int("seeds", 0, "how many seeds to play; 0 is 100,000, or 5,000 in short runs")
+var seeds = flag.Int("seeds", 0, "how many seeds to play; 0 is 1,000,000, or 5,000 in short runs")
 
 // A model is a matcher that keeps everything in two lists.
 type model struct {
@@ -117,7 +117,7 @@ func TestMatcherAgainstAModel(t *testing.T) {
 	case testing.Short():
 		n = 5000
 	default:
-		n = 100_000
+		n = 1_000_000
 	}
 	m := new(Matcher)
 	for seed := range uint64(n) {
