@@ -23,34 +23,42 @@ func TestHostileFramesAreNamedAndEndTheConnection(t *testing.T) {
 		h.Put(b)
 		return append(b, body...)
 	}
-	for name, b := range map[string][]byte{
-		"short":              {1, 2, 3},
-		"kind":               frame(session.Header{Kind: 99}),
-		"server's kind":      frame(session.Header{Kind: session.Answer}),
-		"length":             frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 1, Length: 5}, 1),
-		"slot":               frame(session.Header{Kind: session.Request, Slot: 64, Sequence: 1}),
-		"sequence":           frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 7}),
-		"consumed":           frame(session.Header{Kind: session.Credit, Consumed: 1000}),
-		"bytes":              frame(session.Header{Kind: session.Request, Flags: session.Far, Slot: 3, Sequence: 1, Number: 1, Length: 60_000}),
-		"far and near":       frame(session.Header{Kind: session.Request, Flags: session.Far, Slot: 3, Sequence: 1, Length: 1}, 1),
-		"list":               frame(session.Header{Kind: session.Taken, Length: 3}, 1, 2, 3),
-		"headers cut off":    frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 1, Headers: 5}, 1, 0, 9, 'a', 'x'),
-		"headers too long":   frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 1, Headers: 6}, 1, 0, 1, 'a', 'x'),
-		"header's name":      frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 1, Headers: 5}, 1, 0, 1, 'A', 'x'),
-		"headers of credit":  frame(session.Header{Kind: session.Credit, Headers: 5}, 1, 0, 1, 'a', 'x'),
-		"memory of nobody's": frame(session.Header{Kind: session.Request, Flags: session.Far, Slot: 3, Sequence: 1, Number: 1, Length: 6000, Address: 8, Key: 9}),
+	for name, c := range map[string]struct {
+		frame  []byte
+		reason string // in the server's report, empty if the device refuses the read
+	}{
+		"short":              {[]byte{1, 2, 3}, "a frame of 3 bytes"},
+		"kind":               {frame(session.Header{Kind: 99}), "kind 99"},
+		"server's kind":      {frame(session.Header{Kind: session.Answer}), "from a client"},
+		"length":             {frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 1, Length: 5}, 1), "a body of 1 bytes"},
+		"slot":               {frame(session.Header{Kind: session.Request, Slot: 64, Sequence: 1}), "in slot 64 of 64"},
+		"sequence":           {frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 7}), "request 7 in slot 3"},
+		"consumed":           {frame(session.Header{Kind: session.Credit, Consumed: 1000}), "has consumed frame 1000"},
+		"bytes":              {frame(session.Header{Kind: session.Request, Flags: session.Far, Slot: 3, Sequence: 1, Number: 1, Length: 60_000}), "60000 bytes in flight"},
+		"far and near":       {frame(session.Header{Kind: session.Request, Flags: session.Far, Slot: 3, Sequence: 1, Length: 1}, 1), "announces a body of 1 bytes"},
+		"list":               {frame(session.Header{Kind: session.Taken, Length: 3}, 1, 2, 3), "a list of 3 bytes"},
+		"headers cut off":    {frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 1, Headers: 5}, 1, 0, 9, 'a', 'x'), "the last header is cut off"},
+		"headers too long":   {frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 1, Headers: 6}, 1, 0, 1, 'a', 'x'), "headers of 6 bytes"},
+		"header's name":      {frame(session.Header{Kind: session.Request, Slot: 3, Sequence: 1, Headers: 5}, 1, 0, 1, 'A', 'x'), "a header named \"A\""},
+		"headers of credit":  {frame(session.Header{Kind: session.Credit, Headers: 5}, 1, 0, 1, 'a', 'x'), "\"credit\" of 53 bytes has headers of 5 bytes"},
+		"memory of nobody's": {frame(session.Header{Kind: session.Request, Flags: session.Far, Slot: 3, Sequence: 1, Number: 1, Length: 6000, Address: 8, Key: 9}), ""},
 	} {
-		c := w.dial(rpc.ClientConfig{})
-		rpc.SendRaw(c, b)
-		rpc.Disconnected(c)
-		if name != "memory of nobody's" { // the device refuses that
-			for !errors.Is(<-reports, rpc.ErrProtocol) { // clients that close may be late to connect again
+		client := w.dial(rpc.ClientConfig{})
+		rpc.SendRaw(client, c.frame)
+		rpc.Disconnected(client)
+		if c.reason != "" {
+			err := <-reports
+			for !errors.Is(err, rpc.ErrProtocol) { // clients that close may be late to connect again
+				err = <-reports
+			}
+			if !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("%s: %v, expected %q", name, err, c.reason)
 			}
 		}
 		if _, err := good.Bytes(within(t), []byte("x"), nil); err != nil {
 			t.Fatalf("another client after %q: %v", name, err)
 		}
-		if err := c.Close(); err != nil {
+		if err := client.Close(); err != nil {
 			t.Error(err)
 		}
 	}
