@@ -8,10 +8,10 @@ import (
 )
 
 func TestPingpongIWARP(t *testing.T) {
-	at := clitest.LoopbackDevice(t)
-	server := clitest.Start(t, "pingpong", "-R", "-d", "iwarp:"+at, "-c")
+	at, port := clitest.LoopbackDevice(t), clitest.FreePort(t) // the default port may be another program's
+	server := clitest.Start(t, "pingpong", "-R", "-d", "iwarp:"+at, "-p", port, "-c")
 	server.Prints("waiting")
-	if out := clitest.Run(t, "pingpong", "-R", "--protocol", "iwarp", "-c", at); !strings.Contains(out, "1000 iters") || strings.Contains(out, "LID") {
+	if out := clitest.Run(t, "pingpong", "-R", "--protocol", "iwarp", "-p", port, "-c", at); !strings.Contains(out, "1000 iters") || strings.Contains(out, "LID") {
 		t.Errorf("unexpected %s", out)
 	}
 	server.Succeeds()
