@@ -28,18 +28,6 @@ func addHelp(root *cobra.Command) {
 
 // namesCommand accepts the path of a command.
 func namesCommand(help *cobra.Command, args []string) error {
-	at := help.Root()
-	for i, name := range args {
-		var next *cobra.Command
-		for _, c := range at.Commands() {
-			if c.Name() == name || c.HasAlias(name) {
-				next = c
-			}
-		}
-		if next == nil {
-			return knownCommand(at, args[i:])
-		}
-		at = next
-	}
-	return nil
+	found, rest, _ := help.Root().Find(args) // its error has no suggestions
+	return knownCommand(found, rest)
 }

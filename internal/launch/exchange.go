@@ -291,11 +291,10 @@ func (x *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 		}
 		s := Serve(l, x.Secret, x.Size, x.Wait)
 		values, err := x.ask(ctx, end, value)
-		switch {
-		case s.Err() != nil: // which the others get, too
+		if s.Err() != nil { // which the others get, too
 			s.handlersIdle()
-			fallthrough
-		case err != nil:
+		}
+		if err != nil {
 			_ = s.Close()
 			return nil, err
 		}

@@ -447,10 +447,18 @@ func (w *world) drain(failed bool) {
 	}
 }
 
+// newEnd makes an end without a worker.
+func newEnd(w *world) *end {
+	return &end{
+		world: w, exposed: map[uint32]*Send{}, admitted: map[uint32]*Receive{}, ended: map[any]error{}, delivered: map[uint32]bool{},
+		rejected: map[uint32]error{},
+	}
+}
+
 // connect makes two ends of a connection.
 func (w *world) connect(configs [2]Config, rails int) {
 	for i := range w.ends {
-		e := &end{world: w, exposed: map[uint32]*Send{}, admitted: map[uint32]*Receive{}, ended: map[any]error{}, delivered: map[uint32]bool{}, rejected: map[uint32]error{}}
+		e := newEnd(w)
 		e.w = New(e, configs[i])
 		e.peer = e.w.NewPeer(configs[1-i], rails)
 		w.ends[i] = e
@@ -531,7 +539,7 @@ func FuzzArrive(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		w := &world{rng: rand.New(rand.NewPCG(1, 2))}
-		e := &end{world: w, exposed: map[uint32]*Send{}, admitted: map[uint32]*Receive{}, ended: map[any]error{}, delivered: map[uint32]bool{}, rejected: map[uint32]error{}}
+		e := newEnd(w)
 		c := Config{Eager: 64, Credits: 2, Announced: 2, Active: 2, Stream: 20}
 		e.w = New(e, c)
 		e.peer = e.w.NewPeer(c, 1)
