@@ -2,11 +2,13 @@ package msg_test
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"softrdma/msg"
+	"softrdma/verbs"
 )
 
 // cut cuts bytes into n pieces, some of them perhaps empty.
@@ -69,6 +71,32 @@ func TestMessagesInPiecesArrive(t *testing.T) {
 				}
 				check("active")
 			}
+		}
+	})
+}
+
+func TestTooLongHeadersAndMessagesAreNamed(t *testing.T) {
+	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
+		e := connect(t, a, b)
+		piece := make([]byte, 1<<20)
+		long := make([][]byte, verbs.MaxMessage/len(piece), verbs.MaxMessage/len(piece)+1)
+		for i := range long {
+			long[i] = piece
+		}
+		long = append(long, piece[:1])
+		for name, r := range map[string]*msg.Request{
+			"header":           e.SendActive(idFirst, make([]byte, msg.MaxHeader+1), nil),
+			"active":           e.SendActiveVec(idFirst, nil, long),
+			"tagged":           e.SendVec(1, long),
+			"synchronous":      e.SendSyncVec(1, long),
+			"bytes of streams": e.SendStreamVec(long),
+		} {
+			if _, err := r.Wait(within(t)); !errors.Is(err, msg.ErrTooLong) {
+				t.Errorf("%s: %v, expected %v", name, err, msg.ErrTooLong)
+			}
+		}
+		if e.Err() != nil {
+			t.Errorf("the endpoint failed: %v", e.Err())
 		}
 	})
 }
