@@ -3,6 +3,7 @@ package fabric
 import (
 	"bytes"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -127,7 +128,9 @@ func TestRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ringer.Close()
-	go func() {
+	var releases sync.WaitGroup
+	defer releases.Wait() // before the memory of both ends is unmapped
+	releases.Go(func() {
 		var b Batch
 		for range sent {
 			if ok, fault := far.Next(3, &b); !ok {
@@ -137,7 +140,7 @@ func TestRoom(t *testing.T) {
 				ringer.Ring()
 			}
 		}
-	}()
+	})
 	for end := time.Now().Add(20 * time.Second); !l.Room(3); {
 		if time.Now().After(end) {
 			t.Fatal("no room")
