@@ -247,26 +247,37 @@ func TestMemberEndsAtAnyPointSeeds(t *testing.T) {
 	}
 }
 
+// openBubble opens workers on hosts without faults. The function closes them.
+func openBubble(t *testing.T, n int) (workers []*msg.Worker, addresses [][]byte, end func()) {
+	world := bubble.New(1, simnet.LinkConfig{})
+	var hosts []*bubble.Host
+	for r := range n {
+		h, err := world.Open(fmt.Sprintf("127.0.0.%d", 2+r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := msg.NewWorker(h.Device, msg.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts, workers, addresses = append(hosts, h), append(workers, w), append(addresses, w.Address())
+	}
+	return workers, addresses, func() {
+		for r, w := range workers {
+			if err := errors.Join(w.Close(), hosts[r].Device.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+		world.End()
+	}
+}
+
 // Close of the first group waits only for a short time for messages of a call that has failed, which nobody
 // receives.
 func TestCloseAfterMessagesThatNobodyReceives(t *testing.T) {
 	const most = 5 * time.Second // less than the time that members get to leave together
 	synctest.Test(t, func(t *testing.T) {
-		world := bubble.New(1, simnet.LinkConfig{})
-		var hosts []*bubble.Host
-		var workers []*msg.Worker
-		var addresses [][]byte
-		for _, address := range []string{"127.0.0.2", "127.0.0.3"} {
-			h, err := world.Open(address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := msg.NewWorker(h.Device, msg.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			hosts, workers, addresses = append(hosts, h), append(workers, w), append(addresses, w.Address())
-		}
+		workers, addresses, end := openBubble(t, 2)
 		var done sync.WaitGroup
 		for r, w := range workers {
 			done.Go(func() {
@@ -276,12 +287,7 @@ func TestCloseAfterMessagesThatNobodyReceives(t *testing.T) {
 			})
 		}
 		done.Wait()
-		for r, w := range workers {
-			if err := errors.Join(w.Close(), hosts[r].Device.Close()); err != nil {
-				t.Error(err)
-			}
-		}
-		world.End()
+		end()
 	})
 }
 
@@ -313,4 +319,40 @@ func closesAfterFailure(ctx context.Context, w *msg.Worker, c coll.Config, most 
 		err = errors.Join(err, fmt.Errorf("it was closed after %v, expected %v at most", d, most))
 	}
 	return err
+}
+
+// A member that others cannot reach and take for gone, though it is not, learns that of those that can
+// reach it, even if it calls only when their groups are closed.
+func TestMemberThatIsWronglyTakenForGoneIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		workers, addresses, end := openBubble(t, 3)
+		var all []*coll.Group
+		for r, w := range workers {
+			c := coll.Config{Rank: r, Addresses: slices.Clone(addresses)}
+			if r == 0 {
+				c.Addresses[1] = []byte("nonsense")
+			}
+			g, err := coll.New(t.Context(), w, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, g)
+		}
+		errs := make([]error, len(all))
+		call := func(r int) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			errs[r] = coll.AllReduce(ctx, all[r], make([]int, 1), make([]int, 1), coll.Sum[int]())
+			if err := all[r].Close(ctx); err != nil {
+				t.Errorf("rank %d: close: %v", r, err)
+			}
+		}
+		var others sync.WaitGroup
+		others.Go(func() { call(0) })
+		others.Go(func() { call(2) })
+		others.Wait()
+		call(1)
+		failed(t, errs, 1, coll.ErrGone)
+		end()
+	})
 }

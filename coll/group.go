@@ -154,7 +154,8 @@ func (g *Group) notified(text []byte, from int) {
 }
 
 // tell sends a notice to all members that have sent none. It connects to those that are not
-// connected, because they may wait for members that end.
+// connected, because they may wait for members that end. It tries for a short time to reach the one that
+// is said to be gone: that may be wrong, and others may have closed their groups when it calls them.
 func (g *Group) tell(e *MemberError) {
 	m := g.mesh
 	text := notice(e)
@@ -163,12 +164,18 @@ func (g *Group) tell(e *MemberError) {
 	var all sync.WaitGroup
 	for r, member := range g.members {
 		l := &m.links[member]
-		if r == g.rank || l.left.Load() || l.failed.Load() || r == e.Rank && errors.Is(e.Err, ErrGone) {
+		if r == g.rank || l.left.Load() || l.failed.Load() {
 			continue
 		}
 		all.Go(func() {
 			if g.informed[r].Load() {
 				return
+			}
+			ctx := ctx
+			if r == e.Rank && errors.Is(e.Err, ErrGone) {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, noticeTimeout)
+				defer cancel()
 			}
 			if to, err := m.link(ctx, member); err == nil {
 				_, _ = to.Send(m.tag(m.rank, g.id, 0, whatNotice)|tagControl, text).Wait(ctx) // a failure is noticed elsewhere

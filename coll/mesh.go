@@ -16,7 +16,8 @@ import (
 
 // connectTimeout bounds the connection to a member, leaveTimeout the wait for members that do not
 // answer when this one leaves, and noticeTimeout the same when its group has failed, or when messages of
-// another one that has failed are left. TellTimeout bounds the time in which Close sends notices.
+// another one that has failed are left, and the attempt to tell a member that it is taken for gone.
+// TellTimeout bounds the time in which Close sends notices.
 const (
 	connectTimeout = 20 * time.Second
 	leaveTimeout   = 10 * time.Second
