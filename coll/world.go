@@ -23,7 +23,8 @@ var ErrNotStarted = launch.ErrNotStarted
 // of the group closes. A program calls World once.
 //
 // It fails if a rank does not call it within five minutes of the first one, or within what
-// `softrdma run --exchange-timeout` says, and names the ranks that are missing. With PMI the launcher
+// `softrdma run --exchange-timeout` says, and names the ranks that are missing. A rank that
+// `softrdma run` started and that ends without calling it is missing at once. With PMI the launcher
 // decides how long ranks wait.
 //
 // With other launchers the variables SOFTRDMA_RUN and SOFTRDMA_RUN_SECRET say how to exchange

@@ -139,9 +139,10 @@ type Server struct {
 	mu      sync.Mutex
 	values  [][]byte
 	missing int
+	ended   []int         // ranks that have ended without a value
 	limit   *time.Timer   // from the first value on
-	failure *MissingError // when the time has ended
-	done    chan struct{} // closed when no value is missing, or the time has ended
+	failure *MissingError // when the time has ended, or a rank that is missing
+	done    chan struct{} // closed when no value is missing, or with failure
 	conns   map[net.Conn]bool
 	closed  bool
 }
@@ -243,26 +244,53 @@ func (s *Server) keep(q *request) error {
 		if s.limit == nil && !s.closed {
 			s.limit = time.AfterFunc(s.wait, s.expire)
 		}
-		if s.missing--; s.missing == 0 {
-			close(s.done)
-		}
+		s.missing--
+		s.settle()
 	case !bytes.Equal(old, q.Value):
 		return fmt.Errorf("%w: rank %d has two values", ErrExchange, q.Rank)
 	}
 	return nil
 }
 
+// settle ends the exchange when nothing is missing any more, or when a rank waits for one that has ended.
+// The caller holds the lock.
+func (s *Server) settle() {
+	switch {
+	case s.closed || s.failure != nil:
+	case s.missing == 0:
+		close(s.done)
+	case s.missing < s.size && len(s.ended) > 0:
+		s.fail(&MissingError{Ranks: s.ended, Size: s.size})
+	}
+}
+
+// fail ends the exchange without the values that are missing. The caller holds the lock.
+func (s *Server) fail(e *MissingError) {
+	s.failure = e
+	close(s.done)
+}
+
+// Ended says that the process of a rank has ended. If it gave no value, the exchange fails at the
+// ranks that give one.
+func (s *Server) Ended(rank int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.values[rank] == nil && s.failure == nil {
+		s.ended = append(s.ended, rank)
+		s.settle()
+	}
+}
+
 // expire ends the exchange without the values that are missing.
 func (s *Server) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.missing > 0 && !s.closed {
-		s.failure = newMissing(s.values, s.wait)
-		close(s.done)
+	if s.missing > 0 && !s.closed && s.failure == nil {
+		s.fail(newMissing(s.values, s.wait))
 	}
 }
 
-// Err returns a MissingError if the time has ended before all ranks gave a value.
+// Err returns a MissingError if the time, or a rank, has ended before all ranks gave a value.
 func (s *Server) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

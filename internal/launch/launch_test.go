@@ -54,6 +54,13 @@ func exchanged(t *testing.T, n int, exchange func(rank int, value []byte) ([][]b
 	}
 }
 
+// gave reports whether a rank has given its value.
+func (s *Server) gave(rank int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.values[rank] != nil
+}
+
 func TestExchangeGivesAllValuesToAll(t *testing.T) {
 	const n = 5
 	secret := NewSecret()
@@ -124,18 +131,43 @@ func TestExchangeNamesMissingRanks(t *testing.T) {
 			t.Errorf("found %v, expected a MissingError with %q", err, want)
 		}
 	}
+	ask := func(s *Server, rank int) error {
+		c := Client{Address: s.Addr().String(), Secret: secret, Rank: rank, Size: n, Wait: time.Minute}
+		_, err := c.Exchange(within(t), []byte("x"))
+		return err
+	}
 	t.Run("server", func(t *testing.T) {
 		s := Serve(listen(t), secret, n, wait)
 		defer s.Close()
-		ask := func(rank int) error {
-			c := Client{Address: s.Addr().String(), Secret: secret, Rank: rank, Size: n, Wait: time.Minute}
-			_, err := c.Exchange(within(t), []byte("x"))
-			return err
-		}
 		const want = "found none of ranks 0, 1, 3"
-		named(t, ask(2), want)
-		named(t, ask(1), want) // too late
+		named(t, ask(s, 2), want)
+		named(t, ask(s, 1), want) // too late
 		named(t, s.Err(), want)
+	})
+	t.Run("a rank has ended", func(t *testing.T) {
+		const want = "expected the addresses of 4 ranks, found that rank 3 ended without giving one"
+		for _, before := range []bool{false, true} {
+			s := Serve(listen(t), secret, n, time.Minute)
+			defer s.Close()
+			if before {
+				s.Ended(3)
+				if err := s.Err(); err != nil { // perhaps no rank exchanges anything
+					t.Error(err)
+				}
+			}
+			first := make(chan error, 1)
+			go func() { first <- ask(s, 2) }()
+			if !before {
+				for !s.gave(2) {
+					time.Sleep(time.Millisecond)
+				}
+				s.Ended(2) // does not matter any more
+				s.Ended(3)
+			}
+			named(t, <-first, want)
+			named(t, ask(s, 1), want) // too late
+			named(t, s.Err(), want)
+		}
 	})
 	t.Run("rank 0 serves", func(t *testing.T) {
 		l := listen(t)

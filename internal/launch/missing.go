@@ -9,11 +9,12 @@ import (
 // DefaultWait is how long an exchange waits for all ranks.
 const DefaultWait = 5 * time.Minute
 
-// A MissingError is the error of an exchange that some ranks have given no value in time.
+// A MissingError is the error of an exchange that some ranks have given no value in time, or can give
+// none because they have ended.
 type MissingError struct {
 	Ranks  []int         `json:"ranks"`
-	Size   int           `json:"size"` // number of all ranks
-	Within time.Duration `json:"within"`
+	Size   int           `json:"size"`   // number of all ranks
+	Within time.Duration `json:"within"` // 0 if the ranks have ended
 }
 
 // mostNamed is how many ranks the text of a MissingError names.
@@ -41,5 +42,9 @@ func (e *MissingError) Error() string {
 	} else {
 		names = " " + names
 	}
-	return fmt.Sprintf("expected the addresses of %d ranks within %v, found none of rank%s%s", e.Size, e.Within, names, more)
+	names += more
+	if e.Within == 0 {
+		return fmt.Sprintf("expected the addresses of %d ranks, found that rank%s ended without giving one", e.Size, names)
+	}
+	return fmt.Sprintf("expected the addresses of %d ranks within %v, found none of rank%s", e.Size, e.Within, names)
 }

@@ -23,11 +23,12 @@ type order struct {
 	EOF    bool   `json:",omitempty"` // of that
 }
 
-// An event is a message of the agent: lines of JSON on its standard output. The last has the end.
+// An event is a message of the agent: lines of JSON on its standard output. The last has the end of all.
 type event struct {
 	Rank   int
 	Stderr bool    `json:",omitempty"`
 	Output []byte  `json:",omitempty"`
+	Ended  bool    `json:",omitempty"` // the rank, with success
 	End    *ending `json:",omitempty"`
 }
 
@@ -80,7 +81,11 @@ func command(ctx context.Context, j job, in io.WriteCloser, events io.Reader, ou
 			return e.End, nil
 		}
 		if e.Rank < j.First || e.Rank >= j.First+j.Ranks {
-			return nil, fmt.Errorf("output of rank %d, expected %d to %d", e.Rank, j.First, j.First+j.Ranks-1)
+			return nil, fmt.Errorf("event of rank %d, expected %d to %d", e.Rank, j.First, j.First+j.Ranks-1)
+		}
+		if e.Ended {
+			out.ended(e.Rank)
+			continue
 		}
 		_, _ = out.writer(e.Rank, e.Stderr).Write(e.Output) // standard output reports its errors
 	}
@@ -114,12 +119,19 @@ func serve(ctx context.Context, in io.Reader, w io.Writer) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var mu sync.Mutex
 	encoder := json.NewEncoder(w)
-	out := &outputs{send: func(rank int, stderr bool, b []byte) {
-		if encoder.Encode(event{Rank: rank, Stderr: stderr, Output: b}) != nil {
+	send := func(e event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if encoder.Encode(e) != nil {
 			cancel() // nobody is there
 		}
-	}}
+	}
+	out := &outputs{
+		send:  func(rank int, stderr bool, b []byte) { send(event{Rank: rank, Stderr: stderr, Output: b}) },
+		ended: func(rank int) { send(event{Rank: rank, Ended: true}) },
+	}
 	stdin, input := io.Pipe()
 	signals := make(chan os.Signal, 8)
 	go func() {

@@ -94,7 +94,11 @@ func (j *job) run(ctx context.Context, out *outputs, stdin io.Reader, signals <-
 		}
 		started = append(started, c)
 		running.Go(func() {
-			fail(endingOf(rank, c.Wait()))
+			err := c.Wait()
+			if err == nil {
+				out.ended(rank)
+			}
+			fail(endingOf(rank, err))
 			stdout.flush()
 			stderr.flush()
 		})

@@ -34,12 +34,14 @@ func beRank(what string) int {
 		if rank == "1" {
 			time.Sleep(clitest.Timeout)
 		}
-		fallthrough
-	case "sum":
-		if err := sum(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+		return said(sum())
+	case "early": // rank 1 ends without joining
+		if rank == "1" {
+			return 0
 		}
+		return said(sum())
+	case "sum":
+		return said(sum())
 	case "fail": // rank 1 fails, the others wait
 		if rank == "1" {
 			return 7
@@ -63,6 +65,15 @@ func beRank(what string) int {
 		fmt.Printf("%d bytes, %v\n", len(b), err)
 	case "device":
 		fmt.Println(os.Getenv("SOFTRDMA_DEVICE"), os.Getenv("SOFTRDMA_LOCAL_RANK"), os.Getenv("SOFTRDMA_LOCAL_SIZE"), os.Getenv("EXTRA"))
+	}
+	return 0
+}
+
+// said prints an error, and returns the exit code.
+func said(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return 0
 }

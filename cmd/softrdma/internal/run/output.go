@@ -10,11 +10,12 @@ import (
 // maxLine is the length at which a line of output is written although it has not ended.
 const maxLine = 64 << 10
 
-// outputs join the output of all ranks, line by line.
+// outputs join what all ranks report: their output, line by line, and their ends.
 type outputs struct {
 	out, err io.Writer
 	label    bool
 	send     func(rank int, stderr bool, b []byte) // instead, if not nil
+	ended    func(rank int)                        // is called when a rank has ended with success
 
 	mu  sync.Mutex
 	all map[[2]int]*lines

@@ -48,8 +48,9 @@ On other hosts the program has the environment of a login by ssh, the variables 
 and those of --env, and the same working directory. Ranks there connect to this host
 by TCP to exchange addresses.
 
-From the first call of coll.World on, all ranks have --exchange-timeout to call it. Then
-the call fails at all of them with an error that names the missing ranks.`
+From the first call of coll.World on, all ranks have --exchange-timeout to call it. Then,
+or as soon as a rank has ended without a call, it fails at all of them with an error
+that names the missing ranks.`
 
 const example = `  softrdma run -n 4 -- ./train
   softrdma run -n 2 --label -- go run ./examples/train
@@ -134,7 +135,8 @@ func run(cmd *cobra.Command, s *options, program []string) error {
 		return err
 	}
 	j := job{Program: program, Dir: dir, Env: s.environment(), Device: s.device, Size: size, Exchange: l.Addr().String(), Secret: hex.EncodeToString(secret)}
-	err = s.start(cmd, hosts, j)
+	out := &outputs{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(), label: s.label, ended: server.Ended}
+	err = s.start(cmd, hosts, j, out)
 	if missing := server.Err(); err != nil && missing != nil { // probably why a rank failed
 		err = cli.WithCode(cli.ExitCode(err), fmt.Errorf("%w: %w", err, missing))
 	}
@@ -170,10 +172,9 @@ func (s *options) environment() (env []string) {
 }
 
 // start runs the ranks of each host, until all have ended or one has failed.
-func (s *options) start(cmd *cobra.Command, hosts []host, j job) error {
+func (s *options) start(cmd *cobra.Command, hosts []host, j job, out *outputs) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	out := &outputs{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(), label: s.label}
 	signals, stop := notify()
 	defer stop()
 	var routes []chan os.Signal // one for each host

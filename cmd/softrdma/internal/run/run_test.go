@@ -85,14 +85,26 @@ func TestFailedRankEndsTheOthers(t *testing.T) {
 
 // A rank that does not exchange its address is named, by the rank that waits for it as well.
 func TestRankThatDoesNotComeIsNamed(t *testing.T) {
-	p := ranks(t, "absent", "-n", "2", "--exchange-timeout", "50ms")
-	p.Start()
-	if code := p.ExitCode(); code != 1 {
-		t.Errorf("exit code %d, expected that of rank 0, 1", code)
-	}
-	const want = "expected the addresses of 2 ranks within 50ms, found none of rank 1"
-	if said := p.Stderr.String(); strings.Count(said, want) != 2 || !strings.Contains(said, "softrdma: rank 0 on") {
-		t.Errorf("expected rank 0 and softrdma to say %q, found\n%s", want, said)
+	for name, c := range map[string]struct {
+		role  string
+		flags []string
+		want  string
+	}{
+		"in time":   {"absent", []string{"-n", "2", "--exchange-timeout", "50ms"}, " within 50ms, found none of rank 1"},
+		"at all":    {"early", []string{"-n", "2"}, ", found that rank 1 ended without giving one"},
+		"two hosts": {"early", append(remotely(t), "--hosts", "one,two"), ", found that rank 1 ended without giving one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := ranks(t, c.role, c.flags...)
+			p.Start()
+			if code := p.ExitCode(); code != 1 {
+				t.Errorf("exit code %d, expected that of rank 0, 1", code)
+			}
+			want := "expected the addresses of 2 ranks" + c.want
+			if said := p.Stderr.String(); strings.Count(said, want) != 2 || !strings.Contains(said, "softrdma: rank 0 on") {
+				t.Errorf("expected rank 0 and softrdma to say %q, found\n%s", want, said)
+			}
+		})
 	}
 }
 
