@@ -98,11 +98,12 @@ func TestPingpongIPv6ByPort(t *testing.T) {
 		l.Close()
 	}
 	port := clitest.FreePort(t)
-	s := clitest.Start(t, "pingpong", "-p", port, "-d", "[::1]:4801", "-n", "50", "-c")
+	// UDP ports that no other package's tests use: those run at the same time.
+	s := clitest.Start(t, "pingpong", "-p", port, "-d", "[::1]:4803", "-n", "50", "-c")
 	s.Prints("local address")
-	out := clitest.Run(t, "pingpong", "-p", port, "-d", "[::1]:4802", "-n", "50", "-c", "::1")
+	out := clitest.Run(t, "pingpong", "-p", port, "-d", "[::1]:4804", "-n", "50", "-c", "::1")
 	s.Succeeds()
-	if !strings.Contains(out, "LID 0x12c2") || !strings.Contains(out, "LID 0x12c1") || !strings.Contains(out, "GID ::1") {
+	if !strings.Contains(out, "LID 0x12c4") || !strings.Contains(out, "LID 0x12c3") || !strings.Contains(out, "GID ::1") {
 		t.Errorf("expected both UDP ports as LIDs, found\n%s", out)
 	}
 }
