@@ -57,7 +57,7 @@ func (e end) until(ok func() bool) {
 // await is until for goroutines other than the test's.
 func (e end) await(ok func() bool) error {
 	var list [4]link.Readiness
-	for end := time.Now().Add(10 * time.Second); !ok(); {
+	for end := time.Now().Add(30 * time.Second); !ok(); {
 		if time.Now().After(end) {
 			return errors.New("nothing came")
 		}
@@ -194,7 +194,7 @@ func testStreamFullWouldBlockUntilRead(t *testing.T, k opener) {
 		t.Errorf("after a reset: %v", err)
 	}
 	err := error(nil)
-	for end := time.Now().Add(10 * time.Second); err == nil || err == link.ErrWouldBlock; _, err = x.Write([][]byte{block}) {
+	for end := time.Now().Add(30 * time.Second); err == nil || err == link.ErrWouldBlock; _, err = x.Write([][]byte{block}) {
 		if time.Now().After(end) {
 			t.Fatal("no end of writing after a reset")
 		}

@@ -117,7 +117,7 @@ func meets(t *testing.T, dial, listen *tls.Config) (dialled, accepted error) {
 					return nil, nil
 				}
 				done <- accepted
-			case <-time.After(10 * time.Second):
+			case <-time.After(40 * time.Second):
 				t.Fatal("the listener heard nothing")
 			}
 			a.until(func() bool { return ox.readable })
@@ -128,7 +128,7 @@ func meets(t *testing.T, dial, listen *tls.Config) (dialled, accepted error) {
 	}
 	select {
 	case accepted = <-done:
-	case <-time.After(15 * time.Second):
+	case <-time.After(40 * time.Second):
 		t.Fatal("the listener heard nothing")
 	}
 	return dialled, accepted
@@ -264,7 +264,7 @@ func TestConnsLeaveNoGoroutines(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			b := make([]byte, 1<<20)
 			t.Fatalf("%d goroutines, before %d\n%s", runtime.NumGoroutine(), before, b[:runtime.Stack(b, true)])
