@@ -55,7 +55,7 @@ func TestReadmeLinesImportAClone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := strings.ReplaceAll(string(hello), "127.0.0.", "127.91.0.")
+	program := strings.ReplaceAll(string(hello), "127.0.0.", "127.16.91.")
 	program = strings.Replace(program, `"softrdma/verbs"`, "_ \"softrdma/rdmacm\"\n\t_ \"softrdma/rdmanet\"\n\t\"softrdma/verbs\"", 1)
 	for name, text := range map[string]string{"go.mod": "module example.com/program\n\ngo 1.26\n", "main.go": program} {
 		if err := os.WriteFile(filepath.Join(module, name), []byte(text), 0o644); err != nil {
@@ -80,7 +80,7 @@ func TestReadmeLinesImportAClone(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", line, err, out)
 		}
 	}
-	if runtime.GOOS == "linux" && !strings.Contains(string(out), "hello from 127.91.0.1") {
+	if runtime.GOOS == "linux" && !strings.Contains(string(out), "hello from 127.16.91.1") {
 		t.Errorf("the program printed %q", out)
 	}
 }

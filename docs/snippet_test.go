@@ -70,11 +70,11 @@ func TestReadmeProgramsRun(t *testing.T) {
 		t.Skip("SKIPPED: the programs need more than one loopback address")
 	}
 	t.Run("messages", func(t *testing.T) {
-		block := strings.ReplaceAll(snippet(t, "Messages"), "127.0.0.", "127.92.0.")
+		block := strings.ReplaceAll(snippet(t, "Messages"), "127.0.0.", "127.16.92.")
 		prints(t, "tag 7: hello\n", program(t, "context fmt softrdma/msg softrdma/verbs", "", block, ""))
 	})
 	t.Run("calls", func(t *testing.T) {
-		block := strings.ReplaceAll(snippet(t, "Remote procedure calls"), "127.0.0.", "127.93.0.")
+		block := strings.ReplaceAll(snippet(t, "Remote procedure calls"), "127.0.0.", "127.16.93.")
 		path := program(t, "context fmt softrdma/rpc", "ctx := context.Background()\n", block, "fmt.Println(answer, err)\n")
 		prints(t, "hello, gopher <nil>\n", path)
 	})
@@ -93,7 +93,7 @@ func TestReadmeProgramsRun(t *testing.T) {
 				t.Run(fmt.Sprint(r), func(t *testing.T) {
 					t.Parallel()
 					prints(t, fmt.Sprintf("rank %d of 2: [2 1]\n", r), path, fmt.Sprintf("SLURM_PROCID=%d", r), "SLURM_NTASKS=2",
-						"SOFTRDMA_RUN="+meet, "SOFTRDMA_RUN_SECRET="+strings.Repeat("5a", 16), fmt.Sprintf("SOFTRDMA_DEVICE=127.94.0.%d", 1+r))
+						"SOFTRDMA_RUN="+meet, "SOFTRDMA_RUN_SECRET="+strings.Repeat("5a", 16), fmt.Sprintf("SOFTRDMA_DEVICE=127.16.94.%d", 1+r))
 				})
 			}
 		})

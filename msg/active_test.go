@@ -400,7 +400,8 @@ func TestManyActiveMessagesAtATime(t *testing.T) {
 	each(t, msg.Config{Eager: 200, Active: 8, Stream: 1000}, func(t *testing.T, a, b *msg.Worker) {
 		const senders, messages = 4, 60
 		atA, atB := connectBoth(t, a, b)
-		var done sync.WaitGroup
+		var done, receivers sync.WaitGroup
+		defer receivers.Wait() // they end when what they receive from is closed
 		type side struct {
 			w       *msg.Worker
 			e       *msg.Endpoint
@@ -428,7 +429,7 @@ func TestManyActiveMessagesAtATime(t *testing.T) {
 		}
 		for _, end := range sides { // both handle messages before one sends
 			for range 2 { // receivers of what was kept
-				go func() {
+				receivers.Go(func() {
 					for m := range end.kept {
 						buf := make([]byte, m.Length)
 						if _, err := m.Receive(buf).Wait(within(t)); err != nil {
@@ -440,7 +441,7 @@ func TestManyActiveMessagesAtATime(t *testing.T) {
 						// receivers wait for this one.
 						from.SendActive(idReply, header, buf[len(buf)-1:])
 					}
-				}()
+				})
 			}
 			for s := range senders {
 				done.Go(func() {

@@ -30,7 +30,7 @@ func TestRequiredSameHostRefusesConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var devices [2]*verbs.Device
-			for i, addr := range []string{"127.87.43.1", "127.87.43.2"} {
+			for i, addr := range []string{"127.8.43.1", "127.8.43.2"} {
 				dev, err := verbs.NewStack().Open(addr, verbs.Config{SameHost: []verbs.SameHost{c.server, c.client}[i]})
 				if err != nil {
 					t.Fatal(err)
@@ -40,7 +40,7 @@ func TestRequiredSameHostRefusesConnections(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			l, err := rdmacm.Listen("127.87.43.1:7000", rdmacm.ListenConfig{Device: devices[0]})
+			l, err := rdmacm.Listen("127.8.43.1:7000", rdmacm.ListenConfig{Device: devices[0]})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestRequiredSameHostRefusesConnections(t *testing.T) {
 				}
 				accepted <- err
 			}()
-			_, err = rdmacm.Dial(ctx, "127.87.43.1:7000", rdmacm.DialConfig{Device: devices[1]})
+			_, err = rdmacm.Dial(ctx, "127.8.43.1:7000", rdmacm.DialConfig{Device: devices[1]})
 			if c.client == verbs.SameHostRequire {
 				if nameOf(err) != "HOST_UNPUBLISHED" {
 					t.Errorf("client: %v", err)

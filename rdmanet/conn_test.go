@@ -240,7 +240,10 @@ func TestPeerContinuesToWriteAfterRead(t *testing.T) {
 func TestManySmallWrites(t *testing.T) {
 	a, b := pair(t, Options{})
 	const n = 70_000 // wraps the credit counter
-	go func() {
+	var writes sync.WaitGroup
+	defer writes.Wait()
+	defer a.Close()
+	writes.Go(func() {
 		for i := range n {
 			if _, err := a.Write([]byte{byte(i)}); err != nil {
 				t.Error(err)
@@ -248,7 +251,7 @@ func TestManySmallWrites(t *testing.T) {
 			}
 		}
 		a.Close()
-	}()
+	})
 	got, err := io.ReadAll(b)
 	if err != nil || len(got) != n {
 		t.Fatalf("%d bytes, %v", len(got), err)

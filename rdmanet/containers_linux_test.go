@@ -113,12 +113,15 @@ func TestContainerProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		written := make(chan error, 1)
 		go func() {
-			if _, err := c.Write(make([]byte, size)); err != nil {
-				t.Error(err)
-			}
+			_, err := c.Write(make([]byte, size))
+			written <- err
 		}()
 		n, err := io.CopyN(io.Discard, c, size)
+		if err == nil {
+			err = <-written
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"testing"
 )
 
@@ -13,12 +14,15 @@ import (
 func TestCopyUsesTheRegisteredMemory(t *testing.T) {
 	a, b := pair(t, Options{})
 	p := random(9, 5<<20)
-	go func() {
+	var writes sync.WaitGroup
+	defer writes.Wait()
+	defer a.Close()
+	writes.Go(func() {
 		if n, err := io.Copy(a, struct{ io.Reader }{bytes.NewReader(p)}); n != int64(len(p)) || err != nil {
 			t.Error(n, err)
 		}
 		a.Close()
-	}()
+	})
 	h := sha256.New()
 	if n, err := io.Copy(h, b); n != int64(len(p)) || err != nil {
 		t.Fatal(n, err)

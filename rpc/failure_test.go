@@ -310,8 +310,9 @@ func TestSessionThatDoesNotComeBackExpires(t *testing.T) {
 	w := serve(t, "", rpc.ServerConfig{SessionTimeout: 50 * time.Millisecond}, echo(rpc.RunAuto))
 	c := w.dial(rpc.ClientConfig{})
 	rpc.Abandon(c)
+	ctx := within(t)
 	for rpc.Sessions(w.srv) > 0 {
-		if within(t).Err() != nil {
+		if ctx.Err() != nil {
 			t.Fatal("the session is still there")
 		}
 		time.Sleep(time.Millisecond)

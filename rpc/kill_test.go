@@ -62,7 +62,7 @@ func TestKilledServerEndsEachCallOnce(t *testing.T) {
 			}
 			p, address, udp := startServer(t, device)
 			c, err := rpc.Dial(within(t), address, rpc.ClientConfig{Device: openDevice(t, prefix), RemoteUDPPort: udp, Connections: 2,
-				PeerTimeout: time.Second, ConnectTimeout: 2 * time.Second, ReconnectTimeout: 600 * time.Millisecond})
+				PeerTimeout: time.Second, ConnectTimeout: 5 * time.Second, ReconnectTimeout: 600 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}

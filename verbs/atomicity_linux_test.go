@@ -2,6 +2,7 @@ package verbs_test
 
 import (
 	"bytes"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"unsafe"
@@ -57,19 +58,19 @@ func TestRemoteAtomicsAndTheProcessorOnEveryPath(t *testing.T) {
 	onEveryPath(t, func(t *testing.T, a, b *side) {
 		const each = 500
 		counter := word(b.buf)
-		local := make(chan struct{})
-		go func() {
-			defer close(local)
+		var local sync.WaitGroup
+		defer local.Wait() // before the memory is unmapped, also if the test fails
+		local.Go(func() {
 			for range each {
 				atomic.AddUint64(counter, 1)
 			}
-		}()
+		})
 		add := verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
 		for range each {
 			a.post(t, add)
 			a.ok(t, verbs.WCFetchAdd)
 		}
-		<-local
+		local.Wait()
 		if got := atomic.LoadUint64(counter); got != 2*each {
 			t.Errorf("counter %d, expected %d", got, 2*each)
 		}

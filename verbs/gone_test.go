@@ -13,8 +13,8 @@ import (
 // calls are all public methods of a device's objects. Each gives the error
 // that the method returned, nil for those without one.
 func (z *zoo) calls() map[any]map[string]func() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	time.AfterFunc(5*time.Second, cancel)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // of all calls together
+	time.AfterFunc(time.Minute, cancel)
 	wcs := make([]verbs.WC, 1)
 	no := func(f func()) func() error { return func() error { f(); return nil } }
 	e := verbs.Endpoint{QPN: z.qp.Number(), GID: z.dev.GID(), LID: z.dev.QueryPort().LID}
@@ -168,7 +168,7 @@ func (z *zoo) call(t *testing.T, name string, call func() error, want error, har
 	if !harmless && !errors.Is(err, want) {
 		t.Errorf("%s: expected %q, found %v", name, want, err)
 	}
-	if d := time.Since(start); d > 4*time.Second {
+	if d := time.Since(start); d > 20*time.Second {
 		t.Errorf("%s hung", name)
 	}
 }

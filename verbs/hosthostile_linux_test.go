@@ -29,10 +29,7 @@ func TestScribblingHostPeerHarmsItselfAlone(t *testing.T) {
 		a := on(t, dev, make([]byte, 2<<20))
 		bad.join(t, fast, a)
 		var done atomic.Int64
-		failed := make(chan verbs.WC)
-		go func() {
-			failed <- a.stream(t, 4, &done, func(i int) verbs.SendWR { return bad.to(a, verbs.OpWrite, 0, 1<<20) })
-		}()
+		failed := a.streams(t, 4, &done, func(int) verbs.SendWR { return bad.to(a, verbs.OpWrite, 0, 1<<20) })
 		eventually(t, "traffic", func() bool { return done.Load() > 5 })
 		if s := bad.tell(t, "scribble", "scribbles over "); strings.TrimSpace(s) == "0" {
 			t.Fatal("the peer has no shared memory")

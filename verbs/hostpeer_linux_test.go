@@ -443,9 +443,19 @@ func onType(t testing.TB, dev *verbs.Device, mem []byte, typ verbs.QPType) *side
 // eventually waits until f is true.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
+	if !comes(t, what, f) {
+		t.FailNow()
+	}
+}
+
+// comes waits until f is true and reports whether it was. It may be called by any goroutine.
+func comes(t testing.TB, what string, f func() bool) bool {
+	t.Helper()
 	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited for a minute: %s", what)
+			t.Errorf("waited for a minute: %s", what)
+			return false
 		}
 	}
+	return true
 }

@@ -34,7 +34,7 @@ func use() (u usage) {
 func noLeak(t *testing.T, before usage) {
 	t.Helper()
 	var now usage
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if now = use(); now.goroutines <= before.goroutines && now.descriptors <= before.descriptors {
 			return
 		}

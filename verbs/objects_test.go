@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -262,13 +263,13 @@ func TestAtomicsAgreeWithLocalAtomics(t *testing.T) {
 	})
 	word := (*uint64)(unsafe.Pointer(&b.buf[0]))
 	const each = 2000
-	stop := make(chan struct{})
-	go func() {
-		defer close(stop)
+	var local sync.WaitGroup
+	defer local.Wait() // before the memory is unmapped, also if the test fails
+	local.Go(func() {
 		for range each {
 			atomic.AddUint64(word, 1)
 		}
-	}()
+	})
 	for range each / 10 {
 		for range 10 {
 			a.post(t, verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
@@ -277,7 +278,7 @@ func TestAtomicsAgreeWithLocalAtomics(t *testing.T) {
 			a.ok(t, verbs.WCFetchAdd)
 		}
 	}
-	<-stop
+	local.Wait()
 	if got := atomic.LoadUint64(word); got != 2*each {
 		t.Fatalf("counter %d, expected %d", got, 2*each)
 	}

@@ -166,7 +166,7 @@ func TestLinkThatCannotWaitFailsQPs(t *testing.T) {
 	e.link.mu.Unlock()
 	e.link.Wake()
 	e.next(machine.EventDeviceFatal)
-	for end := time.Now().Add(5 * time.Second); e.cq.Ring().Len() == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); e.cq.Ring().Len() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the receive was not flushed")
 		}
@@ -258,7 +258,7 @@ func TestPostedRequestIsSentWhoeverHoldsTheLane(t *testing.T) {
 	posters.Wait()
 	close(stop)
 	pollers.Wait()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		left := 0
 		for _, q := range qps {
 			left += q.SQ.Len()

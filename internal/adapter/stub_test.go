@@ -245,7 +245,7 @@ func (e *end) datagram() ([]byte, netip.AddrPort) {
 // next waits for an event of one type.
 func (e *end) next(want machine.Event) AsyncEvent {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for {
 		v, err := e.dev.NextEvent(ctx)

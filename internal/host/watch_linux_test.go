@@ -204,7 +204,7 @@ func TestWatchReleasesResources(t *testing.T) {
 	if n := descriptors(); n > before {
 		t.Errorf("%d descriptors, expected %d", n, before)
 	}
-	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines, expected %d", runtime.NumGoroutine(), goroutines)
 		}

@@ -173,7 +173,7 @@ func TestExchangeNamesMissingRanks(t *testing.T) {
 		l := listen(t)
 		address := l.Addr().String()
 		l.Close()
-		c := Client{Address: address, Secret: secret, Size: 2, Serve: true, Wait: wait}
+		c := Client{Address: address, Secret: secret, Size: 2, Serve: true, Wait: time.Second} // time to dial, too
 		_, err := c.Exchange(within(t), []byte("x"))
 		named(t, err, "found none of rank 1")
 	})

@@ -81,7 +81,11 @@ func TestSegmentsAreFoundWhileOthersChange(t *testing.T) {
 		wg.Go(func() {
 			for range 200 {
 				o := segment(pageSize)
-				r := registerIn(t, x, o, o.Mem)
+				r, err := x.RegisterSegment(pd, o.Mem, Addr(o.Mem), qp.LocalWrite, o)
+				if err != nil {
+					t.Error(err)
+					return
+				}
 				if x.Segments.Find(Addr(o.Mem)+1) != o || x.Segments.Find(Addr(s.Mem)+1) != s {
 					t.Error("segment not found")
 				}

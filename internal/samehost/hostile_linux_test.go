@@ -283,16 +283,17 @@ func TestProxiedMemoryIsNoticed(t *testing.T) {
 	}
 	defer l.Close()
 	f := newFiles(t, 1, 1)
+	far := connectTo(t, b)
 	done := make(chan error, 1)
 	go func() {
 		done <- func() error {
+			defer far.Close()
 			conn, err := l.AcceptUnix()
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
-			near, far := newSocket(conn), connectTo(t, b)
-			defer far.Close()
+			near := newSocket(conn)
 			var m message
 			for _, way := range [][2]*socket{{far, near}, {near, far}, {far, near}} {
 				fds, err := way[0].receive(&m)

@@ -99,8 +99,8 @@ func (s *socket) refuse(why reason.Detail) {
 }
 
 // refuseTimeout bounds the wait for room for a refusal, which is usually the only message in
-// its direction.
-const refuseTimeout = 10 * time.Millisecond
+// its direction. On a busy machine much of it may pass before the first attempt.
+const refuseTimeout = time.Second
 
 // refusal returns why the peer refused. It has a text because other versions of softrdma
 // may have other reasons.

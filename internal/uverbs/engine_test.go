@@ -87,7 +87,9 @@ func TestRequestsWithoutTheDoorbellsThatTheEngineDefersAreSent(t *testing.T) {
 	}
 	var posting atomic.Bool
 	var pollers sync.WaitGroup
+	defer pollers.Wait() // before the rings are unmapped, also if the test fails
 	ended := make(chan struct{})
+	defer close(ended)
 	pollers.Go(func() {
 		for {
 			select {
@@ -128,8 +130,6 @@ func TestRequestsWithoutTheDoorbellsThatTheEngineDefersAreSent(t *testing.T) {
 			}
 		}
 	}
-	close(ended)
-	pollers.Wait()
 	if leftOut == 0 {
 		t.Error("the engine could do without no doorbell")
 	}

@@ -4,6 +4,7 @@ package uverbs
 
 import (
 	"net/netip"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -18,17 +19,20 @@ func TestMigrateCountsEventsThatAreTakenMeanwhile(t *testing.T) {
 	a, b := newTestClient(t, s), newTestClient(t, s)
 	from, to := cmFile{a.open("rdma_cm")}, cmFile{b.open("rdma_cm")}
 	usedA, usedB := a.used, b.used
-	taken := make(chan syscall.Errno)
+	taken := make(chan syscall.Errno, 1)
+	var taking sync.WaitGroup
+	defer taking.Wait() // before the program's memory is unmapped, also if the test fails
 	for range 200 {
 		a.used, b.used = usedA, usedB
 		id := from.id(0x106)
 		q := uapi.CMResolveAddrCmd{ID: id, TimeoutMS: 1000, DstSize: 16}
 		uapi.PutAddr(q.Dst[:], netip.AddrPortFrom(at, 7))
 		from.must(uapi.CMResolveAddr, uapi.Bytes(&q), 0, 0)
-		go func() {
-			no, _ := from.do(uapi.CMGetEvent, uapi.Bytes(&uapi.Response{}), 0, uapi.Size[uapi.CMEvent]())
-			taken <- no
-		}()
+		taking.Go(func() {
+			no := syscall.EIO
+			defer func() { taken <- no }() // also if the call ends this goroutine
+			no, _ = from.do(uapi.CMGetEvent, uapi.Bytes(&uapi.Response{}), 0, uapi.Size[uapi.CMEvent]())
+		})
 		told, _ := uapi.Parse[uapi.DestroyResp](to.must(uapi.CMMigrateID, uapi.Bytes(&uapi.CMByID{ID: id, Arg: uint32(from.fd)}), 0, uapi.Size[uapi.DestroyResp]()))
 		want := uint32(1)
 		switch no := <-taken; no {

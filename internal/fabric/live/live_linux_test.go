@@ -195,7 +195,7 @@ func aServiceLevelThatStandsStillStopsNoOther(t *testing.T, start starter) {
 	})
 	a, b := f.Attach(0), f.Attach(1)
 	sent := uint32(0)
-	for still := time.Now(); time.Since(still) < 200*time.Millisecond; {
+	for still := time.Now(); time.Since(still) < 200*time.Millisecond || sent < 100 && time.Since(still) < 20*time.Second; {
 		if !a.Link().Room(1) {
 			time.Sleep(time.Millisecond)
 			continue

@@ -57,6 +57,7 @@ type vandal struct {
 
 // start overwrites the words that pick chooses, with numbers that are likely to matter.
 func (v *vandal) start(mem []byte, seed uint64, pick func(rng *rand.Rand) (at int)) {
+	v.stop.Store(false)
 	v.wg.Go(func() {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		for i := 0; !v.stop.Load(); i++ {
@@ -96,9 +97,10 @@ func TestReceiverSurvivesHostileSender(t *testing.T) {
 	messages, faults := 0, 0
 	var into [InlineMax]byte
 	headers, payload := pattern(1, MaxHeader), pattern(2, InlineMax)
+	var v vandal
+	defer v.end() // before the memory is unmapped, also if the test fails
 	for round := range rounds {
 		s, r := a.ends(t)
-		var v vandal
 		v.start(a.hostile, uint64(round), func(rng *rand.Rand) int {
 			if rng.IntN(8) == 0 {
 				return ringsAt + wakeAt + rng.IntN(16)
@@ -149,9 +151,10 @@ func TestSenderSurvivesHostileReceiver(t *testing.T) {
 	}
 	var refused, late int
 	headers, payload := pattern(1, MaxHeader), pattern(2, InlineMax)
+	var v vandal
+	defer v.end()
 	for round := range rounds {
 		s, _ := a.ends(t)
-		var v vandal
 		v.start(a.hostile, uint64(round), func(rng *rand.Rand) int {
 			return ringsAt + []int{headAt, headAt, copyingAt, armedAt, wantICRCAt}[rng.IntN(5)]
 		})

@@ -31,7 +31,7 @@ func TestFailedArrivalDoesNotHideTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		a.mu.Lock()
 		n := len(a.arrived)
 		a.mu.Unlock()

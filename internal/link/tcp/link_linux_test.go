@@ -49,23 +49,31 @@ func (k opener) open(t *testing.T, addr string) end {
 // until waits in the link until what it tells makes ok true.
 func (e end) until(ok func() bool) {
 	e.Helper()
+	if err := e.await(ok); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// await is until for goroutines other than the test's.
+func (e end) await(ok func() bool) error {
 	var list [4]link.Readiness
-	for end := time.Now().Add(10 * time.Second); !ok(); {
+	for end := time.Now().Add(30 * time.Second); !ok(); {
 		if time.Now().After(end) {
-			e.Fatal("nothing came")
+			return errors.New("nothing came")
 		}
 		if err := e.l.Wait(time.Second); err != nil {
-			e.Fatal(err)
+			return err
 		}
 		n, err := e.l.Ready(list[:])
 		if err != nil {
-			e.Fatal(err)
+			return err
 		}
 		for _, r := range list[:n] {
 			o := r.Owner.(*owner)
 			o.readable, o.writable, o.hangup = o.readable || r.Readable, o.writable || r.Writable, o.hangup || r.Hangup
 		}
 	}
+	return nil
 }
 
 // streams makes a stream between two links.
@@ -186,7 +194,7 @@ func testStreamFullWouldBlockUntilRead(t *testing.T, k opener) {
 		t.Errorf("after a reset: %v", err)
 	}
 	err := error(nil)
-	for end := time.Now().Add(10 * time.Second); err == nil || err == link.ErrWouldBlock; _, err = x.Write([][]byte{block}) {
+	for end := time.Now().Add(30 * time.Second); err == nil || err == link.ErrWouldBlock; _, err = x.Write([][]byte{block}) {
 		if time.Now().After(end) {
 			t.Fatal("no end of writing after a reset")
 		}
@@ -266,7 +274,7 @@ func testWakeAndCloseEndWait(t *testing.T, k opener) {
 	if _, err := l.Ready(nil); err != link.ErrClosed {
 		t.Errorf("closed: %v", err)
 	}
-	if n := files(); n != before {
+	if n := files(); n > before { // fewer if one of another test was closed meanwhile
 		t.Errorf("%d descriptors, before %d", n, before)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,13 +93,20 @@ func meets(t *testing.T, dial, listen *tls.Config) (dialled, accepted error) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		b.until(func() bool { return at.readable })
-		y, err := nl.Accept(oy)
-		if err == nil {
-			b.until(func() bool { return oy.readable })
+		done <- func() error {
+			if err := b.await(func() bool { return at.readable }); err != nil {
+				return err
+			}
+			y, err := nl.Accept(oy)
+			if err != nil {
+				return err
+			}
+			if err := b.await(func() bool { return oy.readable }); err != nil {
+				return err
+			}
 			_, err = y.Read([][]byte{make([]byte, 64)})
-		}
-		done <- err
+			return err
+		}()
 	}()
 	a.until(func() bool { return ox.writable })
 	if dialled = x.Connected(); dialled == nil {
@@ -109,7 +117,7 @@ func meets(t *testing.T, dial, listen *tls.Config) (dialled, accepted error) {
 					return nil, nil
 				}
 				done <- accepted
-			case <-time.After(10 * time.Second):
+			case <-time.After(40 * time.Second):
 				t.Fatal("the listener heard nothing")
 			}
 			a.until(func() bool { return ox.readable })
@@ -120,7 +128,7 @@ func meets(t *testing.T, dial, listen *tls.Config) (dialled, accepted error) {
 	}
 	select {
 	case accepted = <-done:
-	case <-time.After(15 * time.Second):
+	case <-time.After(40 * time.Second):
 		t.Fatal("the listener heard nothing")
 	}
 	return dialled, accepted
@@ -180,13 +188,15 @@ func TestTLSWantsItsApplicationProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var serves sync.WaitGroup
+	defer serves.Wait() // other tests count descriptors
 	defer nl.Close()
-	go func() {
+	serves.Go(func() {
 		if c, err := nl.Accept(); err == nil {
 			_, _ = io.Copy(io.Discard, c)
 			_ = c.Close()
 		}
-	}()
+	})
 	l, err := OpenTLS(netip.MustParseAddr("127.0.0.1"), Config{}, secret)
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +264,7 @@ func TestConnsLeaveNoGoroutines(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			b := make([]byte, 1<<20)
 			t.Fatalf("%d goroutines, before %d\n%s", runtime.NumGoroutine(), before, b[:runtime.Stack(b, true)])

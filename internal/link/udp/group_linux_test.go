@@ -179,7 +179,7 @@ func TestJoinDuringWaitReceives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("a packet to the group does not end the wait")
 	}
 	n, err := unix.GetsockoptInt(b.group.groups[0].fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL)

@@ -108,7 +108,7 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 				sent++
 				start = time.Now()
 			}
-			if took := time.Since(start); !errors.Is(err, c.want) || took < sendTimeout || took > 100*sendTimeout {
+			if took := time.Since(start); !errors.Is(err, c.want) || took < sendTimeout || took > 10*time.Second {
 				t.Fatalf("after %d packets that nobody takes: %v within %v, want %v after about %v", sent, err, took, c.want, sendTimeout)
 			}
 			release()
@@ -196,7 +196,7 @@ func openTUN(t *testing.T, addr netip.Addr, mtu uint32) *tunDevice {
 func (d *tunDevice) packet(t *testing.T) []byte {
 	t.Helper()
 	b := make([]byte, 1<<16)
-	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		n, err := unix.Read(d.fd, b)
 		if err == unix.EAGAIN {
 			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}, 10)
@@ -209,6 +209,6 @@ func (d *tunDevice) packet(t *testing.T) []byte {
 			return b[:n]
 		}
 	}
-	t.Fatal("no packet left within a second")
+	t.Fatal("no packet left within 10 s")
 	return nil
 }

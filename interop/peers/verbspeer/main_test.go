@@ -45,9 +45,9 @@ func TestSoftrdmaWithItselfMatchesRxe(t *testing.T) {
 		t.Skip("needs two local addresses, and only Linux has all of 127.0.0.0/8")
 	}
 	// Addresses that no other package's tests use: those run at the same time.
-	client, clientSaid := openPeer(t, exerciser.Client, "127.77.0.1")
-	server, serverSaid := openPeer(t, exerciser.Server, "127.77.0.2")
-	l, err := net.Listen("tcp", "127.77.0.2:0")
+	client, clientSaid := openPeer(t, exerciser.Client, "127.16.77.1")
+	server, serverSaid := openPeer(t, exerciser.Server, "127.16.77.2")
+	l, err := net.Listen("tcp", "127.16.77.2:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestSoftrdmaWithItselfMatchesRxe(t *testing.T) {
 		}
 		served <- err
 	}()
-	client.connect, client.port = "127.77.0.2", l.Addr().(*net.TCPAddr).Port
+	client.connect, client.port = "127.16.77.2", l.Addr().(*net.TCPAddr).Port
 	began := time.Now()
 	if err := errors.Join(client.call(client.names), <-served); err != nil {
 		t.Fatal(err)

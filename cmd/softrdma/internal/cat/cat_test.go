@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -65,8 +66,10 @@ func TestCatHalfCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var serves sync.WaitGroup
+	defer serves.Wait()
 	defer l.Close()
-	go func() {
+	serves.Go(func() {
 		conn, err := l.Accept()
 		if err != nil {
 			return
@@ -74,7 +77,7 @@ func TestCatHalfCloses(t *testing.T) {
 		defer conn.Close()
 		all, _ := io.ReadAll(conn)
 		conn.Write(bytes.ToUpper(all))
-	}()
+	})
 	g := startDialer(t, at, strings.NewReader("to the end"))
 	if out := string(g.Output()); out != "TO THE END" {
 		t.Errorf("expected what the peer sends after the end, found %q", out)

@@ -22,7 +22,8 @@ func TestProgramsShareDaemonDevices(t *testing.T) {
 		t.Errorf("devices:\n%s", out)
 	}
 	for _, devices := range [][2]string{{"rxe0", "rxe1"}, {"rxe1", "rxe1"}} {
-		args := []string{"exec", "--socket", socket, "--", "ibv_rc_pingpong", "-g", "0", "-c", "-p", "18515", "-d"}
+		// Not 18515, the programs' default, which tests of another package use at the same time.
+		args := []string{"exec", "--socket", socket, "--", "ibv_rc_pingpong", "-g", "0", "-c", "-p", "18520", "-d"}
 		runPingpongPair(t, func() *clitest.Process { return clitest.Start(t, append(args, devices[0])...) },
 			func() *clitest.Process { return clitest.Start(t, append(args, devices[1], "127.0.0.1")...) })
 	}

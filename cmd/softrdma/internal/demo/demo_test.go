@@ -182,7 +182,13 @@ func TestDemoIPv6ByPorts(t *testing.T) {
 
 func TestDemoAvoidsAddressesInUse(t *testing.T) {
 	busy := clitest.Start(t, "perf", "write", "bw", "-p", clitest.FreePort(t), "-d", "127.0.0.1")
-	time.Sleep(300 * time.Millisecond) // 127.0.0.1 is in use now, whichever process has it
+	for ended := false; !ended && !strings.Contains(busy.Stdout.String(), "waiting for a client"); {
+		select {
+		case <-busy.Ended: // another process has 127.0.0.1
+			ended = true
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 	var r report
 	if err := json.Unmarshal([]byte(clitest.Run(t, "demo", "--json", "--size", "100K")), &r); err != nil {
 		t.Fatal(err)
@@ -289,7 +295,7 @@ func TestDemoInterruptedLeavesNothing(t *testing.T) {
 				t.Errorf("code %d, expected %d: %s%s", code, want, &p.Stdout, &p.Stderr)
 			}
 			left := processesWith(t, b)
-			for end := time.Now().Add(2 * time.Second); signal == os.Kill && len(left) > 0 && time.Now().Before(end); left = processesWith(t, b) {
+			for end := time.Now().Add(20 * time.Second); signal == os.Kill && len(left) > 0 && time.Now().Before(end); left = processesWith(t, b) {
 				time.Sleep(5 * time.Millisecond) // it is not our child
 			}
 			if len(left) > 0 {

@@ -88,8 +88,8 @@ func TestPingpongManagedPeerEnds(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: processes cannot send signals on windows")
 	}
-	for _, sig := range []os.Signal{os.Interrupt, os.Kill} {
-		p := startManagedPair(t, "-n 1000000000", "-n 1000000000 --timeout 1s")
+	for sig, timeout := range map[os.Signal]string{os.Interrupt: "20s", os.Kill: "1s"} {
+		p := startManagedPair(t, "-n 1000000000", "-n 1000000000 --timeout "+timeout)
 		p.client.Prints("remote address")
 		p.server.Cmd.Process.Signal(sig)
 		if sig == os.Interrupt {

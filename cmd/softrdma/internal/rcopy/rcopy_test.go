@@ -281,7 +281,7 @@ func TestRcopyClientMessagesByteByByte(t *testing.T) {
 }
 
 func TestRcopyServerSilentClient(t *testing.T) {
-	at, s := startServer(t, t.TempDir(), "--once", "--timeout", "200ms")
+	at, s := startServer(t, t.TempDir(), "--once", "--timeout", "1s")
 	dialServer(t, at)
 	s.Fails(cli.ExitPeer, "does not answer", "timeout")
 }
