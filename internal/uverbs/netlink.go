@@ -98,7 +98,7 @@ func (s *Server) netlinkAnswers(b []byte) [][]byte {
 	if !ok || int(h.Len) < uapi.Size[unix.NlMsghdr]() || int(h.Len) > len(b) {
 		return nil
 	}
-	attrs, err := nl.ParseRouteAttrAsMap(b[uapi.Size[unix.NlMsghdr]():h.Len])
+	attrs, err := netlinkAttributes(b[uapi.Size[unix.NlMsghdr]():h.Len])
 	if err != nil {
 		return [][]byte{netlinkError(&h, syscall.EINVAL)}
 	}
@@ -128,6 +128,22 @@ func (s *Server) netlinkAnswers(b []byte) [][]byte {
 		return append(list, netlinkError(&h, 0))
 	}
 	return list
+}
+
+// netlinkAttributes returns the values of a request's attributes by type. As in the kernel, the last one need not be
+// padded, and the last of a type counts. Nl.ParseRouteAttr panics if there is no padding.
+func netlinkAttributes(b []byte) (map[uint16][]byte, error) {
+	values := map[uint16][]byte{}
+	for len(b) >= unix.SizeofRtAttr {
+		a, _ := uapi.Parse[unix.RtAttr](b)
+		n := int(a.Len)
+		if n < unix.SizeofRtAttr || n > len(b) {
+			return nil, syscall.EINVAL
+		}
+		values[a.Type&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER)] = b[unix.SizeofRtAttr:n]
+		b = b[min((n+unix.NLA_ALIGNTO-1)&^(unix.NLA_ALIGNTO-1), len(b)):]
+	}
+	return values, nil
 }
 
 // nldev returns the message type of a command about devices.
@@ -163,22 +179,22 @@ func attr64(kind int, v uint64) []byte {
 }
 
 // netlinkIndex returns the device that a request names, or nil.
-func (s *Server) netlinkIndex(in map[uint16]syscall.NetlinkRouteAttr) (*device.Device, error) {
+func (s *Server) netlinkIndex(in map[uint16][]byte) (*device.Device, error) {
 	a, ok := in[nl.RDMA_NLDEV_ATTR_DEV_INDEX]
 	if !ok {
 		return nil, nil
 	}
-	if len(a.Value) < 4 {
+	if len(a) < 4 {
 		return nil, syscall.EINVAL
 	}
-	if i := binary.NativeEndian.Uint32(a.Value); i < uint32(len(s.devices)) {
+	if i := binary.NativeEndian.Uint32(a); i < uint32(len(s.devices)) {
 		return s.devices[i], nil
 	}
 	return nil, syscall.EINVAL
 }
 
 // netlinkDevices describes one device or all.
-func (s *Server) netlinkDevices(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRouteAttr, dump bool) (list [][]byte, _ error) {
+func (s *Server) netlinkDevices(h *unix.NlMsghdr, in map[uint16][]byte, dump bool) (list [][]byte, _ error) {
 	if dump {
 		for _, d := range s.devices {
 			list = append(list, netlinkDevice(d, h, unix.NLM_F_MULTI))
@@ -210,7 +226,7 @@ func netlinkDevice(d *device.Device, h *unix.NlMsghdr, flags uint16) []byte {
 }
 
 // netlinkPorts describes the port of a device, which has one.
-func (s *Server) netlinkPorts(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRouteAttr, dump bool) ([][]byte, error) {
+func (s *Server) netlinkPorts(h *unix.NlMsghdr, in map[uint16][]byte, dump bool) ([][]byte, error) {
 	d, err := s.netlinkIndex(in)
 	if err != nil || d == nil {
 		return nil, syscall.EINVAL
@@ -238,7 +254,7 @@ func (s *Server) netlinkPorts(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRou
 }
 
 // netlinkChardev describes the device file of a kind.
-func (s *Server) netlinkChardev(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkRouteAttr) ([][]byte, error) {
+func (s *Server) netlinkChardev(h *unix.NlMsghdr, in map[uint16][]byte) ([][]byte, error) {
 	d, err := s.netlinkIndex(in)
 	if err != nil {
 		return nil, err
@@ -247,7 +263,7 @@ func (s *Server) netlinkChardev(h *unix.NlMsghdr, in map[uint16]syscall.NetlinkR
 		parts := [][]byte{attr64(nldevChardev, hugeDev(rdev)), attr64(nldevChardevABI, abi), attrText(nldevChardevName, name)}
 		return [][]byte{netlinkMessage(h, 0, append(parts, more...)...)}
 	}
-	switch kind := unix.ByteSliceToString(in[nldevChardevType].Value); {
+	switch kind := unix.ByteSliceToString(in[nldevChardevType]); {
 	case kind == "uverbs" && d != nil:
 		return file(d.FileName(), 1, d.DeviceNumber(), attr32(nldevDriverID, d.Driver.ID)), nil
 	case kind == "rdma_cm" && d == nil:

@@ -141,6 +141,22 @@ func TestNetlinkRefusesUnknownRequests(t *testing.T) {
 	}
 }
 
+// withoutPadding takes the last byte of a request.
+func withoutPadding(b []byte) []byte {
+	binary.NativeEndian.PutUint32(b, uint32(len(b)-1))
+	return b[:len(b)-1]
+}
+
+func TestNetlinkNeedsNoPaddingOfTheLastAttribute(t *testing.T) {
+	s := newServer(t, "127.14.7.4")
+	h := unix.NlMsghdr{Type: nldev(nldevGetChardev)}
+	b := withoutPadding(netlinkRequest(&h, attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0), attrText(nldevChardevType, "uverbs")))
+	got, err := syscall.ParseNetlinkMessage(s.netlinkAnswers(b)[0])
+	if err != nil || len(got) != 1 || got[0].Header.Type != h.Type || len(attrsOf(t, got[0])[nldevChardevName]) == 0 {
+		t.Errorf("answered %+v, %v", got, err)
+	}
+}
+
 // FuzzNetlink asks anything.
 func FuzzNetlink(f *testing.F) {
 	h := unix.NlMsghdr{Type: nldev(nl.RDMA_NLDEV_CMD_GET), Flags: unix.NLM_F_DUMP}
@@ -148,6 +164,7 @@ func FuzzNetlink(f *testing.F) {
 	h = unix.NlMsghdr{Type: nldev(nldevGetChardev)}
 	f.Add(netlinkRequest(&h, attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0), attrText(nldevChardevType, "uverbs")))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Add(withoutPadding(netlinkRequest(&h, attrText(nldevChardevType, "uverbs"))))
 	pid := os.Getpid() // several processes fuzz at a time
 	s := newServer(f, fmt.Sprintf("127.17.%d.%d", pid>>8&0xff, 1+pid&0x7f))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -280,7 +280,8 @@ func (f *sharer) tellClose() uapi.Reply {
 // FuzzShare has regions made and given up with anything said of sharing them.
 func FuzzShare(f *testing.F) {
 	f.Add([]byte{0, 0, 16, 1, 0, 0, 0, 16, 2, 0, 0, 1, 8, 3, 1, 1, 0, 0, 0, 0})
-	pid := os.Getpid() // several processes fuzz at a time
+	f.Add([]byte{0, 48, 0, 48, 48}) // of no length
+	pid := os.Getpid()              // several processes fuzz at a time
 	s := newServer(f, fmt.Sprintf("127.18.%d.%d", pid>>8&0xff, 1+pid&0x7f))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := newSharer(t, s)
@@ -307,6 +308,9 @@ func FuzzShare(f *testing.F) {
 			}
 			handles = append(handles, r.MRHandle)
 			for _, at := range []uint64{off, off + n/2, off + n - 1} {
+				if n == 0 { // has no byte
+					break
+				}
 				if d := s.devices[0].Adapter.Memory.Lookup(r.RKey).Put(addrOf(c.mem)+at, []byte{1}); d.Reason != reason.None {
 					t.Fatal(d)
 				}
