@@ -77,6 +77,13 @@ func TestTLSFlagsRefused(t *testing.T) {
 		"devices lo":                                               {"every device", "lo"},
 		"perf write bw -m 1024 --protocol iwarp 127.0.0.1":         {"-m", "TCP"},
 		"rping -s --protocol iwarp --tls-cert x --psk-file " + psk: {"--psk-file", "--tls-cert"},
+		"rping -s --protocol iwarp --psk-file=":                    {"--psk-file", "an empty one"},
+		"rping -s --psk-file=":                                     {"--psk-file"},
+		"rcopy --protocol iwarp --tls-cert= --tls-key= --tls-ca=":  {"--tls-cert", "an empty one"},
+		"daemon -d iwarp:127.0.0.1 --psk-file=":                    {"--psk-file", "an empty one"},
+		"demo --protocol iwarp --psk-file=":                        {"--psk-file", "an empty one"},
+		"perf write bw --psk-file=":                                {"--psk-file", "an empty one"},
+		"perf write bw --tls-cert x":                               {"--tls-key", "--tls-ca"},
 	} {
 		clitest.Start(t, strings.Fields(args)...).Fails(cli.ExitUsage, words...)
 	}
@@ -84,6 +91,7 @@ func TestTLSFlagsRefused(t *testing.T) {
 		"rping -s --protocol iwarp --psk-file " + short:                  {"16"},
 		"rping -s --protocol iwarp --psk-file missing":                   {"missing"},
 		"rping -s --protocol iwarp --tls-cert x --tls-key x --tls-ca x ": {"--tls-cert"},
+		"perf write bw --psk-file missing":                               {"missing"}, // before a client comes
 	} {
 		clitest.Start(t, strings.Fields(args)...).Fails(cli.ExitFailed, words...)
 	}
