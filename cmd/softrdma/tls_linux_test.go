@@ -41,12 +41,23 @@ func TestCommandsWithTLS(t *testing.T) {
 			t.Errorf("another file arrived: %v", err)
 		}
 	})
+	t.Run("perf with another secret", func(t *testing.T) {
+		port := clitest.FreePort(t)
+		server := clitest.Start(t, "perf", "send", "bw", "-p", port, "--psk-file", psk)
+		server.Prints("waiting")
+		other := clitest.SecretFile(t, "quite another secret")
+		clitest.Start(t, "perf", "send", "bw", "-p", port, "--protocol", "iwarp", "--psk-file", other, "127.0.0.1").Fails(cli.ExitFailed, "not trusted", "TLS_TRUST")
+		// The server names the refused handshake, and what the client reports.
+		if code, out := server.ExitCode(), server.Stderr.String(); code != cli.ExitFailed || !strings.Contains(out, "TLS_HANDSHAKE") || !strings.Contains(out, "TLS_TRUST") {
+			t.Errorf("the server: code %d: %s", code, out)
+		}
+	})
 	t.Run("refusals", func(t *testing.T) {
 		server := clitest.Start(t, "rping", "-s", "-a", at, "--protocol", "iwarp", "--psk-file", psk)
 		server.Prints("waiting")
 		other := clitest.SecretFile(t, "quite another secret")
 		for _, c := range []struct{ args, says string }{
-			{"--psk-file " + other, "not trusted"},
+			{"--psk-file " + other, "not trusted (see: softrdma explain TLS_TRUST)"},
 			{"", "speaks TLS"},
 		} {
 			args := append(strings.Fields("rping -c -a "+at+" --protocol iwarp -C 1"), strings.Fields(c.args)...)

@@ -89,6 +89,19 @@ func OneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
+// Line returns what standard error says about an error that a command ended with, on one
+// line. If the operation failed for a named reason that the text does not have, the name
+// is added, for softrdma explain. Errors about a peer that does not answer already say
+// what to do.
+func Line(err error) string {
+	line := OneLine(err)
+	var why verbs.ReasonError
+	if ExitCode(err) != ExitFailed || !errors.As(err, &why) || strings.Contains(line, why.Reason()) {
+		return line
+	}
+	return fmt.Sprintf("%s (see: softrdma explain %s)", line, why.Reason())
+}
+
 // ErrSignalled is returned by a command that a signal is expected to end, such as a
 // daemon.
 var ErrSignalled = WithCode(ExitOK, errors.New("ended by a signal"))
