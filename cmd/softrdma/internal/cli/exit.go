@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"softrdma/verbs"
@@ -89,6 +90,9 @@ func OneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
+// named finds a name in front of its explanation, such as that of a daemon's refusal.
+var named = regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)+: `)
+
 // Line returns what standard error says about an error that a command ended with, on one
 // line. If the operation failed for a named reason that the text does not have, the name
 // is added, for softrdma explain. Errors about a peer that does not answer already say
@@ -96,7 +100,7 @@ func OneLine(err error) string {
 func Line(err error) string {
 	line := OneLine(err)
 	var why verbs.ReasonError
-	if ExitCode(err) != ExitFailed || !errors.As(err, &why) || strings.Contains(line, why.Reason()) {
+	if ExitCode(err) != ExitFailed || !errors.As(err, &why) || strings.Contains(line, why.Reason()) || named.MatchString(line) {
 		return line
 	}
 	return fmt.Sprintf("%s (see: softrdma explain %s)", line, why.Reason())

@@ -53,6 +53,7 @@ func TestLineNamesTheReason(t *testing.T) {
 		{errors.New("x"), "x"},
 		{unknown, unknown.Error() + name},
 		{fmt.Errorf("%s: %w", why.Reason(), unknown), why.Reason() + ": " + unknown.Error()},
+		{fmt.Errorf("daemon on x: CLIENT_USER: %w", unknown), "daemon on x: CLIENT_USER: " + unknown.Error()},
 		{PeerErrorf("start it there first: %w", unknown), "start it there first: " + unknown.Error()},
 		{UsageErrorf("-d: %w", unknown), "-d: " + unknown.Error()},
 	} {
