@@ -1,8 +1,11 @@
 package docs
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -111,6 +114,47 @@ func TestSecurityWraps(t *testing.T) {
 		}
 		if n := len([]rune(line)); n > 100 && !code && !strings.HasPrefix(strings.TrimSpace(line), "|") {
 			t.Errorf("security.md:%d: %d columns, expected 100 at most", i+1, n)
+		}
+	}
+}
+
+// The commands of the document make certificates that the two ends trust, and none that could
+// sign others.
+func TestCertificatesOfTheDocumentAreTrusted(t *testing.T) {
+	if v, err := exec.Command("openssl", "version").Output(); err != nil || !strings.HasPrefix(string(v), "OpenSSL 3") {
+		t.Skipf("SKIPPED: expected OpenSSL 3, found %q (%v)", v, err)
+	}
+	var commands string
+	for _, block := range strings.Split(section(t, "security.md", "TLS"), "```sh\n")[1:] {
+		if text, _, _ := strings.Cut(block, "```"); strings.HasPrefix(text, "openssl") {
+			commands += text
+		}
+	}
+	cmd := exec.Command("sh", "-e", "-c", commands)
+	cmd.Dir = t.TempDir()
+	if out, err := cmd.CombinedOutput(); err != nil || commands == "" {
+		t.Fatalf("%v\n%s\n%s", err, commands, out)
+	}
+	read := func(name string) *x509.Certificate {
+		c, err := tls.LoadX509KeyPair(filepath.Join(cmd.Dir, name+".pem"), filepath.Join(cmd.Dir, name+".key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Leaf
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(read("ca"))
+	for _, x := range []struct {
+		name    string
+		options x509.VerifyOptions
+	}{
+		{"server", x509.VerifyOptions{Roots: roots, DNSName: "host-a", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}},
+		{"server", x509.VerifyOptions{Roots: roots, DNSName: "192.0.2.1", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}},
+		{"client", x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}},
+	} {
+		c := read(x.name)
+		if _, err := c.Verify(x.options); err != nil || c.IsCA {
+			t.Errorf("%s: %v, authority: %v", x.name, err, c.IsCA)
 		}
 	}
 }

@@ -29,7 +29,10 @@
 // verbs or rdmacm. The differences are:
 //
 //   - Close waits for up to Options.Linger until the peer's device has
-//     acknowledged all written data, because no kernel would send it later.
+//     acknowledged all written data, because no kernel would send it later. On
+//     iWARP it waits until TCP has the data; with TLS, and on systems other than
+//     Linux, only until the device's goroutine has it. There a program that ends
+//     at once may lose it: call CloseWrite and read to the end before Close.
 //   - Buffers have the size of Options and do not grow. By default a connection
 //     registers one megabyte of memory, of which only the touched part is in use.
 //   - The stream ends only if the peer closes the connection or its direction. If

@@ -41,7 +41,7 @@ func main() {
 	case cli.ExitUsage:
 		fmt.Fprintf(os.Stderr, "softrdma: %s (see: %s --help)\n", cli.OneLine(err), cmd.CommandPath())
 	default:
-		fmt.Fprintf(os.Stderr, "softrdma: %s\n", cli.OneLine(err))
+		fmt.Fprintf(os.Stderr, "softrdma: %s\n", cli.Line(err))
 	}
 	exit(code)
 }

@@ -41,12 +41,23 @@ func TestCommandsWithTLS(t *testing.T) {
 			t.Errorf("another file arrived: %v", err)
 		}
 	})
+	t.Run("perf with another secret", func(t *testing.T) {
+		port := clitest.FreePort(t)
+		server := clitest.Start(t, "perf", "send", "bw", "-p", port, "--psk-file", psk)
+		server.Prints("waiting")
+		other := clitest.SecretFile(t, "quite another secret")
+		clitest.Start(t, "perf", "send", "bw", "-p", port, "--protocol", "iwarp", "--psk-file", other, "127.0.0.1").Fails(cli.ExitFailed, "not trusted", "TLS_TRUST")
+		// The server names the refused handshake, and what the client reports.
+		if code, out := server.ExitCode(), server.Stderr.String(); code != cli.ExitFailed || !strings.Contains(out, "TLS_HANDSHAKE") || !strings.Contains(out, "TLS_TRUST") {
+			t.Errorf("the server: code %d: %s", code, out)
+		}
+	})
 	t.Run("refusals", func(t *testing.T) {
 		server := clitest.Start(t, "rping", "-s", "-a", at, "--protocol", "iwarp", "--psk-file", psk)
 		server.Prints("waiting")
 		other := clitest.SecretFile(t, "quite another secret")
 		for _, c := range []struct{ args, says string }{
-			{"--psk-file " + other, "not trusted"},
+			{"--psk-file " + other, "not trusted (see: softrdma explain TLS_TRUST)"},
 			{"", "speaks TLS"},
 		} {
 			args := append(strings.Fields("rping -c -a "+at+" --protocol iwarp -C 1"), strings.Fields(c.args)...)
@@ -67,16 +78,25 @@ func TestCommandsWithTLS(t *testing.T) {
 func TestTLSFlagsRefused(t *testing.T) {
 	psk, short := clitest.SecretFile(t, "a secret that is not random"), clitest.SecretFile(t, "short")
 	for args, words := range map[string][]string{
-		"rping -s --psk-file " + psk:                               {"--psk-file", "iwarp"},
-		"cat -l 7000 --protocol iwarp --tls-cert x":                {"--tls-key", "--tls-ca"},
-		"devices --psk-file " + psk:                                {"unknown flag"},
-		"demo --psk-file " + psk:                                   {"--psk-file", "--protocol iwarp"},
-		"demo --markers":                                           {"--markers", "--protocol iwarp"},
-		"cat -l 7000 --no-crc":                                     {"--no-crc", "--protocol iwarp"},
-		"explain --markers":                                        {"unknown flag"},
-		"devices lo":                                               {"every device", "lo"},
-		"perf write bw -m 1024 --protocol iwarp 127.0.0.1":         {"-m", "TCP"},
-		"rping -s --protocol iwarp --tls-cert x --psk-file " + psk: {"--psk-file", "--tls-cert"},
+		"rping -s --psk-file " + psk:                                   {"--psk-file", "iwarp"},
+		"cat -l 7000 --protocol iwarp --tls-cert x":                    {"--tls-key", "--tls-ca"},
+		"devices --psk-file " + psk:                                    {"unknown flag"},
+		"demo --psk-file " + psk:                                       {"--psk-file", "--protocol iwarp"},
+		"demo --markers":                                               {"--markers", "--protocol iwarp"},
+		"cat -l 7000 --no-crc":                                         {"--no-crc", "--protocol iwarp"},
+		"explain --markers":                                            {"unknown flag"},
+		"devices lo":                                                   {"every device", "lo"},
+		"perf write bw -m 1024 --protocol iwarp 127.0.0.1":             {"-m", "TCP"},
+		"rping -s --protocol iwarp --tls-cert x --psk-file " + psk:     {"--psk-file", "--tls-cert"},
+		"rping -s --protocol iwarp --psk-file=":                        {"--psk-file", "an empty one"},
+		"rping -s --psk-file=":                                         {"--psk-file"},
+		"rcopy --protocol iwarp --tls-cert= --tls-key= --tls-ca=":      {"--tls-cert", "an empty one"},
+		"daemon -d iwarp:127.0.0.1 --psk-file=":                        {"--psk-file", "an empty one"},
+		"demo --protocol iwarp --psk-file=":                            {"--psk-file", "an empty one"},
+		"rping -s -a daemon:x/siw0 --protocol iwarp --psk-file " + psk: {"--psk-file", "softrdma daemon"},
+		"perf write bw -d daemon:x/siw0 --psk-file " + psk:             {"--psk-file", "softrdma daemon"},
+		"perf write bw --psk-file=":                                    {"--psk-file", "an empty one"},
+		"perf write bw --tls-cert x":                                   {"--tls-key", "--tls-ca"},
 	} {
 		clitest.Start(t, strings.Fields(args)...).Fails(cli.ExitUsage, words...)
 	}
@@ -84,6 +104,7 @@ func TestTLSFlagsRefused(t *testing.T) {
 		"rping -s --protocol iwarp --psk-file " + short:                  {"16"},
 		"rping -s --protocol iwarp --psk-file missing":                   {"missing"},
 		"rping -s --protocol iwarp --tls-cert x --tls-key x --tls-ca x ": {"--tls-cert"},
+		"perf write bw --psk-file missing":                               {"missing"}, // before a client comes
 	} {
 		clitest.Start(t, strings.Fields(args)...).Fails(cli.ExitFailed, words...)
 	}

@@ -3,8 +3,10 @@ package live
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"softrdma/internal/fabric/hardware"
@@ -74,7 +76,9 @@ func newTrunks(f *Fabric) (*trunks, error) {
 		f.subnet.SetTrunk(0, x.At, e)
 	}
 	var err error
-	t.sockets, err = udp.Open(c.Listen, c.addresses())
+	if t.sockets, err = udp.Open(c.Listen, c.addresses()); errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("trunks: %w: expected a free UDP port, by --listen here and --trunk at the other ends", err)
+	}
 	return t, err
 }
 

@@ -3,6 +3,7 @@ package tcp
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -40,12 +41,19 @@ func secure(cfg *tls.Config) *tls.Config {
 		cfg.MinVersion = tls.VersionTLS13
 	}
 	cfg.NextProtos = []string{applicationProtocol}
+	if len(cfg.Certificates) == 1 && cfg.GetClientCertificate == nil {
+		// crypto/tls shows no certificate to a listener that does not name its authority.
+		// Then the listener could not report whose certificate it does not trust.
+		own := &cfg.Certificates[0]
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own, nil }
+	}
 	return cfg
 }
 
 // A socket counts what TLS reads and writes, and knows whether TCP ended.
 type socket struct {
 	*net.TCPConn
+	dialled bool
 	in, out atomic.Uint64
 	ended   atomic.Bool
 }
@@ -79,7 +87,7 @@ func client(ctx context.Context, raw *net.TCPConn, cfg *tls.Config, peer netip.A
 		cfg = cfg.Clone()
 		cfg.ServerName = peer.WithZone("").String()
 	}
-	s := &socket{TCPConn: raw}
+	s := &socket{TCPConn: raw, dialled: true}
 	return greet(ctx, s, tls.Client(s, cfg))
 }
 
@@ -125,14 +133,39 @@ func (s *socket) failure(err error, begun bool) error {
 		d = reason.Detail{Reason: reason.TLSPlain, Expected: recordHandshake, Found: uint64(header.RecordHeader[0])}
 	case errors.As(err, &trust):
 		d = reason.Detail{Reason: reason.TLSTrust, Expected: 1, Found: uint64(len(trust.UnverifiedCertificates))}
+		err = fmt.Errorf("%s: %w", whose(trust.UnverifiedCertificates), err)
 	case errors.Is(err, ErrUntrusted):
 		d = reason.Detail{Reason: reason.TLSTrust, Expected: 1, Found: 1}
 	case !begun:
-		d.Reason = reason.TLSHandshake
+		d.Reason, err = reason.TLSHandshake, s.unanswered(err)
 	case errors.As(err, &no):
 		return err
 	}
 	return &link.Failure{Detail: d, Err: err}
+}
+
+// unanswered describes the end of a handshake in which the peer sent nothing, or nothing in
+// time.
+func (s *socket) unanswered(err error) error {
+	silent := s.in.Load() == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET))
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no complete handshake within %v: %w", handshakeTimeout, err)
+	case silent && s.dialled:
+		return fmt.Errorf("the peer closed the connection before it sent anything, as one without TLS does: %w", err)
+	case silent:
+		return fmt.Errorf("the peer closed the connection before it sent anything: %w", err)
+	}
+	return err
+}
+
+// whose names the holder and the issuer of a peer's certificate, quoted and cut off,
+// because a peer can write anything there.
+func whose(chain []*x509.Certificate) string {
+	if len(chain) == 0 {
+		return "no certificate"
+	}
+	return fmt.Sprintf("certificate of %.80q, issued by %.80q", chain[0].Subject.String(), chain[0].Issuer.String())
 }
 
 // ErrUntrusted is wrapped by errors of a tls.Config's VerifyConnection for a peer that is

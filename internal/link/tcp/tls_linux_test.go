@@ -2,10 +2,12 @@ package tcp
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"io"
 	"math/big"
@@ -24,13 +26,19 @@ import (
 // certificate makes one for an address, signed by itself.
 func certificate(t *testing.T, addr string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
+	return namedCertificate(t, addr, "")
+}
+
+// namedCertificate makes one of a subject for an address, signed by itself.
+func namedCertificate(t *testing.T, addr, subject string) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
 	public, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		IPAddresses: []net.IP{net.ParseIP(addr)},
+		IPAddresses: []net.IP{net.ParseIP(addr)}, Subject: pkix.Name{CommonName: subject},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
 	if err != nil {
@@ -168,6 +176,75 @@ func TestTLSTrust(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client shows its certificate also to a listener that does not name the certificate's
+// authority among those that it trusts, so that both ends name what was not trusted.
+func TestTLSClientOfAnotherAuthority(t *testing.T) {
+	one, ones := namedCertificate(t, "127.13.3.2", "server")
+	other, _ := namedCertificate(t, "127.13.3.1", "client")
+	dialled, accepted := meets(t, &tls.Config{RootCAs: ones, Certificates: []tls.Certificate{other}},
+		&tls.Config{Certificates: []tls.Certificate{one}, ClientCAs: ones, ClientAuth: tls.RequireAndVerifyClientCert})
+	if failed(accepted) != reason.TLSTrust || !strings.Contains(accepted.Error(), `"CN=client"`) {
+		t.Errorf("expected TLS_TRUST and the client's subject, the listener heard %v", accepted)
+	}
+	if failed(dialled) != reason.TLSHandshake || !strings.Contains(dialled.Error(), "unknown certificate authority") {
+		t.Errorf("expected TLS_HANDSHAKE and the listener's alert, the client heard %v", dialled)
+	}
+}
+
+// What a certificate says of itself is limited and quoted in errors.
+func TestTLSQuotesTheCertificate(t *testing.T) {
+	one, _ := namedCertificate(t, "127.13.3.2", "a\nb"+strings.Repeat("c", 1000))
+	_, others := namedCertificate(t, "127.13.3.2", "other")
+	dialled, _ := meets(t, &tls.Config{RootCAs: others}, &tls.Config{Certificates: []tls.Certificate{one}})
+	if failed(dialled) != reason.TLSTrust || len(dialled.Error()) > 600 || strings.Contains(dialled.Error(), "\n") {
+		t.Errorf("expected TLS_TRUST in one line, found %v", dialled)
+	}
+}
+
+// A peer that ends the connection before it sends anything, and one that never answers,
+// are described as such.
+func TestTLSPeersThatSayNothing(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		with func(*net.TCPConn)
+		says string
+	}{
+		{"end", func(*net.TCPConn) {}, "before it sent anything"},
+		{"reset", func(c *net.TCPConn) { _ = c.SetLinger(0) }, "before it sent anything"},
+		{"part of an answer", func(c *net.TCPConn) { _, _ = c.Write([]byte{22, 3, 3}) }, "EOF"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nl, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nl.Close()
+			go func() {
+				if p, err := nl.AcceptTCP(); err == nil {
+					_, _ = io.ReadAtLeast(p, make([]byte, 1<<16), 1)
+					c.with(p)
+					_ = p.Close()
+				}
+			}()
+			raw, err := net.DialTCP("tcp", nil, nl.Addr().(*net.TCPAddr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer raw.Close()
+			_, err = client(t.Context(), raw, secure(trusting(t)), netip.MustParseAddr("127.0.0.1"))
+			if failed(err) != reason.TLSHandshake || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("expected TLS_HANDSHAKE and %q, found %v", c.says, err)
+			}
+		})
+	}
+	t.Run("silence", func(t *testing.T) {
+		s := &socket{}
+		if err := s.failure(context.DeadlineExceeded, false); failed(err) != reason.TLSHandshake || !strings.Contains(err.Error(), "within 10s") {
+			t.Errorf("expected TLS_HANDSHAKE and the time, found %v", err)
+		}
+	})
 }
 
 // A peer without TLS is told by an alert, whose bytes MPA knows.

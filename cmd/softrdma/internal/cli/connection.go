@@ -85,7 +85,7 @@ func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Pro
 	if err != nil {
 		return none, err
 	}
-	if err := checkIWARPFlags(cmd, p.IWARP()); err != nil {
+	if err := checkIWARPFlags(cmd, name, p.IWARP()); err != nil {
 		return none, err
 	}
 	if a, err := netip.ParseAddr(name); name == "" || err == nil && a.IsUnspecified() {

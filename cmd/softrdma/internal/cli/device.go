@@ -55,7 +55,7 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, erro
 			return Device{}, err
 		}
 	}
-	if err := checkIWARPFlags(cmd, strings.HasPrefix(name, IWARPPrefix)); err != nil {
+	if err := checkIWARPFlags(cmd, name, strings.HasPrefix(name, IWARPPrefix)); err != nil {
 		return Device{}, err
 	}
 	if cfg.TLS != nil {

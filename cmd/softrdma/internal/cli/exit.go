@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"softrdma/verbs"
@@ -87,6 +88,22 @@ func ExitCode(err error) int {
 // OneLine returns the message of an error without line breaks.
 func OneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// named finds a name in front of its explanation, such as that of a daemon's refusal.
+var named = regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)+: `)
+
+// Line returns what standard error says about an error that a command ended with, on one
+// line. If the operation failed for a named reason that the text does not have, the name
+// is added, for softrdma explain. Errors about a peer that does not answer already say
+// what to do.
+func Line(err error) string {
+	line := OneLine(err)
+	var why verbs.ReasonError
+	if ExitCode(err) != ExitFailed || !errors.As(err, &why) || strings.Contains(line, why.Reason()) || named.MatchString(line) {
+		return line
+	}
+	return fmt.Sprintf("%s (see: softrdma explain %s)", line, why.Reason())
 }
 
 // ErrSignalled is returned by a command that a signal is expected to end, such as a

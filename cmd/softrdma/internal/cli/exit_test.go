@@ -37,3 +37,28 @@ func TestOneLineJoinsErrors(t *testing.T) {
 		t.Errorf("found %q", got)
 	}
 }
+
+// The line about a failure has the name of its reason once.
+func TestLineNamesTheReason(t *testing.T) {
+	_, unknown := verbs.Open("no-such-device", verbs.Config{})
+	var why verbs.ReasonError
+	if !errors.As(unknown, &why) {
+		t.Fatalf("%v has no named reason", unknown)
+	}
+	name := " (see: softrdma explain " + why.Reason() + ")"
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("x"), "x"},
+		{unknown, unknown.Error() + name},
+		{fmt.Errorf("%s: %w", why.Reason(), unknown), why.Reason() + ": " + unknown.Error()},
+		{fmt.Errorf("daemon on x: CLIENT_USER: %w", unknown), "daemon on x: CLIENT_USER: " + unknown.Error()},
+		{PeerErrorf("start it there first: %w", unknown), "start it there first: " + unknown.Error()},
+		{UsageErrorf("-d: %w", unknown), "-d: " + unknown.Error()},
+	} {
+		if got := Line(c.err); got != c.want {
+			t.Errorf("expected %q, found %q", c.want, got)
+		}
+	}
+}

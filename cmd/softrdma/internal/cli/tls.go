@@ -6,9 +6,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,24 +34,48 @@ func addTLSFlags(cmd *cobra.Command) {
 	f.String(AuthorityFlag, "", "certificates of the authorities that sign the peers' certificates, in `FILE` (PEM)")
 }
 
+// tlsFlags are the flags of TLS. Each names a file.
+var tlsFlags = [...]string{SecretFlag, CertificateFlag, KeyFlag, AuthorityFlag}
+
 // TLSFlags returns the TLS flags that the user gave, as arguments.
 func TLSFlags(cmd *cobra.Command) (args []string) {
-	for _, name := range [...]string{SecretFlag, CertificateFlag, KeyFlag, AuthorityFlag} {
-		if v := FlagText(cmd, name); v != "" {
-			args = append(args, "--"+name+"="+v)
+	for _, name := range tlsFlags {
+		if FlagGiven(cmd, name) {
+			args = append(args, "--"+name+"="+FlagText(cmd, name))
 		}
 	}
 	return args
+}
+
+// CheckTLSFlags refuses TLS flags that no device could be opened with. Servers that open
+// their devices only when clients come call it before.
+func CheckTLSFlags(cmd *cobra.Command) error {
+	_, err := tlsConfig(cmd, "")
+	return err
+}
+
+// FileOf returns the file that a flag names, "" if the user did not give the flag. An
+// empty name is refused: it comes from a variable that is not set, and without its
+// secret or certificate a command would go on unprotected.
+func FileOf(cmd *cobra.Command, name string) (string, error) {
+	file := FlagText(cmd, name)
+	if FlagGiven(cmd, name) && file == "" {
+		return "", UsageErrorf("--%s: expected the name of a file, found an empty one", name)
+	}
+	return file, nil
 }
 
 // tlsConfig returns the TLS configuration that the flags ask for, or nil. The peer's
 // certificate must be valid for host or, if host is empty, for the address that is
 // dialled.
 func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
-	var files [4]string
+	var files [len(tlsFlags)]string
 	given := 0
-	for i, name := range [...]string{SecretFlag, CertificateFlag, KeyFlag, AuthorityFlag} {
-		files[i] = FlagText(cmd, name)
+	for i, name := range tlsFlags {
+		var err error
+		if files[i], err = FileOf(cmd, name); err != nil {
+			return nil, err
+		}
 		if files[i] != "" {
 			given++
 		}
@@ -64,7 +90,7 @@ func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--%s: %w", SecretFlag, err)
 		}
-		warnIfReadable(cmd.ErrOrStderr(), files[0])
+		WarnIfReadable(cmd.ErrOrStderr(), SecretFlag, files[0])
 		cfg, err := verbs.SharedSecret(bytes.TrimSpace(b))
 		if err != nil {
 			return nil, fmt.Errorf("--%s: %w", SecretFlag, err)
@@ -73,9 +99,9 @@ func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
 	case given < 3:
 		return nil, UsageErrorf("expected all of --%s, --%s and --%s: each end presents a certificate and verifies the peer's", CertificateFlag, KeyFlag, AuthorityFlag)
 	}
-	own, err := tls.LoadX509KeyPair(files[1], files[2])
+	own, err := ownCertificate(cmd.ErrOrStderr(), files[1], files[2])
 	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", CertificateFlag, err)
+		return nil, err
 	}
 	b, err := os.ReadFile(files[3])
 	if err != nil {
@@ -92,6 +118,31 @@ func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
 		Certificates: []tls.Certificate{own}, RootCAs: pool, ServerName: host,
 		ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
 	}, nil
+}
+
+// ownCertificate reads the certificate chain of this end and its key. It warns if peers
+// will refuse the certificate, because all that they tell this end is that it is bad.
+func ownCertificate(out io.Writer, file, keyFile string) (tls.Certificate, error) {
+	chain, err := os.ReadFile(file)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("--%s: %w", CertificateFlag, err)
+	}
+	key, err := os.ReadFile(keyFile)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("--%s: %w", KeyFlag, err)
+	}
+	if bytes.Contains(key, []byte("ENCRYPTED")) {
+		return tls.Certificate{}, fmt.Errorf("--%s: expected a private key without a passphrase, found an encrypted one in %s (openssl pkey -in %s removes it)", KeyFlag, keyFile, keyFile)
+	}
+	c, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		return c, fmt.Errorf("--%s %s, --%s %s: expected a certificate and its private key: %w", CertificateFlag, file, KeyFlag, keyFile, err)
+	}
+	if now := time.Now(); now.Before(c.Leaf.NotBefore) || now.After(c.Leaf.NotAfter) {
+		fmt.Fprintf(out, "softrdma: warning: --%s: peers refuse %s: expected a certificate that is valid now, found one from %s to %s\n",
+			CertificateFlag, file, c.Leaf.NotBefore.Format(time.RFC3339), c.Leaf.NotAfter.Format(time.RFC3339))
+	}
+	return c, nil
 }
 
 // chooseIWARPDevice returns the name of a device if the user gave none but gave iWARP

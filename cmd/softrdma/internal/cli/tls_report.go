@@ -17,18 +17,19 @@ func ReportRefused(out io.Writer) func(netip.AddrPort, error) {
 	return func(peer netip.AddrPort, err error) { t.Printf("refused %v: %s", peer, OneLine(err)) }
 }
 
-// warnOnce limits the warning about the file of a secret to one in a process.
-var warnOnce sync.Once
+// warned has the files about which this process has warned.
+var warned sync.Map
 
-// warnIfReadable warns about a file with a secret that other users may read or write.
-// Windows has no such permissions.
-func warnIfReadable(out io.Writer, file string) {
+// WarnIfReadable warns once about a file with a secret, which a flag names, that other
+// users may read or write. Windows has no such permissions.
+func WarnIfReadable(out io.Writer, flag, file string) {
 	info, err := os.Stat(file)
 	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
 		return
 	}
-	warnOnce.Do(func() {
-		fmt.Fprintf(out, "softrdma: warning: --%s: other users can access %s (mode %#o), and everyone who knows the secret is trusted: chmod 600 it, or create a new secret\n",
-			SecretFlag, file, info.Mode().Perm())
-	})
+	if _, again := warned.LoadOrStore(file, true); again {
+		return
+	}
+	fmt.Fprintf(out, "softrdma: warning: --%s: other users can access %s (mode %#o), and everyone who knows the secret is trusted: chmod 600 it, or create a new secret\n",
+		flag, file, info.Mode().Perm())
 }

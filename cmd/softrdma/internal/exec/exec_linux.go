@@ -50,7 +50,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	}
 	program, err := exec.LookPath(args[0])
 	if err != nil {
-		return err
+		return notFound(err, args[0], "/usr/sbin", "/sbin")
 	}
 	s.warn(cmd, program, args[0])
 	contents, err := preload.Library()
@@ -96,6 +96,21 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = killDelay
 	return programError(args[0], c.Run())
+}
+
+// notFound adds where a program is that is not in the PATH. Distributions have programs of
+// administrators, such as those of infiniband-diags, in directories that are not in the PATH of
+// other users.
+func notFound(err error, name string, dirs ...string) error {
+	if !errors.Is(err, exec.ErrNotFound) {
+		return err
+	}
+	for _, dir := range dirs {
+		if path, e := exec.LookPath(filepath.Join(dir, name)); e == nil {
+			return fmt.Errorf("%w, found %s", err, path)
+		}
+	}
+	return err
 }
 
 // folder makes the directory of this exec, and removes those of execs that were killed.

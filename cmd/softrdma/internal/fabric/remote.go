@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/fabric/relay"
@@ -14,12 +16,22 @@ import (
 	"softrdma/internal/reason"
 )
 
+// Flags that name files with secrets.
+const (
+	attachSecretFlag = "attach-secret"
+	trunkSecretFlag  = "trunk-secret"
+)
+
 // admit reads the flags for programs on other hosts. Without a secret only those of this host may
 // attach, because a program at a port can manage the subnet.
-func (b *builder) admit(c *live.Config) error {
+func (b *builder) admit(cmd *cobra.Command, c *live.Config) error {
+	secret, err := cli.FileOf(cmd, attachSecretFlag)
+	if err != nil {
+		return err
+	}
 	if b.attach == "" {
-		if b.attachSecret != "" {
-			return cli.UsageErrorf("--attach-secret: expected --attach with it")
+		if secret != "" {
+			return cli.UsageErrorf("--%s: expected --attach with it", attachSecretFlag)
 		}
 		return nil
 	}
@@ -29,22 +41,23 @@ func (b *builder) admit(c *live.Config) error {
 	}
 	at := local.AddrPort()
 	c.Remote.Listen = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
-	if b.attachSecret == "" {
+	if secret == "" {
 		if !c.Remote.Listen.Addr().IsLoopback() {
-			return cli.UsageErrorf("--attach: expected --attach-secret, because programs of other hosts reach %s", b.attach)
+			return cli.UsageErrorf("--attach: expected --%s, because programs of other hosts reach %s", attachSecretFlag, b.attach)
 		}
 		return nil
 	}
-	c.Remote.Secret, err = readSecret("--attach-secret", b.attachSecret)
+	c.Remote.Secret, err = readSecret(cmd, attachSecretFlag, secret)
 	return err
 }
 
 // readSecret reads the file of a flag.
-func readSecret(flag, file string) ([]byte, error) {
+func readSecret(cmd *cobra.Command, flag, file string) ([]byte, error) {
 	secret, err := relay.ReadSecret(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
+	cli.WarnIfReadable(cmd.ErrOrStderr(), flag, file)
 	return secret, nil
 }
 

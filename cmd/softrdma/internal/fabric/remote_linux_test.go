@@ -2,6 +2,8 @@ package fabric
 
 import (
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -55,6 +57,23 @@ func TestProgramsOfAnotherHostAttach(t *testing.T) {
 	until(t, "(2 active)", "fabric", "status")
 }
 
+// A copy of the secret without its last newline is the same secret, and a file that others
+// can read brings a warning.
+func TestSecretIsTheSameWithoutItsNewline(t *testing.T) {
+	at, secret := fabrictest.FreeUDP(t, 1)[0], filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("a secret of both hosts"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f := up(t, "--topology", "star:2", "--attach", at, "--attach-secret", secret)
+	if out := f.Stderr.String(); !strings.Contains(out, "--attach-secret: other users can access") {
+		t.Errorf("expected a warning about the file's mode, found %q", out)
+	}
+	t.Setenv("SOFTRDMA_FABRIC_DIR", t.TempDir())
+	t.Setenv("SOFTRDMA_FABRIC_SECRET", clitest.SecretFile(t, "a secret of both hosts"))
+	p := clitest.Start(t, "pingpong", "-p", clitest.FreePort(t), "-d", "ib:fab0@"+at+"/node-0")
+	p.Prints("local address:")
+}
+
 func TestHostsAreAdmittedWithASecretOnly(t *testing.T) {
 	for _, x := range []struct {
 		args []string
@@ -64,6 +83,9 @@ func TestHostsAreAdmittedWithASecretOnly(t *testing.T) {
 		{[]string{"--attach", "192.0.2.1:7701"}, "expected --attach-secret"},
 		{[]string{"--attach", "127.0.0.1"}, "expected an address and a UDP port"},
 		{[]string{"--attach-secret", "/dev/null"}, "expected --attach with it"},
+		{[]string{"--trunk-secret", "/dev/null"}, "expected --trunk with it"},
+		{[]string{"--attach", "127.0.0.1:7701", "--attach-secret="}, "--attach-secret: expected the name of a file"},
+		{[]string{"--topology", "star:2,spare=1", "--trunk", "switch-0:3=127.0.0.1:7700", "--trunk-secret="}, "--trunk-secret: expected the name of a file"},
 	} {
 		clitest.Start(t, append([]string{"fabric", "up"}, x.args...)...).Fails(cli.ExitUsage, x.want)
 	}

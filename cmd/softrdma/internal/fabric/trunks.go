@@ -11,6 +11,8 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/spf13/cobra"
+
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/fabric/topology"
@@ -19,8 +21,15 @@ import (
 )
 
 // plug reads the flags of trunks.
-func (b *builder) plug(ctx context.Context, c *live.Config) error {
+func (b *builder) plug(cmd *cobra.Command, c *live.Config) error {
+	secret, err := cli.FileOf(cmd, trunkSecretFlag)
+	if err != nil {
+		return err
+	}
 	if len(b.trunks) == 0 {
+		if secret != "" {
+			return cli.UsageErrorf("--%s: expected --trunk with it", trunkSecretFlag)
+		}
 		return nil
 	}
 	local, err := net.ResolveUDPAddr("udp", b.listen)
@@ -29,16 +38,16 @@ func (b *builder) plug(ctx context.Context, c *live.Config) error {
 	}
 	c.Trunks.Listen = local.AddrPort()
 	for _, text := range b.trunks {
-		x, err := parseTrunk(ctx, c.Fabric, text)
+		x, err := parseTrunk(cmd.Context(), c.Fabric, text)
 		if err != nil {
 			return cli.UsageErrorf("--trunk: %v", err)
 		}
 		c.Trunks.Cables = append(c.Trunks.Cables, x)
 	}
-	if b.secret == "" {
+	if secret == "" {
 		return nil
 	}
-	c.Trunks.Secret, err = readSecret("--trunk-secret", b.secret)
+	c.Trunks.Secret, err = readSecret(cmd, trunkSecretFlag, secret)
 	return err
 }
 

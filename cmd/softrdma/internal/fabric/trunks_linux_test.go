@@ -3,6 +3,7 @@ package fabric
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"testing"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -86,6 +87,11 @@ func TestTrunksAreRefusedWithExpectedAndFound(t *testing.T) {
 	}
 	t.Setenv("SOFTRDMA_FABRIC_DIR", t.TempDir())
 	clitest.Start(t, "fabric", "up", "--trunk", "switch-0:1=127.0.0.1:7").Fails(cli.ExitFailed, "expected a port without a cable")
+	at := fabrictest.FreeUDP(t, 2)
+	_, port, _ := net.SplitHostPort(at[0])
+	taken := []string{"--topology", "star:2,spare=1", "--listen", ":" + port, "--trunk", "switch-0:3=" + at[1]}
+	up(t, append([]string{"--name", "a"}, taken...)...)
+	clitest.Start(t, append([]string{"fabric", "up", "--name", "b"}, taken...)...).Fails(cli.ExitFailed, "from port "+port, "address already in use", "--listen")
 }
 
 func TestTrunkFlagNamesAPortAndAnAddress(t *testing.T) {

@@ -84,9 +84,7 @@ type builder struct {
 	verbose  bool
 	trunks   []string
 	listen   string
-	secret   string // file
-
-	attach, attachSecret string
+	attach   string
 }
 
 func newUp() *cobra.Command {
@@ -115,9 +113,9 @@ func newUp() *cobra.Command {
 	f.BoolVar(&b.store, "store-and-forward", false, "switches send a packet on when all of it has arrived (default: cut-through)")
 	f.StringArrayVar(&b.trunks, "trunk", nil, "join a port to another fabric: `NODE:PORT=HOST:UDPPORT`, again for each trunk")
 	f.StringVar(&b.listen, "listen", ":7700", "local `ADDRESS:UDPPORT` of trunks")
-	f.StringVar(&b.secret, "trunk-secret", "", "accept the other ends of trunks only if they have the same secret in `FILE`, of at least 16 bytes")
+	f.String(trunkSecretFlag, "", "accept the other ends of trunks only if they have the same secret in `FILE`, of at least 16 bytes")
 	f.StringVar(&b.attach, "attach", "", "let programs on other hosts attach, at the local `ADDRESS:UDPPORT`")
-	f.StringVar(&b.attachSecret, "attach-secret", "", "accept programs on other hosts only if they have the same secret in `FILE`, of at least 16 bytes")
+	f.String(attachSecretFlag, "", "accept programs on other hosts only if they have the same secret in `FILE`, of at least 16 bytes")
 	f.BoolVarP(&b.verbose, "verbose", "v", false, "print the first packet that is dropped for each reason, and at the end a count")
 	cli.CompleteFlag(cmd, "topology", "star:4", "fat-tree:k=4", "ring:5", "torus:4x4", "mesh:4x4", "hyperx:4x4", "dragonfly:routers=4,global=2,hosts=2")
 	cli.CompleteFlag(cmd, "routing", append([]string{automatic}, algorithms...)...)
@@ -186,7 +184,7 @@ func (b *builder) config(cmd *cobra.Command, args []string) (c *live.Config, fro
 		}
 		shape, _, _ = strings.Cut(from, ":")
 	}
-	if err = errors.Join(b.plug(cmd.Context(), c), b.admit(c)); err != nil {
+	if err = errors.Join(b.plug(cmd, c), b.admit(cmd, c)); err != nil {
 		return nil, "", err
 	}
 	if c.Addrs, err = b.addresses(c.Fabric); err != nil {

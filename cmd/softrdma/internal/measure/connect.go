@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -63,11 +64,21 @@ func (l *connections) expect(ctx context.Context, what rdmacm.EventType) (rdmacm
 		case v.Type == rdmacm.EventConnectRequest: // of a later queue pair
 			v.ID.Destroy()
 		case v.Err != nil:
-			return v, cli.PeerErrorf("connect: %w", v.Err)
+			return v, connectError(v.Err)
 		default:
 			return v, cli.PeerErrorf("connect: expected %v, found %v", what, v)
 		}
 	}
+}
+
+// connectError says that an attempt to connect has failed. A peer that TLS does not fit
+// has been reached, and is there.
+func connectError(err error) error {
+	var why verbs.ReasonError
+	if errors.As(err, &why) && strings.Contains(why.Reason(), "TLS") {
+		return fmt.Errorf("connect: %w", err)
+	}
+	return cli.PeerErrorf("connect: %w", err)
 }
 
 // withConnectTimeout limits the time for setting up a connection.

@@ -171,7 +171,7 @@ func (c *Control) Send(m *Message) error {
 
 // Fail tells the peer why this end stops.
 func (c *Control) Fail(err error) {
-	c.Send(&Message{Error: cli.OneLine(err), Code: cli.ExitCode(err)})
+	c.Send(&Message{Error: cli.Line(err), Code: cli.ExitCode(err)})
 }
 
 // Pending returns the number of messages that the peer has sent and Next has not

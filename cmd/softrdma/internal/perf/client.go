@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -181,12 +183,13 @@ func (p *client) round(ctx context.Context, size int, count int64, h measure.His
 func dialControl(ctx context.Context, host string, port uint16) (net.Conn, error) {
 	d := net.Dialer{Timeout: helloTimeout, KeepAliveConfig: keepAlive}
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, fmt.Sprint(port)))
-	var no *net.DNSError
 	switch {
 	case err == nil:
 		return conn, nil
-	case errors.As(err, &no):
+	case errors.As(err, new(*net.DNSError)):
 		return nil, cli.PeerErrorf("server %s: %w", host, err)
+	case errors.Is(err, syscall.ECONNREFUSED), runtime.GOOS == "windows":
+		return nil, cli.PeerErrorf("server %s: %w (start it there first: softrdma perf, the same test without HOST)", host, err)
 	}
-	return nil, cli.PeerErrorf("server %s: %w (start it there first: softrdma perf, the same test without HOST)", host, err)
+	return nil, cli.PeerErrorf("server %s: %w: is the host up, is there a route to it, and does its firewall allow TCP port %d?", host, err, port)
 }

@@ -143,6 +143,9 @@ func runServer(ctx context.Context, cmd *cobra.Command, opt *options) error {
 	if opt.json {
 		p.notes = io.Discard // the client prints the results
 	}
+	if err := cli.CheckTLSFlags(cmd); err != nil { // before a client comes
+		return err
+	}
 	if opt.device != "" {
 		dev, err := cli.OpenDevice(cmd, opt.device, verbs.Config{})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +186,9 @@ func TestPerfWrongArguments(t *testing.T) {
 
 func TestPerfWithoutServer(t *testing.T) {
 	clitest.Start(t, "perf", "write", "bw", "-p", clitest.FreePort(t), "127.0.0.1").Fails(cli.ExitPeer, "start it there first")
+	if runtime.GOOS == "linux" { // which does not connect to the broadcast address
+		clitest.Start(t, "perf", "write", "bw", "255.255.255.255").Fails(cli.ExitPeer, "is there a route to it", "TCP port 18516")
+	}
 }
 
 func TestPerfReportsDeviceInUseAtOnce(t *testing.T) {

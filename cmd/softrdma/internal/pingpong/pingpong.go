@@ -196,7 +196,7 @@ func (p *command) checkDevice(dev *verbs.Device) error {
 	case p.service == "ud" && int64(p.size) > int64(mtu):
 		return cli.UsageErrorf("-s %d: a datagram of %s is at most %d bytes, its MTU", p.size, dev.Name(), mtu)
 	case p.service != "ud" && p.mtu > mtu:
-		return cli.UsageErrorf("-m %d: the MTU of %s is %d", p.mtu, dev.Name(), mtu)
+		return cli.UsageErrorf("-m: expected at most %d, the path MTU of %s, found %d: give -m %d at both sides", mtu, dev.Name(), p.mtu, mtu)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func command(ctx context.Context, j job, in io.WriteCloser, events io.Reader, ou
 		var e event
 		if err := d.Decode(&e); err != nil {
 			if errors.Is(err, io.EOF) {
-				err = fmt.Errorf("the agent has ended: %w", io.ErrUnexpectedEOF)
+				err = fmt.Errorf("softrdma there has ended: %w", io.ErrUnexpectedEOF)
 			}
 			return nil, err
 		}

@@ -242,8 +242,8 @@ func (s *options) there(ctx context.Context, j job, out *outputs, stdin io.Reade
 		return fmt.Errorf("host %s: %w", j.Host, err)
 	}
 	end, err := command(ctx, j, in, events, out, stdin, signals)
-	if e := c.Wait(); err == nil && end == nil {
-		err = e
+	if e := c.Wait(); e != nil && end == nil {
+		err = s.noAgent(e)
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -254,6 +254,17 @@ func (s *options) there(ctx context.Context, j job, out *outputs, stdin io.Reade
 		return cli.PeerErrorf("host %s: %s: %w", j.Host, words[0], err)
 	}
 	return nil
+}
+
+// commandNotFound is the exit code of a shell, and so of ssh, for a command that it does not find.
+const commandNotFound = 127
+
+// noAgent says what it means that the command of --ssh has ended with an error before the ranks have.
+func (s *options) noAgent(err error) error {
+	if e := (*exec.ExitError)(nil); errors.As(err, &e) && e.ExitCode() == commandNotFound {
+		return fmt.Errorf("%w: expected %s there: install softrdma in a directory of the PATH that ssh gives, or name its path by --remote", err, s.remote)
+	}
+	return fmt.Errorf("%w before the ranks there have ended", err)
 }
 
 // quote quotes a word for a shell.

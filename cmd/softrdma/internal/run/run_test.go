@@ -174,3 +174,11 @@ func TestWrongRunsAreRefused(t *testing.T) {
 		clitest.Start(t, append([]string{"run"}, c.args...)...).Fails(c.code, c.word)
 	}
 }
+
+// A host without softrdma is named, and so is the flag that helps.
+func TestHostWithoutSoftrdmaIsNamed(t *testing.T) {
+	p := clitest.Start(t, append(append([]string{"run"}, remotely(t)...), "--remote", "no-such-softrdma", "true")...)
+	if code, out := p.ExitCode(), p.Stderr.String(); code != 3 || !strings.Contains(out, "expected no-such-softrdma there") || !strings.Contains(out, "--remote") {
+		t.Errorf("code %d: %s", code, out)
+	}
+}

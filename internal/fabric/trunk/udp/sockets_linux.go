@@ -32,7 +32,7 @@ func Open(local netip.AddrPort, peers []netip.AddrPort) (*Sockets, error) {
 	for i, p := range peers {
 		if err := s.open(local, p, false); err != nil {
 			s.Close()
-			return nil, fmt.Errorf("UDP from %v to %v: %w", local, peers[i], err)
+			return nil, fmt.Errorf("UDP from %s to %v: %w", from(local), peers[i], err)
 		}
 	}
 	for _, fd := range s.fds { // those who come later must not share the address
@@ -42,6 +42,14 @@ func Open(local netip.AddrPort, peers []netip.AddrPort) (*Sockets, error) {
 		}
 	}
 	return s, nil
+}
+
+// from describes a local address, which may be that of the interface to the peer.
+func from(local netip.AddrPort) string {
+	if a := local.Addr(); !a.IsValid() || a.IsUnspecified() {
+		return fmt.Sprintf("port %d", local.Port())
+	}
+	return local.String()
 }
 
 // open opens the socket to a peer. The first one of a family is bound without SO_REUSEADDR, so
