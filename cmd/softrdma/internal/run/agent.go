@@ -137,20 +137,7 @@ func serve(ctx context.Context, in io.Reader, w io.Writer) error {
 	go func() {
 		defer cancel()
 		defer input.Close()
-		for {
-			var o order
-			if err := d.Decode(&o); err != nil {
-				return
-			}
-			switch {
-			case o.Signal != 0:
-				signals <- syscall.Signal(o.Signal)
-			case o.EOF:
-				_ = input.Close() // does not fail
-			default:
-				_, _ = input.Write(o.Input) // rank 0 may read nothing
-			}
-		}
+		obey(d, input, signals)
 	}()
 	var rank0 io.Reader
 	if j.First == 0 {
@@ -167,6 +154,24 @@ func serve(ctx context.Context, in io.Reader, w io.Writer) error {
 	}
 	out.flush()
 	return encoder.Encode(event{End: end})
+}
+
+// obey carries out the orders that follow the job, until they end.
+func obey(d *json.Decoder, input *io.PipeWriter, signals chan<- os.Signal) {
+	for {
+		var o order
+		if err := d.Decode(&o); err != nil {
+			return
+		}
+		switch {
+		case o.Signal != 0:
+			signals <- syscall.Signal(o.Signal)
+		case o.EOF:
+			_ = input.Close() // does not fail
+		default:
+			_, _ = input.Write(o.Input) // rank 0 may read nothing
+		}
+	}
 }
 
 // pipeFile returns a file from which r can be read. A process that gets it may end without reading
