@@ -307,10 +307,10 @@ func FuzzShare(f *testing.F) {
 				continue
 			}
 			handles = append(handles, r.MRHandle)
+			if n == 0 { // has no byte
+				continue
+			}
 			for _, at := range []uint64{off, off + n/2, off + n - 1} {
-				if n == 0 { // has no byte
-					break
-				}
 				if d := s.devices[0].Adapter.Memory.Lookup(r.RKey).Put(addrOf(c.mem)+at, []byte{1}); d.Reason != reason.None {
 					t.Fatal(d)
 				}

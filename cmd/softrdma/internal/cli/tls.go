@@ -120,7 +120,7 @@ func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
 	}, nil
 }
 
-// ownCertificate reads the certificate chain of this end and its key. It warns if peers
+// ownCertificate reads the certificate chain of this end and its key. It warns once if peers
 // will refuse the certificate, because all that they tell this end is that it is bad.
 func ownCertificate(out io.Writer, file, keyFile string) (tls.Certificate, error) {
 	chain, err := os.ReadFile(file)
@@ -139,8 +139,8 @@ func ownCertificate(out io.Writer, file, keyFile string) (tls.Certificate, error
 		return c, fmt.Errorf("--%s %s, --%s %s: expected a certificate and its private key: %w", CertificateFlag, file, KeyFlag, keyFile, err)
 	}
 	if now := time.Now(); now.Before(c.Leaf.NotBefore) || now.After(c.Leaf.NotAfter) {
-		fmt.Fprintf(out, "softrdma: warning: --%s: peers refuse %s: expected a certificate that is valid now, found one from %s to %s\n",
-			CertificateFlag, file, c.Leaf.NotBefore.Format(time.RFC3339), c.Leaf.NotAfter.Format(time.RFC3339))
+		warnOnce(out, CertificateFlag, file, fmt.Sprintf("peers refuse %s: expected a certificate that is valid now, found one from %s to %s",
+			file, c.Leaf.NotBefore.Format(time.RFC3339), c.Leaf.NotAfter.Format(time.RFC3339)))
 	}
 	return c, nil
 }

@@ -20,6 +20,14 @@ func ReportRefused(out io.Writer) func(netip.AddrPort, error) {
 // warned has the files about which this process has warned.
 var warned sync.Map
 
+// warnOnce warns about a file that a flag names, unless this process has warned about it. A
+// command reads its files again for each device that it opens.
+func warnOnce(out io.Writer, flag, file, text string) {
+	if _, again := warned.LoadOrStore(file, true); !again {
+		fmt.Fprintf(out, "softrdma: warning: --%s: %s\n", flag, text)
+	}
+}
+
 // WarnIfReadable warns once about a file with a secret, which a flag names, that other
 // users may read or write. Windows has no such permissions.
 func WarnIfReadable(out io.Writer, flag, file string) {
@@ -27,9 +35,6 @@ func WarnIfReadable(out io.Writer, flag, file string) {
 	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
 		return
 	}
-	if _, again := warned.LoadOrStore(file, true); again {
-		return
-	}
-	fmt.Fprintf(out, "softrdma: warning: --%s: other users can access %s (mode %#o), and everyone who knows the secret is trusted: chmod 600 it, or create a new secret\n",
-		flag, file, info.Mode().Perm())
+	warnOnce(out, flag, file, fmt.Sprintf("other users can access %s (mode %#o), and everyone who knows the secret is trusted: chmod 600 it, or create a new secret",
+		file, info.Mode().Perm()))
 }
