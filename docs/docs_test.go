@@ -59,6 +59,8 @@ func declared(path string) (map[string]bool, error) {
 	return names, nil
 }
 
+// receiver returns the name of the type that a method belongs to with a dot behind it,
+// and nothing for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil || len(d.Recv.List) == 0 {
 		return ""
@@ -66,6 +68,12 @@ func receiver(d *ast.FuncDecl) string {
 	t := d.Recv.List[0].Type
 	if p, ok := t.(*ast.StarExpr); ok {
 		t = p.X
+	}
+	switch g := t.(type) { // of a generic type
+	case *ast.IndexExpr:
+		t = g.X
+	case *ast.IndexListExpr:
+		t = g.X
 	}
 	if i, ok := t.(*ast.Ident); ok {
 		return i.Name + "."
