@@ -37,7 +37,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint32(r))
 }
 
-// The reasons. Each has a row in rows.
+// The reasons. Each has a row in rows. Those of fabrics are in fabric.go.
 const (
 	None Reason = iota
 
@@ -339,58 +339,5 @@ const (
 	HostRevoked
 	HostPull
 
-	// Packets that an InfiniBand fabric drops.
-	FabricLength
-	FabricVCRC
-	FabricVersion
-	FabricVL
-	FabricManagementVL
-	FabricDLID
-	FabricPortState
-	FabricManagementFull
-	FabricOverrun
-	FabricRaw
-	FabricPKey
-	FabricLinkPacket
-	FabricMTU
-	FabricLifeTime
-	FabricStalled
-	FabricHOQLife
-	FabricRoute
-	FabricLoop
-	FabricLane
-	FabricForeign
-
-	// A program and the process of the fabric.
-	FabricAddress
-	FabricAbsent
-	FabricRefused
-	FabricNode
-	FabricHeld
-	FabricMessage
-	FabricBatch
-	FabricGone
-	FabricFull
-
-	// Refusals of trunks between fabrics.
-	FabricTrunkPacket
-	FabricTrunkVersion
-	FabricTrunkSecret
-	FabricTrunkSession
-	FabricTrunkMessage
-	FabricTrunkNode
-	FabricTrunkSilent
-	FabricTrunkClosed
-	FabricTrunkOverrun
-
-	// Refusals between a fabric and programs on other hosts.
-	FabricRemotePacket
-	FabricRemoteVersion
-	FabricRemoteSecret
-	FabricRemoteUnknown
-	FabricRemoteSilent
-	FabricRemoteClosed
-	FabricRemoteFull
-
-	Count // the number of reasons
+	beforeFabric // the next block goes on with this number
 )
