@@ -35,6 +35,11 @@ var clients = map[reason.Reason]text{
 		"How many programs the user runs and which objects they hold; `ulimit -n` of the server and vm.max_map_count.",
 		"Close some, start the server with a larger limit (`ulimit -n`), or raise vm.max_map_count.",
 		"no clause: local to the host"},
+	reason.ObjectLimit: {
+		"A program created one object more than ibv_query_device says that the device has: queue pairs, queues, regions, windows, protection domains or address handles.",
+		"max_qp, max_cq, max_srq, max_mr, max_mw, max_pd and max_ah of ibv_devinfo -v, and which objects the program does not destroy.",
+		"Destroy what is not used, or share it: one address handle serves all messages to a destination.",
+		"no clause: the limits are those of ibv_query_device"},
 	reason.MemoryPrivate: {
 		"A program under softrdma exec --share-memory registered memory that cannot be replaced by shared memory safely. Causes: the system refused a call (1); the program has several threads (2); the memory is not all private, anonymous, readable and writable, or is locked or already partly shared (3); the kernel may be writing to it through io_uring or asynchronous I/O (4). The region works, at the speed it has without the flag.",
 		"The cause in the text beside the name, and when the program registers memory.",

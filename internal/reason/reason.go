@@ -282,6 +282,7 @@ const (
 	SlotsTaken
 	SlotConnections
 	CommandHandle
+	ObjectLimit
 	CommandRefused
 
 	// TLS under MPA.

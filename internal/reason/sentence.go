@@ -245,6 +245,7 @@ var rows = [Count]row{
 	SlotsTaken:        {"SLOTS_TAKEN", "every share of the device's address is in use: %d programs may have one, %d have one"},
 	SlotConnections:   {"SLOT_CONNECTIONS", "connection manager of a shared address belongs to the process that shares it out: expected queue pair %d, found %d"},
 	CommandHandle:     {"COMMAND_HANDLE", "no such object in this device file: %d objects, handle %d"},
+	ObjectLimit:       {"OBJECT_LIMIT", "the program has as many objects of this kind as the device allows: at most %d, found %d"},
 	CommandRefused:    {"COMMAND_REFUSED", "device file refused the call: number %#x, errno %v"},
 
 	MPATLS:       {"MPA_TLS", "peer speaks TLS but this device does not: expected MPA's %#08x, found %#08x"},

@@ -55,10 +55,16 @@ func TestUserThatHoldsTooManyDescriptorsIsRefused(t *testing.T) {
 
 func TestUserThatHoldsTooManyMappingsIsRefused(t *testing.T) {
 	s := newServer(t, "127.14.6.2")
-	a := limited(s, 100, 4)
+	const most = 200 // with less the device advertises no regions
+	a := limited(s, 400, most)
 	f := newTestClient(t, s).open("uverbs0")
 	newSide(f, 0x1000) // three rings and a region
 	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+	for range 98 {
+		f.used = 0
+		do[uapi.CreateCQResp](f, uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: -1}), 24)
+		do[uapi.CreateSRQResp](f, uapi.CmdCreateSRQ, uapi.Bytes(&uapi.CreateSRQ{PDHandle: pd.Handle, MaxWR: 1, MaxSGE: 1}), 24)
+	}
 	before := a.Descriptors.Held()
 	for what, x := range map[string]struct {
 		number uint32
@@ -75,12 +81,12 @@ func TestUserThatHoldsTooManyMappingsIsRefused(t *testing.T) {
 			t.Errorf("%s: found %v", what, no)
 		}
 	}
-	if n := a.Descriptors.Held(); n != before || a.Mappings.N.Load() != 4 {
+	if n := a.Descriptors.Held(); n != before || a.Mappings.N.Load() != most {
 		t.Errorf("%d descriptors, before %d; %d mappings", n, before, a.Mappings.N.Load())
 	}
 }
 
-// A program can have as many objects of one kind as the device says.
+// A program can have as many objects of one kind as the device says, and no more.
 func TestProgramCanHaveWhatTheDeviceAdvertises(t *testing.T) {
 	s := newServer(t, "127.14.6.4")
 	a := limited(s, 2000, 500)
@@ -94,7 +100,7 @@ func TestProgramCanHaveWhatTheDeviceAdvertises(t *testing.T) {
 			}}), nil, 64)
 			return no
 		}},
-		"completion queues": {func(r *uapi.QueryDeviceResp) uint32 { return r.MaxCQ }, func(f *devFile, _, _ uint32) syscall.Errno {
+		"completion queues": {func(r *uapi.QueryDeviceResp) uint32 { return r.MaxCQ - 1 }, func(f *devFile, _, _ uint32) syscall.Errno {
 			no, _, _ := f.command(uapi.CmdCreateCQ, uapi.Bytes(&uapi.CreateCQ{CQE: 1, CompChannel: -1}), nil, 24)
 			return no
 		}},
@@ -105,6 +111,11 @@ func TestProgramCanHaveWhatTheDeviceAdvertises(t *testing.T) {
 		"regions": {func(r *uapi.QueryDeviceResp) uint32 { return r.MaxMR }, func(f *devFile, pd, _ uint32) syscall.Errno {
 			at := addrOf(f.mem)
 			no, _, _ := f.command(uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{Start: at, HCAVA: at, Length: 10, PDHandle: pd}), nil, 12)
+			return no
+		}},
+		"address handles": {func(r *uapi.QueryDeviceResp) uint32 { return r.MaxAH }, func(f *devFile, pd, _ uint32) syscall.Errno {
+			attr := uapi.AHAttr{GRH: uapi.GlobalRoute{DGID: [16]byte{10: 0xff, 11: 0xff, 12: 127, 13: 14, 14: 6, 15: 4}}, IsGlobal: 1, PortNum: 1}
+			no, _, _ := f.command(uapi.CmdCreateAH, uapi.Bytes(&uapi.CreateAH{PDHandle: pd, Attr: attr}), nil, 4)
 			return no
 		}},
 	} {
@@ -121,6 +132,11 @@ func TestProgramCanHaveWhatTheDeviceAdvertises(t *testing.T) {
 				f.used = 0
 				if no := x.create(f, pd.Handle, cq.CQHandle); no != 0 {
 					t.Fatalf("number %d of %d: %v", i+1, most, no)
+				}
+			}
+			for range 2 { // a refused one leaves nothing
+				if no := x.create(f, pd.Handle, cq.CQHandle); no != syscall.ENOMEM {
+					t.Errorf("number %d of %d: found %v, expected %v", most+1, most, no, syscall.ENOMEM)
 				}
 			}
 			unix.Close(f.fd)

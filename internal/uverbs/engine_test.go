@@ -222,12 +222,12 @@ func TestDirectCallsRefuseWhatIsNotThere(t *testing.T) {
 		want   syscall.Errno
 	}{
 		"doorbell of no file":                  {e.Doorbell, 7, a.handle, syscall.EIO},
-		"doorbell of no queue pair":            {e.Doorbell, a.f.id, 1 << 15, syscall.EINVAL},
-		"doorbell of a handle beyond the page": {e.Doorbell, a.f.id, 1 << 20, syscall.EINVAL},
+		"doorbell of no queue pair":            {e.Doorbell, a.f.id, 1 << 15, syscall.ENOENT},
+		"doorbell of a handle beyond the page": {e.Doorbell, a.f.id, 1 << 20, syscall.ENOENT},
 		"doorbell of a completion queue":       {e.Doorbell, a.f.id, a.cq, syscall.EINVAL},
 		"progress of no file":                  {progress, 7, a.cq, syscall.EIO},
 		"progress of a queue pair":             {progress, a.f.id, a.handle, syscall.EINVAL},
-		"progress of no object":                {progress, a.f.id, 1<<32 - 1, syscall.EINVAL},
+		"progress of no object":                {progress, a.f.id, 1<<32 - 1, syscall.ENOENT},
 	} {
 		if err := c.call(c.file, c.handle); !errors.Is(err, c.want) {
 			t.Errorf("%s: expected %v, found %v", what, c.want, err)

@@ -72,18 +72,21 @@ func newSideOf(f *devFile, user uint64, requests uint32) *side {
 	return s
 }
 
+// highPSN has bits beyond the 24 of a PSN, which Linux's drivers ignore.
+const highPSN = 0xab000001
+
 // connect takes the queue pair to RTS with a peer on the same device.
 func (s *side) connect(peer uint32, dgid [16]byte) {
 	for _, q := range []uapi.ModifyQP{
 		{AttrMask: uint32(qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskAccess), QPAttrs: uapi.QPAttrs{State: uint8(qp.Init), PortNum: 1, AccessFlags: 0xf}},
 		{
 			AttrMask: uint32(qp.MaskState | qp.MaskAV | qp.MaskPathMTU | qp.MaskDestQPN | qp.MaskRQPSN | qp.MaskMaxDestRdAtomic | qp.MaskMinRNRTimer),
-			QPAttrs:  uapi.QPAttrs{State: uint8(qp.RTR), PathMTU: 3, DestQPN: peer, MaxDestRdAtomic: 4, MinRNRTimer: 12},
+			QPAttrs:  uapi.QPAttrs{State: uint8(qp.RTR), PathMTU: 3, DestQPN: peer, RQPSN: highPSN, MaxDestRdAtomic: 4, MinRNRTimer: 12},
 			Dest:     uapi.QPDest{DGID: dgid, IsGlobal: 1, PortNum: 1, HopLimit: 64, SL: 5},
 		},
 		{
 			AttrMask: uint32(qp.MaskState | qp.MaskSQPSN | qp.MaskTimeout | qp.MaskRetryCnt | qp.MaskRNRRetry | qp.MaskMaxRdAtomic),
-			QPAttrs:  uapi.QPAttrs{State: uint8(qp.RTS), Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4},
+			QPAttrs:  uapi.QPAttrs{State: uint8(qp.RTS), SQPSN: highPSN, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4},
 		},
 	} {
 		q.QPHandle = s.handle

@@ -21,6 +21,7 @@ type context struct {
 	dev      *Device
 	provider provider // of the program
 	objects  map[uint32]object
+	held     [kinds]uint32 // objects of each kind
 	next     uint32
 	async    *client.Pipe
 	own      bool                // the program is of this module, see uapi
@@ -34,9 +35,28 @@ type context struct {
 type object interface {
 	// destroy ends the object. It fails if others use it.
 	destroy() error
-	// rank orders the objects at the end of a file. Objects of a lower rank use
-	// those of a higher one.
-	rank() int
+	kind() kind
+}
+
+// A kind is a type of object. Objects of a lower kind may use those of a higher one, so a
+// file that ends destroys them in this order.
+type kind int
+
+const (
+	kindQP kind = iota
+	kindCQ
+	kindSRQ
+	kindAH
+	kindMW
+	kindMR
+	kindPD
+	kinds
+)
+
+// limit returns how many objects of this kind a program may have, by the attributes that
+// the device tells it.
+func (k kind) limit(a *uapi.QueryDeviceResp) uint32 {
+	return [kinds]uint32{kindQP: a.MaxQP, kindCQ: a.MaxCQ, kindSRQ: a.MaxSRQ, kindAH: a.MaxAH, kindMW: a.MaxMW, kindMR: a.MaxMR, kindPD: a.MaxPD}[k]
 }
 
 func newContext(f *client.File, d *Device) *context {
@@ -51,8 +71,16 @@ func (x *context) add(o object) uint32 {
 	h := x.next
 	x.next++
 	x.objects[h] = o
+	x.held[o.kind()]++
 	x.direct.set(h, o)
 	return h
+}
+
+// forget removes a destroyed object.
+func (x *context) forget(handle uint32) {
+	x.held[x.objects[handle].kind()]--
+	delete(x.objects, handle)
+	x.direct.set(handle, nil)
 }
 
 // find returns the object of a handle, which must have the right type. As in Linux, a
@@ -81,18 +109,16 @@ func remove[T object](x *context, handle uint32) (T, error) {
 	if err := o.destroy(); err != nil {
 		return o, err
 	}
-	delete(x.objects, handle)
-	x.direct.set(handle, nil)
+	x.forget(handle)
 	return o, nil
 }
 
 // End implements client.Service. It destroys all objects, users first.
 func (x *context) End() {
-	for rank := 0; rank <= maxRank; rank++ {
+	for k := range kinds {
 		for h, o := range x.objects {
-			if o.rank() == rank && o.destroy() == nil {
-				delete(x.objects, h)
-				x.direct.set(h, nil)
+			if o.kind() == k && o.destroy() == nil {
+				x.forget(h)
 			}
 		}
 	}

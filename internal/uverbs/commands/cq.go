@@ -38,7 +38,7 @@ func (q *cq) completed() {
 }
 
 func (q *cq) asyncEvent(e adapter.AsyncEvent) { q.async.asyncEvent(e) }
-func (q *cq) rank() int                       { return rankQueue }
+func (q *cq) kind() kind                      { return kindCQ }
 
 func (q *cq) destroy() error {
 	if err := q.a.Destroy(); err != nil {

@@ -66,13 +66,16 @@ func (d *direct) find(handle uint32) *directEntry {
 // Doorbell implements client.Direct: it sends what the program has posted to a queue
 // pair, on the caller's thread.
 func (x *context) Doorbell(handle uint32) error {
-	q := (*queuePair)(nil)
-	if e := x.direct.find(handle); e != nil {
+	q, err := (*queuePair)(nil), error(nil)
+	if e := x.direct.find(handle); e != nil && e.qp != nil {
 		q = e.qp
-	} else if !x.file.Between(func() { q, _ = x.objects[handle].(*queuePair) }) {
+	} else if !x.file.Between(func() { q, err = find[*queuePair](x, handle) }) {
 		return syscall.EIO
 	}
-	if q == nil || q.a.StateHint() < qp.RTS {
+	if err != nil {
+		return err
+	}
+	if q.a.StateHint() < qp.RTS {
 		return syscall.EINVAL
 	}
 	q.a.Doorbell()
@@ -82,14 +85,14 @@ func (x *context) Doorbell(handle uint32) error {
 // Progress implements client.Direct: it receives on the caller's thread what may complete
 // to a completion queue, which the program found empty.
 func (x *context) Progress(handle uint32, mayYield bool) error {
-	q := (*cq)(nil)
-	if e := x.direct.find(handle); e != nil {
+	q, err := (*cq)(nil), error(nil)
+	if e := x.direct.find(handle); e != nil && e.cq != nil {
 		q = e.cq
-	} else if !x.file.Between(func() { q, _ = x.objects[handle].(*cq) }) {
+	} else if !x.file.Between(func() { q, err = find[*cq](x, handle) }) {
 		return syscall.EIO
 	}
-	if q == nil {
-		return syscall.EINVAL
+	if err != nil {
+		return err
 	}
 	q.a.Progress(mayYield)
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
+	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/client"
@@ -42,7 +43,7 @@ func (q *queuePair) setHandle(h uint32) {
 	}
 }
 
-func (q *queuePair) rank() int { return rankQP }
+func (q *queuePair) kind() kind { return kindQP }
 
 func (q *queuePair) destroy() error {
 	q.x.dev.SetOwner(q.a.QPN, nil)
@@ -70,6 +71,9 @@ func (x *context) newQP(c *command, q *uapi.ExCreateQPBase) (*queuePair, []byte,
 	if err != nil {
 		return nil, nil, err
 	}
+	if q.IsSRQ != 0 {
+		q.MaxRecvWR, q.MaxRecvSGE = 0, 0 // Linux ignores them: the queue pair has no receive queue
+	}
 	maxSGE, maxInline := x.provider.limits()
 	switch t := qp.Type(q.Type); {
 	case t != qp.RC && t != qp.UC && t != qp.UD:
@@ -91,7 +95,7 @@ func (x *context) newQP(c *command, q *uapi.ExCreateQPBase) (*queuePair, []byte,
 		if err != nil {
 			return nil, nil, err
 		}
-		cfg.SRQ, q.MaxRecvWR, q.MaxRecvSGE = s.a, 0, 0
+		cfg.SRQ = s.a
 	}
 	if err := o.rings(cfg, q); err != nil {
 		return nil, nil, err
@@ -169,6 +173,9 @@ func (x *context) exCreateQP(c *command) error {
 // attrs converts the attributes of a command.
 func (x *context) attrs(q *uapi.ModifyQP, mask qp.Mask, port uint16) (*qp.Attr, error) {
 	a := q.Attr()
+	if !x.own {
+		a.RQPSN, a.SQPSN = psn.New(q.RQPSN), psn.New(q.SQPSN) // as Linux's drivers do
+	}
 	a.Access &^= ignoredAccess
 	a.EnSQDNotify = q.SQD != 0
 	switch {

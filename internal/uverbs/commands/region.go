@@ -12,23 +12,15 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
-)
-
-// The order in which objects are destroyed with their file.
-const (
-	rankQP = iota
-	rankQueue
-	rankMemory
-	rankPD
-	maxRank = rankPD
 )
 
 type pd struct{ a *adapter.PD }
 
 func (p *pd) destroy() error { return p.a.Dealloc() }
-func (p *pd) rank() int      { return rankPD }
+func (p *pd) kind() kind     { return kindPD }
 
 func (x *context) allocPD(c *command) error {
 	a, err := x.dev.Adapter.AllocPD()
@@ -38,9 +30,15 @@ func (x *context) allocPD(c *command) error {
 	return x.created(c, &pd{a}, func(h uint32) ([]byte, []byte) { return uapi.Bytes(&uapi.HandleOnly{Handle: h}), nil })
 }
 
-// created assigns a handle to a new object and answers. If the answer cannot be
-// written, it destroys the object.
+// created assigns a handle to a new object and answers. If the program has as many
+// objects of this kind as the device allows, or the answer cannot be written, it destroys
+// the object.
 func (x *context) created(c *command, o object, answer func(handle uint32) (core, driver []byte)) error {
+	a := x.attributes()
+	if most, held := o.kind().limit(&a), x.held[o.kind()]; held >= most {
+		_ = o.destroy()
+		return fmt.Errorf("%T: %w", o, client.Refuse(syscall.ENOMEM, reason.ObjectLimit, uint64(most), uint64(held)+1))
+	}
 	h := x.add(o)
 	core, driver := answer(h)
 	if err := c.respond(core, driver); err != nil {
@@ -77,7 +75,7 @@ func (m *mr) destroy() error {
 	m.Remove()
 	return err
 }
-func (m *mr) rank() int { return rankMemory }
+func (m *mr) kind() kind { return kindMR }
 
 const (
 	knownAccess    = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind | qp.ZeroBased
@@ -226,7 +224,7 @@ type mw struct {
 }
 
 func (w *mw) destroy() error { return w.pd.FreeWindow(w.key) }
-func (w *mw) rank() int      { return rankQueue } // windows before regions
+func (w *mw) kind() kind     { return kindMW }
 
 func (x *context) allocMW(c *command) error {
 	q, _ := uapi.Parse[uapi.AllocMW](c.core)
@@ -262,7 +260,7 @@ type ah struct {
 }
 
 func (h *ah) destroy() error { return h.pd.DestroyAH(h.num) }
-func (h *ah) rank() int      { return rankQueue }
+func (h *ah) kind() kind     { return kindAH }
 
 func (x *context) createAH(c *command) error {
 	q, _ := uapi.Parse[uapi.CreateAH](c.core)

@@ -24,7 +24,7 @@ type srq struct {
 }
 
 func (s *srq) asyncEvent(e adapter.AsyncEvent) { s.async.asyncEvent(e) }
-func (s *srq) rank() int                       { return rankQueue }
+func (s *srq) kind() kind                      { return kindSRQ }
 
 func (s *srq) destroy() error {
 	if err := s.a.Destroy(); err != nil {
@@ -56,8 +56,8 @@ func (x *context) newSRQ(c *command, q *uapi.CreateSRQ) error {
 		return err
 	}
 	most, _ := x.provider.limits()
-	if q.MaxWR == 0 || q.MaxWR > device.MaxQPWR || q.MaxSGE == 0 || q.MaxSGE > uint32(most) || q.SRQLimit > q.MaxWR {
-		return fmt.Errorf("%d requests of %d entries, limit %d: %w", q.MaxWR, q.MaxSGE, q.SRQLimit, syscall.EINVAL)
+	if q.MaxWR == 0 || q.MaxWR > device.MaxQPWR || q.MaxSGE == 0 || q.MaxSGE > uint32(most) {
+		return fmt.Errorf("%d requests of %d entries: %w", q.MaxWR, q.MaxSGE, syscall.EINVAL)
 	}
 	o := &srq{x: x}
 	o.async.user, o.async.to = q.UserHandle, x.async
@@ -69,7 +69,7 @@ func (x *context) newSRQ(c *command, q *uapi.CreateSRQ) error {
 	if err != nil {
 		return err
 	}
-	o.a.StartLimit(int(q.SRQLimit))
+	o.a.StartLimit(int(min(q.SRQLimit, q.MaxWR))) // Linux takes any limit for a new queue
 	o.a.Owner = o
 	return x.created(c, o, func(h uint32) ([]byte, []byte) {
 		o.handle = h
