@@ -10,7 +10,7 @@ var (
 	table []int32 // of descriptors plus 1; 0 is a free entry
 )
 
-// Into makes t the list. It has room for the descriptors of one device, and is zero.
+// Into makes t the list. It has room for the descriptors of all devices, and is zero.
 func Into(t []int32) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -32,8 +32,8 @@ func newEngineClient(t testing.TB, addr string) *testClient {
 		t.Fatal(err)
 	}
 	deferrals := make([]deferral.Place, 8)
-	e, err := program.New(dev, 0, deferrals, func(line string) { t.Log(line) })
-	if err != nil {
+	e := program.New(deferrals, func(line string) { t.Log(line) })
+	if err := e.Add(dev, "rxe0", 0); err != nil {
 		t.Fatal(err)
 	}
 	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -263,9 +263,13 @@ func TestEngineLeavesOtherProtocolsToTheServer(t *testing.T) {
 		defer mu.Unlock()
 		lines = append(lines, line)
 	}})
-	e, err := program.Open(s.Socket(), "uverbs0", nil, nil)
-	if e != nil || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "siw0 127.14.15.9 (iWARP)") {
+	e := program.New(nil, nil)
+	first, err := e.Open(s.Socket(), "uverbs0")
+	if !first || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "siw0 127.14.15.9 (iWARP)") {
 		t.Errorf("expected an error that names the device, found %v", err)
+	}
+	if first, again := e.Open(s.Socket(), "uverbs0"); first || !errors.Is(again, err) {
+		t.Errorf("expected the same error from the second attempt, found %v", again)
 	}
 	mu.Lock()
 	defer mu.Unlock()

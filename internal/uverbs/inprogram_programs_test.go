@@ -81,6 +81,28 @@ func ending(s syscall.WaitStatus) string {
 	return fmt.Sprint("exit code ", s.ExitStatus())
 }
 
+// Each device that a program opens is in its process, and devices that cannot be are the server's.
+func TestProgramsOpenEveryDevice(t *testing.T) {
+	t.Run("all in the program", func(t *testing.T) {
+		p := newInProgram(t, "127.14.4.30 127.14.4.31 127.14.4.32")
+		out := p.succeeds(t, p.compile(t, "devices"))
+		for _, want := range []string{"rxe0 is in the program\n", "rxe1 is in the program\n", "rxe2 is in the program\n", "3 devices: ok"} {
+			if strings.Count(out, want) != 1 {
+				t.Errorf("expected %q once\n%s", want, out)
+			}
+		}
+	})
+	t.Run("one with the server", func(t *testing.T) {
+		p := newInProgram(t, "127.14.4.33 iwarp:127.14.4.34")
+		status, out := p.run(t, []string{"SOFTRDMA_ENGINE_REQUIRED=0"}, "ibv_devinfo")
+		for _, want := range []string{"rxe0 is in the program\n", "siw0 127.14.4.34 (iWARP) stays in the server's process", "hca_id:\trxe0", "hca_id:\tsiw0"} {
+			if status != 0 || strings.Count(out, want) != 1 {
+				t.Errorf("expected %q once: %s\n%s", want, ending(status), out)
+			}
+		}
+	})
+}
+
 func TestProgramsUnmapRegisteredMemory(t *testing.T) {
 	p := newInProgram(t, "127.14.4.1")
 	out := p.succeeds(t, p.compile(t, "faults"))

@@ -1,6 +1,6 @@
 //go:build linux && cgo
 
-// Command engine is the library that the preloaded library opens in a program: the device
+// Command engine is the library that the preloaded library opens in a program: the devices
 // of a C program in its own process. It has functions for C and nothing else; package
 // program is the engine.
 package main
@@ -19,7 +19,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"unsafe"
 
 	"softrdma/internal/adapter/deferral"
@@ -32,33 +31,32 @@ import (
 func main() {}
 
 // engine is set once, before the first call.
-var (
-	engine *program.Engine
-	once   sync.Once
-	failed error
-)
+var engine *program.Engine
 
 //export softrdma_engine_start
-func softrdma_engine_start(socket, file *C.char, d *C.struct_deferral, places C.size_t, verbose C.int, why *C.char, room C.size_t) C.int {
-	once.Do(func() {
-		setRuntime()
-		inherit.Into((*[C.INHERITED]int32)(unsafe.Pointer(&C.softrdma_engine_inherited))[:])
-		var log func(string)
-		if verbose != 0 {
-			log = func(line string) { fmt.Fprintln(os.Stderr, "softrdma:", line) }
-		}
-		engine, failed = program.Open(C.GoString(socket), C.GoString(file), deferrals(d, places), log)
-		if failed == nil && log != nil {
-			log(fmt.Sprintf("process %d: the device is in the program", os.Getpid()))
-		}
-	})
-	if failed == nil {
+func softrdma_engine_start(d *C.struct_deferral, places C.size_t, verbose C.int) {
+	setRuntime()
+	inherit.Into((*[C.INHERITED]int32)(unsafe.Pointer(&C.softrdma_engine_inherited))[:])
+	var log func(string)
+	if verbose != 0 {
+		log = func(line string) { fmt.Fprintln(os.Stderr, "softrdma:", line) }
+	}
+	engine = program.New(deferrals(d, places), log)
+}
+
+//export softrdma_engine_open
+func softrdma_engine_open(socket, file *C.char, why *C.char, room C.size_t) C.int {
+	first, err := engine.Open(C.GoString(socket), C.GoString(file))
+	if err == nil {
 		return 0
 	}
+	n := 0
 	text := unsafe.Slice((*byte)(unsafe.Pointer(why)), room)
-	n := copy(text[:room-1], failed.Error())
+	if first {
+		n = copy(text[:room-1], err.Error())
+	}
 	text[n] = 0
-	return -C.int(client.Errno(failed))
+	return -C.int(client.Errno(err))
 }
 
 var _ [unsafe.Sizeof(deferral.Place{})]byte = [C.sizeof_struct_deferral]byte{} // of one size
@@ -103,10 +101,10 @@ func softrdma_engine_progress(file C.uint64_t, handle C.uint32_t, mayYield C.int
 func softrdma_engine_flush() { engine.Flush() }
 
 //export softrdma_engine_poll
-func softrdma_engine_poll() { engine.Poll() }
+func softrdma_engine_poll(file C.uint64_t) { engine.Poll(uint64(file)) }
 
 //export softrdma_engine_attend
-func softrdma_engine_attend() { engine.Attend() }
+func softrdma_engine_attend(file C.uint64_t) { engine.Attend(uint64(file)) }
 
 //export softrdma_engine_leave
 func softrdma_engine_leave() { engine.Leave() }

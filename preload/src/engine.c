@@ -1,7 +1,8 @@
 /*
  * The engine in the program's own process: a library in Go, which is loaded when
- * the program opens the first uverbs device. From then on calls on its files are
- * function calls. Where it cannot be used, the files are the server's.
+ * the program opens the first uverbs device. It opens each device when the program
+ * opens the first file of it. From then on calls on these files are function calls.
+ * Where the engine or a device of it cannot be used, the files are the server's.
  *
  * Go has threads and signal handlers of its own. signals.c keeps both from the
  * program. After fork the child has no engine: its parent's files fail with EIO
@@ -31,6 +32,7 @@ static struct {
 	const char *library; /* NULL: none is wanted */
 	int required, verbose;
 	engine_start *start;
+	engine_open *open;
 	engine_call *call;
 	engine_doorbell *doorbell;
 	engine_progress *progress;
@@ -115,8 +117,8 @@ static void enter(sigset_t *old)
 		errno = before; \
 	} while (0)
 
-/* begin loads the engine and opens its device. The error's text is stored in why. */
-static int begin(const char *file, char *why, size_t room)
+/* begin loads the engine. The error's text is stored in why. */
+static int begin(char *why, size_t room)
 {
 	void *library;
 	int err = engine_allowed(why, room);
@@ -128,6 +130,7 @@ static int begin(const char *file, char *why, size_t room)
 	signals_loaded();
 	if (library) {
 		engine.start = (engine_start *)dlsym(library, "softrdma_engine_start");
+		engine.open = (engine_open *)dlsym(library, "softrdma_engine_open");
 		engine.call = (engine_call *)dlsym(library, "softrdma_engine_call");
 		engine.doorbell = (engine_doorbell *)dlsym(library, "softrdma_engine_doorbell");
 		engine.progress = (engine_progress *)dlsym(library, "softrdma_engine_progress");
@@ -137,27 +140,49 @@ static int begin(const char *file, char *why, size_t room)
 		engine.leave = (engine_leave *)dlsym(library, "softrdma_engine_leave");
 		engine.inherited = (int32_t *)dlsym(library, "softrdma_engine_inherited");
 	}
-	if (!library || !engine.start || !engine.call || !engine.doorbell || !engine.progress || !engine.flush || !engine.poll || !engine.attend || !engine.leave || !engine.inherited) {
+	if (!library || !engine.start || !engine.open || !engine.call || !engine.doorbell || !engine.progress || !engine.flush || !engine.poll || !engine.attend || !engine.leave || !engine.inherited) {
 		snprintf(why, room, "%s", dlerror());
 		return -ELIBACC;
 	}
 	signals_engine((void *)engine.start);
-	IN_ENGINE(SLEEPS, err = engine.start(getenv("SOFTRDMA_SOCKET"), file, deferrals, DEFERRALS, engine.verbose, why, room));
-	return err;
+	IN_ENGINE(SLEEPS, engine.start(deferrals, DEFERRALS, engine.verbose));
+	return 0;
 }
 
-static int load(const char *file)
+/* refused says why a device is not in this program, unless that was said before. */
+static void refused(const char *why)
+{
+	if (*why && (engine.verbose || engine.required))
+		fprintf(stderr, "softrdma: the device %s in this program: %s\n", engine.required ? "cannot be" : "is not", why);
+}
+
+static int load(void)
 {
 	char why[256] = "";
 	sigset_t old;
 	int err;
 
 	block_signals(&old);
-	err = begin(file, why, sizeof(why));
+	err = begin(why, sizeof(why));
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err && (engine.verbose || engine.required))
-		fprintf(stderr, "softrdma: the device %s in this program: %s\n", engine.required ? "cannot be" : "is not", why);
+	if (err)
+		refused(why);
 	return err;
+}
+
+/* has reports whether the engine has the device of a file. */
+static int has(const char *file)
+{
+	char why[256] = "";
+	sigset_t old;
+	int err;
+
+	block_signals(&old);
+	IN_ENGINE(SLEEPS, err = engine.open(getenv("SOFTRDMA_SOCKET"), file, why, sizeof(why)));
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		refused(why);
+	return !err;
 }
 
 /* A device file of uverbs; those of the connection manager are the server's. */
@@ -172,13 +197,13 @@ int engine_use(const char *file)
 	if (atomic_load(&engine.state) == UNTRIED) {
 		pthread_mutex_lock(&engine.lock);
 		if (atomic_load(&engine.state) == UNTRIED)
-			atomic_store(&engine.state, load(file) == 0 ? READY : ABSENT);
+			atomic_store(&engine.state, load() == 0 ? READY : ABSENT);
 		pthread_mutex_unlock(&engine.lock);
 	}
 	state = atomic_load(&engine.state);
-	if (state == READY)
+	if (state == READY && has(file))
 		return 1;
-	return engine.required && state == ABSENT ? -ENODEV : 0;
+	return engine.required && state != FORKED ? -ENODEV : 0;
 }
 
 int engine_request(const struct request *r, size_t len, struct reply *p, int *fds, int *nfds)
@@ -254,15 +279,15 @@ static int64_t now_ns(void)
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* arrives polls for a moment, and reports whether an event of a channel came. */
-static int arrives(int fd)
+/* arrives polls the device of a file for a moment, and reports whether an event of a channel came. */
+static int arrives(int fd, uint64_t file)
 {
 	struct pollfd pf = { .fd = fd, .events = POLLIN };
 	int64_t began = now_ns();
 	int found;
 
 	while ((found = poll(&pf, 1, 0)) == 0 && now_ns() - began < LINGER_NS + patience)
-		IN_ENGINE(RUNS, engine.poll());
+		IN_ENGINE(RUNS, engine.poll(file));
 	patience = 0;
 	return found;
 }
@@ -272,12 +297,13 @@ ssize_t engine_event(int fd, void *buf, size_t n)
 	ssize_t got;
 	int64_t began;
 	int old = errno;
+	uint64_t file = table[fd].rdev;
 
-	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY || depth > 0 || real()->fcntl(fd, F_GETFL) & O_NONBLOCK || arrives(fd)) {
+	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY || depth > 0 || real()->fcntl(fd, F_GETFL) & O_NONBLOCK || arrives(fd, file)) {
 		errno = old;
 		return real()->read(fd, buf, n);
 	}
-	IN_ENGINE(RUNS, engine.attend());
+	IN_ENGINE(RUNS, engine.attend(file));
 	errno = old;
 	began = now_ns();
 	got = real()->read(fd, buf, n);
@@ -287,7 +313,7 @@ ssize_t engine_event(int fd, void *buf, size_t n)
 }
 
 /*
- * The device stays for other threads, which run until the process has ended, and
+ * The devices stay for other threads, which run until the process has ended, and
  * for the destructors of other libraries.
  */
 __attribute__((destructor)) static void end(void)

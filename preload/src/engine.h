@@ -14,11 +14,17 @@ struct reply;
 struct deferral;
 
 /*
- * start opens the device behind a device file ("uverbs0") of the server of a
- * socket, once. It tells in n deferrals which doorbells can be left out. Verbose
- * prints refused calls to standard error. The error's text is stored in why.
+ * start makes the engine, once. It tells in n deferrals which doorbells can be left
+ * out. Verbose prints devices and refused calls to standard error.
  */
-typedef int engine_start(const char *socket, const char *file, struct deferral *d, size_t n, int verbose, char *why, size_t room);
+typedef void engine_start(struct deferral *d, size_t n, int verbose);
+
+/*
+ * open opens the device behind a device file ("uverbs0") of the server of a socket,
+ * unless it is open. What has failed once fails again. The error's text is stored in
+ * why, for the first call only.
+ */
+typedef int engine_open(const char *socket, const char *file, char *why, size_t room);
 
 /* call carries out a request of len bytes. fds has room for MAX_FDS. */
 typedef void engine_call(const struct request *r, size_t len, struct reply *p, int *fds, int *nfds);
@@ -27,7 +33,7 @@ typedef void engine_call(const struct request *r, size_t len, struct reply *p, i
  * Descriptors plus 1 that a forked child closes: those by which it would keep the
  * address in use. Entries of 0 are free.
  */
-enum { INHERITED = 8 };
+enum { INHERITED = 1024 }; /* a device has three */
 extern int32_t softrdma_engine_inherited[INHERITED];
 
 /* doorbell sends what was posted to a queue pair. */
@@ -39,11 +45,11 @@ typedef int engine_progress(uint64_t file, uint32_t handle, int may_yield);
 /* flush sends what polls have left to be sent later: the program calls the server. */
 typedef void engine_flush(void);
 
-/* poll receives whatever has arrived. */
-typedef void engine_poll(void);
+/* poll receives whatever has arrived at the device of a file. */
+typedef void engine_poll(uint64_t file);
 
-/* attend leaves receiving to the engine's own thread, until the next poll. */
-typedef void engine_attend(void);
+/* attend leaves receiving to the own thread of the device of a file, until the next poll. */
+typedef void engine_attend(uint64_t file);
 
 /* leave sends what is owed to peers: the program ends. Its threads may call until it has. */
 typedef void engine_leave(void);

@@ -81,7 +81,7 @@ struct reply {
 /* What is known of a descriptor. */
 struct entry {
 	_Atomic uint64_t file; /* 0: not ours; one of FILE_; or what OPEN gave */
-	uint64_t rdev; /* FILE_NETLINK: the port id */
+	uint64_t rdev; /* FILE_NETLINK: the port id; FILE_ASYNC, FILE_CHANNEL: what OPEN gave for their device file */
 	atomic_int told; /* FILE_ASYNC: of the end of the device */
 	atomic_int engine; /* a file of the engine in this process, not of the server */
 };

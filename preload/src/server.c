@@ -331,6 +331,7 @@ int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void
 		if (fds[i] < TABLE && p.place[i].kind) {
 			atomic_store(&table[fds[i]].told, 0);
 			atomic_store(&table[fds[i]].engine, in_engine(fd));
+			table[fds[i]].rdev = r.file;
 			atomic_store(&table[fds[i]].file, p.place[i].kind);
 		}
 		if (p.place[i].width == 8)

@@ -62,6 +62,10 @@ type Direct interface {
 	// Progress makes the device progress for the completion queue of a handle. It may yield the
 	// processor after calls without success if the program allows that.
 	Progress(handle uint32, mayYield bool) error
+	// Poll receives whatever has arrived at the device. It may yield the processor.
+	Poll()
+	// Attend leaves receiving to the device's own thread, until the next poll.
+	Attend()
 }
 
 // A File is an open device file of a program, however many descriptors refer to
@@ -79,6 +83,7 @@ type File struct {
 	mu      sync.Mutex // one call at a time
 	ended   bool
 	service Service
+	direct  Direct // the same service, nil where it is called by messages only
 	onEnd   func()
 }
 
@@ -95,6 +100,7 @@ func NewFile(s *Runtime, p *Process, name string, open func(*File) (Service, err
 		_ = unix.Close(fd)
 		return nil, -1, err
 	}
+	f.direct, _ = f.service.(Direct)
 	return f, fd, nil
 }
 
@@ -112,10 +118,7 @@ func (f *File) Watch(done func()) error {
 }
 
 // Direct returns the file's service for calls without a message, or nil.
-func (f *File) Direct() Direct {
-	d, _ := f.service.(Direct)
-	return d
-}
+func (f *File) Direct() Direct { return f.direct }
 
 // Between runs do while no call is carried out. It reports false, and does not run
 // it, if the file has ended.

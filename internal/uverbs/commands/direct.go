@@ -97,3 +97,9 @@ func (x *context) Progress(handle uint32, mayYield bool) error {
 	q.a.Progress(mayYield)
 	return nil
 }
+
+// Poll implements client.Direct.
+func (x *context) Poll() { x.dev.Adapter.Poll() }
+
+// Attend implements client.Direct.
+func (x *context) Attend() { x.dev.Adapter.Attend() }

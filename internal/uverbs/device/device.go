@@ -99,12 +99,12 @@ func New(v *verbs.Device, others []*Device) *Device {
 	return d
 }
 
-// NewInProgram makes the device of a program in this process. Index is that of the
-// server's device whose address it shares. The program finds in deferrals, which may be
+// NewInProgram makes the device of a program in this process. Name and index are those of
+// the server's device whose address it shares. The program finds in deferrals, which may be
 // nil, which doorbells it may leave out.
-func NewInProgram(v *verbs.Device, index int, deferrals []deferral.Place) *Device {
+func NewInProgram(v *verbs.Device, name string, index int, deferrals []deferral.Place) *Device {
 	d := New(v, nil)
-	d.Index, d.Deferrals = index, deferrals
+	d.Name, d.Index, d.Deferrals = name, index, deferrals
 	return d
 }
 

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
-	"softrdma/internal/adapter"
 	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
@@ -22,42 +23,61 @@ import (
 
 // An Engine serves this process's program.
 type Engine struct {
-	dev     *verbs.Device
-	adapter *adapter.Device
-	runtime client.Runtime
-	files   *client.Files
-	self    *client.Process
-	log     func(string) // nil for none
-	place   *os.File     // keeps the server's directory, nil for none
+	runtime   client.Runtime
+	files     *client.Files
+	self      *client.Process
+	deferrals []deferral.Place
+	log       func(string) // nil for none
 
-	recent atomic.Pointer[target] // of the last direct call
+	devices atomic.Pointer[[]*device.Device]
+	recent  [recentFiles]atomic.Pointer[client.File] // of direct calls, by their numbers
+
+	mu    sync.Mutex       // held while a device or a file is opened
+	tried map[string]error // what opening the device of a file has led to; nil where it is open
+	place *os.File         // keeps the server's directory, nil for none
 }
 
-// A target is a file of direct calls.
-type target struct {
-	file uint64
-	client.Direct
-}
+// recentFiles is how many files are found without a lock, if their numbers allow it. A program
+// that polls several devices has a file of each.
+const recentFiles = 8
 
-// New makes the engine of a device, which stays open for as long as the program runs. Index is
-// the device's among those of the server. The program finds in deferrals, which may be nil, which
-// doorbells it may leave out. If log is not nil, it gets a line for each call that is refused, and
-// Leave's.
-func New(dev *verbs.Device, index int, deferrals []deferral.Place, log func(string)) (*Engine, error) {
-	if dev.Daemon() {
-		return nil, fmt.Errorf("%s is a daemon's device: %w", dev.Name(), errors.ErrUnsupported)
-	}
-	e := &Engine{dev: dev, self: client.NewSelf(), log: log}
+// New makes an engine without devices. The program finds in deferrals, which may be nil, which
+// doorbells it may leave out. If log is not nil, it gets a line for each device and for each
+// call that is refused, and Leave's.
+func New(deferrals []deferral.Place, log func(string)) *Engine {
+	e := &Engine{self: client.NewSelf(), deferrals: deferrals, log: log, tried: make(map[string]error)}
+	e.devices.Store(new([]*device.Device))
 	e.runtime.Context = stdcontext.Background()
 	e.runtime.Refusals.Log = log
+	// A refusal is counted by the first device, because it may concern none.
+	e.runtime.Refusals.Count = func(x reason.Detail) {
+		if all := *e.devices.Load(); len(all) > 0 {
+			all[0].Adapter.Trace.Refuse(0, x)
+		}
+	}
 	e.files = client.NewFiles(&e.runtime)
-	d := device.NewInProgram(dev, index, deferrals)
-	e.adapter = d.Adapter
-	e.runtime.Refusals.Count = func(x reason.Detail) { d.Adapter.Trace.Refuse(0, x) }
+	return e
+}
+
+// Add adds a device, which stays open for as long as the program runs. Name and index are those of
+// the server's device whose address it shares.
+func (e *Engine) Add(dev *verbs.Device, name string, index int) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.add(dev, name, index)
+}
+
+func (e *Engine) add(dev *verbs.Device, name string, index int) error {
+	if dev.Daemon() {
+		return fmt.Errorf("%s is a daemon's device: %w", dev.Name(), errors.ErrUnsupported)
+	}
+	d := device.NewInProgram(dev, name, index, e.deferrals)
 	c := commands.NewDevice(d)
 	e.files.Kinds[d.FileName()] = &client.Kind{Rdev: d.DeviceNumber(), Open: c.Open}
+	all := append(slices.Clone(*e.devices.Load()), d)
+	e.devices.Store(&all)
 	go c.DeliverEvents(e.runtime.Context) // until the device is closed
-	return e, nil
+	return nil
 }
 
 // Call carries out a request of the preloaded library, with the data behind it. The
@@ -78,7 +98,7 @@ func (e *Engine) call(r *uapi.Request, data []byte, a *client.Answer) error {
 	case r.Version != uapi.Protocol:
 		return client.Refuse(syscall.EPROTO, reason.ClientProtocol, uapi.Protocol, uint64(r.Version))
 	case r.Op == uapi.OpOpen:
-		return e.files.Open(e.self, string(data), a)
+		return e.open(string(data), a)
 	}
 	f := e.files.Find(r.File)
 	switch {
@@ -92,65 +112,91 @@ func (e *Engine) call(r *uapi.Request, data []byte, a *client.Answer) error {
 	return f.Call(e.self, r, data, nil, a)
 }
 
+// open opens a file of a device that the engine has.
+func (e *Engine) open(name string, a *client.Answer) error {
+	e.mu.Lock() // Add may be changing the kinds
+	defer e.mu.Unlock()
+	return e.files.Open(e.self, name, a)
+}
+
 // Doorbell carries out on the caller's thread what the program has posted to a queue pair
 // of a file.
 func (e *Engine) Doorbell(file uint64, handle uint32) error {
-	t := e.target(file)
-	if t == nil {
+	d := e.direct(file)
+	if d == nil {
 		return syscall.EIO
 	}
-	return t.Doorbell(handle)
+	return d.Doorbell(handle)
 }
 
 // Progress receives on the caller's thread what may complete to a completion queue of a
 // file, which the program found empty. With mayYield it may yield the processor after calls without
 // success: none of the program's threads spins for a lock that the caller may hold.
 func (e *Engine) Progress(file uint64, handle uint32, mayYield bool) error {
-	t := e.target(file)
-	if t == nil {
+	d := e.direct(file)
+	if d == nil {
 		return syscall.EIO
 	}
-	return t.Progress(handle, mayYield)
+	return d.Progress(handle, mayYield)
 }
 
 // Flush sends at once what the program's polls have left to be sent with what it posts next:
 // it calls the server now.
-func (e *Engine) Flush() { e.adapter.Flush() }
-
-// Poll receives on the caller's thread whatever has arrived: the program waits for an event.
-func (e *Engine) Poll() { e.adapter.Poll() }
-
-// Attend leaves receiving to the engine's own thread: the program sleeps until an event.
-func (e *Engine) Attend() { e.adapter.Attend() }
-
-func (e *Engine) target(file uint64) *target {
-	if t := e.recent.Load(); t != nil && t.file == file {
-		return t
+func (e *Engine) Flush() {
+	for _, d := range *e.devices.Load() {
+		d.Adapter.Flush()
 	}
-	f := e.files.Find(file)
-	if f == nil || f.Direct() == nil {
-		return nil
-	}
-	t := &target{file, f.Direct()}
-	e.recent.Store(t)
-	return t
 }
 
-// Leave prepares for the end of the program: what is owed to peers is sent, and what the device has
-// counted is logged. The device stays, for threads of the program that still use it, as an adapter
+// Poll receives on the caller's thread whatever has arrived at the device of a file: the program
+// waits for an event of it.
+func (e *Engine) Poll(file uint64) {
+	if d := e.direct(file); d != nil {
+		d.Poll()
+	}
+}
+
+// Attend leaves receiving to the own thread of the device of a file: the program sleeps until an
+// event of it.
+func (e *Engine) Attend(file uint64) {
+	if d := e.direct(file); d != nil {
+		d.Attend()
+	}
+}
+
+// direct returns what serves a file without messages, nil if the file has ended.
+func (e *Engine) direct(file uint64) client.Direct {
+	place := &e.recent[file%recentFiles]
+	if f := place.Load(); f != nil && f.ID == file {
+		return f.Direct()
+	}
+	f := e.files.Find(file)
+	if f == nil {
+		return nil
+	}
+	place.Store(f)
+	return f.Direct()
+}
+
+// Leave prepares for the end of the program: what is owed to peers is sent, and what the devices have
+// counted is logged. The devices stay, for threads of the program that still use them, as an adapter
 // would until the process has ended.
 func (e *Engine) Leave() {
-	e.adapter.Settle()
-	e.adapter.Attend()
+	for _, d := range *e.devices.Load() {
+		d.Adapter.Settle()
+		d.Adapter.Attend()
+	}
 	e.report()
 }
 
-// report logs what the device has counted.
+// report logs what the devices have counted.
 func (e *Engine) report() {
 	if e.log == nil {
 		return
 	}
-	for line := range device.Report(e.dev, false) {
-		e.log(fmt.Sprintf("process %d: %s", os.Getpid(), line))
+	for _, d := range *e.devices.Load() {
+		for line := range device.Report(d.Verbs, false) {
+			e.log(fmt.Sprintf("process %d: %s %s", os.Getpid(), d.Name, line))
+		}
 	}
 }

@@ -5,52 +5,65 @@ package program
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
 
-	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/provider/daemon"
 	"softrdma/internal/uverbs/folder"
 	"softrdma/verbs"
 )
 
-// Open makes the engine of the device behind a device file ("uverbs0") of the server of a
-// socket. See New about deferrals and log.
-func Open(socket, file string, deferrals []deferral.Place, log func(string)) (*Engine, error) {
-	place, _ := folder.Hold(socket) // fails if the server has ended or is another user's
-	e, err := open(socket, file, deferrals, log)
-	if err != nil && place != nil {
+// Open opens the device behind a device file ("uverbs0") of the server of a socket, unless it is
+// open. What has failed once fails again without another attempt, so that a program does not have
+// one device in two places: first reports whether this was the attempt.
+func (e *Engine) Open(socket, file string) (first bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err, ok := e.tried[file]; ok {
+		return false, err
+	}
+	place := e.place
+	if place == nil {
+		place, _ = folder.Hold(socket) // fails if the server has ended or is another user's
+	}
+	err = e.openShare(socket, file)
+	e.tried[file] = err
+	switch {
+	case err == nil:
+		e.place = place
+	case place != e.place:
 		_ = place.Close()
 	}
-	if err == nil {
-		e.place = place
-	}
-	return e, err
+	return true, err
 }
 
-func open(socket, file string, deferrals []deferral.Place, log func(string)) (*Engine, error) {
+// openShare opens a device on a share of the address of a server's device.
+func (e *Engine) openShare(socket, file string) error {
 	info, err := daemon.Ask(socket)
 	if err != nil {
-		return nil, fmt.Errorf("server on %s: %w", socket, err)
+		return fmt.Errorf("server on %s: %w", socket, err)
 	}
 	number, ok := strings.CutPrefix(file, "uverbs")
 	index, err := strconv.Atoi(number)
 	if !ok || err != nil || index < 0 || index >= len(info.Devices) {
-		return nil, fmt.Errorf("device file: expected uverbs0 to uverbs%d, found %q: %w", len(info.Devices)-1, file, syscall.ENOENT)
+		return fmt.Errorf("device file: expected uverbs0 to uverbs%d, found %q: %w", len(info.Devices)-1, file, syscall.ENOENT)
 	}
 	about := info.Devices[index]
 	if !strings.HasSuffix(about, "("+verbs.RoCE.String()+")") { // the server would refuse and log it
-		return nil, fmt.Errorf("%s stays in the server's process, as only a RoCE v2 device can be in a program: %w", about, errors.ErrUnsupported)
+		return fmt.Errorf("%s stays in the server's process, as only a RoCE v2 device can be in a program: %w", about, errors.ErrUnsupported)
 	}
 	name, _, _ := strings.Cut(about, " ")
 	dev, err := verbs.Open("shared:"+socket+"/"+name, verbs.Config{})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	e, err := New(dev, index, deferrals, log)
-	if err != nil {
-		_ = dev.Close()
+	if err := e.add(dev, name, index); err != nil {
+		return errors.Join(err, dev.Close())
 	}
-	return e, err
+	if e.log != nil {
+		e.log(fmt.Sprintf("process %d: %s is in the program", os.Getpid(), name))
+	}
+	return nil
 }

@@ -79,6 +79,43 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, erro
 	})}, nil
 }
 
+// OpenNames returns the names to pass to verbs.Open for the values of a repeated --device; one
+// name without any.
+func (p Protocol) OpenNames(devices []string) (names []string, err error) {
+	if len(devices) == 0 {
+		devices = []string{""}
+	}
+	for _, name := range devices {
+		if name, err = p.OpenName(name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// OpenShared opens the devices of a server of programs with OpenDevice, so that programs can share
+// the addresses of those that are Sharable. Names are those of OpenNames. CloseAll closes the
+// devices that were opened, also after an error.
+func OpenShared(cmd *cobra.Command, names []string) (list []*verbs.Device, closeAll func() error, err error) {
+	var ends []func() error
+	closeAll = func() (err error) {
+		for _, end := range ends {
+			err = errors.Join(err, end())
+		}
+		return err
+	}
+	for _, name := range names {
+		d, err := OpenDevice(cmd, name, verbs.Config{Shared: Sharable(name)})
+		if err != nil {
+			return nil, closeAll, err
+		}
+		ends = append(ends, d.Close)
+		list = append(list, d.Device)
+	}
+	return list, closeAll, nil
+}
+
 // CaptureDevice captures the packets of an open device to the file of --pcap until the
 // returned function is called.
 func CaptureDevice(cmd *cobra.Command, dev *verbs.Device) (func() error, error) {

@@ -17,7 +17,6 @@ import (
 	"softrdma/internal/provider/daemon"
 	"softrdma/internal/uverbs"
 	"softrdma/internal/uverbs/device"
-	"softrdma/verbs"
 )
 
 // run serves devices until a signal ends it.
@@ -51,7 +50,11 @@ func run(cmd *cobra.Command, s *options) (err error) {
 	if s.verbose {
 		cfg.Log = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "softrdma:", line) }
 	}
-	devices, closeDevices, err := s.open(cmd)
+	openNames, err := s.protocol.OpenNames(s.devices)
+	if err != nil {
+		return err
+	}
+	devices, closeDevices, err := cli.OpenShared(cmd, openNames)
 	defer func() { err = withCloseError(err, closeDevices()) }()
 	if err != nil {
 		return err
@@ -84,34 +87,6 @@ func withCloseError(err, end error) error {
 		return end
 	}
 	return errors.Join(err, end)
-}
-
-// open opens the devices. closeAll closes those that were opened, also after an error.
-func (s *options) open(cmd *cobra.Command) (list []*verbs.Device, closeAll func() error, err error) {
-	var ends []func() error
-	closeAll = func() (err error) {
-		for _, end := range ends {
-			err = errors.Join(err, end())
-		}
-		return err
-	}
-	names := s.devices
-	if len(names) == 0 {
-		names = []string{""}
-	}
-	for _, name := range names {
-		name, err := s.protocol.OpenName(name)
-		if err != nil {
-			return nil, closeAll, err
-		}
-		d, err := cli.OpenDevice(cmd, name, verbs.Config{Shared: cli.Sharable(name)})
-		if err != nil {
-			return nil, closeAll, err
-		}
-		ends = append(ends, d.Close)
-		list = append(list, d.Device)
-	}
-	return list, closeAll, nil
 }
 
 // socketPath returns the path of the daemon's socket.

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -33,11 +34,14 @@ func (e *engine) Set(s string) error {
 	return fmt.Errorf("expected %s, %s or %s, found %q", engineAuto, engineProgram, engineDaemon, s)
 }
 
-// whyNotInProgram returns why the flags rule out a device in the program's own process, ""
-// if they do not. Device is the name to open.
-func (s *options) whyNotInProgram(cmd *cobra.Command, device string) string {
+// whyNotInProgram returns why the flags rule out devices in the program's own process, ""
+// if they do not. Names are those of the devices to open. With --engine auto each device is where
+// it can be; otherwise all must be in the program.
+func (s *options) whyNotInProgram(cmd *cobra.Command, names []string) string {
+	unsharable := func(name string) bool { return !cli.Sharable(name) }
+	all := slices.IndexFunc(names, cli.Sharable) < 0
 	switch {
-	case !cli.Sharable(device):
+	case all || s.engine == engineProgram && slices.ContainsFunc(names, unsharable):
 		return "only a RoCE v2 device can be in the program"
 	case cli.FlagGiven(cmd, cli.PcapFlag):
 		return "--" + cli.PcapFlag + " captures packets in the process of softrdma exec"

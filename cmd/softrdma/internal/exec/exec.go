@@ -14,8 +14,9 @@ root.
 
 If a "softrdma daemon" is running, the program uses the daemon's devices, which it
 shares with other programs. Otherwise, or with -d, --protocol or --pcap, it gets a
-device of its own: rxe0, or siw0 with iWARP. On siw0 programs connect only through
-librdmacm (-R of perftest). The daemon's socket is that of --socket, or else
+device of its own: rxe0, or siw0 with iWARP. With several -d they are rxe0, rxe1 and
+so on, in that order. On siw0 programs connect only through librdmacm (-R of
+perftest). The daemon's socket is that of --socket, or else
 $XDG_RUNTIME_DIR/softrdma/socket or /run/softrdma/socket.
 
 The libraries are those of the system (Debian: libibverbs1, ibverbs-providers,
@@ -58,7 +59,8 @@ const example = `  softrdma exec -- ibv_devinfo -v
 
 // options holds the command's flags.
 type options struct {
-	device, socket string
+	devices        []string
+	socket         string
 	protocol       cli.Protocol
 	verbose, share bool
 	engine         engine
@@ -74,7 +76,7 @@ func NewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // flags after PROGRAM are the program's
-	f.StringVarP(&s.device, "device", "d", "", "`INTERFACE` or address of a device for this program only")
+	f.StringArrayVarP(&s.devices, "device", "d", nil, "`INTERFACE` or address of a device for this program only; repeat for more devices")
 	s.protocol.AddFlag(f, "")
 	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon to use")
 	f.VarP(&s.engine, "engine", "", "where the device of the program is: auto, program (in its own process) or daemon")

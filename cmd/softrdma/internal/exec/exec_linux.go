@@ -21,7 +21,6 @@ import (
 	"softrdma/internal/uverbs/folder"
 	"softrdma/preload"
 	"softrdma/preload/library"
-	"softrdma/verbs"
 )
 
 // killDelay is the time between SIGTERM and SIGKILL.
@@ -40,7 +39,7 @@ func (s *options) warn(cmd *cobra.Command, path, name string) {
 // run runs a program on a daemon's devices, or on a device of its own, until the
 // program ends.
 func run(cmd *cobra.Command, s *options, args []string) (err error) {
-	device, err := s.protocol.OpenName(s.device)
+	names, err := s.protocol.OpenNames(s.devices)
 	if err != nil {
 		return err
 	}
@@ -68,7 +67,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 		return err
 	}
 	defer preloaded.Close()
-	engine, engineEnv, err := s.engineEnvironment(cmd, device, dir)
+	engine, engineEnv, err := s.engineEnvironment(cmd, names, dir)
 	if err != nil {
 		return err
 	}
@@ -81,7 +80,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	}
 	if env == nil {
 		var end func() error
-		if env, end, err = s.serve(cmd, device, dir, preloaded.Path, engine != nil); err != nil {
+		if env, end, err = s.serve(cmd, names, dir, preloaded.Path, engine != nil); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, end()) }()
@@ -127,7 +126,7 @@ func (s *options) folder(cmd *cobra.Command) (*folder.Folder, error) {
 // daemonSockets returns the sockets to look for a daemon at, none if the program gets a
 // device of its own.
 func (s *options) daemonSockets(cmd *cobra.Command) ([]string, error) {
-	switch own := s.device != "" || s.protocol != "" || cli.FlagGiven(cmd, cli.PcapFlag) || cli.TLSFlags(cmd) != nil; {
+	switch own := len(s.devices) > 0 || s.protocol != "" || cli.FlagGiven(cmd, cli.PcapFlag) || cli.TLSFlags(cmd) != nil; {
 	case s.socket != "" && own:
 		return nil, cli.UsageErrorf("--socket: the daemon opens the devices, so -d, --protocol, --%s and the flags of TLS do not apply", cli.PcapFlag)
 	case s.socket != "":
@@ -166,11 +165,11 @@ func (s *options) daemonEnvironment(cmd *cobra.Command, sockets []string, librar
 
 // engineEnvironment returns the engine's file, and the environment by which a program finds
 // it; neither if the program does not use it.
-func (s *options) engineEnvironment(cmd *cobra.Command, device, dir string) (*library.File, []string, error) {
+func (s *options) engineEnvironment(cmd *cobra.Command, names []string, dir string) (*library.File, []string, error) {
 	if s.engine == engineDaemon {
 		return nil, nil, nil
 	}
-	why := s.whyNotInProgram(cmd, device)
+	why := s.whyNotInProgram(cmd, names)
 	switch {
 	case why != "" && s.engine == engineProgram:
 		return nil, nil, cli.UsageErrorf("--engine %s: %s", s.engine, why)
@@ -223,28 +222,30 @@ func cachedEngine(sum string, contents fs.File) (*library.File, error) {
 	return cache.Library("engine", sum, contents)
 }
 
-// serve opens a device for the program and serves it. If the program may have the device in its own
-// process, that prints what it has carried.
-func (s *options) serve(cmd *cobra.Command, name, dir, library string, inProgram bool) (env []string, end func() error, err error) {
-	dev, err := cli.OpenDevice(cmd, name, verbs.Config{Shared: cli.Sharable(name)})
+// serve opens devices for the program and serves them. If the program may have the devices in its own
+// process, that prints what they have carried.
+func (s *options) serve(cmd *cobra.Command, names []string, dir, library string, inProgram bool) (env []string, end func() error, err error) {
+	devices, closeDevices, err := cli.OpenShared(cmd, names)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, closeDevices())
 	}
-	cfg := uverbs.Config{Devices: []*verbs.Device{dev.Device}, Dir: dir}
+	cfg := uverbs.Config{Devices: devices, Dir: dir}
 	if s.verbose {
 		cfg.Log = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "softrdma:", line) }
 	}
 	server, err := uverbs.Serve(cfg)
 	if err != nil {
-		return nil, nil, errors.Join(err, dev.Close())
+		return nil, nil, errors.Join(err, closeDevices())
 	}
 	return server.Environment(library), func() error {
 		if s.verbose {
-			for line := range device.Report(dev.Device, inProgram) {
-				cfg.Log(line)
+			for i, d := range devices {
+				for line := range device.Report(d, inProgram) {
+					cfg.Log(server.Devices()[i] + " " + line)
+				}
 			}
 		}
-		return errors.Join(server.Close(), dev.Close())
+		return errors.Join(server.Close(), closeDevices())
 	}, nil
 }
 

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-// With -v exec says where the device of a program is, and each device that counts payload says once
+// With -v exec says where the devices of a program are, and each device that counts payload says once
 // how much it has carried. An iWARP device counts none.
 func TestProgramsAreToldWhereTheirDeviceIs(t *testing.T) {
 	clitest.NeedPrograms(t, "ibv_devinfo", "true")
@@ -23,6 +24,9 @@ func TestProgramsAreToldWhereTheirDeviceIs(t *testing.T) {
 		{[]string{"--engine", "auto"}, "true", 0, 0}, // which opens no device
 		{[]string{"--engine", "daemon"}, "ibv_devinfo", 0, 1},
 		{[]string{"--protocol", "iwarp"}, "ibv_devinfo", 0, 0},
+		{[]string{"-d", clitest.LoopbackDevice(t)}, "ibv_devinfo", 2, 2},
+		{[]string{"-d", clitest.LoopbackDevice(t), "--engine", "daemon"}, "ibv_devinfo", 0, 2},
+		{[]string{"-d", "iwarp:" + clitest.LoopbackDevice(t)}, "ibv_devinfo", 1, 1},
 	} {
 		args := append([]string{"exec", "-v", "-d", clitest.LoopbackDevice(t)}, x.flags...)
 		p := clitest.Start(t, append(args, "--", x.program)...)
@@ -30,13 +34,28 @@ func TestProgramsAreToldWhereTheirDeviceIs(t *testing.T) {
 			t.Errorf("%v %s: code %d", x.flags, x.program, code)
 		}
 		said := p.Stderr.String()
-		if n := strings.Count(said, ": the device is in the program\n"); n != x.inside {
+		if n := strings.Count(said, " is in the program\n"); n != x.inside {
 			t.Errorf("%v %s: %d times in the program, expected %d:\n%s", x.flags, x.program, n, x.inside, said)
 		}
 		if n := strings.Count(said, "payload: "); n != x.counts {
 			t.Errorf("%v %s: %d lines of payload, expected %d:\n%s", x.flags, x.program, n, x.counts, said)
 		}
 	}
+}
+
+// Devices have names in the order of their flags, of each protocol.
+func TestProgramsFindEveryDeviceOfTheirOwn(t *testing.T) {
+	clitest.NeedPrograms(t, "ibv_devinfo")
+	args := []string{"exec", "-d", clitest.LoopbackDevice(t), "-d", "iwarp:" + clitest.LoopbackDevice(t), "-d", clitest.LoopbackDevice(t)}
+	for _, engine := range []string{"auto", "daemon"} {
+		out := clitest.Run(t, append(args, "--engine", engine, "--", "ibv_devinfo")...)
+		for _, want := range []string{"hca_id:\trxe0\n", "hca_id:\trxe1\n", "hca_id:\tsiw0\n"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("--engine %s: expected %q, found\n%s", engine, want, out)
+			}
+		}
+	}
+	clitest.Start(t, append(args, "--engine", "program", "--", "ibv_devinfo")...).Fails(cli.ExitUsage, "only a RoCE v2 device")
 }
 
 // A static program loads no libraries: exec says that it finds no device.
