@@ -67,6 +67,11 @@ var sameHost = map[reason.Reason]text{
 		"The users of both processes, and the option --same-host-allow at both ends.",
 		"Name the other user in --same-host-allow at both ends, and use a directory that both may write to.",
 		localClause},
+	reason.HostAddress: {
+		"A device of another user publishes the peer's address, but the kernel knows no socket of that user there. The user may have published an address that it does not have, or may be of another user namespace.",
+		"Who has the address: `ss -uanpe` for RoCE v2, `ss -0anpe` for RoCE v1.",
+		"Open the device of the address as the user who publishes it. The network path is used meanwhile.",
+		localClause},
 	reason.HostNamespace: {
 		"The address is a loopback or link-local address, or one that this network namespace has itself, so packets to it do not leave the namespace. The device that publishes it is in another namespace, and therefore not the peer.",
 		"`ip address` in both namespaces.",

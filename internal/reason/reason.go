@@ -321,6 +321,7 @@ const (
 	HostStale
 	HostRefused
 	HostUser
+	HostAddress
 	HostNamespace
 	HostAmbiguous
 	HostTimeout

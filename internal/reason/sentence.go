@@ -281,6 +281,7 @@ var rows = [Count]row{
 	HostStale:          {"HOST_STALE", "socket published for the peer's address has no listener: tried %d sockets, errno %v"},
 	HostRefused:        {"HOST_REFUSED", "peer ended the handshake: expected message %d, found errno %v"},
 	HostUser:           {"HOST_USER", "peer runs as a user that is not allowed: expected user %d, found user %d"},
+	HostAddress:        {"HOST_ADDRESS", "peer's address is published by a user who has no socket there: expected a socket of user %d, found %d of other users"},
 	HostNamespace:      {"HOST_NAMESPACE", "peer's address belongs to this network namespace, but a device in another one publishes it: expected namespace %d, found %d"},
 	HostAmbiguous:      {"HOST_AMBIGUOUS", "devices in several network namespaces publish the peer's address: expected %d, found %d"},
 	HostTimeout:        {"HOST_TIMEOUT", "peer did not answer the handshake in time: limit %d ms, waited %d ms"},

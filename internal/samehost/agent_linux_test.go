@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,6 +142,14 @@ func (s *served) do(command string, args []string) (string, error) {
 			s.device, err = newDevice(Config{Dir: args[0], Local: addr(args[1]), Mode: mode, Allow: args[3:]})
 		}
 		return "ok", err
+	case "bind": // address: what a device's link does
+		_, err := net.ListenPacket("udp", args[0])
+		return "ok", err
+	case "listen": // directory, name: a socket that accepts nobody
+		_, err := net.Listen("unixpacket", filepath.Join(args[0], args[1]))
+		return "ok", err
+	case "link": // directory, name: another name of this device's socket
+		return "ok", os.Link(filepath.Join(args[0], s.Name()), filepath.Join(args[0], args[1]))
 	case "reach": // address, milliseconds
 		ms, err := strconv.Atoi(args[1])
 		if err != nil {

@@ -24,7 +24,7 @@ type channel struct {
 	host    *Host
 	process process
 	same    bool // the same user: memory may be shared and read
-	name    name // of the peer
+	peer    entry
 
 	out, in   *hostmem.Memory
 	bells     []*hostmem.Bell   // of our lanes
@@ -42,11 +42,11 @@ type channel struct {
 	views    questions
 }
 
-func (h *Host) newChannel(conn *net.UnixConn, p process, n name) *channel {
-	c := &channel{socket: newSocket(conn), host: h, process: p, same: h.users.same(p.uid), name: n, nonce: new(nonce)}
+func (h *Host) newChannel(conn *net.UnixConn, p process, e entry) *channel {
+	c := &channel{socket: newSocket(conn), host: h, process: p, same: h.users.same(p.uid), peer: e, nonce: new(nonce)}
 	_, _ = rand.Read(c.nonce[:]) // never fails
-	if n.local.IsValid() {
-		c.Peer = h.inZone(n.local)
+	if e.local.IsValid() {
+		c.Peer = h.inZone(e.local)
 	}
 	c.Far, c.Owner, c.PeerReads = c, c, c.peerReads.Load
 	if c.same {
@@ -155,7 +155,7 @@ func (c *channel) probe(addr uint64) bool {
 }
 
 // place returns the peer's place. The channel has a name by then.
-func (c *channel) place() place { return place{c.Peer, c.name.slot} }
+func (c *channel) place() place { return place{c.Peer, c.peer.slot} }
 
 func (c *channel) attach() {
 	c.use.Lock()
@@ -203,7 +203,7 @@ func (c *channel) end(why error) {
 	c.outbox.close()
 	c.free()
 	if used && c.same {
-		c.host.forget(c.name)
+		c.host.forget(c.peer)
 	}
 	c.host.leave(c.UnixConn)
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -107,30 +106,6 @@ func (d *directory) at(name string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", d.file.Fd(), name)
 }
 
-// names returns the names in the directory that are of one device address, the newest
-// first, and how many others there are.
-func (d *directory) names(of name) (found []name, others int, err error) {
-	texts, err := d.list()
-	if err != nil {
-		return nil, 0, failure(reason.HostDirectory, len(d.path), err)
-	}
-	prefix := of.prefix()
-	for _, s := range texts {
-		if !strings.HasPrefix(s, prefix) {
-			others++
-		} else if n, ok := parseName(s); ok && n.same(of) {
-			found = append(found, n)
-		}
-	}
-	slices.SortFunc(found, func(a, b name) int {
-		if a.since > b.since {
-			return -1
-		}
-		return 1
-	})
-	return found, others, nil
-}
-
 // list returns all names in the directory. It reads the directory only if it has changed:
 // every peer on another host is looked for here first. Nobody changes what it returns.
 func (d *directory) list() ([]string, error) {
@@ -190,23 +165,21 @@ func (d *directory) listen(n name, mode os.FileMode) (*net.UnixListener, error) 
 
 func (d *directory) remove(name string) { _ = unix.Unlinkat(int(d.file.Fd()), name, 0) }
 
-// owner returns the user of a socket in the directory.
-func (d *directory) owner(name string) (uid uint32, ok bool) {
-	var st unix.Stat_t
-	err := unix.Fstatat(int(d.file.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	return st.Uid, err == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
-}
-
 // removeStale removes a name if nobody listens on it. Names are never used twice, so nobody
 // will listen on it later. It connects a socket of another type, so as not to wake a
 // listener: with a listener that fails with EPROTOTYPE, without one with ECONNREFUSED.
 func (d *directory) removeStale(name string) {
+	f, err := d.open(name)
+	if err != nil {
+		return
+	}
+	defer f.close()
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	if unix.Connect(fd, &unix.SockaddrUnix{Name: d.at(name)}) == unix.ECONNREFUSED {
+	if unix.Connect(fd, &unix.SockaddrUnix{Name: f.path()}) == unix.ECONNREFUSED {
 		d.remove(name)
 	}
 }
@@ -222,9 +195,9 @@ func (d *directory) replaceStale(of name) {
 	if err := unix.Fstatfs(int(d.file.Fd()), &fs); err != nil || !slices.Contains(localFileSystems, uint32(fs.Type)) {
 		return
 	}
-	found, _, _ := d.names(of)
-	for _, n := range found {
-		d.removeStale(n.String())
+	found, _, _ := d.entries(of)
+	for _, e := range found {
+		d.removeStale(e.String())
 	}
 	all, err := d.list()
 	if err != nil || len(all) == 0 {

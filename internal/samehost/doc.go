@@ -26,8 +26,10 @@
 // Peers of the same user may map each other's offered segments and read each other's
 // memory with process_vm_readv, as the kernel permits them anyway. Peers of users that
 // Config.Allow names have rings and nothing else: no descriptor that they share can make
-// this process wait. An allowed user can publish any address that is free, as
-// any host on an unauthenticated network can take a free IP address.
+// this process wait. Names in the directory are hints that anybody may give. A name of
+// another user counts if the kernel has a socket of that user on the address (vouch). In
+// other network namespaces an allowed user can publish any address that is free, as any host
+// on an unauthenticated network can take a free IP address.
 //
 // # Idle devices
 //

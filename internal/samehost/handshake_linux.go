@@ -1,11 +1,13 @@
 package samehost
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,7 +17,7 @@ import (
 
 // dial is the dialer's half of the handshake on a connection to a name, which has a
 // deadline. It leaves a channel that is served.
-func (h *Host) dial(conn *net.UnixConn, n name) error {
+func (h *Host) dial(conn *net.UnixConn, e entry) error {
 	p, err := peerOf(conn)
 	if err == nil {
 		err = h.users.check(p.uid)
@@ -24,7 +26,7 @@ func (h *Host) dial(conn *net.UnixConn, n name) error {
 		h.leave(conn)
 		return err
 	}
-	c := h.newChannel(conn, p, n)
+	c := h.newChannel(conn, p, e)
 	err = c.dialerExchange()
 	if err == nil {
 		err = c.awaitReady()
@@ -50,8 +52,8 @@ func (c *channel) dialerExchange() error {
 	if err := h.otherStack(&m, c.process.pid); err != nil {
 		return err
 	}
-	if found := slotOf(int(m.first), int(m.of)); found != c.name.slot {
-		return reason.Detail{Reason: reason.HostMessage, Expected: uint64(c.name.slot.first), Found: uint64(found.first)}.Err()
+	if found := slotOf(int(m.first), int(m.of)); found != c.peer.slot {
+		return reason.Detail{Reason: reason.HostMessage, Expected: uint64(c.peer.slot.first), Found: uint64(found.first)}.Err()
 	}
 	if err := c.make(&m); err != nil {
 		return err
@@ -59,7 +61,7 @@ func (c *channel) dialerExchange() error {
 	c.permit()
 	err = c.sendMemory(&message{
 		kind: hello, stack: h.cfg.Stack, mode: h.cfg.Mode, lanes: h.cfg.Lanes, first: uint32(h.cfg.First), of: uint32(h.cfg.Of), device: h.cfg.Kind,
-		from: h.cfg.Local, to: c.name.local, name: h.name.String(), address: c.nonceAddress(),
+		from: h.cfg.Local, to: c.peer.local, name: h.name.String(), address: c.nonceAddress(),
 	})
 	if err != nil {
 		return err
@@ -102,7 +104,7 @@ func (c *channel) awaitReady() error {
 // serve is the acceptor's half of the handshake, and then serves the channel.
 func (h *Host) serve(conn *net.UnixConn, p process) {
 	_ = conn.SetDeadline(time.Now().Add(acceptTimeout))
-	c := h.newChannel(conn, p, name{})
+	c := h.newChannel(conn, p, entry{})
 	err := c.acceptorExchange()
 	h.finish(p.uid)
 	if err != nil {
@@ -167,7 +169,8 @@ func (c *channel) takeHello(m *message) error {
 }
 
 // checkDialer checks what the dialer claims to be, and sets the channel's name. The
-// dialer's address is that of a socket in the directory that belongs to its user.
+// dialer's address is that of a socket in the directory that belongs to its user, who has
+// the address as far as the kernel says.
 func (h *Host) checkDialer(c *channel, m *message) error {
 	if m.device != h.cfg.Kind || h.inZone(m.to) != h.inZone(h.cfg.Local) {
 		return fmt.Errorf("%s device %v wanted: %w", m.device, m.to,
@@ -177,12 +180,15 @@ func (h *Host) checkDialer(c *channel, m *message) error {
 	if !ok || n.kind != h.name.kind || n.local != m.from || n.slot != slotOf(int(m.first), int(m.of)) {
 		return fmt.Errorf("name %q of %v: %w", m.name, m.from, reason.Detail{Reason: reason.HostMessage, Expected: uint64(m.from.Port()), Found: uint64(n.local.Port())}.Err())
 	}
-	owner, ok := h.dir.owner(m.name)
+	e, ok := h.dir.entry(n)
 	if !ok {
 		return reason.Detail{Reason: reason.HostUnpublished, Expected: uint64(m.from.Port())}.Err()
 	}
-	if owner != c.process.uid {
-		return reason.Detail{Reason: reason.HostUser, Expected: uint64(owner), Found: uint64(c.process.uid)}.Err()
+	if e.uid != c.process.uid {
+		return reason.Detail{Reason: reason.HostUser, Expected: uint64(e.uid), Found: uint64(c.process.uid)}.Err()
+	}
+	if err := h.vouch(e); err != nil {
+		return err
 	}
 	if n.space != h.name.space {
 		if err := h.onlyIn(n); err != nil {
@@ -191,7 +197,7 @@ func (h *Host) checkDialer(c *channel, m *message) error {
 	} else if n.local != h.inZone(n.local) { // a link-local address of another link
 		return reason.Detail{Reason: reason.HostNamespace, Expected: h.name.space.ino, Found: n.space.ino}.Err()
 	}
-	c.name = n
+	c.peer = e
 	c.Peer = h.inZone(n.local)
 	return h.otherStack(m, c.process.pid)
 }
@@ -202,17 +208,14 @@ func (h *Host) onlyIn(n name) error {
 	if err := h.foreign(n); err != nil {
 		return err
 	}
-	found, _, err := h.dir.names(n)
+	found, _, err := h.dir.entries(n)
 	if err != nil {
 		return err
 	}
-	var others []name
-	for _, o := range found {
-		if o.space != n.space {
-			others = append(others, o)
-		}
-	}
-	_, conn, spaces, _ := h.single(h.ctx, others)
+	found = slices.DeleteFunc(found, func(o entry) bool { return o.space == n.space || h.vouch(o) != nil })
+	ctx, cancel := context.WithTimeout(h.ctx, acceptTimeout)
+	defer cancel()
+	_, conn, spaces, _ := h.single(ctx, found)
 	if conn != nil {
 		_ = conn.Close()
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // A space identifies a network namespace: the device and inode number of
@@ -106,6 +107,9 @@ func parseName(s string) (n name, ok bool) {
 		return n, false
 	}
 	if n.since, err = strconv.ParseUint(parts[4], 36, 64); err != nil {
+		return n, false
+	}
+	if strings.ContainsFunc(addr.Zone(), unicode.IsControl) { // names are printed
 		return n, false
 	}
 	n.kind, n.local = parts[0], netip.AddrPortFrom(addr, uint16(port))

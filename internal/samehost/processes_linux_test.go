@@ -192,6 +192,7 @@ func TestOtherUserIsRefused(t *testing.T) {
 	dir := sharedDirectory(t)
 	a := startAgent(t, asUser(t, 12345))
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791")})
+	a.expect("ok", "bind 127.0.0.2:4791")
 	a.expect("ok", "open %s 127.0.0.2:4791 auto", dir)
 	wantReason(t, d.Reach(addr("127.0.0.2:4791"), 0, timeLimit), reason.HostUser) // root may open every socket
 	a.expect("HOST_USER", "reach 127.0.0.1:4791 20000")
@@ -209,6 +210,8 @@ func TestAllowedUserHasRingsAndNothingElse(t *testing.T) {
 	dir := sharedDirectory(t)
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Allow: []string{"12345"}})
 	a := startAgent(t, asUser(t, 12345))
+	have(t, "127.0.0.1:4791")
+	a.expect("ok", "bind 127.0.0.2:4791")
 	a.expect("ok", "open %s 127.0.0.2:4791 auto 0", dir)
 	a.expect("ok", "reach 127.0.0.1:4791 20000")
 	c := only(t, d)

@@ -103,15 +103,7 @@ func (h *Host) connect(peer place, limit time.Duration) error {
 	start := time.Now()
 	ctx, cancel := context.WithDeadline(h.ctx, start.Add(limit))
 	defer cancel()
-	n, c, err := h.find(ctx, name{kind: h.name.kind, local: peer.addr, slot: peer.slot})
-	if err == nil {
-		if !h.enter(c) {
-			_ = c.Close()
-			return closedError()
-		}
-		_ = c.SetDeadline(start.Add(limit))
-		err = h.dial(c, n) // which leaves
-	}
+	err := h.find(ctx, name{kind: h.name.kind, local: peer.addr, slot: peer.slot})
 	var named *reason.Error
 	switch {
 	case err == nil:
@@ -126,73 +118,109 @@ func (h *Host) connect(peer place, limit time.Duration) error {
 	return fmt.Errorf("%w: %w", failure(reason.HostRefused, 0, err), err)
 }
 
-// find connects to the device that has an address. It prefers this network namespace.
-func (h *Host) find(ctx context.Context, of name) (name, *net.UnixConn, error) {
-	found, others, err := h.dir.names(of)
+// find makes a channel to the device that has an address. It prefers this network namespace.
+// A name that leads nowhere does not end the search: anybody may have published it.
+func (h *Host) find(ctx context.Context, of name) error {
+	found, others, err := h.dir.entries(of)
 	if err != nil {
-		return name{}, nil, err
+		return err
 	}
 	if len(found) == 0 {
-		return name{}, nil, reason.Detail{Reason: reason.HostUnpublished, Expected: uint64(of.local.Port()), Found: uint64(others)}.Err()
+		return reason.Detail{Reason: reason.HostUnpublished, Expected: uint64(of.local.Port()), Found: uint64(others)}.Err()
 	}
-	refusal := failure(reason.HostStale, len(found), unix.ECONNREFUSED)
-	for _, n := range found {
-		if n.space != h.name.space {
+	var foreign []entry
+	var why error // of the first name that was of somebody
+	for _, e := range found {
+		err := h.vouch(e)
+		switch {
+		case err != nil:
+		case e.space != h.name.space:
+			foreign = append(foreign, e)
 			continue
-		}
-		c, err := h.call(ctx, n)
-		if err == nil {
-			return n, c, nil
-		}
-		if !errors.Is(err, unix.ECONNREFUSED) {
-			return n, nil, err
-		}
-	}
-	// Names of this namespace, if there were any, are of killed processes.
-	for _, n := range found {
-		if n.space != h.name.space {
-			if err := h.foreign(n); err != nil {
-				return n, nil, err
+		default:
+			if err = h.greet(ctx, e); err == nil || ctx.Err() != nil {
+				return err
 			}
-			break // the others have the same address
+		}
+		if why == nil && !errors.Is(err, unix.ECONNREFUSED) {
+			why = err
 		}
 	}
-	n, c, spaces, err := h.single(ctx, found)
+	// Names of this namespace, if there were any, are of killed processes, or are not believed.
+	if len(foreign) > 0 {
+		if err := h.findForeign(ctx, foreign); err == nil || !errors.Is(err, unix.ECONNREFUSED) {
+			return err
+		}
+	}
+	if why == nil {
+		why = failure(reason.HostStale, len(found), unix.ECONNREFUSED)
+	}
+	return why
+}
+
+// findForeign makes a channel to the only device that has an address in other network
+// namespaces.
+func (h *Host) findForeign(ctx context.Context, found []entry) error {
+	if err := h.foreign(found[0].name); err != nil { // the others have the same address
+		return err
+	}
+	e, c, spaces, err := h.single(ctx, found)
 	switch {
 	case spaces == 0:
-		return n, nil, refusal
+		return unix.ECONNREFUSED
 	case spaces > 1:
-		return n, nil, reason.Detail{Reason: reason.HostAmbiguous, Expected: 1, Found: uint64(spaces)}.Err()
+		return reason.Detail{Reason: reason.HostAmbiguous, Expected: 1, Found: uint64(spaces)}.Err()
+	case err != nil:
+		return err
 	}
-	return n, c, err
+	return h.shake(ctx, c, e)
+}
+
+// greet connects to a name and makes a channel.
+func (h *Host) greet(ctx context.Context, e entry) error {
+	c, err := h.call(ctx, e)
+	if err != nil {
+		return err
+	}
+	return h.shake(ctx, c, e)
+}
+
+// shake makes a channel of a connection.
+func (h *Host) shake(ctx context.Context, c *net.UnixConn, e entry) error {
+	if !h.enter(c) {
+		_ = c.Close()
+		return closedError()
+	}
+	limit, _ := ctx.Deadline()
+	_ = c.SetDeadline(limit)
+	return h.dial(c, e) // which leaves
 }
 
 // single connects to the device that has an address in another network namespace, and
-// returns in how many of them a device has it. The connection is nil unless there is one.
-// The error is why the connection to that one failed.
-func (h *Host) single(ctx context.Context, found []name) (of name, conn *net.UnixConn, spaces int, err error) {
+// returns in how many of them a device has it, at most two. The connection is nil unless there
+// is one. The error is why the connection to that one failed.
+func (h *Host) single(ctx context.Context, found []entry) (of entry, conn *net.UnixConn, spaces int, err error) {
 	seen := map[space]bool{h.name.space: true}
-	for _, n := range found {
-		if seen[n.space] {
+	for _, e := range found {
+		if seen[e.space] {
 			continue
 		}
-		c, e := h.call(ctx, n)
-		if errors.Is(e, unix.ECONNREFUSED) {
+		c, failed := h.call(ctx, e)
+		if errors.Is(failed, unix.ECONNREFUSED) {
 			continue
 		}
-		seen[n.space] = true
+		seen[e.space] = true
 		spaces++
 		if spaces == 1 {
-			of, conn, err = n, c, e
+			of, conn, err = e, c, failed
 			continue
 		}
-		if c != nil {
-			_ = c.Close()
+		for _, c := range []*net.UnixConn{c, conn} {
+			if c != nil {
+				_ = c.Close()
+			}
 		}
-	}
-	if spaces > 1 && conn != nil {
-		_ = conn.Close()
-		conn = nil
+		return of, nil, spaces, err
 	}
 	return of, conn, spaces, err
 }
@@ -222,11 +250,11 @@ func (h *Host) foreign(n name) error {
 
 // forget removes the name of a peer that has gone, if its process was killed. A process
 // that is about to end may still listen: then it sends no welcome.
-func (h *Host) forget(n name) {
+func (h *Host) forget(e entry) {
 	for range 3 {
-		c, err := h.call(h.ctx, n)
+		c, err := h.call(h.ctx, e)
 		if errors.Is(err, unix.ECONNREFUSED) {
-			h.dir.remove(n.String())
+			h.dir.remove(e.String())
 			return
 		}
 		if err != nil || !h.enter(c) {
@@ -249,22 +277,34 @@ func (h *Host) forget(n name) {
 // forgetTimeout bounds the wait for the greeting of a peer that may have gone.
 const forgetTimeout = 200 * time.Millisecond
 
-// call connects to a name.
-func (h *Host) call(ctx context.Context, n name) (*net.UnixConn, error) {
-	text := n.String()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unixpacket", h.dir.at(text))
-	if err == nil {
-		return c.(*net.UnixConn), nil
-	}
-	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-		uid, _ := h.dir.owner(text)
-		return nil, reason.Detail{Reason: reason.HostUser, Expected: uint64(h.users.own), Found: uint64(uid)}.Err()
-	}
-	if errors.Is(err, unix.ENOENT) { // it was closed meanwhile
+// call connects to a name, if its file's owner listens there.
+func (h *Host) call(ctx context.Context, e entry) (*net.UnixConn, error) {
+	f, err := h.dir.open(e.String())
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTSOCK) || errors.Is(err, unix.ELOOP) { // it was removed meanwhile
 		return nil, unix.ECONNREFUSED
 	}
-	return nil, err
+	if err != nil {
+		return nil, resources(0, err)
+	}
+	defer f.close()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unixpacket", f.path())
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		return nil, reason.Detail{Reason: reason.HostUser, Expected: uint64(h.users.own), Found: uint64(e.uid)}.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := conn.(*net.UnixConn)
+	p, err := peerOf(c)
+	if err == nil && p.uid != e.uid {
+		err = reason.Detail{Reason: reason.HostUser, Expected: uint64(e.uid), Found: uint64(p.uid)}.Err()
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // connected reports whether there is a channel to a peer.

@@ -10,7 +10,7 @@ import (
 // placeOf returns where the peer of a queue pair is. The host does not close meanwhile.
 func (h *Host) placeOf(peer netip.AddrPort, qpn uint32) place {
 	n := name{kind: h.name.kind, local: h.inZone(peer)}
-	n.slot = h.dir.slotAt(n, qpn)
+	n.slot = h.slotAt(n, qpn)
 	return n.place()
 }
 
@@ -32,25 +32,31 @@ func (h *Host) RemoveSlot(first, of int) {
 
 // slotAt returns the slot of the published device that a queue pair of an address belongs to.
 // If there is none it returns the first slot. Queue pair 0 stands for any device: slotAt
-// prefers the first slot and returns another one only if no device has the first.
-func (d *directory) slotAt(of name, qpn uint32) (found slot) {
-	texts, err := d.list()
+// prefers the first slot and returns another one only if no device has the first. It believes
+// the names that find does.
+func (h *Host) slotAt(of name, qpn uint32) (found slot) {
+	texts, err := h.dir.list()
 	if err != nil {
 		return slot{}
 	}
 	whole := of.prefix()
 	prefix := strings.TrimSuffix(whole, "_") + "+"
 	for _, s := range texts {
-		if qpn == 0 && strings.HasPrefix(s, whole) {
-			return slot{}
-		}
-		if !strings.HasPrefix(s, prefix) {
+		first := qpn == 0 && strings.HasPrefix(s, whole)
+		if !first && !strings.HasPrefix(s, prefix) {
 			continue
 		}
 		n, ok := parseName(s)
-		if ok && (qpn == 0 || frame.LaneOf(qpn, n.slot.of) == n.slot.first) {
-			found = n.slot
+		if !ok || !first && qpn != 0 && frame.LaneOf(qpn, n.slot.of) != n.slot.first {
+			continue
 		}
+		if e, ok := h.dir.entry(n); !ok || h.vouch(e) != nil {
+			continue
+		}
+		if first {
+			return slot{}
+		}
+		found = n.slot
 	}
 	return found
 }
