@@ -103,6 +103,18 @@ func TestProgramsOpenEveryDevice(t *testing.T) {
 	})
 }
 
+// A program may write over its arguments and environment, or clear them, before it opens its device.
+func TestProgramsChangeTheirEnvironment(t *testing.T) {
+	p := newInProgram(t, "127.14.4.35")
+	path := p.compile(t, "environment")
+	for engine, env := range engines(t) {
+		p.env = env
+		for _, mode := range []string{"title", "long", "clear", "empty", "cut", "unset"} {
+			t.Run(engine+" "+mode, func(t *testing.T) { p.succeeds(t, path, mode) })
+		}
+	}
+}
+
 func TestProgramsUnmapRegisteredMemory(t *testing.T) {
 	p := newInProgram(t, "127.14.4.1")
 	out := p.succeeds(t, p.compile(t, "faults"))

@@ -43,12 +43,12 @@ const struct real *real(void)
 	return &found;
 }
 
-__attribute__((constructor)) static void init(void)
+__attribute__((constructor)) static void init(int argc, char **argv)
 {
 	real();
 	path_init();
 	server_init();
-	engine_init();
+	engine_init(argv + argc + 1);
 	share_init();
 }
 

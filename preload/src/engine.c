@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,7 +30,7 @@ enum { UNTRIED, READY, ABSENT, FORKED };
 static struct {
 	pthread_mutex_t lock;
 	atomic_int state;
-	const char *library; /* NULL: none is wanted */
+	char library[PATH_MAX]; /* empty: none is wanted */
 	int required, verbose;
 	engine_start *start;
 	engine_open *open;
@@ -42,6 +43,35 @@ static struct {
 	engine_leave *leave;
 	int32_t *inherited;
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/*
+ * Go finds the system's values (auxv) behind the first NULL of the list of the
+ * environment. A program may have put one into it.
+ */
+static struct {
+	char **list;
+	size_t entries;
+} environment;
+static char no_entry[8];
+
+/* fill puts entries where the program has put NULLs, and clear puts the NULLs back. */
+static void fill(void)
+{
+	size_t i;
+
+	for (i = 0; i < environment.entries; i++)
+		if (!environment.list[i])
+			environment.list[i] = no_entry;
+}
+
+static void clear(void)
+{
+	size_t i;
+
+	for (i = 0; i < environment.entries; i++)
+		if (environment.list[i] == no_entry)
+			environment.list[i] = NULL;
+}
 
 /* How deep this thread is in the engine, and whether it was there before. */
 static __thread int depth __attribute__((tls_model("initial-exec")));
@@ -69,11 +99,15 @@ static void child(void)
 	pthread_mutex_init(&engine.lock, NULL);
 }
 
-void engine_init(void)
+void engine_init(char **list)
 {
-	const char *s = getenv("SOFTRDMA_ENGINE_REQUIRED");
+	const char *s = getenv("SOFTRDMA_ENGINE");
 
-	engine.library = getenv("SOFTRDMA_ENGINE");
+	if (s && strlen(s) < sizeof(engine.library))
+		strcpy(engine.library, s);
+	for (environment.list = list; list[environment.entries]; environment.entries++)
+		;
+	s = getenv("SOFTRDMA_ENGINE_REQUIRED");
 	engine.required = s && *s == '1';
 	s = getenv("SOFTRDMA_ENGINE_VERBOSE");
 	engine.verbose = s && *s == '1';
@@ -163,7 +197,9 @@ static int load(void)
 	int err;
 
 	block_signals(&old);
+	fill();
 	err = begin(why, sizeof(why));
+	clear();
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err)
 		refused(why);
@@ -178,7 +214,7 @@ static int has(const char *file)
 	int err;
 
 	block_signals(&old);
-	IN_ENGINE(SLEEPS, err = engine.open(getenv("SOFTRDMA_SOCKET"), file, why, sizeof(why)));
+	IN_ENGINE(SLEEPS, err = engine.open(server_socket(), file, why, sizeof(why)));
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err)
 		refused(why);
@@ -186,7 +222,7 @@ static int has(const char *file)
 }
 
 /* A device file of uverbs; those of the connection manager are the server's. */
-static int wanted(const char *file) { return engine.library && strncmp(file, "uverbs", 6) == 0; }
+static int wanted(const char *file) { return *engine.library && strncmp(file, "uverbs", 6) == 0; }
 
 int engine_use(const char *file)
 {

@@ -117,8 +117,15 @@ static inline int in_engine(int fd)
 	return ours(fd) && atomic_load_explicit(&table[fd].engine, memory_order_relaxed);
 }
 
+/*
+ * Settings from the environment are read when the library is loaded, and copied. A
+ * program may change its environment, and write its title over the memory of it.
+ */
+
 /* engine.c */
-void engine_init(void);
+
+/* engine_init gets the list of the environment that the system has made for the program. */
+void engine_init(char **environment);
 
 /* engine_use reports whether a device file is to be opened in the engine; -errno if it must be and cannot. */
 int engine_use(const char *file);
@@ -200,6 +207,9 @@ int device_open(const char *path, int flags);
 int netlink_open(int type);
 ssize_t event_read(int fd, void *buf, size_t n);
 void forget(int fd);
+
+/* server_socket returns the path of the server's socket, "" if there is no server. */
+const char *server_socket(void);
 void copied(int from, int to);
 void server_init(void);
 

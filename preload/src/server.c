@@ -55,6 +55,8 @@ void server_init(void)
 	pthread_atfork(NULL, NULL, child);
 }
 
+const char *server_socket(void) { return server.sun_path; }
+
 static int connect_server(void)
 {
 	struct ucred cred;
