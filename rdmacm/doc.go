@@ -56,8 +56,8 @@
 //   - If nothing listens on the port, Dial is rejected at once, with the same reason
 //     as over RoCE.
 //   - If the peer dies, TCP reports it and the connection ends.
-//   - SENDs and WRITEs complete when TCP has taken them. Disconnect and Close still
-//     deliver completed data.
+//   - SENDs and WRITEs complete when the system's TCP has taken them. Disconnect,
+//     Close and the end of the program still deliver completed data.
 //
 // Private data has the same limits and padding as on RoCE. TLS in Dialer and
 // ListenConfig encrypts the connections: devices that are opened for them use TLS,

@@ -11,8 +11,8 @@ import (
 
 // Close closes the connection. Waiting calls return net.ErrClosed, and the peer
 // reads everything that was written and then io.EOF. Close waits until the peer's
-// device has acknowledged that data, at most as long as SetLinger says, and then
-// frees the connection's resources. It returns an error if written data may not
+// device has acknowledged that data (on iWARP if it can, see the package), at most
+// as long as SetLinger says, and then frees the connection's resources. It returns an error if written data may not
 // have arrived: the connection's error or os.ErrDeadlineExceeded. It returns no
 // error if the peer closed the connection itself.
 //
@@ -54,7 +54,7 @@ func (c *Conn) undelivered(late bool) error {
 	case c.linger <= 0:
 	case c.lost:
 		return c.err
-	case late && c.posted > 0 && !c.life.Left():
+	case late && c.unacknowledged() && !c.life.Left():
 		return fmt.Errorf("the peer's device has not acknowledged all that was written within %v: %w", c.linger, errLate)
 	}
 	return nil

@@ -78,7 +78,7 @@ type Conn struct {
 	posted   int   // data messages in flight
 	lost     bool  // the connection failed with data that was not acknowledged
 	controls int   // credit messages and keep-alives in flight
-	lasts    int   // SHUTDOWN and DISCONNECT in flight
+	lasts    int   // SHUTDOWN, DISCONNECT and the READ before them in flight
 	recvs    int   // receives to repost
 	leader   *side // the side that waits on the completion queue for all sides
 	stale    bool  // the channel may hold an old event
@@ -89,6 +89,8 @@ type Conn struct {
 	retry    *time.Timer // retries a credit message that could not be posted
 
 	sends    bool   // messages are SENDs, see message.go
+	proves   bool   // a READ can prove that the peer's device has what was written; see proof.go
+	unproven bool   // it has not yet
 	peerHalf uint32 // length of each of the peer's targets
 
 	wcs    [16]verbs.WC
@@ -214,6 +216,7 @@ func (c *Conn) start(peer *rsocket.ConnData, l link, local, remote net.Addr) {
 	c.tx.Start(peer)
 	c.peerHalf = peer.Data.Length
 	c.peer.Start(peer)
+	c.proves = c.sends && c.qp.Query().MaxRdAtomic > 0
 	c.update()
 	c.keepAlive(c.keep)
 }

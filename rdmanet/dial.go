@@ -164,8 +164,8 @@ func prepare(e end, o *Options, shut func() error) (*Conn, error) {
 func (c *Conn) undo(shut func() error) error { return errors.Join(shut(), c.discard()) }
 
 // param returns the parameters of a connection. Neither end issues READs or
-// atomics, but over iWARP the devices probe each other with one zero-length READ at
-// a time.
+// atomics, but over iWARP one zero-length READ at a time: the devices probe each
+// other, and an end of the stream proves that its data has arrived (proof.go).
 func param(c *Conn) rdmacm.ConnParam {
 	depth := rdmacm.Zero
 	if c.sends {

@@ -30,9 +30,10 @@
 //
 //   - Close waits for up to Options.Linger until the peer's device has
 //     acknowledged all written data, because no kernel would send it later. On
-//     iWARP it waits until TCP has the data; with TLS, and on systems other than
-//     Linux, only until the device's goroutine has it. There a program that ends
-//     at once may lose it: call CloseWrite and read to the end before Close.
+//     iWARP the acknowledgment is the answer to a READ. Peers that serve no READs,
+//     as C programs on rsockets that have made the connection, cannot give it: then
+//     Close waits until this host's TCP has the data. To know that such a peer has
+//     read everything, call CloseWrite and read to the end of its answer.
 //   - Buffers have the size of Options and do not grow. By default a connection
 //     registers one megabyte of memory, of which only the touched part is in use.
 //   - The stream ends only if the peer closes the connection or its direction. If

@@ -97,7 +97,7 @@ func (c *Conn) mapMemory(buf []byte, offset uint64) (*Mapping, error) {
 		return nil, errors.Join(c.err, mr.Deregister())
 	}
 	c.tx.Spend()
-	c.posted++
+	c.tookData()
 	m := &Mapping{c, i, mr}
 	c.maps.own[i] = m
 	return m, nil
@@ -171,7 +171,7 @@ func (c *Conn) writeMapped(p []byte, offset uint64) (int, error) {
 	if !c.send(1) {
 		return 0, c.err
 	}
-	c.posted++
+	c.tookData()
 	c.out.Hold(id)
 	return n, nil
 }

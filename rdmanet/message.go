@@ -46,7 +46,7 @@ func (c *Conn) postMessage(m rsocket.Message) bool {
 		return c.send(1)
 	}
 	m.Put(c.word[:])
-	message := verbs.SendWR{WRID: w.WRID, Op: verbs.OpSend, Inline: c.word[:]}
+	message := verbs.SendWR{WRID: w.WRID, Op: verbs.OpSend, Flags: w.Flags, Inline: c.word[:]}
 	if len(w.SGL) == 0 && len(w.Inline) == 0 {
 		*w = message
 		return c.send(1)

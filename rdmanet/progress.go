@@ -19,6 +19,7 @@ const (
 	workWrite      // the WRITE before a message that is a SEND
 	workControl    // a message that uses controlSlots
 	workLast       // a message that uses lastSlots
+	workProof      // the READ before it; see proof.go
 	workDisconnect // the last message: the connection is over after it
 )
 
@@ -75,6 +76,9 @@ func (c *Conn) complete(wc *verbs.WC) {
 		c.posted--
 	case workControl:
 		c.controls--
+	case workProof:
+		c.lasts--
+		c.unproven = c.unproven && wc.Status != verbs.Success
 	case workDisconnect, workLast:
 		c.lasts--
 	}
@@ -124,7 +128,7 @@ func (c *Conn) drop() {
 // handleFailure handles an unsuccessful completion. After the end of the connection the
 // flushed completions are no error, unless some data was not acknowledged.
 func (c *Conn) handleFailure(wc *verbs.WC) {
-	if c.err != nil || c.life.Left() || c.life.Gone() && c.posted == 0 {
+	if c.err != nil || c.life.Left() || c.life.Gone() && !c.unacknowledged() {
 		return
 	}
 	err := wc.Err()
@@ -165,7 +169,7 @@ func (c *Conn) fail(err error) {
 			_ = c.link.Disconnect() // notifies the peer; err is the error to report, not this one
 		}
 	}
-	c.lost = c.lost || c.posted > 0 && !c.life.Left()
+	c.lost = c.lost || c.unacknowledged() && !c.life.Left()
 	c.life.End()
 	c.r.deadline.end()
 	c.w.deadline.end()
@@ -225,8 +229,12 @@ func (c *Conn) control(m rsocket.Message) {
 	if m.Data() == rsocket.ControlDisconnect {
 		id = workDisconnect
 	}
-	c.wr[0] = verbs.SendWR{WRID: id}
-	if c.postMessage(m) {
+	w := verbs.SendWR{WRID: id}
+	if c.prove() {
+		w.Flags = verbs.Fence
+	}
+	c.wr[0] = w
+	if c.err == nil && c.postMessage(m) {
 		c.lasts++
 	}
 }

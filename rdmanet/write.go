@@ -210,6 +210,6 @@ func (c *Conn) sendData(n int) error {
 	if !c.postMessage(rsocket.NewMessage(rsocket.OpData, uint32(n))) {
 		return c.err
 	}
-	c.posted++
+	c.tookData()
 	return nil
 }

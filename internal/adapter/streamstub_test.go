@@ -88,6 +88,7 @@ func (c *stubStream) Local() netip.AddrPort  { return c.local }
 func (c *stubStream) Remote() netip.AddrPort { return c.remote }
 func (c *stubStream) Connected() error       { return c.connects }
 func (c *stubStream) Segment() int           { return 0 }
+func (c *stubStream) Held() int              { return 0 }
 func (c *stubStream) ShutWrite() error       { c.halved = true; return nil }
 func (c *stubStream) Close() error           { c.closed = true; return nil }
 func (c *stubStream) Reset() error           { c.closed, c.reset = true, true; return nil }

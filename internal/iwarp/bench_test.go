@@ -79,7 +79,7 @@ func (u *pump) pump() {
 			for _, p := range n.out.Pieces {
 				u.wire = append(u.wire, p...)
 			}
-			n.s.Sent(0, n.out.Len)
+			n.s.Sent(0, n.out.Len, 0)
 			for b := u.wire; len(b) > 0; {
 				k := 0
 				for _, p := range to.s.Room(0, u.scratch[:]) {

@@ -140,7 +140,7 @@ var breaches = []breach{
 			r.tb.Fatal("nothing to send")
 		}
 		r.begun = bytes.Clone(r.out.Pieces[0][:5])
-		r.s.Sent(0, 5)
+		r.s.Sent(0, 5, 0)
 		return write(10, func(r *raw, s *iwarp.Segment) { s.Opcode = iwarp.ReadResponse })(r)
 	}, iwarp.TermOperationOpcode, true, reason.RDMAPOpcode, 0, machine.EventQPReqErr},
 

@@ -74,7 +74,7 @@ func (r *requester) failAt(now time.Duration, i uint32, s queue.Status, d reason
 
 // terminated acts on the peer's Terminate: the request that it names fails with the
 // status that a NAK would give it. A request that has completed already, as SENDs and
-// WRITEs do when TCP has them, cannot fail any more; then an event reports the error.
+// WRITEs do when the system has them, cannot fail any more; then an event reports the error.
 // opening says that nothing came before the Terminate.
 func (r *requester) terminated(now time.Duration, m *iwarp.Termination, opening bool) {
 	q := r.q

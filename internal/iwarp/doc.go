@@ -33,7 +33,7 @@
 //
 //	readable:  room := s.Room(now, scratch); n := readv(fd, room); s.Filled(now, n)
 //	           end of file, or an error: s.Closed(now, lost)
-//	writable,  for s.Next(now, &out) { n := writev(fd, out.Pieces); s.Sent(now, n); until n < out.Len }
+//	writable,  for s.Next(now, &out) { n := writev(fd, out.Pieces); s.Sent(now, n, 0); until n < out.Len }
 //	doorbell:
 //	timer:     s.Expire(now) when s.Deadline() has passed
 //	after each: s.Shut(), what to do with the socket
@@ -61,7 +61,9 @@
 //
 // # Completions
 //
-// SENDs and WRITEs complete when TCP has their last byte, READs and atomics when they
+// SENDs and WRITEs complete when the system has their last byte, so that the end of the
+// program does not lose it: a link with a buffer of its own tells Sent how many bytes it
+// still holds. READs and atomics when they
 // are answered, all in the order of posting. A CRC over payload that went from the
 // socket to its place is computed there, before anything is completed. An FPDU that one
 // read brings completely is checked before anything else. So a program that writes to a

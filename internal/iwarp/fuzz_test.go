@@ -120,7 +120,7 @@ func (x *fuzzed) send() {
 	for x.s.Next(0, &x.node.out) {
 		n := min(x.node.out.Len, 1+x.rnd.IntN(x.most))
 		x.out = append(x.out, bytes.Join(x.node.out.Pieces, nil)[:n]...)
-		x.s.Sent(0, n)
+		x.s.Sent(0, n, 0)
 	}
 }
 

@@ -152,7 +152,7 @@ func (p *pair) write(i int) bool {
 	if p.tamper != nil {
 		p.tamper(1-i, to.unread[start:])
 	}
-	n.s.Sent(p.now, take)
+	n.s.Sent(p.now, take, 0)
 	return take > 0
 }
 

@@ -40,7 +40,7 @@ func TestPayloadIsNotCopied(t *testing.T) {
 			t.Errorf("%d bytes of 70000 leave from their place", own)
 		}
 		p.n[1-i].unread = append(p.n[1-i].unread, bytes.Join(n.out.Pieces, nil)...)
-		n.s.Sent(0, n.out.Len)
+		n.s.Sent(0, n.out.Len, 0)
 	}
 	direct := 0
 	for len(b.unread) > 0 {
@@ -130,7 +130,7 @@ func TestMemoryDeregisteredDuringMessage(t *testing.T) {
 		r.receive(r.fpdu(iwarp.Segment{Last: true, Opcode: iwarp.ReadRequest, Queue: 1, MSN: 1}, read(iwarp.Read{SinkSTag: 5, SinkTO: 70, Size: size, SourceSTag: r.region.Key, SourceTO: from})))
 		r.s.Next(0, &r.out)
 		answered := uint64(len(r.q.tx.list) * (1452 - iwarp.TaggedLen - iwarp.CRCLen))
-		r.s.Sent(0, r.out.Len)
+		r.s.Sent(0, r.out.Len, 0)
 		if err := r.Memory.Deregister(r.region); err != nil {
 			t.Fatal(err)
 		}

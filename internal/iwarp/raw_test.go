@@ -108,7 +108,7 @@ func (r *raw) drain() (b []byte) {
 			b = append(b, p[:k]...)
 			left -= k
 		}
-		r.s.Sent(r.now, n)
+		r.s.Sent(r.now, n, 0)
 	}
 	return b
 }

@@ -36,7 +36,8 @@ type Stream struct {
 	out   []byte // set-up frames, and the last bytes of a queue pair
 	taken int    // bytes of out that were sent
 
-	segment      int // bytes that a TCP segment holds; 0 is unknown
+	written      uint64 // bytes that the link took
+	segment      int    // bytes that a TCP segment holds; 0 is unknown
 	deadline     time.Duration
 	setupTimeout time.Duration // the wait for the peer's frame
 	shut         Shut
@@ -190,8 +191,10 @@ func (s *Stream) Next(now time.Duration, out *Out) bool {
 	return false
 }
 
-// Sent says how many of the bytes of Next the socket took.
-func (s *Stream) Sent(now time.Duration, n int) {
+// Sent says how many of the bytes of Next the link took, and how many of all that it took
+// it still holds. With n = 0 it may be called at any time when held has changed.
+func (s *Stream) Sent(now time.Duration, n, held int) {
+	s.written += uint64(n)
 	if s.taken < len(s.out) {
 		k := min(n, len(s.out)-s.taken)
 		s.taken += k
@@ -201,7 +204,7 @@ func (s *Stream) Sent(now time.Duration, n int) {
 		return
 	}
 	if s.state == operating {
-		s.q.sent(now, n)
+		s.q.sent(now, n, held)
 		s.q.settle(now)
 	}
 }

@@ -209,7 +209,7 @@ func TestTerminateFailsTheMessageBeingSent(t *testing.T) {
 		for _, p := range r.out.Pieces {
 			b = append(b, p...)
 		}
-		r.s.Sent(0, 3000)
+		r.s.Sent(0, 3000, 0)
 		r.receive(r.terminateFPDU(iwarp.TermTaggedBounds, fpdus(t, b[:1452], true)[0]))
 		if l := r.Sent.List; len(l) != 1 || l[0].Status != queue.RemAccessErr || l[0].Reason != reason.TermProtection {
 			t.Errorf("operation %d: %+v", op, l)

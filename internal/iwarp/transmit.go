@@ -82,34 +82,37 @@ func (q *QP) produce(now time.Duration, out *Out) bool {
 	return q.p.Attr.State != qp.Err && q.rd.count > 0 && q.rd.next(now, out)
 }
 
-// sent counts n bytes that the socket took.
-func (q *QP) sent(now time.Duration, n int) {
+// sent counts n bytes that the link took. It holds the last held bytes of the stream.
+func (q *QP) sent(now time.Duration, n, held int) {
 	t := &q.tx
+	end, left := q.s.written-uint64(n), q.s.written-uint64(held)
 	if q.alive.full && n > 0 {
 		q.alive.heard = now // the socket has room again: the peer's host has taken bytes
 	}
 	for n > 0 && t.pending() {
 		f := &t.list[t.first]
-		if left := f.length - t.taken; n < left {
+		rest := f.length - t.taken
+		if n < rest {
 			t.taken += n
 			break
-		} else {
-			n -= left
 		}
+		n -= rest
+		end += uint64(rest)
 		t.first++
 		t.taken = 0
 		if f.armed {
 			q.req.armed++
 		}
 		if f.done != none {
-			q.req.requests[f.done].state |= done
+			t.hold(f.done, end, left)
 		}
 	}
+	t.release(left)
 	if q.alive.full = t.pending(); !q.alive.full {
 		t.drop()
 	}
-	// A SEND or WRITE completes when TCP has taken it: then its memory is the program's
-	// again. Nothing in RDMAP acknowledges it.
+	// A SEND or WRITE completes when the system has taken it: it is sent even if the
+	// program ends. Nothing in RDMAP acknowledges it.
 	q.req.advance(now)
 }
 

@@ -36,6 +36,12 @@ type frame struct {
 	armed   bool   // the frame is a request that may be answered from then on
 }
 
+// A heldFrame is the last FPDU of a request, while the link has it and the system does not.
+type heldFrame struct {
+	req uint32 // index of the request
+	end uint64 // in the stream
+}
+
 // A transmitter builds FPDUs and keeps them until the socket has taken them.
 type transmitter struct {
 	q     *QP
@@ -48,6 +54,8 @@ type transmitter struct {
 	taken int // bytes of it that were
 	batch int // bytes in list
 
+	held []heldFrame // in order
+
 	pos    int // in the stream, modulo the spacing of markers
 	cursor memory.Cursor
 	pieces [][]byte
@@ -58,6 +66,7 @@ type transmitter struct {
 
 func (t *transmitter) start(max int) {
 	t.drop()
+	t.held = t.held[:0]
 	t.max, t.pos = max, 0
 }
 
@@ -77,6 +86,25 @@ func (t *transmitter) drop() {
 	}
 	t.lent, t.arena, t.list = nil, nil, nil
 	t.first, t.taken, t.batch, t.used, t.lastEnd = 0, 0, 0, 0, 0
+}
+
+// hold completes a request that ends at or before left, or notes it for release.
+func (t *transmitter) hold(req uint32, end, left uint64) {
+	if end <= left {
+		t.q.req.requests[req].state |= done
+		return
+	}
+	t.held = append(t.held, heldFrame{req, end})
+}
+
+// release completes the requests whose bytes have left the link: all that end at or
+// before a position of the stream.
+func (t *transmitter) release(left uint64) {
+	k := 0
+	for ; k < len(t.held) && t.held[k].end <= left; k++ {
+		t.q.req.requests[t.held[k].req].state |= done
+	}
+	t.held = slices.Delete(t.held, 0, k)
 }
 
 // pending reports whether there are frames that were not sent completely.
@@ -284,5 +312,6 @@ func (t *transmitter) salvage() []byte {
 		}
 	}
 	t.drop()
+	t.held = t.held[:0]
 	return b
 }

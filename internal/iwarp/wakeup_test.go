@@ -115,7 +115,7 @@ func TestNudgeWaitsForTheEndOfAMessage(t *testing.T) {
 		t.Fatal("nothing to send")
 	}
 	b := join(r.out.Pieces)
-	r.s.Sent(r.now, r.out.Len)
+	r.s.Sent(r.now, r.out.Len, 0)
 	r.s.Expire(r.s.Deadline())
 	list := fpdus(t, append(b, r.drain()...), true)
 	var s iwarp.Segment

@@ -88,9 +88,15 @@ type Stream interface {
 	// Read fills pieces in order with what has arrived, and Write sends them in
 	// order, both as far as they can without waiting: fewer bytes than asked for
 	// need not mean that there are no more. Read returns io.EOF at the end of the
-	// stream.
+	// stream, and not before Held is 0 or what is held cannot be sent any more: the peer
+	// may have ended because it has received all of it.
 	Read(pieces [][]byte) (int, error)
 	Write(pieces [][]byte) (int, error)
+
+	// Held returns how many of the bytes that Write took are still in this program, which
+	// loses them if it ends now. The system has the others. If it is not 0, Ready reports
+	// the stream as writable when it has changed. It never becomes smaller by a failure.
+	Held() int
 
 	// ShutWrite tells the peer that nothing more will be sent.
 	ShutWrite() error

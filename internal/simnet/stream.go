@@ -19,6 +19,7 @@ type stream struct {
 	err           error   // of Write, and of Read once in is empty
 	in            []byte  // arrived and not read
 	eof           bool
+	held          int  // bytes that Write took and the link has not sent
 	used          int  // of the window: written here and not read there
 	wants         bool // a Write waits for room
 	shut          bool
@@ -74,7 +75,7 @@ func (s *stream) Read(pieces [][]byte) (n int, err error) {
 		return n, nil
 	case s.err != nil:
 		return 0, s.err
-	case s.eof:
+	case s.eof && s.held == 0:
 		return 0, io.EOF
 	}
 	return 0, link.ErrWouldBlock
@@ -113,7 +114,7 @@ func (s *stream) Write(pieces [][]byte) (n int, err error) {
 			if c := s.l.config.Segment; c > 0 {
 				step = 1 + s.l.random.IntN(min(step, c))
 			}
-			s.carry(b[:step])
+			s.hold(b[:step])
 			b = b[step:]
 		}
 		if n += k; k < len(p) {
@@ -126,6 +127,29 @@ func (s *stream) Write(pieces [][]byte) (n int, err error) {
 	}
 	return n, nil
 }
+
+// hold sends a piece, after the time for which the link keeps it.
+func (s *stream) hold(b []byte) {
+	d := s.l.config.Hold
+	if d == 0 {
+		s.carry(b)
+		return
+	}
+	data := append([]byte(nil), b...)
+	s.held += len(data)
+	s.l.net.call(s.l.net.now+d, func() {
+		if s.l.exited || s.told {
+			return
+		}
+		s.held -= len(data)
+		s.carry(data)
+		s.l.notify(&s.notice, link.Readiness{Readable: s.eof, Writable: true, Hangup: s.eof})
+		s.finish()
+	})
+}
+
+// Held implements link.Stream.
+func (s *stream) Held() int { return s.held }
 
 // carry sends a piece.
 func (s *stream) carry(b []byte) {
@@ -176,7 +200,7 @@ func (s *stream) ShutWrite() error {
 // finish tells the peer of the end once everything before it is on its way: with TCP, once it
 // has arrived.
 func (s *stream) finish() {
-	if !s.shut || s.told || s.tcp != nil && len(s.tcp.buffer) > 0 {
+	if !s.shut || s.told || s.held > 0 || s.tcp != nil && len(s.tcp.buffer) > 0 {
 		return
 	}
 	s.told = true
@@ -202,7 +226,7 @@ func (s *stream) Reset() error {
 	if s.gone {
 		return link.ErrClosed
 	}
-	s.gone, s.shut = true, true
+	s.gone, s.shut, s.told = true, true, true
 	s.l.open--
 	if p := s.peer; p != nil {
 		s.l.net.call(s.l.net.now+s.l.config.Delay, func() { p.fail(syscall.ECONNRESET) })

@@ -16,6 +16,7 @@ type StreamConfig struct {
 	Delay   time.Duration // of each piece
 	Jitter  time.Duration // more delay, up to this; pieces that catch up arrive together
 	Segment int           // longest piece, of random length; 0 keeps together what was written together
+	Hold    time.Duration // how long the link keeps what it took before it sends it
 	Window  int           // most bytes written and not read; 0 means 64 KiB
 	Read    int           // most bytes of one Read, of random length; 0 is all that arrived
 	Cut     float64       // probability that a piece is the last before a reset
@@ -38,6 +39,7 @@ type StreamLink struct {
 	packets   *Link
 	open      int
 	closed    bool
+	exited    bool
 }
 
 // AttachStreams makes a link of streams with an address of its own.
@@ -209,6 +211,9 @@ func (l *StreamLink) Wait(time.Duration) error { return link.ErrClosed }
 
 // Wake does nothing.
 func (l *StreamLink) Wake() {}
+
+// Exit is the end of the program: what the link holds is lost.
+func (l *StreamLink) Exit() { l.exited = true }
 
 // Close implements link.Waiter. What was written still arrives.
 func (l *StreamLink) Close() error {

@@ -39,6 +39,7 @@ type streamWorld struct {
 	ends     []*streamEnd // two of each connection, the initiator's first
 	longest  int          // message
 	requests []*adapter.StreamEvent
+	exits    func() bool // reports whether a program has ended; nil if none does
 	err      error
 }
 
@@ -74,7 +75,7 @@ func (w *streamWorld) failf(format string, a ...any) {
 	}
 }
 
-func newStreamWorld(seed uint64, cut, tcp bool) (*streamWorld, error) {
+func newStreamWorld(seed uint64, cut, tcp bool, hold time.Duration) (*streamWorld, error) {
 	w := &streamWorld{rng: rand.New(rand.NewPCG(seed, 5)), net: simnet.New(seed)}
 	pick := func(list ...int) int { return list[w.rng.IntN(len(list))] }
 	// Each piece is an event: those of a few bytes go with short messages.
@@ -83,6 +84,7 @@ func newStreamWorld(seed uint64, cut, tcp bool) (*streamWorld, error) {
 	for i := range w.links {
 		c := simnet.StreamConfig{
 			Delay: time.Duration(w.rng.IntN(1000)) * time.Microsecond, Jitter: time.Duration(pick(0, 1, 100, 5000)) * time.Microsecond,
+			Hold:    hold + time.Duration(pick(0, 0, 1, 500))*time.Microsecond,
 			Segment: pick(0, part, 7*part, 1448, 9000), Window: pick(0, 10*part, 200*part, 20000, 200000), Read: pick(0, 0, part, 20*part),
 		}
 		if cut {
@@ -235,8 +237,14 @@ func (w *streamWorld) run(cut bool) error {
 		for _, e := range w.ends {
 			all = e.play() && all
 		}
-		return all || w.err != nil
+		return all || w.err != nil || w.exits != nil && w.exits()
 	}, timeLimit)
+	for i := 0; w.exits != nil && i < 1000; i++ { // what was sent arrives
+		w.net.Sleep(time.Millisecond)
+		for _, e := range w.ends {
+			e.play()
+		}
+	}
 	if err != nil && w.err == nil {
 		return err
 	}
@@ -392,6 +400,45 @@ func TestStreamSeeds(t *testing.T) {
 	}
 }
 
+// TestStreamExitLosesNothingCompleted ends the program of one end as soon as a number of
+// its requests has completed, while the link still holds bytes. All messages that have
+// completed arrive at the other end.
+func TestStreamExitLosesNothingCompleted(t *testing.T) {
+	held := 0
+	for i := range uint64(60) {
+		w, err := newStreamWorld(mixed(i+1), false, false, time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := w.ends[0]
+		stop, sends := w.rng.IntN(len(e.plan)), 0
+		w.exits = func() bool {
+			if e.done <= stop {
+				return false
+			}
+			w.links[0].Exit()
+			return true
+		}
+		if err := w.run(true); err != nil {
+			t.Fatalf("seed %d: %v", i, err)
+		}
+		for _, s := range e.plan[:stop+1] {
+			if s.Op == queue.Send {
+				sends++
+			}
+		}
+		if e.peer.received < sends {
+			t.Errorf("seed %d: the peer received %d messages of %d that have completed", i, e.peer.received, sends)
+		}
+		if len(e.peer.messages) > e.peer.received {
+			held++
+		}
+	}
+	if held == 0 {
+		t.Error("every program had sent all before it ended: nothing was tested")
+	}
+}
+
 // TestStreamSeedsOverTCP plays the same over TCP segments that are queued, lost and
 // duplicated.
 func TestStreamSeedsOverTCP(t *testing.T) {
@@ -411,7 +458,7 @@ func streamSeeds(t *testing.T, tcp bool) (whole, broken int) {
 		cut := i%3 == 2 && !tcp
 		var hashes [2]uint64
 		for k := range 2 {
-			w, err := newStreamWorld(seed, cut, tcp)
+			w, err := newStreamWorld(seed, cut, tcp, 0)
 			if err == nil {
 				err = w.run(cut)
 			}

@@ -81,7 +81,7 @@ func (c *Stream) redial(now time.Duration) {
 	cfg.Params.Revision = wire.Revision1
 	c.fallback, c.cause = nil, nil
 	_ = c.conn.Close() // its peer has gone
-	c.conn, c.dialing, c.readable, c.hangup, c.writable, c.unsent = nil, true, false, false, false, nil
+	c.conn, c.dialing, c.readable, c.hangup, c.writable, c.unsent, c.held = nil, true, false, false, false, nil, 0
 	c.s.Host.Refuse(c.qpn(), reason.Detail{Reason: reason.MPAFallback, Expected: wire.Revision2, Found: wire.Revision1})
 	c.m = iwarp.NewStream(&c.s.pool, c.event)
 	if err := c.m.Connect(now, c.qp.m, c.s.params(&cfg.Params)); err != nil {

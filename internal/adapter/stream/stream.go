@@ -36,6 +36,7 @@ type Stream struct {
 	silent   *list.Element // of the listener's, until the peer's request comes
 	since    time.Duration // when the listener accepted it
 	port     uint16        // that was dialled
+	held     int           // bytes that the link has not given to the system
 	cause    error         // why the link ended it, where the link knows more than the machine
 	fallback *fallback     // another request that may follow, nil for none
 	refused  reason.Detail // why the first request failed, where another one was made
@@ -170,13 +171,18 @@ func (c *Stream) pump(now time.Duration) {
 	if c.closed || c.dialing || c.writeShut || c.unsent != nil {
 		return
 	}
+	if c.held > 0 {
+		c.held = c.conn.Held()
+		c.m.Sent(now, 0, c.held)
+	}
 	out := &c.s.out
 	for range sendBatches {
 		if !c.writable || !c.m.Next(now, out) {
 			return
 		}
 		n, err := c.conn.Write(out.Pieces)
-		c.m.Sent(now, n)
+		c.held = c.conn.Held()
+		c.m.Sent(now, n, c.held)
 		switch {
 		case err == link.ErrWouldBlock:
 			c.writable = false

@@ -156,8 +156,8 @@ func (c *conn) write() {
 		switch {
 		case len(b) > 0:
 			n, err := c.over.Write(b)
-			if c.out.sent(n, err) {
-				c.l.notify(&c.notice, link.Readiness{Writable: true, Hangup: err != nil})
+			if tell, ended := c.out.sent(n, err); tell {
+				c.l.notify(&c.notice, link.Readiness{Readable: ended, Writable: true, Hangup: err != nil})
 			}
 		case closed:
 			return
@@ -201,10 +201,19 @@ func (c *conn) Segment() int {
 }
 
 // Read implements link.Stream.
-func (c *conn) Read(pieces [][]byte) (int, error) { return c.in.read(pieces) }
+func (c *conn) Read(pieces [][]byte) (int, error) {
+	n, err := c.in.read(pieces)
+	if err == io.EOF && !c.out.finished() {
+		return 0, link.ErrWouldBlock
+	}
+	return n, err
+}
 
 // Write writes as far as there is room.
 func (c *conn) Write(pieces [][]byte) (int, error) { return c.out.write(pieces) }
+
+// Held implements link.Stream.
+func (c *conn) Held() int { return c.out.count() }
 
 // ShutWrite implements link.Stream.
 func (c *conn) ShutWrite() error {

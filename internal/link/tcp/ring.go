@@ -21,6 +21,8 @@ type ring struct {
 	last   bool  // the lane writes no more
 	closed bool  // the lane has closed the stream
 	full   bool  // the lane found the buffer full, and waits for room
+	asked  bool  // the lane found bytes in the buffer, and waits until they are written
+	ending bool  // the lane waits with the peer's end until nothing can be written
 }
 
 func newRing() *ring {
@@ -124,26 +126,49 @@ func (r *ring) write(pieces [][]byte) (int, error) {
 func (r *ring) next() (b []byte, last, closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.n == 0 && !r.last && !r.closed {
+	for r.idle() && !r.last && !r.closed {
 		r.moved.Wait()
 	}
-	if r.n > 0 {
+	if !r.idle() {
 		return r.held(), false, false
 	}
 	return nil, r.last, r.closed
 }
 
-// sent drops what was written, and reports whether the lane waits for the room. An
-// error drops everything: nothing more will be sent.
-func (r *ring) sent(n int, err error) (tell bool) {
+// idle reports whether there is nothing to write: after an error the rest of the buffer
+// is never written.
+func (r *ring) idle() bool { return r.n == 0 || r.err != nil }
+
+// sent drops what was written, or notes the error of the write. tell reports whether the
+// lane waits for that, ended whether it waits with the peer's end.
+func (r *ring) sent(n int, err error) (tell, ended bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drop(n)
 	if err != nil {
-		r.n, r.err = 0, err
+		r.err = err
 	}
-	tell, r.full = r.full || err != nil, false
-	return tell
+	ended = r.ending && r.idle()
+	tell = r.full || r.asked || ended || err != nil
+	r.full, r.asked = false, false
+	return tell, ended
+}
+
+// count returns how many bytes of the lane were not written.
+func (r *ring) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = r.n > 0
+	return r.n
+}
+
+// finished reports whether nothing more will be written of what the lane has sent so far.
+// If it is false, sent reports the change as ended.
+func (r *ring) finished() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ending = !r.idle()
+	return !r.ending
 }
 
 // ends says that the lane writes no more, or has closed the stream.

@@ -285,6 +285,9 @@ func (l *epollLink) gather(pieces [][]byte) (count, length int) {
 	return count, length
 }
 
+// Held implements link.Stream: the system has all that Write took.
+func (s *stream) Held() int { return 0 }
+
 // ShutWrite implements link.Stream.
 func (s *stream) ShutWrite() error {
 	return os.NewSyscallError("shutdown", unix.Shutdown(s.fd, unix.SHUT_WR))

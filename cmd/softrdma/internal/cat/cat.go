@@ -264,8 +264,12 @@ func (c *command) copy(ctx context.Context, conn *rdmanet.Conn) error {
 		case <-probe:
 			// A peer that has closed needs no more input. The input may be a terminal
 			// that never ends. If there is input, sending it fails in the meantime.
-			if _, err := conn.Write(nil); err == nil {
+			_, err := conn.Write(nil)
+			switch {
+			case err == nil:
 				continue
+			case !errors.Is(err, syscall.EPIPE): // the connection has failed
+				return c.failed("send", err)
 			}
 			refused++
 			if refused > 2 {

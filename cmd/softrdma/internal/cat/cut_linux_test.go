@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -102,6 +103,15 @@ func TestCatSenderKilledOnDaemonIsNotEndOfFile(t *testing.T) {
 type relay struct {
 	carries chan struct{} // closed when ends is set
 	ends    []net.Conn
+	drops   atomic.Bool // what the dialer sends is lost
+}
+
+// Write implements io.Writer for what the dialer sends.
+func (r *relay) Write(b []byte) (int, error) {
+	if r.drops.Load() {
+		return len(b), nil
+	}
+	return r.ends[1].Write(b)
 }
 
 func startRelay(t *testing.T, from, to string) *relay {
@@ -125,7 +135,7 @@ func startRelay(t *testing.T, from, to string) *relay {
 		r.ends = []net.Conn{a, b}
 		close(r.carries)
 		go io.Copy(a, b)
-		io.Copy(b, a)
+		io.Copy(r, struct{ io.Reader }{a})
 	}()
 	return r
 }
@@ -149,6 +159,56 @@ func TestCatCutConnectionIsNotEndOfFile(t *testing.T) {
 			cause := map[string]string{"iwarp": "STREAM_CLOSED", "tls": "TLS_LOST"}[name]
 			wantCut(t, listener, cause)
 			wantCut(t, dialer, cause)
+		})
+	}
+}
+
+// halfClosed starts a cat -l that has ended its own direction, and a cat that sends to it
+// through a relay and has read that end.
+func halfClosed(t *testing.T, flags []string) (r *relay, listener, dialer *clitest.Process, input *os.File) {
+	t.Helper()
+	at, between := clitest.ServerAddress(t), clitest.ServerAddress(t)
+	r = startRelay(t, between+":7000", at+":7000")
+	listener = startListener(t, at, nil, flags...)
+	in, input := pipeInput(t)
+	dialer = clitest.Prepare(t, append([]string{"cat", "-v", between, "7000"}, flags...)...)
+	dialer.Cmd.Stdin = in
+	dialer.Start()
+	dialer.PrintsError("received 0 bytes")
+	return r, listener, dialer, input
+}
+
+// wantLost checks that a cat ended with the exit code of a lost peer because not all
+// that it sent has arrived.
+func wantLost(t *testing.T, p *clitest.Process) {
+	t.Helper()
+	if got, text := p.ExitCode(), p.Stderr.String(); got != cli.ExitPeer || !strings.Contains(text, "softrdma: send: ") {
+		t.Errorf("softrdma %v: code %d, expected %d and an error of sending: %s", p.Cmd.Args[1:], got, cli.ExitPeer, text)
+	}
+}
+
+// A receiver that has ended its own direction still takes data: a cut is no end of that.
+func TestCatCutBehindHalfCloseIsNotSuccess(t *testing.T) {
+	secret := []string{"--protocol", "iwarp", "--psk-file", clitest.SecretFile(t, "a secret that is not random")}
+	for name, flags := range map[string][]string{"iwarp": {"--protocol", "iwarp"}, "tls": secret} {
+		t.Run(name, func(t *testing.T) {
+			// The sender waits for input.
+			r, listener, dialer, _ := halfClosed(t, flags)
+			r.cut()
+			wantCut(t, listener, "")
+			wantLost(t, dialer)
+
+			// The sender has sent everything, and the receiver gets nothing of it.
+			r, listener, dialer, input := halfClosed(t, flags)
+			r.drops.Store(true)
+			if _, err := input.Write(clitest.RandomData(1, 60_000)); err != nil {
+				t.Fatal(err)
+			}
+			input.Close()
+			dialer.PrintsError("sent 60000 bytes")
+			r.cut()
+			wantCut(t, listener, "")
+			wantLost(t, dialer)
 		})
 	}
 }
@@ -179,8 +239,8 @@ func TestCatAbortIsNotEndOfFile(t *testing.T) {
 }
 
 // A killed receiver has not received what was sent after it ended its own direction.
-// The test sends more than a receiver has credit for, because on iWARP a few bytes
-// complete when TCP has them.
+// The test sends more than a receiver has credit for, so that the sender notices it while
+// it still has input.
 func TestCatReceiverKilledOverIWARP(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	s := startListener(t, at, nil, "--protocol", "iwarp")

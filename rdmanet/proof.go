@@ -1,0 +1,39 @@
+package rdmanet
+
+import "softrdma/verbs"
+
+// On iWARP a WRITE or SEND completes when this host's TCP has it, and nothing says that
+// it has arrived. A READ behind it does: the peer's device answers it after it has placed
+// what came before (RFC 5040 5.5), without the peer's program. So a READ of no bytes goes
+// before the message that ends this side's direction, and that message waits for its
+// answer. The other order would not do: a peer may disconnect as soon as it has the
+// message, and then its device answers no more.
+//
+// A peer that serves no READs proves nothing. librdmacm's rsockets are one if they have
+// made the connection; if they have accepted it, they serve as many as were asked for.
+
+// proofKey is the remote key of that READ. It names no memory, because a key of no bytes
+// is not checked. Some adapters have a use of their own for 0.
+const proofKey = 1
+
+// tookData counts a data message that was posted.
+func (c *Conn) tookData() {
+	c.posted++
+	c.unproven = c.proves
+}
+
+// prove posts the READ if there is something to prove, and reports whether the next
+// message must wait for it.
+func (c *Conn) prove() bool {
+	if !c.unproven {
+		return false
+	}
+	c.wr[0] = verbs.SendWR{WRID: workProof, Op: verbs.OpRead, RKey: proofKey}
+	if c.send(1) {
+		c.lasts++
+	}
+	return true
+}
+
+// unacknowledged reports whether the peer's device may not have received all written data.
+func (c *Conn) unacknowledged() bool { return c.posted > 0 || c.unproven }
