@@ -105,7 +105,7 @@ func (q *QP) Connect(local, remote Endpoint, cfg ConnectConfig) error {
 		}
 	}
 	reads := or(cfg.ReadAtomic, 16)
-	err := q.ToInit(InitAttr{Access: or(cfg.Access, RemoteWrite|RemoteRead|RemoteAtomic)})
+	err := q.ToInit(InitAttr{Access: or(cfg.Access, RemoteWrite|RemoteRead|RemoteAtomic|FlushGlobal)})
 	if err != nil {
 		return err
 	}

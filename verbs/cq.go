@@ -45,6 +45,8 @@ const (
 	WCRead        WCOp = 2
 	WCCompareSwap WCOp = 3
 	WCFetchAdd    WCOp = 4
+	WCFlush       WCOp = 8
+	WCAtomicWrite WCOp = 9
 	WCBindMW      WCOp = 5
 	WCLocalInv    WCOp = 6
 	WCRecv        WCOp = 1 << 7   // a SEND arrived

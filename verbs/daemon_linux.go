@@ -35,6 +35,7 @@ func (s *Stack) openDaemon(name string, cfg *Config) (*Device, error) {
 		MaxCQE: int(limits.MaxCQE), MaxSRQWR: int(limits.MaxSRQWR), MaxQPRdAtom: int(limits.MaxQPRdAtom),
 		MaxQPInitRdAtom: int(limits.MaxQPInitRdAtom), AtomicCap: "IBV_ATOMIC_HCA", PhysPorts: 1, MaxPKeys: int(limits.MaxPKeys),
 	}
+	d.attr.setAnnex(protocol)
 	d.gids = gidTable(d.protocol, d.choice)
 	if d.protocol == InfiniBand {
 		d.fabric = drv

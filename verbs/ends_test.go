@@ -158,7 +158,7 @@ func vector(d *verbs.Device) verbs.AddressVector {
 	return verbs.AddressVector{DGID: d.GID(), DLID: d.QueryPort().LID}
 }
 
-const allRights = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind
+const allRights = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind | verbs.FlushGlobal
 
 // pair is open, and connects the two.
 func (e ends) pair(t testing.TB) (a, b *side) {

@@ -17,12 +17,14 @@ type Access uint32
 
 // The rights (IBTA 10.6.3). RemoteWrite and RemoteAtomic need LocalWrite.
 const (
-	LocalWrite   Access = 1 << 0 // receives, READs and atomics of this side may write
-	RemoteWrite  Access = 1 << 1 // peers may WRITE
-	RemoteRead   Access = 1 << 2 // peers may READ
-	RemoteAtomic Access = 1 << 3 // peers may carry out atomics
-	MWBind       Access = 1 << 4 // windows may be bound to it
-	ZeroBased    Access = 1 << 5 // the address of the first byte is 0
+	LocalWrite      Access = 1 << 0 // receives, READs and atomics of this side may write
+	RemoteWrite     Access = 1 << 1 // peers may WRITE and ATOMIC WRITE
+	RemoteRead      Access = 1 << 2 // peers may READ
+	RemoteAtomic    Access = 1 << 3 // peers may carry out atomics
+	MWBind          Access = 1 << 4 // windows may be bound to it
+	ZeroBased       Access = 1 << 5 // the address of the first byte is 0
+	FlushGlobal     Access = 1 << 8 // peers may FLUSH to GlobalVisibility
+	FlushPersistent Access = 1 << 9 // peers may FLUSH to Persistence; RegisterMemory refuses it, for want of such memory
 )
 
 // String returns the names of ibv_access_flags without their prefix, joined by

@@ -10,7 +10,7 @@ import (
 
 // InitAttr takes a queue pair from RESET to INIT.
 type InitAttr struct {
-	Access    Access // rights of the peer: RemoteWrite, RemoteRead, RemoteAtomic (RC, UC)
+	Access    Access // rights of the peer: RemoteWrite, RemoteRead, RemoteAtomic, FlushGlobal, FlushPersistent (RC, UC)
 	QKey      uint32 // Q_Key that datagrams to this queue pair must have (UD)
 	PKeyIndex uint16 // of the port's P_Key table, which has one entry except on a fabric
 }

@@ -24,20 +24,25 @@ func TestNumbersAreTheDevices(t *testing.T) {
 		"LocalWrite": {uint32(verbs.LocalWrite), uint32(qp.LocalWrite)}, "RemoteWrite": {uint32(verbs.RemoteWrite), uint32(qp.RemoteWrite)},
 		"RemoteRead": {uint32(verbs.RemoteRead), uint32(qp.RemoteRead)}, "RemoteAtomic": {uint32(verbs.RemoteAtomic), uint32(qp.RemoteAtomic)},
 		"MWBind": {uint32(verbs.MWBind), uint32(qp.MWBind)}, "ZeroBased": {uint32(verbs.ZeroBased), uint32(qp.ZeroBased)},
+		"FlushGlobal": {uint32(verbs.FlushGlobal), uint32(qp.FlushGlobal)}, "FlushPersistent": {uint32(verbs.FlushPersistent), uint32(qp.FlushPersistent)},
 
 		"OpWrite": {uint32(verbs.OpWrite), uint32(queue.Write)}, "OpWriteImm": {uint32(verbs.OpWriteImm), uint32(queue.WriteImm)},
 		"OpSend": {uint32(verbs.OpSend), uint32(queue.Send)}, "OpSendImm": {uint32(verbs.OpSendImm), uint32(queue.SendImm)},
 		"OpRead": {uint32(verbs.OpRead), uint32(queue.Read)}, "OpCompareSwap": {uint32(verbs.OpCompareSwap), uint32(queue.CompareSwap)},
 		"OpFetchAdd": {uint32(verbs.OpFetchAdd), uint32(queue.FetchAdd)}, "OpLocalInv": {uint32(verbs.OpLocalInv), uint32(queue.LocalInv)},
 		"OpBindMW": {uint32(verbs.OpBindMW), uint32(queue.BindMW)}, "OpSendInv": {uint32(verbs.OpSendInv), uint32(queue.SendInv)},
+		"OpFlush": {uint32(verbs.OpFlush), uint32(queue.Flush)}, "OpAtomicWrite": {uint32(verbs.OpAtomicWrite), uint32(queue.AtomicWrite)},
 
 		"Fence": {uint32(verbs.Fence), uint32(queue.Fence)}, "Signaled": {uint32(verbs.Signaled), uint32(queue.Signaled)},
 		"Solicited": {uint32(verbs.Solicited), uint32(queue.Solicited)},
+
+		"GlobalVisibility": {uint32(verbs.GlobalVisibility), uint32(ib.GlobalVisibility)}, "Persistence": {uint32(verbs.Persistence), uint32(ib.Persistence)},
 
 		"WCSend": {uint32(verbs.WCSend), uint32(queue.WCSend)}, "WCWrite": {uint32(verbs.WCWrite), uint32(queue.WCWrite)},
 		"WCRead": {uint32(verbs.WCRead), uint32(queue.WCRead)}, "WCCompareSwap": {uint32(verbs.WCCompareSwap), uint32(queue.WCCompareSwap)},
 		"WCFetchAdd": {uint32(verbs.WCFetchAdd), uint32(queue.WCFetchAdd)}, "WCBindMW": {uint32(verbs.WCBindMW), uint32(queue.WCBindMW)},
 		"WCLocalInv": {uint32(verbs.WCLocalInv), uint32(queue.WCLocalInv)}, "WCRecv": {uint32(verbs.WCRecv), uint32(queue.WCRecv)},
+		"WCFlush": {uint32(verbs.WCFlush), uint32(queue.WCFlush)}, "WCAtomicWrite": {uint32(verbs.WCAtomicWrite), uint32(queue.WCAtomicWrite)},
 		"WCRecvRDMAImm": {uint32(verbs.WCRecvRDMAImm), uint32(queue.WCRecvRDMAImm)},
 		"WCGRH":         {uint32(verbs.WCGRH), queue.WCGRH}, "WCWithImm": {uint32(verbs.WCWithImm), queue.WCImm}, "WCWithInv": {uint32(verbs.WCWithInv), queue.WCWithInv},
 

@@ -103,18 +103,20 @@ func (g GUID) String() string {
 // DeviceAttr are the capabilities and limits of a device (ibv_query_device).
 type DeviceAttr struct {
 	Name            string
-	Transport       string // "InfiniBand", which RoCE is counted to, or "iWARP"
-	NodeGUID        GUID   // of the device: of its address and its interface's MAC address
-	SysImageGUID    GUID   // of the interface, which several devices may share
-	MaxMRSize       uint64 // bytes of a region
-	MaxQPWR         int    // work requests of a queue
-	MaxSGE          int    // entries of a work request
-	MaxInline       int    // bytes
-	MaxCQE          int    // completions of a queue
-	MaxSRQWR        int    // requests of a shared receive queue
-	MaxQPRdAtom     int    // as responder: max_dest_rd_atomic's limit
-	MaxQPInitRdAtom int    // as requester: max_rd_atomic's limit
-	AtomicCap       string // "IBV_ATOMIC_GLOB": also against this CPU's atomics, on every path; iWARP: with peers that have RFC 7306; "IBV_ATOMIC_HCA": of a daemon's device, but for memory that both map
+	Transport       string    // "InfiniBand", which RoCE is counted to, or "iWARP"
+	NodeGUID        GUID      // of the device: of its address and its interface's MAC address
+	SysImageGUID    GUID      // of the interface, which several devices may share
+	MaxMRSize       uint64    // bytes of a region
+	MaxQPWR         int       // work requests of a queue
+	MaxSGE          int       // entries of a work request
+	MaxInline       int       // bytes
+	MaxCQE          int       // completions of a queue
+	MaxSRQWR        int       // requests of a shared receive queue
+	MaxQPRdAtom     int       // as responder: max_dest_rd_atomic's limit
+	MaxQPInitRdAtom int       // as requester: max_rd_atomic's limit
+	AtomicCap       string    // "IBV_ATOMIC_GLOB": also against this CPU's atomics, on every path; iWARP: with peers that have RFC 7306; "IBV_ATOMIC_HCA": of a daemon's device, but for memory that both map
+	AtomicWrite     bool      // OpAtomicWrite
+	Flush           Placement // what OpFlush may ask of memory of the device
 	PhysPorts       int
 	MaxPKeys        int
 }
@@ -122,13 +124,22 @@ type DeviceAttr struct {
 // Query returns the device's attributes.
 func (d *Device) Query() DeviceAttr { return d.attr }
 
+// setAnnex sets what the devices of a protocol have of annex A19.
+func (a *DeviceAttr) setAnnex(p Protocol) {
+	if p != IWARP {
+		a.AtomicWrite, a.Flush = true, GlobalVisibility
+	}
+}
+
 func attributes(name string, guid, system GUID, p Protocol) DeviceAttr {
-	return DeviceAttr{
+	a := DeviceAttr{
 		Name: name, Transport: p.transport(), NodeGUID: p.nodeGUID(guid), SysImageGUID: system,
 		MaxMRSize: MaxRegionLength, MaxQPWR: MaxQueueDepth, MaxSGE: MaxSGE, MaxInline: MaxInline,
 		MaxCQE: MaxCQDepth, MaxSRQWR: MaxQueueDepth, MaxQPRdAtom: MaxReadAtomic, MaxQPInitRdAtom: MaxReadAtomic,
 		AtomicCap: "IBV_ATOMIC_GLOB", PhysPorts: 1, MaxPKeys: 1,
 	}
+	a.setAnnex(p)
+	return a
 }
 
 // PortAttr is the state of the port (ibv_query_port).

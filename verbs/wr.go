@@ -6,6 +6,7 @@ import (
 	"softrdma/internal/memory"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
 )
 
 // An Op is the operation of a send work request. The numbers are those of
@@ -24,10 +25,37 @@ const (
 	OpLocalInv    Op = 7 // invalidates a type 2 window of this side (RC, UC)
 	OpBindMW      Op = 8 // binds a window, see Bind (RC, UC)
 	OpSendInv     Op = 9 // OpSend, and invalidates the peer's InvalidateKey (RC)
+
+	// Of IBTA 1.6, annex A19 (RC; not on iWARP). The peer counts them among its READs and
+	// atomics in flight.
+	OpFlush       Op = 14 // completes when what was written before is placed as Flush says
+	OpAtomicWrite Op = 15 // writes the 8 bytes of Inline to RemoteAddr at once; needs RemoteWrite
 )
 
 // String returns the name of ibv_wr_opcode, as "IBV_WR_RDMA_WRITE".
 func (o Op) String() string { return queue.Op(o).String() }
+
+// A Placement says how far OpFlush carries what was written; several may be asked for. The
+// numbers are those of ibv_placement_type.
+type Placement uint8
+
+// The placements.
+const (
+	GlobalVisibility Placement = 1 << 0 // the programs of the peer's host see it; needs FlushGlobal
+	Persistence      Placement = 1 << 1 // it survives a loss of power; needs FlushPersistent
+)
+
+// String returns the names of ibv_placement_type without their prefix, as "GLOBAL", or
+// "none".
+func (p Placement) String() string { return ib.Placement(p).String() }
+
+// A Flush says what OpFlush flushes: Length bytes from RemoteAddr on, or the whole region of
+// RKey, to which RemoteAddr and Length do not matter.
+type Flush struct {
+	Placement Placement
+	Region    bool   // the whole region
+	Length    uint32 // bytes, at most MaxMessage
+}
 
 // SendFlags modify a send work request. The numbers are those of ibv_send_flags.
 type SendFlags uint32
@@ -49,13 +77,14 @@ type SendWR struct {
 	SGL   []SGE // at most QPConfig.MaxSendSGE entries, MaxMessage bytes in all (UD: the path MTU)
 
 	// Inline is sent instead of SGL's memory and can be reused when PostSend
-	// returns. For SEND and WRITE, at most QPConfig.MaxInline bytes.
+	// returns. For SEND and WRITE, at most QPConfig.MaxInline bytes; for OpAtomicWrite
+	// 8 bytes, whatever MaxInline is.
 	Inline []byte
 
 	Imm           uint32 // OpSendImm, OpWriteImm
 	InvalidateKey uint32 // OpSendInv: the peer's key; OpLocalInv: a window's
 
-	RemoteAddr uint64 // WRITE, READ, atomics
+	RemoteAddr uint64 // WRITE, READ, FLUSH; atomics and ATOMIC WRITE: a multiple of 8
 	RKey       uint32 // of the peer's memory at RemoteAddr
 
 	Compare uint64 // OpCompareSwap
@@ -67,6 +96,8 @@ type SendWR struct {
 	RemoteQKey uint32 // UD: if the high bit is set the queue pair's own Q_Key is used
 
 	Bind *Bind // OpBindMW
+
+	Flush Flush // OpFlush
 }
 
 // A Bind says what OpBindMW binds: Length bytes at Addr of region MR, with the
@@ -119,7 +150,10 @@ func queueFull(depth, outstanding int) error {
 func (w *SendWR) encode(r *queue.SendRing, i uint32) error {
 	q := r.At(i)
 	*q = queue.SendWQE{WRID: w.WRID, Op: queue.Op(w.Op), Flags: queue.Flags(w.Flags) &^ queue.Inline}
-	if w.Inline != nil {
+	switch {
+	case w.Op == OpFlush || w.Op == OpAtomicWrite:
+		return w.encodeAnnex(q, r.Word(i))
+	case w.Inline != nil:
 		if len(w.Inline) > r.MaxInline() {
 			return refusal(reason.InlineTooLong, r.MaxInline(), len(w.Inline))
 		}
@@ -128,7 +162,7 @@ func (w *SendWR) encode(r *queue.SendRing, i uint32) error {
 		}
 		q.Flags |= queue.Inline
 		q.Length = uint32(copy(r.InlineRoom(i), w.Inline))
-	} else {
+	default:
 		if len(w.SGL) > r.MaxSGE() {
 			return refusal(reason.TooManySGEs, r.MaxSGE(), len(w.SGL))
 		}
@@ -165,8 +199,36 @@ func (w *SendWR) encodeRemote(q *queue.SendWQE) error {
 	case OpBindMW:
 		return w.encodeBind(q)
 	default:
-		return reason.BadArgument(uint64(OpSendInv), uint64(w.Op), "work request: expected one of the constants Op…, found %v", w.Op)
+		return reason.BadArgument(uint64(OpAtomicWrite), uint64(w.Op), "work request: expected one of the constants Op…, found %v", w.Op)
 	}
+	return nil
+}
+
+// encodeAnnex writes the rest of an operation of annex A19, which has no list of memory.
+func (w *SendWR) encodeAnnex(q *queue.SendWQE, word *[queue.WordLen]byte) error {
+	if len(w.SGL) > 0 {
+		return reason.BadArgument(0, uint64(len(w.SGL)), "%v: expected no scatter/gather entry, found %d", w.Op, len(w.SGL))
+	}
+	if w.Op == OpAtomicWrite {
+		if len(w.Inline) != queue.WordLen || w.RemoteAddr%queue.WordLen != 0 {
+			return reason.BadArgument(queue.WordLen, uint64(len(w.Inline)), "%v: expected %d bytes inline and a remote address that is a multiple of %d, found %d bytes for %#x",
+				w.Op, queue.WordLen, queue.WordLen, len(w.Inline), w.RemoteAddr)
+		}
+		copy(word[:], w.Inline)
+		q.RDMA().Addr, q.RDMA().RKey = w.RemoteAddr, w.RKey
+		return nil
+	}
+	f := w.Flush
+	if f.Placement&^(GlobalVisibility|Persistence) != 0 || f.Length > MaxMessage || w.Inline != nil {
+		return reason.BadArgument(MaxMessage, uint64(f.Length), "%v: expected a known placement, at most %d bytes and no inline data, found %v, %d bytes and %d inline",
+			w.Op, uint64(MaxMessage), f.Placement, f.Length, len(w.Inline))
+	}
+	t := q.Flush()
+	t.Addr, t.RKey, t.Placement = w.RemoteAddr, w.RKey, uint8(f.Placement)
+	if f.Region {
+		t.Selectivity = uint8(ib.FlushRegion)
+	}
+	q.Length = f.Length
 	return nil
 }
 

@@ -123,10 +123,12 @@ func TestAnalyzerCleanTrafficHasNoFindings(t *testing.T) {
 		s.answer(ack(at.Add(9), ib.ACK))
 		s.ask(write(ib.RCAtomicWrite, at.Add(10), 8, 8))
 		s.answer(op(ib.RCReadResponseOnly, at.Add(10), 0))
-		at = at.Add(11)
+		s.ask(write(ib.RCFlush, at.Add(11), 0, 4096))
+		s.answer(op(ib.RCReadResponseOnly, at.Add(11), 0))
+		at = at.Add(12)
 	}
 	all := s.a.Connections()
-	if len(all) != 2 || all[0].PeerQPN != qpnA || all[1].PeerQPN != qpnB || all[0].Packets != 27 || all[1].Packets != 21 {
+	if len(all) != 2 || all[0].PeerQPN != qpnA || all[1].PeerQPN != qpnB || all[0].Packets != 30 || all[1].Packets != 24 {
 		t.Errorf("connections %+v, expected both directions of one", all)
 	}
 	if all[0].Retransmitted+all[0].Missing+all[1].NAKs != 0 {

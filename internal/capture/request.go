@@ -60,6 +60,12 @@ func (r *request) count(mtu int) int {
 	return max(1, int((uint64(r.length)+uint64(mtu)-1)/uint64(mtu)))
 }
 
+// answeredByRead reports whether READ responses answer the request. That to a FLUSH or an
+// ATOMIC WRITE has no data (IBTA A19).
+func (r *request) answeredByRead() bool {
+	return r.opcode == ib.RCReadRequest || r.opcode == ib.RCFlush || r.opcode == ib.RCAtomicWrite
+}
+
 func (r *request) String() string {
 	s := fmt.Sprintf("%v PSN %v", r.opcode, r.psn)
 	if h := r.opcode.Info().Headers; h&(ib.HasRETH|ib.HasAtomicETH) != 0 {
@@ -176,7 +182,7 @@ func (f *flow) remember(r request, i *ib.Info) {
 	if i.First {
 		f.recent = push(f.recent, r, maxRecent)
 	}
-	if i.Kind == ib.KindAtomicWrite {
+	if i.Kind == ib.KindFlush || i.Kind == ib.KindAtomicWrite {
 		r.length = 0 // its response has no payload
 	}
 	if i.Asks() {

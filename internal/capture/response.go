@@ -55,8 +55,7 @@ func (a *Analyzer) response(g *flow, p *Packet, i *ib.Info) {
 func (f *flow) find(p psn.PSN, i *ib.Info) (latest *request) {
 	for n := len(f.reads) - 1; n >= 0; n-- {
 		r := &f.reads[n]
-		// An ATOMIC WRITE is answered by a READ response too (IBTA A19).
-		if read := r.opcode == ib.RCReadRequest || r.opcode == ib.RCAtomicWrite; read != (i.Kind == ib.KindReadResponse) {
+		if r.answeredByRead() != (i.Kind == ib.KindReadResponse) {
 			continue
 		}
 		d := p.Sub(r.psn)

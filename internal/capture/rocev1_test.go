@@ -109,7 +109,7 @@ func TestReaderRoCEv1Damage(t *testing.T) {
 }
 
 // newer are opcodes of which dissectors may not know what follows the BTH.
-var newer = map[ib.Opcode]bool{ib.RCAtomicWrite: true, ib.CongestionNotify: true, ib.RCSelectiveAck: true}
+var newer = map[ib.Opcode]bool{ib.RCFlush: true, ib.RCAtomicWrite: true, ib.CongestionNotify: true, ib.RCSelectiveAck: true}
 
 func TestWriterRoCEv1DissectsWithoutComplaint(t *testing.T) {
 	for _, tagged := range []bool{false, true} {

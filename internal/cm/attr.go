@@ -46,7 +46,7 @@ func (c *Conn) initAttr(a *qp.Attr) qp.Mask {
 	a.Port, a.PKeyIndex = 1, c.reach.PKeyIndex
 	a.Access = qp.RemoteWrite
 	if c.resources > 0 {
-		a.Access |= qp.RemoteRead | qp.RemoteAtomic
+		a.Access |= qp.RemoteRead | qp.RemoteAtomic | qp.FlushGlobal
 	}
 	return qp.MaskState | qp.MaskAccess | qp.MaskPKeyIndex | qp.MaskPort
 }

@@ -186,8 +186,8 @@ func TestAttributesOfBothSidesMatch(t *testing.T) {
 	if x.Path != (qp.Path{Dst: b.addr, TrafficClass: 0x20, FlowLabel: 0x12345}) || y.Path != (qp.Path{Dst: a.addr, TrafficClass: 0x20, FlowLabel: 0x12345}) {
 		t.Errorf("paths %+v, %+v", x.Path, y.Path)
 	}
-	if full := qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic; x.Access != full || y.Access != full || x.Port != 1 || y.Port != 1 {
-		t.Errorf("access %#x, %#x", x.Access, y.Access)
+	if full := qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.FlushGlobal; x.Access != full || y.Access != full || x.Port != 1 || y.Port != 1 {
+		t.Errorf("access %v, %v", x.Access, y.Access)
 	}
 }
 

@@ -100,7 +100,7 @@ var responder = map[reason.Reason]text{
 		"Send the peer the address exactly as registered, and check the sum of offset and length.",
 		"IBTA 9.7.4.1.5, 10.6.3"},
 	reason.KeyAccess: {
-		"The memory was registered or bound without the right that the operation needs: 1 LOCAL_WRITE, 2 REMOTE_WRITE, 4 REMOTE_READ, 8 REMOTE_ATOMIC, 16 MW_BIND.",
+		"The memory was registered or bound without the right that the operation needs: 1 LOCAL_WRITE, 2 REMOTE_WRITE, 4 REMOTE_READ, 8 REMOTE_ATOMIC, 16 MW_BIND, 256 FLUSH_GLOBAL, 512 FLUSH_PERSISTENT.",
 		"The access flags of ibv_reg_mr or of the bind.",
 		"Register with the missing right; REMOTE_WRITE and REMOTE_ATOMIC also require LOCAL_WRITE.",
 		"IBTA 9.7.4.1.5, 10.6.3"},
@@ -110,7 +110,7 @@ var responder = map[reason.Reason]text{
 		"Bind the window on the queue pair that is connected to the window's user.",
 		"IBTA 10.6.7.2"},
 	reason.QPAccess: {
-		"The queue pair's own access flags do not allow this remote operation: 2 REMOTE_WRITE, 4 REMOTE_READ, 8 REMOTE_ATOMIC.",
+		"The queue pair's own access flags do not allow this remote operation: 2 REMOTE_WRITE, 4 REMOTE_READ, 8 REMOTE_ATOMIC, 256 FLUSH_GLOBAL, 512 FLUSH_PERSISTENT.",
 		"qp_access_flags in the modify to INIT.",
 		"Set qp_access_flags to what peers may do; the region's flags alone are not enough.",
 		"IBTA 9.7.4.1.3, 11.2.5.2"},
@@ -119,6 +119,11 @@ var responder = map[reason.Reason]text{
 		"The remote address in the work request.",
 		"Align the operand to 8 bytes.",
 		"IBTA 9.4.5"},
+	reason.FlushType: {
+		"A FLUSH asks for a placement or a selectivity that the standard reserves.",
+		"type and level of ibv_wr_flush: type is IBV_FLUSH_GLOBAL, IBV_FLUSH_PERSISTENT or both, level is IBV_FLUSH_RANGE or IBV_FLUSH_MR.",
+		"Ask for a placement and a level that are defined.",
+		"IBTA A19"},
 	reason.InvalidateRefused: {
 		"A SEND with invalidate, or a local invalidate, names a key that is not a type 2 window of this queue pair.",
 		"The key, the window's type, and the queue pair to which it is bound.",

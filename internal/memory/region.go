@@ -82,6 +82,14 @@ func (r *Region) Word(addr uint64) *uint64 {
 // 10.6.3: key, then PD, then bounds and rights. The caller does not check a message of no
 // bytes at all (C9-88).
 func (r *Region) CheckRemote(pd, qpn uint32, addr uint64, n uint64, access qp.Access) reason.Detail {
+	if d := r.CheckKey(pd, qpn, access); d.Reason != reason.None {
+		return d
+	}
+	return r.bounds(addr, n, reason.KeyBounds)
+}
+
+// CheckKey is CheckRemote for an access to the whole region.
+func (r *Region) CheckKey(pd, qpn uint32, access qp.Access) reason.Detail {
 	switch {
 	case !r.Valid():
 		return reason.Detail{Reason: reason.KeyInvalid, Expected: 1, Found: 0}
@@ -92,7 +100,7 @@ func (r *Region) CheckRemote(pd, qpn uint32, addr uint64, n uint64, access qp.Ac
 	case r.Access&access != access:
 		return reason.Detail{Reason: reason.KeyAccess, Expected: uint64(access), Found: uint64(r.Access)}
 	}
-	return r.bounds(addr, n, reason.KeyBounds)
+	return reason.Detail{}
 }
 
 func (r *Region) bounds(addr, n uint64, why reason.Reason) reason.Detail {

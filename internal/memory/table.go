@@ -105,6 +105,10 @@ func CheckAccess(access qp.Access) error {
 	if access&(qp.RemoteWrite|qp.RemoteAtomic) != 0 && access&qp.LocalWrite == 0 {
 		return fmt.Errorf("%w: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE, found %v", ErrAccess, access)
 	}
+	if access&qp.FlushPersistent != 0 {
+		// A FLUSH would have to write back the processor's caches, or the pages of a file.
+		return reason.NotSupported("FLUSH_PERSISTENT: no memory is persistent for this device: expected only FLUSH_GLOBAL, found %v", access)
+	}
 	return nil
 }
 

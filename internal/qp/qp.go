@@ -68,15 +68,22 @@ type Access uint32
 
 // The rights. Local read is always there.
 const (
-	LocalWrite   Access = 1 << 0
-	RemoteWrite  Access = 1 << 1
-	RemoteRead   Access = 1 << 2
-	RemoteAtomic Access = 1 << 3
-	MWBind       Access = 1 << 4
-	ZeroBased    Access = 1 << 5
+	LocalWrite      Access = 1 << 0
+	RemoteWrite     Access = 1 << 1
+	RemoteRead      Access = 1 << 2
+	RemoteAtomic    Access = 1 << 3
+	MWBind          Access = 1 << 4
+	ZeroBased       Access = 1 << 5
+	OnDemand        Access = 1 << 6
+	HugeTLB         Access = 1 << 7
+	FlushGlobal     Access = 1 << 8
+	FlushPersistent Access = 1 << 9
 )
 
-var accessNames = [...]string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED"}
+var accessNames = [...]string{
+	"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED",
+	"ON_DEMAND", "HUGETLB", "FLUSH_GLOBAL", "FLUSH_PERSISTENT",
+}
 
 // String returns the names of ibv_access_flags without their prefix, joined by
 // bars; bits without a name are given as one number.

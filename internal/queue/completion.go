@@ -48,6 +48,7 @@ const (
 	WCFetchAdd    WCOp = 4
 	WCBindMW      WCOp = 5
 	WCLocalInv    WCOp = 6
+	WCFlush       WCOp = 8
 	WCAtomicWrite WCOp = 9
 	WCRecv        WCOp = 1 << 7
 	WCRecvRDMAImm WCOp = 1<<7 + 1
@@ -66,6 +67,8 @@ func (o Op) Completed() WCOp {
 		return WCFetchAdd
 	case LocalInv:
 		return WCLocalInv
+	case Flush:
+		return WCFlush
 	case AtomicWrite:
 		return WCAtomicWrite
 	case BindMW:

@@ -19,6 +19,7 @@ func TestLayoutIsThatOfTheDriver(t *testing.T) {
 		c  CQE
 		u  UD
 		a  Atomic
+		fl FlushTarget
 		rd RDMA
 		m  MW
 		sq SIWSQE
@@ -38,6 +39,10 @@ func TestLayoutIsThatOfTheDriver(t *testing.T) {
 		"rxe_send_wqe.dma.sge":                  {uintptr(SendWQELen), 208},
 		"rxe_send_wqe.wr.wr.rdma.remote_addr":   {wr + unsafe.Offsetof(rd.Addr), 24},
 		"rxe_send_wqe.wr.wr.rdma.rkey":          {wr + unsafe.Offsetof(rd.RKey), 32},
+		"rxe_send_wqe.wr.wr.flush.remote_addr":  {wr + unsafe.Offsetof(fl.Addr), 24},
+		"rxe_send_wqe.wr.wr.flush.rkey":         {wr + unsafe.Offsetof(fl.RKey), 36},
+		"rxe_send_wqe.wr.wr.flush.type":         {wr + unsafe.Offsetof(fl.Placement), 40},
+		"rxe_send_wqe.wr.wr.flush.level":        {wr + unsafe.Offsetof(fl.Selectivity), 41},
 		"rxe_send_wqe.wr.wr.atomic.addr":        {wr + unsafe.Offsetof(a.Addr), 24},
 		"rxe_send_wqe.wr.wr.atomic.compare":     {wr + unsafe.Offsetof(a.CompareAdd), 32},
 		"rxe_send_wqe.wr.wr.atomic.swap":        {wr + unsafe.Offsetof(a.Swap), 40},

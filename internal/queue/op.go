@@ -2,14 +2,14 @@ package queue
 
 import "fmt"
 
-var opNames = map[Op]string{
+var opNames = [...]string{
 	Write: "IBV_WR_RDMA_WRITE", WriteImm: "IBV_WR_RDMA_WRITE_WITH_IMM", Send: "IBV_WR_SEND", SendImm: "IBV_WR_SEND_WITH_IMM",
 	Read: "IBV_WR_RDMA_READ", CompareSwap: "IBV_WR_ATOMIC_CMP_AND_SWP", FetchAdd: "IBV_WR_ATOMIC_FETCH_AND_ADD",
-	LocalInv: "IBV_WR_LOCAL_INV", BindMW: "IBV_WR_BIND_MW", SendInv: "IBV_WR_SEND_WITH_INV", AtomicWrite: "IBV_WR_ATOMIC_WRITE",
+	LocalInv: "IBV_WR_LOCAL_INV", BindMW: "IBV_WR_BIND_MW", SendInv: "IBV_WR_SEND_WITH_INV", Flush: "IBV_WR_FLUSH", AtomicWrite: "IBV_WR_ATOMIC_WRITE",
 }
 
 // Known reports whether there is such an operation.
-func (o Op) Known() bool { return opNames[o] != "" }
+func (o Op) Known() bool { return int(o) < len(opNames) && opNames[o] != "" }
 
 // Local reports whether an operation sends nothing (IBTA 10.6.7, 11.4.1.1).
 func (o Op) Local() bool { return o == BindMW || o == LocalInv }
@@ -24,8 +24,8 @@ func (o Op) TakesReceive() bool {
 
 // String returns the name that libibverbs gives the operation.
 func (o Op) String() string {
-	if s, ok := opNames[o]; ok {
-		return s
+	if o.Known() {
+		return opNames[o]
 	}
 	return fmt.Sprintf("operation %d", uint32(o))
 }
@@ -33,7 +33,7 @@ func (o Op) String() string {
 var wcOpNames = map[WCOp]string{
 	WCSend: "IBV_WC_SEND", WCWrite: "IBV_WC_RDMA_WRITE", WCRead: "IBV_WC_RDMA_READ", WCCompareSwap: "IBV_WC_COMP_SWAP",
 	WCFetchAdd: "IBV_WC_FETCH_ADD", WCBindMW: "IBV_WC_BIND_MW", WCLocalInv: "IBV_WC_LOCAL_INV",
-	WCAtomicWrite: "IBV_WC_ATOMIC_WRITE", WCRecv: "IBV_WC_RECV", WCRecvRDMAImm: "IBV_WC_RECV_RDMA_WITH_IMM",
+	WCFlush: "IBV_WC_FLUSH", WCAtomicWrite: "IBV_WC_ATOMIC_WRITE", WCRecv: "IBV_WC_RECV", WCRecvRDMAImm: "IBV_WC_RECV_RDMA_WITH_IMM",
 }
 
 // Known reports whether there is such an operation.

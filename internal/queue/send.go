@@ -21,7 +21,8 @@ const (
 	LocalInv    Op = 7
 	BindMW      Op = 8
 	SendInv     Op = 9
-	AtomicWrite Op = 15 // of the 8 bytes that follow the request, as inline data does
+	Flush       Op = 14
+	AtomicWrite Op = 15 // of the word that follows the request, as inline data does
 )
 
 // Flags of a send work request; the numbers are those of ibv_send_flags.
@@ -77,6 +78,16 @@ type RDMA struct {
 	_    uint32
 }
 
+// FlushTarget is the memory of the peer that a FLUSH is about.
+type FlushTarget struct {
+	Addr        uint64
+	_           uint32 // the length; the rxe provider sets only that of the request
+	RKey        uint32
+	Placement   uint8
+	Selectivity uint8
+	_           [6]uint8
+}
+
 // Atomic is the remote end and the operands of an atomic.
 type Atomic struct {
 	Addr       uint64
@@ -109,6 +120,9 @@ type MW struct {
 
 // RDMA views the union.
 func (w *SendWQE) RDMA() *RDMA { return (*RDMA)(unsafe.Pointer(&w.u)) }
+
+// Flush views the union. The length is that of the request.
+func (w *SendWQE) Flush() *FlushTarget { return (*FlushTarget)(unsafe.Pointer(&w.u)) }
 
 // Atomic views the union.
 func (w *SendWQE) Atomic() *Atomic { return (*Atomic)(unsafe.Pointer(&w.u)) }
@@ -151,7 +165,12 @@ func SendRingLen(depth, maxSGE, maxInline int) int {
 	return RingLen(depth, sendElem(maxSGE, maxInline))
 }
 
-func sendElem(maxSGE, maxInline int) int { return SendWQELen + max(maxSGE*SGELen, maxInline) }
+func sendElem(maxSGE, maxInline int) int {
+	return SendWQELen + max(maxSGE*SGELen, maxInline, WordLen)
+}
+
+// WordLen is the length of the word of an ATOMIC WRITE, in bytes.
+const WordLen = 8
 
 // MaxSGE is how many entries a request may have.
 func (r *SendRing) MaxSGE() int { return r.maxSGE }
@@ -198,6 +217,11 @@ func (r *SendRing) SGERoom(i uint32) []memory.SGE {
 // InlineRoom is the room for inline data of the request at index i.
 func (r *SendRing) InlineRoom(i uint32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(r.at(i), SendWQELen)), r.maxInline)
+}
+
+// Word is the room for the word of an ATOMIC WRITE at index i. Every request has it.
+func (r *SendRing) Word(i uint32) *[WordLen]byte {
+	return (*[WordLen]byte)(unsafe.Add(r.at(i), SendWQELen))
 }
 
 // InlineData is the inline data of the request at index i.

@@ -10,12 +10,9 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// postWord posts an ATOMIC WRITE as the rxe provider does: the word is in the place of inline data,
-// and there is no entry.
+// postWord posts an ATOMIC WRITE.
 func (n *node) postWord(peer *node, off int, word uint64) {
-	i := n.port.SQ.Producer()
-	n.post(wqe{op: queue.AtomicWrite, flags: queue.Signaled, remote: peer.target(off)})
-	binary.NativeEndian.PutUint64(n.port.SQ.InlineRoom(i), word)
+	n.post(wqe{op: queue.AtomicWrite, flags: queue.Signaled, remote: peer.target(off), word: word})
 }
 
 func TestAtomicWritePlacesOneWord(t *testing.T) {

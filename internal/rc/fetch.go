@@ -7,6 +7,7 @@ import (
 	"softrdma/internal/queue"
 	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
 )
 
 // fetch reads the next work request from the ring, checks what can be checked before its
@@ -48,16 +49,13 @@ func (r *requester) packets(w *request) uint32 {
 // check finds what is wrong with a work request, and its length.
 func (r *requester) check(w *request, s *queue.SendWQE) (queue.Status, reason.Detail) {
 	op := queue.Op(w.op)
-	if op > queue.SendInv && op != queue.AtomicWrite || w.responds() && r.p.Attr.MaxRdAtomic == 0 {
+	if !op.Known() || w.responds() && r.p.Attr.MaxRdAtomic == 0 {
 		return queue.LocQPOpErr, reason.Detail{Reason: reason.LocalOpcode, Expected: uint64(r.p.Type), Found: uint64(s.Op)}
 	}
-	if w.local() {
-		return queue.Success, reason.Detail{}
-	}
-	if op == queue.AtomicWrite {
-		if most := r.p.SQ.MaxInline(); most < conn.AtomicLen {
-			return queue.LocLenErr, reason.Detail{Reason: reason.InlineTooLong, Expected: uint64(most), Found: conn.AtomicLen}
-		}
+	switch {
+	case op == queue.Flush && !feth(s.Flush()).Known():
+		return queue.LocQPOpErr, reason.Detail{Reason: reason.FlushType, Expected: uint64(ib.KnownFETH), Found: uint64(feth(s.Flush()).Bits())}
+	case w.local(), w.answeredEmpty():
 		return queue.Success, reason.Detail{}
 	}
 	inline := queue.Flags(w.flags)&queue.Inline != 0 && !w.responds()

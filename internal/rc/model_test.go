@@ -56,7 +56,7 @@ func (f *flow) post(wrid uint64) {
 	case 1:
 		n = testMTU * f.r.IntN(4)
 	}
-	w := wqe{op: []queue.Op{queue.Write, queue.WriteImm, queue.Send, queue.SendImm, queue.Read, queue.CompareSwap, queue.FetchAdd}[f.r.IntN(7)]}
+	w := wqe{op: []queue.Op{queue.Write, queue.WriteImm, queue.Send, queue.SendImm, queue.Read, queue.CompareSwap, queue.FetchAdd, queue.Flush, queue.AtomicWrite}[f.r.IntN(9)]}
 	w.imm = f.r.Uint32()
 	off := f.r.IntN(srcLen - n)
 	cut := f.r.IntN(n + 1)
@@ -94,6 +94,14 @@ func (f *flow) choose(w *wqe, wrid uint64, data []byte, n int) {
 	case queue.CompareSwap, queue.FetchAdd:
 		result = f.atomic(w)
 		n = 8
+	case queue.Flush:
+		w.flush, w.length = f.to.flush(targetAt+at, ib.FlushRange), uint32(n)
+		w.list, w.flags, n = nil, w.flags&^queue.Inline, 0
+	case queue.AtomicWrite:
+		at := 8 * f.r.IntN(wordLen/8)
+		w.remote, w.word = f.to.target(wordAt+at), f.r.Uint64()
+		binary.NativeEndian.PutUint64(f.words[at:], w.word)
+		w.list, w.flags, n = nil, w.flags&^queue.Inline, 0
 	}
 	f.expect = append(f.expect, func(c queue.CQE) error {
 		if c.Status != queue.Success || c.WRID != wrid || c.Op != w.op.Completed() || c.ByteLen != uint32(n) {

@@ -2,6 +2,7 @@ package rc
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net/netip"
 	"testing"
 	"time"
@@ -136,7 +137,7 @@ const (
 	testPSN1 = 0xfffff0
 )
 
-const allAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind
+const allAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind | qp.FlushGlobal
 
 // newPair connects two queue pairs without extensions. tune may change each port first.
 func newPair(t testing.TB, tune func(i int, p *machine.Port)) *pair {
@@ -211,6 +212,9 @@ type wqe struct {
 	remote queue.RDMA
 	atomic queue.Atomic
 	mw     queue.MW
+	flush  queue.FlushTarget
+	length uint32 // of a FLUSH
+	word   uint64 // of an ATOMIC WRITE
 }
 
 func (n *node) post(w wqe) uint64 {
@@ -226,10 +230,14 @@ func (n *node) post(w wqe) uint64 {
 		*s.Atomic() = w.atomic
 	case queue.BindMW:
 		*s.MW() = w.mw
+	case queue.Flush:
+		*s.Flush(), s.Length = w.flush, w.length
 	default:
 		*s.RDMA() = w.remote
 	}
-	if w.flags&queue.Inline != 0 {
+	if w.op == queue.AtomicWrite {
+		binary.NativeEndian.PutUint64(sq.Word(i)[:], w.word)
+	} else if w.flags&queue.Inline != 0 {
 		s.Length = uint32(len(w.inline))
 		copy(sq.InlineRoom(i), w.inline)
 	} else {

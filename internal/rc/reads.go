@@ -101,11 +101,16 @@ func (r *requester) question(w *request, at, off, length uint32, out *machine.Ou
 	case queue.Read:
 		t := s.RDMA()
 		out.RETH = ib.RETH{Addr: t.Addr + uint64(off), RKey: t.RKey, Length: length}
+	case queue.Flush:
+		t := s.Flush()
+		out.Opcode = ib.RCFlush
+		out.FETH = feth(t)
+		out.RETH = ib.RETH{Addr: t.Addr, RKey: t.RKey, Length: s.Length}
 	case queue.AtomicWrite:
 		t := s.RDMA()
 		out.Opcode = ib.RCAtomicWrite
 		out.RETH = ib.RETH{Addr: t.Addr, RKey: t.RKey, Length: conn.AtomicLen}
-		out.Pieces, out.Len = append(out.Pieces, r.p.SQ.InlineRoom(at)[:conn.AtomicLen]), conn.AtomicLen
+		out.Pieces, out.Len = append(out.Pieces, r.p.SQ.Word(at)[:]), conn.AtomicLen
 	case queue.CompareSwap:
 		a := s.Atomic()
 		out.Opcode = ib.RCCompareSwap
@@ -115,4 +120,9 @@ func (r *requester) question(w *request, at, off, length uint32, out *machine.Ou
 		out.Opcode = ib.RCFetchAdd
 		out.AtomicETH = ib.AtomicETH{Addr: a.Addr, RKey: a.RKey, SwapAdd: a.CompareAdd}
 	}
+}
+
+// feth is the header of a FLUSH.
+func feth(f *queue.FlushTarget) ib.FETH {
+	return ib.FETH{Selectivity: ib.Selectivity(f.Selectivity), Placement: ib.Placement(f.Placement)}
 }

@@ -25,11 +25,13 @@ const (
 func (w *request) local() bool  { return queue.Op(w.op).Local() }
 func (w *request) atomic() bool { return queue.Op(w.op).Atomic() }
 
-// read reports whether READ responses answer the request. An ATOMIC WRITE is answered
-// by one without data (IBTA A19).
-func (w *request) read() bool {
-	return queue.Op(w.op) == queue.Read || queue.Op(w.op) == queue.AtomicWrite
+// answeredEmpty reports whether a READ response without data answers the request (IBTA A19).
+func (w *request) answeredEmpty() bool {
+	return queue.Op(w.op) == queue.Flush || queue.Op(w.op) == queue.AtomicWrite
 }
+
+// read reports whether READ responses answer the request.
+func (w *request) read() bool { return queue.Op(w.op) == queue.Read || w.answeredEmpty() }
 
 // responds reports whether an answer of its own completes the request: it is a READ or
 // an atomic.

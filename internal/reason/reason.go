@@ -92,6 +92,7 @@ const (
 	KeyQP
 	QPAccess
 	AtomicAlignment
+	FlushType
 	InvalidateRefused
 	SequenceHeld
 	HeldContradicted

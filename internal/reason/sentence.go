@@ -62,6 +62,7 @@ var rows = [Count]row{
 	KeyQP:                    {"KEY_QP", "memory window bound to another queue pair: expected %#06x, found %#06x"},
 	QPAccess:                 {"QP_ACCESS", "queue pair does not allow this remote operation: needs %v, has %v"},
 	AtomicAlignment:          {"ATOMIC_ALIGNMENT", "atomic operand not aligned: expected a multiple of %d, found address %#x"},
+	FlushType:                {"FLUSH_TYPE", "FLUSH of a reserved placement or selectivity: expected only bits of %#x, found %#x"},
 	InvalidateRefused:        {"INVALIDATE_REFUSED", "the peer may not invalidate this key: expected a type 2 window of queue pair %#x, found key %#x"},
 	SequenceHeld:             {"SEQUENCE_HELD", "request arrived before an earlier one and is buffered: expected PSN %#06x, found %#06x"},
 	HeldContradicted:         {"HELD_CONTRADICTED", "two buffered requests have the same PSN but different content, all buffered requests dropped: expected PSN %#06x, conflict at %#06x"},

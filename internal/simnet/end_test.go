@@ -137,11 +137,11 @@ func (w *world) newEnd(kind qp.Type, h *host) *end {
 		e.slots = h.newSlots(q.Recv, kind == qp.RC)
 	}
 	if kind != qp.UD {
-		e.target = h.newArea("target", 1<<16, qp.LocalWrite|qp.RemoteWrite|qp.RemoteRead|qp.MWBind, true)
+		e.target = h.newArea("target", 1<<16, qp.LocalWrite|qp.RemoteWrite|qp.RemoteRead|qp.FlushGlobal|qp.MWBind, true)
 	}
 	if kind == qp.RC {
 		e.results = h.newArea("results", 1<<17, qp.LocalWrite, true)
-		e.words = h.newArea("words", 32, qp.LocalWrite|qp.RemoteAtomic, true)
+		e.words = h.newArea("words", 32, qp.LocalWrite|qp.RemoteAtomic|qp.RemoteWrite, true)
 		for i := range 4 {
 			e.counts = append(e.counts, word(e.words.mem, i))
 			e.alts = append(e.alts, []uint64{e.counts[i]})

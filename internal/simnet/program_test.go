@@ -1,8 +1,11 @@
 package simnet_test
 
 import (
+	"encoding/binary"
+
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/wire/ib"
 )
 
 // length draws a message's length: none, small, around multiples of the path
@@ -61,6 +64,10 @@ func (e *end) make() *wr {
 		return e.makeReadBack()
 	case k < 85:
 		return e.makeForward()
+	case k < 88:
+		return e.makeFlush()
+	case k < 91:
+		return e.makeAtomicWrite()
 	}
 	return e.makeAtomic()
 }
@@ -214,6 +221,27 @@ func (e *end) makeAtomic() *wr {
 	if e.w.chance(60) {
 		r.CompareAdd = e.foresee(r.word)
 	}
+	return r
+}
+
+// makeFlush flushes a part of the peer's target, or all of it.
+func (e *end) makeFlush() *wr {
+	t := e.peer.target
+	r := &wr{}
+	r.Op, r.Length = queue.Flush, uint32(e.w.length(len(t.mem)))
+	r.Flush = queue.FlushTarget{Addr: t.base, RKey: t.region.Key, Placement: uint8(ib.GlobalVisibility)}
+	if e.w.chance(30) {
+		r.Flush.Selectivity, r.Flush.Addr = uint8(ib.FlushRegion), e.w.rng.Uint64() // not looked at
+	}
+	return r
+}
+
+// makeAtomicWrite writes one of the words that atomics change.
+func (e *end) makeAtomicWrite() *wr {
+	r := &wr{to: e.peer.words, word: e.w.rng.IntN(4)}
+	r.Op, r.Swap = queue.AtomicWrite, e.w.rng.Uint64()
+	r.Inline = binary.NativeEndian.AppendUint64(nil, r.Swap)
+	r.Addr, r.RKey = r.to.base+uint64(8*r.word), r.to.region.Key
 	return r
 }
 

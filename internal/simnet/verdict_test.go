@@ -107,6 +107,8 @@ func (e *end) succeed(r *wr) {
 		e.result(r, want)
 	case queue.CompareSwap, queue.FetchAdd:
 		e.counted(r)
+	case queue.AtomicWrite:
+		e.stored(r)
 	}
 	if r.done != nil {
 		r.done(true)
@@ -135,18 +137,24 @@ func (e *end) counted(r *wr) {
 	} else {
 		p := e.peer
 		old = p.counts[r.word]
-		p.counts[r.word] = r.operate(old)
-		p.alts[r.word] = []uint64{p.counts[r.word]}
+		e.stored(r)
 	}
 	e.result(r, binary.NativeEndian.AppendUint64(nil, old))
 }
 
-// operate is what an atomic makes of a word.
+// stored takes what an atomic or an ATOMIC WRITE did to a word into the model.
+func (e *end) stored(r *wr) {
+	p := e.peer
+	p.counts[r.word] = r.operate(p.counts[r.word])
+	p.alts[r.word] = []uint64{p.counts[r.word]}
+}
+
+// operate is what an atomic or an ATOMIC WRITE makes of a word.
 func (r *wr) operate(v uint64) uint64 {
 	switch {
 	case r.Op == queue.FetchAdd:
 		return v + r.CompareAdd
-	case v == r.CompareAdd:
+	case r.Op == queue.AtomicWrite, v == r.CompareAdd:
 		return r.Swap
 	}
 	return v
@@ -165,7 +173,7 @@ func (e *end) unsure(r *wr) {
 		}
 	case queue.Read:
 		loosen(r.result)
-	case queue.CompareSwap, queue.FetchAdd:
+	case queue.CompareSwap, queue.FetchAdd, queue.AtomicWrite:
 		loosen(r.result)
 		if r.sharing {
 			e.peer.h.maybe++
@@ -189,6 +197,10 @@ func operation(o queue.Op) queue.WCOp {
 		return queue.WCCompareSwap
 	case queue.FetchAdd:
 		return queue.WCFetchAdd
+	case queue.Flush:
+		return queue.WCFlush
+	case queue.AtomicWrite:
+		return queue.WCAtomicWrite
 	case queue.BindMW:
 		return queue.WCBindMW
 	case queue.LocalInv:

@@ -70,6 +70,7 @@ func (b *Buffer) Find(at int, p psn.PSN) *Request {
 func (h *Request) Contradicts(in *machine.In, info *ib.Info) bool {
 	has := info.Headers
 	return h.Opcode != in.Opcode || !bytes.Equal(h.Payload, in.Payload) ||
+		has&ib.HasFETH != 0 && h.FETH != in.FETH ||
 		has&ib.HasRETH != 0 && (h.RETH.Addr != in.RETH.Addr || h.RETH.RKey != in.RETH.RKey ||
 			info.Kind != ib.KindReadRequest && h.RETH.Length != in.RETH.Length) ||
 		has&ib.HasAtomicETH != 0 && h.AtomicETH != in.AtomicETH ||

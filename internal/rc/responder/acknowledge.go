@@ -85,7 +85,7 @@ func (r *Responder) header(out *machine.Out, op ib.Opcode, p psn.PSN) {
 
 func (r *Responder) answerAtomic(res *resource, out *machine.Out) {
 	op := ib.RCAtomicAcknowledge
-	if res.opcode == ib.RCAtomicWrite { // it has no original value to return (IBTA A19)
+	if res.opcode == ib.RCAtomicWrite || res.opcode == ib.RCFlush { // nothing to return (IBTA A19)
 		op = ib.RCReadResponseOnly
 	}
 	r.header(out, op, res.first)

@@ -23,6 +23,8 @@ func (r *Responder) execute(in *machine.In, info *ib.Info) {
 		}
 	case ib.KindReadRequest:
 		r.read(in)
+	case ib.KindFlush:
+		r.flush(in)
 	default:
 		r.atomic(in, info)
 	}

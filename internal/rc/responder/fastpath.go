@@ -36,7 +36,7 @@ func (r *Responder) awaitsWrite(in *machine.In) bool {
 // passes all checks.
 func (r *Responder) awaits(in *machine.In, info *ib.Info) bool {
 	n := uint32(len(in.Payload))
-	need := access(info.Kind)
+	need := access(in, info.Kind)
 	if in.PSN != r.expected || r.held != nil || r.message != info.Kind || n != r.mtu || r.p.Attr.Access&need != need {
 		return false
 	}

@@ -17,8 +17,12 @@ func (r *Responder) checkSequence(in *machine.In, info *ib.Info) bool {
 }
 
 // checkOpcode checks what the queue pair allows its peer (IBTA 9.7.4.1.3, 11.2.5.2).
-func (r *Responder) checkOpcode(_ *machine.In, info *ib.Info) bool {
-	need := access(info.Kind)
+func (r *Responder) checkOpcode(in *machine.In, info *ib.Info) bool {
+	if info.Kind == ib.KindFlush && !in.FETH.Known() {
+		r.invalid(reason.Detail{Reason: reason.FlushType, Expected: uint64(ib.KnownFETH), Found: uint64(in.FETH.Bits())})
+		return false
+	}
+	need := access(in, info.Kind)
 	if r.p.Attr.Access&need == need {
 		return true
 	}
@@ -26,8 +30,8 @@ func (r *Responder) checkOpcode(_ *machine.In, info *ib.Info) bool {
 	return false
 }
 
-// access is what a kind of request needs of the queue pair and of the memory.
-func access(k ib.Kind) qp.Access {
+// access is what a request of a kind needs of the queue pair and of the memory.
+func access(in *machine.In, k ib.Kind) qp.Access {
 	switch k {
 	case ib.KindWrite, ib.KindAtomicWrite:
 		return qp.RemoteWrite
@@ -35,6 +39,8 @@ func access(k ib.Kind) qp.Access {
 		return qp.RemoteRead
 	case ib.KindCompareSwap, ib.KindFetchAdd:
 		return qp.RemoteAtomic
+	case ib.KindFlush:
+		return flushAccess(in.FETH.Placement)
 	}
 	return 0
 }

@@ -7,7 +7,7 @@
 //	resources            resources.go: receives; history.go: READs and atomics
 //	length               length.go
 //	R_Key and access     rkey.go
-//	execute              execute.go, atomic.go
+//	execute              execute.go, atomic.go, flush.go
 //	acknowledge          execute.go; what leaves is in acknowledge.go
 //
 // A refusal at any step is in nak.go. The step that executes a message also counts it in the

@@ -26,7 +26,9 @@ func (r *Responder) checkKey(in *machine.In, info *ib.Info) bool {
 		if in.RETH.Length == 0 {
 			return true
 		}
-		return r.resolveKey(in.RETH.RKey, in.RETH.Addr, uint64(in.RETH.Length), access(info.Kind))
+		return r.resolveKey(in.RETH.RKey, in.RETH.Addr, uint64(in.RETH.Length), access(in, info.Kind))
+	case ib.KindFlush:
+		return r.checkFlush(in)
 	case ib.KindCompareSwap, ib.KindFetchAdd:
 		return r.resolveKey(in.AtomicETH.RKey, in.AtomicETH.Addr, conn.AtomicLen, qp.RemoteAtomic)
 	}
@@ -47,6 +49,15 @@ func (r *Responder) resolveKey(key uint32, addr, n uint64, need qp.Access) bool 
 
 // find finds the region of a key and checks the access to it.
 func (r *Responder) find(key uint32, addr, n uint64, need qp.Access) (*memory.Region, reason.Detail) {
+	reg, d := r.lookup(key)
+	if reg == nil {
+		return nil, d
+	}
+	return reg, reg.CheckRemote(r.p.PD, r.p.QPN, addr, n, need)
+}
+
+// lookup finds the region of a key.
+func (r *Responder) lookup(key uint32) (*memory.Region, reason.Detail) {
 	reg := r.known
 	if reg == nil || reg.Key != key || !reg.Valid() {
 		if reg = r.p.Memory.Lookup(key); reg == nil {
@@ -54,5 +65,5 @@ func (r *Responder) find(key uint32, addr, n uint64, need qp.Access) (*memory.Re
 		}
 		r.known = reg
 	}
-	return reg, reg.CheckRemote(r.p.PD, r.p.QPN, addr, n, need)
+	return reg, reason.Detail{}
 }

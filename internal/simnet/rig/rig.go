@@ -106,7 +106,7 @@ const (
 	defaultRNRTimer = 6
 
 	// AllAccess is every right that a queue pair can give its peer.
-	AllAccess = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic
+	AllAccess = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.FlushGlobal
 )
 
 func (o *Options) attr(i int, self, peer *adapter.QP) qp.Attr {
@@ -208,6 +208,8 @@ type Send struct {
 
 	CompareAdd, Swap uint64
 	UD               queue.UD
+	Flush            queue.FlushTarget
+	Length           uint32 // of a FLUSH
 	MW               queue.MW
 }
 
@@ -240,6 +242,13 @@ func putSend(r *queue.SendRing, i uint32, s *Send) error {
 		*w.Atomic() = queue.Atomic{Addr: s.Addr, CompareAdd: s.CompareAdd, Swap: s.Swap, RKey: s.RKey}
 	case queue.BindMW:
 		*w.MW() = s.MW
+	case queue.Flush:
+		*w.Flush(), w.Length = s.Flush, s.Length
+		return nil
+	case queue.AtomicWrite:
+		*w.RDMA() = queue.RDMA{Addr: s.Addr, RKey: s.RKey}
+		copy(r.Word(i)[:], s.Inline)
+		return nil
 	case queue.Write, queue.WriteImm, queue.Read:
 		*w.RDMA() = queue.RDMA{Addr: s.Addr, RKey: s.RKey}
 	default:

@@ -119,7 +119,7 @@ func (x *context) exQueryDevice(c *command) error {
 	r := uapi.ExQueryDeviceResp{Base: x.attributes()}
 	r.DeviceCapFlagsEx = uint64(r.Base.DeviceCapFlags)
 	if !x.dev.Adapter.IWARP() {
-		r.DeviceCapFlagsEx |= device.AtomicWriteCap
+		r.DeviceCapFlagsEx |= device.MoreCaps
 	}
 	r.ResponseLength = uint32(min(c.out.N, uapi.Size[uapi.ExQueryDeviceResp]()))
 	return c.respond(uapi.Bytes(&r), nil)

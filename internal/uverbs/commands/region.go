@@ -78,7 +78,8 @@ func (m *mr) destroy() error {
 func (m *mr) kind() kind { return kindMR }
 
 const (
-	knownAccess    = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind | qp.ZeroBased
+	knownAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind | qp.ZeroBased |
+		qp.FlushGlobal | qp.FlushPersistent
 	ignoredAccess  = 1<<7 | 0x3ff<<20 // huge pages, and optional flags
 	writableAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteAtomic
 )

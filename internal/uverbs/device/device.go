@@ -52,8 +52,9 @@ const (
 	iwarpCaps  = 1 << 21
 )
 
-// AtomicWriteCap is the capability of ATOMIC WRITE, beyond the 32 bits of the others.
-const AtomicWriteCap = 1 << 40
+// MoreCaps are the capabilities of RoCE devices beyond the 32 bits of the others: FLUSH to
+// global visibility, and ATOMIC WRITE.
+const MoreCaps = 1<<38 | 1<<40
 
 // A Device is a device of this process as programs find it.
 type Device struct {

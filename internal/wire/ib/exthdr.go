@@ -5,6 +5,7 @@ import "encoding/binary"
 // Lengths of the extended transport headers in bytes.
 const (
 	DETHLen         = 8
+	FETHLen         = 4
 	RETHLen         = 16
 	AtomicETHLen    = 28
 	AETHLen         = 4
@@ -17,7 +18,7 @@ const (
 )
 
 func (h Headers) length() (n int) {
-	for i, l := range [...]int{DETHLen, RETHLen, AtomicETHLen, AETHLen, AtomicAckETHLen, ImmDtLen, IETHLen} {
+	for i, l := range [...]int{DETHLen, FETHLen, RETHLen, AtomicETHLen, AETHLen, AtomicAckETHLen, ImmDtLen, IETHLen} {
 		if h&(1<<i) != 0 {
 			n += l
 		}

@@ -40,6 +40,7 @@ const (
 	RCFetchAdd           Opcode = 0x14
 	RCSendLastInvalidate Opcode = 0x16
 	RCSendOnlyInvalidate Opcode = 0x17
+	RCFlush              Opcode = 0x1c // annex A19
 	RCAtomicWrite        Opcode = 0x1d // annex A19
 	UCSendFirst          Opcode = 0x20
 	UCSendMiddle         Opcode = 0x21
@@ -73,6 +74,7 @@ const (
 	KindAtomicAcknowledge
 	KindCompareSwap
 	KindFetchAdd
+	KindFlush
 	KindAtomicWrite
 	KindCongestion
 	KindSelectiveAck
@@ -85,6 +87,7 @@ type Headers uint8
 // The extended headers.
 const (
 	HasDETH Headers = 1 << iota
+	HasFETH
 	HasRETH
 	HasAtomicETH
 	HasAETH
@@ -108,9 +111,14 @@ type Info struct {
 // Info returns the opcode's row, nil for one that is not defined.
 func (o Opcode) Info() *Info { return table[o] }
 
-// Asks reports whether the packet asks for a response: that of a READ or an atomic.
+// Asks reports whether the packet asks for a response: that of a READ or an atomic, or the
+// READ response without data that answers a FLUSH or an ATOMIC WRITE (IBTA A19).
 func (i *Info) Asks() bool {
-	return i.Kind == KindReadRequest || i.Kind == KindFetchAdd || i.Kind == KindCompareSwap || i.Kind == KindAtomicWrite
+	switch i.Kind {
+	case KindReadRequest, KindFetchAdd, KindCompareSwap, KindFlush, KindAtomicWrite:
+		return true
+	}
+	return false
 }
 
 // Segment returns the opcode of a part of a packet, which may have its beginning, its end,
@@ -191,6 +199,7 @@ var table = func() (t [256]*Info) {
 	row(RCFetchAdd, "RC FetchAdd", KindFetchAdd, only, HasAtomicETH, false)
 	row(RCSendLastInvalidate, "RC SEND Last with Invalidate", KindSend, last, HasIETH, true)
 	row(RCSendOnlyInvalidate, "RC SEND Only with Invalidate", KindSend, only, HasIETH, true)
+	row(RCFlush, "RC FLUSH", KindFlush, only, HasFETH|HasRETH, false)
 	row(RCAtomicWrite, "RC ATOMIC WRITE Only", KindAtomicWrite, only, HasRETH, true)
 	row(UDSendOnly, "UD SEND Only", KindSend, only, HasDETH, true)
 	row(UDSendOnlyImm, "UD SEND Only with Immediate", KindSend, only, HasDETH|HasImmDt, true)

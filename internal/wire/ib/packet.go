@@ -28,6 +28,7 @@ const ICRCLen = 4
 type Packet struct {
 	BTH
 	DETH      DETH
+	FETH      FETH
 	RETH      RETH
 	AtomicETH AtomicETH
 	AETH      AETH
@@ -146,6 +147,10 @@ func (p *Packet) parseExtended(h Headers, b []byte) {
 		p.DETH.parse(b)
 		b = b[DETHLen:]
 	}
+	if h&HasFETH != 0 {
+		p.FETH.parse(b)
+		b = b[FETHLen:]
+	}
 	if h&HasRETH != 0 {
 		p.RETH.parse(b)
 		b = b[RETHLen:]
@@ -183,6 +188,10 @@ func (p *Packet) PutHeaders(b []byte) int {
 	if h&HasDETH != 0 {
 		p.DETH.put(e)
 		e = e[DETHLen:]
+	}
+	if h&HasFETH != 0 {
+		p.FETH.put(e)
+		e = e[FETHLen:]
 	}
 	if h&HasRETH != 0 {
 		p.RETH.put(e)

@@ -34,6 +34,9 @@ func drawPacket(t *rapid.T, o Opcode) *Packet {
 	if i.Headers&HasDETH != 0 {
 		p.DETH = DETH{QKey: u32.Draw(t, "qkey"), SrcQPN: u24.Draw(t, "source")}
 	}
+	if i.Headers&HasFETH != 0 {
+		p.FETH = FETH{Selectivity: Selectivity(rapid.IntRange(0, 3).Draw(t, "selectivity")), Placement: Placement(rapid.IntRange(0, 15).Draw(t, "placement"))}
+	}
 	if i.Headers&HasRETH != 0 {
 		p.RETH = RETH{Addr: u64.Draw(t, "address"), RKey: u32.Draw(t, "rkey"), Length: u32.Draw(t, "length")}
 	}

@@ -24,6 +24,9 @@ func (p *Packet) appendExtended(b []byte, h Headers) []byte {
 	if h&HasDETH != 0 {
 		b = fmt.Appendf(b, " src 0x%06x Q_Key 0x%x", p.DETH.SrcQPN, p.DETH.QKey)
 	}
+	if h&HasFETH != 0 {
+		b = fmt.Appendf(b, " %v of the %v", p.FETH.Placement, p.FETH.Selectivity)
+	}
 	if h&HasRETH != 0 {
 		b = fmt.Appendf(b, " VA 0x%x R_Key 0x%x DMA len %d", p.RETH.Addr, p.RETH.RKey, p.RETH.Length)
 	}
@@ -70,6 +73,32 @@ func (h *BTH) appendBits(b []byte) []byte {
 		}
 	}
 	return b
+}
+
+// String returns the names of the placements, joined by bars.
+func (p Placement) String() string {
+	switch p {
+	case 0:
+		return "none"
+	case GlobalVisibility:
+		return "GLOBAL"
+	case Persistence:
+		return "PERSISTENT"
+	case GlobalVisibility | Persistence:
+		return "GLOBAL|PERSISTENT"
+	}
+	return fmt.Sprintf("placement %#x", uint8(p))
+}
+
+// String names what is flushed.
+func (s Selectivity) String() string {
+	switch s {
+	case FlushRange:
+		return "range"
+	case FlushRegion:
+		return "region"
+	}
+	return fmt.Sprintf("selectivity %d", uint8(s))
 }
 
 // String names the fault.

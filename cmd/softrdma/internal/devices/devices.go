@@ -147,6 +147,8 @@ func printDevice(w io.Writer, d *verbs.DeviceInfo, sameHost string) {
 	row("max_qp_rd_atom:", a.MaxQPRdAtom)
 	row("max_qp_init_rd_atom:", a.MaxQPInitRdAtom)
 	row("atomic_cap:", a.AtomicCap)
+	row("atomic_write:", a.AtomicWrite)
+	row("flush:", a.Flush)
 	row("max_pkeys:", a.MaxPKeys)
 	row("phys_port_cnt:", a.PhysPorts)
 	row("port 1 state:", "PORT_"+cli.StateName(p.Active))
@@ -210,6 +212,8 @@ type limitsRecord struct {
 	MaxQPRdAtom     int    `json:"max_qp_rd_atom"`
 	MaxQPInitRdAtom int    `json:"max_qp_init_rd_atom"`
 	AtomicCap       string `json:"atomic_cap"`
+	AtomicWrite     bool   `json:"atomic_write"`
+	Flush           string `json:"flush"`
 }
 
 func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo, ports []cli.Fabric) error {
@@ -223,6 +227,7 @@ func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo, ports []cli.Fabric
 			Loopback: d.Loopback, Active: d.Up, LinkMTU: d.LinkMTU, ActiveMTU: d.ActiveMTU, SpeedMbps: d.SpeedMbps, Protocol: d.Protocol.String(), Published: h.published(d),
 			Limits: limitsRecord{
 				a.MaxMRSize, verbs.MaxMessage, a.MaxQPWR, a.MaxSRQWR, a.MaxSGE, a.MaxInline, a.MaxCQE, a.MaxQPRdAtom, a.MaxQPInitRdAtom, a.AtomicCap,
+				a.AtomicWrite, a.Flush.String(),
 			},
 		}
 		if d.Protocol == verbs.RoCE {
