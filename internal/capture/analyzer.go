@@ -35,7 +35,15 @@ func NewAnalyzer() *Analyzer {
 	return &Analyzer{flows: make(map[flowKey]*flow), between: make(map[hosts][]*flow)}
 }
 
-type hosts struct{ src, dst netip.Addr }
+// hosts are the ends of a flow. Only those of InfiniBand have a port: their LID.
+type hosts struct{ src, dst netip.AddrPort }
+
+func hostsOf(p *Packet) hosts {
+	if p.Native {
+		return hosts{p.Src, p.Dst}
+	}
+	return hosts{netip.AddrPortFrom(p.Src.Addr(), 0), netip.AddrPortFrom(p.Dst.Addr(), 0)}
+}
 
 type flowKey struct {
 	hosts
@@ -45,9 +53,10 @@ type flowKey struct {
 
 // A Connection has the counts for one direction of a connection.
 type Connection struct {
-	Src, Dst      netip.Addr
-	QPN           uint32 // of the receiver
-	PeerQPN       uint32 // of the sender, or 0 if unknown
+	Src, Dst      netip.AddrPort // without ports; of InfiniBand see qp.LIDEndpoint
+	Native        bool           // InfiniBand
+	QPN           uint32         // of the receiver
+	PeerQPN       uint32         // of the sender, or 0 if unknown
 	Opcode        ib.Opcode
 	Packets       uint64
 	Bytes         uint64 // of payload
@@ -58,6 +67,14 @@ type Connection struct {
 	Malformed     uint64
 	BadICRC       uint64
 	Marked        uint64 // with congestion experienced
+}
+
+// Endpoints returns the connection's source and destination as text.
+func (c *Connection) Endpoints() (src, dst string) {
+	if c.Native {
+		return nativeEndpoint(c.Src), nativeEndpoint(c.Dst)
+	}
+	return c.Src.Addr().String(), c.Dst.Addr().String()
 }
 
 // Connections returns the counts in the order in which the connections appeared.
@@ -91,6 +108,9 @@ func (a *Analyzer) Add(p *Packet) []Finding {
 	if p.ECN() == 3 {
 		f.Marked++
 		a.note("congestion experienced: a router marked the packet")
+	}
+	if p.Reassembled {
+		a.note("the packet came in IP fragments, which adapters do not put together")
 	}
 	// A packet that the receiver drops does not change the connection's state
 	// (IBTA 9.6).
@@ -139,14 +159,14 @@ func (a *Analyzer) single(p *Packet) {
 // if needed. It returns nil if there is none and the packet is corrupted, as its QPN
 // may be wrong, or the limit is reached.
 func (a *Analyzer) flow(p *Packet) *flow {
-	k := flowKey{hosts{p.Src.Addr(), p.Dst.Addr()}, p.DestQPN, p.Opcode.Transport()}
+	k := flowKey{hostsOf(p), p.DestQPN, p.Opcode.Transport()}
 	if f := a.flows[k]; f != nil && len(p.Data) >= ib.BTHLen {
 		return f
 	}
 	if p.ICRC == Bad || p.Fault != ib.OK || len(a.order) >= maxFlows {
 		return nil
 	}
-	f := &flow{Connection: Connection{Src: k.src, Dst: k.dst, QPN: k.qpn, Opcode: p.Opcode}}
+	f := &flow{Connection: Connection{Src: k.src, Dst: k.dst, Native: p.Native, QPN: k.qpn, Opcode: p.Opcode}}
 	a.flows[k] = f
 	a.order = append(a.order, f)
 	a.between[k.hosts] = append(a.between[k.hosts], f)

@@ -1,7 +1,10 @@
 package capture
 
 import (
+	"fmt"
+	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
@@ -13,138 +16,117 @@ import (
 
 // A decoder parses the headers before the transport header in captured frames.
 type decoder struct {
-	ethernet layers.Ethernet
-	vlan     layers.Dot1Q
-	cooked   layers.LinuxSLL
-	cooked2  layers.LinuxSLL2
-	loopback layers.Loopback
-	ip4      layers.IPv4
-	ip6      layers.IPv6
-	udp      layers.UDP
-
-	parsers map[gopacket.LayerType]*gopacket.DecodingLayerParser
-	found   []gopacket.LayerType
-	headers [60 + udpLen]byte // IP and UDP headers of the current packet
-	n       int               // their length; 0 if the ICRC cannot be computed from them
+	ports     []uint16 // UDP ports of RoCE v2
+	fragments fragments
+	headers   [60 + udpLen]byte // IP and UDP headers of the current packet
+	n         int               // their length; 0 if the ICRC cannot be computed from them
 
 	prefix  ib.Prefix // of the ICRC of RoCE v1 between two GIDs
 	between [2]netip.Addr
 	native  []byte // the current packet of InfiniBand, from LRH to ICRC
 }
 
-// first returns the first layer of frames of a link type.
-func first(link layers.LinkType, data []byte) gopacket.LayerType {
-	switch link {
-	case layers.LinkTypeEthernet:
-		return layers.LayerTypeEthernet
-	case layers.LinkTypeLinuxSLL:
-		return layers.LayerTypeLinuxSLL
-	case layers.LinkTypeLinuxSLL2:
-		return layers.LayerTypeLinuxSLL2
-	case layers.LinkTypeNull, layers.LinkTypeLoop:
-		return layers.LayerTypeLoopback
-	case layers.LinkTypeIPv4:
-		return layers.LayerTypeIPv4
-	case layers.LinkTypeIPv6:
-		return layers.LayerTypeIPv6
-	case layers.LinkTypeRaw, 12, 14: // the numbers of raw IP on some systems
-		if len(data) > 0 && data[0]>>4 == 6 {
-			return layers.LayerTypeIPv6
+// fragmentKept is what decode returns for a fragment. Those that never become a datagram are
+// counted at the end.
+const fragmentKept = "incomplete IPv4 fragments"
+
+// decode fills in the fields of p that the headers have if the frame has a packet of InfiniBand
+// or RoCE, in any tunnel. Otherwise it returns what the frame has.
+func (d *decoder) decode(link layers.LinkType, data []byte, p *Packet) (other string) {
+	if link == linkERF {
+		var ok bool
+		if link, data, ok = fromERF(data); !ok {
+			return "ERF records of another type"
 		}
-		return layers.LayerTypeIPv4
 	}
-	return gopacket.LayerTypeZero
-}
-
-func (d *decoder) parser(t gopacket.LayerType) *gopacket.DecodingLayerParser {
-	if p := d.parsers[t]; p != nil {
-		return p
-	}
-	p := gopacket.NewDecodingLayerParser(t, &d.ethernet, &d.vlan, &d.cooked, &d.cooked2,
-		&d.loopback, &d.ip4, &d.ip6, &d.udp)
-	p.IgnoreUnsupported = true
-	if d.parsers == nil {
-		d.parsers = make(map[gopacket.LayerType]*gopacket.DecodingLayerParser)
-	}
-	d.parsers[t] = p
-	return p
-}
-
-// decode fills in the fields of p that the headers have, and reports whether the
-// frame is of InfiniBand or RoCE v1, or an unfragmented UDP datagram.
-func (d *decoder) decode(link layers.LinkType, data []byte, p *Packet) bool {
-	switch link {
-	case linkInfiniBand:
-		return d.decodeNative(data, p)
-	case linkERF: // the highest bit of the type says that more headers follow
-		return len(data) > erfHeaderLen && data[8] == erfInfiniBand && d.decodeNative(data[erfHeaderLen:], p)
+	if link == linkInfiniBand {
+		if !d.decodeNative(data, p) {
+			return "InfiniBand without a transport header"
+		}
+		return ""
 	}
 	t := first(link, data)
 	if t == gopacket.LayerTypeZero {
-		return false
+		return fmt.Sprintf("frames of link type %d", link)
 	}
-	parser := d.parser(t)
-	if err := parser.DecodeLayers(data, &d.found); err != nil || len(d.found) == 0 {
-		return false
-	}
-	if b := d.roceV1(); b != nil {
-		return d.decodeV1(b, p)
-	}
-	if len(d.found) < 2 || d.found[len(d.found)-1] != layers.LayerTypeUDP {
-		return false
-	}
-	var src, dst netip.Addr
-	var ip []byte
-	switch d.found[len(d.found)-2] {
-	case layers.LayerTypeIPv4:
-		src, _ = netip.AddrFromSlice(d.ip4.SrcIP)
-		dst, _ = netip.AddrFromSlice(d.ip4.DstIP)
-		p.TOS, p.TTL, p.ID = d.ip4.TOS, d.ip4.TTL, d.ip4.Id
-		ip = d.ip4.Contents
-	case layers.LayerTypeIPv6:
-		src, _ = netip.AddrFromSlice(d.ip6.SrcIP)
-		dst, _ = netip.AddrFromSlice(d.ip6.DstIP)
-		p.TOS, p.TTL = d.ip6.TrafficClass, d.ip6.HopLimit
-		if ip = d.ip6.Contents; d.ip6.HopByHop != nil {
-			ip = nil // the ICRC of a packet with extension headers is not defined
+	for {
+		frame := gopacket.NewPacket(data, t, gopacket.DecodeOptions{Lazy: true, NoCopy: true}).Layers()
+		if d.roceV2(frame, p) || d.roceV1(frame, p) {
+			return ""
 		}
-	default:
-		return false
+		ip := fragment(frame)
+		if ip == nil {
+			return describe(frame)
+		}
+		if data = d.fragments.add(ip, p.Time); data == nil {
+			return fragmentKept
+		}
+		t, p.Reassembled = layers.LayerTypeIPv4, true
 	}
-	p.Src = netip.AddrPortFrom(src, uint16(d.udp.SrcPort))
-	p.Dst = netip.AddrPortFrom(dst, uint16(d.udp.DstPort))
-	p.Data = d.udp.Payload
-	p.Length = max(len(p.Data), int(d.udp.Length)-udpLen)
-	p.Truncated = parser.Truncated && len(p.Data) < p.Length
-	d.n = 0
-	if ip != nil {
-		d.n = copy(d.headers[:], ip)
-		d.n += copy(d.headers[d.n:], d.udp.Contents)
-	}
-	return true
 }
 
-// roceV1 returns the payload of a frame with the EtherType of RoCE v1, else nil.
-func (d *decoder) roceV1() []byte {
-	switch d.found[len(d.found)-1] {
-	case layers.LayerTypeEthernet:
-		if d.ethernet.EthernetType == rocev1.EtherType {
-			return d.ethernet.Payload
+// roceV2 fills in the fields of p from the outermost UDP header with a port of RoCE v2.
+func (d *decoder) roceV2(frame []gopacket.Layer, p *Packet) bool {
+	for i, layer := range frame {
+		udp, ok := layer.(*layers.UDP)
+		if !ok || i == 0 || len(udp.Contents) != udpLen || !slices.Contains(d.ports, uint16(udp.DstPort)) {
+			continue
 		}
-	case layers.LayerTypeDot1Q:
-		if d.vlan.Type == rocev1.EtherType {
-			return d.vlan.Payload
+		ip := d.network(frame[:i], p)
+		p.Src = netip.AddrPortFrom(p.Src.Addr(), uint16(udp.SrcPort))
+		p.Dst = netip.AddrPortFrom(p.Dst.Addr(), uint16(udp.DstPort))
+		p.Data = udp.Payload
+		p.Length = max(len(p.Data), int(udp.Length)-udpLen)
+		p.Truncated = len(p.Data) < p.Length
+		d.n = 0
+		if ip != nil {
+			d.n = copy(d.headers[:], ip)
+			d.n += copy(d.headers[d.n:], udp.Contents)
 		}
-	case layers.LayerTypeLinuxSLL:
-		if d.cooked.EthernetType == rocev1.EtherType {
-			return d.cooked.Payload
-		}
-	case layers.LayerTypeLinuxSLL2:
-		if uint16(d.cooked2.ProtocolType) == rocev1.EtherType {
-			return d.cooked2.Payload
+		return true
+	}
+	return false
+}
+
+// network fills in the fields of p from the innermost of the IP headers before a UDP header. It
+// returns that header if the ICRC covers it: the ICRC of a packet with extension headers is not
+// defined.
+func (d *decoder) network(before []gopacket.Layer, p *Packet) (header []byte) {
+	for i := len(before) - 1; i >= 0; i-- {
+		last := i == len(before)-1
+		switch ip := before[i].(type) {
+		case *layers.IPv4:
+			p.Src, p.Dst = endpoint(ip.SrcIP), endpoint(ip.DstIP)
+			p.TOS, p.TTL, p.ID = ip.TOS, ip.TTL, ip.Id
+			if last {
+				header = ip.Contents
+			}
+			return header
+		case *layers.IPv6:
+			p.Src, p.Dst = endpoint(ip.SrcIP), endpoint(ip.DstIP)
+			p.TOS, p.TTL = ip.TrafficClass, ip.HopLimit
+			if last && ip.HopByHop == nil {
+				header = ip.Contents
+			}
+			return header
 		}
 	}
 	return nil
+}
+
+func endpoint(ip net.IP) netip.AddrPort {
+	a, _ := netip.AddrFromSlice(ip)
+	return netip.AddrPortFrom(a, 0)
+}
+
+// roceV1 fills in the fields of p from a frame with the EtherType of RoCE v1.
+func (d *decoder) roceV1(frame []gopacket.Layer, p *Packet) bool {
+	for _, layer := range frame {
+		if t, ok := etherType(layer); ok && t == rocev1.EtherType {
+			return d.decodeV1(layer.LayerPayload(), p)
+		}
+	}
+	return false
 }
 
 // decodeV1 fills in the fields of p that the GRH has, and reports whether there is a

@@ -23,7 +23,13 @@ func FuzzReader(f *testing.F) {
 	f.Add(writeAll(f, events...))
 	f.Add(classic(f, layers.LinkTypeRaw, datagram(f, event(trace.Sent, v6A, v6B, 99, op(ib.UCSendFirst, 7, 256)))))
 	f.Add(classic(f, layers.LinkTypeLinuxSLL2, make([]byte, 40)))
+	for _, w := range wrappings {
+		f.Add(wrapped(f, w.link, w.wrap, 2))
+	}
 	f.Fuzz(func(t *testing.T, file []byte) {
+		if len(file) > 2 && file[0] == 0x1f && file[1] == 0x8b {
+			t.Skip("the packets may be longer than a compressed file")
+		}
 		r, err := NewReader(bytes.NewReader(file))
 		if err != nil {
 			return
@@ -42,6 +48,14 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 		a.Connections()
+		frames, read := r.Packets()
+		for _, n := range r.Skipped() {
+			frames -= n
+		}
+		// A frame may have several packets, a packet several fragments.
+		if frames < 0 || read == 0 && frames > 0 {
+			t.Fatalf("%d frames are neither read nor skipped", frames)
+		}
 	})
 }
 

@@ -83,3 +83,26 @@ func TestInfiniBandCapturesDissectWithoutComplaint(t *testing.T) {
 		}
 	}
 }
+
+// Flows between different LIDs are different flows, also without GIDs, and print as LIDs.
+func TestAnalyzerKeepsFlowsOfLIDsApart(t *testing.T) {
+	var events []*trace.Event
+	for _, lid := range []uint16{8, 9, 8} {
+		events = append(events, eventNative(t, trace.Sent, qp.LIDEndpoint(lid), op(ib.UDSendOnly, 1, 8)))
+	}
+	a := NewAnalyzer()
+	for _, p := range readAll(t, writeAll(t, events...)) {
+		if p.Network() != "InfiniBand" {
+			t.Errorf("a packet of %s", p.Network())
+		}
+		a.Add(&p)
+	}
+	var got []string
+	for _, c := range a.Connections() {
+		src, dst := c.Endpoints()
+		got = append(got, fmt.Sprint(src, " > ", dst, ": ", c.Packets))
+	}
+	if want := "LID 4 > LID 8: 2, LID 4 > LID 9: 1"; strings.Join(got, ", ") != want {
+		t.Errorf("%s, expected %s", strings.Join(got, ", "), want)
+	}
+}

@@ -2,12 +2,12 @@ package capture
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -49,7 +49,7 @@ type Packet struct {
 	Time      time.Time
 	V1        bool           // RoCE v1
 	Native    bool           // InfiniBand; otherwise RoCE v2, unless V1
-	Src, Dst  netip.AddrPort // GIDs and, of RoCE v2, UDP ports
+	Src, Dst  netip.AddrPort // GIDs and, of RoCE v2, UDP ports; of InfiniBand see qp.LIDEndpoint
 	TOS, TTL  uint8
 	ID        uint16 // IPv4 identification
 	Direction Direction
@@ -62,6 +62,19 @@ type Packet struct {
 	Expected  uint32 // ICRC that the packet should have
 	Found     uint32 // ICRC that it has
 	Truncated bool   // only the packet's beginning was captured
+
+	Reassembled bool // from IPv4 fragments
+}
+
+// Network returns the kind of network that the packet was made for.
+func (p *Packet) Network() string {
+	switch {
+	case p.V1:
+		return "RoCE v1"
+	case p.Native:
+		return "InfiniBand"
+	}
+	return "RoCE v2"
 }
 
 // ECN returns the packet's ECN field; 3 means that a router marked it.
@@ -88,15 +101,16 @@ func nativeEndpoint(e qp.Endpoint) string {
 }
 
 // A Reader yields the packets of RoCE v1, RoCE v2 and InfiniBand of a capture file, pcapng
-// or pcap, of the link types Ethernet (with VLAN tags), Linux cooked (1 and 2), raw IP, BSD
-// loopback and InfiniBand. It counts and skips everything else in the file.
+// or pcap, also compressed with gzip, of the link types Ethernet, Linux cooked (1 and 2), raw
+// IP, BSD loopback, PPP, ERF and InfiniBand. It looks into VLAN tags and tunnels, and puts
+// fragments of IPv4 together. It counts and skips everything else in the file.
 type Reader struct {
 	read    func() ([]byte, gopacket.CaptureInfo, pcapgo.NgPacketOptions, error)
 	blocks  blocks          // of a pcapng file
 	link    layers.LinkType // of a pcap file; in pcapng each packet has its own
-	ports   []uint16
 	number  int
 	roce    int
+	skipped map[string]int
 	decoder decoder
 	parts   parts
 	size    int // segment size of the last frame with several packets
@@ -105,19 +119,29 @@ type Reader struct {
 // NewReader reads the start of a capture. It takes UDP datagrams to port 4791
 // and to the given ports as RoCE v2 packets.
 func NewReader(r io.Reader, ports ...uint16) (*Reader, error) {
-	c := &Reader{ports: append([]uint16{ib.UDPPort}, ports...)}
+	c := &Reader{skipped: make(map[string]int)}
+	c.decoder.ports = append([]uint16{ib.UDPPort}, ports...)
 	b := bufio.NewReaderSize(r, writeBuffer)
 	magic, err := b.Peek(4)
-	if err != nil {
+	if len(magic) == 4 && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, err
+		}
+		b = bufio.NewReaderSize(z, writeBuffer)
+		magic, err = b.Peek(4)
+	}
+	switch {
+	case err == io.EOF:
 		return nil, fmt.Errorf("not a capture file: %d bytes long", len(magic))
+	case err != nil:
+		return nil, err
 	}
 	switch m := binary.LittleEndian.Uint32(magic); {
 	case m == blockSection:
 		err = c.openNG(b)
 	case m == 0xa1b2c3d4 || m == 0xd4c3b2a1 || m == 0xa1b23c4d || m == 0x4d3cb2a1:
 		err = c.openClassic(b)
-	case m&0xffff == 0x8b1f:
-		return nil, errors.New("capture file compressed with gzip: expected pcapng or pcap")
 	default:
 		return nil, fmt.Errorf("not a capture file: expected pcapng or pcap, found magic number 0x%08x", m)
 	}
@@ -176,7 +200,8 @@ func (c *Reader) Next(p *Packet) error {
 			link, _ = info.AncillaryData[0].(layers.LinkType)
 		}
 		*p = Packet{Number: c.number, Time: info.Timestamp, Comments: opts.Comments}
-		if !c.decoder.decode(link, data, p) || !p.V1 && !p.Native && !slices.Contains(c.ports, p.Dst.Port()) {
+		if other := c.decoder.decode(link, data, p); other != "" {
+			c.skip(other)
 			continue
 		}
 		if opts.Flags != nil {
@@ -196,3 +221,27 @@ var directions = [4]Direction{
 
 // Packets returns the number of frames read so far and of RoCE packets in them.
 func (c *Reader) Packets() (frames, roce int) { return c.number, c.roce }
+
+// maxKinds is the maximum number of kinds of skipped frames that are counted separately.
+const maxKinds = 64
+
+// skip counts a frame of another kind.
+func (c *Reader) skip(kind string) {
+	if kind == fragmentKept {
+		return
+	}
+	if _, ok := c.skipped[kind]; !ok && len(c.skipped) >= maxKinds {
+		kind = "others"
+	}
+	c.skipped[kind]++
+}
+
+// Skipped returns the numbers of the frames without a packet of RoCE or InfiniBand, by what they
+// have instead.
+func (c *Reader) Skipped() map[string]int {
+	all := maps.Clone(c.skipped)
+	if n := c.decoder.fragments.incomplete(); n > 0 {
+		all[fragmentKept] = n
+	}
+	return all
+}

@@ -176,7 +176,7 @@ func TestReaderRefusesOtherFiles(t *testing.T) {
 		"empty":                  {"", "0 bytes"},
 		"short":                  {"abc", "3 bytes"},
 		"text":                   {"hello, world", "magic number 0x6c6c6568"},
-		"gzip":                   {"\x1f\x8b\x08\x00aaaaaaaaaa", "gzip"},
+		"gzip":                   {"\x1f\x8b\x09\x00aaaaaaaaaa", "gzip"},
 		"pcapng of nothing more": {"\x0a\x0d\x0d\x0a", "pcapng"},
 		"pcap of nothing more":   {"\xd4\xc3\xb2\xa1\x02", "pcap"},
 	} {

@@ -4,11 +4,15 @@ package capture
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -18,11 +22,13 @@ import (
 	"softrdma/internal/capture"
 )
 
-const long = `Prints one line for each RoCE v1 or v2 packet in a capture file, with the problems found
-in it, and a summary of the connections. The ICRC of each packet is checked.
+const long = `Prints one line for each RoCE v1, RoCE v2 or InfiniBand packet in a capture file, with the
+problems found in it, and a summary of the connections. The ICRC of each packet is checked.
 
-FILE is a pcapng or pcap file of any tool: softrdma's --pcap, Wireshark, tcpdump,
-dumpcap. "-" is standard input. A line ends with [ok] or with findings:
+FILE is a pcapng or pcap file of any tool: softrdma's --pcap, Wireshark, tcpdump, dumpcap, ibdump;
+gzip is read too. "-" is standard input. Packets are found in VLAN tags, MPLS, PPP, and in the tunnels
+of overlays and mirror ports (VXLAN, Geneve, GRE, ERSPAN, IP in IP); fragments of IPv4 are put
+together. The summary names what else the file has. A line ends with [ok] or with findings:
 
   [note: ...]     worth knowing; the protocol allows it
   [warning: ...]  the network lost, duplicated or delayed packets
@@ -41,7 +47,7 @@ type options struct {
 func NewCommand() *cobra.Command {
 	v := &options{}
 	cmd := &cobra.Command{
-		Use: "capture [flags] FILE", Short: "Show the RoCE packets of a capture file, and what is wrong with them",
+		Use: "capture [flags] FILE", Short: "Show the RDMA packets of a capture file, and what is wrong with them",
 		Long: long, Args: cli.Args(1, 1, "a FILE of captured packets"),
 		Example: "  softrdma capture packets.pcapng\n" +
 			"  tcpdump -i any -U -w - udp port 4791 | softrdma capture -\n" +
@@ -65,8 +71,10 @@ type printer interface {
 
 // A summaryData summarises a capture.
 type summaryData struct {
-	all, roce   int
-	findings    [3]int // by level
+	all, read   int
+	networks    map[string]int // packets by Packet.Network
+	skipped     map[string]int // other frames by what they have
+	findings    [3]int         // by level
 	untracked   uint64
 	connections []capture.Connection
 	first, last time.Time
@@ -122,15 +130,16 @@ func openCapture(ctx context.Context, name string) (io.ReadCloser, error) {
 // readPackets prints each packet. If it fails it returns the summary of the packets
 // before.
 func readPackets(ctx context.Context, r *capture.Reader, out printer) (*summaryData, error) {
-	a, s := capture.NewAnalyzer(), &summaryData{}
+	a, s := capture.NewAnalyzer(), &summaryData{networks: make(map[string]int)}
 	var p capture.Packet
 	var err error
 	for ctx.Err() == nil {
 		if err = r.Next(&p); err != nil {
 			break
 		}
-		s.roce++
-		if s.roce == 1 {
+		s.read++
+		s.networks[p.Network()]++
+		if s.read == 1 {
 			s.first = p.Time
 		}
 		s.last = p.Time
@@ -143,6 +152,7 @@ func readPackets(ctx context.Context, r *capture.Reader, out printer) (*summaryD
 		}
 	}
 	s.all, _ = r.Packets()
+	s.skipped = r.Skipped()
 	s.connections, s.untracked = a.Connections(), a.Untracked()
 	if err == io.EOF {
 		err = nil
@@ -169,20 +179,31 @@ func (t *textPrinter) packet(p *capture.Packet, findings []capture.Finding) erro
 }
 
 func (t *textPrinter) summary(s *summaryData) error {
-	if s.roce == 0 {
-		_, err := fmt.Fprintf(t.out, "\nNo RoCE v2 packet among %s. --port adds UDP ports other than 4791. For iWARP, which runs over TCP, use Wireshark.\n", cli.Plural(s.all, "packet"))
+	skipped := counts(s.skipped, func(n int, what string) string { return fmt.Sprintf("%d %s", n, what) })
+	if s.read == 0 {
+		if len(s.skipped) > 0 {
+			skipped = ": " + skipped
+		}
+		_, err := fmt.Fprintf(t.out, "\nNo packet of RoCE or InfiniBand among %s%s.\n"+
+			"--port adds UDP ports of RoCE v2 other than 4791. For iWARP, which runs over TCP, use Wireshark.\n",
+			cli.Plural(s.all, "frame"), skipped)
 		return err
 	}
-	fmt.Fprintf(t.out, "\n%s of %s in %.3f s: %s, %s, %s.\n", cli.Plural(s.roce, "RoCE v2 packet"), cli.Plural(s.all, "captured packet"),
+	fmt.Fprintf(t.out, "\n%s of %s in %.3f s: %s, %s, %s.\n",
+		counts(s.networks, func(n int, network string) string { return cli.Plural(n, network+" packet") }), cli.Plural(s.all, "captured frame"),
 		s.last.Sub(s.first).Seconds(), cli.Plural(s.findings[capture.Fault], "fault"),
 		cli.Plural(s.findings[capture.Warning], "warning"), cli.Plural(s.findings[capture.Note], "note"))
+	if len(s.skipped) > 0 {
+		fmt.Fprintf(t.out, "Not read: %s.\n", skipped)
+	}
 	if len(s.connections) > 0 {
 		fmt.Fprintln(t.out)
 		w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(w, "FROM\tTO\tQP\tPACKETS\tBYTES\tREPEATED\tMISSING\tRNR\tNAK\tBAD\tCE\t")
 		for i := range s.connections {
 			c := &s.connections[i]
-			fmt.Fprintf(w, "%v\t%v\t%#06x\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", c.Src, c.Dst, c.QPN, c.Packets, c.Bytes,
+			from, to := c.Endpoints()
+			fmt.Fprintf(w, "%s\t%s\t%#06x\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", from, to, c.QPN, c.Packets, c.Bytes,
 				c.Retransmitted, c.Missing, c.RNRs, c.NAKs, c.Malformed+c.BadICRC, c.Marked)
 		}
 		if err := w.Flush(); err != nil {
@@ -193,4 +214,15 @@ func (t *textPrinter) summary(s *summaryData) error {
 		fmt.Fprintf(t.out, "%s of no connection: damaged, or of more connections than are kept.\n", cli.Plural(int(s.untracked), "packet"))
 	}
 	return nil
+}
+
+// counts lists numbers by name, the largest first.
+func counts(of map[string]int, format func(n int, name string) string) string {
+	names := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
+		return cmp.Or(of[b]-of[a], strings.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = format(of[name], name)
+	}
+	return strings.Join(names, ", ")
 }

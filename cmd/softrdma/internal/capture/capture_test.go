@@ -40,7 +40,7 @@ func TestCaptureShowsGoldenPackets(t *testing.T) {
 			}
 		}
 		for _, want := range []string{
-			"217 RoCE v2 packets of 217 captured packets",
+			"217 RoCE v2 packets of 217 captured frames",
 			"RC SEND Only", "RC RDMA WRITE", "RC RDMA READ Request", "CmpSwap", "FetchAdd", "UC SEND", "UD SEND Only with Immediate",
 			"[fault: NAK_REMOTE_ACCESS", "[warning: SEQUENCE_DUPLICATE", "[warning: NO_RECEIVE",
 		} {

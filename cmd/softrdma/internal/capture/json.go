@@ -13,6 +13,7 @@ import (
 // A packetRecord is a packet in JSON. Addresses include UDP ports.
 type packetRecord struct {
 	Type      string          `json:"type"` // "packet"
+	Network   string          `json:"network"`
 	Number    int             `json:"number"`
 	Time      time.Time       `json:"time"`
 	Src       string          `json:"src"`
@@ -40,7 +41,9 @@ type findingRecord struct {
 type summaryRecord struct {
 	Type        string             `json:"type"` // "summary"
 	Captured    int                `json:"captured"`
-	Packets     int                `json:"packets"` // RoCE v2 packets
+	Packets     int                `json:"packets"` // of RoCE and InfiniBand
+	Networks    map[string]int     `json:"networks"`
+	Skipped     map[string]int     `json:"skipped"`
 	Seconds     float64            `json:"seconds"`
 	Faults      int                `json:"faults"`
 	Warnings    int                `json:"warnings"`
@@ -81,7 +84,7 @@ func newJSONPrinter(out *bufio.Writer, live bool) *jsonPrinter {
 func (s *jsonPrinter) packet(p *capture.Packet, findings []capture.Finding) error {
 	src, dst := p.Endpoints()
 	r := packetRecord{
-		Type: "packet", Number: p.Number, Time: p.Time.UTC(), Src: src, Dst: dst,
+		Type: "packet", Network: p.Network(), Number: p.Number, Time: p.Time.UTC(), Src: src, Dst: dst,
 		Direction: [...]string{capture.Inbound: "in", capture.Outbound: "out"}[p.Direction],
 		Length:    p.Length, Payload: len(p.Payload), Comments: p.Comments,
 		ICRC: [...]string{capture.Unchecked: "unchecked", capture.Good: "good", capture.Bad: "bad"}[p.ICRC],
@@ -109,13 +112,14 @@ func newFindingRecord(f capture.Finding) findingRecord {
 
 func (s *jsonPrinter) summary(sum *summaryData) error {
 	r := summaryRecord{
-		Type: "summary", Captured: sum.all, Packets: sum.roce, Seconds: sum.last.Sub(sum.first).Seconds(),
+		Type: "summary", Captured: sum.all, Packets: sum.read, Networks: sum.networks, Skipped: sum.skipped, Seconds: sum.last.Sub(sum.first).Seconds(),
 		Faults: sum.findings[capture.Fault], Warnings: sum.findings[capture.Warning], Notes: sum.findings[capture.Note],
 		Untracked: sum.untracked, Connections: []connectionRecord{},
 	}
 	for _, c := range sum.connections {
+		src, dst := c.Endpoints()
 		r.Connections = append(r.Connections, connectionRecord{
-			c.Src.String(), c.Dst.String(), c.QPN, c.PeerQPN, c.Packets, c.Bytes, c.Retransmitted, c.Missing, c.RNRs, c.NAKs,
+			src, dst, c.QPN, c.PeerQPN, c.Packets, c.Bytes, c.Retransmitted, c.Missing, c.RNRs, c.NAKs,
 			c.Malformed, c.BadICRC, c.Marked,
 		})
 	}
