@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -147,6 +148,7 @@ func codeRuns(c *cobra.Command) {
 func execute(ctx context.Context) (*cobra.Command, error) {
 	root := newRootCommand()
 	root.SetOut(cli.Stdout())
+	root.SetArgs(explain.Arguments(os.Args[1:]))
 	cmd, err := root.ExecuteContextC(ctx)
 	if e := cli.WithOutputError(err); e != nil && !errors.As(err, new(*cli.ExitError)) && cli.WithOutputError(nil) != nil {
 		return cmd, cli.WithCode(cli.ExitFailed, e)

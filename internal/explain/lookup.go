@@ -27,7 +27,8 @@ func (e *NotFoundError) Error() string {
 // Lookup returns the entries that match a query. A query is a number ("28",
 // "0x62"), which may have several meanings; a name with or without its prefix
 // ("IBV_WC_RETRY_EXC_ERR", "retry_exc_err", "KEY_BOUNDS"); words of a name ("retry
-// exceeded"); or words of a sentence ("no receive posted").
+// exceeded"); words of a sentence ("no receive posted"); or a line that a program or the kernel
+// printed ("Failed status 12: wr_id 0 syndrom 0x81").
 func Lookup(query string) ([]Entry, error) {
 	words := split(query)
 	all := All()
@@ -39,6 +40,9 @@ func Lookup(query string) ([]Entry, error) {
 		if len(found) == 0 {
 			return nil, &NotFoundError{Query: query}
 		}
+		return found, nil
+	}
+	if found := inLine(query, all, more); found != nil {
 		return found, nil
 	}
 	name := strings.Join(words, "_")

@@ -37,7 +37,7 @@ const (
 
 // hexadecimal holds the kinds that are printed in hexadecimal, with their number
 // of digits.
-var hexadecimal = map[Kind]int{Syndrome: 2, PacketOp: 2, RDMAPOp: 1, Terminate: 4, CMMessage: 4, PortSpace: 4}
+var hexadecimal = map[Kind]int{Syndrome: 2, PacketOp: 2, RDMAPOp: 1, Terminate: 4, CMMessage: 4, PortSpace: 4, VendorError: 2}
 
 // rejectAdvice explains the most frequent reject reasons.
 var rejectAdvice = map[mad.RejectReason]text{
@@ -128,6 +128,9 @@ func verbsNumbers() (all []Entry) {
 	}
 	for _, n := range slices.Sorted(maps.Keys(ExitCodes)) {
 		add(ExitCode, n, fmt.Sprintf("EXIT_%d", n), ExitCodes[n], "softrdma exit-codes")
+	}
+	for _, n := range slices.Sorted(maps.Keys(vendorStatuses)) {
+		all = append(all, vendorError(n))
 	}
 	return append(all, systemErrors()...)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
@@ -18,10 +20,11 @@ import (
 const long = `Explains a status, reason, NAK or event: what causes it, where to look, the usual
 remedy, and the clause of the specification that requires it.
 
-QUERY is a name or a part of one, words of its description, or a number from a
-message, a packet or a program, in decimal or as 0xNN. For a number it prints each
-meaning: completion status, reject reason, errno, exit code and so on. Without
-QUERY it lists all names.
+QUERY is a name or a part of one, words of its description, a number from a
+message, a packet or a program, in decimal or as 0xNN, or a whole line that a
+program or the kernel printed. For a number it prints each meaning: completion
+status, reject reason, errno, exit code and so on; in a line the words before a
+number say which it is. Without QUERY it lists all names.
 
 With --json it prints an array of objects: kind, name, number, label (kind and
 number as they are usually printed), meaning, cause, look, remedy, clause and
@@ -32,6 +35,8 @@ const example = `  softrdma explain IBV_WC_RETRY_EXC_ERR
   softrdma explain 12
   softrdma explain 28
   softrdma explain 0x62
+  softrdma explain -19
+  softrdma explain "Failed status 12: wr_id 0 syndrom 0x81"
   softrdma explain | grep -i key`
 
 // NewCommand returns the command.
@@ -66,6 +71,26 @@ func NewCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return cmd
+}
+
+// negative matches a negative number, which the flag parser takes for flags.
+var negative = regexp.MustCompile(`^-[0-9]+[,.:;)]*$`)
+
+// Arguments returns the arguments of the softrdma command so that a negative number after
+// "explain" is a part of the query. The flags come first then.
+func Arguments(args []string) []string {
+	if len(args) < 2 || args[0] != "explain" || slices.Contains(args, "--") || !slices.ContainsFunc(args, negative.MatchString) {
+		return args
+	}
+	flags, query := args[:1:1], []string{"--"}
+	for _, a := range args[1:] {
+		if strings.HasPrefix(a, "-") && !negative.MatchString(a) {
+			flags = append(flags, a)
+		} else {
+			query = append(query, a)
+		}
+	}
+	return append(flags, query...)
 }
 
 // A record is an entry in JSON.

@@ -33,6 +33,25 @@ func TestExplainFindsByNameNumberAndWords(t *testing.T) {
 	}
 }
 
+func TestExplainTakesNegativeNumbersAndLines(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-19"}, "ENODEV (errno of the operating system 19)"},
+		{[]string{"-19", "--json"}, `"ENODEV"`},
+		{[]string{"error", "-19:", "no", "device"}, "ENODEV ("},
+		{[]string{"--", "-19"}, "ENODEV ("},
+		{[]string{"Failed status 12: wr_id 0 syndrom 0x81"}, "IBV_WC_RETRY_EXC_ERR (completion status 12)"},
+		{[]string{"syndrom", "0x81"}, "VENDOR_ERR_0x81 (vendor error 0x81)"},
+	} {
+		if out := clitest.Run(t, append([]string{"explain"}, c.args...)...); !strings.Contains(out, c.want) {
+			t.Errorf("explain %v: expected %q in\n%s", c.args, c.want, out)
+		}
+	}
+	clitest.Start(t, "explain", "-x", "-19").Fails(cli.ExitUsage, "-x")
+}
+
 func TestExplainListsAll(t *testing.T) {
 	out := clitest.Run(t, "explain")
 	for _, e := range explain.All() {

@@ -1,0 +1,144 @@
+package explain
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// Programs and the kernel print numbers whose meaning depends on the words before them:
+//
+//	Failed status 12: wr_id 0 syndrom 0x81                              perftest
+//	NET/IB : Got completion from peer ... status=12 ... vendor err 129   NCCL
+//	failed with status transport retry counter exceeded (12)             nvme, iser
+//	Transport retry count exceeded ... (synd 0x15 vend 0x81 ...)         UCX
+//	flushed: ... (5/0xf9)                                                rpcrdma
+//	cma event RDMA_CM_EVENT_REJECTED, error 28                           rping
+//	failed, ret = -19                                                    many
+const numeral = `[ :=(]{1,3}(0x[0-9a-f]+|[0-9]+)\b`
+
+// numbersInLines holds what precedes a number, the most specific first. The meaning of number n
+// in a line is what find returns.
+var numbersInLines = []struct {
+	pattern *regexp.Regexp
+	find    func(line string, n uint64) []Entry
+}{
+	{regexp.MustCompile(`(?i)\b(?:syndrom|vendor[ _]?err(?:or)?|vend(?:or)?(?:[ _]err)?)` + numeral), vendor},
+	{regexp.MustCompile(`(?i)\bsyndrome` + numeral), ackSyndrome},
+	{regexp.MustCompile(`(?i)\bsynd` + numeral), func(_ string, n uint64) []Entry {
+		if s, ok := cqeStatuses[n]; ok {
+			return status(uint64(s))
+		}
+		return nil
+	}},
+	{regexp.MustCompile(`(?i)\b(?:status|with error|error|err)` + numeral), statusOrRejection},
+	{regexp.MustCompile(`(?i)[a-z] \(([0-9]+)(?:/0x[0-9a-f]+)?\)`), statusOrRejection},
+	{regexp.MustCompile(`(?i)[a-z] \([0-9]+/(0x[0-9a-f]+)\)`), vendor},
+	{regexp.MustCompile(`(?i)\berrno` + numeral), systemError},
+	{regexp.MustCompile(`(?:^|[ =:(,])-([0-9]+)\b`), systemError},
+}
+
+// statusPhrases are the sentences for statuses of libibverbs, Linux and UCX. The first that is in a
+// line counts: that of RNR contains that of other retries.
+var statusPhrases = []struct {
+	pattern *regexp.Regexp
+	status  queue.Status
+}{
+	{regexp.MustCompile(`(?i)rnr retry count(er)? exceeded`), queue.RNRRetryExcErr},
+	{regexp.MustCompile(`(?i)retry count(er)? (exceeded|between .* exceeded)`), queue.RetryExcErr},
+	{regexp.MustCompile(`(?i)local length error`), queue.LocLenErr},
+	{regexp.MustCompile(`(?i)local qp operation error`), queue.LocQPOpErr},
+	{regexp.MustCompile(`(?i)local protection error`), queue.LocProtErr},
+	{regexp.MustCompile(`(?i)(work request|wr) flush`), queue.WRFlushErr},
+	{regexp.MustCompile(`(?i)memory (bind|management) operation error`), queue.MWBindErr},
+	{regexp.MustCompile(`(?i)bad response error`), queue.BadRespErr},
+	{regexp.MustCompile(`(?i)local access error`), queue.LocAccessErr},
+	{regexp.MustCompile(`(?i)remote invalid request error`), queue.RemInvReqErr},
+	{regexp.MustCompile(`(?i)remote access error`), queue.RemAccessErr},
+	{regexp.MustCompile(`(?i)remote operation(al)? error`), queue.RemOpErr},
+}
+
+// aPhrase is the number of words from which on a query is a line rather than words of a name.
+const aPhrase = 5
+
+// inLine returns the entries for what a line of a program or of the kernel says: names, numbers
+// after a word that says what they are, and sentences for a status.
+func inLine(line string, all, more []Entry) (found []Entry) {
+	add := func(entries ...Entry) {
+		for _, e := range entries {
+			if !slices.ContainsFunc(found, func(f Entry) bool { return f.Kind == e.Kind && f.Name == e.Name }) {
+				found = append(found, e)
+			}
+		}
+	}
+	if len(strings.Fields(line)) < 2 {
+		return nil
+	}
+	for _, name := range constant.FindAllString(line, -1) {
+		add(keep(all, func(e *Entry) bool { return e.Name == name })...)
+		add(keep(more, func(e *Entry) bool { return e.Name == name })...)
+	}
+	for _, p := range statusPhrases {
+		if len(strings.Fields(line)) >= aPhrase && p.pattern.MatchString(line) {
+			add(status(uint64(p.status))...)
+			break
+		}
+	}
+	for _, p := range numbersInLines {
+		for _, match := range p.pattern.FindAllStringSubmatch(line, -1) {
+			if n, err := strconv.ParseUint(match[1], 0, 31); err == nil {
+				add(p.find(line, n)...)
+			}
+		}
+	}
+	return found
+}
+
+// constant matches names such as IBV_WC_SUCCESS.
+var constant = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\b`)
+
+// status returns the entry of a status that is not success.
+func status(n uint64) []Entry {
+	if all := statuses(); n > 0 && n < uint64(len(all)) {
+		return all[n : n+1]
+	}
+	return nil
+}
+
+func vendor(_ string, n uint64) (found []Entry) {
+	found = []Entry{vendorError(n)}
+	if n > 0 && n < uint64(reason.Count) {
+		found = append(found, keep(All(), func(e *Entry) bool { return e.Kind == Reason && uint64(e.Number) == n })...)
+	}
+	return found
+}
+
+func ackSyndrome(line string, n uint64) []Entry {
+	if n <= 0xff {
+		if name := syndrome(ib.Syndrome(n)); name != "" {
+			return keep(syndromes(), func(e *Entry) bool { return e.Name == name })
+		}
+	}
+	return vendor(line, n)
+}
+
+// statusOrRejection is for numbers after "status" or "error": those of the connection manager's
+// events are reasons of a rejection.
+func statusOrRejection(line string, n uint64) []Entry {
+	if !strings.Contains(line, "RDMA_CM_EVENT_") {
+		return status(n)
+	}
+	if !strings.Contains(line, "_REJECTED") {
+		return nil
+	}
+	return keep(numbers(), func(e *Entry) bool { return e.Kind == Reject && uint64(e.Number) == n })
+}
+
+func systemError(_ string, n uint64) []Entry {
+	return keep(systemErrors(), func(e *Entry) bool { return uint64(e.Number) == n })
+}
