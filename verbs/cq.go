@@ -234,6 +234,26 @@ func (c *CQ) Arm(solicitedOnly bool) { c.drv.Arm(solicitedOnly) }
 // own; with a shared channel use Arm and CompChannel.Next.
 func (c *CQ) Wait(ctx context.Context) error { return c.wait(ctx, false) }
 
+// WaitOne waits for the next completion and takes it. The error is that of the completion (WC.Err),
+// of Wait or of Poll. Several goroutines may call it for one queue: each gets a completion, but not
+// necessarily that of its own request. So give each a queue of its own, or tell the requests apart
+// by WRID.
+func (c *CQ) WaitOne(ctx context.Context) (WC, error) {
+	var wcs [1]WC
+	for {
+		n, err := c.Poll(wcs[:])
+		if err == nil && n == 1 {
+			return wcs[0], wcs[0].Err()
+		}
+		if err == nil {
+			err = c.Wait(ctx)
+		}
+		if err != nil {
+			return WC{}, err
+		}
+	}
+}
+
 // WaitSolicited is like Wait, but waits for a solicited or failed completion. It
 // returns at once if the queue holds any completion.
 func (c *CQ) WaitSolicited(ctx context.Context) error { return c.wait(ctx, true) }

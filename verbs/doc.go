@@ -16,7 +16,7 @@
 //	err = qp.Connect(local, remote, verbs.ConnectConfig{})
 //	err = qp.PostSend(verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
 //		SGL: []verbs.SGE{mr.SGE(0, 8)}, RemoteAddr: addr, RKey: rkey})
-//	n, err := cq.Poll(wcs)
+//	wc, err := cq.WaitOne(ctx) // or poll: n, err := cq.Poll(wcs)
 //
 // # Progress
 //

@@ -39,16 +39,6 @@ func connectExample(a, b *exampleEnd) {
 	check(b.qp.Connect(atB, atA, verbs.ConnectConfig{}))
 }
 
-// completion waits for the next completion.
-func (e *exampleEnd) completion() verbs.WC {
-	check(e.cq.Wait(context.Background()))
-	var wc [1]verbs.WC
-	_, err := e.cq.Poll(wc[:])
-	check(err)
-	check(wc[0].Err())
-	return wc[0]
-}
-
 func check(err error) {
 	if err != nil {
 		log.Panic(err)
@@ -68,7 +58,8 @@ func Example_write() {
 		Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, n)},
 		RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
 	}))
-	a.completion()
+	_, err := a.cq.WaitOne(context.Background())
+	check(err)
 	b.qp.State() // the device orders its WRITEs before what it is asked
 	fmt.Printf("%s\n", b.mr.Bytes()[:n])
 	// Output: written by the peer
@@ -85,7 +76,8 @@ func Example_send() {
 	check(b.qp.PostRecv(verbs.RecvWR{WRID: 42, SGL: []verbs.SGE{b.mr.SGE(0, 64)}}))
 	n := copy(a.mr.Bytes(), "a message")
 	check(a.qp.PostSend(verbs.SendWR{Op: verbs.OpSendImm, Imm: 7, SGL: []verbs.SGE{a.mr.SGE(0, n)}}))
-	wc := b.completion()
+	wc, err := b.cq.WaitOne(context.Background())
+	check(err)
 	fmt.Printf("request %d took %d bytes with %d: %s\n", wc.WRID, wc.ByteLen, wc.Imm, b.mr.Bytes()[:wc.ByteLen])
 	// Output: request 42 took 9 bytes with 7: a message
 }
@@ -101,17 +93,14 @@ func ExampleWC_Err() {
 		Op: verbs.OpWrite, SGL: []verbs.SGE{a.mr.SGE(0, 64)},
 		RemoteAddr: b.mr.Addr() + 1, RKey: b.mr.RKey(), // one byte too far
 	}))
-	check(a.cq.Wait(context.Background()))
-	var wc [1]verbs.WC
-	_, err := a.cq.Poll(wc[:])
-	check(err)
-	fmt.Println(wc[0].Status)
-	fmt.Println(wc[0].Reason())
+	wc, err := a.cq.WaitOne(context.Background())
+	fmt.Println(err == nil, wc.Status)
+	fmt.Println(wc.Reason())
 	for name, n := range b.dev.Counters() { // the peer knows why
 		fmt.Println(name, n)
 	}
 	// Output:
-	// IBV_WC_REM_ACCESS_ERR
+	// false IBV_WC_REM_ACCESS_ERR
 	// NAK_REMOTE_ACCESS
 	// KEY_BOUNDS 1
 }

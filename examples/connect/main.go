@@ -31,7 +31,7 @@ func main() {
 	check(c.QP().PostSend(verbs.SendWR{
 		Op: verbs.OpSend, Flags: verbs.Signaled, Inline: []byte("hello from " + c.LocalAddr().String()),
 	}))
-	wait(c.SendCQ())
+	must(c.SendCQ().WaitOne(ctx))
 	<-done
 	check(c.Close())
 }
@@ -46,19 +46,10 @@ func serve(l *rdmacm.Listener) {
 	qp := must(r.CreateQP(pd, verbs.QPConfig{}))
 	check(qp.PostRecv(verbs.RecvWR{SGL: []verbs.SGE{mr.SGE(0, mr.Len())}}))
 	c := must(r.Accept(ctx, rdmacm.ConnParam{}))
-	wc := wait(c.RecvCQ())
+	wc := must(c.RecvCQ().WaitOne(ctx))
 	fmt.Printf("%v receives %q\n", c.LocalAddr(), mr.Bytes()[:wc.ByteLen])
 	check(mr.Deregister())
 	check(c.Close())
-}
-
-// wait waits for the next completion.
-func wait(cq *verbs.CQ) verbs.WC {
-	check(cq.Wait(context.Background()))
-	var wc [1]verbs.WC
-	must(cq.Poll(wc[:]))
-	check(wc[0].Err())
-	return wc[0]
 }
 
 func check(err error) {

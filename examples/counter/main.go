@@ -31,9 +31,8 @@ var (
 )
 
 type word struct { // information that a counting process needs
-	At   verbs.Endpoint
-	Addr uint64
-	RKey uint32
+	At     verbs.Endpoint
+	Memory verbs.RemoteMemory
 }
 
 func main() {
@@ -77,7 +76,7 @@ func serve(addr string) *uint64 {
 			qp := must(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq}))
 			at := qp.Endpoint()
 			check(qp.Connect(at, peer, verbs.ConnectConfig{}))
-			check(json.NewEncoder(conn).Encode(word{at, mr.Addr(), mr.RKey()}))
+			check(json.NewEncoder(conn).Encode(word{at, mr.Remote()}))
 		}
 	}()
 	return (*uint64)(unsafe.Pointer(&mem[0]))
@@ -91,7 +90,7 @@ func count() {
 	for range *goroutines {
 		all.Go(func() {
 			pd, cq := must(dev.AllocPD()), must(dev.CreateCQ(verbs.CQConfig{}))
-			before, wc := must(pd.RegisterMemory(make([]byte, 8), verbs.LocalWrite)), make([]verbs.WC, 1)
+			before := must(pd.RegisterMemory(make([]byte, 8), verbs.LocalWrite))
 			qp := must(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq}))
 			conn, at, w := must(net.Dial("tcp", net.JoinHostPort(*join, "18514"))), qp.Endpoint(), word{}
 			check(json.NewEncoder(conn).Encode(at))
@@ -99,10 +98,8 @@ func count() {
 			check(qp.Connect(at, w.At, verbs.ConnectConfig{}))
 			for range *adds {
 				check(qp.PostSend(verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled,
-					SGL: []verbs.SGE{before.SGE(0, 8)}, RemoteAddr: w.Addr, RKey: w.RKey}))
-				check(cq.Wait(context.Background()))
-				must(cq.Poll(wc))
-				check(wc[0].Err())
+					SGL: []verbs.SGE{before.SGE(0, 8)}, RemoteAddr: w.Memory.Addr, RKey: w.Memory.RKey}))
+				must(cq.WaitOne(context.Background()))
 			}
 		})
 	}

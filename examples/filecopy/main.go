@@ -30,10 +30,9 @@ var (
 const part = 1 << 20 // bytes of a WRITE
 
 type end struct { // information that one side sends to the other
-	At   verbs.Endpoint
-	Size int    // of the file
-	Addr uint64 // of the receiver's memory
-	RKey uint32
+	At     verbs.Endpoint
+	Size   int                // of the file
+	Memory verbs.RemoteMemory // of the receiver
 }
 
 func parts(size int) int { return max((size+part-1)/part, 1) }
@@ -45,18 +44,6 @@ func open(dev *verbs.Device, size int) (*verbs.MR, *verbs.CQ, *verbs.QP) {
 	return mr, cq, must(pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, MaxSend: parts(size), MaxRecv: parts(size)}))
 }
 
-// complete waits until n requests have completed and calls a function for each.
-func complete(cq *verbs.CQ, n int, each func(verbs.WC)) {
-	for wcs := make([]verbs.WC, 16); n > 0; {
-		check(cq.Wait(context.Background()))
-		for _, wc := range wcs[:must(cq.Poll(wcs))] {
-			check(wc.Err())
-			each(wc)
-			n--
-		}
-	}
-}
-
 func receive(dev *verbs.Device) {
 	conn, peer, out := must(net.Dial("tcp", net.JoinHostPort(*get, "18515"))), end{}, must(os.Create(*to))
 	check(json.NewDecoder(conn).Decode(&peer))
@@ -64,11 +51,12 @@ func receive(dev *verbs.Device) {
 	at := qp.Endpoint()
 	check(qp.Connect(at, peer.At, verbs.ConnectConfig{}))
 	check(qp.PostRecv(make([]verbs.RecvWR, parts(peer.Size))...)) // for immediate data only
-	check(json.NewEncoder(conn).Encode(end{At: at, Addr: mr.Addr(), RKey: mr.RKey()}))
-	complete(cq, parts(peer.Size), func(wc verbs.WC) {
+	check(json.NewEncoder(conn).Encode(end{At: at, Memory: mr.Remote()}))
+	for range parts(peer.Size) {
+		wc := must(cq.WaitOne(context.Background()))
 		b := mr.Bytes()[:peer.Size][int(wc.Imm)*part:]
 		must(out.WriteAt(b[:min(part, len(b))], int64(wc.Imm)*part))
-	})
+	}
 	check(out.Close())
 }
 
@@ -83,9 +71,11 @@ func send(dev *verbs.Device, in *os.File, l net.Listener) {
 	start := time.Now()
 	for i := range parts(size) {
 		check(qp.PostSend(verbs.SendWR{Op: verbs.OpWriteImm, Imm: uint32(i), Flags: verbs.Signaled,
-			SGL: []verbs.SGE{mr.SGE(i*part, min(part, size-i*part))}, RemoteAddr: peer.Addr + uint64(i*part), RKey: peer.RKey}))
+			SGL: []verbs.SGE{mr.SGE(i*part, min(part, size-i*part))}, RemoteAddr: peer.Memory.Addr + uint64(i*part), RKey: peer.Memory.RKey}))
 	}
-	complete(cq, parts(size), func(verbs.WC) {})
+	for range parts(size) {
+		must(cq.WaitOne(context.Background()))
+	}
 	fmt.Printf("%d bytes in %v\n", size, time.Since(start).Round(time.Microsecond))
 }
 

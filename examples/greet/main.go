@@ -39,9 +39,8 @@ const (
 // An end is the information that one side needs about the other. It is sent over TCP as
 // JSON.
 type end struct {
-	At   verbs.Endpoint // of the queue pair
-	Addr uint64         // of the memory to which the other side writes
-	RKey uint32         // key of that memory
+	At     verbs.Endpoint     // of the queue pair
+	Memory verbs.RemoteMemory // to which the other side writes
 }
 
 // A side is this process's memory, completion queue and queue pair.
@@ -66,7 +65,7 @@ func connect(dev *verbs.Device, conn net.Conn) *side {
 	check(s.qp.ToInit(verbs.InitAttr{Access: verbs.RemoteWrite}))
 	check(s.qp.PostRecv(verbs.RecvWR{SGL: []verbs.SGE{s.mr.SGE(0, size)}}))
 
-	check(json.NewEncoder(conn).Encode(end{s.qp.Endpoint(), s.mr.Addr(), s.mr.RKey()}))
+	check(json.NewEncoder(conn).Encode(end{s.qp.Endpoint(), s.mr.Remote()}))
 	check(json.NewDecoder(conn).Decode(&s.peer))
 	check(s.qp.Connect(s.qp.Endpoint(), s.peer.At, verbs.ConnectConfig{Access: verbs.RemoteWrite}))
 	return s
@@ -76,11 +75,7 @@ func connect(dev *verbs.Device, conn net.Conn) *side {
 func (s *side) next() verbs.WC {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	check(s.cq.Wait(ctx))
-	wcs := make([]verbs.WC, 1)
-	must(s.cq.Poll(wcs))
-	check(wcs[0].Err())
-	return wcs[0]
+	return must(s.cq.WaitOne(ctx))
 }
 
 // await waits for a completion of one kind and skips others, because a send may complete
@@ -100,7 +95,7 @@ func serve(dev *verbs.Device, conn net.Conn) {
 	n := copy(s.mr.Bytes(), fmt.Sprintf("hello, %s, from %v", question, dev.Addr().Addr()))
 	check(s.qp.PostSend(verbs.SendWR{
 		Op: verbs.OpWriteImm, Imm: uint32(n), Flags: verbs.Signaled,
-		SGL: []verbs.SGE{s.mr.SGE(0, n)}, RemoteAddr: s.peer.Addr, RKey: s.peer.RKey,
+		SGL: []verbs.SGE{s.mr.SGE(0, n)}, RemoteAddr: s.peer.Memory.Addr, RKey: s.peer.Memory.RKey,
 	}))
 	s.await(verbs.WCWrite) // the client has the answer, and the memory can be reused
 }

@@ -38,10 +38,7 @@ func main() {
 		Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, n)},
 		RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
 	}))
-	check(a.cq.Wait(context.Background()))
-	var wc [1]verbs.WC
-	must(a.cq.Poll(wc[:]))
-	check(wc[0].Err())
+	must(a.cq.WaitOne(context.Background()))
 	fmt.Printf("127.0.0.2 finds in its memory: %q\n", b.mr.Bytes()[:n])
 }
 

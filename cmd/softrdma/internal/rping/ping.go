@@ -3,7 +3,6 @@ package rping
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -16,28 +15,7 @@ import (
 // A message is what the two ends of an rping send each other. The client sends the
 // address of its ping for reading and then the address for writing it back. The server
 // answers each when it is done, with a message whose content does not matter.
-//
-//	 0               8       12      16
-//	+---------------+-------+-------+
-//	|    address    | R_Key |length |   big-endian
-//	+---------------+-------+-------+
-type message struct {
-	addr   uint64
-	rkey   uint32
-	length uint32
-}
-
-const messageLen = 16
-
-func (m *message) put(b []byte) {
-	binary.BigEndian.PutUint64(b, m.addr)
-	binary.BigEndian.PutUint32(b[8:], m.rkey)
-	binary.BigEndian.PutUint32(b[12:], m.length)
-}
-
-func parseMessage(b []byte) message {
-	return message{binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])}
-}
+type message = verbs.RemoteMemory
 
 // fillPing fills b with ping n as rping does: its number as text, then the characters
 // from 'A' to 'z', which begin one further with each ping, and a zero byte.
@@ -94,14 +72,14 @@ func (s *side) withPingNumber(err error, n int) error {
 func (s *side) pingOnce(ctx context.Context, n int) error {
 	fillPing(s.out, n)
 	size := uint32(len(s.out))
-	if err := s.send(message{s.mrs[1].Addr(), s.mrs[1].RKey(), size}); err != nil {
+	if err := s.send(message{Addr: s.mrs[1].Addr(), RKey: s.mrs[1].RKey(), Length: size}); err != nil {
 		return err
 	}
 	if _, err := s.receive(ctx); err != nil {
 		return err
 	}
 	s.p.debugf("ping %d was read by the server", n)
-	if err := s.send(message{s.mrs[2].Addr(), s.mrs[2].RKey(), size}); err != nil {
+	if err := s.send(message{Addr: s.mrs[2].Addr(), RKey: s.mrs[2].RKey(), Length: size}); err != nil {
 		return err
 	}
 	if _, err := s.receive(ctx); err != nil {
@@ -136,10 +114,10 @@ func (s *side) answer(ctx context.Context) (n int, err error) {
 }
 
 func (s *side) answerOnce(ctx context.Context, source message, n int) error {
-	if uint64(source.length) > uint64(len(s.in)) {
-		return cli.PeerErrorf("%v has a ping of %d bytes, this side takes %d: both need the same -S", s.conn.RemoteAddr(), source.length, len(s.in))
+	if uint64(source.Length) > uint64(len(s.in)) {
+		return cli.PeerErrorf("%v has a ping of %d bytes, this side takes %d: both need the same -S", s.conn.RemoteAddr(), source.Length, len(s.in))
 	}
-	ping := s.in[:source.length]
+	ping := s.in[:source.Length]
 	if err := s.transfer(ctx, verbs.OpRead, source, len(ping)); err != nil {
 		return err
 	}
@@ -161,8 +139,8 @@ func (s *side) answerOnce(ctx context.Context, source message, n int) error {
 	}
 	// rping also writes back only the text and its zero byte.
 	back := min(len(pingText(ping))+1, len(ping))
-	if uint64(back) > uint64(sink.length) {
-		return cli.PeerErrorf("%v has %d bytes of memory for the ping, expected %d", s.conn.RemoteAddr(), sink.length, back)
+	if uint64(back) > uint64(sink.Length) {
+		return cli.PeerErrorf("%v has %d bytes of memory for the ping, expected %d", s.conn.RemoteAddr(), sink.Length, back)
 	}
 	if err := s.transfer(ctx, verbs.OpWrite, sink, back); err != nil {
 		return err

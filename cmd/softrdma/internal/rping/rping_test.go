@@ -226,8 +226,8 @@ func TestRpingServerRejectsOtherPrograms(t *testing.T) {
 }
 
 func advertisement(n uint32) []byte {
-	b := make([]byte, messageLen)
-	(&message{addr: 0x1000, rkey: 0xdead, length: n}).put(b)
+	b := make([]byte, verbs.RemoteMemoryLen)
+	_, _ = (message{Addr: 0x1000, RKey: 0xdead, Length: n}).AppendBinary(b[:0])
 	return b
 }
 

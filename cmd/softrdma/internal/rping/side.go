@@ -94,7 +94,7 @@ type side struct {
 // newSide creates the objects of an end and posts receives. If it fails it also
 // releases the end.
 func newSide(p *command, end connector) (*side, error) {
-	s := &side{p: p, end: end, messages: make([]byte, (recvDepth+1)*messageLen), in: make([]byte, p.size)}
+	s := &side{p: p, end: end, messages: make([]byte, (recvDepth+1)*verbs.RemoteMemoryLen), in: make([]byte, p.size)}
 	if p.client {
 		s.out = make([]byte, p.size)
 	}
@@ -173,14 +173,16 @@ func (s *side) connect(ctx context.Context) (err error) {
 }
 
 func (s *side) postReceive(slot uint64) error {
-	return s.qp.PostRecv(verbs.RecvWR{WRID: slot, SGL: []verbs.SGE{s.mrs[0].SGE(int(slot)*messageLen, messageLen)}})
+	return s.qp.PostRecv(verbs.RecvWR{WRID: slot, SGL: []verbs.SGE{s.mrs[0].SGE(int(slot)*verbs.RemoteMemoryLen, verbs.RemoteMemoryLen)}})
 }
 
 // send sends a message.
 func (s *side) send(m message) error {
-	at := recvDepth * messageLen
-	m.put(s.messages[at:])
-	return s.qp.PostSend(verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mrs[0].SGE(at, messageLen)}})
+	at := recvDepth * verbs.RemoteMemoryLen
+	if _, err := m.AppendBinary(s.messages[at:at]); err != nil {
+		return err
+	}
+	return s.qp.PostSend(verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mrs[0].SGE(at, verbs.RemoteMemoryLen)}})
 }
 
 // receive returns the peer's next message.
@@ -198,7 +200,7 @@ func (s *side) receive(ctx context.Context) (message, error) {
 // transfer executes an operation on the memory that the peer's message describes.
 func (s *side) transfer(ctx context.Context, op verbs.Op, m message, n int) error {
 	err := s.qp.PostSend(verbs.SendWR{
-		Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mrs[2].SGE(0, n)}, RemoteAddr: m.addr, RKey: m.rkey,
+		Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mrs[2].SGE(0, n)}, RemoteAddr: m.Addr, RKey: m.RKey,
 	})
 	if err != nil {
 		return err
@@ -256,10 +258,14 @@ func (s *side) take(wcs []verbs.WC, op verbs.WCOp) (found bool, err error) {
 			return found, err
 		}
 		if w.Op == verbs.WCRecv {
-			if w.ByteLen != uint32(messageLen) {
-				return found, cli.PeerErrorf("%v sent a message of %d bytes, expected the %d of rping", s.conn.RemoteAddr(), w.ByteLen, messageLen)
+			if w.ByteLen != verbs.RemoteMemoryLen {
+				return found, cli.PeerErrorf("%v sent a message of %d bytes, expected the %d of rping", s.conn.RemoteAddr(), w.ByteLen, verbs.RemoteMemoryLen)
 			}
-			s.arrived = append(s.arrived, parseMessage(s.messages[int(w.WRID)*messageLen:]))
+			m, err := verbs.ParseRemoteMemory(s.messages[int(w.WRID)*verbs.RemoteMemoryLen:])
+			if err != nil {
+				return found, err
+			}
+			s.arrived = append(s.arrived, m)
 			if err := s.postReceive(w.WRID); err != nil {
 				return found, err
 			}
