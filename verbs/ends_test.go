@@ -25,6 +25,7 @@ type ends struct {
 	connect verbs.ConnectConfig
 	mtu     int
 	lanes   int
+	config  verbs.Config // besides MTU, lanes and spin
 	spin    time.Duration
 }
 
@@ -43,7 +44,9 @@ func (e ends) side(t testing.TB, addr string) *side {
 	}
 	s := &side{buf: make([]byte, e.size)}
 	var err error
-	s.dev = openDevice(t, addr, verbs.Config{MTU: e.mtu, Lanes: e.lanes, Spin: e.spin})
+	cfg := e.config
+	cfg.MTU, cfg.Lanes, cfg.Spin = e.mtu, e.lanes, e.spin
+	s.dev = openDevice(t, addr, cfg)
 	t.Cleanup(func() { s.dev.Close() })
 	if s.pd, err = s.dev.AllocPD(); err != nil {
 		t.Fatal(err)

@@ -145,7 +145,7 @@ func (s *Stack) reach(d *Device, cfg *Config, peer qp.Endpoint, qpn uint32) erro
 	if h == nil || peer.Addr().IsMulticast() {
 		return nil
 	}
-	if !cfg.NoLoopback && s.owns(peer, qpn) {
+	if !cfg.NoLoopback && s.owns(qp.InZone(peer, d.Addr()), qpn) {
 		return nil // the devices of this process hand packets over
 	}
 	limit := reachLimit

@@ -46,9 +46,11 @@ func (f *txFlow) traced(c frame.Class) trace.Packet {
 // maxDatagramFlows bounds the flows kept open for datagrams.
 const maxDatagramFlows = 256
 
-// resolve looks for a path through memory to a path's destination, and for its link-layer
-// address, where the network has such. The caller has no lane: the network may be slow to answer.
+// resolve names a path's destination as packets do, which machines compare it with. It looks
+// for a path through memory to it, and for its link-layer address, where the network has such.
+// The caller has no lane: the network may be slow to answer.
 func (d *Device) resolve(path *qp.Path, remote uint32) error {
+	path.Dst = qp.OnWire(path.Dst)
 	if err := d.Prepare(path.Dst, remote); err != nil {
 		return err
 	}
@@ -78,7 +80,7 @@ func (l *lane) memoryFlow(path *qp.Path) *frame.Flow {
 		return o.Offline(path)
 	}
 	local := netip.AddrPortFrom(l.net.Local().Addr(), uint16(l.dev.cfg.Random()|1))
-	return &frame.Flow{Local: local, Peer: path.Dst}
+	return &frame.Flow{Local: qp.OnWire(local), Peer: path.Dst}
 }
 
 // GroupGID returns the GID of an IP multicast group, as an address.

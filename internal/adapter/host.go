@@ -73,7 +73,7 @@ func (l *lane) initHost(w link.Waiter) link.Waiter {
 		return w
 	}
 	l.host.Init(l.index, hostpath.Config{
-		Port: (*hostPort)(l), Tasks: &l.tasks, Segments: &l.dev.Memory.Segments, Local: hostpath.Place(l.net.Local()), Clock: l.dev.clock,
+		Port: (*hostPort)(l), Tasks: &l.tasks, Segments: &l.dev.Memory.Segments, Local: qp.OnWire(l.net.Local()), Clock: l.dev.clock,
 	})
 	if l.dev.cfg.HostBells {
 		return l.host.Watch(w)
@@ -293,7 +293,7 @@ func (h *hostPort) Refused(why reason.Detail) { h.dev.Trace.Refuse(0, why) }
 // Revoked implements hostpath.Port.
 func (h *hostPort) Revoked(p *hostpath.Path) {
 	for _, q := range h.qps {
-		if r, ok := q.m.(machine.Revoker); ok && q.flow != nil && hostpath.Place(q.flow.Peer) == p.Peer {
+		if r, ok := q.m.(machine.Revoker); ok && q.flow != nil && qp.OnWire(q.flow.Peer) == p.Peer {
 			r.Revoked()
 		}
 	}

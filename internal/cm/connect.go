@@ -1,7 +1,6 @@
 package cm
 
 import (
-	"net/netip"
 	"time"
 
 	"softrdma/internal/psn"
@@ -139,12 +138,4 @@ func (m *Manager) newREQ(c *Conn, p *ConnectParams, lifeTime uint8) *[mad.Len]by
 	copy(q.Private[:], p.Private)
 	d := m.message(mad.AttrREQ, c.tid, &q)
 	return d
-}
-
-// withZone returns a link-local address with the zone of the device's.
-func (m *Manager) withZone(a netip.Addr) netip.Addr {
-	if a.IsLinkLocalUnicast() && a.Is6() {
-		return a.WithZone(m.config.Local.Addr().Zone())
-	}
-	return a
 }

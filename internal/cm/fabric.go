@@ -115,7 +115,7 @@ func (m *Manager) home(a netip.AddrPort) netip.AddrPort {
 	if m.port != nil {
 		return qp.LIDEndpoint(a.Port())
 	}
-	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+	return qp.OnWire(a)
 }
 
 // same reports whether two endpoints are one peer's. Elsewhere than on a fabric the numbers

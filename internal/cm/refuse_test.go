@@ -376,8 +376,8 @@ func TestSecondAnswerToOneRequestIsRejected(t *testing.T) {
 	}
 }
 
-// A GID has no zone, but sending to a link-local address needs one.
-func TestLinkLocalPeersKeepTheZone(t *testing.T) {
+// Paths name peers as packets do. The zone is that of the device that sends.
+func TestPathToALinkLocalPeerHasNoZone(t *testing.T) {
 	w := newWorld(t, 3)
 	a, b := w.host("a", "[fe80::1%eth0]:4791", 0xa), w.host("b", "[fe80::2%eth0]:4791", 0xb)
 	_, err := b.m.Listen(0, service)
@@ -386,7 +386,7 @@ func TestLinkLocalPeersKeepTheZone(t *testing.T) {
 	w.must(err)
 	w.pass(2 * time.Millisecond)
 	cb := b.one(EventReqReceived).Conn
-	if cb.Path().Dst != a.addr {
+	if cb.Path().Dst != qp.OnWire(a.addr) {
 		t.Errorf("b's path leads to %v", cb.Path().Dst)
 	}
 	w.must(cb.Accept(w.now, &accepting))

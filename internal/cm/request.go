@@ -113,7 +113,7 @@ func (c *Conn) takeREQ(q *mad.REQ) {
 		c.reach.PKeyIndex, _ = m.pkeyIndex(q.PKey)
 	} else {
 		c.path = qp.Path{
-			Dst:          netip.AddrPortFrom(m.withZone(q.Primary.LocalGID.Addr()), c.peer().Port()),
+			Dst:          netip.AddrPortFrom(q.Primary.LocalGID.Addr(), c.peer().Port()),
 			FlowLabel:    q.Primary.FlowLabel,
 			TrafficClass: q.Primary.TrafficClass,
 		}

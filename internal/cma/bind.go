@@ -57,6 +57,7 @@ func (id *ID) bind(local, remote netip.AddrPort) error {
 		if err := id.acquire(local.Addr()); err != nil {
 			return fmt.Errorf("bind %v: %w", local, err)
 		}
+		local = netip.AddrPortFrom(id.dev.addr(), local.Port()) // the device's zone may be named otherwise
 	}
 	if !id.option.afOnlySet {
 		// Linux does the same if net.ipv6.bindv6only is 0.

@@ -60,7 +60,7 @@ func resolve(name string, list []Interface) (Choice, error) {
 	}
 	for _, i := range list {
 		for _, a := range i.Addrs {
-			if a == at.Addr() || a.WithZone("") == at.Addr() && at.Addr().IsLinkLocalUnicast() {
+			if a == NamedZone(at.Addr()) || a.WithZone("") == at.Addr() && at.Addr().IsLinkLocalUnicast() {
 				return Choice{netip.AddrPortFrom(a, at.Port()), i, []string{fmt.Sprintf("%v is an address of %s.", a, i.Name)}}, nil
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"sort"
+	"strconv"
 )
 
 // An Interface is a network interface with its addresses.
@@ -39,6 +40,17 @@ func withZone(a netip.Addr, name string) netip.Addr {
 		return a.WithZone(name)
 	}
 	return a.WithZone("")
+}
+
+// NamedZone returns an address whose zone is the number of an interface with its name as
+// zone: addresses are compared.
+func NamedZone(a netip.Addr) netip.Addr {
+	if n, err := strconv.Atoi(a.Zone()); err == nil {
+		if i, err := net.InterfaceByIndex(n); err == nil {
+			return a.WithZone(i.Name)
+		}
+	}
+	return a
 }
 
 // portable lists the interfaces with the standard library only.

@@ -67,6 +67,7 @@ func LocalAddresses() ([]netip.Addr, error) {
 
 // IsLocal reports whether an address belongs to this machine. All of 127.0.0.0/8 does.
 func IsLocal(a netip.Addr) (bool, error) {
+	a = NamedZone(a)
 	list, err := Interfaces()
 	if err != nil {
 		return false, err

@@ -137,6 +137,12 @@ const (
 // without such a number ignore it.
 type Endpoint = netip.AddrPort
 
+// OnWire returns e as packets have it: IPv4 not mapped into IPv6, and without a zone, which
+// only this host's interfaces have.
+func OnWire(e Endpoint) Endpoint {
+	return netip.AddrPortFrom(e.Addr().Unmap().WithZone(""), e.Port())
+}
+
 // InZone returns e with the zone of local: an address without one is of the sender's link.
 func InZone(e, local Endpoint) Endpoint {
 	return netip.AddrPortFrom(e.Addr().WithZone(local.Addr().Zone()), e.Port())
@@ -153,7 +159,7 @@ func LIDEndpoint(lid uint16) Endpoint { return netip.AddrPortFrom(LocalGID, lid)
 
 // A Path is where packets go: what an address handle resolves to.
 type Path struct {
-	Dst          Endpoint
+	Dst          Endpoint // a device keeps it as packets have it, see OnWire
 	SGIDIndex    uint8
 	FlowLabel    uint32 // 20 bits; where 0 the QPNs choose the flow
 	TrafficClass uint8  // its upper six bits are the DSCP

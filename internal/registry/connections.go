@@ -39,6 +39,7 @@ func (c *connections) request(at netip.AddrPort, o *cma.DeviceOptions) Request {
 
 // Acquire implements cma.Host.
 func (c *connections) Acquire(local netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
+	local = host.NamedZone(local)
 	if o.Protocol == cmid.InfiniBand && c.r.Find(o.Place(local)) == nil {
 		return nil, fmt.Errorf("no open port of a fabric has the address %v: %w", local, syscall.EADDRNOTAVAIL)
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/link/hostmem"
+	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 )
 
@@ -46,7 +47,7 @@ func (h *Host) newChannel(conn *net.UnixConn, p process, e entry) *channel {
 	c := &channel{socket: newSocket(conn), host: h, process: p, same: h.users.same(p.uid), peer: e, nonce: new(nonce)}
 	_, _ = rand.Read(c.nonce[:]) // never fails
 	if e.local.IsValid() {
-		c.Peer = h.inZone(e.local)
+		c.Peer = qp.OnWire(e.local)
 	}
 	c.Far, c.Owner, c.PeerReads = c, c, c.peerReads.Load
 	if c.same {
@@ -155,7 +156,7 @@ func (c *channel) probe(addr uint64) bool {
 }
 
 // place returns the peer's place. The channel has a name by then.
-func (c *channel) place() place { return place{c.Peer, c.peer.slot} }
+func (c *channel) place() place { return place{c.host.inZone(c.Peer), c.peer.slot} }
 
 func (c *channel) attach() {
 	c.use.Lock()

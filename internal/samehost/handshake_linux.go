@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 )
 
@@ -198,7 +199,7 @@ func (h *Host) checkDialer(c *channel, m *message) error {
 		return reason.Detail{Reason: reason.HostNamespace, Expected: h.name.space.ino, Found: n.space.ino}.Err()
 	}
 	c.peer = e
-	c.Peer = h.inZone(n.local)
+	c.Peer = qp.OnWire(n.local)
 	return h.otherStack(m, c.process.pid)
 }
 

@@ -32,6 +32,7 @@ import (
 	"softrdma/internal/frame"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/memory"
+	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 )
 
@@ -222,7 +223,7 @@ func (p *Path) show(on bool) {
 
 // Find returns the newest path to the peer of a queue pair, nil for none.
 func (l *Lane) Find(peer netip.AddrPort, qpn uint32) *Path {
-	peer = Place(peer)
+	peer = qp.OnWire(peer)
 	for i := len(l.paths) - 1; i >= 0; i-- {
 		if p := l.paths[i]; p.Peer == peer && !p.broken && p.To(qpn) != nil {
 			return p
@@ -234,19 +235,13 @@ func (l *Lane) Find(peer netip.AddrPort, qpn uint32) *Path {
 // Sharing returns the number of lanes of a peer's address if there is a path to one of
 // several devices that share it, and otherwise 0.
 func (l *Lane) Sharing(peer netip.AddrPort) int {
-	peer = Place(peer)
+	peer = qp.OnWire(peer)
 	for _, p := range l.paths {
 		if p.Peer == peer && p.share.Of > p.share.Lanes {
 			return p.share.Of
 		}
 	}
 	return 0
-}
-
-// Place is an address as channels name it: without a zone, which only this host's
-// interfaces have.
-func Place(a netip.AddrPort) netip.AddrPort {
-	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
 // To returns the sender of packets to a queue pair of the peer, nil if the queue pair is that
@@ -261,7 +256,7 @@ func (p *Path) To(qpn uint32) *Sender {
 // RevokePeer revokes the references to one lane of a peer, of all paths that lead there: the
 // peer still polls the rings of a path that a newer one has replaced.
 func (l *Lane) RevokePeer(peer netip.AddrPort, qpn uint32) {
-	peer = Place(peer)
+	peer = qp.OnWire(peer)
 	for _, p := range l.paths {
 		if p.Peer != peer {
 			continue

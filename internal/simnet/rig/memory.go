@@ -4,9 +4,9 @@ import (
 	"errors"
 	"slices"
 
-	"softrdma/internal/adapter/hostpath"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/memory"
+	"softrdma/internal/qp"
 )
 
 // A Bond is the memory path between two devices, as it is between processes of one host.
@@ -44,7 +44,7 @@ func Join(a, b *Host, c BondConfig) (*Bond, error) {
 		peer := x.hosts[1-i]
 		reads := func() bool { return c.Pull && !x.channels[1-i].Far.(*far).pullsOff }
 		x.channels[i] = &hostmem.Channel{
-			Peer: hostpath.Place(peer.Link.Local()), Out: out[i], In: in[i], Lanes: 1 + len(peer.More),
+			Peer: qp.OnWire(peer.Link.Local()), Out: out[i], In: in[i], Lanes: 1 + len(peer.More),
 			Far: &far{bond: x, peer: peer, config: c}, PeerReads: reads,
 		}
 	}
