@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"softrdma/internal/fabric/sm"
@@ -40,7 +39,7 @@ const (
 )
 
 // A Request is one verb with its arguments. Nodes are named by description, ID or GUID, ports
-// by NODE:PORT, or by NODE if the node has one port.
+// by NODE:PORT, or by NODE if the node has one port, or is an adapter with one cable.
 type Request struct {
 	Verb   string         `json:"verb"`
 	Args   []string       `json:"args,omitempty"`
@@ -126,20 +125,8 @@ type console struct {
 }
 
 func newConsole(now time.Duration, s *subnet.Subnet, m *sm.Manager) *console {
-	c := &console{Subnet: s, now: now, manager: m, fabric: s.Fabric()}
-	count := make(map[string]int, len(c.fabric.Nodes))
-	for i := range c.fabric.Nodes {
-		count[c.fabric.Nodes[i].Description]++
-	}
-	for i := range c.fabric.Nodes {
-		n := &c.fabric.Nodes[i]
-		name := n.Description
-		if count[name] > 1 || name == "" {
-			name = n.ID
-		}
-		c.names = append(c.names, name)
-	}
-	return c
+	f := s.Fabric()
+	return &console{Subnet: s, now: now, manager: m, fabric: f, names: f.Names()}
 }
 
 func (c *console) isSwitch(node int) bool { return c.fabric.Nodes[node].Kind == topology.Switch }
@@ -147,40 +134,56 @@ func (c *console) isSwitch(node int) bool { return c.fabric.Nodes[node].Kind == 
 // endName is the name of a port as requests take it.
 func (c *console) endName(e topology.End) string { return portName(c.names[e.Node], e.Port) }
 
+// find reads NODE or NODE:PORT. The port is 0 if there is none.
+func (c *console) find(name string) (node, port int, err error) {
+	if whole, number, ok := topology.CutPort(name); ok {
+		if node, err = c.fabric.Find(whole); err == nil {
+			if n := c.fabric.Nodes[node].NumPorts(); number < 1 || number > n {
+				return 0, 0, fmt.Errorf("%s: expected a port from 1 to %d, found %d", whole, n, number)
+			}
+			return node, number, nil
+		}
+	}
+	node, err = c.fabric.Find(name)
+	return node, 0, err
+}
+
 // findPort reads the name of a port that may have a cable.
 func (c *console) findPort(name string) (topology.End, error) {
-	if node, err := c.fabric.Find(name); err == nil {
-		if n := c.fabric.Nodes[node].NumPorts(); n != 1 {
-			return topology.End{}, fmt.Errorf("%s has %d ports: expected one of them, like %s:1", name, n, name)
-		}
+	node, port, err := c.find(name)
+	if err != nil || port > 0 {
+		return topology.End{Node: node, Port: port}, err
+	}
+	return c.onlyPort(name, node)
+}
+
+// onlyPort returns the port of a node that is named without a port: the only one, or the only
+// one of an adapter that has a cable.
+func (c *console) onlyPort(name string, node int) (topology.End, error) {
+	ports := c.portsOf(node)
+	switch n := c.fabric.Nodes[node].NumPorts(); {
+	case n == 1:
 		return topology.End{Node: node, Port: 1}, nil
+	case len(ports) == 0:
+		return topology.End{}, fmt.Errorf("%s has %d ports, none with a cable: expected one of them, like %s:1", name, n, name)
+	case len(ports) > 1 || c.isSwitch(node):
+		return topology.End{}, fmt.Errorf("%s has %d ports: expected one of them, like %s", name, n, c.endName(ports[0]))
 	}
-	at := strings.LastIndexByte(name, ':')
-	if at < 0 {
-		_, err := c.fabric.Find(name)
-		return topology.End{}, err
-	}
-	node, err := c.fabric.Find(name[:at])
-	if err != nil {
-		return topology.End{}, err
-	}
-	port, err := strconv.Atoi(name[at+1:])
-	if n := c.fabric.Nodes[node].NumPorts(); err != nil || port < 1 || port > n {
-		return topology.End{}, fmt.Errorf("%s: expected a port from 1 to %d, found %q", name[:at], n, name[at+1:])
-	}
-	return topology.End{Node: node, Port: port}, nil
+	return ports[0], nil
 }
 
 // findEndPort reads the name of a port that has LIDs: port 0 of a switch, or an adapter's.
 func (c *console) findEndPort(name string) (topology.End, error) {
-	if node, err := c.fabric.Find(name); err == nil && c.isSwitch(node) {
-		return topology.End{Node: node}, nil
+	node, port, err := c.find(name)
+	switch {
+	case err != nil:
+		return topology.End{}, err
+	case c.isSwitch(node) && port > 0:
+		return topology.End{}, fmt.Errorf("%s: expected a switch without a port, or a port of an adapter", name)
+	case c.isSwitch(node) || port > 0:
+		return topology.End{Node: node, Port: port}, nil
 	}
-	e, err := c.findPort(name)
-	if err == nil && c.isSwitch(e.Node) {
-		return e, fmt.Errorf("%s: expected a switch without a port, or a port of an adapter", name)
-	}
-	return e, err
+	return c.onlyPort(name, node)
 }
 
 // findCable reads the name of a port that has a cable.

@@ -41,7 +41,7 @@ func TestLinksHaveStateAndLoad(t *testing.T) {
 	Loads(before, after)
 	for _, e := range after.Links[0].Ends {
 		if want := e.Node == "node-0"; want != (e.Load > 0.9 && e.Load <= 1) || !want && e.Load > 0.01 {
-			t.Errorf("load of %s: %v", e.Name(), e.Load)
+			t.Errorf("load of %s: %v", e.Name, e.Load)
 		}
 	}
 }

@@ -34,11 +34,11 @@ func (c *console) counters(r *Request, reply *Reply) error {
 
 // findPorts reads the name of a port, or that of a node with all its ports.
 func (c *console) findPorts(name string) ([]topology.End, error) {
-	if node, err := c.fabric.Find(name); err == nil {
-		return c.portsOf(node), nil
+	node, port, err := c.find(name)
+	if err != nil || port > 0 {
+		return []topology.End{{Node: node, Port: port}}, err
 	}
-	e, err := c.findPort(name)
-	return []topology.End{e}, err
+	return c.portsOf(node), nil
 }
 
 // portsOf returns the ports of a node that have a cable.

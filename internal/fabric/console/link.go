@@ -30,9 +30,10 @@ type Link struct {
 	Ends   [2]LinkEnd     `json:"ends"`
 }
 
-// A LinkEnd is a port with a cable. The far end of a trunk has a name alone, and port 0.
-// Its counters are those since the start of the fabric.
+// A LinkEnd is a port with a cable. The far end of a trunk has names only, and port 0.
+// The counters are those since the start of the fabric.
 type LinkEnd struct {
+	Name     string        `json:"name"` // of the port, as requests take it
 	Node     string        `json:"node"`
 	Port     int           `json:"port"`
 	Switch   bool          `json:"switch"`
@@ -48,14 +49,6 @@ type LinkEnd struct {
 
 	// Load is the part of Rate that this end sent in the time between two replies, see Loads.
 	Load float64 `json:"load"`
-}
-
-// Name is the name of the port as requests take it.
-func (e *LinkEnd) Name() string {
-	if !e.Switch && e.Port <= 1 {
-		return e.Node
-	}
-	return portName(e.Node, e.Port)
 }
 
 // Loads sets the load of the links in a reply by an earlier reply to the same request.
@@ -131,7 +124,7 @@ func (c *console) linkState(e topology.End) string {
 func (c *console) link(e topology.End) Link {
 	l := Link{State: c.linkState(e), Ends: [2]LinkEnd{c.linkEnd(e)}}
 	if t := c.Trunk(e); t != nil {
-		l.Ends[1].Node = t.String()
+		l.Ends[1].Name, l.Ends[1].Node = t.String(), t.String()
 	} else {
 		l.Ends[1] = c.linkEnd(c.fabric.Port(e).Peer)
 	}
@@ -146,7 +139,7 @@ func (c *console) link(e topology.End) Link {
 }
 
 func (c *console) linkEnd(e topology.End) LinkEnd {
-	end := LinkEnd{Node: c.names[e.Node], Port: e.Port, Switch: c.isSwitch(e.Node)}
+	end := LinkEnd{Name: c.endPortName(e), Node: c.names[e.Node], Port: e.Port, Switch: c.isSwitch(e.Node)}
 	n := c.Node(e.Node)
 	end.LID = uint16(n.LID(e.Port))
 	config, k := n.PortConfig(e.Port), n.Counters(e.Port)

@@ -94,12 +94,12 @@ func (c *console) destination(name string, t *Trace) error {
 	return nil
 }
 
-// endPortName is the name of a port that has LIDs.
+// endPortName is the name of a port, or of a switch's management port.
 func (c *console) endPortName(e topology.End) string {
-	if first, last := c.fabric.Nodes[e.Node].EndPorts(); first == last {
+	if e.Port == 0 {
 		return c.names[e.Node]
 	}
-	return c.endName(e)
+	return c.fabric.PortName(c.names[e.Node], e)
 }
 
 // step is one node on the path, and reports whether the packet goes on behind it. An adapter

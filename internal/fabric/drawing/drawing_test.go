@@ -35,8 +35,8 @@ func picture(t *testing.T, shape string) *Picture {
 		for number := 1; number <= n.Ports; number++ {
 			if peer := f.Nodes[i].Ports[number].Peer; peer.Port != 0 && i < peer.Node {
 				p.Links = append(p.Links, console.Link{State: console.LinkActive, Width: "4x", Speed: "EDR", Rate: 1e11, Ends: [2]console.LinkEnd{
-					{Node: n.Name, Port: number, Switch: n.Kind == "switch"},
-					{Node: f.Nodes[peer.Node].Description, Port: peer.Port, Switch: f.Nodes[peer.Node].Kind == topology.Switch},
+					{Name: f.PortName(n.Name, topology.End{Node: i, Port: number}), Node: n.Name, Port: number, Switch: n.Kind == "switch"},
+					{Name: f.PortName(f.Nodes[peer.Node].Description, peer), Node: f.Nodes[peer.Node].Description, Port: peer.Port, Switch: f.Nodes[peer.Node].Kind == topology.Switch},
 				}})
 			}
 		}

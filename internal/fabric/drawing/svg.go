@@ -277,7 +277,7 @@ func lids(list []uint16) string {
 // describe is the text of a link.
 func describe(l *console.Link) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s – %s: %s", l.Ends[0].Name(), l.Ends[1].Name(), l.State)
+	fmt.Fprintf(&b, "%s – %s: %s", l.Ends[0].Name, l.Ends[1].Name, l.State)
 	if l.Width != "" {
 		fmt.Fprintf(&b, ", %s %s", l.Width, l.Speed)
 	}
@@ -286,7 +286,7 @@ func describe(l *console.Link) string {
 		if k == 1 && isTrunk(l) {
 			continue // the other fabric counts there
 		}
-		fmt.Fprintf(&b, "; %s sends %.1f %%, %d errors, %d discards", e.Name(), 100*e.Load, e.Errors, e.Discards)
+		fmt.Fprintf(&b, "; %s sends %.1f %%, %d errors, %d discards", e.Name, 100*e.Load, e.Errors, e.Discards)
 	}
 	if l.Faults != nil {
 		fmt.Fprintf(&b, "; faults: bit errors %g, credit loss %g", l.Faults.BitErrors, l.Faults.CreditLoss)

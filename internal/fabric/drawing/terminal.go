@@ -211,16 +211,16 @@ func writeNotes(b *strings.Builder, p *Picture) {
 	for i := range p.Links {
 		l := &p.Links[i]
 		if l.State != console.LinkActive {
-			notes = append(notes, note{3, fmt.Sprintf("%s – %s: %s", l.Ends[0].Name(), l.Ends[1].Name(), l.State)})
+			notes = append(notes, note{3, fmt.Sprintf("%s – %s: %s", l.Ends[0].Name, l.Ends[1].Name, l.State)})
 			continue
 		}
 		for k := range l.Ends {
 			e, peer := &l.Ends[k], &l.Ends[1-k]
 			if e.Load >= 0.001 {
-				notes = append(notes, note{e.Load, fmt.Sprintf("%s → %s: %.1f %% of %s %s", e.Name(), peer.Name(), 100*e.Load, l.Width, l.Speed)})
+				notes = append(notes, note{e.Load, fmt.Sprintf("%s → %s: %.1f %% of %s %s", e.Name, peer.Name, 100*e.Load, l.Width, l.Speed)})
 			}
 			if e.Errors+e.Discards > 0 {
-				notes = append(notes, note{2, fmt.Sprintf("%s: %d errors, %d discards", e.Name(), e.Errors, e.Discards)})
+				notes = append(notes, note{2, fmt.Sprintf("%s: %d errors, %d discards", e.Name, e.Errors, e.Discards)})
 			}
 		}
 	}

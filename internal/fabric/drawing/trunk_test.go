@@ -2,6 +2,7 @@ package drawing
 
 import (
 	"encoding/xml"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -13,8 +14,9 @@ func withTrunks(p *Picture) *Picture {
 	for i := range p.Nodes {
 		if n := &p.Nodes[i]; n.Kind == "switch" {
 			for k, state := range []string{console.LinkActive, console.LinkDown} {
+				port, far := n.Ports+1+k, []string{"b/p1-switch-0:3", "192.0.2.1:7700"}[k]
 				p.Links = append(p.Links, console.Link{State: state, Width: "4x", Speed: "EDR", Rate: 1e11, Ends: [2]console.LinkEnd{
-					{Node: n.Name, Port: n.Ports + 1 + k, Switch: true, Load: 0.37}, {Node: []string{"b/p1-switch-0:3", "192.0.2.1:7700"}[k]},
+					{Name: fmt.Sprintf("%s:%d", n.Name, port), Node: n.Name, Port: port, Switch: true, Load: 0.37}, {Name: far, Node: far},
 				}})
 			}
 			break

@@ -233,7 +233,7 @@ func (f *Fabric) describe(at topology.End) attach.Info {
 	n := &f.config.Fabric.Nodes[at.Node]
 	g := f.subnet.Agent(at.Node)
 	i := attach.Info{
-		Up: true, Fabric: f.config.Name, Node: f.config.Fabric.Name(at.Node), Port: uint8(at.Port), Description: n.Description,
+		Up: true, Fabric: f.config.Name, Node: f.names[at.Node], Port: uint8(at.Port), Description: n.Description,
 		NodeInfo: g.NodeInfo(at.Port), PortInfo: g.PortInfo(at.Port), GUIDs: g.GUIDs(at.Port), Addrs: f.config.Addrs[at],
 	}
 	for block := 0; len(i.PKeys) < int(i.NodeInfo.PartitionCap); block++ {
@@ -253,7 +253,7 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 		f.subnet.Attach(a.at.Node, p)
 	}
 	if held := p.ports[a.at.Port]; held != nil {
-		name := attach.Address{Fabric: f.config.Name, Node: f.config.Fabric.Name(a.at.Node), Port: uint8(a.at.Port)}
+		name := attach.Address{Fabric: f.config.Name, Node: f.names[a.at.Node], Port: uint8(a.at.Port)}
 		return attach.Info{}, held, &reason.Error{
 			Detail: reason.Detail{Reason: reason.FabricHeld, Expected: uint64(a.pid), Found: uint64(held.pid)},
 			Text:   fmt.Sprintf("%s is attached to it: share the port by softrdma daemon -d ib:%v", held.holder(), name),

@@ -21,6 +21,7 @@ import (
 // A Fabric is a subnet that runs.
 type Fabric struct {
 	config   Config
+	names    []string // by node, as programs name them
 	path     string
 	listener *net.UnixListener
 	start    time.Time
@@ -59,7 +60,7 @@ func Start(c Config) (f *Fabric, err error) {
 		return nil, err
 	}
 	f = &Fabric{
-		config: c, start: time.Now(), work: make(chan func(), 256), closing: make(chan struct{}), ended: make(chan struct{}), conns: make(map[*attach.Conn]bool),
+		config: c, names: c.Fabric.Names(), start: time.Now(), work: make(chan func(), 256), closing: make(chan struct{}), ended: make(chan struct{}), conns: make(map[*attach.Conn]bool),
 		programs: make(map[int]*program), unplugged: make(map[topology.End]bool),
 	}
 	c.Port.Refresh, c.Port.NoVCRC, c.Port.Early = port.Never, true, early

@@ -86,7 +86,7 @@ func (s *ibsim) run(args ...string) string {
 // discover returns the fabric as ibnetdiscover prints it.
 func (s *ibsim) discover() *topology.Fabric {
 	s.t.Helper()
-	f, err := topology.Parse("ibnetdiscover", s.run("ibnetdiscover"))
+	f, _, err := topology.Parse("ibnetdiscover", s.run("ibnetdiscover"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestParseReadsExamplesOfIbsim(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := topology.Parse(file, string(text)); err != nil {
+		if _, _, err := topology.Parse(file, string(text)); err != nil {
 			t.Error(err)
 		}
 	}

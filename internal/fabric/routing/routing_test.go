@@ -50,7 +50,7 @@ func randomFabric(t *rapid.T) *topology.Fabric {
 		to := rapid.IntRange(0, switches-1).Draw(t, "at")
 		fmt.Fprintf(&b, "Ca 1 \"h%d\"\n[1] \"s%d\"[%d]\n\n", h, to, port(to))
 	}
-	f, err := topology.Parse("random", b.String())
+	f, _, err := topology.Parse("random", b.String())
 	if err != nil {
 		t.Fatal(err)
 	}

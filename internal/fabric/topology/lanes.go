@@ -1,15 +1,15 @@
 package topology
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // lanes are the widths and speeds that an end of a link enables, as bits
 // 1<<Width and 1<<Speed. No bits mean that the file says nothing.
 type lanes struct {
 	widths, speeds uint16
 }
-
-// exactLanes enables one width and one speed.
-func exactLanes(w Width, s Speed) lanes { return lanes{1 << w, 1 << s} }
 
 // The bits of LinkWidthEnabled, LinkSpeedEnabled and LinkSpeedExtEnabled in
 // their order (IBTA 14.2.5.6), which ibsim's files use.
@@ -50,33 +50,48 @@ func speedMask(v uint64, bits []Speed) (m uint16) {
 	return m
 }
 
-// negotiate returns the greatest width and speed that both ends enable, as the
-// ports of a link do (IBTA volume 2, 5.6.4). ok is false if there is none.
-func negotiate(a, b lanes) (w Width, s Speed, ok bool) {
-	widths := shared(a.widths, b.widths, 1<<DefaultWidth)
-	speeds := shared(a.speeds, b.speeds, 1<<DefaultSpeed)
-	for i := range Width(16) {
-		if widths>>i&1 != 0 {
-			w = i
-		}
-	}
-	for i := range Speed(16) {
-		if speeds>>i&1 != 0 {
-			s = i
-		}
-	}
-	return w, s, widths != 0 && speeds != 0
+// greatest returns the width and the speed of a link, as far as the masks tell them.
+func (l lanes) greatest() (Width, Speed) {
+	return Width(max(0, bits.Len16(l.widths)-1)), Speed(max(0, bits.Len16(l.speeds)-1))
 }
 
-// shared are the bits of both masks. An end that enables nothing agrees with everything.
-func shared(a, b, otherwise uint16) uint16 {
+// String is the greatest width and speed, like "4xEDR", without those that are not known.
+func (l lanes) String() (text string) {
+	w, s := l.greatest()
+	if w != 0 {
+		text = w.String()
+	}
+	if s != 0 {
+		text += s.String()
+	}
+	return text
+}
+
+// negotiate returns the greatest width and speed that both ends enable, as the
+// ports of a link do (IBTA volume 2, 5.6.4). agree is false if the ends have none in
+// common. The smaller one counts then.
+func negotiate(a, b lanes) (w Width, s Speed, agree bool) {
+	both := lanes{a.widths & b.widths, a.speeds & b.speeds}
+	agree = true
+	if both.widths == 0 {
+		both.widths = smaller(a.widths, b.widths, 1<<DefaultWidth)
+		agree = a.widths == 0 || b.widths == 0
+	}
+	if both.speeds == 0 {
+		both.speeds = smaller(a.speeds, b.speeds, 1<<DefaultSpeed)
+		agree = agree && (a.speeds == 0 || b.speeds == 0)
+	}
+	w, s = both.greatest()
+	return w, s, agree
+}
+
+// smaller is the mask whose greatest bit is smaller. An empty mask agrees with the other one.
+func smaller(a, b, otherwise uint16) uint16 {
 	switch {
 	case a == 0 && b == 0:
 		return otherwise
-	case a == 0:
+	case a == 0 || b != 0 && bits.Len16(b) < bits.Len16(a):
 		return b
-	case b == 0:
-		return a
 	}
-	return a & b
+	return a
 }

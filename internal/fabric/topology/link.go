@@ -18,26 +18,25 @@ func (p *parser) link() error {
 	for i := range p.links {
 		l := &p.links[i]
 		p.line = l.line
+		if _, ok := p.ids[l.peer]; !ok {
+			p.warnf("no node %q has a record in this file: port %d of %q is left without a link", l.peer, l.local.Port, p.f.Nodes[l.local.Node].ID)
+			continue
+		}
 		peer, err := p.resolve(l)
 		if err != nil {
 			return err
 		}
-		other := lanes{}
-		if back := at[peer]; back != nil {
+		back := at[peer]
+		if back != nil {
 			if p.ids[back.peer] != l.local.Node || back.peer != p.f.Nodes[l.local.Node].ID || back.port != l.local.Port {
 				return p.errorf(fmt.Sprintf("a link that both ends agree on: line %d links %s with %q[%d]", back.line, p.f.EndName(peer), back.peer, back.port),
 					"%q[%d]", l.peer, l.port)
 			}
-			other = back.lanes
 		} else if first := taken[peer]; first != nil {
 			return p.errorf("a peer that no other link uses", "%q[%d], which line %d links with %s", l.peer, l.port, first.line, p.f.EndName(first.local))
 		}
 		taken[peer] = l
-		w, s, ok := negotiate(l.lanes, other)
-		if !ok {
-			return p.errorf(fmt.Sprintf("a width and a speed that line %d enables too", at[peer].line), "none in common")
-		}
-		p.f.connect(l.local, peer, w, s)
+		p.join(l, peer, back)
 		if l.guid != 0 && p.f.Nodes[peer.Node].Kind != Switch {
 			if err := p.peerGUID(l, peer, at[peer]); err != nil {
 				return err
@@ -47,12 +46,27 @@ func (p *parser) link() error {
 	return p.unique(at)
 }
 
-// resolve finds the port that a line names as its peer.
-func (p *parser) resolve(l *link) (End, error) {
-	node, ok := p.ids[l.peer]
-	if !ok {
-		return End{}, p.errorf("the ID of a node in this file", "%q", l.peer)
+// join connects the ends of a link. back is the line of the other end, nil if it has none.
+func (p *parser) join(l *link, peer End, back *link) {
+	first := !p.f.Port(peer).Connected() // each link is here twice, and warned about once
+	other := lanes{}
+	if back != nil {
+		other = back.lanes
 	}
+	w, s, agree := negotiate(l.lanes, other)
+	p.f.connect(l.local, peer, w, s)
+	switch none := l.lanes.widths|other.widths == 0 || l.lanes.speeds|other.speeds == 0; {
+	case !first:
+	case !agree:
+		p.warnf("this end of the link is %v, that of line %d is %v: it becomes %v%v", l.lanes, back.line, other, w, s)
+	case none && (l.gap || back != nil && back.gap):
+		p.warnf("the width or speed of the link is unknown at both ends: it becomes %v%v", w, s)
+	}
+}
+
+// resolve finds the port that a line names as its peer, a node of the file.
+func (p *parser) resolve(l *link) (End, error) {
+	node := p.ids[l.peer]
 	peer := End{node, l.port}
 	if n := &p.f.Nodes[node]; l.port > n.NumPorts() {
 		return End{}, p.errorf(fmt.Sprintf("a port from 1 to %d, as node %q has", n.NumPorts(), n.ID), "port %d", l.port)

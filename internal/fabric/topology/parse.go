@@ -37,22 +37,27 @@ func (e *Error) Error() string {
 // another way is refused with the line where the contradiction shows. A link
 // that only one end mentions is accepted. ibsim's lines "module", "include", "do"
 // and aliases ("@[1] …") are refused.
-func Parse(file, text string) (*Fabric, error) {
+//
+// The output of ibnetdiscover for a real network has gaps: nodes and types that it
+// could not read, and ends of a link that do not agree on its width. Parse leaves out
+// what is missing, takes the smaller of two widths or speeds, and returns a warning
+// with the line for each.
+func Parse(file, text string) (f *Fabric, warnings []string, err error) {
 	p := parser{file: file, f: &Fabric{}, ids: make(map[string]int), guids: make(map[uint64]int), next: [4]uint64{Adapter: 0x100000, Switch: 0x200000, Router: 0x300000}}
 	p.base = p.next
 	for line := range strings.Lines(text) {
 		p.line++
 		if err := p.parseLine(strings.TrimRight(line, "\r\n\t ")); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if len(p.f.Nodes) == 0 {
-		return nil, p.errorf("a node, like: Switch 8 \"leaf-1\"", "the end of the file")
+		return nil, nil, p.errorf("a node, like: Switch 8 \"leaf-1\"", "the end of the file")
 	}
 	if err := p.link(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return p.f, nil
+	return p.f, p.warnings, nil
 }
 
 // A parser holds what was read so far.
@@ -64,6 +69,9 @@ type parser struct {
 	guids map[uint64]int // line of each node GUID
 	links []link
 	open  bool // the last line belongs to a node's record
+	skip  bool // the last line belongs to the record of a node of unknown type
+
+	warnings []string
 
 	// The GUID of the next node of each kind, and the base that "+" adds to (ibsim).
 	base, next [4]uint64
@@ -84,11 +92,19 @@ type link struct {
 	port  int
 	guid  uint64 // of the peer's port, if the line has it
 	lanes lanes
+	gap   bool // the line has ?? or ??? instead of a width or speed
 }
 
 func (p *parser) errorf(expected, format string, found ...any) *Error {
 	return &Error{File: p.file, Line: p.line, Expected: expected, Found: fmt.Sprintf(format, found...)}
 }
+
+func (p *parser) warnf(format string, args ...any) {
+	p.warnings = append(p.warnings, fmt.Sprintf("%s:%d: ", p.file, p.line)+fmt.Sprintf(format, args...))
+}
+
+// unknownType is what ibnetdiscover prints for a type of node that it does not know.
+const unknownType = "???"
 
 // parseLine reads one line, which is trimmed at its end.
 func (p *parser) parseLine(line string) error {
@@ -96,9 +112,16 @@ func (p *parser) parseLine(line string) error {
 	word, _, _ = strings.Cut(word, "\t")
 	switch {
 	case line == "":
-		p.open = false
+		p.open, p.skip = false, false
 		return nil
 	case strings.HasPrefix(strings.TrimLeft(line, " \t"), "#"):
+		return nil
+	case p.skip && line[0] == '[' || strings.HasPrefix(word, unknownType+"guid="):
+		return nil
+	case word == unknownType:
+		p.warnf("node%s has an unknown type: it is left out", line[len(word):])
+		p.forget()
+		p.open, p.skip = false, true
 		return nil
 	case line[0] == '[':
 		return p.parsePort(line)
@@ -119,7 +142,7 @@ func (p *parser) parseLine(line string) error {
 
 // parseAttribute reads an assignment in front of a node.
 func (p *parser) parseAttribute(name string, sign byte, value string) error {
-	p.open = false
+	p.open, p.skip = false, false
 	value, _, _ = strings.Cut(value, "#")
 	value, _, _ = strings.Cut(value, "(") // switchguid=0x200000(200000) repeats itself
 	value = strings.TrimSpace(value)
@@ -192,9 +215,13 @@ func (p *parser) parseNode(k Kind, rest string) error {
 	if p.system != 0 {
 		n.SystemGUID = p.system
 	}
-	p.vendor, p.device, p.system, p.open = 0, 0, 0, true
+	p.forget()
+	p.open, p.skip = true, false
 	return p.parseNodeComment(n, &s)
 }
+
+// forget ends the attributes of a node.
+func (p *parser) forget() { p.vendor, p.device, p.system = 0, 0, 0 }
 
 // parseNodeComment reads: # "leaf-1" enhanced port 0 lid 2 lmc 0.
 func (p *parser) parseNodeComment(n *Node, s *scanner) error {

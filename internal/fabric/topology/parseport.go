@@ -132,11 +132,11 @@ func (p *parser) parsePortComment(s *scanner, n *Node, l *link) error {
 	}
 	words := strings.Fields(s.rest[end:])
 	if len(words) >= 3 {
-		w, sp, err := parseLink(words[2])
+		lanes, err := parseLink(words[2])
 		if err != nil {
 			return p.errorf("a link like 4xEDR behind the peer's LID", "%q", words[2])
 		}
-		l.lanes = exactLanes(w, sp)
+		l.lanes, l.gap = lanes, strings.Contains(words[2], "??")
 	}
 	if n.Kind == Switch {
 		return nil

@@ -88,16 +88,29 @@ func ParseSpeed(text string) (Speed, error) {
 	return 0, fmt.Errorf("expected a speed of SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR, found %q", text)
 }
 
-// parseLink reads width and speed as ibnetdiscover prints them, like "4xEDR".
-func parseLink(text string) (Width, Speed, error) {
+// parseLink reads width and speed as ibnetdiscover prints them, like "4xEDR". It prints a width
+// that it does not know as "??", and such a speed as "???".
+func parseLink(text string) (l lanes, err error) {
 	width, speed, found := strings.Cut(text, "x")
+	if strings.HasPrefix(text, "??") {
+		width, speed, found = "", text[2:], true
+	}
 	if !found {
-		return 0, 0, fmt.Errorf("expected a link like 4xEDR, found %q", text)
+		return l, fmt.Errorf("expected a link like 4xEDR, found %q", text)
 	}
-	w, err := ParseWidth(width)
-	if err != nil {
-		return 0, 0, err
+	if width != "" {
+		w, err := ParseWidth(width)
+		if err != nil {
+			return l, err
+		}
+		l.widths = 1 << w
 	}
-	s, err := ParseSpeed(speed)
-	return w, s, err
+	if strings.Trim(speed, "?") != "" {
+		s, err := ParseSpeed(speed)
+		if err != nil {
+			return l, err
+		}
+		l.speeds = 1 << s
+	}
+	return l, nil
 }

@@ -122,16 +122,6 @@ func (f *Fabric) Find(name string) (int, error) {
 	return found, nil
 }
 
-// Name returns the name by which Find finds a node: its description, or its ID if another node
-// has the same description.
-func (f *Fabric) Name(node int) string {
-	n := &f.Nodes[node]
-	if at, err := f.Find(n.Description); n.Description != "" && err == nil && at == node {
-		return n.Description
-	}
-	return n.ID
-}
-
 // addNode appends a node with unconnected ports, whose GUIDs follow the node's
 // as in ibsim. A switch's ports share the switch's GUID (IBTA 14.2.5.3).
 func (f *Fabric) addNode(k Kind, id, description string, guid uint64, ports int) int {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"strings"
 	"time"
 
 	"softrdma/internal/fabric/attach"
@@ -71,7 +72,7 @@ func fabricPorts(ctx context.Context) (names []string) {
 // Device returns the name of a port as -d takes it.
 func (f *Fabric) Device(p *console.Port) string {
 	name := InfiniBandPrefix + f.Name + "/" + p.Node
-	if p.Port != 1 {
+	if p.Port != 1 || strings.Contains(p.Node, ":") {
 		name += ":" + strconv.Itoa(p.Port)
 	}
 	return name

@@ -101,7 +101,7 @@ func (a *asker) completePorts(cmd *cobra.Command, _ []string, _ string) (names [
 	}
 	for i := range reply.Links {
 		ends := &reply.Links[i].Ends
-		names = append(names, ends[0].Name()+"\tto "+ends[1].Name(), ends[1].Name()+"\tto "+ends[0].Name())
+		names = append(names, ends[0].Name+"\tto "+ends[1].Name, ends[1].Name+"\tto "+ends[0].Name)
 	}
 	return names, d
 }

@@ -122,7 +122,7 @@ func printLinks(out io.Writer, r *console.Reply) {
 		if l.Faults != nil {
 			state += ", faults"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s - %s\t%s\t%s\t→ %s\t← %s\t%s\t%d\t%d\t%d\n", a.Name(), b.Name(), lidText([]uint16{a.LID}), lidText([]uint16{b.LID}),
+		fmt.Fprintf(w, "%s\t%s\t%s - %s\t%s\t%s\t→ %s\t← %s\t%s\t%d\t%d\t%d\n", a.Name, b.Name, lidText([]uint16{a.LID}), lidText([]uint16{b.LID}),
 			state, speed, loadText(a.Load), loadText(b.Load), waitText(a.Wait+b.Wait), a.Errors+b.Errors, a.Discards+b.Discards, max(a.Downed, b.Downed))
 	}
 	w.Flush()
@@ -299,7 +299,7 @@ func printChanged(out io.Writer, links []console.Link) {
 		if state == console.LinkDown {
 			state = "back, and trains"
 		}
-		fmt.Fprintf(out, "%s - %s: %s\n", l.Ends[0].Name(), l.Ends[1].Name(), state)
+		fmt.Fprintf(out, "%s - %s: %s\n", l.Ends[0].Name, l.Ends[1].Name, state)
 	}
 }
 
@@ -313,7 +313,7 @@ func printFaults(out io.Writer, r *console.Reply) {
 		if f := l.Faults; f != nil {
 			text = fmt.Sprintf("bit errors %g, credit loss %g", f.BitErrors, f.CreditLoss)
 		}
-		fmt.Fprintf(out, "%s - %s: %s\n", l.Ends[0].Name(), l.Ends[1].Name(), text)
+		fmt.Fprintf(out, "%s - %s: %s\n", l.Ends[0].Name, l.Ends[1].Name, text)
 	}
 }
 

@@ -172,9 +172,11 @@ func (b *builder) config(cmd *cobra.Command, args []string) (c *live.Config, fro
 			return nil, "", err
 		}
 		from = args[0]
-		if c.Fabric, err = topology.Parse(args[0], string(text)); err != nil {
+		var warnings []string
+		if c.Fabric, warnings, err = topology.Parse(args[0], string(text)); err != nil {
 			return nil, "", err
 		}
+		printWarnings(cmd.ErrOrStderr(), warnings)
 	} else {
 		if from = b.topology; from == "" {
 			from = defaultTopology
@@ -276,49 +278,65 @@ func (b *builder) algorithm(shape string) (routing.Algorithm, error) {
 
 // greet says what was built and how to use it.
 func (b *builder) greet(out io.Writer, c *live.Config, from string) {
-	switches, cables := 0, 0
-	var adapters []string
-	var addrs []string // of the adapters, "" for none
+	switches, adapters, cables := 0, 0, 0
+	var ports []topology.End // of adapters, with a cable
 	for i := range c.Fabric.Nodes {
 		n := &c.Fabric.Nodes[i]
 		if n.Kind == topology.Switch {
 			switches++
 		} else {
-			adapters = append(adapters, n.Description)
-			addr := ""
-			if list := c.Addrs[topology.End{Node: i, Port: 1}]; len(list) > 0 {
-				addr = " (" + list[0].String() + ")"
-			}
-			addrs = append(addrs, addr)
+			adapters++
 		}
 		for p := range n.Ports {
-			if n.Ports[p].Connected() {
-				cables++
+			if !n.Ports[p].Connected() {
+				continue
+			}
+			cables++
+			if n.Kind != topology.Switch {
+				ports = append(ports, topology.End{Node: i, Port: p})
 			}
 		}
 	}
-	fmt.Fprintf(out, "fabric %s from %s: %s, %s, %s\n", b.name, from, plural(switches, "switch", "switches"), cli.Plural(len(adapters), "adapter"), cli.Plural(cables/2, "link"))
-	if len(adapters) > 1 {
-		last := len(adapters) - 1
-		fmt.Fprintf(out, "adapters %s%s to %s%s\n", adapters[0], addrs[0], adapters[last], addrs[last])
+	fmt.Fprintf(out, "fabric %s from %s: %s, %s, %s\n", b.name, from, plural(switches, "switch", "switches"), cli.Plural(adapters, "adapter"), cli.Plural(cables/2, "link"))
+	pair := len(ports) > 1
+	var names, addrs [2]string
+	if pair {
+		all := c.Fabric.Names()
+		for i, e := range []topology.End{ports[0], ports[len(ports)-1]} {
+			names[i] = c.Fabric.PortName(all[e.Node], e)
+			if list := c.Addrs[e]; len(list) > 0 {
+				addrs[i] = " (" + list[0].String() + ")"
+			}
+		}
+		fmt.Fprintf(out, "adapters %s%s to %s%s\n", names[0], addrs[0], names[1], addrs[1])
 	}
 	fmt.Fprintf(out, `
 Look at it from another terminal:
   softrdma fabric status
   softrdma fabric draw
 `)
-	if len(adapters) > 1 {
-		fmt.Fprintf(out, "  softrdma fabric trace %s %s\n", quote(adapters[0]), quote(adapters[len(adapters)-1]))
-	}
-	if len(adapters) > 1 {
-		first, last := "ib:"+b.name+"/"+adapters[0], "ib:"+b.name+"/"+adapters[len(adapters)-1]
+	if pair {
+		fmt.Fprintf(out, "  softrdma fabric trace %s %s\n", quote(names[0]), quote(names[1]))
 		fmt.Fprintf(out, `
 Attach programs to its adapters, for example:
   softrdma exec -d %s -- ibv_rc_pingpong
   softrdma exec -d %s -- ibv_rc_pingpong 127.0.0.1
-`, quote(first), quote(last))
+`, quote("ib:"+b.name+"/"+names[0]), quote("ib:"+b.name+"/"+names[1]))
 	}
 	fmt.Fprintln(out)
+}
+
+// mostWarnings is how many warnings about a file are printed.
+const mostWarnings = 10
+
+// printWarnings prints the warnings about a topology.
+func printWarnings(out io.Writer, warnings []string) {
+	for _, w := range warnings[:min(len(warnings), mostWarnings)] {
+		fmt.Fprintf(out, "softrdma: warning: %s\n", w)
+	}
+	if n := len(warnings) - mostWarnings; n > 0 {
+		fmt.Fprintf(out, "softrdma: warning: and %d more\n", n)
+	}
 }
 
 // quote quotes a name for a shell if it needs that.
