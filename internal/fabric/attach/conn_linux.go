@@ -58,6 +58,19 @@ func (c *Conn) Send(message []byte, fds ...int) error {
 	return err
 }
 
+// TrySend sends a message if the other side has room for it, and reports whether it did. It never
+// waits, not even for another goroutine that sends.
+func (c *Conn) TrySend(message []byte) (sent bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Control(func(fd uintptr) {
+		sent = unix.Sendto(int(fd), message, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) == nil
+	})
+	return sent && err == nil
+}
+
 // Peer returns the process at the other end.
 func (c *Conn) Peer() (pid int, uid uint32) {
 	uid = ^uint32(0)

@@ -2,6 +2,7 @@ package live
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"softrdma/internal/fabric/attach"
 )
@@ -16,6 +17,7 @@ type outbox struct {
 	news  chan struct{}
 	ended chan struct{}
 	once  sync.Once
+	queue atomic.Int32 // messages in mads, and the one of them that is being sent
 
 	mu   sync.Mutex
 	last *attach.InfoBody // that was not sent
@@ -33,12 +35,18 @@ func (o *outbox) close() {
 	})
 }
 
-// mad sends a message, and reports whether there was room for it.
+// mad sends a message, and reports whether there was room for it. A program that reads gets it
+// at once: to wake a goroutine takes longer than the call.
 func (o *outbox) mad(message []byte) bool {
+	if o.queue.Load() == 0 && o.conn.TrySend(message) {
+		return true
+	}
+	o.queue.Add(1)
 	select {
 	case o.mads <- message:
 		return true
 	default:
+		o.queue.Add(-1)
 		return false
 	}
 }
@@ -63,10 +71,12 @@ func (o *outbox) run() {
 	for {
 		var message []byte
 		var err error
+		queued := false
 		select {
 		case <-o.ended:
 			return
 		case message = <-o.mads:
+			queued = true
 		case <-o.news:
 			o.mu.Lock()
 			m := o.last
@@ -79,6 +89,9 @@ func (o *outbox) run() {
 		}
 		if err != nil || o.conn.Send(message) != nil {
 			return
+		}
+		if queued {
+			o.queue.Add(-1)
 		}
 	}
 }

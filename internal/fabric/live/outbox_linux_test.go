@@ -1,6 +1,7 @@
 package live
 
 import (
+	"encoding/binary"
 	"net"
 	"path/filepath"
 	"testing"
@@ -8,8 +9,9 @@ import (
 	"softrdma/internal/fabric/attach"
 )
 
-// The signal of an Info can be left over when an earlier turn has sent that Info with another one.
-func TestOutboxSendsNoInfoTwice(t *testing.T) {
+// outboxPair returns an outbox that does not run yet, and the program's end of its connection.
+func outboxPair(t *testing.T) (*outbox, *attach.Conn) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	if err != nil {
@@ -20,17 +22,48 @@ func TestOutboxSendsNoInfoTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	t.Cleanup(func() { client.Close() })
 	server, err := l.AcceptUnix()
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := newOutbox(attach.NewConn(server))
+	t.Cleanup(o.close)
+	return o, attach.NewConn(client)
+}
+
+// A program that does not read for a while gets what fits into its socket and into the outbox.
+func TestOutboxKeepsTheOrder(t *testing.T) {
+	o, c := outboxPair(t)
+	sent := 0
+	for o.mad(binary.BigEndian.AppendUint32([]byte{byte(attach.Arrived)}, uint32(sent))) {
+		sent++
+	}
+	if o.queue.Load() != outboxLen || sent == outboxLen {
+		t.Fatalf("%d messages accepted, %d of them queued", sent, o.queue.Load())
+	}
 	go o.run()
-	defer o.close()
+	accepted := sent
+	for i := 0; i < accepted; i++ {
+		b, _, err := c.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := binary.BigEndian.Uint32(b[1:]); n != uint32(i) {
+			t.Fatalf("message %d arrived after %d", n, i-1)
+		}
+		if accepted < 3*sent && o.mad(binary.BigEndian.AppendUint32([]byte{byte(attach.Arrived)}, uint32(accepted))) {
+			accepted++
+		}
+	}
+}
+
+// The signal of an Info can be left over when an earlier turn has sent that Info with another one.
+func TestOutboxSendsNoInfoTwice(t *testing.T) {
+	o, c := outboxPair(t)
+	go o.run()
 	o.news <- struct{}{}
 	o.info(&attach.InfoBody{Info: attach.Info{Node: "n"}})
-	c := attach.NewConn(client)
 	b, _, err := c.Receive()
 	var m attach.InfoBody
 	if err != nil || attach.Kind(b[0]) != attach.Changed || attach.ParseJSON(b, &m) != nil || m.Info.Node != "n" {
