@@ -286,7 +286,7 @@ func (c *connection) fail(err error) {
 	}
 	c.err = fmt.Errorf("%w: %w", ErrPeer, err)
 	if errors.Is(err, rdmacm.ErrDisconnected) {
-		c.err = fmt.Errorf("%w: it closed the connection: %w", ErrPeer, err)
+		c.err = fmt.Errorf("%w: %w", ErrPeerClosed, err)
 	}
 	w := c.w
 	if c.group != nil {

@@ -100,6 +100,15 @@
 // no message of the peer was matched with go on, because another peer may send. A receive whose
 // buffer is shorter than the message ends with ErrTruncated, a canceled receive with ErrCanceled.
 //
+// # The end
+//
+// Close of an endpoint waits until what this worker has sent is in the peer's worker. If the peer
+// closes at the same time, that cannot be known any more, and Close returns an error that matches
+// ErrPeerClosed. So programs in which all workers end together, such as rings and grids, first make
+// sure that nothing is under way: each sends its last message to a peer with SendSync, whose request
+// ends when the peer has received it, and waits for it and for its own receives. Then everything has
+// arrived, and ErrPeerClosed from Close only says that the peer was faster.
+//
 // Methods may be called from any goroutine. The package holds no protocol rule: package
 // internal/message decides which frames are sent.
 package msg

@@ -75,7 +75,8 @@ func (e *Endpoint) Err() error {
 // Close waits until all sends have ended and their frames have arrived, and all accesses are
 // complete (see Flush), or ctx ends, and ends the connection. It returns the context's error, or the
 // endpoint's if that failed before. New sends end with ErrClosed meanwhile. With a context that has
-// ended, Close does not wait. A Close of an endpoint that has failed does nothing.
+// ended, Close does not wait. A Close of an endpoint that has failed does nothing. If the peer closes
+// meanwhile the error matches ErrPeerClosed: see the package's section about the end.
 func (e *Endpoint) Close(ctx context.Context) error {
 	_, err := e.StartClose().Wait(ctx)
 	e.Abort()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"softrdma/msg"
 	"softrdma/verbs"
@@ -121,6 +122,40 @@ func ExampleWorker_Listen() {
 	// Output:
 	// rejected: say please
 	// welcome
+}
+
+// Each worker of a ring sends to the next and receives from the one before. Whoever has both leaves,
+// without waiting for the others: its last message was received, because SendSync says so. Errors are
+// ignored for brevity, but for those of the end.
+func ExampleEndpoint_SendSync() {
+	const n, last = 3, 1
+	ctx := context.Background()
+	var workers [n]*msg.Worker
+	for i := range workers {
+		dev, _ := verbs.Open(fmt.Sprintf("127.0.0.%d", 24+i), verbs.Config{})
+		defer dev.Close()
+		workers[i], _ = msg.NewWorker(dev, msg.Config{})
+	}
+	var all sync.WaitGroup
+	for i, w := range workers {
+		next := workers[(i+1)%n].Address()
+		all.Go(func() {
+			e, _ := w.Connect(ctx, next)
+			token := make([]byte, 8)
+			received, sent := w.Receive(token, last, msg.All), e.SendSync(last, []byte("token"))
+			if _, err := sent.Wait(ctx); err != nil {
+				fmt.Println("not received:", err)
+			}
+			_, _ = received.Wait(ctx)
+			if err := e.Close(ctx); err != nil && !errors.Is(err, msg.ErrPeerClosed) {
+				fmt.Println("close:", err)
+			}
+			_ = w.Close()
+		})
+	}
+	all.Wait()
+	fmt.Println("all have left")
+	// Output: all have left
 }
 
 // A header and a body are sent as one message, and received apart. Errors are ignored for brevity.

@@ -25,6 +25,10 @@ var (
 	// ErrPeer is matched by the errors of requests whose peer has failed or closed. The errors
 	// also match the cause.
 	ErrPeer = errors.New("peer is gone")
+	// ErrPeerClosed is matched by the errors of requests whose peer has closed the endpoint or its
+	// worker, which is no failure. The errors also match ErrPeer. See the section about the end in
+	// the package's documentation.
+	ErrPeerClosed error = peerClosed{}
 	// ErrFrame is matched by the error of a connection whose peer sent what is no frame of the
 	// protocol.
 	ErrFrame = message.ErrFrame
@@ -42,6 +46,13 @@ var (
 	// ErrClosed is the error of operations on a closed worker or endpoint.
 	ErrClosed = errors.New("closed")
 )
+
+// A peerClosed is ErrPeerClosed, which matches ErrPeer as well.
+type peerClosed struct{}
+
+func (peerClosed) Error() string { return "peer has closed the connection" }
+
+func (peerClosed) Is(target error) bool { return target == ErrPeer }
 
 // Info describes a message.
 type Info struct {

@@ -86,8 +86,8 @@ var requester = map[reason.Reason]text{
 		"IBTA 10.6.7.2"},
 	reason.Flushed: {
 		"The queue pair went to ERR before this work request completed. It may or may not have been executed.",
-		"The first completion of this queue pair with a status other than flushed: it has the cause. If there is none, the program or the peer's disconnect moved the queue pair to ERR.",
-		"Fix the cause of the first error; then RESET the queue pair and connect again.",
+		"The first completion of this queue pair with a status other than flushed: it has the cause. If there is none, this was an orderly end: the program or the peer's disconnect moved the queue pair to ERR.",
+		"After an orderly end, nothing: receives that are still posted are flushed then. Otherwise fix the cause of the first error; then RESET the queue pair and connect again.",
 		"IBTA 10.3.1, 11.6.2"},
 	reason.ResponseStale: {
 		"A response answers a request that is already answered: it is a duplicate, or the answer to a retransmitted request.",

@@ -25,6 +25,9 @@ func (d Detail) String() string {
 	if int(d.Reason) >= len(rows) || d.Reason == None {
 		return d.Reason.String()
 	}
+	if d.Reason == Flushed && Reason(d.Expected) == None {
+		return flushedInOrder
+	}
 	n := &named[d.Reason]
 	return fmt.Sprintf(rows[d.Reason].format, n[0].argument(d.Expected), n[1].argument(d.Found))
 }

@@ -50,6 +50,7 @@ func TestReasonWidths(t *testing.T) {
 		{Detail{SequenceAhead, 0x12, 0xffffff}, "PSN sequence error: expected 0x000012, found 0xffffff"},
 		{Detail{PacketPKey, 0xffff, 1}, "wrong P_Key: expected 0xffff, found 0x0001"},
 		{Detail{OpcodeSequence, 0, 2}, "opcode out of sequence: after 0 came 2"}, // this test registers no names
+		{Detail{Flushed, uint64(None), 0}, flushedInOrder},
 		{Detail{Flushed, uint64(KeyBounds), 10}, "flushed: the queue pair went to the error state (first error KEY_BOUNDS, status 10)"},
 	} {
 		if got := c.d.String(); got != c.want {

@@ -11,6 +11,9 @@ type row struct {
 	format string // takes expected, then found
 }
 
+// flushedInOrder is the sentence of Flushed without an error before.
+const flushedInOrder = "flushed at an orderly end: this program, or a disconnect of either end, moved the queue pair to the error state; no error came before"
+
 var rows = [Count]row{
 	None:               {"NONE", ""},
 	PacketShort:        {"PACKET_SHORT", "packet too short: expected at least %d bytes, found %d"},
