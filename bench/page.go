@@ -13,16 +13,16 @@ body{font-family:sans-serif;max-width:60em;margin:2em auto}table{border-collapse
 <p>Ratios are computed within a round, and the median of the rounds counts. Absolute figures hold for one machine.</p>`
 
 // WriteHTML writes tables and plots as one self-contained page.
-func WriteHTML(w io.Writer, tables []*Table, plots []Plot) error {
+func WriteHTML(w io.Writer, o *Origin, tables []*Table, plots []Plot) error {
 	var b strings.Builder
 	for _, t := range tables {
 		writeFigures(&b, fmt.Sprintf("%s, %d rounds", t.Path, t.Rounds), t.Rows)
 	}
-	return writePage(w, b.String(), plots)
+	return writePage(w, o, b.String(), plots)
 }
 
 // WriteHTML writes the table and its plots as one self-contained page.
-func (t *LossTable) WriteHTML(w io.Writer) error {
+func (t *LossTable) WriteHTML(w io.Writer, o *Origin) error {
 	var b strings.Builder
 	writeFigures(&b, fmt.Sprintf("Goodput over a relay, %d rounds", t.Rounds), t.Figures)
 	fmt.Fprintf(&b, "<p>%s</p><table><tr><th>round trip, loss, reordering</th>", html.EscapeString(t.Account.String()))
@@ -51,11 +51,11 @@ func (t *LossTable) WriteHTML(w io.Writer) error {
 	for _, l := range t.Missing {
 		fmt.Fprintf(&b, "<p>missing: %s</p>", html.EscapeString(l))
 	}
-	return writePage(w, b.String(), t.Plots())
+	return writePage(w, o, b.String(), t.Plots())
 }
 
 func writeFigures(b *strings.Builder, title string, rows []Row) {
-	fmt.Fprintf(b, `<h2>%s</h2><table><tr><th>figure</th><th>softrdma</th><th>peer</th><th>ratio</th><th>lowest–highest</th><th>gate</th><th></th></tr>`,
+	fmt.Fprintf(b, `<h2>%s</h2><table><tr><th>figure</th><th>softrdma</th><th>peer</th><th>ratio</th><th>lowest–highest</th><th></th><th>gate</th><th></th></tr>`,
 		html.EscapeString(title))
 	for i := range rows {
 		b.WriteString(rows[i].html())
@@ -63,9 +63,9 @@ func writeFigures(b *strings.Builder, title string, rows []Row) {
 	b.WriteString("</table>")
 }
 
-func writePage(w io.Writer, body string, plots []Plot) error {
+func writePage(w io.Writer, o *Origin, body string, plots []Plot) error {
 	var b strings.Builder
-	b.WriteString(pageHead + body)
+	fmt.Fprintf(&b, "%s<p>%s</p>%s", pageHead, html.EscapeString(o.String()), body)
 	for i := range plots {
 		fmt.Fprintf(&b, "<div>%s</div>", plots[i].SVG())
 	}
@@ -76,9 +76,9 @@ func writePage(w io.Writer, body string, plots []Plot) error {
 
 func (r *Row) html() string {
 	if r.Missing != "" {
-		return fmt.Sprintf(`<tr><td>%s</td><td colspan="6">missing: %s</td></tr>`, html.EscapeString(r.Name), html.EscapeString(r.Missing))
+		return fmt.Sprintf(`<tr><td>%s</td><td colspan="7">missing: %s</td></tr>`, html.EscapeString(r.Name), html.EscapeString(r.Missing))
 	}
 	of, against, ratio, span := r.Cells()
-	return fmt.Sprintf(`<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td class="%s">%s</td></tr>`,
-		html.EscapeString(r.Name), of, against, ratio, span, r.Limit(r.Gate), r.Verdict(), r.Verdict())
+	return fmt.Sprintf(`<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td class="%s">%s</td></tr>`,
+		html.EscapeString(r.Name), of, against, ratio, span, r.Words(), r.Limit(r.Gate), r.Verdict(), r.Verdict())
 }

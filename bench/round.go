@@ -19,6 +19,7 @@ type Run struct {
 	Rounds   int
 	Each     time.Duration // of one measurement
 	Progress func(done, all int, w fmt.Stringer)
+	Report   func(*Table) // called with the table so far after each round, if not nil
 }
 
 // A Row is a figure with its results. Ratios are computed within a round.
@@ -69,11 +70,19 @@ func (r *Run) Do(ctx context.Context) (*Table, error) {
 			}
 			found[w] = append(found[w], got)
 		}
+		if r.Report != nil && ctx.Err() == nil {
+			r.Report(r.table(works, round+1, found, missing))
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t := &Table{Path: r.Path.Name, Rounds: r.Rounds, Results: make(map[string]Result)}
+	return r.table(works, r.Rounds, found, missing), nil
+}
+
+// table returns the table of the rounds that were measured.
+func (r *Run) table(works []Work, rounds int, found map[Work][]Result, missing map[Work]string) *Table {
+	t := &Table{Path: r.Path.Name, Rounds: rounds, Results: make(map[string]Result)}
 	for _, w := range works {
 		if missing[w] == "" {
 			t.Results[w.String()] = medians(found[w])
@@ -82,7 +91,7 @@ func (r *Run) Do(ctx context.Context) (*Table, error) {
 	for _, f := range r.Figures {
 		t.Rows = append(t.Rows, newRow(f, found, missing))
 	}
-	return t, nil
+	return t
 }
 
 // works returns the distinct works of all figures, in their order. The works of one

@@ -46,7 +46,7 @@ func TestWriteHTMLShowsEveryRow(t *testing.T) {
 		{Name: "absent", Missing: "x is not installed"},
 	}}
 	var b strings.Builder
-	if err := WriteHTML(&b, []*Table{table}, []Plot{{Title: "plot"}}); err != nil {
+	if err := WriteHTML(&b, &Origin{}, []*Table{table}, []Plot{{Title: "plot"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"p&lt;", "good &amp; fast", "stretch", "absent", "x is not installed", "<svg"} {

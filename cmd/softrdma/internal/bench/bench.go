@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"softrdma/bench"
@@ -30,6 +31,7 @@ type options struct {
 	only   []string
 	json   bool
 	html   string
+	gates  bool
 
 	congestion string
 	loss       bool
@@ -37,8 +39,13 @@ type options struct {
 
 const long = `Compares softrdma with other tools over the loopback, through the memory of one
 machine, or between two network namespaces (--paths, the last as root). It runs them
-in turn for several rounds, and prints for each figure the ratio (median, lowest and
-highest of the rounds) and the target.
+in turn for several rounds, and prints for each figure what softrdma reached, what the
+peer reached, their ratio (median of the rounds), and the verdict in words. --gates
+adds the lowest and highest ratio and the targets of softrdma's developers: the gate,
+below which a change is refused, and the stretch, which would be excellent.
+
+--html writes a report, which grows with each round. It names the host, the date, the
+version and the command. Progress is on standard error.
 
 It also compares WRITEs over 1,000 and 100,000 queue pairs with those over one,
 and measures what idle queue pairs cost (--figures "queue pair").
@@ -109,6 +116,7 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&opt.congestion, "congestion", "", "congestion control `ALGORITHM` of softrdma: window, dcqcn, delay or none (default window)")
 	f.BoolVar(&opt.loss, "loss", false, "measure goodput over a relay that loses, delays and reorders packets (root)")
 	f.BoolVar(&opt.json, "json", false, "print a JSON array with a table for each path, or with --loss one object")
+	f.BoolVar(&opt.gates, "gates", false, "also print the range of the ratios, and the targets of softrdma's developers")
 	f.StringVar(&opt.html, "html", "", "also measure over message sizes, and write tables and plots to `FILE` (takes much longer)")
 	cli.CompleteFlag(cmd, "paths", "host", "loopback", "veth1500", "veth9000", "guest")
 	cmd.AddCommand(newEndCommand(), newMemoryCommand(), newMessagesCommand(), newCollectiveCommand(), newCallsCommand(), newScalingCommand())
@@ -129,31 +137,29 @@ func run(cmd *cobra.Command, opt *options) error {
 	if opt.loss {
 		return runLoss(cmd, opt, self)
 	}
-	var tables []*bench.Table
-	var plots []bench.Plot
-	for _, name := range opt.paths {
-		t, more, err := runPath(cmd, opt, self, name)
+	r := &report{file: opt.html, origin: origin(cmd)}
+	for i, name := range opt.paths {
+		t, more, err := runPath(cmd, opt, self, name, r)
 		if err != nil {
 			return err
 		}
-		tables, plots = append(tables, t), append(plots, more...)
+		if err := r.add(t, more); err != nil {
+			return err
+		}
 		if opt.json {
 			continue
 		}
-		if err := printTable(cmd.OutOrStdout(), t); err != nil {
-			return err
+		if i == 0 {
+			fmt.Fprintln(cmd.OutOrStdout(), r.origin)
 		}
-	}
-	if opt.html != "" {
-		page := func(w io.Writer) error { return bench.WriteHTML(w, tables, plots) }
-		if err := writePage(opt.html, page); err != nil {
+		if err := printTable(cmd.OutOrStdout(), t, opt.gates); err != nil {
 			return err
 		}
 	}
 	if !opt.json {
 		return nil
 	}
-	return cli.WriteJSON(cmd.OutOrStdout(), tables)
+	return cli.WriteJSON(cmd.OutOrStdout(), r.tables)
 }
 
 // writePage writes a page to a file.
@@ -165,19 +171,8 @@ func writePage(name string, page func(io.Writer) error) error {
 	return errors.Join(page(f), f.Close())
 }
 
-// progress returns functions that show what is being measured if standard error is a
-// terminal.
-func progress(cmd *cobra.Command, path string) (show func(n, all int, what fmt.Stringer), done func()) {
-	notes := cmd.ErrOrStderr()
-	if !cli.IsTerminal(notes) {
-		return nil, func() {}
-	}
-	return func(n, all int, what fmt.Stringer) { fmt.Fprintf(notes, "\r\033[K%s %d/%d %v", path, n+1, all, what) },
-		func() { fmt.Fprint(notes, "\r\033[K") }
-}
-
 // runPath measures on one path.
-func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table, []bench.Plot, error) {
+func runPath(cmd *cobra.Command, opt *options, self, name string, grows *report) (*bench.Table, []bench.Plot, error) {
 	path, err := openPath(cmd.Context(), name)
 	if err != nil {
 		return nil, nil, err
@@ -198,8 +193,9 @@ func runPath(cmd *cobra.Command, opt *options, self, name string) (*bench.Table,
 		return nil, nil, cli.UsageErrorf("--figures: no figure's name contains %s", strings.Join(opt.only, " or "))
 	}
 	var done func()
-	run.Progress, done = progress(cmd, path.Name)
+	run.Progress, done = progress(cmd.ErrOrStderr(), path.Name, time.Now)
 	defer done()
+	run.Report = grows.show
 	t, err := run.Do(cmd.Context())
 	if err != nil || opt.html == "" {
 		return t, nil, err
@@ -251,9 +247,13 @@ func matches(name string, words []string) bool {
 	})
 }
 
-// printTable prints the table in the format of docs/performance.md.
-func printTable(out io.Writer, t *bench.Table) error {
-	if _, err := fmt.Fprintln(out, figureTable(fmt.Sprintf("%s, median of %d rounds", t.Path, t.Rounds), t.Rows)); err != nil {
+// printTable prints the table, with gates in the format of docs/performance.md.
+func printTable(out io.Writer, t *bench.Table, gates bool) error {
+	show := verdictTable
+	if gates {
+		show = figureTable
+	}
+	if _, err := fmt.Fprintln(out, show(fmt.Sprintf("%s, median of %s", t.Path, cli.Plural(t.Rounds, "round")), t.Rows)); err != nil {
 		return err
 	}
 	for _, r := range t.Rows {
@@ -283,6 +283,33 @@ func figureTable(title string, rows []bench.Row) string {
 		}
 		of, against, ratio, span := r.Cells()
 		w.AppendRow(append(append(table.Row{r.Name, of, against, ratio, span}, limits...), r.Verdict()))
+	}
+	return w.Render()
+}
+
+// peerWidth is the width of the columns for what is measured and for the peer, which wrap.
+const peerWidth = 29
+
+// verdictTable compares softrdma with its peers in words.
+func verdictTable(title string, rows []bench.Row) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	w := table.NewWriter()
+	w.SetTitle(title)
+	w.AppendHeader(table.Row{"what", "softrdma", "peer", "", "ratio", "verdict"})
+	w.SetColumnConfigs([]table.ColumnConfig{
+		{Number: 1, WidthMax: peerWidth, WidthMaxEnforcer: text.WrapSoft}, {Number: 3, WidthMax: peerWidth, WidthMaxEnforcer: text.WrapSoft},
+	})
+	for i := range rows {
+		r := &rows[i]
+		what, peer := r.Figure.Parts()
+		if r.Missing != "" {
+			w.AppendRow(table.Row{what, "", peer, "", "–", r.Words()})
+			continue
+		}
+		of, against, ratio, _ := r.Cells()
+		w.AppendRow(table.Row{what, of, peer, against, ratio, r.Words()})
 	}
 	return w.Render()
 }

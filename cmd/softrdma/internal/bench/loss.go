@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -40,20 +41,21 @@ func runLoss(cmd *cobra.Command, opt *options, self string) error {
 	defer relay.Close()
 	run.Path, run.Relay = relay.Path, relay
 	var done func()
-	run.Progress, done = progress(cmd, "relay")
+	run.Progress, done = progress(cmd.ErrOrStderr(), "relay", time.Now)
 	t, err := run.Do(cmd.Context())
 	done()
 	if err != nil {
 		return err
 	}
 	if opt.html != "" {
-		if err := writePage(opt.html, t.WriteHTML); err != nil {
+		if err := writePage(opt.html, func(w io.Writer) error { return t.WriteHTML(w, origin(cmd)) }); err != nil {
 			return err
 		}
 	}
 	if opt.json {
 		return cli.WriteJSON(cmd.OutOrStdout(), t)
 	}
+	fmt.Fprintln(cmd.OutOrStdout(), origin(cmd))
 	return printLoss(cmd.OutOrStdout(), t)
 }
 
