@@ -72,7 +72,8 @@ type MR struct {
 }
 
 // RegisterMemory registers buf (IBTA 11.2, ibv_reg_mr), at most MaxRegionLength
-// bytes of Go memory or of AllocMemory. The caller owns the memory and must not
+// bytes of Go memory or of AllocMemory. Nothing is pinned, so memory costs nothing until it
+// is used, as with on-demand paging of adapters. The caller owns the memory and must not
 // use it for something else before the region is deregistered. The device keeps
 // Go memory alive. An empty buffer is allowed. RemoteWrite and RemoteAtomic need
 // LocalWrite.

@@ -62,7 +62,7 @@ func FuzzCommand(f *testing.F) {
 		if device%5 == 3 { // a program of this module's
 			write(slices.Concat(uapi.Bytes(&uapi.CMHeader{Command: uapi.CMOwn, In: uint16(uapi.Size[uapi.OwnCM]()), Out: uint16(uapi.Size[uapi.OwnCMResp]())}), uapi.Bytes(&uapi.OwnCM{})))
 		}
-		if device%5 == 4 {
+		if device%5 == 4 || device%5 < 2 {
 			ioctls(x, p, b)
 		}
 		for range 2 {
@@ -72,14 +72,13 @@ func FuzzCommand(f *testing.F) {
 	})
 }
 
-// ioctls makes each ioctl of a file of management datagrams, and reads. The victim has no
-// structure where they point.
+// ioctls makes each ioctl, and reads. The victim has no structure where they point.
 func ioctls(x *client.File, p *client.Process, b []byte) {
 	at := uint64(0)
 	for _, c := range b[:min(len(b), 8)] {
 		at = at<<8 | uint64(c)
 	}
-	for _, number := range []uint64{uapi.MADEnablePKey, uapi.MADRegisterAgent, uapi.MADRegisterAgent2, uapi.MADUnregisterAgent, at} {
+	for _, number := range []uint64{uapi.MADEnablePKey, uapi.MADRegisterAgent, uapi.MADRegisterAgent2, uapi.MADUnregisterAgent, uapi.VerbsIoctl, at} {
 		_ = x.Call(p, &uapi.Request{Op: uapi.OpIoctl, Arg: [4]uint64{number, at}}, nil, nil, &client.Answer{})
 	}
 	_ = x.Call(p, &uapi.Request{Op: uapi.OpRead, Arg: [4]uint64{at, at}}, nil, nil, &client.Answer{})

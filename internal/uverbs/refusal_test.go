@@ -41,7 +41,7 @@ func TestCommandsRefusedHaveTheKernelsErrno(t *testing.T) {
 		"region without a PD":      {uapi.CmdRegMR, mr(uapi.RegMR{Start: at, HCAVA: at, Length: 10, PDHandle: 99}), 12, syscall.ENOENT},
 		"region that wraps":        {uapi.CmdRegMR, mr(uapi.RegMR{Start: at, HCAVA: at, Length: ^uint64(0), PDHandle: pd.Handle}), 12, syscall.EINVAL},
 		"region elsewhere in page": {uapi.CmdRegMR, mr(uapi.RegMR{Start: at, HCAVA: at + 1, Length: 10, PDHandle: pd.Handle}), 12, syscall.EINVAL},
-		"region on demand":         {uapi.CmdRegMR, mr(uapi.RegMR{Start: at, HCAVA: at, Length: 10, PDHandle: pd.Handle, AccessFlags: 64}), 12, syscall.EOPNOTSUPP},
+		"region for persistence":   {uapi.CmdRegMR, mr(uapi.RegMR{Start: at, HCAVA: at, Length: 10, PDHandle: pd.Handle, AccessFlags: 1 << 9}), 12, syscall.EOPNOTSUPP},
 		"region not mapped":        {uapi.CmdRegMR, mr(uapi.RegMR{Start: 4096, HCAVA: 4096, Length: 10, PDHandle: pd.Handle}), 12, syscall.EFAULT},
 		"remote but not local write": {
 			uapi.CmdRegMR, mr(uapi.RegMR{Start: at, HCAVA: at, Length: 10, PDHandle: pd.Handle, AccessFlags: uint32(qp.RemoteWrite)}), 12, syscall.EINVAL,
@@ -181,7 +181,7 @@ func TestRequestsRefused(t *testing.T) {
 		r    uapi.Request
 		want syscall.Errno
 	}{
-		"ioctl":                   {uapi.Request{Op: uapi.OpIoctl, Arg: [4]uint64{0xc0181b01}}, syscall.ENOTTY},
+		"ioctl":                   {uapi.Request{Op: uapi.OpIoctl, Arg: [4]uint64{0x1b02}}, syscall.ENOTTY},
 		"read":                    {uapi.Request{Op: uapi.OpRead}, syscall.EINVAL},
 		"mmap of nothing":         {uapi.Request{Op: uapi.OpMmap, Arg: [4]uint64{0, 4096}}, syscall.EINVAL},
 		"command too long":        {uapi.Request{Op: uapi.OpWrite, Arg: [4]uint64{addrOf(c.mem), client.MaxCommand + 1}}, syscall.EINVAL},

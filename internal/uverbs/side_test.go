@@ -33,7 +33,7 @@ func (r ring) slot(i uint32) unsafe.Pointer {
 type side struct {
 	f              *devFile
 	qpn            uint32
-	handle, cq     uint32
+	handle, cq, pd uint32
 	sq, rq, events ring
 	buf            []byte
 	key            uint32
@@ -49,6 +49,7 @@ func newSide(f *devFile, user uint64) *side { return newSideOf(f, user, 10) }
 func newSideOf(f *devFile, user uint64, requests uint32) *side {
 	s := &side{f: f, channel: -1, buf: f.alloc(16384)}
 	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+	s.pd = pd.Handle
 	_, b, fds := do[uapi.HandleOnly](f, uapi.CmdCreateCompChannel, uapi.Bytes(&uapi.Response{}), 4)
 	s.channel = fds[0]
 	// The library has stored the number of the descriptor.

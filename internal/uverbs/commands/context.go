@@ -254,7 +254,3 @@ func (x *context) writeExtended(c *client.Call, h uapi.CmdHeader, buf []byte) er
 		outDriver: client.Buffer{Addr: ex.Response + uint64(out), N: int(ex.ProviderOutWord) * 8},
 	})
 }
-
-// Ioctl implements client.Service. Libraries know kernels without this interface, and
-// write their commands then.
-func (x *context) Ioctl(*client.Call, uint64, uint64) error { return syscall.ENOTTY }

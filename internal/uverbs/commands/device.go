@@ -120,6 +120,7 @@ func (x *context) exQueryDevice(c *command) error {
 	r.DeviceCapFlagsEx = uint64(r.Base.DeviceCapFlags)
 	if !x.dev.Adapter.IWARP() {
 		r.DeviceCapFlagsEx |= device.MoreCaps
+		addOnDemand(&r, c.Process)
 	}
 	r.ResponseLength = uint32(min(c.out.N, uapi.Size[uapi.ExQueryDeviceResp]()))
 	return c.respond(uapi.Bytes(&r), nil)

@@ -78,9 +78,9 @@ func (m *mr) destroy() error {
 func (m *mr) kind() kind { return kindMR }
 
 const (
-	knownAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind | qp.ZeroBased |
-		qp.FlushGlobal | qp.FlushPersistent
-	ignoredAccess  = 1<<7 | 0x3ff<<20 // huge pages, and optional flags
+	knownAccess    = qp.LocalWrite | qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.MWBind | qp.ZeroBased
+	roceAccess     = qp.OnDemand | qp.FlushGlobal | qp.FlushPersistent // in addition, of RoCE devices
+	ignoredAccess  = 1<<7 | 0x3ff<<20                                  // huge pages, and optional flags
 	writableAccess = qp.LocalWrite | qp.RemoteWrite | qp.RemoteAtomic
 )
 
@@ -91,6 +91,14 @@ func (x *context) regMR(c *command) error {
 		return err
 	}
 	access := qp.Access(q.AccessFlags) &^ ignoredAccess
+	known := knownAccess
+	if !x.dev.Adapter.IWARP() {
+		known |= roceAccess
+	}
+	whole, err := implicit(c.Process, &q, access)
+	if err != nil {
+		return err
+	}
 	page := uint64(os.Getpagesize())
 	shared := own[uapi.OwnMR](c, x)
 	// The kernel wants both addresses of a region at the same offset in a page.
@@ -98,16 +106,19 @@ func (x *context) regMR(c *command) error {
 	// which Linux's drivers change nothing either, does not set it to 0.
 	aligned := (q.Start-q.HCAVA)&(page-1) == 0 || x.own && access&qp.ZeroBased != 0
 	switch {
-	case access&^knownAccess != 0:
+	case access&^known != 0:
 		return fmt.Errorf("access flags %#x: %w", q.AccessFlags, syscall.EOPNOTSUPP)
-	case q.Start+q.Length < q.Start || !aligned || q.Length > 1<<46:
+	case q.Start+q.Length < q.Start || !aligned || q.Length > 1<<46 && !whole:
 		return fmt.Errorf("%d bytes at %#x, as %#x: %w", q.Length, q.Start, q.HCAVA, syscall.EINVAL)
 	}
-	from, to, err := c.Process.Mapped(q.Start, q.Start+q.Length, access&writableAccess != 0)
-	if err != nil {
-		return err
+	onDemand := access&qp.OnDemand != 0 // the memory may be mapped later
+	from, to := q.Start, q.Start+q.Length
+	if !onDemand {
+		if from, to, err = c.Process.Mapped(from, to, access&writableAccess != 0); err != nil {
+			return err
+		}
 	}
-	if shared.Flags&uapi.SharedMemory == 0 && c.AskToShare(client.Extent{Start: q.Start, End: q.Start + q.Length}) {
+	if !onDemand && shared.Flags&uapi.SharedMemory == 0 && c.AskToShare(client.Extent{Start: q.Start, End: q.Start + q.Length}) {
 		return nil
 	}
 	m, err := x.newMR(c, p.a, &q, access, &shared)
@@ -118,7 +129,7 @@ func (x *context) regMR(c *command) error {
 		c.Answer.File = s.ID
 		from, to = s.Start, s.End // an older share is larger than the region
 	}
-	if shared.Flags&uapi.SharedMemory == 0 && m.mapping != nil {
+	if !onDemand && shared.Flags&uapi.SharedMemory == 0 && m.mapping != nil {
 		collapse(c.Answer, HugePage(), q.Start, q.Length, from, to)
 	}
 	return x.created(c, m, func(h uint32) ([]byte, []byte) {
