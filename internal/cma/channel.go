@@ -135,6 +135,24 @@ func (c *EventChannel) push(e Event) {
 	c.wake()
 }
 
+// maxWritten is how many events of an id may be queued when another is written.
+const maxWritten = 64
+
+// WriteEvent queues an event with a status and an argument, which mean nothing here. It
+// fails with reason.QueueFull while many events of the id are queued.
+func (id *ID) WriteEvent(t cmid.EventType, status int, argument uint64) error {
+	id.m.lock()
+	defer id.m.unlock()
+	switch {
+	case id.state == cmid.Destroying:
+		return fmt.Errorf("write event: %w", cmid.ErrDestroyed)
+	case id.queued >= maxWritten:
+		return reason.Detail{Reason: reason.QueueFull, Expected: maxWritten, Found: uint64(id.queued)}.Err()
+	}
+	id.ch.push(Event{Type: t, ID: id, Status: status, Argument: argument})
+	return nil
+}
+
 // drop removes the events of an id for which wanted returns true, and returns them.
 func (c *EventChannel) drop(id *ID, wanted func(*Event) bool) (dropped []Event) {
 	if id.queued == 0 {

@@ -27,6 +27,8 @@ type Event struct {
 	Conn cmid.ConnParam // RC and UC
 	UD   cmid.UDParam   // UD, and multicast
 
+	Argument uint64 // for EventUser and EventInternal: what WriteEvent was given
+
 	Group   netip.Addr // for multicast events
 	Context any        // for multicast events: the context that was passed to JoinMulticast
 }

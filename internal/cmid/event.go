@@ -29,6 +29,12 @@ const (
 	EventMulticastError            // *
 	EventAddrChange                // *
 	EventTimewaitExit              // no packet of the connection can arrive any more
+
+	// Of librdmacm alone, which makes the first two of an EventInternal of its own.
+	EventAddrInfoResolved // rdma_resolve_addrinfo succeeded
+	EventAddrInfoError    // rdma_resolve_addrinfo failed
+	EventUser             // the program wrote it: rdma_write_cm_event
+	EventInternal         // the library wrote it
 )
 
 var eventNames = [...]string{
@@ -37,6 +43,7 @@ var eventNames = [...]string{
 	"RDMA_CM_EVENT_UNREACHABLE", "RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_ESTABLISHED", "RDMA_CM_EVENT_DISCONNECTED",
 	"RDMA_CM_EVENT_DEVICE_REMOVAL", "RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR",
 	"RDMA_CM_EVENT_ADDR_CHANGE", "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+	"RDMA_CM_EVENT_ADDRINFO_RESOLVED", "RDMA_CM_EVENT_ADDRINFO_ERROR", "RDMA_CM_EVENT_USER", "RDMA_CM_EVENT_INTERNAL",
 }
 
 // String returns librdmacm's name.

@@ -72,7 +72,7 @@ func numbers() (all []Entry) {
 	for s := mad.SIDRSuccess; s <= mad.SIDRUnsupportedVersion; s++ {
 		add(Resolution, int(s), fmt.Sprintf("SIDR_%d", s), sentence(s.String()), "IBTA 12.11.2")
 	}
-	for e := cmid.EventAddrResolved; e <= cmid.EventTimewaitExit; e++ {
+	for e := cmid.EventAddrResolved; e <= cmid.EventInternal; e++ {
 		add(CMEvent, int(e), e.String(), cmEventTexts[e], "librdmacm, rdma_get_cm_event(3)")
 	}
 	for a := mad.AttrREQ; a.Known(); a++ {
@@ -156,6 +156,8 @@ var cmEventTexts = [...]string{
 	"The peer does not answer, or refused a service ID resolution.", "The peer rejected the connection.", "The connection is established.",
 	"The connection has ended.", "The device was removed.", "Joining a multicast group succeeded.", "Joining a multicast group failed.",
 	"The device's address has changed.", "The queue pair may be used again.",
+	"rdma_resolve_addrinfo has succeeded.", "rdma_resolve_addrinfo has failed.", "The program wrote the event itself (rdma_write_cm_event).",
+	"librdmacm wrote the event, and shows the program another one.",
 }
 
 // sentence capitalizes s and adds a full stop.

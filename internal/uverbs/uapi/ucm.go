@@ -24,6 +24,7 @@ const (
 	CMBind         = 20
 	CMResolveAddr  = 21
 	CMJoinMcast    = 22
+	CMWriteEvent   = 24
 )
 
 type CMHeader struct {
@@ -152,6 +153,12 @@ type CMEvent struct {
 	Param             [304]byte
 	_                 uint32
 	ECE               [2]uint32
+}
+
+// CMWriteEventCmd is the part of rdma_ucm_write_cm_event that is used.
+type CMWriteEventCmd struct {
+	ID, _, Event, Status uint32
+	Argument             uint64
 }
 
 type CMOption struct {

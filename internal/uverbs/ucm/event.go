@@ -3,6 +3,9 @@
 package ucm
 
 import (
+	"encoding/binary"
+	"fmt"
+	"math"
 	"slices"
 	"syscall"
 
@@ -64,6 +67,10 @@ func (m *channel) event(e *cma.Event) (r uapi.CMEvent, known bool) {
 		g.events++
 		r.UID = g.uid
 	}
+	if e.Type == cmid.EventUser || e.Type == cmid.EventInternal {
+		binary.NativeEndian.PutUint64(r.Param[:], e.Argument)
+		return r, true
+	}
 	if e.ID.Type() == qp.UD {
 		p := uapi.UDParam{QPN: e.UD.QPN, QKey: e.UD.QKey, AH: m.address(e.ID, &e.UD.Path)}
 		p.PrivateLen = uint8(copy(p.Private[:], e.UD.PrivateData))
@@ -86,6 +93,24 @@ func (m *channel) event(e *cma.Event) (r uapi.CMEvent, known bool) {
 	p.PrivateLen = uint8(copy(p.Private[:], e.Conn.PrivateData))
 	copy(r.Param[:], uapi.Bytes(&p))
 	return r, true
+}
+
+// writeEvent queues an event for the program itself. librdmacm tells itself so that
+// rdma_resolve_addrinfo has ended.
+func (m *channel) writeEvent(c *command) error {
+	q, _ := uapi.Parse[uapi.CMWriteEventCmd](c.in)
+	t := cmid.EventType(min(q.Event, math.MaxUint8))
+	if t != cmid.EventUser && t != cmid.EventInternal {
+		return fmt.Errorf("writing %v: expected %v or %v: %w", t, cmid.EventUser, cmid.EventInternal, syscall.EINVAL)
+	}
+	x, err := m.find(q.ID)
+	if err != nil {
+		return err
+	}
+	if err := x.id.WriteEvent(t, int(int32(q.Status)), q.Argument); err != nil {
+		return fmt.Errorf("%w: %w", err, syscall.ENOBUFS)
+	}
+	return nil
 }
 
 func longer(a, b []byte) []byte {

@@ -37,6 +37,7 @@ func init() {
 		uapi.CMJoinIPMcast:  {uapi.Size[uapi.CMJoinIPCmd](), 4, (*channel).joinIP},
 		uapi.CMJoinMcast:    {uapi.Size[uapi.CMJoinCmd](), 4, (*channel).join},
 		uapi.CMLeaveMcast:   {uapi.Size[uapi.CMByID](), 4, (*channel).leave},
+		uapi.CMWriteEvent:   {uapi.Size[uapi.CMWriteEventCmd](), 0, (*channel).writeEvent},
 		uapi.CMMigrateID:    {uapi.Size[uapi.CMByID](), 4, (*channel).migrate},
 		uapi.CMOwn:          {uapi.Size[uapi.OwnCM](), uapi.Size[uapi.OwnCMResp](), (*channel).owned},
 	}
