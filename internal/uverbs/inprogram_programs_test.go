@@ -115,6 +115,17 @@ func TestProgramsChangeTheirEnvironment(t *testing.T) {
 	}
 }
 
+func TestProgramsKeepErrnoWhenCallsSucceed(t *testing.T) {
+	p := newInProgram(t, "127.14.4.36")
+	path := p.compile(t, "errno")
+	for engine, env := range engines(t) {
+		t.Run(engine, func(t *testing.T) {
+			p.env = env
+			p.succeeds(t, path)
+		})
+	}
+}
+
 func TestProgramsUnmapRegisteredMemory(t *testing.T) {
 	p := newInProgram(t, "127.14.4.1")
 	out := p.succeeds(t, p.compile(t, "faults"))

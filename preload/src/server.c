@@ -231,11 +231,12 @@ static int wait_readable(int fd, uint64_t file, int *held)
 /*
  * forward sends one call to the server and returns its result, or -errno. Calls
  * on a file fail with EIO when the server is gone, as when the device is gone.
- * The descriptor pass is sent along if it is not -1.
+ * The descriptor pass is sent along if it is not -1. errno stays as it is, as after a
+ * system call that succeeds.
  */
 int64_t forward(int file, const struct request *r, size_t len, int pass, struct reply *p, int *fds, int *nfds)
 {
-	int err, held = -1;
+	int err, before = errno, held = -1;
 
 	*nfds = 0;
 	if (file >= 0 && in_engine(file)) {
@@ -261,9 +262,10 @@ int64_t forward(int file, const struct request *r, size_t len, int pass, struct 
 		close_all(fds, *nfds);
 		*nfds = 0;
 		/* The call may have reached the server after another thread closed the descriptor. */
-		return err == -EIO && file >= 0 && ours(file) != r->file ? -EBADF : err;
+		err = err == -EIO && file >= 0 && ours(file) != r->file ? -EBADF : err;
 	}
-	return p->result;
+	errno = before;
+	return err < 0 ? err : p->result;
 }
 
 /* collapse makes huge pages of memory that lies in small ones. */
