@@ -134,6 +134,11 @@ var responder = map[reason.Reason]text{
 		"Counters of drops on the path and of this host's sockets (`netstat -su`).",
 		"Nothing: each loss costs only one packet. Repair the path if there are many.",
 		"IBTA 9.7.5.1, 9.7.5.2"},
+	reason.ReceiveAwaited: {
+		"The first message of a connection arrived before the program had posted a receive. It is buffered, so that a peer with an RNR retry count of 0 does not fail. If no receive is posted in time, the peer gets an RNR NAK.",
+		"When the program posts its first receive: this is often done only after the event that the connection is established.",
+		"Post receives before rdma_accept or rdma_connect, or in INIT before the transition to RTR.",
+		"IBTA 9.7.5.2.8"},
 	reason.HeldContradicted: {
 		"Two requests with the same PSN but different content arrived while an earlier packet was missing. One of them may be forged, so neither is executed: all buffered requests are dropped, and the peer retransmits them.",
 		"Whether the peer's program changed a buffer while it was being sent, or an attacker forges packets of this connection.",

@@ -183,6 +183,7 @@ func TestSenderSendsWithoutCreditsToPeerWithShortRNRTimer(t *testing.T) {
 		a, b := w.n[0], w.n[1]
 		a.post(wqe{op: queue.Send}) // is refused
 		w.quiet()
+		w.refuseFirst(1)
 		b.postRecv(0)
 		w.now += ib.RNRTimer(timer)
 		a.q.Expire(w.now)

@@ -363,12 +363,18 @@ func (w *pair) step() bool {
 // settle runs until no packets move and no timer is set.
 func (w *pair) settle() {
 	w.t.Helper()
+	w.runUntil(machine.Never)
+}
+
+// runUntil runs until no packets move and no timer is set before a time.
+func (w *pair) runUntil(end time.Duration) {
+	w.t.Helper()
 	for range 200000 {
 		if w.step() {
 			continue
 		}
 		d := min(w.n[0].q.Deadline(), w.n[1].q.Deadline())
-		if d == machine.Never {
+		if d == machine.Never || d > end {
 			return
 		}
 		w.now = max(w.now, d)
@@ -379,6 +385,16 @@ func (w *pair) settle() {
 		}
 	}
 	w.t.Fatal("the pair does not come to rest")
+}
+
+// refuseFirst makes node i refuse a first message that waits for a receive.
+func (w *pair) refuseFirst(i int) {
+	b := w.n[i]
+	for b.count(reason.NoReceive) == 0 {
+		w.now = b.q.Deadline()
+		b.q.Expire(w.now)
+	}
+	w.quiet()
 }
 
 // quiet runs until no packets move, without firing timers.

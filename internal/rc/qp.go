@@ -106,6 +106,7 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 		q.resp.Lost(in, info)
 	default:
 		q.resp.Receive(in, info)
+		q.resp.ScheduleLook(now)
 	}
 	q.settle()
 }

@@ -21,10 +21,15 @@ type retry struct {
 // armAckTimer starts the acknowledgement timer. The first wait is the timeout of the
 // queue pair. The standard allows up to four times as much (IBTA 9.7.6.1.3), so
 // repetitions wait twice and four times as long: more of the same does not help an
-// overloaded peer or network.
+// overloaded peer or network. The last wait before the end is four times as long, too, so
+// that a peer that gets no processor for a moment is not taken for gone.
 func (r *requester) armAckTimer(now time.Duration) {
 	if d := r.p.Attr.AckTimeout(); d != 0 {
-		r.retry.ackAt = now + d<<min(r.retry.retries, 2)
+		times := min(r.retry.retries, 2)
+		if r.retry.retries >= r.p.Attr.RetryCnt {
+			times = 2
+		}
+		r.retry.ackAt = now + d<<times
 	}
 	r.armTailProbe(now)
 }

@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"slices"
 	"testing"
 
 	"softrdma/internal/machine"
@@ -53,20 +54,25 @@ func TestPayloadIsCountedOnceWhateverIsRepeated(t *testing.T) {
 	}
 }
 
-// A message that finds no receive is sent again when there is one.
+// A message that finds no receive is sent again when there is one. The first one waits for
+// its receive, and is counted when it is held.
 func TestPayloadOfRefusedMessagesIsNotCounted(t *testing.T) {
 	w := newSelective(t, func(_ int, p *machine.Port) { p.Attr.RNRRetry, p.Attr.MinRNRTimer = 7, 1 })
 	a, b := w.n[0], w.n[1]
-	a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 3*testMTU)}})
-	for w.step() {
-	}
-	if b.traffic.Received != 0 {
-		t.Errorf("%d bytes counted without a receive", b.traffic.Received)
-	}
-	b.postRecv(1, b.sge(0, 3*testMTU))
-	w.settle()
-	w.wantStatuses(&a.send, queue.Success)
-	if b.traffic.Received != 3*testMTU {
-		t.Errorf("%d bytes counted of %d", b.traffic.Received, 3*testMTU)
+	for message := range uint64(2) {
+		before := message * 3 * testMTU
+		a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 3*testMTU)}})
+		w.quiet()
+		if message == 0 {
+			w.refuseFirst(1)
+		} else if b.traffic.Received != before {
+			t.Errorf("%d bytes counted without a receive", b.traffic.Received-before)
+		}
+		b.postRecv(1, b.sge(0, 3*testMTU))
+		w.settle()
+		w.wantStatuses(&a.send, slices.Repeat([]queue.Status{queue.Success}, int(message)+1)...)
+		if n := b.traffic.Received - before; n != 3*testMTU {
+			t.Errorf("message %d: %d bytes counted of %d", message, n, 3*testMTU)
+		}
 	}
 }

@@ -98,6 +98,7 @@ const (
 	FlushType
 	InvalidateRefused
 	SequenceHeld
+	ReceiveAwaited
 	HeldContradicted
 	HeldDisowned
 	CongestionMarked

@@ -67,6 +67,7 @@ var rows = [Count]row{
 	AtomicAlignment:          {"ATOMIC_ALIGNMENT", "atomic operand not aligned: expected a multiple of %d, found address %#x"},
 	FlushType:                {"FLUSH_TYPE", "FLUSH of a reserved placement or selectivity: expected only bits of %#x, found %#x"},
 	InvalidateRefused:        {"INVALIDATE_REFUSED", "the peer may not invalidate this key: expected a type 2 window of queue pair %#x, found key %#x"},
+	ReceiveAwaited:           {"RECEIVE_AWAITED", "first message of the connection waits for a receive: expected one within %d ms, found none for PSN %#06x"},
 	SequenceHeld:             {"SEQUENCE_HELD", "request arrived before an earlier one and is buffered: expected PSN %#06x, found %#06x"},
 	HeldContradicted:         {"HELD_CONTRADICTED", "two buffered requests have the same PSN but different content, all buffered requests dropped: expected PSN %#06x, conflict at %#06x"},
 	HeldDisowned:             {"HELD_DISOWNED", "peer never sent the buffered requests, dropped: from PSN %#06x, %d requests"},

@@ -16,7 +16,7 @@ func (r *Responder) ahead(in *machine.In, info *ib.Info, d int) {
 		return
 	}
 	r.c.Refuse(reason.Detail{Reason: reason.SequenceAhead, Expected: uint64(r.expected), Found: uint64(in.PSN)})
-	if !r.nak.sent {
+	if !r.nak.sent && !r.first.on {
 		r.missing()
 	}
 }
@@ -42,11 +42,12 @@ func (r *Responder) Lost(in *machine.In, info *ib.Info) {
 	}
 }
 
-// hold keeps a request that arrives d PSNs too early in the reorder buffer, and reports
-// whether it is there. The chain of checks takes it when its turn comes, so nothing of it
-// shows before.
+// hold keeps a request that arrives d PSNs too early in the reorder buffer, or one that
+// awaits a receive, and reports whether it is there. The chain of checks takes it when its
+// turn comes, so nothing of it shows before.
 func (r *Responder) hold(in *machine.In, info *ib.Info, d int) bool {
-	if r.store == nil || !r.c.Selective() || !r.c.Trusted || r.nak.rnr || len(in.Payload) > int(r.mtu) {
+	mayHold := r.first.on || r.c.Selective() && r.c.Trusted && !r.nak.rnr
+	if r.store == nil || !mayHold || len(in.Payload) > int(r.mtu) {
 		return false
 	}
 	n := uint32(1)
@@ -75,9 +76,17 @@ func (r *Responder) hold(in *machine.In, info *ib.Info, d int) bool {
 		r.returnEmpty()
 		return false
 	}
-	r.c.Refuse(reason.Detail{Reason: reason.SequenceHeld, Expected: uint64(r.expected), Found: uint64(in.PSN)})
+	if d == 0 {
+		r.c.Refuse(reason.Detail{Reason: reason.ReceiveAwaited, Expected: uint64(firstReceiveTime.Milliseconds()), Found: uint64(in.PSN)})
+	} else {
+		r.c.Refuse(reason.Detail{Reason: reason.SequenceHeld, Expected: uint64(r.expected), Found: uint64(in.PSN)})
+	}
+	if r.first.on {
+		in.Dropped, h.Dropped = 0, len(h.Payload)
+		r.counted += len(h.Payload)
+	}
 	if r.held.Insert(at, h) || in.AckReq {
-		r.sack.due = true
+		r.oweReport()
 	}
 	return true
 }
@@ -116,7 +125,7 @@ func (r *Responder) resume(in *machine.In) {
 		r.store.pool.Free(h)
 	}
 	if r.expected != before || r.held != nil {
-		r.sack.due = true
+		r.oweReport()
 	}
 	r.returnEmpty()
 }
@@ -158,7 +167,15 @@ type sack struct {
 // countDuplicate counts a request that came twice, and tells the peer.
 func (r *Responder) countDuplicate() {
 	r.sack.duplicates++
-	r.sack.due = true
+	r.oweReport()
+}
+
+// oweReport owes the peer a selective acknowledge. While the expected request itself is
+// held there is none: its ranges begin behind a request that is missing.
+func (r *Responder) oweReport() {
+	if r.c.Selective() && !r.first.on {
+		r.sack.due = true
+	}
 }
 
 // Report produces the acknowledge that says what is held.

@@ -51,10 +51,12 @@ func (r *Responder) Sent(now time.Duration) {
 }
 
 // Deadline is when to look for receives that were posted.
-func (r *Responder) Deadline() time.Duration { return r.posted.at }
+func (r *Responder) Deadline() time.Duration { return min(r.posted.at, r.first.at) }
 
-// Expire announces receives that were posted since an acknowledge without credits.
+// Expire looks for receives that were posted: it announces those since an acknowledge
+// without credits, and gives one to the first message if that waits.
 func (r *Responder) Expire(now time.Duration) {
+	r.look(now)
 	a := &r.posted
 	if a.at > now {
 		return

@@ -11,9 +11,9 @@ import (
 func (r *Responder) takeResources(in *machine.In, info *ib.Info) bool {
 	switch info.Kind {
 	case ib.KindSend:
-		return !info.First || r.takeReceive()
+		return !info.First || r.takeReceive(in, info)
 	case ib.KindWrite:
-		return info.Headers&ib.HasImmDt == 0 || r.takeReceive()
+		return info.Headers&ib.HasImmDt == 0 || r.takeReceive(in, info)
 	}
 	depth := int(r.p.Attr.MaxDestRdAtomic)
 	if r.history.vacant(depth, in.Keep && r.c.Selective()) {
@@ -24,13 +24,19 @@ func (r *Responder) takeResources(in *machine.In, info *ib.Info) bool {
 }
 
 // takeReceive takes the oldest receive, unless a packet that was lost later took it already.
-func (r *Responder) takeReceive() bool {
+func (r *Responder) takeReceive(in *machine.In, info *ib.Info) bool {
 	if r.taken {
 		return true
 	}
 	if r.p.RQ != nil && r.p.RQ.Take(&r.recv) {
 		r.taken = true
+		if !r.first.over {
+			r.first = firstReceive{over: true, at: machine.Never}
+		}
 		return true
+	}
+	if r.awaitReceive(in, info) {
+		return false
 	}
 	// IBTA 9.7.5.2.8: the RNR NAK leaves ePSN unchanged.
 	r.c.Refuse(reason.Detail{Reason: reason.NoReceive, Expected: uint64(r.p.Attr.MinRNRTimer), Found: uint64(r.msn)})

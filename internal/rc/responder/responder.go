@@ -4,7 +4,7 @@
 //	PSN                  responder.go; duplicate.go and ahead.go
 //	opcode sequence      opcode.go
 //	opcode valid for QP  opcode.go
-//	resources            resources.go: receives; history.go: READs and atomics
+//	resources            resources.go and firstreceive.go: receives; history.go: READs and atomics
 //	length               length.go
 //	R_Key and access     rkey.go
 //	execute              execute.go, atomic.go, flush.go
@@ -62,8 +62,11 @@ type Responder struct {
 
 	// Between softrdma peers:
 	sack   sack
-	held   *reorder.Buffer // requests behind a lost one, nil without
+	held   *reorder.Buffer // requests behind a lost one or behind the first, nil without
 	posted announcement
+
+	first   firstReceive
+	counted int // bytes of payload counted when they were held for the first receive
 }
 
 // A write is the WRITE that is being received.
@@ -77,7 +80,7 @@ type write struct {
 // Init prepares a responder. The store may be nil: then nothing is held.
 func (r *Responder) Init(c *conn.Conn, s *Store) {
 	r.c, r.p, r.store = c, c.Port, s
-	r.history.current, r.posted.at = none, machine.Never
+	r.history.current, r.posted.at, r.first.at = none, machine.Never, machine.Never
 }
 
 // Start begins with the first PSN of the connection.
@@ -92,6 +95,7 @@ func (r *Responder) Start() {
 func (r *Responder) Stop() {
 	r.nak.due, r.ack.due = false, false
 	r.posted.exhausted, r.posted.at = false, machine.Never
+	r.first = firstReceive{over: true, at: machine.Never}
 	r.DropHeld()
 	r.write.region, r.known = nil, nil
 	r.history.drop()
@@ -150,16 +154,7 @@ func (r *Responder) Receive(in *machine.In, info *ib.Info) {
 	}
 	switch {
 	case d != 0 && in.Train > 1:
-		if d := r.checkSegment(in, info, uint32(len(in.Payload))); d.Reason != reason.None {
-			r.c.Refuse(d)
-			return
-		}
-		for i := range in.Train {
-			p := in.Part(i, int(r.mtu))
-			p.Drop()
-			r.Receive(&p, p.Opcode.Info())
-			in.TookPart(&p)
-		}
+		r.eachPart(in, info)
 	case d < 0 && in.Copy:
 		// The first one of two came.
 	case d < 0:
@@ -168,9 +163,26 @@ func (r *Responder) Receive(in *machine.In, info *ib.Info) {
 		r.ahead(in, info, d)
 	default:
 		r.process(in, info)
-		if r.held != nil {
+		if r.held != nil && !r.first.on {
 			r.resume(in)
 		}
+	}
+	if r.counted != 0 && !r.first.on {
+		in.Dropped, r.counted = in.Dropped+r.counted, 0
+	}
+}
+
+// eachPart receives the packets of a train one by one.
+func (r *Responder) eachPart(in *machine.In, info *ib.Info) {
+	if d := r.checkSegment(in, info, uint32(len(in.Payload))); d.Reason != reason.None {
+		r.c.Refuse(d)
+		return
+	}
+	for i := range in.Train {
+		p := in.Part(i, int(r.mtu))
+		p.Drop()
+		r.Receive(&p, p.Opcode.Info())
+		in.TookPart(&p)
 	}
 }
 
