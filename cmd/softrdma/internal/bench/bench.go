@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -164,11 +165,11 @@ func run(cmd *cobra.Command, opt *options) error {
 
 // writePage writes a page to a file.
 func writePage(name string, page func(io.Writer) error) error {
-	f, err := os.Create(name)
-	if err != nil {
+	var b bytes.Buffer
+	if err := page(&b); err != nil {
 		return err
 	}
-	return errors.Join(page(f), f.Close())
+	return cli.WriteFile(name, b.Bytes())
 }
 
 // runPath measures on one path.

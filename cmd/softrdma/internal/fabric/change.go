@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +16,7 @@ import (
 // terminalColumns is the width of a drawing that is not printed on a terminal.
 const terminalColumns = 100
 
-// write writes a picture where the user wants it. A file is replaced at once, so that a
-// browser never reads half of one.
+// write writes a picture where the user wants it.
 func (d *drawer) write(cmd *cobra.Command, p *drawing.Picture) error {
 	out := cmd.OutOrStdout()
 	switch d.output {
@@ -34,11 +32,7 @@ func (d *drawer) write(cmd *cobra.Command, p *drawing.Picture) error {
 		_, err := out.Write(b.Bytes())
 		return err
 	}
-	next := d.output + ".new"
-	if err := os.WriteFile(next, drawing.SVG(p), 0o644); err != nil {
-		return err
-	}
-	if err := os.Rename(next, d.output); err != nil {
+	if err := cli.WriteFile(d.output, drawing.SVG(p)); err != nil {
 		return err
 	}
 	if !d.watch {
