@@ -3,8 +3,11 @@ package demo
 import (
 	"fmt"
 	"io"
+	"sync"
+	"time"
 
-	"github.com/schollz/progressbar/v3"
+	bars "github.com/jedib0t/go-pretty/v6/progress"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"softrdma/cmd/softrdma/internal/cli"
 )
@@ -16,12 +19,16 @@ type progress struct {
 	out      io.Writer
 	terminal bool
 	title    string // number and title of the operation
-	bar      *progressbar.ProgressBar
 	max      int64
+	run      *bars.Tracker // nil if no bar is shown
+	bar      bars.Writer
+	drawing  sync.WaitGroup // the goroutine that draws the bar
 }
 
-// barWidth fits a line into 80 columns.
-const barWidth = 40
+const (
+	barWidth    = 20 // fits a line into 80 columns
+	barInterval = 100 * time.Millisecond
+)
 
 func newProgress(out io.Writer, quiet bool) *progress {
 	if quiet {
@@ -52,16 +59,25 @@ func (p *progress) transfer(run, runs, bytes int, count int64) {
 	if count > 0 {
 		p.max = count
 	}
-	p.bar = progressbar.NewOptions64(p.max,
-		progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(fmt.Sprintf("%s, run %d/%d", p.title, run, runs)),
-		progressbar.OptionThrottle(50e6), progressbar.OptionSetWidth(barWidth),
-		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false))
+	p.run = &bars.Tracker{Message: fmt.Sprintf("%s, run %d/%d", p.title, run, runs), Total: p.max, AutoStopDisabled: true}
+	p.bar = bars.NewWriter()
+	p.bar.SetOutputWriter(p.out)
+	p.bar.SetStyle(bars.StyleBlocks)
+	p.bar.SetTerminalWidth(cli.TerminalWidth(p.out, 80)) // one line, which finish removes
+	p.bar.SetTrackerLength(barWidth)
+	p.bar.SetTrackerPosition(bars.PositionRight)
+	p.bar.SetUpdateFrequency(barInterval)
+	style := p.bar.Style()
+	style.Options.PercentFormat = "%3.0f%%"
+	style.Visibility.Time, style.Visibility.Value = false, false
+	p.bar.AppendTracker(p.run)
+	p.drawing.Go(p.bar.Render)
 }
 
 // set sets how many bytes or requests of the run are complete.
 func (p *progress) set(n int64) {
-	if p != nil && p.bar != nil {
-		p.bar.Set64(min(n, p.max))
+	if p != nil && p.run != nil {
+		p.run.SetValue(min(n, p.max))
 	}
 }
 
@@ -77,8 +93,14 @@ func (p *progress) latency() {
 
 // finish removes the line from the terminal.
 func (p *progress) finish() {
-	if p != nil && p.terminal {
-		fmt.Fprint(p.out, "\r\033[K")
-		p.bar = nil
+	if p == nil || !p.terminal {
+		return
 	}
+	if p.run != nil {
+		p.bar.Stop()
+		p.drawing.Wait() // it draws a last time, and leaves the cursor in the next line
+		p.run = nil
+		fmt.Fprint(p.out, text.CursorUp.Sprint())
+	}
+	fmt.Fprint(p.out, "\r", text.EraseLine.Sprint())
 }
