@@ -95,7 +95,7 @@ type Stream interface {
 
 	// Held returns how many of the bytes that Write took are still in this program, which
 	// loses them if it ends now. The system has the others. If it is not 0, Ready reports
-	// the stream as writable when it has changed. It never becomes smaller by a failure.
+	// the stream as writable when it has become 0. It never becomes smaller by a failure.
 	Held() int
 
 	// ShutWrite tells the peer that nothing more will be sent.

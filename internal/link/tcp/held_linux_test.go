@@ -80,13 +80,12 @@ func TestHeldIsWhatTheSystemDoesNotHave(t *testing.T) {
 	first := <-s.writes
 	write(t, c, 50)
 	wantHeld(t, c, 150)
-	*o = owner{}
 	first.result <- nil
-	e.until(func() bool { return o.writable })
+	second := <-s.writes
 	wantHeld(t, c, 50)
 	*o = owner{}
-	(<-s.writes).result <- nil
-	e.until(func() bool { return o.writable })
+	second.result <- nil
+	e.until(func() bool { return o.writable }) // once, when nothing is held
 	wantHeld(t, c, 0)
 	close(s.end)
 }

@@ -149,8 +149,12 @@ func (r *ring) sent(n int, err error) (tell, ended bool) {
 		r.err = err
 	}
 	ended = r.ending && r.idle()
-	tell = r.full || r.asked || ended || err != nil
-	r.full, r.asked = false, false
+	// A lane that waits for completions is told once for all of them: if it were told for
+	// each write, it would post a few requests at a time, and each write would be short.
+	drained := r.asked && r.n == 0
+	tell = r.full || drained || ended || err != nil
+	r.full = false
+	r.asked = r.asked && !drained
 	return tell, ended
 }
 
