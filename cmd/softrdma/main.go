@@ -6,44 +6,37 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
-	"time"
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/samehost"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends the command in order, a later one at once. timeout(1)
-	// signals its child and then its process group, so a second signal within a second
-	// is ignored.
-	context.AfterFunc(ctx, func() {
-		time.Sleep(time.Second)
-		stop()
-	})
+	ctx := cli.NotifyContext()
 	cmd, err := execute(ctx)
-	if ctx.Err() != nil && !errors.Is(err, cli.ErrSignalled) {
+	if s := cli.Signal(ctx); s != nil && !errors.Is(err, cli.ErrSignalled) && !cli.OfProgram(err) {
 		if e := cli.WithOutputError(nil); e != nil {
 			fmt.Fprintf(os.Stderr, "softrdma: %s\n", cli.OneLine(e))
+		}
+		if s == syscall.SIGTERM {
+			fmt.Fprintln(os.Stderr, "softrdma: terminated")
+			exit(cli.ExitTerminated)
 		}
 		fmt.Fprintln(os.Stderr, "softrdma: interrupted")
 		exit(cli.ExitInterrupted)
 	}
-	code := cli.ExitCode(err)
-	switch code {
-	case cli.ExitOK:
-	case cli.ExitUsage:
+	switch code := cli.ExitCode(err); {
+	case code == cli.ExitOK:
+	case code == cli.ExitUsage && !cli.OfProgram(err):
 		fmt.Fprintf(os.Stderr, "softrdma: %s (see: %s --help)\n", cli.OneLine(err), cmd.CommandPath())
 	default:
 		fmt.Fprintf(os.Stderr, "softrdma: %s\n", cli.Line(err))
 	}
-	exit(code)
+	exit(cli.ExitCode(err))
 }
 
 // exit ends the process. Devices that a command did not close leave no sockets.

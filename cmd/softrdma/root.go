@@ -133,8 +133,8 @@ func codeRuns(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			err := run(cmd, args)
-			if err == nil {
-				return nil
+			if err == nil || errors.As(err, new(*cli.ExitError)) {
+				return err
 			}
 			return cli.WithCode(cli.ExitCode(err), err)
 		}

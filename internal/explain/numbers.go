@@ -142,7 +142,10 @@ var ExitCodes = map[int]string{
 	2:   "The command line is wrong.",
 	3:   "The peer could not be reached, went away or did not answer in time.",
 	4:   "Data arrived that differs from what was sent.",
-	130: "Interrupted by SIGINT (Ctrl-C) or SIGTERM.",
+	126: "The program of softrdma exec or softrdma run cannot be executed.",
+	127: "The program of softrdma exec or softrdma run was not found.",
+	130: "Interrupted by SIGINT (Ctrl-C).",
+	143: "Ended by SIGTERM.",
 }
 
 var stateTexts = [...]string{

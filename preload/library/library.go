@@ -31,10 +31,10 @@ func (f *File) Close() error {
 	return f.file.Close()
 }
 
-// Copy writes a library to a new file in dir. If programs cannot execute files there, it
-// keeps the library in memory instead.
+// Copy writes a library to a new file in dir. If dir is empty, or programs cannot execute files
+// there, it keeps the library in memory instead.
 func Copy(dir, name string, contents io.Reader) (*File, error) {
-	if executable(dir) != nil {
+	if dir == "" || executable(dir) != nil {
 		return inMemory(name, contents)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o500)

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 
@@ -21,6 +23,11 @@ const (
 	ExitPeer        = 3
 	ExitData        = 4
 	ExitInterrupted = 130
+	ExitTerminated  = 143
+
+	// Of programs that cannot be started, as shells have them.
+	exitCannotExecute = 126
+	exitNotFound      = 127
 )
 
 // ExitCodesText is the help text about exit codes.
@@ -31,7 +38,14 @@ const ExitCodesText = `softrdma exits with one of these codes:
     2   the command line is wrong
     3   the peer could not be reached, went away or did not answer in time
     4   data arrived that differs from what was sent
-  130   interrupted by SIGINT (Ctrl-C) or SIGTERM, which end softrdma daemon with 0
+  126   the program of softrdma exec or softrdma run cannot be executed
+  127   the program of softrdma exec or softrdma run was not found
+  130   interrupted by SIGINT (Ctrl-C)
+  143   ended by SIGTERM
+
+SIGINT and SIGTERM end softrdma daemon and softrdma fabric up with 0. softrdma exec and
+softrdma run exit with the code of their program, or with 128 plus the number of the
+signal that ended it.
 
 Every failure prints one line on standard error. If it names a status or a reason,
 "softrdma explain NAME" describes the cause and the usual remedy.
@@ -39,30 +53,52 @@ Every failure prints one line on standard error. If it names a status or a reaso
 
 // An ExitError is an error with the exit code of the command.
 type ExitError struct {
-	code int
-	err  error
+	code    int
+	err     error
+	program bool // the code is that of another program
 }
 
 func (e *ExitError) Error() string { return e.err.Error() }
 func (e *ExitError) Unwrap() error { return e.err }
 
 // WithCode returns err with an exit code.
-func WithCode(code int, err error) error { return &ExitError{code, err} }
+func WithCode(code int, err error) error { return &ExitError{code: code, err: err} }
+
+// ProgramError returns an error of a program that the command has run. Its exit code becomes that
+// of the command, whatever it means, and also if a signal has ended both.
+func ProgramError(code int, err error) error { return &ExitError{code: code, err: err, program: true} }
+
+// StartError adds the exit code to an error about a program that cannot be started.
+func StartError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
+		return ProgramError(exitNotFound, err)
+	}
+	return ProgramError(exitCannotExecute, err)
+}
+
+// OfProgram reports whether an error is a ProgramError.
+func OfProgram(err error) bool {
+	e := (*ExitError)(nil)
+	return errors.As(err, &e) && e.program
+}
 
 // UsageErrorf returns an error about the command line.
 func UsageErrorf(format string, args ...any) error {
-	return &ExitError{ExitUsage, fmt.Errorf(format, args...)}
+	return &ExitError{code: ExitUsage, err: fmt.Errorf(format, args...)}
 }
 
 // PeerErrorf returns an error about a peer that cannot be reached, has gone or does not
 // answer.
 func PeerErrorf(format string, args ...any) error {
-	return &ExitError{ExitPeer, fmt.Errorf(format, args...)}
+	return &ExitError{code: ExitPeer, err: fmt.Errorf(format, args...)}
 }
 
 // DataErrorf returns an error about data that differs from what was sent.
 func DataErrorf(format string, args ...any) error {
-	return &ExitError{ExitData, fmt.Errorf(format, args...)}
+	return &ExitError{code: ExitData, err: fmt.Errorf(format, args...)}
 }
 
 // ExitCode returns the exit code of a command that failed with err.

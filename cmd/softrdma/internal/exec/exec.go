@@ -3,6 +3,8 @@
 package exec
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -31,9 +33,13 @@ daemon's user. Programs on one address then share it. When softrdma ends, also b
 kill, programs with the device in their own process keep it; others lose it. With
 auto softrdma takes the first where that is possible; -v says which it was, and why.
 
+The program may be a script. All programs that it starts find the same devices and
+reach each other on them: one exec serves a test suite with its servers and clients.
+
 The program inherits the terminal, the environment and its arguments. softrdma
-exits with the program's exit code, or with 128 plus the number of the signal that
-ended it.
+passes SIGINT and SIGTERM on. It exits with the program's exit code, with 128 plus
+the number of the signal that ended it, with 127 if there is no such program, and
+with 126 if it cannot be executed.
 
 With --share-memory, or SOFTRDMA_SHARE_MEMORY=1 in the environment, softrdma
 replaces pages of registered memory, from 64 KiB, by shared ones. Data between two
@@ -46,7 +52,9 @@ fork, or that let other devices or the kernel write to registered memory.
 Two programs without a daemon need two addresses. Programs that take a GID index
 find the device's only GID at index 0.`
 
-const example = `  softrdma exec -- ibv_devinfo -v
+const example = `  softrdma exec -- ./all-tests.sh       servers and clients of one script
+
+  softrdma exec -- ibv_devinfo -v
 
   softrdma exec -d 127.0.0.1 -- ibv_rc_pingpong -g 0
   softrdma exec -d 127.0.0.2 -- ibv_rc_pingpong -g 0 127.0.0.1
@@ -63,6 +71,7 @@ type options struct {
 	socket         string
 	protocol       cli.Protocol
 	verbose, share bool
+	wait           time.Duration // for a daemon; 0 without --wait
 	engine         engine
 }
 
@@ -79,6 +88,8 @@ func NewCommand() *cobra.Command {
 	f.StringArrayVarP(&s.devices, "device", "d", nil, "`INTERFACE` or address of a device for this program only; repeat for more devices")
 	s.protocol.AddFlag(f, "")
 	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon to use")
+	f.DurationVar(&s.wait, "wait", 0, "wait for a daemon for this `DURATION`, and fail if there is none")
+	f.Lookup("wait").NoOptDefVal = "30s"
 	f.VarP(&s.engine, "engine", "", "where the device of the program is: auto, program (in its own process) or daemon")
 	f.BoolVar(&s.share, "share-memory", false, "share the program's registered memory with softrdma where possible")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "print where the device is, each refused call on it, and at the end a count for each reason")

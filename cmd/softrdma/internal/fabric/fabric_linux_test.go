@@ -70,9 +70,12 @@ func TestFabricIsBuiltShownAndDisturbed(t *testing.T) {
 	expect(t, clitest.Run(t, "fabric", "draw", "-i", "0"), "[core-0-0]", "[leaf-3-1]")
 
 	expect(t, clitest.Run(t, "fabric", "link", "down", "node-15"), "node-15 - leaf-3-1:4: cut")
-	expect(t, clitest.Run(t, "fabric", "trace", "node-0", "node-15"), "lost at ")
+	lost := clitest.Start(t, "fabric", "trace", "node-0", "node-15")
+	lost.Fails(cli.ExitFailed, "the packet is lost at ")
+	expect(t, lost.Stdout.String(), "lost at ")
 	clitest.Run(t, "fabric", "link", "up", "node-15")
-	until(t, "arrives at port 1", "fabric", "trace", "node-0", "node-15")
+	until(t, "(48 active)", "fabric", "status")
+	expect(t, clitest.Run(t, "fabric", "trace", "node-0", "node-15"), "arrives at port 1")
 	if n := strings.Count(clitest.Run(t, "fabric", "fail", "spine-2-0"), ": cut\n"); n != 4 {
 		t.Errorf("%d cables cut, expected 4", n)
 	}

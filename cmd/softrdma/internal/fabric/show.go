@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -143,15 +144,21 @@ func newTrace() *cobra.Command {
 		Use: "trace FROM TO", Short: "Follow a packet hop by hop, and see where it is lost",
 		Long: `Follows a packet from one node to another, or to a LID, by the tables and states of
 this moment: which port of which switch, on which virtual lane. If the packet would be
-lost, it says where and why.`,
+lost, it says where and why, and the exit code is 1.`,
 		Example: "  softrdma fabric trace node-0 node-15\n  softrdma fabric trace node-0 17 --sl 1", Args: cli.Args(2, 2, "the nodes FROM and TO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := level(cmd, sl)
 			if err != nil {
 				return err
 			}
-			return a.show(cmd, console.Request{Verb: console.VerbTrace, Args: args, SL: v}, func(r *console.Reply) any { return r.Trace },
-				func(w io.Writer, r *console.Reply) { printTrace(w, r.Trace) })
+			var lost *console.Break
+			err = a.show(cmd, console.Request{Verb: console.VerbTrace, Args: args, SL: v},
+				func(r *console.Reply) any { lost = r.Trace.Broken; return r.Trace },
+				func(w io.Writer, r *console.Reply) { lost = r.Trace.Broken; printTrace(w, r.Trace) })
+			if err == nil && lost != nil {
+				return fmt.Errorf("the packet is lost at %s: %s", lost.Node, lost.Text)
+			}
+			return err
 		},
 	}
 	a.flags(cmd)

@@ -236,7 +236,10 @@ func TestPingpongInterruptedLeavesNothing(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: processes cannot send signals on windows")
 	}
-	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	for sig, end := range map[os.Signal]struct {
+		code int
+		word string
+	}{os.Interrupt: {cli.ExitInterrupted, "interrupted"}, syscall.SIGTERM: {cli.ExitTerminated, "terminated"}} {
 		for _, flags := range [][]string{{}, {"-e"}, {"-t", "ud"}} {
 			dev, port, file := clitest.LoopbackDevice(t), clitest.FreePort(t), filepath.Join(t.TempDir(), "x.pcapng")
 			args := append([]string{"pingpong", "-p", port, "-n", "1000000000"}, flags...)
@@ -246,7 +249,7 @@ func TestPingpongInterruptedLeavesNothing(t *testing.T) {
 			c.Prints("remote address")
 			time.Sleep(50 * time.Millisecond)
 			s.Cmd.Process.Signal(sig)
-			s.Fails(cli.ExitInterrupted, "interrupted")
+			s.Fails(end.code, end.word)
 			c.Fails(cli.ExitPeer)
 			clitest.CheckFree(t, dev, port)
 			if out := clitest.Run(t, "capture", file); !strings.Contains(out, "0 faults") {

@@ -149,7 +149,7 @@ func TestRpingInterruptedLeavesNothing(t *testing.T) {
 			s, c := startPair(t, flags, "-v "+flags)
 			c.Prints("rdma-ping-5:")
 			s.Cmd.Process.Signal(syscall.SIGTERM)
-			s.Fails(cli.ExitInterrupted, "interrupted")
+			s.Fails(cli.ExitTerminated, "terminated")
 			c.Fails(cli.ExitPeer, "disconnected by")
 			clitest.CheckFree(t, s.Cmd.Args[4], clitest.FreePort(t))
 		})

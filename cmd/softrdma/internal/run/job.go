@@ -39,7 +39,7 @@ type ending struct {
 }
 
 func (e *ending) error(host string) error {
-	return cli.WithCode(e.Code, fmt.Errorf("rank %d on %s: %s", e.Rank, host, e.Text))
+	return cli.ProgramError(e.Code, fmt.Errorf("rank %d on %s: %s", e.Rank, host, e.Text))
 }
 
 // environment returns the variables of a rank.
@@ -89,7 +89,7 @@ func (j *job) run(ctx context.Context, out *outputs, stdin io.Reader, signals <-
 			c.Stdin = stdin
 		}
 		if err := c.Start(); err != nil {
-			fail(&ending{rank, cli.ExitFailed, err.Error()})
+			fail(&ending{rank, cli.ExitCode(cli.StartError(err)), err.Error()})
 			break
 		}
 		started = append(started, c)

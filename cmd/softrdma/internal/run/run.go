@@ -108,6 +108,9 @@ func run(cmd *cobra.Command, s *options, program []string) error {
 	if s.wait <= 0 {
 		return cli.UsageErrorf("--exchange-timeout: expected a positive duration such as 5m, found %v", s.wait)
 	}
+	if cli.FlagGiven(cmd, "ranks") && s.n == 0 {
+		return cli.UsageErrorf("-n: expected 1 to %d, found 0", launch.MaxRanks)
+	}
 	hosts, err := s.plan()
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
@@ -126,7 +127,7 @@ func TestSignalsReachAllRanks(t *testing.T) {
 			if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			p.Fails(130, "interrupted")
+			p.Fails(cli.ExitTerminated, "terminated")
 		})
 	}
 }
@@ -167,7 +168,10 @@ func TestWrongRunsAreRefused(t *testing.T) {
 		{[]string{"--hosts", "a,-x", "true"}, 2, `found "-x"`},
 		{[]string{"--hosts", "a", "-n", "2", "true"}, 2, "room for 1 ranks"},
 		{[]string{"--exchange-timeout", "0s", "true"}, 2, "expected a positive duration"},
-		{[]string{"./no-such-program"}, 1, "rank 0 on"},
+		{[]string{"-n", "0", "true"}, 2, "-n: expected 1 to"},
+		{[]string{"./no-such-program"}, 127, "rank 0 on"},
+		{[]string{"no-such-program"}, 127, "rank 0 on"},
+		{[]string{"/"}, 126, "rank 0 on"},
 		{[]string{"--hosts", "one", "--ssh", "false", "--address", "127.0.0.1", "true"}, 3, "host one: false"},
 		{[]string{"--agent"}, 2, "expected a job"},
 	} {

@@ -1,0 +1,86 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/provider/daemon"
+	"softrdma/internal/uverbs"
+)
+
+// askAgain is how long --wait sleeps between attempts.
+const askAgain = 100 * time.Millisecond
+
+// daemonSockets returns the sockets to look for a daemon at, none if the program gets
+// devices of its own.
+func (s *options) daemonSockets(cmd *cobra.Command) ([]string, error) {
+	flag := ""
+	switch {
+	case s.socket != "":
+		flag = "--socket"
+	case s.wait != 0:
+		flag = "--wait"
+	}
+	switch own := len(s.devices) > 0 || s.protocol != "" || cli.FlagGiven(cmd, cli.PcapFlag) || cli.TLSFlags(cmd) != nil; {
+	case s.wait < 0:
+		return nil, cli.UsageErrorf("--wait: expected a positive duration such as 30s, found %v", s.wait)
+	case flag != "" && own:
+		return nil, cli.UsageErrorf("%s: the daemon opens the devices, so -d, --protocol, --%s and the flags of TLS do not apply", flag, cli.PcapFlag)
+	case s.socket != "":
+		return []string{s.socket}, nil
+	case own:
+		return nil, nil
+	}
+	return daemon.Sockets(), nil
+}
+
+// daemonEnvironment looks for a daemon and returns the environment for its programs, or
+// nil if there is none. With --wait it looks until there is one.
+func (s *options) daemonEnvironment(cmd *cobra.Command, sockets []string, library string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), s.wait)
+	defer cancel()
+	for {
+		env, err := s.askDaemons(cmd, sockets, library)
+		if env != nil || s.wait == 0 || err != nil && !daemon.Absent(err) {
+			return env, err
+		}
+		select {
+		case <-time.After(askAgain):
+		case <-ctx.Done():
+			if cmd.Context().Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, fmt.Errorf("no daemon listens on %s after %v: start one (softrdma daemon)", strings.Join(sockets, " or "), s.wait)
+		}
+	}
+}
+
+// askDaemons asks each socket once for a daemon that serves this user.
+func (s *options) askDaemons(cmd *cobra.Command, sockets []string, library string) ([]string, error) {
+	for _, socket := range sockets {
+		info, err := daemon.Ask(socket)
+		switch {
+		case err == nil:
+			if s.verbose {
+				for _, d := range info.Devices {
+					fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s, of the daemon on %s (process %d)\n", d, socket, info.PID)
+				}
+			}
+			return uverbs.Environment(library, socket, info.Tree), nil
+		case daemon.Absent(err):
+			if s.socket != "" {
+				return nil, fmt.Errorf("no daemon listens on %s: start one (softrdma daemon --socket %s): %w", socket, socket, err)
+			}
+		case s.socket != "" || s.wait != 0:
+			return nil, fmt.Errorf("daemon on %s: %w", socket, err)
+		default:
+			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: daemon on %s: %v; the program gets a device of its own\n", socket, err)
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,111 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/uverbs"
+	"softrdma/internal/uverbs/folder"
+	"softrdma/preload"
+	"softrdma/preload/library"
+)
+
+// places returns the directories in which exec may make its own, the first choice first. Containers
+// have /dev/shm where their root is read-only.
+func places() (dirs []string) {
+	for _, dir := range []string{os.TempDir(), os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"} {
+		if dir != "" && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// folder makes the directory of this exec, and removes those of execs that were killed. Programs of a
+// daemon can do without: the directory is empty then, and the error says why.
+func (s *options) folder(cmd *cobra.Command) (dir string, end func() error, err error) {
+	dirs := places()
+	for _, parent := range dirs {
+		for _, path := range folder.Clean(parent) {
+			if s.verbose {
+				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: removed %s, which an exec that was killed has left\n", path)
+			}
+		}
+		f, e := folder.New(parent)
+		if e == nil {
+			return f.Path, f.Close, nil
+		}
+		if err == nil {
+			err = e
+		}
+	}
+	return "", func() error { return nil }, fmt.Errorf("a device needs a directory for its socket and sysfs files: expected to write to one of %s, found %w: "+
+		"mount a volume there (Kubernetes: emptyDir at /tmp), set TMPDIR, or use a daemon's devices", strings.Join(dirs, ", "), err)
+}
+
+// engineEnvironment returns the engine's file, and the environment by which a program finds
+// it; neither if the program does not use it.
+func (s *options) engineEnvironment(cmd *cobra.Command, names []string, dir string) (*library.File, []string, error) {
+	if s.engine == engineDaemon {
+		return nil, nil, nil
+	}
+	why := s.whyNotInProgram(cmd, names)
+	switch {
+	case why != "" && s.engine == engineProgram:
+		return nil, nil, cli.UsageErrorf("--engine %s: %s", s.engine, why)
+	case why != "":
+		if s.verbose {
+			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: the device is not in the program: %s\n", why)
+		}
+		return nil, nil, nil
+	}
+	f, err := s.engineFile(cmd, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, uverbs.EngineEnvironment(f.Path, s.engine == engineProgram, s.verbose), nil
+}
+
+// engineFile returns the engine's file: the user's cached copy, or one for this start.
+func (s *options) engineFile(cmd *cobra.Command, dir string) (*library.File, error) {
+	contents, sum, err := preload.Engine()
+	if err != nil {
+		return nil, err
+	}
+	f, err := cachedEngine(sum, contents)
+	if err == nil {
+		return f, nil
+	}
+	contents, _, openErr := preload.Engine() // the cache may have read a part
+	if openErr != nil {
+		return nil, openErr
+	}
+	f, copyErr := library.Copy(dir, "engine.so", contents)
+	if copyErr != nil {
+		return nil, errors.Join(err, copyErr)
+	}
+	if s.verbose {
+		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: the start is slow, because the engine cannot be cached: %v; it is in %s\n", err, f.Path)
+	}
+	return f, nil
+}
+
+func cachedEngine(sum string, contents fs.File) (*library.File, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := library.OpenCache(filepath.Join(base, "softrdma"))
+	if err != nil {
+		return nil, err
+	}
+	return cache.Library("engine", sum, contents)
+}
