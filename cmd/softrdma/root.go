@@ -65,8 +65,6 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 
-		SuggestionsMinimumDistance: 2,
-
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -87,15 +85,20 @@ func newRootCommand() *cobra.Command {
 	for _, add := range extraCommands {
 		root.AddCommand(add())
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetFlagErrorFunc(flagError)
 	addHelp(root)
 	cli.AddCompletions(root)
+	suggestCommands(root)
 	codeRuns(root)
 	return root
 }
 
-// flagError says which numbers a flag accepts, which strconv's errors do not.
-func flagError(err error) error {
+// flagError says which flag may be meant, and which numbers a flag accepts, which strconv's errors
+// do not.
+func flagError(cmd *cobra.Command, err error) error {
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		return didYouMean(cmd, unknown)
+	}
 	bad, number := (*pflag.InvalidValueError)(nil), (*strconv.NumError)(nil)
 	if !errors.As(err, &bad) || !errors.As(err, &number) {
 		return err
@@ -112,6 +115,22 @@ func flagError(err error) error {
 	return fmt.Errorf("--%s: expected %s, found %q", bad.GetFlag().Name, want, bad.GetValue())
 }
 
+// didYouMean adds the flags of a command with names like one that it does not have. Cobra looks for
+// names of commands, so each flag becomes one.
+func didYouMean(cmd *cobra.Command, unknown *pflag.NotExistError) error {
+	names := &cobra.Command{SuggestionsMinimumDistance: suggestDistance}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	found := names.SuggestionsFor(unknown.GetSpecifiedName())
+	if len(found) == 0 {
+		return unknown
+	}
+	return fmt.Errorf("%w: did you mean --%s?", unknown, strings.Join(found, " or --"))
+}
+
 // knownCommand refuses a first argument that is not a command below cmd.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -125,6 +144,20 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 		return cli.UsageErrorf("%s: did you mean %s?", unknown, strings.Join(s, " or "))
 	}
 	return cli.UsageErrorf("%s", unknown)
+}
+
+// suggestDistance is how many letters may be wrong in a name that is suggested.
+const suggestDistance = 2
+
+// suggestCommands lets each command with commands below it suggest one for an unknown name.
+func suggestCommands(c *cobra.Command) {
+	c.SuggestionsMinimumDistance = suggestDistance
+	if c.HasSubCommands() {
+		c.Args = knownCommand
+	}
+	for _, sub := range c.Commands() {
+		suggestCommands(sub)
+	}
 }
 
 // codeRuns adds exit codes to the errors that commands return. Errors without one then

@@ -18,18 +18,37 @@ import (
 // SystemSocket is the socket of root's daemon, which all users try.
 const SystemSocket = "/run/softrdma/socket"
 
-// UserSocket returns the socket of the user's daemon, "" if the system has no place
-// for it.
+// UserSocket returns the socket of the user's daemon. Processes without a session have no runtime
+// directory: theirs is in /tmp, where the sticky bit keeps other users from replacing it.
 func UserSocket() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "softrdma", "socket")
 	}
-	return ""
+	return filepath.Join(publicDirectory(), "socket")
+}
+
+// publicDirectory is where every user can make a directory, also in the name of others.
+func publicDirectory() string { return fmt.Sprintf("/tmp/softrdma-daemon-%d", os.Geteuid()) }
+
+// CheckSocket returns an error if another user may have made the directory of the user's socket.
+func CheckSocket(socket string) error {
+	dir := filepath.Dir(socket)
+	if dir != publicDirectory() {
+		return nil
+	}
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if s, ok := st.Sys().(*syscall.Stat_t); !ok || !st.IsDir() || int(s.Uid) != os.Geteuid() || st.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s: expected a directory of user %d that others cannot write to: %w", dir, os.Geteuid(), syscall.EACCES)
+	}
+	return nil
 }
 
 // Sockets returns the sockets to try, in order.
 func Sockets() []string {
-	if user := UserSocket(); user != "" {
+	if user := UserSocket(); CheckSocket(user) == nil {
 		return []string{user, SystemSocket}
 	}
 	return []string{SystemSocket}

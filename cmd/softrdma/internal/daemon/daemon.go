@@ -18,10 +18,11 @@ use iWARP (-d iwarp:DEVICE, or --protocol iwarp for all) are siw0, siw1 and so o
 If an address has both, librdmacm uses the one that was given first.
 
 The daemon listens on a Unix socket: --socket, or by default /run/softrdma/socket
-for root and $XDG_RUNTIME_DIR/softrdma/socket for other users. The files that
+for root and $XDG_RUNTIME_DIR/softrdma/socket for other users, or without that
+variable /tmp/softrdma-daemon-UID/socket. The files that
 programs read below /sys are in a directory beside it, with the socket's name and
-".d". softrdma exec looks for a daemon at --socket, or else in
-$XDG_RUNTIME_DIR/softrdma and then in /run/softrdma. So do Go programs that open
+".d". softrdma exec looks for a daemon at --socket, or else at the user's socket
+and then in /run/softrdma. So do Go programs that open
 "daemon:", and commands with -d daemon:.
 
 By default the daemon serves programs of its own user and of root. It asks the

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -70,6 +71,9 @@ func run(cmd *cobra.Command, s *options) (err error) {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s on %v (%s)\n", names[i], d.Addr().Addr(), d.Name())
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "serving %v on %s\n", allow, cfg.Socket)
+	if err := notify("READY=1"); err != nil {
+		return err
+	}
 	<-cmd.Context().Done()
 	if s.verbose {
 		for i, d := range devices {
@@ -96,10 +100,26 @@ func (s *options) socketPath() (string, error) {
 		return filepath.Abs(s.socket)
 	case os.Geteuid() == 0:
 		return daemon.SystemSocket, os.MkdirAll(filepath.Dir(daemon.SystemSocket), 0o755)
-	case daemon.UserSocket() != "":
-		return daemon.UserSocket(), os.MkdirAll(filepath.Dir(daemon.UserSocket()), 0o700)
 	}
-	return "", cli.UsageErrorf("XDG_RUNTIME_DIR is not set: expected --socket PATH")
+	socket := daemon.UserSocket()
+	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
+		return "", err
+	}
+	return socket, daemon.CheckSocket(socket)
+}
+
+// notify tells systemd what the daemon does, if systemd has started it (sd_notify(3)).
+func notify(state string) error {
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return nil
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("NOTIFY_SOCKET: %w", err)
+	}
+	_, err = c.Write([]byte(state))
+	return errors.Join(err, c.Close())
 }
 
 // lockSocket locks the directory of a socket until leave is called, and removes what a

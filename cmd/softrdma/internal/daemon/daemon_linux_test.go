@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,4 +133,56 @@ func testConnections(t *testing.T, server, client string) {
 		t.Errorf("rcopy: %d bytes came, %v", len(b), err)
 	}
 	clitest.Start(t, "cat", "-l", "daemon:").Fails(cli.ExitUsage, "port")
+}
+
+// A daemon that systemd has started says when it serves (Type=notify).
+func TestDaemonNotifiesSystemd(t *testing.T) {
+	dir := clitest.ShortDir(t)
+	name := filepath.Join(dir, "notify")
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	socket := filepath.Join(dir, "socket")
+	p := clitest.Prepare(t, "daemon", "-d", clitest.LoopbackDevice(t), "--socket", socket)
+	p.Cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+name)
+	p.Start()
+	if err := c.SetReadDeadline(time.Now().Add(clitest.Timeout)); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 100)
+	n, err := c.Read(b)
+	if err != nil || string(b[:n]) != "READY=1" {
+		t.Fatalf("expected READY=1, found %q, %v: %s", b[:n], err, &p.Stderr)
+	}
+	if _, err := daemon.Ask(socket); err != nil {
+		t.Errorf("the daemon does not serve: %v", err)
+	}
+}
+
+// Without a runtime directory a user's daemon is in /tmp, in a directory that must be the user's.
+func TestDaemonWithoutARuntimeDirectory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: only root starts daemons of other users")
+	}
+	const user = 65534
+	dir := fmt.Sprintf("/tmp/softrdma-daemon-%d", user)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	p := clitest.StartAsNobody(t, "daemon", "-d", clitest.LoopbackDevice(t))
+	p.Prints("on " + dir + "/socket")
+	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil || p.ExitCode() != 0 {
+		t.Fatalf("%v: %s", err, &p.Stderr)
+	}
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil { // root's, as another user's would be
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	clitest.StartAsNobody(t, "daemon", "-d", clitest.LoopbackDevice(t)).Fails(cli.ExitFailed, "expected a directory of user 65534")
 }
