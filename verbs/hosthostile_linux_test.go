@@ -3,6 +3,7 @@ package verbs_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/attack"
+	"softrdma/internal/attack/honest"
+	"softrdma/internal/psn"
+	"softrdma/internal/wire/ib"
 	"softrdma/verbs"
 )
 
@@ -47,6 +52,32 @@ func TestScribblingHostPeerHarmsItselfAlone(t *testing.T) {
 		}
 	}
 	honest.end(t)
+}
+
+// A connection through memory accepts nothing from the network, whatever the packet has right.
+func TestAttackPacketsToConnectionThroughMemory(t *testing.T) {
+	hostDirectory(t)
+	cfg := peerConfig{Lanes: 1, Size: 2 << 20, QPs: 1, Type: verbs.RC, Mode: verbs.SameHostAuto, Addr: "127.7.44.3", Report: true}
+	peer := startHostPeer(t, cfg)
+	dev := openHost(t, "127.7.44.1", verbs.Config{SameHost: verbs.SameHostAuto, Lanes: 1})
+	a := on(t, dev, make([]byte, 2<<20))
+	peer.join(t, verbs.ConnectConfig{Timeout: 19}, a)
+	a.round(t, peer, 0)
+	if p := a.qp.Path(); p != verbs.PathSameHost {
+		t.Skipf("SKIPPED: the path is %q: %v", p, a.qp.WhyNetwork())
+	}
+	s := attack.NewSocket(t, netip.MustParseAddrPort("127.7.44.3:0")) // the peer's address
+	before := honest.Refusals(dev)
+	n := attack.Count(500)
+	for i := range n {
+		p := ib.Packet{BTH: ib.BTH{Opcode: ib.RCSendOnly, DestQPN: a.qp.Number(), PSN: psn.New(uint32(i)), AckReq: true}, Payload: []byte("forged..")}
+		if err := s.Send(attack.Packet(s.Addr(), dev.Addr(), p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	honest.Counted(t, dev, before, "PACKET_PATH", uint64(n))
+	a.round(t, peer, 1)
+	peer.end(t)
 }
 
 // areas returns the address and size of each mapped area of this process's channels that can

@@ -14,7 +14,7 @@ import (
 // forward hands the packet b, which l.in holds and whose ICRC and P_Key were checked, to the
 // lane of its queue pair. A batch that was joined on its way went to its first packet's lane.
 func (l *lane) forward(to *lane, b []byte) {
-	if !to.put(handover.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL}, b) {
+	if !to.put(handover.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, Memory: l.in.Memory}, b) {
 		l.drop(b, l.in.DestQPN, reason.PacketStray, handover.Limit, uint64(len(b)))
 		return
 	}
@@ -44,7 +44,7 @@ func (l *lane) notifyForwarded() {
 func (l *lane) receiveForwarded() {
 	now := l.dev.clock()
 	for p, b := range l.left.taken.All() {
-		l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = p.Src, p.Dst, p.TOS, p.TTL
+		l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL, l.in.Memory = p.Src, p.Dst, p.TOS, p.TTL, p.Memory
 		l.in.Parse(b) // without fault, as in the other lane
 		if !l.closed {
 			l.dispatch(now, b)

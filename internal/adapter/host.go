@@ -106,6 +106,18 @@ func (l *lane) hostSender(f *txFlow, qpn uint32) *hostpath.Sender {
 	return f.host.To(qpn)
 }
 
+// changesPath reports whether the peer of a connection has begun to use another path, by which
+// a packet came: memory or the network. While memory leads to a peer that uses it, whatever
+// comes from the network is somebody else's.
+func (l *lane) changesPath(q *QP) bool {
+	if l.in.Memory {
+		q.inMemory = qp.OnWire(l.in.Src).Addr() == qp.OnWire(q.Attr.Path.Dst).Addr()
+		return true
+	}
+	q.inMemory = l.dev.cfg.MemoryOnly || q.flow != nil && (l.localLane(q.flow, q.Attr.DestQPN) != nil || q.hostPath() != nil)
+	return !q.inMemory
+}
+
 // hostPath returns the sender of a connection's packets through memory, nil if there is none.
 func (q *QP) hostPath() *hostpath.Sender {
 	if q.flow == nil {
@@ -284,7 +296,7 @@ func (l *lane) endRun() {
 func (l *lane) fromHost(p *hostpath.Path, m *hostmem.Received) {
 	l.endRun()
 	l.in.Src, l.in.Dst = netip.AddrPortFrom(p.Peer.Addr(), m.Port), l.host.Local
-	l.in.TOS, l.in.TTL = m.TrafficClass, m.HopLimit
+	l.in.TOS, l.in.TTL, l.in.Memory = m.TrafficClass, m.HopLimit, true
 }
 
 // Refused implements hostpath.Port.

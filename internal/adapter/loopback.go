@@ -95,7 +95,7 @@ func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, class frame.Clas
 		e.Kind, e.QPN = trace.Received, o.DestQPN
 		to.dev.Trace.Emit(&e)
 	}
-	if !to.put(handover.Packet{Src: f.Local, Dst: f.Peer, TOS: class.TrafficClass, TTL: class.HopLimit}, b) {
+	if !to.put(handover.Packet{Src: f.Local, Dst: f.Peer, TOS: class.TrafficClass, TTL: class.HopLimit, Memory: true}, b) {
 		to.dev.Trace.Refuse(o.DestQPN, reason.Detail{Reason: reason.PacketStray, Expected: handover.Limit, Found: uint64(len(b))})
 	}
 	l.take(to) // its holder may have looked into the inbox just before
@@ -142,7 +142,7 @@ func (l *lane) accept(f *txFlow, o *machine.Out, payload []byte, class frame.Cla
 	in := &l.in
 	in.Packet = o.Packet
 	in.Payload, in.Train = payload, o.Train
-	in.Src, in.Dst, in.TOS, in.TTL = f.Local, f.Peer, class.TrafficClass, class.HopLimit
+	in.Src, in.Dst, in.TOS, in.TTL, in.Memory = f.Local, f.Peer, class.TrafficClass, class.HopLimit, true
 	l.dispatch(l.dev.clock(), nil)
 	in.Train = 0
 }

@@ -52,6 +52,7 @@ type QP struct {
 
 	// The lane's:
 	flow      *txFlow      // of a connection
+	inMemory  bool         // the peer of a connection sends through memory
 	sharing   share.Member // of what may be in flight to its peer
 	groups    []netip.Addr
 	sendError reason.Detail // why the system refused to send last

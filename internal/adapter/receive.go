@@ -23,7 +23,7 @@ func (l *lane) receive(now time.Duration, rx *link.Rx) {
 	}
 	l.from = from
 	l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = from.From, from.To, from.Class.TrafficClass, from.Class.HopLimit
-	l.in.LRH = from.LRH
+	l.in.LRH, l.in.Memory = from.LRH, false
 	for data := rx.Data; ; { // an empty batch is one packet, which is refused
 		n := min(max(rx.Size, 1), len(data))
 		front := min(from.Front, n)
@@ -101,6 +101,10 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 	}
 	if s := q.Attr.State; s < qp.RTR || s == qp.Err {
 		l.drop(b, q.QPN, reason.PacketQPState, uint64(qp.RTR), uint64(s))
+		return
+	}
+	if q.transport.Connected && l.in.Memory != q.inMemory && !l.changesPath(q) {
+		l.drop(b, q.QPN, reason.PacketPath, 0, uint64(l.in.Src.Port()))
 		return
 	}
 	if l.in.Lost && !q.transport.Acknowledged {

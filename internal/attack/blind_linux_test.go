@@ -2,9 +2,11 @@ package attack_test
 
 import (
 	"testing"
+	"time"
 
 	"softrdma/internal/attack"
 	"softrdma/internal/attack/honest"
+	"softrdma/internal/machine"
 	"softrdma/internal/psn"
 	"softrdma/internal/wire/ib"
 )
@@ -45,6 +47,31 @@ func TestAttackBlindInjectionWithoutThePort(t *testing.T) {
 				}
 				return nil
 			}, func() { g.Round(t, 5000) })
+		})
+	}
+}
+
+// Forged SENDs with the PSN that is due, from another port, while the connection is idle. The
+// attacker may be another user of the peer's host, who knows the PSN. The receiver probes the
+// peer, which answers from its own port.
+func TestAttackIdleConnectionWithTheRightPSN(t *testing.T) {
+	for _, r := range routes[:1] { // its sender has a port of its own
+		t.Run(r.name, func(t *testing.T) {
+			honest.LeavesNothing(t)
+			g := aim(t, r)
+			for range attack.Count(5) {
+				first := g.next(t)
+				time.Sleep(machine.OriginQuiet + 20*time.Millisecond)
+				err := g.strike(g.B, 400, []string{"PACKET_SOURCE_PORT"}, func(i int) ib.Packet {
+					p := blind(g, 0)
+					p.PSN = first.Add(i % 20)
+					return p
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				g.Round(t, 5000)
+			}
 		})
 	}
 }

@@ -59,8 +59,13 @@ var packets = map[reason.Reason]text{
 		"The GIDs that the two ends exchanged; a peer with several addresses may send from another one.",
 		"Connect to the address that the peer sends from, or bind the peer to the address that you connect to.",
 		"IBTA 9.6.1.2.3, annex A17.4.4.2"},
+	reason.PacketPath: {
+		"The connection's peer is on this host and sends through memory, but a packet for the connection came from the network. It is somebody else's, or one that the peer sent before it changed to memory.",
+		"Who on the peer's host sends RoCE v2 packets: `softrdma capture` shows their ports.",
+		"Nothing for single packets. For many, find the program that sends them: it forges packets of the peer.",
+		localClause},
 	reason.PacketSourcePort: {
-		"A packet for a connected queue pair came from its peer's address but from another UDP source port than the peer's earlier packets, and its PSN is not the next expected one.",
+		"A packet for a connected queue pair came from its peer's address but from another UDP source port than the peer's earlier packets. Either its PSN is not the next expected one, or the peer, which is asked by a PEER_PROBE, has not answered from that port.",
 		"Whether an attacker forges the peer's address, or an address translator on the path changed the connection's port (the connection then continues by itself after a retry).",
 		"Nothing for single packets. For many, find the sender with `softrdma capture`, and filter forged addresses in the network (RFC 2827).",
 		"annex A17.3.2.1"},

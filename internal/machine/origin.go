@@ -7,9 +7,8 @@ import "time"
 // address, so the standard lets a peer change it. But an attacker who sees no packet
 // of a connection has to guess it in addition to the PSN.
 //
-// The port is learned from a packet that also has the one PSN that is due next. From
-// then on a packet from another port is taken only if it has such a PSN; the port
-// that it comes from is then the one to expect.
+// The port is learned from a packet that also has the one PSN that is due next. What
+// becomes of packets from other ports is decided by the transport.
 type Origin struct {
 	port  uint16 // 0 until it is learned
 	guess uint16 // that of a packet out of sequence, until then

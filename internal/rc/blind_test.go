@@ -110,7 +110,7 @@ func TestBlindInjectionGuessCount(t *testing.T) {
 		{"softrdma, right port, 1 in flight", trial{true, false, 1, truePort}, 2, 1},
 		{"softrdma, right port, 60 in flight", trial{true, false, 60, truePort}, 61, 60},
 		{"softrdma, other port, 60 in flight", trial{true, false, 60, otherPort}, 0, 0},
-		{"softrdma, other port, silent for 100 ms", trial{true, true, 1, otherPort}, 1, 1},
+		{"softrdma, other port, silent for 100 ms", trial{true, true, 1, otherPort}, 0, 0},
 		{"standard, right port, 1 in flight", trial{false, false, 1, truePort}, 1, 1},
 		{"standard, right port, 60 in flight", trial{false, false, 60, truePort}, 1, 60},
 		{"standard, other port, 60 in flight", trial{false, false, 60, otherPort}, 1, 2},

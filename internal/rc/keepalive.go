@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"softrdma/internal/machine"
-	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
@@ -64,7 +63,7 @@ func (q *QP) probeInterval() time.Duration {
 func (q *QP) checkPeer(now time.Duration) {
 	k := &q.alive
 	k.at, k.heard = machine.Never, max(k.heard, q.heard)
-	if s := q.c.Port.Attr.State; s != qp.RTS && s != qp.SQD {
+	if !q.mayProbe() {
 		return
 	}
 	if k.probes > 0 && k.heard > k.began {
@@ -112,7 +111,7 @@ func (q *QP) peerGone(now time.Duration) {
 // sendProbe produces a probe packet.
 func (q *QP) sendProbe(out *machine.Out) bool {
 	q.alive.wanted = false
-	if q.c.Port.Attr.State != qp.RTS && q.c.Port.Attr.State != qp.SQD {
+	if !q.mayProbe() {
 		return false
 	}
 	a := &q.c.Port.Attr
@@ -129,7 +128,7 @@ func (q *QP) sendProbe(out *machine.Out) bool {
 // of an earlier connection of its queue pair. So any PSN is accepted until the first
 // answer on this connection, from which the peer's port is learned.
 func (q *QP) answersProbe(now time.Duration, e uint32) bool {
-	if q.alive.probes == 0 || e != q.req.una-1 && q.origins[ofAnswers].Known() {
+	if !q.probed() || e != q.req.una-1 && q.origins[ofAnswers].Known() {
 		return false
 	}
 	q.alive.heard = now
@@ -141,7 +140,7 @@ func (q *QP) answersProbe(now time.Duration, e uint32) bool {
 // only path, which leads through memory. An unreachable host or network may be back soon, and
 // retries and PeerTimeout cover that case.
 func (q *QP) Unreachable(now time.Duration, h *ib.BTH, d reason.Detail) bool {
-	if q.c.Port.Attr.State != qp.RTS && q.c.Port.Attr.State != qp.SQD || !q.underWay(h) {
+	if !q.mayProbe() || !q.underWay(h) {
 		return false
 	}
 	if (d.Reason == reason.SendRefused || d.Reason == reason.HostClosed) && q.alive.unreachable.Reason == reason.None {

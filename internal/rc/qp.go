@@ -28,6 +28,7 @@ type QP struct {
 	origins [origins]machine.Origin
 	heard   time.Duration // when the last packet from one of them arrived
 	alive   keepalive
+	check   portCheck
 
 	notifier machine.Notifier
 	paceAt   time.Duration // the control lets data leave again
@@ -182,7 +183,7 @@ func (q *QP) reset() {
 	q.established, q.turn = false, 0
 	q.c.Peer, q.notifier, q.paceAt = conn.Unknown, machine.Notifier{}, machine.Never
 	q.origins, q.heard = [origins]machine.Origin{}, 0
-	q.alive = keepalive{at: machine.Never}
+	q.alive, q.check = keepalive{at: machine.Never}, portCheck{}
 }
 
 // flush completes all posted work requests with WR_FLUSH_ERR (IBTA 10.3.1.7, 10.8.3),

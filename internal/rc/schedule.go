@@ -132,7 +132,7 @@ func (q *QP) both(now time.Duration, out *machine.Out) bool {
 // Deadline implements machine.Machine.
 func (q *QP) Deadline() time.Duration {
 	r := &q.req
-	return min(r.retry.ackAt, r.rnr.until, r.loss.at, r.tail.at, q.paceAt, q.alive.at, q.resp.Deadline())
+	return min(r.retry.ackAt, r.rnr.until, r.loss.at, r.tail.at, q.paceAt, q.alive.at, q.portCheckAt(), q.resp.Deadline())
 }
 
 // Expire implements machine.Machine.
@@ -144,6 +144,9 @@ func (q *QP) Expire(now time.Duration) {
 	q.req.expire(now)
 	if q.alive.at <= now {
 		q.checkPeer(now)
+	}
+	if q.portCheckAt() <= now {
+		q.probePort(now)
 	}
 	q.settle()
 }

@@ -6,7 +6,6 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/rc/conn"
 	"softrdma/internal/rc/seq"
-	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
 
@@ -33,10 +32,18 @@ func originOf(k ib.Kind) int {
 // the packet, or kept of it.
 func (q *QP) genuine(now time.Duration, in *machine.In, info *ib.Info) bool {
 	which, port := originOf(info.Kind), in.Src.Port()
-	o := &q.origins[which]
+	o, other := &q.origins[which], &q.origins[origins-1-which]
+	selective := q.c.Peer == conn.Selective
 	q.c.Trusted = true
 	switch {
 	case o.Is(port):
+	case selective && other.Known():
+		if !other.Is(port) { // it sends all packets of a connection from one port
+			return q.elsewhere(now, in, which)
+		}
+		o.Learn(port)
+	case !o.Known() && q.check.running && !other.Is(port):
+		return q.elsewhere(now, in, which)
 	case !o.Known() && (q.isNext(in, which) || which == ofAnswers && q.req.awaited(in, info)):
 		if o.Learn(port) {
 			q.mistrust()
@@ -44,12 +51,9 @@ func (q *QP) genuine(now time.Duration, in *machine.In, info *ib.Info) bool {
 	case !o.Known():
 		q.c.Trusted = o.Guess(port)
 		return true
-	case q.c.Peer != conn.Selective && o.Spread():
-	case q.isNext(in, which) && (q.c.Peer != conn.Selective || now-q.heard >= machine.OriginQuiet):
-		o.Learn(port)
+	case !selective && o.Spread():
 	default:
-		q.c.Refuse(reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(o.Port()), Found: uint64(port)})
-		return false
+		return q.elsewhere(now, in, which)
 	}
 	q.heard = now
 	return true
@@ -77,7 +81,7 @@ func (q *QP) isNext(in *machine.In, which int) bool {
 func (r *requester) isNext(in *machine.In) bool {
 	e := r.sequence(in.PSN)
 	if r.una == r.max {
-		return r.q.alive.probes > 0 && e == r.una-1
+		return r.q.probed() && e == r.una-1
 	}
 	return e == r.una || e == r.max-1
 }

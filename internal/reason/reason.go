@@ -57,6 +57,7 @@ const (
 	PacketQPState
 	PacketSource
 	PacketSourcePort
+	PacketPath
 	PacketMulticast
 	PacketGRH
 	PacketGRHLength

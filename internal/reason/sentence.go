@@ -27,6 +27,7 @@ var rows = [Count]row{
 	PacketTransport:    {"PACKET_TRANSPORT", "opcode of another transport than the queue pair's: expected %v, found %v"},
 	PacketQPState:      {"PACKET_QP_STATE", "queue pair not ready to receive: expected at least state %v, found %v"},
 	PacketSource:       {"PACKET_SOURCE", "packet not from the connection's peer: expected address ...%08x, found ...%08x"},
+	PacketPath:         {"PACKET_PATH", "packet from the network for a connection whose peer sends through memory: expected %d such packets, found one from UDP port %d"},
 	PacketSourcePort:   {"PACKET_SOURCE_PORT", "packet not from the peer's UDP source port: expected %d, found %d"},
 	PacketMulticast:    {"PACKET_MULTICAST", "no queue pair attached to the multicast group: %d groups have one, found group ...%08x"},
 	PacketGRH:          {"PACKET_GRH", "not the GRH of a transport packet: expected version and next header %#04x, found %#04x"},

@@ -17,6 +17,7 @@ const Limit = 4 << 20
 type Packet struct {
 	Src, Dst qp.Endpoint
 	TOS, TTL uint8
+	Memory   bool // it came by no network
 }
 
 // A Queue holds packets in order, with their bytes one behind the other. The zero value is

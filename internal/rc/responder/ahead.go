@@ -27,6 +27,14 @@ func (r *Responder) missing() {
 	r.reject(ib.NAKSequence)
 }
 
+// AskAgain asks for the requests that were refused because of their port, without waiting for
+// the peer's timer.
+func (r *Responder) AskAgain() {
+	if !r.nak.sent {
+		r.missing()
+	}
+}
+
 // Lost takes a request whose payload could not be read in memory. A gap that no later packet
 // shows ends without the peer's timer: a NAK asks for the request at once.
 func (r *Responder) Lost(in *machine.In, info *ib.Info) {
