@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/hostpath"
-	"softrdma/internal/adapter/hostrun"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/link/hostmem"
@@ -225,24 +224,13 @@ type hostPort lane
 // Message implements hostpath.Port.
 func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Received, payload []byte) {
 	l := (*lane)(h)
-	if m.Unread && !hostrun.PlacesItself(m.Header) {
-		if m.Unread = false; !l.host.Load(payload, 0) {
-			h.Lost(now, p, m)
-			return
-		}
-	}
 	fault := l.in.ParseParts(m.Header, payload)
-	if m.Unread {
-		l.in.Source = &l.host
-	}
 	if fault == ib.OK && l.run.Continue(now, p, &l.in, m) {
-		l.in.Source = nil
 		l.traffic.Continued(&l.in)
 		return
 	}
 	l.fromHost(p, m)
 	if fault == ib.OK && l.dev.laneOf(l.in.DestQPN) != l {
-		l.in.Source = nil
 		l.drop(nil, l.in.DestQPN, reason.PacketQPN, uint64(len(l.qps)), uint64(l.in.DestQPN))
 		return
 	}
@@ -257,7 +245,7 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 			l.run.Begin(p, q, q.continuer, &l.in, m)
 		}
 	}
-	l.in.Train, l.in.Lender, l.in.Source = 0, nil, nil
+	l.in.Train, l.in.Lender = 0, nil
 }
 
 // Lost implements hostpath.Port.

@@ -31,7 +31,7 @@ func joined(b *testing.B, depth int) [2]*cabled {
 	}
 	for i, e := range ends {
 		e.dev.AttachHost(&hostmem.Channel{
-			Peer: []*cable{y, x}[i].local, Out: out[i], In: in[i], Lanes: 1, Far: noFar{}, PeerReads: func() bool { return false },
+			Peer: []*cable{y, x}[i].local, Out: out[i], In: in[i], Lanes: 1, Far: noFar{},
 		})
 	}
 	must(b, rig.Connect(ends[0].qp, ends[1].qp, rig.Options{}))

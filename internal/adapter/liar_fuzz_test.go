@@ -62,7 +62,7 @@ func (p *fuzzProgram) number(n int) uint64 {
 func (p *fuzzProgram) place() uint64 {
 	switch v := p.number(1); v % 4 {
 	case 0:
-		return memoryAt + v<<8
+		return 8192 - v
 	case 1:
 		return v << 5
 	case 2:
@@ -102,7 +102,7 @@ func (p *fuzzProgram) step(t *testing.T) {
 		p.copy(h, b, make([]byte, n))
 	case 1:
 		h, b, n := p.head()
-		p.refer(h, b, hostmem.Ref{Segment: uint32(p.number(1)), Addr: p.place()}, n)
+		p.refer(h, b, hostmem.Ref{Segment: uint32(p.number(1)), Offset: p.place()}, n)
 	case 2:
 		p.slot(p.senders[0].Sent(), uint8(p.number(1)), int(p.number(1)), uint32(p.number(4)), p.place(), p.number(1))
 	case 3:

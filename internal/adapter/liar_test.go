@@ -53,7 +53,7 @@ type liar struct {
 	in, out  []byte // the areas to the victim, and from it
 	senders  []*hostmem.Sender
 	segments map[uint32][]byte
-	memory   []byte        // of the liar's process, at memoryAt
+	memory   []byte        // what segment 7 begins with
 	during   func()        // called while the victim copies a payload
 	closed   chan struct{} // the victim has ended the channel
 	once     sync.Once
@@ -62,16 +62,13 @@ type liar struct {
 	regions []*memory.Region
 }
 
-const (
-	memoryAt = 0x7f0000000000
-	liarPort = 0xc001
-)
+const liarPort = 0xc001
 
 func newLiar(t testing.TB) *liar {
 	x := newTarget(t)
 	l := &liar{
 		x: x, honest: newSide(t, x.b.Net, "10.0.0.3:4791", qp.RC, simnet.LinkConfig{}, adapter.Config{}), partner: new(side),
-		segments: map[uint32][]byte{7: make([]byte, 8192)}, memory: make([]byte, 64<<10), closed: make(chan struct{}),
+		segments: map[uint32][]byte{7: make([]byte, 8192)}, memory: make([]byte, 4096), closed: make(chan struct{}),
 		secret: make([]byte, 4096),
 	}
 	for i := range l.memory {
@@ -97,12 +94,10 @@ func (l *liar) connectHonest(t testing.TB) {
 		Type: qp.RC, SendCQ: l.partner.cq, RecvCQ: l.partner.cq, SendDepth: 15, SendSGE: 2, RecvDepth: 15, RecvSGE: 2, Inline: 64,
 	})
 	must(t, err)
-	l.partner.mr, err = v.PD.Register(l.partner.mem, 0x500000, qp.LocalWrite|qp.RemoteWrite|qp.RemoteRead)
+	l.partner.mr, err = v.PD.RegisterSegment(l.partner.mem, 0x500000, qp.LocalWrite|qp.RemoteWrite|qp.RemoteRead, rig.Segment(l.partner.mem))
 	must(t, err)
 	l.regions = append(l.regions, l.partner.mr)
-	v.Expose(l.partner.mem)
-	l.honest.Expose(l.honest.mem)
-	_, err = rig.Join(l.honest.Host, v.Host, rig.BondConfig{Pull: true})
+	_, err = rig.Join(l.honest.Host, v.Host, rig.BondConfig{Offer: true})
 	must(t, err)
 	must(t, rig.Connect(l.honest.qp, l.partner.qp, rig.Options{}))
 }
@@ -119,7 +114,6 @@ func (l *liar) attach(t testing.TB) {
 	}
 	l.channel = &hostmem.Channel{
 		Peer: l.x.a.Link.Local(), Out: hostmem.NewArea(l.out, *lanes, 1), In: in, Lanes: 1, Far: l,
-		PeerReads: func() bool { return true },
 	}
 	l.x.b.Dev.AttachHost(l.channel)
 }
@@ -127,32 +121,18 @@ func (l *liar) attach(t testing.TB) {
 // Ring implements hostmem.Far, as do the methods that follow.
 func (l *liar) Ring(int) {}
 
-// Pull is a moment in which the liar can change what the victim has read already.
-func (l *liar) Pull(dst []byte, addr uint64) error {
-	l.interrupt()
-	if off := addr - memoryAt; off < uint64(len(l.memory)) && uint64(len(dst)) <= uint64(len(l.memory))-off {
-		copy(dst, l.memory[off:])
-		return nil
-	}
-	return errors.New("no such memory")
-}
-
-func (l *liar) interrupt() {
+// Segment is a moment in which the liar can change what the victim has read already.
+func (l *liar) Segment(id uint32) []byte {
 	if f := l.during; f != nil {
 		l.during = nil
 		f()
 	}
-}
-
-func (l *liar) Segment(id uint32) []byte {
-	l.interrupt()
 	return l.segments[id]
 }
 
 func (l *liar) Offer(*memory.Segment) {}
 func (l *liar) Offered(uint32) bool   { return true } // whatever the victim asks
 func (l *liar) Withdraw(uint32)       {}
-func (l *liar) StopPulling()          {}
 func (l *liar) Close() {
 	l.once.Do(func() { close(l.closed) })
 }

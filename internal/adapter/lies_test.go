@@ -114,25 +114,22 @@ func referenceLies() (list []lie) {
 		n    int
 	}{
 		{"segment that was never offered", hostmem.Ref{Segment: 8}, 1024},
-		{"offset behind the segment", hostmem.Ref{Segment: 7, Addr: 8192}, 1},
-		{"payload that crosses the segment's end", hostmem.Ref{Segment: 7, Addr: 8192 - 1023}, 1024},
-		{"offset that overflows", hostmem.Ref{Segment: 7, Addr: ^uint64(0) - 1022}, 1024},
-		{"offset of the largest number", hostmem.Ref{Segment: 7, Addr: ^uint64(0)}, 1024},
-		{"address that is not mapped", hostmem.Ref{Addr: 4096}, 1024},
-		{"address at the end of its memory", hostmem.Ref{Addr: memoryAt + 64<<10 - 1}, 1024},
-		{"address that overflows", hostmem.Ref{Addr: ^uint64(0) - 5}, 1024},
-		{"longest payload of a ring", hostmem.Ref{Addr: memoryAt}, hostmem.ReferMax},
+		{"offset behind the segment", hostmem.Ref{Segment: 7, Offset: 8192}, 1},
+		{"payload that crosses the segment's end", hostmem.Ref{Segment: 7, Offset: 8192 - 1023}, 1024},
+		{"offset that overflows", hostmem.Ref{Segment: 7, Offset: ^uint64(0) - 1022}, 1024},
+		{"offset of the largest number", hostmem.Ref{Segment: 7, Offset: ^uint64(0)}, 1024},
+		{"no segment", hostmem.Ref{Offset: 4096}, 1024},
 		{"longest payload of a segment", hostmem.Ref{Segment: 7}, hostmem.ReferMax},
 	} {
-		list = append(list, lie{name: "reference: " + c.name, want: reason.HostPull, tell: func(t *testing.T, l *liar) {
+		list = append(list, lie{name: "reference: " + c.name, want: reason.HostReference, tell: func(t *testing.T, l *liar) {
 			l.refer(l.head(0), l.header(0, ib.RCWriteOnly, 0, c.n), c.ref, c.n)
 		}})
 	}
 	write := func(l *liar, segment uint32, p psn.PSN) {
-		l.refer(l.head(0), l.header(0, ib.RCWriteOnly, p, 1024), hostmem.Ref{Segment: segment, Addr: map[bool]uint64{true: memoryAt}[segment == 0]}, 1024)
+		l.refer(l.head(0), l.header(0, ib.RCWriteOnly, p, 1024), hostmem.Ref{Segment: segment}, 1024)
 	}
 	return append(list,
-		lie{name: "reference: segment that was withdrawn", want: reason.HostPull, tell: func(t *testing.T, l *liar) {
+		lie{name: "reference: segment that was withdrawn", want: reason.HostReference, tell: func(t *testing.T, l *liar) {
 			write(l, 7, 0)
 			if string(l.x.b.mem[:1024]) != string(l.memory[:1024]) {
 				t.Error("the payload did not arrive")
@@ -143,7 +140,7 @@ func referenceLies() (list []lie) {
 		lie{name: "reference: revoked while it is copied", want: reason.HostRevoked, tell: func(t *testing.T, l *liar) {
 			l.during = func() { l.word(ringRevoked).Store(^uint64(0)) }
 			must(t, rig.PostRecv(l.x.qps[0][1].Recv, 9, l.x.b.sge(0, 16384)))
-			l.refer(l.head(0), l.header(0, ib.RCSendOnly, 0, 1024), hostmem.Ref{Addr: memoryAt}, 1024)
+			l.refer(l.head(0), l.header(0, ib.RCSendOnly, 0, 1024), hostmem.Ref{Segment: 7}, 1024)
 			var got [1]queue.CQE
 			if n := rig.Poll(l.x.b.cq, got[:]); n != 0 {
 				t.Errorf("%d messages completed with a payload that was taken back", n)
@@ -151,11 +148,11 @@ func referenceLies() (list []lie) {
 		}},
 		lie{name: "reference: revoked before it is sent", want: reason.HostRevoked, tell: func(t *testing.T, l *liar) {
 			l.word(ringRevoked).Store(^uint64(0))
-			write(l, 0, 0)
+			write(l, 7, 0)
 		}},
-		lie{name: "reference: slot overwritten while its payload is copied", want: reason.HostPull, tell: func(t *testing.T, l *liar) {
+		lie{name: "reference: slot overwritten while its payload is copied", want: reason.HostReference, tell: func(t *testing.T, l *liar) {
 			l.during = func() { l.slot(0, formInSlot, 255, 1<<30, ^uint64(0), ^uint64(0)) }
-			write(l, 0, 0)
+			write(l, 7, 0)
 			if string(l.x.b.mem[:1024]) != string(l.memory[:1024]) {
 				t.Error("the payload of the message that was read did not arrive")
 			}
@@ -231,7 +228,7 @@ func packetLies() (list []lie) {
 		b[1] |= 3 << 4
 		raw(l, hostmem.Packet, nil, b)
 	})
-	to("whole packet by a reference", reason.HostPull, func(l *liar) {
+	to("whole packet by a reference", reason.HostReference, func(l *liar) {
 		h := l.head(0)
 		h.Kind = hostmem.Packet
 		l.senders[0].Refer(h, nil, hostmem.Ref{Segment: 9}, 1<<20)

@@ -75,7 +75,6 @@ func TestMessageOfUnmappedMemoryThroughMemoryFailsItsQueuePair(t *testing.T) {
 	e.check(err)
 	c := &hostmem.Channel{
 		Peer: netip.MustParseAddrPort("192.0.2.9:4791"), Out: out, In: in, Lanes: 1, Far: new(withdrawals),
-		PeerReads: func() bool { return false },
 	}
 	e.dev.AttachHost(c)
 	defer e.dev.DetachHost(c)

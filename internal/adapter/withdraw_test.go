@@ -26,7 +26,7 @@ func TestLastRegionOfASegmentWithdrawsIt(t *testing.T) {
 	e.check(err)
 	far := new(withdrawals)
 	c := &hostmem.Channel{
-		Peer: netip.MustParseAddrPort("192.0.2.2:4791"), Out: out, In: in, Lanes: 1, Far: far, PeerReads: func() bool { return false },
+		Peer: netip.MustParseAddrPort("192.0.2.2:4791"), Out: out, In: in, Lanes: 1, Far: far,
 	}
 	e.dev.AttachHost(c)
 	defer e.dev.DetachHost(c)

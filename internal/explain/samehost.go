@@ -157,9 +157,9 @@ var sameHost = map[reason.Reason]text{
 		"What the sender's program did with the queue pair or the region.",
 		"Nothing if the sender ended the transfer on purpose. Otherwise keep both until the completion.",
 		localClause},
-	reason.HostPull: {
-		"The kernel refused to copy a payload out of the peer's process, or the process ended meanwhile. A reliable connection asks for the packet again at once, and the peer copies payloads through the ring from then on.",
-		"Whether the peer's process ended or unmapped the memory; kernel.yama.ptrace_scope; whether a process changed its user.",
-		"Nothing if the peer ended. Otherwise keep registered memory mapped until it is deregistered.",
-		"process_vm_readv(2), ptrace(2)"},
+	reason.HostReference: {
+		"A message refers to a payload in shared memory that its sender does not offer (any more), or that is longer than the message may be. The message counts as lost, and a reliable connection asks for it again at once.",
+		"Whether the peer deregistered the memory meanwhile; whether a program that is not softrdma speaks its protocol.",
+		"Nothing if the peer has deregistered the memory. Otherwise run the same version of softrdma on both sides.",
+		localClause},
 }

@@ -117,7 +117,6 @@ type In struct {
 	Lost      bool   // the payload did not come, and is nil; only machines with acknowledges get such packets
 	Dropped   int    // bytes of payload that the machine did not take; set by it, see Traffic
 	Lender    Lender
-	Source    Source // not nil if Payload was not copied: it has the length, but not the bytes
 }
 
 // A Lender owns the memory that a payload lies in, and may take it back at any time. A machine

@@ -12,12 +12,6 @@ func (r *Region) Place(addr uint64, n int) []byte {
 	if r.unpinned {
 		return nil
 	}
-	return r.LoadPlace(addr, n)
-}
-
-// LoadPlace is Place for a writer that fails where memory is not mapped, as a system call does that
-// copies from another process. Memory need not be pinned.
-func (r *Region) LoadPlace(addr uint64, n int) []byte {
 	if f := r.foreign; f != nil {
 		if !f.shared(addr-r.Base, uint64(n)) {
 			return nil
@@ -30,21 +24,12 @@ func (r *Region) LoadPlace(addr uint64, n int) []byte {
 // Places appends to dst the n bytes at message offset pos of the list for a socket to
 // write to, and reports whether it can write there. If not, use Scatter.
 func (c *Cursor) Places(t *Table, pd uint32, list []SGE, pos uint64, n int, dst [][]byte) (places [][]byte, direct bool, d reason.Detail) {
-	return c.places(t, pd, list, pos, n, dst, false)
-}
-
-// LoadPlaces is Places for a writer that fails where memory is not mapped, see LoadPlace.
-func (c *Cursor) LoadPlaces(t *Table, pd uint32, list []SGE, pos uint64, n int, dst [][]byte) (places [][]byte, direct bool, d reason.Detail) {
-	return c.places(t, pd, list, pos, n, dst, true)
-}
-
-func (c *Cursor) places(t *Table, pd uint32, list []SGE, pos uint64, n int, dst [][]byte, unpinned bool) (places [][]byte, direct bool, d reason.Detail) {
 	for n > 0 {
 		b, d := c.next(t, pd, list, pos, n, qp.LocalWrite)
 		if d.Reason != reason.None {
 			return dst, false, d
 		}
-		if c.region.unpinned && !unpinned {
+		if c.region.unpinned {
 			return dst, false, reason.Detail{}
 		}
 		if f := c.region.foreign; f != nil {

@@ -21,11 +21,7 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 	}
 	e := r.sequence(in.PSN)
 	if in.Train > 1 && (r.loss.board != nil || seq.Before(e, r.una)) {
-		if in.Load() {
-			r.apart(now, in)
-		} else {
-			r.responseLost(now, in, info)
-		}
+		r.apart(now, in)
 		return
 	}
 	switch {

@@ -120,9 +120,6 @@ type pair struct {
 	// lender returns the owner of a payload that node i is about to receive. Nil lends none.
 	lender func(i int, payload []byte) machine.Lender
 
-	// source returns where the payload is that node i is about to receive. Nil copies all before.
-	source func(i int, payload []byte) machine.Source
-
 	// unread reports whether node i cannot read the payload of a packet. Nil reads all.
 	unread func(i int, p *ib.Packet) bool
 
@@ -327,12 +324,6 @@ func (w *pair) give(i int, p packet) {
 	}
 	if w.unread != nil && len(in.Payload) > 0 && w.unread(i, &in.Packet) {
 		in.Lost, in.Payload, in.Lender = true, nil, nil
-	}
-	if k := in.Opcode.Info().Kind; w.source != nil && !in.Lost && len(in.Payload) > 0 && (k == ib.KindReadResponse || k == ib.KindWrite || k == ib.KindSend) {
-		in.Source = w.source(i, bytes.Clone(in.Payload))
-		for k := range in.Payload {
-			in.Payload[k] = 0xee
-		}
 	}
 	if w.fastPath && !in.Lost && in.Train <= 1 && w.n[i].q.Continue(w.now, &in) {
 		w.n[i].traffic.Continued(&in)

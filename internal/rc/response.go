@@ -17,10 +17,6 @@ import (
 // response takes a packet that answers a READ or an atomic. It acknowledges all requests
 // before it as well (IBTA 9.7.5.1.2).
 func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *ib.Info) {
-	if (r.loss.board != nil || r.una != e) && !in.Load() {
-		r.responseLost(now, in, info)
-		return
-	}
 	if r.loss.board != nil {
 		r.responseAhead(now, e, in, info)
 		return
@@ -91,18 +87,8 @@ func (r *requester) apart(now time.Duration, in *machine.In) {
 func (r *requester) deliverResponse(now time.Duration, e uint32, w *request, in *machine.In, offset uint64, data []byte) {
 	in.Drop()
 	packets := uint32(in.PSNs())
-	came, d := true, reason.Detail{}
-	if list := r.p.SQ.SGEs(r.sq.Head); w.read() {
-		came, d = in.Scatter(&r.reads.scatter, r.p.Memory, r.p.PD, list, offset)
-	} else {
-		d = r.reads.scatter.Scatter(r.p.Memory, r.p.PD, list, offset, data)
-	}
-	if d.Reason != reason.None {
+	if d := r.reads.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.sq.Head), offset, data); d.Reason != reason.None {
 		r.fail(machine.LocalStatus(d), d)
-		return
-	}
-	if !came {
-		r.missingResponse(now, e, packets)
 		return
 	}
 	if !in.Intact() {

@@ -345,7 +345,7 @@ const (
 	HostFull
 	HostStalled
 	HostRevoked
-	HostPull
+	HostReference
 
 	beforeFabric // the next block goes on with this number
 )

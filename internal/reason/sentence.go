@@ -305,7 +305,7 @@ var rows = [Count]row{
 	HostFull:           {"HOST_FULL", "no room in the ring to the peer, packet dropped: tasks wait at most %d ms, packet of %d bytes"},
 	HostStalled:        {"HOST_STALLED", "peer takes nothing from its ring, packet dropped: waited %d ms, packet of %d bytes"},
 	HostRevoked:        {"HOST_REVOKED", "sender revoked a payload before it was copied: limit %d µs, payload of %d bytes"},
-	HostPull:           {"HOST_PULL", "payload in the peer's memory cannot be read: %d bytes, found %#x"},
+	HostReference:      {"HOST_REFERENCE", "message refers to memory that the peer does not offer: expected at most %d bytes, found %d"},
 
 	FabricLength:         {"FABRIC_LENGTH", "packet's length on the link is not that of its LRH: expected %d bytes, found %d"},
 	FabricVCRC:           {"FABRIC_VCRC", "wrong VCRC: expected %#04x, found %#04x"},

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -130,9 +129,6 @@ type served struct {
 	segment *memory.Segment
 }
 
-// inMemory is what an agent has at the address that it tells.
-var inMemory = []byte("in the memory of an agent")
-
 // do carries out a command. Its answer is "ok" if there is no other.
 func (s *served) do(command string, args []string) (string, error) {
 	switch command {
@@ -158,23 +154,11 @@ func (s *served) do(command string, args []string) (string, error) {
 		return "ok", s.Reach(addr(args[0]), 0, time.Duration(ms)*time.Millisecond)
 	case "wait": // attached, detached
 		return "ok", s.until(func(attached, detached int) bool { return fmt.Sprint(attached, detached) == strings.Join(args, " ") })
-	case "reads":
-		return fmt.Sprint(s.latest().PeerReads()), nil
 	case "send":
 		from := s.latest()
 		return "ok", send(from, 0, 0, []byte(args[0]))
 	case "receive":
 		return "ok", receive(s.latest(), 0, 0, []byte(args[0]))
-	case "address":
-		return fmt.Sprint(uintptr(unsafe.Pointer(&inMemory[0]))), nil
-	case "pull": // address
-		at, err := strconv.ParseUint(args[0], 10, 64)
-		if err != nil {
-			return "", err
-		}
-		b := make([]byte, len(inMemory))
-		err = s.pull(s.latest(), b, at)
-		return string(b), err
 	case "offer":
 		m, err := newShared(4096)
 		if err != nil {
@@ -186,8 +170,6 @@ func (s *served) do(command string, args []string) (string, error) {
 		return fmt.Sprint(m.ID), nil
 	case "offered":
 		return fmt.Sprint(s.latest().Far.Offered(s.segment.ID)), nil
-	case "undumpable":
-		return "ok", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	case "confine": // directory: all that this process sees of the file system, besides /proc
 		return "ok", confine(args[0])
 	case "close":

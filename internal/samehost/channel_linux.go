@@ -7,8 +7,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -24,19 +22,16 @@ type channel struct {
 	*socket
 	host    *Host
 	process process
-	same    bool // the same user: memory may be shared and read
+	same    bool // the same user: memory may be shared
 	peer    entry
 
-	out, in   *hostmem.Memory
-	bells     []*hostmem.Bell   // of our lanes
-	ringers   []*hostmem.Ringer // of the peer's
-	nonce     *nonce            // in private memory, as the peer sees it in our area
-	permitted bool              // to read this process's memory, see permit
-	peerReads atomic.Bool
-	use       sync.Mutex
-	attached  bool // use guards it, and is held while Attach and Detach run
-	ended     atomic.Bool
-	pullsOff  atomic.Bool // the peer was told that its memory cannot be read
+	out, in  *hostmem.Memory
+	bells    []*hostmem.Bell   // of our lanes
+	ringers  []*hostmem.Ringer // of the peer's
+	nonce    nonce             // as the peer sees it in our area
+	use      sync.Mutex
+	attached bool // use guards it, and is held while Attach and Detach run
+	ended    atomic.Bool
 
 	outbox   outbox
 	segments segments
@@ -44,15 +39,12 @@ type channel struct {
 }
 
 func (h *Host) newChannel(conn *net.UnixConn, p process, e entry) *channel {
-	c := &channel{socket: newSocket(conn), host: h, process: p, same: h.users.same(p.uid), peer: e, nonce: new(nonce)}
+	c := &channel{socket: newSocket(conn), host: h, process: p, same: h.users.same(p.uid), peer: e}
 	_, _ = rand.Read(c.nonce[:]) // never fails
 	if e.local.IsValid() {
 		c.Peer = qp.OnWire(e.local)
 	}
-	c.Far, c.Owner, c.PeerReads = c, c, c.peerReads.Load
-	if c.same {
-		c.process.identify(conn)
-	}
+	c.Far, c.Owner = c, c
 	return c
 }
 
@@ -127,32 +119,12 @@ func (c *channel) take(fds descriptors) (err error) {
 
 // checkNonce checks that the peer has seen our nonce in our area.
 func (c *channel) checkNonce(seen nonce) error {
-	if seen == *c.nonce {
+	if seen == c.nonce {
 		return nil
 	}
 	return reason.Detail{
 		Reason: reason.HostNonce, Expected: binary.LittleEndian.Uint64(c.nonce[:]), Found: binary.LittleEndian.Uint64(seen[:]),
 	}.Err()
-}
-
-func (c *channel) nonceAddress() uint64 { return uint64(uintptr(unsafe.Pointer(c.nonce))) }
-
-// permit lets a peer of the same user read this process's memory.
-func (c *channel) permit() {
-	if c.same {
-		c.permitted = permit(c.process.pid)
-	}
-}
-
-// probe reports whether the peer's memory can be read: whether its nonce is at the address
-// that it has named.
-func (c *channel) probe(addr uint64) bool {
-	var n nonce
-	if !c.same || c.process.read(n[:], addr) != nil || n != c.theirs() {
-		c.process.close()
-		return false
-	}
-	return true
 }
 
 // place returns the peer's place. The channel has a name by then.
@@ -237,29 +209,10 @@ func (c *channel) free() {
 			_ = m.Close()
 		}
 	}
-	c.process.close()
-	if c.permitted {
-		forbid()
-	}
 }
 
 // Ring implements hostmem.Far.
 func (c *channel) Ring(lane int) { c.ringers[lane].Ring() }
-
-// Pull implements hostmem.Far.
-func (c *channel) Pull(dst []byte, addr uint64) error {
-	if !c.same {
-		return syscall.EPERM
-	}
-	return c.process.read(dst, addr)
-}
-
-// StopPulling implements hostmem.Far. The peer is told once.
-func (c *channel) StopPulling() {
-	if c.same && c.pullsOff.CompareAndSwap(false, true) {
-		c.put(&message{kind: noPull}, nil)
-	}
-}
 
 // Close implements hostmem.Far: run then ends the channel.
 func (c *channel) Close() {

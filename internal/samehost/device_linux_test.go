@@ -122,17 +122,6 @@ func (d *device) seen() (attached, detached int) {
 	return d.attached, d.detached
 }
 
-// pull pulls as a lane does: Detach waits for it.
-func (d *device) pull(c *hostmem.Channel, dst []byte, addr uint64) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	err := c.Far.Pull(dst, addr)
-	if err != nil {
-		c.Far.StopPulling()
-	}
-	return err
-}
-
 // latest returns the channel that was attached last.
 func (d *device) latest() *hostmem.Channel {
 	d.mu.Lock()

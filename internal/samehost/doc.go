@@ -23,10 +23,12 @@
 // # Trust
 //
 // SO_PEERCRED says who the peer is; the directory's permissions are only a first barrier.
-// Peers of the same user may map each other's offered segments and read each other's
-// memory with process_vm_readv, as the kernel permits them anyway. Peers of users that
+// Peers of the same user may map each other's offered segments. Peers of users that
 // Config.Allow names have rings and nothing else: no descriptor that they share can make
-// this process wait. Names in the directory are hints that anybody may give. A name of
+// this process wait. No process reads another one's memory by its address: the pages may be
+// those of a file or a process that does not answer.
+//
+// Names in the directory are hints that anybody may give. A name of
 // another user counts if the kernel has a socket of that user on the address (vouch). In
 // other network namespaces an allowed user can publish any address that is free, as any host
 // on an unauthenticated network can take a free IP address.

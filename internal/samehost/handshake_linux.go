@@ -59,10 +59,9 @@ func (c *channel) dialerExchange() error {
 	if err := c.make(&m); err != nil {
 		return err
 	}
-	c.permit()
 	err = c.sendMemory(&message{
 		kind: hello, stack: h.cfg.Stack, mode: h.cfg.Mode, lanes: h.cfg.Lanes, first: uint32(h.cfg.First), of: uint32(h.cfg.Of), device: h.cfg.Kind,
-		from: h.cfg.Local, to: c.peer.local, name: h.name.String(), address: c.nonceAddress(),
+		from: h.cfg.Local, to: c.peer.local, name: h.name.String(),
 	})
 	if err != nil {
 		return err
@@ -81,10 +80,8 @@ func (c *channel) dialerExchange() error {
 	if err := c.checkNonce(m.seen); err != nil {
 		return err
 	}
-	c.peerReads.Store(m.reads && c.same)
-	reads := c.probe(m.address)
 	c.attach()
-	return c.socket.send(&message{kind: confirm, seen: c.theirs(), reads: reads})
+	return c.socket.send(&message{kind: confirm, seen: c.theirs()})
 }
 
 // awaitReady waits until the acceptor is ready as well.
@@ -131,8 +128,7 @@ func (c *channel) acceptorExchange() error {
 	if err := c.takeHello(&m); err != nil {
 		return err
 	}
-	c.permit()
-	err = c.sendMemory(&message{kind: answer, lanes: h.cfg.Lanes, seen: c.theirs(), reads: c.probe(m.address), address: c.nonceAddress()})
+	err = c.sendMemory(&message{kind: answer, lanes: h.cfg.Lanes, seen: c.theirs()})
 	if err != nil {
 		return err
 	}
@@ -147,7 +143,6 @@ func (c *channel) acceptorExchange() error {
 	if err := c.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
-	c.peerReads.Store(m.reads && c.same)
 	c.attach()
 	h.add(c)
 	return c.socket.send(&message{kind: ready})

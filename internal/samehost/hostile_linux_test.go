@@ -87,7 +87,7 @@ func TestMalformedHelloLeavesNothing(t *testing.T) {
 	peer := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Stack: 2})
 	f := newFiles(t, 1, 1)
 	good := message{
-		kind: hello, stack: 2, lanes: 1, device: "RoCE v2", from: peer.cfg.Local, to: d.cfg.Local, name: peer.Name(), address: 4096,
+		kind: hello, stack: 2, lanes: 1, device: "RoCE v2", from: peer.cfg.Local, to: d.cfg.Local, name: peer.Name(),
 	}
 	with := func(change func(m *message)) []byte {
 		m := good

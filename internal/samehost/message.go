@@ -13,8 +13,7 @@ import (
 //	dialer                                acceptor
 //	                                      welcome: its lanes
 //	hello: itself, lanes, descriptors
-//	                                      answer: the nonce that it saw, whether it can
-//	                                              read the dialer's memory, descriptors
+//	                                      answer: the nonce that it saw, descriptors
 //	confirm: the same, without descriptors
 //	                                      ready
 //
@@ -34,7 +33,6 @@ const (
 	mapped     // the segment is mapped
 	unmappable // the segment cannot be mapped
 	withdraw   // the segment is to be unmapped
-	noPull     // the sender cannot read the receiver's memory any more
 	locate     // in which segment is the address of a region?
 	located    // answers locate: offers of that segment came before
 	kinds
@@ -42,7 +40,7 @@ const (
 
 const (
 	protocolMagic   = 0x68726473 // "sdrh"
-	protocolVersion = 3
+	protocolVersion = 4
 
 	maxOf      = 1 << 16 // lanes of an address
 	headLen    = 8
@@ -68,9 +66,7 @@ type message struct {
 	device           string // kind of frames
 	from, to         netip.AddrPort
 	name             string // of the sender's socket in the directory
-	address          uint64 // of the sender's nonce in its private memory
 	seen             nonce  // in the receiver's area
-	reads            bool   // the sender can read the receiver's memory
 	reason           string
 	expected, found  uint64
 	id, generation   uint32 // of a segment; id is 0 in the answer to locate if there is none
@@ -95,17 +91,13 @@ func (m *message) fields(c *coder) {
 		c.endpoint(&m.from)
 		c.endpoint(&m.to)
 		c.text(&m.name, maxName)
-		c.number(&m.address)
 		m.descriptorsAsked = 1 + m.lanes
 	case answer:
 		c.small(&m.lanes, 1, MaxLanes)
 		c.nonce(&m.seen)
-		c.flag(&m.reads)
-		c.number(&m.address)
 		m.descriptorsAsked = 1 + m.lanes
 	case confirm:
 		c.nonce(&m.seen)
-		c.flag(&m.reads)
 	case refused:
 		c.text(&m.reason, maxText)
 		c.number(&m.expected)
@@ -221,15 +213,6 @@ func (c *coder) share(m *message) {
 	if !whole && (m.of > maxOf || m.first >= m.of || m.first+uint32(m.lanes) > m.of) {
 		c.bad = true
 	}
-}
-
-func (c *coder) flag(f *bool) {
-	v := 0
-	if *f {
-		v = 1
-	}
-	c.small(&v, 0, 1)
-	*f = v == 1
 }
 
 func (c *coder) nonce(n *nonce) { c.bytes(n[:]) }

@@ -151,8 +151,6 @@ func (c *channel) handle(m *message, fds descriptors) error {
 		c.segments.answered(m)
 	case withdraw:
 		return c.withdrawn(m.id)
-	case noPull:
-		c.peerReads.Store(false)
 	case locate:
 		c.locate(m)
 	case located:

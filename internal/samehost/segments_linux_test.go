@@ -1,55 +1,13 @@
 package samehost
 
 import (
-	"bytes"
 	"sync"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/link/hostmem"
 )
-
-func TestPeersReadEachOthersMemory(t *testing.T) {
-	a, b := pair(t, [2]int{1, 1})
-	ca, cb := only(t, a), only(t, b)
-	if !ca.PeerReads() || !cb.PeerReads() {
-		t.Fatal("a process cannot read its own memory")
-	}
-	want := bytes.Repeat([]byte("memory"), 20000)
-	got := make([]byte, len(want))
-	if err := a.pull(ca, got, uint64(uintptr(unsafe.Pointer(&want[0])))); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("pulled other bytes: %v", err)
-	}
-	if err := cb.Far.Pull(got, 4096); err != unix.EFAULT {
-		t.Errorf("pulled from an address without memory: %v", err)
-	}
-	page := unix.Getpagesize()
-	gone, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Munmap(gone)
-	if err := unix.Mprotect(gone[page:], unix.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.pull(cb, gone, uint64(uintptr(unsafe.Pointer(&want[0])))); err == nil {
-		t.Error("pulled into memory that is not mapped")
-	}
-	if err := b.pull(cb, got, uint64(uintptr(unsafe.Pointer(&want[0])))); err != nil {
-		t.Errorf("a wrong address ended reading: %v", err)
-	}
-	cb.Far.StopPulling()
-	eventually(t, "the peer learns that its memory is not read any more", func() bool { return !ca.PeerReads() })
-	if !cb.PeerReads() {
-		t.Error("one end stopped both")
-	}
-	n := testing.AllocsPerRun(100, func() { _ = a.pull(ca, got[:64], uint64(uintptr(unsafe.Pointer(&want[0])))) })
-	if n != 0 {
-		t.Errorf("%v allocations in Pull", n)
-	}
-}
 
 func TestSegmentIsOfferedMappedAndWithdrawn(t *testing.T) {
 	var lane sync.Mutex // of b

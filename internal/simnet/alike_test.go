@@ -69,7 +69,7 @@ func newPerformance(t *testing.T, m manner, f simnet.Faults) *performance {
 			p.mem[i][k] = byte(k*(7+4*i) + k>>9)
 		}
 		clear(p.mem[i][wordsPart*partsOf:])
-		if p.mrs[i], err = p.hosts[i].PD.Register(p.mem[i], performBase, rig.AllAccess|qp.LocalWrite); err != nil {
+		if p.mrs[i], err = p.hosts[i].PD.RegisterSegment(p.mem[i], performBase, rig.AllAccess|qp.LocalWrite, rig.Segment(p.mem[i])); err != nil {
 			t.Fatal(err)
 		}
 	}

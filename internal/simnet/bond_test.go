@@ -46,12 +46,12 @@ func (w *world) joinHosts() {
 func (x *bond) change() {
 	if x.path != nil {
 		x.path.Part()
-		x.w.stats.pulled += x.path.Pulled()
+		x.w.stats.referred += x.path.Referred()
 		x.path = nil
 		return
 	}
 	var err error
-	c := rig.BondConfig{Pull: x.rng.IntN(3) > 0}
+	c := rig.BondConfig{Offer: x.rng.IntN(3) > 0}
 	if x.rng.IntN(4) == 0 {
 		c.Fails = func() bool { return x.rng.IntN(8) == 0 }
 	}
@@ -110,16 +110,16 @@ func TestSeedsThroughMemory(t *testing.T) {
 		}
 		sum.add(&w.stats)
 		sum.bonds += w.stats.bonds
-		sum.pulled += w.stats.pulled
+		sum.referred += w.stats.referred
 	}
-	t.Logf("%d seeds, %d paths, %d bytes pulled: %v", n, sum.bonds, sum.pulled, &sum)
+	t.Logf("%d seeds, %d paths, %d references: %v", n, sum.bonds, sum.referred, &sum)
 	for op := range queue.AtomicWrite + 1 {
 		if op.Known() && sum.ops[op] == 0 {
 			t.Errorf("operation %d never succeeded", op)
 		}
 	}
-	if sum.pulled == 0 {
-		t.Error("no payload was pulled")
+	if sum.referred == 0 {
+		t.Error("no payload was referred to")
 	}
 	for _, r := range []reason.Reason{reason.SequenceAhead, reason.PacketRepeated, reason.CongestionNotified} {
 		if sum.refusals[r] == 0 {
@@ -145,7 +145,7 @@ func (f *flap) change() {
 		return
 	}
 	var err error
-	c := rig.BondConfig{Pull: f.rng.IntN(2) > 0, Offer: f.rng.IntN(2) > 0}
+	c := rig.BondConfig{Offer: f.rng.IntN(2) > 0}
 	if f.rng.IntN(2) == 0 {
 		c.Fails = func() bool { return f.rng.IntN(8) == 0 }
 	}
@@ -182,9 +182,6 @@ func TestMemoryChangesNoStatusAndNoByte(t *testing.T) {
 		perform := func(join func(p *performance)) *performance {
 			p := newPerformance(t, manner{}, faults)
 			p.draw = seed
-			for i, h := range p.hosts {
-				h.Expose(p.mem[i])
-			}
 			join(p)
 			p.run(t, p.program(requests))
 			return p

@@ -35,12 +35,11 @@ func TestWritesThroughMemoryOfManySizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		bufs[i] = make([]byte, 4<<20)
-		h.Expose(bufs[i])
-		if mrs[i], err = h.PD.Register(bufs[i], 0, rig.AllAccess|qp.LocalWrite); err != nil {
+		if mrs[i], err = h.PD.RegisterSegment(bufs[i], 0, rig.AllAccess|qp.LocalWrite, rig.Segment(bufs[i])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := rig.Join(hosts[0], hosts[1], rig.BondConfig{Pull: true}); err != nil {
+	if _, err := rig.Join(hosts[0], hosts[1], rig.BondConfig{Offer: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := rig.Connect(qps[0], qps[1], rig.Options{MTU: 4096}); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // A fetcher is a device that READs from an owner on the same host. The owner's responses refer
-// to its memory, out of which the fetcher copies them.
+// to its memory, which both have mapped.
 type fetcher struct {
 	hosts [2]*rig.Host // fetcher, owner
 	cqs   [2]*adapter.CQ
@@ -46,12 +46,11 @@ func newFetcher(t *testing.T) *fetcher {
 			t.Fatal(err)
 		}
 		f.bufs[i] = bytes.Repeat([]byte{byte(i)}, fetched)
-		h.Expose(f.bufs[i])
-		if f.mrs[i], err = h.PD.Register(f.bufs[i], 0, rig.AllAccess|qp.LocalWrite|qp.MWBind); err != nil {
+		if f.mrs[i], err = h.PD.RegisterSegment(f.bufs[i], 0, rig.AllAccess|qp.LocalWrite|qp.MWBind, rig.Segment(f.bufs[i])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := rig.Join(f.hosts[0], f.hosts[1], rig.BondConfig{Pull: true}); err != nil {
+	if _, err := rig.Join(f.hosts[0], f.hosts[1], rig.BondConfig{Offer: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := rig.Connect(f.qps[0], f.qps[1], rig.Options{MTU: 4096}); err != nil {

@@ -54,7 +54,7 @@ type tally struct {
 	refusals    [reason.Count]uint64
 	manners     map[manner]int // ends of connections
 	bonds       int            // memory paths
-	pulled      int            // bytes that came through one without lying in a ring
+	referred    int            // messages whose payload did not lie in a ring
 }
 
 // A manner is how a connection sends, and what its peer does about losses.

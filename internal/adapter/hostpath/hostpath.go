@@ -9,8 +9,10 @@
 //
 // A payload of a few hundred bytes is copied into the ring, as is every payload whose
 // memory its sender may reuse before the peer has acknowledged it. Others are referred
-// to: the peer copies them once, out of memory that both have mapped, or out of the
-// sender's process.
+// to, if they are in memory that both have mapped: the peer copies them once. Memory that
+// only the sender has mapped is copied into the ring. The peer never reads it: its pages may
+// come from a file system or a process (userfaultfd) that does not answer, and a call that
+// waits for such a page cannot be interrupted.
 //
 // # A full ring
 //
@@ -50,9 +52,8 @@ type Lane struct {
 	full    []*Sender // that tasks wait for
 	touched []*Sender // published since the last Flush
 	timer   schedule.Entry
-	pull    []byte // where payloads of other processes are copied to
+	copied  []byte // payloads that machines read themselves
 	message hostmem.Received
-	from    *ring         // of message
 	empty   uint          // looks since a message came
 	asked   time.Duration // when it was the link's turn
 
@@ -83,12 +84,11 @@ type Config struct {
 // A Port takes what the memory path receives.
 type Port interface {
 	// Message takes a packet or train without its ICRC. The payload is valid during the call,
-	// and no longer than m.Lent says. If m.Unread, it has only its length, and Lane.Load copies it
-	// during the call. What the message says was not checked.
+	// and no longer than m.Lent says. What the message says was not checked.
 	Message(now time.Duration, p *Path, m *hostmem.Received, payload []byte)
 
-	// Lost takes a packet or train without ICRC whose payload could not be read: the peer has
-	// taken it back, or this process may not read the peer's memory.
+	// Lost takes a packet or train without ICRC whose payload cannot be read: the peer has
+	// taken it back, or refers to memory that it does not offer.
 	Lost(now time.Duration, p *Path, m *hostmem.Received)
 
 	// Packet takes a packet from BTH to ICRC, and the frame's header in front of it.

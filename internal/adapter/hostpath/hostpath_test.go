@@ -2,7 +2,6 @@ package hostpath
 
 import (
 	"bytes"
-	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -19,7 +18,6 @@ import (
 type end struct {
 	Lane
 	tasks   schedule.Queue
-	segs    memory.Segments
 	now     time.Duration
 	got     [][]byte
 	packets int
@@ -28,18 +26,14 @@ type end struct {
 	revoked int // calls of Revoked
 	lost    int // calls of Lost
 
-	rung     int // bells of this end
-	peer     *end
-	pulls    bool
-	pullsOff bool // StopPulling was called
-	channel  *hostmem.Channel
+	rung      int // bells of this end
+	peer      *end
+	offers    bool // this end offers its memory
+	withdrawn bool // this end has withdrawn it, which messages in the ring do not know
+	channel   *hostmem.Channel
 }
 
-func (e *end) Message(_ time.Duration, _ *Path, m *hostmem.Received, payload []byte) {
-	if m.Unread && !e.Load(payload, 0) {
-		e.lost++
-		return
-	}
+func (e *end) Message(_ time.Duration, _ *Path, _ *hostmem.Received, payload []byte) {
 	e.got = append(e.got, bytes.Clone(payload))
 }
 
@@ -52,28 +46,37 @@ func (e *end) Refused(why reason.Detail)                    { e.refused = append
 func (e *end) Revoked(*Path)                                { e.revoked++ }
 func (e *end) Broken(*Path, reason.Detail)                  { e.broken = true }
 func (e *end) Ring(int)                                     { e.peer.rung++ }
-func (e *end) Segment(uint32) []byte                        { return nil }
 func (e *end) Offer(*memory.Segment)                        {}
-func (e *end) Offered(uint32) bool                          { return false }
+func (e *end) Offered(uint32) bool                          { return e.offers }
 func (e *end) Withdraw(uint32)                              {}
 func (e *end) Close()                                       {}
-func (e *end) StopPulling()                                 { e.pullsOff = true }
-func (e *end) Pull(dst []byte, a uint64) error {
-	if !e.pulls {
-		return errors.New("not allowed")
+func (e *end) Segment(uint32) []byte {
+	if e.peer.withdrawn {
+		return nil
 	}
-	copy(dst, pulled[a-memory.Addr(pulled):])
-	return nil
+	return mapped
 }
 
-// pulled is what messages refer to.
-var pulled = make([]byte, 1<<20)
+// mapped is memory that both ends have mapped: a segment of the regions of table.
+var (
+	mapped = make([]byte, 1<<20)
+	table  = sharing(mapped)
+)
+
+// sharing returns a table with a region over a segment.
+func sharing(mem []byte) *memory.Table {
+	t := memory.NewTable()
+	if _, err := t.RegisterSegment(1, mem, 0, 0, memory.NewSegment(mem, len(mem), -1)); err != nil {
+		panic(err)
+	}
+	return t
+}
 
 var place = netip.MustParseAddrPort("10.0.0.1:4791")
 
 // newPair connects two ends.
 func newPair(t *testing.T) (a, b *end) {
-	a, b = &end{pulls: true}, &end{pulls: true}
+	a, b = &end{offers: true}, &end{offers: true}
 	var out, in [2]*hostmem.Area
 	for i := range out {
 		mem := make([]byte, hostmem.AreaSize(1, 1))
@@ -85,8 +88,8 @@ func newPair(t *testing.T) (a, b *end) {
 	}
 	for i, e := range []*end{a, b} {
 		e.peer = []*end{b, a}[i]
-		e.Init(0, Config{Port: e, Tasks: &e.tasks, Segments: &e.segs, Clock: func() time.Duration { return e.now }})
-		e.channel = &hostmem.Channel{Peer: place, Out: out[i], In: in[i], Lanes: 1, Far: e, PeerReads: func() bool { return true }}
+		e.Init(0, Config{Port: e, Tasks: &e.tasks, Segments: &table.Segments, Clock: func() time.Duration { return e.now }})
+		e.channel = &hostmem.Channel{Peer: place, Out: out[i], In: in[i], Lanes: 1, Far: e}
 		e.Add(e.channel, false)
 	}
 	return a, b
@@ -96,26 +99,26 @@ func (e *end) send(t *testing.T, n int, stable bool) {
 	t.Helper()
 	s := e.Find(place, 5).To(5)
 	s.Longest(1024, false)
-	s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{pulled[:n]}, Len: n, Stable: stable})
+	s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{mapped[:n]}, Len: n, Stable: stable})
 	e.Flush()
 }
 
 func TestPayloadsArriveWhichWayTheyTravel(t *testing.T) {
-	for i := range pulled {
-		pulled[i] = byte(i*5 + i>>9)
+	for i := range mapped {
+		mapped[i] = byte(i*5 + i>>9)
 	}
 	a, b := newPair(t)
 	for _, stable := range []bool{false, true} {
 		for _, n := range []int{0, 8, 100, 511, 512, 4096, 8191, 8192, 60000} {
 			a.send(t, n, stable)
-			if !b.Receive(0) || len(b.got) != 1 || !bytes.Equal(b.got[0], pulled[:n]) {
+			if !b.Receive(0) || len(b.got) != 1 || !bytes.Equal(b.got[0], mapped[:n]) {
 				t.Fatalf("%d bytes, stable %v: found %d messages", n, stable, len(b.got))
 			}
 			b.got = nil
 		}
 	}
-	a.send(t, pullLimit, true)
-	if b.Receive(0); len(b.got) != 1 || !bytes.Equal(b.got[0], pulled[:pullLimit]) {
+	a.send(t, referLimit, true)
+	if b.Receive(0); len(b.got) != 1 || !bytes.Equal(b.got[0], mapped[:referLimit]) {
 		t.Error("the longest train did not arrive")
 	}
 	if len(a.refused)+len(b.refused) > 0 {
@@ -226,38 +229,41 @@ func TestRevokedReferencesAreLost(t *testing.T) {
 	}
 }
 
-// The machine learns of the loss, so that it can answer at once, and the sender copies from then
-// on, whether or not StopPulling has reached it.
-func TestFailedPullIsLostPacket(t *testing.T) {
+// The machine learns of the loss, so that it can answer at once. What is sent later is copied.
+func TestReferenceToWithdrawnMemoryIsLostPacket(t *testing.T) {
 	a, b := newPair(t)
-	b.pulls = false
 	a.send(t, 9000, true)
 	a.send(t, 10, true)
-	if b.Receive(0); len(b.got) != 1 || !slices.Equal(b.refused, []reason.Reason{reason.HostPull}) || !b.pullsOff || b.lost != 1 {
-		t.Errorf("found %d messages, %d lost, refused %v, the peer was told: %v", len(b.got), b.lost, b.refused, b.pullsOff)
+	a.offers, a.withdrawn = false, true
+	if b.Receive(0); len(b.got) != 1 || !slices.Equal(b.refused, []reason.Reason{reason.HostReference}) || b.lost != 1 {
+		t.Errorf("found %d messages, %d lost, refused %v", len(b.got), b.lost, b.refused)
 	}
 	a.send(t, 9000, true)
 	if b.Receive(0); len(b.got) != 2 || len(b.got[1]) != 9000 {
 		t.Errorf("found %d messages, refused %v", len(b.got), b.refused)
 	}
-	a, b = newPair(t)
-	b.pulls = false
 	a.send(t, 60000, false) // of a transport that repeats nothing
-	if b.Receive(0); len(b.got) != 1 || len(b.got[0]) != 60000 {
+	if b.Receive(0); len(b.got) != 3 || len(b.got[2]) != 60000 {
 		t.Errorf("found %d messages, refused %v", len(b.got), b.refused)
 	}
 }
 
-func TestTrainsFitRingThatPeerReadsAlone(t *testing.T) {
+// Trains are longer while the peer has mapped what is sent.
+func TestTrainsFitRingUnlessTheyAreReferredTo(t *testing.T) {
 	a, b := newPair(t)
-	b.pulls = false
-	a.send(t, 9000, true)
-	b.Receive(0)
 	s := a.Find(place, 5).To(5)
+	for _, offers := range []bool{true, false} {
+		a.offers = offers
+		a.send(t, 9000, true)
+		b.Receive(0)
+		if n := s.Longest(4096, false); n*4096 > hostmem.InlineMax != offers || n*4096 > referLimit {
+			t.Errorf("memory is offered: %v, trains have %d packets", offers, n)
+		}
+	}
 	if n := s.Longest(4096, false); n*4096 > hostmem.InlineMax {
 		t.Errorf("trains of %d packets do not fit the ring", n)
 	}
-	if s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{pulled[:pullLimit]}, Len: pullLimit, Stable: true}) {
+	if s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{mapped[:referLimit]}, Len: referLimit, Stable: true}) {
 		t.Error("a train that has to be taken apart was posted")
 	}
 }
@@ -266,7 +272,6 @@ func TestTrainsFitRingThatPeerReadsAlone(t *testing.T) {
 // memory back. A machine that takes the message finds out before it completes anything.
 func TestMappedPayloadIsRevokedDuringCopy(t *testing.T) {
 	a, b := newPair(t)
-	b.channel.Far = mappedEnd{b}
 	port := &interrupted{end: b, sender: a}
 	b.Port = port
 	s := a.Find(place, 5).To(5)
@@ -333,7 +338,7 @@ type revokingEnd struct {
 
 func (r revokingEnd) Segment(uint32) []byte {
 	r.sender.Revoke()
-	return pulled
+	return mapped
 }
 
 func TestBrokenRingEndsItsPath(t *testing.T) {
@@ -352,7 +357,7 @@ func TestBrokenRingEndsItsPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	peer := netip.MustParseAddrPort("10.0.0.2:4791")
-	b.Add(&hostmem.Channel{Peer: peer, Out: b.channel.Out, In: good, Lanes: 1, Far: b, PeerReads: func() bool { return false }}, false)
+	b.Add(&hostmem.Channel{Peer: peer, Out: b.channel.Out, In: good, Lanes: 1, Far: b}, false)
 	b.Receive(0)
 	if !b.broken || b.Find(peer, 5) != nil {
 		t.Error("the path is still in use")
@@ -387,7 +392,7 @@ func TestRemovedPathIsNotFound(t *testing.T) {
 func TestPostingAndReceivingAllocateNothing(t *testing.T) {
 	a, b := newPair(t)
 	s := a.Find(place, 5).To(5)
-	i := &Item{Header: []byte("header"), Pieces: [][]byte{pulled[:8]}, Len: 8}
+	i := &Item{Header: []byte("header"), Pieces: [][]byte{mapped[:8]}, Len: 8}
 	b.Port = sink{b}
 	if n := testing.AllocsPerRun(1000, func() {
 		s.Post(i)
@@ -406,7 +411,7 @@ func BenchmarkPostAndReceive(b *testing.B) {
 	x, y := newPair(&testing.T{})
 	y.Port = sink{y}
 	s := x.Find(place, 5).To(5)
-	i := &Item{Header: make([]byte, 28), Pieces: [][]byte{pulled[:8]}, Len: 8}
+	i := &Item{Header: make([]byte, 28), Pieces: [][]byte{mapped[:8]}, Len: 8}
 	for b.Loop() {
 		s.Post(i)
 		x.Flush()
@@ -414,20 +419,13 @@ func BenchmarkPostAndReceive(b *testing.B) {
 	}
 }
 
-// mappedEnd is an end whose peer has mapped all that it refers to.
-type mappedEnd struct{ *end }
-
-func (mappedEnd) Offered(uint32) bool   { return true }
-func (mappedEnd) Segment(uint32) []byte { return pulled }
-
 // What a machine looks at is a copy, whichever way it came: the peer may change its own
 // memory at any time.
 func TestShortPayloadsAndPacketsArePrivate(t *testing.T) {
 	a, b := newPair(t)
-	b.channel.Far = mappedEnd{b}
 	shared := func(p []byte) bool {
-		at := memory.Addr(p) - memory.Addr(pulled)
-		return len(p) > 0 && at < uint64(len(pulled))
+		at := memory.Addr(p) - memory.Addr(mapped)
+		return len(p) > 0 && at < uint64(len(mapped))
 	}
 	port := &privacy{end: b}
 	b.Port = port

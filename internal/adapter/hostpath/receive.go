@@ -3,7 +3,6 @@ package hostpath
 import (
 	"slices"
 	"time"
-	"unsafe"
 
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/reason"
@@ -13,8 +12,8 @@ const (
 	// receiveBudget bounds the messages of one Receive.
 	receiveBudget = 64
 
-	// pullLimit is the longest payload that is copied from another process.
-	pullLimit = 256 << 10
+	// referLimit is the longest payload that a message refers to.
+	referLimit = 256 << 10
 
 	// longCopy is the length of payloads that take longer to copy than it takes to send what
 	// is ready.
@@ -184,7 +183,6 @@ func (l *Lane) sendsFirst() bool {
 // take delivers the message that next has read.
 func (l *Lane) take(now time.Duration, r *ring) {
 	m := &l.message
-	l.from = r
 	payload, ok := l.payload(r, m)
 	switch {
 	case ok && m.Kind == hostmem.Packet:
@@ -227,7 +225,7 @@ func (l *Lane) payload(r *ring, m *hostmem.Received) ([]byte, bool) {
 			return nil, false
 		}
 	}
-	if (m.Len <= privateLimit || m.Kind == hostmem.Packet) && !l.owns(b) {
+	if m.Len > 0 && (m.Len <= privateLimit || m.Kind == hostmem.Packet) {
 		p := l.private(m.Len)
 		copy(p, b)
 		if m.Lent != nil && !r.Valid() {
@@ -249,64 +247,28 @@ func (l *Lane) referred(r *ring, m *hostmem.Received) ([]byte, bool) {
 	if !r.Begin() {
 		return nil, l.revoked(m)
 	}
-	if m.Len > pullLimit {
-		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: pullLimit, Found: uint64(m.Len)})
+	if m.Len > referLimit {
+		l.Port.Refused(reason.Detail{Reason: reason.HostReference, Expected: referLimit, Found: uint64(m.Len)})
 		return nil, false
 	}
-	if m.Ref.Segment != 0 {
-		return l.mapped(r, m)
-	}
-	b := l.private(m.Len)
-	if m.Len > privateLimit && m.Kind == hostmem.Message {
-		m.Unread = true
-		return b, true
-	}
-	return b, l.Load(b, 0)
-}
-
-// Load implements machine.Source for the message that Port gets: it copies the payload, which is in
-// the peer's process, from offset off.
-func (l *Lane) Load(dst []byte, off int) bool {
-	r, m := l.from, &l.message
-	at := m.Ref.Addr + uint64(off)
-	err := r.path.Far.Pull(dst, at)
-	if !r.Intact() {
-		return l.revoked(m)
-	}
-	if err != nil {
-		r.WantCopies() // before the answer that the message is lost: its repetition is a copy
-		r.path.Far.StopPulling()
-		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: uint64(len(dst)), Found: at})
-		return false
-	}
-	return true
-}
-
-// private returns n bytes of this process. They are used again for the next message.
-func (l *Lane) private(n int) []byte {
-	if len(l.pull) < n {
-		size := privateLimit
-		if n > size {
-			size = pullLimit
-		}
-		l.pull = make([]byte, size)
-	}
-	return l.pull[:n]
-}
-
-// owns reports whether b is memory that private has returned.
-func (l *Lane) owns(b []byte) bool {
-	return len(b) == 0 || len(l.pull) > 0 && unsafe.SliceData(b) == unsafe.SliceData(l.pull)
-}
-
-// mapped returns a payload in memory of the peer that is mapped here.
-func (l *Lane) mapped(r *ring, m *hostmem.Received) ([]byte, bool) {
 	b := r.path.Far.Segment(m.Ref.Segment)
-	n, at := uint64(m.Len), m.Ref.Addr
+	n, at := uint64(m.Len), m.Ref.Offset
 	if at > uint64(len(b)) || n > uint64(len(b))-at {
-		l.Port.Refused(reason.Detail{Reason: reason.HostPull, Expected: uint64(len(b)), Found: at + n})
+		l.Port.Refused(reason.Detail{Reason: reason.HostReference, Expected: uint64(len(b)), Found: at + n})
 		return nil, false
 	}
 	m.Lent = r.Receiver
 	return b[at : at+n : at+n], true
+}
+
+// private returns n bytes of this process. They are used again for the next message.
+func (l *Lane) private(n int) []byte {
+	if len(l.copied) < n {
+		size := privateLimit
+		if n > size {
+			size = referLimit
+		}
+		l.copied = make([]byte, size)
+	}
+	return l.copied[:n]
 }

@@ -15,7 +15,7 @@ func TestRegionTakesBackReferencesToItsMemoryAlone(t *testing.T) {
 	table := memory.NewTable()
 	for _, c := range []struct {
 		name        string
-		from, to    int // of the region in pulled
+		from, to    int // of the region in mapped
 		wait        bool
 		got, revoke int
 	}{
@@ -26,7 +26,7 @@ func TestRegionTakesBackReferencesToItsMemoryAlone(t *testing.T) {
 		{name: "payloads that the peer has used", from: 0, to: 20000, wait: true, got: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := table.Register(1, pulled[c.from:c.to], 1<<20, qp.RemoteRead)
+			r, err := table.Register(1, mapped[c.from:c.to], 1<<20, qp.RemoteRead)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func TestRegionLeavesReferencesByKeysOfOthers(t *testing.T) {
 	table := memory.NewTable()
 	var regions [2]*memory.Region
 	for i := range regions {
-		r, err := table.Register(1, pulled[:9000], 1<<20, qp.RemoteRead)
+		r, err := table.Register(1, mapped[:9000], 1<<20, qp.RemoteRead)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestRegionLeavesReferencesByKeysOfOthers(t *testing.T) {
 		a, b := newPair(t)
 		s := a.Find(place, 5).To(5)
 		s.Longest(1024, false)
-		s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{pulled[:9000]}, Len: 9000, Stable: true, Region: regions[0]})
+		s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{mapped[:9000]}, Len: 9000, Stable: true, Region: regions[0]})
 		a.Flush()
 		a.RevokeRegion(r)
 		for b.Receive(0) {
@@ -88,12 +88,12 @@ func TestReferencesAreFoundWhileTheyAreUnused(t *testing.T) {
 			for b.Receive(0) {
 			}
 			b.got = nil
-			if n := s.references.last(s.Consumed(), pulled, 0); n != 0 {
+			if n := s.references.last(s.Consumed(), mapped, 0); n != 0 {
 				t.Fatalf("message %d refers to memory, and the peer has used all %d", n, s.Sent())
 			}
 			continue
 		}
-		if n := s.references.last(s.Consumed(), pulled[8990:], 0); n != s.Sent() {
+		if n := s.references.last(s.Consumed(), mapped[8990:], 0); n != s.Sent() {
 			t.Fatalf("message %d is the last that refers to memory, expected %d", n, s.Sent())
 		}
 		if n := s.references.last(s.Consumed(), other, 0); n != 0 {

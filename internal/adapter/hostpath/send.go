@@ -16,11 +16,6 @@ const (
 	// referred to. A shorter one lies in the ring, next to its headers.
 	referFrom = 512
 
-	// pullFrom is the same for a payload that the peer has to fetch with a system call.
-	// The call takes as long as copying some kilobytes: 4 KiB are 1.3 times as fast through
-	// the ring if the two processors share no cache, and 3 times as fast if they do.
-	pullFrom = 8192
-
 	// useWait is how long Revoke waits for a peer to use references, and copyWait how long for
 	// a copy that the peer is making. A train takes some tens of microseconds, unless the peer
 	// has to share its processor or is stopped. Then what it copies is lost. The peer may itself
@@ -36,7 +31,7 @@ type Sender struct {
 	path *Path
 	to   int
 
-	reads      bool // the peer reads this process's memory; Longest sets it
+	referred   bool // the last payload of a connection was referred to: the next one may be long
 	train      int  // packets of the longest train that may be copied one by one, or 0
 	flushing   bool // in Lane.touched
 	windows    windows
@@ -66,7 +61,7 @@ func (s *Sender) Admit(now time.Duration, e *schedule.Entry) bool {
 // room reports whether a packet or train fits, also if it has to be copied.
 func (s *Sender) room() bool {
 	if s.train > 1 {
-		return s.Room(s.train, pullLimit)
+		return s.Room(s.train, referLimit)
 	}
 	return s.Room(1, hostmem.InlineMax)
 }
@@ -188,10 +183,12 @@ func (s *Sender) post(i *Item) (posted, fits bool) {
 				posted = s.Refer(&i.Head, i.Header, r, i.Len)
 			}
 			if posted {
+				s.referred = true
 				s.references.add(s.Sender, i.Pieces[0], i.Region)
 			}
 			return posted, true
 		}
+		s.referred = false
 	}
 	if i.Len > hostmem.InlineMax {
 		return false, false
@@ -205,30 +202,27 @@ func (s *Sender) refer(b []byte) (hostmem.Ref, bool) {
 	far := s.path.Far
 	if g := s.lane.Segments.Find(at); g != nil && at+uint64(len(b)) <= memory.Addr(g.Mem)+uint64(len(g.Mem)) {
 		if far.Offered(g.ID) {
-			return hostmem.Ref{Segment: g.ID, Addr: at - memory.Addr(g.Mem)}, true
+			return hostmem.Ref{Segment: g.ID, Offset: at - memory.Addr(g.Mem)}, true
 		}
 		far.Offer(g)
-	}
-	if len(b) >= pullFrom && s.reads {
-		return hostmem.Ref{Addr: at}, true
 	}
 	return hostmem.Ref{}, false
 }
 
-// maxTrain bounds the packets of a train that the peer reads out of this process. If a train
-// has to be copied instead, its packets need a slot each.
+// maxTrain bounds the packets of a train whose payload is referred to. If it has to be copied
+// instead, its packets need a slot each.
 const maxTrain = hostmem.Slots / 4
 
 // Longest returns how many packets of mtu bytes may be handed over as a train; 0 if traces,
 // of which one is here where traced is set, want to see packets. It is called before the
 // packets of a burst are made, and decides how their payloads travel.
 func (s *Sender) Longest(mtu int, traced bool) int {
-	s.reads, s.train = s.path.PeerReads() && !s.WantCopies(), 0
+	s.train = 0
 	switch {
 	case traced || s.WantICRC():
 		return 0
-	case s.reads:
-		s.train = min(pullLimit/mtu, maxTrain)
+	case s.referred:
+		s.train = min(referLimit/mtu, maxTrain)
 		return s.train
 	}
 	return hostmem.InlineMax / mtu

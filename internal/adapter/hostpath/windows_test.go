@@ -11,7 +11,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A bound is a window on pulled.
+// A bound is a window on mapped.
 type bound struct {
 	table  *memory.Table
 	region *memory.Region
@@ -22,7 +22,7 @@ func bindWindow(t *testing.T) *bound {
 	t.Helper()
 	b := &bound{table: memory.NewTable()}
 	var err error
-	if b.region, err = b.table.Register(1, pulled, 0, qp.MWBind|qp.RemoteRead); err != nil {
+	if b.region, err = b.table.Register(1, mapped, 0, qp.MWBind|qp.RemoteRead); err != nil {
 		t.Fatal(err)
 	}
 	if b.key, err = b.table.AllocWindow(1, memory.MW1); err != nil {
@@ -35,7 +35,7 @@ func bindWindow(t *testing.T) *bound {
 // again binds the window again, which ends the binding before.
 func (b *bound) again(t *testing.T) {
 	t.Helper()
-	d := b.table.Bind(&memory.Bind{Window: b.key, NewKey: b.key ^ 1, Region: b.region.Key, Length: uint64(len(pulled)), Access: qp.RemoteRead, PD: 1})
+	d := b.table.Bind(&memory.Bind{Window: b.key, NewKey: b.key ^ 1, Region: b.region.Key, Length: uint64(len(mapped)), Access: qp.RemoteRead, PD: 1})
 	if d.Reason != reason.None {
 		t.Fatal(d)
 	}
@@ -45,7 +45,7 @@ func (b *bound) again(t *testing.T) {
 func (e *end) sendWindow(w *memory.Region, n int) {
 	s := e.Find(place, 5).To(5)
 	s.Longest(1024, false)
-	s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{pulled[:n]}, Len: n, Stable: true, Region: w})
+	s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{mapped[:n]}, Len: n, Stable: true, Region: w})
 	e.Flush()
 }
 

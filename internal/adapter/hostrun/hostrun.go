@@ -1,7 +1,6 @@
 // Package hostrun recognizes messages through memory that differ from the one before in what
 // its machine checks alone: short WRITEs from one queue pair to another. A few comparisons
-// replace the checks of IBTA 9.6 and the look-up of the queue pair. It also knows which messages
-// need no copy before their machine.
+// replace the checks of IBTA 9.6 and the look-up of the queue pair.
 package hostrun
 
 import (
@@ -49,15 +48,4 @@ func (r *Run[P, Q]) End() (q Q, taken bool) {
 		*r = Run[P, Q]{}
 	}
 	return q, taken
-}
-
-// PlacesItself reports whether the machine copies the payload of a packet from its source: that of
-// READ responses, WRITEs and SENDs of RC.
-func PlacesItself(header []byte) bool {
-	if len(header) == 0 {
-		return false
-	}
-	op := ib.Opcode(header[0])
-	info := op.Info()
-	return op.Transport() == ib.RC && info != nil && (info.Kind == ib.KindReadResponse || info.Kind == ib.KindWrite || info.Kind == ib.KindSend)
 }

@@ -13,7 +13,7 @@ func TestMessagesAllocateNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() {
 		s.Copy(&Head{Port: 1}, header, pieces[:1], 8)
 		s.Copy(&Head{Port: 1}, header, pieces, 8+4096)
-		s.Refer(&Head{Port: 1}, header, Ref{Addr: 1}, 4096)
+		s.Refer(&Head{Port: 1}, header, Ref{Offset: 1}, 4096)
 		s.Armed()
 		s.AwaitRoom()
 		s.Revoke(0, clock)

@@ -42,7 +42,6 @@ import (
 //	8               8         receiver  copying: 1 + number of the message whose Ref is in use, or 0
 //	128             8         receiver  armed: 1 + number of the message that rings the bell, or 0
 //	136             8         receiver  wantICRC: not 0 while the receiver captures
-//	144             8         receiver  wantCopies: not 0 if the receiver cannot read the sender's process
 //	256             8         sender    wake: the head at which the receiver rings the sender's bell
 //	264             8         sender    revoked: messages before this number have lost their Refs
 //	4096            slots     sender    slots of 128 bytes
@@ -52,7 +51,7 @@ import (
 //	0               8         sender    stamp (32 bits), header length, form, traffic class, hop limit (8 each)
 //	8               8         sender    payload length (32), port (16), train (16)
 //	16                        sender    inSlot: headers, directly followed by the payload
-//	16              8         sender    inArena: offset in the arena; byRef: address
+//	16              8         sender    inArena: offset in the arena; byRef: in the segment
 //	24              8         sender    byRef: segment
 //	32                        sender    inArena, byRef: headers
 //
@@ -74,7 +73,6 @@ const (
 	copyingAt  = 8
 	armedAt    = 128
 	wantICRCAt = 136
-	wantCopyAt = 144
 	wakeAt     = 256
 	revokedAt  = 264
 	slotsAt    = 4096

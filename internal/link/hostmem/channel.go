@@ -16,24 +16,12 @@ type Channel struct {
 	Of    int            // how many lanes its address has; 0 for its own alone
 	Owner any            // what the bells that the peer rings were made for
 	Far   Far
-
-	// PeerReads reports whether the peer has said that it can read the memory of this
-	// process, so that Refs with Segment 0 may be sent.
-	PeerReads func() bool
 }
 
 // A Far is what a Channel has besides shared memory.
 type Far interface {
 	// Ring rings the bell of a lane of the peer.
 	Ring(lane int)
-
-	// Pull copies from an address in the peer's process: all of dst or none. It also
-	// fails if the peer has died meanwhile.
-	Pull(dst []byte, addr uint64) error
-
-	// StopPulling tells the peer that its memory cannot be read, so that it copies payload into
-	// its rings from now on. It does not wait.
-	StopPulling()
 
 	// Segment returns the memory of a segment that the peer has offered, nil for none.
 	// It may be called while others are offered and withdrawn.

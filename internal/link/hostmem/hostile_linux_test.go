@@ -110,7 +110,7 @@ func TestReceiverSurvivesHostileSender(t *testing.T) {
 		var m Received
 		for range 3000 {
 			s.Copy(&Head{}, headers[:round%MaxHeader], [][]byte{payload[:round]}, round)
-			s.Refer(&Head{}, nil, Ref{Addr: 1}, round)
+			s.Refer(&Head{}, nil, Ref{Offset: 1}, round)
 			ok, fault := r.Next(&m)
 			if fault.Reason != reason.None {
 				faults++

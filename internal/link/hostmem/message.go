@@ -29,11 +29,10 @@ type Head struct {
 	Train        uint16 // number of packets that the message stands for; 0 is one
 }
 
-// A Ref names payload in the sender's memory: by its address in the sender's process where
-// Segment is 0, else by its offset in a segment that the sender has offered.
+// A Ref names payload by its offset in a segment that the sender has offered.
 type Ref struct {
 	Segment uint32
-	Addr    uint64
+	Offset  uint64
 }
 
 // A Received is a message that a Receiver has read.
@@ -48,9 +47,6 @@ type Received struct {
 	// Lent is not nil if Payload is the peer's memory, which Ref names. The payload is then
 	// valid only while Lent.Intact is true, and until Release.
 	Lent *Receiver
-
-	// Unread says that the payload is in the peer's process and was not copied.
-	Unread bool
 }
 
 // A form is a message's kind in its lowest bit and the place of its payload above.

@@ -11,7 +11,7 @@ import (
 type Receiver struct {
 	slots, arena []byte
 
-	head, copying, armed, wantICRC, wantCopies *atomic.Uint64
+	head, copying, armed, wantICRC *atomic.Uint64
 
 	// The sender's words, which it may fill with anything.
 	wake, revoked *atomic.Uint64
@@ -30,7 +30,7 @@ func (a *Area) Receiver(from, to int) *Receiver {
 	m := a.ring(from, to)
 	return &Receiver{
 		slots: m[slotsAt:arenaAt:arenaAt], arena: m[arenaAt:],
-		head: shared(m, headAt), copying: shared(m, copyingAt), armed: shared(m, armedAt), wantICRC: shared(m, wantICRCAt), wantCopies: shared(m, wantCopyAt),
+		head: shared(m, headAt), copying: shared(m, copyingAt), armed: shared(m, armedAt), wantICRC: shared(m, wantICRCAt),
 		wake: shared(m, wakeAt), revoked: shared(m, revokedAt),
 	}
 }
@@ -55,7 +55,7 @@ func (r *Receiver) Next(m *Received) (ok bool, fault reason.Detail) {
 		return false, broken(ReferMax, uint64(length))
 	}
 	n := int(length)
-	m.Len, m.Refers, m.Ref, m.Lent, m.Unread = n, false, Ref{}, nil, false
+	m.Len, m.Refers, m.Ref, m.Lent = n, false, Ref{}, nil
 	r.short = f == inSlot
 	at := farAt
 	switch f {
@@ -77,7 +77,7 @@ func (r *Receiver) Next(m *Received) (ok bool, fault reason.Detail) {
 		m.Payload = r.arena[start : int(start)+n : int(start)+n]
 	case byRef:
 		m.Payload, m.Refers = nil, true
-		m.Ref = Ref{Segment: uint32(shared(slot, nearAt+8).Load()), Addr: shared(slot, nearAt).Load()}
+		m.Ref = Ref{Segment: uint32(shared(slot, nearAt+8).Load()), Offset: shared(slot, nearAt).Load()}
 	default:
 		return false, broken(uint64(forms-1), uint64(f))
 	}
@@ -141,8 +141,3 @@ func (r *Receiver) SetWantICRC(want bool) {
 	}
 	r.wantICRC.Store(v)
 }
-
-// WantCopies tells the sender that its process cannot be read, for good: from now on payloads
-// have to come through the ring or in segments. A sender that gets an answer to an earlier
-// message, which was sent after the call, knows it.
-func (r *Receiver) WantCopies() { r.wantCopies.Store(1) }

@@ -89,7 +89,7 @@ func TestMessagesKeepEveryField(t *testing.T) {
 				}
 				r.Release()
 
-				ref := Ref{Segment: uint32(n) << 16, Addr: 1<<64 - 1 - uint64(n)}
+				ref := Ref{Segment: uint32(n) << 16, Offset: 1<<64 - 1 - uint64(n)}
 				if !s.Refer(&h, headers, ref, n) {
 					t.Fatal("no room in an empty ring for a reference")
 				}

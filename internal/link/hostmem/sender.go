@@ -15,7 +15,7 @@ type Sender struct {
 	slots, arena []byte
 
 	// The receiver's words, which it may fill with anything.
-	head, copying, armed, wantICRC, wantCopies *atomic.Uint64
+	head, copying, armed, wantICRC *atomic.Uint64
 
 	wake, revoked *atomic.Uint64
 
@@ -37,7 +37,7 @@ func (a *Area) Sender(from, to int) *Sender {
 	m := a.ring(from, to)
 	return &Sender{
 		slots: m[slotsAt:arenaAt:arenaAt], arena: m[arenaAt:],
-		head: shared(m, headAt), copying: shared(m, copyingAt), armed: shared(m, armedAt), wantICRC: shared(m, wantICRCAt), wantCopies: shared(m, wantCopyAt),
+		head: shared(m, headAt), copying: shared(m, copyingAt), armed: shared(m, armedAt), wantICRC: shared(m, wantICRCAt),
 		wake: shared(m, wakeAt), revoked: shared(m, revokedAt),
 	}
 }
@@ -80,7 +80,7 @@ func (s *Sender) Refer(h *Head, header []byte, r Ref, n int) bool {
 		return false
 	}
 	slot := s.next()
-	*word(slot, nearAt), *word(slot, nearAt+8) = r.Addr, uint64(r.Segment)
+	*word(slot, nearAt), *word(slot, nearAt+8) = r.Offset, uint64(r.Segment)
 	copy(slot[farAt:farAt+MaxHeader], header)
 	s.refs = s.sent + 1
 	s.publish(slot, h.first(byRef, len(header)), h.second(n))
@@ -143,9 +143,6 @@ func (s *Sender) holds(messages int) bool { return s.sent-s.taken+uint64(message
 
 // WantICRC reports whether the receiver captures.
 func (s *Sender) WantICRC() bool { return s.wantICRC.Load() != 0 }
-
-// WantCopies reports whether the receiver cannot read this process's memory.
-func (s *Sender) WantCopies() bool { return s.wantCopies.Load() != 0 }
 
 // Sent returns the number of messages published.
 func (s *Sender) Sent() uint64 { return s.sent }

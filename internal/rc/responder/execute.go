@@ -55,10 +55,10 @@ func (r *Responder) executed(in *machine.In, info *ib.Info) {
 
 // place writes the payload of a SEND to the receive (IBTA 9.4.1).
 func (r *Responder) place(in *machine.In) bool {
-	came, d := in.Scatter(&r.cursor, r.p.Memory, r.p.RecvPD, r.recv.SGEs, r.received)
+	d := r.cursor.Scatter(r.p.Memory, r.p.RecvPD, r.recv.SGEs, r.received, in.Payload)
 	switch d.Reason {
 	case reason.None:
-		if !r.intact(in, came) {
+		if !r.intact(in) {
 			return false
 		}
 		r.received += uint64(len(in.Payload))
@@ -82,12 +82,11 @@ func (r *Responder) writeMemory(in *machine.In, info *ib.Info) bool {
 	if n == 0 {
 		return true
 	}
-	came, d := in.Put(w.region, w.addr)
-	if d.Reason != reason.None {
+	if d := w.region.Put(w.addr, in.Payload); d.Reason != reason.None {
 		r.denied(d)
 		return false
 	}
-	if !r.intact(in, came) {
+	if !r.intact(in) {
 		return false
 	}
 	w.addr += uint64(n)
@@ -95,15 +94,13 @@ func (r *Responder) writeMemory(in *machine.In, info *ib.Info) bool {
 	return true
 }
 
-// intact reports whether the bytes that were just copied are the packet's payload; came says whether
-// they could be. If not, the packet counts as lost, and its repetition uses the receive that it took.
-func (r *Responder) intact(in *machine.In, came bool) bool {
-	if came && in.Intact() {
+// intact reports whether the bytes that were just copied are the packet's payload. If not, the packet
+// counts as lost, and its repetition uses the receive that it took.
+func (r *Responder) intact(in *machine.In) bool {
+	if in.Intact() {
 		return true
 	}
-	if came {
-		r.c.Refuse(conn.Revoked(in))
-	}
+	r.c.Refuse(conn.Revoked(in))
 	r.missing()
 	return false
 }

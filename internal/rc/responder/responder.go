@@ -148,10 +148,6 @@ func (r *Responder) Receive(in *machine.In, info *ib.Info) {
 		r.disown(in)
 	}
 	d := in.PSN.Sub(r.expected)
-	if d != 0 && !in.Load() {
-		r.Lost(in, info)
-		return
-	}
 	switch {
 	case d != 0 && in.Train > 1:
 		r.eachPart(in, info)

@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"errors"
 	"slices"
 
 	"softrdma/internal/link/hostmem"
@@ -14,16 +13,15 @@ import (
 type Bond struct {
 	hosts    [2]*Host
 	channels [2]*hostmem.Channel
-	pulled   int
+	referred int
 }
 
 // A BondConfig says how payloads may travel through a Bond.
 type BondConfig struct {
-	Pull  bool // the receiving side may read memory that Host.Expose was called for
-	Offer bool // segments may be offered
+	Offer bool // segments may be offered, see Segment
 
-	// Fails, if not nil, reports whether the next read of exposed memory fails. What
-	// StopPulling says is lost then: the ring alone tells the sender.
+	// Fails, if not nil, reports whether the next use of a segment fails, as if it had just been
+	// withdrawn.
 	Fails func() bool
 }
 
@@ -42,10 +40,9 @@ func Join(a, b *Host, c BondConfig) (*Bond, error) {
 	}
 	for i := range x.hosts {
 		peer := x.hosts[1-i]
-		reads := func() bool { return c.Pull && !x.channels[1-i].Far.(*far).pullsOff }
 		x.channels[i] = &hostmem.Channel{
 			Peer: qp.OnWire(peer.Link.Local()), Out: out[i], In: in[i], Lanes: 1 + len(peer.More),
-			Far: &far{bond: x, peer: peer, config: c}, PeerReads: reads,
+			Far: &far{bond: x, peer: peer, config: c},
 		}
 	}
 	for i, h := range x.hosts {
@@ -62,49 +59,35 @@ func (x *Bond) Part() {
 	x.hosts[0].Net.Poke()
 }
 
-// Pulled returns how many bytes were read out of exposed memory.
-func (x *Bond) Pulled() int { return x.pulled }
+// Referred returns how many messages referred to segments.
+func (x *Bond) Referred() int { return x.referred }
 
-// Expose lets devices that are joined to this one read mem.
-func (h *Host) Expose(mem []byte) { h.exposed = append(h.exposed, mem) }
+// Segment makes mem a segment for PD.RegisterSegment. Devices that are joined to this one may map it
+// while it is registered.
+func Segment(mem []byte) *memory.Segment { return memory.NewSegment(mem, len(mem), -1) }
 
 // A far is the peer of one end of a Bond.
 type far struct {
-	bond     *Bond
-	peer     *Host
-	config   BondConfig
-	offered  []*memory.Segment // of the device at this end, which the peer has mapped
-	pullsOff bool              // the peer was told that its memory cannot be read
+	bond    *Bond
+	peer    *Host
+	config  BondConfig
+	offered []*memory.Segment // of the device at this end, which the peer has mapped
 }
 
 func (f *far) Ring(int) { f.peer.Net.Poke() }
 
-var errMemory = errors.New("memory of the peer that is not exposed")
-
-func (f *far) Pull(dst []byte, addr uint64) error {
-	if f.config.Fails != nil && f.config.Fails() {
-		return errMemory
-	}
-	for _, m := range f.peer.exposed {
-		if off := addr - memory.Addr(m); off < uint64(len(m)) && len(dst) <= len(m)-int(off) {
-			copy(dst, m[off:])
-			f.bond.pulled += len(dst)
-			return nil
-		}
-	}
-	return errMemory
-}
-
-func (f *far) StopPulling() { f.pullsOff = f.config.Fails == nil }
-
 // Segment looks among those that the peer's end has offered.
 func (f *far) Segment(id uint32) []byte {
+	if f.config.Fails != nil && f.config.Fails() {
+		return nil
+	}
 	i := 0
 	if f.bond.channels[0].Far == hostmem.Far(f) {
 		i = 1
 	}
 	for _, s := range f.bond.channels[i].Far.(*far).offered {
 		if s.ID == id {
+			f.bond.referred++
 			return s.Mem
 		}
 	}

@@ -27,8 +27,6 @@ type Host struct {
 	More []*simnet.Link // of further lanes
 	Dev  *adapter.Device
 	PD   *adapter.PD
-
-	exposed [][]byte // to devices that are joined to it
 }
 
 // Open attaches a device to the network, which drives it. Networks, Clock, Manual
