@@ -40,6 +40,11 @@ var clients = map[reason.Reason]text{
 		"max_qp, max_cq, max_srq, max_mr, max_mw, max_pd and max_ah of ibv_devinfo -v, and which objects the program does not destroy.",
 		"Destroy what is not used, or share it: one address handle serves all messages to a destination.",
 		"no clause: the limits are those of ibv_query_device"},
+	reason.ClientStalled: {
+		"The server copies data from and to the program's memory, and a page of it did not come in time. The request failed. Until the page comes, the server copies nothing else from or to this process. The time that a user's programs may make the server wait is limited too: half a second, of which a hundredth of the passing time is given back.",
+		"Whether the memory is a file of FUSE or a network file system, or has userfaultfd; whether the system swaps; /proc/PID/stack of the server's threads.",
+		"Register memory that the kernel brings itself: anonymous memory or a memfd.",
+		"userfaultfd(2)"},
 	reason.MemoryPrivate: {
 		"A program under softrdma exec --share-memory registered memory that cannot be replaced by shared memory safely. Causes: the system refused a call (1); the program has several threads (2); the memory is not all private, anonymous, readable and writable, or is locked or already partly shared (3); the kernel may be writing to it through io_uring or asynchronous I/O (4). The region works, at the speed it has without the flag.",
 		"The cause in the text beside the name, and when the program registers memory.",

@@ -12,10 +12,6 @@ const (
 	// much as copying some kilobytes, and messages come in packets.
 	deferFrom = 1024
 
-	// A store of storeThrough bytes or more is made without the mirror: what follows
-	// would save less than the copy costs.
-	storeThrough = 64 << 10
-
 	// deferLimit is how many bytes are deferred at most.
 	deferLimit = 256 << 10
 )
@@ -57,15 +53,6 @@ func (d *deferred) add(r *Region, off uint64, n int) bool {
 	d.region, d.off, d.n = r, off, n
 	d.waiting.Store(true)
 	return true
-}
-
-// storeThrough stores data at offset off without the mirror, after the deferred stores.
-func (r *Region) storeThrough(off uint64, data []byte) reason.Detail {
-	r.table.deferred.settle()
-	if f := r.foreign; f.Space.Store(f.Addr+off, data) != nil {
-		return unmapped(f.Addr+off, len(data))
-	}
-	return reason.Detail{}
 }
 
 // settle makes the deferred stores before another operation.

@@ -9,8 +9,9 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Space is the memory of another process. It is called with a lane locked, so it never
-// waits for that process, which may be stopped.
+// A Space is the memory of another process. It is called with a lane locked, so it waits for
+// that process only for a short time. If a call fails because its time is over, the slice may
+// still be used later. Slices are therefore of the mirror, which its owner keeps for so long.
 type Space interface {
 	// Load reads len(dst) bytes at addr, all or none.
 	Load(dst []byte, addr uint64) error
@@ -92,9 +93,8 @@ func (r *Region) Put(addr uint64, data []byte) reason.Detail {
 	return reason.Detail{}
 }
 
-// store copies data to the process. A large store is made at once. A small one is copied
-// to b, the mirror at offset off, and made later, at the latest by Table.Flush. Shared
-// bytes need only the copy. data is on the heap, as a Space keeps it.
+// store copies data to b, the mirror at offset off, and to the process, at the latest by
+// Table.Flush. Shared bytes need only the copy.
 func (r *Region) store(off uint64, b, data []byte) reason.Detail {
 	f := r.foreign
 	for len(data) > 0 {
@@ -123,9 +123,6 @@ func (f *Foreign) run(off uint64, n int) (_ int, shared bool) {
 
 // storeAway is store of bytes that are not shared.
 func (r *Region) storeAway(off uint64, b, data []byte) reason.Detail {
-	if len(data) >= storeThrough {
-		return r.storeThrough(off, data)
-	}
 	f := r.foreign
 	if n := copy(b, data); !r.table.deferred.add(r, off, n) && f.Space.Store(f.Addr+off, b[:n]) != nil {
 		return unmapped(f.Addr+off, n)

@@ -277,6 +277,7 @@ const (
 	ClientProcess
 	ClientFile
 	ClientLimit
+	ClientStalled
 	ClientDescriptors
 	MemoryPrivate
 	MemoryShared

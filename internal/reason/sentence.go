@@ -240,6 +240,7 @@ var rows = [Count]row{
 	ClientProcess:     {"CLIENT_PROCESS", "connection used by a process that did not open it: expected process %d, found %d"},
 	ClientFile:        {"CLIENT_FILE", "device file used by a user who did not open it: expected user %d, found %d"},
 	ClientLimit:       {"CLIENT_LIMIT", "one user's programs hold too many of the server's resources: at most %d, found %d"},
+	ClientStalled:     {"CLIENT_STALLED", "memory of the program does not answer: expected within %d ms, address %#x"},
 	ClientDescriptors: {"CLIENT_DESCRIPTORS", "message with more file descriptors than any command takes: expected at most %d, found %d or more"},
 	MemoryPrivate:     {"MEMORY_PRIVATE", "region's memory is not shared with the server, so its data is copied twice: %d bytes, cause %v"},
 	MemoryShared:      {"MEMORY_SHARED", "descriptor for shared memory is not a sealed memfd that covers the region: expected %#x, found %#x"},

@@ -18,6 +18,7 @@ import (
 
 	"softrdma/internal/provider/daemon"
 	"softrdma/internal/reason"
+	"softrdma/internal/testenv"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -34,6 +35,9 @@ const helperSIW = "UVERBS_TEST_SIW"
 //	connect QPN GID   connects the queue pair
 //	show OFFSET N     prints N bytes of its memory
 //	share             asks for a share of the device's address
+//	hold              registers held memory, and prints its key and address
+//	used              waits until the server waits for that memory
+//	release           lets it answer
 func TestHelper(t *testing.T) {
 	path := os.Getenv(helperEnv)
 	if path == "" {
@@ -59,7 +63,7 @@ func TestHelper(t *testing.T) {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends it
 		return
 	}
-	s := newSide(c.open("uverbs0"), 0x1000)
+	s, held := newSide(c.open("uverbs0"), 0x1000), (*testenv.Held)(nil)
 	fmt.Println("ready", s.qpn, s.key, addrOf(s.buf))
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var a, b int
@@ -69,6 +73,14 @@ func TestHelper(t *testing.T) {
 		} else if n, _ = fmt.Sscanf(in.Text(), "show %d %d", &a, &b); n == 2 {
 			fmt.Printf("%q\n", s.buf[a:][:b])
 			continue
+		} else if in.Text() == "hold" {
+			held = testenv.HoldMemory(t, 1<<16)
+			fmt.Println(s.register(held.Mem), addrOf(held.Mem))
+			continue
+		} else if in.Text() == "used" {
+			held.AwaitUse(t, timeLimit)
+		} else if in.Text() == "release" {
+			held.Release()
 		} else if in.Text() == "share" {
 			fmt.Println(takeSlot(path))
 			continue

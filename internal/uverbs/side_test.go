@@ -66,11 +66,17 @@ func newSideOf(f *devFile, user uint64, requests uint32) *side {
 	rings, _ := uapi.Parse[uapi.RxeQP](b[32:])
 	s.qpn, s.handle = r.QPN, r.QPHandle
 	s.sq, s.rq = ring{f.mmap(rings.SQ)}, ring{f.mmap(rings.RQ)}
-	m, _, _ := do[uapi.RegMRResp](f, uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{
-		Start: addrOf(s.buf), Length: uint64(len(s.buf)), HCAVA: addrOf(s.buf), PDHandle: pd.Handle, AccessFlags: rightsAll,
-	}), 12)
-	s.key = m.LKey
+	s.pd = pd.Handle
+	s.key = s.register(s.buf)
 	return s
+}
+
+// register registers memory, and returns its key.
+func (s *side) register(mem []byte) uint32 {
+	m, _, _ := do[uapi.RegMRResp](s.f, uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{
+		Start: addrOf(mem), Length: uint64(len(mem)), HCAVA: addrOf(mem), PDHandle: s.pd, AccessFlags: rightsAll,
+	}), 12)
+	return m.LKey
 }
 
 // highPSN has bits beyond the 24 of a PSN, which Linux's drivers ignore.

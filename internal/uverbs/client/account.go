@@ -23,6 +23,8 @@ import (
 type Account struct {
 	Descriptors Quota // connections, processes, pipes, and rings that were not mapped
 	Mappings    Quota // rings and mirrors of regions
+
+	waits waitBudget // for the memory of these programs
 }
 
 // A Quota is a number with an upper limit.

@@ -132,7 +132,7 @@ func Peer(c *net.UnixConn) (p *Process) {
 // Identify returns the process that made an admitted connection, which may be
 // known from other connections. It returns nil once the Admission is closed.
 func (s *Admission) Identify(c *net.UnixConn, peer *Process) *Process {
-	p := &Process{PID: peer.PID, UID: peer.UID, GID: peer.GID, Account: peer.Account}
+	p := &Process{PID: peer.PID, UID: peer.UID, GID: peer.GID, Account: peer.Account, refusals: &s.runtime.Refusals}
 	if old := s.known(p); old != nil {
 		return old
 	}

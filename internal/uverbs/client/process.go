@@ -36,6 +36,8 @@ type Process struct {
 	denied   error       // why its memory cannot be accessed
 	Refused  error       // why it is not served
 	Account  *Account    // of its user
+	refusals *Refusals   // counts memory that does not answer; may be nil
+	copies   copies
 	held     atomic.Bool // account counts processDescriptors for it
 	sharing  Sharing
 	self     bool     // it is this process
@@ -45,11 +47,17 @@ type Process struct {
 
 func (p *Process) String() string { return fmt.Sprintf("process %d (user %d)", p.PID, p.UID) }
 
-// Load implements memory.Space.
+// Load implements memory.Space. If the memory does not answer, it returns an error after a while,
+// but dst may be written to later: see AfterCopies.
 func (p *Process) Load(dst []byte, addr uint64) error {
 	if p.self {
 		return copyOwn(dst, OwnMemory(addr, len(dst)))
 	}
+	return p.copy(copyLoad, dst, addr)
+}
+
+// load is Load, which may wait for the process's memory.
+func (p *Process) load(dst []byte, addr uint64) error {
 	if p.mem != nil {
 		return memError(p.mem.ReadAt(dst, int64(addr)))
 	}
@@ -71,11 +79,17 @@ func (p *Process) Load(dst []byte, addr uint64) error {
 	return nil
 }
 
-// Store implements memory.Space.
+// Store implements memory.Space. If the memory does not answer, it returns an error after a while,
+// but src may be read later: see AfterCopies.
 func (p *Process) Store(addr uint64, src []byte) error {
 	if p.self {
 		return copyOwn(OwnMemory(addr, len(src)), src)
 	}
+	return p.copy(copyStore, src, addr)
+}
+
+// store is Store, which may wait for the process's memory.
+func (p *Process) store(addr uint64, src []byte) error {
 	if p.mem != nil {
 		return memError(p.mem.WriteAt(src, int64(addr)))
 	}
@@ -118,7 +132,7 @@ func (p *Process) CheckMemory(addr uint64) error {
 		var b [1]byte
 		err = p.Load(b[:], addr)
 	}
-	if no := syscall.Errno(0); errors.As(err, &no) && no != syscall.EFAULT {
+	if no := syscall.Errno(0); errors.As(err, &no) && no != syscall.EFAULT && no != syscall.ETIMEDOUT {
 		return Refuse(syscall.EACCES, reason.ClientMemory, uint64(p.PID), uint64(no))
 	}
 	return nil
@@ -183,6 +197,7 @@ func (p *Process) watch(done func()) bool {
 // Close ends watch and all access to the process's memory.
 func (p *Process) Close() {
 	p.gone.Store(true)
+	p.copies.close()
 	if p.held.Swap(false) {
 		p.Account.Descriptors.Return(ProcessDescriptors)
 	}
@@ -243,6 +258,21 @@ func (p *Process) openMaps() (_ io.Reader, done func(), _ error) {
 // Mapped checks that a process has all of a range mapped, and writable if write is
 // set, and returns where the mappings of that range begin and end.
 func (p *Process) Mapped(start, end uint64, write bool) (first, last uint64, _ error) {
+	if p.self {
+		return p.mapped(start, end, write)
+	}
+	var found [2]uint64 // the list waits for the lock that page faults of the process hold
+	err := p.call(func() (err error) {
+		found[0], found[1], err = p.mapped(start, end, write)
+		return err
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	return found[0], found[1], nil
+}
+
+func (p *Process) mapped(start, end uint64, write bool) (first, last uint64, _ error) {
 	f, done, err := p.openMaps()
 	if err != nil {
 		return 0, 0, syscall.ESRCH

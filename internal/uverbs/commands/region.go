@@ -59,6 +59,7 @@ type mr struct {
 	pd      *adapter.PD
 	r       *memory.Region
 	mapping []byte // its mirror in this process; nil for this process's own memory
+	process *client.Process
 	account *client.Account
 	client.Region
 }
@@ -70,10 +71,12 @@ func (m *mr) destroy() error {
 	if m.mapping == nil {
 		return nil // memory of this process
 	}
-	m.account.Mappings.Return(m.Mappings())
-	err := unix.Munmap(m.mapping)
+	m.process.AfterCopies(func() {
+		_ = unix.Munmap(m.mapping)
+		m.account.Mappings.Return(m.Mappings())
+	})
 	m.Remove()
-	return err
+	return nil
 }
 func (m *mr) kind() kind { return kindMR }
 
@@ -140,7 +143,7 @@ func (x *context) regMR(c *command) error {
 // newMR creates a region: of memory that a program of this module shares, or of a
 // program's memory, of which a part may be shared.
 func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Access, own *uapi.OwnMR) (*mr, error) {
-	m := &mr{pd: p, account: x.file.Account, Region: client.Region{Extent: client.Extent{Start: q.Start, End: q.Start + q.Length}}}
+	m := &mr{pd: p, process: c.Process, account: x.file.Account, Region: client.Region{Extent: client.Extent{Start: q.Start, End: q.Start + q.Length}}}
 	if c.Process.Self() {
 		err := m.inPlace(q, access)
 		return m, err
