@@ -31,10 +31,6 @@ func (r *Responder) awaitReceive(in *machine.In, info *ib.Info) bool {
 	if r.first.over || r.p.RQ == nil {
 		return false
 	}
-	if !in.Load() {
-		r.Lost(in, info)
-		return true
-	}
 	r.first.on = true
 	if in.Train > 1 {
 		r.eachPart(in, info)
