@@ -75,7 +75,7 @@ func TestHelper(t *testing.T) {
 			continue
 		} else if in.Text() == "hold" {
 			held = testenv.HoldMemory(t, 1<<16)
-			fmt.Println(s.register(held.Mem), addrOf(held.Mem))
+			fmt.Println(s.registerAll(held.Mem), addrOf(held.Mem))
 			continue
 		} else if in.Text() == "used" {
 			held.AwaitUse(t, timeLimit)

@@ -67,16 +67,18 @@ func newSideOf(f *devFile, user uint64, requests uint32) *side {
 	s.qpn, s.handle = r.QPN, r.QPHandle
 	s.sq, s.rq = ring{f.mmap(rings.SQ)}, ring{f.mmap(rings.RQ)}
 	s.pd = pd.Handle
-	s.key = s.register(s.buf)
+	s.key = s.registerAll(s.buf)
 	return s
 }
 
-// register registers memory, and returns its key.
-func (s *side) register(mem []byte) uint32 {
-	m, _, _ := do[uapi.RegMRResp](s.f, uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{
-		Start: addrOf(mem), Length: uint64(len(mem)), HCAVA: addrOf(mem), PDHandle: s.pd, AccessFlags: rightsAll,
-	}), 12)
-	return m.LKey
+// registerAll registers memory with all rights, and returns its key.
+func (s *side) registerAll(mem []byte) uint32 {
+	s.f.t.Helper()
+	r, no := s.register(addrOf(mem), uint64(len(mem)), qp.Access(rightsAll))
+	if no != 0 {
+		s.f.t.Fatalf("register %d bytes: %v", len(mem), no)
+	}
+	return r.LKey
 }
 
 // highPSN has bits beyond the 24 of a PSN, which Linux's drivers ignore.
