@@ -46,12 +46,35 @@ func TestWriteHTMLShowsEveryRow(t *testing.T) {
 		{Name: "absent", Missing: "x is not installed"},
 	}}
 	var b strings.Builder
-	if err := WriteHTML(&b, &Origin{}, []*Table{table}, []Plot{{Title: "plot"}}); err != nil {
+	if err := WriteHTML(&b, &Origin{Host: "1 Jan"}, []*Table{table}, []Plot{{Title: "plot"}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"p&lt;", "good &amp; fast", "stretch", "absent", "x is not installed", "<svg"} {
+	for _, want := range []string{"1 Jan", "p&lt;", "good &amp; fast", "stretch", "absent", "x is not installed", "<svg"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in the page", want)
+		}
+	}
+}
+
+func TestLossPageShowsEveryRow(t *testing.T) {
+	table := &LossTable{
+		Rounds: 3, Senders: []string{"a <sender>"}, Missing: []string{"another & why"},
+		Rows: []LossRow{{Goodput: []float64{1.26e6}}},
+		Shares: []ShareRow{
+			{Sender: "flows > one", Flows: 7, Bits: 42e6, Fairness: .5, Peak: 3 << 10, Dropped: 11, Marked: 13},
+			{Sender: "absent", Missing: "not installed"},
+		},
+	}
+	var b strings.Builder
+	if err := table.WriteHTML(&b, &Origin{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"<th>a &lt;sender&gt;, Mbit/s</th>", "<td>1.3</td>", "<td>flows &gt; one, 7 flows</td><td>42</td><td>0.500</td><td>3</td><td>11</td><td>13</td>",
+		"missing: not installed", "missing: another &amp; why",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in the page\n%s", want, b.String())
 		}
 	}
 }
