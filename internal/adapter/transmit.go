@@ -1,9 +1,11 @@
 package adapter
 
 import (
+	"slices"
 	"time"
 
 	"softrdma/internal/adapter/batch"
+	"softrdma/internal/adapter/unreachable"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
@@ -135,6 +137,11 @@ func (t *transmitter) flush() {
 		}
 		t.lane.dev.Trace.Refuse(t.qps[0].QPN, d)
 		t.lane.reports.SendFailed()
+		if t.lane.gsi != nil && unreachable.NoRoute(err) && slices.Contains(t.qps, t.lane.gsi) {
+			for p := range t.Copied() { // the manager finds its own messages among them
+				t.lane.reports.Unsent(t.flow.Peer, p, err)
+			}
+		}
 	}
 	t.Reset()
 	t.qps = t.qps[:0]

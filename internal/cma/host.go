@@ -22,6 +22,9 @@ type Host interface {
 	// Acquire leases the device of a local address.
 	Acquire(local netip.Addr, o DeviceOptions) (Lease, error)
 
+	// Routed returns why packets to a peer cannot leave the host, nil if they can.
+	Routed(dst netip.Addr) error
+
 	// PathMTU returns the largest path MTU that the host knows to fit the path
 	// to a peer, 0 if it knows none.
 	PathMTU(dst netip.Addr) int

@@ -31,6 +31,7 @@ type loopback struct {
 // loopbackUDP is the UDP port of the devices, which no other program uses.
 const loopbackUDP = 45791
 
+func (h *loopback) Routed(netip.Addr) error                 { return nil }
 func (h *loopback) PathMTU(netip.Addr) int                  { return 0 }
 func (h *loopback) Addresses() (list []netip.Addr, _ error) { return []netip.Addr{h.source}, nil }
 

@@ -104,10 +104,11 @@ func detail(err error, other reason.Reason) reason.Detail {
 	return reason.Detail{Reason: other}
 }
 
-// findSource sets the device and the address by which an id reaches its peer.
+// findSource sets the device and the address by which an id reaches its peer. The peer of an
+// id that has a device must be on a network to which the host has a route, as on Linux.
 func (id *ID) findSource() error {
 	if id.dev != nil {
-		return nil
+		return id.routed()
 	}
 	x, err := id.m.host.Reach(id.remote.Addr(), id.option.device)
 	if err != nil {
@@ -121,6 +122,18 @@ func (id *ID) findSource() error {
 		return fmt.Errorf("no device for local address %v: %w", d.dev.Local().Addr(), err)
 	}
 	id.local = netip.AddrPortFrom(id.dev.addr(), id.local.Port())
+	return nil
+}
+
+// routed returns why the host has no route to the peer. Ports of fabrics and devices of
+// RoCE v1 need none.
+func (id *ID) routed() error {
+	if id.dev.fabric != nil || id.dev.dev.Local().Port() == cmid.RoCEv1Port || id.remote.Addr().IsMulticast() {
+		return nil
+	}
+	if err := id.m.host.Routed(id.remote.Addr()); err != nil {
+		return fmt.Errorf("no route: %w", err)
+	}
 	return nil
 }
 

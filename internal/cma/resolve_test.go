@@ -52,6 +52,15 @@ func TestResolveAddrFailures(t *testing.T) {
 	must(t, id.ResolveAddr(netip.AddrPort{}, at(server4))) // a second try succeeds
 	w.client.next(cmid.EventAddrResolved)
 
+	w.client.fail = errors.New("no route from a device that the program chose")
+	bound := w.client.id(cmid.PortSpaceTCP)
+	must(t, bound.Bind(at(client4)))
+	must(t, bound.ResolveAddr(netip.AddrPort{}, at(server4)))
+	if e := w.client.next(cmid.EventAddrError); e.Status != cmid.StatusNoDevice || !errors.Is(e.Err, w.client.fail) {
+		t.Errorf("bound: event %+v, %v", e, e.Err)
+	}
+	w.client.fail = nil
+
 	if w.client.id(cmid.PortSpaceTCP).ResolveAddr(netip.AddrPort{}, netip.AddrPort{}) == nil {
 		t.Error("resolved nothing")
 	}

@@ -184,6 +184,12 @@ func randomPort(src netip.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(src, 49152+binary.BigEndian.Uint16(b[:])%16384)
 }
 
+// Routed implements cma.Host.
+func (c *connections) Routed(dst netip.Addr) error {
+	_, err := host.Source(dst)
+	return err
+}
+
 // PathMTU implements cma.Host.
 func (c *connections) PathMTU(dst netip.Addr) int { return host.PathMTU(dst) }
 

@@ -4,6 +4,7 @@
 package batch
 
 import (
+	"iter"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
@@ -182,6 +183,17 @@ func (b *Builder) Last(o *machine.Out, pieces [][]byte) (header []byte, _ [][]by
 		return header, append(pieces, b.arena[start+h:b.used])
 	}
 	return header, append(pieces, b.arena[start:b.used])
+}
+
+// Copied returns the packets of a batch from their BTH on, as far as they were copied whole.
+func (b *Builder) Copied() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for at := 0; at < b.used; at += b.Tx.Size {
+			if p := b.arena[at:min(at+b.Tx.Size, b.used)]; len(p) <= b.front || !yield(p[b.front:]) {
+				return
+			}
+		}
+	}
 }
 
 // Reset forgets the batch, which was sent.

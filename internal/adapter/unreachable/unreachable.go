@@ -7,6 +7,9 @@
 package unreachable
 
 import (
+	"errors"
+	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -25,8 +28,9 @@ const (
 // A Reader reads the reports of one lane's link. The zero value is one of a link without any.
 type Reader struct {
 	link    link.Reporter
-	pending bool // a send failed, which may have collected some
-	left    int  // of budget
+	pending bool          // a send failed, which may have collected some
+	local   []link.Report // about packets that this host had no route for
+	left    int           // of budget
 	until   time.Duration
 }
 
@@ -38,6 +42,25 @@ func NewReader(l link.Packets) Reader {
 
 // SendFailed notes that a send failed, after which there may be reports.
 func (r *Reader) SendFailed() { r.pending = r.link != nil }
+
+// NoRoute reports whether an error of a send means that this host has no route to the peer,
+// or that nobody answers at the peer's address.
+func NoRoute(err error) bool {
+	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
+}
+
+// Unsent adds a report about a packet that was not sent for such an error. The packet is
+// copied.
+func (r *Reader) Unsent(dst netip.AddrPort, packet []byte, err error) {
+	if len(r.local) == budget {
+		return
+	}
+	p := link.Report{Dst: dst, Quoted: slices.Clone(packet), Err: syscall.EHOSTUNREACH}
+	if errors.Is(err, syscall.ENETUNREACH) {
+		p.Err = syscall.ENETUNREACH
+	}
+	r.local, r.pending = append(r.local, p), true
+}
 
 // Pending reports whether a send has failed since Take was last called.
 func (r *Reader) Pending() bool { return r.pending }
@@ -58,7 +81,7 @@ func (r *Reader) Take(now time.Duration, handle func(p *link.Report, h *ib.BTH, 
 	if now >= r.until {
 		r.left, r.until = budget, now+period
 	}
-	for p := r.link.NextReport(); p != nil; p = r.link.NextReport() {
+	for p := r.next(); p != nil; p = r.next() {
 		var h ib.BTH
 		if r.left == 0 || !h.Parse(p.Quoted) { // too little came back to tell whose packet it was
 			continue
@@ -70,4 +93,17 @@ func (r *Reader) Take(now time.Duration, handle func(p *link.Report, h *ib.BTH, 
 		}
 		handle(p, &h, d)
 	}
+}
+
+// next removes a report and returns it, nil if there is none.
+func (r *Reader) next() *link.Report {
+	if n := len(r.local); n > 0 {
+		p := r.local[n-1]
+		r.local = r.local[:n-1]
+		return &p
+	}
+	if r.link == nil {
+		return nil
+	}
+	return r.link.NextReport()
 }

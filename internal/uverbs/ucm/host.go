@@ -19,7 +19,8 @@ import (
 type host struct{ devices []*device.Device }
 
 // Reach returns the device of the peer's own address, else the device of the address
-// that the system's routing chooses, else the first device of the peer's family.
+// that the system's routing chooses, else the first device of the peer's family. Peers of
+// RoCE v1 and of fabrics need no route of the system.
 func (h host) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
 	src, err := h.source(dst)
 	if err != nil {
@@ -33,15 +34,30 @@ func (h host) source(dst netip.Addr) (netip.Addr, error) {
 	if h.on(dst, cmid.Any) != nil {
 		return dst, nil
 	}
-	if src, err := hostpkg.Source(dst); err == nil && h.on(src, cmid.Any) != nil {
+	src, why := hostpkg.Source(dst)
+	if why == nil && h.on(src, cmid.Any) != nil {
 		return src, nil
 	}
 	for _, d := range h.devices {
-		if a := d.Addr(); a.Is4() == dst.Is4() {
-			return a, nil
+		a := d.Addr()
+		if a.Is4() != dst.Is4() {
+			continue
 		}
+		if why != nil && !speaks(d, cmid.InfiniBand) && !speaks(d, cmid.RoCEv1) {
+			return a, why
+		}
+		return a, nil
 	}
 	return netip.Addr{}, fmt.Errorf("no device has an address of the family of %v: %w", dst, syscall.ENETUNREACH)
+}
+
+// Routed implements cma.Host.
+func (h host) Routed(dst netip.Addr) error {
+	if h.on(dst, cmid.Any) != nil {
+		return nil
+	}
+	_, err := hostpkg.Source(dst)
+	return err
 }
 
 // PathMTU returns the path MTU that the system knows.
