@@ -1,6 +1,7 @@
 // Package drawing draws a fabric, as SVG and on a terminal, with the load and the errors of
 // each link. It chooses places by the shape of the fabric: levels for trees, a grid for tori
-// and meshes, a circle for the others.
+// and meshes, circles for groups and for the others. Fabrics with more nodes than the space can
+// show are drawn by groups.
 //
 // It draws what package console answers, and asks nothing itself.
 package drawing
@@ -17,6 +18,7 @@ type Picture struct {
 	Nodes    []console.Node
 	Links    []console.Link
 	Deadlock []console.Channel // lanes that wait for each other, which are marked
+	All      bool              // each node is drawn, however many there are
 }
 
 // A point is a place in units of the layout.
@@ -38,6 +40,7 @@ type edge struct {
 	ends [2]int  // nodes
 	bend float64 // how far the middle of the line is beside it
 	link *console.Link
+	all  []*console.Link // that the link stands for between groups
 }
 
 // A graph has the nodes and links of a picture by number.
@@ -47,6 +50,9 @@ type graph struct {
 	near  [][]int // switches beside each node, each once
 	hosts [][]int // adapters of each switch
 	home  []int   // the switch of each adapter, -1 without one
+
+	grouped bool  // nodes are groups, see collapse
+	count   []int // nodes of each group
 }
 
 func newGraph(p *Picture) *graph {

@@ -97,6 +97,7 @@ func TestLayoutFollowsTheShape(t *testing.T) {
 func TestSVGIsWellFormedAndNamesAll(t *testing.T) {
 	for _, shape := range shapes {
 		p := picture(t, shape)
+		p.All = true
 		disturb(p)
 		b := SVG(p)
 		d := xml.NewDecoder(bytes.NewReader(b))

@@ -13,13 +13,14 @@ type layout struct {
 	at            []point
 	width, height float64
 	tree          bool // adapters are in one row at the bottom
+	grid          bool // switches are in rows and columns, on one layer
 }
 
 // place chooses a layout. A unit is the distance of two switches.
 func (g *graph) place() *layout {
 	l := &layout{at: make([]point, len(g.nodes))}
 	switch {
-	case g.placeTree(l), g.placeGrid(l):
+	case g.placeTree(l), !g.grouped && (g.placeGrid(l) || g.placeGroups(l)):
 	default:
 		g.placeCircle(l)
 	}
@@ -33,12 +34,22 @@ func (g *graph) place() *layout {
 func (g *graph) fit(l *layout) {
 	low, high := point{math.Inf(1), math.Inf(1)}, point{math.Inf(-1), math.Inf(-1)}
 	var rest []int
+	include := func(p point) {
+		low, high = point{min(low.x, p.x), min(low.y, p.y)}, point{max(high.x, p.x), max(high.y, p.y)}
+	}
 	for i, p := range l.at {
 		if !g.isSwitch(i) && g.home[i] < 0 {
 			rest = append(rest, i)
 			continue
 		}
-		low, high = point{min(low.x, p.x), min(low.y, p.y)}, point{max(high.x, p.x), max(high.y, p.y)}
+		include(p)
+	}
+	for i := range g.edges { // links that are bent leave the rectangle of the nodes
+		e := &g.edges[i]
+		a, b := l.at[e.ends[0]], l.at[e.ends[1]]
+		if e.bend != 0 {
+			include(on(a, control(a, b, e.bend), b, 0.5))
+		}
 	}
 	if len(rest) == len(l.at) {
 		low, high = point{}, point{}
@@ -59,28 +70,41 @@ func (g *graph) fit(l *layout) {
 // hostSpace is the room for an adapter beside others.
 const hostSpace = 0.32
 
-// placeTree places switches on levels by their distance from adapters, if links join
-// neighboring levels alone.
+// placeTree places switches on levels by their distance from adapters, if nearly all links join
+// neighboring levels.
 func (g *graph) placeTree(l *layout) bool {
 	level, top := g.levels()
 	if top < 2 {
 		return false
 	}
 	rows := make([][]int, top+1)
+	links, beside := 0, 0
 	for _, s := range g.switches() {
 		if level[s] == 0 {
 			return false // no way to an adapter
 		}
 		rows[level[s]] = append(rows[level[s]], s)
 		for _, n := range g.near[s] {
-			if d := level[s] - level[n]; d != 1 && d != -1 {
-				return false
+			links++
+			if level[n] == level[s] {
+				beside++
 			}
 		}
 	}
-	x := 0.0
+	if beside > links/4 {
+		return false
+	}
+	for i := range g.edges {
+		if e := &g.edges[i]; g.isSwitch(e.ends[0]) && g.isSwitch(e.ends[1]) && level[e.ends[0]] == level[e.ends[1]] {
+			e.bend = 0.2 // not through the switches between
+		}
+	}
+	x, widest := 0.0, 0.0
+	for _, s := range g.switches() {
+		widest = max(widest, nameWidth(&g.nodes[s])/unit+0.1)
+	}
 	for _, s := range rows[1] {
-		room := max(1, hostSpace*float64(len(g.hosts[s])+1))
+		room := max(1, widest, hostSpace*float64(len(g.hosts[s])+1))
 		l.at[s] = point{x + room/2, float64(top)}
 		for i, h := range g.hosts[s] {
 			l.at[h] = point{x + room/2 + hostSpace*(float64(i)-float64(len(g.hosts[s])-1)/2), float64(top) + 0.7}
@@ -177,6 +201,7 @@ func (g *graph) placeGrid(l *layout) bool {
 			l.at[h] = l.at[s].add(polar(0.55, 0.375+0.06*(float64(i)-float64(len(g.hosts[s])-1)/2)))
 		}
 	}
+	l.grid = dims == 2
 	for i := range g.edges {
 		e := &g.edges[i]
 		if g.isSwitch(e.ends[0]) && g.isSwitch(e.ends[1]) && steps(at[e.ends[0]], at[e.ends[1]]) > 1 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,8 +23,9 @@ const (
 
 // Limits from which on details are left out.
 const (
-	manyNodes = 400 // no names
-	manyLinks = 160 // no figures on the links
+	manyNodes  = 160 // groups instead of nodes
+	manyJoined = 64  // links between groups
+	manyLinks  = 160 // no figures on the links
 )
 
 // Colors.
@@ -47,16 +49,24 @@ type svg struct {
 // SVG returns the picture as an SVG document.
 func SVG(p *Picture) []byte {
 	g := newGraph(p)
+	title := p.Title
+	if len(g.nodes) > manyNodes && !p.All {
+		g = g.group(manyJoined)
+		title += groupedTitle
+	}
 	d := &svg{g: g, l: g.place(), dead: make(map[console.Channel]bool)}
 	for _, c := range p.Deadlock {
 		c.VL = 0
 		d.dead[c] = true
 	}
 	width, height := max(leastWidth, d.l.width*unit+2*margin), d.l.height*unit+2*margin+headRoom+footRoom
+	if d.l.tree { // the names of adapters are upright
+		height += d.g.longestName()
+	}
 	d.offset = point{(width - d.l.width*unit) / 2, margin + headRoom}
 	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="DejaVu Sans, Verdana, sans-serif">`+"\n",
 		width, height, width, height)
-	fmt.Fprintf(d, `<rect width="100%%" height="100%%" fill="#ffffff"/><text x="16" y="28" font-size="16" fill="#1f2933">%s</text>`+"\n", html.EscapeString(p.Title))
+	fmt.Fprintf(d, `<rect width="100%%" height="100%%" fill="#ffffff"/><text x="16" y="28" font-size="16" fill="#1f2933">%s</text>`+"\n", html.EscapeString(title))
 	for i := range g.edges {
 		d.edge(&g.edges[i])
 	}
@@ -81,8 +91,13 @@ func (d *svg) at(i int) point { return d.offset.add(d.l.at[i].scale(unit)) }
 // curve returns the ends of a link and the control point of its line.
 func (d *svg) curve(e *edge) (a, c, b point) {
 	a, b = d.at(e.ends[0]), d.at(e.ends[1])
+	return a, control(a, b, e.bend), b
+}
+
+// control is the control point of a line that is bent.
+func control(a, b point, bend float64) point {
 	m := a.towards(b, 0.5)
-	return a, point{m.x - (b.y-a.y)*2*e.bend, m.y + (b.x-a.x)*2*e.bend}, b
+	return point{m.x - (b.y-a.y)*2*bend, m.y + (b.x-a.x)*2*bend}
 }
 
 // on is a point of a quadratic curve.
@@ -92,7 +107,7 @@ func on(a, c, b point, t float64) point { return a.towards(c, t).towards(c.towar
 func (d *svg) edge(e *edge) {
 	a, c, b := d.curve(e)
 	m := on(a, c, b, 0.5)
-	fmt.Fprintf(d, "<g><title>%s</title>", html.EscapeString(describe(e.link)))
+	fmt.Fprintf(d, "<g><title>%s</title>", html.EscapeString(d.describe(e)))
 	if e.link.State != console.LinkActive {
 		color, dash := colorDown, "4 5"
 		if e.link.State == console.LinkInit || e.link.State == console.LinkArmed {
@@ -105,8 +120,8 @@ func (d *svg) edge(e *edge) {
 		d.WriteString("</g>\n")
 		return
 	}
-	d.half(e.link, 0, a, a.towards(c, 0.5), m)
-	d.half(e.link, 1, b, b.towards(c, 0.5), m)
+	d.half(e, 0, a, a.towards(c, 0.5), m)
+	d.half(e, 1, b, b.towards(c, 0.5), m)
 	if e.link.Faults != nil {
 		fmt.Fprintf(d, `<path d="M%.1f %.1fl5 -7l3 6l5 -7" fill="none" stroke="%s" stroke-width="2.2"/>`, m.x-6, m.y+4, colorFault)
 	}
@@ -114,13 +129,18 @@ func (d *svg) edge(e *edge) {
 }
 
 // half draws the part of a link beside one of its ends, which is at a.
-func (d *svg) half(l *console.Link, k int, a, c, m point) {
-	end := &l.Ends[k]
+func (d *svg) half(e *edge, k int, a, c, m point) {
+	end := &e.link.Ends[k]
 	color, width := loadColor(end.Load), 1.4+4*math.Sqrt(min(1, end.Load))
-	if d.dead[console.Channel{Node: end.Node, Port: end.Port}] {
+	if d.isDead(end) || slices.ContainsFunc(e.all, func(l *console.Link) bool { return d.isDead(&l.Ends[0]) || d.isDead(&l.Ends[1]) }) {
 		color, width = colorDown, 6
 	}
 	fmt.Fprintf(d, `<path d="M%.1f %.1fQ%.1f %.1f %.1f %.1f" fill="none" stroke="%s" stroke-width="%.1f" stroke-linecap="round"/>`, a.x, a.y, c.x, c.y, m.x, m.y, color, width)
+}
+
+// isDead reports whether a lane of a port waits in a circle.
+func (d *svg) isDead(end *console.LinkEnd) bool {
+	return d.dead[console.Channel{Node: end.Node, Port: end.Port}]
 }
 
 // loadColor goes from green over amber to red.
@@ -176,12 +196,21 @@ func (d *svg) clear(i int, a, c, b point) (p point) {
 	return p
 }
 
+// longestName is the length of the longest name of an adapter.
+func (g *graph) longestName() (length float64) {
+	for i := range g.nodes {
+		if !g.isSwitch(i) {
+			length = max(length, nameWidth(&g.nodes[i]))
+		}
+	}
+	return length
+}
+
 func nameWidth(n *console.Node) float64 { return 7*float64(utf8.RuneCountInString(n.Name)) + 12 }
 
 // node draws a switch or an adapter with its name.
 func (d *svg) node(i int) {
 	n, p := &d.g.nodes[i], d.at(i)
-	names := len(d.g.nodes) <= manyNodes
 	if d.g.isTrunk(i) {
 		fmt.Fprintf(d, `<g><title>trunk to %s</title><circle cx="%.1f" cy="%.1f" r="5" fill="#ffffff" stroke="%s" stroke-width="2"/>`,
 			html.EscapeString(n.Name), p.x, p.y, nodeColor(n, "#28323d"))
@@ -192,15 +221,11 @@ func (d *svg) node(i int) {
 	switch {
 	case !d.g.isSwitch(i):
 		fmt.Fprintf(d, `<circle cx="%.1f" cy="%.1f" r="5" fill="%s" stroke="#ffffff"/>`, p.x, p.y, nodeColor(n, "#2f6fbf"))
-		if names {
-			d.adapterName(i, p)
-		}
-	case names:
+		d.adapterName(i, p)
+	default:
 		w := nameWidth(n)
 		fmt.Fprintf(d, `<rect x="%.1f" y="%.1f" width="%.1f" height="20" rx="4" fill="%s"/><text x="%.1f" y="%.1f" font-size="11" fill="#ffffff" text-anchor="middle">%s</text>`,
 			p.x-w/2, p.y-10, w, nodeColor(n, "#28323d"), p.x, p.y+4, html.EscapeString(n.Name))
-	default:
-		fmt.Fprintf(d, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" fill="%s"/>`, p.x-6, p.y-6, nodeColor(n, "#28323d"))
 	}
 	d.WriteString("</g>\n")
 }
@@ -273,6 +298,29 @@ func lids(list []uint16) string {
 	}
 	return b.String()
 }
+
+// describe is the text of a line.
+func (d *svg) describe(e *edge) string {
+	if len(e.all) < 2 {
+		l := e.link
+		if len(e.all) == 1 {
+			l = e.all[0]
+		}
+		return describe(l)
+	}
+	l := e.link
+	active := 0
+	for _, one := range e.all {
+		if one.State == console.LinkActive {
+			active++
+		}
+	}
+	return fmt.Sprintf("%d links %s – %s: %d active; the busiest sends %.1f %% and %.1f %%; %d errors, %d discards", len(e.all), l.Ends[0].Name, l.Ends[1].Name,
+		active, 100*l.Ends[0].Load, 100*l.Ends[1].Load, l.Ends[0].Errors+l.Ends[1].Errors, l.Ends[0].Discards+l.Ends[1].Discards)
+}
+
+// groupedTitle follows the title of a picture of groups.
+const groupedTitle = " — by groups, each line for all links between two"
 
 // describe is the text of a link.
 func describe(l *console.Link) string {

@@ -6,15 +6,18 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"softrdma/internal/fabric/console"
 )
 
-// Names on a terminal are left out where there are more switches, or more adapters.
+// Fabrics with more switches are drawn by groups on a terminal: rows of a tree have room for more
+// than circles, and a grid for yet more.
 const (
-	manySwitches = 64
-	manyAdapters = 24
+	manyOnCircle = 16
+	manyInTree   = 36
+	manyInGrid   = 128
+	manyAround   = 64 // nodes
+	manyLines    = 24 // between groups
 )
 
 // A cell is one character of a terminal.
@@ -34,19 +37,23 @@ type canvas struct {
 // Terminal returns the picture as lines of a number of columns, with escape sequences for
 // colors if color is set. The busiest links and those with errors follow as text.
 func Terminal(p *Picture, columns int, color bool) string {
-	g := newGraph(p)
+	g, title := newGraph(p), p.Title
 	l := g.place()
+	n, circle := len(g.switches()), !l.grid && !l.tree
+	if !p.All && (n > manyInGrid || n > manyInTree && !l.grid || circle && (n > manyOnCircle || len(g.nodes) > manyAround)) {
+		g, title = g.group(manyLines), title+groupedTitle
+		l = g.place()
+	}
 	c := newCanvas(l, columns)
 	for i := range g.edges {
 		c.edge(g, l, &g.edges[i])
 	}
-	for i := range g.nodes {
-		if g.isSwitch(i) || len(g.nodes) <= manyNodes {
-			c.node(g, l, i)
-		}
+	labels := c.labels(g, l)
+	for i := range labels {
+		c.label(g, &labels[i])
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", p.Title)
+	fmt.Fprintf(&b, "%s\n\n", title)
 	c.write(&b, color)
 	writeNotes(&b, p)
 	return b.String()
@@ -102,8 +109,7 @@ func (c *canvas) set(x, y int, color string, level int) {
 // that are down are dotted.
 func (c *canvas) edge(g *graph, l *layout, e *edge) {
 	a, b := c.dot(l, l.at[e.ends[0]]), c.dot(l, l.at[e.ends[1]])
-	m := a.towards(b, 0.5)
-	bend := point{m.x - (b.y-a.y)*2*e.bend, m.y + (b.x-a.x)*2*e.bend}
+	bend := control(a, b, e.bend)
 	n := int(2*a.distance(b)) + 1
 	for i := range n + 1 {
 		t := float64(i) / float64(n)
@@ -143,37 +149,6 @@ func lineColor(l *console.Link, k int) (color string, level int) {
 		return green, 2
 	}
 	return gray, 1
-}
-
-// node writes a switch in brackets, an adapter as a dot, each with its name if there is room.
-func (c *canvas) node(g *graph, l *layout, i int) {
-	p := c.dot(l, l.at[i])
-	x, y := int(p.x)/2, int(p.y)/4
-	text, color, level := "●", plain, 8
-	if g.isSwitch(i) {
-		text, color, level = "■", bold, 9
-		if len(g.switches()) <= manySwitches {
-			text = "[" + g.nodes[i].Name + "]"
-		}
-	} else if g.isTrunk(i) {
-		text = "○" + g.nodes[i].Name
-	} else if len(g.nodes)-len(g.switches()) <= manyAdapters && !l.tree {
-		text = "●" + g.nodes[i].Name
-	}
-	if g.nodes[i].Active == 0 {
-		color = gray
-	}
-	n := utf8.RuneCountInString(text)
-	if strings.HasPrefix(text, "[") {
-		x -= n / 2
-	}
-	x = max(0, min(x, c.columns-n))
-	for k, r := range []rune(text) {
-		at := &c.cells[y*c.columns+x+k]
-		if level > at.level {
-			*at = cell{r, color, level}
-		}
-	}
 }
 
 func (c *canvas) write(b *strings.Builder, color bool) {

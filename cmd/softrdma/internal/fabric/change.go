@@ -28,7 +28,7 @@ func (d *drawer) write(cmd *cobra.Command, p *drawing.Picture) error {
 		if d.watch && cli.IsTerminal(out) {
 			b.WriteString("\x1b[H\x1b[2J")
 		}
-		b.WriteString(drawing.Terminal(p, cli.TerminalWidth(out, terminalColumns), cli.IsTerminal(out)))
+		b.WriteString(drawing.Terminal(p, cli.TerminalWidth(out, terminalColumns), cli.IsTerminal(out) && os.Getenv("NO_COLOR") == ""))
 		_, err := out.Write(b.Bytes())
 		return err
 	}

@@ -108,9 +108,11 @@ func lidText(lids []uint16) string {
 	return strings.Join(parts, ",")
 }
 
+// printLinks prints a table that fits 80 columns as long as nothing is wrong: what links have
+// counted is in its last column.
 func printLinks(out io.Writer, r *console.Reply) {
 	w := table(out)
-	fmt.Fprintln(w, "LINK\t\tLIDS\tSTATE\tSPEED\tLOAD\t\tWAIT\tERRORS\tDISCARDS\tDOWNS")
+	fmt.Fprintln(w, "LINK\t\tLIDS\tSTATE\tSPEED\tLOAD\t\tTROUBLE")
 	for i := range r.Links {
 		l := &r.Links[i]
 		a, b := &l.Ends[0], &l.Ends[1]
@@ -122,10 +124,30 @@ func printLinks(out io.Writer, r *console.Reply) {
 		if l.Faults != nil {
 			state += ", faults"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s - %s\t%s\t%s\t→ %s\t← %s\t%s\t%d\t%d\t%d\n", a.Name, b.Name, lidText([]uint16{a.LID}), lidText([]uint16{b.LID}),
-			state, speed, loadText(a.Load), loadText(b.Load), waitText(a.Wait+b.Wait), a.Errors+b.Errors, a.Discards+b.Discards, max(a.Downed, b.Downed))
+		fmt.Fprintf(w, "%s\t%s\t%s-%s\t%s\t%s\t→%s\t←%s\t%s\n", a.Name, b.Name, lidText([]uint16{a.LID}), lidText([]uint16{b.LID}),
+			state, speed, loadText(a.Load), loadText(b.Load), troubleText(a, b))
 	}
 	w.Flush()
+}
+
+// troubleText lists what the ends of a link have counted that is not zero.
+func troubleText(a, b *console.LinkEnd) string {
+	var parts []string
+	if d := a.Wait + b.Wait; d > 0 {
+		parts = append(parts, "waited "+waitText(d))
+	}
+	for _, c := range []struct {
+		n         uint64
+		one, many string
+	}{{a.Errors + b.Errors, "error", "errors"}, {a.Discards + b.Discards, "discard", "discards"}, {max(a.Downed, b.Downed), "down", "downs"}} {
+		if c.n > 0 {
+			parts = append(parts, plural(int(c.n), c.one, c.many))
+		}
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
 }
 
 func loadText(load float64) string {

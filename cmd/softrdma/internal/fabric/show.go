@@ -222,15 +222,20 @@ type drawer struct {
 	interval time.Duration
 	output   string
 	watch    bool
+	all      bool
 }
 
 func newDraw() *cobra.Command {
 	var d drawer
 	cmd := &cobra.Command{
 		Use: "draw", Short: "Draw the fabric with load and errors, on the terminal or as SVG",
-		Long: `Draws the fabric: trees in levels, tori and meshes as grids, other shapes as circles.
+		Long: `Draws the fabric: trees in levels, tori and meshes as grids, groups as circles on a
+circle, other shapes as a circle.
 Each half of a link has the color of the load that the nearer end sends. Links that are
-down, ports with errors, and lanes in a deadlock are marked.
+down, ports with errors, and lanes in a deadlock are marked. A fabric with more nodes than
+the space can show is drawn by groups, unless --all says otherwise: a node stands for the
+switches of a pod, of a dragonfly's group or of a plane of a torus, another one for their
+adapters, and a line for all links between two groups, with the load of the busiest one.
 
 With -o the drawing is an SVG file, in which each link and node has a tooltip.`,
 		Example: "  softrdma fabric draw\n  softrdma fabric draw --watch\n  softrdma fabric draw -o fabric.svg", Args: cli.NoArgs,
@@ -239,6 +244,7 @@ With -o the drawing is an SVG file, in which each link and node has a tooltip.`,
 	d.flags(cmd)
 	interval(cmd, &d.interval)
 	cmd.Flags().StringVarP(&d.output, "output", "o", "", "write SVG to `FILE`, - for standard output")
+	cmd.Flags().BoolVarP(&d.all, "all", "a", false, "draw each node, however many there are")
 	cmd.Flags().BoolVarP(&d.watch, "watch", "w", false, "draw again and again, until interrupted")
 	return cmd
 }
@@ -275,5 +281,5 @@ func (d *drawer) picture(cmd *cobra.Command) (*drawing.Picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &drawing.Picture{Title: summary(d.name, status.Status), Nodes: status.Status.Nodes, Links: links.Links, Deadlock: deadlock.Deadlock.Deadlock}, nil
+	return &drawing.Picture{Title: summary(d.name, status.Status), Nodes: status.Status.Nodes, Links: links.Links, Deadlock: deadlock.Deadlock.Deadlock, All: d.all}, nil
 }
