@@ -124,9 +124,9 @@ func NewReader(r io.Reader, ports ...uint16) (*Reader, error) {
 	b := bufio.NewReaderSize(r, writeBuffer)
 	magic, err := b.Peek(4)
 	if len(magic) == 4 && magic[0] == 0x1f && magic[1] == 0x8b {
-		z, err := gzip.NewReader(b)
-		if err != nil {
-			return nil, err
+		z, e := gzip.NewReader(b)
+		if e != nil {
+			return nil, e
 		}
 		b = bufio.NewReaderSize(z, writeBuffer)
 		magic, err = b.Peek(4)
@@ -137,10 +137,10 @@ func NewReader(r io.Reader, ports ...uint16) (*Reader, error) {
 	case err != nil:
 		return nil, err
 	}
-	switch m := binary.LittleEndian.Uint32(magic); {
-	case m == blockSection:
+	switch m := binary.LittleEndian.Uint32(magic); m {
+	case blockSection:
 		err = c.openNG(b)
-	case m == 0xa1b2c3d4 || m == 0xd4c3b2a1 || m == 0xa1b23c4d || m == 0x4d3cb2a1:
+	case 0xa1b2c3d4, 0xd4c3b2a1, 0xa1b23c4d, 0x4d3cb2a1:
 		err = c.openClassic(b)
 	default:
 		return nil, fmt.Errorf("not a capture file: expected pcapng or pcap, found magic number 0x%08x", m)

@@ -65,7 +65,7 @@ func etherType(l gopacket.Layer) (t layers.EthernetType, ok bool) {
 	case *layers.LinuxSLL:
 		return l.EthernetType, true
 	case *layers.LinuxSLL2:
-		return layers.EthernetType(l.ProtocolType), true
+		return l.ProtocolType, true
 	case *layers.GRE:
 		return l.Protocol, true
 	case *layers.Geneve:

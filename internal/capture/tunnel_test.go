@@ -185,6 +185,18 @@ func TestReaderReadsGzip(t *testing.T) {
 	}
 }
 
+func TestReaderRefusesShortFilesInGzip(t *testing.T) {
+	for n := range 4 {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		z.Write(make([]byte, n))
+		z.Close()
+		if _, err := NewReader(&b); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d bytes", n)) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
+
 func TestReaderNamesWhatItSkips(t *testing.T) {
 	ip := datagram(t, event(trace.Sent, hostA, hostB, 99, op(ib.RCSendOnly, 7, 40)))
 	tcp := bytes.Clone(ip)
