@@ -1,4 +1,5 @@
-// Package unreachable reads the ICMP reports about packets that a lane has sent. It limits
+// Package unreachable reads the reports of the network (ICMP) and of this host about packets
+// that a lane has sent. It limits
 // how many of them count, and decides nothing about queue pairs.
 //
 // Nobody waits for reports. A lane learns of one when a later send on the flow fails
