@@ -64,6 +64,8 @@ type Server struct {
 	runtime     client.Runtime
 	stop        stdcontext.CancelFunc
 
+	portEvents chan struct{} // a port has changed since followPorts last looked
+
 	admission *client.Admission
 	slots     slots
 
@@ -76,7 +78,7 @@ type Server struct {
 
 // Serve starts a server.
 func Serve(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, conns: make(map[*net.UnixConn]struct{}), exchanges: make(map[*exchange]struct{})}
+	s := &Server{cfg: cfg, conns: make(map[*net.UnixConn]struct{}), exchanges: make(map[*exchange]struct{}), portEvents: make(chan struct{}, 1)}
 	s.files = client.NewFiles(&s.runtime)
 	s.runtime.Context, s.stop = stdcontext.WithCancel(stdcontext.Background())
 	s.runtime.Refusals.Log = cfg.Log
@@ -129,6 +131,7 @@ func (s *Server) addDevices() error {
 		}
 		s.devices = append(s.devices, d)
 		c := commands.NewDevice(d)
+		c.PortChanged = s.portChanged
 		s.commands = append(s.commands, c)
 		s.files.Kinds[d.FileName()] = &client.Kind{Rdev: d.DeviceNumber(), Open: c.Open}
 	}

@@ -81,19 +81,22 @@ func (s *Server) treeFiles() map[string]string {
 	return files
 }
 
-// followPorts writes the files again whenever a port of a fabric has changed.
+// portChanged makes followPorts look at the ports.
+func (s *Server) portChanged() {
+	select {
+	case s.portEvents <- struct{}{}:
+	default:
+	}
+}
+
+// followPorts writes the files again whenever a port has changed: that of a fabric, or the
+// interface or address of another device.
 func (s *Server) followPorts() {
-	changed := make(chan struct{}, 1)
 	for _, d := range s.devices {
 		if d.Fabric == nil {
 			continue
 		}
-		stop := d.Fabric.Watch(func(_, _ *attach.Info, _ attach.Event) {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		})
+		stop := d.Fabric.Watch(func(_, _ *attach.Info, _ attach.Event) { s.portChanged() })
 		defer stop()
 	}
 	for {
@@ -101,7 +104,7 @@ func (s *Server) followPorts() {
 			s.cfg.Log("sysfs tree: " + err.Error())
 		}
 		select {
-		case <-changed:
+		case <-s.portEvents:
 		case <-s.runtime.Context.Done():
 			return
 		}

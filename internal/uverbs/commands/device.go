@@ -25,6 +25,10 @@ type Device struct {
 	provider provider
 	lastRung atomic.Uint32 // queue pair of the last doorbell
 
+	// PortChanged is called before programs are told of an event of the device or its
+	// port. Whoever sets it does so before DeliverEvents.
+	PortChanged func()
+
 	mu       sync.Mutex
 	contexts map[*context]struct{} // that get the events of the device
 }
@@ -60,6 +64,9 @@ func (d *Device) DeliverEvents(ctx stdcontext.Context) {
 		if x, ok := local.Owner(&e).(eventTarget); ok {
 			x.asyncEvent(e)
 		} else if e.Element == nil {
+			if d.PortChanged != nil {
+				d.PortChanged()
+			}
 			d.broadcast(e.Type)
 		}
 	}

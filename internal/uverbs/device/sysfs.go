@@ -34,6 +34,9 @@ func (d *Device) AddSysfs(files map[string]string) {
 		return
 	}
 	files[ib+"node_desc"] = "softrdma"
+	if !d.Adapter.IWARP() {
+		files[ib+"parent"] = d.Verbs.Name() // as Linux's rxe has it
+	}
 	files[ib+"device/net/"+d.Verbs.Name()+"/device"] = d.Name // the name of the directory is what is read
 	d.addEthernetPort(port, files)
 }
