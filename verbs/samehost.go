@@ -126,6 +126,7 @@ func (d *Device) openHost(o *opening) (err error) {
 	d.sameHost.host, err = samehost.Open(samehost.Config{
 		Kind: d.protocol.String(), Local: d.Addr(), Lanes: a.Share().Lanes, First: a.Share().First, Of: a.Share().Of, Mode: o.mode, Allow: o.allow, Dir: o.hostDir,
 		Bell: a.HostBell, Attach: a.AttachHost, Detach: a.DetachHost, Barrier: a.Barrier, Locate: a.Memory.Locate,
+		Refused: func(why reason.Detail) { a.Trace.Refuse(0, why) },
 	})
 	return err
 }

@@ -118,7 +118,7 @@ var sameHost = map[reason.Reason]text{
 		"Nothing. --same-host require uses the memory path within a process too.",
 		localClause},
 	reason.HostLimit: {
-		"A user has too many connections open or in the handshake, or a peer offers too many segments of memory.",
+		"A user has too many connections open or in the handshake, or a peer offers more or longer segments of memory than this process maps of it. Payloads in these go through the ring.",
 		"How many processes connect to the device, and how many allocations the peer has registered.",
 		"Use fewer devices, or register fewer, larger allocations.",
 		localClause},

@@ -44,7 +44,7 @@ type Config struct {
 
 	// Attach is called when a channel is ready for use, before the peer may send on it.
 	// Detach is called once afterwards, when the peer has gone or the channel was closed.
-	// When Detach returns, no lane uses the channel's memory or calls Far.Ring, Far.Pull or
+	// When Detach returns, no lane uses the channel's memory or calls Far.Ring or
 	// Far.Segment: then the memory is unmapped. Both are called without locks.
 	Attach, Detach func(*hostmem.Channel)
 
@@ -52,6 +52,10 @@ type Config struct {
 	// Then segments that the peer has withdrawn are unmapped. If Barrier is nil, they stay
 	// mapped until the channel ends. A lane uses such slices only while it is locked.
 	Barrier func()
+
+	// Refused, if not nil, counts what this process does not map of a peer's segments. The channel
+	// goes on.
+	Refused func(reason.Detail)
 
 	// Locate returns the segment that a region covers, and the offset of an address in it, if peers may
 	// read the region by its R_Key. If Locate is nil, peers have no views of this device's memory.

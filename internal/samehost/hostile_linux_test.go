@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -492,4 +493,61 @@ func TestPeerWithManyChannels(t *testing.T) {
 	if err := d.until(func(attached, detached int) bool { return attached == maxPeerChannels+3 && detached == 3 }); err != nil {
 		t.Error(err)
 	}
+}
+
+// A peer offers memory that has no pages, as much as a memfd can be long. It gets a share of this
+// process's address space, and others still get theirs.
+func TestAttackSegmentsWithoutEnd(t *testing.T) {
+	dir := t.TempDir()
+	var refused atomic.Int64
+	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1, Refused: func(why reason.Detail) {
+		if why.Reason == reason.HostLimit {
+			refused.Add(1)
+		}
+	}})
+	peer := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.2:4791"), Stack: 2})
+	honest := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.3:4791"), Stack: 3})
+	s := shaken(t, d, peer)
+	size := uint64(peerLimit()) / 3 &^ (1<<20 - 1)
+	fd, err := unix.MemfdCreate("sparse", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Ftruncate(fd, int64(mappedLimit)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK); err != nil {
+		t.Fatal(err)
+	}
+	answer := func(id uint32, size uint64, want kind) {
+		t.Helper()
+		var m message
+		if err := s.send(&message{kind: offer, id: id, generation: 1, size: size}, fd); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.receive(&m); err != nil || m.kind != want {
+			t.Errorf("offer of %d bytes: answered %+v, %v, expected %v", size, m, err, want)
+		}
+	}
+	answer(1, mappedLimit, unmappable)
+	for id := uint32(2); id < 20; id++ {
+		want := mapped
+		if id >= 5 {
+			want = unmappable
+		}
+		answer(id, size, want)
+	}
+	if refused.Load() != 16 {
+		t.Errorf("%d refusals, expected 16", refused.Load())
+	}
+	if err := honest.Reach(d.cfg.Local, 0, timeLimit); err != nil {
+		t.Fatal(err)
+	}
+	c := only(t, honest)
+	g := newSegment(t, 8192)
+	c.Far.Offer(g)
+	eventually(t, "another peer's segment is mapped", func() bool { return c.Far.Offered(g.ID) })
+	_ = s.Close()
+	eventually(t, "the address space is given back", func() bool { return mappedSpace.bytes.Load() <= 8192 })
 }

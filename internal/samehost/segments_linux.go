@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
+
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/memory"
 	"softrdma/internal/reason"
@@ -13,10 +15,37 @@ import (
 // maxSegments bounds the segments that each side of a channel offers.
 const maxSegments = 1024
 
+// What is mapped takes address space, without which the Go runtime ends the process, and a
+// place in the list of mappings. A peer may offer memory that has no pages yet, of any length.
+// So it gets no more than a peer can have in memory. What is beyond travels through the ring.
+const (
+	mappedPeers = 4       // all peers together may have so many times what one may have
+	mappedLimit = 1 << 44 // bytes, of 1<<47 that a process has
+	mappedCount = 8192    // segments of all peers; vm.max_map_count is 65530 by default
+)
+
+// mappedSpace is what this process has mapped of all peers' segments.
+var mappedSpace struct{ bytes, count atomic.Int64 }
+
+// peerLimit is how many bytes of one peer may be mapped.
+var peerLimit = sync.OnceValue(func() int64 {
+	var i unix.Sysinfo_t
+	if unix.Sysinfo(&i) != nil {
+		return 1 << 30
+	}
+	n := (uint64(i.Totalram) + uint64(i.Totalswap)) * uint64(i.Unit)
+	n = min(n, mappedLimit/mappedPeers)
+	if l := (unix.Rlimit{}); unix.Getrlimit(unix.RLIMIT_AS, &l) == nil {
+		n = min(n, l.Cur/2/mappedPeers)
+	}
+	return int64(n)
+})
+
 // segments are those of both sides. Lists are sorted by number and replaced, never changed.
 type segments struct {
 	theirs atomic.Pointer[[]theirSegment] // run changes it, with mu
 	old    []*shared                      // withdrawn ones that lanes may still read
+	mapped atomic.Int64                   // bytes of the peer's segments
 
 	mu         sync.Mutex
 	ours       atomic.Pointer[[]ourSegment]
@@ -34,6 +63,38 @@ type theirSegment struct {
 type shared struct {
 	*hostmem.Memory
 	uses atomic.Int32
+	size int64
+	of   *atomic.Int64 // counts the peer's bytes
+}
+
+// mapShared maps a segment of the peer, unless it has too much.
+func (s *segments) mapShared(fd int, size int64) (*shared, error) {
+	x := &shared{size: size, of: &s.mapped}
+	x.uses.Store(1)
+	n := s.mapped.Add(size)
+	all, count := mappedSpace.bytes.Add(size), mappedSpace.count.Add(1)
+	var err error
+	switch {
+	case n > peerLimit():
+		err = tooMany(int(peerLimit()), int(n))
+	case all > mappedPeers*peerLimit():
+		err = tooMany(int(mappedPeers*peerLimit()), int(all))
+	case count > mappedCount:
+		err = tooMany(mappedCount, int(count))
+	default:
+		x.Memory, err = hostmem.MapMemory(fd, int(size), false)
+	}
+	if err != nil {
+		x.uncount()
+		return nil, err
+	}
+	return x, nil
+}
+
+func (s *shared) uncount() {
+	s.of.Add(-s.size)
+	mappedSpace.bytes.Add(-s.size)
+	mappedSpace.count.Add(-1)
 }
 
 // drop ends a use.
@@ -41,6 +102,7 @@ func (s *shared) drop() error {
 	if s.uses.Add(-1) > 0 {
 		return nil
 	}
+	defer s.uncount()
 	return s.Close()
 }
 
@@ -177,19 +239,18 @@ func (c *channel) offered(m *message, fds descriptors) error {
 		return tooMany(maxSegments, n)
 	}
 	reply := message{kind: unmappable, id: m.id, generation: m.generation}
-	if m.size <= maxSegmentSize {
-		if mem, err := hostmem.MapMemory(fds[0], int(m.size), false); err == nil {
-			x := &shared{Memory: mem}
-			x.uses.Store(1)
-			s.replace(slices.Insert(slices.Clone(list), at, theirSegment{m.id, mem.Bytes(), x}))
+	if m.size <= mappedLimit {
+		x, err := s.mapShared(fds[0], int64(m.size))
+		if err == nil {
+			s.replace(slices.Insert(slices.Clone(list), at, theirSegment{m.id, x.Bytes(), x}))
 			reply.kind = mapped
+		} else if why := detailOf(err); why.Reason == reason.HostLimit && c.host.cfg.Refused != nil {
+			c.host.cfg.Refused(why)
 		}
 	}
 	c.put(&reply, nil)
 	return nil
 }
-
-const maxSegmentSize = 1 << 46 // what a process has of addresses, about
 
 // withdrawn unmaps a segment of the peer once no lane reads it. One that could not be
 // mapped is unknown.
