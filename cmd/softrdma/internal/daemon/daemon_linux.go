@@ -26,16 +26,9 @@ func run(cmd *cobra.Command, s *options) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg := uverbs.Config{Mode: 0o600, Allow: allow.allows}
-	if len(s.allow) > 0 {
-		cfg.Mode = 0o666
-	}
-	if s.mode != "" {
-		n, err := strconv.ParseUint(s.mode, 8, 9)
-		if err != nil {
-			return cli.UsageErrorf("--mode: expected octal digits such as 660, found %q", s.mode)
-		}
-		cfg.Mode = fs.FileMode(n)
+	cfg := uverbs.Config{Allow: allow.allows}
+	if cfg.Mode, err = s.socketMode(); err != nil {
+		return err
 	}
 	if cfg.Socket, err = s.socketPath(); err != nil {
 		return err
@@ -91,6 +84,21 @@ func withCloseError(err, end error) error {
 		return end
 	}
 	return errors.Join(err, end)
+}
+
+// socketMode returns the permissions of the daemon's socket.
+func (s *options) socketMode() (fs.FileMode, error) {
+	switch {
+	case s.mode == "" && len(s.allow) > 0:
+		return 0o666, nil
+	case s.mode == "":
+		return 0o600, nil
+	}
+	n, err := strconv.ParseUint(s.mode, 8, 9)
+	if err != nil {
+		return 0, cli.UsageErrorf("--mode: expected octal digits such as 660, found %q", s.mode)
+	}
+	return fs.FileMode(n), nil
 }
 
 // socketPath returns the path of the daemon's socket.
