@@ -90,6 +90,11 @@ var clients = map[reason.Reason]text{
 		"How many programs use the device. A share is free again when its program has ended or closed the device.",
 		"End a program, serve a second address, or use the device through the server (daemon:).",
 		localClause},
+	reason.ProvidersMissing: {
+		"The program's libibverbs has found no driver for softrdma's devices, so its list of devices is empty (No IB devices found). The drivers of rxe and siw are in a package of their own.",
+		"Whether the package ibverbs-providers is installed, and /etc/libibverbs.d has rxe.driver. Containers often lack it.",
+		"Install ibverbs-providers (Debian, Ubuntu), or the providers of rdma-core elsewhere (Fedora: libibverbs).",
+		localClause},
 	reason.SlotConnections: {
 		"Connections are set up by queue pair 1, and an address has one. On an address that programs share it is that of the process that shares the address out.",
 		"Whether the program uses rdmacm or rdmanet with a device opened as \"shared:\".",

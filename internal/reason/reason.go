@@ -287,6 +287,7 @@ const (
 	SlotUser
 	SlotNetwork
 	SlotsTaken
+	ProvidersMissing
 	SlotConnections
 	CommandHandle
 	ObjectLimit

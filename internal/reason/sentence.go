@@ -250,6 +250,7 @@ var rows = [Count]row{
 	SlotUser:          {"SLOT_USER", "address is shared with programs of the server's own user alone: expected user %d, found user %d"},
 	SlotNetwork:       {"SLOT_NETWORK", "shared address is one of another network namespace: expected namespace cookie %d, found %d"},
 	SlotsTaken:        {"SLOTS_TAKEN", "every share of the device's address is in use: %d programs may have one, %d have one"},
+	ProvidersMissing:  {"PROVIDERS_MISSING", "libibverbs has no driver for the devices: expected %d or more devices, found %d"},
 	SlotConnections:   {"SLOT_CONNECTIONS", "connection manager of a shared address belongs to the process that shares it out: expected queue pair %d, found %d"},
 	CommandHandle:     {"COMMAND_HANDLE", "no such object in this device file: %d objects, handle %d"},
 	ObjectLimit:       {"OBJECT_LIMIT", "the program has as many objects of this kind as the device allows: at most %d, found %d"},

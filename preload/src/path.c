@@ -96,3 +96,10 @@ int device_number(const char *path, uint64_t *rdev)
 	*rdev = makedev(major, number(&s));
 	return 0;
 }
+
+int has_devices(void)
+{
+	uint64_t rdev;
+
+	return tree_len && device_number("/dev/infiniband/uverbs0", &rdev) == 0;
+}

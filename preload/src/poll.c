@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 
 /* struct ibv_context */
 enum { OPS_POLL_CQ = 11, OPS = 32 };
@@ -233,4 +234,35 @@ EXPORT void *ibv_open_device(void *device)
 	}
 	extend(c);
 	return c;
+}
+
+/*
+ * ibv_get_device_list says why it is empty where softrdma has devices: libibverbs finds
+ * a driver for each by files that are in another package.
+ */
+EXPORT void **ibv_get_device_list(int *count)
+{
+	static const char why[] =
+		"softrdma: PROVIDERS_MISSING: libibverbs has no driver for the devices: expected 1 or more devices, found 0: "
+		"install ibverbs-providers (Debian, Ubuntu) or the providers of rdma-core\n";
+	static _Atomic(void *) at;
+	static atomic_int said;
+	void *symbol = atomic_load_explicit(&at, memory_order_relaxed);
+	void **list;
+	int old;
+
+	if (!symbol) {
+		symbol = libibverbs("ibv_get_device_list");
+		if (!symbol) {
+			errno = ENOSYS;
+			return NULL;
+		}
+		atomic_store_explicit(&at, symbol, memory_order_relaxed);
+	}
+	list = ((void **(*)(int *))symbol)(count);
+	old = errno;
+	if (list && !list[0] && has_devices() && !atomic_exchange(&said, 1))
+		fputs(why, stderr);
+	errno = old;
+	return list;
 }

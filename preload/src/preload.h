@@ -198,6 +198,9 @@ void handlers_child(void);
 const char *redirect(const char *path, char *buf, size_t size);
 const char *device_path(const char *path);
 int device_number(const char *path, uint64_t *rdev);
+
+/* has_devices reports whether the server has devices. */
+int has_devices(void);
 void path_init(void);
 
 /* server.c */
