@@ -38,6 +38,10 @@ type container struct {
 		Name      string
 		MountPath string `yaml:"mountPath"`
 	} `yaml:"volumeMounts"`
+	StartupProbe struct {
+		Exec          struct{ Command []string }
+		PeriodSeconds int `yaml:"periodSeconds"`
+	} `yaml:"startupProbe"`
 	SecurityContext securityContext `yaml:"securityContext"`
 }
 
@@ -84,6 +88,11 @@ func TestPodArgumentsAreValid(t *testing.T) {
 		if len(c.VolumeMounts) != 1 {
 			t.Errorf("%s has no volume for the socket", c.Name)
 		}
+	}
+	if probe := p.Spec.InitContainers[0].StartupProbe.Exec.Command; len(probe) < 2 || probe[0] != "softrdma" {
+		t.Errorf("unexpected probe %q", probe)
+	} else {
+		understands(t, probe[1:slices.Index(probe, "--")]...)
 	}
 	if p.Spec.InitContainers[0].RestartPolicy != "Always" {
 		t.Error("the daemon is no sidecar")
