@@ -16,6 +16,10 @@ import (
 )
 
 func main() {
+	if err := checkDescriptors(); err != nil {
+		fmt.Fprintf(os.Stderr, "softrdma: %v\n", err)
+		os.Exit(cli.ExitCode(err))
+	}
 	ctx := cli.NotifyContext()
 	cmd, err := execute(ctx)
 	if s := cli.Signal(ctx); s != nil && !errors.Is(err, cli.ErrSignalled) && !cli.OfProgram(err) {

@@ -40,7 +40,7 @@ func TestDataPathAllocatesNothing(t *testing.T) {
 				if c.recv && rig.PostRecv(b.qp.Recv, 1, buffer...) != nil || rig.PostSend(a.qp, list...) != nil {
 					t.Fatal("not posted")
 				}
-				for a.Net.Step() {
+				for a.Net.Step() && (c.kind != qp.UD || b.cq.Ring().Len() == 0) { // the flow of datagrams ends later
 				}
 				n := rig.Poll(a.cq, got[:])
 				if n != 1 || got[0].Status != queue.Success {

@@ -17,7 +17,8 @@ import (
 type txFlow struct {
 	*frame.Flow
 	key  flowKey
-	uses int // connections
+	uses int  // connections
+	used bool // by a datagram since the last sweep
 
 	group schedule.Group // of the connections
 
@@ -181,6 +182,9 @@ func (l *lane) flowOf(q *QP, path *qp.Path, remote uint32) *txFlow {
 	if err != nil {
 		l.dev.Trace.Refuse(q.QPN, link.SendDetail(err, 0))
 		return nil
+	}
+	if f.uses == 0 && f != &l.reply {
+		l.sweeper.use(f)
 	}
 	return f
 }

@@ -54,6 +54,7 @@ type lane struct {
 	pkeys   partition.Table // of the port
 	tasks   schedule.Queue
 	flows   map[flowKey]*txFlow
+	sweeper sweeper
 	reply   txFlow // of the answer that is being sent, see replyFlow
 	shares  share.Table
 	tx      transmitter
@@ -92,6 +93,7 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 		from: new(frame.Source), pkeys: d.cfg.PKeys,
 	}
 	x.shares.Init(&x.tasks, d.clock)
+	x.sweeper.init(x)
 	if net != nil {
 		x.net, x.packets, x.caps = net, net.Link(), net.Link().Capabilities()
 		x.link = x.packets

@@ -71,7 +71,7 @@ func Open(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	if cfg.Stack == 0 {
-		cfg.Stack = processStack
+		cfg.Stack = processStack()
 	}
 	dir, err := openDirectory(cfg.Dir, u)
 	if err != nil {
@@ -111,11 +111,11 @@ func Open(cfg Config) (*Host, error) {
 }
 
 // processStack is the stack of devices that name none.
-var processStack = func() uint64 {
+var processStack = sync.OnceValue(func() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return binary.LittleEndian.Uint64(b[:]) | 1
-}()
+})
 
 // Dir returns the path of the directory.
 func (h *Host) Dir() string { return h.dir.path }
