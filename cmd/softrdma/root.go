@@ -152,7 +152,7 @@ const suggestDistance = 2
 // suggestCommands lets each command with commands below it suggest one for an unknown name.
 func suggestCommands(c *cobra.Command) {
 	c.SuggestionsMinimumDistance = suggestDistance
-	if c.HasSubCommands() {
+	if c.HasAvailableSubCommands() {
 		c.Args = knownCommand
 	}
 	for _, sub := range c.Commands() {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	explaincommand "softrdma/cmd/softrdma/internal/explain"
 	"softrdma/internal/explain"
 )
 
@@ -131,7 +132,7 @@ func markdown(t *testing.T, path string) (all []passage) {
 // or returns "".
 func wrongInvocation(root *cobra.Command, words []string) string {
 	cmd := root
-	for i, w := range words {
+	for i, w := range explaincommand.Arguments(words) {
 		w = strings.TrimRight(w, ".:!?")
 		if name, _, _ := strings.Cut(w, "="); strings.HasPrefix(w, "-") {
 			switch {

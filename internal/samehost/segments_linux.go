@@ -33,7 +33,7 @@ var peerLimit = sync.OnceValue(func() int64 {
 	if unix.Sysinfo(&i) != nil {
 		return 1 << 30
 	}
-	n := (uint64(i.Totalram) + uint64(i.Totalswap)) * uint64(i.Unit)
+	n := (i.Totalram + i.Totalswap) * uint64(i.Unit)
 	n = min(n, mappedLimit/mappedPeers)
 	if l := (unix.Rlimit{}); unix.Getrlimit(unix.RLIMIT_AS, &l) == nil {
 		n = min(n, l.Cur/2/mappedPeers)
