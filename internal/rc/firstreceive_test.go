@@ -109,3 +109,21 @@ func TestFirstMessageThatWaitsEndsWithItsQueuePair(t *testing.T) {
 		}
 	})
 }
+
+// The first message may arrive behind a lost packet, and then find no receive.
+func TestFirstMessageBehindALossWaitsForItsReceive(t *testing.T) {
+	w := newImpatient(t, true)
+	a, b := w.n[0], w.n[1]
+	w.fate = drop(1, 0)
+	a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0)})
+	a.post(wqe{op: queue.Send, list: []memory.SGE{a.sge(0, 2*testMTU)}})
+	w.runUntil(w.now + 5*time.Millisecond)
+	if b.count(reason.SequenceHeld) == 0 || b.count(reason.ReceiveAwaited) == 0 {
+		t.Fatalf("refused %v", b.refused)
+	}
+	b.postRecv(1, b.sge(0, 2*testMTU))
+	w.settle()
+	w.wantStatuses(&a.send, queue.Success, queue.Success)
+	w.wantStatuses(&b.recv, queue.Success)
+	w.holdsNothing()
+}

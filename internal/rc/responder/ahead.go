@@ -118,7 +118,7 @@ func (r *Responder) heldAlready(in *machine.In, info *ib.Info, at int) bool {
 // resume takes the held requests whose turn has come with packet in through the chain.
 func (r *Responder) resume(in *machine.In) {
 	before := r.expected
-	for r.held != nil && !r.held.Empty() && !r.nak.due && r.p.Attr.State != qp.Err {
+	for r.held != nil && !r.held.Empty() && !r.nak.due && !r.first.on && r.p.Attr.State != qp.Err {
 		if r.held.First().PSN.After(r.expected) {
 			break
 		}
