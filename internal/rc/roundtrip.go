@@ -40,7 +40,6 @@ func (r *requester) time(now time.Duration, e uint32, read bool) {
 func (r *requester) sample(now time.Duration) {
 	t := &r.trips
 	t.timing = false
-	r.tail.timed()
 	took := max(now-t.at, 1)
 	if t.timedAgain && took < t.acks.Least() {
 		return // it answers the first transmission, and was late

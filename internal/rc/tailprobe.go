@@ -14,19 +14,7 @@ type tailProbe struct {
 	at     time.Duration // when to send one
 	wanted bool          // one is to be sent
 	sent   uint8         // probes without progress
-	slack  time.Duration // what an answer may take longer than the round trips so far, at least slack
 }
-
-// maxTailSlack bounds the slack of probes.
-const maxTailSlack = 16 * slack
-
-// needless notes that the peer had what was sent again. A peer that sleeps between messages
-// answers some of them much later than most, and its round trips do not show that: the late
-// ones are those that were probed, which nobody can time. So the next probes wait longer.
-func (t *tailProbe) needless() { t.slack = min(2*max(t.slack, slack), maxTailSlack) }
-
-// timed notes that an answer came before a probe was sent.
-func (t *tailProbe) timed() { t.slack -= t.slack / 64 }
 
 // tailProbeLimit is the number of probes without an answer after which only the
 // acknowledgement timer runs.
@@ -38,7 +26,7 @@ func (r *requester) tailProbeTime() time.Duration {
 	if !t.Known() || r.reads.outstanding > 0 && r.trips.answers.Smoothed() > t.Smoothed() {
 		t = &r.trips.answers
 	}
-	return 2*t.Smoothed() + 4*t.Deviation() + max(slack, r.tail.slack)
+	return 2*t.Smoothed() + 4*t.Deviation() + slack
 }
 
 // armTailProbe starts the wait for a probe. While READs are outstanding only a softrdma
