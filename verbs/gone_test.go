@@ -55,6 +55,7 @@ func (z *zoo) calls() map[any]map[string]func() error {
 		z.cq: {
 			"Poll":          func() error { return second(z.cq.Poll(wcs)) },
 			"Wait":          func() error { return z.cq.Wait(ctx) },
+			"WaitOne":       func() error { return second(z.cq.WaitOne(ctx)) },
 			"WaitSolicited": func() error { return z.cq.WaitSolicited(ctx) },
 			"Resize":        func() error { return z.cq.Resize(2048) },
 			"Destroy":       z.cq.Destroy,
@@ -102,6 +103,7 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"LKey":       no(func() { z.mr.LKey() }),
 			"Len":        no(func() { z.mr.Len() }),
 			"PD":         no(func() { z.mr.PD() }),
+			"Remote":     no(func() { z.mr.Remote() }),
 			"RKey":       no(func() { z.mr.RKey() }),
 			"SGE":        no(func() { z.mr.SGE(0, 1) }),
 		},
@@ -131,7 +133,7 @@ var harmless = map[string]bool{
 	"Close": true, "Destroy": true, "Dealloc": true, "Deregister": true, "Arm": true,
 	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true, "SameHost": true, "Path": true, "WhyNetwork": true, "Spin": true, "Traffic": true, "Capturing": true,
 	"Device": true, "Depth": true, "Endpoint": true, "Number": true, "PD": true, "State": true, "Type": true, "Limit": true,
-	"Bytes": true, "LKey": true, "Len": true, "RKey": true, "SGE": true,
+	"Bytes": true, "LKey": true, "Len": true, "Remote": true, "RKey": true, "SGE": true,
 }
 
 // callAll calls every method of every object, all that there are, and checks

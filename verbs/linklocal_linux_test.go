@@ -17,6 +17,9 @@ import (
 func linkLocals(t *testing.T) (a, b string) {
 	t.Helper()
 	l, _ := hosttest.Cable(t, "ll0", "10.1.2.3/24")
+	lo, err := netlink.LinkByName("lo") // by which packets to the own host travel
+	hosttest.Must(t, err)
+	hosttest.Must(t, netlink.LinkSetUp(lo))
 	for _, s := range []string{"fe80::a5/64", "fe80::b5/64"} {
 		x, err := netlink.ParseAddr(s)
 		hosttest.Must(t, err)

@@ -169,13 +169,20 @@ func (p *process) await(words string) {
 // succeeds waits for the end of the process with status 0, and returns what it has printed.
 func (p *process) succeeds() string {
 	p.r.t.Helper()
+	said := p.ends()
+	if p.err != nil {
+		p.r.t.Fatalf("%s: %v:\n%s", p.name, p.err, lab.Tail(said, 3000))
+	}
+	return said
+}
+
+// ends waits for the end of the process, and returns what it has printed.
+func (p *process) ends() string {
+	p.r.t.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(limit):
 		p.r.t.Fatalf("%s: did not end within %v:\n%s", p.name, limit, lab.Tail(p.said.String(), 3000))
-	}
-	if p.err != nil {
-		p.r.t.Fatalf("%s: %v:\n%s", p.name, p.err, lab.Tail(p.said.String(), 3000))
 	}
 	return p.said.String()
 }
@@ -196,6 +203,12 @@ func (r *rig) run(node string, argv ...string) string {
 func (r *rig) fabric(args ...string) string {
 	r.t.Helper()
 	return r.start(append([]string{r.softrdma, "fabric"}, args...)...).succeeds()
+}
+
+// trace returns the path of a packet from one node to another, which may be lost on its way.
+func (r *rig) trace(from, to string) string {
+	r.t.Helper()
+	return r.start(r.softrdma, "fabric", "trace", from, to).ends()
 }
 
 // eventually waits until a condition is true.
