@@ -45,8 +45,9 @@ const (
 	// Each keeps a thread.
 	maxStuck = 16
 
-	// freeCopiers is how many copiers of a process wait for work.
-	freeCopiers = 4
+	// freeCopiers is how many copiers of a process wait for work. Most programs have one call
+	// at a time, and the goroutines of others end with their copies.
+	freeCopiers = 1
 )
 
 // A waitBudget is the time for which the server waits for the memory of one user's programs.
