@@ -19,7 +19,7 @@ func (f *Figure) Parts() (what, peer string) {
 const equal = .05
 
 // Words says how softrdma compares with the peer, "" if the figure has no peer or compares two
-// metrics of one measurement. If the rounds disagree about who is better, both count as equal.
+// metrics of one measurement. If the rounds disagree about which is better, both count as equal.
 func (r *Row) Words() string {
 	if r.Missing != "" {
 		return "not measured"

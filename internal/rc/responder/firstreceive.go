@@ -39,7 +39,7 @@ func (r *Responder) awaitReceive(in *machine.In, info *ib.Info) bool {
 	if r.hold(in, info, 0) {
 		return true
 	}
-	r.first = firstReceive{over: true, at: machine.Never} // there is no room
+	r.endFirst() // there is no room
 	return false
 }
 
@@ -62,7 +62,7 @@ func (r *Responder) look(now time.Duration) {
 		f.at = min(now+f.wait, f.end)
 		return
 	}
-	*f = firstReceive{over: true, at: machine.Never}
+	r.endFirst()
 	// What is taken now was counted when it arrived. The next packet corrects the count of
 	// what is not: the peer sends that again.
 	var in machine.In
@@ -72,3 +72,6 @@ func (r *Responder) look(now time.Duration) {
 		r.DropHeld() // the peer repeats everything behind a NAK
 	}
 }
+
+// endFirst ends the wait for good: from now on a message without a receive is refused at once.
+func (r *Responder) endFirst() { r.first = firstReceive{over: true, at: machine.Never} }

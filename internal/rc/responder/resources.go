@@ -31,7 +31,7 @@ func (r *Responder) takeReceive(in *machine.In, info *ib.Info) bool {
 	if r.p.RQ != nil && r.p.RQ.Take(&r.recv) {
 		r.taken = true
 		if !r.first.over {
-			r.first = firstReceive{over: true, at: machine.Never}
+			r.endFirst()
 		}
 		return true
 	}

@@ -95,7 +95,7 @@ func (r *Responder) Start() {
 func (r *Responder) Stop() {
 	r.nak.due, r.ack.due = false, false
 	r.posted.exhausted, r.posted.at = false, machine.Never
-	r.first = firstReceive{over: true, at: machine.Never}
+	r.endFirst()
 	r.DropHeld()
 	r.write.region, r.known = nil, nil
 	r.history.drop()
