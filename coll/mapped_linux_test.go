@@ -11,28 +11,42 @@ import (
 	"softrdma/msg"
 )
 
+// leavesNoMapping calls cycle, which returns how many mappings there are at its end, until three calls in a
+// row return the same. The rings between the workers are mapped in the background, and calls without views
+// keep memory until the first group closes, so the first cycles may add mappings. There are fewer than 20 of
+// these. A cycle that leaves a mapping each time never settles.
+func leavesNoMapping(t *testing.T, cycle func() int) {
+	t.Helper()
+	var found []int
+	for same := 0; same < 2; {
+		found = append(found, cycle())
+		if i := len(found) - 1; i > 0 && found[i] == found[i-1] {
+			same++
+		} else {
+			same = 0
+		}
+		if len(found) > 40 {
+			t.Fatalf("the number of mappings grows: %v", found)
+		}
+	}
+}
+
 // A group that is closed leaves neither its memory nor views of the others' memory.
 func TestMappedGroupLeavesNoMapping(t *testing.T) {
 	const n = 3
 	w := openWorkers(t, n, msg.Config{})
 	first := w.groups(t, n)
 	warm(t, first)
-	before := testenv.Mappings(t)
-	for range 2 {
-		all := make([]*coll.Group, n)
-		together(t, first, func(g *coll.Group) (err error) {
-			all[g.Rank()], err = g.Split(within(t), 0, 0)
-			return err
-		})
+	leavesNoMapping(t, func() int {
+		before := testenv.Mappings(t)
+		all := split(t, first)
 		warm(t, all)
 		if found := testenv.Mappings(t); found <= before {
 			t.Errorf("%d mappings, expected more than %d", found, before)
 		}
 		together(t, all, func(g *coll.Group) error { return g.Close(within(t)) })
-		if found := testenv.Mappings(t); found != before {
-			t.Errorf("%d mappings, expected %d", found, before)
-		}
-	}
+		return testenv.Mappings(t)
+	})
 	closeAll(t, first)
 }
 
@@ -46,7 +60,7 @@ func TestMappedGroupThatFailsLeavesNoMapping(t *testing.T) {
 	}
 	first := w.groups(t, n)
 	warm(t, first)
-	cycle := func() int {
+	leavesNoMapping(t, func() int {
 		failing, unmapped := split(t, first), split(t, first)
 		warm(t, failing)
 		failing[1].Abort(errors.New("for a test"))
@@ -63,13 +77,7 @@ func TestMappedGroupThatFailsLeavesNoMapping(t *testing.T) {
 			}
 		}
 		return testenv.Mappings(t)
-	}
-	want := cycle() // calls without views keep their memory until the first group closes
-	for range 3 {
-		if found := cycle(); found != want {
-			t.Errorf("%d mappings, expected %d", found, want)
-		}
-	}
+	})
 	closeAll(t, first)
 }
 

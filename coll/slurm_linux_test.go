@@ -50,6 +50,7 @@ SchedulerType=sched/builtin
 SlurmctldPidFile=%[4]s/controller.pid
 SlurmdPidFile=%[4]s/node.pid
 SlurmdSpoolDir=%[4]s/spool
+TmpFS=%[4]s
 StateSaveLocation=%[4]s/state
 SlurmctldLogFile=%[4]s/controller.log
 SlurmdLogFile=%[4]s/node.log
