@@ -35,7 +35,7 @@
 //     Close waits until this host's TCP has the data. To know that such a peer has
 //     read everything, call CloseWrite and read to the end of its answer.
 //   - Buffers have the size of Options and do not grow. By default a connection
-//     registers one megabyte of memory, of which only the touched part is in use.
+//     registers two megabytes of memory, of which only the touched part is in use.
 //   - The stream ends only if the peer closes the connection or its direction. If
 //     the peer is killed, or exits without closing, Read returns a *CutError, which
 //     wraps io.ErrUnexpectedEOF, where TCP would return io.EOF. Keep-alives, every

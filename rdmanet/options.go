@@ -9,7 +9,7 @@ import (
 
 // The defaults of Options.
 const (
-	DefaultBuffer    = 512 << 10
+	DefaultBuffer    = 1 << 20
 	DefaultKeepAlive = 15 * time.Second
 	DefaultLinger    = 5 * time.Second
 

@@ -25,17 +25,21 @@ const cmABI = 4
 // device files.
 type tree struct {
 	dir     string
-	written map[string]string
+	written map[string]string // contents of the files
 }
 
 // update makes the files have these contents. A file is replaced as a whole, so that
 // readers find its old contents or the new ones.
 func (t *tree) update(files map[string]string) error {
+	write := t.replace
+	if len(t.written) == 0 { // nobody reads them yet
+		write = t.create
+	}
 	for name, text := range files {
 		if old, ok := t.written[name]; ok && old == text {
 			continue
 		}
-		if err := t.write(filepath.Join(t.dir, name), text+"\n"); err != nil {
+		if err := write(filepath.Join(t.dir, name), text+"\n"); err != nil {
 			return err
 		}
 		t.written[name] = text
@@ -52,13 +56,24 @@ func (t *tree) update(files map[string]string) error {
 	return nil
 }
 
-func (t *tree) write(path, text string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+// create writes a file, and makes its directory.
+func (t *tree) create(path, text string) error {
+	err := os.WriteFile(path, []byte(text), 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = os.WriteFile(path, []byte(text), 0o644)
+		}
+	}
+	return err
+}
+
+// replace writes the new file outside the directory, which programs list.
+func (t *tree) replace(path, text string) error {
+	next := filepath.Join(t.dir, "next")
+	if err := t.create(next, text); err != nil {
 		return err
 	}
-	// The new file is outside the directory, which programs list.
-	next := filepath.Join(t.dir, "next")
-	if err := os.WriteFile(next, []byte(text), 0o644); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	return os.Rename(next, path)
