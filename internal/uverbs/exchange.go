@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/link/wake"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
 )
@@ -28,11 +29,9 @@ const controlLen = 56
 
 // An exchange receives the requests of one connection and sends the answers.
 //
-// It waits on a thread in the kernel. A program sleeps until its call is answered, so
-// the system runs the thread in the program's place, on the same processor, and then
-// the program again. Go's poller and scheduler take several times as long, and longer
-// still if programs that poll keep all processors busy. Connections beyond maxThreads
-// use them.
+// It waits on a thread in the kernel (wake.LeavePoller). A program sleeps until its call
+// is answered, so the system runs the thread in the program's place, on the same
+// processor, and then the program again. Connections beyond maxThreads use Go's poller.
 type exchange struct {
 	conn  *net.UnixConn
 	raw   syscall.RawConn
@@ -77,18 +76,13 @@ func (e *exchange) run(s *Server, f func()) {
 // leave removes the connection from Go's poller, whose thread each request would wake
 // as well. It reports whether that succeeded.
 func (e *exchange) leave(s *Server) bool {
-	fd := -1
-	err := e.raw.Control(func(old uintptr) {
-		if n, err := unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0); err == nil {
-			fd = n
-		}
-	})
-	if err != nil || fd < 0 {
+	fd, err := wake.LeavePoller(e.conn)
+	if err != nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || unix.SetNonblock(fd, false) != nil {
+	if s.closed {
 		_ = unix.Close(fd)
 		return false
 	}

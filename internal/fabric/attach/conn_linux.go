@@ -1,15 +1,24 @@
 package attach
 
 import (
+	"cmp"
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link/wake"
 )
 
 // maxRights is the number of descriptors of a message.
 const maxRights = 2
+
+// maxThreads is how many connections of this process wait on a thread of their own at most.
+const maxThreads = 256
+
+var threads atomic.Int32
 
 // A Conn is a connection between a program and a fabric. One goroutine at a time receives.
 type Conn struct {
@@ -19,16 +28,90 @@ type Conn struct {
 
 	mu sync.Mutex // of Send
 
+	fd    int           // after LeavePoller, otherwise -1
+	calls wake.Lifetime // that use fd
+
+	closing sync.Mutex // of LeavePoller and Close
+	closed  bool
+
 	relay <-chan struct{} // closed when the relay to another host has ended; nil without one
 }
 
 // NewConn takes over a connection.
-func NewConn(c *net.UnixConn) *Conn { return &Conn{UnixConn: c} }
+func NewConn(c *net.UnixConn) *Conn { return &Conn{UnixConn: c, fd: -1} }
+
+// LeavePoller makes calls wait on a thread (wake.LeavePoller), unless there are many connections. Other calls
+// than Close come after it. Deadlines have no effect on them.
+func (c *Conn) LeavePoller() {
+	if threads.Add(1) > maxThreads || !c.leavePoller() {
+		threads.Add(-1)
+	}
+}
+
+func (c *Conn) leavePoller() bool {
+	fd, err := wake.LeavePoller(c.UnixConn)
+	if err != nil {
+		return false
+	}
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	if c.closed {
+		_ = unix.Close(fd)
+		return false
+	}
+	c.fd = fd
+	c.calls.Init(func() {
+		_ = unix.Close(fd)
+		threads.Add(-1)
+	})
+	_ = c.UnixConn.Close() // fd keeps the connection open
+	return true
+}
+
+// Close ends the connection, and the calls that wait on it.
+func (c *Conn) Close() error {
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	c.closed = true
+	if c.fd < 0 {
+		return c.UnixConn.Close()
+	}
+	c.calls.Close(func() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) })
+	return nil
+}
+
+// do calls f with the descriptor. f may only wait after LeavePoller.
+func (c *Conn) do(f func(fd int) error) (err error) {
+	if c.fd < 0 {
+		raw, e := c.SyscallConn()
+		if e == nil {
+			e = raw.Control(func(fd uintptr) { err = f(int(fd)) })
+		}
+		return cmp.Or(e, err)
+	}
+	if !c.calls.Enter() {
+		return net.ErrClosed
+	}
+	defer c.calls.Leave()
+	for {
+		if err = f(c.fd); err != unix.EINTR {
+			return err
+		}
+	}
+}
 
 // Receive waits for the next message, valid until the next call. The descriptors are the
 // caller's.
 func (c *Conn) Receive() (message []byte, fds []int, err error) {
-	n, on, flags, _, err := c.ReadMsgUnix(c.in[:], c.oob[:])
+	var n, on, flags int
+	if c.fd < 0 {
+		n, on, flags, _, err = c.ReadMsgUnix(c.in[:], c.oob[:])
+	} else {
+		err = c.do(func(fd int) (err error) {
+			n, on, flags, _, err = unix.Recvmsg(fd, c.in[:], c.oob[:], unix.MSG_CMSG_CLOEXEC)
+			return err
+		})
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,50 +137,41 @@ func (c *Conn) Send(message []byte, fds ...int) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, _, err := c.WriteMsgUnix(message, oob, nil)
-	return err
+	if c.fd < 0 {
+		_, _, err := c.WriteMsgUnix(message, oob, nil)
+		return err
+	}
+	return c.do(func(fd int) error { return unix.Sendmsg(fd, message, oob, nil, unix.MSG_NOSIGNAL) })
 }
 
 // TrySend sends a message if the other side has room for it, and reports whether it did. It never
 // waits, not even for another goroutine that sends.
-func (c *Conn) TrySend(message []byte) (sent bool) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return false
-	}
-	err = raw.Control(func(fd uintptr) {
-		sent = unix.Sendto(int(fd), message, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) == nil
-	})
-	return sent && err == nil
+func (c *Conn) TrySend(message []byte) bool {
+	return c.do(func(fd int) error { return unix.Sendto(fd, message, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) }) == nil
 }
 
 // Peer returns the process at the other end.
 func (c *Conn) Peer() (pid int, uid uint32) {
 	uid = ^uint32(0)
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, uid
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+	_ = c.do(func(fd int) error {
+		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err == nil {
 			pid, uid = int(cred.Pid), cred.Uid
 		}
+		return err
 	})
 	return pid, uid
 }
 
 // HungUp reports whether the other end is closed, though messages of it may wait to be received.
-func (c *Conn) HungUp() (yes bool) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return true
-	}
-	err = raw.Control(func(fd uintptr) {
-		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
-		_, _ = unix.Poll(p, 0)
-		yes = p[0].Revents != 0
+func (c *Conn) HungUp() bool {
+	p := []unix.PollFd{{Events: unix.POLLRDHUP}}
+	err := c.do(func(fd int) error {
+		p[0].Fd = int32(fd)
+		_, err := unix.Poll(p, 0)
+		return err
 	})
-	return yes || err != nil
+	return err != nil || p[0].Revents != 0
 }
 
 // rights returns all descriptors of control messages.

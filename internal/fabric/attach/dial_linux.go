@@ -71,6 +71,7 @@ func (p *Port) attach(ctx context.Context) (err error) {
 	}
 	stop()
 	_ = c.SetDeadline(time.Time{})
+	c.LeavePoller()
 	p.mu.Lock()
 	p.conn, p.bell, p.relay = c, bell, c.relay
 	sm := p.sm

@@ -40,7 +40,11 @@ type Fabric struct {
 	mu    sync.Mutex
 	conns map[*attach.Conn]bool
 
-	// The loop's alone.
+	// The loop holds owner, except while it sleeps. Then others may do its work; see post.
+	owner    sync.Mutex
+	alarm    time.Duration // when the loop wakes up by itself
+	armed    []*attachment // whose rings wake it
+	held     bool          // the node holds a packet of one of them: any event may make room for that
 	subnet   *subnet.Subnet
 	manager  *sm.Manager
 	programs map[int]*program // by node
@@ -152,8 +156,21 @@ func (f *Fabric) call(fn func()) bool {
 // Socket returns the path of the fabric's socket.
 func (f *Fabric) Socket() string { return f.path }
 
-// post leaves a function to the loop, unless that has ended. It waits while the loop has many.
+// post leaves a function to the loop, unless that has ended. It waits while the loop has many. If the loop
+// sleeps, the caller calls the function and sends what follows from it: to wake the loop takes longer.
 func (f *Fabric) post(fn func()) {
+	if f.owner.TryLock() {
+		f.doWork() // which came before
+		fn()
+		now := f.now()
+		f.run(now)
+		late := f.due() < f.alarm || len(f.hot) > 0 || f.held
+		f.owner.Unlock()
+		if late {
+			f.wake()
+		}
+		return
+	}
 	select {
 	case f.work <- fn:
 		f.wake()
@@ -171,8 +188,21 @@ func (f *Fabric) wake() {
 // now is the real time since the start.
 func (f *Fabric) now() time.Duration { return time.Since(f.start) }
 
+// run does what is due.
+func (f *Fabric) run(now time.Duration) {
+	until := now + ahead
+	if d := f.subnet.Deadline(); d < until-slice {
+		until = d + slice
+	}
+	f.subnet.RunAhead(now, until)
+	f.trunks.send(now)
+	f.ring()
+	f.tell()
+}
+
 // loop owns the subnet.
 func (f *Fabric) loop() {
+	f.owner.Lock() // for ever
 	defer close(f.ended)
 	for {
 		select {
@@ -184,14 +214,7 @@ func (f *Fabric) loop() {
 		now := f.now()
 		busy := f.doWork()
 		busy = f.trunks.receive(now) || busy
-		until := now + ahead
-		if d := f.subnet.Deadline(); d < until-slice {
-			until = d + slice
-		}
-		f.subnet.RunAhead(now, until)
-		f.trunks.send(now)
-		f.ring()
-		f.tell()
+		f.run(now)
 		// What the nodes refused is offered again after each event, which may have made room.
 		for _, a := range f.hot {
 			resumed := a.resume(now)
@@ -215,21 +238,21 @@ func (f *Fabric) doWork() (some bool) {
 	return some
 }
 
+// due returns when the loop has something to do next.
+func (f *Fabric) due() time.Duration {
+	d := f.subnet.Deadline()
+	if d != subnet.Never {
+		d -= ahead
+	}
+	return min(d, f.trunks.deadline())
+}
+
 // sleep waits until something is due or a program wants something.
 func (f *Fabric) sleep() {
 	wait := time.Duration(-1)
-	if d := f.subnet.Deadline(); d != subnet.Never {
-		if wait = d - ahead - f.now(); wait <= 0 {
+	if f.alarm = f.due(); f.alarm != subnet.Never {
+		if wait = f.alarm - f.now(); wait <= 0 {
 			return
-		}
-	}
-	if d := f.trunks.deadline(); d != subnet.Never {
-		left := d - f.now()
-		if left <= 0 {
-			return
-		}
-		if wait < 0 || left < wait {
-			wait = left
 		}
 	}
 	for i, a := range f.hot {
@@ -240,19 +263,21 @@ func (f *Fabric) sleep() {
 			return
 		}
 	}
-	ready, _ := f.sleeper.Sleep(&f.life, wait, f.bells.FD(), f.trunks.descriptor())
-	// Rings stay armed until their bell rings, except those of which the node holds a packet:
-	// any event may make room for that.
-	n := 0
-	for _, a := range f.hot {
-		if a.hot = a.refused() != 0; a.hot {
-			a.end.Disarm()
-			f.hot[n] = a
-			n++
-		}
+	f.armed, f.hot, f.held = f.hot, f.armed[:0], false
+	for _, a := range f.armed {
+		a.hot = false
+		f.held = f.held || a.refused() != 0
 	}
-	clear(f.hot[n:])
-	f.hot = f.hot[:n]
+	trunks := f.trunks.descriptor()
+	f.owner.Unlock()
+	ready, _ := f.sleeper.Sleep(&f.life, wait, f.bells.FD(), trunks)
+	f.owner.Lock()
+	for i, a := range f.armed { // rings stay armed until their bell rings
+		if a.refused() != 0 {
+			f.heat(a)
+		}
+		f.armed[i] = nil
+	}
 	if ready&1 != 0 {
 		f.bells.Rung(func(owner any) { f.heat(owner.(*attachment)) })
 	}

@@ -184,6 +184,8 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 	if err != nil {
 		return nil, errors.Join(err, ringer.Close())
 	}
+	_ = c.SetDeadline(time.Time{})
+	c.LeavePoller()
 	a := &attachment{fabric: f, at: at, visit: v, ringer: ringer, outbox: newOutbox(c), end: end, gone: make(chan struct{})}
 	if v == nil {
 		a.pid, _ = c.Peer()
@@ -207,7 +209,6 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 		err = c.SendBell(m, a.bell, end.FD())
 	}
 	_ = end.CloseFD()
-	_ = c.SetDeadline(time.Time{})
 	if err != nil {
 		a.outbox.close() // serve detaches it
 	}

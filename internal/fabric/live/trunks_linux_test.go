@@ -189,6 +189,8 @@ func TestTrunkThatIsCutComesBack(t *testing.T) {
 		return a.trunkState() == smp.PortActive && b.trunkState() == smp.PortActive
 	})
 	exchange(t, x, y)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.met != 1 || len(a.ends) != 0 {
 		t.Errorf("the session ended: %v", a.ends)
 	}
