@@ -13,7 +13,7 @@ import (
 // (IBTA 11.2.2, annex A17.4.2). It has the fields of ibv_ah_attr.
 type AddressVector struct {
 	DGID         GID    // the peer's address, or a multicast group's; on a fabric zero for packets without a GRH
-	SGIDIndex    uint8  // of the device's GID; only ports of a fabric can have several
+	SGIDIndex    uint8  // of the device's GID; all entries of a RoCE device's table are equal
 	FlowLabel    uint32 // 20 bits; chooses one of at most four random UDP source ports; if 0 the QP numbers choose it
 	HopLimit     uint8  // 0 means 64
 	TrafficClass uint8  // the upper six bits are the DSCP
@@ -42,8 +42,8 @@ func (d *Device) path(v *AddressVector) (qp.Path, error) {
 	a := v.DGID.Addr()
 	local := d.choice.Addr.Addr()
 	switch {
-	case v.SGIDIndex != 0:
-		return qp.Path{}, reason.BadArgument(0, uint64(v.SGIDIndex), "address: SGID index: expected 0, found %d", v.SGIDIndex)
+	case v.SGIDIndex >= qp.RoCEGIDs:
+		return qp.Path{}, noGID(qp.RoCEGIDs, v.SGIDIndex)
 	case v.DGID == GID{}:
 		return qp.Path{}, reason.BadArgument(0, 0, "address: expected the peer's GID, found none")
 	case v.ServiceLevel > 15:
@@ -66,13 +66,18 @@ func (d *Device) path(v *AddressVector) (qp.Path, error) {
 	}, nil
 }
 
+// noGID refuses an index without an entry in a GID table.
+func noGID(entries int, index uint8) error {
+	return fmt.Errorf("address: %w", reason.Detail{Reason: reason.GIDIndex, Expected: uint64(entries - 1), Found: uint64(index)}.Err())
+}
+
 // fabricPath is path on a port of a fabric.
 func (d *Device) fabricPath(v *AddressVector) (qp.Path, error) {
-	switch gids := len(d.fabric.FabricPort().GIDs); {
+	switch gids := d.fabric.FabricPort().GIDs; {
 	case v.DLID == 0 || v.DLID == 0xffff:
 		return qp.Path{}, reason.BadArgument(0xfffe, uint64(v.DLID), "address: DLID: expected that of a port or of a multicast group, found %d", v.DLID)
-	case v.DGID != GID{} && int(v.SGIDIndex) >= gids:
-		return qp.Path{}, reason.BadArgument(uint64(gids-1), uint64(v.SGIDIndex), "address: SGID index: expected at most %d, found %d", gids-1, v.SGIDIndex)
+	case v.DGID != GID{} && (int(v.SGIDIndex) >= len(gids) || gids[v.SGIDIndex] == GID{}):
+		return qp.Path{}, noGID(len(gids), v.SGIDIndex)
 	case v.FlowLabel >= 1<<20:
 		return qp.Path{}, reason.BadArgument(1<<20-1, uint64(v.FlowLabel), "address: flow label: expected 20 bits, found %#x", v.FlowLabel)
 	}

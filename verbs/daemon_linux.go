@@ -36,7 +36,7 @@ func (s *Stack) openDaemon(name string, cfg *Config) (*Device, error) {
 		MaxQPInitRdAtom: int(limits.MaxQPInitRdAtom), AtomicCap: "IBV_ATOMIC_HCA", PhysPorts: 1, MaxPKeys: int(limits.MaxPKeys),
 	}
 	d.attr.setAnnex(protocol)
-	d.gids = gidTable(d.protocol, d.choice)
+	d.gids = gidTable(d.protocol, about.Addr.Addr(), nil, about.Name)
 	if d.protocol == InfiniBand {
 		d.fabric = drv
 	}

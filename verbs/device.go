@@ -208,7 +208,7 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 		return nil, errors.Join(err, a.Close(), d.giveUp())
 	}
 	d.attr, d.state = attributes(d.Name(), GUID(guid), GUID(host.SystemGUID(choice.Interface, choice.Addr.Addr())), p.protocol), d.portState
-	d.gids = gidTable(p.protocol, choice)
+	d.gids = gidTable(p.protocol, choice.Addr.Addr(), choice.Interface.MAC, choice.Interface.Name)
 	if s.reg.Networks == nil {
 		d.watch()
 	}

@@ -28,13 +28,13 @@ func TestPortEventsFollowInterfaceAndAddress(t *testing.T) {
 				t.Errorf("port %+v with %d GIDs, expected active %v with %d", p, len(d.GIDs()), active, gids)
 			}
 		}
-		port(true, 1)
+		port(true, 4)
 		hosttest.Must(t, netlink.LinkSetDown(l))
 		event(t, d, verbs.EventPortErr)
-		port(false, 1)
+		port(false, 4)
 		hosttest.Must(t, netlink.LinkSetUp(l))
 		event(t, d, verbs.EventPortActive)
-		port(true, 1)
+		port(true, 4)
 		hosttest.Must(t, netlink.LinkSetDown(other)) // the cable
 		event(t, d, verbs.EventPortErr)
 		hosttest.Must(t, netlink.LinkSetUp(other))
@@ -46,7 +46,7 @@ func TestPortEventsFollowInterfaceAndAddress(t *testing.T) {
 		port(true, 0)
 		hosttest.Must(t, netlink.AddrAdd(l, a))
 		event(t, d, verbs.EventGIDChange)
-		port(true, 1)
+		port(true, 4)
 		hosttest.Must(t, d.Close())
 		hosttest.Must(t, netlink.LinkDel(l))
 		if _, err := d.NextEvent(t.Context()); !errors.Is(err, verbs.ErrClosed) {
@@ -96,7 +96,7 @@ func TestOpenWhereNetlinkIsForbidden(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		hosttest.Must(t, errors.Join(z.write(), z.cq.Wait(ctx)))
-		if p := z.dev.QueryPort(); !p.Active || p.GIDs != 1 {
+		if p := z.dev.QueryPort(); !p.Active || p.GIDs != 4 {
 			t.Errorf("port %+v", p)
 		}
 		if !slices.ContainsFunc(z.dev.Explain(), func(s string) bool { return strings.Contains(s, "There are no port events") }) {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"softrdma/internal/host"
+	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 )
 
@@ -61,17 +62,22 @@ type GIDEntry struct {
 	Interface string // network interface that has the address
 }
 
-func gidTable(p Protocol, c host.Choice) []GIDEntry {
+// gidTable returns the table of a device on an interface. A RoCE device cannot receive on
+// another address, so every entry is its own.
+func gidTable(p Protocol, a netip.Addr, mac net.HardwareAddr, name string) []GIDEntry {
 	if p == IWARP {
-		return []GIDEntry{{0, interfaceGID(c.Interface.MAC), p.String(), c.Interface.Name}}
+		return []GIDEntry{{0, interfaceGID(mac), p.String(), name}}
 	}
-	// A device is bound to one address and cannot receive on another, so its table
-	// has that address alone.
-	return []GIDEntry{{0, GIDFrom(c.Addr.Addr().WithZone("")), p.String(), c.Interface.Name}}
+	table := make([]GIDEntry, qp.RoCEGIDs)
+	for i := range table {
+		table[i] = GIDEntry{i, GIDFrom(a.WithZone("")), p.String(), name}
+	}
+	return table
 }
 
-// GIDs returns the port's current GID table. It is empty while the interface does
-// not have the device's address.
+// GIDs returns the filled entries of the port's current GID table. A RoCE device has its
+// one address at several indices, as programs expect. The table is empty while the interface
+// does not have the device's address.
 func (d *Device) GIDs() []GIDEntry {
 	if d.fabric != nil {
 		return d.fabricGIDs()
@@ -220,18 +226,14 @@ func (i *DeviceInfo) Query() DeviceAttr { return attributes(i.Interface, i.GUID,
 func (i *DeviceInfo) QueryPort() PortAttr {
 	return PortAttr{
 		Active: i.Up, MaxMTU: 4096, ActiveMTU: i.ActiveMTU, SpeedMbps: i.SpeedMbps,
-		GIDs: 1, PKey: 0xffff, LinkLayer: "Ethernet",
+		GIDs: len(i.GIDs()), PKey: 0xffff, LinkLayer: "Ethernet",
 	}
 }
 
 // GIDs returns what Device.GIDs would return if the device were open.
 func (i *DeviceInfo) GIDs() []GIDEntry {
-	g := i.GID
-	if i.Protocol == IWARP {
-		mac, _ := net.ParseMAC(i.MAC) // none where the interface has none
-		g = interfaceGID(mac)
-	}
-	return []GIDEntry{{0, g, i.Protocol.String(), i.Interface}}
+	mac, _ := net.ParseMAC(i.MAC) // none where the interface has none
+	return gidTable(i.Protocol, i.Addr, mac, i.Interface)
 }
 
 // Devices lists the addresses of this machine that Open takes, the best first.

@@ -37,7 +37,7 @@ func TestRoCEv1OverACable(t *testing.T) {
 		return
 	}
 	a, b := ends{a: "roce1:ca", b: "roce1:cab", size: 1 << 20, qp: verbs.QPConfig{Type: verbs.RC}}.pair(t)
-	if got := a.dev.GIDs(); len(got) != 1 || got[0].Type != "RoCE v1" || got[0].GID.Addr() != netip.MustParseAddr("10.9.0.1") {
+	if got := a.dev.GIDs(); len(got) != 4 || got[3].Type != "RoCE v1" || got[0].GID.Addr() != netip.MustParseAddr("10.9.0.1") {
 		t.Errorf("GIDs %v", got)
 	}
 	if got := b.dev.GID().Addr(); !got.IsLinkLocalUnicast() || b.dev.Protocol() != verbs.RoCEv1 || !b.dev.QueryPort().Active {

@@ -66,3 +66,15 @@ func TestLookupOfALineWithoutMeaningIsAMiss(t *testing.T) {
 		}
 	}
 }
+
+func TestLookupKnowsWhatProgramsPrintForReasons(t *testing.T) {
+	for line, want := range map[string]string{
+		"No IB devices found":        "PROVIDERS_MISSING",
+		"Failed to modify QP to RTR": "GID_INDEX",
+		"Failed to create AH":        "GID_INDEX",
+	} {
+		if found, err := Lookup(line); err != nil || len(found) != 1 || found[0].Name != want {
+			t.Errorf("%q finds %v, %v, expected %s", line, found, err, want)
+		}
+	}
+}

@@ -67,6 +67,9 @@ func Lookup(query string) ([]Entry, error) {
 	if found := byText(all, words); found != nil {
 		return found, nil
 	}
+	if found := byPhrase(all, words); found != nil {
+		return found, nil
+	}
 	if found := byWords(more, words); found != nil {
 		return found, nil
 	}
@@ -186,6 +189,15 @@ func byText(all []Entry, words []string) []Entry {
 		}
 		return true
 	})
+}
+
+// byPhrase returns the entries whose causes quote the query: what other programs print.
+func byPhrase(all []Entry, words []string) []Entry {
+	if len(words) < 3 {
+		return nil
+	}
+	phrase := " " + strings.Join(words, " ") + " "
+	return keep(all, func(e *Entry) bool { return strings.Contains(" "+strings.Join(split(e.Cause), " ")+" ", phrase) })
 }
 
 const suggestions = 4

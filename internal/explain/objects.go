@@ -39,6 +39,11 @@ var objects = map[reason.Reason]text{
 		"`ip route get ADDRESS`, the device's addresses, and sgid_index.",
 		"Choose the device and the sgid_index whose address family and network fit the peer.",
 		"annex A17.4.2"},
+	reason.GIDIndex: {
+		"The GID table of the device's port has no entry at the index that an address handle or queue pair names as its source. Programs print: Failed to modify QP to RTR, or Failed to create AH.",
+		"The filled entries: `softrdma devices -v`, or `ibv_devinfo -v` of a program. A RoCE device has its one address at the indices 0 to 3, an iWARP device one entry, and a port of a fabric one for each GUID that its subnet manager gave it.",
+		"Give the program a filled index, for example 0 (`ibv_rc_pingpong -g`, `ib_write_bw -x`, UCX_IB_GID_INDEX, NCCL_IB_GID_INDEX).",
+		"IBTA 11.2.2, annex A17.4.3"},
 	reason.SendRefused: {
 		"The peer's host answered by ICMP that no process listens on its UDP port: it has no RDMA device there.",
 		"Whether the peer's process runs, and whether its device has this address and port.",

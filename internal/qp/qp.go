@@ -157,6 +157,11 @@ var LocalGID = netip.AddrFrom16([16]byte{0: 1})
 // that leads to it.
 func LIDEndpoint(lid uint16) Endpoint { return netip.AddrPortFrom(LocalGID, lid) }
 
+// RoCEGIDs is the number of entries in the GID table of a RoCE device. All of them are its
+// one address, since programs ask for index 1 or 3: on adapters these often are the first
+// entry of RoCE v2, and that of an IPv4 address.
+const RoCEGIDs = 4
+
 // A Path is where packets go: what an address handle resolves to.
 type Path struct {
 	Dst          Endpoint // a device keeps it as packets have it, see OnWire

@@ -146,6 +146,7 @@ const (
 	ObjectBusy
 	QPNumbers
 	AddressUnreachable
+	GIDIndex
 	SendRefused
 	AddressHandle
 	MemoryUnmapped

@@ -114,6 +114,7 @@ var rows = [Count]row{
 	QPNumbers:          {"QP_NUMBERS", "no queue pair number left: a lane of this device may have %d queue pairs, it has %d"},
 	ObjectBusy:         {"OBJECT_BUSY", "object in use: expected %d users, found %d"},
 	AddressUnreachable: {"ADDRESS_UNREACHABLE", "no route to the address: expected address family %v, found %v"},
+	GIDIndex:           {"GID_INDEX", "SGID index without an entry in the GID table: the table has entries from 0 to %d, found index %d"},
 	SendRefused:        {"SEND_REFUSED", "no process listens on the peer's UDP port, its host reports: sent %d bytes, found errno %v"},
 	AddressHandle:      {"ADDRESS_HANDLE", "no such address handle: expected one of PD %d, found %d"},
 	MemoryUnmapped:     {"MEMORY_UNMAPPED", "cannot access the program's memory: %d bytes at its address %#x"},

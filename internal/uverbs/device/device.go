@@ -40,8 +40,8 @@ const (
 // completion queues of its queue pairs, and a page for each file.
 const spareMappings = 64
 
-// gidTableLen is the length of the port's GID table. The device has one GID; the
-// other entries are empty, as most of a hardware adapter's are.
+// gidTableLen is the length of the port's GID table. The entries after qp.RoCEGIDs are empty,
+// as most of a hardware adapter's are.
 const gidTableLen = 8
 
 // The capabilities (ib_device_cap_flags) of RoCE devices: port active events,
@@ -150,15 +150,15 @@ func (d *Device) Path(h *uapi.AHAttr, port uint16) (qp.Path, error) {
 	case d.Adapter.IWARP():
 		return qp.Path{}, fmt.Errorf("an iWARP device has no paths, librdmacm connects its queue pairs: %w", syscall.EOPNOTSUPP)
 	case d.Fabric != nil:
-		return fabricPath(h)
+		return fabricPath(h, fabricGIDs(d.Fabric.Info()))
 	}
 	p := h.Path(port)
 	local, a := d.Addr(), p.Dst.Addr()
 	switch {
 	case h.IsGlobal == 0 || h.PortNum != 1:
 		return qp.Path{}, fmt.Errorf("address without a global route, or not of port 1: %w", syscall.EINVAL)
-	case p.SGIDIndex != 0:
-		return qp.Path{}, fmt.Errorf("SGID index: expected 0, found %d: %w", p.SGIDIndex, syscall.EINVAL)
+	case p.SGIDIndex >= qp.RoCEGIDs:
+		return qp.Path{}, noGID(qp.RoCEGIDs, p.SGIDIndex)
 	case h.GRH.DGID == [16]byte{} || a.Is4() != local.Is4() && d.Verbs.Protocol() != verbs.RoCEv1:
 		return qp.Path{}, fmt.Errorf("the device's address is %v, the peer's %v: %w", local, a, syscall.ENETUNREACH)
 	}
@@ -168,6 +168,11 @@ func (d *Device) Path(h *uapi.AHAttr, port uint16) (qp.Path, error) {
 	p.Dst = netip.AddrPortFrom(a, cmp.Or(port, d.Verbs.Addr().Port()))
 	p.FlowLabel &= 0xfffff
 	return p, nil
+}
+
+// noGID refuses an index without an entry in a GID table.
+func noGID(entries int, index uint8) error {
+	return client.Refuse(syscall.EINVAL, reason.GIDIndex, uint64(entries-1), uint64(index))
 }
 
 // Attributes returns the attributes of the device for a program whose user may have a

@@ -90,9 +90,11 @@ func addFabricPort(i *attach.Info, dir string, files map[string]string) {
 }
 
 // fabricPath returns the path to a LID, with a GRH if the address is global (IBTA 11.2.2).
-func fabricPath(h *uapi.AHAttr) (qp.Path, error) {
+func fabricPath(h *uapi.AHAttr, gids [][16]byte) (qp.Path, error) {
 	lid := ib.LID(h.DLID)
-	switch {
+	switch index := h.GRH.SGIDIndex; {
+	case h.IsGlobal != 0 && (int(index) >= len(gids) || gids[index] == [16]byte{}):
+		return qp.Path{}, noGID(len(gids), index)
 	case h.PortNum != 1:
 		return qp.Path{}, fmt.Errorf("port: expected 1, found %d: %w", h.PortNum, syscall.EINVAL)
 	case lid == 0 || lid == ib.PermissiveLID:

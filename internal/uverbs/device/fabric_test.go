@@ -74,6 +74,7 @@ func TestRateText(t *testing.T) {
 
 func TestFabricPath(t *testing.T) {
 	d := &Device{Fabric: new(attach.Port)}
+	gids := [][16]byte{{15: 1}, {}, {15: 3}}
 	peer := netip.MustParseAddr("fe80::2:c903:0:2")
 	for name, c := range map[string]struct {
 		h    uapi.AHAttr
@@ -87,8 +88,12 @@ func TestFabricPath(t *testing.T) {
 			uapi.AHAttr{DLID: 9, SL: 3, IsGlobal: 1, PortNum: 1, GRH: uapi.GlobalRoute{DGID: peer.As16(), FlowLabel: 7, HopLimit: 2, TrafficClass: 8}},
 			qp.Path{Dst: netip.AddrPortFrom(peer, 9), ServiceLevel: 3, FlowLabel: 7, HopLimit: 2, TrafficClass: 8},
 		},
+		"from the third GID": {
+			uapi.AHAttr{DLID: 9, IsGlobal: 1, PortNum: 1, GRH: uapi.GlobalRoute{DGID: peer.As16(), SGIDIndex: 2}},
+			qp.Path{Dst: netip.AddrPortFrom(peer, 9), SGIDIndex: 2},
+		},
 	} {
-		got, err := fabricPath(&c.h)
+		got, err := fabricPath(&c.h, gids)
 		if got != c.want || err != nil {
 			t.Errorf("%s: found %+v, error %v, expected %+v", name, got, err, c.want)
 		}
@@ -101,8 +106,10 @@ func TestFabricPath(t *testing.T) {
 		"no LID":              {PortNum: 1},
 		"the permissive LID":  {DLID: 0xffff, PortNum: 1},
 		"a group without GID": {DLID: 0xc001, PortNum: 1},
+		"an empty GID":        {DLID: 9, IsGlobal: 1, PortNum: 1, GRH: uapi.GlobalRoute{SGIDIndex: 1}},
+		"no GID":              {DLID: 9, IsGlobal: 1, PortNum: 1, GRH: uapi.GlobalRoute{SGIDIndex: 3}},
 	} {
-		if _, err := fabricPath(&h); !errors.Is(err, syscall.EINVAL) {
+		if _, err := fabricPath(&h, gids); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -159,9 +159,11 @@ func printDevice(w io.Writer, d *verbs.DeviceInfo, sameHost string) {
 	row("active_speed:", speedName(p.SpeedMbps))
 	row("pkey[0]:", fmt.Sprintf("%#04x", p.PKey))
 	row("same_host:", sameHost)
-	for _, g := range d.GIDs() {
-		row(fmt.Sprintf("gid[%d]:", g.Index), fmt.Sprintf("%v, %s, %s", g.GID, g.Type, g.Interface))
+	name, gids := "gid[0]:", d.GIDs()
+	if n := len(gids); n > 1 { // all are the same
+		name = fmt.Sprintf("gid[0-%d]:", n-1)
 	}
+	row(name, fmt.Sprintf("%v, %s, %s", gids[0].GID, gids[0].Type, gids[0].Interface))
 }
 
 func transportName(p verbs.Protocol) string {

@@ -3,6 +3,7 @@ package devices
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestDevicesMatchesOpenDevice(t *testing.T) {
 			continue
 		}
 		opened++
-		if dev.Query() != info.Query() || !reflect.DeepEqual(dev.QueryPort(), info.QueryPort()) || len(dev.GIDs()) != 1 || dev.GIDs()[0] != info.GIDs()[0] {
+		if dev.Query() != info.Query() || !reflect.DeepEqual(dev.QueryPort(), info.QueryPort()) || !slices.Equal(dev.GIDs(), info.GIDs()) {
 			t.Errorf("%v: open %+v %+v %+v, before %+v %+v %+v", info.Addr,
 				dev.Query(), dev.QueryPort(), dev.GIDs(), info.Query(), info.QueryPort(), info.GIDs())
 		}

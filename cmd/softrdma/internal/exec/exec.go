@@ -50,7 +50,7 @@ and why. Do not use it for programs that create processes by clone instead of
 fork, or that let other devices or the kernel write to registered memory.
 
 Two programs without a daemon need two addresses. Programs that take a GID index
-find the device's only GID at index 0.`
+find the device's address at the indices 0 to 3.`
 
 const example = `  softrdma exec -- ./all-tests.sh       servers and clients of one script
 
