@@ -167,7 +167,7 @@ hosts:
 
 .PHONY: programs
 programs: hosts preload build ## Debian's programs under softrdma exec, and the table of docs/interop.md (wants them and a C compiler)
-	$(GO) test -tags interop -count=1 -run Programs ./internal/uverbs ./cmd/softrdma/...
+	$(GO) test -tags interop -count=1 -run 'Program|Exec|OpenSM' ./internal/uverbs ./cmd/softrdma/...
 	$(GO) run -tags interop ./interop/suites/programs -engine daemon
 	$(GO) run -tags interop ./interop/suites/programs -engine program -write docs/interop.md
 
