@@ -113,6 +113,7 @@ func FuzzMessages(f *testing.F) {
 		f.Add(m)
 	}
 	f.Add(append([]byte{byte(Find)}, make([]byte, 16)...))
+	f.Add([]byte{byte(End)})
 	v := Violation{QKey: true, Global: true, Key: 5, SLID: 1, DLID: 2, SL: 3, SourceQPN: 4, DestinationQPN: 6, Source: mad.GID{7}, Destination: mad.GID{8}}
 	f.Add(v.Message())
 	member := Membership{MGID: mad.GID{0xff, 0x12}, State: 1}

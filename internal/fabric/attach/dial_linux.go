@@ -179,6 +179,34 @@ func Do(ctx context.Context, name string, question []byte) (answer []byte, err e
 	}
 }
 
+// Down ends a fabric, and returns when its name is free.
+func Down(ctx context.Context, name string) error {
+	c, stop, err := dial(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer stop()
+	if err := c.Send([]byte{byte(End)}); err != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	b, fds, err := c.Receive()
+	CloseAll(fds)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return nil // the fabric has closed its connections
+	case Kind(b[0]) != Refused:
+		return malformed(uint64(Refused), uint64(b[0]))
+	}
+	var r RefusedBody
+	if err := ParseJSON(b, &r); err != nil {
+		return err
+	}
+	return r.Err()
+}
+
 // FindGID asks a fabric for the GID of the port with an IP address.
 func FindGID(ctx context.Context, name string, ip netip.Addr) (netip.Addr, error) {
 	c, stop, err := dial(ctx, name)

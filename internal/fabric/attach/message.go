@@ -14,7 +14,7 @@ import (
 // A Kind says what a message on the socket is.
 type Kind uint8
 
-// The kinds. A connection begins with Hello or Command.
+// The kinds. A connection begins with Hello, Command, Find or End.
 const (
 	Hello   Kind = 1 + iota // program: a HelloBody; descriptor: its bell
 	Send                    // program: a packet of queue pair 0
@@ -28,11 +28,13 @@ const (
 	Part    // fabric: a part of the answer to a command
 	Last    // fabric: the last part
 
-	Find  // program: 16 bytes, the IP address of a port; it may begin a connection
+	Find  // program: 16 bytes, the IP address of a port; it begins a connection
 	Found // fabric: 16 bytes, the GID of that port, and the end
 
 	Violated // program: a Violation
 	Member   // program: a Membership
+
+	End // program: asks the fabric to end, which ends the connection; it begins one
 )
 
 // MaxMessage is the length of the longest message.

@@ -21,6 +21,9 @@ func Open(context.Context, string) (*Port, error) { return nil, errSystem }
 // Do fails.
 func Do(context.Context, string, []byte) ([]byte, error) { return nil, errSystem }
 
+// Down fails.
+func Down(context.Context, string) error { return errSystem }
+
 // FindGID fails.
 func FindGID(context.Context, string, netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, errSystem

@@ -148,12 +148,14 @@ func (f *Fabric) first(c *attach.Conn, v *visit) (*attachment, error) {
 		return nil, err
 	}
 	switch k := attach.Kind(b[0]); {
-	case k == attach.Command && v != nil:
+	case (k == attach.Command || k == attach.End) && v != nil:
 		return nil, reason.NotSupported("commands of a fabric: expected them on its own host")
 	case k == attach.Command && len(fds) == 0:
 		return nil, f.command(c, b[1:])
 	case k == attach.Find && len(fds) == 0:
 		return nil, f.find(c, b)
+	case k == attach.End && len(fds) == 0:
+		return nil, f.end()
 	case k != attach.Hello || len(fds) != 1:
 		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Hello), Found: uint64(k)}.Err()
 	}
@@ -298,6 +300,16 @@ func (f *Fabric) find(c *attach.Conn, question []byte) error {
 		Detail: reason.Detail{Reason: reason.AddressUnreachable},
 		Text:   fmt.Sprintf("no port of fabric %s has the IP address %v", f.config.Name, ip),
 	}
+}
+
+// end lets the fabric end, which closes the connection that asked for it.
+func (f *Fabric) end() error {
+	if f.config.End == nil {
+		return reason.NotSupported("this fabric ends with its process only")
+	}
+	f.config.End()
+	<-f.closing
+	return nil
 }
 
 // partLen is the length of a part of an answer.

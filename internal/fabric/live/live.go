@@ -45,6 +45,10 @@ type Config struct {
 	// subnet. The manager is nil if there is none. Nil refuses all questions.
 	Console func(now time.Duration, s *subnet.Subnet, m *sm.Manager, question []byte) ([]byte, error)
 
+	// End is called when another process asks the fabric to end (attach.Down). It lets
+	// somebody call Close, and does not wait for that. Nil refuses.
+	End func()
+
 	// Dropped is called by the goroutine that owns the subnet for each packet that is
 	// dropped. It may be nil.
 	Dropped func(at topology.End, d reason.Detail)

@@ -427,6 +427,9 @@ func TestConsole(t *testing.T) {
 	if err != nil || !bytes.Equal(answer, bytes.Repeat([]byte("abc"), 100_000)) {
 		t.Errorf("%d bytes, %v", len(answer), err)
 	}
+	if err := attach.Down(t.Context(), "test"); err == nil || !strings.Contains(err.Error(), "with its process only") {
+		t.Errorf("a fabric without End: %v", err)
+	}
 	if _, err := attach.Do(t.Context(), "test", []byte("no")); err == nil || !strings.Contains(err.Error(), "refused by the console") {
 		t.Errorf("%v", err)
 	}

@@ -80,6 +80,9 @@ func TestAnotherHostIsRefusedByName(t *testing.T) {
 	if p, err := attach.Open(t.Context(), f.Adapters[0]); err == nil || !strings.Contains(err.Error(), "a program at 127.0.0.1:") {
 		t.Errorf("a port that is taken: %v, %v", p, err)
 	}
+	if err := attach.Down(t.Context(), f.Name); err == nil || !strings.Contains(err.Error(), "own host") {
+		t.Errorf("the end of a fabric on another host: %v", err)
+	}
 	if _, err := attach.Do(t.Context(), f.Name, []byte("{}")); err == nil || !strings.Contains(err.Error(), "own host") {
 		t.Errorf("a command: %v", err)
 	}

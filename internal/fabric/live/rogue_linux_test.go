@@ -101,6 +101,7 @@ func TestHostileProgramsOnOtherHostsEndAlone(t *testing.T) {
 		{"rings for an address", [][]byte{message(2, append([]byte{byte(attach.Find)}, make([]byte, 16)...))}},
 		{"rings twice", [][]byte{opens, opens}},
 		{"another version of messages", [][]byte{message(2, old)}},
+		{"an end", [][]byte{message(0, []byte{byte(attach.End)})}},
 		{"a command", [][]byte{message(0, append([]byte{byte(attach.Command)}, "{}"...))}},
 		{"no JSON", [][]byte{message(2, []byte{byte(attach.Hello), '{'})}},
 		{"an unknown message", [][]byte{opens, message(0, []byte{200})}},

@@ -32,14 +32,18 @@ func (a *asker) jsonFlag(cmd *cobra.Command) {
 
 // ask asks the fabric. The name is known afterwards.
 func (a *asker) ask(ctx context.Context, r console.Request) (*console.Reply, error) {
-	if a.name == "" {
-		name, err := only(ctx)
-		if err != nil {
-			return nil, err
-		}
-		a.name = name
+	if err := a.find(ctx); err != nil {
+		return nil, err
 	}
 	return cli.AskFabric(ctx, a.name, r)
+}
+
+// find sets the name of the fabric if there is no flag.
+func (a *asker) find(ctx context.Context) (err error) {
+	if a.name == "" {
+		a.name, err = only(ctx)
+	}
+	return err
 }
 
 // only returns the name of the fabric that runs, if there is one only.

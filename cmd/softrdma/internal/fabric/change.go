@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/console"
 	"softrdma/internal/fabric/drawing"
 	"softrdma/internal/fabric/subnet"
@@ -88,6 +89,31 @@ changes.`,
 			return a.show(cmd, console.Request{Verb: console.VerbManager, Args: args}, nil, func(w io.Writer, r *console.Reply) {
 				fmt.Fprintf(w, "manager  %s\n", managerText(&r.Status.Manager))
 			})
+		},
+	}
+	a.flags(cmd)
+	return cmd
+}
+
+func newDown() *cobra.Command {
+	var a asker
+	cmd := &cobra.Command{
+		Use: "down", Short: "End a fabric",
+		Long: `Ends a fabric that "softrdma fabric up" runs, in another terminal or in the background.
+Programs that are attached see their ports go down, and come back when a fabric of the same name
+runs again.`,
+		Example: `  softrdma fabric down
+  softrdma fabric down --name tree`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.find(cmd.Context()); err != nil {
+				return err
+			}
+			if err := attach.Down(cmd.Context(), a.name); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "fabric %s has ended\n", a.name)
+			return nil
 		},
 	}
 	a.flags(cmd)

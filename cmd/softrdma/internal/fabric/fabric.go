@@ -20,7 +20,8 @@ const example = `  softrdma fabric up --topology fat-tree:k=4
   softrdma fabric trace node-0 node-15
   softrdma fabric draw -o fabric.svg
   softrdma fabric link down leaf-0-0:1
-  softrdma fabric deadlock`
+  softrdma fabric deadlock
+  softrdma fabric down`
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
@@ -29,7 +30,7 @@ func NewCommand() *cobra.Command {
 		Long: long, Example: example, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newUp(), newStatus(), newLinks(), newRoutes(), newTrace(), newCounters(), newDeadlock(), newDraw(),
+	cmd.AddCommand(newUp(), newDown(), newStatus(), newLinks(), newRoutes(), newTrace(), newCounters(), newDeadlock(), newDraw(),
 		newLoad(), newLink(), newFail(), newRepair(), newFaults(), newStall(), newManager())
 	return cmd
 }

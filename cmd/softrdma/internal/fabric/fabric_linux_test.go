@@ -229,3 +229,21 @@ func TestStalledReceiverLosesNothing(t *testing.T) {
 	until(t, "node-1  0      2048   1000     1000  1000", "fabric", "load")
 	expect(t, clitest.Run(t, "fabric", "load", "--stop"), "no load")
 }
+
+// "fabric down" ends the fabric of a name, and the name is free when it returns.
+func TestFabricDownEndsAFabric(t *testing.T) {
+	first := up(t, "--topology", "star:2")
+	second := another(t, "--topology", "star:2", "--name", "other")
+	clitest.Start(t, "fabric", "down").Fails(cli.ExitUsage, "2 fabrics run: expected --name with one of fab0, other")
+	clitest.Start(t, "fabric", "down", "--name", "none").Fails(cli.ExitFailed, `no fabric "none" runs`)
+	expect(t, clitest.Run(t, "fabric", "down", "--name", "other"), "fabric other has ended")
+	another(t, "--topology", "star:2", "--name", "other")
+	clitest.Run(t, "fabric", "down", "--name", "other")
+	expect(t, clitest.Run(t, "fabric", "down"), "fabric fab0 has ended")
+	for _, p := range []*clitest.Process{first, second} {
+		if code := p.ExitCode(); code != cli.ExitOK {
+			t.Errorf("exit code %d: %s", code, &p.Stderr)
+		}
+	}
+	clitest.Start(t, "fabric", "down").Fails(cli.ExitFailed, "no fabric runs")
+}

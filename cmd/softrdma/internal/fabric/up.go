@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,8 +27,9 @@ import (
 	"softrdma/internal/reason"
 )
 
-const upLong = `Builds a fabric and runs it until it is interrupted. The nodes and cables come from
-a file in the format of ibnetdiscover and ibsim, or from --topology:
+const upLong = `Builds a fabric and runs it until it is interrupted, or "softrdma fabric down" ends it.
+The nodes and cables come from a file in the format of ibnetdiscover and ibsim, or from
+--topology:
 
   star:8                       one switch with eight adapters
   fat-tree:k=8                 three levels of switches with 8 ports (levels=2 for two)
@@ -142,6 +144,10 @@ func (b *builder) run(cmd *cobra.Command, args []string) error {
 	if len(b.trunks) > 0 {
 		c.Trunks.Changed = newTrunkNews(out, c.Fabric).changed
 	}
+	ctx, end := context.WithCancel(cmd.Context())
+	defer end()
+	cmd.SetContext(ctx)
+	c.End = end
 	f, err := live.Start(*c)
 	if err != nil {
 		return err
