@@ -115,6 +115,22 @@ func TestProgramsChangeTheirEnvironment(t *testing.T) {
 	}
 }
 
+// The directories of devices are where Linux has those of rxe, and programs find their files there.
+func TestProgramsFindTheRealPathsOfDevices(t *testing.T) {
+	p := newInProgram(t, "127.14.4.37")
+	const want = "/sys/devices/virtual/infiniband_verbs/uverbs0 231:192\n"
+	for _, flag := range []string{"-O1", "-D_FORTIFY_SOURCE=2"} {
+		if out := p.succeeds(t, p.compile(t, "realpath", flag), "/sys/class/infiniband_verbs/uverbs0"); out != want {
+			t.Errorf("%s: found %q, expected %q", flag, out, want)
+		}
+	}
+	const script = `readlink -f "$0/rxe0"; ls -l "$0" 2>&1 | grep -v total | sed "s/.*rxe0 ->/rxe0 ->/"; cat "$(readlink -f $0/rxe0)/ports/1/state"`
+	out := p.succeeds(t, "sh", "-c", script, "/sys/class/infiniband")
+	if want := "/sys/devices/virtual/infiniband/rxe0\nrxe0 -> ../../devices/virtual/infiniband/rxe0\n4: ACTIVE\n"; out != want {
+		t.Errorf("found %q, expected %q", out, want)
+	}
+}
+
 func TestProgramsKeepErrnoWhenCallsSucceed(t *testing.T) {
 	p := newInProgram(t, "127.14.4.36")
 	path := p.compile(t, "errno")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -39,7 +40,7 @@ func (t *tree) update(files map[string]string) error {
 		if old, ok := t.written[name]; ok && old == text {
 			continue
 		}
-		if err := write(filepath.Join(t.dir, name), text+"\n"); err != nil {
+		if err := write(name, text+"\n"); err != nil {
 			return err
 		}
 		t.written[name] = text
@@ -48,7 +49,8 @@ func (t *tree) update(files map[string]string) error {
 		if _, ok := files[name]; ok {
 			continue
 		}
-		if err := os.Remove(filepath.Join(t.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		path, _ := place(name)
+		if err := os.Remove(filepath.Join(t.dir, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		delete(t.written, name)
@@ -56,27 +58,58 @@ func (t *tree) update(files map[string]string) error {
 	return nil
 }
 
-// create writes a file, and makes its directory.
-func (t *tree) create(path, text string) error {
-	err := os.WriteFile(path, []byte(text), 0o644)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			err = os.WriteFile(path, []byte(text), 0o644)
-		}
+// place returns where the file of a name is, and the link by which the name leads to it, if there is
+// one. As in Linux, a class has links to the directories of its devices, and those of devices
+// without hardware are in devices/virtual.
+func place(name string) (path, link string) {
+	parts := strings.SplitN(name, "/", 5)
+	if len(parts) < 5 || parts[1] != "class" || !strings.HasPrefix(parts[2], "infiniband") {
+		return name, ""
 	}
-	return err
+	return filepath.Join("sys/devices/virtual", parts[2], parts[3], parts[4]), strings.Join(parts[:4], "/")
+}
+
+// create writes a new file.
+func (t *tree) create(name, text string) error {
+	path, link := place(name)
+	path = filepath.Join(t.dir, path)
+	if err := t.makeDirectory(filepath.Dir(path), link); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o644)
 }
 
 // replace writes the new file outside the directory, which programs list.
-func (t *tree) replace(path, text string) error {
-	next := filepath.Join(t.dir, "next")
-	if err := t.create(next, text); err != nil {
+func (t *tree) replace(name, text string) error {
+	path, link := place(name)
+	path = filepath.Join(t.dir, path)
+	if err := t.makeDirectory(filepath.Dir(path), link); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	next := filepath.Join(t.dir, "next")
+	if err := os.WriteFile(next, []byte(text), 0o644); err != nil {
 		return err
 	}
 	return os.Rename(next, path)
+}
+
+// makeDirectory makes a directory and the link that leads to its device's, unless they exist.
+func (t *tree) makeDirectory(dir, link string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil || link == "" {
+		return err
+	}
+	class, device := filepath.Split(link)
+	if err := os.MkdirAll(filepath.Join(t.dir, class), 0o755); err != nil {
+		return err
+	}
+	to := filepath.Join("../../devices/virtual", filepath.Base(class), device)
+	if err := os.Symlink(to, filepath.Join(t.dir, link)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // treeFiles returns the present contents of all files of the tree.

@@ -68,3 +68,26 @@ func TestTreeReplacesFilesAsAWhole(t *testing.T) {
 		t.Errorf("an open file changed to %q, %v", b[:n], err)
 	}
 }
+
+// As in Linux a class has links to its devices' directories.
+func TestTreeLinksClassesToDevices(t *testing.T) {
+	x := tree{dir: t.TempDir(), written: make(map[string]string)}
+	const name = "sys/class/infiniband/rxe0/ports/1/lid"
+	for _, lid := range []string{"0x1", "0x2"} {
+		if err := x.update(map[string]string{name: lid, "sys/class/infiniband_mad/abi_version": "5"}); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(filepath.Join(x.dir, name)); string(b) != lid+"\n" {
+			t.Errorf("found %q, %v", b, err)
+		}
+	}
+	if to, err := os.Readlink(filepath.Join(x.dir, "sys/class/infiniband/rxe0")); to != "../../devices/virtual/infiniband/rxe0" {
+		t.Errorf("link to %q, %v", to, err)
+	}
+	if err := x.update(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(x.dir, name)); err == nil {
+		t.Error("the file was not removed")
+	}
+}

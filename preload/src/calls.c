@@ -189,7 +189,35 @@ EXPORT char *realpath(const char *path, char *to)
 {
 	char buf[PATH_ROOM];
 	NEXT(char *(*)(const char *, char *), "realpath");
-	return real_function(redirect(path, buf, sizeof(buf)), to);
+	return unredirect(real_function(redirect(path, buf, sizeof(buf)), to));
+}
+
+/* ls -l asks for attributes of each file. */
+#define GETXATTR(name) \
+	EXPORT ssize_t name(const char *path, const char *attribute, void *value, size_t size) \
+	{ \
+		char buf[PATH_ROOM]; \
+		NEXT(ssize_t (*)(const char *, const char *, void *, size_t), #name); \
+		return real_function(redirect(path, buf, sizeof(buf)), attribute, value, size); \
+	}
+
+GETXATTR(getxattr)
+GETXATTR(lgetxattr)
+
+/* What programs call that were compiled with _FORTIFY_SOURCE. */
+
+EXPORT ssize_t __readlink_chk(const char *path, char *to, size_t size, size_t room)
+{
+	char buf[PATH_ROOM];
+	NEXT(ssize_t (*)(const char *, char *, size_t, size_t), "__readlink_chk");
+	return real_function(redirect(path, buf, sizeof(buf)), to, size, room);
+}
+
+EXPORT char *__realpath_chk(const char *path, char *to, size_t room)
+{
+	char buf[PATH_ROOM];
+	NEXT(char *(*)(const char *, char *, size_t), "__realpath_chk");
+	return unredirect(real_function(redirect(path, buf, sizeof(buf)), to, room));
 }
 
 /* Calls on a descriptor. */

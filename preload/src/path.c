@@ -10,6 +10,7 @@
 static const char *const prefixes[] = {
 	"/sys/class/infiniband",
 	"/sys/class/misc/rdma_cm",
+	"/sys/devices/virtual/infiniband",
 };
 
 static const char dev_dir[] = "/dev/infiniband/";
@@ -45,6 +46,14 @@ const char *redirect(const char *path, char *buf, size_t size)
 		memcpy(buf + tree_len, path, n + 1);
 		return buf;
 	}
+	return path;
+}
+
+/* unredirect takes the server's tree off a path. */
+char *unredirect(char *path)
+{
+	if (path && tree_len && strncmp(path, tree, tree_len) == 0 && path[tree_len] == '/')
+		memmove(path, path + tree_len, strlen(path + tree_len) + 1);
 	return path;
 }
 

@@ -196,6 +196,7 @@ void handlers_child(void);
 
 /* path.c */
 const char *redirect(const char *path, char *buf, size_t size);
+char *unredirect(char *path);
 const char *device_path(const char *path);
 int device_number(const char *path, uint64_t *rdev);
 
