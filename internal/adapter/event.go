@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"softrdma/internal/machine"
@@ -54,8 +55,21 @@ func (d *Device) Event(p *machine.Port, e machine.Event, why reason.Detail) {
 
 // Refuse implements machine.Host.
 func (d *Device) Refuse(p *machine.Port, why reason.Detail) {
-	d.Trace.Refuse(p.QPN, why)
-	d.cfg.Violated.Report(&d.laneOf(p.QPN).in, why.Reason)
+	in := &d.laneOf(p.QPN).in
+	if why.Reason == reason.PacketSource {
+		d.Trace.RefuseSource(p.QPN, why, d.zoned(p.Attr.Path.Dst), d.zoned(in.Src))
+	} else {
+		d.Trace.Refuse(p.QPN, why)
+	}
+	d.cfg.Violated.Report(in, why.Reason)
+}
+
+// zoned returns an address as people write it: one of the link has the zone of the device.
+func (d *Device) zoned(e qp.Endpoint) netip.Addr {
+	if e = qp.OnWire(e); e.Addr().IsLinkLocalUnicast() {
+		e = qp.InZone(e, d.Local())
+	}
+	return e.Addr()
 }
 
 // StateChanged implements machine.Host.

@@ -2,7 +2,9 @@ package adapter_test
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"softrdma/internal/adapter"
@@ -10,6 +12,7 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/rig"
+	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
 )
 
@@ -141,6 +144,15 @@ func sum(c []uint64) (n uint64) {
 	return n
 }
 
+// refusals is a listener for refusals.
+type refusals func(e *trace.Event)
+
+func (f refusals) Trace(e *trace.Event) {
+	if e.Kind == trace.Refused {
+		f(e)
+	}
+}
+
 // A17.4: a connection accepts only its peer's address, from any port.
 func TestReceiveFromAnotherAddressIsRefused(t *testing.T) {
 	for _, kind := range []qp.Type{qp.RC, qp.UC} {
@@ -151,10 +163,16 @@ func TestReceiveFromAnotherAddressIsRefused(t *testing.T) {
 			p.Opcode = ib.UCSendOnly
 		}
 		src, dst := netip.MustParseAddrPort("10.0.0.3:50000"), b.Link.Local()
+		text := ""
+		detach := b.Dev.Trace.Attach(refusals(func(e *trace.Event) { text = e.Text() }))
 		b.Net.Inject(src, dst, 0, 64, sealed(src, dst, p))
 		b.Dev.Progress()
+		detach()
 		if c := counters(b.Dev); c[reason.PacketSource] != 1 || sum(c[:]) != 1 {
 			t.Errorf("%v: counters %v", kind, c)
+		}
+		if want := fmt.Sprintf("expected address %v, found 10.0.0.3", a.Link.Local().Addr()); !strings.HasSuffix(text, want) {
+			t.Errorf("%v: %q, expected %q", kind, text, want)
 		}
 		nothing(t, b)
 		works(t, a, b)

@@ -97,7 +97,7 @@ func (c *Writer) Trace(e *trace.Event) {
 		if len(e.Packet.Pieces) > 0 && !c.holds(&e.Packet) {
 			c.hold(e, pcapgo.NgEpbFlagDirectionInbound)
 		}
-		c.comment(fmt.Sprintf("QP 0x%06x %v: %v", e.QPN, e.Detail.Reason, e.Detail))
+		c.comment(fmt.Sprintf("QP 0x%06x %v: %s", e.QPN, e.Detail.Reason, e.Text()))
 	case trace.State:
 		s := fmt.Sprintf("QP 0x%06x %v -> %v", e.QPN, qp.State(e.From), qp.State(e.To))
 		if e.Detail.Reason != reason.None {

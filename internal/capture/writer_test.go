@@ -165,6 +165,16 @@ func TestWriterRefusalsAreCommentsOfTheirPacket(t *testing.T) {
 	}
 }
 
+func TestWriterNamesWholeAddresses(t *testing.T) {
+	refused := &trace.Event{Kind: trace.Refused, QPN: 0x12, Detail: reason.Detail{Reason: reason.PacketSource, Expected: 1, Found: 1}}
+	refused.Peer, refused.Source = netip.MustParseAddr("fe80::1:1%eth0"), netip.MustParseAddr("fe80::2:1%eth0")
+	all := readAll(t, writeAll(t, event(trace.Received, hostA, hostB, 0, op(ib.RCSendOnly, 5, 4)), refused))
+	const want = "QP 0x000012 PACKET_SOURCE: packet not from the connection's peer: expected address fe80::1:1%eth0, found fe80::2:1%eth0"
+	if c := all[0].Comments; len(c) != 1 || c[0] != want {
+		t.Errorf("found %q, expected %q", c, want)
+	}
+}
+
 func TestWriterCommentsAreBounded(t *testing.T) {
 	events := []*trace.Event{event(trace.Sent, hostA, hostB, 0, op(ib.RCSendOnly, 5, 4))}
 	for range 1000 {

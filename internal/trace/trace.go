@@ -8,6 +8,7 @@
 package trace
 
 import (
+	"fmt"
 	"iter"
 	"net/netip"
 	"slices"
@@ -40,6 +41,18 @@ type Event struct {
 	Packet Packet
 	From   uint8 // State: the old and the new state's number
 	To     uint8
+
+	// Peer and Source are whole addresses, of which the detail of PACKET_SOURCE has a part: that
+	// of the connection's peer, and that of the packet.
+	Peer, Source netip.Addr
+}
+
+// Text returns the sentence of the detail, with whole addresses if the event has them.
+func (e *Event) Text() string {
+	if e.Peer.IsValid() {
+		return fmt.Sprintf("packet not from the connection's peer: expected address %v, found %v", e.Peer, e.Source)
+	}
+	return e.Detail.String()
 }
 
 // A Packet is a packet from BTH to ICRC, in pieces, and its addresses.
@@ -90,11 +103,23 @@ func (s *Stream) Refuse(qpn uint32, d reason.Detail) { s.RefusePacket(qpn, d, Pa
 
 // RefusePacket is like Refuse, for a dropped packet.
 func (s *Stream) RefusePacket(qpn uint32, d reason.Detail, p Packet) {
-	if d.Reason < reason.Count {
-		s.counters[d.Reason].Add(1)
-	}
+	s.count(d.Reason)
 	if s.On() {
 		s.Emit(&Event{Kind: Refused, Time: time.Now(), QPN: qpn, Detail: d, Packet: p})
+	}
+}
+
+// RefuseSource is like Refuse, for a packet that is not from the connection's peer.
+func (s *Stream) RefuseSource(qpn uint32, d reason.Detail, peer, source netip.Addr) {
+	s.count(d.Reason)
+	if s.On() {
+		s.Emit(&Event{Kind: Refused, Time: time.Now(), QPN: qpn, Detail: d, Peer: peer, Source: source})
+	}
+}
+
+func (s *Stream) count(r reason.Reason) {
+	if r < reason.Count {
+		s.counters[r].Add(1)
 	}
 }
 
