@@ -13,7 +13,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -198,15 +197,13 @@ func (t *textPrinter) summary(s *summaryData) error {
 	}
 	if len(s.connections) > 0 {
 		fmt.Fprintln(t.out)
-		w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(w, "FROM\tTO\tQP\tPACKETS\tBYTES\tREPEATED\tMISSING\tRNR\tNAK\tBAD\tCE\t")
+		w := cli.NewTable("FROM", "TO", "QP", "PACKETS", "BYTES", "REPEATED", "MISSING", "RNR", "NAK", "BAD", "CE")
 		for i := range s.connections {
 			c := &s.connections[i]
 			from, to := c.Endpoints()
-			fmt.Fprintf(w, "%s\t%s\t%#06x\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", from, to, c.QPN, c.Packets, c.Bytes,
-				c.Retransmitted, c.Missing, c.RNRs, c.NAKs, c.Malformed+c.BadICRC, c.Marked)
+			w.Row(from, to, fmt.Sprintf("%#06x", c.QPN), c.Packets, c.Bytes, c.Retransmitted, c.Missing, c.RNRs, c.NAKs, c.Malformed+c.BadICRC, c.Marked)
 		}
-		if err := w.Flush(); err != nil {
+		if err := w.Print(t.out); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -75,17 +74,16 @@ func NewCommand() *cobra.Command {
 }
 
 func printDevices(out io.Writer, list []verbs.DeviceInfo) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\tINTERFACE\tADDRESS\tSTATE\tMTU\tSPEED\tGUID")
+	t := cli.NewTable("", "INTERFACE", "ADDRESS", "STATE", "MTU", "SPEED", "GUID")
 	for i := range list {
 		d := &list[i]
 		mark := ""
 		if d.Best {
 			mark = "*"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%v\t%s\t%s\t%s\t%v\n", mark, d.Interface, d.Addr, cli.StateName(d.Up), cli.MTUName(d.ActiveMTU), speedName(d.SpeedMbps), d.GUID)
+		t.Row(mark, d.Interface, d.Addr, cli.StateName(d.Up), cli.MTUName(d.ActiveMTU), speedName(d.SpeedMbps), d.GUID.String())
 	}
-	if err := w.Flush(); err != nil {
+	if err := t.Print(out); err != nil {
 		return err
 	}
 	if list[0].Best {
@@ -105,28 +103,28 @@ func speedName(mbps int) string {
 }
 
 func printDevicesVerbose(out io.Writer, list []verbs.DeviceInfo) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	h := publishedDevices(list)
 	for i := range list {
 		if i > 0 {
-			fmt.Fprintln(w)
+			fmt.Fprintln(out)
 		}
-		printDevice(w, &list[i], h.state(&list[i]))
-	}
-	if err := w.Flush(); err != nil {
-		return err
+		if err := printDevice(out, &list[i], h.state(&list[i])); err != nil {
+			return err
+		}
 	}
 	h.print(out)
 	return nil
 }
 
-func printDevice(w io.Writer, d *verbs.DeviceInfo, sameHost string) {
-	row := func(name string, v any) { fmt.Fprintf(w, "    %s\t%v\n", name, v) }
+func printDevice(out io.Writer, d *verbs.DeviceInfo, sameHost string) error {
+	t := cli.NewTable()
+	t.Indent = "    "
+	row := func(name string, v any) { t.Row(name, fmt.Sprint(v)) }
 	best := ""
 	if d.Best {
 		best = ", the best device"
 	}
-	fmt.Fprintf(w, "%s on %s%s\n", d.Addr, d.Interface, best)
+	fmt.Fprintf(out, "%s on %s%s\n", d.Addr, d.Interface, best)
 	for i, why := range d.Why {
 		row([]string{"chosen because:", ""}[min(i, 1)], why)
 	}
@@ -164,6 +162,7 @@ func printDevice(w io.Writer, d *verbs.DeviceInfo, sameHost string) {
 		name = fmt.Sprintf("gid[0-%d]:", n-1)
 	}
 	row(name, fmt.Sprintf("%v, %s, %s", gids[0].GID, gids[0].Type, gids[0].Interface))
+	return t.Print(out)
 }
 
 func transportName(p verbs.Protocol) string {

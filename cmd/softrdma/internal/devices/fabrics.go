@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/fabric/console"
@@ -40,8 +39,8 @@ func printFabrics(out io.Writer, all []cli.Fabric, verbose bool) error {
 // asked for.
 func printPorts(out io.Writer, f *cli.Fabric, all bool) error {
 	all = all || len(f.Reply.Ports) <= fewPorts
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "   DEVICE\tSTATE\tLID\tMANAGER\tMTU\tSPEED\tGUID\tPROCESS")
+	t := cli.NewTable("DEVICE", "STATE", "LID", "MANAGER", "MTU", "SPEED", "GUID", "PROCESS")
+	t.Indent = "   "
 	left := 0
 	for i := range f.Reply.Ports {
 		p := &f.Reply.Ports[i]
@@ -49,10 +48,9 @@ func printPorts(out io.Writer, f *cli.Fabric, all bool) error {
 			left++
 			continue
 		}
-		fmt.Fprintf(w, "   %s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", f.Device(p), strings.ToUpper(p.State),
-			lidName(p.LID), lidName(p.Manager), p.MTU, strings.TrimSpace(p.Width+" "+p.Speed), guidName(p.GUID), holderName(p))
+		t.Row(f.Device(p), strings.ToUpper(p.State), lidName(p.LID), lidName(p.Manager), p.MTU, strings.TrimSpace(p.Width+" "+p.Speed), guidName(p.GUID), holderName(p))
 	}
-	if err := w.Flush(); err != nil {
+	if err := t.Print(out); err != nil {
 		return err
 	}
 	if left > 0 {

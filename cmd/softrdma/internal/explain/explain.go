@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -133,18 +132,20 @@ func lookup(args []string) ([]explain.Entry, error) {
 }
 
 func list(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	var kind explain.Kind
-	for _, e := range explain.All() {
-		if e.Kind != kind {
-			if kind != "" {
-				fmt.Fprintln(w)
-			}
-			kind = e.Kind
+	all := explain.All()
+	for len(all) > 0 {
+		t, kind := cli.NewTable(), all[0].Kind
+		for ; len(all) > 0 && all[0].Kind == kind; all = all[1:] {
+			t.Row(all[0].Kind, all[0].Name, all[0].Meaning)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Kind, e.Name, e.Meaning)
+		if err := t.Print(out); err != nil {
+			return err
+		}
+		if len(all) > 0 {
+			fmt.Fprintln(out)
+		}
 	}
-	return w.Flush()
+	return nil
 }
 
 const (

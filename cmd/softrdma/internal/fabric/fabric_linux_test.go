@@ -209,7 +209,7 @@ func TestRingDeadlocksWithOneLaneAndNotWithTwo(t *testing.T) {
 		if deadlocked {
 			until(t, "DEADLOCK", "fabric", "deadlock", "--name", c.name)
 		} else {
-			until(t, "node-4  node-1  1      2048   2000     2000  2000", "fabric", "load", "--name", c.name)
+			until(t, "node-4  node-1      1   2048     2000  2000     2000", "fabric", "load", "--name", c.name)
 		}
 		expect(t, clitest.Run(t, "fabric", "deadlock", "--name", c.name), c.want...)
 		if out := clitest.Run(t, "fabric", "draw", "-o", "-", "-i", "0", "--name", c.name); strings.Contains(out, `stroke="#c0262c" stroke-width="6.0"`) != deadlocked {
@@ -224,9 +224,9 @@ func TestStalledReceiverLosesNothing(t *testing.T) {
 	clitest.Run(t, "fabric", "load", "node-0", "node-1", "--sl", "0")
 	clitest.Run(t, "fabric", "load", "node-0", "node-1", "--sl", "1")
 	until(t, "a program that takes no packets", "fabric", "deadlock")
-	until(t, "node-1  1      2048   1000     1000  1000", "fabric", "load")
+	until(t, "node-1      1   2048     1000  1000     1000", "fabric", "load")
 	expect(t, clitest.Run(t, "fabric", "stall", "node-1", "--none"), "all adapters take packets")
-	until(t, "node-1  0      2048   1000     1000  1000", "fabric", "load")
+	until(t, "node-1      0   2048     1000  1000     1000", "fabric", "load")
 	expect(t, clitest.Run(t, "fabric", "load", "--stop"), "no load")
 }
 

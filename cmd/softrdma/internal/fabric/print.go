@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -13,8 +12,6 @@ import (
 
 // manyNodes is from how many on nodes are listed with -v alone.
 const manyNodes = 64
-
-func table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
 // plural returns a number with a noun.
 func plural(n int, one, many string) string {
@@ -86,13 +83,13 @@ func printStatus(out io.Writer, name string, r *console.Reply, verbose bool) {
 		fmt.Fprintln(out, "\nsoftrdma fabric status -v lists the nodes.")
 		return
 	}
-	w := table(out)
-	fmt.Fprintln(w, "\nNODE\tKIND\tLID\tPORTS\tCABLES\tACTIVE\tGUID")
+	fmt.Fprintln(out)
+	t := cli.NewTable("NODE", "KIND", "LID", "PORTS", "CABLES", "ACTIVE", "GUID")
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t0x%016x\n", n.Name, n.Kind, lidText(n.LIDs), n.Ports, n.Cables, n.Active, n.GUID)
+		t.Row(n.Name, n.Kind, lidText(n.LIDs), n.Ports, n.Cables, n.Active, fmt.Sprintf("0x%016x", n.GUID))
 	}
-	w.Flush()
+	_ = t.Print(out)
 }
 
 // lidText lists LIDs, - for those that were not assigned.
@@ -111,8 +108,7 @@ func lidText(lids []uint16) string {
 // printLinks prints a table that fits 80 columns as long as nothing is wrong: what links have
 // counted is in its last column.
 func printLinks(out io.Writer, r *console.Reply) {
-	w := table(out)
-	fmt.Fprintln(w, "LINK\t\tLIDS\tSTATE\tSPEED\tLOAD\t\tTROUBLE")
+	t := cli.NewTable("LINK", "", "LIDS", "STATE", "SPEED", "LOAD", "", "TROUBLE")
 	for i := range r.Links {
 		l := &r.Links[i]
 		a, b := &l.Ends[0], &l.Ends[1]
@@ -124,10 +120,9 @@ func printLinks(out io.Writer, r *console.Reply) {
 		if l.Faults != nil {
 			state += ", faults"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s-%s\t%s\t%s\t→%s\t←%s\t%s\n", a.Name, b.Name, lidText([]uint16{a.LID}), lidText([]uint16{b.LID}),
-			state, speed, loadText(a.Load), loadText(b.Load), troubleText(a, b))
+		t.Row(a.Name, b.Name, lidText([]uint16{a.LID})+"-"+lidText([]uint16{b.LID}), state, speed, "→"+loadText(a.Load), "←"+loadText(b.Load), troubleText(a, b))
 	}
-	w.Flush()
+	_ = t.Print(out)
 }
 
 // troubleText lists what the ends of a link have counted that is not zero.
@@ -225,22 +220,12 @@ func printTrace(out io.Writer, t *console.Trace) {
 		fmt.Fprint(out, ", assumed: its manager is not the fabric's own")
 	}
 	fmt.Fprintln(out)
-	w := table(out)
+	hops := cli.NewTable()
+	hops.Indent = "  "
 	for i, h := range t.Hops {
-		fmt.Fprintf(w, "  %d\t%s\tLID %s\t", i, h.Node, lidText([]uint16{h.LID}))
-		switch {
-		case h.Out == 0 && t.Broken == nil:
-			fmt.Fprintf(w, "arrives at port %d", h.In)
-		case h.Out == 0:
-			fmt.Fprintf(w, "in by port %d", h.In)
-		case h.In == 0:
-			fmt.Fprintf(w, "out by port %d on lane %d to %s", h.Out, h.VL, h.To)
-		default:
-			fmt.Fprintf(w, "in by port %d, out by port %d on lane %d to %s", h.In, h.Out, h.VL, h.To)
-		}
-		fmt.Fprintln(w)
+		hops.Row(i, h.Node, "LID "+lidText([]uint16{h.LID}), hopText(&h, t.Broken == nil))
 	}
-	w.Flush()
+	_ = hops.Print(out)
 	if t.Trunk != "" {
 		fmt.Fprintf(out, "goes on by the trunk to %s\n", t.Trunk)
 	}
@@ -254,15 +239,29 @@ func printTrace(out io.Writer, t *console.Trace) {
 	fmt.Fprintln(out)
 }
 
+// hopText says by which ports a packet passes a node, where it arrives if nothing is broken.
+func hopText(h *console.Hop, arrives bool) string {
+	switch {
+	case h.Out == 0 && arrives:
+		return fmt.Sprintf("arrives at port %d", h.In)
+	case h.Out == 0:
+		return fmt.Sprintf("in by port %d", h.In)
+	case h.In == 0:
+		return fmt.Sprintf("out by port %d on lane %d to %s", h.Out, h.VL, h.To)
+	}
+	return fmt.Sprintf("in by port %d, out by port %d on lane %d to %s", h.In, h.Out, h.VL, h.To)
+}
+
 func printCounters(out io.Writer, list []console.Counters) {
 	for i := range list {
 		c := &list[i]
 		fmt.Fprintf(out, "%s:%d\n", c.Node, c.Port)
-		w := table(out)
+		t := cli.NewTable()
+		t.Indent = "  "
 		for _, v := range c.Values {
-			fmt.Fprintf(w, "  %s\t%d\n", v.Name, v.Value)
+			t.Row(v.Name, v.Value)
 		}
-		w.Flush()
+		_ = t.Print(out)
 	}
 }
 
@@ -297,13 +296,13 @@ func printDeadlock(out io.Writer, d *console.Deadlock) {
 		circleText(out, d.Deadlock)
 	}
 	fmt.Fprintf(out, "%s still:\n", plural(len(d.Still), "lane stands", "lanes stand"))
-	w := table(out)
-	fmt.Fprintln(w, "  LANE\tTO\tFOR\tPACKETS\tWAITS FOR")
+	t := cli.NewTable("LANE", "TO", "FOR", "PACKETS", "WAITS FOR")
+	t.Indent = "  "
 	for i := range d.Still {
 		l := &d.Still[i]
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%d\t%s\n", channelText(&l.Channel), l.To, waitText(l.Time), l.Packets, causes[l.Cause])
+		t.Row(channelText(&l.Channel), l.To, waitText(l.Time), l.Packets, causes[l.Cause])
 	}
-	w.Flush()
+	_ = t.Print(out)
 }
 
 var causes = map[string]string{
@@ -344,17 +343,16 @@ func printLoads(out io.Writer, r *console.Reply) {
 		fmt.Fprintln(out, "no load")
 		return
 	}
-	w := table(out)
-	fmt.Fprintln(w, "FROM\tTO\tLEVEL\tBYTES\tPACKETS\tSENT\tARRIVED")
+	t := cli.NewTable("FROM", "TO", "LEVEL", "BYTES", "PACKETS", "SENT", "ARRIVED")
 	for i := range r.Loads {
 		l := &r.Loads[i]
 		to := l.To
 		if to == "" {
 			to = fmt.Sprintf("LID %d", l.DLID)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", l.From, to, l.SL, l.Size, l.Packets, l.Sent, l.Arrived)
+		t.Row(l.From, to, l.SL, l.Size, l.Packets, l.Sent, l.Arrived)
 	}
-	w.Flush()
+	_ = t.Print(out)
 }
 
 func printStalled(out io.Writer, r *console.Reply) {
