@@ -31,9 +31,9 @@ var clients = map[reason.Reason]text{
 		"Open the device after the change. Linux refuses this too.",
 		"no clause: local to the host"},
 	reason.ClientLimit: {
-		"One user's programs together hold half of the file descriptors (EMFILE) or memory mappings (ENOMEM) that the server may have. Connections, device files and event channels use descriptors; queues and memory regions use mappings.",
-		"How many programs the user runs and which objects they hold; `ulimit -n` of the server and vm.max_map_count.",
-		"Close some, start the server with a larger limit (`ulimit -n`), or raise vm.max_map_count.",
+		"One user's programs together hold as many of the server's file descriptors (EMFILE), memory mappings (ENOMEM) or bytes of memory (ENOMEM) as one user may. Connections, device files and event channels use descriptors; queues and memory regions use mappings. The server keeps a copy of registered memory, so a region counts as many bytes as it has pages, and pages that a process has registered several times on a device count once. One user may have half of the descriptors and mappings, and two thirds of softrdma daemon --client-memory, by default half of the memory of the system or of the server's control group.",
+		"The text beside the name, which says what was too much; how many programs the user runs, which objects they hold and how much memory they register.",
+		"Close some, register less, or start the server with a larger limit (`ulimit -n`, --client-memory); raise vm.max_map_count. With softrdma exec --engine program the device is in the program, and needs no copy of its memory.",
 		"no clause: local to the host"},
 	reason.ObjectLimit: {
 		"A program created one object more than ibv_query_device says that the device has: queue pairs, queues, regions, windows, protection domains or address handles.",
@@ -66,8 +66,8 @@ var clients = map[reason.Reason]text{
 		"Start the server with a larger limit (`ulimit -n`).",
 		"no clause: local to the host"},
 	reason.ServerReserve: {
-		"All programs together hold three quarters of the file descriptors or memory mappings that the server may have. The server keeps the rest for its own work.",
-		"`ulimit -n` of the server and vm.max_map_count, and how many programs use it.",
+		"All programs together hold three quarters of the file descriptors, memory mappings or memory that the server may have, or all of softrdma daemon --client-memory. The server keeps the rest for its own work.",
+		"The text beside the name, which says what was too much; `ulimit -n` of the server, vm.max_map_count and --client-memory, and how many programs use the server.",
 		"Start the server with larger limits, or use fewer rings and regions.",
 		"no clause: local to the host"},
 	reason.SlotUnshared: {

@@ -2,6 +2,7 @@ package memfd
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +30,22 @@ func New(name string, size int, readOnly bool) (mem []byte, fd int, err error) {
 		return nil, -1, errors.Join(os.NewSyscallError("fcntl F_ADD_SEALS", err), unix.Munmap(mem), unix.Close(fd))
 	}
 	return mem, fd, nil
+}
+
+// NewSparse returns the descriptor of a file of size bytes that takes memory only for the
+// pages that are written to.
+func NewSparse(name string, size int64) (fd int, err error) {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &l); err == nil && l.Cur < uint64(size) { // SIGXFSZ would end the process
+		return -1, fmt.Errorf("length of files (ulimit -f): expected at least %d, found %d: %w", size, l.Cur, unix.EFBIG)
+	}
+	if fd, err = create(name); err != nil {
+		return -1, os.NewSyscallError("memfd_create", err)
+	}
+	if err = unix.Ftruncate(fd, size); err != nil {
+		return -1, errors.Join(os.NewSyscallError("ftruncate", err), unix.Close(fd))
+	}
+	return fd, nil
 }
 
 // create makes an empty file in memory. Systems may demand that it is not executable,

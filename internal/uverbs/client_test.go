@@ -52,8 +52,8 @@ func newServerOf(t testing.TB, addr string, cfg Config) *Server {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if d, m := s.admission.Held(); d != 0 || m != 0 {
-			t.Errorf("users hold %d descriptors and %d mappings", d, m)
+		if d, m, b := s.admission.Held(); d != 0 || m != 0 || b != 0 {
+			t.Errorf("users hold %d descriptors, %d mappings and %d bytes", d, m, b)
 		}
 		for _, dev := range cfg.Devices {
 			if c := dev.Counts(); c != (verbs.Counts{}) {

@@ -47,6 +47,11 @@ type Config struct {
 	// server's own user and root.
 	Allow func(uid, gid uint32) bool
 
+	// ClientMemory is how many bytes of memory the programs of all users may make the server
+	// hold, those of one user two thirds of it. 0 means three quarters of the memory that
+	// the system, or the control group, has for the server.
+	ClientMemory int64
+
 	// Log gets a line for each call that is refused, if it is not nil.
 	Log func(string)
 }
@@ -86,7 +91,7 @@ func Serve(cfg Config) (*Server, error) {
 	// A refusal is counted by the first device, because it may concern none.
 	s.runtime.Refusals.Count = func(d reason.Detail) { s.devices[0].Adapter.Trace.Refuse(0, d) }
 	s.slots.taken = make(map[*slot]struct{})
-	s.admission = client.NewAdmission(&s.runtime, connectionDescriptors, cfg.Allow)
+	s.admission = client.NewAdmission(&s.runtime, connectionDescriptors, cfg.ClientMemory, cfg.Allow)
 	s.admission.Ended = s.slots.endOf
 	if err := s.addDevices(); err != nil {
 		return nil, err

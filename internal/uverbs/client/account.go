@@ -4,7 +4,11 @@ package client
 
 import (
 	"bytes"
+	"fmt"
+	"math"
 	"os"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -15,22 +19,35 @@ import (
 	"softrdma/internal/reason"
 )
 
-// An Account counts the descriptors and mappings that the programs of one user
-// hold in the server. One user gets at most half of the server's, and all users
-// together three quarters: the rest is for the server's own work, such as
+// An Account counts the descriptors, mappings and bytes of memory that the programs
+// of one user hold in the server. One user gets at most half of the server's, and all
+// users together three quarters: the rest is for the server's own work, such as
 // accepting connections, the sockets of devices and answers to programs that are
 // refused.
 type Account struct {
-	Descriptors Quota // connections, processes, pipes, and rings that were not mapped
+	Descriptors Quota // connections, processes, pipes, mirrors, and rings that were not mapped
 	Mappings    Quota // rings and mirrors of regions
+	Memory      Quota // bytes of rings, mirrors, pipes, objects and what is queued
 
-	waits waitBudget // for the memory of these programs
+	waits    waitBudget // for the memory of these programs
+	uid      uint32
+	refusals *Refusals // nil in a program's own process
+}
+
+// Refuse counts and logs what is refused without a call of a program.
+func (a *Account) Refuse(what string, err error) {
+	if a.refusals != nil {
+		why := Why(err)
+		a.refusals.Count(why)
+		a.refusals.Logf(why.Reason, "user %d, %s: %v", a.uid, what, err)
+	}
 }
 
 // A Quota is a number with an upper limit.
 type Quota struct {
 	N      atomic.Int64
 	Max    int64
+	what   string
 	errno  syscall.Errno // beyond the limit
 	reason reason.Reason
 	parent *Quota // also counts n; nil for none
@@ -41,7 +58,7 @@ func (q *Quota) Take(n int64) error {
 	now := q.N.Add(n)
 	if now > q.Max {
 		q.N.Add(-n)
-		return Refuse(q.errno, q.reason, uint64(q.Max), uint64(now))
+		return fmt.Errorf("%s: %w", q.what, Refuse(q.errno, q.reason, uint64(q.Max), uint64(now)))
 	}
 	if q.parent == nil {
 		return nil
@@ -65,10 +82,14 @@ func (q *Quota) Return(n int64) {
 func (q *Quota) Held() int64 { return q.N.Load() }
 
 // A Budget is what the programs of all users may hold together.
-type Budget struct{ descriptors, mappings Quota }
+type Budget struct{ descriptors, mappings, memory Quota }
 
-// NewBudget reserves three quarters of what this process may still open.
-func NewBudget() *Budget {
+// NewBudget reserves three quarters of what this process may still open, and a number of
+// bytes of memory; 0 for three quarters of what it may have.
+func NewBudget(memory int64) *Budget {
+	if memory == 0 {
+		memory = memoryLimit() / 4 * 3
+	}
 	descriptors, mappings := descriptorLimit(), mappingLimit()
 	if list, err := os.ReadDir("/proc/self/fd"); err == nil {
 		descriptors -= int64(len(list))
@@ -77,17 +98,18 @@ func NewBudget() *Budget {
 		mappings -= int64(bytes.Count(maps, []byte{'\n'}))
 	}
 	return &Budget{
-		descriptors: Quota{Max: descriptors / 4 * 3, errno: syscall.EMFILE, reason: reason.ServerReserve},
-		mappings:    Quota{Max: mappings / 4 * 3, errno: syscall.ENOMEM, reason: reason.ServerReserve},
+		descriptors: Quota{Max: descriptors / 4 * 3, what: "descriptors", errno: syscall.EMFILE, reason: reason.ServerReserve},
+		mappings:    Quota{Max: mappings / 4 * 3, what: "mappings", errno: syscall.ENOMEM, reason: reason.ServerReserve},
+		memory:      Quota{Max: memory, what: "bytes of memory", errno: syscall.ENOMEM, reason: reason.ServerReserve},
 	}
 }
 
 // NewAccount opens the account of one user.
 func (b *Budget) NewAccount() *Account {
-	half := func(all *Quota) Quota {
-		return Quota{Max: all.Max / 3 * 2, errno: all.errno, reason: reason.ClientLimit, parent: all}
+	part := func(all *Quota) Quota {
+		return Quota{Max: all.Max / 3 * 2, what: all.what, errno: all.errno, reason: reason.ClientLimit, parent: all}
 	}
-	return &Account{Descriptors: half(&b.descriptors), Mappings: half(&b.mappings)}
+	return &Account{Descriptors: part(&b.descriptors), Mappings: part(&b.mappings), Memory: part(&b.memory)}
 }
 
 // descriptorLimit is how many descriptors this process may have.
@@ -109,4 +131,43 @@ func mappingLimit() int64 {
 		}
 	}
 	return 65530 // Linux's default
+}
+
+// memoryLimit is how many bytes of memory this process may have: the least of the system's
+// and of the limits of its control groups.
+func memoryLimit() int64 {
+	limit := int64(1) << 40
+	var i unix.Sysinfo_t
+	if unix.Sysinfo(&i) == nil {
+		limit = int64(i.Totalram * uint64(i.Unit))
+	}
+	list, _ := os.ReadFile("/proc/self/cgroup")
+	for line := range strings.Lines(string(list)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) < 3 {
+			continue
+		}
+		dir, file := "/sys/fs/cgroup", "memory.max"
+		if slices.Contains(strings.Split(f[1], ","), "memory") { // the first version
+			dir, file = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		}
+		limit = min(limit, groupLimit(dir, f[2], file))
+	}
+	return limit
+}
+
+// groupLimit returns the least limit of a control group and those that it is in. The root of
+// a container may be below that of the system, so groups that are not there are passed over.
+func groupLimit(dir, group, file string) int64 {
+	limit := int64(math.MaxInt64)
+	for group = path.Clean("/" + group); ; group = path.Dir(group) {
+		if b, err := os.ReadFile(path.Join(dir, group, file)); err == nil {
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil {
+				limit = min(limit, n)
+			}
+		}
+		if group == "/" {
+			return limit
+		}
+	}
 }

@@ -40,10 +40,10 @@ type Admission struct {
 
 // NewAdmission makes an Admission for connections that count for cost descriptors
 // each. Allow reports whether programs of a user and group are served; nil allows
-// the server's own user and root.
-func NewAdmission(s *Runtime, cost int64, allow func(uid, gid uint32) bool) *Admission {
+// the server's own user and root. Memory is what all programs may hold (see NewBudget).
+func NewAdmission(s *Runtime, cost, memory int64, allow func(uid, gid uint32) bool) *Admission {
 	return &Admission{
-		allow: allow, cost: cost, runtime: s, budget: NewBudget(), processes: make(map[int]*Process), accounts: make(map[uint32]*Account),
+		allow: allow, cost: cost, runtime: s, budget: NewBudget(memory), processes: make(map[int]*Process), accounts: make(map[uint32]*Account),
 	}
 }
 
@@ -54,6 +54,7 @@ func (s *Admission) Account(uid uint32) *Account {
 	a := s.accounts[uid]
 	if a == nil {
 		a = s.budget.NewAccount()
+		a.uid, a.refusals = uid, &s.runtime.Refusals
 		s.accounts[uid] = a
 	}
 	return a
@@ -69,14 +70,16 @@ func (s *Admission) Processes() (list []*Process) {
 	return list
 }
 
-// Held returns how many descriptors and mappings the programs of all users hold.
-func (s *Admission) Held() (descriptors, mappings int64) {
+// Held returns how many descriptors, mappings and bytes the programs of all users hold.
+func (s *Admission) Held() (descriptors, mappings, memory int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.accounts {
-		descriptors, mappings = descriptors+a.Descriptors.Held(), mappings+a.Mappings.Held()
+		descriptors += a.Descriptors.Held()
+		mappings += a.Mappings.Held()
+		memory += a.Memory.Held()
 	}
-	return descriptors, mappings
+	return descriptors, mappings, memory
 }
 
 // Close forgets all processes. None becomes known after that.
@@ -96,7 +99,7 @@ func (s *Admission) Close() {
 func (s *Admission) Admit(p *Process) bool {
 	if p.Refused = s.allowed(p); p.Refused == nil {
 		p.Account = s.Account(p.UID)
-		p.Refused = p.Account.Descriptors.Take(s.cost)
+		p.Refused = s.take(p.Account)
 	}
 	if p.Refused != nil && s.refusing.Add(1) > MaxRefusing {
 		s.refusing.Add(-1)
@@ -112,7 +115,23 @@ func (s *Admission) Dismiss(p *Process) {
 		s.refusing.Add(-1)
 	} else {
 		p.Account.Descriptors.Return(s.cost)
+		p.Account.Memory.Return(connectionBytes)
 	}
+}
+
+// connectionBytes is how much memory a connection counts for: its buffers and its stacks.
+const connectionBytes = 64 << 10
+
+// take counts a connection.
+func (s *Admission) take(a *Account) error {
+	err := a.Descriptors.Take(s.cost)
+	if err != nil {
+		return err
+	}
+	if err = a.Memory.Take(connectionBytes); err != nil {
+		a.Descriptors.Return(s.cost)
+	}
+	return err
 }
 
 // Peer returns the process that made a connection, or nil if unknown.

@@ -25,7 +25,7 @@ func openFiles(t *testing.T) int {
 
 // All users together leave the server descriptors for its own work.
 func TestUsersTogetherLeaveAReserve(t *testing.T) {
-	s := NewBudget()
+	s := NewBudget(0)
 	limit := descriptorLimit() - int64(openFiles(t))
 	step := max(limit/100, 1)
 	var held int64

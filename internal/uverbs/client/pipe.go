@@ -27,15 +27,37 @@ type Pipe struct {
 	closed  bool
 }
 
+// pipeBytes is how much memory a pipe counts for: what the kernel keeps in it, and itself.
+const pipeBytes = 68 << 10
+
 // NewPipe makes a pipe and returns the program's end as well.
 func NewPipe(size int, a *Account) (p *Pipe, end int, err error) {
 	if err := a.Descriptors.Take(1); err != nil {
 		return nil, -1, err
 	}
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+	if err := a.Memory.Take(pipeBytes); err != nil {
 		a.Descriptors.Return(1)
 		return nil, -1, err
+	}
+	p = &Pipe{Size: size, account: a}
+	if end, err = p.open(); err != nil {
+		p.giveBack()
+		return nil, -1, err
+	}
+	return p, end, nil
+}
+
+// giveBack returns what the pipe counts for.
+func (p *Pipe) giveBack() {
+	p.account.Descriptors.Return(1)
+	p.account.Memory.Return(pipeBytes)
+}
+
+// open makes the pipe's descriptors, and returns the program's end.
+func (p *Pipe) open() (end int, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return -1, err
 	}
 	var st unix.Stat_t
 	err = unix.Fstat(fds[0], &st)
@@ -46,10 +68,10 @@ func NewPipe(size int, a *Account) (p *Pipe, end int, err error) {
 	if err != nil {
 		unix.Close(fds[0])
 		unix.Close(fds[1])
-		a.Descriptors.Return(1)
-		return nil, -1, err
+		return -1, err
 	}
-	return &Pipe{Size: size, Inode: st.Ino, w: os.NewFile(uintptr(fds[1]), "pipe"), account: a}, fds[0], nil
+	p.Inode, p.w = st.Ino, os.NewFile(uintptr(fds[1]), "pipe")
+	return fds[0], nil
 }
 
 // OnClose calls f, once, when the program has closed its end, or close was
@@ -77,6 +99,10 @@ func (p *Pipe) Put(record []byte) {
 		return
 	}
 	if len(p.backlog) == 0 && p.write(record) {
+		return
+	}
+	if err := p.account.Memory.Take(int64(len(record))); err != nil {
+		p.account.Refuse("event", err) // the program does not read those before it
 		return
 	}
 	p.backlog = append(p.backlog, record...)
@@ -111,6 +137,7 @@ func (p *Pipe) push() {
 		}
 		record := slices.Clone(p.backlog[:p.Size])
 		p.backlog = p.backlog[p.Size:]
+		p.account.Memory.Return(int64(p.Size))
 		p.mu.Unlock()
 		if _, err := p.w.Write(record); err != nil {
 			return // closed
@@ -135,10 +162,12 @@ func (p *Pipe) Remove(gone func(record []byte) bool) (n int) {
 	}
 	filter(p.unread())
 	filter(p.backlog)
+	before := len(p.backlog)
 	p.backlog = nil
 	for len(kept) > 0 && p.write(kept[:p.Size]) {
 		kept = kept[p.Size:]
 	}
+	p.account.Memory.Return(int64(before - len(kept)))
 	if p.backlog = kept; len(kept) > 0 && !p.pushing {
 		p.pushing = true
 		go p.push()
@@ -176,9 +205,11 @@ func (p *Pipe) Close() {
 	p.mu.Lock()
 	again := p.closed
 	p.closed = true
+	p.account.Memory.Return(int64(len(p.backlog)))
+	p.backlog = nil
 	p.mu.Unlock()
 	if !again {
 		_ = p.w.Close()
-		p.account.Descriptors.Return(1)
+		p.giveBack()
 	}
 }

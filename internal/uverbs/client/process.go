@@ -40,8 +40,10 @@ type Process struct {
 	copies   copies
 	held     atomic.Bool // account counts processDescriptors for it
 	sharing  Sharing
-	self     bool     // it is this process
-	maps     *os.File // of this process
+	mapping  sync.Mutex
+	pages    map[any]*pages // that this process has mapped for it, by their file
+	self     bool           // it is this process
+	maps     *os.File       // of this process
 	reading  sync.Mutex
 }
 

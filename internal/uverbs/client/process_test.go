@@ -46,7 +46,7 @@ func TestMemoryOfAnotherUserEndsWithItsProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Process{PID: c.Process.Pid, UID: user.Uid, GID: user.Gid, Account: NewBudget().NewAccount(), pidfd: os.NewFile(uintptr(fd), "pidfd")}
+	p := &Process{PID: c.Process.Pid, UID: user.Uid, GID: user.Gid, Account: NewBudget(0).NewAccount(), pidfd: os.NewFile(uintptr(fd), "pidfd")}
 	defer p.Close()
 	if err := p.openMemory(); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,14 @@ func Refuse(no syscall.Errno, r reason.Reason, expected, found uint64) error {
 	return &Refusal{reason.Detail{Reason: r, Expected: expected, Found: found}, no}
 }
 
+// Why returns the reason of a Refusal that an error has, or none.
+func Why(err error) (d reason.Detail) {
+	if why := (*Refusal)(nil); errors.As(err, &why) {
+		d = why.Detail
+	}
+	return d
+}
+
 // Refusals counts and logs the calls that a server refuses.
 type Refusals struct {
 	Count func(reason.Detail)

@@ -3,6 +3,7 @@
 package client
 
 import (
+	"math"
 	"os"
 	"syscall"
 	"unsafe"
@@ -11,14 +12,15 @@ import (
 )
 
 // NewSelf returns the process that this code runs in, whose program uses a device of the
-// same process. Its quotas are what the process may still open and map.
+// same process. Its quotas are what the process may still open and map. Its
+// memory is its own.
 //
 // It opens the list of its mappings now, as the program may have neither a descriptor left
 // nor /proc when it registers memory.
 func NewSelf() *Process {
 	p := &Process{
 		PID: os.Getpid(), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), self: true,
-		Account: NewBudget().NewAccount(),
+		Account: NewBudget(math.MaxInt64).NewAccount(),
 	}
 	// The program maps each queue as well, so the account's half of the mappings would be all.
 	p.Account.Mappings.Max -= p.Account.Mappings.Max / 8

@@ -45,7 +45,7 @@ type Share struct {
 	ID      uint64
 	process *Process
 	account *Account
-	mem     []byte
+	mem     *Mapping
 }
 
 // MapOver maps a part of the share a second time, over the beginning of to.
@@ -55,7 +55,7 @@ func (s *Share) MapOver(to []byte, part Extent) error {
 		return syscall.EINVAL
 	}
 	// With an old length of 0, mremap(2) makes a second mapping of shared pages.
-	from := unsafe.Pointer(&s.mem[part.Start-s.Start])
+	from := unsafe.Pointer(&s.mem.Bytes[part.Start-s.Start])
 	_, _, no := unix.Syscall6(unix.SYS_MREMAP, uintptr(from), 0, uintptr(n), unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, uintptr(unsafe.Pointer(&to[0])), 0)
 	if no != 0 {
 		return no
@@ -116,7 +116,7 @@ func (s *Sharing) remove(r *Region) (unused []*Share) {
 	for id, h := range s.shares {
 		if h.overlaps(r.Extent) && !s.used(h.Extent) {
 			delete(s.shares, id)
-			_ = unix.Munmap(h.mem)
+			h.mem.Close()
 			h.account.Mappings.Return(1)
 			unused = append(unused, h)
 		}
@@ -235,11 +235,11 @@ func (c *Call) TakeBack(r *Region) {
 // MapMemfd maps n bytes at offset of the memfd that came with a call, from the
 // beginning of a page. No access to them can fail here, whatever the program does
 // to the memfd (memfd.Check).
-func (c *Call) MapMemfd(offset, n uint64) ([]byte, error) {
+func (c *Call) MapMemfd(offset, n uint64) (*Mapping, error) {
 	if len(c.fds) != 1 {
 		return nil, fmt.Errorf("number of descriptors: %w", Refuse(syscall.EINVAL, reason.MemoryShared, 1, uint64(len(c.fds))))
 	}
-	fd, page := c.fds[0], uint64(os.Getpagesize())
+	fd := c.fds[0]
 	size, flaw, err := memfd.Check(fd)
 	switch {
 	case err != nil:
@@ -249,8 +249,7 @@ func (c *Call) MapMemfd(offset, n uint64) ([]byte, error) {
 	case offset > size || n > size-offset || n == 0:
 		return nil, fmt.Errorf("%d bytes at offset %#x of its length: %w", n, offset, Refuse(syscall.EINVAL, reason.MemoryShared, offset+n, size))
 	}
-	lead := offset & (page - 1)
-	return unix.Mmap(fd, int64(offset-lead), int(lead+n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return c.Process.mapFile(fd, Extent{offset, offset + n})
 }
 
 // privateCauses are the causes that a library gives for not sharing memory.

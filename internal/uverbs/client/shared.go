@@ -29,23 +29,18 @@ func (a *Account) NewSharedMemory(n int) (*SharedMemory, error) {
 		a.Descriptors.Return(1)
 		return nil, err
 	}
-	s, err := mapShared(n)
-	if err != nil {
-		a.Descriptors.Return(1)
-		a.Mappings.Return(1)
-		return nil, err
-	}
-	s.account = a
-	return s, nil
-}
-
-func mapShared(n int) (*SharedMemory, error) {
 	n = (n + os.Getpagesize() - 1) &^ (os.Getpagesize() - 1)
-	mem, fd, err := memfd.New("softrdma-program", n, false)
-	if err != nil {
-		return nil, err
+	s := &SharedMemory{account: a}
+	err := a.Memory.Take(int64(n))
+	if err == nil {
+		if s.Bytes, s.fd, err = memfd.New("softrdma-program", n, false); err == nil {
+			return s, nil
+		}
+		a.Memory.Return(int64(n))
 	}
-	return &SharedMemory{fd: fd, Bytes: mem}, nil
+	a.Descriptors.Return(1)
+	a.Mappings.Return(1)
+	return nil, err
 }
 
 // TakeDescriptor returns the descriptor, which belongs to the caller then.
@@ -66,8 +61,10 @@ func (s *SharedMemory) Close() {
 		s.fd = -1
 		s.account.Descriptors.Return(1)
 	}
+	n := int64(len(s.Bytes))
 	_ = unix.Munmap(s.Bytes)
 	s.account.Mappings.Return(1)
+	s.account.Memory.Return(n)
 }
 
 // Mappings are the shared memories of a file by the offset at which its program

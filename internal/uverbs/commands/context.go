@@ -59,6 +59,15 @@ func (k kind) limit(a *uapi.QueryDeviceResp) uint32 {
 	return [kinds]uint32{kindQP: a.MaxQP, kindCQ: a.MaxCQ, kindSRQ: a.MaxSRQ, kindAH: a.MaxAH, kindMW: a.MaxMW, kindMR: a.MaxMR, kindPD: a.MaxPD}[k]
 }
 
+// bytes returns how much memory an object of this kind counts for, besides its rings and its
+// mirror. It is more than an idle one takes.
+func (k kind) bytes() int64 {
+	if k == kindQP {
+		return 16 << 10 // it has connections, timers and packets that wait
+	}
+	return 1 << 10
+}
+
 func newContext(f *client.File, d *Device) *context {
 	return &context{file: f, dev: d, provider: d.provider, objects: make(map[uint32]object), channels: make(map[uint64]*channel)}
 }
@@ -78,7 +87,9 @@ func (x *context) add(o object) uint32 {
 
 // forget removes a destroyed object.
 func (x *context) forget(handle uint32) {
-	x.held[x.objects[handle].kind()]--
+	k := x.objects[handle].kind()
+	x.held[k]--
+	x.file.Account.Memory.Return(k.bytes())
 	delete(x.objects, handle)
 	x.direct.set(handle, nil)
 }

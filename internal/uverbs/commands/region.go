@@ -7,8 +7,6 @@ import (
 	"os"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"softrdma/internal/adapter"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
@@ -34,9 +32,14 @@ func (x *context) allocPD(c *command) error {
 // objects of this kind as the device allows, or the answer cannot be written, it destroys
 // the object.
 func (x *context) created(c *command, o object, answer func(handle uint32) (core, driver []byte)) error {
-	a := x.attributes()
+	a, err := x.attributes(), x.file.Account.Memory.Take(o.kind().bytes())
+	if err != nil {
+		_ = o.destroy()
+		return fmt.Errorf("%T: %w", o, err)
+	}
 	if most, held := o.kind().limit(&a), x.held[o.kind()]; held >= most {
 		_ = o.destroy()
+		x.file.Account.Memory.Return(o.kind().bytes())
 		return fmt.Errorf("%T: %w", o, client.Refuse(syscall.ENOMEM, reason.ObjectLimit, uint64(most), uint64(held)+1))
 	}
 	h := x.add(o)
@@ -58,7 +61,7 @@ func (x *context) deallocPD(c *command) error {
 type mr struct {
 	pd      *adapter.PD
 	r       *memory.Region
-	mapping []byte // its mirror in this process; nil for this process's own memory
+	mapping *client.Mapping // its mirror in this process; nil for this process's own memory
 	process *client.Process
 	account *client.Account
 	client.Region
@@ -72,7 +75,7 @@ func (m *mr) destroy() error {
 		return nil // memory of this process
 	}
 	m.process.AfterCopies(func() {
-		_ = unix.Munmap(m.mapping)
+		m.mapping.Close()
 		m.account.Mappings.Return(m.Mappings())
 	})
 	m.Remove()
@@ -158,7 +161,7 @@ func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Acce
 		if own.Flags&uapi.SharedMemory != 0 {
 			err = m.mapOwn(c.Call, q, access, own.Offset)
 		} else {
-			err = m.mapMirror(c.Process, q, access)
+			err = m.mapMirror(x.dev, q, access)
 		}
 		if err != nil {
 			m.account.Mappings.Return(m.Mappings())
@@ -179,24 +182,28 @@ func (m *mr) inPlace(q *uapi.RegMR, access qp.Access) (err error) {
 
 // mapMirror registers memory of a process with a mirror. The shared part of the mirror
 // is the process's memory itself.
-func (m *mr) mapMirror(space memory.Space, q *uapi.RegMR, access qp.Access) error {
+func (m *mr) mapMirror(dev *Device, q *uapi.RegMR, access qp.Access) error {
 	page := uint64(os.Getpagesize())
 	lead := q.Start & (page - 1) // the mirror has the program's alignment
-	mapping, err := unix.Mmap(-1, 0, int(max(lead+q.Length, 1)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	f := memory.Foreign{Space: m.process, Addr: q.Start}
+	var part client.Extent // shared
+	if m.Share != nil {
+		part = m.WholePages()
+		f.Shared, f.SharedEnd = part.Start-q.Start, part.End-q.Start
+	}
+	mapping, err := m.process.MapMirror(dev, m.Extent, part)
 	if err != nil {
 		return err
 	}
-	f := memory.Foreign{Space: space, Addr: q.Start}
+	mirror := mapping.Bytes[lead : lead+q.Length]
 	if m.Share != nil {
-		part := m.WholePages()
-		err = m.Share.MapOver(mapping[lead+part.Start-q.Start:], part)
-		f.Shared, f.SharedEnd = part.Start-q.Start, part.End-q.Start
+		err = m.Share.MapOver(mirror[f.Shared:], part)
 	}
 	if err == nil {
-		m.r, err = m.pd.RegisterForeign(mapping[lead:lead+q.Length], q.HCAVA, access, f)
+		m.r, err = m.pd.RegisterForeign(mirror, q.HCAVA, access, f)
 	}
 	if err != nil {
-		_ = unix.Munmap(mapping)
+		mapping.Close()
 		return err
 	}
 	m.mapping = mapping
@@ -216,8 +223,8 @@ func (m *mr) mapOwn(c *client.Call, q *uapi.RegMR, access qp.Access, offset uint
 		return err
 	}
 	f := memory.Foreign{Space: c.Process, Addr: q.Start, SharedEnd: q.Length}
-	if m.r, err = m.pd.RegisterForeign(mapping[lead:lead+q.Length], q.HCAVA, access, f); err != nil {
-		_ = unix.Munmap(mapping)
+	if m.r, err = m.pd.RegisterForeign(mapping.Bytes[lead:lead+q.Length], q.HCAVA, access, f); err != nil {
+		mapping.Close()
 		return err
 	}
 	m.mapping = mapping

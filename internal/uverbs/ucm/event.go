@@ -53,23 +53,31 @@ func (m *channel) event(e *cma.Event) (r uapi.CMEvent, known bool) {
 		}
 		return r, false
 	}
-	x.events++
-	r.UID, r.ID, r.Event, r.Status = x.uid, x.num, uint32(e.Type), uint32(int32(e.Status))
-	switch {
-	case e.Listener != nil:
-		// The new id has the listener's name until the program accepts it.
-		r.ID = m.all.add(m, e.ID, 0).num
-	case e.Context != nil:
-		g, ok := e.Context.(*membership)
-		if !ok {
-			break
+	num := x.num
+	if e.Listener != nil { // the new id has the listener's name until the program accepts it
+		accepted, err := m.all.add(m, e.ID, 0)
+		if err != nil {
+			m.file.Account.Refuse("connection request", err)
+			e.ID.Destroy()
+			return r, false
 		}
+		num = accepted.num
+	}
+	x.events++
+	r.UID, r.ID, r.Event, r.Status = x.uid, num, uint32(e.Type), uint32(int32(e.Status))
+	if g, ok := e.Context.(*membership); ok && e.Listener == nil {
 		g.events++
 		r.UID = g.uid
 	}
+	m.param(e, &r)
+	return r, true
+}
+
+// param fills in what an event tells the program beside its type.
+func (m *channel) param(e *cma.Event, r *uapi.CMEvent) {
 	if e.Type == cmid.EventUser || e.Type == cmid.EventInternal {
 		binary.NativeEndian.PutUint64(r.Param[:], e.Argument)
-		return r, true
+		return
 	}
 	if e.ID.Type() == qp.UD {
 		p := uapi.UDParam{QPN: e.UD.QPN, QKey: e.UD.QKey, AH: m.address(e.ID, &e.UD.Path)}
@@ -78,7 +86,7 @@ func (m *channel) event(e *cma.Event) (r uapi.CMEvent, known bool) {
 			p.PrivateLen = uint8(copy(p.Private[:], longer(e.UD.PrivateData, e.Conn.PrivateData)))
 		}
 		copy(r.Param[:], uapi.Bytes(&p))
-		return r, true
+		return
 	}
 	p := uapi.ConnParam{
 		QPN: e.Conn.QPN, ResponderResources: e.Conn.ResponderResources, InitiatorDepth: e.Conn.InitiatorDepth,
@@ -92,7 +100,6 @@ func (m *channel) event(e *cma.Event) (r uapi.CMEvent, known bool) {
 	}
 	p.PrivateLen = uint8(copy(p.Private[:], e.Conn.PrivateData))
 	copy(r.Param[:], uapi.Bytes(&p))
-	return r, true
 }
 
 // writeEvent queues an event for the program itself. librdmacm tells itself so that
@@ -146,14 +153,10 @@ func (m *channel) joinGroup(c *command, to, uid uint64, num uint32, addr []byte,
 		return err
 	}
 	g := &membership{addr: a.Addr(), uid: uid}
-	m.all.mu.Lock()
-	for m.all.ids[m.all.next] != nil || m.member(m.all.next) != nil {
-		m.all.next++
+	n, err := m.all.addGroup(x, g)
+	if err != nil {
+		return err
 	}
-	n := m.all.next
-	m.all.next++
-	x.groups[n] = g
-	m.all.mu.Unlock()
 	join := x.id.JoinMulticast
 	if sendOnly {
 		join = x.id.JoinMulticastToSend
@@ -164,17 +167,46 @@ func (m *channel) joinGroup(c *command, to, uid uint64, num uint32, addr []byte,
 		}
 	}
 	if err != nil {
-		m.all.mu.Lock()
-		delete(x.groups, n)
-		m.all.mu.Unlock()
+		m.all.removeGroup(x, n)
 	}
 	return err
 }
 
-// member returns the id that has joined a group under a number. The caller holds
-// all.mu.
-func (m *channel) member(num uint32) *connection {
-	for _, x := range m.all.ids {
+// addGroup assigns a number to a group that an id joins.
+func (a *Manager) addGroup(x *connection, g *membership) (uint32, error) {
+	if err := x.account.Memory.Take(idBytes); err != nil {
+		return 0, fmt.Errorf("multicast group: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ids[x.num] != x { // another thread has ended it
+		x.account.Memory.Return(idBytes)
+		return 0, syscall.ENOENT
+	}
+	for a.ids[a.next] != nil || a.member(a.next) != nil {
+		a.next++
+	}
+	n := a.next
+	a.next++
+	x.groups[n] = g
+	return n, nil
+}
+
+// removeGroup forgets a group that an id has joined, and returns it.
+func (a *Manager) removeGroup(x *connection, n uint32) *membership {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := x.groups[n]
+	if g != nil {
+		delete(x.groups, n)
+		x.account.Memory.Return(idBytes)
+	}
+	return g
+}
+
+// member returns the id that has joined a group under a number. The caller holds a.mu.
+func (a *Manager) member(num uint32) *connection {
+	for _, x := range a.ids {
 		if x.groups[num] != nil {
 			return x
 		}
@@ -185,13 +217,13 @@ func (m *channel) member(num uint32) *connection {
 func (m *channel) leave(c *command) error {
 	q, _ := uapi.Parse[uapi.CMByID](c.in)
 	m.all.mu.Lock()
-	x := m.member(q.ID)
-	var g *membership
-	if x != nil && x.file == m {
-		g = x.groups[q.ID]
-		delete(x.groups, q.ID)
-	}
+	x := m.all.member(q.ID)
+	here := x != nil && x.file == m
 	m.all.mu.Unlock()
+	if !here {
+		return syscall.ENOENT
+	}
+	g := m.all.removeGroup(x, q.ID)
 	if g == nil {
 		return syscall.ENOENT
 	}

@@ -50,6 +50,8 @@ type connection struct {
 	file   *channel
 	events uint32 // that the program has taken
 	groups map[uint32]*membership
+
+	account *client.Account // that counts it
 }
 
 // A membership is a multicast group that an id has joined.
@@ -135,25 +137,41 @@ func (m *channel) End() {
 	_ = m.ch.Close()
 	m.all.mu.Lock()
 	defer m.all.mu.Unlock()
-	for num, x := range m.all.ids {
+	for _, x := range m.all.ids {
 		if x.file == m {
-			delete(m.all.ids, num)
-			delete(m.all.by, x.id)
+			m.all.remove(x)
 		}
 	}
 }
 
-// add assigns a number to an id.
-func (a *Manager) add(m *channel, id *cma.ID, uid uint64) *connection {
+// idBytes is how much memory an id counts for, with its events, and each of its groups.
+const idBytes = 4 << 10
+
+// add assigns a number to an id. If the user has no memory for it, it returns why.
+func (a *Manager) add(m *channel, id *cma.ID, uid uint64) (*connection, error) {
+	if err := m.file.Account.Memory.Take(idBytes); err != nil {
+		return nil, fmt.Errorf("id: %w", err)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for a.ids[a.next] != nil {
 		a.next++
 	}
-	x := &connection{id: id, num: a.next, uid: uid, file: m, groups: make(map[uint32]*membership)}
+	x := &connection{id: id, num: a.next, uid: uid, file: m, groups: make(map[uint32]*membership), account: m.file.Account}
 	a.next++
 	a.ids[x.num], a.by[id] = x, x
-	return x
+	return x, nil
+}
+
+// remove forgets an id. The caller holds a.mu.
+func (a *Manager) remove(x *connection) {
+	if a.ids[x.num] != x {
+		return
+	}
+	delete(a.ids, x.num)
+	delete(a.by, x.id)
+	x.account.Memory.Return(int64(1+len(x.groups)) * idBytes)
+	x.groups = nil
 }
 
 // find returns the id of a number, which must belong to this file.
@@ -236,7 +254,11 @@ func (m *channel) createID(c *command) error {
 	if err := id.SetProtocol(cmid.Any); err != nil {
 		return err
 	}
-	x := m.all.add(m, id, q.UID)
+	x, err := m.all.add(m, id, q.UID)
+	if err != nil {
+		id.Destroy()
+		return err
+	}
 	if err := c.respond(q.Response, uapi.Bytes(&uapi.HandleOnly{Handle: x.num})); err != nil {
 		m.forget(x)
 		return err
@@ -248,8 +270,7 @@ func (m *channel) createID(c *command) error {
 func (m *channel) forget(x *connection) {
 	x.id.Destroy()
 	m.all.mu.Lock()
-	delete(m.all.ids, x.num)
-	delete(m.all.by, x.id)
+	m.all.remove(x)
 	m.all.mu.Unlock()
 	m.settle() // its events are gone
 }

@@ -25,6 +25,7 @@ const (
 // A file is an open file umadN. One call at a time uses it.
 type file struct {
 	agents *agents
+	memory *client.Quota       // of the user; counts what waits
 	wake   func(readable bool) // may not block
 
 	list       [maxAgents]*agent
@@ -45,10 +46,14 @@ type file struct {
 type packet struct {
 	header uapi.MADHeader
 	data   []byte
+	held   int64 // of the user's memory
 }
 
-func newFile(a *agents, wake func(readable bool)) *file {
-	return &file{agents: a, wake: wake, waiting: make(map[duplicate]int)}
+// recordBytes is how much memory a packet or a request counts for, besides its data.
+const recordBytes = 1 << 10
+
+func newFile(a *agents, memory *client.Quota, wake func(readable bool)) *file {
+	return &file{agents: a, memory: memory, wake: wake, waiting: make(map[duplicate]int)}
 }
 
 func (f *file) headerLen() int {
@@ -99,6 +104,9 @@ func (f *file) close() {
 		}
 	}
 	f.agents.mu.Lock()
+	for _, p := range f.received {
+		f.memory.Return(p.held)
+	}
 	f.received = nil
 	f.agents.mu.Unlock()
 }
@@ -159,9 +167,9 @@ func (f *file) post(r *request, data []byte) error {
 		}
 	}
 	if r.timeout > 0 || data != nil {
-		if f.count >= maxWaiting {
+		if err := f.reserve(r, len(data)); err != nil {
 			a.mu.Unlock()
-			return client.Refuse(syscall.ENOMEM, reason.MADSendQueue, maxWaiting, uint64(f.count)+1)
+			return err
 		}
 		if data != nil {
 			a.dispatch(r, data)
@@ -185,13 +193,31 @@ func (f *file) post(r *request, data []byte) error {
 	return err
 }
 
+// reserve counts a request that is to wait and its data. The caller holds agents.mu.
+func (f *file) reserve(r *request, data int) error {
+	if f.count >= maxWaiting {
+		return client.Refuse(syscall.ENOMEM, reason.MADSendQueue, maxWaiting, uint64(f.count)+1)
+	}
+	n := int64(recordBytes + data)
+	if err := f.memory.Take(n); err != nil {
+		return err
+	}
+	r.held = n
+	return nil
+}
+
 // arrived adds a datagram or the data of a transfer for an agent. The caller holds
 // agents.mu.
 func (f *file) arrived(g *agent, m *MAD, data []byte) reason.Detail {
 	d := f.full()
-	if d.Reason == reason.None {
-		f.add(packet{headerOf(m, g.id), data})
+	if d.Reason != reason.None {
+		return d
 	}
+	p := packet{headerOf(m, g.id), data, int64(recordBytes + len(data))}
+	if err := f.memory.Take(p.held); err != nil {
+		return client.Why(err)
+	}
+	f.add(p)
 	return d
 }
 
@@ -208,7 +234,11 @@ func (f *file) full() (d reason.Detail) {
 func (f *file) timedOut(r *request) {
 	h := r.header
 	h.Status = uint32(syscall.ETIMEDOUT)
-	f.add(packet{h, slices.Clone(r.mad.Data[:mad.HeaderLen])})
+	p := packet{header: h, data: slices.Clone(r.mad.Data[:mad.HeaderLen])}
+	if f.memory.Take(recordBytes) == nil { // the request has just given it back
+		p.held = recordBytes
+	}
+	f.add(p)
 }
 
 func (f *file) add(p packet) {
@@ -251,6 +281,7 @@ func (f *file) remove() {
 	f.agents.mu.Lock()
 	defer f.agents.mu.Unlock()
 	f.bytes -= len(f.received[0].data)
+	f.memory.Return(f.received[0].held)
 	f.received[0] = packet{}
 	if f.received = f.received[1:]; len(f.received) == 0 {
 		f.received = nil

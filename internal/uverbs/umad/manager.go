@@ -131,7 +131,7 @@ func (p *port) open(f *client.File) (client.Service, error) {
 			f.Pipe.Remove(func([]byte) bool { return true })
 		}
 	}
-	return &service{newFile(p.agents, wake), p}, nil
+	return &service{newFile(p.agents, &f.Account.Memory, wake), p}, nil
 }
 
 // openSM opens issmN, which one program at a time can have open. Linux lets the next one

@@ -22,6 +22,7 @@ type request struct {
 	due     time.Duration
 	index   int       // in requests; -1 when it has ended
 	out     *outbound // while it is sent in a transfer
+	held    int64     // of the user's memory, while it waits
 }
 
 // A duplicate is what two datagrams of a file that wait must not have in common.
@@ -53,6 +54,7 @@ func (a *agents) end(r *request) {
 		a.forgetOutbound(r.out)
 	}
 	f := r.agent.file
+	f.memory.Return(r.held)
 	if f.waiting[r.key]--; f.waiting[r.key] == 0 {
 		delete(f.waiting, r.key)
 	}

@@ -9,6 +9,7 @@ import (
 
 	machine "softrdma/internal/fabric/rmpp"
 	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/rmpp"
 )
@@ -46,6 +47,7 @@ type inbound struct {
 	from      MAD // its first datagram
 	delivered bool
 	whole     []byte // for the program, in agents.complete
+	held      int64  // of the user's memory
 }
 
 // An outbound is a transfer that leaves.
@@ -91,10 +93,25 @@ func (a *agents) forgetOutbound(o *outbound) {
 	o.request.out = nil
 }
 
+// hold counts the data of a transfer that arrives.
+func (in *inbound) hold(data int) error {
+	n := int64(recordBytes + data)
+	if n <= in.held {
+		return nil
+	}
+	err := in.agent.file.memory.Take(n - in.held)
+	if err == nil {
+		in.held = n
+	}
+	return err
+}
+
 func (a *agents) forgetInbound(in *inbound) {
 	delete(a.inbound, in)
 	delete(in.agent.inbound, in.key)
 	f := in.agent.file
+	f.memory.Return(in.held)
+	in.held = 0
 	if i := slices.Index(f.arrivals, in); i >= 0 {
 		f.arrivals = slices.Delete(f.arrivals, i, i+1)
 	} else {
@@ -143,11 +160,15 @@ func (a *agents) segment(now time.Duration, g *agent, m *MAD, h *mad.Header) rea
 		g.file.transfers++
 	}
 	in.Receive(now, &m.Data)
+	first, data, complete := in.Data()
+	if err := in.hold(len(data)); err != nil {
+		a.forgetInbound(in)
+		return client.Why(err)
+	}
 	if waits != nil { // it is not repeated while the response arrives
 		waits.due = max(waits.due, now+waits.timeout)
 		heap.Fix(&a.requests, waits.index)
 	}
-	first, data, complete := in.Data()
 	if !complete || in.delivered {
 		return reason.Detail{}
 	}

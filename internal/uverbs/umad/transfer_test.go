@@ -184,8 +184,9 @@ func FuzzFile(f *testing.F) {
 			p.read()
 		}
 		p.close()
-		if len(r.all.byTID) != 0 || len(r.all.methods) != 1 || len(r.all.requests)+len(r.all.inbound)+len(r.all.outbound) != 0 || p.count+p.transfers != 0 {
+		if len(r.all.byTID) != 0 || len(r.all.methods) != 1 || len(r.all.requests)+len(r.all.inbound)+len(r.all.outbound) != 0 || p.count+p.transfers != 0 || p.memory.Held() != 0 {
 			t.Errorf("left: %d agents, %d methods, %d requests", len(r.all.byTID), len(r.all.methods), len(r.all.requests))
+			t.Errorf("left: %d bytes", p.memory.Held())
 		}
 	})
 }

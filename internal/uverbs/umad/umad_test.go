@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/wire/mad"
 )
@@ -62,7 +63,7 @@ type program struct {
 
 func (r *rig) open() *program {
 	p := &program{rig: r}
-	p.file = newFile(r.all, func(readable bool) {
+	p.file = newFile(r.all, &client.NewBudget(0).NewAccount().Memory, func(readable bool) {
 		if p.readable == readable {
 			r.t.Errorf("readable twice: %t", readable)
 		}
@@ -294,8 +295,8 @@ func TestCloseEndsEverything(t *testing.T) {
 		t.Errorf("one agent too many: %v", err)
 	}
 	p.close()
-	if len(r.all.byTID) != 0 || len(r.all.methods) != 1 || len(r.all.requests) != 0 {
-		t.Errorf("left: %d agents, %d methods, %d requests", len(r.all.byTID), len(r.all.methods), len(r.all.requests))
+	if len(r.all.byTID) != 0 || len(r.all.methods) != 1 || len(r.all.requests) != 0 || p.memory.Held() != 0 {
+		t.Errorf("left: %d agents, %d methods, %d requests, %d bytes", len(r.all.byTID), len(r.all.methods), len(r.all.requests), p.memory.Held())
 	}
 }
 

@@ -31,6 +31,11 @@ the programs that use it, which Linux allows root for all programs, and other
 users for their own. So a daemon that serves other users (--allow) must run as
 root.
 
+A device keeps a copy of the memory that other processes have registered. This
+copy, queues, and all else that programs make the daemon hold count against
+--client-memory, the same memory of a process only once. One user gets at most
+two thirds of it. Calls beyond that fail with ENOMEM, and -v prints CLIENT_LIMIT.
+
 A program's objects are destroyed when it ends, however it ends. When the daemon
 ends, programs receive the asynchronous event of a fatal device error, and their
 calls fail with EIO. Programs with the device in their own process (softrdma exec
@@ -48,7 +53,7 @@ const example = `  softrdma daemon -d eth0
   softrdma daemon -d iwarp:eth0 -d eth0
   softrdma exec -- ib_write_bw -d siw0 -R
 
-  sudo softrdma daemon -d eth0 --allow alice,@rdma`
+  sudo softrdma daemon -d eth0 --allow alice,@rdma --client-memory 4G`
 
 // options holds the command's flags.
 type options struct {
@@ -57,6 +62,7 @@ type options struct {
 	socket   string
 	mode     string
 	allow    []string
+	memory   cli.ByteSize
 	verbose  bool
 }
 
@@ -74,6 +80,7 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket (default /run/softrdma/socket, or $XDG_RUNTIME_DIR/softrdma/socket for users)")
 	f.StringVar(&s.mode, "mode", "", "`OCTAL` permissions of the socket (default 600; with --allow 666, because the daemon checks the user itself)")
 	f.StringSliceVar(&s.allow, "allow", nil, "also serve programs of `USERS`: names, numbers, @GROUP, or all")
+	f.Var(&s.memory, "client-memory", "memory that all programs may make the daemon hold, one user two thirds of it (default three quarters of the memory of the system or of the daemon's control group)")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each refused call on a device, and at the end a count for each reason")
 	cli.AddDeviceFlags(cmd)
 	return cmd

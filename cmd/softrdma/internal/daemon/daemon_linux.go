@@ -20,13 +20,19 @@ import (
 	"softrdma/internal/uverbs/device"
 )
 
+// leastMemory is enough for a program with a few queues.
+const leastMemory = 1 << 20
+
 // run serves devices until a signal ends it.
 func run(cmd *cobra.Command, s *options) (err error) {
 	allow, err := newAllowedUsers(s.allow)
 	if err != nil {
 		return err
 	}
-	cfg := uverbs.Config{Allow: allow.allows}
+	if s.memory != 0 && s.memory < leastMemory {
+		return cli.UsageErrorf("--client-memory: expected at least %d, found %d", leastMemory, s.memory)
+	}
+	cfg := uverbs.Config{Allow: allow.allows, ClientMemory: int64(s.memory)}
 	if cfg.Mode, err = s.socketMode(); err != nil {
 		return err
 	}
