@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/attack"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/uapi"
@@ -52,24 +53,27 @@ func TestAttackMemoryWithoutEndStopsNobodyElse(t *testing.T) {
 	before := account.Memory.Held()
 
 	// The same memory many times costs as much as once.
+	const same = 256 << 10
 	var handles []uint32
-	for i := range 94 {
-		h, no := f.registerRange(s, 0, 1<<20)
+	for i := range attack.Count(94) {
+		h, no := f.registerRange(s, 0, same)
 		if no != 0 {
 			t.Fatalf("registration %d of the same memory: %v", i+1, no)
 		}
 		handles = append(handles, h)
 	}
-	if n := account.Memory.Held() - before; n < 1<<20 || n > 5<<18 {
-		t.Errorf("94 registrations of 1 MiB count %d bytes", n)
+	if n := account.Memory.Held() - before - int64(len(handles))<<10; n != same {
+		t.Errorf("%d registrations of the same %d bytes count %d", len(handles), same, n)
 	}
 
+	var err error
+	if f.mem, err = unix.Mmap(-1, 0, 2*limit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(f.mem)
 	var last syscall.Errno
-	for n := 0; n < 2*limit; n += 1 << 20 {
-		g := newSharer(t, s) // which has other memory
-		if _, last = g.registerRange(s, 0, 1<<20); last != 0 {
-			break
-		}
+	for at := uint64(0); at < 2*limit && last == 0; at += same {
+		_, last = f.registerRange(s, at, same)
 	}
 	if last != syscall.ENOMEM {
 		t.Fatalf("the registration beyond the limit: found %v, expected %v", last, syscall.ENOMEM)
@@ -88,7 +92,7 @@ func TestAttackMemoryWithoutEndStopsNobodyElse(t *testing.T) {
 			t.Fatal(syscall.Errno(-p.Result))
 		}
 	}
-	if _, no := f.registerRange(s, 0, 1<<20); no != 0 {
+	if _, no := f.registerRange(s, 2*limit-same, same); no != 0 {
 		t.Errorf("after memory was given back: %v", no)
 	}
 	exercise(t, a, b)

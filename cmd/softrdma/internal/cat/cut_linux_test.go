@@ -188,7 +188,7 @@ func wantLost(t *testing.T, p *clitest.Process) {
 }
 
 // A receiver that has ended its own direction still takes data: a cut is no end of that.
-func TestCatCutBehindHalfCloseIsNotSuccess(t *testing.T) {
+func TestAttackCutBehindHalfCloseIsNotSuccess(t *testing.T) {
 	secret := []string{"--protocol", "iwarp", "--psk-file", clitest.SecretFile(t, "a secret that is not random")}
 	for name, flags := range map[string][]string{"iwarp": {"--protocol", "iwarp"}, "tls": secret} {
 		t.Run(name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func TestWriteFileReplacesRegularFiles(t *testing.T) {
 	}
 }
 
-func TestWriteFileWritesThroughWhatIsNoRegularFile(t *testing.T) {
+func TestAttackOutputNamesThatAreNoRegularFilesStay(t *testing.T) {
 	dir := t.TempDir()
 	target, link, dangling, pipe := filepath.Join(dir, "target"), filepath.Join(dir, "link"), filepath.Join(dir, "dangling"), filepath.Join(dir, "pipe")
 	for _, err := range []error{
