@@ -90,9 +90,10 @@ func TestHeldIsWhatTheSystemDoesNotHave(t *testing.T) {
 	close(s.end)
 }
 
-// A peer may have ended the stream because it has received everything. Its end is read
-// when that is known.
-func TestPeersEndIsReadAfterWhatWasWritten(t *testing.T) {
+// endWhileWriting has the peer end a stream while 100 bytes are written, and then the write end
+// with a result. The end can be read after that, and so many bytes are held.
+func endWhileWriting(t *testing.T, result error, held int) {
+	t.Helper()
 	e, c, o, s := slowConn(t)
 	write(t, c, 100)
 	last := <-s.writes
@@ -102,29 +103,21 @@ func TestPeersEndIsReadAfterWhatWasWritten(t *testing.T) {
 		t.Errorf("expected no end while bytes are held, found %v", err)
 	}
 	*o = owner{}
-	last.result <- nil
+	last.result <- result
 	e.until(func() bool { return o.readable })
-	wantHeld(t, c, 0)
+	wantHeld(t, c, held)
 	if _, err := c.Read([][]byte{make([]byte, 1)}); err != io.EOF {
 		t.Errorf("expected the end, found %v", err)
 	}
 }
 
+// A peer may have ended the stream because it has received everything. Its end is read
+// when that is known.
+func TestPeersEndIsReadAfterWhatWasWritten(t *testing.T) {
+	endWhileWriting(t, nil, 0)
+}
+
 // What could not be written stays held: it was not sent.
 func TestHeldBytesStayAfterAFailure(t *testing.T) {
-	e, c, o, s := slowConn(t)
-	write(t, c, 100)
-	last := <-s.writes
-	close(s.end)
-	e.until(func() bool { return o.hangup })
-	if _, err := c.Read([][]byte{make([]byte, 1)}); err != link.ErrWouldBlock {
-		t.Errorf("expected no end while bytes are held, found %v", err)
-	}
-	*o = owner{}
-	last.result <- syscall.ECONNRESET
-	e.until(func() bool { return o.readable })
-	wantHeld(t, c, 100)
-	if _, err := c.Read([][]byte{make([]byte, 1)}); err != io.EOF {
-		t.Errorf("expected the end, found %v", err)
-	}
+	endWhileWriting(t, syscall.ECONNRESET, 100)
 }
