@@ -136,6 +136,26 @@ func TestAnalyzerCleanTrafficHasNoFindings(t *testing.T) {
 	}
 }
 
+func TestAnalyzerReadsXRCAsRC(t *testing.T) {
+	s := newScript(t)
+	xrc := func(p ib.Packet) ib.Packet {
+		p.Opcode, p.XRCETH.SRQN = p.Opcode.Of(ib.XRC), 0x51
+		return p
+	}
+	s.ask(xrc(op(ib.RCSendFirst, 1, 1024)))
+	s.ask(xrc(op(ib.RCSendLast, 2, 7)))
+	s.answer(xrc(ack(2, ib.ACKNoCredits)))
+	s.ask(xrc(read(3, 2049)))
+	s.answer(xrc(op(ib.RCReadResponseFirst, 3, 1024)))
+	s.answer(xrc(op(ib.RCReadResponseMiddle, 4, 1024)))
+	s.answer(xrc(op(ib.RCReadResponseLast, 5, 1)))
+	s.ask(xrc(op(ib.RCSendOnly, 6, 8)))
+	s.ask(xrc(op(ib.RCSendOnly, 8, 8)), reason.SequenceAhead)
+	if all := s.a.Connections(); len(all) != 2 || all[0].Missing != 1 || all[0].PeerQPN != qpnA {
+		t.Errorf("connections %+v, expected both directions of one with a packet missing", all)
+	}
+}
+
 func TestAnalyzerLostPacketAndGoBack(t *testing.T) {
 	s := newScript(t)
 	s.ask(op(ib.RCSendFirst, 10, 256))

@@ -73,7 +73,7 @@ func TestInfiniBandCapturesDissectWithoutComplaint(t *testing.T) {
 		for n, line := range lines {
 			b := events[n].Packet.Pieces[0]
 			icrc := fmt.Sprintf("0x%x", b[len(b)-ib.ICRCLen:])
-			if newer[packets[n].Opcode] && !strings.Contains(line, icrc) {
+			if newer(packets[n].Opcode) && !strings.Contains(line, icrc) {
 				icrc = ""
 			}
 			want := strings.Join([]string{"8", "4", fmt.Sprint(uint8(packets[n].Opcode)), "0x000012", icrc, "", ""}, "|")

@@ -48,10 +48,12 @@ type request struct {
 	next   int // READ: number of the next expected response
 }
 
+func (r *request) kind() ib.Kind { return r.opcode.Info().Kind }
+
 // count returns the number of PSNs that a request uses: a READ uses one for each
 // response (IBTA 9.7.3). Without an MTU it returns an upper bound.
 func (r *request) count(mtu int) int {
-	if r.opcode != ib.RCReadRequest {
+	if r.kind() != ib.KindReadRequest {
 		return 1
 	}
 	if mtu == 0 {
@@ -63,7 +65,11 @@ func (r *request) count(mtu int) int {
 // answeredByRead reports whether READ responses answer the request. That to a FLUSH or an
 // ATOMIC WRITE has no data (IBTA A19).
 func (r *request) answeredByRead() bool {
-	return r.opcode == ib.RCReadRequest || r.opcode == ib.RCFlush || r.opcode == ib.RCAtomicWrite
+	switch r.kind() {
+	case ib.KindReadRequest, ib.KindFlush, ib.KindAtomicWrite:
+		return true
+	}
+	return false
 }
 
 func (r *request) String() string {
@@ -118,7 +124,7 @@ func (a *Analyzer) request(f *flow, p *Packet, i *ib.Info) {
 // settle derives the MTU from the PSN that follows a READ with an unknown number
 // of responses.
 func (f *flow) settle(p psn.PSN) {
-	if f.mtu != 0 || len(f.reads) == 0 || f.last != ib.RCReadRequest {
+	if f.mtu != 0 || len(f.reads) == 0 || f.last.Info().Kind != ib.KindReadRequest {
 		return
 	}
 	r := &f.reads[len(f.reads)-1]
@@ -142,7 +148,7 @@ func (f *flow) setMTU(n int) {
 		return
 	}
 	f.mtu = n
-	if f.last == ib.RCReadRequest && len(f.reads) > 0 {
+	if f.last.Info().Kind == ib.KindReadRequest && len(f.reads) > 0 {
 		r := &f.reads[len(f.reads)-1]
 		if f.high == r.psn.Add(r.count(0)) {
 			f.high = r.psn.Add(r.count(n))
@@ -173,7 +179,7 @@ func (a *Analyzer) again(f *flow, p *Packet, i *ib.Info, r request) {
 	f.Retransmitted++
 	a.findPSN(Warning, reason.SequenceDuplicate, f.high, p.PSN,
 		fmt.Sprintf("retransmitted or duplicated: next PSN is %v, found %v", f.high, p.PSN))
-	if r.opcode == ib.RCReadRequest { // it may request only a part of the first READ
+	if r.kind() == ib.KindReadRequest { // it may request only a part of the first READ
 		f.remember(r, i)
 	}
 }

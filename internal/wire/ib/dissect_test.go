@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -86,6 +87,40 @@ func TestNativePacketsAsTsharkReadsThem(t *testing.T) {
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("found\n%s\nexpected\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// tshark names the opcodes of XRC, and shows nothing of what follows their BTH.
+func TestOpcodesAsTsharkNamesThem(t *testing.T) {
+	testenv.Programs(t, "tshark")
+	out, err := exec.Command("tshark", "-G", "values").Output()
+	if err != nil {
+		t.Fatalf("tshark: %v", err)
+	}
+	long := map[Transport]string{RC: "Reliable Connection (RC)", UC: "Unreliable Connection (UC)", UD: "Unreliable Datagram (UD)", XRC: "Extended Reliable Connection (XRC)"}
+	seen := map[Transport]int{}
+	for line := range strings.Lines(string(out)) {
+		w := strings.Split(strings.TrimSpace(line), "\t")
+		if len(w) != 4 || w[1] != "infiniband.bth.opcode" {
+			continue
+		}
+		n, err := strconv.ParseUint(w[2], 0, 8)
+		if err != nil {
+			t.Fatalf("tshark's opcode %q: %v", w[2], err)
+		}
+		o := Opcode(n)
+		prefix, ok := long[o.Transport()]
+		if !ok || strings.HasSuffix(w[3], "Reserved") {
+			continue
+		}
+		seen[o.Transport()]++
+		_, name, _ := strings.Cut(o.String(), " ")
+		if found := prefix + " - " + name; !strings.EqualFold(found, w[3]) {
+			t.Errorf("opcode %#02x: found %q, expected %q as tshark has it", n, found, w[3])
+		}
+	}
+	if seen[XRC] != 23 {
+		t.Errorf("tshark names %d opcodes of XRC, expected 23", seen[XRC])
 	}
 }
 

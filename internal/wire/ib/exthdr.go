@@ -4,6 +4,7 @@ import "encoding/binary"
 
 // Lengths of the extended transport headers in bytes.
 const (
+	XRCETHLen       = 4
 	DETHLen         = 8
 	FETHLen         = 4
 	RETHLen         = 16
@@ -14,11 +15,11 @@ const (
 	IETHLen         = 4
 
 	// MaxHeaderLen is the longest run of headers of any opcode.
-	MaxHeaderLen = BTHLen + AtomicETHLen
+	MaxHeaderLen = BTHLen + XRCETHLen + AtomicETHLen
 )
 
 func (h Headers) length() (n int) {
-	for i, l := range [...]int{DETHLen, FETHLen, RETHLen, AtomicETHLen, AETHLen, AtomicAckETHLen, ImmDtLen, IETHLen} {
+	for i, l := range [...]int{XRCETHLen, DETHLen, FETHLen, RETHLen, AtomicETHLen, AETHLen, AtomicAckETHLen, ImmDtLen, IETHLen} {
 		if h&(1<<i) != 0 {
 			n += l
 		}

@@ -22,7 +22,7 @@ func init() {
 	})
 }
 
-var transportNames = [...]string{RC: "RC", UC: "UC", RD: "RD", UD: "UD", 4: "CNP", 5: "XRC"}
+var transportNames = [...]string{RC: "RC", UC: "UC", RD: "RD", UD: "UD", 4: "CNP", XRC: "XRC"}
 
 // String returns the usual name of a transport's opcodes (IBTA table 38, annex
 // A17.9.3).

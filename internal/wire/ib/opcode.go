@@ -7,12 +7,13 @@ type Opcode uint8
 // A Transport is the upper three bits of an opcode.
 type Transport uint8
 
-// The transports that RoCE carries here. RD, XRC and CNP's 0x81 are their own.
+// The transports that RoCE carries here. RD and CNP's 0x81 are their own.
 const (
-	RC Transport = 0
-	UC Transport = 1
-	RD Transport = 2
-	UD Transport = 3
+	RC  Transport = 0
+	UC  Transport = 1
+	RD  Transport = 2
+	UD  Transport = 3
+	XRC Transport = 5 // annex A14: the operations of RC up to A19's
 )
 
 // The operations of the reliable connection (IBTA table 38).
@@ -82,11 +83,12 @@ const (
 
 // Headers is the set of extended headers that follow the BTH, in the order of
 // the bits (IBTA table 38).
-type Headers uint8
+type Headers uint16
 
 // The extended headers.
 const (
-	HasDETH Headers = 1 << iota
+	HasXRCETH Headers = 1 << iota
+	HasDETH
 	HasFETH
 	HasRETH
 	HasAtomicETH
@@ -144,6 +146,10 @@ func (o Opcode) Transport() Transport {
 	return Transport(o >> 5)
 }
 
+// Of returns the opcode of the same operation in another transport. XRC has those of RC
+// except for annex A19's.
+func (o Opcode) Of(t Transport) Opcode { return Opcode(t)<<5 | o&0x1f }
+
 // String returns the name of the specification, or the number.
 func (o Opcode) String() string {
 	if i := table[o]; i != nil {
@@ -171,34 +177,38 @@ var table = func() (t [256]*Info) {
 		t[o] = i
 	}
 	for _, tr := range []struct {
-		base Opcode
-		name string
-	}{{0x00, "RC "}, {0x20, "UC "}} {
-		b, n := tr.base, tr.name
-		row(b|RCSendFirst, n+"SEND First", KindSend, first, 0, true)
-		row(b|RCSendMiddle, n+"SEND Middle", KindSend, middle, 0, true)
-		row(b|RCSendLast, n+"SEND Last", KindSend, last, 0, true)
-		row(b|RCSendLastImm, n+"SEND Last with Immediate", KindSend, last, HasImmDt, true)
-		row(b|RCSendOnly, n+"SEND Only", KindSend, only, 0, true)
-		row(b|RCSendOnlyImm, n+"SEND Only with Immediate", KindSend, only, HasImmDt, true)
-		row(b|RCWriteFirst, n+"RDMA WRITE First", KindWrite, first, HasRETH, true)
-		row(b|RCWriteMiddle, n+"RDMA WRITE Middle", KindWrite, middle, 0, true)
-		row(b|RCWriteLast, n+"RDMA WRITE Last", KindWrite, last, 0, true)
-		row(b|RCWriteLastImm, n+"RDMA WRITE Last with Immediate", KindWrite, last, HasImmDt, true)
-		row(b|RCWriteOnly, n+"RDMA WRITE Only", KindWrite, only, HasRETH, true)
-		row(b|RCWriteOnlyImm, n+"RDMA WRITE Only with Immediate", KindWrite, only, HasRETH|HasImmDt, true)
+		of      Transport
+		name    string
+		request Headers // of each request (annex A14)
+	}{{RC, "RC ", 0}, {UC, "UC ", 0}, {XRC, "XRC ", HasXRCETH}} {
+		n, x := tr.name, tr.request
+		row(RCSendFirst.Of(tr.of), n+"SEND First", KindSend, first, x, true)
+		row(RCSendMiddle.Of(tr.of), n+"SEND Middle", KindSend, middle, x, true)
+		row(RCSendLast.Of(tr.of), n+"SEND Last", KindSend, last, x, true)
+		row(RCSendLastImm.Of(tr.of), n+"SEND Last with Immediate", KindSend, last, x|HasImmDt, true)
+		row(RCSendOnly.Of(tr.of), n+"SEND Only", KindSend, only, x, true)
+		row(RCSendOnlyImm.Of(tr.of), n+"SEND Only with Immediate", KindSend, only, x|HasImmDt, true)
+		row(RCWriteFirst.Of(tr.of), n+"RDMA WRITE First", KindWrite, first, x|HasRETH, true)
+		row(RCWriteMiddle.Of(tr.of), n+"RDMA WRITE Middle", KindWrite, middle, x, true)
+		row(RCWriteLast.Of(tr.of), n+"RDMA WRITE Last", KindWrite, last, x, true)
+		row(RCWriteLastImm.Of(tr.of), n+"RDMA WRITE Last with Immediate", KindWrite, last, x|HasImmDt, true)
+		row(RCWriteOnly.Of(tr.of), n+"RDMA WRITE Only", KindWrite, only, x|HasRETH, true)
+		row(RCWriteOnlyImm.Of(tr.of), n+"RDMA WRITE Only with Immediate", KindWrite, only, x|HasRETH|HasImmDt, true)
+		if tr.of == UC {
+			continue
+		}
+		row(RCReadRequest.Of(tr.of), n+"RDMA READ Request", KindReadRequest, only, x|HasRETH, false)
+		row(RCReadResponseFirst.Of(tr.of), n+"RDMA READ Response First", KindReadResponse, first, HasAETH, true)
+		row(RCReadResponseMiddle.Of(tr.of), n+"RDMA READ Response Middle", KindReadResponse, middle, 0, true)
+		row(RCReadResponseLast.Of(tr.of), n+"RDMA READ Response Last", KindReadResponse, last, HasAETH, true)
+		row(RCReadResponseOnly.Of(tr.of), n+"RDMA READ Response Only", KindReadResponse, only, HasAETH, true)
+		row(RCAcknowledge.Of(tr.of), n+"Acknowledge", KindAcknowledge, only, HasAETH, false)
+		row(RCAtomicAcknowledge.Of(tr.of), n+"ATOMIC Acknowledge", KindAtomicAcknowledge, only, HasAETH|HasAtomicAckETH, false)
+		row(RCCompareSwap.Of(tr.of), n+"CmpSwap", KindCompareSwap, only, x|HasAtomicETH, false)
+		row(RCFetchAdd.Of(tr.of), n+"FetchAdd", KindFetchAdd, only, x|HasAtomicETH, false)
+		row(RCSendLastInvalidate.Of(tr.of), n+"SEND Last with Invalidate", KindSend, last, x|HasIETH, true)
+		row(RCSendOnlyInvalidate.Of(tr.of), n+"SEND Only with Invalidate", KindSend, only, x|HasIETH, true)
 	}
-	row(RCReadRequest, "RC RDMA READ Request", KindReadRequest, only, HasRETH, false)
-	row(RCReadResponseFirst, "RC RDMA READ Response First", KindReadResponse, first, HasAETH, true)
-	row(RCReadResponseMiddle, "RC RDMA READ Response Middle", KindReadResponse, middle, 0, true)
-	row(RCReadResponseLast, "RC RDMA READ Response Last", KindReadResponse, last, HasAETH, true)
-	row(RCReadResponseOnly, "RC RDMA READ Response Only", KindReadResponse, only, HasAETH, true)
-	row(RCAcknowledge, "RC Acknowledge", KindAcknowledge, only, HasAETH, false)
-	row(RCAtomicAcknowledge, "RC ATOMIC Acknowledge", KindAtomicAcknowledge, only, HasAETH|HasAtomicAckETH, false)
-	row(RCCompareSwap, "RC CmpSwap", KindCompareSwap, only, HasAtomicETH, false)
-	row(RCFetchAdd, "RC FetchAdd", KindFetchAdd, only, HasAtomicETH, false)
-	row(RCSendLastInvalidate, "RC SEND Last with Invalidate", KindSend, last, HasIETH, true)
-	row(RCSendOnlyInvalidate, "RC SEND Only with Invalidate", KindSend, only, HasIETH, true)
 	row(RCFlush, "RC FLUSH", KindFlush, only, HasFETH|HasRETH, false)
 	row(RCAtomicWrite, "RC ATOMIC WRITE Only", KindAtomicWrite, only, HasRETH, true)
 	row(UDSendOnly, "UD SEND Only", KindSend, only, HasDETH, true)

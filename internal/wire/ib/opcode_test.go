@@ -33,6 +33,19 @@ func TestOpcodeTableMatchesSpecification(t *testing.T) {
 		{0x64, "UD SEND Only", 20, true, true, true},
 		{0x65, "UD SEND Only with Immediate", 24, true, true, true},
 		{0x81, "CNP", 12, true, true, true},
+		{0xa0, "XRC SEND First", 16, true, false, true}, // annex A14
+		{0xa1, "XRC SEND Middle", 16, false, false, true},
+		{0xa5, "XRC SEND Only with Immediate", 20, true, true, true},
+		{0xa6, "XRC RDMA WRITE First", 32, true, false, true},
+		{0xa7, "XRC RDMA WRITE Middle", 16, false, false, true},
+		{0xab, "XRC RDMA WRITE Only with Immediate", 36, true, true, true},
+		{0xac, "XRC RDMA READ Request", 32, true, true, false},
+		{0xad, "XRC RDMA READ Response First", 16, true, false, true},
+		{0xae, "XRC RDMA READ Response Middle", 12, false, false, true},
+		{0xb1, "XRC Acknowledge", 16, true, true, false},
+		{0xb2, "XRC ATOMIC Acknowledge", 24, true, true, false},
+		{0xb3, "XRC CmpSwap", 44, true, true, false},
+		{0xb7, "XRC SEND Only with Invalidate", 20, true, true, true},
 	} {
 		i := c.o.Info()
 		if i == nil {
@@ -43,7 +56,7 @@ func TestOpcodeTableMatchesSpecification(t *testing.T) {
 			t.Errorf("opcode %#02x: found %+v, expected %+v", uint8(c.o), *i, c)
 		}
 	}
-	for _, o := range []Opcode{0x15, 0x18, 0x1f, 0x2c, 0x33, 0x36, 0x40, 0x60, 0x66, 0x80, 0xff} {
+	for _, o := range []Opcode{0x15, 0x18, 0x1f, 0x2c, 0x33, 0x36, 0x40, 0x60, 0x66, 0x80, 0xb5, 0xbc, 0xbd, 0xff} {
 		if o.Info() != nil {
 			t.Errorf("opcode %#02x is defined as %v, expected undefined", uint8(o), o)
 		}
@@ -74,6 +87,27 @@ func TestOpcodeRowsAgreeWithEachOther(t *testing.T) {
 		r.Name, u.Name = strings.TrimPrefix(r.Name, "RC"), strings.TrimPrefix(u.Name, "UC")
 		if r != u {
 			t.Errorf("RC and UC differ: %+v, %+v", r, u)
+		}
+	}
+	// XRC has the operations of RC, with the XRCETH in front of each request (annex A14).
+	for o := RCSendFirst; o <= RCSendOnlyInvalidate; o++ {
+		r, x := o.Info(), o.Of(XRC).Info()
+		if (r == nil) != (x == nil) {
+			t.Errorf("%v and %v: expected both or neither", o, o.Of(XRC))
+		}
+		if r == nil {
+			continue
+		}
+		want := *r
+		want.Name = "X" + r.Name
+		switch want.Kind {
+		case KindReadResponse, KindAcknowledge, KindAtomicAcknowledge:
+		default:
+			want.Headers |= HasXRCETH
+			want.Len += XRCETHLen
+		}
+		if *x != want {
+			t.Errorf("%v: found %+v, expected %+v", o.Of(XRC), *x, want)
 		}
 	}
 }
@@ -133,6 +167,7 @@ func TestOpcodeSegments(t *testing.T) {
 		{RCWriteLastImm, RCWriteMiddle, RCWriteMiddle, RCWriteLastImm},
 		{RCReadResponseOnly, RCReadResponseFirst, RCReadResponseMiddle, RCReadResponseLast},
 		{UCWriteOnlyImm, UCWriteFirst, UCWriteMiddle, UCWriteLastImm},
+		{RCSendOnlyImm.Of(XRC), RCSendFirst.Of(XRC), RCSendMiddle.Of(XRC), RCSendLastImm.Of(XRC)},
 	} {
 		if b, m, e := c.whole.Segment(true, false), c.whole.Segment(false, false), c.whole.Segment(false, true); b != c.begin || m != c.middle || e != c.end {
 			t.Errorf("%v: found %v, %v, %v", c.whole, b, m, e)

@@ -1,5 +1,5 @@
 // Package ib has the packet format of the InfiniBand transport: the BTH and every
-// extended header of RC, UC and UD, the GRH, the ICRC, and the IP and UDP headers of
+// extended header of RC, XRC, UC and UD, the GRH, the ICRC, and the IP and UDP headers of
 // RoCE v2 that the ICRC covers. One opcode table drives parsing, building and the
 // sequence checks of the transports above. For InfiniBand's own links it has the LRH, the
 // VCRC and the link packets of flow control.
@@ -27,6 +27,7 @@ const ICRCLen = 4
 // opcode's row in the table says which of the extended headers it has.
 type Packet struct {
 	BTH
+	XRCETH    XRCETH
 	DETH      DETH
 	FETH      FETH
 	RETH      RETH
@@ -143,6 +144,10 @@ func (p *Packet) parseHeaders(b []byte) (*Info, Fault) {
 }
 
 func (p *Packet) parseExtended(h Headers, b []byte) {
+	if h&HasXRCETH != 0 {
+		p.XRCETH.parse(b)
+		b = b[XRCETHLen:]
+	}
 	if h&HasDETH != 0 {
 		p.DETH.parse(b)
 		b = b[DETHLen:]
@@ -185,6 +190,10 @@ func (p *Packet) PutHeaders(b []byte) int {
 	i := p.Opcode.Info()
 	p.BTH.put(b)
 	h, e := i.Headers, b[BTHLen:i.Len]
+	if h&HasXRCETH != 0 {
+		p.XRCETH.put(e)
+		e = e[XRCETHLen:]
+	}
 	if h&HasDETH != 0 {
 		p.DETH.put(e)
 		e = e[DETHLen:]

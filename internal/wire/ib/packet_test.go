@@ -31,6 +31,9 @@ func drawPacket(t *rapid.T, o Opcode) *Packet {
 		PKey: rapid.Uint16().Draw(t, "pkey"), FECN: flag.Draw(t, "fecn"), BECN: flag.Draw(t, "becn"),
 		DestQPN: u24.Draw(t, "qpn"), AckReq: flag.Draw(t, "ackreq"), PSN: psn.New(u24.Draw(t, "psn")),
 	}, Payload: []byte{}}
+	if i.Headers&HasXRCETH != 0 {
+		p.XRCETH = XRCETH{SRQN: u24.Draw(t, "srq")}
+	}
 	if i.Headers&HasDETH != 0 {
 		p.DETH = DETH{QKey: u32.Draw(t, "qkey"), SrcQPN: u24.Draw(t, "source")}
 	}
@@ -115,6 +118,9 @@ func TestPacketFieldsLieWhereTheSpecificationPutsThem(t *testing.T) {
 		{"9.3.6", []byte{0xca, 0xfe, 0, 1}, Packet{BTH: head(RCSendOnlyImm), Imm: 0xcafe0001}},
 		{"9.3.7", []byte{0, 0, 1, 2}, Packet{BTH: head(RCSendLastInvalidate), IETH: 0x102}},
 		{"9.4.3", append(reth[:16:16], 0, 0, 0, 7), Packet{BTH: head(RCWriteOnlyImm), RETH: wantRETH, Imm: 7}},
+		{"A14", []byte{0, 0xab, 0xcd, 0xef}, Packet{BTH: head(RCSendMiddle.Of(XRC)), XRCETH: XRCETH{0xabcdef}}},
+		{"A14", append(append([]byte{0, 1, 2, 3}, reth...), 0, 0, 0, 7),
+			Packet{BTH: head(RCWriteOnlyImm.Of(XRC)), XRCETH: XRCETH{0x010203}, RETH: wantRETH, Imm: 7}},
 	} {
 		var want []byte
 		want = append(append(want, bth(byte(c.want.Opcode))...), c.ext...)

@@ -21,6 +21,9 @@ func (p *Packet) AppendLine(b []byte) []byte {
 }
 
 func (p *Packet) appendExtended(b []byte, h Headers) []byte {
+	if h&HasXRCETH != 0 {
+		b = fmt.Appendf(b, " SRQ 0x%06x", p.XRCETH.SRQN)
+	}
 	if h&HasDETH != 0 {
 		b = fmt.Appendf(b, " src 0x%06x Q_Key 0x%x", p.DETH.SrcQPN, p.DETH.QKey)
 	}
@@ -33,7 +36,7 @@ func (p *Packet) appendExtended(b []byte, h Headers) []byte {
 	if h&HasAtomicETH != 0 {
 		a := &p.AtomicETH
 		b = fmt.Appendf(b, " VA 0x%x R_Key 0x%x swap/add 0x%x", a.Addr, a.RKey, a.SwapAdd)
-		if p.Opcode == RCCompareSwap {
+		if p.Opcode.Info().Kind == KindCompareSwap {
 			b = fmt.Appendf(b, " compare 0x%x", a.Compare)
 		}
 	}
