@@ -105,14 +105,16 @@ func (c *QPConfig) transmission(p Protocol, a *provider.QPConfig) (err error) {
 	if a.Control, a.Recovery, err = transmission(c.Congestion, c.Recovery); err != nil {
 		return err
 	}
-	if a.PeerTimeout, a.PeerProbe = c.PeerTimeout, c.PeerProbe; (c.PeerTimeout != 0 || c.PeerProbe != 0) && c.Type != RC {
-		return reason.NotSupported("PeerTimeout: expected a queue pair of type RC, found %v", c.Type)
+	if a.PeerTimeout, a.PeerProbe = c.PeerTimeout, c.PeerProbe; (c.PeerTimeout != 0 || c.PeerProbe != 0) && c.Type != RC && c.Type != XRCSend {
+		return reason.NotSupported("PeerTimeout: expected a queue pair of type RC or XRC_SEND, found %v", c.Type)
 	}
 	switch {
 	case p == IWARP:
 		return refuseTransmission("iWARP leaves both to TCP", c.Congestion, c.Recovery)
 	case c.Type == UD:
 		return refuseTransmission("UD has neither", c.Congestion, c.Recovery)
+	case c.Type == XRCSend && a.Recovery == congestion.SelectiveRepeat:
+		return reason.NotSupported("XRC has no selective acknowledges: expected recovery %s, found %q", GoBackN, c.Recovery)
 	case c.Type == UC && c.Recovery != "":
 		return reason.NotSupported("UC does not retransmit: expected no recovery, found %q", c.Recovery)
 	case c.Type == UC && (c.Congestion == CongestionWindow || c.Congestion == CongestionDelay):

@@ -73,12 +73,12 @@ func or[T comparable](v, def T) T {
 	return v
 }
 
-// Connect takes an RC or UC queue pair from RESET or INIT to RTS, connected to the
+// Connect takes an RC, UC or XRC queue pair from RESET or INIT to RTS, connected to the
 // remote endpoint. Local is the endpoint that the peer was told (see Endpoint). To
 // post receives before the peer can send, call ToInit and post them first.
 //
 // The peer must be in RTR before packets arrive: post sends once it has said so.
-// RC also retransmits until the peer is there. After an error the queue pair is in
+// RC and XRC also retransmit until the peer is there. After an error the queue pair is in
 // the state that it had reached; ToReset starts again.
 func (q *QP) Connect(local, remote Endpoint, cfg ConnectConfig) error {
 	if q.Device().protocol == IWARP {

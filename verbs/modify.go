@@ -10,7 +10,7 @@ import (
 
 // InitAttr takes a queue pair from RESET to INIT.
 type InitAttr struct {
-	Access    Access // rights of the peer: RemoteWrite, RemoteRead, RemoteAtomic, FlushGlobal, FlushPersistent (RC, UC)
+	Access    Access // rights of the peer: RemoteWrite, RemoteRead, RemoteAtomic, FlushGlobal, FlushPersistent (RC, UC, XRCRecv)
 	QKey      uint32 // Q_Key that datagrams to this queue pair must have (UD)
 	PKeyIndex uint16 // of the port's P_Key table, which has one entry except on a fabric
 }
@@ -22,17 +22,17 @@ type RTRAttr struct {
 	DestQPN         uint32        // required: the peer's queue pair number, 24 bits
 	RQPSN           uint32        // PSN of the peer's first packet, 24 bits
 	AV              AddressVector // required: where the peer is
-	MaxDestRdAtomic uint8         // READs and atomics of the peer in flight, at most MaxReadAtomic; 0 refuses them (RC)
-	MinRNRTimer     uint8         // field of IBTA 9.7.5.2.8, table 45: 0 is 655 ms, 1 is 10 µs, 12 is 640 µs, … (RC)
+	MaxDestRdAtomic uint8         // READs and atomics of the peer in flight, at most MaxReadAtomic; 0 refuses them (RC, XRCRecv)
+	MinRNRTimer     uint8         // field of IBTA 9.7.5.2.8, table 45: 0 is 655 ms, 1 is 10 µs, 12 is 640 µs, … (RC, XRCRecv)
 }
 
 // RTSAttr takes a queue pair from RTR to RTS, where it sends.
 type RTSAttr struct {
 	SQPSN       uint32 // PSN of the first packet, 24 bits
-	Timeout     uint8  // 0 to 31: 4.096 µs × 2^Timeout; 0 waits without end (RC)
-	RetryCnt    uint8  // 0 to 7 retransmissions without progress (RC)
-	RNRRetry    uint8  // 0 to 6 retries; 7 retries without end (RC)
-	MaxRdAtomic uint8  // READs and atomics in flight, at most the peer's MaxDestRdAtomic; 0 allows none (RC)
+	Timeout     uint8  // 0 to 31: 4.096 µs × 2^Timeout; 0 waits without end (RC, XRCSend)
+	RetryCnt    uint8  // 0 to 7 retransmissions without progress (RC, XRCSend)
+	RNRRetry    uint8  // 0 to 6 retries; 7 retries without end (RC, XRCSend)
+	MaxRdAtomic uint8  // READs and atomics in flight, at most the peer's MaxDestRdAtomic; 0 allows none (RC, XRCSend)
 }
 
 // ToInit makes the transition RESET → INIT or INIT → INIT (IBTA 10.3.1). In INIT
@@ -72,7 +72,7 @@ func (q *QP) ToRTR(a RTRAttr) error {
 			attr.Path = path
 		}
 	}
-	if q.Type() == RC {
+	if q.Type() == RC || q.Type() == XRCRecv {
 		mask |= qp.MaskMaxDestRdAtomic | qp.MaskMinRNRTimer
 		attr.MaxDestRdAtomic, attr.MinRNRTimer = a.MaxDestRdAtomic, a.MinRNRTimer
 	}
@@ -82,8 +82,11 @@ func (q *QP) ToRTR(a RTRAttr) error {
 // ToRTS makes the transition RTR → RTS (IBTA 10.3.1).
 func (q *QP) ToRTS(a RTSAttr) error {
 	mask := qp.MaskState | qp.MaskSQPSN
-	if q.Type() == RC {
+	switch q.Type() {
+	case RC, XRCSend:
 		mask |= qp.MaskTimeout | qp.MaskRetryCnt | qp.MaskRNRRetry | qp.MaskMaxRdAtomic
+	case XRCRecv:
+		mask |= qp.MaskTimeout // IBTA A14 has it, though a target waits for no acknowledge
 	}
 	err := q.modify(mask, &qp.Attr{
 		State: qp.RTS, SQPSN: psn.PSN(a.SQPSN), Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, MaxRdAtomic: a.MaxRdAtomic,

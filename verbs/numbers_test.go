@@ -16,6 +16,7 @@ import (
 func TestNumbersAreTheDevices(t *testing.T) {
 	for name, c := range map[string][2]uint32{
 		"RC": {uint32(verbs.RC), uint32(qp.RC)}, "UC": {uint32(verbs.UC), uint32(qp.UC)}, "UD": {uint32(verbs.UD), uint32(qp.UD)},
+		"XRCSend": {uint32(verbs.XRCSend), uint32(qp.XRCSend)}, "XRCRecv": {uint32(verbs.XRCRecv), uint32(qp.XRCRecv)},
 
 		"Reset": {uint32(verbs.Reset), uint32(qp.Reset)}, "Init": {uint32(verbs.Init), uint32(qp.Init)},
 		"RTR": {uint32(verbs.RTR), uint32(qp.RTR)}, "RTS": {uint32(verbs.RTS), uint32(qp.RTS)}, "SQD": {uint32(verbs.SQD), uint32(qp.SQD)},
@@ -83,7 +84,7 @@ func TestNumbersHaveNames(t *testing.T) {
 		found interface{ String() string }
 		want  string
 	}{
-		{verbs.RC, "RC"}, {verbs.QPType(9), "queue pair type 9"},
+		{verbs.RC, "RC"}, {verbs.XRCRecv, "XRC_RECV"}, {verbs.QPType(8), "queue pair type 8"},
 		{verbs.Reset, "RESET"}, {verbs.Err, "ERR"}, {verbs.State(9), "queue pair state 9"},
 		{verbs.LocalWrite | verbs.RemoteRead, "LOCAL_WRITE|REMOTE_READ"}, {verbs.Access(0), "none"}, {verbs.RemoteWrite | 1<<20, "REMOTE_WRITE|0x100000"},
 		{verbs.OpWriteImm, "IBV_WR_RDMA_WRITE_WITH_IMM"}, {verbs.Op(99), "operation 99"},

@@ -22,6 +22,9 @@ const (
 	RC QPType = 2 // reliable connection
 	UC QPType = 3 // unreliable connection
 	UD QPType = 4 // unreliable datagram
+
+	XRCSend QPType = 9  // extended reliable connection, the initiator; see XRCD
+	XRCRecv QPType = 10 // the same, the target; see XRCD.CreateTarget
 )
 
 // String returns the usual name, as "RC".
@@ -76,11 +79,12 @@ type QPConfig struct {
 
 // A QP is a queue pair.
 type QP struct {
-	pd             *PD
+	dev            *Device
+	pd             *PD // nil of XRCRecv
 	drv            provider.QP
 	typ            QPType
 	sq             *queue.SendRing
-	rq             *queue.RecvRing // nil with srq
+	rq             *queue.RecvRing // nil with srq, and of XRC
 	sendCQ, recvCQ *CQ
 	srq            *SRQ
 
@@ -92,8 +96,14 @@ type QP struct {
 // CreateQP makes a queue pair in state RESET (IBTA 11.2.5.1). Its number is
 // unpredictable.
 func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
-	if cfg.Type != RC && cfg.Type != UC && cfg.Type != UD {
-		return nil, reason.NotSupported("create QP: type: expected RC, UC or UD, found %v", cfg.Type)
+	if cfg.Type == XRCRecv {
+		return nil, reason.BadArgument(0, 0, "create QP: a queue pair of type %v belongs to an XRC domain: call XRCD.CreateTarget", cfg.Type)
+	}
+	if cfg.Type != RC && cfg.Type != UC && cfg.Type != UD && (cfg.Type != XRCSend || !p.dev.attr.XRC) {
+		return nil, reason.NotSupported("create QP: type: expected RC, UC, UD or, on a device that has XRC, XRC_SEND, found %v", cfg.Type)
+	}
+	if err := cfg.checkXRC(); err != nil {
+		return nil, err
 	}
 	if cfg.SendCQ == nil {
 		return nil, reason.BadArgument(0, 0, "create QP: expected a SendCQ, found none")
@@ -111,7 +121,7 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if err := cfg.transmission(p.dev.protocol, c); err != nil {
 		return nil, fmt.Errorf("create QP: %w", err)
 	}
-	q := &QP{pd: p, typ: cfg.Type, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ}
+	q := &QP{dev: p.dev, pd: p, typ: cfg.Type, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ, srq: cfg.SRQ}
 	if q.drv, err = p.drv.CreateQP(c, q); err != nil {
 		return nil, fmt.Errorf("create QP: %w", err)
 	}
@@ -151,11 +161,11 @@ func (q *QP) Number() uint32 { return q.drv.Number() }
 // Type returns the transport service.
 func (q *QP) Type() QPType { return q.typ }
 
-// PD returns the protection domain.
+// PD returns the protection domain, nil for a queue pair of type XRCRecv.
 func (q *QP) PD() *PD { return q.pd }
 
 // Device returns the device.
-func (q *QP) Device() *Device { return q.pd.dev }
+func (q *QP) Device() *Device { return q.dev }
 
 // State returns the current state.
 func (q *QP) State() State { return State(q.drv.Query().State) }
@@ -173,6 +183,9 @@ func (q *QP) Destroy() error { return q.drv.Destroy() }
 func (q *QP) PostSend(wrs ...SendWR) error {
 	q.sendMu.Lock()
 	defer q.sendMu.Unlock()
+	if q.typ == XRCRecv {
+		return reason.BadArgument(0, 0, "post send: a queue pair of type %v sends nothing", q.typ)
+	}
 	if s := State(q.drv.StateHint()); s < RTS {
 		return q.refuse("post sends", RTS, s)
 	}
@@ -209,9 +222,9 @@ func (q *QP) refuse(what string, want, found State) error {
 // that the post needs.
 func (q *QP) advice(want, found State) string {
 	switch {
-	case found == Reset && want == Init && q.pd.dev.protocol == IWARP:
+	case found == Reset && want == Init && q.dev.protocol == IWARP:
 		return "call ToInit, or connect through package rdmacm,"
-	case q.pd.dev.protocol == IWARP:
+	case q.dev.protocol == IWARP:
 		return "connect through package rdmacm"
 	case found == Reset && want == Init:
 		return "call ToInit, or Connect,"
@@ -234,7 +247,11 @@ func (q *QP) encode(w *SendWR, i uint32) error {
 	if err := w.encode(q.sq, i); err != nil {
 		return err
 	}
-	if q.typ != UD {
+	switch q.typ {
+	case UD:
+	case XRCSend:
+		return w.encodeXRC(q, i)
+	default:
 		return nil
 	}
 	if w.AH == nil {
@@ -254,6 +271,9 @@ func (q *QP) encode(w *SendWR, i uint32) error {
 func (q *QP) PostRecv(wrs ...RecvWR) error {
 	if q.srq != nil {
 		return reason.BadArgument(0, 0, "post receive: the queue pair receives from an SRQ")
+	}
+	if q.rq == nil {
+		return reason.BadArgument(0, 0, "post receive: a queue pair of type %v has no receive queue: post to an SRQ of the XRC domain", q.typ)
 	}
 	q.recvMu.Lock()
 	defer q.recvMu.Unlock()

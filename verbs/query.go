@@ -123,6 +123,7 @@ type DeviceAttr struct {
 	AtomicCap       string    // "IBV_ATOMIC_GLOB": also against this CPU's atomics, on every path; iWARP: with peers that have RFC 7306; "IBV_ATOMIC_HCA": of a daemon's device, but for memory that both map
 	AtomicWrite     bool      // OpAtomicWrite
 	Flush           Placement // what OpFlush may ask of memory of the device
+	XRC             bool      // OpenXRCD
 	PhysPorts       int
 	MaxPKeys        int
 }
@@ -142,7 +143,7 @@ func attributes(name string, guid, system GUID, p Protocol) DeviceAttr {
 		Name: name, Transport: p.transport(), NodeGUID: p.nodeGUID(guid), SysImageGUID: system,
 		MaxMRSize: MaxRegionLength, MaxQPWR: MaxQueueDepth, MaxSGE: MaxSGE, MaxInline: MaxInline,
 		MaxCQE: MaxCQDepth, MaxSRQWR: MaxQueueDepth, MaxQPRdAtom: MaxReadAtomic, MaxQPInitRdAtom: MaxReadAtomic,
-		AtomicCap: "IBV_ATOMIC_GLOB", PhysPorts: 1, MaxPKeys: 1,
+		AtomicCap: "IBV_ATOMIC_GLOB", XRC: p != IWARP, PhysPorts: 1, MaxPKeys: 1,
 	}
 	a.setAnnex(p)
 	return a

@@ -13,13 +13,18 @@ type SRQConfig struct {
 	MaxRecv int // depth, 1 to MaxQueueDepth; 0 means 128
 	MaxSGE  int // entries of a request; 0 means 4
 	Limit   int // SetLimit of the new queue, 0 to MaxRecv; 0 for none
+
+	// Both make an XRC shared receive queue, see XRCD. CQ is where its receives complete.
+	XRCD *XRCD
+	CQ   *CQ
 }
 
 // An SRQ is a shared receive queue (IBTA 10.2.9).
 type SRQ struct {
-	pd  *PD
-	drv provider.SRQ
-	mu  sync.Mutex // producers
+	pd     *PD
+	drv    provider.SRQ
+	number uint32     // of XRC
+	mu     sync.Mutex // producers
 }
 
 // CreateSRQ makes a shared receive queue (ibv_create_srq).
@@ -36,7 +41,12 @@ func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 		return nil, reason.BadArgument(uint64(depth), uint64(cfg.Limit), "create SRQ: limit: expected 0 to %d, found %d", depth, cfg.Limit)
 	}
 	s := &SRQ{pd: p}
-	if s.drv, err = p.drv.CreateSRQ(depth, sges, cfg.Limit, s); err != nil {
+	if cfg.XRCD != nil || cfg.CQ != nil {
+		err = s.createXRC(&cfg, depth, sges)
+	} else {
+		s.drv, err = p.drv.CreateSRQ(depth, sges, cfg.Limit, s)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("create SRQ: %w", err)
 	}
 	return s, nil
@@ -75,5 +85,6 @@ func (s *SRQ) Resize(depth int) error {
 func (s *SRQ) Depth() int { return s.drv.Ring().Depth() }
 
 // Destroy destroys the queue. It fails with ErrBusy while queue pairs receive from
-// it. A second Destroy does nothing.
+// it. A second Destroy does nothing. An XRC shared receive queue may go at any time: a target
+// that is in the middle of a message to it goes to the error state with the next packet.
 func (s *SRQ) Destroy() error { return s.drv.Destroy() }

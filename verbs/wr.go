@@ -95,6 +95,8 @@ type SendWR struct {
 	RemoteQPN  uint32 // UD: 24 bits; 0xffffff with a multicast address
 	RemoteQKey uint32 // UD: if the high bit is set the queue pair's own Q_Key is used
 
+	RemoteSRQN uint32 // XRCSend: number of the peer's XRC shared receive queue, required
+
 	Bind *Bind // OpBindMW
 
 	Flush Flush // OpFlush

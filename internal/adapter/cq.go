@@ -139,7 +139,7 @@ func (c *CQ) overflow(depth int) {
 func (l *lane) failOverflowed(now time.Duration) {
 	for _, n := range slices.Sorted(maps.Keys(l.qps)) { // in the same order in every run
 		q := l.qps[n]
-		if q.sendCQ.overflowed.Load() || q.recvCQ.overflowed.Load() {
+		if q.sendCQ.overflowed.Load() || q.receiveCQ().overflowed.Load() {
 			q.fail(now, reason.Detail{Reason: reason.CQOverflow})
 		}
 	}

@@ -133,6 +133,7 @@ type Device struct {
 	closeErr error
 
 	handles handles.Table
+	xrc     xrcQueues
 	mtu     atomic.Int64 // of the port, active
 	pkeys   atomic.Pointer[partition.Table]
 

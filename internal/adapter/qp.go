@@ -43,6 +43,8 @@ type QP struct {
 	sendCQ    *CQ
 	recvCQ    *CQ
 	srq       *SRQ
+	xrcd      *XRCD // of an XRC target
+	target    *SRQ  // of an XRC target: the queue that it is aimed at, nil for none; the lane's
 
 	control    congestion.Kind
 	recovery   congestion.Recovery
@@ -91,7 +93,7 @@ type received struct{ q *QP }
 // Push implements machine.CQ.
 func (r received) Push(e *queue.CQE) {
 	r.q.stored(e)
-	r.q.recvCQ.Push(e)
+	r.q.receiveCQ().Push(e)
 }
 
 // Posted returns the length of the message posted last, 0 if all have completed.

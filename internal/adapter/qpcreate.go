@@ -29,6 +29,8 @@ type QPConfig struct {
 	Recovery           congestion.Recovery // the same
 	PeerTimeout        time.Duration       // the same; 0 takes the device's, negative means no limit
 	PeerProbe          time.Duration       // see machine.Port
+
+	xrcd *XRCD // of an XRC target
 }
 
 // CreateQP makes a queue pair in state RESET with an unpredictable number.
@@ -70,7 +72,7 @@ func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 		Type: c.Type, PD: p.ID, RecvPD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
 		SQ: c.SQ, SendCQ: q, RecvCQ: received{q}, Host: d, Window: d.cfg.Window, AHs: p.path, PutGRH: l.putGRH,
 	}
-	if transport.Acknowledged {
+	if transport.Acknowledged && c.Type != qp.XRCRecv { // IBTA A14: a target sends no request
 		q.PeerTimeout = d.peerTimeout(c.PeerTimeout)
 		if q.PeerTimeout > 0 && c.PeerProbe > 0 {
 			q.PeerProbe = max(c.PeerProbe, leastPeerTimeout/4)
@@ -78,6 +80,13 @@ func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 	}
 	if q.SQ == nil {
 		q.SQ = queue.NewSendRing(c.SendDepth, c.SendSGE, c.Inline)
+	}
+	if c.Type == qp.XRCSend {
+		return q // it receives nothing
+	}
+	if c.xrcd != nil {
+		q.xrcd, q.Aim = c.xrcd, q.aim
+		return q
 	}
 	if c.SRQ != nil {
 		q.RQ, q.RecvPD = c.SRQ, c.SRQ.pd.ID // IBTA 10.2.9: its requests name keys of its own domain

@@ -45,6 +45,10 @@ type SRQ struct {
 	ring  atomic.Pointer[queue.RecvRing]
 	limit int // armed limit, 0 for none
 
+	Number uint32 // of an XRC shared receive queue, 24 bits; otherwise 0
+	xrcd   *XRCD  // its domain
+	cq     *CQ    // where its receives complete
+
 	Owner any // the driver's own object
 }
 
@@ -67,6 +71,9 @@ func (p *PD) CreateSRQOn(ring *queue.RecvRing) (*SRQ, error) {
 func (s *SRQ) Destroy() error {
 	if did, err := s.uses.End("shared receive queue"); !did {
 		return err
+	}
+	if s.xrcd != nil {
+		s.withdraw()
 	}
 	// The stream of a queue pair that was destroyed before may still end in order.
 	s.mu.Lock()

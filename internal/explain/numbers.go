@@ -104,7 +104,7 @@ func verbsNumbers() (all []Entry) {
 	for s := qp.Reset; s <= qp.Err; s++ {
 		add(QPState, int(s), "IBV_QPS_"+s.String(), stateTexts[s], "IBTA 10.3.1")
 	}
-	for _, t := range []qp.Type{qp.RC, qp.UC, qp.UD} {
+	for _, t := range []qp.Type{qp.RC, qp.UC, qp.UD, qp.XRCSend, qp.XRCRecv} {
 		add(QPType, int(t), "IBV_QPT_"+t.String(), "A transport service of queue pairs.", "IBTA 10.3.1")
 	}
 	for o := queue.Write; o <= queue.AtomicWrite; o++ {

@@ -119,6 +119,16 @@ var responder = map[reason.Reason]text{
 		"The remote address in the work request.",
 		"Align the operand to 8 bytes.",
 		"IBTA 9.4.5"},
+	reason.XRCQueue: {
+		"An XRC request names a shared receive queue that does not exist, or that belongs to another XRC domain than the target queue pair.",
+		"RemoteSRQN of the peer's work request; SRQ.Number and the XRCD of the queue that it is meant for; whether that queue was destroyed.",
+		"Tell the peer the number of an XRC shared receive queue in the domain of the target, and keep the queue while the peer sends to it.",
+		"IBTA A14"},
+	reason.XRCQueueChanged: {
+		"The packets of one XRC message name different shared receive queues.",
+		"A capture: a fault of the sender, or two senders that use the same queue pair number.",
+		"Update the peer's driver or firmware; look for a second sender.",
+		"IBTA A14"},
 	reason.FlushType: {
 		"A FLUSH asks for a placement or a selectivity that the standard reserves.",
 		"type and level of ibv_wr_flush: type is IBV_FLUSH_GLOBAL, IBV_FLUSH_PERSISTENT or both, level is IBV_FLUSH_RANGE or IBV_FLUSH_MR.",

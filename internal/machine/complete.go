@@ -117,10 +117,11 @@ func (p *Port) DropReceives(r *Receive) {
 }
 
 // LastWQE raises the event LAST_WQE_REACHED, once, if the queue pair is on a shared receive
-// queue: in the error state it takes no more receives of that queue, which keeps them (IBTA
-// 10.2.9.4, o11-5.2.5). The machines call it after they have completed the receive in use.
+// queue, or an XRC target: in the error state it takes no more receives of that queue, which
+// keeps them (IBTA 10.2.9.4, o11-5.2.5). The machines call it after they have completed the
+// receive in use.
 func (c *Completions) LastWQE() {
-	if c.port.RQ == nil || !c.port.RQ.Shared() || c.lastWQE {
+	if c.lastWQE || c.port.Aim == nil && (c.port.RQ == nil || !c.port.RQ.Shared()) {
 		return
 	}
 	c.lastWQE = true

@@ -215,6 +215,17 @@ type Host interface {
 // hold the packet's network header (IBTA 11.4.1.2). Length counts the packet from BTH to ICRC.
 type GRHWriter func(b []byte, in *In, length int)
 
+// An Aim points RQ, RecvCQ, PD and RecvPD of an XRC target at the shared receive queue that a
+// request names (annex A14), whose they are then. Its detail says why it did not.
+type Aim func(srqn uint32) reason.Detail
+
+// A Withdrawer is a Machine (XRC) whose shared receive queue may be taken away.
+type Withdrawer interface {
+	// Withdraw forgets what the machine took from the queue that the port is aimed at. The
+	// caller ends the aim.
+	Withdraw()
+}
+
 // A Port is one queue pair's environment. The adapter fills it before it makes
 // the machine; the machine changes nothing but Attr.State and Attr.SQDraining.
 type Port struct {
@@ -235,6 +246,7 @@ type Port struct {
 	Window      int                       // bytes that may be in flight unacknowledged
 	AHs         func(num uint32) *qp.Path // address handles by number, for UD
 	PutGRH      GRHWriter                 // for UD
+	Aim         Aim                       // for an XRC target, else nil
 	Share       *Share                    // limits what may be in flight to the peer; nil for no limit
 	Waits       bool                      // Share did not admit a packet
 	counted     int64                     // by Share, in its epoch

@@ -14,6 +14,7 @@ type Device interface {
 	AllocPD() (PD, error)
 	CreateCQ(depth int, ch CompletionChannel, owner any) (CQ, error)
 	CreateCompletionChannel() (CompletionChannel, error)
+	OpenXRCD() (XRCD, error)
 
 	// NextEvent waits for an asynchronous event.
 	NextEvent(ctx context.Context) (AsyncEvent, error)

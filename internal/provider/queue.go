@@ -30,7 +30,7 @@ type QPConfig struct {
 type QP interface {
 	Number() uint32
 	SendRing() *queue.SendRing
-	RecvRing() *queue.RecvRing // nil with an SRQ
+	RecvRing() *queue.RecvRing // nil with an SRQ, and of XRC
 	Doorbell()
 
 	// StateHint returns the state without taking a lock. The queue pair may be
@@ -70,6 +70,18 @@ type CQ interface {
 type CompletionChannel interface {
 	Next(ctx context.Context) (owner any, err error)
 	Destroy() error
+}
+
+// An XRCD is an XRC domain.
+type XRCD interface {
+	// CreateSRQ makes an XRC shared receive queue. Peers name it by number, use keys of pd, and
+	// their messages complete on cq.
+	CreateSRQ(pd PD, cq CQ, depth, maxSGE, limit int, owner any) (s SRQ, number uint32, err error)
+
+	// CreateTarget makes a target queue pair, which has no receive ring.
+	CreateTarget(owner any) (QP, error)
+
+	Close() error
 }
 
 // An SRQ is a shared receive queue. The caller writes receive requests into its

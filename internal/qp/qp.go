@@ -21,9 +21,11 @@ type Type uint8
 
 // The service types.
 const (
-	RC Type = 2
-	UC Type = 3
-	UD Type = 4
+	RC      Type = 2
+	UC      Type = 3
+	UD      Type = 4
+	XRCSend Type = 9  // XRC initiator, annex A14
+	XRCRecv Type = 10 // XRC target
 )
 
 // String returns the usual name.
@@ -35,6 +37,10 @@ func (t Type) String() string {
 		return "UC"
 	case UD:
 		return "UD"
+	case XRCSend:
+		return "XRC_SEND"
+	case XRCRecv:
+		return "XRC_RECV"
 	}
 	return fmt.Sprintf("queue pair type %d", uint8(t))
 }

@@ -24,6 +24,8 @@ const (
 	liveUC = MaskCurState | MaskAccess | apm // may change while running
 	liveRC = liveUC | MaskMinRNRTimer
 	liveUD = MaskCurState | MaskQKey
+
+	rtsTarget = MaskSQPSN | MaskTimeout
 )
 
 // IBTA 11.2.5.2, its table of state transitions, as Linux reads it: from RESET the error
@@ -52,6 +54,26 @@ var (
 		{SQD, SQD, 0, MaskAV | apm | MaskAccess | MaskPKeyIndex},
 		{SQE, RTS, 0, MaskCurState | MaskAccess},
 	}
+	transitionsXRCSend = []transition{
+		{Reset, Init, initRC, 0},
+		{Init, Init, 0, initRC},
+		{Init, RTR, rtrUC, MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{RTR, RTS, rtsRC, liveUC},
+		{RTS, RTS, 0, liveUC},
+		{RTS, SQD, 0, MaskEnSQDAsyncNotify},
+		{SQD, RTS, 0, liveUC},
+		{SQD, SQD, 0, MaskPort | MaskAV | MaskTimeout | MaskRetryCnt | MaskRNRRetry | MaskMaxRdAtomic | apm | MaskAccess | MaskPKeyIndex},
+	}
+	transitionsXRCRecv = []transition{
+		{Reset, Init, initRC, 0},
+		{Init, Init, 0, initRC},
+		{Init, RTR, rtrRC, MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{RTR, RTS, rtsTarget, liveRC},
+		{RTS, RTS, 0, liveRC},
+		{RTS, SQD, 0, MaskEnSQDAsyncNotify},
+		{SQD, RTS, 0, liveRC},
+		{SQD, SQD, 0, MaskPort | MaskAV | MaskTimeout | MaskMaxDestRdAtomic | apm | MaskAccess | MaskPKeyIndex | MaskMinRNRTimer},
+	}
 	transitionsUD = []transition{
 		{Reset, Init, initUD, 0},
 		{Init, Init, 0, initUD},
@@ -76,10 +98,14 @@ func Allowed(t Type, from, to State) (required, optional Mask, legal bool) {
 		table = transitionsUC
 	case UD:
 		table = transitionsUD
+	case XRCSend:
+		table = transitionsXRCSend
+	case XRCRecv:
+		table = transitionsXRCRecv
 	default:
 		return 0, 0, false
 	}
-	if from > Err || t == RC && from == SQE {
+	if from > Err || from == SQE && t != UC && t != UD {
 		return 0, 0, false // IBTA 10.3.1.6: a reliable connection has no SQE
 	}
 	if to == Reset || to == Err && from != Reset {

@@ -43,6 +43,38 @@ var spec = map[Type]string{
 	     IBV_QP_ALT_PATH            ..OOO.OO.
 	     IBV_QP_PATH_MIG_STATE      ...OO.OO.
 	     IBV_QP_EN_SQD_ASYNC_NOTIFY .....O...`,
+	// Annex A14, as Linux reads it.
+	XRCSend: `IBV_QP_CUR_STATE           ...OO.O.X
+	     IBV_QP_ACCESS_FLAGS        ROOOO.OOX
+	     IBV_QP_PKEY_INDEX          ROO....OX
+	     IBV_QP_PORT                RO.....OX
+	     IBV_QP_AV                  ..R....OX
+	     IBV_QP_PATH_MTU            ..R.....X
+	     IBV_QP_DEST_QPN            ..R.....X
+	     IBV_QP_RQ_PSN              ..R.....X
+	     IBV_QP_TIMEOUT             ...R...OX
+	     IBV_QP_RETRY_CNT           ...R...OX
+	     IBV_QP_RNR_RETRY           ...R...OX
+	     IBV_QP_MAX_QP_RD_ATOMIC    ...R...OX
+	     IBV_QP_SQ_PSN              ...R....X
+	     IBV_QP_ALT_PATH            ..OOO.OOX
+	     IBV_QP_PATH_MIG_STATE      ...OO.OOX
+	     IBV_QP_EN_SQD_ASYNC_NOTIFY .....O..X`,
+	XRCRecv: `IBV_QP_CUR_STATE           ...OO.O.X
+	     IBV_QP_ACCESS_FLAGS        ROOOO.OOX
+	     IBV_QP_PKEY_INDEX          ROO....OX
+	     IBV_QP_PORT                RO.....OX
+	     IBV_QP_AV                  ..R....OX
+	     IBV_QP_PATH_MTU            ..R.....X
+	     IBV_QP_DEST_QPN            ..R.....X
+	     IBV_QP_RQ_PSN              ..R.....X
+	     IBV_QP_MAX_DEST_RD_ATOMIC  ..R....OX
+	     IBV_QP_MIN_RNR_TIMER       ..ROO.OOX
+	     IBV_QP_TIMEOUT             ...R...OX
+	     IBV_QP_SQ_PSN              ...R....X
+	     IBV_QP_ALT_PATH            ..OOO.OOX
+	     IBV_QP_PATH_MIG_STATE      ...OO.OOX
+	     IBV_QP_EN_SQD_ASYNC_NOTIFY .....O..X`,
 	UD: `IBV_QP_CUR_STATE           ...OO.O.O
 	     IBV_QP_QKEY                ROOOO.OOO
 	     IBV_QP_PKEY_INDEX          ROO....O.
@@ -81,7 +113,7 @@ func wanted(t *testing.T, typ Type, from, to State) (required, optional Mask, le
 			}
 		}
 	}
-	if typ == RC && from == SQE { // IBTA 10.3.1.6
+	if from == SQE && typ != UC && typ != UD { // IBTA 10.3.1.6
 		legal = false
 	}
 	return
@@ -136,7 +168,7 @@ func TestCheckUnknownTypeOrStateIsIllegal(t *testing.T) {
 	for _, c := range []struct {
 		typ      Type
 		from, to State
-	}{{0, Reset, Init}, {9, Reset, Reset}, {RC, Err + 1, Reset}, {UD, Init, Err + 1}, {UC, 255, 255}} {
+	}{{0, Reset, Init}, {8, Reset, Reset}, {RC, Err + 1, Reset}, {UD, Init, Err + 1}, {UC, 255, 255}} {
 		if err := Check(c.typ, c.from, c.to, MaskState); err == nil {
 			t.Errorf("type %d, %d to %d: accepted", c.typ, c.from, c.to)
 		}

@@ -55,7 +55,7 @@ type AV struct {
 // accessors below view its union.
 type SendWQE struct {
 	WRID   uint64
-	_      uint32
+	SRQN   uint32 // of XRC: the peer's shared receive queue; reserved in rxe's
 	Op     Op
 	Flags  Flags
 	ImmInv uint32 // immediate data in network order, or the R_Key to invalidate

@@ -32,6 +32,11 @@
 //
 // The waits for an acknowledge and the retry counter are in retry.go.
 //
+// # XRC
+//
+// The extended reliable connection is RC with other opcodes, one direction, and a header that
+// names the shared receive queue of each request (xrc.go, responder/target.go).
+//
 // # Who the peer is
 //
 // A packet must come from the peer's address and, once it is known, from the peer's

@@ -49,7 +49,7 @@ func (r *requester) packets(w *request) uint32 {
 // check finds what is wrong with a work request, and its length.
 func (r *requester) check(w *request, s *queue.SendWQE) (queue.Status, reason.Detail) {
 	op := queue.Op(w.op)
-	if !op.Known() || w.responds() && r.p.Attr.MaxRdAtomic == 0 {
+	if !op.Known() || w.responds() && r.p.Attr.MaxRdAtomic == 0 || w.answeredEmpty() && r.p.Type == qp.XRCSend {
 		return queue.LocQPOpErr, reason.Detail{Reason: reason.LocalOpcode, Expected: uint64(r.p.Type), Found: uint64(s.Op)}
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"softrdma/internal/congestion"
@@ -33,6 +34,8 @@ const (
 // A flow is one direction of the model: the requests of from to to, and their expected results.
 type flow struct {
 	r        *rand.Rand
+	ops      []queue.Op
+	work     int // requests to post
 	from, to *node
 	expect   []func(queue.CQE) error // of from's send completions, in order
 	receive  []func(queue.CQE) error // of to's receive completions, in order
@@ -56,7 +59,7 @@ func (f *flow) post(wrid uint64) {
 	case 1:
 		n = testMTU * f.r.IntN(4)
 	}
-	w := wqe{op: []queue.Op{queue.Write, queue.WriteImm, queue.Send, queue.SendImm, queue.Read, queue.CompareSwap, queue.FetchAdd, queue.Flush, queue.AtomicWrite}[f.r.IntN(9)]}
+	w := wqe{op: f.ops[f.r.IntN(len(f.ops))], srqn: testSRQN}
 	w.imm = f.r.Uint32()
 	off := f.r.IntN(srcLen - n)
 	cut := f.r.IntN(n + 1)
@@ -219,28 +222,40 @@ func (f *flow) postRecvs() {
 	}
 }
 
-// If fast is set, Middle packets take the mid-message fast path. runModel returns how many packets
-// took it.
-func runModel(t *testing.T, seed uint64, trains, fast bool) int {
-	const work = 60
+// XRC has the first list only.
+var modelOps, annexOps = []queue.Op{queue.Write, queue.WriteImm, queue.Send, queue.SendImm, queue.Read, queue.CompareSwap, queue.FetchAdd},
+	[]queue.Op{queue.Flush, queue.AtomicWrite}
+
+// A variant is a kind of connection that the model runs.
+type variant struct {
+	trains bool
+	fast   bool // packets in the middle of a message take the fast path
+	xrc    bool // node 0 is the initiator, and node 1 the target
+}
+
+// runModel returns how many packets took the fast path.
+func runModel(t *testing.T, seed uint64, v variant) int {
 	r := rand.New(rand.NewPCG(seed, 1))
 	// Of four seeds, two have ends that both know selective acknowledges, and one has only one such
 	// end.
 	var c [2]Config
 	for i := range c {
 		c[i].Control = congestion.Kind(r.IntN(5))
-		if seed%4 > 1 || seed%4 == 1 && i == 1 {
+		if !v.xrc && (seed%4 > 1 || seed%4 == 1 && i == 1) {
 			c[i].Store = NewStore([]int{DefaultStore, 64 << 10, 2 << 10}[r.IntN(3)])
 		}
 	}
-	w := newPairWith(t, c, func(_ int, p *machine.Port) {
+	w := newPairWith(t, c, func(i int, p *machine.Port) {
+		if v.xrc {
+			asXRC(i, p)
+		}
 		p.Attr.PathMTU = testMTU
 		p.Window = 1000 + r.IntN(20000)
 		p.Attr.SQPSN, p.Attr.RQPSN = psn.New(uint32(0x1000000-r.IntN(200))), 0
 		p.Attr.MaxRdAtomic = uint8(1 + r.IntN(4))
 	})
-	w.keep, w.fastPath = false, fast
-	if trains {
+	w.keep, w.fastPath = false, v.fast
+	if v.trains {
 		w.longest = func() int { return r.IntN(9) }
 	}
 	for i, n := range w.n {
@@ -269,18 +284,25 @@ func runModel(t *testing.T, seed uint64, trains, fast bool) int {
 	flows := [2]*flow{}
 	for i := range flows {
 		from, to := w.n[i], w.n[1-i]
-		flows[i] = &flow{r: r, from: from, to: to,
+		flows[i] = &flow{r: r, from: from, to: to, ops: modelOps, work: 60,
 			target: bytes.Clone(to.mem[targetAt : targetAt+targetLen]), words: bytes.Clone(to.mem[wordAt : wordAt+wordLen])}
 	}
+	if v.xrc {
+		flows[1].work = 0
+	} else {
+		for _, f := range flows {
+			f.ops = slices.Concat(modelOps, annexOps)
+		}
+	}
 	source := [2][]byte{bytes.Clone(w.n[0].mem[:srcLen]), bytes.Clone(w.n[1].mem[:srcLen])}
-	for round := 0; flows[0].checked < work || flows[1].checked < work; round++ {
+	for round := 0; flows[0].checked < flows[0].work || flows[1].checked < flows[1].work; round++ {
 		if round > 100000 {
-			t.Fatalf("seed %d: %d and %d of %d done", seed, flows[0].checked, flows[1].checked, work)
+			t.Fatalf("seed %d: %d and %d done", seed, flows[0].checked, flows[1].checked)
 		}
 		moved := false
 		for i, f := range flows {
 			// Messages sometimes wait in the ring for receives, but never too many.
-			for f.posted < work && f.from.port.SQ.Len() < 20 && f.sends < f.received+slots && r.IntN(3) != 0 {
+			for f.posted < f.work && f.from.port.SQ.Len() < 20 && f.sends < f.received+slots && r.IntN(3) != 0 {
 				f.post(uint64(f.posted))
 				moved = true
 			}
@@ -326,7 +348,7 @@ func TestModelRandomFaults(t *testing.T) {
 		seeds = 50
 	}
 	for seed := range seeds {
-		runModel(t, uint64(seed), false, false)
+		runModel(t, uint64(seed), variant{})
 		if t.Failed() {
 			return
 		}
@@ -340,7 +362,21 @@ func TestModelTrains(t *testing.T) {
 		seeds = 50
 	}
 	for seed := range seeds {
-		runModel(t, uint64(seed), true, false)
+		runModel(t, uint64(seed), variant{trains: true})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// An extended reliable connection carries the same operations one way.
+func TestModelXRC(t *testing.T) {
+	seeds := 400
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
+		runModel(t, uint64(seed), variant{trains: seed%2 == 1, xrc: true})
 		if t.Failed() {
 			return
 		}
@@ -354,7 +390,7 @@ func TestModelFastPath(t *testing.T) {
 		seeds = 50
 	}
 	for seed := range seeds {
-		taken += runModel(t, uint64(seed), seed%4 == 3, true)
+		taken += runModel(t, uint64(seed), variant{trains: seed%4 == 3, fast: true})
 		if t.Failed() {
 			return
 		}

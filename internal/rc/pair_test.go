@@ -94,6 +94,17 @@ type node struct {
 	traffic machine.Traffic // only what was received
 }
 
+// m is the node's machine.
+func (n *node) m() interface {
+	machine.Machine
+	machine.Receiver
+} {
+	if n.port.Type != qp.RC {
+		return XRC{n.q}
+	}
+	return n.q
+}
+
 // packet is the bytes of a packet in flight.
 type packet struct {
 	b     []byte
@@ -212,6 +223,7 @@ type wqe struct {
 	flush  queue.FlushTarget
 	length uint32 // of a FLUSH
 	word   uint64 // of an ATOMIC WRITE
+	srqn   uint32 // XRC
 }
 
 func (n *node) post(w wqe) uint64 {
@@ -221,7 +233,7 @@ func (n *node) post(w wqe) uint64 {
 	}
 	i := sq.Producer()
 	s := sq.At(i)
-	*s = queue.SendWQE{WRID: n.wr, Op: w.op, Flags: w.flags, ImmInv: w.imm, NumSGE: uint32(len(w.list))}
+	*s = queue.SendWQE{WRID: n.wr, SRQN: w.srqn, Op: w.op, Flags: w.flags, ImmInv: w.imm, NumSGE: uint32(len(w.list))}
 	switch w.op {
 	case queue.CompareSwap, queue.FetchAdd:
 		*s.Atomic() = w.atomic
@@ -263,7 +275,7 @@ func (w *pair) take(i, most int) (n int) {
 		if w.longest != nil {
 			out.Longest = w.longest()
 		}
-		if !w.n[i].q.Next(w.now, &out) {
+		if !w.n[i].m().Next(w.now, &out) {
 			break
 		}
 		w.put(i, &out)
@@ -329,7 +341,7 @@ func (w *pair) give(i int, p packet) {
 		w.n[i].traffic.Continued(&in)
 		w.taken++
 	} else {
-		w.n[i].traffic.Receive(w.now, w.n[i].q, &in)
+		w.n[i].traffic.Receive(w.now, w.n[i].m(), &in)
 	}
 	for k := range p.b {
 		p.b[k] = 0xdb // the caller may reuse the buffer

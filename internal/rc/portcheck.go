@@ -70,10 +70,11 @@ func isProbe(in *machine.In, expected psn.PSN) bool {
 	return in.Opcode == ib.RCSendOnly && len(in.Payload) == 0 && in.PSN.Next() == expected
 }
 
-// mayProbe reports whether requests may be sent. A queue pair that stays in RTR may not.
+// mayProbe reports whether requests may be sent. A queue pair that stays in RTR may not, and
+// neither may an XRC target.
 func (q *QP) mayProbe() bool {
 	s := q.c.Port.Attr.State
-	return s == qp.RTS || s == qp.SQD
+	return (s == qp.RTS || s == qp.SQD) && q.c.Port.Type != qp.XRCRecv
 }
 
 // separate reports whether a standard peer uses one port for requests and another for answers.

@@ -96,6 +96,7 @@ func (r *requester) question(w *request, at, off, length uint32, out *machine.Ou
 	out.Pieces, out.Len = out.Pieces[:0], 0
 	out.Path = &r.p.Attr.Path
 	out.BTH = ib.BTH{Opcode: ib.RCReadRequest, DestQPN: r.p.Attr.DestQPN, AckReq: true}
+	r.address(at, out)
 	out.Keep = r.reads.outstanding > uint16(r.p.Attr.MaxRdAtomic) && r.q.c.Selective()
 	switch queue.Op(w.op) {
 	case queue.Read:

@@ -102,6 +102,7 @@ func (r *requester) fill(w *request, at, off, n uint32, seg int, out *machine.Ou
 	out.Path = &r.p.Attr.Path
 	op := queue.Op(w.op)
 	out.BTH = ib.BTH{Opcode: opcodes[op][seg], DestQPN: r.p.Attr.DestQPN}
+	r.address(at, out)
 	if seg&segFirst != 0 && (op == queue.Write || op == queue.WriteImm) {
 		t := r.p.SQ.At(at).RDMA()
 		out.RETH = ib.RETH{Addr: t.Addr, RKey: t.RKey, Length: w.length}

@@ -97,6 +97,8 @@ const (
 	QPAccess
 	AtomicAlignment
 	FlushType
+	XRCQueue
+	XRCQueueChanged
 	InvalidateRefused
 	SequenceHeld
 	ReceiveAwaited

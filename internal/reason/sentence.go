@@ -67,6 +67,8 @@ var rows = [Count]row{
 	QPAccess:                 {"QP_ACCESS", "queue pair does not allow this remote operation: needs %v, has %v"},
 	AtomicAlignment:          {"ATOMIC_ALIGNMENT", "atomic operand not aligned: expected a multiple of %d, found address %#x"},
 	FlushType:                {"FLUSH_TYPE", "FLUSH of a reserved placement or selectivity: expected only bits of %#x, found %#x"},
+	XRCQueue:                 {"XRC_QUEUE", "XRC request to a shared receive queue of no use here: expected one of the %d of the queue pair's XRC domain, found number %#06x"},
+	XRCQueueChanged:          {"XRC_QUEUE_CHANGED", "packet of an XRC message names another shared receive queue than the message's first: expected %#06x, found %#06x"},
 	InvalidateRefused:        {"INVALIDATE_REFUSED", "the peer may not invalidate this key: expected a type 2 window of queue pair %#x, found key %#x"},
 	ReceiveAwaited:           {"RECEIVE_AWAITED", "first message of the connection waits for a receive: expected one within %d ms, found none for PSN %#06x"},
 	SequenceHeld:             {"SEQUENCE_HELD", "request arrived before an earlier one and is buffered: expected PSN %#06x, found %#06x"},

@@ -18,6 +18,9 @@ var table = [...]machine.Transport{
 	qp.RC: rc.Transport,
 	qp.UC: uc.Transport,
 	qp.UD: ud.Transport,
+
+	qp.XRCSend: rc.XRCTransport,
+	qp.XRCRecv: rc.XRCTransport,
 }
 
 // Of returns the transport of a type of queue pair, or an error that wraps

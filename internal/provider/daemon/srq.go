@@ -10,6 +10,7 @@ import (
 
 	"softrdma/internal/provider"
 	"softrdma/internal/queue"
+	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -111,4 +112,10 @@ func (s *receives) Destroy() error {
 		s.d.disown(s.number)
 	}
 	return err
+}
+
+// OpenXRCD implements provider.Device. The commands of Linux's rxe provider, which a daemon
+// speaks, have no XRC.
+func (d *Device) OpenXRCD() (provider.XRCD, error) {
+	return nil, reason.NotSupported("a daemon's device has no XRC: expected a device of this process")
 }

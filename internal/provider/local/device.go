@@ -136,6 +136,36 @@ func (p domain) CreateQP(c *provider.QPConfig, owner any) (provider.QP, error) {
 	return pair{q}, nil
 }
 
+// OpenXRCD implements provider.Device.
+func (d Device) OpenXRCD() (provider.XRCD, error) {
+	x, err := d.Device.OpenXRCD()
+	if err != nil {
+		return nil, err
+	}
+	return xrcDomain{x}, nil
+}
+
+type xrcDomain struct{ *adapter.XRCD }
+
+func (x xrcDomain) CreateSRQ(pd provider.PD, cq provider.CQ, depth, maxSGE, limit int, owner any) (provider.SRQ, uint32, error) {
+	s, err := pd.(domain).PD.CreateXRCSRQ(x.XRCD, cq.(*adapter.CQ), depth, maxSGE)
+	if err != nil {
+		return nil, 0, err
+	}
+	s.Owner = owner
+	s.StartLimit(limit)
+	return s, s.Number, nil
+}
+
+func (x xrcDomain) CreateTarget(owner any) (provider.QP, error) {
+	q, err := x.XRCD.CreateTarget()
+	if err != nil {
+		return nil, err
+	}
+	q.Owner = owner
+	return pair{q}, nil
+}
+
 type pair struct{ *adapter.QP }
 
 func (q pair) Number() uint32            { return q.QPN }

@@ -71,7 +71,7 @@ func (r *Responder) readAgain(in *machine.In) bool {
 		// A key that has become invalid since is refused without a NAK: the duplicate may
 		// be the network's, of a READ that was answered long ago. But if the answer was taken
 		// back, the peer asks for what it never had.
-		if region, d = r.find(h.RKey, h.Addr, uint64(h.Length), qp.RemoteRead); d.Reason != reason.None {
+		if region, d = r.find(res.pd, h.RKey, h.Addr, uint64(h.Length), qp.RemoteRead); d.Reason != reason.None {
 			if res.revoked {
 				r.giveUp(in.PSN, d)
 				return true

@@ -112,6 +112,7 @@ func (r *Responder) read(in *machine.In) {
 	res := r.history.remember(in, r.msn)
 	h := &in.RETH
 	res.addr, res.rkey, res.length, res.to, res.region = h.Addr, h.RKey, h.Length, h.Length, r.write.region
+	res.pd = r.p.PD
 	if h.Length != 0 {
 		res.count = (h.Length-1)>>r.shift + 1
 	}

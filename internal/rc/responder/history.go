@@ -15,6 +15,7 @@ type resource struct {
 	value  uint64         // of an atomic: what the memory held before
 	region *memory.Region // while a READ is answered
 	rkey   uint32
+	pd     uint32 // that the request was for
 	length uint32
 	count  uint32 // PSNs
 	first  psn.PSN

@@ -4,6 +4,7 @@
 //	PSN                  responder.go; duplicate.go and ahead.go
 //	opcode sequence      opcode.go
 //	opcode valid for QP  opcode.go
+//	XRC target           target.go
 //	resources            resources.go and firstreceive.go: receives; history.go: READs and atomics
 //	length               length.go
 //	R_Key and access     rkey.go
@@ -46,7 +47,8 @@ type Responder struct {
 	opcode  ib.Opcode // of the last request executed, for details
 
 	recv     machine.Receive
-	taken    bool // recv was taken and not completed
+	taken    bool   // recv was taken and not completed
+	srqn     uint32 // of an XRC target: the queue of the message begun, or of the last one
 	cursor   memory.Cursor
 	received uint64 // bytes of the SEND placed
 
@@ -187,6 +189,7 @@ func (r *Responder) process(in *machine.In, info *ib.Info) {
 	r.nak = nak{}
 	ok := r.checkSequence(in, info) &&
 		r.checkOpcode(in, info) &&
+		r.aim(in, info) &&
 		r.takeResources(in, info) &&
 		r.checkLength(in, info) &&
 		r.checkKey(in, info)

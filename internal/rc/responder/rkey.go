@@ -38,7 +38,7 @@ func (r *Responder) checkKey(in *machine.In, info *ib.Info) bool {
 // resolveKey finds the region of a key for the request, and refuses the request if the
 // key does not allow the access.
 func (r *Responder) resolveKey(key uint32, addr, n uint64, need qp.Access) bool {
-	reg, d := r.find(key, addr, n, need)
+	reg, d := r.find(r.p.PD, key, addr, n, need)
 	if d.Reason != reason.None {
 		r.denied(d)
 		return false
@@ -47,13 +47,13 @@ func (r *Responder) resolveKey(key uint32, addr, n uint64, need qp.Access) bool 
 	return true
 }
 
-// find finds the region of a key and checks the access to it.
-func (r *Responder) find(key uint32, addr, n uint64, need qp.Access) (*memory.Region, reason.Detail) {
+// find finds the region of a key and checks the access to it in a protection domain.
+func (r *Responder) find(pd, key uint32, addr, n uint64, need qp.Access) (*memory.Region, reason.Detail) {
 	reg, d := r.lookup(key)
 	if reg == nil {
 		return nil, d
 	}
-	return reg, reg.CheckRemote(r.p.PD, r.p.QPN, addr, n, need)
+	return reg, reg.CheckRemote(pd, r.p.QPN, addr, n, need)
 }
 
 // lookup finds the region of a key.

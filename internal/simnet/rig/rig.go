@@ -166,8 +166,13 @@ func Connect(a, b *adapter.QP, o Options) error {
 
 func connect(q *adapter.QP, attr qp.Attr) error {
 	rtr, rts := maskRTRRC, maskRTSRC
-	if q.Type == qp.UC {
+	switch q.Type {
+	case qp.UC:
 		rtr, rts = maskRTRUC, maskRTSUC
+	case qp.XRCSend:
+		rtr = maskRTRUC
+	case qp.XRCRecv:
+		rts = maskRTSUC | qp.MaskTimeout
 	}
 	return steps(q, attr, maskInitConnected, rtr, rts)
 }
@@ -203,6 +208,7 @@ type Send struct {
 
 	Addr uint64 // remote
 	RKey uint32
+	SRQN uint32 // XRC
 
 	CompareAdd, Swap uint64
 	UD               queue.UD
@@ -234,7 +240,7 @@ func PostSend(q *adapter.QP, list ...Send) error {
 
 func putSend(r *queue.SendRing, i uint32, s *Send) error {
 	w := r.At(i)
-	w.WRID, w.Op, w.Flags, w.ImmInv, w.NumSGE, w.Length = s.ID, s.Op, s.Flags, s.ImmInv, 0, 0
+	w.WRID, w.SRQN, w.Op, w.Flags, w.ImmInv, w.NumSGE, w.Length = s.ID, s.SRQN, s.Op, s.Flags, s.ImmInv, 0, 0
 	switch s.Op {
 	case queue.CompareSwap, queue.FetchAdd:
 		*w.Atomic() = queue.Atomic{Addr: s.Addr, CompareAdd: s.CompareAdd, Swap: s.Swap, RKey: s.RKey}

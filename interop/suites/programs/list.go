@@ -83,7 +83,7 @@ func ibverbsUtils() []program {
 		both(pkg, "ibv_uc_pingpong -g 0", "1000 iters"),
 		both(pkg, "ibv_ud_pingpong -g 0", "1000 iters"),
 		both(pkg, "ibv_srq_pingpong -g 0", "1000 iters"),
-		both(pkg, "ibv_xsrq_pingpong -g 0", "").refusal("Couldn't Open the XRC Domain", "XRC, which Linux's Soft RoCE has neither"),
+		both(pkg, "ibv_xsrq_pingpong -g 0", "").refusal("Couldn't Open the XRC Domain", "XRC, which the rxe provider refuses"),
 	}
 }
 
@@ -146,7 +146,7 @@ func perftest() []program {
 	}
 	return append(all,
 		perftestPair("ib_write_bw -e", "").refusal("Events feature not available on WRITE verb", "perftest has no events for WRITE"),
-		perftestPair("ib_send_bw -c XRC", "").refusal("Couldn't create IB resources", "XRC, which Linux's Soft RoCE has neither"),
+		perftestPair("ib_send_bw -c XRC", "").refusal("Couldn't create IB resources", "XRC, which the rxe provider refuses"),
 		perftestPair("ib_send_bw -c UD -s 1024 -g", "").refusal("Couldn't attach QP to MultiCast group",
 			"perftest's own group is IPv6's, on an IPv4 device; -M gives it another"),
 		perftestPair("raw_ethernet_bw -B 02:00:00:00:00:01 -E 02:00:00:00:00:02", "").refusal("raw", "raw packets"),

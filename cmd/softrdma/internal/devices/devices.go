@@ -147,6 +147,7 @@ func printDevice(out io.Writer, d *verbs.DeviceInfo, sameHost string) error {
 	row("atomic_cap:", a.AtomicCap)
 	row("atomic_write:", a.AtomicWrite)
 	row("flush:", a.Flush)
+	row("xrc:", a.XRC)
 	row("max_pkeys:", a.MaxPKeys)
 	row("phys_port_cnt:", a.PhysPorts)
 	row("port 1 state:", "PORT_"+cli.StateName(p.Active))
@@ -215,6 +216,7 @@ type limitsRecord struct {
 	AtomicCap       string `json:"atomic_cap"`
 	AtomicWrite     bool   `json:"atomic_write"`
 	Flush           string `json:"flush"`
+	XRC             bool   `json:"xrc"`
 }
 
 func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo, ports []cli.Fabric) error {
@@ -228,7 +230,7 @@ func printDevicesJSON(out io.Writer, list []verbs.DeviceInfo, ports []cli.Fabric
 			Loopback: d.Loopback, Active: d.Up, LinkMTU: d.LinkMTU, ActiveMTU: d.ActiveMTU, SpeedMbps: d.SpeedMbps, Protocol: d.Protocol.String(), Published: h.published(d),
 			Limits: limitsRecord{
 				a.MaxMRSize, verbs.MaxMessage, a.MaxQPWR, a.MaxSRQWR, a.MaxSGE, a.MaxInline, a.MaxCQE, a.MaxQPRdAtom, a.MaxQPInitRdAtom, a.AtomicCap,
-				a.AtomicWrite, a.Flush.String(),
+				a.AtomicWrite, a.Flush.String(), a.XRC,
 			},
 		}
 		if d.Protocol == verbs.RoCE {
