@@ -303,6 +303,13 @@ func TestOpensmSweepsTheAgents(t *testing.T) {
 		{"ibportstate", []string{fmt.Sprint(leaf), "2", "enable"}, "Initialize"},
 		{"perfquery", []string{"-R", fmt.Sprint(lid), "1"}, ""},
 		{"perfquery", []string{"-a", fmt.Sprint(leaf)}, "port 255"},
+		{"perfquery", []string{"--rcvcc", fmt.Sprint(lid), "1"}, "PortPktRcvBECN:..................0"},
+		{"perfquery", []string{"-T", fmt.Sprint(leaf), "1"}, "SyncHeaderErrorCounter:..........0"},
+		{"perfquery", []string{"--slrcvfecn", fmt.Sprint(lid), "1"}, "PortSLRcvFECN15:.................0"},
+		{"perfquery", []string{"--slrcvbecn", fmt.Sprint(lid), "1"}, "PortSLRcvBECN15:.................0"},
+		{"perfquery", []string{"--xmitcc", fmt.Sprint(lid), "1"}, "PortXmitTimeCong:................0"},
+		{"perfquery", []string{"--vlxmittimecc", "-r", fmt.Sprint(lid), "1"}, "PortVLXmitTimeCong14:............0"},
+		{"perfquery", []string{"--swportvlcong", fmt.Sprint(leaf), "1"}, "SWPortVLCongestion15:............0"},
 	} {
 		if path, err := exec.LookPath(c.program); err == nil {
 			if out := run(t, library, socket, path, c.args...); !strings.Contains(out, c.want) {

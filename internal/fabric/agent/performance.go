@@ -61,7 +61,7 @@ func (a *Agent) count(now time.Duration, h *mad.Header, data *[perf.DataLen]byte
 		return a.samplesResult(now, h, data)
 	}
 	table := perf.Counters(h.Attribute)
-	if table == nil {
+	if table == nil && !a.neverCounts(h.Attribute) {
 		return mad.StatusMethodAttribute
 	}
 	first, last := int(perf.PortSelect(data)), int(perf.PortSelect(data))
@@ -78,6 +78,18 @@ func (a *Agent) count(now time.Duration, h *mad.Header, data *[perf.DataLen]byte
 	}
 	a.putCounters(first, last, h.Attribute, table, data)
 	return mad.StatusOK
+}
+
+// neverCounts reports whether the counters of an attribute stay 0: links have no forward error
+// correction, and nodes neither mark packets nor slow down.
+func (a *Agent) neverCounts(id mad.AttributeID) bool {
+	switch id {
+	case perf.AttrExtendedSpeeds, perf.AttrXmitCongestion, perf.AttrVLXmitCongestion:
+		return true
+	case perf.AttrSwitchVLCongestion:
+		return a.isSwitch()
+	}
+	return false
 }
 
 // base returns the baseline of a port for an attribute.
@@ -148,6 +160,12 @@ func counter(c *hardware.Counters, id mad.AttributeID, i int) *uint64 {
 		return &c.SLXmitData[i]
 	case perf.AttrRcvDataSL:
 		return &c.SLRcvData[i]
+	case perf.AttrRcvCongestion:
+		return [...]*uint64{&c.RcvFECN, &c.RcvBECN}[i]
+	case perf.AttrRcvFECNSL:
+		return &c.SLRcvFECN[i]
+	case perf.AttrRcvBECNSL:
+		return &c.SLRcvBECN[i]
 	}
 	return &c.VLXmitWait[i]
 }

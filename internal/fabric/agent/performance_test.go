@@ -96,6 +96,48 @@ func TestCountersOfAllPorts(t *testing.T) {
 	}
 }
 
+func TestCountersOfCongestion(t *testing.T) {
+	b := newBoard(2)
+	a := New(switchConfig(2), b)
+	b.counters[1].RcvFECN, b.counters[1].SLRcvBECN[7] = 3, 4
+	if got := value(t, a, perf.AttrRcvCongestion, 1, "PortPktRcvFECN"); got != 3 {
+		t.Errorf("%d packets with FECN, expected 3", got)
+	}
+	count(t, a, mad.MethodSet, perf.AttrRcvBECNSL, 1, 1<<7)
+	b.counters[1].SLRcvBECN[7]++
+	if got := value(t, a, perf.AttrRcvBECNSL, 1, "PortSLRcvBECN7"); got != 1 {
+		t.Errorf("%d packets with BECN since they were cleared, expected 1", got)
+	}
+}
+
+func TestCountersThatStayZero(t *testing.T) {
+	const opReceived, vlOpPackets = mad.AttributeID(0x17), mad.AttributeID(0x19)
+	onSwitch, onAdapter := New(switchConfig(2), newBoard(2)), New(adapterConfig(1), newBoard(1))
+	for _, c := range []struct {
+		a    *Agent
+		id   mad.AttributeID
+		want uint16
+	}{
+		{onSwitch, perf.AttrExtendedSpeeds, mad.StatusOK}, {onAdapter, perf.AttrExtendedSpeeds, mad.StatusOK},
+		{onSwitch, perf.AttrXmitCongestion, mad.StatusOK}, {onAdapter, perf.AttrVLXmitCongestion, mad.StatusOK},
+		{onSwitch, perf.AttrSwitchVLCongestion, mad.StatusOK}, {onAdapter, perf.AttrSwitchVLCongestion, mad.StatusMethodAttribute},
+		{onSwitch, opReceived, mad.StatusMethodAttribute}, {onAdapter, vlOpPackets, mad.StatusMethodAttribute},
+	} {
+		for _, method := range []uint8{mad.MethodSet, mad.MethodGet} {
+			data, status := count(t, c.a, method, c.id, 1, 1)
+			if status != c.want {
+				t.Errorf("attribute %#x: status %#x, expected %#x", uint16(c.id), status, c.want)
+			}
+			if want := [perf.DataLen]byte{1: 1}; c.want == mad.StatusOK && *data != want {
+				t.Errorf("attribute %#x: found % x, expected zeros", uint16(c.id), data[:16])
+			}
+		}
+	}
+	if _, status := count(t, onSwitch, mad.MethodGet, perf.AttrExtendedSpeeds, 9, 0); status != mad.StatusInvalid {
+		t.Errorf("port 9: status %#x", status)
+	}
+}
+
 // ask1 sends a packet of performance management with data, at a time.
 func ask1(t *testing.T, a *Agent, now time.Duration, method uint8, id mad.AttributeID, data *[perf.DataLen]byte) (answer *[perf.DataLen]byte, status uint16) {
 	t.Helper()

@@ -152,6 +152,8 @@ type Counters struct {
 	DLIDMapping, VLMapping, LoopingDLID uint64 // parts of RcvSwitchRelayErrors
 	FlowXmit, FlowRcv                   uint64 // link packets
 	SLXmitData, SLRcvData               [16]uint64
+	RcvFECN, RcvBECN                    uint64 // packets with a mark of congestion
+	SLRcvFECN, SLRcvBECN                [16]uint64
 	VLXmitWait                          [16]uint64
 	VLFlowControlErrors                 [16]uint64 // times without a grant of credit
 }

@@ -226,6 +226,26 @@ func TestOverrunIsCounted(t *testing.T) {
 }
 
 // A packet of the lower 15 bits of an entry matches if one of the two is a full member.
+func TestMarksOfCongestionAreCountedBySL(t *testing.T) {
+	p, _ := newPort(Config{VLs: MaxVLs, Refresh: Never})
+	for i, b := range []ib.BTH{{}, {FECN: true}, {BECN: true}, {FECN: true, BECN: true}} {
+		b.Opcode, b.PKey = ib.RCSendOnly, 0xffff
+		for _, grh := range []*ib.GRH{nil, {HopLimit: 1}} {
+			lrh := ib.LRH{VL: 0, SL: uint8(i), Next: ib.LocalBTH, DLID: 1, SLID: 2}
+			if grh != nil {
+				lrh.Next = ib.GlobalGRH
+			}
+			if k := p.Receive(0, ib.AppendNative(nil, lrh, grh, &ib.Packet{BTH: b, Payload: make([]byte, 8)})); k == nil {
+				t.Fatalf("packet %d is dropped", i)
+			}
+		}
+	}
+	c := &p.Counters
+	if c.RcvFECN != 4 || c.RcvBECN != 4 || c.SLRcvFECN != [16]uint64{1: 2, 3: 2} || c.SLRcvBECN != [16]uint64{2: 2, 3: 2} {
+		t.Errorf("FECN %d %v, BECN %d %v", c.RcvFECN, c.SLRcvFECN, c.RcvBECN, c.SLRcvBECN)
+	}
+}
+
 func TestPartitionMatchesIfOneSideIsFull(t *testing.T) {
 	p, _ := newPort(Config{})
 	p.SetPartitions([]uint16{0x8001, 0x0002, 0})

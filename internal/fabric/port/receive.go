@@ -31,7 +31,7 @@ func (p *Port) Receive(now time.Duration, frame []byte) *Packet {
 		p.refuse(frame, d)
 		return nil
 	}
-	p.countReceived(&h)
+	p.countReceived(&h, frame)
 	k := p.env.Pool.packet()
 	k.Data, k.LRH, k.blocks, k.VL = frame, h, ib.PacketBlocks(h.Words), h.VL
 	k.Tail, k.Due, k.Ends = now+p.Duration(len(frame)), now, Never
@@ -104,7 +104,7 @@ func (p *Port) physicalError() {
 	}
 }
 
-func (p *Port) countReceived(h *ib.LRH) {
+func (p *Port) countReceived(h *ib.LRH, frame []byte) {
 	p.marginal = max(p.marginal-1, 0)
 	c := &p.Counters
 	c.RcvPackets++
@@ -114,6 +114,25 @@ func (p *Port) countReceived(h *ib.LRH) {
 		c.MulticastRcv++
 	} else {
 		c.UnicastRcv++
+	}
+	p.countMarks(h, frame)
+}
+
+// countMarks counts a packet with FECN or BECN set (annex A10).
+func (p *Port) countMarks(h *ib.LRH, frame []byte) {
+	const fecn, becn = 1 << 7, 1 << 6
+	at := h.HeaderLen() + ib.DestQPNOffset // the bits are in front of the queue pair number
+	if h.Next < ib.LocalBTH || len(frame) <= at || frame[at]&(fecn|becn) == 0 {
+		return
+	}
+	c := &p.Counters
+	if frame[at]&fecn != 0 {
+		c.RcvFECN++
+		c.SLRcvFECN[h.SL]++
+	}
+	if frame[at]&becn != 0 {
+		c.RcvBECN++
+		c.SLRcvBECN[h.SL]++
 	}
 }
 

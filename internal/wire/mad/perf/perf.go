@@ -31,6 +31,13 @@ const (
 	AttrVLFlowControlErrors  mad.AttributeID = 0x001b
 	AttrVLXmitWait           mad.AttributeID = 0x001c
 	AttrPortCountersExtended mad.AttributeID = 0x001d
+	AttrExtendedSpeeds       mad.AttributeID = 0x001f // errors of links of FDR and above
+	AttrSwitchVLCongestion   mad.AttributeID = 0x0030
+	AttrRcvCongestion        mad.AttributeID = 0x0031
+	AttrRcvFECNSL            mad.AttributeID = 0x0032
+	AttrRcvBECNSL            mad.AttributeID = 0x0033
+	AttrXmitCongestion       mad.AttributeID = 0x0034
+	AttrVLXmitCongestion     mad.AttributeID = 0x0035
 	AttrXmitDataSL           mad.AttributeID = 0x0036
 	AttrRcvDataSL            mad.AttributeID = 0x0037
 )
@@ -157,11 +164,20 @@ var FlowControl = []Counter{
 	{"PortRcvFlowPkts", 8, 0, 32},
 }
 
+// RcvCongestion are the received packets with a mark of congestion (annex A10,
+// PortRcvConCtrl).
+var RcvCongestion = []Counter{
+	{"PortPktRcvFECN", 4, 0, 32},
+	{"PortPktRcvBECN", 8, 0, 32},
+}
+
 // Counters of each SL or VL: 16 of them from byte 4 on.
 var (
 	XmitDataSL = each("XmtDataSL", 32)
 	RcvDataSL  = each("RcvDataSL", 32)
 	VLXmitWait = each("PortVLXmitWait", 16)
+	RcvFECNSL  = each("PortSLRcvFECN", 32)
+	RcvBECNSL  = each("PortSLRcvBECN", 32)
 
 	VLFlowControlErrors = each("PortVLXmitFlowCtlUpdateErrors", 2)
 )
@@ -195,6 +211,12 @@ func Counters(a mad.AttributeID) []Counter {
 		return VLFlowControlErrors
 	case AttrVLXmitWait:
 		return VLXmitWait
+	case AttrRcvCongestion:
+		return RcvCongestion
+	case AttrRcvFECNSL:
+		return RcvFECNSL
+	case AttrRcvBECNSL:
+		return RcvBECNSL
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 var attributes = []mad.AttributeID{AttrPortCounters, AttrPortCountersExtended, AttrRcvErrorDetails, AttrXmitDiscardDetails,
-	AttrFlowControl, AttrVLFlowControlErrors, AttrXmitDataSL, AttrRcvDataSL, AttrVLXmitWait}
+	AttrFlowControl, AttrVLFlowControlErrors, AttrXmitDataSL, AttrRcvDataSL, AttrVLXmitWait, AttrRcvCongestion, AttrRcvFECNSL, AttrRcvBECNSL}
 
 // TestCountersHaveBitsOfTheirOwn fills each counter alone.
 func TestCountersHaveBitsOfTheirOwn(t *testing.T) {
