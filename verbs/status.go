@@ -20,7 +20,7 @@ const (
 	LocEECOpErr    Status = 3  // reliable datagrams: never given
 	LocProtErr     Status = 4  // a scatter/gather entry is not in memory of its L_Key, or lacks the right
 	WRFlushErr     Status = 5  // not carried out: the queue pair is in ERR
-	MWBindErr      Status = 6  // a memory window cannot be bound so
+	MWBindErr      Status = 6  // a memory window cannot be bound, or a key invalidated
 	BadRespErr     Status = 7  // a response of the peer does not fit the request
 	LocAccessErr   Status = 8  // this side's memory was refused to a request of the peer
 	RemInvReqErr   Status = 9  // the peer found the request invalid

@@ -43,21 +43,21 @@ var statusTexts = [queue.Statuses]statusText{
 		"The first completion with another status on either queue of the queue pair. If there is none, what moved the queue pair to ERR.",
 		"Fix the cause of the first error; then RESET the queue pair and connect again.",
 		"IBTA 11.6.2, 10.3.1"}, []reason.Reason{reason.Flushed}},
-	queue.MWBindErr: {"Memory window bind error: the bind was refused.", text{
-		"The region lacks MW_BIND; or the window belongs to another PD, is already bound, or extends beyond the region.",
+	queue.MWBindErr: {"Memory window bind error: a bind or a local invalidate was refused.", text{
+		"The region lacks MW_BIND; or the window belongs to another PD, is already bound, or extends beyond the region; or the key to invalidate is not a type 2 window of this queue pair.",
 		"Access flags and PD of the region, and the window's state.",
 		"Register the region with IBV_ACCESS_MW_BIND, and invalidate a type 2 window before binding it again.",
-		"IBTA 11.6.2, 10.6.7.2"}, []reason.Reason{reason.BindRefused, reason.KeyAccess, reason.KeyBounds}},
+		"IBTA 11.6.2, 10.6.7.2"}, []reason.Reason{reason.BindRefused, reason.KeyAccess, reason.KeyBounds, reason.InvalidateRefused}},
 	queue.BadRespErr: {"Bad response: a response does not match its request.", text{
 		"The peer answered with an unexpected opcode, length or syndrome. Usually the two ends have different path_mtu.",
 		"path_mtu on both ends, and a capture.",
 		"Set the same path_mtu on both ends; update the peer's driver or firmware.",
 		"IBTA 11.6.2, 9.9.2"}, []reason.Reason{reason.ResponseLength, reason.ResponseOpcode, reason.ResponseUnexpected, reason.NAKReserved}},
 	queue.LocAccessErr: {"Local access error: a peer's operation that uses a receive tried to access memory that it may not.", text{
-		"A WRITE with immediate data, or a SEND with invalidate, has a wrong key, address range or access right.",
+		"A WRITE with immediate data has a wrong key, address range or access right.",
 		"The R_Key, address and length that the peer used, and the region's access flags on this end.",
 		"Register the region with the remote access right, and give the peer the key of that registration.",
-		"IBTA 11.6.2, 9.9.3"}, []reason.Reason{reason.KeyAccess, reason.KeyBounds, reason.KeyUnknown, reason.InvalidateRefused}},
+		"IBTA 11.6.2, 9.9.3"}, []reason.Reason{reason.KeyAccess, reason.KeyBounds, reason.KeyUnknown}},
 	queue.RemInvReqErr: {"Remote invalid request: the peer's queue pair found the request invalid.", text{
 		"The peer's qp_access_flags do not allow the operation, the message is longer than the peer's receive, or too many READs are in flight.",
 		"The peer's qp_access_flags, max_dest_rd_atomic, path_mtu and receive buffers.",

@@ -272,7 +272,7 @@ func TestLocalFaultFailsRequestInOrder(t *testing.T) {
 		"invalidate": {func(w *queue.SendWQE, r *raw) []memory.SGE {
 			w.Op = queue.LocalInv
 			return nil
-		}, queue.LocQPOpErr, reason.InvalidateRefused},
+		}, queue.MWBindErr, reason.InvalidateRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRaw(t, defaults(), nil)

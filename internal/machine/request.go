@@ -35,25 +35,23 @@ func (p *Port) Measure(s *queue.SendWQE, inline bool) (uint32, queue.Status, rea
 }
 
 // Local carries out the local operation op of a work request: binding a memory
-// window or invalidating a key (IBTA 10.6.7, 11.4.1.1). The statuses are those
-// that Linux gives.
+// window or invalidating a key (IBTA 10.6.7, 11.4.1.1). A failure of either is a memory
+// management operation error (IBTA 11.6.2), which verbs calls IBV_WC_MW_BIND_ERR.
 func (p *Port) Local(op queue.Op, w *queue.SendWQE) (queue.Status, reason.Detail) {
-	status := queue.LocQPOpErr
 	var d reason.Detail
 	if op == queue.LocalInv {
 		d = p.Memory.Invalidate(w.ImmInv, p.PD, p.QPN)
 	} else {
-		status = queue.MWBindErr
 		m := w.MW()
 		d = p.Memory.Bind(&memory.Bind{
 			Window: m.MWRKey, NewKey: m.RKey, Region: m.MRLKey, Addr: m.Addr, Length: m.Length,
 			Access: qp.Access(m.Access), PD: p.PD, QPN: p.QPN,
 		})
 	}
-	if d.Reason == reason.None {
-		status = queue.Success
+	if d.Reason != reason.None {
+		return queue.MWBindErr, d
 	}
-	return status, d
+	return queue.Success, d
 }
 
 // LocalStatus is the completion status of a refusal by local memory.

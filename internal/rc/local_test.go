@@ -51,7 +51,7 @@ func TestRequesterLocalErrorCompletesAfterEarlierRequests(t *testing.T) {
 			return wqe{op: queue.BindMW, mw: queue.MW{MWRKey: 1 << 8, RKey: 1 << 8, MRLKey: a.mr.Key, Length: 8}}
 		}, queue.MWBindErr, reason.BindRefused},
 		{"invalidation of a region", func(a, b *node) wqe { return wqe{op: queue.LocalInv, imm: a.mr.Key} },
-			queue.LocQPOpErr, reason.InvalidateRefused},
+			queue.MWBindErr, reason.InvalidateRefused},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			w := newPair(t, func(_ int, p *machine.Port) { p.SQSigAll = false })

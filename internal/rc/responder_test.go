@@ -111,6 +111,12 @@ func TestResponderRefusals(t *testing.T) {
 		{"WRITE last below", 0, func(x world) []ib.Packet {
 			return []ib.Packet{writePacket(ib.RCWriteFirst, 0, mtu, reth(x, 2*mtu)), requestPacket(ib.RCWriteLast, 1, mtu-1)}
 		}, inv, reason.LengthBelowRETH, 0},
+		{"WRITE with immediate, unknown key", 0, func(x world) []ib.Packet {
+			return []ib.Packet{writePacket(ib.RCWriteOnlyImm, 0, 8, ib.RETH{Addr: x.b.mr.Base, RKey: x.b.mr.Key ^ 0x100, Length: 8})}
+		}, acc, reason.KeyUnknown, queue.LocAccessErr},
+		{"WRITE with immediate past the end", 0, func(x world) []ib.Packet {
+			return []ib.Packet{writePacket(ib.RCWriteOnlyImm, 0, 8, ib.RETH{Addr: x.b.mr.Base + testMem - 7, RKey: x.b.mr.Key, Length: 8})}
+		}, acc, reason.KeyBounds, queue.LocAccessErr},
 		{"WRITE with immediate over its RETH", 0, func(x world) []ib.Packet { return []ib.Packet{writePacket(ib.RCWriteOnlyImm, 0, 9, reth(x, 8))} }, inv, reason.LengthExceedsRETH, queue.RemInvReqErr},
 		{"over 2^31 bytes", 0, func(x world) []ib.Packet {
 			return []ib.Packet{writePacket(ib.RCReadRequest, 0, 0, reth(x, 1<<31+1))}

@@ -120,7 +120,7 @@ func TestBadRequestStopsSendQueueAlone(t *testing.T) {
 		{"SEND with invalidate", func(a *end) { a.PostSend(op(queue.SendInv, 2), sge(a, 8)) }, queue.LocQPOpErr, reason.LocalOpcode},
 		{"no operation", func(a *end) { a.PostSend(op(77, 2), sge(a, 8)) }, queue.LocQPOpErr, reason.LocalOpcode},
 		{"bind", func(a *end) { a.PostSend(op(queue.BindMW, 2)) }, queue.MWBindErr, reason.BindRefused},
-		{"invalidate", func(a *end) { a.PostSend(op(queue.LocalInv, 2)) }, queue.LocQPOpErr, reason.InvalidateRefused},
+		{"invalidate", func(a *end) { a.PostSend(op(queue.LocalInv, 2)) }, queue.MWBindErr, reason.InvalidateRefused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := pair(t)

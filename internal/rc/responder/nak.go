@@ -28,9 +28,10 @@ func (r *Responder) invalid(d reason.Detail) {
 	r.fatal(ib.NAKInvalidRequest, queue.RemInvReqErr, machine.EventQPReqErr, d)
 }
 
-// denied refuses a request that its key does not allow (IBTA 9.9.3.1.3, class C).
+// denied refuses a request that its key does not allow (IBTA 9.9.3.1.3, class C). The
+// receive of a WRITE with immediate data gets a local access error (IBTA 11.6.2).
 func (r *Responder) denied(d reason.Detail) {
-	r.fatal(ib.NAKRemoteAccess, queue.RemAccessErr, machine.EventQPAccessErr, d)
+	r.fatal(ib.NAKRemoteAccess, queue.LocAccessErr, machine.EventQPAccessErr, d)
 }
 
 // fatal refuses a request and ends the connection. The peer gets a NAK. The program gets
