@@ -86,17 +86,11 @@ func run(ctx context.Context, r *runner, page, only string) error {
 		}
 		rows = append(rows, o)
 	}
-	if pattern.MatchString(suiteName) && ctx.Err() == nil {
-		s, err := r.suite(ctx)
-		fmt.Println(s.summary())
-		if err != nil {
-			fmt.Println(err)
-			failed++
-		}
-		if page != "" && only == "" && s.here != nil {
-			if err := writePage(page, rows, s); err != nil {
-				return err
-			}
+	s, n := r.rdmaCore(ctx, pattern)
+	failed += n
+	if page != "" && only == "" && s.here != nil {
+		if err := writePage(page, rows, s); err != nil {
+			return err
 		}
 	}
 	if err := ctx.Err(); err != nil {

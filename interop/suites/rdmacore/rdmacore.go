@@ -35,6 +35,11 @@ func Rxe() (Results, error) {
 // for.
 const Commands = "cp -r /usr/share/doc/rdma-core/tests . && gunzip -f tests/*.gz && exec /usr/bin/python3 tests/run_tests.py --dev rxe0 -v"
 
+// BuiltCommands are those for the tree of rdma-core at RDMA_CORE that its build.sh has built, with its own libraries
+// and providers.
+const BuiltCommands = "export LD_LIBRARY_PATH=$RDMA_CORE/build/lib PYTHONPATH=$RDMA_CORE/build/python PYTHONDONTWRITEBYTECODE=1 && " +
+	"exec /usr/bin/python3 $RDMA_CORE/tests/run_tests.py --dev rxe0 -v"
+
 var (
 	begin = regexp.MustCompile(`^test\w* \((tests\.[\w.]+)\)`)
 	end   = regexp.MustCompile(`(?:^|\.\.\. )(?:(ok)|(FAIL|ERROR)|skipped ['"](.*)['"])$`)
