@@ -24,6 +24,7 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
 	"softrdma/internal/samehost"
+	"softrdma/internal/trace"
 )
 
 // Port is the UDP port of RoCE v2 (annex A17.3.2.2).
@@ -155,6 +156,7 @@ type opening struct {
 	recovery congestion.Recovery
 	mode     samehost.Mode
 	allow    []string
+	mirror   *trace.Mirror
 	hostDir  string // of the memory path; empty for the usual one
 	links    links
 	release  func() error
@@ -199,7 +201,7 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	a := adapter.Open(adapter.Config{
 		Networks: p.links.networks, Share: p.links.share, Streams: p.links.streams, Spin: d.spin, Window: cfg.Window,
 		Control: p.control, Recovery: p.recovery, MTU: p.mtu, GUID: guid, PeerTimeout: cfg.PeerTimeout,
-		Loopback: b, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
+		Loopback: b, Mirror: p.mirror, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
 		HostBells: p.mode != samehost.Off && p.protocol != IWARP, MemoryOnly: p.mode == samehost.Require,
 		Reach: func(peer qp.Endpoint, qpn uint32) error { return s.reach(d, cfg, peer, qpn) },
 	})

@@ -3,12 +3,17 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"softrdma/internal/frame"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
 	"softrdma/internal/link/udp"
 	"softrdma/internal/provider/daemon"
+	"softrdma/internal/trace"
 )
 
 // openShared opens a device on a slot of a daemon's device.
@@ -28,6 +33,8 @@ func (s *Stack) openShared(name string, cfg *Config) (*Device, error) {
 }
 
 func (s *Stack) startShared(slot *daemon.Slot, cfg *Config) (*Device, error) {
+	m := &trace.Mirror{Counters: (*trace.Counters)(unsafe.Pointer(&slot.Counters[0]))}
+	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Counters) // refusals of an ended device still count
 	choice, err := host.Resolve(slot.Addr.String())
 	if err != nil {
 		return nil, err
@@ -35,7 +42,7 @@ func (s *Stack) startShared(slot *daemon.Slot, cfg *Config) (*Device, error) {
 	choice.Why = append(choice.Why, fmt.Sprintf("The daemon on %s (process %d) shares it.", slot.Socket, slot.PID))
 	c := *cfg
 	c.MTU, c.SameHost = slot.MTU, or(c.SameHost, SameHost(slot.SameHost))
-	p := opening{choice: choice, release: slot.Close, hostDir: slot.SameHostDir}
+	p := opening{choice: choice, release: slot.Close, mirror: m, hostDir: slot.SameHostDir}
 	if err := p.check(&c); err != nil {
 		return nil, err
 	}

@@ -88,6 +88,9 @@ type Config struct {
 	// are handed over in memory; nil for none.
 	Loopback *Loopback
 
+	// Mirror, if set, gets the counters of refusals.
+	Mirror *trace.Mirror
+
 	// HostBells lets the lanes' links wait for peers on this host as well (HostBell).
 	HostBells bool
 
@@ -155,7 +158,7 @@ func Open(cfg Config) *Device {
 		cfg.Window = min(max(buffer/2, 64<<10), 1<<20)
 	}
 	d := &Device{
-		cfg: cfg, clock: cfg.Clock, Memory: memory.NewTable(), Trace: &trace.Stream{},
+		cfg: cfg, clock: cfg.Clock, Memory: memory.NewTable(), Trace: &trace.Stream{Mirror: cfg.Mirror},
 		done: make(chan struct{}),
 	}
 	if cfg.PKeys == nil {

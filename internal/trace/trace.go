@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -76,11 +77,19 @@ type Listener interface {
 // comparable.
 type attachment struct{ Listener }
 
+// Counters has a number for each reason.
+type Counters [reason.Count]atomic.Uint64
+
+// A Mirror is memory in which another process sees the counters of a stream.
+type Mirror struct{ *Counters }
+
 // A Stream belongs to one device. The zero value is ready.
 type Stream struct {
 	listeners atomic.Pointer[[]*attachment]
 	mu        sync.Mutex
-	counters  [reason.Count]atomic.Uint64
+	counters  Counters
+
+	Mirror *Mirror // gets what is counted, unless it is nil
 }
 
 // On reports whether the stream has a listener.
@@ -120,6 +129,10 @@ func (s *Stream) RefuseSource(qpn uint32, d reason.Detail, peer, source netip.Ad
 func (s *Stream) count(r reason.Reason) {
 	if r < reason.Count {
 		s.counters[r].Add(1)
+		if s.Mirror != nil {
+			s.Mirror.Counters[r].Add(1)
+			runtime.KeepAlive(s)
+		}
 	}
 }
 

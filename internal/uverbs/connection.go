@@ -122,6 +122,9 @@ func (s *Server) answer(p *client.Process, e *exchange, b []byte, fds []int) *cl
 	case uapi.OpSlot:
 		name = string(data)
 		err = s.slot(p, name, r.Arg[0], a)
+	case uapi.OpCounters:
+		name = "counters"
+		err = s.refresh(counterLife)
 	case uapi.OpHello:
 		if err = s.hello(p, r.Arg[0], a); err != nil {
 			return s.decline(p, b, err)

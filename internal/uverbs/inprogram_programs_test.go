@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/reason"
 	"softrdma/internal/testenv"
 	"softrdma/verbs"
 )
@@ -128,6 +129,16 @@ func TestProgramsFindTheRealPathsOfDevices(t *testing.T) {
 	out := p.succeeds(t, "sh", "-c", script, "/sys/class/infiniband")
 	if want := "/sys/devices/virtual/infiniband/rxe0\nrxe0 -> ../../devices/virtual/infiniband/rxe0\n4: ACTIVE\n"; out != want {
 		t.Errorf("found %q, expected %q", out, want)
+	}
+}
+
+// The counters are read from the server when a program looks at them.
+func TestProgramsReadHardwareCounters(t *testing.T) {
+	p := newInProgram(t, "127.14.4.38")
+	p.s.devices[0].Adapter.Trace.Refuse(0, reason.Detail{Reason: reason.NoReceive})
+	const script = `cat "$0/send_rnr_err"; cd "$0"; cat lifespan`
+	if out := p.succeeds(t, "sh", "-c", script, "/sys/class/infiniband/rxe0/ports/1/hw_counters"); out != "1\n10\n" {
+		t.Errorf("found %q", out)
 	}
 }
 

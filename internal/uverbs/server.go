@@ -73,6 +73,7 @@ type Server struct {
 
 	admission *client.Admission
 	slots     slots
+	links     links
 
 	mu        sync.Mutex
 	conns     map[*net.UnixConn]struct{} // in Go's poller
@@ -90,14 +91,14 @@ func Serve(cfg Config) (*Server, error) {
 	s.runtime.MaxPolling = int32(runtime.NumCPU()) - 1
 	// A refusal is counted by the first device, because it may concern none.
 	s.runtime.Refusals.Count = func(d reason.Detail) { s.devices[0].Adapter.Trace.Refuse(0, d) }
-	s.slots.taken = make(map[*slot]struct{})
+	s.slots.taken, s.slots.ended = make(map[*slot]struct{}), make(map[*device.Device]*[reason.Count]uint64)
 	s.admission = client.NewAdmission(&s.runtime, connectionDescriptors, cfg.ClientMemory, cfg.Allow)
 	s.admission.Ended = s.slots.endOf
 	if err := s.addDevices(); err != nil {
 		return nil, err
 	}
 	s.tree = tree{dir: s.Tree(), written: make(map[string]string)}
-	if err := s.tree.update(s.treeFiles()); err != nil {
+	if err := s.refresh(0); err != nil {
 		return nil, fmt.Errorf("sysfs tree: %w", err)
 	}
 	ln, err := listen(s.Socket(), cfg.Mode)

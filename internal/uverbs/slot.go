@@ -9,11 +9,14 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/memfd"
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
+	"softrdma/internal/trace"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
@@ -24,6 +27,7 @@ type slots struct {
 	mu     sync.Mutex
 	closed bool
 	taken  map[*slot]struct{}
+	ended  map[*device.Device]*[reason.Count]uint64 // what programs that have ended had counted
 }
 
 // A slot is a share of a device's address that a program has until it closes its end of
@@ -33,6 +37,10 @@ type slot struct {
 	lane    int
 	process *client.Process
 	end     *os.File // the server's
+
+	device   *device.Device
+	memory   []byte
+	counters *trace.Counters // in memory, in which the program counts
 }
 
 // slot lends a share of a device's address.
@@ -51,11 +59,18 @@ func (s *Server) slot(p *client.Process, name string, reasons uint64, a *client.
 	for _, fd := range fds {
 		a.Attach(fd, 0, 0, 0)
 	}
-	x := &slot{from: from, lane: lane, process: p}
-	far, err := s.slots.add(s, x)
+	x := &slot{from: from, lane: lane, process: p, device: d}
+	memory, fd, err := memfd.New("softrdma-counters", os.Getpagesize(), false)
 	if err != nil {
 		from.Give(lane)
 		return err
+	}
+	a.Attach(fd, 0, 0, 0)
+	x.memory, x.counters = memory, (*trace.Counters)(unsafe.Pointer(&memory[0]))
+	far, err := s.slots.add(s, x)
+	if err != nil {
+		from.Give(lane)
+		return errors.Join(err, unix.Munmap(memory))
 	}
 	a.Attach(far, 0, 0, 0)
 	a.Text, err = json.Marshal(describe(d, from.Key(), lane))
@@ -136,10 +151,34 @@ func (t *slots) add(s *Server, x *slot) (far int, err error) {
 func (t *slots) remove(x *slot) {
 	t.mu.Lock()
 	delete(t.taken, x)
+	sum := t.ended[x.device]
+	if sum == nil {
+		sum = new([reason.Count]uint64)
+		t.ended[x.device] = sum
+	}
+	for r := range sum {
+		sum[r] += x.counters[r].Load()
+	}
+	_ = unix.Munmap(x.memory)
 	t.mu.Unlock()
 	_ = x.end.Close()
 	x.from.Give(x.lane)
 	x.process.Account.Descriptors.Return(1)
+}
+
+// counted returns what the programs of a device have counted for a reason.
+func (t *slots) counted(d *device.Device, r reason.Reason) (n uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if sum := t.ended[d]; sum != nil {
+		n = sum[r]
+	}
+	for x := range t.taken {
+		if x.device == d {
+			n += x.counters[r].Load()
+		}
+	}
+	return n
 }
 
 // endOf gives back the slots of a process that has ended. A child may have its descriptors.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,8 +27,11 @@ const cmABI = 4
 // A tree is the files that libraries and programs read below /sys, and the numbers of the
 // device files.
 type tree struct {
-	dir     string
+	dir string
+
+	mu      sync.Mutex
 	written map[string]string // contents of the files
+	at      time.Time         // of the last update
 }
 
 // update makes the files have these contents. A file is replaced as a whole, so that
@@ -124,9 +129,21 @@ func (s *Server) treeFiles() map[string]string {
 	}
 	for _, d := range s.devices {
 		d.AddSysfs(files)
+		s.addCounters(d, files)
 	}
 	s.management.AddSysfs(files)
 	return files
+}
+
+// refresh brings the tree up to date, unless it is younger than age.
+func (s *Server) refresh(age time.Duration) error {
+	s.tree.mu.Lock()
+	defer s.tree.mu.Unlock()
+	if age > 0 && time.Since(s.tree.at) < age {
+		return nil
+	}
+	s.tree.at = time.Now()
+	return s.tree.update(s.treeFiles())
 }
 
 // portChanged makes followPorts look at the ports.
@@ -148,7 +165,7 @@ func (s *Server) followPorts() {
 		defer stop()
 	}
 	for {
-		if err := s.tree.update(s.treeFiles()); err != nil && s.cfg.Log != nil {
+		if err := s.refresh(0); err != nil && s.cfg.Log != nil {
 			s.cfg.Log("sysfs tree: " + err.Error())
 		}
 		select {

@@ -42,6 +42,8 @@ const char *redirect(const char *path, char *buf, size_t size)
 		n = strlen(path);
 		if (tree_len + n >= size)
 			return path;
+		if (strstr(path, "/hw_counters"))
+			counters_refresh();
 		memcpy(buf, tree, tree_len);
 		memcpy(buf + tree_len, path, n + 1);
 		return buf;

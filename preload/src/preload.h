@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 /* Messages on the server's socket, one per SOCK_SEQPACKET datagram. */
-enum { OP_OPEN = 1, OP_IOCTL, OP_WRITE, OP_READ, OP_MMAP, OP_CLOSE = 7, OP_NETLINK };
+enum { OP_OPEN = 1, OP_IOCTL, OP_WRITE, OP_READ, OP_MMAP, OP_CLOSE = 7, OP_NETLINK, OP_COUNTERS = 10 };
 
 struct request {
 	uint32_t version; /* PROTOCOL */
@@ -28,7 +28,7 @@ struct request {
 	char data[256]; /* OPEN: the path; WRITE: the first bytes of the buffer */
 };
 
-#define PROTOCOL 3
+#define PROTOCOL 4
 #define REQUEST_HEAD offsetof(struct request, data)
 #define MAX_FDS 4
 
@@ -208,6 +208,9 @@ void path_init(void);
 int64_t forward(int fd, const struct request *r, size_t len, int pass, struct reply *p, int *fds, int *nfds);
 int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void *data, size_t len);
 int device_open(const char *path, int flags);
+
+/* counters_refresh lets the server bring the counters of its tree up to date. */
+void counters_refresh(void);
 int netlink_open(int type);
 ssize_t event_read(int fd, void *buf, size_t n);
 void forget(int fd);

@@ -414,6 +414,19 @@ int device_open(const char *path, int flags)
 	return fd;
 }
 
+void counters_refresh(void)
+{
+	struct request r;
+	struct reply p;
+	int fds[MAX_FDS], n;
+
+	memset(&r, 0, REQUEST_HEAD);
+	r.version = PROTOCOL;
+	r.op = OP_COUNTERS;
+	forward(-1, &r, REQUEST_HEAD, -1, &p, fds, &n);
+	close_all(fds, n);
+}
+
 /* netlink_open opens a socket of RDMA's netlink and returns its descriptor, or -1. */
 int netlink_open(int type)
 {

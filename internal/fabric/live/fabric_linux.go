@@ -202,7 +202,7 @@ func (f *Fabric) run(now time.Duration) {
 
 // loop owns the subnet.
 func (f *Fabric) loop() {
-	f.owner.Lock() // for ever
+	f.owner.Lock() // without end
 	defer close(f.ended)
 	for {
 		select {

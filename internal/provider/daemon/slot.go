@@ -23,6 +23,9 @@ type Slot struct {
 
 	fds []int
 	end int // whose end gives the slot back
+
+	// Counters is memory in which the daemon sees the adapter's trace.Counters. The caller unmaps it.
+	Counters []byte
 }
 
 // TakeSlot asks for a slot of a device. Name is as in Open. The error has the daemon's
@@ -57,11 +60,15 @@ func takeSlot(t *target) (*Slot, error) {
 	if err == nil && (len(fds) != uapi.SlotDescriptors || s.First < 1 || s.First >= s.Of) {
 		err = fmt.Errorf("slot %d of %d with %d descriptors: %w", s.First, s.Of, len(fds), syscall.EPROTO)
 	}
+	if err == nil {
+		s.Counters, err = unix.Mmap(fds[uapi.SlotDescriptors-2], 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
 	if err != nil {
 		closeAll(fds)
 		return nil, err
 	}
-	s.fds, s.end = fds[:uapi.SlotDescriptors-1], fds[uapi.SlotDescriptors-1]
+	_ = unix.Close(fds[uapi.SlotDescriptors-2])
+	s.fds, s.end = fds[:uapi.SlotDescriptors-2], fds[uapi.SlotDescriptors-1]
 	inherit.Add(s.end)
 	return s, nil
 }

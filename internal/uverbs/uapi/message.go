@@ -3,7 +3,7 @@ package uapi
 import "unsafe"
 
 // Protocol is the version of the messages.
-const Protocol = 3
+const Protocol = 4
 
 // The calls on device files.
 const (
@@ -17,6 +17,8 @@ const (
 
 	OpNetlink = 8 // opens a socket of RDMA's netlink
 	OpSlot    = 9 // asks for a share of a device's address, see Slot
+
+	OpCounters = 10 // brings the counters of the sysfs tree up to date
 
 	// OpTell, added to a call, asks for the text of its refusal behind the reply.
 	OpTell = 1 << 31

@@ -24,5 +24,6 @@ type Slot struct {
 	SameHostDir string // directory in which it is published; empty for none
 }
 
-// SlotDescriptors is how many descriptors come with a Slot.
-const SlotDescriptors = 3
+// SlotDescriptors is how many descriptors come with a Slot: those of its sockets, a page of memory
+// for its counters (trace.Counters), and the socket whose end gives it back.
+const SlotDescriptors = 4

@@ -1,0 +1,65 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"strconv"
+	"time"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/device"
+)
+
+// counterLife is for how long programs may find counters that were read before, as in Linux.
+const counterLife = 10 * time.Millisecond
+
+// hwCounters are those of Linux's rxe that a device counts by reasons. It counts no packets.
+var hwCounters = map[string][]reason.Reason{
+	"duplicate_request":      {reason.SequenceDuplicate, reason.SequenceDuplicateUnknown},
+	"out_of_seq_request":     {reason.SequenceAhead, reason.SequenceHeld},
+	"rcvd_rnr_err":           {reason.NAKNotReady, reason.RNRRetryExceeded},
+	"send_rnr_err":           {reason.NoReceive},
+	"rcvd_seq_err":           {reason.NAKSequence},
+	"ack_deferred":           nil,
+	"retry_exceeded_err":     {reason.RetryExceeded},
+	"retry_rnr_exceeded_err": {reason.RNRRetryExceeded},
+	"completer_retry_err":    {reason.AckTimeout},
+	"send_err":               {reason.SendFailed, reason.SendRefused, reason.SendUnreachable, reason.SendNeighbour},
+}
+
+// links counts how often the links of devices went down. The lock of the tree guards it.
+type links struct {
+	down map[*device.Device]bool
+	lost map[*device.Device]int
+}
+
+// look notes the state of a device's link, and returns how often it went down.
+func (l *links) look(d *device.Device) int {
+	if l.down == nil {
+		l.down, l.lost = make(map[*device.Device]bool), make(map[*device.Device]int)
+	}
+	down := !d.Verbs.QueryPort().Active
+	if was, known := l.down[d]; known && down && !was {
+		l.lost[d]++
+	}
+	l.down[d] = down
+	return l.lost[d]
+}
+
+// addCounters adds the counters of a RoCE device: its own, and those of the programs that have a
+// share of its address.
+func (s *Server) addCounters(d *device.Device, files map[string]string) {
+	if d.Fabric != nil || d.Adapter.IWARP() {
+		return
+	}
+	dir := "sys/class/infiniband/" + d.Name + "/ports/1/hw_counters/"
+	files[dir+"lifespan"] = strconv.FormatInt(counterLife.Milliseconds(), 10)
+	files[dir+"link_downed"] = strconv.Itoa(s.links.look(d))
+	for name, of := range hwCounters {
+		n := uint64(0)
+		for _, r := range of {
+			n += d.Adapter.Trace.Counter(r) + s.slots.counted(d, r)
+		}
+		files[dir+name] = strconv.FormatUint(n, 10)
+	}
+}
