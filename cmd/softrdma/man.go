@@ -21,14 +21,33 @@ func init() {
 			RunE: func(cmd *cobra.Command, args []string) error {
 				root := cmd.Root()
 				root.DisableAutoGenTag = true // it contains the date
-				root.Long += "\n\n" + cli.ExitCodesText
 				keepTables(root)
+				addSections(root)
 				return doc.GenManTree(root, &doc.GenManHeader{
 					Section: "1", Manual: "softrdma", Source: "softrdma " + newVersionInfo().Version,
 				}, args[0])
 			},
 		}
 	})
+}
+
+// addSections adds what all pages have: in full to that of the root, and by name to the others.
+func addSections(root *cobra.Command) {
+	for _, s := range []struct{ title, text string }{
+		{"EXIT STATUS", cli.ExitCodesText}, {"ENVIRONMENT", cli.EnvironmentText}, {"FILES", cli.FilesText},
+	} {
+		whole := &cobra.Command{Long: s.text}
+		keepTables(whole)
+		root.Long += "\n\n# " + s.title + "\n\n" + whole.Long
+		var refer func(c *cobra.Command)
+		refer = func(c *cobra.Command) {
+			for _, sub := range c.Commands() {
+				sub.Long += "\n\n# " + s.title + "\n\nSee **softrdma**(1).\n"
+				refer(sub)
+			}
+		}
+		refer(root)
+	}
 }
 
 // keepTables lets the indented lines of long texts keep their line breaks and columns. They are read

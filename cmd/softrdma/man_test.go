@@ -42,3 +42,23 @@ func TestManualKeepsTables(t *testing.T) {
 		t.Error("no command has a table")
 	}
 }
+
+func TestManualHasStatusEnvironmentAndFiles(t *testing.T) {
+	dir := t.TempDir()
+	root := newRootCommand()
+	root.SetArgs([]string{"man", dir})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"softrdma.1", "softrdma-fabric-down.1"} {
+		b, err := os.ReadFile(filepath.Join(dir, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, title := range []string{"EXIT STATUS", "ENVIRONMENT", "FILES"} {
+			if !strings.Contains(string(b), ".SH "+title+"\n") {
+				t.Errorf("%s has no section %s", page, title)
+			}
+		}
+	}
+}

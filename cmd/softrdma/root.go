@@ -81,6 +81,7 @@ func newRootCommand() *cobra.Command {
 		explain.NewCommand(),
 		newVersionCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: cli.ExitCodesText},
+		&cobra.Command{Use: "environment", Short: "Environment variables and files", Long: cli.EnvironmentText + "\n" + cli.FilesText},
 	)
 	for _, add := range extraCommands {
 		root.AddCommand(add())

@@ -70,6 +70,7 @@ func TestHelpShowsExamplesAndExitCodes(t *testing.T) {
 	}{
 		{nil, []string{"Examples:", "softrdma devices", "pingpong", "4791"}},
 		{[]string{"--version"}, []string{"softrdma ", "go1."}},
+		{[]string{"help", "environment"}, []string{"SOFTRDMA_FABRIC_DIR ", "SOFTRDMA_SAME_HOST ", "NO_COLOR", "/run/softrdma.", "softrdma/fabric/NAME"}},
 		{[]string{"help", "exit-codes"}, []string{"0   success", "2   the command line", "3   the peer", "4   data", "130   interrupted"}},
 		{[]string{"help", "fabric", "up"}, []string{"softrdma fabric up [FILE]", "--topology"}},
 		{[]string{"completion"}, []string{"bash", "powershell"}},

@@ -51,6 +51,39 @@ Every failure prints one line on standard error. If it names a status or a reaso
 "softrdma explain NAME" describes the cause and the usual remedy.
 `
 
+// EnvironmentText is the help text about environment variables.
+const EnvironmentText = `softrdma reads these environment variables:
+
+  SOFTRDMA_DEVICE         the device that coll.World and package ucx open
+  SOFTRDMA_FABRIC_DIR     directory of the sockets of fabrics
+  SOFTRDMA_FABRIC_SECRET  file with the secret for fabrics on other hosts
+  SOFTRDMA_HOST_DIR       directory in which programs on one host find each other
+  SOFTRDMA_RUN, SOFTRDMA_RUN_SECRET
+                          where the ranks of a job meet; softrdma run sets both
+  SOFTRDMA_SAME_HOST      whether memory carries data on one host: auto, off, require
+  SOFTRDMA_SHARE_MEMORY   1: as softrdma exec --share-memory
+  LD_PRELOAD              is kept in programs of softrdma exec, behind its library
+  NO_COLOR                drawings have no colors
+  NOTIFY_SOCKET           softrdma daemon says there when it serves (systemd)
+  TMPDIR                  directory of the files of softrdma exec, /tmp by default
+  XDG_CACHE_HOME          has the engine of softrdma exec in softrdma/
+  XDG_RUNTIME_DIR         has the sockets of a user's daemon and fabrics in softrdma/
+
+softrdma run tells its program by SOFTRDMA_RANK, SOFTRDMA_SIZE, SOFTRDMA_LOCAL_RANK and
+SOFTRDMA_LOCAL_SIZE which of its processes it is.
+`
+
+// FilesText is the help text about files.
+const FilesText = `softrdma uses these files:
+
+  $XDG_RUNTIME_DIR/softrdma/socket        of softrdma daemon, with a directory socket.d
+  $XDG_RUNTIME_DIR/softrdma/fabric/NAME   of softrdma fabric up
+  $XDG_RUNTIME_DIR/softrdma/host/         sockets of devices, for other programs on the host
+
+For root they are in /run/softrdma. Without XDG_RUNTIME_DIR they are in
+/tmp/softrdma-daemon-UID, /tmp/softrdma-fabric-UID and /tmp/softrdma-host-UID.
+`
+
 // An ExitError is an error with the exit code of the command.
 type ExitError struct {
 	code    int
