@@ -11,6 +11,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
+	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
 )
 
@@ -59,13 +60,12 @@ func (k kind) limit(a *uapi.QueryDeviceResp) uint32 {
 	return [kinds]uint32{kindQP: a.MaxQP, kindCQ: a.MaxCQ, kindSRQ: a.MaxSRQ, kindAH: a.MaxAH, kindMW: a.MaxMW, kindMR: a.MaxMR, kindPD: a.MaxPD}[k]
 }
 
-// bytes returns how much memory an object of this kind counts for, besides its rings and its
-// mirror. It is more than an idle one takes.
+// bytes returns how much memory an object of this kind counts for.
 func (k kind) bytes() int64 {
 	if k == kindQP {
-		return 16 << 10 // it has connections, timers and packets that wait
+		return device.PairBytes
 	}
-	return 1 << 10
+	return device.ObjectBytes
 }
 
 func newContext(f *client.File, d *Device) *context {

@@ -114,7 +114,7 @@ func (x *context) getContext(c *command) error {
 }
 
 func (x *context) attributes() uapi.QueryDeviceResp {
-	return x.dev.Attributes(x.own, x.file.Account.Mappings.Max)
+	return x.dev.Attributes(x.own, x.file.Account.Mappings.Max, x.file.Account.Memory.Max)
 }
 
 func (x *context) queryDevice(c *command) error {

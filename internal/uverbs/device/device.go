@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"os"
 	"sync"
 	"syscall"
 
@@ -39,6 +40,16 @@ const (
 // spareMappings are left for what a program needs beside the objects of one kind: the
 // completion queues of its queue pairs, and a page for each file.
 const spareMappings = 64
+
+// What objects count for as memory, besides their rings and mirrors. It is more than they take
+// while they are idle; queue pairs have connections, timers and packets that wait.
+const (
+	ObjectBytes = 1 << 10
+	PairBytes   = 16 << 10
+)
+
+// spareMemory is left for connections, files and event channels.
+const spareMemory = 512 << 10
 
 // gidTableLen is the length of the port's GID table. The entries after qp.RoCEGIDs are empty,
 // as most of a hardware adapter's are.
@@ -176,26 +187,29 @@ func noGID(entries int, index uint8) error {
 }
 
 // Attributes returns the attributes of the device for a program whose user may have a
-// number of mappings. The programs of this module may use more of an iWARP device than
+// number of mappings and bytes of memory. The programs of this module may use more of an iWARP device than
 // siw's provider can.
 //
 // The number of objects of each kind is what a program can have of that kind alone. A
 // queue takes a mapping and a queue pair two. A region takes one, or four as long as less
 // than half of the mappings are in use and the program shares its memory.
-func (d *Device) Attributes(own bool, mappings int64) uapi.QueryDeviceResp {
-	q := d.Verbs.Query()
-	most := func(mappings, limit int64) uint32 { return uint32(min(max(mappings, 0), limit)) }
-	pairs, queues := most((mappings-spareMappings)/2, maxObjects), most(mappings-spareMappings, maxObjects)
+func (d *Device) Attributes(own bool, mappings, memory int64) uapi.QueryDeviceResp {
+	q, page := d.Verbs.Query(), int64(os.Getpagesize())
+	most := func(mappings, bytes, limit int64) uint32 {
+		return uint32(max(min(mappings, (memory-spareMemory)/bytes, limit), 0))
+	}
+	pairs, queues := most((mappings-spareMappings)/2, PairBytes+2*page, maxObjects), most(mappings-spareMappings, ObjectBytes+2*page, maxObjects)
+	few := func(limit int64) uint32 { return most(limit, ObjectBytes, limit) } // which need no mapping
 	r := uapi.QueryDeviceResp{
 		MaxMRSize: q.MaxMRSize, PageSizeCap: 0xfffff000, VendorID: 0xffffff,
 		MaxQP: pairs, MaxQPWR: MaxQPWR, DeviceCapFlags: deviceCaps, MaxSGE: MaxSGE, MaxSGERd: MaxSGE,
-		MaxCQ: queues, MaxCQE: MaxCQE, MaxMR: most(mappings/2-spareMappings, maxRegions), MaxPD: 1 << 20,
+		MaxCQ: queues, MaxCQE: MaxCQE, MaxMR: most(mappings/2-spareMappings, ObjectBytes, maxRegions), MaxPD: few(1 << 20),
 		MaxQPRdAtom: adapter.MaxReadAtomic, MaxResRdAtom: adapter.MaxReadAtomic * pairs, MaxQPInitRdAtom: adapter.MaxReadAtomic,
 		// The processor has no atomics on another process's memory (see package memory). On
 		// memory of this process atomics are its own (IBV_ATOMIC_GLOB), but UCX uses the
 		// atomics of a device only if it finds IBV_ATOMIC_HCA.
 		AtomicCap: 1,
-		MaxMW:     1 << 20, MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56, MaxAH: 1 << 15,
+		MaxMW:     few(1 << 20), MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56, MaxAH: few(1 << 15),
 		MaxSRQ: queues, MaxSRQWR: MaxQPWR, MaxSRQSGE: MaxSGE, MaxPKeys: uint16(q.MaxPKeys), LocalCAAckDelay: 15, PhysPortCnt: 1,
 	}
 	if d.Adapter.IWARP() && !own {
