@@ -186,3 +186,15 @@ func TestDaemonWithoutARuntimeDirectory(t *testing.T) {
 	}
 	clitest.StartAsNobody(t, "daemon", "-d", clitest.LoopbackDevice(t)).Fails(cli.ExitFailed, "expected a directory of user 65534")
 }
+
+// A region that is longer than one user may have a daemon keep is refused, at both ends by name.
+func TestDaemonRefusesMemoryBeyondItsLimit(t *testing.T) {
+	clitest.Start(t, "daemon", "-d", "127.21.7.1", "--client-memory", "48").Fails(cli.ExitUsage, "--client-memory: expected at least 1048576, found 48")
+	d, socket := clitest.StartDaemon(t, "-d", "127.21.7.1", "--client-memory", "3M", "-v")
+	device := "daemon:" + socket + "/rxe0"
+	clitest.Start(t, "pingpong", "-d", device, "-s", "8M").Fails(cli.ExitFailed, "register memory: bytes of memory: CLIENT_LIMIT")
+	d.PrintsError("bytes of memory: CLIENT_LIMIT")
+	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil || d.ExitCode() != 0 {
+		t.Errorf("the daemon: %d, %s", d.ExitCode(), &d.Stderr)
+	}
+}
