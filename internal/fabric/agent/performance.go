@@ -161,11 +161,11 @@ func counter(c *hardware.Counters, id mad.AttributeID, i int) *uint64 {
 	case perf.AttrRcvDataSL:
 		return &c.SLRcvData[i]
 	case perf.AttrRcvCongestion:
-		return [...]*uint64{&c.RcvFECN, &c.RcvBECN}[i]
+		return [...]*uint64{&c.Marks().FECN, &c.Marks().BECN}[i]
 	case perf.AttrRcvFECNSL:
-		return &c.SLRcvFECN[i]
+		return &c.Marks().SLFECN[i]
 	case perf.AttrRcvBECNSL:
-		return &c.SLRcvBECN[i]
+		return &c.Marks().SLBECN[i]
 	}
 	return &c.VLXmitWait[i]
 }

@@ -99,12 +99,13 @@ func TestCountersOfAllPorts(t *testing.T) {
 func TestCountersOfCongestion(t *testing.T) {
 	b := newBoard(2)
 	a := New(switchConfig(2), b)
-	b.counters[1].RcvFECN, b.counters[1].SLRcvBECN[7] = 3, 4
+	m := b.counters[1].Marks()
+	m.FECN, m.SLBECN[7] = 3, 4
 	if got := value(t, a, perf.AttrRcvCongestion, 1, "PortPktRcvFECN"); got != 3 {
 		t.Errorf("%d packets with FECN, expected 3", got)
 	}
 	count(t, a, mad.MethodSet, perf.AttrRcvBECNSL, 1, 1<<7)
-	b.counters[1].SLRcvBECN[7]++
+	m.SLBECN[7]++
 	if got := value(t, a, perf.AttrRcvBECNSL, 1, "PortSLRcvBECN7"); got != 1 {
 		t.Errorf("%d packets with BECN since they were cleared, expected 1", got)
 	}

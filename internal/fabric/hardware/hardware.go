@@ -152,8 +152,21 @@ type Counters struct {
 	DLIDMapping, VLMapping, LoopingDLID uint64 // parts of RcvSwitchRelayErrors
 	FlowXmit, FlowRcv                   uint64 // link packets
 	SLXmitData, SLRcvData               [16]uint64
-	RcvFECN, RcvBECN                    uint64 // packets with a mark of congestion
-	SLRcvFECN, SLRcvBECN                [16]uint64
 	VLXmitWait                          [16]uint64
 	VLFlowControlErrors                 [16]uint64 // times without a grant of credit
+	marks                               *Marks     // nil for none so far
+}
+
+// Marks count received packets with a mark of congestion (annex A10), all and by SL.
+type Marks struct {
+	FECN, BECN     uint64
+	SLFECN, SLBECN [16]uint64
+}
+
+// Marks returns the port's, which take no memory before.
+func (c *Counters) Marks() *Marks {
+	if c.marks == nil {
+		c.marks = new(Marks)
+	}
+	return c.marks
 }

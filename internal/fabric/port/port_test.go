@@ -240,9 +240,9 @@ func TestMarksOfCongestionAreCountedBySL(t *testing.T) {
 			}
 		}
 	}
-	c := &p.Counters
-	if c.RcvFECN != 4 || c.RcvBECN != 4 || c.SLRcvFECN != [16]uint64{1: 2, 3: 2} || c.SLRcvBECN != [16]uint64{2: 2, 3: 2} {
-		t.Errorf("FECN %d %v, BECN %d %v", c.RcvFECN, c.SLRcvFECN, c.RcvBECN, c.SLRcvBECN)
+	want := hardware.Marks{FECN: 4, BECN: 4, SLFECN: [16]uint64{1: 2, 3: 2}, SLBECN: [16]uint64{2: 2, 3: 2}}
+	if found := *p.Counters.Marks(); found != want {
+		t.Errorf("found %+v, expected %+v", found, want)
 	}
 }
 

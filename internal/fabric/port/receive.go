@@ -125,14 +125,14 @@ func (p *Port) countMarks(h *ib.LRH, frame []byte) {
 	if h.Next < ib.LocalBTH || len(frame) <= at || frame[at]&(fecn|becn) == 0 {
 		return
 	}
-	c := &p.Counters
+	m := p.Counters.Marks()
 	if frame[at]&fecn != 0 {
-		c.RcvFECN++
-		c.SLRcvFECN[h.SL]++
+		m.FECN++
+		m.SLFECN[h.SL]++
 	}
 	if frame[at]&becn != 0 {
-		c.RcvBECN++
-		c.SLRcvBECN[h.SL]++
+		m.BECN++
+		m.SLBECN[h.SL]++
 	}
 }
 
