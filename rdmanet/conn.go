@@ -196,6 +196,9 @@ func (c *Conn) connData() []byte {
 		Target: rsocket.SGE{Addr: c.store.tableMR.Addr(), Key: c.store.tableMR.RKey(), Length: rsocket.TargetEntries},
 		Data:   rsocket.SGE{Addr: c.store.recvMR.Addr(), Key: c.store.recvMR.RKey(), Length: uint32(len(c.store.recv) / 2)},
 	}
+	if c.sends {
+		d.Flags |= rsocket.FlagProof
+	}
 	b := make([]byte, rsocket.ConnDataLen)
 	d.Put(b)
 	return b
@@ -216,7 +219,7 @@ func (c *Conn) start(peer *rsocket.ConnData, l link, local, remote net.Addr) {
 	c.tx.Start(peer)
 	c.peerHalf = peer.Data.Length
 	c.peer.Start(peer)
-	c.proves = c.sends && c.qp.Query().MaxRdAtomic > 0
+	c.proves = c.sends && peer.Flags&rsocket.FlagProof != 0 && c.qp.Query().MaxRdAtomic > 0
 	c.update()
 	c.keepAlive(c.keep)
 }

@@ -30,9 +30,8 @@
 //
 //   - Close waits for up to Options.Linger until the peer's device has
 //     acknowledged all written data, because no kernel would send it later. On
-//     iWARP the acknowledgment is the answer to a READ. Peers that serve no READs,
-//     as C programs on rsockets that have made the connection, cannot give it: then
-//     Close waits until this host's TCP has the data. To know that such a peer has
+//     iWARP the acknowledgment is the answer to a READ. C programs on rsockets
+//     cannot be relied on to give it: then Close waits until this host's TCP has the data. To know that such a peer has
 //     read everything, call CloseWrite and read to the end of its answer.
 //   - Buffers have the size of Options and do not grow. By default a connection
 //     registers two megabytes of memory, of which only the touched part is in use.

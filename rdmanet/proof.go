@@ -9,8 +9,11 @@ import "softrdma/verbs"
 // answer. The other order would not do: a peer may disconnect as soon as it has the
 // message, and then its device answers no more.
 //
-// A peer that serves no READs proves nothing. librdmacm's rsockets are one if they have
-// made the connection; if they have accepted it, they serve as many as were asked for.
+// A peer proves nothing that has not said that it answers such READs (rsocket.FlagProof), as
+// librdmacm's rsockets. Those that have made the connection serve no READs. Those that have
+// accepted it would, but Linux's siw answers a READ of no bytes with the length and the key of
+// its own last request if it is sending something at that time. If that request was inline, it
+// ends the connection instead (remote protection).
 
 // proofKey is the remote key of that READ. It names no memory, because a key of no bytes
 // is not checked. Some adapters have a use of their own for 0.
