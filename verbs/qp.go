@@ -114,6 +114,9 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if cfg.SendCQ.dev != p.dev || cfg.RecvCQ.dev != p.dev || cfg.SRQ != nil && cfg.SRQ.pd.dev != p.dev {
 		return nil, reason.BadArgument(0, 0, "create QP: expected completion queues and an SRQ of its device, found another device's")
 	}
+	if cfg.SRQ != nil && cfg.SRQ.number != 0 {
+		return nil, reason.BadArgument(0, uint64(cfg.SRQ.number), "create QP: expected an SRQ without an XRC domain, found XRC SRQ %#x: call XRCD.CreateTarget", cfg.SRQ.number)
+	}
 	c, err := cfg.driver()
 	if err != nil {
 		return nil, err

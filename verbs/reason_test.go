@@ -31,7 +31,7 @@ func TestRefusedCallsNameTheirReason(t *testing.T) {
 	}
 	_, depth := s.dev.CreateCQ(verbs.CQConfig{Depth: -1})
 	_, foreign := s.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: other.cq})
-	_, kind := s.pd.CreateQP(verbs.QPConfig{Type: 9, SendCQ: s.cq})
+	_, kind := s.pd.CreateQP(verbs.QPConfig{Type: 99, SendCQ: s.cq})
 	_, control := s.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq, Congestion: "none such"})
 	_, access := s.pd.RegisterMemory(make([]byte, 8), verbs.RemoteWrite)
 	_, gid := s.pd.CreateAH(verbs.AddressVector{})

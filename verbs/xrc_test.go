@@ -268,6 +268,7 @@ func TestXRCRefusesWhatDoesNotApply(t *testing.T) {
 		"send at the target":         x.target.PostSend(verbs.SendWR{Op: verbs.OpSend, SGL: list}),
 		"an initiator with an SRQ":   createError(x.pd, verbs.QPConfig{Type: verbs.XRCSend, SendCQ: x.cq, RecvCQ: x.cq}),
 		"an initiator with receives": createError(x.pd, verbs.QPConfig{Type: verbs.XRCSend, SendCQ: x.cq, MaxRecv: 1}),
+		"RC with an XRC SRQ":         createError(x.queues[0].pd, verbs.QPConfig{Type: verbs.RC, SendCQ: x.queues[0].cq, SRQ: x.queues[0].srq}),
 		"a target in a PD":           createError(x.pd, verbs.QPConfig{Type: verbs.XRCRecv, SendCQ: x.cq}),
 		"a domain without a CQ":      srqError(x.queues[0].pd, verbs.SRQConfig{XRCD: x.xrcd}),
 		"a CQ without a domain":      srqError(x.queues[0].pd, verbs.SRQConfig{CQ: x.queues[0].cq}),

@@ -65,9 +65,10 @@ func siwOpOf(o WCOp) uint8 {
 // siwGeneralErr stands for what siw has no status for.
 const siwGeneralErr = 9
 
-// siwStatuses are siw's numbers (enum siw_wc_status).
+// siwStatuses are siw's numbers (enum siw_wc_status). siw has none for MWBindErr: a local invalidate that is
+// refused.
 var siwStatuses = [Statuses]uint16{
-	LocLenErr: 1, LocProtErr: 2, LocQPOpErr: 3, WRFlushErr: 4, BadRespErr: 5, LocAccessErr: 6, RemAccessErr: 7, RemInvReqErr: 8,
+	LocLenErr: 1, LocProtErr: 2, LocQPOpErr: 3, MWBindErr: 3, WRFlushErr: 4, BadRespErr: 5, LocAccessErr: 6, RemAccessErr: 7, RemInvReqErr: 8,
 }
 
 func siwStatusOf(s Status) uint16 {

@@ -168,6 +168,7 @@ func TestSIWCompletionsAreWrittenAsTheDriverReadsThem(t *testing.T) {
 		{WCWrite, LocLenErr, siwWrite, 1},
 		{WCRead, LocProtErr, siwRead, 2},
 		{WCRecv, LocQPOpErr, siwReceive, 3},
+		{WCSend, MWBindErr, siwSend, 3},
 		{WCRecvRDMAImm, WRFlushErr, siwReceive, 4},
 		{WCFetchAdd, BadRespErr, siwFetchAdd, 5},
 		{WCCompareSwap, LocAccessErr, siwCompare, 6},

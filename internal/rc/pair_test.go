@@ -100,7 +100,7 @@ func (n *node) m() interface {
 	machine.Receiver
 } {
 	if n.port.Type != qp.RC {
-		return XRC{n.q}
+		return XRC{QP: n.q}
 	}
 	return n.q
 }

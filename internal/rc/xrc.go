@@ -15,15 +15,24 @@ import (
 // only. Its requests name the shared receive queue of the target's host that they are for.
 //
 // It is a QP inside. The opcodes of its packets are translated where they come and go.
-// Losses are repaired as the standard has it, without selective acknowledges. Follow and
-// Continue take no packet of it: they are for RC's opcodes.
-type XRC struct{ *QP }
+// Losses are repaired as the standard has it, without selective acknowledges.
+type XRC struct {
+	*QP
+	noShortcuts
+}
+
+// noShortcuts keeps QP's methods of these names from XRC: they are for RC's opcodes, and for
+// packets without an XRCETH.
+type noShortcuts struct{}
+
+func (noShortcuts) Follow()   {}
+func (noShortcuts) Continue() {}
 
 var _ machine.Withdrawer = XRC{}
 
 // NewXRC makes the machine of an XRC queue pair, whose port has one of the two types.
 func NewXRC(p *machine.Port, control congestion.Kind) XRC {
-	return XRC{New(p, Config{Control: control})}
+	return XRC{QP: New(p, Config{Control: control})}
 }
 
 // XRCTransport describes the extended reliable connection.

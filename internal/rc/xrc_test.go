@@ -240,12 +240,24 @@ func TestXRCWithdrawnQueueIsRefusedInMidMessage(t *testing.T) {
 	b, list := w.n[1], newSharedQueues(t, w, 1)
 	list[0].post(1, 0, 1000)
 	w.inject(1, requestTo(ib.RCSendFirst, 0, list[0].number, testMTU))
-	XRC{b.q}.Withdraw()
+	XRC{QP: b.q}.Withdraw()
 	b.port.RQ, b.port.RecvCQ = nil, nil // whatever completes there panics
 	b.port.Aim = func(n uint32) reason.Detail { return reason.Detail{Reason: reason.XRCQueue, Found: uint64(n)} }
 	w.inject(1, requestTo(ib.RCSendLast, 1, list[0].number, 8))
 	w.quiet()
 	if len(list[0].done.list) != 0 || b.count(reason.XRCQueue) != 1 || b.port.Attr.State != qp.Err {
 		t.Errorf("completed %v, refused %v, target in %v", list[0].done.list, b.refused, b.port.Attr.State)
+	}
+}
+
+// The shortcuts of a QP are for packets without an XRCETH: with them, a middle packet that is four
+// bytes short would be taken for a whole one.
+func TestXRCTakesNoShortcuts(t *testing.T) {
+	var m machine.Machine = XRC{}
+	if _, ok := m.(machine.Continuer); ok {
+		t.Error("XRC is a Continuer")
+	}
+	if _, ok := m.(machine.Follower); ok {
+		t.Error("XRC is a Follower")
 	}
 }

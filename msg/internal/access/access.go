@@ -141,7 +141,7 @@ func Cause(wc *verbs.WC, end error) error {
 		status = verbs.Status(e.Found()) // of the first error
 	}
 	switch {
-	case status == verbs.RemAccessErr:
+	case status == verbs.RemAccessErr, status == verbs.LocAccessErr: // at the two ends
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	case end != nil:
 		return end
