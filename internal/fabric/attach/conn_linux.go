@@ -82,10 +82,14 @@ func (c *Conn) Close() error {
 
 // do calls f with the descriptor. f may only wait after LeavePoller.
 func (c *Conn) do(f func(fd int) error) (err error) {
+	again := func(fd int) {
+		for err = f(fd); err == unix.EINTR; err = f(fd) {
+		}
+	}
 	if c.fd < 0 {
 		raw, e := c.SyscallConn()
 		if e == nil {
-			e = raw.Control(func(fd uintptr) { err = f(int(fd)) })
+			e = raw.Control(func(fd uintptr) { again(int(fd)) })
 		}
 		return cmp.Or(e, err)
 	}
@@ -93,11 +97,8 @@ func (c *Conn) do(f func(fd int) error) (err error) {
 		return net.ErrClosed
 	}
 	defer c.calls.Leave()
-	for {
-		if err = f(c.fd); err != unix.EINTR {
-			return err
-		}
-	}
+	again(c.fd)
+	return err
 }
 
 // Receive waits for the next message, valid until the next call. The descriptors are the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -195,8 +196,10 @@ func Down(ctx context.Context, name string) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil:
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
 		return nil // the fabric has closed its connections
+	case err != nil:
+		return err
 	case Kind(b[0]) != Refused:
 		return malformed(uint64(Refused), uint64(b[0]))
 	}

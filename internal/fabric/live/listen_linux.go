@@ -155,7 +155,7 @@ func (f *Fabric) first(c *attach.Conn, v *visit) (*attachment, error) {
 	case k == attach.Find && len(fds) == 0:
 		return nil, f.find(c, b)
 	case k == attach.End && len(fds) == 0:
-		return nil, f.end()
+		return nil, f.end(c)
 	case k != attach.Hello || len(fds) != 1:
 		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Hello), Found: uint64(k)}.Err()
 	}
@@ -211,6 +211,7 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 		err = c.SendBell(m, a.bell, end.FD())
 	}
 	_ = end.CloseFD()
+	a.outbox.open()
 	if err != nil {
 		a.outbox.close() // serve detaches it
 	}
@@ -303,7 +304,10 @@ func (f *Fabric) find(c *attach.Conn, question []byte) error {
 }
 
 // end lets the fabric end, which closes the connection that asked for it.
-func (f *Fabric) end() error {
+func (f *Fabric) end(c *attach.Conn) error {
+	if _, uid := c.Peer(); uid != 0 && attach.OtherUser(c) {
+		return fmt.Errorf("user %d asks the fabric to end: expected its own user %d, or root: %w", uid, os.Geteuid(), unix.EPERM)
+	}
 	if f.config.End == nil {
 		return reason.NotSupported("this fabric ends with its process only")
 	}

@@ -17,15 +17,21 @@ type outbox struct {
 	news  chan struct{}
 	ended chan struct{}
 	once  sync.Once
-	queue atomic.Int32 // messages in mads, and the one of them that is being sent
+	queue atomic.Int32 // messages in mads, the one of them that is being sent, and one before open
 
 	mu   sync.Mutex
 	last *attach.InfoBody // that was not sent
 }
 
+// newOutbox makes an outbox. Its messages wait until open, behind the Welcome.
 func newOutbox(c *attach.Conn) *outbox {
-	return &outbox{conn: c, mads: make(chan []byte, outboxLen), news: make(chan struct{}, 1), ended: make(chan struct{})}
+	o := &outbox{conn: c, mads: make(chan []byte, outboxLen), news: make(chan struct{}, 1), ended: make(chan struct{})}
+	o.queue.Store(1)
+	return o
 }
+
+// open lets messages leave.
+func (o *outbox) open() { o.queue.Add(-1) }
 
 // close ends the connection.
 func (o *outbox) close() {

@@ -35,6 +35,7 @@ func outboxPair(t *testing.T) (*outbox, *attach.Conn) {
 // A program that does not read for a while gets what fits into its socket and into the outbox.
 func TestOutboxKeepsTheOrder(t *testing.T) {
 	o, c := outboxPair(t)
+	o.open()
 	sent := 0
 	for o.mad(binary.BigEndian.AppendUint32([]byte{byte(attach.Arrived)}, uint32(sent))) {
 		sent++
@@ -58,9 +59,28 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 	}
 }
 
+// A management packet may come before the program has its Welcome, which is then still its first message.
+func TestOutboxSendsNothingBeforeTheWelcome(t *testing.T) {
+	o, c := outboxPair(t)
+	if !o.mad([]byte{byte(attach.Arrived)}) {
+		t.Fatal("no room")
+	}
+	if err := o.conn.Send([]byte{byte(attach.Welcome)}); err != nil {
+		t.Fatal(err)
+	}
+	o.open()
+	go o.run()
+	for _, want := range []attach.Kind{attach.Welcome, attach.Arrived} {
+		if b, _, err := c.Receive(); err != nil || attach.Kind(b[0]) != want {
+			t.Errorf("expected a message of kind %d, found %x, %v", want, b, err)
+		}
+	}
+}
+
 // The signal of an Info can be left over when an earlier turn has sent that Info with another one.
 func TestOutboxSendsNoInfoTwice(t *testing.T) {
 	o, c := outboxPair(t)
+	o.open()
 	go o.run()
 	o.news <- struct{}{}
 	o.info(&attach.InfoBody{Info: attach.Info{Node: "n"}})
