@@ -44,16 +44,19 @@ func (f *sharer) registerRange(s *Server, off, n uint64) (handle uint32, no sysc
 // One user registers memory until the daemon has no more for that user. Its own device and
 // the programs of others go on, and what it gives back can be used again.
 func TestAttackMemoryWithoutEndStopsNobodyElse(t *testing.T) {
-	const limit = 4 << 20 // of one user
+	const (
+		region = 1<<10 + 2*4096 // what one costs beside its pages
+		same   = 256 << 10
+	)
+	limit := uint64(4<<20 + attack.Count(94)*region) // of one user
 	s, log := newServerFor(t, "127.14.10.1", func(uint32, uint32) bool { return true })
 	a, b := newPair(t, s)
 	f := newSharer(t, s)
 	account := s.admission.Account(uint32(os.Geteuid()))
-	defer leave(t, account, limit)()
+	defer leave(t, account, int64(limit))()
 	before := account.Memory.Held()
 
-	// The same memory many times costs as much as once.
-	const same = 256 << 10
+	// The pages of the same memory count once.
 	var handles []uint32
 	for i := range attack.Count(94) {
 		h, no := f.registerRange(s, 0, same)
@@ -62,12 +65,12 @@ func TestAttackMemoryWithoutEndStopsNobodyElse(t *testing.T) {
 		}
 		handles = append(handles, h)
 	}
-	if n := account.Memory.Held() - before - int64(len(handles))<<10; n != same {
+	if n := account.Memory.Held() - before - int64(len(handles))*region; n != same {
 		t.Errorf("%d registrations of the same %d bytes count %d", len(handles), same, n)
 	}
 
 	var err error
-	if f.mem, err = unix.Mmap(-1, 0, 2*limit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+	if f.mem, err = unix.Mmap(-1, 0, int(2*limit), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Munmap(f.mem)

@@ -55,10 +55,14 @@ type Quota struct {
 
 // Take adds n, or refuses and changes nothing.
 func (q *Quota) Take(n int64) error {
-	now := q.N.Add(n)
-	if now > q.Max {
-		q.N.Add(-n)
-		return fmt.Errorf("%s: %w", q.what, Refuse(q.errno, q.reason, uint64(q.Max), uint64(now)))
+	for {
+		now := q.N.Load()
+		if n > q.Max-now { // without a moment in which others find too much
+			return fmt.Errorf("%s: %w", q.what, Refuse(q.errno, q.reason, uint64(q.Max), uint64(now+n)))
+		}
+		if q.N.CompareAndSwap(now, now+n) {
+			break
+		}
 	}
 	if q.parent == nil {
 		return nil

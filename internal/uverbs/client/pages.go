@@ -26,7 +26,14 @@ type Mapping struct {
 // Close unmaps the memory.
 func (m *Mapping) Close() {
 	_ = unix.Munmap(m.Bytes)
-	m.pages.release(m.uses)
+	m.pages.release(m.uses, tables(len(m.Bytes)))
+}
+
+// tables returns how many bytes of page tables a mapping of n bytes takes at most. They are not shared: a
+// mapping costs them even if others have its pages.
+func tables(n int) int64 {
+	const covered = 2 << 20 // by the smallest table, which is a page
+	return (int64(n)/covered + 2) * int64(os.Getpagesize())
 }
 
 // pages are the pages of a file that are mapped for a process. They count as memory of its
@@ -49,7 +56,7 @@ type run struct {
 // MapMirror maps memory that mirrors a process's memory on a device. The mirrors of a device
 // are one sparse file, in which each page is at its address in the process. So mirrors that
 // overlap have pages in common. Those of another device do not, because its lane may have
-// stores deferred in them. The pages of except are for the caller to replace.
+// stores deferred in them. A device has one lane here. The pages of except are for the caller to replace.
 func (p *Process) MapMirror(device any, of, except Extent) (*Mapping, error) {
 	const limit = math.MaxInt64 &^ 0xffff // the size of the file
 	page := uint64(os.Getpagesize())
@@ -61,7 +68,7 @@ func (p *Process) MapMirror(device any, of, except Extent) (*Mapping, error) {
 	if except.length() > 0 {
 		uses = []Extent{{of.Start, except.Start}, {except.End, of.End}}
 	}
-	return p.mapPages(device, uses, func(s *pages, fresh []Extent) (b []byte, err error) {
+	return p.mapPages(device, uses, int(of.length()), func(s *pages, fresh []Extent) (b []byte, err error) {
 		if s.fd < 0 {
 			if s.fd, err = p.Account.newMirrorFile(limit); err != nil {
 				return nil, err
@@ -71,7 +78,11 @@ func (p *Process) MapMirror(device any, of, except Extent) (*Mapping, error) {
 			if !strictCommit() {
 				break
 			}
-			if err := unix.Fallocate(s.fd, 0, int64(e.Start), int64(e.length())); err != nil {
+			err := unix.EINTR
+			for err == unix.EINTR {
+				err, _ = unix.Fallocate(s.fd, 0, int64(e.Start), int64(e.length())).(syscall.Errno)
+			}
+			if err != 0 {
 				return nil, err // better here than by SIGBUS at the first use
 			}
 		}
@@ -88,13 +99,13 @@ func (p *Process) mapFile(fd int, of Extent) (*Mapping, error) {
 	page := uint64(os.Getpagesize())
 	of = Extent{of.Start &^ (page - 1), (of.End + page - 1) &^ (page - 1)}
 	key := [2]uint64{st.Dev, st.Ino}
-	return p.mapPages(key, []Extent{of}, func(*pages, []Extent) ([]byte, error) {
+	return p.mapPages(key, []Extent{of}, int(of.length()), func(*pages, []Extent) ([]byte, error) {
 		return unix.Mmap(fd, int64(of.Start), int(of.length()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	})
 }
 
-// mapPages counts pages and maps them.
-func (p *Process) mapPages(key any, uses []Extent, do func(s *pages, fresh []Extent) ([]byte, error)) (*Mapping, error) {
+// mapPages counts pages and the tables of a mapping of a length, and maps them.
+func (p *Process) mapPages(key any, uses []Extent, length int, do func(s *pages, fresh []Extent) ([]byte, error)) (*Mapping, error) {
 	p.mapping.Lock()
 	defer p.mapping.Unlock()
 	s := p.pages[key]
@@ -105,7 +116,7 @@ func (p *Process) mapPages(key any, uses []Extent, do func(s *pages, fresh []Ext
 	for _, e := range uses {
 		fresh = append(fresh, s.change(e, 1)...)
 	}
-	n := total(fresh)
+	n := total(fresh) + tables(length)
 	err := p.Account.Memory.Take(n)
 	if err == nil {
 		var b []byte
@@ -127,7 +138,7 @@ func (p *Process) mapPages(key any, uses []Extent, do func(s *pages, fresh []Ext
 }
 
 // release ends a mapping's use of pages.
-func (s *pages) release(uses []Extent) {
+func (s *pages) release(uses []Extent, tables int64) {
 	p := s.process
 	p.mapping.Lock()
 	defer p.mapping.Unlock()
@@ -137,7 +148,7 @@ func (s *pages) release(uses []Extent) {
 	}
 	s.users--
 	s.free(unused)
-	p.Account.Memory.Return(total(unused))
+	p.Account.Memory.Return(total(unused) + tables)
 }
 
 // free gives back the memory of mirrors, and their file after the last use.

@@ -116,8 +116,10 @@ func (s *Sharing) remove(r *Region) (unused []*Share) {
 	for id, h := range s.shares {
 		if h.overlaps(r.Extent) && !s.used(h.Extent) {
 			delete(s.shares, id)
-			h.mem.Close()
-			h.account.Mappings.Return(1)
+			h.process.AfterCopies(func() {
+				h.mem.Close()
+				h.account.Mappings.Return(1)
+			})
 			unused = append(unused, h)
 		}
 	}

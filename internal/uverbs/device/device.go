@@ -203,7 +203,7 @@ func (d *Device) Attributes(own bool, mappings, memory int64) uapi.QueryDeviceRe
 	r := uapi.QueryDeviceResp{
 		MaxMRSize: q.MaxMRSize, PageSizeCap: 0xfffff000, VendorID: 0xffffff,
 		MaxQP: pairs, MaxQPWR: MaxQPWR, DeviceCapFlags: deviceCaps, MaxSGE: MaxSGE, MaxSGERd: MaxSGE,
-		MaxCQ: queues, MaxCQE: MaxCQE, MaxMR: most(mappings/2-spareMappings, ObjectBytes, maxRegions), MaxPD: few(1 << 20),
+		MaxCQ: queues, MaxCQE: MaxCQE, MaxMR: most(mappings/2-spareMappings, ObjectBytes+2*page, maxRegions), MaxPD: few(1 << 20),
 		MaxQPRdAtom: adapter.MaxReadAtomic, MaxResRdAtom: adapter.MaxReadAtomic * pairs, MaxQPInitRdAtom: adapter.MaxReadAtomic,
 		// The processor has no atomics on another process's memory (see package memory). On
 		// memory of this process atomics are its own (IBV_ATOMIC_GLOB), but UCX uses the
