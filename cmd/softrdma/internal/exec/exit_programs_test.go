@@ -97,5 +97,5 @@ func TestExecWithoutADirectory(t *testing.T) {
 			t.Errorf("--engine %s: found %s", engine, out)
 		}
 	}
-	run("-d", clitest.LoopbackDevice(t), "--", "ibv_devinfo").Fails(cli.ExitFailed, "/dev/shm, /tmp", "read-only file system", "emptyDir")
+	run("-d", clitest.LoopbackDevice(t), "--", "ibv_devinfo").Fails(cli.ExitFailed, "/tmp, /dev/shm", "read-only file system", "emptyDir")
 }

@@ -18,10 +18,11 @@ import (
 	"softrdma/preload/library"
 )
 
-// places returns the directories in which exec may make its own, the first choice first. Directories in
-// memory come before the one for temporary files, because there a program starts in half the time.
+// places returns the directories in which exec may make its own, the first choice first. Containers
+// have /dev/shm where their root is read-only. Those in memory do not come first, though a program starts
+// faster there: systemd removes their contents when the user logs out, and programs may go on.
 func places() (dirs []string) {
-	for _, dir := range []string{os.Getenv("TMPDIR"), os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm", os.TempDir()} {
+	for _, dir := range []string{os.TempDir(), os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"} {
 		if dir != "" && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
