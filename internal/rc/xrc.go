@@ -18,15 +18,11 @@ import (
 // Losses are repaired as the standard has it, without selective acknowledges.
 type XRC struct {
 	*QP
-	noShortcuts
+
+	// Fields of these names keep QP's methods from XRC: those are for RC's opcodes, and for
+	// packets without an XRCETH.
+	Follow, Continue struct{}
 }
-
-// noShortcuts keeps QP's methods of these names from XRC: they are for RC's opcodes, and for
-// packets without an XRCETH.
-type noShortcuts struct{}
-
-func (noShortcuts) Follow()   {}
-func (noShortcuts) Continue() {}
 
 var _ machine.Withdrawer = XRC{}
 
