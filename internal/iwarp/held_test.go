@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"softrdma/internal/queue"
+	"softrdma/internal/wire/iwarp"
 )
 
 // A request completes when its last byte has left the link, not when the link has taken it.
@@ -38,6 +39,46 @@ func TestRequestCompletesWhenTheLinkHoldsNoneOfIt(t *testing.T) {
 		if done != want {
 			t.Fatalf("%d bytes have left: %d requests completed, expected %d", left, done, want)
 		}
+	}
+}
+
+// The answer of a READ shows that all before it has left the link, which may say so only later. It must not
+// be taken for the news of later requests then.
+func TestAnswerCompletesWhatTheLinkSeemsToHold(t *testing.T) {
+	r := newRaw(t, defaults(), nil)
+	r.drain()
+	r.post(queue.Write, 0, 100, queue.RDMA{})
+	r.post(queue.Read, 0, 10, queue.RDMA{})
+	var sent []byte
+	send := func() (held int) {
+		for r.s.Next(r.now, &r.out) {
+			for _, p := range r.out.Pieces {
+				sent = append(sent, p...)
+			}
+			held += r.out.Len
+			r.s.Sent(r.now, r.out.Len, held)
+		}
+		return held
+	}
+	send()
+	list := fpdus(t, sent, true)
+	var m iwarp.Read
+	if !m.Parse(list[len(list)-1][iwarp.UntaggedLen:]) {
+		t.Fatalf("not a READ: %x", list[len(list)-1])
+	}
+	r.receive(r.fpdu(iwarp.Segment{Tagged: true, Last: true, Opcode: iwarp.ReadResponse, STag: m.SinkSTag, TO: m.SinkTO}, make([]byte, 10)))
+	if got := r.Port.Sent.Take(); len(got) != 2 || got[0].Status != queue.Success || got[1].Status != queue.Success {
+		t.Fatalf("completed %v, expected both", brief(got))
+	}
+	r.post(queue.Write, 0, 100, queue.RDMA{})
+	held := send()
+	r.s.Sent(r.now, 0, held)
+	if got := r.Port.Sent.Take(); len(got) != 0 {
+		t.Errorf("completed %v while the link holds it", brief(got))
+	}
+	r.s.Sent(r.now, 0, 0)
+	if got := r.Port.Sent.Take(); len(got) != 1 {
+		t.Errorf("completed %v, expected the WRITE", brief(got))
 	}
 }
 

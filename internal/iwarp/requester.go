@@ -46,6 +46,7 @@ type ask struct {
 	pos    uint32 // bytes answered
 	msn    uint32
 	atomic bool
+	end    uint64 // position of the stream behind it, once it was sent
 	sges   []memory.SGE
 }
 
@@ -270,9 +271,17 @@ func (r *requester) first() *ask {
 	return &r.asks[r.oldest]
 }
 
-// answered completes the oldest READ or atomic.
+// arm notes that the next READ or atomic was sent, up to a position of the stream.
+func (r *requester) arm(end uint64) {
+	r.asks[(r.oldest+r.armed)%len(r.asks)].end = end
+	r.armed++
+}
+
+// answered completes the oldest READ or atomic. What was sent before it has left the link, even if
+// the link has not said so yet.
 func (r *requester) answered(now time.Duration) {
 	a := &r.asks[r.oldest]
+	r.q.tx.release(a.end)
 	r.oldest = (r.oldest + 1) % len(r.asks)
 	r.reads--
 	r.armed--

@@ -101,7 +101,7 @@ func (q *QP) sent(now time.Duration, n, held int) {
 		t.first++
 		t.taken = 0
 		if f.armed {
-			q.req.armed++
+			q.req.arm(end)
 		}
 		if f.done != none {
 			t.hold(f.done, end, left)
