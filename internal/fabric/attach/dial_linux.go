@@ -191,23 +191,14 @@ func Down(ctx context.Context, name string) error {
 	if err := c.Send([]byte{byte(End)}); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
-	b, fds, err := c.Receive()
-	CloseAll(fds)
+	_, _, err = c.Expect(Refused, 0)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
 		return nil // the fabric has closed its connections
-	case err != nil:
-		return err
-	case Kind(b[0]) != Refused:
-		return malformed(uint64(Refused), uint64(b[0]))
 	}
-	var r RefusedBody
-	if err := ParseJSON(b, &r); err != nil {
-		return err
-	}
-	return r.Err()
+	return err
 }
 
 // FindGID asks a fabric for the GID of the port with an IP address.

@@ -26,7 +26,7 @@ type Mapping struct {
 // Close unmaps the memory.
 func (m *Mapping) Close() {
 	_ = unix.Munmap(m.Bytes)
-	m.pages.release(m.uses, tables(len(m.Bytes)))
+	m.pages.release(m.uses, len(m.Bytes))
 }
 
 // tables returns how many bytes of page tables a mapping of n bytes takes at most. They are not shared: a
@@ -56,7 +56,8 @@ type run struct {
 // MapMirror maps memory that mirrors a process's memory on a device. The mirrors of a device
 // are one sparse file, in which each page is at its address in the process. So mirrors that
 // overlap have pages in common. Those of another device do not, because its lane may have
-// stores deferred in them. A device has one lane here. The pages of except are for the caller to replace.
+// stores deferred in them. A device has one lane here. The pages of except are for the caller to
+// replace.
 func (p *Process) MapMirror(device any, of, except Extent) (*Mapping, error) {
 	const limit = math.MaxInt64 &^ 0xffff // the size of the file
 	page := uint64(os.Getpagesize())
@@ -137,8 +138,8 @@ func (p *Process) mapPages(key any, uses []Extent, length int, do func(s *pages,
 	return nil, err
 }
 
-// release ends a mapping's use of pages.
-func (s *pages) release(uses []Extent, tables int64) {
+// release ends the use of pages by a mapping of a length.
+func (s *pages) release(uses []Extent, length int) {
 	p := s.process
 	p.mapping.Lock()
 	defer p.mapping.Unlock()
@@ -148,7 +149,7 @@ func (s *pages) release(uses []Extent, tables int64) {
 	}
 	s.users--
 	s.free(unused)
-	p.Account.Memory.Return(total(unused) + tables)
+	p.Account.Memory.Return(total(unused) + tables(length))
 }
 
 // free gives back the memory of mirrors, and their file after the last use.
