@@ -341,46 +341,30 @@ func runModel(t *testing.T, seed uint64, v variant) int {
 	return w.taken
 }
 
-// A failure names its seed, which replays it.
-func TestModelRandomFaults(t *testing.T) {
-	seeds := 800
+// runSeeds runs a model with each seed, 50 in short tests, up to the first failure.
+func runSeeds(t *testing.T, seeds int, of func(seed int) variant) {
+	t.Helper()
 	if testing.Short() {
 		seeds = 50
 	}
-	for seed := range seeds {
-		runModel(t, uint64(seed), variant{})
-		if t.Failed() {
-			return
-		}
+	for seed := 0; seed < seeds && !t.Failed(); seed++ {
+		runModel(t, uint64(seed), of(seed))
 	}
+}
+
+// A failure names its seed, which replays it.
+func TestModelRandomFaults(t *testing.T) {
+	runSeeds(t, 800, func(int) variant { return variant{} })
 }
 
 // Trains that are lost, duplicated, delayed or split must have the effect of their packets.
 func TestModelTrains(t *testing.T) {
-	seeds := 400
-	if testing.Short() {
-		seeds = 50
-	}
-	for seed := range seeds {
-		runModel(t, uint64(seed), variant{trains: true})
-		if t.Failed() {
-			return
-		}
-	}
+	runSeeds(t, 400, func(int) variant { return variant{trains: true} })
 }
 
 // An extended reliable connection carries the same operations one way.
 func TestModelXRC(t *testing.T) {
-	seeds := 400
-	if testing.Short() {
-		seeds = 50
-	}
-	for seed := range seeds {
-		runModel(t, uint64(seed), variant{trains: seed%2 == 1, xrc: true})
-		if t.Failed() {
-			return
-		}
-	}
+	runSeeds(t, 400, func(seed int) variant { return variant{trains: seed%2 == 1, xrc: true} })
 }
 
 // The fast path must have the same effect as the normal path, also with losses.
