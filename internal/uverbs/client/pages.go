@@ -60,8 +60,7 @@ type run struct {
 // replace.
 func (p *Process) MapMirror(device any, of, except Extent) (*Mapping, error) {
 	const limit = math.MaxInt64 &^ 0xffff // the size of the file
-	page := uint64(os.Getpagesize())
-	of = Extent{of.Start &^ (page - 1), (max(of.End, of.Start+1) + page - 1) &^ (page - 1)}
+	of = Extent{of.Start, max(of.End, of.Start+1)}.touchedPages()
 	if of.End <= of.Start || of.End > limit {
 		return nil, fmt.Errorf("memory at %#x: %w", of.Start, syscall.EFAULT)
 	}
@@ -97,8 +96,7 @@ func (p *Process) mapFile(fd int, of Extent) (*Mapping, error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, err
 	}
-	page := uint64(os.Getpagesize())
-	of = Extent{of.Start &^ (page - 1), (of.End + page - 1) &^ (page - 1)}
+	of = of.touchedPages()
 	key := [2]uint64{st.Dev, st.Ino}
 	return p.mapPages(key, []Extent{of}, int(of.length()), func(*pages, []Extent) ([]byte, error) {
 		return unix.Mmap(fd, int64(of.Start), int(of.length()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)

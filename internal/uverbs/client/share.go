@@ -38,6 +38,12 @@ func (e Extent) WholePages() Extent {
 	return w
 }
 
+// touchedPages returns the pages that e touches.
+func (e Extent) touchedPages() Extent {
+	page := uint64(os.Getpagesize())
+	return Extent{e.Start &^ (page - 1), (e.End + page - 1) &^ (page - 1)}
+}
+
 // A Share is a part of a program's memory that is a memfd, mapped by this process
 // as well. Regions on it have mappings of their own, all of the same pages.
 type Share struct {
