@@ -251,7 +251,6 @@ func TestSpecMapHasEveryClauseCited(t *testing.T) {
 
 var (
 	reasonName = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
-	mdLink     = regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
 	useLine    = regexp.MustCompile(`Use:\s+"([a-z]+)`)
 	shellUse   = regexp.MustCompile("(?m)(?:^ *\\$ |`|^ {4,})softrdma ([a-z]+)")
 )
@@ -274,19 +273,6 @@ func documents(t *testing.T) map[string]string {
 		all[f] = string(b)
 	}
 	return all
-}
-
-func TestDocumentsLinkToWhatExists(t *testing.T) {
-	for f, text := range documents(t) {
-		for _, m := range mdLink.FindAllStringSubmatch(text, -1) {
-			if strings.Contains(m[1], "://") {
-				continue
-			}
-			if _, err := os.Stat(filepath.FromSlash(m[1])); err != nil {
-				t.Errorf("%s links to %s: %v", f, m[1], err)
-			}
-		}
-	}
 }
 
 // TestDocumentsReferToWhatExists checks references into the code in all
