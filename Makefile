@@ -51,6 +51,7 @@ vet: ## go vet, for each system
 	GOOS=windows $(GO) vet ./...
 	$(GO) vet -tags man ./cmd/softrdma
 	cd packaging && $(GO) vet ./... && $(GO) mod verify && $(GO) mod tidy -diff
+	cd bench && $(GO) vet ./... && $(GO) vet -tags interop ./... && GOOS=darwin $(GO) vet ./... && GOOS=windows $(GO) vet ./... && $(GO) mod tidy -diff
 	cd ucx && $(GO) vet . && GOOS=darwin $(GO) vet . && GOOS=windows $(GO) vet . && $(GO) mod tidy -diff
 	cd tools && $(GO) mod verify
 	$(GO) mod verify
@@ -65,6 +66,7 @@ $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 lint: $(BIN)/golangci-lint ## golangci-lint, with the rules of the layers
 	$(BIN)/golangci-lint run ./...
 	$(BIN)/golangci-lint run --build-tags interop ./interop/... ./internal/uverbs ./cmd/softrdma/...
+	cd bench && ../$(BIN)/golangci-lint run --build-tags interop ./...
 	cd ucx && ../$(BIN)/golangci-lint run ./...
 
 # The unit tests compare with these programs of others, and skip what a missing one judges.
@@ -84,7 +86,7 @@ oracles:
 # in CI and is left out elsewhere.
 .PHONY: race
 race: oracles ## unit tests with the race detector, few seeds
-	@if command -v $${CC:-gcc} >/dev/null; then set -x; CGO_ENABLED=1 $(GO) test -race -short -timeout 15m ./... && (cd ucx && CGO_ENABLED=1 $(GO) test -race -short -timeout 5m .); \
+	@if command -v $${CC:-gcc} >/dev/null; then set -x; CGO_ENABLED=1 $(GO) test -race -short -timeout 15m ./... && (cd bench && CGO_ENABLED=1 $(GO) test -race -short -timeout 5m ./...) && (cd ucx && CGO_ENABLED=1 $(GO) test -race -short -timeout 5m .); \
 	elif [ -n "$$CI" ]; then echo "race: no C compiler (gcc)"; exit 1; \
 	else echo "SKIPPED race: no C compiler (gcc)"; fi
 
@@ -92,6 +94,7 @@ race: oracles ## unit tests with the race detector, few seeds
 unit: oracles ## unit tests, all seeds
 	$(GO) test -timeout 15m ./...
 	$(GO) test -tags man -run Manual ./cmd/softrdma
+	cd bench && $(GO) test -timeout 5m ./...
 	cd ucx && $(GO) test -timeout 5m .
 	$(GO) test -short ./verbs -args -inmemory
 	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -daemon; fi

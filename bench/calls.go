@@ -1,130 +1,110 @@
-package bench
+package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os/exec"
-	"strings"
+	"io"
+	"net/netip"
+	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"softrdma/bench/compare"
 	"softrdma/bench/loop"
+	"softrdma/rpc"
+	"softrdma/verbs"
 )
 
-// The libraries of Calls.
-const (
-	CallsName  = "rpc"     // package rpc over RDMA
-	NetRPCName = "net/rpc" // Go's net/rpc, over TCP or rdmanet
-	HTTPName   = "HTTP"    // HTTP/1.1 of net/http, over the same
-	GRPCName   = "gRPC"    // gRPC, over the same, by a program of its own
-)
-
-// GRPCProgram is the program that measures gRPC, on which the command does not depend. It takes a
-// CallsConfig as argument.
-const GRPCProgram = "softrdma-bench-grpc"
-
-// Calls measures remote procedure calls between two processes: a body of some bytes each way, one
-// call at a time. The latency is that of a whole call.
-type Calls struct {
-	Library string
-	RDMANet bool   // over package rdmanet instead of TCP
-	Path    string // of the command
+// newCallsCommand returns the hidden command that bench starts as one end of a loop over a library
+// for remote procedure calls.
+func newCallsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "calls CONFIG", Short: "One end of a loop of remote procedure calls, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var c compare.CallsConfig
+			if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
+				return fmt.Errorf("configuration of an end: %w", err)
+			}
+			if c.Bytes < 0 || c.Bytes > 1<<24 {
+				return fmt.Errorf("bytes of a body: expected at most %d, found %d", 1<<24, c.Bytes)
+			}
+			switch c.Library {
+			case compare.NetRPCName, compare.HTTPName, compare.GRPCName:
+				return connectionCalls(cmd, &c)
+			case compare.CallsName:
+				return calls(cmd, &c)
+			}
+			return fmt.Errorf("unknown library %q", c.Library)
+		},
+	}
 }
 
-// A CallsConfig configures one end. Encoded as JSON it is the argument of `softrdma bench calls`. The
-// server prints "ready", its address and its device's UDP port.
-type CallsConfig struct {
-	Library  string  `json:"library"`
-	RDMANet  bool    `json:"rdmanet"`
-	Device   string  `json:"device"`
-	SameHost string  `json:"same_host"` // value of --same-host
-	Peer     string  `json:"peer"`      // the server's address and port; empty at the server
-	UDPPort  uint16  `json:"udp_port"`  // of the server's device
-	Local    string  `json:"local"`     // address of a server over TCP
-	Bytes    int     `json:"bytes"`
-	Seconds  float64 `json:"seconds"`
+// calls is one end of package rpc.
+func calls(cmd *cobra.Command, c *compare.CallsConfig) error {
+	dev, err := verbs.Open(c.Device, verbs.Config{SameHost: verbs.SameHost(c.SameHost)})
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	if c.Peer == "" {
+		return serveCalls(cmd.Context(), cmd.OutOrStdout(), dev)
+	}
+	client, err := rpc.Dial(cmd.Context(), c.Peer, rpc.ClientConfig{Device: dev, RemoteUDPPort: c.UDPPort})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	m, body, dst := client.Method("bench/echo", rpc.Raw), make([]byte, c.Bytes), make([]byte, 0, c.Bytes)
+	return measureCalls(cmd.OutOrStdout(), c.Seconds, func() error {
+		_, err := m.Bytes(cmd.Context(), body, dst)
+		return err
+	})
 }
 
-// Name returns the name of the library, and what it uses if that is not TCP.
-func (c Calls) Name() string {
-	if c.RDMANet {
-		return c.Library + overRDMANet
+func serveCalls(ctx context.Context, out io.Writer, dev *verbs.Device) error {
+	s := rpc.NewServer(rpc.ServerConfig{Device: dev})
+	defer s.Close()
+	err := s.Register("bench", rpc.Func("echo", rpc.Raw, func(_ context.Context, c *rpc.Call) error {
+		b, err := c.Reserve(len(c.Body()))
+		copy(b, c.Body())
+		return err
+	}))
+	if err != nil {
+		return err
 	}
-	return c.Library
-}
-
-const overRDMANet = " over rdmanet"
-
-// Check returns an error if the library is not in the command, and its program is missing.
-func (c Calls) Check() error {
-	if c.Library != GRPCName {
-		return nil
+	at, err := s.Listen(netip.AddrPortFrom(dev.Addr().Addr(), 0).String())
+	if err != nil {
+		return err
 	}
-	if _, err := exec.LookPath(GRPCProgram); err != nil {
-		return fmt.Errorf("%s is not installed (in a clone: cd examples/grpc && go build -o ~/bin/%[1]s ./bench)", GRPCProgram)
+	if _, err := fmt.Fprintf(out, "ready %v %d\n", at, dev.Addr().Port()); err != nil {
+		return err
 	}
+	<-ctx.Done()
 	return nil
 }
 
-// Run implements Tool.
-func (c Calls) Run(ctx context.Context, p *Path, w Work, d time.Duration) (r Result, err error) {
-	ask := CallsConfig{Library: c.Library, RDMANet: c.RDMANet, Device: p.device(client), SameHost: p.sameHostMode(), Bytes: w.Bytes, Seconds: d.Seconds()}
-	serve := ask
-	serve.Device, serve.Local = p.device(server), p.Server.String()
-	args, err := serve.args(c.Path)
-	if err != nil {
-		return r, err
-	}
-	running, said, err := p.startServer(ctx, "ready", args...)
-	if err != nil {
-		return r, err
-	}
-	defer running.stop()
-	lines := strings.Split(strings.TrimSpace(said), "\n")
-	if _, err := fmt.Sscanf(lines[len(lines)-1], "ready %s %d", &ask.Peer, &ask.UDPPort); err != nil {
-		return r, fmt.Errorf("bench calls: %q: %w", said, err)
-	}
-	if args, err = ask.args(c.Path); err != nil {
-		return r, err
-	}
-	err = p.runClientJSON(ctx, &r, args...)
-	return r, err
-}
-
-func (c *CallsConfig) args(path string) ([]string, error) {
-	text, err := json.Marshal(c)
-	if c.Library == GRPCName {
-		return []string{GRPCProgram, string(text)}, err
-	}
-	return []string{path, "bench", "calls", string(text)}, err
-}
-
-// callFigures returns the figures of package rpc on a path. Those over rdmanet have no gate.
-func callFigures() (list []Figure) {
-	call := Measure{Work{Tool: CallsName, Kind: loop.Ping, Op: "call", Bytes: 64}, P50}
-	for _, x := range []struct {
-		tool          string
-		gate, stretch float64
-	}{
-		{NetRPCName, .3, 0}, {GRPCName, .2, .1}, {HTTPName, 0, 0},
-		{NetRPCName + overRDMANet, 0, 0}, {GRPCName + overRDMANet, 0, 0}, {HTTPName + overRDMANet, 0, 0},
-	} {
-		against := call
-		against.Work.Tool = x.tool
-		name := "msg: rpc 64 B call, of " + x.tool
-		if !strings.HasSuffix(name, overRDMANet) {
-			name += " over TCP"
+// measureCalls makes calls for some time after a warm-up, and prints percentiles of how long they
+// took.
+func measureCalls(out io.Writer, s float64, call func() error) error {
+	d := time.Duration(s * float64(time.Second))
+	times := make([]float64, 0, 1<<20)
+	start := time.Now()
+	for now := start; now.Sub(start) < d+d/10 && len(times) < cap(times); {
+		if err := call(); err != nil {
+			return err
 		}
-		list = append(list, Figure{name, call, against, true, x.gate, x.stretch})
+		end := time.Now()
+		if end.Sub(start) > d/10 {
+			times = append(times, float64(end.Sub(now).Nanoseconds())/1e3)
+		}
+		now = end
 	}
-	return list
-}
-
-// CallTools returns the tools of these figures. Path is that of the command.
-func CallTools(path string) (list []Tool) {
-	list = append(list, Calls{Library: CallsName, Path: path})
-	for _, name := range []string{NetRPCName, HTTPName, GRPCName} {
-		list = append(list, Calls{Library: name, Path: path}, Calls{Library: name, RDMANet: true, Path: path})
+	if len(times) == 0 {
+		return errors.New("no call in the measured time")
 	}
-	return list
+	slices.Sort(times)
+	return json.NewEncoder(out).Encode(loop.Result{P50: times[len(times)/2], P99: times[len(times)*99/100]})
 }

@@ -1,65 +1,92 @@
-package bench
+package main
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"strconv"
+	"fmt"
+	"slices"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/bench/compare"
+	"softrdma/bench/loop"
+	"softrdma/coll"
 )
 
-// Names of the tools for groups of ranks on one host.
-const (
-	CollectiveName = "coll"
-	MPIHostName    = "Open MPI"
-)
-
-// groupRanks is the number of ranks of a group.
-const groupRanks = 4
-
-// errOneHost is the error of a tool whose ranks need a path of one host.
-var errOneHost = errors.New("ranks of a group are measured on one host only")
-
-// Collective measures operations of package coll between ranks that `softrdma run` starts, on one
-// host.
-type Collective struct {
-	Path string // of the command
-}
-
-// A CollectiveConfig configures a rank. Encoded as JSON it is the argument of
-// `softrdma bench collective`.
-type CollectiveConfig struct {
-	Op      string  `json:"op"`    // mpiAllReduce
-	Bytes   int     `json:"bytes"` // of each rank's vector
-	Seconds float64 `json:"seconds"`
-}
-
-// Name returns CollectiveName.
-func (Collective) Name() string { return CollectiveName }
-
-// Check returns nil: package coll is always available.
-func (Collective) Check() error { return nil }
-
-// Run implements Tool. P50 of the result is the time of one operation.
-func (t Collective) Run(ctx context.Context, p *Path, w Work, d time.Duration) (r Result, err error) {
-	if p.sameHost == "" {
-		return r, errOneHost
+// newCollectiveCommand returns the hidden command that bench starts as a rank of a group.
+func newCollectiveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "collective CONFIG", Short: "A rank of a group, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var c compare.CollectiveConfig
+			if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
+				return fmt.Errorf("configuration of a rank: %w", err)
+			}
+			if c.Bytes < 4 || c.Bytes > 1<<28 || c.Op != "all-reduce" {
+				return fmt.Errorf("%s of %d bytes: expected all-reduce of 4 to %d", c.Op, c.Bytes, 1<<28)
+			}
+			ctx := cmd.Context()
+			g, err := coll.World(ctx)
+			if err != nil {
+				return err
+			}
+			r, err := measureAllReduce(ctx, g, c)
+			if err != nil {
+				return err
+			}
+			if err := g.Close(ctx); err != nil || g.Rank() != 0 {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+		},
 	}
-	text, err := json.Marshal(CollectiveConfig{Op: w.Op, Bytes: w.Bytes, Seconds: d.Seconds()})
+}
+
+// measureAllReduce repeats an all-reduce as bench/testdata/mpi.c does.
+func measureAllReduce(ctx context.Context, g *coll.Group, c compare.CollectiveConfig) (r loop.Result, err error) {
+	out, err := coll.Alloc[float32](g, c.Bytes/4)
 	if err != nil {
 		return r, err
 	}
-	err = p.runClientJSON(ctx, &r, t.Path, "run", "-n", strconv.Itoa(groupRanks), "--", t.Path, "bench", "collective", string(text))
-	return r, err
-}
-
-// collectiveFigures returns the figures of groups, compared with Open MPI as it is installed, which
-// uses shared memory between the ranks of one host.
-func collectiveFigures() []Figure {
-	of := Work{Tool: CollectiveName, Kind: Ping, Op: mpiAllReduce, Bytes: 4 * mib}
-	against := of
-	against.Tool = MPIHostName
-	return []Figure{{
-		"msg: 4 MiB all-reduce of 4 ranks, of Open MPI", Measure{of, P50}, Measure{against, P50}, true, 1.43, 1, // the time of 0.7 of its speed
-	}}
+	in, err := coll.Alloc[float32](g, c.Bytes/4)
+	if err != nil {
+		return r, err
+	}
+	const trial = 20
+	repeat := func(n int) ([]float64, error) {
+		took := make([]float64, n)
+		if err := coll.Barrier(ctx, g); err != nil {
+			return nil, err
+		}
+		for i := range took {
+			began := time.Now()
+			if err := coll.AllReduce(ctx, g, in, out, coll.Sum[float32]()); err != nil {
+				return nil, err
+			}
+			took[i] = float64(time.Since(began).Nanoseconds()) / 1e3
+		}
+		return took, nil
+	}
+	if _, err = repeat(trial); err != nil { // sets up connections
+		return r, err
+	}
+	took, err := repeat(trial)
+	if err != nil {
+		return r, err
+	}
+	sum := 0.
+	for _, x := range took {
+		sum += x
+	}
+	n := []int64{max(trial, min(1_000_000, int64(c.Seconds*1e6/(sum/trial))))}
+	if err = coll.Broadcast(ctx, g, 0, n); err != nil {
+		return r, err
+	}
+	if took, err = repeat(int(n[0])); err != nil {
+		return r, err
+	}
+	slices.Sort(took)
+	r.P50, r.P99 = took[len(took)/2], took[len(took)*99/100]
+	return r, nil
 }

@@ -1,112 +1,272 @@
-package bench
+package main
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"softrdma/bench/compare"
 	"softrdma/bench/loop"
+	"softrdma/msg"
+	"softrdma/verbs"
 )
 
-// MessagesName is the name of Messages.
-const MessagesName = "msg"
+// tagData is the tag of a loop's messages. A message of one byte is the last of a stream.
+const tagData = 1
 
-// Messages measures package msg: tagged messages between two processes that poll.
-type Messages struct {
-	Path string // of the command
+// IDs of active messages. The server answers on the connection of the client's hello.
+const (
+	activeHello = iota
+	activeData
+)
+
+// newMessagesCommand returns the hidden command that bench starts as one end of a loop over
+// package msg.
+func newMessagesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "messages CONFIG", Short: "One end of a loop over package msg, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var c compare.MessagesConfig
+			if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
+				return fmt.Errorf("configuration of an end: %w", err)
+			}
+			if c.Bytes < 2 || c.Bytes > 1<<24 {
+				return fmt.Errorf("bytes of a message: expected 2 to %d, found %d", 1<<24, c.Bytes)
+			}
+			dev, err := verbs.Open(c.Device, verbs.Config{SameHost: verbs.SameHost(c.SameHost)})
+			if err != nil {
+				return err
+			}
+			defer dev.Close()
+			w, err := msg.NewWorker(dev, msg.Config{Progress: msg.ProgressCaller})
+			if err != nil {
+				return err
+			}
+			defer w.Close()
+			m := &messages{c: c, w: w, ctx: cmd.Context()}
+			if c.Peer == "" {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "ready %x\n", w.Address()); err != nil {
+					return err
+				}
+				return m.serve()
+			}
+			r, err := m.ask()
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+		},
+	}
 }
 
-// A MessagesConfig configures one end of a loop over package msg. Encoded as JSON it is the
-// argument of `softrdma bench messages`. The server prints "ready" and its worker's address.
-type MessagesConfig struct {
-	Device   string    `json:"device"`
-	SameHost string    `json:"same_host"` // value of --same-host
-	Peer     string    `json:"peer"`      // the server's worker, in hexadecimal digits; empty at the server
-	Kind     loop.Kind `json:"kind"`      // loop.Ping or loop.Stream
-	Bytes    int       `json:"bytes"`     // of a message
-	Seconds  float64   `json:"seconds"`
-
-	// Active sends active messages instead of tagged ones. Kind is loop.Ping.
-	Active bool `json:"active"`
-
-	// Allocated takes the buffers of a stream from Worker.Allocate; otherwise they are Go memory.
-	Allocated bool `json:"allocated"`
+// messages is one end of a loop.
+type messages struct {
+	c   compare.MessagesConfig
+	w   *msg.Worker
+	to  *msg.Endpoint
+	ctx context.Context
 }
 
-// Name returns MessagesName.
-func (Messages) Name() string { return MessagesName }
+// await polls until a request has ended, and releases it.
+func (m *messages) await(r *msg.Request) (int, error) {
+	for i := 1; ; i++ {
+		info, ended, err := r.Poll()
+		if ended {
+			r.Release()
+			return info.Length, err
+		}
+		if i%1024 == 0 && m.ctx.Err() != nil {
+			return 0, m.ctx.Err()
+		}
+	}
+}
 
-// Check returns nil: package msg is always available.
-func (Messages) Check() error { return nil }
+// buffer returns the buffer of a stream. All messages use one, as those of ucx_perftest do.
+func (m *messages) buffer() ([]byte, error) {
+	if !m.c.Allocated {
+		return make([]byte, m.c.Bytes), nil
+	}
+	r, err := m.w.Allocate(m.c.Bytes, 0)
+	if err != nil {
+		return nil, err
+	}
+	return r.Bytes(), nil
+}
 
-// Run implements Tool.
-func (t Messages) Run(ctx context.Context, p *Path, w Work, d time.Duration) (r Result, err error) {
-	c := MessagesConfig{Device: p.device(client), SameHost: p.sameHostMode(), Kind: w.Kind, Bytes: w.Bytes, Seconds: d.Seconds(), Active: w.Op == activeMessage, Allocated: w.Op == tagAllocated}
-	s := c
-	s.Device = p.device(server)
-	serve, err := s.args(t.Path)
+// window returns how many messages are in flight in a stream.
+func (m *messages) window() int { return max(4, min(64, 8<<20/m.c.Bytes)) }
+
+func (m *messages) serve() error {
+	m.w.Handle(activeHello, func(a *msg.Active) { m.to = a.From })
+	m.w.Handle(activeData, func(a *msg.Active) { a.From.SendActive(activeData, nil, a.Data).Release() })
+	for m.to == nil && m.ctx.Err() == nil {
+		m.w.Progress()
+	}
+	var err error
+	switch {
+	case m.c.Active: // the handler answers while there is progress
+	case m.c.Kind == loop.Ping:
+		err = m.echo()
+	default:
+		err = m.sink()
+	}
+	for err == nil && m.ctx.Err() == nil { // for the client's last requests
+		m.w.Progress()
+	}
+	if errors.Is(err, msg.ErrPeer) || errors.Is(err, context.Canceled) {
+		return nil // the client has ended
+	}
+	return err
+}
+
+func (m *messages) echo() error {
+	buf := make([]byte, m.c.Bytes)
+	for {
+		if _, err := m.await(m.w.Receive(buf, tagData, msg.All)); err != nil {
+			return err
+		}
+		if _, err := m.await(m.to.Send(tagData, buf)); err != nil {
+			return err
+		}
+	}
+}
+
+func (m *messages) sink() error {
+	b, err := m.buffer()
+	if err != nil {
+		return err
+	}
+	var list []*msg.Request
+	for range m.window() {
+		list = append(list, m.w.Receive(b, tagData, msg.All))
+	}
+	for i := 0; ; i = (i + 1) % len(list) {
+		n, err := m.await(list[i])
+		if err != nil || n == 1 {
+			return err
+		}
+		list[i] = m.w.Receive(b, tagData, msg.All)
+	}
+}
+
+func (m *messages) ask() (r loop.Result, err error) {
+	peer, err := hex.DecodeString(m.c.Peer)
 	if err != nil {
 		return r, err
 	}
-	running, said, err := p.startServer(ctx, "ready", serve...)
+	if m.to, err = m.w.Connect(m.ctx, peer); err != nil {
+		return r, err
+	}
+	if _, err = m.await(m.to.SendActive(activeHello, nil, nil)); err != nil {
+		return r, err
+	}
+	d := time.Duration(m.c.Seconds * float64(time.Second))
+	if m.c.Kind == loop.Ping {
+		return m.ping(d)
+	}
+	b, err := m.buffer()
 	if err != nil {
 		return r, err
 	}
-	defer running.stop()
-	fields := strings.Fields(said)
-	c.Peer = fields[len(fields)-1]
-	ask, err := c.args(t.Path)
-	if err != nil {
-		return r, err
+	if err = m.stream(b, d/10, &loop.Result{}); err == nil { // warms up
+		err = m.stream(b, d, &r)
 	}
-	err = p.runClientJSON(ctx, &r, ask...)
+	if err == nil {
+		_, err = m.await(m.to.SendSync(tagData, make([]byte, 1)))
+	}
 	return r, err
 }
 
-func (c *MessagesConfig) args(path string) ([]string, error) {
-	text, err := json.Marshal(c)
-	return []string{path, "bench", "messages", string(text)}, err
+func (m *messages) ping(d time.Duration) (loop.Result, error) {
+	trip := m.tagTrip()
+	if m.c.Active {
+		trip = m.activeTrip()
+	}
+	trips := make([]float64, 0, 1<<20)
+	start := time.Now()
+	for now := start; now.Sub(start) < d+d/10 && len(trips) < cap(trips); {
+		if err := trip(); err != nil {
+			return loop.Result{}, err
+		}
+		end := time.Now()
+		if end.Sub(start) > d/10 { // after a warm-up
+			trips = append(trips, float64(end.Sub(now).Nanoseconds())/2e3)
+		}
+		now = end
+	}
+	if len(trips) == 0 {
+		return loop.Result{}, errors.New("no round trip in the measured time")
+	}
+	slices.Sort(trips)
+	return loop.Result{P50: trips[len(trips)/2], P99: trips[len(trips)*99/100]}, nil
 }
 
-// The operations beside tagged messages in Go memory.
-const (
-	activeMessage = "active message"
-	tagAllocated  = "tag allocated" // in memory of Worker.Allocate
-)
+// tagTrip returns a function that sends a tagged message and waits for the answer.
+func (m *messages) tagTrip() func() error {
+	buf, out := make([]byte, m.c.Bytes), make([]byte, m.c.Bytes)
+	return func() error {
+		r := m.w.Receive(buf, tagData, msg.All)
+		if _, err := m.await(m.to.Send(tagData, out)); err != nil {
+			return err
+		}
+		_, err := m.await(r)
+		return err
+	}
+}
 
-// messageFigures returns the figures of package msg on a path, compared with UCX's tags and with
-// softrdma's own operations.
-func messageFigures(host bool) []Figure {
-	tag := func(kind Kind, bytes int, m Metric) Measure {
-		return Measure{Work{Tool: MessagesName, Kind: kind, Op: "tag", Bytes: bytes}, m}
+// activeTrip does so with active messages.
+func (m *messages) activeTrip() func() error {
+	out, answers := make([]byte, m.c.Bytes), 0
+	m.w.Handle(activeData, func(*msg.Active) { answers++ })
+	return func() error {
+		before := answers
+		if _, err := m.await(m.to.SendActive(activeData, nil, out)); err != nil {
+			return err
+		}
+		for i := 1; answers == before; i++ {
+			if m.w.Progress(); i%1024 == 0 {
+				if err := errors.Join(m.ctx.Err(), m.to.Err()); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
 	}
-	against := func(tool, op string, of Measure) Measure {
-		w := of.Work
-		w.Tool, w.Op = tool, op
-		return Measure{w, of.Metric}
+}
+
+// stream sends for some time, until the last message was matched.
+func (m *messages) stream(b []byte, d time.Duration, result *loop.Result) error {
+	var list []*msg.Request
+	for range m.window() {
+		list = append(list, m.to.Send(tagData, b))
 	}
-	lat, rate, bw := tag(Ping, word, P50), tag(Stream, word, Rate), tag(Stream, mib, Throughput)
-	shared := []Figure{
-		{"msg: 8 B tag latency, of UCX over TCP, tag_lat", lat, against("UCX-TCP", "tag_lat", lat), true, .25, .12},
-		{"msg: 8 B tag rate, of UCX over TCP, tag_bw", rate, against("UCX-TCP", "tag_bw", rate), false, 8, 20},
+	n := len(list)
+	start := time.Now()
+	for now := start; now.Sub(start) < d; now = time.Now() {
+		for i := range list {
+			if _, err := m.await(list[i]); err != nil {
+				return err
+			}
+			list[i] = m.to.Send(tagData, b)
+		}
+		n += len(list)
 	}
-	active := lat
-	active.Work.Op = activeMessage
-	shared = append(shared, Figure{"msg: 8 B active message latency, of tag", active, lat, true, 1, .8})
-	if host {
-		allocated := bw
-		allocated.Work.Op = tagAllocated
-		return slices.Concat(shared, collectiveFigures(), callFigures(), []Figure{
-			{"msg: 8 B tag latency, of UCX over posix,cma, tag_lat", lat, against("UCX-shared", "tag_lat", lat), true, 5, 2.5},
-			{"msg: 1 MiB tag bandwidth, Go memory, of UCX over posix,cma, tag_bw", bw, against("UCX-shared", "tag_bw", bw), false, .8, 1},
-			{"msg: 1 MiB tag bandwidth, of UCX over posix,cma, tag_bw", allocated, against("UCX-shared", "tag_bw", bw), false, .8, 1},
-		})
+	for _, r := range list {
+		if _, err := m.await(r); err != nil {
+			return err
+		}
 	}
-	shared[0].Gate, shared[0].Stretch = 0, 0 // only for comparison
-	return slices.Concat(shared, callFigures(), []Figure{
-		{"msg: 8 B tag latency, of SEND", lat, against("softrdma", "send", lat), true, 1.25, 1.1},
-		{"msg: 1 MiB tag bandwidth, of WRITE", bw, against("softrdma", "write", bw), false, .9, .97},
-	})
+	if _, err := m.await(m.to.SendSync(tagData, b)); err != nil {
+		return err
+	}
+	s := time.Since(start).Seconds()
+	result.Rate = float64(n+1) / s
+	result.Throughput = result.Rate * float64(m.c.Bytes)
+	return nil
 }

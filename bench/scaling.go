@@ -1,117 +1,304 @@
-package bench
+package main
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"io"
+	"net"
+	"runtime"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"softrdma/bench/compare"
 	"softrdma/bench/loop"
+	"softrdma/internal/host"
+	"softrdma/verbs"
 )
 
-// MaxScalingQPs is the maximum number of queue pairs of the QP-scaling benchmark.
-const MaxScalingQPs = 1 << 20
+// endpointsPerLine is the number of queue pairs in one control message.
+const endpointsPerLine = 1000
 
-// A ScalingConfig configures one end of the QP-scaling benchmark. Encoded as JSON it
-// is the argument of `softrdma bench scaling`. The ends exchange their queue pairs over
-// TCP. If Bytes is not 0 the client WRITEs messages over all queue pairs in turn, from
-// and to the same memory; otherwise the queue pairs stay idle.
-type ScalingConfig struct {
-	Server  bool    `json:"server"`
-	Device  string  `json:"device"`
-	Address string  `json:"address"` // of the server, host and TCP port
-	QPs     int     `json:"qps"`
-	Bytes   int     `json:"bytes"` // of a message
-	Seconds float64 `json:"seconds"`
+// settleTime is the time after which queue pairs count as idle: the garbage collector
+// and the lanes have finished their work.
+const settleTime = 200 * time.Millisecond
 
-	SameHost string `json:"same_host"` // value of --same-host
-	Process  int    `json:"process"`   // the server's, whose wake-ups the client counts if the queue pairs are idle; 0 for none
-}
-
-// Limits of the outstanding bytes and messages over all queue pairs.
-const (
-	scalingBytes    = 8 << 20
-	scalingMessages = 1024
-)
-
-// Flight returns the number of outstanding messages over all queue pairs.
-func (c *ScalingConfig) Flight() int {
-	return max(1, min(scalingBytes/max(c.Bytes, 1), scalingMessages))
-}
-
-// Depth returns the maximum number of outstanding messages of one queue pair.
-func (c *ScalingConfig) Depth() int { return max(1, c.Flight()/c.QPs) }
-
-// Duration returns the duration of the measurement.
-func (c *ScalingConfig) Duration() time.Duration { return seconds(c.Seconds) }
-
-// ParseScalingConfig parses and checks the argument of `softrdma bench scaling`.
-func ParseScalingConfig(text string) (*ScalingConfig, error) {
-	c := &ScalingConfig{}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(c); err != nil {
-		return nil, fmt.Errorf("configuration of an end: %w", err)
+// newScalingCommand returns the hidden command that bench starts as one end of a
+// measurement over many queue pairs.
+func newScalingCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "scaling CONFIG", Short: "One end of WRITEs over many queue pairs, which bench starts", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := compare.ParseScalingConfig(args[0])
+			if err != nil {
+				return fmt.Errorf("%w", err)
+			}
+			dev, err := verbs.Open(c.Device, verbs.Config{SameHost: verbs.SameHost(c.SameHost)})
+			if err != nil {
+				return err
+			}
+			defer dev.Close()
+			if c.Server {
+				return serveScaling(cmd.Context(), c, dev, cmd.OutOrStdout())
+			}
+			return measureScaling(cmd.Context(), c, dev, cmd.OutOrStdout())
+		},
 	}
-	switch {
-	case c.QPs < 1 || c.QPs > MaxScalingQPs:
-		return nil, fmt.Errorf("queue pairs: expected 1 to %d, found %d", MaxScalingQPs, c.QPs)
-	case c.Bytes < 0 || c.Bytes > 1<<24:
-		return nil, fmt.Errorf("bytes of a message: expected up to %d, found %d", 1<<24, c.Bytes)
-	case !(c.Seconds > 0) || c.Seconds > 3600:
-		return nil, fmt.Errorf("seconds: expected up to 3600, found %v", c.Seconds)
-	}
-	return c, nil
 }
 
-func (c ScalingConfig) args(path string) ([]string, error) {
-	text, err := json.Marshal(c)
-	return []string{path, "bench", "scaling", string(text)}, err
-}
-
-// scaling runs both ends of the QP-scaling benchmark.
-func (s Softrdma) scaling(ctx context.Context, p *Path, w Work, d time.Duration) (r Result, err error) {
-	c := ScalingConfig{
-		Device: p.device(server), Address: fmt.Sprintf("%v:%d", p.Server, loop.FreePort()), QPs: w.QPs, Bytes: w.Bytes, Seconds: d.Seconds(),
-		Server: true, SameHost: p.sameHostMode(),
-	}
-	serve, err := c.args(s.Path)
+func serveScaling(ctx context.Context, c *compare.ScalingConfig, dev *verbs.Device, out io.Writer) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Address)
 	if err != nil {
-		return r, err
+		return err
 	}
-	daemon, _, err := p.startServer(ctx, "ready", serve...)
+	defer l.Close()
+	if _, err := fmt.Fprintln(out, "ready"); err != nil {
+		return err
+	}
+	conn, err := l.Accept()
 	if err != nil {
-		return r, err
+		return err
 	}
-	defer daemon.stop()
-	c.Server, c.Device = false, p.device(client)
-	if p.sameHost != "" {
-		c.Process = daemon.pid
-	}
-	ask, err := c.args(s.Path)
+	defer conn.Close()
+	ctl, ctx := newControl(ctx, conn)
+	e, err := newQPSet(ctx, c, dev, ctl)
 	if err != nil {
-		return r, err
+		return err
 	}
-	err = p.runClientJSON(ctx, &r, ask...)
-	return r, err
+	if _, err := ctl.expect(ctx, doBegin); err != nil {
+		return err
+	}
+	begin := host.CPUTime()
+	for c.Bytes > 0 && len(ctl.in) == 0 && ctx.Err() == nil {
+		if err := e.poll(); err != nil {
+			return err
+		}
+	}
+	if _, err := ctl.expect(ctx, doEnd); err != nil {
+		return err
+	}
+	if err := ctl.out.Encode(message{Do: doDone, CPU: (host.CPUTime() - begin).Seconds()}); err != nil {
+		return err
+	}
+	<-ctx.Done() // when the client has received it and ends
+	return nil
 }
 
-// scalingFigures returns the figures about many queue pairs between two devices.
-func scalingFigures() []Figure {
-	over := func(n, bytes int) Work {
-		return Work{Tool: "softrdma", Kind: Stream, Op: "write", Bytes: bytes, QPs: n}
+func measureScaling(ctx context.Context, c *compare.ScalingConfig, dev *verbs.Device, out io.Writer) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", c.Address)
+	if err != nil {
+		return err
 	}
-	idle := Work{Tool: "softrdma", Kind: Idle, QPs: 1000}
-	many, most, short := over(1000, mib), over(100_000, mib), over(1000, 4<<10)
-	at := func(w Work, m Metric) Measure { return Measure{w, m} }
-	return []Figure{
-		{"1 MiB WRITE over 1,000 queue pairs, of one", at(many, Throughput), at(over(1, mib), Throughput), false, .8, .95},
-		{"1 MiB WRITE over 100,000 queue pairs, of one", at(most, Throughput), at(over(1, mib), Throughput), false, .6, .9},
-		{"4 KiB WRITE over 1,000 queue pairs, of one", at(short, Rate), at(over(1, 4<<10), Rate), false, .5, .8},
-		{"memory of an idle queue pair, of 100,000", at(most, Memory), Measure{}, true, 4096, 1024},
-		// Counted in the whole process, whose garbage collector allocates a little.
-		{"allocations of a 4 KiB WRITE, over 1,000 queue pairs", at(short, Allocations), Measure{}, true, .01, 0},
-		{"CPU time of an idle device with 1,000 queue pairs", at(idle, Idleness), Measure{}, true, 1, 0},
+	defer conn.Close()
+	ctl, ctx := newControl(ctx, conn)
+	e, err := newQPSet(ctx, c, dev, ctl)
+	if err != nil {
+		return err
 	}
+	if err := ctl.out.Encode(message{Do: doBegin}); err != nil {
+		return err
+	}
+	r := compare.Result{Memory: e.idleMemory}
+	if err := e.warmUp(ctx); err != nil {
+		return err
+	}
+	switches, err := contextSwitches(c)
+	if err != nil {
+		return err
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start, cpu := time.Now(), host.CPUTime()
+	over := func(int) bool { return time.Since(start) >= c.Duration() }
+	done := 0
+	if c.Bytes > 0 {
+		done, err = e.write(ctx, c.Bytes, over)
+	} else {
+		time.Sleep(c.Duration())
+	}
+	if err != nil {
+		return err
+	}
+	elapsed, used := time.Since(start).Seconds(), (host.CPUTime() - cpu).Seconds()
+	switched, err := contextSwitches(c)
+	if err != nil {
+		return err
+	}
+	r.Wakeups = float64(switched - switches)
+	runtime.ReadMemStats(&after)
+	peer, err := ctl.ask(ctx, message{Do: doEnd}, doDone)
+	if err != nil {
+		return err
+	}
+	if c.Bytes > 0 {
+		r.Rate = float64(done) / elapsed
+		r.Throughput = r.Rate * float64(c.Bytes)
+		r.Allocations = float64(after.Mallocs-before.Mallocs) / float64(max(done, 1))
+	} else {
+		r.Idle = max(used/elapsed, peer.CPU/(elapsed+settleTime.Seconds()))
+	}
+	return json.NewEncoder(out).Encode(r)
+}
+
+// contextSwitches returns the context switches of the server's process so far.
+func contextSwitches(c *compare.ScalingConfig) (int, error) {
+	if c.Process == 0 {
+		return 0, nil
+	}
+	return loop.ContextSwitches(c.Process)
+}
+
+// A qpSet is one end: queue pairs with one completion queue, and memory that both ends
+// access.
+type qpSet struct {
+	cfg        *compare.ScalingConfig
+	cq         *verbs.CQ
+	qps        []*verbs.QP
+	mr         *verbs.MR
+	remote     message // the peer's memory
+	idleMemory float64 // bytes that an unused queue pair takes
+	singleCPU  bool
+	wcs        [64]verbs.WC
+
+	sendSlots []int32 // free entries of each send queue
+	next      int     // queue pair to post to next
+	inFlight  int     // messages posted and not completed
+	done      int     // messages completed
+}
+
+// newQPSet creates an end and connects it. Closing the device frees its objects.
+func newQPSet(ctx context.Context, c *compare.ScalingConfig, dev *verbs.Device, ctl *control) (*qpSet, error) {
+	e := &qpSet{cfg: c, sendSlots: make([]int32, c.QPs), singleCPU: runtime.GOMAXPROCS(0) == 1}
+	pd, err := dev.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	if e.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: c.Flight()}); err != nil {
+		return nil, err
+	}
+	mem, err := verbs.AllocMemory(max(c.Bytes, 64), verbs.AllocConfig{})
+	if err != nil {
+		return nil, err
+	}
+	clear(mem.Bytes()) // avoid page faults during the measurement
+	if e.mr, err = pd.RegisterMemory(mem.Bytes(), verbs.LocalWrite|verbs.RemoteWrite); err != nil {
+		return nil, err
+	}
+	e.qps = make([]*verbs.QP, 0, c.QPs)
+	before := heapInUse()
+	config := verbs.QPConfig{Type: verbs.RC, SendCQ: e.cq, MaxSend: c.Depth(), MaxRecv: 1, MaxSendSGE: 1, MaxRecvSGE: 1}
+	for range c.QPs {
+		q, err := pd.CreateQP(config)
+		if err != nil {
+			return nil, err
+		}
+		e.qps = append(e.qps, q)
+	}
+	if err := e.connect(ctx, ctl); err != nil {
+		return nil, err
+	}
+	e.idleMemory = float64(heapInUse()-before) / float64(c.QPs)
+	// Wait until the peer has connected its queue pairs as well.
+	_, err = ctl.ask(ctx, message{Do: doReady}, doReady)
+	for i := range e.sendSlots {
+		e.sendSlots[i] = int32(c.Depth())
+	}
+	return e, err
+}
+
+// connect exchanges endpoints with the peer and connects the queue pairs.
+func (e *qpSet) connect(ctx context.Context, ctl *control) error {
+	local := make([]verbs.Endpoint, len(e.qps))
+	for i, q := range e.qps {
+		local[i] = q.Endpoint()
+	}
+	for at := 0; at < len(e.qps); at += endpointsPerLine {
+		end := min(at+endpointsPerLine, len(e.qps))
+		m := message{Do: doConnect, Endpoints: local[at:end], Addr: e.mr.Addr(), RKey: e.mr.RKey()}
+		peer, err := ctl.ask(ctx, m, doConnect)
+		if err != nil {
+			return err
+		}
+		if len(peer.Endpoints) != end-at {
+			return fmt.Errorf("control connection: expected %d endpoints, found %d", end-at, len(peer.Endpoints))
+		}
+		e.remote = peer
+		for i, q := range e.qps[at:end] {
+			if err := q.Connect(local[at+i], peer.Endpoints[i], verbs.ConnectConfig{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// heapInUse returns the bytes that the garbage collector finds in use.
+func heapInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// write posts WRITEs to the queue pairs in turn until over returns true for the number
+// completed, and waits for the rest. It returns the number of all messages.
+func (e *qpSet) write(ctx context.Context, bytes int, over func(done int) bool) (int, error) {
+	e.done = 0
+	wr := [1]verbs.SendWR{{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{e.mr.SGE(0, bytes)}}}
+	wr[0].RemoteAddr, wr[0].RKey = e.remote.Addr, e.remote.RKey
+	flight := e.cfg.Flight()
+	for ending := false; !ending || e.inFlight > 0; {
+		ending = ending || over(e.done)
+		for !ending && e.inFlight < flight && e.sendSlots[e.next] > 0 {
+			wr[0].WRID = uint64(e.next)
+			if err := e.qps[e.next].PostSend(wr[:]...); err != nil {
+				return 0, err
+			}
+			e.sendSlots[e.next]--
+			e.inFlight++
+			e.next = (e.next + 1) % len(e.qps)
+		}
+		if err := e.poll(); err != nil {
+			return 0, err
+		}
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+	}
+	return e.done, nil
+}
+
+// warmUp uses each queue pair once and lets congestion windows open, or waits until
+// idle queue pairs have settled.
+func (e *qpSet) warmUp(ctx context.Context) error {
+	if e.cfg.Bytes == 0 {
+		time.Sleep(settleTime)
+		return nil
+	}
+	if _, err := e.write(ctx, 64, func(done int) bool { return done >= e.cfg.QPs }); err != nil {
+		return err
+	}
+	start := time.Now()
+	_, err := e.write(ctx, e.cfg.Bytes, func(int) bool { return time.Since(start) >= e.cfg.Duration()/4 })
+	return err
+}
+
+// poll handles completions.
+func (e *qpSet) poll() error {
+	n, err := e.cq.Poll(e.wcs[:])
+	if err != nil {
+		return err
+	}
+	if n == 0 && e.singleCPU {
+		time.Sleep(time.Microsecond) // for the other process
+	}
+	for i := range e.wcs[:n] {
+		if wc := &e.wcs[i]; wc.Status != verbs.Success {
+			return wc.Err()
+		}
+		e.sendSlots[e.wcs[i].WRID]++
+	}
+	e.inFlight, e.done = e.inFlight-n, e.done+n
+	return nil
 }

@@ -1,94 +1,68 @@
-package bench
+package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strconv"
-	"time"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
 
-	"softrdma/bench/loop"
+	"golang.org/x/term"
 )
 
-// Softrdma measures softrdma with `softrdma perf`, and many queue pairs with
-// `softrdma bench scaling`.
-type Softrdma struct {
-	Path       string // of the command
-	Congestion string // congestion control, "" for the default
-}
+// source is the directory of softrdma's source, which is above this module's.
+const source = ".."
 
-// Name returns "softrdma".
-func (Softrdma) Name() string { return "softrdma" }
-
-// Check returns nil: softrdma is always available.
-func (Softrdma) Check() error { return nil }
-
-// perfReport has the fields that are used from the output of `softrdma perf --json`.
-type perfReport struct {
-	Bandwidth []struct {
-		Gbit   float64 `json:"bw_average_gbit_per_s"`
-		Rate   float64 `json:"messages_per_s"`
-		Client float64 `json:"client_cpu_s_per_gib"`
-		Server float64 `json:"server_cpu_s_per_gib"`
-
-		Messages       []int64           `json:"qp_iterations"`
-		ClientCounters map[string]uint64 `json:"client_counters"`
-		ServerCounters map[string]uint64 `json:"server_counters"`
-	} `json:"bandwidth"`
-	Latency []struct {
-		P50 float64 `json:"typical_us"`
-		P99 float64 `json:"p99_us"`
-	} `json:"latency"`
-}
-
-// streamDepth returns the number of outstanding messages of a stream: few long ones,
-// to save memory, and many short ones.
-func streamDepth(bytes int) int { return max(16, min(2048, (1<<20)/bytes)) }
-
-// Run implements Tool.
-func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result, error) {
-	if w.QPs > 0 {
-		return s.scaling(ctx, p, w, d)
+// buildSoftrdma builds the command that is measured and returns its file, and a function that
+// removes it.
+func buildSoftrdma(ctx context.Context) (file string, remove func(), err error) {
+	if _, err := os.Stat(filepath.Join(source, "cmd", "softrdma")); err != nil {
+		return "", nil, errors.New("softrdma's source is not in the directory above: start bench in its own directory (cd bench && go run .), or name the command with --softrdma")
 	}
-	port := strconv.Itoa(int(loop.FreePort()))
-	device := ""
-	if w.Protocol != "" {
-		device = w.Protocol + ":"
-	}
-	serve := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", device + p.device(server), "--same-host", p.sameHostMode()}
-	ask := []string{s.Path, "perf", w.Op, "bw", "-p", port, "-d", device + p.device(client), "--same-host", p.sameHostMode(), "--json", "-s", strconv.Itoa(w.Bytes),
-		"-D", fmt.Sprintf("%.2f", d.Seconds())}
-	if w.Kind == Ping {
-		serve[3], ask[3] = "lat", "lat"
-	} else {
-		ask = append(ask, "-t", strconv.Itoa(streamDepth(w.Bytes)))
-	}
-	if w.MTU != 0 {
-		ask = append(ask, "-m", strconv.Itoa(w.MTU))
-	}
-	if s.Congestion != "" && w.Protocol == "" {
-		ask = append(ask, "--congestion", s.Congestion)
-	}
-	if w.Events {
-		ask = append(ask, "-e")
-	}
-	if w.Memory != "" {
-		ask = append(ask, "--memory", w.Memory)
-	}
-	out, err := p.run(ctx, "waiting", serve, append(ask, p.Server.String()))
+	dir, err := os.MkdirTemp("", "softrdma-bench-")
 	if err != nil {
-		return Result{}, err
+		return "", nil, err
 	}
-	var r perfReport
-	if err := json.Unmarshal(out, &r); err != nil {
-		return Result{}, fmt.Errorf("softrdma perf --json: %w", err)
+	remove = func() { os.RemoveAll(dir) }
+	file = filepath.Join(dir, "softrdma")
+	if runtime.GOOS == "windows" {
+		file += ".exe"
 	}
-	switch {
-	case w.Kind == Stream && len(r.Bandwidth) == 1:
-		b := r.Bandwidth[0]
-		return Result{Result: loop.Result{Throughput: b.Gbit * 1e9 / 8, Rate: b.Rate, CPU: b.Client + b.Server}}, nil
-	case w.Kind == Ping && len(r.Latency) == 1:
-		return Result{Result: loop.Result{P50: r.Latency[0].P50, P99: r.Latency[0].P99}}, nil
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", file, "./cmd/softrdma")
+	cmd.Dir, cmd.Env = source, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		remove()
+		return "", nil, fmt.Errorf("build softrdma: %w\n%s", err, out)
 	}
-	return Result{}, fmt.Errorf("softrdma perf --json: expected one result, found %d and %d", len(r.Bandwidth), len(r.Latency))
+	return file, remove, nil
+}
+
+// writeJSON writes v as indented JSON.
+func writeJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// oneLine returns a message without line breaks.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(c rune) bool { return c == '\n' || c == '\r' }), "; ")
+}
+
+// plural returns "1 thing" or "n things".
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

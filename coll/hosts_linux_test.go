@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/bench"
 	"softrdma/internal/testenv"
+	"softrdma/internal/testenv/twohosts"
 )
 
 // twoHosts makes two hosts: namespaces with a cable between them, and names of their own. Both have
 // an address for containers, too, the same one. It returns the cable, and the beginnings of command
 // lines that run a program on either host.
-func twoHosts(t *testing.T) (cable *bench.Path, at [2][]string) {
+func twoHosts(t *testing.T) (cable *twohosts.Hosts, at [2][]string) {
 	t.Helper()
-	cable, err := bench.Veth(1500)
+	cable, err := twohosts.Cable(1500)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestWorldOnTwoHostsUnderOtherLaunchers(t *testing.T) {
 	cable, at := twoHosts(t)
 	hosts := [2]string{cable.Client.String(), cable.Server.String()}
 	agent := filepath.Join(t.TempDir(), "agent")
-	if err := bench.WriteAgent(agent, hosts[0], at[1]); err != nil {
+	if err := twohosts.WriteAgent(agent, hosts[0], at[1]); err != nil {
 		t.Fatal(err)
 	}
 	const format3 = "env -u PMIX_SERVER_URI41 -u PMIX_SERVER_URI4"

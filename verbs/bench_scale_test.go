@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"softrdma/bench/loop"
+	"softrdma/internal/host"
 	"softrdma/verbs"
 )
 
@@ -88,9 +88,9 @@ func benchQueuePairs(b *testing.B, bytes, n int) {
 	wr[0].SGL[0].Length = uint32(bytes)
 	b.SetBytes(int64(bytes))
 	b.ResetTimer()
-	cpu := loop.CPUTime()
+	cpu := host.CPUTime()
 	turn(b.N)
-	b.ReportMetric(float64((loop.CPUTime()-cpu).Nanoseconds())/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64((host.CPUTime()-cpu).Nanoseconds())/float64(b.N), "cpu-ns/op")
 	b.StopTimer()
 	b.ReportMetric(idle, "B/idleQP")
 	b.ReportMetric(float64(heap()-before)/float64(2*n), "B/usedQP")

@@ -35,7 +35,7 @@ const (
 const MaxFlows = 1024
 
 // A Config configures one end of a loop. Encoded as JSON it is the argument
-// of `softrdma bench end`.
+// of `bench end`.
 type Config struct {
 	Server  bool       `json:"server"`
 	Op      string     `json:"op"`
@@ -55,7 +55,7 @@ type Config struct {
 	Sockets  Sockets `json:"-"`         // for OpRDMANet
 }
 
-// ParseConfig parses and checks the argument of `softrdma bench end`.
+// ParseConfig parses and checks the argument of `bench end`.
 func ParseConfig(text string) (*Config, error) {
 	c := &Config{}
 	d := json.NewDecoder(strings.NewReader(text))
@@ -95,7 +95,7 @@ func (c *Config) check() error {
 // Args returns the command line of the end.
 func (c *Config) Args(path string) ([]string, error) {
 	text, err := json.Marshal(c)
-	return []string{path, "bench", "end", string(text)}, err
+	return []string{path, "end", string(text)}, err
 }
 
 // An end is one end of a loop. The client calls ask while the server calls serve.

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"softrdma/internal/host"
 )
 
 // A received is the server's result, which it sends over a control connection at the
@@ -33,7 +35,7 @@ type Rates struct {
 	Shares []float64 `json:"shares_bits_per_s"` // of each flow
 }
 
-// Run runs one end of a loop, for `softrdma bench end`. The server says "ready", the
+// Run runs one end of a loop, for `bench end`. The server says "ready", the
 // client its Result or Rates.
 func Run(ctx context.Context, c *Config, say func(any) error) error {
 	if err := c.check(); err != nil {
@@ -54,13 +56,13 @@ func Run(ctx context.Context, c *Config, say func(any) error) error {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(controlLimit))
-	begin, start := CPUTime(), time.Now()
+	begin, start := host.CPUTime(), time.Now()
 	r, err := e.ask()
 	if err != nil {
 		return err
 	}
 	elapsed := time.Since(start).Seconds()
-	used := CPUTime() - begin
+	used := host.CPUTime() - begin
 	var other received
 	if err := json.NewDecoder(conn).Decode(&other); err != nil {
 		return err
@@ -91,11 +93,11 @@ func serveEnd(ctx context.Context, c *Config, e end, say func(any) error) error 
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(controlLimit))
-	begin := CPUTime()
+	begin := host.CPUTime()
 	got, err := e.serve()
 	if err != nil {
 		return err
 	}
-	got.CPU = (CPUTime() - begin).Seconds()
+	got.CPU = (host.CPUTime() - begin).Seconds()
 	return json.NewEncoder(conn).Encode(got)
 }

@@ -16,7 +16,7 @@ const (
 )
 
 // A MemoryConfig configures a loop over memory. Encoded as JSON it is the argument of
-// `softrdma bench memory`.
+// `bench memory`.
 type MemoryConfig struct {
 	Op      string  `json:"op"`
 	Bytes   int     `json:"bytes"` // of a copy
@@ -24,7 +24,7 @@ type MemoryConfig struct {
 	Echo    bool    `json:"echo"` // the second process, which the first one starts
 }
 
-// ParseMemoryConfig parses and checks the argument of `softrdma bench memory`.
+// ParseMemoryConfig parses and checks the argument of `bench memory`.
 func ParseMemoryConfig(text string) (*MemoryConfig, error) {
 	c := &MemoryConfig{}
 	d := json.NewDecoder(strings.NewReader(text))
@@ -46,10 +46,10 @@ func ParseMemoryConfig(text string) (*MemoryConfig, error) {
 // Args returns the command line of the loop.
 func (c MemoryConfig) Args(path string) ([]string, error) {
 	text, err := json.Marshal(c)
-	return []string{path, "bench", "memory", string(text)}, err
+	return []string{path, "memory", string(text)}, err
 }
 
-// RunMemory runs a loop, for `softrdma bench memory`, and says its Result. path is that
+// RunMemory runs a loop, for `bench memory`, and says its Result. path is that
 // of the command.
 func RunMemory(ctx context.Context, path string, c *MemoryConfig, say func(any) error) error {
 	if c.Op == OpMemcpy {

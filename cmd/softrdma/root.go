@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"softrdma/cmd/softrdma/internal/bench"
 	"softrdma/cmd/softrdma/internal/capture"
 	"softrdma/cmd/softrdma/internal/cat"
 	"softrdma/cmd/softrdma/internal/cli"
@@ -72,7 +71,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(
 		devices.NewCommand(),
 		pingpong.NewCommand(),
-		perf.NewCommand(), bench.NewCommand(),
+		perf.NewCommand(),
 		rping.NewCommand(), rcopy.NewCommand(), cat.NewCommand(),
 		exec.NewCommand(), daemon.NewCommand(), run.NewCommand(),
 		fabric.NewCommand(),

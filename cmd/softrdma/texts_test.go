@@ -215,7 +215,7 @@ func TestJSONIsDocumented(t *testing.T) {
 			t.Errorf("%s --json has no section in docs/json.md", c.CommandPath())
 		}
 	}
-	for _, name := range []string{"devices", "explain", "pingpong", "rping", "perf", "demo", "capture", "bench"} {
+	for _, name := range []string{"devices", "explain", "pingpong", "rping", "perf", "demo", "capture"} {
 		c, _, err := newRootCommand().Find([]string{name})
 		if err != nil || c.Flag("json") == nil {
 			t.Errorf("%s prints results and has no --json: %v", name, err)

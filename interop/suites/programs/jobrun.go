@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"softrdma/bench"
+	"softrdma/internal/testenv/twohosts"
 )
 
 const jobLimit = 3 * time.Minute
@@ -65,7 +65,7 @@ func (r *runner) launch(ctx context.Context, p *program) (said string, share flo
 	}
 	agent := filepath.Join(r.logs, "agent")
 	// The other host has its own device.
-	if err := bench.WriteAgent(agent, hosts[0], r.net.at(1, r.under(p, 1)...)); err != nil {
+	if err := twohosts.WriteAgent(agent, hosts[0], r.net.at(1, r.under(p, 1)...)); err != nil {
 		return "", 0, err
 	}
 	said, err = r.ranks(ctx, p, append(r.under(p, 0), p.job.command(agent, p.env)...))

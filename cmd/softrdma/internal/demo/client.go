@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"softrdma/bench/loop"
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/internal/host"
 	"softrdma/verbs"
 )
 
@@ -203,12 +203,12 @@ func (d *client) transfer(ctx context.Context, o *operation) (*resultRow, error)
 		watched = ctx // no completions to watch
 	}
 	defer stop()
-	cpu, start := loop.CPUTime(), time.Now()
+	cpu, start := host.CPUTime(), time.Now()
 	if err := o.client(d, watched, ready); err != nil {
 		return nil, err
 	}
 	row := &resultRow{Name: o.name, Path: o.path(d.path), Bytes: int64(d.size), Count: count, Seconds: time.Since(start).Seconds()}
-	client := (loop.CPUTime() - cpu).Seconds()
+	client := (host.CPUTime() - cpu).Seconds()
 	end, err := d.c.Ask(ctx, &measure.Message{Do: measure.DoEnd}, measure.DoDone)
 	if err != nil {
 		return nil, err

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"softrdma/bench/loop"
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/internal/host"
 )
 
 // A server is the end of the second process.
@@ -106,7 +106,7 @@ func (s *server) transfer(ctx context.Context, m *measure.Message) error {
 	if err != nil {
 		return err
 	}
-	cpu := loop.CPUTime()
+	cpu := host.CPUTime()
 	if err := s.c.Send(ready); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (s *server) transfer(ctx context.Context, m *measure.Message) error {
 	if _, err := s.c.Expect(ctx, measure.DoEnd); err != nil {
 		return err
 	}
-	done := &measure.Message{Do: measure.DoDone, CPU: (loop.CPUTime() - cpu).Seconds(), Value: atomic.LoadUint64(counter), Path: pathOf(s.side.QPs[0])}
+	done := &measure.Message{Do: measure.DoDone, CPU: (host.CPUTime() - cpu).Seconds(), Value: atomic.LoadUint64(counter), Path: pathOf(s.side.QPs[0])}
 	if o.count == 0 {
 		done.SHA256 = sha256Hex(s.data())
 	}

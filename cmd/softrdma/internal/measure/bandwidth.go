@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"softrdma/bench/loop"
+	"softrdma/internal/host"
 	"softrdma/verbs"
 )
 
@@ -133,7 +133,7 @@ func (f *Flow) Run(ctx context.Context) (FlowResult, error) {
 	ctx, stop := f.side.Watch(ctx)
 	defer stop()
 	var r FlowResult
-	cpu := loop.CPUTime()
+	cpu := host.CPUTime()
 	f.start = time.Now()
 	for marked := !f.Sends; !marked || f.pending > 0 || f.openReceivers > 0; {
 		if err := f.postRequests(); err != nil {
@@ -142,7 +142,7 @@ func (f *Flow) Run(ctx context.Context) (FlowResult, error) {
 		if f.busySenders == 0 && !marked {
 			marked = true
 			r.Seconds = time.Since(f.start).Seconds()
-			r.CPU = (loop.CPUTime() - cpu).Seconds()
+			r.CPU = (host.CPUTime() - cpu).Seconds()
 			if err := f.sendMarkers(); err != nil {
 				return r, err
 			}
@@ -156,11 +156,11 @@ func (f *Flow) Run(ctx context.Context) (FlowResult, error) {
 		}
 	}
 	if !f.Sends {
-		r.CPU = (loop.CPUTime() - cpu).Seconds()
+		r.CPU = (host.CPUTime() - cpu).Seconds()
 	} else if f.overStream() {
 		// A request completes when TCP has the data. The answered marker shows that all
 		// of it has arrived.
-		r.Seconds, r.CPU = time.Since(f.start).Seconds(), (loop.CPUTime() - cpu).Seconds()
+		r.Seconds, r.CPU = time.Since(f.start).Seconds(), (host.CPUTime() - cpu).Seconds()
 	}
 	f.sum(&r)
 	r.Counters = maps.Collect(f.side.Dev.Counters())

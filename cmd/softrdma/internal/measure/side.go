@@ -1,5 +1,5 @@
 // Package measure measures latency and bandwidth between two ends that talk over a
-// control channel. The commands perf, demo and bench use it. It prints nothing and parses
+// control channel. The commands perf and demo use it. It prints nothing and parses
 // no flags.
 package measure
 

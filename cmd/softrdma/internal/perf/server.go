@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"softrdma/bench/loop"
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/internal/host"
 	"softrdma/verbs"
 )
 
@@ -160,7 +160,7 @@ func serveBandwidth(ctx context.Context, c *measure.Control, s *measure.Side, se
 	if err != nil {
 		return err
 	}
-	cpu := loop.CPUTime()
+	cpu := host.CPUTime()
 	if err := c.Send(&measure.Message{Do: measure.DoReady}); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func serveBandwidth(ctx context.Context, c *measure.Control, s *measure.Side, se
 	if err != nil {
 		return err
 	}
-	r.CPU, r.Counters = (loop.CPUTime() - cpu).Seconds(), maps.Collect(s.Dev.Counters())
+	r.CPU, r.Counters = (host.CPUTime() - cpu).Seconds(), maps.Collect(s.Dev.Counters())
 	if set.Operation != measure.OpRead || set.Bidirectional {
 		if err := f.Verify(end.Count); err != nil {
 			return err

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/bench"
 	"softrdma/cmd/softrdma/internal/clitest"
 	"softrdma/internal/testenv"
+	"softrdma/internal/testenv/twohosts"
 )
 
 // startSSHD starts OpenSSH's server at one end of a path, and returns the command that reaches it.
-func startSSHD(t *testing.T, path *bench.Path) (ssh string) {
+func startSSHD(t *testing.T, path *twohosts.Hosts) (ssh string) {
 	t.Helper()
 	dir := clitest.ShortDir(t)
 	for _, key := range []string{"host", "user"} {
@@ -52,7 +52,7 @@ func startSSHD(t *testing.T, path *bench.Path) (ssh string) {
 func TestRanksFormAGroupOverSSH(t *testing.T) {
 	testenv.Root(t, "network namespaces")
 	testenv.Programs(t, "sshd", "ssh", "ssh-keygen", "nsenter")
-	path, err := bench.Veth(1500)
+	path, err := twohosts.Cable(1500)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestRanksFormAGroupOverSSH(t *testing.T) {
 }
 
 // listening waits until the server answers.
-func listening(t *testing.T, path *bench.Path) {
+func listening(t *testing.T, path *twohosts.Hosts) {
 	t.Helper()
 	at := net.JoinHostPort(path.Server.String(), "22")
 	for end := time.Now().Add(clitest.Timeout); ; time.Sleep(50 * time.Millisecond) {

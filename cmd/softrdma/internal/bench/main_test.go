@@ -1,9 +1,0 @@
-package bench
-
-import (
-	"testing"
-
-	"softrdma/cmd/softrdma/internal/clitest"
-)
-
-func TestMain(m *testing.M) { clitest.Main(m) }
