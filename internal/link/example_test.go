@@ -7,8 +7,8 @@ import (
 	"softrdma/internal/link"
 )
 
-// A pipe is a link of packets to one peer in the same process. The peer's queue is its
-// wire, and loses what finds no room.
+// A pipe is a link of packets to one peer in the same process. The peer's queue serves as the
+// wire, and drops packets when it is full.
 type pipe struct {
 	queue chan link.Rx
 	wake  chan struct{}
@@ -17,7 +17,7 @@ type pipe struct {
 
 func (p *pipe) Send(tx *link.Tx) error {
 	rx := link.Rx{Size: tx.Size}
-	for _, piece := range tx.Pieces { // they are the caller's again when Send returns
+	for _, piece := range tx.Pieces { // the caller may reuse them when Send returns
 		rx.Data = append(rx.Data, piece...)
 	}
 	select {
@@ -52,7 +52,7 @@ func (p *pipe) Wait(d time.Duration) error {
 func (p *pipe) Wake() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // one is enough
+	default: // one token is enough
 	}
 }
 
@@ -62,7 +62,7 @@ func (p *pipe) Capabilities() link.Capabilities {
 	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: cap(p.queue) * link.MaxBatch}
 }
 
-// A link in memory: two ends, each the other's peer.
+// A link in memory: each of two ends is the other's peer.
 func ExamplePackets() {
 	a := &pipe{queue: make(chan link.Rx, 4), wake: make(chan struct{}, 1)}
 	b := &pipe{queue: make(chan link.Rx, 4), wake: make(chan struct{}, 1), peer: a}

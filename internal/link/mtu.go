@@ -2,15 +2,15 @@ package link
 
 import "fmt"
 
-// An MTUError reports a packet that is longer than its path carries: an interface's
-// MTU was lowered, or a router reported a smaller one.
+// An MTUError reports a packet that exceeds the MTU of its path: an interface's MTU was
+// lowered, or a router reported a smaller one.
 type MTUError struct {
-	MTU  int   // bytes of an IP packet that the path carries
-	Size int   // bytes of the packet with its IP and UDP headers
-	Err  error // the system's
+	MTU  int   // largest IP packet of the path in bytes
+	Size int   // size of the packet in bytes, with IP and UDP headers
+	Err  error // system error
 }
 
-// Error names both lengths.
+// Error contains both lengths.
 func (e *MTUError) Error() string {
 	return fmt.Sprintf("packet of %d bytes, the path carries %d: %v", e.Size, e.MTU, e.Err)
 }

@@ -5,14 +5,14 @@ import (
 	"net/netip"
 )
 
-// A NeighbourError says that no MAC address of an IP address is known on an interface.
+// A NeighbourError reports that the MAC address of an IP address on an interface is unknown.
 type NeighbourError struct {
 	Addr      netip.Addr
 	Interface string
-	Err       error // why the network cannot be asked for it; nil where nobody has answered so far
+	Err       error // why the network cannot be asked; nil if there was no answer so far
 }
 
-// Error names the address and the interface.
+// Error contains the address and the interface.
 func (e *NeighbourError) Error() string {
 	why := "no host there has answered for the address"
 	if e.Err != nil {

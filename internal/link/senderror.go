@@ -8,8 +8,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// SendDetail returns the reason of an error of Packets.Send or of opening a flow, for a
-// batch of so many bytes.
+// SendDetail returns the reason for an error of Packets.Send or of opening a flow, for a batch
+// of the given number of bytes.
 func SendDetail(err error, bytes int) reason.Detail {
 	d := reason.Detail{Reason: reason.SendFailed, Expected: uint64(bytes)}
 	var long *MTUError

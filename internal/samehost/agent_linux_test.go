@@ -21,8 +21,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// An agent is a device in a process of its own: this test program, started again. It takes
-// commands from its standard input, a line each, and answers each with a line.
+// An agent is a device in a separate process, which is another run of this test program. It
+// reads commands from standard input, one per line, and answers each with a line.
 type agent struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -40,7 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startAgent starts a process. It skips the test if this user may not start such a one.
+// startAgent starts a process. It skips the test if this user may not start one with these
+// attributes.
 func startAgent(t *testing.T, attributes *syscall.SysProcAttr) *agent {
 	t.Helper()
 	a := &agent{t: t, cmd: exec.Command("/proc/self/exe"), lines: make(chan string)}
@@ -104,7 +105,7 @@ func (a *agent) expect(want, format string, args ...any) {
 	}
 }
 
-// serveCommands is the process.
+// serveCommands is the main function of an agent's process.
 func serveCommands() {
 	var s served
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -129,7 +130,7 @@ type served struct {
 	segment *memory.Segment
 }
 
-// do carries out a command. Its answer is "ok" if there is no other.
+// do executes a command. Its answer is "ok" if the command has no other.
 func (s *served) do(command string, args []string) (string, error) {
 	switch command {
 	case "open": // directory, address, mode, users
@@ -141,7 +142,7 @@ func (s *served) do(command string, args []string) (string, error) {
 	case "bind": // address: what a device's link does
 		_, err := net.ListenPacket("udp", args[0])
 		return "ok", err
-	case "listen": // directory, name: a socket that accepts nobody
+	case "listen": // directory, name: a socket that accepts no connection
 		_, err := net.Listen("unixpacket", filepath.Join(args[0], args[1]))
 		return "ok", err
 	case "link": // directory, name: another name of this device's socket
@@ -170,7 +171,7 @@ func (s *served) do(command string, args []string) (string, error) {
 		return fmt.Sprint(m.ID), nil
 	case "offered":
 		return fmt.Sprint(s.latest().Far.Offered(s.segment.ID)), nil
-	case "confine": // directory: all that this process sees of the file system, besides /proc
+	case "confine": // directory: all that this process sees of the file system, except /proc
 		return "ok", confine(args[0])
 	case "close":
 		return "ok", s.Host.Close()
@@ -181,7 +182,7 @@ func (s *served) do(command string, args []string) (string, error) {
 	return "", fmt.Errorf("unknown command %q", command)
 }
 
-// confine makes an empty tree with the directory and a new /proc the root.
+// confine makes an empty tree with only the directory and a new /proc, and makes it the root.
 func confine(dir string) error {
 	root := filepath.Join(filepath.Dir(dir), "root-"+strconv.Itoa(os.Getpid()))
 	err := errors.Join(

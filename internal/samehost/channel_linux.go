@@ -15,8 +15,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A channel is the connection with a peer, from the handshake to its end. It implements
-// hostmem.Far. One goroutine at a time drives it: that of the handshake, then run.
+// A channel is the connection to a peer, from the handshake to its end. It implements
+// hostmem.Far. One goroutine at a time drives it: first that of the handshake, then run.
 type channel struct {
 	hostmem.Channel
 	*socket
@@ -48,8 +48,8 @@ func (h *Host) newChannel(conn *net.UnixConn, p process, e entry) *channel {
 	return c
 }
 
-// make makes what this end passes to the peer: the area, for the lanes that the peer has
-// named in its first message, and the bells.
+// make makes what this end passes to the peer: the bells, and the area with the number of
+// lanes that the peer named in its first message.
 func (c *channel) make(m *message) (err error) {
 	own, lanes := c.host.cfg.Lanes, m.lanes
 	c.Lanes, c.First, c.Of = lanes, int(m.first), int(m.of)
@@ -70,7 +70,7 @@ func (c *channel) make(m *message) (err error) {
 	return nil
 }
 
-// sendMemory sends a message with the descriptors of what make has made.
+// sendMemory sends a message with the descriptors of the area and the bells.
 func (c *channel) sendMemory(m *message) error {
 	fds := []int{c.out.FD()}
 	var ours descriptors
@@ -127,7 +127,7 @@ func (c *channel) checkNonce(seen nonce) error {
 	}.Err()
 }
 
-// place returns the peer's place. The channel has a name by then.
+// place returns the peer's place. The channel must have a name.
 func (c *channel) place() place { return place{c.host.inZone(c.Peer), c.peer.slot} }
 
 func (c *channel) attach() {
@@ -165,7 +165,7 @@ func (c *channel) run() {
 	}
 }
 
-// end frees the channel. The peer's name goes if its process was killed.
+// end frees the channel. It removes the peer's name if the peer's process was killed.
 func (c *channel) end(why error) {
 	c.ended.Store(true)
 	_ = c.UnixConn.Close()
@@ -181,8 +181,8 @@ func (c *channel) end(why error) {
 	c.host.leave(c.UnixConn)
 }
 
-// endReason returns the named reason why a channel has ended, or nil if this end has closed
-// it. A peer ends a channel by closing the connection.
+// endReason returns the named reason why a channel has ended, or nil if this end closed it. A
+// peer ends a channel by closing the connection.
 func (c *channel) endReason(why error) error {
 	var named *reason.Error
 	switch {

@@ -20,10 +20,10 @@ import (
 	"softrdma/internal/reason"
 )
 
-// timeLimit bounds what tests wait for. It is generous: the machine may be busy.
+// timeLimit bounds waits in tests. It is generous because the machine may be busy.
 const timeLimit = 20 * time.Second
 
-// A device is what stands above a Host in tests.
+// A device stands for the layer above a Host in tests.
 type device struct {
 	*Host
 	bells []*hostmem.Bells
@@ -96,7 +96,7 @@ func (d *device) close() {
 	d.closeBells()
 }
 
-// until waits until what attach and detach have changed is as wanted.
+// until waits until the numbers of attached and detached channels satisfy want.
 func (d *device) until(want func(attached, detached int) bool) error {
 	limit := time.After(timeLimit)
 	for {
@@ -115,14 +115,14 @@ func (d *device) until(want func(attached, detached int) bool) error {
 	}
 }
 
-// seen returns how many channels were attached, and how many of these detached.
+// seen returns how many channels were attached, and how many of them were detached.
 func (d *device) seen() (attached, detached int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.attached, d.detached
 }
 
-// latest returns the channel that was attached last.
+// latest returns the most recently attached channel.
 func (d *device) latest() *hostmem.Channel {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -156,7 +156,7 @@ func pair(t *testing.T, lanes [2]int) (a, b *device) {
 	return a, b
 }
 
-// held are the resources of this process.
+// held counts the resources of this process.
 type held struct {
 	descriptors, goroutines int
 	mappings                int
@@ -227,7 +227,7 @@ func receive(c *hostmem.Channel, from, to int, want []byte) error {
 	return errors.New("nothing came")
 }
 
-// only returns the channel of a device that has one, once it has.
+// only waits until the device has a channel, and returns it. There must be exactly one.
 func only(t *testing.T, d *device) *hostmem.Channel {
 	t.Helper()
 	if err := d.until(func(attached, detached int) bool { return attached-detached == 1 }); err != nil {
@@ -236,7 +236,7 @@ func only(t *testing.T, d *device) *hostmem.Channel {
 	return d.latest()
 }
 
-// newShared makes memory that can be offered.
+// newShared makes memory that can be offered to a peer.
 func newShared(size int) (*memory.Segment, error) {
 	m, err := hostmem.NewMemory(size)
 	if err != nil {

@@ -24,8 +24,8 @@ type directory struct {
 	file *os.File
 
 	mu     sync.Mutex
-	listed []string      // at change
-	change unix.Timespec // of the directory
+	listed []string      // when the directory last changed
+	change unix.Timespec // modification time of the directory
 	known  bool
 }
 
@@ -46,16 +46,17 @@ func defaultDirectory() string {
 	return publicDirectory()
 }
 
-// publicDirectory is where every user can make a directory, also in the name of others.
+// publicDirectory is a path where every user can make a directory, also one that carries
+// another user's number.
 func publicDirectory() string { return fmt.Sprintf("/tmp/softrdma-host-%d", os.Geteuid()) }
 
-// openDirectory opens the directory, which it creates for this user if it is missing, and
-// refuses one in which other users could replace sockets.
+// openDirectory opens the directory, and creates it for this user if it is missing. It refuses
+// a directory in which other users could replace sockets.
 func openDirectory(path string, u *users) (*directory, error) {
 	if path == "" {
 		path = defaultDirectory()
 	}
-	// The parents are not secret. Umask may only take rights away.
+	// The parents are not secret. The umask can only remove rights.
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
 		err = os.Mkdir(path, 0o700)
@@ -79,8 +80,8 @@ func openDirectory(path string, u *users) (*directory, error) {
 	return d, nil
 }
 
-// check refuses a directory in which other users could replace sockets. With the sticky
-// bit only the directory's owner can. That user shared the directory, and is trusted.
+// check refuses a directory in which other users could replace sockets. With the sticky bit
+// only the directory's owner can replace them. The owner shared the directory and is trusted.
 func (d *directory) check(u *users) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(d.file.Fd()), &st); err != nil {
@@ -106,8 +107,9 @@ func (d *directory) at(name string) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", d.file.Fd(), name)
 }
 
-// list returns all names in the directory. It reads the directory only if it has changed:
-// every peer on another host is looked for here first. Nobody changes what it returns.
+// list returns all names in the directory. It reads the directory only if it has changed,
+// because every first contact with a peer on another host looks here too. Callers must not
+// change the result.
 func (d *directory) list() ([]string, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(d.file.Fd()), &st); err != nil {
@@ -129,16 +131,16 @@ func (d *directory) list() ([]string, error) {
 		return nil, err
 	}
 	d.listed, d.change = texts, st.Mtim
-	d.known = time.Since(time.Unix(st.Mtim.Unix())) > settleTime // a later change has another time
+	d.known = time.Since(time.Unix(st.Mtim.Unix())) > settleTime // a later change gets another time
 	return texts, nil
 }
 
-// settleTime is longer than a tick of the file system's clock: after it, a change of the
-// directory shows as another time.
+// settleTime is longer than a tick of the file system's clock. A change of the directory later
+// than this gets a different time.
 const settleTime = 100 * time.Millisecond
 
-// listen makes the socket of a name. Peers see it when it accepts connections and has its
-// permissions: then it gets the name.
+// listen makes the socket of a name. It gives the socket its name only when it accepts
+// connections and has its permissions, so peers never see it earlier.
 func (d *directory) listen(n name, mode os.FileMode) (*net.UnixListener, error) {
 	final := n.String()
 	hidden := "." + final
@@ -150,7 +152,7 @@ func (d *directory) listen(n name, mode os.FileMode) (*net.UnixListener, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", d.path, failure(reason.HostPublish, len(path), err), err)
 	}
-	l.SetUnlinkOnClose(false) // its path is another one soon
+	l.SetUnlinkOnClose(false) // its path changes below
 	err = os.Chmod(path, mode)
 	if err == nil {
 		err = os.Rename(path, d.at(final))
@@ -165,9 +167,9 @@ func (d *directory) listen(n name, mode os.FileMode) (*net.UnixListener, error) 
 
 func (d *directory) remove(name string) { _ = unix.Unlinkat(int(d.file.Fd()), name, 0) }
 
-// removeStale removes a name if nobody listens on it. Names are never used twice, so nobody
-// will listen on it later. It connects a socket of another type, so as not to wake a
-// listener: with a listener that fails with EPROTOTYPE, without one with ECONNREFUSED.
+// removeStale removes a name if no process listens on it. Names are never used twice, so no
+// process will listen on it later. It connects a socket of another type, so as not to wake a
+// listener: this fails with EPROTOTYPE if there is a listener, else with ECONNREFUSED.
 func (d *directory) removeStale(name string) {
 	f, err := d.open(name)
 	if err != nil {
@@ -184,12 +186,12 @@ func (d *directory) removeStale(name string) {
 	}
 }
 
-// looksAtOnce is how many names of other addresses a device that opens looks at.
+// looksAtOnce is how many names of other addresses a device checks when it opens.
 const looksAtOnce = 8
 
-// replaceStale removes names that killed processes have left: those of a device address,
-// and some of others, so that names of addresses that nobody uses again go as well. On a
-// file system that other hosts may share, such a name may be that of a living process.
+// replaceStale removes names that killed processes have left: all of this device address, and
+// some of other addresses, which may never be opened again. On a file system that other hosts
+// share, such a name may belong to a living process.
 func (d *directory) replaceStale(of name) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(int(d.file.Fd()), &fs); err != nil || !slices.Contains(localFileSystems, uint32(fs.Type)) {
@@ -216,7 +218,7 @@ var localFileSystems = []uint32{
 	unix.OVERLAYFS_SUPER_MAGIC,
 }
 
-// failure returns a reason with an error number of the system.
+// failure returns a reason that contains a system error number.
 func failure(r reason.Reason, expected int, err error) error {
 	var no syscall.Errno
 	errors.As(err, &no)

@@ -86,7 +86,7 @@ func TestDefaultDirectory(t *testing.T) {
 	}
 }
 
-// A long path of the directory does not matter, although a socket's path is short.
+// The directory's path may be long, although the path of a socket is limited.
 func TestLongDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for range 4 {
@@ -119,7 +119,7 @@ func TestStaleNames(t *testing.T) {
 	_ = l.Close()
 	wantReason(t, a.Reach(local, 0, timeLimit), reason.HostStale)
 
-	// A device with the same address takes over, and removes it.
+	// A device with the same address takes over and removes that socket.
 	b := openDevice(t, Config{Dir: dir, Local: local, Stack: 2})
 	if _, err := os.Lstat(filepath.Join(dir, left.String())); !os.IsNotExist(err) {
 		t.Errorf("the stale socket is there: %v", err)
@@ -134,7 +134,7 @@ func TestStaleNames(t *testing.T) {
 	wantReason(t, a.Reach(local, 0, timeLimit), reason.HostUnpublished)
 }
 
-// A device that closes late does not remove the socket of the next one.
+// A device that closes late does not remove the socket of its successor.
 func TestEqualNameIsTakenOver(t *testing.T) {
 	dir := t.TempDir()
 	a := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
@@ -170,7 +170,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// Another user could make the directory in /tmp before this one, with any mode.
+// Another user may have made the directory in /tmp before, with any mode.
 func TestPublicDirectoryMustBeOwn(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: only root can make directories of other users")
@@ -202,7 +202,7 @@ func TestPublicDirectoryMustBeOwn(t *testing.T) {
 	}
 }
 
-// Names that killed processes have left go with time, whichever addresses they are of.
+// Names that killed processes have left are removed over time, for all addresses.
 func TestNamesOfOtherAddressesArePruned(t *testing.T) {
 	dir := t.TempDir()
 	d, err := openDirectory(dir, &users{own: uint32(os.Geteuid())})
@@ -229,7 +229,7 @@ func TestNamesOfOtherAddressesArePruned(t *testing.T) {
 		l.SetUnlinkOnClose(false)
 		l.Close()
 	}
-	for range 1000 { // each call looks at some
+	for range 1000 { // each call checks some
 		d.replaceStale(of(99))
 		if all, err := d.list(); err != nil || len(all) == 1 {
 			break

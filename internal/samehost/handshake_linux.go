@@ -16,8 +16,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// dial is the dialer's half of the handshake on a connection to a name, which has a
-// deadline. It leaves a channel that is served.
+// dial is the dialer's half of the handshake, on a connection that has a deadline. It leaves a
+// served channel.
 func (h *Host) dial(conn *net.UnixConn, e entry) error {
 	p, err := peerOf(conn)
 	if err == nil {
@@ -41,7 +41,7 @@ func (h *Host) dial(conn *net.UnixConn, e entry) error {
 	return nil
 }
 
-// dialerExchange sends this end's memory, takes the acceptor's, and attaches the channel.
+// dialerExchange sends this end's memory, receives the acceptor's, and attaches the channel.
 func (c *channel) dialerExchange() error {
 	h := c.host
 	var m message
@@ -99,7 +99,7 @@ func (c *channel) awaitReady() error {
 	return nil
 }
 
-// serve is the acceptor's half of the handshake, and then serves the channel.
+// serve runs the acceptor's half of the handshake, and then serves the channel.
 func (h *Host) serve(conn *net.UnixConn, p process) {
 	_ = conn.SetDeadline(time.Now().Add(acceptTimeout))
 	c := h.newChannel(conn, p, entry{})
@@ -115,7 +115,7 @@ func (h *Host) serve(conn *net.UnixConn, p process) {
 	c.run()
 }
 
-// acceptorExchange takes the dialer's memory, sends this end's, and attaches the channel.
+// acceptorExchange receives the dialer's memory, sends this end's, and attaches the channel.
 func (c *channel) acceptorExchange() error {
 	h := c.host
 	err := c.socket.send(&message{
@@ -148,7 +148,7 @@ func (c *channel) acceptorExchange() error {
 	return c.socket.send(&message{kind: ready})
 }
 
-// takeHello takes the dialer's hello with its memory, and makes the memory of this end.
+// takeHello reads the dialer's hello with its memory, and makes this end's memory.
 func (c *channel) takeHello(m *message) error {
 	fds, err := c.socket.expect(m, hello)
 	defer fds.close()
@@ -164,9 +164,9 @@ func (c *channel) takeHello(m *message) error {
 	return c.take(fds)
 }
 
-// checkDialer checks what the dialer claims to be, and sets the channel's name. The
-// dialer's address is that of a socket in the directory that belongs to its user, who has
-// the address as far as the kernel says.
+// checkDialer checks the dialer's claims, and sets the channel's name. The dialer's address
+// must be that of a socket in the directory that belongs to its user, and vouch must believe
+// it.
 func (h *Host) checkDialer(c *channel, m *message) error {
 	if m.device != h.cfg.Kind || h.inZone(m.to) != h.inZone(h.cfg.Local) {
 		return fmt.Errorf("%s device %v wanted: %w", m.device, m.to,
@@ -190,7 +190,7 @@ func (h *Host) checkDialer(c *channel, m *message) error {
 		if err := h.onlyIn(n); err != nil {
 			return err
 		}
-	} else if n.local != h.inZone(n.local) { // a link-local address of another link
+	} else if n.local != h.inZone(n.local) { // a link-local address on another link
 		return reason.Detail{Reason: reason.HostNamespace, Expected: h.name.space.ino, Found: n.space.ino}.Err()
 	}
 	c.peer = e
@@ -198,8 +198,8 @@ func (h *Host) checkDialer(c *channel, m *message) error {
 	return h.otherStack(m, c.process.pid)
 }
 
-// onlyIn returns why packets to its address would not reach a device in another network
-// namespace, or nil.
+// onlyIn returns the reason why packets to its address cannot reach a device in another
+// network namespace, or nil.
 func (h *Host) onlyIn(n name) error {
 	if err := h.foreign(n); err != nil {
 		return err
@@ -221,8 +221,8 @@ func (h *Host) onlyIn(n name) error {
 	return nil
 }
 
-// otherStack refuses a device of this process, which the loopback reaches, unless one of
-// both requires the memory path.
+// otherStack refuses a device of this process, which the loopback path reaches, unless one of
+// the two requires the memory path.
 func (h *Host) otherStack(m *message, pid int) error {
 	if m.stack != h.cfg.Stack || m.mode == Require || h.cfg.Mode == Require {
 		return nil
@@ -230,7 +230,7 @@ func (h *Host) otherStack(m *message, pid int) error {
 	return reason.Detail{Reason: reason.HostSameProcess, Expected: uint64(os.Getpid()), Found: uint64(pid)}.Err()
 }
 
-// theirs is the nonce in the peer's area.
+// theirs returns the nonce in the peer's area.
 func (c *channel) theirs() (n nonce) {
 	b := c.in.Bytes()
 	copy(n[:], b[len(b)-unix.Getpagesize():])

@@ -11,14 +11,14 @@ import (
 	"softrdma/internal/reason"
 )
 
-// This file decides whether a name can be believed. A user who may write to the directory
-// can publish any address. The kernel knows which user has it in this network namespace: a
-// RoCE v2 device receives on a UDP socket that is bound to its address, which no second user
-// can bind, and a RoCE v1 device on a packet socket, which takes privilege.
+// This file decides whether to believe a name. A user who may write to the directory can
+// publish any address. The kernel knows which user has an address in this network namespace: a
+// RoCE v2 device receives on a UDP socket bound to it, which a second user cannot bind, and a
+// RoCE v1 device on a packet socket, which needs privileges.
 
-// vouch returns why a name is not believed. Names of this process's own user are. Those of
-// other users in this network namespace need a socket of that user at the address. In other
-// namespaces the kernel does not say who has an address.
+// vouch returns the reason why a name is not believed, or nil. Names of this process's own
+// user are believed. Names of other users in this network namespace need a socket of that user
+// at the address. For other namespaces the kernel does not say who has an address.
 func (h *Host) vouch(e entry) error {
 	if err := h.users.check(e.uid); err != nil {
 		return err
@@ -38,7 +38,8 @@ func (h *Host) vouch(e entry) error {
 			others++
 		}
 	}
-	// Link-local addresses of several links look alike here. Then one user must have all.
+	// Equal link-local addresses on several links cannot be told apart here, so one user must
+	// have them all.
 	if sockets == 0 || others > 0 && e.kind == kindUDP {
 		return reason.Detail{Reason: reason.HostAddress, Expected: uint64(e.uid), Found: uint64(others)}.Err()
 	}
@@ -51,7 +52,7 @@ const (
 	kindEthernet = "rocev1"
 )
 
-// holders returns the users of the sockets in this network namespace that receive what is
+// holders returns the owners of the sockets in this network namespace that receive packets
 // sent to an address.
 func holders(kind string, a netip.AddrPort) ([]uint32, error) {
 	switch {
@@ -65,8 +66,8 @@ func holders(kind string, a netip.AddrPort) ([]uint32, error) {
 	return socketUsers("/proc/self/net/udp6", 1, tableAddress(a), 7)
 }
 
-// tableAddress returns an address as the tables in /proc/net have it: words of 32 bits in
-// network order, printed as numbers of this processor.
+// tableAddress returns an address in the notation of the tables in /proc/net: 32-bit words in
+// network byte order, printed as native integers.
 func tableAddress(a netip.AddrPort) string {
 	var s strings.Builder
 	for b := a.Addr().AsSlice(); len(b) > 0; b = b[4:] {
@@ -76,7 +77,7 @@ func tableAddress(a netip.AddrPort) string {
 	return s.String()
 }
 
-// socketUsers returns the users of the sockets in a table of /proc/net that have a value in a
+// socketUsers returns the owners of the sockets in a table of /proc/net that have value in
 // column.
 func socketUsers(table string, column int, value string, user int) (users []uint32, err error) {
 	b, err := os.ReadFile(table)

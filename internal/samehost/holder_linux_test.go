@@ -18,7 +18,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// have binds the socket that the link of a device has.
+// have binds the same socket as a device's link.
 func have(t *testing.T, local string) {
 	t.Helper()
 	c, err := net.ListenPacket("udp", local)
@@ -28,27 +28,27 @@ func have(t *testing.T, local string) {
 	t.Cleanup(func() { _ = c.Close() })
 }
 
-// The users of other processes.
+// Users of other processes.
 const (
 	owning = 23456
 	lying  = 12345
 )
 
 // Connections lead to the user who has the address, however many names others publish for it,
-// and whichever times and files these have.
+// and whatever times and files these have.
 func TestAttackNamesOfAnotherUserTakeNoAddress(t *testing.T) {
 	dir := sharedDirectory(t)
 	server, thief := startAgent(t, asUser(t, owning)), startAgent(t, asUser(t, lying))
 	const local = "127.0.0.2:4791"
 	server.expect("ok", "bind %s", local)
 	server.expect("ok", "open %s %s auto all", dir, local)
-	thief.expect("ok", "open %s %s auto all", dir, local) // without a socket there
+	thief.expect("ok", "open %s %s auto all", dir, local) // without a socket at the address
 	in, err := ownSpace()
 	if err != nil {
 		t.Fatal(err)
 	}
 	of := name{kind: "rocev2", local: addr(local), space: in}
-	for i := range attack.Count(40) { // the newest files, and the newest times in names
+	for i := range attack.Count(40) { // newest files and newest times in names
 		n := of
 		n.since = 1<<64 - 1 - uint64(i)
 		thief.expect("ok", "link %s %s", dir, n)
@@ -72,7 +72,7 @@ func TestAttackNamesOfAnotherUserTakeNoAddress(t *testing.T) {
 	thief.expect("ok", "wait 0 0")
 }
 
-// Nor does a device accept a connection from an address that the dialer's user does not have.
+// A device accepts no connection from an address that the dialer's user does not have.
 func TestAttackDialerHasItsAddress(t *testing.T) {
 	dir := sharedDirectory(t)
 	owner, thief := startAgent(t, asUser(t, owning)), startAgent(t, asUser(t, lying))
@@ -89,8 +89,7 @@ func TestAttackDialerHasItsAddress(t *testing.T) {
 	owner.expect("ok", "reach 127.0.0.1:4791 20000")
 }
 
-// Users whom nobody allows do not make an address ambiguous, and keep no device from being
-// found.
+// Names of users who are not allowed neither make an address ambiguous nor hide a device.
 func TestAttackNamesOfRefusedUsersChangeNothing(t *testing.T) {
 	dir := sharedDirectory(t)
 	thief := startAgent(t, asUser(t, lying))
@@ -110,8 +109,8 @@ func TestAttackNamesOfRefusedUsersChangeNothing(t *testing.T) {
 	server.expect("ok", "reach 10.9.0.9:4791 20000")
 }
 
-// A name that leads elsewhere, to nobody, or to somebody who does not answer, does not end the
-// search.
+// A name that leads to the wrong socket, to no listener, or to one that does not answer, does
+// not end the search.
 func TestAttackBadNameDoesNotEndTheSearch(t *testing.T) {
 	dir := t.TempDir()
 	a := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
@@ -152,7 +151,7 @@ func TestAttackBadNameDoesNotEndTheSearch(t *testing.T) {
 	only(t, b)
 }
 
-// Users take turns, and each has few names.
+// Users take turns, and each has a limited number of names.
 func TestEntriesOfUsersTakeTurns(t *testing.T) {
 	var list []entry
 	for i := range 3 * maxEntries {
@@ -172,7 +171,7 @@ func TestEntriesOfUsersTakeTurns(t *testing.T) {
 	}
 }
 
-// The kernel's tables are read right, for both families.
+// Both IPv4 and IPv6 tables of the kernel are parsed correctly.
 func TestHoldersOfAnAddress(t *testing.T) {
 	for _, local := range []string{"127.0.0.1:0", "[::1]:0"} {
 		c, err := net.ListenPacket("udp", local)
@@ -198,7 +197,7 @@ func TestHoldersOfAnAddress(t *testing.T) {
 	}
 }
 
-// A name is printed by commands.
+// Commands print names.
 func TestNameHasNoControlCharacters(t *testing.T) {
 	n := name{kind: "rocev2", local: netip.AddrPortFrom(netip.MustParseAddr("fe80::1").WithZone("e\x1b[31m"), 4791)}
 	if _, ok := parseName(n.String()); ok || strings.Contains(n.String(), "_e_") {
@@ -206,7 +205,7 @@ func TestNameHasNoControlCharacters(t *testing.T) {
 	}
 }
 
-// A listener with a full queue holds up nobody.
+// A listener with a full queue blocks no device.
 func TestFullListenerHoldsUpNobody(t *testing.T) {
 	dir := sharedDirectory(t)
 	d := openDevice(t, Config{Dir: dir, Local: addr("10.9.0.9:4791"), Allow: []string{"all"}})

@@ -9,60 +9,61 @@ import (
 	"softrdma/internal/reason"
 )
 
-// MaxLanes is the largest number of lanes of a device. A message brings a descriptor for
-// each, and the system limits those.
+// MaxLanes is the largest number of lanes of a device. A message carries one descriptor per
+// lane, and the system limits descriptors per message.
 const MaxLanes = 64
 
-// A Config is what a device says of itself. Kind, Local, Lanes, Bell, Attach and Detach are
-// required.
+// A Config describes a device. Kind, Local, Lanes, Bell, Attach and Detach are required.
 type Config struct {
-	// Dir is the directory of this host's devices. Empty stands for $SOFTRDMA_HOST_DIR,
-	// else /run/softrdma/host for root, and for others $XDG_RUNTIME_DIR/softrdma/host or
-	// /tmp/softrdma-host-UID.
+	// Dir is the directory of this host's devices. The default is $SOFTRDMA_HOST_DIR, else
+	// /run/softrdma/host for root, and $XDG_RUNTIME_DIR/softrdma/host or
+	// /tmp/softrdma-host-UID for other users.
 	Dir string
 
-	Kind  string         // of frames: "RoCE v2"
-	Local netip.AddrPort // the device, as packets name it
+	Kind  string         // frame format: "RoCE v2"
+	Local netip.AddrPort // address of the device in packets
 	Lanes int            // at most MaxLanes
 
-	// First and Of say which lanes of the address they are: Lanes of Of, from First on. Of
-	// is 0 for all of them. The others belong to devices of other processes.
+	// First and Of select the lanes of this device: Lanes of the Of lanes of the address,
+	// starting at First. Devices of other processes have the others. Of is 0 if this device
+	// has all lanes.
 	First, Of int
 
 	// Mode is Auto or Require. Open refuses Off.
 	Mode Mode
 
-	// Stack is the same for devices that reach each other within their process. They use
-	// the memory path only if one of them requires it. 0 stands for the process.
+	// Stack is equal for devices that reach each other within their process. They use the
+	// memory path only if one of them requires it. The default stands for the process.
 	Stack uint64
 
-	// Allow names users besides this process's own: names, numbers, or "all".
+	// Allow lists users besides this process's own: names, numbers, or "all".
 	Allow []string
 
 	// Bell makes a bell of a lane. The channel's Owner is the owner passed here.
 	Bell func(lane int, owner any) (*hostmem.Bell, error)
 
-	// Attach is called when a channel is ready for use, before the peer may send on it.
-	// Detach is called once afterwards, when the peer has gone or the channel was closed.
-	// When Detach returns, no lane uses the channel's memory or calls Far.Ring or
-	// Far.Segment: then the memory is unmapped. Both are called without locks.
+	// Attach is called when a channel is ready for use, before the peer may send on it. Detach
+	// is called once afterwards, when the peer has gone or the channel was closed. Once Detach
+	// returns, no lane may use the channel's memory or call Far.Ring or Far.Segment, because
+	// the memory is then unmapped. Both are called without locks.
 	Attach, Detach func(*hostmem.Channel)
 
 	// Barrier returns when no lane uses a slice that Far.Segment returned before the call.
-	// Then segments that the peer has withdrawn are unmapped. If Barrier is nil, they stay
+	// Segments that the peer has withdrawn are then unmapped. If Barrier is nil, they stay
 	// mapped until the channel ends. A lane uses such slices only while it is locked.
 	Barrier func()
 
-	// Refused, if not nil, counts what this process does not map of a peer's segments. The channel
-	// goes on.
+	// Refused, if not nil, is called for each segment of a peer that this process does not
+	// map. The channel stays usable.
 	Refused func(reason.Detail)
 
-	// Locate returns the segment that a region covers, and the offset of an address in it, if peers may
-	// read the region by its R_Key. If Locate is nil, peers have no views of this device's memory.
+	// Locate returns the segment that a region covers, and the offset of an address in it, if
+	// peers may read the region by its R_Key. If Locate is nil, peers have no views of this
+	// device's memory.
 	Locate func(key uint32, addr uint64) (s *memory.Segment, offset uint64, ok bool)
 }
 
-// A View is memory of a peer, which this process has mapped for reading.
+// A View is a read-only mapping of a peer's memory.
 type View struct {
 	bytes []byte
 	close func() error
@@ -79,7 +80,7 @@ func (v *View) Close() error {
 	return v.err
 }
 
-// unshared is why there is no view of memory.
+// unshared returns the error for memory that has no view.
 func unshared() error {
 	return reason.NotSupported("a view of memory that is not shared: expected a region over a whole allocation of at least 16 KiB, for peers on this host to read")
 }

@@ -19,14 +19,14 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Limits on what peers may take.
+// Limits per device on what peers may use.
 const (
-	maxPending        = 64   // handshakes of all users that a device answers at the same time
+	maxPending        = 64   // concurrent handshakes of all users
 	maxPendingOther   = 8    // of one other user
 	maxChannels       = 4096 // of all users
 	maxChannelsOther  = 64   // of one other user
-	maxPeerChannels   = 4    // of one peer: more than two means that it has started again
-	maxFailures       = 1024 // peers for which the last failure is kept
+	maxPeerChannels   = 4    // of one peer: more than two means that it has restarted
+	maxFailures       = 1024 // peers whose last failure is kept
 	acceptTimeout     = time.Second
 	exhaustedPause    = 50 * time.Millisecond
 	unansweredBackOff = time.Second
@@ -39,22 +39,22 @@ type Host struct {
 	dir      *directory
 	name     name
 	listener *net.UnixListener
-	ctx      context.Context // ends with Close
+	ctx      context.Context // canceled by Close
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
 	conns    map[*net.UnixConn]struct{}
-	channels map[place][]*channel // the newest last
+	channels map[place][]*channel // newest last
 	count    map[uint32]*counts   // by user
 	total    counts
 	attempts map[place]*attempt
 	failures map[place]failed
-	later    map[place]bool // peers that are asked again in the background
+	later    map[place]bool // peers that are retried in the background
 }
 
-// counts are what peers take.
+// counts holds what the peers of a user use.
 type counts struct{ pending, channels int }
 
 // Open publishes the device and accepts peers.
@@ -110,7 +110,7 @@ func Open(cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// processStack is the stack of devices that name none.
+// processStack is the default stack.
 var processStack = sync.OnceValue(func() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -123,9 +123,9 @@ func (h *Host) Dir() string { return h.dir.path }
 // Name returns the name of the device's socket in the directory.
 func (h *Host) Name() string { return h.name.String() }
 
-// Close ends all channels, and calls Detach for each. When it returns nobody finds the
-// device, and no goroutine, descriptor or mapping is left. It must not be called from Attach
-// or Detach, nor while the caller holds a lock that Detach takes.
+// Close ends all channels, and calls Detach for each. When it returns, the device is no longer
+// published, and no goroutine, descriptor or mapping is left. It must not be called from
+// Attach or Detach, nor while the caller holds a lock that Detach takes.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	again := h.closed
@@ -136,7 +136,7 @@ func (h *Host) Close() error {
 	}
 	h.mu.Unlock()
 	for _, c := range used {
-		c.detach() // before the peer learns of the end: it still takes the last messages
+		c.detach() // before the peer learns of the end, so that it can still receive the last messages
 	}
 	h.mu.Lock()
 	for c := range h.conns {
@@ -156,10 +156,10 @@ func (h *Host) Close() error {
 	return err
 }
 
-// closedError is why a call on a closed Host fails.
+// closedError returns the error of calls on a closed Host.
 func closedError() error { return reason.Detail{Reason: reason.DeviceClosed, Expected: 1}.Err() }
 
-// hold makes Close wait until running.Done. It reports false if Close was called before.
+// hold makes Close wait until running.Done. It reports false if Close was already called.
 func (h *Host) hold() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,8 +170,8 @@ func (h *Host) hold() bool {
 	return true
 }
 
-// enter makes Close close a connection and wait for its goroutine, which calls leave. It
-// reports false if Close was called before.
+// enter makes Close close the connection and wait for its goroutine, which calls leave. It
+// reports false if Close was already called.
 func (h *Host) enter(c *net.UnixConn) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,7 +199,7 @@ func (h *Host) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // no descriptors are left
+		if err != nil { // out of descriptors
 			select {
 			case <-time.After(exhaustedPause):
 				continue
@@ -211,8 +211,8 @@ func (h *Host) accept() {
 	}
 }
 
-// admit decides about a connection before anything is read from it or opened for it. Those
-// that it refuses hold nothing, however fast they come.
+// admit decides about a connection before anything is read from it or opened for it. Refused
+// connections hold no resources, however fast they come.
 func (h *Host) admit(c *net.UnixConn) {
 	p, err := peerOf(c)
 	if err == nil {
@@ -234,7 +234,7 @@ func (h *Host) admit(c *net.UnixConn) {
 	go h.serve(c, p)
 }
 
-// begin counts a handshake of a user that this device answers, and finish ends it.
+// begin counts a handshake of a user. finish undoes it.
 func (h *Host) begin(uid uint32) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -275,7 +275,7 @@ func tooMany(limit, found int) error {
 	return reason.Detail{Reason: reason.HostLimit, Expected: uint64(limit), Found: uint64(found + 1)}.Err()
 }
 
-// add makes a channel known. If its peer has too many, the oldest end.
+// add registers a channel. If its peer has too many, the oldest are closed.
 func (h *Host) add(c *channel) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -283,14 +283,14 @@ func (h *Host) add(c *channel) {
 	list := append(h.channels[peer], c)
 	h.channels[peer] = list
 	for _, old := range list[:max(len(list)-maxPeerChannels, 0)] {
-		old.Close() // more than one if those that were closed before have not ended yet
+		old.Close() // several if earlier ones have not ended yet
 	}
 	delete(h.failures, peer)
 	h.total.channels++
 	h.counts(c.process.uid).channels++
 }
 
-// remove undoes add, and keeps why the channel has ended unless why is nil.
+// remove undoes add, and keeps the reason why the channel has ended unless it is nil.
 func (h *Host) remove(c *channel, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -312,7 +312,7 @@ func (h *Host) remove(c *channel, why error) {
 	h.counts(c.process.uid).channels--
 }
 
-// inZone returns an address as this device names it.
+// inZone returns an address with this device's zone.
 func (h *Host) inZone(peer netip.AddrPort) netip.AddrPort { return qp.InZone(peer, h.cfg.Local) }
 
 // detailOf returns the reason of an error.
@@ -324,7 +324,7 @@ func detailOf(err error) reason.Detail {
 	return detailOf(failure(reason.HostRefused, 0, err))
 }
 
-// resources names an error of the system while a channel is made.
+// resources wraps a system error that occurred while a channel was made.
 func resources(size int, err error) error {
 	var e *reason.Error
 	if errors.As(err, &e) {
@@ -333,7 +333,7 @@ func resources(size int, err error) error {
 	return errors.Join(failure(reason.HostResources, size, err), err)
 }
 
-// newMemory makes an area's memory, with a page for a nonce at its end.
+// newMemory makes the memory of an area, with a page for a nonce at its end.
 func newMemory(size int) (*hostmem.Memory, error) {
 	m, err := hostmem.NewMemory(size + unix.Getpagesize())
 	if err != nil {

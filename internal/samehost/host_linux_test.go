@@ -167,7 +167,7 @@ func TestConcurrentReachSharesOneAttempt(t *testing.T) {
 	}
 }
 
-// Both ends dial at the same time: each channel that results works.
+// Both ends dial at the same time. Each resulting channel works.
 func TestBothEndsDial(t *testing.T) {
 	dir := t.TempDir()
 	a := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
@@ -288,7 +288,7 @@ func TestCloseWhileDialing(t *testing.T) {
 	unchanged(t, before)
 }
 
-// BenchmarkReachRemotePeer is what each first contact with a peer of another host costs.
+// BenchmarkReachRemotePeer measures the cost of a first contact with a peer on another host.
 func BenchmarkReachRemotePeer(b *testing.B) {
 	dir := b.TempDir()
 	var a *device

@@ -11,10 +11,10 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Host is a device's access to the memory path. This system has none.
+// A Host is a device's access to the memory path, which this system does not have.
 type Host struct{}
 
-// Open fails: only Linux has what the memory path needs.
+// Open fails: the memory path needs Linux.
 func Open(cfg Config) (*Host, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -26,10 +26,10 @@ func unsupported() reason.Detail {
 	return reason.Detail{Reason: reason.HostUnsupported, Expected: 1}
 }
 
-// Dir returns no directory.
+// Dir returns the empty string.
 func (h *Host) Dir() string { return "" }
 
-// Name returns no name.
+// Name returns the empty string.
 func (h *Host) Name() string { return "" }
 
 // Reach fails.

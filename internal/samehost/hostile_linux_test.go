@@ -15,7 +15,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// connectTo opens a bare connection to a device.
+// connectTo opens a connection to a device without a handshake.
 func connectTo(t *testing.T, d *device) *socket {
 	t.Helper()
 	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: d.dir.at(d.Name()), Net: "unixpacket"})
@@ -26,7 +26,7 @@ func connectTo(t *testing.T, d *device) *socket {
 	return newSocket(c)
 }
 
-// ending reads until the device closes the connection, and returns why it refused.
+// ending reads until the device closes the connection, and returns its refusal.
 func ending(t *testing.T, s *socket) error {
 	t.Helper()
 	var refusal error
@@ -39,7 +39,7 @@ func ending(t *testing.T, s *socket) error {
 		case errors.Is(err, io.EOF), errors.As(err, &no) && no == unix.ECONNRESET && refusal != nil:
 			return refusal
 		case errors.As(err, &no) && no == unix.ECONNRESET:
-			continue // what was sent before comes yet
+			continue // skip messages that were sent before
 		case err != nil:
 			t.Errorf("the connection does not end: %v", err)
 			return err
@@ -81,7 +81,7 @@ func newFiles(t *testing.T, from, to int) files {
 	return f
 }
 
-// Whatever a hello says and brings, a device that refuses it holds nothing afterwards.
+// A device that refuses a hello holds no resources afterwards, whatever the hello contained.
 func TestMalformedHelloLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
@@ -154,7 +154,7 @@ func TestMalformedHelloLeavesNothing(t *testing.T) {
 		unchanged(t, before)
 	}
 
-	// A handshake may also end, or be broken, after the answer.
+	// A handshake may also end or be malformed after the answer.
 	for _, last := range [][]byte{
 		nil, {1}, (&message{kind: confirm}).append(nil), (&message{kind: ready}).append(nil), (&message{kind: refused, reason: "WHATEVER"}).append(nil),
 	} {
@@ -266,12 +266,12 @@ func TestMalformedAnswerLeavesNothing(t *testing.T) {
 	}
 }
 
-// A proxy forwards the socket but not the memory, as one between two hosts would.
+// A proxy forwards the socket but not the memory, like a proxy between two hosts.
 func TestProxiedMemoryIsNoticed(t *testing.T) {
 	dir, beyond := t.TempDir(), t.TempDir()
 	a := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
 	b := openDevice(t, Config{Dir: beyond, Local: addr("127.0.0.2:4791"), Stack: 2})
-	// b sees a published in its own directory, by the proxy.
+	// b sees a's name in its own directory, published by the proxy.
 	n := a.name
 	image, err := b.dir.listen(n, 0o600)
 	if err != nil {
@@ -320,7 +320,7 @@ func TestProxiedMemoryIsNoticed(t *testing.T) {
 	}
 }
 
-// Connections that say nothing are bounded in number, and end.
+// Silent connections are limited in number, and end.
 func TestSilentDialersAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
@@ -355,7 +355,7 @@ func TestSilentDialersAreBounded(t *testing.T) {
 	unchanged(t, before)
 }
 
-// shaken makes an established connection of a peer that the test plays.
+// shaken makes an established connection to a peer that the test plays.
 func shaken(t *testing.T, d, as *device) *socket {
 	t.Helper()
 	f := newFiles(t, 1, 1)
@@ -390,7 +390,7 @@ func shaken(t *testing.T, d, as *device) *socket {
 	return s
 }
 
-// A peer that breaks the rules after the handshake loses its channel, and nothing else.
+// A peer that violates the protocol after the handshake only loses its channel.
 func TestEstablishedPeerBreaksTheRules(t *testing.T) {
 	dir := t.TempDir()
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
@@ -458,7 +458,7 @@ func TestEstablishedPeerBreaksTheRules(t *testing.T) {
 	}
 }
 
-// What cannot be mapped is answered, and harms nothing.
+// A segment that cannot be mapped is answered and has no other effect.
 func TestSegmentThatCannotBeMapped(t *testing.T) {
 	dir := t.TempDir()
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
@@ -495,8 +495,8 @@ func TestPeerWithManyChannels(t *testing.T) {
 	}
 }
 
-// A peer offers memory that has no pages, as much as a memfd can be long. It gets a share of this
-// process's address space, and others still get theirs.
+// A peer offers memory that has no pages, of the largest size of a memfd. It gets a share of
+// this process's address space, and other peers still get theirs.
 func TestAttackSegmentsWithoutEnd(t *testing.T) {
 	dir := t.TempDir()
 	var refused atomic.Int64

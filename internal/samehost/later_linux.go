@@ -6,17 +6,17 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A peer on a busy host may not answer in the time that a connection waits for it. It is asked
-// again after laterFirst, and then less and less often until laterLast has passed in between.
+// A peer on a busy host may not answer before a connection's time limit. It is asked again
+// after laterFirst, then at growing intervals up to laterLast.
 const (
 	laterFirst = time.Second
 	laterLast  = time.Minute
-	laterLimit = 5 * time.Second // for each answer
-	maxLater   = 64              // peers that are asked again at the same time
+	laterLimit = 5 * time.Second // time limit of each attempt
+	maxLater   = 64              // peers retried at the same time
 )
 
-// askLater asks a peer again in the background if it has not answered. Other failures are
-// answers. The caller has mu.
+// askLater retries a peer in the background if it has not answered. Any other failure is an
+// answer. The caller holds mu.
 func (h *Host) askLater(peer place, why error) {
 	if h.cfg.Mode == Require || h.closed || h.later[peer] || len(h.later) >= maxLater || !unanswered(why) {
 		return
@@ -40,7 +40,7 @@ func (h *Host) runLater(peer place) {
 	h.mu.Unlock()
 }
 
-// askAgain asks a peer after a pause, and reports whether it has not answered.
+// askAgain asks a peer after a pause, and reports whether it still has not answered.
 func (h *Host) askAgain(peer place, pause time.Duration) bool {
 	t := time.NewTimer(pause)
 	defer t.Stop()
@@ -55,7 +55,7 @@ func (h *Host) askAgain(peer place, pause time.Duration) bool {
 		return false
 	}
 	a := h.attempts[peer]
-	if a != nil { // a connection asks at the same time
+	if a != nil { // a connection attempt is running
 		h.mu.Unlock()
 		return unanswered(a.wait(laterLimit))
 	}

@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A peer that answers too late for the connection that asked is asked again in the background.
+// A peer that answers too late for the first connection is asked again in the background.
 func TestPeerThatAnswersLateIsAskedAgain(t *testing.T) {
 	dir := t.TempDir()
 	a := openDevice(t, Config{Dir: dir, Local: netip.MustParseAddrPort("10.0.0.1:4791"), Stack: 1})

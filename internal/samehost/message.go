@@ -29,12 +29,12 @@ const (
 	confirm
 	ready
 	refused
-	offer      // a segment's descriptor
+	offer      // carries a segment's descriptor
 	mapped     // the segment is mapped
 	unmappable // the segment cannot be mapped
-	withdraw   // the segment is to be unmapped
-	locate     // in which segment is the address of a region?
-	located    // answers locate: offers of that segment came before
+	withdraw   // asks to unmap the segment
+	locate     // asks which segment contains an address of a region
+	located    // answers locate, after offering the segment
 	kinds
 )
 
@@ -45,24 +45,24 @@ const (
 	maxOf      = 1 << 16 // lanes of an address
 	headLen    = 8
 	maxMessage = 512
-	maxText    = 160 // of a text in a message
+	maxText    = 160 // bytes of a text in a message
 	maxKind    = 16
-	maxName    = 107 // of a socket's path: sun_path ends with a zero byte
+	maxName    = 107 // bytes of a socket's path: sun_path ends with a zero byte
 
 	// maxRights is how many descriptors a message may bring: an area and the bells.
 	maxRights = 1 + MaxLanes
 )
 
-// A nonce is a random number that both ends see in shared memory.
+// A nonce is a random number in shared memory that each end must see.
 type nonce [16]byte
 
-// A message is any of them. Which fields it has depends on the kind, see fields.
+// A message is any message of the protocol. Its kind decides which fields it has, see fields.
 type message struct {
 	kind             kind
 	stack            uint64 // of the sender
 	mode             Mode   // of the sender
 	lanes            int    // of the sender
-	first, of        uint32 // which lanes of its address they are; 0 for all
+	first, of        uint32 // the lanes of its address; 0 for all
 	device           string // kind of frames
 	from, to         netip.AddrPort
 	name             string // of the sender's socket in the directory
@@ -73,7 +73,7 @@ type message struct {
 	size             uint64 // of a segment
 	key              uint32 // R_Key of a region
 	at               uint64 // address in a region; in the answer the offset in the segment
-	descriptorsAsked int    // how many descriptors must come with it
+	descriptorsAsked int    // number of descriptors that must come with it
 }
 
 // fields passes each field of the message's kind to c, which reads or writes it.
@@ -132,7 +132,7 @@ func (m *message) append(b []byte) []byte {
 	return c.out
 }
 
-// parse parses a message. Bytes that are left over are refused.
+// parse parses a message. It refuses trailing bytes.
 func (m *message) parse(b []byte) error {
 	*m = message{}
 	if len(b) < headLen || binary.LittleEndian.Uint32(b) != protocolMagic {
@@ -153,8 +153,8 @@ func (m *message) parse(b []byte) error {
 	return nil
 }
 
-// A coder writes fields to out, or reads them from in. A field that in does not have, or
-// whose value is not allowed, makes it bad.
+// A coder writes fields to out, or reads them from in. A missing or invalid field in the input
+// sets bad.
 type coder struct {
 	in, out []byte
 	writing bool
@@ -188,7 +188,7 @@ func (c *coder) id(v *uint32) {
 	*v = binary.LittleEndian.Uint32(b[:])
 }
 
-// small is a number of one byte between low and high.
+// small codes a number of one byte between low and high.
 func (c *coder) small(v *int, low, high int) {
 	b := [1]byte{byte(*v)}
 	c.bytes(b[:])
@@ -204,7 +204,7 @@ func (c *coder) mode(m *Mode) {
 	*m = Mode(v)
 }
 
-// share is which lanes the sender has, of those of its address.
+// share codes which lanes of its address the sender has.
 func (c *coder) share(m *message) {
 	c.small(&m.lanes, 1, MaxLanes)
 	c.id(&m.first)

@@ -19,7 +19,7 @@ func wantReason(t *testing.T, err error, want reason.Reason) {
 	}
 }
 
-// messages has one of each kind.
+// messages returns one message of each kind.
 func messages() []message {
 	return []message{
 		{kind: welcome, stack: 1 << 63, mode: Require, lanes: MaxLanes},

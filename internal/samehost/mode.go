@@ -6,14 +6,14 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Mode says whether a device uses the memory path.
+// A Mode decides when a device uses the memory path.
 type Mode uint8
 
 // The modes.
 const (
-	Auto    Mode = iota // where a peer can be reached by it
+	Auto    Mode = iota // for peers that it reaches
 	Off                 // never
-	Require             // for every peer; those that cannot be reached by it are refused
+	Require             // for every peer; others are refused
 )
 
 var modeNames = [...]string{"auto", "off", "require"}
@@ -26,7 +26,7 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode %d", uint8(m))
 }
 
-// ParseMode returns the mode of a text. The empty text is Auto.
+// ParseMode returns the mode named by a text. The empty text means Auto.
 func ParseMode(s string) (Mode, error) {
 	if s == "" {
 		return Auto, nil

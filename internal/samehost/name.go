@@ -12,23 +12,23 @@ import (
 // /proc/self/ns/net.
 type space struct{ dev, ino uint64 }
 
-// A name is that of a device's socket in the directory:
+// A name is the name of a device's socket in the directory:
 //
 //	rocev2_10.0.0.1_4791_4-4026531840_dkxvm5azpy3k
 //
-// It has the kind of frames, the address, the port, the network namespace, and when the
-// device was opened. No name is used twice, so that removing one can never hit that of
-// another device. The port of a device on an address that programs share is followed by its
-// first lane and the number of lanes, as in 4791+7+256, unless it has the first lane of all.
+// It contains the kind of frames, the address, the port, the network namespace, and the time
+// when the device was opened. No name is used twice, so removing one never removes the name of
+// another device. On an address that programs share, the port is followed by the first lane
+// and the number of lanes, as in 4791+7+256, unless the first lane is 0.
 type name struct {
-	kind  string // as in the name
+	kind  string // as in the text
 	local netip.AddrPort
 	slot  slot
 	space space
 	since uint64 // nanoseconds since 1970
 }
 
-// kindText returns a kind of frames as it is in a name.
+// kindText returns the notation of a kind of frames in names.
 func kindText(kind string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -41,8 +41,8 @@ func kindText(kind string) string {
 	}, kind)
 }
 
-// A slot names a device on an address that programs share: first is the number of its first
-// lane, and of is the number of lanes of the address. It is zero for the device with lane 0.
+// A slot identifies a device on an address that programs share: first is its first lane, and
+// of is the number of lanes of the address. It is zero for the device with lane 0.
 type slot struct{ first, of int }
 
 // slotOf returns the slot of a device.
@@ -76,12 +76,12 @@ func (n name) String() string {
 	return n.prefix() + fmt.Sprintf("%x-%d_%s", n.space.dev, n.space.ino, strconv.FormatUint(n.since, 36))
 }
 
-// prefix is what the names of one device address begin with.
+// prefix returns the common prefix of the names of one device address.
 func (n name) prefix() string {
 	return fmt.Sprintf("%s_%v_%d%v_", n.kind, n.local.Addr(), n.local.Port(), n.slot)
 }
 
-// parseName parses a name of the directory. Only texts that String returns are names.
+// parseName parses a name in the directory. It accepts only texts that String returns.
 func parseName(s string) (n name, ok bool) {
 	parts := strings.Split(s, "_")
 	if k := len(parts); k > 5 { // the name of an interface may have underscores
@@ -116,19 +116,19 @@ func parseName(s string) (n name, ok bool) {
 	return n, n.kind == kindText(n.kind) && n.String() == s
 }
 
-// same reports whether two names are of one device address, in whatever namespaces.
+// same reports whether two names have the same device address, in any namespaces.
 func (n name) same(o name) bool { return n.kind == o.kind && n.local == o.local && n.slot == o.slot }
 
-// place is the device address that the name is of.
+// place returns the device address of the name.
 func (n name) place() place { return place{n.local, n.slot} }
 
-// A place is a device address: several devices share an address by their slots.
+// A place is a device address. Devices that share an address have different slots.
 type place struct {
 	addr netip.AddrPort
 	slot slot
 }
 
-// isName reports whether a file's name is that of a device.
+// isName reports whether a file name is a device's name.
 func isName(s string) bool {
 	_, ok := parseName(s)
 	return ok

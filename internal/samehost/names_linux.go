@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// published are the hosts whose sockets are in a directory.
+// published holds the hosts whose sockets are in a directory.
 var published = struct {
 	sync.Mutex
 	hosts map[*Host]struct{}
 	ended bool // RemoveNames was called
 }{hosts: make(map[*Host]struct{})}
 
-// publish notes that the host's socket is in the directory, and reports whether it may stay.
+// publish records that the host's socket is in the directory, and reports whether it may stay.
 func (h *Host) publish() bool {
 	published.Lock()
 	defer published.Unlock()
@@ -23,7 +23,7 @@ func (h *Host) publish() bool {
 	return !published.ended
 }
 
-// unpublish removes the host's name, unless that was done.
+// unpublish removes the host's name unless it is already removed.
 func (h *Host) unpublish() {
 	published.Lock()
 	defer published.Unlock()
@@ -33,9 +33,9 @@ func (h *Host) unpublish() {
 	}
 }
 
-// RemoveNames removes the sockets of all devices of this process from their directories. No
-// device can be published afterwards. A process that ends without having closed its devices
-// calls it.
+// RemoveNames removes the sockets of all devices of this process from their directories, and
+// keeps the process from publishing others. A process calls it when it ends without having
+// closed its devices.
 func RemoveNames() {
 	published.Lock()
 	published.ended = true

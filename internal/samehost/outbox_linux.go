@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An outbox sends what no lane may wait for. Its goroutine runs while there is something.
+// An outbox sends messages so that no lane has to wait. Its goroutine runs while there are
+// any.
 type outbox struct {
 	mu      sync.Mutex
 	queue   []letter
@@ -16,7 +17,8 @@ type outbox struct {
 	busy    bool
 }
 
-// maxQueue bounds what waits for a peer that reads nothing. A longer queue ends the channel.
+// maxQueue bounds the messages queued for a peer that does not read. A longer queue ends the
+// channel.
 const maxQueue = 4 * maxSegments
 
 func (o *outbox) close() {
@@ -26,7 +28,7 @@ func (o *outbox) close() {
 	o.running.Wait()
 }
 
-// put sends a message, with the descriptor of a segment unless that is nil.
+// put queues a message, with the descriptor of a segment unless it is nil.
 func (c *channel) put(m *message, s segmentFile) {
 	o := &c.outbox
 	o.mu.Lock()
@@ -46,7 +48,7 @@ func (c *channel) put(m *message, s segmentFile) {
 	}
 }
 
-// post sends what is in the outbox.
+// post sends the messages in the outbox.
 func (c *channel) post() {
 	o := &c.outbox
 	defer o.running.Done()
@@ -84,8 +86,8 @@ type letter struct {
 // A segmentFile has a descriptor while it is open.
 type segmentFile interface{ Use(f func(fd int)) bool }
 
-// readOnly opens a segment's file for reading only, or returns -1. A copy of the descriptor
-// itself would give the peer all that this process may do with the file.
+// readOnly opens a segment's file for reading only, or returns -1. A duplicate of the
+// descriptor would give the peer all rights of this process on the file.
 func readOnly(s segmentFile) int {
 	ro := -1
 	s.Use(func(fd int) {

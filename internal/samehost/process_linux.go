@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A process is a peer's, as the system knows it.
+// A process is the process of a peer, as the kernel identifies it.
 type process struct {
 	pid int // 0 if it has none in this PID namespace
 	uid uint32
@@ -48,8 +48,8 @@ func allMapped() bool {
 	return err == nil && len(f) == 3 && f[0] == "0" && f[2] == "4294967295"
 }
 
-// isBell checks that a descriptor is like an eventfd, which no write waits for. A peer of the
-// same user is trusted not to change that.
+// isBell checks that a descriptor behaves like an eventfd, to which writes never block. A peer
+// of the same user is trusted not to change that.
 func isBell(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

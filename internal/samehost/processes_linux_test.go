@@ -15,7 +15,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// sharedDirectory is one that every user reaches and may publish in.
+// sharedDirectory returns a directory that every user can reach and publish in.
 func sharedDirectory(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "samehost")
@@ -36,7 +36,7 @@ func sharedDirectory(t *testing.T) string {
 	return host
 }
 
-// asUser are the attributes of a process of another user.
+// asUser returns the attributes of a process of another user.
 func asUser(t *testing.T, uid uint32) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -45,7 +45,7 @@ func asUser(t *testing.T, uid uint32) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 }
 
-// apart are the attributes of a process in namespaces of its own.
+// apart returns the attributes of a process in its own namespaces.
 func apart(t *testing.T, flags uintptr) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -122,7 +122,7 @@ func TestKilledPeerLeavesNothing(t *testing.T) {
 	}
 }
 
-// stop stops the process, and waits until all its threads stand.
+// stop stops the process, and waits until all its threads are stopped.
 func (a *agent) stop() {
 	a.t.Helper()
 	if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -138,7 +138,7 @@ func (a *agent) stop() {
 	})
 }
 
-// Nobody waits for a stopped process longer than the limit.
+// No call waits for a stopped process longer than its limit.
 func TestStoppedPeerIsGivenUp(t *testing.T) {
 	dir := sharedDirectory(t)
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791")})
@@ -161,7 +161,7 @@ func TestStoppedPeerIsGivenUp(t *testing.T) {
 	}
 	eventually(t, "the peer is reached once it runs again", func() bool { return d.Reach(addr("127.0.0.2:4791"), 0, timeLimit) == nil })
 
-	// A peer that is stopped later keeps its channel. What it is told waits.
+	// A peer that is stopped later keeps its channel, and messages to it are queued.
 	c := d.latest()
 	stopped.stop()
 	g := newSegment(t, 4096)
@@ -186,7 +186,7 @@ func TestOtherUserIsRefused(t *testing.T) {
 	wantReason(t, d.Reach(addr("127.0.0.2:4791"), 0, timeLimit), reason.HostUser) // root may open every socket
 	a.expect("HOST_USER", "reach 127.0.0.1:4791 20000")
 
-	// To allow is not enough for the other end.
+	// Allowing a user on one end does not make the other end allow it.
 	b := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.3:4791"), Allow: []string{"12345"}})
 	wantReason(t, b.Reach(addr("127.0.0.2:4791"), 0, timeLimit), reason.HostUser)
 	a.expect("HOST_USER", "reach 127.0.0.3:4791 20000")
@@ -221,7 +221,7 @@ func TestAllowedUserHasRingsAndNothingElse(t *testing.T) {
 	}
 	c.Far.Ring(0)
 
-	// Nor may it take the name of a device of this user.
+	// The other user cannot take the name of a device of this user either.
 	other := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.4:4791"), Allow: []string{"12345"}})
 	s := connectTo(t, other)
 	defer s.Close()
@@ -245,7 +245,7 @@ func TestAllowedUserHasRingsAndNothingElse(t *testing.T) {
 
 const everyNamespace = unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWUTS
 
-// Two containers share nothing but the directory.
+// Two containers share only the directory.
 func TestNamespacesThatShareTheDirectory(t *testing.T) {
 	dir := sharedDirectory(t)
 	a, b := startAgent(t, apart(t, everyNamespace)), startAgent(t, apart(t, everyNamespace))
@@ -263,14 +263,14 @@ func TestNamespacesThatShareTheDirectory(t *testing.T) {
 	eventually(t, "the segment is mapped", func() bool { return a.ask("offered") == "true" })
 	a.expect("HOST_UNPUBLISHED", "reach 10.9.0.3:4791 20000")
 
-	// From outside, a container is reached as well.
+	// A container can be reached from the host as well.
 	d := openDevice(t, Config{Dir: dir, Local: addr("10.9.0.9:4791")})
 	if err := d.Reach(addr("10.9.0.1:4791"), 0, timeLimit); err != nil {
 		t.Error(err)
 	}
 }
 
-// Addresses mean something in one network namespace only.
+// Addresses have a meaning only within one network namespace.
 func TestAddressesOfOtherNamespaces(t *testing.T) {
 	dir := sharedDirectory(t)
 	a, b := startAgent(t, apart(t, unix.CLONE_NEWNET)), startAgent(t, apart(t, unix.CLONE_NEWNET))
@@ -285,7 +285,7 @@ func TestAddressesOfOtherNamespaces(t *testing.T) {
 	a.expect("HOST_NAMESPACE", "reach [fe80::6]:4791 20000")
 	a.expect("ok", "close")
 
-	// The dialer may have an address that means another device to the peer.
+	// The dialer's address may belong to a different device in the peer's namespace.
 	l := openDevice(t, Config{Dir: dir, Local: addr("10.9.0.8:4791")})
 	a.expect("ok", "open %s 127.0.0.1:4791 auto", dir)
 	a.expect("HOST_NAMESPACE", "reach 10.9.0.8:4791 20000")
@@ -299,9 +299,9 @@ func TestAddressesOfOtherNamespaces(t *testing.T) {
 		x.expect("ok", "open %s 10.9.0.1:4791 auto", dir)
 	}
 	wantReason(t, d.Reach(addr("10.9.0.1:4791"), 0, timeLimit), reason.HostAmbiguous)
-	a.expect("HOST_AMBIGUOUS", "reach 10.9.0.9:4791 20000") // nor would the answers come back
+	a.expect("HOST_AMBIGUOUS", "reach 10.9.0.9:4791 20000") // answers would not come back either
 
-	// The own namespace is preferred.
+	// The device's own namespace is preferred.
 	own := openDevice(t, Config{Dir: dir, Local: addr("10.9.0.1:4791"), Stack: 1})
 	if err := d.Reach(addr("10.9.0.1:4791"), 0, timeLimit); err != nil {
 		t.Error(err)
@@ -317,7 +317,7 @@ func TestAddressesOfOtherNamespaces(t *testing.T) {
 	}
 }
 
-// A device with peers that have nothing to say does not run.
+// A device whose peers are idle uses no processor time.
 func TestIdleDeviceSleeps(t *testing.T) {
 	dir := sharedDirectory(t)
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791")})
@@ -337,7 +337,7 @@ func TestIdleDeviceSleeps(t *testing.T) {
 	t.Error("an idle process wakes up every second")
 }
 
-// wakeUps counts how often the threads of a process have slept.
+// wakeUps counts how often the threads of a process have been woken.
 func wakeUps(t *testing.T, pid int) (sum int) {
 	t.Helper()
 	for _, status := range statuses(t, pid) {
@@ -351,7 +351,7 @@ func wakeUps(t *testing.T, pid int) (sum int) {
 	return sum
 }
 
-// statuses returns what the system says of a process's threads.
+// statuses returns the status file of each thread of a process.
 func statuses(t *testing.T, pid int) (list []string) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
@@ -368,7 +368,7 @@ func statuses(t *testing.T, pid int) (list []string) {
 	return list
 }
 
-// A process that is about to end leaves no name, not even that of a device which it opens then.
+// A process that is about to end leaves no name, not even of a device that it opens meanwhile.
 func TestEndingProcessPublishesNothing(t *testing.T) {
 	dir := sharedDirectory(t)
 	a := startAgent(t, nil)

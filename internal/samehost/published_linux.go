@@ -10,7 +10,7 @@ import (
 )
 
 // Published returns the path of the directory that Config.Dir stands for, and the devices
-// that it lists. It makes nothing and connects to nobody.
+// listed in it. It creates nothing and connects to no device.
 func Published(dir string) (path string, list []Device, err error) {
 	if dir == "" {
 		dir = defaultDirectory()
@@ -24,7 +24,7 @@ func Published(dir string) (path string, list []Device, err error) {
 		return dir, nil, fmt.Errorf("%w: %w", failure(reason.HostDirectory, len(dir), err), err)
 	}
 	for _, e := range entries {
-		if n, ok := parseName(e.Name()); ok && n.slot == (slot{}) { // of programs on one address, one stands for all
+		if n, ok := parseName(e.Name()); ok && n.slot == (slot{}) { // list a shared address once
 			list = append(list, Device{n.kind, n.local, n.space == in})
 		}
 	}

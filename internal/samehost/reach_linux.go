@@ -14,23 +14,24 @@ import (
 	"softrdma/internal/reason"
 )
 
-// An attempt to reach a peer is shared by all who want to.
+// An attempt to reach a peer is shared by concurrent callers.
 type attempt struct {
 	done chan struct{}
 	err  error
 }
 
-// failed is why an attempt did not succeed, and when.
+// failed records why and when an attempt failed.
 type failed struct {
 	err error
 	at  time.Time
 }
 
-// Reach returns nil if there is a channel to the peer of a queue pair, or once one was made,
-// and otherwise an error with the reason. Queue pair 0 stands for any device of the address.
-// Reach waits for at most limit. Calls at the same time share one attempt. A peer that has not
-// answered is not asked again for a second, unless the mode is Require. In mode Auto it is asked
-// again in the background, so that connections which have begun on the network move to memory.
+// Reach connects to the peer of a queue pair unless there is a channel to it already. It
+// returns nil once there is one, else the reason as an error. Queue pair 0 stands for any
+// device of the address. Reach waits for at most limit. Concurrent calls share one attempt. A
+// peer that has not answered is not asked again for a second, unless the mode is Require. In
+// mode Auto it is asked again in the background, so that connections that started on the
+// network move to memory.
 func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error {
 	if !h.hold() {
 		return closedError()
@@ -60,20 +61,20 @@ func (h *Host) Reach(addr netip.AddrPort, qpn uint32, limit time.Duration) error
 	return a.err
 }
 
-// begun returns a new attempt, which others share from now on. The caller has mu, and calls try.
+// begun returns a new attempt for others to share. The caller holds mu, and calls try.
 func (h *Host) begun(peer place) *attempt {
 	a := &attempt{done: make(chan struct{})}
 	h.attempts[peer] = a
 	return a
 }
 
-// try makes an attempt.
+// try runs an attempt.
 func (h *Host) try(a *attempt, peer place, limit time.Duration) {
 	a.err = h.connect(peer, limit)
 	h.mu.Lock()
 	delete(h.attempts, peer)
 	if a.err != nil && h.connected(peer) {
-		a.err = nil // the peer was faster
+		a.err = nil // the peer has connected first
 	}
 	if a.err != nil {
 		h.fail(peer, a.err)
@@ -118,8 +119,8 @@ func (h *Host) connect(peer place, limit time.Duration) error {
 	return fmt.Errorf("%w: %w", failure(reason.HostRefused, 0, err), err)
 }
 
-// find makes a channel to the device that has an address. It prefers this network namespace.
-// A name that leads nowhere does not end the search: anybody may have published it.
+// find makes a channel to the device that has an address. It prefers this network namespace. A
+// name that leads nowhere does not end the search, because any user can publish one.
 func (h *Host) find(ctx context.Context, of name) error {
 	found, others, err := h.dir.entries(of)
 	if err != nil {
@@ -129,7 +130,7 @@ func (h *Host) find(ctx context.Context, of name) error {
 		return reason.Detail{Reason: reason.HostUnpublished, Expected: uint64(of.local.Port()), Found: uint64(others)}.Err()
 	}
 	var foreign []entry
-	var why error // of the first name that was of somebody
+	var why error // of the first name that exists
 	for _, e := range found {
 		err := h.vouch(e)
 		switch {
@@ -146,7 +147,7 @@ func (h *Host) find(ctx context.Context, of name) error {
 			why = err
 		}
 	}
-	// Names of this namespace, if there were any, are of killed processes, or are not believed.
+	// Names of this namespace, if any, belong to killed processes or are not believed.
 	if len(foreign) > 0 {
 		if err := h.findForeign(ctx, foreign); err == nil || !errors.Is(err, unix.ECONNREFUSED) {
 			return err
@@ -158,8 +159,8 @@ func (h *Host) find(ctx context.Context, of name) error {
 	return why
 }
 
-// findForeign makes a channel to the only device that has an address in other network
-// namespaces.
+// findForeign makes a channel to the device that has an address in another network namespace,
+// if only one device has it.
 func (h *Host) findForeign(ctx context.Context, found []entry) error {
 	if err := h.foreign(found[0].name); err != nil { // the others have the same address
 		return err
@@ -185,7 +186,7 @@ func (h *Host) greet(ctx context.Context, e entry) error {
 	return h.shake(ctx, c, e)
 }
 
-// shake makes a channel of a connection.
+// shake makes a channel from a connection.
 func (h *Host) shake(ctx context.Context, c *net.UnixConn, e entry) error {
 	if !h.enter(c) {
 		_ = c.Close()
@@ -193,12 +194,12 @@ func (h *Host) shake(ctx context.Context, c *net.UnixConn, e entry) error {
 	}
 	limit, _ := ctx.Deadline()
 	_ = c.SetDeadline(limit)
-	return h.dial(c, e) // which leaves
+	return h.dial(c, e) // which serves it
 }
 
-// single connects to the device that has an address in another network namespace, and
-// returns in how many of them a device has it, at most two. The connection is nil unless there
-// is one. The error is why the connection to that one failed.
+// single connects to the device that has an address in another network namespace, and counts
+// the namespaces in which a device has it, up to two. The connection is nil unless the count
+// is one. The error says why the connection to that device failed.
 func (h *Host) single(ctx context.Context, found []entry) (of entry, conn *net.UnixConn, spaces int, err error) {
 	seen := map[space]bool{h.name.space: true}
 	for _, e := range found {
@@ -225,7 +226,8 @@ func (h *Host) single(ctx context.Context, found []entry) (of entry, conn *net.U
 	return of, conn, spaces, err
 }
 
-// foreign returns why a device in another network namespace is not the peer, or nil.
+// foreign returns the reason why a device in another network namespace is not the peer, or
+// nil.
 func (h *Host) foreign(n name) error {
 	a := n.local.Addr()
 	local := a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() || a.IsMulticast()
@@ -248,8 +250,8 @@ func (h *Host) foreign(n name) error {
 	return nil
 }
 
-// forget removes the name of a peer that has gone, if its process was killed. A process
-// that is about to end may still listen: then it sends no welcome.
+// forget removes the name of a peer that has gone, if its process was killed. A process that
+// is about to end may still listen, but it sends no welcome.
 func (h *Host) forget(e entry) {
 	for range 3 {
 		c, err := h.call(h.ctx, e)
@@ -274,13 +276,13 @@ func (h *Host) forget(e entry) {
 	}
 }
 
-// forgetTimeout bounds the wait for the greeting of a peer that may have gone.
+// forgetTimeout bounds the wait for the welcome of a peer that may have gone.
 const forgetTimeout = 200 * time.Millisecond
 
-// call connects to a name, if its file's owner listens there.
+// call connects to a name if the owner of its file listens there.
 func (h *Host) call(ctx context.Context, e entry) (*net.UnixConn, error) {
 	f, err := h.dir.open(e.String())
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTSOCK) || errors.Is(err, unix.ELOOP) { // it was removed meanwhile
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTSOCK) || errors.Is(err, unix.ELOOP) { // removed meanwhile
 		return nil, unix.ECONNREFUSED
 	}
 	if err != nil {
@@ -312,9 +314,9 @@ func (h *Host) connected(peer place) bool {
 	return h.newest(peer) != nil
 }
 
-// Why returns why there is no channel to the peer of a queue pair: what the last attempt has
-// found, or why the last channel has ended. It has no reason if there is a channel, or was no
-// attempt.
+// Why returns the reason why there is no channel to the peer of a queue pair: the result of
+// the last attempt, or the end of the last channel. The reason is None if there is a channel
+// or was no attempt.
 func (h *Host) Why(peer netip.AddrPort, qpn uint32) reason.Detail {
 	if !h.hold() {
 		return detailOf(closedError())
@@ -330,7 +332,7 @@ func (h *Host) Why(peer netip.AddrPort, qpn uint32) reason.Detail {
 	return detailOf(f.err)
 }
 
-// fail keeps why a peer cannot be reached.
+// fail records why a peer cannot be reached.
 func (h *Host) fail(peer place, err error) {
 	if len(h.failures) >= maxFailures {
 		clear(h.failures)

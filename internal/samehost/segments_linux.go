@@ -12,19 +12,20 @@ import (
 	"softrdma/internal/reason"
 )
 
-// maxSegments bounds the segments that each side of a channel offers.
+// maxSegments is the largest number of segments that each side of a channel offers.
 const maxSegments = 1024
 
-// What is mapped takes address space, without which the Go runtime ends the process, and a
-// place in the list of mappings. A peer may offer memory that has no pages yet, of any length.
-// So it gets no more than a peer can have in memory. What is beyond travels through the ring.
+// Mappings use address space and entries of the kernel's list of mappings. If address space
+// runs out, the Go runtime ends the process, and a peer may offer memory without pages, of any
+// length. So a peer gets no more address space than it can have memory. Data in further
+// segments travels through the ring.
 const (
-	mappedPeers = 4       // all peers together may have so many times what one may have
+	mappedPeers = 4       // limit of all peers, as a multiple of the limit of one
 	mappedLimit = 1 << 44 // bytes, of 1<<47 that a process has
 	mappedCount = 8192    // segments of all peers; vm.max_map_count is 65530 by default
 )
 
-// mappedSpace is what this process has mapped of all peers' segments.
+// mappedSpace counts what this process has mapped of all peers' segments.
 var mappedSpace struct{ bytes, count atomic.Int64 }
 
 // peerLimit is how many bytes of one peer may be mapped.
@@ -41,10 +42,11 @@ var peerLimit = sync.OnceValue(func() int64 {
 	return int64(n)
 })
 
-// segments are those of both sides. Lists are sorted by number and replaced, never changed.
+// segments holds the segments of both sides. Lists are sorted by number and replaced, never
+// changed.
 type segments struct {
-	theirs atomic.Pointer[[]theirSegment] // run changes it, with mu
-	old    []*shared                      // withdrawn ones that lanes may still read
+	theirs atomic.Pointer[[]theirSegment] // changed by run, with mu
+	old    []*shared                      // withdrawn, but lanes may still read them
 	mapped atomic.Int64                   // bytes of the peer's segments
 
 	mu         sync.Mutex
@@ -58,8 +60,8 @@ type theirSegment struct {
 	mem   *shared
 }
 
-// A shared is the mapping of a peer's segment. It is unmapped when neither the channel nor a View uses
-// it.
+// A shared is the mapping of a peer's segment. It is unmapped when neither the channel nor a
+// View uses it.
 type shared struct {
 	*hostmem.Memory
 	uses atomic.Int32
@@ -67,7 +69,7 @@ type shared struct {
 	of   *atomic.Int64 // counts the peer's bytes
 }
 
-// mapShared maps a segment of the peer, unless it has too much.
+// mapShared maps a segment of the peer, unless that exceeds a limit.
 func (s *segments) mapShared(fd int, size int64) (*shared, error) {
 	x := &shared{size: size, of: &s.mapped}
 	x.uses.Store(1)
@@ -97,7 +99,7 @@ func (s *shared) uncount() {
 	mappedSpace.count.Add(-1)
 }
 
-// drop ends a use.
+// drop releases a use, and unmaps the segment after the last.
 func (s *shared) drop() error {
 	if s.uses.Add(-1) > 0 {
 		return nil
@@ -115,7 +117,7 @@ func (t theirSegment) number() uint32 { return t.id }
 
 func (o ourSegment) number() uint32 { return o.id }
 
-// search finds a segment by its number in a list that may be nil.
+// search finds a segment by its number in a list, which may be nil.
 func search[S interface{ number() uint32 }](list *[]S, id uint32) (all []S, at int, found bool) {
 	if list == nil {
 		return nil, 0, false
@@ -174,7 +176,7 @@ func (c *channel) Offer(g *memory.Segment) {
 	c.put(&message{kind: offer, id: g.ID, generation: s.generation, size: uint64(len(g.Mem))}, g)
 }
 
-// Withdraw implements hostmem.Far. The peer's answers to the offer do not count any more.
+// Withdraw implements hostmem.Far. Later answers to the offer are ignored.
 func (c *channel) Withdraw(id uint32) {
 	s := &c.segments
 	s.mu.Lock()
@@ -188,7 +190,7 @@ func (c *channel) Withdraw(id uint32) {
 	c.put(&message{kind: withdraw, id: id}, nil)
 }
 
-// answered takes the peer's answer to an offer.
+// answered handles the peer's answer to an offer.
 func (s *segments) answered(m *message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,8 +229,8 @@ func unexpected(m *message) error {
 	return reason.Detail{Reason: reason.HostMessage, Expected: uint64(offer), Found: uint64(m.kind)}.Err()
 }
 
-// offered maps a segment of the peer. What cannot be mapped is not used; a peer that
-// offers a segment twice or too many of them breaks the rules.
+// offered maps a segment of the peer. A segment that cannot be mapped is not used. A peer that
+// offers a segment twice, or too many segments, violates the protocol.
 func (c *channel) offered(m *message, fds descriptors) error {
 	s := &c.segments
 	list, at, found := s.findTheirs(m.id)
@@ -252,8 +254,8 @@ func (c *channel) offered(m *message, fds descriptors) error {
 	return nil
 }
 
-// withdrawn unmaps a segment of the peer once no lane reads it. One that could not be
-// mapped is unknown.
+// withdrawn unmaps a segment of the peer once no lane reads it. It ignores the number of a
+// segment that could not be mapped.
 func (c *channel) withdrawn(id uint32) error {
 	s := &c.segments
 	list, at, found := s.findTheirs(id)
@@ -270,15 +272,15 @@ func (c *channel) withdrawn(id uint32) error {
 	return mem.drop()
 }
 
-// replace replaces the list of the peer's segments. Views that begin afterwards find those of the new
-// one.
+// replace replaces the list of the peer's segments. Views that begin afterwards use the new
+// list.
 func (s *segments) replace(list []theirSegment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.theirs.Store(&list)
 }
 
-// use returns a segment of the peer for a View, which calls drop; nil if there is none.
+// use returns a segment of the peer for a View, or nil. The view calls drop.
 func (s *segments) use(id uint32) *shared {
 	s.mu.Lock()
 	defer s.mu.Unlock()

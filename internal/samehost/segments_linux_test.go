@@ -31,7 +31,7 @@ func TestSegmentIsOfferedMappedAndWithdrawn(t *testing.T) {
 	g := newSegment(t, 8192)
 	copy(g.Mem[5000:], "shared")
 	before := holding(t)
-	for range 3 { // a segment goes and comes again
+	for range 3 { // offer and withdraw a segment
 		ca.Far.Offer(g)
 		ca.Far.Offer(g)
 		eventually(t, "the segment is mapped", func() bool { return ca.Far.Offered(g.ID) })
@@ -57,7 +57,7 @@ func TestSegmentIsOfferedMappedAndWithdrawn(t *testing.T) {
 	}
 }
 
-// The peer maps a segment for reading only, and its descriptor gives it no more.
+// The peer maps a segment for reading only, and its descriptor gives no other right.
 func TestSegmentDescriptorIsReadOnly(t *testing.T) {
 	g := newSegment(t, 4096)
 	fd := readOnly(g)

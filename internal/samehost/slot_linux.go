@@ -7,15 +7,15 @@ import (
 	"softrdma/internal/frame"
 )
 
-// placeOf returns where the peer of a queue pair is. The host does not close meanwhile.
+// placeOf returns the place of a queue pair's peer. The host must not be closed meanwhile.
 func (h *Host) placeOf(peer netip.AddrPort, qpn uint32) place {
 	n := name{kind: h.name.kind, local: h.inZone(peer)}
 	n.slot = h.slotAt(n, qpn)
 	return n.place()
 }
 
-// RemoveSlot removes what a device on this address has left in the directory. The device has
-// ended, but its process may still be closing its socket.
+// RemoveSlot removes the name that a device on this address has left in the directory. The
+// device has ended, but its process may still be closing its socket.
 func (h *Host) RemoveSlot(first, of int) {
 	if !h.hold() {
 		return
@@ -30,10 +30,10 @@ func (h *Host) RemoveSlot(first, of int) {
 	}
 }
 
-// slotAt returns the slot of the published device that a queue pair of an address belongs to.
-// If there is none it returns the first slot. Queue pair 0 stands for any device: slotAt
-// prefers the first slot and returns another one only if no device has the first. It believes
-// the names that find does.
+// slotAt returns the slot of the published device that a queue pair of an address belongs to,
+// or the first slot if there is none. Queue pair 0 stands for any device: slotAt then prefers
+// the first slot and returns another only if no device has the first. It believes the same
+// names as find.
 func (h *Host) slotAt(of name, qpn uint32) (found slot) {
 	texts, err := h.dir.list()
 	if err != nil {

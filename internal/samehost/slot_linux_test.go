@@ -28,7 +28,7 @@ func TestNamesOfSlots(t *testing.T) {
 	}
 }
 
-// Devices that share an address are peers of their own, of each other and of other devices.
+// Devices that share an address are separate peers, to each other and to other devices.
 func TestDevicesOfOneAddress(t *testing.T) {
 	dir := t.TempDir()
 	shared := addr("127.0.0.1:4791")
@@ -65,7 +65,7 @@ func TestDevicesOfOneAddress(t *testing.T) {
 	if err := other.until(func(_, detached int) bool { return detached == 1 }); err != nil {
 		t.Fatal(err)
 	}
-	if why := other.Why(shared, ofB); why.Reason != reason.None { // its lane belongs to nobody who is published
+	if why := other.Why(shared, ofB); why.Reason != reason.None { // its lane belongs to no published device
 		t.Errorf("why %v", why)
 	}
 	if n, gone := other.seen(); n != 3 || gone != 1 || other.Why(shared, ofA).Reason != reason.None {
@@ -73,8 +73,7 @@ func TestDevicesOfOneAddress(t *testing.T) {
 	}
 }
 
-// Queue pair 0 stands for any device of an address, also when the owner of the address has
-// gone.
+// Queue pair 0 stands for any device of an address, even if the owner of the address has gone.
 func TestReachAnyDeviceOfAnAddress(t *testing.T) {
 	dir := t.TempDir()
 	shared := addr("127.0.0.1:4791")
@@ -93,8 +92,8 @@ func TestReachAnyDeviceOfAnAddress(t *testing.T) {
 	}
 }
 
-// The owner of an address removes what a killed program has left there, also before it had
-// published its device.
+// The owner of an address removes the name of a killed program, even before it has published
+// its own device.
 func TestRemoveSlot(t *testing.T) {
 	dir := t.TempDir()
 	first := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1, Of: 256})

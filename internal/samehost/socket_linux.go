@@ -23,10 +23,10 @@ func newSocket(c *net.UnixConn) *socket {
 	return &socket{UnixConn: c, oob: make([]byte, unix.CmsgSpace(4*maxRights))}
 }
 
-// descriptors came with a message. Whoever receives them defers close.
+// descriptors came with a message. The receiver defers close.
 type descriptors []int
 
-// take returns a descriptor, which the caller closes.
+// take returns a descriptor for the caller to close.
 func (d descriptors) take(i int) int {
 	fd := d[i]
 	d[i] = -1
@@ -42,8 +42,8 @@ func (d descriptors) close() {
 	}
 }
 
-// receive waits for the next message. All its descriptors are returned, also with an
-// error; they are as many as the message must have if there is none.
+// receive waits for the next message. It returns all descriptors of the message, also with an
+// error. Without an error their number is the one that the message must have.
 func (s *socket) receive(m *message) (descriptors, error) {
 	n, on, flags, _, err := s.ReadMsgUnix(s.in[:], s.oob)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *socket) receive(m *message) (descriptors, error) {
 	return fds, nil
 }
 
-// expect is receive for a message of one kind. What the peer refuses is an error.
+// expect receives a message of one kind. A refusal of the peer is returned as an error.
 func (s *socket) expect(m *message, k kind) (descriptors, error) {
 	fds, err := s.receive(m)
 	switch {
@@ -92,18 +92,18 @@ func (s *socket) send(m *message, fds ...int) error {
 	return err
 }
 
-// refuse tells the peer why it is refused, if there is room for that now.
+// refuse sends the peer the reason of a refusal, if the socket has room.
 func (s *socket) refuse(why reason.Detail) {
 	_ = s.SetWriteDeadline(time.Now().Add(refuseTimeout))
 	_ = s.send(&message{kind: refused, reason: why.Reason.String(), expected: why.Expected, found: why.Found})
 }
 
 // refuseTimeout bounds the wait for room for a refusal, which is usually the only message in
-// its direction. On a busy machine much of it may pass before the first attempt.
+// its direction. On a busy machine much of this time may pass before the first attempt.
 const refuseTimeout = time.Second
 
-// refusal returns why the peer refused. It has a text because other versions of softrdma
-// may have other reasons.
+// refusal returns the peer's reason as an error. The message has a text because other versions
+// of softrdma may have other reasons.
 func (m *message) refusal() error {
 	for r := reason.None + 1; r < reason.Count; r++ {
 		if r.String() == m.reason {
@@ -113,7 +113,7 @@ func (m *message) refusal() error {
 	return fmt.Errorf("refused by the peer: %q: %w", m.reason, reason.Detail{Reason: reason.HostRefused, Expected: uint64(refused)}.Err())
 }
 
-// rights returns all descriptors in control messages.
+// rights returns all descriptors in the control messages.
 func rights(oob []byte) (fds descriptors) {
 	list, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"softrdma/internal/reason"
 )
 
-// nobody is the number of users that have none in this user namespace.
+// nobody is the number of users that are not mapped into this user namespace.
 const nobody = 65534
 
-// users are those that may be peers.
+// users holds the users that may be peers.
 type users struct {
 	own    uint32
-	mapped bool // every user has a number here, so that nobody is an ordinary one
+	mapped bool // every user has a number here, so 65534 is an ordinary user
 	all    bool
 	others []uint32
 }
@@ -42,7 +42,7 @@ func newUsers(own uint32, mapped bool, allow []string) (*users, error) {
 	return u, nil
 }
 
-// CheckUsers returns an error if one of the names of Config.Allow stands for no user.
+// CheckUsers returns an error if a name in Config.Allow is unknown.
 func CheckUsers(allow []string) error {
 	_, err := newUsers(0, true, allow)
 	return err
@@ -54,10 +54,10 @@ func (u *users) same(uid uint32) bool { return uid == u.own && u.known(uid) }
 // known reports whether the number stands for one user.
 func (u *users) known(uid uint32) bool { return uid != nobody || u.mapped }
 
-// shared reports whether users besides the own one may be peers.
+// shared reports whether other users may be peers.
 func (u *users) shared() bool { return u.all || len(u.others) > 0 }
 
-// check returns why a user may not be a peer.
+// check returns the reason why a user may not be a peer, or nil.
 func (u *users) check(uid uint32) error {
 	if u.all || u.known(uid) && (uid == u.own || slices.Contains(u.others, uid)) {
 		return nil

@@ -12,30 +12,31 @@ import (
 )
 
 const (
-	maxQuestions = 64 // of a channel that the peer has not answered
-	align        = 64 // bytes: views are aligned as the addresses in the region are, whatever the peer says
+	maxQuestions = 64 // unanswered questions of a channel
+	align        = 64 // bytes: a view has the alignment of the region's addresses, whatever the peer says
 )
 
-// questions are those that the peer has not answered yet, oldest first. It answers in order.
+// questions holds the questions that the peer has not answered yet, oldest first. It answers
+// in order.
 type questions struct {
 	mu    sync.Mutex
 	list  []*question
 	ended bool
 }
 
-// A question asks for the segment of a region's address. The answer is valid when done is closed, unless
-// the channel has ended.
+// A question asks for the segment of a region's address. The answer is valid when done is
+// closed, unless the channel has ended.
 type question struct {
 	key    uint32
 	addr   uint64
 	done   chan struct{}
-	id     uint32 // 0 for none
+	id     uint32 // 0 if there is none
 	offset uint64
 }
 
-// View maps n bytes of a region of a queue pair's peer for reading. It finds them by the region's R_Key
-// and the address in it. The peer may take long to answer: ctx bounds the wait. The view stays valid when
-// the peer deregisters the region or ends.
+// View maps n bytes of a region of a queue pair's peer for reading. It finds them by the
+// region's R_Key and an address in it. ctx bounds the wait for the peer. The view stays valid
+// when the peer deregisters the region or ends.
 func (h *Host) View(ctx context.Context, peer netip.AddrPort, qpn, key uint32, addr uint64, n int) (*View, error) {
 	if !h.hold() {
 		return nil, closedError()
@@ -65,7 +66,7 @@ func (h *Host) View(ctx context.Context, peer netip.AddrPort, qpn, key uint32, a
 	return c.view(q, n)
 }
 
-// newest returns the newest channel to a peer that has not ended, nil for none. The caller has mu.
+// newest returns the newest live channel to a peer, or nil. The caller holds mu.
 func (h *Host) newest(peer place) *channel {
 	list := h.channels[peer]
 	for i := len(list) - 1; i >= 0; i-- {
@@ -93,7 +94,7 @@ func (c *channel) ask(key uint32, addr uint64) (*question, error) {
 	return q, nil
 }
 
-// view makes the view for which a question was asked.
+// view makes the view that answers a question.
 func (c *channel) view(q *question, n int) (*View, error) {
 	s := c.segments.use(q.id)
 	if s == nil {
@@ -107,7 +108,7 @@ func (c *channel) view(q *question, n int) (*View, error) {
 	return &View{bytes: b[q.offset:][:n:n], close: s.drop}, nil
 }
 
-// locate answers a question of the peer. An offer of the segment goes before.
+// locate answers a question of the peer. It offers the segment first.
 func (c *channel) locate(m *message) {
 	reply := message{kind: located, key: m.key}
 	if f := c.host.cfg.Locate; f != nil {
@@ -123,7 +124,7 @@ func (c *channel) locate(m *message) {
 	c.put(&reply, nil)
 }
 
-// located takes the answer to the oldest question.
+// located handles the answer to the oldest question.
 func (c *channel) located(m *message) error {
 	v := &c.views
 	v.mu.Lock()
@@ -138,7 +139,7 @@ func (c *channel) located(m *message) error {
 	return nil
 }
 
-// end ends the questions that have no answer: nothing is shared.
+// end ends the unanswered questions: nothing is shared.
 func (v *questions) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -149,7 +150,7 @@ func (v *questions) end() {
 	v.list = nil
 }
 
-// ViewOwn maps n bytes at an offset of a segment of this process once more, for reading.
+// ViewOwn maps n bytes at an offset of a segment of this process again, for reading.
 func ViewOwn(s *memory.Segment, offset uint64, n int) (*View, error) {
 	if offset > uint64(len(s.Mem)) || uint64(n) > uint64(len(s.Mem))-offset {
 		return nil, reason.BadArgument(uint64(len(s.Mem)), offset+uint64(n), "view of %d bytes at %d: the segment has %d", n, offset, len(s.Mem))

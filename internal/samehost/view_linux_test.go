@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/memory"
 )
 
-// A peer may leave questions unanswered, answer with a place outside of the segment, or end.
+// A peer may leave questions unanswered, answer with a place outside the segment, or end.
 func TestViewsOfAPeerThatDoesNotAnswerWell(t *testing.T) {
 	g := newSegment(t, 8192)
 	release := make(chan struct{})
@@ -65,7 +65,7 @@ func TestViewsOfAPeerThatDoesNotAnswerWell(t *testing.T) {
 	}
 }
 
-// A peer that gets no processor time answers late. Nothing but the caller's context bounds the wait.
+// A peer without processor time answers late. Only the caller's context bounds the wait.
 func TestViewWaitsForALateAnswer(t *testing.T) {
 	g := newSegment(t, 8192)
 	dir := t.TempDir()

@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// native is a packet of n bytes to a LID, with a GRH if global.
+// native returns a packet of n bytes to a LID, with a GRH if global.
 func native(n int, dlid ib.LID, sl uint8, global bool, fill byte) []byte {
 	b := bytes.Repeat([]byte{fill}, n)
 	h := ib.LRH{SL: sl, Next: ib.LocalBTH, DLID: dlid, SLID: 7, Words: uint16(n / 4)}
@@ -59,7 +59,7 @@ func TestOnlyPacketsWithTheSameHeadersFollow(t *testing.T) {
 	}
 }
 
-// Packets of one message arrive together if their headers are the same, whatever the other side
+// Packets of one message arrive together if their headers are equal, whatever the other side
 // has put into one message.
 func TestPacketsArriveInBatches(t *testing.T) {
 	l, far, _ := pair(t)
@@ -97,7 +97,7 @@ func TestPacketsArriveInBatches(t *testing.T) {
 	}
 }
 
-// A sleeper is woken once, and only for levels that it waits for.
+// A sleeper is woken once, and only for the levels that it waits for.
 func TestArmedLevelsRingOnce(t *testing.T) {
 	l, far, _ := pair(t)
 	send := func(sl uint8) {
@@ -143,7 +143,7 @@ func TestArmedLevelsRingOnce(t *testing.T) {
 	}
 }
 
-// An index that promises messages that are not there makes nobody look for them again and again.
+// An index that announces missing messages does not keep the receiver polling.
 func TestIndexWithoutMessages(t *testing.T) {
 	l, far, _ := pair(t)
 	far.sent.published[2].Add(3)

@@ -1,11 +1,11 @@
-// Package fabric is the link between a program and a port of an InfiniBand fabric that
-// another process runs. It carries packets from LRH to ICRC. The process of the fabric adds
-// and removes the VCRC.
+// Package fabric is the link between a program and a port of an InfiniBand fabric in another
+// process. It carries packets from LRH to ICRC. The fabric's process adds and removes the
+// VCRC.
 //
-// Between the two are rings in shared memory (package hostmem), one for each service level
-// in each direction, so that a service level that stands still does not stop another. A
-// message in a ring is one or more packets of equal size. Nothing is lost between a program
-// and its port: who finds a ring full waits until the other side has made room.
+// The two communicate through rings in shared memory (package hostmem), one for each service
+// level and direction, so that a stopped service level does not block another. A message in a
+// ring is one or more packets of equal size. Nothing is lost between a program and its port: a
+// sender that finds a ring full waits until the other side has made room.
 //
 // The package never decides where a packet goes, and never trusts what the other side wrote.
 // Package attach connects a Link to a port.
@@ -19,7 +19,7 @@ const Levels = 16
 // maxFrame is the length of the longest packet without its VCRC.
 const maxFrame = 4096 + 124
 
-// capabilities describes every Link.
+// capabilities are the same for every Link.
 var capabilities = link.Capabilities{
 	Packets: link.MaxPackets, Bytes: link.MaxBatch, Frame: maxFrame, ReceiveBuffer: 1 << 20, Segmentation: true, Lossless: true,
 }

@@ -4,8 +4,8 @@ package fabric
 
 import "sync/atomic"
 
-// edge shows the race detector that what was put happened before what is received. It does not
-// see that by itself if both ends are in one process, because they map the memory twice.
+// edge tells the race detector that put happens before receive. It cannot see that if both
+// ends are in one process, because they map the memory twice.
 var edge atomic.Uint64
 
 func beforePut() { edge.Add(1) }

@@ -21,20 +21,21 @@ type End struct {
 	one        [1][]byte
 }
 
-// areaSize is the size of the rings of one direction. Those of the fabric come first.
+// areaSize is the size of the rings of one direction. The rings that the fabric sends on come
+// first.
 var areaSize = hostmem.AreaSize(Levels, 1)
 
-// MemorySize is the size of the memory of both directions, and of their indexes.
+// MemorySize is the size of the memory of both directions with their indexes.
 var MemorySize = (indexesLen + 2*areaSize + 65535) &^ 65535
 
-// NewEnd returns the fabric's end, which makes the memory.
+// NewEnd returns the fabric's end, and makes the memory.
 func NewEnd() (*End, error) {
 	m, err := hostmem.NewMemory(MemorySize)
 	if err != nil {
 		return nil, err
 	}
 	b := m.Bytes()[indexesLen:]
-	// The program's area has its geometry before the program opens it.
+	// Set the geometry of the program's area before the program opens it.
 	out, in := hostmem.NewArea(b[:areaSize], Levels, 1), hostmem.NewArea(b[areaSize:2*areaSize], Levels, 1)
 	e := newEnd(m, out, in)
 	e.sent, e.told = newIndex(m.Bytes(), 0), newIndex(m.Bytes(), 1)
@@ -42,7 +43,7 @@ func NewEnd() (*End, error) {
 }
 
 // OpenEnd returns the program's end, in memory whose descriptor the fabric has passed. The
-// descriptor stays the caller's.
+// caller keeps the descriptor.
 func OpenEnd(fd int) (*End, error) {
 	m, err := hostmem.MapMemory(fd, MemorySize, true)
 	if err != nil {
@@ -67,17 +68,17 @@ func newEnd(m *hostmem.Memory, out, in *hostmem.Area) *End {
 	return e
 }
 
-// FD returns the descriptor of memory that NewEnd made.
+// FD returns the descriptor of the memory that NewEnd made.
 func (e *End) FD() int { return e.memory.FD() }
 
-// CloseFD closes the descriptor once it was passed to the program.
+// CloseFD closes the descriptor after it was passed to the program.
 func (e *End) CloseFD() error { return e.memory.CloseFD() }
 
 // Close frees the memory.
 func (e *End) Close() error { return e.memory.Close() }
 
-// Room reports whether messages of n bytes together fit for a service level. If not, the other end rings
-// the bell when it has made room.
+// Room reports whether packets of n bytes in total fit for a service level. If not, the other
+// end rings the bell when it has made room.
 func (e *End) Room(sl uint8, messages, n int) bool {
 	s := e.out[sl%Levels]
 	for !s.Room(messages, n) {
@@ -88,7 +89,7 @@ func (e *End) Room(sl uint8, messages, n int) bool {
 	return true
 }
 
-// Put publishes packets of size bytes each, the last perhaps shorter, n bytes together, and
+// Put publishes packets of size bytes each, the last perhaps shorter, n bytes in total, and
 // reports whether there was room.
 func (e *End) Put(sl uint8, size int, pieces [][]byte, n int) bool {
 	beforePut()
@@ -100,8 +101,8 @@ func (e *End) Put(sl uint8, size int, pieces [][]byte, n int) bool {
 	return true
 }
 
-// Follows reports whether a packet may be behind another one in a batch: it is not longer, has the
-// length that it says, and their headers differ in nothing but lengths.
+// Follows reports whether a packet may follow another one in a batch: it is not longer, its
+// length field is correct, and the headers differ only in lengths.
 func Follows(packet, next []byte) bool {
 	var p, n ib.LRH
 	if len(next) > len(packet) || !p.Parse(packet) || !n.Parse(next) || 4*int(n.Words) != len(next) {
@@ -129,14 +130,14 @@ func (e *End) PutOne(sl uint8, packet []byte) bool {
 	return ok
 }
 
-// Sleeps reports whether the other end sleeps and is to be woken for what was published on a
+// Sleeps reports whether the other end sleeps and must be woken for messages published on a
 // service level.
 func (e *End) Sleeps(sl uint8) bool { return e.sent.takeArmed(sl % Levels) }
 
-// A Batch is packets that an End has received.
+// A Batch is a group of packets that an End has received.
 type Batch struct {
 	Data []byte // in shared memory, which the other side may change at any time
-	Size int    // of each packet, the last may be shorter
+	Size int    // of each packet; the last may be shorter
 
 	message hostmem.Received
 }
@@ -144,14 +145,15 @@ type Batch struct {
 // Waiting returns the service levels with messages.
 func (e *End) Waiting() (levels uint16) { return e.told.waiting() }
 
-// NextLevel returns the first service level of a set that is not empty, from one on.
+// NextLevel returns the first nonempty service level of a set, searching cyclically from one
+// on.
 func NextLevel(levels uint16, from uint8) uint8 {
 	turned := bits.RotateLeft16(levels, -int(from))
 	return (from + uint8(bits.TrailingZeros16(turned))) % Levels
 }
 
 // Next reads the next message of a service level and reports whether there is one. Release
-// frees it. A fault says that the other side has broken the rules.
+// frees it. A fault means that the other side has violated the protocol.
 func (e *End) Next(sl uint8, b *Batch) (ok bool, fault reason.Detail) {
 	published := e.told.published[sl].Load()
 	if published == e.told.taken[sl] {
@@ -159,7 +161,7 @@ func (e *End) Next(sl uint8, b *Batch) (ok bool, fault reason.Detail) {
 	}
 	ok, fault = e.in[sl].Next(&b.message)
 	if !ok {
-		e.told.taken[sl] = published // as the sender should have said
+		e.told.taken[sl] = published // the count that the sender should have published
 		return false, fault
 	}
 	afterNext()
@@ -176,14 +178,14 @@ func (e *End) Next(sl uint8, b *Batch) (ok bool, fault reason.Detail) {
 }
 
 // Release frees the message that Next has read, and reports whether the other end waits for
-// room and is to be woken.
+// room and must be woken.
 func (e *End) Release(sl uint8) (ring bool) {
 	e.told.taken[sl]++
 	return e.in[sl].Release()
 }
 
-// Arm asks the other end to ring the bell for the next message of each service level, except
-// those of a mask. It reports false if there is a message already.
+// Arm asks the other end to ring the bell for the next message of each service level outside a
+// mask. It reports false if there is a message already.
 func (e *End) Arm(except uint16) (empty bool) { return e.told.arm(^except) }
 
 // Disarm ends Arm.

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// The memory of a program and its port begins with an index for each direction. It tells in two
-// lines what would take a look into 16 rings, far apart.
+// The memory of a program and its port begins with an index for each direction. Its two cache
+// lines save the receiver from polling 16 distant rings.
 //
 //	offset    bytes   writer            what
 //	0         64      sender            for each service level, the number of messages published
@@ -19,12 +19,12 @@ const (
 	indexesLen = 4096
 )
 
-// An index is one side's view of an index. The receiver trusts nothing in it: a sender that writes
-// wrong numbers delays its own messages.
+// An index is one side's view of an index. The receiver does not trust it: a sender that
+// writes wrong numbers only delays its own messages.
 type index struct {
 	published *[Levels]atomic.Uint32
 	armed     *atomic.Uint32
-	taken     [Levels]uint32 // by the receiver: messages that it has released
+	taken     [Levels]uint32 // released messages, counted by the receiver
 }
 
 // newIndex returns a view of the first or second index of a memory.
@@ -36,11 +36,11 @@ func newIndex(mem []byte, number int) index {
 	}
 }
 
-// add counts a message that was published in a ring. What follows sees what the receiver has
-// stored before: Add is a full barrier.
+// add counts a message that was published in a ring. Add is a full barrier, so later loads see
+// what the receiver has stored before.
 func (x *index) add(sl uint8) { x.published[sl].Add(1) }
 
-// takeArmed reports whether a message of the level is to ring the bell, once.
+// takeArmed reports, once, whether a message of the level must ring the bell.
 func (x *index) takeArmed(sl uint8) bool {
 	for {
 		old := x.armed.Load()
@@ -63,10 +63,10 @@ func (x *index) waiting() (levels uint16) {
 	return levels
 }
 
-// arm asks the sender to ring the bell for the next message of some levels. It reports false, and
-// asks for nothing, if there is a message of one of them already. A message that is published
-// after this look finds the levels armed: arm stores them before it looks, and the sender
-// publishes before it looks at them.
+// arm asks the sender to ring the bell for the next message of some levels. If one of them has
+// a message already, it asks for nothing and reports false. arm stores the levels before it
+// looks for messages, and the sender publishes before it looks at the levels, so one of the
+// two sees the other.
 func (x *index) arm(levels uint16) (empty bool) {
 	x.armed.Store(uint32(levels))
 	if x.waiting()&levels == 0 {

@@ -14,32 +14,32 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A Link carries the packets of one port. It exists before it is connected, and stays when
-// the fabric ends. Without a fabric nothing arrives, and what is sent is lost.
+// A Link carries the packets of one port. It exists before it is connected, and outlives the
+// fabric. Without a fabric it receives nothing and loses what is sent.
 type Link struct {
 	wake.Lifetime
 	sleep  wake.Sleeper
 	bells  *hostmem.Bells
-	watch  int // see Watch; -1 for none
+	watch  int // see Watch; -1 if not set
 	lid    atomic.Uint32
 	broken func(reason.Detail)
 
-	mu     sync.Mutex // end and ringer
+	mu     sync.Mutex // guards end and ringer
 	end    *End       // nil without a fabric
 	ringer *hostmem.Ringer
-	next   uint8 // service level at which Receive looks first
+	next   uint8 // service level at which Receive starts
 	batch  Batch
 	read   int // bytes of batch that were received; 0 without a batch
 	level  uint8
 
-	member func(mgid []byte) bool // see Members; nil for never
-	looped [][]byte               // packets for Receive that the port has sent to its own groups
+	member func(mgid []byte) bool // see Members; nil if not set
+	looped [][]byte               // packets to own groups, for Receive
 
 	buffer [receiveLen]byte
 }
 
-// receiveLen is the most that Receive copies at once: a few packets, which stay in the nearest
-// cache until they are where they belong.
+// receiveLen is the most that Receive copies at once: a few packets, which stay in the L1
+// cache until they are copied to their destination.
 const receiveLen = 4 * maxFrame
 
 var (
@@ -48,7 +48,7 @@ var (
 )
 
 // New returns a link that is not connected. broken is called, perhaps within Receive, if the
-// fabric's process broke the rules of the rings: the link is then no longer connected.
+// fabric's process violates the protocol of the rings. The link is then disconnected.
 func New(broken func(reason.Detail)) (*Link, error) {
 	l := &Link{watch: -1, broken: broken}
 	if err := l.sleep.Init(); err != nil {
@@ -76,8 +76,7 @@ func (l *Link) NewBell() (*hostmem.Bell, error) {
 	return l.bells.Add(nil)
 }
 
-// Connect gives the link its end of the rings and the fabric's bell. The link owns both from
-// then on.
+// Connect gives the link its end of the rings and the fabric's bell. The link then owns both.
 func (l *Link) Connect(e *End, r *hostmem.Ringer) {
 	l.mu.Lock()
 	closed := !l.Enter()
@@ -111,7 +110,7 @@ func closeEnd(e *End, r *hostmem.Ringer) {
 	}
 }
 
-// SetLID sets what LID returns.
+// SetLID sets the result of LID.
 func (l *Link) SetLID(first ib.LID, lmc uint8) { l.lid.Store(uint32(first)<<8 | uint32(lmc)) }
 
 // LID returns the port's LIDs, see SetLID.
@@ -123,26 +122,26 @@ func (l *Link) LID() (first ib.LID, lmc uint8) {
 // Capabilities implements link.Packets.
 func (l *Link) Capabilities() link.Capabilities { return capabilities }
 
-// batches is the number of largest batches for which Room asks: one that is being built, and
-// one that may precede it.
+// batches is the number of largest batches that Room asks for: the one being built and one
+// that may precede it.
 const batches = 3
 
-// Room implements link.Limited. Without a fabric there is no end of room.
+// Room implements link.Limited. Without a fabric it reports true.
 func (l *Link) Room(sl uint8) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end == nil || l.end.Room(sl, batches, batches*link.MaxBatch)
 }
 
-// Members sets the function that reports whether the port has members of a group. Switches do not
-// send a packet back to where it came from, so the link gives Receive a copy of what it sends to
-// such groups, as adapters do. It is called before the link is used, and f by Send.
+// Members sets the function that reports whether the port has members of a group. Switches do
+// not send a packet back to its source port, so the link gives Receive a copy of what it sends
+// to such groups, as adapters do. Members is called before the link is used; Send calls f.
 func (l *Link) Members(f func(mgid []byte) bool) { l.member = f }
 
-// maxLooped bounds the packets of looped. Datagrams beyond it are lost.
+// maxLooped limits the queue looped. Excess datagrams are lost.
 const maxLooped = 1024
 
-// loop keeps a copy of packets that the port's own members are to get.
+// loop keeps a copy of packets for the port's own members.
 func (l *Link) loop(tx *link.Tx) {
 	const dgidAt = ib.LRHLen + 24
 	h := tx.Pieces[0]
@@ -162,7 +161,7 @@ func (l *Link) loop(tx *link.Tx) {
 }
 
 // Send implements link.Packets. It fails without a fabric, and if the service level's ring is
-// full, for which Room tells.
+// full, see Room.
 func (l *Link) Send(tx *link.Tx) error {
 	if l.Closed() {
 		return link.ErrClosed
@@ -199,7 +198,7 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	return n > 0, nil
 }
 
-// receive copies the next packets out of the rings and returns their length together, 0 if there
+// receive copies the next packets out of the rings. It returns their total length, 0 if there
 // are none, and the size of each but the last.
 func (l *Link) receive() (n, size int, fault reason.Detail) {
 	if len(l.looped) > 0 {
@@ -229,8 +228,8 @@ func (l *Link) receive() (n, size int, fault reason.Detail) {
 	return n, min(n, size), reason.Detail{}
 }
 
-// alike returns the length of the packets at the beginning of a batch that may stand in one,
-// whatever the other side has written: at least the first.
+// alike returns the length of the packets at the start of data that may form one batch,
+// whatever the other side has written: at least the first packet.
 func alike(batch []byte, size int) int {
 	n := min(size, len(batch))
 	for first := batch[:n]; n < len(batch); {
@@ -243,7 +242,7 @@ func alike(batch []byte, size int) int {
 	return n
 }
 
-// find reads the next message, of each service level in turn.
+// find reads the next message, serving the service levels in turn.
 func (l *Link) find() (bool, reason.Detail) {
 	for range Levels {
 		levels := l.end.Waiting()
@@ -280,7 +279,7 @@ func (l *Link) Wait(d time.Duration) error {
 	return err
 }
 
-// arm asks for the bell and reports whether nothing is there to be received.
+// arm asks for the bell and reports whether there is nothing to receive.
 func (l *Link) arm() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -54,7 +54,7 @@ func pair(t testing.TB) (*Link, *End, *hostmem.Bells) {
 	return l, far, bells
 }
 
-// packet is bytes of a service level.
+// packet returns bytes of a service level.
 func packet(sl uint8, n int) []byte {
 	b := bytes.Repeat([]byte{0xa5}, n)
 	b[1] = sl << 4

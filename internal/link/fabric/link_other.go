@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A Link carries the packets of one port. This system has none.
+// A Link carries the packets of one port. It exists only on Linux.
 type Link struct{}
 
 var errSystem = reason.NotSupported("programs attach to a fabric on Linux only")
@@ -21,7 +21,7 @@ func New(func(reason.Detail)) (*Link, error) { return nil, errSystem }
 // SetLID does nothing.
 func (l *Link) SetLID(ib.LID, uint8) {}
 
-// LID returns no LID.
+// LID returns 0.
 func (l *Link) LID() (first ib.LID, lmc uint8) { return 0, 0 }
 
 // Capabilities implements link.Packets.

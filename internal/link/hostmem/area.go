@@ -1,22 +1,22 @@
 // Package hostmem carries messages between two devices of one host through shared memory.
 //
-// It owns the layout of that memory: an [Area] is what one device sends to another, with a
-// ring for each pair of lanes. A [Sender] writes messages into a ring and a [Receiver] takes
-// them out, each used by one goroutine at a time. On Linux the package also owns what that
-// needs of the system: sealed memory ([Memory]), and descriptors that wake a lane ([Bells]).
+// It owns the layout of that memory: an [Area] carries what one device sends to another, with
+// a ring for each pair of lanes. A [Sender] writes messages into a ring and a [Receiver] takes
+// them out. One goroutine at a time uses each. On Linux the package also owns the system
+// resources: sealed memory ([Memory]), and descriptors that wake a lane ([Bells]).
 //
 // A message is a packet, or a train of packets of one size: its transport headers and its
-// payload, copied into the ring or named by a [Ref]. The package reads neither. It never
-// decides which device is reachable, never trusts a value that it reads from shared memory, and never
-// touches memory that a Ref names.
+// payload, copied into the ring or referenced by a [Ref]. The package parses neither. It never
+// decides which device is reachable, never trusts a value that it reads from shared memory,
+// and never touches memory that a Ref references.
 //
 // # Trust
 //
 // Each side may be hostile: it can write anything into the shared memory at any time. A
-// Receiver therefore copies what describes a message into private memory before it checks it.
+// Receiver therefore copies a message's description into private memory before it checks it.
 // Payload stays in the ring, where it may change until the message is released: users only
-// copy it out. The words that a Sender reads can delay or lose messages of this one channel
-// and do nothing else. Every index is bounded before it is used.
+// copy it out. The words that a Sender reads can only delay or lose messages of this one
+// channel. Every index is checked before it is used.
 package hostmem
 
 import (
@@ -55,14 +55,14 @@ import (
 //	24              8         sender    byRef: segment
 //	32                        sender    inArena, byRef: headers
 //
-// Each group of words has a line of its own, 128 bytes apart because processors fetch lines
-// in pairs. The receiver writes armed's line only to sleep and to change what the sender is to
-// do, and the sender writes wake's line only to wait and to revoke. Both lines stay in the cache of the side that reads them for
-// each message.
+// Groups of words are 128 bytes apart because processors fetch cache lines in pairs. The
+// receiver writes armed's line only to sleep and to set wantICRC, and the sender writes wake's
+// line only to wait and to revoke. So both lines stay in the cache of the side that reads them
+// for each message.
 //
-// The stamp is written last. It is 1 + the number of rounds that the ring has made, so that
-// no slot has to be cleared. The receiver polls the slot itself: a WRITE of 8 bytes, whose
-// BTH, RETH and payload are 36 bytes, crosses in one line of 64 bytes.
+// The stamp is written last. It is 1 + the number of rounds that the ring has made, so slots
+// need not be cleared. The receiver polls the slot itself: a WRITE of 8 bytes, whose BTH, RETH
+// and payload are 36 bytes, takes one line of 64 bytes.
 const (
 	magic   = 0x6d656d74736f6873
 	version = 1
@@ -88,20 +88,19 @@ const (
 	farAt  = 32 // headers of inArena and byRef
 )
 
-// MaxLanes is the largest number of lanes of a device that an area serves.
+// MaxLanes is the largest number of lanes per device in an area.
 const MaxLanes = 1 << 8
 
-// An Area is one side's view of the memory in which one device sends to another.
+// An Area is one side's view of the memory that carries messages from one device to another.
 type Area struct {
 	mem      []byte
 	from, to int
 }
 
-// AreaSize returns the size in bytes of the area of a sender with so many lanes to a
-// receiver with so many lanes.
+// AreaSize returns the size in bytes of the area between devices with these numbers of lanes.
 func AreaSize(from, to int) int { return ringsAt + from*to*ringSize }
 
-// NewArea returns the sender's view of an area. mem is AreaSize bytes, zero and aligned to
+// NewArea returns the sender's view of an area. mem has AreaSize bytes, zeroed and aligned to
 // a line.
 func NewArea(mem []byte, from, to int) *Area {
 	if uintptr(unsafe.Pointer(&mem[0]))%lines.Size != 0 {
@@ -114,8 +113,8 @@ func NewArea(mem []byte, from, to int) *Area {
 	return a
 }
 
-// OpenArea returns the receiver's view of an area that another process made. It refuses
-// memory of another version or geometry.
+// OpenArea returns the receiver's view of an area that another process made. It refuses memory
+// with another version or geometry.
 func OpenArea(mem []byte, from, to int) (*Area, error) {
 	if from < 1 || to < 1 || from > MaxLanes || to > MaxLanes {
 		return nil, reason.Detail{Reason: reason.HostArea, Expected: MaxLanes, Found: uint64(max(from, to))}.Err()
@@ -131,7 +130,7 @@ func OpenArea(mem []byte, from, to int) (*Area, error) {
 	return &Area{mem: mem, from: from, to: to}, nil
 }
 
-// geometry is what an area begins with.
+// geometry returns the first bytes of an area.
 func geometry(from, to int) [3]uint64 {
 	return [3]uint64{magic, version | uint64(from)<<32 | uint64(to)<<48, slots | arenaSize<<32}
 }
@@ -148,7 +147,7 @@ func (a *Area) ring(from, to int) []byte {
 // word returns the 64-bit word at an offset.
 func word(mem []byte, at int) *uint64 { return (*uint64)(unsafe.Pointer(&mem[at : at+8][0])) }
 
-// shared returns the word at an offset that both sides use.
+// shared returns the word at an offset, for atomic access by both sides.
 func shared(mem []byte, at int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(word(mem, at)))
 }

@@ -4,29 +4,29 @@ import "softrdma/internal/link/lines"
 
 // # Batches
 //
-// The receiver's cache has the line of a slot when the sender uses it again, so several messages
-// in a row are written by streaming stores (package lines).
+// When the sender reuses a slot, its line is in the receiver's cache. So several consecutive
+// messages are written by streaming stores (package lines).
 //
-// Those become visible in any order, and a line may become visible in parts. So a batch keeps
-// back the stamp of its first message, which ordinary stores write. The receiver looks at no later
-// slot before it has taken that message, and End stores the stamp behind a barrier for all streamed
-// lines. The receiver knows nothing of batches.
+// Streamed lines become visible in any order, and possibly in parts. So a batch holds back the
+// stamp of its first message, which is written by ordinary stores. The receiver looks at later
+// slots only after it has taken that message, and End stores the stamp after a barrier for all
+// streamed lines. The receiver needs no knowledge of batches.
 
-// maxBatch is the number of messages of a batch. The receiver works on one while the sender
-// makes the next.
+// maxBatch is the number of messages in a batch. The receiver works on one batch while the
+// sender writes the next.
 const maxBatch = 16
 
-// A batch is messages that the receiver does not see yet.
+// A batch is a sequence of messages that the receiver does not see yet.
 type batch struct {
-	n     int    // of messages
+	n     int    // messages
 	slot  []byte // of the first
-	first uint64 // word of slot, with the stamp
+	first uint64 // first word of slot, with the stamp
 	lines [slotSize]byte
 }
 
-// Slot returns n bytes for the headers of the next message and directly behind them a short
-// payload. The caller writes all of them and calls Append. Slot returns nil if n bytes do not fit
-// a slot, or if there is no slot.
+// Slot returns n bytes for the headers of the next message, directly followed by a short
+// payload. The caller fills them and calls Append. Slot returns nil if n bytes do not fit a
+// slot, or if no slot is free.
 func (s *Sender) Slot(n int) []byte {
 	if nearAt+n > slotSize || s.sent-s.taken == slots && !s.refresh() {
 		return nil
@@ -38,9 +38,9 @@ func (s *Sender) Slot(n int) []byte {
 	return slot[nearAt : nearAt+n : nearAt+n]
 }
 
-// Append adds the message that was written to Slot, with so many bytes of headers and of payload,
-// to those that the next End publishes, at the latest. Messages that are published otherwise
-// before that stand behind them.
+// Append adds the message written to Slot, with the given lengths of headers and payload, to
+// the batch. End publishes it at the latest. Messages that are published otherwise before that
+// come after it.
 func (s *Sender) Append(h *Head, header, payload int) {
 	b := &s.batch
 	slot := s.next()
@@ -58,7 +58,7 @@ func (s *Sender) Append(h *Head, header, payload int) {
 	}
 }
 
-// End publishes what Append has added. Armed begins with it.
+// End publishes the messages of Append. Armed calls it first.
 func (s *Sender) End() {
 	b := &s.batch
 	if b.n == 0 {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bells wake one lane. Each peer has a bell of its own, so no peer can take the
-// wake-up of another. One descriptor watches all bells.
+// Bells wake one lane. Each peer has its own bell, so no peer can consume another's wake-up.
+// One descriptor watches all bells.
 type Bells struct {
 	epoll int
 
@@ -18,21 +18,21 @@ type Bells struct {
 	last  int32
 }
 
-// A Bell is what one peer rings to wake a lane. It has two descriptors to choose from.
+// A Bell lets one peer wake a lane. It offers two kinds of descriptors.
 //
 // An eventfd is faster, but every process that holds it can make it blocking and fill it, so
-// that the next process that rings it hangs in the system call. It is for peers of the same user,
-// which could stop each other by a signal as well. Peers of other users get a datagram
-// socket: a call can ask not to be blocked, whatever the socket's flags are.
+// that the next process that rings it hangs in the system call. It is for peers of the same
+// user, which could also stop each other by a signal. Peers of other users get a datagram
+// socket, where a call can ask not to block whatever the socket's flags are.
 //
-// The eventfd is never read, because that could block too: the epoll reports edges, and
-// each write is one. The socket that is read here is the other end of the peer's.
+// The eventfd is never read, because that could block too: the epoll reports edges, and each
+// write is one. The socket that is read here is the other end of the peer's socket.
 type Bell struct {
 	in     *Bells
 	number int32
 	owner  any
 	event  int
-	socket int // our end, which does not block; -1 where the peer has the eventfd
+	socket int // our non-blocking end; -1 if the peer has the eventfd
 
 	datagram [1]byte
 }
@@ -46,11 +46,11 @@ func NewBells() (*Bells, error) {
 	return &Bells{epoll: fd, bells: make(map[int32]*Bell)}, nil
 }
 
-// FD returns the descriptor that is readable while a bell was rung that Rung has not
-// reported (see link.Watcher).
+// FD returns the descriptor that is readable while a bell was rung that Rung has not reported
+// (see link.Watcher).
 func (b *Bells) FD() int { return b.epoll }
 
-// Add makes a bell. Rung reports it by its owner.
+// Add makes a bell. Rung identifies it by owner.
 func (b *Bells) Add(owner any) (*Bell, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
@@ -75,8 +75,8 @@ func (b *Bells) watch(fd int, number int32) error {
 	return os.NewSyscallError("epoll_ctl", err)
 }
 
-// Rung calls f for the owner of each bell that was rung since the last call, and perhaps
-// for others. It does not wait.
+// Rung calls f for the owner of each bell that was rung since the last call, and perhaps for
+// other owners. It does not wait.
 func (b *Bells) Rung(f func(owner any)) {
 	var events [16]unix.EpollEvent
 	for {
@@ -107,8 +107,8 @@ func (b *Bells) answer(number int32) (owner any, ok bool) {
 	return x.owner, true
 }
 
-// drain makes room in the socket for the next ring. A peer that keeps filling it loses only
-// its own wake-ups.
+// drain makes room in the socket for the next ring. A peer that keeps it full loses only its
+// own wake-ups.
 func (x *Bell) drain() {
 	if x.socket < 0 {
 		return
@@ -120,7 +120,7 @@ func (x *Bell) drain() {
 	}
 }
 
-// Close ends all bells. The link that watches them is closed before.
+// Close closes all bells. Close the link that watches them first.
 func (b *Bells) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,11 +133,11 @@ func (b *Bells) Close() {
 	b.bells = nil
 }
 
-// FD returns the descriptor for a peer of the same user: it opens it with OpenRinger. It
-// stays the Bell's.
+// FD returns the descriptor for a peer of the same user, which opens it with OpenRinger. The
+// Bell keeps it.
 func (x *Bell) FD() int { return x.event }
 
-// ForOther returns the descriptor for a peer of another user. It is the caller's.
+// ForOther returns the descriptor for a peer of another user. The caller owns it.
 func (x *Bell) ForOther() (fd int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -157,7 +157,7 @@ func (x *Bell) ForOther() (fd int, err error) {
 	return pair[1], nil
 }
 
-// Close ends the bell. It may be called again.
+// Close closes the bell. It may be called again.
 func (x *Bell) Close() {
 	x.in.mu.Lock()
 	defer x.in.mu.Unlock()
@@ -168,8 +168,8 @@ func (x *Bell) Close() {
 	x.free()
 }
 
-// free closes the descriptors. The peer may have the same eventfd, so closing it here does
-// not take it out of the epoll.
+// free closes the descriptors. The peer may hold the same eventfd, so closing it here does not
+// remove it from the epoll.
 func (x *Bell) free() {
 	_ = unix.EpollCtl(x.in.epoll, unix.EPOLL_CTL_DEL, x.event, nil)
 	_ = unix.Close(x.event)

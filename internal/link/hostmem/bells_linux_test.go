@@ -31,7 +31,7 @@ func newBell(t *testing.T, b *Bells, owner any, other bool) (*Bell, *Ringer) {
 	return x, r
 }
 
-// readable reports whether a wait for the bells would end.
+// readable reports whether a wait for the bells would return.
 func readable(t *testing.T, b *Bells) bool {
 	t.Helper()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(b.FD()), Events: unix.POLLIN}}, 0)
@@ -112,7 +112,7 @@ func TestClosedBellIsSilent(t *testing.T) {
 	}
 }
 
-// A peer can change the flags of an eventfd that it shares, and its count.
+// A peer can change the flags and the count of an eventfd that it shares.
 func TestBellsDoNotWaitForHostilePeer(t *testing.T) {
 	b, err := NewBells()
 	if err != nil {
@@ -143,7 +143,7 @@ func TestRingerDoesNotWaitForOtherUser(t *testing.T) {
 	if _, err := unix.FcntlInt(uintptr(r.fd), unix.F_SETFL, 0); err != nil {
 		t.Fatal(err)
 	}
-	for range 100000 { // nobody drains
+	for range 100000 { // without draining
 		r.Ring()
 	}
 	if got := rung(b); got[1] != 1 {

@@ -2,16 +2,16 @@
 
 package hostmem
 
-// Bells wake a lane. This system has none.
+// Bells wake a lane. They exist only on Linux.
 type Bells struct{}
 
-// A Bell is what one peer rings to wake a lane. This system has none.
+// A Bell lets one peer wake a lane. It exists only on Linux.
 type Bell struct{}
 
 // NewBells fails.
 func NewBells() (*Bells, error) { return nil, errSystem }
 
-// FD returns no descriptor.
+// FD returns -1.
 func (b *Bells) FD() int { return -1 }
 
 // Add fails.
@@ -23,7 +23,7 @@ func (b *Bells) Rung(f func(owner any)) {}
 // Close does nothing.
 func (b *Bells) Close() {}
 
-// FD returns no descriptor.
+// FD returns -1.
 func (x *Bell) FD() int { return -1 }
 
 // Close does nothing.

@@ -11,8 +11,8 @@ import (
 // writeHeader is the size of the headers of a WRITE: BTH and RETH.
 const writeHeader = 12 + 16
 
-// BenchmarkMessage measures both ends of a WRITE of 8 bytes in one goroutine, with all
-// lines in its processor's cache: the average, and the quickest of many batches.
+// BenchmarkMessage measures both ends of a WRITE of 8 bytes in one goroutine, with all lines
+// in its processor's cache. It reports the average and the fastest of many batches.
 func BenchmarkMessage(b *testing.B) {
 	s, r := newRing(b)
 	h, header, pieces := Head{Port: 0xc000}, make([]byte, writeHeader), [][]byte{make([]byte, 8)}
@@ -40,8 +40,8 @@ func BenchmarkMessage(b *testing.B) {
 	b.ReportMetric(float64(quickIn)/batch, "ns/next+release")
 }
 
-// BenchmarkPingPong measures two WRITEs of 8 bytes, there and back, between two threads
-// that poll.
+// BenchmarkPingPong measures two WRITEs of 8 bytes, one in each direction, between two polling
+// threads.
 func BenchmarkPingPong(b *testing.B) {
 	there, here := newRing(b)
 	back, home := newRing(b)
@@ -59,9 +59,9 @@ func BenchmarkPingPong(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed())/float64(2*n), "ns/oneway")
 }
 
-// BenchmarkCacheLine measures the same of a number in memory, which nothing can beat.
+// BenchmarkCacheLine does the same with a number in memory, which is the lower bound.
 func BenchmarkCacheLine(b *testing.B) {
-	var lines [3 * 16]atomic.Uint64 // two words in lines of their own
+	var lines [3 * 16]atomic.Uint64 // two words in separate lines
 	there, back := &lines[16], &lines[32]
 	n := uint64(b.N)
 	go func() {
@@ -110,8 +110,8 @@ func await(r *Receiver) {
 	}
 }
 
-// BenchmarkStream measures messages from one thread to another that copies their payload
-// out, all as quick as they can.
+// BenchmarkStream measures messages at full speed from one thread to another, which copies
+// their payload out.
 func BenchmarkStream(b *testing.B) {
 	for _, n := range []int{8, 1024, 4096, 16384, InlineMax} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

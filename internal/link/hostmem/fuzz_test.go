@@ -6,7 +6,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// FuzzSlot reads a slot with any contents. What comes out lies within the ring.
+// FuzzSlot reads a slot with arbitrary contents. The results must lie within the ring.
 func FuzzSlot(f *testing.F) {
 	for _, kind := range []form{inSlot, inArena, byRef, forms} {
 		h := Head{Port: 1}

@@ -13,8 +13,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A shared area has a mapping for each process that uses it, and a third one for a
-// hostile process. The race detector does not see that it overwrites the others.
+// A sharedArea has a mapping for each process that uses it, and a third one for a hostile
+// process. The race detector does not see that this one overwrites the others.
 type sharedArea struct{ ours, theirs, hostile []byte }
 
 func newSharedArea(t testing.TB) sharedArea {
@@ -55,7 +55,7 @@ type vandal struct {
 	wg   sync.WaitGroup
 }
 
-// start overwrites the words that pick chooses, with numbers that are likely to matter.
+// start overwrites the words that pick chooses, with interesting values.
 func (v *vandal) start(mem []byte, seed uint64, pick func(rng *rand.Rand) (at int)) {
 	v.stop.Store(false)
 	v.wg.Go(func() {
@@ -71,7 +71,7 @@ func (v *vandal) start(mem []byte, seed uint64, pick func(rng *rand.Rand) (at in
 				w.Store(old ^ 1<<rng.IntN(64))
 			case 3:
 				w.Store(rng.Uint64() >> rng.IntN(64))
-			default: // the stamp stays
+			default: // keep the stamp
 				w.Store(old&(1<<32-1) | rng.Uint64()<<32)
 			}
 			if i%16 == 0 {
@@ -87,7 +87,7 @@ func (v *vandal) end() {
 }
 
 // A hostile sender writes everything but the receiver's private memory. The receiver gets
-// messages within bounds or a fault, and each that was checked stays as it is.
+// messages within bounds or a fault, and a message does not change after its check.
 func TestReceiverSurvivesHostileSender(t *testing.T) {
 	a := newSharedArea(t)
 	rounds := 400
@@ -141,8 +141,8 @@ func TestReceiverSurvivesHostileSender(t *testing.T) {
 	}
 }
 
-// A hostile receiver writes its words. The sender's numbers stay possible, and it never
-// waits for longer than it wanted to.
+// A hostile receiver writes its words. The sender's numbers stay consistent, and it never
+// waits longer than its limit.
 func TestSenderSurvivesHostileReceiver(t *testing.T) {
 	a := newSharedArea(t)
 	rounds := 100
@@ -196,7 +196,7 @@ func TestSenderSurvivesHostileReceiver(t *testing.T) {
 	}
 }
 
-// Two mappings of one area carry what one does.
+// Two mappings of one area behave like one.
 func TestAreaCrossesMappings(t *testing.T) {
 	s, r := newSharedArea(t).ends(t)
 	contents := pattern(1, 2*InlineMax)

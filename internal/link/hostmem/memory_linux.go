@@ -12,9 +12,9 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Memory is a mapping of memory that another process can map as well. No access to it
-// fails, whatever the other process does to the file: it is sealed, so that it cannot
-// shrink, and pages that are taken out of it are allocated again.
+// A Memory is a mapping of memory that another process can map as well. Accesses never fail,
+// whatever the other process does to the file: it is sealed, so it cannot shrink, and pages
+// that are punched out of it are allocated again.
 type Memory struct {
 	mem []byte
 	fd  int
@@ -32,9 +32,10 @@ func NewMemory(size int) (*Memory, error) {
 	return &Memory{mem: mem, fd: fd}, nil
 }
 
-// MapMemory maps size bytes of memory whose descriptor a peer has passed, for reading and,
-// if write, for writing. It refuses memory of which an access could fail: what is no memfd
-// of usual pages, can shrink or is shorter than size. The descriptor stays the caller's.
+// MapMemory maps size bytes of memory whose descriptor a peer has passed, for reading and, if
+// write, for writing. It refuses memory where an access could fail: anything but a memfd with
+// normal pages, or one that can shrink or is shorter than size. The caller keeps the
+// descriptor.
 func MapMemory(fd, size int, write bool) (*Memory, error) {
 	if err := strictCommit(); err != nil {
 		return nil, err
@@ -59,14 +60,14 @@ func MapMemory(fd, size int, write bool) (*Memory, error) {
 	return &Memory{mem: mem, fd: -1}, nil
 }
 
-// unusable refuses memory. what names the property that the numbers belong to.
+// unusable refuses memory. what names the property that the numbers describe.
 func unusable(what string, expected, found uint64) error {
 	d := reason.Detail{Reason: reason.HostMemory, Expected: expected, Found: found}
 	return &reason.Error{Detail: d, Text: fmt.Sprintf("%s: %v", what, d)}
 }
 
-// strictCommit refuses shared memory where the system may refuse pages when they are first
-// used (vm.overcommit_memory is 2): the access would fail.
+// strictCommit refuses shared memory if the system may refuse to allocate pages on first use
+// (vm.overcommit_memory is 2), because the access would fail.
 var strictCommit = sync.OnceValue(func() error {
 	b, err := os.ReadFile("/proc/sys/vm/overcommit_memory")
 	if err == nil && len(b) > 0 && b[0] == '2' {
@@ -78,10 +79,10 @@ var strictCommit = sync.OnceValue(func() error {
 // Bytes returns the memory, which must not be used after Close.
 func (m *Memory) Bytes() []byte { return m.mem }
 
-// FD returns the descriptor of memory that NewMemory made, -1 for a peer's.
+// FD returns the descriptor of memory that NewMemory made, or -1 for a peer's memory.
 func (m *Memory) FD() int { return m.fd }
 
-// CloseFD closes the descriptor, once it was passed to the peer. The mapping stays.
+// CloseFD closes the descriptor after it was passed to the peer. The mapping stays.
 func (m *Memory) CloseFD() error {
 	fd := m.fd
 	m.fd = -1

@@ -55,7 +55,7 @@ func TestMemoryIsSharedAndStaysMapped(t *testing.T) {
 	}
 }
 
-// What a peer may do to a sealed memfd is to take pages out of it.
+// A peer can still punch holes into a sealed memfd.
 func TestMemoryWithHolesIsReadable(t *testing.T) {
 	m, err := NewMemory(1 << 20)
 	if err != nil {

@@ -4,10 +4,10 @@ package hostmem
 
 import "softrdma/internal/reason"
 
-// A Memory is memory that another process can map as well. This system has none.
+// A Memory is memory that another process can map as well. It exists only on Linux.
 type Memory struct{}
 
-// errSystem refuses what only Linux has.
+// errSystem is returned for features that need Linux.
 var errSystem = reason.NotSupported("devices of one host talk through memory on Linux only")
 
 // NewMemory fails.
@@ -16,10 +16,10 @@ func NewMemory(size int) (*Memory, error) { return nil, errSystem }
 // MapMemory fails.
 func MapMemory(fd, size int, write bool) (*Memory, error) { return nil, errSystem }
 
-// Bytes returns nothing.
+// Bytes returns nil.
 func (m *Memory) Bytes() []byte { return nil }
 
-// FD returns no descriptor.
+// FD returns -1.
 func (m *Memory) FD() int { return -1 }
 
 // CloseFD does nothing.

@@ -4,14 +4,14 @@ const (
 	// MaxHeader is the largest number of bytes of transport headers in a message.
 	MaxHeader = 64
 
-	// InlineMax is the longest payload in bytes that Copy takes in one message.
+	// InlineMax is the longest payload in bytes of a message of Copy.
 	InlineMax = 64 << 10
 
-	// ReferMax is the longest payload in bytes that Refer takes in one message.
+	// ReferMax is the longest payload in bytes of a message of Refer.
 	ReferMax = 1 << 30
 )
 
-// A Kind says what a message holds.
+// A Kind says what a message contains.
 type Kind uint8
 
 // The kinds.
@@ -20,16 +20,16 @@ const (
 	Packet              // a whole packet, from its BTH to its ICRC
 )
 
-// A Head is what a message says besides its headers and payload.
+// A Head holds the fields of a message besides its headers and payload.
 type Head struct {
 	Kind         Kind
 	TrafficClass uint8
 	HopLimit     uint8
 	Port         uint16 // source port of the sender's flow
-	Train        uint16 // number of packets that the message stands for; 0 is one
+	Train        uint16 // number of packets in the message; 0 means one
 }
 
-// A Ref names payload by its offset in a segment that the sender has offered.
+// A Ref references payload by its offset in a segment that the sender has offered.
 type Ref struct {
 	Segment uint32
 	Offset  uint64
@@ -39,17 +39,17 @@ type Ref struct {
 type Received struct {
 	Head
 	Header  []byte // a private copy, valid until Release
-	Payload []byte // in shared memory, which the peer may change at any time; nil where Refers
+	Payload []byte // in shared memory, which the peer may change at any time; nil if Refers
 	Ref     Ref
-	Refers  bool // the payload is what Ref names
-	Len     int  // of the payload
+	Refers  bool // Ref references the payload
+	Len     int  // length of the payload
 
-	// Lent is not nil if Payload is the peer's memory, which Ref names. The payload is then
+	// Lent is not nil if Payload is the peer's memory that Ref references. The payload is then
 	// valid only while Lent.Intact is true, and until Release.
 	Lent *Receiver
 }
 
-// A form is a message's kind in its lowest bit and the place of its payload above.
+// A form is a message's kind in its lowest bit and the place of its payload in the other bits.
 type form uint8
 
 const (
@@ -59,17 +59,17 @@ const (
 	forms
 )
 
-// first is the first word of a slot without the stamp.
+// first returns the first word of a slot without the stamp.
 func (h *Head) first(f form, header int) uint64 {
 	return uint64(header)<<32 | uint64(f|form(h.Kind))<<40 | uint64(h.TrafficClass)<<48 | uint64(h.HopLimit)<<56
 }
 
-// second is the second word of a slot.
+// second returns the second word of a slot.
 func (h *Head) second(n int) uint64 {
 	return uint64(uint32(n)) | uint64(h.Port)<<32 | uint64(h.Train)<<48
 }
 
-// set takes the head from the words of a slot and returns the other fields.
+// set sets the head from the words of a slot and returns the other fields.
 func (h *Head) set(first, second uint64) (f form, header int, n uint32) {
 	f = form(first >> 40)
 	*h = Head{
@@ -79,5 +79,5 @@ func (h *Head) set(first, second uint64) (f form, header int, n uint32) {
 	return f &^ 1, int(uint8(first >> 32)), uint32(second)
 }
 
-// stampOf is the stamp of message number n.
+// stampOf returns the stamp of message number n.
 func stampOf(n uint64) uint32 { return uint32(n>>slotBits) + 1 }

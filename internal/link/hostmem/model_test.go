@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A sent is what the model knows of an unreleased message.
+// A sent is the model's record of an unreleased message.
 type sent struct {
 	head    Head
 	header  []byte
@@ -35,7 +35,7 @@ func startAt(s *Sender, r *Receiver, n uint64) {
 	}
 }
 
-// A model is a plain queue that does what a ring should do.
+// A model is a plain queue with the expected behaviour of a ring.
 type model struct {
 	*testing.T
 	rng   *rand.Rand
@@ -131,7 +131,7 @@ func (m *model) end() {
 	m.batch = 0
 }
 
-// visible returns how many messages the receiver sees.
+// visible returns how many messages the receiver can see.
 func (m *model) visible() int {
 	if m.batch > 0 {
 		return m.before
@@ -139,7 +139,7 @@ func (m *model) visible() int {
 	return len(m.queue)
 }
 
-// take compares the next message with the model's.
+// take compares the next message with the model.
 func (m *model) take() {
 	if m.rng.IntN(20) == 0 {
 		m.end()
@@ -194,7 +194,7 @@ func (s signal) ring() {
 	}
 }
 
-// Both sides sleep whenever they can. A lost wake-up would stop this test.
+// Both sides sleep whenever they can. A lost wake-up would hang this test.
 func TestSleepersAreWoken(t *testing.T) {
 	const messages = 30000
 	for _, n := range []int{0, 100, 9000} {
@@ -257,14 +257,14 @@ func TestSleepersAreWoken(t *testing.T) {
 	}
 }
 
-// One goroutine takes messages now and then, another one sleeps meanwhile and only counts
-// on the bell for the last message.
+// One goroutine takes messages now and then, while another one sleeps and relies on the bell
+// for the last message.
 func TestSleeperBesidePollerIsWoken(t *testing.T) {
 	const rounds = 3000
 	s, r := newRing(t)
 	bell := make(signal, 1)
 	var taken atomic.Uint64
-	var mu sync.Mutex // the lane's lock, which Arm does without
+	var mu sync.Mutex // the lane's lock, which Arm does not take
 	poll := func(n int) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -298,7 +298,7 @@ func TestSleeperBesidePollerIsWoken(t *testing.T) {
 			bell.ring()
 		}
 		if i%2 == 0 {
-			select { // notes the ring in the sleeper's place
+			select { // records the ring for the sleeper
 			case <-bell:
 			default:
 			}
@@ -320,8 +320,8 @@ func TestSleeperBesidePollerIsWoken(t *testing.T) {
 	}
 }
 
-// A sender changes memory as soon as Revoke or the release of its message permits it. The
-// race detector checks that the receiver reads it at no other time.
+// A sender changes memory as soon as Revoke or the release of its message permits it. The race
+// detector checks that the receiver never reads it at another time.
 func TestRevokedMemoryIsNotRead(t *testing.T) {
 	const rounds = 20000
 	s, r := newRing(t)
@@ -395,8 +395,8 @@ func TestRevokedMemoryIsNotRead(t *testing.T) {
 	}
 }
 
-// A sender that does not wait for a copy changes memory during it. The receiver drops what it
-// copied.
+// A sender that does not wait for a copy changes memory during it. The receiver drops the
+// copy.
 func TestMemoryThatChangesDuringCopyIsNotTaken(t *testing.T) {
 	const rounds = 20000
 	s, r := newRing(t)

@@ -4,6 +4,6 @@ package hostmem
 
 import "sync/atomic"
 
-// storeRelease stores v behind all earlier stores. The race detector knows only the
+// storeRelease stores v after all earlier stores. The race detector only understands the
 // operations of sync/atomic.
 func storeRelease(p *uint64, v uint64) { atomic.StoreUint64(p, v) }

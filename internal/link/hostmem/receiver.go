@@ -6,26 +6,26 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A Receiver takes messages out of one ring. One goroutine at a time uses it, and another
-// one may call Arm and Disarm.
+// A Receiver takes messages out of one ring. One goroutine at a time uses it, and another one
+// may call Arm and Disarm.
 type Receiver struct {
 	slots, arena []byte
 
 	head, copying, armed, wantICRC *atomic.Uint64
 
-	// The sender's words, which it may fill with anything.
+	// Words written by the sender, which are not trusted.
 	wake, revoked *atomic.Uint64
 
-	next   uint64 // number of the next message: that many were released
-	shown  uint64 // of those, the sender knows: what head holds
+	next   uint64 // number of the next message, and of released messages
+	shown  uint64 // released messages that the sender knows of: the value of head
 	asleep atomic.Bool
 	begun  bool // its Ref is in use
-	short  bool // its payload lies in its slot
+	short  bool // its payload is in its slot
 	header [MaxHeader]byte
 }
 
-// Receiver returns the receiving end of the ring between two lanes. There is one for each
-// ring.
+// Receiver returns the receiving end of the ring between two lanes. There must be only one for
+// each ring.
 func (a *Area) Receiver(from, to int) *Receiver {
 	m := a.ring(from, to)
 	return &Receiver{
@@ -36,8 +36,8 @@ func (a *Area) Receiver(from, to int) *Receiver {
 }
 
 // Next reads the next message into m and reports whether there is one. Release frees it. A
-// fault says that the sender has broken the rules of the ring, whose contents mean nothing
-// any more.
+// fault means that the sender has violated the protocol, and the contents of the ring are
+// meaningless from then on.
 func (r *Receiver) Next(m *Received) (ok bool, fault reason.Detail) {
 	slot := r.slot(r.next)
 	first := shared(slot, 0).Load()
@@ -85,7 +85,7 @@ func (r *Receiver) Next(m *Received) (ok bool, fault reason.Detail) {
 	return true, reason.Detail{}
 }
 
-// broken is the fault of a ring.
+// broken returns the fault of a ring.
 func broken(expected, found uint64) reason.Detail {
 	return reason.Detail{Reason: reason.HostRing, Expected: expected, Found: found}
 }
@@ -96,18 +96,18 @@ func (r *Receiver) slot(n uint64) []byte {
 	return r.slots[at : at+slotSize : at+slotSize]
 }
 
-// showEvery is the number of short messages that Retire frees before it tells the sender. To
-// tell it takes a full barrier, and the sender a cache miss when it looks.
+// showEvery is the number of short messages that Retire frees before it tells the sender.
+// Telling costs the receiver a full barrier, and the sender a cache miss when it looks.
 const showEvery = 16
 
-// Release frees the message that Next has read. ring reports that the sender waits for
-// this: its bell is to be rung.
+// Release frees the message that Next has read. ring reports that the sender waits for this
+// and its bell must be rung.
 func (r *Receiver) Release() (ring bool) {
 	return r.Retire() || r.Show()
 }
 
-// Retire is Release for several messages in a row. The sender may learn that a short message is
-// free only by the next Show, which the caller calls when it takes no more messages for now.
+// Retire is Release for several consecutive messages. The sender may learn only from the next
+// Show that a short message is free. The caller calls Show after the last message.
 func (r *Receiver) Retire() (ring bool) {
 	r.next++
 	if r.begun {
@@ -118,7 +118,7 @@ func (r *Receiver) Retire() (ring bool) {
 	return r.Show()
 }
 
-// Show tells the sender of all messages that are free. ring has the meaning of Release's.
+// Show tells the sender of all free messages. ring is as in Release.
 func (r *Receiver) Show() (ring bool) {
 	before := r.shown
 	if r.next == before {

@@ -8,15 +8,15 @@ import (
 // # Revocation
 //
 // A receiver that uses a Ref stores copying, then loads revoked. A sender that revokes stores
-// revoked, then loads copying. The load that comes last sees the other side's store: either
+// revoked, then loads copying. The later of the two loads sees the other side's store: either
 // Begin refuses, or Revoke waits until copying is cleared. Messages that are published later
 // are not affected.
 //
-// The receiver may be stopped while it copies, so Revoke waits for a limited time. Then the
-// sender's program may change the memory that is being copied. The receiver loads revoked once
-// more behind its reads, and drops the message if they may have come too late.
+// The receiver may be stopped while it copies, so Revoke waits for a limited time. The
+// sender's program may then change the memory that is being copied. The receiver loads revoked
+// again after its reads, and drops the message if they may have been too late.
 
-// Referring reports whether a message with a Ref is unreleased.
+// Referring reports whether an unreleased message has a Ref.
 func (s *Sender) Referring() bool {
 	if s.taken >= s.refs {
 		return false
@@ -25,9 +25,9 @@ func (s *Sender) Referring() bool {
 	return s.taken < s.refs
 }
 
-// Revoke takes back the Refs of all unreleased messages, which then count as lost packets.
-// It waits for a copy that has begun, and reports whether that has ended within limit. A copy
-// that goes on is of no use to the receiver (Intact), and no later Revoke waits for it.
+// Revoke invalidates the Refs of all unreleased messages, which then count as lost packets. It
+// waits for a copy in progress, and reports whether it has ended within limit. The receiver
+// discards a copy that takes longer (Intact), and later Revokes do not wait for it.
 func (s *Sender) Revoke(limit time.Duration, clock func() time.Duration) bool {
 	if !s.Referring() {
 		return true
@@ -46,7 +46,7 @@ func (s *Sender) Revoke(limit time.Duration, clock func() time.Duration) bool {
 	}
 }
 
-// raiseRevoked takes back the Refs of the first n messages.
+// raiseRevoked invalidates the Refs of the first n messages.
 func (s *Sender) raiseRevoked(n uint64) {
 	s.revoking.Lock()
 	defer s.revoking.Unlock()
@@ -56,12 +56,12 @@ func (s *Sender) raiseRevoked(n uint64) {
 	}
 }
 
-// RevokeNext takes back the Refs of all messages that were published, and that of the next
-// one. It does not wait.
+// RevokeNext invalidates the Refs of all published messages and of the next one. It does not
+// wait.
 func (s *Sender) RevokeNext() { s.raiseRevoked(s.sent + 1) }
 
-// RevokeFirst is Revoke for the first n messages, which have been published. It may be called
-// by any goroutine.
+// RevokeFirst is Revoke for the first n messages, which have been published. Any goroutine may
+// call it.
 func (s *Sender) RevokeFirst(n uint64, limit time.Duration, clock func() time.Duration) bool {
 	s.raiseRevoked(n)
 	for start := clock(); ; runtime.Gosched() {
@@ -75,12 +75,12 @@ func (s *Sender) RevokeFirst(n uint64, limit time.Duration, clock func() time.Du
 	}
 }
 
-// Released reports whether the receiver says that it has released the first n messages. It may
-// be called by any goroutine.
+// Released reports whether the receiver claims to have released the first n messages. Any
+// goroutine may call it.
 func (s *Sender) Released(n uint64) bool { return s.head.Load() >= n }
 
 // Begin announces that the receiver is about to read the payload that the message's Ref
-// names. It returns false if the Ref was revoked: the payload must not be read, and the
+// references. It returns false if the Ref was revoked: the payload must not be read, and the
 // message counts as a lost packet.
 func (r *Receiver) Begin() bool {
 	r.begun = true
@@ -92,14 +92,14 @@ func (r *Receiver) Begin() bool {
 	return true
 }
 
-// Intact reports whether the bytes that were read since Begin are the message's payload: they
-// are not if the Ref was revoked meanwhile.
+// Intact reports whether the bytes read since Begin are the message's payload. They are not if
+// the Ref was revoked meanwhile.
 func (r *Receiver) Intact() bool {
 	r.copying.Add(0) // orders the reads of the payload before the load
 	return r.revoked.Load() <= r.next
 }
 
-// Valid is Intact, and ends Begin. Release ends Begin as well.
+// Valid is Intact and ends Begin. Release ends Begin as well.
 func (r *Receiver) Valid() bool {
 	intact := r.Intact()
 	r.end()

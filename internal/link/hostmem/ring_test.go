@@ -40,7 +40,7 @@ func none(t testing.TB, r *Receiver) {
 	}
 }
 
-// check fails if a message is not one that a receiver may return.
+// check fails if a receiver must not return a message.
 func check(t *testing.T, m *Received) {
 	t.Helper()
 	limit := InlineMax
@@ -178,7 +178,7 @@ func TestFullRingRefusesUntilReleased(t *testing.T) {
 		if expected := uint64(min(slots, arenaSize/max((n+63)&^63, 1))); full != expected {
 			t.Errorf("%d messages of %d bytes fit, expected %d", full, n, expected)
 		}
-		for i := range 3 * full { // one out, one in
+		for i := range 3 * full { // release one, send one
 			m := take(t, r)
 			if !bytes.Equal(m.Payload, pattern(i, n)) {
 				t.Fatalf("message %d has another payload", i)
@@ -293,7 +293,7 @@ func TestArmedRingsOnceForEachSleep(t *testing.T) {
 	take(t, r)
 	r.Release()
 	r.Arm()
-	for i := range 3 { // while one goroutine sleeps, another one takes messages
+	for i := range 3 { // one goroutine takes messages while another sleeps
 		send()
 		if !s.Armed() {
 			t.Errorf("does not ring for message %d of a sleep", i)

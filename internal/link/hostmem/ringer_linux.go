@@ -14,12 +14,11 @@ type Ringer struct {
 	socket bool
 }
 
-// one is what is added to an eventfd's count. Nobody reads the count, which
-// therefore must not grow faster.
+// one is added to an eventfd's count. Nothing reads the count, so it must grow slowly.
 var one uint64 = 1
 
-// OpenRinger takes over the descriptor of a bell that a peer has passed. From a peer of
-// another user only a datagram socket is accepted (see Bell).
+// OpenRinger takes ownership of the descriptor of a bell that a peer has passed. From a peer
+// of another user it accepts only a datagram socket (see Bell).
 func OpenRinger(fd int, other bool) (*Ringer, error) {
 	if !other {
 		return &Ringer{fd: fd}, nil
@@ -35,8 +34,8 @@ func OpenRinger(fd int, other bool) (*Ringer, error) {
 	return &Ringer{fd: fd, socket: true}, nil
 }
 
-// Ring rings the bell. It does not wait: a bell that cannot be rung any more was rung
-// already. The caller makes sure that Close is not called meanwhile.
+// Ring rings the bell. It does not wait: a bell that is full has been rung already. The caller
+// ensures that Close is not called meanwhile.
 func (r *Ringer) Ring() {
 	if r.socket {
 		_ = unix.Send(r.fd, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)

@@ -6,33 +6,34 @@ import (
 )
 
 // recheck is the number of bytes of the arena that may seem to be in use before the sender
-// looks at the head again. If the ring is empty, it uses the start of the arena again, which
-// both caches hold: single messages of 1 KiB take .6 of the time then.
+// looks at the head again. If the ring is empty, it reuses the start of the arena, which both
+// caches hold: single messages of 1 KiB then take .6 of the time.
 const recheck = 1 << 10
 
 // A Sender writes messages into one ring. One goroutine at a time uses it.
 type Sender struct {
 	slots, arena []byte
 
-	// The receiver's words, which it may fill with anything.
+	// Words written by the receiver, which are not trusted.
 	head, copying, armed, wantICRC *atomic.Uint64
 
 	wake, revoked *atomic.Uint64
 
 	sent    uint64 // messages published
-	taken   uint64 // of those, released by the receiver when refresh last looked
-	checked uint64 // of those, published before the last Armed
+	taken   uint64 // messages that the receiver had released when refresh last looked
+	checked uint64 // messages published before the last Armed
 	refs    uint64 // 1 + number of the last message with a Ref
-	stuck   uint64 // value of copying that Revoke waits for no longer
+	stuck   uint64 // value of copying that Revoke no longer waits for
 	place   places
 	batch   batch
 	barrier atomic.Uint64 // see Armed
 
 	revoking  sync.Mutex
-	revokedTo uint64 // what revoked holds, unless the receiver has changed that
+	revokedTo uint64 // value of revoked unless the receiver has changed it
 }
 
-// Sender returns the sending end of the ring between two lanes. There is one for each ring.
+// Sender returns the sending end of the ring between two lanes. There must be only one for
+// each ring.
 func (a *Area) Sender(from, to int) *Sender {
 	m := a.ring(from, to)
 	return &Sender{
@@ -42,9 +43,8 @@ func (a *Area) Sender(from, to int) *Sender {
 	}
 }
 
-// Copy publishes a message whose payload of n bytes, at most InlineMax, is the
-// concatenation of pieces. It returns false if there is no room. header has at most
-// MaxHeader bytes.
+// Copy publishes a message whose payload of n bytes, at most InlineMax, is the concatenation
+// of pieces. It returns false if there is no room. header has at most MaxHeader bytes.
 func (s *Sender) Copy(h *Head, header []byte, pieces [][]byte, n int) bool {
 	if s.sent-s.taken == slots && !s.refresh() {
 		return false
@@ -72,7 +72,7 @@ func (s *Sender) Copy(h *Head, header []byte, pieces [][]byte, n int) bool {
 	return true
 }
 
-// Refer publishes a message whose payload is the n bytes, at most ReferMax, that r names.
+// Refer publishes a message whose payload is the n bytes, at most ReferMax, that r references.
 // They must not change until the receiver has released the message or Revoke has returned.
 // Refer returns false if there is no room.
 func (s *Sender) Refer(h *Head, header []byte, r Ref, n int) bool {
@@ -106,8 +106,8 @@ func (s *Sender) count() {
 	s.sent++
 }
 
-// refresh reads how many messages the receiver has released and reports whether there are
-// more than before. It ignores a number that cannot be true.
+// refresh reads how many messages the receiver has released and reports whether the number has
+// grown. It ignores an impossible number.
 func (s *Sender) refresh() bool {
 	head := s.head.Load()
 	more := head - s.taken
@@ -126,8 +126,8 @@ func (s *Sender) refresh() bool {
 // Slots is the number of messages that a ring holds.
 const Slots = slots
 
-// Room reports whether so many messages with n bytes of payload together fit now. If there is
-// more than one, the length of each but the last is a multiple of 64.
+// Room reports whether that many messages with a total payload of n bytes fit now. If there is
+// more than one, the length of each but the last must be a multiple of 64.
 func (s *Sender) Room(messages, n int) bool {
 	if !s.holds(messages) && (!s.refresh() || !s.holds(messages)) {
 		return false
@@ -138,7 +138,7 @@ func (s *Sender) Room(messages, n int) bool {
 	return s.place.fits(n) || s.refresh() && s.place.fits(n)
 }
 
-// holds reports whether there are slots for so many messages.
+// holds reports whether that many slots are free.
 func (s *Sender) holds(messages int) bool { return s.sent-s.taken+uint64(messages) <= slots }
 
 // WantICRC reports whether the receiver captures.
@@ -147,14 +147,14 @@ func (s *Sender) WantICRC() bool { return s.wantICRC.Load() != 0 }
 // Sent returns the number of messages published.
 func (s *Sender) Sent() uint64 { return s.sent }
 
-// Consumed returns how many messages the receiver says that it has released. It never
-// exceeds Sent and never decreases.
+// Consumed returns how many messages the receiver claims to have released. It never exceeds
+// Sent and never decreases.
 func (s *Sender) Consumed() uint64 {
 	s.refresh()
 	return s.taken
 }
 
-// reserve takes n bytes of the arena for the next message.
+// reserve allocates n bytes of the arena for the next message.
 func (s *Sender) reserve(n int) (start int, ok bool) {
 	if n > InlineMax {
 		panic("hostmem: payload too long")
@@ -168,16 +168,16 @@ func (s *Sender) reserve(n int) (start int, ok bool) {
 	return s.place.take(n), true
 }
 
-// places records which part of the arena is in use, in the sender's private memory. A
-// payload is contiguous: one that would cross the arena's end goes to its start. Positions
-// count bytes since the first message, modulo 2^32.
+// places tracks the used part of the arena, in the sender's private memory. A payload is
+// contiguous: one that would cross the arena's end is placed at its start. Positions count
+// bytes since the first message, modulo 2^32.
 type places struct {
 	next  uint32        // where the next payload may begin
 	freed uint32        // everything before is free
 	ends  [slots]uint32 // next, after each message
 }
 
-// begin returns where a payload of n bytes goes.
+// begin returns the position of a payload of n bytes.
 func (p *places) begin(n int) uint32 {
 	if at := p.next % arenaSize; at+uint32(n) > arenaSize {
 		return p.next + arenaSize - at
@@ -187,14 +187,14 @@ func (p *places) begin(n int) uint32 {
 
 func (p *places) fits(n int) bool { return p.begin(n)+uint32(n)-p.freed <= arenaSize }
 
-// take returns the offset of n bytes that fit.
+// take allocates n bytes, which must fit, and returns their offset.
 func (p *places) take(n int) int {
 	at := p.begin(n)
-	p.next = at + (uint32(n)+63)&^63 // payload begins at a line
+	p.next = at + (uint32(n)+63)&^63 // the next payload begins at a cache line
 	return int(at % arenaSize)
 }
 
-// restart goes back to the arena's start. Nothing is in use.
+// restart returns to the start of the arena when nothing is in use.
 func (p *places) restart() {
 	p.next = (p.next + arenaSize - 1) &^ (arenaSize - 1)
 	p.freed = p.next

@@ -2,36 +2,36 @@ package hostmem
 
 // # Why no wake-up is lost
 //
-// All operations of sync/atomic behave as if in one order (Go memory model, "Atomic
-// Values"). On shared memory that holds between processes too: where a processor orders
-// memory less strictly, Go adds barriers. On amd64 a Store is an XCHG, a full barrier.
+// All operations of sync/atomic behave as if in one order (Go memory model, "Atomic Values").
+// On shared memory that holds between processes too: where a processor orders memory less
+// strictly, Go adds barriers. On amd64 a Store is an XCHG, a full barrier.
 //
-// A receiver that goes to sleep stores armed, then loads the stamp of the next slot. A
-// sender stores that stamp, then loads armed. The load that comes last sees the other
-// side's store: either Arm finds the message, or Armed finds the word. The stamp is the one
-// word that storeRelease stores, which is no full barrier. Armed makes up for that by an
-// atomic operation on a word of its own, once for all messages since the last call. Before that
-// it ends a batch, whose first stamp is not stored yet.
+// A receiver that goes to sleep stores armed, then loads the stamp of the next slot. A sender
+// stores that stamp, then loads armed. The later of the two loads sees the other side's store:
+// either Arm finds the message, or Armed finds the word. Only the stamp is stored by
+// storeRelease, which is no full barrier. Armed compensates for that with an atomic operation
+// on a separate word, once for all messages since the last call. Before that it ends a batch,
+// whose first stamp is not stored yet.
 //
 // Armed is called once after several messages, must ring once for them, and cannot clear a
-// word that belongs to the receiver. So the word holds the number of the message that ends
-// the sleep, and Armed rings if that message was published since its last call. Had it been
-// published earlier, that call would have come after it, and Arm would have found it.
+// word that belongs to the receiver. So the word holds the number of the message that ends the
+// sleep, and Armed rings if that message was published since its last call. Had it been
+// published earlier, that earlier call would have seen the word, or Arm the message.
 //
 // While one goroutine sleeps another one may take messages. The sleeper would then miss the
-// following message, if the first ring was answered by the other goroutine. So Show moves
-// the word on. Show stores head, then loads asleep; Arm stores asleep, then loads
-// head: if Show does not see the sleeper, Arm sees the new head. Arm looks at head again
-// before it gives up, so that it never leaves an older number than Show has stored. Before
-// Show, Arm finds the messages that Retire has freed, and does not let the sleeper sleep.
+// following message, if the other goroutine was the one to answer the first ring. So Show
+// advances the word. Show stores head, then loads asleep; Arm stores asleep, then loads head:
+// if Show does not see the sleeper, Arm sees the new head. Arm looks at head again before it
+// returns false, so that it never leaves an older number than Show has stored. Before Show,
+// Arm finds the messages that Retire has freed, and does not let the sleeper sleep.
 //
-// A sender that waits for room is the same with the sides exchanged. AwaitRoom stores wake,
-// then loads head; Show stores head, then loads wake, and rings if head has reached what wake
-// holds.
+// A sender that waits for room works the same way with the sides exchanged. AwaitRoom stores
+// wake, then loads head; Show stores head, then loads wake, and rings if head has reached the
+// value of wake.
 
 // Armed reports whether the receiver sleeps and waits for a message that was published since
-// the last call: its bell must be rung. Every publication is followed by a call, at once or
-// after more publications.
+// the last call, so that its bell must be rung. It is called after every publication or after
+// several.
 func (s *Sender) Armed() bool {
 	s.End()
 	s.barrier.Add(1)
@@ -41,13 +41,13 @@ func (s *Sender) Armed() bool {
 	return ring
 }
 
-// Arm asks the sender to ring the bell for the next message, until Disarm. It returns
-// false, and does not change whether the ring is armed, if there is a message already. Arm
-// and Disarm may be called by another goroutine than the one that takes messages.
+// Arm asks the sender to ring the bell for the next message, until Disarm. If there is a
+// message already, it returns false and leaves the ring as it was. Arm and Disarm may be
+// called by another goroutine than the one that takes messages.
 func (r *Receiver) Arm() (empty bool) {
 	before := r.asleep.Swap(true)
 	for range 4 {
-		// A sender that overwrites head loses wake-ups for its own messages only.
+		// A sender that overwrites head only loses wake-ups for its own messages.
 		next := r.head.Load()
 		r.armed.Store(next + 1)
 		if uint32(shared(r.slot(next), 0).Load()) == stampOf(next)-1 {
@@ -63,7 +63,7 @@ func (r *Receiver) Arm() (empty bool) {
 	return false
 }
 
-// Disarm ends Arm. The bell may ring once more.
+// Disarm undoes Arm. The bell may ring once more.
 func (r *Receiver) Disarm() {
 	r.asleep.Store(false)
 	r.armed.Store(0)

@@ -8,5 +8,5 @@ package lines
 //go:noescape
 func Copy(dst, src *byte, n int)
 
-// Await makes later stores wait until other processors see what Copy has written.
+// Await makes later stores wait until other processors can see the stores of Copy.
 func Await()

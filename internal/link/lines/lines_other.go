@@ -9,5 +9,5 @@ func Copy(dst, src *byte, n int) {
 	copy(unsafe.Slice(dst, n*Size), unsafe.Slice(src, n*Size))
 }
 
-// Await does nothing: the stores of Copy are in the order that the Go memory model gives them.
+// Await does nothing: the stores of Copy are ordered by the Go memory model.
 func Await() {}

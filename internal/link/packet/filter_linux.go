@@ -11,9 +11,9 @@ import (
 // maxFilter is the kernel's limit (BPF_MAXINSNS).
 const maxFilter = 4096
 
-// Filter sets which frames the link receives. The program runs on each frame from its
-// Ethernet header on, without an 802.1Q tag, and returns 0 for a frame to ignore. The
-// link adds that frames came by its interface or the loopback, and were for this host.
+// Filter sets which frames the link receives. The program runs on each frame from its Ethernet
+// header on, without an 802.1Q tag, and returns 0 to ignore a frame. The link itself checks
+// that frames came by its interface or the loopback, and were for this host.
 func (l *Link) Filter(accept []bpf.Instruction) error {
 	list := append(l.iface.filter(), accept...)
 	if len(list) > maxFilter {
@@ -38,10 +38,10 @@ func (l *Link) Filter(accept []bpf.Instruction) error {
 	return nil
 }
 
-// filter goes on to what follows it for frames that came for this host by the interface
-// or the loopback. By the loopback come frames to a device of this host, whose addresses
-// are zero, and frames to a group, of which a link takes those that left by its own
-// interface. Frames of a VLAN that has no interface are another host's.
+// filter continues with the given program for frames for this host that came by the interface
+// or the loopback. The loopback carries frames to a device of this host, whose addresses are
+// zero, and frames to a group, of which a link takes those that left by its own interface.
+// Frames of a VLAN without an interface belong to another host.
 func (i *iface) filter() []bpf.Instruction {
 	high, low := binary.BigEndian.Uint32(i.mac[:]), uint32(binary.BigEndian.Uint16(i.mac[4:]))
 	return []bpf.Instruction{
@@ -61,5 +61,5 @@ func (i *iface) filter() []bpf.Instruction {
 	}
 }
 
-// nothing is the filter of a link until Filter was called.
+// nothing is the filter of a link before Filter is called.
 var nothing = []bpf.Instruction{bpf.RetConstant{Val: 0}}

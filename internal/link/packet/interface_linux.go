@@ -8,23 +8,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An iface is what the link knows of its network interface.
+// An iface describes the network interface of a link.
 type iface struct {
 	name     string
 	index    int
 	mac      [6]byte
-	loopback int // index of the loopback interface, 0 without one
+	loopback int // index of the loopback interface, 0 if there is none
 
-	// Frames leave by transmit, which is the interface itself or, for a VLAN, the
-	// interface below, to which the link's frames go with their tag.
+	// Frames leave by the interface transmit. It is the interface itself or, for a VLAN, the
+	// interface below, where the link sends tagged frames.
 	transmit int
 	vlan     uint16
 	tagged   bool
 }
 
-// findInterface looks an interface up. A VLAN's priority can only be chosen below the
-// VLAN interface, which would add a tag of its own. Where the interface below is in
-// another network namespace, the VLAN interface is left to do so.
+// findInterface looks an interface up. A VLAN's priority can only be chosen below the VLAN
+// interface, which would add its own tag. If the interface below is in another network
+// namespace, the VLAN interface adds the tag.
 func findInterface(name string) (i iface, err error) {
 	l, err := netlink.LinkByName(name)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"softrdma/internal/link/wake"
 )
 
-// errClosed is what calls on a closed link return.
+// errClosed is the error of calls on a closed link.
 var errClosed = link.ErrClosed
 
 // A Link is one lane's socket on an interface.
@@ -23,8 +23,8 @@ type Link struct {
 	cfg   Config
 	iface iface
 	fd    int
-	claim int // socket that holds cfg.Claim, -1 without one
-	watch int // see Watch; -1 for none
+	claim int // socket that holds cfg.Claim, -1 if there is none
+	watch int // see Watch; -1 if not set
 	sleep wake.Sleeper
 	in    ring
 	out   sender
@@ -36,7 +36,7 @@ var (
 	_ link.Watcher = (*Link)(nil)
 )
 
-// The routes of frames, which are the handles of flows.
+// The routes of frames, used as the handles of flows.
 const (
 	wire       = iota // by the link's interface
 	host              // by the loopback interface
@@ -44,8 +44,8 @@ const (
 	routes
 )
 
-// Open opens n links on one interface, one for each lane of a device. They receive
-// nothing until Filter was called on each.
+// Open opens n links on one interface, one for each lane of a device. They receive nothing
+// until Filter is called on each.
 func Open(cfg Config, n int) (links []*Link, err error) {
 	cfg.setDefaults()
 	i, err := findInterface(cfg.Interface)
@@ -54,7 +54,7 @@ func Open(cfg Config, n int) (links []*Link, err error) {
 	}
 	for k := range n {
 		if k > 0 {
-			cfg.Claim = "" // the first one has it
+			cfg.Claim = "" // held by the first one
 		}
 		l, err := open(cfg, i)
 		if err != nil {
@@ -101,8 +101,8 @@ func (l *Link) openSocket() (err error) {
 	if err := l.Filter(nothing); err != nil {
 		return err
 	}
-	// Of no interface: the filter takes frames of two, and an interface that goes down
-	// leaves no error behind.
+	// Bind to no interface: the filter takes frames of two, and an interface that goes down
+	// then leaves no error behind.
 	err = unix.Bind(l.fd, &unix.SockaddrLinklayer{Protocol: networkOrder(l.cfg.EtherType)})
 	return os.NewSyscallError("bind", err)
 }
@@ -119,15 +119,14 @@ func newSocket() (int, error) {
 	return fd, nil
 }
 
-// setBuffer asks for a send buffer's size with privilege, and without it for as much as
-// the system's limit grants.
+// setBuffer sets a send buffer's size. Without privileges it gets at most the system's limit.
 func setBuffer(fd, n int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, n) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, n)
 	}
 }
 
-// claimName takes a name that one process at a time can have. Abstract addresses belong
+// claimName claims a name that only one process at a time can have. Abstract addresses belong
 // to the network namespace, as interfaces do, and end with the process.
 func (l *Link) claimName(name string) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -142,7 +141,7 @@ func (l *Link) claimName(name string) error {
 	return os.NewSyscallError("bind", err)
 }
 
-// free closes everything; it is called when nobody is inside.
+// free closes everything. It is called when no call is in progress.
 func (l *Link) free() {
 	l.in.close()
 	for _, fd := range []int{l.fd, l.claim} {
@@ -153,26 +152,26 @@ func (l *Link) free() {
 	l.sleep.Free()
 }
 
-// Close ends every call on the link, the present and later ones, with link.ErrClosed.
+// Close makes every call on the link, current and later ones, end with link.ErrClosed.
 func (l *Link) Close() error {
 	l.Lifetime.Close(l.sleep.Interrupt)
 	return nil
 }
 
-// MAC is the interface's address.
+// MAC returns the interface's address.
 func (l *Link) MAC() [6]byte { return l.iface.mac }
 
-// VLAN returns the VLAN that frames must be tagged with, and false where they must not
-// be: the interface is none of a VLAN, or tags them itself.
+// VLAN returns the VLAN that frames must be tagged with, or false if they must not be tagged:
+// the interface is not in a VLAN, or adds tags itself.
 func (l *Link) VLAN() (id uint16, tagged bool) { return l.iface.vlan, l.iface.tagged }
 
-// Wire is the flow of frames that leave by the interface.
+// Wire returns the flow of frames that leave by the interface.
 func (l *Link) Wire() *link.Flow { return &l.flows[wire] }
 
-// Host is the flow of frames to devices on this host, whose MAC address is zero.
+// Host returns the flow of frames to devices on this host, whose MAC address is zero.
 func (l *Link) Host() *link.Flow { return &l.flows[host] }
 
-// Everywhere is the flow of frames to a group, which may have members on this host.
+// Everywhere returns the flow of frames to a group, which may have members on this host.
 func (l *Link) Everywhere() *link.Flow { return &l.flows[everywhere] }
 
 // Capabilities describes the link.
@@ -183,7 +182,7 @@ func (l *Link) Capabilities() link.Capabilities {
 	}
 }
 
-// Receive gives the next frame, which is valid until the next Receive.
+// Receive returns the next frame, which is valid until the next Receive.
 func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	if !l.Enter() {
 		return false, errClosed
@@ -214,7 +213,7 @@ func (l *Link) Wait(d time.Duration) error {
 // Watch implements link.Watcher.
 func (l *Link) Watch(fd int) { l.watch = fd }
 
-// Wake ends the present or the next Wait.
+// Wake ends the current or the next Wait.
 func (l *Link) Wake() {
 	if l.sleep.Set() && l.Enter() {
 		l.sleep.Interrupt()
@@ -222,11 +221,10 @@ func (l *Link) Wake() {
 	}
 }
 
-// JoinMAC makes the interface receive frames to a multicast address; LeaveMAC ends one
-// use of it.
+// JoinMAC makes the interface receive frames to a multicast address. LeaveMAC undoes one call.
 func (l *Link) JoinMAC(mac [6]byte) error { return l.membership(unix.PACKET_ADD_MEMBERSHIP, mac) }
 
-// LeaveMAC ends one use of JoinMAC.
+// LeaveMAC undoes one call of JoinMAC.
 func (l *Link) LeaveMAC(mac [6]byte) error { return l.membership(unix.PACKET_DROP_MEMBERSHIP, mac) }
 
 func (l *Link) membership(option int, mac [6]byte) error {
@@ -239,7 +237,7 @@ func (l *Link) membership(option int, mac [6]byte) error {
 	return os.NewSyscallError("setsockopt PACKET_MEMBERSHIP", unix.SetsockoptPacketMreq(l.fd, unix.SOL_PACKET, option, &m))
 }
 
-// networkOrder turns a number to the order of bytes that raw socket addresses have.
+// networkOrder converts a number to network byte order, which raw socket addresses use.
 func networkOrder(v uint16) uint16 {
 	return binary.NativeEndian.Uint16([]byte{byte(v >> 8), byte(v)})
 }

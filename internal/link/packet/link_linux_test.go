@@ -34,8 +34,8 @@ func first(b byte) []bpf.Instruction {
 	}
 }
 
-// inNamespace runs a test in a network namespace with the two ends of a cable, ca with
-// 10.9.0.1 and cab.
+// inNamespace runs a test in a network namespace with a cable between ca, which has 10.9.0.1,
+// and cab.
 func inNamespace(t *testing.T, test func(t *testing.T)) {
 	hosttest.InNamespace(t, func(t *testing.T) {
 		lo, err := netlink.LinkByName("lo")
@@ -56,7 +56,7 @@ func opened(t *testing.T, name string, filter []bpf.Instruction) *Link {
 	return list[0]
 }
 
-// frame is an Ethernet frame of n bytes.
+// frame returns an Ethernet frame of n bytes.
 func frame(from, to *Link, kind byte, n int) []byte {
 	b := make([]byte, n)
 	copy(b, to.iface.mac[:])
@@ -97,8 +97,8 @@ func receive(t *testing.T, l *Link) []byte {
 	return nil
 }
 
-// quiet checks that nothing waits to be received. What was sent on a cable is there
-// when Send returns.
+// quiet checks that there is nothing to receive. A frame sent on a cable has arrived when Send
+// returns.
 func quiet(t *testing.T, l *Link) {
 	t.Helper()
 	var rx link.Rx
@@ -147,7 +147,7 @@ func TestLinkRingGoesRoundAndDropsWhatDoesNotFit(t *testing.T) {
 				}
 			}
 		}
-		quiet(t, b) // gives the last slot back
+		quiet(t, b) // frees the last slot
 		for i := range b.in.slots + 20 {
 			send(t, a, a.Wire(), frame(a, b, byte(i), 200))
 		}
@@ -211,7 +211,7 @@ func TestLinkIgnoresOtherInterfacesAndHosts(t *testing.T) {
 		hosttest.Cable(t, "cx", "10.9.1.1/24")
 		a, b, x := opened(t, "ca", all), opened(t, "cab", all), opened(t, "cx", all)
 		f := frame(a, b, 1, 100)
-		f[5] ^= 1 // another host's
+		f[5] ^= 1 // another host's address
 		send(t, a, a.Wire(), f)
 		quiet(t, b)
 		send(t, a, a.Wire(), frame(a, b, 1, 100))
@@ -322,13 +322,13 @@ func TestOpenRefusesWhatIsNotEthernet(t *testing.T) {
 	})
 }
 
-// apart moves an interface to a namespace of its own and gives it an address there.
+// apart moves an interface to a new namespace and gives it an address there.
 func apart(t *testing.T, l netlink.Link, addr string) {
 	t.Helper()
 	here, err := netns.Get()
 	hosttest.Must(t, err)
 	defer here.Close()
-	there, err := netns.New() // the thread is there now
+	there, err := netns.New() // moves this thread into it
 	hosttest.Must(t, err)
 	t.Cleanup(func() { _ = there.Close() })
 	hosttest.Must(t, netns.Set(here))
@@ -384,7 +384,7 @@ func TestNeighbourOfThisHostIsLocal(t *testing.T) {
 	})
 }
 
-// tagOf returns the 802.1Q tag of the next frame that a capturing socket sees.
+// tagOf returns the 802.1Q tag of the next frame that a capturing socket receives.
 func tagOf(t *testing.T, fd int) (tci uint16, tagged bool) {
 	t.Helper()
 	b, oob := make([]byte, 2000), make([]byte, 100)
@@ -453,8 +453,8 @@ func TestTaggedFramesArriveByTheirVLAN(t *testing.T) {
 		tagged := func(vlan byte) []byte {
 			return append(append(bytes.Clone(inner[:12]), 0x81, 0x00, 5<<5, vlan), inner[12:]...)
 		}
-		send(t, a, a.Wire(), tagged(7)) // nobody here is in VLAN 7
-		send(t, a, a.Wire(), tagged(0)) // IEEE 802.1Q 9.6: a priority alone
+		send(t, a, a.Wire(), tagged(7)) // this host is not in VLAN 7
+		send(t, a, a.Wire(), tagged(0)) // IEEE 802.1Q 9.6: only a priority
 		if got := receive(t, b); !bytes.Equal(got, inner) {
 			t.Errorf("%x, expected %x", got, inner)
 		}

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// known are the states in which an entry's MAC address may be used.
+	// known are the states of an entry in which its MAC address may be used.
 	known = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT | netlink.NUD_NOARP
 
 	discardPort = 9 // RFC 863
 
-	askPause = 100 * time.Microsecond // between two looks at the table
+	askPause = 100 * time.Microsecond // between two lookups in the table
 )
 
-// Known returns what the system knows of an IP address on the link's interface.
+// Known returns the system's table entry of an IP address on the link's interface.
 func (l *Link) Known(ip netip.Addr) (n rocev1.Neighbour, err error) {
 	ip = ip.Unmap().WithZone("")
 	here, err := isLocal(ip)
@@ -51,9 +51,9 @@ func (l *Link) Known(ip netip.Addr) (n rocev1.Neighbour, err error) {
 	return n, nil
 }
 
-// Ask makes the system ask the network for the MAC address of an IP address (ARP,
-// neighbour discovery), and waits for the answer for a while. A *link.NeighbourError says
-// that there is none so far.
+// Ask makes the system ask the network for the MAC address of an IP address (ARP, neighbour
+// discovery), and waits for the answer for a limited time. A *link.NeighbourError means that
+// there was none so far.
 func (l *Link) Ask(ip netip.Addr, wait time.Duration) (mac [6]byte, err error) {
 	ip = ip.Unmap().WithZone("")
 	if err := l.ask(ip); err != nil {
@@ -70,8 +70,8 @@ func (l *Link) Ask(ip netip.Addr, wait time.Duration) (mac [6]byte, err error) {
 	}
 }
 
-// ask makes the system resolve an address: it sends an empty datagram to the port that
-// discards all, by this interface and no gateway.
+// ask makes the system resolve an address, by sending an empty datagram to its discard port
+// directly through this interface.
 func (l *Link) ask(ip netip.Addr) error {
 	family, to := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: discardPort, Addr: ip.As16(), ZoneId: uint32(l.iface.index)})
 	if ip.Is4() {

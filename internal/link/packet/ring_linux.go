@@ -12,27 +12,26 @@ import (
 const (
 	blockSize = 1 << 16
 
-	// macAt is where a frame begins in its slot: behind the slot's header and the
-	// address of the sender, so that the network header is aligned (packet(7),
-	// TPACKET_V2).
+	// macAt is the offset of a frame in its slot: after the slot's header and the sender's
+	// address, so that the network header is aligned (packet(7), TPACKET_V2).
 	macAt = (unix.SizeofTpacket2Hdr+unix.SizeofSockaddrLinklayer+16+unix.TPACKET_ALIGNMENT-1)&^(unix.TPACKET_ALIGNMENT-1) - ethernetLen
 
 	ethernetLen = 14
 )
 
-// A ring is the receive ring of a socket. The kernel fills its slots in order. A slot is
-// the reader's from when the kernel sets its status until release.
+// A ring is the receive ring of a socket. The kernel fills its slots in order. A slot belongs
+// to the reader from when the kernel sets its status until release.
 type ring struct {
 	mem     []byte
-	slot    int // bytes of a slot
-	inBlock int // slots of a block
+	slot    int // size in bytes of a slot
+	inBlock int // slots in a block
 	slots   int
 	next    int // slot to be read next
-	held    int // slot that read returned and release did not yet give back, -1 for none
+	held    int // slot returned by read and not yet released, or -1
 }
 
-// open makes the ring of a socket that is not bound yet, of about size bytes with slots
-// for frames of at most longest bytes.
+// open makes the ring of an unbound socket, of about size bytes with slots for frames of up to
+// longest bytes.
 func (r *ring) open(fd, size, longest int) error {
 	r.held = -1
 	r.slot = (macAt + longest + unix.TPACKET_ALIGNMENT - 1) &^ (unix.TPACKET_ALIGNMENT - 1)
@@ -64,14 +63,14 @@ func (r *ring) close() {
 	}
 }
 
-// at is slot i.
+// at returns slot i.
 func (r *ring) at(i int) []byte {
 	start := i/r.inBlock*blockSize + i%r.inBlock*r.slot
 	return r.mem[start : start+r.slot : start+r.slot]
 }
 
-// read returns the next frame, nil where there is none. It is valid until release.
-// Frames that do not fit into a slot are skipped: no peer sends them to this device.
+// read returns the next frame, or nil. It is valid until release. Frames that do not fit into
+// a slot are skipped: no peer sends them to this device.
 func (r *ring) read() []byte {
 	for {
 		slot := r.at(r.next)
@@ -90,7 +89,7 @@ func (r *ring) read() []byte {
 	}
 }
 
-// release gives the slot of the frame that was read last back to the kernel.
+// release returns the slot of the last frame to the kernel.
 func (r *ring) release() {
 	if r.held >= 0 {
 		h := (*unix.Tpacket2Hdr)(unsafe.Pointer(&r.at(r.held)[0]))

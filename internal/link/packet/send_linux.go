@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// maxPieces is UIO_MAXIOV: the kernel takes no longer gather list.
+	// maxPieces is UIO_MAXIOV, the longest gather list that the kernel accepts.
 	maxPieces = 1024
 
 	// roomTime is how long Send waits for room in a full send buffer or queue.
 	roomTime = 5 * time.Millisecond
 
-	queuePause = 100 * time.Microsecond // between two tries to enter a full queue
+	queuePause = 100 * time.Microsecond // between two attempts to enter a full queue
 )
 
-// A sender holds what Send needs, so that it allocates nothing.
+// A sender holds the memory that Send needs, so that it does not allocate.
 type sender struct {
 	iov  [maxPieces + link.MaxPackets]unix.Iovec
 	msgs [link.MaxPackets]unix.Mmsghdr
@@ -29,7 +29,7 @@ type sender struct {
 	host unix.RawSockaddrLinklayer
 }
 
-// Send transmits a batch of frames, each by a message of its own.
+// Send transmits a batch of frames, each as a separate message.
 func (l *Link) Send(tx *link.Tx) error {
 	if !l.Enter() {
 		return errClosed
@@ -61,8 +61,8 @@ func (l *Link) Send(tx *link.Tx) error {
 	return nil
 }
 
-// cut spreads pieces over messages of size bytes each, the last of which may be
-// shorter. It returns how many messages there are, and false where there are too many.
+// cut divides pieces into messages of size bytes each, the last of which may be shorter. It
+// returns the number of messages, and false if there are too many.
 func (s *sender) cut(pieces [][]byte, size int) (n int, ok bool) {
 	iov, first, room := 0, 0, size
 	for _, p := range pieces {
@@ -91,22 +91,22 @@ func (s *sender) cut(pieces [][]byte, size int) (n int, ok bool) {
 	return n + 1, true
 }
 
-// message makes message n of pieces first to end.
+// message sets message n to the pieces from first to end.
 func (s *sender) message(n, first, end int) {
 	h := &s.msgs[n].Hdr
 	h.Iov = &s.iov[first]
 	h.SetIovlen(end - first)
 }
 
-// forget drops the pointers to the pieces of n messages: memory that the caller unmaps
-// must not be found here later.
+// forget clears the pointers to the pieces of n messages, so that none refers to memory that
+// the caller unmaps.
 func (s *sender) forget(n int) {
 	last := &s.msgs[n-1].Hdr
 	used := int((uintptr(unsafe.Pointer(last.Iov))-uintptr(unsafe.Pointer(&s.iov)))/unsafe.Sizeof(s.iov[0])) + int(last.Iovlen)
 	clear(s.iov[:used])
 }
 
-// transmit sends n messages by an interface. It waits a little for room.
+// transmit sends n messages by an interface. It waits a limited time for room.
 func (l *Link) transmit(n int, to *unix.RawSockaddrLinklayer) unix.Errno {
 	msgs := l.out.msgs[:n]
 	for i := range msgs {
@@ -134,8 +134,8 @@ func (l *Link) transmit(n int, to *unix.RawSockaddrLinklayer) unix.Errno {
 	return 0
 }
 
-// waitRoom waits until a full send buffer has room, or a moment where the interface's
-// queue is full (ENOBUFS). It reports whether to try again.
+// waitRoom waits until a full send buffer has room, or for a moment if the interface's queue
+// is full (ENOBUFS). It reports whether to try again.
 func (l *Link) waitRoom(err unix.Errno, deadline time.Time) bool {
 	left := time.Until(deadline)
 	if left <= 0 || l.Closed() {

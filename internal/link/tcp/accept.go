@@ -13,39 +13,38 @@ import (
 )
 
 const (
-	// maxArriving bounds the connections of a listener that the lane has not accepted,
-	// most of them in TLS's handshake. One more replaces the oldest handshake: silent
-	// peers must not keep others out.
+	// maxArriving limits the connections of a listener that the lane has not accepted. Most of
+	// them are in a TLS handshake. One more replaces the oldest handshake, so that silent
+	// peers do not keep others out.
 	maxArriving = 256
 
-	// acceptPause is how long a listener waits when the system has no more descriptors.
+	// acceptPause is how long a listener waits when the system is out of descriptors.
 	acceptPause = 100 * time.Millisecond
 )
 
-// An acceptor is a link.Listener. A goroutine accepts connections, and with TLS
-// one for each does the handshake before the lane sees it.
+// An acceptor is a link.Listener. A goroutine accepts connections. With TLS, another one for
+// each connection does the handshake before the lane sees it.
 type acceptor struct {
 	notice
 	l    *conns
 	nl   *net.TCPListener
 	addr netip.AddrPort
-	room chan struct{} // a token for each that is under way
+	room chan struct{} // a token for each connection in progress
 
 	mu       sync.Mutex
 	arrived  []arrival
-	greeting list.List // of *net.TCPConn in their handshake, the oldest first
+	greeting list.List // of *net.TCPConn in their handshake, oldest first
 	shut     bool
 }
 
-// An arrival is a connection for Accept, or why there is none.
+// An arrival is a result of Accept: a connection or an error.
 type arrival struct {
 	raw  *net.TCPConn
 	over transport
 	err  error
 }
 
-// Listen accepts streams on a port of the link's address. The backlog is the
-// system's.
+// Listen accepts streams on a port of the link's address. The backlog is the system's default.
 func (l *conns) Listen(port uint16, _ int, owner any) (link.Listener, error) {
 	at := netip.AddrPortFrom(l.local, port)
 	nl, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
@@ -70,7 +69,7 @@ func (a *acceptor) run() {
 			return
 		}
 		a.makeRoom()
-		a.room <- struct{}{} // taken again by Accept, and by Close from all
+		a.room <- struct{}{} // returned by Accept, and by Close for all
 		switch {
 		case err != nil:
 			a.arrive(arrival{err: err})
@@ -86,8 +85,8 @@ func (a *acceptor) run() {
 	}
 }
 
-// makeRoom ends the oldest handshake if there are maxArriving connections. Connections
-// past their handshake stay.
+// makeRoom ends the oldest handshake if there are maxArriving connections. Connections past
+// their handshake stay.
 func (a *acceptor) makeRoom() {
 	if len(a.room) < cap(a.room) {
 		return
@@ -96,7 +95,7 @@ func (a *acceptor) makeRoom() {
 	defer a.mu.Unlock()
 	if oldest := a.greeting.Front(); oldest != nil {
 		a.greeting.Remove(oldest)
-		_ = oldest.Value.(*net.TCPConn).Close() // which fails the handshake
+		_ = oldest.Value.(*net.TCPConn).Close() // makes the handshake fail
 	}
 }
 
@@ -124,12 +123,12 @@ func (a *acceptor) greet(raw *net.TCPConn) arrival {
 		_ = raw.Close()
 	}
 	a.mu.Lock()
-	a.greeting.Remove(place) // nothing if makeRoom did
+	a.greeting.Remove(place) // no effect if makeRoom did it
 	a.mu.Unlock()
 	return x
 }
 
-// arrive hands something to Accept.
+// arrive queues an arrival for Accept.
 func (a *acceptor) arrive(x arrival) {
 	a.mu.Lock()
 	if !a.shut {
@@ -180,7 +179,7 @@ func (a *acceptor) Accept(owner any) (link.Stream, error) {
 	return c, nil
 }
 
-// Close ends it; streams that were not accepted are reset.
+// Close closes the listener and resets streams that were not accepted.
 func (a *acceptor) Close() error {
 	if err := a.l.remove(a, &a.notice); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"softrdma/internal/link"
 )
 
-// A peer that fails in its handshake does not hide the one that came right behind:
-// who has met the failure is told that there is more.
+// A peer that fails in its handshake does not hide the next one: after the error the listener
+// is still ready.
 func TestFailedArrivalDoesNotHideTheNext(t *testing.T) {
 	l, err := openConns(netip.MustParseAddr("127.13.9.1"), Config{}, nil)
 	if err != nil {

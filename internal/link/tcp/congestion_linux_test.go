@@ -9,8 +9,7 @@ import (
 	"softrdma/internal/link"
 )
 
-// A control that paces costs a third of the throughput between processes of
-// one host.
+// A paced congestion control costs a third of the throughput between processes of one host.
 func TestStreamsOfOneHostAreNotPaced(t *testing.T) {
 	x, y, _, _ := streams(opener(Open).open(t, "127.13.6.1"), opener(Open).open(t, "127.13.6.2"))
 	for _, s := range []link.Stream{x, y} {

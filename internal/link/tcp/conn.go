@@ -13,11 +13,11 @@ import (
 	"softrdma/internal/link"
 )
 
-// lingerTimeout is how long a closed stream tries to send what was written.
+// lingerTimeout is how long a closed stream tries to send remaining data.
 const lingerTimeout = 30 * time.Second
 
-// A conn is a link.Stream: two goroutines, one that reads the socket and one that
-// dials and writes it, and the lane, with a buffer between it and either.
+// A conn is a link.Stream with two goroutines: one reads the socket, the other dials and
+// writes it. A buffer lies between the lane and each of them.
 type conn struct {
 	notice
 	l       *conns
@@ -28,7 +28,7 @@ type conn struct {
 	local, remote netip.AddrPort
 	raw           *net.TCPConn // nil before it is connected
 	over          transport    // raw, or TLS over it
-	dialed        bool         // and how it went:
+	dialed        bool         // dialling has ended, with this result:
 	err           error
 	closed        bool
 }
@@ -67,7 +67,7 @@ func (l *conns) Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) (lin
 	return c, nil
 }
 
-// dial connects, and then is the goroutine that writes.
+// dial connects, and then continues as the writing goroutine.
 func (c *conn) dial(ctx context.Context, from netip.AddrPort, tos uint8) {
 	defer c.stop()
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(from)}
@@ -110,7 +110,7 @@ func (c *conn) connected(raw *net.TCPConn, over transport, err error) bool {
 	}
 	c.mu.Unlock()
 	if closed && over != nil {
-		_ = raw.Close() // TLS has nothing to say yet
+		_ = raw.Close() // TLS has nothing to send yet
 	}
 	c.l.notify(&c.notice, link.Readiness{Writable: true, Hangup: err != nil})
 	return !closed && err == nil
@@ -129,7 +129,7 @@ func (c *conn) begin(raw *net.TCPConn, over transport) bool {
 	return true
 }
 
-// read is the goroutine that reads.
+// read is the reading goroutine.
 func (c *conn) read() {
 	for {
 		b := c.in.room()
@@ -148,7 +148,7 @@ func (c *conn) read() {
 	}
 }
 
-// write is the goroutine that writes. At the end it closes the connection.
+// write is the writing goroutine. At the end it closes the connection.
 func (c *conn) write() {
 	defer c.over.Close()
 	for {
@@ -162,21 +162,21 @@ func (c *conn) write() {
 		case closed:
 			return
 		case last:
-			_ = c.over.CloseWrite() // fails if the peer has gone, which Read reports
+			_ = c.over.CloseWrite() // an error means that the peer has gone, which Read reports
 			c.out.waitClosed()
 			return
 		}
 	}
 }
 
-// Local is this end's address and port.
+// Local returns this end's address and port.
 func (c *conn) Local() netip.AddrPort {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.local
 }
 
-// Remote is the peer's.
+// Remote returns the peer's address and port.
 func (c *conn) Remote() netip.AddrPort { return c.remote }
 
 // Connected implements link.Stream.
@@ -189,7 +189,7 @@ func (c *conn) Connected() error {
 	return c.err
 }
 
-// Segment is TCP's maximum segment size. TLS has records of its own.
+// Segment returns TCP's maximum segment size. With TLS it is unknown.
 func (c *conn) Segment() int {
 	c.mu.Lock()
 	raw := c.raw
@@ -209,7 +209,7 @@ func (c *conn) Read(pieces [][]byte) (int, error) {
 	return n, err
 }
 
-// Write writes as far as there is room.
+// Write writes as much as there is room for.
 func (c *conn) Write(pieces [][]byte) (int, error) { return c.out.write(pieces) }
 
 // Held implements link.Stream.
@@ -224,7 +224,7 @@ func (c *conn) ShutWrite() error {
 // Close ends the stream.
 func (c *conn) Close() error { return c.close(false) }
 
-// Reset ends it at once.
+// Reset ends the stream at once.
 func (c *conn) Reset() error { return c.close(true) }
 
 func (c *conn) close(reset bool) error {

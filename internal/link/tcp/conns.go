@@ -15,14 +15,14 @@ import (
 	"softrdma/internal/link"
 )
 
-// A conns is a link.Streams over package net's connections. Goroutines read and write
-// them, with buffers between them and the lane.
+// A conns is a link.Streams over package net's connections. Goroutines read and write them,
+// with buffers between them and the lane.
 type conns struct {
 	base
 	cfg      Config
 	security *tls.Config // nil for plain TCP
 
-	wake  chan struct{} // a token: a Wake, or something ready, that no Wait has returned for
+	wake  chan struct{} // a token for a Wake or readiness that no Wait has returned for
 	ended context.Context
 	end   context.CancelFunc
 	work  sync.WaitGroup // the goroutines
@@ -34,7 +34,7 @@ type conns struct {
 	closed  bool
 }
 
-// closeTimeout is how long a closed link tries to send what was written.
+// closeTimeout is how long a closed link tries to send remaining data.
 const closeTimeout = 5 * time.Second
 
 func openConns(local netip.Addr, cfg Config, security *tls.Config) (link.Streams, error) {
@@ -42,12 +42,12 @@ func openConns(local netip.Addr, cfg Config, security *tls.Config) (link.Streams
 	if err != nil {
 		return nil, err
 	}
-	// Binding a socket checks that the address is this host's.
+	// Binding a socket checks that the address belongs to this host.
 	probe, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(local, 0)))
 	if err != nil {
 		return nil, fmt.Errorf("open TCP link on %v: expected an address of this host: %w", local, err)
 	}
-	_ = probe.Close() // nothing came
+	_ = probe.Close() // nothing was accepted
 	l := &conns{base: base{local}, cfg: cfg, wake: make(chan struct{}, 1), open: make(map[interface{ Close() error }]struct{})}
 	if security != nil {
 		l.security = secure(security)
@@ -56,8 +56,7 @@ func openConns(local netip.Addr, cfg Config, security *tls.Config) (link.Streams
 	return l, nil
 }
 
-// Close closes every stream and listener, and waits a while for what was written
-// to be sent.
+// Close closes every stream and listener, and waits up to closeTimeout for data to be sent.
 func (l *conns) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -71,7 +70,7 @@ func (l *conns) Close() error {
 	}
 	l.mu.Unlock()
 	for _, c := range open {
-		_ = c.Close() // it is gone in any case
+		_ = c.Close() // the stream is over in any case
 	}
 	l.end()
 	l.Wake()
@@ -86,7 +85,7 @@ func (l *conns) closing() bool {
 	return l.closed
 }
 
-// add records something for Close to close. It reports false if the link is closed.
+// add registers something for Close to close. It reports false if the link is closed.
 func (l *conns) add(c interface{ Close() error }) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +96,7 @@ func (l *conns) add(c interface{ Close() error }) bool {
 	return true
 }
 
-// remove ends add, and discards a notice.
+// remove undoes add, and discards a notice.
 func (l *conns) remove(c interface{ Close() error }, n *notice) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,13 +108,13 @@ func (l *conns) remove(c interface{ Close() error }, n *notice) error {
 	return nil
 }
 
-// A notice is what Ready will report of a stream or listener. The link's mu guards it.
+// A notice is what Ready will report for a stream or listener. The link's mu guards it.
 type notice struct {
 	link.Readiness
 	queued, gone bool
 }
 
-// notify adds to what Ready will report.
+// notify adds to the notice that Ready will report.
 func (l *conns) notify(n *notice, r link.Readiness) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +158,7 @@ func (l *conns) Ready(list []link.Readiness) (int, error) {
 	return n, nil
 }
 
-// Wake ends the present or the next Wait.
+// Wake ends the current or the next Wait.
 func (l *conns) Wake() {
 	select {
 	case l.wake <- struct{}{}:
@@ -187,10 +186,10 @@ func (l *conns) Wait(d time.Duration) error {
 	return nil
 }
 
-// prepare sets a connection up.
+// prepare sets the options of a connection.
 func (l *conns) prepare(c *net.TCPConn) error {
 	if n := l.cfg.ReceiveBuffer; n > 0 {
-		_ = c.SetReadBuffer(n) // the system bounds them
+		_ = c.SetReadBuffer(n) // limited by the system
 	}
 	if n := l.cfg.SendBuffer; n > 0 {
 		_ = c.SetWriteBuffer(n)
@@ -205,7 +204,7 @@ func (l *conns) prepare(c *net.TCPConn) error {
 	return setUserTimeout(c, s.timeout)
 }
 
-// addrPort converts an address of package net. A link-local one gets the link's zone.
+// addrPort converts an address of package net. A link-local address gets the link's zone.
 func (l *conns) addrPort(a net.Addr) netip.AddrPort {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -215,13 +214,13 @@ func (l *conns) addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
-// named translates errors of Windows to those of other systems.
+// named translates Windows errors to those of other systems.
 func named(err error) error {
 	var no syscall.Errno
 	if !errors.As(err, &no) {
 		return err
 	}
-	switch no { // numbers that no other system uses
+	switch no { // Windows-specific numbers
 	case 10048:
 		return fmt.Errorf("%w (%w)", syscall.EADDRINUSE, err)
 	case 10061:

@@ -10,11 +10,11 @@ import (
 	"softrdma/internal/link"
 )
 
-// A slowTransport writes when the test says so.
+// A slowTransport writes when the test permits it.
 type slowTransport struct {
 	net.Conn
 	writes chan writeCall
-	end    chan struct{} // closed at the peer's end
+	end    chan struct{} // closed when the peer ends the stream
 }
 
 // A writeCall is a call of Write that waits for its result.
@@ -90,8 +90,8 @@ func TestHeldIsWhatTheSystemDoesNotHave(t *testing.T) {
 	close(s.end)
 }
 
-// endWhileWriting has the peer end a stream while 100 bytes are written, and then the write end
-// with a result. The end can be read after that, and so many bytes are held.
+// endWhileWriting makes the peer end a stream while 100 bytes are being written, and then ends
+// the write with a result. The end can then be read, and the given number of bytes is held.
 func endWhileWriting(t *testing.T, result error, held int) {
 	t.Helper()
 	e, c, o, s := slowConn(t)
@@ -111,13 +111,13 @@ func endWhileWriting(t *testing.T, result error, held int) {
 	}
 }
 
-// A peer may have ended the stream because it has received everything. Its end is read
-// when that is known.
+// A peer may have ended the stream because it has received everything. Its end can be read
+// once that is known.
 func TestPeersEndIsReadAfterWhatWasWritten(t *testing.T) {
 	endWhileWriting(t, nil, 0)
 }
 
-// What could not be written stays held: it was not sent.
+// Bytes that could not be written stay held, because they were not sent.
 func TestHeldBytesStayAfterAFailure(t *testing.T) {
 	endWhileWriting(t, syscall.ECONNRESET, 100)
 }

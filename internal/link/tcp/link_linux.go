@@ -15,17 +15,17 @@ import (
 	"softrdma/internal/link"
 )
 
-// An epollLink is a link.Streams over TCP sockets that one epoll watches.
+// An epollLink is a link.Streams over TCP sockets watched by one epoll.
 type epollLink struct {
 	base
 	cfg   Config
 	zone  uint32 // scope of link-local IPv6 addresses
 	epoll int
-	event int // eventfd, which ends a Wait
+	event int // eventfd that ends a Wait
 
 	state  atomic.Uint32
 	closed atomic.Bool
-	life   sync.RWMutex // held by calls beside the lane's; Close waits for them
+	life   sync.RWMutex // held by calls of other goroutines than the lane; Close waits for them
 
 	// The lane's:
 	owners  []any // by descriptor
@@ -36,18 +36,19 @@ type epollLink struct {
 }
 
 const (
-	// maxReports bounds the events of one epoll call.
+	// maxReports limits the events of one epoll call.
 	maxReports = 128
 
-	// maxPieces bounds the pieces of one call. The system would take 1024 (IOV_MAX).
+	// maxPieces limits the pieces of one call. The system's limit is 1024 (IOV_MAX).
 	maxPieces = 512
 
-	// always is the event mask of every socket. Edge-triggered: each event is reported once.
+	// always is the event mask of every socket. It is edge-triggered: each event is reported
+	// once.
 	always = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET&0xffffffff
 )
 
-// Open opens the link of one local address. Any number of links, of this and
-// other processes, may be open on it: ports are taken one by one.
+// Open opens the link of one local address. Any number of links, of this and other processes,
+// may be open on an address, because each port is allocated separately.
 func Open(local netip.Addr, cfg Config) (link.Streams, error) {
 	local, err := checkLocal(local)
 	if err != nil {
@@ -84,7 +85,7 @@ func (l *epollLink) init() (err error) {
 	if l.event, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return os.NewSyscallError("eventfd", err)
 	}
-	// Binding a socket checks that the address is this host's.
+	// Binding a socket checks that the address belongs to this host.
 	fd, err := l.socket()
 	if err != nil {
 		return err
@@ -96,8 +97,8 @@ func (l *epollLink) init() (err error) {
 	return nil
 }
 
-// Close closes every stream and listener, and ends present and later calls of Wait with
-// link.ErrClosed. What was written is still sent.
+// Close closes every stream and listener, and makes current and later calls of Wait end with
+// link.ErrClosed. Written data is still sent.
 func (l *epollLink) Close() error {
 	if l.closed.Swap(true) {
 		return nil
@@ -147,7 +148,7 @@ func (l *epollLink) watch(fd int, owner any) error {
 	return nil
 }
 
-// forget closes a socket, which removes it from epoll.
+// forget closes a socket, which also removes it from the epoll.
 func (l *epollLink) forget(fd int) error {
 	if _, ok := l.open[fd]; !ok {
 		return link.ErrClosed
@@ -193,7 +194,7 @@ func (l *epollLink) sockaddr(a netip.AddrPort) unix.Sockaddr {
 	return s
 }
 
-// addrPort converts an address of the system. A link-local one gets the link's zone.
+// addrPort converts an address of the system. A link-local address gets the link's zone.
 func (l *epollLink) addrPort(s unix.Sockaddr) netip.AddrPort {
 	switch s := s.(type) {
 	case *unix.SockaddrInet4:

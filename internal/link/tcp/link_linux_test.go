@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/link"
 )
 
-// An owner remembers what it was told.
+// An owner records what Ready reports for it.
 type owner struct{ readable, writable, hangup bool }
 
 type end struct {
@@ -24,7 +24,7 @@ type end struct {
 // An opener opens links of one kind.
 type opener func(netip.Addr, Config) (link.Streams, error)
 
-// kinds are the links of this system, and those of others, which run here too.
+// kinds are the links of this system and those of other systems, which work here too.
 func kinds(t *testing.T, test func(*testing.T, opener)) {
 	secret := trusting(t)
 	for name, o := range map[string]opener{
@@ -46,7 +46,7 @@ func (k opener) open(t *testing.T, addr string) end {
 	return end{t, l}
 }
 
-// until waits in the link until what it tells makes ok true.
+// until waits in the link until a report makes ok true.
 func (e end) until(ok func() bool) {
 	e.Helper()
 	if err := e.await(ok); err != nil {
@@ -106,7 +106,7 @@ func streams(a, b end) (x, y link.Stream, ox, oy *owner) {
 	return x, y, ox, oy
 }
 
-// TLS cuts its stream up by itself, so that nothing can be told.
+// TLS divides the stream itself, so the segment size is unknown.
 func TestSegmentIsTCPs(t *testing.T) {
 	kinds(t, func(t *testing.T, k opener) {
 		x, y, _, _ := streams(k.open(t, "127.13.2.1"), k.open(t, "127.13.2.2"))
@@ -118,7 +118,7 @@ func TestSegmentIsTCPs(t *testing.T) {
 				}
 				continue
 			}
-			// A loopback interface of 64 KiB, less headers; or half of the window at first.
+			// A loopback interface of 64 KiB minus headers, or half of the window at first.
 			if n < 16<<10 || n > 65535 {
 				t.Errorf("%d, expected what the loopback interface has", n)
 			}
@@ -274,7 +274,7 @@ func testWakeAndCloseEndWait(t *testing.T, k opener) {
 	if _, err := l.Ready(nil); err != link.ErrClosed {
 		t.Errorf("closed: %v", err)
 	}
-	if n := files(); n > before { // fewer if one of another test was closed meanwhile
+	if n := files(); n > before { // fewer if another test's was closed meanwhile
 		t.Errorf("%d descriptors, before %d", n, before)
 	}
 }

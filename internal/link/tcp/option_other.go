@@ -7,6 +7,5 @@ import (
 	"time"
 )
 
-// setUserTimeout has nothing to do: keep-alive probes have to do, and the
-// system's own bound of repetitions.
+// setUserTimeout does nothing. Keep-alive probes and the system's retransmission limit apply.
 func setUserTimeout(*net.TCPConn, time.Duration) error { return nil }

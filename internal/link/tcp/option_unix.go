@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reuseAddress lets a connection have a port that another one has, or had a
-// moment ago, to somewhere else.
+// reuseAddress lets a connection share its port with a connection to another peer, or one that
+// has just ended.
 func reuseAddress(_, _ string, c syscall.RawConn) error {
 	var err error
 	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }); e != nil {
@@ -19,7 +19,7 @@ func reuseAddress(_, _ string, c syscall.RawConn) error {
 	return err
 }
 
-// segmentOf is TCP's maximum segment size, or 0.
+// segmentOf returns TCP's maximum segment size, or 0.
 func segmentOf(c *net.TCPConn) (n int) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// reuseAddress has nothing to do: ports of connections that have ended are free.
+// reuseAddress does nothing: ports of ended connections are free.
 func reuseAddress(_, _ string, _ syscall.RawConn) error { return nil }
 
-// segmentOf is 0: the system does not tell.
+// segmentOf returns 0: the system does not report it.
 func segmentOf(*net.TCPConn) int { return 0 }

@@ -6,23 +6,23 @@ import (
 	"softrdma/internal/link"
 )
 
-// ringLen is the length of the buffer of one direction of a connection.
+// ringLen is the buffer length of one direction of a connection.
 const ringLen = 128 << 10
 
-// A ring is the buffer of one direction: the lane, which never waits, has one end
-// of it, and a goroutine, which does, the other.
+// A ring is the buffer of one direction. The lane uses one end and never waits. A goroutine
+// uses the other and may wait.
 type ring struct {
 	mu     sync.Mutex
-	moved  sync.Cond // something changed that the goroutine waits for
+	moved  sync.Cond // signals a change to the waiting goroutine
 	buf    []byte
 	start  int
 	n      int
-	err    error // of the goroutine, after what is in the buffer
+	err    error // the goroutine's error, after the data in the buffer
 	last   bool  // the lane writes no more
 	closed bool  // the lane has closed the stream
 	full   bool  // the lane found the buffer full, and waits for room
 	asked  bool  // the lane found bytes in the buffer, and waits until they are written
-	ending bool  // the lane waits with the peer's end until nothing can be written
+	ending bool  // the lane holds back the peer's end until nothing can be written
 }
 
 func newRing() *ring {
@@ -31,7 +31,7 @@ func newRing() *ring {
 	return r
 }
 
-// free returns the contiguous free part of the buffer, held the contiguous full one.
+// free returns the contiguous free part of the buffer, and held the contiguous used part.
 func (r *ring) free() []byte {
 	if r.buf == nil {
 		r.buf = make([]byte, ringLen)
@@ -47,8 +47,8 @@ func (r *ring) drop(n int) {
 	r.start = (r.start + n) % ringLen
 }
 
-// room waits, for the goroutine that reads the socket, until there is room; nil
-// is the lane's end. The room is the goroutine's until filled.
+// room waits, for the reading goroutine, until there is room. It returns nil when the lane has
+// closed the stream. The room belongs to the goroutine until filled is called.
 func (r *ring) room() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *ring) room() []byte {
 	return r.free()
 }
 
-// filled adds what was read, and the error of the read.
+// filled adds the bytes that were read, and the error of the read.
 func (r *ring) filled(n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *ring) filled(n int, err error) {
 	r.err = err
 }
 
-// read copies to the lane's pieces what has arrived. If they are not filled, there was no
+// read copies received bytes to the lane's pieces. If it does not fill them, there was no
 // more.
 func (r *ring) read(pieces [][]byte) (int, error) {
 	r.mu.Lock()
@@ -92,7 +92,7 @@ func (r *ring) read(pieces [][]byte) (int, error) {
 	return total, nil
 }
 
-// write copies what the lane sends, as far as there is room.
+// write copies the lane's data as far as there is room.
 func (r *ring) write(pieces [][]byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,9 +120,9 @@ func (r *ring) write(pieces [][]byte) (int, error) {
 	return total, nil
 }
 
-// next waits until there are bytes to write, which belong to the caller until sent. Only
-// the goroutine that writes the socket calls it. last reports that no more will come, and
-// closed that the lane has closed the stream.
+// next waits until there are bytes to write. They belong to the caller until sent is called.
+// Only the writing goroutine calls it. last reports that no more will come, and closed that
+// the lane has closed the stream.
 func (r *ring) next() (b []byte, last, closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,12 +135,12 @@ func (r *ring) next() (b []byte, last, closed bool) {
 	return nil, r.last, r.closed
 }
 
-// idle reports whether there is nothing to write: after an error the rest of the buffer
-// is never written.
+// idle reports whether there is nothing to write. After an error the rest of the buffer is
+// never written.
 func (r *ring) idle() bool { return r.n == 0 || r.err != nil }
 
-// sent drops what was written, or notes the error of the write. tell reports whether the
-// lane waits for that, ended whether it waits with the peer's end.
+// sent drops the bytes that were written, or records the error of the write. tell reports
+// whether the lane waits for that, and ended whether the lane holds back the peer's end.
 func (r *ring) sent(n int, err error) (tell, ended bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,8 +149,8 @@ func (r *ring) sent(n int, err error) (tell, ended bool) {
 		r.err = err
 	}
 	ended = r.ending && r.idle()
-	// A lane that waits for completions is told once for all of them: if it were told for
-	// each write, it would post a few requests at a time, and each write would be short.
+	// Notify a lane that waits for completions only when all is written. If it were notified
+	// of each write, it would post a few requests at a time, and each write would be short.
 	drained := r.asked && r.n == 0
 	tell = r.full || drained || ended || err != nil
 	r.full = false
@@ -166,8 +166,8 @@ func (r *ring) count() int {
 	return r.n
 }
 
-// finished reports whether nothing more will be written of what the lane has sent so far.
-// If it is false, sent reports the change as ended.
+// finished reports whether nothing more will be written of the lane's data. If it is false,
+// sent reports the change as ended.
 func (r *ring) finished() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +175,7 @@ func (r *ring) finished() bool {
 	return !r.ending
 }
 
-// ends says that the lane writes no more, or has closed the stream.
+// ends records that the lane writes no more, or has closed the stream.
 func (r *ring) ends(closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

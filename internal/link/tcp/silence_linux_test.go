@@ -14,8 +14,7 @@ import (
 	"softrdma/internal/link"
 )
 
-// A peer's host from which nothing comes any more ends the stream, whether
-// something is under way to it or not.
+// A silent peer host ends the stream, whether data is in flight to it or not.
 func TestSilentPeerHostEndsTheStream(t *testing.T) {
 	for name, writes := range map[string]bool{"data under way": true, "idle": false} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +36,7 @@ func TestSilentPeerHostEndsTheStream(t *testing.T) {
 				start := time.Now()
 				a.until(func() bool { return ox.hangup })
 				_, err = x.Read([][]byte{make([]byte, 1)})
-				// What the system had heard of the way is told in place of the time.
+				// The system reports an earlier network error in place of the timeout.
 				if !errors.Is(err, syscall.ETIMEDOUT) && !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) {
 					t.Errorf("found %v", err)
 				}
@@ -49,7 +48,7 @@ func TestSilentPeerHostEndsTheStream(t *testing.T) {
 	}
 }
 
-// Every kind of link tells the system the same.
+// Every kind of link sets the same socket options.
 func TestStreamsTellTheSystemOfPeerTimeout(t *testing.T) {
 	kinds(t, func(t *testing.T, k opener) {
 		for _, c := range []struct {

@@ -39,11 +39,11 @@ func (l *epollLink) Listen(port uint16, backlog int, owner any) (link.Listener, 
 }
 
 func (x *listener) listen(at netip.AddrPort, backlog int, owner any) (err error) {
-	// Connections that were closed a moment ago do not keep the port.
+	// Recently closed connections do not keep the port.
 	if err := unix.SetsockoptInt(x.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
-	x.l.setBuffers(x.fd) // accepted sockets inherit them
+	x.l.setBuffers(x.fd) // inherited by accepted sockets
 	if err := unix.Bind(x.fd, x.l.sockaddr(at)); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
@@ -86,7 +86,7 @@ func (x *listener) Accept(owner any) (link.Stream, error) {
 	}
 }
 
-// Close ends it; streams that were not accepted are reset.
+// Close closes the listener and resets streams that were not accepted.
 func (x *listener) Close() error { return x.l.forget(x.fd) }
 
 // A stream is a link.Stream.
@@ -97,7 +97,7 @@ type stream struct {
 	remote netip.AddrPort
 }
 
-// Segment is TCP's maximum segment size.
+// Segment returns TCP's maximum segment size.
 func (s *stream) Segment() int {
 	n, err := unix.GetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_MAXSEG)
 	if err != nil {
@@ -131,8 +131,8 @@ func (l *epollLink) Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) 
 
 func (s *stream) dial(port uint16, tos uint8, owner any) (err error) {
 	if port == 0 {
-		// The system chooses the port when it knows the peer: each peer then has all
-		// ports.
+		// The system chooses the port when it knows the peer, so that all ports are available
+		// for each peer.
 		err = unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
 	} else {
 		err = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
@@ -167,9 +167,9 @@ func (s *stream) setTOS(tos uint8) error {
 	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(s.fd, level, option, int(tos)))
 }
 
-// start sets up a socket that is to be connected, or is.
+// start sets the options of a socket before or after it is connected.
 func (s *stream) start(owner any) error {
-	// What is written is messages, and nothing to gather more for.
+	// Writes are complete messages, so there is no reason to delay them.
 	if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
@@ -177,15 +177,15 @@ func (s *stream) start(owner any) error {
 		return err
 	}
 	if s.remote.Addr().IsLoopback() || s.remote.Addr() == s.l.local {
-		// Between processes of one host no network is congested, and a control
-		// that paces, as BBR does, only costs its timers. Where the system does
-		// not let this program choose, its own is as good as it is.
+		// Between processes of one host there is no network congestion, and a paced control
+		// such as BBR only costs timers. If the system does not let this program choose the
+		// control, its default is good enough.
 		_ = unix.SetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")
 	}
 	return s.l.watch(s.fd, owner)
 }
 
-// setBuffers sets the sizes that were asked for; the system bounds them.
+// setBuffers sets the requested sizes. The system limits them.
 func (l *epollLink) setBuffers(fd int) {
 	if n := l.cfg.ReceiveBuffer; n > 0 {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, n)
@@ -195,10 +195,10 @@ func (l *epollLink) setBuffers(fd int) {
 	}
 }
 
-// Local is this end's address and port.
+// Local returns this end's address and port.
 func (s *stream) Local() netip.AddrPort { return s.local }
 
-// Remote is the peer's.
+// Remote returns the peer's address and port.
 func (s *stream) Remote() netip.AddrPort { return s.remote }
 
 // Connected implements link.Stream.
@@ -210,8 +210,8 @@ func (s *stream) Connected() error {
 	case n != 0:
 		return os.NewSyscallError("connect", unix.Errno(n))
 	}
-	// Writable and without an error, but is it connected? A socket is reported
-	// once before connect began.
+	// Check that the socket is connected: it is also reported as writable once before connect
+	// begins.
 	if _, err := unix.Getpeername(s.fd); err != nil {
 		return link.ErrWouldBlock
 	}
@@ -238,7 +238,7 @@ func (s *stream) Read(pieces [][]byte) (int, error) {
 	}
 }
 
-// Write writes as far as there is room.
+// Write writes as much as there is room for.
 func (s *stream) Write(pieces [][]byte) (int, error) {
 	count, length := s.l.gather(pieces)
 	if length == 0 {
@@ -248,7 +248,7 @@ func (s *stream) Write(pieces [][]byte) (int, error) {
 	h.Iov = &s.l.iov[0]
 	h.SetIovlen(count)
 	for {
-		// Not writev: a peer that is gone is an error, not a signal.
+		// Not writev: a peer that is gone must cause an error, not a signal.
 		n, _, e := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(h)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		switch e {
 		case 0:
@@ -267,7 +267,7 @@ func failure(call string, e unix.Errno) error {
 	return os.NewSyscallError(call, e)
 }
 
-// gather fills the system's list with as many pieces as it takes, and returns their number
+// gather fills the system's list with as many pieces as it can hold, and returns their number
 // and length.
 func (l *epollLink) gather(pieces [][]byte) (count, length int) {
 	for _, p := range pieces {
@@ -285,7 +285,7 @@ func (l *epollLink) gather(pieces [][]byte) (count, length int) {
 	return count, length
 }
 
-// Held implements link.Stream: the system has all that Write took.
+// Held implements link.Stream. The system has all bytes that Write accepted.
 func (s *stream) Held() int { return 0 }
 
 // ShutWrite implements link.Stream.

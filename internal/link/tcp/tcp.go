@@ -1,12 +1,11 @@
-// Package tcp is the link over the system's TCP sockets, as any program may
-// open them: iWARP without root and without a kernel module. It owns the
-// sockets of one local address, and never looks into what they carry.
+// Package tcp is the link over the system's TCP sockets, which any program may open: iWARP
+// without root and without a kernel module. It owns the sockets of one local address, and
+// never parses what they carry.
 //
-// There are two implementations. On Linux one epoll descriptor watches
-// all sockets: it has neither goroutines nor buffers of its own, and a connection
-// costs what its socket costs. On other systems, and everywhere with TLS, package
-// net reads and writes, by two goroutines for each connection, through a buffer
-// for each direction.
+// There are two implementations. On Linux one epoll descriptor watches all sockets: it needs
+// no goroutines or buffers, and a connection costs only its socket. On other systems, and
+// everywhere with TLS, package net reads and writes, by two goroutines for each connection,
+// through a buffer for each direction.
 package tcp
 
 import (
@@ -19,25 +18,25 @@ import (
 	"softrdma/internal/link"
 )
 
-// Config is how a link is opened. The zero value is good for most.
+// Config is how a link is opened. The zero value suits most uses.
 type Config struct {
-	// ReceiveBuffer and SendBuffer are the sizes of each socket's buffers in
-	// bytes; 0 leaves them to the system, which adapts them.
+	// ReceiveBuffer and SendBuffer are the sizes of each socket's buffers in bytes. 0 means
+	// that the system adapts them.
 	ReceiveBuffer int
 	SendBuffer    int
 
-	// PeerTimeout is how long the peer's host may be silent before a
-	// connection fails: 0 is DefaultPeerTimeout, negative the system's default. A
-	// host answers for a process that is stopped.
+	// PeerTimeout is how long the peer's host may be silent before a connection fails. 0 means
+	// DefaultPeerTimeout, and a negative value the system's default. A stopped process does
+	// not fail its connections, because its host still answers.
 	PeerTimeout time.Duration
 
-	// Refused, if set, is called for each peer whose TLS handshake with a listener
-	// failed. It may be called from several goroutines.
+	// Refused, if not nil, is called for each peer whose TLS handshake with a listener failed,
+	// possibly by several goroutines at the same time.
 	Refused func(peer netip.AddrPort, err error)
 }
 
-// DefaultPeerTimeout is how long a peer's host may leave data and probes unanswered
-// before it counts as gone.
+// DefaultPeerTimeout is how long a peer's host may leave data and probes unanswered before
+// connections to it fail.
 const DefaultPeerTimeout = 30 * time.Second
 
 // ErrFamily is returned for a peer whose address family is not the link's.
@@ -48,8 +47,8 @@ func OpenTLS(local netip.Addr, cfg Config, security *tls.Config) (link.Streams, 
 	return openConns(local, cfg, security)
 }
 
-// silence holds the socket options for PeerTimeout: count keep-alive probes, the first
-// after idle, at an interval, and the timeout of data. All are 0 for the system's default.
+// silence holds the socket options for PeerTimeout: count keep-alive probes, the first after
+// idle, at an interval, and the timeout of data. All are 0 for the system's default.
 type silence struct {
 	idle, interval time.Duration
 	count          int
@@ -64,14 +63,13 @@ func (c *Config) silence() silence {
 	case d == 0:
 		d = DefaultPeerTimeout
 	}
-	// Half of the time passes before the first probe, the system counts in
-	// seconds.
+	// Half of the time passes before the first probe. The system counts in seconds.
 	const probes = 3
 	second := func(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }
 	return silence{idle: second(d / 2), interval: second(d / 2 / probes), count: probes, timeout: d}
 }
 
-// checkLocal returns the local address in canonical form, or why it cannot be one.
+// checkLocal returns the local address in canonical form, or an error if it cannot be one.
 func checkLocal(a netip.Addr) (netip.Addr, error) {
 	a = a.Unmap()
 	switch {
@@ -83,7 +81,7 @@ func checkLocal(a netip.Addr) (netip.Addr, error) {
 	return a, nil
 }
 
-// base is what every link of streams has.
+// base is common to all links of streams.
 type base struct{ local netip.Addr }
 
 // checkPeer refuses addresses that no stream of the link can reach.
@@ -98,6 +96,5 @@ func (d *base) checkPeer(dst netip.AddrPort) error {
 	return nil
 }
 
-// Local is the link's address. It has no port: each listener and each stream
-// has one of its own.
+// Local returns the link's address. It has no port: each listener and each stream has its own.
 func (d *base) Local() netip.AddrPort { return netip.AddrPortFrom(d.local, 0) }

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// handshakeTimeout is how long a handshake may take.
+	// handshakeTimeout is the time limit of a handshake.
 	handshakeTimeout = 10 * time.Second
 
-	// applicationProtocol is the ALPN name (RFC 7301) that both ends require, so that a
-	// server of another protocol is not taken for one of MPA.
+	// applicationProtocol is the ALPN name (RFC 7301) that both ends require, so that a server
+	// of another protocol is not mistaken for an MPA server.
 	applicationProtocol = "softrdma-mpa"
 
 	recordHandshake = 22 // the content type that TLS begins with (RFC 8446 5.1)
 )
 
-// goodbye is the answer to a peer that does not begin with TLS: a fatal alert,
-// protocol_version (RFC 8446 6), which an MPA initiator recognises.
+// goodbye answers a peer that does not begin with TLS: a fatal alert, protocol_version (RFC
+// 8446 6), which an MPA initiator recognises.
 var goodbye = []byte{21, 3, 1, 0, 2, 2, 70}
 
 var errProtocol = errors.New("peer speaks TLS, but not softrdma's protocol in it: expected ALPN " + applicationProtocol)
@@ -42,15 +42,15 @@ func secure(cfg *tls.Config) *tls.Config {
 	}
 	cfg.NextProtos = []string{applicationProtocol}
 	if len(cfg.Certificates) == 1 && cfg.GetClientCertificate == nil {
-		// crypto/tls shows no certificate to a listener that does not name its authority.
-		// Then the listener could not report whose certificate it does not trust.
+		// crypto/tls sends no certificate to a listener that does not name its authority. The
+		// listener then could not report which certificate it does not trust.
 		own := &cfg.Certificates[0]
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own, nil }
 	}
 	return cfg
 }
 
-// A socket counts what TLS reads and writes, and knows whether TCP ended.
+// A socket counts the bytes that TLS reads and writes, and records whether TCP ended.
 type socket struct {
 	*net.TCPConn
 	dialled bool
@@ -73,15 +73,15 @@ func (s *socket) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// A secured is a TLS connection whose errors have names.
+// A secured is a TLS connection whose errors have named reasons.
 type secured struct {
 	*tls.Conn
 	below *socket
 	begun bool // the peer has sent something
 }
 
-// client does the handshake of the end that dialled, which wants the
-// certificate to be of the address, or of the name that cfg has.
+// client does the handshake of the dialling end, which requires the certificate to match the
+// address, or the name in cfg.
 func client(ctx context.Context, raw *net.TCPConn, cfg *tls.Config, peer netip.Addr) (transport, error) {
 	if cfg.ServerName == "" {
 		cfg = cfg.Clone()
@@ -91,7 +91,7 @@ func client(ctx context.Context, raw *net.TCPConn, cfg *tls.Config, peer netip.A
 	return greet(ctx, s, tls.Client(s, cfg))
 }
 
-// server does the handshake of the end that listens.
+// server does the handshake of the listening end.
 func server(ctx context.Context, raw *net.TCPConn, cfg *tls.Config) (transport, error) {
 	s := &socket{TCPConn: raw}
 	over, err := greet(ctx, s, tls.Server(s, cfg))
@@ -101,7 +101,7 @@ func server(ctx context.Context, raw *net.TCPConn, cfg *tls.Config) (transport, 
 	if header := (tls.RecordHeaderError{}); errors.As(err, &header) {
 		_, _ = raw.Write(goodbye)
 	}
-	// What the peer has sent is read, as TCP would else take the alert back.
+	// Read the peer's data, because TCP would otherwise discard the alert.
 	_ = raw.CloseWrite()
 	_ = raw.SetReadDeadline(time.Now().Add(time.Second))
 	_, _ = io.Copy(io.Discard, io.LimitReader(raw, 1<<16))
@@ -121,8 +121,8 @@ func greet(ctx context.Context, s *socket, c *tls.Conn) (transport, error) {
 	return &secured{Conn: c, below: s}, nil
 }
 
-// failure names an error of TLS. Those of the system stay as they are, but in a
-// handshake, where a peer that knows no TLS ends the connection.
+// failure gives a TLS error a named reason. System errors stay as they are, except in a
+// handshake, where a peer without TLS ends the connection.
 func (s *socket) failure(err error, begun bool) error {
 	d := reason.Detail{Reason: reason.TLSLost, Expected: s.out.Load(), Found: s.in.Load()}
 	var header tls.RecordHeaderError
@@ -159,7 +159,7 @@ func (s *socket) unanswered(err error) error {
 	return err
 }
 
-// whose names the holder and the issuer of a peer's certificate, quoted and cut off,
+// whose returns the holder and the issuer of a peer's certificate, quoted and truncated,
 // because a peer can write anything there.
 func whose(chain []*x509.Certificate) string {
 	if len(chain) == 0 {
@@ -168,12 +168,12 @@ func whose(chain []*x509.Certificate) string {
 	return fmt.Sprintf("certificate of %.80q, issued by %.80q", chain[0].Subject.String(), chain[0].Issuer.String())
 }
 
-// ErrUntrusted is wrapped by errors of a tls.Config's VerifyConnection for a peer that is
-// not trusted.
+// ErrUntrusted is wrapped by errors of a tls.Config's VerifyConnection for a peer that is not
+// trusted.
 var ErrUntrusted = errors.New("not trusted")
 
-// Read implements net.Conn. An end of TCP that TLS did not announce is an error:
-// an attacker may have truncated the stream (RFC 8446 6.1).
+// Read implements net.Conn. An end of TCP that TLS did not announce is an error, because an
+// attacker may have truncated the stream (RFC 8446 6.1).
 func (s *secured) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	s.begun = s.begun || n > 0

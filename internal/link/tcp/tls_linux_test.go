@@ -23,13 +23,13 @@ import (
 	"softrdma/internal/reason"
 )
 
-// certificate makes one for an address, signed by itself.
+// certificate makes a self-signed certificate for an address.
 func certificate(t *testing.T, addr string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	return namedCertificate(t, addr, "")
 }
 
-// namedCertificate makes one of a subject for an address, signed by itself.
+// namedCertificate makes a self-signed certificate with a subject for an address.
 func namedCertificate(t *testing.T, addr, subject string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	public, key, err := ed25519.GenerateKey(rand.Reader)
@@ -53,8 +53,8 @@ func namedCertificate(t *testing.T, addr, subject string) (tls.Certificate, *x50
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
-// trusting is a configuration of ends that trust each other alone, whatever
-// their addresses are.
+// trusting returns a configuration that trusts only the given certificates, whatever their
+// addresses.
 func trusting(t *testing.T) *tls.Config {
 	c, _ := certificate(t, "127.0.0.1")
 	return &tls.Config{
@@ -68,7 +68,7 @@ func trusting(t *testing.T) *tls.Config {
 	}
 }
 
-// failed gives the reason that an error has.
+// failed returns the reason of an error.
 func failed(err error) reason.Reason {
 	var f *link.Failure
 	if !errors.As(err, &f) {
@@ -77,8 +77,8 @@ func failed(err error) reason.Reason {
 	return f.Detail.Reason
 }
 
-// meets dials with one configuration a listener of another, nil for plain TCP,
-// and gives what both ends heard: of dialling or reading, and of accepting.
+// meets dials a listener, each with its configuration or nil for plain TCP, and returns the
+// results of both ends: of dialling or reading, and of accepting.
 func meets(t *testing.T, dial, listen *tls.Config) (dialled, accepted error) {
 	t.Helper()
 	open := func(addr string, cfg *tls.Config) end {
@@ -178,8 +178,8 @@ func TestTLSTrust(t *testing.T) {
 	}
 }
 
-// A client shows its certificate also to a listener that does not name the certificate's
-// authority among those that it trusts, so that both ends name what was not trusted.
+// A client sends its certificate also to a listener that does not list its authority, so that
+// both ends can name the untrusted certificate.
 func TestTLSClientOfAnotherAuthority(t *testing.T) {
 	one, ones := namedCertificate(t, "127.13.3.2", "server")
 	other, _ := namedCertificate(t, "127.13.3.1", "client")
@@ -193,7 +193,7 @@ func TestTLSClientOfAnotherAuthority(t *testing.T) {
 	}
 }
 
-// What a certificate says of itself is limited and quoted in errors.
+// The names in a certificate are truncated and quoted in errors.
 func TestTLSQuotesTheCertificate(t *testing.T) {
 	one, _ := namedCertificate(t, "127.13.3.2", "a\nb"+strings.Repeat("c", 1000))
 	_, others := namedCertificate(t, "127.13.3.2", "other")
@@ -203,8 +203,8 @@ func TestTLSQuotesTheCertificate(t *testing.T) {
 	}
 }
 
-// A peer that ends the connection before it sends anything, and one that never answers,
-// are described as such.
+// Errors distinguish a peer that ends the connection before it sends anything from one that
+// never answers.
 func TestTLSPeersThatSayNothing(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -247,7 +247,7 @@ func TestTLSPeersThatSayNothing(t *testing.T) {
 	})
 }
 
-// A peer without TLS is told by an alert, whose bytes MPA knows.
+// A peer without TLS gets an alert that MPA recognises.
 func TestTLSRefusesPlain(t *testing.T) {
 	dialled, accepted := meets(t, nil, trusting(t))
 	if failed(accepted) != reason.TLSPlain || !strings.Contains(accepted.Error(), "77") {
@@ -258,7 +258,7 @@ func TestTLSRefusesPlain(t *testing.T) {
 	}
 }
 
-// A server of another protocol in TLS is not taken for one of MPA.
+// A TLS server of another protocol is not mistaken for an MPA server.
 func TestTLSWantsItsApplicationProtocol(t *testing.T) {
 	secret := trusting(t)
 	nl, err := tls.Listen("tcp", "127.0.0.1:0", secret)
@@ -290,7 +290,7 @@ func TestTLSWantsItsApplicationProtocol(t *testing.T) {
 	}
 }
 
-// An end of TCP without TLS's, and a changed record, are no end in order.
+// An end of TCP without TLS's end, and a modified record, are failures.
 func TestTLSTruncationIsAFailure(t *testing.T) {
 	for name, f := range map[string]func(below *net.TCPConn){
 		"FIN":     func(c *net.TCPConn) { _ = c.CloseWrite() },
@@ -317,7 +317,7 @@ func TestTLSTruncationIsAFailure(t *testing.T) {
 	}
 }
 
-// However links are closed, with whatever under way, their goroutines end.
+// When links are closed, in any state, their goroutines end.
 func TestConnsLeaveNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	secret := trusting(t)
@@ -334,7 +334,7 @@ func TestConnsLeaveNoGoroutines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := la.Dial(0, nl.Addr(), 0, &owner{}); err != nil { // left in its handshake
+		if _, err := la.Dial(0, nl.Addr(), 0, &owner{}); err != nil { // still in its handshake
 			t.Fatal(err)
 		}
 		if err := errors.Join(lb.Close(), la.Close()); err != nil {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// setTOS sets the type of service, as far as the system has it.
+// setTOS sets the type of service if the system supports it.
 func setTOS(c *net.TCPConn, tos uint8) {
 	switch a, _ := c.RemoteAddr().(*net.TCPAddr); {
 	case tos == 0 || a == nil:

@@ -11,13 +11,12 @@ import (
 
 // The states of Wait.
 const (
-	awake    = iota // nobody waits, no Wake is pending
+	awake    = iota // no goroutine waits, and no Wake is pending
 	sleeping        // Wait is in the kernel or about to be
-	woken           // a Wake came that no Wait has returned for
+	woken           // a Wake that no Wait has returned for
 )
 
-// Wake ends the present or the next Wait. It takes a system call only while Wait
-// sleeps.
+// Wake ends the current or the next Wait. It makes a system call only while Wait sleeps.
 func (l *epollLink) Wake() {
 	if l.state.Swap(woken) != sleeping {
 		return
@@ -31,7 +30,7 @@ func (l *epollLink) Wake() {
 
 // kick makes ppoll return. A full counter (EAGAIN) does as well.
 func (l *epollLink) kick() {
-	one := [8]byte{0: 1, 7: 1} // not 0 in either order of bytes
+	one := [8]byte{0: 1, 7: 1} // not 0 in either byte order
 	_, _ = unix.Write(l.event, one[:])
 }
 
@@ -75,8 +74,8 @@ func (l *epollLink) sleep(d time.Duration) error {
 			var b [8]byte
 			_, _ = unix.Read(l.event, b[:])
 		}
-		// Beside streams and time, only a Wake or Close ends the wait: a kick
-		// alone can be the late one of a Wake that another Wait returned for.
+		// Besides streams and time, only a Wake or Close ends the wait. A kick without them
+		// may be the late one of a Wake that another Wait returned for.
 		if err == nil && n > 0 && p[0].Revents != 0 || l.state.Load() == woken || l.closed.Load() || d >= 0 && time.Until(end) <= 0 {
 			return nil
 		}

@@ -16,8 +16,8 @@ func BenchmarkBatch62x1024(b *testing.B) { benchmarkBatch(b, "127.0.0.1", 62, 10
 
 func BenchmarkBatch128x64(b *testing.B) { benchmarkBatch(b, "127.0.0.1", 128, 64, 1) }
 
-// benchmarkBatch sends and receives batches on one goroutine, each packet of
-// so many pieces.
+// benchmarkBatch sends and receives batches on one goroutine, with the given number of pieces
+// per packet.
 func benchmarkBatch(b *testing.B, host string, packets, size, pieces int) {
 	x, y := pair(b, host, Config{})
 	f := openFlow(b, x, y.Local(), 7)

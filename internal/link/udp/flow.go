@@ -10,17 +10,17 @@ import (
 	"softrdma/internal/link"
 )
 
-// firstPort is the lowest source port of flows, which are the dynamic ports. A17.3.2.1
-// asks for a port that stays the same for a flow and differs between flows.
+// firstPort is the lowest source port of flows, which use the dynamic ports. A17.3.2.1 asks
+// for a port that stays the same for a flow and differs between flows.
 const firstPort = 0xc000
 
-// portOf folds a label to a source port: of a 20-bit flow label to the same one as
+// portOf folds a label into a source port. A 20-bit flow label gives the same port as in
 // Linux's RoCE drivers.
 func portOf(label uint32) uint16 {
 	return firstPort | uint16((label^label>>14^label>>28)&0x3fff)
 }
 
-// portTries is how many ports are tried before any free one is taken.
+// portTries is how many ports are tried before the system chooses one.
 const portTries = 16
 
 // portAfter returns the i-th port to try. An odd stride visits all ports.
@@ -30,11 +30,11 @@ func portAfter(port uint16, i int) uint16 {
 
 type flowKey struct {
 	dst  netip.AddrPort
-	port uint16 // that the label asks for
+	port uint16 // wanted for the label
 }
 
-// A flow is a rocev2.Flow with its socket. The endpoint and the destination are
-// the system's own types.
+// A flow is a rocev2.Flow with its socket. The endpoint and the destination have
+// system-specific types.
 type flow struct {
 	rocev2.Flow
 	keys []flowKey // in flowTable.byKey
@@ -47,21 +47,21 @@ type flow struct {
 // replyHandle is the handle of Reply's flow, which is not in the table.
 const replyHandle = -1
 
-// A flowTable shares flows by peer and label and keeps their sockets within a
-// bound. One goroutine at a time uses it.
+// A flowTable shares flows by peer and label and limits the number of their sockets. One
+// goroutine at a time uses it.
 type flowTable struct {
-	limit   int // of sockets
-	keep    int // of sockets without users
+	limit   int // limit of sockets
+	keep    int // limit of sockets without users
 	sockets int
-	flows   []*flow // by handle; nil is free
+	flows   []*flow // by handle; nil if free
 	byKey   map[flowKey]*flow
 	reply   flow
-	idle    []*flow     // without users, the one used last at the end
-	kept    atomic.Bool // idle has some; Wait reads it
+	idle    []*flow     // without users, the most recent at the end
+	kept    atomic.Bool // reports whether idle has any; Wait reads it
 }
 
-// OpenFlow implements rocev2.Link. Flow addresses have no zone, as on the wire: a
-// link-local peer is on the link's interface.
+// OpenFlow implements rocev2.Link. Flow addresses have no zone, as on the wire: a link-local
+// peer is on the link's interface.
 func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) {
 	if !l.life.Enter() {
 		return nil, link.ErrClosed
@@ -104,19 +104,19 @@ func (l *Link) CloseFlow(f *link.Flow) {
 
 // A flowOpener makes sockets for a flowTable.
 type flowOpener interface {
-	// dial makes a socket that sends to dst, from port if that is free.
+	// dial makes a socket that sends to dst, from port if it is free.
 	dial(dst netip.AddrPort, port uint16) (end *endpoint, src netip.AddrPort, err error)
 	// receiver returns the receiving socket, which can send to any peer.
 	receiver() (end *endpoint, src netip.AddrPort)
-	// destination converts dst to the form that a socket takes.
+	// destination converts dst to the type that a socket needs.
 	destination(dst netip.AddrPort) destination
-	// segments is how many packets the link sends as one datagram.
+	// segments returns how many packets the link sends as one datagram.
 	segments() int
 	// again prepares a socket for new users.
 	again(end *endpoint)
 }
 
-// open finds or makes a flow and counts one more use of it.
+// open finds or makes a flow and adds a user.
 func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *rocev2.Flow {
 	key := flowKey{dst, portOf(label)}
 	if f := t.byKey[key]; f != nil && f.uses > 0 {
@@ -136,8 +136,8 @@ func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *rocev2
 	return &f.Flow
 }
 
-// dial makes a flow with a socket of its own, nil if there can be none:
-// sockets beyond the bound or the process's, all ports taken.
+// dial makes a flow with its own socket. It returns nil if that is impossible because of the
+// limit, the process's descriptors, or the ports.
 func (t *flowTable) dial(o flowOpener, key flowKey) *flow {
 	if t.sockets-len(t.idle) >= t.limit {
 		return nil
@@ -153,9 +153,9 @@ func (t *flowTable) dial(o flowOpener, key flowKey) *flow {
 	return f
 }
 
-// reuse takes a flow to the peer that has no users: the one with the same label, or else
-// the one that was used last. New users get a new *rocev2.Flow, so that a former user's is
-// not open.
+// reuse takes a flow to the peer that has no users: the one with the same label, or else the
+// most recently used one. New users get a new *rocev2.Flow, so that a former user's is not
+// open.
 func (t *flowTable) reuse(o flowOpener, key flowKey) *flow {
 	old := t.byKey[key]
 	for _, f := range slices.Backward(t.idle) {
@@ -176,7 +176,7 @@ func (t *flowTable) reuse(o flowOpener, key flowKey) *flow {
 	return &f
 }
 
-// forget takes a flow's keys away.
+// forget removes a flow's keys.
 func (t *flowTable) forget(f *flow) {
 	for _, k := range f.keys {
 		delete(t.byKey, k)
@@ -184,8 +184,8 @@ func (t *flowTable) forget(f *flow) {
 	f.keys = nil
 }
 
-// fold finds another flow to the same peer, the same one for the same label
-// and the same flows; or makes one from the receiving socket.
+// fold finds another flow to the same peer, always the same one for the same label and flows,
+// or makes one from the receiving socket.
 func (t *flowTable) fold(o flowOpener, key flowKey) *flow {
 	var same []*flow
 	for _, f := range t.flows {
@@ -217,7 +217,7 @@ func (t *flowTable) add(o flowOpener, dst netip.AddrPort) *flow {
 	return f
 }
 
-// find returns the flow of a handle, nil if it is not open.
+// find returns the flow of a handle, or nil if it is not open.
 func (t *flowTable) find(p *link.Flow) *flow {
 	if p == &t.reply.Flow.Flow {
 		return &t.reply
@@ -232,8 +232,8 @@ func (t *flowTable) find(p *link.Flow) *flow {
 	return f
 }
 
-// close ends one use of a flow. It returns a socket to close if more than are kept have
-// no users now.
+// close removes a user of a flow. It returns a socket to close if more than keep flows have no
+// users.
 func (t *flowTable) close(p *link.Flow) *endpoint {
 	f := t.find(p)
 	if f == nil {
@@ -259,7 +259,7 @@ func (t *flowTable) close(p *link.Flow) *endpoint {
 	return f.end
 }
 
-// each calls do for every socket that flows own.
+// each calls do for every socket that belongs to a flow.
 func (t *flowTable) each(do func(*endpoint)) {
 	for _, f := range t.flows {
 		if f != nil && f.own {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// keptFlows is the number of flows without users that are kept, because making a
-	// socket takes longer than everything that a short connection does with it.
+	// keptFlows is the number of flows without users that are kept, because making a socket
+	// takes longer than a short connection's use of it.
 	keptFlows = 16
 
-	// keptTime is the time that they are kept while nothing is received.
+	// keptTime is how long they are kept while nothing is received.
 	keptTime = time.Second
 )
 
-// trim closes the sockets of flows that have no users.
+// trim closes the sockets of flows without users.
 func (l *Link) trim() {
 	l.stale.Store(false)
 	for _, e := range l.flows.trim() {
@@ -32,8 +32,8 @@ func (l *Link) receiver() (*endpoint, netip.AddrPort) { return &l.rx, l.local }
 
 func (l *Link) segments() int { return l.out.segments }
 
-// again prepares a flow's socket for new users: errors about packets of former users
-// must not fail the next send.
+// again prepares a flow's socket for new users: errors about packets of former users must not
+// fail the next send.
 func (l *Link) again(e *endpoint) {
 	_, _ = unix.GetsockoptInt(e.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	l.readErrors(e.fd)
@@ -63,8 +63,8 @@ func (l *Link) prepareFlow(e *endpoint, dst netip.AddrPort, port uint16) (netip.
 	if err != nil {
 		return dst, err
 	}
-	// IP_RECVERR puts ICMP errors into the socket's error queue. Until they are read
-	// from there, the next send returns the last one.
+	// IP_RECVERR puts ICMP errors into the socket's error queue. The next send returns the
+	// last one unless they are read from there first.
 	if l.local.Addr().Is4() {
 		if !dst.Addr().IsMulticast() {
 			e.first, e.counts = identify(e.fd, src, dst)
@@ -75,14 +75,13 @@ func (l *Link) prepareFlow(e *endpoint, dst netip.AddrPort, port uint16) (netip.
 	if err := unix.SetsockoptInt(e.fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1); err != nil {
 		return dst, err
 	}
-	// IPv6 has no identification that connecting would make random. A peer
-	// without a route yet is not refused here but when something is sent.
+	// IPv6 has no identification field that connecting would make random. A peer without a
+	// route is refused when something is sent, not here.
 	e.connected = unix.Connect(e.fd, sockaddr(dst, l.zone)) == nil
 	return src, nil
 }
 
-// bindFlow binds to the wanted source port, or to another one if that is in use, and
-// finally to any.
+// bindFlow binds to the wanted source port, then to others, and finally to any free port.
 func (l *Link) bindFlow(fd int, port uint16) error {
 	for i := range portTries {
 		err := bind(fd, netip.AddrPortFrom(l.local.Addr(), portAfter(port, i)), l.zone)
@@ -96,8 +95,8 @@ func (l *Link) bindFlow(fd int, port uint16) error {
 	return nil
 }
 
-// dropAll makes the kernel drop datagrams to a flow's socket, which is never read: peers
-// send to the receiving socket. ICMP errors still arrive.
+// dropAll makes the kernel drop datagrams to a flow's socket, which is never read: peers send
+// to the receiving socket. ICMP errors still arrive.
 func dropAll(fd int) {
 	none := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
 	_ = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none[0]})

@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/link"
 )
 
-// Connections that come and go take the socket of one that went, and packets
-// leave as they should; what the network reported of the former user's is gone.
+// New connections reuse the socket of an ended one, and packets leave correctly. Network
+// errors of the former user are gone.
 func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		a, b := pair(t, host, Config{})
@@ -39,7 +39,7 @@ func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
 		if n := a.flows.sockets; n != 1 {
 			t.Errorf("%s: %d sockets", host, n)
 		}
-		// More than are kept are closed.
+		// Flows beyond the limit of kept ones are closed.
 		var all []*rocev2.Flow
 		for i := range uint32(3 * keptFlows) {
 			all = append(all, openFlow(t, a, gone.Local(), i))
@@ -56,7 +56,7 @@ func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
 		}
 		p := pattern(64)
 		f := openFlow(t, a, to, 1)
-		_ = a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}) // nobody listens
+		_ = a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}) // the port is closed
 		a.CloseFlow(&f.Flow)
 		f = openFlow(t, a, to, 1)
 		if err := a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)}); err != nil {

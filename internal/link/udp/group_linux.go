@@ -16,8 +16,8 @@ import (
 	"softrdma/internal/link"
 )
 
-// A groupSet holds the multicast groups that were joined, each with a socket
-// bound to its address; an epoll instance says which of them has packets.
+// A groupSet holds the joined multicast groups, each with a socket bound to its address. An
+// epoll instance reports which of them have packets.
 type groupSet struct {
 	mu     sync.Mutex
 	epoll  int
@@ -27,7 +27,7 @@ type groupSet struct {
 }
 
 type group struct {
-	addr netip.Addr // as packets show it
+	addr netip.Addr // in the form that packets have
 	fd   int
 	uses int
 }
@@ -55,8 +55,8 @@ func (s *groupSet) find(a netip.Addr) int {
 	return -1
 }
 
-// Join receives packets to a group as well, on the link's interface. A group
-// that is joined twice must be left twice. Any goroutine may call it.
+// Join makes the link receive packets to a group on its interface. A group that is joined
+// twice must be left twice. Any goroutine may call it.
 func (l *Link) Join(addr netip.Addr) error {
 	if !l.life.Enter() {
 		return link.ErrClosed
@@ -82,7 +82,7 @@ func (l *Link) Join(addr netip.Addr) error {
 	return nil
 }
 
-// Leave ends a Join.
+// Leave undoes one Join.
 func (l *Link) Leave(addr netip.Addr) error {
 	if !l.life.Enter() {
 		return link.ErrClosed
@@ -104,8 +104,8 @@ func (l *Link) Leave(addr netip.Addr) error {
 	return nil
 }
 
-// openGroup makes a socket that receives what is sent to a group's address on
-// the link's interface. Other processes may have theirs for the same group.
+// openGroup makes a socket that receives packets to a group's address on the link's interface.
+// Other processes may have sockets for the same group.
 func (l *Link) openGroup(a netip.Addr) (int, error) {
 	e, err := newEndpoint(l.local, l.cfg)
 	if err != nil {
@@ -128,8 +128,8 @@ func (l *Link) openGroup(a netip.Addr) (int, error) {
 	return e.fd, nil
 }
 
-// addMembership joins on the link's interface alone: without MULTICAST_ALL the
-// memberships of other sockets on other interfaces do not count for this one.
+// addMembership joins on the link's interface only: without MULTICAST_ALL the memberships of
+// other sockets on other interfaces do not apply to this one.
 func (l *Link) addMembership(fd int, a netip.Addr) error {
 	if a.Is4() {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
@@ -141,7 +141,7 @@ func (l *Link) addMembership(fd int, a netip.Addr) error {
 		&unix.IPv6Mreq{Multiaddr: a.As16(), Interface: uint32(l.cfg.Interface)})
 }
 
-// receiveGroup reads a batch from a group's socket, in turn if several are readable.
+// receiveGroup reads a batch from a group's socket. Readable sockets take turns.
 func (l *Link) receiveGroup(rx *link.Rx) (bool, unix.Errno) {
 	s := &l.group
 	s.mu.Lock()

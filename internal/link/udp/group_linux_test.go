@@ -14,8 +14,8 @@ import (
 	"softrdma/internal/link"
 )
 
-// joined makes two links, on one port of two addresses where the system has
-// them, of which both have joined the group.
+// joined makes two links that have both joined the group, on one port of two addresses if the
+// system has two.
 func joined(t *testing.T, group string, hosts [2]string) (a, b *Link) {
 	t.Helper()
 	open := func(host string, port uint16) *Link {
@@ -38,7 +38,7 @@ func TestJoinGroupReceivesAtEveryMember(t *testing.T) {
 	exchangeInGroup(t, "239.17.18.19", a, b)
 }
 
-// The loopback has no route for IPv6 multicast, so this one wants a network
+// The loopback interface has no route for IPv6 multicast, so this test needs a network
 // interface.
 func TestJoinIPv6GroupReceivesOwnPackets(t *testing.T) {
 	host := multicastIPv6(t)
@@ -72,7 +72,7 @@ func exchangeInGroup(t *testing.T, group string, members ...*Link) {
 	}
 }
 
-// multicastIPv6 is an IPv6 address of an interface that multicasts.
+// multicastIPv6 returns an IPv6 address of an interface with multicast.
 func multicastIPv6(t *testing.T) netip.Addr {
 	ifaces, err := net.Interfaces()
 	if err != nil {
@@ -130,8 +130,7 @@ func TestLeaveGroupEndsReceiving(t *testing.T) {
 	}
 }
 
-// Steady unicast traffic must not keep a group's packets from the link, nor
-// one group's those of another.
+// Steady unicast traffic must not starve a group, nor one group another.
 func TestReceiveTakesGroupsInTurns(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{NoSegmentation: true})
 	dsts := []netip.AddrPort{b.Local()}

@@ -13,10 +13,10 @@ import (
 	"softrdma/internal/link"
 )
 
-// A batch that was joined on its way arrives at the program that its first packet is for,
-// whether or not coalescing is on: the system chooses a socket for the batch as a whole. That
-// program sends packets of others once more, to the address itself, and the system chooses a
-// socket for each. A trailer follows the packet:
+// A batch that was joined on its way arrives at the program of its first packet, whether or
+// not coalescing is on: the system chooses a socket for the whole batch. That program sends
+// packets of other programs again, to the address itself, and the system chooses a socket for
+// each. A trailer follows the packet:
 //
 //	 0  source address, IPv4 mapped into IPv6
 //	16  source port
@@ -24,7 +24,7 @@ import (
 //	19  hop limit
 //	20  key of the address
 //
-// Without the key anybody on this host could send packets in the name of any peer.
+// Without the key any program on this host could send packets in the name of any peer.
 const (
 	trailerPort = 16
 	trailerTOS  = 18
@@ -33,7 +33,7 @@ const (
 	trailerLen  = trailerKey + len(Key{})
 )
 
-// HandOver passes a packet on to the program that its queue pair belongs to.
+// HandOver passes a packet to the program that its queue pair belongs to.
 func (l *Link) HandOver(packet []byte, src netip.AddrPort, tos, hops uint8) error {
 	if l.cfg.Key == (Key{}) {
 		return unix.EOPNOTSUPP
@@ -52,7 +52,7 @@ func (l *Link) HandOver(packet []byte, src netip.AddrPort, tos, hops uint8) erro
 	return os.NewSyscallError("sendto", unix.Sendto(l.rx.fd, l.out.handed, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, sockaddr(l.local, l.zone)))
 }
 
-// takeOver makes a packet that was handed over what it was when it arrived on this host.
+// takeOver restores a packet that was handed over to its state on arrival at this host.
 func (l *Link) takeOver(rx *link.Rx) {
 	n := len(rx.Data) - trailerLen
 	if n < 0 || rx.Size != len(rx.Data) {

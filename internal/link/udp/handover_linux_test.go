@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/link"
 )
 
-// handOver makes one link hand over a packet, and checks what becomes of it at another.
+// handOver makes one link hand over a packet, and checks what another link receives.
 func handOver(t *testing.T, from, to *Link, packet []byte, known bool) {
 	t.Helper()
 	peer := netip.MustParseAddrPort("192.0.2.7:49152")
@@ -40,7 +40,7 @@ func TestSlotsHandOverPackets(t *testing.T) {
 		own, s := openSlots(t, host, 1, 256)
 		first, _ := takeWith(t, s, Config{Key: s.Key()})
 		second, _ := takeWith(t, s, Config{Key: s.Key()})
-		for range 2 * singleAfter { // in either mode of receiving
+		for range 2 * singleAfter { // in both modes of receiving
 			handOver(t, first, second, packetTo(0xab02, 64), true)
 		}
 		handOver(t, second, first, packetTo(0xab01, 4096+64), true)

@@ -15,12 +15,12 @@ import (
 	"softrdma/internal/frame"
 )
 
-// OpenLanes opens n links of one local address. Packets for queue pair q arrive at link
-// q modulo n (frame.LaneOf), except that those joined to a batch on their way arrive
-// where the first of them belongs. The links share nothing but address and port.
+// OpenLanes opens n links of one local address. Packets for queue pair q arrive at link q
+// modulo n (frame.LaneOf), except that packets joined to a batch on their way arrive at the
+// link of the first of them. The links share only their address and port.
 //
-// Their receiving sockets are a group by SO_REUSEPORT. Sockets of flows are not
-// in it: they have ports of their own.
+// Their receiving sockets are a group by SO_REUSEPORT. Sockets of flows are not in it, because
+// they have their own ports.
 func OpenLanes(local netip.AddrPort, cfg Config, n int) ([]*Link, error) {
 	links, err := openFirst(local, cfg, n, n > 1)
 	if err == nil && n > 1 {
@@ -32,15 +32,15 @@ func OpenLanes(local netip.AddrPort, cfg Config, n int) ([]*Link, error) {
 	return links, nil
 }
 
-// openFirst opens n links of an address that nobody has. With shared, others may follow.
+// openFirst opens n links of an unused address. With shared, others may follow.
 func openFirst(local netip.AddrPort, cfg Config, n int, shared bool) (links []*Link, err error) {
 	first, err := Open(local, cfg)
 	if err != nil {
 		return nil, err
 	}
 	links = append(links, first)
-	// Binding the first one without the option fails if the address is in use. With it,
-	// another device could join the group.
+	// Binding the first one without the option fails if the address is in use. With the
+	// option, another device could join the group.
 	if shared {
 		err = shareable(first.rx.fd)
 	}
@@ -65,8 +65,8 @@ func shareable(fd int) error {
 	return os.NewSyscallError("setsockopt SO_REUSEPORT", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
 }
 
-// steer makes the kernel choose among the sockets that share a port, numbered in the
-// order in which they were bound.
+// steer makes the kernel choose among the sockets that share a port, numbered in the order in
+// which they were bound.
 func steer(fd, n int) error {
 	code, err := bpf.Assemble(selector(n))
 	if err != nil {
@@ -85,7 +85,7 @@ func steer(fd, n int) error {
 	return nil
 }
 
-// selector returns the program, which the kernel runs on what follows the UDP header.
+// selector returns the program, which the kernel runs on the UDP payload.
 func selector(n int) []bpf.Instruction {
 	return append(frame.LoadLane(0, n), bpf.RetA{})
 }

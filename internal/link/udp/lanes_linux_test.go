@@ -17,7 +17,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// packetTo is a packet of n bytes for a queue pair.
+// packetTo returns a packet of n bytes for a queue pair.
 func packetTo(qpn uint32, n int) []byte {
 	b := pattern(n)
 	binary.BigEndian.PutUint32(b[ib.DestQPNOffset:], 0xa5<<24|qpn) // the first byte is reserved
@@ -56,9 +56,8 @@ func TestSelectorIsPacketLane(t *testing.T) {
 	}
 }
 
-// Packets come to the lane of their queue pair whatever the source port; also
-// where the sockets of the lanes' own flows are connected, as IPv6's are, to
-// the very peer.
+// Packets arrive at the lane of their queue pair whatever the source port, also if the sockets
+// of the lanes' own flows are connected to the same peer, as with IPv6.
 func TestLanesTakeTheirPackets(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		for _, n := range []int{2, 3} {
@@ -94,8 +93,8 @@ func TestLanesTakeTheirPackets(t *testing.T) {
 	}
 }
 
-// A batch that is segmented on its way goes as a whole to the lane of its first
-// packet: the lanes' owner has to hand the others over.
+// A batch that is segmented on its way goes as a whole to the lane of its first packet. The
+// lanes' owner must hand over the other packets.
 func TestBatchComesToTheLaneOfItsFirstPacket(t *testing.T) {
 	a, _ := pair(t, "127.0.0.1", Config{})
 	b := openLanes(t, "127.0.0.1", Config{}, 2)
@@ -114,7 +113,7 @@ func TestBatchComesToTheLaneOfItsFirstPacket(t *testing.T) {
 	}
 }
 
-// Lanes share their address with each other alone.
+// Only the lanes of a device share its address.
 func TestLanesKeepOthersFromTheirAddress(t *testing.T) {
 	links := openLanes(t, "127.0.0.1", Config{}, 2)
 	local := links[0].Local()

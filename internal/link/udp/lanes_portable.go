@@ -9,8 +9,8 @@ import (
 	"runtime"
 )
 
-// OpenLanes opens the link of a local address, of which there is one: other
-// systems than Linux cannot steer packets to the sockets of an address.
+// OpenLanes opens the only link of a local address. Other systems than Linux cannot steer
+// packets to one of several sockets.
 func OpenLanes(local netip.AddrPort, cfg Config, n int) ([]*Link, error) {
 	if n != 1 {
 		return nil, fmt.Errorf("open UDP link on %v: lanes: expected 1 on %s, which cannot steer packets, found %d: %w",

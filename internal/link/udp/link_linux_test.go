@@ -23,7 +23,7 @@ func TestSendBatchSegmentsAndCoalesces(t *testing.T) {
 			a, b := pair(t, host, Config{})
 			f := openFlow(t, a, b.Local(), 7)
 			data := pattern(14*4096 + 100)
-			// Three pieces that do not end where packets do.
+			// Three pieces whose boundaries are not those of packets.
 			pieces := [][]byte{data[:5000], nil, data[5000:5001], data[5001:]}
 			send(t, a, &link.Tx{Flow: &f.Flow, Pieces: pieces, Bytes: len(data), Size: 4096, TOS: 0x2a, HopLimit: 7})
 			var rx link.Rx
@@ -86,8 +86,8 @@ func TestSendBatchOf64SegmentKernelSplits(t *testing.T) {
 	}
 }
 
-// A socket without UDP checksums is refused by the kernel's segmentation with
-// EINVAL or EIO: a stand-in for devices and kernels that cannot segment.
+// The kernel refuses to segment for a socket without UDP checksums with EINVAL or EIO. This
+// stands in for devices and kernels that cannot segment.
 func TestSendSegmentationRefusedFallsBackForGood(t *testing.T) {
 	for _, packets := range []int{10, 100} {
 		a, b := pair(t, "127.0.0.1", Config{})
@@ -143,8 +143,8 @@ func TestSendToClosedPortReportsRefused(t *testing.T) {
 			if !errors.Is(err, unix.ECONNREFUSED) || !errors.As(err, &e) || !e.Earlier {
 				t.Fatalf("send after an ICMP error: %v, want ECONNREFUSED of an earlier batch", err)
 			}
-			// The error came from that send, which itself left and caused the
-			// next one. A peer that is there now gets what is sent.
+			// The error was caused by that send, which itself succeeded. A peer that exists
+			// now gets what is sent.
 			b, err = Open(dst, Config{})
 			if err != nil {
 				t.Fatal(err)

@@ -126,7 +126,7 @@ func TestOpenFlowSourcePortIsFoldedLabel(t *testing.T) {
 func TestOpenFlowPortTakenUsesAnother(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	f := openFlow(t, a, b.Local(), 7)
-	g := openFlow(t, b, a.Local(), 7) // the same address, the same label
+	g := openFlow(t, b, a.Local(), 7) // same address and label
 	if f.Src.Port() == g.Src.Port() || f.Src.Port() < firstPort || g.Src.Port() < firstPort {
 		t.Fatalf("two flows of equal label have ports %d and %d", f.Src.Port(), g.Src.Port())
 	}
@@ -177,7 +177,7 @@ func TestSendOnClosedFlowRefused(t *testing.T) {
 	openFlow(t, a, b.Local(), 1)
 	tx := &link.Tx{Flow: &f.Flow, Pieces: [][]byte{{1}}, Bytes: 1, Size: 1}
 	a.CloseFlow(&f.Flow)
-	send(t, a, tx) // one use is left
+	send(t, a, tx) // one user is left
 	a.CloseFlow(&f.Flow)
 	if err := a.Send(tx); !errors.Is(err, ErrFlow) {
 		t.Fatalf("send on a closed flow: %v, want ErrFlow", err)
@@ -284,8 +284,7 @@ func TestCloseEndsWaitAndCalls(t *testing.T) {
 	_ = c.Close()
 }
 
-// Every Wake must end a Wait that begins before or after it: a lost one hangs
-// the test.
+// Every Wake must end a Wait that begins before or after it. A lost one would hang the test.
 func TestWakeNeverLost(t *testing.T) {
 	a, _ := pair(t, "127.0.0.1", Config{})
 	turns := make(chan struct{})
@@ -362,8 +361,8 @@ func TestCloseBesideEveryCall(t *testing.T) {
 	}
 }
 
-// Reply opens no socket, and sends from where peers send to; each takes the
-// place of the one before.
+// Reply opens no socket, and sends from the port that peers send to. Each Reply replaces the
+// one before.
 func TestReplyLeavesFromTheReceivingPort(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		a, b := pair(t, host, Config{})

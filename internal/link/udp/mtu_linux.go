@@ -8,8 +8,8 @@ import (
 	"softrdma/internal/link"
 )
 
-// tooLong makes the error for packets that the system found too long. The path's MTU is
-// the socket's if it is connected, else the interface's.
+// tooLong makes the error for packets that the system found too long. The path's MTU is the
+// socket's if it is connected, else the interface's.
 func (l *Link) tooLong(f *flow, tx *link.Tx, err unix.Errno) error {
 	level, option, headers := unix.IPPROTO_IP, unix.IP_MTU, 28
 	if f.Dst.Addr().Is6() && !f.Dst.Addr().Is4In6() {
@@ -24,7 +24,7 @@ func (l *Link) tooLong(f *flow, tx *link.Tx, err unix.Errno) error {
 	return &link.MTUError{MTU: mtu, Size: min(tx.Size, tx.Bytes) + headers, Err: err}
 }
 
-// interfaceMTU asks through a socket of the link: the calling thread need not be in its
+// interfaceMTU asks through a socket of the link, because the calling thread may be in another
 // network namespace.
 func (l *Link) interfaceMTU(fd int) (int, error) {
 	r, err := unix.NewIfreq("")

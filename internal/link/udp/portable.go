@@ -15,9 +15,9 @@ import (
 	"softrdma/internal/link/wake"
 )
 
-// A Link is a rocev2.Link over UDP sockets of the net package: one packet per
-// system call, with a goroutine that receives. It knows neither type of
-// service nor hop limit of received packets, and no multicast groups.
+// A Link is a rocev2.Link over UDP sockets of package net: one packet per system call, with a
+// receiving goroutine. It supports neither type of service nor hop limit of received packets,
+// and no multicast groups.
 type Link struct {
 	life  wake.Lifetime
 	cfg   Config
@@ -25,10 +25,10 @@ type Link struct {
 	rx    endpoint
 	flows flowTable
 
-	full   chan packet   // received, not yet taken
-	free   chan []byte   // buffers for the next
-	held   []byte        // the buffer that the last Receive delivered
-	ready  chan struct{} // something was put in full
+	full   chan packet   // received, not yet returned
+	free   chan []byte   // free buffers
+	held   []byte        // the buffer of the last Receive
+	ready  chan struct{} // signals a packet in full
 	wake   chan struct{}
 	ended  chan struct{}
 	packet []byte // being sent
@@ -38,7 +38,7 @@ type Link struct {
 
 var _ rocev2.Link = (*Link)(nil)
 
-// An endpoint is a socket, with the header fields that were last set on it.
+// An endpoint is a socket with the header fields that were last set on it.
 type endpoint struct {
 	conn      *net.UDPConn
 	tos, hops int // -1 before the first
@@ -46,8 +46,8 @@ type endpoint struct {
 
 func (e *endpoint) close() { _ = e.conn.Close() }
 
-// identification is 0 for unconnected sockets on systems that do as Linux does. Others
-// cannot be asked.
+// identification returns 0, as for unconnected sockets on Linux. Other systems cannot be
+// asked.
 func (*endpoint) identification() (first uint16, counts bool) { return 0, false }
 
 type destination = netip.AddrPort
@@ -61,12 +61,12 @@ const (
 	// bufferLen holds the longest packet: the MTU of 4096, headers, ICRC.
 	bufferLen = 4608
 
-	// buffers is how many packets wait for Receive.
+	// buffers is the number of packets that can wait for Receive.
 	buffers = 512
 )
 
-// Open opens the link of one local address; port 0 takes any. The address must
-// be a single one of this host, and no other link may be open on it.
+// Open opens the link of one local address. Port 0 chooses a free one. The address must be a
+// unicast address of this host, and no other link may be open on it.
 func Open(local netip.AddrPort, cfg Config) (*Link, error) {
 	local, err := checkLocal(local)
 	if err != nil {
