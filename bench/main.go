@@ -47,10 +47,11 @@ type options struct {
 
 const long = `Compares softrdma with other tools over the loopback, through the memory of one
 machine, or between two network namespaces (--paths, the last as root). It runs them
-in turn for several rounds, and prints for each figure what softrdma reached, what the
-peer reached, their ratio (median of the rounds), and the verdict in words. --gates
-adds the lowest and highest ratio and the targets of softrdma's developers: the gate,
-below which a change is refused, and the stretch, which would be excellent.
+in turn for several rounds. A ratio is computed within one round. For each figure it
+prints the round whose ratio is the median: what softrdma reached, what the peer
+reached, their ratio, and the verdict in words. --gates adds the lowest and highest
+ratio and the targets of softrdma's developers: the gate, below which a change is
+refused, and the stretch, which would be excellent.
 
 --html writes a report, which grows with each round. It names the host, the date, the
 version and the command. Progress is on standard error.
@@ -295,7 +296,7 @@ func printTable(out io.Writer, t *compare.Table, gates bool) error {
 	if gates {
 		show = figureTable
 	}
-	if _, err := fmt.Fprintln(out, show(fmt.Sprintf("%s, median of %s", t.Path, plural(t.Rounds, "round")), t.Rows)); err != nil {
+	if _, err := fmt.Fprintln(out, show(fmt.Sprintf("%s, the median round of %s", t.Path, plural(t.Rounds, "round")), t.Rows)); err != nil {
 		return err
 	}
 	for _, r := range t.Rows {

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,8 @@ type Run struct {
 type Row struct {
 	Figure  Figure    `json:"-"`
 	Name    string    `json:"figure"`
-	Of      float64   `json:"softrdma"` // median
-	Against float64   `json:"peer"`     // median
+	Of      float64   `json:"softrdma"` // in the round of the median ratio
+	Against float64   `json:"peer"`     // the same
 	Unit    string    `json:"unit"`
 	Ratios  []float64 `json:"ratios"` // of each round; the values of an absolute figure
 	Ratio   float64   `json:"ratio"`  // median
@@ -156,15 +157,18 @@ func values(all []Result, m Metric) (v []float64) {
 	return v
 }
 
-// compare fills in the row from two values of each round. scale converts them to the
-// row's unit.
+// compare fills in the row from two values of each round: the values shown are those of the
+// round whose ratio is the median, so they give that ratio. scale converts them to the row's unit.
 func (r *Row) compare(a, b []float64, scale float64) {
-	var of, against []float64
-	for i := range min(len(a), len(b)) {
-		of, against = append(of, a[i]*scale), append(against, b[i]*scale)
+	n := min(len(a), len(b))
+	order := make([]int, n) // rounds by their ratio
+	for i := range n {
+		order[i] = i
 		r.Ratios = append(r.Ratios, a[i]/b[i])
 	}
-	r.Of, r.Against, r.Ratio = median(of), median(against), median(r.Ratios)
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(r.Ratios[i], r.Ratios[j]) })
+	i := order[(n-1)/2]
+	r.Of, r.Against, r.Ratio = a[i]*scale, b[i]*scale, r.Ratios[i]
 	r.Low, r.High = slices.Min(r.Ratios), slices.Max(r.Ratios)
 }
 

@@ -3,6 +3,7 @@ package compare
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -56,8 +57,8 @@ func TestRunComputesRatiosWithinRounds(t *testing.T) {
 			t.Errorf("%s: ratios %v, median %v, missing %q", row.Name, row.Ratios, row.Ratio, row.Missing)
 		}
 	}
-	if row := got.Rows[0]; row.Of != 1 || row.Against != 2 || row.Unit != "GB/s" {
-		t.Errorf("%v against %v %s, want 1 against 2 GB/s", row.Of, row.Against, row.Unit)
+	if row := got.Rows[0]; row.Of != 3 || row.Against != 6 || row.Unit != "GB/s" { // of the middle round of three equal ones
+		t.Errorf("%v against %v %s, want 3 against 6 GB/s", row.Of, row.Against, row.Unit)
 	}
 	if f := &got.Rows[0].Figure; !f.Reached(.5, f.Gate) || f.Reached(.5, f.Stretch) {
 		t.Error("more is better: .5 reaches .5 and not 2")
@@ -184,6 +185,24 @@ func TestFiguresUseExistingTools(t *testing.T) {
 			if f.Gate != 0 && f.Reached(f.Gate, f.Stretch) {
 				t.Errorf("%s: the gate %v is not easier than the stretch %v", f.Name, f.Gate, f.Stretch)
 			}
+		}
+	}
+}
+
+// The medians of both columns may come from different rounds, and then give another ratio.
+func TestRowShowsThePairOfItsRatio(t *testing.T) {
+	for _, c := range []struct{ a, b []float64 }{
+		{[]float64{1, 2, 3}, []float64{3, 1, 2}},
+		{[]float64{4, 1, 2, 8}, []float64{1, 3, 2, 5}},
+		{[]float64{7}, []float64{2}},
+	} {
+		var r Row
+		r.compare(c.a, c.b, 10)
+		if got := r.Of / r.Against; math.Abs(got-r.Ratio) > 1e-9 {
+			t.Errorf("%v of %v: %v and %v give %v, beside the ratio %v", c.a, c.b, r.Of, r.Against, got, r.Ratio)
+		}
+		if r.Ratio < r.Low || r.Ratio > r.High {
+			t.Errorf("%v of %v: ratio %v outside of %v to %v", c.a, c.b, r.Ratio, r.Low, r.High)
 		}
 	}
 }
