@@ -34,7 +34,7 @@ type AddressVector struct {
 	ServiceLevel uint8
 }
 
-// path returns the path that the vector means on a device.
+// path returns the path that the vector selects on a device.
 func (d *Device) path(v *AddressVector) (qp.Path, error) {
 	if d.fabric != nil {
 		return d.fabricPath(v)
@@ -66,12 +66,12 @@ func (d *Device) path(v *AddressVector) (qp.Path, error) {
 	}, nil
 }
 
-// noGID refuses an index without an entry in a GID table.
+// noGID refuses an index without an entry in the GID table.
 func noGID(entries int, index uint8) error {
 	return fmt.Errorf("address: %w", reason.Detail{Reason: reason.GIDIndex, Expected: uint64(entries - 1), Found: uint64(index)}.Err())
 }
 
-// fabricPath is path on a port of a fabric.
+// fabricPath implements path on a port of a fabric.
 func (d *Device) fabricPath(v *AddressVector) (qp.Path, error) {
 	switch gids := d.fabric.FabricPort().GIDs; {
 	case v.DLID == 0 || v.DLID == 0xffff:
@@ -119,8 +119,8 @@ func (p *PD) CreateAH(v AddressVector) (*AH, error) {
 // Query returns the address vector of CreateAH.
 func (h *AH) Query() AddressVector { return h.v }
 
-// Destroy destroys the handle. Datagrams that were not sent yet fail. A second
-// Destroy does nothing.
+// Destroy destroys the handle. Datagrams that were not sent yet fail. A second Destroy does
+// nothing.
 func (h *AH) Destroy() error {
 	if h.gone.Swap(true) {
 		return nil

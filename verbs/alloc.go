@@ -12,30 +12,29 @@ import (
 type AllocConfig struct {
 	HugePages bool // use huge pages; AllocMemory fails if the system has none free
 
-	// Device is the device that the memory is for. Memory for a daemon's device is
-	// mapped by the daemon as well once it is registered there: it is not copied
-	// to the daemon and back, and remote atomics on it are atomic with those of
-	// this process. It cannot have huge pages. Memory for an iWARP device is not
-	// shared with peers on the same host. Nil is any device of this process.
+	// Device is the device that the memory is for. Memory for a daemon's device is mapped by
+	// the daemon as well once it is registered there: it is not copied to the daemon and back,
+	// and remote atomics on it are atomic with those of this process. It cannot have huge
+	// pages. Memory for an iWARP device is not shared with peers on the same host. Nil means
+	// any device of this process.
 	Device *Device
 }
 
-// Memory is page-aligned memory outside of the Go heap. The program owns it until
-// Free.
+// Memory is page-aligned memory outside of the Go heap. The program owns it until Free.
 type Memory struct {
 	mu  sync.Mutex
 	use *allocation.Allocation // nil after Free
 	len int
 }
 
-// AllocMemory maps n bytes of zeroed, page-aligned memory outside of the Go
-// heap, which the garbage collector does not scan. Free unmaps it.
+// AllocMemory maps n bytes of zeroed, page-aligned memory outside of the Go heap, which the
+// garbage collector does not scan. Free unmaps it.
 //
-// On Linux it is the fastest memory for peers on the same host. While a region
-// is registered over all of it, peers of the same user map it and copy what is
-// sent from it themselves. Each such allocation takes a file descriptor.
-// Allocations of less than 16 KiB, those with huge pages, and those beyond a
-// quarter of the process's descriptors are not shared, and are otherwise the same.
+// On Linux it is the fastest memory for peers on the same host. While a region is registered
+// over all of it, peers of the same user map it and copy sent data from it themselves. Each
+// such allocation needs a file descriptor. Allocations of less than 16 KiB, those with huge
+// pages, and those beyond a quarter of the process's descriptors are not shared. They behave
+// the same otherwise.
 func AllocMemory(n int, cfg AllocConfig) (*Memory, error) {
 	if n <= 0 {
 		return nil, reason.BadArgument(0, uint64(n), "alloc memory: expected more than 0 bytes, found %d", n)
@@ -58,8 +57,7 @@ func AllocMemory(n int, cfg AllocConfig) (*Memory, error) {
 	return &Memory{use: a, len: n}, nil
 }
 
-// Bytes returns the memory, nil after Free. The memory must not be accessed after
-// Free.
+// Bytes returns the memory, or nil after Free. The memory must not be accessed after Free.
 func (m *Memory) Bytes() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()

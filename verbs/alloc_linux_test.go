@@ -8,8 +8,8 @@ import (
 	"softrdma/verbs"
 )
 
-// Posting, progress, polling, and waiting for events with a context that can be
-// cancelled: a request costs no memory, over real sockets.
+// Posting, progress, polling, and waiting for events with a cancellable context allocate
+// nothing per request, over real sockets.
 func TestRequestsAllocateNothing(t *testing.T) {
 	needOwn(t, "the daemon allocates in this process as well")
 	for _, spin := range []time.Duration{-1, 0} { // each wait sleeps, or few do
@@ -36,7 +36,7 @@ func TestRequestsAllocateNothing(t *testing.T) {
 	}
 }
 
-// allocations are those of one request and what it needs at both ends.
+// allocations measures those of one request at both ends.
 func allocations(t *testing.T, a, b *side, w verbs.SendWR, wait bool) float64 {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"softrdma/verbs"
 )
 
-// alloc allocates memory until the test ends.
+// alloc allocates memory that is freed when the test ends.
 func alloc(t testing.TB, n int, cfg verbs.AllocConfig) []byte {
 	t.Helper()
 	m, err := verbs.AllocMemory(n, cfg)
@@ -26,7 +26,8 @@ func alloc(t testing.TB, n int, cfg verbs.AllocConfig) []byte {
 	return m.Bytes()
 }
 
-// segmentOf registers mem until the test ends and returns the segment that peers are offered.
+// segmentOf registers mem until the test ends and returns the segment that is offered to
+// peers.
 func segmentOf(t testing.TB, pd *verbs.PD, mem []byte) *memory.Segment {
 	t.Helper()
 	mr, err := pd.RegisterMemory(mem, verbs.LocalWrite)

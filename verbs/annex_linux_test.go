@@ -29,7 +29,7 @@ func TestFlushedWriteIsSeenOnEveryPath(t *testing.T) {
 	})
 }
 
-// Each half of the word tells the number of the ATOMIC WRITE, so a torn word shows.
+// Each half of the word contains the number of the ATOMIC WRITE, so a torn word is visible.
 func TestAtomicWriteIsNeverTornOnEveryPath(t *testing.T) {
 	onEveryPath(t, func(t *testing.T, a, b *side) {
 		var torn, ended atomic.Uint64
@@ -84,7 +84,7 @@ func TestPostRefusesWhatAnnexA19DoesNotDefine(t *testing.T) {
 	}
 }
 
-// The device cannot promise persistence, so it does not take memory for it.
+// The device cannot promise persistence, so it refuses memory for it.
 func TestRegisterForPersistenceIsUnsupported(t *testing.T) {
 	a := newSide(t, addrA, 64, verbs.RC)
 	if _, err := a.pd.RegisterMemory(make([]byte, 64), verbs.LocalWrite|verbs.FlushPersistent); !errors.Is(err, errors.ErrUnsupported) {

@@ -52,8 +52,8 @@ func join(t *testing.T, a, b *side) {
 
 func word(b []byte) *uint64 { return (*uint64)(unsafe.Pointer(&b[0])) }
 
-// A remote atomic does not race with the processor's atomics, and a plain store of the
-// program is before or after it, never in between.
+// A remote atomic does not race with the processor's atomics, and a plain store of the program
+// comes before or after it, never in between.
 func TestRemoteAtomicsAndTheProcessorOnEveryPath(t *testing.T) {
 	onEveryPath(t, func(t *testing.T, a, b *side) {
 		const each = 500

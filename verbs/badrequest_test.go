@@ -72,7 +72,7 @@ func TestTooManyReadsInFlightAreRefused(t *testing.T) {
 
 func TestOpenOfNoNameNamesTheDeviceThatIsInUse(t *testing.T) {
 	dev, err := verbs.Open("", verbs.Config{})
-	if err == nil { // else somebody else has it, and this is the error
+	if err == nil { // otherwise the address is in use, and this is the error
 		defer dev.Close()
 		_, err = verbs.Open("", verbs.Config{})
 	}

@@ -16,22 +16,21 @@ import (
 	"softrdma/verbs"
 )
 
-// The same path by RDMA and by the kernel, between two processes, in turn: the
-// second process is this test binary again.
+// The same path by RDMA and by the kernel, between two processes, alternately. The second
+// process is another run of this test binary.
 //
 //	go test ./verbs -run '^$' -bench AgainstKernel -benchtime 1x
 
 const (
 	benchPeerEnv = "SOFTRDMA_BENCH_PEER"
 
-	// Many short rounds: on a machine that others use as well, some of them
-	// go undisturbed.
+	// Many short rounds, so that some are undisturbed on a machine with other load.
 	kernelRounds    = 31
 	kernelStream    = 64   // messages of 1 MiB
 	kernelPingPongs = 1000 // round trips of 8 bytes
 )
 
-// A benchOrder is what the first process tells the second, and its answer.
+// A benchOrder is a message from the first process to the second, and its answer.
 type benchOrder struct {
 	Do       string
 	Count    int
@@ -83,7 +82,7 @@ func TestBenchmarkPeer(t *testing.T) {
 	}
 }
 
-// A kernelEnd is one end of the kernel's own protocols.
+// A kernelEnd is one end of the kernel's protocols.
 type kernelEnd struct {
 	addr string
 	udp  int
@@ -119,7 +118,7 @@ func (k *kernelEnd) connect(tb testing.TB, addr string, port int) {
 	}
 }
 
-// pingPongUDP sends 8 bytes back and forth with the fewest possible system calls.
+// pingPongUDP sends 8 bytes back and forth with as few system calls as possible.
 func (k *kernelEnd) pingPongUDP(tb testing.TB, count int, first bool) {
 	pingPongRaw(tb, k.udp, count, first)
 }
@@ -162,7 +161,7 @@ func cubic(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") })
 }
 
-// tcp listens, tells the first process where, and takes its connection.
+// tcp listens, tells the first process where, and accepts its connection.
 func (k *kernelEnd) tcp(tb testing.TB, out *json.Encoder) net.Conn {
 	lc := net.ListenConfig{Control: cubic}
 	l, err := lc.Listen(tb.Context(), "tcp", net.JoinHostPort(k.addr, "0"))
@@ -178,7 +177,7 @@ func (k *kernelEnd) tcp(tb testing.TB, out *json.Encoder) net.Conn {
 	return conn
 }
 
-// A benchPeer is the second process, as the first one sees it.
+// A benchPeer is the first process's view of the second.
 type benchPeer struct {
 	in   *json.Encoder
 	out  *json.Decoder
@@ -236,10 +235,9 @@ func (p *benchPeer) dial(b *testing.B, o benchOrder) net.Conn {
 	return conn
 }
 
-// BenchmarkAgainstKernel reports medians of interleaved rounds, and ratios also
-// of the best rounds: the rate of WRITEs of 1 MiB beside that of one TCP
-// connection, and half the round trip of 8-byte WRITEs beside that of datagrams,
-// with both ends polling.
+// BenchmarkAgainstKernel reports medians of interleaved rounds, and ratios of the best rounds:
+// the rate of 1 MiB WRITEs relative to one TCP connection, and half the round trip of 8-byte
+// WRITEs relative to datagrams, with both ends polling.
 func BenchmarkAgainstKernel(b *testing.B) {
 	p := startBenchPeer(b)
 	addr := benchAddr()

@@ -9,13 +9,12 @@ import (
 	"softrdma/verbs"
 )
 
-// scaleFlight is how many bytes are under way at a time over all queue pairs,
-// as one program sends them that has a reasonable amount to send.
+// scaleFlight is the number of bytes in flight over all queue pairs.
 const scaleFlight = 8 << 20
 
-// BenchmarkQueuePairs writes over so many connected queue pairs in turn, and
-// tells what one takes that nothing was posted to yet. One goroutine polls both
-// ends, so that processor time is what the work takes, also beside others.
+// BenchmarkQueuePairs writes over n connected queue pairs in turn, and reports the cost of an
+// unused one. One goroutine polls both ends, so processor time measures the work even on a
+// machine with other load.
 func BenchmarkQueuePairs(b *testing.B) {
 	for _, bytes := range []int{1 << 20, 64 << 10, 4 << 10} {
 		for _, n := range []int{1, 1000, 100_000} {
@@ -25,7 +24,7 @@ func BenchmarkQueuePairs(b *testing.B) {
 }
 
 func benchQueuePairs(b *testing.B, bytes, n int) {
-	// Of one queue pair as many messages are under way as of all others.
+	// One queue pair has as many messages in flight as all others together.
 	flight := min(scaleFlight/bytes, 1024)
 	e := ends{size: 1 << 20, qp: verbs.QPConfig{Type: verbs.RC, MaxSendSGE: 1, MaxSend: max(1, flight/n), MaxRecv: 1, MaxRecvSGE: 1}}
 	x, y := e.side(b, benchAddr()), e.side(b, benchAddr())
@@ -49,7 +48,7 @@ func benchQueuePairs(b *testing.B, bytes, n int) {
 	idle := float64(heap()-before) / float64(2*n)
 	wr := []verbs.SendWR{x.write(0, bytes)}
 	wcs := make([]verbs.WC, 64)
-	room := make([]int, n) // of each send queue
+	room := make([]int, n) // free slots of each send queue
 	for i := range room {
 		room[i] = max(1, flight/n)
 	}
@@ -84,7 +83,7 @@ func benchQueuePairs(b *testing.B, bytes, n int) {
 		done = 0
 	}
 	wr[0].SGL[0].Length = 64
-	turn(2 * n) // each has been used
+	turn(2 * n) // so that each has been used
 	wr[0].SGL[0].Length = uint32(bytes)
 	b.SetBytes(int64(bytes))
 	b.ResetTimer()
@@ -97,7 +96,7 @@ func benchQueuePairs(b *testing.B, bytes, n int) {
 	runtime.KeepAlive(all)
 }
 
-// heap is what the collector finds in use.
+// heap returns the bytes of live heap memory.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -34,7 +34,7 @@ const (
 	benchBytes = 2 * benchSlot // source and target
 )
 
-// benchAddr is a loopback address that nobody else is likely to use now.
+// benchAddr is a loopback address that is unlikely to be in use.
 func benchAddr() string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
 }
@@ -79,7 +79,7 @@ func (e *benchEnd) connect(tb testing.TB, peer verbs.Endpoint, m benchMemory) {
 	}
 }
 
-// benchConfigs are how packets go between two devices of this process.
+// benchConfigs are the paths of packets between two devices of this process.
 var benchConfigs = map[string]verbs.Config{"sockets": {NoLoopback: true}, "memory": {}}
 
 // benchPair is two devices in this process.
@@ -90,7 +90,7 @@ func benchPair(tb testing.TB, cfg verbs.Config) (a, b *benchEnd) {
 	return a, b
 }
 
-// poll takes completions and tells how many there were.
+// poll polls completions and returns their number.
 func (e *benchEnd) poll(tb testing.TB) int {
 	n, err := e.cq.Poll(e.wcs[:])
 	if err != nil {
@@ -104,7 +104,7 @@ func (e *benchEnd) poll(tb testing.TB) int {
 	return n
 }
 
-// request is a WRITE of n bytes from the end's source to the peer's target.
+// request returns a WRITE of n bytes from the end's source to the peer's target.
 func (e *benchEnd) request(n int) verbs.SendWR {
 	return verbs.SendWR{
 		Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{e.mr.SGE(0, n)},
@@ -112,7 +112,7 @@ func (e *benchEnd) request(n int) verbs.SendWR {
 	}
 }
 
-// stream sends count messages of 1 MiB, some of them in flight.
+// stream sends count messages of 1 MiB with several in flight.
 func (e *benchEnd) stream(tb testing.TB, count int) {
 	wrs := []verbs.SendWR{e.request(benchSlot)}
 	for posted, done := 0, 0; done < count; {
@@ -201,7 +201,7 @@ func testDoNotAllocate(t *testing.T, cfg verbs.Config) {
 		}
 	}
 	once()
-	// Rounded down: occasional allocations of the runtime do not count.
+	// AllocsPerRun rounds down: occasional allocations of the runtime do not count.
 	if n := testing.AllocsPerRun(1000, once); n != 0 {
 		t.Fatalf("a WRITE from posting to completion: expected no allocation, found %v", n)
 	}

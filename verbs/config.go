@@ -11,10 +11,10 @@ import (
 // DefaultSpin is how long a device polls for packets before it sleeps.
 const DefaultSpin = 20 * time.Microsecond
 
-// A Config tunes a device. The zero value is right for most programs.
+// A Config tunes a device. The zero value suits most programs.
 type Config struct {
-	// Spin is how long the device's goroutine and waiting calls poll for packets
-	// before they sleep in the kernel; 0 means DefaultSpin, negative not at all.
+	// Spin is how long the device's goroutine and waiting calls poll for packets before they
+	// sleep in the kernel. 0 means DefaultSpin, negative means no polling.
 	Spin time.Duration
 
 	// ReceiveBuffer and SendBuffer are the requested sizes of the socket's buffers
@@ -22,8 +22,8 @@ type Config struct {
 	// each connection, and 0 lets the system adapt them.
 	ReceiveBuffer, SendBuffer int
 
-	// Window bounds the bytes in flight of one queue pair on a network; 0 means
-	// half of the granted receive buffer, at least 64 KiB and at most 1 MiB.
+	// Window limits the bytes in flight of one queue pair on a network. 0 means half of the
+	// granted receive buffer, at least 64 KiB and at most 1 MiB.
 	Window int
 
 	// Congestion and Recovery are the defaults of connections (QPConfig). With

@@ -74,19 +74,18 @@ func (w *WC) Err() error {
 	return &CompletionError{Status: w.Status, WRID: w.WRID, QPN: w.QPN, why: w.why}
 }
 
-// Reason returns the name of the reason of an unsuccessful completion, as in
-// traces and counters.
+// Reason returns the name of the reason of a failed completion, as in traces and counters.
 func (w *WC) Reason() string { return w.why.Reason.String() }
 
-// CQConfig says what a completion queue is made of.
+// CQConfig configures a completion queue.
 type CQConfig struct {
-	// Depth is how many completions the queue holds at least, 1 to MaxCQDepth;
-	// 0 means 256. A queue that is not polled in time overflows, which ends it
-	// and its queue pairs (IBTA 11.6.3.2).
+	// Depth is the minimum number of completions that the queue holds, 1 to MaxCQDepth; 0
+	// means 256. A queue that is not polled in time overflows, which ends it and its queue
+	// pairs (IBTA 11.6.3.2).
 	Depth int
 
-	// Channel receives the queue's events. Nil makes a channel for this queue
-	// alone, which Wait needs.
+	// Channel receives the queue's events. Nil makes a channel for this queue only, which Wait
+	// needs.
 	Channel *CompChannel
 }
 
@@ -97,7 +96,7 @@ type CQ struct {
 	channel *CompChannel
 	own     bool
 
-	mu      sync.Mutex // consumers
+	mu      sync.Mutex // held by consumers
 	waiters atomic.Int32
 }
 
@@ -229,15 +228,15 @@ func (w *WC) linkRoute(e *queue.CQE) { w.SLID, w.SL, w.PathBits = e.SLID, e.SL, 
 // Completions that are already in the queue raise no event: poll after arming.
 func (c *CQ) Arm(solicitedOnly bool) { c.drv.Arm(solicitedOnly) }
 
-// Wait blocks until the queue holds a completion or ctx ends. It polls for the
-// device's spin time before it sleeps. It is for a queue with a channel of its
-// own; with a shared channel use Arm and CompChannel.Next.
+// Wait blocks until the queue holds a completion or ctx ends. It polls for the device's spin
+// time before it sleeps. The queue must have its own channel; with a shared channel use Arm
+// and CompChannel.Next.
 func (c *CQ) Wait(ctx context.Context) error { return c.wait(ctx, false) }
 
-// WaitOne waits for the next completion and takes it. The error is that of the completion (WC.Err),
-// of Wait or of Poll. Several goroutines may call it for one queue: each gets a completion, but not
-// necessarily that of its own request. So give each a queue of its own, or tell the requests apart
-// by WRID.
+// WaitOne waits for the next completion and removes it. The error is that of the completion
+// (WC.Err), of Wait or of Poll. Several goroutines may call it for one queue: each gets a
+// completion, but not necessarily that of its own request. So give each its own queue, or
+// distinguish the requests by WRID.
 func (c *CQ) WaitOne(ctx context.Context) (WC, error) {
 	var wcs [1]WC
 	for {
@@ -264,8 +263,8 @@ func (c *CQ) wait(ctx context.Context, solicitedOnly bool) error {
 	}
 	c.waiters.Add(1)
 	err := c.sleep(ctx, solicitedOnly)
-	// The event that woke this waiter disarmed the queue for all waiters. There may
-	// be completions for them as well, so wake the next one.
+	// The event that woke this waiter disarmed the queue for all waiters. There may be
+	// completions for them as well, so wake the next one.
 	if c.waiters.Add(-1) > 0 {
 		c.drv.Pass()
 	}
@@ -329,8 +328,8 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 	return &CompChannel{d, a}, nil
 }
 
-// Next waits for the event of an armed completion queue and returns the queue,
-// which is then disarmed: arm it again, then poll it (ibv_get_cq_event).
+// Next waits for the event of an armed completion queue and returns the queue, which is then
+// disarmed: arm it again, then poll it (ibv_get_cq_event).
 func (h *CompChannel) Next(ctx context.Context) (*CQ, error) {
 	owner, err := h.drv.Next(ctx)
 	if err != nil {

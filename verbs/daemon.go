@@ -8,8 +8,8 @@ import (
 // daemonPrefix begins the name of a daemon's device.
 const daemonPrefix = "daemon:"
 
-// refuseDaemons returns an error that names the settings which the daemon chose
-// when it opened the device.
+// refuseDaemons returns an error that names the settings that the daemon chose when it opened
+// the device.
 func (c *Config) refuseDaemons() error {
 	var found []string
 	for _, f := range []struct {
@@ -31,5 +31,5 @@ func (c *Config) refuseDaemons() error {
 	return nil
 }
 
-// Daemon reports whether the device is a daemon's.
+// Daemon reports whether the device belongs to a daemon.
 func (d *Device) Daemon() bool { return d.remote }

@@ -41,7 +41,7 @@ func (s *Stack) openDaemon(name string, cfg *Config) (*Device, error) {
 		d.fabric = drv
 	}
 	if d.protocol == IWARP {
-		d.gids[0].GID = about.GID // the interface's, of which nothing else is known
+		d.gids[0].GID = about.GID // the interface's GID; its other properties are unknown
 	}
 	s.reg.Add(&registry.Entry{Handle: d, Provider: drv})
 	return d, nil

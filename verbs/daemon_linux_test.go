@@ -75,8 +75,8 @@ func TestRequestsOnADaemonAllocateNothing(t *testing.T) {
 	}
 }
 
-// A daemon that is killed takes its devices with it, in the middle of a transfer:
-// everything that waits is told, and nothing stays behind.
+// When a daemon is killed in the middle of a transfer, its devices end, every waiting call
+// returns, and nothing is left behind.
 func TestDaemonThatIsKilledEndsItsDevices(t *testing.T) {
 	d := startDaemon(t, "127.7.20.5", "127.7.20.6")
 	before := use()
@@ -146,7 +146,7 @@ func TestDaemonThatIsKilledEndsItsDevices(t *testing.T) {
 	noLeak(t, before)
 }
 
-// A daemon that ends in order flushes what was posted first.
+// A daemon that ends in order first flushes posted requests.
 func TestDaemonThatEndsFlushesWhatWasPosted(t *testing.T) {
 	d := startDaemon(t, "127.7.20.7", "127.7.20.8")
 	a, _ := d.pair(t, false)
@@ -211,8 +211,8 @@ func TestWhatADaemonsDeviceLacksIsRefused(t *testing.T) {
 	}
 }
 
-// refusedWrite lets a write by a key that b does not have: its completion has the
-// reason, and b's event tells of the key or does not.
+// refusedWrite makes a WRITE with a key that b does not have. The completion has the reason,
+// and b's event names the key or does not.
 func refusedWrite(t *testing.T, a, b *side, reason string, told bool) {
 	t.Helper()
 	w := a.write(0, 8)
@@ -237,7 +237,7 @@ func refusedWrite(t *testing.T, a, b *side, reason string, told bool) {
 	}
 }
 
-// Names and reasons that the daemon gives are those of a device of this process.
+// Names and reasons of a daemon's device are equal to those of a device of this process.
 func TestDaemonsReasonsAreNamed(t *testing.T) {
 	s := serve(t, openInProcess(t, "127.7.20.11", verbs.Config{}))
 	a := s.side(t)
@@ -264,7 +264,7 @@ func TestCountersOfADaemonsDeviceAreTheDaemons(t *testing.T) {
 		t.Errorf("found %v, expected %v", all, given)
 	}
 	for range d.Counters() {
-		break // who has seen enough gets no more
+		break // a caller that has seen enough gets no more
 	}
 	if err := s.server.Close(); err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestCountersOfADaemonsDeviceAreTheDaemons(t *testing.T) {
 	}
 }
 
-// A daemon of another version may mean other reasons by its numbers.
+// A daemon of another version may number reasons differently.
 func TestReasonsOfAnotherVersionAreLeftOut(t *testing.T) {
 	a, b := startDaemon(t, "127.7.20.16", "127.7.20.17", otherReasons).pair(t, false)
 	refusedWrite(t, a, b, "NONE", false)
@@ -283,7 +283,7 @@ func TestReasonsOfAnotherVersionAreLeftOut(t *testing.T) {
 	}
 }
 
-// Ports of either side go through the daemon, to a device of this process as well.
+// Devices with other ports work through the daemon, also to a device of this process.
 func TestDaemonsDeviceTalksBetweenOtherPorts(t *testing.T) {
 	a := serve(t, openInProcess(t, "127.7.20.18:4795", verbs.Config{NoLoopback: true})).side(t)
 	b := ends{size: len(a.buf), qp: verbs.QPConfig{Type: verbs.RC}}.side(t, "127.7.20.19:4796")
@@ -331,9 +331,8 @@ func TestDaemonsDeviceTalksBetweenOtherPorts(t *testing.T) {
 	}
 }
 
-// BenchmarkDaemonWrite is a WRITE from one device of a daemon to the other, from
-// posting to completion, with memory that the daemon copies and with memory that
-// it maps too.
+// BenchmarkDaemonWrite measures a WRITE between two devices of a daemon, from posting to
+// completion, with memory that the daemon copies and with memory that it also maps.
 func BenchmarkDaemonWrite(b *testing.B) {
 	d := startDaemon(b, "127.7.20.12", "127.7.20.13")
 	for _, shared := range []bool{false, true} {

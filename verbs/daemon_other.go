@@ -7,7 +7,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// openDaemon says what is missing.
+// openDaemon fails: daemons need Linux.
 func (*Stack) openDaemon(string, *Config) (*Device, error) {
 	return nil, reason.NotSupported("a daemon's device: a daemon accesses the memory of its programs on Linux only, not on %s", runtime.GOOS)
 }

@@ -8,7 +8,7 @@ import (
 	"softrdma/verbs"
 )
 
-// Programs of a daemon see the port of a fabric as the daemon does, and reach peers by LID.
+// Programs of a daemon see the port of a fabric like the daemon, and reach peers by LID.
 func TestFabricPortOfADaemon(t *testing.T) {
 	f := fabrictest.Start(t, "star:2")
 	var own [2]*verbs.Device
@@ -24,7 +24,7 @@ func TestFabricPortOfADaemon(t *testing.T) {
 	served := serve(t, own[0])
 	d := served.open(t)
 	want := own[0].QueryPort()
-	want.SpeedMbps = 100_000 // the nominal rate of EDR, of which programs of a daemon know the name
+	want.SpeedMbps = 100_000 // programs of a daemon get the nominal rate of EDR
 	if got := d.QueryPort(); !reflect.DeepEqual(got, want) {
 		t.Errorf("port %+v, expected %+v", got, want)
 	}

@@ -8,9 +8,8 @@ import (
 	"softrdma/verbs"
 )
 
-// Datagrams over IPv6, on devices told apart by their ports: every length up
-// to the MTU, with the IPv6 header in the GRH area, and the answer by what it
-// says.
+// Datagrams over IPv6, on devices with different ports: every length up to the MTU, with the
+// IPv6 header in the GRH area, and an answer to the address found there.
 func TestDatagramOverIPv6(t *testing.T) {
 	e := ends{a: "[::1]:4810", b: "[::1]:4811", qp: verbs.QPConfig{Type: verbs.UD, MaxInline: 64}}
 	a, b := e.open(t)

@@ -43,7 +43,7 @@ func TestDatagramArrivesAfterGRHArea(t *testing.T) {
 	b.recv(t, 1, 0, grh+100)
 	copy(a.buf, "a datagram")
 	send := verbs.SendWR{Op: verbs.OpSendImm, Imm: 77, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 10)}, AH: ah, RemoteQPN: b.qp.Number(), RemoteQKey: 0x21}
-	a.post(t, send) // wrong Q_Key: dropped with a counter, the receive stays
+	a.post(t, send) // wrong Q_Key: dropped and counted, and the receive stays
 	a.ok(t, verbs.WCSend)
 	send.RemoteQKey = 0x22
 	a.post(t, send)
@@ -55,7 +55,7 @@ func TestDatagramArrivesAfterGRHArea(t *testing.T) {
 	if string(b.buf[grh:grh+10]) != "a datagram" {
 		t.Fatalf("received %q", b.buf[grh:grh+10])
 	}
-	// RoCE v2 lays an IPv4 header into the area's last 20 bytes.
+	// RoCE v2 places an IPv4 header in the area's last 20 bytes.
 	h := b.buf[20:40]
 	if !*overFabric && (h[0] != 0x45 || h[8] != 9 || !bytes.Equal(h[12:20], []byte{127, 7, 0, 1, 127, 7, 0, 2})) {
 		t.Fatalf("header in the GRH area: % x", h)
@@ -107,8 +107,8 @@ func TestMulticastReachesEveryAttachedQP(t *testing.T) {
 	}
 }
 
-// counter is how often a device gave a reason; a daemon's, which is in this
-// process, stands for the devices that it serves.
+// counter returns how often a device gave a reason. A daemon runs in this process, and its
+// counters stand for the devices that it serves.
 func counter(d *verbs.Device, name string) uint64 {
 	for n, c := range d.Counters() {
 		if n == name {

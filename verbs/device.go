@@ -43,8 +43,8 @@ type Device struct {
 	drv      provider.Device
 	local    *adapter.Device // the adapter of drv, nil if remote
 	stack    *Stack          // of local
-	remote   bool            // the device of a daemon
-	unnamed  bool            // the daemon is of a version that numbers reasons otherwise
+	remote   bool            // a daemon's device
+	unnamed  bool            // the daemon's version numbers reasons differently
 	fabric   provider.Fabric // nil unless the device is a port of a fabric
 	choice   host.Choice
 	protocol Protocol
@@ -55,8 +55,8 @@ type Device struct {
 	zone     string
 	spin     time.Duration
 
-	release  func() error // gives a slot of a shared address back; nil for none
-	slots    *udp.Slots   // of a shared address; nil for none
+	release  func() error // returns the slot of a shared address; nil if there is none
+	slots    *udp.Slots   // of a shared address; nil if there is none
 	sameHost hostPath
 	spinning atomic.Bool // a waiting call polls for packets
 
@@ -147,7 +147,7 @@ func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// An opening is a device while it is opened.
+// An opening is a device that is being opened.
 type opening struct {
 	choice   host.Choice
 	protocol Protocol
@@ -157,12 +157,12 @@ type opening struct {
 	mode     samehost.Mode
 	allow    []string
 	mirror   *trace.Mirror
-	hostDir  string // of the memory path; empty for the usual one
+	hostDir  string // of the memory path; empty for the default
 	links    links
 	release  func() error
 }
 
-// check takes the settings out of a configuration.
+// check applies the settings of a configuration.
 func (p *opening) check(cfg *Config) (err error) {
 	p.control, p.recovery, err = transmission(cfg.Congestion, cfg.Recovery)
 	if err == nil && p.protocol == IWARP {
@@ -186,7 +186,7 @@ func (p *opening) check(cfg *Config) (err error) {
 	return nil
 }
 
-// start makes the device on its links, which it closes if it fails.
+// start makes the device on its links, and closes them if it fails.
 func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	choice := p.choice
 	guid := host.GUID(choice.Interface, choice.Addr.Addr())
@@ -222,8 +222,7 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	return d, nil
 }
 
-// openReason returns the error with the reason DEVICE_OPEN unless it has a reason
-// of its own.
+// openReason returns the error with the reason DEVICE_OPEN unless it already has a reason.
 func openReason(err error, port uint16) error {
 	if errors.As(err, new(ReasonError)) {
 		return err
@@ -235,8 +234,8 @@ func openReason(err error, port uint16) error {
 	return &reason.Error{Detail: d, Text: err.Error(), Cause: err}
 }
 
-// openError returns the error of Open. For a device that the caller did not name
-// it names the device that was chosen.
+// openError returns the error of Open. If the caller did not name a device, the error contains
+// the chosen device.
 func openError(name string, choice host.Choice, err error) error {
 	err = openReason(err, choice.Addr.Port())
 	switch {
@@ -248,8 +247,8 @@ func openError(name string, choice host.Choice, err error) error {
 	return fmt.Errorf("open the best RDMA device: %w", err)
 }
 
-// Name returns the name of the network interface, or the name by which a daemon
-// serves its device.
+// Name returns the name of the network interface, or the name under which a daemon serves its
+// device.
 func (d *Device) Name() string { return d.choice.Interface.Name }
 
 // Addr returns the local address and UDP port that peers send to. The port of an
@@ -261,7 +260,7 @@ func (d *Device) Addr() netip.AddrPort { return d.choice.Addr }
 // Spin returns how long waiting calls poll before they sleep: Config.Spin, or its default.
 func (d *Device) Spin() time.Duration { return d.spin }
 
-// Explain says how the device's address was chosen, one sentence per line.
+// Explain describes how the device's address was chosen, one sentence per line.
 func (d *Device) Explain() []string { return d.choice.Why }
 
 // Close ends the device with all its objects. Waiting calls return ErrClosed.
@@ -283,7 +282,7 @@ func (d *Device) Close() error {
 	return err
 }
 
-// Counts are the numbers of objects that exist, by kind.
+// Counts are the numbers of existing objects, by kind.
 type Counts struct {
 	PD, CQ, QP, SRQ, MR, MW, AH, Channel int
 }

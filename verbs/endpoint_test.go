@@ -7,8 +7,8 @@ import (
 	"softrdma/verbs"
 )
 
-// A program may ask for the endpoint as often as it likes: one copy goes to the
-// peer, another to Connect.
+// A program may ask for the endpoint repeatedly: one copy goes to the peer, another to
+// Connect.
 func TestEndpointStaysUntilReset(t *testing.T) {
 	a, b := newSide(t, addrA, 64, verbs.RC), newSide(t, addrB, 64, verbs.RC)
 	first := a.qp.Endpoint()
@@ -40,7 +40,7 @@ func TestEndpointStaysUntilReset(t *testing.T) {
 	if err := a.qp.ToReset(); err != nil {
 		t.Fatal(err)
 	}
-	// One of 2^24 draws is the same again; three in a row are not.
+	// One of 2^24 draws may repeat; three in a row do not.
 	psn := first.PSN
 	for range 3 {
 		if psn = a.qp.Endpoint().PSN; psn != first.PSN {
@@ -55,7 +55,7 @@ func TestEndpointStaysUntilReset(t *testing.T) {
 	}
 }
 
-// A program that moves the queue pair itself chooses the PSN, and the endpoint has it.
+// If a program moves the queue pair itself, it chooses the PSN, and the endpoint contains it.
 func TestEndpointHasThePSNOfToRTS(t *testing.T) {
 	s := newSide(t, addrA, 64, verbs.UD)
 	for _, err := range []error{s.qp.ToInit(verbs.InitAttr{QKey: 1}), s.qp.ToRTR(verbs.RTRAttr{}), s.qp.ToRTS(verbs.RTSAttr{SQPSN: 0x123456})} {
@@ -68,8 +68,8 @@ func TestEndpointHasThePSNOfToRTS(t *testing.T) {
 	}
 }
 
-// A request in the wrong state is refused with the names of states, and with
-// the call that leads to the right one.
+// A request in the wrong state is refused with the names of the states and the call that leads
+// to the right one.
 func TestPostInTheWrongStateNamesTheCall(t *testing.T) {
 	s := newSide(t, addrA, 64, verbs.RC)
 	send := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{s.mr.SGE(0, 8)}}

@@ -16,10 +16,9 @@ import (
 	"softrdma/verbs"
 )
 
-// ends says what two connected ends are made of. The zero value of a field is
-// good for most.
+// ends configures two connected ends. The zero value of a field suits most tests.
 type ends struct {
-	a, b    string // addresses, required: tests that run at a time have distinct ones
+	a, b    string // required; concurrent tests use different ones
 	size    int    // bytes of each buffer, 0 means 64 KiB
 	qp      verbs.QPConfig
 	connect verbs.ConnectConfig
@@ -64,24 +63,24 @@ func (e ends) side(t testing.TB, addr string) *side {
 	return s
 }
 
-// lanes lets every test run with devices of several lanes.
+// lanes makes every test use devices with several lanes.
 var lanes = flag.Int("lanes", 1, "how many lanes devices have where the test does not say it")
 
-// inMemory lets packets between the devices of a test stay in memory, as they do
-// in programs; otherwise they take the sockets, as between processes.
+// inMemory lets packets between the devices of a test stay in memory, as they do in programs.
+// Otherwise they take the sockets, as between processes.
 var inMemory = flag.Bool("inmemory", false, "hand packets between devices over in memory")
 
-// onDaemon lets tests have devices of a daemon, which serves the address.
+// onDaemon makes tests use devices of a daemon, which serves the address.
 var onDaemon = flag.Bool("daemon", false, "test devices of a daemon")
 
-// overMemory lets packets between the devices of a test go through memory, as between
+// overMemory makes packets between the devices of a test go through shared memory, as between
 // processes of one host.
 var overMemory = flag.Bool("samehost", false, "require the memory path between devices")
 
-// overEthernet lets tests have RoCE v1 devices, which need CAP_NET_RAW.
+// overEthernet makes tests use RoCE v1 devices, which need CAP_NET_RAW.
 var overEthernet = flag.Bool("roce1", false, "test RoCE v1 devices")
 
-// overFabric lets tests have ports of an InfiniBand fabric.
+// overFabric makes tests use ports of an InfiniBand fabric.
 var overFabric = flag.Bool("infiniband", false, "test devices on an InfiniBand fabric")
 
 // openPort opens the port of a fabric that stands for an address.
@@ -90,7 +89,7 @@ var openPort func(t testing.TB, addr string, cfg verbs.Config) *verbs.Device
 // joinGroup makes ports of a fabric members of a new multicast group, and returns its address.
 var joinGroup func(t testing.TB, qkey uint32, members ...*side) verbs.AddressVector
 
-// refused is the reason of requests to a device that is gone.
+// refused returns the reason of requests to a device that is gone.
 func refused() string {
 	if *overMemory {
 		return "HOST_CLOSED"
@@ -98,7 +97,7 @@ func refused() string {
 	return "SEND_REFUSED"
 }
 
-// needUDP skips a test of what RoCE v2 alone has: IP headers, UDP ports, ICMP.
+// needUDP skips a test of features that only RoCE v2 has: IP headers, UDP ports, ICMP.
 func needUDP(t testing.TB) {
 	t.Helper()
 	if *overEthernet || *overFabric {
@@ -106,10 +105,10 @@ func needUDP(t testing.TB) {
 	}
 }
 
-// openServed opens an address as a daemon's device, nil where there is none.
+// openServed opens an address as a daemon's device, or returns nil.
 var openServed func(t testing.TB, addr string, cfg verbs.Config) *verbs.Device
 
-// needOwn skips a test of what devices of this process alone have.
+// needOwn skips a test of features that only devices of this process have.
 func needOwn(t testing.TB, why string) {
 	t.Helper()
 	if *onDaemon {
@@ -126,7 +125,7 @@ func openDevice(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 	return openInProcess(t, addr, cfg)
 }
 
-// openInProcess waits for an address that another run of these tests has.
+// openInProcess opens a device, and waits if another run of these tests has the address.
 func openInProcess(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 	t.Helper()
 	if at, err := netip.ParseAddrPort(addr); err == nil && (*overEthernet || *overFabric) {
@@ -156,7 +155,7 @@ func openInProcess(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 	}
 }
 
-// vector is the address of a device's port, with a GRH on a fabric.
+// vector returns the address of a device's port, with a GRH on a fabric.
 func vector(d *verbs.Device) verbs.AddressVector {
 	return verbs.AddressVector{DGID: d.GID(), DLID: d.QueryPort().LID}
 }
@@ -171,9 +170,8 @@ func (e ends) pair(t testing.TB) (a, b *side) {
 	return a, b
 }
 
-// join connects two ends. The timeout is one that a busy machine does not
-// reach (2.1 s): a READ that is repeated is carried out again, at a time when
-// the test may be writing there.
+// join connects two ends. A busy machine does not reach the timeout (2.1 s): a READ that is
+// repeated is executed again, at a time when the test may be writing its memory.
 func (e ends) join(t testing.TB, a, b *side) {
 	t.Helper()
 	if e.connect.Timeout == 0 {
@@ -188,7 +186,7 @@ func (e ends) join(t testing.TB, a, b *side) {
 	}
 }
 
-// write is a signalled WRITE of n bytes at the same offset of both buffers.
+// write returns a signalled WRITE of n bytes at the same offset of both buffers.
 func (s *side) write(off, n int) verbs.SendWR {
 	return verbs.SendWR{
 		Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(off, n)},
@@ -196,15 +194,15 @@ func (s *side) write(off, n int) verbs.SendWR {
 	}
 }
 
-// fill gives b unlike bytes.
+// fill fills b with pseudorandom bytes.
 func fill(b []byte, seed uint64) {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
 	_, _ = rand.NewChaCha8(key).Read(b) // never fails
 }
 
-// holds checks that want lies at off of s's buffer, and only that between
-// the two bytes around it, which are canary.
+// holds checks that s's buffer contains want at off, and that the bytes before and after it
+// are still canary.
 func (s *side) holds(t testing.TB, off int, want []byte) {
 	t.Helper()
 	got := s.buf[off : off+len(want)]

@@ -8,8 +8,8 @@ import (
 	"softrdma/verbs"
 )
 
-// exampleEnd is a device with 64 bytes of memory, a completion queue and a
-// queue pair: what one process has. The examples have two of them.
+// exampleEnd is a device with 64 bytes of memory, a completion queue and a queue pair: the
+// objects of one process. The examples have two of them.
 type exampleEnd struct {
 	dev *verbs.Device
 	mr  *verbs.MR
@@ -31,8 +31,8 @@ func openExample(addr string) *exampleEnd {
 	return &exampleEnd{dev, mr, cq, qp}
 }
 
-// connectExample connects two ends. Between processes, the endpoints travel by
-// other means: as JSON over TCP, in a file, in the environment.
+// connectExample connects two ends. Between processes, the endpoints travel by other means: as
+// JSON over TCP, in a file, in the environment.
 func connectExample(a, b *exampleEnd) {
 	atA, atB := a.qp.Endpoint(), b.qp.Endpoint()
 	check(a.qp.Connect(atA, atB, verbs.ConnectConfig{}))
@@ -45,8 +45,7 @@ func check(err error) {
 	}
 }
 
-// RDMA WRITE: one side puts bytes into the other's memory, which does nothing
-// for it.
+// RDMA WRITE: one side puts bytes into the other's memory without its help.
 func Example_write() {
 	a, b := openExample("127.7.9.1"), openExample("127.7.9.2")
 	defer a.dev.Close()
@@ -60,13 +59,13 @@ func Example_write() {
 	}))
 	_, err := a.cq.WaitOne(context.Background())
 	check(err)
-	b.qp.State() // the device orders its WRITEs before what it is asked
+	b.qp.State() // the device orders its WRITEs before this call
 	fmt.Printf("%s\n", b.mr.Bytes()[:n])
 	// Output: written by the peer
 }
 
-// SEND: the receiver says beforehand where the next message goes, and learns
-// from a completion that it has come.
+// SEND: the receiver says in advance where the next message goes, and a completion tells it
+// that the message has arrived.
 func Example_send() {
 	a, b := openExample("127.7.9.1"), openExample("127.7.9.2")
 	defer a.dev.Close()
@@ -96,7 +95,7 @@ func ExampleWC_Err() {
 	wc, err := a.cq.WaitOne(context.Background())
 	fmt.Println(err == nil, wc.Status)
 	fmt.Println(wc.Reason())
-	for name, n := range b.dev.Counters() { // the peer knows why
+	for name, n := range b.dev.Counters() { // the peer has counted the reason
 		fmt.Println(name, n)
 	}
 	// Output:
@@ -105,8 +104,8 @@ func ExampleWC_Err() {
 	// KEY_BOUNDS 1
 }
 
-// A device of the daemon that serves this machine's programs, with memory that
-// the daemon maps as well: between two programs it is copied once.
+// A device of the daemon that serves this machine's programs, with memory that the daemon maps
+// as well: data between two programs is copied once.
 func ExampleOpen_daemon() {
 	dev, err := verbs.Open("daemon:", verbs.Config{})
 	check(err)

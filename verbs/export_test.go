@@ -1,6 +1,7 @@
 package verbs
 
-// SetSharedLanes sets how many lanes a shared address has, and returns how to undo that.
+// SetSharedLanes sets the number of lanes of a shared address, and returns a function that
+// restores it.
 func SetSharedLanes(n int) (undo func()) {
 	old := sharedLanes
 	sharedLanes = n

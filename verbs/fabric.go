@@ -24,8 +24,8 @@ const fabricPrefix = "ib:"
 // attachTime bounds the wait for the process of a fabric.
 const attachTime = 10 * time.Second
 
-// openFabric opens a device on a port of a fabric. Its packets go through the fabric, also
-// to devices of this process and host: the switches are what the fabric is for.
+// openFabric opens a device on a port of a fabric. Its packets go through the fabric's
+// switches, also to devices of this process and host.
 func (s *Stack) openFabric(name string, cfg *Config) (*Device, error) {
 	control, recovery, err := transmission(cfg.Congestion, cfg.Recovery)
 	if err = errors.Join(err, cfg.refuseFabric()); err != nil {
@@ -52,7 +52,7 @@ func (s *Stack) openFabric(name string, cfg *Config) (*Device, error) {
 	return d, nil
 }
 
-// refuseFabric refuses the settings that a port of a fabric does not have.
+// refuseFabric refuses settings that do not apply to a port of a fabric.
 func (cfg *Config) refuseFabric() error {
 	switch {
 	case cfg.Lanes > 1:
@@ -77,7 +77,7 @@ func fabricChoice(i *attach.Info) host.Choice {
 	}
 }
 
-// fabricGIDs is the GID table of the port without its empty entries.
+// fabricGIDs returns the GID table of the port without its empty entries.
 func (d *Device) fabricGIDs() (list []GIDEntry) {
 	for i, g := range d.fabric.FabricPort().GIDs {
 		if g != (GID{}) {
@@ -87,7 +87,7 @@ func (d *Device) fabricGIDs() (list []GIDEntry) {
 	return list
 }
 
-// queryFabric is QueryPort of a port of a fabric.
+// queryFabric implements QueryPort for a port of a fabric.
 func (d *Device) queryFabric() PortAttr {
 	p := d.fabric.FabricPort()
 	return PortAttr{

@@ -37,7 +37,7 @@ func fabricDevices(t *testing.T, x *fabrictest.Fabric) (devices []*Device) {
 	return devices
 }
 
-// A fabricEnd is a queue pair with a buffer of its own.
+// A fabricEnd is a queue pair with its own buffer.
 type fabricEnd struct {
 	*QP
 	cq *CQ
@@ -156,7 +156,7 @@ func everyOperation(t *testing.T, a, b *fabricEnd, typ QPType) {
 	}
 }
 
-// datagramEnd is a UD queue pair in RTS.
+// datagramEnd makes a UD queue pair in RTS.
 func datagramEnd(t *testing.T, d *Device, qkey uint32) *fabricEnd {
 	t.Helper()
 	e := newFabricEnd(t, d, UD)
@@ -198,7 +198,7 @@ func TestFabricPathBits(t *testing.T) {
 	everyOperation(t, x, y, RC)
 }
 
-// Datagrams take the path with or without a GRH, and their completions tell the way back.
+// Datagrams travel with or without a GRH, and their completions contain the return path.
 func TestFabricDatagrams(t *testing.T) {
 	devices := fabricDevices(t, fabrictest.Start(t, "star:2"))
 	const qkey = 0x1234
@@ -235,7 +235,7 @@ func TestFabricDatagrams(t *testing.T) {
 }
 
 // A fabric that ends takes its ports down, and the next one brings them up again. Queue pairs
-// that waited for neither go on.
+// whose time limits have not expired continue.
 func TestFabricDeviceOutlivesTheFabric(t *testing.T) {
 	x := fabrictest.Start(t, "star:2")
 	devices := fabricDevices(t, x)
@@ -259,7 +259,7 @@ func TestFabricDeviceOutlivesTheFabric(t *testing.T) {
 	everyOperation(t, a, b, RC)
 }
 
-// Packets are lost while the port is not active, as a dead peer loses them.
+// Packets are lost while the port is not active, as if the peer were dead.
 func TestFabricOpensBeforeAManager(t *testing.T) {
 	x := fabrictest.StartWith(t, "star:2", func(c *live.Config) { c.Manager = nil })
 	d, err := Open("ib:"+x.Adapters[0], Config{})
@@ -288,8 +288,8 @@ func TestFabricOpensBeforeAManager(t *testing.T) {
 	}
 }
 
-// A link of a fat tree is cut in the middle of a transfer. The subnet manager leads the packets
-// around it, and the queue pair retransmits what was lost.
+// A link of a fat tree is cut in the middle of a transfer. The subnet manager routes around
+// it, and the queue pair retransmits lost packets.
 func TestFabricTransferSurvivesACutLink(t *testing.T) {
 	x := fabrictest.Start(t, "fat-tree:k=4")
 	devices := fabricDevices(t, x)
@@ -313,7 +313,7 @@ func TestFabricTransferSurvivesACutLink(t *testing.T) {
 	}
 }
 
-// cutBusiestLink cuts the link between two switches that has carried most.
+// cutBusiestLink cuts the link between two switches that has carried the most traffic.
 func cutBusiestLink(t *testing.T, x *fabrictest.Fabric) (cut bool) {
 	x.Do(func(_ time.Duration, s *subnet.Subnet, _ *sm.Manager) {
 		f := s.Fabric()
@@ -335,7 +335,7 @@ func cutBusiestLink(t *testing.T, x *fabrictest.Fabric) (cut bool) {
 	return cut
 }
 
-// Settings that a port of a fabric does not have are refused.
+// Settings that do not apply to a port of a fabric are refused.
 func TestFabricRefusesSettings(t *testing.T) {
 	x := fabrictest.Start(t, "star:2")
 	for _, cfg := range []Config{{Lanes: 2}, {MTU: 1024}, {Shared: true}, {NoCRC: true}, {SameHost: SameHostRequire}} {

@@ -11,7 +11,7 @@ import (
 	"softrdma/internal/fabric/topology"
 )
 
-// betweenSwitches is the end of a cable between the switches of two adapters.
+// betweenSwitches returns an end of a cable between the switches of two adapters.
 func betweenSwitches(t *testing.T, shape string, a, b int) topology.End {
 	t.Helper()
 	f, err := topology.Generate(shape)
@@ -33,8 +33,8 @@ func betweenSwitches(t *testing.T, shape string, a, b int) topology.End {
 	return topology.End{}
 }
 
-// The cable that a transfer uses is cut and repaired in its middle. The subnet manager leads
-// around it, and no request fails.
+// The cable of a transfer is cut and repaired in the middle. The subnet manager routes around
+// it, and no request fails.
 func TestFabricTransferSurvivesACutCable(t *testing.T) {
 	const shape, messages, size = "ring:4", 2000, 16 << 10
 	x := fabrictest.Start(t, shape)

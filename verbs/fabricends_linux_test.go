@@ -61,7 +61,7 @@ func serveFabric() error {
 	return f.Close()
 }
 
-// runWithFabric runs the tests on a fabric, which has a process of its own as for programs.
+// runWithFabric runs the tests on a fabric, in a separate process as for programs.
 func runWithFabric(m *testing.M) (code int, err error) {
 	runtime.LockOSThread() // the fabric ends with the thread that starts it
 	dir, err := os.MkdirTemp("", "softrdma-verbs-")
@@ -118,7 +118,7 @@ func newSuite() (*suite, error) {
 	return s, nil
 }
 
-// open opens the adapter of an address, and waits until the subnet manager has seen it.
+// open opens the adapter of an address, and waits until the subnet manager has configured it.
 func (s *suite) open(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 	t.Helper()
 	switch {

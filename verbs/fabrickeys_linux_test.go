@@ -14,7 +14,7 @@ import (
 )
 
 // TestFabricCountsPacketsWithWrongKeys sends packets whose P_Key or Q_Key the device refuses.
-// The agent of its port counts them, which raises traps 257 and 258 (IBTA 14.2.5.1).
+// The agent of its port counts them and sends traps 257 and 258 (IBTA 14.2.5.1).
 func TestFabricCountsPacketsWithWrongKeys(t *testing.T) {
 	x := fabrictest.Start(t, "star:2")
 	from := x.Attach(0)

@@ -8,7 +8,8 @@ import (
 	"softrdma/verbs"
 )
 
-// Programs name index 0, 1 or 3, which differ between adapters. All are the device's address.
+// Programs use index 0, 1 or 3, depending on the adapter they were written for. All are the
+// device's address.
 func TestEveryGIDIndexIsTheDevice(t *testing.T) {
 	needUDP(t)
 	a, b := newSide(t, addrA, 8192, verbs.UD), newSide(t, addrB, 8192, verbs.UD)

@@ -10,8 +10,8 @@ import (
 	"softrdma/verbs"
 )
 
-// calls are all public methods of a device's objects. Each gives the error
-// that the method returned, nil for those without one.
+// calls calls all public methods of a device's objects, and returns their errors, nil for
+// methods without one.
 func (z *zoo) calls() map[any]map[string]func() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // of all calls together
 	time.AfterFunc(time.Minute, cancel)
@@ -134,8 +134,8 @@ type discard struct{}
 
 func (*discard) Write(b []byte) (int, error) { return len(b), nil }
 
-// harmless are the methods that give an object up or have no error: they
-// succeed on a device that is closed and on an object that is gone.
+// harmless lists the methods that release an object or have no error: they succeed on a closed
+// device and on a destroyed object.
 var harmless = map[string]bool{
 	"Close": true, "Destroy": true, "Dealloc": true, "Deregister": true, "Arm": true,
 	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true, "SameHost": true, "Path": true, "WhyNetwork": true, "Spin": true, "Traffic": true, "Capturing": true,
@@ -143,8 +143,8 @@ var harmless = map[string]bool{
 	"Bytes": true, "LKey": true, "Len": true, "Remote": true, "RKey": true, "SGE": true,
 }
 
-// callAll calls every method of every object, all that there are, and checks
-// that those that can fail do so with want. What gives objects up comes last.
+// callAll calls every method of every object, and checks that those that can fail return want.
+// Methods that release objects come last.
 func (z *zoo) callAll(t *testing.T, want error, leave ...any) {
 	t.Helper()
 	calls := z.calls()
@@ -199,7 +199,7 @@ func TestUseAfterCloseSaysSo(t *testing.T) {
 func TestUseAfterDestroySaysSo(t *testing.T) {
 	z := newZoo(t, leakA)
 	defer z.dev.Close()
-	for range 2 { // the second does nothing
+	for range 2 { // the second call does nothing
 		if err := z.destroy(); err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,8 @@ import (
 	"softrdma/verbs"
 )
 
-// packetsOf reads a capture, and returns the ICRC of each packet that a queue pair receives
-// by its PSN.
+// packetsOf reads a capture, and returns the ICRC of each packet that a queue pair receives,
+// by PSN.
 func packetsOf(t *testing.T, file io.Reader, qpn uint32) map[uint32]uint32 {
 	t.Helper()
 	r, err := capture.NewReader(file, 4812, 4813)
@@ -38,7 +38,7 @@ func packetsOf(t *testing.T, file io.Reader, qpn uint32) map[uint32]uint32 {
 	}
 }
 
-// A capture that begins in the middle of traffic has every packet from then on, at each end.
+// A capture that begins during traffic contains every packet from then on, at each end.
 func TestCaptureSeesWhatGoesThroughMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b   string
@@ -88,7 +88,7 @@ func TestCaptureSeesWhatGoesThroughMemory(t *testing.T) {
 			sent, received := packetsOf(t, &own, p.info.Ends[0].QPN), packetsOf(t, theirs, p.info.Ends[0].QPN)
 			want := count * (64 << 10) / dev.QueryPort().ActiveMTU
 			least := want
-			if c.typ == verbs.UC { // the peer may end before it has taken the last ones
+			if c.typ == verbs.UC { // the peer may end before it has received the last ones
 				least = 1
 			}
 			if len(sent) < want || len(received) < least {

@@ -14,8 +14,8 @@ import (
 	"softrdma/verbs"
 )
 
-// tshark returns what the dissector prints of a capture. If it is not installed the test is
-// skipped, or fails in CI.
+// tshark returns the dissection of a capture. It skips the test if tshark is not installed,
+// and fails in CI.
 func tshark(t *testing.T, file string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("tshark")
@@ -38,7 +38,7 @@ func tshark(t *testing.T, file string, args ...string) string {
 // slowICRC computes the ICRC of a RoCE v2 packet over IPv4, one bit at a time, from the text
 // of IBTA 7.8.1 and annex A17.3.3.
 func slowICRC(packet []byte) uint32 {
-	covered := append(bytes.Repeat([]byte{0xff}, 8), packet[:len(packet)-4]...) // the LRH's place first
+	covered := append(bytes.Repeat([]byte{0xff}, 8), packet[:len(packet)-4]...) // first the place of the LRH
 	for _, at := range []int{1, 8, 10, 11, 26, 27, 32} {                        // TOS, TTL, both checksums, resv8a
 		covered[8+at] = 0xff
 	}
@@ -61,7 +61,7 @@ func (p ibPacket) psn() uint32   { return binary.BigEndian.Uint32(p[8:]) & 0xfff
 func (p ibPacket) title() string { return fmt.Sprintf("%d|0x%06x|%d", p.opcode(), p.qpn(), p.psn()) }
 
 // packetsIn reads the packets of a capture with tshark's help, and checks their ICRC and
-// what tshark says of them.
+// dissection.
 func packetsIn(t *testing.T, file string) (list []ibPacket) {
 	t.Helper()
 	plain := file + ".pcap"
@@ -98,9 +98,8 @@ func packetsIn(t *testing.T, file string) (list []ibPacket) {
 // readRequest is the opcode of RC RDMA READ Request (IBTA 9.2, table 38).
 const readRequest = 0x0c
 
-// towards selects the packets to a queue pair, without those that were sent again. There is one
-// READ: further requests ask for parts of its answer again, as a process does that did not run
-// for a while.
+// towards selects the packets to a queue pair, without retransmissions. There is one READ:
+// further requests ask for parts of its answer again, if a process did not run for a while.
 func towards(list []ibPacket, qpn uint32) (selected []ibPacket) {
 	seen := make(map[uint32]bool)
 	asked := false
@@ -115,7 +114,7 @@ func towards(list []ibPacket, qpn uint32) (selected []ibPacket) {
 	return selected
 }
 
-// payloads joins what follows the headers of packets: n bytes of headers in the first one.
+// payloads joins the data after the headers of packets: n bytes of headers in the first one.
 func payloads(list []ibPacket, first, others int) (b []byte) {
 	for i, p := range list {
 		n := others
@@ -127,8 +126,8 @@ func payloads(list []ibPacket, first, others int) (b []byte) {
 	return b
 }
 
-// A capture of the memory path has all packets in their order, with the bytes that went
-// through memory and the ICRC that they would have on a network. Both ends capture the same.
+// A capture of the memory path has all packets in order, with the bytes that went through
+// memory and the ICRC that they would have on a network. Both ends capture the same packets.
 func TestCaptureOfMemoryPathIsThatOfANetwork(t *testing.T) {
 	hostDirectory(t)
 	const size, n = 2 * peerSlots * peerSlot, 64 << 10
@@ -187,7 +186,7 @@ func TestCaptureOfMemoryPathIsThatOfANetwork(t *testing.T) {
 			t.Errorf("request %d has opcode %#x and PSN %d, expected %#x and %d", i, p.opcode(), p.psn(), want[i], next&0xffffff)
 		}
 		if next++; p.opcode() == readRequest {
-			next += packets - 1 // of the answer
+			next += packets - 1 // of the response
 		}
 	}
 	write, atomic, send := requests[:packets], requests[packets+1], requests[packets+2:]
@@ -208,7 +207,7 @@ func TestCaptureOfMemoryPathIsThatOfANetwork(t *testing.T) {
 	}
 }
 
-// answered is the payload of READ responses. First, Last and Only have an AETH.
+// answered returns the payload of READ responses. First, Last and Only have an AETH.
 func answered(list []ibPacket) (b []byte) {
 	for _, p := range list {
 		if p.opcode() == 0x0e { // Middle

@@ -20,7 +20,7 @@ import (
 	"softrdma/verbs"
 )
 
-// fast are retries that end within a second on a network: 8 times 67 ms.
+// fast is a retry configuration that fails within a second on a network: 8 times 67 ms.
 var fast = verbs.ConnectConfig{Timeout: 14, RetryCnt: 7}
 
 // openHost opens a device of this process whose peers are other processes.
@@ -33,7 +33,7 @@ func openHost(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 	return dev
 }
 
-// hostSide makes a side with memory that peers can map, or that they read with a system call.
+// hostSide makes a side whose memory peers can map, or read by a system call.
 func hostSide(t testing.TB, dev *verbs.Device, size int, shared bool) *side {
 	t.Helper()
 	mem := make([]byte, size)
@@ -45,8 +45,8 @@ func hostSide(t testing.TB, dev *verbs.Device, size int, shared bool) *side {
 	return s
 }
 
-// stream posts requests again and again until one fails, and returns that completion.
-// Each success is counted.
+// stream posts requests until one fails, and returns that completion. It counts the successful
+// ones.
 func (s *side) stream(t testing.TB, depth int, done *atomic.Int64, next func(i int) verbs.SendWR) verbs.WC {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -77,8 +77,8 @@ func (s *side) stream(t testing.TB, depth int, done *atomic.Int64, next func(i i
 	}
 }
 
-// streams is stream in another goroutine, which ends before the test's memory is unmapped, also if the test
-// fails.
+// streams runs stream in another goroutine, which ends before the test's memory is unmapped,
+// even if the test fails.
 func (s *side) streams(t testing.TB, depth int, done *atomic.Int64, next func(i int) verbs.SendWR) <-chan verbs.WC {
 	failed := make(chan verbs.WC, 1)
 	var streaming sync.WaitGroup
@@ -90,7 +90,7 @@ func (s *side) streams(t testing.TB, depth int, done *atomic.Int64, next func(i 
 	return failed
 }
 
-// areasLeft is how many areas of channels are mapped.
+// areasLeft returns how many areas of channels are mapped.
 func areasLeft(t testing.TB) int { return len(areas(t)) }
 
 func TestKilledHostPeerIsAHostThatVanished(t *testing.T) {
@@ -136,8 +136,8 @@ func TestKilledHostPeerIsAHostThatVanished(t *testing.T) {
 	}
 }
 
-// A peer that is stopped fails its own connection alone. What it does when it goes on harms
-// nobody: no message arrives with bytes that were stored after its completion.
+// A stopped peer only fails its own connection. When it continues, it harms no other
+// connection: no message arrives with bytes that were stored after its completion.
 func TestStoppedHostPeerStopsNobodyElse(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestHostPeerThatStartsAgainIsFoundAgain(t *testing.T) {
 	}
 }
 
-// hangUp ends all channels of this process, as a peer does.
+// hangUp ends all channels of this process, as a peer could.
 func hangUp(t testing.TB) (n int) {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -243,8 +243,8 @@ func hangUp(t testing.TB) (n int) {
 	return n
 }
 
-// A connection in flight goes on over the network when its channel ends, and over memory when
-// there is one again.
+// A connection in use continues over the network when its channel ends, and over memory when
+// there is a new one.
 func TestConnectionSurvivesTheEndOfItsChannel(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {
@@ -289,8 +289,8 @@ func TestConnectionSurvivesTheEndOfItsChannel(t *testing.T) {
 }
 
 // A device that requires memory never uses the network: a connection whose channel has ended
-// fails with the reason.
-// The peer's name is removed, because the device would find the peer again.
+// fails with the reason. The test removes the peer's name, because the device would find the
+// peer again.
 func TestRequiredMemoryIsNeverReplacedByNetwork(t *testing.T) {
 	dir := hostDirectory(t)
 	p := startHostPeer(t, peerConfig{Addr: "127.7.43.2", Lanes: 1, Size: 2 << 20, QPs: 1, Type: verbs.RC, Mode: verbs.SameHostAuto})
@@ -317,10 +317,10 @@ func TestRequiredMemoryIsNeverReplacedByNetwork(t *testing.T) {
 	p.end(t)
 }
 
-// round does operations of each kind, and checks what they did.
+// round does operations of each kind, and checks their effects.
 func (s *side) round(t testing.TB, p *hostPeer, i uint64) {
 	t.Helper()
-	const counter = 8 << 16 // behind what is written
+	const counter = 8 << 16 // after the written data
 	n := []int{256 << 10, 8, 4096, 100_000}[i%4]
 	fill(s.buf[:n], i)
 	s.post(t, p.to(s, verbs.OpWrite, 0, n))
@@ -339,7 +339,7 @@ func (s *side) round(t testing.TB, p *hostPeer, i uint64) {
 	p.line(t, "message")
 }
 
-// A READ of a region that is deregistered meanwhile succeeds with its bytes or fails.
+// A READ of a region that is being deregistered returns the right bytes or fails.
 func TestHostPeerReadsUntilDeregistration(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {
@@ -349,7 +349,7 @@ func TestHostPeerReadsUntilDeregistration(t *testing.T) {
 				if err := errors.Join(a.qp.ToReset(), b.qp.ToReset()); err != nil {
 					t.Fatal(err)
 				}
-				fillWith(a.buf, 0x11) // before a call: the race detector does not see what shared memory orders
+				fillWith(a.buf, 0x11) // before a call: the race detector does not see synchronization through shared memory
 				ends{connect: verbs.ConnectConfig{Timeout: 14, RetryCnt: 7}}.join(t, a, b)
 				done := new(atomic.Int64)
 				failed := b.streams(t, 1, done, func(i int) verbs.SendWR {
@@ -365,7 +365,8 @@ func TestHostPeerReadsUntilDeregistration(t *testing.T) {
 					t.Fatal(err)
 				}
 				fillWith(a.buf, 0xee)
-				// A response that was revoked is lost. The peer asks again, and its key is refused.
+				// A revoked response is lost. The peer requests it again, and its key is
+				// refused.
 				if wc := <-failed; wc.Status != verbs.RemAccessErr {
 					t.Fatalf("completion %+v", wc)
 				}
@@ -379,7 +380,7 @@ func TestHostPeerReadsUntilDeregistration(t *testing.T) {
 }
 
 // Memory of a queue pair in the error state belongs to the program: no message arrives with
-// what the program stores there then.
+// data that the program stores there afterwards.
 func TestHostPeerTakesNothingAfterTheErrorState(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"softrdma/verbs"
 )
 
-// RoCE v1 devices in two network namespaces that a cable joins take memory, and the cable
-// where they may not.
+// RoCE v1 devices in two network namespaces that a cable joins use memory, or the cable if
+// memory is not allowed.
 func TestRoCEv1BetweenNamespacesThroughMemory(t *testing.T) {
 	if !hosttest.Inside(t) {
 		return
@@ -44,7 +44,7 @@ func TestRoCEv1BetweenNamespacesThroughMemory(t *testing.T) {
 	}
 }
 
-// transmitted returns the bytes that an interface has sent.
+// transmitted returns the number of bytes that an interface has sent.
 func transmitted(t *testing.T, name string) uint64 {
 	t.Helper()
 	l, err := netlink.LinkByName(name)

@@ -19,7 +19,7 @@ import (
 	"softrdma/verbs"
 )
 
-// A peer that writes anything into the shared memory ends its own channel alone.
+// A peer that writes random data into the shared memory only ends its own channel.
 func TestScribblingHostPeerHarmsItselfAlone(t *testing.T) {
 	hostDirectory(t)
 	cfg := peerConfig{Lanes: 2, Size: 2 << 20, QPs: 1, Type: verbs.RC, Mode: verbs.SameHostAuto}
@@ -54,7 +54,7 @@ func TestScribblingHostPeerHarmsItselfAlone(t *testing.T) {
 	honest.end(t)
 }
 
-// A connection through memory accepts nothing from the network, whatever the packet has right.
+// A connection through memory accepts nothing from the network, however valid the packet is.
 func TestAttackPacketsToConnectionThroughMemory(t *testing.T) {
 	hostDirectory(t)
 	cfg := peerConfig{Lanes: 1, Size: 2 << 20, QPs: 1, Type: verbs.RC, Mode: verbs.SameHostAuto, Addr: "127.7.44.3", Report: true}
@@ -66,7 +66,7 @@ func TestAttackPacketsToConnectionThroughMemory(t *testing.T) {
 	if p := a.qp.Path(); p != verbs.PathSameHost {
 		t.Skipf("SKIPPED: the path is %q: %v", p, a.qp.WhyNetwork())
 	}
-	s := attack.NewSocket(t, netip.MustParseAddrPort("127.7.44.3:0")) // the peer's address
+	s := attack.NewSocket(t, netip.MustParseAddrPort("127.7.44.3:0")) // with the peer's address
 	before := honest.Refusals(dev)
 	n := attack.Count(500)
 	for i := range n {
@@ -80,8 +80,7 @@ func TestAttackPacketsToConnectionThroughMemory(t *testing.T) {
 	peer.end(t)
 }
 
-// areas returns the address and size of each mapped area of this process's channels that can
-// be written.
+// areas returns the address and size of each writable mapped area of this process's channels.
 func areas(t testing.TB) (list [][2]uintptr) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")
@@ -98,12 +97,13 @@ func areas(t testing.TB) (list [][2]uintptr) {
 	return list
 }
 
-// scribble writes random words over all areas of this process, those of its peers as well,
-// until the process is killed. Mappings of its own keep the memory when the channel ends.
+// scribble writes random words over all areas of this process, including those of its peers,
+// until the process is killed. It makes its own mappings, which survive the end of the
+// channel.
 func scribble() {
 	var mem [][]byte
 	for _, a := range areas(panicking{}) {
-		// Of length 0, mremap makes a second mapping of shared memory.
+		// With length 0, mremap makes a second mapping of shared memory.
 		at, _, no := unix.Syscall6(unix.SYS_MREMAP, a[0], 0, a[1], unix.MREMAP_MAYMOVE, 0, 0)
 		if no != 0 {
 			panic(no)
@@ -126,7 +126,7 @@ func scribble() {
 	}
 }
 
-// panicking is a testing.TB of a process that is to be killed.
+// panicking is a testing.TB for a process that will be killed.
 type panicking struct{ testing.TB }
 
 func (panicking) Helper()           {}

@@ -23,7 +23,7 @@ import (
 // hostPeerEnvironment holds the peerConfig of a peer in another process.
 const hostPeerEnvironment = "SOFTRDMA_TEST_HOST_PEER"
 
-// A peerConfig says what a peer in another process is made of.
+// A peerConfig configures a peer in another process.
 type peerConfig struct {
 	Addr    string
 	Lanes   int
@@ -32,22 +32,22 @@ type peerConfig struct {
 	Type    verbs.QPType
 	Shared  bool // AllocMemory
 	Mode    verbs.SameHost
-	Report  bool   // a line for each message
+	Report  bool   // print a line for each message
 	Capture string // file that the command "capture" writes
 
-	// Cable is an interface that the peer takes into a network namespace of its own, with
-	// the address CableAddr.
+	// Cable is an interface that the peer moves into its own network namespace, with the
+	// address CableAddr.
 	Cable, CableAddr string
 }
 
-// A peerMemory is what a peer tells about itself.
+// A peerMemory is a peer's description of itself.
 type peerMemory struct {
 	Ends []verbs.Endpoint
 	Addr uint64
 	RKey uint32
 }
 
-// Messages to a peer have peerSlot bytes. They lie in the second half of its memory.
+// Messages to a peer have peerSlot bytes. They are in the second half of its memory.
 const (
 	peerSlot  = 64 << 10
 	peerSlots = 8
@@ -55,7 +55,7 @@ const (
 )
 
 // A hostPeer is a peer in another process. It is passive: it posts receives and checks
-// what arrives, and its memory is there for WRITEs and READs.
+// received messages, and its memory is the target of WRITEs and READs.
 type hostPeer struct {
 	cfg  peerConfig
 	cmd  *exec.Cmd
@@ -64,7 +64,8 @@ type hostPeer struct {
 	info peerMemory
 }
 
-// startHostPeer starts a peer, which is killed when the test ends, and waits for it.
+// startHostPeer starts a peer, which is killed when the test ends, and waits until it is
+// ready.
 func startHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	t.Helper()
 	p := launchHostPeer(t, cfg)
@@ -72,7 +73,7 @@ func startHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	return p
 }
 
-// launchHostPeer starts a peer that need not come to open its device.
+// launchHostPeer starts a peer that may fail to open its device.
 func launchHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	t.Helper()
 	needOwn(t, "the mode is the daemon's")
@@ -114,7 +115,7 @@ func launchHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	return p
 }
 
-// meet takes what the peer tells about itself.
+// meet reads the peer's description of itself.
 func (p *hostPeer) meet(t testing.TB) {
 	t.Helper()
 	p.info = peerMemory{}
@@ -161,7 +162,7 @@ func (p *hostPeer) kill() {
 	}
 }
 
-// reset takes the peer's queue pairs to RESET. They can join again.
+// reset moves the peer's queue pairs to RESET. They can join again.
 func (p *hostPeer) reset(t testing.TB) {
 	t.Helper()
 	if _, err := fmt.Fprintln(p.in, "reset"); err != nil {
@@ -198,7 +199,7 @@ func (p *hostPeer) join(t testing.TB, cfg verbs.ConnectConfig, sides ...*side) {
 	p.tell(t, "join "+string(text), "joined")
 }
 
-// to is a request for n bytes at the same offset of both buffers.
+// to returns a request for n bytes at the same offset of both buffers.
 func (p *hostPeer) to(s *side, op verbs.Op, off, n int) verbs.SendWR {
 	w := verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(off, n)}}
 	if op != verbs.OpSend {
@@ -207,7 +208,7 @@ func (p *hostPeer) to(s *side, op verbs.Op, off, n int) verbs.SendWR {
 	return w
 }
 
-// putMessage makes a message that a peer can check: its seed, and what follows from that.
+// putMessage makes a message that a peer can check: a seed, and bytes computed from it.
 func putMessage(b []byte, seed uint64) {
 	fill(b[8:], seed)
 	for i := range 8 {
@@ -248,7 +249,7 @@ func TestHostPeerProcess(t *testing.T) {
 	}
 }
 
-// A peerProcess is a peer as its own process sees it.
+// A peerProcess is the state of a peer in its own process.
 type peerProcess struct {
 	cfg     peerConfig
 	s       *side // with the first queue pair
@@ -280,7 +281,7 @@ func (w *peerProcess) open(t *testing.T) {
 	w.introduce(t)
 }
 
-// plug sets the peer's interface up once it is there.
+// plug sets the peer's interface up once it exists.
 func (w *peerProcess) plug(t *testing.T) {
 	a, err := netlink.ParseAddr(w.cfg.CableAddr)
 	if err != nil {
@@ -300,7 +301,7 @@ func (w *peerProcess) plug(t *testing.T) {
 	})
 }
 
-// introduce tells what the other side has to know.
+// introduce sends the peer's description to the other side.
 func (w *peerProcess) introduce(t *testing.T) {
 	info := peerMemory{Addr: w.s.mr.Addr(), RKey: w.s.mr.RKey()}
 	for _, q := range w.qps {
@@ -372,7 +373,7 @@ func (w *peerProcess) join(t *testing.T, rest string) {
 
 func (w *peerProcess) receive(t *testing.T, q *verbs.QP, slot int) {
 	if w.cfg.Size < 2*peerSlots*peerSlot {
-		return // no room: its messages are none
+		return // messages without room cannot be checked
 	}
 	at := w.cfg.Size/2 + slot*peerSlot
 	if err := q.PostRecv(verbs.RecvWR{WRID: uint64(slot), SGL: []verbs.SGE{w.s.mr.SGE(at, peerSlot)}}); err != nil {
@@ -380,7 +381,7 @@ func (w *peerProcess) receive(t *testing.T, q *verbs.QP, slot int) {
 	}
 }
 
-// check looks at each message, and posts its receive again.
+// check checks each message, and posts its receive again.
 func (w *peerProcess) check(t *testing.T, ctx context.Context) {
 	defer close(w.stopped)
 	for {
@@ -412,7 +413,7 @@ func (w *peerProcess) check(t *testing.T, ctx context.Context) {
 	}
 }
 
-// reset takes the queue pairs to RESET, for join.
+// reset moves the queue pairs to RESET, for join.
 func (w *peerProcess) reset(t *testing.T) {
 	w.stop()
 	<-w.stopped
@@ -448,7 +449,7 @@ func eventually(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// comes waits until f is true and reports whether it was. It may be called by any goroutine.
+// comes waits until f is true and reports whether it was. Any goroutine may call it.
 func comes(t testing.TB, what string, f func() bool) bool {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {

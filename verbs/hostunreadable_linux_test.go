@@ -10,9 +10,9 @@ import (
 	"softrdma/verbs"
 )
 
-// The kernel refuses to copy some memory out of another process, such as that of devices. A peer
-// that finds out in the middle of a connection gets the payload through the ring instead, at
-// once: also without a timeout of the sender.
+// The kernel refuses to copy some memory of another process, such as device memory. A peer
+// that finds this out during a connection gets the payload through the ring instead, at once,
+// even if the sender has no timeout.
 func TestMemoryThatPeerCannotReadTakesTheRing(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("SKIPPED: needs a processor that reads what is mapped for writing alone")
@@ -54,7 +54,7 @@ func unreadable(t *testing.T, recovery verbs.Recovery, op verbs.Op) {
 	if wc := from.one(t); wc.Status != verbs.Success {
 		t.Errorf("completion %+v: %v", wc, wc.Err())
 	}
-	b.qp.Path() // takes the lane: the race detector does not know that the acknowledge follows the bytes
+	b.qp.Path() // takes the lane: the race detector does not know that the acknowledge orders the bytes
 	if !bytes.Equal(mem, b.buf) {
 		t.Error("other bytes arrived")
 	}

@@ -15,7 +15,7 @@ import (
 	"softrdma/verbs"
 )
 
-// A peer that stops reading fills its own socket, and nobody else waits.
+// A peer that stops reading fills its own socket, and delays no other peer.
 func TestIWARPDeafPeerStallsNoOtherPeer(t *testing.T) {
 	before := use()
 	deaf, err := net.Listen("tcp", "127.13.1.9:0")
@@ -23,7 +23,7 @@ func TestIWARPDeafPeerStallsNoOtherPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	heard := make(chan net.Conn, 1)
-	go func() { // an MPA responder that answers and reads no more
+	go func() { // an MPA responder that answers and then stops reading
 		c, err := deaf.Accept()
 		if err != nil {
 			t.Error(err)
@@ -59,7 +59,7 @@ func TestIWARPDeafPeerStallsNoOtherPeer(t *testing.T) {
 	if n, err := stuck.cq.Poll(w[:]); err != nil || n == 100 {
 		t.Errorf("%d requests completed, %v: the peer did not stop", n, err)
 	}
-	_, _ = peer.Close(), deaf.Close() // unread bytes: a reset
+	_, _ = peer.Close(), deaf.Close() // unread bytes cause a reset
 	if v := stuck.await(iwarp.Closed); v.Detail.Reason.String() != "STREAM_LOST" {
 		t.Errorf("the end was reported as %v", v.Detail)
 	}
@@ -67,7 +67,7 @@ func TestIWARPDeafPeerStallsNoOtherPeer(t *testing.T) {
 	noLeak(t, before)
 }
 
-// What has completed arrives, though the sender is gone the moment after.
+// Completed requests arrive, even if the sender ends immediately afterwards.
 func TestIWARPCompletedArrivesBeforeTheEnd(t *testing.T) {
 	before := use()
 	devA, devB := openIWARP(t, "127.13.1.12"), openIWARP(t, "127.13.1.13")
@@ -138,8 +138,7 @@ func TestIWARPRefusedSetUpsAreReported(t *testing.T) {
 	if _, err := a.Dial(&adapter.DialConfig{Dst: netip.MustParseAddrPort(silent.Addr().String()), QPN: e.qp.Number(), Params: p}, e.handle); err != nil {
 		t.Fatal(err)
 	}
-	// With TLS, or where the time has passed before the lane looks, there is no
-	// connection yet.
+	// With TLS, or if the time has passed before the lane looks, there is no connection yet.
 	if r := e.await(iwarp.Refused).Detail.Reason.String(); r != "CONNECT_FAILED" && (r != "MPA_TIMEOUT" || testTLS != nil) {
 		t.Errorf("silent peer: %v", r)
 	}
@@ -164,8 +163,8 @@ func TestIWARPRefusedSetUpsAreReported(t *testing.T) {
 	}
 }
 
-// Programs send before their peer has posted, and count on its waiting. What is
-// behind the message waits with it.
+// Programs send before their peer has posted a receive, and rely on it to wait. Later messages
+// wait as well.
 func TestIWARPSendWaitsForItsReceive(t *testing.T) {
 	a, b := newStreamPair(t, "127.13.1.32", "127.13.1.33")
 	const n, count = 40_000, 20

@@ -37,7 +37,7 @@ func smallQPs(t *testing.T, dev *verbs.Device, n int) (list []uint32) {
 	return list
 }
 
-// openFiles is how many files this process may open, which shall be most.
+// openFiles returns how many files this process may open, after raising the limit if possible.
 func openFiles(t *testing.T, most int) int {
 	t.Helper()
 	var x unix.Rlimit
@@ -45,7 +45,7 @@ func openFiles(t *testing.T, most int) int {
 		t.Fatal(err)
 	}
 	want := unix.Rlimit{Cur: max(x.Cur, uint64(most)), Max: max(x.Max, uint64(most))}
-	if unix.Setrlimit(unix.RLIMIT_NOFILE, &want) == nil { // who is allowed to
+	if unix.Setrlimit(unix.RLIMIT_NOFILE, &want) == nil { // if the process may raise it
 		return most
 	}
 	return int(min(x.Max, uint64(most)))
@@ -58,8 +58,8 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// A connection costs a descriptor and a little memory at each end: no goroutine,
-// and no buffers.
+// A connection costs a descriptor and a little memory at each end, but no goroutine and no
+// buffers.
 func TestIWARPIdleConnectionsCostTheirSockets(t *testing.T) {
 	n := 10_000
 	if testing.Short() {

@@ -16,7 +16,7 @@ import (
 	"softrdma/verbs"
 )
 
-// streamEnd is one end of an iWARP connection with everything that it wants.
+// streamEnd is one end of an iWARP connection with all its objects.
 type streamEnd struct {
 	t      *testing.T
 	dev    *verbs.Device
@@ -36,7 +36,7 @@ func openIWARP(t *testing.T, addr string) *verbs.Device {
 	return openTLS(t, addr, testTLS)
 }
 
-// testTLS is what openIWARP opens devices with, see TestTLSIsTheSame.
+// testTLS is the TLS configuration of openIWARP, see TestTLSIsTheSame.
 var testTLS *tls.Config
 
 func openTLS(t *testing.T, addr string, security *tls.Config) *verbs.Device {
@@ -67,8 +67,8 @@ func TestIWARPLeavesCongestionAndLossToTCP(t *testing.T) {
 	}
 }
 
-// Each end has its way with markers, CRCs are left out where neither wants them, and
-// the bytes are the same in any case.
+// Each end chooses its own markers, CRCs are left out if neither end wants them, and the bytes
+// are the same in any case.
 func TestIWARPMarkersAndCRCsAsAgreed(t *testing.T) {
 	for name, c := range map[string]struct{ a, b verbs.Config }{
 		"neither":           {},
@@ -114,7 +114,7 @@ func TestIWARPMarkersAndCRCsAsAgreed(t *testing.T) {
 func newStreamEnd(t *testing.T, dev *verbs.Device, rights verbs.Access) *streamEnd {
 	t.Helper()
 	e := &streamEnd{t: t, dev: dev, events: make(chan adapter.StreamEvent, 64)}
-	// Not the runtime's memory: what peers do there goes without its knowledge.
+	// Not Go memory, because the runtime does not see the accesses of peers.
 	m, err := verbs.AllocMemory(1<<20, verbs.AllocConfig{Device: dev})
 	if err != nil {
 		t.Fatal(err)
@@ -161,8 +161,8 @@ func (e *streamEnd) await(kind iwarp.EventKind) adapter.StreamEvent {
 
 var testParams = iwarp.Params{IRD: 8, ORD: 8}
 
-// connectEnds connects two ends by the adapters' doors, the first as initiator, and
-// tells what each has agreed on.
+// connectEnds connects two ends by the adapters' methods, the first as initiator, and returns
+// what each has agreed on.
 func connectEnds(t *testing.T, a, b *streamEnd) [2]iwarp.Agreement {
 	t.Helper()
 	l, err := registry.Adapter(b.dev).ListenStream(0, 4, b.handle)
@@ -181,7 +181,7 @@ func connectEnds(t *testing.T, a, b *streamEnd) [2]iwarp.Agreement {
 	return [2]iwarp.Agreement{a.await(iwarp.Established).Agreement, b.await(iwarp.Established).Agreement}
 }
 
-// newStreamPair makes two connected ends on devices of their own.
+// newStreamPair makes two connected ends on separate devices.
 func newStreamPair(t *testing.T, addrA, addrB string) (a, b *streamEnd) {
 	t.Helper()
 	a = newStreamEnd(t, openIWARP(t, addrA), iwarpRights)
@@ -205,7 +205,7 @@ func (e *streamEnd) recv(off, n int) {
 	}
 }
 
-// completion waits for the next completion, which must have a status.
+// completion waits for the next completion and checks its status.
 func (e *streamEnd) completion(s verbs.Status) verbs.WC {
 	e.t.Helper()
 	var w [1]verbs.WC
@@ -299,7 +299,7 @@ func TestIWARPSendInvalidatesWindow(t *testing.T) {
 	a.completion(verbs.RemAccessErr)
 }
 
-// What a peer may not do fails as on RoCE, where the requester waits for an
+// An access that the peer does not permit fails as on RoCE if the requester waits for an
 // answer: with a READ.
 func TestIWARPRefusesWhatThePeerMayNot(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -15,8 +15,8 @@ import (
 	"softrdma/verbs"
 )
 
-// An oldPeer is a responder that knows MPA's revision 1 alone: it closes on any other,
-// as RFC 5044 7.1.1 has it. It tells how it went with each connection.
+// An oldPeer is a responder that only knows MPA revision 1: it closes connections of any
+// other, as in RFC 5044 7.1.1. It reports the result of each connection.
 func oldPeer(l net.Listener, told chan<- error) {
 	for {
 		c, err := l.Accept()
@@ -47,7 +47,7 @@ func serveOld(c net.Conn) error {
 	if _, err := c.Write(append(head, private...)); err != nil {
 		return err
 	}
-	// The initiator's first FPDU, then its end.
+	// The initiator's first FPDU, then the end of the stream.
 	b, err := io.ReadAll(c)
 	if n := wire.FPDULen(wire.TaggedLen - wire.LengthLen); err == nil && (len(b) < n || len(b)%n != 0) {
 		err = fmt.Errorf("received % x, expected WRITEs of no bytes", b)
@@ -82,7 +82,7 @@ func TestIWARPReachesPeersOfRevision1(t *testing.T) {
 	if err := <-told; err == nil || err.Error() != "revision 2" {
 		t.Errorf("the first request: %v", err)
 	}
-	// Its end comes when the first FPDU has been sent: a wait for nothing else.
+	// The end comes when the first FPDU has been sent.
 	if err := s.Disconnect(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"softrdma/verbs"
 )
 
-// watchfulStreams makes two connected ends, the first of which bears as much silence as
-// told. Their stream goes through a relay until stop is called: from then on the systems of
-// both answer, and nobody else, as with a process that is stopped.
+// watchfulStreams makes two connected ends, the first of which has a PeerTimeout. Their stream
+// goes through a relay until stop is called. From then on only the systems of both ends
+// answer, as with a stopped process.
 func watchfulStreams(t *testing.T, addrA, addrB string, timeout, probe time.Duration) (a, b *streamEnd, stop func()) {
 	t.Helper()
 	a = newStreamEnd(t, openIWARP(t, addrA), iwarpRights)
@@ -85,8 +85,8 @@ func relayUntil(stopped <-chan struct{}, to io.Writer, from net.Conn) {
 	}
 }
 
-// TestIWARPPeerTimeoutEndsIdleConnectionToSilentPeer: TCP stands, and the peer's device
-// does not answer. The end that did not ask for anything notices nothing.
+// TestIWARPPeerTimeoutEndsIdleConnectionToSilentPeer: TCP works, but the peer's device does
+// not answer. The end without a PeerTimeout notices nothing.
 func TestIWARPPeerTimeoutEndsIdleConnectionToSilentPeer(t *testing.T) {
 	a, b, stop := watchfulStreams(t, "127.13.61.1", "127.13.61.2", 400*time.Millisecond, 0)
 	a.recv(0, 64)

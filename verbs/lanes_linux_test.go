@@ -10,8 +10,8 @@ import (
 	"softrdma/verbs"
 )
 
-// Two queue pairs, on a lane each, with one completion channel: who waits hears
-// of both, and of either without a packet for the other.
+// Two queue pairs on different lanes share one completion channel. A waiter gets the events of
+// both, and of either one without a packet for the other.
 func TestWaiterHearsOfEveryLane(t *testing.T) {
 	e := ends{qp: verbs.QPConfig{Type: verbs.RC}, lanes: 2}
 	a, b := e.side(t, "127.7.7.1"), e.side(t, "127.7.7.2")
@@ -64,7 +64,7 @@ func TestWaiterHearsOfEveryLane(t *testing.T) {
 	}
 }
 
-// Objects of every lane go while others work, and leave nothing.
+// Objects of every lane are destroyed while others work, and leave nothing behind.
 func TestLanesAreTornDownBesideTraffic(t *testing.T) {
 	before := use()
 	e := ends{qp: verbs.QPConfig{Type: verbs.RC}, lanes: 3}

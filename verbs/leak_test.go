@@ -18,7 +18,7 @@ const (
 	leakB = "127.7.1.2"
 )
 
-// usage is what a process has that devices could leak.
+// usage counts the resources of a process that devices could leak.
 type usage struct{ goroutines, descriptors int }
 
 func use() (u usage) {
@@ -29,8 +29,8 @@ func use() (u usage) {
 	return u
 }
 
-// noLeak fails unless the process comes back to what it had: goroutines may
-// take a moment to end.
+// noLeak fails unless the process returns to its previous usage. Goroutines may take a moment
+// to end.
 func noLeak(t *testing.T, before usage) {
 	t.Helper()
 	var now usage
@@ -43,8 +43,7 @@ func noLeak(t *testing.T, before usage) {
 	t.Fatalf("leaked: expected %+v, found %+v\n%s", before, now, stacks[:runtime.Stack(stacks, true)])
 }
 
-// A zoo is a device with an object of every kind; the queue pair is connected
-// to itself.
+// A zoo is a device with an object of every kind. Its queue pair is connected to itself.
 type zoo struct {
 	dev  *verbs.Device
 	pd   *verbs.PD
@@ -101,21 +100,21 @@ func newZoo(t testing.TB, addr string) *zoo {
 	return z
 }
 
-// write posts a WRITE that stays within the device.
+// write posts a WRITE within the device.
 func (z *zoo) write() error {
 	return z.qp.PostSend(verbs.SendWR{
 		Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{z.mr.SGE(0, 8192)}, RemoteAddr: z.mr.Addr() + 32768, RKey: z.mr.RKey(),
 	})
 }
 
-// destroy gives every object up, in an order that is allowed.
+// destroy destroys every object, in a permitted order.
 func (z *zoo) destroy() error {
 	return errors.Join(z.qp.Destroy(), z.qpS.Destroy(), z.ud.Destroy(), z.ah.Destroy(), z.mw.Dealloc(), z.mr.Deregister(),
 		z.srq.Destroy(), z.cq.Destroy(), z.cqCh.Destroy(), z.ch.Destroy(), z.pd.Dealloc())
 }
 
 func TestDevicesAndObjectsLeaveNothing(t *testing.T) {
-	newZoo(t, leakA).dev.Close() // what is made once per process
+	newZoo(t, leakA).dev.Close() // for objects that are made once per process
 	before := use()
 	for i := range 40 {
 		z := newZoo(t, leakA)
@@ -135,7 +134,7 @@ func TestDevicesAndObjectsLeaveNothing(t *testing.T) {
 		if err := z.dev.Close(); err != nil {
 			t.Fatal(err)
 		}
-		// With the device its hold on memory has ended, deregistered or not.
+		// Closing the device releases its hold on memory, with or without deregistration.
 		if err := z.mem.Free(); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +174,7 @@ func TestObjectsOfOneDeviceLeaveNothing(t *testing.T) {
 	noLeak(t, before)
 }
 
-// Refused creations must leave nothing behind either.
+// Refused creations must not leave anything behind either.
 func TestRefusedCreationLeavesNothing(t *testing.T) {
 	z, other := newZoo(t, leakA), newZoo(t, leakB)
 	defer z.dev.Close()
@@ -203,7 +202,7 @@ func TestRefusedCreationLeavesNothing(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A device that closes under everything that can be going on.
+// A device closes while all kinds of calls are in progress.
 func TestCloseEndsOngoingCalls(t *testing.T) {
 	newZoo(t, leakA).dev.Close()
 	before, rounds := use(), 20

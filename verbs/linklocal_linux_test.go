@@ -12,12 +12,12 @@ import (
 	"softrdma/verbs"
 )
 
-// linkLocals gives an interface two link-local addresses and returns both as names of
-// devices. The second names the interface by its number.
+// linkLocals gives an interface two link-local addresses and returns both as names of devices.
+// The second names the interface by its number.
 func linkLocals(t *testing.T) (a, b string) {
 	t.Helper()
 	l, _ := hosttest.Cable(t, "ll0", "10.1.2.3/24")
-	lo, err := netlink.LinkByName("lo") // by which packets to the own host travel
+	lo, err := netlink.LinkByName("lo") // packets to the own host travel by lo
 	hosttest.Must(t, err)
 	hosttest.Must(t, netlink.LinkSetUp(lo))
 	for _, s := range []string{"fe80::a5/64", "fe80::b5/64"} {
@@ -29,8 +29,8 @@ func linkLocals(t *testing.T) (a, b string) {
 	return "fe80::a5%ll0", fmt.Sprintf("fe80::b5%%%d", l.Attrs().Index)
 }
 
-// Packets have no zones and the addresses of devices do. A connection between link-local
-// addresses knows its peer's packets on each path.
+// Packets have no zones but the addresses of devices do. A connection between link-local
+// addresses recognizes its peer's packets on each path.
 func TestConnectionOverLinkLocalAddresses(t *testing.T) {
 	if !hosttest.Inside(t) {
 		return

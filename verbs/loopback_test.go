@@ -10,7 +10,7 @@ import (
 	"softrdma/verbs"
 )
 
-// The addresses of these tests, which other packages' tests leave alone.
+// The addresses of these tests, which tests of other packages do not use.
 const (
 	addrA = "127.7.0.1"
 	addrB = "127.7.0.2"
@@ -26,7 +26,7 @@ type side struct {
 	buf []byte
 
 	peer      *side         // of a pair
-	timeLimit time.Duration // of one, 0 means 20 s
+	timeLimit time.Duration // of waits; 0 means 20 s
 }
 
 func newSide(t testing.TB, addr string, size int, typ verbs.QPType) *side {
@@ -86,8 +86,8 @@ func (s *side) one(t testing.TB) verbs.WC {
 	}
 }
 
-// see orders the peer's device and the test's accesses to its memory, for the
-// race detector, which does not know that completions of this side do.
+// see orders the peer's device and the test's accesses to its memory for the race detector,
+// which does not know that completions of this side do.
 func (s *side) see() {
 	if s.peer != nil {
 		s.peer.qp.State()

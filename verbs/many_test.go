@@ -17,9 +17,8 @@ const (
 	manySlot   = 8 << 10
 )
 
-// 64 queue pairs between two devices, each with a goroutine at either end that
-// posts and waits as it likes: messages of all kinds at once, every byte where
-// it belongs.
+// 64 queue pairs between two devices, with a goroutine at each end that posts and waits:
+// messages of all kinds at the same time, and every byte in its place.
 func TestManyQueuePairsAtOnce(t *testing.T) {
 	for _, lanes := range []int{1, 2} {
 		t.Run(fmt.Sprintf("lanes %d", lanes), func(t *testing.T) { manyAtOnce(t, lanes) })
@@ -56,8 +55,8 @@ func manyAtOnce(t *testing.T, lanes int) {
 	}
 }
 
-// again is another queue pair on s's device with s's memory and a completion
-// queue of its own.
+// again makes another queue pair on s's device with s's memory and a separate completion
+// queue.
 func (s *side) again(t *testing.T, i int) *side {
 	t.Helper()
 	n := *s
@@ -72,9 +71,9 @@ func (s *side) again(t *testing.T, i int) *side {
 	return &n
 }
 
-// talk exchanges messages. In each round the first end fills a slot and WRITEs
-// it, then SENDs a word that says so; the other compares, READs the slot into
-// the next one, compares and answers with a SEND.
+// talk exchanges messages. In each round the first end fills a slot and WRITEs it, then SENDs
+// a word that announces it. The other end compares, READs the slot into the next one, compares
+// and answers with a SEND.
 func (s *side) talk(t *testing.T, at int, first bool) {
 	fail := func(err error) bool {
 		if err != nil {
@@ -150,7 +149,7 @@ func (s *side) next(op verbs.WCOp) error {
 	}
 }
 
-// What is posted to many queue pairs leaves though its poster polls no more.
+// Requests posted to many queue pairs are sent although the program no longer polls.
 func TestMessagesOfManyQueuePairsNeedNoPoll(t *testing.T) {
 	const qps, size = 100, 4 << 10
 	e := ends{size: size, qp: verbs.QPConfig{Type: verbs.RC, MaxSend: 1, MaxRecv: 1}}

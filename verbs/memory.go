@@ -24,7 +24,7 @@ const (
 	MWBind          Access = 1 << 4 // windows may be bound to it
 	ZeroBased       Access = 1 << 5 // the address of the first byte is 0
 	FlushGlobal     Access = 1 << 8 // peers may FLUSH to GlobalVisibility
-	FlushPersistent Access = 1 << 9 // peers may FLUSH to Persistence; RegisterMemory refuses it, for want of such memory
+	FlushPersistent Access = 1 << 9 // peers may FLUSH to Persistence; RegisterMemory refuses it, because there is no persistent memory
 )
 
 // String returns the names of ibv_access_flags without their prefix, joined by
@@ -71,17 +71,16 @@ type MR struct {
 	gone bool
 }
 
-// RegisterMemory registers buf (IBTA 11.2, ibv_reg_mr), at most MaxRegionLength
-// bytes of Go memory or of AllocMemory. Nothing is pinned, so memory costs nothing until it
-// is used, as with on-demand paging of adapters. The caller owns the memory and must not
-// use it for something else before the region is deregistered. The device keeps
-// Go memory alive. An empty buffer is allowed. RemoteWrite and RemoteAtomic need
-// LocalWrite.
+// RegisterMemory registers buf (IBTA 11.2, ibv_reg_mr), at most MaxRegionLength bytes of Go
+// memory or of AllocMemory. Nothing is pinned, so memory costs nothing until it is used, as
+// with on-demand paging of adapters. The caller owns the memory and must not use it for
+// another purpose before the region is deregistered. The device keeps Go memory alive. An
+// empty buffer is allowed. RemoteWrite and RemoteAtomic need LocalWrite.
 func (p *PD) RegisterMemory(buf []byte, access Access) (*MR, error) {
 	if uint64(len(buf)) > MaxRegionLength {
 		return nil, reason.BadArgument(MaxRegionLength, uint64(len(buf)), "register memory: expected at most %d bytes, found %d", uint64(MaxRegionLength), len(buf))
 	}
-	allocation.Hold(p.dev, buf) // before the device can be found closed, see allocation.Forget
+	allocation.Hold(p.dev, buf) // before a concurrent Close can be noticed, see allocation.Forget
 	r, err := p.drv.Register(allocation.Buffer(buf), base(buf, access), qp.Access(access))
 	if err != nil {
 		allocation.Release(p.dev, buf)
@@ -122,23 +121,23 @@ func (m *MR) Addr() uint64 { return m.region().Base }
 // Len returns the region's length in bytes.
 func (m *MR) Len() int { return int(m.region().Len) }
 
-// Bytes returns the registered memory, nil after Deregister.
+// Bytes returns the registered memory, or nil after Deregister.
 func (m *MR) Bytes() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.buf
 }
 
-// SGE returns an entry of n bytes at offset off. It does not check the range: a
-// work request with an entry outside of the region completes with LocProtErr.
+// SGE returns an entry of n bytes at offset off. It does not check the range: a work request
+// with an entry outside the region completes with LocProtErr.
 func (m *MR) SGE(off, n int) SGE {
 	r := m.region()
 	return SGE{Addr: r.Base + uint64(off), Length: uint32(n), LKey: r.Key}
 }
 
-// Reregister changes the region's memory (nil keeps it) and rights
-// (IBTA 11.2, ibv_rereg_mr). Its keys change. It fails with ErrBusy while windows
-// are bound to the region. On any error nothing changes.
+// Reregister changes the region's memory (nil keeps it) and rights (IBTA 11.2, ibv_rereg_mr).
+// Its keys change. It fails with ErrBusy while windows are bound to the region. On any error
+// nothing changes.
 func (m *MR) Reregister(buf []byte, access Access) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,7 +200,7 @@ type MW struct {
 
 // AllocMW makes an unbound window (IBTA 10.6.7).
 func (p *PD) AllocMW(t MWType) (*MW, error) {
-	kind := memory.Kind(t) // of the same numbers
+	kind := memory.Kind(t) // the numbers are equal
 	if kind != memory.MW1 && kind != memory.MW2 {
 		return nil, reason.BadArgument(2, uint64(t), "alloc MW: expected type 1 or 2, found %d", t)
 	}

@@ -11,8 +11,8 @@ import (
 	"softrdma/verbs"
 )
 
-// Messages of every length around the borders of packets arrive whole, by
-// every operation, over both families, at every path MTU.
+// Messages of every length around packet boundaries arrive complete, by every operation, over
+// both families, at every path MTU.
 func TestMessageOfEveryLengthArrives(t *testing.T) {
 	for i, family := range []struct{ name, a, b string }{
 		{"IPv4", "127.7.2.1", "127.7.2.2"},
@@ -72,8 +72,8 @@ func everyOperation(t *testing.T, a, b *side, n int, seed uint64) {
 	}
 }
 
-// carry posts a SEND or WRITE and checks what comes of it at the peer. A plain
-// WRITE is followed by an empty SEND, which tells that it has come.
+// carry posts a SEND or WRITE and checks its effect at the peer. A plain WRITE is followed by
+// an empty SEND, which announces it.
 func carry(t *testing.T, a, b *side, w verbs.SendWR, off int, want []byte) {
 	t.Helper()
 	fillWith(b.buf, canary)
@@ -115,7 +115,7 @@ func fillWith(b []byte, v byte) {
 	}
 }
 
-// Lists of many entries, of odd and empty lengths, cut differently at both ends.
+// Lists of many entries with odd and empty lengths, divided differently at both ends.
 func TestGatherAndScatterListsOfEveryCut(t *testing.T) {
 	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC} {
 		for _, entries := range []int{1, 2, 16, 17, 256} {
@@ -175,7 +175,7 @@ func readScattered(t *testing.T, a, b *side, list []verbs.SGE, n int) {
 	}
 }
 
-// collect is what the entries of a list hold.
+// collect returns the contents of the entries of a list.
 func collect(s *side, list []verbs.SGE) (got []byte) {
 	for _, e := range list {
 		off := e.Addr - s.mr.Addr()
@@ -199,8 +199,8 @@ func TestListOfOneEntryTooManyIsRefused(t *testing.T) {
 	}
 }
 
-// The longest message (IBTA 9.4.3: 2^31 bytes) by SEND, whose lists name the
-// same memory again and again, and by WRITE.
+// The longest message (IBTA 9.4.3: 2^31 bytes), by SEND with lists that repeat the same
+// memory, and by WRITE.
 func TestLongestMessage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED with -short: 2 GiB")
@@ -265,8 +265,8 @@ func TestLongestMessage(t *testing.T) {
 	}
 }
 
-// available is how many bytes of memory can be used without swapping, as Linux
-// tells it; plenty elsewhere.
+// available returns how many bytes of memory Linux can use without swapping, or a large number
+// on other systems.
 func available() (n uint64) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -15,13 +15,12 @@ type InitAttr struct {
 	PKeyIndex uint16 // of the port's P_Key table, which has one entry except on a fabric
 }
 
-// RTRAttr takes a queue pair from INIT to RTR, where it receives. UD uses none of
-// its fields.
+// RTRAttr takes a queue pair from INIT to RTR, where it receives. UD uses none of the fields.
 type RTRAttr struct {
 	PathMTU         int           // required: 256, 512, 1024, 2048 or 4096, the same at both ends
 	DestQPN         uint32        // required: the peer's queue pair number, 24 bits
 	RQPSN           uint32        // PSN of the peer's first packet, 24 bits
-	AV              AddressVector // required: where the peer is
+	AV              AddressVector // required: the peer's address
 	MaxDestRdAtomic uint8         // READs and atomics of the peer in flight, at most MaxReadAtomic; 0 refuses them (RC, XRCRecv)
 	MinRNRTimer     uint8         // field of IBTA 9.7.5.2.8, table 45: 0 is 655 ms, 1 is 10 µs, 12 is 640 µs, … (RC, XRCRecv)
 }
@@ -47,8 +46,7 @@ func (q *QP) ToInit(a InitAttr) error {
 	return q.modify(mask, &qp.Attr{State: qp.Init, PKeyIndex: a.PKeyIndex, Port: 1, Access: qp.Access(a.Access), QKey: a.QKey})
 }
 
-// ToRTR makes the transition INIT → RTR (IBTA 10.3.1). The error names each
-// attribute that is missing.
+// ToRTR makes the transition INIT → RTR (IBTA 10.3.1). The error names each missing attribute.
 func (q *QP) ToRTR(a RTRAttr) error {
 	mask := qp.MaskState
 	attr := qp.Attr{State: qp.RTR}
@@ -86,7 +84,7 @@ func (q *QP) ToRTS(a RTSAttr) error {
 	case RC, XRCSend:
 		mask |= qp.MaskTimeout | qp.MaskRetryCnt | qp.MaskRNRRetry | qp.MaskMaxRdAtomic
 	case XRCRecv:
-		mask |= qp.MaskTimeout // IBTA A14 has it, though a target waits for no acknowledge
+		mask |= qp.MaskTimeout // IBTA A14 has it, although a target waits for no acknowledge
 	}
 	err := q.modify(mask, &qp.Attr{
 		State: qp.RTS, SQPSN: psn.PSN(a.SQPSN), Timeout: a.Timeout, RetryCnt: a.RetryCnt, RNRRetry: a.RNRRetry, MaxRdAtomic: a.MaxRdAtomic,
@@ -97,18 +95,18 @@ func (q *QP) ToRTS(a RTSAttr) error {
 	return err
 }
 
-// Resume makes the transitions SQD → RTS and, on UC and UD, SQE → RTS (IBTA
-// 10.3.1.5, 10.3.1.6). What was posted in SQE is flushed, not sent.
+// Resume makes the transitions SQD → RTS and, on UC and UD, SQE → RTS (IBTA 10.3.1.5,
+// 10.3.1.6). Requests posted in SQE are flushed, not sent.
 func (q *QP) Resume() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.RTS}) }
 
-// ToSQD stops the send queue after the requests that were started (IBTA 10.3.1.5).
-// With notify EventSQDrained says when they have finished.
+// ToSQD stops the send queue after the requests that have started (IBTA 10.3.1.5). With
+// notify, EventSQDrained reports when they have finished.
 func (q *QP) ToSQD(notify bool) error {
 	return q.modify(qp.MaskState|qp.MaskEnSQDAsyncNotify, &qp.Attr{State: qp.SQD, EnSQDNotify: notify})
 }
 
-// ToErr flushes both queues (IBTA 10.3.1.7): posted requests, and those posted
-// later, complete with WRFlushErr. It fails in RESET.
+// ToErr flushes both queues (IBTA 10.3.1.7): requests posted before or after complete with
+// WRFlushErr. It fails in RESET.
 func (q *QP) ToErr() error { return q.modify(qp.MaskState, &qp.Attr{State: qp.Err}) }
 
 // ToReset empties both queues without completions and forgets all attributes
@@ -121,7 +119,7 @@ func (q *QP) ToReset() error {
 	return err
 }
 
-// next names the call that leads on from each state.
+// next names the call that leads to the next state.
 var next = [...]string{
 	qp.Reset: "call ToInit first", qp.Init: "call ToRTR first", qp.RTR: "call ToRTS first",
 	qp.SQE: "call Resume or ToReset first", qp.Err: "call ToReset first",
@@ -134,13 +132,13 @@ func (q *QP) modify(mask qp.Mask, a *qp.Attr) error {
 	return nil
 }
 
-// modifyError names both states, and for an illegal transition the call that
-// leads on from the present one.
+// modifyError names both states, and for an illegal transition the call that leads on from the
+// current one.
 func (q *QP) modifyError(to qp.State, err error) error {
 	from := q.drv.Query().State
 	states := fmt.Sprintf(" from %v to %v", from, to)
 	if errors.As(err, new(*qp.TransitionError)) {
-		states = "" // it names them
+		states = "" // the error already names them
 	}
 	if _, _, legal := qp.Allowed(qp.Type(q.typ), from, to); !legal && int(from) < len(next) && next[from] != "" {
 		return fmt.Errorf("QP %#06x%s: %w: %s", q.Number(), states, err, next[from])

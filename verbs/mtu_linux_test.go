@@ -10,8 +10,7 @@ import (
 	"softrdma/verbs"
 )
 
-// An interface whose MTU is lowered under a connection is named with both
-// lengths.
+// When the MTU of an interface is lowered under a connection, the error contains both lengths.
 func TestPathThatShrinksIsNamed(t *testing.T) {
 	hosttest.InNamespace(t, func(t *testing.T) {
 		l, _ := hosttest.Cable(t, "mtu0", "10.1.2.3/24")
@@ -26,7 +25,7 @@ func TestPathThatShrinksIsNamed(t *testing.T) {
 		hosttest.Must(t, err)
 		q, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq})
 		hosttest.Must(t, err)
-		// Nobody is there, and nothing answers: the packets do not even leave.
+		// There is no peer, and nothing answers: the packets do not even leave.
 		peer := q.Endpoint()
 		peer.GID, err = verbs.ParseGID("::ffff:10.1.2.4")
 		hosttest.Must(t, err)

@@ -11,8 +11,8 @@ import (
 	"softrdma/verbs"
 )
 
-// The package defines its types itself, so that go doc shows them, and converts
-// them without a look at the value: each number must be the device's.
+// The package defines its own types, so that go doc shows them, and converts them by number:
+// each number must be the device's.
 func TestNumbersAreTheDevices(t *testing.T) {
 	for name, c := range map[string][2]uint32{
 		"RC": {uint32(verbs.RC), uint32(qp.RC)}, "UC": {uint32(verbs.UC), uint32(qp.UC)}, "UD": {uint32(verbs.UD), uint32(qp.UD)},

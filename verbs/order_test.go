@@ -12,8 +12,8 @@ import (
 	"softrdma/verbs"
 )
 
-// A fence holds a request back until the READs before it have completed (IBTA
-// 10.8.3.3): a SEND of what they read carries the new bytes.
+// A fence delays a request until earlier READs have completed (IBTA 10.8.3.3): a SEND of the
+// memory that they write carries the new bytes.
 func TestFenceWaitsForReads(t *testing.T) {
 	a, b := ends{a: "127.7.3.1", b: "127.7.3.2", size: 1 << 20, qp: verbs.QPConfig{Type: verbs.RC}}.pair(t)
 	const n = 1 << 19 // long enough that a SEND without a fence would overtake
@@ -36,8 +36,7 @@ func TestFenceWaitsForReads(t *testing.T) {
 	}
 }
 
-// One post of many requests of all kinds: they are carried out in order, and
-// complete in order.
+// One post of many requests of all kinds: they are executed and completed in order.
 func TestListOfRequestsIsCarriedOutInOrder(t *testing.T) {
 	a, b := ends{a: "127.7.3.1", b: "127.7.3.2", qp: verbs.QPConfig{Type: verbs.RC, MaxInline: 16}}.pair(t)
 	word := func(i int) []verbs.SGE { return []verbs.SGE{a.mr.SGE(1000+8*i, 8)} }
@@ -50,7 +49,7 @@ func TestListOfRequestsIsCarriedOutInOrder(t *testing.T) {
 		{Op: verbs.OpWrite, Inline: one, RemoteAddr: at, RKey: key},
 		{Op: verbs.OpFetchAdd, Add: 41, SGL: word(1), RemoteAddr: at, RKey: key},
 		{Op: verbs.OpRead, SGL: word(2), RemoteAddr: at, RKey: key},
-		// A READ and what follows it keep their order only by a fence (10.8.3.3).
+		// A READ and later requests keep their order only with a fence (10.8.3.3).
 		{Op: verbs.OpCompareSwap, Compare: 42, Swap: 7, SGL: word(3), RemoteAddr: at, RKey: key, Flags: verbs.Fence},
 		{Op: verbs.OpCompareSwap, Compare: 42, Swap: 9, SGL: word(4), RemoteAddr: at, RKey: key},
 		{Op: verbs.OpFetchAdd, Add: 1, SGL: word(5), RemoteAddr: at, RKey: key},
@@ -67,7 +66,7 @@ func TestListOfRequestsIsCarriedOutInOrder(t *testing.T) {
 			t.Fatalf("completion %d is of request %d: %v", i, wc.WRID, err)
 		}
 	}
-	for i, want := range []uint64{0, 1, 42, 42, 7, 7, 8} { // what each brought back
+	for i, want := range []uint64{0, 1, 42, 42, 7, 7, 8} { // results in order
 		if got := binary.LittleEndian.Uint64(a.buf[1000+8*i:]); got != want {
 			t.Errorf("request %d returned %d, expected %d", i, got, want)
 		}
@@ -117,8 +116,8 @@ func TestPostOfTooManyRequestsPostsWhatFits(t *testing.T) {
 	}
 }
 
-// Requests that are not signalled free their slots: at the latest when the
-// completion of the next one that is can be seen.
+// Unsignalled requests free their slots, at the latest when the completion of the next
+// signalled one is visible.
 func TestUnsignaledRequestsLeaveTheQueue(t *testing.T) {
 	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC} {
 		a, _ := ends{a: "127.7.3.1", b: "127.7.3.2", qp: verbs.QPConfig{Type: typ, MaxSend: 7}}.pair(t)
@@ -134,7 +133,7 @@ func TestUnsignaledRequestsLeaveTheQueue(t *testing.T) {
 			last := a.write(0, 1000)
 			last.WRID = uint64(round)
 			a.post(t, last)
-			// When its completion can be seen, all slots are free.
+			// When its completion is visible, all slots are free.
 			if wc := a.ok(t, verbs.WCWrite); wc.WRID != uint64(round) {
 				t.Fatalf("%v: completion of request %d in round %d", typ, wc.WRID, round)
 			}
@@ -157,8 +156,8 @@ func TestSignalAllSignalsAll(t *testing.T) {
 	}
 }
 
-// WaitSolicited sleeps through messages that are not solicited, and wakes at
-// one that is or at an error (IBTA 11.4.2.2).
+// WaitSolicited sleeps through unsolicited messages, and wakes for a solicited one or an error
+// (IBTA 11.4.2.2).
 func TestSolicitedWaitWakesForSolicitedOnly(t *testing.T) {
 	a, b := ends{a: "127.7.3.1", b: "127.7.3.2", qp: verbs.QPConfig{Type: verbs.RC}}.pair(t)
 	var returned atomic.Bool
@@ -172,7 +171,7 @@ func TestSolicitedWaitWakesForSolicitedOnly(t *testing.T) {
 			returned.Store(true)
 			c <- err
 		}()
-		time.Sleep(5 * time.Millisecond) // it sleeps by then, mostly
+		time.Sleep(5 * time.Millisecond) // it usually sleeps by then
 		return c
 	}
 	for _, last := range []verbs.SendWR{
@@ -185,7 +184,7 @@ func TestSolicitedWaitWakesForSolicitedOnly(t *testing.T) {
 		c := wait()
 		for range 3 {
 			a.post(t, verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}})
-			a.ok(t, verbs.WCSend) // it has come
+			a.ok(t, verbs.WCSend) // it has arrived
 		}
 		time.Sleep(5 * time.Millisecond)
 		if returned.Load() {
@@ -211,8 +210,8 @@ func TestSolicitedWaitWakesForSolicitedOnly(t *testing.T) {
 	}
 }
 
-// As many waiters as completions: each gets one, though one event may be about
-// several and disarms the queue.
+// With as many waiters as completions, each gets one, although one event may announce several
+// completions and disarms the queue.
 func TestEveryWaiterGetsItsCompletion(t *testing.T) {
 	a, b := ends{a: "127.7.3.1", b: "127.7.3.2", qp: verbs.QPConfig{Type: verbs.RC}}.pair(t)
 	const waiters = 6
@@ -248,8 +247,8 @@ func TestEveryWaiterGetsItsCompletion(t *testing.T) {
 	}
 }
 
-// Atomics of both sides on one word, on words that are not aligned, and of
-// CPUs: see TestAtomicsAgreeWithLocalAtomics.
+// Atomics on unaligned words are refused. For atomics of both sides and of CPUs on one word
+// see TestAtomicsAgreeWithLocalAtomics.
 func TestAtomicOnUnalignedWordIsRefused(t *testing.T) {
 	a, b := ends{a: "127.7.3.1", b: "127.7.3.2", qp: verbs.QPConfig{Type: verbs.RC}}.pair(t)
 	if uintptr(unsafe.Pointer(&b.buf[0]))%8 != 0 {

@@ -9,8 +9,8 @@ import (
 	"softrdma/verbs"
 )
 
-// vanish closes an end's device; with silent something takes its address that never
-// answers, as of a stopped process or a host that is gone.
+// vanish closes an end's device. With silent, its address is then bound by a socket that never
+// answers, like a stopped process or a lost host.
 func (s *side) vanish(t *testing.T, silent bool) {
 	t.Helper()
 	needOwn(t, "a daemon's address stays open when its client closes the device")
@@ -18,7 +18,7 @@ func (s *side) vanish(t *testing.T, silent bool) {
 	if err := s.dev.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if !silent || *overFabric { // a port of a fabric that nobody has is silent
+	if !silent || *overFabric { // an unused port of a fabric is silent
 		return
 	}
 	c, err := net.ListenPacket("udp", at)
@@ -42,7 +42,7 @@ func TestPeerTimeoutEndsIdleConnectionToSilentPeer(t *testing.T) {
 	a.receive(t)
 	b.vanish(t, true)
 	wc, why := a.one(t), "PEER_SILENT"
-	if *overMemory { // the end of the channel says more
+	if *overMemory { // the end of the channel gives more information
 		why = refused()
 	}
 	if wc.Status != verbs.WRFlushErr || !strings.Contains(wc.Err().Error(), why) {
@@ -53,13 +53,13 @@ func TestPeerTimeoutEndsIdleConnectionToSilentPeer(t *testing.T) {
 	}
 }
 
-// TestPeerTimeoutLetsIdleConnectionsStand: the peer's device answers by itself, in
-// whatever state its program is.
+// TestPeerTimeoutLetsIdleConnectionsStand: the peer's device answers by itself, whatever its
+// program does.
 func TestPeerTimeoutLetsIdleConnectionsStand(t *testing.T) {
 	e := ends{a: "127.7.61.3", b: "127.7.61.4", qp: verbs.QPConfig{Type: verbs.RC, PeerTimeout: 3 * time.Second, PeerProbe: 30 * time.Millisecond}}
 	a, b := e.pair(t)
 	b.receive(t)
-	time.Sleep(4 * time.Second) // nothing is to happen: a busy machine answers one of many probes in time
+	time.Sleep(4 * time.Second) // nothing should happen: even a busy machine answers one of many probes in time
 	if a.qp.State() != verbs.RTS || b.qp.State() != verbs.RTS {
 		t.Fatalf("states %v and %v", a.qp.State(), b.qp.State())
 	}
@@ -68,8 +68,8 @@ func TestPeerTimeoutLetsIdleConnectionsStand(t *testing.T) {
 	b.ok(t, verbs.WCRecv)
 }
 
-// TestClosedPeerEndsRequestsSoon: the peer's host says by ICMP that nobody listens any
-// more. Without that the requests would be repeated for a minute.
+// TestClosedPeerEndsRequestsSoon: the peer's host reports by ICMP that the port is closed.
+// Otherwise the requests would be retransmitted for a minute.
 func TestClosedPeerEndsRequestsSoon(t *testing.T) {
 	needUDP(t)
 	for _, addr := range [][2]string{{"127.7.61.5", "127.7.61.6"}, {"[::1]:4861", "[::1]:4862"}} {

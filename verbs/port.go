@@ -8,8 +8,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// watch makes the device raise events of its port. If the system does not report
-// changes, the device works without these events and Explain says so.
+// watch makes the device raise events of its port. If the system does not report changes, the
+// device works without these events and Explain says so.
 func (d *Device) watch() {
 	w, err := host.Watch(d.choice, d.portChanged)
 	if err != nil {
@@ -25,8 +25,8 @@ func (d *Device) unwatch() {
 	}
 }
 
-// portChanged raises the port's events (IBTA 11.6.3) and, as Linux does, an event
-// of the GID table, whose entry is the device's address.
+// portChanged raises the port's events (IBTA 11.6.3) and, as Linux does, an event of the GID
+// table, whose entry is the device's address.
 func (d *Device) portChanged(old, now host.PortState) {
 	switch {
 	case old.Up && !now.Up:

@@ -35,7 +35,7 @@ func TestPortEventsFollowInterfaceAndAddress(t *testing.T) {
 		hosttest.Must(t, netlink.LinkSetUp(l))
 		event(t, d, verbs.EventPortActive)
 		port(true, 4)
-		hosttest.Must(t, netlink.LinkSetDown(other)) // the cable
+		hosttest.Must(t, netlink.LinkSetDown(other)) // as if the cable were pulled
 		event(t, d, verbs.EventPortErr)
 		hosttest.Must(t, netlink.LinkSetUp(other))
 		event(t, d, verbs.EventPortActive)
@@ -57,7 +57,7 @@ func TestPortEventsFollowInterfaceAndAddress(t *testing.T) {
 	})
 }
 
-// The address that went and came back carries the same connection on.
+// When the address is removed and added again, the same connection continues.
 func TestConnectionOutlivesPortThatWasDown(t *testing.T) {
 	if *overFabric {
 		t.Skip("SKIPPED with -infiniband: a test of an interface's address")
@@ -76,7 +76,7 @@ func TestConnectionOutlivesPortThatWasDown(t *testing.T) {
 		hosttest.Must(t, netlink.AddrDel(l, a))
 		event(t, z.dev, verbs.EventGIDChange)
 		hosttest.Must(t, z.write())
-		time.Sleep(20 * time.Millisecond) // lost, but within the retries
+		time.Sleep(20 * time.Millisecond) // packets are lost, but within the retries
 		hosttest.Must(t, netlink.AddrAdd(l, a))
 		hosttest.Must(t, z.cq.Wait(ctx))
 		var wc [1]verbs.WC
@@ -105,8 +105,7 @@ func TestOpenWhereNetlinkIsForbidden(t *testing.T) {
 	})
 }
 
-// Devices that nobody uses cost nothing: neither their lanes nor the watch of
-// their ports runs.
+// Idle devices cost nothing: neither their lanes nor the watchers of their ports run.
 func TestIdleDevicesCostNothing(t *testing.T) {
 	for _, addr := range []string{leakA, leakB, "127.7.1.3"} {
 		defer newZoo(t, addr).dev.Close()
@@ -120,7 +119,7 @@ func TestIdleDevicesCostNothing(t *testing.T) {
 	}
 	var cpu time.Duration
 	var switches int64
-	for range 5 { // the runtime has something to do now and then
+	for range 5 { // the runtime works now and then
 		runtime.GC()
 		time.Sleep(50 * time.Millisecond)
 		c, n := cost()

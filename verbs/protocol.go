@@ -53,7 +53,7 @@ func (p Protocol) transport() string {
 	return "InfiniBand"
 }
 
-// The prefixes of the names of devices that do not use RoCE v2.
+// The prefixes of the names of devices with other protocols than RoCE v2.
 const (
 	iwarpPrefix  = "iwarp:"
 	rocev1Prefix = "roce1:"
@@ -96,11 +96,11 @@ func choose(name string) (host.Choice, Protocol, error) {
 	return c, p, nil
 }
 
-// links are the networks of a device's lanes, or its streams.
+// links holds the networks of a device's lanes, or its streams.
 type links struct {
 	networks []frame.Network
-	share    frame.Share // of the address; zero for all
-	slots    *udp.Slots  // for other programs; nil for none
+	share    frame.Share // of the address; zero for the whole address
+	slots    *udp.Slots  // for other programs; nil if the address is not shared
 	streams  link.Streams
 }
 
@@ -158,8 +158,8 @@ func (s *Stack) openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {
 	return tcp.Open(c.Addr.Addr(), t)
 }
 
-// nodeGUID returns a GUID that differs between the protocols' devices on one
-// address. A port of a fabric has the GUID of its node.
+// nodeGUID returns a GUID that differs between devices of different protocols on one address.
+// A port of a fabric has the GUID of its node.
 func (p Protocol) nodeGUID(g GUID) GUID {
 	if p == InfiniBand {
 		return g
@@ -170,14 +170,14 @@ func (p Protocol) nodeGUID(g GUID) GUID {
 // Protocol returns the device's protocol.
 func (d *Device) Protocol() Protocol { return d.protocol }
 
-// interfaceGID returns the only GID of an iWARP port: the interface's MAC address,
-// as Linux's siw has it. Peers do not send to it.
+// interfaceGID returns the only GID of an iWARP port: the interface's MAC address, as in
+// Linux's siw. Peers do not send to it.
 func interfaceGID(mac net.HardwareAddr) (g GID) {
 	copy(g[:], mac)
 	return g
 }
 
-// refused returns TLSRefused with the name of the reason in front of the error.
+// refused returns TLSRefused with the name of the reason added to the error.
 func (cfg *Config) refused() func(netip.AddrPort, error) {
 	tell := cfg.TLSRefused
 	if tell == nil {

@@ -48,18 +48,18 @@ const (
 // String returns the specification's name, as "RESET".
 func (s State) String() string { return qp.State(s).String() }
 
-// QPConfig says what a queue pair is made of.
+// QPConfig configures a queue pair.
 type QPConfig struct {
 	Type   QPType // required
 	SendCQ *CQ    // required
 	RecvCQ *CQ    // nil means SendCQ
-	SRQ    *SRQ   // shared receive queue; nil for a receive queue of its own
+	SRQ    *SRQ   // shared receive queue; nil for a private receive queue
 
 	MaxSend    int // depth of the send queue, 1 to MaxQueueDepth; 0 means 128
 	MaxRecv    int // depth of the receive queue; 0 means 128; not with SRQ
 	MaxSendSGE int // entries of a request, at most MaxSGE; 0 means 4
 	MaxRecvSGE int // 0 means 4
-	MaxInline  int // bytes of inline data, at most MaxInline; 0 for none
+	MaxInline  int // bytes of inline data, at most MaxInline
 
 	// For RC over RoCE; Congestion also for UC. Empty means the device's choice.
 	Congestion CongestionControl
@@ -80,17 +80,17 @@ type QPConfig struct {
 // A QP is a queue pair.
 type QP struct {
 	dev            *Device
-	pd             *PD // nil of XRCRecv
+	pd             *PD // nil for XRCRecv
 	drv            provider.QP
 	typ            QPType
 	sq             *queue.SendRing
-	rq             *queue.RecvRing // nil with srq, and of XRC
+	rq             *queue.RecvRing // nil with srq and for XRC
 	sendCQ, recvCQ *CQ
 	srq            *SRQ
 
 	sendMu, recvMu sync.Mutex // producers of the two rings
 
-	psn atomic.Uint32 // psnChosen and the PSN of Endpoint; 0 if none was chosen
+	psn atomic.Uint32 // psnChosen and the PSN of Endpoint, or 0
 }
 
 // CreateQP makes a queue pair in state RESET (IBTA 11.2.5.1). Its number is
@@ -164,7 +164,7 @@ func (q *QP) Number() uint32 { return q.drv.Number() }
 // Type returns the transport service.
 func (q *QP) Type() QPType { return q.typ }
 
-// PD returns the protection domain, nil for a queue pair of type XRCRecv.
+// PD returns the protection domain, or nil for a queue pair of type XRCRecv.
 func (q *QP) PD() *PD { return q.pd }
 
 // Device returns the device.
@@ -173,9 +173,8 @@ func (q *QP) Device() *Device { return q.dev }
 // State returns the current state.
 func (q *QP) State() State { return State(q.drv.Query().State) }
 
-// Destroy destroys the queue pair. Requests that have not completed never will.
-// When it returns the device no longer accesses their memory. A second Destroy
-// does nothing.
+// Destroy destroys the queue pair. Outstanding requests will never complete. When it returns
+// the device no longer accesses their memory. A second Destroy does nothing.
 func (q *QP) Destroy() error { return q.drv.Destroy() }
 
 // PostSend posts requests to the send queue, in order (IBTA 11.4.1.1). It copies
@@ -211,7 +210,7 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	return err
 }
 
-// refuse returns why nothing can be posted: the state, or that the queue pair or
+// refuse returns why nothing can be posted: because of the state, or because the queue pair or
 // its device is gone.
 func (q *QP) refuse(what string, want, found State) error {
 	if err := q.drv.Gone(); err != nil {
@@ -221,8 +220,7 @@ func (q *QP) refuse(what string, want, found State) error {
 	return &PostError{Err: fmt.Errorf("%w: %s before you %s", d.Err(), q.advice(want, found), what)}
 }
 
-// advice names the call that takes the queue pair from the state found to the one
-// that the post needs.
+// advice names the call that takes the queue pair from its state to one that the post needs.
 func (q *QP) advice(want, found State) string {
 	switch {
 	case found == Reset && want == Init && q.dev.protocol == IWARP:
@@ -285,7 +283,7 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	}
 	err := postRecv(q.rq, wrs)
 	if State(q.drv.StateHint()) == Err {
-		q.drv.Doorbell() // flushes
+		q.drv.Doorbell() // flushes the requests
 	}
 	return err
 }

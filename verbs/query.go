@@ -23,8 +23,8 @@ const (
 	MaxRegionLength = 1 << 46 // bytes of a region
 )
 
-// A GID is a global identifier: an IPv6 address, or an IPv4 address mapped
-// into one (annex A17.4.1.1).
+// A GID is a global identifier: an IPv6 address or an IPv4-mapped IPv6 address (annex
+// A17.4.1.1).
 type GID [16]byte
 
 // GIDFrom returns the GID of an address.
@@ -63,7 +63,7 @@ type GIDEntry struct {
 }
 
 // gidTable returns the table of a device on an interface. A RoCE device cannot receive on
-// another address, so every entry is its own.
+// another address, so every entry is its own address.
 func gidTable(p Protocol, a netip.Addr, mac net.HardwareAddr, name string) []GIDEntry {
 	if p == IWARP {
 		return []GIDEntry{{0, interfaceGID(mac), p.String(), name}}
@@ -75,9 +75,9 @@ func gidTable(p Protocol, a netip.Addr, mac net.HardwareAddr, name string) []GID
 	return table
 }
 
-// GIDs returns the filled entries of the port's current GID table. A RoCE device has its
-// one address at several indices, as programs expect. The table is empty while the interface
-// does not have the device's address.
+// GIDs returns the nonempty entries of the port's current GID table. A RoCE device has its one
+// address at several indices, as programs expect. The table is empty while the interface does
+// not have the device's address.
 func (d *Device) GIDs() []GIDEntry {
 	if d.fabric != nil {
 		return d.fabricGIDs()
@@ -109,20 +109,20 @@ func (g GUID) String() string {
 // DeviceAttr are the capabilities and limits of a device (ibv_query_device).
 type DeviceAttr struct {
 	Name            string
-	Transport       string    // "InfiniBand", which RoCE is counted to, or "iWARP"
-	NodeGUID        GUID      // of the device: of its address and its interface's MAC address
-	SysImageGUID    GUID      // of the interface, which several devices may share
+	Transport       string    // "InfiniBand", also for RoCE, or "iWARP"
+	NodeGUID        GUID      // of the device, made of its address and its interface's MAC address
+	SysImageGUID    GUID      // of the interface, which may have several devices
 	MaxMRSize       uint64    // bytes of a region
 	MaxQPWR         int       // work requests of a queue
 	MaxSGE          int       // entries of a work request
 	MaxInline       int       // bytes
 	MaxCQE          int       // completions of a queue
 	MaxSRQWR        int       // requests of a shared receive queue
-	MaxQPRdAtom     int       // as responder: max_dest_rd_atomic's limit
-	MaxQPInitRdAtom int       // as requester: max_rd_atomic's limit
-	AtomicCap       string    // "IBV_ATOMIC_GLOB": also against this CPU's atomics, on every path; iWARP: with peers that have RFC 7306; "IBV_ATOMIC_HCA": of a daemon's device, but for memory that both map
+	MaxQPRdAtom     int       // as responder: limit of max_dest_rd_atomic
+	MaxQPInitRdAtom int       // as requester: limit of max_rd_atomic
+	AtomicCap       string    // "IBV_ATOMIC_GLOB": also against this CPU's atomics, on every path; iWARP: with peers that have RFC 7306; "IBV_ATOMIC_HCA": of a daemon's device, except for memory that both map
 	AtomicWrite     bool      // OpAtomicWrite
-	Flush           Placement // what OpFlush may ask of memory of the device
+	Flush           Placement // the placements that OpFlush supports
 	XRC             bool      // OpenXRCD
 	PhysPorts       int
 	MaxPKeys        int
@@ -131,7 +131,7 @@ type DeviceAttr struct {
 // Query returns the device's attributes.
 func (d *Device) Query() DeviceAttr { return d.attr }
 
-// setAnnex sets what the devices of a protocol have of annex A19.
+// setAnnex sets the features of annex A19 that devices of a protocol have.
 func (a *DeviceAttr) setAnnex(p Protocol) {
 	if p != IWARP {
 		a.AtomicWrite, a.Flush = true, GlobalVisibility
@@ -159,10 +159,10 @@ type PortAttr struct {
 	PKey      uint16 // entry 0 of the P_Key table
 	LinkLayer string // "Ethernet" or "InfiniBand"
 
-	// Only ports of a fabric have what follows; a subnet manager sets it.
+	// The following fields are set only for ports of a fabric, by a subnet manager.
 	State        PortState
 	PKeys        []uint16 // the P_Key table; 0 for an empty entry
-	LID          uint16   // the first of 1<<LMC; 0 for none yet
+	LID          uint16   // the first of 1<<LMC; 0 if not assigned
 	LMC          uint8
 	SMLID        uint16 // of the master subnet manager
 	SMSL         uint8  // service level to it
@@ -197,7 +197,7 @@ func (d *Device) QueryPort() PortAttr {
 	return a
 }
 
-// DeviceInfo describes an address of this machine that Open takes.
+// DeviceInfo describes an address of this machine that Open accepts.
 type DeviceInfo struct {
 	Interface string
 	Addr      netip.Addr
@@ -206,16 +206,16 @@ type DeviceInfo struct {
 	Up        bool
 	Loopback  bool
 	LinkMTU   int // bytes, of the network interface
-	ActiveMTU int // bytes, 0 where not even a path MTU of 256 fits
+	ActiveMTU int // bytes; 0 if not even a path MTU of 256 fits
 	SpeedMbps int
 	MAC       string
-	Best      bool // what Open("") takes
+	Best      bool // chosen by Open("")
 	Why       []string
 
 	system GUID
 
-	// Protocol is what Query, QueryPort and GIDs tell of. Devices gives RoCE;
-	// every address is a device of the other protocol as well.
+	// Protocol selects what Query, QueryPort and GIDs describe. Devices returns RoCE; every
+	// address is a device of the other protocol as well.
 	Protocol Protocol
 }
 
@@ -233,12 +233,12 @@ func (i *DeviceInfo) QueryPort() PortAttr {
 
 // GIDs returns what Device.GIDs would return if the device were open.
 func (i *DeviceInfo) GIDs() []GIDEntry {
-	mac, _ := net.ParseMAC(i.MAC) // none where the interface has none
+	mac, _ := net.ParseMAC(i.MAC) // fails if the interface has none
 	return gidTable(i.Protocol, i.Addr, mac, i.Interface)
 }
 
-// Devices lists the addresses of this machine that Open takes, the best first.
-// None of them is opened.
+// Devices lists the addresses of this machine that Open accepts, the best first. It opens none
+// of them.
 func Devices() ([]DeviceInfo, error) {
 	ifs, err := host.Interfaces()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"softrdma/verbs"
 )
 
-// reasonOf returns the name that errors.As finds in an error, "" if none.
+// reasonOf returns the reason's name that errors.As finds in an error, or "".
 func reasonOf(err error) string {
 	var why verbs.ReasonError
 	if !errors.As(err, &why) {
@@ -17,7 +17,7 @@ func reasonOf(err error) string {
 	return why.Reason()
 }
 
-// Each refused call names its reason to errors.As, whatever layer refuses it.
+// errors.As finds the reason of each refused call, whatever layer refuses it.
 func TestRefusedCallsNameTheirReason(t *testing.T) {
 	needUDP(t) // it opens addresses as devices of RoCE v2
 	s := ends{size: 4096, qp: verbs.QPConfig{Type: verbs.RC, MaxSend: 1}}.side(t, "127.7.31.1")
@@ -112,7 +112,7 @@ func TestFailedCompletionNamesItsReason(t *testing.T) {
 	}
 }
 
-// A queue that is full says how deep it is.
+// The error of a full queue contains its depth.
 func TestFullQueueNamesItsReason(t *testing.T) {
 	a, _ := ends{a: "127.7.31.7", b: "127.7.31.8", qp: verbs.QPConfig{Type: verbs.RC, MaxRecv: 7}}.pair(t)
 	err := a.qp.PostRecv(make([]verbs.RecvWR, 64)...)

@@ -9,7 +9,7 @@ import (
 	_ "softrdma/rdmacm"
 )
 
-// With all packages in the program that owns such numbers, a detail has names instead
+// A program that contains all packages that own such numbers prints names in a detail instead
 // of numbers.
 func TestDetailNamesItsNumbers(t *testing.T) {
 	for _, c := range []struct {

@@ -6,19 +6,20 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A RemoteMemory is memory of a peer, as WRITE, READ and atomics name it. Programs send it to the
-// peer that will use it, often in the private data of a connection. Its binary form is that of many
-// programs in C, of rping for one: address, key and length, each in network byte order.
+// A RemoteMemory describes memory of a peer for WRITE, READ and atomics. Programs send it to
+// the peer that will use it, often in the private data of a connection. Its binary form is
+// that of many programs in C, such as rping: address, key and length, each in network byte
+// order.
 type RemoteMemory struct {
 	Addr   uint64 // SendWR.RemoteAddr of the first byte
 	RKey   uint32 // SendWR.RKey
-	Length uint32 // bytes; of a region of more than 4 GiB the highest value
+	Length uint32 // bytes; the maximum for a region of more than 4 GiB
 }
 
 // RemoteMemoryLen is the length of the binary form of a RemoteMemory, in bytes.
 const RemoteMemoryLen = 16
 
-// Remote returns the whole region as its peers name it.
+// Remote describes the whole region for peers.
 func (m *MR) Remote() RemoteMemory {
 	r := m.region()
 	return RemoteMemory{r.Base, r.Key, uint32(min(r.Len, 1<<32-1))}
@@ -36,14 +37,14 @@ func (m RemoteMemory) MarshalBinary() ([]byte, error) {
 	return m.AppendBinary(make([]byte, 0, RemoteMemoryLen))
 }
 
-// UnmarshalBinary sets m to the memory whose binary form is at the beginning of b.
+// UnmarshalBinary sets m to the memory whose binary form is at the start of b.
 func (m *RemoteMemory) UnmarshalBinary(b []byte) (err error) {
 	*m, err = ParseRemoteMemory(b)
 	return err
 }
 
-// ParseRemoteMemory returns the memory whose binary form is at the beginning of b. It ignores what
-// follows, because private data is padded with zeros.
+// ParseRemoteMemory returns the memory whose binary form is at the start of b. It ignores the
+// rest, because private data is padded with zeros.
 func ParseRemoteMemory(b []byte) (RemoteMemory, error) {
 	if len(b) < RemoteMemoryLen {
 		return RemoteMemory{}, reason.BadArgument(0, uint64(len(b)), "remote memory: expected %d bytes, found %d", RemoteMemoryLen, len(b))

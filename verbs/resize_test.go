@@ -9,8 +9,8 @@ import (
 	"softrdma/verbs"
 )
 
-// The completion queue changes its depth up and down while completions come
-// and are taken: each comes once, in order.
+// The depth of a completion queue is changed while completions arrive and are polled: each
+// comes once, in order.
 func TestCompletionQueueResizesUnderTraffic(t *testing.T) {
 	a, _ := ends{a: "127.7.4.1", b: "127.7.4.2", qp: verbs.QPConfig{Type: verbs.RC, MaxSend: 63}}.pair(t)
 	const count = 6000
@@ -24,8 +24,8 @@ func TestCompletionQueueResizesUnderTraffic(t *testing.T) {
 				return
 			default:
 			}
-			// At most 63 are on their way, so that neither depth overflows. A
-			// refusal says that more are held than fit.
+			// At most 63 are outstanding, so that neither depth overflows. A refusal means
+			// that the queue holds more than fit.
 			depth := []int{64, 1000, 65, 4000}[i%4]
 			if a.cq.Resize(depth) == nil {
 				resized.Add(1)
@@ -90,7 +90,7 @@ func TestCompletionQueueDoesNotShrinkBelowWhatItHolds(t *testing.T) {
 	}
 }
 
-// The same of a shared receive queue: receives are taken once each, in order.
+// The same for a shared receive queue: each receive is taken once, in order.
 func TestSharedReceiveQueueResizesUnderTraffic(t *testing.T) {
 	a, b := ends{a: "127.7.4.1", b: "127.7.4.2", qp: verbs.QPConfig{Type: verbs.RC}}.open(t)
 	srq, err := b.pd.CreateSRQ(verbs.SRQConfig{MaxRecv: 64})
@@ -130,7 +130,7 @@ func TestSharedReceiveQueueResizesUnderTraffic(t *testing.T) {
 	if err := srq.Resize(ahead - 10); err == nil {
 		t.Fatalf("shrunk to %d with %d posted", srq.Depth(), ahead)
 	}
-	if err := srq.SetLimit(ahead + 1); err != nil { // fewer are posted: told at once
+	if err := srq.SetLimit(ahead + 1); err != nil { // fewer are posted: the event comes at once
 		t.Fatal(err)
 	}
 	event(t, b.dev, verbs.EventSRQLimitReached)
@@ -139,11 +139,10 @@ func TestSharedReceiveQueueResizesUnderTraffic(t *testing.T) {
 	}
 }
 
-// A region that is registered again has other keys and rights; the old keys are
-// dead, the memory stays.
+// A reregistered region has other keys and rights; the old keys are invalid, the memory stays.
 func TestReregisterChangesMemoryAndRights(t *testing.T) {
 	a, b := ends{a: "127.7.4.1", b: "127.7.4.2", qp: verbs.QPConfig{Type: verbs.RC}}.pair(t)
-	old := a.write(0, 8) // names the region by its present key
+	old := a.write(0, 8) // uses the region's current key
 	key := b.mr.RKey()
 	other := make([]byte, 128)
 	if err := b.mr.Reregister(other, allRights); err != nil {
@@ -191,8 +190,8 @@ func (s *side) reconnect(t testing.TB) {
 	ends{}.join(t, s, s.peer)
 }
 
-// A type 1 window: bound, bound again elsewhere, unbound, and bound again; each
-// time by a new key, with the old one dead.
+// A type 1 window is bound, bound again elsewhere, unbound, and bound again, each time with a
+// new key that invalidates the old one.
 func TestMemoryWindowType1(t *testing.T) {
 	a, b := ends{a: "127.7.4.1", b: "127.7.4.2", qp: verbs.QPConfig{Type: verbs.RC, MaxInline: 16}}.pair(t)
 	mw, err := b.pd.AllocMW(verbs.MWType1)

@@ -11,8 +11,8 @@ import (
 	"softrdma/verbs"
 )
 
-// A receive that comes late is waited for as often as rnr_retry says, each
-// time as long as min_rnr_timer says; 7 is without end.
+// The sender waits for a late receive as often as rnr_retry says, each time as long as
+// min_rnr_timer says. 7 means without limit.
 func TestLateReceiveIsWaitedFor(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -58,8 +58,8 @@ func TestLateReceiveIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A queue pair that failed works again once both ends went through RESET; what
-// belongs to the time before has no effect.
+// A queue pair that failed works again after both ends were reset. Packets of the old
+// connection have no effect.
 func TestReconnectAfterErrorWorks(t *testing.T) {
 	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC} {
 		a, b := ends{a: "127.7.5.3", b: "127.7.5.4", qp: verbs.QPConfig{Type: typ, MaxSend: 31}}.pair(t)
@@ -86,7 +86,7 @@ func TestReconnectAfterErrorWorks(t *testing.T) {
 					t.Fatalf("%v, round %d: byte %d is %d", typ, round, i, v)
 				}
 			}
-			// Some requests are on their way when the connection ends.
+			// Some requests are in flight when the connection ends.
 			a.post(t, w, w, w)
 			if round%2 == 0 {
 				if err := a.qp.ToErr(); err != nil {
@@ -94,7 +94,7 @@ func TestReconnectAfterErrorWorks(t *testing.T) {
 				}
 			}
 			a.reconnect(t)
-			for _, s := range []*side{a, b} { // completions of before
+			for _, s := range []*side{a, b} { // earlier completions
 				for wcs := make([]verbs.WC, 16); ; {
 					n, err := s.cq.Poll(wcs)
 					if err != nil {
@@ -122,7 +122,7 @@ func TestSQDHoldsNewRequestsOfEveryType(t *testing.T) {
 		if q := a.qp.Query(); q.State != verbs.SQD || q.SQDraining {
 			t.Fatalf("%v: drained in state %v, draining %v", typ, q.State, q.SQDraining)
 		}
-		// A request that had not begun is held until RTS. One that had is complete by now.
+		// A request that had not started is held until RTS. One that had is complete by now.
 		wc := make([]verbs.WC, 1)
 		begun, err := a.cq.Poll(wc)
 		if err != nil || begun == 1 && (wc[0].Err() != nil || wc[0].Op != verbs.WCWrite) {
@@ -178,8 +178,8 @@ type victim struct {
 	RKey     uint32
 }
 
-// A peer whose process is killed: the retries are used up, and the error says
-// that nobody listens there.
+// When a peer's process is killed, the retries are exhausted, and the error says that its port
+// is closed.
 func TestPeerThatIsKilledIsNoticed(t *testing.T) {
 	needUDP(t)
 	a := ends{qp: verbs.QPConfig{Type: verbs.RC}}.side(t, "127.7.5.5")
@@ -216,7 +216,7 @@ func TestPeerThatIsKilledIsNoticed(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // its socket is closed now, not before
+	_ = cmd.Wait() // its socket is certainly closed now
 	start := time.Now()
 	a.post(t, w)
 	if wc := a.one(t); wc.Status != verbs.RetryExcErr || wc.Reason() != refused() {
@@ -228,8 +228,8 @@ func TestPeerThatIsKilledIsNoticed(t *testing.T) {
 	}
 }
 
-// Two devices on one address by port, one of them on the well-known port of
-// another address.
+// Two devices on one address with different ports, one of them on another address's well-known
+// port.
 func TestPortOverride(t *testing.T) {
 	e := ends{qp: verbs.QPConfig{Type: verbs.RC}}
 	a, b, c := e.side(t, "127.7.5.7:4900"), e.side(t, "127.7.5.7:4901"), e.side(t, "127.7.5.8")
@@ -257,8 +257,8 @@ func TestPortOverride(t *testing.T) {
 	}
 }
 
-// What a consumer was told of has been acknowledged, whatever it does next:
-// its peer's request does not fail because the queue pair ends then.
+// A message whose completion the consumer has seen was acknowledged, whatever it does next:
+// the peer's request does not fail if the queue pair ends then.
 func TestReceiverThatEndsHasAcknowledged(t *testing.T) {
 	for name, end := range map[string]func(s *side) error{
 		"close":   func(s *side) error { return s.dev.Close() },

@@ -15,8 +15,8 @@ import (
 	"softrdma/verbs"
 )
 
-// ethernetPair makes the two ends of a cable, of which only the first has an IP
-// address. It reports false in the process that the test has started again.
+// ethernetPair makes the two ends of a cable, of which only the first has an IP address. It
+// reports false in the process that the test has started again.
 func ethernetPair(t *testing.T) bool {
 	if !hosttest.Inside(t) {
 		return false

@@ -20,16 +20,14 @@ type SameHost string
 
 // The modes.
 const (
-	// SameHostAuto uses memory for each peer that can be reached by it, and the network
-	// for all others.
+	// SameHostAuto uses memory for each peer that it reaches, and the network for all others.
 	SameHostAuto SameHost = "auto"
 
-	// SameHostOff uses the network alone. Other processes do not find the device.
+	// SameHostOff uses only the network. Other processes do not find the device.
 	SameHostOff SameHost = "off"
 
-	// SameHostRequire uses memory alone: connections and address handles to other peers
-	// fail with the reason why there is no path. Opening a device fails if it cannot be
-	// published.
+	// SameHostRequire uses only memory: connections and address handles to other peers fail
+	// with the reason why there is no path. Opening a device fails if it cannot be published.
 	SameHostRequire SameHost = "require"
 )
 
@@ -42,18 +40,18 @@ func ParseSameHost(name string) (SameHost, error) {
 // sameHostVariable is the environment variable with the mode of programs that set none.
 const sameHostVariable = "SOFTRDMA_SAME_HOST"
 
-// sameHostDefault is what devices use whose Config names no mode or no users.
+// sameHostDefault applies to devices whose Config has no mode or no users.
 var sameHostDefault struct {
 	sync.Mutex
 	mode  SameHost
 	allow []string
 }
 
-// SetSameHost sets what an empty Config.SameHost and an empty Config.SameHostAllow mean
-// for devices opened from now on. That includes the devices that packages rdmacm and
-// rdmanet open by themselves. An empty mode, which is the default, stands for the
-// environment variable SOFTRDMA_SAME_HOST, and if that is empty for SameHostAuto. It fails
-// if the host has no user of a name.
+// SetSameHost sets the meaning of an empty Config.SameHost and an empty Config.SameHostAllow
+// for devices opened from now on. That includes the devices that packages rdmacm and rdmanet
+// open by themselves. An empty mode, which is the default, stands for the environment variable
+// SOFTRDMA_SAME_HOST, and if that is empty for SameHostAuto. SetSameHost fails if the host has
+// no user of a name.
 func SetSameHost(mode SameHost, allow ...string) error {
 	if _, err := samehost.ParseMode(string(mode)); err != nil {
 		return err
@@ -88,16 +86,16 @@ func (c *Config) sameHost() (samehost.Mode, []string, error) {
 	return mode, allow, err
 }
 
-// A hostPath is what a device has of the memory path to other processes on this host.
+// A hostPath is a device's access to the memory path to other processes on this host.
 type hostPath struct {
 	mode samehost.Mode
-	host *samehost.Host // nil if the device is not published
-	why  error          // why it is not
+	host *samehost.Host // nil if not published
+	why  error          // why it is not published
 }
 
-// reachLimit bounds the search for a peer on this host. A peer that does not answer in
-// that time is taken for stopped, and the network is used. Where memory is required a busy
-// host gets more time.
+// reachLimit bounds the search for a peer on this host. A peer that does not answer in time is
+// taken for stopped, and the network is used. If memory is required, a busy host gets more
+// time.
 const (
 	reachLimit    = 200 * time.Millisecond
 	requiredLimit = 5 * time.Second
@@ -139,15 +137,15 @@ func (d *Device) unpublish() error {
 	return d.sameHost.host.Close()
 }
 
-// reach looks for a path through memory before a path to a peer is first used. It fails
-// only if there must be one.
+// reach looks for a path through memory before a path to a peer is first used. It fails only
+// if the mode requires memory.
 func (s *Stack) reach(d *Device, cfg *Config, peer qp.Endpoint, qpn uint32) error {
 	h := d.sameHost.host
 	if h == nil || peer.Addr().IsMulticast() {
 		return nil
 	}
 	if !cfg.NoLoopback && s.owns(qp.InZone(peer, d.Addr()), qpn) {
-		return nil // the devices of this process hand packets over
+		return nil // a device of this process, which receives packets directly
 	}
 	limit := reachLimit
 	if d.sameHost.mode == samehost.Require {
@@ -163,7 +161,7 @@ func (s *Stack) reach(d *Device, cfg *Config, peer qp.Endpoint, qpn uint32) erro
 	return fmt.Errorf("same host required: %w", err)
 }
 
-// owns reports whether a queue pair is that of a device of the stack.
+// owns reports whether a queue pair belongs to a device of the stack.
 func (s *Stack) owns(at qp.Endpoint, qpn uint32) bool {
 	e := s.reg.Find(at)
 	if e == nil {
@@ -173,15 +171,15 @@ func (s *Stack) owns(at qp.Endpoint, qpn uint32) bool {
 	return ok
 }
 
-// SameHostState is what a device has of the memory path to other processes on this host.
+// SameHostState is the state of a device's memory path to other processes on this host.
 type SameHostState struct {
 	Mode   SameHost
-	Socket string // path of the socket by which they find the device; empty for none
+	Socket string // path of the socket by which they find the device; empty if there is none
 	Why    error  // why there is no socket, with a named reason (ReasonError)
 }
 
-// SameHost returns how other processes on this host reach the device. A daemon's device
-// has no state of its own.
+// SameHost returns how other processes on this host reach the device. The state of a daemon's
+// device is empty.
 func (d *Device) SameHost() SameHostState {
 	if d.remote {
 		return SameHostState{}
@@ -194,19 +192,19 @@ func (d *Device) SameHost() SameHostState {
 	return s
 }
 
-// A Path is how the packets of a connection reach its peer.
+// A Path says how the packets of a connection reach its peer.
 type Path string
 
 // The paths.
 const (
 	PathNetwork     Path = "network"
 	PathSameHost    Path = "same host"    // shared memory with another process
-	PathSameProcess Path = "same process" // the peer is a device of the same stack, or of the same daemon
+	PathSameProcess Path = "same process" // the peer is a device of the same stack or daemon
 	PathUnknown     Path = "unknown"      // not connected
 )
 
 // Path returns how the queue pair's packets reach its peer now. It can change: a peer that
-// closes and opens its device again is reached through the network in between.
+// closes and opens its device again is reached through the network meanwhile.
 func (q *QP) Path() Path {
 	var path object.Path
 	switch d := q.drv.(type) {
@@ -226,8 +224,8 @@ func (q *QP) Path() Path {
 	return PathUnknown
 }
 
-// WhyNetwork returns why the queue pair's packets take the network instead of memory, with
-// a named reason (ReasonOf). It returns nil if they do not, or if that is not known.
+// WhyNetwork returns why the queue pair's packets take the network instead of memory, with a
+// named reason (ReasonOf). It returns nil if they do not take it, or if the reason is unknown.
 func (q *QP) WhyNetwork() error {
 	d := q.Device()
 	if q.Path() != PathNetwork {

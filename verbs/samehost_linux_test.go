@@ -11,7 +11,7 @@ import (
 	"softrdma/verbs"
 )
 
-// hostDirectory gives the devices of a test a directory of their own.
+// hostDirectory gives the devices of a test a separate directory.
 func hostDirectory(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "host")
@@ -23,7 +23,7 @@ func hostDirectory(t testing.TB) string {
 	return dir
 }
 
-// openMode opens a device that reaches others of the test through the network or memory.
+// openMode opens a device that reaches others in the test through the network or memory.
 func openMode(t testing.TB, addr string, mode verbs.SameHost) *verbs.Device {
 	t.Helper()
 	needOwn(t, "the mode is the daemon's")
@@ -188,7 +188,7 @@ func TestIWARPRefusesToRequireSameHost(t *testing.T) {
 	}
 }
 
-// A device that closes and opens again is found again.
+// A device that is closed and opened again is found again.
 func TestSameHostPeerOpensAgain(t *testing.T) {
 	a, b := sameHostPair(t, verbs.SameHostRequire, 4096, false)
 	a.post(t, a.write(0, 4096))
@@ -244,8 +244,7 @@ func TestClosedSameHostDevicesLeakNothing(t *testing.T) {
 	}
 }
 
-// A device that names no mode has that of SetSameHost, and without one that of the
-// environment.
+// A device without a mode uses that of SetSameHost, or else that of the environment.
 func TestSameHostModeOfTheProcess(t *testing.T) {
 	needOwn(t, "the mode is the daemon's")
 	if *overMemory || *overFabric {

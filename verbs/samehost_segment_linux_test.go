@@ -8,7 +8,7 @@ import (
 	"softrdma/verbs"
 )
 
-// A peer maps allocated memory while it is registered, and no longer.
+// A peer maps allocated memory only while it is registered.
 func TestSameHostPeerUnmapsFreedMemory(t *testing.T) {
 	const size = 1 << 20
 	a, b := sameHostPair(t, verbs.SameHostRequire, size, false)

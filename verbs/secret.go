@@ -19,14 +19,13 @@ import (
 // MinSecret is the minimum length of a shared secret in bytes.
 const MinSecret = 16
 
-// SharedSecret returns a Config.TLS by which ends that know one secret trust each
-// other and no other peer. The secret must be random, at least MinSecret bytes: a
-// host that reaches a listener can try guesses as fast as it can compute, so a
-// pass-phrase does not do. Take 32 bytes of a random generator.
+// SharedSecret returns a Config.TLS by which ends that know one secret trust each other and no
+// other peer. The secret must be random and have at least MinSecret bytes: a host that reaches
+// a listener can try guesses as fast as it can compute, so a pass-phrase is too weak. Use 32
+// bytes of a random generator.
 //
-// HKDF (RFC 5869) derives one Ed25519 key for all ends from the secret. Each end
-// presents a certificate of this key and accepts only a certificate of the same
-// key.
+// HKDF (RFC 5869) derives one Ed25519 key for all ends from the secret. Each end presents a
+// certificate of this key and accepts only a certificate of the same key.
 func SharedSecret(secret []byte) (*tls.Config, error) {
 	if len(secret) < MinSecret {
 		return nil, reason.BadArgument(MinSecret, uint64(len(secret)), "shared secret: expected at least %d random bytes, found %d", MinSecret, len(secret))
@@ -37,7 +36,7 @@ func SharedSecret(secret []byte) (*tls.Config, error) {
 	}
 	key := ed25519.NewKeyFromSeed(seed)
 	public := key.Public().(ed25519.PublicKey)
-	// Peers check nothing of the certificate but the key.
+	// Peers check only the key of the certificate.
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
 	}

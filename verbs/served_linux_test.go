@@ -14,7 +14,7 @@ import (
 
 func init() { openServed = serveAndOpen }
 
-// A served is a daemon in this process, with its device.
+// A served is a daemon in this process with its device.
 type served struct {
 	dev    *verbs.Device
 	server *uverbs.Server
@@ -46,7 +46,7 @@ func serve(t testing.TB, devices ...*verbs.Device) *served {
 
 func (s *served) name() string { return "daemon:" + filepath.Join(s.dir, "socket") }
 
-// open opens the first device, or the one that is named: "/rxe1" is the second.
+// open opens the first device, or a named one: "/rxe1" is the second.
 func (s *served) open(t testing.TB, device ...string) *verbs.Device {
 	t.Helper()
 	d, err := verbs.Open(s.name()+strings.Join(device, ""), verbs.Config{})
@@ -57,7 +57,7 @@ func (s *served) open(t testing.TB, device ...string) *verbs.Device {
 	return d
 }
 
-// serving are the daemons of tests that run with -daemon, by address.
+// serving holds the daemons of tests that run with -daemon, by address.
 var serving = make(map[string]*served)
 
 // serveAndOpen opens an address as a daemon's device.
@@ -95,7 +95,7 @@ func openServedOn(t testing.TB, addr string, cfg verbs.Config) (*verbs.Device, e
 	return verbs.Open(s.name(), verbs.Config{Spin: cfg.Spin})
 }
 
-// otherReasons instead of a device's name makes the daemon number reasons otherwise.
+// otherReasons, in place of a device's name, makes the daemon number reasons differently.
 const otherReasons = "other-reasons"
 
 // sharing before a device's name makes the daemon share its address with programs.
@@ -137,8 +137,7 @@ func (d *daemonProcess) side(t testing.TB, device string, shared bool) *side {
 
 func (s *served) side(t testing.TB) *side { return daemonSide(t, s.open(t), false) }
 
-// daemonSide makes an end on a daemon's device, with memory that the daemon maps
-// too where shared says so.
+// daemonSide makes an end on a daemon's device. If shared, the daemon maps its memory as well.
 func daemonSide(t testing.TB, dev *verbs.Device, shared bool) *side {
 	t.Helper()
 	var err error

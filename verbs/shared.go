@@ -9,12 +9,12 @@ import (
 // sharedPrefix begins the name of a device on an address that a daemon shares.
 const sharedPrefix = "shared:"
 
-// sharedLanes is how many lanes a shared address has: those of the device that shares it,
+// sharedLanes is the number of lanes of a shared address: those of the device that shares it,
 // and one for each program. It is a variable for tests.
 var sharedLanes = 256
 
-// refuseShared returns an error that names the settings which the owner of a shared
-// address has chosen.
+// refuseShared returns an error that names the settings that the owner of a shared address has
+// chosen.
 func (c *Config) refuseShared() error {
 	var found []string
 	for _, f := range []struct {
@@ -40,8 +40,8 @@ func (s deviceSlots) Take() (lane int, fds []int, err error) { return s.dev.slot
 
 func (s deviceSlots) Key() [16]byte { return s.dev.slots.Key() }
 
-// Give takes a slot back, and removes what its program has left in the directory of this
-// host's devices.
+// Give takes a slot back, and removes its program's name from the directory of this host's
+// devices.
 func (s deviceSlots) Give(lane int) {
 	if h := s.dev.sameHost.host; h != nil {
 		h.RemoveSlot(lane, s.dev.local.Share().Of)
@@ -49,7 +49,7 @@ func (s deviceSlots) Give(lane int) {
 	s.dev.slots.Give(lane)
 }
 
-// giveUp ends the device's part in a shared address. Nothing uses its links any more.
+// giveUp releases the device's part of a shared address. Its links are no longer used.
 func (d *Device) giveUp() error {
 	if d.slots != nil {
 		d.slots.Close()

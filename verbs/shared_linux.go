@@ -34,7 +34,7 @@ func (s *Stack) openShared(name string, cfg *Config) (*Device, error) {
 
 func (s *Stack) startShared(slot *daemon.Slot, cfg *Config) (*Device, error) {
 	m := &trace.Mirror{Counters: (*trace.Counters)(unsafe.Pointer(&slot.Counters[0]))}
-	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Counters) // refusals of an ended device still count
+	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Counters) // refusals of a closed device still count
 	choice, err := host.Resolve(slot.Addr.String())
 	if err != nil {
 		return nil, err

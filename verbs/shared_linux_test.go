@@ -44,7 +44,7 @@ func openShared(t testing.TB, name string) *verbs.Device {
 // exchange checks the operations of a connected queue pair with a peer in another process.
 func exchange(t *testing.T, p *hostPeer, s *side) {
 	t.Helper()
-	const half = peerSlots * peerSlot // the peer's first half is for WRITEs and READs
+	const half = peerSlots * peerSlot // the first half is for WRITEs and READs
 	for i, n := range []int{1, 8, 4096, 65536, half / 2} {
 		fill(s.buf[:n], uint64(i))
 		s.post(t, p.to(s, verbs.OpWrite, 0, n))
@@ -145,8 +145,8 @@ func TestSharedAddressDatagrams(t *testing.T) {
 	p.end(t)
 }
 
-// No datagram is lost where memory is required: those to a device of a shared address wait
-// until there is a channel to it. The device may be opened after the address handle was made.
+// No datagram is lost if memory is required: datagrams to a device on a shared address wait
+// for a channel to it. The device may be opened after the address handle was made.
 func TestSharedAddressDatagramsThroughMemory(t *testing.T) {
 	_, name := shareAddress(t, "127.7.42.1")
 	require := verbs.Config{SameHost: verbs.SameHostRequire}
@@ -179,7 +179,7 @@ func TestSharedAddressDatagramsThroughMemory(t *testing.T) {
 	}
 }
 
-// Datagrams to a device that does not exist do not hold up those to others.
+// Datagrams to a device that does not exist do not delay those to others.
 func TestSharedAddressDatagramsToNobody(t *testing.T) {
 	_, name := shareAddress(t, "127.7.42.1")
 	dev, err := verbs.Open(name, verbs.Config{SameHost: verbs.SameHostRequire})
@@ -195,7 +195,7 @@ func TestSharedAddressDatagramsToNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const nobody = 0xabcd80 // of a lane that was not lent
+	const nobody = 0xabcd80 // of a free lane
 	for i := range 10 {
 		putMessage(s.buf[:1000], uint64(i))
 		for _, qpn := range []uint32{nobody, p.info.Ends[0].QPN} {
@@ -212,7 +212,7 @@ func TestSharedAddressDatagramsToNobody(t *testing.T) {
 	p.end(t)
 }
 
-// Each program on an address joins multicast groups for itself.
+// Each program on an address joins multicast groups separately.
 func TestSharedAddressMulticast(t *testing.T) {
 	daemon, name := shareAddress(t, "127.7.42.1")
 	group := netip.MustParseAddr("239.77.42.1")
@@ -288,7 +288,8 @@ func TestSharedAddressRefusals(t *testing.T) {
 	}
 }
 
-// Programs that are killed at any moment leave nothing, and disturb nobody on the address.
+// Programs that are killed at any moment leave nothing, and do not disturb others on the
+// address.
 func TestSharedAddressSurvivesKills(t *testing.T) {
 	s, name := shareAddress(t, "127.7.42.1")
 	rounds := 500
@@ -335,7 +336,8 @@ func TestSharedAddressSurvivesKills(t *testing.T) {
 	p.end(t)
 }
 
-// slotsKept is how many sockets the daemon keeps for programs to come, if victims overlap.
+// slotsKept is the number of sockets that the daemon keeps for future programs, if victims
+// overlap.
 const slotsKept = 4
 
 func openDescriptors(t testing.TB) int {
@@ -347,8 +349,8 @@ func openDescriptors(t testing.TB) int {
 	return len(list)
 }
 
-// A daemon that is killed takes nothing from programs that share its address, but no more
-// can come. Its address is in use until they have ended.
+// When a daemon is killed, programs that share its address continue, but no others can join.
+// The address is in use until they have ended.
 func TestSharedAddressOutlivesItsDaemon(t *testing.T) {
 	needOwn(t, "a daemon serves no devices of daemons")
 	hostDirectory(t)
@@ -378,8 +380,8 @@ func TestSharedAddressOutlivesItsDaemon(t *testing.T) {
 	}
 }
 
-// A sender whose address is not shared may send packets to several programs in one batch. The
-// program that gets it hands over those of the others.
+// A sender on a separate address may send packets to several programs in one batch. The
+// program that receives it hands over those of the others.
 func TestSharedAddressBatchesOfSeveralPrograms(t *testing.T) {
 	_, name := shareAddress(t, "127.7.42.1")
 	elsewhere := openInProcess(t, "127.7.42.2", verbs.Config{})

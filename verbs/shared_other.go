@@ -8,7 +8,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// openShared says what is missing.
+// openShared fails: shared addresses need Linux.
 func (*Stack) openShared(string, *Config) (*Device, error) {
 	return nil, reason.NotSupported("a shared address: packets can be steered to programs on Linux only, not on %s", runtime.GOOS)
 }

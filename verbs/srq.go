@@ -8,13 +8,13 @@ import (
 	"softrdma/internal/reason"
 )
 
-// SRQConfig says what a shared receive queue is made of.
+// SRQConfig configures a shared receive queue.
 type SRQConfig struct {
 	MaxRecv int // depth, 1 to MaxQueueDepth; 0 means 128
 	MaxSGE  int // entries of a request; 0 means 4
-	Limit   int // SetLimit of the new queue, 0 to MaxRecv; 0 for none
+	Limit   int // SetLimit of the new queue, 0 to MaxRecv; 0 disarms the event
 
-	// Both make an XRC shared receive queue, see XRCD. CQ is where its receives complete.
+	// Both are set for an XRC shared receive queue, see XRCD. Its receives complete to CQ.
 	XRCD *XRCD
 	CQ   *CQ
 }
@@ -67,7 +67,7 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 // than n requests are left (IBTA 10.2.9). 0 disarms it.
 func (s *SRQ) SetLimit(n int) error { return s.drv.SetLimit(n) }
 
-// Limit returns the armed limit, 0 if there is none and after the event.
+// Limit returns the armed limit, or 0 if there is none and after the event.
 func (s *SRQ) Limit() int { return s.drv.Limit() }
 
 // Resize changes the depth, 1 to MaxQueueDepth, and keeps the posted requests.
@@ -84,7 +84,8 @@ func (s *SRQ) Resize(depth int) error {
 // Depth returns how many requests the queue holds.
 func (s *SRQ) Depth() int { return s.drv.Ring().Depth() }
 
-// Destroy destroys the queue. It fails with ErrBusy while queue pairs receive from
-// it. A second Destroy does nothing. An XRC shared receive queue may go at any time: a target
-// that is in the middle of a message to it goes to the error state with the next packet.
+// Destroy destroys the queue. It fails with ErrBusy while queue pairs receive from it. A
+// second Destroy does nothing. An XRC shared receive queue may be destroyed at any time: a
+// target that is in the middle of a message to it goes to the error state with the next
+// packet.
 func (s *SRQ) Destroy() error { return s.drv.Destroy() }

@@ -2,13 +2,13 @@ package verbs
 
 import "softrdma/internal/registry"
 
-// A Stack is a set of devices that know each other: one address and port is one
-// device of a stack, and its devices hand each other packets in memory. Package
-// rdmacm makes connections on the devices of a stack apart from those of others,
-// with port numbers of its own.
+// A Stack is a set of devices that know each other: an address with a port belongs to one
+// device of a stack, and its devices pass packets to each other in memory. Package rdmacm
+// makes connections on the devices of a stack separately from other stacks, with separate port
+// numbers.
 //
-// Most programs have one, which Open uses. A second one lets a program run two
-// hosts that meet on the network alone.
+// Most programs have one stack, which Open uses. With a second one a program can run two hosts
+// that only meet on the network.
 type Stack struct{ reg *registry.Registry }
 
 // process is the stack of Open.

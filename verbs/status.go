@@ -12,22 +12,22 @@ import (
 // `go doc -all softrdma/verbs.Status` lists the values.
 type Status uint32
 
-// The statuses (IBTA 11.6.2). `softrdma explain` has cause and remedy of each.
+// The statuses (IBTA 11.6.2). `softrdma explain` describes cause and remedy of each.
 const (
 	Success        Status = 0
-	LocLenErr      Status = 1  // a message is too long for the request, or the request for the queue pair
-	LocQPOpErr     Status = 2  // the request is malformed, or does not fit the queue pair
+	LocLenErr      Status = 1  // the message is too long for the receive, or the request for the queue pair
+	LocQPOpErr     Status = 2  // the request is malformed or not supported by the queue pair
 	LocEECOpErr    Status = 3  // reliable datagrams: never given
 	LocProtErr     Status = 4  // a scatter/gather entry is not in memory of its L_Key, or lacks the right
-	WRFlushErr     Status = 5  // not carried out: the queue pair is in ERR
+	WRFlushErr     Status = 5  // not executed: the queue pair is in ERR
 	MWBindErr      Status = 6  // a memory window cannot be bound, or a key invalidated
-	BadRespErr     Status = 7  // a response of the peer does not fit the request
-	LocAccessErr   Status = 8  // this side's memory was refused to a request of the peer
+	BadRespErr     Status = 7  // a response of the peer does not match the request
+	LocAccessErr   Status = 8  // a request of the peer was refused access to this side's memory
 	RemInvReqErr   Status = 9  // the peer found the request invalid
 	RemAccessErr   Status = 10 // the peer refused access to its memory
-	RemOpErr       Status = 11 // the peer could not carry the request out
-	RetryExcErr    Status = 12 // the peer did not answer: RetryCnt is used up
-	RNRRetryExcErr Status = 13 // the peer had no receive posted: RNRRetry is used up
+	RemOpErr       Status = 11 // the peer could not execute the request
+	RetryExcErr    Status = 12 // the peer did not answer: RetryCnt is exhausted
+	RNRRetryExcErr Status = 13 // the peer had no receive posted: RNRRetry is exhausted
 	LocRDDViolErr  Status = 14 // reliable datagrams: never given
 	RemInvRDReqErr Status = 15 // reliable datagrams: never given
 	RemAbortErr    Status = 16 // the peer ended the operation
@@ -41,7 +41,7 @@ const (
 // String returns the name of ibv_wc_status, as "IBV_WC_RETRY_EXC_ERR".
 func (s Status) String() string { return queue.Status(s).String() }
 
-// A CompletionError is an unsuccessful completion as an error.
+// A CompletionError is a failed completion as an error.
 type CompletionError struct {
 	Status Status
 	WRID   uint64
@@ -63,8 +63,7 @@ func (e *CompletionError) Error() string {
 // and Found implement ReasonError.
 func (e *CompletionError) Reason() string { return e.why.Reason.String() }
 
-// Expected returns what was expected. What the number means depends on the
-// reason.
+// Expected returns what was expected. The meaning of the number depends on the reason.
 func (e *CompletionError) Expected() uint64 { return e.why.Expected }
 
 // Found returns what was found.
@@ -95,15 +94,15 @@ const (
 	EventQPAccessErr      EventType = 3 // the peer's access was refused; now in ERR
 	EventCommEst          EventType = 4 // the first packet arrived in RTR
 	EventSQDrained        EventType = 5 // see QP.ToSQD
-	EventDeviceFatal      EventType = 8 // the device cannot go on
+	EventDeviceFatal      EventType = 8 // the device cannot continue
 	EventPortActive       EventType = 9
 	EventPortErr          EventType = 10
-	EventLIDChange        EventType = 11 // of a port of a fabric, as the next three
+	EventLIDChange        EventType = 11 // of a port of a fabric, as are the next three
 	EventPKeyChange       EventType = 12
 	EventSMChange         EventType = 13
 	EventSRQErr           EventType = 14
 	EventSRQLimitReached  EventType = 15 // see SRQ.SetLimit
-	EventQPLastWQEReached EventType = 16 // the queue pair is in ERR and takes no more receives of its SRQ
+	EventQPLastWQEReached EventType = 16 // the queue pair is in ERR and takes no more receives from its SRQ
 	EventClientReregister EventType = 17 // join multicast groups again
 	EventGIDChange        EventType = 18
 )

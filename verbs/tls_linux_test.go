@@ -23,7 +23,7 @@ func secret(t *testing.T, s string) *tls.Config {
 	return c
 }
 
-// TestTLSIsTheSame runs tests of iWARP once more, with TLS.
+// TestTLSIsTheSame runs tests of iWARP again with TLS.
 func TestTLSIsTheSame(t *testing.T) {
 	testTLS = secret(t, "one")
 	defer func() { testTLS = nil }()
@@ -62,8 +62,8 @@ func TestTLSCarriesMuch(t *testing.T) {
 	noLeak(t, before)
 }
 
-// A peer without TLS, or with another secret, is refused, and both ends name the
-// reason. Nothing comes to the listening program.
+// A peer without TLS, or with another secret, is refused, and both ends name the reason. The
+// listening program does not see it.
 func TestTLSPeersThatDoNotFit(t *testing.T) {
 	for _, c := range []struct {
 		name         string

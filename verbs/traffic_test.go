@@ -6,7 +6,7 @@ import (
 	"softrdma/verbs"
 )
 
-// The bytes of a WRITE of many packets and of a READ are counted where they leave and arrive.
+// The bytes of a WRITE with many packets and of a READ are counted at both ends.
 func TestTrafficCountsPayloadAtBothEnds(t *testing.T) {
 	const wrote, read = 40_000, 5_000
 	a, b := pair(t, 1<<16, verbs.RC)
@@ -21,7 +21,7 @@ func TestTrafficCountsPayloadAtBothEnds(t *testing.T) {
 		sent, received uint64
 	}{{a.dev, wrote, read}, {b.dev, read, wrote}} {
 		sent, received := x.dev.Traffic()
-		if sent < x.sent || received != x.received { // what was lost is sent again
+		if sent < x.sent || received != x.received { // lost packets are retransmitted
 			t.Errorf("%s: %d bytes sent and %d received, expected %d and %d", x.dev.Addr(), sent, received, x.sent, x.received)
 		}
 	}

@@ -23,7 +23,7 @@ func TestViewShowsThePeersMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for round := range uint64(3) { // also what is stored later
+		for round := range uint64(3) { // including what is stored later
 			fill(b.buf, round)
 			if string(v.Bytes()) != string(b.buf[at:][:n]) || string(again.Bytes()) != string(b.buf) {
 				t.Fatalf("round %d: other bytes", round)
@@ -50,7 +50,7 @@ func TestViewShowsThePeersMemory(t *testing.T) {
 	})
 }
 
-// What views have mapped is unmapped when they and the region have ended, whichever is first.
+// Mapped memory is unmapped when both its views and the region have ended, in any order.
 func TestViewsLeaveNoMapping(t *testing.T) {
 	onEveryPath(t, func(t *testing.T, a, b *side) {
 		if a.qp.Path() == verbs.PathNetwork {

@@ -20,29 +20,29 @@ const (
 	OpSend        Op = 2 // to the peer's oldest receive (RC, UC, UD)
 	OpSendImm     Op = 3 // the same with Imm (RC, UC, UD)
 	OpRead        Op = 4 // RDMA READ from RemoteAddr to SGL (RC)
-	OpCompareSwap Op = 5 // stores Swap where the remote word holds Compare (RC)
+	OpCompareSwap Op = 5 // stores Swap if the remote word holds Compare (RC)
 	OpFetchAdd    Op = 6 // adds Add to the remote word (RC)
 	OpLocalInv    Op = 7 // invalidates a type 2 window of this side (RC, UC)
 	OpBindMW      Op = 8 // binds a window, see Bind (RC, UC)
 	OpSendInv     Op = 9 // OpSend, and invalidates the peer's InvalidateKey (RC)
 
-	// Of IBTA 1.6, annex A19 (RC; not on iWARP). The peer counts them among its READs and
+	// From IBTA 1.6, annex A19 (RC; not on iWARP). They count among the peer's READs and
 	// atomics in flight.
-	OpFlush       Op = 14 // completes when what was written before is placed as Flush says
-	OpAtomicWrite Op = 15 // writes the 8 bytes of Inline to RemoteAddr at once; needs RemoteWrite
+	OpFlush       Op = 14 // completes when earlier writes are placed as Flush says
+	OpAtomicWrite Op = 15 // writes the 8 bytes of Inline to RemoteAddr atomically; needs RemoteWrite
 )
 
 // String returns the name of ibv_wr_opcode, as "IBV_WR_RDMA_WRITE".
 func (o Op) String() string { return queue.Op(o).String() }
 
-// A Placement says how far OpFlush carries what was written; several may be asked for. The
+// A Placement says how far OpFlush carries earlier writes; several may be requested. The
 // numbers are those of ibv_placement_type.
 type Placement uint8
 
 // The placements.
 const (
-	GlobalVisibility Placement = 1 << 0 // the programs of the peer's host see it; needs FlushGlobal
-	Persistence      Placement = 1 << 1 // it survives a loss of power; needs FlushPersistent
+	GlobalVisibility Placement = 1 << 0 // programs on the peer's host see it; needs FlushGlobal
+	Persistence      Placement = 1 << 1 // it survives a power loss; needs FlushPersistent
 )
 
 // String returns the names of ibv_placement_type without their prefix, as "GLOBAL", or
@@ -50,7 +50,7 @@ const (
 func (p Placement) String() string { return ib.Placement(p).String() }
 
 // A Flush says what OpFlush flushes: Length bytes from RemoteAddr on, or the whole region of
-// RKey, to which RemoteAddr and Length do not matter.
+// RKey, which ignores RemoteAddr and Length.
 type Flush struct {
 	Placement Placement
 	Region    bool   // the whole region
@@ -62,8 +62,8 @@ type SendFlags uint32
 
 // The flags.
 const (
-	Fence     SendFlags = 1 << 0 // start only after the READs and atomics before it
-	Signaled  SendFlags = 1 << 1 // complete with a WC also on success
+	Fence     SendFlags = 1 << 0 // start only after earlier READs and atomics
+	Signaled  SendFlags = 1 << 1 // complete with a WC also if successful
 	Solicited SendFlags = 1 << 2 // make the peer's completion a solicited event
 )
 
@@ -71,14 +71,14 @@ const (
 // The memory that SGL names must not change until the request completes. Atomics
 // take one entry of 8 bytes for the result.
 type SendWR struct {
-	WRID  uint64 // chosen by the program; the completion has the same
+	WRID  uint64 // chosen by the program and copied to the completion
 	Op    Op
 	Flags SendFlags
-	SGL   []SGE // at most QPConfig.MaxSendSGE entries, MaxMessage bytes in all (UD: the path MTU)
+	SGL   []SGE // at most QPConfig.MaxSendSGE entries, MaxMessage bytes in total (UD: the path MTU)
 
-	// Inline is sent instead of SGL's memory and can be reused when PostSend
-	// returns. For SEND and WRITE, at most QPConfig.MaxInline bytes; for OpAtomicWrite
-	// 8 bytes, whatever MaxInline is.
+	// Inline is sent instead of SGL's memory and can be reused when PostSend returns. It has
+	// at most QPConfig.MaxInline bytes for SEND and WRITE, and always 8 bytes for
+	// OpAtomicWrite.
 	Inline []byte
 
 	Imm           uint32 // OpSendImm, OpWriteImm
@@ -115,12 +115,12 @@ type Bind struct {
 // A RecvWR is a work request for a receive queue (IBTA 11.4.1.2). On UD the
 // first 40 bytes of the memory are the GRH area.
 type RecvWR struct {
-	WRID uint64 // chosen by the program; the completion has the same
+	WRID uint64 // chosen by the program and copied to the completion
 	SGL  []SGE  // memory with LocalWrite; at most QPConfig.MaxRecvSGE entries
 }
 
-// A PostError says which of the posted requests was refused and why. The requests
-// before it are posted, the others are not.
+// A PostError says which of the posted requests was refused and why. Earlier requests are
+// posted, later ones are not.
 type PostError struct {
 	Index int   // among those of the call, from 0
 	Err   error // wraps ErrQueueFull if there was no room
@@ -206,7 +206,7 @@ func (w *SendWR) encodeRemote(q *queue.SendWQE) error {
 	return nil
 }
 
-// encodeAnnex writes the rest of an operation of annex A19, which has no list of memory.
+// encodeAnnex writes the rest of an operation of annex A19, which has no scatter/gather list.
 func (w *SendWR) encodeAnnex(q *queue.SendWQE, word *[queue.WordLen]byte) error {
 	if len(w.SGL) > 0 {
 		return reason.BadArgument(0, uint64(len(w.SGL)), "%v: expected no scatter/gather entry, found %d", w.Op, len(w.SGL))

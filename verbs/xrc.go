@@ -14,13 +14,13 @@ import (
 // The receiving side opens a domain, makes shared receive queues in it (SRQConfig.XRCD) and
 // target queue pairs (CreateTarget), and tells the sending side the queues' numbers
 // (SRQ.Number). The sending side makes queue pairs of type XRCSend, connects them to the
-// targets, and names in each request the queue that it is for (SendWR.RemoteSRQN). A request's
-// keys are those of that queue's protection domain, and its receive completes on that queue's
+// targets, and names the destination queue in each request (SendWR.RemoteSRQN). A request's
+// keys are those of that queue's protection domain, and its receive completes to that queue's
 // CQ, with the target's number as WC.QPN. Either side may call Connect, or ToInit, ToRTR and
 // ToRTS.
 //
-// Lost packets are repeated as the standard has it, from the first missing one on. The daemon
-// and iWARP have no XRC, nor does package rdmacm.
+// Lost packets are retransmitted as the standard says, from the first missing one on. Daemons'
+// devices, iWARP devices and package rdmacm do not support XRC.
 type XRCD struct {
 	dev *Device
 	drv provider.XRCD
@@ -46,9 +46,9 @@ func (x *XRCD) Device() *Device { return x.dev }
 // second Close does nothing.
 func (x *XRCD) Close() error { return x.drv.Close() }
 
-// CreateTarget makes a queue pair of type XRCRecv in state RESET, which takes what the queue
-// pair of type XRCSend at the peer sends to the domain's shared receive queues. Nothing is
-// posted to it. It has no protection domain and no CQ.
+// CreateTarget makes a queue pair of type XRCRecv in state RESET. It receives for the domain's
+// shared receive queues what the peer's queue pair of type XRCSend sends. Nothing is posted to
+// it. It has no protection domain and no CQ.
 func (x *XRCD) CreateTarget() (*QP, error) {
 	q := &QP{dev: x.dev, typ: XRCRecv}
 	var err error
@@ -72,11 +72,11 @@ func (s *SRQ) createXRC(cfg *SRQConfig, depth, sges int) (err error) {
 	return err
 }
 
-// Number returns the number by which peers name an XRC shared receive queue, 24 bits, and 0 for
-// another one (ibv_get_srq_num).
+// Number returns the number by which peers address an XRC shared receive queue, 24 bits, or 0
+// for any other queue (ibv_get_srq_num).
 func (s *SRQ) Number() uint32 { return s.number }
 
-// checkXRC refuses what a queue pair of type XRCSend has not.
+// checkXRC refuses attributes that a queue pair of type XRCSend does not have.
 func (c *QPConfig) checkXRC() error {
 	if c.Type == XRCSend && (c.SRQ != nil || c.RecvCQ != nil || c.MaxRecv != 0 || c.MaxRecvSGE != 0) {
 		return reason.BadArgument(0, 0, "create QP: %v receives nothing: expected no SRQ, RecvCQ, MaxRecv and MaxRecvSGE", c.Type)
@@ -84,7 +84,7 @@ func (c *QPConfig) checkXRC() error {
 	return nil
 }
 
-// encodeXRC writes the number of the shared receive queue that a request is for.
+// encodeXRC writes the number of the destination queue of a request.
 func (w *SendWR) encodeXRC(q *QP, i uint32) error {
 	if w.Op == OpLocalInv || w.Op == OpBindMW {
 		return nil

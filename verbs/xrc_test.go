@@ -8,8 +8,7 @@ import (
 	"softrdma/verbs"
 )
 
-// An xrcQueue is an XRC shared receive queue with a protection domain, memory and a CQ of its
-// own.
+// An xrcQueue is an XRC shared receive queue with its own protection domain, memory and CQ.
 type xrcQueue struct {
 	pd  *verbs.PD
 	cq  *verbs.CQ
@@ -90,7 +89,7 @@ func openXRC(t testing.TB, near, far string, cfg verbs.Config) *xrcPair {
 	return newXRCPair(t, d[0], d[1])
 }
 
-// exercise carries out each operation with each queue.
+// exercise does each operation with each queue.
 func (x *xrcPair) exercise(t *testing.T) {
 	t.Helper()
 	fill(x.buf, 1)
@@ -179,7 +178,7 @@ func TestXRCObjectsInUseRefuseToGo(t *testing.T) {
 func TestXRCDestroyedQueueIsRefusedToPeers(t *testing.T) {
 	x := openXRC(t, "127.7.64.1", "127.7.64.2", verbs.Config{})
 	x.exercise(t)
-	q := x.queues[1] // the target is aimed at it
+	q := x.queues[1] // the target's current queue
 	number := q.srq.Number()
 	if err := errors.Join(q.srq.Destroy(), q.cq.Destroy()); err != nil {
 		t.Fatal(err)
@@ -200,7 +199,7 @@ func TestXRCDestroyedQueueIsRefusedToPeers(t *testing.T) {
 	x.ok(t, verbs.WCSend)
 }
 
-// A queue of another domain is none of the target's, although it has a number.
+// A queue of another domain is refused, although its number exists.
 func TestXRCQueueOfAnotherDomainIsRefused(t *testing.T) {
 	x := openXRC(t, "127.7.65.1", "127.7.65.2", verbs.Config{})
 	other, err := x.far.OpenXRCD()
@@ -217,7 +216,7 @@ func TestXRCQueueOfAnotherDomainIsRefused(t *testing.T) {
 	}
 }
 
-// The queue that messages arrive for is destroyed, and its memory with it.
+// The destination queue of messages is destroyed with its memory.
 func TestXRCQueueDestroyedUnderTraffic(t *testing.T) {
 	x := openXRC(t, "127.7.66.1", "127.7.66.2", verbs.Config{})
 	for range 10 {

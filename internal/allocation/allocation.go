@@ -1,6 +1,6 @@
 // Package allocation maps memory for devices outside of the Go heap: private, or shared with a
-// daemon or with peers on the same host. It records what it has mapped, and how many regions each device
-// has registered there, so that memory in use is not unmapped.
+// daemon or with peers on the same host. It records its mappings, and how many regions each
+// device has registered in them, so that memory in use is not unmapped.
 package allocation
 
 import (
@@ -12,14 +12,14 @@ import (
 	"softrdma/internal/provider"
 )
 
-// A Kind says who else may map memory.
+// A Kind says which other processes may map memory.
 type Kind uint8
 
 // The kinds.
 const (
 	Private   Kind = iota
 	HugePages      // private, in huge pages; New fails if the system has none free
-	Daemon         // a daemon maps it for writing, too
+	Daemon         // a daemon maps it, also for writing
 	Peers          // peers on the same host map it for reading, if it has at least 16 KiB and descriptors are left
 )
 
@@ -27,7 +27,7 @@ const (
 type Allocation struct {
 	buf       []byte // whole pages
 	addr, len uint64
-	fd        int             // of the file that the range is mapped from; -1 for none
+	fd        int             // of the mapped file; -1 if private
 	segment   *memory.Segment // not nil if peers on the same host may map it
 	regions   map[any]int     // how many regions each open device has
 }
@@ -97,7 +97,7 @@ func (a *Allocation) close() error {
 }
 
 // shareFrom is the size from which memory is shared with peers on the same host. Shorter
-// payload travels in the ring.
+// payloads travel through the ring.
 const shareFrom = 16 << 10
 
 // descriptors counts the descriptors of memory that is shared with peers. They are limited to
@@ -116,14 +116,13 @@ func takeDescriptor() bool {
 
 func returnDescriptor() { descriptors.Add(-1) }
 
-// allocated are the ranges that are mapped now. Memory that a device may access must not be
-// unmapped.
+// allocated holds the current mappings. Memory that a device may access must not be unmapped.
 var allocated struct {
 	sync.Mutex
 	list []*Allocation
 }
 
-// of returns the allocation in which buf begins, nil for none. The caller holds the lock.
+// of returns the allocation that buf begins in, or nil. The caller holds the lock.
 func of(buf []byte) *Allocation {
 	if len(buf) == 0 {
 		return nil
@@ -144,8 +143,8 @@ func Has(buf []byte) bool {
 	return of(buf) != nil
 }
 
-// Buffer describes memory to register. For shared memory the result says where it lies. The caller has
-// called Hold.
+// Buffer describes memory to register. For shared memory the result says where it is in its
+// file. The caller has called Hold.
 func Buffer(buf []byte) provider.Buffer {
 	b := provider.Buffer{Mem: buf, Memfd: -1}
 	allocated.Lock()
@@ -174,8 +173,8 @@ func Hold(device any, buf []byte) {
 	}
 }
 
-// Release undoes Hold. After Forget it does nothing, because the memory may be unmapped then and its
-// addresses may belong to another allocation.
+// Release undoes Hold. After Forget it does nothing, because the memory may have been unmapped
+// and its addresses may belong to another allocation.
 func Release(device any, buf []byte) {
 	allocated.Lock()
 	defer allocated.Unlock()
@@ -186,7 +185,7 @@ func Release(device any, buf []byte) {
 	}
 }
 
-// Forget forgets all regions of a device that was closed.
+// Forget forgets all regions of a closed device.
 func Forget(device any) {
 	allocated.Lock()
 	defer allocated.Unlock()

@@ -26,7 +26,7 @@ func mapShared(n int, writable bool) (buf []byte, fd int, err error) {
 		return nil, -1, err
 	}
 	if n >= hugePagesFrom {
-		_ = unix.Madvise(buf, unix.MADV_HUGEPAGE) // the kernel may have none
+		_ = unix.Madvise(buf, unix.MADV_HUGEPAGE) // fails if the kernel has none
 	}
 	return buf, fd, nil
 }
@@ -40,7 +40,7 @@ func descriptorLimit() int64 {
 	return int64(min(l.Cur, 1<<30))
 }
 
-// closeShared closes a descriptor of mapShared; -1 is none.
+// closeShared closes a descriptor of mapShared unless it is -1.
 func closeShared(fd int) error {
 	if fd < 0 {
 		return nil

@@ -18,12 +18,12 @@ var (
 	ErrAddrInUse    = reason.Sentinel(reason.IDPort, "address in use")        // EADDRINUSE
 	ErrAddrNotAvail = reason.Sentinel(reason.IDPort, "address not available") // EADDRNOTAVAIL
 
-	// ErrOver means that the connection has ended. The event that says so is
-	// queued behind the events that were delivered.
+	// ErrOver means that the connection has ended. The event that reports the end is queued
+	// behind the delivered events.
 	ErrOver = reason.Sentinel(reason.Disconnected, "the connection is over")
 )
 
-// A StateError is a call that the state of the id does not allow.
+// A StateError is a call that is not allowed in the state of the id.
 type StateError struct {
 	Op       string
 	Expected []State
@@ -39,8 +39,7 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("%s: expected an id in state %s, found %v", e.Op, strings.Join(names, " or "), e.Found)
 }
 
-// Unwrap returns object.ErrClosed if the id has lost its device, else the named
-// reason.
+// Unwrap returns object.ErrClosed if the id has lost its device, else the named reason.
 func (e *StateError) Unwrap() error {
 	if e.Found == DeviceRemoval {
 		return object.ErrClosed
@@ -48,11 +47,11 @@ func (e *StateError) Unwrap() error {
 	return reason.Detail{Reason: reason.IDState, Expected: uint64(e.Expected[0]), Found: uint64(e.Found)}.Err()
 }
 
-// A PortError is a port that Bind or Listen cannot have.
+// A PortError is a port that Bind or Listen cannot get.
 type PortError struct {
 	Space PortSpace
-	Addr  netip.AddrPort // asked for
-	Owner netip.AddrPort // an id that has it; zero if no port at all is left
+	Addr  netip.AddrPort // requested
+	Owner netip.AddrPort // an id that has it; zero if all ports are in use
 	Err   error          // ErrAddrInUse or ErrAddrNotAvail
 }
 
@@ -95,13 +94,13 @@ func CheckPrivate(message string, private []byte, limit int) error {
 	return nil
 }
 
-// A TimeoutError is a peer that does not answer.
+// A TimeoutError means that a peer does not answer.
 type TimeoutError struct {
 	Addr   netip.AddrPort // the peer's
 	Detail reason.Detail
 }
 
-// Error names the peer and the answer that is missing.
+// Error names the peer and the missing answer.
 func (e *TimeoutError) Error() string { return fmt.Sprintf("%v: %v", e.Addr, e.Detail) }
 
 // Unwrap returns the named reason. It wraps the errno by which the network
@@ -115,7 +114,7 @@ func (e *TimeoutError) Unwrap() error {
 	return x
 }
 
-// Timeout returns true: it makes the error a net.Error's timeout.
+// Timeout returns true, as for a net.Error that is a timeout.
 func (e *TimeoutError) Timeout() bool { return true }
 
 // A RejectedError is a peer's rejection of a connection.
@@ -131,7 +130,7 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("%v rejected the connection: %s (%v, %d)", e.Addr, e.Reason.Words(), e.Reason, uint16(e.Reason))
 }
 
-// Unwrap returns the named reason, nil if the peer gave none.
+// Unwrap returns the named reason, or nil if the peer gave none.
 func (e *RejectedError) Unwrap() error { return e.Detail.Err() }
 
 // A LookupError is a peer's refusal of a lookup (service ID resolution, IBTA
@@ -148,13 +147,13 @@ func (e *LookupError) Error() string {
 	return fmt.Sprintf("%v refused the lookup: %v (status %d)", e.Addr, e.Status, uint8(e.Status))
 }
 
-// Unwrap returns the named reason, nil if the peer gave none.
+// Unwrap returns the named reason, or nil if the peer gave none.
 func (e *LookupError) Unwrap() error { return e.Detail.Err() }
 
-// A VoidError is a request that can no longer be accepted.
+// A VoidError means that a request can no longer be accepted.
 type VoidError struct {
 	Addr netip.AddrPort // the peer's
-	Err  error          // what happened to it: a *RejectedError if the peer withdrew it
+	Err  error          // the reason: a *RejectedError if the peer withdrew it
 }
 
 // Error names the peer and what happened to its request.
@@ -162,7 +161,7 @@ func (e *VoidError) Error() string {
 	return fmt.Sprintf("the request of %v is void: %v", e.Addr, e.Err)
 }
 
-// Unwrap returns what happened to the request.
+// Unwrap returns the reason.
 func (e *VoidError) Unwrap() error { return e.Err }
 
 // A QKeyError is a second Q_Key for an id, whose queue pair can have only one.
@@ -179,7 +178,7 @@ func (e *QKeyError) Detail() reason.Detail {
 	return reason.Detail{Reason: reason.CMQKey, Expected: uint64(e.Expected), Found: uint64(e.Found)}
 }
 
-// A StreamError is a TCP stream that could not be set up.
+// A StreamError means that a TCP stream could not be set up.
 type StreamError struct {
 	Addr   netip.AddrPort // the peer's
 	Detail reason.Detail

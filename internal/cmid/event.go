@@ -6,12 +6,11 @@ import (
 	"softrdma/internal/qp"
 )
 
-// An EventType is what happened to an id. The numbers are those of
-// rdma_cm_event_type.
+// An EventType is the type of an event of an id. The numbers are those of rdma_cm_event_type.
 type EventType uint8
 
-// The events. Those marked with a star never occur: their outcome is known when
-// the call returns, or it cannot happen to a device that is one address.
+// The events. Those marked with a star never occur: their outcome is known when the call
+// returns, or cannot happen to a device with one address.
 const (
 	EventAddrResolved    EventType = iota
 	EventAddrError                 // no device; or a lookup returned a Q_Key that the id cannot have
@@ -30,11 +29,11 @@ const (
 	EventAddrChange                // *
 	EventTimewaitExit              // no packet of the connection can arrive any more
 
-	// Of librdmacm alone, which makes the first two of an EventInternal of its own.
+	// Only in librdmacm. The library writes the first two with its own EventInternal.
 	EventAddrInfoResolved // rdma_resolve_addrinfo succeeded
 	EventAddrInfoError    // rdma_resolve_addrinfo failed
-	EventUser             // the program wrote it: rdma_write_cm_event
-	EventInternal         // the library wrote it
+	EventUser             // written by the program: rdma_write_cm_event
+	EventInternal         // written by the library
 )
 
 var eventNames = [...]string{
@@ -64,11 +63,11 @@ const (
 	StatusTimedOut = -110 // ETIMEDOUT
 )
 
-// ConnParam are the parameters of a connection, as a caller gives them or as the
-// peer gave them in an event. Zero values are sent as they are.
+// ConnParam holds the parameters of a connection, as a caller gives them or as the peer gave
+// them in an event. Zero values are sent as they are.
 type ConnParam struct {
-	// PrivateData goes to the peer's program. In an event it has the length of
-	// the message's field: zeros follow what the peer gave.
+	// PrivateData goes to the peer's program. In an event it has the length of the message's
+	// field: zeros follow the peer's data.
 	PrivateData []byte
 
 	ResponderResources uint8 // READs and atomics of the peer in flight
@@ -76,7 +75,7 @@ type ConnParam struct {
 	FlowControl        bool  // end-to-end flow control
 	RetryCount         uint8 // 0 to 7; ignored when accepting
 	RNRRetryCount      uint8 // 0 to 7; 7 retries without end
-	SRQ                bool  // the queue pair has a shared receive queue
+	SRQ                bool  // the queue pair uses a shared receive queue
 	QPN                uint32
 	QKey               uint32 // of a UD Accept; 0 means DefaultQKey
 }

@@ -6,19 +6,19 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// A PortSpace is a set of port numbers and the service types behind them. The
-// numbers are those of rdma_port_space.
+// A PortSpace is a set of port numbers with a service type. The numbers are those of
+// rdma_port_space.
 type PortSpace = mad.PortSpace
 
 // The port spaces.
 const (
-	PortSpaceIPoIB = mad.PortSpaceIPoIB // UD over IP over InfiniBand; RoCE has none
+	PortSpaceIPoIB = mad.PortSpaceIPoIB // UD over IP over InfiniBand; not on RoCE
 	PortSpaceTCP   = mad.PortSpaceTCP   // RC
 	PortSpaceUDP   = mad.PortSpaceUDP   // UD
 	PortSpaceIB    = mad.PortSpaceIB    // any service type
 )
 
-// ServiceType returns the service type of an id that names none.
+// ServiceType returns the service type of an id that chooses none.
 func ServiceType(space PortSpace) qp.Type {
 	if space == PortSpaceUDP || space == PortSpaceIPoIB {
 		return qp.UD
@@ -26,8 +26,7 @@ func ServiceType(space PortSpace) qp.Type {
 	return qp.RC
 }
 
-// CheckType returns an error unless ids of the port space can have the service
-// type.
+// CheckType returns an error if ids of the port space cannot have the service type.
 func CheckType(space PortSpace, t qp.Type) error {
 	switch {
 	case t != qp.RC && t != qp.UC && t != qp.UD:

@@ -1,7 +1,7 @@
 package cmid
 
-// A Protocol is what the device of an id speaks, and so how connections are set
-// up. The numbers are those of verbs.Protocol.
+// A Protocol is the protocol of an id's device, which determines how connections are set up.
+// The numbers are those of verbs.Protocol.
 type Protocol uint8
 
 // The protocols.
@@ -9,14 +9,14 @@ const (
 	RoCE       Protocol = 0   // by datagrams of the communication manager (IBTA chapter 12)
 	IWARP      Protocol = 1   // by MPA frames on the TCP stream of the connection (RFC 5044)
 	RoCEv1     Protocol = 2   // as RoCE, without UDP and IP
-	InfiniBand Protocol = 3   // as RoCE, with the paths of the subnet's administrator
-	Any        Protocol = 255 // by whatever the device of the id's address speaks, as in librdmacm
+	InfiniBand Protocol = 3   // as RoCE, with paths from the subnet administrator
+	Any        Protocol = 255 // the protocol of the device with the id's address, as in librdmacm
 )
 
-// RoCEv1Port stands for a UDP port in the addresses of RoCE v1 devices: the protocol's
-// EtherType. It tells them from the devices of other protocols on one IP address.
+// RoCEv1Port stands for a UDP port in the addresses of RoCE v1 devices. It is the protocol's
+// EtherType. It distinguishes them from devices of other protocols on one IP address.
 const RoCEv1Port = 0x8915
 
-// InfiniBandPort stands for a UDP port in the addresses of ports of an InfiniBand fabric, as
-// RoCEv1Port does: ARP's hardware type for InfiniBand.
+// InfiniBandPort stands for a UDP port in the addresses of ports of an InfiniBand fabric, like
+// RoCEv1Port. It is ARP's hardware type of InfiniBand.
 const InfiniBandPort = 32

@@ -1,4 +1,4 @@
-// Package memfd makes memory that other processes can map by a descriptor, and checks such
-// memory of others before it is mapped. Nobody can make its file shorter: an access beyond
-// the end would kill the process (SIGBUS). The caller decides who gets the descriptor.
+// Package memfd makes memory that other processes can map by a descriptor, and checks memory
+// of other processes before it is mapped. The file cannot be truncated, because an access
+// beyond its end would kill the process (SIGBUS). The caller decides who gets the descriptor.
 package memfd

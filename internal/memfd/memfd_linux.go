@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// New maps zeroed memory of size bytes, a multiple of the page size, for reading and
-// writing, and returns the descriptor of its file. The name is what /proc/PID/maps shows.
-// If readOnly, nobody can map it for writing after that. The caller unmaps the memory and
-// closes the descriptor.
+// New maps zeroed memory of size bytes, a multiple of the page size, for reading and writing,
+// and returns the descriptor of its file. /proc/PID/maps shows the name. If readOnly, no
+// process can map it for writing after that. The caller unmaps the memory and closes the
+// descriptor.
 func New(name string, size int, readOnly bool) (mem []byte, fd int, err error) {
 	if fd, err = create(name); err != nil {
 		return nil, -1, os.NewSyscallError("memfd_create", err)
@@ -24,7 +24,7 @@ func New(name string, size int, readOnly bool) (mem []byte, fd int, err error) {
 	}
 	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 	if readOnly {
-		seals |= unix.F_SEAL_FUTURE_WRITE // Linux 5.1; our own mapping is older than the seal
+		seals |= unix.F_SEAL_FUTURE_WRITE // Linux 5.1; does not affect this earlier mapping
 	}
 	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		return nil, -1, errors.Join(os.NewSyscallError("fcntl F_ADD_SEALS", err), unix.Munmap(mem), unix.Close(fd))
@@ -32,8 +32,8 @@ func New(name string, size int, readOnly bool) (mem []byte, fd int, err error) {
 	return mem, fd, nil
 }
 
-// NewSparse returns the descriptor of a file of size bytes that takes memory only for the
-// pages that are written to.
+// NewSparse returns the descriptor of a file of size bytes that uses memory only for pages
+// that are written.
 func NewSparse(name string, size int64) (fd int, err error) {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &l); err == nil && l.Cur < uint64(size) { // SIGXFSZ would end the process
@@ -48,8 +48,8 @@ func NewSparse(name string, size int64) (fd int, err error) {
 	return fd, nil
 }
 
-// create makes an empty file in memory. Systems may demand that it is not executable,
-// which Linux before 6.3 cannot say.
+// create makes an empty file in memory. A system may require it to be non-executable, which
+// needs Linux 6.3.
 func create(name string) (fd int, err error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	if fd, err = unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL); err == unix.EINVAL {
@@ -58,15 +58,15 @@ func create(name string) (fd int, err error) {
 	return fd, err
 }
 
-// A Flaw is a property for which memory of another process is refused.
+// A Flaw is the reason why another process's memory is refused.
 type Flaw struct {
-	What            string // the property that the numbers belong to
+	What            string // the property that the numbers describe
 	Expected, Found uint64
 }
 
-// Check returns the size of the file of another process, and nil if no access to its pages
-// can fail, whatever that process does to it: it cannot shrink, and pages that are taken
-// out of it are allocated again. Huge pages might not be, and are refused.
+// Check returns the size of another process's file. It returns nil if an access to its pages
+// can never fail, whatever that process does to it: the file cannot shrink, and punched holes
+// are allocated again. It refuses huge pages, for which the latter may fail.
 func Check(fd int) (size uint64, flaw *Flaw, err error) {
 	var st unix.Stat_t
 	var fs unix.Statfs_t

@@ -12,24 +12,25 @@ import (
 )
 
 const (
-	securityNative = "native" // a client says its user and group
+	securityNative = "native" // a client sends its user and group
 	securityNone   = "none"
 
-	headerLen = 16 // on hosts of 64 bits
+	headerLen = 16 // on 64-bit hosts
 
-	// The first tag of requests; servers send events of their own with lower ones.
+	// The first tag of requests. Servers send events with lower ones.
 	firstTag = 100
 
-	// simpleClient is the kind of a program that was started by the server it connects to.
+	// simpleClient is the type of a program that was started by the server it connects to.
 	simpleClient = 0
-	// nonDescribed is the kind of messages without the types of their items.
+	// nonDescribed is the type of messages without the types of their items.
 	nonDescribed = 1
 
-	// datastore is the module by which the server returns values: in its answers, not in shared memory.
+	// datastore is the module by which the server returns values: in its answers, not in
+	// shared memory.
 	datastore = "hash"
 
-	// maxAnswer limits the length of an answer in bytes. The longest ones have the values that one
-	// program has published.
+	// maxAnswer limits the length of an answer in bytes. The longest answers contain the
+	// values that one program has published.
 	maxAnswer = 1 << 20
 )
 
@@ -37,9 +38,9 @@ const (
 type Client struct {
 	server *Server
 	conn   io.ReadWriteCloser
-	ctx    context.Context // ends the connection
+	ctx    context.Context // ends the connection when it is done
 	stop   func() bool
-	index  uint32 // by which the server knows this client
+	index  uint32 // the server's index of this client
 	tag    uint32 // of the last request
 }
 
@@ -72,7 +73,7 @@ func (c *Client) Close() error {
 	return c.conn.Close()
 }
 
-// cause returns the context's error, if that has ended the connection, or else the one given.
+// cause returns the context's error if that has ended the connection, else the given one.
 func (c *Client) cause(err error) error {
 	if err != nil && c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
@@ -106,7 +107,7 @@ func (s *Server) hello() []byte {
 	return append(binary.NativeEndian.AppendUint32(header, 0), b...)
 }
 
-// handshake introduces this program. A server that refuses something closes the connection.
+// handshake introduces this program. A server that refuses it closes the connection.
 func (c *Client) handshake() error {
 	if _, err := c.conn.Write(c.server.hello()); err != nil {
 		return err
@@ -125,7 +126,7 @@ func (c *Client) handshake() error {
 	return nil
 }
 
-// ask sends a request and returns what follows the status of its answer.
+// ask sends a request and returns the answer after its status.
 func (c *Client) ask(request []byte) (*unpacker, error) {
 	c.tag++
 	b := binary.BigEndian.AppendUint32(nil, c.index)
@@ -164,7 +165,7 @@ func (c *Client) answer() ([]byte, error) {
 		if n > maxAnswer {
 			return nil, fmt.Errorf("%w: answer of %d bytes, expected at most %d", ErrMessage, n, maxAnswer)
 		}
-		var b bytes.Buffer // grows with what arrives, not with what the header promises
+		var b bytes.Buffer // grows with received data, not with the header's length
 		if m, err := io.CopyN(&b, c.conn, n); err != nil {
 			return nil, fmt.Errorf("%w: %d bytes of an answer, expected %d: %w", ErrMessage, m, n, noEOF(err))
 		}

@@ -6,16 +6,17 @@ import (
 	"math"
 )
 
-// A format is how integers are written in the messages of a version of PMIx: in as many bytes as
-// they need, or in as many as their type has. OpenPMIx names a format by the module that packs it.
+// A format is the encoding of integers in the messages of a PMIx version: either with a
+// variable number of bytes, or with the size of their type. OpenPMIx names a format by the
+// module that packs it.
 type format struct {
-	variable string // of the environment; it is set if the server reads the format
+	variable string // environment variable that is set if the server reads the format
 	module   string
 	version  string // of PMIx, as a client with this format reports it
 	flexible bool
 }
 
-// formats are those that this package speaks, the preferred one first. Servers read several.
+// formats are the supported formats, the preferred one first. Servers read several.
 var formats = []format{
 	{"PMIX_SERVER_URI41", "v41", "4.1.0", true},
 	{"PMIX_SERVER_URI3", "v3", "3.2.0", false},
@@ -76,7 +77,7 @@ func (p *packer) int32(v int32) {
 	}
 }
 
-// size appends a number of C's type size_t. The format that is not flexible puts its type first.
+// size appends a number of C type size_t. The fixed format puts its type first.
 func (p *packer) size(n int) {
 	if p.flexible {
 		p.flex(uint64(n))
@@ -86,8 +87,8 @@ func (p *packer) size(n int) {
 	}
 }
 
-// flex appends a number in bytes of seven bits, the lowest first. The eighth bit says that another byte
-// follows. A ninth byte has eight bits.
+// flex appends a number in groups of seven bits, lowest first. The eighth bit of a byte says
+// that another byte follows. A ninth byte holds eight bits.
 func (p *packer) flex(v uint64) {
 	for range 8 {
 		if v < 0x80 {
@@ -100,7 +101,7 @@ func (p *packer) flex(v uint64) {
 	p.b = append(p.b, byte(v))
 }
 
-// one begins an item of a message: the number of its values, 1, precedes them.
+// one begins an item of a message, which starts with the number of its values: 1.
 func (p *packer) one() { p.int32(1) }
 
 func (p *packer) string(s string) {
@@ -113,7 +114,7 @@ func (p *packer) bytes(b []byte) {
 	p.b = append(p.b, b...)
 }
 
-// An unpacker reads a message. After the first error, which stays, it returns zeros.
+// An unpacker reads a message. After an error, which it keeps, it returns zeros.
 type unpacker struct {
 	format
 	b   []byte
@@ -178,7 +179,7 @@ func (u *unpacker) int32() int32 {
 	return int32(v)
 }
 
-// size reads a number of C's type size_t.
+// size reads a number of C type size_t.
 func (u *unpacker) size() uint64 {
 	if u.flexible {
 		return u.flex()
@@ -230,7 +231,7 @@ func (u *unpacker) string() string {
 
 func (u *unpacker) bytes() []byte { return u.take(u.size()) }
 
-// skip reads a value that was not asked for.
+// skip reads and ignores a value.
 func (u *unpacker) skip(kind uint64) {
 	switch kind {
 	case typeBool, typeByte, typeInt8, typeUint8:
@@ -271,6 +272,6 @@ func (u *unpacker) described() uint64 {
 		return t
 	default:
 		u.fail("expected a number of 4 or 8 bytes, found type %d", t)
-		return typeByteObject // an empty one: nothing is left
+		return typeByteObject // it was empty
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a server sends gives a value that is in it, or an error.
+// A server's answer gives a value that it contains, or an error.
 func FuzzAnswer(f *testing.F) {
 	for _, r := range recordings() {
 		f.Add(r.format.flexible, unhex(f, r.value)[len(unhex(f, r.ok)):])
@@ -26,7 +26,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// Numbers and strings are read as they were written.
+// Numbers and strings are read back as they were written.
 func FuzzItems(f *testing.F) {
 	f.Add(uint64(0), "", []byte{})
 	f.Add(uint64(0x7f), "text", []byte("bytes"))

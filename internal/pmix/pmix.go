@@ -1,7 +1,8 @@
-// Package pmix is a client of the PMIx server that a launcher of parallel programs runs on each
-// host, such as Open MPI's mpirun and Slurm's srun: it publishes a value of this program, waits for
-// all programs of the job, and reads the values of others. It speaks formats of OpenPMIx's wire,
-// which no standard describes; docs/coll.md says which. It starts no programs and has no server.
+// Package pmix is a client of the PMIx server that a launcher of parallel programs, such as
+// Open MPI's mpirun and Slurm's srun, runs on each host. It publishes a value of this program,
+// waits for all programs of the job, and reads the values of others. It speaks formats of
+// OpenPMIx, which no standard describes; docs/coll.md says which. It starts no programs and
+// has no server.
 package pmix
 
 import (
@@ -11,22 +12,22 @@ import (
 
 // The errors of this package.
 var (
-	// ErrAbsent is the error of a program that no PMIx server has started.
+	// ErrAbsent is returned if no PMIx server has started the program.
 	ErrAbsent = errors.New("pmix: no server in the environment")
-	// ErrEnvironment is matched by errors about variables that make no sense.
+	// ErrEnvironment is matched by errors about invalid variables.
 	ErrEnvironment = errors.New("pmix: environment not understood")
-	// ErrVersion is matched by errors about a server whose protocol is not spoken here.
+	// ErrVersion is matched by errors about a server with an unsupported protocol.
 	ErrVersion = errors.New("pmix: version of the server not known")
-	// ErrRefused is matched by errors about a server that does not let this program connect.
+	// ErrRefused is matched by errors about a server that refuses this program.
 	ErrRefused = errors.New("pmix: server refuses the connection")
-	// ErrMessage is matched by errors about messages of a server that make no sense.
+	// ErrMessage is matched by errors about invalid messages of a server.
 	ErrMessage = errors.New("pmix: message not understood")
 )
 
-// A Status is the error of a server that did not carry out a request.
+// A Status is the error code of a server that did not execute a request.
 type Status int32
 
-// statuses are the names of those that a correct program may get.
+// statuses are the names of the codes that a correct program may get.
 var statuses = map[Status]string{
 	-1: "PMIX_ERROR", -11: "PMIX_ERR_EXISTS", -12: "PMIX_ERR_INVALID_CRED", -20: "PMIX_ERR_UNPACK_FAILURE",
 	-23: "PMIX_ERR_NO_PERMISSIONS", -24: "PMIX_ERR_TIMEOUT", -25: "PMIX_ERR_UNREACH", -27: "PMIX_ERR_BAD_PARAM",

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A recording is what a program with OpenPMIx 4.2.2 and its server under Open MPI 4.1.4 sent each
-// other, without headers. The program was rank 1, and read the value of rank 0.
+// A recording contains the messages between a program with OpenPMIx 4.2.2 and its server under
+// Open MPI 4.1.4, without headers. The program was rank 1, and read the value of rank 0.
 type recording struct {
 	namespace, hello             string
 	commit, fence, get, finalize string
@@ -103,8 +103,8 @@ func message(tag uint32, b []byte) []byte {
 	return append(append(h, 0, 0, 0, 0), b...)
 }
 
-// serve plays a server, which says that it has accepted a client, and gives each request an answer.
-// It sends the requests, without their headers, and closes the connection after the last answer.
+// serve plays a server, which accepts a client, and gives each request an answer. It returns
+// the requests, without headers, and closes the connection after the last answer.
 func serve(t *testing.T, conn net.Conn, greeting []byte, answers ...[]byte) <-chan []byte {
 	t.Helper()
 	requests := make(chan []byte, len(answers)+1)
@@ -141,7 +141,7 @@ func serve(t *testing.T, conn net.Conn, greeting []byte, answers ...[]byte) <-ch
 	return requests
 }
 
-// accepted is a server's word that a client is its number 7.
+// accepted is a server's message that a client has index 7.
 var accepted = []byte{0, 0, 0, 0, 0, 0, 0, 7}
 
 func connect(t *testing.T, ctx context.Context, s *Server, greeting []byte, answers ...[]byte) (*Client, <-chan []byte, error) {
@@ -183,7 +183,7 @@ func TestClientExchangesValues(t *testing.T) {
 	}
 }
 
-// Servers send events whenever they like.
+// Servers may send events at any time.
 func TestClientDropsEvents(t *testing.T) {
 	r := recordings()[0]
 	here, there := net.Pipe()
@@ -266,7 +266,7 @@ func TestAnswersThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// A value is found behind those that the program has published otherwise.
+// A value is found among other published values.
 func TestGetSkipsValuesOfOtherKeys(t *testing.T) {
 	for _, f := range formats {
 		values := &packer{format: f}

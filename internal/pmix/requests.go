@@ -13,7 +13,7 @@ const (
 	commandFinalize = 5
 )
 
-// The scopes of values: for programs of the same host, and of others. A value for all has both.
+// The scopes of values: programs on the same host, and on others. A value for all has both.
 const (
 	scopeLocal  = 1
 	scopeRemote = 2
@@ -88,8 +88,8 @@ func (c *Client) Commit(key string, value []byte) error {
 	return err
 }
 
-// Fence waits until all programs of the job wait in it. It brings the values that they have
-// committed to each host.
+// Fence waits until all programs of the job have called it. It brings their committed values
+// to each host.
 func (c *Client) Fence() error {
 	_, err := c.ask(c.server.fence())
 	return err
@@ -136,8 +136,8 @@ func (u *unpacker) find(namespace string, rank uint32, key string) ([]byte, erro
 	return nil, fmt.Errorf("%w: answer without the value of %s of rank %d", ErrMessage, key, rank)
 }
 
-// Finalize tells the server that this program is done with it, and ends the connection. Afterwards the
-// program may end at any time.
+// Finalize tells the server that this program is done, and ends the connection. The program
+// may then end at any time.
 func (c *Client) Finalize() error {
 	_, err := c.ask(c.server.request(commandFinalize).b)
 	if e := c.Close(); err == nil {

@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// A Server is what the environment of a program says about the PMIx server of its host, and about
-// the program's place.
+// A Server is what the environment of a program says about its host's PMIx server, and about
+// the program's place in the job.
 type Server struct {
-	Namespace string // of the job: the same at all its programs
+	Namespace string // of the job: the same in all its programs
 	Rank      uint32
 	address   string // host and port
-	security  string // how the server learns who connects
+	security  string // how the server authenticates a client
 	format    format
 }
 
-// variables are those in which servers of all versions announce their address.
+// variables are the variables in which servers of all versions publish their address.
 var variables = []string{"PMIX_SERVER_URI61", "PMIX_SERVER_URI51", "PMIX_SERVER_URI41", "PMIX_SERVER_URI4",
 	"PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2", "PMIX_SERVER_URI2USOCK", "PMIX_SERVER_URI"}
 
-// FromEnvironment returns the server that has started this program. Its error matches ErrAbsent if
-// none has, and ErrVersion if the server's protocol is not spoken here.
+// FromEnvironment returns the server that has started this program. Its error matches
+// ErrAbsent if there is none, and ErrVersion if its protocol is not supported.
 func FromEnvironment(get func(string) string) (*Server, error) {
 	found := slices.DeleteFunc(slices.Clone(variables), func(v string) bool { return get(v) == "" })
 	if len(found) == 0 || get("PMIX_NAMESPACE") == "" {
 		return nil, ErrAbsent
 	}
 	i := slices.IndexFunc(formats, func(f format) bool { return get(f.variable) != "" })
-	if i < 0 || strconv.IntSize != 64 { // the header of messages has another length on other hosts
+	if i < 0 || strconv.IntSize != 64 { // the header has another length on other hosts
 		return nil, fmt.Errorf("%w: found PMIX_VERSION %q with %s on a host of %d bits, expected %s or %s on one of 64",
 			ErrVersion, get("PMIX_VERSION"), strings.Join(found, ", "), strconv.IntSize, formats[0].variable, formats[1].variable)
 	}
@@ -70,7 +70,7 @@ func parseURI(uri string) (string, error) {
 	return net.JoinHostPort(host.String(), strconv.FormatUint(port, 10)), nil
 }
 
-// security returns the first mode in the server's list that this package knows.
+// security returns the first supported mode in the server's list.
 func security(list string) (string, error) {
 	for name := range strings.SplitSeq(list, ",") {
 		if name == securityNative || name == securityNone {

@@ -17,23 +17,23 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// The memory of both ends of a performance, by offset: what the peer READs is
-// never written, so that every byte is decided by the order of the requests.
+// The memory of both ends of a performance, by offset. Memory that the peer READs is never
+// written, so the order of the requests determines every byte.
 const (
 	partsOf     = 256 << 10 // bytes of a part
 	targetPart  = 0         // WRITEs go there
-	readPart    = 1         // READs read there, and gather from there
-	resultPart  = 2         // READs and atomics leave their answers there
+	readPart    = 1         // READs read and gather from there
+	resultPart  = 2         // results of READs and atomics
 	receivePart = 3         // SENDs arrive there
-	wordsPart   = 4         // atomics change them
+	wordsPart   = 4         // words that atomics change
 	allParts    = 5
 
 	performBase = 0x10000
-	performRecv = 32 // receives posted at a time
+	performRecv = 32 // receives posted at the same time
 	longest     = 12 << 10
 )
 
-// A performance is one program on one network.
+// A performance is a run of one program on one network.
 type performance struct {
 	net     *simnet.Network
 	hosts   [2]*rig.Host
@@ -41,10 +41,10 @@ type performance struct {
 	qps     [2]*adapter.QP
 	mem     [2][]byte
 	mrs     [2]*memory.Region
-	sent    []string // completions of the requester, but for what its control may change
+	sent    []string // completions of the requester, without what congestion control may change
 	arrived []string // and of the responder
 	posted  int
-	draw    uint64 // the program's seed
+	draw    uint64 // seed of the program
 }
 
 func newPerformance(t *testing.T, m manner, f simnet.Faults) *performance {
@@ -91,9 +91,8 @@ func (p *performance) receive(t *testing.T, n int) {
 	}
 }
 
-// program draws requests; the last but one is refused by this side, and the
-// last is flushed. A refusal by the peer can be lost forever, as the peer is
-// silent afterwards.
+// program draws requests. This side refuses the last but one, and the last is flushed. A
+// refusal by the peer could be lost forever, because the peer is silent afterwards.
 func (p *performance) program(n int) []rig.Send {
 	r := rand.New(rand.NewPCG(7, 7+p.draw))
 	at := func(part, size int) uint64 { return performBase + uint64(part*partsOf+r.IntN(partsOf-size)) }
@@ -151,7 +150,7 @@ func (p *performance) run(t *testing.T, program []rig.Send) {
 	}
 }
 
-// bytes identifies what is in both ends' memory.
+// bytes returns a hash of both ends' memory.
 func (p *performance) bytes() (sums [2][sha256.Size]byte) {
 	for i := range sums {
 		sums[i] = sha256.Sum256(p.mem[i])
@@ -159,7 +158,7 @@ func (p *performance) bytes() (sums [2][sha256.Size]byte) {
 	return sums
 }
 
-// compare fails unless completions and memory are those of another performance.
+// compare fails unless completions and memory are equal to those of another performance.
 func (p *performance) compare(t *testing.T, what string, other *performance, want [2][sha256.Size]byte) {
 	t.Helper()
 	for i, list := range [2][2][]string{{p.sent, other.sent}, {p.arrived, other.arrived}} {
@@ -176,9 +175,9 @@ func (p *performance) compare(t *testing.T, what string, other *performance, wan
 	}
 }
 
-// TestLossChangesNoStatusAndNoByte: with any loss, delay, duplication, congestion control
-// and loss recovery, a program sees the
-// same completions in the same order, and leaves the same memory.
+// TestLossChangesNoStatusAndNoByte checks that a program sees the same completions in the same
+// order, and leaves the same memory, with any loss, delay, duplication, congestion control and
+// loss recovery.
 func TestLossChangesNoStatusAndNoByte(t *testing.T) {
 	const requests = 150
 	clean := newPerformance(t, manner{}, simnet.Faults{Delay: 10 * time.Microsecond})

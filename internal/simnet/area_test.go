@@ -10,15 +10,15 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// An area is a registered memory region beside the model of what it must hold.
+// An area is a registered memory region with a model of its expected contents.
 type area struct {
 	name   string
 	base   uint64
 	region *memory.Region
 	mem    []byte
 	want   []byte
-	maybe  []patch // what requests without a verdict may have written
-	loose  []span  // where anything may stand
+	maybe  []patch // data that requests with unknown outcome may have written
+	loose  []span  // parts with unknown contents
 }
 
 // A patch is data at an offset.
@@ -33,8 +33,8 @@ type span struct {
 	off, n int
 }
 
-// newArea registers n bytes, random ones where fill says so. Areas lie at
-// addresses that depend on nothing but their order, as packets show them.
+// newArea registers n bytes, random if fill is set. The addresses of areas depend only on
+// their order, because packets contain them.
 func (h *host) newArea(name string, n int, access qp.Access, fill bool) *area {
 	w := h.w
 	w.nextBase += uint64(n+0xfffff) &^ 0xffff
@@ -46,7 +46,7 @@ func (h *host) newArea(name string, n int, access qp.Access, fill bool) *area {
 	}
 	a.want = bytes.Clone(a.mem)
 	var err error
-	var segment *memory.Segment // what is in none travels through the rings
+	var segment *memory.Segment // nil: the payload travels through the rings
 	if len(h.areas)%4 != 0 {
 		segment = rig.Segment(a.mem)
 	}
@@ -106,7 +106,7 @@ func gather(list []span) (b []byte) {
 	return b
 }
 
-// found reads the memory's bytes of the first n of a list of spans.
+// found returns the memory's bytes of the first n of a list of spans.
 func found(list []span, n int) (b []byte) {
 	for _, s := range list {
 		k := min(n-len(b), s.n)
@@ -115,7 +115,7 @@ func found(list []span, n int) (b []byte) {
 	return b
 }
 
-// scatter takes data into the model along a list of spans.
+// scatter writes data into the model along a list of spans.
 func scatter(list []span, data []byte) {
 	for _, s := range list {
 		n := min(len(data), s.n)
@@ -124,7 +124,7 @@ func scatter(list []span, data []byte) {
 	}
 }
 
-// settle takes the memory as it stands into the model.
+// settle copies the memory's current contents into the model.
 func settle(list []span) {
 	for _, s := range list {
 		s.area.write(s.off, s.area.mem[s.off:s.off+s.n])
@@ -137,7 +137,7 @@ func loosen(list []span) {
 	}
 }
 
-// cut cuts n bytes at off into at most k spans in random order, some empty.
+// cut divides n bytes at off into at most k spans in random order, some empty.
 func (w *world) cut(a *area, off, n, k int) (list []span) {
 	if n == 0 && w.rng.IntN(2) == 0 {
 		return nil
@@ -152,7 +152,7 @@ func (w *world) cut(a *area, off, n, k int) (list []span) {
 	return list
 }
 
-// anywhere gathers n bytes from at most k random places of an area.
+// anywhere chooses at most k random spans of an area with n bytes in total.
 func (w *world) anywhere(a *area, n, k int) (list []span) {
 	list = w.cut(a, 0, n, k)
 	for i := range list {

@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// A bond is the memory path between two hosts of a world, which may come and go.
+// A bond is the memory path between two hosts of a world, which may be joined and parted.
 type bond struct {
 	w    *world
 	a, b *host
@@ -22,7 +22,7 @@ type bond struct {
 	due  time.Duration
 }
 
-// joinHosts connects most pairs of hosts through memory: for good, or now and then.
+// joinHosts connects most pairs of hosts through memory, permanently or at intervals.
 func (w *world) joinHosts() {
 	rng := w.net.Random(4 << 32)
 	for i, a := range w.hosts {
@@ -42,7 +42,7 @@ func (w *world) joinHosts() {
 	}
 }
 
-// change ends the path if there is one, or begins one.
+// change ends the path if there is one, else begins one.
 func (x *bond) change() {
 	if x.path != nil {
 		x.path.Part()
@@ -86,8 +86,8 @@ func (w *world) endBonds() {
 	}
 }
 
-// TestSeedsThroughMemory plays worlds whose devices reach each other through memory, all
-// the time or now and then: the same transports and the same model.
+// TestSeedsThroughMemory runs worlds whose devices reach each other through memory,
+// permanently or at intervals, with the same transports and the same model.
 func TestSeedsThroughMemory(t *testing.T) {
 	if *oneSeed != 0 {
 		replay(t, throughMemory)
@@ -128,7 +128,7 @@ func TestSeedsThroughMemory(t *testing.T) {
 	}
 }
 
-// A flap ends and begins a path now and then.
+// A flap ends and begins a path at intervals.
 type flap struct {
 	t     *testing.T
 	net   *simnet.Network
@@ -163,9 +163,9 @@ func (f *flap) Progress() time.Duration {
 	return f.due
 }
 
-// TestMemoryChangesNoStatusAndNoByte: through memory, all the time or now and then, a
-// program sees the same completions in the same order as over the network, and leaves
-// the same memory.
+// TestMemoryChangesNoStatusAndNoByte checks that a program sees the same completions in the
+// same order through memory, permanently or at intervals, as over the network, and leaves the
+// same memory.
 func TestMemoryChangesNoStatusAndNoByte(t *testing.T) {
 	n := uint64(*seedCount)
 	if testing.Short() {

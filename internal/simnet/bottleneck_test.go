@@ -16,8 +16,8 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// A funnel is flows from one device each to a single receiver, whose port is
-// the bottleneck.
+// A funnel is a set of flows, from one device each, to a single receiver, whose port is the
+// bottleneck.
 type funnel struct {
 	control   congestion.Kind
 	flows     int
@@ -26,9 +26,9 @@ type funnel struct {
 	markAbove int
 	delay     time.Duration // one way
 	recovery  congestion.Recovery
-	offer     int64 // bits per second that each program sends on an unreliable connection; 0: reliable ones
+	offer     int64 // bits per second of each program on an unreliable connection; 0 selects reliable ones
 	reads     bool  // the receiver READs from the others
-	together  bool  // all flows are of one device, whose own link has no limit
+	together  bool  // all flows come from one device, whose own link has no limit
 }
 
 func (f *funnel) kind() qp.Type {
@@ -38,7 +38,7 @@ func (f *funnel) kind() qp.Type {
 	return qp.RC
 }
 
-// share is what one flow of a funnel is made of.
+// A share is one flow of a funnel.
 type share struct {
 	host  *rig.Host
 	cq    *adapter.CQ
@@ -48,7 +48,7 @@ type share struct {
 	unans int // posted and not done
 }
 
-// A flowing is a funnel at work.
+// A flowing is a running funnel.
 type flowing struct {
 	net    *simnet.Network
 	sink   *rig.Host
@@ -63,8 +63,8 @@ const (
 	funnelDepth   = 32
 )
 
-// open makes the devices, but in a short run: the simulation is one goroutine,
-// in which the race detector finds nothing and takes forty times as long.
+// open makes the devices. It skips the test in a short run: the simulation is one goroutine,
+// where the race detector finds nothing and takes forty times as long.
 func (f *funnel) open(t *testing.T) *flowing {
 	t.Helper()
 	if testing.Short() {
@@ -175,19 +175,19 @@ func (w *flowing) run(t *testing.T, until time.Duration) {
 	}
 }
 
-// An outcome is what came of a funnel between two moments.
+// An outcome is the result of a funnel between two moments.
 type outcome struct {
 	total   float64   // bits per second
-	shares  []float64 // of it, from the least
+	shares  []float64 // of each flow, in ascending order
 	fair    float64   // Jain's index
-	peak    int       // bytes that waited at most
+	peak    int       // largest queue in bytes
 	marked  int
 	lost    int
 	packets int
-	first   simnet.Stats // up to the first moment
+	first   simnet.Stats // until the first moment
 }
 
-// between runs the flows and takes what happens from one moment to another.
+// between runs the flows and measures from one moment to another.
 func (w *flowing) between(t *testing.T, from, to time.Duration) (o outcome) {
 	w.run(t, from)
 	before := make([]int, len(w.shares))
@@ -210,9 +210,9 @@ func (w *flowing) between(t *testing.T, from, to time.Duration) (o outcome) {
 	return o
 }
 
-// TestFlowsShareAMarkedBottleneck: with marks and pacing, by marks and a
-// window, or by delay alone, sixteen flows share a port fairly, keep its queue
-// short and lose nothing.
+// TestFlowsShareAMarkedBottleneck checks that sixteen flows share a port fairly, keep its
+// queue short and lose nothing, controlled by marks and pacing, by marks and a window, or only
+// by delay.
 func TestFlowsShareAMarkedBottleneck(t *testing.T) {
 	for _, k := range []congestion.Kind{congestion.DCQCN, congestion.Delay, congestion.Window} {
 		t.Run(k.String(), func(t *testing.T) {
@@ -240,8 +240,8 @@ func TestFlowsShareAMarkedBottleneck(t *testing.T) {
 	}
 }
 
-// TestFlowsShareASlowMarkedBottleneck: what is made for lines of 10 Gbit/s and more
-// does the same on slow and long ones, with a queue as `bench --loss` allows it.
+// TestFlowsShareASlowMarkedBottleneck checks that controls for lines of 10 Gbit/s and more
+// also work on slow and long ones, with a queue as `bench --loss` has.
 func TestFlowsShareASlowMarkedBottleneck(t *testing.T) {
 	for _, k := range []congestion.Kind{congestion.Window, congestion.DCQCN} {
 		for _, c := range []struct {
@@ -260,7 +260,7 @@ func TestFlowsShareASlowMarkedBottleneck(t *testing.T) {
 	}
 }
 
-// stall lets all that leaves either end be late by d, for as long as that is.
+// stall delays all packets that leave either end by d, for that long.
 func (w *flowing) stall(t *testing.T, f *funnel, d time.Duration) {
 	late := func(d time.Duration) {
 		for _, s := range w.shares {
@@ -275,8 +275,8 @@ func (w *flowing) stall(t *testing.T, f *funnel, d time.Duration) {
 	w.run(t, w.net.Clock()+d)
 }
 
-// TestFlowsOfOneDeviceSurviveAStall: when the way is open again after 50 ms in
-// which nothing came through, nobody takes the silence for an empty road.
+// TestFlowsOfOneDeviceSurviveAStall checks that flows do not take the silence of a 50 ms stall
+// for free capacity.
 func TestFlowsOfOneDeviceSurviveAStall(t *testing.T) {
 	for _, k := range []congestion.Kind{congestion.Window, congestion.DCQCN} {
 		f := funnel{control: k, flows: 16, bandwidth: 500e6, queue: 4 << 20, markAbove: 64 << 10, delay: 50 * time.Microsecond, together: true}
@@ -294,8 +294,8 @@ func TestFlowsOfOneDeviceSurviveAStall(t *testing.T) {
 	}
 }
 
-// TestFlowsBackOffFromAnOverflow: without marks, the losses of a queue that
-// flows over are told from accidents, and the flows make room for each other.
+// TestFlowsBackOffFromAnOverflow checks that, without marks, losses by queue overflow are told
+// from accidental ones, and the flows make room for each other.
 func TestFlowsBackOffFromAnOverflow(t *testing.T) {
 	lost := map[congestion.Kind]float64{}
 	for _, k := range []congestion.Kind{congestion.None, congestion.Window, congestion.Delay} {
@@ -315,15 +315,15 @@ func TestFlowsBackOffFromAnOverflow(t *testing.T) {
 	}
 }
 
-// TestUnreliableFlowsObeyNotifications: senders that nobody acknowledges slow
-// down to what a marked port carries, and share it.
+// TestUnreliableFlowsObeyNotifications checks that senders without acknowledges slow down to
+// the rate of a marked port, and share it.
 func TestUnreliableFlowsObeyNotifications(t *testing.T) {
 	for _, k := range []congestion.Kind{congestion.Window, congestion.None} { // of the device
 		f := funnel{control: k, flows: 16, bandwidth: 10e9, queue: 4 << 20, markAbove: 100 << 10, delay: 10 * time.Microsecond, offer: 2e9}
 		w := f.open(t)
 		from, to := 60*time.Millisecond, 160*time.Millisecond
 		if !k.ECN() {
-			from, to = time.Millisecond, 5*time.Millisecond // it floods
+			from, to = time.Millisecond, 5*time.Millisecond // without control it floods
 		}
 		o := w.between(t, from, to)
 		t.Logf("%v: %.0f Mbit/s in all, fairness %.3f, at most %d bytes waiting, %d lost", k, o.total/1e6, o.fair, o.peak, o.lost)
@@ -345,8 +345,8 @@ func TestUnreliableFlowsObeyNotifications(t *testing.T) {
 	}
 }
 
-// TestReadsShareAMarkedBottleneck: one receiver that READs from sixteen hosts
-// asks for no more than its port carries.
+// TestReadsShareAMarkedBottleneck checks that a receiver that READs from sixteen hosts
+// requests no more than its port carries.
 func TestReadsShareAMarkedBottleneck(t *testing.T) {
 	for _, k := range []congestion.Kind{congestion.Window, congestion.DCQCN, congestion.Delay} {
 		f := funnel{control: k, flows: 16, bandwidth: 10e9, queue: 16 << 20, markAbove: 100 << 10, delay: 10 * time.Microsecond, reads: true}
@@ -356,7 +356,7 @@ func TestReadsShareAMarkedBottleneck(t *testing.T) {
 		if o.lost+o.first.QueueFull > 0 || o.fair < 0.95 || o.total < 0.7*float64(f.bandwidth) {
 			t.Errorf("%v: %.0f Mbit/s in all, fairness %.3f, %d packets lost", k, o.total/1e6, o.fair, o.lost+o.first.QueueFull)
 		}
-		// A single READ is asked for as a whole, however small the window.
+		// A single READ is requested as a whole, however small the window is.
 		if o.peak > f.flows*funnelMessage*9/8 {
 			t.Errorf("%v: %d bytes waited", k, o.peak)
 		}

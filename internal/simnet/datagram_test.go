@@ -12,7 +12,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// datagrams is what the model knows of a datagram end besides.
+// datagrams is the model of a datagram end.
 type datagrams struct {
 	qkey    uint32
 	tos     uint8
@@ -23,7 +23,7 @@ type datagrams struct {
 	lost    int      // sent with the wrong Q_Key
 }
 
-// addDatagrams gives hosts datagram queue pairs that all talk to each other.
+// addDatagrams gives hosts datagram queue pairs that all send to each other.
 func (w *world) addDatagrams() {
 	var ends []*end
 	for _, h := range w.hosts {
@@ -45,7 +45,7 @@ func (w *world) addDatagrams() {
 	}
 }
 
-// datagramEnds are the datagram ends in order of their numbers.
+// datagramEnds returns the datagram ends in order of their numbers.
 func (w *world) datagramEnds() (list []*end) {
 	for _, e := range w.ends {
 		if e.kind == qp.UD {
@@ -87,8 +87,8 @@ func (e *end) makeDatagram() *wr {
 	return r
 }
 
-// datagram takes a received datagram: one that was sent here, whole, with its
-// network header in front, and not before those that came earlier.
+// datagram checks a received datagram: it was sent to this end, is complete, has its network
+// header in front, and comes after earlier ones.
 func (e *end) datagram(r *recv, c *queue.CQE) {
 	ends := e.w.datagramEnds()
 	me, sender := -1, -1
@@ -130,7 +130,7 @@ func sameDatagram(m *wr, c *queue.CQE, data []byte) bool {
 		(c.Solicited != 0) == (m.Flags&queue.Solicited != 0) && c.Op == queue.WCRecv
 }
 
-// badHeader tells what is wrong with the 40 bytes in front of a datagram.
+// badHeader describes what is wrong with the 40 bytes in front of a datagram.
 func (e *end) badHeader(from *end, b []byte) string {
 	src, dst := from.h.Link.Local().Addr(), e.h.Link.Local().Addr()
 	tos, hops := uint8(0), uint8(0)
@@ -148,14 +148,14 @@ func (e *end) badHeader(from *end, b []byte) string {
 			return "not the IPv6 header"
 		}
 	}
-	// CA17-5: datagrams slow down for nothing, so they are not ECN-capable.
+	// CA17-5: nothing slows datagrams down, so they are not ECN-capable.
 	if tos != from.dgram.tos&^3 || hops != from.dgram.hops {
 		return "traffic class or hop limit"
 	}
 	return ""
 }
 
-// checkDatagrams compares what arrived and what was refused with what was sent.
+// checkDatagrams compares received and refused datagrams with those that were sent.
 func (w *world) checkDatagrams(n *[reason.Count]uint64) {
 	sent, lost, arrived := 0, 0, 0
 	for _, e := range w.datagramEnds() {
@@ -167,7 +167,7 @@ func (w *world) checkDatagrams(n *[reason.Count]uint64) {
 		}
 		lost += e.dgram.lost
 		if e.flushedSends > 0 {
-			return // it is not known which of them left
+			return // it is unknown which of them were sent
 		}
 	}
 	p := &w.profile

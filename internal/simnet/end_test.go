@@ -11,13 +11,13 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// aligned is memory on a word's boundary, as atomics want it.
+// aligned returns word-aligned memory, as atomics need it.
 func aligned(n int) []byte {
 	w := make([]uint64, (n+7)/8)
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), n)
 }
 
-// An end is one queue pair with its program, and what the model knows of both.
+// An end is a queue pair with its program and the model of both.
 type end struct {
 	w    *world
 	name string
@@ -26,63 +26,63 @@ type end struct {
 	q    *adapter.QP
 	peer *end // of a connection
 
-	manner manner // of a reliable one
+	manner manner // of a reliable end
 
 	maxSGE, inline int
 	signalAll      bool
 
-	target  *area    // what the peer WRITEs to
-	results *area    // where READs and atomics go
-	words   *area    // what the peer's atomics change
+	target  *area    // memory for the peer's WRITEs
+	results *area    // memory for results of READs and atomics
+	words   *area    // memory for the peer's atomics
 	counts  []uint64 // the model of words
 	alts    [][]uint64
 
 	budget  int   // work requests still to be posted
-	seq     int   // posted
+	seq     int   // number of posted requests
 	pending []*wr // posted and not known to be complete, in order
 	failed  bool  // a request completed in error
-	toErr   bool  // the program took the queue pair to ERR
+	toErr   bool  // the program moved the queue pair to ERR
 	dead    bool  // destroyed
-	stopped bool  // in SQE until the program takes it out
-	resumed bool  // and back in RTS
+	stopped bool  // in SQE until the program resumes it
+	resumed bool  // back in RTS
 	sqd     bool
 	fence   bool // the next request must be fenced
 
-	inbound []*wr // what the peer sent to be received, in order
+	inbound []*wr // the peer's messages that consume a receive, in order
 	nextIn  int
 	taken   int     // messages received on an unreliable connection
 	unsent  int     // messages to this end whose request failed
 	recvs   []*recv // posted to the private queue, in order
 	slots   *slots
 	lastErr bool // a receive completed in error
-	flushes int  // times that receives were posted after that
+	flushes int  // number of receive postings after that
 
 	window     *window
 	trouble    trouble
 	troubleAt  int
-	caused     bool // this side has made trouble
+	caused     bool // this side has caused trouble
 	rnrLimited bool
 
 	dgram        *datagrams
 	flushedSends int
 }
 
-// A wr is a work request and what must come of it.
+// A wr is a work request with its expected result.
 type wr struct {
 	rig.Send
 	seq      int
 	signaled bool
 	data     []byte // sent, or expected of a READ
 
-	consumes bool   // takes a receive of the peer
+	consumes bool   // consumes a receive of the peer
 	to       *area  // WRITE: where to
 	off      int    // WRITE: offset there
-	result   []span // READ and atomics
-	from     *area  // READ of the peer's target: read from there
-	word     int    // atomics
+	result   []span // of READ and atomics
+	from     *area  // source of a READ, in the peer's target
+	word     int    // of atomics
 	sharing  bool   // an atomic on the host's shared words
 
-	expect []queue.Status // what trouble may end in; nil is success
+	expect []queue.Status // allowed statuses if there is trouble; nil is success
 	done   func(ok bool)  // of windows
 }
 
@@ -95,10 +95,10 @@ type recv struct {
 	done  bool
 }
 
-// recvID marks the numbers of receives.
+// recvID marks the IDs of receives.
 const recvID = 1 << 63
 
-// newEnd makes a queue pair of a random shape.
+// newEnd makes a queue pair with random attributes.
 func (w *world) newEnd(kind qp.Type, h *host) *end {
 	e := &end{
 		w: w, h: h, kind: kind, name: fmt.Sprintf("%v end %d on host %d", kind, len(w.ends), h.index),
@@ -113,7 +113,7 @@ func (w *world) newEnd(kind qp.Type, h *host) *end {
 		c.Control = w.newManner(h.manner).control
 	}
 	if kind == qp.RC {
-		// A choice that is left out is the device's.
+		// A choice that is left out falls back to the device's.
 		e.manner = h.manner
 		if w.chance(50) {
 			e.manner = w.newManner(h.manner)
@@ -162,7 +162,7 @@ func (e *end) broken() bool {
 	return e.toErr || e.caused || e.peer != nil && (e.peer.caused || e.peer.toErr)
 }
 
-// gone reports whether the peer answers no more.
+// gone reports whether the peer no longer answers.
 func (e *end) gone() bool {
 	return e.peer != nil && (e.peer.dead || e.peer.failed || e.peer.toErr || e.broken())
 }
@@ -179,7 +179,7 @@ func (e *end) finished() bool {
 	return true
 }
 
-// act plays a round of the program and reports whether it did anything.
+// act runs a round of the program and reports whether it did anything.
 func (e *end) act() bool {
 	if e.dead || e.w.ending {
 		return false
@@ -200,7 +200,7 @@ func (e *end) act() bool {
 	return busy
 }
 
-// drain takes the queue pair to SQD; the event brings it back.
+// drain moves the queue pair to SQD. The event moves it back.
 func (e *end) drain() {
 	if e.sqd || e.q.Query().State != qp.RTS {
 		return
@@ -221,7 +221,7 @@ func (e *end) drained() {
 	}
 }
 
-// resume takes the queue pair out of SQE.
+// resume moves the queue pair out of SQE.
 func (e *end) resume() bool {
 	if !e.resumed {
 		if s := e.q.Query().State; s != qp.SQE {
@@ -231,7 +231,7 @@ func (e *end) resume() bool {
 		e.resumed = true
 	}
 	if len(e.pending) > 0 {
-		return false // flushed completions are still to be polled
+		return false // flushed completions must be polled first
 	}
 	e.stopped, e.resumed = false, false
 	return true

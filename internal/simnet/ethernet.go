@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// frontLen is the length of the headers of a frame without a tag.
+	// frontLen is the length of the headers of an untagged frame.
 	frontLen = rocev1.EthernetLen + ib.GRHLen
 
 	sgidAt = rocev1.EthernetLen + 8
@@ -23,13 +23,13 @@ const (
 
 // An EthernetLink is a Link that carries frames of RoCE v1. It implements rocev1.Link.
 //
-// The network routes frames by their GIDs and treats what follows the GRH as it treats
-// packets of RoCE v2.
+// The network routes frames by their GIDs and treats what follows the GRH like a packet of
+// RoCE v2.
 type EthernetLink struct {
 	*Link
 	flow   link.Flow
 	accept *bpf.VM
-	frame  []byte // that was received last
+	frame  []byte // last received frame
 }
 
 var _ rocev1.Link = (*EthernetLink)(nil)
@@ -42,7 +42,7 @@ func Ethernet(links []*Link) (all []*EthernetLink) {
 	return all
 }
 
-// MAC implements rocev1.Link. Lanes of one address have one.
+// MAC implements rocev1.Link. Lanes of one address share a MAC address.
 func (l *EthernetLink) MAC() [6]byte { return macOf(l.local.Addr()) }
 
 // macOf returns the MAC address of the links with an address.
@@ -88,8 +88,8 @@ func (l *EthernetLink) LeaveMAC(mac [6]byte) error {
 	return nil
 }
 
-// Send implements link.Packets. It checks that the adapter keeps the contract of batches
-// and that each frame has the right ICRC.
+// Send implements link.Packets. It checks that the adapter keeps the contract of batches and
+// that each frame has the correct ICRC.
 func (l *EthernetLink) Send(tx *link.Tx) error {
 	if l.closed {
 		return link.ErrClosed

@@ -5,14 +5,14 @@ import (
 	"net/netip"
 )
 
-// A packet is one datagram on its way. The network owns it until a link's
-// Receive has copied it.
+// A packet is one datagram in flight. The network owns it until a link's Receive has copied
+// it.
 type packet struct {
 	data      []byte
 	front     []byte // Ethernet header and GRH of a frame, see EthernetLink
 	src, dst  netip.AddrPort
 	tos, hops uint8
-	routed    bool    // it has its way through the switches
+	routed    bool    // its route through the switches is chosen
 	segment   segment // of a link that carries TCP
 }
 
@@ -53,7 +53,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (n *Network) note(what note, link int, p *packet) {
 	h := n.hash
 	mix := func(v uint64) {
-		// The finalizer of splitmix64: every bit of what came before counts.
+		// The finalizer of splitmix64 mixes in every bit of the history.
 		h ^= v
 		h *= 0x9e3779b97f4a7c15
 		h ^= h >> 29

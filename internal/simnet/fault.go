@@ -9,32 +9,32 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// Faults are what one direction of a link does to packets. Probabilities are
-// from 0 to 1, for each packet. The zero value is a fast network without faults.
+// Faults are the faults of one direction of a link. Probabilities are from 0 to 1 per packet.
+// The zero value is a fast network without faults.
 type Faults struct {
 	Loss      float64
-	Duplicate float64 // the copy follows its packet, Jitter apart
+	Duplicate float64 // the copy follows its packet within Jitter
 	Corrupt   float64 // one to four bits flip, in the source port, headers or payload
-	Reorder   float64 // the packet is late by up to ReorderBy, and others overtake it
+	Reorder   float64 // the packet is delayed by up to ReorderBy, and others overtake it
 
 	ReorderBy time.Duration // 0 means four times the delay
-	Delay     time.Duration // at least; 0 means a microsecond
-	Jitter    time.Duration // more delay, up to this, without reordering
+	Delay     time.Duration // minimum; 0 means a microsecond
+	Jitter    time.Duration // maximum of additional delay, without reordering
 
 	Bandwidth int64 // bits per second on the wire; 0 is unlimited
-	Queue     int   // bytes that may wait for their turn; 0 means 1 MiB
-	MarkAbove int   // bytes waiting above which ECN-capable packets are marked CE; 0 is never
+	Queue     int   // bytes that may be queued; 0 means 1 MiB
+	MarkAbove int   // queued bytes above which ECN-capable packets are marked CE; 0 means never
 
-	// CutThrough says that a packet leaves while it still arrives, by a link as fast as this
-	// one. Otherwise it leaves when all of it is there.
+	// CutThrough means that a packet leaves while it still arrives, by a link as fast as this
+	// one. Otherwise it leaves when it has arrived completely.
 	CutThrough bool
 
-	MTU int // longest datagram payload that passes; 0 is any
+	MTU int // longest datagram payload that passes; 0 means no limit
 }
 
-// Stats count the packets of one direction and their fates.
+// Stats count the packets of one direction by result.
 type Stats struct {
-	Packets    int // that came to this direction
+	Packets    int // that entered this direction
 	Lost       int
 	Duplicated int
 	Corrupted  int
@@ -42,15 +42,15 @@ type Stats struct {
 	Marked     int
 	QueueFull  int // lost because the queue was full
 	TooLong    int // lost because longer than the MTU
-	Peak       int // the most bytes that waited for their turn
+	Peak       int // largest queue in bytes
 }
 
 const (
 	defaultDelay = time.Microsecond
 	defaultQueue = 1 << 20
 
-	// wireOverhead is what a datagram takes on an Ethernet besides its
-	// payload: preamble, header, FCS, gap, IPv4 and UDP.
+	// wireOverhead is the size of a datagram on Ethernet besides its payload: preamble,
+	// header, FCS, gap, IPv4 and UDP.
 	wireOverhead = 8 + 14 + 4 + 12 + 20 + 8
 )
 
@@ -59,16 +59,16 @@ type direction struct {
 	faults Faults
 	random *rand.Rand
 	busy   time.Duration // when the wire becomes free
-	last   time.Duration // arrival of the last packet that kept its order
+	last   time.Duration // arrival of the last packet that was not reordered
 	stats  Stats
 }
 
-// chance reports whether something of this probability happens. For probability 0 it draws
-// no number, so that a new kind of fault leaves old seeds alone.
+// chance reports whether an event of this probability happens. For probability 0 it draws no
+// number, so that a new kind of fault does not change old seeds.
 func (d *direction) chance(p float64) bool { return p > 0 && d.random.Float64() < p }
 
-// pass passes a packet through the direction of the link or port with an index, to arrive at
-// to or nowhere.
+// pass passes a packet through the direction of the link or port with an index. It then
+// arrives at to or nowhere.
 func (d *direction) pass(n *Network, index int, to place, p *packet) {
 	f := &d.faults
 	d.stats.Packets++
@@ -108,8 +108,8 @@ func (d *direction) pass(n *Network, index int, to place, p *packet) {
 	n.schedule(at, to, p)
 }
 
-// queue lets the packet wait for the wire. It returns when the packet has left the wire,
-// and false if the queue was full.
+// queue delays the packet until the wire is free. It returns when the packet has left the
+// wire, and false if the queue was full.
 func (d *direction) queue(n *Network, index int, p *packet) (time.Duration, bool) {
 	f := &d.faults
 	if f.Bandwidth == 0 {
@@ -171,16 +171,15 @@ func (d *direction) lateness() time.Duration {
 // corrupt flips bits of the source port (of a frame: of the source GID), the headers, the
 // payload or the ICRC.
 //
-// A receiver behind a UDP socket does not see the IPv4 identification and
-// solves for it, so that one corrupted packet in 65,536 has a good ICRC for
-// some identification; and one byte of the BTH, resv8a, is not covered. On a
-// real network the UDP checksum stands in front of both. Here more bits flip
-// until the packet can be told from a good one.
+// A receiver behind a UDP socket does not see the IPv4 identification and solves for it, so
+// one corrupted packet in 65,536 has a valid ICRC for some identification. Also, one byte of
+// the BTH, resv8a, is not covered. On a real network the UDP checksum detects both. Here more
+// bits are flipped until the packet can be told from a valid one.
 func (d *direction) corrupt(p *packet) {
 	for flips := 1 + d.random.IntN(4); flips > 0 || undetected(p); flips-- {
 		bit := d.random.IntN(16 + 8*len(p.data))
 		switch {
-		case bit < 16 && len(p.front) > 0: // in the end of the source GID
+		case bit < 16 && len(p.front) > 0: // end of the source GID
 			p.front[sgidAt+14+bit/8] ^= 1 << (bit % 8)
 			continue
 		case bit < 16:

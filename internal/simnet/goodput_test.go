@@ -21,30 +21,30 @@ import (
 const (
 	goodputBandwidth = 10_000_000_000 // bits per second
 	goodputMessage   = 64 << 10
-	goodputDepth     = 127                    // messages posted at a time
+	goodputDepth     = 127                    // outstanding messages
 	goodputTime      = 400 * time.Millisecond // virtual, per cell
-	goodputMost      = 32 << 20               // bytes, per cell
+	goodputMost      = 32 << 20               // maximum bytes per cell
 )
 
 // A course is one cell of the table.
 type course struct {
 	op      queue.Op
 	loss    float64
-	reorder float64       // packets that come late, by up to a quarter of the delay
+	reorder float64       // fraction of packets delayed by up to a quarter of the delay
 	delay   time.Duration // one way
-	queue   int           // bytes at the bottleneck
+	queue   int           // size of the bottleneck's queue in bytes
 	window  int           // of the port, 0 for the default
 	rate    int64         // bits per second, 0 for goodputBandwidth
-	jitter  time.Duration // each packet takes up to so much longer, and keeps its place
+	jitter  time.Duration // maximum additional delay of a packet, without reordering
 	mtu     int           // of the path, 0 for 4096
 	message int           // bytes of each, 0 for goodputMessage
 
 	control  congestion.Kind
 	recovery congestion.Recovery    // of the devices
-	qps      [2]congestion.Recovery // of the queue pairs, where they choose
+	qps      [2]congestion.Recovery // of the queue pairs, if they choose
 }
 
-// A runner is the two devices that run a course.
+// A runner holds the two devices of a course.
 type runner struct {
 	net   *simnet.Network
 	hosts [2]*rig.Host
@@ -95,8 +95,8 @@ func (c *course) prepare(t *testing.T) *runner {
 	return r
 }
 
-// goodput is how many bits per second of virtual time one queue pair moves over
-// a link of 10 Gbit/s that keeps it supplied with messages of 64 KiB.
+// goodput returns the bits per second of virtual time that one queue pair moves over a link of
+// 10 Gbit/s, with a constant supply of messages of 64 KiB.
 func (c *course) goodput(t *testing.T) (float64, *runner) {
 	r := c.prepare(t)
 	request := []rig.Send{{
@@ -125,8 +125,8 @@ func (c *course) goodput(t *testing.T) (float64, *runner) {
 	return float64(done) * float64(c.message) * 8 / r.net.Clock().Seconds(), r
 }
 
-// TestGoodputByLossAndDelay holds the reliable connection's recovery against
-// bounds. All times are virtual: a cell is the same number on every machine.
+// TestGoodputByLossAndDelay checks the reliable connection's recovery against lower bounds.
+// All times are virtual: a cell is the same number on every machine.
 func TestGoodputByLossAndDelay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves a gigabyte")
@@ -136,8 +136,8 @@ func TestGoodputByLossAndDelay(t *testing.T) {
 	for _, op := range []struct {
 		name string
 		op   queue.Op
-		// least is what each cell must reach, in Mbit/s. The first row follows
-		// from bandwidth and window; the others hold what recovery achieves.
+		// least is the lower bound of each cell in Mbit/s. The first row follows from
+		// bandwidth and window; the others hold what recovery achieves.
 		least [len(losses)][len(delays)]float64
 	}{
 		{"WRITE", queue.Write, [len(losses)][len(delays)]float64{
@@ -164,7 +164,7 @@ func TestGoodputByLossAndDelay(t *testing.T) {
 				if most := float64(goodputBandwidth) / 1e6; v > most {
 					t.Errorf("%s, loss %v, delay %v: %.1f Mbit/s over a link of %v", op.name, loss, delay, v, most)
 				}
-				// More loss or delay must not help, but for what one seed's luck does.
+				// More loss or delay must not help, within the variation between seeds.
 				if i > 0 && v > 1.25*table[i-1][k] || k > 0 && v > 1.25*table[i][k-1] {
 					t.Errorf("%s, loss %v, delay %v: %.1f Mbit/s is more than with less of them", op.name, loss, delay, v)
 				}
@@ -174,8 +174,8 @@ func TestGoodputByLossAndDelay(t *testing.T) {
 	}
 }
 
-// TestReadsKeepToTheWindow: what 16 READs of 64 KiB bring at once would flow
-// over a queue, or a receive buffer, that the window fits into.
+// TestReadsKeepToTheWindow checks that 16 READs of 64 KiB do not overflow a queue or receive
+// buffer that the window fits into.
 func TestReadsKeepToTheWindow(t *testing.T) {
 	c := course{op: queue.Read, delay: 10 * time.Microsecond, queue: 256 << 10, window: 192 << 10}
 	v, r := c.goodput(t)
@@ -187,10 +187,9 @@ func TestReadsKeepToTheWindow(t *testing.T) {
 	}
 }
 
-// TestGoodputHoldsUnderLossAndReordering is the bound that matters to a user:
-// with one packet in a hundred lost, nine tenths of the goodput without loss,
-// with five in a hundred three quarters; and packets that are late are not
-// sent again.
+// TestGoodputHoldsUnderLossAndReordering checks the bounds that matter to a user: 90 % of the
+// lossless goodput with 1 % of packets lost, 75 % with 5 % lost, and no retransmission of
+// packets that are only late.
 func TestGoodputHoldsUnderLossAndReordering(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves a gigabyte")
@@ -199,7 +198,7 @@ func TestGoodputHoldsUnderLossAndReordering(t *testing.T) {
 	for _, op := range []struct {
 		name string
 		op   queue.Op
-		part [len(losses)]float64 // of the goodput without loss, at least
+		part [len(losses)]float64 // minimum fraction of the lossless goodput
 	}{
 		{"WRITE", queue.Write, [...]float64{1, 0.95, 0.9, 0.75}},
 		{"READ", queue.Read, [...]float64{1, 0.95, 0.9, 0.75}},
@@ -235,16 +234,16 @@ func TestGoodputHoldsUnderLossAndReordering(t *testing.T) {
 	}
 }
 
-// TestGoodputWhereEndsAnswerLate has ends that wait for their processors, up to
-// a millisecond or a tenth of it each time, behind half a Gbit/s with a short
-// queue. Their round trips are long at times, and accidents are accidents still.
+// TestGoodputWhereEndsAnswerLate has ends that wait for a processor, up to a millisecond or a
+// tenth of it each time, behind half a Gbit/s with a short queue. Round trips are sometimes
+// long, but accidental losses must still be recognized.
 func TestGoodputWhereEndsAnswerLate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves half a gigabyte")
 	}
 	for _, c := range []struct {
 		trip, jitter time.Duration
-		loss, part   float64 // part of the capacity, headers taken off, at least
+		loss, part   float64 // minimum fraction of the capacity without headers
 	}{
 		{100 * time.Microsecond, 100 * time.Microsecond, .01, .9},
 		{100 * time.Microsecond, 100 * time.Microsecond, .05, .85},
@@ -263,8 +262,8 @@ func TestGoodputWhereEndsAnswerLate(t *testing.T) {
 	}
 }
 
-// TestGoodputOfTheStandardsRecovery is what peers that know only the standard
-// get: everything from the lost packet on again.
+// TestGoodputOfTheStandardsRecovery measures go-back-N, which peers get that implement only
+// the standard.
 func TestGoodputOfTheStandardsRecovery(t *testing.T) {
 	for _, c := range []struct {
 		loss  float64
@@ -285,16 +284,16 @@ func TestGoodputOfTheStandardsRecovery(t *testing.T) {
 	}
 }
 
-// TestTheStandardsRecoveryDoesNotFloodAQueue: who goes back sends again what is
-// under way still. Behind a short queue all of it would flow over at once, the first
-// packet too, for which nobody asks again; and a window that hears of round trips
-// only where nothing is missing would never learn that the queue is full.
+// TestTheStandardsRecoveryDoesNotFloodAQueue: go-back-N retransmits packets that are still in
+// flight. Behind a short queue, a burst of all of them would overflow it and lose the first
+// packet again, which the peer does not ask for a second time. And a window that samples round
+// trips only while nothing is missing would never learn that the queue is full.
 func TestTheStandardsRecoveryDoesNotFloodAQueue(t *testing.T) {
 	for _, c := range []struct {
 		trip          time.Duration
 		loss, reorder float64
-		least         float64 // Mbit/s, of at most 463
-		full          float64 // part of the packets that the queue may drop
+		least         float64 // Mbit/s, 463 at best
+		full          float64 // fraction of the packets that the queue may drop
 	}{
 		{100 * time.Microsecond, 0, 0, 440, .05}, {100 * time.Microsecond, .01, 0, 250, .15}, {time.Millisecond, 0, 0, 400, .15},
 		{time.Millisecond, .001, 0, 330, .15}, {time.Millisecond, .01, 0, 200, .05}, {time.Millisecond, 0, .01, 190, .05}, {20 * time.Millisecond, 0, 0, 270, .05},
@@ -313,8 +312,8 @@ func TestTheStandardsRecoveryDoesNotFloodAQueue(t *testing.T) {
 	}
 }
 
-// TestRecoveryIsChosenByDeviceAndByQueuePair: a queue pair's choice counts more
-// than its device's, and both ends have to agree on what is beside the standard.
+// TestRecoveryIsChosenByDeviceAndByQueuePair checks that a queue pair's choice overrides its
+// device's, and that both ends must agree on an extension of the standard.
 func TestRecoveryIsChosenByDeviceAndByQueuePair(t *testing.T) {
 	const gobackn, selective = congestion.GoBackN, congestion.SelectiveRepeat
 	for _, c := range []struct {
@@ -340,8 +339,9 @@ func TestRecoveryIsChosenByDeviceAndByQueuePair(t *testing.T) {
 	}
 }
 
-// TestLongWritesMoveTheWindowOn: within messages as long as the window, acknowledges
-// come as often as the window needs them; losses, which bring more of them, don't help.
+// TestLongWritesMoveTheWindowOn checks that in messages as long as the window, acknowledges
+// come as often as the window needs them. Losses, which cause more acknowledges, must not
+// help.
 func TestLongWritesMoveTheWindowOn(t *testing.T) {
 	for _, message := range []int{256 << 10, 1 << 20} {
 		most := 0.0
@@ -356,8 +356,8 @@ func TestLongWritesMoveTheWindowOn(t *testing.T) {
 	}
 }
 
-// TestLongReadsFollowEachOther: a READ that fills the window by itself is asked
-// for while the one before it is still being answered.
+// TestLongReadsFollowEachOther checks that a READ that fills the window is requested while the
+// previous one is still being answered.
 func TestLongReadsFollowEachOther(t *testing.T) {
 	base := 0.0
 	for _, loss := range []float64{0, 0.01, 0.05} {

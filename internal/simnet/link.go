@@ -31,40 +31,39 @@ var (
 	ErrBatch  = errors.New("batch out of limits")
 	ErrGroup  = errors.New("not a multicast group of this link")
 	ErrICRC   = errors.New("sent with a wrong ICRC")
-	// ErrWait says that a link on virtual time has no Wait: the network drives devices.
+	// ErrWait is returned by Wait: on virtual time the network drives devices.
 	ErrWait = errors.New("a simulated link cannot wait")
 )
 
 // A LinkConfig configures a link. The zero value suits most uses.
 type LinkConfig struct {
-	Egress, Ingress Faults // towards the network, and from it
+	Egress, Ingress Faults // towards the network and from it
 
 	// ReceiveBuffer is how many bytes may wait for Receive; 0 means 4 MiB.
 	ReceiveBuffer int
 
-	// Segments is what flows are opened with (see frame.Numbering).
+	// Segments is the value for opened flows (see frame.Numbering).
 	Segments int
 
-	// Counts makes flows count datagrams (see frame.Numbering).
+	// Counts is the value for opened flows (see frame.Numbering).
 	Counts bool
 
-	// Ports bounds the source ports of flows; 0 means all 16,384.
+	// Ports limits the source ports of flows; 0 means all 16,384.
 	Ports int
 
-	// NoCoalescing makes Receive deliver packets one by one. Otherwise packets of
-	// one flow and size that wait together are one batch, as the system's
-	// receive offload joins them.
+	// NoCoalescing makes Receive deliver packets one by one. Otherwise waiting packets of one
+	// flow and size form one batch, as with the system's receive offload.
 	NoCoalescing bool
 
-	// Steer chooses the lane that a packet arrives at (see Network.AttachLanes); nil is
+	// Steer chooses the lane where a packet arrives (see Network.AttachLanes). Nil means
 	// frame.PacketLane.
 	Steer func(packet []byte, lanes int) int
 
-	// Ethernet says that the device on the link is to speak RoCE v1, see Ethernet.
+	// Ethernet makes the device on the link speak RoCE v1, see Ethernet.
 	Ethernet bool
 
-	// AnyICRC makes Send accept packets with a wrong ICRC. Otherwise it refuses
-	// them: the sender must know the identification that the packet leaves with.
+	// AnyICRC makes Send accept packets with a wrong ICRC. Otherwise it refuses them: the
+	// sender must know the identification of the sent packet.
 	AnyICRC bool
 }
 
@@ -74,7 +73,7 @@ type Link struct {
 	index  int
 	local  netip.AddrPort
 	config LinkConfig
-	lanes  []*Link // of the address, where there are several: the first one knows
+	lanes  []*Link // all lanes of the address, in the first one if there are several
 	closed bool
 
 	out, in direction
@@ -83,7 +82,7 @@ type Link struct {
 	groups  []netip.Addr
 	macs    []rocev1.MAC // of groups, of an EthernetLink
 
-	segments func(*packet) // takes what arrives, where the link carries TCP
+	segments func(*packet) // receives what arrives, if the link carries TCP
 
 	inbox  []*packet // from head on
 	head   int
@@ -109,7 +108,7 @@ var _ rocev2.Link = (*Link)(nil)
 // SetFaults changes the faults of both directions, for later packets.
 func (l *Link) SetFaults(egress, ingress Faults) { l.out.faults, l.in.faults = egress, ingress }
 
-// Stats are the counts of both directions.
+// Stats returns the counts of both directions.
 func (l *Link) Stats() (egress, ingress Stats) { return l.out.stats, l.in.stats }
 
 // RestartPeak resets the peaks of both directions.
@@ -225,7 +224,7 @@ func (l *Link) Send(tx *link.Tx) error {
 	return l.cut(f, tx, total)
 }
 
-// cut takes a batch apart and sends its packets.
+// cut divides a batch into packets and sends them.
 func (l *Link) cut(f *flow, tx *link.Tx, total int) error {
 	piece, at := 0, 0
 	i := 0
@@ -254,7 +253,7 @@ func (l *Link) cut(f *flow, tx *link.Tx, total int) error {
 	return nil
 }
 
-// datagram returns the number of the datagram of a batch that packet i leaves in.
+// datagram returns the index of the datagram that contains packet i of a batch.
 func (f *flow) datagram(i int) int {
 	if f.Segments > 0 {
 		return i / f.Segments
@@ -262,7 +261,7 @@ func (f *flow) datagram(i int) int {
 	return 0
 }
 
-// strict checks a packet like a receiver that sees the identification.
+// strict checks a packet as a receiver does that sees the identification.
 func (l *Link) strict(f *flow, i int, p *packet) error {
 	if l.config.AnyICRC {
 		return nil
@@ -282,7 +281,7 @@ func (l *Link) strict(f *flow, i int, p *packet) error {
 	return nil
 }
 
-// lane returns the link of l's address that a packet arrives at.
+// lane returns the link of l's address where a packet arrives.
 func (l *Link) lane(packet []byte) *Link {
 	if len(l.lanes) < 2 {
 		return l
@@ -355,13 +354,13 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	return true, nil
 }
 
-// joins reports whether a packet may be the next of a batch.
+// joins reports whether a packet can be the next of a batch.
 func joins(rx *link.Rx, p *packet) bool {
 	return p.src == rx.Src && p.dst == rx.Dst && p.tos == rx.TOS && p.hops == rx.HopLimit &&
 		len(p.data) <= rx.Size && len(p.data) > 0
 }
 
-// Wait implements link.Packets; it refuses.
+// Wait implements link.Packets. It fails.
 func (l *Link) Wait(time.Duration) error { return ErrWait }
 
 // Wake implements link.Packets.

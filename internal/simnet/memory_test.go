@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// A WRITE of any size takes memory, and no packet the network.
+// WRITEs of any size go through memory, and no packet uses the network.
 func TestWritesThroughMemoryOfManySizes(t *testing.T) {
 	n := simnet.New(1)
 	var hosts [2]*rig.Host

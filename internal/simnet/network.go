@@ -1,13 +1,12 @@
 // Package simnet is a simulated network on a virtual clock. Its links of packets lose,
-// duplicate, reorder, corrupt, delay, queue and ECN-mark packets at random, from a seed.
-// Its links of streams delay bytes, deliver them in other pieces than they were written
-// in, and reset streams. What happens depends on the seed and on what is sent alone: the
-// network starts no goroutine, reads no clock and ranges over no map, so that a seed
-// replays a failed run.
+// duplicate, reorder, corrupt, delay, queue and ECN-mark packets at random, from a seed. Its
+// links of streams delay bytes, deliver them in other pieces than they were written in, and
+// reset streams. What happens depends only on the seed and on what is sent: the network starts
+// no goroutine, reads no clock and ranges over no map, so that a seed replays a failed run.
 //
-// It knows nothing of RDMA but the ICRC: it refuses to send packets with a wrong one, and
-// keeps corrupted packets detectable. It drives devices only through the Drivers that it
-// was given. One goroutine at a time uses a network and its links.
+// The only part of RDMA that it knows is the ICRC: it refuses to send packets with a wrong
+// one, and ensures that corrupted packets can be detected. It drives devices only through
+// registered Drivers. One goroutine at a time uses a network and its links.
 package simnet
 
 import (
@@ -27,8 +26,8 @@ const never = time.Duration(math.MaxInt64)
 var (
 	// ErrLimit is returned when Run's time limit has passed.
 	ErrLimit = errors.New("virtual time limit passed")
-	// ErrIdle is returned when no packet is under way and no device has a deadline, so
-	// that the condition can never become true.
+	// ErrIdle is returned when no packet is in flight and no device has a deadline, so that
+	// the condition can never become true.
 	ErrIdle = errors.New("network idle for ever")
 	// ErrSteps is returned after MaxSteps events: the devices keep each other busy.
 	ErrSteps = errors.New("too many events")
@@ -37,8 +36,8 @@ var (
 // MaxSteps bounds the events of one Run.
 const MaxSteps = 20_000_000
 
-// A Driver is a device that the network drives. Progress makes it act at the
-// present time and returns its next deadline. One that has passed means at once.
+// A Driver is a device that the network drives. Progress makes it act at the current virtual
+// time and returns its next deadline. A deadline in the past means at once.
 type Driver interface{ Progress() time.Duration }
 
 // A Network joins links. It is used by one goroutine.
@@ -60,20 +59,20 @@ func New(seed uint64) *Network {
 	return &Network{seed: seed, hash: seed}
 }
 
-// Clock is the virtual time, for the devices on the network.
+// Clock returns the virtual time, for the devices on the network.
 func (n *Network) Clock() time.Duration { return n.now }
 
-// Hash identifies everything that happened so far: each packet's bytes, route, time and
-// fate. Equal seeds and equal senders give equal hashes.
+// Hash returns a hash of everything that happened so far: each packet's bytes, route, time and
+// result. Equal seeds and equal senders give equal hashes.
 func (n *Network) Hash() uint64 { return n.hash }
 
-// Random returns a source of random numbers for devices on the network. It depends on
-// the network's seed and the name alone.
+// Random returns a source of random numbers for devices on the network. It depends only on the
+// network's seed and the name.
 func (n *Network) Random(name uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(n.seed, name))
 }
 
-// Attach makes a link with an address of its own.
+// Attach makes a link with its own address.
 func (n *Network) Attach(local netip.AddrPort, c LinkConfig) *Link {
 	if n.find(local) != nil {
 		panic(fmt.Sprintf("simnet: %v is attached already", local))
@@ -118,7 +117,7 @@ func (n *Network) find(a netip.AddrPort) *Link {
 // Drive makes the network drive a device. Devices are driven in the order of these calls.
 func (n *Network) Drive(d Driver) { n.drivers = append(n.drivers, d) }
 
-// Release ends Drive, before the device is closed.
+// Release undoes Drive, before the device is closed.
 func (n *Network) Release(d Driver) {
 	for i, x := range n.drivers {
 		if x == d {
@@ -128,9 +127,9 @@ func (n *Network) Release(d Driver) {
 	}
 }
 
-// Step lets every device progress at the present time and advances the clock to the next
-// packet or deadline. Then the packets of that moment arrive and the devices progress
-// again. It reports whether there was a next packet or deadline.
+// Step lets every device progress at the current time and advances the clock to the next
+// packet or deadline. Then the packets of that moment arrive and the devices progress again.
+// It reports whether there was a next packet or deadline.
 func (n *Network) Step() bool {
 	if !n.advance(n.progress(), never) {
 		return false
@@ -200,7 +199,7 @@ func (n *Network) Sleep(d time.Duration) {
 	n.progress()
 }
 
-// Next returns when the next packet arrives somewhere, and reports whether one is under way.
+// Next returns when the next packet arrives, and reports whether one is in flight.
 func (n *Network) Next() (time.Duration, bool) { return n.events.Next() }
 
 // Waiting reports whether Receive has something to deliver.
@@ -237,7 +236,7 @@ func (n *Network) packet(size int) *packet {
 
 func (n *Network) drop(p *packet) { n.free = append(n.free, p) }
 
-// arrive moves a packet on that has passed one direction of a link.
+// arrive forwards a packet that has passed one direction of a link.
 func (n *Network) arrive(e event) {
 	if e.call != nil {
 		e.call()
@@ -288,8 +287,8 @@ func (n *Network) copy(p *packet) *packet {
 	return c
 }
 
-// Poke lets every device progress once more at the present time, as one that got a message
-// in another way than over the network.
+// Poke lets every device progress again at the current time, after a message that did not use
+// the network.
 func (n *Network) Poke() { n.call(n.now, func() {}) }
 
 // call schedules a call of f.
@@ -297,7 +296,7 @@ func (n *Network) call(at time.Duration, f func()) {
 	n.events.Push(at, event{call: f})
 }
 
-// schedule lets a packet arrive at a place.
+// schedule schedules the arrival of a packet at a place.
 func (n *Network) schedule(at time.Duration, to place, p *packet) {
 	n.events.Push(at, event{place: to, packet: p})
 }

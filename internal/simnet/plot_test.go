@@ -32,8 +32,7 @@ type plot struct {
 
 var colours = [...]string{"#1f6fb4", "#d9541a", "#2a9d4a", "#8a4fbf", "#b8860b", "#555555"}
 
-// svg draws the plot. Numbers are cut to a tenth of a pixel, so that files stay
-// small.
+// svg draws the plot. Numbers are rounded to a tenth of a pixel to keep files small.
 func (p *plot) svg() string {
 	const w, h, left, right, top, bottom = 640, 320, 70, 150, 30, 45
 	x1, y0, y1 := 0.0, math.Inf(1), 0.0
@@ -86,8 +85,8 @@ func (p *plot) svg() string {
 	return b.String()
 }
 
-// TestPlots writes the plots of the documentation. Everything in them is
-// virtual time: they come out the same on every machine.
+// TestPlots writes the plots of the documentation. All times in them are virtual, so the plots
+// are the same on every machine.
 func TestPlots(t *testing.T) {
 	if *plots == "" {
 		t.Skip("no directory given with -plots")
@@ -99,7 +98,7 @@ func TestPlots(t *testing.T) {
 	}
 }
 
-// goodputPlot is goodput by loss, with both ways of recovery.
+// goodputPlot shows goodput by loss, with both kinds of recovery.
 func goodputPlot(t *testing.T) *plot {
 	p := &plot{
 		title: "One queue pair, 10 Gbit/s, round trip 1 ms, window 1 MiB", xName: "packets lost", yName: "goodput, Mbit/s",
@@ -129,7 +128,7 @@ func marked(k congestion.Kind) funnel {
 	return funnel{control: k, flows: 16, bandwidth: 10e9, queue: 4 << 20, markAbove: 100 << 10, delay: 10 * time.Microsecond}
 }
 
-// queuePlot is the queue before a bottleneck that sixteen flows share.
+// queuePlot shows the queue before a bottleneck that sixteen flows share.
 func queuePlot(t *testing.T) *plot {
 	p := &plot{
 		title: "Sixteen flows into one port of 10 Gbit/s, marks above 100 KiB", xName: "time, ms",
@@ -150,7 +149,7 @@ func queuePlot(t *testing.T) *plot {
 	return p
 }
 
-// sharesPlot is what each of the sixteen flows gets, from the least to the most.
+// sharesPlot shows the share of each of the sixteen flows, in ascending order.
 func sharesPlot(t *testing.T) *plot {
 	p := &plot{
 		title: "What each of sixteen flows gets of 10 Gbit/s", xName: "flows, from the least to the most", yName: "goodput, Mbit/s",

@@ -6,25 +6,24 @@ import (
 	"softrdma/internal/simnet"
 )
 
-// A profile is what the network of a world does to packets. Every link has the
-// same faults in both directions, so that a packet meets them twice on its way
-// and a round trip four times.
+// A profile holds the network faults of a world. Every link has the same faults in both
+// directions, so a packet meets them twice and a round trip four times.
 type profile struct {
 	name   string
 	faults simnet.Faults
 	buffer int // receive buffer, 0 for the default
 
-	lossy    bool // packets may be lost, also for want of room
-	harsh    bool // so often that retries may run out
+	lossy    bool // packets may be lost, also by full queues
+	harsh    bool // so lossy that retries may be exhausted
 	disorder bool // packets may be reordered or duplicated
 
 	lanes int                   // of every device
-	steer func([]byte, int) int // other than the system's, nil for that
+	steer func([]byte, int) int // instead of the system's; nil for the system's
 }
 
-// addLanes gives the devices of every fourth seed several lanes. On half of those
-// packets come to any lane, as batches do that were joined on their way: so they
-// may overtake each other.
+// addLanes gives the devices of every fourth seed several lanes. On half of those, packets
+// arrive at any lane, as those of batches do that were joined on their way, so they may
+// overtake each other.
 func (w *world) addLanes(seed uint64) {
 	p := &w.profile
 	switch p.lanes = 1; seed % 8 {
@@ -37,7 +36,7 @@ func (w *world) addLanes(seed uint64) {
 	}
 }
 
-// newProfile draws a profile, and the times that go with it.
+// newProfile draws a profile and the time limits that fit it.
 func newProfile(w *world) (p profile) {
 	r := w.rng
 	f := &p.faults
@@ -96,7 +95,7 @@ func newProfile(w *world) (p profile) {
 	return p
 }
 
-// trip is more than a packet takes one way.
+// trip returns an upper bound of a packet's delay in one direction.
 func (p *profile) trip() time.Duration {
 	f := &p.faults
 	t := 2 * (f.Delay + f.Jitter + f.ReorderBy)

@@ -8,8 +8,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// length draws a message's length: none, small, around multiples of the path
-// MTU, or long.
+// length draws a message's length: 0, small, around multiples of the path MTU, or long.
 func (w *world) length(most int) int {
 	n := 0
 	switch r := w.rng.IntN(100); {
@@ -28,7 +27,7 @@ func (w *world) length(most int) int {
 	return min(n, most)
 }
 
-// make draws the next request, nil when it cannot be posted now.
+// make draws the next request, or returns nil if it cannot be posted now.
 func (e *end) make() *wr {
 	w := e.w
 	if e.kind == qp.UD {
@@ -99,8 +98,8 @@ func (e *end) makeSend() *wr {
 	return r
 }
 
-// makeWrite writes to a random part of the peer's target, over what was written
-// there before: the order shows.
+// makeWrite writes to a random part of the peer's target and overwrites earlier data, so that
+// the order matters.
 func (e *end) makeWrite() *wr {
 	t := e.peer.target
 	r := &wr{to: t}
@@ -110,7 +109,7 @@ func (e *end) makeWrite() *wr {
 	r.off = e.w.rng.IntN(len(t.mem) - n + 1)
 	r.Addr, r.RKey = t.base+uint64(r.off), t.region.Key
 	if n == 0 && e.w.chance(50) {
-		r.RKey, r.Addr = e.w.rng.Uint32(), e.w.rng.Uint64() // C9-88: not looked at
+		r.RKey, r.Addr = e.w.rng.Uint32(), e.w.rng.Uint64() // C9-88: ignored
 	}
 	if e.w.chance(25) {
 		r.Op, r.ImmInv, r.consumes = queue.WriteImm, e.w.rng.Uint32(), true
@@ -166,8 +165,8 @@ func (e *end) makeRead() *wr {
 	return r
 }
 
-// makeReadBack READs what this end wrote. The request behind it is fenced, so
-// that nothing changes the memory before it was read.
+// makeReadBack READs what this end wrote. The request after it is fenced, so that nothing
+// changes the memory before it was read.
 func (e *end) makeReadBack() *wr {
 	t := e.peer.target
 	n := 1 + e.w.length(16<<10)
@@ -183,8 +182,8 @@ func (e *end) makeReadBack() *wr {
 	return r
 }
 
-// makeForward sends on what the READ before it brought: the fence makes it
-// wait for that (IBTA 10.8.3.3).
+// makeForward sends the data that the READ before it returns. The fence makes it wait for that
+// (IBTA 10.8.3.3).
 func (e *end) makeForward() *wr {
 	for i := len(e.pending) - 1; i >= 0; i-- {
 		p := e.pending[i]
@@ -231,7 +230,7 @@ func (e *end) makeFlush() *wr {
 	r.Op, r.Length = queue.Flush, uint32(e.w.length(len(t.mem)))
 	r.Flush = queue.FlushTarget{Addr: t.base, RKey: t.region.Key, Placement: uint8(ib.GlobalVisibility)}
 	if e.w.chance(30) {
-		r.Flush.Selectivity, r.Flush.Addr = uint8(ib.FlushRegion), e.w.rng.Uint64() // not looked at
+		r.Flush.Selectivity, r.Flush.Addr = uint8(ib.FlushRegion), e.w.rng.Uint64() // ignored
 	}
 	return r
 }
@@ -245,7 +244,7 @@ func (e *end) makeAtomicWrite() *wr {
 	return r
 }
 
-// foresee is what a word of the peer will be when all that is posted is done.
+// foresee returns the value of a word of the peer after all posted requests.
 func (e *end) foresee(i int) uint64 {
 	v := e.peer.counts[i]
 	for _, p := range e.pending {

@@ -11,13 +11,13 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// slots is the memory that receives of one queue go to, in equal parts.
+// slots is the memory for the receives of one queue, in equal parts.
 type slots struct {
 	area   *area
 	ring   *queue.RecvRing
 	size   int
 	free   []int
-	strict bool // nothing but complete messages may be written
+	strict bool // only complete messages may be written
 }
 
 // shared is a shared receive queue.
@@ -28,8 +28,8 @@ type shared struct {
 
 func (h *host) newSlots(ring *queue.RecvRing, strict bool) *slots {
 	s := &slots{ring: ring, size: 64 << h.w.rng.IntN(9), strict: strict}
-	// More than the ring holds: a queue pair that is destroyed keeps the request
-	// of a shared queue that it had taken.
+	// Post more than the ring holds: a queue pair that is destroyed keeps the request that it
+	// had taken from a shared queue.
 	n := ring.Depth() + 10
 	s.area = h.newArea("receive buffer", s.size*n, qp.LocalWrite, true)
 	for i := range n {
@@ -48,12 +48,12 @@ func (h *host) newShared() {
 	h.w.check(q.SetLimit(h.w.rng.IntN(q.Ring().Depth() + 1)))
 }
 
-// postReceives tops the receive queue up, often not to its brim.
+// postReceives fills the receive queue up, often not completely.
 func (e *end) postReceives() bool {
 	s := e.slots
 	if e.lastErr && e.q.Recv != nil {
 		if e.flushes == 3 {
-			return false // they are flushed at once, and the slots are free again
+			return false // they would be flushed at once, and free their slots again
 		}
 		e.flushes++
 	}
@@ -77,12 +77,12 @@ func (e *end) postReceives() bool {
 		any = true
 	}
 	if any && e.q.StateHint() == qp.Err {
-		e.q.Doorbell() // to be flushed
+		e.q.Doorbell() // so that they are flushed
 	}
 	return any
 }
 
-// received takes a completion of the receive queue.
+// received handles a completion of the receive queue.
 func (e *end) received(c *queue.CQE) {
 	w := e.w
 	i := int(c.WRID &^ recvID)
@@ -121,9 +121,9 @@ func (e *end) receiveFailed(r *recv, c *queue.CQE) {
 		ok = true
 	}
 	if c.Status == queue.RemInvReqErr && e.peer != nil && e.peer.caused {
-		ok = true // a SEND with invalidate that names no window
+		ok = true // a SEND with invalidate of an unknown window
 	}
-	// The end may fail before the program has seen the completion that says so.
+	// The end may fail before the program has seen the completion.
 	if e.q.Query().State == qp.Err && (e.w.profile.harsh || e.gone() || e.rnrLimited) {
 		ok = true
 	}
@@ -135,7 +135,7 @@ func (e *end) receiveFailed(r *recv, c *queue.CQE) {
 	r.slots.free = append(r.slots.free, r.slot)
 }
 
-// match finds the message that a receive completed with, and checks its bytes.
+// match finds the message that completed a receive, and checks its bytes.
 func (e *end) match(r *recv, c *queue.CQE) *wr {
 	if e.kind == qp.RC {
 		if e.nextIn == len(e.inbound) {
@@ -150,8 +150,7 @@ func (e *end) match(r *recv, c *queue.CQE) *wr {
 		e.accept(m, r)
 		return m
 	}
-	// An unreliable connection skips messages, but never goes back unless the
-	// network does.
+	// An unreliable connection skips messages, but goes back only if the network reorders.
 	start := e.nextIn
 	if e.w.profile.disorder {
 		start = 0
@@ -168,7 +167,7 @@ func (e *end) match(r *recv, c *queue.CQE) *wr {
 	return nil
 }
 
-// differs tells how a completed receive differs from message m.
+// differs describes how a completed receive differs from message m.
 func (e *end) differs(m *wr, r *recv, c *queue.CQE) string {
 	op, imm, flags := queue.WCRecv, uint32(0), uint32(0)
 	switch m.Op {
@@ -202,7 +201,7 @@ func (e *end) differs(m *wr, r *recv, c *queue.CQE) string {
 	return ""
 }
 
-// accept takes a received message into the model.
+// accept applies a received message to the model.
 func (e *end) accept(m *wr, r *recv) {
 	if m.Op != queue.WriteImm {
 		scatter(r.spans, m.data)
@@ -215,8 +214,8 @@ func (e *end) accept(m *wr, r *recv) {
 	}
 }
 
-// drainReceives takes the queue pair to ERR, after which all its receives must
-// have been flushed, each once.
+// drainReceives moves the queue pair to ERR and checks that all its receives are flushed, each
+// once.
 func (e *end) drainReceives() {
 	if e.dead || e.w.chance(30) {
 		return
@@ -239,7 +238,7 @@ func (e *end) drainReceives() {
 	}
 }
 
-// checkEnd checks all memory, all counters, and what must have arrived.
+// checkEnd checks all memory, all counters, and the messages that must have arrived.
 func (w *world) checkEnd() {
 	for _, h := range w.hosts {
 		h.pollAll()
@@ -291,7 +290,7 @@ func (e *end) checkWords() {
 	e.words.write(0, e.words.mem)
 }
 
-// checkCounters holds the devices' counters against the profile.
+// checkCounters checks the devices' counters against the profile.
 func (w *world) checkCounters() {
 	var n [reason.Count]uint64
 	for _, h := range w.hosts {
@@ -310,7 +309,7 @@ func (w *world) checkCounters() {
 		}
 	}
 	quiet := !p.lossy && !p.disorder && n[reason.NoReceive] == 0 && !w.troubled()
-	if len(w.bonds) > 0 { // a round trip takes no time there, so that a late request is soon probed for
+	if len(w.bonds) > 0 { // a round trip takes no virtual time there, so a late request is soon probed
 		n[reason.SequenceDuplicate] -= min(n[reason.SequenceDuplicate], n[reason.TailProbe])
 	}
 	if quiet && n[reason.SequenceAhead]+n[reason.SequenceDuplicate]+n[reason.SequenceGap] != 0 {

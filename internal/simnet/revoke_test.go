@@ -13,8 +13,8 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// A fetcher is a device that READs from an owner on the same host. The owner's responses refer
-// to its memory, which both have mapped.
+// A fetcher is a device that READs from an owner on the same host. The owner's responses
+// reference its memory, which both have mapped.
 type fetcher struct {
 	hosts [2]*rig.Host // fetcher, owner
 	cqs   [2]*adapter.CQ
@@ -81,7 +81,7 @@ func (f *fetcher) onOtherLane(t *testing.T) *adapter.QP {
 	return pair[0]
 }
 
-// post posts a request of one end, and lets that end alone work.
+// post posts a request on one end, and drives only that end.
 func (f *fetcher) post(t *testing.T, i int, s rig.Send) {
 	t.Helper()
 	s.Flags |= queue.Signaled
@@ -100,7 +100,7 @@ func (f *fetcher) polled(i int) []queue.CQE {
 // bind binds a window of the owner to its region and returns the window's key.
 func (f *fetcher) bind(t *testing.T, q *adapter.QP, key uint32) uint32 {
 	t.Helper()
-	// Posting lets the queue pair's lane work, and no other.
+	// Posting drives the queue pair's lane, and no other.
 	err := rig.PostSend(q, rig.Send{Op: queue.BindMW, Flags: queue.Signaled, MW: queue.MW{
 		Addr: 0, Length: fetched, MRLKey: f.mrs[1].Key, MWRKey: key, RKey: key ^ 1, Access: uint32(qp.RemoteRead),
 	}})
@@ -113,8 +113,8 @@ func (f *fetcher) bind(t *testing.T, q *adapter.QP, key uint32) uint32 {
 	return key ^ 1
 }
 
-// Nobody fetches memory by a reference to it once its key is invalid. A READ whose responses
-// were taken back ends as on a network, where the responder refuses the key.
+// Memory is not read through a reference once its key is invalid. A READ whose responses were
+// revoked ends as on a network, where the responder refuses the key.
 func TestReferencesEndWithTheirKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind memory.Kind
@@ -146,7 +146,7 @@ func TestReferencesEndWithTheirKey(t *testing.T) {
 			if err := rig.PostRecv(f.qps[1].Recv, 1); err != nil {
 				t.Fatal(err)
 			}
-			// Posting sends at once, and the fetcher takes nothing while it is not driven.
+			// Posting sends at once, and the fetcher receives nothing while it is not driven.
 			if err := rig.PostSend(f.qps[0], rig.Send{Op: queue.SendInv, ImmInv: key, Flags: queue.Signaled}); err != nil {
 				t.Fatal(err)
 			}

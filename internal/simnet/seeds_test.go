@@ -18,14 +18,14 @@ var (
 	tell      = flag.Bool("tell", false, "with -seed, print all packets, refusals and changes of state")
 )
 
-// mixed spreads consecutive numbers over all seeds.
+// mixed distributes consecutive numbers over all seeds.
 func mixed(i uint64) uint64 {
 	i = (i ^ i>>30) * 0xbf58476d1ce4e5b9
 	i = (i ^ i>>27) * 0x94d049bb133111eb
 	return i ^ i>>31
 }
 
-// replay plays the world of the flag -seed.
+// replay runs the world of the flag -seed.
 func replay(t *testing.T, m medium) {
 	w := newWorldOver(*oneSeed, m)
 	t.Logf("%s network: %+v", w.profile.name, w.profile.faults)
@@ -43,8 +43,8 @@ func replay(t *testing.T, m medium) {
 	t.Logf("%v of virtual time, trace %#x", w.net.Clock(), w.net.Hash())
 }
 
-// TestSeeds plays worlds of random devices, connections, requests and faults
-// against a plain model. A seed that fails is replayed by the command printed.
+// TestSeeds runs worlds of random devices, connections, requests and faults against a plain
+// model. A failed test prints the command that replays its seed.
 func TestSeeds(t *testing.T) {
 	if *oneSeed != 0 {
 		replay(t, overUDP)
@@ -98,7 +98,7 @@ func (s *tally) add(o *tally) {
 	}
 }
 
-// String tells what the seeds reached.
+// String describes what the seeds reached.
 func (s *tally) String() string {
 	out := fmt.Sprintf("%d bytes, %d receives, %d datagrams, %d steps; operations %v; statuses %v;", s.bytes,
 		s.receives, s.datagrams, s.steps, s.ops[:queue.AtomicWrite+1], s.completions[:queue.GeneralErr+1])
@@ -110,7 +110,7 @@ func (s *tally) String() string {
 	return out
 }
 
-// reached fails where the seeds miss what they are meant to exercise.
+// reached fails if the seeds miss what they are meant to exercise.
 func (s *tally) reached(t *testing.T) {
 	for op := range queue.AtomicWrite + 1 {
 		if op.Known() && s.ops[op] == 0 {
@@ -142,7 +142,7 @@ func (s *tally) reached(t *testing.T) {
 	}
 }
 
-// TestSeedReplaysExactly is what makes a failing seed worth printing.
+// TestSeedReplaysExactly checks that a seed replays the same run.
 func TestSeedReplaysExactly(t *testing.T) {
 	for i := range uint64(20) {
 		seed := mixed(1_000_000 + i)
@@ -160,7 +160,7 @@ func TestSeedReplaysExactly(t *testing.T) {
 	}
 }
 
-// TestSeedsOverRoCEv1 plays worlds whose devices speak RoCE v1: the same transports, in
+// TestSeedsOverRoCEv1 runs worlds whose devices speak RoCE v1: the same transports, in
 // Ethernet frames.
 func TestSeedsOverRoCEv1(t *testing.T) {
 	if *oneSeed != 0 {

@@ -38,7 +38,7 @@ func newPair(t testing.TB, seed uint64, a, b LinkConfig) *pair {
 	return p
 }
 
-// datagram makes a packet with a good ICRC whose payload begins with i.
+// datagram makes a packet with a correct ICRC whose payload begins with i.
 func datagram(f *rocev2.Flow, id uint16, i uint32, payload int) []byte {
 	p := ib.Packet{BTH: ib.BTH{Opcode: ib.UCSendOnly, PKey: 0xffff, DestQPN: 7}, Payload: make([]byte, payload)}
 	binary.BigEndian.PutUint32(p.Payload, i)
@@ -60,7 +60,7 @@ func (p *pair) send(first, count, payload int, tos uint8) {
 	}
 }
 
-// received empties the inbox of l and gives the numbers of the packets.
+// received empties the inbox of l and returns the numbers of the packets.
 func (p *pair) received(l *Link) (numbers []int) {
 	p.t.Helper()
 	for {
@@ -384,7 +384,7 @@ func TestFlowsShareByPortAndCount(t *testing.T) {
 
 func TestSendHoldsTheSenderToItsContract(t *testing.T) {
 	p := newPair(t, 1, LinkConfig{Segments: 2}, LinkConfig{})
-	// Packets 0, 1, 0 of three: the count begins again after two.
+	// Packets 0, 1, 0 of three: the count restarts after two.
 	three := [][]byte{datagram(p.flow, 0, 0, 32), datagram(p.flow, 1, 1, 32), datagram(p.flow, 0, 2, 32)}
 	tx := link.Tx{Flow: &p.flow.Flow, Pieces: three, Bytes: 3 * len(three[0]), Size: len(three[0])}
 	if err := p.a.Send(&tx); err != nil {
@@ -400,7 +400,7 @@ func TestSendHoldsTheSenderToItsContract(t *testing.T) {
 	}
 }
 
-// A ticker wants to be driven every period until it has been so often.
+// A ticker asks to be driven every period, a number of times.
 type ticker struct {
 	net    *Network
 	period time.Duration

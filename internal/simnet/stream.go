@@ -19,13 +19,13 @@ type stream struct {
 	err           error   // of Write, and of Read once in is empty
 	in            []byte  // arrived and not read
 	eof           bool
-	held          int  // bytes that Write took and the link has not sent
-	used          int  // of the window: written here and not read there
+	held          int  // bytes accepted by Write that the link has not sent
+	used          int  // part of the window: written here and not read there
 	wants         bool // a Write waits for room
 	shut          bool
 	last          time.Duration // when the last piece arrives
-	tcp           *tcp          // that carries what this end writes; nil without one
-	told          bool          // the peer knows that nothing more comes
+	tcp           *tcp          // carries the data of this end; nil without TCP
+	told          bool          // the peer knows that no more data follows
 }
 
 // fail ends a stream with an error.
@@ -36,13 +36,13 @@ func (s *stream) fail(err error) {
 	s.l.notify(&s.notice, link.Readiness{Readable: true, Writable: true, Hangup: true})
 }
 
-// Local is this end's address and port.
+// Local returns this end's address and port.
 func (s *stream) Local() netip.AddrPort { return s.local }
 
-// Remote is the peer's.
+// Remote returns the peer's address and port.
 func (s *stream) Remote() netip.AddrPort { return s.remote }
 
-// Segment implements link.Stream: it is unknown.
+// Segment implements link.Stream. The size is unknown.
 func (s *stream) Segment() int { return 0 }
 
 // Connected implements link.Stream.
@@ -53,7 +53,7 @@ func (s *stream) Connected() error {
 	return s.err
 }
 
-// Read reads what has arrived, or a part of it.
+// Read returns received data, or a part of it.
 func (s *stream) Read(pieces [][]byte) (n int, err error) {
 	most := len(s.in)
 	if c := s.l.config.Read; c > 0 && most > 0 {
@@ -81,7 +81,7 @@ func (s *stream) Read(pieces [][]byte) (n int, err error) {
 	return 0, link.ErrWouldBlock
 }
 
-// free returns n bytes of window to the peer. With TCP the acknowledge did.
+// free returns n bytes of window to the peer. With TCP the acknowledge does that.
 func (s *stream) free(n int) {
 	if s.tcp != nil {
 		return
@@ -90,7 +90,7 @@ func (s *stream) free(n int) {
 	net.call(net.now+s.l.config.Delay, func() { p.room(n) })
 }
 
-// room takes n bytes of window back.
+// room frees n bytes of window.
 func (s *stream) room(n int) {
 	s.used -= n
 	if s.wants {
@@ -99,7 +99,7 @@ func (s *stream) room(n int) {
 	}
 }
 
-// readable reports that something has arrived.
+// readable reports that data has arrived.
 func (s *stream) readable() { s.l.notify(&s.notice, link.Readiness{Readable: true}) }
 
 // Write sends as much as the window has room for.
@@ -128,7 +128,7 @@ func (s *stream) Write(pieces [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// hold sends a piece, after the time for which the link keeps it.
+// hold sends a piece after the link's hold time.
 func (s *stream) hold(b []byte) {
 	d := s.l.config.Hold
 	if d == 0 {
@@ -177,7 +177,8 @@ func (s *stream) carry(b []byte) {
 	})
 }
 
-// due returns when what is sent now arrives: not before earlier pieces.
+// due returns the arrival time of what is sent now, which is not before that of earlier
+// pieces.
 func (s *stream) due() time.Duration {
 	d := s.l.config.Delay
 	if j := s.l.config.Jitter; j > 0 {
@@ -187,7 +188,7 @@ func (s *stream) due() time.Duration {
 	return s.last
 }
 
-// ShutWrite tells the peer that nothing more will be sent.
+// ShutWrite tells the peer that no more data follows.
 func (s *stream) ShutWrite() error {
 	if s.shut || s.peer == nil {
 		return nil
@@ -197,7 +198,7 @@ func (s *stream) ShutWrite() error {
 	return nil
 }
 
-// finish tells the peer of the end once everything before it is on its way: with TCP, once it
+// finish tells the peer of the end once all data before it is in flight, or with TCP once it
 // has arrived.
 func (s *stream) finish() {
 	if !s.shut || s.told || s.held > 0 || s.tcp != nil && len(s.tcp.buffer) > 0 {
@@ -210,7 +211,7 @@ func (s *stream) finish() {
 	})
 }
 
-// Close implements link.Stream. What was written still arrives.
+// Close implements link.Stream. Written data still arrives.
 func (s *stream) Close() error {
 	if s.gone {
 		return link.ErrClosed

@@ -10,16 +10,16 @@ import (
 	"softrdma/internal/link"
 )
 
-// A StreamConfig says what a link of streams does to the bytes that its end writes. They
-// arrive complete and in order, as those of TCP, but later and in other pieces.
+// A StreamConfig configures a link of streams. Bytes arrive complete and in order, as with
+// TCP, but later and in other pieces than they were written in.
 type StreamConfig struct {
 	Delay   time.Duration // of each piece
-	Jitter  time.Duration // more delay, up to this; pieces that catch up arrive together
-	Segment int           // longest piece, of random length; 0 keeps together what was written together
-	Hold    time.Duration // how long the link keeps what it took before it sends it
-	Window  int           // most bytes written and not read; 0 means 64 KiB
-	Read    int           // most bytes of one Read, of random length; 0 is all that arrived
-	Cut     float64       // probability that a piece is the last before a reset
+	Jitter  time.Duration // maximum of additional delay; pieces that catch up arrive together
+	Segment int           // largest piece, of random length; 0 keeps writes whole
+	Hold    time.Duration // how long the link holds data before it sends it
+	Window  int           // maximum of bytes written and not read; 0 means 64 KiB
+	Read    int           // maximum of bytes per Read, of random length; 0 means all that arrived
+	Cut     float64       // probability that the stream is reset after a piece
 }
 
 const defaultWindow = 64 << 10
@@ -31,18 +31,18 @@ type StreamLink struct {
 	local  netip.Addr
 	config StreamConfig
 	random *rand.Rand
-	port   uint16 // drawn last
+	port   uint16 // last chosen port
 
 	listeners map[uint16]*streamListener
 	ready     []*notice
-	tcp       *TCPConfig // with TCP, and the link that carries its segments
+	tcp       *TCPConfig // configuration of TCP, and the link that carries its segments
 	packets   *Link
 	open      int
 	closed    bool
 	exited    bool
 }
 
-// AttachStreams makes a link of streams with an address of its own.
+// AttachStreams makes a link of streams with its own address.
 func (n *Network) AttachStreams(local netip.Addr, c StreamConfig) *StreamLink {
 	if n.findStreams(local) != nil {
 		panic(fmt.Sprintf("simnet: %v is attached already", local))
@@ -68,10 +68,10 @@ func (n *Network) findStreams(a netip.Addr) *StreamLink {
 	return nil
 }
 
-// Open is how many streams and listeners of the link are open, for tests of leaks.
+// Open returns the number of open streams and listeners of the link, for tests of leaks.
 func (l *StreamLink) Open() int { return l.open }
 
-// A notice is what Ready will report of a stream or listener.
+// A notice is what Ready will report for a stream or listener.
 type notice struct {
 	link.Readiness
 	queued, gone bool
@@ -174,7 +174,7 @@ func (l *StreamLink) Dial(port uint16, dst netip.AddrPort, _ uint8, owner any) (
 	return s, nil
 }
 
-// reach is the arrival of the connection request at the peer.
+// reach handles the arrival of the connection request at the peer.
 func (s *stream) reach() {
 	n := s.l.net
 	to := n.findStreams(s.remote.Addr())
@@ -206,16 +206,16 @@ func (s *stream) reach() {
 // Local implements link.Streams.
 func (l *StreamLink) Local() netip.AddrPort { return netip.AddrPortFrom(l.local, 0) }
 
-// Wait is not called by devices that the network drives.
+// Wait is never called, because the network drives the devices.
 func (l *StreamLink) Wait(time.Duration) error { return link.ErrClosed }
 
 // Wake does nothing.
 func (l *StreamLink) Wake() {}
 
-// Exit is the end of the program: what the link holds is lost.
+// Exit simulates the end of the program: held data is lost.
 func (l *StreamLink) Exit() { l.exited = true }
 
-// Close implements link.Waiter. What was written still arrives.
+// Close implements link.Waiter. Written data still arrives.
 func (l *StreamLink) Close() error {
 	l.closed = true
 	return nil

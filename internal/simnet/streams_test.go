@@ -18,9 +18,9 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// Where what lies in the memory of each end of a stream.
+// The layout of each end's memory.
 const (
-	streamSource = 0        // sent and written from; never changes
+	streamSource = 0        // source of SENDs and WRITEs; never changes
 	streamTarget = 64 << 10 // written to and read by the peer
 	streamSinks  = 128 << 10
 	streamMemory = 512 << 10
@@ -28,8 +28,8 @@ const (
 	longestWrite = 30000
 )
 
-// A streamWorld is two iWARP devices, connections between them, and the model of what
-// must come of them.
+// A streamWorld is two iWARP devices, connections between them, and the model of the expected
+// results.
 type streamWorld struct {
 	rng      *rand.Rand
 	net      *simnet.Network
@@ -57,14 +57,14 @@ type streamEnd struct {
 	posted      bool
 
 	plan []rig.Send
-	want []func() bool // of each request, where it was successful
-	done int           // requests that have completed
-	bad  bool          // one has not been successful
+	want []func() bool // checks for each request, if it succeeds
+	done int           // completed requests
+	bad  bool          // a request has failed
 
-	receives int      // that are posted in all
-	ready    int      // that were
-	late     bool     // each is posted when the one before has completed
-	messages [][]byte // that come, in order
+	receives int      // receives to post in total
+	ready    int      // receives posted so far
+	late     bool     // each is posted when the previous one has completed
+	messages [][]byte // expected, in order
 	received int
 	flushed  bool
 }
@@ -78,7 +78,7 @@ func (w *streamWorld) failf(format string, a ...any) {
 func newStreamWorld(seed uint64, cut, tcp bool, hold time.Duration) (*streamWorld, error) {
 	w := &streamWorld{rng: rand.New(rand.NewPCG(seed, 5)), net: simnet.New(seed)}
 	pick := func(list ...int) int { return list[w.rng.IntN(len(list))] }
-	// Each piece is an event: those of a few bytes go with short messages.
+	// Each piece is an event, so pieces of a few bytes go with short messages.
 	w.longest = pick(300, 3000, longestWrite)
 	part := max(w.longest/100, 1)
 	for i := range w.links {
@@ -154,7 +154,7 @@ func (e *streamEnd) sge(off, n int) memory.SGE {
 	return memory.SGE{Addr: e.region.Base + uint64(off), Length: uint32(n), LKey: e.region.Key}
 }
 
-// makePlan draws what the end asks its peer for, and models what comes of it.
+// makePlan draws the requests of an end, and models their results.
 func (e *streamEnd) makePlan() {
 	rng, p := e.w.rng, e.peer
 	target := bytes.Clone(p.mem[streamTarget : streamTarget+longestWrite])
@@ -189,7 +189,7 @@ func (e *streamEnd) makePlan() {
 	}
 }
 
-// handle takes note of what happened to a stream.
+// handle records an event of a stream.
 func (w *streamWorld) handle(v *adapter.StreamEvent) {
 	e, _ := v.On.Context.(*streamEnd)
 	switch v.Kind {
@@ -211,7 +211,7 @@ func (w *streamWorld) handle(v *adapter.StreamEvent) {
 	}
 }
 
-// run connects the ends, lets them play, and tells what went wrong.
+// run connects the ends, runs them, and returns the first error.
 func (w *streamWorld) run(cut bool) error {
 	params := iwarp.Params{IRD: 4, ORD: 4, ClientServer: w.rng.IntN(2) == 0}
 	l, err := w.devs[1].ListenStream(7, 16, w.handle)
@@ -239,7 +239,7 @@ func (w *streamWorld) run(cut bool) error {
 		}
 		return all || w.err != nil || w.exits != nil && w.exits()
 	}, timeLimit)
-	for i := 0; w.exits != nil && i < 1000; i++ { // what was sent arrives
+	for i := 0; w.exits != nil && i < 1000; i++ { // let sent data arrive
 		w.net.Sleep(time.Millisecond)
 		for _, e := range w.ends {
 			e.play()
@@ -263,11 +263,11 @@ func (w *streamWorld) run(cut bool) error {
 	return w.close()
 }
 
-// accept answers a request with the end that was planned with the one that asks.
+// accept answers a request with the planned end of the requester.
 func (w *streamWorld) accept(v *adapter.StreamEvent, params *iwarp.Params, cut bool) {
 	for _, e := range w.ends {
 		if a := e.peer; a.stream != nil && a.stream.Local() == v.On.Remote() {
-			if e.stream != nil { // the one that asked first was accepted, and has broken
+			if e.stream != nil { // the requester was accepted before, and its stream has broken
 				break
 			}
 			e.stream, v.On.Context = v.On, e
@@ -277,13 +277,13 @@ func (w *streamWorld) accept(v *adapter.StreamEvent, params *iwarp.Params, cut b
 			return
 		}
 	}
-	// Who broke off before a reply came asks again.
+	// A requester whose stream broke before the reply asks again.
 	if v.On.Release(); !cut {
 		w.failf("a request of nobody's from %v", v.On.Remote())
 	}
 }
 
-// receive posts receives, at once or late: then messages wait for them.
+// receive posts receives, at once or late so that messages wait for them.
 func (e *streamEnd) receive() {
 	for ; e.ready < e.receives && (!e.late || e.ready == e.received); e.ready++ {
 		if err := rig.PostRecv(e.qp.Recv, uint64(e.ready), e.sge(streamSinks+e.ready*longestSend, longestSend)); err != nil {
@@ -292,8 +292,8 @@ func (e *streamEnd) receive() {
 	}
 }
 
-// play posts when the connection is there, takes completions, and reports whether all
-// has completed.
+// play posts once the connection is established, polls completions, and reports whether all
+// requests have completed.
 func (e *streamEnd) play() bool {
 	if !e.established {
 		return e.ended || e.stream == nil && e.peer.ended
@@ -322,8 +322,8 @@ func (e *streamEnd) play() bool {
 	return sent && (e.received == len(e.messages) || e.ended || e.flushed)
 }
 
-// completed checks a completion of the send queue: in the order of posting, none
-// successful behind one that is not.
+// completed checks a completion of the send queue: they come in the order of posting, and no
+// success follows a failure.
 func (e *streamEnd) completed(c *queue.CQE) {
 	if c.WRID != uint64(e.done) {
 		e.w.failf("request %d completes, expected %d", c.WRID, e.done)
@@ -356,9 +356,9 @@ func (e *streamEnd) got(c *queue.CQE) {
 	}
 }
 
-// close ends everything, and tells what is left.
+// close closes everything, and returns what is left.
 func (w *streamWorld) close() error {
-	w.net.Sleep(10 * time.Second) // both ends part in order
+	w.net.Sleep(10 * time.Second) // both ends close in order
 	for i, e := range w.ends {
 		if err := e.qp.Destroy(); err != nil {
 			return err
@@ -390,9 +390,8 @@ func (w *streamWorld) close() error {
 	return w.err
 }
 
-// TestStreamSeeds plays iWARP devices over streams that are segmented, delayed,
-// coalesced and reset by the seed, against a plain model: exactly once, in order, the
-// right bytes.
+// TestStreamSeeds runs iWARP devices over streams that are segmented, delayed, coalesced and
+// reset by the seed, against a plain model: exactly once, in order, the right bytes.
 func TestStreamSeeds(t *testing.T) {
 	whole, broken := streamSeeds(t, false)
 	if whole == 0 || broken == 0 {
@@ -400,9 +399,9 @@ func TestStreamSeeds(t *testing.T) {
 	}
 }
 
-// TestStreamExitLosesNothingCompleted ends the program of one end as soon as a number of
-// its requests has completed, while the link still holds bytes. All messages that have
-// completed arrive at the other end.
+// TestStreamExitLosesNothingCompleted ends the program of one end as soon as a number of its
+// requests has completed, while the link still holds data. All completed messages must arrive
+// at the other end.
 func TestStreamExitLosesNothingCompleted(t *testing.T) {
 	held := 0
 	for i := range uint64(60) {
@@ -439,15 +438,14 @@ func TestStreamExitLosesNothingCompleted(t *testing.T) {
 	}
 }
 
-// TestStreamSeedsOverTCP plays the same over TCP segments that are queued, lost and
-// duplicated.
+// TestStreamSeedsOverTCP does the same over TCP segments that are queued, lost and duplicated.
 func TestStreamSeedsOverTCP(t *testing.T) {
 	if whole, broken := streamSeeds(t, true); whole == 0 || broken > 0 {
 		t.Errorf("%d ends were whole, %d broken off, expected none", whole, broken)
 	}
 }
 
-// streamSeeds runs the seeds and returns how many ends stayed whole and were broken off.
+// streamSeeds runs the seeds and returns how many ends survived and how many broke.
 func streamSeeds(t *testing.T, tcp bool) (whole, broken int) {
 	seeds := uint64(100)
 	if testing.Short() {

@@ -9,8 +9,8 @@ import (
 	"softrdma/internal/simnet"
 )
 
-// crossing sends packets of 1,000 bytes by a link of 1 Gb/s through two switch ports, and returns
-// when each arrives.
+// crossing sends packets of 1,000 bytes by a link of 1 Gb/s through two switch ports, and
+// returns their arrival times.
 func crossing(t *testing.T, packets int, f simnet.Faults) (at []time.Duration, ports []*simnet.Port) {
 	t.Helper()
 	n := simnet.New(1)

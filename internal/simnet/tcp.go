@@ -6,60 +6,60 @@ import (
 	"time"
 )
 
-// A TCPConfig says how streams send their bytes as TCP over packets that the network queues
+// A TCPConfig configures TCP as the carrier of streams, over packets that the network queues
 // and loses.
 type TCPConfig struct {
 	MSS    int           // bytes of a segment; 0 means 1,448
-	MinRTO time.Duration // least retransmission time-out; 0 means 200 ms, as Linux has it
+	MinRTO time.Duration // minimum retransmission time-out; 0 means 200 ms, as in Linux
 }
 
-// tcpHeader is what headers of a segment take besides the IP header: 20 bytes and the time
-// stamps of Linux.
-const tcpHeader = 32 - 8 // wireOverhead has eight bytes of UDP
+// tcpHeader is the size of a segment's headers without the IP header: 20 bytes and Linux's
+// time stamps.
+const tcpHeader = 32 - 8 // wireOverhead includes eight bytes of UDP
 
-// A segment is what a TCP packet says: bytes from a sequence number on, or an acknowledge.
+// A segment is a TCP packet: data from a sequence number on, or an acknowledge.
 type segment struct {
 	to   *tcp
 	ack  bool
-	seq  uint64        // of the first byte; of an acknowledge, the bytes below it that have all arrived
-	last uint64        // of an acknowledge, the sequence number of the segment that it answers
+	seq  uint64        // of the first byte; in an acknowledge, all bytes below it have arrived
+	last uint64        // in an acknowledge, the sequence number of the acknowledged segment
 	n    int           // bytes
-	sent time.Duration // when the segment left; of an acknowledge, when the segment that it answers left
+	sent time.Duration // when the segment left; in an acknowledge, when the acknowledged segment left
 }
 
 // A tcp is one direction of a stream: the sender's half, and the receiver's. It models NewReno
-// with selective acknowledges: slow start from ten segments, halving once for each round trip
-// with a loss (RFC 5681, 6582), detection of losses by time (RFC 8985: a segment is lost when
-// one that left after it has arrived, as the network keeps the order of a stream), the probe
-// for lost tails of the same, and retransmission time-outs (RFC 6298). Each segment is
+// with selective acknowledges: slow start from ten segments, halving once per round trip with
+// a loss (RFC 5681, 6582), time-based loss detection (RFC 8985: a segment is lost when one
+// that left after it has arrived, because the network keeps the order of a stream), tail loss
+// probes of the same RFC, and retransmission time-outs (RFC 6298). Each segment is
 // acknowledged at once. The receiver's window has no limit.
 type tcp struct {
-	s      *stream // that writes
+	s      *stream // the writing end
 	config TCPConfig
 
-	buffer   []byte // written, from una on
-	una, nxt uint64 // not acknowledged from here; not sent from here
+	buffer   []byte // written data, starting at una
+	una, nxt uint64 // first unacknowledged and first unsent byte
 	flight   []flown
 	window   float64 // congestion window in bytes
 	slow     float64 // slow start threshold
-	recover  uint64  // where the present recovery ends
+	recover  uint64  // where the current recovery ends
 	srtt     time.Duration
 	variance time.Duration
 	backoff  int
 	due      time.Duration // of the timer
-	armed    bool          // an event of the timer is under way
-	probed   bool          // the timer sent a probe last
+	armed    bool          // an event of the timer is scheduled
+	probed   bool          // the last expiry sent a probe
 
 	next uint64 // the receiver has everything below
 	held []heldSegment
 }
 
-// flown is a segment that was sent and not acknowledged.
+// A flown is a segment that was sent and not acknowledged.
 type flown struct {
 	seq     uint64
 	n       int
 	sent    time.Duration
-	again   bool // it was sent more than once
+	again   bool // it was retransmitted
 	arrived bool // selectively acknowledged
 	lost    bool
 }
@@ -88,9 +88,9 @@ func newTCP(s *stream, c TCPConfig) *tcp {
 }
 
 // AttachTCP makes a link of streams whose bytes travel as TCP segments over a link of packets
-// with this address, through its faults and the switches of the network. StreamConfig.Window is
-// the send buffer, and Delay that of connecting. Streams.Local has no port, while segments
-// go between addresses with port numbers.
+// with this address, through its faults and the switches of the network. StreamConfig.Window
+// is the send buffer, and Delay is the delay of connecting. Streams.Local has no port, while
+// segments go between addresses with port numbers.
 func (n *Network) AttachTCP(local netip.Addr, lc LinkConfig, sc StreamConfig, tc TCPConfig) *StreamLink {
 	l := n.AttachStreams(local, sc)
 	l.tcp = &tc
@@ -99,10 +99,10 @@ func (n *Network) AttachTCP(local netip.Addr, lc LinkConfig, sc StreamConfig, tc
 	return l
 }
 
-// Packets is the link that carries the segments of a link of TCP streams.
+// Packets returns the link that carries the segments of a link of TCP streams.
 func (l *StreamLink) Packets() *Link { return l.packets }
 
-// write takes bytes of the program.
+// write accepts bytes of the program.
 func (t *tcp) write(b []byte) {
 	t.buffer = append(t.buffer, b...)
 	t.push()
@@ -110,7 +110,7 @@ func (t *tcp) write(b []byte) {
 
 func (t *tcp) now() time.Duration { return t.s.l.net.now }
 
-// pipe is how many bytes are under way.
+// pipe returns the number of bytes in flight.
 func (t *tcp) pipe() (n int) {
 	for i := range t.flight {
 		if f := &t.flight[i]; !f.arrived && !f.lost {
@@ -120,7 +120,7 @@ func (t *tcp) pipe() (n int) {
 	return n
 }
 
-// push sends what the window has room for: lost segments first.
+// push sends what the window permits, lost segments first.
 func (t *tcp) push() {
 	room := int(t.window) - t.pipe()
 	for i := range t.flight {
@@ -166,14 +166,14 @@ func (t *tcp) emit(seq uint64, n int) {
 
 // leave sends a packet of an end of the stream.
 func (t *tcp) leave(l *StreamLink, from *stream, p *packet) {
-	// The link of the peer has port 0. The source port tells streams apart where switches
-	// choose a path.
+	// The peer's link has port 0. The source port distinguishes streams where switches choose
+	// a path.
 	p.src, p.dst, p.tos, p.hops = from.local, withPort(from.remote, 0), 0, 64
 	l.net.note(noteSent, l.packets.index, p)
 	l.packets.out.pass(l.net, l.packets.index, place{}, p)
 }
 
-// arrive takes a packet at its receiver.
+// arrive handles a packet at its receiver.
 func (t *tcp) arrive(p *packet) {
 	if p.segment.ack {
 		t.acknowledged(&p.segment)
@@ -182,7 +182,7 @@ func (t *tcp) arrive(p *packet) {
 	t.received(&p.segment, p.data[tcpHeader:])
 }
 
-// received takes a segment at the receiver, and acknowledges it.
+// received handles a segment at the receiver, and acknowledges it.
 func (t *tcp) received(g *segment, data []byte) {
 	peer := t.s.peer
 	if peer.gone {
@@ -211,7 +211,7 @@ func (t *tcp) received(g *segment, data []byte) {
 	t.leave(peer.l, peer, a)
 }
 
-// acknowledged takes an acknowledge at the sender.
+// acknowledged handles an acknowledge at the sender.
 func (t *tcp) acknowledged(g *segment) {
 	if t.s.gone && len(t.buffer) == 0 {
 		return
@@ -244,8 +244,8 @@ func (t *tcp) acknowledged(g *segment) {
 	t.push()
 }
 
-// lose marks the segments as lost that left before one that has arrived, which left at newest
-// with the sequence number last (RFC 8985 6.2). It halves the window once for each round trip.
+// lose marks segments as lost that left before one that has arrived, which left at newest with
+// the sequence number last (RFC 8985 6.2). It halves the window once per round trip.
 func (t *tcp) lose(newest time.Duration, last uint64) {
 	lost := false
 	for i := range t.flight {
@@ -261,8 +261,7 @@ func (t *tcp) lose(newest time.Duration, last uint64) {
 	}
 }
 
-// advance forgets what all has arrived below seq, and gives the room in the send buffer to the
-// program.
+// advance removes everything below seq, and gives the room in the send buffer to the program.
 func (t *tcp) advance(seq uint64) {
 	n := int(seq - t.una)
 	t.buffer = t.buffer[n:]
@@ -297,7 +296,7 @@ func (t *tcp) measure(sample time.Duration) {
 	t.srtt += (sample - t.srtt) / 8
 }
 
-// rto is the retransmission time-out.
+// rto returns the retransmission time-out.
 func (t *tcp) rto() time.Duration {
 	d := max(t.srtt+max(clockGrain, 4*t.variance), t.config.MinRTO)
 	if t.srtt == 0 {
@@ -306,8 +305,8 @@ func (t *tcp) rto() time.Duration {
 	return min(d<<t.backoff, maxRTO)
 }
 
-// restart sets the timer for what is under way: for a probe first, where more than one segment
-// is (RFC 8985 7.2).
+// restart sets the timer for the data in flight: for a probe first, if there is more than one
+// segment (RFC 8985 7.2).
 func (t *tcp) restart() {
 	t.due = never
 	if len(t.flight) == 0 {
@@ -321,7 +320,7 @@ func (t *tcp) restart() {
 	t.arm()
 }
 
-// arm schedules the event of the timer. The events cannot be taken back, so that one that is
+// arm schedules the event of the timer. Events cannot be cancelled, so an event that comes too
 // early schedules the next.
 func (t *tcp) arm() {
 	if t.armed {
@@ -340,7 +339,7 @@ func (t *tcp) arm() {
 	})
 }
 
-// expire sends a probe, or everything again.
+// expire sends a probe, or retransmits everything.
 func (t *tcp) expire() {
 	if len(t.flight) > 1 && !t.probed && t.backoff == 0 {
 		t.probed = true

@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A teller writes what happens on a host, for the replay of a seed.
+// A teller prints the events of a host, for the replay of a seed.
 type teller struct{ h *host }
 
 // Trace implements trace.Listener.

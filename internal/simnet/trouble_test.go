@@ -7,19 +7,19 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// A trouble is what goes wrong on a connection on purpose, at most once.
+// A trouble is a deliberate error on a connection, at most one.
 type trouble int
 
 const (
 	noTrouble trouble = iota
-	badRKey           // no such key at the peer
+	badRKey           // unknown at the peer
 	beyondRegion
-	noRight       // the region is there, the right is not
+	noRight       // the region exists, the right is missing
 	oddAtomic     // not aligned
-	badLKey       // no such key here
-	beyondLocal   // an entry outside of its region
+	badLKey       // unknown here
+	beyondLocal   // an entry outside its region
 	longSend      // longer than any receive
-	badBind       // a window over nothing
+	badBind       // a window outside a region
 	badInvalidate // SEND with invalidate of no window
 	badOperation
 	peerDestroyed
@@ -28,7 +28,7 @@ const (
 	troubles
 )
 
-// spoilLocal makes a request whose own memory is wrong.
+// spoilLocal makes a request with an error in its own memory.
 func (e *end) spoilLocal(r *wr) *wr {
 	r.Inline, r.Flags = nil, r.Flags&^queue.Inline
 	r.SGEs = []memory.SGE{{Addr: e.h.source.base, Length: 16, LKey: e.h.source.region.Key ^ 0x5a00}}
@@ -36,7 +36,7 @@ func (e *end) spoilLocal(r *wr) *wr {
 	return r
 }
 
-// makeTrouble makes the request that ends the connection, or ends it otherwise.
+// makeTrouble makes the request that ends the connection, or ends it in another way.
 func (e *end) makeTrouble() *wr {
 	w, t := e.w, e.peer.target
 	e.caused = true
@@ -97,7 +97,7 @@ func (e *end) makeTrouble() *wr {
 	return nil
 }
 
-// makeEnd ends one side of the connection without a word to the other.
+// makeEnd ends one side of the connection without telling the other.
 func (e *end) makeEnd() {
 	w := e.w
 	switch e.trouble {

@@ -9,8 +9,8 @@ import (
 	"softrdma/internal/queue"
 )
 
-// sent takes a completion of the send queue: in order, each signalled or failed
-// request once.
+// sent handles a completion of the send queue. They must come in order, once for each
+// signalled or failed request.
 func (e *end) sent(c *queue.CQE) {
 	w := e.w
 	if int(c.Status) < len(w.stats.completions) {
@@ -72,7 +72,7 @@ func (e *end) verdict(r *wr, c *queue.CQE) {
 	e.unsure(r)
 }
 
-// may reports whether the first failure of an end has a cause.
+// may reports whether the first failure of an end is justified.
 func (e *end) may(r *wr, c *queue.CQE) bool {
 	switch {
 	case slices.Contains(r.expect, c.Status):
@@ -87,7 +87,7 @@ func (e *end) may(r *wr, c *queue.CQE) bool {
 	return false
 }
 
-// succeed takes what a request did into the model.
+// succeed applies the effects of a request to the model.
 func (e *end) succeed(r *wr) {
 	w := e.w
 	w.stats.ops[r.Op]++
@@ -97,7 +97,7 @@ func (e *end) succeed(r *wr) {
 		if e.kind == qp.RC {
 			r.to.write(r.off, r.data)
 		} else {
-			r.to.maybe = append(r.to.maybe, patch{r.off, r.data}) // sent is not received
+			r.to.maybe = append(r.to.maybe, patch{r.off, r.data}) // sent does not mean received
 		}
 	case queue.Read:
 		want := r.data
@@ -115,7 +115,7 @@ func (e *end) succeed(r *wr) {
 	}
 }
 
-// result checks the bytes that a request brought.
+// result checks the bytes that a request returned.
 func (e *end) result(r *wr, want []byte) {
 	if got := found(r.result, len(want)); !bytes.Equal(got, want) {
 		e.w.fail("%s: request %d (operation %d) brought %s", e.name, r.seq, r.Op, differ(got, want))
@@ -123,7 +123,7 @@ func (e *end) result(r *wr, want []byte) {
 	scatter(r.result, want)
 }
 
-// counted checks what an atomic found and takes it into the model.
+// counted checks the original value that an atomic returned and applies it to the model.
 func (e *end) counted(r *wr) {
 	var old uint64
 	if r.sharing {
@@ -142,14 +142,14 @@ func (e *end) counted(r *wr) {
 	e.result(r, binary.NativeEndian.AppendUint64(nil, old))
 }
 
-// stored takes what an atomic or an ATOMIC WRITE did to a word into the model.
+// stored applies an atomic or an ATOMIC WRITE on a word to the model.
 func (e *end) stored(r *wr) {
 	p := e.peer
 	p.counts[r.word] = r.operate(p.counts[r.word])
 	p.alts[r.word] = []uint64{p.counts[r.word]}
 }
 
-// operate is what an atomic or an ATOMIC WRITE makes of a word.
+// operate returns the value of a word after an atomic or an ATOMIC WRITE.
 func (r *wr) operate(v uint64) uint64 {
 	switch {
 	case r.Op == queue.FetchAdd:
@@ -160,7 +160,7 @@ func (r *wr) operate(v uint64) uint64 {
 	return v
 }
 
-// unsure notes what a request without success may have done all the same.
+// unsure records the possible effects of a request that did not succeed.
 func (e *end) unsure(r *wr) {
 	e.flushedSends++
 	if r.consumes {

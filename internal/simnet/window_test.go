@@ -11,10 +11,10 @@ type window struct {
 	kind  memory.Kind
 	state windowState
 	key   uint32
-	next  uint32 // key after the bind that is pending
+	next  uint32 // key after the pending bind
 	off   int
 	n     int
-	based bool // addresses count from 0
+	based bool // addresses start at 0
 }
 
 type windowState int
@@ -39,14 +39,14 @@ func (e *end) newWindow() {
 	e.window = &window{kind: k, key: key}
 }
 
-// freeWindow frees the window under whichever key it ended with.
+// freeWindow frees the window under its last key.
 func (e *end) freeWindow() {
 	if v := e.window; v != nil && e.h.PD.FreeWindow(v.key) != nil {
 		e.w.check(e.h.PD.FreeWindow(v.next))
 	}
 }
 
-// makeWindow makes a request that binds or ends a window, when there is one to.
+// makeWindow makes a request that binds or invalidates a window, if possible.
 func (e *end) makeWindow() *wr {
 	if v := e.window; v != nil && v.state == windowIdle && e.w.chance(30) {
 		return e.bind(v)
@@ -59,7 +59,7 @@ func (e *end) makeWindow() *wr {
 		r.Op, r.ImmInv = queue.SendInv, v.key
 		v.state = windowEnding
 		key := v.key
-		r.done = func(ok bool) { // told twice: by this completion and by the peer's
+		r.done = func(ok bool) { // called twice: for this completion and the peer's
 			if ok && v.key == key && v.state == windowEnding {
 				v.state = windowIdle
 			}
@@ -114,7 +114,7 @@ func (e *end) unbind(v *window) *wr {
 	return r
 }
 
-// uses reports whether a pending request of this end goes through the window.
+// uses reports whether a pending request of this end uses the window.
 func (e *end) uses(v *window) bool {
 	for _, p := range e.pending {
 		if p.RKey == v.key {
@@ -124,7 +124,7 @@ func (e *end) uses(v *window) bool {
 	return false
 }
 
-// throughWindow lets a WRITE go through the peer's window when it is bound.
+// throughWindow makes a WRITE use the peer's window if it is bound.
 func (e *end) throughWindow(r *wr, n int) {
 	v := e.peer.window
 	if v.state != windowBound || n > v.n {

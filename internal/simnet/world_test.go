@@ -17,12 +17,11 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// timeLimit is how much virtual time a world may take: waiting longer is
-// waiting forever.
+// timeLimit is the limit of virtual time of a world. A longer wait counts as a hang.
 const timeLimit = 60 * time.Second
 
-// A world is all that one seed makes: hosts, queue pairs, their programs and
-// the model of what must come of them.
+// A world is everything made from one seed: hosts, queue pairs, their programs and the model
+// of the expected results.
 type world struct {
 	ethernet bool // RoCE v1
 	rng      *rand.Rand
@@ -33,20 +32,20 @@ type world struct {
 	recvs    []*recv // by number
 	bonds    []*bond
 	err      error
-	ending   bool // nothing is posted any more
+	ending   bool // nothing more is posted
 
 	nextBase uint64
-	due      time.Duration // of the application
-	idle     uint          // rounds in which it found nothing to do
+	due      time.Duration // next action of the application
+	idle     uint          // rounds without any action
 	timeout  uint8         // field of the connections
 	pace     time.Duration // of the application
 	stats    tally
 }
 
-// A tally counts what happened, to show that the seeds reach it.
+// A tally counts events, to show that the seeds cover them.
 type tally struct {
 	completions [32]int // of work requests, by status
-	ops         [16]int // successful, by operation
+	ops         [16]int // successful ones, by operation
 	receives    int
 	datagrams   int
 	steps       int
@@ -54,16 +53,16 @@ type tally struct {
 	refusals    [reason.Count]uint64
 	manners     map[manner]int // ends of connections
 	bonds       int            // memory paths
-	referred    int            // messages whose payload did not lie in a ring
+	referred    int            // messages whose payload was not in a ring
 }
 
-// A manner is how a connection sends, and what its peer does about losses.
+// A manner is the congestion control and loss recovery of a connection.
 type manner struct {
 	control        congestion.Kind
 	recovery, peer congestion.Recovery
 }
 
-// newManner draws one; def stands where another would be left to a default.
+// newManner draws a manner; def stands for the default.
 func (w *world) newManner(def manner) manner {
 	m := manner{congestion.Kind(w.rng.IntN(int(congestion.None) + 1)), congestion.Recovery(w.rng.IntN(3)), 0}
 	if m.control == congestion.Default {
@@ -75,26 +74,26 @@ func (w *world) newManner(def manner) manner {
 	return m
 }
 
-// A host is a device with what the model knows of it.
+// A host is a device with its model.
 type host struct {
 	*rig.Host
 	w        *world
 	index    int
-	manner   manner // of connections that do not choose
+	manner   manner // of connections that do not choose one
 	cqs      []*adapter.CQ
 	srq      *shared
 	areas    []*area
-	source   *area // what is sent
-	readable *area // what peers READ
+	source   *area // source of messages
+	readable *area // memory that peers READ
 	shared   *area // words that all peers add to
 	added    uint64
-	maybe    uint64 // additions without a verdict
+	maybe    uint64 // additions with unknown outcome
 	olds     map[uint64]bool
 	ends     []*end
 	ahs      []uint32
 }
 
-// fail notes the first thing that went wrong.
+// fail records the first failure.
 func (w *world) fail(format string, a ...any) {
 	if w.err == nil {
 		w.err = fmt.Errorf("at %v: %s", w.net.Clock(), fmt.Sprintf(format, a...))
@@ -105,13 +104,13 @@ func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
 func newWorld(seed uint64) *world { return newWorldOver(seed, overUDP) }
 
-// A medium is what the devices of a world are connected by.
+// A medium is the connection between the devices of a world.
 type medium int
 
 const (
 	overUDP       medium = iota // RoCE v2
 	overEthernet                // RoCE v1
-	throughMemory               // RoCE v2, and the memory path for some, at some times
+	throughMemory               // RoCE v2 with the memory path for some hosts, permanently or at intervals
 )
 
 // newWorldOver makes a world on a medium.
@@ -133,7 +132,7 @@ func newWorldOver(seed uint64, m medium) *world {
 			kind = qp.UC
 		}
 		a := w.hosts[w.rng.IntN(len(w.hosts))]
-		b := w.hosts[w.rng.IntN(len(w.hosts))] // may be the same
+		b := w.hosts[w.rng.IntN(len(w.hosts))] // may be the same host
 		w.connect(kind, a, b)
 	}
 	if w.chance(50) {
@@ -152,7 +151,7 @@ func (w *world) addHost(i int, six bool) {
 		Egress: p.faults, Ingress: p.faults, ReceiveBuffer: p.buffer,
 		NoCoalescing: w.chance(30), Segments: []int{0, 0, 1, 2, 16, 64}[w.rng.IntN(6)], Ports: w.rng.IntN(4), Counts: w.chance(50),
 	}
-	if lc.Ethernet = w.ethernet; !w.ethernet { // a lane's filter takes its own frames
+	if lc.Ethernet = w.ethernet; !w.ethernet { // a lane's filter only accepts its own frames
 		lc.Steer = p.steer
 	}
 	m := w.newManner(manner{control: congestion.Window, recovery: congestion.SelectiveRepeat})
@@ -216,7 +215,7 @@ func (w *world) connect(kind qp.Type, a, b *host) {
 	}
 }
 
-// firstPSN is often close to the wrap.
+// firstPSN returns a PSN that is often close to the wrap.
 func (w *world) firstPSN() psn.PSN {
 	p := w.rng.Uint32()
 	if w.chance(50) {
@@ -225,7 +224,7 @@ func (w *world) firstPSN() psn.PSN {
 	return psn.New(p)
 }
 
-// Progress is the application: at random times it posts, polls and meddles.
+// Progress runs the application, which posts, polls and interferes at random times.
 func (w *world) Progress() time.Duration {
 	if w.net.Clock() < w.due {
 		return w.due
@@ -249,7 +248,7 @@ func (w *world) Progress() time.Duration {
 	return w.due
 }
 
-// poll takes completions off the host's queues, not always and not all.
+// poll polls some of the host's queues, and not always completely.
 func (h *host) poll() (any bool) {
 	var batch [16]queue.CQE
 	for _, c := range h.cqs {
@@ -270,7 +269,7 @@ func (h *host) poll() (any bool) {
 	return any
 }
 
-// pollAll takes all completions: poll leaves out each queue now and then.
+// pollAll polls all completions: poll skips queues at random.
 func (h *host) pollAll() {
 	for range 20 {
 		h.poll()
@@ -282,7 +281,7 @@ func (h *host) completion(c *queue.CQE) {
 	switch {
 	case e == nil:
 		h.w.fail("completion for unknown queue pair %#x: %+v", c.QPN, c)
-	case e.dead: // what it completed before it was destroyed says nothing new
+	case e.dead: // its earlier completions are ignored
 	case c.WRID&recvID != 0:
 		e.received(c)
 	default:
@@ -299,7 +298,7 @@ func (h *host) end(qpn uint32) *end {
 	return nil
 }
 
-// events takes the asynchronous events.
+// events handles the asynchronous events.
 func (h *host) events() {
 	for _, v := range h.Events() {
 		q, _ := v.Element.(*adapter.QP)
@@ -332,7 +331,7 @@ func (w *world) finished() bool {
 	return true
 }
 
-// run plays the world to its end and checks everything.
+// run runs the world to its end and checks everything.
 func (w *world) run() error {
 	if w.err == nil {
 		if err := w.net.Run(w.finished, timeLimit); err != nil {
@@ -355,7 +354,7 @@ func (w *world) run() error {
 	return w.err
 }
 
-// waiting tells who is not finished.
+// waiting describes what is not finished.
 func (w *world) waiting() (s string) {
 	for _, e := range w.ends {
 		if !e.finished() {

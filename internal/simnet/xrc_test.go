@@ -24,13 +24,13 @@ const (
 	xrcQueues   = 3
 	xrcRequests = 60
 	xrcSlot     = 5000             // of a receive
-	xrcSources  = 1 << 16          // at the initiator; behind them a slot for what each request brings
-	xrcTarget   = 80 * xrcSlot     // behind the receives: where WRITEs and READs go
+	xrcSources  = 1 << 16          // at the initiator; followed by a slot for the result of each request
+	xrcTarget   = 80 * xrcSlot     // after the receives: target of WRITEs and READs
 	xrcWord     = xrcTarget + 8192 // of atomics
 	xrcLen      = xrcWord + 8
 )
 
-// An xrcQueue is a shared receive queue of the target's domain, with the model of what peers do
+// An xrcQueue is a shared receive queue of the target's domain, with a model of what peers do
 // to it.
 type xrcQueue struct {
 	pd     *adapter.PD
@@ -38,7 +38,7 @@ type xrcQueue struct {
 	srq    *adapter.SRQ
 	mem    []byte
 	mr     *memory.Region
-	want   []byte // content of mem at the end
+	want   []byte // expected content of mem at the end
 	expect []queue.CQE
 }
 
@@ -113,7 +113,7 @@ func (w *xrcWorld) newQueue() (q *xrcQueue, err error) {
 	return q, err
 }
 
-// next draws a request for a random queue, and notes in the model what it does.
+// next draws a request for a random queue, and applies it to the model.
 func (w *xrcWorld) next(i int) rig.Send {
 	q := w.queues[w.r.IntN(xrcQueues)]
 	n := w.r.IntN(xrcSlot)
@@ -123,7 +123,7 @@ func (w *xrcWorld) next(i int) rig.Send {
 	data, to := w.mem[from:from+n], q.want[xrcTarget+at:][:n]
 	switch s.Op {
 	case queue.Write:
-		s.Flags |= queue.Fence // behind READs of the same memory (IBTA 10.8.3.3)
+		s.Flags |= queue.Fence // after READs of the same memory (IBTA 10.8.3.3)
 		copy(to, data)
 	case queue.Read:
 		w.fetch(&s, i, bytes.Clone(to))
@@ -144,12 +144,12 @@ func (w *xrcWorld) next(i int) rig.Send {
 	return s
 }
 
-// list is an entry for n bytes of the initiator's memory.
+// list returns an entry for n bytes of the initiator's memory.
 func (w *xrcWorld) list(at, n int) []memory.SGE {
 	return []memory.SGE{{Addr: w.mr.Base + uint64(at), Length: uint32(n), LKey: w.mr.Key}}
 }
 
-// fetch is a request that brings bytes, to a place of its own.
+// fetch returns a request that reads bytes, to its own place.
 func (w *xrcWorld) fetch(s *rig.Send, i int, want []byte) {
 	at := xrcSources + i*xrcSlot
 	s.SGEs = w.list(at, len(want))
@@ -161,7 +161,7 @@ func (w *xrcWorld) fetch(s *rig.Send, i int, want []byte) {
 	})
 }
 
-// message is a request that takes a receive.
+// message returns a request that consumes a receive.
 func (w *xrcWorld) message(q *xrcQueue, s *rig.Send, data, to []byte, i int) {
 	k := len(q.expect)
 	c := queue.CQE{WRID: uint64(k), Op: queue.WCRecv, ByteLen: uint32(len(data)), QPN: w.target.QPN, PortNum: 1}
@@ -214,7 +214,7 @@ func (w *xrcWorld) run() error {
 	return w.compare()
 }
 
-// compare compares the end with the model.
+// compare compares the final state with the model.
 func (w *xrcWorld) compare() error {
 	for k, q := range w.queues {
 		c := make([]queue.CQE, xrcRequests)
@@ -238,7 +238,7 @@ func (w *xrcWorld) compare() error {
 	return nil
 }
 
-// close destroys everything. The error tells of objects that are left.
+// close destroys everything. The error lists objects that are left.
 func (w *xrcWorld) close() error {
 	list := []error{w.ini.Destroy(), w.target.Destroy(), w.cq.Destroy(), w.hosts[0].PD.Deregister(w.mr)}
 	for _, q := range w.queues {
@@ -248,8 +248,8 @@ func (w *xrcWorld) close() error {
 	return errors.Join(list...)
 }
 
-// TestXRCSeeds plays an extended reliable connection to several queues over a network with
-// faults, against a plain model. A failure names its seed.
+// TestXRCSeeds runs an extended reliable connection to several queues over a network with
+// faults, against a plain model. A failure contains its seed.
 func TestXRCSeeds(t *testing.T) {
 	n := *seedCount / 5
 	if testing.Short() {

@@ -1,14 +1,13 @@
-// Package tagmatch pairs tagged messages with the receives that were posted for them, as MPI and
-// UCP want it: a message goes to the oldest posted receive whose tag matches, and a receive
-// gets the oldest message that arrived before it and matches. A receive names the bits of the
-// tag that count by its mask.
+// Package tagmatch pairs tagged messages with posted receives, as MPI and UCP define it: a
+// message goes to the oldest posted receive whose tag matches, and a receive gets the oldest
+// earlier message that matches. The mask of a receive selects the bits of the tag that count.
 //
 // It owns the order of posted receives and of unexpected messages. It moves no data: its user
 // embeds Receive and Message in types that know where the bytes are. It does no I/O, allocates
 // nothing, and belongs to one goroutine at a time.
 package tagmatch
 
-// All is the mask of a receive that names one tag.
+// All is the mask of a receive for exactly one tag.
 const All = 1<<64 - 1
 
 // A Receive is a posted receive. Its user sets the exported fields before Post and does not
@@ -30,7 +29,7 @@ type Message struct {
 	Tag   uint64
 	Owner any // for the user
 
-	all, same link // in the order of arrival: among all messages, and in its bucket
+	all, same link // in the order of arrival, among all messages and in its bucket
 	kept      bool
 }
 
@@ -39,14 +38,14 @@ func (m *Message) Unexpected() bool { return m.kept }
 
 type link struct{ next, prev *Message }
 
-// matches reports whether a receive takes a tag.
+// matches reports whether a receive accepts a tag.
 func matches(tag, mask, found uint64) bool { return (tag^found)&mask == 0 }
 
 // buckets is the number of hash buckets of tags.
 const buckets = 1 << 8
 
-// A Matcher is the posted receives and the unexpected messages of a worker. The zero value is
-// ready to use.
+// A Matcher holds the posted receives and the unexpected messages of a worker. The zero value
+// is ready to use.
 type Matcher struct {
 	seq      uint64
 	exact    [buckets]receives // receives with mask All, by tag
@@ -65,8 +64,8 @@ func (m *Matcher) Receives() int { return m.receives }
 
 func bucket(tag uint64) uint64 { return tag * 0x9e3779b97f4a7c15 >> 56 }
 
-// Post removes the oldest unexpected message that the receive takes and returns it. If there is
-// none it posts the receive and returns nil.
+// Post removes and returns the oldest unexpected message that matches the receive. If there is
+// none, it posts the receive and returns nil.
 func (m *Matcher) Post(r *Receive) *Message {
 	if x := m.Take(r.Tag, r.Mask); x != nil {
 		return x
@@ -82,8 +81,8 @@ func (m *Matcher) Post(r *Receive) *Message {
 	return nil
 }
 
-// Arrive removes the oldest posted receive that takes the message and returns it. If there is
-// none it keeps the message and returns nil.
+// Arrive removes and returns the oldest posted receive that matches the message. If there is
+// none, it keeps the message and returns nil.
 func (m *Matcher) Arrive(x *Message) *Receive {
 	exact, wild := m.exact[bucket(x.Tag)].find(x.Tag), m.wild.find(x.Tag)
 	r := exact
@@ -101,8 +100,8 @@ func (m *Matcher) Arrive(x *Message) *Receive {
 	return nil
 }
 
-// Probe returns the oldest unexpected message that a receive with this tag and mask takes, or
-// nil.
+// Probe returns the oldest unexpected message that matches a receive with this tag and mask,
+// or nil.
 func (m *Matcher) Probe(tag, mask uint64) *Message {
 	if mask == All {
 		for x := m.same[bucket(tag)].head; x != nil; x = x.same.next {
@@ -120,7 +119,7 @@ func (m *Matcher) Probe(tag, mask uint64) *Message {
 	return nil
 }
 
-// Take removes the message that Probe returns, so that no other receive gets it.
+// Take removes a message that Probe returned, so that no other receive gets it.
 func (m *Matcher) Take(tag, mask uint64) *Message {
 	x := m.Probe(tag, mask)
 	if x != nil {
@@ -193,7 +192,7 @@ func (l *receives) remove(r *Receive) {
 	r.list, r.prev, r.next = nil, nil, nil
 }
 
-// find returns the oldest receive that takes a tag.
+// find returns the oldest receive that matches a tag.
 func (l *receives) find(tag uint64) *Receive {
 	for r := l.head; r != nil; r = r.next {
 		if matches(r.Tag, r.Mask, tag) {
@@ -203,7 +202,7 @@ func (l *receives) find(tag uint64) *Receive {
 	return nil
 }
 
-// messages is a list of messages in the order of arrival, by one of their links.
+// messages is a list of messages in the order of arrival, linked by one of their links.
 type messages struct{ head, tail *Message }
 
 func everyLink(x *Message) *link  { return &x.all }

@@ -62,13 +62,13 @@ func (o *model) remove(x *Message) bool {
 	return i >= 0
 }
 
-// play makes a matcher and the model do the same, and returns the step at which they differ, or
-// -1.
+// play does the same with a matcher and the model, and returns the step at which they differ,
+// or -1.
 func play(seed uint64, m *Matcher) int {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	*m = Matcher{}
 	var o model
-	// Few tags, so that they meet; some differ in the upper bits alone, and share no bucket.
+	// Few tags, so that they collide; some differ only in the upper bits, and share no bucket.
 	tag := func() uint64 { return rng.Uint64N(4) | rng.Uint64N(2)<<63 }
 	masks := []uint64{All, All, 0, 1, 1 << 63, 3}
 	var posted []*Receive

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Held is memory whose pages do not come before Release: a system call that copies from or to
-// it waits (userfaultfd). No goroutine of the test may touch it meanwhile.
+// Held is memory whose pages are withheld until Release: a system call that copies from or to
+// it blocks (userfaultfd). No goroutine of the test may touch it meanwhile.
 type Held struct {
 	Mem []byte
 	fd  int
@@ -23,7 +23,7 @@ const (
 	uffdMissing  = 1
 )
 
-// HoldMemory maps n bytes, whole pages, that are held.
+// HoldMemory maps n bytes, whole pages, that are withheld.
 func HoldMemory(t testing.TB, n int) *Held {
 	t.Helper()
 	fd, _, no := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|unix.O_NONBLOCK, 0, 0)
@@ -52,7 +52,7 @@ func (h *Held) control(t testing.TB, request uintptr, arg unsafe.Pointer) {
 	}
 }
 
-// AwaitUse waits until a system call waits for a page.
+// AwaitUse waits until a system call blocks on a page.
 func (h *Held) AwaitUse(t testing.TB, limit time.Duration) {
 	t.Helper()
 	var event [32]byte
@@ -67,7 +67,7 @@ func (h *Held) AwaitUse(t testing.TB, limit time.Duration) {
 	t.Fatal("nobody uses the memory that is held")
 }
 
-// Release lets the pages come. It may be called again.
+// Release provides the pages. It may be called again.
 func (h *Held) Release() {
 	if h.fd >= 0 {
 		_ = unix.Close(h.fd)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Mappings returns how many mappings this Linux process has of memory that peers on the same host share
-// (verbs.AllocMemory).
+// Mappings returns how many mappings of memory shared with peers on the same host
+// (verbs.AllocMemory) this Linux process has.
 func Mappings(t testing.TB) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Main runs a package's tests. In a process of Start it runs the role whose variable is set instead, with
-// the variable's value.
+// Main runs a package's tests. In a process of Start it runs the role whose variable is set
+// instead, with the variable's value.
 func Main(m *testing.M, roles map[string]func(value string) error) {
 	for variable, role := range roles {
 		value := os.Getenv(variable)
@@ -26,7 +26,7 @@ func Main(m *testing.M, roles map[string]func(value string) error) {
 	os.Exit(m.Run())
 }
 
-// A Process is the test program, started once more in a role of Main.
+// A Process is another run of the test program, in a role of Main.
 type Process struct {
 	In io.WriteCloser // its standard input
 
@@ -36,8 +36,8 @@ type Process struct {
 	gone bool
 }
 
-// Start starts a process whose role has a variable with a value. Its standard error is the test's. It is
-// killed when the test ends.
+// Start starts a process in a role, with a value of the role's variable. Its standard error is
+// the test's. It is killed when the test ends.
 func Start(t testing.TB, variable, value string, environment ...string) *Process {
 	t.Helper()
 	self, err := os.Executable()
@@ -62,7 +62,7 @@ func Start(t testing.TB, variable, value string, environment ...string) *Process
 	return p
 }
 
-// Line returns the next line of the process's standard output, with its end.
+// Line returns the next line of the process's standard output, with its newline.
 func (p *Process) Line() string {
 	p.t.Helper()
 	line, err := p.out.ReadString('\n')
@@ -85,6 +85,6 @@ func (p *Process) Wait() error {
 func (p *Process) Kill() {
 	if !p.gone {
 		_ = p.cmd.Process.Kill() // it may have ended
-		_ = p.Wait()             // it was killed
+		_ = p.Wait()             // an error because it was killed
 	}
 }

@@ -1,6 +1,6 @@
-// Package testenv checks that the machine has what a test needs, and starts test programs again as peers
-// of a test. If something is missing, the test is skipped and says what. In CI, which installs everything,
-// it fails.
+// Package testenv checks that the machine has what a test needs, and runs test programs again
+// as peers of a test. If something is missing, the test is skipped and says what is missing.
+// In CI, which installs everything, it fails.
 package testenv
 
 import (
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Lacks skips a test for which this machine lacks something. In CI it fails the test.
+// Lacks skips a test because this machine lacks something. In CI it fails the test.
 func Lacks(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -28,7 +28,7 @@ func Programs(t testing.TB, names ...string) {
 	}
 }
 
-// Root skips a test that needs root for something, unless it runs as root. In CI it skips as well.
+// Root skips a test that needs root, unless it runs as root. In CI it skips as well.
 func Root(t testing.TB, something string) {
 	t.Helper()
 	if os.Getuid() != 0 {

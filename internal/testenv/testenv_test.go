@@ -8,7 +8,7 @@ import (
 	"softrdma/internal/testenv"
 )
 
-// A recorder is a test that counts how it ends.
+// A recorder is a testing.TB that records how it ends.
 type recorder struct {
 	testing.TB
 	skipped, failed int

@@ -1,7 +1,7 @@
-// Package unreliable is what the machines of UC and UD share: the queues of a queue
-// pair that nobody acknowledges. A work request is complete once its last packet has
-// left. The package owns the order of completions, the SQE state, draining and
-// flushing, and the receive that the next message goes to.
+// Package unreliable is common to the machines of UC and UD: the queues of a queue pair
+// without acknowledges. A work request is complete once its last packet has left. The package
+// owns the order of completions, the SQE state, draining and flushing, and the receive for the
+// next message.
 //
 // It reads and builds no packets, and retries nothing.
 package unreliable
@@ -15,46 +15,46 @@ import (
 	"softrdma/internal/reason"
 )
 
-// flushBatch limits the completions of one call while queues are flushed.
+// flushBatch limits the completions per call while queues are flushed.
 const flushBatch = 32
 
-// A fault is the error of a work request; the zero value is none.
+// A fault is the error of a work request. The zero value is no error.
 type fault struct {
 	status queue.Status
 	detail reason.Detail
 }
 
-// Queues are the queues of one queue pair. Send requests between sq.Head and sq.Cur
-// have been handed out packet by packet. They wait for the last packet to leave the
-// machine's caller, who still reads their memory.
+// Queues holds the queues of one queue pair. Send requests between sq.Head and sq.Cur have
+// been handed out as packets. They complete when their last packet has left the caller, who
+// reads their memory until then.
 type Queues struct {
 	*machine.Port
 
 	sq    machine.SendQueue
 	begun bool  // a packet of the request at sq.Cur was handed out
-	idle  bool  // Next found nothing more, so its caller transmits what it holds
-	fault fault // of the request at sq.Cur, reported after the requests before it
+	idle  bool  // Next found no more packets, so its caller transmits what it holds
+	fault fault // of the request at sq.Cur, reported after earlier requests
 
 	recv machine.Receive
 	held bool // recv is taken and not complete
 
 	done     machine.Completions
-	moreRecv bool // the receive queue may hold more to flush
+	moreRecv bool // the receive queue may hold more requests to flush
 	flushing bool // ERR was entered and its flush has not begun
 }
 
-// New returns the queues of p, empty.
+// New returns the empty queues of p.
 func New(p *machine.Port) Queues {
 	return Queues{Port: p, sq: machine.NewSendQueue(p), done: machine.NewCompletions(p)}
 }
 
-// Receiving reports whether the state allows packets in.
+// Receiving reports whether the state accepts packets.
 func (q *Queues) Receiving() bool {
 	s := q.Attr.State
 	return s == qp.RTR || s == qp.RTS || s == qp.SQD || s == qp.SQE
 }
 
-// Deadline is now while there are completions to deliver.
+// Deadline returns now while there are completions to deliver.
 func (q *Queues) Deadline() time.Duration {
 	flushes := q.Attr.State == qp.SQE || q.Attr.State == qp.Err
 	if q.sq.Head != q.sq.Cur || q.fault.status != queue.Success || q.flushing || q.moreRecv ||
@@ -64,13 +64,13 @@ func (q *Queues) Deadline() time.Duration {
 	return machine.Never
 }
 
-// Expire completes what has left, and flushes.
+// Expire completes requests whose packets have left, and flushes.
 func (q *Queues) Expire(time.Duration) {
 	q.Settle()
 	q.flush()
 }
 
-// Transition follows a change of the state.
+// Transition follows a state change.
 func (q *Queues) Transition(_ time.Duration, from qp.State) {
 	to := q.Attr.State
 	if to == from {
@@ -83,7 +83,7 @@ func (q *Queues) Transition(_ time.Duration, from qp.State) {
 	case qp.SQD:
 		q.Settle()
 	case qp.RTS:
-		// IBTA 10.3.1.6: what was posted in SQE is flushed, not sent.
+		// IBTA 10.3.1.6: requests posted in SQE are flushed, not sent.
 		for n := 0; from == qp.SQE && n < q.SQ.Depth() && q.sq.Cur != q.SQ.Producer(); n++ {
 			q.flushSend()
 		}
@@ -116,7 +116,7 @@ func (q *Queues) flush() {
 	}
 }
 
-// enter makes the machine's own transition to SQE or ERR.
+// enter moves the machine itself to SQE or ERR.
 func (q *Queues) enter(to qp.State, f fault) {
 	from := q.Attr.State
 	q.Attr.State = to

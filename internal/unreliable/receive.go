@@ -8,10 +8,10 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Take returns the receive that the current message goes to, nil if none is posted. It
-// stays taken until Deliver, so a message that is dropped half way leaves it for the
-// next one. IBTA 9.9.3 (class E) completes a receive of a shared queue in error instead;
-// here the loss of an unreliable message stays silent.
+// Take returns the receive for the current message, or nil if none is posted. It stays taken
+// until Deliver, so a message that is dropped half way leaves it for the next one. IBTA 9.9.3
+// (class E) completes a receive of a shared queue in error instead; here the loss of an
+// unreliable message stays silent.
 func (q *Queues) Take() *machine.Receive {
 	if !q.held {
 		if q.RQ == nil || !q.RQ.Take(&q.recv) {
@@ -37,7 +37,7 @@ func (q *Queues) Scatter(c *memory.Cursor, pos uint64, data []byte) bool {
 	return false
 }
 
-// Deliver completes the receive with a message of n bytes whose last packet is in.
+// Deliver completes the receive with a message of n bytes after its last packet.
 func (q *Queues) Deliver(op queue.WCOp, n uint64, in *machine.In, flags uint32) {
 	q.held = false
 	m := machine.Received{Op: op, Length: uint32(n), Flags: flags, Solicited: in.Solicited, SrcQPN: in.DETH.SrcQPN}
@@ -61,7 +61,7 @@ func (q *Queues) failReceive(f fault) {
 	q.done.ReceiveFailed(q.recv.WRID, f.status, f.detail)
 }
 
-// flushReceives flushes the receive that was taken, then those of a private queue.
+// flushReceives flushes the taken receive, then those of a private queue.
 func (q *Queues) flushReceives() {
 	q.flushing = false
 	if q.held {

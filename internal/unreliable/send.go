@@ -8,8 +8,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Ready reports whether requests may be sent. It also completes what has left and
-// flushes, so call it whenever a packet is wanted.
+// Ready reports whether requests may be sent. It also completes requests whose packets have
+// left, and flushes, so call it before each packet.
 func (q *Queues) Ready() bool {
 	if q.idle {
 		q.idle = false
@@ -28,8 +28,8 @@ func (q *Queues) Ready() bool {
 	return false
 }
 
-// Current returns the request to send from and its index, nil if there is none.
-// IBTA 10.3.1.5: in SQD a message that was begun is finished and no other is started.
+// Current returns the request to send from and its index, or nil. IBTA 10.3.1.5: in SQD a
+// message that has begun is finished and no other is started.
 func (q *Queues) Current() (uint32, *queue.SendWQE) {
 	if q.sq.Cur == q.SQ.Producer() || q.Attr.State == qp.SQD && !q.begun {
 		q.idle = true
@@ -38,8 +38,7 @@ func (q *Queues) Current() (uint32, *queue.SendWQE) {
 	return q.sq.Cur, q.SQ.At(q.sq.Cur)
 }
 
-// Peek returns the request that Current would return, nil if none may be begun. It changes
-// nothing.
+// Peek returns the request that Current would return, or nil. It changes nothing.
 func (q *Queues) Peek() *queue.SendWQE {
 	if q.Attr.State != qp.RTS || q.fault.status != queue.Success || q.sq.Cur == q.SQ.Producer() {
 		return nil
@@ -47,8 +46,8 @@ func (q *Queues) Peek() *queue.SendWQE {
 	return q.SQ.At(q.sq.Cur)
 }
 
-// Local carries out the current request if it is an operation on local memory windows
-// or keys, and reports whether it was one (IBTA 10.6.7, 11.4.1.1).
+// Local executes the current request if it is an operation on local memory windows or keys,
+// and reports whether it was one (IBTA 10.6.7, 11.4.1.1).
 func (q *Queues) Local(w *queue.SendWQE) bool {
 	op := w.Op
 	if !op.Local() {
@@ -65,11 +64,10 @@ func (q *Queues) Local(w *queue.SendWQE) bool {
 // Begun reports whether a packet of the current request was handed out.
 func (q *Queues) Begun() bool { return q.begun }
 
-// Begin notes that the first packet of the current request was handed out, and more
-// follow.
+// Begin records that the first packet of the current request was handed out, and more follow.
 func (q *Queues) Begin() { q.begun = true }
 
-// Done notes that the last packet of the current request was handed out.
+// Done records that the last packet of the current request was handed out.
 func (q *Queues) Done() {
 	q.sq.Forward()
 	q.begun = false
@@ -80,16 +78,16 @@ func (q *Queues) Fail(status queue.Status, d reason.Detail) {
 	q.Host.Refuse(q.Port, d)
 	q.fault = fault{status, d}
 	if q.sq.Head == q.sq.Cur && !q.begun {
-		q.Settle() // no packet of this queue waits to be transmitted
+		q.Settle() // no packet of this queue waits for transmission
 	}
 }
 
-// Sent says that all packets that were handed out have left: the memory of their requests
-// is no longer read.
+// Sent records that all handed-out packets have left: the memory of their requests is no
+// longer read.
 func (q *Queues) Sent() { q.Settle() }
 
-// Settle completes what was handed out. Call it only when the caller of the machine
-// holds no packet that it has not transmitted.
+// Settle completes the handed-out requests. Call it only if the caller of the machine holds no
+// packet that it has not transmitted.
 func (q *Queues) Settle() {
 	for q.sq.Head != q.sq.Cur {
 		q.complete(fault{})
@@ -109,14 +107,14 @@ func (q *Queues) Settle() {
 	}
 }
 
-// flushSend flushes the oldest request. All before it are complete.
+// flushSend flushes the oldest request. All earlier ones are complete.
 func (q *Queues) flushSend() {
 	q.Done()
 	q.complete(fault{queue.WRFlushErr, q.done.Flushed()})
 }
 
-// complete completes the oldest request. Its slot is free before the completion can be
-// seen.
+// complete completes the oldest request. It frees the slot before the completion becomes
+// visible.
 func (q *Queues) complete(f fault) {
 	w := q.SQ.At(q.sq.Head)
 	wrid, op, flags, length := w.WRID, w.Op, w.Flags, w.Length
@@ -128,8 +126,8 @@ func (q *Queues) complete(f fault) {
 	q.done.Sent(wrid, op, flags, length)
 }
 
-// Check returns why the data of request i, n bytes, cannot be sent, as far as that is
-// known before the first packet (IBTA 9.9.2).
+// Check returns why the data of request i, n bytes, cannot be sent, as far as this is known
+// before the first packet (IBTA 9.9.2).
 func (q *Queues) Check(i uint32, w *queue.SendWQE, n uint32) (queue.Status, reason.Detail) {
 	switch {
 	case n > machine.MaxMessage:
@@ -148,14 +146,14 @@ func (q *Queues) Check(i uint32, w *queue.SendWQE, n uint32) (queue.Status, reas
 	return queue.Success, reason.Detail{}
 }
 
-// Gather appends to pieces the n bytes at offset pos of the data of request i.
+// Gather appends the n bytes at offset pos of the data of request i to pieces.
 func (q *Queues) Gather(c *memory.Cursor, i uint32, inline bool, pos uint64, n int, pieces [][]byte) ([][]byte, queue.Status, reason.Detail) {
 	if n == 0 {
 		return pieces, queue.Success, reason.Detail{}
 	}
 	if inline {
-		// Check has verified that pos+n is within the inline room. The request's length
-		// is not read again, as another process may have changed it.
+		// Check has verified that pos+n is within the inline room. The request's length is not
+		// read again, because another process may have changed it.
 		return append(pieces, q.SQ.InlineRoom(i)[pos:pos+uint64(n)]), queue.Success, reason.Detail{}
 	}
 	pieces, d := c.Gather(q.Memory, q.PD, q.SQ.SGEs(i), pos, n, pieces)

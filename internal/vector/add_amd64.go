@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// adder returns the wide loop for elements of a kind, nil for none. Complex numbers add like pairs.
+// adder returns the wide loop for elements of a kind, or nil. Complex numbers are added like
+// pairs.
 func adder(k reflect.Kind) func(dst, left, right unsafe.Pointer, blocks int) {
 	if !cpu.X86.HasAVX2 {
 		return nil
@@ -25,7 +26,7 @@ func adder(k reflect.Kind) func(dst, left, right unsafe.Pointer, blocks int) {
 	return nil
 }
 
-// The wide loops add so many blocks of elements. They need AVX2.
+// The wide loops add n blocks of elements. They need AVX2.
 
 //go:noescape
 func addFloat32(dst, left, right unsafe.Pointer, blocks int)

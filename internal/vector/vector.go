@@ -1,5 +1,5 @@
-// Package vector adds slices of numbers, with the processor's wide instructions where it has them.
-// The results are those of Go's own additions, bit by bit. It knows nothing of messages.
+// Package vector adds slices of numbers, with wide instructions if the processor has them. The
+// results are bit for bit those of Go's own additions. It knows nothing of messages.
 package vector
 
 import (
@@ -7,22 +7,23 @@ import (
 	"unsafe"
 )
 
-// Number is a type of numbers.
+// Number is the constraint of the element types.
 type Number interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr |
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
 const (
-	// block is how many bytes the wide loops take at a time.
+	// block is the number of bytes in an iteration of the wide loops.
 	block = 128
 
-	// stretch is the most bytes for one call of a wide loop, which the scheduler cannot interrupt.
+	// stretch limits the bytes in one call of a wide loop, which the scheduler cannot
+	// interrupt.
 	stretch = 64 << 10
 )
 
-// Add sets dst[i] to left[i] + right[i]. Left and right are at least as long as dst. Dst may be left
-// or right, and does not overlap them otherwise.
+// Add sets dst[i] to left[i] + right[i]. Left and right are at least as long as dst. Dst may
+// be left or right, and does not overlap them otherwise.
 func Add[T Number](dst, left, right []T) {
 	left, right = left[:len(dst)], right[:len(dst)]
 	if add := adder(reflect.TypeFor[T]().Kind()); add != nil {
@@ -37,8 +38,8 @@ func Add[T Number](dst, left, right []T) {
 	addEach(dst, left, right)
 }
 
-// addEach is Add by Go's own additions. It takes eight elements at a time through pointers to
-// arrays, which need no check of bounds.
+// addEach implements Add with Go's additions. It takes eight elements at a time through
+// pointers to arrays, which need no bounds checks.
 func addEach[T Number](dst, left, right []T) {
 	for len(dst) >= 8 && len(left) >= 8 && len(right) >= 8 {
 		d, l, r := (*[8]T)(dst), (*[8]T)(left), (*[8]T)(right)

@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// The wide loops give the bits of Go's additions, for each type, length, alignment and overlap that
-// callers may have, and write nothing else.
+// The wide loops give bit for bit the results of Go's additions, for each type, length,
+// alignment and overlap that callers may use, and write nowhere else.
 func TestSumsAreThoseOfGo(t *testing.T) {
 	compare[int](t)
 	compare[int8](t)
@@ -38,7 +38,7 @@ func compare[T Number](t *testing.T) {
 		for _, n := range []int{0, 1, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000, 20000} {
 			for offset := range 3 {
 				for same := range 3 {
-					if n > 1000 && offset != same { // a pass for each overlap is enough
+					if n > 1000 && offset != same { // one pass for each overlap is enough
 						continue
 					}
 					left, right, dst := numbers[T](r, n+8), numbers[T](r, n+8), numbers[T](r, n+8)
@@ -64,8 +64,8 @@ func raw[T any](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(x[0])))
 }
 
-// numbers returns random bits, with some special values of floating-point numbers. Of the sum of two
-// NaNs Go does not say which it is, so there are none: infinities make one.
+// numbers returns random bits, with some special floating-point values. Go does not specify
+// which NaN the sum of two NaNs is, so there are none: infinities produce them.
 func numbers[T Number](r *rand.ChaCha8, n int) []T {
 	x := make([]T, n)
 	b := raw(x)

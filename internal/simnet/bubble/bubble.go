@@ -1,11 +1,11 @@
-// Package bubble runs whole stacks (devices with their goroutines, connection managers and the packages
-// above them) on a simulated network, on the clock of a bubble of testing/synctest. Time passes only
-// while all goroutines of the bubble wait, so time-outs take no time, and a bubble whose goroutines do
-// not end fails its test.
+// Package bubble runs whole stacks (devices with their goroutines, connection managers and the
+// packages above them) on a simulated network, with the clock of a testing/synctest bubble.
+// Time passes only while all goroutines of the bubble wait, so time-outs take no time, and a
+// bubble whose goroutines do not end fails its test.
 //
-// It owns the network and its links, and drives no device: devices drive themselves. Unlike package
-// rig it does not repeat a run exactly, because goroutines run in any order. It is no part of the
-// product; only tests import it.
+// It owns the network and its links, and drives no device: devices drive themselves. Unlike
+// package rig it does not repeat a run exactly, because goroutines run in any order. It is not
+// part of the product; only tests import it.
 package bubble
 
 import (
@@ -21,25 +21,25 @@ import (
 	"softrdma/verbs"
 )
 
-// limit bounds the virtual time of a world. A program that keeps itself busy for so long does not end.
+// limit is the limit of virtual time of a world, for programs that would keep themselves busy.
 const limit = time.Hour
 
 // A World is a network and the hosts on it. It belongs to one bubble.
 type World struct {
 	epoch  time.Time
-	wake   chan struct{} // for the goroutine that delivers packets
+	wake   chan struct{} // for the delivering goroutine
 	ended  chan struct{}
 	config simnet.LinkConfig
 
-	mu    sync.Mutex // guards the rest, and the network
+	mu    sync.Mutex // guards the fields below and the network
 	net   *simnet.Network
 	hosts []*Host
 	sent  int // batches
 	steps map[int]func()
 }
 
-// New makes a network whose links have a configuration, and whose faults are drawn from seed. The caller
-// ends it after its devices.
+// New makes a network whose links have a configuration, and whose faults are drawn from seed.
+// The caller closes its devices before it calls End.
 func New(seed uint64, c simnet.LinkConfig) *World {
 	w := &World{epoch: time.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{}), config: c, net: simnet.New(seed), steps: map[int]func(){}}
 	go w.deliver()
@@ -49,7 +49,7 @@ func New(seed uint64, c simnet.LinkConfig) *World {
 // End ends the delivery of packets.
 func (w *World) End() { close(w.ended) }
 
-// At lets f be called, in a goroutine, when so many batches of packets have been sent on the network.
+// At calls f in a goroutine when the given number of batches has been sent on the network.
 func (w *World) At(batches int, f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,7 @@ func (w *World) Sent() int {
 	return w.sent
 }
 
-// A Host is a device on the network, in a stack of its own.
+// A Host is a device on the network, in its own stack.
 type Host struct {
 	Device *verbs.Device
 
@@ -72,7 +72,8 @@ type Host struct {
 	dead bool // guarded by the world's lock
 }
 
-// Open opens a device on a loopback address, which only names it: its packets go through the network.
+// Open opens a device on a loopback address, which is only a name: its packets go through the
+// network.
 func (w *World) Open(address string) (*Host, error) {
 	h := &Host{w: w}
 	reg := &registry.Registry{Networks: func(at netip.AddrPort) ([]frame.Network, error) {
@@ -87,15 +88,14 @@ func (w *World) Open(address string) (*Host, error) {
 	return h, err
 }
 
-// Kill lets the host's packets vanish from now on, those that it sends and those to it, as those of a host
-// without power.
+// Kill drops all packets from and to the host from now on, as if it had lost power.
 func (h *Host) Kill() {
 	h.w.mu.Lock()
 	defer h.w.mu.Unlock()
 	h.dead = true
 }
 
-// Restore ends what Kill began.
+// Restore undoes Kill.
 func (h *Host) Restore() {
 	h.w.mu.Lock()
 	defer h.w.mu.Unlock()
@@ -126,8 +126,8 @@ func (w *World) deliver() {
 	}
 }
 
-// advance moves the network to the present time and wakes links to which packets came. The caller holds
-// the lock.
+// advance moves the network to the current time and wakes links that received packets. The
+// caller holds the lock.
 func (w *World) advance() {
 	w.net.Sleep(time.Since(w.epoch) - w.net.Clock())
 	for _, h := range w.hosts {
@@ -137,7 +137,7 @@ func (w *World) advance() {
 	}
 }
 
-// A Link is a link of a host: simnet's, with a lock and a sleep.
+// A Link is a link of a host: a simnet.Link with a lock and a blocking Wait.
 type Link struct {
 	*simnet.Link
 	h    *Host

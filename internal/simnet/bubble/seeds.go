@@ -12,8 +12,9 @@ var (
 	seeds     = flag.Int("seeds", 1000, "seeds of each test on the simulated network")
 )
 
-// Seeds plays the seeds that the flags -first and -seeds give, in -short runs short of them at most, each
-// in a bubble of its own. It returns how many they were. Play returns what was wrong with a run.
+// Seeds runs the seeds that the flags -first and -seeds select, at most short of them in
+// -short runs, each in its own bubble, and returns their number. Play returns the error of a
+// run.
 func Seeds(t *testing.T, short int, play func(t *testing.T, seed uint64) (wrong []string)) (n int) {
 	t.Helper()
 	n = *seeds

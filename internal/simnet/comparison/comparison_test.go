@@ -10,14 +10,14 @@ import (
 
 var update = flag.Bool("update", false, "write the table to docs/protocols.md")
 
-// Where the table stands.
+// Where the table is.
 const (
 	document = "../../../docs/protocols.md"
 	opening  = "<!-- Written by: go test -run TestTable ./internal/simnet/comparison -update -timeout 1h -->\n"
 	closing  = "<!-- End of the table. -->\n"
 )
 
-// cut returns the document before the table, the table, and what follows.
+// cut returns the document before the table, the table, and the text after it.
 func cut(t *testing.T) (before, table, after string) {
 	t.Helper()
 	b, err := os.ReadFile(document)
@@ -32,9 +32,8 @@ func cut(t *testing.T) (before, table, after string) {
 	return before, table, after
 }
 
-// TestTable runs rows of the comparison again, those that do not take long. What the document
-// says of them must be about right: whoever changes retransmission or congestion control writes
-// the table again.
+// TestTable repeats the quick rows of the comparison. The document's figures must be about
+// right: after a change of retransmission or congestion control, write the table again.
 func TestTable(t *testing.T) {
 	before, table, after := cut(t)
 	lines := map[string]string{}
@@ -84,7 +83,7 @@ func long(r *Row) bool {
 	return testing.Short() || r.Params.Loss < 1e-3
 }
 
-// compare compares the figures of two lines: they may differ by a third, or by little.
+// compare compares the figures of two lines. They may differ by a third, or by a small amount.
 func compare(t *testing.T, stands, found string) {
 	t.Helper()
 	a, b := strings.Split(stands, " | "), strings.Split(found, " | ")
@@ -101,7 +100,7 @@ func compare(t *testing.T, stands, found string) {
 	}
 }
 
-// figure is the number in a cell, 0 without one.
+// figure returns the number in a cell, or 0.
 func figure(t *testing.T, cell string) (x float64) {
 	t.Helper()
 	if f := strings.Fields(strings.Trim(cell, "| \n")); len(f) > 0 {
@@ -113,7 +112,7 @@ func figure(t *testing.T, cell string) (x float64) {
 	return x
 }
 
-// check checks what the document says of the protocols.
+// check checks the document's statements about the protocols.
 func check(t *testing.T, r *Row, x *Result) {
 	t.Helper()
 	if r.Protocol == InfiniBand && x.Drops > 0 {

@@ -41,7 +41,7 @@ func newSwitches(n *simnet.Network, p *Parameters, f *topology.Fabric, hosts []i
 
 func hostAddress(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}) }
 
-// drops is the number of packets that found no room.
+// drops returns the number of packets dropped by full queues.
 func (s *switches) drops() (n int) {
 	for _, p := range s.order {
 		n += p.Stats().QueueFull
@@ -49,8 +49,8 @@ func (s *switches) drops() (n int) {
 	return n
 }
 
-// route returns the ports between two addresses: at each switch one of those that lead
-// nearer, chosen by a hash of what the flow's packets have in common.
+// route returns the ports between two addresses: at each switch one on a shortest path, chosen
+// by a hash of the fields that the flow's packets share.
 func (s *switches) route(src, dst netip.AddrPort) []*simnet.Port {
 	key := [2]netip.AddrPort{src, dst}
 	if r, ok := s.routes[key]; ok {
@@ -80,7 +80,7 @@ func (s *switches) route(src, dst netip.AddrPort) []*simnet.Port {
 	return r
 }
 
-// distances returns how many cables each node is away from another one.
+// distances returns the number of cables between each node and a given one.
 func (s *switches) distances(to int) []int {
 	d := make([]int, len(s.fabric.Nodes))
 	for i := range d {

@@ -37,7 +37,7 @@ func newFabric(n *simnet.Network, p *Parameters, f *topology.Fabric, hosts []int
 		x.links = append(x.links, l)
 	}
 	n.Drive(x)
-	n.Sleep(10 * time.Microsecond) // the links train
+	n.Sleep(10 * time.Microsecond) // link training
 	x.manager = sm.New(&sm.Config{GUID: f.Nodes[hosts[0]].Ports[1].GUID})
 	x.subnet.Manage(n.Clock(), hosts[0], x.manager)
 	return x
@@ -71,15 +71,16 @@ func (x *fabric) up() error {
 	return err
 }
 
-// A fabricLink is the link of an adapter on a node of the fabric, for which it is the program.
+// A fabricLink is the link of an adapter on a node of the fabric. It acts as the node's
+// program.
 type fabricLink struct {
 	fabric *fabric
 	at     topology.End
 	loss   float64
 	random *rand.Rand
-	out    [][]byte // frames that the node has no room for
+	out    [][]byte // frames that the node had no room for
 	in     [][]byte
-	last   []byte // what Receive delivered
+	last   []byte // result of the last Receive
 	closed bool
 }
 
@@ -98,7 +99,7 @@ func (l *fabricLink) Packet(_ time.Duration, _ int, frame []byte) bool {
 	return true
 }
 
-// lid is the LID of the port, 0 before the manager has assigned one.
+// lid returns the LID of the port, or 0 before the manager has assigned one.
 func (l *fabricLink) lid() uint16 {
 	lid, _ := l.fabric.subnet.Agent(l.at.Node).LID(1)
 	return lid
@@ -136,7 +137,7 @@ func (l *fabricLink) Send(tx *link.Tx) error {
 	return nil
 }
 
-// flush hands frames to the node as long as it has room.
+// flush passes frames to the node as long as it has room.
 func (l *fabricLink) flush() {
 	for len(l.out) > 0 && l.fabric.subnet.Send(l.fabric.net.Clock(), l.at, l.out[0]) {
 		l.out = l.out[1:]

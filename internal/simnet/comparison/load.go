@@ -12,16 +12,16 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// A Load is what the hosts do. Pairs are host numbers, sender and receiver.
+// A Load is the traffic of the hosts. Pairs are host numbers, sender and receiver.
 type Load struct {
 	Name    string
-	Streams [][2]int // each sends Depth messages of 64 KiB at a time by WRITE
+	Streams [][2]int // each keeps Depth messages of 64 KiB outstanding, by WRITE
 	Probes  [][2]int // each sends a message of 64 bytes by SEND every Interval
 	Warm    time.Duration
 	Measure time.Duration
 }
 
-// What loads consist of.
+// The parameters of loads.
 const (
 	Message  = 64 << 10
 	Depth    = 4
@@ -31,12 +31,12 @@ const (
 	probeDepth = 256
 )
 
-// A Result is what came of a load.
+// A Result is the result of a load.
 type Result struct {
 	Median, P99 time.Duration // of the probes, from post to arrival
-	Rate        float64       // bits per second that arrived in all streams
+	Rate        float64       // arrived bits per second in all streams
 	Fair        float64       // Jain's index of the streams
-	Drops       int           // packets that the network dropped for lack of room, from the start on
+	Drops       int           // packets dropped by full queues, since the start
 }
 
 // A stream is a connection with messages of 64 KiB.
@@ -50,11 +50,11 @@ type stream struct {
 type probe struct {
 	from, to *end
 	next     time.Duration
-	posted   []time.Duration // when the messages were posted that have not arrived
+	posted   []time.Duration // posting times of messages that have not arrived
 	pending  int             // posted and not completed
 }
 
-// A run is a load at work.
+// A run is a running load.
 type run struct {
 	w       *world
 	streams []*stream
@@ -92,7 +92,7 @@ func Run(kind Protocol, p *Parameters, l *Load) (Result, error) {
 	return r.measure(l)
 }
 
-// measure lets the load run in, and takes what happens then.
+// measure lets the load reach a steady state, then measures.
 func (r *run) measure(l *Load) (Result, error) {
 	r.until(r.w.net.Clock() + l.Warm)
 	done := make([]int, len(r.streams))

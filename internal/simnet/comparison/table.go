@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// A Row is one line of the table: a load with its fabric, a rate of losses and a protocol.
+// A Row is one line of the table: a load with its fabric, a loss rate and a protocol.
 type Row struct {
 	Load     Load
 	Params   Parameters
 	Protocol Protocol
 }
 
-// links are the links of each fabric: 25 Gb/s of data.
+// links is the speed of the links of each fabric: 25 Gb/s of data.
 const links = "width=1,speed=EDR"
 
-// parameters are the same for each row but for topology and loss.
+// parameters are the same for each row except for topology and loss.
 func parameters(topology string, loss float64) Parameters {
 	return Parameters{
 		Topology: topology + "," + links, Bandwidth: 25e9, Cable: 25 * time.Nanosecond,
@@ -27,14 +27,14 @@ func parameters(topology string, loss float64) Parameters {
 	}
 }
 
-// losses are the probabilities of the rows.
+// losses are the loss probabilities of the rows.
 var losses = []float64{0, 1e-5, 1e-3}
 
-// Rows are the lines of the table.
+// Rows returns the lines of the table.
 func Rows() (rows []Row) {
 	idle := Load{Name: "none", Probes: [][2]int{{0, 15}}, Measure: 4 * time.Millisecond}
 	for k := InfiniBand; k <= IWARP; k++ {
-		if k != RoCESelective { // without losses it is RoCE
+		if k != RoCESelective { // without losses it equals RoCE
 			rows = append(rows, Row{idle, parameters("fat-tree:k=4", 0), k})
 		}
 	}
@@ -53,7 +53,7 @@ func Rows() (rows []Row) {
 	return rows
 }
 
-// incast is six hosts that write to one, to which a seventh sends the probes.
+// incast has six hosts that write to one, and a seventh that sends it probes.
 func incast() Load {
 	l := Load{Name: "incast", Probes: [][2]int{{7, 0}}, Warm: 20 * time.Millisecond, Measure: 40 * time.Millisecond}
 	for i := range 6 {
@@ -62,13 +62,13 @@ func incast() Load {
 	return l
 }
 
-// permutation is sixteen hosts of which each writes to another one, drawn at random, and sends
-// it probes as well.
+// permutation has sixteen hosts, each of which writes and sends probes to a randomly drawn
+// other one.
 func permutation() Load {
 	const hosts = 16
 	l := Load{Name: "permutation", Warm: 20 * time.Millisecond, Measure: 10 * time.Millisecond}
 	to := rand.New(rand.NewPCG(1, 16)).Perm(hosts)
-	for i := range hosts { // along the cycle, so that nobody sends to itself
+	for i := range hosts { // along a cycle, so that no host sends to itself
 		l.Streams = append(l.Streams, [2]int{to[i], to[(i+1)%hosts]})
 	}
 	l.Probes = l.Streams
@@ -95,11 +95,11 @@ func lossText(p float64) string {
 	return strconv.FormatFloat(100*p, 'f', -1, 64) + " %"
 }
 
-// Header is the head of the table, in Markdown.
+// Header returns the head of the table, in Markdown.
 const Header = "| load | loss | protocol | latency, median | 99th | Gb/s | fairness | drops |\n" +
 	"|---|---|---|---:|---:|---:|---:|---:|\n"
 
-// Line is the row with its result, in Markdown.
+// Line returns the row with its result, in Markdown.
 func (r *Row) Line(x *Result) string {
 	rate, fair := "", ""
 	if len(r.Load.Streams) > 0 {

@@ -18,12 +18,12 @@ import (
 	"softrdma/internal/simnet/rig"
 )
 
-// A Protocol is one that is compared.
+// A Protocol is one of the compared protocols.
 type Protocol int
 
 // The protocols.
 const (
-	InfiniBand    Protocol = iota // credits; lost packets are sent again by go-back-N
+	InfiniBand    Protocol = iota // credits; go-back-N retransmission
 	RoCE                          // without PFC, with DCQCN; go-back-N
 	RoCESelective                 // the same with softrdma's selective repeat
 	IWARP                         // over TCP
@@ -39,12 +39,12 @@ type Parameters struct {
 	Topology      string // for topology.Generate, with links of Bandwidth
 	Bandwidth     int64  // bits per second of each link
 	Cable         time.Duration
-	InfiniBandHop time.Duration // from the first byte into a switch to the first one out of it
+	InfiniBandHop time.Duration // between the first byte into a switch and the first one out of it
 	EthernetHop   time.Duration
-	Credits       int // blocks of 64 bytes for each lane of a port, InfiniBand
-	Queue         int // bytes of each output port, Ethernet
+	Credits       int // blocks of 64 bytes for each lane of an InfiniBand port
+	Queue         int // bytes of each Ethernet output port
 	MarkAbove     int
-	Loss          float64 // probability that a packet is damaged on its way
+	Loss          float64 // probability that a packet is corrupted
 }
 
 // pathMTU is the payload of full packets of every protocol, and of TCP segments.
@@ -53,12 +53,12 @@ const pathMTU = 4096
 // regionAt is the address of each host's region.
 const regionAt = 0x10000
 
-// A host is a device with one region, which is source and target of everything.
+// A host is a device with one region, which is the source and target of all requests.
 type host struct {
 	dev    *adapter.Device
 	pd     *adapter.PD
 	region *memory.Region
-	to     qp.Endpoint // of InfiniBand: how peers name it
+	to     qp.Endpoint // of InfiniBand, as peers address it
 }
 
 // A world is hosts on a network.
@@ -214,7 +214,8 @@ func (w *world) dial(a, b *end) error {
 	return err
 }
 
-// drops is the number of packets that the network has dropped for lack of room or of a route.
+// drops returns the number of packets that the network has dropped for lack of room or of a
+// route.
 func (w *world) drops() int {
 	if w.fabric != nil {
 		return w.fabric.drops

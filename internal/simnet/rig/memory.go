@@ -8,20 +8,20 @@ import (
 	"softrdma/internal/qp"
 )
 
-// A Bond is the memory path between two devices, as it is between processes of one host.
-// Its rings are ordinary memory.
+// A Bond is the memory path between two devices, as between processes of one host. Its rings
+// are ordinary memory.
 type Bond struct {
 	hosts    [2]*Host
 	channels [2]*hostmem.Channel
 	referred int
 }
 
-// A BondConfig says how payloads may travel through a Bond.
+// A BondConfig configures how payloads travel through a Bond.
 type BondConfig struct {
 	Offer bool // segments may be offered, see Segment
 
-	// Fails, if not nil, reports whether the next use of a segment fails, as if it had just been
-	// withdrawn.
+	// Fails, if not nil, reports whether the next use of a segment fails, as if it had just
+	// been withdrawn.
 	Fails func() bool
 }
 
@@ -51,7 +51,7 @@ func Join(a, b *Host, c BondConfig) (*Bond, error) {
 	return x, nil
 }
 
-// Part ends the path. Packets that are in its rings are lost.
+// Part ends the path. Packets in its rings are lost.
 func (x *Bond) Part() {
 	for i, h := range x.hosts {
 		h.Dev.DetachHost(x.channels[i])
@@ -59,10 +59,10 @@ func (x *Bond) Part() {
 	x.hosts[0].Net.Poke()
 }
 
-// Referred returns how many messages referred to segments.
+// Referred returns how many messages referenced segments.
 func (x *Bond) Referred() int { return x.referred }
 
-// Segment makes mem a segment for PD.RegisterSegment. Devices that are joined to this one may map it
+// Segment makes mem a segment for PD.RegisterSegment. Devices joined to this one may map it
 // while it is registered.
 func Segment(mem []byte) *memory.Segment { return memory.NewSegment(mem, len(mem), -1) }
 
@@ -76,7 +76,7 @@ type far struct {
 
 func (f *far) Ring(int) { f.peer.Net.Poke() }
 
-// Segment looks among those that the peer's end has offered.
+// Segment searches the segments that the peer's end has offered.
 func (f *far) Segment(id uint32) []byte {
 	if f.config.Fails != nil && f.config.Fails() {
 		return nil

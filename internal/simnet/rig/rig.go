@@ -1,7 +1,6 @@
-// Package rig sets devices up on a simulated network and does the plain
-// posting and polling that a driver does, for tests that want the channel
-// adapter without the verbs above it. It owns nothing: what it opens is the
-// caller's. It is no part of the product; only tests import it.
+// Package rig sets up devices on a simulated network and does the plain posting and polling of
+// a driver, for tests that need the channel adapter without the verbs above it. It owns
+// nothing: the caller owns what it opens. It is not part of the product; only tests import it.
 package rig
 
 import (
@@ -24,18 +23,18 @@ import (
 type Host struct {
 	Net  *simnet.Network
 	Link *simnet.Link
-	More []*simnet.Link // of further lanes
+	More []*simnet.Link // links of further lanes
 	Dev  *adapter.Device
 	PD   *adapter.PD
 }
 
-// Open attaches a device to the network, which drives it. Networks, Clock, Manual
-// and, where it is nil, Random of cfg are set here.
+// Open attaches a device to the network, which drives it. It sets Networks, Clock, Manual and,
+// if it is nil, Random of cfg.
 func Open(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cfg adapter.Config) (*Host, error) {
 	return OpenLanes(n, local, lc, cfg, 1)
 }
 
-// OpenLanes is Open with so many lanes.
+// OpenLanes is Open with n lanes.
 func OpenLanes(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cfg adapter.Config, lanes int) (*Host, error) {
 	links := n.AttachLanes(local, lc, lanes)
 	h := &Host{Net: n, Link: links[0], More: links[1:]}
@@ -60,8 +59,7 @@ func OpenLanes(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cf
 	return h, nil
 }
 
-// Close gives the domain up and closes the device. The error tells of objects
-// that are left.
+// Close deallocates the domain and closes the device. The error lists objects that are left.
 func (h *Host) Close() error {
 	err := h.PD.Dealloc()
 	if c := h.Dev.Count(); err == nil && c != (object.Counts{}) {
@@ -79,11 +77,11 @@ func (h *Host) Close() error {
 	return err
 }
 
-// Options are the attributes of a connection; the zero value is good for most.
+// Options are the attributes of a connection. The zero value suits most tests.
 type Options struct {
 	MTU          int           // path MTU, 0 means 1024
 	PSN          [2]psn.PSN    // first PSNs of a and b
-	Access       [2]*qp.Access // what a and b allow their peers; nil is everything
+	Access       [2]*qp.Access // rights that a and b grant their peers; nil grants all
 	Reads        uint8         // outstanding READs and atomics, 0 means 8
 	Timeout      uint8         // field, 0 means 14 (67 ms)
 	NoTimeout    bool          // wait forever
