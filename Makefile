@@ -97,7 +97,6 @@ unit: oracles ## unit tests, all seeds
 	cd bench && $(GO) test -timeout 5m ./...
 	cd ucx && $(GO) test -timeout 5m .
 	$(GO) test -short ./verbs -args -inmemory
-	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -daemon; fi
 	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -samehost; fi
 	@if [ "$$($(GO) env GOOS)" = linux ]; then set -x; $(GO) test -short ./verbs -args -infiniband; fi
 	@if [ "$$($(GO) env GOOS)" != linux ]; then :; \
@@ -143,6 +142,7 @@ image: dist ## a static container image, in bin/softrdma-image.tar (buildah, no 
 packages: image ## dist and image, and tests of their contents
 	@packaging/need.sh systemd-analyze systemd || [ $$? = 1 ]
 	@packaging/need.sh ip iproute2 || [ $$? = 1 ]
+	@packaging/need.sh ibv_rc_pingpong ibverbs-utils || [ $$? = 1 ]
 	cd packaging && $(GO) test -count=1 -timeout 15m ./...
 
 # Beside those of dist.

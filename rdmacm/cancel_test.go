@@ -78,7 +78,7 @@ func TestContextEndsAcceptWithoutPeers(t *testing.T) {
 func silentPeer(t *testing.T, to *Listener) *EventChannel {
 	t.Helper()
 	ch := NewEventChannel()
-	id := newIDOn(t, ch, PortSpaceTCP, clientIP)
+	id := newID(t, ch, PortSpaceTCP)
 	t.Cleanup(func() {
 		if err := errors.Join(id.Destroy(), ch.Close()); err != nil {
 			t.Error(err)

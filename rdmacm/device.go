@@ -17,8 +17,7 @@ import (
 // has.
 type origin struct {
 	manager provider.ConnectionManager
-	stack   *registry.Registry // its devices if they are of this process
-	daemon  *verbs.Device      // its device if that is a daemon's
+	stack   *registry.Registry // its devices
 }
 
 // processOrigin returns the origin of ids whose device the host's routing or
@@ -57,21 +56,12 @@ func originOf(dev *verbs.Device) (origin, error) {
 	if e == nil {
 		return origin{}, verbs.ErrClosed
 	}
-	if dev.Daemon() {
-		return origin{manager: e.Provider.(provider.ConnectionManager), daemon: dev}, nil
-	}
 	return stackOrigin(e.Registry()), nil
 }
 
 // device returns the device that an id of the origin is on, nil if there is none
 // or the program has closed it.
 func (o *origin) device(id provider.ID) *verbs.Device {
-	if o.daemon != nil {
-		if !id.Local().IsValid() || id.Removed() {
-			return nil
-		}
-		return o.daemon
-	}
 	at := id.Device()
 	if !at.IsValid() {
 		return nil

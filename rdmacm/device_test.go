@@ -14,7 +14,7 @@ func TestDialBothEndsInOneDevice(t *testing.T) {
 	leavesNothing(t)
 	l := listen(t, ListenConfig{})
 	d := client()
-	d.Device, d.Local = testDevice(serverIP), addr(serverIP, 0)
+	d.Local = addr(serverIP, 0)
 	c, s := connected(t, l, d)
 	if c.Device() != s.Device() || c.Device() == nil {
 		t.Errorf("devices: expected one, found %v and %v", c.Device().Addr(), s.Device().Addr())

@@ -63,12 +63,6 @@
 // ListenConfig encrypts the connections: devices that are opened for them use TLS,
 // with one configuration for each address (SecurityError).
 //
-// # Devices of a daemon
-//
-// Connections on a device of a daemon (verbs.Open) work the same way. Select it with
-// Dialer.Device, ListenConfig.Device or UseDevice. All programs on the daemon share its
-// ports. Listeners on all addresses listen only on the devices of this process.
-//
 // # Timeouts
 //
 // A request is retransmitted as in Linux: 15 times, 4.3 s apart. So it takes more than

@@ -73,7 +73,7 @@ func (ch *EventChannel) event(s *source, c *provider.ConnEvent) (e Event, ok boo
 			c.New.Destroy()
 			return e, false
 		}
-		e.ID = &ID{c: c.New, ch: ch, src: s, dev: s.daemon, Context: e.Listen.Context, asked: e.Conn, remoteUDP: e.Listen.remoteUDP}
+		e.ID = &ID{c: c.New, ch: ch, src: s, Context: e.Listen.Context, asked: e.Conn, remoteUDP: e.Listen.remoteUDP}
 		c.New.SetOwner(e.ID)
 		return e, true
 	}

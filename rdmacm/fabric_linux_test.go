@@ -4,50 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/fabric/live"
-	"softrdma/internal/uverbs"
 	"softrdma/verbs"
 )
-
-// servedPort serves a device in this process, and opens it as a program of the daemon.
-func servedPort(t *testing.T, own *verbs.Device) *verbs.Device {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "rdmacm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := uverbs.Serve(uverbs.Config{Devices: []*verbs.Device{own}, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		closed(t, server)
-		_ = os.RemoveAll(dir)
-	})
-	d, err := verbs.Open("daemon:"+filepath.Join(dir, "socket"), verbs.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { closed(t, d) })
-	return d
-}
-
-// TestDaemonsFabricDevicesAreTheSame runs tests of fabrics once more, on devices of daemons.
-func TestDaemonsFabricDevicesAreTheSame(t *testing.T) {
-	throughDaemon = true
-	defer func() { throughDaemon = false }()
-	t.Run("Connections", TestConnectionsOfAFabric)
-	t.Run("Lookup", TestLookupOnAFabric)
-	t.Run("Multicast", TestMulticastOnAFabric)
-	t.Run("MulticastOfTwoIDs", TestMulticastOfTwoIDsOfAPort)
-}
 
 // fabricPorts opens a device on each adapter of a fabric. With a subnet manager it waits until
 // all ports are active.
@@ -68,9 +32,6 @@ func fabricPorts(t *testing.T, shape string, manager bool) (devices []*verbs.Dev
 			fabrictest.WaitFor(t, "an active port", func() bool { return d.QueryPort().State == verbs.PortActive })
 		}
 		devices = append(devices, d)
-		if throughDaemon {
-			devices[len(devices)-1] = servedPort(t, d)
-		}
 	}
 	fabrictest.WaitFor(t, "the fabric's goroutines", func() bool { // which leavesNothing counts
 		b := make([]byte, 1<<20)

@@ -49,7 +49,7 @@ type ID struct {
 
 // UseDevice puts the id on a device that the program has open, before Bind and
 // ResolveAddr. Without it the local address or the host's routing chooses the
-// device. The id's ports are those of the device's stack (verbs.Stack) or daemon.
+// device. The id's ports are those of the device's stack (verbs.Stack).
 //
 // Ports of two fabrics can have the same IP address. In one stack the device that was opened
 // first has it; the error for another one wraps ErrAddrInUse.

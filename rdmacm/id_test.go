@@ -20,23 +20,6 @@ func newID(t testing.TB, ch *EventChannel, ps PortSpace) *ID {
 	return id
 }
 
-// newIDOn is newID on the tests' device of an address.
-func newIDOn(t testing.TB, ch *EventChannel, ps PortSpace, ip string) *ID {
-	t.Helper()
-	id := newID(t, ch, ps)
-	onTestDevice(t, id, ip)
-	return id
-}
-
-func onTestDevice(t testing.TB, id *ID, ip string) {
-	t.Helper()
-	if dev := testDevice(ip); dev != nil {
-		if err := id.UseDevice(dev); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // expect takes the next event of a channel, which must be of a type.
 func expect(t testing.TB, ch *EventChannel, want EventType) Event {
 	t.Helper()
@@ -79,7 +62,7 @@ func newPair(t *testing.T, ps PortSpace) *pair {
 	t.Helper()
 	leavesNothing(t)
 	p := &pair{t: t, server: NewEventChannel(), client: NewEventChannel()}
-	p.listener, p.dialer = newIDOn(t, p.server, ps, serverIP), newIDOn(t, p.client, ps, clientIP)
+	p.listener, p.dialer = newID(t, p.server, ps), newID(t, p.client, ps)
 	t.Cleanup(func() {
 		if err := errors.Join(p.listener.Destroy(), p.dialer.Destroy(), p.server.Close(), p.client.Close()); err != nil {
 			t.Error(err)

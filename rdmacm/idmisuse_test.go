@@ -94,7 +94,7 @@ func TestChannelCloseDestroysUntakenRequests(t *testing.T) {
 
 func TestChannelDestroyedIDsEventsDropped(t *testing.T) {
 	p := newPair(t, PortSpaceTCP)
-	second := newIDOn(t, p.client, PortSpaceTCP, clientIP)
+	second := newID(t, p.client, PortSpaceTCP)
 	p.ok(p.dialer.ResolveAddr(addr(clientIP, 0), p.listener.LocalAddr()))
 	p.ok(second.ResolveAddr(addr(clientIP, 0), p.listener.LocalAddr()))
 	p.ok(p.dialer.Destroy())
@@ -127,7 +127,6 @@ func TestIDUnconnectedServiceOfIB(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer id.Destroy()
-	onTestDevice(t, id, clientIP)
 	if err := id.Bind(addr(clientIP, 0)); err != nil {
 		t.Fatal(err)
 	}

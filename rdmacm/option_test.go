@@ -52,7 +52,7 @@ func TestIDReuseAddrSharesPort(t *testing.T) {
 	ch := NewEventChannel()
 	defer ch.Close()
 	for _, reuse := range []int{0, 1} {
-		a, b := newIDOn(t, ch, PortSpaceTCP, clientIP), newIDOn(t, ch, PortSpaceTCP, clientIP)
+		a, b := newID(t, ch, PortSpaceTCP), newID(t, ch, PortSpaceTCP)
 		for _, id := range []*ID{a, b} {
 			if err := id.SetOption(OptionReuseAddr, reuse); err != nil {
 				t.Fatal(err)

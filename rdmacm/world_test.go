@@ -26,29 +26,8 @@ func ip(n int) string { return fmt.Sprintf("127.9.%d.%d", os.Getpid()%256, n) }
 // testProtocol is what the tests' devices speak; see TestIWARPIsTheSame.
 var testProtocol verbs.Protocol
 
-// testDaemon are the devices of the daemon that the tests have, nil for devices
-// of this process; see TestDaemonsDevicesAreTheSame.
-var testDaemon *daemonDevices
-
-type daemonDevices struct {
-	name   func(ip string) string // for package verbs
-	served map[string]*verbs.Device
-}
-
-// testDevice is the daemon's device of an address, nil where tests name the
-// address alone.
-func testDevice(ip string) *verbs.Device {
-	if testDaemon == nil {
-		return nil
-	}
-	return testDaemon.served[ip]
-}
-
 // deviceNamed is what package verbs calls the tests' device of an address.
 func deviceNamed(ip string) string {
-	if testDaemon != nil {
-		return testDaemon.name(ip)
-	}
 	if testProtocol == verbs.IWARP {
 		return "iwarp:" + ip
 	}
@@ -99,23 +78,9 @@ func count() census {
 	return c
 }
 
-// idleCalls is how many connections for calls the devices of a daemon may keep.
-func idleCalls() int {
-	if testDaemon == nil {
-		return 0
-	}
-	return len(testDaemon.served) * runtime.GOMAXPROCS(0)
-}
-
-// throughDaemon lets the devices of tests of fabrics be those of daemons.
-var throughDaemon bool
-
 // leavesNothing checks at the end of a test that everything is as before it.
 func leavesNothing(t testing.TB) {
 	t.Helper()
-	if throughDaemon { // which is in this process and keeps connections for calls
-		return
-	}
 	before := count()
 	t.Cleanup(func() {
 		var after census
@@ -124,7 +89,7 @@ func leavesNothing(t testing.TB) {
 			// meanwhile: fewer are no leak.
 			after = count()
 			if after.manager == before.manager && after.devices == before.devices &&
-				after.goroutines <= before.goroutines && after.files <= before.files+idleCalls() {
+				after.goroutines <= before.goroutines && after.files <= before.files {
 				return
 			}
 			if time.Now().After(end) {
@@ -143,15 +108,12 @@ func addr(ip string, port uint16) netip.AddrPort {
 
 // client is a dialer on the client's address, impatient enough for a test.
 func client() Dialer {
-	return Dialer{Device: testDevice(clientIP), Local: addr(clientIP, 0), Protocol: testProtocol, QP: verbs.QPConfig{MaxInline: 64}}
+	return Dialer{Local: addr(clientIP, 0), Protocol: testProtocol, QP: verbs.QPConfig{MaxInline: 64}}
 }
 
 func listen(t testing.TB, cfg ListenConfig) *Listener {
 	t.Helper()
 	cfg.Protocol = testProtocol
-	if cfg.Device == nil {
-		cfg.Device = testDevice(serverIP)
-	}
 	if cfg.QP.MaxInline == 0 {
 		cfg.QP.MaxInline = 64
 	}

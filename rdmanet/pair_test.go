@@ -52,7 +52,6 @@ func (w *wire) Close() error          { return w.qp.Destroy() }
 var (
 	testPrefix string
 	testTLS    *tls.Config
-	testDaemon func() string // if not nil, returns the name of a daemon's device to use instead of an address
 )
 
 func address() string {
@@ -65,9 +64,6 @@ func openDevice(t testing.TB, cfg verbs.Config) *verbs.Device {
 	cfg.TLS = testTLS
 	for {
 		name := testPrefix + address()
-		if testDaemon != nil {
-			name = testDaemon()
-		}
 		d, err := verbs.Open(name, cfg)
 		if err == nil {
 			return d

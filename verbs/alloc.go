@@ -12,11 +12,8 @@ import (
 type AllocConfig struct {
 	HugePages bool // use huge pages; AllocMemory fails if the system has none free
 
-	// Device is the device that the memory is for. Memory for a daemon's device is mapped by
-	// the daemon as well once it is registered there: it is not copied to the daemon and back,
-	// and remote atomics on it are atomic with those of this process. It cannot have huge
-	// pages. Memory for an iWARP device is not shared with peers on the same host. Nil means
-	// any device of this process.
+	// Device is the device that the memory is for. Memory for an iWARP device is not
+	// shared with peers on the same host. Nil is any device.
 	Device *Device
 }
 
@@ -41,10 +38,6 @@ func AllocMemory(n int, cfg AllocConfig) (*Memory, error) {
 	}
 	kind := allocation.Peers
 	switch {
-	case cfg.Device != nil && cfg.Device.remote:
-		if kind = allocation.Daemon; cfg.HugePages {
-			return nil, fmt.Errorf("alloc %d bytes of memory: %w", n, reason.NotSupported("huge pages are not shared with a daemon"))
-		}
 	case cfg.HugePages:
 		kind = allocation.HugePages
 	case cfg.Device != nil && cfg.Device.protocol == IWARP:

@@ -44,7 +44,7 @@ func segmentOf(t testing.TB, pd *verbs.PD, mem []byte) *memory.Segment {
 
 func inProcessPD(t testing.TB) *verbs.PD {
 	t.Helper()
-	dev := openInProcess(t, addrA, verbs.Config{})
+	dev := openDevice(t, addrA, verbs.Config{})
 	t.Cleanup(func() {
 		if err := dev.Close(); err != nil {
 			t.Error(err)

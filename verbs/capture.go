@@ -22,8 +22,7 @@ type Capture struct {
 
 // Capture writes every packet that the device sends and receives from now on to w
 // as pcapng, until the capture or the device is closed. It fails with
-// errors.ErrUnsupported on an iWARP device, which uses the system's TCP, and on a
-// daemon's device.
+// errors.ErrUnsupported on an iWARP device, which uses the system's TCP.
 func (d *Device) Capture(w io.Writer) (*Capture, error) {
 	if d.protocol == IWARP {
 		return nil, reason.NotSupported("capture: iWARP uses the system's TCP, which tcpdump captures")
@@ -46,9 +45,6 @@ func (c *Capture) attach() error {
 	defer d.mu.Unlock()
 	if err := d.drv.Closed(); err != nil {
 		return fmt.Errorf("capture: %w", err)
-	}
-	if d.remote {
-		return reason.NotSupported("capture: the daemon captures its devices (--pcap)")
 	}
 	c.detach = d.local.Trace.Attach(c.w)
 	d.captures = append(d.captures, c)

@@ -81,7 +81,7 @@ type Config struct {
 	// never wakes up. A peer that is silent for a quarter of it is probed with a
 	// duplicate packet, which any adapter acknowledges by itself. So it detects the
 	// loss of the peer's device. A softrdma device ends, and stops, with its
-	// process or daemon.
+	// process.
 	//
 	// With iWARP it detects the loss of the peer's host, whose TCP answers: 0 means
 	// 30 s, and a negative value means the system's default. TCP also answers for a

@@ -199,11 +199,6 @@ func (c *CQ) take(wcs []WC) int {
 	if n > 0 {
 		r.Release(i)
 	}
-	if c.dev.unnamed {
-		for k := range wcs[:n] {
-			wcs[k].why = reason.Detail{}
-		}
-	}
 	return n
 }
 

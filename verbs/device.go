@@ -41,10 +41,8 @@ var (
 // A Device is an open RDMA device with one port, on one local address.
 type Device struct {
 	drv      provider.Device
-	local    *adapter.Device // the adapter of drv, nil if remote
+	local    *adapter.Device // the adapter of drv
 	stack    *Stack          // of local
-	remote   bool            // a daemon's device
-	unnamed  bool            // the daemon's version numbers reasons differently
 	fabric   provider.Fabric // nil unless the device is a port of a fabric
 	choice   host.Choice
 	protocol Protocol
@@ -98,27 +96,20 @@ type Device struct {
 // LID, MTU, partitions and GIDs are what the manager sets, at any time; [Device.NextEvent] tells
 // of changes and queue pairs follow them. Peers are reached by LID (AddressVector.DLID).
 //
-// The prefix "daemon:" opens a device that `softrdma daemon` shares between programs.
-// "daemon:" is the first device of the daemon that `softrdma exec` also finds,
-// "daemon:/run/my/socket" that of the daemon on a socket, and a device name at the end
-// of either, like "/rxe1", selects another device. The only setting of cfg that
-// applies is Spin. Objects and memory belong to this process, and the daemon accesses
-// the memory. AllocConfig.Device allocates memory that both map, which avoids a copy.
-// When the daemon ends, the device ends with EventDeviceFatal, and waiting calls
-// return ErrClosed. Only devices of this process support captures.
-//
-// The prefix "shared:", followed by the same, opens a device of this process on the address
-// of a daemon's RoCE v2 device, with some of its queue pair numbers. It is as fast as a device
-// with an address of its own. The daemon must run as the same user in the same network
-// namespace; 255 programs or fewer can share an address. The address, the MTU and the
-// GUID are those of the daemon's device. Connections of package rdmacm are refused, as queue
-// pair 1 is the daemon's. The device does not end with the daemon.
+// The prefix "shared:" opens a device on the address of a RoCE v2 device that `softrdma daemon`
+// serves. "shared:" is the first device of the daemon that `softrdma exec` also finds,
+// "shared:/run/my/socket" that of the daemon on a socket, and a device name at the end of either,
+// like "/rxe1", selects another device. The device is in this process, with some of the address's
+// queue pair numbers, and as fast as one with an address of its own. The daemon must run as the
+// same user in the same network namespace; 255 programs or fewer can share an address. The
+// address, the MTU and the GUID are those of the daemon's device. Connections of package rdmacm are
+// refused, as queue pair 1 is the daemon's. The device does not end with the daemon.
 func Open(name string, cfg Config) (*Device, error) { return process.Open(name, cfg) }
 
 // Open opens a device in the stack. See the function Open.
 func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	for prefix, open := range map[string]func(string, *Config) (*Device, error){
-		daemonPrefix: s.openDaemon, sharedPrefix: s.openShared, fabricPrefix: s.openFabric,
+		sharedPrefix: s.openShared, fabricPrefix: s.openFabric,
 	} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok {
 			d, err := open(rest, &cfg)
@@ -247,8 +238,7 @@ func openError(name string, choice host.Choice, err error) error {
 	return fmt.Errorf("open the best RDMA device: %w", err)
 }
 
-// Name returns the name of the network interface, or the name under which a daemon serves its
-// device.
+// Name returns the name of the network interface.
 func (d *Device) Name() string { return d.choice.Interface.Name }
 
 // Addr returns the local address and UDP port that peers send to. The port of an
@@ -290,9 +280,7 @@ type Counts struct {
 // Counts returns how many objects of each kind exist, for tests of leaks.
 func (d *Device) Counts() Counts { return Counts(d.drv.Count()) }
 
-// Counters returns each named reason that the device has given and how often. The
-// counters of a daemon's device are those of all its programs. There are none if
-// the daemon is of another version or has ended.
+// Counters returns each named reason that the device has given and how often.
 func (d *Device) Counters() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		for r, n := range d.drv.Counters() {

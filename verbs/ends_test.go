@@ -70,10 +70,7 @@ var lanes = flag.Int("lanes", 1, "how many lanes devices have where the test doe
 // Otherwise they take the sockets, as between processes.
 var inMemory = flag.Bool("inmemory", false, "hand packets between devices over in memory")
 
-// onDaemon makes tests use devices of a daemon, which serves the address.
-var onDaemon = flag.Bool("daemon", false, "test devices of a daemon")
-
-// overMemory makes packets between the devices of a test go through shared memory, as between
+// overMemory lets packets between the devices of a test go through memory, as between
 // processes of one host.
 var overMemory = flag.Bool("samehost", false, "require the memory path between devices")
 
@@ -105,28 +102,8 @@ func needUDP(t testing.TB) {
 	}
 }
 
-// openServed opens an address as a daemon's device, or returns nil.
-var openServed func(t testing.TB, addr string, cfg verbs.Config) *verbs.Device
-
-// needOwn skips a test of features that only devices of this process have.
-func needOwn(t testing.TB, why string) {
-	t.Helper()
-	if *onDaemon {
-		t.Skip("SKIPPED with -daemon: ", why)
-	}
-}
-
-// openDevice opens an address as the flags of these tests say.
+// openDevice waits for an address that another run of these tests has.
 func openDevice(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
-	t.Helper()
-	if *onDaemon && !strings.HasPrefix(addr, "iwarp:") {
-		return openServed(t, addr, cfg)
-	}
-	return openInProcess(t, addr, cfg)
-}
-
-// openInProcess opens a device, and waits if another run of these tests has the address.
-func openInProcess(t testing.TB, addr string, cfg verbs.Config) *verbs.Device {
 	t.Helper()
 	if at, err := netip.ParseAddrPort(addr); err == nil && (*overEthernet || *overFabric) {
 		t.Skipf("SKIPPED with -roce1 and -infiniband: %v has a UDP port", at)

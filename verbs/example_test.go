@@ -104,10 +104,9 @@ func ExampleWC_Err() {
 	// KEY_BOUNDS 1
 }
 
-// A device of the daemon that serves this machine's programs, with memory that the daemon maps
-// as well: data between two programs is copied once.
-func ExampleOpen_daemon() {
-	dev, err := verbs.Open("daemon:", verbs.Config{})
+// A device on the address of the daemon that serves this machine's programs.
+func ExampleOpen_shared() {
+	dev, err := verbs.Open("shared:", verbs.Config{})
 	check(err)
 	defer dev.Close()
 	mem, err := verbs.AllocMemory(1<<20, verbs.AllocConfig{Device: dev})

@@ -36,7 +36,6 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"Addr":      no(func() { z.dev.Addr() }),
 			"Counters":  no(func() { counter(z.dev, "") }),
 			"Counts":    no(func() { z.dev.Counts() }),
-			"Daemon":    no(func() { z.dev.Daemon() }),
 			"Explain":   no(func() { z.dev.Explain() }),
 			"GID":       no(func() { z.dev.GID() }),
 			"GIDs":      no(func() { z.dev.GIDs() }),

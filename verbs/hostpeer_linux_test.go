@@ -76,7 +76,6 @@ func startHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 // launchHostPeer starts a peer that may fail to open its device.
 func launchHostPeer(t testing.TB, cfg peerConfig) *hostPeer {
 	t.Helper()
-	needOwn(t, "the mode is the daemon's")
 	if *overEthernet || *overFabric {
 		t.Skip("SKIPPED with -roce1 and -infiniband: the peer's device speaks RoCE v2")
 	}
@@ -264,7 +263,7 @@ func (w *peerProcess) open(t *testing.T) {
 	if w.cfg.Cable != "" {
 		w.plug(t)
 	}
-	dev := openInProcess(t, w.cfg.Addr, verbs.Config{SameHost: w.cfg.Mode, NoLoopback: true, Lanes: w.cfg.Lanes})
+	dev := openDevice(t, w.cfg.Addr, verbs.Config{SameHost: w.cfg.Mode, NoLoopback: true, Lanes: w.cfg.Lanes})
 	mem := make([]byte, w.cfg.Size)
 	if w.cfg.Shared {
 		mem = alloc(t, w.cfg.Size, verbs.AllocConfig{})

@@ -88,7 +88,6 @@ func TestConnectionOutlivesPortThatWasDown(t *testing.T) {
 
 func TestOpenWhereNetlinkIsForbidden(t *testing.T) {
 	needUDP(t)
-	needOwn(t, "the daemon watches its port")
 	hosttest.OnThread(t, func() {
 		hosttest.ForbidNetlink(t)
 		z := newZoo(t, leakA)

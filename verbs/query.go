@@ -11,8 +11,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Limits of every device of this process. Device.Query returns the limits of a
-// daemon's device.
+// Limits of every device.
 const (
 	MaxMessage      = 1 << 31 // bytes of one message
 	MaxSGE          = 256     // entries of one work request

@@ -139,26 +139,3 @@ func TestRoCEv1WithoutTheRightOffersRoCEv2(t *testing.T) {
 		}
 	})
 }
-
-func TestRoCEv1DeviceOfADaemonIsOne(t *testing.T) {
-	if !ethernetPair(t) {
-		return
-	}
-	s := serve(t, openInProcess(t, "roce1:ca", verbs.Config{}), openInProcess(t, "roce1:cab", verbs.Config{}))
-	a, b := daemonSide(t, s.open(t, "/rxe0"), false), daemonSide(t, s.open(t, "/rxe1"), false)
-	if d := a.dev; d.Protocol() != verbs.RoCEv1 || d.GIDs()[0].Type != "RoCE v1" || d.Addr() != s.dev.Addr() || d.Query().Transport != "InfiniBand" {
-		t.Errorf("protocol %v, GIDs %v, address %v, transport %v", d.Protocol(), d.GIDs(), d.Addr(), d.Query().Transport)
-	}
-	if _, err := verbs.Open(s.name()+"/rxe7", verbs.Config{}); err == nil || !strings.Contains(err.Error(), "rxe0 10.9.0.1 (RoCE v1)") {
-		t.Errorf("a device that does not exist: %v", err)
-	}
-	// The GID of one end maps an IPv4 address, the other's is a link-local IPv6 address.
-	a.peer, b.peer = b, a
-	ends{}.join(t, a, b)
-	fill(a.buf, 1)
-	a.post(t, a.write(0, len(a.buf)))
-	a.ok(t, verbs.WCWrite)
-	if !bytes.Equal(a.buf, b.buf) {
-		t.Error("the memory differs after the WRITE")
-	}
-}

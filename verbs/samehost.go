@@ -178,12 +178,8 @@ type SameHostState struct {
 	Why    error  // why there is no socket, with a named reason (ReasonError)
 }
 
-// SameHost returns how other processes on this host reach the device. The state of a daemon's
-// device is empty.
+// SameHost returns how other processes on this host reach the device.
 func (d *Device) SameHost() SameHostState {
-	if d.remote {
-		return SameHostState{}
-	}
 	p := &d.sameHost
 	s := SameHostState{Mode: SameHost(p.mode.String()), Why: p.why}
 	if p.host != nil {
@@ -199,21 +195,14 @@ type Path string
 const (
 	PathNetwork     Path = "network"
 	PathSameHost    Path = "same host"    // shared memory with another process
-	PathSameProcess Path = "same process" // the peer is a device of the same stack or daemon
+	PathSameProcess Path = "same process" // the peer is a device of the same stack
 	PathUnknown     Path = "unknown"      // not connected
 )
 
 // Path returns how the queue pair's packets reach its peer now. It can change: a peer that
 // closes and opens its device again is reached through the network meanwhile.
 func (q *QP) Path() Path {
-	var path object.Path
-	switch d := q.drv.(type) {
-	case interface{ Path() object.Path }:
-		path = d.Path()
-	case interface{ PathNumber() uint32 }: // a daemon's device
-		path = object.Path(d.PathNumber())
-	}
-	switch path {
+	switch q.drv.Path() {
 	case object.PathNetwork:
 		return PathNetwork
 	case object.PathSameHost:

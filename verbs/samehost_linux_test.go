@@ -26,8 +26,7 @@ func hostDirectory(t testing.TB) string {
 // openMode opens a device that reaches others in the test through the network or memory.
 func openMode(t testing.TB, addr string, mode verbs.SameHost) *verbs.Device {
 	t.Helper()
-	needOwn(t, "the mode is the daemon's")
-	dev := openInProcess(t, addr, verbs.Config{SameHost: mode, NoLoopback: true})
+	dev := openDevice(t, addr, verbs.Config{SameHost: mode, NoLoopback: true})
 	t.Cleanup(func() {
 		if err := dev.Close(); err != nil {
 			t.Error(err)
@@ -153,7 +152,6 @@ func TestSameHostRequiredFailsWithoutAPath(t *testing.T) {
 }
 
 func TestSameHostRequiredNeedsADirectory(t *testing.T) {
-	needOwn(t, "the mode is the daemon's")
 	file := hostDirectory(t) + "/file"
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -166,7 +164,7 @@ func TestSameHostRequiredNeedsADirectory(t *testing.T) {
 	if reasonOf(err) != "HOST_DIRECTORY" {
 		t.Errorf("required: %v", err)
 	}
-	dev = openInProcess(t, "127.7.41.1", verbs.Config{SameHost: verbs.SameHostAuto})
+	dev = openDevice(t, "127.7.41.1", verbs.Config{SameHost: verbs.SameHostAuto})
 	defer dev.Close()
 	if s := dev.SameHost(); s.Socket != "" || reasonOf(s.Why) != "HOST_DIRECTORY" {
 		t.Errorf("automatic: %+v", s)
@@ -246,7 +244,6 @@ func TestClosedSameHostDevicesLeakNothing(t *testing.T) {
 
 // A device without a mode uses that of SetSameHost, or else that of the environment.
 func TestSameHostModeOfTheProcess(t *testing.T) {
-	needOwn(t, "the mode is the daemon's")
 	if *overMemory || *overFabric {
 		t.Skip("SKIPPED with -samehost and -infiniband: the tests name a mode, ports of a fabric have none")
 	}
@@ -265,7 +262,7 @@ func TestSameHostModeOfTheProcess(t *testing.T) {
 		if err := verbs.SetSameHost(c.set); err != nil {
 			t.Fatal(err)
 		}
-		dev := openInProcess(t, "127.7.41.3", verbs.Config{})
+		dev := openDevice(t, "127.7.41.3", verbs.Config{})
 		if got := dev.SameHost().Mode; got != c.want {
 			t.Errorf("environment %q, set %q: mode %q, expected %q", c.environment, c.set, got, c.want)
 		}

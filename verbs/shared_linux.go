@@ -12,8 +12,8 @@ import (
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
 	"softrdma/internal/link/udp"
-	"softrdma/internal/provider/daemon"
 	"softrdma/internal/trace"
+	"softrdma/internal/uverbs/daemon"
 )
 
 // openShared opens a device on a slot of a daemon's device.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/daemontest"
 	"softrdma/verbs"
 )
 
@@ -20,12 +21,11 @@ import (
 // which they open devices there.
 func shareAddress(t testing.TB, addr string) (*served, string) {
 	t.Helper()
-	needOwn(t, "a daemon serves no devices of daemons")
 	if *overEthernet || *overMemory || *overFabric {
 		t.Skip("SKIPPED with -roce1, -samehost and -infiniband: only RoCE v2 addresses are shared, and these tests choose the path")
 	}
 	hostDirectory(t)
-	dev := openInProcess(t, addr, verbs.Config{Shared: true})
+	dev := openDevice(t, addr, verbs.Config{Shared: true})
 	s := serve(t, dev)
 	return s, "shared:" + filepath.Join(s.dir, "socket")
 }
@@ -85,7 +85,7 @@ func carriesEveryOperation(t *testing.T, mode verbs.SameHost) {
 		t.Fatal(err)
 	}
 	defer program.Close()
-	elsewhere := openInProcess(t, "127.7.42.2", verbs.Config{SameHost: mode})
+	elsewhere := openDevice(t, "127.7.42.2", verbs.Config{SameHost: mode})
 	defer elsewhere.Close()
 	for _, c := range []struct {
 		from *verbs.Device
@@ -155,7 +155,7 @@ func TestSharedAddressDatagramsThroughMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer program.Close()
-	elsewhere := openInProcess(t, "127.7.42.2", require)
+	elsewhere := openDevice(t, "127.7.42.2", require)
 	defer elsewhere.Close()
 	for _, from := range []*verbs.Device{program, elsewhere} {
 		s := onType(t, from, make([]byte, sharedSize), verbs.UD)
@@ -282,7 +282,7 @@ func TestSharedAddressRefusals(t *testing.T) {
 	if _, err := verbs.Open("iwarp:127.7.42.1", verbs.Config{Shared: true}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("iWARP: %v", err)
 	}
-	alone := serve(t, openInProcess(t, "127.7.42.4", verbs.Config{}))
+	alone := serve(t, openDevice(t, "127.7.42.4", verbs.Config{}))
 	if _, err := verbs.Open("shared:"+filepath.Join(alone.dir, "socket"), verbs.Config{}); reasonOf(err) != "SLOT_UNSHARED" {
 		t.Errorf("a device that is not shared: %v", err)
 	}
@@ -352,9 +352,8 @@ func openDescriptors(t testing.TB) int {
 // When a daemon is killed, programs that share its address continue, but no others can join.
 // The address is in use until they have ended.
 func TestSharedAddressOutlivesItsDaemon(t *testing.T) {
-	needOwn(t, "a daemon serves no devices of daemons")
 	hostDirectory(t)
-	d := startDaemon(t, sharing+"127.7.42.1")
+	d := daemontest.Start(t, "127.7.42.1")
 	name := "shared:" + d.Socket()
 	p := startHostPeer(t, peerConfig{Addr: name, Size: sharedSize, QPs: 1, Type: verbs.RC, Report: true})
 	dev := openShared(t, name)
@@ -374,7 +373,7 @@ func TestSharedAddressOutlivesItsDaemon(t *testing.T) {
 	if err := dev.Close(); err != nil {
 		t.Error(err)
 	}
-	again := openInProcess(t, "127.7.42.1", verbs.Config{Shared: true})
+	again := openDevice(t, "127.7.42.1", verbs.Config{Shared: true})
 	if err := again.Close(); err != nil {
 		t.Error(err)
 	}
@@ -384,7 +383,7 @@ func TestSharedAddressOutlivesItsDaemon(t *testing.T) {
 // program that receives it hands over those of the others.
 func TestSharedAddressBatchesOfSeveralPrograms(t *testing.T) {
 	_, name := shareAddress(t, "127.7.42.1")
-	elsewhere := openInProcess(t, "127.7.42.2", verbs.Config{})
+	elsewhere := openDevice(t, "127.7.42.2", verbs.Config{})
 	defer elsewhere.Close()
 	for _, from := range []*verbs.Device{openShared(t, name), elsewhere} {
 		to := []*verbs.Device{openShared(t, name), openShared(t, name)}

@@ -43,9 +43,6 @@ func (q *QP) view(ctx context.Context, addr uint64, rkey uint32, n int) (*sameho
 	switch q.Path() {
 	case PathSameHost:
 	case PathSameProcess:
-		if d.remote {
-			return nil, reason.NotSupported("a view through a daemon's device")
-		}
 		return q.viewOwn(addr, rkey, n)
 	case PathNetwork:
 		if err := q.WhyNetwork(); err != nil {
@@ -54,9 +51,6 @@ func (q *QP) view(ctx context.Context, addr uint64, rkey uint32, n int) (*sameho
 		fallthrough
 	default:
 		return nil, reason.NotSupported("a view of memory of a peer on path %q", q.Path())
-	}
-	if d.sameHost.host == nil {
-		return nil, reason.NotSupported("a view through a daemon's device")
 	}
 	a := q.drv.Query()
 	return d.sameHost.host.View(ctx, a.Path.Dst, a.DestQPN, rkey, addr, n)

@@ -19,8 +19,8 @@ import (
 // CQ, with the target's number as WC.QPN. Either side may call Connect, or ToInit, ToRTR and
 // ToRTS.
 //
-// Lost packets are retransmitted as the standard says, from the first missing one on. Daemons'
-// devices, iWARP devices and package rdmacm do not support XRC.
+// Lost packets are retransmitted as the standard says, from the first missing one on. iWARP devices
+// and package rdmacm do not support XRC.
 type XRCD struct {
 	dev *Device
 	drv provider.XRCD

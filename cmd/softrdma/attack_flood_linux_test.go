@@ -51,12 +51,6 @@ var floodServers = []floodServer{
 		p.Prints("waiting")
 		return []*clitest.Process{p}
 	}, dialRdmanet},
-	{"daemon", func(t *testing.T, addr, port string) []*clitest.Process {
-		d, socket := clitest.StartDaemon(t, "-d", addr)
-		p := clitest.Start(t, "rping", "-s", "-P", "-a", "daemon:"+socket+"/rxe0", "-p", port)
-		p.Prints("waiting")
-		return []*clitest.Process{d, p}
-	}, dialRdmacm},
 }
 
 func dialRdmacm(ctx context.Context, addr string, dev *verbs.Device) (io.Closer, error) {

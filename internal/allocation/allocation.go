@@ -1,6 +1,6 @@
-// Package allocation maps memory for devices outside of the Go heap: private, or shared with a
-// daemon or with peers on the same host. It records its mappings, and how many regions each
-// device has registered in them, so that memory in use is not unmapped.
+// Package allocation maps memory for devices outside of the Go heap: private, or shared with
+// peers on the same host. It records what it has mapped, and how many regions each device
+// has registered there, so that memory in use is not unmapped.
 package allocation
 
 import (
@@ -19,7 +19,6 @@ type Kind uint8
 const (
 	Private   Kind = iota
 	HugePages      // private, in huge pages; New fails if the system has none free
-	Daemon         // a daemon maps it, also for writing
 	Peers          // peers on the same host map it for reading, if it has at least 16 KiB and descriptors are left
 )
 
@@ -48,11 +47,8 @@ func New(n int, kind Kind) (*Allocation, error) {
 
 func (a *Allocation) mapPages(n int, kind Kind) (err error) {
 	switch {
-	case kind == Daemon:
-		a.buf, a.fd, err = mapShared(n, true)
-		return err
 	case kind == Peers && n >= shareFrom && takeDescriptor():
-		if a.buf, a.fd, err = mapShared(n, false); err == nil {
+		if a.buf, a.fd, err = mapShared(n); err == nil {
 			a.segment = memory.NewSegment(a.buf, n, a.fd)
 			return nil
 		}
@@ -146,19 +142,12 @@ func Has(buf []byte) bool {
 // Buffer describes memory to register. For shared memory the result says where it is in its
 // file. The caller has called Hold.
 func Buffer(buf []byte) provider.Buffer {
-	b := provider.Buffer{Mem: buf, Memfd: -1}
 	allocated.Lock()
 	defer allocated.Unlock()
-	a := of(buf)
-	if a == nil {
-		return b
+	if a := of(buf); a != nil {
+		return provider.Buffer{Mem: buf, Segment: a.segment}
 	}
-	b.Segment = a.segment
-	off := memory.Addr(buf) - a.addr
-	if a.fd >= 0 && a.segment == nil && off+uint64(len(buf)) <= a.len {
-		b.Shared, b.Memfd, b.Offset = true, a.fd, off
-	}
-	return b
+	return provider.Buffer{Mem: buf}
 }
 
 // Hold counts a region of a device in buf.

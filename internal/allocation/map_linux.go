@@ -17,12 +17,11 @@ const hugePageFlag = unix.MAP_HUGETLB
 // which the system grants if shmem_enabled says so. Smaller memory would be rounded up.
 const hugePagesFrom = 2 << 20
 
-// mapShared maps memory that other processes can map by its descriptor. Unless writable is
-// true, they cannot write to it.
-func mapShared(n int, writable bool) (buf []byte, fd int, err error) {
+// mapShared maps memory that other processes can map by its descriptor, and cannot write to.
+func mapShared(n int) (buf []byte, fd int, err error) {
 	page := os.Getpagesize()
 	n = (n + page - 1) / page * page
-	if buf, fd, err = memfd.New("softrdma-memory", n, !writable); err != nil {
+	if buf, fd, err = memfd.New("softrdma-memory", n, true); err != nil {
 		return nil, -1, err
 	}
 	if n >= hugePagesFrom {

@@ -5,7 +5,7 @@ package allocation
 import "softrdma/internal/reason"
 
 // mapShared maps memory that other processes can map, which needs Linux.
-func mapShared(int, bool) ([]byte, int, error) {
+func mapShared(int) ([]byte, int, error) {
 	return nil, -1, reason.NotSupported("shared memory on this system")
 }
 

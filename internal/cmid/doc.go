@@ -2,6 +2,5 @@
 // A11, rdma_cm): port spaces, the states and events of a communication identifier, the
 // parameters of a connection, and its errors.
 //
-// Both a connection manager of this process (package cma) and the client of a daemon's manager
-// use them. The package owns no identifier and sends nothing.
+// The package owns no identifier and sends nothing.
 package cmid

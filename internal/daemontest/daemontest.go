@@ -22,14 +22,14 @@ import (
 // of its devices. TestDaemonProcess is a daemon where it is set.
 const environment = "SOFTRDMA_TEST_DAEMON"
 
-// Serve is the daemon process. It serves until its standard input ends, and fails if
+// Serve is the daemon process, whose RoCE v2 devices share their addresses. It serves until its standard input ends, and fails if
 // programs have left objects then.
 func Serve(t *testing.T) {
-	ServeOpened(t, func(name string) (*verbs.Device, error) { return verbs.Open(name, verbs.Config{}) })
+	ServeOpened(t, func(name string) (*verbs.Device, error) { return verbs.Open(name, verbs.Config{Shared: true}) })
 }
 
 // ServeOpened is Serve with devices that open opens by the names which [Start] was
-// given. Open returns nil for a name that is not a device's.
+// given.
 func ServeOpened(t *testing.T, open func(name string) (*verbs.Device, error)) {
 	args := strings.Fields(os.Getenv(environment))
 	if len(args) == 0 {
@@ -41,9 +41,7 @@ func ServeOpened(t *testing.T, open func(name string) (*verbs.Device, error)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if dev != nil {
-			devices = append(devices, dev)
-		}
+		devices = append(devices, dev)
 	}
 	server, err := uverbs.Serve(uverbs.Config{Devices: devices, Dir: filepath.Dir(args[0]), Socket: args[0]})
 	if err != nil {
@@ -113,8 +111,8 @@ func Start(t testing.TB, devices ...string) *Process {
 // Socket is the path of its socket.
 func (p *Process) Socket() string { return filepath.Join(p.dir, "socket") }
 
-// Name returns the name by which verbs.Open finds one of its devices.
-func (p *Process) Name(device string) string { return "daemon:" + p.Socket() + "/" + p.names[device] }
+// Name returns the name by which verbs.Open finds the address of one of its devices.
+func (p *Process) Name(device string) string { return "shared:" + p.Socket() + "/" + p.names[device] }
 
 // Stop makes the daemon end in order, and does not wait.
 func (p *Process) Stop() error { return p.in.Close() }

@@ -58,7 +58,7 @@ var clients = map[reason.Reason]text{
 	reason.ClientDescriptors: {
 		"A program sent the server more file descriptors with a message than any command takes. The server closed them and did not execute the command.",
 		"The program: softrdma's own libraries send at most one descriptor, for shared memory.",
-		"Use the preloaded library, or verbs.Open with a daemon's device.",
+		"Use the preloaded library.",
 		"no clause: local to the host"},
 	reason.ServerDescriptors: {
 		"The server cannot open another file descriptor.",
@@ -73,22 +73,22 @@ var clients = map[reason.Reason]text{
 	reason.SlotUnshared: {
 		"A program asked for a share of a device's address, so that the adapter runs in the program. The server has opened the device in another way, or the device speaks iWARP (1) or RoCE v1 (2) and not RoCE v2 (0).",
 		"The device's protocol, and whether the server's program opens it with verbs.Config.Shared. softrdma exec and softrdma daemon do so.",
-		"Use the device through the server (daemon:), or serve a RoCE v2 device.",
+		"Serve a RoCE v2 device, or let the server have the device of a C program (softrdma exec --engine daemon).",
 		localClause},
 	reason.SlotUser: {
 		"A program that has a share of an address receives packets on a socket of the server. Only programs of the server's own user get one.",
 		"The users of the server and of the program.",
-		"Run the program as the server's user, or use the device through the server (daemon:).",
+		"Run the program as the server's user, or open a device on an address of its own; for a C program, let the server have the device (softrdma exec --engine daemon).",
 		localClause},
 	reason.SlotNetwork: {
 		"A program in another network namespace than the server asked for a share of the server's address. The sockets from which it would send have other addresses and routes.",
 		"Whether the program runs in a container or under `ip netns exec`.",
-		"Run the program in the server's network namespace, or use the device through the server (daemon:).",
+		"Run the program in the server's network namespace, or open a device on an address of its own; for a C program, let the server have the device (softrdma exec --engine daemon).",
 		localClause},
 	reason.SlotsTaken: {
 		"An address can be shared by a limited number of programs at the same time.",
 		"How many programs use the device. A share is free again when its program has ended or closed the device.",
-		"End a program, serve a second address, or use the device through the server (daemon:).",
+		"End a program, or serve a second address.",
 		localClause},
 	reason.ProvidersMissing: {
 		"The program's libibverbs has found no driver for softrdma's devices, so its list of devices is empty (No IB devices found). The drivers of rxe and siw are in a package of their own.",
@@ -98,7 +98,7 @@ var clients = map[reason.Reason]text{
 	reason.SlotConnections: {
 		"Connections are set up by queue pair 1, and an address has one. On an address that programs share it is that of the process that shares the address out.",
 		"Whether the program uses rdmacm or rdmanet with a device opened as \"shared:\".",
-		"Use package rdmacm with a device of the program's own or of the daemon (daemon:), or exchange queue pair numbers over a connection of another kind.",
+		"Use package rdmacm with a device on an address of its own, or exchange queue pair numbers over a connection of another kind.",
 		"IBTA 12.2, 13.5.3"},
 	reason.CommandHandle: {
 		"A command uses a handle that does not exist in its device file, or that names an object of another type.",

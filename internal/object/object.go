@@ -1,9 +1,7 @@
-// Package object defines what every device reports about its objects, whether
-// the device is an adapter of this process or a daemon's: the sentinel errors
-// and the numbers of objects.
+// Package object defines what every device reports about its objects: the sentinel
+// errors and the numbers of objects.
 //
-// It owns these words and nothing else. It never holds an object, so that the
-// client of a daemon needs nothing of the adapter.
+// It owns these words and nothing else. It never holds an object.
 package object
 
 import (

@@ -19,14 +19,9 @@ type PD interface {
 	CreateQP(c *QPConfig, owner any) (QP, error)
 }
 
-// A Buffer is memory to register. If a daemon may map it from a memfd, Shared is
-// true, Memfd is the descriptor and Offset is where the memory starts in it. The
-// memory stays the caller's.
+// A Buffer is memory to register. It stays the caller's.
 type Buffer struct {
-	Mem    []byte
-	Shared bool
-	Memfd  int
-	Offset uint64 // bytes
+	Mem []byte
 
 	// Segment is where the memory lies if peers on the same host may map it, else nil.
 	Segment *memory.Segment

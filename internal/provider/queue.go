@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"softrdma/internal/congestion"
+	"softrdma/internal/object"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 )
@@ -44,6 +45,9 @@ type QP interface {
 	// Supports returns an error unless the queue pair, or its connection, can
 	// carry out an operation.
 	Supports(op queue.Op) error
+
+	// Path returns how packets reach the peer now.
+	Path() object.Path
 
 	Modify(mask qp.Mask, a *qp.Attr) error
 	Query() qp.Attr

@@ -27,9 +27,8 @@ type fuzzedEnd interface {
 }
 
 // ringKinds are the kinds of programs, each with how one of them opens connected
-// queue pairs: with rxe's provider, of this module on an iWARP device, whose rings are
-// the adapter's too, and with siw's provider.
-var ringKinds = []func(c *testClient, s *Server) (ends []fuzzedEnd, files []*devFile){openRxeEnds, openOwnEnds, openSIWEnds}
+// queue pairs: with rxe's provider and with siw's.
+var ringKinds = []func(c *testClient, s *Server) (ends []fuzzedEnd, files []*devFile){openRxeEnds, openSIWEnds}
 
 // FuzzRings has a program write any bytes to its rings and ring the doorbell. Only its
 // own queue pairs may fail, and closing its files destroys everything. Every four bytes
@@ -114,16 +113,6 @@ func openRxeEnds(c *testClient, s *Server) ([]fuzzedEnd, []*devFile) {
 	p.connect(q.qpn, gid)
 	q.connect(p.qpn, gid)
 	return postOne(p, q, &u.side), []*devFile{file}
-}
-
-// openOwnEnds opens two connected queue pairs on the iWARP device.
-func openOwnEnds(c *testClient, s *Server) ([]fuzzedEnd, []*devFile) {
-	file, cm := c.open("uverbs1"), c.open("rdma_cm")
-	_, _, fds := file.command(uapi.CmdGetContext, uapi.Bytes(&uapi.Response{}), uapi.Bytes(&uapi.OwnContext{}), 8+uapi.Size[uapi.OwnContextResp]())
-	c.t.Cleanup(func() { unix.Close(fds[0]) })
-	a, b := newSide(file, 0x1000), newSide(file, 0x2000)
-	connectIWARP(cmFile{cm}, iwarpAddr(s), file, [2]uint32{a.handle, b.handle}, [2]uint32{a.qpn, b.qpn})
-	return postOne(a, b), []*devFile{file, cm}
 }
 
 func postOne(sides ...*side) (ends []fuzzedEnd) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -58,9 +57,6 @@ func FuzzCommand(f *testing.F) {
 				a.Fail(err, false)
 			}
 			a.Close()
-		}
-		if device%5 == 3 { // a program of this module's
-			write(slices.Concat(uapi.Bytes(&uapi.CMHeader{Command: uapi.CMOwn, In: uint16(uapi.Size[uapi.OwnCM]()), Out: uint16(uapi.Size[uapi.OwnCMResp]())}), uapi.Bytes(&uapi.OwnCM{})))
 		}
 		if device%5 == 4 || device%5 < 2 {
 			ioctls(x, p, b)

@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/provider/daemon"
 	"softrdma/internal/reason"
 	"softrdma/internal/testenv"
+	"softrdma/internal/uverbs/daemon"
 	"softrdma/internal/uverbs/uapi"
 )
 

@@ -125,9 +125,6 @@ func Serve(cfg Config) (*Server, error) {
 // addDevices makes the kinds of device files that there are.
 func (s *Server) addDevices() error {
 	for _, v := range s.cfg.Devices {
-		if v.Daemon() {
-			return fmt.Errorf("%s is another daemon's device: serve one of this process: %w", v.Name(), errors.ErrUnsupported)
-		}
 		d := device.New(v, s.devices)
 		for _, other := range s.devices {
 			if other.GUID() == d.GUID() {

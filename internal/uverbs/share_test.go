@@ -40,6 +40,29 @@ func newSharer(t testing.TB, s *Server) *sharer {
 	return &sharer{f, pd.Handle, mem}
 }
 
+// rightsOf sends the next command with descriptors.
+func (c *testClient) rightsOf(fds ...int) func() {
+	c.rights = unix.UnixRights(fds...)
+	return func() { c.rights = nil }
+}
+
+// newMemfd makes shared memory of n bytes.
+func newMemfd(t *testing.T, n, seals, flags int) int {
+	t.Helper()
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags)
+	if err == nil {
+		err = unix.Ftruncate(fd, int64(n))
+	}
+	if err == nil && seals != 0 {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
 // tell writes a command with what the library says.
 func (f *sharer) tell(b []byte, share, arg uint64, fds ...int) uapi.Reply {
 	f.t.Helper()

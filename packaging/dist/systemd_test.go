@@ -86,10 +86,13 @@ const confinedScript = `
 ip link set lo up
 setpriv --bounding-set=-all,%s --no-new-privs "$PROGRAM" daemon --device 127.0.0.9 --socket "$DIR/socket" --allow all & daemon=$!
 for i in $(seq 300); do [ -S "$DIR/socket" ] && break; sleep 0.1; done
-as() { setpriv --reuid=$1 --regid=$1 --clear-groups "$PROGRAM" perf write lat -n 20 --device "$2" $3; }
-as 1234 "daemon:$DIR/socket/rxe0" & program=$!
+as() {
+	uid=$1; shift
+	setpriv --reuid=$uid --regid=$uid --clear-groups "$PROGRAM" exec --socket "$DIR/socket" --engine daemon -- ibv_rc_pingpong -g 0 -c -n 20 "$@"
+}
+as 1234 & program=$!
 for i in $(seq 20); do
-	as 1235 127.0.0.10 127.0.0.9 && measured=yes && break
+	as 1235 127.0.0.1 && measured=yes && break
 	sleep 0.5
 done
 [ -n "$measured" ] && wait $program && kill $daemon && wait $daemon && echo all ended
@@ -99,7 +102,7 @@ func TestUnitsCapabilitiesServeOtherUsers(t *testing.T) {
 	if os.Getuid() != 0 {
 		lacks(t, "root, which the unit's daemon is")
 	}
-	for _, need := range []string{"unshare", "ip", "setpriv"} {
+	for _, need := range []string{"unshare", "ip", "setpriv", "ibv_rc_pingpong"} {
 		if _, err := exec.LookPath(need); err != nil {
 			lacks(t, need)
 		}

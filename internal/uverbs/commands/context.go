@@ -25,7 +25,6 @@ type context struct {
 	held     [kinds]uint32 // objects of each kind
 	next     uint32
 	async    *client.Pipe
-	own      bool                // the program is of this module, see uapi
 	channels map[uint64]*channel // by the inode of the program's end
 	maps     client.Mappings
 	pollPage pollPage
@@ -160,23 +159,7 @@ func (x *context) Fail() {
 
 // sendEvent sends the program an event of the device or its port.
 func (x *context) sendEvent(t machine.Event, element uint64) {
-	e := uapi.OwnEvent{AsyncEvent: uapi.AsyncEvent{Element: element, EventType: uint32(t)}}
-	x.async.Put(uapi.Bytes(&e)[:x.async.Size])
-}
-
-// own returns what a program of this module has added to a command, or the zero
-// value.
-func own[T any](c *command, x *context) T {
-	v, _ := ownPart[T](c, x)
-	return v
-}
-
-// ownPart is own, and also reports whether there was something.
-func ownPart[T any](c *command, x *context) (v T, ok bool) {
-	if x.own {
-		v, ok = uapi.Parse[T](c.driver)
-	}
-	return v, ok
+	x.async.Put(uapi.Bytes(&uapi.AsyncEvent{Element: element, EventType: uint32(t)}))
 }
 
 // Count implements client.Service.

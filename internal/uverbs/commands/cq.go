@@ -60,10 +60,7 @@ func (x *context) newCQ(c *command, q *uapi.ExCreateCQ) (*cq, uapi.MmInfo, error
 	if q.Flags&^2 != 0 || q.CompMask != 0 { // overruns may be ignored
 		return nil, uapi.MmInfo{}, syscall.EOPNOTSUPP
 	}
-	depth := int(q.CQE)
-	if !x.own {
-		depth = max(depth, minCQE)
-	}
+	depth := max(int(q.CQE), minCQE)
 	h, err := x.channelOf(c.Process, q.CompChannel)
 	if err != nil {
 		return nil, uapi.MmInfo{}, err

@@ -13,7 +13,6 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/machine"
 	"softrdma/internal/provider/local"
-	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/uverbs/uapi"
@@ -87,25 +86,13 @@ func (x *context) getContext(c *command) error {
 	}
 	var end int
 	var err error
-	_, x.own = uapi.Parse[uapi.OwnContext](c.driver)
-	record := uapi.Size[uapi.AsyncEvent]()
-	if x.own {
-		record = uapi.Size[uapi.OwnEvent]()
-		x.provider = rxe{} // whose rings are the adapter's own, whatever it speaks
-	}
-	if x.async, end, err = client.NewPipe(record, x.file.Account); err != nil {
+	if x.async, end, err = client.NewPipe(uapi.Size[uapi.AsyncEvent](), x.file.Account); err != nil {
 		return err
 	}
 	x.dev.mu.Lock()
 	x.dev.contexts[x] = struct{}{}
 	x.dev.mu.Unlock()
-	about := x.provider.context()
-	if x.own {
-		about = uapi.Bytes(&uapi.OwnContextResp{
-			Addr: x.dev.Addr().As16(), Port: x.dev.Verbs.Addr().Port(), Protocol: uint8(x.dev.Verbs.Protocol()), Reasons: uapi.Reasons(), GID: x.dev.Verbs.GID(),
-		})
-	}
-	if err := c.respond(uapi.Bytes(&uapi.GetContextResp{NumCompVectors: 1}), about); err != nil {
+	if err := c.respond(uapi.Bytes(&uapi.GetContextResp{NumCompVectors: 1}), x.provider.context()); err != nil {
 		unix.Close(end)
 		return err
 	}
@@ -114,7 +101,7 @@ func (x *context) getContext(c *command) error {
 }
 
 func (x *context) attributes() uapi.QueryDeviceResp {
-	return x.dev.Attributes(x.own, x.file.Account.Mappings.Max, x.file.Account.Memory.Max)
+	return x.dev.Attributes(x.file.Account.Mappings.Max, x.file.Account.Memory.Max)
 }
 
 func (x *context) queryDevice(c *command) error {
@@ -138,13 +125,6 @@ func (x *context) queryPort(c *command) error {
 	r, err := x.dev.Port(uint32(q.PortNum))
 	if err != nil {
 		return err
-	}
-	if from, ok := ownPart[uapi.OwnPort](c, x); ok && from.Tables == 1 {
-		more := x.dev.Tables()
-		return c.respond(uapi.Bytes(&r), uapi.Bytes(&more))
-	} else if ok {
-		more := x.dev.Counters(reason.Reason(from.From))
-		return c.respond(uapi.Bytes(&r), uapi.Bytes(&more))
 	}
 	return c.respond(uapi.Bytes(&r), nil)
 }

@@ -51,13 +51,7 @@ func (r *eventSource) asyncEvent(e adapter.AsyncEvent) {
 	if r.to == nil {
 		return
 	}
-	o := uapi.OwnEvent{
-		AsyncEvent: uapi.AsyncEvent{Element: r.user, EventType: uint32(e.Type)}, Expected: e.Detail.Expected, Found: e.Detail.Found,
-	}
-	if r.to.Size == uapi.Size[uapi.OwnEvent]() {
-		o.Reason = uint32(e.Detail.Reason)
-	}
-	r.send(uapi.Bytes(&o)[:r.to.Size])
+	r.send(uapi.Bytes(&uapi.AsyncEvent{Element: r.user, EventType: uint32(e.Type)}))
 }
 
 // A channel is a completion channel: a pipe with the program's names for its

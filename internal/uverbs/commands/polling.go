@@ -46,7 +46,7 @@ func (q *queuePair) pollName() uint64 { return q.x.file.ID + uint64(q.caps.QPHan
 // streams counts a doorbell, and reports whether polling the queue pair is worthwhile.
 func (q *queuePair) streams() bool {
 	x := q.x
-	if x.own || x.dev.Adapter.IWARP() {
+	if x.dev.Adapter.IWARP() {
 		return false
 	}
 	if x.dev.lastRung.Swap(q.a.QPN) != q.a.QPN {

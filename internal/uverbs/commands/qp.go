@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"syscall"
-	"time"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/congestion"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -84,12 +82,7 @@ func (x *context) newQP(c *command, q *uapi.ExCreateQPBase) (*queuePair, []byte,
 	}
 	o := &queuePair{x: x, sigAll: q.SQSigAll}
 	o.async.user, o.async.to = q.UserHandle, x.async
-	choice := own[uapi.OwnQP](c, x)
-	cfg := &adapter.QPConfig{
-		Type: qp.Type(q.Type), SendCQ: send.a, RecvCQ: recv.a, SignalAll: q.SQSigAll != 0,
-		Control: congestion.Kind(choice.Control), Recovery: congestion.Recovery(choice.Recovery),
-		PeerTimeout: time.Duration(choice.PeerTimeout) * time.Millisecond, PeerProbe: time.Duration(choice.PeerProbe) * time.Millisecond,
-	}
+	cfg := &adapter.QPConfig{Type: qp.Type(q.Type), SendCQ: send.a, RecvCQ: recv.a, SignalAll: q.SQSigAll != 0}
 	if q.IsSRQ != 0 {
 		s, err := find[*srq](x, q.SRQ)
 		if err != nil {
@@ -171,11 +164,9 @@ func (x *context) exCreateQP(c *command) error {
 }
 
 // attrs converts the attributes of a command.
-func (x *context) attrs(q *uapi.ModifyQP, mask qp.Mask, port uint16) (*qp.Attr, error) {
+func (x *context) attrs(q *uapi.ModifyQP, mask qp.Mask) (*qp.Attr, error) {
 	a := q.Attr()
-	if !x.own {
-		a.RQPSN, a.SQPSN = psn.New(q.RQPSN), psn.New(q.SQPSN) // as Linux's drivers do
-	}
+	a.RQPSN, a.SQPSN = psn.New(q.RQPSN), psn.New(q.SQPSN) // as Linux's drivers do
 	a.Access &^= ignoredAccess
 	a.EnSQDNotify = q.SQD != 0
 	switch {
@@ -187,7 +178,7 @@ func (x *context) attrs(q *uapi.ModifyQP, mask qp.Mask, port uint16) (*qp.Attr, 
 	if mask&qp.MaskAV != 0 {
 		h := q.Dest.AH()
 		var err error
-		if a.Path, err = x.dev.Path(&h, port); err != nil {
+		if a.Path, err = x.dev.Path(&h); err != nil {
 			return nil, err
 		}
 	}
@@ -201,11 +192,11 @@ func (x *context) modifyQP(c *command) error {
 		return err
 	}
 	mask := qp.Mask(q.AttrMask)
-	a, err := x.attrs(&q, mask, own[uapi.OwnPath](c, x).UDPPort)
+	a, err := x.attrs(&q, mask)
 	if err != nil {
 		return err
 	}
-	if err := o.a.Modify(mask, a); err != nil && (x.own || !x.ignores(err)) {
+	if err := o.a.Modify(mask, a); err != nil && !x.ignores(err) {
 		return err
 	}
 	return c.respond(uapi.Bytes(&uapi.ExResp{ResponseLength: uint32(uapi.Size[uapi.ExResp]())}), nil)
@@ -238,21 +229,7 @@ func (x *context) queryQP(c *command) error {
 		h := x.dev.AH(&a.Path)
 		r.Dest = h.Dest()
 	}
-	var more []byte
-	if x.own {
-		more = uapi.Bytes(&uapi.OwnQPResp{Ops: supported(o.a), Path: uint32(o.a.Path())})
-	}
-	return c.respond(uapi.Bytes(&r), more)
-}
-
-// supported returns the operations that can be posted, as bits.
-func supported(q *adapter.QP) (mask uint32) {
-	for op := range queue.Op(32) {
-		if q.Supports(op) == nil {
-			mask |= 1 << op
-		}
-	}
-	return mask
+	return c.respond(uapi.Bytes(&r), nil)
 }
 
 func (x *context) destroyQP(c *command) error {

@@ -106,11 +106,10 @@ func (x *context) regMR(c *command) error {
 		return err
 	}
 	page := uint64(os.Getpagesize())
-	shared := own[uapi.OwnMR](c, x)
 	// The kernel wants both addresses of a region at the same offset in a page.
 	// Nothing here needs that. HCAVA is the address of the first byte: ZERO_BASED, by
 	// which Linux's drivers change nothing either, does not set it to 0.
-	aligned := (q.Start-q.HCAVA)&(page-1) == 0 || x.own && access&qp.ZeroBased != 0
+	aligned := (q.Start-q.HCAVA)&(page-1) == 0
 	switch {
 	case access&^known != 0:
 		return fmt.Errorf("access flags %#x: %w", q.AccessFlags, syscall.EOPNOTSUPP)
@@ -124,10 +123,10 @@ func (x *context) regMR(c *command) error {
 			return err
 		}
 	}
-	if !onDemand && shared.Flags&uapi.SharedMemory == 0 && c.AskToShare(client.Extent{Start: q.Start, End: q.Start + q.Length}) {
+	if !onDemand && c.AskToShare(client.Extent{Start: q.Start, End: q.Start + q.Length}) {
 		return nil
 	}
-	m, err := x.newMR(c, p.a, &q, access, &shared)
+	m, err := x.newMR(c, p.a, &q, access)
 	if err != nil {
 		return err
 	}
@@ -135,7 +134,7 @@ func (x *context) regMR(c *command) error {
 		c.Answer.File = s.ID
 		from, to = s.Start, s.End // an older share is larger than the region
 	}
-	if !onDemand && shared.Flags&uapi.SharedMemory == 0 && m.mapping != nil {
+	if !onDemand && m.mapping != nil {
 		collapse(c.Answer, HugePage(), q.Start, q.Length, from, to)
 	}
 	return x.created(c, m, func(h uint32) ([]byte, []byte) {
@@ -143,27 +142,19 @@ func (x *context) regMR(c *command) error {
 	})
 }
 
-// newMR creates a region: of memory that a program of this module shares, or of a
-// program's memory, of which a part may be shared.
-func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Access, own *uapi.OwnMR) (*mr, error) {
+// newMR creates a region of a program's memory, of which a part may be shared.
+func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Access) (*mr, error) {
 	m := &mr{pd: p, process: c.Process, account: x.file.Account, Region: client.Region{Extent: client.Extent{Start: q.Start, End: q.Start + q.Length}}}
 	if c.Process.Self() {
 		err := m.inPlace(q, access)
 		return m, err
 	}
-	if own.Flags&uapi.SharedMemory == 0 {
-		if err := c.AddRegion(&m.Region); err != nil {
-			return nil, err
-		}
+	if err := c.AddRegion(&m.Region); err != nil {
+		return nil, err
 	}
 	err := m.account.Mappings.Take(m.Mappings())
 	if err == nil {
-		if own.Flags&uapi.SharedMemory != 0 {
-			err = m.mapOwn(c.Call, q, access, own.Offset)
-		} else {
-			err = m.mapMirror(x.dev, q, access)
-		}
-		if err != nil {
+		if err = m.mapMirror(x.dev, q, access); err != nil {
 			m.account.Mappings.Return(m.Mappings())
 		}
 	}
@@ -203,27 +194,6 @@ func (m *mr) mapMirror(dev *Device, q *uapi.RegMR, access qp.Access) error {
 		m.r, err = m.pd.RegisterForeign(mirror, q.HCAVA, access, f)
 	}
 	if err != nil {
-		mapping.Close()
-		return err
-	}
-	m.mapping = mapping
-	return nil
-}
-
-// mapOwn registers memory that the program shares by the descriptor that came with
-// the command.
-func (m *mr) mapOwn(c *client.Call, q *uapi.RegMR, access qp.Access, offset uint64) error {
-	page := uint64(os.Getpagesize())
-	lead := offset & (page - 1)
-	if q.Start&(page-1) != lead || q.Length == 0 {
-		return fmt.Errorf("shared memory: %d bytes at %#x, offset %#x: %w", q.Length, q.Start, offset, syscall.EINVAL)
-	}
-	mapping, err := c.MapMemfd(offset, q.Length)
-	if err != nil {
-		return err
-	}
-	f := memory.Foreign{Space: c.Process, Addr: q.Start, SharedEnd: q.Length}
-	if m.r, err = m.pd.RegisterForeign(mapping.Bytes[lead:lead+q.Length], q.HCAVA, access, f); err != nil {
 		mapping.Close()
 		return err
 	}
@@ -290,7 +260,7 @@ func (x *context) createAH(c *command) error {
 	if err != nil {
 		return err
 	}
-	path, err := x.dev.Path(&q.Attr, own[uapi.OwnPath](c, x).UDPPort)
+	path, err := x.dev.Path(&q.Attr)
 	if err != nil {
 		return err
 	}

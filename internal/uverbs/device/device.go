@@ -3,7 +3,6 @@
 package device
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -153,17 +152,17 @@ func (d *Device) OwnedBy(qpn uint32, p *client.Process) bool {
 	return o != nil && (o == p || o.PID == p.PID && o.Same(p))
 }
 
-// Path returns the path to an address. On RoCE v2 it ends at a UDP port, 0 for the device's
-// own: programs know no ports, and a device that is not at RoCE's port can be answered only
-// by devices that send to its port.
-func (d *Device) Path(h *uapi.AHAttr, port uint16) (qp.Path, error) {
+// Path returns the path to an address. On RoCE v2 it ends at the UDP port of the device: programs
+// know no ports, and a device that is not at RoCE's port can be answered only by devices that send
+// to its port.
+func (d *Device) Path(h *uapi.AHAttr) (qp.Path, error) {
 	switch {
 	case d.Adapter.IWARP():
 		return qp.Path{}, fmt.Errorf("an iWARP device has no paths, librdmacm connects its queue pairs: %w", syscall.EOPNOTSUPP)
 	case d.Fabric != nil:
 		return fabricPath(h, fabricGIDs(d.Fabric.Info()))
 	}
-	p := h.Path(port)
+	p := h.Path(0)
 	local, a := d.Addr(), p.Dst.Addr()
 	switch {
 	case h.IsGlobal == 0 || h.PortNum != 1:
@@ -176,7 +175,7 @@ func (d *Device) Path(h *uapi.AHAttr, port uint16) (qp.Path, error) {
 	if a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() {
 		a = a.WithZone(local.Zone())
 	}
-	p.Dst = netip.AddrPortFrom(a, cmp.Or(port, d.Verbs.Addr().Port()))
+	p.Dst = netip.AddrPortFrom(a, d.Verbs.Addr().Port())
 	p.FlowLabel &= 0xfffff
 	return p, nil
 }
@@ -187,13 +186,12 @@ func noGID(entries int, index uint8) error {
 }
 
 // Attributes returns the attributes of the device for a program whose user may have a
-// number of mappings and bytes of memory. The programs of this module may use more of an iWARP device than
-// siw's provider can.
+// number of mappings and bytes of memory.
 //
 // The number of objects of each kind is what a program can have of that kind alone. A
 // queue takes a mapping and a queue pair two. A region takes one, or four as long as less
 // than half of the mappings are in use and the program shares its memory.
-func (d *Device) Attributes(own bool, mappings, memory int64) uapi.QueryDeviceResp {
+func (d *Device) Attributes(mappings, memory int64) uapi.QueryDeviceResp {
 	q, page := d.Verbs.Query(), int64(os.Getpagesize())
 	most := func(mappings, bytes, limit int64) uint32 {
 		return uint32(max(min(mappings, (memory-spareMemory)/bytes, limit), 0))
@@ -212,7 +210,7 @@ func (d *Device) Attributes(own bool, mappings, memory int64) uapi.QueryDeviceRe
 		MaxMW:     few(1 << 20), MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56, MaxAH: few(1 << 15),
 		MaxSRQ: queues, MaxSRQWR: MaxQPWR, MaxSRQSGE: MaxSGE, MaxPKeys: uint16(q.MaxPKeys), LocalCAAckDelay: 15, PhysPortCnt: 1,
 	}
-	if d.Adapter.IWARP() && !own {
+	if d.Adapter.IWARP() {
 		// Report none of what siw's provider cannot ask for.
 		r.MaxSGE, r.MaxSGERd, r.MaxSRQSGE = queue.SIWMaxSGE, queue.SIWMaxSGE, queue.SIWMaxSGE
 		r.DeviceCapFlags, r.AtomicCap, r.MaxMW, r.MaxAH, r.MaxPKeys, r.LocalCAAckDelay = iwarpCaps, 0, 0, 0, 0, 0
@@ -250,20 +248,4 @@ func (d *Device) Port(port uint32) (uapi.QueryPortResp, error) {
 		r.GIDTblLen, r.PKeyTblLen, r.MaxVLNum = 1, 0, 0
 	}
 	return r, nil
-}
-
-// Counters returns the counters of reasons that were given, beginning with one reason, and those
-// of payload.
-func (d *Device) Counters(from reason.Reason) (all uapi.OwnPortResp) {
-	i := 0
-	for r, n := range d.Adapter.Trace.Counters(from) {
-		if i == len(all.Counters) {
-			break
-		}
-		all.Counters[i].Reason, all.Counters[i].N = uint32(r), n
-		i++
-	}
-	t := d.Adapter.Traffic()
-	all.Sent, all.Received = t.Sent, t.Received
-	return all
 }

@@ -113,17 +113,6 @@ func (d *Device) AH(p *qp.Path) uapi.AHAttr {
 	return uapi.FabricAHOf(p)
 }
 
-// Tables returns the tables of a fabric's port.
-func (d *Device) Tables() (t uapi.OwnPortTables) {
-	if d.Fabric == nil {
-		return t
-	}
-	i := d.Fabric.Info()
-	copy(t.GIDs[:], fabricGIDs(i))
-	copy(t.PKeys[:], i.PKeys)
-	return t
-}
-
 // named prints a value and its name.
 func named(value uint8, names ...string) string {
 	name := "<unknown>"

@@ -33,24 +33,22 @@ func TestPath(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		h    *uapi.AHAttr
-		port uint16
 		want qp.Path
 	}{
-		{"peer without a port", at("10.0.0.1", nil), 0, qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793")}},
-		{"peer with a port", at("10.0.0.1", nil), 4799, qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4799")}},
-		{"the device itself", at("127.14.10.1", nil), 0, qp.Path{Dst: netip.MustParseAddrPort("127.14.10.1:4793")}},
+		{"peer", at("10.0.0.1", nil), qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793")}},
+		{"the device itself", at("127.14.10.1", nil), qp.Path{Dst: netip.MustParseAddrPort("127.14.10.1:4793")}},
 		{
 			"service level", at("10.0.0.1", func(h *uapi.AHAttr) {
 				h.SL, h.GRH.TrafficClass, h.GRH.HopLimit, h.GRH.FlowLabel = 5, 0xb8, 3, 0xfff00001
-			}), 0,
+			}),
 			qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793"), ServiceLevel: 5, TrafficClass: 0xb8, HopLimit: 3, FlowLabel: 1},
 		},
 		{
-			"SGID index 3", at("10.0.0.1", func(h *uapi.AHAttr) { h.GRH.SGIDIndex = 3 }), 0,
+			"SGID index 3", at("10.0.0.1", func(h *uapi.AHAttr) { h.GRH.SGIDIndex = 3 }),
 			qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793"), SGIDIndex: 3},
 		},
 	} {
-		if got, err := d.Path(c.h, c.port); got != c.want || err != nil {
+		if got, err := d.Path(c.h); got != c.want || err != nil {
 			t.Errorf("%s: expected %+v, found %+v, error %v", c.name, c.want, got, err)
 		}
 	}
@@ -65,7 +63,7 @@ func TestPath(t *testing.T) {
 		{"no DGID", at("::", nil), syscall.ENETUNREACH},
 		{"IPv6", at("2001:db8::1", nil), syscall.ENETUNREACH},
 	} {
-		if _, err := d.Path(c.h, 0); !errors.Is(err, c.want) {
+		if _, err := d.Path(c.h); !errors.Is(err, c.want) {
 			t.Errorf("%s: expected %v, found %v", c.name, c.want, err)
 		}
 	}
@@ -97,7 +95,7 @@ func TestGIDTable(t *testing.T) {
 			}
 		}
 	}
-	_, err = d.Path(&uapi.AHAttr{IsGlobal: 1, PortNum: 1, GRH: uapi.GlobalRoute{DGID: v.GID(), SGIDIndex: 5}}, 0)
+	_, err = d.Path(&uapi.AHAttr{IsGlobal: 1, PortNum: 1, GRH: uapi.GlobalRoute{DGID: v.GID(), SGIDIndex: 5}})
 	refused := (*client.Refusal)(nil)
 	if !errors.As(err, &refused) || refused.Detail != (reason.Detail{Reason: reason.GIDIndex, Expected: 3, Found: 5}) {
 		t.Errorf("index 5: %v", err)

@@ -4,7 +4,6 @@ package program
 
 import (
 	stdcontext "context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -68,9 +67,6 @@ func (e *Engine) Add(dev *verbs.Device, name string, index int) error {
 }
 
 func (e *Engine) add(dev *verbs.Device, name string, index int) error {
-	if dev.Daemon() {
-		return fmt.Errorf("%s is a daemon's device: %w", dev.Name(), errors.ErrUnsupported)
-	}
 	d := device.NewInProgram(dev, name, index, e.deferrals)
 	c := commands.NewDevice(d)
 	e.files.Kinds[d.FileName()] = &client.Kind{Rdev: d.DeviceNumber(), Open: c.Open}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"softrdma/internal/provider/daemon"
+	"softrdma/internal/uverbs/daemon"
 	"softrdma/internal/uverbs/folder"
 	"softrdma/verbs"
 )

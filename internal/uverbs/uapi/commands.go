@@ -285,7 +285,7 @@ type QuerySRQResp struct{ MaxWR, MaxSGE, SRQLimit, _ uint32 }
 type AsyncEvent struct {
 	Element   uint64
 	EventType uint32
-	Reason    uint32 // of an OwnEvent, else 0
+	_         uint32
 }
 
 // RxeQP is the part of the answer for the provider: where its rings are.

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"syscall"
 
 	"softrdma/internal/cma"
@@ -23,14 +22,11 @@ func (m *channel) getEvent(c *command) error {
 		return syscall.ENOSPC
 	}
 	for {
-		e, r, known, ok := m.poll()
+		r, known, ok := m.poll()
 		switch {
 		case !ok:
 			c.Answer.Flags |= uapi.ReplyWait
 			return syscall.EAGAIN
-		case known && m.own:
-			more := ownEvent(&e)
-			return c.respond(q.Response, slices.Concat(uapi.Bytes(&r), uapi.Bytes(&more)))
 		case known:
 			return c.respond(q.Response, uapi.Bytes(&r))
 		}

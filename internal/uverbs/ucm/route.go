@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
-	"slices"
 	"syscall"
 
 	"softrdma/internal/cma"
@@ -80,9 +79,6 @@ func (m *channel) query(c *command) error {
 	r.SrcSize, r.DstSize = uapi.PutAddr(r.Src[:], x.id.Local()), uapi.PutAddr(r.Dst[:], x.id.Remote())
 	if d := m.all.host.of(x.id.Device()); d != nil {
 		r.NodeGUID, r.PortNum, r.PKey = d.GUID(), 1, pkey
-	}
-	if m.own {
-		return c.respond(q.Response, slices.Concat(uapi.Bytes(&r), uapi.Bytes(&uapi.OwnCMAddr{State: uint32(x.id.State())})))
 	}
 	return c.respond(q.Response, uapi.Bytes(&r))
 }
@@ -181,10 +177,7 @@ func (m *channel) initQPAttr(c *command) error {
 	if mask&qp.MaskAV != 0 {
 		r.AH = m.address(x.id, &a.Path)
 	}
-	if !m.own {
-		return c.respond(q.Response, uapi.Bytes(&r))
-	}
-	return c.respond(q.Response, slices.Concat(uapi.Bytes(&r), uapi.Bytes(&uapi.OwnPath{UDPPort: a.Path.Dst.Port()})))
+	return c.respond(q.Response, uapi.Bytes(&r))
 }
 
 // The options of librdmacm.
@@ -220,12 +213,6 @@ func (m *channel) setOption(c *command) error {
 		return int32(binary.NativeEndian.Uint32(b)), nil
 	}
 	switch {
-	case q.Level == uapi.CMOptionOwn && m.own:
-		v, err := number()
-		if err != nil {
-			return err
-		}
-		return ownOption(x.id, q.Name, uint32(v))
 	case q.Level != optionID:
 		return syscall.ENOSYS
 	case q.Name == optTOS && len(b) == 1:

@@ -39,7 +39,6 @@ func init() {
 		uapi.CMLeaveMcast:   {uapi.Size[uapi.CMByID](), 4, (*channel).leave},
 		uapi.CMWriteEvent:   {uapi.Size[uapi.CMWriteEventCmd](), 0, (*channel).writeEvent},
 		uapi.CMMigrateID:    {uapi.Size[uapi.CMByID](), 4, (*channel).migrate},
-		uapi.CMOwn:          {uapi.Size[uapi.OwnCM](), uapi.Size[uapi.OwnCMResp](), (*channel).owned},
 	}
 }
 

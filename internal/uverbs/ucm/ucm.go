@@ -67,7 +67,6 @@ type channel struct {
 	file *client.File
 	ch   *cma.EventChannel
 	stop stdcontext.CancelFunc
-	own  bool // the program is of this module, see uapi
 
 	mu        sync.Mutex // guards signalled, and the counts of events that were taken
 	signalled bool
@@ -100,17 +99,18 @@ func (m *channel) signal() {
 
 // poll takes an event and converts it. Known reports whether the program knows what
 // the event concerns.
-func (m *channel) poll() (e cma.Event, r uapi.CMEvent, known, ok bool) {
+func (m *channel) poll() (r uapi.CMEvent, known, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok = m.ch.Poll(); ok {
+	e, ok := m.ch.Poll()
+	if ok {
 		r, known = m.event(&e)
 	}
 	if m.signalled && m.ch.Pending() == 0 {
 		m.signalled = false
 		m.file.Pipe.Remove(func([]byte) bool { return true })
 	}
-	return e, r, known, ok
+	return r, known, ok
 }
 
 // Fail implements client.Service. The program reads the end of the file.
@@ -216,12 +216,11 @@ func (m *channel) Write(c *client.Call, buf []byte) error {
 	if int(h.Out) < r.out {
 		return syscall.ENOSPC
 	}
-	return m.withErrno(r.do(m, &command{c, in, int(h.Out)}))
+	return withErrno(r.do(m, &command{c, in, int(h.Out)}))
 }
 
-// withErrno adds the kernel's number to an error of cma, or a number that only
-// programs of this module get.
-func (m *channel) withErrno(err error) error {
+// withErrno adds the kernel's number to an error of cma.
+func withErrno(err error) error {
 	var no syscall.Errno
 	switch {
 	case err == nil || errors.As(err, &no):
@@ -230,8 +229,6 @@ func (m *channel) withErrno(err error) error {
 		return fmt.Errorf("%w (%w)", err, syscall.EADDRINUSE)
 	case errors.Is(err, cmid.ErrAddrNotAvail):
 		return fmt.Errorf("%w (%w)", err, syscall.EADDRNOTAVAIL)
-	case m.own && errors.Is(err, cmid.ErrOver):
-		return fmt.Errorf("%w (%w)", err, uapi.ErrnoOver)
 	}
 	return err
 }
@@ -350,10 +347,10 @@ func (m *channel) resolveRoute(c *command) error {
 }
 
 // setPeerPort gives the peers of an id the UDP port of its device: programs know no ports (see
-// device.Device.Path). Those of this module name the port.
+// device.Device.Path).
 func (m *channel) setPeerPort(id *cma.ID) error {
-	switch p := id.DeviceAddr().Port(); {
-	case m.own, p == 0, p == cmid.RoCEv1Port, p == cmid.InfiniBandPort:
+	switch p := id.DeviceAddr().Port(); p {
+	case 0, cmid.RoCEv1Port, cmid.InfiniBandPort:
 		return nil
 	default:
 		return id.SetUDPPorts(0, p)

@@ -36,7 +36,7 @@ func (p services) Send(m *MAD) error {
 	if a.Global {
 		h.IsGlobal = 1
 	}
-	path, err := p.dev.Path(&h, 0)
+	path, err := p.dev.Path(&h)
 	if err != nil {
 		return err
 	}

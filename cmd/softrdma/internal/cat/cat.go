@@ -9,7 +9,6 @@ import (
 	"net"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -67,7 +66,7 @@ func NewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVarP(&c.wait, "listen", "l", "", "wait for a peer on `[ADDR:]PORT`, without ADDR on every address; daemon:SOCKET/rxe1:PORT on a daemon's device")
+	f.StringVarP(&c.wait, "listen", "l", "", "wait for a peer on `[ADDR:]PORT`, without ADDR on every address")
 	f.BoolVarP(&c.verbose, "verbose", "v", false, "print connections and byte counts on standard error")
 	c.AddFlags(f)
 	f.DurationVar(&c.Timeout, "timeout", 10*time.Second, "give up connecting after this `DURATION`")
@@ -83,11 +82,6 @@ func (c *command) parse(args []string) (err error) {
 		return cli.UsageErrorf("-l [ADDR:]PORT takes no HOST: found %q", args[0])
 	case listening && c.Source != "":
 		return cli.UsageErrorf("-I is for connecting to HOST; with -l the address is given before the port")
-	case listening && strings.HasPrefix(c.wait, cli.DaemonPrefix):
-		// The name contains colons.
-		i := strings.LastIndexByte(c.wait, ':')
-		c.host = c.wait[:max(i, len(cli.DaemonPrefix))]
-		c.port, err = portNumber(c.wait[i+1:])
 	case listening:
 		prefix, rest := cli.SplitProtocol(c.wait)
 		c.host, c.port, err = hostPort(rest)

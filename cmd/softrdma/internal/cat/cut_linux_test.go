@@ -73,31 +73,6 @@ func TestCatSenderKilledIsNotEndOfFile(t *testing.T) {
 	}
 }
 
-// The daemon disconnects for a program that was killed, as a kernel does.
-func TestCatSenderKilledOnDaemonIsNotEndOfFile(t *testing.T) {
-	for _, prefix := range []string{"", "iwarp:"} {
-		at := clitest.ServerAddress(t)
-		_, socket := clitest.StartDaemon(t, "-d", prefix+clitest.LoopbackDevice(t))
-		open, _ := pipeInput(t)
-		listener := clitest.Prepare(t, "cat", "-v", "-l", prefix+at+":7000")
-		listener.Cmd.Stdin = open
-		listener.Start()
-		listener.PrintsError("waiting")
-		in, input := pipeInput(t)
-		dialer := clitest.Prepare(t, "cat", "-I", "daemon:"+socket+"/"+map[string]string{"": "rxe0", "iwarp:": "siw0"}[prefix], at, "7000")
-		dialer.Cmd.Stdin = in
-		dialer.Start()
-		if _, err := input.Write(clitest.RandomData(1, 60_000)); err != nil {
-			t.Fatal(err)
-		}
-		waitOutput(t, listener, 60_000)
-		if err := dialer.Cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		wantCut(t, listener, "")
-	}
-}
-
 // A relay carries one TCP connection. When it is cut, both ends read the end of TCP and
 // all data before it.
 type relay struct {

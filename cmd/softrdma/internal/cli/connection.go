@@ -78,14 +78,14 @@ func PrivateDataText(b []byte) string {
 // peer ("host:port"), a server, whose peer is "", the best one.
 func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Protocol) (Device, error) {
 	none := Device{Close: func() error { return nil }}
-	if err := ApplySameHostFlags(cmd, name); err != nil {
+	if err := ApplySameHostFlags(cmd); err != nil {
 		return none, err
 	}
 	secure, err := tlsConfig(cmd, hostOf(peer))
 	if err != nil {
 		return none, err
 	}
-	if err := checkIWARPFlags(cmd, name, p.IWARP()); err != nil {
+	if err := checkIWARPFlags(cmd, p.IWARP()); err != nil {
 		return none, err
 	}
 	if a, err := netip.ParseAddr(name); name == "" || err == nil && a.IsUnspecified() {

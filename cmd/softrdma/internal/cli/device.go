@@ -46,7 +46,7 @@ type Device struct {
 // name, the next one has .2 before the extension, and so on. One file for both ends
 // would show each packet between them twice.
 func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, error) {
-	if err := ApplySameHostFlags(cmd, name); err != nil {
+	if err := ApplySameHostFlags(cmd); err != nil {
 		return Device{}, err
 	}
 	if cfg.TLS == nil {
@@ -55,7 +55,7 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, erro
 			return Device{}, err
 		}
 	}
-	if err := checkIWARPFlags(cmd, name, strings.HasPrefix(name, IWARPPrefix)); err != nil {
+	if err := checkIWARPFlags(cmd, strings.HasPrefix(name, IWARPPrefix)); err != nil {
 		return Device{}, err
 	}
 	if cfg.TLS != nil {

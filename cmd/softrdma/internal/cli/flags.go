@@ -33,12 +33,12 @@ func NotBoth(cmd *cobra.Command, a, b string) error {
 // it.
 func DeviceFlag(f *pflag.FlagSet, device *string, otherwise string) {
 	f.StringVarP(device, "device", "d", "",
-		"use `DEVICE`: an interface or local address, iwarp:DEVICE for iWARP, daemon: or daemon:SOCKET/rxe1 for a daemon's (default: "+otherwise+")")
+		"use `DEVICE`: an interface or local address, iwarp:DEVICE for iWARP, shared: or shared:SOCKET/rxe1 for a daemon's address (default: "+otherwise+")")
 }
 
 // SourceFlag adds -I, which names the device of a client, to a command.
 func SourceFlag(f *pflag.FlagSet, source *string) {
-	f.StringVarP(source, "source", "I", "", "client: local `INTERFACE-OR-ADDRESS`, or daemon:SOCKET/rxe1 (default: chosen by the route)")
+	f.StringVarP(source, "source", "I", "", "client: local `INTERFACE-OR-ADDRESS` (default: chosen by the route)")
 }
 
 // SilenceFlag adds --timeout, which limits how long the peer may be silent, to a command.

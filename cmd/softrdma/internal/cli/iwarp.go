@@ -32,17 +32,13 @@ func IWARPFlags(cmd *cobra.Command) (args []string) {
 	return append(args, TLSFlags(cmd)...)
 }
 
-// checkIWARPFlags refuses the flags of iWARP for a device of another protocol, and for one
-// of a daemon, which has opened it already.
-func checkIWARPFlags(cmd *cobra.Command, device string, iwarp bool) error {
+// checkIWARPFlags refuses the flags of iWARP for a device of another protocol.
+func checkIWARPFlags(cmd *cobra.Command, iwarp bool) error {
 	given := IWARPFlags(cmd)
-	if given == nil || iwarp && !strings.HasPrefix(device, DaemonPrefix) {
+	if given == nil || iwarp {
 		return nil
 	}
 	name, _, _ := strings.Cut(given[0], "=")
-	if strings.HasPrefix(device, DaemonPrefix) {
-		return UsageErrorf("%s: the daemon has opened %s: give the flag to softrdma daemon, which then uses it for all its iWARP devices", name, device)
-	}
 	return UsageErrorf("%s applies to iWARP only: expected --protocol %s", name, ProtocolIWARP)
 }
 

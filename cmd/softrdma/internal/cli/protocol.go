@@ -45,8 +45,8 @@ func Sharable(name string) bool {
 	return prefix == ""
 }
 
-// DaemonPrefix begins the names of a daemon's devices, see verbs.Open.
-const DaemonPrefix = "daemon:"
+// SharedPrefix begins the names of devices on addresses that a daemon shares, see verbs.Open.
+const SharedPrefix = "shared:"
 
 // A Protocol is the value of --protocol. Empty means that the device name decides, RoCE
 // v2 by default.
@@ -78,10 +78,6 @@ func (p *Protocol) Set(s string) error {
 func (p *Protocol) Reconcile(name *string) error {
 	prefix, rest := SplitProtocol(*name)
 	named := Protocol(strings.TrimSuffix(prefix, ":"))
-	daemons := strings.HasPrefix(*name, DaemonPrefix)
-	if daemons && strings.HasPrefix((*name)[strings.LastIndexByte(*name, '/')+1:], "siw") { // a daemon's name of an iWARP device
-		named = ProtocolIWARP
-	}
 	if named != "" && *p != "" && *p != named {
 		return UsageErrorf("--protocol %s: %s names %s", *p, *name, named.device())
 	}
@@ -90,7 +86,7 @@ func (p *Protocol) Reconcile(name *string) error {
 	}
 	if a, err := netip.ParseAddr(rest); err == nil && a.IsUnspecified() {
 		*name = rest
-	} else if named == "" && !daemons && *name != "" {
+	} else if named == "" && *name != "" {
 		*name = p.prefix() + *name
 	}
 	return nil

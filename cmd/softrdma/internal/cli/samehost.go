@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"softrdma/verbs"
@@ -23,12 +21,9 @@ func addSameHostFlags(cmd *cobra.Command) {
 
 // ApplySameHostFlags applies the flags to all devices that this process opens, also to
 // those that the connection manager chooses. OpenDevice and OpenLocal call it.
-func ApplySameHostFlags(cmd *cobra.Command, device string) error {
+func ApplySameHostFlags(cmd *cobra.Command) error {
 	if cmd.Flag(SameHostFlag) == nil {
 		return nil
-	}
-	if strings.HasPrefix(device, DaemonPrefix) && (FlagGiven(cmd, SameHostFlag) || FlagGiven(cmd, SameHostAllowFlag)) {
-		return UsageErrorf("--%s: expected a device of this process, found %s: give it to softrdma daemon", SameHostFlag, device)
 	}
 	users, err := cmd.Flags().GetStringSlice(SameHostAllowFlag)
 	if err != nil {

@@ -22,8 +22,9 @@ for root and $XDG_RUNTIME_DIR/softrdma/socket for other users, or without that
 variable /tmp/softrdma-daemon-UID/socket. The files that
 programs read below /sys are in a directory beside it, with the socket's name and
 ".d". softrdma exec looks for a daemon at --socket, or else at the user's socket
-and then in /run/softrdma. So do Go programs that open
-"daemon:", and commands with -d daemon:.
+and then in /run/softrdma. So do Go programs of the same
+user that open "shared:", and commands with -d shared:, for a device of their own on
+a RoCE v2 address of the daemon.
 
 By default the daemon serves programs of its own user and of root. It asks the
 system who the user is, not the program. A device reads and writes the memory of
@@ -48,7 +49,7 @@ const example = `  softrdma daemon -d eth0
   softrdma daemon -d 127.0.0.1 -d 127.0.0.2 -v
   softrdma exec -- ib_write_bw -d rxe0
   softrdma exec -- ib_write_bw -d rxe1 127.0.0.1
-  softrdma perf write lat -d daemon:/rxe0
+  softrdma perf write lat -d shared:/rxe0
 
   softrdma daemon -d iwarp:eth0 -d eth0
   softrdma exec -- ib_write_bw -d siw0 -R

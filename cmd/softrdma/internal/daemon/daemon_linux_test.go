@@ -13,7 +13,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
-	"softrdma/internal/provider/daemon"
+	"softrdma/internal/uverbs/daemon"
 )
 
 func TestDaemonReplacesOnlyKilledDaemon(t *testing.T) {
@@ -65,74 +65,25 @@ func TestDaemonOfOrdinaryUserRefusesAllow(t *testing.T) {
 	c(t, args...).Fails(cli.ExitUsage, "CLIENT_MEMORY")
 }
 
-func TestGoProgramsShareDaemonDevices(t *testing.T) {
+func TestGoProgramsShareTheAddressesOfADaemon(t *testing.T) {
 	dir := clitest.ShortDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	socket := filepath.Join(dir, "softrdma", "socket")
 	if err := os.Mkdir(filepath.Dir(socket), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Start(t, "daemon", "--socket", socket, "-d", "127.21.3.1", "-d", "127.21.3.2", "-d", "iwarp:127.21.3.1", "-d", "iwarp:127.21.3.2").Prints("serving programs of")
-	if out := clitest.Run(t, "devices"); !strings.Contains(out, "daemon:/rxe0  127.21.3.1") || !strings.Contains(out, "daemon:/rxe1  127.21.3.2") {
+	clitest.Start(t, "daemon", "--socket", socket, "-d", "127.21.3.1", "-d", "127.21.3.2", "-d", "iwarp:127.21.3.1").Prints("serving programs of")
+	out := clitest.Run(t, "devices")
+	if !strings.Contains(out, "shared:/rxe0  127.21.3.1") || !strings.Contains(out, "shared:/rxe1  127.21.3.2") || strings.Contains(out, "siw0") {
 		t.Errorf("devices:\n%s", out)
 	}
-	server := clitest.Start(t, "perf", "write", "bw", "-d", "daemon:", "-p", "18561")
+	server := clitest.Start(t, "perf", "write", "bw", "-d", "shared:", "-p", "18561")
 	server.Prints("waiting for a client")
-	out := clitest.Run(t, "perf", "write", "bw", "-n", "50", "-d", "daemon:"+socket+"/rxe1", "-p", "18561", "127.0.0.1")
+	out = clitest.Run(t, "perf", "write", "bw", "-n", "50", "-d", "shared:"+socket+"/rxe1", "-p", "18561", "127.0.0.1")
 	if !strings.Contains(out, "client 127.21.3.2:4791, server 127.21.3.1:4791") || server.ExitCode() != 0 {
 		t.Errorf("client:\n%s\nserver: %s%s", out, &server.Stdout, &server.Stderr)
 	}
-	clitest.Start(t, "pingpong", "-d", "daemon:/rxe9").Fails(cli.ExitFailed, `no device "rxe9"`)
-	testConnections(t, "daemon:"+socket+"/rxe0", "daemon:/rxe1")
-	testConnections(t, "daemon:"+socket+"/siw0", "daemon:/siw1")
-	clitest.Start(t, "rping", "-s", "-a", "daemon:/siw0", "--protocol", "roce").Fails(cli.ExitUsage, "an iWARP device")
-}
-
-// testConnections tests the commands that use the connection manager between two
-// devices.
-func testConnections(t *testing.T, server, client string) {
-	t.Helper()
-	const at = "127.21.3.1"
-	ping := clitest.Start(t, "rping", "-s", "-a", server, "-V", "-p", "18571")
-	ping.Prints("waiting for a client on " + at)
-	if out := clitest.Run(t, "rping", "-c", "-a", at, "-I", client, "-V", "-C", "20", "-p", "18571"); !strings.Contains(out, "20 pings of 64 bytes") {
-		t.Errorf("rping:\n%s", out)
-	}
-	ping.Succeeds()
-	table := clitest.Start(t, "pingpong", "-R", "-d", server, "-p", "18572")
-	table.Prints("waiting for a client on " + at)
-	if out := clitest.Run(t, "pingpong", "-R", "-d", client, "-p", "18572", at); !strings.Contains(out, "1000 iters") {
-		t.Errorf("pingpong:\n%s", out)
-	}
-	table.Succeeds()
-	perf := clitest.Start(t, "perf", "send", "lat", "-d", server, "-p", "18573")
-	perf.Prints("waiting for a client")
-	if out := clitest.Run(t, "perf", "send", "lat", "-R", "-n", "50", "-d", client, "-p", "18573", "127.0.0.1"); !strings.Contains(out, at) || perf.ExitCode() != 0 {
-		t.Errorf("perf:\n%s\nserver: %s%s", out, &perf.Stdout, &perf.Stderr)
-	}
-	words := strings.Repeat("from one device to the other\n", 20_000)
-	listener := clitest.Start(t, "cat", "-v", "-l", server+":18574")
-	listener.PrintsError("waiting for a client on " + at)
-	dialer := clitest.Prepare(t, "cat", "-I", client, at, "18574")
-	dialer.Cmd.Stdin = strings.NewReader(words)
-	dialer.Start()
-	dialer.Output()
-	if out := listener.Output(); string(out) != words {
-		t.Errorf("cat: %d bytes came", len(out))
-	}
-	dir := clitest.ShortDir(t)
-	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
-	if err := os.WriteFile(from, []byte(words), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	copies := clitest.Start(t, "rcopy", "-a", server, "-p", "18575", "--dir", dir, "--once")
-	copies.Prints("waiting for a client on " + at)
-	clitest.Run(t, "rcopy", "-p", "18575", "-I", client, from, at+":"+to)
-	copies.Succeeds()
-	if b, err := os.ReadFile(to); err != nil || string(b) != words {
-		t.Errorf("rcopy: %d bytes came, %v", len(b), err)
-	}
-	clitest.Start(t, "cat", "-l", "daemon:").Fails(cli.ExitUsage, "port")
+	clitest.Start(t, "pingpong", "-d", "shared:/rxe9").Fails(cli.ExitFailed, `no device "rxe9"`)
 }
 
 // A daemon that systemd has started says when it serves (Type=notify).
@@ -187,14 +138,6 @@ func TestDaemonWithoutARuntimeDirectory(t *testing.T) {
 	clitest.StartAsNobody(t, "daemon", "-d", clitest.LoopbackDevice(t)).Fails(cli.ExitFailed, "expected a directory of user 65534")
 }
 
-// A region that is longer than one user may have a daemon keep is refused, at both ends by name.
-func TestDaemonRefusesMemoryBeyondItsLimit(t *testing.T) {
+func TestDaemonRefusesALimitOfTooLittleMemory(t *testing.T) {
 	clitest.Start(t, "daemon", "-d", "127.21.7.1", "--client-memory", "48").Fails(cli.ExitUsage, "--client-memory: expected at least 1048576, found 48")
-	d, socket := clitest.StartDaemon(t, "-d", "127.21.7.1", "--client-memory", "3M", "-v")
-	device := "daemon:" + socket + "/rxe0"
-	clitest.Start(t, "pingpong", "-d", device, "-s", "8M").Fails(cli.ExitFailed, "register memory: bytes of memory: CLIENT_LIMIT")
-	d.PrintsError("bytes of memory: CLIENT_LIMIT")
-	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil || d.ExitCode() != 0 {
-		t.Errorf("the daemon: %d, %s", d.ExitCode(), &d.Stderr)
-	}
 }

@@ -3,6 +3,8 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,19 +40,19 @@ func TestProgramsShareDaemonDevices(t *testing.T) {
 	}
 }
 
-// A Go program and a C program use the devices of one daemon in both roles, beside
-// another pair of Go programs.
+// A Go program on an address of the daemon and a C program on its device talk in both roles,
+// beside another pair of Go programs.
 func TestGoAndCProgramsShareADaemon(t *testing.T) {
 	clitest.NeedPrograms(t, "ibv_rc_pingpong")
 	_, socket := clitest.StartDaemon(t, "-d", "127.21.4.1", "-d", "127.21.4.2")
-	perf := clitest.Start(t, "perf", "write", "bw", "--keep", "-d", "daemon:"+socket+"/rxe0", "-p", "18562")
+	perf := clitest.Start(t, "perf", "write", "bw", "--keep", "-d", "shared:"+socket+"/rxe0", "-p", "18562")
 	perf.Prints("waiting for a client")
-	pair := clitest.Start(t, "perf", "write", "bw", "-D", "3", "-d", "daemon:"+socket+"/rxe1", "-p", "18562", "127.0.0.1")
+	pair := clitest.Start(t, "perf", "write", "bw", "-D", "3", "-d", "shared:"+socket+"/rxe1", "-p", "18562", "127.0.0.1")
 	c := func(device string) []string {
 		return []string{"exec", "--socket", socket, "--", "ibv_rc_pingpong", "-g", "0", "-c", "-p", "18517", "-d", device}
 	}
 	own := func(device string) []string {
-		return []string{"pingpong", "-c", "-p", "18517", "-d", "daemon:" + socket + "/" + device}
+		return []string{"pingpong", "-c", "-p", "18517", "-d", "shared:" + socket + "/" + device}
 	}
 	runPingpongPair(t, func() *clitest.Process { return clitest.Start(t, c("rxe0")...) }, func() *clitest.Process { return clitest.Start(t, append(own("rxe1"), "127.0.0.1")...) })
 	runPingpongPair(t, func() *clitest.Process { return clitest.Start(t, own("rxe0")...) }, func() *clitest.Process { return clitest.Start(t, append(c("rxe1"), "127.0.0.1")...) })
@@ -59,27 +61,27 @@ func TestGoAndCProgramsShareADaemon(t *testing.T) {
 	}
 }
 
-// Debian's rping and softrdma's connect over one daemon in both roles.
+// Debian's rping on a daemon's device and softrdma's on one of its own connect in both roles.
 func TestGoAndCProgramsConnectOnADaemon(t *testing.T) {
 	clitest.NeedPrograms(t, "rping")
 	_, socket := clitest.StartDaemon(t, "-d", "127.21.5.1", "-d", "iwarp:127.21.5.2")
-	for device, at := range map[string]string{"rxe0": "127.21.5.1", "siw0": "127.21.5.2"} {
-		own := "daemon:" + socket + "/" + device
-		server := clitest.Start(t, "rping", "-s", "-a", own, "-p", "18581", "-V")
-		server.Prints("waiting for a client on " + at)
-		c := clitest.Start(t, "exec", "--socket", socket, "--", "rping", "-c", "-a", at, "-p", "18581", "-C", "20", "-V")
+	for prefix, at := range map[string]string{"": "127.21.5.1", "iwarp:": "127.21.5.2"} {
+		const here = "127.21.5.3"
+		server := clitest.Start(t, "rping", "-s", "-a", prefix+here, "-p", "18581", "-V")
+		server.Prints("waiting for a client on " + here)
+		c := clitest.Start(t, "exec", "--socket", socket, "--", "rping", "-c", "-a", here, "-I", at, "-p", "18581", "-C", "20", "-V")
 		if c.ExitCode() != 0 || server.ExitCode() != 0 {
-			t.Errorf("%s: Debian's client: %s%s\nserver: %s%s", device, &c.Stdout, &c.Stderr, &server.Stdout, &server.Stderr)
+			t.Errorf("%s: Debian's client: %s%s\nserver: %s%s", prefix+at, &c.Stdout, &c.Stderr, &server.Stdout, &server.Stderr)
 		}
 		debian := clitest.Start(t, "exec", "--socket", socket, "--", "rping", "-s", "-a", at, "-p", "18582", "-C", "20", "-V")
 		for end := time.Now().Add(clitest.Timeout); ; time.Sleep(20 * time.Millisecond) { // it prints nothing when it listens
-			c = clitest.Start(t, "rping", "-c", "-a", at, "-I", own, "-p", "18582", "-C", "20", "-V")
+			c = clitest.Start(t, "rping", "-c", "-a", at, "-I", prefix+here, "-p", "18582", "-C", "20", "-V")
 			if c.ExitCode() == 0 || time.Now().After(end) || !strings.Contains(c.Stderr.String(), "nothing listens") {
 				break
 			}
 		}
 		if c.ExitCode() != 0 || !strings.Contains(c.Stdout.String(), "20 pings of 64 bytes") || debian.ExitCode() != 0 {
-			t.Errorf("%s: Debian's server: %s%s\nclient: %s%s", device, &debian.Stdout, &debian.Stderr, &c.Stdout, &c.Stderr)
+			t.Errorf("%s: Debian's server: %s%s\nclient: %s%s", prefix+at, &debian.Stdout, &debian.Stderr, &c.Stdout, &c.Stderr)
 		}
 	}
 }
@@ -242,4 +244,45 @@ func TestProgramsShareMemoryOnRequest(t *testing.T) {
 func TestProgramsUnwritableCaptureFails(t *testing.T) {
 	clitest.NeedPrograms(t, "true")
 	clitest.Start(t, "exec", "-d", clitest.LoopbackDevice(t), "--pcap", "/dev/full", "--", "true").Fails(cli.ExitFailed, "--pcap", "no space left")
+}
+
+// A region that is longer than one user may have a daemon keep is refused by name.
+func TestProgramsMemoryBeyondTheLimitIsRefused(t *testing.T) {
+	clitest.NeedPrograms(t, "ibv_rc_pingpong")
+	d, socket := clitest.StartDaemon(t, "-d", "127.21.7.1", "--client-memory", "3M", "-v")
+	c := clitest.Start(t, "exec", "--socket", socket, "--engine", "daemon", "--", "ibv_rc_pingpong", "-g", "0", "-s", "8388608")
+	if code := c.ExitCode(); code == 0 || !strings.Contains(c.Stderr.String(), "Couldn't register MR") {
+		t.Errorf("%d: %s", code, &c.Stderr)
+	}
+	d.PrintsError("bytes of memory: CLIENT_LIMIT")
+	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil || d.ExitCode() != 0 {
+		t.Errorf("the daemon: %d, %s", d.ExitCode(), &d.Stderr)
+	}
+}
+
+// Daemons of two users reach each other through memory: both require it.
+func TestProgramsOnDaemonsOfTwoUsersShareMemory(t *testing.T) {
+	clitest.NeedPrograms(t, "ibv_rc_pingpong")
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: only root can start processes of other users")
+	}
+	top := clitest.ShortDir(t)
+	dir := filepath.Join(top, "host")
+	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"SOFTRDMA_HOST_DIR=" + dir}
+	const one, other = 65534, 1
+	program := func(uid uint32, allow string) func(args ...string) *clitest.Process {
+		socket := filepath.Join(dir, "daemon-of-"+allow)
+		d := clitest.StartAs(t, uid, env, "daemon", "--socket", socket, "-d", clitest.LoopbackDevice(t), "--same-host", "require", "--same-host-allow", allow)
+		d.Prints("serving programs of")
+		return func(args ...string) *clitest.Process {
+			args = append([]string{"exec", "--socket", socket, "--engine", "daemon", "--", "ibv_rc_pingpong", "-g", "0", "-c", "-s", "100000", "-p", "18521"}, args...)
+			return clitest.StartAs(t, uid, env, args...)
+		}
+	}
+	server := program(one, fmt.Sprint(other))
+	client := program(other, fmt.Sprint(one))
+	runPingpongPair(t, func() *clitest.Process { return server() }, func() *clitest.Process { return client("127.0.0.1") })
 }

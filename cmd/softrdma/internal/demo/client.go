@@ -129,17 +129,8 @@ func newClient(ctx context.Context, dev cli.Device, f *firstProcess, mode verbs.
 		s.Close()
 		return nil, err
 	}
-	d.path = pathOf(s.QPs[0])
+	d.path = s.QPs[0].Path()
 	return d, nil
-}
-
-// pathOf returns the path of a connection, unknown for a daemon's: its figures are those of the
-// daemon as well, and say little about the path.
-func pathOf(q *verbs.QP) verbs.Path {
-	if q.Device().Daemon() {
-		return verbs.PathUnknown
-	}
-	return q.Path()
 }
 
 // protocol returns the protocol of both devices.
@@ -214,7 +205,7 @@ func (d *client) transfer(ctx context.Context, o *operation) (*resultRow, error)
 		return nil, err
 	}
 	row.rate(client, end.CPU)
-	if ours := pathOf(d.side.QPs[0]); ours != d.path || end.Path != d.path {
+	if ours := d.side.QPs[0].Path(); ours != d.path || end.Path != d.path {
 		return nil, cli.PeerErrorf("%s: the path changed while it ran: expected %q, found %q and at the other end %q", o.title, d.path, ours, end.Path)
 	}
 	return row, d.check(o, row, end)

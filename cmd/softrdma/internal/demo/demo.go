@@ -120,13 +120,9 @@ func run(ctx context.Context, cmd *cobra.Command, opt *options) error {
 }
 
 // openFirst opens the first of the devices that is free, with or without the path through
-// memory. A daemon decides that for its devices itself.
+// memory.
 func openFirst(cmd *cobra.Command, names []string, mode verbs.SameHost) (cli.Device, error) {
-	cfg := verbs.Config{SameHost: mode}
-	if strings.HasPrefix(names[0], cli.DaemonPrefix) {
-		cfg.SameHost = ""
-	}
-	return cli.OpenFirst(cmd, names, cfg)
+	return cli.OpenFirst(cmd, names, verbs.Config{SameHost: mode})
 }
 
 // bytes returns the size of the file.

@@ -130,10 +130,9 @@ func (r *report) notes() string {
 	return s
 }
 
-// processorTime says what both ends used for each GiB. It says nothing if a daemon does
-// the work, whose time is not measured.
+// processorTime says what both ends used for each GiB.
 func (r *report) processorTime() string {
-	if r.Bytes < minComparable || r.row(measure.OpWrite, verbs.PathUnknown) != nil {
+	if r.Bytes < minComparable {
 		return ""
 	}
 	var parts []string
@@ -194,13 +193,5 @@ func (r *report) row(name string, path verbs.Path) *resultRow {
 // tcp returns the row of kernel TCP, or nil.
 func (r *report) tcp() *resultRow { return r.row(measure.OpTCP, verbs.PathNetwork) }
 
-// networkWrite returns the row of WRITE over the path that is not shared memory of both
-// processes, or nil.
-func (r *report) networkWrite() *resultRow {
-	for _, path := range []verbs.Path{verbs.PathNetwork, verbs.PathUnknown} {
-		if o := r.row(measure.OpWrite, path); o != nil {
-			return o
-		}
-	}
-	return nil
-}
+// networkWrite returns the row of WRITE over the network, or nil.
+func (r *report) networkWrite() *resultRow { return r.row(measure.OpWrite, verbs.PathNetwork) }

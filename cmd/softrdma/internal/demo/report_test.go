@@ -60,7 +60,7 @@ func TestDemoReportFitsTerminal(t *testing.T) {
 // The titles of the paths are wider than these figures.
 func TestDemoTableOfNarrowFigures(t *testing.T) {
 	for _, gbit := range []float64{0.001, 0.01, 0.1, 1, 10, 100} {
-		r := wideReport(defaultSize, figure{"", gbit, 1}, figure{verbs.PathSameHost, gbit, 1}, figure{verbs.PathUnknown, gbit, 1})
+		r := wideReport(defaultSize, figure{"", gbit, 1}, figure{verbs.PathSameHost, gbit, 1}, figure{verbs.PathNetwork, gbit, 1})
 		for i := range r.Operations {
 			o := &r.Operations[i]
 			o.P50, o.P99 = 1, 2
@@ -70,7 +70,7 @@ func TestDemoTableOfNarrowFigures(t *testing.T) {
 				*o.Gbit = gbit
 			}
 		}
-		if out := r.table(fullWidth); !strings.Contains(out, "through memory") || !strings.Contains(out, "through the daemon") {
+		if out := r.table(fullWidth); !strings.Contains(out, "through memory") || !strings.Contains(out, "through the network stack") {
 			t.Errorf("%v Gbit/s: expected a title for each path, found\n%s", gbit, out)
 		}
 	}
@@ -134,15 +134,6 @@ func TestDemoFiguresHaveThreeDigits(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("expected %q, found %q", want, got)
-		}
-	}
-}
-
-func TestDemoLeavesOutProcessorTimeOfDaemon(t *testing.T) {
-	for path, want := range map[verbs.Path]bool{verbs.PathUnknown: false, verbs.PathNetwork: true} {
-		r := wideReport(defaultSize, figure{"", 1, 1}, figure{path, 1, 1})
-		if got := strings.Contains(r.notes(), "Processor time"); got != want {
-			t.Errorf("path %q: expected %v, found %v in %q", path, want, got, r.notes())
 		}
 	}
 }

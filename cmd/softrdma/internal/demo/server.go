@@ -118,7 +118,7 @@ func (s *server) transfer(ctx context.Context, m *measure.Message) error {
 	if _, err := s.c.Expect(ctx, measure.DoEnd); err != nil {
 		return err
 	}
-	done := &measure.Message{Do: measure.DoDone, CPU: (host.CPUTime() - cpu).Seconds(), Value: atomic.LoadUint64(counter), Path: pathOf(s.side.QPs[0])}
+	done := &measure.Message{Do: measure.DoDone, CPU: (host.CPUTime() - cpu).Seconds(), Value: atomic.LoadUint64(counter), Path: s.side.QPs[0].Path()}
 	if o.count == 0 {
 		done.SHA256 = sha256Hex(s.data())
 	}

@@ -14,13 +14,10 @@ import (
 
 // pathName names a path in the table.
 func pathName(p verbs.Path) string {
-	switch p {
-	case verbs.PathSameHost:
+	if p == verbs.PathSameHost {
 		return "memory"
-	case verbs.PathNetwork:
-		return "the network stack"
 	}
-	return "the daemon"
+	return "the network stack"
 }
 
 func pathTitle(p verbs.Path) string { return "through " + pathName(p) }

@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/provider/daemon"
+	"softrdma/internal/uverbs/daemon"
 )
 
-// printDaemons lists the RoCE devices of all daemons by the names that -d takes.
-// "daemon:" without a socket means the first daemon.
+// printDaemons lists the addresses that daemons share, by the names that -d takes. "shared:"
+// without a socket means the first daemon.
 func printDaemons(out io.Writer) {
 	first := true
 	for _, socket := range daemon.Sockets() {
@@ -19,14 +19,14 @@ func printDaemons(out io.Writer) {
 		if err != nil {
 			continue // most machines run no daemon
 		}
-		fmt.Fprintf(out, "\nThe daemon on %s serves:\n", socket)
+		fmt.Fprintf(out, "\nThe daemon on %s shares:\n", socket)
 		for _, line := range about.Devices {
 			name, addr, _ := strings.Cut(line, " ")
-			prefix := cli.DaemonPrefix + socket
+			prefix := cli.SharedPrefix + socket
 			if first {
-				prefix = cli.DaemonPrefix
+				prefix = cli.SharedPrefix
 			}
-			if strings.HasPrefix(name, "rxe") {
+			if strings.HasSuffix(addr, "(RoCE v2)") {
 				fmt.Fprintf(out, "   %s/%s  %s\n", prefix, name, addr)
 			}
 		}

@@ -120,7 +120,7 @@ func run(cmd *cobra.Command, opt *options, args []string) error {
 	if err := opt.Protocol.Reconcile(&opt.device); err != nil {
 		return err
 	}
-	if err := cli.ApplySameHostFlags(cmd, opt.device); err != nil { // before a client comes
+	if err := cli.ApplySameHostFlags(cmd); err != nil { // before a client comes
 		return err
 	}
 	if len(args) == 3 {

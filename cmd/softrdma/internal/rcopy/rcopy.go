@@ -69,7 +69,7 @@ func NewCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Uint16VarP(&r.port, "port", "p", 7427, "`PORT` of the server")
-	f.StringVarP(&r.addr, "address", "a", "", "server: local `ADDR`, interface or daemon:SOCKET/rxe1 to listen on (default: every address)")
+	f.StringVarP(&r.addr, "address", "a", "", "server: local `ADDR` or interface to listen on (default: every address)")
 	f.StringVar(&r.dir, "dir", ".", "server: write files only below `DIRECTORY`; / allows any path")
 	f.BoolVar(&r.once, "once", false, "server: exit after one client, with an exit code that says whether it succeeded")
 	r.AddFlags(f)

@@ -102,7 +102,7 @@ func NewCommand() *cobra.Command {
 	f.SortFlags = false
 	f.BoolVarP(&p.server, "server", "s", false, "wait for a client")
 	f.BoolVarP(&p.client, "client", "c", false, "ping the server at -a")
-	f.StringVarP(&p.addr, "address", "a", "", "`ADDR` of the server; with -s a local address, interface or daemon:SOCKET/rxe1 (default: every address)")
+	f.StringVarP(&p.addr, "address", "a", "", "`ADDR` of the server; with -s a local address or interface (default: every address)")
 	f.Uint16VarP(&p.port, "port", "p", 7174, "`PORT` of the server")
 	f.IntVarP(&p.count, "count", "C", 0, "client: `NUMBER` of pings, 0 for no limit")
 	f.VarP(&p.size, "size", "S", "ping size, 23 to 65535 bytes; with -s the largest that a client may send (default: any)")

@@ -80,26 +80,16 @@ func TestDescriptorsOfWrongAnswersAreClosed(t *testing.T) {
 		"short":                {answer: uapi.Bytes(&good)[:replyLen-1], fds: 2, lost: true},
 		"too many descriptors": {answer: uapi.Bytes(&good), fds: 100, want: syscall.EMFILE},
 		"refused":              {answer: uapi.Bytes(&refused), fds: 2, want: syscall.EINVAL},
-		"where none belongs":   {answer: uapi.Bytes(&good), fds: 3},
+		"no slot":              {answer: append(uapi.Bytes(&good), `{"First":0}`...), fds: 3, want: syscall.EPROTO},
 	} {
 		t.Run(name, func(t *testing.T) {
 			socket, accepted := wrongDaemon(t, c.answer, slices.Repeat([]int{int(null.Fd())}, c.fds)...)
-			k, err := dial(socket)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := &Device{socket: socket, conns: map[*conn]struct{}{k: {}}, idle: []*conn{k}}
-			defer k.close()
-			<-accepted
 			before := openDescriptors(t)
-			err = d.do(uapi.CmdDeallocPD, make([]byte, 8))
+			_, err := takeSlot(&target{socket: socket, file: "uverbs0"})
+			<-accepted
 			lost := (*lostError)(nil)
 			if c.lost != errors.As(err, &lost) || !c.lost && !errors.Is(err, c.want) {
 				t.Errorf("found %v, expected %v, the connection lost: %v", err, c.want, c.lost)
-			}
-			if c.lost {
-				before-- // the connection, and soon its other end
-				k.fd = -1
 			}
 			if now := openDescriptors(t); now > before {
 				t.Errorf("%d descriptors, expected %d at most", now, before)

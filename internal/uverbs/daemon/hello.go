@@ -71,7 +71,7 @@ func Ask(socket string) (*Info, error) {
 	}
 	defer c.close()
 	r := uapi.Request{Op: uapi.OpHello, Arg: [4]uint64{uint64(uintptr(unsafe.Pointer(c)))}}
-	p, text, fds, err := c.call(&r, nil, nil)
+	p, text, fds, err := c.call(&r, nil)
 	closeAll(fds)
 	switch {
 	case err != nil:
@@ -124,7 +124,7 @@ func find(socket string) (string, *Info, error) {
 	}
 	return "", nil, &reason.Error{
 		Detail: reason.Detail{Reason: reason.DeviceOpen, Found: uint64(syscall.ENOENT)},
-		Text:   fmt.Sprintf("no daemon listens on %s: start one (softrdma daemon), or name its socket (daemon:PATH)", strings.Join(places, " or ")),
+		Text:   fmt.Sprintf("no daemon listens on %s: start one (softrdma daemon), or name its socket (shared:PATH)", strings.Join(places, " or ")),
 		Cause:  syscall.ENOENT,
 	}
 }

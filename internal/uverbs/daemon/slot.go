@@ -7,6 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -28,8 +32,46 @@ type Slot struct {
 	Counters []byte
 }
 
-// TakeSlot asks for a slot of a device. Name is as in Open. The error has the daemon's
-// reason.
+// deviceName matches the names that a daemon gives to devices.
+var deviceName = regexp.MustCompile(`^[a-z]+[0-9]+$`)
+
+// split splits a name into the path of a socket and the name of a device. Either
+// can be empty.
+func split(name string) (socket, device string) {
+	if dir, last := filepath.Split(name); deviceName.MatchString(last) {
+		return strings.TrimSuffix(dir, "/"), last
+	}
+	return name, ""
+}
+
+// A target is a device of a daemon.
+type target struct {
+	socket, device string
+	file           string // the name of the device's file
+	about          *Info  // of the daemon
+}
+
+// locate finds the device of a name that TakeSlot takes.
+func locate(name string) (*target, error) {
+	socket, device := split(name)
+	socket, about, err := find(socket)
+	if err != nil {
+		return nil, err
+	}
+	index := 0
+	if device != "" {
+		index = slices.IndexFunc(about.Devices, func(line string) bool { return strings.HasPrefix(line, device+" ") })
+	}
+	if index < 0 || index >= len(about.Devices) {
+		return nil, fmt.Errorf("daemon on %s: no device %q, it serves: %s", socket, device, strings.Join(about.Devices, ", "))
+	}
+	device, _, _ = strings.Cut(about.Devices[index], " ")
+	return &target{socket, device, fmt.Sprint("uverbs", index), about}, nil
+}
+
+// TakeSlot asks for a slot of a device. The name is the path of a daemon's socket, "" to search
+// for one, followed by a device name like "/rxe1" unless it is the first device. The error has the
+// daemon's reason.
 func TakeSlot(name string) (*Slot, error) {
 	t, err := locate(name)
 	if err != nil {
@@ -49,7 +91,7 @@ func takeSlot(t *target) (*Slot, error) {
 		return nil, err
 	}
 	defer c.close()
-	p, text, fds, err := c.call(&uapi.Request{Op: uapi.OpSlot | uapi.OpTell, Arg: [4]uint64{uapi.Reasons()}}, []byte(t.file), nil)
+	p, text, fds, err := c.call(&uapi.Request{Op: uapi.OpSlot | uapi.OpTell, Arg: [4]uint64{uapi.Reasons()}}, []byte(t.file))
 	if err == nil {
 		err = failure(&p, text, p.Result != -int64(syscall.EPROTO)) // of a daemon that numbers reasons otherwise
 	}

@@ -12,29 +12,19 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// A conn is a connection to the daemon that carries one call at a time. A call
-// blocks its thread: the daemon answers at once and can run on this processor
-// meanwhile.
-//
-// A conn must never be on a stack, because stacks move and the daemon writes
-// answers to room.
+// A conn is a connection to the daemon that carries one call at a time. It must never be on a
+// stack, because stacks move and the daemon looks at its memory.
 type conn struct {
 	fd   int
 	peer unix.Ucred
 	out  [uapi.RequestLen + uapi.MaxData]byte
 	in   [replyLen + uapi.MaxText]byte
-	room [roomLen]byte
-	long [longLen]byte // a command that does not fit in out
 	oob  [64]byte
 	iov  unix.Iovec
 	head unix.Msghdr
 }
 
-const (
-	replyLen = int(unsafe.Sizeof(uapi.Reply{}))
-	roomLen  = 1024 // longer than the longest answer
-	longLen  = 512  // longer than the longest command
-)
+const replyLen = int(unsafe.Sizeof(uapi.Reply{}))
 
 // dial connects to the daemon's socket and allows the daemon to access this
 // process's memory.
@@ -61,9 +51,6 @@ func dial(socket string) (*conn, error) {
 
 func (c *conn) close() { _ = unix.Close(c.fd) }
 
-// hangUp ends a call on the connection, even if it is waiting.
-func (c *conn) hangUp() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) }
-
 // message calls sendmsg or recvmsg with b and control messages.
 func (c *conn) message(number uintptr, b, control []byte) (int, syscall.Errno) {
 	c.iov.Base = &b[0]
@@ -84,21 +71,21 @@ func (c *conn) message(number uintptr, b, control []byte) (int, syscall.Errno) {
 
 // call makes a call and returns the reply, the text after it and the descriptors.
 // An error means that the connection failed.
-func (c *conn) call(r *uapi.Request, data, rights []byte) (p uapi.Reply, text []byte, fds []int, err error) {
+func (c *conn) call(r *uapi.Request, data []byte) (p uapi.Reply, text []byte, fds []int, err error) {
 	r.Version = uapi.Protocol
 	n := copy(c.out[:], uapi.Bytes(r))
 	n += copy(c.out[n:], data)
-	if _, no := c.message(unix.SYS_SENDMSG, c.out[:n], rights); no != 0 {
-		return p, nil, nil, &lostError{no, true}
+	if _, no := c.message(unix.SYS_SENDMSG, c.out[:n], nil); no != 0 {
+		return p, nil, nil, &lostError{no}
 	}
 	n, no := c.message(unix.SYS_RECVMSG, c.in[:], c.oob[:])
 	if no != 0 {
-		return p, nil, nil, &lostError{no, false}
+		return p, nil, nil, &lostError{no}
 	}
 	fds, err = descriptors(c.oob[:c.head.Controllen])
 	switch {
 	case n < replyLen:
-		err = &lostError{0, false}
+		err = &lostError{0}
 	case err == nil && c.head.Flags&unix.MSG_CTRUNC != 0:
 		err = syscall.EMFILE // this process has reached its limit of descriptors
 	}
@@ -110,23 +97,9 @@ func (c *conn) call(r *uapi.Request, data, rights []byte) (p uapi.Reply, text []
 	return p, c.in[replyLen:n], fds, nil
 }
 
-// ring sends a prepared request and ignores the content of the answer. It does not
-// allocate.
-func (c *conn) ring(request []byte) error {
-	n := copy(c.out[:], request)
-	if _, no := c.message(unix.SYS_SENDMSG, c.out[:n], nil); no != 0 {
-		return &lostError{no, true}
-	}
-	if n, no := c.message(unix.SYS_RECVMSG, c.in[:], nil); no != 0 || n < replyLen {
-		return &lostError{no, false}
-	}
-	return nil
-}
-
 // A lostError means that the connection ended during a call.
 type lostError struct {
-	no     syscall.Errno // 0 if the daemon closed the connection
-	unsent bool          // the daemon did not receive the request
+	no syscall.Errno // 0 if the daemon closed the connection
 }
 
 func (e *lostError) Error() string {
