@@ -14,7 +14,7 @@ func TestContextEndsDialWaitingForReply(t *testing.T) {
 	defer cancel()
 	requests := make(chan *Request, 1)
 	go func() {
-		r, err := l.Request(within(t)) // nobody answers it
+		r, err := l.Request(within(t)) // no request arrives
 		if err != nil {
 			t.Error(err)
 		}
@@ -70,11 +70,11 @@ func TestContextEndsAcceptWithoutPeers(t *testing.T) {
 	if _, err := l.Request(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Request: expected %v, found %v", context.DeadlineExceeded, err)
 	}
-	connected(t, l, client()) // it goes on
+	connected(t, l, client()) // it still works
 }
 
-// A silent peer asks for a connection and never confirms it: an id without a
-// queue pair whose program does not call Establish.
+// A silent peer requests a connection and never confirms it: an id without a queue pair whose
+// program does not call Establish.
 func silentPeer(t *testing.T, to *Listener) *EventChannel {
 	t.Helper()
 	ch := NewEventChannel()
@@ -107,7 +107,7 @@ func TestContextEndsRequestAcceptWithoutConfirmation(t *testing.T) {
 	if _, err := r.Accept(ctx, ConnParam{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("expected %v, found %v", context.Canceled, err)
 	}
-	// The peer is told: it does not wait forever.
+	// The peer is told, so it does not wait forever.
 	if e := expect(t, ch, EventRejected); isReject(t, e.Err).Code == 0 {
 		t.Errorf("found %+v", e)
 	}

@@ -20,12 +20,12 @@ type EventChannel struct {
 
 	mu     sync.Mutex
 	ids    int
-	others []*source // those that have ids of the channel
+	others []*source // sources that have ids of the channel
 	closed bool
 }
 
-// A source is the part of an event channel that a connection manager fills. All
-// but the local one end with their last id.
+// A source is the part of an event channel that a connection manager fills. All sources but
+// the local one end with their last id.
 type source struct {
 	origin
 	c   provider.EventChannel
@@ -72,7 +72,7 @@ func (ch *EventChannel) newID(ps PortSpace, t verbs.QPType) (*ID, error) {
 	return id, nil
 }
 
-// hold counts one more id of a source that is the local one or has ids.
+// hold adds an id to a source that is the local one or has ids.
 func (ch *EventChannel) hold(s *source) error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -84,8 +84,7 @@ func (ch *EventChannel) hold(s *source) error {
 	return nil
 }
 
-// holdFor is hold of the source of an origin, which it makes if the channel has
-// none.
+// holdFor is hold for the source of an origin, which it makes if the channel has none.
 func (ch *EventChannel) holdFor(o origin) (*source, error) {
 	if o == ch.local.origin {
 		return ch.local, ch.hold(ch.local)
@@ -138,7 +137,7 @@ func (ch *EventChannel) Next(ctx context.Context) (Event, error) {
 		if err != nil {
 			return Event{}, err
 		}
-		ch.wake() // there may be more, for others who wait
+		ch.wake() // there may be more events for other waiters
 		if e, ok := ch.event(s, &c); ok {
 			return e, nil
 		}

@@ -21,12 +21,12 @@ type Conn struct {
 // QP returns the connected queue pair.
 func (c *Conn) QP() *verbs.QP { return c.end.id.QP() }
 
-// SendCQ returns the completion queue of sends that was made with the connection,
-// nil if the configuration had one.
+// SendCQ returns the completion queue of sends that was made with the connection, or nil if
+// the configuration had one.
 func (c *Conn) SendCQ() *verbs.CQ { return c.end.id.SendCQ() }
 
-// RecvCQ returns the completion queue of receives that was made with the
-// connection, nil if the configuration had one.
+// RecvCQ returns the completion queue of receives that was made with the connection, or nil if
+// the configuration had one.
 func (c *Conn) RecvCQ() *verbs.CQ { return c.end.id.RecvCQ() }
 
 // Device returns the device.
@@ -53,16 +53,15 @@ func (c *Conn) RemoteAddr() netip.AddrPort { return c.end.id.RemoteAddr() }
 // disconnected, or the device was closed. Then the queue pair is in ERR.
 func (c *Conn) Done() <-chan struct{} { return c.end.done }
 
-// Err returns nil while the connection is established, and then why it ended: the
-// error wraps ErrDisconnected if a side disconnected, verbs.ErrClosed if the device
-// was closed. It is set before the queue pair goes to ERR, so a program that finds
-// flushed completions finds the error as well.
+// Err returns nil while the connection is established, and then why it ended: the error wraps
+// ErrDisconnected if a side disconnected, verbs.ErrClosed if the device was closed. It is set
+// before the queue pair goes to ERR, so a program that finds flushed completions can already
+// read it.
 func (c *Conn) Err() error {
 	if err := c.end.why(); err != nil || !c.end.id.speaks(verbs.IWARP) {
 		return err
 	}
-	// The end of a stream moves the queue pair by itself, before the event of it
-	// has come here.
+	// The end of a stream moves the queue pair by itself, before the event arrives here.
 	if c.end.id.c.State() == cmid.Disconnect {
 		return disconnected(c.end.id.RemoteAddr())
 	}
@@ -85,7 +84,7 @@ func (c *Conn) Disconnect() error {
 // destroyed then, and a second Close tries again.
 func (c *Conn) Close() error {
 	if !c.end.id.datagram() {
-		_ = c.end.leave() // refused where the peer knows already
+		_ = c.end.leave() // fails if the peer already knows
 	}
 	c.end.finish(disconnected("this side"), func() {})
 	return events.release(c.end.id)

@@ -10,7 +10,7 @@ import (
 	"softrdma/verbs"
 )
 
-// grh is the room before a datagram's data.
+// grh is the length of the area before a datagram's data.
 const grh = 40
 
 // receiver posts one receive to a datagram queue pair. The result waits for the message
@@ -35,7 +35,7 @@ func receiver(t *testing.T, pd *verbs.PD, q *verbs.QP, cq *verbs.CQ) func() (str
 	}
 }
 
-// post sends a datagram to what a lookup or join found.
+// post sends a datagram to the result of a lookup or join.
 func post(t *testing.T, pd *verbs.PD, q *verbs.QP, cq *verbs.CQ, to UDParam, words string) {
 	t.Helper()
 	ah, err := pd.CreateAH(to.AV)

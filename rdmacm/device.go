@@ -13,8 +13,7 @@ import (
 	"softrdma/verbs"
 )
 
-// An origin is where ids come from: a connection manager and the devices that it
-// has.
+// An origin is the source of ids: a connection manager with its devices.
 type origin struct {
 	manager provider.ConnectionManager
 	stack   *registry.Registry // its devices
@@ -24,8 +23,8 @@ type origin struct {
 // their local address chooses.
 func processOrigin() origin { return stackOrigin(registry.Process) }
 
-// stackOrigin returns the origin of ids on the devices of a stack. Ids open
-// devices by themselves in the process's own stack alone.
+// stackOrigin returns the origin of ids on the devices of a stack. Only in the process's own
+// stack do ids open devices by themselves.
 func stackOrigin(stack *registry.Registry) origin {
 	var open registry.Opener
 	if stack == registry.Process {
@@ -34,8 +33,8 @@ func stackOrigin(stack *registry.Registry) origin {
 	return origin{manager: local.Connections{Manager: stack.Connections(open)}, stack: stack}
 }
 
-// ownsAddress refuses a port of a fabric whose IP address another open device of its stack has.
-// Ids would find that one.
+// ownsAddress refuses a port of a fabric if another open device of its stack has the port's IP
+// address, because ids would find that device.
 func ownsAddress(dev *verbs.Device) error {
 	e := registry.Of(dev)
 	if e == nil || e.Fabric == nil {
@@ -59,8 +58,8 @@ func originOf(dev *verbs.Device) (origin, error) {
 	return stackOrigin(e.Registry()), nil
 }
 
-// device returns the device that an id of the origin is on, nil if there is none
-// or the program has closed it.
+// device returns the device of an id of the origin, or nil if there is none or the program has
+// closed it.
 func (o *origin) device(id provider.ID) *verbs.Device {
 	at := id.Device()
 	if !at.IsValid() {
@@ -111,7 +110,7 @@ func (e *SecurityError) Unwrap() error {
 	return d.Err()
 }
 
-// Error names the device and says what it has.
+// Error names the device and its TLS setting.
 func (e *SecurityError) Error() string {
 	have := "without TLS"
 	if e.TLS {

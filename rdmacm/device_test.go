@@ -39,7 +39,7 @@ func TestDialProgramsDevicesShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := Dialer{Device: b, QP: verbs.QPConfig{MaxInline: 64}} // named
+	d := Dialer{Device: b, QP: verbs.QPConfig{MaxInline: 64}} // chosen by name
 	c, s := connected(t, l, d)
 	if c.Device() != b || s.Device() != a {
 		t.Errorf("devices: expected the program's, found %v and %v", c.Device().Addr(), s.Device().Addr())
@@ -139,7 +139,7 @@ func TestVerbsOpenTakesIdleDeviceBack(t *testing.T) {
 
 func TestDialTakenLoopbackFindsAnother(t *testing.T) {
 	leavesNothing(t)
-	// Another process's device, unless there is one already.
+	// A device of another process, unless there is one already.
 	if other, err := net.ListenPacket("udp", "127.0.0.1:4791"); err == nil {
 		defer other.Close()
 	}

@@ -86,7 +86,7 @@ func TestConnCloseTellsPeer(t *testing.T) {
 	c, s := connected(t, l, client())
 	closed(t, c)
 	ended(t, s, ErrDisconnected)
-	closed(t, c) // a second one does nothing
+	closed(t, c) // a second Close does nothing
 }
 
 func TestConnPeerDisconnectFlushesPosted(t *testing.T) {
@@ -170,7 +170,7 @@ func TestEndpointStepsPostBeforeConnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed(t, e) // the connection's now
+	closed(t, e) // the connection owns it now
 	s := server()
 	if err := s.QP().PostSend(verbs.SendWR{Op: verbs.OpSend, Inline: []byte("early")}); err != nil {
 		t.Fatal(err)
@@ -290,8 +290,8 @@ func TestListenerCloseEndsWaiting(t *testing.T) {
 	}
 }
 
-// The peer's interface has a smaller MTU than the client's and the path between them,
-// which the client learns from the peer's rejection.
+// The peer's interface has a smaller MTU than the client's and the path between them, which
+// the client learns from the peer's rejection.
 func TestDialTakesThePathMTUThatThePeerHas(t *testing.T) {
 	leavesNothing(t)
 	dev, err := verbs.Open(ip(31), verbs.Config{MTU: 1024})

@@ -11,9 +11,9 @@ import (
 	"softrdma/verbs"
 )
 
-// A Dialer says how to connect. The zero value is right for most programs.
+// A Dialer configures client connections. The zero value suits most programs.
 type Dialer struct {
-	Device *verbs.Device // nil: by the host's routing, see the package documentation
+	Device *verbs.Device // nil: chosen by the host's routing, see the package documentation
 
 	// Protocol is the protocol of the device that the host's routing chooses:
 	// verbs.RoCE, verbs.IWARP, verbs.RoCEv1, or verbs.InfiniBand for a port of a fabric
@@ -26,15 +26,15 @@ type Dialer struct {
 	// is set it must be nil or the device's.
 	TLS *tls.Config
 
-	Local netip.AddrPort // local address and port in the port space; zero: by the host's routing, any port
+	Local netip.AddrPort // local address and port in the port space; zero: chosen by the host's routing, any port
 
 	// RemoteUDPPort is the UDP port of the peer's device; 0 means 4791. Only a
 	// softrdma device can have another.
 	RemoteUDPPort uint16
 
-	PortSpace  PortSpace // 0 means PortSpaceTCP, of Lookup PortSpaceUDP
+	PortSpace  PortSpace // 0 means PortSpaceTCP, for Lookup PortSpaceUDP
 	TOS        uint8     // type of service of the packets: the upper six bits are the DSCP
-	AckTimeout uint8     // the queue pair's timeout, 4.096 µs × 2^n; 0 as Linux: by the route
+	AckTimeout uint8     // the queue pair's timeout, 4.096 µs × 2^n; 0 as in Linux: chosen by the route
 	ReuseAddr  bool      // share Local's port with others that set it
 
 	// ResponseTimeout is how long to wait for an answer of the peer before the

@@ -17,7 +17,7 @@ type end struct {
 	mu          sync.Mutex
 	queue       []Event
 	arrived     chan struct{} // holds a token if the queue has grown since wait checked it
-	gone        bool          // the peer gave up before the connection was established
+	gone        bool          // the peer no longer waited before the connection was established
 	err         error         // the reason that was passed to finish
 	left        bool          // this side has ended the connection
 	established bool          // EventEstablished has arrived

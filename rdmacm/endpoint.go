@@ -15,11 +15,11 @@ import (
 // program must close it unless Connect succeeds.
 type Endpoint struct {
 	end *end
-	cfg verbs.QPConfig // of Connect, where CreateQP was not called
+	cfg verbs.QPConfig // for Connect, if CreateQP was not called
 
-	op     sync.Mutex // one that waits at a time
+	op     sync.Mutex // held by the waiting call
 	routed bool
-	conn   *Conn // that it has become
+	conn   *Conn // the resulting connection
 }
 
 // Device returns the device.
@@ -41,18 +41,17 @@ func (e *Endpoint) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error)
 	return e.end.id.CreateQP(pd, cfg)
 }
 
-// SendCQ returns the completion queue of sends that CreateQP made, nil if the
-// configuration had one.
+// SendCQ returns the completion queue of sends that CreateQP made, or nil if the configuration
+// had one.
 func (e *Endpoint) SendCQ() *verbs.CQ { return e.end.id.SendCQ() }
 
-// RecvCQ returns the completion queue of receives that CreateQP made, nil if the
+// RecvCQ returns the completion queue of receives that CreateQP made, or nil if the
 // configuration had one.
 func (e *Endpoint) RecvCQ() *verbs.CQ { return e.end.id.RecvCQ() }
 
-// Connect connects the queue pair and waits for the reply. If CreateQP was not
-// called it makes the queue pair from Dialer.QP. The connection owns everything of
-// the endpoint then. After an error the endpoint can only be closed. If the context
-// ended, a late reply is rejected.
+// Connect connects the queue pair and waits for the reply. If CreateQP was not called it makes
+// the queue pair from Dialer.QP. The connection then owns all objects of the endpoint. After
+// an error the endpoint can only be closed. If the context ended, a late reply is rejected.
 func (e *Endpoint) Connect(ctx context.Context, p ConnParam) (*Conn, error) {
 	e.op.Lock()
 	defer e.op.Unlock()
@@ -130,7 +129,7 @@ func (e *Endpoint) JoinMulticastToSend(ctx context.Context, group netip.Addr) (U
 func (e *Endpoint) join(ctx context.Context, group netip.Addr, begin func(netip.Addr, any) error) (UDParam, error) {
 	e.op.Lock()
 	defer e.op.Unlock()
-	join := new(int) // tells this join's events from those of earlier ones
+	join := new(int) // distinguishes this join's events from those of earlier ones
 	if err := begin(group, join); err != nil {
 		return UDParam{}, err
 	}

@@ -20,7 +20,7 @@ const (
 	EventRouteError      EventType = 3  // ResolveRoute has failed
 	EventConnectRequest  EventType = 4  // a peer asks for a connection: Event.ID is a new id to accept or reject
 	EventConnectResponse EventType = 5  // the peer has accepted an id without a queue pair: Establish it
-	EventConnectError    EventType = 6  // the queue pair could not be moved, or the messages did not fit
+	EventConnectError    EventType = 6  // the queue pair could not be moved, or the messages did not match
 	EventUnreachable     EventType = 7  // the peer does not answer, or it has refused a lookup
 	EventRejected        EventType = 8  // the peer has rejected
 	EventEstablished     EventType = 9  // the connection is established, or a lookup has its answer
@@ -41,14 +41,14 @@ type Event struct {
 	ID     *ID
 	Listen *ID // EventConnectRequest: the id that listens
 
-	// Status is 0 or librdmacm's: of EventRejected the reject code, of a refused
-	// lookup (EventUnreachable) its status, of other failures a negative errno of
-	// Linux. Err says the same in words: a *RejectedError, an *UnreachableError, a
-	// *ResolveError or another error that names its cause.
+	// Status is 0 or librdmacm's value: for EventRejected the reject code, for a refused
+	// lookup (EventUnreachable) its status, for other failures a negative errno of Linux. Err
+	// describes the same: a *RejectedError, an *UnreachableError, a *ResolveError or another
+	// error that names its cause.
 	Status int
 	Err    error
 
-	Conn    ConnParam // what the peer sent, in events of connections
+	Conn    ConnParam // the peer's parameters, in events of connections
 	UD      UDParam   // in events of PortSpaceUDP, and EventMulticastJoin
 	Context any       // EventMulticastJoin, EventMulticastError: the context of JoinMulticast
 
@@ -63,8 +63,8 @@ func (e Event) String() string {
 	return e.Type.String()
 }
 
-// event returns a manager's event as the program sees it. It reports false if the
-// program must not see it.
+// event converts a manager's event for the program. It reports false if the program must not
+// see it.
 func (ch *EventChannel) event(s *source, c *provider.ConnEvent) (e Event, ok bool) {
 	e = Event{Type: EventType(c.Type), Status: c.Status, Conn: connParam(&c.Conn), UD: udParam(&c.UD), Context: c.Context, group: c.Group}
 	if c.Type == cmid.EventConnectRequest {

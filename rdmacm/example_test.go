@@ -39,7 +39,7 @@ func ExampleRequest_CreateQP() {
 			Op: verbs.OpWriteImm, Imm: uint32(len(name)), Flags: verbs.Signaled, Inline: []byte(name), RemoteAddr: to.Addr, RKey: to.RKey,
 		}))
 		must(c.SendCQ().WaitOne(ctx))
-		wc := must(cq.WaitOne(ctx)) // the server's, whichever client it is of
+		wc := must(cq.WaitOne(ctx)) // the server's; the client does not matter
 		fmt.Printf("%s was here\n", mr.Bytes()[:wc.Imm])
 		check(c.Close())
 	}

@@ -133,8 +133,8 @@ func wantsReason(t *testing.T, err error, want string) {
 	}
 }
 
-// A port on which no program runs refuses what a host refuses on which nobody listens. It does so
-// after a program has ended as well, of which a connection learns when it ends.
+// A port without a program refuses requests, like a host without a listener. It also does so
+// after a program has ended, and a connection to that program learns of it.
 func TestPortWithoutAProgramRefuses(t *testing.T) {
 	f := fabrictest.Start(t, "star:3")
 	var devices []*verbs.Device
@@ -148,7 +148,7 @@ func TestPortWithoutAProgramRefuses(t *testing.T) {
 	}
 	defer closed(t, devices[0])
 	closed(t, devices[1])
-	for _, ip := range []string{"10.77.0.2", "10.77.0.3"} { // a port that a program had, and one that none had
+	for _, ip := range []string{"10.77.0.2", "10.77.0.3"} { // a port that had a program, and one that never had
 		d := dialerAt(devices[0])
 		_, err := d.Dial(within(t), ip+":4000")
 		if r := isReject(t, err); r != nil {

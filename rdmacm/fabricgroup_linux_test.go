@@ -17,7 +17,7 @@ type groupEnd struct {
 	to UDParam
 }
 
-// newGroupEnd makes an endpoint as mckey does: it resolves the group.
+// newGroupEnd makes an endpoint like mckey: it resolves the group.
 func newGroupEnd(t *testing.T, d *verbs.Device, group netip.Addr) *groupEnd {
 	t.Helper()
 	return newGroupEndOf(t, d, group, PortSpaceUDP)
@@ -65,8 +65,8 @@ func (x *groupEnd) send(words string) {
 	post(x.t, x.pd, x.qp(), x.SendCQ(), x.to, words)
 }
 
-// The members of a group on a fabric get what one of them sends, until they leave. The addresses
-// are those that Linux's rdma_cm has for these groups.
+// The members of a group on a fabric receive what one of them sends, until they leave. The
+// addresses are those of Linux's rdma_cm for these groups.
 func TestMulticastOnAFabric(t *testing.T) {
 	devices := fabricPorts(t, "ring:3", true)
 	leavesNothing(t)
@@ -95,7 +95,8 @@ func TestMulticastOnAFabric(t *testing.T) {
 	if err := ends[1].LeaveMulticast(group); err == nil {
 		t.Error("a group was left twice")
 	}
-	// Nothing of the group comes to the port that has left. What is sent to its queue pair later is next.
+	// The port that has left receives nothing of the group. The next datagram to its queue
+	// pair is a later one.
 	left, stays := ends[1].receiver(), ends[2].receiver()
 	ends[0].send("to those that stay")
 	if words, _ := stays(); words != "to those that stay" {
@@ -142,7 +143,7 @@ func TestMulticastGroupsOfIPv6OnAFabric(t *testing.T) {
 	for group, want := range map[string]string{
 		"ff15::77":                    "ff12:6001:ffff::77",
 		"ff1e:1:2:3:4:5:6:7":          "ff12:6001:ffff:3:4:5:6:7",
-		"ff12:a01b:fe80::1:0:c0a8:99": "", // only an administrator makes such within the link
+		"ff12:a01b:fe80::1:0:c0a8:99": "", // only an administrator may create it within the link
 	} {
 		ip := netip.MustParseAddr(group)
 		if want == "" {
@@ -171,7 +172,7 @@ func TestMulticastOnAFabricWithoutManager(t *testing.T) {
 	wantsReason(t, err, "SA_NONE")
 }
 
-// A fabric that ends takes the memberships with it. Programs join again in the next one.
+// A fabric that ends takes its memberships with it. Programs join again in the next one.
 func TestMulticastMembershipEndsWithItsFabric(t *testing.T) {
 	f := fabrictest.Start(t, "star:2")
 	var devices []*verbs.Device
@@ -289,7 +290,7 @@ func TestMulticastOfAnEndThatOnlySends(t *testing.T) {
 	}
 }
 
-// Ids of IP over InfiniBand have its groups, with the MTU and the Q_Key of the partition's
+// Ids of IP over InfiniBand use its groups, with the MTU and the Q_Key of the partition's
 // broadcast group.
 func TestPortSpaceOfIPOverInfiniBand(t *testing.T) {
 	devices := fabricPorts(t, "star:2", true)

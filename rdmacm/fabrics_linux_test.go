@@ -8,8 +8,8 @@ import (
 	"softrdma/verbs"
 )
 
-// Ports of two fabrics have the same IP address. In one stack connections are those of the port
-// that was opened first, in stacks apart those of each.
+// Ports of two fabrics have the same IP address. In one stack connections use the port that
+// was opened first, in separate stacks each uses its own.
 func TestPortsOfTwoFabricsWithOneAddress(t *testing.T) {
 	leavesNothing(t)
 	open := func(s *verbs.Stack, name string) *verbs.Device {

@@ -14,7 +14,7 @@ var events hub
 // A hub runs one event channel with one goroutine while it has users.
 type hub struct {
 	mu  sync.Mutex
-	run *hubRun // nil without users
+	run *hubRun // nil if there are no users
 }
 
 // A hubRun is a channel and its goroutine. It exists from the first user to the
@@ -23,7 +23,7 @@ type hubRun struct {
 	ch    *EventChannel
 	stop  context.CancelFunc
 	ended chan struct{}
-	users int // guarded by hub.mu; never grows from 0
+	users int // guarded by hub.mu; never grows again from 0
 }
 
 // newID returns an id whose events go to deliver, on the hub's goroutine. deliver

@@ -30,9 +30,9 @@ type ID struct {
 	mu        sync.Mutex
 	ch        *EventChannel
 	src       *source        // of ch
-	dev       *verbs.Device  // that UseDevice named, or of src
-	options   map[Option]int // set, for what UseDevice puts behind the id
-	security  *tls.Config    // of UseTLS
+	dev       *verbs.Device  // from UseDevice, or of src
+	options   map[Option]int // applied to the id that UseDevice makes
+	security  *tls.Config    // from UseTLS
 	remoteUDP uint16
 	timeout   uint8 // options ResponseTimeout and Retries
 	retries   uint8
@@ -41,18 +41,18 @@ type ID struct {
 	srq       bool
 	sendCQ    *verbs.CQ // made with the queue pair
 	recvCQ    *verbs.CQ
-	groups    map[netip.Addr]netip.Addr // that the queue pair is attached to: the address of its GID, the zero one if it only sends
+	groups    map[netip.Addr]netip.Addr // groups that the queue pair is attached to, with the address of their GID, or the zero address if it only sends
 	broken    bool                      // the queue pair could not be moved when the reply came
-	away      bool                      // of leave
+	away      bool                      // see leave
 	destroyed bool
 }
 
-// UseDevice puts the id on a device that the program has open, before Bind and
-// ResolveAddr. Without it the local address or the host's routing chooses the
-// device. The id's ports are those of the device's stack (verbs.Stack).
+// UseDevice puts the id on an open device of the program, before Bind and ResolveAddr. Without
+// it the local address or the host's routing chooses the device. The id's ports are those of
+// the device's stack (verbs.Stack).
 //
-// Ports of two fabrics can have the same IP address. In one stack the device that was opened
-// first has it; the error for another one wraps ErrAddrInUse.
+// Ports of two fabrics can have the same IP address. In one stack the address belongs to the
+// device that was opened first; the error for another one wraps ErrAddrInUse.
 func (id *ID) UseDevice(dev *verbs.Device) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -99,7 +99,7 @@ func (id *ID) manage(dev *verbs.Device) error {
 	return nil
 }
 
-// carry sets the options of the id on the manager's id that will stand behind it.
+// carry applies the options of the id to a manager's id.
 func (id *ID) carry(c provider.ID, dev *verbs.Device) error {
 	if err := c.SetProtocol(cmid.Protocol(dev.Protocol())); err != nil {
 		return err
@@ -297,8 +297,8 @@ func (id *ID) LocalAddr() netip.AddrPort { return id.c.Local() }
 // RemoteAddr returns the peer's address and port as far as they are known.
 func (id *ID) RemoteAddr() netip.AddrPort { return id.c.Remote() }
 
-// Device returns the id's device, nil before it is known. If the program did not
-// open it, it is closed with the last id on it.
+// Device returns the id's device, or nil before it is known. If the program did not open the
+// device, it is closed with its last id.
 func (id *ID) Device() *verbs.Device {
 	id.mu.Lock()
 	o := id.src.origin

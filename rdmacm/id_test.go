@@ -34,7 +34,7 @@ func expect(t testing.TB, ch *EventChannel, want EventType) Event {
 	return e
 }
 
-// toRoute takes an id to where it can connect.
+// toRoute takes an id to the state in which it can connect.
 func toRoute(t testing.TB, ch *EventChannel, id *ID, to interface{ Addr() netip.AddrPort }) {
 	t.Helper()
 	if err := id.ResolveAddr(addr(clientIP, 0), to.Addr()); err != nil {
@@ -47,7 +47,7 @@ func toRoute(t testing.TB, ch *EventChannel, id *ID, to interface{ Addr() netip.
 	expect(t, ch, EventRouteResolved)
 }
 
-// pair is two channels, a listener's id on one and a client's on the other.
+// pair is two channels, one with a listener's id and one with a client's.
 type pair struct {
 	t                *testing.T
 	server, client   *EventChannel
@@ -77,7 +77,7 @@ func newPair(t *testing.T, ps PortSpace) *pair {
 	return p
 }
 
-// destroy gives an id up with the test.
+// destroy destroys an id when the test ends.
 func (p *pair) destroy(id *ID) *ID {
 	p.t.Helper()
 	p.t.Cleanup(func() {
@@ -220,8 +220,8 @@ func TestConnRejectedBeforeItIsTakenHasEnded(t *testing.T) {
 	}
 }
 
-// Both sides end the connection at a time, and this one's message is lost: the
-// peer is answered all the same, and not only when the connection is closed.
+// Both sides end the connection at the same time, and this side's message is lost: the peer is
+// answered nevertheless, before the connection is closed.
 func TestConnAnswersPeerThatLeavesAsWell(t *testing.T) {
 	p := newPair(t, PortSpaceTCP)
 	l := listen(t, ListenConfig{})

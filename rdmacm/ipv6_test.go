@@ -69,7 +69,7 @@ func TestDialIPv6LocalClientHasPortOfItsOwn(t *testing.T) {
 	if a := e.Device().Addr(); a.Addr() != netip.IPv6Loopback() || a.Port() == verbs.Port || a.Port() < 49152 {
 		t.Errorf("found device %v", a)
 	}
-	// A server finds its address free.
+	// The server must find its address free.
 	l, err := Listen("[::1]:0", ListenConfig{QP: verbs.QPConfig{MaxInline: 64}})
 	if err != nil {
 		t.Skipf("[::1]:4791 is another process's: %v", err)

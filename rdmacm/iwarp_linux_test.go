@@ -106,7 +106,7 @@ func TestIWARPSilentPeersPassedOver(t *testing.T) {
 	talk(t, c, s, "beside the silent")
 }
 
-// A peer that never answers is unreachable after the time that was set.
+// A peer that never answers is unreachable after the configured time.
 func TestIWARPSilentServerUnreachable(t *testing.T) {
 	leavesNothing(t)
 	silent, err := net.Listen("tcp", serverIP+":0")

@@ -15,13 +15,13 @@ import (
 // DefaultBacklog is the backlog of a listener that does not set one.
 const DefaultBacklog = 1024
 
-// A ListenConfig says how to listen. The zero value is right for most programs.
+// A ListenConfig configures a listener. The zero value suits most programs.
 type ListenConfig struct {
-	Device    *verbs.Device  // nil: the device of the local address; of an unspecified address every device
+	Device    *verbs.Device  // nil: the device of the local address, or every device for an unspecified address
 	Protocol  verbs.Protocol // as in Dialer
 	TLS       *tls.Config    // as in Dialer; with an unspecified address on every device
 	PortSpace PortSpace      // 0 means PortSpaceTCP
-	Backlog   int            // requests that wait in the listener; more are rejected; 0 means DefaultBacklog
+	Backlog   int            // requests that may wait in the listener; more are rejected; 0 means DefaultBacklog
 
 	TOS        uint8 // as in Dialer
 	AckTimeout uint8
@@ -29,10 +29,10 @@ type ListenConfig struct {
 	ResponseTimeout, Retries uint8
 
 	ReuseAddr bool
-	AfOnly    bool // [::] takes IPv6 alone
+	AfOnly    bool // [::] accepts only IPv6
 
-	QP    verbs.QPConfig // from which Accept makes queue pairs, as in Dialer
-	Param ConnParam      // what Accept sends the peer
+	QP    verbs.QPConfig // for queue pairs made by Accept, as in Dialer
+	Param ConnParam      // sent to the peer by Accept
 }
 
 // A Listener waits for peers.
@@ -42,8 +42,8 @@ type Listener struct {
 
 	mu       sync.Mutex
 	changed  chan struct{}     // closed and replaced when the fields below change
-	requests []*Request        // that no call has taken
-	pending  map[*Request]bool // answered by Accept, until a call takes them
+	requests []*Request        // not yet returned by a call
+	pending  map[*Request]bool // answered by Accept, but not yet returned
 	settled  []*Request        // the pending ones that are established or have failed
 	err      error             // why the listener ended: ErrClosed or another error
 }
@@ -102,7 +102,7 @@ func (l *Listener) deliver(v *Event) {
 	switch v.Type {
 	case EventConnectRequest:
 		if !l.queue(v) {
-			_ = v.ID.Destroy() // rejects it; it has nothing yet that could be busy
+			_ = v.ID.Destroy() // rejects it; it has no objects yet that could be busy
 		}
 	case EventDeviceRemoval:
 		l.mu.Lock()
@@ -160,8 +160,7 @@ func (l *Listener) Request(ctx context.Context) (*Request, error) {
 	}
 }
 
-// next removes and returns the oldest request, nil if there is none. The caller
-// holds mu.
+// next removes and returns the oldest request, or nil. The caller holds mu.
 func (l *Listener) next() *Request {
 	if l.err != nil || len(l.requests) == 0 {
 		return nil
@@ -182,12 +181,11 @@ func waitFor(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// Accept waits for the next connection: it makes the queue pair, accepts, and waits
-// until the peer is ready. It waits for several peers at a time, and skips peers
-// that disappear or ask for what no queue pair can do. An error that is neither the
-// context's nor ErrClosed concerns this side: it rejected one peer because
-// ListenConfig or a limit of the device does not allow the queue pair. The listener
-// goes on.
+// Accept waits for the next connection: it makes the queue pair, accepts, and waits until the
+// peer is ready. It waits for several peers at the same time, and skips peers that disappear
+// or ask for what no queue pair can do. An error that is neither the context's nor ErrClosed
+// concerns this side: it rejected one peer because ListenConfig or a limit of the device does
+// not allow the queue pair. The listener stays usable.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	for {
 		l.mu.Lock()
@@ -220,7 +218,7 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	}
 }
 
-// accept answers a request. Its outcome settles it.
+// accept answers a request. Its result settles it.
 func (l *Listener) accept(r *Request) error {
 	r.ended = true
 	r.end.mu.Lock()
@@ -228,7 +226,7 @@ func (l *Listener) accept(r *Request) error {
 	r.end.mu.Unlock()
 	err := r.begin(&l.cfg.Param)
 	if err == nil && r.end.id.datagram() {
-		r.end.deliver(&Event{Type: EventEstablished}) // there is no event of an answered lookup
+		r.end.deliver(&Event{Type: EventEstablished}) // an answered lookup has no event
 	}
 	if err == nil {
 		return nil
@@ -245,7 +243,7 @@ func (l *Listener) accept(r *Request) error {
 	return errors.Join(err, e)
 }
 
-// settle notes that an answered request is established or has failed.
+// settle records that an answered request is established or has failed.
 func (l *Listener) settle(r *Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,8 +254,7 @@ func (l *Listener) settle(r *Request) {
 	}
 }
 
-// takeSettled removes and returns the oldest settled request, nil if there is none.
-// The caller holds mu.
+// takeSettled removes and returns the oldest settled request, or nil. The caller holds mu.
 func (l *Listener) takeSettled() *Request {
 	if l.err != nil || len(l.settled) == 0 {
 		return nil

@@ -7,14 +7,14 @@ import (
 	"softrdma/internal/reason"
 )
 
-// JoinMulticast joins a group (rdma_join_multicast). EventMulticastJoin says where
-// to send; from then on the queue pair receives datagrams to the group. Context is
-// the event's Context.
+// JoinMulticast joins a group (rdma_join_multicast). EventMulticastJoin says where to send;
+// from then on the queue pair receives datagrams to the group. Context is the event's Context.
 //
 // On an InfiniBand fabric the port becomes a member at the subnet administrator.
-// EventMulticastError tells that it refuses or is silent. It also comes later, with ENETRESET as
-// Status, when the membership has ended because the port went down or has another LID, partition
-// or manager: leave the group then, and join it again when the port is active.
+// EventMulticastError reports that the administrator refuses or does not answer. It also comes
+// later, with ENETRESET as Status, when the membership has ended because the port went down or
+// has another LID, partition or manager: leave the group then, and join it again when the port
+// is active.
 func (id *ID) JoinMulticast(group netip.Addr, context any) error {
 	return id.join(group, context, id.c.JoinMulticast)
 }

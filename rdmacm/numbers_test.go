@@ -7,8 +7,8 @@ import (
 	"softrdma/rdmacm"
 )
 
-// The package defines its types itself, so that go doc shows them, and converts
-// them without a look at the value: each number must be the manager's.
+// The package defines its own types, so that go doc shows them, and converts them by number:
+// each number must be the manager's.
 func TestNumbersAreTheManagers(t *testing.T) {
 	for name, c := range map[string][2]int{
 		"PortSpaceTCP": {int(rdmacm.PortSpaceTCP), int(cmid.PortSpaceTCP)}, "PortSpaceUDP": {int(rdmacm.PortSpaceUDP), int(cmid.PortSpaceUDP)},

@@ -17,7 +17,7 @@ type Option int
 const (
 	OptionTOS             Option = iota // type of service of the packets, 0 to 255 (RDMA_OPTION_ID_TOS)
 	OptionReuseAddr                     // 1: share the port with others that set it (RDMA_OPTION_ID_REUSEADDR)
-	OptionAfOnly                        // 1: a listener on [::] takes IPv6 alone (RDMA_OPTION_ID_AFONLY)
+	OptionAfOnly                        // 1: a listener on [::] accepts only IPv6 (RDMA_OPTION_ID_AFONLY)
 	OptionAckTimeout                    // the queue pair's timeout, 0 to 31: 4.096 µs × 2^n (RDMA_OPTION_ID_ACK_TIMEOUT)
 	OptionMinRNRTimer                   // field of IBTA 9.7.5.2.8, table 45, 0 to 31 (rdma_set_min_rnr_timer)
 	OptionResponseTimeout               // how long to wait for an answer of the peer, 1 to 31: 4.096 µs × 2^n; 0 means 20, 4.3 s (of softrdma)
@@ -82,7 +82,7 @@ func (id *ID) setOption(o Option, value int) error {
 	return nil
 }
 
-// setOption sets an option that depends on no other.
+// setOption sets an option that does not depend on others.
 func setOption(c provider.ID, o Option, value int) error {
 	switch o {
 	case OptionTOS:

@@ -9,8 +9,8 @@ import (
 	"softrdma/verbs"
 )
 
-// TestDialOwnAddressWorksBetweenProcesses: client and server are two processes on one
-// machine, and the client names the address that the server has on the network.
+// TestDialOwnAddressWorksBetweenProcesses: client and server are two processes on one machine,
+// and the client uses the server's address on the network.
 func TestDialOwnAddressWorksBetweenProcesses(t *testing.T) {
 	if !hosttest.Inside(t) {
 		return
@@ -25,7 +25,7 @@ func TestDialOwnAddressWorksBetweenProcesses(t *testing.T) {
 	must(t, netlink.LinkSetMTU(wide, 9000))
 	for _, c := range []struct {
 		name, server string
-		device       string // of the client; "" is by the route
+		device       string // of the client; "" means chosen by the route
 		want         int    // path MTU
 	}{
 		{"address of an Ethernet interface", "10.99.0.1", "", 1024},
@@ -63,7 +63,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// assign gives an interface one more address, which is usable at once.
+// assign adds an address to an interface, which can be used at once.
 func assign(t *testing.T, l netlink.Link, addr string) {
 	t.Helper()
 	a, err := netlink.ParseAddr(addr)

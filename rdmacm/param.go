@@ -35,9 +35,9 @@ const DefaultReadAtomic = 16
 // Zero means 0 in those fields of a ConnParam where 0 means a default.
 const Zero uint8 = 0xfe
 
-// A ConnParam is what the two ends of a connection tell each other
-// (rdma_conn_param). The zero value is right for most programs. In an event or a
-// Request it holds what the peer asked for, and 0 means 0.
+// A ConnParam holds what the two ends of a connection tell each other (rdma_conn_param). The
+// zero value suits most programs. In an event or a Request it holds the peer's values, and 0
+// means 0.
 type ConnParam struct {
 	// PrivateData goes to the peer with the request, the reply or the datagram
 	// lookup: see the constants MaxPrivate…. It arrives padded with zeros.
@@ -67,8 +67,7 @@ type ConnParam struct {
 	QPN uint32
 }
 
-// How many bytes of private data the messages of an id have room for (annex
-// A11.3.2).
+// Limits of private data in the messages of an id (annex A11.3.2).
 const (
 	MaxPrivateRequest = 56  // Dial, Connect in PortSpaceTCP: 92 less the 36 bytes of the addresses
 	MaxPrivateAccept  = 196 // Accept in PortSpaceTCP
@@ -133,7 +132,7 @@ func (p *ConnParam) accept(ps PortSpace, asked *ConnParam) (*cmid.ConnParam, err
 	return c, nil
 }
 
-// manager returns the parameters that requests and answers have in common.
+// manager returns the parameters that requests and answers share.
 func (p *ConnParam) manager(limit int) (*cmid.ConnParam, error) {
 	if err := checkPrivate(p.PrivateData, limit); err != nil {
 		return nil, err
@@ -174,7 +173,7 @@ func checkReadAtomic(c *cmid.ConnParam) error {
 	return nil
 }
 
-// connParam returns the parameters that an event brought.
+// connParam converts the parameters of an event.
 func connParam(c *cmid.ConnParam) ConnParam {
 	return ConnParam{
 		PrivateData: c.PrivateData, ResponderResources: c.ResponderResources, InitiatorDepth: c.InitiatorDepth,
@@ -182,12 +181,12 @@ func connParam(c *cmid.ConnParam) ConnParam {
 	}
 }
 
-// udParam returns the datagram address that an event brought, without its path.
+// udParam converts the datagram address of an event, without its path.
 func udParam(u *cmid.UDParam) UDParam {
 	return UDParam{PrivateData: u.PrivateData, QPN: u.QPN, QKey: u.QKey}
 }
 
-// addressVector returns a path of the id's device as package verbs has it.
+// addressVector converts a path of the id's device for package verbs.
 func (id *ID) addressVector(p *qp.Path) verbs.AddressVector {
 	if !p.Dst.IsValid() {
 		return verbs.AddressVector{}

@@ -21,11 +21,10 @@ import (
 
 const serverEnv = "SOFTRDMA_CONNECTION_SERVER"
 
-// small is a queue pair for many: rings of one request.
+// small is a queue pair configuration for many: rings of one request.
 var small = verbs.QPConfig{MaxSend: 1, MaxRecv: 1, MaxSendSGE: 1, MaxRecvSGE: 1}
 
-// A served is the server's answer to each question: where it listens, and how much it
-// holds.
+// A served is the server's answer to each question: its address and its resource usage.
 type served struct {
 	Addr              string
 	TCP               string
@@ -113,7 +112,7 @@ func startPeer(t testing.TB, local string) *peer {
 	return &peer{t, in, json.NewDecoder(out)}
 }
 
-// ask asks the second process what it holds.
+// ask asks the second process for its resource usage.
 func (p *peer) ask() (s served) {
 	p.t.Helper()
 	if _, err := fmt.Fprintln(p.in); err != nil {
@@ -162,7 +161,7 @@ func TestTenThousandConnectionsBetweenProcessesLeaveNothing(t *testing.T) {
 	defer cancel()
 	before, own := p.ask(), dev.Counts()
 	d := Dialer{Device: dev, QP: small}
-	// The first brings what a process sets up once.
+	// The first one allocates what a process needs only once.
 	c, err := d.Dial(ctx, before.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -196,8 +195,8 @@ func TestTenThousandConnectionsBetweenProcessesLeaveNothing(t *testing.T) {
 	})
 }
 
-// BenchmarkConnectProcesses is the rate of set-up and tear-down between two
-// processes, beside the kernel's TCP.
+// BenchmarkConnectProcesses measures the rate of set-up and tear-down between two processes,
+// and that of the kernel's TCP.
 func BenchmarkConnectProcesses(b *testing.B) {
 	p := startPeer(b, ip(33))
 	at := p.ask()

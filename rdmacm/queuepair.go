@@ -10,22 +10,22 @@ import (
 	"softrdma/verbs"
 )
 
-// QP returns the id's queue pair, nil before CreateQP.
+// QP returns the id's queue pair, or nil before CreateQP.
 func (id *ID) QP() *verbs.QP {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.qp
 }
 
-// SendCQ returns the completion queue of sends that CreateQP made, nil if the
-// configuration had one.
+// SendCQ returns the completion queue of sends that CreateQP made, or nil if the configuration
+// had one.
 func (id *ID) SendCQ() *verbs.CQ {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.sendCQ
 }
 
-// RecvCQ returns the completion queue of receives that CreateQP made, nil if the
+// RecvCQ returns the completion queue of receives that CreateQP made, or nil if the
 // configuration had one.
 func (id *ID) RecvCQ() *verbs.CQ {
 	id.mu.Lock()
@@ -42,7 +42,7 @@ func (id *ID) PD() (*verbs.PD, error) {
 	return id.ownPD(dev)
 }
 
-// ownPD is PD. The caller holds mu.
+// ownPD implements PD. The caller holds mu.
 func (id *ID) ownPD(dev *verbs.Device) (*verbs.PD, error) {
 	if id.pd != nil && !id.destroyed {
 		return id.pd, nil
@@ -202,10 +202,10 @@ func (id *ID) RTSAttr() (verbs.RTSAttr, error) {
 	}, err
 }
 
-// begin takes a new queue pair as far as it goes without a peer.
+// begin takes a new queue pair as far as is possible without a peer.
 func (id *ID) begin(q *verbs.QP) error {
 	a, err := id.InitAttr()
-	if err != nil { // its connection is over before it began
+	if err != nil { // its connection ended before it began
 		return fmt.Errorf("create QP: %w: %w", ErrRequestVoid, err)
 	}
 	if err := q.ToInit(a); err != nil || q.Type() != verbs.UD {
@@ -217,10 +217,10 @@ func (id *ID) begin(q *verbs.QP) error {
 	return q.ToRTS(verbs.RTSAttr{})
 }
 
-// toRTS takes the queue pair through RTR to RTS, now that the peer is known: in
-// INIT once more, because what the peer may do is known only now. On the
-// accepting side c has how many READs and atomics were agreed on; on the other
-// the reply had it, which may be more than the device can.
+// toRTS takes the queue pair through RTR to RTS, once the peer is known. It sets INIT again,
+// because the peer's rights are known only now. On the accepting side c has the agreed numbers
+// of READs and atomics; on the other side the reply had them, which may be more than the
+// device supports.
 func (id *ID) toRTS(c *cmid.ConnParam) error {
 	q := id.QP()
 	if q == nil {
@@ -261,9 +261,9 @@ func (id *ID) speaks(p verbs.Protocol) bool {
 	return dev != nil && dev.Protocol() == p
 }
 
-// toErr flushes the queue pair, if it has got anywhere.
+// toErr flushes the queue pair, if it has left RESET.
 func (id *ID) toErr() {
 	if q := id.QP(); q != nil && q.State() != verbs.Reset {
-		_ = q.ToErr() // refused only where the queue pair or its device is gone
+		_ = q.ToErr() // fails only if the queue pair or its device is gone
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"softrdma/verbs"
 )
 
-// Each refused call and failed connection names its reason to errors.As.
+// errors.As finds the reason of each refused call and failed connection.
 func TestRefusalsNameTheirReason(t *testing.T) {
 	leavesNothing(t)
 	l := listen(t, ListenConfig{})

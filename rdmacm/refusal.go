@@ -37,7 +37,7 @@ type RejectedError struct {
 	why reason.Detail
 }
 
-// Unwrap returns the named reason (verbs.ReasonError), nil if there is none.
+// Unwrap returns the named reason (verbs.ReasonError), or nil if there is none.
 func (e *RejectedError) Unwrap() error { return e.why.Err() }
 
 // Error names the peer and the reason.
@@ -51,7 +51,7 @@ func (e *RejectedError) Error() string {
 // reached.
 type UnreachableError struct {
 	Addr netip.AddrPort // the peer's
-	Err  error          // the answer that is missing, or what the network reported
+	Err  error          // the missing answer, or the network's report
 }
 
 // Error names the peer and the cause.
@@ -72,11 +72,11 @@ func (e *ResolveError) Error() string { return fmt.Sprintf("resolve %s: %v", e.A
 // Unwrap returns the cause, which has a named reason (verbs.ReasonError).
 func (e *ResolveError) Unwrap() error { return e.Err }
 
-// Timeout implements net.Error. It reports whether the time ran out, without a
-// report from the network that the peer is unreachable.
+// Timeout implements net.Error. It reports whether the time limit was reached without a report
+// from the network that the peer is unreachable.
 func (e *UnreachableError) Timeout() bool { return !errors.As(e.Err, new(syscall.Errno)) }
 
-// public returns a manager's error as an error of this package.
+// public converts a manager's error to an error of this package.
 func public(err error) error {
 	var reject *cmid.RejectedError
 	var lookup *cmid.LookupError
@@ -99,8 +99,8 @@ func public(err error) error {
 	return err
 }
 
-// resolveError returns a *ResolveError. Its cause has a named reason: if it brings
-// none, that the address is unreachable.
+// resolveError returns a *ResolveError. Its cause has a named reason; by default it is that
+// the address is unreachable.
 func resolveError(addr string, err error) error {
 	if !errors.As(err, new(verbs.ReasonError)) {
 		err = &reason.Error{Detail: reason.Detail{Reason: reason.AddressUnreachable}, Text: err.Error(), Cause: err}

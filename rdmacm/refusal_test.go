@@ -25,7 +25,7 @@ func impatient() Dialer {
 
 func TestDialNoListenerRejected(t *testing.T) {
 	leavesNothing(t)
-	l := listen(t, ListenConfig{}) // the device is there
+	l := listen(t, ListenConfig{}) // makes sure that the device exists
 	d := client()
 	_, err := d.Dial(within(t), addr(serverIP, l.Addr().Port()-1).String())
 	r := isReject(t, err)
@@ -35,7 +35,7 @@ func TestDialNoListenerRejected(t *testing.T) {
 	wants(t, err, serverIP, "no listener")
 }
 
-// silent takes an address and UDP port without ever answering.
+// silent binds an address and UDP port without ever answering.
 func silent(t *testing.T, at string) {
 	t.Helper()
 	c, err := net.ListenPacket("udp", at)
@@ -45,8 +45,8 @@ func silent(t *testing.T, at string) {
 	t.Cleanup(func() { _ = c.Close() })
 }
 
-// TestDialNoDeviceRefused: the peer's host answers by ICMP that no device is open,
-// and the dial fails long before the 70 s in which a request is repeated.
+// TestDialNoDeviceRefused: the peer's host reports by ICMP that no device is open, and the
+// dial fails long before the 70 s in which a request is retransmitted.
 func TestDialNoDeviceRefused(t *testing.T) {
 	leavesNothing(t)
 	d := client()
@@ -155,7 +155,7 @@ func TestListenerFullBacklogRejects(t *testing.T) {
 			t.Errorf("expected reason %d, found %+v", mad.RejectConsumer, r)
 		}
 	}
-	cancel() // those that wait in it
+	cancel() // ends waiting calls
 	all.Wait()
 	for range backlog {
 		if err := <-results; !errors.Is(err, context.Canceled) {

@@ -11,8 +11,8 @@ import (
 	"softrdma/verbs"
 )
 
-// A Request is a peer that asks for a connection, or in PortSpaceUDP for a queue
-// pair. The program must accept or reject it.
+// A Request is a peer's request for a connection, or in PortSpaceUDP for a queue pair. The
+// program must accept or reject it.
 type Request struct {
 	end   *end
 	cfg   *ListenConfig
@@ -36,11 +36,11 @@ func (r *Request) CreateQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) 
 	return r.end.id.CreateQP(pd, cfg)
 }
 
-// SendCQ returns the completion queue of sends that CreateQP made, nil if the
-// configuration had one.
+// SendCQ returns the completion queue of sends that CreateQP made, or nil if the configuration
+// had one.
 func (r *Request) SendCQ() *verbs.CQ { return r.end.id.SendCQ() }
 
-// RecvCQ returns the completion queue of receives that CreateQP made, nil if the
+// RecvCQ returns the completion queue of receives that CreateQP made, or nil if the
 // configuration had one.
 func (r *Request) RecvCQ() *verbs.CQ { return r.end.id.RecvCQ() }
 
@@ -78,8 +78,7 @@ func (r *Request) Accept(ctx context.Context, p ConnParam) (*Conn, error) {
 	return r.conn(), nil
 }
 
-// take makes the caller the one that answers the request. It fails if it was
-// answered.
+// take gives the caller the right to answer the request. It fails if the request was answered.
 func (r *Request) take() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,12 +99,12 @@ func (r *Request) begin(p *ConnParam) error {
 	}
 	err := id.Accept(p)
 	if text := pathRefusal(err); text != "" {
-		_ = id.Reject([]byte(text[:min(len(text), MaxPrivateReject)])) // the peer learns why
+		_ = id.Reject([]byte(text[:min(len(text), MaxPrivateReject)])) // tells the peer why
 	}
 	return err
 }
 
-// pathRefusal returns the named reason if an error says that this side requires a path
+// pathRefusal returns the named reason of an error that means that this side requires a path
 // through memory and there is none, else "".
 func pathRefusal(err error) string {
 	var why verbs.ReasonError
@@ -134,6 +133,6 @@ func (r *Request) Reject(private []byte) error {
 	if err := r.take(); err != nil {
 		return fmt.Errorf("reject: %w", err)
 	}
-	_ = r.end.id.Reject(private) // refused where nobody waits for it any more
+	_ = r.end.id.Reject(private) // fails if the peer no longer waits
 	return r.release()
 }

@@ -12,8 +12,8 @@ import (
 	"softrdma/verbs"
 )
 
-// serveAll accepts connections and closes each when its peer has, until the
-// listener is closed. The channel brings the first error that is not that.
+// serveAll accepts connections and closes each when its peer has closed it, until the listener
+// is closed. The channel gets the first error other than that.
 func serveAll(l *Listener) <-chan error {
 	failed := make(chan error, 1)
 	go func() {
@@ -54,7 +54,7 @@ func TestThousandConnectionsLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	served := serveAll(l)
-	// Half of them one after the other, half standing at the same time.
+	// Half of them one after the other, half at the same time.
 	var standing []*Conn
 	for i := range n {
 		c, err := Dial(within(t), l.Addr().String(), Dialer{Device: b})
@@ -80,9 +80,9 @@ func TestThousandConnectionsLeaveNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkConnect is the rate at which connections are set up and torn down
-// by one client, one after the other, and by 16 at a time: RDMA's between two
-// devices of this process, beside the kernel's TCP over the loopback.
+// BenchmarkConnect measures the rate of set-up and tear-down by one client, one after the
+// other, and by 16 at the same time: for RDMA between two devices of this process, and for the
+// kernel's TCP over the loopback.
 func BenchmarkConnect(b *testing.B) {
 	b.Run("rdmacm", func(b *testing.B) {
 		dev, err := verbs.Open(ip(22), verbs.Config{})

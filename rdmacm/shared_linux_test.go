@@ -13,7 +13,7 @@ import (
 	"softrdma/verbs"
 )
 
-// Queue pair 1 of a shared address belongs to the process that shares it out.
+// Queue pair 1 of a shared address belongs to the process that shares it.
 func TestSharedAddressRefusesConnections(t *testing.T) {
 	dir, err := os.MkdirTemp("", "rdmacm") // short: a socket's path has 108 bytes
 	if err != nil {

@@ -44,8 +44,8 @@ func meet(t *testing.T, client *verbs.Device, l *Listener, server *verbs.Device)
 	}
 }
 
-// Two stacks of a process have connection managers apart: each has all ports for
-// itself, on devices of one address.
+// Two stacks of a process have separate connection managers: each has all ports, on devices of
+// one address.
 func TestTwoStacksInOneProcess(t *testing.T) {
 	leavesNothing(t)
 	one, two := verbs.NewStack(), verbs.NewStack()

@@ -19,7 +19,8 @@ func secret(t *testing.T, text string) *tls.Config {
 	return cfg
 }
 
-// reach is how a client reaches the server: by TLS or none, from clientIP.
+// reach returns the error of a client that connects to the server, with or without TLS, from
+// clientIP.
 func reach(security *tls.Config) Dialer {
 	return Dialer{
 		Protocol: verbs.IWARP, TLS: security, Local: netip.AddrPortFrom(netip.MustParseAddr(clientIP), 0),
@@ -46,7 +47,8 @@ func TestTLSWithoutADeviceByHand(t *testing.T) {
 	defer closed(t, s)
 	talk(t, c, s, "for nobody else")
 
-	// An address that is in use with TLS is not used without, nor with another.
+	// An address that is in use with TLS cannot be used without TLS, nor with another
+	// configuration.
 	for _, other := range []*tls.Config{nil, secret(t, "what both ends know of each other")} {
 		d := reach(other)
 		var se *SecurityError
@@ -80,8 +82,8 @@ func TestTLSIsNotLeftOutByEitherEnd(t *testing.T) {
 	}
 }
 
-// An unused device with TLS is closed for a device without, and the other way round,
-// before its linger is over.
+// An unused device with TLS is closed for a device without, and vice versa, before its linger
+// time is over.
 func TestTLSIdleDeviceMakesRoom(t *testing.T) {
 	leavesNothing(t)
 	one := secret(t, "a secret of one connection")
@@ -94,7 +96,7 @@ func TestTLSIdleDeviceMakesRoom(t *testing.T) {
 	}
 }
 
-// A device of the program's is used as it was opened.
+// A device that the program opened is used as it was opened.
 func TestTLSOfADeviceByHand(t *testing.T) {
 	leavesNothing(t)
 	own := secret(t, "a secret of the program's own")

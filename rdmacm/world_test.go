@@ -17,16 +17,16 @@ import (
 	"softrdma/verbs"
 )
 
-// The tests' addresses: a server's and a client's, which no other package has,
-// nor another run of these tests.
+// The tests' addresses: a server's and a client's, which neither other packages nor other runs
+// of these tests use.
 var serverIP, clientIP = ip(1), ip(2)
 
 func ip(n int) string { return fmt.Sprintf("127.9.%d.%d", os.Getpid()%256, n) }
 
-// testProtocol is what the tests' devices speak; see TestIWARPIsTheSame.
+// testProtocol is the protocol of the tests' devices; see TestIWARPIsTheSame.
 var testProtocol verbs.Protocol
 
-// deviceNamed is what package verbs calls the tests' device of an address.
+// deviceNamed returns package verbs' name of the tests' device of an address.
 func deviceNamed(ip string) string {
 	if testProtocol == verbs.IWARP {
 		return "iwarp:" + ip
@@ -34,7 +34,7 @@ func deviceNamed(ip string) string {
 	return ip
 }
 
-// deviceAddr is the address and port of the tests' device.
+// deviceAddr returns the address and port of the tests' device.
 func deviceAddr(ip string) netip.AddrPort {
 	if testProtocol == verbs.IWARP {
 		return addr(ip, 0)
@@ -51,7 +51,7 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// eventually waits until ok.
+// eventually waits until ok returns true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(timeLimit); !ok(); time.Sleep(time.Millisecond) {
@@ -61,7 +61,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// A census counts what a process has that connections are made of.
+// A census counts the resources that connections need.
 type census struct {
 	manager    cma.Counts
 	devices    int
@@ -85,8 +85,8 @@ func leavesNothing(t testing.TB) {
 	t.Cleanup(func() {
 		var after census
 		for end := time.Now().Add(timeLimit); ; time.Sleep(5 * time.Millisecond) {
-			// Timers of the runtime and of testing may end goroutines and files
-			// meanwhile: fewer are no leak.
+			// Timers of the runtime and of testing may end goroutines and files meanwhile:
+			// fewer are not a leak.
 			after = count()
 			if after.manager == before.manager && after.devices == before.devices &&
 				after.goroutines <= before.goroutines && after.files <= before.files {
@@ -101,12 +101,12 @@ func leavesNothing(t testing.TB) {
 	})
 }
 
-// addr is an address and port of a loopback device.
+// addr returns an address and port of a loopback device.
 func addr(ip string, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(ip), port)
 }
 
-// client is a dialer on the client's address, impatient enough for a test.
+// client returns a dialer on the client's address with short timeouts.
 func client() Dialer {
 	return Dialer{Local: addr(clientIP, 0), Protocol: testProtocol, QP: verbs.QPConfig{MaxInline: 64}}
 }
@@ -132,7 +132,7 @@ func closed(t testing.TB, c interface{ Close() error }) {
 	}
 }
 
-// accepted runs Accept beside what the test does.
+// accepted runs Accept concurrently with the test.
 func accepted(t testing.TB, l *Listener) func() *Conn {
 	type result struct {
 		c   *Conn
@@ -231,7 +231,7 @@ func ended(t testing.TB, c *Conn, want error) {
 	}
 }
 
-// wants checks that an error names everything.
+// wants checks that an error contains all words.
 func wants(t testing.TB, err error, words ...string) {
 	t.Helper()
 	for _, w := range words {
@@ -250,8 +250,8 @@ func isReject(t testing.TB, err error) *RejectedError {
 	return r
 }
 
-// TestMain opens what the runtime opens once and keeps, its network poller,
-// before anything is counted.
+// TestMain opens the runtime's network poller, which is opened once and kept, before anything
+// is counted.
 func TestMain(m *testing.M) {
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err == nil {

@@ -34,7 +34,7 @@ const (
 	benchBytes = 2 * benchSlot // source and target
 )
 
-// benchAddr is a loopback address that is unlikely to be in use.
+// benchAddr returns a loopback address that is unlikely to be in use.
 func benchAddr() string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
 }

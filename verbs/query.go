@@ -119,7 +119,7 @@ type DeviceAttr struct {
 	MaxSRQWR        int       // requests of a shared receive queue
 	MaxQPRdAtom     int       // as responder: limit of max_dest_rd_atomic
 	MaxQPInitRdAtom int       // as requester: limit of max_rd_atomic
-	AtomicCap       string    // "IBV_ATOMIC_GLOB": also against this CPU's atomics, on every path; iWARP: with peers that have RFC 7306; "IBV_ATOMIC_HCA": of a daemon's device, except for memory that both map
+	AtomicCap       string    // "IBV_ATOMIC_GLOB": also against this CPU's atomics, on every path; iWARP: with peers that have RFC 7306
 	AtomicWrite     bool      // OpAtomicWrite
 	Flush           Placement // the placements that OpFlush supports
 	XRC             bool      // OpenXRCD

@@ -47,7 +47,7 @@ func closeShared(fd int) error {
 	return unix.Close(fd)
 }
 
-// hugePageSize is the system's default size of huge pages in bytes.
+// hugePageSize returns the system's default size of huge pages in bytes.
 func hugePageSize() (int, error) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {

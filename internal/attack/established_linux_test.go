@@ -194,8 +194,7 @@ func TestAttackMalformedPackets(t *testing.T) {
 	}
 }
 
-// Packets from a host that is not the connection's peer, in which everything else is
-// right, including the PSN.
+// Valid packets, with the right PSN, from a host that is not the connection's peer.
 func TestAttackPacketsFromAnotherHost(t *testing.T) {
 	for _, r := range routes {
 		t.Run(r.name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func (s *script) add(p *Packet, want []reason.Reason) []Finding {
 	return found
 }
 
-// op is a packet of an opcode, PSN and payload length.
+// op returns a packet of an opcode, PSN and payload length.
 func op(o ib.Opcode, p psn.PSN, n int) ib.Packet {
 	return ib.Packet{BTH: ib.BTH{Opcode: o, PSN: p}, Payload: make([]byte, n)}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// Bounds of the fragments that wait for the rest of their datagram.
+// Limits of the fragments that wait for the rest of their datagram.
 const (
 	maxFragmentBytes = 16 << 20
 	fragmentOverhead = 512              // of memory for each fragment
 	fragmentTime     = 30 * time.Second // Linux's net.ipv4.ipfrag_time
 )
 
-// fragments puts fragments of IPv4 together. The library holds them; pending knows how much it
-// holds at most.
+// fragments reassembles IPv4 datagrams. The library holds the fragments; pending is an upper
+// bound of what it holds.
 type fragments struct {
 	list    *ip4defrag.IPv4Defragmenter
 	pending map[datagramKey]pendingDatagram
@@ -28,7 +28,7 @@ type fragments struct {
 	lost    int // fragments that were dropped
 }
 
-// A datagramKey is what the fragments of a datagram have in common (RFC 791 2.3).
+// A datagramKey contains the fields that the fragments of a datagram share (RFC 791 2.3).
 type datagramKey struct {
 	src, dst netip.Addr
 	id       uint16
@@ -53,7 +53,7 @@ func fragment(frame []gopacket.Layer) *layers.IPv4 {
 	return nil
 }
 
-// add takes a fragment and returns its datagram, with an IP header, if it is complete.
+// add adds a fragment and returns its datagram, with an IP header, if it is complete.
 func (f *fragments) add(ip *layers.IPv4, now time.Time) (datagram []byte) {
 	held := *ip
 	held.Contents, held.Payload = bytes.Clone(ip.Contents), bytes.Clone(ip.Payload)
@@ -92,8 +92,8 @@ func (f *fragments) incomplete() int {
 	return n
 }
 
-// rebuild returns the datagram as it was before the network divided it. The flag "don't
-// fragment", which the ICRC covers, is that of the fragments.
+// rebuild returns the datagram as it was before it was fragmented. The flag "don't fragment",
+// which the ICRC covers, is that of the fragments.
 func rebuild(last *layers.IPv4, payload []byte) []byte {
 	b := append(bytes.Clone(last.Contents), payload...)
 	if len(b) > ip4defrag.IPv4MaximumSize {
@@ -104,11 +104,11 @@ func rebuild(last *layers.IPv4, payload []byte) []byte {
 	return b
 }
 
-// sweepInterval is the number of fragments between two searches for old ones.
+// sweepInterval is the number of fragments between two searches for expired ones.
 const sweepInterval = 1024
 
-// sweep drops everything if it is too much. Now and then, and if the datagram k is concerned, it
-// drops what has waited for too long.
+// sweep drops everything if it exceeds a limit. From time to time, and for the datagram k, it
+// drops expired fragments.
 func (f *fragments) sweep(k datagramKey, now time.Time) {
 	if f.list == nil || f.bytes > maxFragmentBytes {
 		f.lost = f.incomplete()

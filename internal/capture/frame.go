@@ -26,12 +26,12 @@ type decoder struct {
 	native  []byte // the current packet of InfiniBand, from LRH to ICRC
 }
 
-// fragmentKept is what decode returns for a fragment. Those that never become a datagram are
+// fragmentKept is returned by decode for a fragment. Fragments of incomplete datagrams are
 // counted at the end.
 const fragmentKept = "incomplete IPv4 fragments"
 
-// decode fills in the fields of p that the headers have if the frame has a packet of InfiniBand
-// or RoCE, in any tunnel. Otherwise it returns what the frame has.
+// decode fills in the fields of p from the headers if the frame contains a packet of
+// InfiniBand or RoCE, in any tunnel. Otherwise it describes the frame's contents.
 func (d *decoder) decode(link layers.LinkType, data []byte, p *Packet) (other string) {
 	if link == linkERF {
 		var ok bool
@@ -88,9 +88,9 @@ func (d *decoder) roceV2(frame []gopacket.Layer, p *Packet) bool {
 	return false
 }
 
-// network fills in the fields of p from the innermost of the IP headers before a UDP header. It
-// returns that header if the ICRC covers it: the ICRC of a packet with extension headers is not
-// defined.
+// network fills in the fields of p from the innermost IP header before a UDP header. It
+// returns that header if the ICRC covers it: the ICRC of a packet with extension headers is
+// not defined.
 func (d *decoder) network(before []gopacket.Layer, p *Packet) (header []byte) {
 	for i := len(before) - 1; i >= 0; i-- {
 		last := i == len(before)-1

@@ -92,7 +92,7 @@ func (p *Packet) Endpoints() (src, dst string) {
 	return p.Src.String(), p.Dst.String()
 }
 
-// nativeEndpoint is the LID of an endpoint, and its GID if the packet has a GRH.
+// nativeEndpoint returns the LID of an endpoint, and its GID if the packet has a GRH.
 func nativeEndpoint(e qp.Endpoint) string {
 	if e.Addr() == qp.LocalGID {
 		return fmt.Sprintf("LID %d", e.Port())

@@ -9,8 +9,8 @@ import (
 	"softrdma/internal/frame/rocev1"
 )
 
-// describe names what a frame has that is not a packet of RoCE or InfiniBand: its innermost
-// transport, else the last header that was understood and what follows it.
+// describe names the contents of a frame without a packet of RoCE or InfiniBand: its innermost
+// transport, else the last header that was parsed and the type of what follows it.
 func describe(frame []gopacket.Layer) string {
 	var last gopacket.Layer
 	damaged := false

@@ -26,7 +26,7 @@ type parts struct {
 // split checks whether a frame contains several packets. If so, it sets p to the
 // first one and keeps the others.
 func (c *Reader) split(p *Packet) {
-	if p.ICRC != Bad || p.Truncated || p.V1 || p.Native { // nothing joins frames of RoCE v1 or InfiniBand
+	if p.ICRC != Bad || p.Truncated || p.V1 || p.Native { // frames of RoCE v1 or InfiniBand are never joined
 		return
 	}
 	size := c.size

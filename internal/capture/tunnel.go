@@ -8,7 +8,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// EtherTypes and UDP ports that are in use beside the registered ones.
+// EtherTypes and UDP ports in use besides the registered ones.
 const (
 	etherTypeVLAN9100  layers.EthernetType = 0x9100 // outer VLAN tag before IEEE 802.1ad
 	etherTypeVLAN9200  layers.EthernetType = 0x9200
@@ -16,7 +16,7 @@ const (
 	portVXLANLinux     layers.UDPPort      = 8472 // Linux's default
 )
 
-// The library reads tags and tunnels by tables that programs may extend.
+// The library parses tags and tunnels by tables that programs may extend.
 func init() {
 	tag := layers.EthernetTypeMetadata[layers.EthernetTypeQinQ]
 	layers.EthernetTypeMetadata[etherTypeVLAN9100] = tag
@@ -55,7 +55,7 @@ func first(link layers.LinkType, data []byte) gopacket.LayerType {
 	return gopacket.LayerTypeZero
 }
 
-// etherType returns the EtherType of what follows a link layer.
+// etherType returns the EtherType of the data after a link layer.
 func etherType(l gopacket.Layer) (t layers.EthernetType, ok bool) {
 	switch l := l.(type) {
 	case *layers.Ethernet:

@@ -41,8 +41,8 @@ func erf(kind byte, extensions, frame []byte) []byte {
 	return join(make([]byte, 8), []byte{kind, 4}, be16(n), be16(0), be16(uint16(len(frame))), extensions, []byte{0, 0}, frame)
 }
 
-// wrappings are the forms in which people hand captures on: of mirror ports, overlays and
-// routers. Each makes frames from an IPv4 packet.
+// wrappings are the forms of captures from mirror ports, overlays and routers. Each makes
+// frames from an IPv4 packet.
 var wrappings = []struct {
 	name string
 	link layers.LinkType
@@ -300,8 +300,7 @@ func TestFragmentsOfTwoDatagramsWithOneIdentificationAreNotJoinedAfterTheirTime(
 	}
 }
 
-// A packet whose network cleared "don't fragment" to divide it has an ICRC that no receiver
-// accepts.
+// If a network cleared "don't fragment" to fragment a packet, no receiver accepts its ICRC.
 func TestReaderFragmentsAreNoted(t *testing.T) {
 	all := readAll(t, wrapped(t, layers.LinkTypeEthernet, func(ip []byte) [][]byte {
 		var cleared [][]byte

@@ -56,7 +56,7 @@ type Writer struct {
 	// The last packet is held until the next one arrives, to collect the
 	// comments about it.
 	held     bool
-	frames   [2]int // numbers of the interfaces in the file, Ethernet and InfiniBand; 0 while there is none
+	frames   [2]int // numbers of the interfaces in the file, Ethernet and InfiniBand; 0 if there is none yet
 	frame    []byte // from the first header to the ICRC, or VCRC
 	data     []byte // the part of frame from the BTH on
 	info     gopacket.CaptureInfo
@@ -179,8 +179,8 @@ func (c *Writer) build(p *trace.Packet, t time.Time) error {
 	return nil
 }
 
-// Packets of InfiniBand, from LRH to VCRC, are in ERF records: of the two forms that there
-// are, Wireshark 4.0 reads this one alone.
+// Packets of InfiniBand, from LRH to VCRC, are written as ERF records: of the two possible
+// formats, Wireshark 4.0 only reads this one.
 const (
 	linkInfiniBand layers.LinkType = 247 // LINKTYPE_INFINIBAND
 	linkERF        layers.LinkType = 197
@@ -188,7 +188,7 @@ const (
 	erfInfiniBand                  = 21 // the type of records of InfiniBand packets
 )
 
-// putERF writes the header of the record of n bytes behind it.
+// putERF writes the header of a record of n bytes.
 func putERF(b []byte, t time.Time, n int) {
 	stamp := uint64(max(t.Unix(), 0))<<32 | uint64(t.Nanosecond())<<32/1e9
 	binary.LittleEndian.PutUint64(b, stamp)
@@ -197,13 +197,13 @@ func putERF(b []byte, t time.Time, n int) {
 	binary.BigEndian.PutUint16(b[14:], uint16(n))
 }
 
-// interfaces are those for packets whose headers the device has written.
+// interfaces are the interfaces for packets whose headers the device has written.
 var interfaces = [2]pcapgo.NgInterface{
 	{Name: "softrdma-ethernet", LinkType: layers.LinkTypeEthernet, OS: runtime.GOOS, TimestampResolution: 9},
 	{Name: "softrdma-infiniband", LinkType: linkERF, OS: runtime.GOOS, TimestampResolution: 9},
 }
 
-// kindOf is the interface of a packet with headers.
+// kindOf returns the interface of a packet with headers.
 func kindOf(p *trace.Packet) int {
 	if p.Native {
 		return 1

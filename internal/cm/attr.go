@@ -6,20 +6,19 @@ import (
 	"softrdma/internal/qp"
 )
 
-// asked are the states in which the active side does not know its peer yet, answered
-// those in which both ends know each other.
+// asked are the states in which the active side does not know its peer yet, answered those in
+// which both ends know each other.
 var (
 	asked    = []State{ReqSent, MRAReqReceived}
 	answered = []State{ReqReceived, MRAReqSent, RepReceived, MRARepSent, RepSent, MRARepReceived, Established}
 )
 
-// Attr returns what the queue pair's transition to INIT, RTR or RTS needs (IBTA 12.9.5,
-// 12.9.6 and 10.3.1), with the mask that names it. The values are those that Linux's
-// communication manager gives for RoCE v2. The user may change them before the
-// transition, as the depths to what its device has. On the passive side the transitions
-// come before Accept, which then tells the peer what they were made with. The own PSN is
-// drawn with the request. The error is a *StateError, or a *qp.TransitionError for other
-// states.
+// Attr returns what the queue pair's transition to INIT, RTR or RTS needs (IBTA 12.9.5, 12.9.6
+// and 10.3.1), with the mask of these attributes. The values are those of Linux's
+// communication manager for RoCE v2. The user may change them before the transition, for
+// example reduce the depths to those of its device. On the passive side the transitions come
+// before Accept, which then tells the peer the values that were used. The own PSN is drawn
+// with the request. The error is a *StateError, or a *qp.TransitionError for other states.
 func (c *Conn) Attr(to qp.State) (qp.Mask, qp.Attr, error) {
 	a := qp.Attr{State: to}
 	switch to {

@@ -77,7 +77,7 @@ type screening struct {
 	queues map[netip.AddrPort]*sourceQueue // requests of proven senders
 	turns  []*sourceQueue                  // the same queues in the order in which they are served
 	queued int
-	retry  bool // a half-open connection ended since the queues were served
+	retry  bool // a half-open connection has ended since the queues were served
 }
 
 // A sourceQueue holds the requests of one source, oldest first.
@@ -93,7 +93,7 @@ func (t *screening) init(m *Manager) {
 	t.queues = map[netip.AddrPort]*sourceQueue{}
 }
 
-// suspect has every request challenged for suspectTime.
+// suspect makes every request be challenged for suspectTime.
 func (t *screening) suspect(now time.Duration) { t.suspectUntil = now + suspectTime }
 
 // trusts reports whether the sender of the request that is being received needs
@@ -122,7 +122,7 @@ func (t *screening) challenge(now time.Duration) {
 	p := &t.ring[i]
 	*p = waitingRequest{
 		at: now, back: r.back, mad: *r.datagram,
-		// The transaction ID must not be 0, which marks a free entry, nor the
+		// The transaction ID must not be 0, which marks a free entry. Nor may the
 		// communication ID, which is 0 at a peer that waits for its REP.
 		tid: uint64(t.m.config.Random())<<32 | uint64(t.m.config.Random()) | 1<<63,
 		id:  t.m.config.Random()&^(maxChallenged-1) | uint32(i) | 1<<31,
@@ -225,8 +225,8 @@ func (t *screening) pop(q *sourceQueue) {
 	t.queued--
 }
 
-// expire drops requests that have waited too long, frees memory that a flood
-// needed, and serves the queues.
+// expire drops requests that have waited too long, frees memory that was only needed for a
+// flood, and serves the queues.
 func (t *screening) expire(now time.Duration) {
 	left := false
 	for i := range t.ring {

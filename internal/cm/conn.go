@@ -16,7 +16,7 @@ type Conn struct {
 	Context any // the user's
 
 	m        *Manager
-	listener *Listener // counts the request while it waits for the user
+	listener *Listener // counts the request until the user decides
 	timer    timer
 	older    *Conn // in halfOpen
 	newer    *Conn
@@ -27,32 +27,32 @@ type Conn struct {
 	service  mad.ServiceID
 	guid     uint64        // of the peer's adapter
 	tid      uint64        // of the current exchange
-	timeout  time.Duration // for an answer
+	timeout  time.Duration // time limit of an answer
 	wait     time.Duration // the same, or longer after an MRA
 	replied  time.Duration // when the REP was sent
 
 	localID, remoteID   uint32
 	localQPN, remoteQPN uint32
-	sendPSN, recvPSN    psn.PSN // each end chooses where the other one's requests start (IBTA 12.7.29)
+	sendPSN, recvPSN    psn.PSN // each end chooses the first PSN of its peer's requests (IBTA 12.7.29)
 
 	hint           reason.Detail    // what the network reported about the peer
 	rejection      mad.RejectReason // with which this end withdrew its REP
 	state          State
 	kind           qp.Type
-	detached       bool // destroyed
-	known          bool // remoteID, remoteQPN and guid count
+	detached       bool // destroyed by the user
+	known          bool // remoteID, remoteQPN and guid are valid
 	hasRemote      bool // in Manager.remotes
 	hasQPN         bool // in Manager.qpns
 	half           bool // counted in halfOpen
-	unconfirmed    bool // chained there
+	unconfirmed    bool // in the list of unconfirmed connections
 	unproven       bool // the peer has not proved its address
 	peerToPeer     bool
 	alternate      bool // the REQ had an alternate path
 	mtu            mad.MTU
 	ack            uint8 // acknowledge timeout, an exponent
-	early          uint8 // repetitions before the first time-out, see askEarly
-	retries        uint8 // of messages
-	left           uint8 // of them
+	early          uint8 // remaining repetitions before the first time-out, see askEarly
+	retries        uint8 // repetitions of a message
+	left           uint8 // remaining ones
 	serviceTimeout uint8 // of the MRA that was sent
 	resources      uint8 // READs and ATOMICs that this end serves
 	depth          uint8 // READs and ATOMICs that this end has in flight
@@ -60,25 +60,25 @@ type Conn struct {
 	rnrRetry       uint8
 }
 
-// State is the connection's state.
+// State returns the connection's state.
 func (c *Conn) State() State { return c.state }
 
-// LocalID is this end's communication ID.
+// LocalID returns this end's communication ID.
 func (c *Conn) LocalID() uint32 { return c.localID }
 
-// RemoteID is the peer's communication ID, 0 while it is unknown.
+// RemoteID returns the peer's communication ID, 0 while it is unknown.
 func (c *Conn) RemoteID() uint32 { return c.remoteID }
 
-// LocalQPN is this end's queue pair, 0 before Connect or Accept named it.
+// LocalQPN returns this end's queue pair, 0 before Connect or Accept named it.
 func (c *Conn) LocalQPN() uint32 { return c.localQPN }
 
-// RemoteQPN is the peer's queue pair, 0 while it is unknown.
+// RemoteQPN returns the peer's queue pair, 0 while it is unknown.
 func (c *Conn) RemoteQPN() uint32 { return c.remoteQPN }
 
-// Service is the service ID that the connection was asked for.
+// Service returns the service ID that the connection was asked for.
 func (c *Conn) Service() mad.ServiceID { return c.service }
 
-// Type is the queue pair's, RC or UC.
+// Type returns the queue pair's, RC or UC.
 func (c *Conn) Type() qp.Type { return c.kind }
 
 // Path leads to the peer's queue pair.
@@ -141,8 +141,7 @@ func (c *Conn) askEarly(now time.Duration, d *[mad.Len]byte) {
 	}
 }
 
-// repeatEarly repeats a message if it is one of the early times, and reports whether it
-// was.
+// repeatEarly repeats a message if an early repetition is due, and reports whether it did.
 func (c *Conn) repeatEarly(now time.Duration) bool {
 	if c.early == 0 {
 		return false
@@ -162,7 +161,7 @@ func (c *Conn) answered() {
 	c.m.timers.stop(&c.timer)
 }
 
-// decided returns the place in the listener's backlog.
+// decided frees the request's place in the listener's backlog.
 func (c *Conn) decided() {
 	if c.listener != nil {
 		c.listener.waiting--
@@ -188,7 +187,7 @@ func (c *Conn) leaveRemotes() {
 
 func (c *Conn) key(num uint32) remoteKey { return remoteKey{c.m.home(c.peer()), c.guid, num} }
 
-// peer is the endpoint of the peer's communication manager.
+// peer returns the endpoint of the peer's communication manager.
 func (c *Conn) peer() netip.AddrPort { return c.reach.Path.Dst }
 
 func (c *Conn) leaveCrossing() {
@@ -198,7 +197,7 @@ func (c *Conn) leaveCrossing() {
 	}
 }
 
-// reset makes the connection idle: no message reaches it any more.
+// reset makes the connection idle, so that no message reaches it any more.
 func (c *Conn) reset() {
 	c.answered()
 	c.decided()
@@ -239,7 +238,7 @@ func (c *Conn) expire(now time.Duration) {
 	c.giveUp(now)
 }
 
-// giveUp ends the wait for an answer, and tells the peer if it may wait as well (IBTA
+// giveUp ends the wait for an answer, and tells the peer if that may be waiting as well (IBTA
 // 12.9.8.7).
 func (c *Conn) giveUp(now time.Duration) {
 	d := reason.Detail{Expected: uint64(c.retries), Found: uint64(c.wait.Milliseconds())}
@@ -261,7 +260,7 @@ func (c *Conn) giveUp(now time.Duration) {
 		c.enterTimewait(now)
 		d.Reason = reason.CMDreqTimeout
 	}
-	if c.hint.Reason != reason.None { // it says why
+	if c.hint.Reason != reason.None { // it is the reason
 		d = c.hint
 	}
 	c.m.config.Refuse(d)
@@ -269,9 +268,9 @@ func (c *Conn) giveUp(now time.Duration) {
 	c.tell(e)
 }
 
-// Destroy ends the connection for its user, in any state: it rejects or withdraws a
-// request, disconnects an established connection, and answers a disconnect. No event
-// follows. The Manager answers the peer's messages by itself until the time wait is over.
+// Destroy ends the connection for its user, in any state: it rejects or withdraws a request,
+// disconnects an established connection, and answers a disconnect. No event follows. The
+// Manager itself answers the peer's messages until the time wait is over.
 func (c *Conn) Destroy(now time.Duration) {
 	if c.detached {
 		return
@@ -318,15 +317,14 @@ func (m *Manager) findAsking(local, remote uint32) *Conn {
 	return m.fromPeer(c)
 }
 
-// asking reports whether an ID is that of a connection whose REQ waits for its
-// answer.
+// asking reports whether an ID belongs to a connection whose REQ is unanswered.
 func (m *Manager) asking(local uint32) bool {
 	c := m.conns[local]
 	return c != nil && !c.known
 }
 
-// fromPeer returns the connection if the message that is being received comes from its
-// peer's address. The port is not checked, as it spreads flows.
+// fromPeer returns the connection if the received message comes from its peer's address. The
+// port is not checked, because source ports spread flows.
 func (m *Manager) fromPeer(c *Conn) *Conn {
 	from := m.received.from()
 	if m.same(from, c.peer()) || m.same(from, c.path.Dst) {
@@ -341,7 +339,7 @@ func (c *Conn) wrongState(expected State) {
 	c.m.refuse(reason.CMState, uint64(expected), uint64(c.state))
 }
 
-// duplicate refuses a message that came before.
+// duplicate refuses a message that was already received.
 func (c *Conn) duplicate(a mad.AttributeID) {
 	c.m.refuse(reason.CMDuplicate, uint64(a), uint64(c.state))
 }

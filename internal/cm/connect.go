@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// hopLimit is the hop limit in a REQ whose path has none.
+// hopLimit is the hop limit in a REQ if the path has none.
 const hopLimit = 64
 
 // limit is a parameter with the greatest value that its field holds.
@@ -54,7 +54,7 @@ func (p *ConnectParams) check(m *Manager) error {
 		limit{"Path.FlowLabel", uint64(p.Path.FlowLabel), 0xfffff})
 }
 
-// or returns v, or the value that zero stands for.
+// or returns v, or the default for zero.
 func or[T ~uint8 | ~uint16 | ~uint32 | ~int](v, zero T) T {
 	if v == 0 {
 		return zero
@@ -62,7 +62,7 @@ func or[T ~uint8 | ~uint16 | ~uint32 | ~int](v, zero T) T {
 	return v
 }
 
-// Connect asks a peer for a connection: it sends the REQ (IBTA 12.9.5). The error is an
+// Connect requests a connection from a peer: it sends the REQ (IBTA 12.9.5). The error is an
 // *Error.
 func (m *Manager) Connect(now time.Duration, p *ConnectParams) (*Conn, error) {
 	if err := p.check(m); err != nil {
@@ -83,7 +83,7 @@ func (m *Manager) Connect(now time.Duration, p *ConnectParams) (*Conn, error) {
 	c.resources, c.depth = p.ResponderResources, p.InitiatorDepth
 	c.retryCount, c.rnrRetry = p.RetryCount, p.RNRRetryCount
 	c.retries = or(p.Retries, DefaultRetries)
-	// A request and its answer may each be in the network for the packet life time.
+	// A request and its answer may each spend the packet life time in the network.
 	c.timeout = 2*duration(lifeTime) + duration(or(p.RemoteResponseTimeout, DefaultResponseTimeout))
 	c.ack = lifeTime + 1
 	if p.PeerToPeer {
@@ -126,8 +126,8 @@ func (m *Manager) newREQ(c *Conn, p *ConnectParams, lifeTime uint8) *[mad.Len]by
 	if c.kind == qp.UC {
 		q.Transport = mad.TransportUC
 	}
-	// RoCE has no LIDs. Linux fills them with the permissive LID on a path
-	// that may be routed, and leaves them zero on one that stays in its subnet.
+	// RoCE has no LIDs. Linux sets them to the permissive LID on a path that may be routed,
+	// and to zero on one that stays in its subnet.
 	if m.port != nil {
 		m.port.requestPath(&q.Primary, p)
 	} else if q.Primary.HopLimit > 1 {

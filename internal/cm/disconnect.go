@@ -8,8 +8,8 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// Disconnect asks the peer to end the connection: it sends the DREQ (IBTA
-// 12.9.7). The error is a *StateError or an *Error.
+// Disconnect asks the peer to end the connection: it sends the DREQ (IBTA 12.9.7). The error
+// is a *StateError or an *Error.
 func (c *Conn) Disconnect(now time.Duration, private []byte) error {
 	const op = "disconnect"
 	if err := c.need(op, Established); err != nil {
@@ -61,8 +61,8 @@ func (c *Conn) newDREP() *[mad.Len]byte {
 func (m *Manager) receiveDREQ(now time.Duration, q *mad.DREQ) {
 	c := m.conns[q.RemoteID]
 	if c != nil && !c.known && m.fromPeer(c) != nil {
-		// The peer checks whether the REQ came from here (screening.challenge). The
-		// answer must not be delayed by the rate limit for unknown connections.
+		// The peer checks whether the REQ came from here (screening.challenge). The rate limit
+		// for unknown connections must not delay the answer.
 		m.reply(m.answerUnknownDREQ(q))
 		return
 	}

@@ -13,8 +13,8 @@ type Kind uint8
 
 // The events, with the connection's state after each in parentheses.
 const (
-	// ReqReceived: a peer asks for a connection (ReqReceived). Conn is new, or in a
-	// simultaneous connect the own one. REQ and Listener are set.
+	// ReqReceived: a peer requests a connection (ReqReceived). Conn is new, or in a
+	// simultaneous connect this end's own. REQ and Listener are set.
 	EventReqReceived Kind = iota + 1
 	// RepReceived: the peer accepted (RepReceived). REP is set.
 	EventRepReceived
@@ -40,8 +40,8 @@ const (
 	EventDreqTimeout
 	// TimewaitExit: the time wait is over (Idle).
 	EventTimewaitExit
-	// StaleConnection: the peer forgot this connection and uses its queue pair
-	// for another; a DREQ was sent (DreqSent). Detail is set.
+	// StaleConnection: the peer has lost this connection and uses its queue pair for another;
+	// a DREQ was sent (DreqSent). Detail is set.
 	EventStaleConnection
 	// SidrReqReceived: a peer asks which queue pair serves a service ID by datagrams.
 	// Inquiry, SIDRReq and Listener are set.
@@ -80,8 +80,9 @@ func (k Kind) String() string {
 	return fmt.Sprintf("event %d", uint8(k))
 }
 
-// An Event reports to the user of a Manager. It and all that it points to, except Conn,
-// Listener, Lookup and Inquiry, are the Manager's again when the handler returns.
+// An Event reports to the user of a Manager. The Event and everything that it points to,
+// except Conn, Listener, Lookup and Inquiry, belong to the Manager again when the handler
+// returns.
 type Event struct {
 	Kind     Kind
 	Conn     *Conn
@@ -94,14 +95,14 @@ type Event struct {
 	SIDRReq *mad.SIDRReq
 	SIDRRep *mad.SIDRRep
 
-	// Private is the message's private data with the zeros that follow it: messages do
-	// not carry its length. It is nil if no message is the cause.
+	// Private is the message's private data followed by zeros, because messages do not carry
+	// its length. It is nil if the event has no message.
 	Private []byte
 
 	Reject         mad.RejectReason
 	ARI            []byte // additional reject information
 	ServiceTimeout uint8  // of an MRA: 4.096 µs times 2 to its power
 
-	Source netip.AddrPort // where a message came from; the zero AddrPort for timeouts
+	Source netip.AddrPort // source of the message; the zero AddrPort for timeouts
 	Detail reason.Detail
 }

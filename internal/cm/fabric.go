@@ -9,10 +9,10 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// A Port is what the subnet manager has set at a port of an InfiniBand fabric. Nobody
-// changes it.
+// A Port holds what the subnet manager has configured at a port of an InfiniBand fabric. It is
+// never changed.
 type Port struct {
-	GIDs  []netip.Addr // of which the first is in requests
+	GIDs  []netip.Addr // the first one is used in requests
 	LID   uint16
 	LMC   uint8
 	MTU   int      // active, bytes
@@ -39,7 +39,7 @@ func (m *Manager) hasGID(g mad.GID) bool {
 	return g != mad.GID{} && slices.ContainsFunc(m.port.GIDs, func(a netip.Addr) bool { return mad.GIDFrom(a) == g })
 }
 
-// pkeyIndex is the entry of the port's table for a path's P_Key.
+// pkeyIndex returns the entry of the port's table for a path's P_Key.
 func (m *Manager) pkeyIndex(key uint16) (index uint16, ok bool) {
 	if m.port == nil {
 		return 0, samePartition(key, defaultPKey)
@@ -51,7 +51,7 @@ func (m *Manager) pkeyIndex(key uint16) (index uint16, ok bool) {
 	return uint16(max(i, 0)), i >= 0
 }
 
-// inPartition reports whether the port may talk to members of a key's partition.
+// inPartition reports whether the port may communicate with members of a key's partition.
 func (m *Manager) inPartition(key uint16) bool {
 	_, ok := m.pkeyIndex(key)
 	return ok
@@ -66,7 +66,7 @@ func (m *Manager) checkPKey(op string, key uint16) error {
 	return &Error{op, "PKey", reason.Detail{Reason: reason.CMPKey, Expected: uint64(m.firstPKey()), Found: uint64(key)}}
 }
 
-// firstPKey is the key that a refusal names as expected.
+// firstPKey returns the key that a refusal names as expected.
 func (m *Manager) firstPKey() uint16 {
 	if m.port == nil || len(m.port.PKeys) == 0 {
 		return defaultPKey
@@ -79,11 +79,11 @@ const fullMember = 0x8000
 // samePartition compares P_Keys without their membership (IBTA 10.9.3).
 func samePartition(a, b uint16) bool { return (a^b)&^fullMember == 0 }
 
-// pathBits are the bits of a LID that choose among those of the port.
+// pathBits returns the bits of a LID that choose among those of the port.
 func (p *Port) pathBits(lid uint16) uint8 { return uint8(lid & (1<<p.LMC - 1)) }
 
-// requestPath fills in the path of a REQ, seen from its sender (IBTA 12.6.5). As Linux does, it
-// names LIDs only on a path inside the subnet.
+// requestPath fills in the path of a REQ, seen from its sender (IBTA 12.6.5). Like Linux, it
+// uses LIDs only on a path within the subnet.
 func (p *Port) requestPath(q *mad.Path, c *ConnectParams) {
 	q.SL, q.PacketRate = c.Path.ServiceLevel, c.PacketRate
 	q.HopLimit, q.LocalLID, q.RemoteLID = c.Path.HopLimit, mad.PermissiveLID, mad.PermissiveLID
@@ -95,11 +95,11 @@ func (p *Port) requestPath(q *mad.Path, c *ConnectParams) {
 	q.HopLimit = or(q.HopLimit, hopLimit)
 }
 
-// replyPath is the path to the peer's queue pair, from its request and the way that the
+// replyPath returns the path to the peer's queue pair, from its request and the way that the
 // request took.
 func (p *Port) replyPath(q *mad.Path, back *qp.Path) qp.Path {
 	path := qp.Path{Dst: qp.LIDEndpoint(q.LocalLID), ServiceLevel: q.SL, PathBits: p.pathBits(q.RemoteLID)}
-	if q.LocalLID == mad.PermissiveLID { // the sender does not know how it is seen from here
+	if q.LocalLID == mad.PermissiveLID { // the sender does not know its own LID as seen from here
 		path.Dst, path.ServiceLevel, path.PathBits = qp.LIDEndpoint(back.LID()), back.ServiceLevel, back.PathBits
 	}
 	if !q.SubnetLocal {
@@ -109,8 +109,8 @@ func (p *Port) replyPath(q *mad.Path, back *qp.Path) qp.Path {
 	return path
 }
 
-// home is an endpoint in the form in which peers are compared. On a fabric that is the LID,
-// with or without a GRH. Elsewhere it has no zone, which is this host's alone.
+// home returns an endpoint in the form in which peers are compared. On a fabric that is the
+// LID, with or without a GRH. Elsewhere it has no zone, which is only known on this host.
 func (m *Manager) home(a netip.AddrPort) netip.AddrPort {
 	if m.port != nil {
 		return qp.LIDEndpoint(a.Port())
@@ -118,14 +118,14 @@ func (m *Manager) home(a netip.AddrPort) netip.AddrPort {
 	return qp.OnWire(a)
 }
 
-// same reports whether two endpoints are one peer's. Elsewhere than on a fabric the numbers
-// are not compared, because source ports spread flows.
+// same reports whether two endpoints belong to the same peer. Outside a fabric the numbers are
+// not compared, because source ports spread flows.
 func (m *Manager) same(a, b netip.AddrPort) bool {
 	a, b = m.home(a), m.home(b)
 	return a.Addr() == b.Addr() && (m.port == nil || a.Port() == b.Port())
 }
 
-// number is the part of an endpoint that fits in a Detail.
+// number returns the part of an endpoint that fits in a Detail.
 func (m *Manager) number(a netip.AddrPort) uint64 {
 	if m.port != nil {
 		return uint64(a.Port())

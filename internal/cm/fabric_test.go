@@ -91,8 +91,8 @@ func TestConnectionByLID(t *testing.T) {
 	b.empty()
 }
 
-// The passive end's messages take the way back of the request's, its queue pair's packets
-// what the request says.
+// The passive end's messages return the way the request came, and its queue pair's packets use
+// the path in the request.
 func TestPathFromARequest(t *testing.T) {
 	gid := netip.MustParseAddr("fec0::a")
 	local := qp.Path{Dst: qp.LIDEndpoint(0x10), ServiceLevel: 7, PathBits: 1}
@@ -130,7 +130,7 @@ func TestRequestsThatTheFabricRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*mad.REQ)
-		refuse reason.Detail // none: served
+		refuse reason.Detail // the zero value means served
 	}{
 		{"second GID", func(q *mad.REQ) { q.Primary.RemoteGID = mad.GIDFrom(netip.MustParseAddr("fe80::99")) }, reason.Detail{}},
 		{"other GID", func(q *mad.REQ) { q.Primary.RemoteGID[15]++ }, reason.Detail{Reason: reason.CMGID, Expected: 0xb, Found: 0xc}},
@@ -205,8 +205,8 @@ func TestMessagesOfAnotherLIDAreRefused(t *testing.T) {
 	w.state(ca, Idle)
 }
 
-// Ports with one GUID and one communication ID are told apart by their LIDs, and one that
-// floods has a share of its own.
+// Ports with one GUID and one communication ID are distinguished by their LIDs, and a flooding
+// one only uses up its own share.
 func TestPeersAreToldApartByLID(t *testing.T) {
 	w, a, b, _ := fabricPair(t)
 	c := w.port(8, 0xc)

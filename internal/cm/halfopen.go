@@ -21,9 +21,9 @@ const (
 	// dropped in favour of another one. It is more than a round trip.
 	evictAge = 250 * time.Millisecond
 
-	// confirmTime limits how long the RTU may take in all, and confirmWait the time
-	// between two REPs. A peer whose program needs longer says so by an MRA, as
-	// Linux's does to the second REP; then maxDelay bounds each wait.
+	// confirmTime limits the total time until the RTU, and confirmWait the time between two
+	// REPs. A peer whose program needs longer says so by an MRA, as Linux does after the
+	// second REP; then maxDelay limits each wait.
 	confirmTime = 8 * time.Second
 	confirmWait = 500 * time.Millisecond
 	maxDelay    = 2 * time.Minute
@@ -144,8 +144,8 @@ func (c *Conn) leaveHalfOpen() {
 	c.older, c.newer = nil, nil
 }
 
-// proved notes that the peer knows this end's communication ID, so it received the
-// message that was sent to its address.
+// proved records that the peer knows this end's communication ID, so it received the message
+// that was sent to its address.
 func (c *Conn) proved() {
 	if c.unproven {
 		c.unproven = false
@@ -153,8 +153,8 @@ func (c *Conn) proved() {
 	}
 }
 
-// confirmation returns how long to wait for the RTU before the REP is repeated, and
-// how often to repeat it: what the peer asked for, within confirmTime.
+// confirmation returns how long to wait for the RTU before the REP is repeated, and how often
+// to repeat it: the peer's values, limited by confirmTime.
 func (c *Conn) confirmation() (wait time.Duration, retries uint8) {
 	wait = min(c.timeout, confirmWait)
 	return wait, uint8(min(time.Duration(c.retries), confirmTime/wait-1))

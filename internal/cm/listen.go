@@ -7,13 +7,13 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// A Listener takes requests for one service ID, both for connections and for service ID
+// A Listener accepts requests for one service ID, both for connections and for service ID
 // resolution.
 type Listener struct {
 	Context any // the user's
 
 	// Backlog is how many requests may wait for Accept or Reject, or for Inquiry.Reply.
-	// More are dropped, and their senders try again. 0 is no limit.
+	// Further requests are dropped, and their senders retry. 0 means no limit.
 	Backlog int
 
 	m       *Manager
@@ -33,13 +33,13 @@ func (m *Manager) Listen(_ time.Duration, sid mad.ServiceID) (*Listener, error) 
 	return l, nil
 }
 
-// Service is the service ID that the listener serves.
+// Service returns the service ID that the listener serves.
 func (l *Listener) Service() mad.ServiceID { return l.service }
 
-// Waiting is how many requests wait for the user's decision.
+// Waiting returns how many requests wait for the user's decision.
 func (l *Listener) Waiting() int { return l.waiting }
 
-// Close ends the listener. Requests that it has reported go on.
+// Close closes the listener. Requests that it has reported continue.
 func (l *Listener) Close() {
 	if !l.closed {
 		l.closed = true

@@ -20,11 +20,11 @@ type Config struct {
 	MTU      int                 // active MTU, bytes
 	AckDelay uint8               // Local CA ACK Delay, an exponent to 4.096 µs; Linux's Soft RoCE has 15
 	Random   func() uint32       // communication and transaction IDs, PSNs: unpredictable
-	Refuse   func(reason.Detail) // counts and traces a refusal; nil drops it
+	Refuse   func(reason.Detail) // counts and traces a refusal; may be nil
 }
 
-// A Datagram is a management datagram to send from queue pair 1 to queue pair 1
-// of the path's end.
+// A Datagram is a management datagram to send from queue pair 1 to queue pair 1 at the end of
+// the path.
 type Datagram struct {
 	Route
 	MAD [mad.Len]byte
@@ -56,9 +56,9 @@ type Manager struct {
 	conns     map[uint32]*Conn    // by local communication ID
 	remotes   map[remoteKey]*Conn // by the peer's communication ID
 	qpns      map[remoteKey]*Conn // by the peer's QPN
-	crossing  map[crossKey]*Conn  // active ends that may meet another active end
+	crossing  map[crossKey]*Conn  // active ends that may cross a request of another active end
 	listeners map[mad.ServiceID]*Listener
-	lookups   map[uint32]*Lookup // by request ID, which no connection has
+	lookups   map[uint32]*Lookup // by request ID, which no connection uses
 	inquiries map[inquiryKey]*Inquiry
 
 	half      halfOpen
@@ -80,7 +80,7 @@ type remoteKey struct {
 	num  uint32
 }
 
-// A crossKey identifies what a simultaneous request is for.
+// A crossKey identifies the subject of simultaneous requests.
 type crossKey struct {
 	peer    netip.AddrPort
 	service mad.ServiceID
@@ -104,10 +104,10 @@ type scratch struct {
 	sidrRep  mad.SIDRRep
 }
 
-// from is the sender's endpoint.
+// from returns the sender's endpoint.
 func (s *scratch) from() netip.AddrPort { return s.back.Path.Dst }
 
-// announced takes the UDP port to which the sender wants answers (annex A17.3.2.2). Ports of
+// announced returns the UDP port to which the sender wants answers (annex A17.3.2.2). Ports of
 // a fabric have none.
 func (m *Manager) announced(port uint16) {
 	if port != 0 && m.port == nil {
@@ -144,8 +144,8 @@ func New(c Config) *Manager {
 	return m
 }
 
-// SetHandler sets what gets the events. f is called from within other methods; it must
-// neither block nor call the Manager. Nil drops events.
+// SetHandler sets the function that gets the events. f is called from within other methods; it
+// must neither block nor call the Manager. Nil drops events.
 func (m *Manager) SetHandler(f func(*Event)) {
 	if f == nil {
 		f = func(*Event) {}
@@ -153,10 +153,10 @@ func (m *Manager) SetHandler(f func(*Event)) {
 	m.handler = f
 }
 
-// Count is how much a Manager holds.
+// Count counts the objects of a Manager.
 type Count struct {
 	Conns     int // not destroyed
-	Detached  int // destroyed, and known until the disconnect and the time wait are over
+	Detached  int // destroyed, but kept until the disconnect and the time wait are over
 	Lookups   int // without an answer
 	Inquiries int // without a reply
 	Waiting   int // requests that wait for their sender's proof or, once proven, for room
@@ -185,8 +185,8 @@ func (m *Manager) Count() Count {
 	return n
 }
 
-// Receive takes the payload of a SEND to queue pair 1, of any length and content, with
-// the route back to its sender.
+// Receive handles the payload of a SEND to queue pair 1, of any length and content, with the
+// route back to its sender.
 func (m *Manager) Receive(now time.Duration, back Route, b []byte) {
 	r := &m.received
 	d, refusal := mad.ParseHeader(b, &r.header)
@@ -274,7 +274,7 @@ func (m *Manager) Next(_ time.Duration, out *Datagram) bool {
 // keptQueue limits the memory of an empty queue that is kept.
 const keptQueue = 1024
 
-// Deadline is when to call Expire, machine.Never for never.
+// Deadline returns when to call Expire, machine.Never for never.
 func (m *Manager) Deadline() time.Duration { return m.timers.deadline() }
 
 // Expire acts on deadlines that have passed.
@@ -320,8 +320,7 @@ const (
 	answerEvery = time.Millisecond
 )
 
-// answer answers the message that is being received, which belongs to no
-// connection.
+// answer answers the received message, which belongs to no connection.
 func (m *Manager) answer(d *[mad.Len]byte) {
 	if !m.answers.take(m.received.now) {
 		m.refuse(reason.CMAnswerRate, uint64(time.Second/answerEvery), m.number(m.received.from()))
@@ -338,8 +337,8 @@ func (m *Manager) reply(d *[mad.Len]byte) {
 // transaction draws a transaction ID.
 func (m *Manager) transaction(id uint32) uint64 { return uint64(m.config.Random())<<32 | uint64(id) }
 
-// newID draws an ID that neither a connection nor a lookup has. It ends after a few
-// draws, since there are more IDs than memory for connections.
+// newID draws an ID that neither a connection nor a lookup has. It ends after a few draws,
+// because there are more IDs than memory for connections.
 func (m *Manager) newID() uint32 {
 	for {
 		id := m.config.Random()
@@ -352,7 +351,7 @@ func (m *Manager) newID() uint32 {
 	}
 }
 
-// low is the part of an address that fits in a Detail.
+// low returns the part of an address that fits in a Detail.
 func low(a netip.Addr) uint64 {
 	if !a.IsValid() {
 		return 0

@@ -9,37 +9,37 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// The values that zero parameters stand for, as in Linux's rdma_cm.
+// The defaults of zero parameters, as in Linux's rdma_cm.
 const (
 	DefaultResponseTimeout = 20 // 4.3 s
 	DefaultRetries         = 15
 	DefaultPacketLifeTime  = 16 // 0.27 s
-	DefaultMRATimeout      = 24 // 69 s: what Linux's rdma_cm gives Delay, with DelayOnDuplicate
+	DefaultMRATimeout      = 24 // 69 s, as Linux's rdma_cm passes to Delay, with DelayOnDuplicate
 )
 
-// DelayOnDuplicate in a service timeout given to Delay sends the MRA only when the
-// message comes a second time, since most answers are quick.
+// DelayOnDuplicate in a service timeout passed to Delay sends the MRA only when the message
+// comes a second time, because most answers are quick.
 const DelayOnDuplicate = 0x80
 
-// ConnectParams is what Connect asks for.
+// ConnectParams are the parameters of Connect.
 type ConnectParams struct {
 	Service mad.ServiceID
-	Path    qp.Path // to the peer; the peer is told HopLimit 64 for 0
+	Path    qp.Path // to the peer, which is told HopLimit 64 for 0
 	Type    qp.Type // RC (also for 0) or UC
 	QPN     uint32  // of the own queue pair, 24 bits
-	PSN     psn.PSN // that the peer's requests start with, 24 bits; 0 draws one
+	PSN     psn.PSN // first PSN of the peer's requests, 24 bits; 0 draws one
 
-	// On an InfiniBand fabric: the peer's GID, unless the path names it, the partition, and
-	// the rate of the path as an administrator's path record has it. A PKey of 0 is the
-	// default partition.
+	// For an InfiniBand fabric: the peer's GID, unless the path contains it, the partition,
+	// and the path's rate in an administrator's path record. A PKey of 0 means the default
+	// partition.
 	RemoteGID  netip.Addr
 	PKey       uint16
 	PacketRate uint8 // 6 bits
 
 	PathMTU int // bytes; 0 is the device's
 
-	// ResponderResources is how many READs and ATOMICs the own queue pair serves at a
-	// time, InitiatorDepth how many it wants to have in flight.
+	// ResponderResources is how many READs and ATOMICs the own queue pair serves concurrently,
+	// InitiatorDepth how many it wants to have in flight.
 	ResponderResources, InitiatorDepth uint8
 
 	RetryCount    uint8 // 0 to 7: of both queue pairs
@@ -52,9 +52,8 @@ type ConnectParams struct {
 	// the time wait follow from it.
 	PacketLifeTime uint8
 
-	// RemoteResponseTimeout is how long an answer of the peer may take,
-	// LocalResponseTimeout how long one of this end: exponents to 4.096 µs, at most 31; 0
-	// is DefaultResponseTimeout.
+	// RemoteResponseTimeout limits the time of the peer's answers, LocalResponseTimeout that
+	// of this end's, as exponents to 4.096 µs, at most 31; 0 means DefaultResponseTimeout.
 	RemoteResponseTimeout, LocalResponseTimeout uint8
 
 	// Retries is how often an unanswered message is sent again, at most 15; 0 is
@@ -63,20 +62,20 @@ type ConnectParams struct {
 
 	Private []byte // at most 92 bytes, copied
 
-	// PeerToPeer makes one connection out of this request and one of the peer for the
-	// same service ID that crosses it (IBTA 12.10.4). The end whose GUID, or at equal
-	// GUIDs whose QPN, is smaller becomes the passive one and gets EventReqReceived. A
-	// peer that does not ask yet is asked again.
+	// PeerToPeer makes one connection out of this request and a crossing one of the peer for
+	// the same service ID (IBTA 12.10.4). The end with the smaller GUID, or at equal GUIDs the
+	// smaller QPN, becomes the passive one and gets EventReqReceived. A peer that has not sent
+	// its request yet is asked again.
 	PeerToPeer bool
 
 	Context any // Conn.Context
 }
 
-// AcceptParams is what Accept answers.
+// AcceptParams are the parameters of Accept.
 type AcceptParams struct {
 	QPN                uint32  // of the own queue pair, 24 bits
 	PSN                psn.PSN // that the peer's requests start with, 24 bits; 0 is Attr's
-	ResponderResources uint8   // as in ConnectParams: of this end
+	ResponderResources uint8   // of this end, as in ConnectParams
 	InitiatorDepth     uint8
 	RNRRetryCount      uint8 // 0 to 7: of the peer's queue pair
 	FlowControl        bool
@@ -84,20 +83,20 @@ type AcceptParams struct {
 	Private            []byte // at most 196 bytes, copied
 }
 
-// SIDRParams is what Resolve asks for.
+// SIDRParams are the parameters of Resolve.
 type SIDRParams struct {
 	Service mad.ServiceID
 	Path    qp.Path       // to the peer
 	PKey    uint16        // on an InfiniBand fabric; 0 is the default partition
-	Timeout time.Duration // for one answer; 0 is that of DefaultResponseTimeout
+	Timeout time.Duration // of one answer; 0 means that of DefaultResponseTimeout
 	Retries uint8         // at most 15; 0 is DefaultRetries
 	Private []byte        // at most 216 bytes, copied
 	Context any           // Lookup.Context
 }
 
-// SIDRReply is what Inquiry.Reply answers.
+// SIDRReply holds the parameters of Inquiry.Reply.
 type SIDRReply struct {
-	Status  mad.SIDRStatus // SIDRSuccess: QPN and QKey count
+	Status  mad.SIDRStatus // QPN and QKey are only valid for SIDRSuccess
 	QPN     uint32         // 24 bits
 	QKey    uint32
 	Info    []byte // at most 72 bytes

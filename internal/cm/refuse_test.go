@@ -376,7 +376,7 @@ func TestSecondAnswerToOneRequestIsRejected(t *testing.T) {
 	}
 }
 
-// Paths name peers as packets do. The zone is that of the device that sends.
+// Paths name peers in the form of packets. The zone is that of the sending device.
 func TestPathToALinkLocalPeerHasNoZone(t *testing.T) {
 	w := newWorld(t, 3)
 	a, b := w.host("a", "[fe80::1%eth0]:4791", 0xa), w.host("b", "[fe80::2%eth0]:4791", 0xb)

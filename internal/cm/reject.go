@@ -8,9 +8,9 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// Reject refuses what the peer asked for or answered, or withdraws what this end asked
-// for: it sends a REJ. A connection whose REP was sent goes through the time wait. The
-// error is a *StateError or an *Error.
+// Reject refuses the peer's request or answer, or withdraws this end's: it sends a REJ. A
+// connection whose REP was sent goes through the time wait. The error is a *StateError or an
+// *Error.
 func (c *Conn) Reject(now time.Duration, r mad.RejectReason, ari, private []byte) error {
 	const op = "reject"
 	if err := c.need(op, ReqReceived, MRAReqSent, ReqSent, MRAReqReceived, RepReceived, MRARepSent, RepSent, MRARepReceived); err != nil {
@@ -50,7 +50,7 @@ func (c *Conn) sendREJ(r mad.RejectReason, ari, private []byte) {
 	c.send(d)
 }
 
-// infoFor is the additional information of a REJ: for a timeout the own GUID, by which
+// infoFor returns the additional information of a REJ: for a timeout the own GUID, by which
 // the peer finds the connection (IBTA 12.6.7.2).
 func (m *Manager) infoFor(r mad.RejectReason) []byte {
 	if r != mad.RejectTimeout {
@@ -59,8 +59,8 @@ func (m *Manager) infoFor(r mad.RejectReason) []byte {
 	return binary.BigEndian.AppendUint64(nil, m.config.GUID)
 }
 
-// answerREJ rejects the message that is being received, without a connection. The IDs are
-// the message's; remote is the sender's.
+// answerREJ rejects the received message without a connection. The IDs are the message's;
+// remote is the sender's.
 func (m *Manager) answerREJ(r mad.RejectReason, of mad.Which, remote, local uint32, ari []byte) {
 	j := mad.REJ{LocalID: local, RemoteID: remote, Of: of, Reason: r, InfoLen: uint8(len(ari))}
 	copy(j.Info[:], ari)
@@ -68,7 +68,7 @@ func (m *Manager) answerREJ(r mad.RejectReason, of mad.Which, remote, local uint
 	m.answer(d)
 }
 
-// refuseVersion answers a request of another class version with the own version (IBTA
+// refuseVersion answers a request of another class version with this end's version (IBTA
 // 12.6.7.2). The communication ID is at the same offset in all versions.
 func (m *Manager) refuseVersion() {
 	r := &m.received
@@ -82,7 +82,7 @@ func (m *Manager) refuseVersion() {
 	}
 }
 
-// rejected returns the connection that a REJ is for.
+// rejected returns the connection that a REJ belongs to.
 func (m *Manager) rejected(j *mad.REJ) *Conn {
 	switch {
 	case j.Reason == mad.RejectTimeout && j.InfoLen >= 8:
@@ -94,10 +94,10 @@ func (m *Manager) rejected(j *mad.REJ) *Conn {
 	return m.find(j.RemoteID, j.LocalID)
 }
 
-// timedOut returns the connection that a peer no longer waits for (IBTA 12.6.7.2): the
-// one that it names, unless that has another peer. If the sender never learned this end's
-// ID, it names its own GUID, with which its communication ID is unique. If its REP was
-// lost, this end never learned the sender's ID.
+// timedOut returns the connection that a peer no longer waits for (IBTA 12.6.7.2): the one
+// that it names, unless that has another peer. If the sender never learned this end's ID, it
+// names its own GUID, which makes its communication ID unique. If its REP was lost, this end
+// never learned the sender's ID.
 func (m *Manager) timedOut(j *mad.REJ) *Conn {
 	if c := m.conns[j.RemoteID]; c != nil && (!c.known || c.remoteID == j.LocalID) {
 		return m.fromPeer(c)
@@ -119,7 +119,7 @@ func (m *Manager) receiveREJ(now time.Duration, j *mad.REJ) {
 	switch c.state {
 	case ReqSent, MRAReqReceived:
 		if c.peerToPeer && j.Reason == mad.RejectInvalidServiceID {
-			// The peer does not ask yet. It will, or this end times out.
+			// The peer has not sent its request yet. It will, or this end times out.
 			m.refuse(reason.CMRejected, uint64(c.state), uint64(j.Reason))
 			return
 		}
@@ -137,9 +137,9 @@ func (m *Manager) receiveREJ(now time.Duration, j *mad.REJ) {
 	c.tell(Event{Kind: EventRejReceived, Reject: j.Reason, ARI: j.ARI(), Private: j.Private[:], Source: m.received.from(), Detail: d})
 }
 
-// endRejected ends a connection that was not established. After a stale one the number of
-// the queue pair must not be used at once. But the peer, whose REQ stands, may send it
-// again, and then it is not a duplicate.
+// endRejected ends a connection that was not established. After a stale connection the queue
+// pair's number must not be used at once. But the peer may repeat its REQ, which is still
+// valid, and that must not look like a duplicate.
 func (c *Conn) endRejected(now time.Duration, j *mad.REJ) {
 	if j.Reason == mad.RejectStaleConnection {
 		c.leaveRemotes()

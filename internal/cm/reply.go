@@ -8,12 +8,12 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// receiveREP takes the peer's answer to the active side.
+// receiveREP handles the peer's answer on the active side.
 func (m *Manager) receiveREP(now time.Duration, p *mad.REP) {
 	c := m.conns[p.RemoteID]
 	if c == nil || !c.known && c.state != ReqSent && c.state != MRAReqReceived {
-		// IBTA 12.6.7.2: the peer accepted a request that this end no longer has. Linux
-		// leaves the peer to its timeout.
+		// IBTA 12.6.7.2: the peer accepted a request that this end no longer has. Linux lets
+		// the peer time out.
 		m.refuse(reason.CMCommID, uint64(p.RemoteID), uint64(p.LocalID))
 		m.answerREJ(mad.RejectInvalidCommID, mad.OfREP, p.LocalID, p.RemoteID, nil)
 		return
@@ -56,8 +56,8 @@ func (c *Conn) takeREP(p *mad.REP) {
 // duplicateREP answers a REP to a connection that has one already.
 func (m *Manager) duplicateREP(c *Conn, p *mad.REP) {
 	if p.LocalID != c.remoteID {
-		// A duplicate of the REQ made a second connection on the peer. It has no other
-		// end (IBTA 12.6.7.2).
+		// A duplicate of the REQ made a second connection on the peer, which has no other end
+		// (IBTA 12.6.7.2).
 		m.refuse(reason.CMCommID, uint64(p.RemoteID), uint64(p.LocalID))
 		m.answerREJ(mad.RejectInvalidCommInstance, mad.OfREP, p.LocalID, p.RemoteID, nil)
 		return
@@ -112,9 +112,8 @@ func (m *Manager) receiveRTU(u *mad.RTU) {
 	}
 }
 
-// Establish says that the peer's first packet arrived on the queue pair before its RTU,
-// which shows as much (IBTA 12.9.6, communication established). The error is a
-// *StateError.
+// Establish says that the peer's first packet arrived on the queue pair before its RTU, which
+// proves the same (IBTA 12.9.6, communication established). The error is a *StateError.
 func (c *Conn) Establish(_ time.Duration) error {
 	if err := c.need("establish", RepSent, MRARepReceived); err != nil {
 		return err
@@ -124,7 +123,7 @@ func (c *Conn) Establish(_ time.Duration) error {
 	return nil
 }
 
-// confirmed notes that the peer has the REP.
+// confirmed records that the peer has the REP.
 func (c *Conn) confirmed() {
 	c.answered()
 	c.proved()
@@ -202,7 +201,7 @@ func (m *Manager) receiveMRA(now time.Duration, a *mad.MRA) {
 }
 
 // receiveLAP refuses an alternate path: RoCE has none (annex A16). Linux drops the LAP
-// silently, and its sender waits.
+// silently, and its sender times out.
 func (m *Manager) receiveLAP(l *mad.LAP) {
 	m.refuse(reason.CMAlternatePath, 0, uint64(mad.AttrLAP))
 	a := mad.APR{LocalID: l.RemoteID, RemoteID: l.LocalID, Status: mad.APInvalidCommID}

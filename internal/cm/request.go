@@ -64,9 +64,9 @@ func (m *Manager) receiveREQ(now time.Duration, q *mad.REQ, proven bool) (done b
 	return true
 }
 
-// admit takes a place in the listener's backlog for the request that is being
-// received. If it cannot, it challenges the sender of an unproven request, and
-// leaves a proven request in its queue unless done is set.
+// admit uses a place in the listener's backlog for the received request. If there is none, it
+// challenges the sender of an unproven request, and leaves a proven request in its queue
+// unless done is set.
 func (m *Manager) admit(now time.Duration, l *Listener, k remoteKey, proven bool) (admitted, done bool) {
 	fits := m.fits(now, l, m.sourceOf(k.peer), proven)
 	switch {
@@ -98,15 +98,15 @@ func (m *Manager) admitWaiting(now time.Duration, p *waitingRequest) bool {
 	return m.receiveREQ(now, &r.req, true)
 }
 
-// takeREQ sets up the connection from the REQ. What is local in the message is remote
+// takeREQ sets up the connection from the REQ. Local fields of the message are remote ones
 // here.
 func (c *Conn) takeREQ(q *mad.REQ) {
 	m := c.m
 	c.state, c.known = ReqReceived, true
 	c.service, c.tid, c.guid = q.Service, m.received.header.TID, q.GUID
 	c.remoteID, c.remoteQPN = q.LocalID, q.QPN
-	// The queue pair's packets go to where the peer names; messages go to where they come
-	// from.
+	// The queue pair's packets go to the address in the request; messages go back to where it
+	// came from.
 	c.reach = m.received.back
 	if m.port != nil {
 		c.path = m.port.replyPath(&q.Primary, &c.reach.Path)
@@ -134,8 +134,8 @@ func (c *Conn) takeREQ(q *mad.REQ) {
 	m.qpns[c.key(c.remoteQPN)], c.hasQPN = c, true
 }
 
-// duplicateREQ answers a REQ that came before (IBTA 12.9.8.3.1). If the REP was lost, nothing
-// is to be done here: the REP's own timer repeats it, as in Linux.
+// duplicateREQ answers a repeated REQ (IBTA 12.9.8.3.1). If the REP was lost, its own timer
+// repeats it, as in Linux.
 func (m *Manager) duplicateREQ(c *Conn) {
 	c.duplicate(mad.AttrREQ)
 	switch c.state {
@@ -146,16 +146,16 @@ func (m *Manager) duplicateREQ(c *Conn) {
 	}
 }
 
-// crossed returns the own request that a peer's REQ crosses (IBTA 12.10.4).
+// crossed returns this end's request that a peer's REQ crosses (IBTA 12.10.4).
 func (m *Manager) crossed(q *mad.REQ) *Conn {
 	c := m.crossing[crossKey{m.home(m.received.from()), q.Service}]
 	if c == nil || q.GUID == m.config.GUID && q.LocalID == c.localID {
-		return nil // the own REQ, reflected
+		return nil // this end's own REQ, reflected
 	}
 	return c
 }
 
-// staysActive reports whether this end's request counts and the peer's is dropped (IBTA
+// staysActive reports whether this end's request wins and the peer's is dropped (IBTA
 // 12.10.4).
 func (m *Manager) staysActive(c *Conn, q *mad.REQ) bool {
 	if m.config.GUID != q.GUID {
@@ -164,7 +164,7 @@ func (m *Manager) staysActive(c *Conn, q *mad.REQ) bool {
 	return c.localQPN > q.QPN
 }
 
-// acceptable rejects a REQ that asks for what the device does not have.
+// acceptable rejects a REQ that requires what the device does not have.
 func (m *Manager) acceptable(q *mad.REQ) bool {
 	local, own := q.Primary.LocalGID.Addr(), m.gid.Addr()
 	mtu := mad.MTUFrom(m.config.MTU)
@@ -184,7 +184,7 @@ func (m *Manager) acceptable(q *mad.REQ) bool {
 		m.answerREJ(mad.RejectInvalidGID, mad.OfREQ, q.LocalID, 0, m.gid[:])
 	case q.MTU.Bytes() == 0 || q.MTU > mtu:
 		m.refuse(reason.CMMTU, uint64(mtu.Bytes()), uint64(q.MTU.Bytes()))
-		// The greatest MTU that is possible, in the encoding of its field.
+		// The largest possible MTU, in the encoding of its field.
 		m.answerREJ(mad.RejectInvalidMTU, mad.OfREQ, q.LocalID, 0, []byte{byte(mtu) << 4})
 	default:
 		return true
@@ -192,13 +192,13 @@ func (m *Manager) acceptable(q *mad.REQ) bool {
 	return false
 }
 
-// stale ends a connection that the peer no longer has: it uses the queue pair for another
-// one (IBTA 12.4.1).
+// stale ends a connection that the peer has lost: it uses the queue pair for another one (IBTA
+// 12.4.1).
 func (m *Manager) stale(now time.Duration, old *Conn) {
 	d := reason.Detail{Reason: reason.CMStale, Expected: uint64(old.localID), Found: uint64(old.remoteQPN)}
 	m.config.Refuse(d)
 	if old.state != Established {
-		return // it ends already, or times out
+		return // it is already ending, or times out
 	}
 	old.sendDREQ(now, nil)
 	old.tell(Event{Kind: EventStaleConnection, Source: m.received.from(), Detail: d})

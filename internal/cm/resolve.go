@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// A Lookup asks which queue pair serves a service ID by datagrams (IBTA 12.11).
+// A Lookup asks a peer which queue pair serves a service ID by datagrams (IBTA 12.11).
 type Lookup struct {
 	Context any // the user's
 
@@ -55,10 +55,10 @@ func (m *Manager) Resolve(now time.Duration, p *SIDRParams) (*Lookup, error) {
 	return l, nil
 }
 
-// Path is the path to the peer.
+// Path returns the path to the peer.
 func (l *Lookup) Path() qp.Path { return l.route.Path }
 
-// Destroy withdraws the question. No event follows.
+// Destroy cancels the lookup. No event follows.
 func (l *Lookup) Destroy(_ time.Duration) { l.done() }
 
 func (l *Lookup) done() {
@@ -69,7 +69,7 @@ func (l *Lookup) done() {
 	}
 }
 
-// expire asks again, or gives up.
+// expire asks again, or fails the lookup.
 func (l *Lookup) expire(now time.Duration) {
 	if l.left > 0 {
 		l.left--
@@ -154,10 +154,10 @@ func (m *Manager) answerSIDR(q *mad.SIDRReq, s mad.SIDRStatus) {
 	m.answer(d)
 }
 
-// Path is the path to the peer that asks.
+// Path returns the path to the peer that asks.
 func (r *Inquiry) Path() qp.Path { return r.route.Path }
 
-// Service is the service ID that it asks for.
+// Service returns the service ID that it asks for.
 func (r *Inquiry) Service() mad.ServiceID { return r.service }
 
 // Reply sends the SIDR_REP and ends the Inquiry. The error is a *StateError after the

@@ -43,7 +43,7 @@ func (t *askedTable) again(now time.Duration, k remoteKey) bool {
 	return false
 }
 
-// sum is a hash (FNV-1a). An attacker gains nothing from a collision: it only makes
+// sum returns a hash (FNV-1a). An attacker gains nothing from a collision: it only makes
 // two requests count as one that was repeated.
 func (k remoteKey) sum() uint32 {
 	var b [30]byte

@@ -11,9 +11,9 @@ import (
 // Linux's ib_cm_state.
 type State uint8
 
-// The states. Listening and service ID resolution have types of their own.
+// The states. Listening and service ID resolution have separate types.
 const (
-	Idle           State = 0 // over: rejected, timed out or destroyed
+	Idle           State = 0 // finished: rejected, timed out or destroyed
 	ReqSent        State = 2
 	ReqReceived    State = 3
 	MRAReqSent     State = 4 // an MRA to the REQ was sent, or will be to its duplicate
@@ -68,7 +68,7 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("cm: %s: connection in the wrong state: expected %s, found %v", e.Op, strings.Join(names, " or "), e.Found)
 }
 
-// Detail is the error as a named reason.
+// Detail returns the error as a named reason.
 func (e *StateError) Detail() reason.Detail {
 	return reason.Detail{Reason: reason.CMState, Expected: uint64(e.Expected[0]), Found: uint64(e.Found)}
 }
@@ -91,7 +91,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("cm: %s: %v", e.Op, e.Reason)
 }
 
-// Detail is the named reason.
+// Detail returns the named reason.
 func (e *Error) Detail() reason.Detail { return e.Reason }
 
 // Unwrap returns the named reason.

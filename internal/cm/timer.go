@@ -7,15 +7,15 @@ import (
 	"softrdma/internal/machine"
 )
 
-// A timer is a place in a Manager's heap of deadlines.
+// A timer is an entry of a Manager's heap of deadlines.
 type timer struct {
 	at    time.Duration
-	place int // in the heap, plus one; 0 is not in it
+	place int // position in the heap, plus one; 0 if it is not in the heap
 	owner interface{ expire(now time.Duration) }
 }
 
-// timers is the heap. It holds pointers, so that moving an entry is cheap and an owner
-// knows its place.
+// timers is the heap. It holds pointers, so that moving an entry is cheap and a timer knows
+// its position.
 type timers []*timer
 
 func (t timers) Len() int           { return len(t) }
@@ -25,14 +25,14 @@ func (t timers) Swap(i, j int) {
 	t[i].place, t[j].place = i+1, j+1
 }
 
-// Push is heap.Interface's.
+// Push implements heap.Interface.
 func (t *timers) Push(x any) {
 	e := x.(*timer)
 	e.place = len(*t) + 1
 	*t = append(*t, e)
 }
 
-// Pop is heap.Interface's.
+// Pop implements heap.Interface.
 func (t *timers) Pop() any {
 	old := *t
 	e := old[len(old)-1]
@@ -66,7 +66,7 @@ func (t *timers) stop(e *timer) {
 	}
 }
 
-// duration is the value of a field of 5 bits: 4.096 µs times 2 to its power (IBTA 12.6.5,
+// duration returns the value of a field of 5 bits: 4.096 µs times 2 to its power (IBTA 12.6.5,
 // 12.6.6). As in Linux it is at least a millisecond, so that a peer's request cannot make
 // this end repeat its answers at line rate.
 func duration(field uint8) time.Duration {

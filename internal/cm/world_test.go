@@ -51,7 +51,7 @@ type host struct {
 	foreign func(from netip.AddrPort, d []byte) // if set, receives datagrams instead of m
 }
 
-// back is the route back to the sender of a packet over IP.
+// back returns the route back to the sender of a packet over IP.
 func back(src netip.AddrPort, tos uint8) Route {
 	return Route{Path: qp.Path{Dst: src, TrafficClass: tos}}
 }

@@ -14,7 +14,7 @@ const (
 	Window       // reacts to losses with a queue, and to marks
 	DCQCN        // reacts to congestion notifications, with pacing
 	Delay        // reacts to the round trip
-	None         // the port's window alone
+	None         // only the port's window
 	kinds
 )
 
@@ -47,29 +47,29 @@ func (k Kind) ECN() bool { return k == Default || k == Window || k == DCQCN }
 
 // Limits are the bounds of a control.
 type Limits struct {
-	Window int // maximum of bytes in flight
+	Window int // maximum number of bytes in flight
 	Packet int // bytes of a full packet
 }
 
 // A Control is the congestion control of one queue pair. Bytes include headers.
 type Control interface {
-	// Sent counts n bytes that leave now, including repetitions.
+	// Sent counts n bytes that are sent now, including retransmissions.
 	Sent(now time.Duration, n int)
-	// Acked counts n bytes that arrived at the peer. The last of them took sample to be
-	// acknowledged; 0 is unknown. rtt includes the sample already.
+	// Acked counts n bytes that arrived at the peer. The last of them was acknowledged after
+	// sample; 0 means unknown. rtt already includes the sample.
 	Acked(now time.Duration, n int, sample time.Duration, rtt *RTT)
 	// Lost counts n bytes that were lost on the way.
 	Lost(now time.Duration, n int, rtt *RTT)
-	// Timeout says that the peer did not answer for the whole timeout.
+	// Timeout reports that the peer did not answer for the whole timeout.
 	Timeout(now time.Duration)
-	// Notified takes a congestion notification (annex A17.9.3).
+	// Notified handles a congestion notification (annex A17.9.3).
 	Notified(now time.Duration, rtt *RTT)
 
-	// Window is how many bytes may be in flight.
+	// Window returns how many bytes may be in flight.
 	Window() int
-	// Ready is when the next packet may leave; a time in the past is now.
+	// Ready returns when the next packet may be sent; a time in the past means now.
 	Ready(now time.Duration) time.Duration
-	// Rate is the pace in bytes per second, 0 for none.
+	// Rate returns the pace in bytes per second, or 0 if there is none.
 	Rate() float64
 }
 
@@ -88,10 +88,9 @@ func New(k Kind, l Limits) Control {
 	return w
 }
 
-// NewFetch makes the control of what a queue pair's READs bring. That arrives as a burst
-// in the buffer of this side's own socket, whose size is known, so it may be the whole
-// window from the start. The time of answers shows how many were asked for, not a queue,
-// so only losses count.
+// NewFetch makes the control of a queue pair's READ responses. They arrive as a burst in the
+// buffer of this side's socket, whose size is known, so the whole window may be used from the
+// start. The time of answers shows how many were requested, not a queue, so only losses count.
 func NewFetch(k Kind, l Limits) Control {
 	if k == Delay || k == None {
 		return New(k, l)

@@ -13,14 +13,14 @@ const (
 
 var testLimits = Limits{Window: testLimit, Packet: testPacket}
 
-// calm is an RTT without queues, queued is one with queues.
+// calm returns an RTT without queues, queued one with queues.
 func calm() *RTT {
 	r := &RTT{}
 	r.Sample(0, 100*time.Microsecond)
 	return r
 }
 
-// last makes all of the last round trips of one length.
+// last makes all recent round trips equally long.
 func last(r *RTT, now, d time.Duration) {
 	for range 4 * lowTrips {
 		now += d
@@ -50,7 +50,7 @@ func TestKindNamesParse(t *testing.T) {
 	}
 }
 
-// Packets are ECN-capable only where marks are obeyed (CA17-5).
+// Packets are ECN-capable only if marks are obeyed (CA17-5).
 func TestKindECNWhereMarksAreObeyed(t *testing.T) {
 	for k := range kinds {
 		c := New(k, testLimits)
@@ -126,7 +126,7 @@ func TestRTTFollowsSamplesAndForgetsTheLeast(t *testing.T) {
 	if r.Sample(time.Second, 2*time.Millisecond); !r.Queued() {
 		t.Fatalf("%+v: old round trips do not count as a queue", r)
 	}
-	for i := range 300 { // the path got longer for good
+	for i := range 300 { // the path became permanently longer
 		r.Sample(time.Duration(i)*100*time.Millisecond, 2*time.Millisecond)
 	}
 	if r.Least() != 2*time.Millisecond || r.Queued() {

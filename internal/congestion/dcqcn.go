@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// The parameters of DCQCN, as published by its authors (SIGCOMM 2015) if they do not
-// depend on the line's rate. Theirs are for lines of 10 to 40 Gbit/s and round trips
-// below 50 µs. On slower or longer paths, where an effect shows later, times are in round
-// trips and steps in packets per round trip.
+// The parameters of DCQCN, as published by its authors (SIGCOMM 2015) if they do not depend on
+// the line's rate. The published ones are for lines of 10 to 40 Gbit/s and round trips below
+// 50 µs. On slower or longer paths, where an effect shows later, times are in round trips and
+// steps in packets per round trip.
 const (
 	// NotifyInterval is the shortest time between two notifications of one queue pair.
 	// After each alphaInterval without one the estimate of congestion decays.
@@ -21,23 +21,23 @@ const (
 	raiseInterval = 300 * time.Microsecond // between two increases by time
 	raiseBytes    = 10 << 20               // and by bytes sent
 	fastRecovery  = 5                      // increases that each recover half
-	silence       = 8                      // times raiseInterval without an acknowledge: increases wait for one
-	longPause     = 1000                   // times raiseInterval, after which all measurements are dropped
-	longCalm      = 6 * fastRecovery       // increases after which each is a step more than the last
+	silence       = 8                      // multiples of raiseInterval without an acknowledge: increases wait for one
+	longPause     = 1000                   // multiples of raiseInterval, after which all measurements are dropped
+	longCalm      = 6 * fastRecovery       // increases after which each is one step larger than the previous one
 
 	additive   = 5e6 // bytes per second, at most: 40 Mbit/s
-	rateShare  = 8   // the part of the rate that an increase is at most, if round trips are unknown
+	rateShare  = 8   // the largest share of the rate that an increase may have, if round trips are unknown
 	hyperSteps = 10  // additive increases in a hyper increase
 
 	slowest = 125e3 // bytes per second: 1 Mbit/s
-	fastest = 50e9  // from this rate on there is no pace
+	fastest = 50e9  // from this rate on there is no pacing
 
-	// A flow that had to wait sends paceQuantum at once, and twice that after a pause, as
+	// A flow that had to wait sends paceQuantum at once, and twice that after a pause, because
 	// a process has no finer timers.
 	paceQuantum = 50 * time.Microsecond
 
-	// answerSlack is how much later than the network allows answers may arrive before a
-	// paced flow waits for them, since processes wait for their processors.
+	// answerSlack is how much later than the network permits answers may arrive before a paced
+	// flow waits for them, because processes wait for their processors.
 	answerSlack = 200 * time.Microsecond
 )
 
@@ -60,7 +60,7 @@ type dcqcn struct {
 	byBytes      uint8
 
 	trip time.Duration // smoothed round trip, 0 while it is not known
-	loop time.Duration // smallest recent round trip when marks began
+	loop time.Duration // smallest recent round trip when marking began
 
 	heard   time.Duration // when something was acknowledged last
 	unheard int           // bytes sent since
@@ -86,7 +86,7 @@ func (m *meter) add(now time.Duration, n int) {
 	m.n += n
 }
 
-// rate is the last measurement, or else what is known so far.
+// rate returns the last measurement, or an estimate if there is none yet.
 func (m *meter) rate(now time.Duration) float64 {
 	if m.last > 0 || now <= m.from {
 		return m.last
@@ -127,15 +127,15 @@ func (d *dcqcn) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) 
 	d.trip, d.heard, d.unheard = rtt.Smoothed(), now, 0
 }
 
-// took is the time of n bytes at the rate.
+// took returns the time of n bytes at the rate.
 func (d *dcqcn) took(n int) time.Duration {
 	return time.Duration(float64(n) / d.rate * float64(time.Second))
 }
 
-// quantum is the time whose worth of data is sent at once: a packet at least.
+// quantum returns the duration of the data that is sent at once: at least one packet.
 func (d *dcqcn) quantum() time.Duration { return max(paceQuantum, d.took(d.limits.Packet)) }
 
-// burst is how much may be sent at once after a pause.
+// burst returns how much may be sent at once after a pause.
 func (d *dcqcn) burst() time.Duration { return 2 * d.quantum() }
 
 // Ready implements Control. A flow that has to wait waits until it may send a quantum.
@@ -171,7 +171,7 @@ func (d *dcqcn) Notified(now time.Duration, rtt *RTT) {
 	period := d.period()
 	d.alphaAt = now + period
 	if now < d.cutAt {
-		return // for packets sent before the last decrease
+		return // it concerns packets sent before the last decrease
 	}
 	d.cutAt = now + period*9/10
 	d.target = d.rate
@@ -181,8 +181,7 @@ func (d *dcqcn) Notified(now time.Duration, rtt *RTT) {
 	d.threshold = min(d.threshold, d.size)
 }
 
-// begin starts to pace, with the rate that the flow has by itself, at most a window per
-// round trip.
+// begin starts pacing, with the rate that the flow has now, at most a window per round trip.
 func (d *dcqcn) begin(now time.Duration, rtt *RTT) {
 	d.rate = min(d.sent.rate(now), fastest)
 	if own := float64(d.size) / rtt.Smoothed().Seconds(); rtt.Known() && (d.rate == 0 || d.rate > own) {
@@ -191,14 +190,14 @@ func (d *dcqcn) begin(now time.Duration, rtt *RTT) {
 	d.alpha, d.cutAt, d.free = 1, now, now
 }
 
-// period is the time between two estimates of congestion, and at least between two
+// period returns the time between two estimates of congestion, and at least between two
 // decreases: until the effect of the last decrease shows, and at least the time of a
 // packet.
 func (d *dcqcn) period() time.Duration {
 	return max(alphaInterval, d.loop, d.trip, d.took(d.limits.Packet))
 }
 
-// gain is the weight of one period in the estimate of congestion.
+// gain returns the weight of one period in the estimate of congestion.
 func gain(period time.Duration) float64 {
 	return min(1-math.Pow(1-alphaGain, float64(period)/float64(alphaInterval)), mostGain)
 }
@@ -231,14 +230,13 @@ func (d *dcqcn) catchUp(now time.Duration) {
 	}
 }
 
-// silent reports whether nothing was acknowledged for a long time, so that nothing was
-// marked either. Answers to READs, which are sent beyond the window, are not
-// acknowledged.
+// silent reports whether nothing was acknowledged for a long time, so that no packet was
+// marked either. Answers to READs, which are sent beyond the window, are not acknowledged.
 func (d *dcqcn) silent(now time.Duration) bool {
 	return d.loop > 0 && now-d.heard > silence*d.raiseEvery() && d.unheard <= d.size
 }
 
-// raiseEvery is the time between two increases.
+// raiseEvery returns the time between two increases.
 func (d *dcqcn) raiseEvery() time.Duration { return max(raiseInterval, d.loop) }
 
 // raise is one step of recovery or increase.
@@ -262,9 +260,9 @@ func (d *dcqcn) raise() {
 	}
 }
 
-// step is the additive increase. As a window it grows by a packet per round trip, for all
-// flows of a path alike. If round trips are unknown it is a part of the rate; faster
-// flows are notified more often.
+// step returns the additive increase. As a window it grows by a packet per round trip, equally
+// for all flows of a path. If round trips are unknown it is a share of the rate; faster flows
+// are notified more often.
 func (d *dcqcn) step() float64 {
 	if d.loop == 0 {
 		return min(additive, d.rate/rateShare)

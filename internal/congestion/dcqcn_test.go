@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// sending is a flow of 1.25 GB/s up to the time returned.
+// sending runs a flow of 1.25 GB/s and returns the end time.
 func sending(d *dcqcn) (now time.Duration) {
 	for now < 10*time.Millisecond {
 		now += 4160 * time.Nanosecond * 8 / 10
@@ -29,7 +29,7 @@ func TestDCQCNFirstNotificationHalvesTheMeasuredRate(t *testing.T) {
 	}
 }
 
-// What was marked before a decrease could show is no reason for another.
+// Marks from before a decrease took effect do not cause another one.
 func TestDCQCNDecreasesOnceInARoundTrip(t *testing.T) {
 	for _, c := range []struct {
 		rtt  RTT
@@ -48,7 +48,7 @@ func TestDCQCNDecreasesOnceInARoundTrip(t *testing.T) {
 	}
 }
 
-// Where it takes longer until marks show, less is added at a time.
+// The longer it takes until marks show, the less is added at a time.
 func TestDCQCNStepsArePacketsInARoundTrip(t *testing.T) {
 	for _, c := range []struct {
 		trip time.Duration
@@ -75,7 +75,7 @@ func TestDCQCNStepsArePacketsInARoundTrip(t *testing.T) {
 	}
 }
 
-// A peer that is silent has not been told of marks either.
+// A silent peer has received no marks either.
 func TestDCQCNRaisesNothingInSilence(t *testing.T) {
 	d := newDCQCN(testLimits)
 	now := sending(d)
@@ -93,7 +93,7 @@ func TestDCQCNRaisesNothingInSilence(t *testing.T) {
 	}
 }
 
-// Who answers READs is acknowledged nothing.
+// A flow that answers READs gets no acknowledges.
 func TestDCQCNRaisesWhereNothingIsAcknowledged(t *testing.T) {
 	d := newDCQCN(testLimits)
 	now := sending(d)
@@ -106,7 +106,7 @@ func TestDCQCNRaisesWhereNothingIsAcknowledged(t *testing.T) {
 	}
 }
 
-// An end that sleeps for long is not the network.
+// An end that sleeps for long does not indicate a slow network.
 func TestDCQCNForgetsALongSleep(t *testing.T) {
 	var rtt RTT
 	rtt.Sample(0, time.Millisecond)
@@ -126,8 +126,7 @@ func TestDCQCNForgetsALongSleep(t *testing.T) {
 	}
 }
 
-// What the rate would send in a round trip is the most that is in flight, but
-// for some slack.
+// No more is in flight than the rate sends in a round trip, with some slack.
 func TestDCQCNBoundsWhatIsInFlight(t *testing.T) {
 	d := newDCQCN(testLimits)
 	now := sending(d)
@@ -143,8 +142,8 @@ func TestDCQCNBoundsWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// Fast recovery halves the way back to the rate before the decrease five
-// times; then the target rises by a step.
+// Fast recovery halves the distance to the rate before the decrease five times. Then the
+// target rises by a step.
 func TestDCQCNRecoversThenProbes(t *testing.T) {
 	d := newDCQCN(testLimits)
 	now := sending(d)
@@ -194,8 +193,8 @@ func TestDCQCNForgetsItsPaceAfterALongPause(t *testing.T) {
 	}
 }
 
-// A sender that asks Ready before each packet keeps to the rate within a burst,
-// whatever the times at which it asks.
+// A sender that calls Ready before each packet keeps to the rate within a burst, whenever it
+// calls.
 func TestDCQCNPacesToItsRate(t *testing.T) {
 	for _, step := range []time.Duration{time.Microsecond, 30 * time.Microsecond} {
 		d := newDCQCN(testLimits)

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// The parameters of delay-based control, in the manner of Swift (SIGCOMM 2020).
+// The parameters of delay-based control, similar to Swift (SIGCOMM 2020).
 const (
 	queueTarget  = 50 * time.Microsecond  // target of queueing
 	scaleTarget  = 200 * time.Microsecond // added to it for small windows
 	delayBeta    = 0.8
 	deepestCut   = 0.5 // of the window, per round trip
-	largestScale = 100 // packets: windows from here on have queueTarget alone
+	largestScale = 100 // packets: larger windows only have queueTarget
 	initialDelay = 4   // packets: flows that begin together must be able to measure the path without a queue
 )
 
@@ -33,7 +33,7 @@ func newDelay(l Limits) *delay {
 	return &delay{size: float64(min(initialDelay*l.Packet, l.Window)), limits: l, fresh: true}
 }
 
-// target is the round trip to reach.
+// target returns the round trip to reach.
 func (d *delay) target(rtt *RTT) time.Duration {
 	packets := max(d.size/float64(d.limits.Packet), 0.1)
 	least := 1 / math.Sqrt(largestScale)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestDelayShareOneQueue has flows with different windows share a queue of
-// 1.25 GB/s behind a path of 20 µs, in steps of a round trip.
+// TestDelaySharesOneQueueFairly has flows with different windows share a queue of 1.25 GB/s
+// after a path of 20 µs, in steps of a round trip.
 func TestDelaySharesOneQueueFairly(t *testing.T) {
 	const flows, rate, path = 16, 1.25e9, 20 * time.Microsecond
 	var c [flows]*delay

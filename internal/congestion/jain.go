@@ -1,6 +1,6 @@
 package congestion
 
-// Jain is Jain's fairness index of shares: 1 if all are equal, 1/n if one has everything.
+// Jain returns Jain's fairness index of shares: 1 if all are equal, 1/n if one has everything.
 func Jain(shares []float64) float64 {
 	var sum, squares float64
 	for _, v := range shares {

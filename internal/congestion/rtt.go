@@ -6,11 +6,11 @@ import "time"
 // times are kept in nanoseconds up to four seconds.
 type RTT struct {
 	smoothed, deviation uint32
-	least, younger      uint32 // smallest of the last two epochs, and of this one
+	least, younger      uint32 // smallest of the last two epochs, and of the current one
 	latest              uint32
 	epoch               time.Duration // when this epoch ends
-	low, fresh          uint32        // smallest of the last lowTrips to twice as many, and of the latest of them
-	turn                time.Duration // when fresh begins again
+	low, fresh          uint32        // smallest of the last lowTrips to 2*lowTrips round trips, and of the newest part of them
+	turn                time.Duration // when fresh restarts
 }
 
 // leastEpoch is half the age at which the smallest round trip is dropped: a path that
@@ -46,23 +46,24 @@ func (r *RTT) Sample(now, d time.Duration) {
 // Known reports whether there was a sample.
 func (r *RTT) Known() bool { return r.smoothed != 0 }
 
-// Smoothed is the recent mean.
+// Smoothed returns the recent mean.
 func (r *RTT) Smoothed() time.Duration { return time.Duration(r.smoothed) }
 
-// Deviation is the mean deviation from it.
+// Deviation returns the mean deviation from it.
 func (r *RTT) Deviation() time.Duration { return time.Duration(r.deviation) }
 
-// Least is the smallest recent round trip: the path without queues.
+// Least returns the smallest recent round trip: the path without queues.
 func (r *RTT) Least() time.Duration { return time.Duration(r.least) }
 
-// Latest is the last sample.
+// Latest returns the last sample.
 func (r *RTT) Latest() time.Duration { return time.Duration(r.latest) }
 
-// lowTrips is for how many round trips all of them must be long to indicate a queue. A
-// process that waits for its processor makes some of them long, a queue all.
+// lowTrips is the number of consecutive round trips that must all be long to indicate a queue.
+// A process that waits for its processor makes some of them long, a queue makes all of them
+// long.
 const lowTrips = 2
 
-// settle updates the smallest of the last few round trips.
+// settle updates the smallest of recent round trips.
 func (r *RTT) settle(now time.Duration, v uint32) {
 	if now >= r.turn {
 		r.low, r.fresh = r.fresh, v
@@ -75,14 +76,14 @@ func (r *RTT) settle(now time.Duration, v uint32) {
 	r.low = min(r.low, v)
 }
 
-// Low is the smallest round trip of the last few.
+// Low returns the smallest round trip of the last few.
 func (r *RTT) Low() time.Duration { return time.Duration(r.low) }
 
 // queueSlack is how much longer than twice the minimum all round trips may be without
-// indicating a queue, since processes wait for their processors.
+// indicating a queue, because processes wait for their processors.
 const queueSlack = 100 * time.Microsecond
 
-// Calm reports whether round trips are so short that nothing can be queued.
+// Calm reports whether round trips are so short that there can be no queue.
 func (r *RTT) Calm() bool {
 	return max(r.smoothed, r.latest) < r.least+r.least/4+uint32(queueSlack/4)
 }

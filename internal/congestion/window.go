@@ -2,7 +2,7 @@ package congestion
 
 import "time"
 
-// initialWindow is what a new connection sends before it knows its path.
+// initialWindow is the window of a new connection, before it has measured its path.
 const initialWindow = 128 << 10
 
 // leastPackets may always be in flight.
@@ -18,7 +18,7 @@ const leastPackets = 4
 // round trips are.
 type window struct {
 	size      int // bytes, with overhead
-	threshold int // below it the window grows by all that is acknowledged
+	threshold int // below it the window grows by all acknowledged bytes
 	part      int // of a byte of growth, in units of 1/size
 	limits    Limits
 	losses    losses
@@ -129,15 +129,15 @@ func (l *losses) delivered(now time.Duration, n int, rtt *RTT) {
 	l.got += n
 }
 
-// The part of the window that is kept after a sign of congestion: half, or more if the
-// queue is short. Then the only sign is that round trips are twice the minimum, which
-// slow ends cause as well, and half a window would leave the path idle.
+// The part of the window that is kept after a sign of congestion: half, or more if the queue
+// is short. Then the only sign is that round trips are twice the minimum, which slow ends
+// cause as well, and half a window would leave the path idle.
 const (
-	leastKeep = .5 // from round trips of four times the least on
-	mostKeep  = .8 // up to twice the least
+	leastKeep = .5 // from round trips of four times the minimum on
+	mostKeep  = .8 // up to twice the minimum
 )
 
-// keep is that part after losses.
+// keep returns that part after losses.
 func (l *losses) keep(rtt *RTT) float64 {
 	if l.heavy || rtt.Least() == 0 {
 		return leastKeep
@@ -170,7 +170,7 @@ func (l *losses) once(now time.Duration, rtt *RTT) bool {
 	return true
 }
 
-// tell notes a sign that is acted upon; its effect shows a round trip later.
+// tell records a sign that is acted upon. Its effect shows a round trip later.
 func (l *losses) tell(now time.Duration, rtt *RTT) {
 	l.told = true
 	l.end = max(l.end, now+rtt.Smoothed())

@@ -24,7 +24,7 @@ func TestWindowGrowsToLimitAndHalvesOnTimeout(t *testing.T) {
 	if w.size != limit/2 {
 		t.Fatalf("after a timeout %d, expected %d", w.size, limit/2)
 	}
-	for range w.size / packet { // now it grows by one packet for each window
+	for range w.size / packet { // from here on it grows by one packet per window
 		w.Acked(0, packet, 0, rtt)
 	}
 	if got := w.size - limit/2; got < packet-packet/8 || got > packet {
@@ -42,7 +42,7 @@ func TestWindowForgivesAccidentsAndHalvesForOverflows(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rtt   *RTT
-		share int // one packet lost in so many
+		share int // one packet in this many is lost
 		want  bool
 	}{
 		{"1 % lost on a calm path", calm(), 100, false},
@@ -55,7 +55,7 @@ func TestWindowForgivesAccidentsAndHalvesForOverflows(t *testing.T) {
 		w.size, w.threshold = testLimit, testLimit
 		now := time.Duration(0)
 		for i := range 1000 {
-			now += c.rtt.Smoothed() / 250 // so many packets are under way
+			now += c.rtt.Smoothed() / 250 // that many packets are in flight
 			if i%c.share == 0 {
 				w.Lost(now, testPacket, c.rtt)
 			} else {
@@ -68,8 +68,8 @@ func TestWindowForgivesAccidentsAndHalvesForOverflows(t *testing.T) {
 	}
 }
 
-// TestWindowKeepsTheMoreTheShorterTheQueue: where round trips are a little over
-// twice the least, ends that are slow to answer do that as well as a queue.
+// TestWindowKeepsTheMoreTheShorterTheQueue: round trips of a little over twice the minimum may
+// come from slow ends as well as from a queue.
 func TestWindowKeepsTheMoreTheShorterTheQueue(t *testing.T) {
 	for _, c := range []struct {
 		trip time.Duration // of a path of 1 ms
@@ -92,8 +92,8 @@ func TestWindowKeepsTheMoreTheShorterTheQueue(t *testing.T) {
 	}
 }
 
-// TestWindowGrowsFasterOnACalmPath: one that was halved on a long path finds its
-// capacity in a few round trips more than it was calm for.
+// TestWindowGrowsFasterOnACalmPath: a window that was halved on a long path reaches its
+// capacity a few round trips after the calm period.
 func TestWindowGrowsFasterOnACalmPath(t *testing.T) {
 	const trip = 20 * time.Millisecond
 	trips := func(r *RTT) (n int) {
@@ -127,7 +127,7 @@ func TestWindowHalvesOncePerRoundTrip(t *testing.T) {
 	w.start(testLimits)
 	w.size = testLimit
 	rtt := queued()
-	for range 50 { // one queue that flowed over, and its marks
+	for range 50 { // one queue that overflowed, and its marks
 		w.Lost(time.Second, testPacket, rtt)
 		w.Notified(time.Second, rtt)
 	}

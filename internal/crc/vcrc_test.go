@@ -2,7 +2,7 @@ package crc
 
 import "testing"
 
-// bitwise is the CRC-16 of IBTA 7.8.2, a bit at a time.
+// bitwise returns the CRC-16 of IBTA 7.8.2, a bit at a time.
 func bitwise(b []byte) uint16 {
 	r := uint16(0xffff)
 	for _, c := range b {

@@ -42,8 +42,8 @@ func withZone(a netip.Addr, name string) netip.Addr {
 	return a.WithZone("")
 }
 
-// NamedZone returns an address whose zone is the number of an interface with its name as
-// zone: addresses are compared.
+// NamedZone returns an address with the interface's name as zone if the zone is a number,
+// because addresses are compared.
 func NamedZone(a netip.Addr) netip.Addr {
 	if n, err := strconv.Atoi(a.Zone()); err == nil {
 		if i, err := net.InterfaceByIndex(n); err == nil {

@@ -28,7 +28,7 @@ func MTUFor(linkMTU int) int {
 // ones, which survive a restart: the manufacturer's part of the interface's MAC
 // address with the bit of locally administered identifiers, and 40 bits of a hash
 // of the whole MAC address and the device's address. Without a MAC address the whole
-// GUID is a hash.
+// GUID returns a hash.
 func GUID(i Interface, a netip.Addr) uint64 {
 	const local, group = 1 << 57, 1 << 56 // bits 0x02 and 0x01 of the first byte
 	h := fnv.New64a()

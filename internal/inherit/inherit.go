@@ -1,13 +1,14 @@
-// Package inherit lists descriptors that a child which the program's C code forks must not
-// keep: a socket of a shared address keeps it in use, whoever has the descriptor. The child of
-// a fork in C cannot run Go. So the list is in memory that C code reads there.
+// Package inherit lists descriptors that a child process forked by the program's C code must
+// not keep: a socket of a shared address keeps the address in use, whichever process has the
+// descriptor. The child of a fork in C cannot run Go. So the list is in memory that C code
+// reads there.
 package inherit
 
 import "sync"
 
 var (
 	mu    sync.Mutex
-	table []int32 // of descriptors plus 1; 0 is a free entry
+	table []int32 // descriptors plus 1; 0 marks a free entry
 )
 
 // Into makes t the list. It has room for the descriptors of all devices, and is zero.
@@ -24,8 +25,8 @@ func Add(fds ...int) {
 	}
 }
 
-// Remove removes descriptors. Call it before they are closed: their numbers may be used again
-// at once.
+// Remove removes descriptors. Call it before they are closed, because their numbers may be
+// reused at once.
 func Remove(fds ...int) {
 	for _, fd := range fds {
 		replace(int32(fd+1), 0)

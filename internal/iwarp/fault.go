@@ -15,24 +15,24 @@ type fault struct {
 	event  machine.Event
 }
 
-// invalid is a violation of the protocol.
+// invalid returns a protocol violation.
 func invalid(d reason.Detail) fault {
 	return fault{d, queue.RemInvReqErr, machine.EventQPReqErr}
 }
 
-// denied is an access that is not allowed.
+// denied returns a forbidden access.
 func denied(d reason.Detail) fault {
 	return fault{d, queue.RemAccessErr, machine.EventQPAccessErr}
 }
 
-// broken is a stream whose bytes are wrong.
+// broken returns a corrupt stream.
 func broken(d reason.Detail) fault {
 	return fault{d, queue.GeneralErr, machine.EventQPFatal}
 }
 
-// taggedTerm is the error of the Terminate for a refused WRITE (RFC 5041 7.2). DDP has
-// none for access rights: an STag that allows no placement is not valid (7.1). RDMAP's
-// error is for READs and invalidation alone (RFC 5040 4.8).
+// taggedTerm returns the error of the Terminate for a refused WRITE (RFC 5041 7.2). DDP has none
+// for access rights: an STag that allows no placement is not valid (7.1). RDMAP's error is
+// only for READs and invalidation (RFC 5040 4.8).
 func taggedTerm(d reason.Detail, wraps bool) iwarp.Term {
 	switch d.Reason {
 	case reason.KeyWrongPD, reason.KeyQP:
@@ -46,7 +46,7 @@ func taggedTerm(d reason.Detail, wraps bool) iwarp.Term {
 	return iwarp.TermTaggedSTag
 }
 
-// protectionTerm is the error of the Terminate for a refused READ or atomic (RFC 5040
+// protectionTerm returns the error of the Terminate for a refused READ or atomic (RFC 5040
 // 7.2).
 func protectionTerm(d reason.Detail, wraps bool) iwarp.Term {
 	switch d.Reason {
@@ -63,8 +63,8 @@ func protectionTerm(d reason.Detail, wraps bool) iwarp.Term {
 	return iwarp.TermProtectionSTag
 }
 
-// terminateStatus is the status of the request that the peer's Terminate names: that of a
-// NAK of the same kind on InfiniBand, where Linux's siw flushes.
+// terminateStatus returns the status of the request that the peer's Terminate names: that of the
+// corresponding NAK on InfiniBand. Linux's siw flushes the request instead.
 func terminateStatus(t iwarp.Term) (queue.Status, reason.Reason) {
 	switch t.Layer() {
 	case iwarp.LayerRDMAP:

@@ -74,7 +74,7 @@ func (r *requester) payload(w *request, n uint32) ([][]byte, reason.Detail) {
 	return r.gather.Gather(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.sq.Cur), uint64(r.off), int(n), r.pieces[:0])
 }
 
-// segmentHeader is the header of the next segment of the message at sq.Cur.
+// segmentHeader returns the header of the next segment of the message at sq.Cur.
 func (r *requester) segmentHeader(w *request, last bool) iwarp.Segment {
 	q := r.p.SQ.At(r.sq.Cur)
 	if w.write() {

@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// local is a fault of this end's memory.
+// local returns an error of this end's memory.
 func local(d reason.Detail) fault {
 	return fault{d, machine.LocalStatus(d), machine.EventQPReqErr}
 }
@@ -59,7 +59,7 @@ func (r *receiver) longest() int {
 	return r.info.Fixed
 }
 
-// opcode is the fault of a message that is not allowed.
+// opcode returns the fault of a forbidden message.
 func (r *receiver) opcode() fault {
 	known := uint64(iwarp.Immediate)
 	if r.q.a.Extensions {

@@ -18,10 +18,11 @@ type Client struct {
 	Secret     []byte
 	Rank, Size int
 	Serve      bool          // this rank is the server, too
-	Wait       time.Duration // for the server to listen, and for all ranks if this one is the server
+	Wait       time.Duration // time limit for the server to listen, and for all ranks if this rank is the server
 }
 
-// Exchange gives a value to all ranks and returns those of all. It waits until the server listens.
+// Exchange publishes a value to all ranks and returns all values. It waits until the server
+// listens.
 func (x *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	end := time.Now().Add(x.Wait)
 	if x.Serve {
@@ -31,14 +32,14 @@ func (x *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 		}
 		s := Serve(l, x.Secret, x.Size, x.Wait)
 		values, err := x.ask(ctx, end, value)
-		if s.Err() != nil { // which the others get, too
+		if s.Err() != nil { // the other ranks get this error, too
 			s.handlersIdle()
 		}
 		if err != nil {
 			_ = s.Close()
 			return nil, err
 		}
-		go func() { // the others get theirs
+		go func() { // let the others receive theirs
 			s.handlersIdle()
 			_ = s.Close()
 		}()
@@ -60,7 +61,7 @@ func (x *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	}
 }
 
-// ask dials the server until end, and waits as long as that does.
+// ask dials the server until end, and waits that long for the answer.
 func (x *Client) ask(ctx context.Context, end time.Time, value []byte) ([][]byte, error) {
 	d := net.Dialer{Deadline: end}
 	c, err := d.DialContext(ctx, "tcp", x.Address)
@@ -81,13 +82,13 @@ func (x *Client) ask(ctx context.Context, end time.Time, value []byte) ([][]byte
 }
 
 func (x *Client) talk(c net.Conn, value []byte) ([][]byte, error) {
-	_ = c.SetDeadline(time.Now().Add(handshakeTimeout)) // a TCP connection has deadlines
+	_ = c.SetDeadline(time.Now().Add(handshakeTimeout)) // applies to a TCP connection
 	r := bufio.NewReader(c)
 	var begin challenge
 	if err := readLine(r, maxRequest, &begin); err != nil {
 		return nil, err
 	}
-	_ = c.SetDeadline(time.Time{}) // the server has its own
+	_ = c.SetDeadline(time.Time{}) // the server has its own limit
 	q := request{Rank: x.Rank, Nonce: NewSecret(), Value: value}
 	q.Code = q.code(x.Secret, begin.Nonce)
 	if err := json.NewEncoder(c).Encode(q); err != nil {

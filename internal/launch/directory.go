@@ -8,19 +8,20 @@ import (
 	"time"
 )
 
-// A directoryExchange exchanges values by files in a directory of this host that belongs to the job.
-// Open MPI makes one, and says where it is. It replaces a PMIx server whose version is not known.
+// A directoryExchange exchanges values by files in a directory of this host that belongs to
+// the job. Open MPI makes the directory and publishes its path. It is used instead of a PMIx
+// server of an unknown version.
 type directoryExchange struct {
 	path       string
 	rank, size int
-	wait       time.Duration // for the other ranks
+	wait       time.Duration // time limit for the other ranks
 }
 
 func (d *directoryExchange) name(rank int) string {
 	return filepath.Join(d.path, fmt.Sprintf("softrdma-%d-of-%d", rank, d.size))
 }
 
-// Exchange writes the rank's value and waits for those of all.
+// Exchange writes the rank's value and waits for all values.
 func (d *directoryExchange) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	draft := d.name(d.rank) + ".new"
 	if err := os.WriteFile(draft, value, 0o600); err != nil {
@@ -46,7 +47,7 @@ func (d *directoryExchange) Exchange(ctx context.Context, value []byte) ([][]byt
 	}
 }
 
-// read reads the values that are still nil, and returns how many are missing.
+// read reads the values that are still nil, and returns the number of missing ones.
 func (d *directoryExchange) read(values [][]byte) (missing int, err error) {
 	for r := range values {
 		if values[r] != nil {

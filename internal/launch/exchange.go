@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// MinSecret is the least length of a secret in bytes.
+// MinSecret is the minimum length of a secret in bytes.
 const MinSecret = 16
 
 // The errors of an exchange.
 var (
-	// ErrSecret is matched by errors about an end that does not know the secret.
+	// ErrSecret is matched by errors about a peer that does not know the secret.
 	ErrSecret = errors.New("the other end does not know the secret")
-	// ErrExchange is matched by errors about an end that does not keep to the protocol.
+	// ErrExchange is matched by errors about a peer that violates the protocol.
 	ErrExchange = errors.New("exchange not understood")
 )
 
@@ -34,7 +34,7 @@ func NewSecret() []byte {
 	return b
 }
 
-// ParseSecret reads a secret from hexadecimal digits.
+// ParseSecret parses a secret in hexadecimal digits.
 func ParseSecret(s string) ([]byte, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) < MinSecret {
@@ -43,9 +43,9 @@ func ParseSecret(s string) ([]byte, error) {
 	return b, nil
 }
 
-// The messages of an exchange are lines of JSON. The server begins with a challenge, each client
-// answers it with its value, and gets all values when all clients have answered. Codes prove that
-// both ends know the secret; values are not hidden.
+// The messages of an exchange are lines of JSON. The server begins with a challenge, each
+// client answers it with its value, and gets all values when all clients have answered.
+// Authentication codes prove that both ends know the secret; values are not encrypted.
 type (
 	challenge struct {
 		Nonce []byte `json:"nonce"`
@@ -73,7 +73,7 @@ const (
 func code(secret []byte, parts ...[]byte) []byte {
 	h := hmac.New(sha256.New, secret)
 	for _, p := range parts {
-		fmt.Fprintf(h, "%d:", len(p)) // so that parts have one reading
+		fmt.Fprintf(h, "%d:", len(p)) // makes the division into parts unambiguous
 		h.Write(p)
 	}
 	return h.Sum(nil)
@@ -127,7 +127,7 @@ func parseRequest(r *bufio.Reader, secret, nonce []byte, size int) (q request, e
 	return q, nil
 }
 
-// A Server gives the values of all ranks to all.
+// A Server collects the values of all ranks and sends them to all.
 type Server struct {
 	listener net.Listener
 	secret   []byte
@@ -139,15 +139,15 @@ type Server struct {
 	values  [][]byte
 	missing int
 	ended   []int         // ranks that have ended without a value
-	limit   *time.Timer   // from the first value on
-	failure *MissingError // when the time has ended, or a rank that is missing
+	limit   *time.Timer   // starts with the first value
+	failure *MissingError // when the time limit has expired or a rank cannot give a value
 	done    chan struct{} // closed when no value is missing, or with failure
 	conns   map[net.Conn]bool
 	closed  bool
 }
 
-// Serve serves an exchange of some ranks on a listener, which it owns. It waits from the first value
-// on for those of all ranks.
+// Serve serves an exchange of some ranks on a listener, which it owns. The time limit starts
+// with the first value.
 func Serve(l net.Listener, secret []byte, size int, wait time.Duration) *Server {
 	s := &Server{
 		listener: l, secret: secret, size: size, wait: wait, values: make([][]byte, size), missing: size,
@@ -169,7 +169,7 @@ func (s *Server) Close() error {
 	}
 	err := s.listener.Close()
 	for c := range s.conns {
-		_ = c.Close() // its client fails
+		_ = c.Close() // makes its client fail
 	}
 	s.mu.Unlock()
 	s.handlers.Wait()
@@ -201,7 +201,7 @@ func (s *Server) accept() {
 }
 
 func (s *Server) serve(c net.Conn) error {
-	_ = c.SetDeadline(time.Now().Add(handshakeTimeout)) // a TCP connection has deadlines
+	_ = c.SetDeadline(time.Now().Add(handshakeTimeout)) // applies to a TCP connection
 	nonce := NewSecret()
 	if err := json.NewEncoder(c).Encode(challenge{nonce}); err != nil {
 		return err
@@ -225,14 +225,14 @@ func (s *Server) serve(c net.Conn) error {
 		return io.ErrUnexpectedEOF
 	}
 	p := reply{Values: s.values}
-	if s.failure != nil { // does not change when done is closed, nor do the values
+	if s.failure != nil { // once done is closed, neither failure nor the values change
 		p = reply{Missing: s.failure}
 	}
 	p.Code = p.code(s.secret, q.Nonce)
 	return json.NewEncoder(c).Encode(p)
 }
 
-// keep keeps the value of a rank, unless the time has ended.
+// keep stores the value of a rank, unless the time limit has expired.
 func (s *Server) keep(q *request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,8 +251,8 @@ func (s *Server) keep(q *request) error {
 	return nil
 }
 
-// settle ends the exchange when nothing is missing any more, or when a rank waits for one that has ended.
-// The caller holds the lock.
+// settle ends the exchange when no value is missing, or when a rank waits for one that has
+// ended. The caller holds the lock.
 func (s *Server) settle() {
 	switch {
 	case s.closed || s.failure != nil:
@@ -263,14 +263,14 @@ func (s *Server) settle() {
 	}
 }
 
-// fail ends the exchange without the values that are missing. The caller holds the lock.
+// fail ends the exchange without the missing values. The caller holds the lock.
 func (s *Server) fail(e *MissingError) {
 	s.failure = e
 	close(s.done)
 }
 
-// Ended says that the process of a rank has ended. If it gave no value, the exchange fails at the
-// ranks that give one.
+// Ended reports that the process of a rank has ended. If the rank gave no value, the exchange
+// fails for the ranks that give one.
 func (s *Server) Ended(rank int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,7 +280,7 @@ func (s *Server) Ended(rank int) {
 	}
 }
 
-// expire ends the exchange without the values that are missing.
+// expire ends the exchange without the missing values.
 func (s *Server) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,7 +289,8 @@ func (s *Server) expire() {
 	}
 }
 
-// Err returns a MissingError if the time, or a rank, has ended before all ranks gave a value.
+// Err returns a MissingError if the time limit expired, or a rank ended, before all ranks gave
+// a value.
 func (s *Server) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,7 +300,7 @@ func (s *Server) Err() error {
 	return s.failure
 }
 
-// handlersIdle waits until no client is connected, for handshakeTimeout at most.
+// handlersIdle waits until no client is connected, for at most handshakeTimeout.
 func (s *Server) handlersIdle() {
 	for end := time.Now().Add(handshakeTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		s.mu.Lock()

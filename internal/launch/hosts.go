@@ -11,12 +11,12 @@ import (
 	"strconv"
 )
 
-// maxAddresses is how many addresses of its host a rank tells the others. They fit into the 1024
-// bytes of a value of PMI-1.
+// maxAddresses is the number of its host's addresses that a rank publishes. They fit into the
+// 1024 bytes of a value of PMI-1.
 const maxAddresses = 8
 
-// Locate finds from which of its addresses this host reaches the others: ranks tell each other the
-// addresses of their hosts. All ranks call it before Exchange, also those whose device is known.
+// Locate finds the address by which this host reaches the others: ranks publish the addresses
+// of their hosts. All ranks call it before Exchange, even those whose device is known.
 func (j *Job) Locate(ctx context.Context) error {
 	if j.board == nil || j.LocalSize == j.Size {
 		return nil
@@ -47,10 +47,10 @@ func (j *Job) Locate(ctx context.Context) error {
 	return nil
 }
 
-// discard is the port of the protocol that throws messages away. Nothing is sent to it.
+// discard is the port of the discard protocol. No packet is sent to it.
 const discard = 9
 
-// networks returns the addresses of this host, those of IPv4 first, that others may reach.
+// networks returns the addresses of this host that others may reach, IPv4 addresses first.
 func networks() ([]netip.Prefix, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -75,8 +75,8 @@ func networks() ([]netip.Prefix, error) {
 	return list[:min(len(list), maxAddresses)], nil
 }
 
-// nearest returns an address of another host: one in a network of this host, if there is one. An
-// address that this host has as well, like that of a bridge of containers, is no other host's.
+// nearest returns an address of another host, preferably in a network of this host. An address
+// that this host has as well, such as that of a container bridge, is ignored.
 func nearest(own []netip.Prefix, hosts [][]netip.Prefix) (netip.Addr, bool) {
 	is := func(test func(own netip.Prefix) bool) bool { return slices.ContainsFunc(own, test) }
 	var far []netip.Addr

@@ -38,7 +38,7 @@ func TestNearestAddressOfOtherHosts(t *testing.T) {
 	}
 }
 
-// values is a board that has those of the other ranks.
+// values is a board with the values of the other ranks.
 type values struct {
 	list          [][]byte
 	err           error
@@ -54,7 +54,7 @@ func (v *values) leave() error { return v.err }
 
 func (v *values) close() { v.closed = true }
 
-// A rank whose device is known answers the others.
+// A rank whose device is known still answers the others.
 func TestLocate(t *testing.T) {
 	other, err := json.Marshal(prefixes("192.0.2.7/24"))
 	if err != nil {
@@ -97,8 +97,8 @@ func TestExchangeClosesTheBoard(t *testing.T) {
 	}
 }
 
-// With PMIx in the environment, its server comes first. A version that is not known, or a server that
-// refuses, leaves the directory to ranks of one host.
+// If PMIx is in the environment, its server is tried first. If its version is unknown, or it
+// refuses, ranks of one host use the directory.
 func TestJobUnderPMIx(t *testing.T) {
 	l := listen(t)
 	address := l.Addr().String()

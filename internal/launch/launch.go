@@ -1,6 +1,6 @@
-// Package launch is what a launcher of parallel programs and the programs say to each other: the
-// environment that names ranks, and the exchange of a value of each rank between all. It knows the
-// launchers of others too. It opens no device and starts no process.
+// Package launch is the interface between a launcher of parallel programs and the programs:
+// the environment that identifies ranks, and the exchange of a value of each rank. It also
+// supports other launchers. It opens no device and starts no process.
 package launch
 
 import (
@@ -28,32 +28,32 @@ const MaxRanks = 1 << 12
 // MaxValue is the length of the longest value of an exchange, in bytes.
 const MaxValue = 1 << 10
 
-// ErrNotStarted is the error of a program that no launcher has started.
+// ErrNotStarted is returned if no launcher has started the program.
 var ErrNotStarted = errors.New("no launcher has started this program: expected the environment of softrdma run, mpirun, srun or another launcher with PMI")
 
-// A Job is a program's place among those that were started together.
+// A Job is a program's place among the programs that were started together.
 type Job struct {
 	Rank, Size           int
 	LocalRank, LocalSize int
-	Device               string // that the launcher wants, usually ""
-	ID                   string // the same at all ranks, and different for each job
-	Remote               string // host and port of the launcher, "" if it is not known
+	Device               string // wanted by the launcher, usually ""
+	ID                   string // equal at all ranks, and different for each job
+	Remote               string // host and port of the launcher, or ""
 
 	exchange func(ctx context.Context, value []byte) ([][]byte, error)
-	board    board // instead of exchange
+	board    board // used instead of exchange if not nil
 }
 
-// A board is a launcher's place for values of ranks.
+// A board stores values of ranks at a launcher.
 type board interface {
-	// share gives the value of each rank under a key to all.
+	// share publishes a value under a key, and returns those of all ranks.
 	share(ctx context.Context, key string, value []byte) ([][]byte, error)
-	// leave tells the launcher that this rank is done with the board.
+	// leave tells the launcher that this rank no longer uses the board.
 	leave() error
-	// close ends what leave has not ended.
+	// close releases what leave has not released.
 	close()
 }
 
-// Exchange gives the value of each rank to all. All ranks call it, once.
+// Exchange publishes this rank's value and returns those of all. All ranks call it, once.
 func (j *Job) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	if len(value) > MaxValue {
 		return nil, fmt.Errorf("launch: value of %d bytes, expected at most %d", len(value), MaxValue)
@@ -69,14 +69,14 @@ func (j *Job) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 	return values, j.board.leave()
 }
 
-// Close ends the connection to the launcher. A rank calls it if it does not come to Exchange.
+// Close closes the connection to the launcher. A rank calls it if it does not call Exchange.
 func (j *Job) Close() {
 	if j.board != nil {
 		j.board.close()
 	}
 }
 
-// names are the variables by which a launcher names ranks.
+// names are the variables by which a launcher identifies ranks.
 type names struct{ rank, size, localRank, localSize string }
 
 var launchers = []names{
@@ -103,7 +103,7 @@ func find(get func(string) string) (*Job, error) {
 	return nil, ErrNotStarted
 }
 
-// job reads the ranks. Without local ranks every program may be on a host of its own.
+// job reads the rank numbers. Without local ranks every program may be on a different host.
 func (n *names) job(get func(string) string) (*Job, error) {
 	j := &Job{Device: get(EnvDevice), LocalSize: 1}
 	var err error
@@ -129,7 +129,8 @@ func (n *names) job(get func(string) string) (*Job, error) {
 	return j, err
 }
 
-// connect finds the way of exchange: softrdma's own, PMI, PMIx, or a directory of this host.
+// connect chooses the means of exchange: softrdma's own, PMI, PMIx, or a directory of this
+// host.
 func (j *Job) connect(get func(string) string) error {
 	switch {
 	case get(EnvExchange) != "":

@@ -29,7 +29,7 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-// exchanged checks that each of the ranks gets the values of all.
+// exchanged checks that each rank gets all values.
 func exchanged(t *testing.T, n int, exchange func(rank int, value []byte) ([][]byte, error)) {
 	t.Helper()
 	errs := make(chan error, n)
@@ -121,7 +121,8 @@ func TestExchangeRefusesOtherSecretsAndValues(t *testing.T) {
 	}
 }
 
-// An exchange to which a rank does not come ends for all others, and names it.
+// If a rank does not join an exchange, it ends for all others with an error that names the
+// rank.
 func TestExchangeNamesMissingRanks(t *testing.T) {
 	const n, wait = 4, 20 * time.Millisecond
 	secret := NewSecret()
@@ -151,7 +152,7 @@ func TestExchangeNamesMissingRanks(t *testing.T) {
 			defer s.Close()
 			if before {
 				s.Ended(3)
-				if err := s.Err(); err != nil { // perhaps no rank exchanges anything
+				if err := s.Err(); err != nil { // perhaps no rank exchanges values
 					t.Error(err)
 				}
 			}
@@ -161,7 +162,7 @@ func TestExchangeNamesMissingRanks(t *testing.T) {
 				for !s.gave(2) {
 					time.Sleep(time.Millisecond)
 				}
-				s.Ended(2) // does not matter any more
+				s.Ended(2) // no longer matters
 				s.Ended(3)
 			}
 			named(t, <-first, want)
@@ -232,7 +233,7 @@ func TestEnvironmentNamesRanks(t *testing.T) {
 	}
 }
 
-// FuzzRequest reads what a client sends. Whatever it is, only the secret's code is accepted.
+// FuzzRequest parses a client's message. Only one with the code of the secret is accepted.
 func FuzzRequest(f *testing.F) {
 	secret, nonce := NewSecret(), NewSecret()
 	good := request{Rank: 1, Nonce: nonce, Value: []byte("x")}
@@ -252,7 +253,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzPMI reads the answers of a launcher.
+// FuzzPMI parses the answers of a launcher.
 func FuzzPMI(f *testing.F) {
 	f.Add("cmd=get_result rc=0 msg=success value=61\n")
 	f.Add("cmd=get_result rc=-1 msg=no\n")
@@ -265,7 +266,7 @@ func FuzzPMI(f *testing.F) {
 	})
 }
 
-// answers is a launcher that gives fixed answers, and notes what was sent.
+// answers is a launcher that gives fixed answers, and records the requests.
 type answers struct {
 	io.Reader
 	sent bytes.Buffer

@@ -9,15 +9,15 @@ import (
 // DefaultWait is how long an exchange waits for all ranks.
 const DefaultWait = 5 * time.Minute
 
-// A MissingError is the error of an exchange that some ranks have given no value in time, or can give
-// none because they have ended.
+// A MissingError means that some ranks have not given a value in time, or cannot give one
+// because they have ended.
 type MissingError struct {
 	Ranks  []int         `json:"ranks"`
 	Size   int           `json:"size"`   // number of all ranks
 	Within time.Duration `json:"within"` // 0 if the ranks have ended
 }
 
-// mostNamed is how many ranks the text of a MissingError names.
+// mostNamed is the maximum number of ranks in the text of a MissingError.
 const mostNamed = 16
 
 // newMissing returns the error about the ranks whose values are nil.

@@ -15,8 +15,8 @@ import (
 // ErrPMI is matched by errors about a launcher that does not speak version 1 of PMI.
 var ErrPMI = errors.New("launcher does not speak PMI-1")
 
-// A pmi is a connection to a launcher that speaks PMI-1, as MPICH's does: lines of words of the
-// form key=value, the first of which is cmd.
+// A pmi is a connection to a launcher that speaks PMI-1, such as MPICH's: lines of words of
+// the form key=value, the first of which is cmd.
 type pmi struct {
 	rw         io.ReadWriter
 	r          *bufio.Reader
@@ -74,7 +74,7 @@ func (p *pmi) share(_ context.Context, key string, value []byte) ([][]byte, erro
 	return values, nil
 }
 
-// leave lets the launcher judge this program's end by its exit code alone.
+// leave makes the launcher judge this program's end only by its exit code.
 func (p *pmi) leave() error {
 	_, err := p.ask("cmd=finalize", "finalize_ack")
 	return err
@@ -98,8 +98,8 @@ func (p *pmi) ask(command, expected string) (map[string]string, error) {
 	return parsePMI(string(line), expected)
 }
 
-// parsePMI reads the words of an answer, which must be to the command that was sent and say that
-// it succeeded.
+// parsePMI parses the words of an answer, which must match the command that was sent and
+// report success.
 func parsePMI(line, expected string) (map[string]string, error) {
 	words := map[string]string{}
 	for _, w := range strings.Fields(line) {

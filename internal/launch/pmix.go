@@ -12,12 +12,12 @@ import (
 type pmixBoard struct {
 	server *pmix.Server
 	size   int
-	client *pmix.Client       // from the first share on
+	client *pmix.Client       // created by the first share
 	other  *directoryExchange // if the server refuses, or nil on several hosts
 }
 
-// connectPMIx prepares an exchange through the PMIx server that has started this program. If its
-// version is not known, ranks of one host exchange values in the directory of the job.
+// connectPMIx prepares an exchange through the PMIx server that has started this program. If
+// its version is unknown, ranks of one host exchange values in the directory of the job.
 func (j *Job) connectPMIx(get func(string) string) error {
 	var other *directoryExchange
 	if directory := get("PMIX_SERVER_TMPDIR"); directory != "" && j.LocalSize == j.Size {

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// slurm reads the place among the ranks of the host from Slurm's environment, for protocols that do
-// not say it.
+// slurm reads the local rank from Slurm's environment, for protocols that do not provide it.
 func (j *Job) slurm(get func(string) string) error {
 	const perNode, node, local = "SLURM_STEP_TASKS_PER_NODE", "SLURM_NODEID", "SLURM_LOCALID"
 	if get(perNode) == "" || get(node) == "" || get(local) == "" {

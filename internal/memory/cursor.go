@@ -13,7 +13,7 @@ type Cursor struct {
 	start  uint64 // message offset of that entry's first byte
 	region *Region
 	key    uint32
-	access qp.Access // for which region was checked
+	access qp.Access // access that region was checked for
 
 	loaded, loadedEnd uint64 // message offsets that were read from another process
 }
@@ -22,12 +22,12 @@ type Cursor struct {
 func (c *Cursor) Reset() { *c = Cursor{} }
 
 // Restart moves the cursor back to the start, for another list that is used with the same
-// protection domain and access. It keeps the region that it knows, which saves a look-up
-// if the lists are on the same region.
+// protection domain and access. It keeps the current region, which saves a look-up if the
+// lists are in the same region.
 func (c *Cursor) Restart() { c.entry, c.start, c.loadedEnd = 0, 0, 0 }
 
-// Gather appends to dst the n bytes at message offset pos of the list, as slices of
-// registered memory, which are valid as long as the memory is.
+// Gather appends to dst the n bytes at message offset pos of the list, as slices of registered
+// memory, which are valid as long as the memory is.
 func (c *Cursor) Gather(t *Table, pd uint32, list []SGE, pos uint64, n int, dst [][]byte) ([][]byte, reason.Detail) {
 	for n > 0 {
 		b, d := c.next(t, pd, list, pos, n, 0)
@@ -47,9 +47,9 @@ func (c *Cursor) Gather(t *Table, pd uint32, list []SGE, pos uint64, n int, dst 
 	return dst, reason.Detail{}
 }
 
-// Whole returns the n bytes of a list of one entry as one slice, if they lie in the region that the
-// cursor knows and in this process's memory; otherwise nil, and Gather has to look. The cursor is
-// at the start.
+// Whole returns the n bytes of a list of one entry as one slice, if they are in the cursor's
+// current region and in this process's memory; otherwise nil, and the caller uses Gather. The
+// cursor must be at the start.
 func (c *Cursor) Whole(e *SGE, n int) []byte {
 	r := c.region
 	if r == nil || c.key != e.LKey || c.access != 0 || r.foreign != nil || r.unpinned || !r.Valid() {

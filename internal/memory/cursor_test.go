@@ -101,7 +101,7 @@ func TestCursorFollowsFlatModel(t *testing.T) {
 	}
 	var gather, scatter Cursor
 	for range 2000 {
-		// Entries lie in parts of the regions that do not overlap.
+		// Entries are in parts of the regions that do not overlap.
 		var list []SGE
 		var flat []*byte
 		for _, r := range regions {

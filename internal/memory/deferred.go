@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// A store of deferFrom bytes or more is deferred, as more may follow: a call costs as
-	// much as copying some kilobytes, and messages come in packets.
+	// A store of at least deferFrom bytes is deferred, because more may follow: a call costs
+	// as much as copying some kilobytes, and messages come in packets.
 	deferFrom = 1024
 
-	// deferLimit is how many bytes are deferred at most.
+	// deferLimit is the maximum number of deferred bytes.
 	deferLimit = 256 << 10
 )
 
@@ -22,8 +22,8 @@ type Loss struct {
 	reason.Detail
 }
 
-// deferred are stores to another process that are in its mirror and not yet in the
-// process: one run of bytes of one region.
+// deferred holds stores to another process that are in its mirror but not yet in the process:
+// one run of bytes of one region.
 type deferred struct {
 	waiting atomic.Bool
 
@@ -34,8 +34,8 @@ type deferred struct {
 	losses []Loss
 }
 
-// add defers the store of n bytes at offset off of r, and reports false if it is to be
-// made now. Stores reach the process in order.
+// add defers the store of n bytes at offset off of r, and reports false if it must be made
+// now. Stores reach the process in order.
 func (d *deferred) add(r *Region, off uint64, n int) bool {
 	if n < deferFrom && !d.waiting.Load() {
 		return false
@@ -80,9 +80,9 @@ func (d *deferred) write() {
 // Deferred reports whether stores to other processes wait for Flush.
 func (t *Table) Deferred() bool { return t.deferred.waiting.Load() }
 
-// Flush makes the deferred stores to other processes. A lane calls it before anybody
-// learns that they were made: before it acknowledges, completes and is unlocked. It
-// returns those that failed, once.
+// Flush makes the deferred stores to other processes. A lane calls it before the stores become
+// observable: before it acknowledges, completes and is unlocked. It returns the failed ones,
+// once.
 func (t *Table) Flush() []Loss {
 	d := &t.deferred
 	d.mu.Lock()

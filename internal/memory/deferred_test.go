@@ -66,7 +66,7 @@ func TestLossOfDeferredStoreIsReportedOnce(t *testing.T) {
 	}
 }
 
-// A Space may read what it stores after the call has failed. Packets must not be among that.
+// A Space may read its source after the call has failed. The source must not be a packet.
 func TestLongStoreIsMadeFromTheMirror(t *testing.T) {
 	const n = 256 << 10
 	x, r, p := newForeign(t, 1<<20, Foreign{})

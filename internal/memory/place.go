@@ -5,9 +5,9 @@ import (
 	"softrdma/internal/reason"
 )
 
-// Place returns n bytes at addr for a socket to write to. It returns nil if they are not
-// all inside the region, if a slice is only the mirror of another process's memory, or if
-// the memory is not pinned; then use Put.
+// Place returns n bytes at addr for a socket to write to. It returns nil if they are not all
+// inside the region, if they are only the mirror of another process's memory, or if the memory
+// is not pinned; then use Put.
 func (r *Region) Place(addr uint64, n int) []byte {
 	if r.unpinned {
 		return nil

@@ -1,7 +1,7 @@
-// Package memory owns regions, windows and their keys, and checks every access
-// to registered memory, local and remote (IBTA 10.6, 9.7.4.1.5). Keys are
-// unpredictable. A region's bytes are reached by slicing, never through a
-// pointer that a peer named. It knows no packet, and never waits for one.
+// Package memory owns regions, windows and their keys, and checks every access to registered
+// memory, local and remote (IBTA 10.6, 9.7.4.1.5). Keys are unpredictable. A region's bytes
+// are accessed by slicing, never through a pointer that a peer named. It knows no packets, and
+// never waits for one.
 package memory
 
 import (
@@ -36,29 +36,29 @@ type Region struct {
 	Key    uint32 // L_Key and R_Key of a region, R_Key of a window
 	PD     uint32
 	QPN    uint32 // of a bound type 2 window
-	Base   uint64 // address of the first byte, as peers name it
+	Base   uint64 // address of the first byte for peers
 	Access qp.Access
 
 	mem      []byte
 	foreign  *Foreign // nil: mem is the memory itself
-	unpinned bool     // mem may be unmapped
-	segment  *Segment // that the region covers, nil for none
+	unpinned bool     // mem may be unmapped by its program
+	segment  *Segment // that the region covers, or nil
 	parent   *Region
 	table    *Table
 	valid    atomic.Bool
 	windows  atomic.Int32 // windows bound to this region
 }
 
-// Len is the region's length in bytes.
+// Len returns the region's length in bytes.
 func (r *Region) Len() uint64 { return uint64(len(r.mem)) }
 
-// Segment returns the segment whose pages the region covers, nil if there is none.
+// Segment returns the segment whose pages the region covers, or nil.
 func (r *Region) Segment() *Segment { return r.segment }
 
-// Valid reports whether the key may be used: registered, or bound.
+// Valid reports whether the key may be used: it is registered, or bound.
 func (r *Region) Valid() bool { return r.valid.Load() }
 
-// Bytes returns n bytes at addr, nil if they are not all inside the region.
+// Bytes returns n bytes at addr, or nil if they are not all inside the region.
 func (r *Region) Bytes(addr uint64, n int) []byte {
 	off := addr - r.Base
 	if off > uint64(len(r.mem)) || uint64(n) > uint64(len(r.mem))-off {
@@ -67,8 +67,8 @@ func (r *Region) Bytes(addr uint64, n int) []byte {
 	return r.mem[off : off+uint64(n) : off+uint64(n)]
 }
 
-// Word returns the 8-byte word at addr, nil if it is not inside the region or, in memory,
-// not aligned.
+// Word returns the 8-byte word at addr, or nil if it is not inside the region or not aligned
+// in memory.
 func (r *Region) Word(addr uint64) *uint64 {
 	b := r.Bytes(addr, 8)
 	if b == nil || !r.aligned(b, addr-r.Base) {
@@ -77,10 +77,9 @@ func (r *Region) Word(addr uint64) *uint64 {
 	return (*uint64)(unsafe.Pointer(&b[0]))
 }
 
-// CheckRemote returns why a peer may not access n bytes at addr through this region on
-// queue pair qpn of protection domain pd; the zero Detail if it may. IBTA 9.7.4.1.5,
-// 10.6.3: key, then PD, then bounds and rights. The caller does not check a message of no
-// bytes at all (C9-88).
+// CheckRemote returns why a peer may not access n bytes at addr through this region on queue
+// pair qpn of protection domain pd, or the zero Detail if it may. IBTA 9.7.4.1.5, 10.6.3: key,
+// then PD, then bounds and rights. The caller does not check an empty message (C9-88).
 func (r *Region) CheckRemote(pd, qpn uint32, addr uint64, n uint64, access qp.Access) reason.Detail {
 	if d := r.CheckKey(pd, qpn, access); d.Reason != reason.None {
 		return d
@@ -111,7 +110,7 @@ func (r *Region) bounds(addr, n uint64, why reason.Reason) reason.Detail {
 	return reason.Detail{}
 }
 
-// end is the end of n bytes at addr, at most the end of the address space.
+// end returns the end of n bytes at addr, limited to the end of the address space.
 func end(addr, n uint64) uint64 {
 	if addr+n < addr {
 		return 1<<64 - 1

@@ -9,13 +9,13 @@ import (
 	"softrdma/internal/qp"
 )
 
-// A Segment is memory of this process that peers on the same host may map: an allocation
-// whose pages lie in a file without a name, which nobody can make shorter.
+// A Segment is memory of this process that peers on the same host may map: an allocation whose
+// pages are in a file without a name, which cannot be truncated.
 type Segment struct {
 	ID  uint32 // unique in this process, never 0
 	Mem []byte // whole pages
 
-	n  int // bytes that the program knows of; the rest fills the last page
+	n  int // bytes that the program uses; the rest fills the last page
 	mu sync.RWMutex
 	fd int // of the file; -1 after Close
 }
@@ -41,27 +41,28 @@ func (s *Segment) Use(f func(fd int)) bool {
 	return true
 }
 
-// Close ends the segment. When it returns nobody uses the descriptor, and nobody will:
-// its number may become that of another file.
+// Close closes the segment. When it returns the descriptor is not in use, and will not be
+// used: its number may become that of another file.
 func (s *Segment) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fd = -1
 }
 
-// Covers reports whether mem has all bytes of the segment that the program knows of. A
-// region of less must not be offered: peers would see more than was registered.
+// Covers reports whether mem has all bytes of the segment that the program uses. A smaller
+// region must not be offered: peers would see more than was registered.
 func (s *Segment) Covers(mem []byte) bool {
 	return len(mem) >= s.n && len(mem) <= len(s.Mem) && Addr(mem) == Addr(s.Mem)
 }
 
-// Segments are those that a table's regions cover, by address. The zero value has none.
+// Segments holds the segments that a table's regions cover, by address. The zero value is
+// empty.
 type Segments struct {
 	list    atomic.Pointer[[]*Segment] // sorted; replaced, never changed
-	regions map[*Segment]int           // how many cover it; the table's mutex guards it
+	regions map[*Segment]int           // number of regions that cover it; guarded by the table's mutex
 }
 
-// Find returns the segment of an address, nil if there is none. It does not lock.
+// Find returns the segment of an address, or nil. It does not lock.
 func (s *Segments) Find(addr uint64) *Segment {
 	list := s.list.Load()
 	if list == nil {

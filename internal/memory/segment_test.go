@@ -9,7 +9,7 @@ import (
 
 const pageSize = 4096
 
-// segment makes one of n bytes in whole pages, without a file.
+// segment makes a segment of n bytes in whole pages, without a file.
 func segment(n int) *Segment {
 	return NewSegment(make([]byte, (n+pageSize-1)/pageSize*pageSize), n, 0)
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // A Space is the memory of another process. It is called with a lane locked, so it waits for
-// that process only for a short time. If a call fails because its time is over, the slice may
-// still be used later. Slices are therefore of the mirror, which its owner keeps for so long.
+// that process only for a short time. If a call fails because the time is over, the slice may
+// still be used later. Slices are therefore part of the mirror, which its owner keeps for long
+// enough.
 type Space interface {
 	// Load reads len(dst) bytes at addr, all or none.
 	Load(dst []byte, addr uint64) error
@@ -19,10 +20,10 @@ type Space interface {
 	Store(addr uint64, src []byte) error
 }
 
-// Foreign is memory of another process. Its mirror has a byte for each of the region's,
-// from address Addr of the process. Slices are of the mirror. Its bytes are loaded before
-// they are sent, and stored after they are changed. In the bytes from Shared to SharedEnd
-// the process shares the mirror's memory, and there is nothing to load or store.
+// Foreign is memory of another process. Its mirror has a byte for each byte of the region,
+// from address Addr of the process. Slices are part of the mirror. Its bytes are loaded before
+// they are sent, and stored after they are changed. Between Shared and SharedEnd the process
+// shares the mirror's memory, so nothing is loaded or stored.
 type Foreign struct {
 	Space             Space
 	Addr              uint64
@@ -42,7 +43,7 @@ func (t *Table) RegisterForeign(pd uint32, mirror []byte, base uint64, access qp
 	return t.register(&Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mirror, foreign: &f})
 }
 
-// part is the foreign memory of a window that begins at offset off.
+// part returns the foreign memory of a window that begins at offset off.
 func (f *Foreign) part(off, n uint64) *Foreign {
 	if f == nil {
 		return nil
@@ -69,8 +70,8 @@ func (r *Region) load(off uint64, n int) bool {
 		(end <= f.SharedEnd || f.Space.Load(r.mem[f.SharedEnd:end], f.Addr+f.SharedEnd) == nil)
 }
 
-// Read returns n bytes at addr to be sent now, nil if they are not all inside the region
-// or cannot be read.
+// Read returns n bytes at addr to be sent now, or nil if they are not all inside the region or
+// cannot be read.
 func (r *Region) Read(addr uint64, n int) []byte {
 	b := r.Bytes(addr, n)
 	if b == nil || r.foreign != nil && !r.load(addr-r.Base, n) || !r.mapped(b) {
@@ -93,8 +94,8 @@ func (r *Region) Put(addr uint64, data []byte) reason.Detail {
 	return reason.Detail{}
 }
 
-// store copies data to b, the mirror at offset off, and to the process, at the latest by
-// Table.Flush. Shared bytes need only the copy.
+// store copies data to b, the mirror at offset off, and to the process, with the next
+// Table.Flush at the latest. Shared bytes only need the copy.
 func (r *Region) store(off uint64, b, data []byte) reason.Detail {
 	f := r.foreign
 	for len(data) > 0 {
@@ -110,7 +111,7 @@ func (r *Region) store(off uint64, b, data []byte) reason.Detail {
 	return reason.Detail{}
 }
 
-// run returns how many of n bytes at offset off are all shared, or all not.
+// run returns how many of n bytes at offset off are equally shared or not shared.
 func (f *Foreign) run(off uint64, n int) (_ int, shared bool) {
 	switch {
 	case off >= f.SharedEnd || f.Shared >= f.SharedEnd:
@@ -121,7 +122,7 @@ func (f *Foreign) run(off uint64, n int) (_ int, shared bool) {
 	return int(min(uint64(n), f.SharedEnd-off)), true
 }
 
-// storeAway is store of bytes that are not shared.
+// storeAway implements store for bytes that are not shared.
 func (r *Region) storeAway(off uint64, b, data []byte) reason.Detail {
 	f := r.foreign
 	if n := copy(b, data); !r.table.deferred.add(r, off, n) && f.Space.Store(f.Addr+off, b[:n]) != nil {
@@ -130,13 +131,12 @@ func (r *Region) storeAway(off uint64, b, data []byte) reason.Detail {
 	return reason.Detail{}
 }
 
-// FetchAdd adds to the 8-byte word at addr, which must be inside the region and, in
-// memory, aligned, and returns its original value (IBTA 9.4.5).
+// FetchAdd adds to the 8-byte word at addr, which must be inside the region and aligned in
+// memory, and returns its original value (IBTA 9.4.5).
 //
-// It is atomic with the processor's own atomics, in shared memory too. In memory of
-// another process that is not shared it is atomic only with other operations of the
-// device (IBV_ATOMIC_HCA): the system has no call that changes a word of another process
-// in one step.
+// It is atomic with the processor's own atomics, in shared memory too. In memory of another
+// process that is not shared it is atomic only with other operations of the device
+// (IBV_ATOMIC_HCA): no system call changes a word of another process atomically.
 func (r *Region) FetchAdd(addr, v uint64) (old uint64, ok bool) {
 	if r.unpinned {
 		defer Caught(Guard(), &ok)
@@ -153,7 +153,7 @@ func (r *Region) FetchAdd(addr, v uint64) (old uint64, ok bool) {
 	return old, r.storeWord(addr)
 }
 
-// CompareSwap writes swap to the word at addr if that holds compare, and returns its
+// CompareSwap writes swap to the word at addr if that contains compare, and returns the
 // original value; see FetchAdd.
 func (r *Region) CompareSwap(addr, compare, swap uint64) (old uint64, ok bool) {
 	if r.unpinned {
@@ -195,8 +195,8 @@ func (r *Region) SetWord(addr, v uint64) (ok bool) {
 	return r.storeWord(addr)
 }
 
-// word returns the word at addr, nil if there is none, and whether the processor's
-// atomics on it are the program's as well.
+// word returns the word at addr, or nil, and whether the processor's atomics on it are atomic
+// for the program.
 func (r *Region) word(addr uint64) (w *uint64, own bool) {
 	if w = r.Word(addr); w == nil || r.foreign == nil {
 		return w, true
@@ -216,8 +216,8 @@ func (r *Region) storeWord(addr uint64) bool {
 	return r.foreign.Space.Store(r.foreign.Addr+addr-r.Base, r.Bytes(addr, 8)) == nil
 }
 
-// fetch loads the bytes at offset off of the message that b, n bytes of entry e, belongs
-// to, and a reasonable amount of what follows in the entry. A message that begins is
+// fetch loads the bytes at offset off of the message that b, n bytes of entry e, belongs to,
+// and a reasonable part of the rest of the entry. The first bytes of a message are always
 // loaded again.
 func (c *Cursor) fetch(e *SGE, pos uint64, n int) bool {
 	if pos != 0 && pos >= c.loaded && pos+uint64(n) <= c.loadedEnd {

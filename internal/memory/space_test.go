@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// program is another process's memory from address at on.
+// program is the memory of another process, starting at address at.
 type program struct {
 	at          uint64
 	mem         []byte
@@ -85,7 +85,7 @@ func TestForeignMemoryIsReadWhenItIsSent(t *testing.T) {
 	if pieces, _ := c.Gather(x, 1, list, 0, 10, nil); pieces[0][0] != 0xee {
 		t.Error("the next message has the data of the one before")
 	}
-	p.mem[100] = 0xdd // also where nobody restarts, because the list is of one entry
+	p.mem[100] = 0xdd // even without a restart, because the list has one entry
 	if pieces, _ := c.Gather(x, 1, list, 0, 10, nil); pieces[0][0] != 0xdd {
 		t.Error("the first bytes of a message were not loaded again")
 	}
@@ -162,7 +162,7 @@ func TestSharedPartOfForeignMemoryIsUsedInPlace(t *testing.T) {
 	if d := r.Put(r.Base+4096, []byte("put")); d.Reason != reason.None || p.puts != 0 || string(r.mem[4096:4099]) != "put" {
 		t.Errorf("%v after %d stores", d, p.puts)
 	}
-	// Across the borders the rest is the program's, and the shared part stays.
+	// Across the boundaries the rest belongs to the program, and the shared part is unchanged.
 	b := r.Read(r.Base+4000, 5000)
 	if p.loads != 2 || !bytes.Equal(b[:96], p.mem[4000:4096]) || string(b[96:102]) != "putred" || !bytes.Equal(b[4192:], p.mem[8192:9000]) {
 		t.Errorf("a read across both borders is wrong after %d loads", p.loads)
@@ -181,9 +181,8 @@ func TestSharedPartOfForeignMemoryIsUsedInPlace(t *testing.T) {
 	}
 }
 
-// A message across the borders reaches the program in order, each part in its
-// way: what is shared is not stored once more behind what the program has done
-// to it since.
+// A message across the boundaries reaches the program in order, each part in its way: shared
+// parts are not stored again after the program has changed them.
 func TestSharedPartIsNotStored(t *testing.T) {
 	for _, n := range []int{2000, 100_000} { // deferred, and at once
 		x, r, p := newForeign(t, 3*n, Foreign{Shared: uint64(n / 2), SharedEnd: uint64(2 * n)})
@@ -207,8 +206,8 @@ func TestSharedPartIsNotStored(t *testing.T) {
 	}
 }
 
-// What waits to be stored comes before what is shared: a program may look for
-// the latter to know of the former.
+// Deferred stores come before shared memory is changed: a program may poll the latter to
+// detect the former.
 func TestSharedMemoryIsChangedAfterDeferredStores(t *testing.T) {
 	for name, then := range map[string]func(r *Region){
 		"a store":       func(r *Region) { r.Put(r.Base+4096, []byte{1}) },

@@ -12,8 +12,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// indexShift separates a key's 24-bit index from the 8-bit variant that the
-// owner of a type 2 window may choose (IBTA 10.6.7.2).
+// indexShift separates a key's 24-bit index from the 8-bit variant that the owner of a type 2
+// window may choose (IBTA 10.6.7.2).
 const indexShift = 8
 
 // Errors of the table, which are wrapped with what was found.
@@ -26,18 +26,18 @@ var (
 
 // A Table holds a device's regions by key. Look-ups may run concurrently with changes.
 type Table struct {
-	// Random draws keys; nil uses crypto/rand. Simulations that must be repeatable set it
-	// before the first key is drawn.
+	// Random draws keys. Nil means crypto/rand. Repeatable simulations set it before the first
+	// key is drawn.
 	Random func() uint32
 
-	// Segments are those of the regions that cover one.
+	// Segments holds the segments of regions that cover one.
 	Segments Segments
 
 	mu      sync.RWMutex
 	regions map[uint32]*Region // by index
 
 	invalidations atomic.Uint32
-	unpinned      atomic.Bool // a region has been
+	unpinned      atomic.Bool // there has been an unpinned region
 
 	deferred deferred
 }
@@ -45,14 +45,14 @@ type Table struct {
 // NewTable makes an empty table.
 func NewTable() *Table { return &Table{regions: make(map[uint32]*Region)} }
 
-// Count is how many regions and windows there are.
+// Count returns how many regions and windows there are.
 func (t *Table) Count() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.regions)
 }
 
-// Lookup returns the region of a key, nil if there is none.
+// Lookup returns the region of a key, or nil.
 func (t *Table) Lookup(key uint32) *Region {
 	t.mu.RLock()
 	r := t.regions[key>>indexShift]
@@ -63,15 +63,15 @@ func (t *Table) Lookup(key uint32) *Region {
 	return r
 }
 
-// Register makes a region of mem, whose memory the caller owns and keeps alive; peers
-// name its first byte by base. Remote write and atomic rights require local write (IBTA
-// 10.6.3).
+// Register makes a region of mem, whose memory the caller owns and keeps alive. base is the
+// address of its first byte for peers. Remote write and atomic rights require local write
+// (IBTA 10.6.3).
 func (t *Table) Register(pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {
 	return t.register(&Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem})
 }
 
 // RegisterSegment is Register for memory in a segment. Peers on the same host may map the
-// segment while a region covers it. A nil segment is none.
+// segment while a region covers it. s may be nil.
 func (t *Table) RegisterSegment(pd uint32, mem []byte, base uint64, access qp.Access, s *Segment) (*Region, error) {
 	return t.register(&Region{Kind: MR, PD: pd, Base: base, Access: access, mem: mem, segment: coveredBy(mem, s)})
 }
@@ -100,7 +100,7 @@ func (t *Table) register(r *Region) (*Region, error) {
 	return r, nil
 }
 
-// CheckAccess reports whether rights fit together.
+// CheckAccess returns an error if rights do not fit together.
 func CheckAccess(access qp.Access) error {
 	if access&(qp.RemoteWrite|qp.RemoteAtomic) != 0 && access&qp.LocalWrite == 0 {
 		return fmt.Errorf("%w: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE, found %v", ErrAccess, access)
@@ -143,8 +143,8 @@ func Random() uint32 {
 	return binary.LittleEndian.Uint32(b[:])
 }
 
-// Reregister replaces a region by another with a new key, as ibv_rereg_mr may. Nil mem
-// keeps the memory, its segment and base. The old key stays valid if it fails.
+// Reregister replaces a region by another with a new key, as in ibv_rereg_mr. Nil mem keeps
+// the memory, its segment and base. The old key stays valid if it fails.
 func (t *Table) Reregister(old *Region, pd uint32, mem []byte, base uint64, access qp.Access, s *Segment) (*Region, error) {
 	keep := mem == nil
 	if keep {
@@ -162,7 +162,7 @@ func (t *Table) Reregister(old *Region, pd uint32, mem []byte, base uint64, acce
 		return nil, err
 	}
 	if err := t.Deregister(old); err != nil {
-		_ = t.Deregister(r) // its key is unknown to everyone
+		_ = t.Deregister(r) // its key was never published
 		return nil, err
 	}
 	return r, nil
@@ -185,5 +185,5 @@ func (t *Table) Deregister(r *Region) error {
 	return nil
 }
 
-// Addr is the address of a slice's first byte, the usual base of a region.
+// Addr returns the address of a slice's first byte, the usual base of a region.
 func Addr(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -75,8 +75,8 @@ func TestLookupNeedsTheWholeKey(t *testing.T) {
 }
 
 func TestKeysAreUnpredictable(t *testing.T) {
-	// 4096 keys: none twice, each bit set in about half (6 sigma: 192), and
-	// no step between neighbours that is common.
+	// 4096 keys: no two are equal, each bit is set in about half (6 sigma: 192), and no
+	// difference between neighbours is common.
 	x := NewTable()
 	seen, steps := map[uint32]bool{}, map[uint32]int{}
 	var ones [32]int

@@ -8,9 +8,9 @@ import (
 	"softrdma/internal/qp"
 )
 
-// The memory of a C program in this process is used in place, but its program may unmap it
-// at any time: nothing pins it. An adapter would go on with the pinned pages. Here an access
-// faults, and fails as one to unmapped memory of another process does.
+// The memory of a C program in this process is used in place, but the program may unmap it at
+// any time: it is not pinned. An adapter would continue with the pinned pages. Here an access
+// faults, and fails like one to unmapped memory of another process.
 
 // RegisterUnpinned is Register for memory that its owner may unmap while it is registered.
 func (t *Table) RegisterUnpinned(pd uint32, mem []byte, base uint64, access qp.Access) (*Region, error) {
@@ -22,11 +22,11 @@ func (t *Table) RegisterUnpinned(pd uint32, mem []byte, base uint64, access qp.A
 func (t *Table) Unpinned() bool { return t.unpinned.Load() }
 
 // Guard turns faults of the calling goroutine into panics until the deferred Caught, which
-// gets its result.
+// gets the result of Guard.
 func Guard() (before bool) { return debug.SetPanicOnFault(true) }
 
-// Caught is to be deferred by a function that called Guard. It recovers from a fault, and
-// then sets ok to false.
+// Caught must be deferred by a function that called Guard. It recovers from a fault, and then
+// sets ok to false.
 func Caught(before bool, ok *bool) {
 	debug.SetPanicOnFault(before)
 	switch e := recover().(type) {
@@ -49,7 +49,7 @@ func CopyUnpinned(dst, src []byte) (ok bool) {
 	return ok
 }
 
-// copyTo copies data to b, which is memory of the region itself.
+// copyTo copies data to b, which is memory of the region.
 func (r *Region) copyTo(b, data []byte) (ok bool) {
 	if r.unpinned {
 		return CopyUnpinned(b, data)
@@ -61,7 +61,7 @@ func (r *Region) copyTo(b, data []byte) (ok bool) {
 // touch reads a byte of each page of b, and reports whether all are mapped. Without the
 // sum the compiler would drop the reads.
 func touch(b []byte) (sum byte, ok bool) {
-	const page = 4096 // the smallest there is
+	const page = 4096 // the smallest page size
 	ok = true
 	defer Caught(Guard(), &ok)
 	for n := len(b); n > 0; {
@@ -72,7 +72,7 @@ func touch(b []byte) (sum byte, ok bool) {
 	return sum, ok
 }
 
-// mapped reports whether b can be read, as far as that is in doubt.
+// mapped reports whether b can be read, if there is any doubt.
 func (r *Region) mapped(b []byte) (ok bool) {
 	if r.unpinned {
 		_, ok = touch(b)

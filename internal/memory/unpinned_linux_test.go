@@ -103,7 +103,7 @@ func TestWindowOnUnpinnedMemoryIsUnpinned(t *testing.T) {
 	}
 }
 
-// Panics that are no faults of memory are bugs.
+// Panics other than memory faults are bugs.
 func TestGuardPassesOtherPanicsOn(t *testing.T) {
 	defer func() {
 		if recover() == nil {
@@ -143,7 +143,7 @@ func TestTouchReadsEachPage(t *testing.T) {
 	}
 }
 
-// Nobody writes to unpinned memory without a guard.
+// Unpinned memory is not written without a guard.
 func TestUnpinnedMemoryIsNoPlace(t *testing.T) {
 	x, r, _ := newUnpinned(t)
 	list := []SGE{{r.Base, 100, r.Key}}

@@ -46,13 +46,13 @@ func (r *Region) unbind() {
 // Invalidations counts the bindings of windows that have ended.
 func (t *Table) Invalidations() uint32 { return t.invalidations.Load() }
 
-// windowRights are the rights that a window can grant. Local rights are its region's: one
-// that is named in a bind must not replace the region's.
+// windowRights are the rights that a window can grant. Local rights come from its region: a
+// local right in a bind must not replace the region's.
 const windowRights = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.ZeroBased
 
 // A Bind is the request of a bind work request.
 type Bind struct {
-	Window uint32 // present key of the window
+	Window uint32 // current key of the window
 	NewKey uint32 // its low byte becomes the window's; the index stays
 	Region uint32 // L_Key of the region
 	Addr   uint64
@@ -62,9 +62,9 @@ type Bind struct {
 	QPN    uint32
 }
 
-// Bind binds a window (IBTA 10.6.7.2, C10-72 to C10-75). The zero Detail is success. The
-// consumer owns the low byte of the key alone (IBTA 10.6.7.2), so the rest of NewKey is
-// ignored, and NewKey may be the present key.
+// Bind binds a window (IBTA 10.6.7.2, C10-72 to C10-75). The zero Detail means success. The
+// consumer only controls the low byte of the key (IBTA 10.6.7.2), so the rest of NewKey is
+// ignored, and NewKey may be the current key.
 func (t *Table) Bind(b *Bind) reason.Detail {
 	refused := reason.Detail{Reason: reason.BindRefused, Expected: uint64(b.Window), Found: uint64(b.Region)}
 	t.mu.Lock()
@@ -73,7 +73,7 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 	switch {
 	case w == nil || w.Key != b.Window || w.Kind == MR || w.PD != b.PD:
 		return refused
-	case w.Kind == MW1 && b.Access&qp.ZeroBased != 0: // o10-36.2.2: a type 1 window has addresses of its region
+	case w.Kind == MW1 && b.Access&qp.ZeroBased != 0: // o10-36.2.2: addresses of a type 1 window are those of its region
 		return refused
 	case w.Kind == MW2 && w.Valid(): // o10-37.2.30: a type 2 window must be invalidated first
 		return refused
@@ -86,8 +86,8 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 		if m == nil || m.Key != b.Region || m.Kind != MR || !m.Valid() || m.PD != b.PD {
 			return refused
 		}
-		// IBTA C10-73, C10-74: the region must allow binding, and local write where
-		// the window allows remote write or atomic.
+		// IBTA C10-73, C10-74: the region must allow binding, and local write if the window
+		// allows remote write or atomic.
 		if m.Access&qp.MWBind == 0 || CheckAccess(n.Access|m.Access&qp.LocalWrite) != nil || m.Access&qp.ZeroBased != 0 {
 			return reason.Detail{Reason: reason.KeyAccess, Expected: uint64(b.Access | qp.MWBind), Found: uint64(m.Access)}
 		}

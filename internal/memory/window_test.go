@@ -131,7 +131,7 @@ func TestBindRefusals(t *testing.T) {
 	}
 }
 
-// A program may name any low byte, that of the present key included, and need not repeat
+// A program may choose any low byte, including that of the current key, and need not repeat
 // the index (IBTA 10.6.7.2).
 func TestBindTakesTheLowByteOfTheNewKey(t *testing.T) {
 	for _, kind := range []Kind{MW1, MW2} {

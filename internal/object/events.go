@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Events holds asynchronous events until the program takes them. Init prepares it.
+// Events holds asynchronous events until the program receives them. Init prepares it.
 type Events[E any] struct {
 	mu     sync.Mutex
 	list   []E
@@ -55,7 +55,7 @@ func (q *Events[E]) Take() (e E, ok bool) {
 	return e, true
 }
 
-// Drop forgets the events that match, those of an element that is being destroyed.
+// Drop removes the matching events, for an element that is being destroyed.
 func (q *Events[E]) Drop(match func(E) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

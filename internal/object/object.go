@@ -1,7 +1,7 @@
 // Package object defines what every device reports about its objects: the sentinel
 // errors and the numbers of objects.
 //
-// It owns these words and nothing else. It never holds an object.
+// It only owns these definitions. It never holds an object.
 package object
 
 import (
@@ -36,7 +36,7 @@ func Busy(what string, n int) error {
 	}
 }
 
-// Counts are the numbers of objects that exist, by kind.
+// Counts holds the numbers of existing objects, by kind.
 type Counts struct {
 	PD, CQ, QP, SRQ, MR, MW, AH, Channel int
 }

@@ -1,12 +1,13 @@
 package object
 
-// A Path is how the packets of a connection reach its peer. A daemon tells its clients the number.
+// A Path says how the packets of a connection reach its peer. A daemon sends the number to its
+// clients.
 type Path uint8
 
 // The paths.
 const (
-	PathNone        Path = iota // not connected, or datagrams
-	PathNetwork                 // frames, or a stream
+	PathNone        Path = iota // not connected, or a datagram queue pair
+	PathNetwork                 // frames or a stream
 	PathSameHost                // memory that is shared with another process
-	PathSameProcess             // handed over to a device of this process
+	PathSameProcess             // a device of this process receives the packets directly
 )

@@ -1,6 +1,5 @@
-// Package psn is the arithmetic of packet sequence numbers: 24 bits that wrap
-// (IBTA 9.7.2). Everything that compares or advances a PSN or an MSN goes
-// through it; nothing else masks 24 bits.
+// Package psn is the arithmetic of packet sequence numbers: 24 bits that wrap (IBTA 9.7.2).
+// All code that compares or advances a PSN or an MSN uses it. No other code masks 24 bits.
 package psn
 
 import "fmt"
@@ -22,8 +21,8 @@ func (p PSN) Add(n int) PSN { return PSN((uint32(p) + uint32(n)) & mask) }
 // Next returns p advanced by one.
 func (p PSN) Next() PSN { return p.Add(1) }
 
-// Sub returns the signed distance p-q in [-2^23, 2^23): positive where p is
-// later than q. IBTA 9.7.2: the half of the space behind is the past.
+// Sub returns the signed distance p-q in [-2^23, 2^23), which is positive if p is later than
+// q. IBTA 9.7.2: the other half of the space is the past.
 func (p PSN) Sub(q PSN) int { return int(int32(uint32(p-q)<<(32-Bits)) >> (32 - Bits)) }
 
 // Before reports whether p is earlier than q.
@@ -32,5 +31,5 @@ func (p PSN) Before(q PSN) bool { return p.Sub(q) < 0 }
 // After reports whether p is later than q.
 func (p PSN) After(q PSN) bool { return p.Sub(q) > 0 }
 
-// String gives the number in hexadecimal, as packet analysers print it.
+// String returns the number in hexadecimal, as packet analysers print it.
 func (p PSN) String() string { return fmt.Sprintf("0x%06x", uint32(p)) }

@@ -36,7 +36,7 @@ const (
 	GeneralErr
 )
 
-// A WCOp is what completed; the numbers are those of ibv_wc_opcode.
+// A WCOp is a completed operation; the numbers are those of ibv_wc_opcode.
 type WCOp uint32
 
 // The completed operations.
@@ -54,7 +54,7 @@ const (
 	WCRecvRDMAImm WCOp = 1<<7 + 1
 )
 
-// Completed is the operation in the completion of a request.
+// Completed returns the operation in the completion of a request.
 func (o Op) Completed() WCOp {
 	switch o {
 	case Write, WriteImm:
@@ -91,8 +91,7 @@ const (
 	PacketIPv4 uint8 = 8 | 2
 )
 
-// A CQE is ib_uverbs_wc, followed by the numbers of the reason in the rest of the ring's
-// slot.
+// A CQE is ib_uverbs_wc, followed by the numbers of the reason in the rest of the ring's slot.
 type CQE struct {
 	WRID      uint64
 	Status    Status
@@ -119,7 +118,7 @@ const CQELen = int(unsafe.Sizeof(CQE{}))
 // A CompletionRing is the ring of a completion queue.
 type CompletionRing struct {
 	Ring
-	siw *siwCompletions // used instead of the ring; nil if completions are in the ring
+	siw *siwCompletions // used instead of the ring if not nil
 }
 
 // NewCompletionRing makes a ring for depth completions.
@@ -133,10 +132,10 @@ func CompletionRingOn(mem []byte, depth int) *CompletionRing {
 	return r
 }
 
-// CompletionRingLen is the length of the memory of a completion queue's ring.
+// CompletionRingLen returns the length of the memory of a completion queue's ring.
 func CompletionRingLen(depth int) int { return RingLen(depth, CQELen) }
 
-// Depth is how many completions it holds.
+// Depth returns how many completions it holds.
 func (r *CompletionRing) Depth() int {
 	if r.siw != nil {
 		return len(r.siw.slots)
@@ -144,7 +143,7 @@ func (r *CompletionRing) Depth() int {
 	return r.Ring.Depth()
 }
 
-// At is the completion at index i.
+// At returns the completion at index i.
 func (r *CompletionRing) At(i uint32) *CQE { return (*CQE)(r.at(i)) }
 
 // Append adds the completions that another ring holds, for which there is room.

@@ -39,7 +39,7 @@ var wcOpNames = map[WCOp]string{
 // Known reports whether there is such an operation.
 func (o WCOp) Known() bool { return wcOpNames[o] != "" }
 
-// String returns the name that libibverbs gives what completed.
+// String returns libibverbs' name of the completed operation.
 func (o WCOp) String() string {
 	if s, ok := wcOpNames[o]; ok {
 		return s

@@ -25,7 +25,7 @@ const RecvWQELen = int(unsafe.Sizeof(RecvWQE{}))
 type RecvRing struct {
 	Ring
 	maxSGE int
-	siw    *siwReceives // where requests are posted; nil if that is the ring
+	siw    *siwReceives // where requests are posted, if not nil; otherwise in the ring
 }
 
 // NewRecvRing makes a receive queue for depth requests of at most maxSGE entries.
@@ -39,13 +39,13 @@ func RecvRingOn(mem []byte, depth, maxSGE int) *RecvRing {
 	return r
 }
 
-// RecvRingLen is the length of the memory of a receive queue.
+// RecvRingLen returns the length of the memory of a receive queue.
 func RecvRingLen(depth, maxSGE int) int { return RingLen(depth, RecvWQELen+maxSGE*SGELen) }
 
-// MaxSGE is how many entries a request may have.
+// MaxSGE returns how many entries a request may have.
 func (r *RecvRing) MaxSGE() int { return r.maxSGE }
 
-// Len is how many requests it holds now.
+// Len returns how many requests it holds now.
 func (r *RecvRing) Len() int {
 	if r.siw != nil {
 		r.collect()
@@ -53,7 +53,7 @@ func (r *RecvRing) Len() int {
 	return r.Ring.Len()
 }
 
-// Producer is the index at which the next request is produced.
+// Producer returns the index at which the next request is produced.
 func (r *RecvRing) Producer() uint32 {
 	if r.siw != nil {
 		r.collect()
@@ -61,16 +61,16 @@ func (r *RecvRing) Producer() uint32 {
 	return r.Ring.Producer()
 }
 
-// At is the request at index i; it is valid until the index is released.
+// At returns the request at index i; it is valid until the index is released.
 func (r *RecvRing) At(i uint32) *RecvWQE { return (*RecvWQE)(r.at(i)) }
 
-// SGEs are the entries of the request at index i, at most MaxSGE.
+// SGEs returns the entries of the request at index i, at most MaxSGE.
 func (r *RecvRing) SGEs(i uint32) []memory.SGE {
 	n := min(r.At(i).NumSGE, uint32(r.maxSGE))
 	return unsafe.Slice((*memory.SGE)(unsafe.Add(r.at(i), RecvWQELen)), n)
 }
 
-// SGERoom is the room for entries of the request at index i, for the producer.
+// SGERoom returns the room for entries of the request at index i, for the producer.
 func (r *RecvRing) SGERoom(i uint32) []memory.SGE {
 	return unsafe.Slice((*memory.SGE)(unsafe.Add(r.at(i), RecvWQELen)), r.maxSGE)
 }

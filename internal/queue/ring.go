@@ -1,13 +1,13 @@
-// Package queue is the device's hardware interface: work queues and completion queues as
-// rings of fixed layout in plain memory. Each has one producer and one consumer, with
-// indices published by atomics. In one process the memory is the heap's; between
-// processes it is shared and nothing else changes.
+// Package queue is the device's hardware interface: work queues and completion queues as rings
+// of fixed layout in plain memory. Each has one producer and one consumer, with indices
+// published by atomics. In one process the memory belongs to the heap; between processes it is
+// shared and works the same way.
 //
 // The layout is the one that Linux's Soft RoCE shares with its user-space driver
-// (rdma_user_rxe.h): header, send and receive work requests and completions have its
-// fields at its offsets, so that an unmodified driver can drive these rings. Rings hold
-// one entry less than they have slots. Requests from queues in the layout of Linux's soft
-// iWARP (siw.go) are copied into such rings.
+// (rdma_user_rxe.h): header, send and receive work requests and completions have its fields at
+// its offsets, so that an unmodified driver can drive these rings. Rings hold one entry less
+// than they have slots. Requests from queues in the layout of Linux's soft iWARP (siw.go) are
+// copied into such rings.
 //
 // The package has no protocol, owns no memory regions and never blocks.
 package queue
@@ -18,8 +18,8 @@ import (
 	"unsafe"
 )
 
-// header is rxe_queue_buf. Each index has a cache line of its own. The state is this
-// module's; the layout has nothing there.
+// header is rxe_queue_buf. Each index has a separate cache line. state is an extension of this
+// module, where the layout has nothing.
 type header struct {
 	log2ElemSize uint32
 	indexMask    uint32
@@ -33,9 +33,9 @@ type header struct {
 
 const headerLen = int(unsafe.Sizeof(header{}))
 
-// A Ring is a ring of equal elements. One goroutine at a time may produce and one may
-// consume; the two need no lock. It allocates its memory with its first entry, as most
-// queue pairs of a large machine are idle.
+// A Ring is a ring of equal elements. One goroutine at a time may produce and one may consume;
+// the two need no lock. It allocates its memory with its first entry, because most queue pairs
+// of a large machine are idle.
 type Ring struct {
 	h    atomic.Pointer[header] // the elements follow it; nil before the first entry
 	mask uint32
@@ -43,25 +43,25 @@ type Ring struct {
 	lent bool // the memory belongs to another owner
 }
 
-// RingLen is the length in bytes of the memory of a ring for at least depth
+// RingLen returns the length in bytes of the memory of a ring for at least depth
 // entries of elem bytes each.
 func RingLen(depth, elem int) int {
 	return headerLen + slots(depth)<<log2(elem)
 }
 
-// RingDepth is how many entries a ring holds that is made for at least depth entries.
+// RingDepth returns how many entries a ring holds that is made for at least depth entries.
 func RingDepth(depth int) int { return slots(depth) - 1 }
 
 func slots(depth int) int { return 1 << bits.Len(uint(depth)) } // one stays empty
 func log2(elem int) int   { return bits.Len(uint(elem - 1)) }
 
-// init makes the ring on mem, zeroed and aligned to 8 bytes, which the caller keeps until
-// the ring is no longer used; nil takes the heap's.
+// init makes the ring on mem, zeroed and aligned to 8 bytes, which the caller keeps until the
+// ring is no longer used; nil allocates it.
 func (r *Ring) init(mem []byte, depth, elem int) {
 	r.mask = uint32(slots(depth) - 1)
 	r.log2 = uint32(log2(elem))
 	if mem != nil {
-		_ = mem[:RingLen(depth, elem)] // it is long enough
+		_ = mem[:RingLen(depth, elem)] // check the length
 		r.lent = true
 		r.publish((*header)(unsafe.Pointer(unsafe.SliceData(mem))))
 	}
@@ -78,9 +78,8 @@ func (r *Ring) alloc() *header {
 	return (*header)(unsafe.Pointer(unsafe.SliceData(words)))
 }
 
-// detach moves a ring with its entries from memory that another owner has lent to memory
-// of its own. The lent memory may go away then, and nothing more is posted. The consumer
-// calls it.
+// detach moves a ring with its entries from borrowed memory to memory of its own. The borrowed
+// memory may then be freed, and nothing more is posted. The consumer calls it.
 func (r *Ring) detach() {
 	old := r.h.Load()
 	if !r.lent || old == nil {
@@ -108,10 +107,10 @@ func (r *Ring) publish(h *header) *header {
 	return h
 }
 
-// Depth is how many entries the ring holds.
+// Depth returns how many entries the ring holds.
 func (r *Ring) Depth() int { return int(r.mask) }
 
-// Len is how many entries it holds now.
+// Len returns how many entries it holds now.
 func (r *Ring) Len() int {
 	h := r.h.Load()
 	if h == nil {
@@ -123,7 +122,7 @@ func (r *Ring) Len() int {
 // Full reports whether there is no room for another entry.
 func (r *Ring) Full() bool { return r.Len() == int(r.mask) }
 
-// Producer is the index at which the next entry is produced.
+// Producer returns the index at which the next entry is produced.
 func (r *Ring) Producer() uint32 {
 	h := r.h.Load()
 	if h == nil {
@@ -132,7 +131,7 @@ func (r *Ring) Producer() uint32 {
 	return h.producer.Load() & r.mask
 }
 
-// Consumer is the index of the oldest entry.
+// Consumer returns the index of the oldest entry.
 func (r *Ring) Consumer() uint32 {
 	h := r.h.Load()
 	if h == nil {
@@ -141,15 +140,15 @@ func (r *Ring) Consumer() uint32 {
 	return h.consumer.Load() & r.mask
 }
 
-// Next is the index behind i.
+// Next returns the index behind i.
 func (r *Ring) Next(i uint32) uint32 { return (i + 1) & r.mask }
 
-// Distance is how many entries lie from index a up to index b.
+// Distance returns how many entries lie from index a up to index b.
 func (r *Ring) Distance(a, b uint32) int { return int((b - a) & r.mask) }
 
 // Publish makes entries before index i visible to the consumer.
 func (r *Ring) Publish(i uint32) {
-	if h := r.h.Load(); h != nil { // else there are none
+	if h := r.h.Load(); h != nil { // otherwise there are none
 		h.producer.Store(i & r.mask)
 	}
 }
@@ -161,16 +160,16 @@ func (r *Ring) Release(i uint32) {
 	}
 }
 
-// SetState tells the program that shares the ring's memory the state of its object: of a
-// send queue that of its queue pair (qp.State), of a completion queue that it overflowed
-// (1). Memory that is not shared has no state.
+// SetState tells the program that shares the ring's memory the state of the ring's object: for
+// a send queue the state of its queue pair (qp.State), for a completion queue that it
+// overflowed (1). Memory that is not shared has no state.
 func (r *Ring) SetState(s uint32) {
 	if h := r.h.Load(); h != nil {
 		h.state.Store(s)
 	}
 }
 
-// State is the last state of SetState, 0 before. The device never reads it.
+// State returns the last state of SetState, 0 before. The device never reads it.
 func (r *Ring) State() uint32 {
 	if h := r.h.Load(); h != nil {
 		return h.state.Load()

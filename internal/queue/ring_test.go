@@ -71,9 +71,9 @@ func TestRingFullEmptyAndWrap(t *testing.T) {
 }
 
 func TestRingMasksForeignIndices(t *testing.T) {
-	// Another process may write anything into the indices.
+	// Another process may write any values into the indices.
 	r := NewCompletionRing(3)
-	r.At(0) // takes memory
+	r.At(0) // allocates memory
 	r.h.Load().producer.Store(0xdeadbeef)
 	r.h.Load().consumer.Store(0x12345678)
 	if r.Len() > r.Depth() || r.Producer() > 3 || r.Consumer() > 3 {
@@ -155,7 +155,7 @@ func TestRingOneProducerOneConsumer(t *testing.T) {
 		if w := r.At(c); w.WRID != n || w.Length != uint32(n)*3 || r.SGEs(c)[0].Addr != n^0xff {
 			t.Fatalf("entry %d: found %+v %+v", n, w, r.SGEs(c))
 		}
-		*r.At(c) = SendWQE{} // the slot is the consumer's until released
+		*r.At(c) = SendWQE{} // the slot belongs to the consumer until released
 		r.Release(r.Next(c))
 		n++
 	}

@@ -22,7 +22,7 @@ const (
 	BindMW      Op = 8
 	SendInv     Op = 9
 	Flush       Op = 14
-	AtomicWrite Op = 15 // of the word that follows the request, as inline data does
+	AtomicWrite Op = 15 // of the word after the request, which is in the place of inline data
 )
 
 // Flags of a send work request; the numbers are those of ibv_send_flags.
@@ -47,7 +47,7 @@ type AV struct {
 	HopLimit     uint8
 	TrafficClass uint8
 	_            uint8
-	SGIDAddr     [28]byte // sockaddr_in or sockaddr_in6; unused, the device knows its addresses
+	SGIDAddr     [28]byte // sockaddr_in or sockaddr_in6; unused, because the device knows its addresses
 	DGIDAddr     [28]byte
 }
 
@@ -78,7 +78,7 @@ type RDMA struct {
 	_    uint32
 }
 
-// FlushTarget is the memory of the peer that a FLUSH is about.
+// FlushTarget is the peer's memory of a FLUSH.
 type FlushTarget struct {
 	Addr        uint64
 	_           uint32 // the length; the rxe provider sets only that of the request
@@ -103,12 +103,12 @@ type UD struct {
 	RemoteQKey uint32
 	PKeyIndex  uint16
 	_          uint16
-	AHNum      uint32 // index of the address handle, 0 takes AV
+	AHNum      uint32 // index of the address handle, 0 selects AV
 	_          [4]uint32
 	AV         AV
 }
 
-// MW is what to bind.
+// MW holds the parameters of a bind.
 type MW struct {
 	Addr   uint64
 	Length uint64
@@ -140,7 +140,7 @@ const SGELen = int(unsafe.Sizeof(memory.SGE{}))
 type SendRing struct {
 	Ring
 	maxSGE, maxInline int
-	siw               *siwSends // where requests are posted; nil if that is the ring
+	siw               *siwSends // where requests are posted, if not nil; otherwise in the ring
 }
 
 // SendWQELen is the length of a send work request without entries.
@@ -152,15 +152,15 @@ func NewSendRing(depth, maxSGE, maxInline int) *SendRing {
 	return SendRingOn(nil, depth, maxSGE, maxInline)
 }
 
-// SendRingOn is NewSendRing on memory that another process may share: zeroed,
-// aligned to 8 bytes, of at least SendRingLen bytes, and the caller's to keep.
+// SendRingOn is NewSendRing on memory that another process may share: zeroed, aligned to 8
+// bytes, of at least SendRingLen bytes, and owned by the caller.
 func SendRingOn(mem []byte, depth, maxSGE, maxInline int) *SendRing {
 	r := &SendRing{maxSGE: maxSGE, maxInline: maxInline}
 	r.init(mem, depth, sendElem(maxSGE, maxInline))
 	return r
 }
 
-// SendRingLen is the length of the memory of a send queue.
+// SendRingLen returns the length of the memory of a send queue.
 func SendRingLen(depth, maxSGE, maxInline int) int {
 	return RingLen(depth, sendElem(maxSGE, maxInline))
 }
@@ -172,13 +172,13 @@ func sendElem(maxSGE, maxInline int) int {
 // WordLen is the length of the word of an ATOMIC WRITE, in bytes.
 const WordLen = 8
 
-// MaxSGE is how many entries a request may have.
+// MaxSGE returns how many entries a request may have.
 func (r *SendRing) MaxSGE() int { return r.maxSGE }
 
-// MaxInline is how many bytes of inline data a request may have.
+// MaxInline returns how many bytes of inline data a request may have.
 func (r *SendRing) MaxInline() int { return r.maxInline }
 
-// Producer is the index at which the next request is produced.
+// Producer returns the index at which the next request is produced.
 func (r *SendRing) Producer() uint32 {
 	if r.siw != nil {
 		r.collect()
@@ -186,12 +186,12 @@ func (r *SendRing) Producer() uint32 {
 	return r.Ring.Producer()
 }
 
-// At is the request at index i; it is valid until the index is released.
+// At returns the request at index i; it is valid until the index is released.
 func (r *SendRing) At(i uint32) *SendWQE { return (*SendWQE)(r.at(i)) }
 
-// Posted is the length of the newest message in the ring, 0 if there is none. The
-// producer may be changing it, so it is a hint. It does not know requests that the
-// consumer has to copy from another layout first.
+// Posted returns the length of the newest message in the ring, or 0. The producer may be
+// changing it, so it is a hint. It ignores requests that the consumer first has to copy from
+// another layout.
 func (r *SendRing) Posted() int {
 	i := r.Ring.Producer()
 	if r.siw != nil || i == r.Consumer() {
@@ -200,31 +200,31 @@ func (r *SendRing) Posted() int {
 	return int(r.At((i - 1) & r.mask).Length)
 }
 
-// SGEs are the entries of the request at index i, at most MaxSGE.
+// SGEs returns the entries of the request at index i, at most MaxSGE.
 func (r *SendRing) SGEs(i uint32) []memory.SGE { return r.SGEsOf(r.At(i)) }
 
-// SGEsOf are the entries of a request in the ring, at most MaxSGE.
+// SGEsOf returns the entries of a request in the ring, at most MaxSGE.
 func (r *SendRing) SGEsOf(w *SendWQE) []memory.SGE {
 	n := min(w.NumSGE, uint32(r.maxSGE))
 	return unsafe.Slice((*memory.SGE)(unsafe.Add(unsafe.Pointer(w), SendWQELen)), n)
 }
 
-// SGERoom is the room for entries of the request at index i, for the producer.
+// SGERoom returns the room for entries of the request at index i, for the producer.
 func (r *SendRing) SGERoom(i uint32) []memory.SGE {
 	return unsafe.Slice((*memory.SGE)(unsafe.Add(r.at(i), SendWQELen)), r.maxSGE)
 }
 
-// InlineRoom is the room for inline data of the request at index i.
+// InlineRoom returns the room for inline data of the request at index i.
 func (r *SendRing) InlineRoom(i uint32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(r.at(i), SendWQELen)), r.maxInline)
 }
 
-// Word is the room for the word of an ATOMIC WRITE at index i. Every request has it.
+// Word returns the room for the word of an ATOMIC WRITE at index i. Every request has it.
 func (r *SendRing) Word(i uint32) *[WordLen]byte {
 	return (*[WordLen]byte)(unsafe.Add(r.at(i), SendWQELen))
 }
 
-// InlineData is the inline data of the request at index i.
+// InlineData returns the inline data of the request at index i.
 func (r *SendRing) InlineData(i uint32) []byte {
 	return r.InlineRoom(i)[:min(r.At(i).Length, uint32(r.maxInline))]
 }

@@ -42,8 +42,8 @@ func TestRingOnGivenMemoryStaysInIt(t *testing.T) {
 	}
 }
 
-// Memory that another process has lent goes with its queue pair; what was taken
-// out of the rings, and what is in them, is carried out after it.
+// Memory that another process has lent is freed with its queue pair. Requests in the rings,
+// and those already removed, are still executed afterwards.
 func TestDetachedRingKeepsItsEntries(t *testing.T) {
 	mem := func(n int) []byte {
 		words := make([]uint64, n/8)

@@ -10,16 +10,15 @@ import (
 )
 
 // The second layout is the one that Linux's soft iWARP shares with its user-space driver
-// (siw-abi.h). It has no indices: each entry has a flag that says whose it is. Send and
-// receive requests are copied into a ring of this process when the consumer asks for
-// them, so that nothing can change after it was checked. Completions are written to it
-// directly.
+// (siw-abi.h). It has no indices: each entry has a flag that says which side owns it. Send and
+// receive requests are copied into a ring of this process when the consumer asks for them, so
+// that they cannot change after they were checked. Completions are written to it directly.
 
-// SIWMaxSGE is how many entries a request in siw's layout has room for.
+// SIWMaxSGE is the maximum number of entries of a request in siw's layout.
 const SIWMaxSGE = 6
 
-// SIWMaxInline is how many bytes of inline data: they take the place of all
-// entries but the first.
+// SIWMaxInline is the maximum number of bytes of inline data, which occupies all entries but
+// the first.
 const SIWMaxInline = (SIWMaxSGE - 1) * SGELen
 
 // The operations of siw's layout (enum siw_opcode).
@@ -35,7 +34,7 @@ const (
 
 // The flags of siw's layout (enum siw_wqe_flags).
 const (
-	SIWValid     = 1 << 0 // the entry is the consumer's
+	SIWValid     = 1 << 0 // the consumer owns the entry
 	SIWInline    = 1 << 1
 	SIWSignaled  = 1 << 2
 	SIWSolicited = 1 << 3
@@ -43,9 +42,8 @@ const (
 	siwRemInval  = 1 << 5
 )
 
-// siwHead is the word of a request behind its number: 16 bits of flags, the number of
-// entries and the operation, in the order in which the processor stores them. It is
-// stored last, as it hands the entry over.
+// siwHead is the word after the ID of a request: 16 bits of flags, the number of entries and
+// the operation, in native byte order. It is stored last, because it hands the entry over.
 type siwHead struct{ word atomic.Uint32 }
 
 func (h *siwHead) load() (flags uint16, sges, op uint8) {
@@ -61,7 +59,7 @@ func (h *siwHead) Post(flags uint16, sges, op uint8) {
 	h.word.Store(binary.NativeEndian.Uint32(b[:]))
 }
 
-// Posted reports whether the entry is the consumer's.
+// Posted reports whether the consumer owns the entry.
 func (h *siwHead) Posted() bool {
 	flags, _, _ := h.load()
 	return flags&SIWValid != 0
@@ -76,7 +74,7 @@ type SIWSQE struct {
 	siwHead
 	RKey  uint32 // of the peer's memory, or to invalidate
 	RAddr uint64
-	SGE   [SIWMaxSGE]memory.SGE // with inline data the first one has the length, and the data takes the place of the others
+	SGE   [SIWMaxSGE]memory.SGE // with inline data the first one has the length, and the data occupies the others
 }
 
 // SIWRQE is siw_rqe, a receive work request.
@@ -112,13 +110,13 @@ func (d *siwDone) store(flags, op uint8, status uint16) {
 	d.word.Store(binary.NativeEndian.Uint32(b[:]))
 }
 
-// siwControl is siw_cq_ctrl, which stands behind the completions.
+// siwControl is siw_cq_ctrl, which follows the completions.
 type siwControl struct {
 	arm atomic.Uint32
 	_   uint32
 }
 
-// SIWDepth is the number of entries of a queue in siw's layout that holds at least depth:
+// SIWDepth returns the number of entries of a queue in siw's layout that holds at least depth:
 // indices run on and are taken modulo it.
 func SIWDepth(depth int) int { return 1 << bits.Len(uint(max(depth, 1)-1)) }
 

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// SIWCompletionLen is the length of the memory of a completion queue in siw's
+// SIWCompletionLen returns the length of the memory of a completion queue in siw's
 // layout.
 func SIWCompletionLen(depth int) int {
 	return SIWDepth(depth)*int(unsafe.Sizeof(SIWCQE{})) + int(unsafe.Sizeof(siwControl{}))
@@ -28,7 +28,7 @@ type siwCompletions struct {
 	control *siwControl
 }
 
-// put writes a completion, unless the driver has not taken the one in its place.
+// put writes a completion, unless the driver has not consumed the previous one in its place.
 func (s *siwCompletions) put(e *CQE) bool {
 	c := &s.slots[s.next&uint32(len(s.slots)-1)]
 	if flags, _, _ := c.load(); flags&SIWValid != 0 {
@@ -45,7 +45,7 @@ func (s *siwCompletions) put(e *CQE) bool {
 	return true
 }
 
-// siwOpOf is the operation that siw's driver knows a completion by.
+// siwOpOf returns the operation that siw's driver knows a completion by.
 func siwOpOf(o WCOp) uint8 {
 	switch o {
 	case WCWrite:
@@ -62,11 +62,11 @@ func siwOpOf(o WCOp) uint8 {
 	return siwSend
 }
 
-// siwGeneralErr stands for what siw has no status for.
+// siwGeneralErr is used for statuses that siw does not have.
 const siwGeneralErr = 9
 
-// siwStatuses are siw's numbers (enum siw_wc_status). siw has none for MWBindErr: a local invalidate that is
-// refused.
+// siwStatuses are siw's numbers (enum siw_wc_status). siw has none for MWBindErr, which means
+// a refused local invalidate.
 var siwStatuses = [Statuses]uint16{
 	LocLenErr: 1, LocProtErr: 2, LocQPOpErr: 3, MWBindErr: 3, WRFlushErr: 4, BadRespErr: 5, LocAccessErr: 6, RemAccessErr: 7, RemInvReqErr: 8,
 }
@@ -81,16 +81,16 @@ func siwStatusOf(s Status) uint16 {
 	return siwGeneralErr
 }
 
-// The arming of a completion queue, as bits of the word that Arm returns; the numbers are
-// those of enum siw_notify_flags.
+// The arming of a completion queue, as bits of the word of Arm; the numbers are those of enum
+// siw_notify_flags.
 const (
 	Disarmed      = 0
 	ArmSolicited  = 1 << 0
 	ArmCompletion = 1 << 1
 )
 
-// Arm is the word by which the consumer asks for an event, if it is in memory that the
-// consumer writes; nil if the consumer must make a call.
+// Arm returns the word by which the consumer requests an event, or nil if the consumer makes a
+// call instead.
 func (r *CompletionRing) Arm() *atomic.Uint32 {
 	if r.siw == nil {
 		return nil

@@ -2,7 +2,7 @@ package queue
 
 import "unsafe"
 
-// SIWRecvLen is the length of the memory of a receive queue in siw's layout.
+// SIWRecvLen returns the length of the memory of a receive queue in siw's layout.
 func SIWRecvLen(depth int) int { return SIWDepth(depth) * int(unsafe.Sizeof(SIWRQE{})) }
 
 // SIWRecvRingOn makes a receive queue that siw's driver posts to, on memory of
@@ -15,20 +15,19 @@ func SIWRecvRingOn(mem []byte, depth int) *RecvRing {
 	return r
 }
 
-// siwReceives is the queue that siw's driver posts to, and how much of it was taken.
+// siwReceives is a queue that siw's driver posts to, with the position of the consumer.
 type siwReceives struct {
 	slots []SIWRQE
 	next  uint32
 }
 
-// Detach ends the use of the memory that another driver posts to, as SendRing.Detach
-// does.
+// Detach stops using the memory that the driver posts to, like SendRing.Detach.
 func (r *RecvRing) Detach() {
 	r.siw = nil
 	r.detach()
 }
 
-// collect takes what was posted, as far as the ring has room.
+// collect copies posted requests, as far as the ring has room.
 func (r *RecvRing) collect() {
 	s, i := r.siw, r.Ring.Producer()
 	for room := r.Depth() - r.Ring.Len(); room > 0; room-- {
@@ -37,7 +36,7 @@ func (r *RecvRing) collect() {
 		if flags&SIWValid == 0 {
 			break
 		}
-		*r.At(i) = RecvWQE{WRID: e.ID, NumSGE: uint32(sges)} // SGEs returns no more than there are
+		*r.At(i) = RecvWQE{WRID: e.ID, NumSGE: uint32(sges)} // SGEs limits the number
 		copy(r.SGERoom(i), e.SGE[:])
 		e.release()
 		s.next++

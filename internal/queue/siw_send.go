@@ -2,7 +2,7 @@ package queue
 
 import "unsafe"
 
-// SIWSendLen is the length of the memory of a send queue in siw's layout.
+// SIWSendLen returns the length of the memory of a send queue in siw's layout.
 func SIWSendLen(depth int) int { return SIWDepth(depth) * int(unsafe.Sizeof(SIWSQE{})) }
 
 // SIWSendRingOn makes a send queue that siw's driver posts to, in memory that its process
@@ -15,23 +15,23 @@ func SIWSendRingOn(mem []byte, depth int) *SendRing {
 	return r
 }
 
-// siwSends is the queue that siw's driver posts to, and how much of it was taken.
+// siwSends is a queue that siw's driver posts to, with the position of the consumer.
 type siwSends struct {
 	slots []SIWSQE
 	next  uint32
 }
 
-// Detach ends the use of the memory that another driver posts to, siw's or the ring's
-// own, which may go away then. Nothing more is posted. The consumer calls it.
+// Detach stops using the memory that the driver posts to, siw's or the ring's own, which may
+// then be freed. Nothing more is posted. The consumer calls it.
 func (r *SendRing) Detach() {
 	r.siw = nil
 	r.detach()
 }
 
-// collect takes what was posted, as far as the ring has room. The driver rings the
-// doorbell only if the entry before its new one is its own again: it stores the new entry
-// and then reads the one before. This end returns the one before and then reads the new
-// one. So one of the two sees the other's store.
+// collect copies posted requests, as far as the ring has room. The driver rings the doorbell
+// only if it owns the entry before its new one: it stores the new entry and then reads the
+// previous one. This end returns the previous one and then reads the new one. So one of the
+// two sees the other's store.
 func (r *SendRing) collect() {
 	s, i := r.siw, r.Ring.Producer()
 	for room := r.Depth() - r.Len(); room > 0; room-- {
@@ -48,7 +48,7 @@ func (r *SendRing) collect() {
 	r.Publish(i)
 }
 
-// siwOp is an operation of siw's driver. Unknown operations stay unknown, and the queue
+// siwOp returns an operation of siw's driver. Unknown operations stay unknown, and the queue
 // pair refuses them.
 func siwOp(op uint8) Op {
 	switch op {

@@ -8,7 +8,7 @@ import (
 	"softrdma/internal/memory"
 )
 
-// shared is memory as a driver's process shares it.
+// shared is memory like that shared by a driver's process.
 func sharedMemory(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, n/8)))), n)
 }
@@ -44,7 +44,7 @@ func TestSIWSendRequestsAreTakenAsTheyWerePosted(t *testing.T) {
 		{siwSend, 0, 200, SendWQE{Op: Send, NumSGE: 200}},                                                // refused by its number of entries
 		{siwRead, SIWInline, 1, SendWQE{Op: Read, NumSGE: 1}},                                            // there is nothing to send inline
 		{2, 0, 1, SendWQE{Op: 1<<8 | 2, NumSGE: 1}},                                                      // READ with invalidate: the kernel's own
-		{0xff, 0xff &^ SIWInline, 1, SendWQE{Op: 0x1ff, Flags: Fence | Signaled | Solicited, NumSGE: 1}}, // none
+		{0xff, 0xff &^ SIWInline, 1, SendWQE{Op: 0x1ff, Flags: Fence | Signaled | Solicited, NumSGE: 1}}, // unknown
 	} {
 		e := &slots[i]
 		e.ID, e.RKey, e.RAddr, e.SGE = uint64(i), 0x77, 0x1234, sges
@@ -89,8 +89,8 @@ func TestSIWInlineDataIsClipped(t *testing.T) {
 	}
 }
 
-// The driver posts while the ring's requests have not completed. What does not
-// fit waits where it is, and is taken when there is room, without a doorbell.
+// The driver posts while the ring's requests have not completed. Requests that do not fit stay
+// where they are, and are copied when there is room, without a doorbell.
 func TestSIWRequestsWaitForRoom(t *testing.T) {
 	r, slots := siwSendQueue(4)
 	put := 0
@@ -185,7 +185,7 @@ func TestSIWCompletionsAreWrittenAsTheDriverReadsThem(t *testing.T) {
 		if flags != SIWValid|siwRemInval || op != x.wantOp || status != x.want || e.ID != uint64(i) || e.Bytes != 99 || e.QPN != 0xabcdef || e.ImmInv != 0x55 {
 			t.Errorf("%d: flags %#x, operation %d, status %d, %+v", i, flags, op, status, e)
 		}
-		e.store(0, op, status) // the driver has taken it
+		e.store(0, op, status) // the driver has consumed it
 	}
 }
 
@@ -219,7 +219,7 @@ func TestSIWArmIsTheDriversWord(t *testing.T) {
 	}
 }
 
-// The goroutine that rings the doorbell is not the consumer, and must not take anything.
+// The goroutine that rings the doorbell is not the consumer, and must not remove anything.
 func TestSIWDoorbellTakesNothing(t *testing.T) {
 	r, slots := siwSendQueue(4)
 	slots[0].SGE[0].Length = 1 << 20

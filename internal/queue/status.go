@@ -27,7 +27,7 @@ var statusNames = [...]string{
 	GeneralErr:     "IBV_WC_GENERAL_ERR",
 }
 
-// Statuses is how many statuses there are.
+// Statuses is the number of statuses.
 const Statuses = GeneralErr + 1
 
 // String returns the name that libibverbs gives the status.

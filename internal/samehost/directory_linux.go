@@ -46,7 +46,7 @@ func defaultDirectory() string {
 	return publicDirectory()
 }
 
-// publicDirectory is a path where every user can make a directory, also one that carries
+// publicDirectory returns a path where every user can make a directory, also one that carries
 // another user's number.
 func publicDirectory() string { return fmt.Sprintf("/tmp/softrdma-host-%d", os.Geteuid()) }
 

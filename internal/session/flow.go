@@ -2,7 +2,7 @@ package session
 
 import "fmt"
 
-// reserved are the receives of the peer that only Credit frames use. One is on its way at most:
+// reserved are the receives of the peer that only Credit frames use. At most one is in flight:
 // the next one needs frames of the peer, which has consumed the first one to send them.
 const reserved = 2
 
@@ -22,14 +22,14 @@ func NewFlow(own, peer int) Flow { return Flow{own: uint32(own), peer: uint32(pe
 // Ready reports whether the peer has a receive for a frame.
 func (f *Flow) Ready() bool { return f.sent-f.acked < f.peer-reserved }
 
-// Send counts a frame and returns its field Consumed.
+// Send counts a frame and returns the value of its field Consumed.
 func (f *Flow) Send() uint32 {
 	f.sent++
 	f.reported = f.consumed
 	return f.consumed
 }
 
-// Learn takes the field Consumed of a frame. The error matches ErrProtocol.
+// Learn processes the field Consumed of a received frame. The error matches ErrProtocol.
 func (f *Flow) Learn(consumed uint32) error {
 	if consumed-f.acked > f.sent-f.acked {
 		return fmt.Errorf("%w: it has consumed frame %d, the last one was %d", ErrProtocol, consumed, f.sent)
@@ -41,6 +41,6 @@ func (f *Flow) Learn(consumed uint32) error {
 // Consume counts a frame of the peer whose receive was posted again.
 func (f *Flow) Consume() { f.consumed++ }
 
-// Owes reports whether the peer must be told of consumed frames by a Credit frame if no other
-// frame leaves.
+// Owes reports whether consumed frames must be reported to the peer by a Credit frame, unless
+// another frame is sent.
 func (f *Flow) Owes() bool { return f.consumed-f.reported >= f.own/2 }

@@ -16,9 +16,9 @@ type Kind uint8
 const (
 	Request Kind = iota + 1 // a call
 	Answer                  // its result
-	Taken                   // one-way calls were carried out: the body is a list of Places
+	Taken                   // one-way calls were executed: the body is a list of Places
 	Done                    // the body of an answer was read
-	Cancel                  // nobody waits for the answer any more
+	Cancel                  // the caller no longer waits for the answer
 	Credit                  // only Consumed
 	Leave                   // use another session; the body is the address of another server, or empty
 	Bye                     // the client has closed the session
@@ -44,7 +44,7 @@ type Flag uint8
 const (
 	Far      Flag = 1 << iota // the body is in the sender's memory, at Address
 	OneWay                    // a request without an answer, acknowledged by Taken
-	Canceled                  // a repeated request whose caller has gone: do not begin it
+	Canceled                  // a repeated request whose caller has gone: do not start it
 	flags
 )
 
@@ -71,13 +71,13 @@ type Header struct {
 	Consumed uint32 // frames of the peer that the sender has consumed on this connection
 	Number   uint32 // the method of a request, the code of an answer
 	Length   uint64 // bytes of the body
-	Timeout  uint64 // of a request, in nanoseconds; 0 for none
+	Timeout  uint64 // of a request, in nanoseconds; 0 if there is none
 	Address  uint64 // of a far body
 	Key      uint32 // of a far body
 	Headers  uint32 // bytes of the headers of a request or an answer, which follow the body
 }
 
-// Extra returns the headers behind the body that Parse has returned.
+// Extra returns the headers after the body that Parse has returned.
 func (h *Header) Extra(body []byte) []byte { return body[len(body) : len(body)+int(h.Headers)] }
 
 // Put writes the header to b, which has at least HeaderLen bytes.

@@ -25,7 +25,8 @@ func AppendHeader(b []byte, name, value string) []byte {
 // HeaderSize returns how many bytes AppendHeader appends.
 func HeaderSize(name, value string) int { return headerPrefix + len(name) + len(value) }
 
-// headerEnds returns where the name and the value of the first header in b end, which may be behind b.
+// headerEnds returns the ends of the name and the value of the first header in b, which may
+// exceed b.
 func headerEnds(b []byte) (name, value int) {
 	if len(b) < headerPrefix {
 		return headerPrefix, headerPrefix
@@ -34,7 +35,7 @@ func headerEnds(b []byte) (name, value int) {
 	return name, name + int(binary.BigEndian.Uint16(b[1:]))
 }
 
-// Headers returns names and values of the headers in b, which CheckHeaders has found to be right.
+// Headers returns names and values of the headers in b, which CheckHeaders has accepted.
 func Headers(b []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		for len(b) > 0 {

@@ -17,11 +17,11 @@ type ID [16]byte
 type Hello struct {
 	Resume   bool   // in a request: the session exists
 	ID       ID     // of the session; in a reply of the server's process
-	Frame    uint32 // bytes of a frame that the sender accepts
-	Receives uint16 // frames that the sender can take at a time on this connection
-	Slots    uint16 // in a request as many as the client wants, in a reply as many as it gets
-	Body     uint64 // bytes of a body that the sender accepts
-	Bytes    uint64 // in a reply: bytes of far bodies of requests that may be in flight
+	Frame    uint32 // longest frame in bytes that the sender accepts
+	Receives uint16 // frames that the sender can receive at a time on this connection
+	Slots    uint16 // in a request the wanted number, in a reply the granted one
+	Body     uint64 // longest body in bytes that the sender accepts
+	Bytes    uint64 // in a reply: maximum of bytes of far request bodies in flight
 }
 
 const (
@@ -116,7 +116,7 @@ func (h *Hello) parse(b []byte) error {
 	return nil
 }
 
-// A Cause is why a server refuses a connection.
+// A Cause is the reason why a server refuses a connection.
 type Cause uint8
 
 // The causes.
@@ -124,7 +124,7 @@ const (
 	CauseVersion  Cause = iota + 1
 	CauseUnknown        // no session with this ID
 	CauseFull           // too many sessions or connections
-	CauseDraining       // the server ends
+	CauseDraining       // the server is shutting down
 	CauseMoved          // another address serves
 	CauseProtocol       // the request is malformed
 	causes

@@ -77,8 +77,8 @@ func TestOtherVersionsAndProgramsAreNamed(t *testing.T) {
 	}
 }
 
-// A client's calls travel as copies that may be lost, repeated and late. Whatever happens, each call
-// is new once.
+// A client's calls travel as copies that may be lost, repeated and delayed. In all cases each
+// call is new exactly once.
 func TestEachCallIsNewOnceForAnySeed(t *testing.T) {
 	for seed := range *seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -90,7 +90,7 @@ func TestEachCallIsNewOnceForAnySeed(t *testing.T) {
 			answered bool
 		}
 		var client [slots]call
-		var late []Place // copies on their way
+		var late []Place // copies in flight
 		carried := map[Place]int{}
 		first := uint32(0)
 		if seed%2 == 0 { // around the overflow
@@ -169,14 +169,14 @@ func TestRequestsOutOfTurnAreRefused(t *testing.T) {
 }
 
 // Two ends send as often as they may, and consume in any order. Neither exceeds the other's
-// receives, and neither waits without end.
+// receives, and neither waits forever.
 func TestFlowsNeitherExceedReceivesNorStopForAnySeed(t *testing.T) {
 	type frame struct{ consumed uint32 }
 	for seed := range *seeds {
 		r := rand.New(rand.NewPCG(seed, 2))
 		sizes := [2]int{MinReceives + r.IntN(8), MinReceives + r.IntN(8)}
 		ends := [2]Flow{NewFlow(sizes[0], sizes[1]), NewFlow(sizes[1], sizes[0])}
-		var wire [2][]frame // towards each end
+		var wire [2][]frame // to each end
 		sent := 0
 		for range 400 {
 			i := r.IntN(2)

@@ -2,18 +2,18 @@ package session
 
 import "fmt"
 
-// A Verdict is what a server does with a request.
+// A Verdict is a server's decision about a request.
 type Verdict uint8
 
 // The verdicts.
 const (
-	New      Verdict = iota // carry it out
-	Running                 // a repetition of a request that is being carried out
+	New      Verdict = iota // execute it
+	Running                 // a repetition of a request in progress
 	Answered                // a repetition: send the answer again
-	Stale                   // a late copy of a request whose answer the client has
+	Stale                   // a late copy of a request whose answer the client already has
 )
 
-// A Table is what a server remembers about the slots of a session.
+// A Table holds a server's state of the slots of a session.
 type Table struct{ slots []state }
 
 type state struct {
@@ -25,7 +25,7 @@ type state struct {
 // NewTable returns a table of n slots. The first call of each slot has the number 1.
 func NewTable(n int) Table { return Table{make([]state, n)} }
 
-// Request takes a request. The error matches ErrProtocol.
+// Request decides about a request. The error matches ErrProtocol.
 func (t *Table) Request(slot uint16, sequence uint32) (Verdict, error) {
 	if int(slot) >= len(t.slots) {
 		return 0, fmt.Errorf("%w: a request in slot %d of %d", ErrProtocol, slot, len(t.slots))
@@ -50,5 +50,5 @@ func (t *Table) Current(slot uint16, sequence uint32) bool {
 	return int(slot) < len(t.slots) && t.slots[slot].sequence == sequence && t.slots[slot].used
 }
 
-// Finish records that the slot's request was carried out.
+// Finish records that the slot's request was executed.
 func (t *Table) Finish(slot uint16) { t.slots[slot].running = false }

@@ -86,7 +86,7 @@ func (a *area) explained(i int) bool {
 	return false
 }
 
-// entry is the scatter/gather entry of a span.
+// entry returns the scatter/gather entry of a span.
 func (s span) entry() memory.SGE {
 	return memory.SGE{Addr: s.area.base + uint64(s.off), Length: uint32(s.n), LKey: s.area.region.Key}
 }

@@ -123,7 +123,7 @@ func goodputPlot(t *testing.T) *plot {
 	return p
 }
 
-// marked is the bottleneck of the plots.
+// marked returns the bottleneck of the plots.
 func marked(k congestion.Kind) funnel {
 	return funnel{control: k, flows: 16, bandwidth: 10e9, queue: 4 << 20, markAbove: 100 << 10, delay: 10 * time.Microsecond}
 }

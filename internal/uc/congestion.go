@@ -8,20 +8,20 @@ import (
 	"softrdma/internal/reason"
 )
 
-// overhead is what a packet's headers count in the pace.
+// overhead is the size of a packet's headers in the pace.
 const overhead = 64
 
 // A pacer is a sender's congestion control. There are no acknowledges, so congestion
 // notifications are its only input, and it has a rate and no window.
 type pacer struct {
 	kind congestion.Kind
-	ctl  congestion.Control // made with the first packet
-	at   time.Duration      // the next packet may leave
+	ctl  congestion.Control // created with the first packet
+	at   time.Duration      // when the next packet may be sent
 }
 
 func newPacer(k congestion.Kind) pacer { return pacer{kind: k, at: machine.Never} }
 
-// waits reports whether no packet may leave now.
+// waits reports whether no packet may be sent now.
 func (p *pacer) waits(now time.Duration) bool {
 	p.at = machine.Never
 	if p.ctl == nil {
@@ -46,10 +46,10 @@ func (p *pacer) sent(now time.Duration, n, mtu int) (markable bool) {
 	return true
 }
 
-// unknown is a round trip of which nothing is known.
+// unknown is an unmeasured round trip.
 var unknown congestion.RTT
 
-// notified takes a congestion notification: the sender slows down.
+// notified handles a congestion notification: the sender slows down.
 func (q *QP) notified(now time.Duration) {
 	if q.pacer.ctl == nil {
 		q.Host.Refuse(q.Port, reason.Detail{Reason: reason.CongestionIgnored, Expected: uint64(congestion.DCQCN), Found: uint64(q.QPN)})

@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// notification is one for end a of a pair.
+// notification returns a notification for end a of a pair.
 func notification(a *end) *machine.In {
 	p := ib.Packet{BTH: ib.BTH{Opcode: ib.CongestionNotify, BECN: true, DestQPN: a.QPN}, Payload: make([]byte, 16)}
 	return machinetest.Decode(append(p.Append(nil), 0, 0, 0, 0), machinetest.AddrB, machinetest.AddrA)
@@ -66,8 +66,8 @@ func TestMarkedPacketIsNotifiedOncePerInterval(t *testing.T) {
 	}
 }
 
-// TestNotificationPacesTheSender: the next packets leave at a rate, the
-// deadline tells when, and none of them is lost or changes places.
+// TestNotificationPacesTheSender checks that the next packets are paced, that Deadline returns
+// their times, and that none is lost or reordered.
 func TestNotificationPacesTheSender(t *testing.T) {
 	a, b := pair(t)
 	const n = 60
@@ -76,7 +76,7 @@ func TestNotificationPacesTheSender(t *testing.T) {
 	}
 	var out machine.Out
 	now := time.Duration(0)
-	for range 20 { // 256 bytes a microsecond
+	for range 20 { // 256 bytes per microsecond
 		if !a.m.Next(now, &out) || !out.Markable {
 			t.Fatalf("packet at %v: markable %v", now, out.Markable)
 		}
@@ -99,7 +99,7 @@ func TestNotificationPacesTheSender(t *testing.T) {
 		a.m.Expire(now)
 	}
 	a.m.Sent()
-	// Half of the rate so far, but for what may leave at once.
+	// Half of the previous rate, except for the initial burst.
 	if took := now - begun; took < 5*time.Microsecond || took > 200*time.Microsecond {
 		t.Errorf("%d packets took %v", sent, took)
 	}

@@ -8,7 +8,7 @@ import (
 	"softrdma/internal/qp"
 )
 
-// A program that goes on posting receives does not keep the lane for itself.
+// A program that continuously posts receives does not occupy the lane.
 func TestResetEndsWhileReceivesArePosted(t *testing.T) {
 	rq := &machinetest.Runaway{N: 20}
 	p := machinetest.New(qp.UC, 0x100, 16)

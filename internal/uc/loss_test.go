@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// message is what a sent message must look like where it arrives.
+// message describes a sent message for the receiver.
 type message struct {
 	op      queue.Op
 	off, n  int
@@ -21,8 +21,8 @@ type message struct {
 	whole   bool
 }
 
-// TestLossDeliversExactlyTheWholeMessages compares with the model: a message
-// arrives, once and in order, if and only if all its packets do.
+// TestLossDeliversExactlyTheWholeMessages compares with the model: a message arrives, once and
+// in order, if and only if all its packets do.
 func TestLossDeliversExactlyTheWholeMessages(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -33,7 +33,7 @@ func TestLossDeliversExactlyTheWholeMessages(t *testing.T) {
 			m := message{op: []queue.Op{queue.Send, queue.SendImm, queue.WriteImm, queue.Write}[r.IntN(4)], n: r.IntN(1100)}
 			m.off = r.IntN(bufferLen - m.n)
 			b.PostRecv(uint64(i), machinetest.SGE(b.dst, 0, 1100))
-			cut := r.IntN(m.n + 1) // anywhere: entries need not match packets
+			cut := r.IntN(m.n + 1) // anywhere, because entries need not match packets
 			a.PostSend(func(w *queue.SendWQE) {
 				write(m.op, uint64(i), b.target.Base, b.target.Key)(w)
 				w.ImmInv = queue.NetworkOrder(uint32(i))
@@ -83,8 +83,8 @@ func TestLossDeliversExactlyTheWholeMessages(t *testing.T) {
 	}
 }
 
-// FuzzReceive feeds a machine with whatever parses: it must not panic, and must
-// write nothing but the receive buffer and the target.
+// FuzzReceive feeds a machine with any packets that can be parsed: it must not panic, and must
+// only write to the receive buffer and the target.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{0x24, 0, 0, 10, 0, 0x20, 1, 0, 255, 1, 0x22, 2, 0, 3, 1})
 	f.Add([]byte{0x2a, 0, 0, 10, 0, 0x26, 1, 1, 255, 1, 0x28, 2, 0, 3, 1, 0x2b, 3, 2, 9, 2})
@@ -126,8 +126,8 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// FuzzSend posts requests as a hostile driver may fill them: the machine must
-// not panic, must end, and must send nothing but registered memory.
+// FuzzSend posts requests with fields chosen by a hostile driver: the machine must not panic,
+// must end, and must send only registered memory.
 func FuzzSend(f *testing.F) {
 	f.Add([]byte{2, 2, 1, 0, 0, 100, 0, 3, 10, 0})
 	f.Add([]byte{1, 8, 2, 1, 0, 255, 255, 255, 255, 9})

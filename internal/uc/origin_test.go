@@ -12,8 +12,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// An unreliable connection takes a message with any PSN, so an attacker who forges its
-// peer's address needs the source port, or the PSN that is due next.
+// An unreliable connection accepts a message with any PSN, so an attacker who forges its
+// peer's address needs the source port, or the next PSN.
 func TestPacketFromAnotherPortNeedsTheNextPSN(t *testing.T) {
 	const next = psn.PSN(0xfffffe)
 	_, b := pair(t)
@@ -42,6 +42,6 @@ func TestPacketFromAnotherPortNeedsTheNextPSN(t *testing.T) {
 	give(originQuiet, 50002, 1, reason.SequenceGap) // the peer was silent
 	give(originQuiet, 50001, 1, reason.PacketSourcePort)
 	give(originQuiet, 50003, 0)
-	give(originQuiet, 50004, 0) // the third change: a peer that spreads its packets
+	give(originQuiet, 50004, 0) // the third change: the peer spreads its packets
 	give(originQuiet, 50005, 3, reason.SequenceGap)
 }

@@ -1,7 +1,7 @@
-// Package uc is the unreliable connection as a machine without I/O: SEND and RDMA WRITE
-// to one peer, in order, with lost messages dropped silently (IBTA 9.8.2). It owns
-// segmentation and reassembly; the completions are package unreliable's. It never
-// retries, answers only marked packets, and has no READ and no ATOMIC.
+// Package uc is the unreliable connection as a machine without I/O: SEND and RDMA WRITE to one
+// peer, in order, with lost messages dropped silently (IBTA 9.8.2). It owns segmentation and
+// reassembly; package unreliable owns the completions. It never retries, answers only marked
+// packets, and has no READ and no ATOMIC.
 package uc
 
 import (

@@ -43,7 +43,7 @@ func TestSendCompletesAfterPacketLeft(t *testing.T) {
 		if n := len(machinetest.Drain(a.m, 0)); n != 2 {
 			t.Fatalf("%d packets", n)
 		}
-		// Next has said that there is no more, and the caller transmits.
+		// Next has returned false, and the caller transmits.
 		if l := a.Sent.Take(); len(l) != 0 || a.SQ.Len() != 1 {
 			t.Errorf("%s: completed before the packets left: %v", name, l)
 		}
@@ -140,7 +140,7 @@ func TestBadRequestStopsSendQueueAlone(t *testing.T) {
 				t.Errorf("found %+v", l)
 			}
 			wantReasons(t, a, c.why)
-			// IBTA 10.3.1.6: the receive side goes on.
+			// IBTA 10.3.1.6: the receive side continues.
 			if a.Attr.State != qp.SQE || !slices.Equal(a.States, []string{"RTS>SQE"}) {
 				t.Fatalf("state %v, changes %v", a.Attr.State, a.States)
 			}
@@ -150,8 +150,8 @@ func TestBadRequestStopsSendQueueAlone(t *testing.T) {
 				a.m.Receive(0, machinetest.Decode(p, machinetest.AddrB, machinetest.AddrA))
 			}
 			wantResults(t, &a.Received, result{4, queue.Success})
-			// What is posted in SQE is flushed; in RTS again it is sent, with
-			// the PSN that the peer expects.
+			// Requests posted in SQE are flushed. Those posted in RTS again are sent, with the
+			// PSN that the peer expects.
 			a.PostSend(op(queue.Send, 5), sge(a, 8))
 			if len(machinetest.Drain(a.m, 0)) != 0 {
 				t.Error("a packet left in SQE")
@@ -257,7 +257,7 @@ func TestMessageLimitIsNamed(t *testing.T) {
 		a, _ := pair(t)
 		a.PostSend(func(w *queue.SendWQE) { w.Op, w.Length = queue.Send, n }, machinetest.SGE(a.src, 0, 8))
 		machinetest.Drain(a.m, 0)
-		// IBTA C9-94: 2^31 is allowed, and fails for its short list alone.
+		// IBTA C9-94: 2^31 is allowed, and only fails because its list is shorter.
 		if len(a.Refused) != 1 || a.Refused[0].Reason != reason.LocalLength || a.Refused[0].Expected != limit {
 			t.Errorf("%d bytes: found %v", n, a.Refused)
 		}

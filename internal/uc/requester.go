@@ -105,7 +105,7 @@ func (q *QP) packet(i uint32, out *machine.Out) bool {
 	return true
 }
 
-// opcode is the opcode of a segment: SEND and WRITE have the same order of
+// opcode returns the opcode of a segment: SEND and WRITE have the same order of
 // segments from their First on (IBTA table 38).
 func (r *requester) opcode(first, last bool) ib.Opcode {
 	const middle, end, only = ib.UCSendMiddle - ib.UCSendFirst, ib.UCSendLast - ib.UCSendFirst, ib.UCSendOnly - ib.UCSendFirst

@@ -24,7 +24,7 @@ type responder struct {
 	cursor      memory.Cursor
 
 	origin machine.Origin // the peer's source port
-	heard  time.Duration  // the last packet from it
+	heard  time.Duration  // when the last packet from it arrived
 
 	// of a WRITE
 	region *memory.Region
@@ -86,7 +86,7 @@ func (q *QP) admit(now time.Duration, in *machine.In) reason.Detail {
 		return reason.Detail{Reason: reason.PacketTransport, Expected: uint64(ib.UC), Found: uint64(in.Opcode.Transport())}
 	}
 	if peer, src := q.Attr.Path.Dst.Addr().Unmap(), in.Src.Addr().Unmap(); peer != src {
-		// IBTA 9.6.1.2.3, A17.4.4.2: a connected queue pair takes its peer's packets alone.
+		// IBTA 9.6.1.2.3, A17.4.4.2: a connected queue pair only accepts packets of its peer.
 		return reason.Detail{Reason: reason.PacketSource, Expected: low32(peer), Found: low32(src)}
 	}
 	if !q.genuine(now, i, in) {
@@ -99,14 +99,14 @@ func (q *QP) admit(now time.Duration, in *machine.In) reason.Detail {
 	return reason.Detail{}
 }
 
-// originQuiet is how long nothing must have come from the peer's source port before a
-// packet from another port is taken, whatever its PSN. Without it a peer that changed its
-// port and lost a packet would never be heard again, as nothing is sent again here.
+// originQuiet is how long no packet must have come from the peer's source port before a packet
+// from another port is accepted, whatever its PSN. Without it a peer that changed its port and
+// lost a packet would never be accepted again, because nothing is retransmitted here.
 const originQuiet = 10 * time.Second
 
-// genuine reports whether a packet can be the peer's by its source port, or by the
-// PSN that is due next: docs/security.md has the rule. Notifications may come from a
-// peer that sends nothing else.
+// genuine reports whether a packet can be the peer's by its source port, or by the expected
+// PSN: docs/security.md has the rule. A peer that sends nothing else may still send
+// notifications.
 func (q *QP) genuine(now time.Duration, i *ib.Info, in *machine.In) bool {
 	o, port, next := &q.origin, in.Src.Port(), in.PSN == q.responder.psn
 	switch {
@@ -122,7 +122,7 @@ func (q *QP) genuine(now time.Duration, i *ib.Info, in *machine.In) bool {
 	return true
 }
 
-// low32 is the last 32 bits of an address, as reasons show it.
+// low32 returns the last 32 bits of an address, as reasons show it.
 func low32(a netip.Addr) uint64 {
 	if !a.IsValid() {
 		return 0
@@ -137,7 +137,7 @@ func (q *QP) checkSequence(i *ib.Info, in *machine.In) reason.Detail {
 	refused := reason.Detail{Reason: reason.OpcodeSequence, Expected: uint64(r.opcode), Found: uint64(in.Opcode)}
 	switch {
 	case i.First && r.kind != ib.KindNone:
-		q.Host.Refuse(q.Port, refused) // the message before never ended
+		q.Host.Refuse(q.Port, refused) // the previous message never ended
 		q.abandon()
 	case !i.First && r.kind != i.Kind:
 		return refused
@@ -232,7 +232,7 @@ func (q *QP) execute(i *ib.Info, in *machine.In) reason.Detail {
 			return reason.Detail{} // reported already, and the state is ERR
 		}
 	} else if n != 0 {
-		// All of the message was found to be inside.
+		// The whole message is known to be inside the region.
 		if d := r.region.Put(r.addr+r.pos, in.Payload); d.Reason != reason.None {
 			return d
 		}

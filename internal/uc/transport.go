@@ -6,8 +6,8 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// Transport describes the unreliable connection. It learns of congestion by
-// notifications alone, so DCQCN stands for every control that obeys marks.
+// Transport describes the unreliable connection. It only learns of congestion by
+// notifications, so DCQCN stands for every control that obeys marks.
 var Transport = machine.Transport{
 	Opcodes: ib.UC, Connected: true,
 	Lane: func(int) machine.Maker {

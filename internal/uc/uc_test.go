@@ -170,7 +170,7 @@ func TestInlineSendArrives(t *testing.T) {
 func TestWriteArrivesWithoutReceive(t *testing.T) {
 	a, b := pair(t)
 	a.PostSend(write(queue.Write, 1, b.target.Base+5, b.target.Key), machinetest.SGE(a.src, 0, 1000))
-	a.PostSend(write(queue.Write, 2, 0, 0), machinetest.SGE(a.src, 0, 0)) // no bytes: the key does not count
+	a.PostSend(write(queue.Write, 2, 0, 0), machinetest.SGE(a.src, 0, 0)) // no bytes: the key is not checked
 	send(b, machinetest.Drain(a.m, 0)...)
 	if !bytes.Equal(b.tgtB[5:1005], a.srcB[:1000]) || b.tgtB[1005] != 0 {
 		t.Error("wrong data")
@@ -220,7 +220,7 @@ func TestLostPacketDropsItsMessageAlone(t *testing.T) {
 		if c.ByteLen != 600 || !bytes.Equal(b.dstB[:600], a.srcB[50:650]) {
 			t.Errorf("lost packet %d: found %d bytes", lost, c.ByteLen)
 		}
-		// The gap is named once, then each packet that came without a First.
+		// The gap is reported once, then each packet without a First.
 		want := []reason.Reason{reason.SequenceGap}
 		for range 2 - lost {
 			want = append(want, reason.OpcodeSequence)
@@ -277,7 +277,7 @@ func TestResponderRefusals(t *testing.T) {
 			if n := bytes.Count(b.tgtB, []byte{0xee}); n != 0 {
 				t.Errorf("%d bytes were written", n)
 			}
-			taken := c.name == "PSN ahead" // its message is whole
+			taken := c.name == "PSN ahead" // its message is complete
 			if l := b.Received.Take(); (len(l) == 1) != taken {
 				t.Errorf("completions: %+v", l)
 			}

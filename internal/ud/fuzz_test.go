@@ -12,7 +12,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// FuzzSend posts a request as a hostile driver may fill it.
+// FuzzSend posts a request with fields chosen by a hostile driver.
 func FuzzSend(f *testing.F) {
 	f.Add(uint32(2), uint32(3), uint32(100), uint32(3), []byte{2, 0, 0, 0, 1, 2, 3, 4}, uint64(0), uint32(100))
 	f.Add(uint32(3), uint32(8), uint32(1<<31), uint32(0), []byte{10, 0, 0, 0, 1, 2, 3, 4}, ^uint64(0), uint32(1))
@@ -35,7 +35,7 @@ func FuzzSend(f *testing.F) {
 	})
 }
 
-// FuzzReceive gives a datagram whatever parses.
+// FuzzReceive delivers any datagram that can be parsed.
 func FuzzReceive(f *testing.F) {
 	f.Add(append([]byte{0x64, 0, 0xff, 0xff, 0, 0, 0, 2, 0, 0, 0, 1, 0x11, 0x11, 0x11, 0x11}, make([]byte, 40)...), uint16(100))
 	f.Fuzz(func(t *testing.T, b []byte, room uint16) {

@@ -1,8 +1,7 @@
-// Package ud is the unreliable datagram as a machine without I/O: messages of one packet
-// to any queue pair of type UD or to a multicast group (IBTA 9.8.3). It owns address
-// vectors, Q_Keys, and the global route header in front of each received datagram; the
-// completions are package unreliable's. It never retries, answers nothing, and remembers
-// no peer.
+// Package ud is the unreliable datagram as a machine without I/O: messages of one packet to
+// any queue pair of type UD or to a multicast group (IBTA 9.8.3). It owns address vectors,
+// Q_Keys, and the global route header in front of each received datagram; package unreliable
+// owns the completions. It never retries, answers nothing, and remembers no peer.
 package ud
 
 import (
@@ -35,7 +34,7 @@ var (
 	_ machine.Addresser = (*QP)(nil)
 )
 
-// New makes the machine of p, which stays the caller's to fill and to read.
+// New makes the machine of p, which the caller keeps.
 func New(p *machine.Port) *QP { return &QP{Queues: unreliable.New(p)} }
 
 // Transition follows a change of the state.

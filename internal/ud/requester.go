@@ -12,7 +12,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// ownQKey in a work request's Q_Key takes the queue pair's own (IBTA 10.2.5).
+// ownQKey in a work request's Q_Key selects the queue pair's own (IBTA 10.2.5).
 const ownQKey = 1 << 31
 
 // Next fills out with the next packet and reports whether there is one.
@@ -33,12 +33,12 @@ func (q *QP) Next(_ time.Duration, out *machine.Out) bool {
 	return false
 }
 
-// packet builds the packet of request i. The request is read once, as its memory may be
-// another process's.
+// packet builds the packet of request i. The request is read once, because its memory may
+// belong to another process.
 func (q *QP) packet(i uint32, w *queue.SendWQE, out *machine.Out) (queue.Status, reason.Detail) {
 	op, n, flags := w.Op, w.Length, w.Flags
 	if op != queue.Send && op != queue.SendImm {
-		// IBTA 11.4.1.1: nothing but SEND.
+		// IBTA 11.4.1.1: only SEND.
 		return queue.LocQPOpErr, reason.Detail{Reason: reason.LocalOpcode, Expected: uint64(q.Type), Found: uint64(op)}
 	}
 	if int64(n) > int64(q.Attr.PathMTU) {
@@ -84,8 +84,8 @@ func (q *QP) Destination() (path *qp.Path, qpn uint32) {
 	return path, to.RemoteQPN & 0xffffff
 }
 
-// resolve finds the destination of a datagram: by its address handle, or by the address
-// vector in the request. The path is nil if there is none.
+// resolve finds the destination of a datagram by its address handle, or by the address vector
+// in the request. The path is nil if there is none.
 func (q *QP) resolve(to *queue.UD) (*qp.Path, reason.Detail) {
 	if to.AHNum != 0 {
 		if q.AHs != nil {
@@ -107,8 +107,7 @@ func (q *QP) resolve(to *queue.UD) (*qp.Path, reason.Detail) {
 	return &q.path, reason.Detail{}
 }
 
-// Address families of Linux's sockaddr, which address vectors hold on every
-// system.
+// Address families of Linux's sockaddr, which address vectors use on every system.
 const (
 	inet  = 2
 	inet6 = 10
@@ -116,8 +115,8 @@ const (
 
 func family(b []byte) uint16 { return binary.NativeEndian.Uint16(b) }
 
-// address reads the sockaddr_in or sockaddr_in6 of an address vector. Port 0,
-// which is what drivers leave there, is the standard's.
+// address reads the sockaddr_in or sockaddr_in6 of an address vector. Port 0, which drivers
+// set, means the standard's.
 func address(b []byte) (netip.AddrPort, bool) {
 	port := binary.BigEndian.Uint16(b[2:])
 	if port == 0 {

@@ -39,7 +39,7 @@ func (q *QP) receive(in *machine.In) reason.Detail {
 	if n > r.Length {
 		return reason.Detail{Reason: reason.PacketTooLong, Expected: r.Length, Found: n}
 	}
-	// Annex A17.4.5.2: the network header precedes the data, whichever it was.
+	// Annex A17.4.5.2: the network header precedes the data, for IPv4 and IPv6.
 	length := i.Len + len(in.Payload) + int(in.Pad) + ib.ICRCLen
 	q.PutGRH(q.grh[:], in, length)
 	q.recv.Restart()

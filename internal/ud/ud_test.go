@@ -54,7 +54,7 @@ func to(o queue.Op, id uint64) func(*queue.SendWQE) {
 	}
 }
 
-// inline addresses a request by an address vector of its own.
+// inline addresses a request by an address vector in the request.
 func inline(family uint16, port uint16, addr netip.Addr) func(*queue.SendWQE) {
 	fill := to(queue.Send, 1)
 	return func(w *queue.SendWQE) {
@@ -199,8 +199,7 @@ func TestBadRequestStopsSendQueue(t *testing.T) {
 	}
 }
 
-// grh4 and grh6 are written out by hand from RFC 791 and RFC 8200, but for the
-// IPv4 checksum.
+// grh4 and grh6 are written by hand from RFC 791 and RFC 8200, except for the IPv4 checksum.
 var (
 	grh4 = append(make([]byte, 20), 0x45, 0x02, 0x00, 0x70, 0, 0, 0x40, 0, 42, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2)
 	grh6 = []byte{0x60, 0x20, 0, 0, 0, 0x5c, 17, 42,
@@ -281,7 +280,7 @@ func TestReceiveRefusals(t *testing.T) {
 			if l := b.Received.Take(); len(l) != 0 || b.dstB[30] != 0 {
 				t.Errorf("completions %+v", l)
 			}
-			// IBTA 9.8.3: the next datagram is received all the same.
+			// IBTA 9.8.3: the next datagram is received nevertheless.
 			b.Attr.State = qp.RTS
 			b.PostRecv(2, machinetest.SGE(b.dst, 0, 100))
 			b.m.Receive(0, datagram("192.0.2.1:1", "192.0.2.2:4791", "next"))

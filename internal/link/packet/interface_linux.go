@@ -48,7 +48,7 @@ func findInterface(name string) (i iface, err error) {
 	return i, nil
 }
 
-// sockaddr is where sendmsg sends frames by an interface.
+// sockaddr returns where sendmsg sends frames by an interface.
 func sockaddr(index int, etherType uint16) unix.RawSockaddrLinklayer {
 	return unix.RawSockaddrLinklayer{
 		Family: unix.AF_PACKET, Protocol: networkOrder(etherType), Ifindex: int32(index), Halen: 6,

@@ -12,7 +12,7 @@ import (
 	"softrdma/internal/link"
 )
 
-// loopbacks are the loopback addresses that work here.
+// loopbacks returns the loopback addresses that work here.
 func loopbacks(t *testing.T) []string {
 	hosts := []string{"127.0.0.1"}
 	l, err := Open(netip.MustParseAddrPort("[::1]:0"), Config{})

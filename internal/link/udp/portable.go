@@ -164,7 +164,7 @@ func (l *Link) Close() error {
 	return nil
 }
 
-// Local is the address and port that peers send to.
+// Local returns the address and port that peers send to.
 func (l *Link) Local() netip.AddrPort { return l.local }
 
 // Capabilities implements link.Packets. The receive buffer is an estimate.

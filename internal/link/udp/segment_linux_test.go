@@ -192,7 +192,7 @@ func openTUN(t *testing.T, addr netip.Addr, mtu uint32) *tunDevice {
 	return &tunDevice{fd}
 }
 
-// packet is the next IPv4 packet with UDP that the device sends.
+// packet returns the next IPv4 packet with UDP that the device sends.
 func (d *tunDevice) packet(t *testing.T) []byte {
 	t.Helper()
 	b := make([]byte, 1<<16)

@@ -172,7 +172,7 @@ func checkBatch(tx *link.Tx) error {
 		ErrBatch, tx.Bytes, tx.Size, maxDatagram, link.MaxPackets)
 }
 
-// errPieces is the error for pieces whose lengths do not add up to tx.Bytes.
+// errPieces returns the error for pieces whose lengths do not add up to tx.Bytes.
 func errPieces(tx *link.Tx) error {
 	n := 0
 	for _, p := range tx.Pieces {

@@ -18,7 +18,7 @@ type Row struct {
 // links is the speed of the links of each fabric: 25 Gb/s of data.
 const links = "width=1,speed=EDR"
 
-// parameters are the same for each row except for topology and loss.
+// parameters returns the same for each row except for topology and loss.
 func parameters(topology string, loss float64) Parameters {
 	return Parameters{
 		Topology: topology + "," + links, Bandwidth: 25e9, Cable: 25 * time.Nanosecond,

@@ -328,7 +328,7 @@ func (h *Host) Events() (list []adapter.AsyncEvent) {
 	}
 }
 
-// Types are the events' types.
+// Types returns the events' types.
 func Types(list []adapter.AsyncEvent) (types []machine.Event) {
 	for _, e := range list {
 		types = append(types, e.Type)

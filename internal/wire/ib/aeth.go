@@ -63,7 +63,7 @@ func Credits(n int) Syndrome {
 	return ACK | code
 }
 
-// Credits is the number of credits of a positive acknowledge, and false where
+// Credits returns the number of credits of a positive acknowledge, and false where
 // credits are not in use.
 func (s Syndrome) Credits() (n uint32, ok bool) {
 	if code := s & 0x1f; s.IsACK() && code != ACKNoCredits {
@@ -76,7 +76,7 @@ func (s Syndrome) Credits() (n uint32, ok bool) {
 var creditCounts = [...]uint32{0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512,
 	768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768}
 
-// RNRTimer is the time that the low five bits ask the requester to wait.
+// RNRTimer returns the time that the low five bits ask the requester to wait.
 func (s Syndrome) RNRTimer() time.Duration { return RNRTimer(uint8(s & 0x1f)) }
 
 // RNRTimer decodes a five-bit RNR NAK timer field (IBTA 9.7.5.2.8,

@@ -20,7 +20,7 @@ const (
 	erfInfiniBandLink = 25
 )
 
-// pcap is a capture file of ERF records, the form in which tshark of any version takes
+// pcap returns a capture file of ERF records, the form in which tshark of any version takes
 // InfiniBand packets.
 func pcap(packets ...[]byte) []byte {
 	const (

@@ -64,6 +64,6 @@ func (f *FlowControl) Parse(b []byte) bool {
 	return true
 }
 
-// PacketBlocks is the number of blocks that a packet of a length takes of a receiver's
+// PacketBlocks returns the number of blocks that a packet of a length takes of a receiver's
 // buffer. The length is the LRH's, which leaves out the VCRC.
 func PacketBlocks(words uint16) int { return (4*int(words) + CreditBlock - 1) / CreditBlock }

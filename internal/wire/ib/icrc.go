@@ -24,7 +24,7 @@ type Length struct {
 	Shift   uint8
 }
 
-// Value is the field's value in a packet with length bytes from BTH to ICRC.
+// Value returns the field's value in a packet with length bytes from BTH to ICRC.
 func (l *Length) Value(length int) uint16 { return uint16((length + l.Add) >> l.Shift) }
 
 // A Prefix is the ICRC over what precedes the BTH of a flow's packets. Each direction
@@ -128,7 +128,7 @@ var tail = func() (t [distances][256]uint32) {
 	return t
 }()
 
-// contribution is what a 16-bit field with n bytes behind it adds.
+// contribution returns what a 16-bit field with n bytes behind it adds.
 func contribution(v uint16, n int) uint32 { return tail[n+1][v>>8] ^ tail[n][v&0xff] }
 
 // Extend continues a CRC over more of the packet.
@@ -137,7 +137,7 @@ func Extend(sum uint32, b []byte) uint32 { return crc.Update(sum, crc.IEEE, b) }
 // PutICRC writes the finished CRC as it stands on the wire.
 func PutICRC(b []byte, crc uint32) { binary.LittleEndian.PutUint32(b, crc) }
 
-// ICRC is the CRC that the packet's last four bytes hold.
+// ICRC returns the CRC that the packet's last four bytes hold.
 func ICRC(packet []byte) uint32 { return binary.LittleEndian.Uint32(packet[len(packet)-ICRCLen:]) }
 
 // Sum computes the ICRC of a packet given from BTH to ICRC (the last four

@@ -56,7 +56,7 @@ func (p *Native) Parse(b []byte) Fault {
 	return OK
 }
 
-// HeaderLen is the length of the LRH and the GRH, if the packet has one.
+// HeaderLen returns the length of the LRH and the GRH, if the packet has one.
 func (h *LRH) HeaderLen() int {
 	if h.Next == GlobalGRH {
 		return LRHLen + GRHLen

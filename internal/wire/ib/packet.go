@@ -181,7 +181,7 @@ func (p *Packet) parseExtended(h Headers, b []byte) {
 	}
 }
 
-// HeaderLen is the length of the BTH and the extended headers.
+// HeaderLen returns the length of the BTH and the extended headers.
 func (p *Packet) HeaderLen() int { return p.Opcode.Info().Len }
 
 // PutHeaders writes the headers to b, which must hold HeaderLen bytes, and
@@ -252,5 +252,5 @@ func (p *Packet) Append(b []byte) []byte {
 
 var padding [3]byte
 
-// PadLen is the padding that a payload of n bytes needs (IBTA 9.2).
+// PadLen returns the padding that a payload of n bytes needs (IBTA 9.2).
 func PadLen(n int) uint8 { return uint8(-n & 3) }

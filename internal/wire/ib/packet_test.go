@@ -66,7 +66,7 @@ func drawPacket(t *rapid.T, o Opcode) *Packet {
 	return p
 }
 
-// wire is the packet as it goes out, with a place for the ICRC.
+// wire returns the packet as it goes out, with a place for the ICRC.
 func wire(p *Packet) []byte { return append(p.Append(nil), 0, 0, 0, 0) }
 
 func TestPacketEveryOpcodeRoundTrips(t *testing.T) {

@@ -56,8 +56,8 @@ func (t *Template) Put(h []byte) {
 // Next goes on to the next packet.
 func (t *Template) Next() { t.tail = t.tail&^psnMask | (t.tail+1)&psnMask }
 
-// Opcode is the packets' opcode.
+// Opcode returns the packets' opcode.
 func (t *Template) Opcode() Opcode { return Opcode(t.head >> opcodeShift) }
 
-// PSN is the next packet's.
+// PSN returns the next packet's.
 func (t *Template) PSN() psn.PSN { return psn.New(t.tail) }

@@ -21,11 +21,11 @@ const (
 	MaxMarkedFPDU = 64512
 )
 
-// PadLen is how many bytes of zero stand between a ULPDU of n bytes and the CRC
+// PadLen returns how many bytes of zero stand between a ULPDU of n bytes and the CRC
 // (RFC 5044 4.1): FPDUs are multiples of four bytes long.
 func PadLen(n int) int { return -(LengthLen + n) & 3 }
 
-// FPDULen is the length of the FPDU around a ULPDU of n bytes, without markers.
+// FPDULen returns the length of the FPDU around a ULPDU of n bytes, without markers.
 func FPDULen(n int) int { return LengthLen + n + PadLen(n) + CRCLen }
 
 // UpdateCRC continues the CRC-32C of an FPDU, which begins with 0 and covers all

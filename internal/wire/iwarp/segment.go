@@ -76,7 +76,7 @@ func (s *Segment) ParsePrefix(b []byte) bool {
 	return true
 }
 
-// HeaderLen is the length of the header, by its tagged flag.
+// HeaderLen returns the length of the header, by its tagged flag.
 func (s *Segment) HeaderLen() int {
 	if s.Tagged {
 		return TaggedLen

@@ -38,7 +38,7 @@ var termNames = map[Term]string{
 	TermMPARTR:               "MPA: no matching ready-to-receive frame",
 }
 
-// Terms are the errors that have names, in no order.
+// Terms returns the errors that have names, in no order.
 func Terms() []Term {
 	all := make([]Term, 0, len(termNames))
 	for t := range termNames {

@@ -14,13 +14,13 @@ const (
 // (RFC 5040 4.8), as 16 bits on the wire.
 type Term uint16
 
-// Layer is the layer: RDMAP, DDP or the one below, MPA.
+// Layer returns the layer: RDMAP, DDP or the one below, MPA.
 func (t Term) Layer() uint8 { return uint8(t >> 12) }
 
-// Type is the type of the error, by layer.
+// Type returns the type of the error, by layer.
 func (t Term) Type() uint8 { return uint8(t>>8) & 0xf }
 
-// Code is the code of the error, by layer and type.
+// Code returns the code of the error, by layer and type.
 func (t Term) Code() uint8 { return uint8(t) }
 
 // protection reports whether the error is RDMAP's remote protection error.

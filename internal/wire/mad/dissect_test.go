@@ -19,7 +19,7 @@ import (
 	"softrdma/internal/wire/mad/smp"
 )
 
-// capture is a capture file with an unreliable datagram for each management
+// capture returns a capture file with an unreliable datagram for each management
 // datagram, in ERF records.
 func capture(mads [][mad.Len]byte, qpns []uint32) []byte {
 	le, be := binary.LittleEndian, binary.BigEndian

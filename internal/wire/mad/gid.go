@@ -6,7 +6,7 @@ import "net/netip"
 // address mapped into one (annex A17.4.1.1).
 type GID [16]byte
 
-// GIDFrom is the GID of an address.
+// GIDFrom returns the GID of an address.
 func GIDFrom(a netip.Addr) GID {
 	if !a.IsValid() {
 		return GID{}
@@ -14,7 +14,7 @@ func GIDFrom(a netip.Addr) GID {
 	return a.As16()
 }
 
-// Addr is the address that the GID stands for, as a plain IPv4 address where
+// Addr returns the address that the GID stands for, as a plain IPv4 address where
 // one is mapped.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 

@@ -76,7 +76,7 @@ type Header struct {
 	Modifier      uint32
 }
 
-// NewHeader is the header of a communication manager's message.
+// NewHeader returns the header of a communication manager's message.
 func NewHeader(a AttributeID, tid uint64) Header {
 	return Header{BaseVersion: BaseVersion, Class: ClassCM, ClassVersion: CMClassVersion, Method: MethodSend,
 		TID: tid, Attribute: a}
@@ -171,7 +171,7 @@ func (a AttributeID) Known() bool {
 	return a >= AttrREQ && int(a-AttrREQ) < len(attributes)
 }
 
-// PrivateLen is how many bytes of private data the message has room for.
+// PrivateLen returns how many bytes of private data the message has room for.
 func (a AttributeID) PrivateLen() int {
 	if !a.Known() {
 		return 0

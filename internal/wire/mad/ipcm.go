@@ -23,7 +23,7 @@ type IPHeader struct {
 	Src, Dst  netip.Addr // the zero Addr if IPVersion is neither 4 nor 6
 }
 
-// NewIPHeader is the header for a connection from one address to another.
+// NewIPHeader returns the header for a connection from one address to another.
 func NewIPHeader(src netip.AddrPort, dst netip.Addr) IPHeader {
 	h := IPHeader{IPVersion: 6, Port: src.Port(), Src: src.Addr().Unmap().WithZone(""), Dst: dst.Unmap().WithZone("")}
 	if h.Src.Is4() {

@@ -20,7 +20,7 @@ type field struct {
 	byte, bit, numBits int
 }
 
-// path are the fields of a REQ's path that begins at a byte.
+// path returns the fields of a REQ's path that begins at a byte.
 func path(name string, at int) []field {
 	return []field{
 		{name + ".LocalLID", at, 0, 16}, {name + ".RemoteLID", at + 2, 0, 16},
@@ -93,7 +93,7 @@ var layouts = []struct {
 	}},
 }
 
-// bits are the bits of a field in a datagram.
+// bits returns the bits of a field in a datagram.
 func (f field) bits() *big.Int {
 	ones := new(big.Int).Lsh(big.NewInt(1), uint(f.numBits))
 	ones.Sub(ones, big.NewInt(1))
@@ -105,7 +105,7 @@ func datagram(v *big.Int) (d [Len]byte) {
 	return d
 }
 
-// number is a field's value as one number, vendor IDs and arrays alike.
+// number returns a field's value as one number, vendor IDs and arrays alike.
 func number(m message, name string) *big.Int {
 	v := reflect.ValueOf(m).Elem()
 	for n, rest := cut(name); ; n, rest = cut(rest) {

@@ -51,7 +51,7 @@ func (r *recorded) attribute() mad.AttributeID {
 	return mad.AttributeID(binary.BigEndian.Uint16(r.m[16:]))
 }
 
-// extent is how much of a datagram has a meaning. Its sender left what it had before in the
+// extent returns how much of a datagram has a meaning. Its sender left what it had before in the
 // bytes behind that.
 func (r *recorded) extent() int {
 	switch {

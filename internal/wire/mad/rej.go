@@ -48,7 +48,7 @@ func (m *REJ) Put(d *[Len]byte) {
 	copy(b[84:], m.Private[:])
 }
 
-// AcceptableMTU is the path MTU that the additional information of a REJ for an invalid
+// AcceptableMTU returns the path MTU that the additional information of a REJ for an invalid
 // one (reason 26) names, 0 if it names none. The field is in the upper four bits of its
 // byte, as in a REQ; the lower four are accepted too.
 func AcceptableMTU(ari []byte) MTU {
@@ -61,5 +61,5 @@ func AcceptableMTU(ari []byte) MTU {
 	return MTU(ari[0] & 0xf)
 }
 
-// ARI is the additional information, never longer than its field.
+// ARI returns the additional information, never longer than its field.
 func (m *REJ) ARI() []byte { return m.Info[:min(int(m.InfoLen), REJInfoLen)] }

@@ -137,7 +137,7 @@ const announced = 0x5352 // "SR"
 // Announce makes the announcement of a device on a UDP port.
 func Announce(port uint16) Announcement { return announced<<16 | Announcement(port) }
 
-// Port is the UDP port that is announced, and whether one is.
+// Port returns the UDP port that is announced, and whether one is.
 func (a Announcement) Port() (uint16, bool) {
 	return uint16(a), a>>16 == announced && uint16(a) != 0
 }
@@ -146,7 +146,7 @@ func (a Announcement) Port() (uint16, bool) {
 // bytes.
 type MTU uint8
 
-// MTUFrom is the field of an MTU in bytes, 0 for none.
+// MTUFrom returns the field of an MTU in bytes, 0 for none.
 func MTUFrom(bytes int) MTU {
 	for m := MTU(1); m <= 5; m++ {
 		if m.Bytes() == bytes {
@@ -156,7 +156,7 @@ func MTUFrom(bytes int) MTU {
 	return 0
 }
 
-// Bytes is the MTU in bytes, 0 if the field is reserved.
+// Bytes returns the MTU in bytes, 0 if the field is reserved.
 func (m MTU) Bytes() int {
 	if m < 1 || m > 5 {
 		return 0

@@ -19,7 +19,7 @@ const (
 
 const ipService ServiceID = 0x0000000001000000
 
-// ServiceOf is the service ID of a port.
+// ServiceOf returns the service ID of a port.
 func ServiceOf(ps PortSpace, port uint16) ServiceID {
 	return ipService | ServiceID(ps)<<16 | ServiceID(port)
 }

@@ -98,7 +98,7 @@ func (m *SIDRRep) Put(d *[Len]byte) {
 	copy(b[96:], m.Private[:])
 }
 
-// Additional is the additional information, never longer than its field.
+// Additional returns the additional information, never longer than its field.
 func (m *SIDRRep) Additional() []byte { return m.Info[:min(int(m.InfoLen), SIDRRepInfoLen)] }
 
 // A SIDRStatus is the outcome of a service ID resolution (IBTA 12.11.2).

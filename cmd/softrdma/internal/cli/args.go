@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// AnyNumber is a number of arguments without a limit.
+// AnyNumber is an unlimited number of arguments.
 const AnyNumber = 1 << 30
 
 // Args accepts least to most arguments. expected names them in the error about another number.

@@ -35,7 +35,7 @@ var captureFiles struct {
 type Device struct {
 	*verbs.Device
 	Close       func() error
-	CaptureFile string // empty for none
+	CaptureFile string // empty without a capture
 }
 
 // OpenDevice opens a device with verbs.Open and the flags of AddDeviceFlags. With
@@ -79,8 +79,8 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, erro
 	})}, nil
 }
 
-// OpenNames returns the names to pass to verbs.Open for the values of a repeated --device; one
-// name without any.
+// OpenNames returns the names to pass to verbs.Open for the values of a repeated --device, or
+// one empty name.
 func (p Protocol) OpenNames(devices []string) (names []string, err error) {
 	if len(devices) == 0 {
 		devices = []string{""}
@@ -94,9 +94,9 @@ func (p Protocol) OpenNames(devices []string) (names []string, err error) {
 	return names, nil
 }
 
-// OpenShared opens the devices of a server of programs with OpenDevice, so that programs can share
-// the addresses of those that are Sharable. Names are those of OpenNames. CloseAll closes the
-// devices that were opened, also after an error.
+// OpenShared opens the devices of a server of programs with OpenDevice, so that programs can
+// share the addresses of those that are Sharable. Names are those of OpenNames. CloseAll
+// closes the opened devices, also after an error.
 func OpenShared(cmd *cobra.Command, names []string) (list []*verbs.Device, closeAll func() error, err error) {
 	var ends []func() error
 	closeAll = func() (err error) {

@@ -25,7 +25,7 @@ const (
 	ExitInterrupted = 130
 	ExitTerminated  = 143
 
-	// Of programs that cannot be started, as shells have them.
+	// Exit codes for programs that cannot be started, as in shells.
 	exitCannotExecute = 126
 	exitNotFound      = 127
 )
@@ -97,8 +97,8 @@ func (e *ExitError) Unwrap() error { return e.err }
 // WithCode returns err with an exit code.
 func WithCode(code int, err error) error { return &ExitError{code: code, err: err} }
 
-// ProgramError returns an error of a program that the command has run. Its exit code becomes that
-// of the command, whatever it means, and also if a signal has ended both.
+// ProgramError returns an error of a program that the command has run. Its exit code becomes
+// that of the command, whatever its meaning, even if a signal has ended both.
 func ProgramError(code int, err error) error { return &ExitError{code: code, err: err, program: true} }
 
 // StartError adds the exit code to an error about a program that cannot be started.
@@ -159,13 +159,12 @@ func OneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// named finds a name in front of its explanation, such as that of a daemon's refusal.
+// named matches a name in front of its explanation, such as the name in a daemon's refusal.
 var named = regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)+: `)
 
-// Line returns what standard error says about an error that a command ended with, on one
-// line. If the operation failed for a named reason that the text does not have, the name
-// is added, for softrdma explain. Errors about a peer that does not answer already say
-// what to do.
+// Line returns the line for standard error about an error that a command ended with. If the
+// operation failed for a named reason that the text does not contain, Line adds the name, for
+// softrdma explain. Errors about a peer that does not answer already say what to do.
 func Line(err error) string {
 	line := OneLine(err)
 	var why verbs.ReasonError

@@ -38,7 +38,7 @@ func TestOneLineJoinsErrors(t *testing.T) {
 	}
 }
 
-// The line about a failure has the name of its reason once.
+// The line about a failure contains the name of its reason once.
 func TestLineNamesTheReason(t *testing.T) {
 	_, unknown := verbs.Open("no-such-device", verbs.Config{})
 	var why verbs.ReasonError

@@ -14,7 +14,7 @@ import (
 	"softrdma/internal/fabric/console"
 )
 
-// AskFabric asks a fabric that a process of this machine runs.
+// AskFabric queries a fabric of a process on this machine.
 func AskFabric(ctx context.Context, name string, r console.Request) (*console.Reply, error) {
 	question, err := json.Marshal(&r)
 	if err != nil {
@@ -57,7 +57,7 @@ type Fabric struct {
 	Reply *console.Reply
 }
 
-// fabricPorts returns the names of the ports of all fabrics, with what they are.
+// fabricPorts returns the names of the ports of all fabrics, with descriptions.
 func fabricPorts(ctx context.Context) (names []string) {
 	all, _ := Fabrics(ctx, console.Request{Verb: console.VerbPorts})
 	for i := range all {
@@ -69,7 +69,7 @@ func fabricPorts(ctx context.Context) (names []string) {
 	return names
 }
 
-// Device returns the name of a port as -d takes it.
+// Device returns the name of a port for -d.
 func (f *Fabric) Device(p *console.Port) string {
 	name := InfiniBandPrefix + f.Name + "/" + p.Node
 	if p.Port != 1 || strings.Contains(p.Node, ":") {

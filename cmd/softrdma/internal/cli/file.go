@@ -8,9 +8,9 @@ import (
 	"github.com/google/renameio/v2/maybe"
 )
 
-// WriteFile writes a file that the user named. A new or regular file is replaced at once,
-// so that nobody reads a part of it (on Windows it is overwritten). Anything else, such as
-// a device, a named pipe or a symbolic link, stays what it is and is written to.
+// WriteFile writes a file that the user named. A new or regular file is replaced atomically,
+// so that no reader sees a part of it (on Windows it is overwritten). Anything else, such as a
+// device, a named pipe or a symbolic link, is kept and written to.
 func WriteFile(name string, data []byte) error {
 	info, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() {

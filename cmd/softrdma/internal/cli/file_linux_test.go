@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// wantFile checks what a name leads to.
+// wantFile checks the file that a name leads to.
 func wantFile(t *testing.T, name string, kind fs.FileMode, content string) {
 	t.Helper()
 	info, err := os.Lstat(name)
@@ -48,7 +48,7 @@ func TestWriteFileReplacesRegularFiles(t *testing.T) {
 	if info, err := os.Stat(name); err != nil || info.Mode() != 0o600 {
 		t.Errorf("expected the rights to stay, found %v, %v", info.Mode(), err)
 	}
-	// Whoever has it open reads on in the file as it was.
+	// A program that has the file open continues to read the old contents.
 	b := make([]byte, 100)
 	if n, _ := before.Read(b); string(b[:n]) != "first" {
 		t.Errorf("the file was overwritten in place: %q", b[:n])

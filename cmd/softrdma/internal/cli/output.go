@@ -52,9 +52,9 @@ func (o checkedOutput) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// ForProgram returns what a program that a command starts writes to in the place of w: the command's
-// own standard output, if w is that, and not a pipe to the command. So the program has the terminal,
-// and goes on where the command is killed.
+// ForProgram returns the output for a program that a command starts, in place of w. It is the
+// command's own standard output if w is that, and not a pipe to the command. So the program
+// has the terminal, and continues if the command is killed.
 func ForProgram(w io.Writer) io.Writer {
 	if o, ok := w.(checkedOutput); ok {
 		return o.File
@@ -75,8 +75,8 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// TerminalWidth returns the number of columns of the terminal that w is, or otherwise if w
-// is no terminal or has no size.
+// TerminalWidth returns the number of columns of w if it is a terminal of known size, and
+// otherwise the argument of that name.
 func TerminalWidth(w io.Writer, otherwise int) int {
 	f, ok := w.(interface{ Fd() uintptr })
 	if !ok {

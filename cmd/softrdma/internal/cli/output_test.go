@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A pipe to the command in the place of standard output would hide the terminal from the program, and end
-// it where the command is killed.
+// A pipe to the command in place of standard output would hide the terminal from the program,
+// and end the program if the command is killed.
 func TestProgramsWriteToTheCommandsOwnOutput(t *testing.T) {
 	if w := ForProgram(Stdout()); w != os.Stdout {
 		t.Errorf("%T, expected the file of standard output", w)

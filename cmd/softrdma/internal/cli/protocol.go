@@ -17,10 +17,10 @@ const (
 	ProtocolIWARP  = "iwarp"
 	ProtocolRoCEv1 = "roce1"
 
-	protocolInfiniBand = "ib" // is no value of the flag: the name says which fabric
+	protocolInfiniBand = "ib" // not a value of the flag: the device name selects the fabric
 )
 
-// What the names of devices that do not speak RoCE v2 begin with, see verbs.Open.
+// The prefixes of the names of devices with other protocols than RoCE v2, see verbs.Open.
 const (
 	IWARPPrefix  = ProtocolIWARP + ":"
 	RoCEv1Prefix = ProtocolRoCEv1 + ":"
@@ -92,7 +92,7 @@ func (p *Protocol) Reconcile(name *string) error {
 	return nil
 }
 
-// device says what a device of the protocol is.
+// device describes a device of the protocol.
 func (p Protocol) device() string {
 	switch p {
 	case ProtocolIWARP:
@@ -105,7 +105,7 @@ func (p Protocol) device() string {
 	return "a RoCE v2 device"
 }
 
-// prefix is what the names of the protocol's devices begin with.
+// prefix returns the prefix of the names of the protocol's devices.
 func (p Protocol) prefix() string {
 	if p == "" || p == ProtocolRoCE {
 		return ""
@@ -145,13 +145,13 @@ func ProtocolOf(dev *verbs.Device) Protocol {
 // Command returns the command to start at the other end, with --protocol if it is
 // needed there.
 func (p Protocol) Command(command string) string {
-	if p.prefix() != "" && p != protocolInfiniBand { // of which the other end's -d tells
+	if p.prefix() != "" && p != protocolInfiniBand { // the other end's -d selects it
 		return command + " --protocol " + string(p)
 	}
 	return command
 }
 
-// DeviceName returns the name of an open device as -d takes it.
+// DeviceName returns the name of an open device for -d.
 func DeviceName(dev *verbs.Device) string {
 	switch p := ProtocolOf(dev); {
 	case p == protocolInfiniBand:
@@ -174,8 +174,7 @@ func (p Protocol) OpenName(name string) (string, error) {
 	return name, nil
 }
 
-// PeerName returns the name of a peer's device as -d takes it. The peer sent it as
-// address and port.
+// PeerName returns the name of a peer's device for -d. The peer sent it as address and port.
 func (p Protocol) PeerName(device string) string {
 	if at, err := netip.ParseAddrPort(device); err == nil && p.prefix() != "" {
 		return p.prefix() + at.Addr().String()

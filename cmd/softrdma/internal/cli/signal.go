@@ -13,7 +13,7 @@ import (
 // process group.
 const secondSignal = time.Second
 
-// A signalError is why a context ended.
+// A signalError is the cause of a context that a signal has ended.
 type signalError struct{ signal os.Signal }
 
 func (e signalError) Error() string { return e.signal.String() }
@@ -32,7 +32,7 @@ func NotifyContext() context.Context {
 	return ctx
 }
 
-// Signal returns the signal that has ended a context of NotifyContext, nil if none has.
+// Signal returns the signal that has ended a context of NotifyContext, or nil.
 func Signal(ctx context.Context) os.Signal {
 	var e signalError
 	if errors.As(context.Cause(ctx), &e) {

@@ -9,15 +9,15 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// A Table is rows in columns, which are two spaces apart. Columns of numbers have them on the
-// right, other columns begin on the left.
+// A Table has rows in columns, which are two spaces apart. Columns of numbers are aligned to
+// the right, others to the left.
 type Table struct {
 	Indent string // before each line
 
 	w table.Writer
 }
 
-// NewTable returns a table with a header, or none without arguments.
+// NewTable returns a table with a header, or without one if there are no arguments.
 func NewTable(header ...any) *Table {
 	t := &Table{w: table.NewWriter()}
 	t.w.SetStyle(table.Style{Box: table.BoxStyle{PaddingRight: "  "}, Format: table.FormatOptions{Header: text.FormatDefault}})

@@ -47,16 +47,16 @@ func TLSFlags(cmd *cobra.Command) (args []string) {
 	return args
 }
 
-// CheckTLSFlags refuses TLS flags that no device could be opened with. Servers that open
-// their devices only when clients come call it before.
+// CheckTLSFlags refuses invalid TLS flags. Servers that open their devices only when clients
+// connect call it before.
 func CheckTLSFlags(cmd *cobra.Command) error {
 	_, err := tlsConfig(cmd, "")
 	return err
 }
 
-// FileOf returns the file that a flag names, "" if the user did not give the flag. An
-// empty name is refused: it comes from a variable that is not set, and without its
-// secret or certificate a command would go on unprotected.
+// FileOf returns the file that a flag names, or "" if the user did not give the flag. It
+// refuses an empty name, which comes from an unset variable: without its secret or certificate
+// a command would continue unprotected.
 func FileOf(cmd *cobra.Command, name string) (string, error) {
 	file := FlagText(cmd, name)
 	if FlagGiven(cmd, name) && file == "" {
@@ -65,9 +65,8 @@ func FileOf(cmd *cobra.Command, name string) (string, error) {
 	return file, nil
 }
 
-// tlsConfig returns the TLS configuration that the flags ask for, or nil. The peer's
-// certificate must be valid for host or, if host is empty, for the address that is
-// dialled.
+// tlsConfig returns the TLS configuration of the flags, or nil. The peer's certificate must be
+// valid for host or, if host is empty, for the address that is dialled.
 func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
 	var files [len(tlsFlags)]string
 	given := 0

@@ -17,7 +17,7 @@ func ReportRefused(out io.Writer) func(netip.AddrPort, error) {
 	return func(peer netip.AddrPort, err error) { t.Printf("refused %v: %s", peer, OneLine(err)) }
 }
 
-// warned has the files about which this process has warned.
+// warned records the files about which this process has warned.
 var warned sync.Map
 
 // warnOnce warns about a file that a flag names, unless this process has warned about it. A

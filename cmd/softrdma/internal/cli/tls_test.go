@@ -25,7 +25,7 @@ func writePEM(t *testing.T, dir, name, kind string, b []byte) string {
 	return file
 }
 
-// writePair writes a certificate, signed by itself and valid until end, and its key.
+// writePair writes a self-signed certificate that is valid until end, and its key.
 func writePair(t *testing.T, name string, end time.Time) (cert, key string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -45,7 +45,7 @@ func writePair(t *testing.T, name string, end time.Time) (cert, key string) {
 	return writePEM(t, dir, name+".pem", "CERTIFICATE", der), writePEM(t, dir, name+".key", "PRIVATE KEY", pkcs8)
 }
 
-// Each file that is wrong is named with its flag, and so is what was expected.
+// The error names each invalid file with its flag, and what was expected.
 func TestCertificateFilesThatDoNotFit(t *testing.T) {
 	cert, key := writePair(t, "one", time.Now().Add(time.Hour))
 	_, otherKey := writePair(t, "other", time.Now().Add(time.Hour))
@@ -53,7 +53,7 @@ func TestCertificateFilesThatDoNotFit(t *testing.T) {
 	sealed := writePEM(t, t.TempDir(), "sealed.key", "ENCRYPTED PRIVATE KEY", []byte("anything"))
 	for _, c := range []struct {
 		name, cert, key, ca string
-		fails               string // "" for success
+		fails               string // "" means success
 		says                []string
 	}{
 		{"fit", cert, key, cert, "", nil},

@@ -19,8 +19,8 @@ const (
 	// setUpTimeout limits the time until a client has connected its queue pairs.
 	setUpTimeout = time.Minute
 
-	// maxPending limits the connections that have not sent their hello. One more
-	// replaces the oldest, so silent peers do not keep others out.
+	// maxPending limits the connections that have not sent their hello. Another one replaces
+	// the oldest, so silent peers do not keep others out.
 	maxPending = 64
 
 	// maxQueued limits the clients that wait while another one measures.
@@ -103,7 +103,7 @@ func (a *acceptor) removePending(conn net.Conn) {
 	}
 }
 
-// closeQueued closes the clients that were not served.
+// closeQueued closes clients that were not served.
 func (a *acceptor) closeQueued() {
 	for {
 		select {

@@ -120,7 +120,7 @@ func run(cmd *cobra.Command, opt *options, args []string) error {
 	if err := opt.Protocol.Reconcile(&opt.device); err != nil {
 		return err
 	}
-	if err := cli.ApplySameHostFlags(cmd); err != nil { // before a client comes
+	if err := cli.ApplySameHostFlags(cmd); err != nil { // before a client connects
 		return err
 	}
 	if len(args) == 3 {
@@ -143,7 +143,7 @@ func runServer(ctx context.Context, cmd *cobra.Command, opt *options) error {
 	if opt.json {
 		p.notes = io.Discard // the client prints the results
 	}
-	if err := cli.CheckTLSFlags(cmd); err != nil { // before a client comes
+	if err := cli.CheckTLSFlags(cmd); err != nil { // before a client connects
 		return err
 	}
 	if opt.device != "" {
@@ -157,9 +157,9 @@ func runServer(ctx context.Context, cmd *cobra.Command, opt *options) error {
 	return p.listen(ctx, opt.port)
 }
 
-// defaults fills in the settings that the user left out.
+// defaults fills in settings that the user omitted.
 func (o *options) defaults(cmd *cobra.Command) {
-	o.Managed = o.Managed || o.Protocol.IWARP() // iWARP connects in no other way
+	o.Managed = o.Managed || o.Protocol.IWARP() // iWARP cannot connect in another way
 	latency := o.Metric == measure.MetricLatency
 	switch {
 	case o.all && o.Operation != measure.OpAtomic:

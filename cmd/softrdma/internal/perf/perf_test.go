@@ -186,7 +186,7 @@ func TestPerfWrongArguments(t *testing.T) {
 
 func TestPerfWithoutServer(t *testing.T) {
 	clitest.Start(t, "perf", "write", "bw", "-p", clitest.FreePort(t), "127.0.0.1").Fails(cli.ExitPeer, "start it there first")
-	if runtime.GOOS == "linux" { // which does not connect to the broadcast address
+	if runtime.GOOS == "linux" { // it refuses to connect to the broadcast address
 		clitest.Start(t, "perf", "write", "bw", "255.255.255.255").Fails(cli.ExitPeer, "is there a route to it", "TCP port 18516")
 	}
 }
@@ -198,7 +198,8 @@ func TestPerfReportsDeviceInUseAtOnce(t *testing.T) {
 	clitest.Start(t, "perf", "write", "bw", "-p", clitest.FreePort(t), "-d", dev).Fails(cli.ExitFailed, "address already in use")
 }
 
-// A killed peer ends the other end without a timeout, of which the error would tell.
+// When a peer is killed, the other end ends without waiting for a timeout, which its error
+// would name.
 func TestPerfNoticesKilledPeer(t *testing.T) {
 	for _, who := range []string{"client", "server"} {
 		t.Run(who, func(t *testing.T) {

@@ -101,7 +101,7 @@ func newReport(cmd *cobra.Command, opt *options, client, server string, q *verbs
 	return r
 }
 
-// usualReasons are those of most connections between hosts.
+// usualReasons are the reasons of most connections between hosts.
 var usualReasons = []string{"HOST_UNPUBLISHED", "HOST_OFF", "HOST_TRANSPORT", "HOST_UNSUPPORTED"}
 
 var titles = map[string]string{

@@ -53,7 +53,7 @@ func (p *server) listen(ctx context.Context, port uint16) error {
 		case err := <-closed:
 			return err
 		case c := <-a.clients:
-			gone := c.ctx.Err() != nil // it left while another one measured
+			gone := c.ctx.Err() != nil // it left while another one was measured
 			err := p.serve(c, notes)
 			c.close()
 			if ctx.Err() != nil || !p.keep && !gone {

@@ -28,7 +28,7 @@ func userName(number string) string {
 	return number
 }
 
-// publicDirectory is a directory in which users find each other's devices.
+// publicDirectory returns a directory in which users find each other's devices.
 func publicDirectory(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

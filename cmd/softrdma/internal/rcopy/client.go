@@ -31,7 +31,7 @@ func openSource(name string) (f *os.File, size int64, mode fs.FileMode, err erro
 	return f, info.Size(), info.Mode(), nil
 }
 
-// fileKind describes what a file is that is not a regular file.
+// fileKind describes the type of a file that is not a regular file.
 func fileKind(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -50,7 +50,7 @@ const modeRegular = 0o100000
 // A client is the end that sends a file.
 type client struct{ stream }
 
-// sourceKey identifies the present version of a source, so that the server recognises a
+// sourceKey identifies the current version of a source, so that the server recognises a
 // partial copy of it. It is never 0.
 func sourceKey(f *os.File) (uint64, error) {
 	info, err := f.Stat()
@@ -61,7 +61,7 @@ func sourceKey(f *os.File) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	host, _ := os.Hostname() // the rest identifies it as well
+	host, _ := os.Hostname() // the rest also identifies it
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%d", host, path, info.Size(), info.ModTime().UnixNano()))
 	return binary.LittleEndian.Uint64(sum[:]) | 1, nil
 }

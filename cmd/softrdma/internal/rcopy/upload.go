@@ -62,9 +62,9 @@ type upload struct {
 	from    int64 // where this copy began
 }
 
-// open begins an upload. A name that leads out of the directory, also through a
-// symbolic link, is refused with fs.ErrPermission. A key other than 0 identifies the
-// present version of the source: an incomplete copy of it is continued.
+// open begins an upload. A name that leads out of the directory, even through a symbolic link,
+// is refused with fs.ErrPermission. A key other than 0 identifies the current version of the
+// source: an incomplete copy of it is continued.
 func (d *directory) open(asked string, perm fs.FileMode, key uint64) (*upload, error) {
 	name, err := d.resolve(asked)
 	if err != nil {

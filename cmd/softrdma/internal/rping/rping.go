@@ -226,7 +226,7 @@ func (p *command) showPing(what string, ping []byte) {
 	}
 }
 
-// validated is the end of the last line if pings were validated.
+// validated returns the end of the last line if pings were validated.
 func (p *command) validated() string {
 	if p.validate {
 		return ", data validated"

@@ -47,7 +47,7 @@ const (
 	PortBlock  = 32 // ports of a SwitchPortCongestionSetting
 )
 
-// SettingLen is the length in bytes of an attribute that holds settings alone, 0 for others.
+// SettingLen returns the length in bytes of an attribute that holds settings alone, 0 for others.
 func SettingLen(a mad.AttributeID) int {
 	switch a {
 	case AttrSwitchCongestionSetting:

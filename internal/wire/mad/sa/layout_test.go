@@ -30,7 +30,7 @@ func layout[T any, P record[T]](name string, a mad.AttributeID, fields ...[]madt
 
 type fields = []madtest.Field
 
-// limits are the fields of the MTU, rate and lifetime at 3 bytes.
+// limits returns the fields of the MTU, rate and lifetime at 3 bytes.
 func limits(mtu, rate, life int) (f fields) {
 	for name, at := range map[string]int{"MTU": mtu, "Rate": rate, "LifeTime": life} {
 		f = append(f, madtest.Field{Name: name + ".Selector", Byte: at, Bits: 2}, madtest.Field{Name: name + ".Value", Byte: at, Bit: 2, Bits: 6})

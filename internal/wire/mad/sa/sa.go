@@ -87,7 +87,7 @@ type Header struct {
 	ComponentMask uint64
 }
 
-// RecordLen is the room of one record of a table in bytes.
+// RecordLen returns the room of one record of a table in bytes.
 func (h *Header) RecordLen() int { return 8 * int(h.Offset) }
 
 // OffsetFor returns the AttributeOffset of records of a length.

@@ -21,7 +21,7 @@ func layout[T any, P attribute[T]](name string, fields []madtest.Field) madtest.
 	}
 }
 
-// weights are the fields of a half of an arbitration table.
+// weights returns the fields of a half of an arbitration table.
 func weights() (f []madtest.Field) {
 	for i, w := range madtest.Array("", 0, 32, 16) {
 		f = append(f, madtest.Field{Name: w.Name[1:] + ".VL", Byte: 2 * i, Bit: 4, Bits: 4},
