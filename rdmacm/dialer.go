@@ -50,13 +50,10 @@ type Dialer struct {
 	Param ConnParam // what Dial sends the peer
 }
 
-// DialConfig is a Dialer as the argument of the function Dial.
-type DialConfig = Dialer
-
 // Dial connects a queue pair to "host:port". The connection is ready: the queue
 // pair is in RTS.
-func Dial(ctx context.Context, addr string, cfg DialConfig) (*Conn, error) {
-	return cfg.Dial(ctx, addr)
+func Dial(ctx context.Context, addr string, d Dialer) (*Conn, error) {
+	return d.Dial(ctx, addr)
 }
 
 // Dial connects a queue pair to "host:port". It tries the addresses of a name one

@@ -53,7 +53,7 @@ func TestRequiredSameHostRefusesConnections(t *testing.T) {
 				}
 				accepted <- err
 			}()
-			_, err = rdmacm.Dial(ctx, "127.8.43.1:7000", rdmacm.DialConfig{Device: devices[1]})
+			_, err = rdmacm.Dial(ctx, "127.8.43.1:7000", rdmacm.Dialer{Device: devices[1]})
 			if c.client == verbs.SameHostRequire {
 				if nameOf(err) != "HOST_UNPUBLISHED" {
 					t.Errorf("client: %v", err)

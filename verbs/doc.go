@@ -7,7 +7,7 @@
 // queues ([CQ]) and queue pairs ([QP]), tells the peer where they are (out of
 // band), connects and posts work:
 //
-//	dev, err := verbs.Open("127.0.0.1", verbs.Config{})
+//	dev, err := verbs.OpenRoCE(ctx, "127.0.0.1", verbs.RoCEConfig{})
 //	pd, err := dev.AllocPD()
 //	mr, err := pd.RegisterMemory(make([]byte, 4096), verbs.LocalWrite|verbs.RemoteWrite)
 //	cq, err := dev.CreateCQ(verbs.CQConfig{Depth: 16})

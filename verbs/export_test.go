@@ -7,3 +7,11 @@ func SetSharedLanes(n int) (undo func()) {
 	sharedLanes = n
 	return func() { sharedLanes = old }
 }
+
+// TypedConfigs has one configuration of each kind of device.
+var TypedConfigs = []interface{ config() *Config }{
+	&RoCEConfig{}, &RoCEv1Config{}, &IWARPConfig{}, &PortConfig{}, &SharedConfig{},
+}
+
+// ConfigOf returns what a typed configuration stands for.
+func ConfigOf(c interface{ config() *Config }) *Config { return c.config() }

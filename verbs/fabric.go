@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/fabric/attach"
@@ -21,18 +20,22 @@ import (
 // fabricPrefix is the prefix of the names of ports of a fabric.
 const fabricPrefix = "ib:"
 
-// attachTime bounds the wait for the process of a fabric.
-const attachTime = 10 * time.Second
-
-// openFabric opens a device on a port of a fabric. Its packets go through the fabric's
+// openPort opens a device on a port of a fabric. Its packets go through the fabric's
 // switches, also to devices of this process and host.
-func (s *Stack) openFabric(name string, cfg *Config) (*Device, error) {
+func (s *Stack) openPort(ctx context.Context, name string, cfg *Config) (*Device, error) {
+	d, err := s.attach(ctx, name, cfg)
+	if err != nil {
+		return nil, openNamed(fabricPrefix, name, err)
+	}
+	return d, nil
+}
+
+// attach attaches to a port and opens a device on it.
+func (s *Stack) attach(ctx context.Context, name string, cfg *Config) (*Device, error) {
 	control, recovery, err := transmission(cfg.Congestion, cfg.Recovery)
 	if err = errors.Join(err, cfg.refuseFabric()); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), attachTime)
-	defer cancel()
 	p, err := fabric.Open(ctx, name, adapter.Config{
 		Spin: cfg.spin(), Window: cfg.Window, Control: control, Recovery: recovery, PeerTimeout: cfg.PeerTimeout,
 	})

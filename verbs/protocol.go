@@ -70,9 +70,19 @@ func protocolOf(name string) (Protocol, string) {
 	return RoCE, name
 }
 
-// choose resolves the name of a device.
-func choose(name string) (host.Choice, Protocol, error) {
-	p, name := protocolOf(name)
+// prefix returns what begins the names of devices of a protocol.
+func (p Protocol) prefix() string {
+	switch p {
+	case IWARP:
+		return iwarpPrefix
+	case RoCEv1:
+		return rocev1Prefix
+	}
+	return ""
+}
+
+// choose resolves the name of an interface or address.
+func choose(p Protocol, name string) (host.Choice, error) {
 	resolve := host.Resolve
 	switch {
 	case name == "":
@@ -82,10 +92,10 @@ func choose(name string) (host.Choice, Protocol, error) {
 	}
 	c, err := resolve(name)
 	if err != nil || p == RoCE {
-		return c, p, err
+		return c, err
 	}
 	if c.Addr.Port() != Port {
-		return c, p, reason.BadArgument(0, uint64(c.Addr.Port()), "expected an address without a port, found %v: only RoCE v2 has one UDP port for a device", c.Addr)
+		return c, reason.BadArgument(0, uint64(c.Addr.Port()), "expected an address without a port, found %v: only RoCE v2 has one UDP port for a device", c.Addr)
 	}
 	port, why := uint16(0), "It speaks iWARP, over TCP."
 	if p == RoCEv1 {
@@ -93,7 +103,7 @@ func choose(name string) (host.Choice, Protocol, error) {
 	}
 	c.Addr = netip.AddrPortFrom(c.Addr.Addr(), port)
 	c.Why = append(c.Why, why)
-	return c, p, nil
+	return c, nil
 }
 
 // links holds the networks of a device's lanes, or its streams.

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -16,18 +17,19 @@ import (
 	"softrdma/internal/uverbs/daemon"
 )
 
-// openShared opens a device on a slot of a daemon's device.
-func (s *Stack) openShared(name string, cfg *Config) (*Device, error) {
-	if err := cfg.refuseShared(); err != nil {
-		return nil, err
+// openSlot opens a device on a slot of a daemon's device.
+func (s *Stack) openSlot(ctx context.Context, name string, cfg *Config) (*Device, error) {
+	err := cfg.refuseShared()
+	var slot *daemon.Slot
+	if err == nil {
+		slot, err = daemon.TakeSlot(ctx, name)
 	}
-	slot, err := daemon.TakeSlot(name)
 	if err != nil {
-		return nil, err
+		return nil, openNamed(sharedPrefix, name, err)
 	}
 	d, err := s.startShared(slot, cfg)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("daemon on %s: %w", slot.Socket, err), slot.Close())
+		return nil, openNamed(sharedPrefix, name, errors.Join(fmt.Errorf("daemon on %s: %w", slot.Socket, err), slot.Close()))
 	}
 	return d, nil
 }

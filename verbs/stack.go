@@ -16,5 +16,13 @@ var process = &Stack{registry.Process}
 
 func init() { registry.NewStack = func(r *registry.Registry) any { return &Stack{r} } }
 
+// orProcess returns the stack, or that of the process if s is nil.
+func (s *Stack) orProcess() *Stack {
+	if s == nil {
+		return process
+	}
+	return s
+}
+
 // NewStack makes a stack without devices.
 func NewStack() *Stack { return &Stack{new(registry.Registry)} }

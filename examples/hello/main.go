@@ -17,7 +17,7 @@ type end struct {
 }
 
 func open(addr string) (e end) {
-	dev := must(verbs.Open(addr, verbs.Config{}))
+	dev := must(verbs.OpenRoCE(context.Background(), addr, verbs.RoCEConfig{}))
 	pd := must(dev.AllocPD())
 	e.mr = must(pd.RegisterMemory(make([]byte, 64), verbs.LocalWrite|verbs.RemoteWrite))
 	e.cq = must(dev.CreateCQ(verbs.CQConfig{}))

@@ -4,6 +4,7 @@ package uverbs
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -92,7 +93,7 @@ func TestHelper(t *testing.T) {
 // takeSlot asks for a share of the address of a server's first device, and says what became
 // of that.
 func takeSlot(socket string) string {
-	slot, err := daemon.TakeSlot(socket)
+	slot, err := daemon.TakeSlot(context.Background(), socket)
 	var why *reason.Error
 	switch {
 	case errors.As(err, &why):

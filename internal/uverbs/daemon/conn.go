@@ -3,8 +3,14 @@
 package daemon
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -12,81 +18,87 @@ import (
 	"softrdma/internal/uverbs/uapi"
 )
 
-// A conn is a connection to the daemon that carries one call at a time. It must never be on a
-// stack, because stacks move and the daemon looks at its memory.
+// A conn is a connection to the daemon that carries one call at a time. It is on the heap, because
+// stacks move and the daemon looks at its memory.
 type conn struct {
-	fd   int
+	*net.UnixConn
+	ctx  context.Context // bounds dial and all calls
+	stop func() bool
 	peer unix.Ucred
-	out  [uapi.RequestLen + uapi.MaxData]byte
 	in   [replyLen + uapi.MaxText]byte
-	oob  [64]byte
-	iov  unix.Iovec
-	head unix.Msghdr
 }
 
 const replyLen = int(unsafe.Sizeof(uapi.Reply{}))
 
-// dial connects to the daemon's socket and allows the daemon to access this
-// process's memory.
-func dial(socket string) (*conn, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("socket: %w", err)
+// backlogPause is the time between attempts to connect to a daemon whose backlog is full.
+const backlogPause = time.Millisecond
+
+// dial connects to the daemon's socket and allows the daemon to access this process's memory. When
+// ctx ends, calls fail with its error.
+func dial(ctx context.Context, socket string) (*conn, error) {
+	var d net.Dialer
+	u, err := d.DialContext(ctx, "unixpacket", socket)
+	for errors.Is(err, syscall.EAGAIN) { // unix(7): the backlog is full
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connect to %s: %w", socket, ctx.Err())
+		case <-time.After(backlogPause):
+		}
+		u, err = d.DialContext(ctx, "unixpacket", socket)
 	}
-	c := &conn{fd: fd}
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: socket}); err != nil {
-		c.close()
+	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", socket, err)
 	}
-	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	if err != nil {
-		c.close()
-		return nil, err
+	c := &conn{UnixConn: u.(*net.UnixConn), ctx: ctx}
+	if err := c.askPeer(); err != nil {
+		return nil, errors.Join(fmt.Errorf("peer of %s: %w", socket, err), c.Close())
 	}
-	c.peer = *cred
 	// Yama needs this permission. Without Yama the call fails and is not needed.
-	_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(cred.Pid), 0, 0, 0)
+	_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(c.peer.Pid), 0, 0, 0)
+	c.stop = context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	return c, nil
 }
 
-func (c *conn) close() { _ = unix.Close(c.fd) }
+// askPeer asks the kernel who listens on the socket.
+func (c *conn) askPeer() error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	var no error
+	if err := raw.Control(func(fd uintptr) { cred, no = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return err
+	}
+	if no == nil {
+		c.peer = *cred
+	}
+	return no
+}
 
-// message calls sendmsg or recvmsg with b and control messages.
-func (c *conn) message(number uintptr, b, control []byte) (int, syscall.Errno) {
-	c.iov.Base = &b[0]
-	c.iov.SetLen(len(b))
-	c.head = unix.Msghdr{Iov: &c.iov}
-	c.head.SetIovlen(1)
-	if len(control) > 0 {
-		c.head.Control = &control[0]
-		c.head.SetControllen(len(control))
-	}
-	for {
-		n, _, no := unix.Syscall(number, uintptr(c.fd), uintptr(unsafe.Pointer(&c.head)), unix.MSG_CMSG_CLOEXEC|unix.MSG_NOSIGNAL)
-		if no != unix.EINTR {
-			return int(n), no
-		}
-	}
+// close ends the connection.
+func (c *conn) close() {
+	c.stop()
+	_ = c.Close()
 }
 
 // call makes a call and returns the reply, the text after it and the descriptors.
 // An error means that the connection failed.
 func (c *conn) call(r *uapi.Request, data []byte) (p uapi.Reply, text []byte, fds []int, err error) {
 	r.Version = uapi.Protocol
-	n := copy(c.out[:], uapi.Bytes(r))
-	n += copy(c.out[n:], data)
-	if _, no := c.message(unix.SYS_SENDMSG, c.out[:n], nil); no != 0 {
-		return p, nil, nil, &lostError{no}
+	if _, err := c.Write(append(uapi.Bytes(r)[:uapi.RequestLen:uapi.RequestLen], data...)); err != nil {
+		return p, nil, nil, c.lost(err)
 	}
-	n, no := c.message(unix.SYS_RECVMSG, c.in[:], c.oob[:])
-	if no != 0 {
-		return p, nil, nil, &lostError{no}
+	var oob [64]byte
+	n, control, flags, _, err := c.ReadMsgUnix(c.in[:], oob[:])
+	if err != nil {
+		return p, nil, nil, c.lost(err)
 	}
-	fds, err = descriptors(c.oob[:c.head.Controllen])
+	fds, err = descriptors(oob[:control])
 	switch {
 	case n < replyLen:
-		err = &lostError{0}
-	case err == nil && c.head.Flags&unix.MSG_CTRUNC != 0:
+		err = &lostError{io.EOF}
+	case err == nil && flags&unix.MSG_CTRUNC != 0:
 		err = syscall.EMFILE // this process has reached its limit of descriptors
 	}
 	if err != nil {
@@ -97,17 +109,27 @@ func (c *conn) call(r *uapi.Request, data []byte) (p uapi.Reply, text []byte, fd
 	return p, c.in[replyLen:n], fds, nil
 }
 
-// A lostError means that the connection ended during a call.
-type lostError struct {
-	no syscall.Errno // 0 if the daemon closed the connection
+// lost returns the error of a call whose message could not be sent or received.
+func (c *conn) lost(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("the daemon does not answer: %w", c.ctx.Err())
+	}
+	return &lostError{err}
 }
 
+// A lostError means that the connection ended during a call.
+type lostError struct{ err error }
+
+// Error says how it ended.
 func (e *lostError) Error() string {
-	if e.no == 0 {
-		return "the daemon hung up"
+	if errors.Is(e.err, io.EOF) {
+		return "the daemon closed the connection"
 	}
-	return fmt.Sprintf("connection to the daemon: %v", e.no)
+	return fmt.Sprintf("connection to the daemon: %v", e.err)
 }
+
+// Unwrap returns the system's error.
+func (e *lostError) Unwrap() error { return e.err }
 
 // descriptors returns the descriptors of control messages. The caller must close
 // them even if there is an error.

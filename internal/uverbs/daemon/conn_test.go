@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -10,14 +11,16 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/uverbs/uapi"
 )
 
-// wrongDaemon answers each message on a socket with the same bytes and descriptors.
-func wrongDaemon(t *testing.T, answer []byte, fds ...int) (socket string, accepted chan struct{}) {
+// wrongDaemon answers each message of one connection with the same bytes and descriptors, or with
+// nothing if answer is nil. It closes ended after it has closed the connection.
+func wrongDaemon(t *testing.T, answer []byte, fds ...int) (socket string, ended chan struct{}) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "daemon") // short, because a socket's path has at most 108 bytes
 	if err != nil {
@@ -27,7 +30,7 @@ func wrongDaemon(t *testing.T, answer []byte, fds ...int) (socket string, accept
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted, ended := make(chan struct{}), make(chan struct{})
+	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
 		c, err := ln.AcceptUnix()
@@ -35,11 +38,13 @@ func wrongDaemon(t *testing.T, answer []byte, fds ...int) (socket string, accept
 			return
 		}
 		defer c.Close()
-		close(accepted)
 		b := make([]byte, 2048)
 		for {
 			if _, err := c.Read(b); err != nil {
 				return
+			}
+			if answer == nil {
+				continue
 			}
 			if _, _, err := c.WriteMsgUnix(answer, unix.UnixRights(fds...), nil); err != nil {
 				return
@@ -51,7 +56,7 @@ func wrongDaemon(t *testing.T, answer []byte, fds ...int) (socket string, accept
 		<-ended
 		os.RemoveAll(dir)
 	})
-	return ln.Addr().String(), accepted
+	return ln.Addr().String(), ended
 }
 
 func openDescriptors(t *testing.T) int {
@@ -83,10 +88,10 @@ func TestDescriptorsOfWrongAnswersAreClosed(t *testing.T) {
 		"no slot":              {answer: append(uapi.Bytes(&good), `{"First":0}`...), fds: 3, want: syscall.EPROTO},
 	} {
 		t.Run(name, func(t *testing.T) {
-			socket, accepted := wrongDaemon(t, c.answer, slices.Repeat([]int{int(null.Fd())}, c.fds)...)
+			socket, ended := wrongDaemon(t, c.answer, slices.Repeat([]int{int(null.Fd())}, c.fds)...)
 			before := openDescriptors(t)
-			_, err := takeSlot(&target{socket: socket, file: "uverbs0"})
-			<-accepted
+			_, err := takeSlot(t.Context(), &target{socket: socket, file: "uverbs0"})
+			<-ended
 			lost := (*lostError)(nil)
 			if c.lost != errors.As(err, &lost) || !c.lost && !errors.Is(err, c.want) {
 				t.Errorf("found %v, expected %v, the connection lost: %v", err, c.want, c.lost)
@@ -96,4 +101,15 @@ func TestDescriptorsOfWrongAnswersAreClosed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A stopped daemon accepts connections, because the kernel does, and never answers.
+func TestStoppedDaemonIsGivenUpWithTheContext(t *testing.T) {
+	socket, ended := wrongDaemon(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := Ask(ctx, socket); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("found %v, expected the context's error", err)
+	}
+	<-ended
 }

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -62,10 +63,10 @@ type Info struct {
 	Devices []string // name, address and protocol of each: "rxe0 10.0.0.1 (RoCE v2)"
 }
 
-// Ask queries the daemon of a socket. The error wraps a *RefusedError if the daemon
-// does not serve this process's user.
-func Ask(socket string) (*Info, error) {
-	c, err := dial(socket)
+// Ask queries the daemon of a socket. The error wraps a *RefusedError if the daemon does not serve
+// this process's user, and the context's error if that ends first.
+func Ask(ctx context.Context, socket string) (*Info, error) {
+	c, err := dial(ctx, socket)
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +109,13 @@ func Absent(err error) bool {
 
 // find queries the daemon of a socket, or of the first socket with a daemon, and
 // returns the socket.
-func find(socket string) (string, *Info, error) {
+func find(ctx context.Context, socket string) (string, *Info, error) {
 	places := Sockets()
 	if socket != "" {
 		places = []string{socket}
 	}
 	for _, place := range places {
-		info, err := Ask(place)
+		info, err := Ask(ctx, place)
 		switch {
 		case err == nil:
 			return place, info, nil

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,9 +53,9 @@ type target struct {
 }
 
 // locate finds the device of a name that TakeSlot takes.
-func locate(name string) (*target, error) {
+func locate(ctx context.Context, name string) (*target, error) {
 	socket, device := split(name)
-	socket, about, err := find(socket)
+	socket, about, err := find(ctx, socket)
 	if err != nil {
 		return nil, err
 	}
@@ -72,12 +73,12 @@ func locate(name string) (*target, error) {
 // TakeSlot asks for a slot of a device. The name is the path of a daemon's socket, "" to search
 // for one, followed by a device name like "/rxe1" unless it is the first device. The error has the
 // daemon's reason.
-func TakeSlot(name string) (*Slot, error) {
-	t, err := locate(name)
+func TakeSlot(ctx context.Context, name string) (*Slot, error) {
+	t, err := locate(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	s, err := takeSlot(t)
+	s, err := takeSlot(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("daemon on %s: %s: %w", t.socket, t.device, err)
 	}
@@ -85,8 +86,8 @@ func TakeSlot(name string) (*Slot, error) {
 	return s, nil
 }
 
-func takeSlot(t *target) (*Slot, error) {
-	c, err := dial(t.socket)
+func takeSlot(ctx context.Context, t *target) (*Slot, error) {
+	c, err := dial(ctx, t.socket)
 	if err != nil {
 		return nil, err
 	}

@@ -3,12 +3,14 @@
 package program
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"softrdma/internal/uverbs/daemon"
 	"softrdma/internal/uverbs/folder"
@@ -39,9 +41,14 @@ func (e *Engine) Open(socket, file string) (first bool, err error) {
 	return true, err
 }
 
+// openTime is how long the server may take to open a device for the program.
+const openTime = 10 * time.Second
+
 // openShare opens a device on a share of the address of a server's device.
 func (e *Engine) openShare(socket, file string) error {
-	info, err := daemon.Ask(socket)
+	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	defer cancel()
+	info, err := daemon.Ask(ctx, socket)
 	if err != nil {
 		return fmt.Errorf("server on %s: %w", socket, err)
 	}
@@ -55,7 +62,7 @@ func (e *Engine) openShare(socket, file string) error {
 		return fmt.Errorf("%s stays in the server's process, as only a RoCE v2 device can be in a program: %w", about, errors.ErrUnsupported)
 	}
 	name, _, _ := strings.Cut(about, " ")
-	dev, err := verbs.Open("shared:"+socket+"/"+name, verbs.Config{})
+	dev, err := verbs.OpenShared(ctx, socket+"/"+name, verbs.SharedConfig{})
 	if err != nil {
 		return err
 	}

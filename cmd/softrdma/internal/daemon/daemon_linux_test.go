@@ -26,7 +26,7 @@ func TestDaemonReplacesOnlyKilledDaemon(t *testing.T) {
 	<-d.Ended
 	third := clitest.Start(t, "daemon", "--socket", socket, "-d", "127.21.1.1")
 	third.Prints("serving")
-	if _, err := daemon.Ask(socket); err != nil {
+	if _, err := daemon.Ask(t.Context(), socket); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(socket+"2", []byte("x"), 0o600); err != nil {
@@ -107,7 +107,7 @@ func TestDaemonNotifiesSystemd(t *testing.T) {
 	if err != nil || string(b[:n]) != "READY=1" {
 		t.Fatalf("expected READY=1, found %q, %v: %s", b[:n], err, &p.Stderr)
 	}
-	if _, err := daemon.Ask(socket); err != nil {
+	if _, err := daemon.Ask(t.Context(), socket); err != nil {
 		t.Errorf("the daemon does not serve: %v", err)
 	}
 }

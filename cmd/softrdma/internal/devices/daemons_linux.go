@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -12,10 +13,10 @@ import (
 
 // printDaemons lists the addresses that daemons share, by the names that -d takes. "shared:"
 // without a socket means the first daemon.
-func printDaemons(out io.Writer) {
+func printDaemons(ctx context.Context, out io.Writer) {
 	first := true
 	for _, socket := range daemon.Sockets() {
-		about, err := daemon.Ask(socket)
+		about, err := daemon.Ask(ctx, socket)
 		if err != nil {
 			continue // most machines run no daemon
 		}

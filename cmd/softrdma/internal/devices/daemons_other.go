@@ -2,10 +2,13 @@
 
 package devices
 
-import "io"
+import (
+	"context"
+	"io"
+)
 
 // printDaemons prints nothing, because daemons exist only on Linux.
-func printDaemons(io.Writer) {}
+func printDaemons(context.Context, io.Writer) {}
 
 // programName returns nothing, because fabrics exist only on Linux.
 func programName(int) string { return "" }

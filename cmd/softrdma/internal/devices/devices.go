@@ -61,7 +61,7 @@ func NewCommand() *cobra.Command {
 				err = printDevices(out, list)
 			}
 			if err == nil && !protocol.IWARP() {
-				printDaemons(out)
+				printDaemons(cmd.Context(), out)
 				err = printFabrics(out, ports, verbose)
 			}
 			return err

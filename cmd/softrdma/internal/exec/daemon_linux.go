@@ -60,10 +60,15 @@ func (s *options) daemonEnvironment(cmd *cobra.Command, sockets []string, librar
 	}
 }
 
+// answerTime is how long a daemon may take to answer. One that takes longer is stopped.
+const answerTime = 10 * time.Second
+
 // askDaemons asks each socket once for a daemon that serves this user.
 func (s *options) askDaemons(cmd *cobra.Command, sockets []string, library string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), answerTime)
+	defer cancel()
 	for _, socket := range sockets {
-		info, err := daemon.Ask(socket)
+		info, err := daemon.Ask(ctx, socket)
 		switch {
 		case err == nil:
 			if s.verbose {
