@@ -1,0 +1,125 @@
+package docs
+
+import (
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// An arrow is an import that crosses folders: both are siblings below the same parent.
+type arrow struct{ from, to string }
+
+// circles lists the arrows that still lead back to where they come from, with the number of
+// packages that import. Numbers may fall and not rise, and no arrow may be added.
+var circles = map[arrow]int{
+	{"allocation", "provider"}: 1,
+	{"fabric", "provider"}:     1,
+	{"frame", "link"}:          4,
+	{"link", "frame"}:          3,
+	{"provider", "fabric"}:     1,
+	{"provider", "uverbs"}:     1,
+	{"registry", "fabric"}:     2,
+	{"registry", "provider"}:   1,
+	{"uverbs", "fabric"}:       5,
+	{"uverbs", "provider"}:     2,
+	{"uverbs", "registry"}:     2,
+	{"uverbs", "verbs"}:        3,
+	{"verbs", "allocation"}:    1,
+	{"verbs", "fabric"}:        2,
+	{"verbs", "provider"}:      4,
+	{"verbs", "registry"}:      1,
+}
+
+// TestFoldersFormNoCircles compares the imports between sibling folders, at each level of the
+// tree, with circles. "internal" is no level of its own: its folders are siblings of the public packages.
+func TestFoldersFormNoCircles(t *testing.T) {
+	imports := map[string][]string{} // of each package
+	for _, path := range sourceFiles(t, ".go") {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir = filepath.ToSlash(dir)
+		for _, i := range f.Imports {
+			p, _ := strconv.Unquote(i.Path.Value)
+			if p, ok := strings.CutPrefix(p, "softrdma/"); ok && !slices.Contains(imports[dir], p) {
+				imports[dir] = append(imports[dir], p)
+			}
+		}
+	}
+	if len(imports) < 50 {
+		t.Fatalf("found imports of %d packages", len(imports))
+	}
+	for a, n := range inCircles(imports) {
+		if n > circles[a] {
+			t.Errorf("%d packages below %s import what is below %s, which leads back: expected at most %d. "+
+				"Move what both need into a folder below them", n, a.from, a.to, circles[a])
+		}
+	}
+}
+
+func TestFolderCirclesAreFound(t *testing.T) {
+	found := inCircles(map[string][]string{
+		"internal/a/x": {"internal/b/y", "internal/a/z", "internal/d"},
+		"internal/a/z": {"internal/a/x/deep"},
+		"internal/b/y": {"c"},
+		"c":            {"internal/a/w"},
+		"internal/d":   {"internal/e"},
+	})
+	want := map[arrow]int{{"a", "b"}: 1, {"b", "c"}: 1, {"c", "a"}: 1, {"a/x", "a/z"}: 1, {"a/z", "a/x"}: 1}
+	if !maps.Equal(found, want) {
+		t.Errorf("found %v, expected %v", found, want)
+	}
+}
+
+// inCircles returns the arrows between sibling folders that are part of a circle, with the number of
+// imports of each.
+func inCircles(imports map[string][]string) map[arrow]int {
+	arrows := map[arrow]int{}
+	next := map[string][]string{}
+	for from, list := range imports {
+		for _, to := range list {
+			a, ok := between(strings.TrimPrefix(from, "internal/"), strings.TrimPrefix(to, "internal/"))
+			if !ok {
+				continue
+			}
+			if arrows[a]++; arrows[a] == 1 {
+				next[a.from] = append(next[a.from], a.to)
+			}
+		}
+	}
+	maps.DeleteFunc(arrows, func(a arrow, _ int) bool { return !leads(next, a.to, a.from, map[string]bool{}) })
+	return arrows
+}
+
+// between returns the sibling folders in which two packages are.
+func between(from, to string) (arrow, bool) {
+	a, b := strings.Split(from, "/"), strings.Split(to, "/")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return arrow{strings.Join(a[:i+1], "/"), strings.Join(b[:i+1], "/")}, true
+		}
+	}
+	return arrow{}, false // one is the other's parent
+}
+
+// leads reports whether imports lead from one folder to another.
+func leads(next map[string][]string, from, to string, seen map[string]bool) bool {
+	if from == to {
+		return true
+	}
+	seen[from] = true
+	return slices.ContainsFunc(next[from], func(f string) bool { return !seen[f] && leads(next, f, to, seen) })
+}
