@@ -23,10 +23,10 @@ var floors = []string{
 		"internal/link/wake internal/fabric/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
 	"internal/message internal/memory internal/trace internal/frame internal/attack internal/fabric/routing internal/link/tcp",
-	"internal/object internal/queue internal/fabric/hardware internal/fabric/rmpp internal/uverbs/uapi " +
+	"internal/object internal/queue internal/fabric/hardware internal/fabric/rmpp internal/wire/uapi " +
 		"internal/frame/infiniband internal/frame/rocev1 internal/frame/rocev2 internal/link/hostmem msg/internal/ring",
 	"internal/cmid internal/machine/... internal/fabric/port internal/fabric/agent internal/fabric/sm internal/link/udp " +
-		"internal/link/packet internal/link/fabric internal/samehost internal/capture internal/simnet internal/uverbs/daemon",
+		"internal/link/packet internal/link/fabric internal/samehost internal/capture internal/simnet internal/daemon",
 	// Transports and the connection manager: machines without I/O.
 	"internal/unreliable internal/cm internal/provider internal/explain internal/fabric/node internal/fabric/partitions " +
 		"internal/fabric/trunk",
@@ -66,7 +66,7 @@ const (
 )
 
 var walls = []wall{
-	{"internal/crc internal/psn internal/reason internal/wire/... internal/qp internal/memory internal/queue internal/congestion internal/eventqueue " +
+	{"internal/crc internal/psn internal/reason internal/wire/ib internal/wire/iwarp internal/wire/mad/... internal/qp internal/memory internal/queue internal/congestion internal/eventqueue " +
 		"internal/session internal/tagmatch internal/message internal/link internal/frame/... internal/object internal/cmid rdmanet/internal/rsocket " +
 		"internal/machine/... internal/rc/... internal/iwarp/... internal/uc internal/ud internal/unreliable internal/cm internal/provider " +
 		"internal/fabric/agent internal/fabric/hardware internal/fabric/node internal/fabric/port internal/fabric/rmpp internal/fabric/routing internal/fabric/sm " +
@@ -86,7 +86,7 @@ var walls = []wall{
 	{"cmd/...", insideOf, "programs use verbs"},
 	{"internal/uverbs/client internal/uverbs/device internal/uverbs/commands internal/uverbs/umad", "internal/cma internal/cm", "connections are ucm's"},
 	{"internal/uverbs/client internal/uverbs/commands internal/uverbs/ucm internal/uverbs/umad", "verbs", "devices are package device's"},
-	{"internal/uverbs/daemon internal/uverbs/uapi", "internal/adapter/... internal/host internal/link/... " + machines, "a client of a daemon does not link the engine"},
+	{"internal/daemon internal/wire/uapi", "internal/adapter/... internal/host internal/link/... " + machines, "a client of a daemon does not link the engine"},
 	{"interop/lab/... interop/peers internal/testenv/...", "internal/adapter/... verbs rdmacm", "softrdma is a program in the lab"},
 	{"bench/compare bench/loop", "verbs internal/adapter/... interop/...", "what softrdma does is measured from outside"},
 	{"internal/... verbs rdmacm rdmanet msg rpc coll", "github.com/spf13/...", "only commands have flags"},
@@ -188,7 +188,7 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"internal/fabric/attach", "internal/fabric/sm"}, {"verbs", "internal/rc"}, {"verbs", "rdmacm"}, {"rdmanet", "internal/adapter"}, {"msg", "internal/cma"},
 		{"rpc", "msg"}, {"coll", "internal/memory"}, {"examples/hello", "internal/reason"}, {"cmd/softrdma/internal/cat", "cmd/softrdma/internal/rping"},
 		{"cmd/softrdma/internal/cli", "cmd/softrdma/internal/measure"}, {"cmd/softrdma/internal/perf", "internal/link/udp"}, {"verbs", "github.com/spf13/cobra"},
-		{"internal/uverbs/commands", "internal/uverbs/ucm"}, {"internal/uverbs/commands", "verbs"}, {"internal/uverbs/daemon", "internal/adapter"},
+		{"internal/uverbs/commands", "internal/uverbs/ucm"}, {"internal/uverbs/commands", "verbs"}, {"internal/daemon", "internal/adapter"},
 		{"bench/compare", "verbs"}, {"interop/lab", "verbs"}, {"internal/reason", "internal/psn"},
 	} {
 		if len(violations(x.pkg, x.imported)) == 0 {

@@ -47,22 +47,22 @@ var (
 		"internal/fabric/console.console":  52,
 	}
 	largeFields = map[string]int{
-		"internal/wire/mad/smp.PortInfo":       51,
-		"internal/adapter.lane":                50,
-		"rdmanet.Conn":                         50,
-		"internal/cm.Conn":                     45,
-		"msg.connection":                       43,
-		"internal/uverbs/uapi.QueryDeviceResp": 41,
-		"internal/fabric/hardware.Counters":    39,
-		"internal/iwarp.receiver":              39,
-		"msg.Worker":                           35,
-		"internal/adapter.QP":                  31,
-		"internal/fabric/live.Fabric":          31,
+		"internal/wire/mad/smp.PortInfo":     51,
+		"internal/adapter.lane":              50,
+		"rdmanet.Conn":                       50,
+		"internal/cm.Conn":                   45,
+		"msg.connection":                     43,
+		"internal/wire/uapi.QueryDeviceResp": 41,
+		"internal/fabric/hardware.Counters":  39,
+		"internal/iwarp.receiver":            39,
+		"msg.Worker":                         35,
+		"internal/adapter.QP":                31,
+		"internal/fabric/live.Fabric":        31,
 	}
 	largeExported = map[string]int{
 		"internal/reason":           360,
-		"internal/uverbs/uapi":      233,
-		"verbs":                     204,
+		"internal/wire/uapi":        233,
+		"verbs":                     214,
 		"internal/wire/ib":          180,
 		"internal/wire/mad":         175,
 		"internal/wire/mad/smp":     135,
@@ -71,7 +71,7 @@ var (
 		"internal/wire/iwarp":       117,
 		"internal/queue":            109,
 		"cmd/softrdma/internal/cli": 108,
-		"bench":                     101,
+		"bench/compare":             99,
 	}
 )
 

@@ -9,12 +9,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/daemon"
 	"softrdma/internal/frame"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
 	"softrdma/internal/link/udp"
 	"softrdma/internal/trace"
-	"softrdma/internal/uverbs/daemon"
 )
 
 // openSlot opens a device on a slot of a daemon's device.

@@ -12,7 +12,7 @@ import (
 
 	"softrdma/internal/qp"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // limited sets small quotas for the programs of this user.

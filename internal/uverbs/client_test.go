@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/uverbs/program"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 	"softrdma/verbs"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // listen creates the server's socket with its mode.

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A rawClient sends messages that no library would send.

@@ -19,7 +19,7 @@ import (
 	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/program"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 	"softrdma/verbs"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // Rxe's provider posts a receive by a store to the ring alone. In ERR it is flushed

@@ -11,7 +11,7 @@ import (
 
 	"softrdma/internal/link/wake"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // maxThreads is how many connections have a thread of their own. A program has as

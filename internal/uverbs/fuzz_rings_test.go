@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/queue"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A fuzzedEnd is a queue pair with its rings, which its program writes to at any

@@ -12,8 +12,8 @@ import (
 
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/commands"
-	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/uverbs/ucm"
+	"softrdma/internal/wire/uapi"
 )
 
 // FuzzCommand writes anything to a device file, on behalf of another process:

@@ -17,10 +17,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/daemon"
 	"softrdma/internal/reason"
 	"softrdma/internal/testenv"
-	"softrdma/internal/uverbs/daemon"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // helperEnv makes this test another program, which holds objects of the server

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/uverbs/commands"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // Only the program can do it, so the answer to its command asks for it.

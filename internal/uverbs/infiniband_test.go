@@ -15,9 +15,9 @@ import (
 
 	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/machine"
-	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"
+	"softrdma/internal/wire/uapi"
 )
 
 // newFabric runs a fabric with a manager, and a server of its first adapter, whose port is

@@ -17,7 +17,7 @@ import (
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A datagrams is a UD queue pair of a client with its completion queue.

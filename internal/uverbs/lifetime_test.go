@@ -9,7 +9,7 @@ import (
 
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 func TestObjectsGoWithTheLastDescriptorOfTheirFile(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"softrdma/internal/qp"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A queue pair with an SRQ has no receive queue, so what the program asks of it does not

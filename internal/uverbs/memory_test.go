@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/attack"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // leave takes all memory that a user may have but for n bytes, until undo is called.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // One thread takes events of a file while another one moves the id that the events

@@ -13,7 +13,7 @@ import (
 
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // Commands and attributes of RDMA's netlink that package nl lacks

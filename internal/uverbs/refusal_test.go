@@ -12,7 +12,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 func TestCommandsRefusedHaveTheKernelsErrno(t *testing.T) {

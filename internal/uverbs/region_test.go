@@ -10,7 +10,7 @@ import (
 
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // Linux registers regions of no bytes, and those of IBV_ACCESS_ZERO_BASED, whose first

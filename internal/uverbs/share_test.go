@@ -17,7 +17,7 @@ import (
 
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A sharer is a client that says to the server what the library says of sharing

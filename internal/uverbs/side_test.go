@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A ring has the indexes of producer and consumer and the slots of a ring, as the rxe

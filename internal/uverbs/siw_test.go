@@ -16,7 +16,7 @@ import (
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 func TestSIWProgramSendsWritesAndReads(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A siwSide is a queue pair of a client with its queues, as siw's provider sees

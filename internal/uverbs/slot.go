@@ -19,7 +19,7 @@ import (
 	"softrdma/internal/trace"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // slots are the shares of devices' addresses that programs have.

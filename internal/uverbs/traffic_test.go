@@ -20,7 +20,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/commands"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 func TestProgramSendsWritesReadsAndCounts(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/uapi"
 )
 
 // madFile is an open file of management datagrams with an agent.

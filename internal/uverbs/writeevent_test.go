@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // librdmacm writes an event to itself at the end of rdma_resolve_addrinfo.

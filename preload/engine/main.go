@@ -25,7 +25,7 @@ import (
 	"softrdma/internal/inherit"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/program"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 func main() {}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // MaxRefusing is how many connections of refused programs may wait for their

@@ -7,7 +7,7 @@ import (
 	"syscall"
 
 	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // An Answer is the reply to a call while it is made, with the descriptors that go

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // MaxCommand is the longest command that is read from a program, but for a LongWriter.

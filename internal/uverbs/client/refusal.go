@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A Refusal is a failed call with a named reason. Calls that fail without one are

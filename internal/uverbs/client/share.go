@@ -14,7 +14,7 @@ import (
 
 	"softrdma/internal/memfd"
 	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // ShareFrom is the least length of the whole pages of a region that are worth

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/memfd"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // SharedMemory is memory for a ring. This process maps it, and a program maps it at an

@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // minCQE is the least depth of a completion queue of a program with libibverbs.

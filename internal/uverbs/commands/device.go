@@ -15,7 +15,7 @@ import (
 	"softrdma/internal/provider/local"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A Device is a device whose commands programs write to its file.

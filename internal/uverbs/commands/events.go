@@ -11,7 +11,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // eventSource sends the events of an object to its program and counts them. A

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 const (

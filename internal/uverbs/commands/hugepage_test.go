@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // What is asked for are whole huge pages of the region's own mappings, where it

@@ -7,7 +7,7 @@ import (
 	"syscall"
 
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // Ioctl implements client.Service. Libraries know kernels without this interface, and write

@@ -16,7 +16,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // On-demand paging: a region may be of memory that is not mapped yet, or mapped again later.

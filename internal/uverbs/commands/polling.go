@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A doorbell is a message to the server and its answer, which costs two switches of

@@ -5,7 +5,7 @@ package commands
 import (
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A provider is the user-space driver that programs have for a device. It decides

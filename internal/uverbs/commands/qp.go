@@ -14,7 +14,7 @@ import (
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A queuePair is a queue pair. The program posts to its rings directly.

@@ -12,7 +12,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 type pd struct{ a *adapter.PD }

@@ -5,7 +5,7 @@ package commands
 import (
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // rxe is the provider of Linux's Soft RoCE, which RoCE devices use. Its queues are the

@@ -4,7 +4,7 @@ package commands
 
 import (
 	"softrdma/internal/queue"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // siw is the provider of Linux's soft iWARP, which iWARP devices use. Its queues have

@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/queue"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // srq is a shared receive queue. The program posts to its ring directly.

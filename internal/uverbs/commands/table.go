@@ -2,7 +2,7 @@
 
 package commands
 
-import "softrdma/internal/uverbs/uapi"
+import "softrdma/internal/wire/uapi"
 
 // commands are the commands of the legacy interface, and extended those with the
 // extended header, by number.

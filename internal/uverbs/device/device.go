@@ -21,7 +21,7 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 	"softrdma/verbs"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/qp"
-	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"
+	"softrdma/internal/wire/uapi"
 )
 
 // linkInfiniBand and linkEthernet are the link layers of ports

@@ -11,9 +11,9 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/qp"
-	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"
+	"softrdma/internal/wire/uapi"
 )
 
 // active is a port that a manager has configured.

@@ -5,7 +5,7 @@ package device
 import (
 	"testing"
 
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 	"softrdma/verbs"
 )
 

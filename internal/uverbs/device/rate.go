@@ -2,7 +2,7 @@
 
 package device
 
-import "softrdma/internal/uverbs/uapi"
+import "softrdma/internal/wire/uapi"
 
 // rate returns the rate of a device on Ethernet. That of devices on the loopback interface is 4x
 // 25 Gb/s. Their packets cross no wire, and the system names no speed. UCX chooses its protocols by

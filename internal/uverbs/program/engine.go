@@ -16,7 +16,7 @@ import (
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/commands"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 	"softrdma/verbs"
 )
 

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"softrdma/internal/uverbs/daemon"
+	"softrdma/internal/daemon"
 	"softrdma/internal/uverbs/folder"
 	"softrdma/verbs"
 )

@@ -11,7 +11,7 @@ import (
 	"softrdma/internal/cma"
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // getEvent returns the program's next event. If there is none, the library waits for

@@ -13,7 +13,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 func gid(a netip.Addr) [16]byte {

@@ -2,7 +2,7 @@
 
 package ucm
 
-import "softrdma/internal/uverbs/uapi"
+import "softrdma/internal/wire/uapi"
 
 // A row holds the lengths of a command and its answer, and the function that carries it
 // out.

@@ -15,7 +15,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // Manager holds the ids of all files of connection management, because an id may

@@ -10,8 +10,8 @@ import (
 
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/uapi"
 )
 
 // The limits of an open file. Linux has the first and, at 200,000 datagrams, the last.

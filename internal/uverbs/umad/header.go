@@ -5,8 +5,8 @@ package umad
 import (
 	"encoding/binary"
 
-	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/uapi"
 )
 
 // Management classes that package mad does not name (IBTA 13.4.4).

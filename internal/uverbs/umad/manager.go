@@ -14,7 +14,7 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // Linux's numbers of the device files.

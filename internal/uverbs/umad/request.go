@@ -6,7 +6,7 @@ import (
 	"container/heap"
 	"time"
 
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A request is a datagram that waits for its response. A datagram that is a response itself

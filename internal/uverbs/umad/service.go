@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A service carries out the calls on a file umadN (client.Service).

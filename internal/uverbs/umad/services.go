@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/device"
-	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/uapi"
 )
 
 // services is a port with queue pair 1 alone, that of its device.

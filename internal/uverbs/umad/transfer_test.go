@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/uapi"
 )
 
 func TestTransfersAreThePortsIfTheAgentAsks(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/uapi"
 	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/uapi"
 )
 
 // A fakePort records what is sent, and delivers nothing by itself.

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/daemon"
 	"softrdma/internal/uverbs"
-	"softrdma/internal/uverbs/daemon"
 	"softrdma/internal/uverbs/device"
 )
 

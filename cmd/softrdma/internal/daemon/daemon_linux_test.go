@@ -13,7 +13,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
-	"softrdma/internal/uverbs/daemon"
+	"softrdma/internal/daemon"
 )
 
 func TestDaemonReplacesOnlyKilledDaemon(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/uverbs/daemon"
+	"softrdma/internal/daemon"
 )
 
 // printDaemons lists the addresses that daemons share, by the names that -d takes. "shared:"

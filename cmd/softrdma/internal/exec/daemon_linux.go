@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/daemon"
 	"softrdma/internal/uverbs"
-	"softrdma/internal/uverbs/daemon"
 )
 
 // askAgain is how long --wait sleeps between attempts.

@@ -6,7 +6,7 @@ import (
 	"syscall"
 
 	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A failureError is a call that the daemon refused.

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/inherit"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A Slot is a share of the address of a daemon's device, for an adapter in this process.

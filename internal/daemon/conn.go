@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A conn is a connection to the daemon that carries one call at a time. It is on the heap, because

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // wrongDaemon answers each message of one connection with the same bytes and descriptors, or with

@@ -13,7 +13,7 @@ import (
 	"unsafe"
 
 	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // SystemSocket is the socket of root's daemon, which all users try.
