@@ -45,21 +45,33 @@ func (f madFile) ioctl(number uint64, b []byte) syscall.Errno {
 	return syscall.Errno(-p.Result)
 }
 
-// read waits until the file is readable, and reads.
+// read waits until the file is readable, and reads as the library does.
 func (f madFile) read() (uapi.MADHeader, []byte) {
+	f.t.Helper()
+	h, data, _ := f.receive()
+	return h, data
+}
+
+// receive is read, and reports whether the datagram had to be asked for.
+func (f madFile) receive() (h uapi.MADHeader, data []byte, asked bool) {
 	f.t.Helper()
 	fds := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}
 	eventually(f.t, "something to read", func() bool {
 		n, _ := unix.Poll(fds, 100)
 		return n == 1
 	})
-	buf := f.alloc(320)
-	p, _ := f.send(uapi.Request{Op: uapi.OpRead, File: f.id, Arg: [4]uint64{addrOf(buf), 320}}, nil)
-	h, ok := uapi.Parse[uapi.MADHeader](buf)
-	if p.Result != 320 || !ok {
-		f.t.Fatalf("read: %+v", p)
+	buf := make([]byte, 320)
+	n, err := unix.Read(f.fd, buf)
+	if asked = n == 1; asked {
+		buf = f.alloc(320)
+		p, _ := f.send(uapi.Request{Op: uapi.OpRead, File: f.id, Arg: [4]uint64{addrOf(buf), 320}}, nil)
+		n = int(p.Result)
 	}
-	return h, buf[64:]
+	h, ok := uapi.Parse[uapi.MADHeader](buf)
+	if n != 320 || err != nil || !ok {
+		f.t.Fatalf("read: %d, %v", n, err)
+	}
+	return h, buf[64:], asked
 }
 
 func TestManagementDatagramsCrossTheNetwork(t *testing.T) {
@@ -85,12 +97,45 @@ func TestManagementDatagramsCrossTheNetwork(t *testing.T) {
 	if got, data := asks.read(); got.Status != 0 || data[3] != mad.MethodGetResponse || !strings.HasPrefix(string(data[40:]), "hello") {
 		t.Errorf("response %+v % x", got, data)
 	}
-	if p, _ := asks.send(uapi.Request{Op: uapi.OpRead, File: asks.id, Arg: [4]uint64{0, 320}}, nil); p.Result != -int64(syscall.EAGAIN) || p.Flags != uapi.ReplyWait {
+	if p, _ := asks.send(uapi.Request{Op: uapi.OpRead, File: asks.id, Arg: [4]uint64{0, 320}}, nil); p.Result != -int64(syscall.EAGAIN) || p.Flags != 0 {
 		t.Errorf("read of nothing: %+v", p)
 	}
 	h.GRHPresent = 0 // Ethernet has no LIDs
 	if n, _, _ := asks.write(slices.Concat(uapi.Bytes(&h), b[:])); n != -int64(syscall.EINVAL) {
 		t.Errorf("without a GRH: %d", n)
+	}
+}
+
+// TestManagementDatagramsAreReadWithoutTheServer: a call to the server for each would cost a
+// subnet manager most of its time.
+func TestManagementDatagramsAreReadWithoutTheServer(t *testing.T) {
+	const peer, count = "127.14.19.5", 200
+	server := openMAD(t, newServer(t, peer), mad.MethodGet)
+	asks := openMAD(t, newServer(t, "127.14.19.6"))
+	h := uapi.MADHeader{QPN: [4]byte{3: 1}, GRHPresent: 1, GID: netip.MustParseAddr(peer).As16()}
+	var b [mad.Len]byte
+	(&mad.Header{BaseVersion: 1, Class: 0x34, ClassVersion: 1, Method: mad.MethodGet}).Put(&b)
+	copy(b[37:], "\x01\x02\x03")
+	calls := 0
+	for burst := 1; burst <= count; burst *= 2 { // those of the longer ones do not all fit
+		for i := range burst {
+			b[40] = byte(i)
+			if n, _, _ := asks.write(slices.Concat(uapi.Bytes(&h), b[:])); n != 320 {
+				t.Fatal(syscall.Errno(-n))
+			}
+		}
+		for i := range burst {
+			_, data, asked := server.receive()
+			if data[40] != byte(i) {
+				t.Fatalf("datagram %d of %d: found %d", i, burst, data[40])
+			}
+			if asked {
+				calls++
+			}
+		}
+	}
+	if calls == 0 || calls > count/16 {
+		t.Errorf("%d calls to read, expected 1 to %d", calls, count/16)
 	}
 }
 

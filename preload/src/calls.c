@@ -256,6 +256,8 @@ EXPORT ssize_t read(int fd, void *buf, size_t n)
 		return real()->read(fd, buf, n);
 	if (f < FILE_FIRST)
 		return event_read(fd, buf, n);
+	if (atomic_load_explicit(&table[fd].socket, memory_order_relaxed))
+		return socket_read(fd, buf, n);
 	return (ssize_t)call(fd, OP_READ, (uintptr_t)buf, n, 0, NULL, 0);
 }
 

@@ -25,10 +25,10 @@ struct request {
 	uint32_t op;
 	uint64_t file; /* what OPEN gave */
 	uint64_t arg[4];
-	char data[256]; /* OPEN: the path; WRITE: the first bytes of the buffer */
+	char data[320]; /* OPEN: the path; WRITE: the first bytes of the buffer */
 };
 
-#define PROTOCOL 4
+#define PROTOCOL 5
 #define REQUEST_HEAD offsetof(struct request, data)
 #define MAX_FDS 4
 
@@ -47,6 +47,7 @@ enum {
 	REPLY_SHARE = 4, /* nothing done yet: share rdev bytes of memory from offset on, and repeat with what came of it */
 	REPLY_PRIVATE = 8, /* the share that file names may be private memory again */
 	REPLY_POLL_PAGE = 16, /* the descriptor is of the page that doorbell.c reads */
+	REPLY_SOCKET = 32, /* the file is a socket to read from: a record of 1 byte asks for a READ */
 };
 
 /*
@@ -84,6 +85,7 @@ struct entry {
 	uint64_t rdev; /* FILE_NETLINK: the port id; FILE_ASYNC, FILE_CHANNEL: what OPEN gave for their device file */
 	atomic_int told; /* FILE_ASYNC: of the end of the device */
 	atomic_int engine; /* a file of the engine in this process, not of the server */
+	atomic_int socket; /* REPLY_SOCKET */
 };
 
 enum {
@@ -213,6 +215,9 @@ int device_open(const char *path, int flags);
 void counters_refresh(void);
 int netlink_open(int type);
 ssize_t event_read(int fd, void *buf, size_t n);
+
+/* socket_read is read on a device file that is a socket. */
+ssize_t socket_read(int fd, void *buf, size_t n);
 void forget(int fd);
 
 /* server_socket returns the path of the server's socket, "" if there is no server. */

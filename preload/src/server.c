@@ -410,6 +410,7 @@ int device_open(const char *path, int flags)
 			return -1;
 	table[fd].rdev = p.rdev;
 	atomic_store(&table[fd].engine, inside);
+	atomic_store(&table[fd].socket, p.flags & REPLY_SOCKET);
 	atomic_store_explicit(&table[fd].file, p.file, memory_order_release);
 	return fd;
 }
@@ -484,6 +485,41 @@ ssize_t event_read(int fd, void *buf, size_t n)
 	return got;
 }
 
+/*
+ * socket_read reads a record. One for which there is no room stays: the caller gets EINVAL,
+ * and none of the records that do not have to be asked for is longer than a request's data.
+ */
+ssize_t socket_read(int fd, void *buf, size_t n)
+{
+	char room[sizeof(((struct request *)0)->data)];
+	int err = errno;
+	ssize_t got;
+
+	for (;;) {
+		got = recv(fd, room, sizeof(room), n < sizeof(room) ? MSG_PEEK : 0);
+		if (got < 0)
+			return -1;
+		if (got == 0) {
+			errno = EIO;
+			return -1;
+		}
+		if (got > 1 && (size_t)got > n) {
+			errno = EINVAL;
+			return -1;
+		}
+		if (n < sizeof(room) && recv(fd, room, sizeof(room), MSG_DONTWAIT) < 0)
+			continue; /* another thread has read it */
+		if (got > 1) {
+			memcpy(buf, room, (size_t)got);
+			return got;
+		}
+		got = (ssize_t)call(fd, OP_READ, (uintptr_t)buf, n, 0, NULL, 0);
+		if (got >= 0 || errno != EAGAIN)
+			return got;
+		errno = err;
+	}
+}
+
 /* forget is called by close: the descriptor is not ours any more. */
 void forget(int fd)
 {
@@ -516,5 +552,6 @@ void copied(int from, int to)
 	table[to].rdev = table[from].rdev;
 	atomic_store(&table[to].told, atomic_load(&table[from].told));
 	atomic_store(&table[to].engine, atomic_load(&table[from].engine));
+	atomic_store(&table[to].socket, atomic_load(&table[from].socket));
 	atomic_store_explicit(&table[to].file, f, memory_order_release);
 }

@@ -44,8 +44,8 @@ type Service interface {
 	Count() int
 }
 
-// A Reader is a service of a file that is read. Where nothing is there yet it sets
-// uapi.ReplyWait and returns EAGAIN.
+// A Reader is a service of a file that is read. Where nothing is there yet it returns
+// EAGAIN, with uapi.ReplyWait unless the file is a socket.
 type Reader interface {
 	// Read stores data in the program's memory and sets the result of the answer.
 	Read(c *Call, to Buffer) error
@@ -87,15 +87,19 @@ type File struct {
 	onEnd   func()
 }
 
-// NewFile opens a device file for a process, with the service that open returns, and
-// returns the program's descriptor of it as well.
-func NewFile(s *Runtime, p *Process, name string, open func(*File) (Service, error)) (f *File, fd int, _ error) {
-	tell, fd, err := NewPipe(1, p.Account)
+// NewFile opens a device file of a kind for a process, and returns the program's
+// descriptor of it as well.
+func NewFile(s *Runtime, p *Process, name string, kind *Kind) (f *File, fd int, _ error) {
+	pipe := func(a *Account) (*Pipe, int, error) { return NewPipe(1, a) }
+	if kind.Socket {
+		pipe = NewSocket
+	}
+	tell, fd, err := pipe(p.Account)
 	if err != nil {
 		return nil, -1, err
 	}
 	f = &File{Runtime: s, Name: name, uid: p.UID, gid: p.GID, Account: p.Account, Pipe: tell, onEnd: func() {}}
-	if f.service, err = open(f); err != nil {
+	if f.service, err = kind.Open(f); err != nil {
 		tell.Close()
 		_ = unix.Close(fd)
 		return nil, -1, err

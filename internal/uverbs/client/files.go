@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/uapi"
 )
 
 // A Kind is a device file that programs find.
@@ -21,6 +22,7 @@ type Kind struct {
 	Rdev    uint64
 	Open    func(f *File) (Service, error)
 	Private bool // only root and the server's user open it, as a file of mode 0600
+	Socket  bool // the library reads from the file's pipe, which is a socket (uapi.ReplySocket)
 }
 
 // Files are the open device files of all programs.
@@ -48,7 +50,7 @@ func (t *Files) Open(p *Process, name string, a *Answer) error {
 	if own := uint32(os.Geteuid()); kind.Private && p.UID != own && p.UID != 0 {
 		return Refuse(syscall.EACCES, reason.ClientFile, uint64(own), uint64(p.UID))
 	}
-	f, fd, err := NewFile(t.Runtime, p, name, kind.Open)
+	f, fd, err := NewFile(t.Runtime, p, name, kind)
 	if err != nil {
 		return err
 	}
@@ -69,6 +71,9 @@ func (t *Files) Open(p *Process, name string, a *Answer) error {
 	t.mu.Unlock()
 	a.Attach(fd, 0, 0, 0)
 	a.File, a.Rdev = id, kind.Rdev
+	if kind.Socket {
+		a.Flags |= uapi.ReplySocket
+	}
 	if err := f.Watch(t.Runtime.Running.Done); err != nil {
 		t.Runtime.Running.Done()
 		f.End()

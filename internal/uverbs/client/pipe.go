@@ -14,12 +14,15 @@ import (
 // from. The system's own poll, epoll, fcntl, dup and fork work on it. The program
 // has the reading end. The writing end, which is the server's, shows when the last
 // copy of the reading end was closed.
+//
+// Made by NewSocket it is a pair of sockets, which keep the bounds of records of any size.
 type Pipe struct {
-	Size  int // of a record, bytes
+	Size  int // of a record of Put, bytes
 	Inode uint64
 	w     *os.File
 
 	account *Account
+	held    int64 // of the account's memory
 
 	mu      sync.Mutex
 	backlog []byte // did not fit
@@ -27,20 +30,41 @@ type Pipe struct {
 	closed  bool
 }
 
-// pipeBytes is how much memory a pipe counts for: what the kernel keeps in it, and itself.
-const pipeBytes = 68 << 10
+// How much memory a pipe and a pair of sockets count for: what the kernel keeps in them,
+// which is twice sendBuffer for sockets, and themselves.
+const (
+	pipeBytes   = 68 << 10
+	sendBuffer  = 64 << 10
+	socketBytes = 2*sendBuffer + 4<<10
+)
 
 // NewPipe makes a pipe and returns the program's end as well.
 func NewPipe(size int, a *Account) (p *Pipe, end int, err error) {
-	if err := a.Descriptors.Take(1); err != nil {
+	return newPipe(&Pipe{Size: size, account: a, held: pipeBytes}, func(fds *[2]int) error {
+		return unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK)
+	})
+}
+
+// NewSocket makes a pair of sockets, and returns the program's end as well. Put queues
+// records of 1 byte.
+func NewSocket(a *Account) (p *Pipe, end int, err error) {
+	return newPipe(&Pipe{Size: 1, account: a, held: socketBytes}, func(fds *[2]int) (err error) {
+		if *fds, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err == nil {
+			_ = unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
+		}
+		return err
+	})
+}
+
+func newPipe(p *Pipe, pair func(fds *[2]int) error) (_ *Pipe, end int, err error) {
+	if err := p.account.Descriptors.Take(1); err != nil {
 		return nil, -1, err
 	}
-	if err := a.Memory.Take(pipeBytes); err != nil {
-		a.Descriptors.Return(1)
+	if err := p.account.Memory.Take(p.held); err != nil {
+		p.account.Descriptors.Return(1)
 		return nil, -1, err
 	}
-	p = &Pipe{Size: size, account: a}
-	if end, err = p.open(); err != nil {
+	if end, err = p.open(pair); err != nil {
 		p.giveBack()
 		return nil, -1, err
 	}
@@ -50,13 +74,13 @@ func NewPipe(size int, a *Account) (p *Pipe, end int, err error) {
 // giveBack returns what the pipe counts for.
 func (p *Pipe) giveBack() {
 	p.account.Descriptors.Return(1)
-	p.account.Memory.Return(pipeBytes)
+	p.account.Memory.Return(p.held)
 }
 
 // open makes the pipe's descriptors, and returns the program's end.
-func (p *Pipe) open() (end int, err error) {
+func (p *Pipe) open(pair func(fds *[2]int) error) (end int, err error) {
 	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+	if err := pair(&fds); err != nil {
 		return -1, err
 	}
 	var st unix.Stat_t
@@ -110,6 +134,14 @@ func (p *Pipe) Put(record []byte) {
 		p.pushing = true
 		go p.push()
 	}
+}
+
+// Try queues a record of any size in a socket if there is room, and reports whether there
+// was.
+func (p *Pipe) Try(record []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed || len(p.backlog) == 0 && p.write(record)
 }
 
 // write writes a record if there is room, and reports whether it is done with. The

@@ -20,13 +20,14 @@ const (
 	maxWaiting  = 1 << 14 // requests without a response
 	maxReceived = 1 << 14 // datagrams that the program has not read
 	maxBytes    = 1 << 26 // and their bytes
+	maxGiven    = 64      // datagrams in the program's socket
 )
 
 // A file is an open file umadN. One call at a time uses it.
 type file struct {
 	agents *agents
-	memory *client.Quota       // of the user; counts what waits
-	wake   func(readable bool) // may not block
+	memory *client.Quota // of the user; counts what waits
+	socket socket
 
 	list       [maxAgents]*agent
 	registered bool // has had an agent
@@ -34,11 +35,20 @@ type file struct {
 
 	// Of agents.mu.
 	waiting   map[duplicate]int
-	count     int // requests that wait
-	received  []packet
+	count     int        // requests that wait
+	received  []packet   // not in the program's socket
+	given     int        // to the socket since the program last asked
 	bytes     int        // of received
 	transfers int        // that arrive
 	arrivals  []*inbound // transfers that have arrived, the oldest first
+}
+
+// A socket is what a program reads from. It may not block.
+type socket interface {
+	// Try adds a packet if there is room, and reports whether there was.
+	Try(packet []byte) bool
+	// Put adds a record that makes the program ask for the next packet.
+	Put(record []byte)
 }
 
 // A packet is what a program reads: a datagram that arrived, or the beginning of one whose
@@ -52,8 +62,8 @@ type packet struct {
 // recordBytes is how much memory a packet or a request counts for, besides its data.
 const recordBytes = 1 << 10
 
-func newFile(a *agents, memory *client.Quota, wake func(readable bool)) *file {
-	return &file{agents: a, memory: memory, wake: wake, waiting: make(map[duplicate]int)}
+func newFile(a *agents, memory *client.Quota, s socket) *file {
+	return &file{agents: a, memory: memory, socket: s, waiting: make(map[duplicate]int)}
 }
 
 func (f *file) headerLen() int {
@@ -242,11 +252,37 @@ func (f *file) timedOut(r *request) {
 }
 
 func (f *file) add(p packet) {
+	if len(f.received) == 0 && f.give(&p) {
+		return
+	}
 	f.received = append(f.received, p)
 	f.bytes += len(p.data)
 	if len(f.received) == 1 {
-		f.wake(true)
+		f.ask()
 	}
+}
+
+// give puts a packet into the program's socket and reports whether that succeeded. Those
+// of transfers stay here, because the program may have no room for them.
+func (f *file) give(p *packet) bool {
+	if f.given >= maxGiven || len(p.data) > mad.Len || !f.socket.Try(f.encode(p)) {
+		return false
+	}
+	f.given++
+	f.memory.Return(p.held)
+	return true
+}
+
+// ask makes the program ask for the oldest packet.
+func (f *file) ask() { f.socket.Put([]byte{1}) }
+
+// encode returns a packet as the program reads it.
+func (f *file) encode(p *packet) []byte {
+	size := f.headerLen()
+	if p.header.Status == 0 {
+		p.header.Length = uint32(size + len(p.data))
+	}
+	return append(uapi.Bytes(&p.header)[:size:size], p.data...)
 }
 
 // next returns the oldest packet as the program reads it into n bytes. The packet stays. If
@@ -263,28 +299,30 @@ func (f *file) next(n int) ([]byte, error) {
 		return nil, syscall.EAGAIN
 	}
 	p := f.received[0]
-	if p.header.Status == 0 {
-		p.header.Length = uint32(size + len(p.data))
+	switch b := f.encode(&p); {
+	case n >= len(b):
+		return b, nil
+	case n >= size+mad.Len: // of a transfer
+		return b[:size+mad.Len], syscall.ENOSPC
 	}
-	short := n < size+len(p.data)
-	if short && n < size+min(len(p.data), mad.Len) {
-		return nil, syscall.EINVAL
-	}
-	if short {
-		return append(uapi.Bytes(&p.header)[:size:size], p.data[:mad.Len]...), syscall.ENOSPC
-	}
-	return append(uapi.Bytes(&p.header)[:size:size], p.data...), nil
+	return nil, syscall.EINVAL
 }
 
-// remove removes the oldest packet.
+// remove removes the oldest packet, for which the program has asked, and gives it those
+// that follow.
 func (f *file) remove() {
 	f.agents.mu.Lock()
 	defer f.agents.mu.Unlock()
-	f.bytes -= len(f.received[0].data)
 	f.memory.Return(f.received[0].held)
-	f.received[0] = packet{}
-	if f.received = f.received[1:]; len(f.received) == 0 {
-		f.received = nil
-		f.wake(false)
+	f.given = 0
+	for first := true; first || len(f.received) > 0 && f.give(&f.received[0]); first = false {
+		f.bytes -= len(f.received[0].data)
+		f.received[0] = packet{}
+		f.received = f.received[1:]
 	}
+	if len(f.received) == 0 {
+		f.received = nil
+		return
+	}
+	f.ask()
 }

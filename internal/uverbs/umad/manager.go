@@ -99,7 +99,7 @@ func (p *port) run(r *client.Runtime) {
 func (m *Manager) Kinds() map[string]*client.Kind {
 	kinds := make(map[string]*client.Kind)
 	for i, p := range m.ports {
-		kinds[fmt.Sprint("umad", i)] = &client.Kind{Rdev: unix.Mkdev(major, firstUMAD+uint32(i)), Open: p.open, Private: true}
+		kinds[fmt.Sprint("umad", i)] = &client.Kind{Rdev: unix.Mkdev(major, firstUMAD+uint32(i)), Open: p.open, Private: true, Socket: true}
 		if p.SMI() {
 			kinds[fmt.Sprint("issm", i)] = &client.Kind{Rdev: unix.Mkdev(major, firstISSM+uint32(i)), Open: p.openSM, Private: true}
 		}
@@ -124,14 +124,7 @@ func (m *Manager) AddSysfs(files map[string]string) {
 }
 
 func (p *port) open(f *client.File) (client.Service, error) {
-	wake := func(readable bool) {
-		if readable {
-			f.Pipe.Put([]byte{1})
-		} else {
-			f.Pipe.Remove(func([]byte) bool { return true })
-		}
-	}
-	return &service{newFile(p.agents, &f.Account.Memory, wake), p}, nil
+	return &service{newFile(p.agents, &f.Account.Memory, f.Pipe), p}, nil
 }
 
 // openSM opens issmN, which one program at a time can have open. Linux lets the next one

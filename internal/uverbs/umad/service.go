@@ -27,12 +27,13 @@ func (s *service) MaxWrite() int { return uapi.Size[uapi.MADHeader]() + maxTrans
 func (s *service) Read(c *client.Call, to client.Buffer) error {
 	b, err := s.next(to.N)
 	if err == syscall.EAGAIN {
-		c.Answer.Flags |= uapi.ReplyWait
+		return err // the library waits for the socket
 	}
 	if e := c.Store(to, b); e != nil {
-		return e
+		err = e
 	}
 	if err != nil {
+		s.ask() // the packet stays
 		return err
 	}
 	s.remove()

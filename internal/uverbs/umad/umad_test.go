@@ -63,14 +63,26 @@ type program struct {
 
 func (r *rig) open() *program {
 	p := &program{rig: r}
-	p.file = newFile(r.all, &client.NewBudget(0).NewAccount().Memory, func(readable bool) {
-		if p.readable == readable {
-			r.t.Errorf("readable twice: %t", readable)
-		}
-		p.readable = readable
-	})
+	p.file = newFile(r.all, &client.NewBudget(0).NewAccount().Memory, p)
 	p.pkeys = true
 	return p
+}
+
+// Try implements socket: this program asks for each packet.
+func (p *program) Try([]byte) bool { return false }
+
+// Put implements socket.
+func (p *program) Put([]byte) {
+	if p.readable {
+		p.rig.t.Error("readable twice")
+	}
+	p.readable = true
+}
+
+// remove removes the packet for which the program has asked.
+func (p *program) remove() {
+	p.readable = false
+	p.file.remove()
 }
 
 const testClass = 0x33

@@ -3,7 +3,7 @@ package uapi
 import "unsafe"
 
 // Protocol is the version of the messages.
-const Protocol = 4
+const Protocol = 5
 
 // The calls on device files.
 const (
@@ -37,8 +37,8 @@ type Request struct {
 
 const (
 	RequestLen = int(unsafe.Sizeof(Request{}))
-	MaxData    = 256
-	MaxFDs     = 4 // of a reply
+	MaxData    = 320 // a management datagram with its header
+	MaxFDs     = 4   // of a reply
 )
 
 // Place is where in the program's memory the number of a descriptor is stored.
@@ -74,6 +74,10 @@ const ReplyPrivate = 8
 // whose first 64 bits the library reads before it writes a doorbell. The doorbell is
 // not needed if they are the sum of the file's number and the queue pair's handle.
 const ReplyPollPage = 16
+
+// ReplySocket says that the descriptor of the file is a SOCK_SEQPACKET socket, from which
+// the library reads. A record of 1 byte says that the program is to read by OpRead.
+const ReplySocket = 32
 
 // What OpWrite says about sharing memory, in Arg[2], with Arg[3].
 const (
