@@ -3,6 +3,7 @@
 package client
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"sync"
@@ -20,9 +21,11 @@ type Pipe struct {
 	Size  int // of a record of Put, bytes
 	Inode uint64
 	w     *os.File
+	watch *os.File // of sockets: readable when the program has closed its end
 
 	account *Account
 	held    int64 // of the account's memory
+	own     int64 // descriptors of the account
 
 	mu      sync.Mutex
 	backlog []byte // did not fit
@@ -40,7 +43,7 @@ const (
 
 // NewPipe makes a pipe and returns the program's end as well.
 func NewPipe(size int, a *Account) (p *Pipe, end int, err error) {
-	return newPipe(&Pipe{Size: size, account: a, held: pipeBytes}, func(fds *[2]int) error {
+	return newPipe(&Pipe{Size: size, account: a, held: pipeBytes, own: 1}, func(fds *[2]int) error {
 		return unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK)
 	})
 }
@@ -48,20 +51,42 @@ func NewPipe(size int, a *Account) (p *Pipe, end int, err error) {
 // NewSocket makes a pair of sockets, and returns the program's end as well. Put queues
 // records of 1 byte.
 func NewSocket(a *Account) (p *Pipe, end int, err error) {
-	return newPipe(&Pipe{Size: 1, account: a, held: socketBytes}, func(fds *[2]int) (err error) {
-		if *fds, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err == nil {
-			_ = unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
+	p = &Pipe{Size: 1, account: a, held: socketBytes, own: 2}
+	return newPipe(p, func(fds *[2]int) (err error) {
+		if *fds, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
+		}
+		_ = unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
+		if p.watch, err = watchEnd(fds[1]); err != nil {
+			_, _ = unix.Close(fds[0]), unix.Close(fds[1])
 		}
 		return err
 	})
 }
 
+// watchEnd returns a descriptor that is readable when the other end of a socket is closed.
+// Go's poller would wake a thread for each record that the program reads.
+func watchEnd(fd int) (*os.File, error) {
+	e, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	if err = unix.EpollCtl(e, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLRDHUP}); err == nil {
+		err = unix.SetNonblock(e, true)
+	}
+	if err != nil {
+		_ = unix.Close(e)
+		return nil, err
+	}
+	return os.NewFile(uintptr(e), "watch"), nil
+}
+
 func newPipe(p *Pipe, pair func(fds *[2]int) error) (_ *Pipe, end int, err error) {
-	if err := p.account.Descriptors.Take(1); err != nil {
+	if err := p.account.Descriptors.Take(p.own); err != nil {
 		return nil, -1, err
 	}
 	if err := p.account.Memory.Take(p.held); err != nil {
-		p.account.Descriptors.Return(1)
+		p.account.Descriptors.Return(p.own)
 		return nil, -1, err
 	}
 	if end, err = p.open(pair); err != nil {
@@ -73,7 +98,7 @@ func newPipe(p *Pipe, pair func(fds *[2]int) error) (_ *Pipe, end int, err error
 
 // giveBack returns what the pipe counts for.
 func (p *Pipe) giveBack() {
-	p.account.Descriptors.Return(1)
+	p.account.Descriptors.Return(p.own)
 	p.account.Memory.Return(p.held)
 }
 
@@ -101,13 +126,13 @@ func (p *Pipe) open(pair func(fds *[2]int) error) (end int, err error) {
 // OnClose calls f, once, when the program has closed its end, or close was
 // called here.
 func (p *Pipe) OnClose(f func()) error {
-	raw, err := p.w.SyscallConn()
+	raw, err := cmp.Or(p.watch, p.w).SyscallConn()
 	if err != nil {
 		return err
 	}
 	go func() {
 		_ = raw.Read(func(fd uintptr) bool {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd)}}, 0) // POLLERR is always reported
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0) // of a pipe POLLERR
 			return n > 0 || err != nil && err != unix.EINTR
 		})
 		f()
@@ -152,8 +177,12 @@ func (p *Pipe) write(record []byte) (ok bool) {
 		return true // closed
 	}
 	_ = raw.Control(func(fd uintptr) {
-		n, err := unix.Write(int(fd), record)
-		ok = n == len(record) || err != nil && err != unix.EAGAIN
+		if p.watch != nil {
+			err = unix.Sendto(int(fd), record, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
+		} else {
+			_, err = unix.Write(int(fd), record)
+		}
+		ok = err != unix.EAGAIN
 	})
 	return ok
 }
@@ -232,6 +261,13 @@ func (p *Pipe) unread() (b []byte) {
 	return b
 }
 
+// hangUp ends a write of push that waits for room in a socket.
+func (p *Pipe) hangUp() {
+	if raw, err := p.w.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	}
+}
+
 // Close ends the pipe. The program then reads the end of a file.
 func (p *Pipe) Close() {
 	p.mu.Lock()
@@ -241,6 +277,10 @@ func (p *Pipe) Close() {
 	p.backlog = nil
 	p.mu.Unlock()
 	if !again {
+		if p.watch != nil {
+			_ = p.watch.Close()
+			p.hangUp()
+		}
 		_ = p.w.Close()
 		p.giveBack()
 	}
