@@ -1,7 +1,7 @@
 // Package preload holds the libraries of softrdma exec, if they were built (make preload)
-// before this package was: the one that it preloads into programs, which is the only C of
-// the project and has no logic of RDMA (src), and the engine that this one can open in a
-// program (engine).
+// before this package: the library that it preloads into programs, which is the project's only
+// C and has no RDMA logic (src), and the engine that this one can load into a program
+// (engine).
 package preload
 
 import (
@@ -15,7 +15,7 @@ import (
 var ErrNotBuilt = errors.New("this build of softrdma has no preload library for " + runtime.GOARCH +
 	`: install a C compiler (gcc), run "make preload build" in softrdma's sources and use bin/softrdma`)
 
-// dir is the folder of this system's libraries.
+// dir is the directory of this system's libraries.
 const dir = "lib/" + runtime.GOOS + "-" + runtime.GOARCH + "/"
 
 // Library returns the preloaded library of this system.
@@ -27,9 +27,9 @@ func Library() ([]byte, error) {
 	return b, nil
 }
 
-// Engine returns the engine of this system as an open file, and the SHA-256 of its
-// contents in hexadecimal. The file is not read: it is large, and most callers need its
-// contents only once.
+// Engine returns the engine of this system as an open file, and the SHA-256 of its contents in
+// hexadecimal. The file is not read, because it is large, and most callers need its contents
+// only once.
 func Engine() (library fs.File, sum string, err error) {
 	b, err := files.ReadFile(dir + "engine.sum")
 	if err != nil {

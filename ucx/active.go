@@ -9,9 +9,10 @@ import (
 	"softrdma/msg"
 )
 
-// A UcpAmRecvCallback takes an active message. The header is valid until it returns. If it returns
-// UCS_INPROGRESS, the data stays until UcpAmData.Close or UcpAmData.Receive; otherwise only receives
-// that have begun go on. A status below 0 rejects data in the sender's memory: the send ends with it.
+// A UcpAmRecvCallback handles an active message. The header is valid until it returns. If it
+// returns UCS_INPROGRESS, the data stays until UcpAmData.Close or UcpAmData.Receive; otherwise
+// only receives that have begun continue. A status below 0 rejects data in the sender's
+// memory: the send ends with it.
 type UcpAmRecvCallback = func(header unsafe.Pointer, headerSize uint64,
 	data *UcpAmData, replyEp *UcpEp) UcsStatus
 
@@ -51,8 +52,8 @@ func (w *UcpWorker) align(data []byte) []byte {
 	return b[at : int(at)+copy(b[at:], data)]
 }
 
-// SetAmRecvHandler sets the function that takes active messages with an ID of at most 65535. Nil
-// removes it. Messages without a handler are dropped.
+// SetAmRecvHandler sets the function that handles active messages with an ID of at most 65535.
+// Nil removes it. Messages without a handler are dropped.
 func (w *UcpWorker) SetAmRecvHandler(id uint, flags UcpAmCbFlags, cb UcpAmRecvCallback) error {
 	if err := w.ctx.need(featureAM, "EnableAM"); err != nil {
 		return err
@@ -82,8 +83,8 @@ type UcpAmData struct {
 	released atomic.Bool
 }
 
-// IsDataValid reports whether the data is in this worker's memory. Otherwise Receive gets it from the
-// sender's.
+// IsDataValid reports whether the data is in this worker's memory. Otherwise Receive reads it
+// from the sender's memory.
 func (d *UcpAmData) IsDataValid() bool { return d.flags&UCP_AM_RECV_ATTR_FLAG_RNDV == 0 }
 
 // CanPersist reports whether the data can stay beyond the handler. It always can.
@@ -135,6 +136,6 @@ func (w *UcpWorker) RecvAmDataNonBlocking(dataDesc *UcpAmData, recvBuffer unsafe
 			r.end(i, err)
 			over()
 		})
-		d.Close() // the receive goes on
+		d.Close() // the receive continues
 	})
 }

@@ -80,7 +80,7 @@ func TestLongDataIsReceivedInTheHandlerOrLater(t *testing.T) {
 		a, b := newWorker(t, &UcpWorkerParams{}), newWorker(t, &UcpWorkerParams{})
 		e := connect(t, a, b, &UcpEpParams{})
 		for _, later := range []bool{false, true} {
-			for _, n := range []int{1, 200_000} { // the flag leaves even one byte there
+			for _, n := range []int{1, 200_000} { // the flag leaves even one byte in the sender's memory
 				from, data := native(t, n)
 				pattern(data)
 				to, buf := native(t, n)

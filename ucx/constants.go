@@ -1,6 +1,6 @@
 package ucx
 
-// A UcpProtection is what may be done with mapped memory.
+// UcpProtection flags say how mapped memory may be used.
 type UcpProtection uint32
 
 // The protections.
@@ -11,7 +11,7 @@ const (
 	UCP_MEM_MAP_PROT_REMOTE_WRITE UcpProtection = 1 << 9
 )
 
-// A UcpContextAttr names a field of UcpContextAttributes.
+// A UcpContextAttr identifies a field of UcpContextAttributes.
 type UcpContextAttr uint32
 
 // The fields that UcpContext.Query fills in.
@@ -22,7 +22,7 @@ const (
 	UCP_ATTR_FIELD_NAME
 )
 
-// A UcpMemAttribute names a field of UcpMemAttributes.
+// A UcpMemAttribute identifies a field of UcpMemAttributes.
 type UcpMemAttribute uint32
 
 // The fields that UcpMemory.Query fills in.
@@ -46,7 +46,7 @@ const (
 	UCP_WAKEUP_EDGE     UcpWakeupEvent = 1 << 16
 )
 
-// A UcpWorkerAttribute names a field of UcpWorkerAttributes.
+// A UcpWorkerAttribute identifies a field of UcpWorkerAttributes.
 type UcpWorkerAttribute uint32
 
 // The fields that UcpWorker.Query fills in.
@@ -59,13 +59,13 @@ const (
 	UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING
 )
 
-// A UcpListenerAttribute names a field of UcpListenerAttributes.
+// A UcpListenerAttribute identifies a field of UcpListenerAttributes.
 type UcpListenerAttribute uint32
 
 // The field that UcpListener.Query fills in.
 const UCP_LISTENER_ATTR_FIELD_SOCKADDR UcpListenerAttribute = 1
 
-// A UcpConnRequestAttribute names a field of UcpConnectionRequestAttributes.
+// A UcpConnRequestAttribute identifies a field of UcpConnectionRequestAttributes.
 type UcpConnRequestAttribute uint32
 
 // The fields that UcpConnectionRequest.Query fills in. They have no type, as in UCX's binding.
@@ -80,8 +80,8 @@ type UcpAmSendFlags uint64
 const (
 	// UCP_AM_SEND_FLAG_REPLY asks for an endpoint for answers, which handlers always get.
 	UCP_AM_SEND_FLAG_REPLY UcpAmSendFlags = 1 << iota
-	// UCP_AM_SEND_FLAG_EAGER asks to send the data at once. Data that is too long for a frame stays
-	// in the sender's memory all the same.
+	// UCP_AM_SEND_FLAG_EAGER asks to send the data at once. Data that is too long for a frame
+	// still stays in the sender's memory.
 	UCP_AM_SEND_FLAG_EAGER
 	// UCP_AM_SEND_FLAG_RNDV leaves the data in the sender's memory, however short it is.
 	UCP_AM_SEND_FLAG_RNDV
@@ -111,7 +111,7 @@ const (
 	UCP_AM_FLAG_PERSISTENT_DATA
 )
 
-// A UcsThreadMode is how many goroutines use a worker. All modes allow all of them.
+// A UcsThreadMode says how many goroutines use a worker. Every mode permits any number.
 type UcsThreadMode int
 
 // The thread modes.

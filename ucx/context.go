@@ -6,30 +6,30 @@ import (
 	"unsafe"
 )
 
-// A UcpContext holds what the workers of a program share: the device, and what the program wants to
-// do.
+// A UcpContext holds what the workers of a program share: the device and the enabled features.
 type UcpContext struct {
 	dev    *device
 	params UcpParams
 	closed atomic.Bool
 }
 
-// UcpContextAttributes are what UcpContext.Query returns. Fields that were not asked for are zero.
+// UcpContextAttributes is the result of UcpContext.Query. Fields that were not requested are
+// zero.
 type UcpContextAttributes struct {
-	RequestSize uint64 // bytes that a request takes
+	RequestSize uint64 // size of a request in bytes
 	ThreadMode  UcsThreadMode
-	MemoryTypes uint64 // a bit for each UcsMemoryType that operations take
+	MemoryTypes uint64 // a bit for each UcsMemoryType that operations accept
 	Name        string
 }
 
-// A UcpConfig is UCX's configuration, of which softrdma has no option.
+// A UcpConfig is UCX's configuration. softrdma has none of its options.
 type UcpConfig struct{}
 
 // ReadConfig returns the configuration.
 func ReadConfig() (UcpConfig, error) { return UcpConfig{}, nil }
 
-// Modify would set an option. It returns an error with UCS_ERR_NO_ELEM, as UCX does for the name of
-// no option.
+// Modify would set an option. It returns an error with UCS_ERR_NO_ELEM, as UCX does for an
+// unknown option.
 func (c *UcpConfig) Modify(name string, value string) error {
 	return &UcxError{UCS_ERR_NO_ELEM, fmt.Errorf("option %q", name)}
 }
@@ -55,7 +55,7 @@ func (c *UcpContext) Close() error {
 	return failure(c.dev.release())
 }
 
-// MemoryTypesMask returns a bit for each type of memory that operations take: host memory.
+// MemoryTypesMask returns a bit for each type of memory that operations accept: host memory.
 func (c *UcpContext) MemoryTypesMask() (uint64, error) { return 1 << UCS_MEMORY_TYPE_HOST, nil }
 
 // Query returns attributes of the context.

@@ -1,6 +1,6 @@
 package ucx
 
-// features are what the program wants to do.
+// features are the features that the program enables.
 type features uint64
 
 const (
@@ -35,7 +35,8 @@ func (p *UcpParams) SetName(name string) *UcpParams {
 	return p
 }
 
-// EnableSharedWorkers says that goroutines use different workers at the same time. They always may.
+// EnableSharedWorkers says that goroutines use different workers concurrently. This is always
+// permitted.
 func (p *UcpParams) EnableSharedWorkers() *UcpParams {
 	p.shared = true
 	return p

@@ -14,7 +14,7 @@ import (
 // deviceVariable is the environment variable that names the device.
 const deviceVariable = "SOFTRDMA_DEVICE"
 
-// otherPorts is how many UDP ports from verbs.Port on are tried if other processes have them.
+// otherPorts is how many UDP ports from verbs.Port on are tried if other processes use them.
 const otherPorts = 64
 
 // A device is a device that contexts share.
@@ -53,7 +53,7 @@ func openDevice() (*device, error) {
 	return d, nil
 }
 
-// openBeside opens a device on another port of the address of a device that another process has
+// openBeside opens a device on another port of an address whose first port another process has
 // open.
 func openBeside(name string, busy error) (*verbs.Device, error) {
 	list, err := verbs.Devices()

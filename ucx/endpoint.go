@@ -15,7 +15,8 @@ import (
 // UCP_EP_CLOSE_FLAG_FORCE is the mode of UcpEp.CloseNonBlocking that does not wait for the peer.
 const UCP_EP_CLOSE_FLAG_FORCE = 1
 
-// A UcpEp sends to one worker. Operations may begin before the connection is made; they wait for it.
+// A UcpEp sends to one worker. Operations may begin before the connection is made; they wait
+// for it.
 type UcpEp struct {
 	w       *UcpWorker
 	handler UcpEpErrHandler
@@ -24,13 +25,13 @@ type UcpEp struct {
 	mu         sync.Mutex // the worker's lock is taken after it
 	connection *msg.Endpoint
 	waiting    []operation // for the connection
-	status     UcsStatus   // UCS_OK, or why it failed
+	status     UcsStatus   // UCS_OK, or the reason of the failure
 	closed     bool
 
-	// The worker's lock guards these.
+	// Guarded by the worker's lock.
 	unfinished int      // requests
 	receiving  int      // receives of data in the peer's memory
-	received   []func() // to call when there are none
+	received   []func() // to call when receiving is 0
 }
 
 // An operation begins on a connection. It ends at once if the endpoint has failed.
@@ -56,7 +57,7 @@ func (w *UcpWorker) NewEndpoint(epParams *UcpEpParams) (*UcpEp, error) {
 	return e, nil
 }
 
-// connected begins what waits for the connection.
+// connected begins the operations that wait for the connection.
 func (e *UcpEp) connected(c *msg.Endpoint, err error) {
 	w := e.w
 	if err == nil {
@@ -69,7 +70,7 @@ func (e *UcpEp) connected(c *msg.Endpoint, err error) {
 	if failed == UCS_OK {
 		e.connection = c
 		if err == nil {
-			err = c.Err() // Config.Failed may have come before the endpoint was known
+			err = c.Err() // Config.Failed may have been called before the endpoint was known
 		}
 		failed = statusOf(err)
 	} else if c != nil {
@@ -126,7 +127,7 @@ func (e *UcpEp) count(n int) {
 	e.w.mu.Unlock()
 }
 
-// failed is Config.Failed of the worker.
+// failed implements Config.Failed of the worker.
 func (w *UcpWorker) failed(c *msg.Endpoint, err error) { w.post(event{lost: c, err: err}) }
 
 // lost handles the failure of a connection.
@@ -136,7 +137,8 @@ func (w *UcpWorker) lost(c *msg.Endpoint, err error) {
 	}
 }
 
-// forget returns the endpoint of a connection that ends, or nil if the program has none.
+// forget removes and returns the endpoint of a connection that ends, or returns nil if the
+// program has none.
 func (w *UcpWorker) forget(c *msg.Endpoint) *UcpEp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,9 +216,9 @@ func badID(id uint) error {
 	return &UcxError{UCS_ERR_INVALID_PARAM, fmt.Errorf("active message %d, expected at most %d", id, math.MaxUint16)}
 }
 
-// FlushNonBlocking returns a request that ends when everything that was sent before has arrived at
-// the peer's worker, and data that this worker receives from the peer's memory is there. A callback is
-// a UcpSendCallback.
+// FlushNonBlocking returns a request that ends when everything sent before has arrived at the
+// peer's worker, and the data that this worker receives from the peer's memory has arrived. A
+// callback is a UcpSendCallback.
 func (e *UcpEp) FlushNonBlocking(params *UcpRequestParams) (*UcpRequest, error) {
 	return e.w.start(params, send, nil, func(r *request) {
 		e.afterReceives(func() {
@@ -273,12 +275,13 @@ func (e *UcpEp) CloseNonBlockingFlush(params *UcpRequestParams) (*UcpRequest, er
 	return e.CloseNonBlocking(0, params)
 }
 
-// CloseNonBlocking closes the endpoint, which must not be used any more. Mode 0 waits for requests,
-// as FlushNonBlocking does. UCP_EP_CLOSE_FLAG_FORCE ends them with UCS_ERR_CANCELED, and what was sent
-// before may not arrive. The request ends when the endpoint is closed. A callback is a UcpSendCallback.
+// CloseNonBlocking closes the endpoint, which must not be used afterwards. Mode 0 waits for
+// requests, as FlushNonBlocking does. UCP_EP_CLOSE_FLAG_FORCE ends them with UCS_ERR_CANCELED,
+// and earlier sends may not arrive. The request ends when the endpoint is closed. A callback
+// is a UcpSendCallback.
 //
-// If all requests have ended, a close by force still delivers what they sent, unless that takes longer
-// than a second. It does not wait for that, but UcpWorker.Close does.
+// If all requests have ended, a forced close still delivers their data, unless that takes
+// longer than a second. The close does not wait for that, but UcpWorker.Close does.
 func (e *UcpEp) CloseNonBlocking(mode uint32, params *UcpRequestParams) (*UcpRequest, error) {
 	return e.w.start(params, send, nil, func(r *request) {
 		if mode&UCP_EP_CLOSE_FLAG_FORCE != 0 {
@@ -308,7 +311,7 @@ func (e *UcpEp) abort(r *request) {
 	e.end(r, again)
 }
 
-// linger is how long a close by force tries to deliver what was sent.
+// linger is how long a forced close tries to deliver data.
 const linger = time.Second
 
 // drop ends a connection, at once if requests have not ended.
@@ -328,7 +331,7 @@ func (e *UcpEp) drop(c *msg.Endpoint) {
 		defer w.lingering.Done()
 		ctx, cancel := context.WithTimeout(context.Background(), linger)
 		defer cancel()
-		_ = c.Close(ctx) // the program does not want to know
+		_ = c.Close(ctx) // the program does not need the error
 	}()
 }
 

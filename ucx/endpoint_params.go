@@ -26,7 +26,7 @@ func (p *UcpEpParams) SetUcpAddress(a *UcpAddress) *UcpEpParams {
 	return p
 }
 
-// SetPeerErrorHandling asks that all requests end if the peer fails. They always do.
+// SetPeerErrorHandling asks that all requests end if the peer fails, which they always do.
 func (p *UcpEpParams) SetPeerErrorHandling() *UcpEpParams { return p }
 
 // SetErrorHandler sets the function to call if the endpoint fails.
@@ -60,7 +60,7 @@ func (p *UcpEpParams) SendClientId() *UcpEpParams {
 	return p
 }
 
-// socketAddress returns the text of an address. Nil is any address and port.
+// socketAddress returns the text of an address. Nil means any address and port.
 func socketAddress(a *net.TCPAddr) (string, error) {
 	ip := netip.IPv4Unspecified()
 	if a == nil {

@@ -141,7 +141,7 @@ func TestPeerThatClosesEndsEverythingOnce(t *testing.T) {
 		e := connect(t, a, b, (&UcpEpParams{}).SetErrorHandler(failed.handler))
 		p, _ := native(t, 100_000)
 		var statuses []UcsStatus
-		for range 3 { // nobody receives them
+		for range 3 { // without a receiver
 			started(t)(e.SendTagNonBlocking(1, p, 100_000, (&UcpRequestParams{}).SetCallback(func(_ *UcpRequest, s UcsStatus) { statuses = append(statuses, s) })))
 		}
 		ends(t, started(t)(e.FlushNonBlocking(nil)), UCS_OK, a, b)

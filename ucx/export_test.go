@@ -7,5 +7,5 @@ func (w *UcpWorker) Waiters() int {
 	return w.waiters
 }
 
-// StatusOf returns the status of an error of a package below.
+// StatusOf returns the status of an error of a lower package.
 func StatusOf(err error) UcsStatus { return statusOf(err) }

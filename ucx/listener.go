@@ -11,8 +11,8 @@ import (
 	"softrdma/msg"
 )
 
-// A UcpListenerConnectionHandler is called for each worker that asks for a connection. The program
-// makes an endpoint of the request, or rejects it, then or later.
+// A UcpListenerConnectionHandler is called for each worker that requests a connection. The
+// program makes an endpoint from the request, or rejects it, at once or later.
 type UcpListenerConnectionHandler = func(connRequest *UcpConnectionRequest)
 
 // UcpListenerParams are the parameters of a listener.
@@ -21,8 +21,8 @@ type UcpListenerParams struct {
 	handler UcpListenerConnectionHandler
 }
 
-// SetSocketAddress sets the address and port to listen on. The unspecified address is that of the
-// device; port 0 is any free one.
+// SetSocketAddress sets the address and port to listen on. The unspecified address means that
+// of the device; port 0 means any free one.
 func (p *UcpListenerParams) SetSocketAddress(a *net.TCPAddr) (*UcpListenerParams, error) {
 	s, err := socketAddress(a)
 	if err != nil {
@@ -66,7 +66,7 @@ func (w *UcpWorker) NewListener(listenerParams *UcpListenerParams) (*UcpListener
 	return u, nil
 }
 
-// serve hands connection requests to the handler.
+// serve passes connection requests to the handler.
 func (l *UcpListener) serve(w *UcpWorker) {
 	for {
 		r, err := l.listener.Request(w.done)
@@ -78,7 +78,7 @@ func (l *UcpListener) serve(w *UcpWorker) {
 	}
 }
 
-// Close stops listening. Connections go on.
+// Close stops listening. Connections continue.
 func (l *UcpListener) Close() { _ = l.listener.Close() }
 
 // Query returns attributes of the listener.

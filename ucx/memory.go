@@ -58,7 +58,7 @@ func (p *UcpMmapParams) SetMemoryType(memType UcsMemoryType) *UcpMmapParams {
 	return p
 }
 
-// UcpMemAttributes are what UcpMemory.Query returns. Fields that were not asked for are zero.
+// UcpMemAttributes is the result of UcpMemory.Query. Fields that were not requested are zero.
 type UcpMemAttributes struct {
 	Address unsafe.Pointer
 	Length  uint64
@@ -72,8 +72,8 @@ type UcpMemory struct {
 	memory     *verbs.Memory // that MemMap allocated
 }
 
-// MemMap maps memory of the program, or allocates memory. Operations also take memory that was not
-// mapped; they register what they need, and keep it registered for the next ones.
+// MemMap maps memory of the program, or allocates memory. Operations also accept unmapped
+// memory; they register what they need, and keep it registered for later ones.
 func (c *UcpContext) MemMap(p *UcpMmapParams) (*UcpMemory, error) {
 	refuse := func(s UcsStatus, text string) (*UcpMemory, error) {
 		return nil, &UcxError{s, errors.New(text)}

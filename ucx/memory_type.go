@@ -9,7 +9,8 @@ import (
 // A UcsMemoryType is where memory is. The numbers are those of ucs_memory_type_t.
 type UcsMemoryType int
 
-// The types of memory. Operations take UCS_MEMORY_TYPE_HOST, and UCS_MEMORY_TYPE_UNKNOWN for it.
+// The types of memory. Operations accept UCS_MEMORY_TYPE_HOST, and UCS_MEMORY_TYPE_UNKNOWN for
+// it.
 const (
 	UCS_MEMORY_TYPE_HOST         UcsMemoryType = 0
 	UCS_MEMORY_TYPE_CUDA         UcsMemoryType = 1
@@ -19,7 +20,7 @@ const (
 	UCS_MEMORY_TYPE_UNKNOWN      UcsMemoryType = 10
 )
 
-// memoryTypeNames are UCX's names of its types, of which the binding has constants for some.
+// memoryTypeNames are UCX's names of its types. The binding has constants for some of them.
 var memoryTypeNames = []string{"host", "cuda", "cuda-managed", "rocm", "rocm-managed", "rdma",
 	"ze-host", "ze-device", "ze-managed", "gaudi", "unknown"}
 

@@ -9,8 +9,8 @@ import (
 	"softrdma/verbs"
 )
 
-// mapped is the size in bytes from which AllocateNativeMemory maps memory of its own, which peers
-// on the same host can map, too.
+// mapped is the size in bytes from which AllocateNativeMemory allocates separate mappings,
+// which peers on the same host can map, too.
 const mapped = 16 << 10
 
 // native holds the memory of AllocateNativeMemory: a []byte, or a *verbs.Memory of long memory.
@@ -19,8 +19,9 @@ var native struct {
 	memory map[unsafe.Pointer]any
 }
 
-// AllocateNativeMemory returns size bytes of memory that stays, whether the program refers to it or
-// not, until FreeNativeMemory. It is aligned to 16 bytes. It returns nil if there is no memory.
+// AllocateNativeMemory returns size bytes of memory that stays until FreeNativeMemory, even if
+// the program does not refer to it. It is aligned to 16 bytes. The result is nil if there is
+// no memory.
 func AllocateNativeMemory(size uint64) unsafe.Pointer {
 	if size > math.MaxInt-16 {
 		return nil
@@ -60,7 +61,7 @@ func FreeNativeMemory(pointer unsafe.Pointer) {
 		panic(fmt.Sprintf("ucx: free of %p, which is not memory of AllocateNativeMemory", pointer))
 	}
 	if m, ok := owner.(*verbs.Memory); ok {
-		_ = m.Free() // operations that use it are the program's fault
+		_ = m.Free() // operations that still use it are an error of the program
 	}
 }
 
@@ -78,7 +79,7 @@ func GoBytes(p unsafe.Pointer, n uint64) []byte {
 	return append([]byte{}, unsafe.Slice((*byte)(p), n)...)
 }
 
-// memory returns the bytes that a program names.
+// memory returns the bytes that a pointer and a size of the program describe.
 func memory(p unsafe.Pointer, n uint64) ([]byte, error) {
 	switch {
 	case n == 0:

@@ -6,7 +6,7 @@ import (
 	"softrdma/msg"
 )
 
-// An event is something that Progress tells the program: one of its fields is set.
+// An event is something that Progress reports to the program: one of its fields is set.
 type event struct {
 	request *request // has ended
 	active  *active  // has arrived
@@ -28,7 +28,8 @@ func (x *event) handle(w *UcpWorker) {
 	}
 }
 
-// post queues an event for Progress. It wakes the program, except in Progress, which takes the event.
+// post queues an event for Progress. It wakes the program, except in Progress, which handles
+// the event.
 func (w *UcpWorker) post(x event) {
 	w.mu.Lock()
 	if w.closed {
@@ -43,8 +44,8 @@ func (w *UcpWorker) post(x event) {
 	}
 }
 
-// Progress makes progress and calls callbacks. It returns how many things happened; 0 means none. It
-// does not block.
+// Progress makes progress and calls callbacks. It returns the number of events. It does not
+// block.
 func (w *UcpWorker) Progress() uint {
 	w.mu.Lock()
 	if w.closed {
@@ -56,13 +57,13 @@ func (w *UcpWorker) Progress() uint {
 	n := w.worker.Progress()
 	w.mu.Lock()
 	w.progressing--
-	if w.calling { // by a goroutine that takes all events, perhaps this one
+	if w.calling { // by a goroutine that handles all events, perhaps this one
 		w.mu.Unlock()
 		return uint(n)
 	}
 	w.calling = true
 	w.progressing++
-	for k := len(w.queue); k > 0 && len(w.queue) > 0; k-- { // without events of these callbacks
+	for k := len(w.queue); k > 0 && len(w.queue) > 0; k-- { // not those that these callbacks add
 		x := w.queue[0]
 		w.queue[0] = event{}
 		if w.queue = w.queue[1:]; len(w.queue) == 0 {
@@ -83,7 +84,8 @@ func (w *UcpWorker) Progress() uint {
 	return uint(n)
 }
 
-// handle handles an event. The next Progress goes on if the program's function does not return.
+// handle handles an event. If the program's function does not return, the next Progress
+// continues.
 func (w *UcpWorker) handle(x event) {
 	returned := false
 	defer func() {
@@ -113,7 +115,7 @@ func (w *UcpWorker) Arm() UcsStatus {
 	return UCS_OK
 }
 
-// busy reports whether there is something to do for the program.
+// busy reports whether the program has something to do.
 func (w *UcpWorker) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,8 +124,9 @@ func (w *UcpWorker) busy() bool {
 	return signaled || len(w.queue) > 0
 }
 
-// Wait waits until something has happened since the last Wait, or Signal is called. The program calls
-// Progress until that returns 0 before. If the worker closes, Wait returns an error.
+// Wait waits until something has happened since the last Wait, or Signal is called. The
+// program must first call Progress until it returns 0. If the worker closes, Wait returns an
+// error.
 func (w *UcpWorker) Wait() error {
 	w.mu.Lock()
 	happened := w.happened

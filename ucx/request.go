@@ -20,7 +20,7 @@ type UcpTagRecvCallback = func(request *UcpRequest, status UcsStatus, tagInfo *U
 // A UcpAmDataRecvCallback is for UcpAmData.Receive.
 type UcpAmDataRecvCallback = func(request *UcpRequest, status UcsStatus, length uint64)
 
-// UcpRequestParams are the parameters of an operation. Nil is the same as none.
+// UcpRequestParams are the parameters of an operation. Nil means defaults.
 type UcpRequestParams struct {
 	Cb     UcpCallback
 	Memory *UcpMemory
@@ -49,12 +49,12 @@ func (p *UcpRequestParams) SetCallback(cb UcpCallback) *UcpRequestParams {
 	return p
 }
 
-// A UcpRequest is an operation that was started. Until it has ended the program does not change or
-// free its memory.
+// A UcpRequest is an operation that was started. The program does not change or free its
+// memory until it has ended.
 type UcpRequest struct {
 	request *request
 
-	// Status is the status when the operation was started, or in a callback the last one.
+	// Status is the status when the operation was started, or in a callback the final one.
 	Status UcsStatus
 }
 
@@ -66,15 +66,15 @@ func (r *UcpRequest) GetStatus() UcsStatus {
 	return UcsStatus(r.request.status.Load())
 }
 
-// Close releases the request, which may not have ended. Its operation goes on then, but its callback
-// is not called any more.
+// Close releases the request, even if it has not ended. Its operation then continues, but its
+// callback is not called any more.
 func (r *UcpRequest) Close() {
 	if r.request != nil {
 		r.request.closed.Store(true)
 	}
 }
 
-// A kind is a kind of operation, which says what callback it has.
+// A kind is a kind of operation, which determines the type of its callback.
 type kind uint8
 
 const (
@@ -83,7 +83,7 @@ const (
 	receiveData
 )
 
-// takes reports whether a callback is of the kind's type.
+// takes reports whether a callback has the kind's type.
 func (k kind) takes(cb UcpCallback) bool {
 	ok := cb == nil
 	switch f := cb.(type) {
@@ -97,13 +97,13 @@ func (k kind) takes(cb UcpCallback) bool {
 	return ok
 }
 
-// A request is the state of a UcpRequest, which callbacks get a copy of.
+// A request is the state of a UcpRequest, of which callbacks get a copy.
 type request struct {
 	w        *UcpWorker
 	callback UcpCallback
 	status   atomic.Int32
 	closed   atomic.Bool
-	starting bool // the operation ends at once if it ends now; guarded by the worker's lock
+	starting bool // if the operation ends now, it ends in the starting call; guarded by the worker's lock
 	info     msg.Info
 	err      error
 }

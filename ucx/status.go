@@ -11,7 +11,8 @@ import (
 	"softrdma/verbs"
 )
 
-// A UcsStatus is how an operation ended, or that it goes on. The numbers are those of ucs_status_t.
+// A UcsStatus is the result of an operation, or that it is in progress. The numbers are those
+// of ucs_status_t.
 type UcsStatus int
 
 // The statuses.
@@ -140,7 +141,7 @@ var statuses = []struct {
 }{
 	{msg.ErrTruncated, UCS_ERR_MESSAGE_TRUNCATED},
 	{msg.ErrCanceled, UCS_ERR_CANCELED},
-	{msg.ErrClosed, UCS_ERR_CANCELED}, // by this program; ErrPeer matches, too
+	{msg.ErrClosed, UCS_ERR_CANCELED}, // closed by this program; ErrPeer matches, too
 	{context.Canceled, UCS_ERR_CANCELED},
 	{msg.ErrNoListener, UCS_ERR_NOT_CONNECTED},
 	{msg.ErrAddress, UCS_ERR_INVALID_ADDR},
@@ -168,7 +169,7 @@ func statusOf(err error) UcsStatus {
 	if errors.As(err, &rejected) {
 		return UCS_ERR_REJECTED
 	}
-	var data msg.Rejection // perhaps by another program than one of this package
+	var data msg.Rejection // perhaps by a program that does not use this package
 	if errors.As(err, &data) && data <= msg.Rejection(-UCS_ERR_LAST) {
 		return -UcsStatus(data)
 	}
@@ -186,7 +187,7 @@ func statusOf(err error) UcsStatus {
 			return x.status
 		}
 	}
-	var refused *rdmacm.RejectedError // by what is no worker of this version
+	var refused *rdmacm.RejectedError // the peer is not a worker of this version
 	if errors.As(err, &refused) {
 		return UCS_ERR_REJECTED
 	}

@@ -31,7 +31,7 @@ func each(t *testing.T, f func(t *testing.T)) {
 	}
 }
 
-// all enables what the tests use.
+// all enables the features that the tests use.
 func all() *UcpParams { return (&UcpParams{}).EnableTag().EnableAM().EnableWakeup() }
 
 func newContext(t testing.TB, p *UcpParams) *UcpContext {
@@ -130,7 +130,7 @@ func native(t testing.TB, n int) (unsafe.Pointer, []byte) {
 	return p, unsafe.Slice((*byte)(p), n)
 }
 
-// pattern fills memory with bytes that depend on the place.
+// pattern fills memory with bytes that depend on their position.
 func pattern(b []byte) []byte {
 	for i := range b {
 		b[i] = byte(i*7 + i>>8)

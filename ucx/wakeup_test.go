@@ -27,13 +27,14 @@ func woken(t testing.TB, c <-chan error) error {
 	}
 }
 
-// quiet makes a worker take all that has happened.
+// quiet makes a worker handle all pending events.
 func quiet(w *UcpWorker) {
 	for w.Progress() > 0 || w.Arm() != UCS_OK {
 	}
 }
 
-// sleeps begins a Wait that does not return by itself. Late events may end others before.
+// sleeps begins a Wait that does not return by itself. Late events may have ended earlier
+// ones.
 func sleeps(t testing.TB, w *UcpWorker) <-chan error {
 	t.Helper()
 	for range 100 {

@@ -10,7 +10,7 @@ import (
 	"softrdma/msg"
 )
 
-// A UcpWorker sends and receives. The program makes its progress.
+// A UcpWorker sends and receives. The program drives its progress.
 type UcpWorker struct {
 	ctx    *UcpContext
 	dev    *device
@@ -33,8 +33,8 @@ type UcpWorker struct {
 	endpoints   map[*msg.Endpoint]*UcpEp
 }
 
-// A UcpAddress is the address of a worker, as bytes. Programs send them to each other, and make a
-// UcpAddress of those that they got.
+// A UcpAddress is the address of a worker, as bytes. Programs send them to each other, and
+// make a UcpAddress from the received bytes.
 type UcpAddress struct {
 	Address *byte
 	Length  uint64
@@ -45,7 +45,7 @@ type UcpWorkerAttributes struct {
 	ThreadMode     UcsThreadMode
 	Address        *UcpAddress
 	MaxAmHeader    uint64 // bytes
-	MaxDebugString uint64 // 0: there are no such strings
+	MaxDebugString uint64 // 0: the package has no debug strings
 }
 
 // NewWorker makes a worker.
@@ -75,8 +75,8 @@ func (c *UcpContext) NewWorker(workerParams *UcpWorkerParams) (*UcpWorker, error
 	return w, nil
 }
 
-// Close ends all connections and requests of the worker. Their callbacks are not called any more.
-// A second Close does nothing.
+// Close closes all connections of the worker and ends its requests, without calling their
+// callbacks. A second Close does nothing.
 func (w *UcpWorker) Close() {
 	w.mu.Lock()
 	closed := w.closed
@@ -88,7 +88,7 @@ func (w *UcpWorker) Close() {
 	}
 	w.lingering.Wait()
 	w.stop()
-	_ = w.worker.Close() // there is nobody to tell
+	_ = w.worker.Close() // the error cannot be reported
 	w.running.Wait()
 	_ = w.dev.release()
 }

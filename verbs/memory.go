@@ -187,8 +187,7 @@ const (
 	MWType2 MWType = 2
 )
 
-// An MW is a memory window: a key to a part of a region. Work requests bind and
-// unbind it.
+// An MW is a memory window: a key to a part of a region. Work requests bind and unbind it.
 type MW struct {
 	pd  *PD
 	typ MWType

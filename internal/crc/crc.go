@@ -1,5 +1,5 @@
-// Package crc computes CRC-32 faster than hash/crc32 on processors that multiply
-// polynomials of 256 or 512 bits at a time (VPCLMULQDQ), and on those that multiply none.
+// Package crc computes CRC-32 faster than hash/crc32 on processors that multiply polynomials
+// of 256 or 512 bits at a time (VPCLMULQDQ), and on those that cannot multiply polynomials.
 // After system calls, the ICRC is the largest part of a packet's cost.
 //
 // It owns the arithmetic and knows nothing of packets.
@@ -18,7 +18,7 @@ type Table struct {
 	std  *crc32.Table
 }
 
-// multipliers are the constants of fold, in the layout that it reads.
+// multipliers holds the constants of fold, in the layout that it reads.
 type multipliers struct {
 	// far carry 128 bits over a distance d: x^(d+32) and x^(d-32) modulo the
 	// polynomial, for d of 2048, 1024, 512, 256 and 128 bits.
@@ -57,8 +57,8 @@ func newTable(std *crc32.Table, reversed uint32) *Table {
 	return t
 }
 
-// power is x^n modulo the polynomial, reversed, and shifted by the one bit that
-// a product of reversed polynomials lacks.
+// power returns x^n modulo the polynomial, reversed, and shifted by the one bit that a product
+// of reversed polynomials lacks.
 func power(reversed uint32, n int) uint64 {
 	p := bits.Reverse32(reversed)
 	r := uint32(1)
@@ -71,7 +71,7 @@ func power(reversed uint32, n int) uint64 {
 	return uint64(bits.Reverse32(r)) << 1
 }
 
-// reciprocal is the quotient of x^64 and the polynomial, 33 bits reversed.
+// reciprocal returns the quotient of x^64 and the polynomial, 33 bits reversed.
 func reciprocal(reversed uint32) uint64 {
 	p := 1<<32 | uint64(bits.Reverse32(reversed))
 	quotient, rest := uint64(1)<<32, (p^1<<32)<<32 // the first step of a division, done
@@ -84,8 +84,8 @@ func reciprocal(reversed uint32) uint64 {
 	return bits.Reverse64(quotient) >> 31
 }
 
-// tableTo is the length up to which tables are quickest; measured. It is also
-// the least that fold takes.
+// tableTo is the measured length up to which tables are fastest. It is also the minimum length
+// for fold.
 const tableTo = 16
 
 // Update continues a checksum over b, as crc32.Update does.
@@ -95,7 +95,7 @@ func Update(crc uint32, t *Table, b []byte) uint32 {
 		return ^t.rest(^crc, b)
 	case !folds && !multiplies && t == IEEE:
 		return ^t.sparse(^crc, b)
-	case !folds && t == VCRC: // hash/crc32 takes one byte at a time
+	case !folds && t == VCRC: // hash/crc32 would process one byte at a time
 		return ^t.words(^crc, b)
 	case !folds:
 		return crc32.Update(crc, t.std, b)
@@ -108,9 +108,9 @@ func Update(crc uint32, t *Table, b []byte) uint32 {
 	return ^r
 }
 
-// Behind returns the checksum of 16 bytes, low and high in memory order, followed by b,
-// from a register of zero. To continue a checksum, add its register to the first four
-// bytes. This makes headers that are in registers anyway cheap.
+// Behind returns the checksum of 16 bytes, low and high in memory order, followed by b, from a
+// register of zero. To continue a checksum, add its register to the first four bytes. This
+// makes headers cheap that are already in registers.
 func Behind(low, high uint64, t *Table, b []byte) uint32 {
 	if len(b) < tableTo || !folds {
 		r := t.word(t.word(0, low), high)

@@ -31,7 +31,7 @@ func TestUpdateEveryLengthAndAlignmentIsHashCRC32(t *testing.T) {
 	}
 }
 
-// Both widths of folding are tested where the processor has both.
+// Both widths of folding are tested if the processor supports both.
 func TestFoldEachWidthAndLengthIsHashCRC32(t *testing.T) {
 	if !folds {
 		t.Skip("this processor has no VPCLMULQDQ: nothing folds")

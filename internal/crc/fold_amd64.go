@@ -6,7 +6,7 @@ import "golang.org/x/sys/cpu"
 // together with AVX-512, which fold does not need.
 var folds = cpu.X86.HasAVX2 && cpu.X86.HasPCLMULQDQ && leaf7ECX()&(1<<10) != 0
 
-// wide reports whether fold may take 512 bits at a time.
+// wide reports whether fold can process 512 bits at a time.
 var wide = folds && cpu.X86.HasAVX512F
 
 // multiplies reports whether hash/crc32 multiplies polynomials here.

@@ -2,8 +2,8 @@ package crc
 
 import "encoding/binary"
 
-// sparseFrom is the length from which sparse needs no tables but for the end;
-// where that is faster, measured. It is more than the end.
+// sparseFrom is the measured length from which sparse is faster than tables. It exceeds the
+// rest that needs tables.
 const sparseFrom = 64
 
 // sparse updates the register with b on processors that do not multiply polynomials. It

@@ -10,8 +10,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// advance completes the oldest requests that are done, in the order of posting. Those
-// behind a READ wait for its answer.
+// advance completes the oldest requests that are done, in the order of posting. Requests after
+// a READ wait for its answer.
 func (r *requester) advance(now time.Duration) {
 	for r.sq.Head != r.sq.End && r.p.Attr.State != qp.Err {
 		w := &r.requests[r.sq.Head]
@@ -26,8 +26,8 @@ func (r *requester) advance(now time.Duration) {
 	}
 }
 
-// complete completes the oldest request with success. Its slot is free before the
-// completion can be seen.
+// complete completes the oldest request with success. It frees the slot before the completion
+// becomes visible.
 func (r *requester) complete(w *request) {
 	wrid := r.p.SQ.At(r.sq.Head).WRID
 	op, flags, length := queue.Op(w.op), queue.Flags(w.flags), w.length
@@ -42,8 +42,8 @@ func (r *requester) release() {
 	}
 }
 
-// failLater marks a request that cannot be carried out. It completes in error
-// when all before it have completed (IBTA 10.8.3: in order of posting).
+// failLater marks a request that cannot be executed. It completes in error when all earlier
+// ones have completed (IBTA 10.8.3: in order of posting).
 func (r *requester) failLater(now time.Duration, w *request, s queue.Status, d reason.Detail) {
 	w.state |= failed
 	r.failStatus, r.failDetail = s, d
@@ -56,8 +56,8 @@ func (r *requester) fail(now time.Duration, s queue.Status, d reason.Detail) {
 	r.failAt(now, r.sq.Head, s, d, func() { r.q.terminate(now, iwarp.TermLocal, nil, d, s) })
 }
 
-// failAt completes the request at index i in error, and those before it as
-// flushed. end takes the queue pair to the error state.
+// failAt completes the request at index i in error, and earlier ones as flushed. end takes the
+// queue pair to the error state.
 func (r *requester) failAt(now time.Duration, i uint32, s queue.Status, d reason.Detail, end func()) {
 	r.q.refuse(d)
 	sq := r.p.SQ
@@ -72,10 +72,10 @@ func (r *requester) failAt(now time.Duration, i uint32, s queue.Status, d reason
 	r.q.done.SendFailed(wrid, op, s, d)
 }
 
-// terminated acts on the peer's Terminate: the request that it names fails with the
-// status that a NAK would give it. A request that has completed already, as SENDs and
-// WRITEs do when the system has them, cannot fail any more; then an event reports the error.
-// opening says that nothing came before the Terminate.
+// terminated handles the peer's Terminate: the request that it names fails with the status
+// that a NAK would give it. A request that has already completed, as SENDs and WRITEs do when
+// the system has them, cannot fail any more, so an event reports the error. opening means that
+// nothing came before the Terminate.
 func (r *requester) terminated(now time.Duration, m *iwarp.Termination, opening bool) {
 	q := r.q
 	m.Term = settleTerm(m.Term, opening)
@@ -89,7 +89,7 @@ func (r *requester) terminated(now time.Duration, m *iwarp.Termination, opening 
 	end := func() {
 		q.enterErr(d, status)
 		if s := q.s; s != nil {
-			// RFC 5040 6.2.1: the stream is closed, and the Terminate not answered.
+			// RFC 5040 6.2.1: the stream is closed, and the Terminate is not answered.
 			s.out, s.taken = nil, 0
 			s.finish(d)
 		}
@@ -103,9 +103,9 @@ func (r *requester) terminated(now time.Duration, m *iwarp.Termination, opening 
 	q.p.Host.Event(q.p, machine.EventQPFatal, d)
 }
 
-// settleTerm decides between two errors that look alike because Linux's siw may have
-// swapped layer and type: an error of the set-up comes before everything else (RFC 6581
-// 8), an error of a message does not.
+// settleTerm decides between two errors that look alike because Linux's siw may have swapped
+// layer and type: an error of the set-up comes before everything else (RFC 6581 8), an error
+// of a message does not.
 func settleTerm(t iwarp.Term, opening bool) iwarp.Term {
 	setup := t == iwarp.TermMPAIRD || t == iwarp.TermMPARTR
 	message := t == iwarp.TermOperationOpcode || t == iwarp.TermOperationStream
@@ -115,9 +115,9 @@ func settleTerm(t iwarp.Term, opening bool) iwarp.Term {
 	return t
 }
 
-// culprit finds the request that a Terminate names by the header of its message. Linux's
-// siw gives another number than the READ's, so what the READ asks for counts if the
-// Terminate has it.
+// culprit finds the request that a Terminate names by the header of its message. Linux's siw
+// gives another number than the READ's, so the requested range decides if the Terminate
+// contains it.
 func (r *requester) culprit(m *iwarp.Termination) (uint32, bool) {
 	if !m.HasDDP {
 		return 0, false
@@ -147,8 +147,8 @@ func (r *requester) named(w *request, i uint32, m *iwarp.Termination) bool {
 	return false
 }
 
-// asksFor reports whether a is what the READ at index i asks for, or the end of it that
-// was not answered (RFC 5040 4.8). The sink tells several READs of the same source apart.
+// asksFor reports whether a is the range that the READ at index i requests, or the unanswered
+// end of it (RFC 5040 4.8). The sink distinguishes several READs of the same source.
 func (r *requester) asksFor(i uint32, a *iwarp.Read) bool {
 	from, length := r.p.SQ.At(i).RDMA(), uint64(r.requests[i].length)
 	for k := range r.reads {

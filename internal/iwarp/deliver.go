@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// finish delivers an FPDU whose CRC is right: with its last segment a message is
-// completed, or carried out.
+// finish delivers an FPDU with a correct CRC. The last segment completes or executes the
+// message.
 func (r *receiver) finish(now time.Duration, h []byte) {
 	op := r.seg.Opcode
 	opening := r.q.silent
@@ -37,7 +37,7 @@ func (r *receiver) finish(now time.Duration, h []byte) {
 	}
 }
 
-// sent ends a segment of a SEND.
+// sent handles the end of a segment of a SEND.
 func (r *receiver) sent(now time.Duration) {
 	r.sending = !r.seg.Last
 	if r.sending {
@@ -60,7 +60,7 @@ func (r *receiver) sent(now time.Duration) {
 	r.complete(&c)
 }
 
-// untagged builds the header of the segment again.
+// untagged rebuilds the header of the segment.
 func (r *receiver) untagged() []byte {
 	b := make([]byte, iwarp.UntaggedLen)
 	r.seg.Put(b)
@@ -80,8 +80,8 @@ func (r *receiver) finishReceive(s queue.Status, d reason.Detail) {
 	r.q.done.ReceiveFailed(r.recv.WRID, s, d)
 }
 
-// flush completes the receive that was taken, and those that a private queue holds now,
-// with WR_FLUSH_ERR. Receives that are posted later are flushed on the next call.
+// flush completes the taken receive, and those that a private queue holds now, with
+// WR_FLUSH_ERR. Receives that are posted later are flushed on the next call.
 func (r *receiver) flush() {
 	if r.taken {
 		r.finishReceive(queue.WRFlushErr, r.q.done.Flushed())
@@ -89,8 +89,8 @@ func (r *receiver) flush() {
 	r.q.done.FlushReceives(&r.recv, math.MaxInt)
 }
 
-// control carries out a message without payload; wrote is the length of the WRITE right
-// before it.
+// control executes a message without payload. wrote is the length of a WRITE directly before
+// it.
 func (r *receiver) control(now time.Duration, h []byte, wrote uint64, opening bool) {
 	s := &r.seg
 	if s.Opcode == iwarp.Terminate {
@@ -121,7 +121,7 @@ func (r *receiver) control(now time.Duration, h []byte, wrote uint64, opening bo
 	}
 }
 
-// single checks that a message is one segment.
+// single checks that a message has one segment.
 func (r *receiver) single(now time.Duration, h []byte) bool {
 	s := &r.seg
 	if s.MO != 0 {
@@ -139,7 +139,7 @@ func (r *receiver) single(now time.Duration, h []byte) bool {
 // completion has its length, as on InfiniBand.
 func (r *receiver) immediate(now time.Duration, h []byte, wrote uint64) {
 	if r.sending {
-		// The receive belongs to a SEND that has not ended.
+		// The receive belongs to an unfinished SEND.
 		r.q.fatal(now, iwarp.TermOperationOpcode, h, invalid(reason.Detail{Reason: reason.RDMAPSequence, Expected: uint64(r.sendOp), Found: uint64(r.seg.Opcode)}))
 		return
 	}

@@ -8,15 +8,15 @@ import (
 	"softrdma/internal/reason"
 )
 
-// An Error is a call that was refused. It wraps errors.ErrUnsupported if iWARP, or the
-// peer, does not have what was asked for.
+// An Error is a refused call. It wraps errors.ErrUnsupported if iWARP or the peer does not
+// support the operation.
 type Error struct{ Detail reason.Detail }
 
 // Error returns the reason in words.
 func (e *Error) Error() string { return fmt.Sprintf("iWARP: %v", e.Detail) }
 
-// Unwrap returns the named reason, which wraps errors.ErrUnsupported if iWARP or
-// the peer does not have what was asked for.
+// Unwrap returns the named reason, which wraps errors.ErrUnsupported if iWARP or the peer does
+// not support the operation.
 func (e *Error) Unwrap() error {
 	x := &reason.Error{Detail: e.Detail}
 	switch e.Detail.Reason {
@@ -26,8 +26,8 @@ func (e *Error) Unwrap() error {
 	return x
 }
 
-// CheckType returns an error if iWARP has no queue pairs of a type: it has RC alone, and
-// so neither datagrams nor multicast.
+// CheckType returns an error if iWARP has no queue pairs of a type. It only has RC, so neither
+// datagrams nor multicast.
 func CheckType(t qp.Type) error {
 	if t == qp.RC {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A fault is how this end reports a fault of its peer: the status of the receive in use,
-// or else an event. Both are those of the RC responder for the same fault.
+// A fault says how this end reports an error of its peer: by the status of the receive in use,
+// or else by an event. Both are those of the RC responder for the same error.
 type fault struct {
 	d      reason.Detail
 	status queue.Status

@@ -35,8 +35,8 @@ func (q *QP) supports(op queue.Op) reason.Detail {
 	return reason.Detail{Reason: reason.RDMAPExtension, Expected: uint64(q.p.Type), Found: uint64(op)}
 }
 
-// fetch reads the next work request from the ring and checks what can be checked before
-// its first FPDU. It reports whether there is one that can be carried out.
+// fetch reads the next work request from the ring and checks what it can before the first
+// FPDU. It reports whether there is a valid one.
 func (r *requester) fetch(now time.Duration) bool {
 	if r.p.Attr.State != qp.RTS {
 		return false
@@ -58,7 +58,7 @@ func (r *requester) fetch(now time.Duration) bool {
 	return true
 }
 
-// check finds what is wrong with a work request, and its length.
+// check finds errors in a work request, and its length.
 func (r *requester) check(w *request, i uint32, s *queue.SendWQE) (queue.Status, reason.Detail) {
 	op := queue.Op(w.op)
 	if d := r.q.supports(op); d.Reason != reason.None {
@@ -84,7 +84,7 @@ func (r *requester) check(w *request, i uint32, s *queue.SendWQE) (queue.Status,
 func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reason.Detail) {
 	switch {
 	case w.atomic():
-		if w.length != 8 { // RFC 7306 5.2.2: an Atomic Response brings one word
+		if w.length != 8 { // RFC 7306 5.2.2: an Atomic Response returns one word
 			return queue.LocLenErr, reason.Detail{Reason: reason.LocalLength, Expected: 8, Found: uint64(w.length)}
 		}
 		return queue.Success, reason.Detail{}
@@ -95,9 +95,8 @@ func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reas
 	return machine.LocalStatus(d), d
 }
 
-// local carries out the local operation at sq.Cur: binding a memory window or
-// invalidating a key, in the order of posting (IBTA 10.6.7, 11.4.1.1). It reports whether
-// it succeeded.
+// local executes the local operation at sq.Cur: binding a memory window or invalidating a key,
+// in the order of posting (IBTA 10.6.7, 11.4.1.1). It reports whether it succeeded.
 func (r *requester) local(now time.Duration, w *request) bool {
 	if status, d := r.p.Local(queue.Op(w.op), r.p.SQ.At(r.sq.Cur)); status != queue.Success {
 		r.failLater(now, w, status, d)

@@ -42,8 +42,8 @@ func TestRequestCompletesWhenTheLinkHoldsNoneOfIt(t *testing.T) {
 	}
 }
 
-// The answer of a READ shows that all before it has left the link, which may say so only later. It must not
-// be taken for the news of later requests then.
+// The answer of a READ shows that all earlier bytes have left the link, which may report so
+// only later. That report must not count for later requests.
 func TestAnswerCompletesWhatTheLinkSeemsToHold(t *testing.T) {
 	r := newRaw(t, defaults(), nil)
 	r.drain()
@@ -82,7 +82,7 @@ func TestAnswerCompletesWhatTheLinkSeemsToHold(t *testing.T) {
 	}
 }
 
-// What the link still holds when the connection breaks has not been sent.
+// Bytes that the link still holds when the connection breaks were not sent.
 func TestRequestHeldByTheLinkIsFlushed(t *testing.T) {
 	r := newRaw(t, defaults(), nil)
 	r.drain()

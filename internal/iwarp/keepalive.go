@@ -9,21 +9,21 @@ import (
 )
 
 // A keepalive checks whether a silent peer is alive (machine.Port.PeerTimeout). TCP's
-// keep-alive cannot: the system answers it for a process that is stopped.
+// keep-alive cannot do that: the system answers it for a stopped process.
 //
 // The probe is a READ of no bytes, which the peer's device answers by itself. It is the
 // message that begins peer-to-peer connections (RFC 6581 9.2). Its keys name no memory:
-// Linux's siw checks none for a READ of no bytes, and Chelsio's driver sends such READs
-// with a constant. It takes one of the READs that the ends agreed on, so it is sent only
-// while none is outstanding; otherwise the answers to those READs show as much. A peer
-// that serves no READs, or did not say that it does (revision 1), is not probed.
+// Linux's siw checks none for a READ of no bytes, and Chelsio's driver sends such READs with a
+// constant. It counts as one of the READs that the ends agreed on, so it is sent only while
+// none is outstanding; otherwise the answers to those READs prove that the peer is alive. A
+// peer that serves no READs, or did not say that it does (revision 1), is not probed.
 type keepalive struct {
 	heard  time.Duration // when the last bytes came
 	began  time.Duration // when the first probe interval without an answer began
 	at     time.Duration // when to check next
 	probes uint8         // probe intervals that began without an answer
-	wanted bool          // a probe is to be sent
-	full   bool          // the socket did not take all that was due
+	wanted bool          // a probe must be sent
+	full   bool          // the socket did not accept everything
 }
 
 // startKeepalive starts the keepalive of an established connection.
@@ -34,7 +34,7 @@ func (q *QP) startKeepalive(now time.Duration) {
 	}
 }
 
-// checkAt is when to check a silent peer.
+// checkAt returns when to check a silent peer.
 func (s *Stream) checkAt() time.Duration {
 	if s.state != operating || s.q == nil {
 		return machine.Never
@@ -51,7 +51,7 @@ func (q *QP) checkPeer(now time.Duration) {
 		return
 	}
 	if q.rx.stall.on || q.held {
-		// This end does not read, or may not send yet.
+		// This end does not read, or must not send yet.
 		k.heard = now
 	}
 	if k.heard >= k.began {
@@ -63,7 +63,7 @@ func (q *QP) checkPeer(now time.Duration) {
 		k.at = k.heard + wait
 		return
 	case q.p.Silent(silence, k.probes) && now-due < wait:
-		// A later check means that this process itself paused.
+		// If the check is late, this process itself paused.
 		q.peerGone(now)
 		return
 	}

@@ -102,8 +102,8 @@ func (r *requester) segmentHeader(w *request, last bool) iwarp.Segment {
 	return s
 }
 
-// immediate builds the Immediate Data message behind a WRITE (RFC 7306 6, 6.3), which
-// is how Linux's drivers send a WRITE with immediate data.
+// immediate builds the Immediate Data message after a WRITE (RFC 7306 6, 6.3), as Linux's
+// drivers send a WRITE with immediate data.
 func (r *requester) immediate(w *request, out *Out) bool {
 	t := &r.q.tx
 	const ulpdu = iwarp.UntaggedLen - iwarp.LengthLen + iwarp.ImmediateLen
@@ -142,9 +142,8 @@ func (r *requester) ask(now time.Duration, w *request, out *Out) bool {
 	if w.is(queue.Read) {
 		to := q.RDMA()
 		m := iwarp.Read{Size: w.length, SourceSTag: to.RKey, SourceTO: to.Addr}
-		// A peer takes the sink for one buffer. If there are several, the offsets of the
-		// answer go on counting behind the first, and it is placed by its distance from
-		// there.
+		// The request names one buffer to the peer. If there are several, the offsets of the
+		// answer continue after the first, and the distance from there determines the place.
 		for i := range v.sges {
 			if v.sges[i].Length > 0 {
 				m.SinkSTag, m.SinkTO = v.sges[i].LKey, v.sges[i].Addr
@@ -159,8 +158,8 @@ func (r *requester) ask(now time.Duration, w *request, out *Out) bool {
 	return true
 }
 
-// sink checks the list that an answer goes to: it must be writable, and as long as the
-// request was when it was fetched.
+// sink checks the scatter list of an answer: it must be writable, and as long as the request
+// was when it was fetched.
 func (r *requester) sink(w *request, list []memory.SGE) reason.Detail {
 	var sum uint64
 	for i := range list {

@@ -10,12 +10,12 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// Payload that was read to scratch is copied to its place. Payload that is due behind it
-// is read to its place at once if that is memory of this process. In both cases the
-// memory is looked up again each time, as it may have gone since the segment began.
+// Payload that was read into scratch is copied to its place. Payload that follows it in the
+// stream is read directly to its place if that is memory of this process. In both cases the
+// memory is looked up again each time, because it may have gone since the segment began.
 
-// places appends the memory of the payload that is due to list, and reports whether it
-// can be read there.
+// places appends the memory of the expected payload to list, and reports whether it can be
+// read there.
 func (r *receiver) places(now time.Duration, list [][]byte) ([][]byte, bool) {
 	var direct bool
 	var d reason.Detail
@@ -42,7 +42,7 @@ func (r *receiver) places(now time.Duration, list [][]byte) ([][]byte, bool) {
 	return list, direct
 }
 
-// place copies payload to its place, and reports whether it could.
+// place copies payload to its place, and reports success.
 func (r *receiver) place(now time.Duration, b []byte) bool {
 	switch r.target {
 	case toRegion:

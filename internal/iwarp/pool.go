@@ -1,26 +1,25 @@
 package iwarp
 
-// arenaLen is the length of an arena: two of the longest FPDUs of READ responses, which
-// are copied, and the headers of many others.
+// arenaLen is the length of an arena: two of the longest FPDUs of READ responses, which are
+// copied, and the headers of many others.
 const arenaLen = 136 << 10
 
-// batchLen is about how many bytes one call of Next returns at most.
+// batchLen is the approximate maximum of bytes that one call of Next returns.
 const batchLen = 128 << 10
 
-// maxPieces is how many pieces one call of Next returns at most, fewer than systems take
-// in one call (IOV_MAX is 1024).
+// maxPieces is the maximum of pieces that one call of Next returns. It is below the limit of
+// system calls (IOV_MAX is 1024).
 const maxPieces = 512
 
-// An arena is the memory of a batch: the bytes that are built, and the list of their
-// frames.
+// An arena is the memory of a batch: the built bytes, and the list of their frames.
 type arena struct {
 	b    []byte
 	list []frame
 }
 
-// A Pool lends the memory in which FPDUs are built. A stream holds some from Next until
-// all of it was sent, so a pool that a lane's streams share grows to as many arenas as
-// there are streams whose socket is full. One goroutine at a time may use it.
+// A Pool lends the memory in which FPDUs are built. A stream holds some from Next until all of
+// it was sent, so a pool that a lane's streams share grows to one arena per stream with a full
+// socket. One goroutine at a time may use it.
 type Pool struct{ free []*arena }
 
 func (p *Pool) get() *arena {

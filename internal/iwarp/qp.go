@@ -10,11 +10,11 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A QP is the transport half of a queue pair over iWARP. A Stream feeds and drains it.
-// Without one it only flushes in the error state.
+// A QP is the transport half of a queue pair over iWARP. A Stream feeds and drains it. Without
+// one it only flushes in the error state.
 type QP struct {
 	p *machine.Port
-	s *Stream   // the connection, nil before and after
+	s *Stream   // the connection; nil before and after it
 	a Agreement // of the connection
 
 	req requester
@@ -26,7 +26,7 @@ type QP struct {
 
 	held   bool // nothing is sent before the first FPDU arrives
 	silent bool // the first FPDU has not arrived
-	untold bool // Established is sent when it does
+	untold bool // Established is sent when it arrives
 
 	term iwarp.Term // of the peer's Terminate
 
@@ -48,10 +48,10 @@ func (q *QP) init() {
 	q.alive.at = machine.Never
 }
 
-// Stream is the queue pair's connection, nil without one.
+// Stream returns the queue pair's connection, or nil.
 func (q *QP) Stream() *Stream { return q.s }
 
-// Agreement is what the ends of the connection agreed on; IRD and ORD are the queue
+// Agreement returns what the ends of the connection agreed on; IRD and ORD are the queue
 // pair's max_dest_rd_atomic and max_rd_atomic.
 func (q *QP) Agreement() Agreement { return q.a }
 
@@ -69,9 +69,8 @@ func (q *QP) operate(now time.Duration, s *Stream, a Agreement) {
 	q.p.Host.StateChanged(q.p, from, reason.Detail{})
 }
 
-// Settle flushes what was posted to a queue pair in the error state, and ends the
-// draining of the send queue. The methods of the stream call it; the owner of a queue
-// pair without a stream must.
+// Settle flushes requests posted in the error state, and finishes draining the send queue. The
+// methods of the stream call it; the owner of a queue pair without a stream must.
 func (q *QP) Settle(now time.Duration) { q.settle(now) }
 
 func (q *QP) settle(time.Duration) {
@@ -83,10 +82,10 @@ func (q *QP) settle(time.Duration) {
 	}
 }
 
-// Transition follows a change of Port.Attr.State that the user made and that was checked;
-// from is the state before. The set-up moves the queue pair to RTS by itself. Entering
-// Reset forgets everything, entering Err flushes both queues. Both end the connection,
-// and the peer is not told why.
+// Transition follows a change of Port.Attr.State that the user made and that was checked; from
+// is the previous state. The set-up itself moves the queue pair to RTS. Entering Reset forgets
+// everything, entering Err flushes both queues. Both end the connection, and the peer is not
+// told why.
 func (q *QP) Transition(now time.Duration, from qp.State) {
 	a := &q.p.Attr
 	switch a.State {
@@ -108,8 +107,8 @@ func (q *QP) Transition(now time.Duration, from qp.State) {
 	}
 }
 
-// part leaves the connection. One that ends in order goes on to its end, as all that it
-// has to send are requests that have completed. Any other is aborted.
+// part leaves the connection. An orderly disconnect continues, because everything left to send
+// belongs to completed requests. Any other connection is aborted.
 func (q *QP) part(d reason.Detail) {
 	s := q.s
 	if s == nil {
@@ -134,8 +133,8 @@ func (q *QP) reset() {
 	q.held, q.silent, q.untold = false, false, false
 }
 
-// stop drops what was to be sent and received. The bytes that complete an FPDU sent in
-// part are the last ones of the stream.
+// stop drops all data to send and receive. The rest of a partially sent FPDU is the end of the
+// stream.
 func (q *QP) stop() {
 	rest := q.tx.salvage()
 	if s := q.s; s != nil {
@@ -146,8 +145,8 @@ func (q *QP) stop() {
 	q.rd.stop()
 }
 
-// enterErr takes the queue pair to the error state by itself. settle flushes the queues
-// before control returns to the caller of the machine.
+// enterErr moves the queue pair itself to the error state. settle flushes the queues before
+// control returns to the caller of the machine.
 func (q *QP) enterErr(d reason.Detail, s queue.Status) {
 	from := q.p.Attr.State
 	if from == qp.Err {
@@ -166,12 +165,12 @@ func (q *QP) disconnect(now time.Duration, d reason.Detail) {
 	q.s.shutDown(now, d)
 }
 
-// unfinished reports whether the end of the stream would cut something off now: an FPDU
-// that was begun, or READs and atomics of the program that were not answered.
+// unfinished reports whether the end of the stream would cut something off: an incomplete
+// FPDU, or unanswered READs and atomics of the program.
 func (q *QP) unfinished() bool { return q.rx.begun() > 0 || q.req.awaits() }
 
-// lose follows the end of the stream. If that cut something off, the oldest request
-// completes as on InfiniBand when the peer does not answer any more.
+// lose handles the end of the stream. If that cut something off, the oldest request completes
+// as on InfiniBand when the peer no longer answers.
 func (q *QP) lose(now time.Duration, d reason.Detail, cut bool) {
 	if q.p.Attr.State == qp.Err {
 		return

@@ -10,10 +10,10 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A serving is a READ or atomic of the peer that was not answered to its end.
+// A serving is a READ or atomic of the peer that is not completely answered.
 type serving struct {
 	read   iwarp.Read
-	pos    uint32 // bytes of the READ that were built
+	pos    uint32 // bytes of the READ built so far
 	msn    uint32
 	region *memory.Region // nil for a READ of no bytes
 	atomic bool
@@ -25,7 +25,7 @@ type reader struct {
 	q *QP
 	p *machine.Port
 
-	ring          []serving // as long as IRD
+	ring          []serving // with IRD entries
 	oldest, count int
 	turns         uint8
 }
@@ -44,7 +44,7 @@ func (r *reader) stop() {
 
 func (r *reader) reset() { *r = reader{q: r.q, p: r.p} }
 
-// sending reports whether a response was built in part.
+// sending reports whether a response is partially built.
 func (r *reader) sending() bool { return r.count > 0 && r.ring[r.oldest].pos > 0 }
 
 // hold finds room for another READ or atomic.
@@ -61,7 +61,7 @@ func (r *reader) hold(now time.Duration, h []byte) *serving {
 	return nil
 }
 
-// read takes a READ request (RFC 5040 5.2.1).
+// read handles a READ request (RFC 5040 5.2.1).
 func (r *reader) read(now time.Duration, h []byte) {
 	var m iwarp.Read
 	m.Parse(h[iwarp.UntaggedLen:])
@@ -89,7 +89,7 @@ func (r *reader) look(stag uint32, to, n uint64, access qp.Access) (*memory.Regi
 	return r.q.rx.find(stag, to, n, access)
 }
 
-// atomic carries out an atomic (RFC 7306 5).
+// atomic executes an atomic (RFC 7306 5).
 func (r *reader) atomic(now time.Duration, h []byte) {
 	var m iwarp.Atomic
 	m.Parse(h[iwarp.UntaggedLen:])
@@ -123,8 +123,8 @@ func (r *reader) atomic(now time.Duration, h []byte) {
 	*s = serving{atomic: true, msn: msn, value: iwarp.AtomicValue{ID: m.ID, Value: old}}
 }
 
-// apply carries out an atomic and returns what the word held before. Atomics with masks,
-// which the verbs do not have, compare and swap until nothing came between.
+// apply executes an atomic and returns the previous value of the word. Atomics with masks,
+// which the verbs do not have, repeat a compare-and-swap until it succeeds.
 func apply(region *memory.Region, m *iwarp.Atomic) (old uint64, ok bool) {
 	all := m.AddSwapMask&m.CompareMask == ^uint64(0)
 	switch {
@@ -159,8 +159,8 @@ func (r *reader) next(now time.Duration, out *Out) bool {
 	if !last {
 		n = uint32(t.payload(iwarp.TaggedLen))
 	}
-	// With CRCs the payload is copied: the memory may be changing, and the CRC must be
-	// that of the bytes that leave.
+	// With CRCs the payload is copied: the memory may be changing, and the CRC must match the
+	// sent bytes.
 	copied := r.q.a.CRC || r.q.a.SendMarkers || n <= copyBelow
 	inArena := iwarp.TaggedLen + iwarp.CRCLen + 4
 	if copied {
@@ -205,8 +205,8 @@ func (r *reader) forget(s *serving) {
 	r.count--
 }
 
-// answerAtomic builds an Atomic Response (RFC 7306 5.2.2). Responses have a queue
-// of their own, but messages of both kinds are answered in one order.
+// answerAtomic builds an Atomic Response (RFC 7306 5.2.2). Responses have a separate queue,
+// but messages of both kinds are answered in one order.
 func (r *reader) answerAtomic(s *serving, out *Out) bool {
 	t := &r.q.tx
 	const ulpdu = iwarp.UntaggedLen - iwarp.LengthLen + iwarp.AtomicValueLen
@@ -222,8 +222,8 @@ func (r *reader) answerAtomic(s *serving, out *Out) bool {
 	return true
 }
 
-// giveUp ends a READ whose memory went away while it was answered. The Terminate has the
-// header of the request for what was left (RFC 5040 4.8).
+// giveUp ends a READ whose memory was removed during the answer. The Terminate has the header
+// of the request for the rest (RFC 5040 4.8).
 func (r *reader) giveUp(now time.Duration, s *serving) {
 	var b [iwarp.UntaggedLen + iwarp.ReadLen]byte
 	h := iwarp.Segment{

@@ -15,20 +15,20 @@ const (
 	// MinScratch is the minimum length of the scratch of Room.
 	MinScratch = peek
 
-	// directFrom is how much payload must be due for the scratch behind it to be short:
-	// then a system call brings payload to its place, and little else. With less due,
-	// more messages are read ahead and copied.
+	// directFrom is the length of expected payload from which the scratch after it is short: a
+	// system call then brings payload to its place, and little else. Below it, more messages
+	// are read ahead and copied.
 	directFrom = 8 << 10
 
-	// longFrom is the length of an FPDU from which on a system call for the next one's
-	// headers costs less than copying its payload.
+	// longFrom is the length of an FPDU from which a system call for the next one's headers
+	// costs less than copying its payload.
 	longFrom = 16 << 10
 
-	// peek is that short scratch: a trailer, and the headers of the next FPDU.
+	// peek is the length of that short scratch: a trailer, and the headers of the next FPDU.
 	peek = 128
 )
 
-// The phases of a receiver, by what comes next.
+// The phases of a receiver, named after what comes next.
 const (
 	inHeader uint8 = iota
 	inPayload
@@ -43,14 +43,14 @@ const (
 	toNowhere // there is no payload
 )
 
-// A receiver takes the stream apart and writes payload to its place. Payload that is read
-// from the socket to its place is there before the CRC is known. Nothing is completed
-// before the CRC is checked (RFC 5041 5.4: placed, then delivered).
+// A receiver parses the stream and writes payload to its place. Payload that is read directly
+// from the socket is there before the CRC is known. Nothing is completed before the CRC is
+// checked (RFC 5041 5.4: placed, then delivered).
 type receiver struct {
 	q *QP
 	p *machine.Port
 
-	dead  bool // what comes is dropped
+	dead  bool // everything received is dropped
 	stall stall
 
 	// The FPDU being read.
@@ -60,28 +60,28 @@ type receiver struct {
 	seg        iwarp.Segment
 	info       *iwarp.Info
 	sum        uint32 // CRC so far
-	left       int    // payload to come
+	left       int    // payload still to come
 	target     uint8
 	pad        int
 	tail       [3 + iwarp.CRCLen]byte
 	tailHave   int
 
 	// Markers.
-	pos     int // in the stream, modulo their spacing
+	pos     int // in the stream, modulo the marker spacing
 	fpdu    int // bytes of the stream since the length field of this FPDU
 	mark    [iwarp.MarkerLen]byte
 	markGot int
 
-	msn         [2]uint32 // expected, by queue
+	msn         [2]uint32 // next expected, by queue
 	responseMSN uint32    // of the last Atomic Response sent
-	answerMSN   uint32    // of the next Atomic Response expected
+	answerMSN   uint32    // of the next Atomic Response
 
 	// The receive in use.
 	recv     machine.Receive
 	taken    bool // recv was taken and not completed
 	sending  bool // a SEND of several segments has begun
 	sendOp   iwarp.Opcode
-	swallow  bool // the SEND that begins a peer-to-peer connection
+	swallow  bool // skip the SEND that begins a peer-to-peer connection
 	received uint64
 	cursor   memory.Cursor
 
@@ -89,10 +89,10 @@ type receiver struct {
 	tagged   bool
 	taggedOp iwarp.Opcode
 	region   *memory.Region
-	known    *memory.Region // the region used last, to save a lookup
+	known    *memory.Region // region of the last access, to save a lookup
 	addr     uint64
 	writing  uint64 // bytes of the WRITE so far
-	wrote    uint64 // bytes of the WRITE that was the last message
+	wrote    uint64 // length of the last message if it was a WRITE
 
 	sink  memory.Cursor
 	value [8]byte // of an Atomic Response
@@ -111,7 +111,7 @@ func (r *receiver) reset() {
 	r.p.DropReceives(&r.recv)
 }
 
-// begun is how many bytes have come of an FPDU that is incomplete.
+// begun returns how many bytes of an incomplete FPDU have arrived.
 func (r *receiver) begun() int {
 	switch {
 	case r.dead:
@@ -124,8 +124,8 @@ func (r *receiver) begun() int {
 	return int(r.seg.Length) + iwarp.LengthLen + r.tailHave
 }
 
-// direct adds the memory of the payload that is due to the stream's room, and returns how
-// much more may be read behind it.
+// direct adds the memory of the expected payload to the stream's room, and returns how much
+// more may be read after it.
 func (q *QP) direct(now time.Duration) (behind int) {
 	r := &q.rx
 	s := q.s
@@ -133,8 +133,8 @@ func (q *QP) direct(now time.Duration) (behind int) {
 	if q.a.ReceiveMarkers {
 		return 1 << 30
 	}
-	// A long FPDU is mostly followed by another one. Its headers are read by themselves,
-	// so that its payload can be read to its place.
+	// A long FPDU is usually followed by another one. Its headers are read separately, so that
+	// its payload can be read to its place.
 	long := r.seg.Length >= longFrom
 	if r.phase != inPayload {
 		if long {
@@ -169,7 +169,7 @@ func (q *QP) filled(now time.Duration, n int) {
 	r.placed(n)
 }
 
-// feed takes the next bytes of the stream.
+// feed processes the next bytes of the stream.
 func (q *QP) feed(now time.Duration, b []byte) {
 	r := &q.rx
 	for len(b) > 0 && !r.dead && !r.stall.on {
@@ -195,8 +195,8 @@ func (q *QP) feed(now time.Duration, b []byte) {
 	}
 }
 
-// marker takes bytes of a marker (RFC 5044 4.3). It belongs to the FPDU around it, or
-// else to the next one, and so does its share of the CRC.
+// marker processes bytes of a marker (RFC 5044 4.3). It belongs to the FPDU around it, or else
+// to the next one, whose CRC covers it.
 func (r *receiver) marker(now time.Duration, b []byte) []byte {
 	n := copy(r.mark[r.markGot:], b)
 	r.markGot += n
@@ -216,7 +216,7 @@ func (r *receiver) marker(now time.Duration, b []byte) []byte {
 	return b[n:]
 }
 
-// consume takes one step, at most one FPDU, and returns the rest.
+// consume does one step, at most one FPDU, and returns the rest.
 func (r *receiver) consume(now time.Duration, b []byte) []byte {
 	switch r.phase {
 	case inHeader:
@@ -239,7 +239,7 @@ func (r *receiver) consume(now time.Duration, b []byte) []byte {
 	return r.trailer(now, b)
 }
 
-// whole takes an FPDU that b holds completely. Its CRC is checked before anything else.
+// whole processes an FPDU that b holds completely. It checks the CRC first.
 func (r *receiver) whole(now time.Duration, b []byte) (rest []byte, ok bool) {
 	if len(b) < iwarp.LengthLen {
 		return b, false
@@ -271,7 +271,7 @@ func (r *receiver) whole(now time.Duration, b []byte) (rest []byte, ok bool) {
 	return rest, true
 }
 
-// header collects the headers of an FPDU that comes in parts.
+// header collects the headers of an FPDU that arrives in parts.
 func (r *receiver) header(now time.Duration, b []byte) []byte {
 	for {
 		n := copy(r.head[r.have:r.need], b)
@@ -312,7 +312,7 @@ func (r *receiver) header(now time.Duration, b []byte) []byte {
 	}
 }
 
-// unlessEnded returns b if begin stalled, and nothing if it ended the connection.
+// unlessEnded returns b if begin stalled, and nil if it ended the connection.
 func (r *receiver) unlessEnded(b []byte) []byte {
 	if r.stall.on {
 		return b
@@ -347,7 +347,7 @@ func (r *receiver) trailer(now time.Duration, b []byte) []byte {
 	return b[n:]
 }
 
-// corrupt ends a stream whose bytes have changed on the way (RFC 5044 8).
+// corrupt ends a stream with corrupted bytes (RFC 5044 8).
 func (r *receiver) corrupt(now time.Duration, want, got uint32) {
 	r.q.fatal(now, iwarp.TermMPACRC, nil, broken(reason.Detail{Reason: reason.MPACRC, Expected: uint64(want), Found: uint64(got)}))
 }

@@ -15,9 +15,9 @@ func local(d reason.Detail) fault {
 	return fault{d, machine.LocalStatus(d), machine.EventQPReqErr}
 }
 
-// prefix checks the begin of a segment, in the order of Linux's siw: both versions, the
-// opcode, the length. It returns how many bytes come before payload. The Terminate of a
-// segment that cannot be read has no header (RFC 5040 4.8).
+// prefix checks the start of a segment, in the order of Linux's siw: both versions, the
+// opcode, the length. It returns how many bytes come before payload. The Terminate of an
+// unreadable segment has no header (RFC 5040 4.8).
 func (r *receiver) prefix(now time.Duration, h []byte) (need int, ok bool) {
 	s := &r.seg
 	s.ParsePrefix(h)
@@ -68,8 +68,8 @@ func (r *receiver) opcode() fault {
 	return invalid(reason.Detail{Reason: reason.RDMAPOpcode, Expected: known, Found: uint64(r.seg.Opcode)})
 }
 
-// begin checks the headers of a segment and finds the place of its payload. It reports
-// false if the connection has ended, or the segment has to wait.
+// begin checks the headers of a segment and finds the place of its payload. It reports false
+// if the connection has ended, or the segment has to wait.
 func (r *receiver) begin(now time.Duration, h []byte) bool {
 	s := &r.seg
 	s.Parse(h)
@@ -92,9 +92,9 @@ func (r *receiver) begin(now time.Duration, h []byte) bool {
 	return r.beginSend(now, h)
 }
 
-// beginWrite checks the STag of a WRITE, for each segment by itself: its sender decides
-// where the segments of a message lie. Without payload there is nothing to check (RFC
-// 5041 5.2); RFC 6581 begins connections with such a WRITE.
+// beginWrite checks the STag of a WRITE, separately for each segment: the sender decides where
+// the segments of a message are placed. Without payload there is nothing to check (RFC 5041
+// 5.2); RFC 6581 begins connections with such a WRITE.
 func (r *receiver) beginWrite(now time.Duration, h []byte) bool {
 	if r.left == 0 {
 		return true
@@ -150,21 +150,20 @@ func (r *receiver) beginSend(now time.Duration, h []byte) bool {
 	return true
 }
 
-// immediateIsNext reports whether the segment is immediate data that takes a receive.
+// immediateIsNext reports whether the segment is immediate data that consumes a receive.
 func (r *receiver) immediateIsNext() bool {
 	s := &r.seg
 	return (s.Opcode == iwarp.Immediate || s.Opcode == iwarp.ImmediateSE) && s.Queue == iwarp.QueueSend && s.MSN == r.msn[iwarp.QueueSend] && !r.sending
 }
 
-// ready reports whether a SEND is the frame that begins a peer-to-peer connection:
-// it takes no receive, as the program knows nothing of it.
+// ready reports whether a SEND is the frame that begins a peer-to-peer connection. It consumes
+// no receive, because the program does not know of it.
 func (r *receiver) ready() bool {
 	return r.q.silent && r.q.a.PeerToPeer && r.q.a.RTR == iwarp.RTRSend && r.left == 0 && r.seg.Last && r.seg.Opcode == iwarp.Send
 }
 
-// ordered checks the queue and the sequence number of an untagged segment (RFC 5041 7.1,
-// 7.2): TCP loses and reorders nothing, so the number must be the next one. counter is the
-// index of that number.
+// ordered checks the queue and the sequence number of an untagged segment (RFC 5041 7.1, 7.2).
+// TCP neither loses nor reorders, so the number must be the next one. counter is its index.
 func (r *receiver) ordered(now time.Duration, h []byte, queue uint32, counter int) bool {
 	s := &r.seg
 	if s.Queue != queue {
@@ -181,8 +180,7 @@ func (r *receiver) ordered(now time.Duration, h []byte, queue uint32, counter in
 // take takes a receive for a new message.
 func (r *receiver) take(now time.Duration, h []byte) bool {
 	if r.p.RQ == nil || !r.p.RQ.Take(&r.recv) {
-		// iWARP has no NAK after which the sender tries again, and the stream has waited
-		// already.
+		// iWARP has no NAK after which the sender retries, and the stream has already waited.
 		r.q.fatal(now, iwarp.TermUntaggedBuffer, h, fault{
 			reason.Detail{Reason: reason.DDPNoBuffer, Expected: uint64(r.seg.MSN), Found: 0}, queue.LocQPOpErr, machine.EventQPFatal,
 		})
@@ -193,8 +191,8 @@ func (r *receiver) take(now time.Duration, h []byte) bool {
 	return true
 }
 
-// beginAnswer checks that a READ response is of the oldest READ, and goes on where the
-// one before it ended.
+// beginAnswer checks that a READ response belongs to the oldest READ, and continues where the
+// previous one ended.
 func (r *receiver) beginAnswer(now time.Duration, h []byte) bool {
 	s := &r.seg
 	a := r.q.req.first()

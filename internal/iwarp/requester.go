@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// A request is what the requester remembers of a work request beside the ring, which may
-// change if another process shares it.
+// A request holds the requester's own copy of a work request's fields, because another process
+// that shares the ring may change it.
 type request struct {
 	length uint32 // of the message
 	msn    uint32 // on its queue, of untagged messages
@@ -24,8 +24,8 @@ type request struct {
 // The states of a request, as bits.
 const (
 	started = 1 << iota // its first FPDU was built
-	done                // sent, or answered, or carried out
-	failed              // completes in error when all before it have completed
+	done                // sent, answered or executed
+	failed              // completes in error when all earlier ones have completed
 	written             // the WRITE of a WRITE with immediate data was built
 )
 
@@ -36,17 +36,17 @@ func (w *request) responds() bool      { return w.is(queue.Read) || w.atomic() }
 func (w *request) send() bool          { return w.is(queue.Send) || w.is(queue.SendInv) }
 func (w *request) write() bool         { return w.is(queue.Write) || w.is(queue.WriteImm) }
 
-// An ask is a READ or an atomic that was not answered yet. Its scatter list is a copy:
-// the peer's answer is placed by it without another check of the rights.
+// An ask is an unanswered READ or atomic. Its scatter list is a copy: the peer's answer is
+// placed by it without another check of the rights.
 type ask struct {
 	req    uint32 // none for an empty READ without a work request
-	stag   uint32 // the sink, as the request names it
+	stag   uint32 // the sink, as in the request
 	to     uint64
 	length uint32
 	pos    uint32 // bytes answered
 	msn    uint32
 	atomic bool
-	end    uint64 // position of the stream behind it, once it was sent
+	end    uint64 // end of the request in the stream, once it was sent
 	sges   []memory.SGE
 }
 
@@ -55,20 +55,20 @@ type requester struct {
 	q *QP
 	p *machine.Port
 
-	requests []request // by index of the ring; made with the first work request
+	requests []request // by index of the ring; allocated with the first work request
 
 	sq  machine.SendQueue
-	off uint32 // bytes of the message at sq.Cur that were built
+	off uint32 // bytes of the message at sq.Cur built so far
 
 	msn [2]uint32 // of the next message, by queue
 
-	asks          []ask // a ring, as long as ORD
+	asks          []ask // a ring with ORD entries
 	oldest, reads int
-	armed         int // how many of them were sent; the others cannot be answered yet
+	armed         int // sent ones; the others cannot be answered yet
 
-	ready iwarp.RTR // the frame that begins a connection, or a wake-up, is due; 0 for neither
+	ready iwarp.RTR // the frame to send that begins a connection, or a wake-up; or 0
 
-	failStatus queue.Status // of the request marked failed
+	failStatus queue.Status // status of the request marked failed
 	failDetail reason.Detail
 
 	gather memory.Cursor
@@ -86,8 +86,8 @@ func (r *requester) start() {
 	case r.q.a.PeerToPeer:
 		r.ready = r.q.a.RTR
 	default:
-		// RFC 5044 7.1.2: the first FPDU is the initiator's, and its program may
-		// have nothing to say.
+		// RFC 5044 7.1.2: the initiator sends the first FPDU, and its program may send
+		// nothing.
 		r.ready = iwarp.RTRWrite
 	}
 	if n := int(r.q.a.ORD); len(r.asks) != n {
@@ -100,7 +100,7 @@ func (r *requester) reset() {
 	r.sq.Drop()
 }
 
-// outstanding is how many work requests have not completed.
+// outstanding returns how many work requests have not completed.
 func (r *requester) outstanding() int { return r.p.SQ.Len() }
 
 // flush completes everything in the ring with WR_FLUSH_ERR.
@@ -110,15 +110,15 @@ func (r *requester) flush() {
 	}
 }
 
-// drain ends the draining of the send queue when every message that was started has
-// completed (IBTA 10.3.1.5).
+// drain finishes draining the send queue when every started message has completed (IBTA
+// 10.3.1.5).
 func (r *requester) drain() {
 	if r.p.Attr.SQDraining && (r.sq.Idle() || r.requests[r.sq.Head].state&(started|done|failed) == 0) {
 		r.p.Drained()
 	}
 }
 
-// sending reports whether the message at sq.Cur was built in part.
+// sending reports whether the message at sq.Cur is partially built.
 func (r *requester) sending() bool {
 	if r.sq.Cur == r.sq.End {
 		return false
@@ -160,7 +160,7 @@ func (r *requester) next(now time.Duration, out *Out) bool {
 	}
 }
 
-// forward goes on to the request behind sq.Cur.
+// forward advances to the request after sq.Cur.
 func (r *requester) forward() {
 	r.sq.Forward()
 	r.off = 0
@@ -170,17 +170,17 @@ func (r *requester) forward() {
 // admit reports whether a new message may start now.
 func (r *requester) admit(w *request) bool {
 	if r.p.Attr.State != qp.RTS {
-		return false // SQD: only messages that were started go on
+		return false // SQD: only started messages continue
 	}
-	// IBTA 10.8.3.3: a fence waits for the READs and atomics before it.
+	// IBTA 10.8.3.3: a fence waits for earlier READs and atomics.
 	if queue.Flags(w.flags)&queue.Fence != 0 && r.reads > 0 {
 		return false
 	}
 	return !w.responds() || r.reads < len(r.asks)
 }
 
-// sendReady builds the frame that begins a connection (RFC 6581 9.2), or a wake-up. It
-// belongs to no work request.
+// sendReady builds the frame that begins a connection (RFC 6581 9.2), or a wake-up. It belongs
+// to no work request.
 func (r *requester) sendReady(out *Out) bool {
 	t := &r.q.tx
 	if !t.room(out, iwarp.FPDULen(iwarp.UntaggedLen+iwarp.ReadLen), 0) {
@@ -198,8 +198,8 @@ func (r *requester) sendReady(out *Out) bool {
 		s.Put(b)
 		t.seal(out, b, frame{done: none})
 	default:
-		// The STag of a message of no bytes is not checked, but some hardware has a use
-		// of its own for 0.
+		// The STag of an empty message is not checked, but 0 has a special use in some
+		// hardware.
 		s := iwarp.Segment{Length: iwarp.TaggedLen - iwarp.LengthLen, Tagged: true, Last: true, Opcode: iwarp.Write, STag: 1}
 		b := t.open(int(s.Length))
 		s.Put(b)
@@ -223,7 +223,7 @@ func (r *requester) putEmptyRead(out *Out) {
 	r.putRead(out, &m, ask{req: none, stag: 1})
 }
 
-// putRead builds a READ request, and remembers it as a.
+// putRead builds a READ request, and records it as a.
 func (r *requester) putRead(out *Out, m *iwarp.Read, a ask) {
 	t := &r.q.tx
 	s := iwarp.Segment{
@@ -237,8 +237,8 @@ func (r *requester) putRead(out *Out, m *iwarp.Read, a ask) {
 	t.seal(out, b, frame{done: none, armed: true})
 }
 
-// remember appends a READ or atomic to those that wait for an answer. The caller has set
-// the scatter list of the place before.
+// remember appends an unanswered READ or atomic. The caller has set the scatter list of the
+// entry before.
 func (r *requester) remember(a ask) {
 	at := &r.asks[(r.oldest+r.reads)%len(r.asks)]
 	a.sges = at.sges
@@ -250,7 +250,7 @@ func (r *requester) remember(a ask) {
 	r.msn[iwarp.QueueRead]++
 }
 
-// awaits reports whether READs or atomics of the program were not answered.
+// awaits reports whether READs or atomics of the program are unanswered.
 func (r *requester) awaits() bool {
 	for i := range r.reads {
 		if r.asks[(r.oldest+i)%len(r.asks)].req != none {
@@ -260,10 +260,10 @@ func (r *requester) awaits() bool {
 	return false
 }
 
-// vacant is where the next ask will be remembered.
+// vacant returns the entry for the next ask.
 func (r *requester) vacant() *ask { return &r.asks[(r.oldest+r.reads)%len(r.asks)] }
 
-// first is the oldest READ or atomic that was sent, nil if there is none.
+// first returns the oldest READ or atomic that was sent, or nil.
 func (r *requester) first() *ask {
 	if r.armed == 0 {
 		return nil
@@ -271,14 +271,14 @@ func (r *requester) first() *ask {
 	return &r.asks[r.oldest]
 }
 
-// arm notes that the next READ or atomic was sent, up to a position of the stream.
+// arm records that the next READ or atomic was sent, up to a position of the stream.
 func (r *requester) arm(end uint64) {
 	r.asks[(r.oldest+r.armed)%len(r.asks)].end = end
 	r.armed++
 }
 
-// answered completes the oldest READ or atomic. What was sent before it has left the link, even if
-// the link has not said so yet.
+// answered completes the oldest READ or atomic. Everything sent before it has left the link,
+// even if the link has not reported so yet.
 func (r *requester) answered(now time.Duration) {
 	a := &r.asks[r.oldest]
 	r.q.tx.release(a.end)

@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// The set-up's terms are package mpa's.
+// The terms of the set-up come from package mpa.
 type (
 	Params     = mpa.Params
 	Agreement  = mpa.Agreement
@@ -30,15 +30,15 @@ const (
 	closeTimeout   = 5 * time.Second
 
 	// firstWait is how long a responder without a peer-to-peer connection leaves the first
-	// FPDU to its initiator. The RFC has it wait forever; but initiators on Linux's siw do
+	// FPDU to its initiator. The RFC makes it wait forever; but initiators on Linux's siw do
 	// not ask for a peer-to-peer connection, and programs whose server speaks first expect
-	// to be served. There must be a wait, as siw drops a connection when an FPDU arrives
-	// before it has read the reply.
+	// data. Some wait is necessary, because siw drops a connection if an FPDU arrives before
+	// it has read the reply.
 	firstWait = 250 * time.Millisecond
 )
 
-// Connect takes the initiator's side: it sends the request, and operates on q when the
-// reply has come (RFC 5044 7.1.2).
+// Connect acts as initiator: it sends the request, and operates on q when the reply has
+// arrived (RFC 5044 7.1.2).
 func (s *Stream) Connect(now time.Duration, q *QP, p *Params) error {
 	if s.state != idle {
 		return &Error{reason.Detail{Reason: reason.MPAState, Expected: uint64(idle), Found: uint64(s.state)}}
@@ -56,8 +56,7 @@ func (s *Stream) Connect(now time.Duration, q *QP, p *Params) error {
 	return nil
 }
 
-// Listen takes the responder's side: it waits for the request, at most for timeout; 0 is
-// 5 s.
+// Listen acts as responder: it waits for the request, at most for timeout; 0 means 5 s.
 func (s *Stream) Listen(now, timeout time.Duration) error {
 	if s.state != idle {
 		return &Error{reason.Detail{Reason: reason.MPAState, Expected: uint64(idle), Found: uint64(s.state)}}
@@ -74,8 +73,8 @@ func (s *Stream) await(now time.Duration, st state, timeout, usual time.Duration
 	s.state, s.setupTimeout, s.deadline = st, timeout, now+timeout
 }
 
-// collect takes bytes of the peer's frame, acts on it when it is complete, and returns
-// the bytes behind it.
+// collect processes bytes of the peer's frame, acts on the complete frame, and returns the
+// bytes after it.
 func (s *Stream) collect(now time.Duration, b []byte) []byte {
 	reply := s.state == awaitReply
 	rest, private, complete, d := s.setup.Collect(b, reply)
@@ -115,7 +114,7 @@ func (s *Stream) Accept(now time.Duration, q *QP, p *Params) error {
 	// RFC 5044 7.1.2: the responder sends no FPDU before it has received one.
 	q.held, q.silent = true, true
 	s.state = operating
-	// A peer that offers extensions is softrdma, whose first FPDU comes in any case.
+	// A peer that offers extensions is softrdma, which always sends a first FPDU.
 	q.untold = a.PeerToPeer || s.setup.Asks.Extensions
 	if q.untold {
 		return nil
@@ -145,7 +144,7 @@ func (s *Stream) Reject(now time.Duration, private []byte) error {
 	return nil
 }
 
-// replied acts on the reply.
+// replied handles the reply.
 func (s *Stream) replied(now time.Duration, private []byte) {
 	r := s.setup.Reply()
 	q := s.q
@@ -160,7 +159,7 @@ func (s *Stream) replied(now time.Duration, private []byte) {
 		s.refuseFrame(now, r.Detail)
 		return
 	case mpa.Mismatch:
-		// RFC 6581 8: the responder operates already, and is told.
+		// RFC 6581 8: the responder is already operating, and must be told.
 		s.refuse(now, r.Detail)
 		s.terminate(r.Term, nil, r.Agreement.CRC)
 		return
@@ -176,7 +175,7 @@ func (s *Stream) replied(now time.Duration, private []byte) {
 	s.tell(Established, reason.Detail{}, private)
 }
 
-// refuseFrame ends a set-up whose frame is wrong. An initiator tells its peer by a
+// refuseFrame ends a set-up because of a wrong frame. An initiator tells its peer by a
 // Terminate (RFC 5044 8), a responder by closing.
 func (s *Stream) refuseFrame(now time.Duration, d reason.Detail) {
 	reply := s.state == awaitReply
@@ -186,7 +185,7 @@ func (s *Stream) refuseFrame(now time.Duration, d reason.Detail) {
 	}
 }
 
-// terminate queues a Terminate behind what is queued already.
+// terminate queues a Terminate after what is already queued.
 func (s *Stream) terminate(t iwarp.Term, header []byte, crc bool) {
 	var b [iwarp.MaxTerminate + 4 + iwarp.CRCLen]byte
 	n := iwarp.UntaggedLen + iwarp.PutTermination(b[iwarp.UntaggedLen:], t, header)

@@ -6,16 +6,15 @@ import (
 	"softrdma/internal/machine"
 )
 
-// DDP may recover from a message without a receive by means of TCP (RFC 5041 7.1): the
-// stream is not read until a receive is posted, and the peer's TCP stops sending, as a
-// peer on InfiniBand does after an RNR NAK. Many programs post their receives a moment
-// late. No peer can prolong the stall: the connection ends after stallTimeout.
+// DDP may use TCP to recover from a message without a receive (RFC 5041 7.1): the stream is
+// not read until a receive is posted, and the peer's TCP stops sending, as a peer on
+// InfiniBand does after an RNR NAK. Many programs post their receives a moment late. A peer
+// cannot prolong the stall: the connection ends after stallTimeout.
 
 const (
 	stallTimeout = time.Second
 
-	// There is no notification of posted receives, so the stream polls, less and less
-	// often.
+	// There is no notification of posted receives, so the stream polls at growing intervals.
 	firstPoll = 50 * time.Microsecond
 	maxPoll   = 4 * time.Millisecond
 )
@@ -23,14 +22,14 @@ const (
 // A stall is a message's wait for a receive.
 type stall struct {
 	on       bool
-	over     bool          // the time is over: a message that finds no receive ends the connection
-	rest     []byte        // what was read and not consumed
+	over     bool          // time limit reached: a message that finds no receive ends the connection
+	rest     []byte        // bytes read and not consumed
 	since    time.Duration // when it began
-	interval time.Duration // time between two polls
+	interval time.Duration // time between polls
 	pollAt   time.Duration
 }
 
-// lacks reports whether a message that takes a receive has to wait for one.
+// lacks reports whether a message that consumes a receive has to wait for one.
 func (r *receiver) lacks(now time.Duration) bool {
 	w := &r.stall
 	switch {
@@ -47,11 +46,11 @@ func (r *receiver) lacks(now time.Duration) bool {
 	return true
 }
 
-// Stalled reports whether nothing is to be read from the socket because a message waits
-// for a receive. Expire ends that.
+// Stalled reports whether the socket must not be read because a message waits for a receive.
+// Expire ends that.
 func (s *Stream) Stalled() bool { return s.receives() && s.q.rx.stall.on }
 
-// pollAt is when a stalled stream looks for a receive.
+// pollAt returns when a stalled stream looks for a receive.
 func (s *Stream) pollAt() time.Duration {
 	if !s.Stalled() {
 		return machine.Never
@@ -59,7 +58,7 @@ func (s *Stream) pollAt() time.Duration {
 	return s.q.rx.stall.pollAt
 }
 
-// pollReceive goes on with the stream if a receive was posted or the time is over.
+// pollReceive continues the stream if a receive was posted or the time limit is reached.
 func (q *QP) pollReceive(now time.Duration) {
 	r := &q.rx
 	w := &r.stall

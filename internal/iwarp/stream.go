@@ -17,15 +17,15 @@ const (
 	idle         state = iota
 	awaitReply         // initiator: the request is sent
 	awaitRequest       // responder
-	requested          // responder: Accept or Reject is due
-	operating          // FPDUs
+	requested          // responder: waits for Accept or Reject
+	operating          // exchanges FPDUs
 	ending             // the rest is sent, then the write side is shut
 	dead
 )
 
-// A Stream is one TCP connection: its set-up, and the bytes in both directions. The owner
-// of the socket feeds it through Room and Filled, drains it through Next and Sent, and
-// asks Shut after each call what to do with the socket.
+// A Stream is one TCP connection: its set-up, and the bytes in both directions. The owner of
+// the socket feeds it through Room and Filled, drains it through Next and Sent, and after each
+// call asks Shut what to do with the socket.
 type Stream struct {
 	handler func(*Event)
 	pool    *Pool
@@ -34,17 +34,17 @@ type Stream struct {
 	q       *QP // from Connect or Accept on
 
 	out   []byte // set-up frames, and the last bytes of a queue pair
-	taken int    // bytes of out that were sent
+	taken int    // bytes of out sent so far
 
-	written      uint64 // bytes that the link took
-	segment      int    // bytes that a TCP segment holds; 0 is unknown
+	written      uint64 // bytes accepted by the link
+	segment      int    // bytes in a TCP segment; 0 if unknown
 	deadline     time.Duration
-	setupTimeout time.Duration // the wait for the peer's frame
+	setupTimeout time.Duration // time limit of the wait for the peer's frame
 	shut         Shut
 	wakeups      int           // number of empty WRITEs sent; see wakeups
-	waits        bool          // the write side is to be shut, but not yet
+	waits        bool          // the write side will be shut later
 	told         bool          // Closed, Rejected or Refused was sent
-	why          reason.Detail // the reason that the link gave for the end
+	why          reason.Detail // the link's reason for the end
 
 	unanswered bool // see Event
 
@@ -59,19 +59,18 @@ func NewStream(pool *Pool, handler func(*Event)) *Stream {
 	return &Stream{pool: pool, handler: handler, deadline: machine.Never}
 }
 
-// SetSegment sets how many bytes a TCP segment of the connection holds. Call it before
-// the set-up ends.
+// SetSegment sets how many bytes fit in a TCP segment of the connection. Call it before the
+// set-up ends.
 func (s *Stream) SetSegment(n int) { s.segment = n }
 
-// QP is the queue pair that the stream carries, nil before Connect or Accept
-// and after the end.
+// QP returns the queue pair of the stream, or nil before Connect or Accept and after the end.
 func (s *Stream) QP() *QP { return s.q }
 
-// Room returns where to read the next bytes of the stream to, in order: registered memory
-// if the payload of a message is due, then scratch or a part of it. It returns nothing
-// while the stream is Stalled. The slices are valid until Filled, which must be the next
-// call. scratch is the caller's and at least MinScratch long. Nothing stays in it, so it
-// may serve all streams.
+// Room returns where to read the next bytes of the stream to, in order: registered memory if
+// the payload of a message is expected, then scratch or a part of it. It returns nothing while
+// the stream is Stalled. The slices are valid until Filled, which must be the next call. The
+// caller owns scratch, which must have at least MinScratch bytes. Nothing stays in it, so all
+// streams may share it.
 func (s *Stream) Room(now time.Duration, scratch []byte) [][]byte {
 	s.list, s.offered = s.list[:0], 0
 	if s.Stalled() {
@@ -90,7 +89,7 @@ func (s *Stream) receives() bool {
 	return s.state == operating && s.q != nil && !s.q.rx.dead
 }
 
-// Filled says that n bytes were read into what Room returned.
+// Filled processes n bytes that were read into the result of Room.
 func (s *Stream) Filled(now time.Duration, n int) {
 	if s.state == operating && n > 0 {
 		s.q.alive.heard = now
@@ -123,8 +122,8 @@ func (s *Stream) Filled(now time.Duration, n int) {
 	}
 }
 
-// Closed says that nothing more will come from the peer: its end of the stream was
-// reached (lost is false), or the TCP connection broke.
+// Closed reports that nothing more will come from the peer: its end of the stream was reached
+// (lost is false), or the TCP connection broke.
 func (s *Stream) Closed(now time.Duration, lost bool) {
 	switch s.state {
 	case dead:
@@ -144,13 +143,13 @@ func (s *Stream) Closed(now time.Duration, lost bool) {
 	}
 }
 
-// Failed says that the TCP connection broke for a reason that its link knows.
+// Failed reports that the TCP connection broke for a reason that its link knows.
 func (s *Stream) Failed(now time.Duration, d reason.Detail) {
 	s.why = d
 	s.Closed(now, true)
 }
 
-// end is the detail of the end of the stream.
+// end returns the detail of the end of the stream.
 func (s *Stream) end(lost bool) reason.Detail {
 	if s.why.Reason != reason.None {
 		return s.why
@@ -169,8 +168,8 @@ func (s *Stream) end(lost bool) reason.Detail {
 	return d
 }
 
-// Next fills out with bytes to send and reports whether there are any. They must not
-// change until Sent, which must be the next call.
+// Next fills out with bytes to send and reports whether there are any. They must not change
+// until Sent, which must be the next call.
 func (s *Stream) Next(now time.Duration, out *Out) bool {
 	out.reset()
 	if s.taken < len(s.out) {
@@ -191,8 +190,8 @@ func (s *Stream) Next(now time.Duration, out *Out) bool {
 	return false
 }
 
-// Sent says how many of the bytes of Next the link took, and how many of all that it took
-// it still holds. With n = 0 it may be called at any time when held has changed.
+// Sent reports how many of the bytes of Next the link accepted, and how many of all accepted
+// bytes it still holds. With n = 0 it may be called at any time when held has changed.
 func (s *Stream) Sent(now time.Duration, n, held int) {
 	s.written += uint64(n)
 	if s.taken < len(s.out) {
@@ -209,7 +208,7 @@ func (s *Stream) Sent(now time.Duration, n, held int) {
 	}
 }
 
-// Deadline is when to call Expire, machine.Never for never.
+// Deadline returns when to call Expire, or machine.Never.
 func (s *Stream) Deadline() time.Duration { return min(s.deadline, s.pollAt(), s.checkAt()) }
 
 // Expire acts on a deadline that has passed.
@@ -246,8 +245,8 @@ func (s *Stream) Expire(now time.Duration) {
 	}
 }
 
-// Abort ends the stream at once, in any state, and sends no more events. A queue pair
-// that was in full operation goes to the error state; one that was not is free again.
+// Abort ends the stream at once, in any state, and sends no more events. A queue pair in full
+// operation goes to the error state; any other is free again.
 func (s *Stream) Abort(now time.Duration) {
 	s.told = true
 	d := reason.Detail{Reason: reason.StreamClosed}
@@ -273,16 +272,16 @@ func (s *Stream) Shut() Shut {
 	return s.shut
 }
 
-// Disconnect ends an established connection in order (RFC 5040 6.2): the FPDU that is
-// being sent is sent to its end, then the stream is closed. The queue pair goes to the
-// error state and flushes what has not completed.
+// Disconnect ends an established connection in order (RFC 5040 6.2): the current FPDU is
+// finished, then the stream is closed. The queue pair goes to the error state and flushes
+// incomplete requests.
 func (s *Stream) Disconnect(now time.Duration) error {
 	if s.state != operating {
 		return &Error{reason.Detail{Reason: reason.MPAState, Expected: uint64(operating), Found: uint64(s.state)}}
 	}
 	d := reason.Detail{Reason: reason.StreamClosed, Expected: uint64(s.q.req.outstanding()), Found: uint64(s.q.rx.begun())}
-	// A peer that made no promise (see firstWait) may not have read the reply yet. To
-	// Linux's siw an end would look like a refusal.
+	// A peer that made no promise (see firstWait) may not have read the reply yet. Linux's siw
+	// would take an end for a refusal.
 	unread, due := s.q.silent, s.deadline
 	s.q.disconnect(now, d)
 	if unread && s.state == ending && due != machine.Never {
@@ -292,8 +291,8 @@ func (s *Stream) Disconnect(now time.Duration) error {
 	return nil
 }
 
-// shutDown begins the orderly end: what is in out is sent, the write side is shut, and
-// the peer has closeTimeout to do the same.
+// shutDown begins the orderly end: out is sent, the write side is shut, and the peer has
+// closeTimeout to do the same.
 func (s *Stream) shutDown(now time.Duration, d reason.Detail) {
 	if s.state == dead {
 		return
@@ -352,7 +351,7 @@ func (s *Stream) tell(k EventKind, d reason.Detail, private []byte) {
 	s.handler(&e)
 }
 
-// connectable returns an error if a queue pair cannot take a connection.
+// connectable returns an error if a queue pair cannot get a connection.
 func connectable(q *QP) error {
 	if st := q.p.Attr.State; st != qp.Init && st != qp.RTR {
 		return &Error{reason.Detail{Reason: reason.LocalQPState, Expected: uint64(qp.Init), Found: uint64(st)}}

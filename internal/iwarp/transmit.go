@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// turn is how many messages READ responses and requests send in turn while both have
+// turn is how many messages READ responses and requests send alternately while both have
 // something to send.
 const turn = 4
 
@@ -24,8 +24,7 @@ func (q *QP) next(now time.Duration, out *Out) bool {
 		if d.Reason == reason.None {
 			return true
 		}
-		// The FPDU cannot be sent completely. The stream cannot go on, and the peer
-		// cannot be told.
+		// The FPDU cannot be completed. The stream must end, and the peer cannot be told.
 		out.reset()
 		q.refuse(d)
 		q.enterErr(d, queue.LocProtErr)
@@ -82,12 +81,13 @@ func (q *QP) produce(now time.Duration, out *Out) bool {
 	return q.p.Attr.State != qp.Err && q.rd.count > 0 && q.rd.next(now, out)
 }
 
-// sent counts n bytes that the link took. It holds the last held bytes of the stream.
+// sent counts n bytes accepted by the link, which still holds the last held bytes of the
+// stream.
 func (q *QP) sent(now time.Duration, n, held int) {
 	t := &q.tx
 	end, left := q.s.written-uint64(n), q.s.written-uint64(held)
 	if q.alive.full && n > 0 {
-		q.alive.heard = now // the socket has room again: the peer's host has taken bytes
+		q.alive.heard = now // the socket has room again, so the peer's host has accepted bytes
 	}
 	for n > 0 && t.pending() {
 		f := &t.list[t.first]
@@ -111,14 +111,13 @@ func (q *QP) sent(now time.Duration, n, held int) {
 	if q.alive.full = t.pending(); !q.alive.full {
 		t.drop()
 	}
-	// A SEND or WRITE completes when the system has taken it: it is sent even if the
-	// program ends. Nothing in RDMAP acknowledges it.
+	// A SEND or WRITE completes when the system has accepted it: it is sent even if the
+	// program ends. RDMAP has no acknowledges.
 	q.req.advance(now)
 }
 
-// fatal ends the connection because of a fault of the peer. A Terminate tells the peer;
-// the program gets the error as the completion of the receive in use, or else as an
-// event.
+// fatal ends the connection because of an error of the peer. A Terminate tells the peer; the
+// program gets the error as the completion of the receive in use, or else as an event.
 func (q *QP) fatal(now time.Duration, t iwarp.Term, header []byte, f fault) {
 	q.refuse(f.d)
 	if q.p.Attr.State == qp.Err {
@@ -152,7 +151,7 @@ func (q *QP) terminate(now time.Duration, t iwarp.Term, header []byte, d reason.
 	s.shutDown(now, d)
 }
 
-// terminateMarked queues a Terminate with the markers that are due in it.
+// terminateMarked queues a Terminate with its markers.
 func (q *QP) terminateMarked(t iwarp.Term, header []byte) {
 	s := q.s
 	before := s.out

@@ -8,59 +8,59 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// copyBelow is the length of payload up to which copying it next to its header costs less
-// than a piece of its own.
+// copyBelow is the length of payload up to which copying it next to its header costs less than
+// a separate piece.
 const copyBelow = 1024
 
-// maxFrames is how many FPDUs one call of Next returns at most.
+// maxFrames is the maximum of FPDUs that one call of Next returns.
 const maxFrames = 256
 
-// none is the index of no request.
+// none is the index that means no request.
 const none = ^uint32(0)
 
-// A frame is an FPDU that was built and not sent completely. Its header, its trailer and
-// payload that was copied are in the arena at head. Payload that is gathered follows the
-// first front bytes of them.
+// A frame is an FPDU that was built and not completely sent. Its header, its trailer and
+// copied payload are in the arena at head. Gathered payload follows the first front bytes of
+// them.
 type frame struct {
 	length  int // of the FPDU with all markers
 	head    int
 	inArena int
 	front   int
-	n       uint32 // payload gathered
-	req     uint32 // request that it is gathered from, none for a READ response
-	off     uint32 // message offset of it
+	n       uint32 // gathered payload
+	req     uint32 // request that owns the gathered payload, none for a READ response
+	off     uint32 // message offset of the payload
 	region  *memory.Region
 	addr    uint64
-	done    uint32 // request that is sent when the frame is, or none
-	pos     int    // where in the stream it begins, modulo the spacing of markers
+	done    uint32 // request that is completely sent with this frame, or none
+	pos     int    // start in the stream, modulo the marker spacing
 	armed   bool   // the frame is a request that may be answered from then on
 }
 
-// A heldFrame is the last FPDU of a request, while the link has it and the system does not.
+// A heldFrame is the last FPDU of a request, while the link has it but the system does not.
 type heldFrame struct {
 	req uint32 // index of the request
 	end uint64 // in the stream
 }
 
-// A transmitter builds FPDUs and keeps them until the socket has taken them.
+// A transmitter builds FPDUs and keeps them until the socket has accepted them.
 type transmitter struct {
 	q     *QP
 	max   int // length of an FPDU without markers
 	lent  *arena
-	arena []byte // lent's
+	arena []byte // borrowed from the Pool
 	used  int
 	list  []frame
-	first int // first frame that was not sent completely
-	taken int // bytes of it that were
+	first int // first frame that is not completely sent
+	taken int // bytes of it that were sent
 	batch int // bytes in list
 
 	held []heldFrame // in order
 
-	pos    int // in the stream, modulo the spacing of markers
+	pos    int // in the stream, modulo the marker spacing
 	cursor memory.Cursor
 	pieces [][]byte
 
-	lastEnd int // where the last piece ends in the arena, 0 if it is elsewhere
+	lastEnd int // where the last piece ends in the arena, or 0 if it is elsewhere
 	lastBeg int
 }
 
@@ -75,10 +75,10 @@ func (t *transmitter) reset() {
 	*t = transmitter{q: t.q, pieces: t.pieces[:0]}
 }
 
-// drop forgets what was built, and returns its memory.
+// drop discards what was built, and returns its memory.
 func (t *transmitter) drop() {
 	if a := t.lent; a != nil {
-		clear(t.list) // it names regions
+		clear(t.list) // it references regions
 		a.list = t.list[:0]
 		if s := t.q.s; s != nil {
 			s.pool.put(a)
@@ -88,7 +88,7 @@ func (t *transmitter) drop() {
 	t.first, t.taken, t.batch, t.used, t.lastEnd = 0, 0, 0, 0, 0
 }
 
-// hold completes a request that ends at or before left, or notes it for release.
+// hold completes a request that ends at or before left, or records it for release.
 func (t *transmitter) hold(req uint32, end, left uint64) {
 	if end <= left {
 		t.q.req.requests[req].state |= done
@@ -97,8 +97,8 @@ func (t *transmitter) hold(req uint32, end, left uint64) {
 	t.held = append(t.held, heldFrame{req, end})
 }
 
-// release completes the requests whose bytes have left the link: all that end at or
-// before a position of the stream.
+// release completes the requests whose bytes have left the link: all that end at or before a
+// position of the stream.
 func (t *transmitter) release(left uint64) {
 	k := 0
 	for ; k < len(t.held) && t.held[k].end <= left; k++ {
@@ -107,7 +107,7 @@ func (t *transmitter) release(left uint64) {
 	t.held = slices.Delete(t.held, 0, k)
 }
 
-// pending reports whether there are frames that were not sent completely.
+// pending reports whether there are frames that are not completely sent.
 func (t *transmitter) pending() bool { return t.first < len(t.list) }
 
 // begin prepares for a new batch.
@@ -117,8 +117,7 @@ func (t *transmitter) begin() {
 	t.arena, t.list = t.lent.b, t.lent.list
 }
 
-// room reports whether the batch takes another frame of at most n bytes in the
-// arena and k pieces.
+// room reports whether the batch can hold another frame of n bytes in the arena and k pieces.
 func (t *transmitter) room(out *Out, n, k int) bool {
 	if len(t.list) == 0 {
 		return true
@@ -126,25 +125,24 @@ func (t *transmitter) room(out *Out, n, k int) bool {
 	return t.batch < batchLen && len(t.list) < maxFrames && len(out.Pieces)+k+2 < maxPieces && t.used+marked(n) <= len(t.arena)
 }
 
-// marked bounds the length of n bytes of FPDU with markers.
+// marked returns an upper bound of the length of n bytes of FPDU with markers.
 func marked(n int) int {
 	return n + iwarp.MarkerLen*(n/(iwarp.MarkerSpacing-iwarp.MarkerLen)+2)
 }
 
-// payload is how much payload an FPDU takes behind a header. All but the last of a
+// payload returns how much payload an FPDU can hold after a header. All but the last of a
 // message are full, so they need no padding.
 func (t *transmitter) payload(header int) int { return t.max - header - iwarp.CRCLen }
 
-// open returns the room for an FPDU with a ULPDU of n bytes that is entirely in the
-// arena. The caller writes the ULPDU behind the length, which Segment.Put writes, and
-// calls seal.
+// open returns the memory for an FPDU with a ULPDU of n bytes that is entirely in the arena.
+// The caller writes the ULPDU after the length, which Segment.Put writes, and calls seal.
 func (t *transmitter) open(n int) []byte {
 	b := t.arena[t.used : t.used+iwarp.FPDULen(n)]
 	clear(b[iwarp.LengthLen+n:])
 	return b
 }
 
-// seal completes what open began.
+// seal completes the FPDU of open.
 func (t *transmitter) seal(out *Out, b []byte, f frame) {
 	n := len(b)
 	f.pos = t.pos
@@ -160,11 +158,11 @@ func (t *transmitter) seal(out *Out, b []byte, f frame) {
 	t.push(out, &f)
 }
 
-// mark inserts the markers into the n bytes at used, from the end backwards, and returns
-// the length (RFC 5044 4.3).
+// mark inserts the markers into the n bytes at used, from the end backwards, and returns the
+// length (RFC 5044 4.3).
 func (t *transmitter) mark(n int) int {
 	const step = iwarp.MarkerSpacing - iwarp.MarkerLen
-	// lead is what comes before the first marker.
+	// lead is the number of bytes before the first marker.
 	lead := (iwarp.MarkerSpacing - t.pos) % iwarp.MarkerSpacing
 	if lead >= n {
 		t.pos = (t.pos + n) % iwarp.MarkerSpacing
@@ -173,7 +171,7 @@ func (t *transmitter) mark(n int) int {
 	markers := (n - lead + step - 1) / step
 	length := n + markers*iwarp.MarkerLen
 	b := t.arena[t.used : t.used+length]
-	start := 0 // of the FPDU, behind a marker that stands in front of it
+	start := 0 // of the FPDU, after a marker in front of it
 	if lead == 0 {
 		start = iwarp.MarkerLen
 	}
@@ -194,7 +192,7 @@ func (t *transmitter) push(out *Out, f *frame) {
 	t.addArena(out, f.head, f.inArena)
 }
 
-// addArena adds bytes of the arena to out, to the last piece if they follow it.
+// addArena adds bytes of the arena to out, extending the last piece if they follow it.
 func (t *transmitter) addArena(out *Out, at, n int) {
 	if n == 0 {
 		return
@@ -209,8 +207,8 @@ func (t *transmitter) addArena(out *Out, at, n int) {
 	t.lastEnd = at + n
 }
 
-// gathered adds an FPDU whose payload is not copied: pieces, n bytes in all. Its header
-// of length h is at used already.
+// gathered adds an FPDU whose payload is not copied: pieces, n bytes in total. Its header of
+// length h is already at used.
 func (t *transmitter) gathered(out *Out, h, n int, pieces [][]byte, f frame) {
 	pad := iwarp.PadLen(h - iwarp.LengthLen + n)
 	tail := t.arena[t.used+h : t.used+h+pad+iwarp.CRCLen]
@@ -235,7 +233,7 @@ func (t *transmitter) gathered(out *Out, h, n int, pieces [][]byte, f frame) {
 	t.addArena(out, f.head+h, len(tail))
 }
 
-// source returns the payload of a frame behind the first skip bytes.
+// source returns the payload of a frame after the first skip bytes.
 func (t *transmitter) source(f *frame, skip uint32) ([][]byte, reason.Detail) {
 	if f.req == none {
 		var b []byte
@@ -255,7 +253,7 @@ func (t *transmitter) source(f *frame, skip uint32) ([][]byte, reason.Detail) {
 	return t.pieces, d
 }
 
-// again returns the rest of the batch. Its memory is looked up again, as it may have gone
+// again returns the rest of the batch. It looks its memory up again, because it may have gone
 // since.
 func (t *transmitter) again(out *Out) reason.Detail {
 	t.lastEnd = 0
@@ -294,9 +292,9 @@ func (t *transmitter) rest(out *Out, f *frame, skip int) reason.Detail {
 	return reason.Detail{}
 }
 
-// salvage drops the batch except the frame that was sent in part. It returns the rest of
-// that frame as a copy, as its memory is flushed next. If the rest cannot be read any
-// more, the stream ends in the middle.
+// salvage drops the batch except the frame that was partially sent. It returns a copy of the
+// rest of that frame, because its memory is flushed next. If the rest cannot be read any more,
+// the stream ends in the middle of the frame.
 func (t *transmitter) salvage() []byte {
 	var b []byte
 	if t.pending() {

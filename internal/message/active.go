@@ -13,9 +13,9 @@ type Active struct {
 
 	frame    Header
 	segments []Segment
-	reason   uint32 // why it is not wanted, 0 if the owner did not say
-	taken    bool   // received, or not wanted
-	released bool   // the owner is done with it
+	reason   uint32 // why it is not wanted, or 0
+	taken    bool   // received or rejected
+	released bool   // the owner no longer uses it
 	fetching bool
 }
 
@@ -25,7 +25,7 @@ func (a *Active) Announced() bool { return a.frame.kind == kindActiveAnnounce }
 // Taken reports whether the data was received.
 func (a *Active) Taken() bool { return a.taken }
 
-// beginActive is begin for active messages.
+// beginActive implements begin for active messages.
 func (w *Worker) beginActive(p *Peer, s *Send) bool {
 	if p.active.credits == 0 {
 		return false
@@ -47,7 +47,7 @@ func (w *Worker) beginActive(p *Peer, s *Send) bool {
 	return true
 }
 
-// takeActive takes the frame of an active message.
+// takeActive handles the frame of an active message.
 func (w *Worker) takeActive(p *Peer, h *Header, payload []byte) error {
 	n := h.header()
 	if n > MaxHeader || n > len(payload) {
@@ -78,8 +78,8 @@ func (w *Worker) takeActive(p *Peer, h *Header, payload []byte) error {
 	return nil
 }
 
-// repay returns credits of active messages in time: when half of them are owed, and before a
-// peer without any waits.
+// repay returns credits of active messages: when half of them are owed, and before a peer
+// without credits would have to wait.
 func (w *Worker) repay(p *Peer) {
 	if n := p.active.owed; n > 0 && (n*2 >= w.config.Active || p.active.unpaid == w.config.Active) {
 		w.out = Header{kind: kindCredit}
@@ -87,8 +87,8 @@ func (w *Worker) repay(p *Peer) {
 	}
 }
 
-// ReceiveActive receives the data of an active message. The owner has not released it, and
-// receives it once.
+// ReceiveActive receives the data of an active message that the owner has not released. It is
+// called at most once per message.
 func (w *Worker) ReceiveActive(r *Receive, a *Active) {
 	a.taken = true
 	info := Info{Tag: uint64(a.ID), Length: a.Length, From: a.From}
@@ -108,12 +108,12 @@ func (w *Worker) ReceiveActive(r *Receive, a *Active) {
 	w.deliver(r, m, nil)
 }
 
-// Reject gives a reason, not 0, for which the owner does not want announced data. The sender learns of it after
+// Reject sets a reason, not 0, for refusing announced data. The sender learns of it after
 // ReleaseActive, unless the data was received.
 func (a *Active) Reject(reason uint32) { a.reason = reason }
 
-// ReleaseActive says that the owner uses the header and the data no more. Announced data that was
-// not received is not wanted.
+// ReleaseActive says that the owner no longer uses the header and the data. Announced data
+// that was not received is refused.
 func (w *Worker) ReleaseActive(a *Active) {
 	if a.released {
 		return

@@ -16,7 +16,7 @@ type active struct {
 // unknown is the ID of active messages without a handler.
 const unknown = 9
 
-// sendActive sends an active message whose header has its number, too.
+// sendActive sends an active message whose header contains its number.
 func (e *end) sendActive(n int, id uint64) {
 	s := e.message(n, id)
 	s.Class = Actives

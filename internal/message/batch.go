@@ -5,21 +5,22 @@ import (
 	"fmt"
 )
 
-// A batch is a frame with several short eager messages that waited together for credits. What the
-// connection, the queue pair and the network do for each frame, they do once for all of them. Each message
-// takes a credit and is matched as if it had come in a frame of its own. Each begins with
+// A batch is a frame with several short eager messages that waited together for credits. It
+// saves the cost per frame in the connection, the queue pair and the network. Each message
+// uses a credit and is matched as if it had come in a separate frame. Each begins with
 //
 //	tag (8 bytes) | number (4) | flags (1) | 0 (1) | length (2)
 const (
 	entryLen = 16
-	maxEntry = 1024 // bytes of a message in a batch; copies of longer ones cost more than frames
+	maxEntry = 1024 // bytes of a message in a batch; copying longer ones costs more than a frame
 )
 
-// room returns the length of what follows the header in the longest frame for a worker with a configuration.
+// room returns the length of the longest frame after the header, for a worker with a
+// configuration.
 func (c *Config) room() int { return c.FrameLen() - HeaderLen }
 
-// sendBatch sends the first messages of a queue in one frame. It returns how many: 0 if fewer than two can
-// go that way.
+// sendBatch sends the first messages of a queue in one frame. It returns how many: 0 if fewer
+// than two can be batched.
 func (w *Worker) sendBatch(p *Peer, queue []*Send) int {
 	n, size := 0, 0
 	for n < min(len(queue), p.credits) {
@@ -54,7 +55,7 @@ func (w *Worker) sendBatch(p *Peer, queue []*Send) int {
 	return n
 }
 
-// appendEntry appends what precedes a message in a batch.
+// appendEntry appends the header of a message in a batch.
 func appendEntry(b []byte, s *Send, number uint32) []byte {
 	flags := byte(0)
 	if s.Sync {
@@ -65,7 +66,7 @@ func appendEntry(b []byte, s *Send, number uint32) []byte {
 	return binary.BigEndian.AppendUint16(append(b, flags, 0), uint16(s.Length))
 }
 
-// takeBatch takes the messages of a batch. It uses the frame's header for each of them.
+// takeBatch handles the messages of a batch. It reuses the frame's header for each of them.
 func (w *Worker) takeBatch(p *Peer, h *Header, payload []byte) error {
 	n := h.length
 	for ; n > 0 && len(payload) >= entryLen; n-- {

@@ -17,7 +17,7 @@ func batching(credits, eager int) (w *world, a, b *end) {
 	return w, w.ends[0], w.ends[1]
 }
 
-// frames returns the kinds of the frames under way, and delivers them.
+// frames returns the kinds of the frames in flight, and delivers them.
 func (e *end) frames() (kinds []kind) {
 	for len(e.out) > 0 {
 		kinds = append(kinds, kind(e.out[0][1]))
@@ -33,8 +33,8 @@ func (e *end) receive(n int, tag uint64) *Receive {
 	return r
 }
 
-// Messages that waited for credits leave in one frame, in order, and each is matched, truncated or
-// finished by itself.
+// Messages that waited for credits leave in one frame, in order, and each is matched,
+// truncated or finished separately.
 func TestMessagesThatWaitedForCreditsShareAFrame(t *testing.T) {
 	w, a, b := batching(4, 300)
 	for i := range 8 {
@@ -46,7 +46,7 @@ func TestMessagesThatWaitedForCreditsShareAFrame(t *testing.T) {
 	if got := a.frames(); len(got) != 4 {
 		t.Fatalf("frames %v with 4 credits", got)
 	}
-	b.frames() // each half of the credits comes with one
+	b.frames() // each returns half of the credits
 	if got := a.frames(); len(got) != 2 || got[0] != kindBatch || got[1] != kindBatch {
 		t.Fatalf("frames %v after 4 credits, expected two batches", got)
 	}
@@ -74,7 +74,8 @@ func TestMessagesThatWaitedForCreditsShareAFrame(t *testing.T) {
 	}
 }
 
-// A batch holds no more than the longest frame, and no message that costs less in a frame of its own.
+// A batch is no longer than the longest frame, and contains no message that is cheaper in a
+// separate frame.
 func TestBatchesAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		eager, bytes int
@@ -105,8 +106,8 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 }
 
-// A receiver that has matched a batch returns its credits with one frame, and one that has matched nothing
-// says that it is full.
+// A receiver that has matched a batch returns its credits with one frame, and one that has
+// matched nothing reports that it is full.
 func TestBatchIsAnsweredOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		receives int
@@ -121,7 +122,7 @@ func TestBatchIsAnsweredOnce(t *testing.T) {
 		}
 		a.frames()
 		batches := 0
-		for len(b.out) > 0 { // each releases a batch
+		for len(b.out) > 0 { // each frees a batch
 			b.deliver()
 			batches++
 		}

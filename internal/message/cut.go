@@ -2,16 +2,17 @@ package message
 
 import "slices"
 
-// Cut cuts a message into pieces that are contiguous in memory at both ends, of at most most bytes. It
-// calls f with each, and where it is among the peer's segments. Own has at least as many bytes as they.
-func Cut(own [][]byte, peers []Segment, most int, f func(segment, at int, b []byte)) {
+// Cut cuts a message into pieces of at most limit bytes that are contiguous in memory at both
+// ends. It calls f with each piece and its place in the peer's segments. own has at least as
+// many bytes as peers.
+func Cut(own [][]byte, peers []Segment, limit int, f func(segment, at int, b []byte)) {
 	var piece []byte
 	for i := range peers {
 		for at := 0; at < peers[i].Length; {
 			for len(piece) == 0 {
 				piece, own = own[0], own[1:]
 			}
-			n := min(peers[i].Length-at, len(piece), most)
+			n := min(peers[i].Length-at, len(piece), limit)
 			f(i, at, piece[:n])
 			piece = piece[n:]
 			at += n
@@ -19,8 +20,8 @@ func Cut(own [][]byte, peers []Segment, most int, f func(segment, at int, b []by
 	}
 }
 
-// Few returns pieces of which few enough are not empty to name each for all rails. It reports whether it
-// had to join them.
+// Few returns nonempty pieces, few enough to list each for all rails. It reports whether it
+// had to join pieces.
 func Few(pieces [][]byte, rails int) (_ [][]byte, joined bool) {
 	most := MaxSegments / rails
 	if len(pieces) <= most {
@@ -38,7 +39,7 @@ func Few(pieces [][]byte, rails int) (_ [][]byte, joined bool) {
 	return [][]byte{slices.Concat(pieces...)}, true
 }
 
-// Scatter copies bytes to a buffer in pieces.
+// Scatter copies bytes into a buffer in pieces.
 func Scatter(to [][]byte, from []byte) {
 	for _, b := range to {
 		from = from[copy(b, from):]

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The pieces are the message, in order, each within one segment and the limit.
+// The pieces cover the message in order. Each is within one segment and the limit.
 func TestCutCoversTheMessage(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 1))

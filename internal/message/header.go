@@ -8,7 +8,7 @@ import (
 // HeaderLen is the length of the header of each frame.
 const HeaderLen = 40
 
-// What follows the header of a frame.
+// What can follow the header of a frame.
 const (
 	MaxHeader   = 1024 // bytes of an active message's header
 	MaxSegments = 16   // pieces of memory of an announced message
@@ -27,16 +27,16 @@ type kind uint8
 
 const (
 	kindEager          kind = iota + 1 // a message, whose bytes follow the header
-	kindAnnounce                       // a message whose bytes the receiver reads from the sender's memory
+	kindAnnounce                       // a message that the receiver reads from the sender's memory
 	kindFinish                         // a message was matched and, if it was announced, read
 	kindCredit                         // only credits
 	kindActive                         // an active message: its header and its bytes follow
 	kindActiveAnnounce                 // an active message whose bytes the receiver reads: its header follows
-	kindStream                         // bytes of a stream
-	kindWindow                         // bytes of a stream were read
-	kindAccept                         // memory of the receiver, for the bytes of an announced message
-	kindWritten                        // the bytes of an accepted message are there
-	kindBatch                          // several eager messages, one after the other
+	kindStream                         // data of a stream
+	kindWindow                         // data of a stream was read
+	kindAccept                         // the receiver's memory for the data of an announced message
+	kindWritten                        // the data of an accepted message was written
+	kindBatch                          // several eager messages
 	kinds
 )
 
@@ -47,7 +47,7 @@ var kindNames = [kinds]string{
 	kindBatch: "batch",
 }
 
-// String returns the kind's name. Arrive has refused kinds without one.
+// String returns the kind's name. Arrive refuses kinds without one.
 func (k kind) String() string { return kindNames[k] }
 
 // The flags of a frame.
@@ -67,30 +67,30 @@ const (
 //	|            credits            |        active credits         |
 //	+---------------+---------------+---------------+---------------+
 //	|  tag; header's length (4 bytes) and ID (4) of an active       |
-//	|  message; why its data was refused, 0 for want of a handler   |
+//	|  message; reason of a refusal, 0 if there is no handler       |
 //	|                        length (8 bytes)                       |
 //	|                number of the message (4 bytes)                |
 //	|                         key (4 bytes)                         |
 //	|                       address (8 bytes)                       |
 //	+---------------------------------------------------------------+
 //
-// The memory of several pieces that is announced or accepted has no key and address here. Each piece has
-// 16 bytes at the end of the frame:
+// If announced or accepted memory has several pieces, key and address are not used. Each piece
+// has 16 bytes at the end of the frame:
 //
 //	| address (8 bytes) | key (4 bytes) | length (4 bytes) |
 type Header struct {
 	kind    kind
 	flags   uint8
-	credits uint16 // eager messages that the sender of the frame has matched since the last frame
-	active  uint16 // active messages that it has handled
+	credits uint16 // returned credits of eager messages
+	active  uint16 // returned credits of active messages
 	tag     uint64
-	length  uint64 // of the message; of a batch how many messages it has
-	number  uint32 // by which a finish, accept or written names the message
-	key     uint32 // of memory that is announced or accepted
+	length  uint64 // of the message; of a batch the number of messages
+	number  uint32 // of the message in finish, accept and written frames
+	key     uint32 // of announced or accepted memory
 	address uint64 // of that memory
 }
 
-// name makes the tag of an active message.
+// name returns the tag of an active message.
 func name(id uint16, header int) uint64 { return uint64(header)<<32 | uint64(id) }
 
 // id and header return the parts of the tag of an active message.
@@ -119,7 +119,7 @@ func Size(payload [][]byte) int {
 	return n
 }
 
-// PutFrame writes a frame to b, which has at least its Size, and returns that.
+// PutFrame writes a frame to b, which has at least its Size, and returns the frame.
 func (h *Header) PutFrame(b []byte, payload [][]byte) int {
 	h.Put(b)
 	n := HeaderLen
@@ -129,7 +129,7 @@ func (h *Header) PutFrame(b []byte, payload [][]byte) int {
 	return n
 }
 
-// parse reads the header at the beginning of b.
+// parse reads the header at the start of b.
 func (h *Header) parse(b []byte) error {
 	switch {
 	case len(b) < HeaderLen:
@@ -168,8 +168,8 @@ func appendSegments(b []byte, list []Segment) []byte {
 	return b
 }
 
-// segments appends the pieces of memory that a frame names to a list, for each rail all of them. B is
-// what follows the frame's header and the message's.
+// segments appends the pieces of memory listed in a frame to a list, for each rail all of
+// them. b is the part of the frame after the header and the message's header.
 func (h *Header) segments(list []Segment, b []byte, rails int) ([]Segment, error) {
 	if h.length > maxLength {
 		return list, fmt.Errorf("%w: message of %d bytes", ErrFrame, h.length)
@@ -189,7 +189,7 @@ func (h *Header) segments(list []Segment, b []byte, rails int) ([]Segment, error
 	return h.appendPieces(list, b)
 }
 
-// railSegments is segments of a connection of several rails.
+// railSegments implements segments for a connection of several rails.
 func (h *Header) railSegments(list []Segment, b []byte, rails int) (_ []Segment, err error) {
 	n := len(b) / rails
 	if n%segmentLen != 0 || n*rails != len(b) {
@@ -201,7 +201,7 @@ func (h *Header) railSegments(list []Segment, b []byte, rails int) (_ []Segment,
 	return list, err
 }
 
-// appendPieces appends pieces that together have the message's length.
+// appendPieces appends pieces whose total length is the message's.
 func (h *Header) appendPieces(list []Segment, b []byte) ([]Segment, error) {
 	left := h.length
 	for ; len(b) > 0; b = b[segmentLen:] {

@@ -10,28 +10,29 @@
 //	         <------------------- READ ---------
 //	         <---------------------- finish      the sender's memory is free
 //
-// A receiver with Config.Put does not read. It says where the bytes go, and the sender writes them:
+// A receiver with Config.Put does not read. It says where the data goes, and the sender writes
+// it:
 //
 //	announce header ---------------------------> matched or kept
 //	         <------ accept: key and address     its memory is open to the sender
 //	         ------- WRITE, written ----------->  it is closed again
 //
-// Tagged messages are matched with receives, between two workers in the order in which they were
-// sent. A worker keeps the bytes of eager messages that no receive has matched. Credits bound
-// them: each peer may have that many unmatched. A sender without credits waits for more. If
-// unmatched messages hold all credits, the receiver says that it is full, and the sender announces
-// further messages. The number of announced messages is bounded too.
+// Tagged messages are matched with receives, between two workers in the order in which they
+// were sent. A worker keeps eager messages until a receive matches them. Credits limit how
+// many unmatched messages each peer may have. A sender without credits waits for more. If
+// unmatched messages hold all credits, the receiver reports that it is full, and the sender
+// announces further messages. The number of announced messages is limited too.
 //
-// Active messages name a handler instead, and are handled in the order in which they were sent.
-// They have credits of their own, which return when the receiver is done with the message, so
-// tagged messages that wait do not hold them up.
+// Active messages name a handler instead, and are handled in the order in which they were
+// sent. They have separate credits, which return when the receiver is done with the message,
+// so waiting tagged messages do not delay them.
 //
-// Bytes of a stream travel in frames as well. The receiver keeps what no receive waits for, up to a
-// window of bytes, and returns what was read.
+// Data of a stream travels in frames as well. The receiver keeps data that no receive waits
+// for, up to a window of bytes, and returns the window when the data is read.
 //
 // Every operation ends once: with success, canceled, or with the error with which its peer
-// failed. The package does no I/O and reads no clock. One goroutine at a time uses a Worker and
-// what belongs to it.
+// failed. The package does no I/O and reads no clock. One goroutine at a time uses a Worker
+// and its operations.
 package message
 
 import (
@@ -50,52 +51,53 @@ var (
 	ErrHandler   = errors.New("the peer has no handler for the active message")
 )
 
-// An Env carries out what a worker decides. Its methods call no method of the worker.
+// An Env executes a worker's decisions. Its methods call no method of the worker.
 type Env interface {
-	// Transmit sends a frame to a peer, in order. It keeps neither header nor payload, which is in
+	// Transmit sends a frame to a peer, in order. It keeps neither header nor the payload in
 	// pieces.
 	Transmit(p *Peer, h *Header, payload [][]byte)
 
-	// Expose lets a peer read the bytes of a message until Conceal. It appends where they are to a
-	// list, in at most MaxSegments pieces that are not empty.
+	// Expose lets a peer read the bytes of a message until Conceal. It appends their places to
+	// a list, as at most MaxSegments nonempty pieces.
 	Expose(p *Peer, s *Send, list []Segment) ([]Segment, error)
 	Conceal(s *Send)
 
-	// Fetch begins to read announced bytes into r.Buffer. The owner calls Fetched at the end. The
-	// list of pieces is valid until then.
+	// Fetch begins to read announced data into r.Buffer. The owner calls Fetched at the end.
+	// The list of pieces is valid until then.
 	Fetch(p *Peer, r *Receive, from []Segment)
 
-	// Admit lets a peer write the bytes of a message to r.Buffer until Received. It appends where
-	// they go to a list, as Expose does.
+	// Admit lets a peer write the bytes of a message to r.Buffer until Received. It appends
+	// their places to a list, as Expose does.
 	Admit(p *Peer, r *Receive, length int, list []Segment) ([]Segment, error)
 
-	// Store begins to write the bytes of a message to a peer's memory. The list of pieces is valid
-	// during the call. The owner calls Stored at the end. It reports whether frames that follow
-	// arrive after the bytes.
+	// Store begins to write the bytes of a message to a peer's memory. The list of pieces is
+	// valid during the call. The owner calls Stored at the end. Store reports whether frames
+	// sent later arrive after the bytes.
 	Store(p *Peer, s *Send, to []Segment) (ordered bool)
 
 	// Sent and Received report the end of an operation and return it to the owner.
 	Sent(s *Send, err error)
 	Received(r *Receive, i Info, err error)
 
-	// Rejected returns the error of a send of announced data that the peer's owner has rejected.
+	// Rejected returns the error of a send whose announced data the peer's owner has rejected.
 	Rejected(reason uint32) error
 
-	// Active takes an active message, and reports whether there is a handler for it. If so, the
-	// owner keeps a copy of *a, whose header and data stay until Over where it has put them or in the
-	// frame, and calls Worker.ReleaseActive. The frame's memory is the owner's again with Over.
+	// Active handles an active message, and reports whether there is a handler for it. If so,
+	// the owner keeps a copy of *a, and calls Worker.ReleaseActive. Header and data stay until
+	// Over where the owner has put them, or in the frame, whose memory belongs to the owner
+	// again with Over.
 	Active(a *Active) bool
 	Over(a *Active)
 }
 
-// A Config is what a worker accepts. Its peers must know it.
+// A Config holds a worker's limits. Its peers must know it.
 type Config struct {
 	Eager     int  // longest eager message in bytes
 	Credits   int  // unmatched eager messages of each peer
-	Announced int  // announced messages of each peer that are not finished
-	Active    int  // active messages of each peer that are not over
-	Stream    int  // bytes of each peer's stream that were not read
-	Put       bool // peers write the bytes of announced messages, which are not read
+	Announced int  // unfinished announced messages of each peer
+	Active    int  // active messages of each peer in progress
+	Stream    int  // unread bytes of each peer's stream
+	Put       bool // peers write the data of announced messages instead of letting it be read
 }
 
 // Info describes a message.
@@ -105,7 +107,7 @@ type Info struct {
 	From   *Peer
 }
 
-// A Class is the kind of message that a Send sends.
+// A Class is the class of a message.
 type Class uint8
 
 // The classes of messages. Messages of one class between two workers keep their order.
@@ -123,33 +125,34 @@ type Send struct {
 	Header  []byte   // of an active message, at most MaxHeader bytes
 	Data    [][]byte // the message in pieces
 	Length  int      // of all pieces
-	Sync    bool     // ends when the message was matched; otherwise when Data is free
+	Sync    bool     // ends when the message is matched, instead of when Data is free
 	Context any
 
-	Announce bool // an active message's Data stays where it is, however short it is
+	Announce bool // do not copy an active message's Data, however short it is
 
 	exposed bool
-	offered bool // it counts in Peer.offered
-	writing bool // to the peer's memory
-	written bool // the peer knows that
+	offered bool // counted in Peer.offered
+	writing bool // a write to the peer's memory is in progress
+	written bool // the peer was told that it is written
 	number  uint32
-	sent    int // bytes of a stream
+	sent    int // bytes of a stream sent so far
 }
 
-// A Receive is a receive of a message or of a stream. The owner does not use it or its buffer until Env.Received.
+// A Receive is a receive of a message or of a stream. The owner does not use it or its buffer
+// until Env.Received.
 type Receive struct {
 	tagmatch.Receive
 	Buffer  [][]byte // in pieces
 	Length  int      // of all pieces
-	All     bool     // of a stream: ends only when the buffer is full
+	All     bool     // of a stream: end only when the buffer is full
 	Context any
 
-	fetching *Message // the message that is being read
-	filled   int      // of a stream: bytes
+	fetching *Message // the message being read
+	filled   int      // of a stream: received bytes
 }
 
-// A Message has arrived and was not received yet. After the receive that takes it has ended it
-// is the worker's again.
+// A Message has arrived and was not received yet. It belongs to the worker again when its
+// receive has ended.
 type Message struct {
 	tagmatch.Message
 	Info Info
@@ -157,7 +160,7 @@ type Message struct {
 	data     []byte // of an eager message
 	header   Header
 	segments []Segment // of an announced message
-	active   *Active   // that it is the bytes of
+	active   *Active   // the active message that it is the data of
 }
 
 // A Worker is one end of many connections, with one matcher for all of them.
@@ -166,10 +169,10 @@ type Worker struct {
 	config   Config
 	matcher  tagmatch.Matcher
 	spare    []*Message
-	in, out  Header    // the frame that arrives, and the frame to send
+	in, out  Header    // the arriving frame, and the frame to send
 	parts    [][]byte  // of the frame to send
-	list     []Segment // of the frame that arrives, or to send
-	tail     []byte    // list as bytes
+	list     []Segment // of the arriving frame, or to send
+	tail     []byte    // list, encoded
 	arriving Active    // for Env.Active
 	ready    []*Peer   // that may have chunks
 	chunks   []*Chunk  // unused
@@ -180,7 +183,7 @@ func New(env Env, c Config) *Worker {
 	return &Worker{env: env, config: c}
 }
 
-// spread copies bytes to a buffer in pieces.
+// spread copies bytes into a buffer in pieces.
 func spread(to [][]byte, from []byte) {
 	for _, b := range to {
 		if len(from) == 0 {

@@ -17,7 +17,7 @@ var seeds = flag.Int("seeds", 0, "how many seeds to play; 0 is 3,000, or 300 in 
 
 var errLost = errors.New("peer lost")
 
-// An end is a worker and what its owner does for it. Frames wait until the world delivers them.
+// An end is a worker with its owner. Frames wait until the world delivers them.
 type end struct {
 	w        *Worker
 	world    *world
@@ -32,15 +32,15 @@ type end struct {
 	exposed  map[uint32]*Send
 	key      uint32
 
-	ended     map[any]error // operations that have ended
+	ended     map[any]error // ended operations
 	sends     []*Send
 	receives  []*Receive
 	claimed   []*Message
 	delivered map[uint32]bool // messages of the other end that were received
 
-	frame    []byte // that is being delivered
+	frame    []byte // being delivered
 	held     []*active
-	handled  int // active messages of the other end that arrived here
+	handled  int // active messages of the other end that have arrived
 	actives  []*Send
 	rejected map[uint32]error // by number of actives
 
@@ -63,7 +63,7 @@ type fetch struct {
 }
 
 type world struct {
-	again   int // rails that were connected again
+	again   int // number of reconnected rails
 	rng     *rand.Rand
 	ends    [2]*end
 	batches int
@@ -185,8 +185,8 @@ func (e *end) over(op any, err error) {
 
 func (e *end) Sent(s *Send, err error) { e.over(s, err) }
 
-// Received checks a message: its bytes are the sender's, and it comes once, to a receive that
-// takes its tag.
+// Received checks a message: the bytes are correct, and it comes once, to a receive that
+// matches its tag.
 func (e *end) Received(r *Receive, i Info, err error) {
 	e.over(r, err)
 	for k, x := range e.admitted {
@@ -232,7 +232,7 @@ func (e *end) Received(r *Receive, i Info, err error) {
 	e.delivered[n] = true
 }
 
-// pieces cuts bytes into a few pieces, some of them empty.
+// pieces divides bytes into a few pieces, some of them empty.
 func (w *world) pieces(b []byte) [][]byte {
 	var list [][]byte
 	for range w.rng.IntN(4) {
@@ -243,7 +243,7 @@ func (w *world) pieces(b []byte) [][]byte {
 	return append(list, b)
 }
 
-// message returns a message of which the first four bytes are its number.
+// message returns a message whose first four bytes are its number.
 func (e *end) message(n int, tag uint64) *Send {
 	b := make([]byte, 4+n)
 	for i := range b {
@@ -261,14 +261,14 @@ func (e *end) send(n int, tag uint64, sync bool) {
 	e.w.Send(e.peer, s)
 }
 
-// buffer returns a receive that takes everything.
+// buffer returns a receive that matches everything.
 func (e *end) buffer(n int) *Receive {
 	r := &Receive{Buffer: e.world.pieces(make([]byte, n)), Length: n}
 	e.receives = append(e.receives, r)
 	return r
 }
 
-// deliver hands over the oldest frame to the other end.
+// deliver delivers the oldest frame to the other end.
 func (e *end) deliver() {
 	if e.rails != nil {
 		e.deliverRail()
@@ -282,7 +282,7 @@ func (e *end) deliver() {
 	e.arrive(b)
 }
 
-// arrive hands over a frame to the other end.
+// arrive delivers a frame to the other end.
 func (e *end) arrive(b []byte) {
 	o := e.other
 	o.frame = b
@@ -290,7 +290,7 @@ func (e *end) arrive(b []byte) {
 		e.world.failf("%v", err)
 	}
 	if !slices.ContainsFunc(o.held, func(x *active) bool { return &x.frame[0] == &b[0] }) {
-		clear(b) // it is the owner's again
+		clear(b) // it belongs to the owner again
 	}
 }
 
@@ -369,7 +369,7 @@ func (e *end) step() {
 	}
 }
 
-// drain lets everything end: both ends receive all that comes.
+// drain lets everything end: both ends receive all messages.
 func (w *world) drain(failed bool) {
 	for round, busy := 0, 0; round < busy+100; round++ {
 		for _, e := range w.ends {
@@ -399,7 +399,7 @@ func (w *world) drain(failed bool) {
 		for len(e.reading) > 0 && w.err == nil {
 			if r := e.reading[0]; !e.w.CancelStream(e.peer, r) {
 				e.reading = e.reading[1:]
-				if !r.All { // with All it waits for bytes that nobody sends
+				if !r.All { // with All it waits for bytes that are never sent
 					w.failf("a receive of a stream never ends")
 				}
 				e.readBytes(slices.Concat(r.Buffer...)[:r.filled])
@@ -474,7 +474,7 @@ func (w *world) flow() {
 	}
 }
 
-// configs chooses what both ends accept.
+// configs chooses the limits of both ends.
 func (w *world) configs() (configs [2]Config) {
 	for i := range configs {
 		configs[i] = Config{Eager: 4 + w.rng.IntN(80), Credits: 1 + w.rng.IntN(6), Announced: 1 + w.rng.IntN(6), Active: 1 + w.rng.IntN(6), Stream: 1 + w.rng.IntN(300), Put: w.rng.IntN(2) == 0}
@@ -482,7 +482,7 @@ func (w *world) configs() (configs [2]Config) {
 	return configs
 }
 
-// play plays a seed, and returns how many frames were batches.
+// play runs a seed, and returns the number of batches.
 func play(seed uint64) (batches int, err error) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 23))}
 	w.connect(w.configs(), 1)
@@ -492,7 +492,7 @@ func play(seed uint64) (batches int, err error) {
 		failAt = w.rng.IntN(steps)
 	}
 	for i := range steps {
-		if i == failAt { // the connection is gone for both, and what was under way with it
+		if i == failAt { // the connection fails at both ends, with all operations in progress
 			for _, e := range w.ends {
 				e.out = nil
 				e.fail()

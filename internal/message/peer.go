@@ -7,42 +7,41 @@ type Peer struct {
 	Context any
 
 	config   Config // of the other end
-	rails    int    // over which bytes are read and written
+	rails    int    // over which data is read and written
 	credits  int    // eager messages that may be sent
-	full     bool   // the peer's credits are all held by unmatched messages
+	full     bool   // unmatched messages hold all of the peer's credits
 	owed     int    // credits to return
-	unpaid   int    // eager messages that arrived and whose credits were not returned
+	unpaid   int    // received eager messages whose credits were not returned
 	offered  int    // announced messages that the peer has not finished
-	accepted int    // announced messages that arrived and were not finished
+	accepted int    // received announced messages that are not finished
 	active   struct {
 		credits int // active messages that may be sent
 		owed    int // credits to return
-		unpaid  int // active messages that arrived and whose credits were not returned
+		unpaid  int // received active messages whose credits were not returned
 	}
 	window   int // bytes of the stream that may be sent
 	in       stream
 	number   uint32
-	queues   [classes][]*Send // for credits or for finishes, oldest first
+	queues   [classes][]*Send // waiting for credits or for finishes, oldest first
 	begun    Mark
-	sends    map[uint32]*Send // for their finish
+	sends    map[uint32]*Send // waiting for their finish
 	order    []uint32         // of sends
 	fetching []*Receive
 	kept     []*Message // announced and not matched
 	err      error      // why it failed
 }
 
-// NewPeer returns a connection of a number of rails to a worker with a configuration, on which nothing
-// was sent yet.
+// NewPeer returns a new connection of a number of rails to a worker with a configuration.
 func (w *Worker) NewPeer(c Config, rails int) *Peer {
 	p := &Peer{config: c, rails: rails, credits: c.Credits, window: c.Stream, sends: map[uint32]*Send{}}
 	p.active.credits = c.Active
 	return p
 }
 
-// announcers returns for how many rails the peer names its memory in announcements.
+// announcers returns for how many rails the peer lists its memory in announcements.
 func (p *Peer) announcers(w *Worker) int {
 	if w.config.Put {
-		return 1 // for none: nothing is read
+		return 1 // without rails: nothing is read
 	}
 	return p.rails
 }
@@ -59,7 +58,7 @@ func (p *Peer) Waiting() int {
 // A Mark is a place in the order of a peer's sends.
 type Mark [classes]uint64
 
-// Mark returns the place behind all sends that were started.
+// Mark returns the place after all started sends.
 func (p *Peer) Mark() (m Mark) {
 	for i, q := range p.queues {
 		m[i] = p.begun[i] + uint64(len(q))
@@ -67,8 +66,8 @@ func (p *Peer) Mark() (m Mark) {
 	return m
 }
 
-// Passed reports whether the frames of all sends before a place were transmitted. The peer may still
-// have to read the bytes of announced messages.
+// Passed reports whether the frames of all sends before a place were transmitted. The peer may
+// still have to read announced data.
 func (p *Peer) Passed(m Mark) bool {
 	for i, n := range p.begun {
 		if n < m[i] {
@@ -119,7 +118,7 @@ func (w *Worker) begin(p *Peer, s *Send) bool {
 		return false
 	}
 	if s.Length <= p.config.Eager && !p.full {
-		return false // credits are on their way, or the peer will say that it is full
+		return false // credits are in flight, or the peer will report that it is full
 	}
 	h.kind = kindAnnounce
 	if w.announce(p, s, h) {
@@ -128,8 +127,8 @@ func (w *Worker) begin(p *Peer, s *Send) bool {
 	return true
 }
 
-// announce sends the frame of an announced message. It reports whether it did; otherwise the send
-// has ended.
+// announce sends the frame of an announced message. It reports whether it did; otherwise the
+// send has ended.
 func (w *Worker) announce(p *Peer, s *Send, h *Header) bool {
 	w.list = w.list[:0]
 	if !p.config.Put {
@@ -179,8 +178,8 @@ func (w *Worker) resume(p *Peer) {
 	}
 }
 
-// beginFirst begins the first messages of a class's queue: several that one frame can carry, or one.
-// It returns how many: 0 if the first has to wait.
+// beginFirst begins the first messages of a class's queue: one, or several that fit in one
+// frame. It returns how many: 0 if the first has to wait.
 func (w *Worker) beginFirst(p *Peer, c Class, queue []*Send) int {
 	if c == Tagged {
 		if n := w.sendBatch(p, queue); n > 0 {
@@ -201,9 +200,9 @@ func (p *Peer) await(s *Send) {
 	p.number++
 }
 
-// transmit sends a frame, with the credits that are owed.
+// transmit sends a frame, with the owed credits.
 func (w *Worker) transmit(p *Peer, h *Header, payload [][]byte) {
-	h.credits, h.active = uint16(p.owed), uint16(p.active.owed) // the configuration bounds them
+	h.credits, h.active = uint16(p.owed), uint16(p.active.owed) // limited by the configuration
 	p.unpaid -= p.owed
 	p.active.unpaid -= p.active.owed
 	p.owed, p.active.owed = 0, 0
@@ -219,8 +218,8 @@ func (w *Worker) finish(p *Peer, h *Header) {
 	w.transmit(p, &w.out, nil)
 }
 
-// refuse tells the peer that the announced data of its active message is not wanted. The reason is 0 if there
-// is no handler.
+// refuse tells the peer that the announced data of its active message is refused. The reason
+// is 0 if there is no handler.
 func (w *Worker) refuse(p *Peer, h *Header, reason uint32) {
 	w.out = Header{kind: kindFinish, flags: flagRefused, tag: uint64(reason), number: h.number}
 	w.transmit(p, &w.out, nil)
@@ -235,9 +234,9 @@ func (w *Worker) end(s *Send, err error) {
 	w.env.Sent(s, err)
 }
 
-// Fail ends a connection. The operations that wait for the peer end with the error, in the order
-// in which they began. Eager messages that arrived can still be received; announced messages are
-// lost. The owner has ended all reads from the peer before.
+// Fail ends a connection. The operations that wait for the peer end with the error, in the
+// order in which they began. Received eager messages can still be matched; announced messages
+// are lost. The owner must have ended all reads from the peer.
 func (w *Worker) Fail(p *Peer, err error) {
 	if p.err != nil {
 		return

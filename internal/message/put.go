@@ -2,7 +2,7 @@ package message
 
 import "fmt"
 
-// accept tells the sender of an announced message where to write its bytes.
+// accept tells the sender of an announced message where to write its data.
 func (w *Worker) accept(p *Peer, r *Receive, m *Message) error {
 	list, err := w.env.Admit(p, r, m.Info.Length, w.list[:0])
 	if w.list = list; err != nil {
@@ -37,7 +37,7 @@ func (w *Worker) takeAccept(p *Peer, h *Header, payload []byte) error {
 	return nil
 }
 
-// confirm tells the receiver that the bytes of a message are in its memory.
+// confirm tells the receiver that the data of a message is in its memory.
 func (w *Worker) confirm(p *Peer, s *Send) {
 	s.written = true
 	w.out = Header{kind: kindWritten, number: s.number}
@@ -56,7 +56,7 @@ func (w *Worker) Stored(p *Peer, s *Send) {
 	w.resume(p)
 }
 
-// takeWritten ends a receive whose bytes the peer has written.
+// takeWritten ends a receive whose data the peer has written.
 func (w *Worker) takeWritten(p *Peer, h *Header) error {
 	for i, r := range p.fetching {
 		m := r.fetching

@@ -9,12 +9,12 @@ import (
 // MaxRails bounds the rails of a connection.
 const MaxRails = 4
 
-// RailLen is the length of what precedes each frame of a connection of several rails.
+// RailLen is the length of the header of each frame of a connection of several rails.
 //
 //	number of the frame (8 bytes) | the newest frame that arrived (8) | flags (1)
 //	for each of MaxRails rails the newest connection that has failed (4)
 //
-// The number 0 is that of no frame: nothing follows.
+// Number 0 means that no frame follows.
 const RailLen = railFailed + 4*MaxRails
 
 // Offsets of the flags, and of the connections that have failed.
@@ -23,42 +23,42 @@ const (
 	railFailed = 17
 )
 
-// railAnswer in the flags asks the peer to send at once.
+// railAnswer in the flags asks the peer to send an answer at once.
 const railAnswer = 1
 
-// railWindow is how many frames may be under way that the peer has not acknowledged.
+// railWindow is how many unacknowledged frames may be in flight.
 const railWindow = 64
 
-// Rails carry the frames of one connection between two workers, over several connections that can fail.
-// One rail at a time carries all frames. When it fails, the frames that the peer has not acknowledged
-// are sent again on another rail. A frame's completion would not do: it says nothing about a frame whose
-// rail fails. The receiver takes each number once, in order.
+// Rails carry the frames of one connection between two workers, over several connections that
+// can fail. One rail at a time carries all frames. When it fails, the frames that the peer has
+// not acknowledged are sent again on another rail. Completions are not enough: they say
+// nothing about a frame whose rail fails. The receiver accepts each number once, in order.
 //
-// A rail that has failed can be connected again. Its connections have numbers from 1, which both ends
-// know, so that what the peer says about an old one is not taken for the new one.
+// A failed rail can be connected again. Its connections have numbers from 1, which both ends
+// know, so that a statement of the peer about an old connection is not applied to the new one.
 type Rails struct {
 	post    func(rail int, b []byte)
 	rails   int
-	joined  [MaxRails]uint32 // the newest connection that was up
-	failed  [MaxRails]uint32 // the newest that has failed, or never came up
-	known   [MaxRails]uint32 // the newest that has failed at the peer
+	joined  [MaxRails]uint32 // newest connection that was up
+	failed  [MaxRails]uint32 // newest connection that failed or never came up
+	known   [MaxRails]uint32 // newest connection that failed at the peer
 	current int
-	kept    [][]byte // frames that are not acknowledged, from number acked + 1
+	kept    [][]byte // unacknowledged frames, from number acked + 1
 	acked   uint64
-	sent    uint64 // the newest on the current rail
-	got     uint64 // the newest that arrived
-	said    uint64 // the newest that the peer knows to have arrived
-	asked   uint64 // the newest that the peer was asked to acknowledge
+	sent    uint64 // newest frame on the current rail
+	got     uint64 // newest frame that arrived
+	said    uint64 // newest frame that the peer knows to have arrived
+	asked   uint64 // newest frame that the peer was asked to acknowledge
 }
 
-// NewRails returns rails of which none is up. Post sends bytes on one of them, in order; it does not change
-// them, and may use them later.
+// NewRails returns rails, none of which is up. post sends bytes on one of them, in order; it
+// does not change them, and may use them later.
 func NewRails(rails int, post func(rail int, b []byte)) *Rails {
 	return &Rails{rails: rails, post: post}
 }
 
-// Join says that a connection of a rail is up. The one before it has failed at both ends. Join reports
-// false if this one has failed, too.
+// Join reports that a connection of a rail is up. Earlier ones have failed at both ends. Join
+// returns false if this one has failed, too.
 func (r *Rails) Join(rail int, connection uint32) bool {
 	if connection <= r.failed[rail] {
 		return false
@@ -75,8 +75,8 @@ func (r *Rails) Join(rail int, connection uint32) bool {
 // Up reports whether frames can be sent on a rail.
 func (r *Rails) Up(rail int) bool { return r.joined[rail] > r.failed[rail] }
 
-// Failed returns the newest connection of a rail that has failed here, 0 if none has. KnownFailed returns
-// the newest that has failed at the peer.
+// Failed returns the newest connection of a rail that has failed here, or 0. KnownFailed
+// returns the newest that has failed at the peer.
 func (r *Rails) Failed(rail int) uint32      { return r.failed[rail] }
 func (r *Rails) KnownFailed(rail int) uint32 { return r.known[rail] }
 
@@ -97,8 +97,8 @@ func (r *Rails) Acknowledged() uint64 { return r.acked }
 // Current returns the rail that carries frames. It reports false if none is up.
 func (r *Rails) Current() (rail int, ok bool) { return r.current, r.Up(r.current) }
 
-// Settled reports whether the peer knows of all connections that have failed, so that nothing travels on
-// them any more.
+// Settled reports whether the peer knows of all failed connections, so that no more data
+// travels on them.
 func (r *Rails) Settled() bool {
 	for i := range r.rails {
 		if r.failed[i] > r.known[i] {
@@ -114,7 +114,7 @@ func (r *Rails) pump() {
 		b := r.kept[r.sent-r.acked]
 		r.sent++
 		flags := byte(0)
-		if r.sent == r.asked { // now for the first time, or what asked before was lost with its rail
+		if r.sent == r.asked { // for the first time, or again because its rail has failed
 			flags = railAnswer
 		}
 		r.stamp(b, r.sent, flags)
@@ -132,7 +132,7 @@ func (r *Rails) stamp(b []byte, number uint64, flags byte) {
 	r.said = r.got
 }
 
-// tell sends on a rail what the peer must know without a frame.
+// tell sends information on a rail without a frame.
 func (r *Rails) tell(rail int, flags byte) {
 	if !r.Up(rail) {
 		return
@@ -142,15 +142,15 @@ func (r *Rails) tell(rail int, flags byte) {
 	r.post(rail, b)
 }
 
-// Ask makes the peer acknowledge all frames, those that wait for the window, too.
+// Ask makes the peer acknowledge all frames, including those that wait for the window.
 func (r *Rails) Ask() {
 	if r.asked = r.Last(); r.sent == r.asked {
 		r.tell(r.current, railAnswer)
 	}
 }
 
-// Fail says that a connection of a rail, and each before it, has failed here. The owner has ended it:
-// nothing that arrives on it has an effect any more.
+// Fail reports that a connection of a rail, and each earlier one, has failed here. The owner
+// has ended it: data that arrives on it is ignored.
 func (r *Rails) Fail(rail int, connection uint32) {
 	if connection <= r.failed[rail] {
 		return
@@ -160,16 +160,15 @@ func (r *Rails) Fail(rail int, connection uint32) {
 		r.current = (r.current + 1) % r.rails
 		r.sent = r.acked
 	}
-	for i := range r.rails { // the current one of an end may be down for the other
+	for i := range r.rails { // one end's current rail may be down for the other
 		r.tell(i, railAnswer)
 	}
 	r.pump()
 }
 
-// Arrive takes bytes that arrived on a rail. It returns the frame among them, or nil, and as bits the
-// rails of which a connection has failed for the peer and not here: the owner ends it and calls Fail with
-// KnownFailed.
-// After an error the peer does not keep to the protocol.
+// Arrive processes bytes that arrived on a rail. It returns the frame among them, or nil, and
+// as bits the rails of which a connection has failed for the peer but not here: the owner ends
+// it and calls Fail with KnownFailed. An error means that the peer violates the protocol.
 func (r *Rails) Arrive(b []byte) (frame []byte, down uint8, err error) {
 	if len(b) < RailLen {
 		return nil, 0, fmt.Errorf("%w: %d bytes on a rail, expected at least %d", ErrFrame, len(b), RailLen)

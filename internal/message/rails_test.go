@@ -10,11 +10,11 @@ import (
 // A wire is one direction of a rail's newest connection.
 type wire struct {
 	frames [][]byte
-	cut    bool // takes no more frames
+	cut    bool // accepts no more frames
 	early  bool // the receiver has not joined yet
 }
 
-// lay makes the connection of two ends one of several rails.
+// lay replaces the connection of two ends by one with several rails.
 func (w *world) lay(rails int) {
 	for _, e := range w.ends {
 		e.wires = make([]wire, rails)
@@ -29,7 +29,7 @@ func (w *world) lay(rails int) {
 	}
 }
 
-// flying returns how many frames are on the rails.
+// flying returns how many frames are in flight.
 func (e *end) flying() (n int) {
 	for i := range e.wires {
 		n += len(e.wires[i].frames)
@@ -37,7 +37,7 @@ func (e *end) flying() (n int) {
 	return n
 }
 
-// deliverRail hands over the oldest frame of a rail to the other end.
+// deliverRail delivers the oldest frame of a rail to the other end.
 func (e *end) deliverRail() {
 	i := e.world.rng.IntN(len(e.wires))
 	x := &e.wires[i]
@@ -61,15 +61,15 @@ func (e *end) deliverRail() {
 	}
 }
 
-// notice lets an end know that a rail is down, up to the newest connection that it or the peer knows of. What
-// arrived on it and was not taken is lost.
+// notice tells an end that a rail is down, up to the newest connection that it or the peer
+// knows of. Frames that arrived on it and were not processed are lost.
 func (e *end) notice(rail int) {
 	e.other.wires[rail].frames = nil
 	e.wires[rail].cut, e.other.wires[rail].cut = true, true
 	e.rails.Fail(rail, max(e.rails.joined[rail], e.rails.KnownFailed(rail)))
 }
 
-// works reports whether a rail is connected and nobody thinks otherwise.
+// works reports whether a rail is connected and both ends know it.
 func (w *world) works(rail int) bool {
 	for _, e := range w.ends {
 		if x := &e.wires[rail]; x.cut || x.early || !e.rails.Up(rail) {
@@ -79,8 +79,8 @@ func (w *world) works(rail int) bool {
 	return true
 }
 
-// kill cuts a rail if another one works. Each direction loses the newest of its frames, perhaps none or all
-// of them.
+// kill cuts a rail if another one works. Each direction loses a random number of its newest
+// frames.
 func (w *world) kill(rail int) {
 	others := 0
 	for i := range w.ends[0].wires {
@@ -98,8 +98,8 @@ func (w *world) kill(rail int) {
 	}
 }
 
-// connectAgain lets the first end connect a rail that was cut. Perhaps the request is lost, or its answer. The
-// returned function lets the first end join.
+// connectAgain makes the first end reconnect a rail that was cut. The request or its answer
+// may be lost. The returned function lets the first end join.
 func (w *world) connectAgain(rail int) (join func()) {
 	client, server := w.ends[0], w.ends[1]
 	if !client.wires[rail].cut || client.wires[rail].early {
@@ -117,7 +117,7 @@ func (w *world) connectAgain(rail int) (join func()) {
 	if server.rails.Up(rail) {
 		server.notice(rail)
 	}
-	if server.rails.Fail(rail, n-1); !server.rails.Join(rail, n) { // which does not know of this attempt
+	if server.rails.Fail(rail, n-1); !server.rails.Join(rail, n) { // the server does not know of this attempt
 		w.failf("connection %d of rail %d cannot be joined", n, rail)
 	}
 	client.wires[rail], server.wires[rail] = wire{}, wire{early: true}
@@ -133,8 +133,8 @@ func (w *world) connectAgain(rail int) (join func()) {
 	}
 }
 
-// failures returns what happens at which step of a run: rails are cut at random times, ends notice at random
-// times, or learn it from the other, and the first end connects them again.
+// failures returns the events of a run by step: rails are cut at random times, ends notice at
+// random times or are told by the other, and the first end reconnects them.
 func (w *world) failures(rails, steps int) map[int][]func() {
 	events := map[int][]func(){}
 	add := func(at int, f func()) { events[at] = append(events[at], f) }
@@ -160,13 +160,13 @@ func (w *world) failures(rails, steps int) map[int][]func() {
 				add(again+w.rng.IntN(20), func() { join(); join = func() {} })
 			}
 		}
-		add(steps+80, cut(i, 0)) // each end notices at last
+		add(steps+80, cut(i, 0)) // each end notices eventually
 		add(steps+80, cut(i, 1))
 	}
 	return events
 }
 
-// playRails plays a seed. Operations of all kinds end as if no rail had failed.
+// playRails runs a seed. Operations of all kinds end as if no rail had failed.
 func playRails(seed uint64) (again int, err error) {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 31))}
 	rails := 2 + w.rng.IntN(MaxRails-1)
@@ -174,7 +174,7 @@ func playRails(seed uint64) (again int, err error) {
 	w.lay(rails)
 	steps := 100 + w.rng.IntN(600)
 	events := w.failures(rails, steps)
-	var asked [2]uint64 // newest frames that ends have asked to be acknowledged
+	var asked [2]uint64 // newest frames whose acknowledge was requested
 	for i := range steps + 101 {
 		for _, f := range events[i] {
 			f()
@@ -241,7 +241,7 @@ func TestRailsLoseRepeatAndReorderNothing(t *testing.T) {
 	}
 }
 
-// What the peer says about a connection of a rail that has failed has no effect on the next one.
+// A statement of the peer about a failed connection of a rail has no effect on the next one.
 func TestRailsIgnoreWhatIsSaidAboutAnOldConnection(t *testing.T) {
 	var sent [2][][]byte
 	r := NewRails(2, func(i int, b []byte) { sent[i] = append(sent[i], slices.Clone(b)) })
@@ -268,12 +268,12 @@ func TestRailsIgnoreWhatIsSaidAboutAnOldConnection(t *testing.T) {
 	}
 }
 
-// Frames that the peer was asked to acknowledge are acknowledged, although they waited for the window, or the
-// rail has failed that carried them and the question.
+// Frames whose acknowledge was requested are acknowledged, even if they waited for the window,
+// or the rail that carried them and the request has failed.
 func TestRailsAcknowledgeWhatWasAskedFor(t *testing.T) {
 	for _, frames := range []int{1, 3, railWindow + 1, railWindow + 40} {
 		var ends [2]*Rails
-		var sent [2][][]byte // on rail 1; rail 0 loses everything
+		var sent [2][][]byte // rail 0 loses everything
 		for i := range ends {
 			ends[i] = NewRails(2, func(rail int, b []byte) {
 				if rail == 1 {
@@ -309,7 +309,7 @@ func TestRailsAcknowledgeWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// Bytes of a peer that does not keep to the protocol are refused, and cause few frames.
+// Bytes of a peer that violates the protocol are refused, and cause few frames.
 func FuzzRails(f *testing.F) {
 	f.Add([]byte{RailLen - 1: 0})
 	f.Add([]byte{7: 1, RailLen: 5})

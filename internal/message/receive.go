@@ -32,8 +32,8 @@ func (w *Worker) CancelAll(err error) {
 	}
 }
 
-// Probe describes the oldest message that a receive with this tag and mask takes, and reports
-// whether there is one.
+// Probe describes the oldest message that a receive with this tag and mask would match, and
+// reports whether there is one.
 func (w *Worker) Probe(tag, mask uint64) (Info, bool) {
 	if x := w.matcher.Probe(tag, mask); x != nil {
 		return x.Owner.(*Message).Info, true
@@ -41,8 +41,8 @@ func (w *Worker) Probe(tag, mask uint64) (Info, bool) {
 	return Info{}, false
 }
 
-// Claim removes the message that Probe describes for ReceiveMessage. It returns nil if there is
-// none.
+// Claim removes the message that Probe describes, for ReceiveMessage. It returns nil if there
+// is none.
 func (w *Worker) Claim(tag, mask uint64) *Message {
 	if x := w.matcher.Take(tag, mask); x != nil {
 		return x.Owner.(*Message)
@@ -65,7 +65,7 @@ func drop(m *Message) {
 	}
 }
 
-// Arrive takes a frame of a peer. After an error the peer does not keep to the protocol: the
+// Arrive handles a frame of a peer. An error means that the peer violates the protocol: the
 // owner ends the connection and calls Fail.
 func (w *Worker) Arrive(p *Peer, frame []byte) error {
 	h := &w.in
@@ -134,7 +134,7 @@ func (w *Worker) take(p *Peer, h *Header, payload []byte) error {
 	return nil
 }
 
-// takeEager takes an eager message.
+// takeEager handles an eager message.
 func (w *Worker) takeEager(p *Peer, h *Header, payload []byte) error {
 	if h.length != uint64(len(payload)) || h.length > uint64(w.config.Eager) {
 		return fmt.Errorf("%w: message of %d bytes in %d, expected at most %d", ErrFrame, h.length, len(payload), w.config.Eager)
@@ -164,7 +164,7 @@ func (w *Worker) finished(p *Peer, h *Header) error {
 	return nil
 }
 
-// complete ends a send that waited for its finish or its bytes.
+// complete ends a send that waited for its finish or its data.
 func (w *Worker) complete(p *Peer, s *Send, err error) {
 	delete(p.sends, s.number)
 	i := slices.Index(p.order, s.number)
@@ -175,8 +175,8 @@ func (w *Worker) complete(p *Peer, s *Send, err error) {
 	w.end(s, err)
 }
 
-// refill returns credits in time, after eager messages have arrived. It answers a peer that has none left
-// in any case: if unmatched messages hold all of them, by saying so.
+// refill returns credits after eager messages have arrived. It always answers a peer that has
+// none left; if unmatched messages hold all credits, it reports that.
 func (w *Worker) refill(p *Peer) {
 	if p.unpaid < w.config.Credits || p.owed > 0 {
 		w.repayEager(p, p.unpaid == w.config.Credits)
@@ -194,7 +194,7 @@ func (w *Worker) repayEager(p *Peer, now bool) {
 	}
 }
 
-// message takes a message that arrived.
+// message handles a message that arrived.
 func (w *Worker) message(p *Peer, h *Header, data []byte) {
 	m := w.fresh()
 	m.Info, m.header, m.Tag = Info{Tag: h.tag, Length: int(h.length), From: p}, *h, h.tag
@@ -226,7 +226,7 @@ func (w *Worker) fresh() *Message {
 	return m
 }
 
-// recycle takes back a message that has ended.
+// recycle takes a message back that has ended.
 func (w *Worker) recycle(m *Message) {
 	if len(w.spare) < maxSpare {
 		m.Info.From, m.active = nil, nil
@@ -234,14 +234,14 @@ func (w *Worker) recycle(m *Message) {
 	}
 }
 
-// give hands a kept message to a receive.
+// give passes a kept message to a receive.
 func (w *Worker) give(r *Receive, m *Message) {
 	p := m.Info.From
 	w.deliver(r, m, m.data)
 	w.repayEager(p, false)
 }
 
-// deliver hands a message to the receive that it was matched with.
+// deliver passes a message to the matching receive.
 func (w *Worker) deliver(r *Receive, m *Message, data []byte) {
 	p, h := m.Info.From, &m.header
 	var err error

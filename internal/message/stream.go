@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// A stream is the bytes of a peer that belong to no message. Receives wait only while there are no
+// A stream is data of a peer that belongs to no message. Receives wait only while there are no
 // chunks.
 type stream struct {
 	receives []*Receive
-	chunks   []*Chunk // that were not read, oldest first
+	chunks   []*Chunk // unread data, oldest first
 	owed     int      // bytes that were read, to return to the peer's window
 	unpaid   int      // bytes that arrived and were not returned
 	ready    bool     // in Worker.ready
 }
 
-// A Chunk is bytes of a stream.
+// A Chunk is a piece of received stream data.
 type Chunk struct {
 	Bytes []byte
 
@@ -23,7 +23,7 @@ type Chunk struct {
 	memory []byte
 }
 
-// beginStream sends bytes of a stream, and reports whether it sent all of them.
+// beginStream sends data of a stream, and reports whether it sent all of it.
 func (w *Worker) beginStream(p *Peer, s *Send) bool {
 	for s.sent < s.Length {
 		n := min(s.Length-s.sent, p.config.Eager, p.window)
@@ -58,7 +58,7 @@ func cut(list, from [][]byte, at, n int) [][]byte {
 	return list
 }
 
-// takeStream takes bytes of a stream.
+// takeStream handles data of a stream.
 func (w *Worker) takeStream(p *Peer, h *Header, payload []byte) error {
 	if h.length != uint64(len(payload)) || len(payload) == 0 || len(payload) > w.config.Eager {
 		return fmt.Errorf("%w: %d bytes of a stream in %d, expected at most %d", ErrFrame, h.length, len(payload), w.config.Eager)
@@ -82,7 +82,7 @@ func (w *Worker) takeStream(p *Peer, h *Header, payload []byte) error {
 	return nil
 }
 
-// takeWindow takes the return of bytes to this worker's window.
+// takeWindow handles bytes returned to this worker's window.
 func (w *Worker) takeWindow(p *Peer, h *Header) error {
 	if h.length > uint64(p.config.Stream-p.window) {
 		return fmt.Errorf("%w: window of %d and %d bytes, expected at most %d", ErrFrame, p.window, h.length, p.config.Stream)
@@ -91,10 +91,10 @@ func (w *Worker) takeWindow(p *Peer, h *Header) error {
 	return nil
 }
 
-// full reports whether a receive of a stream has what it waits for.
+// full reports whether a receive of a stream is satisfied.
 func (r *Receive) full() bool { return r.filled == r.Length || r.filled > 0 && !r.All }
 
-// fill gives bytes to a receive, and returns how many it took.
+// fill gives bytes to a receive, and returns how many it accepted.
 func (w *Worker) fill(p *Peer, r *Receive, b []byte) int {
 	n := min(len(b), r.Length-r.filled)
 	w.parts = cut(w.parts[:0], r.Buffer, r.filled, n)
@@ -108,7 +108,7 @@ func (w *Worker) fill(p *Peer, r *Receive, b []byte) int {
 // maxChunks bounds the chunks that a worker keeps for reuse.
 const maxChunks = 256
 
-// keep keeps bytes that no receive waits for.
+// keep keeps data that no receive waits for.
 func (w *Worker) keep(p *Peer, b []byte) {
 	c := &Chunk{}
 	if n := len(w.chunks); n > 0 {
@@ -123,8 +123,8 @@ func (w *Worker) keep(p *Peer, b []byte) {
 	}
 }
 
-// reopen returns bytes to the peer's window: when half of it is owed, and before a receiver with
-// nothing left to read waits for a peer without a window.
+// reopen returns bytes to the peer's window: when half of it is owed, and before a receiver
+// that has read everything waits for a peer without a window.
 func (w *Worker) reopen(p *Peer) {
 	in := &p.in
 	if p.err != nil || in.owed == 0 || in.owed*2 < w.config.Stream && (in.unpaid < w.config.Stream || len(in.chunks) > 0) {
@@ -136,9 +136,9 @@ func (w *Worker) reopen(p *Peer) {
 	w.transmit(p, &w.out, nil)
 }
 
-// ReceiveStream receives bytes of a peer's stream: as many as r.Buffer holds if r.All, otherwise
-// those that are there, and at least one. Receives of a peer end in the order in which they began;
-// an empty one ends at once.
+// ReceiveStream receives data of a peer's stream: as many bytes as r.Buffer holds if r.All,
+// otherwise the available ones, and at least one. Receives of a peer end in the order in which
+// they began; an empty one ends at once.
 func (w *Worker) ReceiveStream(p *Peer, r *Receive) {
 	in := &p.in
 	r.filled = 0
@@ -171,8 +171,8 @@ func (w *Worker) CancelStream(p *Peer, r *Receive) bool {
 	return true
 }
 
-// TakeStream takes the oldest bytes of a peer's stream that were not read, or nil. The owner calls
-// ReleaseChunk. The error is that with which the peer failed, if there are no bytes.
+// TakeStream removes the oldest unread data of a peer's stream, or returns nil. The owner
+// calls ReleaseChunk. If there is no data, the error is that with which the peer failed.
 func (w *Worker) TakeStream(p *Peer) (*Chunk, error) {
 	in := &p.in
 	if len(in.chunks) == 0 {
@@ -183,7 +183,7 @@ func (w *Worker) TakeStream(p *Peer) (*Chunk, error) {
 	return c, nil
 }
 
-// ReleaseChunk gives back a chunk that TakeStream returned. Its bytes are the worker's again.
+// ReleaseChunk returns a chunk of TakeStream. Its bytes belong to the worker again.
 func (w *Worker) ReleaseChunk(c *Chunk) {
 	p := c.from
 	p.in.owed += len(c.Bytes)
@@ -197,8 +197,8 @@ func (w *Worker) recycleChunk(c *Chunk) {
 	}
 }
 
-// Readable appends the peers whose streams have bytes that were not read to a list, up to its
-// capacity. Each call begins with those that were not reported for the longest time.
+// Readable appends the peers with unread stream data to a list, up to its capacity. Each call
+// begins with those that were not reported for the longest time.
 func (w *Worker) Readable(list []*Peer) []*Peer {
 	reported := len(list)
 	n := 0

@@ -19,7 +19,7 @@ func (e *end) stream(n int) {
 	e.w.Send(e.peer, s)
 }
 
-// readBytes checks that bytes of the stream come once and in order.
+// readBytes checks that the data of the stream arrives once and in order.
 func (e *end) readBytes(b []byte) {
 	if e.other == nil {
 		return
@@ -30,7 +30,7 @@ func (e *end) readBytes(b []byte) {
 	e.read += len(b)
 }
 
-// readStream reads some of the stream in one of the ways.
+// readStream reads some of the stream in a random way.
 func (e *end) readStream() {
 	rng := e.world.rng
 	switch rng.IntN(5) {
@@ -62,7 +62,7 @@ func (e *end) readStream() {
 	}
 }
 
-// A receiver that keeps most of what it may keep goes on to receive with the rest.
+// A receiver that keeps most of its window unread still receives with the rest.
 func TestReceiverThatKeepsMuchStillReceives(t *testing.T) {
 	w := &world{rng: rand.New(rand.NewPCG(1, 2))}
 	c := Config{Eager: 60, Credits: 8, Announced: 8, Active: 8, Stream: 80}

@@ -16,8 +16,8 @@ var maskNames = [...]string{
 	"IBV_QP_SQ_PSN", "IBV_QP_MAX_DEST_RD_ATOMIC", "IBV_QP_PATH_MIG_STATE", "IBV_QP_CAP", "IBV_QP_DEST_QPN",
 }
 
-// String returns libibverbs' names, joined by a bar; bits without a name are
-// given as one number.
+// String returns libibverbs' names, joined by a bar. Bits without a name are combined into one
+// number.
 func (m Mask) String() string {
 	if m == 0 {
 		return "none"
@@ -34,8 +34,8 @@ func (m Mask) String() string {
 	return strings.Join(names, "|")
 }
 
-// Apply takes the attributes that mask names from src. It leaves those that
-// are not kept alone: MaskCurState, MaskCap and the alternate path's.
+// Apply copies the attributes that mask names from src. It ignores those that are not stored:
+// MaskCurState, MaskCap and the alternate path's.
 func (a *Attr) Apply(mask Mask, src *Attr) {
 	put(mask&MaskState, &a.State, src.State)
 	put(mask&MaskEnSQDAsyncNotify, &a.EnSQDNotify, src.EnSQDNotify)
@@ -62,8 +62,8 @@ func put[T any](named Mask, dst *T, v T) {
 	}
 }
 
-// A RangeError is an attribute whose value is not allowed. Values that are
-// right but not implemented wrap errors.ErrUnsupported.
+// A RangeError is an attribute whose value is not allowed. A value that is valid but not
+// implemented wraps errors.ErrUnsupported.
 type RangeError struct {
 	Attr     Mask   // the attribute, one bit
 	Expected string // the values allowed
@@ -76,16 +76,16 @@ func (e *RangeError) Error() string {
 	return fmt.Sprintf("%v: expected %s, found %s", e.Attr, e.Expected, e.Found)
 }
 
-// Unwrap returns the named reason, which wraps errors.ErrUnsupported if the value
-// is right but not implemented.
+// Unwrap returns the named reason, which wraps errors.ErrUnsupported if the value is valid but
+// not implemented.
 func (e *RangeError) Unwrap() error {
 	found, _ := strconv.ParseUint(e.Found, 10, 64) // 0 for an address
 	return &reason.Error{Detail: reason.Detail{Reason: reason.QPAttributeRange, Expected: uint64(e.Attr), Found: found}, Cause: e.Err}
 }
 
-// Validate reports whether the attributes that mask names are in range; the
-// error is a *RangeError. What depends on the device, as the numbers of outstanding
-// READs and the P_Key table do, is the device's to check: see ValidatePKey.
+// Validate checks that the attributes that mask names are in range; the error is a
+// *RangeError. The device checks what depends on it, such as the numbers of outstanding READs
+// and the P_Key table: see ValidatePKey.
 func Validate(mask Mask, a *Attr) error {
 	if mask&MaskAltPath != 0 {
 		// Automatic path migration (IBTA 10.4, 17.2.8) has no meaning on one port.
@@ -124,7 +124,7 @@ func Validate(mask Mask, a *Attr) error {
 	return nil
 }
 
-// ValidatePKey reports whether the index is one of a table with n entries.
+// ValidatePKey checks that the index is one of a table with n entries.
 func ValidatePKey(mask Mask, a *Attr, n int) error {
 	if mask&MaskPKeyIndex == 0 || int(a.PKeyIndex) < n {
 		return nil

@@ -63,7 +63,7 @@ func TestValidatePKeyNamesTheTable(t *testing.T) {
 	for _, c := range []struct {
 		entries int
 		index   uint16
-		want    string // empty for in range
+		want    string // empty if in range
 	}{
 		{1, 0, ""},
 		{1, 1, "IBV_QP_PKEY_INDEX: expected 0, found 1"},
@@ -85,7 +85,7 @@ func TestValidateRanges(t *testing.T) {
 	for _, c := range []struct {
 		mask Mask
 		set  func(*Attr)
-		want string // empty for in range
+		want string // empty if in range
 	}{
 		{MaskPathMTU, func(a *Attr) { a.PathMTU = 256 }, ""},
 		{MaskPathMTU, func(a *Attr) { a.PathMTU = 4096 }, ""},

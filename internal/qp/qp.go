@@ -1,10 +1,10 @@
-// Package qp holds what a queue pair is, apart from any protocol: its types,
-// states, attributes, and the table of legal transitions with the attributes
-// that each needs and allows (IBTA 10.3.1 and 11.2.5.2). Numbers are those of
-// libibverbs, so that they mean the same on every side.
+// Package qp describes queue pairs independently of any protocol: their types, states,
+// attributes, and the table of legal transitions with the attributes that each requires and
+// allows (IBTA 10.3.1 and 11.2.5.2). Numbers are those of libibverbs, so that they have the
+// same meaning everywhere.
 //
-// It owns the table and the ranges of attributes. It changes no queue pair, and
-// knows no packet.
+// It owns the table and the ranges of attributes. It changes no queue pair, and knows no
+// packet.
 package qp
 
 import (
@@ -72,7 +72,7 @@ var stateNames = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
 // Access is a set of rights; the numbers are those of ibv_access_flags.
 type Access uint32
 
-// The rights. Local read is always there.
+// The rights. Local read is always granted.
 const (
 	LocalWrite      Access = 1 << 0
 	RemoteWrite     Access = 1 << 1
@@ -91,8 +91,8 @@ var accessNames = [...]string{
 	"ON_DEMAND", "HUGETLB", "FLUSH_GLOBAL", "FLUSH_PERSISTENT",
 }
 
-// String returns the names of ibv_access_flags without their prefix, joined by
-// bars; bits without a name are given as one number.
+// String returns the names of ibv_access_flags without their prefix, joined by bars. Bits
+// without a name are combined into one number.
 func (a Access) String() string {
 	if a == 0 {
 		return "none"
@@ -137,57 +137,55 @@ const (
 	MaskDestQPN          Mask = 1 << 20
 )
 
-// An Endpoint is where an adapter sends from and receives: its GID, as an IP address
-// (the address itself where the GID is an IPv4-mapped one), and a number that tells
-// adapters with one GID apart. RoCE v2 has it as UDP port, 4791 by the standard. Frames
-// without such a number ignore it.
+// An Endpoint is the address of an adapter: its GID, as an IP address (an IPv4-mapped GID as
+// the IPv4 address), and a number that distinguishes adapters with one GID. In RoCE v2 the
+// number is the UDP port, 4791 by the standard. Frames without such a number ignore it.
 type Endpoint = netip.AddrPort
 
-// OnWire returns e as packets have it: IPv4 not mapped into IPv6, and without a zone, which
-// only this host's interfaces have.
+// OnWire returns e in the form of packets: IPv4 not mapped into IPv6, and without a zone,
+// which only this host's interfaces have.
 func OnWire(e Endpoint) Endpoint {
 	return netip.AddrPortFrom(e.Addr().Unmap().WithZone(""), e.Port())
 }
 
-// InZone returns e with the zone of local: an address without one is of the sender's link.
+// InZone returns e with the zone of local: an address without a zone is on the sender's link.
 func InZone(e, local Endpoint) Endpoint {
 	return netip.AddrPortFrom(e.Addr().WithZone(local.Addr().Zone()), e.Port())
 }
 
 // LocalGID stands for a GID in endpoints of an InfiniBand subnet that are reached by LID,
-// without a GRH. It is of the discard prefix (RFC 6666), which no port has.
+// without a GRH. It has the discard prefix (RFC 6666), which no port has.
 var LocalGID = netip.AddrFrom16([16]byte{0: 1})
 
-// LIDEndpoint returns the endpoint of a LID that is reached without a GRH. Endpoints that
-// are reached with one have the GID, and as number the LID of the port or of the router
-// that leads to it.
+// LIDEndpoint returns the endpoint of a LID that is reached without a GRH. Endpoints that are
+// reached with one have the GID, and as number the LID of the port or of the router to it.
 func LIDEndpoint(lid uint16) Endpoint { return netip.AddrPortFrom(LocalGID, lid) }
 
-// RoCEGIDs is the number of entries in the GID table of a RoCE device. All of them are its
-// one address, since programs ask for index 1 or 3: on adapters these often are the first
-// entry of RoCE v2, and that of an IPv4 address.
+// RoCEGIDs is the number of entries in the GID table of a RoCE device. All of them are its one
+// address, because programs ask for index 1 or 3, which on adapters are often the first entry
+// of RoCE v2 and that of an IPv4 address.
 const RoCEGIDs = 4
 
-// A Path is where packets go: what an address handle resolves to.
+// A Path is the destination of packets: what an address handle resolves to.
 type Path struct {
-	Dst          Endpoint // a device keeps it as packets have it, see OnWire
+	Dst          Endpoint // in the form of packets, see OnWire
 	SGIDIndex    uint8
-	FlowLabel    uint32 // 20 bits; where 0 the QPNs choose the flow
+	FlowLabel    uint32 // 20 bits; if 0 the QPNs choose the flow
 	TrafficClass uint8  // its upper six bits are the DSCP
 	HopLimit     uint8  // 0 means 64
-	ServiceLevel uint8  // 0 to 15; RoCE v2 over IP has no place for it
+	ServiceLevel uint8  // 0 to 15; not transmitted by RoCE v2 over IP
 	PathBits     uint8  // InfiniBand: the low bits of the source LID, up to the port's LMC
 }
 
-// Global reports whether packets have a GRH on InfiniBand's links, where RoCE's always have.
+// Global reports whether packets have a GRH on InfiniBand links. RoCE packets always have one.
 func (p *Path) Global() bool { return p.Dst.Addr() != LocalGID }
 
-// LID is the destination on InfiniBand's links.
+// LID returns the destination on InfiniBand links.
 func (p *Path) LID() uint16 { return p.Dst.Port() }
 
-// A LinkRoute is what InfiniBand's link headers say of a packet that came over such links.
+// A LinkRoute holds the fields of InfiniBand link headers of a received packet.
 type LinkRoute struct {
-	Present  bool  // otherwise the packet came over another network
+	Present  bool  // false if the packet came over another network
 	Global   bool  // the packet has a GRH
 	SL       uint8 // service level
 	PathBits uint8 // of the destination LID, up to the port's LMC
@@ -196,7 +194,7 @@ type LinkRoute struct {
 // Attr are the attributes of a queue pair.
 type Attr struct {
 	State           State
-	CurState        State // expected present state, checked when Modify names it
+	CurState        State // expected current state, checked when Modify names it
 	PathMTU         int   // bytes: 256, 512, 1024, 2048 or 4096
 	QKey            uint32
 	RQPSN           psn.PSN
@@ -209,14 +207,14 @@ type Attr struct {
 	MaxRdAtomic     uint8
 	MaxDestRdAtomic uint8
 	MinRNRTimer     uint8 // field of IBTA 9.7.5.2.8, table 45
-	Timeout         uint8 // field: 4.096 µs × 2^Timeout, 0 is forever
+	Timeout         uint8 // 4.096 µs × 2^Timeout, 0 means forever
 	RetryCnt        uint8 // 0..7
-	RNRRetry        uint8 // 0..7, 7 is forever
+	RNRRetry        uint8 // 0..7, 7 means forever
 	EnSQDNotify     bool
 	SQDraining      bool
 }
 
-// AckTimeout is the local acknowledge timeout, 0 for none (IBTA 9.7.6.1.3,
+// AckTimeout returns the local acknowledge timeout, or 0 if there is none (IBTA 9.7.6.1.3,
 // C9-140).
 func (a *Attr) AckTimeout() time.Duration {
 	if a.Timeout == 0 {

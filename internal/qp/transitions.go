@@ -5,9 +5,8 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A transition is one legal change of state of one service type: the
-// attributes that it must have and those that it may have besides.
-// MaskState is allowed with each and not listed.
+// A transition is one legal state change of one service type, with its required and its
+// optional attributes. MaskState is allowed with each and not listed.
 type transition struct {
 	from, to           State
 	required, optional Mask
@@ -28,9 +27,9 @@ const (
 	rtsTarget = MaskSQPSN | MaskTimeout
 )
 
-// IBTA 11.2.5.2, its table of state transitions, as Linux reads it: from RESET the error
-// state cannot be reached, and modifying in RTR wants the move to RTS.
-// Every state may go to RESET, and every one but RESET to ERR: see Allowed.
+// The table of state transitions in IBTA 11.2.5.2, as Linux interprets it: the error state
+// cannot be reached from RESET, and modifying in RTR requires the transition to RTS. Every
+// state may go to RESET, and every one but RESET to ERR: see Allowed.
 var (
 	transitionsRC = []transition{
 		{Reset, Init, initRC, 0},
@@ -87,8 +86,8 @@ var (
 	}
 )
 
-// Allowed returns the attributes that a transition must have and may have, and
-// whether it is legal at all. MaskState may always be there.
+// Allowed returns the required and the allowed attributes of a transition, and whether it is
+// legal. MaskState is always allowed.
 func Allowed(t Type, from, to State) (required, optional Mask, legal bool) {
 	var table []transition
 	switch t {
@@ -119,8 +118,8 @@ func Allowed(t Type, from, to State) (required, optional Mask, legal bool) {
 	return 0, 0, false
 }
 
-// A TransitionError is a refused modification of a queue pair. Missing and
-// Invalid are both empty where the transition itself is illegal.
+// A TransitionError is a refused modification of a queue pair. Missing and Invalid are both
+// empty if the transition itself is illegal.
 type TransitionError struct {
 	Type     Type
 	From, To State
@@ -150,8 +149,8 @@ func (e *TransitionError) Unwrap() error {
 	return reason.Detail{Reason: reason.QPAttributes, Expected: uint64(e.Missing), Found: uint64(e.Invalid)}.Err()
 }
 
-// Check reports whether a queue pair of type t may go from one state to another,
-// or stay in it, with these attributes. The error is a *TransitionError.
+// Check checks that a queue pair of type t may go from one state to another, or stay in it,
+// with these attributes. The error is a *TransitionError.
 func Check(t Type, from, to State, mask Mask) error {
 	required, optional, legal := Allowed(t, from, to)
 	if !legal {

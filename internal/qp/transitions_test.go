@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// columns are the transitions that have attributes, in the order of the
-// letters below; every other legal one takes IBV_QP_STATE alone.
+// columns are the transitions that have attributes, in the order of the letters below. Every
+// other legal one takes only IBV_QP_STATE.
 var columns = [][2]State{{Reset, Init}, {Init, Init}, {Init, RTR}, {RTR, RTS}, {RTS, RTS}, {RTS, SQD}, {SQD, RTS}, {SQD, SQD}, {SQE, RTS}}
 
-// spec states the table of IBTA 11.2.5.2 by attribute: R required, O optional, a dot
-// for not allowed, an X for no such transition.
+// spec is the table of IBTA 11.2.5.2 by attribute: R means required, O optional, a dot not
+// allowed, and X no such transition.
 var spec = map[Type]string{
 	RC: `IBV_QP_CUR_STATE           ...OO.O.X
 	     IBV_QP_ACCESS_FLAGS        ROOOO.OOX
@@ -43,7 +43,7 @@ var spec = map[Type]string{
 	     IBV_QP_ALT_PATH            ..OOO.OO.
 	     IBV_QP_PATH_MIG_STATE      ...OO.OO.
 	     IBV_QP_EN_SQD_ASYNC_NOTIFY .....O...`,
-	// Annex A14, as Linux reads it.
+	// Annex A14, as Linux interprets it.
 	XRCSend: `IBV_QP_CUR_STATE           ...OO.O.X
 	     IBV_QP_ACCESS_FLAGS        ROOOO.OOX
 	     IBV_QP_PKEY_INDEX          ROO....OX

@@ -61,17 +61,17 @@ func softrdma_engine_open(socket, file *C.char, why *C.char, room C.size_t) C.in
 
 var _ [unsafe.Sizeof(deferral.Place{})]byte = [C.sizeof_struct_deferral]byte{} // of one size
 
-// deferrals returns the memory in which the program finds out which doorbells to leave out.
+// deferrals returns the memory in which the program finds out which doorbells to omit.
 func deferrals(d *C.struct_deferral, n C.size_t) []deferral.Place {
 	return unsafe.Slice((*deferral.Place)(unsafe.Pointer(d)), n)
 }
 
-// setRuntime sets what the environment may have set: variables of Go are for programs in Go.
+// setRuntime undoes settings of Go's environment variables, which are meant for Go programs.
 func setRuntime() {
 	runtime.SetDefaultGOMAXPROCS()
 	debug.SetGCPercent(100)
 	debug.SetMemoryLimit(math.MaxInt64)
-	debug.SetMaxThreads(math.MaxInt32) // each thread of the program that calls is one
+	debug.SetMaxThreads(math.MaxInt32) // each calling thread of the program counts
 }
 
 //export softrdma_engine_call

@@ -16,27 +16,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileMode is that of cached libraries, and dirMode that of their directory.
+// fileMode is the mode of cached libraries, and dirMode that of their directory.
 const (
 	fileMode = 0o500
 	dirMode  = 0o700
 )
 
-// A Cache is a directory of libraries that belongs to this user alone.
+// A Cache is a directory of libraries that belongs only to this user.
 //
-// A library that other users could write would run in this user's programs. So a cache is
-// used only if nobody but this user and root can change anything on the path to it, and a
-// file only if it is this user's, closed to others and as long as expected. Its contents
-// are compared with their SHA-256 when they are written; later nobody else can have
-// changed them.
+// A library that other users could write would run in this user's programs. So a cache is used
+// only if no user but this one and root can change anything on the path to it, and a file only
+// if it belongs to this user, is closed to others and has the expected length. Its contents
+// are compared with their SHA-256 when they are written. No other user can have changed them
+// later.
 type Cache struct{ dir string } // without symbolic links
 
-// OpenCache returns the cache in a directory, which it makes if there is none.
+// OpenCache returns the cache in a directory, which it creates if necessary.
 func OpenCache(dir string) (*Cache, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("cache directory: expected an absolute path, found %q", dir)
 	}
-	existing := dir // as much of the path as exists
+	existing := dir // the existing part of the path
 	for {
 		_, err := os.Lstat(existing)
 		if err == nil {
@@ -47,7 +47,7 @@ func OpenCache(dir string) (*Cache, error) {
 		}
 		existing = filepath.Dir(existing)
 	}
-	if _, err := resolve(existing); err != nil { // before anything is made in it
+	if _, err := resolve(existing); err != nil { // before creating anything in it
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, dirMode); err != nil {
@@ -71,7 +71,7 @@ func OpenCache(dir string) (*Cache, error) {
 	return &Cache{dir}, nil
 }
 
-// resolve returns a path without symbolic links, or an error if anybody but this user and
+// resolve returns a path without symbolic links, or an error if a user other than this one and
 // root can replace a part of it.
 func resolve(path string) (string, error) {
 	path, err := filepath.EvalSymlinks(path)
@@ -105,9 +105,9 @@ func stat(path string) (s unix.Stat_t, err error) {
 	return s, err
 }
 
-// Library returns the cached copy of a library, which it makes of contents if there is
-// none. Sum is the SHA-256 of the contents in hexadecimal. Copies with other contents that
-// nobody uses are removed then.
+// Library returns the cached copy of a library, which it creates from contents if necessary.
+// Sum is the SHA-256 of the contents in hexadecimal. Library then removes unused copies with
+// other contents.
 func (c *Cache) Library(name, sum string, contents fs.File) (*File, error) {
 	info, err := contents.Stat()
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *Cache) Library(name, sum string, contents fs.File) (*File, error) {
 	return use(path, info.Size())
 }
 
-// use opens a cached file that is as it must be. Its lock keeps clean from removing it.
+// use opens a cached file if it is valid. Its lock keeps clean from removing it.
 func use(path string, size int64) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -144,7 +144,7 @@ func use(path string, size int64) (*File, error) {
 	return &File{path, f}, nil
 }
 
-// write makes a file of the contents, which appears under its name when it is complete.
+// write creates a file of the contents, which gets its name when it is complete.
 func (c *Cache) write(path, name, sum string, contents io.Reader) (err error) {
 	f, err := os.CreateTemp(c.dir, name+"-*.new")
 	if err != nil {
@@ -169,14 +169,14 @@ func (c *Cache) write(path, name, sum string, contents io.Reader) (err error) {
 	if err = f.Chmod(fileMode); err != nil {
 		return err
 	}
-	if err = f.Sync(); err != nil { // a name without contents would stay after a power failure
+	if err = f.Sync(); err != nil { // a name without contents would survive a power failure
 		return err
 	}
 	return os.Rename(f.Name(), path)
 }
 
-// clean removes the other copies of a library that nobody uses. Copies that stay are
-// removed the next time.
+// clean removes unused copies of a library with other contents. Copies in use are removed
+// another time.
 func (c *Cache) clean(name, path string) {
 	entries, _ := os.ReadDir(c.dir)
 	for _, e := range entries {

@@ -2,9 +2,9 @@
 
 // Package library puts the libraries of softrdma exec into files that programs can load.
 //
-// It owns the user's cache of large libraries, the checks that nobody else can put a file
-// there, and the memory that holds a library where no file system lets programs execute
-// files. It never loads a library, and does not know what one is for.
+// It owns the user's cache of large libraries, the checks that no other user can put a file
+// there, and the memory that holds a library if no file system lets programs execute files. It
+// never loads a library, and does not know its purpose.
 package library
 
 import (
@@ -20,7 +20,7 @@ import (
 // A File is a library that programs of this user can load by its path, until Close.
 type File struct {
 	Path string
-	file *os.File // what keeps the file there; nil for nothing
+	file *os.File // keeps the file in existence; nil if nothing has to
 }
 
 // Close ends the use of the file.
@@ -48,8 +48,7 @@ func Copy(dir, name string, contents io.Reader) (*File, error) {
 	return &File{Path: f.Name()}, nil
 }
 
-// inMemory returns a file without a name, which programs reach by the descriptor of this
-// process.
+// inMemory returns a file without a name, which programs open by this process's descriptor.
 func inMemory(name string, contents io.Reader) (*File, error) {
 	const flags = unix.MFD_CLOEXEC
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_EXEC)

@@ -1,8 +1,8 @@
 /*
- * The provider of Linux's Soft RoCE asks libibverbs for the Ethernet address behind a
- * GID before it makes an address handle. Ports of an InfiniBand fabric have no Ethernet
- * addresses, and the handle may name a LID instead of a GID. For these ports the
- * function here gives the provider zeros, which the server ignores.
+ * Before it makes an address handle, the provider of Linux's Soft RoCE asks libibverbs for the
+ * Ethernet address of a GID. Ports of an InfiniBand fabric have no Ethernet addresses, and the
+ * handle may have a LID instead of a GID. For these ports this function returns zeros, which
+ * the server ignores.
  */
 #include "preload.h"
 

@@ -1,6 +1,6 @@
 /*
- * Whether this process allows the engine. Go ends a process that refuses it memory or
- * threads, so this is found out before Go is loaded.
+ * Checks whether this process permits the engine. Go ends a process that refuses it memory or
+ * threads, so this is checked before Go is loaded.
  */
 #include "preload.h"
 
@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* Go reserves addresses of this many bytes, of which it uses few. */
+/* Go reserves this much address space, but uses little of it. */
 #define ADDRESSES (2ULL << 30)
 
 /*
@@ -42,7 +42,7 @@ static const struct {
 };
 enum { NEEDS = sizeof(needs) / sizeof(needs[0]) };
 
-/* try_all makes the calls, in a process of its own. now is the one it is at. */
+/* try_all makes the calls in a child process. now is the current one. */
 static void try_all(volatile int *now)
 {
 	const long *a;
@@ -76,13 +76,13 @@ static const char *filtered(void)
 	while (pid > 0 && waitpid(pid, &status, __WCLONE) < 0 && errno == EINTR)
 		;
 	if (pid < 0)
-		*now = 0; /* clone */
+		*now = 0; /* the first call */
 	failed = pid < 0 || status != 0 ? *now : NEEDS;
 	munmap(now, sizeof(int));
 	return failed < NEEDS ? needs[failed].name : NULL;
 }
 
-/* addresses_used returns how many bytes of addresses the process uses. */
+/* addresses_used returns the size of the process's address space in bytes. */
 static unsigned long long addresses_used(void)
 {
 	unsigned long long pages = 0;

@@ -204,7 +204,7 @@ EXPORT char *realpath(const char *path, char *to)
 GETXATTR(getxattr)
 GETXATTR(lgetxattr)
 
-/* What programs call that were compiled with _FORTIFY_SOURCE. */
+/* Functions that programs call if they were compiled with _FORTIFY_SOURCE. */
 
 EXPORT ssize_t __readlink_chk(const char *path, char *to, size_t size, size_t room)
 {

@@ -1,26 +1,27 @@
 /*
- * Doorbells that are not needed. The engine in this process says in memory which ones
- * those are.
+ * Omission of doorbells. The engine in this process says in memory which doorbells are not
+ * needed.
  *
- * With the server in another process: when a program posts to one queue pair again
- * and again, the server polls the ring of that queue pair. A word in shared
- * memory names the queue pair. The server clears it before it polls for the
- * last time, so a program that finds the name after it has put a request into
- * the ring need not write the doorbell.
+ * With the server in another process: if a program posts to one queue pair repeatedly, the
+ * server polls the ring of that queue pair. A word in shared memory names the queue pair. The
+ * server clears the word before it polls for the last time. So a program that finds the name
+ * after it has put a request into the ring need not write the doorbell.
  */
 #include "preload.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-/* The page of the word is mapped once and then replaced, never unmapped: another thread may be reading it. */
+/* The word's page is mapped once and then replaced, never unmapped, because another thread may
+ * be reading it. */
 static _Atomic(_Atomic uint64_t *) poll_page;
 
-/* How many doorbells are left out before checking that the server still runs. */
+/* Number of doorbells to omit before checking that the server still runs. */
 #define TRUST 256
 static __thread unsigned silent __attribute__((tls_model("initial-exec")));
 
-/* poll_page_map maps the page that the server has sent. If that fails, the server polls a ring in vain. */
+/* poll_page_map maps the page that the server has sent. If that fails, the server polls a ring
+ * without success. */
 void poll_page_map(int memfd)
 {
 	_Atomic uint64_t *old = atomic_load_explicit(&poll_page, memory_order_acquire);
@@ -55,7 +56,7 @@ int deferred(uint64_t file, uint32_t handle)
 	left = atomic_load_explicit(&d->left, memory_order_relaxed);
 	if (left == 0)
 		return 0;
-	atomic_store_explicit(&d->left, left - 1, memory_order_relaxed); /* another thread's may be lost: left is no exact count */
+	atomic_store_explicit(&d->left, left - 1, memory_order_relaxed); /* another thread's may be lost: left is not exact */
 	return 1;
 }
 

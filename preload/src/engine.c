@@ -1,12 +1,12 @@
 /*
- * The engine in the program's own process: a library in Go, which is loaded when
- * the program opens the first uverbs device. It opens each device when the program
- * opens the first file of it. From then on calls on these files are function calls.
- * Where the engine or a device of it cannot be used, the files are the server's.
+ * The engine in the program's own process: a library in Go, which is loaded when the program
+ * opens the first uverbs device. It opens each device when the program opens the device's
+ * first file. From then on calls on these files are function calls. If the engine or one of
+ * its devices cannot be used, the files belong to the server.
  *
- * Go has threads and signal handlers of its own. signals.c keeps both from the
- * program. After fork the child has no engine: its parent's files fail with EIO
- * there, and files that it opens are the server's.
+ * Go has its own threads and signal handlers. signals.c keeps both from the program. After
+ * fork the child has no engine: files of its parent fail with EIO there, and files that it
+ * opens belong to the server.
  */
 #include "preload.h"
 #include "engine.h"
@@ -30,7 +30,7 @@ enum { UNTRIED, READY, ABSENT, FORKED };
 static struct {
 	pthread_mutex_t lock;
 	atomic_int state;
-	char library[PATH_MAX]; /* empty: none is wanted */
+	char library[PATH_MAX]; /* empty if none is wanted */
 	int required, verbose;
 	engine_start *start;
 	engine_open *open;
@@ -45,8 +45,8 @@ static struct {
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /*
- * Go finds the system's values (auxv) behind the first NULL of the list of the
- * environment. A program may have put one into it.
+ * Go finds the system's values (auxv) after the first NULL in the list of environment
+ * variables. A program may have put a NULL into it.
  */
 static struct {
 	char **list;
@@ -54,7 +54,7 @@ static struct {
 } environment;
 static char no_entry[8];
 
-/* fill puts entries where the program has put NULLs, and clear puts the NULLs back. */
+/* fill puts entries where the program has put NULLs, and clear restores the NULLs. */
 static void fill(void)
 {
 	size_t i;
@@ -73,13 +73,14 @@ static void clear(void)
 			environment.list[i] = NULL;
 }
 
-/* How deep this thread is in the engine, and whether it was there before. */
+/* The depth of this thread's calls of the engine, and whether it has called before. */
 static __thread int depth __attribute__((tls_model("initial-exec")));
 static __thread int known __attribute__((tls_model("initial-exec")));
 
 int engine_entered(void) { return depth; }
 
-/* close_inherited closes what would keep the address in use when the parent has ended. */
+/* close_inherited closes descriptors that would keep the address in use when the parent has
+ * ended. */
 static void close_inherited(void)
 {
 	int i;
@@ -122,7 +123,7 @@ static void block_signals(sigset_t *old)
 	pthread_sigmask(SIG_BLOCK, &s, old);
 }
 
-/* Go makes a thread its own at the thread's first call, until it ends. */
+/* Go adopts a thread at the thread's first call, until the thread ends. */
 static void enter(sigset_t *old)
 {
 	block_signals(old);
@@ -131,7 +132,7 @@ static void enter(sigset_t *old)
 	known = 1;
 }
 
-/* What sleeps in the system must not be interrupted either. */
+/* Blocking system calls must not be interrupted either. */
 #define SLEEPS handlers_some()
 #define RUNS 0
 
@@ -183,7 +184,7 @@ static int begin(char *why, size_t room)
 	return 0;
 }
 
-/* refused says why a device is not in this program, unless that was said before. */
+/* refused prints why a device is not in this program, unless that was printed before. */
 static void refused(const char *why)
 {
 	if (*why && (engine.verbose || engine.required))
@@ -221,7 +222,7 @@ static int has(const char *file)
 	return !err;
 }
 
-/* A device file of uverbs; those of the connection manager are the server's. */
+/* Matches device files of uverbs; those of the connection manager belong to the server. */
 static int wanted(const char *file) { return *engine.library && strncmp(file, "uverbs", 6) == 0; }
 
 int engine_use(const char *file)
@@ -299,9 +300,9 @@ void engine_before_server(void)
 }
 
 /*
- * How long a program that waits for an event polls before it sleeps: longer after a
- * short sleep. Where two programs wait for each other, one that sleeps answers
- * later than the other one polls, and without this both would sleep from then on.
+ * How long a program that waits for an event polls before it sleeps, after a short sleep. If
+ * two programs wait for each other, one that sleeps answers later than the other one polls.
+ * Without polling both would sleep from then on.
  */
 #define LINGER_NS 20000
 #define LONG_LINGER_NS 100000
@@ -315,7 +316,8 @@ static int64_t now_ns(void)
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* arrives polls the device of a file for a moment, and reports whether an event of a channel came. */
+/* arrives polls the device of a file for a moment, and reports whether an event for a channel
+ * arrived. */
 static int arrives(int fd, uint64_t file)
 {
 	struct pollfd pf = { .fd = fd, .events = POLLIN };
@@ -349,8 +351,8 @@ ssize_t engine_event(int fd, void *buf, size_t n)
 }
 
 /*
- * The devices stay for other threads, which run until the process has ended, and
- * for the destructors of other libraries.
+ * The devices stay for other threads, which run until the process has ended, and for the
+ * destructors of other libraries.
  */
 __attribute__((destructor)) static void end(void)
 {

@@ -1,14 +1,14 @@
 /*
- * The program's handlers of signals, without a system call in each call of the engine.
+ * Signal handlers of the program, without a system call in each call of the engine.
  *
- * A signal that comes while its thread is in the engine is postponed: the thread goes on
- * with signals blocked, and gets the signal again when it has left the engine. There it runs
- * on the small stack of a goroutine, so the kernel calls deliver on the alternate stack. If
- * the thread is not in the engine, deliver moves the kernel's frame to the stack that the
- * signal has interrupted, where the program's handler belongs.
+ * A signal that arrives while its thread is in the engine is postponed: the thread continues
+ * with signals blocked, and gets the signal again when it has left the engine. In the engine
+ * it runs on the small stack of a goroutine, so the kernel calls deliver on the alternate
+ * stack. If the thread is not in the engine, deliver moves the kernel's frame to the stack
+ * that the signal has interrupted, where the program's handler expects it.
  *
- * For handlers with SA_ONSTACK, SA_RESETHAND and SA_NODEFER, and on other processors, calls
- * of the engine block signals instead.
+ * For handlers with SA_ONSTACK, SA_RESETHAND and SA_NODEFER, and on other processors, calls of
+ * the engine block signals instead.
  */
 #include "preload.h"
 
@@ -24,7 +24,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What the program has asked for, where deliver is the handler. */
+/* The program's actions, for signals whose handler is deliver. */
 static struct {
 	_Atomic(struct sigaction *) current; /* one of actions */
 	struct sigaction actions[2];
@@ -32,7 +32,7 @@ static struct {
 
 static atomic_int some; /* deliver has been a handler */
 
-/* The mask to go back to when this thread has left the engine. */
+/* The mask to restore when this thread has left the engine. */
 static __thread volatile int postponed __attribute__((tls_model("initial-exec")));
 static __thread unsigned char before[KERNEL_SIGSET] __attribute__((tls_model("initial-exec")));
 
@@ -63,7 +63,7 @@ void handlers_resume(void)
 	pthread_sigmask(SIG_SETMASK, &s, NULL);
 }
 
-/* run calls the program's handler with the mask that it has asked for. */
+/* run calls the program's handler with the program's mask. */
 static void run(int sig, siginfo_t *info, void *context)
 {
 	struct sigaction a = *atomic_load(&asked[sig].current);
@@ -81,7 +81,7 @@ static void run(int sig, siginfo_t *info, void *context)
 		a.sa_handler(sig);
 }
 
-/* The end of the kernel's frame, which is that of the processor's extended state. */
+/* The end of the kernel's frame, which is the end of the processor's extended state. */
 static char *frame_end(siginfo_t *info, ucontext_t *c)
 {
 	char *state = (char *)c->uc_mcontext.fpregs;
@@ -95,9 +95,9 @@ static char *frame_end(siginfo_t *info, ucontext_t *c)
 }
 
 /*
- * deliver is the handler. The kernel's frame begins with its return address, the system
- * call that ends the handler, which finds the rest of the frame by the stack pointer. So a
- * copy of it elsewhere is as good. Valgrind's frames are others: they stay where they are.
+ * deliver is the handler. The kernel's frame begins with its return address, the system call
+ * that ends the handler, which finds the rest of the frame by the stack pointer. So the frame
+ * can be copied. The frames of Valgrind are different: they stay where they are.
  */
 __attribute__((noinline)) static void deliver(int sig, siginfo_t *info, void *context)
 {

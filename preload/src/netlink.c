@@ -1,8 +1,8 @@
 /*
- * RDMA's netlink, by which libraries find devices. The kernel would describe its
- * own devices, so the server answers. The program gets one end of a socket pair
- * that the server has made. poll, send and close work on it as on any socket;
- * these functions hide that it is not of AF_NETLINK.
+ * RDMA netlink, by which libraries find devices. The kernel would describe its own devices, so
+ * the server answers. The program gets one end of a socket pair that the server has made.
+ * poll, send and close work on it as on any socket; these functions hide that its family is
+ * not AF_NETLINK.
  */
 #include "preload.h"
 
@@ -37,7 +37,8 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
 	return 0;
 }
 
-/* As in the kernel, an address that does not fit is cut, and its length is returned. */
+/* As in the kernel, an address that does not fit is truncated, and its full length is
+ * returned. */
 static void address(void *to, socklen_t *len, uint32_t pid)
 {
 	struct sockaddr_nl nl = { .nl_family = AF_NETLINK, .nl_pid = pid };

@@ -51,7 +51,7 @@ const char *redirect(const char *path, char *buf, size_t size)
 	return path;
 }
 
-/* unredirect takes the server's tree off a path. */
+/* unredirect removes the prefix of the server's tree from a path. */
 char *unredirect(char *path)
 {
 	if (path && tree_len && strncmp(path, tree, tree_len) == 0 && path[tree_len] == '/')
@@ -77,8 +77,8 @@ static unsigned number(const char **s)
 }
 
 /*
- * device_number reads major:minor of a device file, which the tree holds as a
- * file of that name.
+ * device_number reads major:minor of a device file from the tree, where it is in a file of
+ * that name.
  */
 int device_number(const char *path, uint64_t *rdev)
 {

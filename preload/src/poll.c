@@ -1,13 +1,12 @@
 /*
- * Polling. A program that polls for completions in a loop keeps a processor
- * busy that its peer's thread or the server's may need first. The device's
- * context has a pointer to the function that polls, which libibverbs allows to
- * be replaced (struct ibv_context, unchanged since version 1.0). The function
- * here calls the provider's, and yields the processor if that finds nothing.
- * With the engine in this process it receives instead. ibv_start_poll is the
- * same for extended completion queues, each of which has a pointer of its own.
- * From time to time it checks that the server still runs, because a program
- * that only polls would not notice its end.
+ * Polling. A program that polls for completions in a loop keeps a processor busy that its
+ * peer's thread or the server's may need first. The device's context has a pointer to the poll
+ * function, which libibverbs allows to be replaced (struct ibv_context, unchanged since
+ * version 1.0). The function here calls the provider's, and yields the processor if that finds
+ * nothing. With the engine in this process it receives instead. ibv_start_poll is treated in
+ * the same way for extended completion queues, each of which has its own pointer. From time to
+ * time the function checks that the server still runs, because a program that only polls would
+ * not notice its end.
  */
 #include "preload.h"
 
@@ -28,7 +27,7 @@ struct context {
 	void *ops[OPS];
 	int cmd_fd, async_fd, completion_vectors;
 	pthread_mutex_t lock;
-	void *compatible; /* EXTENDED: struct verbs_context ends with it */
+	void *compatible; /* EXTENDED at the end of a struct verbs_context */
 };
 
 #define EXTENDED ((void *)UINTPTR_MAX)
@@ -37,31 +36,31 @@ struct context {
 struct extended_context {
 	void *create_cq_ex;
 	void *between[13];
-	size_t size; /* of all of it */
+	size_t size; /* of the whole structure */
 	struct context context;
 };
 
-/* Two providers drive our devices: rxe and siw. */
+/* Our devices use two providers: rxe and siw. */
 static _Atomic(poll_function *) provider_poll[2];
 
-/* How many times in a row this thread finds nothing before it yields. */
-#define PATIENCE 8
-static __thread unsigned vain __attribute__((tls_model("initial-exec")));
+/* Number of consecutive empty polls of a thread before it yields. */
+#define EMPTY_POLLS 8
+static __thread unsigned empty_polls __attribute__((tls_model("initial-exec")));
 
-/* How many times it would yield before it checks for the server. */
+/* Number of yields before a check of the server. */
 #define TRUST 256
 static __thread unsigned yields __attribute__((tls_model("initial-exec")));
 
 /*
- * Threads that poll one completion queue in turn do so under a lock. UCX's is
- * a spin lock: a thread that yields while it holds that gives its processor
- * to one that spins until the kernel takes it away. So no thread yields until
- * one of them has polled the queue alone for some time. Queues share the
- * places of a table, which only makes their threads yield less.
+ * Threads that take turns polling one completion queue do so under a lock. UCX's is a spin
+ * lock: a thread that yields while it holds the lock gives its processor to one that spins
+ * until the kernel preempts it. So no thread yields until one of them has polled the queue
+ * exclusively for some time. Queues share the entries of a table, which only makes their
+ * threads yield less.
  */
 #define POLLED_ALONE 4096
 static struct {
-	_Atomic(unsigned *) thread; /* the last that polled: the address of its vain */
+	_Atomic(unsigned *) thread; /* the last that polled: the address of its empty_polls */
 	_Atomic unsigned together;  /* polls until threads may yield again */
 } pollers[64];
 
@@ -70,8 +69,8 @@ static int may_yield(uint32_t handle)
 	unsigned i = handle % (sizeof pollers / sizeof *pollers), n;
 	unsigned *before = atomic_load_explicit(&pollers[i].thread, memory_order_relaxed);
 
-	if (before != &vain) {
-		atomic_store_explicit(&pollers[i].thread, &vain, memory_order_relaxed);
+	if (before != &empty_polls) {
+		atomic_store_explicit(&pollers[i].thread, &empty_polls, memory_order_relaxed);
 		if (before)
 			atomic_store_explicit(&pollers[i].together, POLLED_ALONE, memory_order_relaxed);
 		return !before;
@@ -82,7 +81,7 @@ static int may_yield(uint32_t handle)
 	return !n;
 }
 
-/* A device file is a pipe. The server has the other end. */
+/* A device file is a pipe, whose other end the server has. */
 int device_gone(int fd)
 {
 	struct pollfd pf = { .fd = fd };
@@ -111,7 +110,7 @@ struct completion_queue {
 	uint32_t completion_events, async_events;
 };
 
-/* The beginning of struct ibv_cq_ex. */
+/* The start of struct ibv_cq_ex. */
 struct extended_queue;
 typedef int start_function(struct extended_queue *q, void *attributes);
 
@@ -132,13 +131,13 @@ static int poll_with(int provider, void *cq, int n, void *wc)
 	int got = take(cq, n, wc), yield;
 
 	if (got) {
-		vain = 0;
+		empty_polls = 0;
 	} else if (in_engine(q->context->cmd_fd)) {
 		if (n > 0 && engine_receive(q->context->cmd_fd, q->handle, may_yield(q->handle)) < 0)
 			return -EIO;
 		return take(cq, n, wc);
-	} else if (yield = may_yield(q->handle), ++vain >= PATIENCE) {
-		vain = 0;
+	} else if (yield = may_yield(q->handle), ++empty_polls >= EMPTY_POLLS) {
+		empty_polls = 0;
 		if (yield)
 			sched_yield();
 		if (++yields % TRUST == 0 && server_gone(cq))
@@ -180,7 +179,7 @@ static struct extended_queue *create_first(struct context *c, void *attributes)
 	return q;
 }
 
-/* extend replaces what an extended context has. */
+/* extend replaces functions in an extended context. */
 static void extend(struct context *c)
 {
 	struct extended_context *e;
@@ -237,8 +236,8 @@ EXPORT void *ibv_open_device(void *device)
 }
 
 /*
- * ibv_get_device_list says why it is empty where softrdma has devices: libibverbs finds
- * a driver for each by files that are in another package.
+ * ibv_get_device_list says why it is empty although softrdma has devices: libibverbs finds the
+ * driver of a device by files in another package.
  */
 EXPORT void **ibv_get_device_list(int *count)
 {

@@ -1,12 +1,11 @@
 /*
- * The library that "softrdma exec" preloads into a program. It forwards system
- * calls on RDMA device files to the server in softrdma, and redirects paths of
- * sysfs to the tree that the server writes. It knows no RDMA: only the server
- * knows what a call means.
+ * The library that "softrdma exec" preloads into a program. It forwards system calls on RDMA
+ * device files to the server in softrdma, and redirects paths of sysfs to the tree that the
+ * server writes. It knows no RDMA: only the server interprets calls.
  *
- * It runs in other people's programs, inside any call, in signal handlers and
- * after fork. So no lock is held across a call, nothing is allocated, and a
- * descriptor that is not ours costs one comparison.
+ * It runs in other people's programs, inside any call, in signal handlers and after fork. So
+ * no lock is held across a call, nothing is allocated, and a call on a foreign descriptor
+ * costs one comparison.
  */
 #ifndef SOFTRDMA_PRELOAD_H
 #define SOFTRDMA_PRELOAD_H
@@ -23,7 +22,7 @@ enum { OP_OPEN = 1, OP_IOCTL, OP_WRITE, OP_READ, OP_MMAP, OP_CLOSE = 7, OP_NETLI
 struct request {
 	uint32_t version; /* PROTOCOL */
 	uint32_t op;
-	uint64_t file; /* what OPEN gave */
+	uint64_t file; /* result of OPEN */
 	uint64_t arg[4];
 	char data[320]; /* OPEN: the path; WRITE: the first bytes of the buffer */
 };
@@ -32,7 +31,7 @@ struct request {
 #define REQUEST_HEAD offsetof(struct request, data)
 #define MAX_FDS 4
 
-/* A descriptor that comes with the reply is stored at addr, where that is not 0. */
+/* A descriptor that comes with the reply is stored at addr, unless that is 0. */
 struct place {
 	uint64_t addr;
 	uint32_t width; /* bytes, 4 or 8 */
@@ -42,30 +41,30 @@ struct place {
 };
 
 enum {
-	REPLY_WAIT = 1, /* nothing there yet: repeat when the file is readable */
-	REPLY_COLLAPSE = 2, /* make rdev bytes of memory from offset on huge pages, where that can be done */
-	REPLY_SHARE = 4, /* nothing done yet: share rdev bytes of memory from offset on, and repeat with what came of it */
-	REPLY_PRIVATE = 8, /* the share that file names may be private memory again */
-	REPLY_POLL_PAGE = 16, /* the descriptor is of the page that doorbell.c reads */
+	REPLY_WAIT = 1, /* no data yet: repeat when the file is readable */
+	REPLY_COLLAPSE = 2, /* move rdev bytes of memory from offset on to huge pages, if possible */
+	REPLY_SHARE = 4, /* share rdev bytes of memory from offset on, and repeat with the result */
+	REPLY_PRIVATE = 8, /* the share with number file may become private memory again */
+	REPLY_POLL_PAGE = 16, /* the descriptor is that of the page that doorbell.c reads */
 	REPLY_SOCKET = 32, /* the file is a socket to read from: a record of 1 byte asks for a READ */
 };
 
 /*
- * What a WRITE says about sharing memory, in arg[2], with arg[3]. A WRITE that was
- * answered with REPLY_SHARE is repeated with one of the last three.
+ * The state of memory sharing in a WRITE, in arg[2], with arg[3]. A WRITE that was answered
+ * with REPLY_SHARE is repeated with one of the last three.
  */
 enum {
 	SHARE_OFFERED = 1,
-	SHARE_MEMFD, /* the descriptor that comes with it has the range from arg[3] on */
-	SHARE_KNOWN, /* as the share that arg[3] names: what the reply to an earlier WRITE had as its file */
+	SHARE_MEMFD, /* the attached descriptor contains the range from arg[3] on */
+	SHARE_KNOWN, /* as the share with number arg[3], which the reply to an earlier WRITE returned as file */
 	SHARE_NOT, /* one of NOT_, below */
 };
 
-/* Why a range is not shared. */
+/* Reasons for not sharing a range. */
 enum {
-	NOT_SYSTEM = 1, /* the system refused something, or there are too many ranges */
+	NOT_SYSTEM = 1, /* the system refused a call, or there are too many ranges */
 	NOT_THREADS, /* there is more than one thread */
-	NOT_MAPPING, /* it is not all private anonymous memory, or is locked, or shared in part */
+	NOT_MAPPING, /* it is not all private anonymous memory, or is locked, or partly shared */
 	NOT_IO, /* the kernel may be writing to memory: io_uring, asynchronous I/O */
 };
 
@@ -73,17 +72,17 @@ struct reply {
 	int64_t result; /* of the call, or -errno */
 	uint64_t file;
 	uint64_t rdev;
-	uint64_t offset; /* MMAP: where in the descriptor; REPLY_COLLAPSE: from where on */
+	uint64_t offset; /* MMAP: offset in the descriptor; REPLY_COLLAPSE: start */
 	uint32_t flags;
 	uint32_t nplaces;
 	struct place place[MAX_FDS];
 };
 
-/* What is known of a descriptor. */
+/* The state of a descriptor. */
 struct entry {
-	_Atomic uint64_t file; /* 0: not ours; one of FILE_; or what OPEN gave */
-	uint64_t rdev; /* FILE_NETLINK: the port id; FILE_ASYNC, FILE_CHANNEL: what OPEN gave for their device file */
-	atomic_int told; /* FILE_ASYNC: of the end of the device */
+	_Atomic uint64_t file; /* 0: not ours; one of FILE_; or the result of OPEN */
+	uint64_t rdev; /* FILE_NETLINK: the port id; FILE_ASYNC, FILE_CHANNEL: result of OPEN of their device file */
+	atomic_int told; /* FILE_ASYNC: the end of the device was reported */
 	atomic_int engine; /* a file of the engine in this process, not of the server */
 	atomic_int socket; /* REPLY_SOCKET */
 };
@@ -93,7 +92,7 @@ enum {
 	FILE_ASYNC, /* asynchronous events */
 	FILE_CHANNEL, /* completion events */
 	FILE_NETLINK, /* RDMA's netlink */
-	FILE_FIRST = 16, /* what OPEN gives is not below */
+	FILE_FIRST = 16, /* results of OPEN are not lower */
 };
 #define TABLE (1 << 16)
 extern struct entry table[TABLE];
@@ -113,46 +112,50 @@ static inline uint64_t ours(int fd)
 	return f < FILE_FIRST ? 0 : f;
 }
 
-/* in_engine reports whether a descriptor is of a device file of the engine in this process. */
+/* in_engine reports whether a descriptor belongs to a device file of the engine in this
+ * process. */
 static inline int in_engine(int fd)
 {
 	return ours(fd) && atomic_load_explicit(&table[fd].engine, memory_order_relaxed);
 }
 
 /*
- * Settings from the environment are read when the library is loaded, and copied. A
- * program may change its environment, and write its title over the memory of it.
+ * Settings from the environment are read when the library is loaded, and copied. A program may
+ * change its environment, and write its title over that memory.
  */
 
 /* engine.c */
 
-/* engine_init gets the list of the environment that the system has made for the program. */
+/* engine_init gets the list of environment variables that the system has made for the program. */
 void engine_init(char **environment);
 
-/* engine_use reports whether a device file is to be opened in the engine; -errno if it must be and cannot. */
+/* engine_use reports whether to open a device file in the engine; -errno if it must be but
+ * cannot. */
 int engine_use(const char *file);
 
-/* engine_request carries out a request on a file of the engine. */
+/* engine_request executes a request on a file of the engine. */
 int engine_request(const struct request *r, size_t len, struct reply *p, int *fds, int *nfds);
 
-/* engine_rings carries out a write that is a doorbell of the engine, and reports whether it was one. */
+/* engine_rings executes a write that is a doorbell of the engine, and reports whether it was
+ * one. */
 int engine_rings(int fd, const void *buf, size_t n, ssize_t *result);
 
-/* engine_closed ends a file of the engine, unless another descriptor refers to it. */
+/* engine_closed closes a file of the engine, unless another descriptor refers to it. */
 void engine_closed(uint64_t file);
 
-/* engine_before_server lets the engine finish what it left to the program's next poll. */
+/* engine_before_server lets the engine finish work that it deferred to the program's next
+ * poll. */
 void engine_before_server(void);
 
 /*
- * engine_receive receives what may complete to a completion queue of the engine. It
- * yields the processor after calls without success, if it may.
+ * engine_receive receives for a completion queue of the engine. It may yield the processor
+ * after unsuccessful calls, if allowed.
  */
 int engine_receive(int fd, uint32_t cq, int may_yield);
 
 /*
- * engine_event is read on a completion channel of the engine. It receives on this thread
- * for a moment before it sleeps. An event that comes then needs no other thread.
+ * engine_event implements read on a completion channel of the engine. It receives on this
+ * thread for a moment before it sleeps. An event that arrives then needs no other thread.
  */
 ssize_t engine_event(int fd, void *buf, size_t n);
 
@@ -165,7 +168,7 @@ int engine_entered(void);
 int engine_allowed(char *why, size_t room);
 
 /* signals.c */
-#define KERNEL_SIGSET 8 /* bytes of the system's set of signals */
+#define KERNEL_SIGSET 8 /* size in bytes of the kernel's signal set */
 void signals_loading(void);
 void signals_loaded(void);
 void signals_engine(void *function);
@@ -180,19 +183,20 @@ void signals_note(int sig, void (*handler)(int));
 /* handlers.c */
 typedef int sigaction_function(int sig, const struct sigaction *to, struct sigaction *old);
 
-/* handlers_wait reports whether a handler is one that handlers_set makes wait. */
+/* handlers_wait reports whether handlers_set can postpone a handler. */
 int handlers_wait(int sig, const struct sigaction *a);
 
-/* handlers_set is sigaction, by a function that sets what the kernel calls. The handler waits while its thread is in the engine. */
+/* handlers_set implements sigaction with a function that sets the kernel's action. The handler
+ * is postponed while its thread is in the engine. */
 int handlers_set(sigaction_function *set, int sig, const struct sigaction *to, struct sigaction *old);
 
-/* handlers_asked returns what the program has asked for where the kernel calls h. */
+/* handlers_asked returns the program's action if the kernel calls h. */
 void (*handlers_asked(int sig, void (*h)(int)))(int);
 
-/* handlers_some reports whether there have been handlers that wait. */
+/* handlers_some reports whether there have been postponable handlers. */
 int handlers_some(void);
 
-/* handlers_resume lets handlers run that have waited. */
+/* handlers_resume runs postponed handlers. */
 void handlers_resume(void);
 void handlers_child(void);
 
@@ -211,7 +215,7 @@ int64_t forward(int fd, const struct request *r, size_t len, int pass, struct re
 int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void *data, size_t len);
 int device_open(const char *path, int flags);
 
-/* counters_refresh lets the server bring the counters of its tree up to date. */
+/* counters_refresh makes the server update the counters of its tree. */
 void counters_refresh(void);
 int netlink_open(int type);
 ssize_t event_read(int fd, void *buf, size_t n);
@@ -220,32 +224,31 @@ ssize_t event_read(int fd, void *buf, size_t n);
 ssize_t socket_read(int fd, void *buf, size_t n);
 void forget(int fd);
 
-/* server_socket returns the path of the server's socket, "" if there is no server. */
+/* server_socket returns the path of the server's socket, or "" if there is no server. */
 const char *server_socket(void);
 void copied(int from, int to);
 void server_init(void);
 
 /* share.c */
 
-/* What a WRITE offers, in arg[2]. */
+/* The offer of a WRITE, in arg[2]. */
 uint64_t share_offer(void);
 
 /*
- * share_begin replaces a range of memory if possible, and stores the result in
- * arg[0] and arg[1], as arg[2] and arg[3] of the WRITE. With SHARE_MEMFD it
- * returns the descriptor, which the caller closes, and share_end gets the
- * server's number of the share, 0 for none.
+ * share_begin replaces a range of memory if possible, and stores the result in arg[0] and
+ * arg[1], as arg[2] and arg[3] of the WRITE. With SHARE_MEMFD it returns the descriptor, which
+ * the caller closes, and share_end gets the server's number of the share, or 0.
  */
 int share_begin(uintptr_t addr, size_t len, uint64_t *arg);
 void share_end(uint64_t id);
 
-/* share_undo makes the range of a share private memory if possible. */
+/* share_undo turns the range of a share into private memory if possible. */
 void share_undo(uint64_t id);
 void share_init(void);
 
 /* doorbell.c */
 
-/* A doorbell is a command without requests, which are in the ring already. */
+/* A doorbell is a command without requests, which are already in the ring. */
 struct doorbell {
 	uint32_t command;
 	uint16_t in_words, out_words;
@@ -253,14 +256,14 @@ struct doorbell {
 	uint32_t handle, requests, entries, size;
 };
 
-/* is_doorbell reads a write if it is a doorbell, and reports whether it is one. */
+/* is_doorbell parses a write that is a doorbell, and reports whether it is one. */
 int is_doorbell(const void *buf, size_t n, struct doorbell *d);
 void poll_page_map(int memfd);
 
 /*
- * Which doorbells of a queue pair the engine can do without: those of the name, as often
- * as left says. A queue pair's name is its file's number plus its handle, and its place is
- * that of its handle modulo DEFERRALS. See internal/adapter/deferral.
+ * Says which doorbells of a queue pair the engine does not need: those of the name, left
+ * times. A queue pair's name is its file's number plus its handle, and its place is its handle
+ * modulo DEFERRALS. See internal/adapter/deferral.
  */
 struct deferral {
 	_Alignas(64) _Atomic uint64_t name;
@@ -270,16 +273,18 @@ struct deferral {
 #define DEFERRALS 256
 extern struct deferral deferrals[DEFERRALS];
 
-/* deferred reports whether the engine can do without a doorbell. */
+/* deferred reports whether the engine does not need a doorbell. */
 int deferred(uint64_t file, uint32_t handle);
 
-/* polled reports whether a write is a doorbell that the server does not need, because it polls the ring. */
+/* polled reports whether a write is a doorbell that the server does not need because it polls
+ * the ring. */
 int polled(int fd, const void *buf, size_t n);
 
 /* poll.c */
 int device_gone(int fd);
 
-/* A function of libibverbs. Where that was loaded by dlopen, next does not find it. */
+/* libibverbs returns a function of libibverbs. If that was loaded by dlopen, next does not
+ * find it. */
 void *libibverbs(const char *name);
 
 /* calls.c */
@@ -301,7 +306,7 @@ const struct real *real(void);
 #define EXPORT __attribute__((visibility("default")))
 #define PATH_ROOM 512
 
-/* The next library's function. All threads that look it up find the same. */
+/* next returns the next library's function. Concurrent lookups find the same one. */
 void *next(const char *name);
 
 #define NEXT(type, name) \

@@ -16,13 +16,13 @@
 struct entry table[TABLE];
 
 /*
- * Connections to the server. Each call uses a free one, so that threads and
- * signal handlers never wait for each other.
+ * Connections to the server. Each call uses a free one, so that threads and signal handlers
+ * never wait for each other.
  */
 #define POOL 32
 static struct {
 	atomic_int busy;
-	atomic_int fd; /* plus one: 0 is none */
+	atomic_int fd; /* plus one; 0 means none */
 } pool[POOL];
 
 static struct sockaddr_un server;
@@ -82,7 +82,7 @@ static int connect_server(void)
 	return fd;
 }
 
-/* take returns a connection and its slot in the pool, -1 for none. */
+/* take returns a connection and its slot in the pool, or -1. */
 static int take(int *slot)
 {
 	int i, fd;
@@ -147,10 +147,10 @@ static int receive(int sock, struct reply *p, int *fds, int *nfds)
 		*nfds = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 		memcpy(fds, CMSG_DATA(h), (size_t)*nfds * sizeof(int));
 	}
-	/* The caller closes the descriptors, also those of an invalid reply. */
+	/* The caller closes the descriptors, even those of an invalid reply. */
 	if (n != (ssize_t)sizeof(*p))
 		return -EIO;
-	/* Descriptors for which this process has no room are gone. */
+	/* Descriptors that exceed this process's limit are lost. */
 	return m.msg_flags & MSG_CTRUNC ? -EMFILE : 0;
 }
 
@@ -162,7 +162,7 @@ static void close_all(const int *fds, int n)
 		real()->close(fds[i]);
 }
 
-/* send_request sends a request, with the descriptor pass if that is not -1. */
+/* send_request sends a request, with the descriptor pass unless that is -1. */
 static int send_request(int sock, const struct request *r, size_t len, int pass)
 {
 	union {
@@ -202,9 +202,9 @@ static int exchange(const struct request *r, size_t len, int pass, struct reply 
 }
 
 /*
- * wait_readable waits until the file behind a descriptor is readable, and returns
- * 0 or -errno. As in the kernel a call that waits keeps its file open when another
- * thread closes the descriptor: held becomes a descriptor that the caller closes.
+ * wait_readable waits until the file behind a descriptor is readable, and returns 0 or -errno.
+ * As in the kernel, a waiting call keeps its file open when another thread closes the
+ * descriptor: held becomes a descriptor that the caller closes.
  */
 static int wait_readable(int fd, uint64_t file, int *held)
 {
@@ -229,10 +229,9 @@ static int wait_readable(int fd, uint64_t file, int *held)
 }
 
 /*
- * forward sends one call to the server and returns its result, or -errno. Calls
- * on a file fail with EIO when the server is gone, as when the device is gone.
- * The descriptor pass is sent along if it is not -1. errno stays as it is, as after a
- * system call that succeeds.
+ * forward sends one call to the server and returns its result, or -errno. Calls on a file fail
+ * with EIO when the server is gone, as when the device is gone. The descriptor pass is sent
+ * along unless it is -1. errno is preserved, as by a system call that succeeds.
  */
 int64_t forward(int file, const struct request *r, size_t len, int pass, struct reply *p, int *fds, int *nfds)
 {
@@ -268,17 +267,17 @@ int64_t forward(int file, const struct request *r, size_t len, int pass, struct 
 	return err < 0 ? err : p->result;
 }
 
-/* collapse makes huge pages of memory that lies in small ones. */
+/* collapse moves memory to huge pages. */
 static void collapse(uint64_t addr, uint64_t len)
 {
 	int err = errno;
 
-	/* Not libc's function, which programs watch for memory that goes away. */
+	/* Not libc's function, because programs intercept it to detect removed memory. */
 	syscall(SYS_madvise, addr, len, 25 /* MADV_COLLAPSE, of Linux 6.1 */);
 	errno = err;
 }
 
-/* call_shared shares the memory that the reply asks for, and repeats the call. */
+/* call_shared shares the memory that the reply requests, and repeats the call. */
 static int64_t call_shared(int fd, struct request *r, size_t len, struct reply *p, int *fds, int *nfds)
 {
 	int memfd = share_begin(p->offset, p->rdev, &r->arg[2]);
@@ -293,7 +292,7 @@ static int64_t call_shared(int fd, struct request *r, size_t len, struct reply *
 	return got;
 }
 
-/* call forwards a call that may bring descriptors, and sets errno. */
+/* call forwards a call that may return descriptors, and sets errno. */
 int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void *data, size_t len)
 {
 	struct request r;
@@ -346,7 +345,8 @@ int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void
 	return got;
 }
 
-/* obtain sends a call that returns one descriptor, to the engine or to the server: that, or -1. */
+/* obtain sends a call to the engine or the server, and returns the descriptor from the reply,
+ * or -1. */
 static int obtain(struct request *r, size_t len, int cloexec, int nonblock, int inside, struct reply *p)
 {
 	int fds[MAX_FDS], n;
@@ -376,8 +376,8 @@ static int obtain(struct request *r, size_t len, int cloexec, int nonblock, int 
 }
 
 /*
- * waits waits a moment where an open is to be tried again: a file issmN is open once at
- * a time, and the next program waits for its turn, unless it wants O_NONBLOCK.
+ * waits waits a moment before an open is retried: a file issmN can be open only once at a
+ * time, and the next program waits for its turn, unless it uses O_NONBLOCK.
  */
 static int waits(const char *path, int flags)
 {
@@ -403,7 +403,7 @@ int device_open(const char *path, int flags)
 	memset(&r, 0, REQUEST_HEAD);
 	r.op = OP_OPEN;
 	r.arg[0] = (uint64_t)flags;
-	r.arg[1] = (uintptr_t)&r; /* for the server to see whether it reaches our memory */
+	r.arg[1] = (uintptr_t)&r; /* lets the server check whether it can read our memory */
 	memcpy(r.data, path, len);
 	while ((fd = obtain(&r, len, flags & O_CLOEXEC, flags & O_NONBLOCK, inside, &p)) < 0)
 		if (!waits(path, flags))
@@ -428,7 +428,7 @@ void counters_refresh(void)
 	close_all(fds, n);
 }
 
-/* netlink_open opens a socket of RDMA's netlink and returns its descriptor, or -1. */
+/* netlink_open opens a socket of RDMA netlink and returns its descriptor, or -1. */
 int netlink_open(int type)
 {
 	struct request r;
@@ -439,7 +439,7 @@ int netlink_open(int type)
 	r.op = OP_NETLINK;
 	fd = obtain(&r, 0, type & SOCK_CLOEXEC, type & SOCK_NONBLOCK, 0, &p);
 	if (fd < 0) {
-		errno = EPROTONOSUPPORT; /* as without it: the libraries read sysfs */
+		errno = EPROTONOSUPPORT; /* as without RDMA netlink: the libraries then read sysfs */
 		return -1;
 	}
 	table[fd].rdev = 0;
@@ -456,9 +456,9 @@ struct async_event {
 #define DEVICE_FATAL 8 /* IBV_EVENT_DEVICE_FATAL */
 
 /*
- * event_read implements read on an event descriptor. A server that ends in order
- * sends an event of the end of the device. If it was killed, this function
- * returns that event, once. Later reads do not wait.
+ * event_read implements read on an event descriptor. A server that ends in order sends an
+ * event that reports the end of the device. If the server was killed, this function returns
+ * that event, once. Later reads do not wait.
  */
 ssize_t event_read(int fd, void *buf, size_t n)
 {
@@ -507,8 +507,15 @@ ssize_t socket_read(int fd, void *buf, size_t n)
 			errno = EINVAL;
 			return -1;
 		}
-		if (n < sizeof(room) && recv(fd, room, sizeof(room), MSG_DONTWAIT) < 0)
-			continue; /* another thread has read it */
+		if (n < sizeof(room)) {
+			got = recv(fd, room, sizeof(room), MSG_DONTWAIT);
+			if (got <= 0)
+				continue; /* another thread has read it */
+			if ((size_t)got > n && got > 1) {
+				errno = EINVAL; /* another thread has read it, and this is the next one */
+				return -1;
+			}
+		}
 		if (got > 1) {
 			memcpy(buf, room, (size_t)got);
 			return got;
@@ -520,7 +527,7 @@ ssize_t socket_read(int fd, void *buf, size_t n)
 	}
 }
 
-/* forget is called by close: the descriptor is not ours any more. */
+/* forget is called by close: the descriptor is no longer ours. */
 void forget(int fd)
 {
 	int i;

@@ -1,13 +1,11 @@
 /*
- * Sharing memory with the server, if the user asks for it. A memfd replaces the
- * whole pages of a range and is passed to the server. Addresses and contents
- * stay the same. This is done only if nothing can notice that pages are
- * replaced: in a process with one thread, with signals blocked, and in private
- * anonymous memory to which nothing but advice was applied. Otherwise the range
- * stays as it is, and the server gets the reason.
+ * Sharing memory with the server, if the user asks for it. A memfd replaces the whole pages of
+ * a range and is passed to the server. Addresses and contents stay the same. This is done only
+ * if the program cannot notice that pages are replaced: in a process with one thread, with
+ * signals blocked, and in private anonymous memory to which only madvise was applied.
+ * Otherwise the range stays as it is, and the server gets the reason.
  *
- * The list of ranges changes only while the process has one thread, so it needs
- * no lock.
+ * The list of ranges changes only while the process has one thread, so it needs no lock.
  */
 #include "preload.h"
 
@@ -27,13 +25,13 @@
 
 #define NAME "softrdma-share"
 #define HUGE ((uint64_t)2 << 20)
-#define CHUNK ((size_t)16 << 20) /* is copied at a time, beside what is there */
+#define CHUNK ((size_t)16 << 20) /* bytes copied at a time, so that little memory is used twice */
 
 static struct share {
-	uint64_t id; /* the server's, 0 until it has told */
+	uint64_t id; /* the server's number, 0 until it is known */
 	uintptr_t addr;
 	size_t len;
-	uint64_t ino, off; /* of the memfd, and of addr in it */
+	uint64_t ino, off; /* of the memfd, and the offset of addr in it */
 } shares[1024];
 static int nshares;
 static int wanted;
@@ -63,7 +61,7 @@ enum {
 	HUGEPAGE = 4,
 	NOHUGEPAGE = 8,
 	MERGEABLE = 16, /* may get lost */
-	OTHER = 32, /* what a new mapping would not have */
+	OTHER = 32, /* attributes that a new mapping would not have */
 	KEPT = DONTFORK | DONTDUMP | HUGEPAGE | NOHUGEPAGE,
 };
 
@@ -71,7 +69,7 @@ struct vma {
 	uintptr_t start, end;
 	uint64_t off, ino;
 	char perms[5];
-	char path[24]; /* its beginning */
+	char path[24]; /* start of the path */
 	int flags;
 };
 
@@ -79,7 +77,7 @@ struct smaps {
 	int fd;
 	size_t at, n;
 	char buf[2048];
-	char line[128]; /* the beginning of one, the next mapping's first where there is one */
+	char line[128]; /* start of a line: the first of the next mapping, if there is one */
 };
 
 static int next_line(struct smaps *s)
@@ -205,9 +203,8 @@ static struct share *share_of(const struct vma *v)
 }
 
 /*
- * examine returns why a range cannot be replaced, or 0. With 0 the range is
- * private memory, or all of one share, which is stored in *of. *flags gets the
- * advice that was applied to it.
+ * examine returns why a range cannot be replaced, or 0. With 0 the range is private memory, or
+ * all of one share, which is stored in *of. *flags gets the advice that was applied to it.
  */
 static int examine(uintptr_t addr, size_t len, struct share **of, int *flags)
 {
@@ -220,7 +217,7 @@ static int examine(uintptr_t addr, size_t len, struct share **of, int *flags)
 	if (!open_smaps(&s))
 		return NOT_SYSTEM;
 	while (next_vma(&s, &v)) {
-		/* What the kernel does to memory by itself, it does to the pages that there were. */
+		/* Ongoing operations of the kernel would still use the old pages. */
 		if (strstr(v.path, "[io_uring]") || strncmp(v.path, "/[aio]", 6) == 0)
 			why = NOT_IO;
 		if (why || v.end <= at || at >= addr + len)
@@ -266,7 +263,7 @@ static void set_mask(const uint64_t *mask, uint64_t *old)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, old, sizeof(*mask));
 }
 
-/* keep applies the advice for the old memory to the new. */
+/* keep applies the old memory's advice to the new. */
 static void keep(void *addr, size_t len, int flags)
 {
 	if (flags & DONTFORK)
@@ -299,12 +296,12 @@ static void fill(char *to, const char *from, size_t n)
 }
 
 /*
- * restore replaces a share by private memory, with signals blocked. It reports
- * whether that succeeded; if only a part was replaced, the share is the rest.
+ * restore replaces a share by private memory, with signals blocked. It reports whether that
+ * succeeded; if only a part was replaced, the share is the rest.
  */
 static int restore(struct share *e, int flags)
 {
-	char *addr, *t = move((void *)e->addr, 0, e->len, MREMAP_MAYMOVE, NULL); /* the same pages once more */
+	char *addr, *t = move((void *)e->addr, 0, e->len, MREMAP_MAYMOVE, NULL); /* maps the same pages again */
 	size_t n, whole = e->len;
 
 	if (t == MAP_FAILED)
@@ -314,7 +311,7 @@ static int restore(struct share *e, int flags)
 		n = e->len < CHUNK ? e->len : CHUNK;
 		if (map_at(addr, n, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
 			if (!mapped(addr, n) && move(t, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, addr) == MAP_FAILED)
-				abort(); /* the program's data would be gone */
+				abort(); /* the program's data would be lost */
 			break;
 		}
 		keep(addr, n, flags);
@@ -353,11 +350,11 @@ static int replace(struct share *e, int fd, int flags)
 			continue;
 		}
 		if (!mapped(addr, n))
-			abort(); /* the program's data would be gone */
+			abort(); /* the program's data would be lost */
 		unmap(t + done, e->len - done);
 		part.len = done;
 		if (done && !restore(&part, flags)) {
-			part.id = 0; /* shared with nobody */
+			part.id = 0; /* not shared with the server */
 			shares[nshares++] = part;
 		}
 		return 0;
@@ -365,7 +362,7 @@ static int replace(struct share *e, int fd, int flags)
 	return 1;
 }
 
-/* create makes a memfd for a range, which nobody can shorten. */
+/* create makes a memfd for a range. The memfd cannot be truncated. */
 static int create(uint64_t size, uint64_t *ino)
 {
 	struct rlimit limit;
@@ -400,7 +397,7 @@ int share_begin(uintptr_t addr, size_t len, uint64_t *arg)
 	if (!wanted || len == 0 || (addr | len) & (page - 1) || nshares >= (int)(sizeof(shares) / sizeof(shares[0])) - 1)
 		why = NOT_SYSTEM;
 	else if (within((uintptr_t)&e, addr, len))
-		why = NOT_MAPPING; /* it is the stack that this runs on */
+		why = NOT_MAPPING; /* it contains the current stack */
 	else
 		why = examine(addr, len, &of, &flags);
 	if (!why && of) {
@@ -463,8 +460,8 @@ void share_undo(uint64_t id)
 }
 
 /*
- * Fork. A child gets copies of shared memory. They are made before the fork, so
- * that the child need not wait, and follow a page that says where they belong.
+ * Fork. A child gets copies of shared memory. They are made before the fork, so that the child
+ * need not wait, and are preceded by a page that says where they belong.
  */
 struct copy {
 	struct copy *next;
@@ -476,12 +473,12 @@ static __thread struct copy *copies __attribute__((tls_model("initial-exec")));
 static void copy_one(const struct vma *v)
 {
 	size_t page = (size_t)getpagesize(), len = v->end - v->start;
-	char *t = move((void *)v->start, 0, len, MREMAP_MAYMOVE, NULL), *c = MAP_FAILED; /* which cannot go away */
+	char *t = move((void *)v->start, 0, len, MREMAP_MAYMOVE, NULL), *c = MAP_FAILED; /* which stays mapped */
 
 	if (t != MAP_FAILED)
 		c = map_at(NULL, page + len, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (c == MAP_FAILED) {
-		advise((void *)v->start, len, MADV_DONTFORK); /* no memory rather than its parent's */
+		advise((void *)v->start, len, MADV_DONTFORK); /* better no memory than the parent's */
 	} else {
 		*(struct copy *)c = (struct copy){ copies, v->start, len };
 		copies = (struct copy *)c;
@@ -501,7 +498,7 @@ static void before_fork(void)
 	copies = NULL;
 	if (!nshares)
 		return;
-	if (!open_smaps(&s)) { /* as where there is no memory for a copy */
+	if (!open_smaps(&s)) { /* as if there were no memory for a copy */
 		for (i = 0; i < nshares; i++)
 			advise((void *)shares[i].addr, shares[i].len, MADV_DONTFORK);
 		return;
@@ -545,7 +542,7 @@ void share_init(void)
 
 uint64_t share_offer(void) { return wanted ? SHARE_OFFERED : 0; }
 
-#else /* no memory of 32-bit programs is shared */
+#else /* 32-bit programs share no memory */
 
 void share_init(void) {}
 uint64_t share_offer(void) { return 0; }

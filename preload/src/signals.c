@@ -1,12 +1,11 @@
 /*
- * Signals of a program that has the engine in its process. A goroutine's stack has
- * no room for a signal handler of C, and a handler that leaves by longjmp would
- * leave the engine locked. So no handler of the program runs in the engine. Most
- * wait until the thread has left it (handlers.c). For the others, calls block
- * signals.
+ * Signals of a program that has the engine in its process. A goroutine's stack has no room for
+ * a signal handler of C, and a handler that leaves by longjmp would leave the engine locked.
+ * So no handler of the program runs in the engine. Most are postponed until the thread has
+ * left it (handlers.c). For the others, calls block signals.
  *
- * SIGSEGV and SIGBUS that the engine's code causes are the engine's, which finds out
- * by them that the program has unmapped registered memory. The others are the program's.
+ * The engine handles SIGSEGV and SIGBUS caused by its own code, by which it finds out that the
+ * program has unmapped registered memory. The program handles all others.
  */
 #include "preload.h"
 
@@ -18,8 +17,8 @@
 #include <string.h>
 #include <ucontext.h>
 
-static atomic_int handlers; /* the program has had a handler that cannot wait */
-static atomic_int watched; /* handlers that are set are to be known from now on */
+static atomic_int handlers; /* the program has had a handler that cannot be postponed */
+static atomic_int watched; /* handlers must be recorded from now on */
 static atomic_int shared; /* the program's actions for faults are in faults[] */
 
 /* A FAULT is a signal that the engine handles and passes on. */
@@ -29,7 +28,7 @@ static const int fault_signals[FAULTS] = { SIGSEGV, SIGBUS };
 static struct sigaction engine_action; /* for faults */
 static __thread int loading __attribute__((tls_model("initial-exec"))); /* the engine, in this thread */
 
-/* What a thread is; neither for one that has not called the engine. */
+/* The kind of a thread; neither if it has not called the engine. */
 static __thread int of_program __attribute__((tls_model("initial-exec")));
 static __thread int of_engine __attribute__((tls_model("initial-exec")));
 
@@ -50,7 +49,7 @@ static int real_sigaction(int sig, const struct sigaction *to, struct sigaction 
 	return real_function(sig, to, old);
 }
 
-/* The system raises these for what the thread itself does: blocked, they end the program. */
+/* The system raises these for actions of the thread itself: if blocked, they end the program. */
 void signals_blockable(sigset_t *s)
 {
 	sigfillset(s);
@@ -65,7 +64,8 @@ void signals_blockable(sigset_t *s)
 
 int signals_handled(void) { return atomic_load_explicit(&handlers, memory_order_relaxed); }
 
-/* signals_note remembers a handler that cannot wait. It is called before the handler is set. */
+/* signals_note records a handler that cannot be postponed. It is called before the handler is
+ * set. */
 void signals_note(int sig, void (*handler)(int))
 {
 	sigset_t s;
@@ -98,7 +98,7 @@ static void exchange(int i, const struct sigaction *to, struct sigaction *old)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* pass_on does with a fault what the program has asked for. */
+/* pass_on executes the program's action for a fault. */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
 	struct sigaction a = *atomic_load(&faults[fault(sig)].current), none = { .sa_handler = SIG_DFL };
@@ -163,7 +163,7 @@ static int in_code(const ucontext_t *c)
 
 /*
  * faulted is the handler of faults. A thread of the engine may not be known as one:
- * ThreadSanitizer holds SIGSTKFLT back until the thread calls libc.
+ * ThreadSanitizer delays SIGSTKFLT until the thread calls libc.
  */
 static void faulted(int sig, siginfo_t *info, void *context)
 {
@@ -176,10 +176,9 @@ static void faulted(int sig, siginfo_t *info, void *context)
 }
 
 /*
- * Go unblocks SIGPROF and SIGCHLD in each thread that runs Go, when the thread
- * begins. SIGSTKFLT, which Linux never sends, is sent to the thread before: Go
- * unblocks it as well, and its handler blocks all of them again in the thread that
- * it interrupts.
+ * Go unblocks SIGPROF and SIGCHLD in each thread that runs Go, when the thread begins.
+ * SIGSTKFLT, which Linux never sends, is sent to the thread before that: Go unblocks it as
+ * well, and its handler blocks all of them again in the interrupted thread.
  */
 static void block_again(int sig, siginfo_t *info, void *context)
 {
@@ -190,10 +189,10 @@ static void block_again(int sig, siginfo_t *info, void *context)
 	if (!of_program)
 		of_engine = 1;
 	signals_blockable(&s);
-	memcpy(&c->uc_sigmask, &s, KERNEL_SIGSET); /* the system's frame has no room for more */
+	memcpy(&c->uc_sigmask, &s, KERNEL_SIGSET); /* the system's frame has no more room */
 }
 
-static struct sigaction before[NSIG], had[NSIG]; /* had are the program's, before also those of the engine that stay */
+static struct sigaction before[NSIG], had[NSIG]; /* had are the program's actions, before also those of the engine that stay */
 static atomic_int blocks_again; /* block_again is the handler of SIGSTKFLT */
 
 /* signals_loading is called before the engine is loaded. */
@@ -209,14 +208,14 @@ void signals_loading(void)
 			before[sig].sa_handler = SIG_ERR;
 		had[sig] = before[sig];
 	}
-	if (real_sigaction(SIGSTKFLT, &a, NULL) == 0) { /* another Go program has a handler, which ends it */
+	if (real_sigaction(SIGSTKFLT, &a, NULL) == 0) { /* the handler of another Go program would end it */
 		before[SIGSTKFLT] = a;
 		atomic_store(&blocks_again, 1);
 	}
 	loading = 1;
 }
 
-/* signals_loaded takes back what Go has changed. Faults it shares with Go. */
+/* signals_loaded undoes changes that Go has made. Faults are shared with Go. */
 void signals_loaded(void)
 {
 	struct sigaction a;
@@ -244,7 +243,7 @@ void signals_loaded(void)
 	}
 }
 
-/* signals_child gives faults back to the program, in a process that has no engine. */
+/* signals_child returns faults to the program, in a process that has no engine. */
 void signals_child(void)
 {
 	int i;
@@ -275,7 +274,7 @@ EXPORT int sigaction(int sig, const struct sigaction *to, struct sigaction *old)
 		return 0;
 	}
 	if (sig == SIGSTKFLT && atomic_load(&blocks_again))
-		to = NULL; /* Go's threads look at it: see ../engine/threads.c */
+		to = NULL; /* Go's threads check it: see ../engine/threads.c */
 	if (atomic_load(&watched))
 		return handlers_set(real_sigaction, sig, to, old);
 	return real_sigaction(sig, to, old);
@@ -283,7 +282,8 @@ EXPORT int sigaction(int sig, const struct sigaction *to, struct sigaction *old)
 
 typedef void handler(int);
 
-/* set is one of libc's older functions for a signal's handler. With waits it is the same as sigaction with flags. */
+/* set implements one of libc's older functions for a signal's handler. waits makes it equal to
+ * sigaction with flags. */
 static handler *set(const char *name, _Atomic(void *) *at, int flags, int waits, int sig, handler *h)
 {
 	struct sigaction a = { .sa_handler = h, .sa_flags = flags }, old;

@@ -24,7 +24,7 @@ func (s *Setup) Request(p *Params) ([]byte, reason.Detail) {
 		f.Flags |= iwarp.FlagEnhanced
 		e = &iwarp.Enhanced{IRD: p.IRD, ORD: p.ORD}
 		if !p.ClientServer {
-			// RFC 6581 9.2: the offer of frames comes with the model.
+			// RFC 6581 9.2: frames are offered with the peer-to-peer model.
 			e.PeerToPeer, e.RTR = true, s.params.RTR
 		}
 	}
@@ -34,26 +34,26 @@ func (s *Setup) Request(p *Params) ([]byte, reason.Detail) {
 	return build(&f, e, p.Private), reason.Detail{}
 }
 
-// An Outcome is what a reply leads to.
+// An Outcome is the result of a reply.
 type Outcome uint8
 
 // The outcomes.
 const (
 	Agreed   Outcome = iota
-	Rejected         // the peer's program, or its driver, said no
-	BadFrame         // the frame is wrong: the peer is told so (RFC 5044 8)
-	Mismatch         // the ends have no agreement: the peer is told by the Terminate in Term (RFC 6581 8)
+	Rejected         // by the peer's program or driver
+	BadFrame         // invalid frame: the peer must be told (RFC 5044 8)
+	Mismatch         // no agreement: the Terminate in Term tells the peer (RFC 6581 8)
 )
 
-// A Reply is what the initiator makes of the responder's frame.
+// A Reply is the initiator's result of the responder's frame.
 type Reply struct {
 	Outcome   Outcome
 	Agreement Agreement
-	Detail    reason.Detail // why there is no agreement; for Agreed a note, or nothing
+	Detail    reason.Detail // why there is no agreement; for Agreed a note, or None
 	Term      iwarp.Term
 }
 
-// Reply judges the responder's frame.
+// Reply evaluates the responder's frame.
 func (s *Setup) Reply() Reply {
 	h, p := &s.head, &s.params
 	if h.Flags&iwarp.FlagRejected != 0 {
@@ -63,8 +63,8 @@ func (s *Setup) Reply() Reply {
 	switch {
 	case h.Revision == p.Revision:
 	case h.Revision == iwarp.Revision1 && s.fallback:
-		// RFC 6581 10 has it close instead. Hardware that took the request goes on, and so
-		// do the drivers of Linux at its other end, without what only revision 2 tells.
+		// RFC 6581 10 requires closing instead. Hardware that accepted the request continues,
+		// as do Linux's drivers at its other end, without the features of revision 2.
 		note = reason.Detail{Reason: reason.MPAFallback, Expected: uint64(p.Revision), Found: uint64(h.Revision)}
 	default:
 		return Reply{Outcome: BadFrame, Detail: reason.Detail{Reason: reason.MPARevision, Expected: uint64(p.Revision), Found: uint64(h.Revision)}}
@@ -87,7 +87,7 @@ func (s *Setup) Reply() Reply {
 	return Reply{Agreement: a, Detail: note}
 }
 
-// fit fits what the initiator wanted to the reply (RFC 6581 9.1, 9.2).
+// fit adapts the initiator's wishes to the reply (RFC 6581 9.1, 9.2).
 func (s *Setup) fit(a *Agreement) (iwarp.Term, reason.Detail) {
 	p, e := &s.params, &s.enhanced
 	if e.IRD != iwarp.DepthUnknown {
@@ -106,7 +106,7 @@ func (s *Setup) fit(a *Agreement) (iwarp.Term, reason.Detail) {
 	if p.ClientServer {
 		return 0, reason.Detail{}
 	}
-	// Linux's siw looks at the frames alone, not at the bit of the model.
+	// Linux's siw looks only at the frames, not at the bit of the model.
 	if e.RTR&p.RTR == 0 {
 		return iwarp.TermMPARTR, reason.Detail{Reason: reason.MPAReady, Expected: uint64(p.RTR), Found: uint64(e.RTR)}
 	}

@@ -5,7 +5,7 @@ import (
 	"softrdma/internal/wire/iwarp"
 )
 
-// Requested reads what the initiator asks this end for into Asks.
+// Requested reads the initiator's requirements for this end into Asks.
 func (s *Setup) Requested() {
 	f := s.head.Flags
 	s.Asks = Agreement{
@@ -28,10 +28,10 @@ func (s *Setup) Accept(p *Params) ([]byte, Agreement, reason.Detail) {
 	}
 	// RFC 5044 7.1.1: CRCs are used if either side asks for them.
 	if a.CRC = asks.CRC || !p.NoCRC; a.CRC {
-		f.Flags |= iwarp.FlagCRC // Linux's siw, if it wants them, expects the flag
+		f.Flags |= iwarp.FlagCRC // Linux's siw expects the flag if it wants CRCs
 	}
 	if asks.Large {
-		f.Flags |= iwarp.FlagLarge // a peer that does not know the flag does not get it
+		f.Flags |= iwarp.FlagLarge // is not sent to a peer that does not know the flag
 	}
 	switch {
 	case p.Extensions == ExtensionsOn:
@@ -72,10 +72,9 @@ func (s *Setup) peerToPeer(p *Params, a *Agreement, e *iwarp.Enhanced) reason.De
 	return reason.Detail{}
 }
 
-// depths fits a responder's IRD and ORD to what the request asks for (RFC 6581 9.1): it
-// sends no more READs than the peer serves, and serves all that the peer wants if it can.
-// What the request leaves to the programs stays this end's, and the reply leaves it to
-// them as well.
+// depths adapts a responder's IRD and ORD to the request (RFC 6581 9.1): it sends no more
+// READs than the peer serves, and serves all that the peer wants if it can. A depth that the
+// request leaves to the programs stays as it is, and the reply leaves it to them as well.
 func (s *Setup) depths(a *Agreement) *iwarp.Enhanced {
 	asks := &s.Asks
 	e := &iwarp.Enhanced{IRD: iwarp.DepthUnknown, ORD: iwarp.DepthUnknown}

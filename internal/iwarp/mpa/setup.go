@@ -1,7 +1,7 @@
-// Package mpa negotiates the set-up of an iWARP connection: MPA's start-up frames (RFC
-// 5044 7.1) with the enhanced set-up (RFC 6581). It decides on CRC and markers, IRD and
-// ORD, the frame that begins a peer-to-peer connection, and softrdma's own flags. It
-// builds and checks frames; it keeps no time, moves no bytes and knows no queue pair.
+// Package mpa negotiates the set-up of an iWARP connection: MPA's start-up frames (RFC 5044
+// 7.1) with the enhanced set-up (RFC 6581). It decides on CRC and markers, IRD and ORD, the
+// frame that begins a peer-to-peer connection, and softrdma's own flags. It builds and checks
+// frames; it keeps no time, moves no bytes and knows no queue pair.
 //
 // The initiator's side is in initiator.go, the responder's in responder.go.
 package mpa
@@ -15,25 +15,26 @@ import (
 
 // A Setup is one end's view of a set-up.
 type Setup struct {
-	Asks Agreement // responder: what the request asks this end for
+	Asks Agreement // responder: the request's requirements for this end
 
 	params   Params
-	fallback bool   // an initiator goes on with revision 1 if its peer knows no other
-	frame    []byte // of the peer, as far as it came; nil when it was read
+	fallback bool   // an initiator continues with revision 1 if its peer knows no other
+	frame    []byte // received part of the peer's frame; nil when it was read
 	head     iwarp.Frame
 	enhanced iwarp.Enhanced
 }
 
-// Initiator reports, from the peer's frame on, which side of the set-up this end is.
+// Initiator reports which side of the set-up this end is. It is valid once the peer's frame
+// has arrived.
 func (s *Setup) Initiator() bool { return s.head.Reply }
 
-// Params are what this end brought into the set-up, without private data.
+// Params returns this end's parameters, without private data.
 func (s *Setup) Params() *Params { return &s.params }
 
 // Fallback reports whether the initiator may try revision 1.
 func (s *Setup) Fallback() bool { return s.fallback }
 
-// Buffered is the number of bytes of the peer's frame that have come.
+// Buffered returns the number of received bytes of the peer's frame.
 func (s *Setup) Buffered() int { return len(s.frame) }
 
 // ServesReads reports whether the peer has told how many READs it serves (RFC 6581 9.1).
@@ -64,8 +65,8 @@ func build(f *iwarp.Frame, e *iwarp.Enhanced, private []byte) []byte {
 	return append(b, private...)
 }
 
-// Collect takes bytes of the peer's frame. It returns the bytes behind the frame and,
-// when the frame is complete, its private data. A detail says that the frame is wrong.
+// Collect processes bytes of the peer's frame. It returns the bytes after the frame and, when
+// the frame is complete, its private data. A detail means that the frame is invalid.
 func (s *Setup) Collect(b []byte, reply bool) (rest, private []byte, complete bool, d reason.Detail) {
 	need := iwarp.FrameLen
 	if len(s.frame) >= need {
@@ -94,8 +95,8 @@ func (s *Setup) Collect(b []byte, reply bool) (rest, private []byte, complete bo
 	return b, private, true, reason.Detail{}
 }
 
-// Foreign names what has come of a frame if it is TLS: a record of a handshake or, in
-// answer to a request, of an alert (RFC 8446 5.1).
+// Foreign returns a reason if a partial frame is TLS: a record of a handshake or, in answer to
+// a request, of an alert (RFC 8446 5.1).
 func (s *Setup) Foreign() reason.Detail {
 	b := s.frame
 	if len(b) < 4 || b[0] != 0x16 && b[0] != 0x15 || b[1] != 3 {
@@ -131,9 +132,9 @@ func (s *Setup) checkHead(reply bool) reason.Detail {
 
 func be32(b []byte) uint64 { return uint64(binary.BigEndian.Uint32(b)) }
 
-// chooseRTR chooses the frame that begins a peer-to-peer connection (RFC 6581 9.2):
-// Write, which asks for no answer, then Read, then Send. Write is proposed for a request
-// that names none, as Linux's siw does. It is 0 if there is no common one.
+// chooseRTR chooses the frame that begins a peer-to-peer connection (RFC 6581 9.2): Write,
+// which needs no answer, then Read, then Send. A request without any is taken to propose
+// Write, as in Linux's siw. The result is 0 if there is no common frame.
 func chooseRTR(offered, have iwarp.RTR) iwarp.RTR {
 	if have == 0 {
 		have = iwarp.RTRWrite | iwarp.RTRRead | iwarp.RTRSend

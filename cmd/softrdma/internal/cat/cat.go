@@ -1,4 +1,4 @@
-// Package cat is the command that connects standard input and output with a peer.
+// Package cat is the command that connects standard input and output to a peer.
 package cat
 
 import (
@@ -134,7 +134,7 @@ func (c *command) note(format string, args ...any) {
 }
 
 func (c *command) run(ctx context.Context) (err error) {
-	// Without SIGPIPE a closed standard output is an error, of which the peer is told.
+	// Without SIGPIPE a closed standard output is an error, which the peer is told about.
 	signal.Ignore(syscall.SIGPIPE)
 	defer func() { err = errors.Join(err, c.Close()) }()
 	conn, err := c.connect(ctx)
@@ -176,8 +176,8 @@ type copyResult struct {
 	err error
 }
 
-// sendAll sends everything that a reader returns. A peer that accepts no more data is
-// an error only if there is data left.
+// sendAll sends everything that a reader returns. A peer that accepts no more data is an error
+// only if there is data left.
 func sendAll(conn *rdmanet.Conn, from io.Reader) copyResult {
 	in := &countingReader{r: from}
 	n, err := conn.ReadFrom(in)
@@ -204,9 +204,9 @@ func (r *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// waitCut returns the error of receiving when a connection that ended has failed
-// sending as well, in either order: it says whether the peer's stream is whole. It is
-// nil if the stream ended in order, or if it was not the connection that failed.
+// waitCut returns the receive error of a connection that ended and then failed to send as
+// well, in either order: it says whether the peer's stream is complete. It is nil if the
+// stream ended in order, or if the connection did not fail.
 func waitCut(ctx context.Context, sending error, in <-chan copyResult) error {
 	var op *net.OpError
 	over := errors.Is(sending, syscall.ECONNRESET) || errors.Is(sending, syscall.ETIMEDOUT)

@@ -130,7 +130,7 @@ func TestCatPeerClosesBeforeItHasAll(t *testing.T) {
 	g.Fails(cli.ExitPeer, "send", "broken pipe")
 }
 
-// Data to a peer that was killed is an error too, though only its silence shows it.
+// Data to a peer that was killed is an error too, although only the peer's silence shows it.
 func TestCatPeerKilledBeforeItHasAll(t *testing.T) {
 	at := clitest.ServerAddress(t)
 	s := startListener(t, at, nil)

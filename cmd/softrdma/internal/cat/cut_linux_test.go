@@ -78,7 +78,7 @@ func TestCatSenderKilledIsNotEndOfFile(t *testing.T) {
 type relay struct {
 	carries chan struct{} // closed when ends is set
 	ends    []net.Conn
-	drops   atomic.Bool // what the dialer sends is lost
+	drops   atomic.Bool // discard what the dialer sends
 }
 
 // Write implements io.Writer for what the dialer sends.
@@ -153,8 +153,8 @@ func halfClosed(t *testing.T, flags []string) (r *relay, listener, dialer *clite
 	return r, listener, dialer, input
 }
 
-// wantLost checks that a cat ended with the exit code of a lost peer because not all
-// that it sent has arrived.
+// wantLost checks that a cat ended with the exit code of a lost peer because some of its data
+// has not arrived.
 func wantLost(t *testing.T, p *clitest.Process) {
 	t.Helper()
 	if got, text := p.ExitCode(), p.Stderr.String(); got != cli.ExitPeer || !strings.Contains(text, "softrdma: send: ") {
@@ -162,7 +162,8 @@ func wantLost(t *testing.T, p *clitest.Process) {
 	}
 }
 
-// A receiver that has ended its own direction still takes data: a cut is no end of that.
+// A receiver that has ended its own direction still receives: a cut must not look like the end
+// of the data.
 func TestAttackCutBehindHalfCloseIsNotSuccess(t *testing.T) {
 	secret := []string{"--protocol", "iwarp", "--psk-file", clitest.SecretFile(t, "a secret that is not random")}
 	for name, flags := range map[string][]string{"iwarp": {"--protocol", "iwarp"}, "tls": secret} {
@@ -188,7 +189,7 @@ func TestAttackCutBehindHalfCloseIsNotSuccess(t *testing.T) {
 	}
 }
 
-// A cat that is interrupted or cannot read on does not end the stream in order.
+// A cat that is interrupted or cannot continue reading does not end the stream in order.
 func TestCatAbortIsNotEndOfFile(t *testing.T) {
 	for _, protocol := range []string{"roce", "iwarp"} {
 		at := clitest.ServerAddress(t)

@@ -14,29 +14,30 @@ import (
 	"softrdma/internal/launch"
 )
 
-// An order is a message to the agent on another host: lines of JSON on its standard input. The first
-// has the job. The end of the input ends the ranks.
+// An order is a message to the agent on another host: lines of JSON on its standard input. The
+// first contains the job. The end of the input ends the ranks.
 type order struct {
 	Job    *job   `json:",omitempty"`
 	Signal int    `json:",omitempty"`
 	Input  []byte `json:",omitempty"` // for rank 0
-	EOF    bool   `json:",omitempty"` // of that
+	EOF    bool   `json:",omitempty"` // end of that input
 }
 
-// An event is a message of the agent: lines of JSON on its standard output. The last has the end of all.
+// An event is a message of the agent: lines of JSON on its standard output. The last contains
+// the result of all ranks.
 type event struct {
 	Rank   int
 	Stderr bool    `json:",omitempty"`
 	Output []byte  `json:",omitempty"`
-	Ended  bool    `json:",omitempty"` // the rank, with success
+	Ended  bool    `json:",omitempty"` // the rank has ended successfully
 	End    *ending `json:",omitempty"`
 }
 
-// inputSize is the length of the pieces of input that travel to rank 0.
+// inputSize is the size of the pieces in which input travels to rank 0.
 const inputSize = 32 << 10
 
-// command lets an agent run a job, and returns the first ending with an error, or that of rank 0 and
-// code 0 if all succeeded.
+// command makes an agent run a job, and returns the first ending with an error, or that of
+// rank 0 and code 0 if all succeeded.
 func command(ctx context.Context, j job, in io.WriteCloser, events io.Reader, out *outputs, stdin io.Reader, signals <-chan os.Signal) (*ending, error) {
 	var mu sync.Mutex
 	encoder := json.NewEncoder(in)
@@ -51,7 +52,7 @@ func command(ctx context.Context, j job, in io.WriteCloser, events io.Reader, ou
 		return nil, err
 	}
 	if j.First == 0 && stdin != nil {
-		go forwardInput(stdin, send) // until the process ends, or its input
+		go forwardInput(stdin, send) // until the process or its input ends
 	}
 	done := make(chan struct{})
 	defer close(done)
@@ -125,7 +126,7 @@ func serve(ctx context.Context, in io.Reader, w io.Writer) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if encoder.Encode(e) != nil {
-			cancel() // nobody is there
+			cancel() // the command has gone
 		}
 	}
 	out := &outputs{
@@ -156,7 +157,7 @@ func serve(ctx context.Context, in io.Reader, w io.Writer) error {
 	return encoder.Encode(event{End: end})
 }
 
-// obey carries out the orders that follow the job, until they end.
+// obey executes the orders that follow the job.
 func obey(d *json.Decoder, input *io.PipeWriter, signals chan<- os.Signal) {
 	for {
 		var o order
@@ -169,13 +170,13 @@ func obey(d *json.Decoder, input *io.PipeWriter, signals chan<- os.Signal) {
 		case o.EOF:
 			_ = input.Close() // does not fail
 		default:
-			_, _ = input.Write(o.Input) // rank 0 may read nothing
+			_, _ = input.Write(o.Input) // rank 0 may ignore its input
 		}
 	}
 }
 
-// pipeFile returns a file from which r can be read. A process that gets it may end without reading
-// everything.
+// pipeFile returns a file from which the data of r can be read. A process that gets it may end
+// without reading everything.
 func pipeFile(r *io.PipeReader) (*os.File, error) {
 	in, out, err := os.Pipe()
 	if err != nil {

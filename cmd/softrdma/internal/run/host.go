@@ -10,12 +10,12 @@ import (
 
 // A host has some of the ranks.
 type host struct {
-	name  string // "" is this one
+	name  string // "" means this one
 	ranks int
 }
 
-// plan returns the hosts and their numbers of ranks. -n gives ranks to the hosts in turn, or limits
-// what --hosts says.
+// plan returns the hosts and their numbers of ranks. -n distributes ranks to the hosts in
+// turn, or limits the numbers in --hosts.
 func (s *options) plan() ([]host, error) {
 	if s.n < 0 || s.n > launch.MaxRanks {
 		return nil, cli.UsageErrorf("-n: expected 1 to %d, found %d", launch.MaxRanks, s.n)

@@ -20,19 +20,19 @@ import (
 // killDelay is the time between SIGTERM and SIGKILL.
 const killDelay = 5 * time.Second
 
-// A job is what one host runs.
+// A job is the work of one host.
 type job struct {
 	Program          []string
 	Dir              string
-	Env              []string // besides the host's
+	Env              []string // in addition to the host's
 	Device           string
-	Host             string // as the user called it
+	Host             string // in the user's notation
 	First, Ranks     int
 	Size             int
 	Exchange, Secret string
 }
 
-// An ending says how a rank ended.
+// An ending describes how a rank ended.
 type ending struct {
 	Rank, Code int
 	Text       string
@@ -59,8 +59,8 @@ func (j *job) environment(local int) []string {
 	return env
 }
 
-// run runs the ranks until all have ended, and returns the ending of the first that failed, or nil.
-// When one fails or ctx ends it ends the others. Rank 0 gets the input.
+// run runs the ranks until all have ended, and returns the ending of the first that failed, or
+// nil. When one fails or ctx ends, it ends the others. Rank 0 gets the input.
 func (j *job) run(ctx context.Context, out *outputs, stdin io.Reader, signals <-chan os.Signal) *ending {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -120,7 +120,7 @@ func (j *job) run(ctx context.Context, out *outputs, stdin io.Reader, signals <-
 	}
 }
 
-// endingOf describes the end of a rank, nil if it succeeded.
+// endingOf describes the end of a rank. It returns nil if the rank succeeded.
 func endingOf(rank int, err error) *ending {
 	var e *exec.ExitError
 	switch {

@@ -17,7 +17,7 @@ import (
 	"softrdma/coll"
 )
 
-// role is the environment variable with what this program does as a rank.
+// role is the environment variable that selects what this program does as a rank.
 const role = "SOFTRDMA_TEST_RUN_ROLE"
 
 func TestMain(m *testing.M) {
@@ -78,7 +78,7 @@ func said(err error) int {
 	return 0
 }
 
-// sum adds the ranks at all ranks.
+// sum adds up the ranks on all ranks.
 func sum() error {
 	ctx, cancel := context.WithTimeout(context.Background(), clitest.Timeout)
 	defer cancel()

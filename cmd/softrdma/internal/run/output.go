@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// maxLine is the length at which a line of output is written although it has not ended.
+// maxLine is the length at which an unfinished line of output is written.
 const maxLine = 64 << 10
 
-// outputs join what all ranks report: their output, line by line, and their ends.
+// outputs merges the output of all ranks, line by line, and their ends.
 type outputs struct {
 	out, err io.Writer
 	label    bool
 	send     func(rank int, stderr bool, b []byte) // instead, if not nil
-	ended    func(rank int)                        // is called when a rank has ended with success
+	ended    func(rank int)                        // called when a rank has ended successfully
 
 	mu  sync.Mutex
 	all map[[2]int]*lines
 }
 
-// writer returns where an output of a rank goes.
+// writer returns a writer for an output of a rank.
 func (o *outputs) writer(rank int, stderr bool) *lines {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -40,7 +40,7 @@ func (o *outputs) writer(rank int, stderr bool) *lines {
 	return l
 }
 
-// flush writes what is left of all ranks.
+// flush writes the rest of all ranks' output.
 func (o *outputs) flush() {
 	o.mu.Lock()
 	var list []*lines
@@ -82,7 +82,7 @@ type lines struct {
 	rank   int
 	stderr bool
 	mu     sync.Mutex
-	rest   []byte // of a line that has not ended
+	rest   []byte // unfinished line
 }
 
 func (l *lines) Write(b []byte) (int, error) {
@@ -104,7 +104,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// flush writes a last line without an end.
+// flush writes an unfinished last line.
 func (l *lines) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -68,7 +68,7 @@ type options struct {
 	remote  string
 	address string
 	agent   bool
-	wait    time.Duration // for the addresses of all ranks
+	wait    time.Duration // time limit for the addresses of all ranks
 }
 
 // NewCommand returns the command.
@@ -88,7 +88,7 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.SetInterspersed(false) // flags after PROGRAM are the program's
+	f.SetInterspersed(false) // flags after PROGRAM belong to the program
 	f.IntVarP(&s.n, "ranks", "n", 0, "number of ranks; without it one, or those of --hosts")
 	f.StringVar(&s.hosts, "hosts", "", "`HOSTS` to run on, with their numbers of ranks: a,b:2")
 	f.BoolVar(&s.label, "label", false, "begin each line of output with the rank")
@@ -99,7 +99,7 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&s.address, "address", "", "`ADDRESS` of this host for the others (default: that which leads to the first of them)")
 	f.DurationVar(&s.wait, "exchange-timeout", launch.DefaultWait, "give up when a rank's address is missing this `DURATION` after the first one's")
 	f.BoolVar(&s.agent, "agent", false, "run what the standard input says, as the other end of --hosts")
-	_ = f.MarkHidden("agent") // it exists
+	_ = f.MarkHidden("agent") // cannot fail: the flag exists
 	return cmd
 }
 
@@ -140,13 +140,13 @@ func run(cmd *cobra.Command, s *options, program []string) error {
 	j := job{Program: program, Dir: dir, Env: s.environment(), Device: s.device, Size: size, Exchange: l.Addr().String(), Secret: hex.EncodeToString(secret)}
 	out := &outputs{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(), label: s.label, ended: server.Ended}
 	err = s.start(cmd, hosts, j, out)
-	if missing := server.Err(); err != nil && missing != nil { // probably why a rank failed
+	if missing := server.Err(); err != nil && missing != nil { // probably the reason why a rank failed
 		err = cli.WithCode(cli.ExitCode(err), fmt.Errorf("%w: %w", err, missing))
 	}
 	return err
 }
 
-// ownAddress returns the address of this host for ranks.
+// ownAddress returns the address of this host for the ranks.
 func (s *options) ownAddress(remote string) (string, error) {
 	switch {
 	case s.address != "":
@@ -195,7 +195,7 @@ func (s *options) start(cmd *cobra.Command, hosts []host, j job, out *outputs) e
 				results <- s.there(ctx, x, out, cmd.InOrStdin(), forward)
 				return
 			}
-			x.Host, _ = os.Hostname() // only for messages
+			x.Host, _ = os.Hostname() // only used in messages
 			if e := x.run(ctx, out, cmd.InOrStdin(), forward); e != nil {
 				results <- e.error(x.Host)
 				return
@@ -259,10 +259,10 @@ func (s *options) there(ctx context.Context, j job, out *outputs, stdin io.Reade
 	return nil
 }
 
-// commandNotFound is the exit code of a shell, and so of ssh, for a command that it does not find.
+// commandNotFound is the exit code of a shell, and so of ssh, for an unknown command.
 const commandNotFound = 127
 
-// noAgent says what it means that the command of --ssh has ended with an error before the ranks have.
+// noAgent explains why the command of --ssh has ended with an error before the ranks.
 func (s *options) noAgent(err error) error {
 	if e := (*exec.ExitError)(nil); errors.As(err, &e) && e.ExitCode() == commandNotFound {
 		return fmt.Errorf("%w: expected %s there: install softrdma in a directory of the PATH that ssh gives, or name its path by --remote", err, s.remote)

@@ -25,7 +25,7 @@ func ranks(t *testing.T, what string, flags ...string) *clitest.Process {
 	return clitest.Prepare(t, append(args, "--", self)...)
 }
 
-// remotely returns flags by which two hosts are this one, and the same programs for both.
+// remotely returns flags that make this host two hosts, and use the same programs on both.
 func remotely(t *testing.T) []string {
 	t.Helper()
 	stand := filepath.Join(t.TempDir(), "ssh")
@@ -84,7 +84,7 @@ func TestFailedRankEndsTheOthers(t *testing.T) {
 	}
 }
 
-// A rank that does not exchange its address is named, by the rank that waits for it as well.
+// A rank that does not exchange its address is named, also by the rank that waits for it.
 func TestRankThatDoesNotComeIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		role  string

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// notify returns the signals that go to all ranks. SIGINT and SIGTERM end the command's context.
+// notify returns the signals to forward to all ranks. SIGINT and SIGTERM end the command's
+// context.
 func notify() (<-chan os.Signal, func()) {
 	c := make(chan os.Signal, 8)
 	signal.Notify(c, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)

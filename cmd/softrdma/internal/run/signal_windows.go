@@ -2,7 +2,7 @@ package run
 
 import "os"
 
-// notify returns no signals: Windows has none that could be sent.
+// notify returns no signals: Windows has none to send.
 func notify() (<-chan os.Signal, func()) {
 	c := make(chan os.Signal)
 	return c, func() { close(c) }

@@ -30,7 +30,7 @@ func startSSHD(t *testing.T, path *twohosts.Hosts) (ssh string) {
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600), os.MkdirAll("/run/sshd", 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	server, err := exec.LookPath("sshd") // which wants its whole path
+	server, err := exec.LookPath("sshd") // it requires an absolute path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +47,8 @@ func startSSHD(t *testing.T, path *twohosts.Hosts) (ssh string) {
 	return "ssh -F none -i " + filepath.Join(dir, "user") + " -o BatchMode=yes -o LogLevel=ERROR -o ConnectTimeout=5 -o StrictHostKeyChecking=no -o UserKnownHostsFile=" + filepath.Join(dir, "known")
 }
 
-// OpenSSH starts ranks on another host, in a network namespace of its own. They form a group with those
-// here over the network between, and one that fails ends the others.
+// OpenSSH starts ranks on another host, in a separate network namespace. They form a group
+// with the local ones over the network in between, and one that fails ends the others.
 func TestRanksFormAGroupOverSSH(t *testing.T) {
 	testenv.Root(t, "network namespaces")
 	testenv.Programs(t, "sshd", "ssh", "ssh-keygen", "nsenter")
