@@ -113,7 +113,7 @@ func TestContextEndsRequestAcceptWithoutConfirmation(t *testing.T) {
 	}
 }
 
-func TestListenerAcceptGoesOnBesideSilentPeer(t *testing.T) {
+func TestListenerAcceptContinuesDespiteSilentPeer(t *testing.T) {
 	leavesNothing(t)
 	l := listen(t, ListenConfig{})
 	ch := silentPeer(t, l)

@@ -15,7 +15,7 @@ func TestRefusalsNameTheirReason(t *testing.T) {
 	_, again := Listen(l.Addr().String(), ListenConfig{})
 	d := Dialer{Local: addr(clientIP, 0)}
 	_, port := d.Dial(within(t), serverIP+":0")
-	_, nobody := d.Dial(within(t), serverIP+":9")
+	_, noListener := d.Dial(within(t), serverIP+":9")
 	_, route := (&Dialer{}).Dial(within(t), "[fe80::1]:7")
 	d.Param.PrivateData = make([]byte, MaxPrivateRequest+1)
 	_, private := d.Dial(within(t), l.Addr().String())
@@ -51,7 +51,7 @@ func TestRefusalsNameTheirReason(t *testing.T) {
 	}{
 		{"port of another listener", again, "ID_PORT"},
 		{"port 0", port, "ARGUMENT"},
-		{"port without listener", nobody, "CM_REJECTED"},
+		{"port without listener", noListener, "CM_REJECTED"},
 		{"link-local address without a zone", route, "ADDRESS_UNREACHABLE"},
 		{"too much private data", private, "CM_PRIVATE_DATA"},
 		{"retry count 99", retries, "ARGUMENT"},

@@ -17,7 +17,7 @@ import (
 )
 
 // impatient returns a dialer that waits for a silent peer for about 0.1 s.
-func impatient() Dialer {
+func shortTimeouts() Dialer {
 	d := client()
 	d.ResponseTimeout, d.Retries = 13, 2 // 34 ms
 	return d
@@ -65,7 +65,7 @@ func TestDialNoDeviceRefused(t *testing.T) {
 func TestDialSilentPeerUnreachable(t *testing.T) {
 	leavesNothing(t)
 	silent(t, ip(99)+":4791")
-	d := impatient()
+	d := shortTimeouts()
 	_, err := d.Dial(within(t), ip(99)+":7471")
 	var u *UnreachableError
 	if !errors.As(err, &u) || u.Addr != addr(ip(99), 7471) || !u.Timeout() {

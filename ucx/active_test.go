@@ -144,7 +144,7 @@ func TestFlushWaitsForDataThatTheHandlerReceives(t *testing.T) {
 	ends(t, sent, UCS_OK, a) // the sender knows, without b
 }
 
-func TestDataThatNobodyWantsEndsTheSend(t *testing.T) {
+func TestUnwantedDataEndsTheSend(t *testing.T) {
 	a, b := newWorker(t, &UcpWorkerParams{}), newWorker(t, &UcpWorkerParams{})
 	e := connect(t, a, b, &UcpEpParams{})
 	handle(t, b, 1, func(unsafe.Pointer, uint64, *UcpAmData, *UcpEp) UcsStatus { return UCS_OK })

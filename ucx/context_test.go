@@ -13,7 +13,7 @@ import (
 	"softrdma/verbs"
 )
 
-func TestContextTellsWhatItIs(t *testing.T) {
+func TestContextQueryReturnsItsAttributes(t *testing.T) {
 	c := newContext(t, all().SetName("before").SetTagSenderMask(1).SetEstimatedNumEPS(2).SetEstimatedNumPPN(3).EnableSharedWorkers().SetName("after"))
 	a, err := c.Query(UCP_ATTR_FIELD_NAME, UCP_ATTR_FIELD_THREAD_MODE, UCP_ATTR_FIELD_MEMORY_TYPES, UCP_ATTR_FIELD_REQUEST_SIZE)
 	if err != nil || a.Name != "after" || a.ThreadMode != UCS_THREAD_MODE_MULTI || a.MemoryTypes != 1 || a.RequestSize == 0 {

@@ -197,7 +197,7 @@ func TestCloseByForceBeforeTheConnectionCancelsRequests(t *testing.T) {
 	}
 }
 
-func TestWhatWasSentArrivesAfterAnyClose(t *testing.T) {
+func TestSentDataArrivesAfterAnyClose(t *testing.T) {
 	each(t, func(t *testing.T) {
 		for _, force := range []bool{false, true} {
 			a, b := newWorker(t, &UcpWorkerParams{}), newWorker(t, &UcpWorkerParams{})
@@ -250,7 +250,7 @@ func TestEndpointNeedsAnAddressAndPort(t *testing.T) {
 	}
 }
 
-func TestListenerRefusesWhatItCannotDo(t *testing.T) {
+func TestListenerRefusesUnsupportedRequests(t *testing.T) {
 	w := newWorker(t, &UcpWorkerParams{})
 	to := listen(t, w, func(*UcpConnectionRequest) {})
 	_, err := w.NewListener((&UcpListenerParams{}).SetConnectionHandler(func(*UcpConnectionRequest) {}))

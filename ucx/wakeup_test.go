@@ -116,7 +116,7 @@ func TestWaitReturnsForARequestThatEndedInProgressAndThenSleeps(t *testing.T) {
 	}
 }
 
-func TestSignalWakesAllWhoWait(t *testing.T) {
+func TestSignalWakesAllWaiters(t *testing.T) {
 	w := newWorker(t, &UcpWorkerParams{})
 	quiet(w)
 	var all []<-chan error

@@ -60,7 +60,7 @@ func TestAtomicWriteIsNeverTornOnEveryPath(t *testing.T) {
 	})
 }
 
-func TestPostRefusesWhatAnnexA19DoesNotDefine(t *testing.T) {
+func TestPostRefusesUndefinedFieldsOfAnnexA19(t *testing.T) {
 	a, b := pair(t, 64, verbs.RC)
 	at, key := b.mr.Addr(), b.mr.RKey()
 	for name, w := range map[string]verbs.SendWR{

@@ -8,7 +8,7 @@ import (
 	"softrdma/verbs"
 )
 
-func TestTransmissionUnknownNamesAreRefusedWithThoseThereAre(t *testing.T) {
+func TestTransmissionUnknownNameListsKnownOnes(t *testing.T) {
 	const controls, recoveries = "expected window, dcqcn, delay or none, found", "expected selective-repeat or go-back-n, found"
 	for want, cfg := range map[string]verbs.Config{
 		controls + ` "cubic"`:   {Congestion: "cubic"},

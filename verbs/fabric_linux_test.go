@@ -318,18 +318,18 @@ func cutBusiestLink(t *testing.T, x *fabrictest.Fabric) (cut bool) {
 	x.Do(func(_ time.Duration, s *subnet.Subnet, _ *sm.Manager) {
 		f := s.Fabric()
 		var busiest topology.End
-		most := uint64(0)
+		highest := uint64(0)
 		for i := range f.Nodes {
 			for p := 1; p < len(f.Nodes[i].Ports) && f.Nodes[i].Kind == topology.Switch; p++ {
 				peer := f.Nodes[i].Ports[p].Peer
-				if n := s.Node(i).Counters(p).XmitData; n > most && f.Nodes[peer.Node].Kind == topology.Switch {
-					busiest, most, cut = topology.End{Node: i, Port: p}, n, true
+				if n := s.Node(i).Counters(p).XmitData; n > highest && f.Nodes[peer.Node].Kind == topology.Switch {
+					busiest, highest, cut = topology.End{Node: i, Port: p}, n, true
 				}
 			}
 		}
 		if cut {
 			s.Cut(busiest)
-			t.Logf("cut %s, which had carried %d words", f.EndName(busiest), most)
+			t.Logf("cut %s, which had carried %d words", f.EndName(busiest), highest)
 		}
 	})
 	return cut

@@ -212,7 +212,7 @@ func TestUseAfterDestroySaysSo(t *testing.T) {
 	}
 }
 
-func TestDestroyWakesWhoWaits(t *testing.T) {
+func TestDestroyWakesWaiters(t *testing.T) {
 	z := newZoo(t, leakA)
 	defer z.dev.Close()
 	ended := make(chan error, 2)

@@ -39,7 +39,7 @@ func packetsOf(t *testing.T, file io.Reader, qpn uint32) map[uint32]uint32 {
 }
 
 // A capture that begins during traffic contains every packet from then on, at each end.
-func TestCaptureSeesWhatGoesThroughMemory(t *testing.T) {
+func TestCaptureIncludesTheMemoryPath(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b   string
 		lanes  [2]int

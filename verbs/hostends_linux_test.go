@@ -137,7 +137,7 @@ func TestKilledHostPeerIsAHostThatVanished(t *testing.T) {
 
 // A stopped peer only fails its own connection. When it continues, it harms no other
 // connection: no message arrives with bytes that were stored after its completion.
-func TestStoppedHostPeerStopsNobodyElse(t *testing.T) {
+func TestStoppedHostPeerFailsOnlyItsConnection(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {
 			hostDirectory(t)

@@ -20,7 +20,7 @@ import (
 )
 
 // A peer that writes random data into the shared memory only ends its own channel.
-func TestScribblingHostPeerHarmsItselfAlone(t *testing.T) {
+func TestScribblingHostPeerHarmsOnlyItself(t *testing.T) {
 	hostDirectory(t)
 	cfg := peerConfig{Lanes: 2, Size: 2 << 20, QPs: 1, Type: verbs.RC, Mode: verbs.SameHostAuto}
 	cfg.Addr, cfg.Report = "127.7.43.3", true

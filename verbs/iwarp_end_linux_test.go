@@ -119,9 +119,9 @@ func TestIWARPRefusedSetUpsAreReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := free.Addr()
+	closedPort := free.Addr()
 	free.Close()
-	if _, err := a.Dial(&adapter.DialConfig{Dst: nobody, QPN: e.qp.Number(), Params: testParams}, e.handle); err != nil {
+	if _, err := a.Dial(&adapter.DialConfig{Dst: closedPort, QPN: e.qp.Number(), Params: testParams}, e.handle); err != nil {
 		t.Fatal(err)
 	}
 	if v := e.await(iwarp.Refused); v.Detail.Reason.String() != "CONNECT_REFUSED" {

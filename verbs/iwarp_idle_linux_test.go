@@ -38,17 +38,17 @@ func smallQPs(t *testing.T, dev *verbs.Device, n int) (list []uint32) {
 }
 
 // openFiles returns how many files this process may open, after raising the limit if possible.
-func openFiles(t *testing.T, most int) int {
+func openFiles(t *testing.T, limit int) int {
 	t.Helper()
 	var x unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &x); err != nil {
 		t.Fatal(err)
 	}
-	want := unix.Rlimit{Cur: max(x.Cur, uint64(most)), Max: max(x.Max, uint64(most))}
+	want := unix.Rlimit{Cur: max(x.Cur, uint64(limit)), Max: max(x.Max, uint64(limit))}
 	if unix.Setrlimit(unix.RLIMIT_NOFILE, &want) == nil { // if the process may raise it
-		return most
+		return limit
 	}
-	return int(min(x.Max, uint64(most)))
+	return int(min(x.Max, uint64(limit)))
 }
 
 func heapInUse() uint64 {

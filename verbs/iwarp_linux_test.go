@@ -301,7 +301,7 @@ func TestIWARPSendInvalidatesWindow(t *testing.T) {
 
 // An access that the peer does not permit fails as on RoCE if the requester waits for an
 // answer: with a READ.
-func TestIWARPRefusesWhatThePeerMayNot(t *testing.T) {
+func TestIWARPRefusesForbiddenAccess(t *testing.T) {
 	for name, c := range map[string]struct {
 		rights verbs.Access
 		wr     func(b *streamEnd) verbs.SendWR
@@ -336,7 +336,7 @@ func TestIWARPRefusesWhatThePeerMayNot(t *testing.T) {
 	}
 }
 
-func TestIWARPLacksWhatItLacks(t *testing.T) {
+func TestIWARPRefusesUnsupportedOperations(t *testing.T) {
 	a, _ := newStreamPair(t, "127.13.1.7", "127.13.1.8")
 	_, err := a.pd.CreateQP(verbs.QPConfig{Type: verbs.UD, SendCQ: a.cq})
 	_, ah := a.pd.CreateAH(verbs.AddressVector{DGID: verbs.GIDFrom(netip.MustParseAddr("127.0.0.1"))})

@@ -12,7 +12,7 @@ import (
 
 // Two queue pairs on different lanes share one completion channel. A waiter gets the events of
 // both, and of either one without a packet for the other.
-func TestWaiterHearsOfEveryLane(t *testing.T) {
+func TestWaiterGetsEventsOfEveryLane(t *testing.T) {
 	e := ends{qp: verbs.QPConfig{Type: verbs.RC}, lanes: 2}
 	a, b := e.side(t, "127.7.7.1"), e.side(t, "127.7.7.2")
 	ch, err := b.dev.CreateCompChannel()
@@ -65,7 +65,7 @@ func TestWaiterHearsOfEveryLane(t *testing.T) {
 }
 
 // Objects of every lane are destroyed while others work, and leave nothing behind.
-func TestLanesAreTornDownBesideTraffic(t *testing.T) {
+func TestLanesAreTornDownDuringTraffic(t *testing.T) {
 	before := use()
 	e := ends{qp: verbs.QPConfig{Type: verbs.RC}, lanes: 3}
 	a, b := e.side(t, "127.7.7.3"), e.side(t, "127.7.7.4")
@@ -102,7 +102,7 @@ func TestLanesAreTornDownBesideTraffic(t *testing.T) {
 	noLeak(t, before)
 }
 
-func TestLanesThatCannotBeHadAreRefused(t *testing.T) {
+func TestUnsupportedLanesAreRefused(t *testing.T) {
 	if d, err := verbs.Open("iwarp:127.7.7.5", verbs.Config{Lanes: 2}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("iWARP: %v, %v", d, err)
 	}

@@ -76,7 +76,7 @@ func TestListOfRequestsIsCarriedOutInOrder(t *testing.T) {
 	}
 }
 
-func TestPostOfTooManyRequestsPostsWhatFits(t *testing.T) {
+func TestPostOfTooManyRequestsPostsThoseThatFit(t *testing.T) {
 	a, b := ends{a: "127.7.3.1", b: "127.7.3.2", qp: verbs.QPConfig{Type: verbs.RC, MaxSend: 7, MaxRecv: 7}}.open(t)
 	depth := a.qp.Query().MaxSend
 	list := make([]verbs.SendWR, depth+3)

@@ -64,7 +64,7 @@ func TestCompletionQueueResizesUnderTraffic(t *testing.T) {
 	}
 }
 
-func TestCompletionQueueDoesNotShrinkBelowWhatItHolds(t *testing.T) {
+func TestCompletionQueueDoesNotShrinkBelowItsEntries(t *testing.T) {
 	a, _ := ends{a: "127.7.4.1", b: "127.7.4.2", qp: verbs.QPConfig{Type: verbs.RC}}.pair(t)
 	const held = 20
 	for range held {

@@ -180,7 +180,7 @@ func TestSharedAddressDatagramsThroughMemory(t *testing.T) {
 }
 
 // Datagrams to a device that does not exist do not delay those to others.
-func TestSharedAddressDatagramsToNobody(t *testing.T) {
+func TestSharedAddressDatagramsToMissingDevice(t *testing.T) {
 	_, name := shareAddress(t, "127.7.42.1")
 	dev, err := verbs.Open(name, verbs.Config{SameHost: verbs.SameHostRequire})
 	if err != nil {
@@ -195,10 +195,10 @@ func TestSharedAddressDatagramsToNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const nobody = 0xabcd80 // of a free lane
+	const unassigned = 0xabcd80 // of a free lane
 	for i := range 10 {
 		putMessage(s.buf[:1000], uint64(i))
-		for _, qpn := range []uint32{nobody, p.info.Ends[0].QPN} {
+		for _, qpn := range []uint32{unassigned, p.info.Ends[0].QPN} {
 			s.post(t, verbs.SendWR{
 				Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, 1000)}, AH: ah, RemoteQPN: qpn, RemoteQKey: peerQKey,
 			})
@@ -282,8 +282,8 @@ func TestSharedAddressRefusals(t *testing.T) {
 	if _, err := verbs.Open("iwarp:127.7.42.1", verbs.Config{Shared: true}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("iWARP: %v", err)
 	}
-	alone := serve(t, openDevice(t, "127.7.42.4", verbs.Config{}))
-	if _, err := verbs.Open("shared:"+filepath.Join(alone.dir, "socket"), verbs.Config{}); reasonOf(err) != "SLOT_UNSHARED" {
+	unshared := serve(t, openDevice(t, "127.7.42.4", verbs.Config{}))
+	if _, err := verbs.Open("shared:"+filepath.Join(unshared.dir, "socket"), verbs.Config{}); reasonOf(err) != "SLOT_UNSHARED" {
 		t.Errorf("a device that is not shared: %v", err)
 	}
 }

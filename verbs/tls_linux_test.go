@@ -33,7 +33,7 @@ func TestTLSIsTheSame(t *testing.T) {
 	}{
 		{"CarriesEveryOperation", TestIWARPCarriesEveryOperation},
 		{"SendInvalidatesWindow", TestIWARPSendInvalidatesWindow},
-		{"RefusesWhatThePeerMayNot", TestIWARPRefusesWhatThePeerMayNot},
+		{"RefusesWhatThePeerMayNot", TestIWARPRefusesForbiddenAccess},
 		{"CompletedArrivesBeforeTheEnd", TestIWARPCompletedArrivesBeforeTheEnd},
 		{"RefusedSetUpsAreTold", TestIWARPRefusedSetUpsAreReported},
 	} {

@@ -255,7 +255,7 @@ func TestXRCQueueDestroyedUnderTraffic(t *testing.T) {
 	}
 }
 
-func TestXRCRefusesWhatDoesNotApply(t *testing.T) {
+func TestXRCRefusesOtherAttributes(t *testing.T) {
 	x := openXRC(t, "127.7.67.1", "127.7.67.2", verbs.Config{})
 	list := []verbs.SGE{x.mr.SGE(0, 8)}
 	for name, err := range map[string]error{

@@ -85,7 +85,7 @@ func TestInfiniBandCapturesDissectWithoutComplaint(t *testing.T) {
 }
 
 // Flows between different LIDs are different flows, also without GIDs, and print as LIDs.
-func TestAnalyzerKeepsFlowsOfLIDsApart(t *testing.T) {
+func TestAnalyzerSeparatesFlowsByLID(t *testing.T) {
 	var events []*trace.Event
 	for _, lid := range []uint16{8, 9, 8} {
 		events = append(events, eventNative(t, trace.Sent, qp.LIDEndpoint(lid), op(ib.UDSendOnly, 1, 8)))

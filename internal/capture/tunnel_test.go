@@ -197,7 +197,7 @@ func TestReaderRefusesShortFilesInGzip(t *testing.T) {
 	}
 }
 
-func TestReaderNamesWhatItSkips(t *testing.T) {
+func TestReaderNamesSkippedFrames(t *testing.T) {
 	ip := datagram(t, event(trace.Sent, hostA, hostB, 99, op(ib.RCSendOnly, 7, 40)))
 	tcp := bytes.Clone(ip)
 	tcp[9] = 6
@@ -254,15 +254,15 @@ func TestReaderKindsOfSkippedFramesAreBounded(t *testing.T) {
 // parsed returns the IPv4 header of a frame.
 func parsed(t *testing.T, packet []byte) *layers.IPv4 {
 	var ip layers.IPv4
-	if err := ip.DecodeFromBytes(packet, none{}); err != nil {
+	if err := ip.DecodeFromBytes(packet, noFeedback{}); err != nil {
 		t.Fatal(err)
 	}
 	return &ip
 }
 
-type none struct{}
+type noFeedback struct{}
 
-func (none) SetTruncated() {}
+func (noFeedback) SetTruncated() {}
 
 func TestFragmentsTakeBoundedMemory(t *testing.T) {
 	ip := datagram(t, event(trace.Sent, hostA, hostB, 99, op(ib.RCSendOnly, 7, 4000)))

@@ -14,14 +14,14 @@ const hopLimit = 64
 
 // limit is a parameter with the greatest value that its field holds.
 type limit struct {
-	field       string
-	value, most uint64
+	field          string
+	value, maximum uint64
 }
 
 func within(op string, limits ...limit) error {
 	for _, l := range limits {
-		if l.value > l.most {
-			return &Error{op, l.field, reason.Detail{Reason: reason.CMParameter, Expected: l.most, Found: l.value}}
+		if l.value > l.maximum {
+			return &Error{op, l.field, reason.Detail{Reason: reason.CMParameter, Expected: l.maximum, Found: l.value}}
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func TestConnectReportsParametersToBothSides(t *testing.T) {
 }
 
 // This test checks the REQ and the REP as sent.
-func TestRequestCarriesWhatLinuxExpects(t *testing.T) {
+func TestRequestHasTheFieldsThatLinuxExpects(t *testing.T) {
 	w, a, b, ca, cb := established(t)
 	var q mad.REQ
 	d := a.last[mad.AttrREQ]

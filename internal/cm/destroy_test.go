@@ -122,7 +122,7 @@ func TestDestroyWithADeadPeerEnds(t *testing.T) {
 }
 
 // Requests that the listener has reported survive its closing.
-func TestRequestGoesOnAfterItsListenerCloses(t *testing.T) {
+func TestRequestOutlivesItsListener(t *testing.T) {
 	w, a, b, l := pair(t)
 	ca := a.connect(b)
 	w.pass(2 * time.Millisecond)

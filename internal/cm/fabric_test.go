@@ -207,7 +207,7 @@ func TestMessagesOfAnotherLIDAreRefused(t *testing.T) {
 
 // Ports with one GUID and one communication ID are distinguished by their LIDs, and a flooding
 // one only uses up its own share.
-func TestPeersAreToldApartByLID(t *testing.T) {
+func TestPeersAreDistinguishedByLID(t *testing.T) {
 	w, a, b, _ := fabricPair(t)
 	c := w.port(8, 0xc)
 	for _, h := range []*host{a, c} {

@@ -24,7 +24,7 @@ type flood struct {
 	lookup bool                  // SIDR_REQs instead of REQs
 	sent   int
 
-	most Count // largest number of connections that the host held
+	peak Count // largest number of connections that the host held
 }
 
 // start sends floodRate requests per second.
@@ -45,7 +45,7 @@ func (f *flood) start() {
 	f.to.m.Receive(f.w.now, back(src, 0), msg)
 	f.sent++
 	n := Count{Conns: f.to.m.live, Detached: len(f.to.m.conns) - f.to.m.live}
-	f.most.Conns, f.most.Detached = max(f.most.Conns, n.Conns), max(f.most.Detached, n.Detached)
+	f.peak.Conns, f.peak.Detached = max(f.peak.Conns, n.Conns), max(f.peak.Detached, n.Detached)
 	f.w.later(f.w.now+time.Second/floodRate, f.start)
 }
 
@@ -154,12 +154,12 @@ func TestFloodOfForgedRequestsLeavesRoomForOthers(t *testing.T) {
 	const n = 100
 	f, s := flooded(t)
 	got := f.clients(n)
-	t.Logf("%d forged requests; %d of %d clients connected within a second; the program took %d requests; at most %+v", f.sent, got, n, s.taken, f.most)
+	t.Logf("%d forged requests; %d of %d clients connected within a second; the program took %d requests; at most %+v", f.sent, got, n, s.taken, f.peak)
 	if got < n*99/100 {
 		t.Errorf("%d of %d clients connected within a second", got, n)
 	}
-	if s.taken > n+2*trustBurst || f.most.Conns > n+2*trustBurst {
-		t.Errorf("the program took %d requests, the manager held %+v", s.taken, f.most)
+	if s.taken > n+2*trustBurst || f.peak.Conns > n+2*trustBurst {
+		t.Errorf("the program took %d requests, the manager held %+v", s.taken, f.peak)
 	}
 	if f.to.refusals(reason.CMChallenge) == 0 || f.to.refusals(reason.CMUnproven) == 0 {
 		t.Error("no sender was challenged")
@@ -214,12 +214,12 @@ func TestFloodInTheNameOfLiveHostsLeavesRoomForOthers(t *testing.T) {
 	}
 	f.source = func() netip.AddrPort { return live[f.rand.IntN(len(live))] }
 	got := f.clients(n)
-	t.Logf("%d forged requests; %d of %d clients connected within a second; the program took %d requests; at most %+v", f.sent, got, n, s.taken, f.most)
+	t.Logf("%d forged requests; %d of %d clients connected within a second; the program took %d requests; at most %+v", f.sent, got, n, s.taken, f.peak)
 	if got < n*99/100 {
 		t.Errorf("%d of %d clients connected within a second", got, n)
 	}
-	if most := maxHalfOpen + 2*n; f.most.Conns > most || len(f.to.m.screening.turns) > len(live)+n {
-		t.Errorf("the manager held %+v, expected at most %d", f.most, most)
+	if peak := maxHalfOpen + 2*n; f.peak.Conns > peak || len(f.to.m.screening.turns) > len(live)+n {
+		t.Errorf("the manager held %+v, expected at most %d", f.peak, peak)
 	}
 	for s, n := range f.to.m.half.sources {
 		if n > maxShare {

@@ -7,9 +7,9 @@ import "time"
 // (ackTimeout), within the limits of halfopen.go. Meanwhile the peer may use its queue pair
 // again, but a late duplicate of its REQ is still recognized.
 func (c *Conn) enterTimewait(now time.Duration) {
-	most := maxTimewait
+	limit := maxTimewait
 	if c.half {
-		most = shortTimewait
+		limit = shortTimewait
 	}
 	c.waiting = nil
 	c.decided()
@@ -17,5 +17,5 @@ func (c *Conn) enterTimewait(now time.Duration) {
 	c.leaveQPNs()
 	c.leaveCrossing()
 	c.state = Timewait
-	c.m.timers.set(&c.timer, now+min(duration(c.ack), most))
+	c.m.timers.set(&c.timer, now+min(duration(c.ack), limit))
 }

@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-var nobody = reason.Detail{Reason: reason.SendRefused, Expected: 280, Found: 111}
+var refused = reason.Detail{Reason: reason.SendRefused, Expected: 280, Found: 111}
 
 // slow returns a request with Linux's timeouts: 16 times 4.3 s.
 func slow(a, b *host) *Conn {
@@ -27,12 +27,12 @@ func TestRequestToMissingPeerEndsSoon(t *testing.T) {
 	c := slow(a, b)
 	q := a.last[mad.AttrREQ]
 	w.pass(5 * time.Millisecond)
-	if !a.m.Unreachable(w.now, b.addr, q[:100], nobody) {
+	if !a.m.Unreachable(w.now, b.addr, q[:100], refused) {
 		t.Fatal("the request was not known")
 	}
-	a.m.Unreachable(w.now, b.addr, q[:100], nobody) // a second one has no effect
+	a.m.Unreachable(w.now, b.addr, q[:100], refused) // a second one has no effect
 	w.pass(time.Second)
-	if e := a.one(EventReqTimeout); e.Detail != nobody || e.at > 700*time.Millisecond {
+	if e := a.one(EventReqTimeout); e.Detail != refused || e.at > 700*time.Millisecond {
 		t.Errorf("gave up after %v: %v", e.at, e.Detail)
 	}
 	if n := a.sent[mad.AttrREQ]; n != 1+hintRetries {
@@ -50,11 +50,11 @@ func TestLookupAtMissingPeerEndsSoon(t *testing.T) {
 	w.must(err)
 	w.work()
 	q := a.last[mad.AttrSIDRReq]
-	if !a.m.Unreachable(w.now, b.addr, q[:], nobody) {
+	if !a.m.Unreachable(w.now, b.addr, q[:], refused) {
 		t.Fatal("the question was not known")
 	}
 	w.pass(time.Second)
-	if e := a.one(EventSidrTimeout); e.Detail != nobody || e.at > 700*time.Millisecond {
+	if e := a.one(EventSidrTimeout); e.Detail != refused || e.at > 700*time.Millisecond {
 		t.Errorf("gave up after %v: %v", e.at, e.Detail)
 	}
 	a.empty()
@@ -69,10 +69,10 @@ func TestForgedUnreachableChangesNothing(t *testing.T) {
 	other := q
 	other[mad.HeaderLen-5] ^= 1 // the header holds the transaction ID
 	for name, f := range map[string]func() bool{
-		"another message":     func() bool { return a.m.Unreachable(w.now, b.addr, other[:], nobody) },
-		"too short":           func() bool { return a.m.Unreachable(w.now, b.addr, q[:quotedLen-1], nobody) },
-		"nothing":             func() bool { return a.m.Unreachable(w.now, b.addr, nil, nobody) },
-		"another destination": func() bool { return a.m.Unreachable(w.now, netip.MustParseAddrPort("10.9.9.9:4791"), q[:], nobody) },
+		"another message":     func() bool { return a.m.Unreachable(w.now, b.addr, other[:], refused) },
+		"too short":           func() bool { return a.m.Unreachable(w.now, b.addr, q[:quotedLen-1], refused) },
+		"nothing":             func() bool { return a.m.Unreachable(w.now, b.addr, nil, refused) },
+		"another destination": func() bool { return a.m.Unreachable(w.now, netip.MustParseAddrPort("10.9.9.9:4791"), q[:], refused) },
 	} {
 		if f() {
 			t.Errorf("%s was believed", name)
@@ -90,7 +90,7 @@ func TestPeerThatAnswersOutlivesUnreachable(t *testing.T) {
 	w.delay = func() time.Duration { return 150 * time.Millisecond }
 	ca := slow(a, b)
 	q := a.last[mad.AttrREQ]
-	a.m.Unreachable(w.now, b.addr, q[:], nobody)
+	a.m.Unreachable(w.now, b.addr, q[:], refused)
 	w.pass(160 * time.Millisecond)
 	cb := b.one(EventReqReceived).Conn
 	w.must(cb.Delay(w.now, DefaultMRATimeout|DelayOnDuplicate, nil)) // the program delays its answer

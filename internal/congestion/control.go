@@ -81,7 +81,7 @@ func New(k Kind, l Limits) Control {
 	case Delay:
 		return newDelay(l)
 	case None:
-		return &none{l.Window}
+		return &fixed{l.Window}
 	}
 	w := &window{}
 	w.start(l)
@@ -102,14 +102,14 @@ func NewFetch(k Kind, l Limits) Control {
 	return w
 }
 
-// none is no control: the port's window alone.
-type none struct{ limit int }
+// fixed is no control: only the port's window limits a sender.
+type fixed struct{ limit int }
 
-func (*none) Sent(time.Duration, int)                       {}
-func (*none) Acked(time.Duration, int, time.Duration, *RTT) {}
-func (*none) Lost(time.Duration, int, *RTT)                 {}
-func (*none) Timeout(time.Duration)                         {}
-func (*none) Notified(time.Duration, *RTT)                  {}
-func (n *none) Window() int                                 { return n.limit }
-func (*none) Ready(time.Duration) time.Duration             { return 0 }
-func (*none) Rate() float64                                 { return 0 }
+func (*fixed) Sent(time.Duration, int)                       {}
+func (*fixed) Acked(time.Duration, int, time.Duration, *RTT) {}
+func (*fixed) Lost(time.Duration, int, *RTT)                 {}
+func (*fixed) Timeout(time.Duration)                         {}
+func (*fixed) Notified(time.Duration, *RTT)                  {}
+func (n *fixed) Window() int                                 { return n.limit }
+func (*fixed) Ready(time.Duration) time.Duration             { return 0 }
+func (*fixed) Rate() float64                                 { return 0 }

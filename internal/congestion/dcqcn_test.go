@@ -127,7 +127,7 @@ func TestDCQCNForgetsALongSleep(t *testing.T) {
 }
 
 // No more is in flight than the rate sends in a round trip, with some slack.
-func TestDCQCNBoundsWhatIsInFlight(t *testing.T) {
+func TestDCQCNLimitsBytesInFlight(t *testing.T) {
 	d := newDCQCN(testLimits)
 	now := sending(d)
 	before := d.Window()

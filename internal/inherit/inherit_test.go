@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestListHoldsWhatWasAddedAndNotRemoved(t *testing.T) {
+func TestListHoldsAddedDescriptorsUntilRemoved(t *testing.T) {
 	Add(3) // there is no list
 	var list [4]int32
 	Into(list[:])

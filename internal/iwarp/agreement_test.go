@@ -68,7 +68,7 @@ func TestFPDUsFillSegments(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newInitiator(t, &Params{IRD: 4, ORD: 4, ClientServer: true})
-			r.most = 1 << 20
+			r.maxPiece = 1 << 20
 			r.drain()
 			r.s.SetSegment(c.segment)
 			f := iwarp.Frame{Reply: true, Flags: iwarp.FlagEnhanced, Revision: 2}

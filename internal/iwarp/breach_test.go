@@ -193,10 +193,10 @@ var breaches = []breach{
 
 func TestBreachIsTerminated(t *testing.T) {
 	for _, c := range breaches {
-		for _, most := range []int{1, 1 << 20} {
-			t.Run(fmt.Sprint(c.name, " by ", most), func(t *testing.T) {
+		for _, maxPiece := range []int{1, 1 << 20} {
+			t.Run(fmt.Sprint(c.name, " by ", maxPiece), func(t *testing.T) {
 				r := newRaw(t, defaults(), nil)
-				r.most = most
+				r.maxPiece = maxPiece
 				r.PostRecv(1, r.sge(0, 100))
 				r.PostRecv(2, r.sge(100, 100))
 				before := bytes.Clone(r.mem)

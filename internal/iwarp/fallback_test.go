@@ -19,7 +19,7 @@ func TestReplyOfRevision1IsTaken(t *testing.T) {
 	for name, p := range map[string]*Params{"peer to peer": {IRD: 4, ORD: 3}, "client and server": {IRD: 4, ORD: 3, ClientServer: true}} {
 		t.Run(name, func(t *testing.T) {
 			r := newInitiator(t, p)
-			r.most = 7
+			r.maxPiece = 7
 			r.drain()
 			r.receive(frameBytes(iwarp.Frame{Reply: true, Flags: iwarp.FlagCRC, Revision: 1}, nil, []byte("hello")))
 			e := r.last()
@@ -110,7 +110,7 @@ func TestFallbackSeeds(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			p := newPair(t, nil)
 			p.rnd = rand.New(rand.NewPCG(seed, 78))
-			p.most = []int{1, 3, 50, 1000, 9000}[p.rnd.IntN(5)]
+			p.maxPiece = []int{1, 3, 50, 1000, 9000}[p.rnd.IntN(5)]
 			var sent int
 			p.tamper = func(to int, b []byte) {
 				if to != 1 {

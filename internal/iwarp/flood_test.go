@@ -83,7 +83,7 @@ func TestFloodTakesNoMemory(t *testing.T) {
 func TestSlowRequestIsBounded(t *testing.T) {
 	r := newSetup(t, nil)
 	b := frameBytes(iwarp.Frame{Flags: iwarp.FlagEnhanced, Revision: 2}, &iwarp.Enhanced{}, make([]byte, iwarp.MaxPrivate-iwarp.EnhancedLen))
-	r.most = 1
+	r.maxPiece = 1
 	r.receive(b[:len(b)-1])
 	if n := r.s.setup.Buffered(); len(r.events) != 0 || n != len(b)-1 {
 		t.Errorf("heard %+v, %d bytes kept", r.events, n)

@@ -70,7 +70,7 @@ func fuzzStream(t *testing.T, mode byte, seed uint64, data []byte) {
 		t.Fatal(err)
 	}
 	x.rnd = rand.New(rand.NewPCG(seed, 3))
-	x.most = 1 + int(seed%3000)
+	x.maxPiece = 1 + int(seed%3000)
 	crc, markers := mode&8 != 0, mode&4 != 0
 	switch mode & 3 {
 	case 0:
@@ -90,7 +90,7 @@ func fuzzStream(t *testing.T, mode byte, seed uint64, data []byte) {
 		x.out = x.out[iwarp.FrameLen+iwarp.EnhancedLen:]
 	}
 	for len(data) > 0 {
-		n := min(len(data), 1+x.rnd.IntN(x.most))
+		n := min(len(data), 1+x.rnd.IntN(x.maxPiece))
 		x.feed(data[:n])
 		data = data[n:]
 		if x.rnd.IntN(3) == 0 {
@@ -118,7 +118,7 @@ func (x *fuzzed) feed(b []byte) {
 
 func (x *fuzzed) send() {
 	for x.s.Next(0, &x.node.out) {
-		n := min(x.node.out.Len, 1+x.rnd.IntN(x.most))
+		n := min(x.node.out.Len, 1+x.rnd.IntN(x.maxPiece))
 		x.out = append(x.out, bytes.Join(x.node.out.Pieces, nil)[:n]...)
 		x.s.Sent(0, n, 0)
 	}
@@ -194,7 +194,7 @@ func TestCorruptedBitIsNeverDelivered(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 5))
 		p := newPair(t, nil)
 		p.rnd = rnd
-		p.most = []int{7, 1000, 1 << 20}[rnd.IntN(3)]
+		p.maxPiece = []int{7, 1000, 1 << 20}[rnd.IntN(3)]
 		p.connect(&Params{IRD: 2, ORD: 2, MaxFPDU: 128 + rnd.IntN(3000)}, &Params{IRD: 2, ORD: 2, Markers: rnd.IntN(3) == 0})
 		a, b := p.n[0], p.n[1]
 		for i := range a.mem {
@@ -243,7 +243,7 @@ func TestMutatedStreamCompletesEverythingOnce(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 6))
 		p := newPairOf(t, 64<<10, nil)
 		p.rnd = rnd
-		p.most = 1 + rnd.IntN(3000)
+		p.maxPiece = 1 + rnd.IntN(3000)
 		p.connect(&Params{IRD: 3, ORD: 3, NoCRC: true, MaxFPDU: 200 + rnd.IntN(2000)}, &Params{IRD: 3, ORD: 3, NoCRC: true, Markers: rnd.IntN(4) == 0})
 		rate := 1 + rnd.IntN(3000)
 		p.tamper = func(_ int, x []byte) {

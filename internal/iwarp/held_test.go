@@ -44,7 +44,7 @@ func TestRequestCompletesWhenTheLinkHoldsNoneOfIt(t *testing.T) {
 
 // The answer of a READ shows that all earlier bytes have left the link, which may report so
 // only later. That report must not count for later requests.
-func TestAnswerCompletesWhatTheLinkSeemsToHold(t *testing.T) {
+func TestAnswerCompletesRequestsThatTheLinkStillReports(t *testing.T) {
 	r := newRaw(t, defaults(), nil)
 	r.drain()
 	r.post(queue.Write, 0, 100, queue.RDMA{})

@@ -176,9 +176,9 @@ func TestOwnStallIsNotPeerSilence(t *testing.T) {
 
 // A peer that has not told its depth is not probed either, and the connection has no deadline.
 func TestPeerThatServesNoReadsIsNotProbed(t *testing.T) {
-	none := &Params{IRD: 0, ORD: 0}
+	noRequest := &Params{IRD: 0, ORD: 0}
 	for name, c := range map[string][2]*Params{
-		"ORD 0": {{IRD: 4, ORD: 0}, defaults()}, "IRD 0": {defaults(), none}, "both": {none, none},
+		"ORD 0": {{IRD: 4, ORD: 0}, defaults()}, "IRD 0": {defaults(), noRequest}, "both": {noRequest, noRequest},
 		"revision 1": {{Revision: iwarp.Revision1, IRD: 4, ORD: 4}, defaults()},
 	} {
 		p := newPairWithPeerTimeout(t, c[0], c[1])

@@ -39,7 +39,7 @@ func (r *requester) segment(now time.Duration, w *request, out *Out) bool {
 	}
 	s := r.segmentHeader(w, last)
 	s.Length = uint16(header - iwarp.LengthLen + int(n))
-	f := frame{done: none, req: r.sq.Cur, off: r.off}
+	f := frame{done: noRequest, req: r.sq.Cur, off: r.off}
 	if last && !w.is(queue.WriteImm) {
 		f.done = r.sq.Cur
 	}
@@ -184,5 +184,5 @@ func (r *requester) putAtomic(out *Out, w *request, q *queue.SendWQE) {
 	b := t.open(ulpdu)
 	m.Put(b[s.Put(b):])
 	r.remember(ask{req: r.sq.Cur, length: 8, msn: s.MSN, atomic: true})
-	t.seal(out, b, frame{done: none, armed: true})
+	t.seal(out, b, frame{done: noRequest, armed: true})
 }

@@ -74,7 +74,7 @@ func runModel(t *testing.T, seed uint64) {
 	m := &model{rnd: rand.New(rand.NewPCG(seed, 77))}
 	m.pair = newPair(t, func(i int, p *machinetest.Port) { p.SQ = queue.NewSendRing(1+m.rnd.IntN(20), 4, 64) })
 	m.pair.rnd = m.rnd
-	m.most = []int{1, 3, 50, 1000, 9000, 300000}[m.rnd.IntN(6)]
+	m.maxPiece = []int{1, 3, 50, 1000, 9000, 300000}[m.rnd.IntN(6)]
 	for i, n := range m.n {
 		for k := range n.mem {
 			n.mem[k] = byte(m.rnd.Uint32())

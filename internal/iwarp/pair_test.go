@@ -51,15 +51,15 @@ func (n *node) last() Event {
 // A pair is two nodes and the two byte streams between them, which arrive in pieces of random
 // length.
 type pair struct {
-	tb      testing.TB
-	n       [2]*node
-	now     time.Duration
-	rnd     *rand.Rand
-	scratch [16 << 10]byte
-	most    int                      // longest piece
-	tamper  func(to int, b []byte)   // sees what is sent before it is received
-	sniff   func(from int, b []byte) // sees what is sent
-	late    func(i int)              // posts receives that a message waits for
+	tb       testing.TB
+	n        [2]*node
+	now      time.Duration
+	rnd      *rand.Rand
+	scratch  [16 << 10]byte
+	maxPiece int                      // longest piece
+	tamper   func(to int, b []byte)   // sees what is sent before it is received
+	sniff    func(from int, b []byte) // sees what is sent
+	late     func(i int)              // posts receives that a message waits for
 }
 
 // newPair makes two ends in INIT with a TCP connection. alter may change each port before its queue
@@ -70,7 +70,7 @@ func newPair(tb testing.TB, alter func(i int, p *machinetest.Port)) *pair {
 
 // newPairOf makes a pair whose ends have the given amount of memory.
 func newPairOf(tb testing.TB, mem int, alter func(i int, p *machinetest.Port)) *pair {
-	p := &pair{tb: tb, rnd: rand.New(rand.NewPCG(1, 2)), most: 1 << 20}
+	p := &pair{tb: tb, rnd: rand.New(rand.NewPCG(1, 2)), maxPiece: 1 << 20}
 	for i := range p.n {
 		n := &node{Port: machinetest.New(qp.RC, uint32(0x100+i), 256)}
 		n.Attr.Access = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic
@@ -134,7 +134,7 @@ func (p *pair) write(i int) bool {
 	if sum != n.out.Len || sum == 0 {
 		p.tb.Fatalf("out.Len is %d, the pieces have %d bytes", n.out.Len, sum)
 	}
-	take := min(sum, 1+p.rnd.IntN(p.most))
+	take := min(sum, 1+p.rnd.IntN(p.maxPiece))
 	if n.limit > 0 {
 		take = min(take, n.limit-n.sent)
 	}
@@ -175,7 +175,7 @@ func (p *pair) read(i int) bool {
 		}
 		return false
 	}
-	take := min(len(n.unread), 1+p.rnd.IntN(p.most))
+	take := min(len(n.unread), 1+p.rnd.IntN(p.maxPiece))
 	room := n.s.Room(p.now, p.scratch[:])
 	got := 0
 	for _, b := range room {

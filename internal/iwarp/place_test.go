@@ -72,7 +72,7 @@ func TestMemoryDeregisteredDuringMessage(t *testing.T) {
 		p, a, b := connected(t, defaults(), defaults())
 		x := (&raw{node: a}).other(machinetest.PD, 0, 0)
 		a.PostSend(func(w *queue.SendWQE) { w.Op = queue.Write; *w.RDMA() = b.target(0) }, memory.SGE{Length: 4096, LKey: x.Key})
-		p.most, a.limit = 1000, a.sent+100
+		p.maxPiece, a.limit = 1000, a.sent+100
 		p.run()
 		if err := a.Memory.Deregister(x); err != nil {
 			t.Fatal(err)
@@ -162,9 +162,9 @@ func (p *process) Store(addr uint64, src []byte) error {
 
 // Memory of another process is accessed through its space, not through its mirror.
 func TestMemoryOfAnotherProcess(t *testing.T) {
-	for _, most := range []int{100, 1 << 20} {
+	for _, maxPiece := range []int{100, 1 << 20} {
 		p, a, b := connected(t, defaults(), defaults())
-		p.most = most
+		p.maxPiece = maxPiece
 		far := &process{mem: make([]byte, 200000)}
 		for i := range far.mem {
 			far.mem[i] = byte(i * 3)
@@ -202,7 +202,7 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 			"read there": bytes.Equal(far.mem[150000:180000], a.mem[100000:130000]),
 		} {
 			if !same {
-				t.Errorf("pieces of %d: what was %s differs", most, what)
+				t.Errorf("pieces of %d: what was %s differs", maxPiece, what)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ func TestPoolKeepsAnArenaUntilAllIsSent(t *testing.T) {
 	p, a, b := connected(t, defaults(), defaults())
 	free := len(a.s.pool.free)
 	a.post(queue.Write, 0, 50000, b.target(0))
-	p.most, a.limit = 10000, a.sent+10000
+	p.maxPiece, a.limit = 10000, a.sent+10000
 	p.run()
 	if n := len(a.s.pool.free); n != free-1 || a.s.QP() != a.q {
 		t.Errorf("%d arenas free, %d before", n, free)

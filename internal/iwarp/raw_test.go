@@ -100,7 +100,7 @@ func (r *raw) receive(b []byte) {
 // drain returns the bytes that the end sends.
 func (r *raw) drain() (b []byte) {
 	for r.s.Next(r.now, &r.out) {
-		n := 1 + r.rnd.IntN(r.most)
+		n := 1 + r.rnd.IntN(r.maxPiece)
 		n = min(n, r.out.Len)
 		left := n
 		for _, p := range r.out.Pieces {

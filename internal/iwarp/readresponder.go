@@ -186,11 +186,11 @@ func (r *reader) next(now time.Duration, out *Out) bool {
 	if copied {
 		p := t.open(int(h.Length))
 		copy(p[h.Put(p):], b)
-		t.seal(out, p, frame{done: none})
+		t.seal(out, p, frame{done: noRequest})
 	} else {
 		h.Put(t.arena[t.used:])
 		t.pieces = append(t.pieces[:0], b)
-		t.gathered(out, iwarp.TaggedLen, int(n), t.pieces, frame{done: none, req: none, region: s.region, addr: s.read.SourceTO + uint64(s.pos)})
+		t.gathered(out, iwarp.TaggedLen, int(n), t.pieces, frame{done: noRequest, req: noRequest, region: s.region, addr: s.read.SourceTO + uint64(s.pos)})
 	}
 	s.pos += n
 	if last {
@@ -217,7 +217,7 @@ func (r *reader) answerAtomic(s *serving, out *Out) bool {
 	h := iwarp.Segment{Length: ulpdu, Last: true, Opcode: iwarp.AtomicResponse, Queue: iwarp.QueueAtomicResponse, MSN: r.q.rx.responseMSN}
 	b := t.open(ulpdu)
 	s.value.Put(b[h.Put(b):])
-	t.seal(out, b, frame{done: none})
+	t.seal(out, b, frame{done: noRequest})
 	r.forget(s)
 	return true
 }

@@ -223,7 +223,7 @@ func (r *receiver) beginAnswer(now time.Duration, h []byte) bool {
 func (r *receiver) failAnswer(now time.Duration, t iwarp.Term, h []byte, status queue.Status, d reason.Detail) {
 	req := &r.q.req
 	a := req.first()
-	if a.req == none {
+	if a.req == noRequest {
 		r.q.fatal(now, t, h, invalid(d))
 		return
 	}

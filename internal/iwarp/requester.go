@@ -39,7 +39,7 @@ func (w *request) write() bool         { return w.is(queue.Write) || w.is(queue.
 // An ask is an unanswered READ or atomic. Its scatter list is a copy: the peer's answer is
 // placed by it without another check of the rights.
 type ask struct {
-	req    uint32 // none for an empty READ without a work request
+	req    uint32 // noRequest for an empty READ without a work request
 	stag   uint32 // the sink, as in the request
 	to     uint64
 	length uint32
@@ -196,14 +196,14 @@ func (r *requester) sendReady(out *Out) bool {
 		r.msn[iwarp.QueueSend]++
 		b := t.open(int(s.Length))
 		s.Put(b)
-		t.seal(out, b, frame{done: none})
+		t.seal(out, b, frame{done: noRequest})
 	default:
 		// The STag of an empty message is not checked, but 0 has a special use in some
 		// hardware.
 		s := iwarp.Segment{Length: iwarp.TaggedLen - iwarp.LengthLen, Tagged: true, Last: true, Opcode: iwarp.Write, STag: 1}
 		b := t.open(int(s.Length))
 		s.Put(b)
-		t.seal(out, b, frame{done: none})
+		t.seal(out, b, frame{done: noRequest})
 	}
 	return true
 }
@@ -220,7 +220,7 @@ func (r *requester) sendEmptyRead(out *Out) bool {
 // putEmptyRead builds a READ of no bytes, which belongs to no work request.
 func (r *requester) putEmptyRead(out *Out) {
 	m := iwarp.Read{SinkSTag: 1, SourceSTag: 1}
-	r.putRead(out, &m, ask{req: none, stag: 1})
+	r.putRead(out, &m, ask{req: noRequest, stag: 1})
 }
 
 // putRead builds a READ request, and records it as a.
@@ -234,7 +234,7 @@ func (r *requester) putRead(out *Out, m *iwarp.Read, a ask) {
 	m.Put(b[s.Put(b):])
 	a.msn = s.MSN
 	r.remember(a)
-	t.seal(out, b, frame{done: none, armed: true})
+	t.seal(out, b, frame{done: noRequest, armed: true})
 }
 
 // remember appends an unanswered READ or atomic. The caller has set the scatter list of the
@@ -242,7 +242,7 @@ func (r *requester) putRead(out *Out, m *iwarp.Read, a ask) {
 func (r *requester) remember(a ask) {
 	at := &r.asks[(r.oldest+r.reads)%len(r.asks)]
 	a.sges = at.sges
-	if a.req == none {
+	if a.req == noRequest {
 		a.sges = a.sges[:0]
 	}
 	*at = a
@@ -253,7 +253,7 @@ func (r *requester) remember(a ask) {
 // awaits reports whether READs or atomics of the program are unanswered.
 func (r *requester) awaits() bool {
 	for i := range r.reads {
-		if r.asks[(r.oldest+i)%len(r.asks)].req != none {
+		if r.asks[(r.oldest+i)%len(r.asks)].req != noRequest {
 			return true
 		}
 	}
@@ -285,7 +285,7 @@ func (r *requester) answered(now time.Duration) {
 	r.oldest = (r.oldest + 1) % len(r.asks)
 	r.reads--
 	r.armed--
-	if a.req != none {
+	if a.req != noRequest {
 		r.requests[a.req].state |= done
 	}
 	r.advance(now)

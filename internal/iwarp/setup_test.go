@@ -160,7 +160,7 @@ func TestInitiatorRefusesReplies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newInitiator(t, &Params{IRD: 4, ORD: 4, StrictIRD: true})
-			r.most = 9
+			r.maxPiece = 9
 			r.drain()
 			r.receive(c.reply)
 			e := r.last()
@@ -199,7 +199,7 @@ func TestResponderRefusesRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newSetup(t, nil)
-			r.most = 5
+			r.maxPiece = 5
 			r.receive(c.request)
 			if e := r.last(); e.Kind != Refused || e.Detail.Reason != c.want {
 				t.Fatalf("heard %+v, expected %v", r.events, c.want)

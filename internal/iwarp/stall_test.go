@@ -21,7 +21,7 @@ func TestMessagesWaitForReceives(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			p := newPair(t, nil)
 			p.rnd = rand.New(rand.NewPCG(seed, 79))
-			p.most = []int{1, 3, 50, 1000, 9000, 300000}[p.rnd.IntN(6)]
+			p.maxPiece = []int{1, 3, 50, 1000, 9000, 300000}[p.rnd.IntN(6)]
 			var params [2]*Params
 			for i := range params {
 				params[i] = &Params{NoCRC: p.rnd.IntN(2) == 0, Markers: p.rnd.IntN(2) == 0, ClientServer: true, IRD: 4, ORD: 4, MaxFPDU: []int{0, 128, 1452}[p.rnd.IntN(3)]}

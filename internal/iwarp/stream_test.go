@@ -73,7 +73,7 @@ func TestResetWhileDisconnectingKeepsTheDisconnect(t *testing.T) {
 	p, a, b := connected(t, defaults(), defaults())
 	b.PostRecv(1, b.sge(0, 100000))
 	a.post(queue.Send, 0, 90000, queue.RDMA{})
-	p.most, a.limit = 5000, a.sent+5000
+	p.maxPiece, a.limit = 5000, a.sent+5000
 	p.run()
 	if err := a.s.Disconnect(0); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestDisconnectCompletesTheFPDUBeingSent(t *testing.T) {
 		b.PostRecv(1, b.sge(0, 100000))
 		a.post(queue.Write, 0, 100, b.target(0))
 		a.post(queue.Send, 0, 90000, queue.RDMA{})
-		p.most, a.limit = 5000, a.sent+5000
+		p.maxPiece, a.limit = 5000, a.sent+5000
 		p.run()
 		if err := a.s.Disconnect(0); err != nil {
 			t.Fatal(err)

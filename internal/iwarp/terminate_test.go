@@ -50,9 +50,9 @@ func TestWrongAnswerFailsItsRequest(t *testing.T) {
 		"number": {queue.FetchAdd, value(func(s *iwarp.Segment, m *iwarp.AtomicValue) { s.MSN = 2 }), iwarp.TermUntaggedMSN, queue.BadRespErr, reason.DDPSequence},
 		"ID":     {queue.FetchAdd, value(func(s *iwarp.Segment, m *iwarp.AtomicValue) { m.ID = 2 }), iwarp.TermUntaggedMO, queue.BadRespErr, reason.RDMAPResponse},
 	} {
-		for _, most := range []int{1, 1 << 20} {
+		for _, maxPiece := range []int{1, 1 << 20} {
 			r := newRaw(t, defaults(), nil)
-			r.most = most
+			r.maxPiece = maxPiece
 			n := 50
 			if c.op == queue.FetchAdd {
 				n = 8

@@ -103,7 +103,7 @@ func (q *QP) sent(now time.Duration, n, held int) {
 		if f.armed {
 			q.req.arm(end)
 		}
-		if f.done != none {
+		if f.done != noRequest {
 			t.hold(f.done, end, left)
 		}
 	}

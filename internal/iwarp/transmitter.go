@@ -15,8 +15,8 @@ const copyBelow = 1024
 // maxFrames is the maximum of FPDUs that one call of Next returns.
 const maxFrames = 256
 
-// none is the index that means no request.
-const none = ^uint32(0)
+// noRequest is the index that means no request.
+const noRequest = ^uint32(0)
 
 // A frame is an FPDU that was built and not completely sent. Its header, its trailer and
 // copied payload are in the arena at head. Gathered payload follows the first front bytes of
@@ -27,11 +27,11 @@ type frame struct {
 	inArena int
 	front   int
 	n       uint32 // gathered payload
-	req     uint32 // request that owns the gathered payload, none for a READ response
+	req     uint32 // request that owns the gathered payload, noRequest for a READ response
 	off     uint32 // message offset of the payload
 	region  *memory.Region
 	addr    uint64
-	done    uint32 // request that is completely sent with this frame, or none
+	done    uint32 // request that is completely sent with this frame, or noRequest
 	pos     int    // start in the stream, modulo the marker spacing
 	armed   bool   // the frame is a request that may be answered from then on
 }
@@ -44,15 +44,15 @@ type heldFrame struct {
 
 // A transmitter builds FPDUs and keeps them until the socket has accepted them.
 type transmitter struct {
-	q     *QP
-	max   int // length of an FPDU without markers
-	lent  *arena
-	arena []byte // borrowed from the Pool
-	used  int
-	list  []frame
-	first int // first frame that is not completely sent
-	taken int // bytes of it that were sent
-	batch int // bytes in list
+	q        *QP
+	max      int // length of an FPDU without markers
+	borrowed *arena
+	arena    []byte // borrowed from the Pool
+	used     int
+	list     []frame
+	first    int // first frame that is not completely sent
+	taken    int // bytes of it that were sent
+	batch    int // bytes in list
 
 	held []heldFrame // in order
 
@@ -77,14 +77,14 @@ func (t *transmitter) reset() {
 
 // drop discards what was built, and returns its memory.
 func (t *transmitter) drop() {
-	if a := t.lent; a != nil {
+	if a := t.borrowed; a != nil {
 		clear(t.list) // it references regions
 		a.list = t.list[:0]
 		if s := t.q.s; s != nil {
 			s.pool.put(a)
 		}
 	}
-	t.lent, t.arena, t.list = nil, nil, nil
+	t.borrowed, t.arena, t.list = nil, nil, nil
 	t.first, t.taken, t.batch, t.used, t.lastEnd = 0, 0, 0, 0, 0
 }
 
@@ -113,8 +113,8 @@ func (t *transmitter) pending() bool { return t.first < len(t.list) }
 // begin prepares for a new batch.
 func (t *transmitter) begin() {
 	t.drop()
-	t.lent = t.q.s.pool.get()
-	t.arena, t.list = t.lent.b, t.lent.list
+	t.borrowed = t.q.s.pool.get()
+	t.arena, t.list = t.borrowed.b, t.borrowed.list
 }
 
 // room reports whether the batch can hold another frame of n bytes in the arena and k pieces.
@@ -235,7 +235,7 @@ func (t *transmitter) gathered(out *Out, h, n int, pieces [][]byte, f frame) {
 
 // source returns the payload of a frame after the first skip bytes.
 func (t *transmitter) source(f *frame, skip uint32) ([][]byte, reason.Detail) {
-	if f.req == none {
+	if f.req == noRequest {
 		var b []byte
 		if f.region.Valid() {
 			b = f.region.Read(f.addr+uint64(skip), int(f.n-skip))

@@ -51,7 +51,7 @@ func (x *Client) Exchange(ctx context.Context, value []byte) ([][]byte, error) {
 			return values, err
 		}
 		if !time.Now().Before(end) {
-			return nil, fmt.Errorf("exchange: expected softrdma run or rank 0 to listen at %s, found nobody within %v: %w", x.Address, x.Wait, err)
+			return nil, fmt.Errorf("exchange: expected softrdma run or rank 0 to listen at %s, found no listener within %v: %w", x.Address, x.Wait, err)
 		}
 		select {
 		case <-ctx.Done():

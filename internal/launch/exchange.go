@@ -24,7 +24,7 @@ var (
 	// ErrSecret is matched by errors about a peer that does not know the secret.
 	ErrSecret = errors.New("the other end does not know the secret")
 	// ErrExchange is matched by errors about a peer that violates the protocol.
-	ErrExchange = errors.New("exchange not understood")
+	ErrExchange = errors.New("invalid message of an exchange")
 )
 
 // NewSecret returns a random secret.

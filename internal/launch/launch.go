@@ -107,14 +107,14 @@ func find(get func(string) string) (*Job, error) {
 func (n *names) job(get func(string) string) (*Job, error) {
 	j := &Job{Device: get(EnvDevice), LocalSize: 1}
 	var err error
-	read := func(v *int, name string, least, most int) {
+	read := func(v *int, name string, low, high int) {
 		text := get(name)
 		if err != nil || text == "" && v != &j.Rank && v != &j.Size {
 			return
 		}
 		i, wrong := strconv.Atoi(text)
-		if wrong != nil || i < least || i > most {
-			err = fmt.Errorf("launch: %s is %q, expected %d to %d", name, text, least, most)
+		if wrong != nil || i < low || i > high {
+			err = fmt.Errorf("launch: %s is %q, expected %d to %d", name, text, low, high)
 			return
 		}
 		*v = i

@@ -9,7 +9,7 @@ import (
 
 // ErrWouldBlock is returned by a call that would have to wait. Streams.Ready reports when to
 // retry.
-var ErrWouldBlock = errors.New("would have to wait")
+var ErrWouldBlock = errors.New("would block")
 
 // A Failure is an error of a stream with a named reason.
 type Failure struct {

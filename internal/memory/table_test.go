@@ -203,7 +203,7 @@ func TestBytesAndWordStayInside(t *testing.T) {
 	}
 }
 
-func TestLookupBesideChanges(t *testing.T) {
+func TestLookupDuringChanges(t *testing.T) {
 	x := NewTable()
 	keep := register(t, x, 8, 0, qp.RemoteRead|qp.LocalWrite|qp.MWBind)
 	var wg sync.WaitGroup

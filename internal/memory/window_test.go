@@ -31,7 +31,7 @@ func TestAllocWindowRefusesRegion(t *testing.T) {
 	}
 }
 
-func TestBoundWindowGivesItsPartAlone(t *testing.T) {
+func TestBoundWindowGrantsOnlyItsPart(t *testing.T) {
 	for _, kind := range []Kind{MW1, MW2} {
 		x, r, b := window(t, kind, bindable)
 		wantReason(t, "before the bind", x.Lookup(b.Window).CheckRemote(pd, qpn, 1010, 1, qp.RemoteWrite), reason.KeyInvalid)

@@ -23,8 +23,8 @@ func Cut(own [][]byte, peers []Segment, limit int, f func(segment, at int, b []b
 // Few returns nonempty pieces, few enough to list each for all rails. It reports whether it
 // had to join pieces.
 func Few(pieces [][]byte, rails int) (_ [][]byte, joined bool) {
-	most := MaxSegments / rails
-	if len(pieces) <= most {
+	limit := MaxSegments / rails
+	if len(pieces) <= limit {
 		return pieces, false
 	}
 	filled := 0
@@ -33,7 +33,7 @@ func Few(pieces [][]byte, rails int) (_ [][]byte, joined bool) {
 			filled++
 		}
 	}
-	if filled <= most {
+	if filled <= limit {
 		return pieces, false
 	}
 	return [][]byte{slices.Concat(pieces...)}, true

@@ -26,15 +26,15 @@ func TestCutCoversTheMessage(t *testing.T) {
 			peers = append(peers, Segment{Length: n})
 			left -= n
 		}
-		most := 1 + rng.IntN(10)
+		limit := 1 + rng.IntN(10)
 		var got []byte
 		segment, next := 0, 0
-		Cut(own, peers, most, func(i, at int, b []byte) {
+		Cut(own, peers, limit, func(i, at int, b []byte) {
 			if i != segment {
 				segment, next = i, 0
 			}
-			if at != next || len(b) == 0 || len(b) > most || at+len(b) > peers[i].Length {
-				t.Fatalf("seed %d: %d bytes at %d of segment %d, expected at most %d at %d", seed, len(b), at, i, most, next)
+			if at != next || len(b) == 0 || len(b) > limit || at+len(b) > peers[i].Length {
+				t.Fatalf("seed %d: %d bytes at %d of segment %d, expected at most %d at %d", seed, len(b), at, i, limit, next)
 			}
 			next += len(b)
 			got = append(got, b...)

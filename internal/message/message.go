@@ -45,8 +45,8 @@ import (
 var (
 	ErrTruncated = errors.New("message truncated: longer than the receive's buffer")
 	ErrCanceled  = errors.New("receive canceled")
-	ErrFrame     = errors.New("frame not understood")
-	ErrLimit     = errors.New("peer exceeds the limit of what this worker keeps")
+	ErrFrame     = errors.New("invalid frame")
+	ErrLimit     = errors.New("peer exceeds a limit of this worker")
 	ErrVersion   = errors.New("peer has another protocol version")
 	ErrHandler   = errors.New("the peer has no handler for the active message")
 )

@@ -242,7 +242,7 @@ func TestRailsLoseRepeatAndReorderNothing(t *testing.T) {
 }
 
 // A statement of the peer about a failed connection of a rail has no effect on the next one.
-func TestRailsIgnoreWhatIsSaidAboutAnOldConnection(t *testing.T) {
+func TestRailsIgnoreReportsAboutAnOldConnection(t *testing.T) {
 	var sent [2][][]byte
 	r := NewRails(2, func(i int, b []byte) { sent[i] = append(sent[i], slices.Clone(b)) })
 	peer := NewRails(2, func(i int, b []byte) { sent[i] = append(sent[i], slices.Clone(b)) })
@@ -270,7 +270,7 @@ func TestRailsIgnoreWhatIsSaidAboutAnOldConnection(t *testing.T) {
 
 // Frames whose acknowledge was requested are acknowledged, even if they waited for the window,
 // or the rail that carried them and the request has failed.
-func TestRailsAcknowledgeWhatWasAskedFor(t *testing.T) {
+func TestRailsAcknowledgeRequestedFrames(t *testing.T) {
 	for _, frames := range []int{1, 3, railWindow + 1, railWindow + 40} {
 		var ends [2]*Rails
 		var sent [2][][]byte // rail 0 loses everything

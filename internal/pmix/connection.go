@@ -100,9 +100,9 @@ func (s *Server) hello() []byte {
 	b = append(b, nonDescribed)
 	b = append(append(b, datastore...), 0)
 
-	const nobody = 1<<32 - 1
-	header := binary.NativeEndian.AppendUint32(nil, nobody)
-	header = binary.NativeEndian.AppendUint32(header, nobody)
+	const unassigned = 1<<32 - 1
+	header := binary.NativeEndian.AppendUint32(nil, unassigned)
+	header = binary.NativeEndian.AppendUint32(header, unassigned)
 	header = binary.NativeEndian.AppendUint32(header, uint32(len(b)))
 	return append(binary.NativeEndian.AppendUint32(header, 0), b...)
 }

@@ -15,13 +15,13 @@ var (
 	// ErrAbsent is returned if no PMIx server has started the program.
 	ErrAbsent = errors.New("pmix: no server in the environment")
 	// ErrEnvironment is matched by errors about invalid variables.
-	ErrEnvironment = errors.New("pmix: environment not understood")
+	ErrEnvironment = errors.New("pmix: invalid environment")
 	// ErrVersion is matched by errors about a server with an unsupported protocol.
-	ErrVersion = errors.New("pmix: version of the server not known")
+	ErrVersion = errors.New("pmix: unknown version of the server")
 	// ErrRefused is matched by errors about a server that refuses this program.
 	ErrRefused = errors.New("pmix: server refuses the connection")
 	// ErrMessage is matched by errors about invalid messages of a server.
-	ErrMessage = errors.New("pmix: message not understood")
+	ErrMessage = errors.New("pmix: invalid message")
 )
 
 // A Status is the error code of a server that did not execute a request.

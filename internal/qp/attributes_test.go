@@ -34,7 +34,7 @@ func full() Attr {
 	}
 }
 
-func TestApplySetsNamedFieldAlone(t *testing.T) {
+func TestApplySetsOnlyTheNamedField(t *testing.T) {
 	fields := map[Mask]string{
 		MaskState: "State", MaskPathMTU: "PathMTU", MaskQKey: "QKey", MaskRQPSN: "RQPSN", MaskSQPSN: "SQPSN",
 		MaskDestQPN: "DestQPN", MaskAccess: "Access", MaskAV: "Path", MaskPKeyIndex: "PKeyIndex", MaskPort: "Port",

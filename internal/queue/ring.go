@@ -37,10 +37,10 @@ const headerLen = int(unsafe.Sizeof(header{}))
 // the two need no lock. It allocates its memory with its first entry, because most queue pairs
 // of a large machine are idle.
 type Ring struct {
-	h    atomic.Pointer[header] // the elements follow it; nil before the first entry
-	mask uint32
-	log2 uint32
-	lent bool // the memory belongs to another owner
+	h        atomic.Pointer[header] // the elements follow it; nil before the first entry
+	mask     uint32
+	log2     uint32
+	borrowed bool // the memory belongs to another owner
 }
 
 // RingLen returns the length in bytes of the memory of a ring for at least depth
@@ -62,7 +62,7 @@ func (r *Ring) init(mem []byte, depth, elem int) {
 	r.log2 = uint32(log2(elem))
 	if mem != nil {
 		_ = mem[:RingLen(depth, elem)] // check the length
-		r.lent = true
+		r.borrowed = true
 		r.publish((*header)(unsafe.Pointer(unsafe.SliceData(mem))))
 	}
 }
@@ -82,7 +82,7 @@ func (r *Ring) alloc() *header {
 // memory may then be freed, and nothing more is posted. The consumer calls it.
 func (r *Ring) detach() {
 	old := r.h.Load()
-	if !r.lent || old == nil {
+	if !r.borrowed || old == nil {
 		return
 	}
 	h := r.alloc()
@@ -96,7 +96,7 @@ func (r *Ring) detach() {
 		copy(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(h), at)), n), unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(old), at)), n))
 	}
 	r.h.Store(h)
-	r.lent = false
+	r.borrowed = false
 }
 
 func (r *Ring) publish(h *header) *header {

@@ -206,7 +206,7 @@ func TestNameHasNoControlCharacters(t *testing.T) {
 }
 
 // A listener with a full queue blocks no device.
-func TestFullListenerHoldsUpNobody(t *testing.T) {
+func TestFullListenerBlocksNoDevice(t *testing.T) {
 	dir := sharedDirectory(t)
 	d := openDevice(t, Config{Dir: dir, Local: addr("10.9.0.9:4791"), Allow: []string{"all"}})
 	thief := startAgent(t, asUser(t, lying))

@@ -148,12 +148,12 @@ func TestUsers(t *testing.T) {
 		yes    []uint32
 		no     []uint32
 	}{
-		{own: 1000, mapped: true, yes: []uint32{1000}, no: []uint32{0, 1001, nobody}},
-		{own: 1000, mapped: true, allow: []string{"root", "7"}, yes: []uint32{1000, 0, 7}, no: []uint32{8, nobody}},
-		{own: 1000, allow: []string{"65534"}, yes: []uint32{1000}, no: []uint32{nobody}},
-		{own: nobody, mapped: true, yes: []uint32{nobody}, no: []uint32{0}},
-		{own: nobody, no: []uint32{nobody, 0}},
-		{own: 1000, allow: []string{"all"}, yes: []uint32{0, 1, nobody, 1000}},
+		{own: 1000, mapped: true, yes: []uint32{1000}, no: []uint32{0, 1001, overflowUID}},
+		{own: 1000, mapped: true, allow: []string{"root", "7"}, yes: []uint32{1000, 0, 7}, no: []uint32{8, overflowUID}},
+		{own: 1000, allow: []string{"65534"}, yes: []uint32{1000}, no: []uint32{overflowUID}},
+		{own: overflowUID, mapped: true, yes: []uint32{overflowUID}, no: []uint32{0}},
+		{own: overflowUID, no: []uint32{overflowUID, 0}},
+		{own: 1000, allow: []string{"all"}, yes: []uint32{0, 1, overflowUID, 1000}},
 	} {
 		u, err := newUsers(c.own, c.mapped, c.allow)
 		if err != nil {

@@ -195,7 +195,7 @@ func TestOtherUserIsRefused(t *testing.T) {
 	}
 }
 
-func TestAllowedUserHasRingsAndNothingElse(t *testing.T) {
+func TestAllowedUserGetsOnlyRings(t *testing.T) {
 	dir := sharedDirectory(t)
 	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Allow: []string{"12345"}})
 	a := startAgent(t, asUser(t, 12345))

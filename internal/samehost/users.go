@@ -9,7 +9,7 @@ import (
 )
 
 // nobody is the number of users that are not mapped into this user namespace.
-const nobody = 65534
+const overflowUID = 65534
 
 // users holds the users that may be peers.
 type users struct {
@@ -52,7 +52,7 @@ func CheckUsers(allow []string) error {
 func (u *users) same(uid uint32) bool { return uid == u.own && u.known(uid) }
 
 // known reports whether the number stands for one user.
-func (u *users) known(uid uint32) bool { return uid != nobody || u.mapped }
+func (u *users) known(uid uint32) bool { return uid != overflowUID || u.mapped }
 
 // shared reports whether other users may be peers.
 func (u *users) shared() bool { return u.all || len(u.others) > 0 }

@@ -28,5 +28,5 @@ const (
 var (
 	ErrVersion  = errors.New("the peer has another version of the protocol")
 	ErrPeer     = errors.New("the peer is not an end of package rpc")
-	ErrProtocol = errors.New("the peer broke the protocol")
+	ErrProtocol = errors.New("the peer violated the protocol")
 )

@@ -161,11 +161,11 @@ func (d *direction) jitter() time.Duration {
 }
 
 func (d *direction) lateness() time.Duration {
-	most := d.faults.ReorderBy
-	if most == 0 {
-		most = 4 * max(d.faults.Delay, defaultDelay)
+	limit := d.faults.ReorderBy
+	if limit == 0 {
+		limit = 4 * max(d.faults.Delay, defaultDelay)
 	}
-	return time.Duration(1 + d.random.Int64N(int64(most)))
+	return time.Duration(1 + d.random.Int64N(int64(limit)))
 }
 
 // corrupt flips bits of the source port (of a frame: of the source GID), the headers, the

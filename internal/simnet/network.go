@@ -28,7 +28,7 @@ var (
 	ErrLimit = errors.New("virtual time limit passed")
 	// ErrIdle is returned when no packet is in flight and no device has a deadline, so that
 	// the condition can never become true.
-	ErrIdle = errors.New("network idle for ever")
+	ErrIdle = errors.New("network idle forever")
 	// ErrSteps is returned after MaxSteps events: the devices keep each other busy.
 	ErrSteps = errors.New("too many events")
 )

@@ -44,12 +44,12 @@ func newProfile(w *world) (p profile) {
 	if w.chance(30) {
 		f.Jitter = time.Duration(r.Int64N(int64(f.Delay) + 1))
 	}
-	lose := func(most float64) { f.Loss, p.lossy = most*r.Float64(), true }
-	shuffle := func(most float64) {
-		f.Reorder, f.ReorderBy, p.disorder = most*r.Float64(), 1+time.Duration(r.Int64N(4*int64(f.Delay))), true
+	lose := func(limit float64) { f.Loss, p.lossy = limit*r.Float64(), true }
+	shuffle := func(limit float64) {
+		f.Reorder, f.ReorderBy, p.disorder = limit*r.Float64(), 1+time.Duration(r.Int64N(4*int64(f.Delay))), true
 	}
-	double := func(most float64) { f.Duplicate, p.disorder = most*r.Float64(), true }
-	spoil := func(most float64) { f.Corrupt, p.lossy = most*r.Float64(), true }
+	double := func(limit float64) { f.Duplicate, p.disorder = limit*r.Float64(), true }
+	spoil := func(limit float64) { f.Corrupt, p.lossy = limit*r.Float64(), true }
 	switch r.IntN(10) {
 	case 0, 1:
 		p.name = "clean"

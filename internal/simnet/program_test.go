@@ -9,7 +9,7 @@ import (
 )
 
 // length draws a message's length: 0, small, around multiples of the path MTU, or long.
-func (w *world) length(most int) int {
+func (w *world) length(limit int) int {
 	n := 0
 	switch r := w.rng.IntN(100); {
 	case r < 8:
@@ -24,7 +24,7 @@ func (w *world) length(most int) int {
 	default:
 		n = w.rng.IntN(64<<10 + 1)
 	}
-	return min(n, most)
+	return min(n, limit)
 }
 
 // make draws the next request, or returns nil if it cannot be posted now.

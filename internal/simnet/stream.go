@@ -55,13 +55,13 @@ func (s *stream) Connected() error {
 
 // Read returns received data, or a part of it.
 func (s *stream) Read(pieces [][]byte) (n int, err error) {
-	most := len(s.in)
-	if c := s.l.config.Read; c > 0 && most > 0 {
-		most = 1 + s.l.random.IntN(min(most, c))
+	limit := len(s.in)
+	if c := s.l.config.Read; c > 0 && limit > 0 {
+		limit = 1 + s.l.random.IntN(min(limit, c))
 	}
 	room := 0
 	for _, p := range pieces {
-		k := copy(p, s.in[:most-n])
+		k := copy(p, s.in[:limit-n])
 		s.in = s.in[k:]
 		n += k
 		room += len(p)

@@ -92,7 +92,7 @@ func TestUnsignaledSendCompletesSilently(t *testing.T) {
 	wantResults(t, &a.Sent, result{0, queue.Success})
 }
 
-func TestBadRequestStopsSendQueueAlone(t *testing.T) {
+func TestBadRequestStopsOnlyTheSendQueue(t *testing.T) {
 	sge := func(a *end, n int) memory.SGE { return machinetest.SGE(a.src, 0, n) }
 	for _, c := range []struct {
 		name   string
@@ -217,7 +217,7 @@ func TestErrorStateFlushesBothQueues(t *testing.T) {
 	wantResults(t, &a.Received, result{91, queue.WRFlushErr})
 }
 
-func TestFlushGoesOnInTurns(t *testing.T) {
+func TestFlushIsLimitedPerCall(t *testing.T) {
 	a, _ := pair(t)
 	for i := range 80 {
 		a.PostRecv(uint64(i))
@@ -236,7 +236,7 @@ func TestFlushGoesOnInTurns(t *testing.T) {
 	}
 }
 
-func TestFlushOfSendsGoesOnInTurns(t *testing.T) {
+func TestFlushOfSendsIsLimitedPerCall(t *testing.T) {
 	a, _ := pair(t)
 	for i := range 60 {
 		a.PostSend(op(queue.Send, uint64(i)))

@@ -208,7 +208,7 @@ func TestWriteWithImmediateWithoutReceiveIsDropped(t *testing.T) {
 	wantReasons(t, b, reason.NoReceive)
 }
 
-func TestLostPacketDropsItsMessageAlone(t *testing.T) {
+func TestLostPacketDropsOnlyItsMessage(t *testing.T) {
 	for lost := range 4 { // of First, Middle, Middle, Last
 		a, b := pair(t)
 		b.PostRecv(1, machinetest.SGE(b.dst, 0, 2000))

@@ -142,7 +142,7 @@ func TestCacheKeepsNoContentsWithAnotherSum(t *testing.T) {
 	}
 }
 
-func TestCacheRemovesOldCopiesThatNobodyUses(t *testing.T) {
+func TestCacheRemovesUnusedOldCopies(t *testing.T) {
 	c := open(t)
 	used, unused := take(t, c, "first"), take(t, c, "second")
 	unused.Close()

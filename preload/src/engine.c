@@ -306,7 +306,7 @@ void engine_before_server(void)
  */
 #define LINGER_NS 20000
 #define LONG_LINGER_NS 100000
-static __thread int64_t patience __attribute__((tls_model("initial-exec")));
+static __thread int64_t extra_linger __attribute__((tls_model("initial-exec")));
 
 static int64_t now_ns(void)
 {
@@ -324,9 +324,9 @@ static int arrives(int fd, uint64_t file)
 	int64_t began = now_ns();
 	int found;
 
-	while ((found = poll(&pf, 1, 0)) == 0 && now_ns() - began < LINGER_NS + patience)
+	while ((found = poll(&pf, 1, 0)) == 0 && now_ns() - began < LINGER_NS + extra_linger)
 		IN_ENGINE(RUNS, engine.poll(file));
-	patience = 0;
+	extra_linger = 0;
 	return found;
 }
 
@@ -346,7 +346,7 @@ ssize_t engine_event(int fd, void *buf, size_t n)
 	began = now_ns();
 	got = real()->read(fd, buf, n);
 	if (now_ns() - began < LONG_LINGER_NS)
-		patience = LONG_LINGER_NS;
+		extra_linger = LONG_LINGER_NS;
 	return got;
 }
 

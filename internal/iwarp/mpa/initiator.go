@@ -94,12 +94,12 @@ func (s *Setup) fit(a *Agreement) (iwarp.Term, reason.Detail) {
 		a.ORD = min(a.ORD, e.IRD)
 	}
 	if e.ORD != iwarp.DepthUnknown && e.ORD > a.IRD {
-		most := uint16(MaxDepth)
+		limit := uint16(MaxDepth)
 		if p.StrictIRD {
-			most = p.IRD
+			limit = p.IRD
 		}
-		if e.ORD > most {
-			return iwarp.TermMPAIRD, reason.Detail{Reason: reason.MPADepth, Expected: uint64(most), Found: uint64(e.ORD)}
+		if e.ORD > limit {
+			return iwarp.TermMPAIRD, reason.Detail{Reason: reason.MPADepth, Expected: uint64(limit), Found: uint64(e.ORD)}
 		}
 		a.IRD = e.ORD
 	}

@@ -67,11 +67,11 @@ func (p *Params) LongestFPDU(a *Agreement, segment int) int {
 			n -= iwarp.MarkerLen * ((n + iwarp.MarkerSpacing - 1) / iwarp.MarkerSpacing)
 		}
 	}
-	most := iwarp.MaxFPDU
+	limit := iwarp.MaxFPDU
 	if a.SendMarkers {
-		most = iwarp.MaxMarkedFPDU
+		limit = iwarp.MaxMarkedFPDU
 	}
-	return min(max(n, MinFPDU), most) &^ 3
+	return min(max(n, MinFPDU), limit) &^ 3
 }
 
 // check returns what is wrong with the parameters of a frame in which taken bytes of the

@@ -51,7 +51,7 @@ func rung(b *Bells) map[any]int {
 	return owners
 }
 
-func TestBellsTellWhoRang(t *testing.T) {
+func TestBellsReportTheirOwners(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		b, err := NewBells()
 		if err != nil {

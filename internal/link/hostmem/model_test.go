@@ -259,7 +259,7 @@ func TestSleepersAreWoken(t *testing.T) {
 
 // One goroutine takes messages now and then, while another one sleeps and relies on the bell
 // for the last message.
-func TestSleeperBesidePollerIsWoken(t *testing.T) {
+func TestSleeperIsWokenDespitePoller(t *testing.T) {
 	const rounds = 3000
 	s, r := newRing(t)
 	bell := make(signal, 1)

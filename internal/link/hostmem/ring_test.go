@@ -32,8 +32,8 @@ func take(t testing.TB, r *Receiver) (m Received) {
 	return m
 }
 
-// none expects that there is no message.
-func none(t testing.TB, r *Receiver) {
+// empty expects that there is no message.
+func empty(t testing.TB, r *Receiver) {
 	t.Helper()
 	if ok, fault := r.Next(new(Received)); ok || fault.Reason != reason.None {
 		t.Fatalf("a message or a fault: %v, %v", ok, fault)
@@ -98,7 +98,7 @@ func TestMessagesKeepEveryField(t *testing.T) {
 					t.Errorf("%+v with %d bytes and %+v arrived as %+v, %d bytes, %+v", h, header, ref, m.Head, m.Len, m.Ref)
 				}
 				r.Release()
-				none(t, r)
+				empty(t, r)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func TestRingOfEveryPairOfLanesIsItsOwn(t *testing.T) {
 				t.Errorf("ring %d, %d holds the message of ring %d, %d", f, l, m.Port>>8, m.Port&255)
 			}
 			r.Release()
-			none(t, r)
+			empty(t, r)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestMessagesOfABatchAppearTogether(t *testing.T) {
 				copy(s.Slot(len(m)), m)
 				s.Append(&Head{Port: uint16(i)}, 40, len(m)-40)
 			}
-			if none(t, r); s.Sent() != uint64(n) {
+			if empty(t, r); s.Sent() != uint64(n) {
 				t.Errorf("sent %d messages, expected %d", s.Sent(), n)
 			}
 			end(s)
@@ -215,7 +215,7 @@ func TestMessagesOfABatchAppearTogether(t *testing.T) {
 				}
 				r.Release()
 			}
-			none(t, r)
+			empty(t, r)
 		}
 	}
 }

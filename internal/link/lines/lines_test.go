@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-func TestCopyWritesWholeLinesAlone(t *testing.T) {
+func TestCopyWritesOnlyWholeLines(t *testing.T) {
 	const n = 7
 	for _, from := range []int{0, 1, 12, 63} {
 		src, dst := make([]byte, (n+1)*Size), make([]byte, (n+3)*Size)

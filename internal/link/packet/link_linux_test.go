@@ -132,7 +132,7 @@ func TestLinkBatchArrivesInOrderAndNotAtTheSender(t *testing.T) {
 	})
 }
 
-func TestLinkRingGoesRoundAndDropsWhatDoesNotFit(t *testing.T) {
+func TestLinkRingWrapsAndDropsExcessFrames(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		a, b := opened(t, "ca", all), opened(t, "cab", all)
 		for round := range 3 * b.in.slots / 50 {
@@ -174,7 +174,7 @@ func TestLinkHostRouteReachesAnotherLinkOnTheInterface(t *testing.T) {
 	})
 }
 
-func TestLinkBothRoutesReachEverybody(t *testing.T) {
+func TestLinkBothRoutesReachAllMembers(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		a, b, other := opened(t, "ca", all), opened(t, "ca", all), opened(t, "cab", all)
 		group := [6]byte{0x33, 0x33, 0, 0, 0, 1}
@@ -310,7 +310,7 @@ func TestOpenWithoutTheRightNamesIt(t *testing.T) {
 	})
 }
 
-func TestOpenRefusesWhatIsNotEthernet(t *testing.T) {
+func TestOpenRefusesOtherInterfaces(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		err := netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "tun7"}, Mode: netlink.TUNTAP_MODE_TUN})
 		if err != nil {
@@ -357,14 +357,14 @@ func TestNeighbourAsksTheNetwork(t *testing.T) {
 			t.Errorf("known %+v, error %v, expected MAC %x", n, err, mac)
 		}
 		var none *link.NeighbourError
-		nobody := netip.MustParseAddr("10.9.0.77")
-		if n, err := a.Known(nobody); err != nil || n != (rocev1.Neighbour{}) {
+		absent := netip.MustParseAddr("10.9.0.77")
+		if n, err := a.Known(absent); err != nil || n != (rocev1.Neighbour{}) {
 			t.Errorf("before asking for nobody's address: %+v, error %v", n, err)
 		}
-		if _, err := a.Ask(nobody, time.Millisecond); !errors.As(err, &none) || none.Err != nil {
+		if _, err := a.Ask(absent, time.Millisecond); !errors.As(err, &none) || none.Err != nil {
 			t.Errorf("nobody's address: error %v", err)
 		}
-		if n, err := a.Known(nobody); err != nil || !n.Asking || n.Known {
+		if n, err := a.Known(absent); err != nil || !n.Asking || n.Known {
 			t.Errorf("behind asking for nobody's address: %+v, error %v", n, err)
 		}
 		if _, err := a.Ask(netip.MustParseAddr("2001:db8::1"), time.Millisecond); !errors.As(err, &none) || none.Err == nil {
@@ -437,7 +437,7 @@ func TestVLANFramesLeaveWithTheirOwnTag(t *testing.T) {
 	})
 }
 
-func TestFilterRefusesWhatIsTooLong(t *testing.T) {
+func TestFilterTooLongIsRefused(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		a := opened(t, "ca", all)
 		if err := a.Filter(make([]bpf.Instruction, maxFilter)); !errors.Is(err, ErrFilter) {

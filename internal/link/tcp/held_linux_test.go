@@ -74,7 +74,7 @@ func wantHeld(t *testing.T, c *conn, want int) {
 	}
 }
 
-func TestHeldIsWhatTheSystemDoesNotHave(t *testing.T) {
+func TestHeldCountsBytesThatTheSystemLacks(t *testing.T) {
 	e, c, o, s := slowConn(t)
 	write(t, c, 100)
 	first := <-s.writes
@@ -113,7 +113,7 @@ func endWhileWriting(t *testing.T, result error, held int) {
 
 // A peer may have ended the stream because it has received everything. Its end can be read
 // once that is known.
-func TestPeersEndIsReadAfterWhatWasWritten(t *testing.T) {
+func TestPeersEndIsReadAfterWritesEnd(t *testing.T) {
 	endWhileWriting(t, nil, 0)
 }
 

@@ -312,7 +312,7 @@ func TestWakeNeverLost(t *testing.T) {
 	}
 }
 
-func TestCloseBesideEveryCall(t *testing.T) {
+func TestCloseDuringEveryCall(t *testing.T) {
 	for range 30 {
 		a, b := pair(t, "127.0.0.1", Config{})
 		f := openFlow(t, a, b.Local(), 1)

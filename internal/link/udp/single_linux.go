@@ -98,9 +98,9 @@ func (m *singleMode) count(ok bool, rx *link.Rx) {
 	}
 	m.run++
 	m.burst++
-	most := 1
+	limit := 1
 	if m.on {
-		most = singleBurst
+		limit = singleBurst
 		switch m.burst {
 		case 1:
 			m.pairs = max(m.pairs-1, 0)
@@ -108,10 +108,10 @@ func (m *singleMode) count(ok bool, rx *link.Rx) {
 			m.pairs += pairWeight
 		}
 		if m.pairs >= pairLimit {
-			most = 1
+			limit = 1
 		}
 	}
-	if m.burst > most || len(rx.Data) > min(rx.Size, singleSize) || rx.TOS&congested == congested {
+	if m.burst > limit || len(rx.Data) > min(rx.Size, singleSize) || rx.TOS&congested == congested {
 		m.run = 0
 	}
 }

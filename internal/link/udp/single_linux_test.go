@@ -163,13 +163,13 @@ func TestBurstEndsSinglePacketMode(t *testing.T) {
 func TestPairsEndSinglePacketMode(t *testing.T) {
 	short := link.Rx{Data: pattern(64), Size: 64}
 	for _, c := range []struct {
-		alone int // packets before each pair
-		ends  bool
+		singles int // packets before each pair
+		ends    bool
 	}{{0, true}, {1, true}, {6, false}, {13, false}} {
 		l := singleMode{on: true, run: singleAfter}
 		rounds := 0
 		for ; rounds < 1000 && l.run > 0; rounds++ {
-			for range c.alone {
+			for range c.singles {
 				l.count(true, &short)
 				l.count(false, &short)
 			}
@@ -178,7 +178,7 @@ func TestPairsEndSinglePacketMode(t *testing.T) {
 			l.count(false, &short)
 		}
 		if ended := l.run == 0; ended != c.ends || ended && rounds > 5 {
-			t.Errorf("%d packets alone before each pair: ended %v in %d rounds, expected %v", c.alone, ended, rounds, c.ends)
+			t.Errorf("%d packets alone before each pair: ended %v in %d rounds, expected %v", c.singles, ended, rounds, c.ends)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (g *stage) release(w waiting, elsewhere int) {
 	dropped := w.drops != g.drops
 	g.drops = w.drops
 	empty := w.total == 0 && elsewhere == 0
-	limit := w.most + elsewhere
+	limit := w.largest + elsewhere
 	limit += limit/2 + stageMargin
 	behind := behind{sockets: w.sockets}
 	keep := g.many // the oldest that is not free

@@ -156,7 +156,7 @@ func TestBatchAtIdleLaneKeepsItsBytes(t *testing.T) {
 	}
 }
 
-func TestStageReleasesWhatCannotWait(t *testing.T) {
+func TestStageReleasesDeliveredBatches(t *testing.T) {
 	const size, big = 60 << 10, 1 << 20
 	for _, c := range []struct {
 		name      string
@@ -167,9 +167,9 @@ func TestStageReleasesWhatCannotWait(t *testing.T) {
 		freed     int
 	}{
 		{name: "nothing waits", queues: []uint32{2}, w: waiting{sockets: 1}, freed: 35},
-		{name: "a megabyte waits", queues: []uint32{2}, w: waiting{sockets: 1, most: big, total: big}, freed: 10},
+		{name: "a megabyte waits", queues: []uint32{2}, w: waiting{sockets: 1, largest: big, total: big}, freed: 10},
 		{name: "a megabyte waits in the interface's queue", queues: []uint32{2}, w: waiting{sockets: 1}, elsewhere: big, freed: 10},
-		{name: "more waits than was sent", queues: []uint32{2}, w: waiting{sockets: 1, most: 3 * big, total: 3 * big}},
+		{name: "more waits than was sent", queues: []uint32{2}, w: waiting{sockets: 1, largest: 3 * big, total: 3 * big}},
 		{name: "all may have been dropped", queues: []uint32{2}, w: waiting{sockets: 1, drops: 1}},
 		{name: "the later half may have been dropped", queues: []uint32{2}, first: 20, w: waiting{sockets: 1, drops: 1}, freed: 15},
 		{name: "queue pairs of one socket", queues: []uint32{2, 3}, w: waiting{sockets: 1}, freed: 35},
@@ -198,7 +198,7 @@ func TestStageReleasesAllAfterTwoEmptyLooks(t *testing.T) {
 	var g stage
 	g.open(make([]byte, 10<<20), 0)
 	g.put(2, 60<<10, true)
-	for _, w := range []waiting{{sockets: 1}, {sockets: 1, most: 1, total: 1}} {
+	for _, w := range []waiting{{sockets: 1}, {sockets: 1, largest: 1, total: 1}} {
 		if g.release(w, 0); g.many != 1 {
 			t.Fatal("the batch is free at once")
 		}
@@ -237,7 +237,7 @@ func TestStagePlacesDoNotOverlap(t *testing.T) {
 	for i := 1; i < 20000; i++ {
 		for !g.room() || r.IntN(4) == 0 && g.many > 0 {
 			before := g.many
-			g.release(waiting{sockets: 1, total: 1, most: r.IntN(1 << 19)}, 0)
+			g.release(waiting{sockets: 1, total: 1, largest: r.IntN(1 << 19)}, 0)
 			for range before - g.many {
 				clear(owner[places[0].from : places[0].from+places[0].pages])
 				places = places[1:]

@@ -14,7 +14,7 @@ import (
 // memory. That is more than the bytes of the packets.
 type waiting struct {
 	sockets int
-	most    int    // of one socket
+	largest int    // of one socket
 	total   int    // of all
 	drops   uint64 // packets that did not fit, since the sockets were opened
 	cookie  uint64 // of the last socket
@@ -170,7 +170,7 @@ func (w *waiting) socket(b []byte, at netip.AddrPort) bool {
 		}
 		if v := b[unix.SizeofNlAttr:n]; kind == diagMemory && len(v) >= 4*(diagMemoryDrops+1) {
 			bytes := int(binary.NativeEndian.Uint32(v[4*diagMemoryWaits:]))
-			w.sockets, w.most, w.total = w.sockets+1, max(w.most, bytes), w.total+bytes
+			w.sockets, w.largest, w.total = w.sockets+1, max(w.largest, bytes), w.total+bytes
 			w.drops += uint64(binary.NativeEndian.Uint32(v[4*diagMemoryDrops:]))
 			return true
 		}

@@ -11,7 +11,7 @@ import (
 	"softrdma/internal/link"
 )
 
-func TestAskTellsWhatWaits(t *testing.T) {
+func TestAskReportsQueuedBytes(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		a, b := pair(t, host, Config{ReceiveBuffer: 1 << 20})
 		needSplice(t, a)
@@ -35,7 +35,7 @@ func TestAskTellsWhatWaits(t *testing.T) {
 		for range 4 {
 			send(t, a, tx)
 		}
-		if w := ask(); w.total < 4*tx.Bytes || w.most != w.total || w.drops != 0 {
+		if w := ask(); w.total < 4*tx.Bytes || w.largest != w.total || w.drops != 0 {
 			t.Errorf("%s: %+v waits after %d bytes", host, w, 4*tx.Bytes)
 		}
 		for range 100 {
@@ -71,7 +71,7 @@ func TestAskAddsSocketsOfAnAddress(t *testing.T) {
 	defer d.close()
 	var sole uint64
 	w, ok := d.ask(f.Src, f.Dst, &sole)
-	if !ok || w.sockets != 3 || w.total < 2*tx.Bytes || w.most < tx.Bytes || w.most >= 2*tx.Bytes || sole != 0 {
+	if !ok || w.sockets != 3 || w.total < 2*tx.Bytes || w.largest < tx.Bytes || w.largest >= 2*tx.Bytes || sole != 0 {
 		t.Errorf("%+v, %v, socket %d; expected two of three sockets with %d bytes each", w, ok, sole, tx.Bytes)
 	}
 	if n := testing.AllocsPerRun(5, func() { d.ask(f.Src, f.Dst, &sole) }); n != 0 {
@@ -159,7 +159,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, at := range []string{"127.0.0.1:4791", "[::1]:4791"} {
 			var w waiting
-			if w.add(b, netip.MustParseAddrPort(at)); w.most > w.total || w.sockets == 0 && w.total != 0 {
+			if w.add(b, netip.MustParseAddrPort(at)); w.largest > w.total || w.sockets == 0 && w.total != 0 {
 				t.Errorf("%+v", w)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/reason"
-	"softrdma/internal/uverbs/uapi"
+	"softrdma/internal/wire/uapi"
 )
 
 // A Kind is a device file that programs find.

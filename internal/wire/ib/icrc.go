@@ -48,7 +48,7 @@ type Prefix struct {
 }
 
 // A lengthField is a Length by the number of bytes between it and the last word. In the
-// last word itself this is -2 for its first two bytes and -4 for the others; none is no
+// last word itself this is -2 for its first two bytes and -4 for the others; noField is no
 // field.
 type lengthField struct {
 	behind int8
@@ -56,7 +56,7 @@ type lengthField struct {
 	add    uint16
 }
 
-const none = -128
+const noField = -128
 
 // NewPrefix returns the prefix of packets behind headers, which are given as the ICRC
 // sees them: from the LRH or the eight bytes of ones that replace it, with ones in the
@@ -67,7 +67,7 @@ func NewPrefix(headers []byte, id int, lengths ...Length) Prefix {
 	n := len(headers) - lastWord
 	p := Prefix{register: ^crc32.ChecksumIEEE(headers[:n]) ^ binary.LittleEndian.Uint32(headers[n:]), id: -1, length: -1}
 	for i := range p.fields {
-		p.fields[i].behind = none
+		p.fields[i].behind = noField
 	}
 	for i, l := range lengths {
 		p.fields[i] = lengthField{int8(n - l.At - 2), l.Shift, uint16(l.Add)}
@@ -106,7 +106,7 @@ func (p *Prefix) resize(length int) {
 		switch {
 		case f.behind >= 0:
 			p.sized ^= contribution(v, int(f.behind))
-		case f.behind != none:
+		case f.behind != noField:
 			p.sized ^= uint32(bits.ReverseBytes16(v)) << (-8 * (2 + int(f.behind)))
 		}
 	}

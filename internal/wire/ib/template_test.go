@@ -10,7 +10,7 @@ import (
 
 // The template of a FIRST packet writes and matches the headers that Packet builds for the
 // packets in the middle of the message, across the wrap of the PSN.
-func TestTemplateWritesMiddlesOfMessage(t *testing.T) {
+func TestTemplateWritesMiddlePackets(t *testing.T) {
 	for _, first := range []Opcode{RCSendFirst, RCWriteFirst, UCSendFirst, UCWriteFirst, RCReadResponseFirst, RCWriteMiddle} {
 		p := Packet{BTH: BTH{
 			Opcode: first, Solicited: true, Pad: 3, PKey: 0xffff, MigReq: true, FECN: true, DestQPN: 0xabcdef,

@@ -151,7 +151,7 @@ func TestSiwTerminates(t *testing.T) {
 
 // The kinds of SEND say in their opcodes what they ask for, and which STag they
 // invalidate; those that invalidate nothing have zero there.
-func TestSiwSendsSayWhatTheyAskFor(t *testing.T) {
+func TestSiwSendOpcodesHaveTheirFlags(t *testing.T) {
 	found := map[Opcode]int{}
 	for _, m := range siwMessages(t) {
 		var s Segment

@@ -9,12 +9,12 @@ import (
 // AnyNumber is an unlimited number of arguments.
 const AnyNumber = 1 << 30
 
-// Args accepts least to most arguments. expected names them in the error about another number.
-func Args(least, most int, expected string) cobra.PositionalArgs {
+// Args accepts low to high arguments. expected names them in the error about another number.
+func Args(low, high int, expected string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		found := fmt.Sprintf("%d arguments", len(args))
 		switch n := len(args); {
-		case least <= n && n <= most:
+		case low <= n && n <= high:
 			return nil
 		case n == 0:
 			found = "none"

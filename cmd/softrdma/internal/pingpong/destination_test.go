@@ -7,7 +7,7 @@ import (
 	"softrdma/verbs"
 )
 
-func TestDestinationIsWhatLinuxToolsSend(t *testing.T) {
+func TestDestinationHasTheFormatOfLinuxTools(t *testing.T) {
 	gid, err := verbs.ParseGID("::ffff:10.1.2.3")
 	if err != nil {
 		t.Fatal(err)

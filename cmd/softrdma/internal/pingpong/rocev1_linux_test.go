@@ -9,7 +9,7 @@ import (
 )
 
 // Without -d the best address is a device of the protocol. Only root may open one of RoCE v1.
-func TestProtocolAloneChoosesItsBestDevice(t *testing.T) {
+func TestProtocolWithoutDeviceChoosesTheBest(t *testing.T) {
 	args := []string{"pingpong", "--protocol", "roce1", "-p", clitest.FreePort(t)}
 	start := clitest.Start
 	if os.Geteuid() == 0 {
