@@ -44,7 +44,7 @@ type Dialer struct {
 
 	// QP is the configuration of the queue pair. Type 0 means the type of the port
 	// space: RC, in PortSpaceUDP UD. Without a SendCQ the connection gets
-	// completion queues of its own: Conn.SendCQ and RecvCQ.
+	// separate completion queues: Conn.SendCQ and RecvCQ.
 	QP verbs.QPConfig
 
 	Param ConnParam // what Dial sends the peer

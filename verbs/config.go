@@ -32,8 +32,8 @@ type Config struct {
 	Recovery   Recovery
 
 	// Lanes is how many queue pairs can make progress at the same time; 0 means
-	// one, which is right for a few processors. Each lane has sockets, a lock
-	// and a goroutine of its own and an equal share of the queue pairs, which
+	// one, which is right for a few processors. Each lane has sockets, a lock,
+	// a goroutine and an equal share of the queue pairs, which
 	// never block each other. Polling a completion queue polls each lane that
 	// its queue pairs are on, so a queue per thread is best. RoCE v2 on Linux
 	// has at most 64 lanes, iWARP and other systems one: more are refused with

@@ -48,7 +48,7 @@ type zoo struct {
 	dev  *verbs.Device
 	pd   *verbs.PD
 	ch   *verbs.CompChannel
-	cq   *verbs.CQ // with a channel of its own
+	cq   *verbs.CQ // with its own channel
 	cqCh *verbs.CQ // with ch
 	srq  *verbs.SRQ
 	mem  *verbs.Memory

@@ -20,7 +20,7 @@ const (
 	LocalWrite      Access = 1 << 0 // receives, READs and atomics of this side may write
 	RemoteWrite     Access = 1 << 1 // peers may WRITE and ATOMIC WRITE
 	RemoteRead      Access = 1 << 2 // peers may READ
-	RemoteAtomic    Access = 1 << 3 // peers may carry out atomics
+	RemoteAtomic    Access = 1 << 3 // peers may execute atomics
 	MWBind          Access = 1 << 4 // windows may be bound to it
 	ZeroBased       Access = 1 << 5 // the address of the first byte is 0
 	FlushGlobal     Access = 1 << 8 // peers may FLUSH to GlobalVisibility

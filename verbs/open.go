@@ -34,7 +34,7 @@ type RoCEConfig struct {
 // machine. Device.Explain says why it was chosen.
 //
 // An address may have a UDP port ("[::1]:4792") for a second device on the same address; other
-// implementations of RoCE v2 use port 4791 alone. One address and port is one device: opening it
+// implementations of RoCE v2 only use port 4791. One address and port is one device: opening it
 // twice fails.
 //
 // The context bounds the opening, not the device.

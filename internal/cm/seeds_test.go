@@ -16,7 +16,7 @@ var (
 	tell      = flag.Bool("tell", false, "with -seed, print all messages and events")
 )
 
-// A party is the model of one connection as its user sees it, derived from the events alone.
+// A party is the model of one connection as its user sees it, derived only from the events.
 type party struct {
 	h           *host
 	c           *Conn

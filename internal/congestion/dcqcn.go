@@ -46,7 +46,7 @@ const (
 // probes for more (additive, then hyper increase). Until the first notification there is
 // no pace, as a process does not know the line's rate. DCQCN is made for networks without
 // loss, so the loss-based window bounds the rate as well, and starts it slowly. A rate
-// alone would keep a standing queue: no more is in flight than the rate sends in the
+// by itself would keep a standing queue: no more is in flight than the rate sends in the
 // round trip at which marks begin.
 type dcqcn struct {
 	window

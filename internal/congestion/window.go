@@ -94,7 +94,7 @@ func (w *window) Ready(time.Duration) time.Duration { return 0 }
 func (w *window) Rate() float64 { return 0 }
 
 // losses distinguishes overflows from accidents, one round trip at a time. The round
-// before counts as well: losses are detected together, and the present round may begin
+// before counts as well: losses are detected together, and the current round may begin
 // with them.
 type losses struct {
 	end             time.Duration // of the round
@@ -113,7 +113,7 @@ const (
 	heavyLeast = 8
 )
 
-// round begins a new round when the present one is over.
+// round begins a new round when the current one is over.
 func (l *losses) round(now time.Duration, rtt *RTT) {
 	if now >= l.end {
 		calm := min(l.calm+1, 100)

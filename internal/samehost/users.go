@@ -8,7 +8,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// nobody is the number of users that are not mapped into this user namespace.
+// overflowUID is the number of users that are not mapped into this user namespace.
 const overflowUID = 65534
 
 // users holds the users that may be peers.

@@ -111,13 +111,13 @@ func (l *Link) listen(a netip.AddrPort) (endpoint, error) {
 	}
 	_ = c.SetWriteBuffer(l.cfg.SendBuffer)
 	o := optionsOf(a.Addr())
-	if o.fragment != 0 { // where the system can: RoCE v2 forbids fragments (A17.3.1.1.5)
+	if o.fragment != 0 { // if the system supports it: RoCE v2 forbids fragments (A17.3.1.1.5)
 		_ = setOption(c, o.level, o.fragment, o.never)
 	}
 	return endpoint{conn: c, tos: -1, hops: -1}, nil
 }
 
-// read receives for as long as the link is open.
+// read receives until the link is closed.
 func (l *Link) read() {
 	defer l.life.Leave()
 	for {
@@ -132,8 +132,8 @@ func (l *Link) read() {
 			return
 		}
 		if err != nil || n == 0 {
-			// Errors are of earlier packets that were sent (Windows), or of a
-			// datagram longer than any RoCE v2 packet.
+			// Errors are about packets sent earlier (Windows), or about a datagram longer than
+			// any RoCE v2 packet.
 			l.free <- b
 			if err != nil && !errors.Is(err, errTooLong) {
 				time.Sleep(time.Millisecond)
@@ -148,14 +148,13 @@ func (l *Link) read() {
 	}
 }
 
-// release closes everything. It runs when no call is inside the link any more.
+// release closes everything. It runs when no call is in progress.
 func (l *Link) release() {
 	l.flows.each((*endpoint).close)
 	_ = l.rx.conn.Close()
 }
 
-// Close ends every call on the link, the present and later ones, with
-// link.ErrClosed.
+// Close makes every call on the link, current and later ones, end with link.ErrClosed.
 func (l *Link) Close() error {
 	l.life.Close(func() {
 		close(l.ended)
@@ -185,7 +184,7 @@ func (l *Link) destination(dst netip.AddrPort) destination {
 
 func (l *Link) again(*endpoint) {}
 
-// dial makes a flow's socket. Nobody reads it: its buffer is small.
+// dial makes a flow's socket. It is never read, so its buffer is small.
 func (l *Link) dial(_ netip.AddrPort, port uint16) (*endpoint, netip.AddrPort, error) {
 	var e endpoint
 	var err error
@@ -242,8 +241,8 @@ func (l *Link) Send(tx *link.Tx) error {
 	return nil
 }
 
-// setHeader sets type of service and hop limit where they change. A system
-// that refuses sends with its defaults, which the ICRC does not cover.
+// setHeader sets type of service and hop limit if they change. A system that refuses sends
+// with its defaults, which the ICRC does not cover.
 func (l *Link) setHeader(f *flow, tx *link.Tx) {
 	o := optionsOf(l.local.Addr())
 	if f.end.tos != int(tx.TOS) && o.tos != 0 {
@@ -260,8 +259,8 @@ func (l *Link) setHeader(f *flow, tx *link.Tx) {
 	}
 }
 
-// Receive fills rx with the next packet, without waiting. Its addresses have
-// no zone: they are of the link's interface.
+// Receive fills rx with the next packet, without waiting. Its addresses have no zone: they are
+// on the link's interface.
 func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	if !l.life.Enter() {
 		return false, link.ErrClosed
@@ -310,7 +309,7 @@ func (l *Link) Wait(d time.Duration) error {
 	return nil
 }
 
-// Wake ends the present or the next Wait.
+// Wake ends the current or the next Wait.
 func (l *Link) Wake() {
 	select {
 	case l.wake <- struct{}{}:
@@ -329,8 +328,8 @@ func (l *Link) Join(group netip.Addr) error {
 // Leave is not supported.
 func (l *Link) Leave(group netip.Addr) error { return l.Join(group) }
 
-// options are the numbers of socket options, which differ between systems; 0
-// is an option that the system lacks.
+// options are the numbers of socket options, which differ between systems. 0 means that the
+// system lacks the option.
 type options struct {
 	level, tos, hops int
 	fragment, never  int // the option that forbids fragmentation, and its value

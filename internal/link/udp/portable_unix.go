@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errTooLong is never returned here: long datagrams are cut silently.
+// errTooLong is never returned here: long datagrams are silently truncated.
 var errTooLong = errors.New("datagram too long")
 
 func setOption(c *net.UDPConn, level, option, value int) error {

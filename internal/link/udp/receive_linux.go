@@ -12,14 +12,14 @@ import (
 	"softrdma/internal/link"
 )
 
-// A receiver holds what Receive needs, so that it allocates nothing.
+// A receiver holds the memory that Receive needs, so that it does not allocate.
 type receiver struct {
 	data    [1 << 16]byte
 	control [128]byte
 	name    unix.RawSockaddrInet6
 	iov     unix.Iovec
 	head    unix.Msghdr
-	local   netip.AddrPort // as packets show it
+	local   netip.AddrPort // in the form that packets have
 	turn    uint8
 	single  singleMode
 }
@@ -38,8 +38,7 @@ func (r *receiver) init(local netip.AddrPort) {
 // steady unicast traffic cannot starve them.
 const groupTurns = 16
 
-// Receive implements link.Packets. Addresses have no zone: they are of the link's
-// interface.
+// Receive implements link.Packets. Addresses have no zone: they are on the link's interface.
 func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	if !l.life.Enter() {
 		return false, link.ErrClosed
@@ -64,7 +63,7 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	return ok, nil
 }
 
-// receiveAny reads the link's own socket first, and sometimes the groups'.
+// receiveAny reads the link's own socket first, and at intervals the groups'.
 func (l *Link) receiveAny(rx *link.Rx) (ok bool, err unix.Errno) {
 	l.in.turn++
 	if l.in.turn%groupTurns == 0 {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxReports bounds the reports that wait for NextReport; more are dropped, as the
-	// network would do: routers limit the rate of ICMP.
+	// maxReports limits the reports that wait for NextReport. Excess ones are dropped, as on
+	// the network, where routers limit the rate of ICMP.
 	maxReports = 16
 
 	// quoteLen is how many bytes of a packet a report keeps: enough for its headers
@@ -23,10 +23,10 @@ const (
 	quoteLen = 128
 )
 
-// reports are the ICMP errors that were collected from the sockets of flows.
+// reports holds the ICMP errors that were collected from the sockets of flows.
 //
-// No epoll instance watches these sockets. The kernel would call it for every datagram
-// whose memory it frees, which made a round trip of small messages 5 % longer.
+// No epoll instance watches these sockets. The kernel would call it for every datagram whose
+// memory it frees, which made a round trip of small messages 5 % longer.
 type reports struct {
 	n      int // in list
 	taken  int // of these, by NextReport
@@ -51,7 +51,7 @@ func (l *Link) Look(p *link.Flow) {
 	}
 }
 
-// NextReport takes the oldest report off the list.
+// NextReport removes and returns the oldest report.
 func (l *Link) NextReport() *link.Report {
 	s := &l.reports
 	if s.taken == s.n {
@@ -84,8 +84,8 @@ func (l *Link) readErrors(fd int) {
 	}
 }
 
-// extended finds the control message that describes an ICMP error, nil for errors of
-// the system itself, such as a packet over the MTU.
+// extended finds the control message that describes an ICMP error. It returns nil for errors
+// of the system itself, such as a packet over the MTU.
 func (s *reports) extended(n int) *unix.SockExtendedErr {
 	for at := 0; at+unix.SizeofCmsghdr <= n; {
 		h := (*unix.Cmsghdr)(unsafe.Pointer(&s.ctl[at]))
@@ -106,9 +106,9 @@ func (s *reports) extended(n int) *unix.SockExtendedErr {
 	return nil
 }
 
-// keep adds a report of n quoted bytes to the list. The kernel has compared the
-// addresses and ports of the quoted packet with the socket's; where that is not
-// connected it names the packet's destination.
+// keep adds a report of n quoted bytes to the list. The kernel has compared the addresses and
+// ports of the quoted packet with the socket's; for an unconnected socket it returns the
+// packet's destination.
 func (l *Link) keep(fd, n int, errno syscall.Errno) {
 	s := &l.reports
 	src, err := localOf(fd, l.local)

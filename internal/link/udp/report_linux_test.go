@@ -36,7 +36,7 @@ func TestLookFindsReportOfClosedPort(t *testing.T) {
 			if a.NextReport() != nil {
 				t.Error("a report was given twice")
 			}
-			// The next send does not fail because of a report that was read.
+			// The next send does not fail because of a report that was already read.
 			send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data}, Bytes: len(data), Size: len(data)})
 			n = 0
 			collect(t, a, f, func(*link.Report) { n++ })
@@ -63,8 +63,8 @@ func collect(t *testing.T, l *Link, flow *rocev2.Flow, f func(*link.Report)) {
 	}
 }
 
-// TestReportsOfSendErrorsAreKept: a send that fails for an earlier packet takes the
-// report off the socket, and NextReport gives it all the same.
+// TestReportsOfSendErrorsAreKept: a send that fails because of an earlier packet takes the
+// report off the socket, and NextReport still returns it.
 func TestReportsOfSendErrorsAreKept(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	f := openFlow(t, a, b.Local(), 7)
@@ -83,7 +83,7 @@ func TestReportsOfSendErrorsAreKept(t *testing.T) {
 	}
 }
 
-// TestReportsAreBounded: more than fit are dropped.
+// TestReportsAreBounded: excess reports are dropped.
 func TestReportsAreBounded(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	f := openFlow(t, a, b.Local(), 7)

@@ -16,10 +16,9 @@ import (
 	"softrdma/internal/link"
 )
 
-// The ICRC covers the IPv4 identification, so the batches that leave a host
-// must have the values that Flow.Segments promises. A TUN device shows packets
-// as they would be on the wire. It lives in a network namespace of its own, in
-// which this test runs once more.
+// The ICRC covers the IPv4 identification, so the batches that leave a host must have the
+// values that Flow.Segments promises. A TUN device shows packets as on the wire. It is in a
+// separate network namespace, in which this test runs again.
 func TestSegmentsHaveKnownIdentification(t *testing.T) {
 	if !hosttest.Inside(t) {
 		return
@@ -32,7 +31,7 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 		segments int // of the flow, as after a fall-back; 0 leaves it
 		packets  int
 		size     int
-		counts   bool // the flow has a socket of its own, which is connected
+		counts   bool // the flow has its own connected socket
 	}{
 		{"batch of 15", Config{}, 0, 15, 4096, true},
 		{"batch of 128", Config{}, 0, 128, 64, true},
@@ -61,7 +60,7 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 			}
 			data := pattern(c.packets * c.size)
 			for round := range 6 {
-				if round == 4 && c.counts { // a send in between fails, and is not numbered
+				if round == 4 && c.counts { // one send fails, and is not numbered
 					if err := l.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{pattern(mtu)}, Bytes: mtu, Size: mtu}); err == nil || f.Counts {
 						t.Fatalf("a packet that is too long: %v, identifications count: %v", err, f.Counts)
 					}
@@ -83,8 +82,8 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 			}
 		})
 	}
-	// A queue discipline that lets hardly anything through holds packets, which
-	// count against the socket's buffer; one of little room drops them.
+	// A nearly stopped queue discipline holds packets, which count against the socket's
+	// buffer. One with a small queue drops them.
 	for _, c := range []struct {
 		name  string
 		limit uint32
@@ -135,8 +134,8 @@ func TestSegmentsHaveKnownIdentification(t *testing.T) {
 	})
 }
 
-// throttle slows the TUN device down to almost nothing, with a queue of so many
-// bytes, until release is called.
+// throttle slows the TUN device down to almost nothing, with a queue of limit bytes, until
+// release is called.
 func throttle(t *testing.T, limit uint32) (release func()) {
 	t.Helper()
 	dev, err := netlink.LinkByName("tun0")
@@ -192,7 +191,7 @@ func openTUN(t *testing.T, addr netip.Addr, mtu uint32) *tunDevice {
 	return &tunDevice{fd}
 }
 
-// packet returns the next IPv4 packet with UDP that the device sends.
+// packet returns the next IPv4 UDP packet that the device sends.
 func (d *tunDevice) packet(t *testing.T) []byte {
 	t.Helper()
 	b := make([]byte, 1<<16)

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxPieces is UIO_MAXIOV: the kernel takes no longer gather list.
+	// maxPieces is UIO_MAXIOV, the longest gather list that the kernel accepts.
 	maxPieces = 1024
 
 	// oldSegments is how many segments kernels before 6.9 accept.
 	oldSegments = 64
 )
 
-// A sender holds what Send needs, so that it allocates nothing.
+// A sender holds the memory that Send needs, so that it does not allocate.
 type sender struct {
 	segments int // of new flows
 	iov      [maxPieces + link.MaxPackets]unix.Iovec
@@ -49,8 +49,8 @@ func (s *sender) init(fd int, cfg Config) {
 	s.control.head.SetLen(unix.CmsgLen(2))
 }
 
-// canSegment reports whether the kernel knows UDP_SEGMENT. One that does not ignores the
-// control message, and would send a batch as one datagram.
+// canSegment reports whether the kernel knows UDP_SEGMENT. Other kernels ignore the control
+// message, and would send a batch as one datagram.
 func canSegment(fd int) bool {
 	if unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1400) != nil {
 		return false
@@ -125,7 +125,7 @@ func (l *Link) send(tx *link.Tx) error {
 	}
 	switch {
 	case err != 0:
-		f.Segments = segments // fewer did not help
+		f.Segments = segments // a smaller number did not help
 		return f.sendError(tx, l.named(f, tx, err), false)
 	case earlier != 0:
 		return f.sendError(tx, l.named(f, tx, earlier), true)
@@ -133,10 +133,9 @@ func (l *Link) send(tx *link.Tx) error {
 	return nil
 }
 
-// fallBack lowers the flow's segments after an error that a system without
-// segmentation, or with shorter batches, gives: a device without checksum
-// offload (EIO), IPsec (EIO), a kernel that allows 64 (EINVAL). It reports
-// whether to try again.
+// fallBack lowers the flow's segments after an error of a system without segmentation, or with
+// shorter batches: a device without checksum offload (EIO), IPsec (EIO), a kernel that allows
+// 64 (EINVAL). It reports whether to try again.
 func (f *flow) fallBack(tx *link.Tx, err unix.Errno) bool {
 	if f.Segments == 1 || tx.Bytes <= tx.Size {
 		return false
@@ -193,8 +192,8 @@ func (s *sender) join(pieces [][]byte) [][]byte {
 	return [][]byte{s.bounce}
 }
 
-// cut spreads pieces over messages of n bytes each; the last may be shorter. It returns
-// the number of messages, and false if there are too many.
+// cut divides pieces into messages of n bytes each; the last may be shorter. It returns the
+// number of messages, and false if there are too many.
 func (s *sender) cut(pieces [][]byte, n int) (int, bool) {
 	iov, msg, first, room := 0, 0, 0, n
 	for _, p := range pieces {
@@ -226,8 +225,8 @@ func (s *sender) endMessage(msg, from, to int) {
 	h.SetIovlen(to - from)
 }
 
-// transmit sends the n messages that were cut. It clears the pointers to the caller's
-// memory, which the caller may unmap.
+// transmit sends the n messages of cut. It clears the pointers to the caller's memory, which
+// the caller may unmap.
 func (l *Link) transmit(f *flow, tx *link.Tx, n int, earlier *unix.Errno) unix.Errno {
 	s := &l.out
 	s.control.size = uint16(min(tx.Size, 1<<16-1))
@@ -251,8 +250,8 @@ func (l *Link) transmit(f *flow, tx *link.Tx, n int, earlier *unix.Errno) unix.E
 	return err
 }
 
-// push hands messages to the kernel. It waits a little for room, and tries once
-// more after an error, which may be about an earlier batch.
+// push passes messages to the kernel. It waits a limited time for room, and retries once after
+// an error, which may be about an earlier batch.
 func (l *Link) push(e *endpoint, msgs []unix.Mmsghdr, earlier *unix.Errno) unix.Errno {
 	var deadline time.Time
 	var again bool
@@ -282,8 +281,8 @@ func (l *Link) push(e *endpoint, msgs []unix.Mmsghdr, earlier *unix.Errno) unix.
 	return 0
 }
 
-// sendMessages returns how many messages were sent, none with an error. The calls do not
-// block, so Go's scheduler need not know of them.
+// sendMessages returns how many messages were sent, 0 with an error. The calls do not block,
+// so Go's scheduler need not know of them.
 func sendMessages(fd int, msgs []unix.Mmsghdr) (int, unix.Errno) {
 	if len(msgs) == 1 {
 		h := &msgs[0].Hdr
@@ -299,7 +298,7 @@ func sendMessages(fd int, msgs []unix.Mmsghdr) (int, unix.Errno) {
 	return int(n), err
 }
 
-// waitRoom waits until a full socket has room. ENOBUFS says that the interface's queue is
+// waitRoom waits until a full socket has room. ENOBUFS means that the interface's queue is
 // full: then it waits a moment. It reports whether to try again.
 func (l *Link) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
 	l.out.dropped = l.out.dropped || err == unix.ENOBUFS
@@ -318,10 +317,10 @@ func (l *Link) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
 	return true
 }
 
-// drainErrors reads the error queue of a flow's socket, which keeps sends from
-// failing. NextReport returns what was in it.
+// drainErrors reads the error queue of a flow's socket, so that later sends do not fail.
+// NextReport returns the errors.
 func (l *Link) drainErrors(fd int) {
-	if fd != l.rx.fd { // which asks for no reports
+	if fd != l.rx.fd { // the receiving socket asks for no reports
 		l.readErrors(fd)
 	}
 }

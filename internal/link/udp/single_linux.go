@@ -25,9 +25,9 @@ const (
 	// single-packet mode. A longer burst is faster to receive coalesced.
 	singleBurst = 4
 
-	// pairWeight is what a burst counts, against packets that come alone, and pairLimit the
-	// sum that ends single-packet mode. An answer that always leaves in one batch with an
-	// acknowledge is to arrive with it: one poll then finds both.
+	// pairWeight is the weight of a burst against single packets, and pairLimit the sum that
+	// ends single-packet mode. An answer that always leaves in one batch with an acknowledge
+	// should arrive with it: one poll then finds both.
 	pairWeight = 6
 	pairLimit  = 18
 
@@ -47,7 +47,7 @@ type singleMode struct {
 	on    bool // the kernel coalesces nothing
 	run   int  // single packets received in a row
 	burst int  // packets received since the socket was empty
-	pairs int  // bursts, weighed against packets that came alone
+	pairs int  // bursts, weighed against single packets
 }
 
 // receive reads the next batch. For single packets it takes a faster path.
@@ -89,7 +89,7 @@ func (r *receiver) leaveSingle(fd int) {
 	r.single = singleMode{}
 }
 
-// count counts a batch, or that there was none. It clears run if packets come together or
+// count counts a batch, or that there was none. It clears run if packets arrive together or
 // have a congestion mark, which must be read from each packet.
 func (m *singleMode) count(ok bool, rx *link.Rx) {
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"softrdma/internal/link"
 )
 
-// A singleRig sends packets one at a time, each when the one before was received.
+// A singleRig sends packets one at a time, each after the previous one was received.
 type singleRig struct {
 	*testing.T
 	from, to *Link
@@ -31,7 +31,7 @@ func (r *singleRig) send(p []byte, size int, tos uint8) {
 	send(r, r.from, &link.Tx{Flow: &r.flow.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: size, TOS: tos, HopLimit: 7})
 }
 
-// one sends a packet, receives it and looks for another one.
+// one sends a packet, receives it and checks that there is no other one.
 func (r *singleRig) one(tos uint8) {
 	r.Helper()
 	p := pattern(64)
@@ -158,8 +158,8 @@ func TestBurstEndsSinglePacketMode(t *testing.T) {
 	}
 }
 
-// Packets that come in pairs are received as pairs. A ping-pong in which the acknowledge comes
-// with one message of many stays in single-packet mode.
+// Packets that arrive in pairs are received as pairs. A ping-pong in which the acknowledge
+// comes with one message of many stays in single-packet mode.
 func TestPairsEndSinglePacketMode(t *testing.T) {
 	short := link.Rx{Data: pattern(64), Size: 64}
 	for _, c := range []struct {
@@ -216,7 +216,7 @@ func TestEveryHeaderIsReceivedUnlessSparse(t *testing.T) {
 	r.expects(true)
 }
 
-// A link that is a member of a group has datagrams, whose headers are wanted.
+// A link that is a member of a group receives datagrams, whose headers are wanted.
 func TestGroupsMemberReceivesBatchesAgain(t *testing.T) {
 	r := newSingleRig(t, "127.0.0.1")
 	r.settle()

@@ -20,9 +20,9 @@ import (
 // address. The kernel numbers the sockets of a SO_REUSEPORT group in the order in which they
 // were bound, and steers packets by that number.
 //
-// When a socket of a group is closed, the kernel gives its number to the last one. So none
-// is closed: Slots keeps a descriptor of each, and programs keep all of them open when
-// the process of Slots has ended (see keeper).
+// When a socket of a group is closed, the kernel gives its number to the last one. So none is
+// closed: Slots keeps a descriptor of each, and programs keep all of them open when the
+// process of Slots has ended (see keeper).
 type Slots struct {
 	local netip.AddrPort
 	cfg   Config
@@ -41,8 +41,8 @@ type slotSocket struct {
 	taken bool
 }
 
-// OpenSlots opens n links of one local address as OpenLanes does, with the lanes that
-// follow up to of for programs.
+// OpenSlots opens n links of one local address like OpenLanes, and provides further lanes, of
+// in total, for programs.
 func OpenSlots(local netip.AddrPort, cfg Config, n, of int) ([]*Link, *Slots, error) {
 	_, _ = rand.Read(cfg.Key[:]) // never fails
 	links, err := openFirst(local, cfg, n, true)
@@ -57,7 +57,7 @@ func OpenSlots(local netip.AddrPort, cfg Config, n, of int) ([]*Link, *Slots, er
 	return links, s, nil
 }
 
-// start binds the first socket beside the owner's, which makes them a group, and makes the
+// start binds the first socket besides the owner's, which makes them a group, and makes the
 // kernel steer packets.
 func (s *Slots) start(owner []*Link) error {
 	if err := s.keeper.open(); err != nil {
@@ -125,7 +125,7 @@ func (s *Slots) add() error {
 	}
 	if err != nil {
 		if l.rx.fd >= 0 {
-			l.rx.close() // the last of the group: no other one gets its number
+			l.rx.close() // it is the last of the group, so no other one gets its number
 		}
 		return err
 	}
@@ -133,8 +133,8 @@ func (s *Slots) add() error {
 	return nil
 }
 
-// Give takes back a lane whose program has ended or does not use it any more. Packets to
-// it are dropped until it is lent again.
+// Give takes back a lane whose program has ended or no longer uses it. Packets to it are
+// dropped until it is lent again.
 func (s *Slots) Give(lane int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Slots) Give(lane int) {
 	x.taken = false
 }
 
-// Close gives up the address. Lanes that are lent to programs keep working.
+// Close releases the address. Lanes that are lent to programs keep working.
 func (s *Slots) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,8 +197,8 @@ func closeDescriptors(fds []int) {
 	}
 }
 
-// A keeper holds sockets open for as long as anybody has a descriptor of its end: they are
-// in messages on their way to that end, which nobody receives.
+// A keeper holds sockets open for as long as any process has a descriptor of its end: they are
+// in messages to that end, which are never received.
 type keeper struct{ in, end int }
 
 func (k *keeper) open() error {
@@ -220,8 +220,8 @@ func (k *keeper) close() {
 	}
 }
 
-// OpenSlot opens a link on a lane that Slots has lent, on this process's network. It takes
-// over the descriptors. The local address is that of Slots.
+// OpenSlot opens a link on a lane that Slots has lent, in this process's network namespace. It
+// takes ownership of the descriptors. The local address is that of Slots.
 func OpenSlot(fds []int, local netip.AddrPort, cfg Config) (*Link, error) {
 	local, err := checkSlot(fds, local)
 	if err != nil {
@@ -250,7 +250,7 @@ func checkSlot(fds []int, local netip.AddrPort) (netip.AddrPort, error) {
 }
 
 // sameNetwork refuses a socket of another network namespace, which has other addresses and
-// routes. Linux before 5.14 does not tell namespaces apart.
+// routes. Linux before 5.14 does not distinguish namespaces.
 func sameNetwork(fd int) error {
 	own, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"softrdma/internal/reason"
 )
 
-// openSlots opens an address with so many lanes for its owner and of in all.
+// openSlots opens an address with n lanes for its owner and of in total.
 func openSlots(t *testing.T, host string, n, of int) ([]*Link, *Slots) {
 	t.Helper()
 	links, s, err := OpenSlots(netip.AddrPortFrom(netip.MustParseAddr(host), 0), Config{}, n, of)
@@ -51,7 +51,7 @@ func takeWith(t *testing.T, s *Slots, cfg Config) (*Link, int) {
 	return l, lane
 }
 
-// deliver sends a packet to a queue pair, and checks that it comes to one link.
+// deliver sends a packet to a queue pair, and checks that it arrives at one link.
 func deliver(t *testing.T, from, to *Link, qpn uint32) {
 	t.Helper()
 	f := openFlow(t, from, to.Local(), qpn)
@@ -125,8 +125,8 @@ func TestSlotsAreLimited(t *testing.T) {
 	}
 }
 
-// When the owner of the address and some programs have gone, packets to the others come to
-// their lanes. The address is in use until the last of them has gone.
+// When the owner of the address and some programs have ended, packets to the others still
+// arrive at their lanes. The address is in use until the last of them has ended.
 func TestSlotsOutliveTheOwner(t *testing.T) {
 	own, s := openSlots(t, "127.0.0.1", 1, 256)
 	a, _ := pair(t, "127.0.0.1", Config{})

@@ -9,8 +9,8 @@ import (
 	"runtime"
 )
 
-// Slots are the sockets of an address that programs share, which other systems than Linux
-// cannot steer packets to.
+// Slots are the sockets of an address that programs share. Only Linux can steer packets to
+// them.
 type Slots struct{}
 
 // OpenSlots fails.

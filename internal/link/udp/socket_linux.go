@@ -27,7 +27,7 @@ type Link struct {
 	zone    uint32 // scope of link-local IPv6 addresses
 	rx      endpoint
 	sleeper wake.Sleeper
-	watched int // see Watch; -1 for none
+	watched int // see Watch; -1 if not set
 	flows   flowTable
 	stale   atomic.Bool // flows has sockets to trim
 	in      receiver
@@ -37,7 +37,7 @@ type Link struct {
 	reports reports
 
 	receiveBuffer int
-	keeper        int // of Slots; -1 for none
+	keeper        int // of Slots; -1 if there is none
 }
 
 var (
@@ -45,14 +45,14 @@ var (
 	_ link.Watcher = (*Link)(nil)
 )
 
-// An endpoint is a socket, with the header fields that were last set on it.
+// An endpoint is a socket with the header fields that were last set on it.
 type endpoint struct {
 	fd        int
 	connected bool
 	counts    bool // identifications count up from first, see frame.Numbering
 	first     uint16
 	tos, hops int // -1 before the first
-	segment   int // of datagrams without a control message, see setSegment; 0 for none
+	segment   int // of datagrams without a control message, see setSegment; 0 if not set
 	stage     stage
 }
 
@@ -64,11 +64,11 @@ func (e *endpoint) close() {
 	e.stage.free()
 }
 
-// Open opens the link of one local address; port 0 takes any. The address must
-// be a single one of this host, and no other link may be open on it.
+// Open opens the link of one local address. Port 0 chooses a free one. The address must be a
+// unicast address of this host, and no other link may be open on it.
 func Open(local netip.AddrPort, cfg Config) (*Link, error) { return open(local, cfg, false) }
 
-// open is Open. With shared, other links may have the address and port as well.
+// open implements Open. With shared, other links may use the address and port as well.
 func open(local netip.AddrPort, cfg Config, shared bool) (*Link, error) {
 	local, err := checkLocal(local)
 	if err != nil {
@@ -111,8 +111,8 @@ func (l *Link) openAll(receive func() error) (err error) {
 	if err != nil {
 		return os.NewSyscallError("getsockopt SO_RCVBUF", err)
 	}
-	// Measured: single packets of 1 to 4 KB, with the kernel's bookkeeping, fit
-	// to .45 of the size granted; coalesced ones to .83.
+	// Measured: single packets of 1 to 4 KB, with the kernel's bookkeeping, fill up to .45 of
+	// the granted size; coalesced ones .83.
 	l.receiveBuffer = granted * 45 / 100
 	if err := l.group.init(); err != nil {
 		return err
@@ -123,8 +123,8 @@ func (l *Link) openAll(receive func() error) (err error) {
 	return nil
 }
 
-// bindReceiving makes the receiving socket. With shared, other links may have the address
-// and port as well.
+// bindReceiving makes the receiving socket. With shared, other links may use the address and
+// port as well.
 func (l *Link) bindReceiving(shared bool) (err error) {
 	if l.rx, err = newEndpoint(l.local, l.cfg); err != nil {
 		return fmt.Errorf("open UDP link on %v: %w", l.local, err)
@@ -141,7 +141,7 @@ func (l *Link) bindReceiving(shared bool) (err error) {
 	return err
 }
 
-// free closes everything. It runs when no call is inside the link any more.
+// free closes everything. It runs when no call is in progress.
 func (l *Link) free() {
 	l.flows.each((*endpoint).close)
 	l.out.splicer.close()
@@ -156,8 +156,7 @@ func (l *Link) free() {
 	}
 }
 
-// Close ends every call on the link, the present and later ones, with
-// link.ErrClosed.
+// Close makes every call on the link, current and later ones, end with link.ErrClosed.
 func (l *Link) Close() error {
 	l.life.Close(l.sleeper.Interrupt)
 	return nil
@@ -166,8 +165,8 @@ func (l *Link) Close() error {
 // Local returns the address and port that peers send to.
 func (l *Link) Local() netip.AddrPort { return l.local }
 
-// Capabilities implements link.Packets. The receive buffer is what single packets of 1
-// to 4 KB may add up to.
+// Capabilities implements link.Packets. The receive buffer is the total size of single packets
+// of 1 to 4 KB that fit in.
 func (l *Link) Capabilities() link.Capabilities {
 	return link.Capabilities{
 		Packets: link.MaxPackets, Bytes: link.MaxBatch,
@@ -175,7 +174,7 @@ func (l *Link) Capabilities() link.Capabilities {
 	}
 }
 
-// findInterface settles the interface of multicast and of link-local addresses.
+// findInterface finds the interface for multicast and for link-local addresses.
 func (l *Link) findInterface() error {
 	i, err := interfaceOf(l.local.Addr())
 	if err != nil && (l.cfg.Interface == 0 || l.local.Addr().Zone() != "") {
@@ -202,8 +201,8 @@ func newEndpoint(local netip.AddrPort, cfg Config) (endpoint, error) {
 		return e, os.NewSyscallError("socket", err)
 	}
 	e.fd = fd
-	// Never fragment: RoCE v2 forbids it (A17.3.1.1.5), and the identification is
-	// known only so.
+	// Never fragment: RoCE v2 forbids it (A17.3.1.1.5), and otherwise the identification is
+	// unknown.
 	if family == unix.AF_INET {
 		err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
 	} else {
@@ -211,8 +210,8 @@ func newEndpoint(local netip.AddrPort, cfg Config) (endpoint, error) {
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1),
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, 1),
-			// Linux's Soft RoCE sends UDP checksum 0, as annex A17.3.2.4 wants it,
-			// over IPv6 too, where sockets take it only when told. The ICRC is there.
+			// Linux's Soft RoCE sends UDP checksum 0, as annex A17.3.2.4 requires, over IPv6
+			// too, where sockets only accept it if told to. The ICRC protects the packet.
 			unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1))
 	}
 	if err != nil {
@@ -224,7 +223,7 @@ func newEndpoint(local netip.AddrPort, cfg Config) (endpoint, error) {
 	return e, nil
 }
 
-// setBuffer sets a buffer's size. Without privilege the system's limit applies.
+// setBuffer sets a buffer's size. Without privileges the system's limit applies.
 func setBuffer(fd, force, plain, n int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, n) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, n)
@@ -302,8 +301,8 @@ func bindError(local netip.AddrPort, err error) error {
 	return fmt.Errorf("open UDP link on %v: %w", local, err)
 }
 
-// A destination is a peer's address as sendmsg takes it: a sockaddr_in or
-// sockaddr_in6, both with family, port and address in fixed places.
+// A destination is a peer's address in the form for sendmsg: a sockaddr_in or sockaddr_in6,
+// both with family, port and address at fixed offsets.
 type destination struct {
 	name unix.RawSockaddrInet6
 	len  uint32
@@ -322,7 +321,7 @@ func (l *Link) destination(dst netip.AddrPort) (d destination) {
 	return d
 }
 
-// swap converts a port to or from the byte order of raw socket addresses.
+// swap converts a port to or from network byte order.
 func swap(port uint16) uint16 {
 	b := (*[2]byte)(unsafe.Pointer(&port))
 	return uint16(b[0])<<8 | uint16(b[1])

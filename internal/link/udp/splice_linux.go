@@ -17,32 +17,33 @@ import (
 
 // # Batches to a peer on this host
 //
-// sendmsg copies a batch into pages of the kernel that the receiver's processor has read last. If
-// the two processors share no cache, each line of them has to be fetched from there, and the copy
-// takes most of the sender's time. So long batches of a stream to a loopback address are copied to
-// memory of the flow instead, by streaming stores, and the socket takes its pages by splice.
-// When memory of a flow may be used again is in stage_linux.go.
+// sendmsg copies a batch into pages of the kernel that the receiver's processor has read last.
+// If the two processors share no cache, each line of them has to be fetched from there, and
+// the copy takes most of the sender's time. So long batches of a stream to a loopback address
+// are copied to memory of the flow instead, by streaming stores, and the socket gets its pages
+// by splice. stage_linux.go decides when memory of a flow may be reused.
 
 const (
 	// spliceFrom is the shortest batch that is spliced, and spliceAfter the number of bytes in
-	// such batches after which a flow begins. A stage is memory, and making it takes time.
+	// such batches after which a flow begins to splice. A stage needs memory, and making it
+	// takes time.
 	spliceFrom  = 32 << 10
 	spliceAfter = 16 << 20
 
-	// stageSlot is the room that a batch needs: the pages that one splice takes. It begins a page,
-	// so up to a page is lost with each batch.
+	// stageSlot is the memory for a batch: the pages that one splice can carry. It begins at a
+	// page, so up to a page is lost with each batch.
 	stageSlot = 64 << 10
 	pageSize  = 4 << 10
 
-	// maxStages is the number of stages of a link, of 10 MiB each by default. Other flows send as
-	// to other hosts.
+	// maxStages is the number of stages of a link, of 10 MiB each by default. Other flows send
+	// as to other hosts.
 	maxStages = 8
 
-	// spliceFailures is the number of failures after which a link splices no more.
+	// spliceFailures is the number of failures after which a link no longer splices.
 	spliceFailures = 4
 )
 
-// A splicer takes batches from stages to sockets.
+// A splicer passes batches from stages to sockets.
 type splicer struct {
 	pipe     [2]int // of 16 pages, empty between two batches
 	open     bool
@@ -50,8 +51,8 @@ type splicer struct {
 	kernel   *diagnosis
 }
 
-// canSplice reports whether splice hands a datagram's pages to a socket at once, as it does since
-// Linux 6.5.
+// canSplice reports whether splice passes a datagram's pages to a socket at once, as it does
+// since Linux 6.5.
 var canSplice = func() bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -64,7 +65,7 @@ var canSplice = func() bool {
 	return a > 6 || a == 6 && b >= 5
 }()
 
-// splices reports whether a batch is to be spliced.
+// splices reports whether to splice a batch.
 func (l *Link) splices(f *flow, tx *link.Tx) bool {
 	g := &f.end.stage
 	if tx.Bytes < spliceFrom || tx.Bytes > stageSlot || tx.Bytes <= tx.Size || tx.Bytes > tx.Size*f.Segments ||
@@ -82,14 +83,14 @@ func (l *Link) splices(f *flow, tx *link.Tx) bool {
 	return !g.failed
 }
 
-// look asks the kernel which batches of a flow's stage are free. It reports whether the next n
-// bytes have room there.
+// look asks the kernel which batches of a flow's stage are free. It reports whether there is
+// room for the next n bytes.
 func (l *Link) look(f *flow, n int) bool {
 	g := &f.end.stage
 	if g.skip -= n; g.skip > 0 {
 		return false
 	}
-	// What leaves an interface's queue meanwhile is counted twice, not missed.
+	// Data that leaves an interface's queue meanwhile is counted twice, not missed.
 	out, err := unix.IoctlGetInt(f.end.fd, unix.SIOCOUTQ)
 	w, ok := l.out.splicer.kernel.ask(f.Src, f.Dst, &g.sole)
 	if err == nil && ok {
@@ -102,7 +103,7 @@ func (l *Link) look(f *flow, n int) bool {
 	return true
 }
 
-// openStage makes a flow's stage, if the kernel tells what waits at the peer.
+// openStage makes a flow's stage, if the kernel reports what is queued at the peer.
 func (l *Link) openStage(f *flow) {
 	p := &l.out.splicer
 	if p.kernel == nil {
@@ -121,8 +122,8 @@ func (l *Link) openStage(f *flow) {
 	}
 }
 
-// newStage returns memory for a stage, nil if there are enough. It is in huge pages if the system
-// has some: splice looks each page up, and a huge one takes less.
+// newStage returns memory for a stage, or nil if there are enough. It uses huge pages if the
+// system has some: splice looks each page up, which takes less time for huge ones.
 func (l *Link) newStage() []byte {
 	n := 0
 	l.flows.each(func(e *endpoint) {
@@ -133,7 +134,7 @@ func (l *Link) newStage() []byte {
 	if n >= maxStages {
 		return nil
 	}
-	size := 2 * l.cfg.ReceiveBuffer // the kernel grants twice what is asked for
+	size := 2 * l.cfg.ReceiveBuffer // the kernel grants twice the requested size
 	size += size / (spliceFrom / pageSize)
 	mem, err := unix.Mmap(-1, 0, (size/stageSlot+16)*stageSlot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -161,8 +162,8 @@ func (l *Link) splice(f *flow, tx *link.Tx, pieces [][]byte) bool {
 	return true
 }
 
-// splice sends b, whose first byte begins a page, as one datagram. What did not leave the pipe is
-// lost with it.
+// splice sends b, whose first byte begins a page, as one datagram. Data that remains in the
+// pipe is lost with it.
 func (p *splicer) splice(fd int, b []byte) bool {
 	if !p.open {
 		if unix.Pipe2(p.pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK) != nil {
@@ -191,8 +192,8 @@ func (p *splicer) close() {
 	}
 }
 
-// stageBatch copies n bytes in pieces to slot. It reports false if the pieces have another length,
-// or if their memory is not mapped any more.
+// stageBatch copies n bytes in pieces to slot. It reports false if the pieces have another
+// length, or if their memory is no longer mapped.
 func stageBatch(slot []byte, pieces [][]byte, n int) (ok bool) {
 	for _, p := range pieces {
 		n -= len(p)
@@ -224,7 +225,7 @@ func stageBatch(slot []byte, pieces [][]byte, n int) (ok bool) {
 	return true
 }
 
-// setSegment makes the socket segment datagrams that do not say themselves how.
+// setSegment makes the socket segment datagrams that have no control message for it.
 func (e *endpoint) setSegment(n int) bool {
 	if e.segment == n {
 		return true

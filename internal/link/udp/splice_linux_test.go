@@ -12,7 +12,8 @@ import (
 	"softrdma/internal/link"
 )
 
-// needSplice skips a test if the kernel cannot splice, or does not tell what waits in sockets.
+// needSplice skips a test if the kernel cannot splice, or does not report what is queued in
+// sockets.
 func needSplice(t testing.TB, l *Link) {
 	t.Helper()
 	if !canSplice {
@@ -28,7 +29,8 @@ func needSplice(t testing.TB, l *Link) {
 	}
 }
 
-// spliced returns two links and a flow between them whose long batches are spliced at once.
+// spliced returns two links and a flow between them whose long batches are spliced from the
+// start.
 func spliced(t testing.TB, host string) (a, b *Link, f *rocev2.Flow) {
 	t.Helper()
 	a, b = pair(t, host, Config{})
@@ -38,7 +40,7 @@ func spliced(t testing.TB, host string) (a, b *Link, f *rocev2.Flow) {
 	return a, b, f
 }
 
-// batch makes a batch of n packets in many pieces, as packets with headers and payloads are.
+// batch makes a batch of n packets in many pieces, like packets with headers and payloads.
 func batch(f *rocev2.Flow, n, size int, seed byte) *link.Tx {
 	tx := &link.Tx{Flow: &f.Flow, Bytes: n * size, Size: size}
 	for range n {
@@ -49,7 +51,7 @@ func batch(f *rocev2.Flow, n, size int, seed byte) *link.Tx {
 	return tx
 }
 
-// stageAt returns where the flow's next batch goes, -1 if it has no stage.
+// stageAt returns the position of the flow's next batch, or -1 if it has no stage.
 func stageAt(l *Link, f *rocev2.Flow) int {
 	if g := &l.flows.find(&f.Flow).end.stage; g.mem != nil {
 		return g.at
@@ -81,7 +83,7 @@ func TestSplicedBatchesArriveAsOthers(t *testing.T) {
 	}
 }
 
-// The socket segments what is spliced. A longer packet must not be segmented because of that.
+// The socket segments spliced data. A longer packet must not be segmented because of that.
 func TestLongerPacketAfterSplicedBatchIsWhole(t *testing.T) {
 	a, b, f := spliced(t, "127.0.0.1")
 	for _, tx := range []*link.Tx{batch(f, 15, 4112, 1), batch(f, 1, 4128, 2), batch(f, 3, 1040, 3), batch(f, 1, 8200, 4), batch(f, 15, 4112, 5)} {
@@ -103,7 +105,8 @@ func TestBatchOfWrongLengthIsNotSpliced(t *testing.T) {
 	}
 }
 
-// What the splice refuses is sent as ever, and a link where it always fails stops trying.
+// Batches that splice refuses are sent in the normal way, and a link on which it always fails
+// stops trying.
 func TestFailedSpliceSendsOtherwise(t *testing.T) {
 	a, b, f := spliced(t, "127.0.0.1")
 	var rx link.Rx
@@ -117,7 +120,7 @@ func TestFailedSpliceSendsOtherwise(t *testing.T) {
 			t.Fatalf("batch %d: received %d bytes in packets of %d", i, len(rx.Data), rx.Size)
 		}
 	}
-	// The kernel may have taken pages of what failed.
+	// The kernel may have used pages of failed batches.
 	if n := a.out.splicer.failures; n != spliceFailures || stageAt(a, f) != spliceFailures*stageSlot {
 		t.Errorf("%d failures and the next batch at %d, expected %d and %d", n, stageAt(a, f), spliceFailures, spliceFailures*stageSlot)
 	}

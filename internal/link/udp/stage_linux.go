@@ -10,25 +10,26 @@ import (
 
 // # When memory of a stage is free
 //
-// A stage is a ring of batches, and the kernel does not say when it needs the pages of one no more.
-// It needs them while the batch waits in the queue of an interface or in the peer's socket, and
-// while the peer copies it from there. This is the one rule by which a batch is free, whatever its
-// packets are, and whatever the peer does:
+// A stage is a ring of batches, and the kernel does not say when it no longer needs the pages
+// of a batch. It needs them while the batch is queued at an interface or in the peer's socket,
+// and while the peer copies it from there. There is one rule for when a batch is free,
+// independent of its packets and of the peer's behaviour:
 //
-// The kernel tells how much waits (ask in waiting_linux.go). What waits in a socket are the packets
-// that came last. So a batch does not wait if more than that has come behind it to the same socket.
-// Half as much again and stageMargin are required: the margin covers the batch that the peer is
-// just copying, the half what was lost elsewhere than at the socket.
+// The kernel reports how much is queued (ask in waiting_linux.go). The packets queued in a
+// socket are the newest ones. So a batch is not queued if more than that amount has been sent
+// after it to the same socket. Half as much again and stageMargin are required: the margin
+// covers the batch that the peer is copying, the half covers losses elsewhere than at the
+// socket.
 //
-//   - A batch counts only if it came. If the peer's sockets have dropped packets since the last
-//     look, none of the batches sent since counts.
-//   - An address may have several sockets, one for each of its lanes. Batches to the same queue
-//     pair reach the same one. Which one is not known, so the fullest decides.
-//   - Batches that nothing follows are free when two looks have found that nothing waits anywhere.
+//   - A batch only counts if it has arrived. If the peer's sockets have dropped packets since the last look, none of the batches
+//     sent since then counts.
+//   - An address may have several sockets, one for each of its lanes. Batches to the same queue pair reach the same socket. Which
+//     one is unknown, so the fullest decides.
+//   - Batches that no other batch follows are free when two looks have found that nothing is queued anywhere.
 //
-// While the next place is not free, batches are copied by the kernel as to other hosts. A stage has
-// data for one peer only, which therefore sees no other peer's. Should all of this fail, because
-// packets overtake each other on the way, the peer finds a wrong ICRC, and the packet is lost.
+// While the next place is not free, batches are copied by the kernel as to other hosts. A
+// stage only has data for one peer, which therefore sees no other peer's. Should the rule fail
+// because packets overtake each other, the peer finds a wrong ICRC, and the packet is lost.
 
 const (
 	// sharedLanes is the number of lanes of an address that programs share.
@@ -36,41 +37,42 @@ const (
 
 	stageMargin = 4 * stageSlot
 
-	// lookAfter is the number of bytes that are sent otherwise after a look that found no room.
+	// lookAfter is the number of bytes that are sent in the normal way after a look that found
+	// no room.
 	lookAfter = 1 << 20
 
-	// stageKeys is the number of queue pairs that a look tells apart. Batches to further ones
-	// wait for a look that finds nothing waiting.
+	// stageKeys is the number of queue pairs that a look distinguishes. Batches to others wait
+	// for a look that finds nothing queued.
 	stageKeys = 32
 
-	// emptyLooks is the number of looks after which a batch is free if nothing waits.
+	// emptyLooks is the number of looks after which a batch is free if nothing is queued.
 	emptyLooks = 2
 )
 
-// A stage is the memory of a flow that its batches lie in.
+// A stage is the memory of a flow's batches.
 type stage struct {
 	mem    []byte
-	at     int // where the next batch goes
-	used   int // bytes that are not free, up to at
+	at     int // position of the next batch
+	used   int // bytes before at that are not free
 	before int // bytes that were sent without it
 	skip   int // bytes to send without it before the next look
 	failed bool
-	sole   uint64 // the only socket of the peer's address, see ask
-	drops  uint64 // when the peer's sockets were last looked at
+	sole   uint64 // see ask
+	drops  uint64 // value when the peer's sockets were last looked at
 
-	// The batches that are not free, the oldest first: a ring.
+	// The batches that are not free, oldest first: a ring.
 	batches     []staged
 	first, many int
 }
 
-// A staged batch is one that is not known to be free.
+// A staged batch is a batch that is not known to be free.
 type staged struct {
 	queue uint32 // see link.Tx
 	span  int32  // bytes of the stage
 	bytes int32
-	came  int32 // bytes that have surely reached the peer's socket, by what is known so far
-	looks uint8 // that found nothing waiting
-	fresh bool  // no look came since
+	came  int32 // bytes known to have reached the peer's socket
+	looks uint8 // looks that found nothing queued
+	fresh bool  // there was no look since
 }
 
 // open gives the stage its memory.
@@ -78,7 +80,7 @@ func (g *stage) open(mem []byte, drops uint64) {
 	*g = stage{mem: mem, sole: g.sole, drops: drops, batches: make([]staged, len(mem)/spliceFrom+1)}
 }
 
-// free gives the memory up. Pages that wait in sockets stay as they are.
+// free releases the memory. Pages that are queued in sockets stay as they are.
 func (g *stage) free() {
 	if g.mem != nil {
 		_ = unix.Munmap(g.mem)
@@ -92,8 +94,8 @@ func (g *stage) room() bool { return len(g.mem)-g.used >= stageSlot && g.many < 
 // next returns the next place.
 func (g *stage) next() []byte { return g.mem[g.at : g.at+stageSlot] }
 
-// put notes that the kernel has a batch of n bytes from the next place. What may not have been sent
-// takes its place as well.
+// put records that the kernel has a batch of n bytes from the next place. Bytes that may not
+// have been sent also occupy their place.
 func (g *stage) put(queue uint32, n int, sent bool) {
 	span := (n + pageSize - 1) &^ (pageSize - 1)
 	if g.at += span; g.at+stageSlot > len(g.mem) {
@@ -112,7 +114,7 @@ func (g *stage) put(queue uint32, n int, sent bool) {
 // batch returns the i-th batch, from the oldest.
 func (g *stage) batch(i int) *staged { return &g.batches[(g.first+i)%len(g.batches)] }
 
-// release frees batches by what waits at the peer, and elsewhere on the way there.
+// release frees batches by what is queued at the peer, and elsewhere on the path.
 func (g *stage) release(w waiting, elsewhere int) {
 	dropped := w.drops != g.drops
 	g.drops = w.drops
@@ -144,7 +146,8 @@ func (g *stage) release(w waiting, elsewhere int) {
 	}
 }
 
-// behind holds how much has come behind a batch, by queue pairs whose packets reach the same socket.
+// behind counts the bytes sent after a batch, by queue pairs whose packets reach the same
+// socket.
 type behind struct {
 	sockets int
 	n       int
@@ -152,7 +155,7 @@ type behind struct {
 	bytes   [stageKeys]int
 }
 
-// of returns the sum for a queue pair, nil if there are too many.
+// of returns the count for a queue pair, or nil if there are too many.
 func (h *behind) of(queue uint32) *int {
 	queue = h.key(queue)
 	for i, q := range h.queues[:h.n] {
@@ -168,9 +171,10 @@ func (h *behind) of(queue uint32) *int {
 	return &h.bytes[h.n-1]
 }
 
-// key returns a number that is the same only for queue pairs with the same socket. An address has
+// key returns a number that is equal only for queue pairs with the same socket. An address has
 // a socket for each lane (OpenLanes), or fewer than its sharedLanes if programs share it
-// (OpenSlots). If the number of sockets divides sharedLanes, so does that of lanes in both cases.
+// (OpenSlots). If the number of sockets divides sharedLanes, so does that of lanes in both
+// cases.
 func (h *behind) key(queue uint32) uint32 {
 	switch {
 	case h.sockets == 1:

@@ -13,12 +13,12 @@ import (
 	"softrdma/internal/link"
 )
 
-// numbered makes a batch that carries its number in each packet.
+// numbered makes a batch that has its number in each packet.
 func numbered(f *rocev2.Flow, n, size int, queue, number uint32) *link.Tx {
 	tx := batch(f, n, size, 0)
 	tx.Queue = queue
 	for i := 0; i < len(tx.Pieces); i += 3 {
-		binary.BigEndian.PutUint32(tx.Pieces[i][4:], queue) // where BTH has it
+		binary.BigEndian.PutUint32(tx.Pieces[i][4:], queue) // as in the BTH
 		binary.BigEndian.PutUint32(tx.Pieces[i][8:], number)
 	}
 	return tx
@@ -57,8 +57,8 @@ func receiveUpTo(t *testing.T, l *Link, f *rocev2.Flow, n int) (numbers []uint32
 	return numbers
 }
 
-// sendStages sends as many bytes as several stages hold, and returns the number of batches and how
-// many of them were spliced.
+// sendStages sends as many bytes as several stages hold, and returns the number of batches and
+// how many of them were spliced.
 func sendStages(t *testing.T, a *Link, f *rocev2.Flow, from uint32, each func()) (end uint32, count int) {
 	t.Helper()
 	g := &a.flows.find(&f.Flow).end.stage
@@ -77,8 +77,8 @@ func sendStages(t *testing.T, a *Link, f *rocev2.Flow, from uint32, each func())
 	return from, count
 }
 
-// A receiver that does not read has a full socket. What waits there must stay as it is, however much
-// follows; and the stage is used again when it reads.
+// A receiver that does not read has a full socket. Its contents must not change, whatever
+// follows, and the stage is used again when the receiver reads.
 func TestStoppedReceiverKeepsItsBatches(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		a, b, f := spliced(t, host)
@@ -97,7 +97,7 @@ func TestStoppedReceiverKeepsItsBatches(t *testing.T) {
 	}
 }
 
-// A receiver that is too slow loses packets, and never receives changed ones.
+// A receiver that is too slow loses packets, but never receives changed ones.
 func TestSlowReceiverReceivesNoChangedBatch(t *testing.T) {
 	a, b, f := spliced(t, "127.0.0.1")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -116,8 +116,8 @@ func TestSlowReceiverReceivesNoChangedBatch(t *testing.T) {
 	}
 }
 
-// An address has a socket for each lane. A batch that waits at one must stay as it is while others
-// pass by the other one.
+// An address has a socket for each lane. A batch that is queued at one must not change while
+// others pass through the other one.
 func TestBatchAtIdleLaneKeepsItsBytes(t *testing.T) {
 	for _, n := range []int{2, 3} {
 		a, _ := pair(t, "127.0.0.1", Config{})
@@ -130,7 +130,7 @@ func TestBatchAtIdleLaneKeepsItsBytes(t *testing.T) {
 		f := openFlow(t, a, lanes[0].Local(), 1)
 		g := &a.flows.find(&f.Flow).end.stage
 		g.before = spliceAfter
-		send(t, a, numbered(f, 15, 4112, uint32(n)*256+1, 7)) // waits at lane 1
+		send(t, a, numbered(f, 15, 4112, uint32(n)*256+1, 7)) // stays queued at lane 1
 		count := 0
 		for i := range uint32(1000) {
 			at := g.at
@@ -161,7 +161,7 @@ func TestStageReleasesDeliveredBatches(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		queues    []uint32 // of the batches in turn
-		first     int      // batches that were sent before an earlier look
+		first     int      // batches sent before an earlier look
 		w         waiting
 		elsewhere int
 		freed     int
@@ -193,7 +193,7 @@ func TestStageReleasesDeliveredBatches(t *testing.T) {
 	}
 }
 
-// What nothing follows is free after two looks that find nothing, and not after one.
+// A batch without a successor is free after two looks that find nothing, and not after one.
 func TestStageReleasesAllAfterTwoEmptyLooks(t *testing.T) {
 	var g stage
 	g.open(make([]byte, 10<<20), 0)
@@ -211,7 +211,7 @@ func TestStageReleasesAllAfterTwoEmptyLooks(t *testing.T) {
 	}
 }
 
-// Batches to more queue pairs than a look tells apart stay until nothing waits.
+// Batches to more queue pairs than a look distinguishes stay until nothing is queued.
 func TestStageOfManyQueuePairsWaitsForEmptyLooks(t *testing.T) {
 	var g stage
 	g.open(make([]byte, 10<<20), 0)
@@ -226,12 +226,12 @@ func TestStageOfManyQueuePairsWaitsForEmptyLooks(t *testing.T) {
 	}
 }
 
-// The ring has as many places as it has bytes, whatever their lengths, and none twice.
+// The places in the ring cover its bytes, whatever their lengths, and do not overlap.
 func TestStagePlacesDoNotOverlap(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var g stage
 	g.open(make([]byte, 1<<20), 0)
-	owner := make([]int, len(g.mem)/pageSize) // batch of a page, 0 for none
+	owner := make([]int, len(g.mem)/pageSize) // batch of a page; 0 if it has none
 	type place struct{ from, pages int }
 	var places []place
 	for i := 1; i < 20000; i++ {

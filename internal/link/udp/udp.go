@@ -1,26 +1,23 @@
-// Package udp is the link over the system's UDP sockets, as any program may
-// open them: RoCE v2 without root and without a kernel module. It owns the
-// sockets of one local address: one that receives on the RoCE v2 port, one per
-// flow that only sends, one per multicast group. A BPF program reads the
-// destination queue pair number to choose a lane. The package never retransmits, orders
-// or checks packets.
+// Package udp is the link over the system's UDP sockets, which any program may open: RoCE v2
+// without root and without a kernel module. It owns the sockets of one local address: one that
+// receives on the RoCE v2 port, one per flow that only sends, one per multicast group. A BPF
+// program reads the destination queue pair number to choose a lane. The package never
+// retransmits, orders or checks packets.
 //
 // # The IPv4 identification
 //
-// The ICRC covers the identification field of the IPv4 header (annex A17.3.3),
-// which the system fills. On Linux, sockets of this package give it known
-// values: a socket that is not connected and must not fragment (DF) sends
-// identification 0, and packet i of a batch that is segmented on its way gets
-// i, whether the kernel or the adapter segments it (this is tested against a
-// TUN device, in segment_linux_test.go). A connected socket, which sends 10 %
-// faster, counts up from a random number instead; flows are connected where that
-// number can be learned (identify_linux.go). Flow.Segments is the number of
-// packets of a batch after which the count begins again. IPv6 has no such field, and its
-// sockets are connected.
+// The ICRC covers the identification field of the IPv4 header (annex A17.3.3), which the
+// system fills in. On Linux, sockets of this package give it known values: an unconnected
+// socket that must not fragment (DF) sends identification 0, and packet i of a batch that is
+// segmented on its way gets i, whether the kernel or the adapter segments it (this is tested
+// against a TUN device, in segment_linux_test.go). A connected socket, which sends 10 %
+// faster, counts up from a random number instead; flows are connected if that number can be
+// learned (identify_linux.go). Flow.Segments is the number of packets of a batch after which
+// the count restarts. IPv6 has no such field, so its sockets are connected.
 //
-// Other systems are not tested. RFC 6864 lets a system send identification 0
-// with DF, as macOS and FreeBSD are known to do; from one that counts, peers
-// that check strictly refuse packets over IPv4, but not over IPv6.
+// Other systems are not tested. RFC 6864 lets a system send identification 0 with DF, as macOS
+// and FreeBSD are known to do. If a system counts, peers that check strictly refuse its
+// packets over IPv4, but not over IPv6.
 package udp
 
 import (
@@ -41,21 +38,20 @@ type Config struct {
 	ReceiveBuffer int
 	SendBuffer    int
 
-	// Interface is the index of the interface for multicast; 0 is the one
-	// that holds the local address.
+	// Interface is the index of the interface for multicast. 0 means the one that has the
+	// local address.
 	Interface int
 
-	// NoSegmentation sends every packet by itself even if the system can
-	// segment batches.
+	// NoSegmentation sends every packet separately even if the system can segment batches.
 	NoSegmentation bool
 
-	// MaxFlowSockets bounds the sockets of flows: 256 when 0, none when negative.
-	// Further flows share a socket to the same peer. If there is none, they use the
-	// receiving socket and its port.
+	// MaxFlowSockets limits the sockets of flows: 0 means 256, a negative number none. Further
+	// flows share a socket to the same peer. If there is none, they use the receiving socket
+	// and its port.
 	MaxFlowSockets int
 
-	// Key is that of an address which programs share, zero for any other address. Nobody
-	// else may know it. OpenSlots draws one.
+	// Key is the key of an address that programs share, and zero for any other address. It
+	// must be secret. OpenSlots draws one.
 	Key Key
 }
 
@@ -69,8 +65,8 @@ const (
 	// sendTimeout is how long Send waits for room in a full socket buffer.
 	sendTimeout = 5 * time.Millisecond
 
-	// maxDatagram is the largest payload of an IPv4 UDP datagram, which a
-	// batch must fit into to be segmented.
+	// maxDatagram is the largest payload of an IPv4 UDP datagram, which limits a batch that is
+	// segmented.
 	maxDatagram = 65535 - 20 - 8
 )
 
@@ -95,11 +91,11 @@ var (
 	// ErrFlow is returned for a flow that is not, or no longer, open.
 	ErrFlow = errors.New("flow not open on this link")
 
-	// ErrBatch is returned for a batch that the link's limits do not allow.
+	// ErrBatch is returned for a batch that exceeds the link's limits.
 	ErrBatch = errors.New("batch out of limits")
 
-	// ErrGroup is returned for Join with an address that is no multicast group
-	// of the link's family, and for Leave of a group that was not joined.
+	// ErrGroup is returned for Join with an address that is not a multicast group of the
+	// link's family, and for Leave of a group that was not joined.
 	ErrGroup = errors.New("not a multicast group of this link")
 )
 
@@ -108,13 +104,13 @@ type SendError struct {
 	Src, Dst    netip.AddrPort
 	Bytes, Size int
 
-	// Earlier says that the network reported the loss of an earlier batch (ICMP),
-	// and that the present one was sent.
+	// Earlier means that the network reported the loss of an earlier batch (ICMP), and that
+	// the current one was sent.
 	Earlier bool
 
-	// Err is the system's error. It is EAGAIN or ENOBUFS when the socket or
-	// the interface had no room, ECONNREFUSED when the peer's host answered
-	// that nobody listens there, EMSGSIZE when a packet exceeds the path's MTU.
+	// Err is the system's error. It is EAGAIN or ENOBUFS if the socket or the interface had no
+	// room, ECONNREFUSED if the peer's host reported a closed port, EMSGSIZE if a packet
+	// exceeds the path's MTU.
 	Err error
 }
 
@@ -130,7 +126,7 @@ func (e *SendError) Error() string {
 // Unwrap returns the system's error.
 func (e *SendError) Unwrap() error { return e.Err }
 
-// checkLocal returns the local address in canonical form, or why it cannot be one.
+// checkLocal returns the local address in canonical form, or an error if it cannot be one.
 func checkLocal(local netip.AddrPort) (netip.AddrPort, error) {
 	a := local.Addr().Unmap()
 	switch {
@@ -146,12 +142,12 @@ func checkLocal(local netip.AddrPort) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a, local.Port()), nil
 }
 
-// onWire returns an address as packets have it, without a zone.
+// onWire returns an address in the form of packets, without a zone.
 func onWire(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-// checkPeer returns a peer's address as packets have it.
+// checkPeer returns a peer's address in the form of packets.
 func checkPeer(local, dst netip.AddrPort) (netip.AddrPort, error) {
 	w := onWire(dst)
 	switch {
@@ -181,8 +177,8 @@ func errPieces(tx *link.Tx) error {
 	return fmt.Errorf("%w: %d bytes in %d pieces: expected %d bytes", ErrBatch, n, len(tx.Pieces), tx.Bytes)
 }
 
-// interfaceOf finds the interface that holds a local address. All of
-// 127.0.0.0/8 is the loopback's.
+// interfaceOf finds the interface that has a local address. All of 127.0.0.0/8 belongs to the
+// loopback interface.
 func interfaceOf(a netip.Addr) (*net.Interface, error) {
 	ifaces, err := net.Interfaces()
 	if err != nil {

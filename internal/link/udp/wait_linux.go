@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/link"
 )
 
-// Wake ends the present or the next Wait.
+// Wake ends the current or the next Wait.
 func (l *Link) Wake() {
 	if l.sleeper.Set() && l.life.Enter() {
 		l.sleeper.Interrupt()

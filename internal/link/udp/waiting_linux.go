@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiting is what the sockets at an address hold that no program has received yet, in bytes of
-// memory. That is more than the bytes of the packets.
+// waiting describes the unreceived packets in the sockets at an address, in bytes of memory.
+// That is more than the bytes of the packets.
 type waiting struct {
 	sockets int
 	largest int    // of one socket
@@ -22,11 +22,11 @@ type waiting struct {
 
 // A diagnosis asks the kernel about sockets by sock_diag(7), which needs no privilege.
 type diagnosis struct {
-	fd  int // -1 before the first
+	fd  int // -1 before the first use
 	buf [16 << 10]byte
 }
 
-// Lengths and places in messages of linux/inet_diag.h.
+// Lengths and offsets in messages of linux/inet_diag.h.
 const (
 	diagRequestLen = unix.SizeofNlMsghdr + 56
 	diagAnswerLen  = 72 // struct inet_diag_msg
@@ -39,8 +39,8 @@ const (
 	diagMemoryDrops = 8 // SK_MEMINFO_DROPS
 )
 
-// openDiagnosis returns a diagnosis of the network namespace of socket fd, nil if the system offers
-// none.
+// openDiagnosis returns a diagnosis of the network namespace of socket fd, or nil if the
+// system does not support it.
 func openDiagnosis(fd int) *diagnosis {
 	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -61,13 +61,14 @@ func (d *diagnosis) close() {
 	}
 }
 
-// ask returns what waits in the UDP sockets that are bound to an address, and false if the system
-// does not say or there is none. A socket that is bound to all addresses does not count: it may be
-// the kernel's own, which hands packets on at once and keeps them elsewhere.
+// ask returns what is queued in the UDP sockets that are bound to an address, and false if the
+// system does not report it or there is no socket. A socket that is bound to all addresses
+// does not count: it may be the kernel's own, which passes packets on at once and queues them
+// elsewhere.
 //
-// A dump of all UDP sockets takes some 25 µs, and longer with much memory, as its tables grow with
-// it. The kernel finds the one socket of packets between two addresses at once. So sole remembers
-// the cookie of a socket that was alone at the address; 0 is none.
+// A dump of all UDP sockets takes some 25 µs, and longer with much memory, because its tables
+// grow with it. The kernel finds the one socket of packets between two addresses at once. So
+// sole remembers the cookie of a socket that was the only one at the address, or 0.
 func (d *diagnosis) ask(from, to netip.AddrPort, sole *uint64) (w waiting, ok bool) {
 	if *sole != 0 && d.send(from, to, *sole) && d.receive(&w, to) {
 		return w, true
@@ -82,7 +83,8 @@ func (d *diagnosis) ask(from, to netip.AddrPort, sole *uint64) (w waiting, ok bo
 	return w, true
 }
 
-// send requests the socket with a cookie, or a dump of those with a local port for 0.
+// send requests the socket with a cookie, or for cookie 0 a dump of the sockets with a local
+// port.
 func (d *diagnosis) send(from, to netip.AddrPort, cookie uint64) bool {
 	b := d.buf[:diagRequestLen]
 	clear(b)
@@ -114,7 +116,7 @@ func (d *diagnosis) send(from, to netip.AddrPort, cookie uint64) bool {
 	}
 }
 
-// receive takes the answer. It reports whether there is a socket with the address.
+// receive reads the answer. It reports whether there is a socket with the address.
 func (d *diagnosis) receive(w *waiting, at netip.AddrPort) bool {
 	for {
 		n, _, err := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(d.fd), uintptr(unsafe.Pointer(&d.buf)), uintptr(len(d.buf)),
@@ -131,7 +133,8 @@ func (d *diagnosis) receive(w *waiting, at netip.AddrPort) bool {
 	}
 }
 
-// add takes the messages in b. It reports whether they are the last, and whether all was well.
+// add processes the messages in b. It reports whether they are the last, and whether they are
+// valid.
 func (w *waiting) add(b []byte, at netip.AddrPort) (end, ok bool) {
 	for len(b) >= unix.SizeofNlMsghdr {
 		n := int(binary.NativeEndian.Uint32(b))
@@ -176,7 +179,7 @@ func (w *waiting) socket(b []byte, at netip.AddrPort) bool {
 		}
 		b = b[min(len(b), aligned(n)):]
 	}
-	return false // a kernel that does not say
+	return false // the kernel does not report it
 }
 
 func sameAddr(b []byte, a netip.Addr) bool {

@@ -27,7 +27,7 @@ func TestAskReportsQueuedBytes(t *testing.T) {
 			}
 			return w
 		}
-		receiveUpTo(t, b, f, 1) // what openFlow sent
+		receiveUpTo(t, b, f, 1) // sent by openFlow
 		if w := ask(); w.total != 0 || w.drops != 0 {
 			t.Errorf("%s: %+v waits before the first batch", host, w)
 		}
@@ -79,7 +79,8 @@ func TestAskAddsSocketsOfAnAddress(t *testing.T) {
 	}
 }
 
-// Another socket at the address, or several, must be noticed though one was alone before.
+// Another socket, or several, at the address must be noticed although there was only one
+// before.
 func TestAskNoticesNewSocketAtAddress(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	needSplice(t, a)
@@ -106,7 +107,7 @@ func TestAskNoticesNewSocketAtAddress(t *testing.T) {
 	}
 }
 
-// The kernel's own sockets are bound to all addresses, and hold nothing.
+// The kernel's own sockets are bound to all addresses, and queue nothing.
 func TestAskLeavesOutSocketOfAllAddresses(t *testing.T) {
 	a, _ := pair(t, "127.0.0.1", Config{})
 	needSplice(t, a)
@@ -129,7 +130,7 @@ func TestAskLeavesOutSocketOfAllAddresses(t *testing.T) {
 	}
 }
 
-// An answer that is cut off anywhere must not say that less waits.
+// A truncated answer must not report that less is queued.
 func TestCutAnswerIsRefused(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{})
 	needSplice(t, a)

@@ -1,17 +1,17 @@
-// Package wake lets one goroutine sleep on the descriptors of a link while others wake
-// it or close the link.
+// Package wake lets one goroutine sleep on the descriptors of a link while others wake it or
+// close the link.
 //
-// It owns the eventfd that ends a sleep and the count of calls inside a link. It knows
-// nothing of what the descriptors carry.
+// It owns the eventfd that ends a sleep and the count of calls in progress. It does not know
+// what the descriptors are for.
 package wake
 
 import "sync/atomic"
 
-// A Lifetime counts the calls inside a link. Close, which any goroutine may call,
-// frees the link's descriptors after the last of them: a descriptor freed earlier
-// could already be another file's. Init comes first.
+// A Lifetime counts the calls in progress on a link. Close, which any goroutine may call,
+// frees the link's descriptors after the last of them: if a descriptor were freed earlier, its
+// number could already be another file's. Init comes first.
 type Lifetime struct {
-	state atomic.Int64 // calls inside, and closedBit
+	state atomic.Int64 // number of calls in progress, and closedBit
 	freed atomic.Bool
 	done  chan struct{}
 	free  func()
@@ -22,7 +22,7 @@ const closedBit = 1 << 62
 // Init sets the function that frees the link, which is called once.
 func (l *Lifetime) Init(free func()) { l.done, l.free = make(chan struct{}), free }
 
-// Enter begins a call. It reports false where the link is closed.
+// Enter begins a call. It reports false if the link is closed.
 func (l *Lifetime) Enter() bool {
 	if l.state.Add(1)&closedBit == 0 {
 		return true

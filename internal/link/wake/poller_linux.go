@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LeavePoller returns a blocking descriptor of a connection, which the caller closes after the connection
-// itself. A goroutine that waits on it keeps a thread. The system wakes that at once, where Go's poller and
-// scheduler take several times as long, and longer still if programs that poll keep all processors busy.
+// LeavePoller returns a blocking descriptor of a connection, which the caller closes after the
+// connection itself. A goroutine that waits on it occupies a thread. The system wakes that at
+// once, while Go's poller and scheduler take several times as long, and even longer if polling
+// programs keep all processors busy.
 func LeavePoller(c syscall.Conn) (fd int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

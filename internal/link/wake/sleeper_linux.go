@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxDescriptors is how many descriptors one Sleep watches at most.
+// MaxDescriptors is the maximum number of descriptors that one Sleep watches.
 const MaxDescriptors = 4
 
-// A Sleeper is how one goroutine sleeps and others wake it. The eventfd is written
-// only while a goroutine sleeps, so a Wake costs no system call otherwise.
+// A Sleeper lets one goroutine sleep and others wake it. The eventfd is written only while a
+// goroutine sleeps, so otherwise a Wake costs no system call.
 type Sleeper struct {
 	fd    int // eventfd
 	state atomic.Uint32
@@ -22,12 +22,12 @@ type Sleeper struct {
 
 // The states of a Sleeper.
 const (
-	awake    = iota // nobody sleeps, no Wake is pending
+	awake    = iota // no goroutine sleeps, and no Wake is pending
 	sleeping        // Sleep is in the kernel or about to be
-	woken           // a Wake came that no Sleep has returned for
+	woken           // a Wake that no Sleep has returned for
 )
 
-// one is a number that is not 0 in either order of bytes.
+// one is a number that is not 0 in either byte order.
 var one = [8]byte{0: 1, 7: 1}
 
 // Init makes the eventfd.
@@ -45,11 +45,10 @@ func (s *Sleeper) Set() bool { return s.state.Swap(woken) == sleeping }
 // Interrupt makes a sleep look at its state. A full counter (EAGAIN) does as well.
 func (s *Sleeper) Interrupt() { _, _ = unix.Write(s.fd, one[:]) }
 
-// Sleep blocks until one of the descriptors (none where -1) is readable or has an error, Set and
-// Interrupt were called, life ends, or d has passed; d < 0 means no limit. A Set before
-// the Sleep makes it return at once. Sleep reports the descriptors that are ready, one
-// bit for each. It blocks a thread, not the scheduler. One goroutine at a time calls
-// it, inside life.
+// Sleep blocks until one of the descriptors (-1 means none) is readable or has an error, Set
+// and Interrupt were called, life ends, or d has passed; d < 0 means no limit. A Set before
+// the Sleep makes it return at once. Sleep reports the ready descriptors, one bit for each. It
+// blocks a thread, not the scheduler. One goroutine at a time calls it, inside life.
 func (s *Sleeper) Sleep(life *Lifetime, d time.Duration, fds ...int) (ready uint, err error) {
 	if !s.state.CompareAndSwap(awake, sleeping) {
 		s.state.Store(awake)
@@ -92,8 +91,8 @@ func (s *Sleeper) sleep(life *Lifetime, d time.Duration, fds []int) (ready uint,
 				ready |= 1 << i
 			}
 		}
-		// Beside descriptors and time, only a Set or the end of life ends the sleep: an
-		// Interrupt alone can be the late one of a Set that another Sleep returned for.
+		// Besides descriptors and time, only a Set or the end of life ends the sleep. An
+		// Interrupt without them may be the late one of a Set that another Sleep returned for.
 		if ready != 0 || s.state.Load() == woken || life.Closed() {
 			return ready, nil
 		}
@@ -105,7 +104,7 @@ func (s *Sleeper) sleep(life *Lifetime, d time.Duration, fds []int) (ready uint,
 	}
 }
 
-// clearEvents forgets what a call that failed left in place.
+// clearEvents clears the results of a failed call.
 func clearEvents(polls []unix.PollFd) {
 	for i := range polls {
 		polls[i].Revents = 0

@@ -93,7 +93,7 @@ type Options struct {
 	TrafficClass uint8
 	FlowLabel    uint32
 
-	Peer [2]qp.Endpoint // where a and b send to; zero is the other's device
+	Peer [2]qp.Endpoint // destinations of a and b; zero means the other's device
 }
 
 const (
@@ -101,7 +101,7 @@ const (
 	defaultRetry    = 7
 	defaultRNRTimer = 6
 
-	// AllAccess is every right that a queue pair can give its peer.
+	// AllAccess grants all rights of a queue pair.
 	AllAccess = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic | qp.FlushGlobal
 )
 
@@ -194,13 +194,12 @@ func ReadyUD(q *adapter.QP, qkey uint32, first psn.PSN) error {
 // ToErr takes a queue pair to the error state.
 func ToErr(q *adapter.QP) error { return q.Modify(qp.MaskState, &qp.Attr{State: qp.Err}) }
 
-// A Send is a send work request. Inline, when not nil, is the data and SGEs do
-// not count.
+// A Send is a send work request. If Inline is not nil, it is the data and SGEs are ignored.
 type Send struct {
 	ID     uint64
 	Op     queue.Op
 	Flags  queue.Flags
-	ImmInv uint32 // as it stands in memory
+	ImmInv uint32 // in memory order
 	SGEs   []memory.SGE
 	Inline []byte
 
@@ -218,7 +217,7 @@ type Send struct {
 // ErrFull is returned when a work queue has no room.
 var ErrFull = fmt.Errorf("work queue full")
 
-// PostSend posts a list of requests with one ring of the doorbell.
+// PostSend posts a list of requests and rings the doorbell once.
 func PostSend(q *adapter.QP, list ...Send) error {
 	r := q.SQ
 	if r.Depth()-r.Len() < len(list) {
@@ -292,8 +291,7 @@ func PostRecv(r *queue.RecvRing, id uint64, sges ...memory.SGE) error {
 	return nil
 }
 
-// Poll takes completions off a queue, as many as fit into dst, and returns how
-// many.
+// Poll removes completions from a queue, as many as fit into dst, and returns their number.
 func Poll(c *adapter.CQ, dst []queue.CQE) (n int) {
 	r := c.Ring()
 	i := r.Consumer()
@@ -305,8 +303,8 @@ func Poll(c *adapter.CQ, dst []queue.CQE) (n int) {
 	return n
 }
 
-// Wait runs the network until count completions have come to c, or the limit
-// of virtual time (one minute) has passed.
+// Wait runs the network until count completions have arrived at c, or the limit of virtual
+// time (one minute) has passed.
 func (h *Host) Wait(c *adapter.CQ, count int) ([]queue.CQE, error) {
 	got := make([]queue.CQE, count)
 	n := 0
@@ -317,7 +315,7 @@ func (h *Host) Wait(c *adapter.CQ, count int) ([]queue.CQE, error) {
 	return got[:n], err
 }
 
-// Events takes the events that are queued now.
+// Events removes and returns the queued events.
 func (h *Host) Events() (list []adapter.AsyncEvent) {
 	for {
 		e, err := h.Dev.NextEvent(done)

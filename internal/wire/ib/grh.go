@@ -9,7 +9,7 @@ import (
 // datagram that holds its network header (IBTA 8.3, annex A17.4.5.2).
 const GRHLen = 40
 
-// NextBTH is the next header of a GRH whose packet goes on with a BTH (IBTA 8.3.5).
+// NextBTH is the next header of a GRH that is followed by a BTH (IBTA 8.3.5).
 const NextBTH = 0x1b
 
 const grhVersion = 6 // IBTA 8.3.1

@@ -220,7 +220,7 @@ var table = func() (t [256]*Info) {
 
 // segments has the opcode of each segment of each opcode; see Opcode.Segment.
 var segments = func() (t [256][4]Opcode) {
-	const end = HasImmDt | HasIETH // headers that the last packet alone has
+	const end = HasImmDt | HasIETH // headers that only the last packet has
 	for o, i := range table {
 		if i == nil {
 			continue

@@ -231,8 +231,8 @@ func (p *Packet) PutHeaders(b []byte) int {
 // A WriteHeader is the headers of a WRITE Only packet.
 type WriteHeader [BTHLen + RETHLen]byte
 
-// PutWrite writes the headers of a WRITE Only packet to b. Like differs from them in padding,
-// acknowledge request, PSN and RETH alone.
+// PutWrite writes the headers of a WRITE Only packet to b. like differs from them only in
+// padding, acknowledge request, PSN and RETH.
 func (p *Packet) PutWrite(b, like *WriteHeader) {
 	*b = *like
 	b[1] = like[1]&^0x30 | p.Pad&3<<4

@@ -53,7 +53,7 @@ func (t *Template) Put(h []byte) {
 	binary.BigEndian.PutUint32(h[8:], t.tail)
 }
 
-// Next goes on to the next packet.
+// Next advances to the next packet.
 func (t *Template) Next() { t.tail = t.tail&^psnMask | (t.tail+1)&psnMask }
 
 // Opcode returns the packets' opcode.

@@ -26,7 +26,7 @@ const (
 type FrameFlags uint8
 
 // The flags. Markers asks the peer to send markers. CRCs are used if either side asks
-// for them. Rejected is in replies alone. With Enhanced the private data begin with an
+// for them. Only replies have Rejected. With Enhanced the private data begin with an
 // Enhanced (RFC 6581 6).
 const (
 	FlagMarkers  FrameFlags = 0x80

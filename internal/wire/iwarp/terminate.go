@@ -109,7 +109,7 @@ func (t Term) Swapped() Term { return t&0xf000>>4 | t&0x0f00<<4 | t&0xff }
 //	|            Terminated RDMAP Header (28 bytes, R)              |
 //	+---------------------------------------------------------------+
 //
-// R is set for an RDMA Read Request that was refused for protection alone. Length and
+// R is set for an RDMA Read Request that was refused only for protection. Length and
 // header together are the Segment of the offending message.
 type Termination struct {
 	Term      Term

@@ -46,7 +46,7 @@ func (m *APR) Put(d *[Len]byte) {
 	copy(b[84:], m.Private[:])
 }
 
-// An APStatus is the outcome of an alternate path (IBTA 12.8.2).
+// An APStatus is the result of an alternate path (IBTA 12.8.2).
 type APStatus uint8
 
 // The statuses that softrdma answers with.

@@ -209,7 +209,7 @@ func TestSmallValues(t *testing.T) {
 	}
 }
 
-// TestNames: every code has a name of its own and a sentence.
+// TestNames: every code has a unique name and a sentence.
 func TestNames(t *testing.T) {
 	names, words := map[string]bool{}, map[string]bool{}
 	for r := RejectNoQP; r <= RejectVendorOption; r++ {

@@ -2,7 +2,7 @@
 // of the general management class, each message of the communication manager (IBTA chapter
 // 12), and what the IP CM service (IBTA annex A11) puts into them: service IDs of ports
 // (service.go) and the private-data header (ipcm.go). Each message is a fixed-size
-// comparable value in a file of its own.
+// comparable value in a separate file.
 //
 // A datagram's length and header are checked once, by ParseHeader; after that
 // the messages' Parse cannot fail, since every field lies inside of the 256

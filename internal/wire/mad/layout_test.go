@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// message is what all messages of the communication manager can do.
+// message is the interface of all messages of the communication manager.
 type message interface {
 	Parse(*[Len]byte)
 	Put(*[Len]byte)

@@ -28,7 +28,7 @@ const (
 )
 
 // A Notice is the attribute of a trap or report (IBTA 13.4.8.2). Subnet
-// management packets have room for its first 64 bytes alone, without IssuerGID.
+// management packets only have room for its first 64 bytes, without IssuerGID.
 //
 //	 0 |G|    Type     |       Producer Type / Vendor ID       |
 //	 4 |       Trap Number / Device ID     |    Issuer LID     |

@@ -101,7 +101,7 @@ func (m *SIDRRep) Put(d *[Len]byte) {
 // Additional returns the additional information, never longer than its field.
 func (m *SIDRRep) Additional() []byte { return m.Info[:min(int(m.InfoLen), SIDRRepInfoLen)] }
 
-// A SIDRStatus is the outcome of a service ID resolution (IBTA 12.11.2).
+// A SIDRStatus is the result of a service ID resolution (IBTA 12.11.2).
 type SIDRStatus uint8
 
 // The outcomes.

@@ -233,7 +233,7 @@ func listenOwnQP(p *command, dev *verbs.Device) (listener, error) {
 
 func (l *ownQPListener) Addr() netip.AddrPort { return l.id.LocalAddr() }
 
-// next returns the next client, which gets an event channel of its own.
+// next returns the next client, which gets a separate event channel.
 func (l *ownQPListener) next(ctx context.Context) (connector, error) {
 	for {
 		v, err := l.ch.Next(ctx)

@@ -12,9 +12,9 @@ import (
 	"softrdma/verbs"
 )
 
-// A message is what the two ends of an rping send each other. The client sends the
-// address of its ping for reading and then the address for writing it back. The server
-// answers each when it is done, with a message whose content does not matter.
+// A message is a message between the two ends of an rping. The client sends the address of its
+// ping for reading and then the address for writing it back. The server answers each when it
+// is done, with a message whose content does not matter.
 type message = verbs.RemoteMemory
 
 // fillPing fills b with ping n as rping does: its number as text, then the characters

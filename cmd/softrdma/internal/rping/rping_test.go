@@ -101,7 +101,7 @@ func TestRpingWithoutServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, own := range []string{"-q=false", "-q"} {
-		// The device is open and nobody listens, so the answer comes at once.
+		// The device is open without a listener, so the answer comes at once.
 		clitest.Start(t, "rping", "-c", own, "-a", at, "--timeout", "1h", "-I", clitest.LoopbackDevice(t)).Fails(cli.ExitPeer, "nothing listens at "+at+":7174", `"softrdma rping -s"`, "reason 8")
 	}
 	if err := dev.Close(); err != nil {

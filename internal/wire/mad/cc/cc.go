@@ -1,6 +1,6 @@
 // Package cc has the formats of congestion control management (IBTA Annex A10):
 // the header with its key, the attributes that describe a node, and the lengths
-// of those that hold settings alone.
+// of those that only contain settings.
 //
 // It does no I/O, keeps no state and never panics on any input.
 package cc
@@ -47,7 +47,7 @@ const (
 	PortBlock  = 32 // ports of a SwitchPortCongestionSetting
 )
 
-// SettingLen returns the length in bytes of an attribute that holds settings alone, 0 for others.
+// SettingLen returns the length in bytes of an attribute that only contains settings, 0 for others.
 func SettingLen(a mad.AttributeID) int {
 	switch a {
 	case AttrSwitchCongestionSetting:

@@ -71,7 +71,7 @@ func number(r reflect.Value) *big.Int {
 	return new(big.Int).SetUint64(r.Uint())
 }
 
-// Check checks each layout: the bits of a field set that field alone and are
+// Check checks each layout: the bits of a field set only that field and are
 // written back, reserved bits set none, values with more bits than their field
 // keep out of the neighbors, and random bytes survive being read and written.
 func Check(t *testing.T, layouts []Layout) {

@@ -11,7 +11,7 @@ import (
 var attributes = []mad.AttributeID{AttrPortCounters, AttrPortCountersExtended, AttrRcvErrorDetails, AttrXmitDiscardDetails,
 	AttrFlowControl, AttrVLFlowControlErrors, AttrXmitDataSL, AttrRcvDataSL, AttrVLXmitWait, AttrRcvCongestion, AttrRcvFECNSL, AttrRcvBECNSL}
 
-// TestCountersHaveBitsOfTheirOwn fills each counter alone.
+// TestCountersHaveBitsOfTheirOwn fills each counter separately.
 func TestCountersHaveBitsOfTheirOwn(t *testing.T) {
 	for _, a := range attributes {
 		for _, c := range Counters(a) {

@@ -5,7 +5,7 @@ import "encoding/binary"
 // SampleCounters is the number of counters of a sample. The attributes have room for 15.
 const SampleCounters = 5
 
-// A Quantity is what a counter of a sample counts (IBTA 16.1.3.3).
+// A Quantity is the quantity that a counter of a sample counts (IBTA 16.1.3.3).
 type Quantity uint16
 
 // The quantities that every node can sample.
@@ -75,10 +75,7 @@ func (s *SamplesControl) Put(b *[DataLen]byte) {
 	binary.BigEndian.PutUint16(b[36:], s.Tag)
 }
 
-// SamplesResult is what a sample has counted (IBTA 16.1.3.4).
-//
-//	0 |              Tag              |         Reserved          |Sta|
-//	4 |                     Counter0 to Counter14 …                   |
+// SamplesResult is the result of a sample (IBTA 16.1.3.4).
 type SamplesResult struct {
 	Tag      uint16
 	Status   uint8

@@ -20,11 +20,7 @@ const (
 	LinkRecordLen       = 6
 )
 
-// A NodeRecord is what a node says of itself (IBTA 15.2.5.2).
-//
-//	 0 |              LID              |           Reserved            |
-//	 4 |                     NodeInfo (40 bytes)                       |
-//	44 |                  NodeDescription (64 bytes)                   |
+// A NodeRecord describes a node (IBTA 15.2.5.2).
 type NodeRecord struct {
 	LID         uint16
 	Info        smp.NodeInfo

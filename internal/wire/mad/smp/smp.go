@@ -1,6 +1,6 @@
 // Package smp has the formats of subnet management packets: the two headers,
 // routed by LID and directed (IBTA 14.2.1), and each attribute (IBTA 14.2.5).
-// An attribute is a fixed-size comparable value in a file of its own.
+// An attribute is a fixed-size comparable value in a separate file.
 //
 // Every field lies inside the 64 bytes of the data field, so Parse cannot fail
 // and keeps the values found. Put writes the fields, and leaves the bits
