@@ -16,7 +16,7 @@ type Port struct {
 	LID   uint16
 	LMC   uint8
 	MTU   int      // active, bytes
-	PKeys []uint16 // by index; 0 for none
+	PKeys []uint16 // by index; 0 for an empty entry
 }
 
 // Configure makes the Manager that of a port on an InfiniBand fabric, or tells it what the

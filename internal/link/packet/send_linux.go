@@ -98,8 +98,8 @@ func (s *sender) message(n, first, end int) {
 	h.SetIovlen(end - first)
 }
 
-// forget clears the pointers to the pieces of n messages, so that none refers to memory that
-// the caller unmaps.
+// forget clears the pointers to the pieces of n messages, because the caller may
+// unmap that memory.
 func (s *sender) forget(n int) {
 	last := &s.msgs[n-1].Hdr
 	used := int((uintptr(unsafe.Pointer(last.Iov))-uintptr(unsafe.Pointer(&s.iov)))/unsafe.Sizeof(s.iov[0])) + int(last.Iovlen)

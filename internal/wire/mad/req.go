@@ -146,7 +146,7 @@ func (a Announcement) Port() (uint16, bool) {
 // bytes.
 type MTU uint8
 
-// MTUFrom returns the field of an MTU in bytes, 0 for none.
+// MTUFrom returns the field of an MTU in bytes, or 0 if there is none.
 func MTUFrom(bytes int) MTU {
 	for m := MTU(1); m <= 5; m++ {
 		if m.Bytes() == bytes {

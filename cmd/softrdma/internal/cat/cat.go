@@ -20,7 +20,7 @@ import (
 
 const long = `Connects standard input and output to a peer over RDMA, as netcat does over TCP.
 Standard input is sent to the peer, and what the peer sends is written to standard
-output. When the input ends, the peer reads end of file and may go on sending. The
+output. When the input ends, the peer reads end of file and may continue to send. The
 command exits when both directions have ended. Exit code 0 means that both ended
 in order; if the peer was killed or the connection was cut, it is 3.
 

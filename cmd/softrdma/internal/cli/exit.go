@@ -62,15 +62,15 @@ const EnvironmentText = `softrdma reads these environment variables:
                           where the ranks of a job meet; softrdma run sets both
   SOFTRDMA_SAME_HOST      whether memory carries data on one host: auto, off, require
   SOFTRDMA_SHARE_MEMORY   1: as softrdma exec --share-memory
-  LD_PRELOAD              is kept in programs of softrdma exec, behind its library
+  LD_PRELOAD              is kept in programs of softrdma exec, after its library
   NO_COLOR                drawings have no colors
   NOTIFY_SOCKET           softrdma daemon says there when it serves (systemd)
   TMPDIR                  directory of the files of softrdma exec, /tmp by default
   XDG_CACHE_HOME          has the engine of softrdma exec in softrdma/
   XDG_RUNTIME_DIR         has the sockets of a user's daemon and fabrics in softrdma/
 
-softrdma run tells its program by SOFTRDMA_RANK, SOFTRDMA_SIZE, SOFTRDMA_LOCAL_RANK and
-SOFTRDMA_LOCAL_SIZE which of its processes it is.
+softrdma run sets SOFTRDMA_RANK, SOFTRDMA_SIZE, SOFTRDMA_LOCAL_RANK and
+SOFTRDMA_LOCAL_SIZE for the processes that it starts.
 `
 
 // FilesText is the help text about files.

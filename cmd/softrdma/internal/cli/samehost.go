@@ -16,7 +16,7 @@ const (
 func addSameHostFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.String(SameHostFlag, "", "reach other processes on this host through shared memory: `MODE` auto (default), off (network only) or require")
-	f.StringSlice(SameHostAllowFlag, nil, "`USERS` besides this one whose processes may be reached so: names or numbers, or all")
+	f.StringSlice(SameHostAllowFlag, nil, "other `USERS` whose processes may be reached this way: names or numbers, or all")
 }
 
 // ApplySameHostFlags applies the flags to all devices that this process opens, also to

@@ -231,7 +231,7 @@ func (p *command) run(ctx context.Context) (err error) {
 const lingerTime = 300 * time.Millisecond
 
 // linger keeps a connected queue pair for a while after its last message. The
-// acknowledge of the peer's last message may be lost. If nobody answered the
+// acknowledge of the peer's last message may be lost. If nothing answered the
 // retransmission, Linux's Soft RoCE would repeat it forever.
 func (p *command) linger(ctx context.Context) {
 	if p.service != "rc" && p.service != "srq" {

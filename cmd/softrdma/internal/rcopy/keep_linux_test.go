@@ -155,7 +155,7 @@ func TestRcopyContinuesInterruptedCopy(t *testing.T) {
 		t.Errorf("another file: %q", out)
 	}
 	if out := startClient(t, source, at+":name").Succeeds(); !strings.HasPrefix(out, fmt.Sprintf("continued after %d bytes", syncSize)) || !strings.Contains(out, fmt.Sprintf("\n%d bytes in ", 3<<20)) {
-		t.Errorf("expected it to go on, found %q", out)
+		t.Errorf("expected it to continue, found %q", out)
 	}
 	found, err := os.ReadFile(file)
 	if err != nil {
@@ -191,7 +191,7 @@ func TestRcopyContinuesAfterSynchronisedData(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.from != c.from {
-			t.Errorf("a partial file of %d bytes: goes on at %d, expected %d", c.has, d.from, c.from)
+			t.Errorf("a partial file of %d bytes: continues at %d, expected %d", c.has, d.from, c.from)
 		}
 		if err := d.abandon(); err != nil {
 			t.Fatal(err)

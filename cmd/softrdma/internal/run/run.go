@@ -96,9 +96,9 @@ func NewCommand() *cobra.Command {
 	f.StringArrayVar(&s.env, "env", nil, "`NAME` or NAME=VALUE of the environment for ranks on all hosts (repeatable)")
 	f.StringVar(&s.ssh, "ssh", "ssh", "`COMMAND` that runs a command on a host, with the host and the command as last arguments")
 	f.StringVar(&s.remote, "remote", "softrdma", "`PATH` of softrdma on other hosts")
-	f.StringVar(&s.address, "address", "", "`ADDRESS` of this host for the others (default: that which leads to the first of them)")
+	f.StringVar(&s.address, "address", "", "`ADDRESS` of this host for the others (default: the one that reaches the first of them)")
 	f.DurationVar(&s.wait, "exchange-timeout", launch.DefaultWait, "give up when a rank's address is missing this `DURATION` after the first one's")
-	f.BoolVar(&s.agent, "agent", false, "run what the standard input says, as the other end of --hosts")
+	f.BoolVar(&s.agent, "agent", false, "run the job on standard input, as the other end of --hosts")
 	_ = f.MarkHidden("agent") // cannot fail: the flag exists
 	return cmd
 }
