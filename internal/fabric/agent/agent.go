@@ -207,7 +207,7 @@ func New(c *Config, n hardware.Node) *Agent {
 
 func capabilities(c *Config) smp.Capability {
 	m := smp.CapTrap | smp.CapSLMapping | smp.CapSystemImageGUID | smp.CapClientReregistration | smp.CapMaskNotice |
-		smp.CapOtherLocalChangesNotice
+		smp.CapOtherLocalChangesNotice | smp.CapCapabilityMask2
 	if c.ExtSpeed != 0 {
 		m |= smp.CapExtendedSpeeds
 	}

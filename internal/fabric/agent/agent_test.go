@@ -53,6 +53,8 @@ func TestRefusalsHaveTheirStatus(t *testing.T) {
 		{"SwitchInfo of an adapter", hca, mad.MethodGet, smp.AttrSwitchInfo, 0, 1, mad.StatusMethodAttribute},
 		{"SMInfo without a manager", sw, mad.MethodGet, smp.AttrSMInfo, 0, 1, mad.StatusMethodAttribute},
 		{"port", sw, mad.MethodGet, smp.AttrPortInfo, 5, 1, mad.StatusInvalid},
+		{"extended port", sw, mad.MethodGet, smp.AttrPortInfoExtended, 5, 1, mad.StatusInvalid},
+		{"extended port of a switch", sw, mad.MethodGet, smp.AttrPortInfoExtended, 1, 1, mad.StatusOK},
 		{"other port of an adapter", hca, mad.MethodSet, smp.AttrPortInfo, 2, 1, mad.StatusInvalid},
 		{"P_Key block", sw, mad.MethodGet, smp.AttrPKeyTable, smp.PKeyModifier(1, 2), 1, mad.StatusInvalid},
 		{"SL to VL port", sw, mad.MethodGet, smp.AttrSLtoVL, smp.SLtoVLModifier(1, 5), 1, mad.StatusInvalid},

@@ -73,6 +73,7 @@ func (a *Agent) count(now time.Duration, h *mad.Header, data *[perf.DataLen]byte
 	if h.Method == mad.MethodSet {
 		selected := perf.CounterSelect(h.Attribute, data)
 		for n := first; n <= last; n++ {
+			a.setOpcode(n, h.Attribute, table, perf.OpCode(data))
 			a.setCounters(n, h.Attribute, selected, table, data)
 		}
 	}
@@ -100,6 +101,29 @@ func (a *Agent) base(n int, id mad.AttributeID) **hardware.Counters {
 	return &a.counters[n].short
 }
 
+// opcode returns the opcode that an attribute counts, nil if it has none.
+func opcode(c *hardware.Counters, id mad.AttributeID) *uint8 {
+	switch id {
+	case perf.AttrOpReceived:
+		return &c.Ops().Opcode[hardware.OpReceived]
+	case perf.AttrVLOpPackets:
+		return &c.Ops().Opcode[hardware.OpVLPackets]
+	case perf.AttrVLOpData:
+		return &c.Ops().Opcode[hardware.OpVLData]
+	}
+	return nil
+}
+
+// setOpcode selects the opcode that an attribute counts. Another one is counted from 0 on.
+func (a *Agent) setOpcode(n int, id mad.AttributeID, table []perf.Counter, op uint8) {
+	o := opcode(a.node.Counters(n), id)
+	if o == nil || *o == op {
+		return
+	}
+	*o = op
+	a.setCounters(n, id, 1<<len(table)-1, table, new([perf.DataLen]byte))
+}
+
 // setCounters gives the selected counters of a port the values of a Set.
 func (a *Agent) setCounters(n int, id mad.AttributeID, selected uint32, table []perf.Counter, data *[perf.DataLen]byte) {
 	base := a.base(n, id)
@@ -120,6 +144,9 @@ func (a *Agent) putCounters(first, last int, id mad.AttributeID, table []perf.Co
 	port := perf.PortSelect(data)
 	clear(data[:])
 	perf.SetPortSelect(data, port)
+	if op := opcode(a.node.Counters(first), id); op != nil {
+		perf.SetOpCode(data, *op)
+	}
 	var zero hardware.Counters
 	for i, c := range table {
 		sum := uint64(0)
@@ -152,6 +179,12 @@ func counter(c *hardware.Counters, id mad.AttributeID, i int) *uint64 {
 		return [...]*uint64{&c.LocalPhysicalErrors, &c.Malformed, &c.BufferOverruns, &c.DLIDMapping, &c.VLMapping, &c.LoopingDLID}[i]
 	case perf.AttrXmitDiscardDetails:
 		return [...]*uint64{&c.InactiveDiscards, &c.NeighborMTU, &c.LifeTimeDiscards, &c.HOQDiscards}[i]
+	case perf.AttrOpReceived:
+		return [...]*uint64{&c.Ops().Packets, &c.Ops().Data}[i]
+	case perf.AttrVLOpPackets:
+		return &c.Ops().VLPackets[i]
+	case perf.AttrVLOpData:
+		return &c.Ops().VLData[i]
 	case perf.AttrFlowControl:
 		return [...]*uint64{&c.FlowXmit, &c.FlowRcv}[i]
 	case perf.AttrVLFlowControlErrors:

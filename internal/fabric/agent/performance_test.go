@@ -112,7 +112,6 @@ func TestCountersOfCongestion(t *testing.T) {
 }
 
 func TestCountersThatStayZero(t *testing.T) {
-	const opReceived, vlOpPackets = mad.AttributeID(0x17), mad.AttributeID(0x19)
 	onSwitch, onAdapter := New(switchConfig(2), newBoard(2)), New(adapterConfig(1), newBoard(1))
 	for _, c := range []struct {
 		a    *Agent
@@ -122,7 +121,6 @@ func TestCountersThatStayZero(t *testing.T) {
 		{onSwitch, perf.AttrExtendedSpeeds, mad.StatusOK}, {onAdapter, perf.AttrExtendedSpeeds, mad.StatusOK},
 		{onSwitch, perf.AttrXmitCongestion, mad.StatusOK}, {onAdapter, perf.AttrVLXmitCongestion, mad.StatusOK},
 		{onSwitch, perf.AttrSwitchVLCongestion, mad.StatusOK}, {onAdapter, perf.AttrSwitchVLCongestion, mad.StatusMethodAttribute},
-		{onSwitch, opReceived, mad.StatusMethodAttribute}, {onAdapter, vlOpPackets, mad.StatusMethodAttribute},
 	} {
 		for _, method := range []uint8{mad.MethodSet, mad.MethodGet} {
 			data, status := count(t, c.a, method, c.id, 1, 1)
@@ -137,6 +135,45 @@ func TestCountersThatStayZero(t *testing.T) {
 	if _, status := count(t, onSwitch, mad.MethodGet, perf.AttrExtendedSpeeds, 9, 0); status != mad.StatusInvalid {
 		t.Errorf("port 9: status %#x", status)
 	}
+}
+
+func TestCountersOfAnOpcodeBeginWithItsSelection(t *testing.T) {
+	b := newBoard(2)
+	a := New(switchConfig(2), b)
+	arrive := func(op uint8, packets int) {
+		for range packets {
+			b.counters[1].CountOp(op, 3, 10)
+		}
+	}
+	check := func(id mad.AttributeID, name string, want uint64) {
+		t.Helper()
+		if got := value(t, a, id, 1, name); got != want {
+			t.Errorf("%s is %d, expected %d", name, got, want)
+		}
+	}
+	arrive(0, 1)
+	check(perf.AttrOpReceived, "PortOpRcvPkts", 0) // ports count from the first question on
+	arrive(0, 2)
+	arrive(4, 5)
+	check(perf.AttrOpReceived, "PortOpRcvPkts", 2)
+	check(perf.AttrVLOpData, "PortVLOpData3", 20)
+	var data [perf.DataLen]byte
+	perf.SetOpCode(&data, 4)
+	perf.SetPortSelect(&data, 1)
+	answer, status := ask1(t, a, 0, mad.MethodSet, perf.AttrOpReceived, &data)
+	if status != mad.StatusOK || perf.OpCode(answer) != 4 {
+		t.Fatalf("status %#x, opcode %d", status, perf.OpCode(answer))
+	}
+	check(perf.AttrOpReceived, "PortOpRcvPkts", 0)
+	arrive(4, 3)
+	arrive(0, 1)
+	check(perf.AttrOpReceived, "PortOpRcvPkts", 3)
+	check(perf.AttrOpReceived, "PortOpRcvData", 30)
+	check(perf.AttrVLOpPackets, "PortVLOpPackets3", 3)
+	perf.SetCounterSelect(perf.AttrOpReceived, &data, 1)
+	ask1(t, a, 0, mad.MethodSet, perf.AttrOpReceived, &data)
+	check(perf.AttrOpReceived, "PortOpRcvPkts", 0)
+	check(perf.AttrOpReceived, "PortOpRcvData", 30)
 }
 
 // ask1 sends a packet of performance management with data, at a time.

@@ -38,6 +38,14 @@ func (a *Agent) getPortInfo(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte)
 	return mad.StatusOK
 }
 
+// getPortInfoExtended answers zeros: links have no modes of forward error correction.
+func (a *Agent) getPortInfoExtended(in *Arrival, p *smp.Packet, _ *[smp.DataLen]byte) uint16 {
+	if _, ok := a.portOf(in, p.Modifier); !ok {
+		return mad.StatusInvalid
+	}
+	return mad.StatusOK
+}
+
 // portInfo returns all that PortInfo says of a port.
 func (a *Agent) portInfo(n int) smp.PortInfo {
 	c, q := &a.config, &a.ports[n]
@@ -68,6 +76,7 @@ func (a *Agent) portInfo(n int) smp.PortInfo {
 	info.MKey, info.MKeyProtect, info.MKeyLeasePeriod = e.mkey, e.protect, e.leasePeriod
 	info.GIDPrefix, info.LID, info.LMC = e.prefix, e.lid, e.lmc
 	info.MasterSMLID, info.MasterSMSL, info.SubnetTimeout = e.smLID, e.smSL, e.subnetTimeout
+	info.CapabilityMask2 = smp.Cap2PortInfoExtended
 	info.CapabilityMask, info.McastPKeyTrapSuppression = e.capability, e.trapSuppression
 	info.MKeyViolations, info.PKeyViolations, info.QKeyViolations = e.mkeyViolations, e.pkeyViolations, e.qkeyViolations
 	info.GUIDCap, info.RespTimeValue = uint8(len(e.guids)), responseTime

@@ -154,6 +154,7 @@ var handlers = map[mad.AttributeID]handler{
 	smp.AttrSwitchInfo:          {switchOnly: true, get: (*Agent).getSwitchInfo, set: (*Agent).setSwitchInfo},
 	smp.AttrGUIDInfo:            {get: (*Agent).getGUIDInfo, set: (*Agent).setGUIDInfo},
 	smp.AttrPortInfo:            {get: (*Agent).getPortInfo, set: (*Agent).setPortInfo},
+	smp.AttrPortInfoExtended:    {get: (*Agent).getPortInfoExtended},
 	smp.AttrPKeyTable:           {get: (*Agent).getPartitions, set: (*Agent).setPartitions},
 	smp.AttrSLtoVL:              {get: (*Agent).getSLtoVL, set: (*Agent).setSLtoVL},
 	smp.AttrVLArbitration:       {get: (*Agent).getArbitration, set: (*Agent).setArbitration},

@@ -153,8 +153,51 @@ type Counters struct {
 	FlowXmit, FlowRcv                   uint64 // link packets
 	SLXmitData, SLRcvData               [16]uint64
 	VLXmitWait                          [16]uint64
-	VLFlowControlErrors                 [16]uint64 // times without a grant of credit
-	marks                               *Marks     // nil for none so far
+	VLFlowControlErrors                 [16]uint64  // times without a grant of credit
+	marks                               *Marks      // nil for none so far
+	ops                                 *OpCounters // nil until somebody asks
+}
+
+// OpCounters count the received packets of one opcode (IBTA 16.1.4): all, packets by VL, and
+// data by VL. Each of the three has an opcode of its own. Ports count once somebody has asked.
+type OpCounters struct {
+	Opcode        [3]uint8 // by OpReceived, OpVLPackets and OpVLData
+	Packets, Data uint64
+	VLPackets     [16]uint64
+	VLData        [16]uint64
+}
+
+// The parts of OpCounters.
+const (
+	OpReceived = iota
+	OpVLPackets
+	OpVLData
+)
+
+// Ops returns the port's, which take no memory before.
+func (c *Counters) Ops() *OpCounters {
+	if c.ops == nil {
+		c.ops = new(OpCounters)
+	}
+	return c.ops
+}
+
+// CountOp counts a packet in OpCounters if somebody has asked for them.
+func (c *Counters) CountOp(opcode, vl uint8, words uint64) {
+	o := c.ops
+	if o == nil {
+		return
+	}
+	if o.Opcode[OpReceived] == opcode {
+		o.Packets++
+		o.Data += words
+	}
+	if o.Opcode[OpVLPackets] == opcode {
+		o.VLPackets[vl]++
+	}
+	if o.Opcode[OpVLData] == opcode {
+		o.VLData[vl] += words
+	}
 }
 
 // Marks count received packets with a mark of congestion (annex A10), all and by SL.

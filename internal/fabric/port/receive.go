@@ -115,6 +115,9 @@ func (p *Port) countReceived(h *ib.LRH, frame []byte) {
 	} else {
 		c.UnicastRcv++
 	}
+	if at := h.HeaderLen(); h.Next >= ib.LocalBTH && len(frame) > at {
+		c.CountOp(frame[at], h.VL, uint64(h.Words))
+	}
 	p.countMarks(h, frame)
 }
 

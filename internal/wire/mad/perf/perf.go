@@ -27,7 +27,10 @@ const (
 	AttrPortCounters         mad.AttributeID = 0x0012
 	AttrRcvErrorDetails      mad.AttributeID = 0x0015
 	AttrXmitDiscardDetails   mad.AttributeID = 0x0016
+	AttrOpReceived           mad.AttributeID = 0x0017
 	AttrFlowControl          mad.AttributeID = 0x0018
+	AttrVLOpPackets          mad.AttributeID = 0x0019
+	AttrVLOpData             mad.AttributeID = 0x001a
 	AttrVLFlowControlErrors  mad.AttributeID = 0x001b
 	AttrVLXmitWait           mad.AttributeID = 0x001c
 	AttrPortCountersExtended mad.AttributeID = 0x001d
@@ -74,6 +77,13 @@ func (c Counter) Put(b *[DataLen]byte, v uint64) {
 	old := binary.BigEndian.Uint64(b[c.Byte:]) &^ (c.Max() << shift)
 	binary.BigEndian.PutUint64(b[c.Byte:], old|min(v, c.Max())<<shift)
 }
+
+// OpCode returns the opcode of the packets that AttrOpReceived, AttrVLOpPackets and
+// AttrVLOpData count.
+func OpCode(b *[DataLen]byte) uint8 { return b[0] }
+
+// SetOpCode writes the opcode.
+func SetOpCode(b *[DataLen]byte, op uint8) { b[0] = op }
 
 // PortSelect returns the port that the attribute is of.
 func PortSelect(b *[DataLen]byte) uint8 { return b[1] }
@@ -164,6 +174,12 @@ var FlowControl = []Counter{
 	{"PortRcvFlowPkts", 8, 0, 32},
 }
 
+// OpReceived are the received packets with one opcode (IBTA 16.1.4, PortOpRcvCounters).
+var OpReceived = []Counter{
+	{"PortOpRcvPkts", 4, 0, 32},
+	{"PortOpRcvData", 8, 0, 32},
+}
+
 // RcvCongestion are the received packets with a mark of congestion (annex A10,
 // PortRcvConCtrl).
 var RcvCongestion = []Counter{
@@ -178,6 +194,9 @@ var (
 	VLXmitWait = each("PortVLXmitWait", 16)
 	RcvFECNSL  = each("PortSLRcvFECN", 32)
 	RcvBECNSL  = each("PortSLRcvBECN", 32)
+
+	VLOpPackets = each("PortVLOpPackets", 16) // received, with one opcode
+	VLOpData    = each("PortVLOpData", 32)
 
 	VLFlowControlErrors = each("PortVLXmitFlowCtlUpdateErrors", 2)
 )
@@ -201,6 +220,12 @@ func Counters(a mad.AttributeID) []Counter {
 		return RcvErrorDetails
 	case AttrXmitDiscardDetails:
 		return XmitDiscardDetails
+	case AttrOpReceived:
+		return OpReceived
+	case AttrVLOpPackets:
+		return VLOpPackets
+	case AttrVLOpData:
+		return VLOpData
 	case AttrFlowControl:
 		return FlowControl
 	case AttrXmitDataSL:

@@ -9,6 +9,7 @@ import (
 )
 
 var attributes = []mad.AttributeID{AttrPortCounters, AttrPortCountersExtended, AttrRcvErrorDetails, AttrXmitDiscardDetails,
+	AttrOpReceived, AttrVLOpPackets, AttrVLOpData,
 	AttrFlowControl, AttrVLFlowControlErrors, AttrXmitDataSL, AttrRcvDataSL, AttrVLXmitWait, AttrRcvCongestion, AttrRcvFECNSL, AttrRcvBECNSL}
 
 // TestCountersHaveBitsOfTheirOwn fills each counter separately.

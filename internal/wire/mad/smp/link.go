@@ -191,3 +191,6 @@ const (
 	CapMcastPKeyTrapSuppression Capability = 1 << 29
 	CapMulticastFDBTop          Capability = 1 << 30
 )
+
+// Cap2PortInfoExtended in PortInfo's CapabilityMask2 says that there is PortInfoExtended.
+const Cap2PortInfoExtended = 1 << 1

@@ -157,6 +157,7 @@ const (
 	AttrSMInfo              mad.AttributeID = 0x0020
 	AttrVendorDiag          mad.AttributeID = 0x0030
 	AttrLedInfo             mad.AttributeID = 0x0031
+	AttrPortInfoExtended    mad.AttributeID = 0x0033
 )
 
 func bit(set bool, n uint) byte {
