@@ -80,6 +80,18 @@ func TestLastUnsignalledMessageIsProbedFor(t *testing.T) {
 	}
 }
 
+// A program that waits for events sends a short message, and the next one much later.
+func TestRareUnsignalledMessagesRequestAcknowledges(t *testing.T) {
+	w := newTimedPair(t, nil)
+	for range 100 {
+		w.post8(1, 0)
+		w.settle()
+	}
+	if n, again := w.n[0].count(reason.TailProbe), w.n[0].count(reason.RepeatNeedless); n != 1 || again > 1 {
+		t.Errorf("%d probes, %d of them needless, for 100 messages, expected 1", n, again)
+	}
+}
+
 // Without a request for an acknowledge a queue or window full of unsignalled messages would stall
 // until the probe.
 func TestUnsignalledMessagesRequestAcknowledgeBeforeQueueOrWindowIsFull(t *testing.T) {

@@ -33,8 +33,9 @@ func (r *requester) ackEvery() int64 {
 
 // quiet reports whether the message at sq.Cur, whose only packet was just accounted for,
 // does not request an acknowledge. Nobody waits for its completion, and a later message
-// or the tail-loss probe will request one. It requests one itself if the send queue, the
-// window or the peer's receive queue would otherwise fill up with such messages.
+// or the tail-loss probe will request one. If it was the probe, the program's messages are
+// too rare for that, and those that follow request their own. A message also requests one if
+// the send queue, the window or the peer's receive queue would otherwise fill up.
 func (r *requester) quiet(now time.Duration, w *request, seg int) bool {
 	switch {
 	case seg != segOnly, w.length > quietLength, r.loss.board != nil,
@@ -42,6 +43,9 @@ func (r *requester) quiet(now time.Duration, w *request, seg int) bool {
 		w.takesReceive() && r.credits.inFlight >= r.quietCredits(),
 		r.p.SQ.Distance(r.sq.Head, r.sq.Cur) >= r.p.SQ.Depth()/ackShare,
 		int64(r.window.sent-r.window.acked) >= r.limit()/ackShare:
+		return false
+	case r.tail.rare > 0:
+		r.tail.rare--
 		return false
 	}
 	// Without an acknowledge only the tail-loss probe detects a loss. The retransmission

@@ -14,7 +14,12 @@ type tailProbe struct {
 	at     time.Duration // when to send one
 	wanted bool          // one is to be sent
 	sent   uint8         // probes without progress
+	rare   uint8         // short messages that are still to request an acknowledge, see quiet
 }
+
+// rareMessages is the number of short messages that request an acknowledge after one for
+// which only a probe did. The peer takes a probe for a needless repetition.
+const rareMessages = 255
 
 // tailProbeLimit is the number of probes without an answer after which only the
 // acknowledgement timer runs.
@@ -62,6 +67,9 @@ func (r *requester) sendTailProbe(now time.Duration, out *machine.Out) bool {
 		return false
 	}
 	out.AckReq = true
+	if r.window.sinceAckReq > 0 {
+		r.tail.rare = rareMessages
+	}
 	r.trips.timing = false
 	r.q.c.Refuse(reason.Detail{Reason: reason.TailProbe, Expected: uint64(r.tailProbeTime().Microseconds()), Found: uint64(r.tail.sent)})
 	r.armTailProbe(now)
