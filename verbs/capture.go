@@ -1,8 +1,10 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
 
@@ -15,6 +17,8 @@ type Capture struct {
 	dev    *Device
 	w      *capture.Writer
 	detach func()
+	file   captureFile // to which programs on the device's address write, too; empty for none
+	own    *os.File    // closed with the capture; nil for a caller's
 
 	once sync.Once
 	err  error
@@ -23,15 +27,26 @@ type Capture struct {
 // Capture writes every packet that the device sends and receives from now on to w
 // as pcapng, until the capture or the device is closed. It fails with
 // errors.ErrUnsupported on an iWARP device, which uses the system's TCP.
+//
+// If programs share the device's address (Config.Shared) and w is the *os.File of a regular file,
+// their devices add their packets to the file. It is opened for appending then.
 func (d *Device) Capture(w io.Writer) (*Capture, error) {
 	if d.protocol == IWARP {
 		return nil, reason.NotSupported("capture: iWARP uses the system's TCP, which tcpdump captures")
 	}
-	cw, err := capture.NewWriter(w)
-	if err != nil {
+	c := &Capture{dev: d}
+	start, err := capture.NewWriter, error(nil)
+	if f, ok := w.(*os.File); ok && d.slots != nil {
+		if c.file, err = shareCapture(f); err != nil {
+			return nil, fmt.Errorf("capture: %w", err)
+		}
+		if c.file.Path != "" {
+			start = capture.NewSharedWriter
+		}
+	}
+	if c.w, err = start(w); err != nil {
 		return nil, err
 	}
-	c := &Capture{dev: d, w: cw}
 	if err := c.attach(); err != nil {
 		return nil, err
 	}
@@ -64,9 +79,32 @@ func (c *Capture) Close() error {
 		c.detach()
 		c.dev.local.ShowPackets()
 		c.err = c.w.Close()
+		if c.own != nil {
+			c.err = errors.Join(c.err, c.own.Close())
+		}
 		c.dev.mu.Lock()
 		defer c.dev.mu.Unlock()
 		c.dev.captures = slices.DeleteFunc(c.dev.captures, func(x *Capture) bool { return x == c })
 	})
 	return c.err
+}
+
+// A captureFile is a file to which several processes write.
+type captureFile struct {
+	Path string
+	ID   [2]uint64 // device and inode
+}
+
+// sharedCapture returns the file to which programs on the device's address write their packets as
+// well, an empty one without a capture. It fails if a capture is in progress that programs cannot
+// write to.
+func (d *Device) sharedCapture() (f captureFile, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.captures {
+		if f = c.file; f.Path == "" {
+			return f, reason.NotSupported("a program's device on an address that is captured to something else than a file")
+		}
+	}
+	return f, nil
 }

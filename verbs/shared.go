@@ -38,6 +38,12 @@ type deviceSlots struct{ dev *Device }
 
 func (s deviceSlots) Take() (lane int, fds []int, err error) { return s.dev.slots.Take() }
 
+// Capture implements registry.Slots.
+func (s deviceSlots) Capture() (path string, id [2]uint64, err error) {
+	f, err := s.dev.sharedCapture()
+	return f.Path, f.ID, err
+}
+
 func (s deviceSlots) Key() [16]byte { return s.dev.slots.Key() }
 
 // Give takes a slot back, and removes its program's name from the directory of this host's

@@ -55,5 +55,13 @@ func (s *Stack) startShared(slot *daemon.Slot, cfg *Config) (*Device, error) {
 		return nil, err
 	}
 	p.links = links{networks: rocev2.Networks([]*udp.Link{l}), share: frame.Share{First: slot.First, Lanes: 1, Of: slot.Of}}
-	return s.start(&p, &c)
+	d, err := s.start(&p, &c)
+	if err != nil || slot.Capture == "" {
+		return d, err
+	}
+	if err := d.joinCapture(captureFile{slot.Capture, slot.CaptureID}); err != nil {
+		d.release = nil // the caller gives the slot back
+		return nil, errors.Join(fmt.Errorf("capture: %w", err), d.Close())
+	}
+	return d, nil
 }

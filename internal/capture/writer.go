@@ -7,7 +7,6 @@
 package capture
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -46,8 +45,10 @@ var ErrClosed = errors.New("capture closed")
 // A Writer may be attached to several streams at once.
 type Writer struct {
 	mu      sync.Mutex
-	out     *bufio.Writer
+	to      io.Writer
+	out     bytes.Buffer // whole blocks, after a flush of ng
 	ng      *pcapgo.NgWriter
+	shared  bool  // other processes write blocks to the same file: each leaves at once, in one write
 	err     error // the first one; nothing is written after a failed write
 	broken  bool  // the output failed
 	closed  bool
@@ -66,9 +67,32 @@ type Writer struct {
 }
 
 // NewWriter starts a pcapng file on w. The caller closes w.
-func NewWriter(w io.Writer) (*Writer, error) {
-	c := &Writer{out: bufio.NewWriterSize(w, writeBuffer)}
-	ng, err := pcapgo.NewNgWriterInterface(c.out, pcapgo.NgInterface{
+func NewWriter(w io.Writer) (*Writer, error) { return newWriter(w, false) }
+
+// NewSharedWriter starts a pcapng file to which others write with Continue. A write of w appends to
+// the file.
+func NewSharedWriter(w io.Writer) (*Writer, error) {
+	c, err := newWriter(w, true)
+	if err == nil {
+		err = c.Flush()
+	}
+	return c, err
+}
+
+// Continue writes to the file of a NewSharedWriter, also of another process. The packets are of RoCE
+// v2, as the file's interface is.
+func Continue(w io.Writer) (*Writer, error) {
+	c, err := newWriter(w, true)
+	if err == nil {
+		err = c.ng.Flush()
+		c.out.Reset() // the file has a header
+	}
+	return c, err
+}
+
+func newWriter(w io.Writer, shared bool) (*Writer, error) {
+	c := &Writer{to: w, shared: shared}
+	ng, err := pcapgo.NewNgWriterInterface(&c.out, pcapgo.NgInterface{
 		Name: "softrdma", LinkType: layers.LinkTypeRaw, OS: runtime.GOOS, TimestampResolution: 9,
 	}, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{
 		Hardware: runtime.GOARCH, OS: runtime.GOOS, Application: "softrdma",
@@ -255,6 +279,9 @@ func (c *Writer) write() {
 	} else {
 		c.packets++
 	}
+	if c.shared || c.out.Len() >= writeBuffer {
+		c.drain()
+	}
 	c.held = false
 	clear(c.comments)
 	c.comments, c.omitted = c.comments[:0], 0
@@ -290,16 +317,22 @@ func (c *Writer) Flush() error {
 func (c *Writer) flush() error {
 	if !c.broken {
 		c.write()
-		err := c.ng.Flush()
-		if err == nil {
-			err = c.out.Flush()
-		}
-		if err != nil {
-			c.fail(err)
-			c.broken = true
-		}
+		c.drain()
 	}
 	return c.err
+}
+
+// drain writes the blocks to the output.
+func (c *Writer) drain() {
+	err := c.ng.Flush()
+	if err == nil && c.out.Len() > 0 {
+		_, err = c.to.Write(c.out.Bytes())
+		c.out.Reset()
+	}
+	if err != nil {
+		c.fail(err)
+		c.broken = true
+	}
 }
 
 // Close flushes and returns the Writer's first error. Later events are ignored.

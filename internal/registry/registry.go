@@ -60,6 +60,9 @@ type Slots interface {
 	Take() (lane int, fds []int, err error)
 	Give(lane int)
 	Key() [16]byte // of the address
+
+	// Capture returns the file to which programs write their packets, "" for none.
+	Capture() (path string, id [2]uint64, err error)
 }
 
 // Registry returns the registry that the device is in.

@@ -167,6 +167,17 @@ func (s *Stream) Attach(l Listener) (detach func()) {
 	}
 }
 
+// Flush lets listeners write what they hold.
+func (s *Stream) Flush() {
+	if p := s.listeners.Load(); p != nil {
+		for _, a := range *p {
+			if l, ok := a.Listener.(interface{ Flush() error }); ok {
+				_ = l.Flush() // the listener's Close returns the error
+			}
+		}
+	}
+}
+
 // change replaces the list by a modified copy, because Emit may be reading the old
 // one.
 func (s *Stream) change(f func([]*attachment) []*attachment) {

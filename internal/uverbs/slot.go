@@ -52,6 +52,10 @@ func (s *Server) slot(p *client.Process, name string, reasons uint64, a *client.
 	case err != nil:
 		return err
 	}
+	file, id, err := from.Capture()
+	if err != nil {
+		return err
+	}
 	lane, fds, err := from.Take()
 	if err != nil {
 		return slotError(err)
@@ -73,7 +77,9 @@ func (s *Server) slot(p *client.Process, name string, reasons uint64, a *client.
 		return errors.Join(err, unix.Munmap(memory))
 	}
 	a.Attach(far, 0, 0, 0)
-	a.Text, err = json.Marshal(describe(d, from.Key(), lane))
+	about := describe(d, from.Key(), lane)
+	about.Capture, about.CaptureID = file, id
+	a.Text, err = json.Marshal(about)
 	return err // which gives the slot back, as it closes far
 }
 

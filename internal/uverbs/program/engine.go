@@ -180,6 +180,7 @@ func (e *Engine) direct(file uint64) client.Direct {
 func (e *Engine) Leave() {
 	for _, d := range *e.devices.Load() {
 		d.Adapter.Settle()
+		d.Adapter.Trace.Flush()
 		d.Adapter.Attend()
 	}
 	e.report()

@@ -20,6 +20,11 @@ type Slot struct {
 	// Key proves to other programs of the address that a packet comes from one of them.
 	Key [16]byte
 
+	// Capture is the file to which the program's device writes its packets, "" for none. CaptureID
+	// is its device and inode.
+	Capture   string
+	CaptureID [2]uint64
+
 	SameHost    string // mode of the server's device, as verbs.SameHost has it
 	SameHostDir string // directory in which it is published; empty for none
 }

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -43,12 +44,18 @@ func (s *options) whyNotInProgram(cmd *cobra.Command, names []string) string {
 	switch {
 	case all || s.engine == engineProgram && slices.ContainsFunc(names, unsharable):
 		return "only a RoCE v2 device can be in the program"
-	case cli.FlagGiven(cmd, cli.PcapFlag):
-		return "--" + cli.PcapFlag + " captures packets in the process of softrdma exec"
+	case noFile(cli.FlagText(cmd, cli.PcapFlag)):
+		return "--" + cli.PcapFlag + ": programs write to regular files only"
 	case cli.TLSFlags(cmd) != nil:
 		return "TLS applies to iWARP devices, which cannot be in the program"
 	case s.share:
 		return "--share-memory: a device in the program needs none"
 	}
 	return ""
+}
+
+// noFile reports whether a path names something else than a regular file.
+func noFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular()
 }
