@@ -27,7 +27,6 @@ const (
 var (
 	largeMethods = map[string]int{
 		"internal/fabric/sm.Manager":       118,
-		"internal/rc.requester":            114,
 		"internal/cma.ID":                  88,
 		"internal/rc/responder.Responder":  85,
 		"internal/fabric/agent.Agent":      82,

@@ -24,8 +24,8 @@ const (
 )
 
 // ackEvery is after how many bytes an acknowledge is requested.
-func (r *requester) ackEvery() int64 {
-	if r.trips.acks.Least() > longTrip {
+func (r *sender) ackEvery() int64 {
+	if r.recovery.trips.acks.Least() > longTrip {
 		return r.limit() / longAckShare
 	}
 	return r.limit() / ackShare
@@ -36,21 +36,21 @@ func (r *requester) ackEvery() int64 {
 // or the tail-loss probe will request one. If it was the probe, the program's messages are
 // too rare for that, and those that follow request their own. A message also requests one if
 // the send queue, the window or the peer's receive queue would otherwise fill up.
-func (r *requester) quiet(now time.Duration, w *request, seg int) bool {
+func (r *sender) quiet(now time.Duration, w *request, seg int) bool {
 	switch {
-	case seg != segOnly, w.length > quietLength, r.loss.board != nil,
+	case seg != segOnly, w.length > quietLength, r.recovery.loss.board != nil,
 		r.p.SQSigAll, queue.Flags(w.flags)&queue.Signaled != 0,
 		w.takesReceive() && r.credits.inFlight >= r.quietCredits(),
 		r.p.SQ.Distance(r.sq.Head, r.sq.Cur) >= r.p.SQ.Depth()/ackShare,
 		int64(r.window.sent-r.window.acked) >= r.limit()/ackShare:
 		return false
-	case r.tail.rare > 0:
-		r.tail.rare--
+	case r.recovery.tail.rare > 0:
+		r.recovery.tail.rare--
 		return false
 	}
 	// Without an acknowledge only the tail-loss probe detects a loss. The retransmission
 	// timeout, which is not for a packet that requested nothing (IBTA 9.7.6.1.3), must be
 	// much later.
-	r.armTailProbe(now)
-	return r.tail.at != machine.Never && r.tail.at-now < (r.retry.ackAt-now)/4
+	r.recovery.armTailProbe(now)
+	return r.recovery.tail.at != machine.Never && r.recovery.tail.at-now < (r.recovery.retry.ackAt-now)/4
 }

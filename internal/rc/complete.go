@@ -12,7 +12,7 @@ import (
 // completes requests in the order of posting. It stops at a READ or an atomic that was
 // not answered, and reports whether e lies behind it: then its response was lost (IBTA
 // 9.7.6, implied NAK).
-func (r *requester) advance(now time.Duration, e uint32) (skipped bool) {
+func (r *completer) advance(now time.Duration, e uint32) (skipped bool) {
 	una, head := r.una, r.sq.Head
 loop:
 	for !r.sq.Idle() {
@@ -29,7 +29,7 @@ loop:
 		case w.state&started == 0:
 			break loop
 		case w.responds():
-			if r.loss.board != nil && seq.Before(r.una, e) { // answered, in whatever order
+			if r.recovery.loss.board != nil && seq.Before(r.una, e) { // answered, in whatever order
 				if r.una = seq.Min(e, w.last+1); r.una == w.last+1 {
 					r.window.acked += overhead
 				}
@@ -55,7 +55,7 @@ loop:
 		r.sq.Free()
 	}
 	if r.una != una {
-		r.progress(now)
+		r.recovery.progress(now)
 	}
 	return skipped
 }
@@ -63,7 +63,7 @@ loop:
 // complete completes the oldest request with success. The caller frees its slot, unless there
 // is a completion: then the slot is free before that can be seen, as a program that counts
 // completions may post again at once.
-func (r *requester) complete(w *request) {
+func (r *completer) complete(w *request) {
 	if w.responds() {
 		r.reads.outstanding--
 		if w.state&landed != 0 {
@@ -71,7 +71,7 @@ func (r *requester) complete(w *request) {
 		}
 	}
 	if w.takesReceive() {
-		r.credits.inFlight--
+		r.sender.credits.inFlight--
 	}
 	if !r.p.SQSigAll && queue.Flags(w.flags)&queue.Signaled == 0 {
 		r.retire()
@@ -84,16 +84,16 @@ func (r *requester) complete(w *request) {
 }
 
 // retire removes the oldest request.
-func (r *requester) retire() {
+func (r *completer) retire() {
 	if r.sq.Retire() {
-		r.off = 0
-		r.gather.Restart()
+		r.sender.off = 0
+		r.sender.gather.Restart()
 	}
 }
 
 // fail completes the oldest request in error and ends the connection (IBTA 9.9.2,
 // 10.10.2.2).
-func (r *requester) fail(s queue.Status, d reason.Detail) {
+func (r *completer) fail(s queue.Status, d reason.Detail) {
 	r.q.c.Refuse(d)
 	wrid, op := r.p.SQ.At(r.sq.Head).WRID, queue.Op(r.requests[r.sq.Head].op)
 	r.q.c.EnterErr(d, s)

@@ -12,7 +12,7 @@ import (
 )
 
 // receive takes an acknowledge or a response from the peer.
-func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
+func (r *completer) receive(now time.Duration, in *machine.In, info *ib.Info) {
 	if info.Kind == ib.KindSelectiveAck {
 		if r.q.c.Selective() {
 			r.selectiveAck(now, in)
@@ -20,7 +20,7 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 		return
 	}
 	e := r.sequence(in.PSN)
-	if in.Train > 1 && (r.loss.board != nil || seq.Before(e, r.una)) {
+	if in.Train > 1 && (r.recovery.loss.board != nil || seq.Before(e, r.una)) {
 		r.apart(now, in)
 		return
 	}
@@ -46,10 +46,10 @@ func (r *requester) receive(now time.Duration, in *machine.In, info *ib.Info) {
 // acknowledge takes an ACK or a NAK of sequence number e (IBTA 9.7.6). The MSN of the
 // answer (IBTA 9.7.7) is not used: the PSN says which messages are complete, and credits
 // are counted from the messages in flight.
-func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
+func (r *completer) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 	if s.IsACK() {
-		r.credited(now, s)
-		if r.loss.board != nil {
+		r.sender.credited(now, s)
+		if r.recovery.loss.board != nil {
 			r.answeredUpTo(now, e+1)
 		} else if skipped := r.advance(now, e+1); skipped {
 			r.missing(now, e, e+1)
@@ -61,11 +61,11 @@ func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 		return
 	}
 	// IBTA 9.7.5.1.2: any NAK acknowledges all that came before it.
-	if r.loss.board != nil {
+	if r.recovery.loss.board != nil {
 		if r.endsRead(e, s) {
 			return
 		}
-		r.loss.board.Refuse(e, s)
+		r.recovery.loss.board.Refuse(e, s)
 		r.answeredUpTo(now, e)
 		return
 	}
@@ -74,8 +74,8 @@ func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 			return
 		}
 		r.missing(now, e, e)
-		if r.loss.board != nil {
-			r.loss.board.Refuse(e, s)
+		if r.recovery.loss.board != nil {
+			r.recovery.loss.board.Refuse(e, s)
 		}
 		return
 	}
@@ -85,7 +85,7 @@ func (r *requester) acknowledge(now time.Duration, e uint32, s ib.Syndrome) {
 // endsRead acts on a NAK that takes the place of a response to the oldest request, a READ, and
 // reports whether it was one. IBTA 9.7.5.2.4: the responder is in the error state then. It
 // cannot repeat the responses before, whether they have arrived or not.
-func (r *requester) endsRead(e uint32, s ib.Syndrome) bool {
+func (r *completer) endsRead(e uint32, s ib.Syndrome) bool {
 	if s.IsRNR() || s == ib.NAKSequence || r.sq.Idle() {
 		return false
 	}
@@ -100,39 +100,39 @@ func (r *requester) endsRead(e uint32, s ib.Syndrome) bool {
 // missing acts on an answer of sequence number e that says that everything up to upTo was
 // answered, while something before it was not. Between softrdma peers the network may
 // have let e overtake it.
-func (r *requester) missing(now time.Duration, e, upTo uint32) {
+func (r *completer) missing(now time.Duration, e, upTo uint32) {
 	if !r.q.c.Selective() || seq.Before(r.nxt, upTo) {
-		r.impliedNAK(now, e)
+		r.recovery.impliedNAK(now, e)
 		return
 	}
-	r.openBoard()
+	r.recovery.openBoard()
 	r.answeredUpTo(now, upTo)
 }
 
 // answeredUpTo notes that the peer has answered everything up to e.
-func (r *requester) answeredUpTo(now time.Duration, e uint32) {
+func (r *completer) answeredUpTo(now time.Duration, e uint32) {
 	if seq.Before(r.nxt, e) {
 		e = r.nxt
 	}
-	r.loss.board.Executed = seq.Max(r.loss.board.Executed, e)
-	r.arrived(now, r.una, e, false)
-	r.judge(now)
+	r.recovery.loss.board.Executed = seq.Max(r.recovery.loss.board.Executed, e)
+	r.recovery.arrived(now, r.una, e, false)
+	r.recovery.judge(now)
 }
 
 // refusedAt acts on a NAK of sequence number e when everything before it is answered.
-func (r *requester) refusedAt(now time.Duration, e uint32, s ib.Syndrome) {
+func (r *completer) refusedAt(now time.Duration, e uint32, s ib.Syndrome) {
 	if r.p.Attr.State == qp.Err || r.una != e {
 		return
 	}
 	switch {
 	case s.IsRNR():
-		r.notReady(now, s)
+		r.recovery.notReady(now, s)
 	case s == ib.NAKSequence:
-		if r.nxt != r.una && !r.nakOfLeftover(now) { // otherwise it is being sent again already
-			r.lostPacket(now)
-			r.keepLeftover(now)
-			r.retransmitAll(reason.Detail{Reason: reason.NAKSequence, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
-			r.retry.certain = true
+		if r.nxt != r.una && !r.recovery.nakOfLeftover(now) { // otherwise it is being sent again already
+			r.recovery.lostPacket(now)
+			r.sender.keepLeftover(now)
+			r.recovery.retransmitAll(reason.Detail{Reason: reason.NAKSequence, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
+			r.recovery.retry.certain = true
 		}
 	default:
 		r.refused(e, s)
@@ -140,7 +140,7 @@ func (r *requester) refusedAt(now time.Duration, e uint32, s ib.Syndrome) {
 }
 
 // refused fails the request that the peer refuses to carry out (IBTA 9.9.2).
-func (r *requester) refused(e uint32, s ib.Syndrome) {
+func (r *completer) refused(e uint32, s ib.Syndrome) {
 	d := reason.Detail{Expected: seq.Detail(r.requests[r.sq.Head].first), Found: seq.Detail(e)}
 	status := queue.RemOpErr
 	switch s {

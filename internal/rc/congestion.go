@@ -17,7 +17,7 @@ func (q *QP) notified(now time.Duration) {
 		q.c.Refuse(reason.Detail{Reason: reason.CongestionIgnored, Expected: uint64(congestion.Window), Found: uint64(q.c.Port.QPN)})
 		return
 	}
-	q.ctl.Notified(now, &q.req.trips.acks)
+	q.ctl.Notified(now, &q.req.recovery.trips.acks)
 	q.c.Refuse(reason.Detail{Reason: reason.CongestionNotified, Expected: uint64(q.ctl.Window()), Found: uint64(q.ctl.Rate())})
 }
 
@@ -65,7 +65,7 @@ func (q *QP) plausibleNotification(in *machine.In) bool {
 const lately = 256
 
 // sentLately reports whether a request with this PSN was in flight recently.
-func (r *requester) sentLately(in *machine.In) bool {
+func (r *unacked) sentLately(in *machine.In) bool {
 	e := r.sequence(in.PSN)
 	return seq.Before(e, r.max) && !seq.Before(e, r.una-lately)
 }

@@ -35,7 +35,7 @@ const (
 )
 
 // credited takes the credits of an acknowledge.
-func (r *requester) credited(now time.Duration, s ib.Syndrome) {
+func (r *sender) credited(now time.Duration, s ib.Syndrome) {
 	n, ok := s.Credits()
 	if !ok {
 		n = noLimit
@@ -54,10 +54,10 @@ func (r *requester) credited(now time.Duration, s ib.Syndrome) {
 func (c *credits) trial(rnr ib.Syndrome) { c.noWait = rnr.RNRTimer() < minTrialWait }
 
 // receivable reports whether the peer has a receive for one more message.
-func (r *requester) receivable(now time.Duration) bool {
+func (r *sender) receivable(now time.Duration) bool {
 	c := &r.credits
 	switch {
-	case c.inFlight < c.limit, c.noWait, r.trips.acks.Least() > creditPath:
+	case c.inFlight < c.limit, c.noWait, r.recovery.trips.acks.Least() > creditPath:
 		return true
 	case c.inFlight > 0:
 		return false // its acknowledge brings credits
@@ -72,7 +72,7 @@ func (r *requester) receivable(now time.Duration) bool {
 // requested, so that it brings credits before they are used up. A sender that has more
 // to send requests one early. One that waits for the peer after each message does not,
 // as each acknowledge costs both ends a packet.
-func (r *requester) quietCredits() uint32 {
+func (r *sender) quietCredits() uint32 {
 	n := r.credits.limit
 	if r.sq.More() {
 		return n / ackShare

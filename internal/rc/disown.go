@@ -18,7 +18,7 @@ type disowning struct {
 }
 
 // disownFrom begins to disown what the peer holds from sequence number e on.
-func (r *requester) disownFrom(e uint32) {
+func (r *sender) disownFrom(e uint32) {
 	r.q.c.Refuse(reason.Detail{Reason: reason.HeldUnsent, Expected: seq.Detail(r.max), Found: seq.Detail(e)})
 	if !r.disown.active {
 		r.disown = disowning{active: true, from: r.max}
@@ -27,7 +27,7 @@ func (r *requester) disownFrom(e uint32) {
 
 // disowns reports whether the packet that leaves next has to say so. A repetition must
 // not: the peer may hold requests behind it that were sent.
-func (r *requester) disowns() bool {
+func (r *sender) disowns() bool {
 	if r.disown.active && seq.Before(r.disown.from, r.una) {
 		r.disown.active = false
 	}

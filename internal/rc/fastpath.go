@@ -25,13 +25,13 @@ func (q *QP) Continue(now time.Duration, in *machine.In) bool {
 		}
 		q.learnPeer(in, info)
 	case ib.RCReadResponseMiddle:
-		if !q.origins[ofAnswers].Is(in.Src.Port()) || !q.req.awaits(in) {
+		if !q.origins[ofAnswers].Is(in.Src.Port()) || !q.req.completer.awaits(in) {
 			return false
 		}
 		q.learnPeer(in, info)
 		r := &q.req
 		w := &r.requests[r.sq.Head]
-		r.deliverResponse(now, r.una, w, in, uint64((r.una-w.first)<<r.mtuShift), in.Payload)
+		r.completer.deliverResponse(now, r.una, w, in, uint64((r.una-w.first)<<r.mtuShift), in.Payload)
 	default:
 		return false
 	}
@@ -42,8 +42,8 @@ func (q *QP) Continue(now time.Duration, in *machine.In) bool {
 
 // awaits reports whether the packet is the one expected in the middle of the answer to
 // the oldest request, which is a READ.
-func (r *requester) awaits(in *machine.In) bool {
-	if r.loss.board != nil || r.sq.Idle() || uint32(len(in.Payload)) != r.mtu {
+func (r *completer) awaits(in *machine.In) bool {
+	if r.recovery.loss.board != nil || r.sq.Idle() || uint32(len(in.Payload)) != r.mtu {
 		return false
 	}
 	e, w := r.sequence(in.PSN), &r.requests[r.sq.Head]

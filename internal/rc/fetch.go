@@ -13,7 +13,7 @@ import (
 // fetch reads the next work request from the ring, checks what can be checked before its
 // first packet, and gives it its PSNs. It reports whether there is one that can be
 // carried out.
-func (r *requester) fetch() bool {
+func (r *sender) fetch() bool {
 	if r.p.Attr.State != qp.RTS {
 		return false
 	}
@@ -28,7 +28,7 @@ func (r *requester) fetch() bool {
 	w := &r.requests[i]
 	*w = request{first: r.nxt, last: r.nxt - 1, op: uint8(min(s.Op, 0xff)), flags: uint8(s.Flags)}
 	if status, d := r.check(w, s); status != queue.Success {
-		r.failLater(w, status, d)
+		r.completer.failLater(w, status, d)
 		return false
 	}
 	if !w.local() {
@@ -39,7 +39,7 @@ func (r *requester) fetch() bool {
 
 // packets is the number of PSNs of a message: one for a message of no bytes and for an
 // atomic, those of the responses for a READ (IBTA 9.7.3).
-func (r *requester) packets(w *request) uint32 {
+func (r *sender) packets(w *request) uint32 {
 	if w.atomic() || w.length == 0 {
 		return 1
 	}
@@ -47,7 +47,7 @@ func (r *requester) packets(w *request) uint32 {
 }
 
 // check finds what is wrong with a work request, and its length.
-func (r *requester) check(w *request, s *queue.SendWQE) (queue.Status, reason.Detail) {
+func (r *sender) check(w *request, s *queue.SendWQE) (queue.Status, reason.Detail) {
 	op := queue.Op(w.op)
 	if !op.Known() || w.responds() && r.p.Attr.MaxRdAtomic == 0 || w.answeredEmpty() && r.p.Type == qp.XRCSend {
 		return queue.LocQPOpErr, reason.Detail{Reason: reason.LocalOpcode, Expected: uint64(r.p.Type), Found: uint64(s.Op)}
@@ -72,7 +72,7 @@ func (r *requester) check(w *request, s *queue.SendWQE) (queue.Status, reason.De
 }
 
 // checkList checks a scatter/gather list.
-func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reason.Detail) {
+func (r *sender) checkList(w *request, list []memory.SGE) (queue.Status, reason.Detail) {
 	var access qp.Access
 	switch {
 	case w.atomic():
@@ -89,7 +89,7 @@ func (r *requester) checkList(w *request, list []memory.SGE) (queue.Status, reas
 
 // failLater marks a request that cannot be carried out. It completes in error when all
 // before it have completed (IBTA 10.8.3: in order of posting).
-func (r *requester) failLater(w *request, s queue.Status, d reason.Detail) {
+func (r *completer) failLater(w *request, s queue.Status, d reason.Detail) {
 	w.state |= failed
 	r.failure = failure{s, d}
 	r.advance(0, r.una)

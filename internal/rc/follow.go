@@ -26,9 +26,9 @@ func (q *QP) Follow(now time.Duration, out *machine.Out) bool {
 
 // follow produces the WRITE of one short packet that was posted last but not fetched, unless
 // anything else is to be sent, or the WRITE may not be sent now.
-func (r *requester) follow(now time.Duration, out *machine.Out) bool {
-	if r.sq.Cur != r.sq.End || r.loss.board != nil || r.tail.wanted || r.copies.due || r.disown.active ||
-		r.rnr.until != machine.Never || r.nxt != r.max || r.nxt-r.una >= r.span || r.window.leftover.bytes > 0 {
+func (r *sender) follow(now time.Duration, out *machine.Out) bool {
+	if r.sq.Cur != r.sq.End || r.recovery.loss.board != nil || r.recovery.tail.wanted || r.recovery.copies.due || r.disown.active ||
+		r.recovery.rnr.until != machine.Never || r.nxt != r.max || r.nxt-r.una >= r.span || r.window.leftover.bytes > 0 {
 		return false
 	}
 	i, ok := r.sq.Peek()
@@ -68,7 +68,7 @@ func (r *requester) follow(now time.Duration, out *machine.Out) bool {
 	r.window.sinceAckReq += cost
 	if out.AckReq = !r.quiet(now, w, segOnly); out.AckReq {
 		r.window.sinceAckReq = 0
-		r.time(now, r.nxt-1, false)
+		r.recovery.time(now, r.nxt-1, false)
 	}
 	r.forward()
 	return true

@@ -99,7 +99,7 @@ func (q *QP) peerGone(now time.Duration) {
 		d = q.c.Port.SilentDetail(now - q.alive.heard)
 	}
 	if r := &q.req; !r.sq.Idle() {
-		r.fail(queue.RetryExcErr, d)
+		r.completer.fail(queue.RetryExcErr, d)
 	} else {
 		q.c.Refuse(d)
 		q.c.EnterErr(d, queue.RetryExcErr)

@@ -24,7 +24,7 @@ const firstReorderWindow = 50 * time.Microsecond
 
 // reorderWindow is how long a packet may be late before it counts as lost: a quarter of
 // the round trip, or what the path has shown to take, up to a round trip (RFC 8985, 6.2).
-func (r *requester) reorderWindow() time.Duration {
+func (r *recovery) reorderWindow() time.Duration {
 	least := r.trips.least()
 	if least == 0 {
 		return firstReorderWindow
@@ -33,7 +33,7 @@ func (r *requester) reorderWindow() time.Duration {
 }
 
 // filled learns from a hole that is filled how late packets may be.
-func (r *requester) filled(now time.Duration, h *scoreboard.Hole) {
+func (r *recovery) filled(now time.Duration, h *scoreboard.Hole) {
 	l := &r.loss
 	switch {
 	case h.State == scoreboard.Pending:
@@ -47,10 +47,10 @@ func (r *requester) filled(now time.Duration, h *scoreboard.Hole) {
 }
 
 // judge completes what is complete, acts on a NAK whose turn has come, and detects losses.
-func (r *requester) judge(now time.Duration) {
+func (r *recovery) judge(now time.Duration) {
 	b := r.loss.board
 	if front := b.Front(); seq.Before(r.una, front) {
-		r.advance(now, front)
+		r.completer.advance(now, front)
 	} else {
 		r.report(now)
 		r.peerAnswers(now)
@@ -59,7 +59,7 @@ func (r *requester) judge(now time.Duration) {
 		return
 	}
 	if s, ok := b.Refused(r.una); ok {
-		r.refusedAt(now, r.una, s)
+		r.completer.refusedAt(now, r.una, s)
 		return
 	}
 	if len(b.Holes) == 0 && !seq.Before(r.una, b.High) {
@@ -75,14 +75,14 @@ func (r *requester) judge(now time.Duration) {
 
 // peerAnswers follows an answer that completes nothing. The peer is there, so its timer
 // starts again, unless what is missing was sent again too often.
-func (r *requester) peerAnswers(now time.Duration) {
+func (r *recovery) peerAnswers(now time.Duration) {
 	if holes := r.loss.board.Holes; len(holes) > 0 && holes[0].Tries <= r.p.Attr.RetryCnt {
 		r.armAckTimer(now)
 	}
 }
 
 // detectLoss finds the holes that are late for too long, and when to look again.
-func (r *requester) detectLoss(now time.Duration) {
+func (r *recovery) detectLoss(now time.Duration) {
 	b := r.loss.board
 	window, ack, answer := r.reorderWindow(), r.answerTime(&r.trips.acks), r.answerTime(&r.trips.answers)
 	r.loss.at = machine.Never
@@ -115,7 +115,7 @@ func (r *requester) detectLoss(now time.Duration) {
 }
 
 // lost tells the congestion control of packets that were lost.
-func (r *requester) lost(now time.Duration, h *scoreboard.Hole) {
+func (r *recovery) lost(now time.Duration, h *scoreboard.Hole) {
 	if t := &r.trips; t.timing && !seq.Before(t.timed, h.First) && seq.Before(t.timed, h.End) {
 		t.timing = false // it would be unknown which transmission the answer is of
 	}

@@ -334,7 +334,7 @@ func runModel(t *testing.T, seed uint64, v variant) int {
 		if !bytes.Equal(w.n[i].mem[:srcLen], source[i]) {
 			t.Fatalf("seed %d: source memory of node %d changed", seed, i)
 		}
-		if q := w.n[i].q; q.req.loss.board != nil || q.resp.Holds() || c[i].Store != nil && c[i].Store.responder.Used() != 0 {
+		if q := w.n[i].q; q.req.recovery.loss.board != nil || q.resp.Holds() || c[i].Store != nil && c[i].Store.responder.Used() != 0 {
 			t.Fatalf("seed %d: node %d holds packets though nothing is missing", seed, i)
 		}
 	}

@@ -9,12 +9,12 @@ import (
 // placeAhead writes an answer to request i, whatever was answered before. Answers to
 // later requests may be in memory already. If they share memory with this one, the data
 // of the request that was posted last stays, as if the answers had come in order.
-func (r *requester) placeAhead(i, off uint32, data []byte) reason.Detail {
+func (r *completer) placeAhead(i, off uint32, data []byte) reason.Detail {
 	list := r.p.SQ.SGEs(i)
 	if !r.overlaps(i, list) {
-		r.reads.scatter.Restart()
-		d := r.reads.scatter.Scatter(r.p.Memory, r.p.PD, list, uint64(off), data)
-		r.reads.scatter.Restart()
+		r.scatter.Restart()
+		d := r.scatter.Scatter(r.p.Memory, r.p.PD, list, uint64(off), data)
+		r.scatter.Restart()
 		return d
 	}
 	for k := 0; k < len(list) && len(data) > 0; k++ {
@@ -34,7 +34,7 @@ func (r *requester) placeAhead(i, off uint32, data []byte) reason.Detail {
 
 // overlaps reports whether the memory of a list belongs to a request behind i as well
 // that was answered, if only in part.
-func (r *requester) overlaps(i uint32, list []memory.SGE) bool {
+func (r *completer) overlaps(i uint32, list []memory.SGE) bool {
 	for k := r.p.SQ.Next(i); r.hasAnswers(k); k = r.p.SQ.Next(k) {
 		for _, y := range r.p.SQ.SGEs(k) {
 			for _, x := range list {
@@ -48,13 +48,13 @@ func (r *requester) overlaps(i uint32, list []memory.SGE) bool {
 }
 
 // hasAnswers reports whether answers to request k or to those behind it have come.
-func (r *requester) hasAnswers(k uint32) bool {
-	return k != r.sq.End && seq.Before(r.requests[k].first, r.loss.board.Answered)
+func (r *completer) hasAnswers(k uint32) bool {
+	return k != r.sq.End && seq.Before(r.requests[k].first, r.recovery.loss.board.Answered)
 }
 
 // placeAround writes data, but not over what answers to request k and those behind it
 // have written.
-func (r *requester) placeAround(k uint32, at memory.SGE, data []byte) reason.Detail {
+func (r *completer) placeAround(k uint32, at memory.SGE, data []byte) reason.Detail {
 	end := at.Addr + uint64(at.Length)
 	for ; at.Length > 0 && r.hasAnswers(k); k = r.p.SQ.Next(k) {
 		if !r.requests[k].responds() {
@@ -75,15 +75,15 @@ func (r *requester) placeAround(k uint32, at memory.SGE, data []byte) reason.Det
 	if at.Length == 0 {
 		return reason.Detail{}
 	}
-	r.reads.scatter.Restart()
-	d := r.reads.scatter.Scatter(r.p.Memory, r.p.PD, []memory.SGE{at}, 0, data)
-	r.reads.scatter.Restart()
+	r.scatter.Restart()
+	d := r.scatter.Scatter(r.p.Memory, r.p.PD, []memory.SGE{at}, 0, data)
+	r.scatter.Restart()
 	return d
 }
 
 // written finds memory between two addresses that one packet of an answer to request k
 // was written to.
-func (r *requester) written(k uint32, first, end uint64) (from, to uint64, found bool) {
+func (r *completer) written(k uint32, first, end uint64) (from, to uint64, found bool) {
 	w := &r.requests[k]
 	done := uint64(0) // bytes of the message in the entries before
 	for _, s := range r.p.SQ.SGEs(k) {
@@ -92,7 +92,7 @@ func (r *requester) written(k uint32, first, end uint64) (from, to uint64, found
 		for lo < hi {
 			packet := uint32((done + lo - s.Addr) >> r.mtuShift)
 			behind := min(hi, s.Addr+(uint64(packet)+1)<<r.mtuShift-done)
-			if r.loss.board.Has(w.first + packet) {
+			if r.recovery.loss.board.Has(w.first + packet) {
 				return lo, behind, true
 			}
 			lo = behind

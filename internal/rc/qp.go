@@ -57,7 +57,7 @@ type Config struct {
 // New makes the machine of a queue pair.
 func New(p *machine.Port, c Config) *QP {
 	q := &QP{store: c.Store, kind: c.Control, paceAt: machine.Never}
-	q.c = conn.Conn{Port: p, Done: machine.NewCompletions(p), Stop: q.req.stop}
+	q.c = conn.Conn{Port: p, Done: machine.NewCompletions(p), Stop: q.req.recovery.stop}
 	q.ctl = congestion.New(q.kind, congestion.Limits{Window: p.Window, Packet: overhead})
 	q.alive.at = machine.Never
 	q.req.init(q)
@@ -100,9 +100,9 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 	}
 	switch answer := isAnswer(info.Kind); {
 	case answer && in.Lost:
-		q.req.responseLost(now, in, info)
+		q.req.completer.responseLost(now, in, info)
 	case answer:
-		q.req.receive(now, in, info)
+		q.req.completer.receive(now, in, info)
 	case in.Lost:
 		q.resp.Lost(in, info)
 	default:
@@ -168,7 +168,7 @@ func (q *QP) Transition(now time.Duration, from qp.State) {
 		q.req.drain()
 	case qp.Err:
 		if from != qp.Err {
-			q.req.stop()
+			q.req.recovery.stop()
 			q.resp.Stop()
 		}
 		q.flush()

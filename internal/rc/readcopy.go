@@ -23,7 +23,7 @@ const (
 )
 
 // copyLater marks the READ request in out as a copy, and schedules the second one.
-func (r *requester) copyLater(w *request, out *machine.Out) {
+func (r *recovery) copyLater(w *request, out *machine.Out) {
 	if r.copies.left > 0 && w.read() && w.last-w.first >= copyFrom && r.q.c.Selective() {
 		r.copies.left--
 		r.copies.due, r.copies.first = true, w.first
@@ -32,7 +32,7 @@ func (r *requester) copyLater(w *request, out *machine.Out) {
 }
 
 // sendCopy produces the second request of a READ.
-func (r *requester) sendCopy(out *machine.Out) bool {
+func (r *recovery) sendCopy(out *machine.Out) bool {
 	c := &r.copies
 	c.due = false
 	if seq.Before(c.first, r.una) || !seq.Before(c.first, r.nxt) {
@@ -40,7 +40,7 @@ func (r *requester) sendCopy(out *machine.Out) bool {
 	}
 	at := r.find(c.first)
 	w := &r.requests[at]
-	r.question(w, at, 0, w.length, out)
+	r.sender.question(w, at, 0, w.length, out)
 	out.PSN, out.Copy = psn.New(w.first), true
 	return true
 }

@@ -5,7 +5,6 @@ import (
 
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
-	"softrdma/internal/memory"
 	"softrdma/internal/psn"
 	"softrdma/internal/queue"
 	"softrdma/internal/rc/conn"
@@ -19,9 +18,6 @@ type reads struct {
 	due         uint32             // bytes that they will bring
 	brought     uint32             // bytes that they brought, as far as the control does not know
 	ctl         congestion.Control // of what they bring, made with the first
-
-	scatter  memory.Cursor
-	original [conn.AtomicLen]byte // the word that an atomic brought, on its way to memory
 }
 
 // admit reports whether another READ or atomic may be sent (IBTA 9.4.4); most is the
@@ -40,7 +36,7 @@ const wholeReads = 16 << 20
 // of their own bounds them, not the one that probes for the peer's. A long READ begins
 // when half of the window is free; if it waited longer, nothing would be in flight. In
 // memory, where whole is set, no buffer holds what READs bring.
-func (r *requester) fitsDue(n uint32, whole bool) bool {
+func (r *sender) fitsDue(n uint32, whole bool) bool {
 	d := &r.reads
 	if d.ctl == nil {
 		d.ctl = congestion.NewFetch(r.q.kind, r.limits())
@@ -54,16 +50,16 @@ func (r *requester) fitsDue(n uint32, whole bool) bool {
 
 // responseMarked notes that a router marked a READ response: less is asked for at a time.
 // The peer is notified as well, and may pace its responses, but need not.
-func (r *requester) responseMarked(now time.Duration) {
+func (r *sender) responseMarked(now time.Duration) {
 	if r.reads.ctl != nil {
-		r.reads.ctl.Notified(now, &r.trips.answers)
+		r.reads.ctl.Notified(now, &r.recovery.trips.answers)
 	}
 }
 
 // ask produces the packet of the READ or atomic at sq.Cur. A READ that was partly
 // answered asks for the rest, which the responder takes for a duplicate of a part
 // (IBTA 9.7.5.1).
-func (r *requester) ask(now time.Duration, w *request, out *machine.Out) bool {
+func (r *sender) ask(now time.Duration, w *request, out *machine.Out) bool {
 	n := w.last + 1 - r.nxt
 	brings := n * overhead
 	if w.read() {
@@ -78,10 +74,10 @@ func (r *requester) ask(now time.Duration, w *request, out *machine.Out) bool {
 	}
 	r.question(w, r.sq.Cur, r.off, w.length-r.off, out)
 	if fresh {
-		r.copyLater(w, out)
+		r.recovery.copyLater(w, out)
 	}
 	out.PSN, out.Disown = psn.New(r.nxt), r.disowns()
-	r.time(now, r.nxt, true)
+	r.recovery.time(now, r.nxt, true)
 	r.account(now, w, n, overhead)
 	r.reads.due += brings
 	r.window.sinceAckReq = 0
@@ -91,7 +87,7 @@ func (r *requester) ask(now time.Duration, w *request, out *machine.Out) bool {
 
 // question builds the packet of the READ or atomic at ring index at, without its PSN. A
 // READ asks for length bytes at offset off.
-func (r *requester) question(w *request, at, off, length uint32, out *machine.Out) {
+func (r *sender) question(w *request, at, off, length uint32, out *machine.Out) {
 	s := r.p.SQ.At(at)
 	out.Pieces, out.Len = out.Pieces[:0], 0
 	out.Path = &r.p.Attr.Path

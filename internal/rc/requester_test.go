@@ -172,7 +172,7 @@ func TestRequesterLongMessageRequestsAckInside(t *testing.T) {
 		a, b := w.n[0], w.n[1]
 		const interval = testMem / 2
 		a.q.ctl = congestion.New(congestion.None, congestion.Limits{Window: c.share * interval})
-		a.q.req.trips.acks.Sample(0, c.trip)
+		a.q.req.recovery.trips.acks.Sample(0, c.trip)
 		full := a.sge(0, testMem)
 		list := []memory.SGE{full, full, full, full}
 		b.postRecv(1, b.sge(0, testMem), b.sge(0, testMem), b.sge(0, testMem), b.sge(0, testMem))

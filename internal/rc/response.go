@@ -16,8 +16,8 @@ import (
 
 // response takes a packet that answers a READ or an atomic. It acknowledges all requests
 // before it as well (IBTA 9.7.5.1.2).
-func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *ib.Info) {
-	if r.loss.board != nil {
+func (r *completer) response(now time.Duration, e uint32, in *machine.In, info *ib.Info) {
+	if r.recovery.loss.board != nil {
 		r.responseAhead(now, e, in, info)
 		return
 	}
@@ -28,7 +28,7 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 		case r.q.c.Selective():
 			r.responseAhead(now, e, in, info)
 		default:
-			r.impliedNAK(now, e)
+			r.recovery.impliedNAK(now, e)
 		}
 		return
 	}
@@ -60,13 +60,13 @@ func (r *requester) response(now time.Duration, e uint32, in *machine.In, info *
 		return
 	}
 	// IBTA 9.4.5: the original value, in the host's order.
-	original := r.reads.original[:]
+	original := r.original[:]
 	binary.NativeEndian.PutUint64(original, in.AtomicAck)
 	r.deliverResponse(now, e, w, in, 0, original)
 }
 
 // apart takes the packets of a train one by one.
-func (r *requester) apart(now time.Duration, in *machine.In) {
+func (r *completer) apart(now time.Duration, in *machine.In) {
 	if !in.Whole(int(r.mtu)) {
 		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseLength, Expected: uint64(in.Train) * uint64(r.mtu), Found: uint64(len(in.Payload))})
 		return
@@ -84,10 +84,10 @@ func (r *requester) apart(now time.Duration, in *machine.In) {
 
 // deliverResponse writes the data of a response at an offset of the oldest request's list, and
 // completes the request with its last packet.
-func (r *requester) deliverResponse(now time.Duration, e uint32, w *request, in *machine.In, offset uint64, data []byte) {
+func (r *completer) deliverResponse(now time.Duration, e uint32, w *request, in *machine.In, offset uint64, data []byte) {
 	in.Drop()
 	packets := uint32(in.PSNs())
-	if d := r.reads.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.sq.Head), offset, data); d.Reason != reason.None {
+	if d := r.scatter.Scatter(r.p.Memory, r.p.PD, r.p.SQ.SGEs(r.sq.Head), offset, data); d.Reason != reason.None {
 		r.fail(machine.LocalStatus(d), d)
 		return
 	}
@@ -106,11 +106,11 @@ func (r *requester) deliverResponse(now time.Duration, e uint32, w *request, in 
 	r.reads.brought += n
 	if r.una == w.last+1 {
 		r.window.acked += overhead
-		r.reads.scatter.Restart()
+		r.scatter.Restart()
 		r.advance(now, r.una)
 	}
 	if r.p.Attr.State != qp.Err {
-		r.progress(now)
+		r.recovery.progress(now)
 	}
 }
 
@@ -118,7 +118,7 @@ func (r *requester) deliverResponse(now time.Duration, e uint32, w *request, in 
 // request, responses may start again from where it began, or go on in the middle of the
 // message, as Linux's responder does and as responses to the first request still in
 // flight do. Of a softrdma peer any part may have been asked for alone.
-func (r *requester) readOpcode(w *request, e, packets uint32, info *ib.Info) bool {
+func (r *completer) readOpcode(w *request, e, packets uint32, info *ib.Info) bool {
 	if w.state&repeated != 0 && r.q.c.Selective() {
 		return true
 	}
@@ -132,7 +132,7 @@ func (r *requester) readOpcode(w *request, e, packets uint32, info *ib.Info) boo
 }
 
 // mismatch fails the oldest request because of a response that it cannot have.
-func (r *requester) mismatch(w *request, e uint32, in *machine.In, info *ib.Info) {
+func (r *completer) mismatch(w *request, e uint32, in *machine.In, info *ib.Info) {
 	want := min(w.length-(e-w.first)<<r.mtuShift, r.mtu)
 	if !w.read() || info.Kind != ib.KindReadResponse || info.Headers&ib.HasAETH != 0 && !in.AETH.Syndrome.IsACK() {
 		r.badResponse(w, in.Opcode)
@@ -141,20 +141,20 @@ func (r *requester) mismatch(w *request, e uint32, in *machine.In, info *ib.Info
 	r.fail(queue.LocLenErr, reason.Detail{Reason: reason.ResponseLength, Expected: uint64(want), Found: uint64(len(in.Payload))})
 }
 
-func (r *requester) badResponse(w *request, op ib.Opcode) {
+func (r *completer) badResponse(w *request, op ib.Opcode) {
 	r.fail(queue.BadRespErr, reason.Detail{Reason: reason.ResponseOpcode, Expected: uint64(w.op), Found: uint64(op)})
 }
 
 // responseAhead takes an answer to a READ or an atomic while something before it is
 // missing. Its bytes are written at once, as those of READs may arrive in any order.
-func (r *requester) responseAhead(now time.Duration, e uint32, in *machine.In, info *ib.Info) {
+func (r *completer) responseAhead(now time.Duration, e uint32, in *machine.In, info *ib.Info) {
 	if !seq.Before(e, r.nxt) {
 		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseGap, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
 		return // everything is being sent again
 	}
-	b := r.openBoard()
+	b := r.recovery.openBoard()
 	b.Executed = seq.Max(b.Executed, e)
-	r.arrived(now, r.una, e, false)
+	r.recovery.arrived(now, r.una, e, false)
 	i := r.find(e)
 	w := &r.requests[i]
 	if !w.responds() || r.unlike(w, e, in, info) {
@@ -163,18 +163,18 @@ func (r *requester) responseAhead(now time.Duration, e uint32, in *machine.In, i
 			return
 		}
 		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseUnexpected, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
-		r.judge(now)
+		r.recovery.judge(now)
 		return
 	}
 	if b.Has(e) {
 		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseStale, Expected: seq.Detail(r.una), Found: seq.Detail(e)})
-		r.judge(now)
+		r.recovery.judge(now)
 		return
 	}
 	data, off := in.Payload, (e-w.first)<<r.mtuShift
 	if w.atomic() {
-		binary.NativeEndian.PutUint64(r.reads.original[:], in.AtomicAck)
-		data, off = r.reads.original[:], 0
+		binary.NativeEndian.PutUint64(r.original[:], in.AtomicAck)
+		data, off = r.original[:], 0
 	}
 	d := r.placeAhead(i, off, data)
 	switch {
@@ -184,7 +184,7 @@ func (r *requester) responseAhead(now time.Duration, e uint32, in *machine.In, i
 		return
 	case d.Reason == reason.None:
 		in.Dropped = 0
-		r.fillHoles(now, e, e+1)
+		r.recovery.fillHoles(now, e, e+1)
 		r.passed(e + 1)
 		b.Executed = seq.Max(b.Executed, w.last+1)
 		n := uint32(len(in.Payload)) + overhead
@@ -194,12 +194,12 @@ func (r *requester) responseAhead(now time.Duration, e uint32, in *machine.In, i
 		r.fail(machine.LocalStatus(d), d)
 		return
 	}
-	r.judge(now)
+	r.recovery.judge(now)
 }
 
 // responseLost takes a READ response whose payload could not be read in memory. The data is
 // asked for again at once.
-func (r *requester) responseLost(now time.Duration, in *machine.In, info *ib.Info) {
+func (r *completer) responseLost(now time.Duration, in *machine.In, info *ib.Info) {
 	e := r.sequence(in.PSN)
 	if info.Kind != ib.KindReadResponse || seq.Before(e, r.una) || !seq.Before(e, r.nxt) || !r.requests[r.find(e)].read() {
 		return // it answers nothing that is missing, or everything is being sent again
@@ -209,31 +209,31 @@ func (r *requester) responseLost(now time.Duration, in *machine.In, info *ib.Inf
 
 // missingResponse acts on the loss of a response of some packets that the peer has certainly
 // sent, which says that it has answered everything before.
-func (r *requester) missingResponse(now time.Duration, e, packets uint32) {
+func (r *completer) missingResponse(now time.Duration, e, packets uint32) {
 	if !r.q.c.Selective() {
 		r.advance(now, e)
 		if r.p.Attr.State != qp.Err {
-			r.impliedNAK(now, e)
+			r.recovery.impliedNAK(now, e)
 		}
 		return
 	}
-	b := r.openBoard()
+	b := r.recovery.openBoard()
 	last := r.requests[r.find(e)].last
 	end := seq.Min(e+packets, last+1)
 	b.Executed = seq.Max(b.Executed, last+1)
-	r.arrived(now, r.una, e, false)
-	r.answerLate(now, e, end)
+	r.recovery.arrived(now, r.una, e, false)
+	r.recovery.answerLate(now, e, end)
 	r.passed(end)
 	i, k := b.Within(e, end)
 	for ; i < k; i++ {
 		b.Move(&b.Holes[i], scoreboard.Lost)
 	}
-	r.judge(now)
+	r.recovery.judge(now)
 }
 
 // unlike reports whether the request cannot have such a response, whatever came before
 // (IBTA 9.9.2).
-func (r *requester) unlike(w *request, e uint32, in *machine.In, info *ib.Info) bool {
+func (r *completer) unlike(w *request, e uint32, in *machine.In, info *ib.Info) bool {
 	if info.Headers&ib.HasAETH != 0 && !in.AETH.Syndrome.IsACK() {
 		return true
 	}
@@ -247,12 +247,12 @@ func (r *requester) unlike(w *request, e uint32, in *machine.In, info *ib.Info) 
 // passed notes that the peer has answered up to sequence number end. The answers to READs
 // and atomics before it have all come or are missing, so others may take their places at
 // the peer.
-func (r *requester) passed(end uint32) {
-	from := seq.Max(r.loss.board.Answered, r.una)
+func (r *completer) passed(end uint32) {
+	from := seq.Max(r.recovery.loss.board.Answered, r.una)
 	if !seq.Before(from, end) {
 		return
 	}
-	r.loss.board.Answered = end
+	r.recovery.loss.board.Answered = end
 	for i := r.find(from); i != r.sq.End; i = r.p.SQ.Next(i) {
 		w := &r.requests[i]
 		if !seq.Before(w.last, end) {

@@ -12,7 +12,7 @@ import (
 // retransmit produces the first packet that counts as lost, alone: a segment of a SEND or
 // WRITE, an atomic, or a READ of what is missing, which a responder takes for a duplicate
 // of a part (IBTA 9.7.5.1).
-func (r *requester) retransmit(now time.Duration, out *machine.Out) bool {
+func (r *recovery) retransmit(now time.Duration, out *machine.Out) bool {
 	b := r.loss.board
 	i := b.FirstLost()
 	if i < 0 {
@@ -38,7 +38,7 @@ func (r *requester) retransmit(now time.Duration, out *machine.Out) bool {
 	case w.atomic():
 		r.askFor(w, at, h.First, 1, out)
 	default:
-		if f := r.flight(); f > 0 && f+int64(r.mtu+overhead) > r.limit() {
+		if f := r.sender.flight(); f > 0 && f+int64(r.mtu+overhead) > r.sender.limit() {
 			return false
 		}
 		if !r.segmentAgain(w, at, h.First, out) {
@@ -58,28 +58,28 @@ func (r *requester) retransmit(now time.Duration, out *machine.Out) bool {
 }
 
 // segmentAgain produces the packet of a SEND or WRITE that has sequence number e.
-func (r *requester) segmentAgain(w *request, at, e uint32, out *machine.Out) bool {
+func (r *recovery) segmentAgain(w *request, at, e uint32, out *machine.Out) bool {
 	off := (e - w.first) << r.mtuShift
-	r.gather.Restart()
+	r.sender.gather.Restart()
 	n := min(w.length-off, r.mtu)
-	seg := r.shape(w, off, n)
-	ok := r.fill(w, at, off, n, seg, out)
+	seg := r.sender.shape(w, off, n)
+	ok := r.sender.fill(w, at, off, n, seg, out)
 	if seg&segLast != 0 && ok {
-		r.endMessage(w, at, out)
+		r.sender.endMessage(w, at, out)
 	}
-	r.gather.Restart()
+	r.sender.gather.Restart()
 	out.PSN = psn.New(e)
 	return ok
 }
 
 // askFor produces a request for n answers to a READ or atomic from sequence number e on.
-func (r *requester) askFor(w *request, at, e, n uint32, out *machine.Out) {
+func (r *recovery) askFor(w *request, at, e, n uint32, out *machine.Out) {
 	off := (e - w.first) << r.mtuShift
 	length := uint32(0)
 	w.state |= repeated
 	if w.read() {
 		length = min(n<<r.mtuShift, w.length-off)
 	}
-	r.question(w, at, off, length, out)
+	r.sender.question(w, at, off, length, out)
 	out.PSN = psn.New(e)
 }

@@ -23,7 +23,7 @@ type retry struct {
 // repetitions wait twice and four times as long: more of the same does not help an
 // overloaded peer or network. The last wait before the end is four times as long, too, so
 // that a peer that gets no processor for a moment is not taken for gone.
-func (r *requester) armAckTimer(now time.Duration) {
+func (r *recovery) armAckTimer(now time.Duration) {
 	if d := r.p.Attr.AckTimeout(); d != 0 {
 		times := min(r.retry.retries, 2)
 		if r.retry.retries >= r.p.Attr.RetryCnt {
@@ -36,7 +36,7 @@ func (r *requester) armAckTimer(now time.Duration) {
 
 // progress follows news from the peer: the retry counters start again, and so does the
 // timer while anything is unanswered (IBTA 9.9.2, 9.7.6.1.3).
-func (r *requester) progress(now time.Duration) {
+func (r *recovery) progress(now time.Duration) {
 	r.retry.retries, r.retry.implied, r.rnr.retries, r.tail.sent = 0, false, 0, 0
 	r.report(now)
 	r.retry.ackAt, r.tail.at = machine.Never, machine.Never
@@ -49,7 +49,7 @@ func (r *requester) progress(now time.Duration) {
 }
 
 // expire acts on the timers that are due.
-func (r *requester) expire(now time.Duration) {
+func (r *recovery) expire(now time.Duration) {
 	if r.rnr.until <= now {
 		r.rnr.until = machine.Never
 	}
@@ -72,7 +72,7 @@ func (r *requester) expire(now time.Duration) {
 }
 
 // ackTimeout acts on the end of the acknowledgement timer.
-func (r *requester) ackTimeout(now time.Duration) {
+func (r *recovery) ackTimeout(now time.Duration) {
 	r.retry.ackAt = machine.Never
 	if r.una == r.nxt {
 		return
@@ -88,7 +88,7 @@ func (r *requester) ackTimeout(now time.Duration) {
 // impliedNAK acts on an answer that skips an unanswered READ or atomic: the response to
 // that one was lost, and is asked for again without waiting for the timer (IBTA 9.7.6).
 // Every later response implies the same NAK; only the first one counts.
-func (r *requester) impliedNAK(now time.Duration, e uint32) {
+func (r *recovery) impliedNAK(now time.Duration, e uint32) {
 	d := reason.Detail{Reason: reason.ResponseGap, Expected: seq.Detail(r.una), Found: seq.Detail(e)}
 	if r.retry.implied || r.una == r.nxt {
 		r.q.c.Refuse(d)
@@ -96,12 +96,12 @@ func (r *requester) impliedNAK(now time.Duration, e uint32) {
 	}
 	r.retry.implied = true
 	r.lostPacket(now)
-	r.keepLeftover(now)
+	r.sender.keepLeftover(now)
 	r.retransmitAll(d)
 }
 
 // lostPacket tells the congestion control of one lost packet.
-func (r *requester) lostPacket(now time.Duration) {
+func (r *recovery) lostPacket(now time.Duration) {
 	if r.reads.ctl != nil && !r.sq.Idle() && r.requests[r.sq.Head].responds() {
 		r.reads.ctl.Lost(now, int(r.mtu+overhead), &r.trips.answers)
 		return
@@ -111,10 +111,10 @@ func (r *requester) lostPacket(now time.Duration) {
 
 // retransmitAll goes back to the oldest unanswered packet, or gives up. NAKs for sequence
 // errors, implied NAKs and timeouts count against one retry counter (IBTA 9.9.2).
-func (r *requester) retransmitAll(d reason.Detail) {
+func (r *recovery) retransmitAll(d reason.Detail) {
 	r.q.c.Refuse(d)
 	if r.retry.retries >= r.p.Attr.RetryCnt {
-		r.fail(queue.RetryExcErr, reason.Detail{Reason: reason.RetryExceeded, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retry.retries) + 1})
+		r.completer.fail(queue.RetryExcErr, reason.Detail{Reason: reason.RetryExceeded, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retry.retries) + 1})
 		return
 	}
 	r.retry.retries++
@@ -122,23 +122,9 @@ func (r *requester) retransmitAll(d reason.Detail) {
 }
 
 // goBack sends everything again from the oldest unanswered packet on (go-back-N).
-func (r *requester) goBack() {
-	r.nxt = r.una
+func (r *recovery) goBack() {
 	r.closeBoard()
-	r.window.sent, r.window.sinceAckReq, r.reads.due = r.window.acked, 0, 0
 	r.trips.timing, r.retry.certain, r.retry.ackAt = false, false, machine.Never
 	r.tail.wanted, r.tail.at = false, machine.Never
-	r.gather.Restart()
-	r.off = 0
-	for r.sq.Cur = r.sq.Head; r.sq.Cur != r.sq.End; r.sq.Forward() {
-		w := &r.requests[r.sq.Cur]
-		if w.local() && w.state&done != 0 || !w.local() && seq.Before(w.last, r.una) {
-			continue
-		}
-		if !w.local() {
-			r.off = (r.una - w.first) << r.mtuShift
-			w.state |= repeated
-		}
-		return
-	}
+	r.sender.rewind()
 }

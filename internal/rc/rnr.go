@@ -21,9 +21,9 @@ type rnrWait struct {
 
 // notReady acts on an RNR NAK of the oldest unanswered packet: nothing is sent until the
 // time that the peer asks for has passed (IBTA 9.7.5.2.8).
-func (r *requester) notReady(now time.Duration, s ib.Syndrome) {
+func (r *recovery) notReady(now time.Duration, s ib.Syndrome) {
 	r.tail.wanted = false
-	r.credits.trial(s)
+	r.sender.credits.trial(s)
 	if r.rnr.until != machine.Never || r.nxt == r.una {
 		return // a copy of a NAK that was seen
 	}
@@ -34,7 +34,7 @@ func (r *requester) notReady(now time.Duration, s ib.Syndrome) {
 	r.q.c.Refuse(reason.Detail{Reason: reason.NAKNotReady, Expected: uint64(limit), Found: uint64(r.rnr.retries) + 1})
 	if limit != rnrForever {
 		if r.rnr.retries >= limit {
-			r.fail(queue.RNRRetryExcErr, reason.Detail{Reason: reason.RNRRetryExceeded, Expected: uint64(limit), Found: uint64(r.rnr.retries) + 1})
+			r.completer.fail(queue.RNRRetryExcErr, reason.Detail{Reason: reason.RNRRetryExceeded, Expected: uint64(limit), Found: uint64(r.rnr.retries) + 1})
 			return
 		}
 		r.rnr.retries++

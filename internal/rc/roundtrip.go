@@ -28,7 +28,7 @@ const slack = 200 * time.Microsecond
 
 // time starts to time the answer of sequence number e. If it was sent before, the answer
 // must be of the last time: the peer has said that it did not take it.
-func (r *requester) time(now time.Duration, e uint32, read bool) {
+func (r *recovery) time(now time.Duration, e uint32, read bool) {
 	t := &r.trips
 	if again := r.nxt != r.max; !t.timing && (!again || r.retry.certain && e != r.una) {
 		t.timedAgain = again
@@ -37,7 +37,7 @@ func (r *requester) time(now time.Duration, e uint32, read bool) {
 }
 
 // sample takes the time of the answer that was timed.
-func (r *requester) sample(now time.Duration) {
+func (r *recovery) sample(now time.Duration) {
 	t := &r.trips
 	t.timing = false
 	took := max(now-t.at, 1)
@@ -67,7 +67,7 @@ func (t *roundTrips) least() time.Duration {
 }
 
 // answerTime is how long an answer of a kind takes at most, as far as is known.
-func (r *requester) answerTime(t *congestion.RTT) time.Duration {
+func (r *recovery) answerTime(t *congestion.RTT) time.Duration {
 	if !t.Known() {
 		return r.p.Attr.AckTimeout()/2 + slack
 	}

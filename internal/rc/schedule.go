@@ -131,7 +131,7 @@ func (q *QP) both(now time.Duration, out *machine.Out) bool {
 
 // Deadline implements machine.Machine.
 func (q *QP) Deadline() time.Duration {
-	r := &q.req
+	r := &q.req.recovery
 	return min(r.retry.ackAt, r.rnr.until, r.loss.at, r.tail.at, q.paceAt, q.alive.at, q.portCheckAt(), q.resp.Deadline())
 }
 
@@ -141,7 +141,7 @@ func (q *QP) Expire(now time.Duration) {
 		q.paceAt = machine.Never
 	}
 	q.resp.Expire(now)
-	q.req.expire(now)
+	q.req.recovery.expire(now)
 	if q.alive.at <= now {
 		q.checkPeer(now)
 	}

@@ -27,7 +27,7 @@ var opcodes = [queue.SendInv + 1][4]ib.Opcode{
 }
 
 // shape is the segment of its message that the n bytes at offset off are.
-func (r *requester) shape(w *request, off, n uint32) int {
+func (r *sender) shape(w *request, off, n uint32) int {
 	seg := 0
 	if off == 0 {
 		seg = segFirst
@@ -40,9 +40,9 @@ func (r *requester) shape(w *request, off, n uint32) int {
 
 // train is how many packets of the message at sq.Cur may leave as one. With nothing in
 // flight it is any number.
-func (r *requester) train(w *request, out *machine.Out) uint32 {
+func (r *sender) train(w *request, out *machine.Out) uint32 {
 	left := w.length - r.off
-	if out.Longest <= 1 || left <= r.mtu || r.loss.board != nil {
+	if out.Longest <= 1 || left <= r.mtu || r.recovery.loss.board != nil {
 		return 1
 	}
 	n := min(uint32(out.Longest), (left-1)>>r.mtuShift+1)
@@ -58,7 +58,7 @@ func (r *requester) train(w *request, out *machine.Out) uint32 {
 }
 
 // segment produces the next packet, or train of packets, of the SEND or WRITE at sq.Cur.
-func (r *requester) segment(now time.Duration, w *request, out *machine.Out) bool {
+func (r *sender) segment(now time.Duration, w *request, out *machine.Out) bool {
 	train := r.train(w, out)
 	n := min(w.length-r.off, train*r.mtu)
 	cost := n + train*overhead
@@ -86,14 +86,14 @@ func (r *requester) segment(now time.Duration, w *request, out *machine.Out) boo
 	}
 	if out.AckReq {
 		r.window.sinceAckReq = 0
-		r.time(now, r.nxt-1, false)
+		r.recovery.time(now, r.nxt-1, false)
 	}
 	return true
 }
 
 // fill builds the packet of the n bytes at offset off of the SEND or WRITE at ring index
 // at, without its PSN.
-func (r *requester) fill(w *request, at, off, n uint32, seg int, out *machine.Out) bool {
+func (r *sender) fill(w *request, at, off, n uint32, seg int, out *machine.Out) bool {
 	out.Pieces = out.Pieces[:0]
 	if n > 0 && !r.payload(w, at, off, n, out) {
 		return false
@@ -111,7 +111,7 @@ func (r *requester) fill(w *request, at, off, n uint32, seg int, out *machine.Ou
 }
 
 // endMessage adds what only the last packet of a message has.
-func (r *requester) endMessage(w *request, at uint32, out *machine.Out) {
+func (r *sender) endMessage(w *request, at uint32, out *machine.Out) {
 	op, s := queue.Op(w.op), r.p.SQ.At(at)
 	switch op {
 	case queue.SendImm, queue.WriteImm:
@@ -124,7 +124,7 @@ func (r *requester) endMessage(w *request, at uint32, out *machine.Out) {
 }
 
 // payload appends the n bytes at offset off of the message at ring index at to out.
-func (r *requester) payload(w *request, at, off, n uint32, out *machine.Out) bool {
+func (r *sender) payload(w *request, at, off, n uint32, out *machine.Out) bool {
 	if queue.Flags(w.flags)&queue.Inline != 0 {
 		out.Pieces = append(out.Pieces, r.p.SQ.InlineRoom(at)[off:off+n])
 		return true
@@ -132,7 +132,7 @@ func (r *requester) payload(w *request, at, off, n uint32, out *machine.Out) boo
 	var d reason.Detail
 	out.Pieces, d = r.gather.Gather(r.p.Memory, r.p.PD, r.p.SQ.SGEs(at), uint64(off), int(n), out.Pieces)
 	if d.Reason != reason.None {
-		r.failLater(w, machine.LocalStatus(d), d)
+		r.completer.failLater(w, machine.LocalStatus(d), d)
 		return false
 	}
 	return true

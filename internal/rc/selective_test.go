@@ -24,7 +24,7 @@ func newSelective(t testing.TB, tune func(i int, p *machine.Port)) *pair {
 func (w *pair) holdsNothing() {
 	w.t.Helper()
 	for i, n := range w.n {
-		if n.q.req.loss.board != nil || n.q.resp.Holds() || n.q.store != nil && n.q.store.responder.Used() != 0 {
+		if n.q.req.recovery.loss.board != nil || n.q.resp.Holds() || n.q.store != nil && n.q.store.responder.Used() != 0 {
 			w.t.Errorf("node %d still holds something", i)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // done about losses is in loss.go.
 
 // selectiveAck takes a selective acknowledge: what the peer executed, and what it holds.
-func (r *requester) selectiveAck(now time.Duration, in *machine.In) {
+func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
 	duplicates, ok := ib.Duplicates(in.Payload)
 	if !ok {
 		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseLength, Expected: ib.SelectiveAckLen, Found: uint64(len(in.Payload))})
@@ -29,37 +29,37 @@ func (r *requester) selectiveAck(now time.Duration, in *machine.In) {
 		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseStale, Expected: seq.Detail(r.una), Found: uint64(in.PSN)})
 		return
 	}
-	r.credited(now, in.AETH.Syndrome)
-	r.countDuplicates(now, duplicates, upTo)
+	r.sender.credited(now, in.AETH.Syndrome)
+	r.recovery.countDuplicates(now, duplicates, upTo)
 	ranges := ib.Ranges(in.Payload)
-	if r.loss.board == nil && (ranges == 0 || seq.Before(r.nxt, upTo)) {
+	if r.recovery.loss.board == nil && (ranges == 0 || seq.Before(r.nxt, upTo)) {
 		// Nothing is missing, or everything is being sent again already.
 		r.advance(now, upTo)
 		return
 	}
 	upTo = seq.Min(upTo, r.nxt)
-	b := r.openBoard()
+	b := r.recovery.openBoard()
 	b.Executed = seq.Max(b.Executed, upTo)
-	r.arrived(now, r.una, upTo, true)
+	r.recovery.arrived(now, r.una, upTo, true)
 	at := upTo
 	for i := range ranges {
 		skip, count := ib.Range(in.Payload, i)
 		first := at + skip
 		at = first + count
 		if seq.Before(r.max, at) {
-			r.disownFrom(seq.Max(first, r.max))
+			r.sender.disownFrom(seq.Max(first, r.max))
 		}
 		if !seq.Before(first, r.nxt) {
 			break
 		}
-		r.arrived(now, first, r.nxt-uint32(max(int32(r.nxt-at), 0)), true)
+		r.recovery.arrived(now, first, r.nxt-uint32(max(int32(r.nxt-at), 0)), true)
 	}
-	r.judge(now)
+	r.recovery.judge(now)
 }
 
 // countDuplicates takes the peer's count of requests that it got twice. A keep-alive
 // probe is among them.
-func (r *requester) countDuplicates(now time.Duration, duplicates, upTo uint32) {
+func (r *recovery) countDuplicates(now time.Duration, duplicates, upTo uint32) {
 	n := duplicates - r.loss.duplicates
 	if int32(n) <= 0 {
 		return
@@ -71,7 +71,7 @@ func (r *requester) countDuplicates(now time.Duration, duplicates, upTo uint32) 
 }
 
 // openBoard starts the scoreboard if there is none.
-func (r *requester) openBoard() *scoreboard.Board {
+func (r *recovery) openBoard() *scoreboard.Board {
 	if r.loss.board == nil {
 		r.loss.board = r.q.store.board(r.una)
 	}
@@ -79,13 +79,13 @@ func (r *requester) openBoard() *scoreboard.Board {
 }
 
 // closeBoard ends it.
-func (r *requester) closeBoard() {
+func (r *recovery) closeBoard() {
 	if r.loss.board == nil {
 		return
 	}
 	r.q.store.returnBoard(r.loss.board)
 	r.loss.board, r.loss.at, r.window.early = nil, machine.Never, 0
-	r.reads.scatter.Restart()
+	r.completer.scatter.Restart()
 	if r.reads.landed == 0 {
 		return
 	}
@@ -99,7 +99,7 @@ func (r *requester) closeBoard() {
 // acknowledge it has received them; by any other answer it has executed them and has
 // answered before. SENDs and WRITEs have arrived with that. The answer to a READ or an
 // atomic must come.
-func (r *requester) arrived(now time.Duration, first, end uint32, selective bool) {
+func (r *recovery) arrived(now time.Duration, first, end uint32, selective bool) {
 	b := r.loss.board
 	first = seq.Max(first, r.una)
 	if !seq.Before(first, end) || b.HasAll(first, end) {
@@ -130,7 +130,7 @@ func (r *requester) arrived(now time.Duration, first, end uint32, selective bool
 }
 
 // received notes that the peer has the SENDs and WRITEs from first up to end.
-func (r *requester) received(now time.Duration, first, end uint32) {
+func (r *recovery) received(now time.Duration, first, end uint32) {
 	if n := r.fillHoles(now, first, end) * (r.mtu + overhead); n > 0 {
 		r.window.early += n
 		r.q.ctl.Acked(now, int(n), 0, &r.trips.acks)
@@ -139,7 +139,7 @@ func (r *requester) received(now time.Duration, first, end uint32) {
 
 // fillHoles notes that everything from first up to end has arrived, and returns how many
 // sequence numbers of it are news.
-func (r *requester) fillHoles(now time.Duration, first, end uint32) (n uint32) {
+func (r *recovery) fillHoles(now time.Duration, first, end uint32) (n uint32) {
 	b := r.loss.board
 	if !seq.Before(first, end) {
 		return 0
@@ -168,7 +168,7 @@ func (r *requester) fillHoles(now time.Duration, first, end uint32) (n uint32) {
 }
 
 // answerPending notes that the peer has a READ or an atomic: its request is not lost.
-func (r *requester) answerPending(now time.Duration, first, end uint32) {
+func (r *recovery) answerPending(now time.Duration, first, end uint32) {
 	b := r.loss.board
 	if seq.Before(b.High, end) {
 		start := seq.Max(first, b.High)
@@ -189,7 +189,7 @@ func (r *requester) answerPending(now time.Duration, first, end uint32) {
 
 // answerLate notes that the peer has answered something behind a READ or an atomic: the
 // answers to it that have not come are late.
-func (r *requester) answerLate(now time.Duration, first, end uint32) {
+func (r *recovery) answerLate(now time.Duration, first, end uint32) {
 	b := r.loss.board
 	if seq.Before(b.High, end) {
 		b.Skip(now, seq.Max(first, b.High))

@@ -78,7 +78,7 @@ func (q *QP) isNext(in *machine.In, which int) bool {
 // isNext reports whether an answer is to the oldest packet in flight or to the
 // youngest: whatever else is lost, the peer comes to answer that one in the end. With
 // nothing in flight it is the answer to a keep-alive probe.
-func (r *requester) isNext(in *machine.In) bool {
+func (r *unacked) isNext(in *machine.In) bool {
 	e := r.sequence(in.PSN)
 	if r.una == r.max {
 		return r.q.probed() && e == r.una-1
@@ -88,7 +88,7 @@ func (r *requester) isNext(in *machine.In) bool {
 
 // awaited reports whether an answer is to something in flight. A selective
 // acknowledge may also say that nothing new was executed.
-func (r *requester) awaited(in *machine.In, info *ib.Info) bool {
+func (r *unacked) awaited(in *machine.In, info *ib.Info) bool {
 	e := r.sequence(in.PSN)
 	if info.Kind == ib.KindSelectiveAck {
 		e++

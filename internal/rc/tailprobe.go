@@ -26,7 +26,7 @@ const rareMessages = 255
 const tailProbeLimit = 6
 
 // tailProbeTime is the time without an answer after which a probe is sent.
-func (r *requester) tailProbeTime() time.Duration {
+func (r *recovery) tailProbeTime() time.Duration {
 	t := &r.trips.acks
 	if !t.Known() || r.reads.outstanding > 0 && r.trips.answers.Smoothed() > t.Smoothed() {
 		t = &r.trips.answers
@@ -36,7 +36,7 @@ func (r *requester) tailProbeTime() time.Duration {
 
 // armTailProbe starts the wait for a probe. While READs are outstanding only a softrdma
 // peer is probed: another one answers a part of a READ before those before it.
-func (r *requester) armTailProbe(now time.Duration) {
+func (r *recovery) armTailProbe(now time.Duration) {
 	r.tail.at = machine.Never
 	if (r.trips.acks.Known() || r.trips.answers.Known()) && r.tail.sent < tailProbeLimit && r.una != r.nxt &&
 		(r.reads.outstanding == 0 || r.q.c.Selective()) {
@@ -45,7 +45,7 @@ func (r *requester) armTailProbe(now time.Duration) {
 }
 
 // sendTailProbe produces a probe.
-func (r *requester) sendTailProbe(now time.Duration, out *machine.Out) bool {
+func (r *recovery) sendTailProbe(now time.Duration, out *machine.Out) bool {
 	r.tail.wanted = false
 	if r.una == r.nxt || r.rnr.until != machine.Never {
 		return false

@@ -29,7 +29,7 @@ type window struct {
 const losslessWindow = 4 << 20
 
 // limit is how many bytes may be in flight.
-func (r *requester) limit() int64 {
+func (r *sender) limit() int64 {
 	if r.window.lossless {
 		return losslessWindow
 	}
@@ -38,7 +38,7 @@ func (r *requester) limit() int64 {
 
 // fits reports whether n PSNs and cost bytes may be added to what is in flight. A single
 // packet fits into any window. With nothing in flight so does a READ of any length.
-func (r *requester) fits(now time.Duration, n, cost uint32) bool {
+func (r *sender) fits(now time.Duration, n, cost uint32) bool {
 	ahead := r.nxt - r.una
 	if all := ahead + n; all > r.span && (all > maxInFlight || ahead != 0 && r.reads.outstanding == 0 && r.q.c.Selective()) {
 		return false
@@ -59,15 +59,15 @@ func (r *requester) fits(now time.Duration, n, cost uint32) bool {
 
 // admits reports whether all queue pairs to the peer together may have n bytes more in
 // flight, in either direction.
-func (r *requester) admits(n uint32) bool {
-	return r.window.lossless || r.p.Admits(r.flight()+int64(r.reads.due)+int64(n), r.trips.acks.Least())
+func (r *sender) admits(n uint32) bool {
+	return r.window.lossless || r.p.Admits(r.flight()+int64(r.reads.due)+int64(n), r.recovery.trips.acks.Least())
 }
 
 // InFlight implements machine.InFlightReporter. What was sent to a peer that does not answer does
 // not count any more, as others share the path.
 func (q *QP) InFlight() int64 {
 	r := &q.req
-	if s := q.c.Port.Attr.State; s != qp.RTS && s != qp.SQD || r.retry.retries > 0 || r.tail.sent > 0 || r.rnr.until != machine.Never {
+	if s := q.c.Port.Attr.State; s != qp.RTS && s != qp.SQD || r.recovery.retry.retries > 0 || r.recovery.tail.sent > 0 || r.recovery.rnr.until != machine.Never {
 		return 0
 	}
 	return r.flight() + int64(r.reads.due)
@@ -75,9 +75,9 @@ func (q *QP) InFlight() int64 {
 
 // flight is what is in flight: sent, not acknowledged, not known to have arrived behind
 // something missing, and not given up as lost.
-func (r *requester) flight() int64 {
+func (r *sender) flight() int64 {
 	f := int64(r.window.sent - r.window.acked)
-	b := r.loss.board
+	b := r.recovery.loss.board
 	if b == nil || f == 0 {
 		return f
 	}
@@ -86,12 +86,12 @@ func (r *requester) flight() int64 {
 	return f * max(all-away, 0) / all
 }
 
-func (r *requester) limits() congestion.Limits {
+func (r *sender) limits() congestion.Limits {
 	return congestion.Limits{Window: r.p.Window, Packet: int(r.mtu + overhead)}
 }
 
 // report tells the congestion controls what has arrived since the last report.
-func (r *requester) report(now time.Duration) {
+func (r *recovery) report(now time.Duration) {
 	if r.trips.timing && seq.Before(r.trips.timed, r.una) {
 		r.sample(now)
 	}
@@ -135,19 +135,19 @@ func (l *leftover) left(now time.Duration) int64 {
 
 // keepLeftover notes what is in flight before everything is sent again. If all of it was
 // sent again at once, a queue that overflowed would overflow again.
-func (r *requester) keepLeftover(now time.Duration) {
-	if !r.trips.acks.Known() {
+func (r *sender) keepLeftover(now time.Duration) {
+	if !r.recovery.trips.acks.Known() {
 		return
 	}
 	left := r.flight()
 	if r.window.leftover.bytes > 0 {
 		left += r.window.leftover.left(now)
 	}
-	r.window.leftover = leftover{bytes: min(left, int64(r.q.ctl.Window())), at: now, trip: r.trips.acks.Smoothed()}
+	r.window.leftover = leftover{bytes: min(left, int64(r.q.ctl.Window())), at: now, trip: r.recovery.trips.acks.Smoothed()}
 }
 
 // nakOfLeftover reports whether a NAK comes so soon after what is missing was sent again
 // that it must be of the packets that were in flight before.
-func (r *requester) nakOfLeftover(now time.Duration) bool {
+func (r *recovery) nakOfLeftover(now time.Duration) bool {
 	return r.retry.certain && now-r.window.leftover.at < r.trips.acks.Least()*3/4
 }

@@ -97,7 +97,7 @@ func (x XRC) Unreachable(now time.Duration, h *ib.BTH, d reason.Detail) bool {
 func (x XRC) Withdraw() { x.resp.Withdraw() }
 
 // address names the shared receive queue that a request is for.
-func (r *requester) address(at uint32, out *machine.Out) {
+func (r *unacked) address(at uint32, out *machine.Out) {
 	if r.p.Type == qp.XRCSend {
 		out.XRCETH.SRQN = r.p.SQ.At(at).SRQN
 	}
