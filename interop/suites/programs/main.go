@@ -87,7 +87,7 @@ func run(ctx context.Context, r *runner, page, only string) error {
 		rows = append(rows, o)
 	}
 	s, n := r.rdmaCore(ctx, pattern)
-	failed += n
+	failed += n + r.builtPrograms(ctx, pattern)
 	if page != "" && only == "" && s.here != nil {
 		if err := writePage(page, rows, s); err != nil {
 			return err
