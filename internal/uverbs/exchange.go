@@ -14,10 +14,6 @@ import (
 	"softrdma/internal/wire/uapi"
 )
 
-// maxThreads is how many connections have a thread of their own. A program has as
-// many connections as threads that call at the same time; most programs have one.
-const maxThreads = 256
-
 // maxRights is how many descriptors a message may bring. No command uses more than
 // one. The second distinguishes a message with too many from one that the system cut
 // short because this process has no descriptors left.
@@ -31,7 +27,8 @@ const controlLen = 56
 //
 // It waits on a thread in the kernel (wake.LeavePoller). A program sleeps until its call
 // is answered, so the system runs the thread in the program's place, on the same
-// processor, and then the program again. Connections beyond maxThreads use Go's poller.
+// processor, and then the program again. A program has as many connections as threads that
+// call at the same time; most programs have one. Those beyond wake.MaxThreads use Go's poller.
 type exchange struct {
 	conn  *net.UnixConn
 	raw   syscall.RawConn
@@ -60,13 +57,8 @@ func newExchange(c *net.UnixConn) (*exchange, error) {
 	return e, nil
 }
 
-// run calls f, on a thread of its own if there are fewer than maxThreads.
+// run calls f, on a thread of its own if there are not too many.
 func (e *exchange) run(s *Server, f func()) {
-	defer s.threads.Add(-1)
-	if s.threads.Add(1) > maxThreads {
-		f()
-		return
-	}
 	if e.leave(s) {
 		defer e.end(s)
 	}
@@ -83,7 +75,7 @@ func (e *exchange) leave(s *Server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		_ = unix.Close(fd)
+		wake.CloseDescriptor(fd)
 		return false
 	}
 	e.fd = fd
@@ -98,7 +90,7 @@ func (e *exchange) end(s *Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.exchanges, e)
-	_ = unix.Close(e.fd)
+	wake.CloseDescriptor(e.fd)
 }
 
 // Descriptor returns the connection's descriptor, or -1 if it is in Go's poller.

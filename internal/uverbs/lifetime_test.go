@@ -3,10 +3,12 @@
 package uverbs
 
 import (
+	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/link/wake"
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
 	"softrdma/internal/wire/uapi"
@@ -79,7 +81,18 @@ func TestEndOfTheServerIsReportedToPrograms(t *testing.T) {
 
 func TestConnectionsWithoutThreadAreServed(t *testing.T) {
 	s := newServer(t, "127.14.1.9")
-	s.threads.Add(maxThreads)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	for fd := 0; ; { // no connection gets a thread any more
+		if fd, err = wake.LeavePoller(r); err != nil {
+			break
+		}
+		defer wake.CloseDescriptor(fd)
+	}
 	a, b := newPair(t, s)
 	copy(a.buf, "through Go's poller")
 	a.post(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(b.buf), RKey: b.key} }, a.sge(0, 19))

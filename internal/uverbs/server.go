@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"softrdma/internal/reason"
@@ -79,7 +78,6 @@ type Server struct {
 	conns     map[*net.UnixConn]struct{} // in Go's poller
 	exchanges map[*exchange]struct{}     // on threads
 	closed    bool
-	threads   atomic.Int32 // of connections, and of those that wanted one
 }
 
 // Serve starts a server.

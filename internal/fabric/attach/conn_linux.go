@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -14,11 +13,6 @@ import (
 
 // maxRights is the number of descriptors of a message.
 const maxRights = 2
-
-// maxThreads is how many connections of this process wait on a thread of their own at most.
-const maxThreads = 256
-
-var threads atomic.Int32
 
 // A Conn is a connection between a program and a fabric. One goroutine at a time receives.
 type Conn struct {
@@ -43,29 +37,19 @@ func NewConn(c *net.UnixConn) *Conn { return &Conn{UnixConn: c, fd: -1} }
 // LeavePoller makes calls wait on a thread (wake.LeavePoller), unless there are many connections. Other calls
 // than Close come after it. Deadlines have no effect on them.
 func (c *Conn) LeavePoller() {
-	if threads.Add(1) > maxThreads || !c.leavePoller() {
-		threads.Add(-1)
-	}
-}
-
-func (c *Conn) leavePoller() bool {
 	fd, err := wake.LeavePoller(c.UnixConn)
 	if err != nil {
-		return false
+		return
 	}
 	c.closing.Lock()
 	defer c.closing.Unlock()
 	if c.closed {
-		_ = unix.Close(fd)
-		return false
+		wake.CloseDescriptor(fd)
+		return
 	}
 	c.fd = fd
-	c.calls.Init(func() {
-		_ = unix.Close(fd)
-		threads.Add(-1)
-	})
+	c.calls.Init(func() { wake.CloseDescriptor(fd) })
 	_ = c.UnixConn.Close() // fd keeps the connection open
-	return true
 }
 
 // Close ends the connection, and the calls that wait on it.
