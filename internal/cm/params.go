@@ -26,7 +26,7 @@ type ConnectParams struct {
 	Service mad.ServiceID
 	Path    qp.Path // to the peer, which is told HopLimit 64 for 0
 	Type    qp.Type // RC (also for 0) or UC
-	QPN     uint32  // of the own queue pair, 24 bits
+	QPN     uint32  // of the local queue pair, 24 bits
 	PSN     psn.PSN // first PSN of the peer's requests, 24 bits; 0 draws one
 
 	// For an InfiniBand fabric: the peer's GID, unless the path contains it, the partition,
@@ -38,7 +38,7 @@ type ConnectParams struct {
 
 	PathMTU int // bytes; 0 is the device's
 
-	// ResponderResources is how many READs and ATOMICs the own queue pair serves concurrently,
+	// ResponderResources is how many READs and ATOMICs the local queue pair serves concurrently,
 	// InitiatorDepth how many it wants to have in flight.
 	ResponderResources, InitiatorDepth uint8
 
@@ -73,7 +73,7 @@ type ConnectParams struct {
 
 // AcceptParams are the parameters of Accept.
 type AcceptParams struct {
-	QPN                uint32  // of the own queue pair, 24 bits
+	QPN                uint32  // of the local queue pair, 24 bits
 	PSN                psn.PSN // that the peer's requests start with, 24 bits; 0 is Attr's
 	ResponderResources uint8   // of this end, as in ConnectParams
 	InitiatorDepth     uint8

@@ -50,7 +50,7 @@ func (c *Conn) sendREJ(r mad.RejectReason, ari, private []byte) {
 	c.send(d)
 }
 
-// infoFor returns the additional information of a REJ: for a timeout the own GUID, by which
+// infoFor returns the additional information of a REJ: for a timeout the local GUID, by which
 // the peer finds the connection (IBTA 12.6.7.2).
 func (m *Manager) infoFor(r mad.RejectReason) []byte {
 	if r != mad.RejectTimeout {
