@@ -20,23 +20,23 @@ var floors = []string{
 		"internal/inherit internal/pmix internal/host/... internal/testenv/... preload preload/library",
 	// Formats, states, and machines that know nothing but them.
 	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
-		"internal/link/wake internal/fabric/topology internal/fabric/trunk/udp internal/uverbs/folder " +
+		"internal/link/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
-	"internal/message internal/memory internal/trace internal/frame internal/attack internal/fabric/routing internal/link/tcp",
-	"internal/object internal/queue internal/fabric/hardware internal/fabric/rmpp internal/wire/uapi " +
+	"internal/message internal/memory internal/trace internal/frame internal/attack internal/management/routing internal/link/tcp",
+	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi " +
 		"internal/frame/infiniband internal/frame/rocev1 internal/frame/rocev2 internal/link/hostmem msg/internal/ring",
-	"internal/cmid internal/machine/... internal/fabric/port internal/fabric/agent internal/fabric/sm internal/link/udp " +
+	"internal/cmid internal/machine/... internal/fabric/port internal/management/agent internal/management/sm internal/link/udp " +
 		"internal/link/packet internal/link/fabric internal/samehost internal/capture internal/simnet internal/daemon",
 	// Transports and the connection manager: machines without I/O.
-	"internal/unreliable internal/cm internal/provider internal/explain internal/fabric/node internal/fabric/partitions " +
+	"internal/unreliable internal/cm internal/provider internal/explain internal/fabric/node internal/management/partitions " +
 		"internal/fabric/trunk",
 	"internal/rc/... internal/iwarp/... internal/uc internal/ud internal/allocation internal/fabric/subnet internal/fabric/relay",
 	// The adapter drives them.
-	"internal/adapter/... internal/fabric/attach internal/fabric/console",
+	"internal/adapter/... internal/fabric/attach internal/fabric/control",
 	"internal/cma internal/simnet/rig internal/uverbs/client internal/fabric/drawing internal/fabric/live",
 	"internal/provider/local internal/fabric/fabrictest internal/simnet/comparison",
 	"internal/provider/fabric",
-	"internal/fabric/sa",
+	"internal/sa",
 	"internal/registry",
 	// The public API, and protocols above it.
 	"verbs",
@@ -61,7 +61,7 @@ const (
 	machines  = "internal/rc internal/uc internal/ud internal/iwarp internal/machine internal/unreliable"
 	insideOf  = machines + " internal/adapter/... internal/queue internal/link/..."
 	outside   = "net net/http os/... log/... github.com/... golang.org/x/sys/unix golang.org/x/net/ipv4 golang.org/x/net/ipv6"
-	managers  = "internal/fabric/sm internal/fabric/subnet internal/fabric/node internal/fabric/agent internal/fabric/port internal/fabric/live"
+	managers  = "internal/management/sm internal/fabric/subnet internal/fabric/node internal/management/agent internal/fabric/port internal/fabric/live"
 	abovePort = "internal/adapter/... verbs"
 )
 
@@ -69,16 +69,16 @@ var walls = []wall{
 	{"internal/crc internal/psn internal/reason internal/wire/ib internal/wire/iwarp internal/wire/mad/... internal/qp internal/memory internal/queue internal/congestion internal/eventqueue " +
 		"internal/session internal/tagmatch internal/message internal/link internal/frame/... internal/object internal/cmid rdmanet/internal/rsocket " +
 		"internal/machine/... internal/rc/... internal/iwarp/... internal/uc internal/ud internal/unreliable internal/cm internal/provider " +
-		"internal/fabric/agent internal/fabric/hardware internal/fabric/node internal/fabric/port internal/fabric/rmpp internal/fabric/routing internal/fabric/sm " +
-		"internal/fabric/subnet internal/fabric/topology internal/fabric/partitions internal/fabric/trunk internal/fabric/console internal/fabric/drawing " +
+		"internal/management/agent internal/management/hardware internal/fabric/node internal/fabric/port internal/management/rmpp internal/management/routing internal/management/sm " +
+		"internal/fabric/subnet internal/topology internal/management/partitions internal/fabric/trunk internal/fabric/control internal/fabric/drawing " +
 		"internal/adapter/schedule internal/adapter/batch internal/adapter/share bench/relay",
 		outside, "packet in, packet out, next deadline: no I/O"},
 	{"internal/adapter internal/adapter/stream", "net os internal/host internal/link/udp internal/link/tcp internal/capture internal/explain", "the adapter is what hardware would be"},
 	{"internal/cm internal/cma", "internal/rc internal/uc internal/ud internal/queue", "a connection is no transport's business"},
 	{"internal/trace internal/link/... internal/capture internal/host internal/simnet", machines + " internal/adapter/...", "only the adapter drives machines"},
 	{"internal/link/fabric internal/fabric/attach internal/fabric/relay", managers + " " + abovePort, "programs know a fabric's socket and link, and none of its machines"},
-	{"internal/fabric/node", "internal/fabric/agent", "a node knows no agent"},
-	{"internal/fabric/agent", "internal/fabric/port internal/fabric/node", "an agent knows the node by an interface"},
+	{"internal/fabric/node", "internal/management/agent", "a node knows no agent"},
+	{"internal/management/agent", "internal/fabric/port internal/fabric/node", "an agent knows the node by an interface"},
 	{"verbs", "internal/rc internal/uc internal/ud internal/iwarp internal/cm", "verbs holds no protocol rules"},
 	{"rdmacm", insideOf + " internal/cm internal/memory internal/capture", "rdmacm holds no protocol rules: work goes through verbs"},
 	{"rdmanet msg rpc coll ucx examples/...", "internal/adapter/... internal/cma internal/provider/... internal/registry internal/memory " + insideOf, "programs use the public API"},
@@ -184,8 +184,8 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 	for _, x := range []struct{ pkg, imported string }{
 		{"internal/wire/ib", "internal/rc"}, {"internal/rc", "internal/uc"}, {"internal/uc", "internal/rc"}, {"internal/rc", "net"}, {"internal/machine", "os"},
 		{"internal/machine", "internal/rc"}, {"internal/cm", "internal/iwarp"}, {"internal/adapter", "verbs"}, {"internal/adapter", "os"},
-		{"internal/adapter", "internal/link/udp"}, {"internal/link/udp", "internal/adapter"}, {"internal/capture", "internal/rc"}, {"internal/fabric/sm", "internal/fabric/node"},
-		{"internal/fabric/attach", "internal/fabric/sm"}, {"verbs", "internal/rc"}, {"verbs", "rdmacm"}, {"rdmanet", "internal/adapter"}, {"msg", "internal/cma"},
+		{"internal/adapter", "internal/link/udp"}, {"internal/link/udp", "internal/adapter"}, {"internal/capture", "internal/rc"}, {"internal/management/sm", "internal/fabric/node"},
+		{"internal/fabric/attach", "internal/management/sm"}, {"verbs", "internal/rc"}, {"verbs", "rdmacm"}, {"rdmanet", "internal/adapter"}, {"msg", "internal/cma"},
 		{"rpc", "msg"}, {"coll", "internal/memory"}, {"examples/hello", "internal/reason"}, {"cmd/softrdma/internal/cat", "cmd/softrdma/internal/rping"},
 		{"cmd/softrdma/internal/cli", "cmd/softrdma/internal/measure"}, {"cmd/softrdma/internal/perf", "internal/link/udp"}, {"verbs", "github.com/spf13/cobra"},
 		{"internal/uverbs/commands", "internal/uverbs/ucm"}, {"internal/uverbs/commands", "verbs"}, {"internal/daemon", "internal/adapter"},

@@ -8,12 +8,12 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/fabric/sa"
 	"softrdma/internal/frame/infiniband"
 	"softrdma/internal/host"
 	"softrdma/internal/provider/fabric"
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
+	"softrdma/internal/sa"
 	"softrdma/internal/samehost"
 )
 

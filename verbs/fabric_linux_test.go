@@ -10,9 +10,9 @@ import (
 
 	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/fabric/live"
-	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/subnet"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/sm"
+	"softrdma/internal/topology"
 )
 
 // fabricDevices opens a device on each adapter of a fabric, and waits until the subnet manager

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/fabrictest"
-	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/subnet"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/sm"
+	"softrdma/internal/topology"
 )
 
 // betweenSwitches returns an end of a cable between the switches of two adapters.

@@ -16,9 +16,9 @@ import (
 
 	"softrdma/internal/cma"
 	"softrdma/internal/fabric/live"
-	"softrdma/internal/fabric/sm"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/sm"
 	"softrdma/internal/registry"
+	"softrdma/internal/topology"
 	"softrdma/verbs"
 )
 

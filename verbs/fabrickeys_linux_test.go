@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/fabrictest"
-	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/subnet"
 	"softrdma/internal/link"
+	"softrdma/internal/management/sm"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"

@@ -29,9 +29,8 @@ type requester struct {
 
 // unacked is what the peer has not acknowledged: the work requests from the oldest one on, the
 // sequence numbers (package seq) of their packets and what they count. The numbers are named as
-// in TCP. una is the oldest
-// unacknowledged one, nxt the next to send, max the first that was never sent. nxt is before
-// max while packets are sent again.
+// in TCP: una is the oldest unacknowledged one, nxt the next to send, max the first that was
+// never sent. nxt is before max while packets are sent again.
 type unacked struct {
 	q *QP
 	p *machine.Port

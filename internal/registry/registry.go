@@ -24,9 +24,9 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/fabric/sa"
 	"softrdma/internal/frame"
 	"softrdma/internal/provider"
+	"softrdma/internal/sa"
 )
 
 // A Handle is an open device as programs hold it: a *verbs.Device.

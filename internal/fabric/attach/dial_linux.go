@@ -142,7 +142,7 @@ func OtherUser(c *Conn) bool {
 // maxAnswer bounds the answer to a command in bytes.
 const maxAnswer = 256 << 20
 
-// Do asks the console of a fabric a question and returns the answer.
+// Do asks a fabric a question and returns the answer.
 func Do(ctx context.Context, name string, question []byte) (answer []byte, err error) {
 	if len(question) >= MaxMessage {
 		return nil, malformed(MaxMessage-1, uint64(len(question)))

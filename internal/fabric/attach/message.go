@@ -19,7 +19,7 @@ const (
 	Hello   Kind = 1 + iota // program: a HelloBody; descriptor: its bell
 	Send                    // program: a packet of queue pair 0
 	SetSM                   // program: one byte, 1 if a subnet manager runs there
-	Command                 // program: a question to the fabric's console
+	Command                 // program: a question about the fabric
 
 	Welcome // fabric: an InfoBody; descriptors: the memory of the rings, the fabric's bell
 	Refused // fabric: a RefusedBody, and the end

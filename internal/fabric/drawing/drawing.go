@@ -3,21 +3,21 @@
 // and meshes, circles for groups and for the others. Fabrics with more nodes than the space can
 // show are drawn by groups.
 //
-// It draws what package console answers, and asks nothing itself.
+// It draws what package control answers, and asks nothing itself.
 package drawing
 
 import (
 	"math"
 
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 // A Picture is what is drawn.
 type Picture struct {
 	Title    string
-	Nodes    []console.Node
-	Links    []console.Link
-	Deadlock []console.Channel // lanes that wait for each other, which are marked
+	Nodes    []control.Node
+	Links    []control.Link
+	Deadlock []control.Channel // lanes that wait for each other, which are marked
 	All      bool              // each node is drawn, however many there are
 }
 
@@ -39,13 +39,13 @@ func polar(radius, turn float64) point {
 type edge struct {
 	ends [2]int  // nodes
 	bend float64 // how far the middle of the line is beside it
-	link *console.Link
-	all  []*console.Link // that the link stands for between groups
+	link *control.Link
+	all  []*control.Link // that the link stands for between groups
 }
 
 // A graph has the nodes and links of a picture by number.
 type graph struct {
-	nodes []console.Node
+	nodes []control.Node
 	edges []edge
 	near  [][]int // switches beside each node, each once
 	hosts [][]int // adapters of each switch

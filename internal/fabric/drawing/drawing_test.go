@@ -10,9 +10,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/subnet"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/topology"
 )
 
 var shapes = []string{"star:8", "fat-tree:k=4", "fat-tree:k=8", "fat-tree:k=4,levels=2", "ring:6", "ring:5,hosts=3", "torus:4x4", "torus:3x3x3",
@@ -27,14 +27,14 @@ func picture(t *testing.T, shape string) *Picture {
 	}
 	p := &Picture{Title: shape}
 	for i := range f.Nodes {
-		n := console.Node{Name: f.Nodes[i].Description, Kind: "adapter", GUID: f.Nodes[i].GUID, Ports: f.Nodes[i].NumPorts(), Active: 1}
+		n := control.Node{Name: f.Nodes[i].Description, Kind: "adapter", GUID: f.Nodes[i].GUID, Ports: f.Nodes[i].NumPorts(), Active: 1}
 		if f.Nodes[i].Kind == topology.Switch {
 			n.Kind = "switch"
 		}
 		p.Nodes = append(p.Nodes, n)
 		for number := 1; number <= n.Ports; number++ {
 			if peer := f.Nodes[i].Ports[number].Peer; peer.Port != 0 && i < peer.Node {
-				p.Links = append(p.Links, console.Link{State: console.LinkActive, Width: "4x", Speed: "EDR", Rate: 1e11, Ends: [2]console.LinkEnd{
+				p.Links = append(p.Links, control.Link{State: control.LinkActive, Width: "4x", Speed: "EDR", Rate: 1e11, Ends: [2]control.LinkEnd{
 					{Name: f.PortName(n.Name, topology.End{Node: i, Port: number}), Node: n.Name, Port: number, Switch: n.Kind == "switch"},
 					{Name: f.PortName(f.Nodes[peer.Node].Description, peer), Node: f.Nodes[peer.Node].Description, Port: peer.Port, Switch: f.Nodes[peer.Node].Kind == topology.Switch},
 				}})
@@ -124,11 +124,11 @@ func disturb(p *Picture) {
 	p.Links[0].Ends[0].Load = 0.42
 	p.Links[0].Ends[1].Errors = 3
 	if len(p.Links) > 3 {
-		p.Links[1].State = console.LinkCut
+		p.Links[1].State = control.LinkCut
 		p.Links[2].Faults = &subnet.Faults{BitErrors: 1e-6}
-		p.Links[3].State = console.LinkInit
+		p.Links[3].State = control.LinkInit
 	}
-	p.Deadlock = []console.Channel{{Node: p.Links[0].Ends[1].Node, Port: p.Links[0].Ends[1].Port, VL: 3}}
+	p.Deadlock = []control.Channel{{Node: p.Links[0].Ends[1].Node, Port: p.Links[0].Ends[1].Port, VL: 3}}
 }
 
 func TestSVGShowsLoadErrorsAndCuts(t *testing.T) {

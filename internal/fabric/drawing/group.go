@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 // Large fabrics are drawn by groups: a node stands for the switches of a pod on one level, of a
@@ -83,7 +83,7 @@ func (g *graph) collapse(key func(s int) string) *graph {
 		if !ok {
 			at = len(c.nodes)
 			groups[key] = at
-			c.nodes = append(c.nodes, console.Node{Kind: g.nodes[member].Kind, GUID: g.nodes[member].GUID})
+			c.nodes = append(c.nodes, control.Node{Kind: g.nodes[member].Kind, GUID: g.nodes[member].GUID})
 			c.near, c.hosts, c.home = append(c.near, nil), append(c.hosts, nil), append(c.home, -1)
 			c.count = append(c.count, 0)
 			members = append(members, nil)
@@ -163,11 +163,11 @@ func (c *graph) merge(g *graph, to []int) {
 			at[[2]int{a, b}] = k
 			merged := *e.link
 			if e.all != nil {
-				merged.State = console.LinkActive
+				merged.State = control.LinkActive
 			}
 			merged.Faults = nil
 			for end := range merged.Ends {
-				merged.Ends[end] = console.LinkEnd{Name: c.nodes[[2]int{a, b}[end]].Name}
+				merged.Ends[end] = control.LinkEnd{Name: c.nodes[[2]int{a, b}[end]].Name}
 			}
 			c.edges = append(c.edges, edge{ends: [2]int{a, b}, link: &merged})
 			if g.isTrunk(e.ends[0]) || g.isTrunk(e.ends[1]) {
@@ -196,7 +196,7 @@ func (c *graph) merge(g *graph, to []int) {
 
 // worse is the state of several links: that of the one in most trouble.
 func worse(a, b string) string {
-	order := []string{console.LinkActive, console.LinkArmed, console.LinkInit, console.LinkDown, console.LinkCut}
+	order := []string{control.LinkActive, control.LinkArmed, control.LinkInit, control.LinkDown, control.LinkCut}
 	return order[max(slices.Index(order, a), slices.Index(order, b), 0)]
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 var large = []string{"fat-tree:k=14", "fat-tree:k=20", "dragonfly:routers=4,global=2,hosts=2", "dragonfly:routers=8,global=4,hosts=4", "torus:8x8x8", "torus:4x4x4", "torus:16x16", "star:200", "ring:100"}
@@ -66,7 +66,7 @@ func TestLargeFabricsAreDrawnByGroups(t *testing.T) {
 
 func TestGroupsKeepLoadErrorsAndTheWorstState(t *testing.T) {
 	p := picture(t, "fat-tree:k=14")
-	var cut, loaded *console.Link
+	var cut, loaded *control.Link
 	for i := range p.Links {
 		switch l := &p.Links[i]; {
 		case strings.HasPrefix(l.Ends[0].Node, "core-0-") && strings.HasPrefix(l.Ends[1].Node, "spine-3-") && cut == nil:
@@ -75,7 +75,7 @@ func TestGroupsKeepLoadErrorsAndTheWorstState(t *testing.T) {
 			loaded = l
 		}
 	}
-	cut.State = console.LinkCut
+	cut.State = control.LinkCut
 	loaded.Ends[0].Load, loaded.Ends[1].Errors = 0.5, 7
 	g := newGraph(p).group(manyJoined)
 	found := 0
@@ -84,15 +84,15 @@ func TestGroupsKeepLoadErrorsAndTheWorstState(t *testing.T) {
 		switch a, b := e.link.Ends[0].Name, e.link.Ends[1].Name; {
 		case a == "core-*" && b == "spine-3-*":
 			found++
-			if e.link.State != console.LinkCut {
+			if e.link.State != control.LinkCut {
 				t.Errorf("%s – %s: %s", a, b, e.link.State)
 			}
 		case a == "spine-2-*" && b == "leaf-2-*":
 			found++
-			if e.link.State != console.LinkActive || e.link.Ends[0].Load != 0.5 || e.link.Ends[1].Load != 0 || e.link.Ends[1].Errors != 7 || len(e.all) != 49 {
+			if e.link.State != control.LinkActive || e.link.Ends[0].Load != 0.5 || e.link.Ends[1].Load != 0 || e.link.Ends[1].Errors != 7 || len(e.all) != 49 {
 				t.Errorf("%s – %s: %+v, %d links", a, b, e.link, len(e.all))
 			}
-		case e.link.State != console.LinkActive:
+		case e.link.State != control.LinkActive:
 			t.Errorf("%s – %s: %s", a, b, e.link.State)
 		}
 	}
@@ -109,7 +109,7 @@ func TestBentLinksStayInside(t *testing.T) {
 			e := &g.edges[i]
 			a, b := l.at[e.ends[0]], l.at[e.ends[1]]
 			for _, at := range []float64{0.25, 0.5, 0.75} {
-				if p := on(a, control(a, b, e.bend), b, at); p.x < -0.01 || p.y < -0.01 || p.x > l.width+0.01 || p.y > l.height+0.01 {
+				if p := on(a, controlPoint(a, b, e.bend), b, at); p.x < -0.01 || p.y < -0.01 || p.x > l.width+0.01 || p.y > l.height+0.01 {
 					t.Errorf("%s: a link from %v to %v passes %v, outside of %v x %v", shape, a, b, p, l.width, l.height)
 				}
 			}

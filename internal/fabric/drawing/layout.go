@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/topology"
 )
 
 // A layout is the places of the nodes, from the origin on.
@@ -48,7 +48,7 @@ func (g *graph) fit(l *layout) {
 		e := &g.edges[i]
 		a, b := l.at[e.ends[0]], l.at[e.ends[1]]
 		if e.bend != 0 {
-			include(on(a, control(a, b, e.bend), b, 0.5))
+			include(on(a, controlPoint(a, b, e.bend), b, 0.5))
 		}
 	}
 	if len(rest) == len(l.at) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 // Sizes in pixels.
@@ -43,7 +43,7 @@ type svg struct {
 	g      *graph
 	l      *layout
 	offset point
-	dead   map[console.Channel]bool
+	dead   map[control.Channel]bool
 }
 
 // SVG returns the picture as an SVG document.
@@ -54,7 +54,7 @@ func SVG(p *Picture) []byte {
 		g = g.group(manyJoined)
 		title += groupedTitle
 	}
-	d := &svg{g: g, l: g.place(), dead: make(map[console.Channel]bool)}
+	d := &svg{g: g, l: g.place(), dead: make(map[control.Channel]bool)}
 	for _, c := range p.Deadlock {
 		c.VL = 0
 		d.dead[c] = true
@@ -91,11 +91,11 @@ func (d *svg) at(i int) point { return d.offset.add(d.l.at[i].scale(unit)) }
 // curve returns the ends of a link and the control point of its line.
 func (d *svg) curve(e *edge) (a, c, b point) {
 	a, b = d.at(e.ends[0]), d.at(e.ends[1])
-	return a, control(a, b, e.bend), b
+	return a, controlPoint(a, b, e.bend), b
 }
 
-// control is the control point of a line that is bent.
-func control(a, b point, bend float64) point {
+// controlPoint is the control point of a line that is bent.
+func controlPoint(a, b point, bend float64) point {
 	m := a.towards(b, 0.5)
 	return point{m.x - (b.y-a.y)*2*bend, m.y + (b.x-a.x)*2*bend}
 }
@@ -108,9 +108,9 @@ func (d *svg) edge(e *edge) {
 	a, c, b := d.curve(e)
 	m := on(a, c, b, 0.5)
 	fmt.Fprintf(d, "<g><title>%s</title>", html.EscapeString(d.describe(e)))
-	if e.link.State != console.LinkActive {
+	if e.link.State != control.LinkActive {
 		color, dash := colorDown, "4 5"
-		if e.link.State == console.LinkInit || e.link.State == console.LinkArmed {
+		if e.link.State == control.LinkInit || e.link.State == control.LinkArmed {
 			color, dash = colorWait, "8 4"
 		}
 		fmt.Fprintf(d, `<path d="M%.1f %.1fQ%.1f %.1f %.1f %.1f" fill="none" stroke="%s" stroke-width="1.6" stroke-dasharray="%s"/>`, a.x, a.y, c.x, c.y, b.x, b.y, color, dash)
@@ -132,15 +132,15 @@ func (d *svg) edge(e *edge) {
 func (d *svg) half(e *edge, k int, a, c, m point) {
 	end := &e.link.Ends[k]
 	color, width := loadColor(end.Load), 1.4+4*math.Sqrt(min(1, end.Load))
-	if d.isDead(end) || slices.ContainsFunc(e.all, func(l *console.Link) bool { return d.isDead(&l.Ends[0]) || d.isDead(&l.Ends[1]) }) {
+	if d.isDead(end) || slices.ContainsFunc(e.all, func(l *control.Link) bool { return d.isDead(&l.Ends[0]) || d.isDead(&l.Ends[1]) }) {
 		color, width = colorDown, 6
 	}
 	fmt.Fprintf(d, `<path d="M%.1f %.1fQ%.1f %.1f %.1f %.1f" fill="none" stroke="%s" stroke-width="%.1f" stroke-linecap="round"/>`, a.x, a.y, c.x, c.y, m.x, m.y, color, width)
 }
 
 // isDead reports whether a lane of a port waits in a circle.
-func (d *svg) isDead(end *console.LinkEnd) bool {
-	return d.dead[console.Channel{Node: end.Node, Port: end.Port}]
+func (d *svg) isDead(end *control.LinkEnd) bool {
+	return d.dead[control.Channel{Node: end.Node, Port: end.Port}]
 }
 
 // loadColor goes from green over amber to red.
@@ -206,7 +206,7 @@ func (g *graph) longestName() (length float64) {
 	return length
 }
 
-func nameWidth(n *console.Node) float64 { return 7*float64(utf8.RuneCountInString(n.Name)) + 12 }
+func nameWidth(n *control.Node) float64 { return 7*float64(utf8.RuneCountInString(n.Name)) + 12 }
 
 // node draws a switch or an adapter with its name.
 func (d *svg) node(i int) {
@@ -261,7 +261,7 @@ func (d *svg) adapterName(i int, p point) {
 }
 
 // nodeColor is that of a node that all links lead to, or gray.
-func nodeColor(n *console.Node, color string) string {
+func nodeColor(n *control.Node, color string) string {
 	if n.Active == 0 {
 		return "#98a2ad"
 	}
@@ -311,7 +311,7 @@ func (d *svg) describe(e *edge) string {
 	l := e.link
 	active := 0
 	for _, one := range e.all {
-		if one.State == console.LinkActive {
+		if one.State == control.LinkActive {
 			active++
 		}
 	}
@@ -323,7 +323,7 @@ func (d *svg) describe(e *edge) string {
 const groupedTitle = " — by groups, each line for all links between two"
 
 // describe is the text of a link.
-func describe(l *console.Link) string {
+func describe(l *control.Link) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s – %s: %s", l.Ends[0].Name, l.Ends[1].Name, l.State)
 	if l.Width != "" {

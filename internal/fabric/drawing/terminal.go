@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 // Fabrics with more switches are drawn by groups on a terminal: rows of a tree have room for more
@@ -109,11 +109,11 @@ func (c *canvas) set(x, y int, color string, level int) {
 // that are down are dotted.
 func (c *canvas) edge(g *graph, l *layout, e *edge) {
 	a, b := c.dot(l, l.at[e.ends[0]]), c.dot(l, l.at[e.ends[1]])
-	bend := control(a, b, e.bend)
+	bend := controlPoint(a, b, e.bend)
 	n := int(2*a.distance(b)) + 1
 	for i := range n + 1 {
 		t := float64(i) / float64(n)
-		if e.link.State != console.LinkActive && i%12 > 3 {
+		if e.link.State != control.LinkActive && i%12 > 3 {
 			continue
 		}
 		p := on(a, bend, b, t)
@@ -136,10 +136,10 @@ const (
 	bold   = "\x1b[1m"
 )
 
-func lineColor(l *console.Link, k int) (color string, level int) {
+func lineColor(l *control.Link, k int) (color string, level int) {
 	load := l.Ends[k].Load
 	switch {
-	case l.State != console.LinkActive:
+	case l.State != control.LinkActive:
 		return red, 5
 	case load >= 0.7:
 		return red, 4
@@ -185,7 +185,7 @@ func writeNotes(b *strings.Builder, p *Picture) {
 	var notes []note
 	for i := range p.Links {
 		l := &p.Links[i]
-		if l.State != console.LinkActive {
+		if l.State != control.LinkActive {
 			notes = append(notes, note{3, fmt.Sprintf("%s – %s: %s", l.Ends[0].Name, l.Ends[1].Name, l.State)})
 			continue
 		}

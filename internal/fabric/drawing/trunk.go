@@ -1,24 +1,24 @@
 package drawing
 
-import "softrdma/internal/fabric/console"
+import "softrdma/internal/fabric/control"
 
 // trunkKind is the kind of the nodes that stand for the far ends of trunks. They are drawn beside
 // the switches at which the trunks end.
 const trunkKind = "trunk"
 
 // isTrunk reports whether a link leads out of the fabric. Its far end has a name alone.
-func isTrunk(l *console.Link) bool { return l.Ends[1].Port == 0 }
+func isTrunk(l *control.Link) bool { return l.Ends[1].Port == 0 }
 
 // addTrunks adds a node for the far end of each trunk.
-func (g *graph) addTrunks(links []console.Link, number map[string]int) {
+func (g *graph) addTrunks(links []control.Link, number map[string]int) {
 	for i := range links {
 		l := &links[i]
 		at, ok := number[l.Ends[0].Node]
 		if !ok || !isTrunk(l) {
 			continue
 		}
-		far := console.Node{Name: l.Ends[1].Node, Kind: trunkKind, Ports: 1}
-		if l.State == console.LinkActive {
+		far := control.Node{Name: l.Ends[1].Node, Kind: trunkKind, Ports: 1}
+		if l.State == control.LinkActive {
 			far.Active = 1
 		}
 		g.edges = append(g.edges, edge{ends: [2]int{at, len(g.nodes)}, link: l})

@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 // withTrunks adds two trunks to the first switch, one of which is down.
 func withTrunks(p *Picture) *Picture {
 	for i := range p.Nodes {
 		if n := &p.Nodes[i]; n.Kind == "switch" {
-			for k, state := range []string{console.LinkActive, console.LinkDown} {
+			for k, state := range []string{control.LinkActive, control.LinkDown} {
 				port, far := n.Ports+1+k, []string{"b/p1-switch-0:3", "192.0.2.1:7700"}[k]
-				p.Links = append(p.Links, console.Link{State: state, Width: "4x", Speed: "EDR", Rate: 1e11, Ends: [2]console.LinkEnd{
+				p.Links = append(p.Links, control.Link{State: state, Width: "4x", Speed: "EDR", Rate: 1e11, Ends: [2]control.LinkEnd{
 					{Name: fmt.Sprintf("%s:%d", n.Name, port), Node: n.Name, Port: port, Switch: true, Load: 0.37}, {Name: far, Node: far},
 				}})
 			}

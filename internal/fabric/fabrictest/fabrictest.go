@@ -13,9 +13,9 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/live"
-	"softrdma/internal/fabric/sm"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/sm"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/mad/smp"
 )
 

@@ -6,12 +6,12 @@ import (
 	"reflect"
 	"time"
 
-	"softrdma/internal/fabric/agent"
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/link/hostmem"
+	"softrdma/internal/management/agent"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"
@@ -24,7 +24,7 @@ type program struct {
 	ports  []*attachment // by number, nil for none
 }
 
-// Process implements console.Host.
+// Process implements control.Host.
 func (p *program) Process(port int) int {
 	if a := p.ports[port]; a != nil {
 		return a.pid
@@ -32,7 +32,7 @@ func (p *program) Process(port int) int {
 	return 0
 }
 
-// Remote implements console.Host.
+// Remote implements control.Host.
 func (p *program) Remote(port int) string {
 	if a := p.ports[port]; a != nil && a.visit != nil {
 		return a.visit.From.String()

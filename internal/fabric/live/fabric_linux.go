@@ -11,11 +11,11 @@ import (
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/port"
 	"softrdma/internal/fabric/relay"
-	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/subnet"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/link/wake"
+	"softrdma/internal/management/sm"
+	"softrdma/internal/topology"
 )
 
 // A Fabric is a subnet that runs.

@@ -5,8 +5,8 @@ package live
 import (
 	"time"
 
-	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/subnet"
+	"softrdma/internal/management/sm"
 	"softrdma/internal/reason"
 )
 

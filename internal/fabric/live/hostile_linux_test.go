@@ -14,9 +14,9 @@ import (
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/fabric/live"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 )
 

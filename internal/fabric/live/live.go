@@ -15,10 +15,10 @@ import (
 
 	"softrdma/internal/fabric/node"
 	"softrdma/internal/fabric/port"
-	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/subnet"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/sm"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 )
 
 // A Config says what a fabric is.

@@ -15,11 +15,11 @@ import (
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/fabric/live"
-	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/subnet"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/link"
+	"softrdma/internal/management/sm"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"
@@ -418,7 +418,7 @@ func TestConsole(t *testing.T) {
 	fabrictest.StartWith(t, "star:2", func(c *live.Config) {
 		c.Console = func(_ time.Duration, s *subnet.Subnet, m *sm.Manager, question []byte) ([]byte, error) {
 			if string(question) == "no" {
-				return nil, errors.New("refused by the console")
+				return nil, errors.New("refused by the fabric")
 			}
 			return bytes.Repeat(question, 100_000), nil
 		}
@@ -430,7 +430,7 @@ func TestConsole(t *testing.T) {
 	if err := attach.Down(t.Context(), "test"); err == nil || !strings.Contains(err.Error(), "with its process only") {
 		t.Errorf("a fabric without End: %v", err)
 	}
-	if _, err := attach.Do(t.Context(), "test", []byte("no")); err == nil || !strings.Contains(err.Error(), "refused by the console") {
+	if _, err := attach.Do(t.Context(), "test", []byte("no")); err == nil || !strings.Contains(err.Error(), "refused by the fabric") {
 		t.Errorf("%v", err)
 	}
 }

@@ -3,8 +3,8 @@ package live
 import (
 	"encoding/binary"
 
-	"softrdma/internal/fabric/agent"
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/management/agent"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/sa"

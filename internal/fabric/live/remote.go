@@ -3,8 +3,8 @@ package live
 import (
 	"net/netip"
 
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 )
 
 // Remote lets programs on other hosts attach, by UDP (package relay).

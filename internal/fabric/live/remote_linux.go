@@ -8,8 +8,8 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/relay"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 )
 
 // A visit is a program on another host that has a connection to the fabric.

@@ -12,10 +12,10 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/fabrictest"
-	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/fabric/trunk"
 	"softrdma/internal/fabric/trunk/udp"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad/smp"
 )

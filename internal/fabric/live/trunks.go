@@ -4,9 +4,9 @@ import (
 	"net/netip"
 	"slices"
 
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/fabric/trunk"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 )
 
 // Trunks are the cables to fabrics in other processes, by UDP.

@@ -9,12 +9,12 @@ import (
 	"syscall"
 	"time"
 
-	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/subnet"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/fabric/trunk"
 	"softrdma/internal/fabric/trunk/udp"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
 )

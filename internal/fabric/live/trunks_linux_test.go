@@ -14,11 +14,11 @@ import (
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/fabric/live"
-	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/subnet"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/fabric/trunk"
+	"softrdma/internal/management/sm"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/mad/smp"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/fabric/agent"
+	"softrdma/internal/management/agent"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"

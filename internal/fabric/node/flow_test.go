@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/port"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
 )

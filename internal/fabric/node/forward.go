@@ -3,8 +3,8 @@ package node
 import (
 	"time"
 
-	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/port"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"

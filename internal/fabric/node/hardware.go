@@ -1,7 +1,7 @@
 package node
 
 import (
-	"softrdma/internal/fabric/hardware"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
 )

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/fabric/hardware"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"

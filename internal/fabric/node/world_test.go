@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"softrdma/internal/eventqueue"
-	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/port"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"

@@ -3,7 +3,7 @@ package port
 import (
 	"time"
 
-	"softrdma/internal/fabric/hardware"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"

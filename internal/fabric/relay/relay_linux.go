@@ -3,12 +3,12 @@ package relay
 import (
 	"time"
 
-	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/trunk"
 	"softrdma/internal/fabric/trunk/udp"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/link/wake"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad/smp"
 )

@@ -6,10 +6,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/trunk"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/link/hostmem"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 )
 

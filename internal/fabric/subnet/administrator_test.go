@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/fabric/agent"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/agent"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/sa"

@@ -1,11 +1,11 @@
 package subnet
 
 import (
-	"softrdma/internal/fabric/agent"
-	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/node"
 	"softrdma/internal/fabric/port"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/agent"
+	"softrdma/internal/management/hardware"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"

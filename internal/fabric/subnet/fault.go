@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/port"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 )
 

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/port"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/mad/smp"
 )
 

@@ -3,7 +3,7 @@ package subnet
 import (
 	"time"
 
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/topology"
 )
 
 // A flight is a frame on a cable.

@@ -1,6 +1,6 @@
 package subnet
 
-import "softrdma/internal/fabric/topology"
+import "softrdma/internal/topology"
 
 // Fabric returns the nodes and cables that the subnet is made of. It is for reading.
 func (s *Subnet) Fabric() *topology.Fabric { return s.config.Fabric }

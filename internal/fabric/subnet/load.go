@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
 )

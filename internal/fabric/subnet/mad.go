@@ -3,9 +3,9 @@ package subnet
 import (
 	"time"
 
-	"softrdma/internal/fabric/agent"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/agent"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"

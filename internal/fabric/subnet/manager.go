@@ -3,8 +3,8 @@ package subnet
 import (
 	"time"
 
-	"softrdma/internal/fabric/agent"
-	"softrdma/internal/fabric/sm"
+	"softrdma/internal/management/agent"
+	"softrdma/internal/management/sm"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"
 )

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/fabric/agent"
-	"softrdma/internal/fabric/sm"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/agent"
+	"softrdma/internal/management/sm"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
 )

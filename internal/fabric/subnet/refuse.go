@@ -1,9 +1,9 @@
 package subnet
 
 import (
-	"softrdma/internal/fabric/agent"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/agent"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 )

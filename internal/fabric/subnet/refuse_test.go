@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"

@@ -20,13 +20,13 @@ import (
 	"time"
 
 	"softrdma/internal/eventqueue"
-	"softrdma/internal/fabric/agent"
-	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/node"
 	"softrdma/internal/fabric/port"
-	"softrdma/internal/fabric/sm"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/agent"
+	"softrdma/internal/management/hardware"
+	"softrdma/internal/management/sm"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 )
 
 // Never is a deadline that does not come.

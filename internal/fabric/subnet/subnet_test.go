@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/fabric/agent"
 	"softrdma/internal/fabric/port"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/agent"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"

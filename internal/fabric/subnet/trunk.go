@@ -3,9 +3,9 @@ package subnet
 import (
 	"time"
 
-	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/port"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/hardware"
+	"softrdma/internal/topology"
 )
 
 // A Trunk is the other end of a cable that leads out of the subnet. It is called from within

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/fabric/agent"
-	"softrdma/internal/fabric/hardware"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/agent"
+	"softrdma/internal/management/hardware"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/mad/smp"

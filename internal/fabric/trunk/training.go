@@ -3,8 +3,8 @@ package trunk
 import (
 	"time"
 
-	"softrdma/internal/fabric/hardware"
 	"softrdma/internal/fabric/port"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad/smp"
 )

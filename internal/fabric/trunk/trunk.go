@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
-	"softrdma/internal/fabric/hardware"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"softrdma/internal/eventqueue"
-	"softrdma/internal/fabric/hardware"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad/smp"
 )

@@ -5,8 +5,8 @@ import (
 	"hash/fnv"
 	"net/netip"
 
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/simnet"
+	"softrdma/internal/topology"
 )
 
 // switches are the Ethernet switches of a fabric.

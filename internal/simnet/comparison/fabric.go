@@ -5,14 +5,14 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"softrdma/internal/fabric/agent"
 	"softrdma/internal/fabric/port"
-	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/subnet"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/link"
+	"softrdma/internal/management/agent"
+	"softrdma/internal/management/sm"
 	"softrdma/internal/reason"
 	"softrdma/internal/simnet"
+	"softrdma/internal/topology"
 	"softrdma/internal/wire/ib"
 )
 

@@ -7,7 +7,6 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/frame"
 	"softrdma/internal/frame/infiniband"
 	"softrdma/internal/frame/rocev2"
@@ -16,6 +15,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/rig"
+	"softrdma/internal/topology"
 )
 
 // A Protocol is one of the compared protocols.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	machine "softrdma/internal/fabric/rmpp"
+	machine "softrdma/internal/management/rmpp"
 	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/wire/mad"

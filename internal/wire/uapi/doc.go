@@ -4,7 +4,7 @@
 // server, and package daemon, which finds servers, use it. The preloaded library has its own definitions, in C.
 //
 // It owns layouts and numbers, and the conversion of queue pair attributes and
-// addresses to and from package qp. It carries out nothing.
+// addresses to and from package qp. It executes no call.
 package uapi
 
 import "unsafe"

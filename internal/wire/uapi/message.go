@@ -96,7 +96,7 @@ const (
 )
 
 // Reply is the answer, with up to MaxFDs descriptors. In a refusal whose text was
-// asked for (OpTell) File is the number of the named reason, 0 for none, Rdev what
+// asked for (OpTell) File is the number of the named reason, or 0 if there is none, Rdev what
 // it expected and Offset what it found.
 type Reply struct {
 	Result        int64

@@ -55,7 +55,7 @@ func zoneName(index uint32) string {
 	return strconv.Itoa(int(index))
 }
 
-// ZoneIndex returns the index of an interface, 0 for none.
+// ZoneIndex returns the index of an interface, or 0 if there is none.
 func ZoneIndex(name string) uint32 {
 	if name == "" {
 		return 0

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 // AskFabric queries a fabric of a process on this machine.
-func AskFabric(ctx context.Context, name string, r console.Request) (*console.Reply, error) {
+func AskFabric(ctx context.Context, name string, r control.Request) (*control.Reply, error) {
 	question, err := json.Marshal(&r)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func AskFabric(ctx context.Context, name string, r console.Request) (*console.Re
 	if err != nil {
 		return nil, err
 	}
-	reply := new(console.Reply)
+	reply := new(control.Reply)
 	if err := json.Unmarshal(answer, reply); err != nil {
 		return nil, fmt.Errorf("answer of fabric %s: %w", name, err)
 	}
@@ -36,7 +36,7 @@ const askTime = 5 * time.Second
 
 // Fabrics returns the fabrics of this machine that answer a question, with their answers. The
 // error names those that refuse this user.
-func Fabrics(ctx context.Context, r console.Request) (all []Fabric, err error) {
+func Fabrics(ctx context.Context, r control.Request) (all []Fabric, err error) {
 	sockets, err := attach.Sockets()
 	for _, s := range sockets {
 		one, cancel := context.WithTimeout(ctx, askTime)
@@ -54,12 +54,12 @@ func Fabrics(ctx context.Context, r console.Request) (all []Fabric, err error) {
 // A Fabric is a fabric that has answered.
 type Fabric struct {
 	attach.Socket
-	Reply *console.Reply
+	Reply *control.Reply
 }
 
 // fabricPorts returns the names of the ports of all fabrics, with descriptions.
 func fabricPorts(ctx context.Context) (names []string) {
-	all, _ := Fabrics(ctx, console.Request{Verb: console.VerbPorts})
+	all, _ := Fabrics(ctx, control.Request{Verb: control.VerbPorts})
 	for i := range all {
 		for k := range all[i].Reply.Ports {
 			p := &all[i].Reply.Ports[k]
@@ -70,7 +70,7 @@ func fabricPorts(ctx context.Context) (names []string) {
 }
 
 // Device returns the name of a port for -d.
-func (f *Fabric) Device(p *console.Port) string {
+func (f *Fabric) Device(p *control.Port) string {
 	name := InfiniBandPrefix + f.Name + "/" + p.Node
 	if p.Port != 1 || strings.Contains(p.Node, ":") {
 		name += ":" + strconv.Itoa(p.Port)

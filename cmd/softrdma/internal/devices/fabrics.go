@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 // fewPorts is how many ports of a fabric are listed without -v.
@@ -16,7 +16,7 @@ const fewPorts = 32
 
 // fabrics returns the fabrics of this machine that answer. Most machines run none.
 func fabrics(ctx context.Context) []cli.Fabric {
-	all, _ := cli.Fabrics(ctx, console.Request{Verb: console.VerbPorts})
+	all, _ := cli.Fabrics(ctx, control.Request{Verb: control.VerbPorts})
 	return all
 }
 
@@ -72,7 +72,7 @@ func guidName(guid uint64) string {
 }
 
 // holderName is the process that has a port, or the address of a program on another host.
-func holderName(p *console.Port) string {
+func holderName(p *control.Port) string {
 	if p.Remote != "" {
 		return p.Remote
 	}

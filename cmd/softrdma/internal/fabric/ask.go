@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 // An asker asks a fabric that runs.
@@ -31,7 +31,7 @@ func (a *asker) jsonFlag(cmd *cobra.Command) {
 }
 
 // ask asks the fabric. The name is known afterwards.
-func (a *asker) ask(ctx context.Context, r console.Request) (*console.Reply, error) {
+func (a *asker) ask(ctx context.Context, r control.Request) (*control.Reply, error) {
 	if err := a.find(ctx); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func only(ctx context.Context) (string, error) {
 
 // running returns the names of the fabrics that answer.
 func running(ctx context.Context) (names []string, err error) {
-	all, err := cli.Fabrics(ctx, console.Request{Verb: console.VerbFaults})
+	all, err := cli.Fabrics(ctx, control.Request{Verb: control.VerbFaults})
 	for i := range all {
 		names = append(names, all[i].Name)
 	}
@@ -83,7 +83,7 @@ func (a *asker) completeNodes(kind string, most int) cobra.CompletionFunc {
 		if len(args) >= most {
 			return nil, d
 		}
-		reply, err := a.ask(cmd.Context(), console.Request{Verb: console.VerbStatus})
+		reply, err := a.ask(cmd.Context(), control.Request{Verb: control.VerbStatus})
 		if err != nil {
 			return nil, d
 		}
@@ -99,7 +99,7 @@ func (a *asker) completeNodes(kind string, most int) cobra.CompletionFunc {
 // completePorts offers the ports with a cable, with what is at the other end.
 func (a *asker) completePorts(cmd *cobra.Command, _ []string, _ string) (names []string, d cobra.ShellCompDirective) {
 	d = cobra.ShellCompDirectiveNoFileComp
-	reply, err := a.ask(cmd.Context(), console.Request{Verb: console.VerbLinks})
+	reply, err := a.ask(cmd.Context(), control.Request{Verb: control.VerbLinks})
 	if err != nil {
 		return nil, d
 	}

@@ -10,7 +10,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/drawing"
 	"softrdma/internal/fabric/subnet"
 )
@@ -50,10 +50,10 @@ func newLink() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		newChange(console.VerbLinkDown, "down PORT...", "Take the cables of ports away",
+		newChange(control.VerbLinkDown, "down PORT...", "Take the cables of ports away",
 			`Takes cables away. Both ends go down, packets on the cable are lost, and switches
 report the change to the subnet manager, which routes around it.`, "  softrdma fabric link down leaf-0-0:1"),
-		newChange(console.VerbLinkUp, "up PORT...", "Put the cables of ports back",
+		newChange(control.VerbLinkUp, "up PORT...", "Put the cables of ports back",
 			`Puts cables back that "softrdma fabric link down" or "fail" took away. The links train
 again, and carry data once a subnet manager has set them up.`, "  softrdma fabric link up leaf-0-0:1"),
 	)
@@ -61,13 +61,13 @@ again, and carry data once a subnet manager has set them up.`, "  softrdma fabri
 }
 
 func newFail() *cobra.Command {
-	return newChange(console.VerbFail, "fail SWITCH...", "Take all cables of switches away",
+	return newChange(control.VerbFail, "fail SWITCH...", "Take all cables of switches away",
 		`Takes all cables of switches away, as if they had lost power. The switches keep their
 tables. "softrdma fabric repair" puts the cables back.`, "  softrdma fabric fail spine-0-0")
 }
 
 func newRepair() *cobra.Command {
-	return newChange(console.VerbRepair, "repair SWITCH...", "Put all cables of switches back",
+	return newChange(control.VerbRepair, "repair SWITCH...", "Put all cables of switches back",
 		`Puts all cables of switches back, also those that "softrdma fabric link down" took away.`, "  softrdma fabric repair spine-0-0")
 }
 
@@ -86,7 +86,7 @@ changes.`,
   softrdma fabric sm on`,
 		Args: cli.Args(1, 1, "on or off"), ValidArgs: []string{"on", "off"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.show(cmd, console.Request{Verb: console.VerbManager, Args: args}, nil, func(w io.Writer, r *console.Reply) {
+			return a.show(cmd, control.Request{Verb: control.VerbManager, Args: args}, nil, func(w io.Writer, r *control.Reply) {
 				fmt.Fprintf(w, "manager  %s\n", managerText(&r.Status.Manager))
 			})
 		},
@@ -124,18 +124,18 @@ runs again.`,
 func newChange(verb, use, short, long, example string) *cobra.Command {
 	var a asker
 	expected := "one PORT or more"
-	if verb == console.VerbFail || verb == console.VerbRepair {
+	if verb == control.VerbFail || verb == control.VerbRepair {
 		expected = "one SWITCH or more"
 	}
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: cli.Args(1, cli.AnyNumber, expected),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.show(cmd, console.Request{Verb: verb, Args: args}, nil, func(w io.Writer, r *console.Reply) { printChanged(w, r.Links) })
+			return a.show(cmd, control.Request{Verb: verb, Args: args}, nil, func(w io.Writer, r *control.Reply) { printChanged(w, r.Links) })
 		},
 	}
 	a.flags(cmd)
 	cmd.ValidArgsFunction = a.completePorts
-	if verb == console.VerbFail || verb == console.VerbRepair {
+	if verb == control.VerbFail || verb == control.VerbRepair {
 		cmd.ValidArgsFunction = a.completeNodes("switch", cli.AnyNumber)
 	}
 	return cmd
@@ -161,13 +161,13 @@ credits of lost packets come back.`,
 			if given == none && len(args) > 0 {
 				return cli.UsageErrorf("expected --bit-errors or --credit-loss, or --none")
 			}
-			r := console.Request{Verb: console.VerbFaults, Args: args}
+			r := control.Request{Verb: control.VerbFaults, Args: args}
 			if len(args) > 0 {
 				r.Faults = &f
 			} else if given || none {
 				return cli.UsageErrorf("expected the ports whose cables are meant")
 			}
-			return a.show(cmd, r, func(r *console.Reply) any { return append([]console.Link{}, r.Links...) }, printFaults)
+			return a.show(cmd, r, func(r *control.Reply) any { return append([]control.Link{}, r.Links...) }, printFaults)
 		},
 	}
 	a.flags(cmd)

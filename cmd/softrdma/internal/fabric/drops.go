@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"sync"
 
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 )
 
 // drops counts dropped packets.

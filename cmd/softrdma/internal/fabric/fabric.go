@@ -1,5 +1,5 @@
 // Package fabric is the command that builds an InfiniBand fabric in software, shows it and
-// disturbs it. Package internal/fabric/live runs the fabric, internal/fabric/console answers
+// disturbs it. Package internal/fabric/live runs the fabric, internal/fabric/control answers
 // the questions; this package has flags, texts and tables.
 package fabric
 

@@ -15,7 +15,7 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/wire/mad/smp"
 )
@@ -106,7 +106,7 @@ func TestFabricsAreToldApartByName(t *testing.T) {
 func TestTablesThatAllowADeadlockAreNamed(t *testing.T) {
 	up(t, "--topology", "ring:5", "--routing", "minhop", "--vls", "1")
 	expect(t, clitest.Run(t, "fabric", "deadlock"), "The forwarding tables allow a deadlock.", "lane 0 waits for switch-")
-	var d console.Deadlock
+	var d control.Deadlock
 	if err := json.Unmarshal([]byte(clitest.Run(t, "fabric", "deadlock", "--json")), &d); err != nil || len(d.Cycle) != 5 || d.Still == nil {
 		t.Errorf("%+v, %v", d, err)
 	}

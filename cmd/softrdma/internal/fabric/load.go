@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 func newLoad() *cobra.Command {
 	var a asker
-	var l console.LoadRequest
+	var l control.LoadRequest
 	sl := 0
 	cmd := &cobra.Command{
 		Use: "load [FROM TO]", Short: "Send test traffic through the fabric, or show what arrived of it",
@@ -33,7 +33,7 @@ arguments the command lists the loads, with the packets that were sent and that 
 			return cli.UsageErrorf("expected the nodes FROM and TO, or neither; found %d arguments", len(args))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := console.Request{Verb: console.VerbLoad, Args: args}
+			r := control.Request{Verb: control.VerbLoad, Args: args}
 			if len(args) > 0 || cmd.Flag("shift").Changed || l.Stop {
 				r.Load = &l
 			}
@@ -41,13 +41,13 @@ arguments the command lists the loads, with the packets that were sent and that 
 			if r.SL, err = level(cmd, sl); err != nil {
 				return err
 			}
-			text := func(w io.Writer, reply *console.Reply) {
+			text := func(w io.Writer, reply *control.Reply) {
 				printLoads(w, reply)
 				if r.Load != nil && !l.Stop {
 					fmt.Fprintln(w, "\nSending has begun. softrdma fabric load shows what has arrived.")
 				}
 			}
-			return a.show(cmd, r, func(r *console.Reply) any { return append([]console.Load{}, r.Loads...) }, text)
+			return a.show(cmd, r, func(r *control.Reply) any { return append([]control.Load{}, r.Loads...) }, text)
 		},
 	}
 	a.flags(cmd)
@@ -84,8 +84,8 @@ that do not take all packets.`,
 			case len(args) > 0 && given == none:
 				return cli.UsageErrorf("expected --sl or --none")
 			}
-			r := console.Request{Verb: console.VerbStall, Args: args, Levels: levels}
-			return a.show(cmd, r, func(r *console.Reply) any { return append([]console.Stalled{}, r.Stalled...) }, printStalled)
+			r := control.Request{Verb: control.VerbStall, Args: args, Levels: levels}
+			return a.show(cmd, r, func(r *control.Reply) any { return append([]control.Stalled{}, r.Stalled...) }, printStalled)
 		},
 	}
 	a.flags(cmd)

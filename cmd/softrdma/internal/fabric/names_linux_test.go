@@ -10,7 +10,7 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 // fromFile starts a fabric that a file describes.
@@ -46,7 +46,7 @@ func TestPrintedNamesAreAccepted(t *testing.T) {
 	printed := p.Stdout.String()
 	expect(t, printed, "adapters A:2 (10.77.0.2) to D (10.77.0.7)", "softrdma fabric trace A:2 D\n", "-d ib:fab0/A:2 --", "-d ib:fab0/D --")
 
-	var links []console.Link
+	var links []control.Link
 	if err := json.Unmarshal([]byte(clitest.Run(t, "fabric", "links", "-i", "0", "--json")), &links); err != nil || len(links) != 5 {
 		t.Fatalf("%v: %+v", err, links)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 )
 
 // manyNodes is from how many on nodes are listed with -v alone.
@@ -22,7 +22,7 @@ func plural(n int, one, many string) string {
 }
 
 // summary is a fabric in one line.
-func summary(name string, s *console.Status) string {
+func summary(name string, s *control.Status) string {
 	links := 0
 	for _, n := range s.Links {
 		links += n
@@ -32,9 +32,9 @@ func summary(name string, s *console.Status) string {
 }
 
 // linkStates counts links by state.
-func linkStates(s *console.Status) string {
+func linkStates(s *control.Status) string {
 	var parts []string
-	for _, state := range []string{console.LinkActive, console.LinkArmed, console.LinkInit, console.LinkDown, console.LinkCut} {
+	for _, state := range []string{control.LinkActive, control.LinkArmed, control.LinkInit, control.LinkDown, control.LinkCut} {
 		if n := s.Links[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
@@ -46,7 +46,7 @@ func linkStates(s *console.Status) string {
 }
 
 // managerText describes who manages a fabric.
-func managerText(m *console.Manager) string {
+func managerText(m *control.Manager) string {
 	var b strings.Builder
 	switch {
 	case m.LID == 0:
@@ -73,7 +73,7 @@ func managerText(m *console.Manager) string {
 	return b.String()
 }
 
-func printStatus(out io.Writer, name string, r *console.Reply, verbose bool) {
+func printStatus(out io.Writer, name string, r *control.Reply, verbose bool) {
 	s := r.Status
 	fmt.Fprintln(out, summary(name, s))
 	fmt.Fprintf(out, "up       %v\n", r.Now.Round(time.Second))
@@ -107,7 +107,7 @@ func lidText(lids []uint16) string {
 
 // printLinks prints a table that fits 80 columns as long as nothing is wrong: what links have
 // counted is in its last column.
-func printLinks(out io.Writer, r *console.Reply) {
+func printLinks(out io.Writer, r *control.Reply) {
 	t := cli.NewTable("LINK", "", "LIDS", "STATE", "SPEED", "LOAD", "", "TROUBLE")
 	for i := range r.Links {
 		l := &r.Links[i]
@@ -126,7 +126,7 @@ func printLinks(out io.Writer, r *console.Reply) {
 }
 
 // troubleText lists what the ends of a link have counted that is not zero.
-func troubleText(a, b *console.LinkEnd) string {
+func troubleText(a, b *control.LinkEnd) string {
 	var parts []string
 	if d := a.Wait + b.Wait; d > 0 {
 		parts = append(parts, "waited "+waitText(d))
@@ -165,7 +165,7 @@ func waitText(d time.Duration) string {
 	return d.Round(10 * time.Microsecond).String()
 }
 
-func printRoutes(out io.Writer, r *console.Routes) {
+func printRoutes(out io.Writer, r *control.Routes) {
 	fmt.Fprintf(out, "%s, LID %s: its linear forwarding table ends at LID %d\n", r.Switch, lidText([]uint16{r.LID}), r.Top)
 	if len(r.Ports) == 0 {
 		fmt.Fprintln(out, "and is empty: no subnet manager has written it")
@@ -194,7 +194,7 @@ func join(numbers []int) string {
 }
 
 // routeLIDs lists LIDs with their nodes. Those of one node are together.
-func routeLIDs(lids []console.RouteLID) string {
+func routeLIDs(lids []control.RouteLID) string {
 	var parts []string
 	for i := 0; i < len(lids); {
 		k := i
@@ -214,7 +214,7 @@ func routeLIDs(lids []console.RouteLID) string {
 	return strings.Join(parts, ", ")
 }
 
-func printTrace(out io.Writer, t *console.Trace) {
+func printTrace(out io.Writer, t *control.Trace) {
 	fmt.Fprintf(out, "from %s (LID %d) to %s (LID %d) with service level %d", t.From, t.SLID, t.To, t.DLID, t.SL)
 	if t.Assumed {
 		fmt.Fprint(out, ", assumed: its manager is not the fabric's own")
@@ -240,7 +240,7 @@ func printTrace(out io.Writer, t *console.Trace) {
 }
 
 // hopText says by which ports a packet passes a node, where it arrives if nothing is broken.
-func hopText(h *console.Hop, arrives bool) string {
+func hopText(h *control.Hop, arrives bool) string {
 	switch {
 	case h.Out == 0 && arrives:
 		return fmt.Sprintf("arrives at port %d", h.In)
@@ -252,7 +252,7 @@ func hopText(h *console.Hop, arrives bool) string {
 	return fmt.Sprintf("in by port %d, out by port %d on lane %d to %s", h.In, h.Out, h.VL, h.To)
 }
 
-func printCounters(out io.Writer, list []console.Counters) {
+func printCounters(out io.Writer, list []control.Counters) {
 	for i := range list {
 		c := &list[i]
 		fmt.Fprintf(out, "%s:%d\n", c.Node, c.Port)
@@ -265,18 +265,18 @@ func printCounters(out io.Writer, list []console.Counters) {
 	}
 }
 
-func channelText(c *console.Channel) string {
+func channelText(c *control.Channel) string {
 	return fmt.Sprintf("%s:%d lane %d", c.Node, c.Port, c.VL)
 }
 
 // circleText is a cycle in one line for each channel.
-func circleText(out io.Writer, cycle []console.Channel) {
+func circleText(out io.Writer, cycle []control.Channel) {
 	for i := range cycle {
 		fmt.Fprintf(out, "  %s waits for %s\n", channelText(&cycle[i]), channelText(&cycle[(i+1)%len(cycle)]))
 	}
 }
 
-func printDeadlock(out io.Writer, d *console.Deadlock) {
+func printDeadlock(out io.Writer, d *control.Deadlock) {
 	assumed := ""
 	if d.Assumed {
 		assumed = ", if packets have the assumed service level (--sl)"
@@ -306,25 +306,25 @@ func printDeadlock(out io.Writer, d *console.Deadlock) {
 }
 
 var causes = map[string]string{
-	console.CauseDeadlock: "lanes in the deadlock",
-	console.CauseProgram:  "a program that takes no packets",
-	console.CauseCredits:  "credits that were lost",
-	console.CauseTraffic:  "other traffic, which moves",
+	control.CauseDeadlock: "lanes in the deadlock",
+	control.CauseProgram:  "a program that takes no packets",
+	control.CauseCredits:  "credits that were lost",
+	control.CauseTraffic:  "other traffic, which moves",
 }
 
 // printChanged prints the state of links that were changed.
-func printChanged(out io.Writer, links []console.Link) {
+func printChanged(out io.Writer, links []control.Link) {
 	for i := range links {
 		l := &links[i]
 		state := l.State
-		if state == console.LinkDown {
+		if state == control.LinkDown {
 			state = "back, and trains"
 		}
 		fmt.Fprintf(out, "%s - %s: %s\n", l.Ends[0].Name, l.Ends[1].Name, state)
 	}
 }
 
-func printFaults(out io.Writer, r *console.Reply) {
+func printFaults(out io.Writer, r *control.Reply) {
 	if len(r.Links) == 0 {
 		fmt.Fprintln(out, "no cable has faults")
 	}
@@ -338,7 +338,7 @@ func printFaults(out io.Writer, r *console.Reply) {
 	}
 }
 
-func printLoads(out io.Writer, r *console.Reply) {
+func printLoads(out io.Writer, r *control.Reply) {
 	if len(r.Loads) == 0 {
 		fmt.Fprintln(out, "no load")
 		return
@@ -355,7 +355,7 @@ func printLoads(out io.Writer, r *console.Reply) {
 	_ = t.Print(out)
 }
 
-func printStalled(out io.Writer, r *console.Reply) {
+func printStalled(out io.Writer, r *control.Reply) {
 	if len(r.Stalled) == 0 {
 		fmt.Fprintln(out, "all adapters take packets")
 	}

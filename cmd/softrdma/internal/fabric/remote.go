@@ -12,8 +12,8 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/fabric/relay"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 )
 
 // Flags that name files with secrets.

@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/drawing"
 )
 
 // show runs a command that asks one question: it prints part of the reply in JSON, or all of
 // it as text.
-func (a *asker) show(cmd *cobra.Command, r console.Request, part func(*console.Reply) any, text func(io.Writer, *console.Reply)) error {
+func (a *asker) show(cmd *cobra.Command, r control.Request, part func(*control.Reply) any, text func(io.Writer, *control.Reply)) error {
 	reply, err := a.ask(cmd.Context(), r)
 	if err != nil {
 		return err
@@ -35,8 +35,8 @@ func newStatus() *cobra.Command {
 and who manages it. The nodes of a large fabric are listed with -v.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.show(cmd, console.Request{Verb: console.VerbStatus}, func(r *console.Reply) any { return r.Status },
-				func(w io.Writer, r *console.Reply) { printStatus(w, a.name, r, verbose) })
+			return a.show(cmd, control.Request{Verb: control.VerbStatus}, func(r *control.Reply) any { return r.Status },
+				func(w io.Writer, r *control.Reply) { printStatus(w, a.name, r, verbose) })
 		},
 	}
 	a.flags(cmd)
@@ -51,11 +51,11 @@ func interval(cmd *cobra.Command, d *time.Duration) {
 }
 
 // askLinks asks for links, twice if their load is to be measured.
-func (a *asker) askLinks(cmd *cobra.Command, nodes []string, d time.Duration) (*console.Reply, error) {
+func (a *asker) askLinks(cmd *cobra.Command, nodes []string, d time.Duration) (*control.Reply, error) {
 	if d < 0 {
 		return nil, cli.UsageErrorf("--interval: expected a duration from 0, found %v", d)
 	}
-	r := console.Request{Verb: console.VerbLinks, Args: nodes}
+	r := control.Request{Verb: control.VerbLinks, Args: nodes}
 	before, err := a.ask(cmd.Context(), r)
 	if err != nil || d == 0 {
 		return before, err
@@ -69,7 +69,7 @@ func (a *asker) askLinks(cmd *cobra.Command, nodes []string, d time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
-	console.Loads(before, after)
+	control.Loads(before, after)
 	return after, nil
 }
 
@@ -89,7 +89,7 @@ manager has set it up, "down" if its ends do not answer each other, and "cut" if
 				return err
 			}
 			if a.json {
-				return cli.WriteJSON(cmd.OutOrStdout(), append([]console.Link{}, reply.Links...))
+				return cli.WriteJSON(cmd.OutOrStdout(), append([]control.Link{}, reply.Links...))
 			}
 			printLinks(cmd.OutOrStdout(), reply)
 			return nil
@@ -110,8 +110,8 @@ func newRoutes() *cobra.Command {
 forwarding table says now, and the ports of each multicast group.`,
 		Example: "  softrdma fabric routes leaf-0-0", Args: cli.Args(1, 1, "a SWITCH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.show(cmd, console.Request{Verb: console.VerbRoutes, Args: args}, func(r *console.Reply) any { return r.Routes },
-				func(w io.Writer, r *console.Reply) { printRoutes(w, r.Routes) })
+			return a.show(cmd, control.Request{Verb: control.VerbRoutes, Args: args}, func(r *control.Reply) any { return r.Routes },
+				func(w io.Writer, r *control.Reply) { printRoutes(w, r.Routes) })
 		},
 	}
 	a.flags(cmd)
@@ -151,10 +151,10 @@ lost, it says where and why, and the exit code is 1.`,
 			if err != nil {
 				return err
 			}
-			var lost *console.Break
-			err = a.show(cmd, console.Request{Verb: console.VerbTrace, Args: args, SL: v},
-				func(r *console.Reply) any { lost = r.Trace.Broken; return r.Trace },
-				func(w io.Writer, r *console.Reply) { lost = r.Trace.Broken; printTrace(w, r.Trace) })
+			var lost *control.Break
+			err = a.show(cmd, control.Request{Verb: control.VerbTrace, Args: args, SL: v},
+				func(r *control.Reply) any { lost = r.Trace.Broken; return r.Trace },
+				func(w io.Writer, r *control.Reply) { lost = r.Trace.Broken; printTrace(w, r.Trace) })
 			if err == nil && lost != nil {
 				return fmt.Errorf("the packet is lost at %s: %s", lost.Node, lost.Text)
 			}
@@ -178,8 +178,8 @@ clear them here. PortXmitData and PortRcvData are in words of four bytes, PortXm
 ticks of 4 ns.`,
 		Example: "  softrdma fabric counters node-0\n  softrdma fabric counters leaf-0-0:1 leaf-0-0:2",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.show(cmd, console.Request{Verb: console.VerbCounters, Args: args}, func(r *console.Reply) any { return append([]console.Counters{}, r.Counters...) },
-				func(w io.Writer, r *console.Reply) { printCounters(w, r.Counters) })
+			return a.show(cmd, control.Request{Verb: control.VerbCounters, Args: args}, func(r *control.Reply) any { return append([]control.Counters{}, r.Counters...) },
+				func(w io.Writer, r *control.Reply) { printCounters(w, r.Counters) })
 		},
 	}
 	a.flags(cmd)
@@ -205,8 +205,8 @@ that takes no packets, or for credits that were lost.`,
 			if err != nil {
 				return err
 			}
-			return a.show(cmd, console.Request{Verb: console.VerbDeadlock, SL: v, Still: still}, func(r *console.Reply) any { return r.Deadlock },
-				func(w io.Writer, r *console.Reply) { printDeadlock(w, r.Deadlock) })
+			return a.show(cmd, control.Request{Verb: control.VerbDeadlock, SL: v, Still: still}, func(r *control.Reply) any { return r.Deadlock },
+				func(w io.Writer, r *control.Reply) { printDeadlock(w, r.Deadlock) })
 		},
 	}
 	a.flags(cmd)
@@ -273,11 +273,11 @@ func (d *drawer) picture(cmd *cobra.Command) (*drawing.Picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	status, err := d.ask(cmd.Context(), console.Request{Verb: console.VerbStatus})
+	status, err := d.ask(cmd.Context(), control.Request{Verb: control.VerbStatus})
 	if err != nil {
 		return nil, err
 	}
-	deadlock, err := d.ask(cmd.Context(), console.Request{Verb: console.VerbDeadlock})
+	deadlock, err := d.ask(cmd.Context(), control.Request{Verb: control.VerbDeadlock})
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/fabric/live"
-	"softrdma/internal/fabric/topology"
 	"softrdma/internal/fabric/trunk"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 )
 
 // plug reads the flags of trunks.

@@ -8,9 +8,9 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/fabrictest"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/topology"
 )
 
 // pingpong moves data between an adapter of each of two fabrics.
@@ -58,7 +58,7 @@ func TestFabricsOfTwoProcessesAreOneSubnet(t *testing.T) {
 // lidOf returns the LID of a node.
 func lidOf(t *testing.T, fabric, node string) string {
 	t.Helper()
-	var s console.Status
+	var s control.Status
 	if err := json.Unmarshal([]byte(clitest.Run(t, "fabric", "status", "--name", fabric, "--json")), &s); err != nil {
 		t.Fatal(err)
 	}

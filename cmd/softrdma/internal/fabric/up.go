@@ -15,16 +15,16 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/fabric/console"
+	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/fabric/node"
-	"softrdma/internal/fabric/partitions"
 	"softrdma/internal/fabric/port"
-	"softrdma/internal/fabric/routing"
-	"softrdma/internal/fabric/sm"
 	"softrdma/internal/fabric/subnet"
-	"softrdma/internal/fabric/topology"
+	"softrdma/internal/management/partitions"
+	"softrdma/internal/management/routing"
+	"softrdma/internal/management/sm"
 	"softrdma/internal/reason"
+	"softrdma/internal/topology"
 )
 
 const upLong = `Builds a fabric and runs it until it is interrupted, or "softrdma fabric down" ends it.
@@ -170,7 +170,7 @@ func (b *builder) config(cmd *cobra.Command, args []string) (c *live.Config, fro
 	if err := b.check(cmd, args); err != nil {
 		return nil, "", err
 	}
-	c = &live.Config{Name: b.name, Cable: b.cable, Port: port.Config{VLs: b.vls}, Node: node.Config{Hop: b.hop, StoreAndForward: b.store}, Console: console.Answer}
+	c = &live.Config{Name: b.name, Cable: b.cable, Port: port.Config{VLs: b.vls}, Node: node.Config{Hop: b.hop, StoreAndForward: b.store}, Console: control.Answer}
 	shape := ""
 	if len(args) > 0 {
 		text, err := os.ReadFile(args[0])
@@ -368,13 +368,13 @@ func (b *builder) await(cmd *cobra.Command, f *live.Fabric) {
 	}
 	begin := time.Now()
 	for time.Since(begin) < awaitMost {
-		var status *console.Status
+		var status *control.Status
 		f.Do(func(now time.Duration, s *subnet.Subnet, m *sm.Manager) {
-			if r, err := console.Do(now, s, m, console.Request{Verb: console.VerbStatus}); err == nil {
+			if r, err := control.Do(now, s, m, control.Request{Verb: control.VerbStatus}); err == nil {
 				status = r.Status
 			}
 		})
-		if status != nil && status.Manager.Own.Idle && status.Manager.Own.Sweeps > 0 && status.Links[console.LinkActive] > 0 {
+		if status != nil && status.Manager.Own.Idle && status.Manager.Own.Sweeps > 0 && status.Links[control.LinkActive] > 0 {
 			own := status.Manager.Own
 			fmt.Fprintf(out, "Its subnet manager set it up in %v: %s, routing %s.\n", max(time.Since(begin).Round(time.Millisecond), time.Millisecond), linkStates(status), own.Routing)
 			if own.Note != "" {

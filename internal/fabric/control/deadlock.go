@@ -1,0 +1,187 @@
+package control
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"softrdma/internal/fabric/node"
+	"softrdma/internal/fabric/port"
+	"softrdma/internal/management/routing"
+	"softrdma/internal/topology"
+)
+
+// A Deadlock says whether packets can wait for each other in a circle, and whether they do.
+type Deadlock struct {
+	// Cycle is a cycle of the channel dependency graph of the present tables, in which each
+	// channel waits for the next (Dally and Seitz, 1987). It is empty if there is none.
+	Cycle   []Channel `json:"cycle"`
+	Assumed bool      `json:"assumed"` // the service level of each path is assumed
+
+	// Still are the lanes that lack credit for longer than Request.Still.
+	Still []Lane `json:"still"`
+
+	// Deadlock is a circle of lanes that stand still, of which each waits for the next one.
+	// No packet on them moves again until a link goes down or a time limit discards packets.
+	Deadlock []Channel `json:"deadlock"`
+}
+
+// A Channel is a data lane of a link, named by the port that sends on it.
+type Channel struct {
+	Node string `json:"node"`
+	Port int    `json:"port"`
+	VL   uint8  `json:"vl"`
+}
+
+// A Lane is a data lane that stands still.
+type Lane struct {
+	Channel
+	To      string        `json:"to"`      // the port at the other end
+	Time    time.Duration `json:"time"`    // for how long, in nanoseconds
+	Packets int           `json:"packets"` // that wait on it
+	Cause   string        `json:"cause"`
+	Waits   []Channel     `json:"waits"` // lanes on which the packets wait that fill the buffer at the other end
+}
+
+// Causes of lanes that stand still.
+const (
+	CauseDeadlock = "deadlock" // it waits for a circle of lanes that wait for each other
+	CauseProgram  = "program"  // in the end it waits for a program or agent that takes no packets
+	CauseCredits  = "credits"  // the buffer at the other end is empty: grants of credit were lost
+	CauseTraffic  = "traffic"  // it waits for lanes that move
+)
+
+// defaultStill is long compared with the time that any packet takes on a link.
+const defaultStill = time.Millisecond
+
+func (c *view) deadlock(r *Request, reply *Reply) error {
+	still := r.Still
+	if still <= 0 {
+		still = defaultStill
+	}
+	d := &Deadlock{Cycle: []Channel{}, Still: []Lane{}, Deadlock: []Channel{}, Assumed: r.SL == nil && !c.knowsLevels()}
+	for _, ch := range c.present(r.SL).Cycle() {
+		d.Cycle = append(d.Cycle, c.channel(ch))
+	}
+	g := c.waits(still)
+	for _, at := range g.order {
+		d.Still = append(d.Still, g.lane(at))
+	}
+	for _, at := range g.circle() {
+		d.Deadlock = append(d.Deadlock, c.channel(at))
+	}
+	reply.Deadlock = d
+	return nil
+}
+
+func (c *view) channel(ch routing.Channel) Channel {
+	return Channel{c.names[ch.End.Node], ch.End.Port, ch.Lane}
+}
+
+// A waitGraph has the lanes that stand still, and which of them wait for which.
+type waitGraph struct {
+	*view
+	order []routing.Channel
+	lanes map[routing.Channel]*stillLane
+}
+
+// A stillLane is a lane that stands still. Its credit comes when a packet leaves the buffer at
+// the other end.
+type stillLane struct {
+	queue   node.Queue
+	next    []routing.Channel // on which packets of that buffer wait, and which stand still as well
+	program bool              // some wait for a program
+	moves   bool              // some can go on
+	cause   string
+}
+
+// waits looks at every queue of the fabric.
+func (c *view) waits(still time.Duration) *waitGraph {
+	g := &waitGraph{view: c, lanes: make(map[routing.Channel]*stillLane)}
+	queues := make([][]node.Queue, len(c.fabric.Nodes))
+	for i := range c.fabric.Nodes {
+		queues[i] = c.Node(i).Queues()
+		for _, q := range queues[i] {
+			if !q.Host && q.Blocked && c.now-q.Since >= still {
+				at := routing.Channel{End: topology.End{Node: i, Port: q.Port}, Lane: q.VL}
+				g.lanes[at] = &stillLane{queue: q}
+				g.order = append(g.order, at)
+			}
+		}
+	}
+	for _, at := range g.order {
+		g.join(at, queues)
+	}
+	g.judge()
+	return g
+}
+
+// join finds out what a lane waits for.
+func (g *waitGraph) join(at routing.Channel, queues [][]node.Queue) {
+	l := g.lanes[at]
+	peer := g.fabric.Port(at.End).Peer
+	for _, q := range queues[peer.Node] {
+		if q.From[port.Origin{Port: peer.Port, VL: at.Lane}] == 0 {
+			continue
+		}
+		to := routing.Channel{End: topology.End{Node: peer.Node, Port: q.Port}, Lane: q.VL}
+		switch {
+		case q.Host && q.Blocked:
+			l.program = true
+		case !q.Host && g.lanes[to] != nil:
+			l.next = append(l.next, to)
+		default:
+			l.moves = true
+		}
+	}
+}
+
+// judge finds the cause of each lane: one packet of the buffer that can go on is enough.
+func (g *waitGraph) judge() {
+	spread := func(cause string, begins func(*stillLane) bool) {
+		for changed := true; changed; {
+			changed = false
+			for _, l := range g.lanes {
+				if l.cause == "" && (begins(l) || slices.ContainsFunc(l.next, func(to routing.Channel) bool { return g.lanes[to].cause == cause })) {
+					l.cause, changed = cause, true
+				}
+			}
+		}
+	}
+	spread(CauseTraffic, func(l *stillLane) bool { return l.moves })
+	spread(CauseProgram, func(l *stillLane) bool { return l.program })
+	spread(CauseCredits, func(l *stillLane) bool { return len(l.next) == 0 })
+	spread(CauseDeadlock, func(*stillLane) bool { return true })
+}
+
+func (g *waitGraph) lane(at routing.Channel) Lane {
+	l := g.lanes[at]
+	lane := Lane{Channel: g.channel(at), To: g.endName(g.fabric.Port(at.End).Peer), Time: g.now - l.queue.Since, Packets: l.queue.Packets,
+		Cause: l.cause, Waits: []Channel{}}
+	for _, to := range l.next {
+		lane.Waits = append(lane.Waits, g.channel(to))
+	}
+	return lane
+}
+
+// circle returns lanes that wait for each other, nil if none do. Every lane of a deadlock
+// waits for another of it.
+func (g *waitGraph) circle() []routing.Channel {
+	dead := slices.SortedFunc(maps.Keys(g.lanes), compareChannels)
+	dead = slices.DeleteFunc(dead, func(at routing.Channel) bool { return g.lanes[at].cause != CauseDeadlock })
+	if len(dead) == 0 {
+		return nil
+	}
+	var path []routing.Channel
+	for at := dead[0]; ; at = g.lanes[at].next[0] {
+		if i := slices.Index(path, at); i >= 0 {
+			return path[i:]
+		}
+		path = append(path, at)
+	}
+}
+
+func compareChannels(a, b routing.Channel) int {
+	return cmp.Or(cmp.Compare(a.End.Node, b.End.Node), cmp.Compare(a.End.Port, b.End.Port), cmp.Compare(a.Lane, b.Lane))
+}
