@@ -91,19 +91,19 @@ func (c *Completions) ReceiveFailed(wrid uint64, s queue.Status, d reason.Detail
 	c.port.RecvCQ.Push(c.fill(wrid, queue.WCRecv, s, d))
 }
 
-// FlushReceives completes at most most of the receives that a private queue holds now
+// FlushReceives completes at most limit of the receives that a private queue holds now
 // with WR_FLUSH_ERR, and reports whether there may be more (IBTA 10.3.1.7). r is
 // scratch space.
-func (c *Completions) FlushReceives(r *Receive, most int) (more bool) {
+func (c *Completions) FlushReceives(r *Receive, limit int) (more bool) {
 	q := c.port.RQ
 	if q == nil || q.Shared() {
 		return false
 	}
-	n := min(q.Len(), most)
+	n := min(q.Len(), limit)
 	for i := n; i > 0 && q.Take(r); i-- {
 		c.ReceiveFailed(r.WRID, queue.WRFlushErr, c.Flushed())
 	}
-	return n == most
+	return n == limit
 }
 
 // DropReceives removes the receives of a private queue without completions (IBTA

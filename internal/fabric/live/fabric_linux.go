@@ -34,8 +34,8 @@ type Fabric struct {
 	once     sync.Once
 	serving  sync.WaitGroup // the loop, the listener and all connections
 
-	remote   *relay.Server // nil without programs on other hosts
-	visitors chan struct{} // such that have no port yet
+	remote     *relay.Server // nil without programs on other hosts
+	unattached chan struct{} // one for each client not yet attached to a port
 
 	mu    sync.Mutex
 	conns map[*attach.Conn]bool

@@ -38,7 +38,7 @@ func (f *Fabric) listenRemote() (err error) {
 	if c.Listen.Port() == 0 {
 		return nil
 	}
-	f.visitors = make(chan struct{}, maxWaiting)
+	f.unattached = make(chan struct{}, maxWaiting)
 	f.remote, err = relay.Listen(c.Listen, f.config.Name, c.Secret, (*host)(f))
 	return err
 }
@@ -52,7 +52,7 @@ var _ relay.Host = (*host)(nil)
 func (h *host) Call(from netip.AddrPort, program string) (relay.Conn, func(reason.Detail), error) {
 	f := (*Fabric)(h)
 	select {
-	case f.visitors <- struct{}{}:
+	case f.unattached <- struct{}{}:
 	default:
 		return nil, nil, reason.Detail{Reason: reason.FabricRemoteFull, Expected: maxWaiting, Found: maxWaiting}.Err()
 	}
@@ -62,13 +62,13 @@ func (h *host) Call(from netip.AddrPort, program string) (relay.Conn, func(reaso
 		err = net.ErrClosed
 	}
 	if err != nil {
-		<-f.visitors
+		<-f.unattached
 		return nil, nil, err
 	}
 	v := &visit{Caller: Caller{From: from, Program: program}}
 	f.serving.Go(func() {
 		defer f.leave(own)
-		f.serve(own, v, func() { <-f.visitors })
+		f.serve(own, v, func() { <-f.unattached })
 	})
 	return theirs, v.end, nil
 }
