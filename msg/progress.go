@@ -2,8 +2,8 @@ package msg
 
 import (
 	"context"
-	"time"
 
+	"softrdma/internal/waiting"
 	"softrdma/msg/internal/wakeup"
 )
 
@@ -206,22 +206,13 @@ func (w *Worker) sleep(ctx context.Context, r *Request) {
 
 // poll makes progress until a request has ended, for Spin of the device at most.
 func (w *Worker) poll(r *Request) {
-	var until time.Time
-	spin := w.dev.Spin()
+	spin := waiting.Spin{For: w.dev.Spin(), Every: 32}
 	w.mu.Lock()
 	w.pollers++
-	for i := 0; ; i++ {
+	for {
 		w.progress()
-		if r.ended.Load() || spin == 0 {
+		if r.ended.Load() || !spin.More() {
 			break
-		}
-		if i%32 == 31 {
-			now := time.Now()
-			if until.IsZero() {
-				until = now.Add(spin)
-			} else if now.After(until) {
-				break
-			}
 		}
 		w.unlock() // for those who send
 		w.mu.Lock()

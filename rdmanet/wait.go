@@ -5,9 +5,8 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"sync/atomic"
-	"time"
 
+	"softrdma/internal/waiting"
 	"softrdma/verbs"
 )
 
@@ -137,11 +136,11 @@ func (c *Conn) poll(s *side) bool {
 	if c.ended(s) != nil || c.ready(s) {
 		return true
 	}
-	if c.spin <= 0 || !c.busy.taken.CompareAndSwap(false, true) {
+	if c.spin <= 0 || !c.busy.turn.Take() {
 		return false
 	}
-	defer c.busy.taken.Store(false)
-	for start := time.Now(); time.Since(start) < c.spin; {
+	defer c.busy.turn.Give()
+	for spin := (waiting.Spin{For: c.spin, Every: 1}); spin.More(); {
 		c.mu.Unlock()
 		runtime.Gosched()
 		c.mu.Lock()
@@ -160,9 +159,9 @@ var past = func() context.Context {
 	return ctx
 }()
 
-// A spinner records whether a goroutine polls a device.
+// A spinner is the turn to poll a device, with the number of connections that use it.
 type spinner struct {
-	taken atomic.Bool
+	turn  waiting.Turn
 	dev   *verbs.Device
 	conns int
 }

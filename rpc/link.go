@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"softrdma/internal/session"
+	"softrdma/internal/waiting"
 	"softrdma/rdmacm"
 	"softrdma/rpc/internal/carrier"
-	"softrdma/rpc/internal/waiting"
 )
 
 // A link is a client's end of a session. The engine's lock guards what can change.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"softrdma/internal/waiting"
 	"softrdma/rdmacm"
 	"softrdma/rpc/internal/carrier"
-	"softrdma/rpc/internal/waiting"
 	"softrdma/verbs"
 )
 

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"softrdma/internal/session"
+	"softrdma/internal/waiting"
 	"softrdma/rdmacm"
 	"softrdma/rpc/internal/carrier"
-	"softrdma/rpc/internal/waiting"
 	"softrdma/verbs"
 )
 

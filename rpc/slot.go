@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"softrdma/internal/session"
+	"softrdma/internal/waiting"
 	"softrdma/rpc/internal/carrier"
-	"softrdma/rpc/internal/waiting"
 )
 
 // A slot is a place for one call in flight.

@@ -7,11 +7,11 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"softrdma/internal/provider"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/waiting"
 )
 
 // A WC is a work completion (ibv_wc, IBTA 11.4.2.1).
@@ -294,11 +294,11 @@ func (c *CQ) spin(solicitedOnly bool) bool {
 	if c.drv.Ring().Len() > 0 {
 		return true
 	}
-	if solicitedOnly || c.dev.spin <= 0 || !c.dev.spinning.CompareAndSwap(false, true) {
+	if solicitedOnly || c.dev.spin <= 0 || !c.dev.spinning.Take() {
 		return false
 	}
-	defer c.dev.spinning.Store(false)
-	for start := time.Now(); time.Since(start) < c.dev.spin; {
+	defer c.dev.spinning.Give()
+	for s := (waiting.Spin{For: c.dev.spin, Every: 1}); s.More(); {
 		c.drv.Progress(true)
 		if c.drv.Ring().Len() > 0 {
 			return true

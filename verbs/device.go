@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"softrdma/internal/adapter"
@@ -18,6 +17,7 @@ import (
 	"softrdma/internal/provider"
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
+	"softrdma/internal/waiting"
 )
 
 // Port is the UDP port of RoCE v2 (annex A17.3.2.2).
@@ -49,7 +49,7 @@ type Device struct {
 	release  func() error // returns the slot of a shared address; nil if there is none
 	slots    *udp.Slots   // of a shared address; nil if there is none
 	sameHost hostPath
-	spinning atomic.Bool // a waiting call polls for packets
+	spinning waiting.Turn // of the waiting calls, to poll for packets
 
 	watcher *host.Watcher // nil if the system has no watcher
 

@@ -1,5 +1,3 @@
-// Package waiting decides which of the goroutines that wait for one completion queue polls it, which
-// sleeps on its channel, and who wakes whom. It knows nothing of what arrives.
 package waiting
 
 import (
@@ -170,23 +168,12 @@ func (k *Group) Lead(ctx context.Context, w *Waiter) {
 // spin polls for a short time. It reports whether w is ready, or ctx has ended.
 func (k *Group) spin(ctx context.Context, w *Waiter) bool {
 	k.e.Progress()
-	spin := k.e.Spin()
-	var start time.Time
-	for i := 1; !w.Ready; i++ {
-		if spin == 0 {
+	for s := (Spin{For: k.e.Spin(), Every: 16}); !w.Ready; {
+		if !s.More() {
 			return false
 		}
-		if i%16 == 0 {
-			now := time.Now()
-			switch {
-			case start.IsZero():
-				start = now
-			case now.Sub(start) > spin:
-				return false
-			}
-			if ctx.Err() != nil {
-				return true
-			}
+		if s.timed() && ctx.Err() != nil {
+			return true
 		}
 		k.e.Unlock()
 		runtime.Gosched()
