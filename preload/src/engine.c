@@ -300,13 +300,14 @@ void engine_before_server(void)
 }
 
 /*
- * How long a program that waits for an event polls before it sleeps, after a short sleep. If
- * two programs wait for each other, one that sleeps answers later than the other one polls.
- * Without polling both would sleep from then on.
+ * How long a thread that waits for an event spins before it sleeps: longer after a
+ * short sleep. Where two programs wait for each other, one that sleeps answers
+ * later than the other one spins, and without this both would sleep from then on.
+ * internal/waiting has the table of who spins, with this thread in it.
  */
-#define LINGER_NS 20000
-#define LONG_LINGER_NS 100000
-static __thread int64_t extra_linger __attribute__((tls_model("initial-exec")));
+#define SPIN_NS 20000
+#define LONGER_SPIN_NS 100000
+static __thread int64_t longer_spin __attribute__((tls_model("initial-exec")));
 
 static int64_t now_ns(void)
 {
@@ -316,17 +317,16 @@ static int64_t now_ns(void)
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* arrives polls the device of a file for a moment, and reports whether an event for a channel
- * arrived. */
-static int arrives(int fd, uint64_t file)
+/* spin polls the device of a file for its time, and reports whether an event of a channel came. */
+static int spin(int fd, uint64_t file)
 {
 	struct pollfd pf = { .fd = fd, .events = POLLIN };
 	int64_t began = now_ns();
 	int found;
 
-	while ((found = poll(&pf, 1, 0)) == 0 && now_ns() - began < LINGER_NS + extra_linger)
+	while ((found = poll(&pf, 1, 0)) == 0 && now_ns() - began < SPIN_NS + longer_spin)
 		IN_ENGINE(RUNS, engine.poll(file));
-	extra_linger = 0;
+	longer_spin = 0;
 	return found;
 }
 
@@ -337,7 +337,7 @@ ssize_t engine_event(int fd, void *buf, size_t n)
 	int old = errno;
 	uint64_t file = table[fd].rdev;
 
-	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY || depth > 0 || real()->fcntl(fd, F_GETFL) & O_NONBLOCK || arrives(fd, file)) {
+	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY || depth > 0 || real()->fcntl(fd, F_GETFL) & O_NONBLOCK || spin(fd, file)) {
 		errno = old;
 		return real()->read(fd, buf, n);
 	}
@@ -345,8 +345,8 @@ ssize_t engine_event(int fd, void *buf, size_t n)
 	errno = old;
 	began = now_ns();
 	got = real()->read(fd, buf, n);
-	if (now_ns() - began < LONG_LINGER_NS)
-		extra_linger = LONG_LINGER_NS;
+	if (now_ns() - began < LONGER_SPIN_NS)
+		longer_spin = LONGER_SPIN_NS;
 	return got;
 }
 
