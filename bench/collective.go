@@ -43,7 +43,7 @@ func newCollectiveCommand() *cobra.Command {
 	}
 }
 
-// measureAllReduce repeats an all-reduce as bench/testdata/mpi.c does.
+// measureAllReduce repeats an all-reduce as bench/compare/testdata/mpi.c does.
 func measureAllReduce(ctx context.Context, g *coll.Group, c compare.CollectiveConfig) (r loop.Result, err error) {
 	out, err := coll.Alloc[float32](g, c.Bytes/4)
 	if err != nil {

@@ -83,7 +83,7 @@ With --paths guest it compares softrdma in a virtual machine with Linux's Soft
 RoCE, measured by perftest. It also compares perftest under "softrdma exec" with
 Soft RoCE, and with ucx_perftest over TCP and over shared memory (--figures exec).
 This needs root and softrdma's source: the virtual machine is that of the
-interoperability tests (make preload && go run -tags interop ./cmd/bench
+interoperability tests (make preload && cd bench && go run -tags interop .
 --paths guest), which install missing packages from Debian.
 
 With --loss it measures the goodput of softrdma, of softrdma with go-back-N and of

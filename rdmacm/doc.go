@@ -45,8 +45,8 @@
 //
 // # iWARP
 //
-// The same code connects over iWARP, with a Device opened as "iwarp:eth0"
-// (verbs.Open) or with Protocol in [Dialer] and [ListenConfig]. It supports only
+// The same code connects over iWARP, with a Device of verbs.OpenIWARP or with
+// Protocol in [Dialer] and [ListenConfig]. It supports only
 // PortSpaceTCP. Ports are the host's TCP ports, and any number of processes can share
 // an address. Connections are TCP streams, which causes these differences:
 //

@@ -42,7 +42,8 @@
 // cannot do wrap errors.ErrUnsupported. Completions carry the status of
 // ibv_wc_status and the named reason: see [WC.Err].
 //
-// The package is the driver of a device in this process. It writes and reads rings and holds no protocol rules.
+// The package is the driver of a device in this process. It writes and reads rings and
+// holds no protocol rules.
 //
 // Methods may be called from any goroutine unless they say otherwise. The numbers
 // of constants are those of libibverbs. `go doc -all softrdma/verbs.TYPE` lists

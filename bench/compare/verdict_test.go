@@ -51,12 +51,12 @@ func TestPartsOfAFigureAreItsNameAndThePeer(t *testing.T) {
 }
 
 func TestPageNamesItsOrigin(t *testing.T) {
-	o := &Origin{"host<1>", "linux/amd64, 2 processors", time.Date(2030, 1, 2, 3, 4, 0, 0, time.UTC), "v1", "softrdma bench --html x"}
+	o := &Origin{"host<1>", "linux/amd64, 2 processors", time.Date(2030, 1, 2, 3, 4, 0, 0, time.UTC), "v1", "bench --html x"}
 	var b strings.Builder
 	if err := WriteHTML(&b, o, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if want := "host&lt;1&gt; (linux/amd64, 2 processors), 2030-01-02 03:04 UTC, softrdma v1: softrdma bench --html x"; !strings.Contains(b.String(), want) {
+	if want := "host&lt;1&gt; (linux/amd64, 2 processors), 2030-01-02 03:04 UTC, softrdma v1: bench --html x"; !strings.Contains(b.String(), want) {
 		t.Errorf("no %q in\n%s", want, &b)
 	}
 }

@@ -10,8 +10,8 @@ var calls = map[reason.Reason]text{
 		"Name an interface or address that `softrdma devices` lists, or end the program that has its port.",
 		"annex A17.3.2.2"},
 	reason.DeviceClosed: {
-		"The device was closed, or the daemon that served it has ended.",
-		"Who calls Close on the device, and the log of the daemon.",
+		"The device was closed, or it failed and has ended.",
+		"Who calls Close on the device, and the event DEVICE_FATAL.",
 		"Destroy the objects, and open the device again.",
 		"IBTA 11.2"},
 	reason.ObjectDestroyed: {

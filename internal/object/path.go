@@ -1,7 +1,6 @@
 package object
 
-// A Path says how the packets of a connection reach its peer. A daemon sends the number to its
-// clients.
+// A Path says how the packets of a connection reach its peer.
 type Path uint8
 
 // The paths.

@@ -39,11 +39,11 @@ type Handle interface {
 type Entry struct {
 	Handle   Handle
 	Provider provider.Device
-	Adapter  *adapter.Device // nil unless it is a device of this process
-	TLS      *tls.Config     // that it was opened with
-	Fabric   *attach.Port    // nil unless the device is a port of a fabric
-	Subnet   *sa.Client      // of the same
-	Slots    Slots           // nil unless the device's address can be shared with programs
+	Adapter  *adapter.Device
+	TLS      *tls.Config  // that it was opened with
+	Fabric   *attach.Port // nil unless the device is a port of a fabric
+	Subnet   *sa.Client   // of the same
+	Slots    Slots        // nil unless the device's address can be shared with programs
 
 	registry *Registry
 
@@ -107,7 +107,7 @@ func Of(h Handle) *Entry {
 	return handles.by[h]
 }
 
-// Adapter returns the adapter of an open device of this process, else nil.
+// Adapter returns the adapter of an open device, nil if the device is closed.
 func Adapter(h Handle) *adapter.Device {
 	if e := Of(h); e != nil {
 		return e.Adapter
@@ -124,9 +124,6 @@ func (r *Registry) Add(e *Entry) {
 	}
 	handles.by[e.Handle] = e
 	handles.Unlock()
-	if e.Adapter == nil {
-		return // other processes find it by its daemon
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
@@ -145,7 +142,7 @@ func Remove(h Handle) {
 	e := handles.by[h]
 	delete(handles.by, h)
 	handles.Unlock()
-	if e == nil || e.Adapter == nil {
+	if e == nil {
 		return
 	}
 	for _, l := range e.registry.remove(e) {

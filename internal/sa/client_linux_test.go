@@ -123,7 +123,7 @@ func answer(now time.Duration, s *subnet.Subnet, m *sm.Manager, question []byte)
 
 // A manager that has ended answers no more.
 func TestPathFromAManagerThatHasEnded(t *testing.T) {
-	f := fabrictest.StartWith(t, "star:2", func(c *live.Config) { c.Console = answer })
+	f := fabrictest.StartWith(t, "star:2", func(c *live.Config) { c.Control = answer })
 	c, d := open(t, f, 0)
 	active(t, d)
 	question, err := json.Marshal(control.Request{Verb: control.VerbManager, Args: []string{"off"}})

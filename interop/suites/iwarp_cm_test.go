@@ -41,7 +41,7 @@ func TestIWARPSiwServesSoftrdma(t *testing.T) { cmLinuxServes(t, iwarpPrograms) 
 
 // siwTries is how often a program is tried between siw and siw. As a responder siw overlooks frames that come between its
 // reply and full operation, and as an initiator it sends them once, so both ends may wait forever. softrdma sends
-// again, see internal/iwarp/nudge.go.
+// again, see internal/iwarp/wakeup.go.
 const siwTries = 6
 
 // TestIWARPSiwAgainstItself shows that the runs are fair.

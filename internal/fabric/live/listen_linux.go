@@ -321,12 +321,12 @@ const partLen = 32 << 10
 
 // command answers a question.
 func (f *Fabric) command(c *attach.Conn, question []byte) error {
-	if f.config.Console == nil {
+	if f.config.Control == nil {
 		return reason.NotSupported("this fabric answers no questions")
 	}
 	var answer []byte
 	err := net.ErrClosed
-	f.call(func() { answer, err = f.config.Console(f.now(), f.subnet, f.manager, question) })
+	f.call(func() { answer, err = f.config.Control(f.now(), f.subnet, f.manager, question) })
 	if err != nil {
 		return err
 	}

@@ -41,9 +41,9 @@ type Config struct {
 	Trunks Trunks // to other fabrics
 	Remote Remote // programs on other hosts
 
-	// Console answers the questions of attach.Do. It is called by the goroutine that owns the
-	// subnet. The manager is nil if there is none. Nil refuses all questions.
-	Console func(now time.Duration, s *subnet.Subnet, m *sm.Manager, question []byte) ([]byte, error)
+	// Control answers the questions of attach.Do (package control). It is called by the goroutine
+	// that owns the subnet. The manager is nil if there is none. Nil refuses all questions.
+	Control func(now time.Duration, s *subnet.Subnet, m *sm.Manager, question []byte) ([]byte, error)
 
 	// End is called when another process asks the fabric to end (attach.Down). It lets
 	// somebody call Close, and does not wait for that. Nil refuses.

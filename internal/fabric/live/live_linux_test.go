@@ -414,9 +414,9 @@ func addressesOfPorts(t *testing.T, start starter) {
 	}
 }
 
-func TestConsole(t *testing.T) {
+func TestControl(t *testing.T) {
 	fabrictest.StartWith(t, "star:2", func(c *live.Config) {
-		c.Console = func(_ time.Duration, s *subnet.Subnet, m *sm.Manager, question []byte) ([]byte, error) {
+		c.Control = func(_ time.Duration, s *subnet.Subnet, m *sm.Manager, question []byte) ([]byte, error) {
 			if string(question) == "no" {
 				return nil, errors.New("refused by the fabric")
 			}

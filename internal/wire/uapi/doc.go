@@ -1,7 +1,8 @@
 // Package uapi defines the messages between a program and the server of its devices.
 // They travel on a Unix socket and carry the commands of Linux's rdma/ib_user_verbs.h,
 // with the additions for the rxe provider (rdma_user_rxe.h). Package uverbs, the
-// server, and package daemon, which finds servers, use it. The preloaded library has its own definitions, in C.
+// server, and package daemon, which finds servers, use it. The preloaded library has
+// its own definitions, in C.
 //
 // It owns layouts and numbers, and the conversion of queue pair attributes and
 // addresses to and from package qp. It executes no call.

@@ -19,12 +19,12 @@ If an address has both, librdmacm uses the one that was given first.
 
 The daemon listens on a Unix socket: --socket, or by default /run/softrdma/socket
 for root and $XDG_RUNTIME_DIR/softrdma/socket for other users, or without that
-variable /tmp/softrdma-daemon-UID/socket. The files that
-programs read below /sys are in a directory beside it, with the socket's name and
-".d". softrdma exec looks for a daemon at --socket, or else at the user's socket
-and then in /run/softrdma. So do Go programs of the same
-user that open "shared:", and commands with -d shared:, for a device of their own on
-a RoCE v2 address of the daemon.
+variable /tmp/softrdma-daemon-UID/socket. The files that programs read below /sys
+are in a directory beside it, with the socket's name and ".d". softrdma exec looks
+for a daemon at --socket, or else at the user's socket and then in /run/softrdma.
+So do Go programs of the same user that open "shared:", and softrdma perf and
+pingpong with -d shared:, for a device of their own on a RoCE v2 address of the
+daemon.
 
 By default the daemon serves programs of its own user and of root. It asks the
 system who the user is, not the program. A device reads and writes the memory of
@@ -71,7 +71,7 @@ type options struct {
 func NewCommand() *cobra.Command {
 	var s options
 	cmd := &cobra.Command{
-		Use: "daemon [flags]", Short: "Serve devices to many programs, under exec and in Go",
+		Use: "daemon [flags]", Short: "Serve devices to many programs under exec",
 		Long: long, Example: example, Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, &s) },
 	}

@@ -20,18 +20,20 @@ func printDaemons(ctx context.Context, out io.Writer) {
 		if err != nil {
 			continue // most machines run no daemon
 		}
-		fmt.Fprintf(out, "\nThe daemon on %s shares:\n", socket)
-		for _, line := range about.Devices {
-			name, addr, _ := strings.Cut(line, " ")
-			prefix := cli.SharedPrefix + socket
-			if first {
-				prefix = cli.SharedPrefix
-			}
-			if strings.HasSuffix(addr, "(RoCE v2)") {
-				fmt.Fprintf(out, "   %s/%s  %s\n", prefix, name, addr)
-			}
+		prefix := cli.SharedPrefix + socket
+		if first {
+			prefix = cli.SharedPrefix
 		}
 		first = false
+		var shared []string
+		for _, line := range about.Devices {
+			if name, addr, _ := strings.Cut(line, " "); strings.HasSuffix(addr, "(RoCE v2)") {
+				shared = append(shared, fmt.Sprintf("   %s/%s  %s\n", prefix, name, addr))
+			}
+		}
+		if len(shared) > 0 {
+			fmt.Fprintf(out, "\nThe daemon on %s shares:\n%s", socket, strings.Join(shared, ""))
+		}
 	}
 }
 

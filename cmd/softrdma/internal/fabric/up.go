@@ -170,7 +170,7 @@ func (b *builder) config(cmd *cobra.Command, args []string) (c *live.Config, fro
 	if err := b.check(cmd, args); err != nil {
 		return nil, "", err
 	}
-	c = &live.Config{Name: b.name, Cable: b.cable, Port: port.Config{VLs: b.vls}, Node: node.Config{Hop: b.hop, StoreAndForward: b.store}, Console: control.Answer}
+	c = &live.Config{Name: b.name, Cable: b.cable, Port: port.Config{VLs: b.vls}, Node: node.Config{Hop: b.hop, StoreAndForward: b.store}, Control: control.Answer}
 	shape := ""
 	if len(args) > 0 {
 		text, err := os.ReadFile(args[0])
