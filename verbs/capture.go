@@ -29,7 +29,8 @@ type Capture struct {
 // errors.ErrUnsupported on an iWARP device, which uses the system's TCP.
 //
 // If programs share the device's address (Config.Shared) and w is the *os.File of a regular file,
-// their devices add their packets to the file. It is opened for appending then.
+// programs that open their device from then on add its packets to the file, which is opened for
+// appending then.
 func (d *Device) Capture(w io.Writer) (*Capture, error) {
 	if d.protocol == IWARP {
 		return nil, reason.NotSupported("capture: iWARP uses the system's TCP, which tcpdump captures")
@@ -102,9 +103,10 @@ func (d *Device) sharedCapture() (f captureFile, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range d.captures {
-		if f = c.file; f.Path == "" {
-			return f, reason.NotSupported("a program's device on an address that is captured to something else than a file")
+		if c.file.Path == "" || f.Path != "" && f != c.file {
+			return f, reason.NotSupported("a program's device on an address that is captured to something else than one file")
 		}
+		f = c.file
 	}
 	return f, nil
 }

@@ -13,7 +13,7 @@ import (
 
 // joinCapture adds the device's packets to the file of the address's capture.
 func (d *Device) joinCapture(file captureFile) error {
-	f, err := os.OpenFile(file.Path, os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(file.Path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0) // no wait for a reader of a FIFO
 	if err != nil {
 		return err
 	}

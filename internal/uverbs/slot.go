@@ -80,6 +80,9 @@ func (s *Server) slot(p *client.Process, name string, reasons uint64, a *client.
 	about := describe(d, from.Key(), lane)
 	about.Capture, about.CaptureID = file, id
 	a.Text, err = json.Marshal(about)
+	if err == nil && len(a.Text) > uapi.MaxText {
+		err = client.Refuse(syscall.ENAMETOOLONG, reason.ClientProtocol, uapi.MaxText, uint64(len(a.Text)))
+	}
 	return err // which gives the slot back, as it closes far
 }
 

@@ -85,6 +85,7 @@ struct entry {
 	atomic_int told; /* FILE_ASYNC: the end of the device was reported */
 	atomic_int engine; /* a file of the engine in this process, not of the server */
 	atomic_int socket; /* REPLY_SOCKET */
+	atomic_int owed; /* a record asked for a READ that the server has not answered */
 };
 
 enum {

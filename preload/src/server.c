@@ -411,6 +411,7 @@ int device_open(const char *path, int flags)
 	table[fd].rdev = p.rdev;
 	atomic_store(&table[fd].engine, inside);
 	atomic_store(&table[fd].socket, p.flags & REPLY_SOCKET);
+	atomic_store(&table[fd].owed, 0);
 	atomic_store_explicit(&table[fd].file, p.file, memory_order_release);
 	return fd;
 }
@@ -485,6 +486,9 @@ ssize_t event_read(int fd, void *buf, size_t n)
 	return got;
 }
 
+/* MAD_HEADER is the length of the shorter header of a management datagram (ib_user_mad.h). */
+#define MAD_HEADER 56
+
 /*
  * socket_read reads a record. One for which there is no room stays: the caller gets EINVAL,
  * and none of the records that do not have to be asked for is longer than a request's data.
@@ -492,11 +496,18 @@ ssize_t event_read(int fd, void *buf, size_t n)
 ssize_t socket_read(int fd, void *buf, size_t n)
 {
 	char room[sizeof(((struct request *)0)->data)];
+	char *to = n < sizeof(room) ? room : buf;
 	int err = errno;
 	ssize_t got;
 
+	if (n < MAD_HEADER) {
+		errno = EINVAL;
+		return -1;
+	}
 	for (;;) {
-		got = recv(fd, room, sizeof(room), n < sizeof(room) ? MSG_PEEK : 0);
+		if (atomic_exchange(&table[fd].owed, 0))
+			goto ask;
+		got = recv(fd, to, sizeof(room), n < sizeof(room) ? MSG_PEEK : 0);
 		if (got < 0)
 			return -1;
 		if (got == 0) {
@@ -517,10 +528,16 @@ ssize_t socket_read(int fd, void *buf, size_t n)
 			}
 		}
 		if (got > 1) {
-			memcpy(buf, room, (size_t)got);
+			if (to == room)
+				memcpy(buf, room, (size_t)got);
 			return got;
 		}
+	ask:
+		/* A call that fails here has not reached the server, which waits for it. */
+		atomic_store(&table[fd].owed, 1);
 		got = (ssize_t)call(fd, OP_READ, (uintptr_t)buf, n, 0, NULL, 0);
+		if (got >= 0 || errno == EAGAIN || errno == EINVAL || errno == ENOSPC || errno == EFAULT)
+			atomic_store(&table[fd].owed, 0);
 		if (got >= 0 || errno != EAGAIN)
 			return got;
 		errno = err;
@@ -560,5 +577,6 @@ void copied(int from, int to)
 	atomic_store(&table[to].told, atomic_load(&table[from].told));
 	atomic_store(&table[to].engine, atomic_load(&table[from].engine));
 	atomic_store(&table[to].socket, atomic_load(&table[from].socket));
+	atomic_store(&table[to].owed, 0);
 	atomic_store_explicit(&table[to].file, f, memory_order_release);
 }

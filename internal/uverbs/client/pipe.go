@@ -4,9 +4,11 @@ package client
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -117,6 +119,9 @@ func (p *Pipe) open(pair func(fds *[2]int) error) (end int, err error) {
 	if err != nil {
 		unix.Close(fds[0])
 		unix.Close(fds[1])
+		if p.watch != nil {
+			_ = p.watch.Close()
+		}
 		return -1, err
 	}
 	p.Inode, p.w = st.Ino, os.NewFile(uintptr(fds[1]), "pipe")
@@ -182,7 +187,7 @@ func (p *Pipe) write(record []byte) (ok bool) {
 		} else {
 			_, err = unix.Write(int(fd), record)
 		}
-		ok = err != unix.EAGAIN
+		ok = err != unix.EAGAIN && !noMemory(err)
 	})
 	return ok
 }
@@ -200,11 +205,24 @@ func (p *Pipe) push() {
 		p.backlog = p.backlog[p.Size:]
 		p.account.Memory.Return(int64(p.Size))
 		p.mu.Unlock()
-		if _, err := p.w.Write(record); err != nil {
-			return // closed
+		for {
+			_, err := p.w.Write(record)
+			if err == nil {
+				break
+			}
+			if !noMemory(err) {
+				return // closed
+			}
+			time.Sleep(memoryPause)
 		}
 	}
 }
+
+// memoryPause is the time between attempts to write when the system has no memory for a record.
+const memoryPause = 10 * time.Millisecond
+
+// noMemory reports whether the system, or the limit of the control group, had no memory for a record.
+func noMemory(err error) bool { return errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM) }
 
 // Remove removes the unread records for which gone reports true, and returns their
 // number. The others keep their order.

@@ -31,9 +31,9 @@ type file struct {
 
 	list       [maxAgents]*agent
 	registered bool // has had an agent
-	pkeys      bool // its headers have the P_Key index
 
 	// Of agents.mu.
+	pkeys     bool // its headers have the P_Key index; changed by calls only, which need no lock to read it
 	waiting   map[duplicate]int
 	count     int        // requests that wait
 	received  []packet   // not in the program's socket
@@ -64,6 +64,14 @@ const recordBytes = 1 << 10
 
 func newFile(a *agents, memory *client.Quota, s socket) *file {
 	return &file{agents: a, memory: memory, socket: s, waiting: make(map[duplicate]int)}
+}
+
+// setPKeys says whether headers have the P_Key index, and returns what held before.
+func (f *file) setPKeys(on bool) (before bool) {
+	f.agents.mu.Lock()
+	defer f.agents.mu.Unlock()
+	before, f.pkeys = f.pkeys, on
+	return before
 }
 
 func (f *file) headerLen() int {

@@ -58,7 +58,7 @@ func (s *service) Ioctl(c *client.Call, number, arg uint64) error {
 		if s.registered {
 			return syscall.EINVAL
 		}
-		s.pkeys = true
+		s.setPKeys(true)
 		return nil
 	}
 	return syscall.ENOTTY
@@ -98,10 +98,11 @@ func (s *service) registerNew(c *client.Call, arg uint64) error {
 		qpn: q.QPN, class: q.Class, version: q.Version, oui: [3]byte{byte(q.OUI >> 16), byte(q.OUI >> 8), byte(q.OUI)},
 		transfers: q.RMPPVersion, methods: q.Methods.Has,
 	}
+	before := s.setPKeys(true) // the agent may receive at once
 	if err := s.registerAs(c, &r, arg+uint64(unsafe.Offsetof(q.ID))); err != nil {
+		s.setPKeys(before)
 		return err
 	}
-	s.pkeys = true
 	return nil
 }
 

@@ -77,6 +77,8 @@ func (s *options) askDaemons(cmd *cobra.Command, sockets []string, library strin
 				}
 			}
 			return uverbs.Environment(library, socket, info.Tree), nil
+		case cmd.Context().Err() != nil:
+			return nil, cmd.Context().Err()
 		case daemon.Absent(err):
 			if s.socket != "" {
 				return nil, fmt.Errorf("no daemon listens on %s: start one (softrdma daemon --socket %s): %w", socket, socket, err)
