@@ -1,12 +1,8 @@
 package docs
 
 import (
-	"go/parser"
-	"go/token"
 	"maps"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -24,26 +20,10 @@ var circles = map[arrow]int{
 // TestFoldersFormNoCircles compares the imports between sibling folders, at each level of the
 // tree, with circles. "internal" is no level of its own: its folders are siblings of the public packages.
 func TestFoldersFormNoCircles(t *testing.T) {
-	imports := map[string][]string{} // of each package
-	for _, path := range sourceFiles(t, ".go") {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir = filepath.ToSlash(dir)
-		for _, i := range f.Imports {
-			p, _ := strconv.Unquote(i.Path.Value)
-			if p, ok := strings.CutPrefix(p, "softrdma/"); ok && !slices.Contains(imports[dir], p) {
-				imports[dir] = append(imports[dir], p)
-			}
-		}
+	imports := importsOf(t)
+	for pkg, list := range imports {
+		slices.Sort(list)
+		imports[pkg] = slices.DeleteFunc(slices.Compact(list), func(p string) bool { return imports[p] == nil }) // of others
 	}
 	if len(imports) < 50 {
 		t.Fatalf("found imports of %d packages", len(imports))

@@ -59,7 +59,7 @@ func dial(ctx context.Context, socket string) (*conn, error) {
 	return c, nil
 }
 
-// askPeer asks the kernel who listens on the socket.
+// askPeer asks the kernel for the credentials of the process that listens on the socket.
 func (c *conn) askPeer() error {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // vouch returns the reason why a name is not believed, or nil. Names of this process's own
 // user are believed. Names of other users in this network namespace need a socket of that user
-// at the address. For other namespaces the kernel does not say who has an address.
+// at the address. The kernel does not tell which process has an address in another namespace.
 func (h *Host) vouch(e entry) error {
 	if err := h.users.check(e.uid); err != nil {
 		return err

@@ -285,8 +285,8 @@ func TestGoodputOfTheStandardsRecovery(t *testing.T) {
 }
 
 // TestTheStandardsRecoveryDoesNotFloodAQueue: go-back-N retransmits packets that are still in
-// flight. Behind a short queue, a burst of all of them would overflow it and lose the first
-// packet again, which the peer does not ask for a second time. And a window that samples round
+// flight. Sent as one burst, they would overflow a short queue and lose the first packet
+// again, which the peer does not ask for a second time. And a window that samples round
 // trips only while nothing is missing would never learn that the queue is full.
 func TestTheStandardsRecoveryDoesNotFloodAQueue(t *testing.T) {
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// An unreliable connection accepts a message with any PSN, so an attacker who forges its
+// An unreliable connection accepts a message with any PSN, so an attacker who spoofs the
 // peer's address needs the source port, or the next PSN.
 func TestPacketFromAnotherPortNeedsTheNextPSN(t *testing.T) {
 	const next = psn.PSN(0xfffffe)

@@ -1,5 +1,6 @@
-// Package waiting decides how a call waits: how long it polls, who polls, who sleeps, and who wakes
-// whom. It knows nothing of what arrives, and starts no goroutine.
+// Package waiting decides how a call waits: how long it polls before it sleeps, which of several
+// calls polls, and which of them it wakes. It does not know what they wait for, and starts no
+// goroutine.
 //
 // A call that waits spins (polls), yields its processor, or sleeps:
 //

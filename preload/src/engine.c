@@ -300,10 +300,10 @@ void engine_before_server(void)
 }
 
 /*
- * How long a thread that waits for an event spins before it sleeps: longer after a
- * short sleep. Where two programs wait for each other, one that sleeps answers
- * later than the other one spins, and without this both would sleep from then on.
- * internal/waiting has the table of who spins, with this thread in it.
+ * How long a thread that waits for an event spins before it sleeps. It spins longer after
+ * a short sleep: if two programs wait for each other, one that sleeps answers after the
+ * other has stopped spinning, and both would sleep each time from then on.
+ * The package documentation of internal/waiting lists all calls that spin, this one among them.
  */
 #define SPIN_NS 20000
 #define LONGER_SPIN_NS 100000

@@ -36,7 +36,7 @@ func TestSilentPeerHostEndsTheStream(t *testing.T) {
 				start := time.Now()
 				a.until(func() bool { return ox.hangup })
 				_, err = x.Read([][]byte{make([]byte, 1)})
-				// The system reports an earlier network error in place of the timeout.
+				// The system reports an earlier network error instead of the timeout.
 				if !errors.Is(err, syscall.ETIMEDOUT) && !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) {
 					t.Errorf("found %v", err)
 				}

@@ -52,7 +52,7 @@ func (o checkedOutput) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// ForProgram returns the output for a program that a command starts, in place of w. It is the
+// ForProgram returns the output for a program that a command starts, instead of w. It is the
 // command's own standard output if w is that, and not a pipe to the command. So the program
 // has the terminal, and continues if the command is killed.
 func ForProgram(w io.Writer) io.Writer {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A pipe to the command in place of standard output would hide the terminal from the program,
+// A pipe to the command instead of standard output would hide the terminal from the program,
 // and end the program if the command is killed.
 func TestProgramsWriteToTheCommandsOwnOutput(t *testing.T) {
 	if w := ForProgram(Stdout()); w != os.Stdout {
