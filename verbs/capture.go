@@ -51,7 +51,6 @@ func (d *Device) Capture(w io.Writer) (*Capture, error) {
 	if err := c.attach(); err != nil {
 		return nil, err
 	}
-	d.local.ShowPackets()
 	return c, nil
 }
 
@@ -78,7 +77,6 @@ func (d *Device) Capturing() bool {
 func (c *Capture) Close() error {
 	c.once.Do(func() {
 		c.detach()
-		c.dev.local.ShowPackets()
 		c.err = c.w.Close()
 		if c.own != nil {
 			c.err = errors.Join(c.err, c.own.Close())

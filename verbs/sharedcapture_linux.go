@@ -31,7 +31,6 @@ func (d *Device) joinCapture(file captureFile) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	d.local.ShowPackets()
 	return nil
 }
 

@@ -185,8 +185,9 @@ func Open(cfg Config) *Device {
 	for i, n := range networks {
 		d.lanes[i] = newLane(d, i, n)
 	}
+	d.Trace.Changed = d.traceChanged
 	if cfg.Loopback != nil {
-		cfg.Loopback.devices.Add(d.place(), d)
+		cfg.Loopback.add(d)
 	}
 	if !cfg.Manual {
 		for _, l := range d.lanes { // all are there: they hand each other packets
@@ -280,7 +281,7 @@ func (d *Device) Close() error {
 		d.closed = true
 		d.mu.Unlock()
 		if b := d.cfg.Loopback; b != nil {
-			b.devices.Remove(d.place(), d)
+			b.remove(d)
 		}
 		d.each((*lane).stop)
 		d.each((*lane).close)

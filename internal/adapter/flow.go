@@ -4,12 +4,10 @@ import (
 	"net/netip"
 
 	"softrdma/internal/adapter/gsi"
-	"softrdma/internal/adapter/hostpath"
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
-	"softrdma/internal/trace"
 )
 
 // A txFlow is an open flow with the queue pairs that are to send on it: packets of all
@@ -22,14 +20,8 @@ type txFlow struct {
 
 	group schedule.Group // of the connections
 
-	peer    *Device // in this process, when the loopback had seen so many
-	changes uint32
-
-	host        *hostpath.Path // to a peer on this host, when the lane had seen so many
-	hostLanes   int            // of the peer's address, if devices share it
-	hostChanges uint32
-	searches    map[int]*search // by lane of the peer's address
-	memoryOnly  bool            // nothing but memory leads to the peer
+	routes  []route // by lane of the peer's address; nil where none was needed yet
+	offline bool    // no network leads to the peer
 }
 
 // A flowKey is what the packets of a flow have in common. A peer whose endpoint has as many
@@ -37,11 +29,6 @@ type txFlow struct {
 type flowKey struct {
 	frame.Key
 	lane int
-}
-
-// traced is a packet of the flow as the trace shows it, without its bytes.
-func (f *txFlow) traced(c frame.Class) trace.Packet {
-	return trace.Packet{Src: f.Local, Dst: f.Peer, TOS: c.TrafficClass, TTL: c.HopLimit, Native: f.Native}
 }
 
 // maxDatagramFlows bounds the flows kept open for datagrams.
@@ -72,7 +59,8 @@ func (d *Device) resolve(path *qp.Path, remote uint32) error {
 // inMemory reports whether a path through memory leads to the peer, or will once it is used.
 func (l *lane) inMemory(path *qp.Path, remote uint32) bool {
 	dst := l.net.Key(path, 0, remote).Dst
-	return l.host.Find(dst, remote) != nil || l.host.Sharing(dst) > 0
+	s := l.host.Share(dst)
+	return l.host.Find(dst, remote) != nil || s.Of > s.Lanes
 }
 
 // memoryFlow returns a flow to a peer that memory leads to and no network.
@@ -105,10 +93,11 @@ func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
 	case err == nil:
 		t.Flow = f
 	case l.inMemory(path, remote):
-		t.Flow, t.memoryOnly = l.memoryFlow(path), true
+		t.Flow, t.offline = l.memoryFlow(path), true
 	default:
 		return nil, err
 	}
+	l.layOut(t)
 	l.flows[key] = t
 	return t, nil
 }
@@ -116,18 +105,19 @@ func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
 // replyFlow returns the flow of one answer to a peer whose address may be forged. A flow
 // of its own would cost a socket for each address.
 func (l *lane) replyFlow(path *qp.Path, _, remote uint32) (*txFlow, error) {
-	if l.tx.flow == &l.reply {
-		l.tx.flush()
+	if l.network.flow == &l.reply {
+		l.network.flush()
 	}
 	f, err := l.net.Reply(path)
 	switch {
 	case err == nil:
 		l.reply = txFlow{Flow: f}
 	case l.inMemory(path, remote):
-		l.reply = txFlow{Flow: l.memoryFlow(path), memoryOnly: true}
+		l.reply = txFlow{Flow: l.memoryFlow(path), offline: true}
 	default:
 		return nil, err
 	}
+	l.layOut(&l.reply)
 	return &l.reply, nil
 }
 
@@ -150,7 +140,7 @@ func (l *lane) trimFlows() {
 // shareLimit is what may be in flight to one peer, in bytes: three quarters of what a
 // socket like the lane's holds, because others send to the peer as well.
 func (l *lane) shareLimit() int64 {
-	return int64(max(l.caps.ReceiveBuffer*3/4/len(l.dev.lanes), l.dev.cfg.Window))
+	return int64(max(l.network.caps.ReceiveBuffer*3/4/len(l.dev.lanes), l.dev.cfg.Window))
 }
 
 // closeFlow closes a flow that no connection uses.
@@ -158,8 +148,8 @@ func (l *lane) closeFlow(f *txFlow) {
 	if f.uses > 0 {
 		return
 	}
-	l.tx.flush()
-	if !f.memoryOnly {
+	l.network.flush()
+	if !f.offline {
 		l.net.Close(f.Flow)
 	}
 	delete(l.flows, f.key)

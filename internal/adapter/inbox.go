@@ -4,6 +4,7 @@ import (
 	"softrdma/internal/adapter/drive"
 	"softrdma/internal/adapter/gather"
 	"softrdma/internal/adapter/handover"
+	"softrdma/internal/object"
 )
 
 // A remainder is what was left for a lane while another goroutine held it. The driver's
@@ -31,7 +32,7 @@ func (l *lane) gathers(q *QP) bool {
 
 // amongOthers reports whether other queue pairs have much in flight to q's peer.
 func (l *lane) amongOthers(q *QP) bool {
-	return q.sharing.Others() >= gather.Beyond && q.hostPath() == nil
+	return q.sharing.Others() >= gather.Beyond && q.route().Path() != object.PathSameHost
 }
 
 // inStream reports whether short messages are posted one after the other, by a program

@@ -17,10 +17,10 @@ import (
 	"softrdma/internal/adapter/unreachable"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
-	"softrdma/internal/link/hostmem"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
+	"softrdma/internal/trace"
 )
 
 // A lane owns a link and the queue pairs on it. It is a drive.Port: its driver is
@@ -32,17 +32,16 @@ type lane struct {
 	link  link.Waiter
 
 	// What carries packets; nil and zero where the link carries streams.
-	net     frame.Network
-	packets link.Packets
-	limited link.Limited // packets, if it is one
-	waiting schedule.Waiting
-	caps    link.Capabilities
+	net  frame.Network
+	host hostpath.Lane // peers on this host
 
-	host    hostpath.Lane // peers on this host
-	item    hostpath.Item
-	headers [hostmem.MaxHeader]byte
-	one     [1][]byte
-	posted  *hostpath.Sender // of the single packet that was added last, nil for none
+	// Where packets go.
+	network network
+	process process
+	hostmem hostItem
+	wired   route  // network, with the trace in front of it if there is one
+	seen    uint32 // changes of the loopback when routes were chosen last
+	built   packet // see whole
 
 	streams *stream.Set // nil where the link carries packets
 	port    drive.Port  // the lane as its driver sees it
@@ -57,10 +56,8 @@ type lane struct {
 	sweeper sweeper
 	reply   txFlow // of the answer that is being sent, see replyFlow
 	shares  share.Table
-	tx      transmitter
-	sent    []*QP   // unacknowledged queue pairs whose packets wait in tx
+	sent    []*QP   // unacknowledged queue pairs whose packets wait in network
 	notify  laneSet // lanes that packets were left for
-	held    *lane   // of this process, taken to hand it packets
 	storing []*QP   // whose stores to other processes may wait
 	losses  []memory.Loss
 	closed  bool // the link is: nothing more is received or sent
@@ -71,6 +68,7 @@ type lane struct {
 	part    machine.Out   // of a train
 	from    *frame.Source // of the batch
 	header  []byte        // the frame's, of the packet
+	watch   *trace.Stream // sees packets; nil without a listener
 	putGRH  machine.GRHWriter
 	drained bool // the link had nothing to receive when last asked
 	rounds  uint // since deadlines were looked at
@@ -92,13 +90,14 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 		qps: make(map[uint32]*QP), flows: make(map[flowKey]*txFlow),
 		from: new(frame.Source), pkeys: d.cfg.PKeys,
 	}
+	x.network.lane, x.process.lane = x, x
 	x.shares.Init(&x.tasks, d.clock)
 	x.sweeper.init(x)
 	if net != nil {
-		x.net, x.packets, x.caps = net, net.Link(), net.Link().Capabilities()
-		x.link = x.packets
-		x.limited, _ = x.packets.(link.Limited)
-		x.reports = unreachable.NewReader(x.packets)
+		x.net, x.link = net, net.Link()
+		x.network.init(x, net.Link())
+		x.wired = &x.network
+		x.reports = unreachable.NewReader(net.Link())
 		x.putGRH = func(b []byte, in *machine.In, length int) {
 			net.PutGRH(b, in.Src, in.Dst, frame.Class{TrafficClass: in.TOS, HopLimit: in.TTL}, length)
 		}
@@ -114,7 +113,6 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 	}
 	_, kernel := x.link.(link.Watcher)
 	x.Driver.Init(drive.Config{Port: x.port, Waiter: x.initHost(x.link), Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual, Kernel: kernel})
-	x.tx.init(x)
 	if i, ok := d.cfg.Share.Lane(gsi.QPN); ok && i == index {
 		x.gsi = newGSI(x)
 	}
@@ -156,7 +154,7 @@ func (l *lane) close() {
 	l.host.Revoke()
 	l.closed = true
 	for _, f := range l.flows {
-		if !f.memoryOnly {
+		if !f.offline {
 			l.net.Close(f.Flow)
 		}
 	}

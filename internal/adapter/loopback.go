@@ -1,134 +1,178 @@
 package adapter
 
 import (
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"softrdma/internal/adapter/handover"
-	"softrdma/internal/adapter/hostpath"
-	"softrdma/internal/adapter/places"
 	"softrdma/internal/frame"
 	"softrdma/internal/machine"
+	"softrdma/internal/object"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
-	"softrdma/internal/trace"
-	"softrdma/internal/wire/ib"
 )
 
 // A Loopback joins the devices of a process: packets from one to another, or back to
 // itself, are handed over in memory. Machines, packet order and traces are the same as
 // on a network. There is no system call, and no ICRC unless a trace shows it. The zero
 // value is ready for use.
-type Loopback struct{ devices places.Map[*Device] }
+type Loopback struct {
+	mu      sync.Mutex
+	devices map[place]*Device
+	changes atomic.Uint32 // of devices and their traces: lanes choose their routes again
+}
 
-func (d *Device) place() places.Place {
-	p := places.Place{At: d.Local()}
+// A place is where a device is reached, and by what frames.
+type place struct {
+	kind string // of the frames, "" of streams
+	at   qp.Endpoint
+}
+
+// add enters a device. Of devices that share a place the first one is found.
+func (b *Loopback) add(d *Device) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.devices == nil {
+		b.devices = make(map[place]*Device)
+	}
+	if p := d.place(); b.devices[p] == nil {
+		b.devices[p] = d
+	}
+	b.changes.Add(1)
+}
+
+// remove ends add.
+func (b *Loopback) remove(d *Device) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := d.place(); b.devices[p] == d {
+		delete(b.devices, p)
+	}
+	b.changes.Add(1)
+}
+
+func (b *Loopback) find(p place) *Device {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.devices[p]
+}
+
+func (d *Device) place() place {
+	p := place{at: d.Local()}
 	if d.cfg.Streams == nil {
-		p.Kind = d.cfg.Networks[0].Kind()
+		p.kind = d.cfg.Networks[0].Kind()
 	}
 	return p
 }
 
-// localLane returns the lane of this process that packets on a flow are for, nil if
-// they leave the process.
-func (l *lane) localLane(f *txFlow, qpn uint32) *lane {
+// neighbor returns the device of this process that a flow leads to, nil if there is none.
+func (l *lane) neighbor(f *txFlow) *Device {
 	b := l.dev.cfg.Loopback
-	if b == nil || qpn == multicastQPN {
+	if b == nil {
 		return nil
 	}
-	if n := b.devices.Changes(); n != f.changes {
-		f.changes, f.peer = n, b.devices.Find(places.Place{Kind: l.net.Kind(), At: qp.InZone(f.Peer, l.net.Local())})
-	}
-	if f.peer == nil {
-		return nil
-	}
-	return f.peer.laneOf(qpn)
+	return b.find(place{l.net.Kind(), qp.InZone(f.Peer, l.net.Local())})
+}
+
+// A process is what the routes of a lane to other lanes of this process share.
+type process struct {
+	lane   *lane
+	held   *lane  // taken to hand it packets
+	joined []byte // a payload that was in pieces
+}
+
+// A processRoute hands packets over to a lane of this process: at once if that lane is free, which
+// then stays taken until release, otherwise through its inbox.
+type processRoute struct {
+	*process
+	to *lane
 }
 
 // trainBytes is how much is handed over at once: what one system call brings from a
 // program goes to the next while it is in the processor's cache.
 const trainBytes = 256 << 10
 
-// longest returns how many packets of q may be sent as a train: a batch to the network,
-// which takes the train apart, or many as a whole to a lane of this process or host, unless
-// a trace shows packets.
-func (l *lane) longest(q *QP, via *hostpath.Sender) (n int, whole bool) {
-	switch {
-	case !q.transport.Acknowledged || q.flow == nil:
-		return 0, false
-	case l.localLane(q.flow, q.Attr.DestQPN) != nil:
-	case via != nil:
-		return via.Longest(q.Attr.PathMTU, l.dev.Trace.On()), true
-	default:
-		return min(l.caps.Bytes/(q.flow.HeaderLen()+q.Attr.PathMTU+ib.BTHLen+ib.ICRCLen), l.caps.Packets), false
+// Path implements route.
+func (*processRoute) Path() object.Path { return object.PathSameProcess }
+
+// Prepare implements route.
+func (r *processRoute) Prepare(q *QP, o *machine.Out) {
+	o.Longest, o.Whole, o.Lossless = 0, false, false
+	if q.transport.Acknowledged {
+		o.Longest, o.Whole = trainBytes/q.Attr.PathMTU, true
 	}
-	if l.dev.Trace.On() {
-		return 0, false
-	}
-	return trainBytes / q.Attr.PathMTU, true
 }
 
-// hand delivers a packet of q to a lane of this process: at once if that lane is free,
-// which then stays taken until release, otherwise to its inbox.
-func (l *lane) hand(to *lane, q *QP, f *txFlow, o *machine.Out, class frame.Class) {
-	traced := l.dev.Trace.On() || to.dev.Trace.On()
+// Admit implements route.
+func (*processRoute) Admit(time.Duration, *QP) bool { return true }
+
+// Send implements route.
+func (r *processRoute) Send(now time.Duration, q *QP, f *txFlow, o *machine.Out, class frame.Class, _ int) int {
 	// A machine that sends to itself is not called with what it lent.
-	if l.take(to) && !traced && (to != l || o.DestQPN != q.QPN) && (o.Train <= 1 || len(o.Pieces) == 1) {
-		to.accept(f, o, l.tx.Join(o.Pieces), class)
-		return
+	if r.take(r.to) && (r.to != r.lane || o.DestQPN != q.QPN) && (o.Train <= 1 || len(o.Pieces) == 1) {
+		r.to.accept(f, o, r.join(o.Pieces), class)
+		return 1
 	}
-	if o.Train > 1 {
-		for i := range o.Train {
-			l.hand(to, q, f, l.partOf(q, o, i), class)
-		}
-		clear(l.part.Pieces)
-		return
+	if o.Train <= 1 {
+		r.Put(r.lane.whole(q, f, o, class))
+		return 1
 	}
-	l.tx.flush() // frees the arena
-	b := l.tx.Build(f.Flow, o, traced)
-	if traced {
-		if f.Class != class {
-			l.net.Classify(f.Flow, class)
-		}
-		e := trace.Event{Kind: trace.Sent, Time: time.Now(), QPN: q.QPN, Packet: f.traced(class)}
-		e.Packet.Header, e.Packet.Pieces = f.Header(len(b)), [][]byte{b}
-		l.dev.Trace.Emit(&e)
-		e.Kind, e.QPN = trace.Received, o.DestQPN
-		to.dev.Trace.Emit(&e)
+	for i := range o.Train {
+		r.Send(now, q, f, r.lane.partOf(q, o, i), class, 1)
 	}
-	if !to.put(handover.Packet{Src: f.Local, Dst: f.Peer, TOS: class.TrafficClass, TTL: class.HopLimit, Memory: true}, b) {
-		to.dev.Trace.Refuse(o.DestQPN, reason.Detail{Reason: reason.PacketStray, Expected: handover.Limit, Found: uint64(len(b))})
-	}
-	l.take(to) // its holder may have looked into the inbox just before
+	clear(r.lane.part.Pieces)
+	return 1
 }
 
-// partOf makes packet i of a train of q in l.part.
-func (l *lane) partOf(q *QP, o *machine.Out, i int) *machine.Out {
-	o.Part(i, q.Attr.PathMTU, &l.part)
-	l.part.Pad = ib.PadLen(l.part.Len)
-	return &l.part
+// Stamp implements route.
+func (*processRoute) Stamp(p *packet) { p.stamp(0) }
+
+// Put implements route.
+func (r *processRoute) Put(p *packet) {
+	h := handover.Packet{Src: p.flow.Local, Dst: p.flow.Peer, TOS: p.class.TrafficClass, TTL: p.class.HopLimit, Memory: true}
+	if !r.to.put(h, p.data) {
+		r.to.dev.Trace.Refuse(p.dest, reason.Detail{Reason: reason.PacketStray, Expected: handover.Limit, Found: uint64(len(p.data))})
+	}
+	r.take(r.to) // its holder may have looked into the inbox just before
 }
 
-// take locks another lane for the holder of l, and reports whether it did: it never
+// join returns the pieces of a payload as one. It copies several.
+func (s *process) join(pieces [][]byte) []byte {
+	switch len(pieces) {
+	case 0:
+		return nil
+	case 1:
+		return pieces[0]
+	}
+	s.joined = s.joined[:0]
+	for _, p := range pieces {
+		s.joined = append(s.joined, p...)
+	}
+	return s.joined
+}
+
+// take locks another lane for the holder of this one, and reports whether it did: it never
 // waits. What was handed to the lane before comes first.
-func (l *lane) take(to *lane) bool {
-	if to == l {
+func (s *process) take(to *lane) bool {
+	if to == s.lane {
 		return true
 	}
-	if l.held != to {
-		l.release()
+	if s.held != to {
+		s.release()
 		if !to.TryLock() {
 			return false
 		}
-		l.held = to
+		s.held = to
 	}
 	to.Serve()
 	return true
 }
 
 // release unlocks the lane that take locked, after it has sent what is pending there.
-func (l *lane) release() {
-	if to := l.held; to != nil {
-		l.held = nil
+func (s *process) release() {
+	if to := s.held; to != nil {
+		s.held = nil
 		to.Transmit(to.dev.clock())
 		to.Unlock()
 	}

@@ -21,7 +21,7 @@ type fastPath struct {
 // so there is no fast path with one.
 func (l *lane) enterFastPath(b []byte) {
 	q := l.qps[l.in.DestQPN]
-	if q == nil || q.continuer == nil || q.inMemory || l.dev.Trace.On() {
+	if q == nil || q.continuer == nil || q.inMemory || l.watch != nil {
 		return
 	}
 	l.fast.q, l.fast.size, l.fast.taken = q, ib.BTHLen+q.Attr.PathMTU+ib.ICRCLen, false

@@ -48,7 +48,7 @@ func BenchmarkReceiveWrite(b *testing.B) {
 					l.receive(0, &rx)
 					took += time.Since(now)
 				}
-				l.tx.N = 0
+				l.network.N = 0
 			}
 			if !bytes.Equal(mem, w.data) {
 				b.Fatal("wrong bytes")

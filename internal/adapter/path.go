@@ -6,15 +6,8 @@ import "softrdma/internal/object"
 func (q *QP) Path() object.Path {
 	q.lane.Lock()
 	defer q.lane.Unlock()
-	switch {
-	case q.lane.net == nil:
-		return object.PathNetwork
-	case q.flow == nil:
+	if q.flow == nil && q.lane.net != nil {
 		return object.PathNone
-	case q.lane.localLane(q.flow, q.Attr.DestQPN) != nil:
-		return object.PathSameProcess
-	case q.hostPath() != nil:
-		return object.PathSameHost
 	}
-	return object.PathNetwork
+	return q.route().Path()
 }

@@ -27,11 +27,12 @@ func (d *Device) Configure(p *PortConfig) {
 }
 
 func (l *lane) configure(p *PortConfig) {
-	l.tx.flush()
+	l.network.flush()
 	l.pkeys = p.PKeys
 	if n, ok := l.net.(frame.Configurable); ok {
 		n.Configure(&p.Port)
 	}
+	l.reroute()
 	for _, q := range l.qps {
 		if !q.transport.Connected {
 			q.Attr.PathMTU = p.MTU

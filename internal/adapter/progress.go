@@ -19,8 +19,8 @@ import (
 //	ring      caller       takes the lane, or leaves the queue pair with the doorbell
 //	schedule  lane's lock  Transmit gives each ready task its turn (package schedule)
 //	Next      lane's lock  the machine fills headers and slices of registered memory
-//	add       lane's lock  the transmitter adds the packet to a batch of its flow, or
-//	                       hands it to a lane of this process, whose lock it tries
+//	Send      lane's lock  the flow's route adds the packet to a batch, or hands it to a
+//	                       lane of this process, whose lock it tries, or to a peer
 //	flush     lane's lock  one system call sends the batch; payloads are free again
 //
 // In:
@@ -96,8 +96,8 @@ func (l *lane) Receive(now time.Duration) (after time.Duration, ok bool) {
 			return now, some
 		}
 	}
-	l.rx.Sparse = l.dev.headed.Load() == 0 && !l.dev.Trace.On()
-	ok, err := l.packets.Receive(&l.rx)
+	l.rx.Sparse = l.dev.headed.Load() == 0 && l.watch == nil
+	ok, err := l.network.link.Receive(&l.rx)
 	if l.drained = err != nil || !ok; l.drained {
 		return now, some
 	}
@@ -120,7 +120,7 @@ func (l *lane) Act(now time.Duration) bool {
 	if l.overflows.Swap(false) {
 		l.failOverflowed(now)
 	}
-	l.waiting.Resume(&l.tasks, l.limited)
+	l.network.resume()
 	return l.Transmit(now)
 }
 
@@ -178,51 +178,14 @@ func (l *lane) Transmit(now time.Duration) bool {
 		}
 		budget -= max(n, 1)
 	}
-	l.tx.flush()
+	l.network.flush()
 	for i, q := range l.sent {
 		q.sender.Sent()
 		l.tasks.Lower(&q.entry, q.m.Deadline())
 		l.sent[i] = nil
 	}
 	l.sent = l.sent[:0]
-	l.release()
+	l.process.release()
 	l.host.Flush()
 	return true
-}
-
-// burst sends up to maxBurst packets of a queue pair. It returns how many those were
-// and reports whether it may have more.
-func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
-	q.deferral.End()
-	via := q.hostPath()
-	l.out.Longest, l.out.Whole = l.longest(q, via)
-	l.out.Lossless = via != nil
-	mayWait := l.dev.cfg.MemoryOnly && !q.transport.Connected
-	for n < maxBurst {
-		if via != nil && !via.Admit(now, &q.entry) {
-			return n, false
-		}
-		if mayWait && l.awaitsPath(q) {
-			return n, false
-		}
-		if l.limited != nil && !l.limited.Room(q.level) {
-			l.waiting.Add(&q.entry, q.level)
-			return n, false
-		}
-		l.posted = nil
-		l.out.Pieces, l.out.Len, l.out.Path, l.out.Region = l.out.Pieces[:0], 0, nil, nil
-		if !q.m.Next(now, &l.out) {
-			return n, false
-		}
-		if f := l.flowOf(q, l.out.Path, l.out.DestQPN); f != nil {
-			if l.dev.Memory.Unpinned() {
-				n += l.addUnpinned(now, q, f, maxBurst-n)
-			} else {
-				n += l.add(now, q, f, maxBurst-n)
-			}
-		} else {
-			n++
-		}
-	}
-	return n, true
 }

@@ -7,7 +7,6 @@ import (
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
-	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
 )
 
@@ -53,9 +52,7 @@ func (l *lane) packet(now time.Duration, b []byte) {
 	if !ok {
 		l.from.Skip()
 	}
-	if l.dev.Trace.On() {
-		l.trace(b)
-	}
+	l.arrived(b)
 	if !ok {
 		l.drop(b, in.DestQPN, reason.PacketICRC, uint64(l.from.Sum(b)), uint64(ib.ICRC(b)))
 		return
@@ -141,21 +138,9 @@ func (l *lane) multicast(now time.Duration, b []byte) {
 func (l *lane) drop(b []byte, qpn uint32, r reason.Reason, expected, found uint64) {
 	d := reason.Detail{Reason: r, Expected: expected, Found: found}
 	l.dev.cfg.Violated.Report(&l.in, r)
-	if !l.dev.Trace.On() || b == nil {
+	if l.watch == nil || b == nil {
 		l.dev.Trace.Refuse(qpn, d)
 		return
 	}
-	l.dev.Trace.RefusePacket(qpn, d, l.traced(b))
-}
-
-func (l *lane) trace(b []byte) {
-	l.dev.Trace.Emit(&trace.Event{Kind: trace.Received, Time: time.Now(), QPN: l.in.DestQPN, Packet: l.traced(b)})
-}
-
-func (l *lane) traced(b []byte) trace.Packet {
-	id := uint16(0)
-	if l.from != nil { // the memory path numbers no packets
-		id = l.from.ID()
-	}
-	return trace.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, ID: id, Header: l.header, Native: l.in.LRH.Present, Pieces: [][]byte{b}}
+	l.dev.Trace.RefusePacket(qpn, d, l.tracedArrival(b))
 }

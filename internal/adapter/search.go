@@ -6,46 +6,44 @@ import (
 	"softrdma/internal/frame"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
 )
 
 // searchPause is the time between two searches for the same device.
 const searchPause = 100 * time.Millisecond
 
-// A search looks for a path through memory to one of several devices that share an address.
-// An address handle names no queue pair, and so none of these devices. The datagrams do, and
-// the device may have been opened after the address handle was made. Meanwhile datagrams take
-// the network, or wait if memory is required.
+// A search is a route of datagrams that looks for a path through memory to one of several devices
+// that share an address. An address handle names no queue pair, and so none of these devices. The
+// datagrams do, and the device may have been opened after the address handle was made. Meanwhile
+// datagrams take the network, or wait if memory is required.
 type search struct {
+	route   // meanwhile
+	lane    *lane
+	peer    qp.Endpoint
+	qpn     uint32 // of the device
 	running bool
 	again   time.Duration // when the next may begin
 }
 
-// search looks for a path through memory to the peer of a datagram, unless it was looked for
-// a moment ago, and reports whether a search is running. There is no path now.
-func (l *lane) search(f *txFlow, qpn uint32) (running bool) {
-	own := l.dev.cfg.Share
-	shared := f.hostLanes > 0 || own.Of > own.Lanes
-	if !shared && !l.dev.cfg.MemoryOnly || qpn == multicastQPN || l.dev.cfg.Reach == nil {
-		return false
-	}
-	lane := frame.LaneOf(qpn, max(f.hostLanes, own.Of))
-	s := f.searches[lane]
-	if s == nil {
-		if f.searches == nil {
-			f.searches = make(map[int]*search)
-		}
-		s = new(search)
-		f.searches[lane] = s
-	}
-	if !s.running && l.dev.clock() >= s.again {
+// searches reports whether datagrams on a flow without a path through memory look for one.
+func (l *lane) searches(f *txFlow) bool {
+	own, peer := l.dev.cfg.Share, l.host.Share(f.Peer)
+	return l.dev.cfg.Reach != nil && (l.dev.cfg.MemoryOnly || peer.Of > peer.Lanes || own.Of > own.Lanes)
+}
+
+// look begins a search, unless one has ended a moment ago, and reports whether one is running.
+func (s *search) look() bool {
+	if !s.running && s.lane.dev.clock() >= s.again {
 		s.running = true
-		go l.runSearch(s, f.Peer, qpn)
+		go s.run()
 	}
 	return s.running
 }
 
-func (l *lane) runSearch(s *search, peer qp.Endpoint, qpn uint32) {
-	_ = l.dev.Prepare(peer, qpn) // samehost.Host.Why tells why there is no path
+func (s *search) run() {
+	l := s.lane
+	_ = l.dev.Prepare(s.peer, s.qpn) // samehost.Host.Why tells why there is no path
 	l.Lock()
 	defer l.Unlock()
 	s.running, s.again = false, l.dev.clock()+searchPause
@@ -72,5 +70,48 @@ func (l *lane) awaitsPath(q *QP) bool {
 		return false
 	}
 	f := l.flowOf(q, path, qpn)
-	return f != nil && l.localLane(f, qpn) == nil && l.hostSender(f, qpn) == nil && l.search(f, qpn)
+	if f == nil {
+		return false
+	}
+	s, ok := l.routeOf(f, qpn).(*search)
+	return ok && s.look()
+}
+
+// Send implements route.
+func (s *search) Send(now time.Duration, q *QP, f *txFlow, o *machine.Out, class frame.Class, limit int) int {
+	if o.Path != nil && q != s.lane.gsi {
+		s.look()
+	}
+	return s.route.Send(now, q, f, o, class, limit)
+}
+
+// An unreached is the route to a peer that only memory may lead to while it does not: packets are
+// refused, but not those of queue pair 1.
+type unreached struct{ *network }
+
+// Send implements route.
+func (r unreached) Send(now time.Duration, q *QP, f *txFlow, o *machine.Out, class frame.Class, limit int) int {
+	if l := r.lane; q == l.gsi && !f.offline {
+		return l.wired.Send(now, q, f, o, class, limit)
+	}
+	r.refuse(q, &o.BTH)
+	return 1
+}
+
+// Put implements route.
+func (r unreached) Put(p *packet) {
+	var h ib.BTH
+	h.Parse(p.data)
+	r.refuse(p.q, &h)
+}
+
+func (r unreached) refuse(q *QP, h *ib.BTH) {
+	l := r.lane
+	q.sendError = reason.Detail{Reason: reason.HostClosed}
+	if !q.transport.Acknowledged {
+		l.dev.Trace.Refuse(q.QPN, q.sendError)
+	}
+	if m, ok := q.m.(machine.UnreachableHandler); ok && m.Unreachable(l.dev.clock(), h, q.sendError) {
+		l.tasks.Set(&q.entry, q.deadline())
+	}
 }

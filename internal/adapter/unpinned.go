@@ -7,10 +7,10 @@ import (
 	"softrdma/internal/reason"
 )
 
-// addUnpinned is add. A machine gathers only memory that is mapped. If the program unmaps it
+// sendUnpinned is send. A machine gathers only memory that is mapped. If the program unmaps it
 // before it is copied, the queue pair fails.
-func (l *lane) addUnpinned(now time.Duration, q *QP, f *txFlow, most int) int {
-	n, ok := l.tryAdd(now, q, f, most)
+func (l *lane) sendUnpinned(now time.Duration, q *QP, r route, limit int) int {
+	n, ok := l.trySend(now, q, r, limit)
 	if !ok {
 		d := reason.Detail{Reason: reason.MemoryUnmapped, Expected: uint64(l.out.Len)}
 		if len(l.out.Pieces) > 0 {
@@ -22,14 +22,14 @@ func (l *lane) addUnpinned(now time.Duration, q *QP, f *txFlow, most int) int {
 	return n
 }
 
-func (l *lane) tryAdd(now time.Duration, q *QP, f *txFlow, most int) (n int, ok bool) {
+func (l *lane) trySend(now time.Duration, q *QP, r route, limit int) (n int, ok bool) {
 	n, ok = 1, true
 	defer func() {
 		if !ok {
-			l.tx.Truncate()
+			l.network.Truncate()
 			clear(l.part.Pieces)
 		}
 	}()
 	defer memory.Caught(memory.Guard(), &ok)
-	return l.add(now, q, f, most), ok
+	return l.send(now, q, r, limit), ok
 }

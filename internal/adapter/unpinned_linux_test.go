@@ -31,10 +31,10 @@ func TestPacketOfUnmappedMemoryLeavesTheBatchAndFailsItsQueuePair(t *testing.T) 
 	for _, length := range []int{64, 2048} { // copied to the arena, and sent from where it lies
 		q := e.create(qp.RC, e.cq)
 		l.Lock()
-		f, before := q.flow, len(e.link.sent)
+		before := len(e.link.sent)
 		add := func(q *QP, payload []byte) {
 			l.out.Opcode, l.out.Pieces, l.out.Len, l.out.Path = ib.RCSendOnly, append(l.out.Pieces[:0], payload), len(payload), nil
-			l.addUnpinned(0, q, f, 1)
+			l.sendUnpinned(0, q, q.route(), 1)
 		}
 		add(other, mem[:length])
 		add(q, mem[page-8:][:length])
@@ -42,7 +42,7 @@ func TestPacketOfUnmappedMemoryLeavesTheBatchAndFailsItsQueuePair(t *testing.T) 
 			t.Errorf("%d bytes: expected ERR, found %v", length, q.Attr.State)
 		}
 		add(other, mem[8:][:length])
-		l.tx.flush()
+		l.network.flush()
 		l.Unlock()
 		want := 2 * (ib.BTHLen + length + ib.ICRCLen)
 		if sent := bytes.Join(e.link.sent[before:], nil); len(sent) != want {
@@ -90,11 +90,12 @@ func TestMessageOfUnmappedMemoryThroughMemoryFailsItsQueuePair(t *testing.T) {
 	send := func(q *QP, payloads ...[]byte) (sent uint64) {
 		t.Helper()
 		q.follower = &followers{payloads: payloads[1:]}
-		before := q.hostPath().Sent()
-		l.posted, l.out.Train = nil, 1
+		r := q.route().(*hostRoute)
+		before := r.sender.Sent()
+		l.out.Train = 1
 		l.out.Opcode, l.out.Pieces, l.out.Len, l.out.Path = ib.RCSendOnly, append(l.out.Pieces[:0], payloads[0]), len(payloads[0]), nil
-		l.addUnpinned(0, q, q.flow, maxBurst)
-		return q.hostPath().Sent() - before
+		l.sendUnpinned(0, q, r, maxBurst)
+		return r.sender.Sent() - before
 	}
 	if n := send(q, mem[:64], mem[64:][:64], mem[page-8:][:64], mem[:64]); n != 2 || q.Attr.State != qp.Err {
 		t.Errorf("%d messages sent and the queue pair in %v, expected the 2 before the unmapped one, and ERR", n, q.Attr.State)

@@ -90,6 +90,10 @@ type Stream struct {
 	counters  Counters
 
 	Mirror *Mirror // gets what is counted, unless it is nil
+
+	// Changed, unless it is nil, is called after listeners were added or removed, on the
+	// goroutine that did so.
+	Changed func()
 }
 
 // On reports whether the stream has a listener.
@@ -179,8 +183,15 @@ func (s *Stream) Flush() {
 }
 
 // change replaces the list by a modified copy, because Emit may be reading the old
-// one.
+// one, and tells of it.
 func (s *Stream) change(f func([]*attachment) []*attachment) {
+	s.swap(f)
+	if s.Changed != nil {
+		s.Changed()
+	}
+}
+
+func (s *Stream) swap(f func([]*attachment) []*attachment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var old []*attachment

@@ -32,7 +32,6 @@ type Builder struct {
 	used   int
 	front  int  // bytes of the frame's header in front of each packet
 	head   int  // where the last packet lies in the arena
-	first  int  // its first piece
 	sealed bool // a shorter packet ends the batch
 	one    [1][]byte
 	middle ib.Template // of the train's next packet
@@ -67,7 +66,6 @@ func (b *Builder) fits(size int) bool {
 // Append adds a packet, with length bytes from BTH to ICRC, to a batch that was begun and
 // accepts it.
 func (b *Builder) Append(o *machine.Out, length int) {
-	b.first = len(b.Tx.Pieces)
 	end := b.used
 	if b.front > 0 {
 		end += copy(b.arena[end:], b.flow.Header(length))
@@ -171,18 +169,17 @@ func (b *Builder) piece(start, end int) {
 	b.Tx.Pieces = append(b.Tx.Pieces, b.arena[start:end])
 }
 
-// Last returns the packet added last, from which its ICRC is the end: the frame's header,
-// and the pieces of the rest, which are appended to pieces. o is that packet.
-func (b *Builder) Last(o *machine.Out, pieces [][]byte) (header []byte, _ [][]byte) {
-	start, h := b.head, o.HeaderLen()
-	header = b.arena[start : start+b.front]
-	start += b.front
-	if len(b.Tx.Pieces) > b.first && b.used-start < h+o.Len+int(o.Pad)+ib.ICRCLen {
-		pieces = append(pieces, b.arena[start:start+h])
-		pieces = append(pieces, o.Pieces...)
-		return header, append(pieces, b.arena[start+h:b.used])
-	}
-	return header, append(pieces, b.arena[start:b.used])
+// Copy adds a packet as it is, from BTH to ICRC, with the frame's header in front, to a batch that was
+// begun and accepts it. Its ICRC covers ID.
+func (b *Builder) Copy(header, packet []byte) {
+	end := b.used + copy(b.arena[b.used:], header)
+	end += copy(b.arena[end:], packet)
+	b.piece(b.used, end)
+	size := end - b.used
+	b.used = end
+	b.sealed = size < b.Tx.Size
+	b.Tx.Bytes += size
+	b.N++
 }
 
 // Copied returns the packets of a batch from their BTH on, as far as they were copied whole.
@@ -217,32 +214,4 @@ func (b *Builder) Truncate() {
 		left -= len(p)
 	}
 	b.one[0] = nil
-}
-
-// Join returns the pieces of a payload as one. It copies several.
-func (b *Builder) Join(pieces [][]byte) []byte {
-	switch len(pieces) {
-	case 0:
-		return nil
-	case 1:
-		return pieces[0]
-	}
-	end := b.used
-	for _, p := range pieces {
-		end += copy(b.arena[end:], p)
-	}
-	return b.arena[b.used:end:end]
-}
-
-// Build writes a packet as a whole to the arena. The batch is empty. Without icrc it has four
-// zeros there: nothing checks them on the way.
-func (b *Builder) Build(f *frame.Flow, o *machine.Out, icrc bool) []byte {
-	end := b.stage(o.PutHeaders(b.arena), o.Pieces, o.Pad)
-	p := b.arena[:end+ib.ICRCLen]
-	crc := uint32(0)
-	if icrc {
-		crc = f.CRC.Sum(0, p)
-	}
-	ib.PutICRC(p[end:], crc)
-	return p
 }

@@ -47,8 +47,7 @@ const StallTime = 100 * time.Millisecond
 type Lane struct {
 	Config
 	index   int
-	paths   []*Path // the newest last; changed with the lane's lock and windowMu, read with either
-	changes uint32
+	paths   []*Path   // the newest last; changed with the lane's lock and windowMu, read with either
 	full    []*Sender // that tasks wait for
 	touched []*Sender // published since the last Flush
 	timer   schedule.Entry
@@ -100,7 +99,7 @@ type Port interface {
 	// Revoked tells that packets to a peer, which were handed over, may be lost.
 	Revoked(p *Path)
 
-	// Broken ends a path whose peer breaks the rules. It must not call the lane.
+	// Broken ends a path whose peer breaks the rules. It must not change the lane.
 	Broken(p *Path, why reason.Detail)
 }
 
@@ -119,10 +118,6 @@ func (l *Lane) Init(index int, c Config) {
 	l.timer.Init((*timer)(l))
 }
 
-// Changes counts the paths that were added and removed. What Find returned is valid until
-// the count changes.
-func (l *Lane) Changes() uint32 { return l.changes }
-
 // Add adds a path. Show has the meaning of ShowPackets's argument.
 func (l *Lane) Add(c *hostmem.Channel, show bool) {
 	p := &Path{Channel: c, share: frame.Share{First: c.First, Lanes: c.Lanes, Of: max(c.Of, c.Lanes)}}
@@ -135,7 +130,6 @@ func (l *Lane) Add(c *hostmem.Channel, show bool) {
 	l.windowMu.Lock()
 	l.paths = append(l.paths, p)
 	l.windowMu.Unlock()
-	l.changes++
 	l.mu.Lock()
 	for _, r := range p.rings {
 		l.warm(r)
@@ -155,7 +149,6 @@ func (l *Lane) Remove(c *hostmem.Channel) {
 		l.windowMu.Lock() // no other lane uses the path afterwards
 		l.paths = append(l.paths[:i:i], l.paths[i+1:]...)
 		l.windowMu.Unlock()
-		l.changes++
 		l.mu.Lock()
 		l.polled = slices.DeleteFunc(l.polled, func(r *ring) bool { return r.path == p })
 		l.mu.Unlock()
@@ -221,7 +214,8 @@ func (p *Path) show(on bool) {
 	}
 }
 
-// Find returns the newest path to the peer of a queue pair, nil for none.
+// Find returns the newest path to the peer of a queue pair, nil for none. It is valid until a path
+// is added or removed, or Port.Broken is called.
 func (l *Lane) Find(peer netip.AddrPort, qpn uint32) *Path {
 	peer = qp.OnWire(peer)
 	for i := len(l.paths) - 1; i >= 0; i-- {
@@ -232,16 +226,16 @@ func (l *Lane) Find(peer netip.AddrPort, qpn uint32) *Path {
 	return nil
 }
 
-// Sharing returns the number of lanes of a peer's address if there is a path to one of
-// several devices that share it, and otherwise 0.
-func (l *Lane) Sharing(peer netip.AddrPort) int {
+// Share returns the share of a peer's address that the newest path there leads to, the zero Share
+// if there is none.
+func (l *Lane) Share(peer netip.AddrPort) frame.Share {
 	peer = qp.OnWire(peer)
-	for _, p := range l.paths {
-		if p.Peer == peer && p.share.Of > p.share.Lanes {
-			return p.share.Of
+	for i := len(l.paths) - 1; i >= 0; i-- {
+		if p := l.paths[i]; p.Peer == peer {
+			return p.share
 		}
 	}
-	return 0
+	return frame.Share{}
 }
 
 // To returns the sender of packets to a queue pair of the peer, nil if the queue pair is that

@@ -211,7 +211,6 @@ func (l *Lane) end(p *Path, why reason.Detail) {
 		return
 	}
 	p.broken = true
-	l.changes++ // Find does not return it any more
 	l.Port.Broken(p, why)
 }
 

@@ -65,7 +65,7 @@ func TestRegionLeavesReferencesByKeysOfOthers(t *testing.T) {
 	for i, r := range regions {
 		a, b := newPair(t)
 		s := a.Find(place, 5).To(5)
-		s.Longest(1024, false)
+		s.Longest(1024)
 		s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{mapped[:9000]}, Len: 9000, Stable: true, Region: regions[0]})
 		a.Flush()
 		a.RevokeRegion(r)

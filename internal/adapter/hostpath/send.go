@@ -213,13 +213,13 @@ func (s *Sender) refer(b []byte) (hostmem.Ref, bool) {
 // instead, its packets need a slot each.
 const maxTrain = hostmem.Slots / 4
 
-// Longest returns how many packets of mtu bytes may be handed over as a train; 0 if traces,
-// of which one is here where traced is set, want to see packets. It is called before the
-// packets of a burst are made, and decides how their payloads travel.
-func (s *Sender) Longest(mtu int, traced bool) int {
+// Longest returns how many packets of mtu bytes may be handed over as a train; 0 if a trace of
+// the peer wants to see packets. It is called before the packets of a burst are made, and decides
+// how their payloads travel.
+func (s *Sender) Longest(mtu int) int {
 	s.train = 0
 	switch {
-	case traced || s.WantICRC():
+	case s.WantICRC():
 		return 0
 	case s.referred:
 		s.train = min(referLimit/mtu, maxTrain)

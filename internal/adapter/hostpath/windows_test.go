@@ -44,7 +44,7 @@ func (b *bound) again(t *testing.T) {
 
 func (e *end) sendWindow(w *memory.Region, n int) {
 	s := e.Find(place, 5).To(5)
-	s.Longest(1024, false)
+	s.Longest(1024)
 	s.Post(&Item{Header: []byte("header"), Pieces: [][]byte{mapped[:n]}, Len: n, Stable: true, Region: w})
 	e.Flush()
 }

@@ -1,0 +1,112 @@
+package adapter_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/memory"
+	"softrdma/internal/object"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/simnet"
+	"softrdma/internal/simnet/rig"
+	"softrdma/internal/trace"
+)
+
+// everyRoute calls f with two connected sides for each kind of route.
+func everyRoute(t *testing.T, f func(t *testing.T, a, b *side)) {
+	for _, path := range []object.Path{object.PathNetwork, object.PathSameProcess, object.PathSameHost} {
+		t.Run(fmt.Sprint("path ", path), func(t *testing.T) {
+			cfg := adapter.Config{}
+			if path == object.PathSameProcess {
+				cfg.Loopback = new(adapter.Loopback)
+			}
+			a, b := pair(t, qp.RC, simnet.LinkConfig{}, cfg)
+			if path == object.PathSameHost {
+				_, err := rig.Join(a.Host, b.Host, rig.BondConfig{})
+				must(t, err)
+			}
+			must(t, rig.Connect(a.qp, b.qp, rig.Options{MTU: 1024}))
+			if got := a.qp.Path(); got != path {
+				t.Fatalf("packets take %v, expected %v", got, path)
+			}
+			f(t, a, b)
+		})
+	}
+}
+
+// transfer makes two WRITEs, a READ and a SEND of n bytes.
+func transfer(t *testing.T, a, b *side, n int) {
+	t.Helper()
+	for i := range a.mem[:n] {
+		a.mem[i] = byte(i*13 + n)
+	}
+	half := regionLen / 2
+	b.recv(t, 9, half, n)
+	for id, s := range []rig.Send{
+		{Op: queue.Write, SGEs: []memory.SGE{a.sge(0, n)}, Addr: b.mr.Base},
+		{Op: queue.Write, SGEs: []memory.SGE{a.sge(0, n/3), a.sge(n/3, n-n/3)}, Addr: b.mr.Base},
+		{Op: queue.Read, SGEs: []memory.SGE{a.sge(half, n)}, Addr: b.mr.Base},
+		{Op: queue.Send, SGEs: []memory.SGE{a.sge(0, n)}},
+	} {
+		s.ID, s.RKey, s.Flags = uint64(id), b.mr.Key, queue.Signaled
+		must(t, rig.PostSend(a.qp, s))
+	}
+	for id := range uint64(4) {
+		expect(t, a, id, queue.Success)
+	}
+	expect(t, b, 9, queue.Success)
+	if !bytes.Equal(a.mem[:n], b.mem[:n]) || !bytes.Equal(a.mem[:n], a.mem[half:][:n]) || !bytes.Equal(a.mem[:n], b.mem[half:][:n]) {
+		t.Fatal("wrong bytes arrived")
+	}
+}
+
+// A wrapper may lose, repeat and delay packets on any route. The connection repairs it.
+func TestWrappedRouteThatLosesPacketsIsRepaired(t *testing.T) {
+	everyRoute(t, func(t *testing.T, a, b *side) {
+		for i := range 3 {
+			there, back := &adapter.Trouble{Lose: 7 + i, Repeat: 5, Delay: 11}, &adapter.Trouble{Lose: 6, Repeat: 4}
+			if from, to := there.Wrap(a.qp), back.Wrap(b.qp); from != to {
+				t.Fatalf("packets take %v there, %v back", from, to)
+			}
+			transfer(t, a, b, 20001+i)
+			if there.Lost == 0 || there.Repeated == 0 || there.Delayed == 0 || back.Lost == 0 {
+				t.Errorf("%d packets lost, %d repeated, %d delayed there; %d lost back", there.Lost, there.Repeated, there.Delayed, back.Lost)
+			}
+		}
+		if n := a.count(reason.PacketICRC) + b.count(reason.PacketICRC); n != 0 {
+			t.Errorf("%d packets with a wrong ICRC", n)
+		}
+	})
+}
+
+// Traces at both ends see the same packets, with their ICRCs, whatever the route, and end without
+// a trace of them.
+func TestTraceSeesThePacketsOfEveryRoute(t *testing.T) {
+	everyRoute(t, func(t *testing.T, a, b *side) {
+		transfer(t, a, b, 20000)
+		var out, in recorder
+		ends := []func(){a.Dev.Trace.Attach(&out), b.Dev.Trace.Attach(&in)}
+		transfer(t, a, b, 20001)
+		for _, x := range []struct{ from, to *recorder }{{&out, &in}, {&in, &out}} {
+			sent, received := x.from.kinds[trace.Sent], x.to.kinds[trace.Received]
+			if len(sent) < 20 || len(received) < 20 || !bytes.Equal(bytes.Join(sent, nil), bytes.Join(received, nil)) {
+				t.Errorf("%d packets sent, %d received", len(sent), len(received))
+			}
+		}
+		if out.bad+in.bad != 0 {
+			t.Errorf("%d packets with a wrong ICRC", out.bad+in.bad)
+		}
+		for _, end := range ends {
+			end()
+		}
+		seen := len(out.kinds[trace.Sent])
+		transfer(t, a, b, 20002)
+		if len(out.kinds[trace.Sent]) != seen {
+			t.Error("the trace goes on")
+		}
+	})
+}
