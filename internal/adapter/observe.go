@@ -5,6 +5,8 @@ import (
 
 	"softrdma/internal/frame"
 	"softrdma/internal/machine"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
 	"softrdma/internal/trace"
 )
 
@@ -66,6 +68,16 @@ func (d *Device) traceChanged() {
 		l.reroute()
 		l.host.ShowPackets(l.watch != nil)
 	})
+}
+
+// completed shows the trace a completion, before the program can see it.
+func (q *QP) completed(e *queue.CQE) {
+	if w := q.lane.watch; w != nil {
+		w.Emit(&trace.Event{
+			Kind: trace.Completed, Time: time.Now(), QPN: e.QPN, WRID: e.WRID, Opcode: uint8(e.Op), Status: uint8(e.Status),
+			Detail: reason.Detail{Reason: e.Reason, Expected: e.Expected, Found: e.Found},
+		})
+	}
 }
 
 // arrived shows the trace a packet that has arrived, from BTH to ICRC.

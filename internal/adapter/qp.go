@@ -84,6 +84,7 @@ func (q *QP) Push(e *queue.CQE) {
 	if e.Status == queue.RetryExcErr && q.sendError.Reason != reason.None {
 		e.Reason, e.Expected, e.Found = q.sendError.Reason, q.sendError.Expected, q.sendError.Found
 	}
+	q.completed(e)
 	q.sendCQ.Push(e)
 }
 
@@ -93,6 +94,7 @@ type received struct{ q *QP }
 // Push implements machine.CQ.
 func (r received) Push(e *queue.CQE) {
 	r.q.stored(e)
+	r.q.completed(e)
 	r.q.receiveCQ().Push(e)
 }
 

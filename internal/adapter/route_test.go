@@ -3,6 +3,7 @@ package adapter_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"softrdma/internal/adapter"
@@ -81,6 +82,42 @@ func TestWrappedRouteThatLosesPacketsIsRepaired(t *testing.T) {
 			t.Errorf("%d packets with a wrong ICRC", n)
 		}
 	})
+}
+
+// completions are the Completed events of a trace, as text.
+type completions []string
+
+func (c *completions) Trace(e *trace.Event) {
+	if e.Kind == trace.Completed {
+		*c = append(*c, fmt.Sprintf("%#x %v %d %v %v", e.QPN, queue.WCOp(e.Opcode), e.WRID, queue.Status(e.Status), e.Detail.Reason))
+	}
+}
+
+func TestTraceSeesCompletions(t *testing.T) {
+	a, b := connected(t, qp.RC)
+	var out, in completions
+	a.Dev.Trace.Attach(&out)
+	b.Dev.Trace.Attach(&in)
+	b.recv(t, 5, 0, 8)
+	for id, op := range []queue.Op{queue.Send, queue.Write} {
+		must(t, rig.PostSend(a.qp, rig.Send{ID: uint64(id), Op: op, Flags: queue.Signaled, SGEs: []memory.SGE{a.sge(0, 8)}, Addr: b.mr.Base, RKey: ^b.mr.Key}))
+	}
+	_, err := a.Wait(a.cq, 2)
+	must(t, err)
+	for _, x := range []struct {
+		found completions
+		want  []string
+	}{
+		{out, []string{
+			fmt.Sprintf("%#x %v 0 %v %v", a.qp.QPN, queue.WCSend, queue.Success, reason.None),
+			fmt.Sprintf("%#x %v 1 %v %v", a.qp.QPN, queue.WCWrite, queue.RemAccessErr, reason.NAKRemoteAccess),
+		}},
+		{in, []string{fmt.Sprintf("%#x %v 5 %v %v", b.qp.QPN, queue.WCRecv, queue.Success, reason.None)}},
+	} {
+		if !slices.Equal(x.found, x.want) {
+			t.Errorf("found %q, expected %q", x.found, x.want)
+		}
+	}
 }
 
 // Traces at both ends see the same packets, with their ICRCs, whatever the route, and end without

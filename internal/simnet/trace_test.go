@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"softrdma/internal/qp"
+	"softrdma/internal/queue"
 	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
 )
@@ -39,5 +40,7 @@ func (l teller) Trace(v *trace.Event) {
 		fmt.Fprintf(os.Stderr, "%s %#06x refuses: %v: %v\n", at, v.QPN, v.Detail.Reason, v.Detail)
 	case trace.State:
 		fmt.Fprintf(os.Stderr, "%s %#06x from %v to %v: %v\n", at, v.QPN, qp.State(v.From), qp.State(v.To), v.Detail)
+	case trace.Completed:
+		fmt.Fprintf(os.Stderr, "%s %#06x completes %v %d: %v %v\n", at, v.QPN, queue.WCOp(v.Opcode), v.WRID, queue.Status(v.Status), v.Detail)
 	}
 }

@@ -25,11 +25,11 @@ type Kind uint8
 
 // The kinds of event.
 const (
-	Sent     Kind = iota // a packet was sent
-	Received             // a packet was received
-	Refused              // a drop, a NAK or an error, with its reason
-	State                // a queue pair changed its state
-	Completed
+	Sent      Kind = iota // a packet was sent
+	Received              // a packet was received
+	Refused               // a drop, a NAK or an error, with its reason
+	State                 // a queue pair changed its state
+	Completed             // a work request completed
 )
 
 // An Event is valid only during the call of Listener.Trace. A listener must copy
@@ -42,6 +42,10 @@ type Event struct {
 	Packet Packet
 	From   uint8 // State: the old and the new state's number
 	To     uint8
+
+	WRID   uint64 // Completed: the program's number of the work request
+	Opcode uint8  // Completed: a queue.WCOp
+	Status uint8  // Completed: a queue.Status
 
 	// Peer and Source are whole addresses, of which the detail of PACKET_SOURCE has a part: that
 	// of the connection's peer, and that of the packet.
