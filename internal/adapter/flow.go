@@ -43,8 +43,7 @@ func (d *Device) resolve(path *qp.Path, remote uint32) error {
 		return err
 	}
 	l := d.lanes[0]
-	r, ok := l.net.(frame.Resolver)
-	if !ok {
+	if l.can.Resolver == nil {
 		return nil
 	}
 	l.Lock()
@@ -53,7 +52,7 @@ func (d *Device) resolve(path *qp.Path, remote uint32) error {
 	if found { // perhaps nobody answers in the network
 		return nil
 	}
-	return r.Resolve(path)
+	return l.can.Resolver.Resolve(path)
 }
 
 // inMemory reports whether a path through memory leads to the peer, or will once it is used.
@@ -65,7 +64,7 @@ func (l *lane) inMemory(path *qp.Path, remote uint32) bool {
 
 // memoryFlow returns a flow to a peer that memory leads to and no network.
 func (l *lane) memoryFlow(path *qp.Path) *frame.Flow {
-	if o, ok := l.net.(frame.Offline); ok {
+	if o := l.can.Offline; o != nil {
 		return o.Offline(path)
 	}
 	local := netip.AddrPortFrom(l.net.Local().Addr(), uint16(l.dev.cfg.Random()|1))

@@ -84,8 +84,7 @@ func (l *lane) dispatch(now time.Duration, b []byte) {
 // joined to packets of this program on its way. One that was handed over before is dropped:
 // its queue pair belongs to no program.
 func (l *lane) handOver(b []byte) {
-	s, ok := l.net.(frame.Sharer)
-	if ok && l.from != nil && !l.rx.HandedOver && s.HandOver(b, l.in.Src, frame.Class{TrafficClass: l.in.TOS, HopLimit: l.in.TTL}) == nil {
+	if s := l.can.Sharer; s != nil && l.from != nil && !l.rx.HandedOver && s.HandOver(b, l.in.Src, frame.Class{TrafficClass: l.in.TOS, HopLimit: l.in.TTL}) == nil {
 		return
 	}
 	l.drop(b, l.in.DestQPN, reason.PacketSlot, uint64(l.dev.cfg.Share.First+l.index), uint64(l.in.DestQPN))

@@ -8,7 +8,6 @@ import (
 	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/adapter/transports"
 	"softrdma/internal/cm"
-	"softrdma/internal/frame"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -22,8 +21,7 @@ func newGSI(l *lane) *QP {
 	if l.net != nil && l.net.Standard() { // the manager tells peers of another UDP port than this
 		local = netip.AddrPortFrom(local.Addr(), ib.UDPPort)
 	}
-	_, fabric := l.net.(frame.Configurable)
-	g := gsi.New(fabric, cm.Config{
+	g := gsi.New(l.can.Configurable != nil, cm.Config{
 		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.cfg.Random,
 		Refuse: func(why reason.Detail) { d.Trace.Refuse(gsi.QPN, why) },
 	})

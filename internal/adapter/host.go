@@ -58,18 +58,18 @@ func (d *Device) Prepare(peer qp.Endpoint, qpn uint32) error {
 
 // initHost prepares the memory path of a lane of packets, and returns what the lane waits
 // on.
-func (l *lane) initHost(w link.Waiter) link.Waiter {
+func (l *lane) initHost() link.Waiter {
 	if l.net == nil {
 		l.host.Init(l.index, hostpath.Config{})
-		return w
+		return l.link
 	}
 	l.host.Init(l.index, hostpath.Config{
 		Port: (*hostPort)(l), Tasks: &l.tasks, Segments: &l.dev.Memory.Segments, Local: qp.OnWire(l.net.Local()), Clock: l.dev.clock,
 	})
 	if l.dev.cfg.HostBells {
-		return l.host.Watch(w)
+		return l.host.Watch(l.network.link)
 	}
-	return w
+	return l.link
 }
 
 // closeHost closes the bells. The link that watched them is closed.

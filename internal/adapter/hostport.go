@@ -6,7 +6,6 @@ import (
 
 	"softrdma/internal/adapter/hostpath"
 	"softrdma/internal/link/hostmem"
-	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -35,8 +34,8 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 		l.in.Lender = m.Lent
 	}
 	if l.checked(now, fault, nil) {
-		if q := l.qps[l.in.DestQPN]; q != nil && q.continuer != nil {
-			l.run.Begin(p, q, q.continuer, &l.in, m)
+		if q := l.qps[l.in.DestQPN]; q != nil && q.can.Continuer != nil {
+			l.run.Begin(p, q, q.can.Continuer, &l.in, m)
 		}
 	}
 	l.in.Train, l.in.Lender = 0, nil
@@ -85,7 +84,7 @@ func (h *hostPort) Refused(why reason.Detail) { h.dev.Trace.Refuse(0, why) }
 // Revoked implements hostpath.Port.
 func (h *hostPort) Revoked(p *hostpath.Path) {
 	for _, q := range h.qps {
-		if r, ok := q.m.(machine.Revoker); ok && q.flow != nil && qp.OnWire(q.flow.Peer) == p.Peer {
+		if r := q.can.Revoker; r != nil && q.flow != nil && qp.OnWire(q.flow.Peer) == p.Peer {
 			r.Revoked()
 		}
 	}

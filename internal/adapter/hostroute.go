@@ -58,7 +58,7 @@ func (r *hostRoute) Send(now time.Duration, q *QP, f *txFlow, o *machine.Out, cl
 		clear(q.lane.part.Pieces)
 		return 1
 	}
-	if o.Train == 1 && q.follower != nil {
+	if o.Train == 1 && q.can.Follower != nil {
 		return 1 + r.follow(now, q, o, limit-1)
 	}
 	return 1
@@ -68,7 +68,7 @@ func (r *hostRoute) Send(now time.Duration, q *QP, f *txFlow, o *machine.Out, cl
 func (r *hostRoute) follow(now time.Duration, q *QP, o *machine.Out, limit int) (n int) {
 	s, x := r.sender, r.item
 	like := (*ib.WriteHeader)(x.headers[:]) // Follow does not use other opcodes
-	for n < limit && s.Admit(now, &q.entry) && q.follower.Follow(now, o) {
+	for n < limit && s.Admit(now, &q.entry) && q.can.Follower.Follow(now, o) {
 		o.Pad = ib.PadLen(o.Len)
 		q.lane.traffic.Sent += uint64(o.Len)
 		if b := s.Slot(len(like) + o.Len); b != nil {

@@ -33,7 +33,8 @@ type lane struct {
 
 	// What carries packets; nil and zero where the link carries streams.
 	net  frame.Network
-	host hostpath.Lane // peers on this host
+	can  frame.Capabilities // of net
+	host hostpath.Lane      // peers on this host
 
 	// Where packets go.
 	network network
@@ -94,10 +95,10 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 	x.shares.Init(&x.tasks, d.clock)
 	x.sweeper.init(x)
 	if net != nil {
-		x.net, x.link = net, net.Link()
+		x.net, x.can, x.link = net, net.Capabilities(), net.Link()
 		x.network.init(x, net.Link())
 		x.wired = &x.network
-		x.reports = unreachable.NewReader(net.Link())
+		x.reports = unreachable.NewReader(x.network.caps.Reporter)
 		x.putGRH = func(b []byte, in *machine.In, length int) {
 			net.PutGRH(b, in.Src, in.Dst, frame.Class{TrafficClass: in.TOS, HopLimit: in.TTL}, length)
 		}
@@ -111,8 +112,7 @@ func newLane(d *Device, index int, net frame.Network) *lane {
 	if x.streams != nil {
 		x.port = streamPort{x}
 	}
-	_, kernel := x.link.(link.Watcher)
-	x.Driver.Init(drive.Config{Port: x.port, Waiter: x.initHost(x.link), Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual, Kernel: kernel})
+	x.Driver.Init(drive.Config{Port: x.port, Waiter: x.initHost(), Clock: d.clock, Spin: d.cfg.Spin, Manual: d.cfg.Manual, Kernel: x.network.caps.Watcher != nil})
 	if i, ok := d.cfg.Share.Lane(gsi.QPN); ok && i == index {
 		x.gsi = newGSI(x)
 	}

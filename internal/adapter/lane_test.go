@@ -95,8 +95,8 @@ func TestReceiveReadsTheClockAfterThePacketArrived(t *testing.T) {
 		now := time.Hour
 		e := newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return now }}, qp.UD, 64)
 		e.recv()
-		m := &timed{Machine: e.qp.begin(now), Receiver: e.qp.receiver}
-		e.qp.m, e.qp.receiver = m, m
+		m := &timed{Machine: e.qp.begin(now), Receiver: e.qp.can.Receiver}
+		e.qp.m, e.qp.can.Receiver = m, m
 		e.link.give, e.link.from = e.datagram()
 		e.link.spend = func() { now += time.Millisecond }
 		e.dev.lanes[0].tasks.Push(&e.qp.entry) // so that this poll sends; otherwise the next one would

@@ -13,16 +13,17 @@ import (
 // packet makes the machine, and so does a state that the machine acts on.
 type idle struct{ q *QP }
 
-var (
-	_ machine.Machine   = idle{}
-	_ machine.Receiver  = idle{}
-	_ machine.Addresser = idle{}
-)
+var _ machine.Machine = idle{}
+
+// Capabilities implements machine.Machine.
+func (x idle) Capabilities() machine.Capabilities {
+	return machine.Capabilities{Receiver: x, InFlight: x, Addresser: x}
+}
 
 // Receive passes the packet to the machine.
 func (x idle) Receive(now time.Duration, in *machine.In) {
 	x.q.begin(now)
-	x.q.receiver.Receive(now, in)
+	x.q.can.Receiver.Receive(now, in)
 }
 
 // Next makes the machine if a request was posted, and asks it for a packet.
@@ -35,8 +36,9 @@ func (x idle) Destination() (path *qp.Path, qpn uint32) {
 	if x.q.SQ.Len() == 0 {
 		return nil, 0
 	}
-	if m, ok := x.q.begin(x.q.lane.dev.clock()).(machine.Addresser); ok {
-		return m.Destination()
+	x.q.begin(x.q.lane.dev.clock())
+	if a := x.q.can.Addresser; a != nil {
+		return a.Destination()
 	}
 	return nil, 0
 }

@@ -21,7 +21,7 @@ type fastPath struct {
 // so there is no fast path with one.
 func (l *lane) enterFastPath(b []byte) {
 	q := l.qps[l.in.DestQPN]
-	if q == nil || q.continuer == nil || q.inMemory || l.watch != nil {
+	if q == nil || q.can.Continuer == nil || q.inMemory || l.watch != nil {
 		return
 	}
 	l.fast.q, l.fast.size, l.fast.taken = q, ib.BTHLen+q.Attr.PathMTU+ib.ICRCLen, false
@@ -43,7 +43,7 @@ func (l *lane) receiveFast(now time.Duration, b []byte) bool {
 	in.Solicited, in.AckReq, in.Pad = false, false, 0
 	in.Payload = b[ib.BTHLen:end:end]
 	f.next.Next()
-	if f.q.continuer.Continue(now, in) {
+	if f.q.can.Continuer.Continue(now, in) {
 		f.taken = true
 		l.traffic.Continued(in)
 	} else {

@@ -61,8 +61,8 @@ func newCounted(t testing.TB) *counted {
 		q.Attr.Access = qp.RemoteWrite
 		q.begin(0)
 	}
-	k.Continuer = k.qp.continuer
-	k.qp.continuer = k
+	k.Continuer = k.qp.can.Continuer
+	k.qp.can.Continuer = k
 	r := k.qp.Recv
 	for id := range uint64(8) { // of several lengths
 		i := r.Producer()

@@ -21,7 +21,6 @@ type network struct {
 	batch.Builder
 	lane    *lane
 	link    link.Packets
-	limited link.Limited // link, if it is one
 	caps    link.Capabilities
 	waiting schedule.Waiting
 	flow    *txFlow
@@ -32,7 +31,6 @@ var _ route = (*network)(nil)
 
 func (t *network) init(l *lane, p link.Packets) {
 	t.lane, t.link, t.caps = l, p, p.Capabilities()
-	t.limited, _ = p.(link.Limited)
 	t.Builder.Init(t.caps)
 	t.qps = make([]*QP, 0, link.MaxPackets)
 }
@@ -50,7 +48,7 @@ func (t *network) Prepare(q *QP, o *machine.Out) {
 
 // Admit implements route.
 func (t *network) Admit(_ time.Duration, q *QP) bool {
-	if t.limited == nil || t.limited.Room(q.level) {
+	if t.caps.Limited == nil || t.caps.Limited.Room(q.level) {
 		return true
 	}
 	t.waiting.Add(&q.entry, q.level)
@@ -58,7 +56,7 @@ func (t *network) Admit(_ time.Duration, q *QP) bool {
 }
 
 // resume gives queue pairs that wait for room their turns where there is some.
-func (t *network) resume() { t.waiting.Resume(&t.lane.tasks, t.limited) }
+func (t *network) resume() { t.waiting.Resume(&t.lane.tasks, t.caps.Limited) }
 
 // Send implements route.
 func (t *network) Send(_ time.Duration, q *QP, f *txFlow, o *machine.Out, class frame.Class, _ int) int {

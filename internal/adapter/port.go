@@ -29,7 +29,7 @@ func (d *Device) Configure(p *PortConfig) {
 func (l *lane) configure(p *PortConfig) {
 	l.network.flush()
 	l.pkeys = p.PKeys
-	if n, ok := l.net.(frame.Configurable); ok {
+	if n := l.can.Configurable; n != nil {
 		n.Configure(&p.Port)
 	}
 	l.reroute()

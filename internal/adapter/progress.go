@@ -180,7 +180,7 @@ func (l *lane) Transmit(now time.Duration) bool {
 	}
 	l.network.flush()
 	for i, q := range l.sent {
-		q.sender.Sent()
+		q.can.Sender.Sent()
 		l.tasks.Lower(&q.entry, q.m.Deadline())
 		l.sent[i] = nil
 	}

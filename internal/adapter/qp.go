@@ -32,14 +32,10 @@ type QP struct {
 	pd        *PD
 	lane      *lane
 	transport *machine.Transport
-	entry     schedule.Entry           // among the lane's tasks
-	level     uint8                    // service level of the last packet
-	m         machine.Machine          // an idle until there is something to do
-	receiver  machine.Receiver         // m, unless it is a stream's
-	sender    machine.Sender           // m, where it wants to know that packets left
-	flight    machine.InFlightReporter // m, where it knows what is in flight
-	follower  machine.Follower         // m, where it sends short messages in a row faster
-	continuer machine.Continuer        // m, where it takes the packets in the middle of a message faster
+	entry     schedule.Entry       // among the lane's tasks
+	level     uint8                // service level of the last packet
+	m         machine.Machine      // an idle until there is something to do
+	can       machine.Capabilities // of m
 	sendCQ    *CQ
 	recvCQ    *CQ
 	srq       *SRQ
@@ -205,7 +201,7 @@ func (q *QP) enter(now time.Duration, from qp.State) {
 		q.closeFlow()
 		q.sendError = reason.Detail{}
 	}
-	l.shares.Count(&q.sharing, q.flight)
+	l.shares.Count(&q.sharing, q.can.InFlight)
 	l.tasks.Set(&q.entry, q.deadline())
 	l.tasks.Push(&q.entry)
 	l.Transmit(now)

@@ -107,14 +107,14 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 	if l.in.Lost && !q.transport.Acknowledged {
 		return
 	}
-	l.traffic.Receive(now, q.receiver, &l.in)
+	l.traffic.Receive(now, q.can.Receiver, &l.in)
 	l.asked = l.asked || l.in.Opcode.Info().Asks()
 	l.received(q)
 }
 
 // received follows packets that q's machine took.
 func (l *lane) received(q *QP) {
-	l.shares.Count(&q.sharing, q.flight)
+	l.shares.Count(&q.sharing, q.can.InFlight)
 	l.tasks.Push(&q.entry)
 	if l.dev.Memory.Deferred() {
 		l.stored(q)

@@ -5,7 +5,6 @@ import (
 
 	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/link"
-	"softrdma/internal/machine"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -36,7 +35,7 @@ func (l *lane) takeReports(now time.Duration) {
 			if q.flow == nil || q.Attr.DestQPN != h.DestQPN || q.flow.Peer != r.Dst || q.flow.Local != r.Src {
 				continue
 			}
-			if m, ok := q.m.(machine.UnreachableHandler); ok && m.Unreachable(now, h, d) {
+			if m := q.can.Unreachable; m != nil && m.Unreachable(now, h, d) {
 				q.sendError = d
 				l.dev.Trace.Refuse(q.QPN, d)
 				l.tasks.Set(&q.entry, q.deadline())

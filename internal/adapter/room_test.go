@@ -22,7 +22,7 @@ func TestPacketsWaitForRoomInTheLink(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.RC, 64)
 	l := e.dev.lanes[0]
 	g := &gate{stub: e.link}
-	l.network.limited = g
+	l.network.caps.Limited = g
 	var _ link.Limited = g
 	q := e.create(qp.RC, e.cq)
 	l.Lock()

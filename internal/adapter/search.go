@@ -61,11 +61,10 @@ func (s *search) run() {
 // awaitsPath reports whether the next packet of q is a datagram that waits for the end of a
 // search.
 func (l *lane) awaitsPath(q *QP) bool {
-	m, ok := q.m.(machine.Addresser)
-	if !ok {
+	if q.can.Addresser == nil {
 		return false
 	}
-	path, qpn := m.Destination()
+	path, qpn := q.can.Addresser.Destination()
 	if path == nil {
 		return false
 	}
@@ -111,7 +110,7 @@ func (r unreached) refuse(q *QP, h *ib.BTH) {
 	if !q.transport.Acknowledged {
 		l.dev.Trace.Refuse(q.QPN, q.sendError)
 	}
-	if m, ok := q.m.(machine.UnreachableHandler); ok && m.Unreachable(l.dev.clock(), h, q.sendError) {
+	if m := q.can.Unreachable; m != nil && m.Unreachable(l.dev.clock(), h, q.sendError) {
 		l.tasks.Set(&q.entry, q.deadline())
 	}
 }

@@ -20,8 +20,8 @@ func (t *qpTask) Next(now time.Duration) (packets int, more bool) {
 	if l.streams != nil { // its stream sent for it
 		packets = stream.Packets
 	}
-	l.shares.Count(&q.sharing, q.flight)
-	if q.sender != nil {
+	l.shares.Count(&q.sharing, q.can.InFlight)
+	if q.can.Sender != nil {
 		l.sent = append(l.sent, q) // its deadline follows Sent
 	} else {
 		l.tasks.Lower(&q.entry, q.m.Deadline())
@@ -49,7 +49,7 @@ func (t *qpTask) Expire(now time.Duration) {
 	if q.m.Deadline() <= now {
 		l.lookForReports(now, q)
 		q.m.Expire(now)
-		l.shares.Count(&q.sharing, q.flight)
+		l.shares.Count(&q.sharing, q.can.InFlight)
 		l.tasks.Push(&q.entry)
 	}
 	l.shares.Expire(now, &q.sharing)

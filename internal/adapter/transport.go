@@ -16,12 +16,4 @@ func (d *Device) transportOf(t qp.Type) (*machine.Transport, error) {
 	return transports.Of(t)
 }
 
-// setMachine sets the queue pair's machine and the optional interfaces that it has.
-func (q *QP) setMachine(m machine.Machine) {
-	q.m = m
-	q.receiver, _ = m.(machine.Receiver)
-	q.sender, _ = m.(machine.Sender)
-	q.flight, _ = m.(machine.InFlightReporter)
-	q.follower, _ = m.(machine.Follower)
-	q.continuer, _ = m.(machine.Continuer)
-}
+func (q *QP) setMachine(m machine.Machine) { q.m, q.can = m, m.Capabilities() }

@@ -89,7 +89,7 @@ func TestMessageOfUnmappedMemoryThroughMemoryFailsItsQueuePair(t *testing.T) {
 	defer l.Unlock()
 	send := func(q *QP, payloads ...[]byte) (sent uint64) {
 		t.Helper()
-		q.follower = &followers{payloads: payloads[1:]}
+		q.can.Follower = &followers{payloads: payloads[1:]}
 		r := q.route().(*hostRoute)
 		before := r.sender.Sent()
 		l.out.Train = 1

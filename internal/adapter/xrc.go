@@ -5,7 +5,6 @@ import (
 	"sync"
 	"syscall"
 
-	"softrdma/internal/machine"
 	"softrdma/internal/object"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -154,7 +153,7 @@ func (q *QP) aim(number uint32) reason.Detail {
 
 // unaim undoes aim.
 func (q *QP) unaim() {
-	if m, ok := q.m.(machine.Withdrawer); ok {
+	if m := q.can.Withdrawer; m != nil {
 		m.Withdraw()
 	}
 	q.target, q.RQ, q.PD, q.RecvPD = nil, nil, q.pd.ID, q.pd.ID

@@ -73,9 +73,20 @@ type Network interface {
 	Join(group netip.Addr) error
 	Leave(group netip.Addr) error
 
+	// Capabilities says what else the network can do. The answer never changes.
+	Capabilities() Capabilities
+
 	// PutGRH writes the 40 bytes that a datagram's receive buffer begins with
 	// (IBTA 11.4.1.2). Length counts the packet from BTH to ICRC.
 	PutGRH(b []byte, src, dst qp.Endpoint, c Class, length int)
+}
+
+// Capabilities are what a network can do. A field is nil if it cannot.
+type Capabilities struct {
+	Sharer       Sharer
+	Resolver     Resolver
+	Offline      Offline
+	Configurable Configurable
 }
 
 // A Sharer is a Network whose endpoint devices in other processes may share.

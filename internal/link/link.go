@@ -83,8 +83,6 @@ type Packets interface {
 // A Limited is a link of packets that loses nothing and has room for a limited number of
 // packets of each service level. Packets sent without room are lost.
 type Limited interface {
-	Packets
-
 	// Room reports whether there is room for several batches of a service level. If not, Wait
 	// ends when there is.
 	Room(serviceLevel uint8) bool
@@ -111,6 +109,11 @@ type Capabilities struct {
 	// Lossless means that the link does not lose, reorder or duplicate packets as long as the
 	// peer keeps receiving.
 	Lossless bool
+
+	// What else the link can do. A field is nil if it cannot.
+	Watcher  Watcher
+	Limited  Limited
+	Reporter Reporter
 }
 
 // A Flow is a link's handle of a path to one peer. Links that route by packet headers have no

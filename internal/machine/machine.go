@@ -44,10 +44,26 @@ type Machine interface {
 	// Expire acts on deadlines that have passed.
 	Expire(now time.Duration)
 
+	// Capabilities says what else the machine can do. The answer never changes.
+	Capabilities() Capabilities
+
 	// Transition follows a change of Port.Attr.State that was already checked
 	// and made; from is the state before. Entering Reset forgets everything,
 	// entering Err flushes both queues (Next does it, a few at a time).
 	Transition(now time.Duration, from qp.State)
+}
+
+// Capabilities are what a machine can do. A field is nil if it cannot.
+type Capabilities struct {
+	Receiver    Receiver
+	Sender      Sender
+	InFlight    InFlightReporter
+	Addresser   Addresser
+	Follower    Follower
+	Continuer   Continuer
+	Unreachable UnreachableHandler
+	Revoker     Revoker
+	Withdrawer  Withdrawer
 }
 
 // A Receiver is a Machine of a transport of packets.

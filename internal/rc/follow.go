@@ -12,8 +12,6 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-var _ machine.Follower = (*QP)(nil)
-
 // Follow implements machine.Follower: a faster path for short WRITEs that are posted one after
 // the other. Each check is one of those that Next makes. If one fails, Next does the rest.
 func (q *QP) Follow(now time.Duration, out *machine.Out) bool {

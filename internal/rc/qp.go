@@ -37,13 +37,7 @@ type QP struct {
 	established bool  // EventCommEst was raised
 }
 
-var (
-	_ machine.Machine            = (*QP)(nil)
-	_ machine.Receiver           = (*QP)(nil)
-	_ machine.Continuer          = (*QP)(nil)
-	_ machine.UnreachableHandler = (*QP)(nil)
-	_ machine.Revoker            = (*QP)(nil)
-)
+var _ machine.Machine = (*QP)(nil)
 
 // A Config is what a queue pair has beyond the standard. The zero value recovers from
 // losses as the standard has it, and has the default congestion control.
@@ -146,6 +140,11 @@ func (q *QP) settle() {
 	case qp.SQD:
 		q.req.drain()
 	}
+}
+
+// Capabilities implements machine.Machine.
+func (q *QP) Capabilities() machine.Capabilities {
+	return machine.Capabilities{Receiver: q, InFlight: q, Follower: q, Continuer: q, Unreachable: q, Revoker: q}
 }
 
 // Transition implements machine.Machine.

@@ -16,15 +16,7 @@ import (
 //
 // It is a QP inside. The opcodes of its packets are translated where they come and go.
 // Losses are repaired as the standard has it, without selective acknowledges.
-type XRC struct {
-	*QP
-
-	// Fields of these names keep QP's methods from XRC: those are for RC's opcodes, and for
-	// packets without an XRCETH.
-	Follow, Continue struct{}
-}
-
-var _ machine.Withdrawer = XRC{}
+type XRC struct{ *QP }
 
 // NewXRC makes the machine of an XRC queue pair, whose port has one of the two types.
 func NewXRC(p *machine.Port, control congestion.Kind) XRC {
@@ -37,6 +29,12 @@ var XRCTransport = machine.Transport{
 	Lane: func(int) machine.Maker {
 		return func(p *machine.Port, o machine.Options) machine.Machine { return NewXRC(p, o.Control) }
 	},
+}
+
+// Capabilities implements machine.Machine. QP's Follow and Continue are for RC's opcodes, and for
+// packets without an XRCETH.
+func (x XRC) Capabilities() machine.Capabilities {
+	return machine.Capabilities{Receiver: x, InFlight: x, Unreachable: x, Revoker: x, Withdrawer: x}
 }
 
 // translated returns the opcode of the same operation if o is of one transport, and o if it

@@ -22,16 +22,17 @@ type QP struct {
 	notifier machine.Notifier
 }
 
-var (
-	_ machine.Machine  = (*QP)(nil)
-	_ machine.Receiver = (*QP)(nil)
-	_ machine.Sender   = (*QP)(nil)
-)
+var _ machine.Machine = (*QP)(nil)
 
 // New makes the machine of p. The caller fills and reads p. The congestion control is
 // DCQCN or none, as others need acknowledges.
 func New(p *machine.Port, control congestion.Kind) *QP {
 	return &QP{Queues: unreliable.New(p), pacer: newPacer(control)}
+}
+
+// Capabilities implements machine.Machine.
+func (q *QP) Capabilities() machine.Capabilities {
+	return machine.Capabilities{Receiver: q, Sender: q}
 }
 
 // Transition follows a change of the state.

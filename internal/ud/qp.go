@@ -27,15 +27,15 @@ type QP struct {
 	grh  [ib.GRHLen]byte
 }
 
-var (
-	_ machine.Machine   = (*QP)(nil)
-	_ machine.Receiver  = (*QP)(nil)
-	_ machine.Sender    = (*QP)(nil)
-	_ machine.Addresser = (*QP)(nil)
-)
+var _ machine.Machine = (*QP)(nil)
 
 // New makes the machine of p, which the caller keeps.
 func New(p *machine.Port) *QP { return &QP{Queues: unreliable.New(p)} }
+
+// Capabilities implements machine.Machine.
+func (q *QP) Capabilities() machine.Capabilities {
+	return machine.Capabilities{Receiver: q, Sender: q, Addresser: q}
+}
 
 // Transition follows a change of the state.
 func (q *QP) Transition(now time.Duration, from qp.State) {

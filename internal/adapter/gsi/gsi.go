@@ -200,5 +200,8 @@ func (g *GSI) Deadline() time.Duration { return g.CM.Deadline() }
 // Expire acts on it.
 func (g *GSI) Expire(now time.Duration) { g.CM.Expire(now) }
 
+// Capabilities implements machine.Machine.
+func (g *GSI) Capabilities() machine.Capabilities { return machine.Capabilities{Receiver: g} }
+
 // Transition is never called: queue pair 1 does not leave its state.
 func (g *GSI) Transition(time.Duration, qp.State) {}

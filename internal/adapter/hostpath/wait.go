@@ -10,9 +10,9 @@ import (
 // Watch makes bells by which peers wake the lane, and returns a waiter that waits for them and
 // for the lane's link. It returns the link itself if there can be no bells: then HostBell of the
 // device fails, and packets take the network. Watch is called before the lane is used.
-func (l *Lane) Watch(w link.Waiter) link.Waiter {
-	watcher, can := w.(link.Watcher)
-	if !can {
+func (l *Lane) Watch(w link.Packets) link.Waiter {
+	watcher := w.Capabilities().Watcher
+	if watcher == nil {
 		return w
 	}
 	b, err := hostmem.NewBells()

@@ -49,6 +49,9 @@ func (x *QP) Deadline() time.Duration { return machine.Never }
 // Expire has nothing to do.
 func (x *QP) Expire(time.Duration) {}
 
+// Capabilities implements machine.Machine: its stream does the rest.
+func (x *QP) Capabilities() machine.Capabilities { return machine.Capabilities{} }
+
 // Transition follows a change of state by the user.
 func (x *QP) Transition(now time.Duration, from qp.State) {
 	on := x.on

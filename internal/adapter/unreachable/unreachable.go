@@ -35,11 +35,8 @@ type Reader struct {
 	until   time.Duration
 }
 
-// NewReader makes the reader of a link, which may have no reports.
-func NewReader(l link.Packets) Reader {
-	reporter, _ := l.(link.Reporter)
-	return Reader{link: reporter}
-}
+// NewReader makes the reader of a link; nil if it has no reports.
+func NewReader(l link.Reporter) Reader { return Reader{link: l} }
 
 // SendFailed notes that a send failed, after which there may be reports.
 func (r *Reader) SendFailed() { r.pending = r.link != nil }

@@ -56,7 +56,7 @@ func TestTakeLimitsReports(t *testing.T) {
 }
 
 func TestLinksWithoutReports(t *testing.T) {
-	r := NewReader(struct{ link.Packets }{})
+	r := NewReader(nil)
 	r.SendFailed()
 	if r.Pending() || r.Look(nil) {
 		t.Error("a link without reports has some")

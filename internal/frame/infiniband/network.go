@@ -41,10 +41,7 @@ type Network struct {
 	checker ib.Checker
 }
 
-var (
-	_ frame.Network      = (*Network)(nil)
-	_ frame.Configurable = (*Network)(nil)
-)
+var _ frame.Network = (*Network)(nil)
 
 // New makes the network of a port, whose link carries packets from LRH to ICRC.
 func New(l link.Packets, p frame.Port) *Network {
@@ -165,6 +162,9 @@ func (n *Network) Leave(group netip.Addr) error {
 	n.groups = slices.Delete(n.groups, i, i+1)
 	return nil
 }
+
+// Capabilities implements frame.Network.
+func (n *Network) Capabilities() frame.Capabilities { return frame.Capabilities{Configurable: n} }
 
 // PutGRH implements frame.Network (IBTA 11.4.1.2). A packet that has no GRH leaves these
 // bytes undefined; they are zero.

@@ -96,11 +96,7 @@ type Network struct {
 	checker ib.Checker
 }
 
-var (
-	_ frame.Network  = (*Network)(nil)
-	_ frame.Resolver = (*Network)(nil)
-	_ frame.Offline  = (*Network)(nil)
-)
+var _ frame.Network = (*Network)(nil)
 
 // Networks makes the networks of several lanes' links, which have one GID.
 func Networks[L Link](gid netip.Addr, links []L) (all []frame.Network, err error) {
@@ -249,6 +245,11 @@ func (n *Network) Leave(group netip.Addr) error {
 		}
 	}
 	return fmt.Errorf("%v: not a group of this device", group)
+}
+
+// Capabilities implements frame.Network.
+func (n *Network) Capabilities() frame.Capabilities {
+	return frame.Capabilities{Resolver: n, Offline: n}
 }
 
 // PutGRH implements frame.Network (IBTA 11.4.1.2).

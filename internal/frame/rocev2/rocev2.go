@@ -7,7 +7,6 @@
 package rocev2
 
 import (
-	"errors"
 	"math/bits"
 	"net/netip"
 
@@ -66,10 +65,7 @@ type Network struct {
 	reply   frame.Flow
 }
 
-var (
-	_ frame.Network = (*Network)(nil)
-	_ frame.Sharer  = (*Network)(nil)
-)
+var _ frame.Network = (*Network)(nil)
 
 // New makes the network of a link.
 func New(l Link) *Network {
@@ -173,12 +169,20 @@ func (n *Network) Arrive(rx *link.Rx) (*frame.Source, reason.Detail) {
 	return s, reason.Detail{}
 }
 
-// HandOver implements frame.Sharer.
-func (n *Network) HandOver(packet []byte, src qp.Endpoint, c frame.Class) error {
+// Capabilities implements frame.Network.
+func (n *Network) Capabilities() (c frame.Capabilities) {
 	if l, ok := n.link.(SharedLink); ok {
-		return l.HandOver(packet, src, c.TrafficClass, c.HopLimit)
+		c.Sharer = sharer{l}
 	}
-	return errors.ErrUnsupported
+	return c
+}
+
+// A sharer is a frame.Sharer.
+type sharer struct{ link SharedLink }
+
+// HandOver implements frame.Sharer.
+func (s sharer) HandOver(packet []byte, src qp.Endpoint, c frame.Class) error {
+	return s.link.HandOver(packet, src, c.TrafficClass, c.HopLimit)
 }
 
 // Join implements frame.Network.

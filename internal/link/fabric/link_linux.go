@@ -120,7 +120,11 @@ func (l *Link) LID() (first ib.LID, lmc uint8) {
 }
 
 // Capabilities implements link.Packets.
-func (l *Link) Capabilities() link.Capabilities { return capabilities }
+func (l *Link) Capabilities() link.Capabilities {
+	c := capabilities
+	c.Watcher, c.Limited = l, l
+	return c
+}
 
 // batches is the number of largest batches that Room asks for: the one being built and one
 // that may precede it.

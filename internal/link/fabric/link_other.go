@@ -27,9 +27,6 @@ func (l *Link) LID() (first ib.LID, lmc uint8) { return 0, 0 }
 // Capabilities implements link.Packets.
 func (l *Link) Capabilities() link.Capabilities { return capabilities }
 
-// Room implements link.Limited.
-func (l *Link) Room(uint8) bool { return true }
-
 // Send fails.
 func (l *Link) Send(*link.Tx) error { return errSystem }
 

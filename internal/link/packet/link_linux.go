@@ -178,7 +178,7 @@ func (l *Link) Everywhere() *link.Flow { return &l.flows[everywhere] }
 func (l *Link) Capabilities() link.Capabilities {
 	return link.Capabilities{
 		Packets: link.MaxPackets, Bytes: link.MaxBatch, Frame: l.cfg.MaxFrame,
-		ReceiveBuffer: l.in.slots * l.cfg.MaxFrame,
+		ReceiveBuffer: l.in.slots * l.cfg.MaxFrame, Watcher: l,
 	}
 }
 
