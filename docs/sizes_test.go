@@ -31,7 +31,6 @@ var (
 		"internal/rc/responder.Responder":  85,
 		"internal/management/agent.Agent":  84,
 		"rdmanet.Conn":                     81,
-		"internal/adapter.lane":            79,
 		"internal/fabric/port.Port":        70,
 		"internal/link/udp.Link":           70,
 		"msg.Worker":                       65,
@@ -47,7 +46,6 @@ var (
 	}
 	largeFields = map[string]int{
 		"internal/wire/mad/smp.PortInfo":        51,
-		"internal/adapter.lane":                 50,
 		"rdmanet.Conn":                          50,
 		"internal/cm.Conn":                      45,
 		"msg.connection":                        43,
@@ -55,7 +53,6 @@ var (
 		"internal/management/hardware.Counters": 40,
 		"internal/iwarp.receiver":               39,
 		"msg.Worker":                            35,
-		"internal/adapter.QP":                   31,
 		"internal/fabric/live.Fabric":           31,
 	}
 	largeExported = map[string]int{

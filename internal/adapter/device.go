@@ -118,9 +118,12 @@ type Config struct {
 
 // A Device is one channel adapter with one port.
 type Device struct {
-	cfg    Config
-	clock  func() time.Duration
-	lanes  []*lane // at least one
+	cfg     Config
+	clock   func() time.Duration
+	lanes   []*lane // at least one; each is part of one of these:
+	packets []*packetLane
+	streams *streamLane
+
 	Memory *memory.Table
 	Trace  *trace.Stream
 
@@ -174,17 +177,7 @@ func Open(cfg Config) *Device {
 		d.clock = func() time.Duration { return time.Since(epoch) }
 	}
 	d.events.Init()
-	networks := cfg.Networks
-	if cfg.Streams != nil {
-		networks = []frame.Network{nil}
-	}
-	if d.cfg.Share.Of == 0 {
-		d.cfg.Share = frame.Whole(len(networks))
-	}
-	d.lanes = make([]*lane, len(networks))
-	for i, n := range networks {
-		d.lanes[i] = newLane(d, i, n)
-	}
+	d.openLanes()
 	d.Trace.Changed = d.traceChanged
 	if cfg.Loopback != nil {
 		cfg.Loopback.add(d)
@@ -197,9 +190,26 @@ func Open(cfg Config) *Device {
 	return d
 }
 
+func (d *Device) openLanes() {
+	d.lanes = make([]*lane, max(len(d.cfg.Networks), 1))
+	if d.cfg.Share.Of == 0 {
+		d.cfg.Share = frame.Whole(len(d.lanes))
+	}
+	if d.IWARP() {
+		d.streams = newStreamLane(d)
+		d.lanes[0] = &d.streams.lane
+		return
+	}
+	for i, n := range d.cfg.Networks {
+		l := newPacketLane(d, i, n)
+		d.packets = append(d.packets, l)
+		d.lanes[i] = &l.lane
+	}
+}
+
 // Local returns where the device receives.
 func (d *Device) Local() qp.Endpoint {
-	if d.cfg.Streams != nil {
+	if d.IWARP() {
 		return d.cfg.Streams.Local()
 	}
 	return d.cfg.Networks[0].Local()
@@ -234,7 +244,7 @@ func (d *Device) Progress() time.Duration {
 		}
 	}
 	next := machine.Never
-	d.locked(func(l *lane) { next = min(next, l.port.Next()) })
+	d.locked(func(l *lane) { next = min(next, l.carrier.Next()) })
 	return next
 }
 
@@ -267,7 +277,7 @@ func (d *Device) locked(f func(*lane)) {
 
 // Traffic returns what the lanes have carried.
 func (d *Device) Traffic() (sum machine.Traffic) {
-	d.locked(func(l *lane) { sum.Add(l.traffic) })
+	d.lockedPackets(func(l *packetLane) { sum.Add(l.traffic) })
 	return sum
 }
 
@@ -288,6 +298,8 @@ func (d *Device) Close() error {
 		close(d.done)
 		for _, l := range d.lanes {
 			d.closeErr = errors.Join(d.closeErr, l.link.Close())
+		}
+		for _, l := range d.packets {
 			l.closeHost()
 		}
 	})

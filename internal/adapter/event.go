@@ -55,19 +55,21 @@ func (d *Device) Event(p *machine.Port, e machine.Event, why reason.Detail) {
 
 // Refuse implements machine.Host.
 func (d *Device) Refuse(p *machine.Port, why reason.Detail) {
-	in := &d.laneOf(p.QPN).in
+	l := d.packetLane(p.QPN)
 	if why.Reason == reason.PacketSource {
-		d.Trace.RefuseSource(p.QPN, why, d.zoned(p.Attr.Path.Dst), d.zoned(in.Src))
+		d.Trace.RefuseSource(p.QPN, why, zoned(p.Attr.Path.Dst, d.Local()), zoned(l.in.Src, d.Local()))
 	} else {
 		d.Trace.Refuse(p.QPN, why)
 	}
-	d.cfg.Violated.Report(in, why.Reason)
+	if l != nil {
+		d.cfg.Violated.Report(&l.in, why.Reason)
+	}
 }
 
-// zoned returns an address as people write it: one of the link has the zone of the device.
-func (d *Device) zoned(e qp.Endpoint) netip.Addr {
+// zoned returns an address as people write it: one of the link has the zone of the device's own.
+func zoned(e, local qp.Endpoint) netip.Addr {
 	if e = qp.OnWire(e); e.Addr().IsLinkLocalUnicast() {
-		e = qp.InZone(e, d.Local())
+		e = qp.InZone(e, local)
 	}
 	return e.Addr()
 }

@@ -31,6 +31,21 @@ type flowKey struct {
 	lane int
 }
 
+// A flowTable has a lane's open flows and their routes.
+type flowTable struct {
+	lane    *packetLane
+	open    map[flowKey]*txFlow
+	reply   txFlow // of the answer that is being sent, see forReply
+	wired   route  // the network, with the trace in front of it if there is one
+	seen    uint32 // changes of the loopback when routes were chosen last
+	sweeper sweeper
+}
+
+func (t *flowTable) init(l *packetLane) {
+	t.lane, t.open, t.wired = l, make(map[flowKey]*txFlow), &l.network
+	t.sweeper.init(l)
+}
+
 // maxDatagramFlows bounds the flows kept open for datagrams.
 const maxDatagramFlows = 256
 
@@ -42,12 +57,12 @@ func (d *Device) resolve(path *qp.Path, remote uint32) error {
 	if err := d.Prepare(path.Dst, remote); err != nil {
 		return err
 	}
-	l := d.lanes[0]
-	if l.can.Resolver == nil {
+	if d.IWARP() || d.packets[0].can.Resolver == nil {
 		return nil
 	}
+	l := d.packets[0]
 	l.Lock()
-	found := l.inMemory(path, remote)
+	found := l.flows.inMemory(path, remote)
 	l.Unlock()
 	if found { // perhaps nobody answers in the network
 		return nil
@@ -55,15 +70,25 @@ func (d *Device) resolve(path *qp.Path, remote uint32) error {
 	return l.can.Resolver.Resolve(path)
 }
 
+// GroupGID returns the GID of an IP multicast group, as an address.
+func (d *Device) GroupGID(ip netip.Addr) netip.Addr {
+	if d.IWARP() {
+		return ip
+	}
+	return d.packets[0].net.GroupGID(ip)
+}
+
 // inMemory reports whether a path through memory leads to the peer, or will once it is used.
-func (l *lane) inMemory(path *qp.Path, remote uint32) bool {
+func (t *flowTable) inMemory(path *qp.Path, remote uint32) bool {
+	l := t.lane
 	dst := l.net.Key(path, 0, remote).Dst
 	s := l.host.Share(dst)
 	return l.host.Find(dst, remote) != nil || s.Of > s.Lanes
 }
 
-// memoryFlow returns a flow to a peer that memory leads to and no network.
-func (l *lane) memoryFlow(path *qp.Path) *frame.Flow {
+// offline returns a flow to a peer that memory leads to and no network.
+func (t *flowTable) offline(path *qp.Path) *frame.Flow {
+	l := t.lane
 	if o := l.can.Offline; o != nil {
 		return o.Offline(path)
 	}
@@ -71,59 +96,53 @@ func (l *lane) memoryFlow(path *qp.Path) *frame.Flow {
 	return &frame.Flow{Local: qp.OnWire(local), Peer: path.Dst}
 }
 
-// GroupGID returns the GID of an IP multicast group, as an address.
-func (d *Device) GroupGID(ip netip.Addr) netip.Addr {
-	if l := d.lanes[0]; l.net != nil {
-		return l.net.GroupGID(ip)
-	}
-	return ip
-}
-
-// openFlow returns the flow of packets from one queue pair to another.
-func (l *lane) openFlow(path *qp.Path, local, remote uint32) (*txFlow, error) {
+// get returns the flow of packets from one queue pair to another, and opens it if needed.
+func (t *flowTable) get(path *qp.Path, local, remote uint32) (*txFlow, error) {
+	l := t.lane
 	key := flowKey{l.net.Key(path, local, remote), frame.LaneOf(remote, l.dev.cfg.Share.Of)}
-	if f := l.flows[key]; f != nil {
+	if f := t.open[key]; f != nil {
 		return f, nil
 	}
-	l.trimFlows()
-	t := &txFlow{key: key}
-	f, err := l.net.Open(path, l.dev.cfg.Random())
+	t.trim()
+	f := &txFlow{key: key}
+	n, err := l.net.Open(path, l.dev.cfg.Random())
 	switch {
 	case err == nil:
-		t.Flow = f
-	case l.inMemory(path, remote):
-		t.Flow, t.offline = l.memoryFlow(path), true
+		f.Flow = n
+	case t.inMemory(path, remote):
+		f.Flow, f.offline = t.offline(path), true
 	default:
 		return nil, err
 	}
-	l.layOut(t)
-	l.flows[key] = t
-	return t, nil
+	t.layOut(f)
+	t.open[key] = f
+	return f, nil
 }
 
-// replyFlow returns the flow of one answer to a peer whose address may be forged. A flow
+// forReply returns the flow of one answer to a peer whose address may be forged. A flow
 // of its own would cost a socket for each address.
-func (l *lane) replyFlow(path *qp.Path, _, remote uint32) (*txFlow, error) {
-	if l.network.flow == &l.reply {
+func (t *flowTable) forReply(path *qp.Path, remote uint32) (*txFlow, error) {
+	l := t.lane
+	if l.network.flow == &t.reply {
 		l.network.flush()
 	}
 	f, err := l.net.Reply(path)
 	switch {
 	case err == nil:
-		l.reply = txFlow{Flow: f}
-	case l.inMemory(path, remote):
-		l.reply = txFlow{Flow: l.memoryFlow(path), offline: true}
+		t.reply = txFlow{Flow: f}
+	case t.inMemory(path, remote):
+		t.reply = txFlow{Flow: t.offline(path), offline: true}
 	default:
 		return nil, err
 	}
-	l.layOut(&l.reply)
-	return &l.reply, nil
+	t.layOut(&t.reply)
+	return &t.reply, nil
 }
 
-// trimFlows closes flows that were opened for datagrams, if there are many.
-func (l *lane) trimFlows() {
+// trim closes flows that were opened for datagrams, if there are many.
+func (t *flowTable) trim() {
 	n := 0
-	for _, f := range l.flows {
+	for _, f := range t.open {
 		if f.uses == 0 {
 			n++
 		}
@@ -131,49 +150,61 @@ func (l *lane) trimFlows() {
 	if n < maxDatagramFlows {
 		return
 	}
-	for _, f := range l.flows {
-		l.closeFlow(f)
+	for _, f := range t.open {
+		t.close(f)
 	}
 }
 
-// shareLimit is what may be in flight to one peer, in bytes: three quarters of what a
-// socket like the lane's holds, because others send to the peer as well.
-func (l *lane) shareLimit() int64 {
-	return int64(max(l.network.caps.ReceiveBuffer*3/4/len(l.dev.lanes), l.dev.cfg.Window))
-}
-
-// closeFlow closes a flow that no connection uses.
-func (l *lane) closeFlow(f *txFlow) {
+// close closes a flow that no connection uses.
+func (t *flowTable) close(f *txFlow) {
 	if f.uses > 0 {
 		return
 	}
-	l.network.flush()
+	t.lane.network.flush()
 	if !f.offline {
-		l.net.Close(f.Flow)
+		t.lane.net.Close(f.Flow)
 	}
-	delete(l.flows, f.key)
+	delete(t.open, f.key)
 }
 
-// flowOf returns the flow for a packet of q: the connection's own, or for datagrams that
+// closeAll closes all flows, with the lane.
+func (t *flowTable) closeAll() {
+	for _, f := range t.open {
+		if !f.offline {
+			t.lane.net.Close(f.Flow)
+		}
+	}
+	clear(t.open)
+}
+
+// of returns the flow for a packet of q: the connection's own, or for datagrams that
 // of their destination. It returns nil if there can be none.
-func (l *lane) flowOf(q *QP, path *qp.Path, remote uint32) *txFlow {
+func (t *flowTable) of(q *QP, path *qp.Path, remote uint32) (f *txFlow) {
 	if q.flow != nil {
 		return q.flow
 	}
 	if path == nil {
 		return nil
 	}
-	open := l.openFlow
+	l, err := t.lane, error(nil)
 	if q == l.gsi && q.m.(*gsi.GSI).Replies() {
-		open = l.replyFlow
+		f, err = t.forReply(path, remote)
+	} else {
+		f, err = t.get(path, q.QPN, remote)
 	}
-	f, err := open(path, q.QPN, remote)
 	if err != nil {
 		l.dev.Trace.Refuse(q.QPN, link.SendDetail(err, 0))
 		return nil
 	}
-	if f.uses == 0 && f != &l.reply {
-		l.sweeper.use(f)
+	if f.uses == 0 && f != &t.reply {
+		t.sweeper.use(f)
 	}
 	return f
+}
+
+// shareLimit is what may be in flight to one peer, in bytes: three quarters of what a
+// socket like the lane's holds, because others send to the peer as well.
+func (t *flowTable) shareLimit() int64 {
+	l := t.lane
+	return int64(max(l.network.caps.ReceiveBuffer*3/4/len(l.dev.lanes), l.dev.cfg.Window))
 }

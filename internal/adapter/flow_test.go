@@ -14,7 +14,7 @@ import (
 func TestMessagesOfManyQueuePairsLeaveTogether(t *testing.T) {
 	const n = 40
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.UD, 64)
-	l := e.dev.lanes[0]
+	l := e.dev.packets[0]
 	var all []*QP
 	flows := map[*txFlow]int{}
 	for range n {
@@ -57,12 +57,12 @@ func TestFlowsToAPeerAreFew(t *testing.T) {
 		for range 100 {
 			e.create(qp.RC, e.cq)
 		}
-		l := e.dev.lanes[0]
-		if n := len(l.flows); n != most {
+		l := e.dev.packets[0]
+		if n := len(l.flows.open); n != most {
 			t.Errorf("%s: %d flows, expected %d", addr, n, most)
 		}
 		uses := 0
-		for _, f := range l.flows {
+		for _, f := range l.flows.open {
 			uses += f.uses
 		}
 		if uses != 101 {
@@ -71,8 +71,8 @@ func TestFlowsToAPeerAreFew(t *testing.T) {
 		for _, q := range l.qps {
 			e.check(q.Destroy())
 		}
-		if len(l.flows) != 0 {
-			t.Errorf("%s: %d flows are left", addr, len(l.flows))
+		if len(l.flows.open) != 0 {
+			t.Errorf("%s: %d flows are left", addr, len(l.flows.open))
 		}
 	}
 }

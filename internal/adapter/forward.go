@@ -13,7 +13,7 @@ import (
 
 // forward hands the packet b, which l.in holds and whose ICRC and P_Key were checked, to the
 // lane of its queue pair. A batch that was joined on its way went to its first packet's lane.
-func (l *lane) forward(to *lane, b []byte) {
+func (l *packetLane) forward(to *packetLane, b []byte) {
 	if !to.put(handover.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, Memory: l.in.Memory}, b) {
 		l.drop(b, l.in.DestQPN, reason.PacketStray, handover.Limit, uint64(len(b)))
 		return
@@ -22,7 +22,7 @@ func (l *lane) forward(to *lane, b []byte) {
 }
 
 // put leaves a packet for the lane, and reports whether there was room.
-func (l *lane) put(p handover.Packet, b []byte) bool {
+func (l *packetLane) put(p handover.Packet, b []byte) bool {
 	l.Bell.Lock()
 	defer l.Bell.Unlock()
 	if !l.left.inbox.Put(p, b) {
@@ -34,14 +34,14 @@ func (l *lane) put(p handover.Packet, b []byte) bool {
 
 // notifyForwarded makes the lanes progress that packets were left for. The holder of a
 // lane serves it.
-func (l *lane) notifyForwarded() {
+func (l *packetLane) notifyForwarded() {
 	for l.notify != 0 {
 		l.notify.next(l.dev).ServeDoorbell()
 	}
 }
 
 // receiveForwarded delivers what other lanes left.
-func (l *lane) receiveForwarded() {
+func (l *packetLane) receiveForwarded() {
 	now := l.dev.clock()
 	for p, b := range l.left.taken.All() {
 		l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL, l.in.Memory = p.Src, p.Dst, p.TOS, p.TTL, p.Memory
@@ -54,7 +54,7 @@ func (l *lane) receiveForwarded() {
 }
 
 // dispatch passes a valid packet to its queue pair.
-func (l *lane) dispatch(now time.Duration, b []byte) {
+func (l *packetLane) dispatch(now time.Duration, b []byte) {
 	n := l.in.DestQPN
 	q := l.qps[n]
 	if n == gsi.QPN {
@@ -64,7 +64,7 @@ func (l *lane) dispatch(now time.Duration, b []byte) {
 		l.deliver(now, q, b)
 		return
 	}
-	switch to := l.dev.laneOf(n); to {
+	switch to := l.dev.packetLane(n); to {
 	case l:
 	case nil:
 		l.handOver(b)
@@ -83,7 +83,7 @@ func (l *lane) dispatch(now time.Duration, b []byte) {
 // handOver passes a packet on to the program that its queue pair belongs to. The packet was
 // joined to packets of this program on its way. One that was handed over before is dropped:
 // its queue pair belongs to no program.
-func (l *lane) handOver(b []byte) {
+func (l *packetLane) handOver(b []byte) {
 	if s := l.can.Sharer; s != nil && l.from != nil && !l.rx.HandedOver && s.HandOver(b, l.in.Src, frame.Class{TrafficClass: l.in.TOS, HopLimit: l.in.TTL}) == nil {
 		return
 	}

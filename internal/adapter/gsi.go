@@ -15,17 +15,17 @@ import (
 )
 
 // newGSI makes queue pair 1. It is always there and ready; no driver owns it.
-func newGSI(l *lane) *QP {
+func newGSI(l *packetLane) *QP {
 	d := l.dev
 	local := d.Local()
-	if l.net != nil && l.net.Standard() { // the manager tells peers of another UDP port than this
+	if l.net.Standard() { // the manager tells peers of another UDP port than this
 		local = netip.AddrPortFrom(local.Addr(), ib.UDPPort)
 	}
 	g := gsi.New(l.can.Configurable != nil, cm.Config{
 		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.cfg.Random,
 		Refuse: func(why reason.Detail) { d.Trace.Refuse(gsi.QPN, why) },
 	})
-	q := &QP{lane: l, transport: transports.UD(), Port: machine.Port{QPN: gsi.QPN, Type: qp.UD, Host: d}}
+	q := &QP{lane: &l.lane, packets: l, transport: transports.UD(), Port: machine.Port{QPN: gsi.QPN, Type: qp.UD, Host: d}}
 	q.entry.Init((*qpTask)(q))
 	q.setMachine(g)
 	q.Attr.State, q.Attr.QKey, q.Attr.PathMTU = qp.RTS, gsi.QKey, d.cfg.MTU
@@ -53,12 +53,12 @@ func (d *Device) SendMAD(m *gsi.Datagram) error {
 // GSI calls f with queue pair 1, which nobody else uses until f returns, and then sends
 // what it has to send. Whoever makes the device progress calls the handler that f may set.
 func (d *Device) GSI(f func(g *gsi.GSI, now time.Duration)) error {
-	l := d.laneOf(gsi.QPN)
+	if d.IWARP() {
+		return gsi.ErrStreams
+	}
+	l := d.packetLane(gsi.QPN)
 	if l == nil {
 		return gsi.ErrShared
-	}
-	if l.streams != nil {
-		return gsi.ErrStreams
 	}
 	l.Lock()
 	defer l.Unlock()

@@ -26,7 +26,7 @@ func datagram(d *Device, from netip.AddrPort, op ib.Opcode, qkey uint32, payload
 	b = append(b, 0, 0, 0, 0)
 	h := ib.NewPseudoHeader(from, d.Local())
 	ib.PutICRC(b[len(b)-ib.ICRCLen:], h.Sum(0, b))
-	l := d.lanes[0]
+	l := d.packets[0]
 	l.Lock()
 	l.receive(d.clock(), &link.Rx{Data: b, Size: len(b), Src: from, Dst: d.Local()})
 	l.Transmit(d.clock())
@@ -77,7 +77,7 @@ func TestGSIAnswersToUnknownPeersTakeNoFlow(t *testing.T) {
 	if n := link.count(); n != 100 {
 		t.Errorf("%d packets sent, expected 100", n)
 	}
-	if n := len(dev.lanes[0].flows); n != 0 {
+	if n := len(dev.packets[0].flows.open); n != 0 {
 		t.Errorf("%d flows are open", n)
 	}
 }

@@ -17,18 +17,18 @@ import (
 
 // HostBell makes the bell by which a peer on this host wakes a lane.
 func (d *Device) HostBell(lane int, owner any) (*hostmem.Bell, error) {
-	if b := d.lanes[lane].host.Bells; b != nil {
-		return b.Add(owner)
+	if d.IWARP() || d.packets[lane].host.Bells == nil {
+		return nil, errors.ErrUnsupported
 	}
-	return nil, errors.ErrUnsupported
+	return d.packets[lane].host.Bells.Add(owner)
 }
 
 // AttachHost begins to use a channel to a peer on this host.
 func (d *Device) AttachHost(c *hostmem.Channel) {
-	for _, l := range d.lanes {
+	for _, l := range d.packets {
 		l.Lock()
 		l.host.Add(c, l.watch != nil)
-		l.reroute()
+		l.flows.reroute()
 		l.Unlock()
 		l.link.Wake() // the peer may have sent before Add armed the rings of a sleeping lane
 	}
@@ -36,33 +36,27 @@ func (d *Device) AttachHost(c *hostmem.Channel) {
 
 // DetachHost ends the use of a channel. When it returns no lane touches the channel's memory.
 func (d *Device) DetachHost(c *hostmem.Channel) {
-	d.locked(func(l *lane) {
+	d.lockedPackets(func(l *packetLane) {
 		l.host.Drain(c)
 		l.endRun()
 		l.settle() // acknowledges what came
 		l.host.Remove(c)
 		l.endRun()
-		l.reroute()
+		l.flows.reroute()
 	})
 }
 
 // Prepare looks for a path through memory to the peer of a queue pair that a path is about to
 // lead to. It returns an error only if there has to be one (Config.Reach).
 func (d *Device) Prepare(peer qp.Endpoint, qpn uint32) error {
-	net := d.lanes[0].net
-	if d.cfg.Reach == nil || net == nil {
+	if d.cfg.Reach == nil || d.IWARP() {
 		return nil
 	}
-	return d.cfg.Reach(net.Key(&qp.Path{Dst: peer}, 0, 0).Dst, qpn) // as the network names it
+	return d.cfg.Reach(d.packets[0].net.Key(&qp.Path{Dst: peer}, 0, 0).Dst, qpn) // as the network names it
 }
 
-// initHost prepares the memory path of a lane of packets, and returns what the lane waits
-// on.
-func (l *lane) initHost() link.Waiter {
-	if l.net == nil {
-		l.host.Init(l.index, hostpath.Config{})
-		return l.link
-	}
+// initHost prepares the memory path, and returns what the lane waits on.
+func (l *packetLane) initHost() link.Waiter {
 	l.host.Init(l.index, hostpath.Config{
 		Port: (*hostPort)(l), Tasks: &l.tasks, Segments: &l.dev.Memory.Segments, Local: qp.OnWire(l.net.Local()), Clock: l.dev.clock,
 	})
@@ -73,7 +67,7 @@ func (l *lane) initHost() link.Waiter {
 }
 
 // closeHost closes the bells. The link that watched them is closed.
-func (l *lane) closeHost() {
+func (l *packetLane) closeHost() {
 	if b := l.host.Bells; b != nil {
 		b.Close()
 	}
@@ -82,7 +76,7 @@ func (l *lane) closeHost() {
 // changesPath reports whether the peer of a connection has begun to use another path, by which
 // a packet came: memory or the network. While memory leads to a peer that uses it, whatever
 // comes from the network is somebody else's.
-func (l *lane) changesPath(q *QP) bool {
+func (l *packetLane) changesPath(q *QP) bool {
 	if l.in.Memory {
 		q.inMemory = qp.OnWire(l.in.Src).Addr() == qp.OnWire(q.Attr.Path.Dst).Addr()
 		return true
@@ -95,6 +89,6 @@ func (l *lane) changesPath(q *QP) bool {
 // again now.
 func (q *QP) revoke() {
 	if q.flow != nil && q.transport.Acknowledged {
-		q.lane.host.RevokePeer(q.flow.Peer, q.Attr.DestQPN)
+		q.packets.host.RevokePeer(q.flow.Peer, q.Attr.DestQPN)
 	}
 }

@@ -12,18 +12,18 @@ import (
 )
 
 // A hostPort is a lane as the memory path sees it.
-type hostPort lane
+type hostPort packetLane
 
 // Message implements hostpath.Port.
 func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Received, payload []byte) {
-	l := (*lane)(h)
+	l := (*packetLane)(h)
 	fault := l.in.ParseParts(m.Header, payload)
 	if fault == ib.OK && l.run.Continue(now, p, &l.in, m) {
 		l.traffic.Continued(&l.in)
 		return
 	}
 	l.fromHost(p, m)
-	if fault == ib.OK && l.dev.laneOf(l.in.DestQPN) != l {
+	if fault == ib.OK && l.dev.packetLane(l.in.DestQPN) != l {
 		l.drop(nil, l.in.DestQPN, reason.PacketQPN, uint64(len(l.qps)), uint64(l.in.DestQPN))
 		return
 	}
@@ -43,10 +43,10 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 
 // Lost implements hostpath.Port.
 func (h *hostPort) Lost(now time.Duration, p *hostpath.Path, m *hostmem.Received) {
-	l := (*lane)(h)
+	l := (*packetLane)(h)
 	fault := l.in.ParseHeaders(m.Header)
 	l.fromHost(p, m)
-	if fault != ib.OK || l.dev.laneOf(l.in.DestQPN) != l {
+	if fault != ib.OK || l.dev.packetLane(l.in.DestQPN) != l {
 		return // it was refused when it could not be read
 	}
 	l.in.Lost, l.in.Train = true, int(m.Train)
@@ -56,7 +56,7 @@ func (h *hostPort) Lost(now time.Duration, p *hostpath.Path, m *hostmem.Received
 
 // Packet implements hostpath.Port.
 func (h *hostPort) Packet(now time.Duration, p *hostpath.Path, m *hostmem.Received, header, packet []byte) {
-	l := (*lane)(h)
+	l := (*packetLane)(h)
 	fault := l.in.Parse(packet)
 	l.fromHost(p, m)
 	l.from, l.header = nil, header
@@ -66,13 +66,13 @@ func (h *hostPort) Packet(now time.Duration, p *hostpath.Path, m *hostmem.Receiv
 }
 
 // endRun does once what follows the messages of a run.
-func (l *lane) endRun() {
+func (l *packetLane) endRun() {
 	if q, taken := l.run.End(); taken {
 		l.received(q)
 	}
 }
 
-func (l *lane) fromHost(p *hostpath.Path, m *hostmem.Received) {
+func (l *packetLane) fromHost(p *hostpath.Path, m *hostmem.Received) {
 	l.endRun()
 	l.in.Src, l.in.Dst = netip.AddrPortFrom(p.Peer.Addr(), m.Port), l.host.Local
 	l.in.TOS, l.in.TTL, l.in.Memory = m.TrafficClass, m.HopLimit, true
@@ -92,6 +92,6 @@ func (h *hostPort) Revoked(p *hostpath.Path) {
 
 // Broken implements hostpath.Port.
 func (h *hostPort) Broken(p *hostpath.Path, _ reason.Detail) {
-	(*lane)(h).reroute()
+	h.flows.reroute()
 	go p.Far.Close()
 }

@@ -53,9 +53,9 @@ func (r *hostRoute) Send(now time.Duration, q *QP, f *txFlow, o *machine.Out, cl
 	x.Pieces, x.Region = nil, nil
 	if !posted {
 		for i := range o.Train {
-			r.Send(now, q, f, q.lane.partOf(q, o, i), class, 1)
+			r.Send(now, q, f, q.packets.partOf(q, o, i), class, 1)
 		}
-		clear(q.lane.part.Pieces)
+		clear(q.packets.part.Pieces)
 		return 1
 	}
 	if o.Train == 1 && q.can.Follower != nil {
@@ -70,7 +70,7 @@ func (r *hostRoute) follow(now time.Duration, q *QP, o *machine.Out, limit int) 
 	like := (*ib.WriteHeader)(x.headers[:]) // Follow does not use other opcodes
 	for n < limit && s.Admit(now, &q.entry) && q.can.Follower.Follow(now, o) {
 		o.Pad = ib.PadLen(o.Len)
-		q.lane.traffic.Sent += uint64(o.Len)
+		q.packets.traffic.Sent += uint64(o.Len)
 		if b := s.Slot(len(like) + o.Len); b != nil {
 			o.PutWrite((*ib.WriteHeader)(b), like)
 			copy(b[len(like):], o.Pieces[0])

@@ -60,22 +60,13 @@ func (l *lane) ring(q *QP) {
 	l.ServeDoorbell()
 }
 
-// Serve implements drive.Port: what was handed over becomes ready, or is received.
-func (l *lane) Serve() bool {
-	if !l.Bell.Rung() {
-		return false
-	}
+// takeBells makes the queue pairs ready whose doorbells were left. The caller has the doorbell.
+func (l *lane) takeBells() {
 	h := &l.left
-	l.Bell.Lock()
 	for i, q := range h.bells {
 		q.rung.Store(false)
 		l.tasks.Push(&q.entry)
 		h.bells[i] = nil
 	}
 	h.bells = h.bells[:0]
-	h.inbox, h.taken = h.taken, h.inbox
-	l.Bell.Answer()
-	l.Bell.Unlock()
-	l.receiveForwarded()
-	return true
 }

@@ -42,29 +42,29 @@ func (d *Device) Barrier() {
 	d.each((*lane).Barrier)
 }
 
+// packetLane returns the lane of the queue pair with a number, nil if the number is another
+// device's, or the device's lane carries streams.
+func (d *Device) packetLane(qpn uint32) *packetLane {
+	if i, ok := d.cfg.Share.Lane(qpn); ok && d.packets != nil {
+		return d.packets[i]
+	}
+	return nil
+}
+
+// lockedPackets calls f for each lane of packets, with its lock.
+func (d *Device) lockedPackets(f func(*packetLane)) {
+	for _, l := range d.packets {
+		l.Lock()
+		f(l)
+		l.Unlock()
+	}
+}
+
 // endUse is Barrier for a region that is registered no more: peers on this host do not read
 // its memory afterwards either.
 func (d *Device) endUse(r *memory.Region) {
-	d.locked(func(l *lane) {
-		l.host.RevokeRegion(r)
-		l.host.Withdraw(r)
-	})
+	d.locked(func(l *lane) { l.carrier.end(r) })
 }
 
 // endWindow is Barrier for a window that was bound: peers do not read its memory afterwards.
-func (d *Device) endWindow() {
-	d.locked(func(l *lane) { l.host.RevokeWindows() })
-}
-
-// endBindings is endWindow for bindings that requests have ended, by the holder of a lane. It
-// does not wait for the locks of the others.
-func (l *lane) endBindings() {
-	if !l.host.Invalidated(l.dev.Memory.Invalidations()) {
-		return
-	}
-	for _, o := range l.dev.lanes {
-		if o != l {
-			o.host.RevokeWindowsOutside()
-		}
-	}
-}
+func (d *Device) endWindow() { d.endUse(nil) }

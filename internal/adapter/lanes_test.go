@@ -44,7 +44,7 @@ func TestPacketAtTheWrongLaneReachesItsQueuePair(t *testing.T) {
 		e, other, second := twoLanes(t, Config{Manual: true}, 16)
 		e.recv()
 		second.give, second.from = e.datagram()
-		home, wrong := e.qp.lane, other.lane
+		home, wrong := e.qp.packets, other.packets
 		if held {
 			home.Lock()
 		}
@@ -70,7 +70,7 @@ func TestPacketAtTheWrongLaneReachesItsQueuePair(t *testing.T) {
 func TestForwardedPacketsBeyondTheLimitAreDropped(t *testing.T) {
 	e, other, second := twoLanes(t, Config{Manual: true}, 16)
 	second.give, second.from = e.datagram()
-	home, wrong := e.qp.lane, other.lane
+	home, wrong := e.qp.packets, other.packets
 	room := handover.Limit / len(second.give)
 	home.Lock()
 	wrong.Lock()

@@ -36,7 +36,7 @@ func (b *Loopback) add(d *Device) {
 	if b.devices == nil {
 		b.devices = make(map[place]*Device)
 	}
-	if p := d.place(); b.devices[p] == nil {
+	if p := placeOf(d); b.devices[p] == nil {
 		b.devices[p] = d
 	}
 	b.changes.Add(1)
@@ -46,7 +46,7 @@ func (b *Loopback) add(d *Device) {
 func (b *Loopback) remove(d *Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p := d.place(); b.devices[p] == d {
+	if p := placeOf(d); b.devices[p] == d {
 		delete(b.devices, p)
 	}
 	b.changes.Add(1)
@@ -58,35 +58,26 @@ func (b *Loopback) find(p place) *Device {
 	return b.devices[p]
 }
 
-func (d *Device) place() place {
+func placeOf(d *Device) place {
 	p := place{at: d.Local()}
-	if d.cfg.Streams == nil {
+	if !d.IWARP() {
 		p.kind = d.cfg.Networks[0].Kind()
 	}
 	return p
 }
 
-// neighbor returns the device of this process that a flow leads to, nil if there is none.
-func (l *lane) neighbor(f *txFlow) *Device {
-	b := l.dev.cfg.Loopback
-	if b == nil {
-		return nil
-	}
-	return b.find(place{l.net.Kind(), qp.InZone(f.Peer, l.net.Local())})
-}
-
 // A process is what the routes of a lane to other lanes of this process share.
 type process struct {
-	lane   *lane
-	held   *lane  // taken to hand it packets
-	joined []byte // a payload that was in pieces
+	lane   *packetLane
+	held   *packetLane // taken to hand it packets
+	joined []byte      // a payload that was in pieces
 }
 
 // A processRoute hands packets over to a lane of this process: at once if that lane is free, which
 // then stays taken until release, otherwise through its inbox.
 type processRoute struct {
 	*process
-	to *lane
+	to *packetLane
 }
 
 // trainBytes is how much is handed over at once: what one system call brings from a
@@ -154,7 +145,7 @@ func (s *process) join(pieces [][]byte) []byte {
 
 // take locks another lane for the holder of this one, and reports whether it did: it never
 // waits. What was handed to the lane before comes first.
-func (s *process) take(to *lane) bool {
+func (s *process) take(to *packetLane) bool {
 	if to == s.lane {
 		return true
 	}
@@ -179,7 +170,7 @@ func (s *process) release() {
 }
 
 // accept receives a packet from a lane of this process as it is.
-func (l *lane) accept(f *txFlow, o *machine.Out, payload []byte, class frame.Class) {
+func (l *packetLane) accept(f *txFlow, o *machine.Out, payload []byte, class frame.Class) {
 	if l.closed {
 		return
 	}

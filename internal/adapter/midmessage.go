@@ -19,7 +19,7 @@ type fastPath struct {
 // enterFastPath expects the middle of the message behind packet b, which was
 // dispatched and is not a message's last. A trace shows each packet before it is checked,
 // so there is no fast path with one.
-func (l *lane) enterFastPath(b []byte) {
+func (l *packetLane) enterFastPath(b []byte) {
 	q := l.qps[l.in.DestQPN]
 	if q == nil || q.can.Continuer == nil || q.inMemory || l.watch != nil {
 		return
@@ -29,7 +29,7 @@ func (l *lane) enterFastPath(b []byte) {
 }
 
 // receiveFast receives packet b if it is the expected one, and reports whether it was.
-func (l *lane) receiveFast(now time.Duration, b []byte) bool {
+func (l *packetLane) receiveFast(now time.Duration, b []byte) bool {
 	f := &l.fast
 	if f.q == nil {
 		return false
@@ -53,7 +53,7 @@ func (l *lane) receiveFast(now time.Duration, b []byte) bool {
 }
 
 // leaveFastPath ends it, and does once what follows the packets that Continue took.
-func (l *lane) leaveFastPath() {
+func (l *packetLane) leaveFastPath() {
 	if q := l.fast.q; q != nil {
 		l.fast.q = nil
 		if l.fast.taken {

@@ -29,7 +29,7 @@ func BenchmarkReceiveWrite(b *testing.B) {
 			q.Attr.PathMTU, q.Attr.Access = mtu, qp.RemoteWrite
 			w := writer{q: q, key: mr.Key, addr: mr.Base, data: page(size), psn: q.Attr.RQPSN}
 			w.head = ib.NewPseudoHeader(q.Attr.Path.Dst, e.link.local)
-			l := q.lane
+			l := q.packets
 			rx := link.Rx{Src: q.Attr.Path.Dst, Dst: e.link.local}
 			buffer := make([]byte, 1<<16)
 			var took time.Duration

@@ -123,7 +123,7 @@ func (k *counted) wire(c *testPacket, id uint16) []byte {
 
 // take receives packets one by one, or in batches of up to most packets that the system could join.
 func (k *counted) take(list []testPacket, most int) {
-	l := k.qp.lane
+	l := k.qp.packets
 	var rx link.Rx
 	give := func() {
 		if len(rx.Data) > 0 {

@@ -12,12 +12,12 @@ import (
 // AttachMulticast makes a UD queue pair receive datagrams to an IP multicast
 // group (IBTA 10.5).
 func (q *QP) AttachMulticast(group netip.Addr) error {
-	l := q.lane
-	l.Lock()
-	defer l.Unlock()
+	q.lane.Lock()
+	defer q.lane.Unlock()
 	if err := q.gone(); err != nil {
 		return err
 	}
+	l := q.packets
 	if q.Type != qp.UD {
 		return fmt.Errorf("multicast wants a UD queue pair, found %v: %w", q.Type, errors.ErrUnsupported)
 	}
@@ -39,13 +39,12 @@ func (q *QP) AttachMulticast(group netip.Addr) error {
 
 // DetachMulticast ends AttachMulticast.
 func (q *QP) DetachMulticast(group netip.Addr) error {
-	l := q.lane
-	l.Lock()
-	defer l.Unlock()
+	q.lane.Lock()
+	defer q.lane.Unlock()
 	if err := q.gone(); err != nil {
 		return err
 	}
-	if !l.groups.Has(group, q) {
+	if q.packets == nil || !q.packets.groups.Has(group, q) {
 		return fmt.Errorf("queue pair %#06x is not attached to %v", q.QPN, group)
 	}
 	q.detach(group)
@@ -54,7 +53,7 @@ func (q *QP) DetachMulticast(group netip.Addr) error {
 
 func (q *QP) detach(group netip.Addr) {
 	q.groups = slices.DeleteFunc(q.groups, func(g netip.Addr) bool { return g == group })
-	if q.lane.groups.Remove(group, q) {
-		_ = q.lane.net.Leave(group) // the kernel forgets it with the socket at the latest
+	if q.packets.groups.Remove(group, q) {
+		_ = q.packets.net.Leave(group) // the kernel forgets it with the socket at the latest
 	}
 }

@@ -19,7 +19,7 @@ import (
 // machine sees another packet.
 type network struct {
 	batch.Builder
-	lane    *lane
+	lane    *packetLane
 	link    link.Packets
 	caps    link.Capabilities
 	waiting schedule.Waiting
@@ -29,7 +29,7 @@ type network struct {
 
 var _ route = (*network)(nil)
 
-func (t *network) init(l *lane, p link.Packets) {
+func (t *network) init(l *packetLane, p link.Packets) {
 	t.lane, t.link, t.caps = l, p, p.Capabilities()
 	t.Builder.Init(t.caps)
 	t.qps = make([]*QP, 0, link.MaxPackets)

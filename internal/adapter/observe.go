@@ -19,7 +19,7 @@ type tap struct {
 }
 
 // tapped returns a route with the lane's trace in front of it, if there is one.
-func (l *lane) tapped(r route) route {
+func (l *packetLane) tapped(r route) route {
 	if l.watch == nil {
 		return r
 	}
@@ -28,7 +28,7 @@ func (l *lane) tapped(r route) route {
 
 // tappedArrivals returns a route to the lane with the trace of its device in front of it, if there is
 // one. A lane of another device calls it.
-func (l *lane) tappedArrivals(r route) route {
+func (l *packetLane) tappedArrivals(r route) route {
 	if !l.dev.Trace.On() {
 		return r
 	}
@@ -64,10 +64,7 @@ func (d *Device) traceChanged() {
 	if b := d.cfg.Loopback; b != nil {
 		b.changes.Add(1) // lanes of other devices show what arrives here
 	}
-	d.locked(func(l *lane) {
-		l.reroute()
-		l.host.ShowPackets(l.watch != nil)
-	})
+	d.locked((*lane).watchTrace)
 }
 
 // completed shows the trace a completion, before the program can see it.
@@ -81,14 +78,14 @@ func (q *QP) completed(e *queue.CQE) {
 }
 
 // arrived shows the trace a packet that has arrived, from BTH to ICRC.
-func (l *lane) arrived(b []byte) {
+func (l *packetLane) arrived(b []byte) {
 	if l.watch != nil {
 		l.watch.Emit(&trace.Event{Kind: trace.Received, Time: time.Now(), QPN: l.in.DestQPN, Packet: l.tracedArrival(b)})
 	}
 }
 
 // tracedArrival is the packet in l.in as a trace shows it.
-func (l *lane) tracedArrival(b []byte) trace.Packet {
+func (l *packetLane) tracedArrival(b []byte) trace.Packet {
 	id := uint16(0)
 	if l.from != nil { // the memory path numbers no packets
 		id = l.from.ID()

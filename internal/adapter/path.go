@@ -6,7 +6,10 @@ import "softrdma/internal/object"
 func (q *QP) Path() object.Path {
 	q.lane.Lock()
 	defer q.lane.Unlock()
-	if q.flow == nil && q.lane.net != nil {
+	switch {
+	case q.packets == nil:
+		return object.PathNetwork
+	case q.flow == nil:
 		return object.PathNone
 	}
 	return q.route().Path()

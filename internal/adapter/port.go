@@ -23,16 +23,16 @@ type PortConfig struct {
 func (d *Device) Configure(p *PortConfig) {
 	d.mtu.Store(int64(p.MTU))
 	d.pkeys.Store(&p.PKeys)
-	d.locked(func(l *lane) { l.configure(p) })
+	d.lockedPackets(func(l *packetLane) { l.configure(p) })
 }
 
-func (l *lane) configure(p *PortConfig) {
+func (l *packetLane) configure(p *PortConfig) {
 	l.network.flush()
 	l.pkeys = p.PKeys
 	if n := l.can.Configurable; n != nil {
 		n.Configure(&p.Port)
 	}
-	l.reroute()
+	l.flows.reroute()
 	for _, q := range l.qps {
 		if !q.transport.Connected {
 			q.Attr.PathMTU = p.MTU
@@ -50,7 +50,7 @@ func (d *Device) PKeys() partition.Table { return *d.pkeys.Load() }
 // checkPort checks the attributes that name entries of the port's tables or depend on its
 // MTU.
 func (q *QP) checkPort(mask qp.Mask, a *qp.Attr) error {
-	if err := qp.ValidatePKey(mask, a, len(q.lane.pkeys)); err != nil {
+	if err := qp.ValidatePKey(mask, a, len(q.lane.dev.PKeys())); err != nil {
 		return err
 	}
 	if mtu := q.lane.dev.MTU(); mask&qp.MaskPathMTU != 0 && a.PathMTU > mtu {
@@ -61,7 +61,7 @@ func (q *QP) checkPort(mask qp.Mask, a *qp.Attr) error {
 
 // putPKey writes the P_Key of the queue pair into a packet, and reports whether there is one
 // (IBTA 10.9).
-func (l *lane) putPKey(q *QP, h *ib.BTH, index uint16) bool {
+func (l *packetLane) putPKey(q *QP, h *ib.BTH, index uint16) bool {
 	h.PKey = l.pkeys.Key(index)
 	if partition.Valid(h.PKey) {
 		return true
@@ -73,12 +73,12 @@ func (l *lane) putPKey(q *QP, h *ib.BTH, index uint16) bool {
 
 // inPartition reports whether the packet in l.in has a P_Key of the port (IBTA 9.6.1). A
 // packet to queue pair 1 may have any of them (IBTA 10.9).
-func (l *lane) inPartition() (ok bool) {
+func (l *packetLane) inPartition() (ok bool) {
 	l.in.PKeyIndex, ok = l.pkeys.Find(l.in.PKey)
 	return ok
 }
 
 // admits reports whether the packet in l.in has the queue pair's own P_Key (IBTA 10.9.3).
 func (q *QP) admits(key uint16) bool {
-	return len(q.lane.pkeys) == 1 || q.QPN == gsi.QPN || partition.Match(q.lane.pkeys.Key(q.Attr.PKeyIndex), key)
+	return len(q.packets.pkeys) == 1 || q.QPN == gsi.QPN || partition.Match(q.packets.pkeys.Key(q.Attr.PKeyIndex), key)
 }

@@ -31,6 +31,7 @@ type QP struct {
 
 	pd        *PD
 	lane      *lane
+	packets   *packetLane // lane, if it carries packets
 	transport *machine.Transport
 	entry     schedule.Entry       // among the lane's tasks
 	level     uint8                // service level of the last packet
@@ -160,7 +161,7 @@ func (q *QP) openFlow(mask qp.Mask, a *qp.Attr) error {
 	if mask&qp.MaskDestQPN != 0 {
 		dest = a.DestQPN
 	}
-	f, err := q.lane.openFlow(&a.Path, q.QPN, dest)
+	f, err := q.packets.flows.get(&a.Path, q.QPN, dest)
 	if err != nil {
 		return fmt.Errorf("no path to %v: %w", a.Path.Dst, err)
 	}
@@ -169,7 +170,7 @@ func (q *QP) openFlow(mask qp.Mask, a *qp.Attr) error {
 	q.flow = f
 	q.entry.SetGroup(&f.group)
 	if q.transport.Acknowledged {
-		q.lane.shares.Join(&q.sharing, a.Path.Dst, q.lane.shareLimit())
+		q.lane.shares.Join(&q.sharing, a.Path.Dst, q.packets.flows.shareLimit())
 	}
 	return nil
 }
@@ -180,7 +181,7 @@ func (q *QP) closeFlow() {
 		q.flow = nil
 		q.entry.SetGroup(nil)
 		f.uses--
-		q.lane.closeFlow(f)
+		q.packets.flows.close(f)
 		q.lane.shares.Leave(&q.sharing)
 	}
 }

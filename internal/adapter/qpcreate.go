@@ -2,10 +2,8 @@ package adapter
 
 import (
 	"fmt"
-	"syscall"
 	"time"
 
-	"softrdma/internal/adapter/stream"
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/object"
@@ -70,10 +68,10 @@ func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 	}
 	q.Port = machine.Port{
 		Type: c.Type, PD: p.ID, RecvPD: p.ID, Memory: d.Memory, SQSigAll: c.SignalAll,
-		SQ: c.SQ, SendCQ: q, RecvCQ: received{q}, Host: d, Window: d.cfg.Window, AHs: p.path, PutGRH: l.putGRH,
+		SQ: c.SQ, SendCQ: q, RecvCQ: received{q}, Host: d, Window: d.cfg.Window, AHs: p.path,
 	}
 	if transport.Acknowledged && c.Type != qp.XRCRecv { // IBTA A14: a target sends no request
-		q.PeerTimeout = d.peerTimeout(c.PeerTimeout)
+		q.PeerTimeout = peerTimeout(c.PeerTimeout, d.cfg.PeerTimeout)
 		if q.PeerTimeout > 0 && c.PeerProbe > 0 {
 			q.PeerProbe = max(c.PeerProbe, leastPeerTimeout/4)
 		}
@@ -100,32 +98,6 @@ func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 	return q
 }
 
-// place gives a new queue pair a number and a machine on the lane.
-func (l *lane) place(q *QP) (err error) {
-	l.Lock()
-	defer l.Unlock()
-	if l.closed {
-		return ErrClosed
-	}
-	free := func(qpn uint32) bool { return l.qps[qpn] == nil }
-	if q.QPN, err = l.dev.cfg.Share.Draw(l.index, len(l.qps), free, l.dev.cfg.Random); err != nil {
-		return fmt.Errorf("%w: %w", err, syscall.ENOMEM)
-	}
-	q.sendCQ.serve(l)
-	q.recvCQ.serve(l)
-	if l.streams != nil {
-		q.setMachine(stream.NewQP(&q.Port, q.Recv, &q.entry))
-	} else {
-		q.setMachine(idle{q})
-	}
-	if !q.transport.Connected {
-		q.Attr.PathMTU = l.dev.MTU()
-		l.dev.headed.Add(1)
-	}
-	l.qps[q.QPN] = q
-	return nil
-}
-
 // hold counts the new queue pair as a user of its queues.
 func (c *QPConfig) hold() error {
 	list := []*object.Uses{&c.SendCQ.uses, &c.RecvCQ.uses}
@@ -147,10 +119,11 @@ func (c *QPConfig) hold() error {
 // leastPeerTimeout bounds the cost of keep-alive: a probe is sent every quarter.
 const leastPeerTimeout = 100 * time.Millisecond
 
-// peerTimeout is how long the peer of a connection may be silent.
-func (d *Device) peerTimeout(own time.Duration) time.Duration {
+// peerTimeout is how long the peer of a connection may be silent, by its own choice and that of
+// the device.
+func peerTimeout(own, device time.Duration) time.Duration {
 	if own == 0 {
-		own = d.cfg.PeerTimeout
+		own = device
 	}
 	if own <= 0 {
 		return 0

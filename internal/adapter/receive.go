@@ -14,7 +14,7 @@ import (
 const multicastQPN = 0xffffff
 
 // receive takes a batch apart and delivers its packets to their queue pairs.
-func (l *lane) receive(now time.Duration, rx *link.Rx) {
+func (l *packetLane) receive(now time.Duration, rx *link.Rx) {
 	from, why := l.net.Arrive(rx)
 	if from == nil {
 		l.dev.Trace.Refuse(0, why)
@@ -41,7 +41,7 @@ func (l *lane) receive(now time.Duration, rx *link.Rx) {
 
 // packet checks one packet in the order of IBTA 9.6 and dispatches it. It drops what it
 // refuses, for a named reason.
-func (l *lane) packet(now time.Duration, b []byte) {
+func (l *packetLane) packet(now time.Duration, b []byte) {
 	in := &l.in
 	fault := in.Parse(b)
 	if len(b) < ib.BTHLen+ib.ICRCLen {
@@ -64,7 +64,7 @@ func (l *lane) packet(now time.Duration, b []byte) {
 
 // checked goes on with a packet whose ICRC is right: b, or what the memory path brought.
 // It reports whether a queue pair got it.
-func (l *lane) checked(now time.Duration, fault ib.Fault, b []byte) bool {
+func (l *packetLane) checked(now time.Duration, fault ib.Fault, b []byte) bool {
 	in := &l.in
 	if d := in.Fault(fault, len(b)); d.Reason != reason.None {
 		l.drop(b, in.DestQPN, d.Reason, d.Expected, d.Found)
@@ -82,7 +82,7 @@ func (l *lane) checked(now time.Duration, fault ib.Fault, b []byte) bool {
 	return true
 }
 
-func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
+func (l *packetLane) deliver(now time.Duration, q *QP, b []byte) {
 	// Annex A17.9.3: notifications are of no transport.
 	if l.in.Opcode == ib.CongestionNotify && !q.transport.Connected {
 		l.drop(b, q.QPN, reason.CongestionIgnored, uint64(congestion.DCQCN), uint64(q.QPN))
@@ -112,17 +112,8 @@ func (l *lane) deliver(now time.Duration, q *QP, b []byte) {
 	l.received(q)
 }
 
-// received follows packets that q's machine took.
-func (l *lane) received(q *QP) {
-	l.shares.Count(&q.sharing, q.can.InFlight)
-	l.tasks.Push(&q.entry)
-	if l.dev.Memory.Deferred() {
-		l.stored(q)
-	}
-}
-
 // multicast delivers a datagram to every queue pair attached to its group (IBTA 10.5).
-func (l *lane) multicast(now time.Duration, b []byte) {
+func (l *packetLane) multicast(now time.Duration, b []byte) {
 	qps := l.groups.Of(l.in.Dst.Addr())
 	if len(qps) == 0 {
 		a := l.in.Dst.Addr().As16()
@@ -135,7 +126,7 @@ func (l *lane) multicast(now time.Duration, b []byte) {
 	}
 }
 
-func (l *lane) drop(b []byte, qpn uint32, r reason.Reason, expected, found uint64) {
+func (l *packetLane) drop(b []byte, qpn uint32, r reason.Reason, expected, found uint64) {
 	d := reason.Detail{Reason: r, Expected: expected, Found: found}
 	l.dev.cfg.Violated.Report(&l.in, r)
 	if l.watch == nil || b == nil {

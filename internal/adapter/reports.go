@@ -9,23 +9,16 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// handleReports passes the reports that failed sends have collected to the queue pairs
+// lookForReports takes the reports about q's flow.
+func (l *packetLane) lookForReports(now time.Duration, q *QP) {
+	if l.reports.Look(q.flow.Link) {
+		l.takeReports(now)
+	}
+}
+
+// takeReports passes the reports that failed sends have collected to the queue pairs
 // whose packets they quote.
-func (l *lane) handleReports(now time.Duration) {
-	if l.reports.Pending() {
-		l.takeReports(now)
-	}
-}
-
-// lookForReports does so with the reports about q's flow. Queue pairs of datagrams have
-// none of their own.
-func (l *lane) lookForReports(now time.Duration, q *QP) {
-	if q.flow != nil && l.reports.Look(q.flow.Link) {
-		l.takeReports(now)
-	}
-}
-
-func (l *lane) takeReports(now time.Duration) {
+func (l *packetLane) takeReports(now time.Duration) {
 	l.reports.Take(now, func(r *link.Report, h *ib.BTH, d reason.Detail) {
 		if h.DestQPN == gsi.QPN {
 			l.reportToManager(now, r, h, d)
@@ -47,7 +40,7 @@ func (l *lane) takeReports(now time.Duration) {
 
 // reportToManager gives a report to the communication manager, whose datagrams it
 // quotes.
-func (l *lane) reportToManager(now time.Duration, r *link.Report, h *ib.BTH, d reason.Detail) {
+func (l *packetLane) reportToManager(now time.Duration, r *link.Report, h *ib.BTH, d reason.Detail) {
 	const before = ib.BTHLen + ib.DETHLen
 	if l.gsi == nil || h.Opcode != ib.UDSendOnly || len(r.Quoted) < before {
 		return

@@ -20,7 +20,7 @@ func (g *gate) Room(uint8) bool { return g.open }
 // there is none, the lane has nothing to do.
 func TestPacketsWaitForRoomInTheLink(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.RC, 64)
-	l := e.dev.lanes[0]
+	l := e.dev.packets[0]
 	g := &gate{stub: e.link}
 	l.network.caps.Limited = g
 	var _ link.Limited = g

@@ -6,12 +6,13 @@ import (
 	"softrdma/internal/frame"
 	"softrdma/internal/machine"
 	"softrdma/internal/object"
+	"softrdma/internal/qp"
 	"softrdma/internal/wire/ib"
 )
 
 // A route is where the packets of a flow go that are for one lane of its peer: to the network,
 // to a lane of this process, or into the memory of a peer on this host. A flow keeps its routes
-// until something changes that they depend on (reroute); no packet looks for one.
+// until something changes that they depend on (flowTable.reroute); no packet looks for one.
 //
 // A route may wrap another one, in order to watch, drop, delay, repeat or change packets. A wrapper
 // embeds the other route. It takes one packet at a time: Prepare sets machine.Out.Longest to 0, and
@@ -55,7 +56,7 @@ type packet struct {
 
 // whole makes the packet o as it is on a network, with zeros for the ICRC. It is valid until the
 // next call.
-func (l *lane) whole(q *QP, f *txFlow, o *machine.Out, class frame.Class) *packet {
+func (l *packetLane) whole(q *QP, f *txFlow, o *machine.Out, class frame.Class) *packet {
 	p := &l.built
 	var h [ib.MaxHeaderLen]byte
 	b := append(p.data[:0], h[:o.PutHeaders(h[:])]...)
@@ -78,14 +79,14 @@ func (p *packet) stamp(id uint16) {
 
 // sendWhole sends a packet of q on a route as it is on a network.
 func sendWhole(r route, q *QP, f *txFlow, o *machine.Out, class frame.Class) int {
-	p := q.lane.whole(q, f, o, class)
+	p := q.packets.whole(q, f, o, class)
 	r.Stamp(p)
 	r.Put(p)
 	return 1
 }
 
 // partOf makes packet i of a train of q in l.part.
-func (l *lane) partOf(q *QP, o *machine.Out, i int) *machine.Out {
+func (l *packetLane) partOf(q *QP, o *machine.Out, i int) *machine.Out {
 	o.Part(i, q.Attr.PathMTU, &l.part)
 	l.part.Pad = ib.PadLen(l.part.Len)
 	return &l.part
@@ -94,40 +95,41 @@ func (l *lane) partOf(q *QP, o *machine.Out, i int) *machine.Out {
 // route returns the route of a connection. Datagrams have one each; for a queue pair of those it
 // returns the network, which limits how many may leave.
 func (q *QP) route() route {
-	l := q.lane
-	if b := l.dev.cfg.Loopback; b != nil && b.changes.Load() != l.seen {
-		l.reroute()
+	l := q.packets
+	if b := l.dev.cfg.Loopback; b != nil && b.changes.Load() != l.flows.seen {
+		l.flows.reroute()
 	}
 	if q.flow == nil {
 		return &l.network
 	}
-	return l.routeOf(q.flow, q.Attr.DestQPN)
+	return l.flows.route(q.flow, q.Attr.DestQPN)
 }
 
-// routeOf returns the route of packets on a flow to a queue pair.
-func (l *lane) routeOf(f *txFlow, qpn uint32) route {
+// route returns the route of packets on a flow to a queue pair.
+func (t *flowTable) route(f *txFlow, qpn uint32) route {
 	if qpn == multicastQPN {
-		return l.outside(f, qpn)
+		return t.outside(f, qpn)
 	}
 	r := &f.routes[frame.LaneOf(qpn, len(f.routes))]
 	if *r == nil {
-		*r = l.choose(f, qpn, nil)
+		*r = t.choose(f, qpn, nil)
 	}
 	return *r
 }
 
 // choose chooses a route. s is the search for a path through memory that was begun, if any.
-func (l *lane) choose(f *txFlow, qpn uint32, s *search) route {
-	if d := l.neighbor(f); d != nil {
-		if to := d.laneOf(qpn); to != nil {
+func (t *flowTable) choose(f *txFlow, qpn uint32, s *search) route {
+	l := t.lane
+	if d := t.neighbor(f); d != nil {
+		if to := d.packetLane(qpn); to != nil {
 			return l.tapped(to.tappedArrivals(&processRoute{&l.process, to}))
 		}
 	}
 	if p := l.host.Find(f.Peer, qpn); p != nil {
-		return l.tapped(&hostRoute{&l.hostmem, p.To(qpn)})
+		return l.tapped(&hostRoute{&l.hostItem, p.To(qpn)})
 	}
-	r := l.outside(f, qpn)
-	if !l.searches(f) {
+	r := t.outside(f, qpn)
+	if !t.searches(f) {
 		return r
 	}
 	if s == nil {
@@ -138,56 +140,66 @@ func (l *lane) choose(f *txFlow, qpn uint32, s *search) route {
 }
 
 // outside returns the route of packets that no path through memory leads to.
-func (l *lane) outside(f *txFlow, qpn uint32) route {
-	if f.offline || l.dev.cfg.MemoryOnly && qpn != multicastQPN {
-		return unreached{&l.network}
+func (t *flowTable) outside(f *txFlow, qpn uint32) route {
+	if f.offline || t.lane.dev.cfg.MemoryOnly && qpn != multicastQPN {
+		return unreached{&t.lane.network}
 	}
-	return l.wired
+	return t.wired
+}
+
+// searches reports whether datagrams on a flow without a path through memory look for one.
+func (t *flowTable) searches(f *txFlow) bool {
+	d := t.lane.dev
+	own, peer := d.cfg.Share, t.lane.host.Share(f.Peer)
+	return d.cfg.Reach != nil && (d.cfg.MemoryOnly || peer.Of > peer.Lanes || own.Of > own.Lanes)
+}
+
+// neighbor returns the device of this process that a flow leads to, nil if there is none.
+func (t *flowTable) neighbor(f *txFlow) *Device {
+	l := t.lane
+	b := l.dev.cfg.Loopback
+	if b == nil {
+		return nil
+	}
+	return b.find(place{l.net.Kind(), qp.InZone(f.Peer, l.net.Local())})
 }
 
 // reroute chooses all routes again: a device of this process was opened or closed, a channel to a
 // peer was attached or detached, the device's address has changed, or a trace has begun or ended.
-func (l *lane) reroute() {
-	if b := l.dev.cfg.Loopback; b != nil {
-		l.seen = b.changes.Load()
+func (t *flowTable) reroute() {
+	if b := t.lane.dev.cfg.Loopback; b != nil {
+		t.seen = b.changes.Load()
 	}
-	l.watch = nil
-	if l.dev.Trace.On() {
-		l.watch = l.dev.Trace
-	}
-	if l.net == nil {
-		return
-	}
-	l.network.flush() // before what takes another route
-	l.wired = l.tapped(&l.network)
-	for _, f := range l.flows {
-		l.layOut(f)
+	t.lane.network.flush() // before what takes another route
+	t.wired = t.lane.tapped(&t.lane.network)
+	for _, f := range t.open {
+		t.layOut(f)
 	}
 }
 
 // layOut prepares the flow's table of routes, one for each lane of the peer's address. Searches go
 // on.
-func (l *lane) layOut(f *txFlow) {
-	if n := l.lanesOf(f); n != len(f.routes) {
+func (t *flowTable) layOut(f *txFlow) {
+	if n := t.lanesOf(f); n != len(f.routes) {
 		f.routes = make([]route, n)
 		return
 	}
 	for i, r := range f.routes {
 		f.routes[i] = nil
 		if s, ok := r.(*search); ok {
-			f.routes[i] = l.choose(f, s.qpn, s)
+			f.routes[i] = t.choose(f, s.qpn, s)
 		}
 	}
 }
 
 // lanesOf returns the number of lanes of the peer's address; where none is known, that of the
 // device's own.
-func (l *lane) lanesOf(f *txFlow) int {
-	if d := l.neighbor(f); d != nil {
+func (t *flowTable) lanesOf(f *txFlow) int {
+	if d := t.neighbor(f); d != nil {
 		return d.cfg.Share.Of
 	}
-	if s := l.host.Share(f.Peer); s.Of > 0 {
+	if s := t.lane.host.Share(f.Peer); s.Of > 0 {
 		return s.Of
 	}
-	return l.dev.cfg.Share.Of
+	return t.lane.dev.cfg.Share.Of
 }

@@ -19,17 +19,11 @@ const searchPause = 100 * time.Millisecond
 // datagrams take the network, or wait if memory is required.
 type search struct {
 	route   // meanwhile
-	lane    *lane
+	lane    *packetLane
 	peer    qp.Endpoint
 	qpn     uint32 // of the device
 	running bool
 	again   time.Duration // when the next may begin
-}
-
-// searches reports whether datagrams on a flow without a path through memory look for one.
-func (l *lane) searches(f *txFlow) bool {
-	own, peer := l.dev.cfg.Share, l.host.Share(f.Peer)
-	return l.dev.cfg.Reach != nil && (l.dev.cfg.MemoryOnly || peer.Of > peer.Lanes || own.Of > own.Lanes)
 }
 
 // look begins a search, unless one has ended a moment ago, and reports whether one is running.
@@ -60,7 +54,7 @@ func (s *search) run() {
 
 // awaitsPath reports whether the next packet of q is a datagram that waits for the end of a
 // search.
-func (l *lane) awaitsPath(q *QP) bool {
+func (l *packetLane) awaitsPath(q *QP) bool {
 	if q.can.Addresser == nil {
 		return false
 	}
@@ -68,11 +62,11 @@ func (l *lane) awaitsPath(q *QP) bool {
 	if path == nil {
 		return false
 	}
-	f := l.flowOf(q, path, qpn)
+	f := l.flows.of(q, path, qpn)
 	if f == nil {
 		return false
 	}
-	s, ok := l.routeOf(f, qpn).(*search)
+	s, ok := l.flows.route(f, qpn).(*search)
 	return ok && s.look()
 }
 
@@ -91,7 +85,7 @@ type unreached struct{ *network }
 // Send implements route.
 func (r unreached) Send(now time.Duration, q *QP, f *txFlow, o *machine.Out, class frame.Class, limit int) int {
 	if l := r.lane; q == l.gsi && !f.offline {
-		return l.wired.Send(now, q, f, o, class, limit)
+		return l.flows.wired.Send(now, q, f, o, class, limit)
 	}
 	r.refuse(q, &o.BTH)
 	return 1

@@ -17,8 +17,7 @@ const (
 
 // burst sends up to maxBurst packets of a queue pair. It returns how many those were
 // and reports whether it may have more.
-func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
-	q.deferral.End()
+func (l *packetLane) burst(now time.Duration, q *QP) (n int, more bool) {
 	r := q.route()
 	r.Prepare(q, &l.out)
 	mayWait := l.dev.cfg.MemoryOnly && !q.transport.Connected
@@ -42,14 +41,14 @@ func (l *lane) burst(now time.Duration, q *QP) (n int, more bool) {
 // send sends l.out, a packet or train of q: that of a connection on its route, a datagram on that
 // of its destination. It returns how many packets of q were sent, which is limit at most, or 1 if
 // none could be.
-func (l *lane) send(now time.Duration, q *QP, r route, limit int) int {
+func (l *packetLane) send(now time.Duration, q *QP, r route, limit int) int {
 	o := &l.out
-	f := l.flowOf(q, o.Path, o.DestQPN)
+	f := l.flows.of(q, o.Path, o.DestQPN)
 	if f == nil {
 		return 1
 	}
 	if f != q.flow {
-		r = l.routeOf(f, o.DestQPN)
+		r = l.flows.route(f, o.DestQPN)
 	}
 	path := o.Path
 	if path == nil {

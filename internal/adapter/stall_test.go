@@ -20,15 +20,15 @@ func stalled(t *testing.T) *streamEnd {
 	e.establish()
 	e.receive(message(1))
 	e.receive(message(2))
-	if len(e.stream().in) == 0 || len(e.events) != 0 || e.dev.lanes[0].port.Next() == 0 {
-		t.Fatalf("%d bytes are unread, heard %+v, next %v", len(e.stream().in), e.events, e.dev.lanes[0].port.Next())
+	if len(e.stream().in) == 0 || len(e.events) != 0 || e.dev.lanes[0].carrier.Next() == 0 {
+		t.Fatalf("%d bytes are unread, heard %+v, next %v", len(e.stream().in), e.events, e.dev.lanes[0].carrier.Next())
 	}
 	return e
 }
 
 // pass advances the time to the device's next deadline.
 func (e *streamEnd) pass() {
-	if next := e.dev.lanes[0].port.Next(); next != machine.Never {
+	if next := e.dev.lanes[0].carrier.Next(); next != machine.Never {
 		e.now = max(e.now, next)
 	}
 	e.dev.Progress()

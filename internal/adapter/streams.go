@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/stream"
+	"softrdma/internal/machine"
+	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -22,14 +24,87 @@ type (
 // ErrPortTaken is wrapped if another socket of the system has a listener's port.
 var ErrPortTaken = stream.ErrPortTaken
 
+// A streamLane is a lane whose link carries streams. They receive in place of packets.
+type streamLane struct {
+	lane
+	streams *stream.Set
+}
+
+var _ carrier = (*streamLane)(nil)
+
+func newStreamLane(d *Device) *streamLane {
+	l := &streamLane{lane: lane{dev: d, link: d.cfg.Streams}}
+	l.streams = stream.New(stream.Config{
+		Host: (*streamHost)(l), Link: d.cfg.Streams, Tasks: &l.tasks, NoCRC: d.cfg.NoCRC, Markers: d.cfg.Markers,
+	})
+	l.init(l, l.link, false)
+	return l
+}
+
+// machine implements carrier.
+func (*streamLane) machine(q *QP) machine.Machine { return stream.NewQP(&q.Port, q.Recv, &q.entry) }
+
+// turn implements carrier: the queue pair's stream sends.
+func (*streamLane) turn(now time.Duration, q *QP) (packets int, more bool) {
+	return stream.Packets, q.m.Next(now, nil)
+}
+
+// Memory and traces of packets are not the streams'.
+func (*streamLane) flush()             {}
+func (*streamLane) watchChanged()      {}
+func (*streamLane) end(*memory.Region) {}
+func (*streamLane) endBindings()       {}
+
+// close implements carrier.
+func (l *streamLane) close(now time.Duration) { l.streams.Close(now) }
+
+// Serve implements drive.Port.
+func (l *streamLane) Serve() bool {
+	if !l.Bell.Rung() {
+		return false
+	}
+	l.Bell.Lock()
+	defer l.Bell.Unlock()
+	l.takeBells()
+	l.Bell.Answer()
+	return true
+}
+
+// Receive implements drive.Port.
+func (l *streamLane) Receive(now time.Duration) (after time.Duration, ok bool) {
+	if l.closed {
+		return now, false
+	}
+	l.gather.PolledAgain()
+	l.drained = !l.streams.Receive(now)
+	return now, !l.drained
+}
+
+// Act implements drive.Port.
+func (l *streamLane) Act(now time.Duration) bool {
+	if l.closed {
+		return false
+	}
+	l.expire(now)
+	return l.Transmit(now)
+}
+
+// Next implements drive.Port.
+func (l *streamLane) Next() time.Duration {
+	if !l.closed && l.streams.Pending() {
+		return 0
+	}
+	return l.nextDue()
+}
+
 // A streamHost is a lane as the host of its streams.
-type streamHost lane
+type streamHost streamLane
 
 var _ stream.Host = (*streamHost)(nil)
 
 // Do implements stream.Host.
 func (h *streamHost) Do(f func(now time.Duration) error) error {
-	l := (*lane)(h)
+	l := (*streamLane)(h)
 	l.Lock()
 	defer l.Unlock()
 	if l.closed {
@@ -57,19 +132,19 @@ func (h *streamHost) StreamQP(qpn uint32) *stream.QP {
 
 // IWARP reports whether the device's queue pairs are connected by streams, as iWARP has
 // it.
-func (d *Device) IWARP() bool { return d.lanes[0].streams != nil }
+func (d *Device) IWARP() bool { return d.cfg.Streams != nil }
 
-// streams returns the streams of an iWARP device.
-func (d *Device) streams() (*stream.Set, error) {
-	if s := d.lanes[0].streams; s != nil {
-		return s, nil
+// streamSet returns the streams of an iWARP device.
+func (d *Device) streamSet() (*stream.Set, error) {
+	if d.streams != nil {
+		return d.streams.streams, nil
 	}
 	return nil, fmt.Errorf("streams are iWARP's, this device speaks RoCE: %w", errors.ErrUnsupported)
 }
 
 // Dial connects a queue pair to a peer (see stream.Set.Dial).
 func (d *Device) Dial(cfg *DialConfig, handler func(*StreamEvent)) (*Stream, error) {
-	s, err := d.streams()
+	s, err := d.streamSet()
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +154,7 @@ func (d *Device) Dial(cfg *DialConfig, handler func(*StreamEvent)) (*Stream, err
 // ListenStream accepts streams on a port of the device's address (see
 // stream.Set.Listen).
 func (d *Device) ListenStream(port uint16, backlog int, handler func(*StreamEvent)) (*StreamListener, error) {
-	s, err := d.streams()
+	s, err := d.streamSet()
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +164,8 @@ func (d *Device) ListenStream(port uint16, backlog int, handler func(*StreamEven
 // StreamCount returns how many streams and listeners exist, including streams that only
 // wait for their peer's end.
 func (d *Device) StreamCount() (streams, listeners int) {
-	l := d.lanes[0]
-	if l.streams == nil {
+	l := d.streams
+	if l == nil {
 		return 0, 0
 	}
 	l.Lock()
@@ -101,11 +176,8 @@ func (d *Device) StreamCount() (streams, listeners int) {
 // Supports returns an error that wraps errors.ErrUnsupported if an operation cannot be
 // posted: the transport or the peer does not have it.
 func (q *QP) Supports(op queue.Op) error {
-	if q.lane.streams == nil {
-		return nil
-	}
-	x := q.m.(*stream.QP)
-	if x.Supported(op) {
+	x, ok := q.m.(*stream.QP)
+	if !ok || x.Supported(op) {
 		return nil
 	}
 	q.lane.Lock()
@@ -116,7 +188,7 @@ func (q *QP) Supports(op queue.Op) error {
 // check checks a change from one state to another with the attributes of mask, and
 // returns those that the queue pair has.
 func (q *QP) check(from, to qp.State, mask qp.Mask) (qp.Mask, error) {
-	if q.lane.streams != nil {
+	if q.packets == nil {
 		return stream.CheckTransition(from, to, mask)
 	}
 	return mask, qp.Check(q.Type, from, to, mask)

@@ -14,14 +14,14 @@ const sweepTime = 5 * time.Second
 // A sweeper closes the flows of a lane that datagrams have opened and use no more. It has a
 // deadline only while there are such flows.
 type sweeper struct {
-	lane  *lane
+	lane  *packetLane
 	entry schedule.Entry
 	at    time.Duration
 }
 
 var _ schedule.Task = (*sweeper)(nil)
 
-func (s *sweeper) init(l *lane) {
+func (s *sweeper) init(l *packetLane) {
 	s.lane, s.at = l, machine.Never
 	s.entry.Init(s)
 }
@@ -44,13 +44,13 @@ func (s *sweeper) Deadline() time.Duration { return s.at }
 // Expire implements schedule.Task.
 func (s *sweeper) Expire(now time.Duration) {
 	s.at = machine.Never
-	for _, f := range s.lane.flows {
+	for _, f := range s.lane.flows.open {
 		switch {
 		case f.uses > 0:
 		case f.used:
 			f.used, s.at = false, now+sweepTime
 		default:
-			s.lane.closeFlow(f)
+			s.lane.flows.close(f)
 		}
 	}
 }

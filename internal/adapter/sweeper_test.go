@@ -16,8 +16,8 @@ func TestFlowsOfDatagramsEnd(t *testing.T) {
 	now := time.Duration(1)
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return now }}, qp.UD, 64)
 	e.create(qp.RC, e.cq)
-	l := e.dev.lanes[0]
-	connections := len(l.flows)
+	l := e.dev.packets[0]
+	connections := len(l.flows.open)
 	send := func(peers int) {
 		for i := range peers {
 			ah, err := e.pd.CreateAH(qp.Path{Dst: netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 51, 100, byte(i)}), 4791)})
@@ -34,18 +34,18 @@ func TestFlowsOfDatagramsEnd(t *testing.T) {
 		l.Unlock()
 	}
 	send(40)
-	if n := len(l.flows) - connections; n != 40 {
+	if n := len(l.flows.open) - connections; n != 40 {
 		t.Fatalf("%d flows to 40 peers", n)
 	}
 	pass(sweepTime)
 	send(3)
 	pass(sweepTime)
-	if n := len(l.flows) - connections; n != 3 {
+	if n := len(l.flows.open) - connections; n != 3 {
 		t.Errorf("%d flows, expected those to the 3 peers that were sent to later", n)
 	}
 	pass(sweepTime)
 	pass(sweepTime)
-	if len(l.flows) != connections || l.sweeper.at != machine.Never {
-		t.Errorf("%d flows, expected the %d of connections; next sweep at %v", len(l.flows), connections, l.sweeper.at)
+	if len(l.flows.open) != connections || l.flows.sweeper.at != machine.Never {
+		t.Errorf("%d flows, expected the %d of connections; next sweep at %v", len(l.flows.open), connections, l.flows.sweeper.at)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/schedule"
-	"softrdma/internal/adapter/stream"
 )
 
 // A qpTask is a queue pair as its lane schedules it.
@@ -12,18 +11,14 @@ type qpTask QP
 
 var _ schedule.Task = (*qpTask)(nil)
 
-// Next sends up to maxBurst packets of the queue pair's machine.
+// Next sends what the queue pair's machine has to send.
 func (t *qpTask) Next(now time.Duration) (packets int, more bool) {
 	q := (*QP)(t)
 	l := q.lane
-	packets, more = l.burst(now, q)
-	if l.streams != nil { // its stream sent for it
-		packets = stream.Packets
-	}
+	q.deferral.End()
+	packets, more = l.carrier.turn(now, q)
 	l.shares.Count(&q.sharing, q.can.InFlight)
-	if q.can.Sender != nil {
-		l.sent = append(l.sent, q) // its deadline follows Sent
-	} else {
+	if q.can.Sender == nil {
 		l.tasks.Lower(&q.entry, q.m.Deadline())
 	}
 	return packets, more
@@ -47,7 +42,9 @@ func (t *qpTask) Expire(now time.Duration) {
 	q := (*QP)(t)
 	l := q.lane
 	if q.m.Deadline() <= now {
-		l.lookForReports(now, q)
+		if q.flow != nil {
+			q.packets.lookForReports(now, q)
+		}
 		q.m.Expire(now)
 		l.shares.Count(&q.sharing, q.can.InFlight)
 		l.tasks.Push(&q.entry)

@@ -10,7 +10,7 @@ import (
 // transportOf returns the transport of a type of queue pair, or an error that
 // wraps errors.ErrUnsupported.
 func (d *Device) transportOf(t qp.Type) (*machine.Transport, error) {
-	if d.lanes[0].streams != nil {
+	if d.IWARP() {
 		return transports.Stream(), iwarp.CheckType(t)
 	}
 	return transports.Of(t)

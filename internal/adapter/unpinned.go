@@ -9,7 +9,7 @@ import (
 
 // sendUnpinned is send. A machine gathers only memory that is mapped. If the program unmaps it
 // before it is copied, the queue pair fails.
-func (l *lane) sendUnpinned(now time.Duration, q *QP, r route, limit int) int {
+func (l *packetLane) sendUnpinned(now time.Duration, q *QP, r route, limit int) int {
 	n, ok := l.trySend(now, q, r, limit)
 	if !ok {
 		d := reason.Detail{Reason: reason.MemoryUnmapped, Expected: uint64(l.out.Len)}
@@ -22,7 +22,7 @@ func (l *lane) sendUnpinned(now time.Duration, q *QP, r route, limit int) int {
 	return n
 }
 
-func (l *lane) trySend(now time.Duration, q *QP, r route, limit int) (n int, ok bool) {
+func (l *packetLane) trySend(now time.Duration, q *QP, r route, limit int) (n int, ok bool) {
 	n, ok = 1, true
 	defer func() {
 		if !ok {

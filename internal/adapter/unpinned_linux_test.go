@@ -18,7 +18,7 @@ import (
 // A program unmaps memory between the request's turn and the copy of its payload.
 func TestPacketOfUnmappedMemoryLeavesTheBatchAndFailsItsQueuePair(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.UD, 64)
-	l := e.dev.lanes[0]
+	l := e.dev.packets[0]
 	other := e.create(qp.RC, e.cq)
 	page := unix.Getpagesize()
 	mem, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -84,7 +84,7 @@ func TestMessageOfUnmappedMemoryThroughMemoryFailsItsQueuePair(t *testing.T) {
 	defer unix.Munmap(mem)
 	e.check(unix.Mprotect(mem[page:], unix.PROT_NONE))
 
-	q, other, l := e.qp, e.create(qp.RC, e.cq), e.dev.lanes[0]
+	q, other, l := e.qp, e.create(qp.RC, e.cq), e.dev.packets[0]
 	l.Lock()
 	defer l.Unlock()
 	send := func(q *QP, payloads ...[]byte) (sent uint64) {

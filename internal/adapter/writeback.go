@@ -44,7 +44,7 @@ func (l *lane) lose() {
 // does the completion. Windows that the completion says are invalid are so for peers, too.
 func (q *QP) stored(e *queue.CQE) {
 	l := q.lane
-	l.endBindings()
+	l.carrier.endBindings()
 	if !l.dev.Memory.Deferred() {
 		return
 	}
