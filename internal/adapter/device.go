@@ -19,7 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"softrdma/internal/adapter/handles"
 	"softrdma/internal/adapter/partition"
 	"softrdma/internal/congestion"
 	"softrdma/internal/frame"
@@ -138,7 +137,7 @@ type Device struct {
 	closing  sync.Once
 	closeErr error
 
-	handles handles.Table
+	handles handleTable
 	xrc     xrcQueues
 	mtu     atomic.Int64 // of the port, active
 	pkeys   atomic.Pointer[partition.Table]

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/gsi"
-	"softrdma/internal/adapter/handover"
 	"softrdma/internal/congestion"
 	"softrdma/internal/frame"
 	"softrdma/internal/reason"
@@ -14,18 +13,18 @@ import (
 // forward hands the packet b, which l.in holds and whose ICRC and P_Key were checked, to the
 // lane of its queue pair. A batch that was joined on its way went to its first packet's lane.
 func (l *packetLane) forward(to *packetLane, b []byte) {
-	if !to.put(handover.Packet{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, Memory: l.in.Memory}, b) {
-		l.drop(b, l.in.DestQPN, reason.PacketStray, handover.Limit, uint64(len(b)))
+	if !to.put(arrival{Src: l.in.Src, Dst: l.in.Dst, TOS: l.in.TOS, TTL: l.in.TTL, Memory: l.in.Memory}, b) {
+		l.drop(b, l.in.DestQPN, reason.PacketStray, inboxLimit, uint64(len(b)))
 		return
 	}
 	l.notify |= to.bit()
 }
 
 // put leaves a packet for the lane, and reports whether there was room.
-func (l *packetLane) put(p handover.Packet, b []byte) bool {
+func (l *packetLane) put(p arrival, b []byte) bool {
 	l.Bell.Lock()
 	defer l.Bell.Unlock()
-	if !l.left.inbox.Put(p, b) {
+	if !l.inbox.put(p, b) {
 		return false
 	}
 	l.Bell.Ring()
@@ -43,14 +42,14 @@ func (l *packetLane) notifyForwarded() {
 // receiveForwarded delivers what other lanes left.
 func (l *packetLane) receiveForwarded() {
 	now := l.dev.clock()
-	for p, b := range l.left.taken.All() {
+	for p, b := range l.taken.all() {
 		l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL, l.in.Memory = p.Src, p.Dst, p.TOS, p.TTL, p.Memory
 		l.in.Parse(b) // without fault, as in the other lane
 		if !l.closed {
 			l.dispatch(now, b)
 		}
 	}
-	l.left.taken.Clear()
+	l.taken.clear()
 }
 
 // dispatch passes a valid packet to its queue pair.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/gsi"
-	"softrdma/internal/adapter/transports"
 	"softrdma/internal/cm"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
@@ -25,7 +24,7 @@ func newGSI(l *packetLane) *QP {
 		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.cfg.Random,
 		Refuse: func(why reason.Detail) { d.Trace.Refuse(gsi.QPN, why) },
 	})
-	q := &QP{lane: &l.lane, packets: l, transport: transports.UD(), Port: machine.Port{QPN: gsi.QPN, Type: qp.UD, Host: d}}
+	q := &QP{lane: &l.lane, packets: l, transport: &transports[qp.UD], Port: machine.Port{QPN: gsi.QPN, Type: qp.UD, Host: d}}
 	q.entry.Init((*qpTask)(q))
 	q.setMachine(g)
 	q.Attr.State, q.Attr.QKey, q.Attr.PathMTU = qp.RTS, gsi.QKey, d.cfg.MTU

@@ -18,7 +18,7 @@ type hostPort packetLane
 func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Received, payload []byte) {
 	l := (*packetLane)(h)
 	fault := l.in.ParseParts(m.Header, payload)
-	if fault == ib.OK && l.run.Continue(now, p, &l.in, m) {
+	if fault == ib.OK && l.run.next(now, p, &l.in, m) {
 		l.traffic.Continued(&l.in)
 		return
 	}
@@ -35,7 +35,7 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 	}
 	if l.checked(now, fault, nil) {
 		if q := l.qps[l.in.DestQPN]; q != nil && q.can.Continuer != nil {
-			l.run.Begin(p, q, q.can.Continuer, &l.in, m)
+			l.run.begin(p, q, &l.in, m)
 		}
 	}
 	l.in.Train, l.in.Lender = 0, nil
@@ -67,7 +67,7 @@ func (h *hostPort) Packet(now time.Duration, p *hostpath.Path, m *hostmem.Receiv
 
 // endRun does once what follows the messages of a run.
 func (l *packetLane) endRun() {
-	if q, taken := l.run.End(); taken {
+	if q, taken := l.run.end(); taken {
 		l.received(q)
 	}
 }

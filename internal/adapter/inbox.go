@@ -1,72 +1,59 @@
 package adapter
 
 import (
-	"softrdma/internal/adapter/drive"
-	"softrdma/internal/adapter/gather"
-	"softrdma/internal/adapter/handover"
-	"softrdma/internal/object"
+	"iter"
+
+	"softrdma/internal/qp"
 )
 
-// A remainder is what was left for a lane while another goroutine held it. The driver's
-// doorbell (drive.Doorbell) guards bells and inbox.
-type remainder struct {
-	bells []*QP          // that have something to send
-	inbox handover.Queue // packets that came to other lanes
-	taken handover.Queue // out of inbox; the lane's
+// inboxLimit bounds the bytes of the packets that wait. Those beyond it are lost, as beyond a
+// receive buffer.
+const inboxLimit = 4 << 20
+
+// An arrival is what a lane knows of a packet beside its bytes.
+type arrival struct {
+	Src, Dst qp.Endpoint
+	TOS, TTL uint8
+	Memory   bool // it came by no network
 }
 
-// gathers reports whether a request that was posted to q may wait for further ones, so
-// that short messages leave as one batch. The next poll sends it, or the worker if nobody
-// polls, which must be awake.
-func (l *lane) gathers(q *QP) bool {
-	if l.gather.Full() || q.deferral.Stands() || l.Sleeping() || !l.amongOthers(q) && !l.inStream(q) {
+// An inbox holds packets on their way from one lane to another: those that the system brought to
+// the wrong one, and those from a lane of this process whose receiver is busy. It holds them in
+// order, with their bytes one behind the other. The zero value is empty.
+type inbox struct {
+	list []inboxEntry
+	data []byte
+}
+
+type inboxEntry struct {
+	arrival
+	n int // bytes
+}
+
+// put appends a copy of a packet with its bytes from BTH to ICRC, and reports whether there
+// was room.
+func (q *inbox) put(p arrival, b []byte) bool {
+	if len(q.data)+len(b) > inboxLimit {
 		return false
 	}
-	left, first := l.gather.Wait()
-	if first {
-		l.Defer()
-	}
-	q.deferral.Make(left)
+	q.list = append(q.list, inboxEntry{p, len(b)})
+	q.data = append(q.data, b...)
 	return true
 }
 
-// amongOthers reports whether other queue pairs have much in flight to q's peer.
-func (l *lane) amongOthers(q *QP) bool {
-	return q.sharing.Others() >= gather.Beyond && q.route().Path() != object.PathSameHost
-}
-
-// inStream reports whether short messages are posted one after the other, by a program
-// that polls.
-func (l *lane) inStream(q *QP) bool {
-	return l.gather.InStream() && q.Posted() <= gather.Short && l.State() != drive.Stopped && l.Polled(gather.Polled)
-}
-
-// ring is the doorbell: work was posted to q's send queue, or q's state wants
-// it to send.
-func (l *lane) ring(q *QP) {
-	if l.TryLock() {
-		if l.tasks.Push(&q.entry); !l.gathers(q) {
-			l.Transmit(l.dev.clock())
+// all returns the packets with their bytes, which are valid until clear.
+func (q *inbox) all() iter.Seq2[*arrival, []byte] {
+	return func(yield func(*arrival, []byte) bool) {
+		data := q.data
+		for i := range q.list {
+			e := &q.list[i]
+			if !yield(&e.arrival, data[:e.n:e.n]) {
+				return
+			}
+			data = data[e.n:]
 		}
-		l.Unlock()
-		return
 	}
-	if !q.rung.Swap(true) {
-		l.Bell.Lock()
-		l.left.bells = append(l.left.bells, q)
-		l.Bell.Ring()
-		l.Bell.Unlock()
-	}
-	l.ServeDoorbell()
 }
 
-// takeBells makes the queue pairs ready whose doorbells were left. The caller has the doorbell.
-func (l *lane) takeBells() {
-	h := &l.left
-	for i, q := range h.bells {
-		q.rung.Store(false)
-		l.tasks.Push(&q.entry)
-		h.bells[i] = nil
-	}
-	h.bells = h.bells[:0]
-}
+// clear removes all packets. The queue keeps its memory.
+func (q *inbox) clear() { q.list, q.data = q.list[:0], q.data[:0] }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/drive"
-	"softrdma/internal/adapter/gather"
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/adapter/share"
 	"softrdma/internal/link"
@@ -39,11 +38,11 @@ type lane struct {
 	drained bool // the link had nothing to receive when last asked
 	rounds  uint // since deadlines were looked at
 	asked   bool // a peer waits for a response that may not have been sent
-	gather  gather.Counts
+	gather  doorbells
 	watch   *trace.Stream // the device's, while it has a listener
 
 	// any goroutine
-	left      remainder
+	bells     []*QP       // that have something to send; the driver's doorbell guards it
 	overflows atomic.Bool // a completion queue overflowed
 }
 
@@ -154,7 +153,7 @@ func (l *lane) Transmit(now time.Duration) bool {
 	if l.closed || l.tasks.Ready() == 0 {
 		return false
 	}
-	l.gather.Sent()
+	l.gather.sent()
 	for budget := transmitBudget; budget > 0; {
 		e := l.tasks.Pop()
 		if e == nil {

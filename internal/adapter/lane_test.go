@@ -216,7 +216,7 @@ func TestAttachAndDetachLeavesNothing(t *testing.T) {
 		e.check(e.qp.AttachMulticast(g))
 		e.check(e.qp.DetachMulticast(g))
 	}
-	if n, m := len(e.qp.groups), e.dev.packets[0].groups.Len(); n != 0 || m != 0 {
+	if n, m := len(e.qp.groups), len(e.dev.packets[0].groups); n != 0 || m != 0 {
 		t.Fatalf("%d groups left with the queue pair, %d with the lane", n, m)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/drive"
-	"softrdma/internal/adapter/handover"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
@@ -71,7 +70,7 @@ func TestForwardedPacketsBeyondTheLimitAreDropped(t *testing.T) {
 	e, other, second := twoLanes(t, Config{Manual: true}, 16)
 	second.give, second.from = e.datagram()
 	home, wrong := e.qp.packets, other.packets
-	room := handover.Limit / len(second.give)
+	room := inboxLimit / len(second.give)
 	home.Lock()
 	wrong.Lock()
 	for range room + 3 {

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"softrdma/internal/adapter/handover"
 	"softrdma/internal/frame"
 	"softrdma/internal/machine"
 	"softrdma/internal/object"
@@ -121,9 +120,9 @@ func (*processRoute) Stamp(p *packet) { p.stamp(0) }
 
 // Put implements route.
 func (r *processRoute) Put(p *packet) {
-	h := handover.Packet{Src: p.flow.Local, Dst: p.flow.Peer, TOS: p.class.TrafficClass, TTL: p.class.HopLimit, Memory: true}
+	h := arrival{Src: p.flow.Local, Dst: p.flow.Peer, TOS: p.class.TrafficClass, TTL: p.class.HopLimit, Memory: true}
 	if !r.to.put(h, p.data) {
-		r.to.dev.Trace.Refuse(p.dest, reason.Detail{Reason: reason.PacketStray, Expected: handover.Limit, Found: uint64(len(p.data))})
+		r.to.dev.Trace.Refuse(p.dest, reason.Detail{Reason: reason.PacketStray, Expected: inboxLimit, Found: uint64(len(p.data))})
 	}
 	r.take(r.to) // its holder may have looked into the inbox just before
 }

@@ -24,15 +24,15 @@ func (q *QP) AttachMulticast(group netip.Addr) error {
 	if !group.IsMulticast() {
 		return fmt.Errorf("%v is no multicast address", group)
 	}
-	if l.groups.Has(group, q) {
+	if slices.Contains(l.groups[group], q) {
 		return nil
 	}
-	if len(l.groups.Of(group)) == 0 {
+	if len(l.groups[group]) == 0 {
 		if err := l.net.Join(group); err != nil {
 			return fmt.Errorf("joining %v: %w", group, err)
 		}
 	}
-	l.groups.Add(group, q)
+	l.groups[group] = append(l.groups[group], q)
 	q.groups = append(q.groups, group)
 	return nil
 }
@@ -44,7 +44,7 @@ func (q *QP) DetachMulticast(group netip.Addr) error {
 	if err := q.gone(); err != nil {
 		return err
 	}
-	if q.packets == nil || !q.packets.groups.Has(group, q) {
+	if !slices.Contains(q.groups, group) {
 		return fmt.Errorf("queue pair %#06x is not attached to %v", q.QPN, group)
 	}
 	q.detach(group)
@@ -53,7 +53,11 @@ func (q *QP) DetachMulticast(group netip.Addr) error {
 
 func (q *QP) detach(group netip.Addr) {
 	q.groups = slices.DeleteFunc(q.groups, func(g netip.Addr) bool { return g == group })
-	if q.packets.groups.Remove(group, q) {
-		_ = q.packets.net.Leave(group) // the kernel forgets it with the socket at the latest
+	l := q.packets
+	// A copy: a datagram may be on its way to all members.
+	left := slices.DeleteFunc(slices.Clone(l.groups[group]), func(x *QP) bool { return x == q })
+	if l.groups[group] = left; len(left) == 0 {
+		delete(l.groups, group)
+		_ = l.net.Leave(group) // the kernel forgets it with the socket at the latest
 	}
 }

@@ -1,14 +1,12 @@
 package adapter
 
 import (
+	"net/netip"
 	"time"
 
-	"softrdma/internal/adapter/groups"
 	"softrdma/internal/adapter/gsi"
 	"softrdma/internal/adapter/hostpath"
-	"softrdma/internal/adapter/hostrun"
 	"softrdma/internal/adapter/partition"
-	"softrdma/internal/adapter/transports"
 	"softrdma/internal/adapter/unreachable"
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
@@ -34,9 +32,9 @@ type packetLane struct {
 	sent     []*QP       // unacknowledged queue pairs whose packets wait in network
 
 	gsi    *QP // queue pair 1, which is not in qps; nil in other lanes than its own
-	makers transports.Makers
-	groups groups.Table[*QP]
-	pkeys  partition.Table // of the port
+	makers makers
+	groups map[netip.Addr][]*QP // members of multicast groups
+	pkeys  partition.Table      // of the port
 
 	// What has arrived.
 	rx      link.Rx
@@ -45,10 +43,13 @@ type packetLane struct {
 	header  []byte        // the frame's, of the packet
 	putGRH  machine.GRHWriter
 	fast    fastPath
-	run     hostrun.Run[*hostpath.Path, *QP]
+	run     hostRun
 	notify  laneSet // lanes that packets were left for
 	traffic machine.Traffic
 	reports unreachable.Reader
+	taken   inbox // out of inbox
+
+	inbox inbox // packets that came to other lanes, from any goroutine; the driver's doorbell guards it
 }
 
 var _ carrier = (*packetLane)(nil)
@@ -57,7 +58,7 @@ func newPacketLane(d *Device, index int, net frame.Network) *packetLane {
 	l := &packetLane{
 		lane: lane{dev: d, index: index, link: net.Link()},
 		net:  net, can: net.Capabilities(), from: new(frame.Source),
-		makers: transports.NewMakers(len(d.lanes)), pkeys: d.cfg.PKeys,
+		makers: newMakers(len(d.lanes)), pkeys: d.cfg.PKeys, groups: make(map[netip.Addr][]*QP),
 	}
 	l.network.init(l, net.Link())
 	l.process.lane = l
@@ -142,7 +143,7 @@ func (l *packetLane) Serve() bool {
 	}
 	l.Bell.Lock()
 	l.takeBells()
-	l.left.inbox, l.left.taken = l.left.taken, l.left.inbox
+	l.inbox, l.taken = l.taken, l.inbox
 	l.Bell.Answer()
 	l.Bell.Unlock()
 	l.receiveForwarded()
@@ -154,7 +155,7 @@ func (l *packetLane) Receive(now time.Duration) (after time.Duration, ok bool) {
 	if l.closed {
 		return now, false
 	}
-	l.gather.PolledAgain()
+	l.gather.polledAgain()
 	some := false
 	if !l.host.Idle() {
 		l.endBindings() // peers that lost references ask again

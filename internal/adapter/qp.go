@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/deferral"
-	"softrdma/internal/adapter/relook"
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/adapter/share"
 	"softrdma/internal/adapter/stream"
@@ -55,7 +54,7 @@ type QP struct {
 	sharing   share.Member // of what may be in flight to its peer
 	groups    []netip.Addr
 	sendError reason.Detail // why the system refused to send last
-	look      *relook.Look  // in ERR, if another process posts to Recv
+	look      *look         // in ERR, if another process posts to Recv
 
 	rung  atomic.Bool
 	state atomic.Uint32 // copy of Attr.State for StateHint

@@ -114,11 +114,11 @@ func (l *packetLane) deliver(now time.Duration, q *QP, b []byte) {
 
 // multicast delivers a datagram to every queue pair attached to its group (IBTA 10.5).
 func (l *packetLane) multicast(now time.Duration, b []byte) {
-	qps := l.groups.Of(l.in.Dst.Addr())
+	qps := l.groups[l.in.Dst.Addr()]
 	if len(qps) == 0 {
 		a := l.in.Dst.Addr().As16()
 		low := uint64(a[12])<<24 | uint64(a[13])<<16 | uint64(a[14])<<8 | uint64(a[15])
-		l.drop(b, multicastQPN, reason.PacketMulticast, uint64(l.groups.Len()), low)
+		l.drop(b, multicastQPN, reason.PacketMulticast, uint64(len(l.groups)), low)
 		return
 	}
 	for _, q := range qps {

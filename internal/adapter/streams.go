@@ -75,7 +75,7 @@ func (l *streamLane) Receive(now time.Duration) (after time.Duration, ok bool) {
 	if l.closed {
 		return now, false
 	}
-	l.gather.PolledAgain()
+	l.gather.polledAgain()
 	l.drained = !l.streams.Receive(now)
 	return now, !l.drained
 }

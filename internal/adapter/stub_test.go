@@ -215,7 +215,7 @@ func (e *end) leave(q *QP, n int, w queue.SendWQE) {
 	l := q.lane
 	l.Bell.Lock()
 	q.rung.Store(true)
-	l.left.bells = append(l.left.bells, q)
+	l.bells = append(l.bells, q)
 	l.Bell.Ring()
 	l.Bell.Unlock()
 }

@@ -29,7 +29,7 @@ func (t *qpTask) Next(now time.Duration) (packets int, more bool) {
 func (q *QP) deadline() time.Duration {
 	d := min(q.m.Deadline(), q.sharing.Deadline())
 	if q.look != nil {
-		d = min(d, q.look.At)
+		d = min(d, q.look.at)
 	}
 	return d
 }

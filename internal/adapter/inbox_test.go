@@ -1,4 +1,4 @@
-package handover
+package adapter
 
 import (
 	"bytes"
@@ -6,16 +6,16 @@ import (
 )
 
 func TestPacketsComeInOrderWithTheirBytes(t *testing.T) {
-	var q Queue
+	var q inbox
 	want := [][]byte{[]byte("first"), {}, []byte("third one")}
 	for round := range 2 {
 		for i, b := range want {
-			if !q.Put(Packet{TOS: uint8(i), TTL: uint8(round)}, b) {
+			if !q.put(arrival{TOS: uint8(i), TTL: uint8(round)}, b) {
 				t.Fatalf("no room for packet %d", i)
 			}
 		}
 		n := 0
-		for p, b := range q.All() {
+		for p, b := range q.all() {
 			if int(p.TOS) != n || int(p.TTL) != round || !bytes.Equal(b, want[n]) || cap(b) != len(b) {
 				t.Errorf("packet %d: %+v %q", n, p, b)
 			}
@@ -24,26 +24,26 @@ func TestPacketsComeInOrderWithTheirBytes(t *testing.T) {
 		if n != len(want) {
 			t.Errorf("%d packets, expected %d", n, len(want))
 		}
-		q.Clear()
+		q.clear()
 	}
-	for range q.All() {
+	for range q.all() {
 		t.Error("a packet after Clear")
 	}
 }
 
 func TestPutStopsAtTheLimit(t *testing.T) {
-	var q Queue
-	b := make([]byte, Limit/4)
+	var q inbox
+	b := make([]byte, inboxLimit/4)
 	for i := range 4 {
-		if !q.Put(Packet{}, b) {
+		if !q.put(arrival{}, b) {
 			t.Fatalf("no room for quarter %d", i)
 		}
 	}
-	if q.Put(Packet{}, b[:1]) {
+	if q.put(arrival{}, b[:1]) {
 		t.Error("took a byte beyond the limit")
 	}
-	q.Clear()
-	if !q.Put(Packet{}, b) {
+	q.clear()
+	if !q.put(arrival{}, b) {
 		t.Error("no room after Clear")
 	}
 }
