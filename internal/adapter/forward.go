@@ -44,8 +44,12 @@ func (l *packetLane) receiveForwarded() {
 	now := l.dev.clock()
 	for p, b := range l.taken.all() {
 		l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL, l.in.Memory = p.Src, p.Dst, p.TOS, p.TTL, p.Memory
-		l.in.Parse(b) // without fault, as in the other lane
-		if !l.closed {
+		fault := l.in.Parse(b)
+		switch d := l.in.Fault(fault, len(b)); {
+		case l.closed:
+		case d.Reason != reason.None: // a wrapper of its route has changed it
+			l.drop(b, l.in.DestQPN, d.Reason, d.Expected, d.Found)
+		default:
 			l.dispatch(now, b)
 		}
 	}

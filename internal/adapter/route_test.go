@@ -2,6 +2,7 @@ package adapter_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -65,21 +66,29 @@ func transfer(t *testing.T, a, b *side, n int) {
 	}
 }
 
-// A wrapper may lose, repeat and delay packets on any route. The connection repairs it.
+// A wrapper may lose, repeat, delay and change packets on any route. The connection repairs it.
 func TestWrappedRouteThatLosesPacketsIsRepaired(t *testing.T) {
 	everyRoute(t, func(t *testing.T, a, b *side) {
+		spoilt := uint64(0)
 		for i := range 3 {
-			there, back := &adapter.Trouble{Lose: 7 + i, Repeat: 5, Delay: 11}, &adapter.Trouble{Lose: 6, Repeat: 4}
+			there, back := &adapter.Trouble{Lose: 7 + i, Repeat: 5, Delay: 11, Spoil: 13 * i}, &adapter.Trouble{Lose: 6, Repeat: 4}
 			if from, to := there.Wrap(a.qp), back.Wrap(b.qp); from != to {
 				t.Fatalf("packets take %v there, %v back", from, to)
 			}
 			transfer(t, a, b, 20001+i)
-			if there.Lost == 0 || there.Repeated == 0 || there.Delayed == 0 || back.Lost == 0 {
-				t.Errorf("%d packets lost, %d repeated, %d delayed there; %d lost back", there.Lost, there.Repeated, there.Delayed, back.Lost)
+			if there.Lost == 0 || there.Repeated == 0 || there.Delayed == 0 || i > 0 && there.Spoilt == 0 || back.Lost == 0 {
+				t.Errorf("there %d packets lost, %d repeated, %d delayed, %d spoilt; back %d lost", there.Lost, there.Repeated, there.Delayed, there.Spoilt, back.Lost)
+			}
+			if spoilt += uint64(there.Spoilt); i == 0 {
+				must(t, a.Link.Wrong)
 			}
 		}
-		if n := a.count(reason.PacketICRC) + b.count(reason.PacketICRC); n != 0 {
-			t.Errorf("%d packets with a wrong ICRC", n)
+		if a.qp.Path() == object.PathNetwork { // which looks at packets itself
+			if !errors.Is(a.Link.Wrong, simnet.ErrICRC) || b.Link.Wrong != nil {
+				t.Errorf("the network refused %v and %v, expected a wrong ICRC and nothing", a.Link.Wrong, b.Link.Wrong)
+			}
+		} else if n := b.count(reason.PacketOpcode); n != spoilt {
+			t.Errorf("%d packets without an opcode refused, expected %d", n, spoilt)
 		}
 	})
 }

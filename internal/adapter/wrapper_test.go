@@ -9,22 +9,26 @@ import (
 	"softrdma/internal/object"
 )
 
-// Trouble is a route that loses, repeats and delays packets, by their number.
+// Trouble is a route that loses, repeats, delays and spoils packets, by their number.
 type Trouble struct {
 	route
-	Lose, Repeat, Delay int // every so many packets; 0 for none
+	Lose, Repeat, Delay, Spoil int // every so many packets; 0 for none
 
-	Lost, Repeated, Delayed int
+	Lost, Repeated, Delayed, Spoilt int
 
 	n    int
 	late *packet // leaves behind the next one
 }
 
-// Wrap puts trouble in front of the route of a connection, until its lane chooses another one.
+// Wrap puts trouble in front of the route of a connection, in place of other trouble, until its lane
+// chooses another one.
 func (x *Trouble) Wrap(q *QP) object.Path {
 	q.lane.Lock()
 	defer q.lane.Unlock()
 	x.route = q.route()
+	if other, ok := x.route.(*Trouble); ok {
+		x.route = other.route
+	}
 	q.flow.routes[frame.LaneOf(q.Attr.DestQPN, len(q.flow.routes))] = x
 	return x.Path()
 }
@@ -57,6 +61,9 @@ func (x *Trouble) Put(p *packet) {
 	case is(x.Repeat, &x.Repeated):
 		x.route.Put(p)
 		x.again(p)
+	case is(x.Spoil, &x.Spoilt):
+		p.data[0] = 0xff // no opcode
+		x.route.Put(p)
 	case is(x.Delay, &x.Delayed):
 		c := *p
 		c.header, c.data = slices.Clone(p.header), slices.Clone(p.data)
