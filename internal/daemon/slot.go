@@ -13,10 +13,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/inherit"
+	"softrdma/internal/trace"
 	"softrdma/internal/wire/uapi"
 )
 
@@ -104,7 +106,7 @@ func takeSlot(ctx context.Context, t *target) (*Slot, error) {
 		err = fmt.Errorf("slot %d of %d with %d descriptors: %w", s.First, s.Of, len(fds), syscall.EPROTO)
 	}
 	if err == nil {
-		s.Counters, err = unix.Mmap(fds[uapi.SlotDescriptors-2], 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		s.Counters, err = unix.Mmap(fds[uapi.SlotDescriptors-2], 0, int(unsafe.Sizeof(trace.Counters{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	}
 	if err != nil {
 		closeAll(fds)

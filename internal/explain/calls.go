@@ -2,8 +2,8 @@ package explain
 
 import "softrdma/internal/reason"
 
-// calls explains calls that are refused before anything is sent.
-var calls = map[reason.Reason]text{
+// These texts explain calls that are refused before anything is sent.
+var _ = explain(map[reason.Reason]text{
 	reason.DeviceOpen: {
 		"The device cannot be opened: no interface or address has the name, another socket has its address and UDP port, or no daemon listens.",
 		"The name, `softrdma devices`, and `ss -lun` for who has the port.",
@@ -74,4 +74,4 @@ var calls = map[reason.Reason]text{
 		"The *tls.Config of all connections from and to this address.",
 		"Pass the same *tls.Config for all of them.",
 		"RFC 5044 10"},
-}
+})

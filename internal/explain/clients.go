@@ -2,9 +2,9 @@ package explain
 
 import "softrdma/internal/reason"
 
-// clients explains what softrdma exec and softrdma daemon refuse to the programs
+// These texts explain what softrdma exec and softrdma daemon refuse to the programs
 // that use their device.
-var clients = map[reason.Reason]text{
+var _ = explain(map[reason.Reason]text{
 	reason.ClientUser: {
 		"A program asked a daemon for its device, but the daemon does not serve the program's user.",
 		"The daemon's --allow option, and the user that the program runs as.",
@@ -110,4 +110,4 @@ var clients = map[reason.Reason]text{
 		"The text beside the name, and the call: `softrdma exec -v` prints both.",
 		"Correct the argument that the text names.",
 		"IBTA 11.2"},
-}
+})

@@ -30,7 +30,7 @@ const (
 type Entry struct {
 	Kind    Kind
 	Name    string
-	Number  int    // as programs and packets carry it; for a reason its vendor_err, which may change with each version
+	Number  int    // as programs and packets carry it; for a reason its vendor_err
 	Meaning string // one sentence; in reasons "…" stands for the numbers expected and found
 	Cause   string
 	Look    string // where to look
@@ -73,24 +73,35 @@ func (e *Entry) Label() string {
 // A text explains one name.
 type text struct{ cause, look, remedy, clause string }
 
+// texts holds the texts of each room of reasons.
+var texts []map[reason.Reason]text
+
+// explain adds the texts of a room.
+func explain(room map[reason.Reason]text) struct{} {
+	texts = append(texts, room)
+	return struct{}{}
+}
+
 // All returns every entry that has a cause and a remedy: reasons, statuses,
 // syndromes and events. Lookup also finds the entries for other numbers.
 func All() []Entry {
-	all := make([]Entry, 0, int(reason.Count)+64)
-	for r := reason.None + 1; r < reason.Count; r++ {
+	var all []Entry
+	at := make(map[reason.Reason]int)
+	for r := range reason.All() {
 		e := Entry{Kind: Reason, Name: r.String(), Number: int(r), Meaning: r.Sentence()}
-		for _, group := range []map[reason.Reason]text{packets, responder, requester, objects, sockets, connections, iwarp, clients, calls, sameHost, fabric} {
-			if t, ok := group[r]; ok {
+		for _, room := range texts {
+			if t, ok := room[r]; ok {
 				e.Cause, e.Look, e.Remedy, e.Clause = t.cause, t.look, t.remedy, t.clause
 			}
 		}
+		at[r] = len(all)
 		all = append(all, e)
 	}
 	// A status refers to the reasons that cause it, and each of these to the status.
 	done := statuses()
 	for s, t := range statusTexts {
 		for _, r := range t.see {
-			all[r-1].See = append(all[r-1].See, done[s].Name)
+			all[at[r]].See = append(all[at[r]].See, done[s].Name)
 		}
 	}
 	all = append(all, done...)

@@ -2,8 +2,8 @@ package explain
 
 import "softrdma/internal/reason"
 
-// fabric explains why an InfiniBand fabric drops a packet.
-var fabric = map[reason.Reason]text{
+// These texts explain why an InfiniBand fabric drops a packet.
+var _ = explain(map[reason.Reason]text{
 	reason.FabricLength: {
 		"The packet is shorter than any packet, or its local route header gives another length than it has.",
 		"The node that sent the packet, and whether bit errors are injected on the link.",
@@ -229,4 +229,4 @@ var fabric = map[reason.Reason]text{
 		"How many programs attach to this fabric, and its limit of open files (`ulimit -n`).",
 		"Try again later, or raise the limit.",
 		localClause},
-}
+})

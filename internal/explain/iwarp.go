@@ -2,8 +2,8 @@ package explain
 
 import "softrdma/internal/reason"
 
-// iwarp explains what ends an iWARP connection or prevents it.
-var iwarp = map[reason.Reason]text{
+// These texts explain what ends an iWARP connection or prevents it.
+var _ = explain(map[reason.Reason]text{
 	reason.MPAKey: {
 		"The peer's first bytes are not an MPA request or reply frame: it is not an iWARP peer, or both ends took the same role in the set-up.",
 		"A capture of the first bytes of the TCP connection, and the program that listens on the port.",
@@ -209,4 +209,4 @@ var iwarp = map[reason.Reason]text{
 		"errno: 110 means no answer in time, 113 and 101 no route, 98 a local port in use, 24 too many open files.",
 		"Check the address, the route and firewalls.",
 		"RFC 5044 7.1"},
-}
+})

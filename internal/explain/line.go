@@ -112,7 +112,7 @@ func status(n uint64) []Entry {
 
 func vendor(_ string, n uint64) (found []Entry) {
 	found = []Entry{vendorError(n)}
-	if n > 0 && n < uint64(reason.Count) {
+	if n < uint64(reason.Count) {
 		found = append(found, keep(All(), func(e *Entry) bool { return e.Kind == Reason && uint64(e.Number) == n })...)
 	}
 	return found

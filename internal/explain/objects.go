@@ -2,8 +2,8 @@ package explain
 
 import "softrdma/internal/reason"
 
-// objects explains refusals concerning queues, objects and sending.
-var objects = map[reason.Reason]text{
+// These texts explain refusals concerning queues, objects and sending.
+var _ = explain(map[reason.Reason]text{
 	reason.CQOverflow: {
 		"The completion queue received more completions than it has entries.",
 		"cqe of the completion queue compared with the depths of all queues that use it, and how often it is polled.",
@@ -94,4 +94,4 @@ var objects = map[reason.Reason]text{
 		"Whether the interface is saturated or down, and net.core.wmem_max.",
 		"Raise net.core.wmem_max, or send less.",
 		"no clause: local to the host"},
-}
+})

@@ -2,8 +2,8 @@ package explain
 
 import "softrdma/internal/reason"
 
-// packets explains why a packet was dropped before a queue pair took it.
-var packets = map[reason.Reason]text{
+// These texts explain why a packet was dropped before a queue pair took it.
+var _ = explain(map[reason.Reason]text{
 	reason.PacketShort: {
 		"The datagram ends before the headers that its opcode has, or before the ICRC.",
 		"A capture of the packet: traffic other than RoCE v2 on the UDP port, or a middlebox that truncates packets.",
@@ -134,4 +134,4 @@ var packets = map[reason.Reason]text{
 		"Whether the peer still sends to a program that has ended.",
 		"Nothing if it is rare: the peer retransmits the packet, or its connection fails as with a host that has gone.",
 		"IBTA 9.7.6.1.3"},
-}
+})

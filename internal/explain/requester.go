@@ -2,8 +2,8 @@ package explain
 
 import "softrdma/internal/reason"
 
-// requester explains what fails or delays a request at the end that posted it.
-var requester = map[reason.Reason]text{
+// These texts explain what fails or delays a request at the end that posted it.
+var _ = explain(map[reason.Reason]text{
 	reason.RetryExceeded: {
 		"The peer never acknowledged: it is gone, its queue pair does not accept packets, or packets or acknowledges do not arrive.",
 		"Whether the peer's process runs and its queue pair is in RTR or RTS; dest_qp_num and the GID on both ends; firewalls on UDP port 4791; a capture on both hosts.",
@@ -164,4 +164,4 @@ var requester = map[reason.Reason]text{
 		"The congestion control of the queue pair that sent the packets; whether it was destroyed while packets were in flight.",
 		"Nothing if the queue pair no longer exists. Otherwise choose a congestion control that responds to marks (docs/congestion.md), or disable marking of its packets.",
 		"annex A17.9.3"},
-}
+})

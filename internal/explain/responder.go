@@ -2,8 +2,8 @@ package explain
 
 import "softrdma/internal/reason"
 
-// responder explains what the responders of RC and UC refuse.
-var responder = map[reason.Reason]text{
+// These texts explain what the responders of RC and UC refuse.
+var _ = explain(map[reason.Reason]text{
 	reason.SequenceAhead: {
 		"A request's PSN is later than expected: earlier packets were lost or reordered. RC requests them again with a NAK.",
 		"Counters of drops on both hosts: socket receive buffer, adapter rings, switches.",
@@ -164,4 +164,4 @@ var responder = map[reason.Reason]text{
 		"Queues of the switches on the path.",
 		"Nothing: this is normal congestion management.",
 		"annex A17.9.3, RFC 3168"},
-}
+})

@@ -4,9 +4,9 @@ import "softrdma/internal/reason"
 
 const localClause = "no clause: local to the host"
 
-// sameHost explains why two devices of one host do not use the memory path between
+// These texts explain why two devices of one host do not use the memory path between
 // them, and what it drops.
-var sameHost = map[reason.Reason]text{
+var _ = explain(map[reason.Reason]text{
 	reason.HostOff: {
 		"The device was opened without the memory path.",
 		"The option --same-host, and the field SameHost of verbs.Config.",
@@ -162,4 +162,4 @@ var sameHost = map[reason.Reason]text{
 		"Whether the peer deregistered the memory meanwhile; whether a program that is not softrdma speaks its protocol.",
 		"Nothing if the peer has deregistered the memory. Otherwise run the same version of softrdma on both sides.",
 		localClause},
-}
+})

@@ -2,9 +2,9 @@ package explain
 
 import "softrdma/internal/reason"
 
-// sockets explains the refusals of package rdmanet: how peers violate the
+// These texts explain the refusals of package rdmanet: how peers violate the
 // rsockets protocol.
-var sockets = map[reason.Reason]text{
+var _ = explain(map[reason.Reason]text{
 	reason.SocketVersion: {
 		"The peer's private data at connection set-up is not rsockets' connection data of a known version.",
 		"Whether the program at the other end uses rsockets (librspreload.so, rsend, rrecv) or package rdmanet: other programs on rdma_cm send other private data, or none.",
@@ -60,4 +60,4 @@ var sockets = map[reason.Reason]text{
 		"The name, which the error prints in quotes.",
 		"Give another destination name: rcopy FILE HOST:NAME.",
 		"softrdma rcopy"},
-}
+})

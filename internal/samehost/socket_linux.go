@@ -105,10 +105,8 @@ const refuseTimeout = time.Second
 // refusal returns the peer's reason as an error. The message has a text because other versions
 // of softrdma may have other reasons.
 func (m *message) refusal() error {
-	for r := reason.None + 1; r < reason.Count; r++ {
-		if r.String() == m.reason {
-			return fmt.Errorf("refused by the peer: %w", reason.Detail{Reason: r, Expected: m.expected, Found: m.found}.Err())
-		}
+	if r, known := reason.Named(m.reason); known {
+		return fmt.Errorf("refused by the peer: %w", reason.Detail{Reason: r, Expected: m.expected, Found: m.found}.Err())
 	}
 	return fmt.Errorf("refused by the peer: %q: %w", m.reason, reason.Detail{Reason: reason.HostRefused, Expected: uint64(refused)}.Err())
 }

@@ -64,7 +64,7 @@ func (s *Server) slot(p *client.Process, name string, reasons uint64, a *client.
 		a.Attach(fd, 0, 0, 0)
 	}
 	x := &slot{from: from, lane: lane, process: p, device: d}
-	memory, fd, err := memfd.New("softrdma-counters", os.Getpagesize(), false)
+	memory, fd, err := memfd.New("softrdma-counters", int(unsafe.Sizeof(trace.Counters{})), false)
 	if err != nil {
 		from.Give(lane)
 		return err

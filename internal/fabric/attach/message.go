@@ -78,10 +78,8 @@ func Refusal(err error) RefusedBody {
 // reasons.
 func (r *RefusedBody) Err() error {
 	d := reason.Detail{Reason: reason.FabricRefused}
-	for k := reason.None + 1; k < reason.Count; k++ {
-		if k.String() == r.Reason {
-			d = reason.Detail{Reason: k, Expected: r.Expected, Found: r.Found}
-		}
+	if k, known := reason.Named(r.Reason); known {
+		d = reason.Detail{Reason: k, Expected: r.Expected, Found: r.Found}
 	}
 	return &reason.Error{Detail: d, Text: r.Text}
 }

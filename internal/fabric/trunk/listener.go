@@ -114,7 +114,7 @@ func (t *Trunk) Refusal(packet []byte) (d reason.Detail, ok bool) {
 		return d, false
 	}
 	r := reason.Reason(binary.BigEndian.Uint16(packet[headerLen:]))
-	if r == reason.None || r >= reason.Count {
+	if !r.Known() {
 		return d, false
 	}
 	return reason.Detail{Reason: r, Expected: binary.BigEndian.Uint64(packet[headerLen+2:]), Found: binary.BigEndian.Uint64(packet[headerLen+10:])}, true

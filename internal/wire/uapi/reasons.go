@@ -1,6 +1,7 @@
 package uapi
 
 import (
+	"fmt"
 	"hash/fnv"
 	"sync"
 
@@ -15,8 +16,8 @@ const MaxInline = 512
 // alike and may exchange reasons as numbers.
 var Reasons = sync.OnceValue(func() uint64 {
 	h := fnv.New64a()
-	for r := reason.None; r < reason.Count; r++ {
-		_, _ = h.Write([]byte(r.String() + "\n")) // never fails
+	for r := range reason.All() {
+		_, _ = fmt.Fprintln(h, uint32(r), r) // never fails
 	}
 	return h.Sum64()
 })

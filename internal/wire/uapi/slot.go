@@ -29,6 +29,6 @@ type Slot struct {
 	SameHostDir string // directory in which it is published; empty for none
 }
 
-// SlotDescriptors is how many descriptors come with a Slot: those of its sockets, a page of memory
-// for its counters (trace.Counters), and the socket whose end gives it back.
+// SlotDescriptors is how many descriptors come with a Slot: those of its sockets, the memory
+// of its counters (trace.Counters), and the socket whose end gives it back.
 const SlotDescriptors = 4
