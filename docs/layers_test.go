@@ -22,7 +22,7 @@ var floors = []string{
 	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
 		"internal/link/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
-	"internal/message internal/memory internal/trace internal/frame internal/attack internal/management/routing internal/link/tcp",
+	"internal/message internal/memory internal/trace internal/unixmsg internal/frame internal/attack internal/management/routing internal/link/tcp",
 	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi " +
 		"internal/frame/infiniband internal/frame/rocev1 internal/frame/rocev2 internal/link/hostmem msg/internal/ring",
 	"internal/cmid internal/machine/... internal/fabric/port internal/management/agent internal/management/sm internal/link/udp " +

@@ -83,7 +83,7 @@ func TestDescriptorsOfWrongAnswersAreClosed(t *testing.T) {
 		lost   bool
 	}{
 		"short":                {answer: uapi.Bytes(&good)[:replyLen-1], fds: 2, lost: true},
-		"too many descriptors": {answer: uapi.Bytes(&good), fds: 100, want: syscall.EMFILE},
+		"too many descriptors": {answer: uapi.Bytes(&good), fds: 100, want: syscall.EPROTO},
 		"refused":              {answer: uapi.Bytes(&refused), fds: 2, want: syscall.EINVAL},
 		"no slot":              {answer: append(uapi.Bytes(&good), `{"First":0}`...), fds: 3, want: syscall.EPROTO},
 	} {

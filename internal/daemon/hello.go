@@ -73,7 +73,7 @@ func Ask(ctx context.Context, socket string) (*Info, error) {
 	defer c.close()
 	r := uapi.Request{Op: uapi.OpHello, Arg: [4]uint64{uint64(uintptr(unsafe.Pointer(c)))}}
 	p, text, fds, err := c.call(&r, nil)
-	closeAll(fds)
+	fds.Close()
 	switch {
 	case err != nil:
 		return nil, err

@@ -19,6 +19,7 @@ import (
 
 	"softrdma/internal/inherit"
 	"softrdma/internal/trace"
+	"softrdma/internal/unixmsg"
 	"softrdma/internal/wire/uapi"
 )
 
@@ -109,7 +110,7 @@ func takeSlot(ctx context.Context, t *target) (*Slot, error) {
 		s.Counters, err = unix.Mmap(fds[uapi.SlotDescriptors-2], 0, int(unsafe.Sizeof(trace.Counters{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	}
 	if err != nil {
-		closeAll(fds)
+		fds.Close()
 		return nil, err
 	}
 	_ = unix.Close(fds[uapi.SlotDescriptors-2])
@@ -127,7 +128,7 @@ func (s *Slot) Descriptors() []int {
 
 // Close gives the slot back. A forked child may have its descriptors, too.
 func (s *Slot) Close() error {
-	closeAll(s.Descriptors())
+	unixmsg.Descriptors(s.Descriptors()).Close()
 	if s.end < 0 {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 )
 
 // A channel is the connection to a peer, from the handshake to its end. It implements
@@ -73,8 +74,8 @@ func (c *channel) make(m *message) (err error) {
 // sendMemory sends a message with the descriptors of the area and the bells.
 func (c *channel) sendMemory(m *message) error {
 	fds := []int{c.out.FD()}
-	var ours descriptors
-	defer func() { ours.close() }()
+	var ours unixmsg.Descriptors
+	defer func() { ours.Close() }()
 	for _, b := range c.bells {
 		fd := b.FD()
 		if !c.same {
@@ -93,7 +94,7 @@ func (c *channel) sendMemory(m *message) error {
 }
 
 // take maps the peer's area and takes its bells.
-func (c *channel) take(fds descriptors) (err error) {
+func (c *channel) take(fds unixmsg.Descriptors) (err error) {
 	own := c.host.cfg.Lanes
 	size := hostmem.AreaSize(c.Lanes, own)
 	if c.in, err = hostmem.MapMemory(fds[0], size+unix.Getpagesize(), true); err != nil {
@@ -108,7 +109,7 @@ func (c *channel) take(fds descriptors) (err error) {
 				return err
 			}
 		}
-		r, err := hostmem.OpenRinger(fds.take(1+i), !c.same)
+		r, err := hostmem.OpenRinger(fds.Take(1+i), !c.same)
 		if err != nil {
 			return err
 		}
@@ -157,7 +158,7 @@ func (c *channel) run() {
 		if err == nil {
 			err = c.handle(&m, fds)
 		}
-		fds.close()
+		fds.Close()
 		if err != nil {
 			c.end(err)
 			return

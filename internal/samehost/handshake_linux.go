@@ -46,7 +46,7 @@ func (c *channel) dialerExchange() error {
 	h := c.host
 	var m message
 	fds, err := c.socket.expect(&m, welcome)
-	fds.close()
+	fds.Close()
 	if err != nil {
 		return err
 	}
@@ -66,13 +66,12 @@ func (c *channel) dialerExchange() error {
 	if err != nil {
 		return err
 	}
-	fds, err = c.socket.expect(&m, answer)
-	defer fds.close()
-	if err == nil && m.lanes != c.Lanes {
-		err = reason.Detail{Reason: reason.HostMessage, Expected: uint64(c.Lanes), Found: uint64(m.lanes)}.Err()
-	}
-	if err != nil {
+	if fds, err = c.socket.expect(&m, answer); err != nil {
 		return err
+	}
+	defer fds.Close()
+	if m.lanes != c.Lanes {
+		return malformed(uint64(c.Lanes), uint64(m.lanes))
 	}
 	if err := c.take(fds); err != nil {
 		return err
@@ -88,7 +87,7 @@ func (c *channel) dialerExchange() error {
 func (c *channel) awaitReady() error {
 	var m message
 	fds, err := c.socket.expect(&m, ready)
-	fds.close()
+	fds.Close()
 	if err != nil {
 		return err
 	}
@@ -133,7 +132,7 @@ func (c *channel) acceptorExchange() error {
 		return err
 	}
 	fds, err := c.socket.expect(&m, confirm)
-	fds.close()
+	fds.Close()
 	if err != nil {
 		return err
 	}
@@ -151,10 +150,10 @@ func (c *channel) acceptorExchange() error {
 // takeHello reads the dialer's hello with its memory, and makes this end's memory.
 func (c *channel) takeHello(m *message) error {
 	fds, err := c.socket.expect(m, hello)
-	defer fds.close()
 	if err != nil {
 		return err
 	}
+	defer fds.Close()
 	if err := c.host.checkDialer(c, m); err != nil {
 		return err
 	}

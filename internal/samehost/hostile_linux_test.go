@@ -13,6 +13,7 @@ import (
 
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 )
 
 // connectTo opens a connection to a device without a handshake.
@@ -33,7 +34,7 @@ func ending(t *testing.T, s *socket) error {
 	for {
 		var m message
 		fds, err := s.receive(&m)
-		fds.close()
+		fds.Close()
 		var no unix.Errno
 		switch {
 		case errors.Is(err, io.EOF), errors.As(err, &no) && no == unix.ECONNRESET && refusal != nil:
@@ -77,7 +78,7 @@ func newFiles(t *testing.T, from, to int) files {
 		t.Fatal(e)
 	}
 	f.pipe = ends[1]
-	t.Cleanup(func() { descriptors{f.bell, f.unsealed, f.device, ends[0], ends[1]}.close() })
+	t.Cleanup(func() { unixmsg.Descriptors{f.bell, f.unsealed, f.device, ends[0], ends[1]}.Close() })
 	return f
 }
 
@@ -171,7 +172,7 @@ func TestMalformedHelloLeavesNothing(t *testing.T) {
 		if err != nil || len(fds) != 2 {
 			t.Fatalf("%d descriptors, %v", len(fds), err)
 		}
-		fds.close()
+		fds.Close()
 		if last != nil {
 			_, _ = s.Write(last)
 			_ = ending(t, s)
@@ -243,7 +244,7 @@ func TestMalformedAnswerLeavesNothing(t *testing.T) {
 			_, _ = s.Write(c.welcome)
 			var m message
 			fds, err := s.receive(&m)
-			fds.close()
+			fds.Close()
 			if err != nil || c.answer == nil {
 				return
 			}
@@ -298,7 +299,7 @@ func TestProxiedMemoryIsNoticed(t *testing.T) {
 			var m message
 			for _, way := range [][2]*socket{{far, near}, {near, far}, {far, near}} {
 				fds, err := way[0].receive(&m)
-				fds.close()
+				fds.Close()
 				if err != nil {
 					return err
 				}
@@ -370,10 +371,10 @@ func shaken(t *testing.T, d, as *device) *socket {
 		t.Fatal(err)
 	}
 	fds, err := s.expect(&m, answer)
-	defer fds.close()
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer fds.Close()
 	area, err := hostmem.MapMemory(fds[0], hostmem.AreaSize(1, 1)+unix.Getpagesize(), true)
 	if err != nil {
 		t.Fatal(err)

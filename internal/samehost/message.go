@@ -136,21 +136,25 @@ func (m *message) append(b []byte) []byte {
 func (m *message) parse(b []byte) error {
 	*m = message{}
 	if len(b) < headLen || binary.LittleEndian.Uint32(b) != protocolMagic {
-		return reason.Detail{Reason: reason.HostMessage, Expected: headLen, Found: uint64(len(b))}.Err()
+		return malformed(headLen, uint64(len(b)))
 	}
 	if v := binary.LittleEndian.Uint16(b[4:]); v != protocolVersion {
 		return reason.Detail{Reason: reason.HostVersion, Expected: protocolVersion, Found: uint64(v)}.Err()
 	}
 	m.kind = kind(b[6])
 	if m.kind == 0 || m.kind >= kinds || b[7] != 0 {
-		return reason.Detail{Reason: reason.HostMessage, Expected: uint64(kinds) - 1, Found: uint64(m.kind)}.Err()
+		return malformed(uint64(kinds)-1, uint64(m.kind))
 	}
 	c := coder{in: b[headLen:]}
 	m.fields(&c)
 	if c.bad || len(c.in) > 0 {
-		return reason.Detail{Reason: reason.HostMessage, Expected: uint64(m.kind), Found: uint64(len(b))}.Err()
+		return malformed(uint64(m.kind), uint64(len(b)))
 	}
 	return nil
+}
+
+func malformed(expected, found uint64) error {
+	return reason.Detail{Reason: reason.HostMessage, Expected: expected, Found: found}.Err()
 }
 
 // A coder writes fields to out, or reads them from in. A missing or invalid field in the input

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 )
 
 // A process is the process of a peer, as the kernel identifies it.
@@ -17,28 +18,12 @@ type process struct {
 }
 
 // peerOf returns the process at the other end of a connection.
-func peerOf(c *net.UnixConn) (process, error) {
-	var p process
-	err := control(c, func(fd int) error {
-		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-		if err == nil {
-			p.pid, p.uid = int(cred.Pid), cred.Uid
-		}
-		return err
-	})
+func peerOf(c *net.UnixConn) (p process, err error) {
+	cred, err := unixmsg.Peer(c)
+	if err == nil {
+		p = process{int(cred.Pid), cred.Uid}
+	}
 	return p, err
-}
-
-// control calls f with a connection's descriptor.
-func control(c *net.UnixConn, f func(fd int) error) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	if e := raw.Control(func(fd uintptr) { err = f(int(fd)) }); e != nil {
-		return e
-	}
-	return err
 }
 
 // allMapped reports whether every user has a number in this user namespace.

@@ -268,7 +268,7 @@ func (h *Host) forget(e entry) {
 		_ = c.SetDeadline(time.Now().Add(forgetTimeout))
 		var m message
 		fds, err := newSocket(c).receive(&m)
-		fds.close()
+		fds.Close()
 		h.leave(c)
 		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			return

@@ -10,6 +10,7 @@ import (
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/memory"
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 )
 
 // maxSegments is the largest number of segments that each side of a channel offers.
@@ -204,7 +205,7 @@ func (s *segments) answered(m *message) {
 }
 
 // handle handles a message of an established channel.
-func (c *channel) handle(m *message, fds descriptors) error {
+func (c *channel) handle(m *message, fds unixmsg.Descriptors) error {
 	if !c.same {
 		return unexpected(m)
 	}
@@ -231,7 +232,7 @@ func unexpected(m *message) error {
 
 // offered maps a segment of the peer. A segment that cannot be mapped is not used. A peer that
 // offers a segment twice, or too many segments, violates the protocol.
-func (c *channel) offered(m *message, fds descriptors) error {
+func (c *channel) offered(m *message, fds unixmsg.Descriptors) error {
 	s := &c.segments
 	list, at, found := s.findTheirs(m.id)
 	if found {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/link/wake"
+	"softrdma/internal/unixmsg"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/wire/uapi"
 )
@@ -113,16 +114,14 @@ func (e *exchange) call(number uintptr, fd int, flags uintptr) syscall.Errno {
 // A message is what one recvmsg has returned.
 type message struct {
 	data []byte
-	from *unix.Ucred // the sender, nil if unknown
-	fds  []int       // the receiver closes them, see close
-	cut  bool        // there were more descriptors
+	from *unix.Ucred         // the sender, nil if unknown
+	fds  unixmsg.Descriptors // the receiver closes them, see close
+	cut  bool                // there were more descriptors
 }
 
 // close closes the descriptors that came with the message.
 func (m *message) close() {
-	for _, fd := range m.fds {
-		_ = unix.Close(fd)
-	}
+	m.fds.Close()
 	m.fds = m.fds[:0]
 }
 
@@ -149,24 +148,12 @@ func (e *exchange) receive(m *message) bool {
 }
 
 // take reads the sender and the descriptors from control messages.
-func (m *message) take(control []byte) {
+func (m *message) take(oob []byte) {
 	m.fds = m.fds[:0]
-	if m.from = credentials(control); m.from != nil {
+	if m.from = credentials(oob); m.from != nil {
 		return
 	}
-	for len(control) > 0 {
-		h, data, rest, err := unix.ParseOneSocketControlMessage(control)
-		if err != nil {
-			return // not made by the system
-		}
-		one := unix.SocketControlMessage{Header: h, Data: data}
-		if fds, err := unix.ParseUnixRights(&one); err == nil {
-			m.fds = append(m.fds, fds...)
-		} else if from, err := unix.ParseUnixCredentials(&one); err == nil {
-			m.from = from
-		}
-		control = rest
-	}
+	m.fds, m.from = m.fds.Append(oob)
 }
 
 // Send sends an answer and reports whether that succeeded.

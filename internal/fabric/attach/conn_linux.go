@@ -1,204 +1,39 @@
 package attach
 
 import (
-	"cmp"
-	"io"
 	"net"
-	"sync"
+	"os"
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/link/wake"
+	"softrdma/internal/link/hostmem"
+	"softrdma/internal/unixmsg"
 )
 
-// maxRights is the number of descriptors of a message.
-const maxRights = 2
-
-// A Conn is a connection between a program and a fabric. One goroutine at a time receives.
+// A Conn is a connection between a program and a fabric.
 type Conn struct {
-	*net.UnixConn
-	in  [MaxMessage]byte
-	oob [256]byte
-
-	mu sync.Mutex // of Send
-
-	fd    int           // after LeavePoller, otherwise -1
-	calls wake.Lifetime // that use fd
-
-	closing sync.Mutex // of LeavePoller and Close
-	closed  bool
-
+	*unixmsg.Conn
 	relay <-chan struct{} // closed when the relay to another host has ended; nil without one
 }
 
 // NewConn takes over a connection.
-func NewConn(c *net.UnixConn) *Conn { return &Conn{UnixConn: c, fd: -1} }
+func NewConn(c *net.UnixConn) *Conn { return &Conn{Conn: unixmsg.NewConn(c, &Protocol)} }
 
-// LeavePoller makes calls wait on a thread (wake.LeavePoller), unless there are many connections. Other calls
-// than Close come after it. Deadlines have no effect on them.
-func (c *Conn) LeavePoller() {
-	fd, err := wake.LeavePoller(c.UnixConn)
+// SendBell sends a message with a bell for the other side, behind other descriptors.
+func (c *Conn) SendBell(message []byte, bell *hostmem.Bell, fds ...int) error {
+	if !OtherUser(c) {
+		return c.Send(message, append(fds, bell.FD())...)
+	}
+	fd, err := bell.ForOther()
 	if err != nil {
-		return
-	}
-	c.closing.Lock()
-	defer c.closing.Unlock()
-	if c.closed {
-		wake.CloseDescriptor(fd)
-		return
-	}
-	c.fd = fd
-	c.calls.Init(func() { wake.CloseDescriptor(fd) })
-	_ = c.UnixConn.Close() // fd keeps the connection open
-}
-
-// Close ends the connection, and the calls that wait on it.
-func (c *Conn) Close() error {
-	c.closing.Lock()
-	defer c.closing.Unlock()
-	c.closed = true
-	if c.fd < 0 {
-		return c.UnixConn.Close()
-	}
-	c.calls.Close(func() { _ = unix.Shutdown(c.fd, unix.SHUT_RDWR) })
-	return nil
-}
-
-// do calls f with the descriptor. f may only wait after LeavePoller.
-func (c *Conn) do(f func(fd int) error) (err error) {
-	again := func(fd int) {
-		for err = f(fd); err == unix.EINTR; err = f(fd) {
-		}
-	}
-	if c.fd < 0 {
-		raw, e := c.SyscallConn()
-		if e == nil {
-			e = raw.Control(func(fd uintptr) { again(int(fd)) })
-		}
-		return cmp.Or(e, err)
-	}
-	if !c.calls.Enter() {
-		return net.ErrClosed
-	}
-	defer c.calls.Leave()
-	again(c.fd)
-	return err
-}
-
-// Receive waits for the next message, valid until the next call. The descriptors are the
-// caller's.
-func (c *Conn) Receive() (message []byte, fds []int, err error) {
-	var n, on, flags int
-	if c.fd < 0 {
-		n, on, flags, _, err = c.ReadMsgUnix(c.in[:], c.oob[:])
-	} else {
-		err = c.do(func(fd int) (err error) {
-			n, on, flags, _, err = unix.Recvmsg(fd, c.in[:], c.oob[:], unix.MSG_CMSG_CLOEXEC)
-			return err
-		})
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	fds = rights(c.oob[:on])
-	switch {
-	case n == 0:
-		err = io.EOF
-	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(fds) > maxRights:
-		err = malformed(MaxMessage, uint64(n))
-	default:
-		return c.in[:n], fds, nil
-	}
-	CloseAll(fds)
-	return nil, nil, err
-}
-
-// Send sends a message with descriptors, which stay open. Any goroutine may call it. It waits
-// while the other side does not read.
-func (c *Conn) Send(message []byte, fds ...int) error {
-	var oob []byte
-	if len(fds) > 0 {
-		oob = unix.UnixRights(fds...)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.fd < 0 {
-		_, _, err := c.WriteMsgUnix(message, oob, nil)
 		return err
 	}
-	return c.do(func(fd int) error { return unix.Sendmsg(fd, message, oob, nil, unix.MSG_NOSIGNAL) })
+	defer unix.Close(fd)
+	return c.Send(message, append(fds, fd)...)
 }
 
-// TrySend sends a message if the other side has room for it, and reports whether it did. It never
-// waits, not even for another goroutine that sends.
-func (c *Conn) TrySend(message []byte) bool {
-	return c.do(func(fd int) error { return unix.Sendto(fd, message, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) }) == nil
-}
-
-// Peer returns the process at the other end.
-func (c *Conn) Peer() (pid int, uid uint32) {
-	uid = ^uint32(0)
-	_ = c.do(func(fd int) error {
-		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-		if err == nil {
-			pid, uid = int(cred.Pid), cred.Uid
-		}
-		return err
-	})
-	return pid, uid
-}
-
-// HungUp reports whether the other end is closed, though messages of it may wait to be received.
-func (c *Conn) HungUp() bool {
-	p := []unix.PollFd{{Events: unix.POLLRDHUP}}
-	err := c.do(func(fd int) error {
-		p[0].Fd = int32(fd)
-		_, err := unix.Poll(p, 0)
-		return err
-	})
-	return err != nil || p[0].Revents != 0
-}
-
-// rights returns all descriptors of control messages.
-func rights(oob []byte) (fds []int) {
-	list, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil
-	}
-	for i := range list {
-		if got, err := unix.ParseUnixRights(&list[i]); err == nil {
-			fds = append(fds, got...)
-		}
-	}
-	return fds
-}
-
-// CloseAll closes descriptors.
-func CloseAll(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
-}
-
-// Expect is Receive for a message of one kind with a number of descriptors. What the other
-// side refuses is an error.
-func (c *Conn) Expect(k Kind, descriptors int) (message []byte, fds []int, err error) {
-	message, fds, err = c.Receive()
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case Kind(message[0]) == Refused:
-		var r RefusedBody
-		if err = ParseJSON(message, &r); err == nil {
-			err = r.Err()
-		}
-	case Kind(message[0]) != k:
-		err = malformed(uint64(k), uint64(message[0]))
-	case len(fds) != descriptors:
-		err = malformed(uint64(descriptors), uint64(len(fds)))
-	default:
-		return message, fds, nil
-	}
-	CloseAll(fds)
-	return nil, nil, err
+// OtherUser reports whether the process at the other end is another user's.
+func OtherUser(c *Conn) bool {
+	_, uid := c.Peer()
+	return uid != uint32(os.Geteuid())
 }

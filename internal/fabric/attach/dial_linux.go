@@ -98,7 +98,7 @@ func (p *Port) shakeHands(c *Conn, bell *hostmem.Bell) (end *fabric.End, ringer 
 		return nil, nil, nil, err
 	}
 	m = new(InfoBody)
-	if err = ParseJSON(b, m); err == nil {
+	if err = Protocol.Parse(b, m); err == nil {
 		end, err = fabric.OpenEnd(fds[0])
 	}
 	_ = unix.Close(fds[0])
@@ -113,30 +113,11 @@ func (p *Port) shakeHands(c *Conn, bell *hostmem.Bell) (end *fabric.End, ringer 
 
 // sayHello sends the first message, with the bell for the fabric's process.
 func (p *Port) sayHello(c *Conn, bell *hostmem.Bell) error {
-	hello, err := AppendJSON(Hello, HelloBody{Version: Version, Node: p.address.Node, Port: p.address.Port, Program: filepath.Base(os.Args[0])})
+	hello, err := Protocol.Message(Hello, HelloBody{Version: Version, Node: p.address.Node, Port: p.address.Port, Program: filepath.Base(os.Args[0])})
 	if err != nil {
 		return err
 	}
 	return c.SendBell(hello, bell)
-}
-
-// SendBell sends a message with a bell for the other side, behind other descriptors.
-func (c *Conn) SendBell(message []byte, bell *hostmem.Bell, fds ...int) error {
-	if !OtherUser(c) {
-		return c.Send(message, append(fds, bell.FD())...)
-	}
-	fd, err := bell.ForOther()
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return c.Send(message, append(fds, fd)...)
-}
-
-// OtherUser reports whether the process at the other end is another user's.
-func OtherUser(c *Conn) bool {
-	_, uid := c.Peer()
-	return uid != uint32(os.Geteuid())
 }
 
 // maxAnswer bounds the answer to a command in bytes.
@@ -158,16 +139,12 @@ func Do(ctx context.Context, name string, question []byte) (answer []byte, err e
 	}
 	for {
 		b, fds, err := c.Receive()
-		CloseAll(fds)
+		fds.Close()
 		switch {
 		case err != nil:
 			return nil, errors.Join(ctx.Err(), err)
 		case Kind(b[0]) == Refused:
-			var r RefusedBody
-			if err := ParseJSON(b, &r); err != nil {
-				return nil, err
-			}
-			return nil, r.Err()
+			return nil, Protocol.ParseRefusal(b)
 		case Kind(b[0]) != Part && Kind(b[0]) != Last:
 			return nil, malformed(uint64(Last), uint64(b[0]))
 		case len(answer) > maxAnswer:

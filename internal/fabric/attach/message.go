@@ -2,17 +2,18 @@ package attach
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"net/netip"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 	"softrdma/internal/wire/mad"
 )
 
 // A Kind says what a message on the socket is.
-type Kind uint8
+type Kind = unixmsg.Kind
+
+// Protocol is what programs and fabrics speak.
+var Protocol = unixmsg.Protocol{MaxMessage: MaxMessage, MaxDescriptors: 2, Malformed: malformed, Refused: reason.FabricRefused}
 
 // The kinds. A connection begins with Hello, Command, Find or End.
 const (
@@ -22,7 +23,7 @@ const (
 	Command                 // program: a question about the fabric
 
 	Welcome // fabric: an InfoBody; descriptors: the memory of the rings, the fabric's bell
-	Refused // fabric: a RefusedBody, and the end
+	Refused // fabric: a refusal (unixmsg.Refused), and the end
 	Changed // fabric: an InfoBody
 	Arrived // fabric: a packet of queue pair 0
 	Part    // fabric: a part of the answer to a command
@@ -55,50 +56,6 @@ type HelloBody struct {
 type InfoBody struct {
 	Info       Info
 	Reregister bool // the manager has asked for it since the last message
-}
-
-// A RefusedBody says why a request is refused.
-type RefusedBody struct {
-	Reason          string
-	Expected, Found uint64
-	Text            string
-}
-
-// Refusal makes the body of a refusal. Errors without a named reason have FabricRefused.
-func Refusal(err error) RefusedBody {
-	d := reason.Detail{Reason: reason.FabricRefused}
-	var named *reason.Error
-	if errors.As(err, &named) {
-		d = named.Detail
-	}
-	return RefusedBody{Reason: d.Reason.String(), Expected: d.Expected, Found: d.Found, Text: err.Error()}
-}
-
-// Err returns the refusal as an error. It has a text, because other versions may have other
-// reasons.
-func (r *RefusedBody) Err() error {
-	d := reason.Detail{Reason: reason.FabricRefused}
-	if k, known := reason.Named(r.Reason); known {
-		d = reason.Detail{Reason: k, Expected: r.Expected, Found: r.Found}
-	}
-	return &reason.Error{Detail: d, Text: r.Text}
-}
-
-// AppendJSON makes a message with a body in JSON.
-func AppendJSON(k Kind, body any) ([]byte, error) {
-	b, err := json.Marshal(body)
-	if err == nil && 1+len(b) > MaxMessage {
-		err = malformed(MaxMessage, uint64(1+len(b)))
-	}
-	return append([]byte{byte(k)}, b...), err
-}
-
-// ParseJSON reads the body of a message.
-func ParseJSON(message []byte, body any) error {
-	if err := json.Unmarshal(message[1:], body); err != nil {
-		return fmt.Errorf("%w: %w", malformed(uint64(message[0]), uint64(len(message))), err)
-	}
-	return nil
 }
 
 func malformed(expected, found uint64) error {

@@ -253,14 +253,14 @@ func (p *Port) attachAgain() bool {
 // receive handles one message.
 func (p *Port) receive() error {
 	b, fds, err := p.conn.Receive()
-	CloseAll(fds)
+	fds.Close()
 	if err != nil {
 		return err
 	}
 	switch Kind(b[0]) {
 	case Changed:
 		var m InfoBody
-		if err := ParseJSON(b, &m); err != nil {
+		if err := Protocol.Parse(b, &m); err != nil {
 			return err
 		}
 		p.update(&m)

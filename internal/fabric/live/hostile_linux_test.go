@@ -94,11 +94,11 @@ func TestFramesThatAnAdapterCannotSendAreDropped(t *testing.T) {
 func TestMalformedMessagesEndTheirConnectionAlone(t *testing.T) {
 	f := fabrictest.Start(t, "star:2")
 	a, b := f.Attach(0), f.Attach(1)
-	hello, err := attach.AppendJSON(attach.Hello, attach.HelloBody{Version: attach.Version, Node: "H1", Port: 1})
+	hello, err := attach.Protocol.Message(attach.Hello, attach.HelloBody{Version: attach.Version, Node: "H1", Port: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := attach.AppendJSON(attach.Hello, attach.HelloBody{Version: attach.Version + 1, Node: "H1", Port: 1})
+	old, err := attach.Protocol.Message(attach.Hello, attach.HelloBody{Version: attach.Version + 1, Node: "H1", Port: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestBrokenRings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hello, err := attach.AppendJSON(attach.Hello, attach.HelloBody{Version: attach.Version, Node: address.Node, Port: 1})
+	hello, err := attach.Protocol.Message(attach.Hello, attach.HelloBody{Version: attach.Version, Node: address.Node, Port: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestBrokenRings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer attach.CloseAll(fds)
+	defer fds.Close()
 	mem, err := unix.Mmap(fds[0], 0, fabric.MemorySize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		t.Fatal(err)

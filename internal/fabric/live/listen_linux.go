@@ -126,9 +126,7 @@ func (f *Fabric) serve(c *attach.Conn, v *visit, begun func()) {
 	a, err := f.first(c, v)
 	begun()
 	if err != nil {
-		if m, err := attach.AppendJSON(attach.Refused, attach.Refusal(err)); err == nil {
-			_ = c.Send(m)
-		}
+		_ = c.Send(attach.Protocol.Refusal(err))
 	}
 	if a == nil {
 		return
@@ -143,7 +141,7 @@ func (f *Fabric) serve(c *attach.Conn, v *visit, begun func()) {
 func (f *Fabric) first(c *attach.Conn, v *visit) (*attachment, error) {
 	_ = c.SetDeadline(time.Now().Add(helloTime))
 	b, fds, err := c.Receive()
-	defer func() { attach.CloseAll(fds) }()
+	defer fds.Close()
 	if err != nil {
 		return nil, err
 	}
@@ -160,15 +158,13 @@ func (f *Fabric) first(c *attach.Conn, v *visit) (*attachment, error) {
 		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Hello), Found: uint64(k)}.Err()
 	}
 	var h attach.HelloBody
-	if err := attach.ParseJSON(b, &h); err != nil {
+	if err := attach.Protocol.Parse(b, &h); err != nil {
 		return nil, err
 	}
 	if h.Version != attach.Version {
 		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: attach.Version, Found: uint64(h.Version)}.Err()
 	}
-	bell := fds[0]
-	fds = nil
-	return f.welcome(c, &h, v, bell)
+	return f.welcome(c, &h, v, fds.Take(0))
 }
 
 // welcome attaches a program to the port that it asks for. It owns the descriptor of the
@@ -206,7 +202,7 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 		a.outbox.run()
 	})
 	defer close(welcomed)
-	m, err := attach.AppendJSON(attach.Welcome, attach.InfoBody{Info: info})
+	m, err := attach.Protocol.Message(attach.Welcome, attach.InfoBody{Info: info})
 	if err == nil {
 		err = c.SendBell(m, a.bell, end.FD())
 	}
@@ -244,7 +240,7 @@ func refused(h *attach.HelloBody, ports int, why error) error {
 // receive handles a message of an attached program.
 func (f *Fabric) receive(c *attach.Conn, a *attachment) error {
 	b, fds, err := c.Receive()
-	attach.CloseAll(fds)
+	fds.Close()
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (o *outbox) run() {
 			if m == nil { // an earlier turn sent it
 				continue
 			}
-			message, err = attach.AppendJSON(attach.Changed, m)
+			message, err = attach.Protocol.Message(attach.Changed, m)
 		}
 		if err != nil || o.conn.Send(message) != nil {
 			return

@@ -86,7 +86,7 @@ func TestOutboxSendsNoInfoTwice(t *testing.T) {
 	o.info(&attach.InfoBody{Info: attach.Info{Node: "n"}})
 	b, _, err := c.Receive()
 	var m attach.InfoBody
-	if err != nil || attach.Kind(b[0]) != attach.Changed || attach.ParseJSON(b, &m) != nil || m.Info.Node != "n" {
+	if err != nil || attach.Kind(b[0]) != attach.Changed || attach.Protocol.Parse(b, &m) != nil || m.Info.Node != "n" {
 		t.Errorf("%q, %v", b, err)
 	}
 	if !o.mad([]byte{byte(attach.Arrived)}) {

@@ -82,11 +82,11 @@ func TestHostileProgramsOnOtherHostsEndAlone(t *testing.T) {
 	a, b := f.Attach(0), f.Attach(1)
 	message := func(flags byte, m []byte) []byte { return append([]byte{2, flags}, m...) }
 	_, node, _ := strings.Cut(f.Adapters[2], "/")
-	hello, err := attach.AppendJSON(attach.Hello, attach.HelloBody{Version: attach.Version, Node: node, Port: 1})
+	hello, err := attach.Protocol.Message(attach.Hello, attach.HelloBody{Version: attach.Version, Node: node, Port: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := attach.AppendJSON(attach.Hello, attach.HelloBody{Version: attach.Version + 1, Node: node, Port: 1})
+	old, err := attach.Protocol.Message(attach.Hello, attach.HelloBody{Version: attach.Version + 1, Node: node, Port: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
+	"softrdma/internal/unixmsg"
 )
 
 // inbox is how many messages of the own process wait for the relay.
@@ -14,7 +14,7 @@ const inbox = 64
 // A message is one of the own process.
 type message struct {
 	bytes []byte
-	fds   []int
+	fds   unixmsg.Descriptors
 }
 
 // messages are the two goroutines between a relay and the socket of its own process, because
@@ -39,7 +39,7 @@ type messages struct {
 
 type outgoing struct {
 	bytes []byte
-	fds   []int
+	fds   unixmsg.Descriptors
 	after func() // may be nil
 }
 
@@ -64,15 +64,9 @@ func (s *messages) read() {
 		case s.in <- &message{bytes.Clone(b), fds}:
 			s.wake()
 		case <-s.done:
-			closeAll(fds)
+			fds.Close()
 			return
 		}
-	}
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
 	}
 }
 
@@ -150,9 +144,9 @@ func (s *messages) end() {
 	_ = s.conn.Close()
 	s.both.Wait()
 	if s.next != nil {
-		closeAll(s.next.fds)
+		s.next.fds.Close()
 	}
 	for m := range s.in {
-		closeAll(m.fds)
+		m.fds.Close()
 	}
 }

@@ -10,12 +10,13 @@ import (
 	"softrdma/internal/link/wake"
 	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 	"softrdma/internal/wire/mad/smp"
 )
 
 // A Conn is the relay's end of the socket to its own process (see attach.Conn).
 type Conn interface {
-	Receive() (message []byte, fds []int, err error)
+	Receive() (message []byte, fds unixmsg.Descriptors, err error)
 	Send(message []byte, fds ...int) error
 	Close() error
 }

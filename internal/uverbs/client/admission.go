@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 	"softrdma/internal/wire/uapi"
 )
 
@@ -135,17 +134,12 @@ func (s *Admission) take(a *Account) error {
 }
 
 // Peer returns the process that made a connection, or nil if unknown.
-func Peer(c *net.UnixConn) (p *Process) {
-	raw, err := c.SyscallConn()
+func Peer(c *net.UnixConn) *Process {
+	cred, err := unixmsg.Peer(c)
 	if err != nil {
 		return nil
 	}
-	_ = raw.Control(func(fd uintptr) {
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			p = &Process{PID: int(cred.Pid), UID: cred.Uid, GID: cred.Gid}
-		}
-	})
-	return p
+	return &Process{PID: int(cred.Pid), UID: cred.Uid, GID: cred.Gid}
 }
 
 // Identify returns the process that made an admitted connection, which may be
