@@ -26,7 +26,6 @@ const (
 // added: split by subject what grows beyond a limit.
 var (
 	largeMethods = map[string]int{
-		"internal/management/sm.Manager":   118,
 		"internal/cma.ID":                  88,
 		"internal/rc/responder.Responder":  85,
 		"internal/management/agent.Agent":  84,

@@ -11,21 +11,24 @@ import (
 	"softrdma/internal/wire/mad/smp"
 )
 
-// An administrator is the state of subnet administration.
+// An administrator answers queries: records of what the manager knows itself, the rest each
+// subject for itself.
 type administrator struct {
-	byGUID    map[uint64]topology.End // the ports with LIDs
-	byLID     map[uint16]topology.End
-	keys      map[uint64][]uint16 // of these ports, by GUID
-	transfers []*transfer
-	reading   int // blocks that are being read for queries
-	services  []service
-	informed  []subscription
-	reports   []*report
-	tid       uint64 // of the last report
+	subnet    *subnet
+	discovery *discovery
+	writer    *writer
+	replies   *replies
+	groups    *groups
+	services  *services
+	notices   *notices
+	paths     *pathFinder
+	reader    *tableReader
+	ownInfo   func() smp.SMInfo
 }
 
 // A query is a request to the administrator.
 type query struct {
+	now     time.Duration
 	header  sa.Header
 	data    [sa.DataLen]byte
 	slid    uint16
@@ -42,33 +45,33 @@ type query struct {
 // takes requests. The answer leaves by Next.
 func (m *Manager) Administer(now time.Duration, in *Arrival) bool {
 	m.now = now
-	q := query{data: *sa.Data(in.MAD), slid: in.SLID, sl: in.SL, qpn: in.SourceQPN}
+	q := query{now: now, data: *sa.Data(in.MAD), slid: in.SLID, sl: in.SL, qpn: in.SourceQPN}
 	q.header.Parse(in.MAD)
 	h := &q.header
 	switch {
 	case m.state != smp.SMMaster || h.MAD.Class != mad.ClassAdministration:
 		return false
 	case h.MAD.Method == mad.MethodReportResponse:
-		return m.reported(in.SLID, h.MAD.TID)
+		return m.notices.reported(in.SLID, h.MAD.TID)
 	case !isRequest(h.MAD.Method):
 		return false
 	case h.RMPP.Flags&rmpp.Active != 0 && h.RMPP.Type != rmpp.Data:
-		m.acknowledged(&q)
+		m.replies.acknowledged(&q)
 		return true
 	case h.SMKey != 0 && h.SMKey != m.config.AdministrationKey: // IBTA 15.2.1.1: discarded without an answer
 		return true
 	}
 	q.trusted = h.SMKey != 0
-	switch at, ok := m.findLID(in.SLID); {
+	switch at, ok := m.subnet.findLID(in.SLID); {
 	case h.MAD.BaseVersion != mad.BaseVersion || h.MAD.ClassVersion != sa.ClassVersion:
-		m.refuse(&q, mad.StatusVersion)
-	case m.fabric == nil: // no sweep has ended
-		m.refuse(&q, mad.StatusBusy)
+		m.replies.refuse(&q, mad.StatusVersion)
+	case m.subnet.fabric == nil: // no sweep has ended
+		m.replies.refuse(&q, mad.StatusBusy)
 	case !ok:
-		m.refuse(&q, sa.StatusInvalid)
+		m.replies.refuse(&q, sa.StatusInvalid)
 	default:
 		q.from = at
-		m.administer(&q)
+		m.admin.administer(&q)
 	}
 	return true
 }
@@ -83,7 +86,7 @@ func isRequest(method uint8) bool {
 }
 
 // administer answers a query, at once or when the tables that it asks for have been read.
-func (m *Manager) administer(q *query) {
+func (a *administrator) administer(q *query) {
 	type operation struct {
 		method    uint8
 		attribute mad.AttributeID
@@ -91,65 +94,65 @@ func (m *Manager) administer(q *query) {
 	h := &q.header.MAD
 	switch (operation{h.Method, h.Attribute}) {
 	case operation{mad.MethodGet, mad.AttrClassPortInfo}:
-		m.answer1(q, &classPortInfo{mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: sa.ClassVersion, RespTime: pathLifeTime,
+		a.replies.answer1(q, &classPortInfo{mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: sa.ClassVersion, RespTime: pathLifeTime,
 			CapabilityMask: sa.CapOptionalRecords | sa.CapMulticast | sa.CapMultiPath | sa.CapPortInfoCapMatches}})
 	case operation{mad.MethodGetMulti, sa.AttrMultiPathRecord}:
-		m.multiPath(q)
+		a.paths.multiPath(q)
 	case operation{mad.MethodSet, sa.AttrMCMemberRecord}:
-		m.join(q)
+		a.groups.join(q)
 	case operation{mad.MethodDelete, sa.AttrMCMemberRecord}:
-		m.leave(q)
+		a.groups.leave(q)
 	case operation{mad.MethodSet, sa.AttrServiceRecord}:
-		m.setService(q)
+		a.services.setService(q)
 	case operation{mad.MethodDelete, sa.AttrServiceRecord}:
-		m.deleteService(q)
+		a.services.deleteService(q)
 	case operation{mad.MethodSet, mad.AttrInformInfo}:
-		m.subscribe(q)
+		a.notices.subscribe(q)
 	default:
 		if h.Method != mad.MethodGet && h.Method != mad.MethodGetTable {
-			m.refuse(q, mad.StatusMethodAttribute)
+			a.replies.refuse(q, mad.StatusMethodAttribute)
 			return
 		}
-		m.lookUp(q)
+		a.lookUp(q)
 	}
 }
 
 // lookUp answers a Get, which has exactly one record, or a GetTable.
-func (m *Manager) lookUp(q *query) {
-	q.baseLIDs(m)
+func (a *administrator) lookUp(q *query) {
+	q.baseLIDs(a.subnet)
 	switch q.header.MAD.Attribute {
 	case sa.AttrPathRecord:
-		m.paths(q)
+		a.paths.paths(q)
 	case sa.AttrMCMemberRecord:
-		m.memberRecords(q)
+		a.groups.memberRecords(q)
 	case sa.AttrServiceRecord:
-		m.serviceRecords(q)
+		a.services.serviceRecords(q)
 	case sa.AttrInformInfoRecord:
-		m.answerMatches(q, m.subscriptionRecords)
+		a.replies.answerMatches(q, a.notices.subscriptionRecords)
 	case sa.AttrNodeRecord:
-		m.answerMatches(q, m.nodeRecords)
+		a.replies.answerMatches(q, a.nodeRecords)
 	case sa.AttrPortInfoRecord:
 		q.portCapabilities()
-		m.answerMatches(q, m.portRecords(q))
+		a.replies.answerMatches(q, a.portRecords(q))
 	case sa.AttrSwitchInfoRecord:
-		m.answerMatches(q, m.switchRecords)
+		a.replies.answerMatches(q, a.switchRecords)
 	case sa.AttrLinkRecord:
-		m.answerMatches(q, m.linkRecords)
+		a.replies.answerMatches(q, a.linkRecords)
 	case sa.AttrLinearForwardingRecord:
-		m.answerMatches(q, m.linearRecords)
+		a.replies.answerMatches(q, a.linearRecords)
 	case sa.AttrMulticastForwardingRecord:
-		m.answerMatches(q, m.multicastRecords)
+		a.replies.answerMatches(q, a.multicastRecords)
 	case sa.AttrSMInfoRecord:
-		m.answerMatches(q, m.managerRecords)
+		a.replies.answerMatches(q, a.managerRecords)
 	case sa.AttrSLtoVLRecord, sa.AttrVLArbitrationRecord, sa.AttrPKeyTableRecord, sa.AttrGUIDInfoRecord:
-		m.readTables(q)
+		a.reader.readTables(q)
 	default:
-		m.refuse(q, mad.StatusMethodAttribute)
+		a.replies.refuse(q, mad.StatusMethodAttribute)
 	}
 }
 
 // baseLIDs replaces the LIDs of a query by the base LIDs of their ports, which records have.
-func (q *query) baseLIDs(m *Manager) {
+func (q *query) baseLIDs(s *subnet) {
 	places := []int{0}
 	switch q.header.MAD.Attribute {
 	case sa.AttrLinkRecord:
@@ -158,8 +161,8 @@ func (q *query) baseLIDs(m *Manager) {
 		return
 	}
 	for _, at := range places {
-		if e, ok := m.findLID(binary.BigEndian.Uint16(q.data[at:])); ok {
-			binary.BigEndian.PutUint16(q.data[at:], m.fabric.Port(e).LID)
+		if e, ok := s.findLID(binary.BigEndian.Uint16(q.data[at:])); ok {
+			binary.BigEndian.PutUint16(q.data[at:], s.fabric.Port(e).LID)
 		}
 	}
 }
@@ -175,38 +178,4 @@ func (c *classPortInfo) Parse(b *[sa.DataLen]byte) {
 // Put writes the attribute.
 func (c *classPortInfo) Put(b *[sa.DataLen]byte) {
 	c.ClassPortInfo.Put((*[mad.ClassPortInfoLen]byte)(b[:]))
-}
-
-// findEnd returns the port that has a GID of this subnet.
-func (m *Manager) findEnd(gid mad.GID) (topology.End, bool) {
-	if binary.BigEndian.Uint64(gid[:]) != m.config.GIDPrefix {
-		return topology.End{}, false
-	}
-	e, ok := m.admin.byGUID[binary.BigEndian.Uint64(gid[8:])]
-	return e, ok
-}
-
-// findLID returns the port that has a LID.
-func (m *Manager) findLID(lid uint16) (topology.End, bool) {
-	e, ok := m.admin.byLID[lid]
-	return e, ok
-}
-
-// indexEnds makes the ports of a new fabric known to the administrator.
-func (m *Manager) indexEnds() {
-	m.admin.byGUID, m.admin.byLID, m.admin.keys = make(map[uint64]topology.End), make(map[uint16]topology.End), make(map[uint64][]uint16)
-	m.eachEnd(func(e topology.End, _ *node) {
-		p := m.fabric.Port(e)
-		m.admin.byGUID[p.GUID], m.admin.keys[p.GUID] = e, m.keys(p.GUID)
-		for i := range 1 << p.LMC {
-			m.admin.byLID[p.LID+uint16(i)] = e
-		}
-	})
-}
-
-// gid is the GID of a port.
-func (m *Manager) gid(e topology.End) (g mad.GID) {
-	binary.BigEndian.PutUint64(g[:], m.config.GIDPrefix)
-	binary.BigEndian.PutUint64(g[8:], m.fabric.Port(e).GUID)
-	return g
 }

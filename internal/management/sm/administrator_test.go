@@ -234,8 +234,8 @@ func TestJoinRefusals(t *testing.T) {
 			t.Errorf("%s: %#x, expected %#x", c.name, got, c.want)
 		}
 	}
-	if len(m.groups) != 3 {
-		t.Fatalf("%d groups", len(m.groups))
+	if len(m.groups.byMGID) != 3 {
+		t.Fatalf("%d groups", len(m.groups.byMGID))
 	}
 }
 
@@ -270,6 +270,6 @@ func FuzzAdminister(f *testing.F) {
 		for i := 0; i < 100 && m.Next(r.now, new(Departure)); i++ {
 		}
 		m.forget()
-		m.answers = nil
+		m.replies.waiting = nil
 	})
 }

@@ -17,6 +17,12 @@ const (
 	transferRetries = 4
 )
 
+// replies are the responses on their way: packets, which wait for nothing, and tables.
+type replies struct {
+	waiting   []Departure
+	transfers []*transfer
+}
+
 // A transfer is a table on its way to a client.
 type transfer struct {
 	key    transferKey
@@ -57,15 +63,15 @@ func (q *query) acknowledgement() Departure {
 }
 
 // refuse answers a query with a status alone.
-func (m *Manager) refuse(q *query, status uint16) {
-	m.answers = append(m.answers, q.departure(status))
+func (rs *replies) refuse(q *query, status uint16) {
+	rs.waiting = append(rs.waiting, q.departure(status))
 }
 
 // answer1 answers a query with one record.
-func (m *Manager) answer1(q *query, r sa.Record) {
+func (rs *replies) answer1(q *query, r sa.Record) {
 	out := q.departure(mad.StatusOK)
 	r.Put(sa.Data(&out.MAD))
-	m.answers = append(m.answers, out)
+	rs.waiting = append(rs.waiting, out)
 }
 
 // Lengths of the records that the administrator has tables of.
@@ -104,7 +110,7 @@ func (t *table) add(r *[sa.DataLen]byte) bool {
 }
 
 // answerMatches answers with the records that match the components of the query.
-func (m *Manager) answerMatches(q *query, all func(yield func(sa.Record))) {
+func (rs *replies) answerMatches(q *query, all func(yield func(sa.Record))) {
 	t, room := newTable(q), true
 	all(func(r sa.Record) {
 		var b [sa.DataLen]byte
@@ -114,32 +120,32 @@ func (m *Manager) answerMatches(q *query, all func(yield func(sa.Record))) {
 		}
 	})
 	if !room {
-		m.refuse(q, sa.StatusNoResources)
+		rs.refuse(q, sa.StatusNoResources)
 		return
 	}
-	m.answerTable(q, t)
+	rs.answerTable(q, t)
 }
 
 // answerTable answers with all records of a table. A Get has exactly one (IBTA 15.4.2).
-func (m *Manager) answerTable(q *query, t *table) {
+func (rs *replies) answerTable(q *query, t *table) {
 	out := q.departure(mad.StatusOK)
 	if q.header.MAD.Method == mad.MethodGet {
 		switch t.count {
 		case 0:
-			m.refuse(q, sa.StatusNoRecords)
+			rs.refuse(q, sa.StatusNoRecords)
 		case 1:
 			*sa.Data(&out.MAD) = t.first
-			m.answers = append(m.answers, out)
+			rs.waiting = append(rs.waiting, out)
 		default:
-			m.refuse(q, sa.StatusTooManyRecords)
+			rs.refuse(q, sa.StatusTooManyRecords)
 		}
 		return
 	}
-	if m.transfer(q.key()) != nil { // the client repeated its query
+	if rs.transfer(q.key()) != nil { // the client repeated its query
 		return
 	}
-	if len(m.admin.transfers) >= maxTransfers {
-		m.refuse(q, mad.StatusBusy)
+	if len(rs.transfers) >= maxTransfers {
+		rs.refuse(q, mad.StatusBusy)
 		return
 	}
 	var h sa.Header
@@ -149,12 +155,12 @@ func (m *Manager) answerTable(q *query, t *table) {
 	}
 	h.Put(&out.MAD)
 	c := machine.Config{HeaderLen: sa.HeaderLen, Timeout: transferTimeout, Retries: transferRetries}
-	m.admin.transfers = append(m.admin.transfers, &transfer{key: q.key(), out: out, sender: machine.NewSender(&c, &out.MAD, t.data), ready: true})
+	rs.transfers = append(rs.transfers, &transfer{key: q.key(), out: out, sender: machine.NewSender(&c, &out.MAD, t.data), ready: true})
 }
 
 // transfer returns the transfer with a key, or nil.
-func (m *Manager) transfer(k transferKey) *transfer {
-	for _, t := range m.admin.transfers {
+func (rs *replies) transfer(k transferKey) *transfer {
+	for _, t := range rs.transfers {
 		if t.key == k {
 			return t
 		}
@@ -163,20 +169,20 @@ func (m *Manager) transfer(k transferKey) *transfer {
 }
 
 // acknowledged handles what the receiver of a transfer sends.
-func (m *Manager) acknowledged(q *query) {
-	if t := m.transfer(q.key()); t != nil {
-		t.sender.Receive(m.now, &q.header.RMPP)
+func (rs *replies) acknowledged(q *query) {
+	if t := rs.transfer(q.key()); t != nil {
+		t.sender.Receive(q.now, &q.header.RMPP)
 		t.ready = true
 	}
 }
 
 // sendTransfers writes the next packet of a transfer, and reports whether there is one.
-func (m *Manager) sendTransfers(out *Departure) bool {
-	kept := m.admin.transfers[:0]
+func (rs *replies) sendTransfers(now time.Duration, out *Departure) bool {
+	kept := rs.transfers[:0]
 	sent := false
-	for _, t := range m.admin.transfers {
-		if !sent && (t.ready || m.now >= t.sender.Deadline()) {
-			t.ready = t.sender.Next(m.now, &t.out.MAD)
+	for _, t := range rs.transfers {
+		if !sent && (t.ready || now >= t.sender.Deadline()) {
+			t.ready = t.sender.Next(now, &t.out.MAD)
 			if t.ready {
 				*out, sent = t.out, true
 			}
@@ -185,22 +191,35 @@ func (m *Manager) sendTransfers(out *Departure) bool {
 			kept = append(kept, t)
 		}
 	}
-	clear(m.admin.transfers[len(kept):])
-	m.admin.transfers = kept
+	clear(rs.transfers[len(kept):])
+	rs.transfers = kept
 	return sent
 }
 
-// administrationDeadline is when a transfer or a report has something to send.
-func (m *Manager) administrationDeadline() time.Duration {
+// next writes the next packet to send, and reports whether there is one.
+func (rs *replies) next(now time.Duration, out *Departure) bool {
+	if len(rs.waiting) == 0 {
+		return rs.sendTransfers(now, out)
+	}
+	*out = rs.waiting[0]
+	rs.waiting = rs.waiting[1:]
+	return true
+}
+
+// empty reports whether nothing is on its way.
+func (rs *replies) empty() bool { return len(rs.waiting) == 0 && len(rs.transfers) == 0 }
+
+// deadline is when there is something to send.
+func (rs *replies) deadline() time.Duration {
 	d := Never
-	for _, t := range m.admin.transfers {
+	if len(rs.waiting) > 0 {
+		return 0
+	}
+	for _, t := range rs.transfers {
 		if t.ready {
 			return 0
 		}
 		d = min(d, t.sender.Deadline())
-	}
-	for _, r := range m.admin.reports {
-		d = min(d, r.next)
 	}
 	return d
 }

@@ -9,6 +9,16 @@ import (
 	"softrdma/internal/wire/mad/smp"
 )
 
+// A discovery finds out what the subnet consists of.
+type discovery struct {
+	config   *Config
+	requests *requests
+	nodes    map[uint64]*node // by GUID, as the present or the last sweep found them
+	order    []*node          // in the order of discovery
+	managers []manager        // others that the sweep found
+	again    bool             // something changed: sweep when the present work is done
+}
+
 // A node is what a sweep found out about a node.
 type node struct {
 	info        smp.NodeInfo
@@ -37,27 +47,26 @@ func sortByTID(q []*request) {
 }
 
 // startSweep begins to discover everything (IBTA 14.4.3, heavy sweep).
-func (m *Manager) startSweep() {
-	m.again, m.failures = false, 0
-	m.nodes, m.order, m.managers = make(map[uint64]*node), nil, nil
-	m.phase = discovering
-	m.visit(nil, nil, 0)
+func (d *discovery) startSweep() {
+	d.again, d.requests.failures = false, 0
+	d.nodes, d.order, d.managers = make(map[uint64]*node), nil, nil
+	d.visit(nil, nil, 0)
 }
 
 // visit asks what is at the end of a route, which leaves from by a port.
-func (m *Manager) visit(path []uint8, from *node, fromPort int) {
+func (d *discovery) visit(path []uint8, from *node, fromPort int) {
 	if len(path) > smp.MaxHops {
 		return
 	}
-	m.get(path, smp.AttrNodeInfo, 0, func(p *smp.Packet) {
+	d.requests.get(path, smp.AttrNodeInfo, 0, func(p *smp.Packet) {
 		if p == nil {
 			return
 		}
 		var info smp.NodeInfo
 		info.Parse(&p.Data)
-		n := m.nodes[info.NodeGUID]
-		if n == nil && (info.NumPorts < 1 || info.NumPorts > topology.MaxPorts || len(m.nodes) == m.config.MaxNodes) {
-			m.failures++
+		n := d.nodes[info.NodeGUID]
+		if n == nil && (info.NumPorts < 1 || info.NumPorts > topology.MaxPorts || len(d.nodes) == d.config.MaxNodes) {
+			d.requests.failures++
 			return
 		}
 		isNew := n == nil
@@ -66,17 +75,17 @@ func (m *Manager) visit(path []uint8, from *node, fromPort int) {
 		}
 		local := int(info.LocalPort)
 		if !n.join(local, from, fromPort) {
-			m.failures++
+			d.requests.failures++
 			return
 		}
 		if isNew {
-			m.nodes[info.NodeGUID] = n
-			m.order = append(m.order, n)
-			m.explore(n)
+			d.nodes[info.NodeGUID] = n
+			d.order = append(d.order, n)
+			d.explore(n)
 		}
 		if q := &n.ports[local]; !n.isSwitch() && q.path == nil {
 			q.guid, q.path = info.PortGUID, append(make([]uint8, 0, len(path)), path...)
-			m.readPort(n, local)
+			d.readPort(n, local)
 		}
 	})
 }
@@ -100,8 +109,8 @@ func (n *node) join(local int, from *node, fromPort int) bool {
 }
 
 // explore asks all that concerns a node as a whole.
-func (m *Manager) explore(n *node) {
-	m.get(n.path, smp.AttrNodeDescription, 0, func(p *smp.Packet) {
+func (d *discovery) explore(n *node) {
+	d.requests.get(n.path, smp.AttrNodeDescription, 0, func(p *smp.Packet) {
 		if p != nil {
 			n.description.Parse(&p.Data)
 		}
@@ -110,23 +119,23 @@ func (m *Manager) explore(n *node) {
 		return
 	}
 	n.ports[0].guid = n.info.PortGUID
-	m.get(n.path, smp.AttrSwitchInfo, 0, func(p *smp.Packet) {
+	d.requests.get(n.path, smp.AttrSwitchInfo, 0, func(p *smp.Packet) {
 		if p == nil {
 			return
 		}
 		n.sw.Parse(&p.Data)
 		if n.sw.PortStateChange {
 			// A one clears the bit (IBTA 14.2.5.4). Changes after this set it again.
-			m.set(n.path, smp.AttrSwitchInfo, 0, &n.sw, func(*smp.Packet) { m.readPorts(n) })
+			d.requests.set(n.path, smp.AttrSwitchInfo, 0, &n.sw, func(*smp.Packet) { d.readPorts(n) })
 			return
 		}
-		m.readPorts(n)
+		d.readPorts(n)
 	})
 }
 
-func (m *Manager) readPorts(n *node) {
+func (d *discovery) readPorts(n *node) {
 	for i := range n.ports {
-		m.readPort(n, i)
+		d.readPort(n, i)
 	}
 }
 
@@ -139,20 +148,20 @@ func (n *node) route(i int) []uint8 {
 }
 
 // readPort asks for a port's state, and goes on behind it if its link is up.
-func (m *Manager) readPort(n *node, i int) {
-	m.get(n.route(i), smp.AttrPortInfo, uint32(i), func(p *smp.Packet) {
+func (d *discovery) readPort(n *node, i int) {
+	d.requests.get(n.route(i), smp.AttrPortInfo, uint32(i), func(p *smp.Packet) {
 		if p == nil {
 			return
 		}
 		q := &n.ports[i]
 		q.info.Parse(&p.Data)
 		q.known = true
-		if (i == 0 || !n.isSwitch()) && q.info.CapabilityMask&smp.CapSM != 0 && q.guid != m.config.GUID {
-			m.readManager(n, i)
+		if (i == 0 || !n.isSwitch()) && q.info.CapabilityMask&smp.CapSM != 0 && q.guid != d.config.GUID {
+			d.readManager(n, i)
 		}
 		own := len(n.path) == 0
-		if i > 0 && q.up() && q.peer == nil && (n.isSwitch() || own && q.guid == m.config.GUID) {
-			m.visit(append(slices.Clone(n.path), uint8(i)), n, i)
+		if i > 0 && q.up() && q.peer == nil && (n.isSwitch() || own && q.guid == d.config.GUID) {
+			d.visit(append(slices.Clone(n.path), uint8(i)), n, i)
 		}
 	})
 }
@@ -163,32 +172,32 @@ func (q *port) up() bool {
 }
 
 // lightSweep looks at every switch for changes (IBTA 14.4.3).
-func (m *Manager) lightSweep() {
-	m.phase, m.failures = looking, 0
-	for _, n := range m.order {
+func (d *discovery) lightSweep() {
+	d.requests.failures = 0
+	for _, n := range d.order {
 		if !n.isSwitch() {
 			continue
 		}
-		m.get(n.path, smp.AttrSwitchInfo, 0, func(p *smp.Packet) {
+		d.requests.get(n.path, smp.AttrSwitchInfo, 0, func(p *smp.Packet) {
 			var s smp.SwitchInfo
 			if p != nil {
 				s.Parse(&p.Data)
 			}
 			if p == nil || s.PortStateChange {
-				m.again = true
+				d.again = true
 			}
 		})
 	}
-	for i := range m.managers {
-		o := &m.managers[i]
-		m.get(o.path, smp.AttrSMInfo, 0, func(p *smp.Packet) {
+	for i := range d.managers {
+		o := &d.managers[i]
+		d.requests.get(o.path, smp.AttrSMInfo, 0, func(p *smp.Packet) {
 			if p == nil {
-				m.again = true
+				d.again = true
 				return
 			}
 			old := o.info
 			o.info.Parse(&p.Data)
-			m.again = m.again || old.State != o.info.State || old.Priority != o.info.Priority
+			d.again = d.again || old.State != o.info.State || old.Priority != o.info.Priority
 		})
 	}
 }
@@ -202,12 +211,12 @@ func (m *Manager) trap(in *Arrival, p *smp.Packet) {
 	r.Data = p.Data
 	d := Departure{DLID: in.SLID, SL: in.SL}
 	r.Put(&d.MAD)
-	m.answers = append(m.answers, d)
+	m.replies.waiting = append(m.replies.waiting, d)
 	var n mad.Notice
 	n.ParseManagement(&p.Data)
-	m.forward(n)
+	m.notices.forward(n)
 	if n.Generic && (n.Number == trapLinkState || n.Number == trapCapabilityMask) {
-		m.again = true
+		m.discovery.again = true
 	}
 }
 

@@ -1,7 +1,6 @@
 package sm
 
 import (
-	"encoding/binary"
 	"slices"
 	"time"
 
@@ -32,6 +31,15 @@ const (
 	reportTries      = 3
 )
 
+// notices are the subscriptions of clients to notices, and the reports on their way to them.
+type notices struct {
+	subnet   *subnet
+	replies  *replies
+	informed []subscription
+	reports  []*report
+	tid      uint64 // of the last report
+}
+
 // A subscription is a client that wants reports of notices.
 type subscription struct {
 	subscriber mad.GID
@@ -49,83 +57,83 @@ type report struct {
 }
 
 // subscribe adds or ends a subscription (IBTA 13.4.11, 15.4.4).
-func (m *Manager) subscribe(q *query) {
+func (ns *notices) subscribe(q *query) {
 	var info sa.InformInfo
 	info.Parse(&q.data)
 	security := info.Generic != 0 && info.Number >= firstSecurityTrap && info.Number <= lastSecurityTrap
 	if info.Subscribe > 1 || security && !q.trusted {
-		m.refuse(q, sa.StatusInvalid)
+		ns.replies.refuse(q, sa.StatusInvalid)
 		return
 	}
-	s := subscription{m.gid(q.from), info, q.slid, q.sl}
+	s := subscription{ns.subnet.gid(q.from), info, q.slid, q.sl}
 	// IBTA 13.4.8.3: reports go to the sender of a subscription. QPN names the subscriber
 	// when a subscription ends.
 	if info.Subscribe == 1 || info.QPN == 0 {
 		s.info.QPN = q.qpn
 	}
 	s.info.Subscribe, s.info.RespTime = 1, 0
-	at := slices.IndexFunc(m.admin.informed, func(o subscription) bool { return o.subscriber == s.subscriber && o.info == s.info })
+	at := slices.IndexFunc(ns.informed, func(o subscription) bool { return o.subscriber == s.subscriber && o.info == s.info })
 	switch {
 	case info.Subscribe == 0 && at < 0:
-		m.refuse(q, sa.StatusInvalid)
+		ns.replies.refuse(q, sa.StatusInvalid)
 		return
 	case info.Subscribe == 0:
-		m.admin.informed = slices.Delete(m.admin.informed, at, at+1)
+		ns.informed = slices.Delete(ns.informed, at, at+1)
 	case at >= 0:
-		m.admin.informed[at] = s
-	case len(m.admin.informed) == maxSubscriptions:
-		m.refuse(q, sa.StatusNoResources)
+		ns.informed[at] = s
+	case len(ns.informed) == maxSubscriptions:
+		ns.replies.refuse(q, sa.StatusNoResources)
 		return
 	default:
-		m.admin.informed = append(m.admin.informed, s)
+		ns.informed = append(ns.informed, s)
 	}
-	m.answer1(q, &info)
+	ns.replies.answer1(q, &info)
 }
 
 // subscriptionRecords yields the subscriptions.
-func (m *Manager) subscriptionRecords(yield func(sa.Record)) {
-	for i := range m.admin.informed {
-		s := &m.admin.informed[i]
+func (ns *notices) subscriptionRecords(yield func(sa.Record)) {
+	for i := range ns.informed {
+		s := &ns.informed[i]
 		yield(&sa.InformInfoRecord{Subscriber: s.subscriber, Info: s.info})
 	}
 }
 
 // inform reports a notice to its subscribers.
-func (m *Manager) inform(n *mad.Notice) {
+func (ns *notices) inform(n *mad.Notice) {
 	security := n.Generic && n.Number >= firstSecurityTrap && n.Number <= lastSecurityTrap
-	for i := range m.admin.informed {
-		s := &m.admin.informed[i]
+	for i := range ns.informed {
+		s := &ns.informed[i]
 		// A subscription to security traps by their numbers was trusted; one to all numbers need not have been.
-		if !s.info.Wants(n) || security && s.info.Number == sa.AllNumbers || len(m.admin.reports) == maxReports {
+		if !s.info.Wants(n) || security && s.info.Number == sa.AllNumbers || len(ns.reports) == maxReports {
 			continue
 		}
-		m.admin.tid++
+		ns.tid++
 		h := sa.Header{MAD: mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassAdministration, ClassVersion: sa.ClassVersion,
-			Method: mad.MethodReport, TID: m.admin.tid, Attribute: mad.AttrNotice}, RMPP: rmpp.Header{Version: rmpp.Version}}
-		r := &report{tid: m.admin.tid, out: Departure{DLID: s.lid, SL: s.sl, QPN: mad.GSIQPN, DestinationQPN: s.info.QPN}}
+			Method: mad.MethodReport, TID: ns.tid, Attribute: mad.AttrNotice}, RMPP: rmpp.Header{Version: rmpp.Version}}
+		r := &report{tid: ns.tid, out: Departure{DLID: s.lid, SL: s.sl, QPN: mad.GSIQPN, DestinationQPN: s.info.QPN}}
 		h.Put(&r.out.MAD)
 		n.Put((*[mad.NoticeLen]byte)(sa.Data(&r.out.MAD)[:]))
-		m.admin.reports = append(m.admin.reports, r)
+		ns.reports = append(ns.reports, r)
 	}
 }
 
 // reported ends a report that its subscriber has received, and reports whether there is one.
-func (m *Manager) reported(lid uint16, tid uint64) bool {
-	at := slices.IndexFunc(m.admin.reports, func(r *report) bool { return r.tid == tid && r.out.DLID == lid })
+func (ns *notices) reported(lid uint16, tid uint64) bool {
+	at := slices.IndexFunc(ns.reports, func(r *report) bool { return r.tid == tid && r.out.DLID == lid })
 	if at < 0 {
 		return false
 	}
-	m.admin.reports = slices.Delete(m.admin.reports, at, at+1)
+	ns.reports = slices.Delete(ns.reports, at, at+1)
 	return true
 }
 
 // sendReports writes the next report that is due, and reports whether there is one.
-func (m *Manager) sendReports(out *Departure) bool {
-	m.admin.reports = slices.DeleteFunc(m.admin.reports, func(r *report) bool { return r.next <= m.now && r.tries == reportTries })
-	for _, r := range m.admin.reports {
-		if r.next <= m.now {
+func (ns *notices) sendReports(now time.Duration, out *Departure) bool {
+	ns.reports = slices.DeleteFunc(ns.reports, func(r *report) bool { return r.next <= now && r.tries == reportTries })
+	for _, r := range ns.reports {
+		if r.next <= now {
 			r.tries++
-			r.next = m.now + transferTimeout
+			r.next = now + transferTimeout
 			*out = r.out
 			return true
 		}
@@ -134,46 +142,49 @@ func (m *Manager) sendReports(out *Departure) bool {
 }
 
 // announce reports a notice of the manager itself about a GID (IBTA 14.2.5.1).
-func (m *Manager) announce(number uint16, gid mad.GID) {
-	n := mad.Notice{Generic: true, Type: mad.NoticeManagement, Producer: mad.ProducerManager, Number: number, IssuerLID: m.lids[m.config.GUID].lid}
-	binary.BigEndian.PutUint64(n.IssuerGID[:], m.config.GIDPrefix)
-	binary.BigEndian.PutUint64(n.IssuerGID[8:], m.config.GUID)
+func (ns *notices) announce(number uint16, gid mad.GID) {
+	n := mad.Notice{Generic: true, Type: mad.NoticeManagement, Producer: mad.ProducerManager, Number: number, IssuerLID: ns.subnet.ownLID()}
+	n.IssuerGID = ns.subnet.gidOf(ns.subnet.config.GUID)
 	copy(n.Details[6:], gid[:])
-	m.inform(&n)
+	ns.inform(&n)
 }
 
 // forward reports a trap of an agent.
-func (m *Manager) forward(n mad.Notice) {
-	if e, ok := m.findLID(n.IssuerLID); ok {
-		n.IssuerGID = m.gid(e)
+func (ns *notices) forward(n mad.Notice) {
+	if e, ok := ns.subnet.findLID(n.IssuerLID); ok {
+		n.IssuerGID = ns.subnet.gid(e)
 	}
-	m.inform(&n)
+	ns.inform(&n)
 }
 
-// announcePorts reports the ports that a sweep found or that have gone since the one before,
-// and ends the subscriptions and memberships of those.
-func (m *Manager) announcePorts(before map[uint64]topology.End) {
+// announcePorts reports the ports that a sweep found or that have gone since the one before. It
+// ends the subscriptions of those, and calls gone for each.
+func (ns *notices) announcePorts(before map[uint64]topology.End, gone func(guid uint64)) {
 	if before == nil { // of the first sweep nobody can have subscribed
 		return
 	}
-	gid := func(guid uint64) (g mad.GID) {
-		binary.BigEndian.PutUint64(g[:], m.config.GIDPrefix)
-		binary.BigEndian.PutUint64(g[8:], guid)
-		return g
-	}
-	m.eachEnd(func(e topology.End, _ *node) {
-		guid := m.fabric.Port(e).GUID
+	ns.subnet.eachEnd(func(e topology.End, _ *node) {
+		guid := ns.subnet.fabric.Port(e).GUID
 		if _, ok := before[guid]; !ok {
-			m.announce(noticeInService, gid(guid))
+			ns.announce(noticeInService, ns.subnet.gidOf(guid))
 		}
 	})
 	for _, guid := range sortedKeys(before) {
-		if _, ok := m.admin.byGUID[guid]; ok {
+		if _, ok := ns.subnet.byGUID[guid]; ok {
 			continue
 		}
-		gone := gid(guid)
-		m.admin.informed = slices.DeleteFunc(m.admin.informed, func(s subscription) bool { return s.subscriber == gone })
-		m.announce(noticeOutOfService, gone)
-		m.endMemberships(guid)
+		left := ns.subnet.gidOf(guid)
+		ns.informed = slices.DeleteFunc(ns.informed, func(s subscription) bool { return s.subscriber == left })
+		ns.announce(noticeOutOfService, left)
+		gone(guid)
 	}
+}
+
+// deadline is when a report has something to send.
+func (ns *notices) deadline() time.Duration {
+	d := Never
+	for _, r := range ns.reports {
+		d = min(d, r.next)
+	}
+	return d
 }

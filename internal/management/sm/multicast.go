@@ -15,6 +15,16 @@ import (
 // firstMulticast is the lowest multicast LID (IBTA 4.1.3).
 const firstMulticast = 0xC000
 
+// groups are the multicast groups of the subnet and their members.
+type groups struct {
+	subnet  *subnet
+	writer  *writer
+	replies *replies
+	notices *notices
+	byMGID  map[mad.GID]*group
+	made    uint16 // MGIDs that the manager has made
+}
+
 // A group is a multicast group.
 type group struct {
 	record  sa.MCMemberRecord // without a member
@@ -36,112 +46,112 @@ const (
 )
 
 // join makes a port a member of a group, which it creates if there is none (IBTA 15.2.5.17).
-func (m *Manager) join(q *query) {
+func (gs *groups) join(q *query) {
 	var r sa.MCMemberRecord
 	r.Parse(&q.data)
 	mask := q.header.ComponentMask
-	e, status := m.memberPort(mask, &r)
+	e, status := gs.memberPort(mask, &r)
 	if status != mad.StatusOK {
-		m.refuse(q, status)
+		gs.replies.refuse(q, status)
 		return
 	}
-	guid := m.fabric.Port(e).GUID
-	g, isNewGroup := m.groups[r.MGID], false
+	guid := gs.subnet.fabric.Port(e).GUID
+	g, isNewGroup := gs.byMGID[r.MGID], false
 	switch {
 	case g == nil:
-		if g, status = m.createGroup(mask, &r, e); status != mad.StatusOK {
-			m.refuse(q, status)
+		if g, status = gs.createGroup(mask, &r, e); status != mad.StatusOK {
+			gs.replies.refuse(q, status)
 			return
 		}
 		isNewGroup = true
 	case !g.allows(mask, &r):
-		m.refuse(q, sa.StatusInvalid)
+		gs.replies.refuse(q, sa.StatusInvalid)
 		return
 	}
 	old := g.members[guid]
 	// IBTA 15.2.5.17 (o15-0.2.1): without ProxyJoin a port speaks for itself only.
-	if !m.canSend(e, g) || !m.inPartition(e, g.record.PKey) || !m.inPartition(q.from, g.record.PKey) || old.state != 0 && !old.proxy && q.from != e {
-		m.refuse(q, sa.StatusInvalid)
+	if !gs.canSend(e, g) || !gs.subnet.inPartition(e, g.record.PKey) || !gs.subnet.inPartition(q.from, g.record.PKey) || old.state != 0 && !old.proxy && q.from != e {
+		gs.replies.refuse(q, sa.StatusInvalid)
 		return
 	}
 	g.members[guid] = member{old.state | r.JoinState, q.from != e}
-	m.groups[g.record.MGID] = g
+	gs.byMGID[g.record.MGID] = g
 	answer := g.record
-	answer.PortGID, answer.JoinState, answer.ProxyJoin = m.gid(e), g.members[guid].state, g.members[guid].proxy
-	m.answer1(q, &answer)
+	answer.PortGID, answer.JoinState, answer.ProxyJoin = gs.subnet.gid(e), g.members[guid].state, g.members[guid].proxy
+	gs.replies.answer1(q, &answer)
 	if isNewGroup {
-		m.announce(noticeGroupCreated, g.record.MGID)
+		gs.notices.announce(noticeGroupCreated, g.record.MGID)
 	}
 	if g.members[guid].state != old.state {
-		m.programMulticast()
+		gs.writer.programMulticast(gs.sortedGroups())
 	}
 }
 
 // leave ends a membership. The last full member takes the group with it (IBTA 15.2.5.17).
-func (m *Manager) leave(q *query) {
+func (gs *groups) leave(q *query) {
 	var r sa.MCMemberRecord
 	r.Parse(&q.data)
-	e, status := m.memberPort(q.header.ComponentMask, &r)
+	e, status := gs.memberPort(q.header.ComponentMask, &r)
 	if status != mad.StatusOK {
-		m.refuse(q, status)
+		gs.replies.refuse(q, status)
 		return
 	}
-	guid := m.fabric.Port(e).GUID
-	g := m.groups[r.MGID]
+	guid := gs.subnet.fabric.Port(e).GUID
+	g := gs.byMGID[r.MGID]
 	if g == nil || g.members[guid].state&r.JoinState != r.JoinState {
-		m.refuse(q, sa.StatusInvalid)
+		gs.replies.refuse(q, sa.StatusInvalid)
 		return
 	}
 	old := g.members[guid]
-	if !old.proxy && q.from != e || !m.inPartition(q.from, g.record.PKey) {
-		m.refuse(q, sa.StatusInvalid)
+	if !old.proxy && q.from != e || !gs.subnet.inPartition(q.from, g.record.PKey) {
+		gs.replies.refuse(q, sa.StatusInvalid)
 		return
 	}
 	left := member{old.state &^ r.JoinState, old.proxy}
 	g.members[guid] = left
 	answer := g.record
 	answer.PortGID, answer.JoinState, answer.ProxyJoin = r.PortGID, left.state, left.proxy
-	m.answer1(q, &answer)
+	gs.replies.answer1(q, &answer)
 	if left.state == 0 {
 		delete(g.members, guid)
 	}
-	m.endUnlessUsed(g)
-	m.programMulticast()
+	gs.endUnlessUsed(g)
+	gs.writer.programMulticast(gs.sortedGroups())
 }
 
 // endUnlessUsed ends a group without full members.
-func (m *Manager) endUnlessUsed(g *group) {
+func (gs *groups) endUnlessUsed(g *group) {
 	full := g.permanent
 	for _, o := range g.members {
 		full = full || o.state&(sa.JoinFull|sa.JoinSendOnlyFull) != 0
 	}
 	if !full {
-		delete(m.groups, g.record.MGID)
-		m.announce(noticeGroupDeleted, g.record.MGID)
+		delete(gs.byMGID, g.record.MGID)
+		gs.notices.announce(noticeGroupDeleted, g.record.MGID)
 	}
 }
 
 // endMemberships ends those of a port that has gone. The sweep that missed the port has left it
 // out of the tables.
-func (m *Manager) endMemberships(guid uint64) {
-	for _, g := range m.sortedGroups() {
+func (gs *groups) endMemberships(guid uint64) {
+	for _, g := range gs.sortedGroups() {
 		if _, ok := g.members[guid]; ok {
 			delete(g.members, guid)
-			m.endUnlessUsed(g)
+			gs.endUnlessUsed(g)
 		}
 	}
 }
 
 // memberPort finds the port that joins or leaves.
-func (m *Manager) memberPort(mask uint64, r *sa.MCMemberRecord) (topology.End, uint16) {
+func (gs *groups) memberPort(mask uint64, r *sa.MCMemberRecord) (topology.End, uint16) {
 	const needed = sa.MemberMGID | sa.MemberPortGID | sa.MemberJoinState
 	if mask&needed != needed {
 		return topology.End{}, sa.StatusTooFew
 	}
-	if binary.BigEndian.Uint64(r.PortGID[:]) != m.config.GIDPrefix {
+	if binary.BigEndian.Uint64(r.PortGID[:]) != gs.subnet.config.GIDPrefix {
 		return topology.End{}, sa.StatusInvalidGID
 	}
-	e, ok := m.findEnd(r.PortGID)
+	e, ok := gs.subnet.findEnd(r.PortGID)
 	if !ok || r.JoinState == 0 {
 		return e, sa.StatusInvalid
 	}
@@ -149,7 +159,7 @@ func (m *Manager) memberPort(mask uint64, r *sa.MCMemberRecord) (topology.End, u
 }
 
 // createGroup makes a group with the lowest free MLID, for a port.
-func (m *Manager) createGroup(mask uint64, q *sa.MCMemberRecord, e topology.End) (*group, uint16) {
+func (gs *groups) createGroup(mask uint64, q *sa.MCMemberRecord, e topology.End) (*group, uint16) {
 	const needed = sa.MemberQKey | sa.MemberPKey | sa.MemberSL | sa.MemberFlowLabel | sa.MemberTrafficClass
 	if q.JoinState&(sa.JoinFull|sa.JoinSendOnlyFull) == 0 {
 		return nil, sa.StatusInvalid
@@ -162,9 +172,9 @@ func (m *Manager) createGroup(mask uint64, q *sa.MCMemberRecord, e topology.End)
 	}
 	r := *q
 	r.JoinState, r.ProxyJoin, r.PortGID = 0, false, mad.GID{}
-	own := &m.view[e.Node].ports[e.Port]
-	mtu, rate := uint8(own.config.NeighborMTU), rateIndex(m.fabric.Port(e).Width, m.fabric.Port(e).Speed)
-	if !m.fabric.Port(e).Connected() { // port 0 of a switch
+	own := &gs.subnet.view[e.Node].ports[e.Port]
+	mtu, rate := uint8(own.config.NeighborMTU), rateIndex(gs.subnet.fabric.Port(e).Width, gs.subnet.fabric.Port(e).Speed)
+	if !gs.subnet.fabric.Port(e).Connected() { // port 0 of a switch
 		mtu, rate = uint8(own.info.MTUCap), len(rates)-1
 	}
 	const mtuLimit, rateLimit = sa.MemberMTU | sa.MemberMTUSelector, sa.MemberRate | sa.MemberRateSelector
@@ -182,11 +192,11 @@ func (m *Manager) createGroup(mask uint64, q *sa.MCMemberRecord, e topology.End)
 	}
 	r.Rate.Value = rates[r.Rate.Value-1].code
 	r.LifeTime, _ = choose(mask&sa.MemberLifeTime != 0, q.LifeTime, pathLifeTime, pathLifeTime, 0, 63)
-	if r.MLID, ok = m.freeMLID(); !ok {
+	if r.MLID, ok = gs.freeMLID(); !ok {
 		return nil, sa.StatusNoResources
 	}
 	if r.MGID == (mad.GID{}) {
-		r.MGID, r.Scope = m.newMGID(mask, q, r.MLID)
+		r.MGID, r.Scope = gs.newMGID(mask, q, r.MLID)
 	}
 	return &group{record: r, members: make(map[uint64]member)}, mad.StatusOK
 }
@@ -198,16 +208,16 @@ const (
 )
 
 // newMGID makes a transient MGID that no other group has.
-func (m *Manager) newMGID(mask uint64, q *sa.MCMemberRecord, mlid uint16) (g mad.GID, scope uint8) {
+func (gs *groups) newMGID(mask uint64, q *sa.MCMemberRecord, mlid uint16) (g mad.GID, scope uint8) {
 	scope = linkLocal
 	if mask&sa.MemberScope != 0 && q.Scope != 0 {
 		scope = q.Scope
 	}
 	g[0], g[1] = 0xff, 0x10|scope
 	binary.BigEndian.PutUint16(g[2:], signatureMGID)
-	binary.BigEndian.PutUint64(g[4:], m.config.GIDPrefix)
-	m.mgids++
-	binary.BigEndian.PutUint16(g[12:], m.mgids)
+	binary.BigEndian.PutUint64(g[4:], gs.subnet.config.GIDPrefix)
+	gs.made++
+	binary.BigEndian.PutUint16(g[12:], gs.made)
 	binary.BigEndian.PutUint16(g[14:], mlid)
 	return g, scope
 }
@@ -243,25 +253,25 @@ func choose(has bool, l sa.Limit, usual, own, least, most uint8) (sa.Limit, bool
 }
 
 // canSend reports whether the link of a port has the MTU and the rate of a group.
-func (m *Manager) canSend(e topology.End, g *group) bool {
-	p := m.fabric.Port(e)
+func (gs *groups) canSend(e topology.End, g *group) bool {
+	p := gs.subnet.fabric.Port(e)
 	if !p.Connected() {
 		return true
 	}
-	return uint8(m.view[e.Node].ports[e.Port].config.NeighborMTU) >= g.record.MTU.Value &&
+	return uint8(gs.subnet.view[e.Node].ports[e.Port].config.NeighborMTU) >= g.record.MTU.Value &&
 		rateIndex(p.Width, p.Speed)+1 >= int(ratePlace(g.record.Rate.Value))
 }
 
 // freeMLID is the lowest multicast LID that no group has and every switch has room for.
-func (m *Manager) freeMLID() (uint16, bool) {
+func (gs *groups) freeMLID() (uint16, bool) {
 	last := 0x3ffe // 0xFFFF is the permissive LID
-	for _, n := range m.view {
+	for _, n := range gs.subnet.view {
 		if n.isSwitch() {
 			last = min(last, int(n.sw.MulticastCap)-1)
 		}
 	}
 	taken := make(map[uint16]bool)
-	for _, g := range m.groups {
+	for _, g := range gs.byMGID {
 		taken[g.record.MLID] = true
 	}
 	for i := range last + 1 {
@@ -284,13 +294,13 @@ func (g *group) allows(mask uint64, q *sa.MCMemberRecord) bool {
 }
 
 // sortedGroups are the groups by their MLIDs.
-func (m *Manager) sortedGroups() []*group {
-	return slices.SortedFunc(maps.Values(m.groups), func(a, b *group) int { return cmp.Compare(a.record.MLID, b.record.MLID) })
+func (gs *groups) sortedGroups() []*group {
+	return slices.SortedFunc(maps.Values(gs.byMGID), func(a, b *group) int { return cmp.Compare(a.record.MLID, b.record.MLID) })
 }
 
 // memberRecords answers a query of groups and members. Untrusted clients learn of groups, but
 // not of their members (IBTA 15.4.1.1).
-func (m *Manager) memberRecords(q *query) {
+func (gs *groups) memberRecords(q *query) {
 	var r sa.MCMemberRecord
 	r.Parse(&q.data)
 	mask := q.header.ComponentMask
@@ -303,9 +313,9 @@ func (m *Manager) memberRecords(q *query) {
 		r.Put(&b)
 		t.add(&b)
 	}
-	for _, g := range m.sortedGroups() {
+	for _, g := range gs.sortedGroups() {
 		if mask&sa.MemberMGID != 0 && r.MGID != g.record.MGID || !g.allows(mask, &r) || mask&sa.MemberScope != 0 && r.Scope != g.record.Scope ||
-			!m.inPartition(q.from, g.record.PKey) {
+			!gs.subnet.inPartition(q.from, g.record.PKey) {
 			continue
 		}
 		if mask&sa.MemberPortGID == 0 && !q.trusted {
@@ -314,7 +324,7 @@ func (m *Manager) memberRecords(q *query) {
 		}
 		for _, guid := range sortedKeys(g.members) {
 			o, x := g.members[guid], g.record
-			binary.BigEndian.PutUint64(x.PortGID[:], m.config.GIDPrefix)
+			binary.BigEndian.PutUint64(x.PortGID[:], gs.subnet.config.GIDPrefix)
 			binary.BigEndian.PutUint64(x.PortGID[8:], guid)
 			x.JoinState, x.ProxyJoin = o.state, o.proxy
 			if mask&sa.MemberPortGID != 0 && r.PortGID != x.PortGID || mask&sa.MemberJoinState != 0 && r.JoinState != x.JoinState ||
@@ -324,7 +334,7 @@ func (m *Manager) memberRecords(q *query) {
 			add(x)
 		}
 	}
-	m.answerTable(q, t)
+	gs.replies.answerTable(q, t)
 }
 
 // sortedKeys returns the keys of a map in their order, so that answers do not depend on chance.

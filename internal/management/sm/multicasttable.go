@@ -19,14 +19,14 @@ func compareBlocks(a, b multicastBlock) int {
 }
 
 // programMulticast sets the blocks of the multicast tables that differ from what the switches hold.
-func (m *Manager) programMulticast() {
-	want := make([]map[multicastBlock]smp.MulticastForwarding, len(m.view))
-	for _, g := range m.sortedGroups() {
-		ends := m.groupEnds(g)
-		sets := routing.Multicast(m.fabric, ends)
-		m.spareSenders(g, ends, sets)
+func (w *writer) programMulticast(groups []*group) {
+	want := make([]map[multicastBlock]smp.MulticastForwarding, len(w.subnet.view))
+	for _, g := range groups {
+		ends := w.groupEnds(g)
+		sets := routing.Multicast(w.subnet.fabric, ends)
+		w.spareSenders(g, ends, sets)
 		index := int(g.record.MLID - firstMulticast)
-		for i, n := range m.view {
+		for i, n := range w.subnet.view {
 			for position := range (len(n.ports) + 15) / 16 {
 				mask := sets[i].Mask(position)
 				if mask == 0 {
@@ -42,19 +42,19 @@ func (m *Manager) programMulticast() {
 			}
 		}
 	}
-	for i, n := range m.view {
+	for i, n := range w.subnet.view {
 		if n.isSwitch() {
-			m.programMulticastSwitch(n, want[i])
+			w.programMulticastSwitch(n, want[i])
 		}
 	}
 }
 
 // programMulticastSwitch sets the blocks of one switch.
-func (m *Manager) programMulticastSwitch(n *node, want map[multicastBlock]smp.MulticastForwarding) {
-	held := m.multicast[n.info.NodeGUID]
+func (w *writer) programMulticastSwitch(n *node, want map[multicastBlock]smp.MulticastForwarding) {
+	held := w.multicast[n.info.NodeGUID]
 	if held == nil {
 		held = make(map[multicastBlock]smp.MulticastForwarding)
-		m.multicast[n.info.NodeGUID] = held
+		w.multicast[n.info.NodeGUID] = held
 	}
 	keys := maps.Clone(held)
 	maps.Copy(keys, want)
@@ -64,10 +64,10 @@ func (m *Manager) programMulticastSwitch(n *node, want map[multicastBlock]smp.Mu
 			continue
 		}
 		held[key] = t
-		m.set(n.path, smp.AttrMulticastForwarding, smp.MulticastModifier(key.position, key.block), &t, func(p *smp.Packet) {
+		w.requests.set(n.path, smp.AttrMulticastForwarding, smp.MulticastModifier(key.position, key.block), &t, func(p *smp.Packet) {
 			if p == nil {
 				delete(held, key)
-				m.status.Failures++ // look at everything again, in time
+				w.incomplete()
 			}
 		})
 	}
@@ -75,13 +75,13 @@ func (m *Manager) programMulticastSwitch(n *node, want map[multicastBlock]smp.Mu
 
 // spareSenders takes the ports of members that only send out of the tables. The group's tree leads
 // to their switches, because switches forward what comes from there along the tree.
-func (m *Manager) spareSenders(g *group, ends []topology.End, sets []routing.PortSet) {
+func (w *writer) spareSenders(g *group, ends []topology.End, sets []routing.PortSet) {
 	for _, e := range ends {
-		if g.members[m.fabric.Port(e).GUID].state&(sa.JoinFull|sa.JoinNon) != 0 {
+		if g.members[w.subnet.fabric.Port(e).GUID].state&(sa.JoinFull|sa.JoinNon) != 0 {
 			continue
 		}
-		if !m.view[e.Node].isSwitch() {
-			if e = m.fabric.Port(e).Peer; e.Port == 0 {
+		if !w.subnet.view[e.Node].isSwitch() {
+			if e = w.subnet.fabric.Port(e).Peer; e.Port == 0 {
 				continue
 			}
 		}
@@ -90,9 +90,9 @@ func (m *Manager) spareSenders(g *group, ends []topology.End, sets []routing.Por
 }
 
 // groupEnds are the ports of the members that the fabric has at present.
-func (m *Manager) groupEnds(g *group) (ends []topology.End) {
-	m.eachEnd(func(e topology.End, _ *node) {
-		if g.members[m.fabric.Port(e).GUID].state != 0 {
+func (w *writer) groupEnds(g *group) (ends []topology.End) {
+	w.subnet.eachEnd(func(e topology.End, _ *node) {
+		if g.members[w.subnet.fabric.Port(e).GUID].state != 0 {
 			ends = append(ends, e)
 		}
 	})

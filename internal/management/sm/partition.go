@@ -31,22 +31,22 @@ type Partition struct {
 // defaultPartition is the partition of a manager without a configuration.
 var defaultPartition = []Partition{{Key: smp.DefaultPKey &^ smp.FullMember, IPoIB: true, All: FullMember}}
 
-func (m *Manager) partitions() []Partition {
-	if m.config.Partitions == nil {
+func (s *subnet) partitions() []Partition {
+	if s.config.Partitions == nil {
 		return defaultPartition
 	}
-	return m.config.Partitions
+	return s.config.Partitions
 }
 
 // keys are the P_Keys of a port. The first is that of the default partition, by which ports
 // reach the administrator: the manager's port is a full member, every other at least a limited
 // one (IBTA 10.9.1.2).
-func (m *Manager) keys(guid uint64) []uint16 {
+func (s *subnet) keys(guid uint64) []uint16 {
 	keys := []uint16{smp.DefaultPKey &^ smp.FullMember}
-	if guid == m.config.GUID {
+	if guid == s.config.GUID {
 		keys[0] = smp.DefaultPKey
 	}
-	for _, p := range m.partitions() {
+	for _, p := range s.partitions() {
 		is, named := p.Members[guid]
 		if !named {
 			is = p.All
@@ -68,18 +68,18 @@ func (m *Manager) keys(guid uint64) []uint16 {
 
 // inPartition reports whether a port is in the partition of a P_Key. A key of 0 is in none, and
 // excludes nobody.
-func (m *Manager) inPartition(e topology.End, key uint16) bool {
-	return key&^smp.FullMember == 0 || slices.ContainsFunc(m.admin.keys[m.fabric.Port(e).GUID], func(k uint16) bool { return (k^key)&^smp.FullMember == 0 })
+func (s *subnet) inPartition(e topology.End, key uint16) bool {
+	return key&^smp.FullMember == 0 || slices.ContainsFunc(s.portKeys[s.fabric.Port(e).GUID], func(k uint16) bool { return (k^key)&^smp.FullMember == 0 })
 }
 
 // sharedPartition is the P_Key by which a port reaches another one, and reports whether there is
 // one. If wanted is not 0, it is the partition.
-func (m *Manager) sharedPartition(from, to topology.End, wanted uint16) (uint16, bool) {
-	for _, a := range m.admin.keys[m.fabric.Port(from).GUID] {
+func (s *subnet) sharedPartition(from, to topology.End, wanted uint16) (uint16, bool) {
+	for _, a := range s.portKeys[s.fabric.Port(from).GUID] {
 		if wanted&^smp.FullMember != 0 && (a^wanted)&^smp.FullMember != 0 {
 			continue
 		}
-		for _, b := range m.admin.keys[m.fabric.Port(to).GUID] {
+		for _, b := range s.portKeys[s.fabric.Port(to).GUID] {
 			if from == to && a == b || (a^b)&^smp.FullMember == 0 && (a|b)&smp.FullMember != 0 {
 				return a, true
 			}
@@ -91,21 +91,21 @@ func (m *Manager) sharedPartition(from, to topology.End, wanted uint16) (uint16,
 // joinPartitions sets the partition table of an adapter's port, or that of the switch's port at
 // the other end of its link, and calls done when it is set. Without an answer the port stays as
 // it is, so that the next sweep tries again.
-func (m *Manager) joinPartitions(n *node, i int, done func()) {
-	keys, room := m.keys(n.ports[i].guid), int(n.info.PartitionCap)
+func (w *writer) joinPartitions(n *node, i int, done func()) {
+	keys, room := w.subnet.keys(n.ports[i].guid), int(n.info.PartitionCap)
 	if n.isSwitch() {
 		// A switch lets both kinds of members pass: the receiver compares them.
-		keys, room = m.keys(n.ports[i].peer.ports[n.ports[i].peerPort].guid), int(n.sw.PartitionCap)
+		keys, room = w.subnet.keys(n.ports[i].peer.ports[n.ports[i].peerPort].guid), int(n.sw.PartitionCap)
 		for k := range keys {
 			keys[k] |= smp.FullMember
 		}
 	}
 	blocks := 1
-	if m.config.Partitions != nil { // other managers may have left keys in any block
+	if w.config.Partitions != nil { // other managers may have left keys in any block
 		blocks = n.partitionBlocks(i)
 	}
 	if len(keys) > room {
-		m.failures++
+		w.requests.failures++
 		keys = keys[:room]
 	}
 	left, failed := blocks, false
@@ -114,7 +114,7 @@ func (m *Manager) joinPartitions(n *node, i int, done func()) {
 		if at := block * len(t); at < len(keys) {
 			copy(t[:], keys[at:])
 		}
-		m.set(n.route(i), smp.AttrPKeyTable, smp.PKeyModifier(n.modifierPort(i), block), &t, func(p *smp.Packet) {
+		w.requests.set(n.route(i), smp.AttrPKeyTable, smp.PKeyModifier(n.modifierPort(i), block), &t, func(p *smp.Packet) {
 			failed = failed || p == nil
 			if left--; left == 0 && !failed {
 				done()
@@ -124,10 +124,10 @@ func (m *Manager) joinPartitions(n *node, i int, done func()) {
 }
 
 // enforces reports whether a switch keeps partitions apart at a port, which leads to an adapter.
-func (m *Manager) enforces(n *node, i int) bool {
+func (w *writer) enforces(n *node, i int) bool {
 	q := &n.ports[i]
-	return m.config.Partitions != nil && n.isSwitch() && i > 0 && q.peer != nil && !q.peer.isSwitch() &&
-		n.sw.EnforceInbound && n.sw.EnforceOutbound && len(m.keys(q.peer.ports[q.peerPort].guid)) <= int(n.sw.PartitionCap)
+	return w.config.Partitions != nil && n.isSwitch() && i > 0 && q.peer != nil && !q.peer.isSwitch() &&
+		n.sw.EnforceInbound && n.sw.EnforceOutbound && len(w.subnet.keys(q.peer.ports[q.peerPort].guid)) <= int(n.sw.PartitionCap)
 }
 
 // ipoibQKey is the Q_Key that hosts expect of IPoIB's groups.
@@ -135,16 +135,16 @@ const ipoibQKey = 0x0b1b
 
 // createBroadcastGroups makes the broadcast groups of the partitions with IPoIB (RFC 4391 4),
 // which stay without members.
-func (m *Manager) createBroadcastGroups() {
-	for _, p := range m.partitions() {
+func (gs *groups) createBroadcastGroups() {
+	for _, p := range gs.subnet.partitions() {
 		mgid := mad.GID{0: 0xff, 1: 0x12, 2: 0x40, 3: 0x1b, 12: 0xff, 13: 0xff, 14: 0xff, 15: 0xff}
 		binary.BigEndian.PutUint16(mgid[4:], p.Key|smp.FullMember)
-		mlid, ok := m.freeMLID()
-		if !p.IPoIB || !ok || m.groups[mgid] != nil {
+		mlid, ok := gs.freeMLID()
+		if !p.IPoIB || !ok || gs.byMGID[mgid] != nil {
 			continue
 		}
 		exactly := func(v uint8) sa.Limit { return sa.Limit{Selector: sa.Exactly, Value: v} }
-		m.groups[mgid] = &group{permanent: true, members: make(map[uint64]member), record: sa.MCMemberRecord{MGID: mgid, MLID: mlid, QKey: ipoibQKey,
+		gs.byMGID[mgid] = &group{permanent: true, members: make(map[uint64]member), record: sa.MCMemberRecord{MGID: mgid, MLID: mlid, QKey: ipoibQKey,
 			PKey: p.Key | smp.FullMember, MTU: exactly(groupMTU), Rate: exactly(groupRate), LifeTime: exactly(pathLifeTime), Scope: linkLocal}}
 	}
 }

@@ -14,19 +14,25 @@ const pathLifeTime = 18
 // maxPaths is how many pairs of ports one query may make the administrator route.
 const maxPaths = 1 << 18
 
+// A pathFinder answers queries for paths.
+type pathFinder struct {
+	subnet  *subnet
+	replies *replies
+}
+
 // paths answers a query for paths (IBTA 15.2.5.16). Source and destination are given by GID or
 // LID. A Get has both and gets the first path, a GetTable all paths that match.
-func (m *Manager) paths(q *query) {
+func (f *pathFinder) paths(q *query) {
 	var r sa.PathRecord
 	r.Parse(&q.data)
 	mask := q.header.ComponentMask
 	get := q.header.MAD.Method == mad.MethodGet
 	if get && (mask&(sa.PathSGID|sa.PathSLID) == 0 || mask&(sa.PathDGID|sa.PathDLID) == 0) {
-		m.refuse(q, sa.StatusTooFew)
+		f.replies.refuse(q, sa.StatusTooFew)
 		return
 	}
-	from := m.pathEnds(mask&sa.PathSGID != 0, r.SGID, mask&sa.PathSLID != 0, r.SLID)
-	to := m.pathEnds(mask&sa.PathDGID != 0, r.DGID, mask&sa.PathDLID != 0, r.DLID)
+	from := f.pathEnds(mask&sa.PathSGID != 0, r.SGID, mask&sa.PathSLID != 0, r.SLID)
+	to := f.pathEnds(mask&sa.PathDGID != 0, r.DGID, mask&sa.PathDLID != 0, r.DLID)
 	want := pathQuery{mask: mask, record: r, limit: 1<<7 - 1}
 	if get {
 		want.limit = 1
@@ -34,11 +40,11 @@ func (m *Manager) paths(q *query) {
 		want.limit = int(r.NumPaths)
 	}
 	t := newTable(q)
-	if !m.addPaths(t, &want, from, to) {
-		m.refuse(q, sa.StatusNoResources)
+	if !f.addPaths(t, &want, from, to) {
+		f.replies.refuse(q, sa.StatusNoResources)
 		return
 	}
-	m.answerTable(q, t)
+	f.replies.answerTable(q, t)
 }
 
 // A pathQuery is what a query for paths says of them.
@@ -55,34 +61,24 @@ type pathEnd struct {
 }
 
 // pathEnds lists the ports that a GID or LID names, or all.
-func (m *Manager) pathEnds(hasGID bool, gid mad.GID, hasLID bool, lid uint16) (list []pathEnd) {
+func (f *pathFinder) pathEnds(hasGID bool, gid mad.GID, hasLID bool, lid uint16) (list []pathEnd) {
 	if hasGID || hasLID {
-		e, ok := m.findEnd(gid)
-		at, found := m.findLID(lid)
+		e, ok := f.subnet.findEnd(gid)
+		at, found := f.subnet.findLID(lid)
 		switch {
 		case hasGID && !ok, hasLID && !found, hasGID && hasLID && at != e:
 			return nil
 		case hasLID:
 			return []pathEnd{{at, []uint16{lid}}}
 		}
-		return []pathEnd{{e, m.lidsOf(e)}}
+		return []pathEnd{{e, f.subnet.lidsOf(e)}}
 	}
-	m.eachEnd(func(e topology.End, _ *node) { list = append(list, pathEnd{e, m.lidsOf(e)}) })
+	f.subnet.eachEnd(func(e topology.End, _ *node) { list = append(list, pathEnd{e, f.subnet.lidsOf(e)}) })
 	return list
 }
 
-// lidsOf lists the LIDs of a port.
-func (m *Manager) lidsOf(e topology.End) []uint16 {
-	p := m.fabric.Port(e)
-	lids := make([]uint16, 1<<p.LMC)
-	for i := range lids {
-		lids[i] = p.LID + uint16(i)
-	}
-	return lids
-}
-
 // addPaths adds the paths between ports to a table, and reports whether it has room for them.
-func (m *Manager) addPaths(t *table, want *pathQuery, from, to []pathEnd) bool {
+func (f *pathFinder) addPaths(t *table, want *pathQuery, from, to []pathEnd) bool {
 	if len(from)*len(to) > maxPaths {
 		return false
 	}
@@ -90,7 +86,7 @@ func (m *Manager) addPaths(t *table, want *pathQuery, from, to []pathEnd) bool {
 		for _, b := range to {
 			// Equal path bits are different ways through the fabric.
 			for i, n := 0, 0; i < max(len(a.lids), len(b.lids)) && n < want.limit; i++ {
-				p, ok := m.path(a.end, a.lids[i%len(a.lids)], b.end, b.lids[i%len(b.lids)], want.partition())
+				p, ok := f.path(a.end, a.lids[i%len(a.lids)], b.end, b.lids[i%len(b.lids)], want.partition())
 				if !ok || !want.allows(&p) {
 					continue
 				}
@@ -116,18 +112,18 @@ func (want *pathQuery) partition() uint16 {
 
 // path is the path from a port to a LID, and reports whether there is one. If partition is not
 // 0, the path is in it.
-func (m *Manager) path(from topology.End, slid uint16, to topology.End, dlid, partition uint16) (p sa.PathRecord, ok bool) {
-	links, err := m.tables.Path(from, dlid)
-	key, shared := m.sharedPartition(from, to, partition)
+func (f *pathFinder) path(from topology.End, slid uint16, to topology.End, dlid, partition uint16) (p sa.PathRecord, ok bool) {
+	links, err := f.subnet.tables.Path(from, dlid)
+	key, shared := f.subnet.sharedPartition(from, to, partition)
 	if err != nil || !shared {
 		return p, false
 	}
-	mtu, rate := m.linkLimits(from, links)
-	p = sa.PathRecord{DGID: m.gid(to), SGID: m.gid(from), DLID: dlid, SLID: slid, Reversible: true, NumPaths: 1, PKey: key,
+	mtu, rate := f.linkLimits(from, links)
+	p = sa.PathRecord{DGID: f.subnet.gid(to), SGID: f.subnet.gid(from), DLID: dlid, SLID: slid, Reversible: true, NumPaths: 1, PKey: key,
 		MTU: sa.Limit{Selector: sa.Exactly, Value: uint8(mtu)}, Rate: sa.Limit{Selector: sa.Exactly, Value: rate},
 		LifeTime: sa.Limit{Selector: sa.Exactly, Value: pathLifeTime}}
-	if m.tables.SL != nil {
-		p.SL = m.tables.SL(slid, dlid)
+	if f.subnet.tables.SL != nil {
+		p.SL = f.subnet.tables.SL(slid, dlid)
 	}
 	return p, true
 }
@@ -158,28 +154,28 @@ func (want *pathQuery) allows(p *sa.PathRecord) bool {
 
 // multiPath answers a query for paths between sets of ports (IBTA 15.2.5.20) that one packet
 // holds.
-func (m *Manager) multiPath(q *query) {
+func (f *pathFinder) multiPath(q *query) {
 	var r sa.MultiPathRecord
 	r.Parse(&q.data)
 	if r.Sources == 0 || r.Destinations == 0 || int(r.Sources)+int(r.Destinations) > len(r.GIDs) {
-		m.refuse(q, sa.StatusInvalid)
+		f.replies.refuse(q, sa.StatusInvalid)
 		return
 	}
 	var ends [2][]pathEnd
 	for i, gid := range r.GIDs[:r.Sources+r.Destinations] {
-		e, ok := m.findEnd(gid)
+		e, ok := f.subnet.findEnd(gid)
 		if !ok {
-			m.refuse(q, sa.StatusInvalidGID)
+			f.replies.refuse(q, sa.StatusInvalidGID)
 			return
 		}
 		side := 0
 		if i >= int(r.Sources) {
 			side = 1
 		}
-		ends[side] = append(ends[side], pathEnd{e, m.lidsOf(e)})
+		ends[side] = append(ends[side], pathEnd{e, f.subnet.lidsOf(e)})
 	}
 	if q.header.RMPP.Flags&rmpp.Active != 0 { // a request of one segment, which wants an ACK
-		m.answers = append(m.answers, q.acknowledgement())
+		f.replies.waiting = append(f.replies.waiting, q.acknowledgement())
 	}
 	want := pathQuery{limit: 1<<7 - 1}
 	for _, c := range multiPathComponents {
@@ -189,11 +185,11 @@ func (m *Manager) multiPath(q *query) {
 	}
 	want.record = sa.PathRecord{PKey: r.PKey, SL: r.SL, MTU: r.MTU, Rate: r.Rate, LifeTime: r.LifeTime, FlowLabel: r.FlowLabel, TrafficClass: r.TrafficClass}
 	t := newTable(q)
-	if !m.addPaths(t, &want, ends[0], ends[1]) {
-		m.refuse(q, sa.StatusNoResources)
+	if !f.addPaths(t, &want, ends[0], ends[1]) {
+		f.replies.refuse(q, sa.StatusNoResources)
 		return
 	}
-	m.answerTable(q, t)
+	f.replies.answerTable(q, t)
 }
 
 // multiPathComponents are the components of a MultiPathRecord that a path is compared by, and
@@ -205,18 +201,18 @@ var multiPathComponents = []struct{ multi, single uint64 }{
 
 // linkLimits are the smallest MTU and rate of the links of a path. A path from a
 // port to itself has those of the port.
-func (m *Manager) linkLimits(from topology.End, links []topology.End) (mtu mad.MTU, rate uint8) {
+func (f *pathFinder) linkLimits(from topology.End, links []topology.End) (mtu mad.MTU, rate uint8) {
 	if len(links) == 0 {
 		links = []topology.End{from}
 	}
 	mtu = mad.MTU(5)
 	least := len(rates) - 1
 	for _, e := range links {
-		p := m.fabric.Port(e)
+		p := f.subnet.fabric.Port(e)
 		if !p.Connected() {
-			return m.view[e.Node].ports[e.Port].info.MTUCap, rates[0].code // a switch's port 0
+			return f.subnet.view[e.Node].ports[e.Port].info.MTUCap, rates[0].code // a switch's port 0
 		}
-		mtu = min(mtu, m.view[e.Node].ports[e.Port].config.NeighborMTU)
+		mtu = min(mtu, f.subnet.view[e.Node].ports[e.Port].config.NeighborMTU)
 		least = min(least, rateIndex(p.Width, p.Speed))
 	}
 	return mtu, rates[least].code

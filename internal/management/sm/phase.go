@@ -24,10 +24,10 @@ func (m *Manager) advance() bool {
 		m.discovered()
 	case programming:
 		m.phase = arming
-		m.arm()
+		m.writer.arm()
 	case arming:
 		m.phase = activating
-		m.activate()
+		m.writer.activate()
 	case activating:
 		m.finishSweep()
 	case looking, polling:
@@ -42,7 +42,7 @@ func (m *Manager) advance() bool {
 func (m *Manager) begin() bool {
 	active := m.state == smp.SMMaster || m.state == smp.SMDiscovering
 	switch {
-	case m.again && active:
+	case m.discovery.again && active:
 		m.startSweep()
 	case m.state == smp.SMNotActive || m.now < m.next:
 		return false
@@ -54,20 +54,44 @@ func (m *Manager) begin() bool {
 			m.startSweep()
 			return true
 		}
-		m.lightSweep()
+		m.phase = looking
+		m.discovery.lightSweep()
 	}
 	return true
+}
+
+// startSweep begins to discover everything.
+func (m *Manager) startSweep() {
+	m.phase = discovering
+	m.discovery.startSweep()
+}
+
+// configure numbers and routes what the sweep found, and starts to program switches.
+func (m *Manager) configure() {
+	m.phase = programming
+	if !m.subnet.assign(m.discovery.order, &m.status) {
+		return
+	}
+	m.writer.program()
+	m.groups.createBroadcastGroups()
+	m.writer.programMulticast(m.groups.sortedGroups())
+}
+
+// forget drops all requests without calling anybody, and the work of the administrator.
+func (m *Manager) forget() {
+	m.requests.forget()
+	m.reader.reading, m.replies.transfers, m.notices.reports = 0, nil, nil
 }
 
 // finishSweep ends a sweep of everything.
 func (m *Manager) finishSweep() {
 	m.phase = idle
 	m.status.Sweeps++
-	m.status.Failures = m.failures
-	m.reregister = false
-	if m.fabric != nil {
-		m.announcePorts(m.announced)
-		m.announced = m.admin.byGUID
+	m.status.Failures = m.requests.failures
+	m.writer.reregister = false
+	if m.subnet.fabric != nil {
+		m.notices.announcePorts(m.announced, m.groups.endMemberships)
+		m.announced = m.subnet.byGUID
 	}
 	m.next = m.now + m.config.SweepInterval
 }

@@ -10,19 +10,19 @@ import (
 )
 
 // nodeRecords yields a record for each port with a LID.
-func (m *Manager) nodeRecords(yield func(sa.Record)) {
-	m.eachEnd(func(e topology.End, n *node) {
+func (a *administrator) nodeRecords(yield func(sa.Record)) {
+	a.subnet.eachEnd(func(e topology.End, n *node) {
 		info := n.info
 		info.LocalPort, info.PortGUID = uint8(e.Port), n.ports[e.Port].guid
-		yield(&sa.NodeRecord{LID: m.fabric.Port(e).LID, Info: info, Description: n.description})
+		yield(&sa.NodeRecord{LID: a.subnet.fabric.Port(e).LID, Info: info, Description: n.description})
 	})
 }
 
 // portRecords yields a record for each port of a switch and each port with a LID that the
 // query's capability mask does not exclude.
-func (m *Manager) portRecords(q *query) func(yield func(sa.Record)) {
+func (a *administrator) portRecords(q *query) func(yield func(sa.Record)) {
 	return func(yield func(sa.Record)) {
-		m.eachEnd(func(e topology.End, n *node) {
+		a.subnet.eachEnd(func(e topology.End, n *node) {
 			for i := range n.ports {
 				if !n.ports[i].known || !n.isSwitch() && i != e.Port {
 					continue
@@ -34,7 +34,7 @@ func (m *Manager) portRecords(q *query) func(yield func(sa.Record)) {
 				if !q.trusted {
 					info.MKey = 0 // IBTA 15.4.1.1: the key is for trusted queries
 				}
-				yield(&sa.PortInfoRecord{LID: m.fabric.Port(e).LID, Port: uint8(i), Info: info})
+				yield(&sa.PortInfoRecord{LID: a.subnet.fabric.Port(e).LID, Port: uint8(i), Info: info})
 			}
 		})
 	}
@@ -55,79 +55,59 @@ func (q *query) portCapabilities() {
 	q.header.ComponentMask &^= portCapabilityMask
 }
 
-func (m *Manager) switchRecords(yield func(sa.Record)) {
-	m.eachEnd(func(e topology.End, n *node) {
+func (a *administrator) switchRecords(yield func(sa.Record)) {
+	a.subnet.eachEnd(func(e topology.End, n *node) {
 		if n.isSwitch() {
-			yield(&sa.SwitchInfoRecord{LID: m.fabric.Port(e).LID, Info: n.sw})
+			yield(&sa.SwitchInfoRecord{LID: a.subnet.fabric.Port(e).LID, Info: n.sw})
 		}
 	})
 }
 
 // linkRecords yields both directions of each link.
-func (m *Manager) linkRecords(yield func(sa.Record)) {
-	for i, n := range m.view {
+func (a *administrator) linkRecords(yield func(sa.Record)) {
+	for i, n := range a.subnet.view {
 		for p := range n.ports {
 			from := topology.End{Node: i, Port: p}
-			if !m.fabric.Port(from).Connected() {
+			if !a.subnet.fabric.Port(from).Connected() {
 				continue
 			}
-			to := m.fabric.Port(from).Peer
-			yield(&sa.LinkRecord{FromLID: m.lidAt(from), FromPort: uint8(p), ToPort: uint8(to.Port), ToLID: m.lidAt(to)})
+			to := a.subnet.fabric.Port(from).Peer
+			yield(&sa.LinkRecord{FromLID: a.subnet.lidAt(from), FromPort: uint8(p), ToPort: uint8(to.Port), ToLID: a.subnet.lidAt(to)})
 		}
 	}
 }
 
-// lidAt is the LID of a port, or of port 0 of its switch.
-func (m *Manager) lidAt(e topology.End) uint16 {
-	if m.view[e.Node].isSwitch() {
-		e.Port = 0
-	}
-	return m.fabric.Port(e).LID
-}
-
 // linearRecords yields the blocks of the forwarding tables that the switches hold.
-func (m *Manager) linearRecords(yield func(sa.Record)) {
+func (a *administrator) linearRecords(yield func(sa.Record)) {
 	const size = len(smp.LinearForwarding{})
-	m.eachEnd(func(e topology.End, n *node) {
-		held := m.programmed[n.info.NodeGUID]
+	a.subnet.eachEnd(func(e topology.End, n *node) {
+		held := a.writer.programmed[n.info.NodeGUID]
 		for block := range len(held) / size {
 			if n.isSwitch() {
-				yield(&sa.LinearForwardingRecord{LID: m.fabric.Port(e).LID, Block: uint16(block), Table: smp.LinearForwarding(held[block*size:])})
+				yield(&sa.LinearForwardingRecord{LID: a.subnet.fabric.Port(e).LID, Block: uint16(block), Table: smp.LinearForwarding(held[block*size:])})
 			}
 		}
 	})
 }
 
 // multicastRecords yields the blocks of the multicast tables that the switches hold.
-func (m *Manager) multicastRecords(yield func(sa.Record)) {
-	m.eachEnd(func(e topology.End, n *node) {
-		held := m.multicast[n.info.NodeGUID]
+func (a *administrator) multicastRecords(yield func(sa.Record)) {
+	a.subnet.eachEnd(func(e topology.End, n *node) {
+		held := a.writer.multicast[n.info.NodeGUID]
 		for _, k := range slices.SortedFunc(maps.Keys(held), compareBlocks) {
-			yield(&sa.MulticastForwardingRecord{LID: m.fabric.Port(e).LID, Position: uint8(k.position), Block: uint16(k.block), Table: held[k]})
+			yield(&sa.MulticastForwardingRecord{LID: a.subnet.fabric.Port(e).LID, Position: uint8(k.position), Block: uint16(k.block), Table: held[k]})
 		}
 	})
 }
 
 // managerRecords yields this manager and those that it knows.
-func (m *Manager) managerRecords(yield func(sa.Record)) {
-	own := m.ownInfo()
+func (a *administrator) managerRecords(yield func(sa.Record)) {
+	own := a.ownInfo()
 	own.SMKey = 0
-	yield(&sa.SMInfoRecord{LID: m.lids[m.config.GUID].lid, Info: own})
-	for i := range m.managers {
-		info := m.managers[i].info
+	yield(&sa.SMInfoRecord{LID: a.subnet.ownLID(), Info: own})
+	for i := range a.discovery.managers {
+		info := a.discovery.managers[i].info
 		info.SMKey = 0
-		yield(&sa.SMInfoRecord{LID: m.lids[info.GUID].lid, Info: info})
-	}
-}
-
-// eachEnd calls do for each port with a LID, of the fabric that is programmed.
-func (m *Manager) eachEnd(do func(e topology.End, n *node)) {
-	for i, n := range m.view {
-		first, last := m.fabric.Nodes[i].EndPorts()
-		for p := first; p <= last; p++ {
-			if m.fabric.Nodes[i].Ports[p].LID != 0 {
-				do(topology.End{Node: i, Port: p}, n)
-			}
-		}
+		yield(&sa.SMInfoRecord{LID: a.subnet.lids[info.GUID].lid, Info: info})
 	}
 }

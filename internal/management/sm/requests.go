@@ -12,6 +12,8 @@ type requests struct {
 	waiting     []*request
 	outstanding map[uint64]*request // by transaction ID
 	tid         uint64              // of the last request
+	failures    int                 // requests of this sweep that failed
+	config      *Config
 }
 
 // A request is repeated until it is answered or its tries are used up.
@@ -36,35 +38,34 @@ func (r *requests) deadline() time.Duration {
 }
 
 // get asks the agent at the end of a directed route.
-func (m *Manager) get(path []uint8, a mad.AttributeID, modifier uint32, done func(*smp.Packet)) {
-	m.request(smp.NewDirected(mad.MethodGet, a, modifier, 0, m.config.MKey, path), done)
+func (r *requests) get(path []uint8, a mad.AttributeID, modifier uint32, done func(*smp.Packet)) {
+	r.request(smp.NewDirected(mad.MethodGet, a, modifier, 0, r.config.MKey, path), done)
 }
 
 // set changes an attribute at the end of a directed route.
-func (m *Manager) set(path []uint8, a mad.AttributeID, modifier uint32, v interface{ Put(*[smp.DataLen]byte) }, done func(*smp.Packet)) {
-	p := smp.NewDirected(mad.MethodSet, a, modifier, 0, m.config.MKey, path)
+func (r *requests) set(path []uint8, a mad.AttributeID, modifier uint32, v interface{ Put(*[smp.DataLen]byte) }, done func(*smp.Packet)) {
+	p := smp.NewDirected(mad.MethodSet, a, modifier, 0, r.config.MKey, path)
 	v.Put(&p.Data)
-	m.request(p, done)
+	r.request(p, done)
 }
 
 // request appends a request. A request without a good answer counts as a failure.
-func (m *Manager) request(p smp.Packet, done func(*smp.Packet)) {
-	m.requests.tid++
-	p.TID = m.requests.tid
-	m.requests.waiting = append(m.requests.waiting, &request{packet: p, done: done})
+func (r *requests) request(p smp.Packet, done func(*smp.Packet)) {
+	r.tid++
+	p.TID = r.tid
+	r.waiting = append(r.waiting, &request{packet: p, done: done})
 }
 
 // send writes the next request, if the number of outstanding ones allows it.
-func (m *Manager) send(out *Departure) bool {
-	r := &m.requests
-	if !r.ready(m.config.Outstanding) {
+func (r *requests) send(now time.Duration, out *Departure) bool {
+	if !r.ready(r.config.Outstanding) {
 		return false
 	}
 	q := r.waiting[0]
 	r.waiting[0] = nil
 	r.waiting = r.waiting[1:]
 	q.tries++
-	q.deadline = m.now + m.config.Timeout
+	q.deadline = now + r.config.Timeout
 	r.outstanding[q.packet.TID] = q
 	*out = Departure{DLID: smp.PermissiveLID}
 	q.packet.Put(&out.MAD)
@@ -73,44 +74,42 @@ func (m *Manager) send(out *Departure) bool {
 
 // expire repeats requests whose time is over, and gives up those that were
 // repeated often enough.
-func (m *Manager) expire() {
-	r := &m.requests
+func (r *requests) expire(now time.Duration) {
 	var late []*request
 	for _, q := range r.outstanding {
-		if q.deadline <= m.now {
+		if q.deadline <= now {
 			late = append(late, q)
 		}
 	}
 	sortByTID(late)
 	for _, q := range late {
 		delete(r.outstanding, q.packet.TID)
-		if q.tries <= m.config.Retries {
+		if q.tries <= r.config.Retries {
 			r.waiting = append(r.waiting, q)
 			continue
 		}
-		m.failures++
+		r.failures++
 		q.done(nil)
 	}
 }
 
 // answered completes the request that a response belongs to.
-func (m *Manager) answered(p *smp.Packet) {
-	q := m.requests.outstanding[p.TID]
+func (r *requests) answered(p *smp.Packet) {
+	q := r.outstanding[p.TID]
 	if q == nil || q.packet.Attribute != p.Attribute || q.packet.Modifier != p.Modifier {
 		return // a late response to a request that was given up, or of another manager
 	}
-	delete(m.requests.outstanding, p.TID)
+	delete(r.outstanding, p.TID)
 	if p.Status != mad.StatusOK {
-		m.failures++
+		r.failures++
 		q.done(nil)
 		return
 	}
 	q.done(p)
 }
 
-// forget drops all requests without calling anybody, and the work of the administrator.
-func (m *Manager) forget() {
-	m.requests.waiting = nil
-	clear(m.requests.outstanding)
-	m.admin.reading, m.admin.transfers, m.admin.reports = 0, nil, nil
+// forget drops all requests without calling anybody.
+func (r *requests) forget() {
+	r.waiting = nil
+	clear(r.outstanding)
 }

@@ -11,6 +11,13 @@ import (
 // maxServices is how many services the administrator keeps.
 const maxServices = 1 << 14
 
+// services are those that clients have registered.
+type services struct {
+	subnet  *subnet
+	replies *replies
+	list    []service
+}
+
 // A service is a ServiceRecord that a client has set.
 type service struct {
 	record sa.ServiceRecord
@@ -36,17 +43,17 @@ func sameService(a, b *sa.ServiceRecord) bool {
 }
 
 // endLeases forgets the services whose leases have ended.
-func (m *Manager) endLeases() {
-	m.admin.services = slices.DeleteFunc(m.admin.services, func(s service) bool { return m.now >= s.end })
+func (ss *services) endLeases(now time.Duration) {
+	ss.list = slices.DeleteFunc(ss.list, func(s service) bool { return now >= s.end })
 }
 
 // setService adds or renews a service (IBTA 15.4.3).
-func (m *Manager) setService(q *query) {
+func (ss *services) setService(q *query) {
 	var r sa.ServiceRecord
 	r.Parse(&q.data)
 	mask := q.header.ComponentMask
 	if mask&serviceID == 0 || mask&serviceGID == 0 {
-		m.refuse(q, sa.StatusInvalid)
+		ss.replies.refuse(q, sa.StatusInvalid)
 		return
 	}
 	if mask&serviceLease == 0 {
@@ -55,68 +62,68 @@ func (m *Manager) setService(q *query) {
 	if mask&servicePKey == 0 {
 		r.PKey = smp.DefaultPKey
 	}
-	if !m.inPartition(q.from, r.PKey) {
-		m.refuse(q, sa.StatusInvalid)
+	if !ss.subnet.inPartition(q.from, r.PKey) {
+		ss.replies.refuse(q, sa.StatusInvalid)
 		return
 	}
-	m.endLeases()
+	ss.endLeases(q.now)
 	s := service{r, Never}
 	if r.Lease != endless {
-		s.end = m.now + time.Duration(r.Lease)*time.Second
+		s.end = q.now + time.Duration(r.Lease)*time.Second
 	}
-	at := slices.IndexFunc(m.admin.services, func(s service) bool { return sameService(&s.record, &r) })
+	at := slices.IndexFunc(ss.list, func(s service) bool { return sameService(&s.record, &r) })
 	switch {
 	case at >= 0:
-		m.admin.services[at] = s
-	case len(m.admin.services) == maxServices:
-		m.refuse(q, sa.StatusNoResources)
+		ss.list[at] = s
+	case len(ss.list) == maxServices:
+		ss.replies.refuse(q, sa.StatusNoResources)
 		return
 	default:
-		m.admin.services = append(m.admin.services, s)
+		ss.list = append(ss.list, s)
 	}
-	m.answerService(q, &r)
+	ss.answerService(q, &r)
 }
 
 // deleteService ends the service that the identifier, GID and partition of a query name.
-func (m *Manager) deleteService(q *query) {
-	m.endLeases()
-	found := slices.IndexFunc(m.admin.services, func(s service) bool {
+func (ss *services) deleteService(q *query) {
+	ss.endLeases(q.now)
+	found := slices.IndexFunc(ss.list, func(s service) bool {
 		var b [sa.DataLen]byte
 		s.record.Put(&b)
-		return sa.Match(sa.AttrServiceRecord, q.header.ComponentMask&^serviceLease, &q.data, &b) && m.inPartition(q.from, s.record.PKey)
+		return sa.Match(sa.AttrServiceRecord, q.header.ComponentMask&^serviceLease, &q.data, &b) && ss.subnet.inPartition(q.from, s.record.PKey)
 	})
 	if found < 0 {
-		m.refuse(q, sa.StatusNoRecords)
+		ss.replies.refuse(q, sa.StatusNoRecords)
 		return
 	}
-	r := m.admin.services[found].record
-	m.admin.services = slices.Delete(m.admin.services, found, found+1)
-	m.answerService(q, &r)
+	r := ss.list[found].record
+	ss.list = slices.Delete(ss.list, found, found+1)
+	ss.answerService(q, &r)
 }
 
 // answerService answers with a service. Its key is for trusted queries (IBTA 15.4.1.1).
-func (m *Manager) answerService(q *query, r *sa.ServiceRecord) {
+func (ss *services) answerService(q *query, r *sa.ServiceRecord) {
 	shown := *r
 	if !q.trusted {
 		shown.Key = [16]byte{}
 	}
-	m.answer1(q, &shown)
+	ss.replies.answer1(q, &shown)
 }
 
 // serviceRecords answers with the services that a query names, of partitions that the
 // requester is in.
-func (m *Manager) serviceRecords(q *query) {
-	m.endLeases()
+func (ss *services) serviceRecords(q *query) {
+	ss.endLeases(q.now)
 	t := newTable(q)
-	for i := range m.admin.services {
-		s := &m.admin.services[i]
+	for i := range ss.list {
+		s := &ss.list[i]
 		r := s.record
 		if s.end != Never { // what is left of the lease
-			r.Lease = uint32((s.end - m.now + time.Second - 1) / time.Second)
+			r.Lease = uint32((s.end - q.now + time.Second - 1) / time.Second)
 		}
 		var b [sa.DataLen]byte
 		r.Put(&b)
-		if !sa.Match(sa.AttrServiceRecord, q.header.ComponentMask&^serviceLease, &q.data, &b) || !m.inPartition(q.from, r.PKey) {
+		if !sa.Match(sa.AttrServiceRecord, q.header.ComponentMask&^serviceLease, &q.data, &b) || !ss.subnet.inPartition(q.from, r.PKey) {
 			continue
 		}
 		if !q.trusted {
@@ -124,9 +131,9 @@ func (m *Manager) serviceRecords(q *query) {
 			r.Put(&b)
 		}
 		if !t.add(&b) {
-			m.refuse(q, sa.StatusNoResources)
+			ss.replies.refuse(q, sa.StatusNoResources)
 			return
 		}
 	}
-	m.answerTable(q, t)
+	ss.replies.answerTable(q, t)
 }

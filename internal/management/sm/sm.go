@@ -5,6 +5,10 @@
 // answers queries for records and tables, and keeps multicast groups, services
 // and subscriptions to notices.
 //
+// Each subject is a part with its own state: requests to agents, discovery, the subnet as it is
+// numbered and routed, what is written to nodes, and for clients of the administrator replies,
+// groups, services, notices, paths, and tables that nodes hold. The Manager decides when they act.
+//
 // The Manager is a machine: management packets in, management packets out,
 // next deadline. It does no I/O and reads no clock. How packets travel is the
 // business of the node at which it runs, what they change that of the agents.
@@ -92,47 +96,34 @@ type Departure struct {
 	MAD            [mad.Len]byte
 }
 
-// A Manager is a subnet manager. It is not safe for concurrent use.
+// A Manager is a subnet manager. It decides when to sweep and who is master; the parts below it
+// have a subject each. It is not safe for concurrent use.
 type Manager struct {
 	config Config
 	state  smp.SMState
 	off    bool // stopped
 	now    time.Duration
 	acts   uint32 // ActCount of SMInfo
+	status Status
 
-	requests requests
-	answers  []Departure // responses and repressions, which wait for nothing
+	phase      phase
+	next       time.Duration           // when the next look or poll is due
+	master     *manager                // whom a standby polls
+	unanswered int                     // polls in a row
+	announced  map[uint64]topology.End // the ports with LIDs at the end of the last sweep
 
-	phase    phase
-	nodes    map[uint64]*node // by GUID, as the present or the last sweep found them
-	order    []*node          // in the order of discovery
-	managers []manager        // others that the sweep found
-	again    bool             // something changed: sweep when the present work is done
-	failures int              // requests of this sweep that failed
-	next     time.Duration    // when the next look or poll is due
+	requests  requests  // to agents
+	discovery discovery // what the sweep finds
+	subnet    subnet    // its LIDs and routes
+	writer    writer    // what nodes are to hold
 
-	master     *manager // whom a standby polls
-	unanswered int      // polls in a row
-
-	lids       map[uint64]assignment // by port GUID, kept over sweeps
-	programmed map[uint64][]uint8    // what switches' forwarding tables hold, by GUID
-	reregister bool                  // clients must register again with the new master
-	fabric     *topology.Fabric
-	tables     *routing.Tables
-	view       []*node // the nodes of fabric, by index
-
-	admin     administrator
-	announced map[uint64]topology.End // the ports with LIDs at the end of the last sweep
-	groups    map[mad.GID]*group
-	mgids     uint16                                                // MGIDs that the manager has made
-	multicast map[uint64]map[multicastBlock]smp.MulticastForwarding // what switches hold, by GUID
-	status    Status
-}
-
-// An assignment is a port's LIDs.
-type assignment struct {
-	lid uint16
-	lmc uint8
+	replies  replies // to clients of the administrator, and to agents
+	groups   groups
+	services services
+	notices  notices
+	paths    pathFinder
+	reader   tableReader
+	admin    administrator
 }
 
 // A Status says what a manager has done.
@@ -146,10 +137,19 @@ type Status struct {
 
 // New returns a manager that begins to discover at its first Next.
 func New(c *Config) *Manager {
-	m := &Manager{config: *c, state: smp.SMDiscovering, again: true, lids: make(map[uint64]assignment), programmed: make(map[uint64][]uint8),
-		groups: make(map[mad.GID]*group), multicast: make(map[uint64]map[multicastBlock]smp.MulticastForwarding)}
+	m := &Manager{config: *c, state: smp.SMDiscovering}
 	m.config.setDefaults()
-	m.requests.outstanding = make(map[uint64]*request)
+	m.requests = requests{config: &m.config, outstanding: make(map[uint64]*request)}
+	m.discovery = discovery{config: &m.config, requests: &m.requests, again: true}
+	m.subnet = subnet{config: &m.config, lids: make(map[uint64]assignment)}
+	m.writer = writer{config: &m.config, requests: &m.requests, subnet: &m.subnet, programmed: make(map[uint64][]uint8),
+		multicast: make(map[uint64]map[multicastBlock]smp.MulticastForwarding), incomplete: func() { m.status.Failures++ }}
+	m.groups = groups{subnet: &m.subnet, writer: &m.writer, replies: &m.replies, notices: &m.notices, byMGID: make(map[mad.GID]*group)}
+	m.services = services{subnet: &m.subnet, replies: &m.replies}
+	m.notices = notices{subnet: &m.subnet, replies: &m.replies}
+	m.paths = pathFinder{&m.subnet, &m.replies}
+	m.reader = tableReader{subnet: &m.subnet, requests: &m.requests, replies: &m.replies}
+	m.admin = administrator{&m.subnet, &m.discovery, &m.writer, &m.replies, &m.groups, &m.services, &m.notices, &m.paths, &m.reader, m.ownInfo}
 	return m
 }
 
@@ -162,24 +162,21 @@ func (m *Manager) Status() Status {
 
 // Idle reports whether the manager has nothing to do before its deadline.
 func (m *Manager) Idle() bool {
-	return m.phase == idle && !m.again && m.requests.empty() && len(m.answers) == 0 && len(m.admin.transfers) == 0 && len(m.admin.reports) == 0
+	return m.phase == idle && !m.discovery.again && m.requests.empty() && m.replies.empty() && len(m.notices.reports) == 0
 }
 
 // Fabric returns the fabric as the last complete sweep found it, and the tables
 // that it programmed, or nil before the first.
-func (m *Manager) Fabric() (*topology.Fabric, *routing.Tables) { return m.fabric, m.tables }
+func (m *Manager) Fabric() (*topology.Fabric, *routing.Tables) {
+	return m.subnet.fabric, m.subnet.tables
+}
 
 // Next writes the next packet to send, and reports whether there is one.
 func (m *Manager) Next(now time.Duration, out *Departure) bool {
 	m.now = now
 	for {
-		m.expire()
-		if len(m.answers) > 0 {
-			*out = m.answers[0]
-			m.answers = m.answers[1:]
-			return true
-		}
-		if m.sendTransfers(out) || m.sendReports(out) || m.send(out) {
+		m.requests.expire(now)
+		if m.replies.next(now, out) || m.notices.sendReports(now, out) || m.requests.send(now, out) {
 			return true
 		}
 		if !m.requests.empty() || !m.advance() {
@@ -190,14 +187,14 @@ func (m *Manager) Next(now time.Duration, out *Departure) bool {
 
 // Deadline returns when Next has something to do.
 func (m *Manager) Deadline() time.Duration {
-	if len(m.answers) > 0 || m.requests.ready(m.config.Outstanding) {
+	if m.requests.ready(m.config.Outstanding) {
 		return 0
 	}
-	d := m.administrationDeadline()
+	d := min(m.replies.deadline(), m.notices.deadline())
 	switch {
 	case !m.requests.empty():
 		return min(d, m.requests.deadline())
-	case m.phase != idle || m.again && m.state != smp.SMStandby && m.state != smp.SMNotActive:
+	case m.phase != idle || m.discovery.again && m.state != smp.SMStandby && m.state != smp.SMNotActive:
 		return 0
 	case m.state == smp.SMNotActive:
 		return d
@@ -208,8 +205,8 @@ func (m *Manager) Deadline() time.Duration {
 // Stop makes the manager as if it was not there: it sends nothing and ignores what comes.
 func (m *Manager) Stop() {
 	m.forget()
-	m.answers, m.off = nil, true
-	m.state, m.phase, m.again, m.master = smp.SMNotActive, idle, false, nil
+	m.replies.waiting, m.off = nil, true
+	m.state, m.phase, m.discovery.again, m.master = smp.SMNotActive, idle, false, nil
 }
 
 // Restart makes a stopped manager discover the subnet, and become master or stand by.
@@ -230,7 +227,7 @@ func (m *Manager) Receive(now time.Duration, in *Arrival) {
 	p.Parse(in.MAD)
 	switch {
 	case p.Method&mad.ResponseBit != 0 && p.Method != mad.MethodTrapRepress:
-		m.answered(&p)
+		m.requests.answered(&p)
 	case p.Method == mad.MethodTrap && p.Attribute == mad.AttrNotice:
 		m.trap(in, &p)
 	case p.Attribute == smp.AttrSMInfo && (p.Method == mad.MethodGet || p.Method == mad.MethodSet):

@@ -12,18 +12,18 @@ type manager struct {
 }
 
 // readManager asks another manager for its state.
-func (m *Manager) readManager(n *node, i int) {
+func (d *discovery) readManager(n *node, i int) {
 	path := n.route(i)
-	m.get(path, smp.AttrSMInfo, 0, func(p *smp.Packet) {
+	d.requests.get(path, smp.AttrSMInfo, 0, func(p *smp.Packet) {
 		if p == nil {
 			return
 		}
 		o := manager{path: path}
 		o.info.Parse(&p.Data)
-		if o.info.SMKey != m.config.SMKey { // it is not trusted, and takes no part in the election
+		if o.info.SMKey != d.config.SMKey { // it is not trusted, and takes no part in the election
 			return
 		}
-		m.managers = append(m.managers, o)
+		d.managers = append(d.managers, o)
 	})
 }
 
@@ -38,8 +38,8 @@ func (m *Manager) precedes(o *smp.SMInfo) bool {
 // discovered chooses the master when all nodes have answered or were given up (IBTA 14.4.1).
 func (m *Manager) discovered() {
 	var first *manager // the master, or else whoever is to become it
-	for i := range m.managers {
-		o := &m.managers[i]
+	for i := range m.discovery.managers {
+		o := &m.discovery.managers[i]
 		active := o.info.State != smp.SMNotActive
 		switch {
 		case !active || o.info.State != smp.SMMaster && !m.precedes(&o.info):
@@ -62,23 +62,23 @@ func (m *Manager) discovered() {
 
 // becomeMaster makes this manager the one whose clients register again.
 func (m *Manager) becomeMaster() {
-	m.state, m.reregister, m.master = smp.SMMaster, true, nil
-	clear(m.programmed) // another manager may have written the tables
-	clear(m.multicast)
-	clear(m.groups)
-	m.admin, m.announced = administrator{}, nil
+	m.state, m.writer.reregister, m.master = smp.SMMaster, true, nil
+	m.writer.forget()
+	clear(m.groups.byMGID)
+	m.services.list, m.notices.informed, m.notices.reports, m.replies.transfers = nil, nil, nil, nil
+	m.subnet.byGUID, m.subnet.byLID, m.subnet.portKeys, m.announced = nil, nil, nil, nil
 }
 
 // standBy leaves the subnet to another manager, and polls it.
 func (m *Manager) standBy(master *manager) {
 	m.forget()
-	m.state, m.phase, m.again, m.master, m.unanswered = smp.SMStandby, idle, false, master, 0
+	m.state, m.phase, m.discovery.again, m.master, m.unanswered = smp.SMStandby, idle, false, master, 0
 	m.next = m.now + m.config.PollInterval
 }
 
 // rediscover makes a standby sweep the fabric to find the master.
 func (m *Manager) rediscover() {
-	m.state, m.again, m.master = smp.SMDiscovering, true, nil
+	m.state, m.discovery.again, m.master = smp.SMDiscovering, true, nil
 }
 
 // poll asks the master whether it still is (IBTA 14.4.1.3).
@@ -86,7 +86,7 @@ func (m *Manager) poll() {
 	m.next = m.now + m.config.PollInterval
 	m.phase = polling
 	asked := m.master
-	m.get(asked.path, smp.AttrSMInfo, 0, func(p *smp.Packet) {
+	m.requests.get(asked.path, smp.AttrSMInfo, 0, func(p *smp.Packet) {
 		if m.state != smp.SMStandby || m.master != asked {
 			return
 		}
@@ -109,7 +109,7 @@ func (m *Manager) poll() {
 // takes it. Managers need not send the ACKNOWLEDGE of IBTA 14.4.1.3: opensm never does.
 func (m *Manager) handOver(to *manager) {
 	info := m.ownInfo()
-	m.set(to.path, smp.AttrSMInfo, smp.SMHandover, &info, func(p *smp.Packet) {
+	m.requests.set(to.path, smp.AttrSMInfo, smp.SMHandover, &info, func(p *smp.Packet) {
 		if p != nil && m.state == smp.SMMaster {
 			m.standBy(to)
 		}
@@ -143,7 +143,7 @@ func (m *Manager) answer(in *Arrival, r *smp.Packet) {
 		r.Returning, d.DLID = true, smp.PermissiveLID
 	}
 	r.Put(&d.MAD)
-	m.answers = append(m.answers, d)
+	m.replies.waiting = append(m.replies.waiting, d)
 }
 
 // obey performs the transition that a Set asks for, and reports whether the
@@ -155,7 +155,7 @@ func (m *Manager) obey(p *smp.Packet, other *smp.SMInfo) bool {
 	case p.Modifier == smp.SMHandover && (m.state == smp.SMStandby || m.state == smp.SMMaster):
 		m.takeOver(p)
 	case p.Modifier == smp.SMAcknowledge && m.state == smp.SMMaster:
-		m.standBy(m.find(other))
+		m.standBy(m.discovery.find(other))
 		if m.master == nil {
 			m.rediscover()
 		}
@@ -181,7 +181,7 @@ func (m *Manager) takeOver(p *smp.Packet) {
 		m.phase = idle
 		m.becomeMaster()
 	}
-	m.again = true
+	m.discovery.again = true
 	if !p.Directed() || p.HopCount > smp.MaxHops {
 		return
 	}
@@ -191,14 +191,14 @@ func (m *Manager) takeOver(p *smp.Packet) {
 		path[i] = p.Return[hops-i]
 	}
 	info := m.ownInfo()
-	m.set(path, smp.AttrSMInfo, smp.SMAcknowledge, &info, func(*smp.Packet) {})
+	m.requests.set(path, smp.AttrSMInfo, smp.SMAcknowledge, &info, func(*smp.Packet) {})
 }
 
 // find returns the manager that the last sweep found with a GUID.
-func (m *Manager) find(info *smp.SMInfo) *manager {
-	for i := range m.managers {
-		if m.managers[i].info.GUID == info.GUID {
-			return &m.managers[i]
+func (d *discovery) find(info *smp.SMInfo) *manager {
+	for i := range d.managers {
+		if d.managers[i].info.GUID == info.GUID {
+			return &d.managers[i]
 		}
 	}
 	return nil

@@ -160,8 +160,8 @@ func TestTablesHaveARecordForAllThatMatches(t *testing.T) {
 		t.Errorf("%d nodes with an unknown LID", len(n))
 	}
 	for _, x := range tableOf(c, sa.AttrLinearForwardingRecord, 0, 0, sa.LinearForwardingRecord{}) {
-		at, _ := c.m.findLID(x.LID)
-		n, _ := f.Find(c.m.fabric.Nodes[at.Node].Description)
+		at, _ := c.m.subnet.findLID(x.LID)
+		n, _ := f.Find(c.m.subnet.fabric.Nodes[at.Node].Description)
 		if c.r.nodes[n].linear[int(x.Block)] != x.Table {
 			t.Errorf("block %d of LID %d differs from what the switch holds", x.Block, x.LID)
 		}
@@ -173,7 +173,7 @@ func TestPortsAreSelectedByTheirCapabilities(t *testing.T) {
 	c := asked(t, "node-2")
 	const capability = 1 << 7
 	query := sa.PortInfoRecord{Info: smp.PortInfo{CapabilityMask: smp.CapSM}}
-	if n := tableOf(c, sa.AttrPortInfoRecord, 1<<31, capability, query); len(n) != 1 || n[0].LID != c.m.lids[c.m.config.GUID].lid {
+	if n := tableOf(c, sa.AttrPortInfoRecord, 1<<31, capability, query); len(n) != 1 || n[0].LID != c.m.subnet.ownLID() {
 		t.Errorf("ports with a manager: %+v", n)
 	}
 	if n := tableOf(c, sa.AttrPortInfoRecord, 0, capability, query); len(n) != 0 {
@@ -226,7 +226,7 @@ func TestTablesArriveThoughPacketsAreLost(t *testing.T) {
 		t.Errorf("%d paths, expected %d", len(got), f*f)
 	}
 	c.r.pass(time.Minute)
-	if len(c.m.admin.transfers) > 0 {
+	if len(c.m.replies.transfers) > 0 {
 		t.Error("the transfer did not end")
 	}
 }
@@ -241,11 +241,11 @@ func TestClientThatVanishesLeavesNothing(t *testing.T) {
 		h.Put(&in)
 		c.m.Administer(c.r.now, &Arrival{SLID: c.lid, SourceQPN: 1, MAD: &in})
 	}
-	if n := len(c.m.admin.transfers); n != maxTransfers {
+	if n := len(c.m.replies.transfers); n != maxTransfers {
 		t.Errorf("%d transfers at a time", n)
 	}
 	c.r.pass(time.Minute)
-	if n := len(c.m.admin.transfers); n != 0 {
+	if n := len(c.m.replies.transfers); n != 0 {
 		t.Errorf("%d transfers are left after a minute without an ACK", n)
 	}
 }

@@ -12,6 +12,14 @@ import (
 // maxReads is how many blocks queries may read at a time.
 const maxReads = 1 << 15
 
+// A tableReader answers queries for tables that sweeps do not read.
+type tableReader struct {
+	subnet   *subnet
+	requests *requests
+	replies  *replies
+	reading  int // blocks that are being read for queries
+}
+
 // A block is a part of a node's table that the manager reads for a query.
 type block struct {
 	path     []uint8
@@ -22,43 +30,43 @@ type block struct {
 
 // readTables answers a query for tables that the sweep does not read: it asks the nodes for
 // the blocks that the query names, and answers when all have come.
-func (m *Manager) readTables(q *query) {
+func (tr *tableReader) readTables(q *query) {
 	attribute := map[mad.AttributeID]mad.AttributeID{sa.AttrSLtoVLRecord: smp.AttrSLtoVL, sa.AttrVLArbitrationRecord: smp.AttrVLArbitration,
 		sa.AttrPKeyTableRecord: smp.AttrPKeyTable, sa.AttrGUIDInfoRecord: smp.AttrGUIDInfo}[q.header.MAD.Attribute]
 	if q.header.MAD.Attribute == sa.AttrPKeyTableRecord && !q.trusted { // IBTA 15.4.1.1: of trusted queries alone
-		m.refuse(q, sa.StatusInvalid)
+		tr.replies.refuse(q, sa.StatusInvalid)
 		return
 	}
-	q.portOfAdapter(m)
+	q.portOfAdapter(tr.subnet)
 	var blocks []block
-	m.eachEnd(func(e topology.End, n *node) {
-		for _, b := range m.blocks(q.header.MAD.Attribute, e, n) {
+	tr.subnet.eachEnd(func(e topology.End, n *node) {
+		for _, b := range tr.blocks(q.header.MAD.Attribute, e, n) {
 			if q.names(b.record) {
 				blocks = append(blocks, b)
 			}
 		}
 	})
-	if m.admin.reading+len(blocks) > maxReads {
-		m.refuse(q, mad.StatusBusy)
+	if tr.reading+len(blocks) > maxReads {
+		tr.replies.refuse(q, mad.StatusBusy)
 		return
 	}
 	kept := *q
 	left := len(blocks)
 	t := newTable(q)
 	if left == 0 {
-		m.answerTable(q, t)
+		tr.replies.answerTable(q, t)
 		return
 	}
-	m.admin.reading += left
+	tr.reading += left
 	for _, b := range blocks {
-		m.get(b.path, attribute, b.modifier, func(p *smp.Packet) {
-			m.admin.reading--
+		tr.requests.get(b.path, attribute, b.modifier, func(p *smp.Packet) {
+			tr.reading--
 			if p != nil {
 				b.parse(&p.Data)
 				kept.addMatch(t, b.record)
 			}
 			if left--; left == 0 {
-				m.answerTable(&kept, t)
+				tr.replies.answerTable(&kept, t)
 			}
 		})
 	}
@@ -69,10 +77,10 @@ const places = 1<<3 - 1
 
 // portOfAdapter gives a query of an adapter's port its number. Such queries have 0, because the
 // LID names the port already (IBTA 15.2.5.8, 15.2.5.9).
-func (q *query) portOfAdapter(m *Manager) {
+func (q *query) portOfAdapter(s *subnet) {
 	const hasLID, hasPort, hasOut = 1 << 0, 1 << 1, 1 << 2
-	e, ok := m.findLID(binary.BigEndian.Uint16(q.data[:]))
-	if !ok || q.header.ComponentMask&hasLID == 0 || m.view[e.Node].isSwitch() {
+	e, ok := s.findLID(binary.BigEndian.Uint16(q.data[:]))
+	if !ok || q.header.ComponentMask&hasLID == 0 || s.view[e.Node].isSwitch() {
 		return
 	}
 	at, component := 2, uint64(hasPort)
@@ -105,8 +113,8 @@ func (q *query) addMatch(t *table, r sa.Record) {
 }
 
 // blocks lists the blocks of a table of a port with a LID, or of all ports of its switch.
-func (m *Manager) blocks(a mad.AttributeID, e topology.End, n *node) (list []block) {
-	lid := m.fabric.Port(e).LID
+func (tr *tableReader) blocks(a mad.AttributeID, e topology.End, n *node) (list []block) {
+	lid := tr.subnet.fabric.Port(e).LID
 	ports := []int{e.Port}
 	if n.isSwitch() {
 		ports = ports[:0]
