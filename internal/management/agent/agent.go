@@ -115,20 +115,25 @@ func (o Outcome) String() string {
 	return "unknown outcome"
 }
 
-// An Agent is the agents of one node. It is not safe for concurrent use.
+// An Agent is the agents of one node: it forwards packets of subnet management, and passes
+// those for the node to the agent of their class. It is not safe for concurrent use.
 type Agent struct {
+	settings
+	traps
+	subnet      subnetAgent
+	performance performance
+	congestion  congestion
+}
+
+// settings are what the node is, and what managers have set of it. All agents of the node work
+// on them.
+type settings struct {
 	config      Config
 	node        hardware.Node
 	description smp.NodeDescription
 	ports       []port // by number; index 0 of an adapter is not used
 	ends        []end  // by number of an end port
 	sw          smp.SwitchInfo
-	counters    []baseline  // by port
-	congestion  *congestion // nil until somebody asks for it
-	tid         uint64      // of the last trap
-	quiet       bool        // no trap is pending, no command delayed and no sample taken; Deadline sets it
-	delayed     []delayedCommand
-	sample      sample
 }
 
 // A port is what a manager sets of a link.
@@ -179,10 +184,13 @@ const defaultSubnetTimeout = 18
 
 // New returns the agents of a node.
 func New(c *Config, n hardware.Node) *Agent {
-	a := &Agent{config: *c, node: n, description: smp.NewNodeDescription(c.Description)}
+	a := &Agent{settings: settings{config: *c, node: n, description: smp.NewNodeDescription(c.Description)}}
+	s := &a.settings
+	a.traps.settings, a.subnet.settings = s, s
+	a.performance = performance{settings: s, counters: make([]baseline, c.NumPorts+1)}
+	a.congestion = congestion{settings: s, leaseEnd: Never}
 	a.config.PortGUIDs = append([]uint64(nil), c.PortGUIDs...)
 	a.ports = make([]port, c.NumPorts+1)
-	a.counters = make([]baseline, c.NumPorts+1)
 	for i := range a.ports {
 		// A port starts with all that it supports, as adapters and switches do. A manager resets
 		// a link whose MTU or lanes it has to change, which counts as LinkDowned.
@@ -217,47 +225,47 @@ func capabilities(c *Config) smp.Capability {
 	return m | smp.CapAutomaticMigration | smp.CapCommunicationManagement
 }
 
-func (a *Agent) portGUID(p int) uint64 {
-	if a.isSwitch() {
+func (s *settings) portGUID(p int) uint64 {
+	if s.isSwitch() {
 		p = 1
 	}
-	if p < 1 || p > len(a.config.PortGUIDs) {
-		return a.config.NodeGUID
+	if p < 1 || p > len(s.config.PortGUIDs) {
+		return s.config.NodeGUID
 	}
-	return a.config.PortGUIDs[p-1]
+	return s.config.PortGUIDs[p-1]
 }
 
-func (a *Agent) isSwitch() bool { return a.config.Type == smp.Switch }
+func (s *settings) isSwitch() bool { return s.config.Type == smp.Switch }
 
 // endPort returns the number of the end port that a packet at a port belongs to.
-func (a *Agent) endPort(p int) int {
-	if a.isSwitch() {
+func (s *settings) endPort(p int) int {
+	if s.isSwitch() {
 		return 0
 	}
 	return p
 }
 
 // valid reports whether the node has the port by which a packet came.
-func (a *Agent) valid(p int) bool {
-	return p >= 0 && p <= a.config.NumPorts && (p > 0 || a.isSwitch())
+func (s *settings) valid(p int) bool {
+	return p >= 0 && p <= s.config.NumPorts && (p > 0 || s.isSwitch())
 }
 
 // LID returns the base LID of an end port and its LMC.
-func (a *Agent) LID(port int) (lid uint16, lmc uint8) {
-	e := &a.ends[a.endPort(port)]
+func (s *settings) LID(port int) (lid uint16, lmc uint8) {
+	e := &s.ends[s.endPort(port)]
 	return e.lid, e.lmc
 }
 
 // Manager returns the LID and service level of the master manager.
-func (a *Agent) Manager(port int) (lid uint16, sl uint8) {
-	e := &a.ends[a.endPort(port)]
+func (s *settings) Manager(port int) (lid uint16, sl uint8) {
+	e := &s.ends[s.endPort(port)]
 	return e.smLID, e.smSL
 }
 
 // GID returns an entry of the GID table of an end port, and reports whether it
 // is set.
-func (a *Agent) GID(port, i int) (mad.GID, bool) {
-	e := &a.ends[a.endPort(port)]
+func (s *settings) GID(port, i int) (mad.GID, bool) {
+	e := &s.ends[s.endPort(port)]
 	if i < 0 || i >= len(e.guids) || e.guids[i] == 0 {
 		return mad.GID{}, false
 	}
@@ -265,13 +273,13 @@ func (a *Agent) GID(port, i int) (mad.GID, bool) {
 }
 
 // Capability returns the capability mask of an end port.
-func (a *Agent) Capability(port int) smp.Capability { return a.ends[a.endPort(port)].capability }
+func (s *settings) Capability(port int) smp.Capability { return s.ends[s.endPort(port)].capability }
 
 // owns reports whether a LID is one of an end port's.
 func (e *end) owns(lid uint16) bool { return lid != 0 && e.lid != 0 && lid>>e.lmc == e.lid>>e.lmc }
 
-func (a *Agent) notify(port int, e Event) {
-	if a.config.Notify != nil {
-		a.config.Notify(port, e)
+func (s *settings) notify(port int, e Event) {
+	if s.config.Notify != nil {
+		s.config.Notify(port, e)
 	}
 }

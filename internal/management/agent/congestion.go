@@ -12,9 +12,10 @@ import (
 // keeps the settings and hands them out; the nodes of a fabric neither mark packets nor slow
 // down, and their logs are empty.
 type congestion struct {
+	*settings
 	key      cc.KeyInfo
 	leaseEnd time.Duration
-	settings map[congestionBlock]*[cc.DataLen]byte
+	blocks   map[congestionBlock]*[cc.DataLen]byte // nil until a manager sets one
 }
 
 // A congestionBlock is a block of an attribute of settings.
@@ -27,12 +28,8 @@ type congestionBlock struct {
 const tableBlocks = 2
 
 // control answers a packet of congestion control. One with a wrong key is discarded.
-func (a *Agent) control(now time.Duration, in *Arrival, h *mad.Header, out *Departure) bool {
-	if a.congestion == nil {
-		a.congestion = &congestion{leaseEnd: Never, settings: make(map[congestionBlock]*[cc.DataLen]byte)}
-	}
-	c := a.congestion
-	if !c.authorize(now, h, cc.Key(in.MAD)) {
+func (g *congestion) control(now time.Duration, in *Arrival, h *mad.Header, out *Departure) bool {
+	if !g.authorize(now, h, cc.Key(in.MAD)) {
 		out.discard(reason.SMPManagementKey, 0, uint64(h.Attribute))
 		return false
 	}
@@ -40,9 +37,9 @@ func (a *Agent) control(now time.Duration, in *Arrival, h *mad.Header, out *Depa
 	case h.ClassVersion != cc.ClassVersion:
 		h.Status = mad.StatusVersion
 	case h.Method == mad.MethodGet:
-		h.Status = a.getCongestion(now, cc.Key(in.MAD), h, &out.MAD)
+		h.Status = g.getCongestion(now, cc.Key(in.MAD), h, &out.MAD)
 	case h.Method == mad.MethodSet:
-		h.Status = a.setCongestion(now, h, &out.MAD)
+		h.Status = g.setCongestion(now, h, &out.MAD)
 	default:
 		h.Status = mad.StatusMethod
 	}
@@ -50,30 +47,30 @@ func (a *Agent) control(now time.Duration, in *Arrival, h *mad.Header, out *Depa
 }
 
 // authorize reports whether a key allows a request, and keeps the lease of the node's key.
-func (c *congestion) authorize(now time.Duration, h *mad.Header, key uint64) bool {
-	if now >= c.leaseEnd {
-		c.leaseEnd, c.key.Key, c.key.Protect = Never, 0, false
+func (g *congestion) authorize(now time.Duration, h *mad.Header, key uint64) bool {
+	if now >= g.leaseEnd {
+		g.leaseEnd, g.key.Key, g.key.Protect = Never, 0, false
 	}
-	if c.key.Key == 0 || key == c.key.Key {
-		c.leaseEnd = Never
+	if g.key.Key == 0 || key == g.key.Key {
+		g.leaseEnd = Never
 		return true
 	}
-	if h.Method == mad.MethodGet && !c.key.Protect {
+	if h.Method == mad.MethodGet && !g.key.Protect {
 		return true
 	}
-	increment(&c.key.Violations)
-	if c.key.LeasePeriod != 0 && c.leaseEnd == Never {
-		c.leaseEnd = now + time.Duration(c.key.LeasePeriod)*time.Second
+	increment(&g.key.Violations)
+	if g.key.LeasePeriod != 0 && g.leaseEnd == Never {
+		g.leaseEnd = now + time.Duration(g.key.LeasePeriod)*time.Second
 	}
 	return false
 }
 
 // getCongestion writes an attribute, and returns the status of the response.
-func (a *Agent) getCongestion(now time.Duration, key uint64, h *mad.Header, d *[mad.Len]byte) uint16 {
+func (g *congestion) getCongestion(now time.Duration, key uint64, h *mad.Header, d *[mad.Len]byte) uint16 {
 	data := cc.Data(d)
 	stamp := uint32(now / (1024 * time.Nanosecond))
 	logType := uint8(cc.LogAdapter)
-	if a.isSwitch() {
+	if g.isSwitch() {
 		logType = cc.LogSwitch
 	}
 	switch h.Attribute {
@@ -83,13 +80,13 @@ func (a *Agent) getCongestion(now time.Duration, key uint64, h *mad.Header, d *[
 		c.Put((*[mad.ClassPortInfoLen]byte)(data[:]))
 	case cc.AttrCongestionInfo:
 		var c cc.Congestion
-		if !a.isSwitch() {
+		if !g.isSwitch() {
 			c.TableCap = tableBlocks
 		}
 		clear(data[:])
 		c.Put(data)
 	case cc.AttrCongestionKeyInfo:
-		k := a.congestion.key
+		k := g.key
 		if key != k.Key {
 			k.Key = 0
 		}
@@ -101,12 +98,12 @@ func (a *Agent) getCongestion(now time.Duration, key uint64, h *mad.Header, d *[
 		clear(data[:])
 		data[0], data[1], data[2], data[3] = uint8(stamp>>24), uint8(stamp>>16), uint8(stamp>>8), uint8(stamp)
 	default:
-		b, status := a.congestionBlock(h)
+		b, status := g.congestionBlock(h)
 		if status != mad.StatusOK {
 			return status
 		}
 		clear(data[:])
-		if s := a.congestion.settings[b]; s != nil {
+		if s := g.blocks[b]; s != nil {
 			*data = *s
 		}
 	}
@@ -114,36 +111,39 @@ func (a *Agent) getCongestion(now time.Duration, key uint64, h *mad.Header, d *[
 }
 
 // setCongestion keeps the settings of an attribute, and returns the status of the response.
-func (a *Agent) setCongestion(now time.Duration, h *mad.Header, d *[mad.Len]byte) uint16 {
+func (g *congestion) setCongestion(now time.Duration, h *mad.Header, d *[mad.Len]byte) uint16 {
 	data := cc.Data(d)
 	if h.Attribute == cc.AttrCongestionKeyInfo {
 		var k cc.KeyInfo
 		k.Parse(data)
 		if k.Violations != 0 { // a zero clears the counter
-			k.Violations = a.congestion.key.Violations
+			k.Violations = g.key.Violations
 		}
-		a.congestion.key = k
-		return a.getCongestion(now, k.Key, h, d)
+		g.key = k
+		return g.getCongestion(now, k.Key, h, d)
 	}
-	b, status := a.congestionBlock(h)
+	b, status := g.congestionBlock(h)
 	if status != mad.StatusOK {
 		return status
 	}
 	clear(data[cc.SettingLen(h.Attribute):])
 	kept := *data
-	a.congestion.settings[b] = &kept
+	if g.blocks == nil {
+		g.blocks = make(map[congestionBlock]*[cc.DataLen]byte)
+	}
+	g.blocks[b] = &kept
 	return mad.StatusOK
 }
 
 // congestionBlock returns the block of settings that a request names, and the status if the
 // node does not have it.
-func (a *Agent) congestionBlock(h *mad.Header) (congestionBlock, uint16) {
+func (g *congestion) congestionBlock(h *mad.Header) (congestionBlock, uint16) {
 	blocks := 0
 	switch h.Attribute {
 	case cc.AttrSwitchCongestionSetting:
 		blocks = 1
 	case cc.AttrSwitchPortCongestionSetting:
-		blocks = (a.config.NumPorts + cc.PortBlock) / cc.PortBlock // port 0 is the first
+		blocks = (g.config.NumPorts + cc.PortBlock) / cc.PortBlock // port 0 is the first
 	case cc.AttrAdapterCongestionSetting:
 		blocks = 1
 	case cc.AttrCongestionControlTable:
@@ -151,7 +151,7 @@ func (a *Agent) congestionBlock(h *mad.Header) (congestionBlock, uint16) {
 	}
 	ofSwitch := h.Attribute == cc.AttrSwitchCongestionSetting || h.Attribute == cc.AttrSwitchPortCongestionSetting
 	switch {
-	case blocks == 0 || ofSwitch != a.isSwitch():
+	case blocks == 0 || ofSwitch != g.isSwitch():
 		return congestionBlock{}, mad.StatusMethodAttribute
 	case h.Modifier >= uint32(blocks):
 		return congestionBlock{}, mad.StatusInvalid

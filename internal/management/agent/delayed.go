@@ -20,22 +20,30 @@ type delayedCommand struct {
 // takeDown carries out a command that takes a link down. If the answer leaves by that link
 // it goes first: managers take a link down to make it train again with another MTU, and
 // repeat what is not answered.
-func (a *Agent) takeDown(now time.Duration, in *Arrival, n int, c hardware.LinkCommand) bool {
+func (a *subnetAgent) takeDown(now time.Duration, in *Arrival, n int, c hardware.LinkCommand) bool {
 	if in.Port != n {
 		return a.node.SetLink(n, c)
 	}
-	a.delayed, a.quiet = append(a.delayed, delayedCommand{n, c, now + answerDelay}), false
+	a.delayed = append(a.delayed, delayedCommand{n, c, now + answerDelay})
 	return true
 }
 
-// Expire carries out the commands whose answers have left, and starts and ends samples.
-func (a *Agent) Expire(now time.Duration) {
-	a.expireSample(now)
+// deadline is when the answer to a command has left.
+func (a *subnetAgent) deadline() time.Duration {
+	first := Never
+	for i := range a.delayed {
+		first = min(first, a.delayed[i].due)
+	}
+	return first
+}
+
+// expire carries out the commands whose answers have left.
+func (a *subnetAgent) expire(now time.Duration) {
 	late := a.delayed
 	a.delayed = nil
 	for _, d := range late {
 		if d.due > now {
-			a.delayed, a.quiet = append(a.delayed, d), false
+			a.delayed = append(a.delayed, d)
 		} else {
 			a.node.SetLink(d.port, d.command)
 		}

@@ -41,7 +41,7 @@ func (a *Agent) directed(now time.Duration, in *Arrival, out *Departure, p *smp.
 		if !a.isSwitch() && !local {
 			return out.discard(reason.SMPHops, smp.PermissiveLID, uint64(p.DrDLID))
 		}
-		out.address(a, in, p.DrDLID)
+		out.address(&a.settings, in, p.DrDLID)
 		p.Put(&out.MAD)
 		return Send
 	case p.HopPointer == p.HopCount+1: // came by LID after the directed part
@@ -59,7 +59,7 @@ func (a *Agent) returnDirected(in *Arrival, out *Departure, p *smp.Packet, local
 		if !answered {
 			to = in.DLID
 		}
-		out.address(a, in, to)
+		out.address(&a.settings, in, to)
 		p.Put(&out.MAD)
 		return Send
 	case p.HopCount > 0 && p.HopPointer == p.HopCount+1, p.HopPointer >= 2 && p.HopPointer <= p.HopCount:
@@ -70,13 +70,13 @@ func (a *Agent) returnDirected(in *Arrival, out *Departure, p *smp.Packet, local
 		return a.forward(in, out, p, p.Return[p.HopPointer])
 	case p.HopPointer == 1 && p.DrSLID != smp.PermissiveLID && a.isSwitch():
 		p.HopPointer = 0
-		out.address(a, in, p.DrSLID)
+		out.address(&a.settings, in, p.DrSLID)
 		p.Put(&out.MAD)
 		return Send
 	case p.HopPointer <= 1:
 		p.HopPointer = 0
 		if answered && p.HopCount == 0 && !local { // a route of no hops came by LID
-			out.address(a, in, in.SLID)
+			out.address(&a.settings, in, in.SLID)
 			p.Put(&out.MAD)
 			return Send
 		}

@@ -8,24 +8,24 @@ import (
 	"softrdma/internal/wire/mad/smp"
 )
 
-func (a *Agent) getNodeDescription(_ *Arrival, _ *smp.Packet, data *[smp.DataLen]byte) uint16 {
+func (a *subnetAgent) getNodeDescription(_ *Arrival, _ *smp.Packet, data *[smp.DataLen]byte) uint16 {
 	a.description.Put(data)
 	return mad.StatusOK
 }
 
-func (a *Agent) getNodeInfo(in *Arrival, _ *smp.Packet, data *[smp.DataLen]byte) uint16 {
+func (a *subnetAgent) getNodeInfo(in *Arrival, _ *smp.Packet, data *[smp.DataLen]byte) uint16 {
 	n := a.NodeInfo(in.Port)
 	n.Put(data)
 	return mad.StatusOK
 }
 
-func (a *Agent) getSwitchInfo(_ *Arrival, _ *smp.Packet, data *[smp.DataLen]byte) uint16 {
+func (a *subnetAgent) getSwitchInfo(_ *Arrival, _ *smp.Packet, data *[smp.DataLen]byte) uint16 {
 	a.sw.Put(data)
 	return mad.StatusOK
 }
 
 // setSwitchInfo sets the fields that IBTA 14.2.5.4 lets a manager set.
-func (a *Agent) setSwitchInfo(_ time.Duration, _ *Arrival, p *smp.Packet) uint16 {
+func (a *subnetAgent) setSwitchInfo(_ time.Duration, _ *Arrival, p *smp.Packet) uint16 {
 	var s smp.SwitchInfo
 	s.Parse(&p.Data)
 	if s.LinearTop >= a.sw.LinearCap && s.LinearTop != a.sw.LinearTop || !a.multicastTop(s.MulticastTop) {
@@ -49,7 +49,7 @@ const firstMulticast = 0xc000
 
 // multicastTop reports whether a highest multicast LID is one of the table's. 0
 // means all, the LID before the first none.
-func (a *Agent) multicastTop(lid uint16) bool {
+func (a *subnetAgent) multicastTop(lid uint16) bool {
 	return lid == 0 || lid >= firstMulticast-1 && int(lid) < firstMulticast+int(a.sw.MulticastCap)
 }
 
@@ -64,7 +64,7 @@ func lifetime(code uint8) time.Duration {
 // interval returns 4.096 µs times 2 to the power of code.
 func interval(code uint8) time.Duration { return 4096 * time.Nanosecond << min(code, 31) }
 
-func (a *Agent) getGUIDInfo(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
+func (a *subnetAgent) getGUIDInfo(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
 	e := &a.ends[a.endPort(in.Port)]
 	if p.Modifier >= uint32(len(e.guids)+7)/8 {
 		return mad.StatusInvalid
@@ -76,7 +76,7 @@ func (a *Agent) getGUIDInfo(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte)
 }
 
 // setGUIDInfo sets all GUIDs of a block but the first of block 0 (IBTA 14.2.5.5).
-func (a *Agent) setGUIDInfo(_ time.Duration, in *Arrival, p *smp.Packet) uint16 {
+func (a *subnetAgent) setGUIDInfo(_ time.Duration, in *Arrival, p *smp.Packet) uint16 {
 	n := a.endPort(in.Port)
 	e := &a.ends[n]
 	if p.Modifier >= uint32(len(e.guids)+7)/8 {

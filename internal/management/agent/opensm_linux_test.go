@@ -214,10 +214,10 @@ func (s *simulated) control(b []byte, connect func()) {
 		binary.BigEndian.PutUint64(d, a.portGUID(1))
 	case 7:
 		clear(d)
-		a.getNodeInfo(in, nil, attribute)
+		a.subnet.getNodeInfo(in, nil, attribute)
 	case 8:
 		clear(d)
-		a.getPortInfo(in, &smp.Packet{Modifier: 1}, attribute)
+		a.subnet.getPortInfo(in, &smp.Packet{Modifier: 1}, attribute)
 	case 9:
 		a.SetCapability(0, 1, smp.CapSM, binary.LittleEndian.Uint32(d) != 0)
 	case 10:

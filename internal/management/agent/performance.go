@@ -15,6 +15,13 @@ type baseline struct {
 	short, extended *hardware.Counters
 }
 
+// performance is the agent of performance management.
+type performance struct {
+	*settings
+	counters []baseline // by port
+	sample   sample
+}
+
 // general handles a packet to queue pair 1: performance management and congestion control are
 // the agent's, the other classes belong to programs of the node.
 func (a *Agent) general(now time.Duration, in *Arrival, out *Departure) Outcome {
@@ -25,9 +32,9 @@ func (a *Agent) general(now time.Duration, in *Arrival, out *Departure) Outcome 
 	case h.Method&mad.ResponseBit != 0:
 		return Local
 	case h.Class == mad.ClassPerformance:
-		h.Status = a.count(now, &h, (*[perf.DataLen]byte)(out.MAD[perf.DataAt:]))
+		h.Status = a.performance.count(now, &h, (*[perf.DataLen]byte)(out.MAD[perf.DataAt:]))
 	case h.Class == mad.ClassCongestion:
-		if !a.control(now, in, &h, out) {
+		if !a.congestion.control(now, in, &h, out) {
 			return Discard
 		}
 	default:
@@ -35,7 +42,7 @@ func (a *Agent) general(now time.Duration, in *Arrival, out *Departure) Outcome 
 	}
 	h.Method = mad.MethodGetResponse
 	h.Put(&out.MAD)
-	out.address(a, in, in.SLID)
+	out.address(&a.settings, in, in.SLID)
 	out.SLID = in.DLID
 	out.QPN, out.SourceQPN, out.QKey, out.PKey = in.SourceQPN, mad.GSIQPN, mad.GSIQKey, in.PKey
 	return Send
@@ -43,7 +50,7 @@ func (a *Agent) general(now time.Duration, in *Arrival, out *Departure) Outcome 
 
 // count performs a Get or Set of performance management, and returns the status
 // of the response.
-func (a *Agent) count(now time.Duration, h *mad.Header, data *[perf.DataLen]byte) uint16 {
+func (p *performance) count(now time.Duration, h *mad.Header, data *[perf.DataLen]byte) uint16 {
 	switch {
 	case h.ClassVersion != perf.ClassVersion:
 		return mad.StatusVersion
@@ -56,49 +63,49 @@ func (a *Agent) count(now time.Duration, h *mad.Header, data *[perf.DataLen]byte
 		c.Put((*[mad.ClassPortInfoLen]byte)(data[:]))
 		return mad.StatusOK
 	case h.Attribute == perf.AttrPortSamplesControl:
-		return a.samplesControl(now, h, data)
+		return p.samplesControl(now, h, data)
 	case h.Attribute == perf.AttrPortSamplesResult:
-		return a.samplesResult(now, h, data)
+		return p.samplesResult(now, h, data)
 	}
 	table := perf.Counters(h.Attribute)
-	if table == nil && !a.neverCounts(h.Attribute) {
+	if table == nil && !p.neverCounts(h.Attribute) {
 		return mad.StatusMethodAttribute
 	}
 	first, last := int(perf.PortSelect(data)), int(perf.PortSelect(data))
 	if first == perf.AllPorts {
-		first, last = 1, a.config.NumPorts
-	} else if !a.valid(first) {
+		first, last = 1, p.config.NumPorts
+	} else if !p.valid(first) {
 		return mad.StatusInvalid
 	}
 	if h.Method == mad.MethodSet {
 		selected := perf.CounterSelect(h.Attribute, data)
 		for n := first; n <= last; n++ {
-			a.setOpcode(n, h.Attribute, table, perf.OpCode(data))
-			a.setCounters(n, h.Attribute, selected, table, data)
+			p.setOpcode(n, h.Attribute, table, perf.OpCode(data))
+			p.setCounters(n, h.Attribute, selected, table, data)
 		}
 	}
-	a.putCounters(first, last, h.Attribute, table, data)
+	p.putCounters(first, last, h.Attribute, table, data)
 	return mad.StatusOK
 }
 
 // neverCounts reports whether the counters of an attribute stay 0: links have no forward error
 // correction, and nodes neither mark packets nor slow down.
-func (a *Agent) neverCounts(id mad.AttributeID) bool {
+func (p *performance) neverCounts(id mad.AttributeID) bool {
 	switch id {
 	case perf.AttrExtendedSpeeds, perf.AttrXmitCongestion, perf.AttrVLXmitCongestion:
 		return true
 	case perf.AttrSwitchVLCongestion:
-		return a.isSwitch()
+		return p.isSwitch()
 	}
 	return false
 }
 
 // base returns the baseline of a port for an attribute.
-func (a *Agent) base(n int, id mad.AttributeID) **hardware.Counters {
+func (p *performance) base(n int, id mad.AttributeID) **hardware.Counters {
 	if id == perf.AttrPortCountersExtended {
-		return &a.counters[n].extended
+		return &p.counters[n].extended
 	}
-	return &a.counters[n].short
+	return &p.counters[n].short
 }
 
 // opcode returns the opcode that an attribute counts, nil if it has none.
@@ -115,19 +122,19 @@ func opcode(c *hardware.Counters, id mad.AttributeID) *uint8 {
 }
 
 // setOpcode selects the opcode that an attribute counts. Another one is counted from 0 on.
-func (a *Agent) setOpcode(n int, id mad.AttributeID, table []perf.Counter, op uint8) {
-	o := opcode(a.node.Counters(n), id)
+func (p *performance) setOpcode(n int, id mad.AttributeID, table []perf.Counter, op uint8) {
+	o := opcode(p.node.Counters(n), id)
 	if o == nil || *o == op {
 		return
 	}
 	*o = op
-	a.setCounters(n, id, 1<<len(table)-1, table, new([perf.DataLen]byte))
+	p.setCounters(n, id, 1<<len(table)-1, table, new([perf.DataLen]byte))
 }
 
 // setCounters gives the selected counters of a port the values of a Set.
-func (a *Agent) setCounters(n int, id mad.AttributeID, selected uint32, table []perf.Counter, data *[perf.DataLen]byte) {
-	base := a.base(n, id)
-	live := a.node.Counters(n)
+func (p *performance) setCounters(n int, id mad.AttributeID, selected uint32, table []perf.Counter, data *[perf.DataLen]byte) {
+	base := p.base(n, id)
+	live := p.node.Counters(n)
 	for i, c := range table {
 		if selected>>i&1 == 0 {
 			continue
@@ -140,23 +147,23 @@ func (a *Agent) setCounters(n int, id mad.AttributeID, selected uint32, table []
 }
 
 // putCounters writes the counters of a port, or the sums of several.
-func (a *Agent) putCounters(first, last int, id mad.AttributeID, table []perf.Counter, data *[perf.DataLen]byte) {
+func (p *performance) putCounters(first, last int, id mad.AttributeID, table []perf.Counter, data *[perf.DataLen]byte) {
 	port := perf.PortSelect(data)
 	clear(data[:])
 	perf.SetPortSelect(data, port)
-	if op := opcode(a.node.Counters(first), id); op != nil {
+	if op := opcode(p.node.Counters(first), id); op != nil {
 		perf.SetOpCode(data, *op)
 	}
 	var zero hardware.Counters
 	for i, c := range table {
 		sum := uint64(0)
 		for n := first; n <= last; n++ {
-			base := *a.base(n, id)
+			base := *p.base(n, id)
 			if base == nil {
 				base = &zero
 			}
 			// The sum of saturated counters is saturated.
-			sum += min(*counter(a.node.Counters(n), id, i)-*counter(base, id, i), c.Max())
+			sum += min(*counter(p.node.Counters(n), id, i)-*counter(base, id, i), c.Max())
 		}
 		c.Put(data, sum)
 	}

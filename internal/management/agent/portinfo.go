@@ -11,7 +11,7 @@ import (
 // portOf returns the port that a modifier of PortInfo names, and reports
 // whether the node has it (IBTA 14.2.5.6). The uppermost bit announces a
 // manager that knows extended speeds.
-func (a *Agent) portOf(in *Arrival, modifier uint32) (int, bool) {
+func (a *subnetAgent) portOf(in *Arrival, modifier uint32) (int, bool) {
 	n := int(modifier & 0xff)
 	if modifier&0x7fffff00 != 0 || n > a.config.NumPorts {
 		return 0, false
@@ -22,7 +22,7 @@ func (a *Agent) portOf(in *Arrival, modifier uint32) (int, bool) {
 	return n, true
 }
 
-func (a *Agent) getPortInfo(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
+func (a *subnetAgent) getPortInfo(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
 	n, ok := a.portOf(in, p.Modifier)
 	if !ok {
 		return mad.StatusInvalid
@@ -39,7 +39,7 @@ func (a *Agent) getPortInfo(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte)
 }
 
 // getPortInfoExtended answers zeros: links have no modes of forward error correction.
-func (a *Agent) getPortInfoExtended(in *Arrival, p *smp.Packet, _ *[smp.DataLen]byte) uint16 {
+func (a *subnetAgent) getPortInfoExtended(in *Arrival, p *smp.Packet, _ *[smp.DataLen]byte) uint16 {
 	if _, ok := a.portOf(in, p.Modifier); !ok {
 		return mad.StatusInvalid
 	}
@@ -47,8 +47,8 @@ func (a *Agent) getPortInfoExtended(in *Arrival, p *smp.Packet, _ *[smp.DataLen]
 }
 
 // portInfo returns all that PortInfo says of a port.
-func (a *Agent) portInfo(n int) smp.PortInfo {
-	c, q := &a.config, &a.ports[n]
+func (s *settings) portInfo(n int) smp.PortInfo {
+	c, q := &s.config, &s.ports[n]
 	info := smp.PortInfo{
 		WidthSupported: c.Width, WidthEnabled: q.widthEnabled,
 		SpeedSupported: c.Speed, SpeedEnabled: q.speedEnabled,
@@ -60,19 +60,19 @@ func (a *Agent) portInfo(n int) smp.PortInfo {
 		FilterRawInbound: q.config.FilterRawInbound, FilterRawOutbound: q.config.FilterRawOutbound,
 		PKeyViolations: q.pkeyViolations, LocalPhyErrors: q.localPhyErrors, OverrunErrors: q.overrunErrors,
 	}
-	if a.isSwitch() && n == 0 {
+	if s.isSwitch() && n == 0 {
 		// The management port has no link. It is always up.
 		info.State, info.Physical = smp.PortActive, smp.PhysicalLinkUp
 		info.WidthActive, info.SpeedActive, info.ExtSpeedActive = c.Width, c.Speed, c.ExtSpeed
 	} else {
-		l := a.node.Link(n)
+		l := s.node.Link(n)
 		info.State, info.Physical = l.State, l.Physical
 		info.WidthActive, info.SpeedActive, info.ExtSpeedActive = l.Width, l.Speed, l.ExtSpeed
 	}
-	if a.isSwitch() && n > 0 {
+	if s.isSwitch() && n > 0 {
 		return info // the rest belongs to port 0
 	}
-	e := &a.ends[n]
+	e := &s.ends[n]
 	info.MKey, info.MKeyProtect, info.MKeyLeasePeriod = e.mkey, e.protect, e.leasePeriod
 	info.GIDPrefix, info.LID, info.LMC = e.prefix, e.lid, e.lmc
 	info.MasterSMLID, info.MasterSMSL, info.SubnetTimeout = e.smLID, e.smSL, e.subnetTimeout
@@ -87,7 +87,7 @@ func (a *Agent) portInfo(n int) smp.PortInfo {
 const responseTime = 8
 
 // setPortInfo checks all fields before it changes one.
-func (a *Agent) setPortInfo(now time.Duration, in *Arrival, p *smp.Packet) uint16 {
+func (a *subnetAgent) setPortInfo(now time.Duration, in *Arrival, p *smp.Packet) uint16 {
 	n, ok := a.portOf(in, p.Modifier)
 	if !ok || !a.isSwitch() && n != in.Port { // the M_Key that was checked is that of the other port
 		return mad.StatusInvalid
@@ -113,7 +113,7 @@ func (a *Agent) setPortInfo(now time.Duration, in *Arrival, p *smp.Packet) uint1
 
 // validEnd reports whether the fields of an end port may be set. LIDs that a
 // Set leaves as they are need not be valid: tools write back what they read.
-func (a *Agent) validEnd(n int, info *smp.PortInfo) bool {
+func (a *subnetAgent) validEnd(n int, info *smp.PortInfo) bool {
 	e := &a.ends[n]
 	unicast := func(lid, old uint16) bool { return lid > 0 && lid < firstMulticast || lid == old }
 	return unicast(info.LID, e.lid) && unicast(info.MasterSMLID, e.smLID) &&
@@ -121,7 +121,7 @@ func (a *Agent) validEnd(n int, info *smp.PortInfo) bool {
 }
 
 // validLink reports whether the fields of a link may be set (IBTA 14.2.5.6).
-func (a *Agent) validLink(n int, info *smp.PortInfo) bool {
+func (a *subnetAgent) validLink(n int, info *smp.PortInfo) bool {
 	c, q := &a.config, &a.ports[n]
 	width := info.WidthEnabled == smp.WidthAsSupported || info.WidthEnabled&^c.Width == 0
 	speed := info.SpeedEnabled == smp.SpeedAsSupported || info.SpeedEnabled&^c.Speed == 0
@@ -132,7 +132,7 @@ func (a *Agent) validLink(n int, info *smp.PortInfo) bool {
 
 // validState reports whether the commands for the states are defined and
 // allowed now. A physical one needs a logical one of down or none.
-func (a *Agent) validState(n int, info *smp.PortInfo) bool {
+func (a *subnetAgent) validState(n int, info *smp.PortInfo) bool {
 	now := a.node.Link(n).State
 	switch info.State {
 	case smp.PortNoChange, smp.PortDown:
@@ -145,7 +145,7 @@ func (a *Agent) validState(n int, info *smp.PortInfo) bool {
 	return false
 }
 
-func (a *Agent) setEnd(n int, info *smp.PortInfo) {
+func (a *subnetAgent) setEnd(n int, info *smp.PortInfo) {
 	e := &a.ends[n]
 	old := *e
 	e.mkey, e.protect, e.leasePeriod = info.MKey, info.MKeyProtect, info.MKeyLeasePeriod
@@ -177,7 +177,7 @@ func (a *Agent) setEnd(n int, info *smp.PortInfo) {
 	}
 }
 
-func (a *Agent) setLink(n int, info *smp.PortInfo) {
+func (a *subnetAgent) setLink(n int, info *smp.PortInfo) {
 	c, q := &a.config, &a.ports[n]
 	q.widthEnabled = enabled(info.WidthEnabled, q.widthEnabled, c.Width, smp.WidthAsSupported)
 	q.speedEnabled = enabled(info.SpeedEnabled, q.speedEnabled, c.Speed, smp.SpeedAsSupported)
@@ -218,7 +218,7 @@ func enabled[T smp.Width | smp.Speed | smp.ExtSpeed](set, old, supported, all T)
 }
 
 // configure tells the node what the port is set to.
-func (a *Agent) configure(n int) {
+func (a *subnetAgent) configure(n int) {
 	q := &a.ports[n]
 	c := &q.config
 	c.MTU, c.VLs, c.HOQLife, c.StallCount = q.neighborMTU.Bytes(), q.vls.Count(), lifetime(q.hoqLife), q.stallCount
@@ -234,7 +234,7 @@ func (a *Agent) configure(n int) {
 }
 
 // command performs the commands of a Set, which validState allowed.
-func (a *Agent) command(now time.Duration, in *Arrival, n int, info *smp.PortInfo) bool {
+func (a *subnetAgent) command(now time.Duration, in *Arrival, n int, info *smp.PortInfo) bool {
 	switch {
 	case info.State == smp.PortArmed || info.State == smp.PortActive:
 		if a.node.Link(n).State == info.State {

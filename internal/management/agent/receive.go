@@ -51,19 +51,30 @@ func (a *Agent) handle(now time.Duration, in *Arrival, out *Departure, local boo
 	return a.manage(now, in, out, &p, local)
 }
 
+// Deadline returns when Trap has something to send or Expire something to do.
+func (a *Agent) Deadline() time.Duration {
+	return min(a.traps.deadline(), a.subnet.deadline(), a.performance.deadline())
+}
+
+// Expire carries out the commands whose answers have left, and starts and ends samples.
+func (a *Agent) Expire(now time.Duration) {
+	a.performance.expireSample(now)
+	a.subnet.expire(now)
+}
+
 // relay sends a program's packet that is routed by LID.
 func (a *Agent) relay(in *Arrival, out *Departure) Outcome {
-	out.address(a, in, in.DLID)
+	out.address(&a.settings, in, in.DLID)
 	out.MAD = *in.MAD
 	return Send
 }
 
 // address directs a packet of subnet management to a LID.
-func (d *Departure) address(a *Agent, in *Arrival, dlid uint16) {
-	if !a.isSwitch() {
+func (d *Departure) address(s *settings, in *Arrival, dlid uint16) {
+	if !s.isSwitch() {
 		d.Port = in.Port
 	}
-	d.SLID, d.DLID, d.SL = a.ends[a.endPort(in.Port)].lid, dlid, in.SL
+	d.SLID, d.DLID, d.SL = s.ends[s.endPort(in.Port)].lid, dlid, in.SL
 }
 
 func (d *Departure) discard(r reason.Reason, expected, found uint64) Outcome {
@@ -92,7 +103,7 @@ func (a *Agent) manage(now time.Duration, in *Arrival, out *Departure, p *smp.Pa
 		}
 		return out.discard(reason.None, 0, 0)
 	}
-	p.Status = a.answer(now, in, p)
+	p.Status = a.subnet.answer(now, in, p)
 	p.Method = mad.MethodGetResponse
 	if p.Directed() {
 		p.Returning = true
@@ -102,7 +113,7 @@ func (a *Agent) manage(now time.Duration, in *Arrival, out *Departure, p *smp.Pa
 	if local {
 		return Local
 	}
-	out.address(a, in, in.SLID)
+	out.address(&a.settings, in, in.SLID)
 	if in.DLID != smp.PermissiveLID && in.DLID != 0 {
 		out.SLID = in.DLID
 	}
@@ -112,52 +123,4 @@ func (a *Agent) manage(now time.Duration, in *Arrival, out *Departure, p *smp.Pa
 	}
 	out.SL, out.SourceQPN, out.QPN = in.SL, smp.QPN, in.SourceQPN
 	return Send
-}
-
-// answer performs a Get or Set and returns the status of the response. The
-// packet's data becomes the response's. A Set that is refused changes nothing.
-func (a *Agent) answer(now time.Duration, in *Arrival, p *smp.Packet) uint16 {
-	if p.ClassVersion != smp.ClassVersion {
-		return mad.StatusVersion
-	}
-	if p.Method != mad.MethodGet && p.Method != mad.MethodSet {
-		return mad.StatusMethod
-	}
-	h, ok := handlers[p.Attribute]
-	if !ok || h.switchOnly && !a.isSwitch() || p.Method == mad.MethodSet && h.set == nil {
-		return mad.StatusMethodAttribute
-	}
-	if p.Method == mad.MethodSet {
-		if s := h.set(a, now, in, p); s != mad.StatusOK {
-			return s
-		}
-	}
-	// IBTA 14.2.4.1: the response to a Set has the values that the Set resulted in.
-	data := [smp.DataLen]byte{}
-	s := h.get(a, in, p, &data)
-	if s == mad.StatusOK {
-		p.Data = data
-	}
-	return s
-}
-
-// A handler answers one attribute.
-type handler struct {
-	switchOnly bool
-	get        func(a *Agent, in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16
-	set        func(a *Agent, now time.Duration, in *Arrival, p *smp.Packet) uint16
-}
-
-var handlers = map[mad.AttributeID]handler{
-	smp.AttrNodeDescription:     {get: (*Agent).getNodeDescription},
-	smp.AttrNodeInfo:            {get: (*Agent).getNodeInfo},
-	smp.AttrSwitchInfo:          {switchOnly: true, get: (*Agent).getSwitchInfo, set: (*Agent).setSwitchInfo},
-	smp.AttrGUIDInfo:            {get: (*Agent).getGUIDInfo, set: (*Agent).setGUIDInfo},
-	smp.AttrPortInfo:            {get: (*Agent).getPortInfo, set: (*Agent).setPortInfo},
-	smp.AttrPortInfoExtended:    {get: (*Agent).getPortInfoExtended},
-	smp.AttrPKeyTable:           {get: (*Agent).getPartitions, set: (*Agent).setPartitions},
-	smp.AttrSLtoVL:              {get: (*Agent).getSLtoVL, set: (*Agent).setSLtoVL},
-	smp.AttrVLArbitration:       {get: (*Agent).getArbitration, set: (*Agent).setArbitration},
-	smp.AttrLinearForwarding:    {switchOnly: true, get: (*Agent).getForwarding, set: (*Agent).setForwarding},
-	smp.AttrMulticastForwarding: {switchOnly: true, get: (*Agent).getMulticast, set: (*Agent).setMulticast},
 }

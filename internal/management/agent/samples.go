@@ -21,14 +21,14 @@ type sample struct {
 
 // samplesControl answers a Get or Set of PortSamplesControl, and returns the status of the
 // response. A Set while a sample goes on changes nothing.
-func (a *Agent) samplesControl(now time.Duration, h *mad.Header, data *[perf.DataLen]byte) uint16 {
+func (p *performance) samplesControl(now time.Duration, h *mad.Header, data *[perf.DataLen]byte) uint16 {
 	var c perf.SamplesControl
 	c.Parse(data)
-	if !a.valid(int(c.Port)) || h.Modifier != 0 {
+	if !p.valid(int(c.Port)) || h.Modifier != 0 {
 		return mad.StatusInvalid
 	}
-	a.expireSample(now)
-	s := &a.sample
+	p.expireSample(now)
+	s := &p.sample
 	if h.Method == mad.MethodSet && s.control.Status == perf.SampleDone {
 		for _, q := range c.Select {
 			if q > perf.SampleXmitWait {
@@ -37,8 +37,7 @@ func (a *Agent) samplesControl(now time.Duration, h *mad.Header, data *[perf.Dat
 		}
 		c.Status = perf.SampleStarted
 		*s = sample{control: c, at: now + time.Duration(c.Start)*sampleTick}
-		a.quiet = false
-		a.expireSample(now)
+		p.expireSample(now)
 	}
 	shown := s.control
 	shown.Tick, shown.Width, shown.Mechanisms = 0, perf.CounterWidth32, 0
@@ -50,47 +49,47 @@ func (a *Agent) samplesControl(now time.Duration, h *mad.Header, data *[perf.Dat
 }
 
 // samplesResult answers a Get of PortSamplesResult.
-func (a *Agent) samplesResult(now time.Duration, h *mad.Header, data *[perf.DataLen]byte) uint16 {
+func (p *performance) samplesResult(now time.Duration, h *mad.Header, data *[perf.DataLen]byte) uint16 {
 	switch {
 	case h.Method != mad.MethodGet:
 		return mad.StatusMethodAttribute
 	case h.Modifier != 0:
 		return mad.StatusInvalid
 	}
-	a.expireSample(now)
-	s := &a.sample
+	p.expireSample(now)
+	s := &p.sample
 	r := perf.SamplesResult{Tag: s.control.Tag, Status: s.control.Status, Counters: s.result}
 	r.Put(data)
 	return mad.StatusOK
 }
 
 // expireSample starts or ends the sample if it is due.
-func (a *Agent) expireSample(now time.Duration) {
-	s := &a.sample
+func (p *performance) expireSample(now time.Duration) {
+	s := &p.sample
 	if s.control.Status == perf.SampleStarted && now >= s.at {
-		s.control.Status, s.before = perf.SampleRunning, a.quantities()
+		s.control.Status, s.before = perf.SampleRunning, p.quantities()
 		s.at += time.Duration(s.control.Interval) * sampleTick
 	}
 	if s.control.Status == perf.SampleRunning && now >= s.at {
 		s.control.Status = perf.SampleDone
-		for i, v := range a.quantities() {
+		for i, v := range p.quantities() {
 			s.result[i] = uint32(min(v-s.before[i], 1<<32-1))
 		}
 	}
 }
 
-// sampleDeadline is when the sample starts or ends.
-func (a *Agent) sampleDeadline() time.Duration {
-	if a.sample.control.Status == perf.SampleDone {
+// deadline is when the sample starts or ends.
+func (p *performance) deadline() time.Duration {
+	if p.sample.control.Status == perf.SampleDone {
 		return Never
 	}
-	return a.sample.at
+	return p.sample.at
 }
 
 // quantities reads what the sample counts.
-func (a *Agent) quantities() (v [perf.SampleCounters]uint64) {
-	c := a.node.Counters(int(a.sample.control.Port))
-	for i, q := range a.sample.control.Select {
+func (p *performance) quantities() (v [perf.SampleCounters]uint64) {
+	c := p.node.Counters(int(p.sample.control.Port))
+	for i, q := range p.sample.control.Select {
 		v[i] = quantity(c, q)
 	}
 	return v

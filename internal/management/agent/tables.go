@@ -9,7 +9,7 @@ import (
 
 // partitionBlock returns the port and block that a modifier names, the number of entries
 // of the port's table, and reports whether they exist (IBTA 14.2.5.7).
-func (a *Agent) partitionBlock(in *Arrival, modifier uint32) (port, block, entries int, ok bool) {
+func (a *subnetAgent) partitionBlock(in *Arrival, modifier uint32) (port, block, entries int, ok bool) {
 	port, block = int(modifier>>16), int(modifier&0xffff)
 	entries = a.config.Partitions
 	switch {
@@ -24,7 +24,7 @@ func (a *Agent) partitionBlock(in *Arrival, modifier uint32) (port, block, entri
 	return port, block, entries, port <= a.config.NumPorts && block < (entries+31)/32
 }
 
-func (a *Agent) getPartitions(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
+func (a *subnetAgent) getPartitions(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
 	port, block, _, ok := a.partitionBlock(in, p.Modifier)
 	if !ok {
 		return mad.StatusInvalid
@@ -34,7 +34,7 @@ func (a *Agent) getPartitions(in *Arrival, p *smp.Packet, data *[smp.DataLen]byt
 	return mad.StatusOK
 }
 
-func (a *Agent) setPartitions(_ time.Duration, in *Arrival, p *smp.Packet) uint16 {
+func (a *subnetAgent) setPartitions(_ time.Duration, in *Arrival, p *smp.Packet) uint16 {
 	port, block, entries, ok := a.partitionBlock(in, p.Modifier)
 	if !ok {
 		return mad.StatusInvalid
@@ -53,7 +53,7 @@ func (a *Agent) setPartitions(_ time.Duration, in *Arrival, p *smp.Packet) uint1
 
 // lanes returns the ports that a modifier of the SL to VL mapping names, and
 // reports whether they exist (IBTA 14.2.5.8).
-func (a *Agent) lanes(in *Arrival, modifier uint32) (from, to int, ok bool) {
+func (a *subnetAgent) lanes(in *Arrival, modifier uint32) (from, to int, ok bool) {
 	from, to = int(modifier>>8), int(modifier&0xff)
 	if !a.isSwitch() {
 		return in.Port, in.Port, modifier == 0 || from == 0 && to == in.Port
@@ -61,7 +61,7 @@ func (a *Agent) lanes(in *Arrival, modifier uint32) (from, to int, ok bool) {
 	return from, to, from <= a.config.NumPorts && to <= a.config.NumPorts && (to > 0 || a.config.EnhancedPort0)
 }
 
-func (a *Agent) getSLtoVL(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
+func (a *subnetAgent) getSLtoVL(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
 	from, to, ok := a.lanes(in, p.Modifier)
 	if !ok {
 		return mad.StatusInvalid
@@ -71,7 +71,7 @@ func (a *Agent) getSLtoVL(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) u
 	return mad.StatusOK
 }
 
-func (a *Agent) setSLtoVL(_ time.Duration, in *Arrival, p *smp.Packet) uint16 {
+func (a *subnetAgent) setSLtoVL(_ time.Duration, in *Arrival, p *smp.Packet) uint16 {
 	from, to, ok := a.lanes(in, p.Modifier)
 	if !ok {
 		return mad.StatusInvalid
@@ -84,7 +84,7 @@ func (a *Agent) setSLtoVL(_ time.Duration, in *Arrival, p *smp.Packet) uint16 {
 
 // arbitration returns the port and the half that a modifier names, and how many
 // entries of it the port has; none if it does not exist (IBTA 14.2.5.9).
-func (a *Agent) arbitration(in *Arrival, modifier uint32) (port, half, entries int) {
+func (a *subnetAgent) arbitration(in *Arrival, modifier uint32) (port, half, entries int) {
 	half, port = int(modifier>>16), int(modifier&0xffff)
 	switch {
 	case !a.isSwitch() && (port == 0 || port == in.Port):
@@ -101,7 +101,7 @@ func (a *Agent) arbitration(in *Arrival, modifier uint32) (port, half, entries i
 	return 0, 0, 0
 }
 
-func (a *Agent) getArbitration(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
+func (a *subnetAgent) getArbitration(in *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
 	port, half, entries := a.arbitration(in, p.Modifier)
 	if entries == 0 {
 		return mad.StatusInvalid
@@ -111,7 +111,7 @@ func (a *Agent) getArbitration(in *Arrival, p *smp.Packet, data *[smp.DataLen]by
 	return mad.StatusOK
 }
 
-func (a *Agent) setArbitration(_ time.Duration, in *Arrival, p *smp.Packet) uint16 {
+func (a *subnetAgent) setArbitration(_ time.Duration, in *Arrival, p *smp.Packet) uint16 {
 	port, half, entries := a.arbitration(in, p.Modifier)
 	if entries == 0 {
 		return mad.StatusInvalid
@@ -125,7 +125,7 @@ func (a *Agent) setArbitration(_ time.Duration, in *Arrival, p *smp.Packet) uint
 	return mad.StatusOK
 }
 
-func (a *Agent) getForwarding(_ *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
+func (a *subnetAgent) getForwarding(_ *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
 	if p.Modifier >= (uint32(a.sw.LinearCap)+63)/64 {
 		return mad.StatusInvalid
 	}
@@ -134,7 +134,7 @@ func (a *Agent) getForwarding(_ *Arrival, p *smp.Packet, data *[smp.DataLen]byte
 	return mad.StatusOK
 }
 
-func (a *Agent) setForwarding(_ time.Duration, _ *Arrival, p *smp.Packet) uint16 {
+func (a *subnetAgent) setForwarding(_ time.Duration, _ *Arrival, p *smp.Packet) uint16 {
 	if p.Modifier >= (uint32(a.sw.LinearCap)+63)/64 {
 		return mad.StatusInvalid
 	}
@@ -146,12 +146,12 @@ func (a *Agent) setForwarding(_ time.Duration, _ *Arrival, p *smp.Packet) uint16
 
 // multicastBlock returns the block and position that a modifier names, and
 // reports whether they exist (IBTA 14.2.5.12).
-func (a *Agent) multicastBlock(modifier uint32) (block, position int, ok bool) {
+func (a *subnetAgent) multicastBlock(modifier uint32) (block, position int, ok bool) {
 	block, position = int(modifier&0x0fffffff), int(modifier>>28)
 	return block, position, block < (int(a.sw.MulticastCap)+31)/32 && 16*position <= a.config.NumPorts
 }
 
-func (a *Agent) getMulticast(_ *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
+func (a *subnetAgent) getMulticast(_ *Arrival, p *smp.Packet, data *[smp.DataLen]byte) uint16 {
 	block, position, ok := a.multicastBlock(p.Modifier)
 	if !ok {
 		return mad.StatusInvalid
@@ -161,7 +161,7 @@ func (a *Agent) getMulticast(_ *Arrival, p *smp.Packet, data *[smp.DataLen]byte)
 	return mad.StatusOK
 }
 
-func (a *Agent) setMulticast(_ time.Duration, _ *Arrival, p *smp.Packet) uint16 {
+func (a *subnetAgent) setMulticast(_ time.Duration, _ *Arrival, p *smp.Packet) uint16 {
 	block, position, ok := a.multicastBlock(p.Modifier)
 	if !ok {
 		return mad.StatusInvalid

@@ -47,10 +47,17 @@ type trap struct {
 	notice mad.Notice
 }
 
+// traps is the part of the subnet management agent that sends by itself.
+type traps struct {
+	*settings
+	tid   uint64 // of the last trap
+	quiet bool   // no trap is pending; deadline sets it
+}
+
 // raise makes a trap pending. A newer event of the kind replaces an older one.
 // Without a manager there is nobody to tell: a later one reads PortStateChange
 // and the counters of violations.
-func (a *Agent) raise(now time.Duration, n, kind int, notice mad.Notice) {
+func (a *traps) raise(now time.Duration, n, kind int, notice mad.Notice) {
 	e := &a.ends[n]
 	if e.lid == 0 || e.smLID == 0 {
 		return
@@ -67,20 +74,17 @@ func (a *Agent) raise(now time.Duration, n, kind int, notice mad.Notice) {
 }
 
 // canTrap reports whether an end port may send traps.
-func (a *Agent) canTrap(n int) bool {
+func (a *traps) canTrap(n int) bool {
 	return a.isSwitch() || a.node.Link(n).State == smp.PortActive
 }
 
-// Deadline returns when Trap has something to send or Expire something to do.
-func (a *Agent) Deadline() time.Duration {
+// deadline returns when Trap has something to send.
+func (a *traps) deadline() time.Duration {
 	if a.quiet {
 		return Never
 	}
-	first := a.sampleDeadline()
-	a.quiet = len(a.delayed) == 0 && first == Never
-	for i := range a.delayed {
-		first = min(first, a.delayed[i].due)
-	}
+	first := Never
+	a.quiet = true
 	for n := range a.ends {
 		if !a.isSwitch() && n == 0 {
 			continue
@@ -99,7 +103,7 @@ func (a *Agent) Deadline() time.Duration {
 
 // Trap returns the next trap that is due, and reports whether there is one. The
 // outcome is Local for a manager at the same port.
-func (a *Agent) Trap(now time.Duration, out *Departure) (Outcome, bool) {
+func (a *traps) Trap(now time.Duration, out *Departure) (Outcome, bool) {
 	for n := range a.ends {
 		if !a.isSwitch() && n == 0 || !a.canTrap(n) {
 			continue
@@ -131,7 +135,7 @@ func (a *Agent) Trap(now time.Duration, out *Departure) (Outcome, bool) {
 
 // repress ends a trap that a manager has received, and reports whether the trap was the
 // agent's. Programs of the node send traps, too.
-func (a *Agent) repress(in *Arrival, p *smp.Packet) (own bool) {
+func (a *traps) repress(in *Arrival, p *smp.Packet) (own bool) {
 	var n mad.Notice
 	n.ParseManagement(&p.Data)
 	e := &a.ends[a.endPort(in.Port)]
@@ -148,7 +152,7 @@ func (a *Agent) repress(in *Arrival, p *smp.Packet) (own bool) {
 
 // LinkChanged tells the agent that the state of a port may have changed. A
 // change to or from down makes a switch report it (IBTA 14.2.5.4 and trap 128).
-func (a *Agent) LinkChanged(now time.Duration, n int) {
+func (a *traps) LinkChanged(now time.Duration, n int) {
 	if !a.valid(n) || n == 0 {
 		return
 	}
@@ -165,7 +169,7 @@ func (a *Agent) LinkChanged(now time.Duration, n int) {
 }
 
 // LinkFailed reports an error of a link, which stays up.
-func (a *Agent) LinkFailed(now time.Duration, n int, e hardware.LinkError) {
+func (a *traps) LinkFailed(now time.Duration, n int, e hardware.LinkError) {
 	if !a.valid(n) || n == 0 || e >= hardware.LinkErrors {
 		return
 	}
@@ -177,7 +181,7 @@ func (a *Agent) LinkFailed(now time.Duration, n int, e hardware.LinkError) {
 
 // SetCapability sets or clears bits of an end port's capability mask, as when a
 // manager starts at the port.
-func (a *Agent) SetCapability(now time.Duration, n int, bits smp.Capability, on bool) {
+func (a *traps) SetCapability(now time.Duration, n int, bits smp.Capability, on bool) {
 	e := &a.ends[a.endPort(n)]
 	old := e.capability
 	e.capability &^= bits
@@ -194,7 +198,7 @@ func (a *Agent) SetCapability(now time.Duration, n int, bits smp.Capability, on 
 }
 
 // mkeyTrap reports a packet with a wrong management key.
-func (a *Agent) mkeyTrap(now time.Duration, n int, in *Arrival, p *smp.Packet) {
+func (a *traps) mkeyTrap(now time.Duration, n int, in *Arrival, p *smp.Packet) {
 	notice := mad.Notice{Type: mad.NoticeSecurity, Number: TrapMKey}
 	d := notice.Details[:]
 	binary.BigEndian.PutUint16(d[2:], in.SLID)
@@ -226,7 +230,7 @@ type Violation struct {
 }
 
 // PKeyViolation counts and reports a packet of a partition that a port is not in.
-func (a *Agent) PKeyViolation(now time.Duration, n int, v *Violation) {
+func (a *traps) PKeyViolation(now time.Duration, n int, v *Violation) {
 	if !a.valid(n) {
 		return
 	}
@@ -252,7 +256,7 @@ func (a *Agent) PKeyViolation(now time.Duration, n int, v *Violation) {
 }
 
 // QKeyViolation counts and reports a datagram with a wrong Q_Key.
-func (a *Agent) QKeyViolation(now time.Duration, n int, v *Violation) {
+func (a *traps) QKeyViolation(now time.Duration, n int, v *Violation) {
 	if !a.valid(n) || a.isSwitch() && n != 0 {
 		return
 	}
