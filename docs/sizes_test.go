@@ -26,7 +26,6 @@ const (
 // added: split by subject what grows beyond a limit.
 var (
 	largeMethods = map[string]int{
-		"internal/cma.ID":                  88,
 		"internal/rc/responder.Responder":  85,
 		"internal/management/agent.Agent":  84,
 		"rdmanet.Conn":                     81,

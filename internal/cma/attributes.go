@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"softrdma/internal/cmid"
-	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 )
@@ -41,7 +40,7 @@ var errNotResolved = reason.BadArgument(0, 0, "expected an id with a device, fou
 
 func (id *ID) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
 	if id.kind == qp.UD {
-		return id.datagramAttr(to)
+		return id.datagram.attr(to)
 	}
 	if id.lost != nil {
 		return 0, attr, &cmid.VoidError{Addr: id.remote, Err: id.lost}
@@ -59,24 +58,9 @@ func (id *ID) attr(to qp.State) (mask qp.Mask, attr qp.Attr, err error) {
 }
 
 // pkeyIndex is the place of the P_Key of queue pairs that no connection has chosen one for.
-func (id *ID) pkeyIndex() (index uint16) {
-	if f := id.dev.fabric; f != nil {
+func (at *endpoint) pkeyIndex() (index uint16) {
+	if f := at.dev.fabric; f != nil {
 		_, index = f.Partition()
 	}
 	return index
-}
-
-// datagramAttr returns the attributes of a UD queue pair, which do not depend on a
-// peer.
-func (id *ID) datagramAttr(to qp.State) (qp.Mask, qp.Attr, error) {
-	switch to {
-	case qp.Init:
-		return qp.MaskState | qp.MaskPKeyIndex | qp.MaskPort | qp.MaskQKey,
-			qp.Attr{State: qp.Init, Port: 1, QKey: id.defaultQKey(), PKeyIndex: id.pkeyIndex()}, nil
-	case qp.RTR:
-		return qp.MaskState, qp.Attr{State: qp.RTR}, nil
-	case qp.RTS:
-		return qp.MaskState | qp.MaskSQPSN, qp.Attr{State: qp.RTS, SQPSN: psn.PSN(id.m.random() >> 8)}, nil
-	}
-	return 0, qp.Attr{}, reason.BadArgument(0, 0, "expected INIT, RTR or RTS, found %v", to)
 }

@@ -23,7 +23,7 @@ func (id *ID) Bind(local netip.AddrPort) error {
 	if err := id.bind(local, netip.AddrPort{}); err != nil || id.space != cmid.PortSpaceIPoIB || id.dev == nil {
 		return err
 	}
-	if err := id.findQKey("bind", cmid.AddrBound); err != nil {
+	if err := id.datagram.findQKey("bind", cmid.AddrBound); err != nil {
 		if id.state == cmid.AddrBound {
 			id.unbind()
 		}
@@ -54,7 +54,11 @@ func (id *ID) bind(local, remote netip.AddrPort) error {
 		return fmt.Errorf("bind %v: %w", local, err)
 	}
 	if !local.Addr().IsUnspecified() {
-		if err := id.acquire(local.Addr()); err != nil {
+		d, err := id.m.acquire(local.Addr(), &id.option)
+		if err == nil {
+			err = id.own(d)
+		}
+		if err != nil {
 			return fmt.Errorf("bind %v: %w", local, err)
 		}
 		local = netip.AddrPortFrom(id.dev.addr(), local.Port()) // the device's zone may be named otherwise
@@ -87,15 +91,6 @@ func checkLocal(a netip.Addr) error {
 		return reason.BadArgument(0, 0, "expected a link-local address with a zone (fe80::1%%eth0), found none")
 	}
 	return nil
-}
-
-// acquire leases the device of a local address for the id.
-func (id *ID) acquire(local netip.Addr) error {
-	d, err := id.m.acquire(local, &id.option)
-	if err != nil {
-		return err
-	}
-	return id.own(d)
 }
 
 // own makes a device the id's, unless its protocol does not support the id's port

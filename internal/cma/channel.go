@@ -57,7 +57,8 @@ func (c *EventChannel) NewID(space cmid.PortSpace, t qp.Type) (*ID, error) {
 
 func (c *EventChannel) newID(space cmid.PortSpace, t qp.Type) *ID {
 	c.m.seq++
-	id := &ID{m: c.m, seq: c.m.seq, ch: c, space: space, kind: t}
+	id := &ID{endpoint: endpoint{m: c.m, space: space, kind: t}, seq: c.m.seq, ch: c}
+	id.datagram.at = &id.endpoint
 	c.ids[id] = struct{}{}
 	c.m.ids++
 	return id

@@ -23,7 +23,11 @@ func (id *ID) Connect(p *cmid.ConnParam) error {
 		return err
 	}
 	if id.kind == qp.UD {
-		return id.ask(p)
+		err := id.datagram.ask(p, id)
+		if err == nil {
+			id.state = cmid.Connect
+		}
+		return err
 	}
 	if err := cmid.CheckPrivate("connect request", p.PrivateData, mad.REQPrivateLen-mad.IPHeaderLen); err != nil {
 		return err
@@ -89,9 +93,9 @@ func (id *ID) requestNarrower(r *report) bool {
 
 // private returns the private data of a request with the IP header in front (annex
 // A11.3.2).
-func (id *ID) private(data []byte) []byte {
+func (at *endpoint) private(data []byte) []byte {
 	b := make([]byte, mad.IPHeaderLen+len(data))
-	h := mad.NewIPHeader(id.local, id.remote.Addr())
+	h := mad.NewIPHeader(at.local, at.remote.Addr())
 	h.Put(b)
 	copy(b[mad.IPHeaderLen:], data)
 	return b
@@ -110,8 +114,8 @@ func (id *ID) Accept(p *cmid.ConnParam) error {
 	switch {
 	case id.lost != nil:
 		err = &cmid.VoidError{Addr: id.remote, Err: id.lost}
-	case id.inquiry != nil:
-		err = id.reply(p)
+	case id.datagram.inquiry != nil:
+		err = id.datagram.reply(p)
 	case id.conn == nil:
 		return reason.BadArgument(0, 0, "accept: expected a connect request or response, found none")
 	case p == nil:
@@ -139,8 +143,8 @@ func (id *ID) RejectFor(why mad.RejectReason, private []byte) error {
 	}
 	var err error
 	switch {
-	case id.inquiry != nil:
-		err = id.refuse(private)
+	case id.datagram.inquiry != nil:
+		err = id.datagram.refuse(private)
 	case id.conn == nil:
 		return reason.BadArgument(0, 0, "reject: expected a connect request or response, found none")
 	default:
@@ -191,17 +195,5 @@ func (id *ID) abandon() {
 		id.conn.release()
 		id.conn = nil
 	}
-	if id.lookup == nil && id.inquiry == nil {
-		return
-	}
-	_ = id.dev.do(func(_ *cm.Manager, now time.Duration) error { // fails if the device is closed, which needs no cleanup
-		if id.lookup != nil {
-			id.lookup.Destroy(now)
-		}
-		if id.inquiry != nil {
-			id.inquiry.Destroy(now)
-		}
-		return nil
-	})
-	id.lookup, id.inquiry = nil, nil
+	id.datagram.abandon()
 }

@@ -76,7 +76,7 @@ func ipGroup(ip netip.Addr, signature4, signature6, key uint16) netip.Addr {
 func (id *ID) joinFabric(g *group, sendOnly bool) {
 	f, m := id.dev.fabric, id.m
 	key, _ := f.Partition()
-	j := &FabricJoin{MGID: fabricMGID(g.addr, id.space, key), QKey: id.defaultQKey(), SendOnly: sendOnly}
+	j := &FabricJoin{MGID: fabricMGID(g.addr, id.space, key), QKey: id.datagram.defaultQKey(), SendOnly: sendOnly}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.end = cancel
 	told := make(chan struct{})

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/cm"
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
 )
@@ -31,14 +30,31 @@ type ID struct {
 	// listener's, which therefore must not change after Listen.
 	Context any
 
+	endpoint
+
+	// guarded by the Manager's lock
+	seq    uint64 // creation order
+	ch     *EventChannel
+	queued int // number of events in ch
+	groups []*group
+
+	listens []listening
+	backlog int
+	leftOut []error
+
+	conn     connection // of either side
+	datagram datagram   // of a UD id
+	waiting  bool       // a request that was not accepted yet
+	lost     error      // why the waiting request has become void
+}
+
+// An endpoint is where an id stands: its state, addresses, options, device and route. The
+// Manager's lock guards all but the first three fields, which do not change.
+type endpoint struct {
 	m     *Manager
 	space cmid.PortSpace
 	kind  qp.Type
 
-	// guarded by the Manager's lock
-	seq       uint64 // creation order
-	ch        *EventChannel
-	queued    int // number of events in ch
 	state     cmid.State
 	local     netip.AddrPort
 	remote    netip.AddrPort
@@ -46,32 +62,20 @@ type ID struct {
 	ephemeral bool // the Manager chose the port
 	dev       *device
 	route     Route
-	qkey      uint32 // 0 if not set yet
 	option    options
-	groups    []*group
-
-	listens []listening
-	backlog int
-	leftOut []error
-
-	conn    connection  // of either side
-	lookup  *cm.Lookup  // look-up of a UD id
-	inquiry *cm.Inquiry // look-up that this id answers
-	waiting bool        // a request that was not accepted yet
-	lost    error       // why the waiting request has become void
 }
 
 // PortSpace returns the id's port space.
-func (id *ID) PortSpace() cmid.PortSpace { return id.space }
+func (at *endpoint) PortSpace() cmid.PortSpace { return at.space }
 
 // Type returns the service type of the id's queue pair.
-func (id *ID) Type() qp.Type { return id.kind }
+func (at *endpoint) Type() qp.Type { return at.kind }
 
 // State returns the id's state.
-func (id *ID) State() cmid.State {
-	id.m.lock()
-	defer id.m.unlock()
-	return id.state
+func (at *endpoint) State() cmid.State {
+	at.m.lock()
+	defer at.m.unlock()
+	return at.state
 }
 
 // Channel returns the channel that the id reports to.
@@ -82,59 +86,59 @@ func (id *ID) Channel() *EventChannel {
 }
 
 // Device returns the id's device, nil if it has none.
-func (id *ID) Device() *adapter.Device {
-	id.m.lock()
-	defer id.m.unlock()
-	if id.dev == nil {
+func (at *endpoint) Device() *adapter.Device {
+	at.m.lock()
+	defer at.m.unlock()
+	if at.dev == nil {
 		return nil
 	}
-	return id.dev.dev
+	return at.dev.dev
 }
 
 // DeviceAddr returns the address and port under which the host has the id's device
 // (DeviceOptions.Place), the zero value if the id has none.
-func (id *ID) DeviceAddr() netip.AddrPort {
-	id.m.lock()
-	defer id.m.unlock()
+func (at *endpoint) DeviceAddr() netip.AddrPort {
+	at.m.lock()
+	defer at.m.unlock()
 	switch {
-	case id.dev == nil:
+	case at.dev == nil:
 		return netip.AddrPort{}
-	case id.dev.fabric != nil:
-		return netip.AddrPortFrom(id.dev.addr(), cmid.InfiniBandPort)
+	case at.dev.fabric != nil:
+		return netip.AddrPortFrom(at.dev.addr(), cmid.InfiniBandPort)
 	}
-	return id.dev.dev.Local()
+	return at.dev.dev.Local()
 }
 
 // Local returns the id's address and port.
-func (id *ID) Local() netip.AddrPort {
-	id.m.lock()
-	defer id.m.unlock()
-	return id.local
+func (at *endpoint) Local() netip.AddrPort {
+	at.m.lock()
+	defer at.m.unlock()
+	return at.local
 }
 
 // Remote returns the peer's address and port.
-func (id *ID) Remote() netip.AddrPort {
-	id.m.lock()
-	defer id.m.unlock()
-	return id.remote
+func (at *endpoint) Remote() netip.AddrPort {
+	at.m.lock()
+	defer at.m.unlock()
+	return at.remote
 }
 
 // Route returns the path to the peer, once it is known.
-func (id *ID) Route() Route {
-	id.m.lock()
-	defer id.m.unlock()
-	return id.route
+func (at *endpoint) Route() Route {
+	at.m.lock()
+	defer at.m.unlock()
+	return at.route
 }
 
 // want returns an error unless the id is in one of the states.
-func (id *ID) want(op string, states ...cmid.State) error {
+func (at *endpoint) want(op string, states ...cmid.State) error {
 	switch {
-	case slices.Contains(states, id.state):
+	case slices.Contains(states, at.state):
 		return nil
-	case id.state == cmid.Destroying:
+	case at.state == cmid.Destroying:
 		return fmt.Errorf("%s: %w", op, cmid.ErrDestroyed)
 	}
-	return &cmid.StateError{Op: op, Expected: states, Found: id.state}
+	return &cmid.StateError{Op: op, Expected: states, Found: at.state}
 }
 
 // Destroy ends the id in any state. A request is withdrawn or rejected, and a

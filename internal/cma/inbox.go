@@ -6,6 +6,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cm"
+	"softrdma/internal/cmid"
 	"softrdma/internal/iwarp"
 )
 
@@ -111,8 +112,8 @@ func (m *Manager) handle(r *report) {
 	case cm.EventReqReceived, cm.EventSidrReqReceived:
 		m.request(r)
 	case cm.EventSidrRepReceived, cm.EventSidrTimeout:
-		if id, ok := r.Lookup.Context.(*ID); ok {
-			id.answered(r)
+		if id, ok := r.Lookup.Context.(*ID); ok && id.state == cmid.Connect && id.datagram.lookup == r.Lookup {
+			id.push(id.datagram.outcome(r))
 		}
 	default:
 		if id, ok := r.Conn.Context.(*ID); ok {

@@ -72,7 +72,7 @@ func (id *ID) Listen(backlog int) error {
 	return nil
 }
 
-func (id *ID) service() mad.ServiceID { return mad.ServiceOf(id.space, id.local.Port()) }
+func (at *endpoint) service() mad.ServiceID { return mad.ServiceOf(at.space, at.local.Port()) }
 
 // listenOn listens on a device. The id takes over the use that the caller counted.
 func (id *ID) listenOn(d *device) error {

@@ -76,7 +76,7 @@ func (id *ID) join(addr netip.Addr, sendOnly bool, context any) error {
 		Type: cmid.EventMulticastJoin, Group: addr, Context: context,
 		UD: cmid.UDParam{
 			Path: qp.Path{Dst: udp(id.dev.dev.GroupGID(addr), id.option.remoteUDP), HopLimit: hopLimit, TrafficClass: id.option.tos},
-			QPN:  multicastQPN, QKey: id.defaultQKey(),
+			QPN:  multicastQPN, QKey: id.datagram.defaultQKey(),
 		},
 	})
 	return nil

@@ -11,9 +11,9 @@ import (
 // SetProtocol sets the protocol of the id's device, before Bind and ResolveAddr.
 // librdmacm has no counterpart: it finds a device by address alone, which is Any
 // here.
-func (id *ID) SetProtocol(p cmid.Protocol) error {
-	return id.set("set protocol", func(o *options) error {
-		if err := id.want("set protocol", cmid.Idle); err != nil {
+func (at *endpoint) SetProtocol(p cmid.Protocol) error {
+	return at.set("set protocol", func(o *options) error {
+		if err := at.want("set protocol", cmid.Idle); err != nil {
 			return err
 		}
 		if p > cmid.InfiniBand && p != cmid.Any {
@@ -26,9 +26,9 @@ func (id *ID) SetProtocol(p cmid.Protocol) error {
 
 // SetTLS makes the id use a device with a TLS configuration, before Bind and
 // ResolveAddr. librdmacm has no counterpart.
-func (id *ID) SetTLS(cfg *tls.Config) error {
-	return id.set("set TLS", func(o *options) error {
-		if err := id.want("set TLS", cmid.Idle); err != nil {
+func (at *endpoint) SetTLS(cfg *tls.Config) error {
+	return at.set("set TLS", func(o *options) error {
+		if err := at.want("set TLS", cmid.Idle); err != nil {
 			return err
 		}
 		o.device.TLS = cfg
@@ -37,17 +37,17 @@ func (id *ID) SetTLS(cfg *tls.Config) error {
 }
 
 // iwarp reports whether the id's device speaks iWARP.
-func (id *ID) iwarp() bool {
-	if id.option.device.Protocol == cmid.Any {
-		return id.dev != nil && id.dev.dev.IWARP()
+func (at *endpoint) iwarp() bool {
+	if at.option.device.Protocol == cmid.Any {
+		return at.dev != nil && at.dev.dev.IWARP()
 	}
-	return id.option.device.Protocol == cmid.IWARP
+	return at.option.device.Protocol == cmid.IWARP
 }
 
 // checkProtocol reports whether a protocol supports an id's port space.
-func (id *ID) checkProtocol(iwarp bool) error {
-	if !iwarp || id.space == cmid.PortSpaceTCP && id.kind == qp.RC {
+func (at *endpoint) checkProtocol(iwarp bool) error {
+	if !iwarp || at.space == cmid.PortSpaceTCP && at.kind == qp.RC {
 		return nil
 	}
-	return reason.NotSupported("iWARP has reliable connections in RDMA_PS_TCP alone, found %v, service type %v", id.space, id.kind)
+	return reason.NotSupported("iWARP has reliable connections in RDMA_PS_TCP alone, found %v, service type %v", at.space, at.kind)
 }

@@ -30,7 +30,7 @@ func (m *Manager) request(r *report) {
 	id.Context = l.Context
 	id.state, id.waiting = cmid.Connect, true
 	if l.space == cmid.PortSpaceIPoIB {
-		id.qkey = l.qkey
+		id.datagram.qkey = l.datagram.qkey
 	}
 	id.local = netip.AddrPortFrom(r.dev.addr(), l.local.Port())
 	id.remote = netip.AddrPortFrom(h.Src.WithZone(id.local.Addr().Zone()), h.Port)
@@ -39,7 +39,7 @@ func (m *Manager) request(r *report) {
 	e := Event{Type: cmid.EventConnectRequest, ID: id, Listener: l}
 	private := r.Private[mad.IPHeaderLen:]
 	if r.Inquiry != nil {
-		id.inquiry = r.Inquiry
+		id.datagram.inquiry = r.Inquiry
 		id.route = Route{Path: r.Inquiry.Path(), MTU: r.dev.dev.MTU(), PacketLifeTime: cm.DefaultPacketLifeTime}
 		e.UD = cmid.UDParam{PrivateData: private}
 	} else {
@@ -68,21 +68,21 @@ func requested(q *mad.REQ, private []byte) cmid.ConnParam {
 
 // match returns why a request is not for the listener, or no reason if it is (annex
 // A11.3.2).
-func (id *ID) match(r *report, h *mad.IPHeader) reason.Detail {
+func (at *endpoint) match(r *report, h *mad.IPHeader) reason.Detail {
 	if !h.Parse(r.Private) || h.Version != 0 {
 		return reason.Detail{
 			Reason: reason.CMIPHeader, Expected: 0, Found: uint64(h.Version)<<8 | uint64(h.IPVersion),
 		}
 	}
 	local, dst := r.dev.addr().WithZone(""), h.Dst.Unmap()
-	if dst != local || id.option.afOnly && dst.Is4() != id.local.Addr().Is4() {
+	if dst != local || at.option.afOnly && dst.Is4() != at.local.Addr().Is4() {
 		return reason.Detail{Reason: reason.CMIPAddress, Expected: low(local), Found: low(dst)}
 	}
 	if h.Src.IsUnspecified() || h.Src.IsMulticast() || h.Src.Is4() != h.Dst.Is4() {
 		return reason.Detail{Reason: reason.CMIPAddress, Expected: low(r.Source.Addr()), Found: low(h.Src)}
 	}
-	if t := r.kind(); t != id.kind {
-		return reason.Detail{Reason: reason.CMServiceType, Expected: uint64(id.kind), Found: uint64(t)}
+	if t := r.kind(); t != at.kind {
+		return reason.Detail{Reason: reason.CMServiceType, Expected: uint64(at.kind), Found: uint64(t)}
 	}
 	return reason.Detail{}
 }

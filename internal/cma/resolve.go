@@ -82,7 +82,7 @@ func (id *ID) findPeer() error {
 // and fails if the id is not in the state AddrQuery afterwards.
 func (id *ID) findGID() (gid netip.Addr, err error) {
 	f, dst, op := id.dev.fabric, id.remote.Addr(), "resolve address"
-	if err := id.findQKey(op, cmid.AddrQuery); err != nil {
+	if err := id.datagram.findQKey(op, cmid.AddrQuery); err != nil {
 		return gid, err
 	}
 	if dst.IsMulticast() { // a group's address follows from its IP address
@@ -127,11 +127,11 @@ func (id *ID) findSource() error {
 
 // routed returns why the host has no route to the peer. Ports of fabrics and devices of
 // RoCE v1 need none.
-func (id *ID) routed() error {
-	if id.dev.fabric != nil || id.dev.dev.Local().Port() == cmid.RoCEv1Port || id.remote.Addr().IsMulticast() {
+func (at *endpoint) routed() error {
+	if at.dev.fabric != nil || at.dev.dev.Local().Port() == cmid.RoCEv1Port || at.remote.Addr().IsMulticast() {
 		return nil
 	}
-	if err := id.m.host.Routed(id.remote.Addr()); err != nil {
+	if err := at.m.host.Routed(at.remote.Addr()); err != nil {
 		return fmt.Errorf("no route: %w", err)
 	}
 	return nil
@@ -188,13 +188,13 @@ func (id *ID) ResolveRoute() error {
 }
 
 // plainRoute is the route of a device that has no subnet administrator.
-func (id *ID) plainRoute() Route {
-	o := &id.option
+func (at *endpoint) plainRoute() Route {
+	o := &at.option
 	return Route{
 		Path: qp.Path{
-			Dst: udp(id.remote.Addr(), o.remoteUDP), HopLimit: hopLimit, TrafficClass: o.tos, FlowLabel: id.flowLabel(),
+			Dst: udp(at.remote.Addr(), o.remoteUDP), HopLimit: hopLimit, TrafficClass: o.tos, FlowLabel: at.flowLabel(),
 		},
-		MTU:            id.pathMTU(),
+		MTU:            at.pathMTU(),
 		PacketLifeTime: cm.DefaultPacketLifeTime,
 	}
 }
@@ -223,9 +223,9 @@ func (id *ID) prepare() (*FabricPath, error) {
 }
 
 // pathMTU returns the largest MTU that the device and the path support.
-func (id *ID) pathMTU() int {
-	mtu := id.dev.dev.MTU()
-	if known := id.m.host.PathMTU(id.remote.Addr()); known != 0 {
+func (at *endpoint) pathMTU() int {
+	mtu := at.dev.dev.MTU()
+	if known := at.m.host.PathMTU(at.remote.Addr()); known != 0 {
 		mtu = min(mtu, known)
 	}
 	return mtu
@@ -233,8 +233,8 @@ func (id *ID) pathMTU() int {
 
 // flowLabel derives the flow label from the ports with Linux's formula, so that
 // connections spread over the network's paths.
-func (id *ID) flowLabel() uint32 {
-	return (uint32(id.local.Port())*31 + uint32(id.remote.Port())) & 0xfffff
+func (at *endpoint) flowLabel() uint32 {
+	return (uint32(at.local.Port())*31 + uint32(at.remote.Port())) & 0xfffff
 }
 
 // push queues an event of the id.
