@@ -29,7 +29,6 @@ var (
 		"internal/rc/responder.Responder":  85,
 		"internal/management/agent.Agent":  84,
 		"rdmanet.Conn":                     81,
-		"internal/fabric/port.Port":        70,
 		"internal/link/udp.Link":           70,
 		"msg.Worker":                       65,
 		"internal/cm.Manager":              64,

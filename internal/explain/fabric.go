@@ -229,4 +229,9 @@ var _ = explain(map[reason.Reason]text{
 		"How many programs attach to this fabric, and its limit of open files (`ulimit -n`).",
 		"Try again later, or raise the limit.",
 		localClause},
+	reason.FabricBufferFull: {
+		"The fabric was made without flow control, and packets came faster than the node passed them on.",
+		"The senders' rates, and the places where links of different speed or several senders meet.",
+		"Make the fabric with credits, or let the senders slow down: transports send lost packets again.",
+		"no clause: InfiniBand's links have flow control"},
 })

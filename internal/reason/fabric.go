@@ -54,6 +54,9 @@ const (
 	FabricRemoteSilent
 	FabricRemoteClosed
 	FabricRemoteFull
+
+	// A link without flow control.
+	FabricBufferFull
 )
 
 const fabricRoom Reason = 12
@@ -107,6 +110,8 @@ var _ = register(fabricRoom, []row{
 	{FabricRemoteSilent, "FABRIC_REMOTE_SILENT", "no answer from the other host: expected a packet in %d ns, found none for %d ns"},
 	{FabricRemoteClosed, "FABRIC_REMOTE_CLOSED", "the other host ended the attachment: expected %d, found reason %d"},
 	{FabricRemoteFull, "FABRIC_REMOTE_FULL", "the fabric takes no more programs of other hosts now: expected at most %d, found %d"},
+
+	{FabricBufferFull, "FABRIC_BUFFER_FULL", "no room for a packet at the end of a link without flow control: buffer of %d blocks, %d needed"},
 }, kinds{
 	FabricPortState: {NumPortState, NumPortState},
 })

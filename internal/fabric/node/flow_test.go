@@ -6,6 +6,7 @@ import (
 
 	"softrdma/internal/fabric/port"
 	"softrdma/internal/management/hardware"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
 )
@@ -225,6 +226,38 @@ func TestCreditsOfLostPacketsComeBack(t *testing.T) {
 		}
 		if n := len(w.arrived[1]); n+lost != total {
 			t.Errorf("seed %d: %d arrived and %d lost, expected %d in all", seed, n, lost, total)
+		}
+	}
+}
+
+// Two adapters send to one by links of the same rate. With credits the senders wait; without flow
+// control the switch drops what it has no room for, by name.
+func TestFlowControlDecidesWhetherACrowdedPortLosesPackets(t *testing.T) {
+	for _, c := range []struct {
+		flow port.Flow
+		lost bool
+	}{{port.Credits, false}, {port.NoFlow, true}} {
+		w := newWorld(t)
+		ports := port.Config{Refresh: port.Never, Buffer: 80, Flow: c.flow}
+		for range 3 {
+			w.add(Config{Ports: 1, Port: ports})
+		}
+		s := w.add(Config{Switch: true, Ports: 3, Port: ports})
+		for i := range 3 {
+			w.join(end{i, 1}, end{s, i + 1}, linkQDR4x)
+		}
+		w.routes(s, map[int]int{0: 1, 1: 2, 2: 3})
+		w.activate(hardware.PortConfig{})
+		const total = 200
+		w.saturate([]*stream{{src: 0, dst: 2, size: 4096, total: total}, {src: 1, dst: 2, size: 4096, total: total}})
+		got := len(w.arrived[2])
+		if got+len(w.drops) != 2*total || (len(w.drops) > 0) != c.lost {
+			t.Errorf("flow control %d: %d arrived, %d dropped, expected %d in all", c.flow, got, len(w.drops), 2*total)
+		}
+		for _, d := range w.drops {
+			if d.Reason != reason.FabricBufferFull {
+				t.Fatalf("dropped for %v, expected FABRIC_BUFFER_FULL", d)
+			}
 		}
 	}
 }

@@ -26,6 +26,9 @@ type Config struct {
 	Number int
 	VLs    int // data lanes, 1 to MaxVLs; 0 is 8
 
+	// Flow is the flow control of the link.
+	Flow Flow
+
 	// Buffer is the room for packets that arrive on each data lane, in blocks of 64 bytes; 0
 	// is 512. At least a longest packet fits.
 	Buffer int
@@ -72,23 +75,26 @@ type Env struct {
 	Changed func(port int)
 }
 
-// A lane is a virtual lane with both directions of its flow control.
+func (e *Env) report(port int, d reason.Detail) {
+	if e.Dropped != nil {
+		e.Dropped(port, d)
+	}
+}
+
+func (e *Env) failed(port int, err hardware.LinkError) {
+	if e.Failed != nil {
+		e.Failed(port, err)
+	}
+}
+
+// A lane is the packets of a virtual lane that wait to be sent.
 type lane struct {
-	queue queue         // packets to send
+	queue queue
 	since time.Duration // when the head of the queue came there
 
-	sent  ib.Blocks // FCTBS: blocks sent
-	limit ib.Blocks // FCCL: the peer takes blocks up to this count
-
-	received ib.Blocks // ABR: blocks that arrived
-	told     ib.Blocks // the last limit granted
-	occupied int       // blocks of packets in the buffer
-
-	blocked   time.Duration // since when the head lacks credit; -1 if it does not
-	discards  uint8         // in a row, for their time at the head of the queue
-	stalled   time.Duration // until when all packets are discarded
-	refreshed time.Duration // when the last grant left
-	heard     time.Duration // when the last grant came
+	blocked  time.Duration // since when the neighbor has no room for the head; -1 if it has
+	discards uint8         // in a row, for their time at the head of the queue
+	stalled  time.Duration // until when all packets are discarded
 }
 
 // A Port is one port. Its methods keep its deadline in Env.Schedule.
@@ -101,30 +107,24 @@ type Port struct {
 
 	Counters hardware.Counters
 
+	pace
+	partitions
+
+	buffer     buffer
+	flow       flow
 	lanes      []lane // data lanes
 	management queue  // lane 15
 	managed    int    // packets of lane 15 in the buffer
-	buffer     int
-	room       int           // for packets of lane 15
-	refresh    time.Duration // as configured
-	every      time.Duration // refresh of the link at its speed
-	instant    bool
+	room       int    // for packets of lane 15
 	noVCRC     bool
-	early      time.Duration
 
 	marginal int // packets with physical errors, less those without that followed
 
-	waiting uint16 // data lanes with packets to send
-	grants  uint16 // data lanes with a grant to send
+	waiting uint16  // data lanes with packets to send
+	sending *Packet // leaves its buffer when the next packet may leave
 
-	rate    uint64        // picoseconds for a byte
-	carry   uint64        // picoseconds behind busy
-	busy    time.Duration // until when packets that have left take the link
-	sending *Packet       // leaves its buffer when the next packet may leave
-
-	arbiter    arbiter
-	partitions []uint16
-	waits      time.Duration // since when a packet waits although nothing leaves; -1 if none does
+	arbiter arbiter
+	waits   time.Duration // since when a packet waits although nothing leaves; -1 if none does
 }
 
 // New returns a port without a link.
@@ -138,9 +138,10 @@ func New(env *Env, c Config) *Port {
 	if c.Management == 0 {
 		c.Management = 64
 	}
-	p := &Port{number: c.Number, env: env, timer: Timer{Port: c.Number}, lanes: make([]lane, min(c.VLs, MaxVLs)),
-		buffer: min(max(c.Buffer, minBuffer), MaxBuffer), room: c.Management, refresh: c.Refresh, instant: c.Instant, noVCRC: c.NoVCRC, early: c.Early,
-		partitions: []uint16{smp.DefaultPKey}, waits: -1}
+	p := &Port{number: c.Number, env: env, timer: Timer{Port: c.Number}, lanes: make([]lane, min(c.VLs, MaxVLs)), room: c.Management, noVCRC: c.NoVCRC,
+		pace: pace{refresh: c.Refresh, instant: c.Instant, early: c.Early}, partitions: partitions{smp.DefaultPKey}, waits: -1}
+	p.SetBuffer(c.Buffer)
+	p.flow = c.Flow.new(&p.buffer, len(p.lanes))
 	p.config = hardware.PortConfig{MTU: maxMTU, VLs: min(c.VLs, MaxVLs), HOQLife: hardware.Unlimited,
 		Width: smp.WidthAsSupported, PhysicalErrors: 8, Speed: smp.SpeedAsSupported, ExtSpeed: smp.ExtSpeedAsSupported, DownDefault: smp.PhysicalPolling}
 	p.link = hardware.Link{State: smp.PortDown, Physical: smp.PhysicalPolling}
@@ -164,28 +165,16 @@ func (p *Port) Configure(now time.Duration, c *hardware.PortConfig) {
 	p.reschedule(now)
 }
 
-// SetPartitions replaces the partition table. Entries of zero are unused.
-func (p *Port) SetPartitions(table []uint16) { p.partitions = append(p.partitions[:0], table...) }
-
-// Partitions returns the partition table.
-func (p *Port) Partitions() []uint16 { return p.partitions }
-
 // drop drops a packet that is in the node.
 func (p *Port) drop(now time.Duration, k *Packet, d reason.Detail) {
-	p.report(d)
+	p.env.report(p.number, d)
 	p.env.Pool.Free(now, k)
 }
 
 // refuse drops a frame that did not become a packet.
 func (p *Port) refuse(frame []byte, d reason.Detail) {
-	p.report(d)
+	p.env.report(p.number, d)
 	p.env.Pool.Recycle(frame)
-}
-
-func (p *Port) report(d reason.Detail) {
-	if p.env.Dropped != nil {
-		p.env.Dropped(p.number, d)
-	}
 }
 
 // Buffered returns the number of blocks that the buffer of a data lane holds.
@@ -193,5 +182,31 @@ func (p *Port) Buffered(vl uint8) int {
 	if int(vl) >= len(p.lanes) {
 		return 0
 	}
-	return p.lanes[vl].occupied
+	return int(p.buffer.occupied[vl])
+}
+
+// free gives a packet's place in the buffer back.
+func (p *Port) free(now time.Duration, vl uint8, blocks int) {
+	if vl == ib.ManagementVL {
+		p.managed--
+		return
+	}
+	p.buffer.occupied[vl] -= int32(blocks)
+	if p.link.Physical == smp.PhysicalLinkUp {
+		p.flow.freed(int(vl))
+		p.reschedule(now)
+	}
+}
+
+// SetBuffer sets the room of each data lane, as Config.Buffer does, for a link with another
+// delay than the node's other links have. The link is down.
+func (p *Port) SetBuffer(blocks int) { p.buffer.size = min(max(blocks, minBuffer), MaxBuffer) }
+
+// SetRefresh sets the longest time between two grants of credit for a lane, and lets the port
+// repeat all grants now. See Config.Refresh.
+func (p *Port) SetRefresh(now, every time.Duration) {
+	p.refresh = every
+	p.set(&p.link)
+	p.flow.refreshAll(now, p.config.VLs)
+	p.reschedule(now)
 }

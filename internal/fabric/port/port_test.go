@@ -39,8 +39,9 @@ func queued(p *Port, vl uint8, size int) {
 
 // grantAll gives the port as much credit as there can be.
 func grantAll(p *Port) {
-	for i := range p.lanes {
-		p.lanes[i].limit = p.lanes[i].sent.Add(MaxBuffer)
+	c := p.flow.(*credits)
+	for i := range c.lanes {
+		c.lanes[i].limit = c.lanes[i].sent.Add(MaxBuffer)
 	}
 }
 
@@ -111,7 +112,7 @@ func TestArbitrationHighLimit(t *testing.T) {
 
 func TestPacketWaitsForCredit(t *testing.T) {
 	p, _ := newPort(Config{VLs: 1, Refresh: Never})
-	for p.grants != 0 {
+	for p.buffer.tell != 0 {
 		p.Next(p.busy)
 	}
 	queued(p, 0, 1000) // 17 blocks
@@ -138,19 +139,18 @@ func TestPacketWaitsForCredit(t *testing.T) {
 }
 
 func TestCreditCountsWrap(t *testing.T) {
-	l := lane{sent: 4090, limit: 4}
-	if !l.credit(10) || l.credit(11) {
+	c := credits{lanes: []account{{sent: 4090, limit: 4}, {sent: 5, limit: 4}}}
+	if !c.room(0, 10) || c.room(0, 11) {
 		t.Error("from 4090 to 4 there are 10 blocks")
 	}
-	l = lane{sent: 5, limit: 4}
-	if l.credit(1) {
+	if c.room(1, 1) {
 		t.Error("a limit behind the count is no credit")
 	}
 }
 
 func TestGrantsRepeatAtTheInterval(t *testing.T) {
 	p, _ := newPort(Config{VLs: 1})
-	for p.grants != 0 {
+	for p.buffer.tell != 0 {
 		p.Next(p.busy)
 	}
 	// 65,536 symbols of 1 ns at most (IBTA 7.9.4).
@@ -207,7 +207,7 @@ func TestReceiveRefusesByName(t *testing.T) {
 		// The sender has used credits for it, which come back.
 		var h ib.LRH
 		counted := len(c.frame) > ib.FlowControlLen && h.Parse(c.frame) && h.VL < 8 && c.want != reason.FabricVCRC && c.name != "short"
-		if got := p.lanes[h.VL&7].received; (got != 0) != counted {
+		if got := p.flow.(*credits).lanes[h.VL&7].received; (got != 0) != counted {
 			t.Errorf("%s: %d blocks counted", c.name, got)
 		}
 	}
@@ -252,7 +252,7 @@ func TestPartitionMatchesIfOneSideIsFull(t *testing.T) {
 	for key, want := range map[uint16]bool{0x8001: true, 0x0001: true, 0x8002: true, 0x0002: false, 0x8003: false, 0x8000: false} {
 		k := &Packet{LRH: ib.LRH{Next: ib.LocalBTH}, Data: packet(0, 8)}
 		k.Data[ib.LRHLen+2], k.Data[ib.LRHLen+3] = byte(key>>8), byte(key)
-		if _, ok := p.partition(k); ok != want {
+		if _, ok := p.partitions.match(k); ok != want {
 			t.Errorf("P_Key %#04x matches: %v, expected %v", key, ok, want)
 		}
 	}
@@ -385,4 +385,34 @@ func FuzzReceive(f *testing.F) {
 			p.Next(max(1, p.busy))
 		}
 	})
+}
+
+// Without flow control packets leave at once, no link packets leave, and a full buffer drops.
+func TestPortWithoutFlowControlSendsAtOnceAndDropsOverruns(t *testing.T) {
+	p, drops := newPort(Config{VLs: 1, Buffer: minBuffer, Flow: NoFlow})
+	if frame := p.Next(p.busy); frame != nil {
+		t.Fatalf("%d bytes leave an idle port", len(frame))
+	}
+	queued(p, 0, 1000)
+	if p.Next(p.busy) == nil {
+		t.Fatal("a packet waits")
+	}
+	if p.env.Schedule.Deadline() > p.busy {
+		t.Errorf("deadline %v, expected the end of the packet at %v", p.env.Schedule.Deadline(), p.busy)
+	}
+	p.Next(p.busy)
+	if at := p.env.Schedule.Deadline(); at != Never {
+		t.Errorf("deadline %v of an idle port", at)
+	}
+	for range minBuffer / 17 {
+		if p.Receive(0, packet(0, 1000)) == nil {
+			t.Fatalf("dropped %v", *drops)
+		}
+	}
+	if p.Receive(0, packet(0, 1000)) != nil || len(*drops) != 1 || (*drops)[0].Reason != reason.FabricBufferFull {
+		t.Errorf("dropped %v, expected FABRIC_BUFFER_FULL", *drops)
+	}
+	if c := &p.Counters; c.BufferOverruns != 1 || c.ExcessiveBufferOverruns != 0 || c.RcvErrors != 0 || c.FlowXmit != 0 {
+		t.Errorf("%d overruns, %d excessive, %d errors, %d link packets", c.BufferOverruns, c.ExcessiveBufferOverruns, c.RcvErrors, c.FlowXmit)
+	}
 }

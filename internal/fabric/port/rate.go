@@ -23,30 +23,44 @@ func bitsPerByte(l *hardware.Link) uint64 {
 	return 1000
 }
 
-// setRate computes the times of the link.
-func (p *Port) setRate() {
-	lane := smp.LaneRate(p.link.Speed, p.link.ExtSpeed)
+// A pace is when frames may leave: how long those before take on the link.
+type pace struct {
+	instant bool
+	early   time.Duration
+	refresh time.Duration // as configured
+	every   time.Duration // between two link packets of a lane, at the speed of the link
+	rate    uint64        // picoseconds for a byte
+	carry   uint64        // picoseconds behind busy
+	busy    time.Duration // until when packets that have left take the link
+}
+
+// set computes the times of a link.
+func (p *pace) set(l *hardware.Link) {
+	lane := smp.LaneRate(l.Speed, l.ExtSpeed)
 	p.rate, p.every = 0, p.refresh
 	if lane == 0 {
 		return
 	}
-	symbol := bitsPerByte(&p.link) * 1e10 / lane // in picoseconds
+	symbol := bitsPerByte(l) * 1e10 / lane // in picoseconds
 	if !p.instant {
-		p.rate = symbol / uint64(max(1, p.link.Width.Lanes()))
+		p.rate = symbol / uint64(max(1, l.Width.Lanes()))
 	}
 	if p.refresh == 0 {
 		p.every = time.Duration(symbolsBetweenGrants * symbol / 1000 / 2)
 	}
 }
 
+// start is when the next frame may leave.
+func (p *pace) start() time.Duration { return p.busy - p.early }
+
 // Duration is the time that a frame of n bytes takes on the link.
-func (p *Port) Duration(n int) time.Duration {
+func (p *pace) Duration(n int) time.Duration {
 	return time.Duration((uint64(n+framing)*p.rate + 999) / 1000)
 }
 
 // occupy lets a frame of n bytes take its time on the link. Fractions of nanoseconds add
 // up in carry.
-func (p *Port) occupy(now time.Duration, n int) {
+func (p *pace) occupy(now time.Duration, n int) {
 	t := uint64(n+framing)*p.rate + p.carry
 	p.busy, p.carry = max(now, p.busy)+time.Duration(t/1000), t%1000
 }

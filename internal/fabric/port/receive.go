@@ -19,7 +19,7 @@ func (p *Port) Receive(now time.Duration, frame []byte) *Packet {
 		return nil
 	}
 	if len(frame) == ib.FlowControlLen {
-		p.receiveGrant(now, frame)
+		p.receiveLinkPacket(now, frame)
 		return nil
 	}
 	var h ib.LRH
@@ -41,6 +41,25 @@ func (p *Port) Receive(now time.Duration, frame []byte) *Packet {
 	return p.receiveData(now, k)
 }
 
+// receiveLinkPacket takes a link packet (IBTA 7.9.4).
+func (p *Port) receiveLinkPacket(now time.Duration, frame []byte) {
+	var f ib.FlowControl
+	f.Parse(frame)
+	if want, found := ib.CheckVCRC(frame); want != found {
+		p.Counters.SymbolErrors++
+		p.refuse(frame, reason.Detail{Reason: reason.FabricVCRC, Expected: uint64(want), Found: uint64(found)})
+		return
+	}
+	if f.Op > ib.FlowInitialize {
+		p.refuse(frame, reason.Detail{Reason: reason.FabricLinkPacket, Expected: ib.FlowInitialize, Found: uint64(f.Op)})
+		return
+	}
+	p.env.Pool.Recycle(frame)
+	p.Counters.FlowRcv++
+	p.flow.receive(now, &f)
+	p.reschedule(now)
+}
+
 // check makes the checks of the packet receiver and the data packet check (IBTA 7.3, 7.4).
 func (p *Port) check(h *ib.LRH, frame []byte) reason.Detail {
 	const shortest = ib.LRHLen + 3*4 + ib.VCRCLen // IBTA 7.7.8: five words, and the CRC
@@ -48,7 +67,11 @@ func (p *Port) check(h *ib.LRH, frame []byte) reason.Detail {
 		p.Counters.Malformed++
 		return reason.Detail{Reason: reason.FabricLength, Expected: shortest, Found: uint64(len(frame))}
 	}
-	if want, found := p.vcrc(frame); want != found {
+	want, found := uint16(0), binary.LittleEndian.Uint16(frame[len(frame)-ib.VCRCLen:])
+	if !p.noVCRC {
+		want, found = ib.CheckVCRC(frame)
+	}
+	if want != found {
 		p.Counters.LocalPhysicalErrors++
 		p.Counters.SymbolErrors++
 		p.physicalError()
@@ -74,23 +97,14 @@ func (p *Port) check(h *ib.LRH, frame []byte) reason.Detail {
 	return reason.Detail{}
 }
 
-// vcrc returns the VCRC that a packet should have and the one that it has.
-func (p *Port) vcrc(frame []byte) (want, found uint16) {
-	if p.noVCRC {
-		return 0, binary.LittleEndian.Uint16(frame[len(frame)-ib.VCRCLen:])
-	}
-	return ib.CheckVCRC(frame)
-}
-
 // passBy counts a packet that is dropped before it gets into a buffer, so that its sender gets
 // its credits back.
 func (p *Port) passBy(now time.Duration, h *ib.LRH) {
 	if int(h.VL) >= len(p.lanes) {
 		return
 	}
-	l := &p.lanes[h.VL]
-	l.received = l.received.Add(ib.PacketBlocks(h.Words))
-	p.grant(now, int(h.VL))
+	p.flow.arrived(int(h.VL), ib.PacketBlocks(h.Words))
+	p.flow.freed(int(h.VL))
 	p.reschedule(now)
 }
 
@@ -100,7 +114,7 @@ func (p *Port) physicalError() {
 	if p.marginal++; p.marginal > int(p.config.PhysicalErrors) {
 		p.marginal = 0
 		p.Counters.LocalLinkIntegrityErrors++
-		p.failed(hardware.LinkIntegrity)
+		p.env.failed(p.number, hardware.LinkIntegrity)
 	}
 }
 
@@ -151,17 +165,20 @@ func (p *Port) receiveManagement(now time.Duration, k *Packet) *Packet {
 }
 
 func (p *Port) receiveData(now time.Duration, k *Packet) *Packet {
-	l := &p.lanes[k.LRH.VL]
-	if l.occupied+k.blocks > p.buffer { // the sender disregards its credits
-		p.Counters.ExcessiveBufferOverruns++
+	vl := int(k.LRH.VL)
+	if needed := int(p.buffer.occupied[vl]) + k.blocks; needed > p.buffer.size {
+		d, violation := p.flow.overrun(p.buffer.size, needed)
 		p.Counters.BufferOverruns++
-		p.Counters.RcvErrors++
-		p.failed(hardware.BufferOverrun)
-		p.drop(now, k, reason.Detail{Reason: reason.FabricOverrun, Expected: uint64(p.buffer), Found: uint64(l.occupied + k.blocks)})
+		if violation { // the sender disregards its credits
+			p.Counters.ExcessiveBufferOverruns++
+			p.Counters.RcvErrors++
+			p.env.failed(p.number, hardware.BufferOverrun)
+		}
+		p.drop(now, k, d)
 		return nil
 	}
-	l.received = l.received.Add(k.blocks)
-	l.occupied += k.blocks
+	p.flow.arrived(vl, k.blocks)
+	p.buffer.occupied[vl] += int32(k.blocks)
 	k.in, k.inVL = p, k.LRH.VL
 	if d := p.admit(k); d.Reason != reason.None {
 		p.drop(now, k, d)
@@ -193,7 +210,7 @@ func (p *Port) admit(k *Packet) reason.Detail {
 
 // enforce refuses a packet of a partition that the port is not in.
 func (p *Port) enforce(k *Packet, errors *uint64) reason.Detail {
-	key, ok := p.partition(k)
+	key, ok := p.partitions.match(k)
 	if ok {
 		return reason.Detail{}
 	}
@@ -202,24 +219,4 @@ func (p *Port) enforce(k *Packet, errors *uint64) reason.Detail {
 		p.env.Violated(p.number, k.Data)
 	}
 	return reason.Detail{Reason: reason.FabricPKey, Expected: uint64(len(p.partitions)), Found: uint64(key)}
-}
-
-// partition returns the P_Key of a packet and reports whether it matches one of the port's
-// table: the lower 15 bits are the same, and at least one of the two is of a full member
-// (IBTA 10.9.3). Raw packets have no key and match.
-func (p *Port) partition(k *Packet) (uint16, bool) {
-	at := k.LRH.HeaderLen() + 2 // the P_Key in the BTH
-	if k.LRH.Next < ib.LocalBTH {
-		return 0, true
-	}
-	if len(k.Data) < at+2 {
-		return 0, false
-	}
-	key := binary.BigEndian.Uint16(k.Data[at:])
-	for _, t := range p.partitions {
-		if (t^key)&^smp.FullMember == 0 && (t|key)&smp.FullMember != 0 && t&^smp.FullMember != 0 {
-			return key, true
-		}
-	}
-	return key, false
 }

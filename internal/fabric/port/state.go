@@ -23,12 +23,12 @@ func (p *Port) Connect(now time.Duration, l hardware.Link) {
 	}
 	p.link = l
 	p.link.Physical, p.link.State = smp.PhysicalLinkUp, smp.PortInit
-	p.setRate()
-	p.busy, p.carry, p.grants = now, 0, 0
+	p.set(&p.link)
+	p.busy, p.carry = now, 0
 	for i := range p.lanes {
-		p.lanes[i] = lane{blocked: -1, occupied: p.lanes[i].occupied, heard: now}
-		p.grants |= 1 << i
+		p.lanes[i] = lane{blocked: -1}
 	}
+	p.flow.up(now)
 	p.changed(now)
 }
 
@@ -42,7 +42,8 @@ func (p *Port) down(now time.Duration, to smp.PhysicalState) {
 		p.Counters.LinkDowned++
 	}
 	p.link = hardware.Link{State: smp.PortDown, Physical: to}
-	p.grants, p.busy = 0, now
+	p.busy = now
+	p.flow.down()
 	p.finish(now)
 	p.flush(now)
 	p.changed(now)
@@ -62,7 +63,7 @@ func (p *Port) flushData(now time.Duration) {
 		for p.lanes[i].queue.n > 0 {
 			p.discardInactive(now, p.lanes[i].queue.pop())
 		}
-		p.unblock(now, &p.lanes[i], i)
+		p.lanes[i].unblock(now, &p.Counters.VLXmitWait[i])
 	}
 	p.waiting = 0
 	p.waited(now)
@@ -122,8 +123,8 @@ func (p *Port) changed(now time.Duration) {
 }
 
 // operation is what link packets say in the present state (IBTA 7.9.4).
-func (p *Port) operation() uint8 {
-	if p.link.State == smp.PortInit {
+func operation(s smp.PortState) uint8 {
+	if s == smp.PortInit {
 		return ib.FlowInitialize
 	}
 	return ib.FlowNormal

@@ -21,7 +21,7 @@ func (p *Port) Send(now time.Duration, k *Packet) {
 		return
 	}
 	if k.LRH.VL != k.VL {
-		p.relabel(k)
+		k.relabel(p.noVCRC)
 	}
 	if k.VL == ib.ManagementVL {
 		p.management.push(k)
@@ -39,10 +39,10 @@ func (p *Port) Send(now time.Duration, k *Packet) {
 
 // relabel writes the lane of the next link into the LRH. The ICRC covers all other bits of
 // the LRH, so that they stay as they are.
-func (p *Port) relabel(k *Packet) {
+func (k *Packet) relabel(noVCRC bool) {
 	k.LRH.VL = k.VL
 	k.Data[0] = k.VL<<4 | k.Data[0]&0xf
-	if !p.noVCRC {
+	if !noVCRC {
 		ib.PutVCRC(k.Data)
 	}
 }
@@ -106,9 +106,11 @@ func (p *Port) next(now time.Duration) []byte {
 		return nil
 	}
 	p.finish(now)
-	p.refreshGrants(now)
-	if p.grants != 0 {
-		return p.sendGrant(now)
+	if p.every != Never {
+		p.refreshFlow(now)
+	}
+	if p.buffer.tell != 0 {
+		return p.sendLinkPacket(now)
 	}
 	if k := p.management.head; k != nil && k.Due <= now {
 		p.management.pop()
@@ -122,16 +124,36 @@ func (p *Port) next(now time.Duration) []byte {
 	vl, high := p.arbiter.choose(ready, p.config.HighLimit)
 	k := p.pop(now, vl)
 	p.arbiter.sent(k.blocks, high)
-	l := &p.lanes[vl]
-	l.sent = l.sent.Add(k.blocks)
-	l.discards = 0
+	p.flow.sent(vl, k.blocks)
+	p.lanes[vl].discards = 0
 	return p.transmit(now, k)
+}
+
+// sendLinkPacket builds the next link packet of flow control.
+func (p *Port) sendLinkPacket(now time.Duration) []byte {
+	f := p.flow.next(now)
+	f.Op = operation(p.link.State)
+	frame := p.env.Pool.Buffer(ib.FlowControlLen)
+	f.Put(frame)
+	p.occupy(now, ib.FlowControlLen)
+	p.Counters.FlowXmit++
+	return frame
+}
+
+// refreshFlow repeats link packets that are due, and reports lanes for which the neighbor has not
+// granted credit for long. The link stays up: a real one would train again.
+func (p *Port) refreshFlow(now time.Duration) {
+	silent := p.flow.refresh(now, p.every, p.config.VLs, p.link.State == smp.PortActive)
+	for ; silent != 0; silent &= silent - 1 {
+		p.Counters.VLFlowControlErrors[first(silent)]++
+		p.env.failed(p.number, hardware.FlowControlUpdate)
+	}
 }
 
 // pop takes the head of a lane's queue.
 func (p *Port) pop(now time.Duration, vl int) *Packet {
 	l := &p.lanes[vl]
-	p.unblock(now, l, vl)
+	l.unblock(now, &p.Counters.VLXmitWait[vl])
 	k := l.queue.pop()
 	l.since = now
 	if l.queue.n == 0 {
@@ -161,9 +183,6 @@ func (p *Port) transmit(now time.Duration, k *Packet) []byte {
 	return frame
 }
 
-// start is when the next packet may leave.
-func (p *Port) start() time.Duration { return p.busy - p.early }
-
 // finish ends the transmission of a packet.
 func (p *Port) finish(now time.Duration) {
 	if k := p.sending; k != nil {
@@ -173,7 +192,7 @@ func (p *Port) finish(now time.Duration) {
 }
 
 // ready returns the lanes whose first packet may leave now. It discards packets whose time
-// is over, and notes which lanes lack credit.
+// is over, and notes on which lanes the neighbor has no room.
 func (p *Port) ready(now time.Duration) (set uint16) {
 	due := false
 	for rest := p.waiting; rest != 0; rest &= rest - 1 {
@@ -184,7 +203,7 @@ func (p *Port) ready(now time.Duration) (set uint16) {
 		}
 		due = true
 		l := &p.lanes[vl]
-		if l.credit(k.blocks) {
+		if p.flow.room(vl, k.blocks) {
 			set |= 1 << vl
 		} else if l.blocked < 0 {
 			l.blocked = now
@@ -207,10 +226,10 @@ func (p *Port) head(now time.Duration, vl int) *Packet {
 		case now < l.stalled:
 			p.Counters.HOQDiscards++
 			p.discard(now, vl, reason.Detail{Reason: reason.FabricStalled, Expected: uint64(p.config.StallCount), Found: uint64(l.discards)})
-		case p.overdue(now, l, k):
+		case now >= l.headEnds(k, p.config.HOQLife) && !p.flow.room(vl, k.blocks): // IBTA 18.2.5.4
 			p.Counters.HOQDiscards++
 			since := l.since
-			p.stall(now, l)
+			l.stall(now, &p.config)
 			p.discard(now, vl, reason.Detail{Reason: reason.FabricHOQLife, Expected: uint64(p.config.HOQLife), Found: uint64(now - since)})
 		default:
 			return k
@@ -224,34 +243,29 @@ func (p *Port) discard(now time.Duration, vl int, d reason.Detail) {
 	p.drop(now, p.pop(now, vl), d)
 }
 
-// overdue reports whether the head of a lane was there for longer than the limit (IBTA
-// 18.2.5.4).
-func (p *Port) overdue(now time.Duration, l *lane, k *Packet) bool {
-	return now >= p.hoqEnds(l, k) && !l.credit(k.blocks)
-}
-
-func (p *Port) hoqEnds(l *lane, k *Packet) time.Duration {
-	if p.config.HOQLife == hardware.Unlimited {
+// headEnds is when the time of a packet at the head of the lane is over.
+func (l *lane) headEnds(k *Packet, life time.Duration) time.Duration {
+	if life == hardware.Unlimited {
 		return Never
 	}
-	return max(l.since, k.Due) + p.config.HOQLife
+	return max(l.since, k.Due) + life
 }
 
 // stalledLives is for how many times the limit a lane stays stalled (IBTA 18.2.5.4).
 const stalledLives = 8
 
 // stall counts a discard. After StallCount in a row the lane is stalled, and discards all.
-func (p *Port) stall(now time.Duration, l *lane) {
+func (l *lane) stall(now time.Duration, c *hardware.PortConfig) {
 	l.discards++
-	if p.config.StallCount > 0 && l.discards >= p.config.StallCount {
-		l.stalled, l.discards = now+stalledLives*p.config.HOQLife, 0
+	if c.StallCount > 0 && l.discards >= c.StallCount {
+		l.stalled, l.discards = now+stalledLives*c.HOQLife, 0
 	}
 }
 
-// unblock counts how long a lane lacked credit.
-func (p *Port) unblock(now time.Duration, l *lane, vl int) {
+// unblock counts how long the neighbor had no room for the head of a lane.
+func (l *lane) unblock(now time.Duration, waits *uint64) {
 	if l.blocked >= 0 {
-		p.Counters.VLXmitWait[vl] += uint64((now - l.blocked) / Tick)
+		*waits += uint64((now - l.blocked) / Tick)
 		l.blocked = -1
 	}
 }
@@ -275,23 +289,27 @@ func (p *Port) reschedule(now time.Duration) {
 
 // deadline is when the port has something to do, which is not before a time.
 func (p *Port) deadline(start time.Duration) time.Duration {
-	if p.sending != nil || p.grants != 0 {
+	if p.sending != nil || p.buffer.tell != 0 {
 		return start
 	}
-	at := p.refreshAt()
+	at := Never
+	if p.every != Never {
+		at = p.flow.deadline(p.every, p.config.VLs)
+	}
 	if k := p.management.head; k != nil {
 		at = min(at, max(start, k.Due))
 	}
 	for rest := p.waiting; rest != 0; rest &= rest - 1 {
-		l := &p.lanes[first(rest)]
+		vl := first(rest)
+		l := &p.lanes[vl]
 		k := l.queue.head
 		switch {
 		case k.Due > start:
 			at = min(at, k.Due)
-		case l.credit(k.blocks) || l.blocked < 0: // leaves, or its wait begins
+		case l.blocked < 0 || p.flow.room(vl, k.blocks): // leaves, or its wait begins
 			at = start
 		default:
-			at = min(at, max(start, min(k.Ends, p.hoqEnds(l, k))))
+			at = min(at, max(start, min(k.Ends, l.headEnds(k, p.config.HOQLife))))
 		}
 	}
 	return max(at, start)
