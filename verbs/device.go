@@ -12,7 +12,6 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/allocation"
 	"softrdma/internal/host"
-	"softrdma/internal/link/udp"
 	"softrdma/internal/object"
 	"softrdma/internal/provider"
 	"softrdma/internal/reason"
@@ -47,7 +46,7 @@ type Device struct {
 	spin     time.Duration
 
 	release  func() error // returns the slot of a shared address; nil if there is none
-	slots    *udp.Slots   // of a shared address; nil if there is none
+	slots    slots        // of a shared address; nil if there is none
 	sameHost hostPath
 	spinning waiting.Turn // of the waiting calls, to poll for packets
 

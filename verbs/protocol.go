@@ -110,7 +110,7 @@ func choose(p Protocol, name string) (host.Choice, error) {
 type links struct {
 	networks []frame.Network
 	share    frame.Share // of the address; zero for the whole address
-	slots    *udp.Slots  // for other programs; nil if the address is not shared
+	slots    slots       // for other programs; nil if the address is not shared
 	streams  link.Streams
 }
 
@@ -124,8 +124,8 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 		l.networks, err = s.reg.Networks(c.Addr)
 		return l, err
 	}
-	if cfg.Shared && p != RoCE {
-		return l, reason.NotSupported("Shared: expected a device of %v, found %v", RoCE, p)
+	if cfg.Shared && p == IWARP {
+		return l, reason.NotSupported("Shared: expected a device of %v or %v, found %v", RoCE, RoCEv1, p)
 	}
 	if p == IWARP {
 		if lanes > 1 {
@@ -138,8 +138,7 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 		return l, reason.NotSupported("TLS, NoCRC and Markers: expected an iWARP device, %s%v", iwarpPrefix, c.Addr.Addr())
 	}
 	if p == RoCEv1 {
-		l.networks, err = s.openRoCEv1(c, cfg, lanes)
-		return l, err
+		return s.openRoCEv1(c, cfg, lanes)
 	}
 	if c.Addr.Port() == rocev1.EtherType {
 		return l, reason.BadArgument(0, uint64(c.Addr.Port()), "UDP port %d: expected another one: this number stands for RoCE v1", c.Addr.Port())
@@ -149,7 +148,10 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 		return links{networks: rocev2.Networks(opened)}, err
 	}
 	opened, slots, err := udp.OpenSlots(c.Addr, udpConfig(c, cfg), lanes, sharedLanes)
-	return links{networks: rocev2.Networks(opened), share: frame.Share{Lanes: lanes, Of: sharedLanes}, slots: slots}, err
+	if err != nil {
+		return l, err
+	}
+	return links{networks: rocev2.Networks(opened), share: frame.Share{Lanes: lanes, Of: sharedLanes}, slots: slots}, nil
 }
 
 func udpConfig(c *host.Choice, cfg *Config) udp.Config {

@@ -9,30 +9,75 @@ import (
 	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/host"
 	"softrdma/internal/link/packet"
+	"softrdma/internal/link/udp"
 )
 
 // openRoCEv1 opens the Ethernet frames of a device's lanes.
-func (s *Stack) openRoCEv1(c *host.Choice, cfg *Config, lanes int) ([]frame.Network, error) {
+func (s *Stack) openRoCEv1(c *host.Choice, cfg *Config, lanes int) (l links, err error) {
 	if s.reg.Find(c.Addr) != nil {
-		return nil, fmt.Errorf("GID %v is in use by another RoCE v1 device of this process: %w", c.Addr.Addr(), syscall.EADDRINUSE)
+		return l, fmt.Errorf("GID %v is in use by another RoCE v1 device of this process: %w", c.Addr.Addr(), syscall.EADDRINUSE)
 	}
-	links, err := packet.Open(packet.Config{
+	var opened []*packet.Link
+	var slots *packet.Slots
+	p := packetConfig(c, cfg)
+	if cfg.Shared {
+		l.share = frame.Share{Lanes: lanes, Of: sharedLanes}
+		if opened, slots, err = packet.OpenSlots(p, lanes, sharedLanes); err == nil {
+			l.slots = slots
+		}
+	} else {
+		l.share = frame.Whole(lanes)
+		opened, err = packet.Open(p, lanes)
+	}
+	if err == nil {
+		l.networks, err = ethernetNetworks(c, l.share, opened)
+	}
+	if err != nil && slots != nil {
+		slots.Close()
+	}
+	return l, rightError(err, c)
+}
+
+// openRoCEv1Slot opens the Ethernet frames of a lane that a daemon has lent.
+func openRoCEv1Slot(fds []int, c *host.Choice, cfg *Config, share frame.Share) ([]frame.Network, error) {
+	if len(fds) != 1 {
+		closeDescriptors(fds)
+		return nil, fmt.Errorf("expected 1 descriptor of a shared GID, found %d: %w", len(fds), syscall.EPROTO)
+	}
+	if err := udp.CheckNetwork(fds[0]); err != nil {
+		closeDescriptors(fds)
+		return nil, err
+	}
+	l, err := packet.OpenSlot(fds[0], packetConfig(c, cfg))
+	if err != nil {
+		return nil, rightError(err, c)
+	}
+	return ethernetNetworks(c, share, []*packet.Link{l})
+}
+
+func packetConfig(c *host.Choice, cfg *Config) packet.Config {
+	return packet.Config{
 		Interface: c.Interface.Name, EtherType: rocev1.EtherType, MaxFrame: rocev1.MaxFrame(host.MTUFor(c.Interface.MTU)),
 		ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer,
 		Claim: fmt.Sprintf("softrdma/roce1/%d/%v", c.Interface.Index, c.Addr.Addr().WithZone("")),
-	}, lanes)
+	}
+}
+
+// rightError adds the way out to the error of a process that may not send frames.
+func rightError(err error, c *host.Choice) error {
 	if errors.Is(err, packet.ErrRight) {
-		return nil, fmt.Errorf("%w; RoCE v2 works without it: open %q", err, c.Addr.Addr())
+		return fmt.Errorf("%w; RoCE v2 works without it: open %q", err, c.Addr.Addr())
 	}
+	return err
+}
+
+// ethernetNetworks makes the networks of links, and closes these if it fails.
+func ethernetNetworks(c *host.Choice, share frame.Share, opened []*packet.Link) ([]frame.Network, error) {
+	networks, err := rocev1.Networks(c.Addr.Addr(), share, opened)
 	if err != nil {
-		return nil, err
-	}
-	networks, err := rocev1.Networks(c.Addr.Addr(), links)
-	if err != nil {
-		for _, l := range links {
+		for _, l := range opened {
 			_ = l.Close()
 		}
-		return nil, err
 	}
-	return networks, nil
+	return networks, err
 }

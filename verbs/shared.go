@@ -28,9 +28,17 @@ func (c *Config) refuseShared() error {
 		}
 	}
 	if len(found) > 0 {
-		return reason.NotSupported("a device on a shared address has one lane of RoCE v2 and the MTU of the address, found %s", strings.Join(found, ", "))
+		return reason.NotSupported("a device on a shared address has one lane and the MTU of the address, found %s", strings.Join(found, ", "))
 	}
 	return nil
+}
+
+// slots lend the lanes of a shared address to programs: udp.Slots, packet.Slots.
+type slots interface {
+	Take() (lane int, fds []int, err error)
+	Give(lane int)
+	Key() [16]byte
+	Close()
 }
 
 // deviceSlots lends the slots of a device's address.

@@ -37,24 +37,26 @@ func (s *Stack) openSlot(ctx context.Context, name string, cfg *Config) (*Device
 func (s *Stack) startShared(slot *daemon.Slot, cfg *Config) (*Device, error) {
 	m := &trace.Mirror{Counters: (*trace.Counters)(unsafe.Pointer(&slot.Counters[0]))}
 	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Counters) // refusals of a closed device still count
-	choice, err := host.Resolve(slot.Addr.String())
+	protocol := Protocol(slot.Protocol)
+	choice, err := chooseShared(protocol, slot)
 	if err != nil {
 		return nil, err
 	}
-	choice.Why = append(choice.Why, fmt.Sprintf("The daemon on %s (process %d) shares it.", slot.Socket, slot.PID))
 	c := *cfg
 	c.MTU, c.SameHost = slot.MTU, or(c.SameHost, SameHost(slot.SameHost))
-	p := opening{choice: choice, release: slot.Close, mirror: m, hostDir: slot.SameHostDir}
+	p := opening{choice: choice, protocol: protocol, release: slot.Close, mirror: m, hostDir: slot.SameHostDir}
 	if err := p.check(&c); err != nil {
 		return nil, err
 	}
-	u := udpConfig(&choice, &c)
-	u.Key = slot.Key
-	l, err := udp.OpenSlot(slot.Descriptors(), choice.Addr, u)
+	p.links.share = frame.Share{First: slot.First, Lanes: 1, Of: slot.Of}
+	if protocol == RoCEv1 {
+		p.links.networks, err = openRoCEv1Slot(slot.Descriptors(), &choice, &c, p.links.share)
+	} else {
+		p.links.networks, err = openRoCESlot(slot, &choice, &c)
+	}
 	if err != nil {
 		return nil, err
 	}
-	p.links = links{networks: rocev2.Networks([]*udp.Link{l}), share: frame.Share{First: slot.First, Lanes: 1, Of: slot.Of}}
 	d, err := s.start(&p, &c)
 	if err != nil || slot.Capture == "" {
 		return d, err
@@ -64,4 +66,33 @@ func (s *Stack) startShared(slot *daemon.Slot, cfg *Config) (*Device, error) {
 		return nil, errors.Join(fmt.Errorf("capture: %w", err), d.Close())
 	}
 	return d, nil
+}
+
+// chooseShared finds the address of a slot.
+func chooseShared(p Protocol, slot *daemon.Slot) (c host.Choice, err error) {
+	name := slot.Addr.String()
+	if p == RoCEv1 {
+		name = slot.Addr.Addr().String() // its port is a number of its own
+	}
+	if c, err = choose(p, name); err == nil {
+		c.Why = append(c.Why, fmt.Sprintf("The daemon on %s (process %d) shares it.", slot.Socket, slot.PID))
+	}
+	return c, err
+}
+
+// openRoCESlot opens the sockets of a lane that a daemon has lent.
+func openRoCESlot(slot *daemon.Slot, c *host.Choice, cfg *Config) ([]frame.Network, error) {
+	u := udpConfig(c, cfg)
+	u.Key = slot.Key
+	l, err := udp.OpenSlot(slot.Descriptors(), c.Addr, u)
+	if err != nil {
+		return nil, err
+	}
+	return rocev2.Networks([]*udp.Link{l}), nil
+}
+
+func closeDescriptors(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"softrdma/internal/daemontest"
+	"softrdma/internal/testenv"
 	"softrdma/verbs"
 )
 
@@ -70,12 +71,16 @@ const sharedSize = 2 * peerSlots * peerSlot
 // another address.
 func TestSharedAddressCarriesEveryOperation(t *testing.T) {
 	for _, mode := range []verbs.SameHost{verbs.SameHostOff, verbs.SameHostAuto} {
-		t.Run(string(mode), func(t *testing.T) { carriesEveryOperation(t, mode) })
+		t.Run(string(mode), func(t *testing.T) { carriesEveryOperation(t, "", mode) })
+		t.Run("RoCE v1 "+string(mode), func(t *testing.T) {
+			testenv.Root(t, "sends Ethernet frames")
+			carriesEveryOperation(t, "roce1:", mode)
+		})
 	}
 }
 
-func carriesEveryOperation(t *testing.T, mode verbs.SameHost) {
-	_, name := shareAddress(t, "127.7.42.1")
+func carriesEveryOperation(t *testing.T, protocol string, mode verbs.SameHost) {
+	_, name := shareAddress(t, protocol+"127.7.42.1")
 	want := verbs.PathSameHost
 	if mode == verbs.SameHostOff {
 		want = verbs.PathNetwork
@@ -85,12 +90,12 @@ func carriesEveryOperation(t *testing.T, mode verbs.SameHost) {
 		t.Fatal(err)
 	}
 	defer program.Close()
-	elsewhere := openDevice(t, "127.7.42.2", verbs.Config{SameHost: mode})
+	elsewhere := openDevice(t, protocol+"127.7.42.2", verbs.Config{SameHost: mode})
 	defer elsewhere.Close()
 	for _, c := range []struct {
 		from *verbs.Device
 		to   string
-	}{{program, name}, {elsewhere, name}, {program, "127.7.42.3"}} {
+	}{{program, name}, {elsewhere, name}, {program, protocol + "127.7.42.3"}} {
 		p := startHostPeer(t, peerConfig{Addr: c.to, Size: sharedSize, QPs: 1, Type: verbs.RC, Report: true, Mode: mode})
 		s := on(t, c.from, make([]byte, sharedSize))
 		p.join(t, verbs.ConnectConfig{Timeout: 19}, s)

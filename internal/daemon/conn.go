@@ -29,7 +29,7 @@ type conn struct {
 }
 
 // protocol is the framing of replies. Their bodies are uapi's.
-var protocol = unixmsg.Protocol{MaxMessage: replyLen + uapi.MaxText, MaxDescriptors: uapi.SlotDescriptors, Malformed: malformed}
+var protocol = unixmsg.Protocol{MaxMessage: replyLen + uapi.MaxText, MaxDescriptors: uapi.MaxSlotDescriptors, Malformed: malformed}
 
 func malformed(expected, found uint64) error {
 	return fmt.Errorf("the daemon's reply is too long, or has too many descriptors: expected at most %d, found %d: %w", expected, found, syscall.EPROTO)

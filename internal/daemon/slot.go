@@ -103,23 +103,24 @@ func takeSlot(ctx context.Context, t *target) (*Slot, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &s.Slot)
 	}
-	if err == nil && (len(fds) != uapi.SlotDescriptors || s.First < 1 || s.First >= s.Of) {
+	if err == nil && (len(fds) < uapi.MinSlotDescriptors || s.First < 1 || s.First >= s.Of) {
 		err = fmt.Errorf("slot %d of %d with %d descriptors: %w", s.First, s.Of, len(fds), syscall.EPROTO)
 	}
+	own := len(fds) - uapi.MinSlotDescriptors // those of the link
 	if err == nil {
-		s.Counters, err = unix.Mmap(fds[uapi.SlotDescriptors-2], 0, int(unsafe.Sizeof(trace.Counters{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		s.Counters, err = unix.Mmap(fds[own], 0, int(unsafe.Sizeof(trace.Counters{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	}
 	if err != nil {
 		fds.Close()
 		return nil, err
 	}
-	_ = unix.Close(fds[uapi.SlotDescriptors-2])
-	s.fds, s.end = fds[:uapi.SlotDescriptors-2], fds[uapi.SlotDescriptors-1]
+	_ = unix.Close(fds[own])
+	s.fds, s.end = fds[:own], fds[own+1]
 	inherit.Add(s.end)
 	return s, nil
 }
 
-// Descriptors returns the descriptors for link/udp.OpenSlot, once. The caller closes them.
+// Descriptors returns the descriptors of the link (link/udp.OpenSlot, link/packet.OpenSlot), once. The caller closes them.
 func (s *Slot) Descriptors() []int {
 	fds := s.fds
 	s.fds = nil

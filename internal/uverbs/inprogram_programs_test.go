@@ -93,6 +93,18 @@ func TestProgramsOpenEveryDevice(t *testing.T) {
 			}
 		}
 	})
+	t.Run("without the right to send frames", func(t *testing.T) {
+		testenv.Root(t, "sends Ethernet frames")
+		p := newInProgram(t, "roce1:127.14.4.39")
+		without := []string{"setpriv", "--bounding-set=-all", "--inh-caps=-all", "ibv_devinfo"}
+		status, out := p.run(t, []string{"SOFTRDMA_ENGINE_REQUIRED=0"}, without...)
+		if status != 0 || strings.Count(out, "the device is not in this program: ") != 1 || !strings.Contains(out, "CAP_NET_RAW") || !strings.Contains(out, "hca_id:\trxe0") {
+			t.Errorf("%s\n%s", ending(status), out)
+		}
+		if status, out := p.run(t, nil, without...); status == 0 || !strings.Contains(out, "the device cannot be in this program: ") {
+			t.Errorf("required: %s\n%s", ending(status), out)
+		}
+	})
 	t.Run("one with the server", func(t *testing.T) {
 		p := newInProgram(t, "127.14.4.33 iwarp:127.14.4.34")
 		status, out := p.run(t, []string{"SOFTRDMA_ENGINE_REQUIRED=0"}, "ibv_devinfo")

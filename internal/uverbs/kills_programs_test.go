@@ -17,28 +17,33 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"softrdma/internal/testenv"
 )
 
 // Programs that share an address start and are killed at random moments. The others on the
 // address go on with the right bytes, new ones find the device, and nothing is left.
 func TestProgramsOnOneAddressSurviveKills(t *testing.T) {
 	for _, x := range []struct {
-		engine string
-		kills  int
-	}{{"program", 500}, {"daemon", 150}} {
-		t.Run(x.engine, func(t *testing.T) {
+		engine, protocol string
+		kills            int
+	}{{"program", "", 500}, {"daemon", "", 150}, {"program", "roce1:", 100}} {
+		t.Run(x.engine+x.protocol, func(t *testing.T) {
+			if x.protocol != "" {
+				testenv.Root(t, "sends Ethernet frames")
+			}
 			if testing.Short() {
 				x.kills /= 10
 			}
-			survivesKills(t, x.engine, x.kills)
+			survivesKills(t, x.engine, x.protocol, x.kills)
 		})
 	}
 }
 
-func survivesKills(t *testing.T, engine string, kills int) {
+func survivesKills(t *testing.T, engine, protocol string, kills int) {
 	const addr = "127.14.4.30"
 	names := setHostDir(t)
-	p := newInProgram(t, addr)
+	p := newInProgram(t, protocol+addr)
 	p.env = engines(t)[engine]
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)

@@ -114,6 +114,22 @@ func TestProgramsRunUnchanged(t *testing.T) {
 	}
 }
 
+// Programs open the raw sockets of RoCE v1 themselves.
+func TestProgramsRunUnchangedOverEthernetFrames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds of real programs")
+	}
+	testenv.Root(t, "sends Ethernet frames")
+	lib, env := library(t), engines(t)["program"]
+	const peer = "127.14.3.4"
+	a, b := newServer(t, "roce1:"+peer), newServer(t, "roce1:127.14.3.5")
+	for _, mode := range []string{"auto", "off"} {
+		env := append(env[:len(env):len(env)], "SOFTRDMA_SAME_HOST="+mode)
+		t.Run("memory "+mode, func(t *testing.T) { runUnchanged(t, lib, env, peer, a, b) })
+		t.Run("memory "+mode+" on one address", func(t *testing.T) { runUnchanged(t, lib, env, peer, a, a) })
+	}
+}
+
 // runUnchanged runs pairs of programs on the devices of two servers, which may be one.
 func runUnchanged(t *testing.T, lib string, env []string, peer string, a, b *Server) {
 	for _, x := range []programPair{

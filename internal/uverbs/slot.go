@@ -116,7 +116,7 @@ func slotError(err error) error {
 // describe says what an adapter needs to know of its slot.
 func describe(d *device.Device, key [16]byte, lane int) *uapi.Slot {
 	s := &uapi.Slot{
-		Addr: d.Verbs.Addr(), Interface: d.Verbs.Name(), GUID: uint64(d.Verbs.Query().NodeGUID), MTU: d.Verbs.QueryPort().ActiveMTU,
+		Protocol: uint8(d.Verbs.Protocol()), Addr: d.Verbs.Addr(), Interface: d.Verbs.Name(), GUID: uint64(d.Verbs.Query().NodeGUID), MTU: d.Verbs.QueryPort().ActiveMTU,
 		First: lane, Of: d.Adapter.Share().Of, Key: key,
 	}
 	host := d.Verbs.SameHost()

@@ -193,7 +193,7 @@ static void refused(const char *why)
 
 static int load(void)
 {
-	char why[256] = "";
+	char why[512] = "";
 	sigset_t old;
 	int err;
 
@@ -210,7 +210,7 @@ static int load(void)
 /* has reports whether the engine has the device of a file. */
 static int has(const char *file)
 {
-	char why[256] = "";
+	char why[512] = "";
 	sigset_t old;
 	int err;
 

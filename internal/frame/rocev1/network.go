@@ -98,10 +98,11 @@ type Network struct {
 
 var _ frame.Network = (*Network)(nil)
 
-// Networks makes the networks of several lanes' links, which have one GID.
-func Networks[L Link](gid netip.Addr, links []L) (all []frame.Network, err error) {
+// Networks makes the networks of several lanes' links, which have one GID. They are the lanes of
+// share from its first one on.
+func Networks[L Link](gid netip.Addr, share frame.Share, links []L) (all []frame.Network, err error) {
 	for i, l := range links {
-		n, err := newNetwork(l, gid, i, len(links))
+		n, err := newNetwork(l, gid, share.First+i, share.Of)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/frame/rocev1"
+	"softrdma/internal/inherit"
 	"softrdma/internal/link"
 	"softrdma/internal/link/wake"
 )
@@ -146,6 +147,7 @@ func (l *Link) free() {
 	l.in.close()
 	for _, fd := range []int{l.fd, l.claim} {
 		if fd >= 0 {
+			inherit.Remove(fd)
 			_ = unix.Close(fd)
 		}
 	}

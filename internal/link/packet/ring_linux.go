@@ -53,7 +53,8 @@ func (r *ring) open(fd, size, longest int) error {
 		return os.NewSyscallError("mmap", err)
 	}
 	r.mem = mem
-	return nil
+	// A child of a C program's fork would keep the socket open by its mapping.
+	return os.NewSyscallError("madvise MADV_DONTFORK", unix.Madvise(mem, unix.MADV_DONTFORK))
 }
 
 func (r *ring) close() {

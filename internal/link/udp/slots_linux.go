@@ -110,7 +110,7 @@ func (s *Slots) Take() (lane int, fds []int, err error) {
 }
 
 // Key returns the key of the address, for the Config of OpenSlot.
-func (s *Slots) Key() Key { return s.cfg.Key }
+func (s *Slots) Key() [16]byte { return s.cfg.Key }
 
 // add binds the next socket.
 func (s *Slots) add() error {
@@ -246,12 +246,12 @@ func checkSlot(fds []int, local netip.AddrPort) (netip.AddrPort, error) {
 	if bound, err := localOf(fds[0], local); err != nil || bound.Port() != local.Port() {
 		return local, fmt.Errorf("open UDP link on %v: expected a socket on that address, found port %d: %w", local, bound.Port(), errors.Join(err, unix.EINVAL))
 	}
-	return local, sameNetwork(fds[0])
+	return local, CheckNetwork(fds[0])
 }
 
-// sameNetwork refuses a socket of another network namespace, which has other addresses and
+// CheckNetwork refuses a socket of another network namespace, which has other addresses and
 // routes. Linux before 5.14 does not distinguish namespaces.
-func sameNetwork(fd int) error {
+func CheckNetwork(fd int) error {
 	own, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return os.NewSyscallError("socket", err)

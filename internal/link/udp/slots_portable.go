@@ -22,7 +22,7 @@ func OpenSlots(local netip.AddrPort, _ Config, _, _ int) ([]*Link, *Slots, error
 func OpenSlot(_ []int, local netip.AddrPort, _ Config) (*Link, error) { return nil, noSlots(local) }
 
 // Key is never called.
-func (*Slots) Key() Key { return Key{} }
+func (*Slots) Key() [16]byte { return [16]byte{} }
 
 // Take is never called.
 func (*Slots) Take() (lane int, fds []int, err error) { return 0, nil, errors.ErrUnsupported }
@@ -35,6 +35,9 @@ func (*Slots) Taken() int { return 0 }
 
 // Close is never called.
 func (*Slots) Close() {}
+
+// CheckNetwork has nothing to check.
+func CheckNetwork(int) error { return nil }
 
 func noSlots(local netip.AddrPort) error {
 	return fmt.Errorf("open UDP link on %v: programs cannot share an address on %s, which cannot steer packets: %w", local, runtime.GOOS, errors.ErrUnsupported)

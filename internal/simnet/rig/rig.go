@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/frame"
 	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/machine"
@@ -41,7 +42,7 @@ func OpenLanes(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cf
 	cfg.Networks, cfg.Clock, cfg.Manual = rocev2.Networks(links), n.Clock, true
 	if lc.Ethernet {
 		var err error
-		if cfg.Networks, err = rocev1.Networks(local.Addr(), simnet.Ethernet(links)); err != nil {
+		if cfg.Networks, err = rocev1.Networks(local.Addr(), frame.Whole(len(links)), simnet.Ethernet(links)); err != nil {
 			return nil, err
 		}
 	}

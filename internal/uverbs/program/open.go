@@ -58,8 +58,8 @@ func (e *Engine) openShare(socket, file string) error {
 		return fmt.Errorf("device file: expected uverbs0 to uverbs%d, found %q: %w", len(info.Devices)-1, file, syscall.ENOENT)
 	}
 	about := info.Devices[index]
-	if !strings.HasSuffix(about, "("+verbs.RoCE.String()+")") { // the server would refuse and log it
-		return fmt.Errorf("%s stays in the server's process, as only a RoCE v2 device can be in a program: %w", about, errors.ErrUnsupported)
+	if !inPrograms(about) { // the server would refuse and log it
+		return fmt.Errorf("%s stays in the server's process, as only a RoCE device can be in a program: %w", about, errors.ErrUnsupported)
 	}
 	name, _, _ := strings.Cut(about, " ")
 	dev, err := verbs.OpenShared(ctx, socket+"/"+name, verbs.SharedConfig{})
@@ -73,4 +73,14 @@ func (e *Engine) openShare(socket, file string) error {
 		e.log(fmt.Sprintf("process %d: %s is in the program", os.Getpid(), name))
 	}
 	return nil
+}
+
+// inPrograms reports whether a device that a server describes can be in programs.
+func inPrograms(about string) bool {
+	for _, p := range []verbs.Protocol{verbs.RoCE, verbs.RoCEv1} {
+		if strings.HasSuffix(about, "("+p.String()+")") {
+			return true
+		}
+	}
+	return false
 }

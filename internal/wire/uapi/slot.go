@@ -5,10 +5,12 @@ import "net/netip"
 // A Slot is the answer to OpSlot, behind the reply in JSON: a share of a device's address
 // for an adapter in the program. Data of the request is the name of the device's file, and
 // Arg[0] is Reasons: EPROTO refuses programs of another build.
-// Descriptors of the reply are the receiving socket, what keeps the address's other
-// sockets open, and a socket whose end gives the slot back. The server takes the slot back as
-// well when the process ends that has asked for it.
+// Descriptors of the reply are those by which the adapter joins the address (of RoCE v2 the
+// receiving socket and what keeps the address's other sockets open, of RoCE v1 the claim of the
+// GID), then the memory of its counters (trace.Counters), and a socket whose end gives the
+// slot back. The server takes the slot back as well when the process ends that has asked for it.
 type Slot struct {
+	Protocol  uint8          // as verbs.Protocol numbers it
 	Addr      netip.AddrPort // with the zone of a link-local address
 	Interface string
 	GUID      uint64
@@ -29,6 +31,9 @@ type Slot struct {
 	SameHostDir string // directory in which it is published; empty for none
 }
 
-// SlotDescriptors is how many descriptors come with a Slot: those of its sockets, the memory
-// of its counters (trace.Counters), and the socket whose end gives it back.
-const SlotDescriptors = 4
+// How many descriptors come with a Slot: at least the memory of its counters (trace.Counters) and
+// the socket whose end gives it back, at most those of two sockets as well.
+const (
+	MinSlotDescriptors = 2
+	MaxSlotDescriptors = 4
+)

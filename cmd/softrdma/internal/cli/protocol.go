@@ -42,7 +42,7 @@ func SplitProtocol(name string) (prefix, rest string) {
 // Sharable reports whether programs can share the address of a device with a name.
 func Sharable(name string) bool {
 	prefix, _ := SplitProtocol(name)
-	return prefix == ""
+	return prefix == "" || prefix == RoCEv1Prefix
 }
 
 // SharedPrefix begins the names of devices on addresses that a daemon shares, see verbs.Open.

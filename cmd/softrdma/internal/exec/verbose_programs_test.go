@@ -55,7 +55,7 @@ func TestProgramsFindEveryDeviceOfTheirOwn(t *testing.T) {
 			}
 		}
 	}
-	clitest.Start(t, append(args, "--engine", "program", "--", "ibv_devinfo")...).Fails(cli.ExitUsage, "only a RoCE v2 device")
+	clitest.Start(t, append(args, "--engine", "program", "--", "ibv_devinfo")...).Fails(cli.ExitUsage, "only a RoCE device")
 }
 
 // A static program loads no libraries: exec says that it finds no device.
