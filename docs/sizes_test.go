@@ -50,7 +50,6 @@ var (
 		"internal/management/hardware.Counters": 40,
 		"internal/iwarp.receiver":               39,
 		"msg.Worker":                            35,
-		"internal/fabric/live.Fabric":           31,
 	}
 	largeExported = map[string]int{
 		"internal/wire/uapi":        233,

@@ -2,12 +2,15 @@ package verbs
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/frame"
 	"softrdma/internal/frame/infiniband"
 	"softrdma/internal/host"
 	"softrdma/internal/provider/fabric"
@@ -15,6 +18,7 @@ import (
 	"softrdma/internal/registry"
 	"softrdma/internal/sa"
 	"softrdma/internal/samehost"
+	"softrdma/internal/trace"
 )
 
 // fabricPrefix is the prefix of the names of ports of a fabric.
@@ -23,21 +27,37 @@ const fabricPrefix = "ib:"
 // openPort opens a device on a port of a fabric. Its packets go through the fabric's
 // switches, also to devices of this process and host.
 func (s *Stack) openPort(ctx context.Context, name string, cfg *Config) (*Device, error) {
-	d, err := s.attach(ctx, name, cfg)
+	var o portOpening
+	if cfg.Shared {
+		p := newPortSlots()
+		o.share, o.slots = &attach.Share{Key: p.key[:], Of: sharedLanes}, p
+	}
+	d, err := s.attach(ctx, name, cfg, &o)
 	if err != nil {
 		return nil, openNamed(fabricPrefix, name, err)
 	}
 	return d, nil
 }
 
+// A portOpening is what a device has of a port.
+type portOpening struct {
+	share   *attach.Share // nil for the whole port
+	slots   slots         // for other programs; nil if the port is not shared
+	mirror  *trace.Mirror
+	release func() error
+}
+
 // attach attaches to a port and opens a device on it.
-func (s *Stack) attach(ctx context.Context, name string, cfg *Config) (*Device, error) {
+func (s *Stack) attach(ctx context.Context, name string, cfg *Config, o *portOpening) (*Device, error) {
 	control, recovery, err := transmission(cfg.Congestion, cfg.Recovery)
 	if err = errors.Join(err, cfg.refuseFabric()); err != nil {
 		return nil, err
 	}
-	p, err := fabric.Open(ctx, name, adapter.Config{
-		Spin: cfg.spin(), Window: cfg.Window, Control: control, Recovery: recovery, PeerTimeout: cfg.PeerTimeout,
+	if cfg.Shared && strings.Contains(name, "@") {
+		return nil, reason.NotSupported("Shared: expected a fabric on this host, found %s", name)
+	}
+	p, err := fabric.Open(ctx, name, o.share, adapter.Config{
+		Spin: cfg.spin(), Window: cfg.Window, Control: control, Recovery: recovery, PeerTimeout: cfg.PeerTimeout, Mirror: o.mirror,
 	})
 	if err != nil {
 		return nil, err
@@ -45,23 +65,52 @@ func (s *Stack) attach(ctx context.Context, name string, cfg *Config) (*Device, 
 	info := p.Port.Info()
 	d := &Device{
 		protocol: InfiniBand, spin: cfg.spin(), guid: info.NodeInfo.NodeGUID, fabric: p, choice: fabricChoice(info),
-		drv: p, local: p.Device.Device,
+		drv: p, local: p.Device.Device, slots: o.slots, release: o.release,
 		state: func() host.PortState { return host.PortState{Up: p.Active(), Addr: true} },
 	}
 	d.sameHost.why = reason.Detail{Reason: reason.HostFabric, Expected: 1}.Err()
 	d.attr = attributes(d.Name(), GUID(d.guid), GUID(info.NodeInfo.SystemImageGUID), InfiniBand)
 	d.attr.MaxPKeys = len(fabric.Config(info).PKeys)
-	s.reg.Add(&registry.Entry{Handle: d, Provider: p, Adapter: d.local, Fabric: p.Port, Subnet: sa.New(p.Port, d.local)})
+	e := &registry.Entry{Handle: d, Provider: p, Adapter: d.local, Fabric: p.Port, Subnet: sa.New(p.Port, d.local)}
+	if d.slots != nil {
+		e.Slots = deviceSlots{d}
+	}
+	s.reg.Add(e)
 	return d, nil
 }
+
+// portSlots are the lanes of a port that programs share. A program attaches to the port itself,
+// with the key.
+type portSlots struct {
+	*frame.Lending
+	key [16]byte
+}
+
+func newPortSlots() *portSlots {
+	p := &portSlots{Lending: frame.NewLending(1, sharedLanes)}
+	_, _ = rand.Read(p.key[:]) // never fails
+	return p
+}
+
+// Take implements slots.
+func (p *portSlots) Take() (lane int, fds []int, err error) {
+	lane, err = p.Lending.Take()
+	return lane, nil, err
+}
+
+// Key implements slots.
+func (p *portSlots) Key() [16]byte { return p.key }
+
+// Close implements slots.
+func (p *portSlots) Close() {}
 
 // refuseFabric refuses settings that do not apply to a port of a fabric.
 func (cfg *Config) refuseFabric() error {
 	switch {
 	case cfg.Lanes > 1:
 		return reason.NotSupported("lanes: expected 1 of a port of a fabric, found %d", cfg.Lanes)
-	case cfg.Shared || cfg.TLS != nil || cfg.NoCRC || cfg.Markers:
-		return reason.NotSupported("Shared, TLS, NoCRC and Markers: expected a device of another protocol than %v", InfiniBand)
+	case cfg.TLS != nil || cfg.NoCRC || cfg.Markers:
+		return reason.NotSupported("TLS, NoCRC and Markers: expected a device of another protocol than %v", InfiniBand)
 	case cfg.MTU != 0:
 		return reason.NotSupported("MTU: the subnet manager chooses that of a port of a fabric")
 	}

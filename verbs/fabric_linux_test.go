@@ -338,12 +338,18 @@ func cutBusiestLink(t *testing.T, x *fabrictest.Fabric) (cut bool) {
 // Settings that do not apply to a port of a fabric are refused.
 func TestFabricRefusesSettings(t *testing.T) {
 	x := fabrictest.Start(t, "star:2")
-	for _, cfg := range []Config{{Lanes: 2}, {MTU: 1024}, {Shared: true}, {NoCRC: true}, {SameHost: SameHostRequire}} {
+	for _, cfg := range []Config{{Lanes: 2}, {MTU: 1024}, {NoCRC: true}, {SameHost: SameHostRequire}} {
 		d, err := Open("ib:"+x.Adapters[0], cfg)
 		if err == nil {
 			d.Close()
 			t.Errorf("%+v was taken", cfg)
 		}
+	}
+	if d, err := Open("ib:"+x.Name+"@127.0.0.1/node-0", Config{Shared: true}); !errors.Is(err, errors.ErrUnsupported) {
+		if err == nil {
+			d.Close()
+		}
+		t.Errorf("a port on another host is shared: %v", err)
 	}
 	if d, err := Open("ib:"+x.Name+"/nobody", Config{}); err == nil {
 		d.Close()

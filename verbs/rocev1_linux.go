@@ -17,26 +17,46 @@ func (s *Stack) openRoCEv1(c *host.Choice, cfg *Config, lanes int) (l links, err
 	if s.reg.Find(c.Addr) != nil {
 		return l, fmt.Errorf("GID %v is in use by another RoCE v1 device of this process: %w", c.Addr.Addr(), syscall.EADDRINUSE)
 	}
-	var opened []*packet.Link
-	var slots *packet.Slots
-	p := packetConfig(c, cfg)
+	l.share = frame.Whole(lanes)
 	if cfg.Shared {
-		l.share = frame.Share{Lanes: lanes, Of: sharedLanes}
-		if opened, slots, err = packet.OpenSlots(p, lanes, sharedLanes); err == nil {
-			l.slots = slots
-		}
-	} else {
-		l.share = frame.Whole(lanes)
-		opened, err = packet.Open(p, lanes)
+		l.share.Of = sharedLanes
 	}
-	if err == nil {
-		l.networks, err = ethernetNetworks(c, l.share, opened)
+	opened, err := packet.Open(packetConfig(c, cfg), lanes)
+	if err != nil {
+		return l, rightError(err, c)
 	}
-	if err != nil && slots != nil {
-		slots.Close()
+	if cfg.Shared {
+		l.slots = &ethernetSlots{frame.NewLending(lanes, sharedLanes), opened[0]}
 	}
-	return l, rightError(err, c)
+	l.networks, err = ethernetNetworks(c, l.share, opened)
+	return l, err
 }
+
+// ethernetSlots are the lanes of a GID that programs share, each of which has a socket of its own.
+type ethernetSlots struct {
+	*frame.Lending
+	owner *packet.Link
+}
+
+// Take implements slots.
+func (s *ethernetSlots) Take() (lane int, fds []int, err error) {
+	if lane, err = s.Lending.Take(); err != nil {
+		return 0, nil, err
+	}
+	fd, err := s.owner.CopyClaim()
+	if err != nil {
+		s.Give(lane)
+		return 0, nil, err
+	}
+	return lane, []int{fd}, nil
+}
+
+// Key implements slots. There is none: each frame comes to the socket of its lane, so programs hand
+// none over.
+func (s *ethernetSlots) Key() (none [16]byte) { return none }
+
+// Close implements slots.
+func (s *ethernetSlots) Close() {}
 
 // openRoCEv1Slot opens the Ethernet frames of a lane that a daemon has lent.
 func openRoCEv1Slot(fds []int, c *host.Choice, cfg *Config, share frame.Share) ([]frame.Network, error) {

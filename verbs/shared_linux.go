@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/daemon"
+	"softrdma/internal/fabric/attach"
 	"softrdma/internal/frame"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
@@ -27,16 +28,35 @@ func (s *Stack) openSlot(ctx context.Context, name string, cfg *Config) (*Device
 	if err != nil {
 		return nil, openNamed(sharedPrefix, name, err)
 	}
-	d, err := s.startShared(slot, cfg)
+	d, err := s.startShared(ctx, slot, cfg)
 	if err != nil {
 		return nil, openNamed(sharedPrefix, name, errors.Join(fmt.Errorf("daemon on %s: %w", slot.Socket, err), slot.Close()))
 	}
 	return d, nil
 }
 
-func (s *Stack) startShared(slot *daemon.Slot, cfg *Config) (*Device, error) {
+func (s *Stack) startShared(ctx context.Context, slot *daemon.Slot, cfg *Config) (d *Device, err error) {
 	m := &trace.Mirror{Counters: (*trace.Counters)(unsafe.Pointer(&slot.Counters[0]))}
 	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Counters) // refusals of a closed device still count
+	if Protocol(slot.Protocol) == InfiniBand {
+		d, err = s.attach(ctx, slot.Interface, cfg, &portOpening{
+			share: &attach.Share{Key: slot.Key[:], Lane: slot.First, Of: slot.Of}, mirror: m, release: slot.Close,
+		})
+	} else {
+		d, err = s.openShare(slot, cfg, m)
+	}
+	if err != nil || slot.Capture == "" {
+		return d, err
+	}
+	if err := d.joinCapture(captureFile{slot.Capture, slot.CaptureID}); err != nil {
+		d.release = nil // the caller gives the slot back
+		return nil, errors.Join(fmt.Errorf("capture: %w", err), d.Close())
+	}
+	return d, nil
+}
+
+// openShare opens a device on a share of a local address.
+func (s *Stack) openShare(slot *daemon.Slot, cfg *Config, m *trace.Mirror) (*Device, error) {
 	protocol := Protocol(slot.Protocol)
 	choice, err := chooseShared(protocol, slot)
 	if err != nil {
@@ -57,15 +77,7 @@ func (s *Stack) startShared(slot *daemon.Slot, cfg *Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.start(&p, &c)
-	if err != nil || slot.Capture == "" {
-		return d, err
-	}
-	if err := d.joinCapture(captureFile{slot.Capture, slot.CaptureID}); err != nil {
-		d.release = nil // the caller gives the slot back
-		return nil, errors.Join(fmt.Errorf("capture: %w", err), d.Close())
-	}
-	return d, nil
+	return s.start(&p, &c)
 }
 
 // chooseShared finds the address of a slot.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"softrdma/internal/daemontest"
+	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/testenv"
 	"softrdma/verbs"
 )
@@ -109,8 +110,14 @@ func carriesEveryOperation(t *testing.T, protocol string, mode verbs.SameHost) {
 
 // Two devices on one address in one process, and the daemon's own, exchange in all
 // directions.
-func TestSharedAddressWithinAProcess(t *testing.T) {
-	daemon, name := shareAddress(t, "127.7.42.1")
+func TestSharedAddressWithinAProcess(t *testing.T) { withinAProcess(t, "127.7.42.1") }
+
+func TestSharedPortWithinAProcess(t *testing.T) {
+	withinAProcess(t, "ib:"+fabrictest.Start(t, "star:2").Adapters[0])
+}
+
+func withinAProcess(t *testing.T, addr string) {
+	daemon, name := shareAddress(t, addr)
 	devices := []*verbs.Device{daemon.dev, openShared(t, name), openShared(t, name)}
 	for _, from := range devices {
 		for _, to := range devices {

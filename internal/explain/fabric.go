@@ -125,7 +125,7 @@ var _ = explain(map[reason.Reason]text{
 		"Name an adapter of the fabric and one of its ports.",
 		localClause},
 	reason.FabricHeld: {
-		"One program at a time is attached to a port.",
+		"A port belongs to one program at a time, or to programs that share it by one daemon or one softrdma exec.",
 		"The process that the error names.",
 		"Use another port, or share the port between programs by `softrdma daemon -d ib:NAME/NODE`.",
 		localClause},

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"encoding/binary"
+	"sync"
 
 	"golang.org/x/net/bpf"
 
@@ -83,4 +84,36 @@ func (s Share) Draw(lane, used int, free func(qpn uint32) bool, random func() ui
 // Valid reports whether the share is one.
 func (s Share) Valid() bool {
 	return s.First >= 0 && s.Lanes >= 1 && s.First+s.Lanes <= s.Of
+}
+
+// A Lending lends the lanes of an endpoint that are not its owner's to other programs.
+type Lending struct {
+	first int
+
+	mu    sync.Mutex
+	taken []bool // from first on
+}
+
+// NewLending returns a Lending of the lanes from first to of.
+func NewLending(first, of int) *Lending { return &Lending{first: first, taken: make([]bool, of-first)} }
+
+// Take returns a lane that is free until Give.
+func (x *Lending) Take() (lane int, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i, taken := range x.taken {
+		if !taken {
+			x.taken[i] = true
+			return x.first + i, nil
+		}
+	}
+	n := uint64(len(x.taken))
+	return 0, reason.Detail{Reason: reason.SlotsTaken, Expected: n, Found: n}.Err()
+}
+
+// Give takes a lane back.
+func (x *Lending) Give(lane int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.taken[lane-x.first] = false
 }

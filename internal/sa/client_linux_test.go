@@ -26,7 +26,7 @@ const service mad.ServiceID = 0x1064000
 // open opens the port of adapter i, and waits until it is active.
 func open(t *testing.T, f *fabrictest.Fabric, i int) (*Client, *fabric.Device) {
 	t.Helper()
-	d, err := fabric.Open(context.Background(), f.Adapters[i], adapter.Config{GUID: uint64(i + 1)})
+	d, err := fabric.Open(context.Background(), f.Adapters[i], nil, adapter.Config{GUID: uint64(i + 1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/inherit"
 	"softrdma/internal/link/wake"
 )
 
@@ -22,14 +23,15 @@ type Conn struct {
 	fd    int           // after LeavePoller, otherwise -1
 	calls wake.Lifetime // that use fd
 
-	closing sync.Mutex // of LeavePoller and Close
-	closed  bool
+	closing   sync.Mutex // of LeavePoller and Close
+	closed    bool
+	inherited int // descriptor in the list of package inherit; -1 if there is none
 }
 
 // NewConn takes over a connection. One more descriptor than the protocol allows
 // tells a message with too many from a process that can open no more.
 func NewConn(c *net.UnixConn, p *Protocol) *Conn {
-	return &Conn{UnixConn: c, protocol: p, in: make([]byte, p.MaxMessage), oob: make([]byte, unix.CmsgSpace(4*(p.MaxDescriptors+1))), fd: -1}
+	return &Conn{UnixConn: c, protocol: p, in: make([]byte, p.MaxMessage), oob: make([]byte, unix.CmsgSpace(4*(p.MaxDescriptors+1))), fd: -1, inherited: -1}
 }
 
 // LeavePoller makes calls wait on a thread (wake.LeavePoller), unless there are many connections. Other calls
@@ -50,11 +52,30 @@ func (c *Conn) LeavePoller() {
 	_ = c.UnixConn.Close() // fd keeps the connection open
 }
 
+// CloseInChildren makes children that the program forks close the connection. It comes after
+// LeavePoller.
+func (c *Conn) CloseInChildren() {
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	if c.closed {
+		return
+	}
+	_ = c.do(func(fd int) error {
+		c.inherited = fd
+		inherit.Add(fd)
+		return nil
+	})
+}
+
 // Close ends the connection, and the calls that wait on it.
 func (c *Conn) Close() error {
 	c.closing.Lock()
 	defer c.closing.Unlock()
 	c.closed = true
+	if c.inherited >= 0 {
+		inherit.Remove(c.inherited)
+		c.inherited = -1
+	}
 	if c.fd < 0 {
 		return c.UnixConn.Close()
 	}

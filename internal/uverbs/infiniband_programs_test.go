@@ -128,7 +128,7 @@ func TestProgramsReachEachOtherByLID(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seconds of real programs")
 	}
-	lib := library(t)
+	lib, all := library(t), engines(t)
 	a, b := managedByOpenSM(t, lib)
 	for _, line := range []string{
 		"ibv_rc_pingpong -c", "ibv_rc_pingpong -e", "ibv_uc_pingpong -n 100", "ibv_ud_pingpong -n 100", "ibv_srq_pingpong",
@@ -141,10 +141,43 @@ func TestProgramsReachEachOtherByLID(t *testing.T) {
 			want = "#bytes"
 		}
 		x := programPair{server: args, client: append(args[:len(args):len(args)], "127.0.0.1"), want: want}
-		t.Run(line, func(t *testing.T) {
-			if _, err := x.meet(t, lib, nil, a, b); err != nil {
+		for engine, env := range all {
+			t.Run(engine+" "+line, func(t *testing.T) {
+				if _, err := x.meet(t, lib, env, a, b); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		t.Run("program on one port "+line, func(t *testing.T) {
+			if _, err := x.meet(t, lib, all["program"], b, b); err != nil {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// The connection manager of a port is its server's, the queue pairs are the programs'.
+func TestProgramsConnectOnPorts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds of real programs")
+	}
+	lib, all := library(t), engines(t)
+	f := fabrictest.Start(t, "star:2")
+	a, b := newServer(t, "ib:"+f.Adapters[0]), newServer(t, "ib:"+f.Adapters[1])
+	const peer = "10.77.0.1"
+	for _, x := range []programPair{
+		{[]string{"rping", "-s", "-a", peer, "-C", "10"}, []string{"rping", "-c", "-a", peer, "-C", "10", "-V", "-v"}, "rdma-ping-9"},
+		{[]string{"ucmatose", "-b", peer}, []string{"ucmatose", "-s", peer}, "return status 0"},
+		{[]string{"udaddy", "-b", peer}, []string{"udaddy", "-s", peer}, "return status 0"},
+		{[]string{"rstream", "-b", peer, "-S", "4096", "-C", "50"}, []string{"rstream", "-s", peer, "-S", "4096", "-C", "50"}, "custom"},
+		{[]string{"ib_send_bw", "-R", "-F", "-n", "100"}, []string{"ib_send_bw", "-R", "-F", "-n", "100", peer}, "MsgRate"},
+		{[]string{"mckey", "-b", peer, "-m", "224.1.2.3"}, []string{"mckey", "-b", "10.77.0.2", "-m", "224.1.2.3", "-s"}, "test complete"},
+	} {
+		for engine, env := range all {
+			t.Run(engine+" "+x.client[0], func(t *testing.T) { x.run(t, lib, env, a, b) })
+		}
+		if x.client[0] != "mckey" { // which names its own address
+			t.Run("program on one port "+x.client[0], func(t *testing.T) { x.run(t, lib, all["program"], a, a) })
+		}
 	}
 }

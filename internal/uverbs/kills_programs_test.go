@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/testenv"
 )
 
@@ -27,9 +28,9 @@ func TestProgramsOnOneAddressSurviveKills(t *testing.T) {
 	for _, x := range []struct {
 		engine, protocol string
 		kills            int
-	}{{"program", "", 500}, {"daemon", "", 150}, {"program", "roce1:", 100}} {
+	}{{"program", "", 500}, {"daemon", "", 150}, {"program", "roce1:", 100}, {"program", "ib:", 100}} {
 		t.Run(x.engine+x.protocol, func(t *testing.T) {
-			if x.protocol != "" {
+			if x.protocol == "roce1:" {
 				testenv.Root(t, "sends Ethernet frames")
 			}
 			if testing.Short() {
@@ -41,19 +42,24 @@ func TestProgramsOnOneAddressSurviveKills(t *testing.T) {
 }
 
 func survivesKills(t *testing.T, engine, protocol string, kills int) {
-	const addr = "127.14.4.30"
+	addr := "127.14.4.30"
+	connect, device, modes := addr, protocol+addr, []string{"off", "require", "auto"}
+	if protocol == "ib:" { // whose packets all go through the fabric
+		modes = []string{"off", "auto"}
+		connect, device = "10.77.0.1", protocol+fabrictest.Start(t, "star:2").Adapters[0]
+	}
 	names := setHostDir(t)
-	p := newInProgram(t, protocol+addr)
+	p := newInProgram(t, device)
 	p.env = engines(t)[engine]
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	var pairs []*bystanders
-	for _, path := range []string{"off", "require"} {
+	for _, path := range modes[:2] {
 		pairs = append(pairs, p.bystanders(t, p.compile(t, "bystander"), "SOFTRDMA_SAME_HOST="+path))
 	}
 	counts, descriptors, host := p.s.Count(), openDescriptors(t), entries(t, names)
 
-	v := &victims{p: p, addr: addr, fork: p.compile(t, "fork")}
+	v := &victims{p: p, addr: addr, connect: connect, modes: modes, fork: p.compile(t, "fork")}
 	var workers sync.WaitGroup
 	for worker := range killers {
 		workers.Go(func() {
@@ -99,6 +105,8 @@ func entries(t *testing.T, dir string) (names []string) {
 type victims struct {
 	p          *inProgram
 	addr, fork string
+	connect    string   // the address for librdmacm
+	modes      []string // of the memory path
 	port       atomic.Int64
 	killed     atomic.Int64
 }
@@ -117,11 +125,11 @@ func (v *victims) round(t *testing.T, r *rand.Rand) {
 		endless("ibv_ud_pingpong", "-g", "0", "-n", forever),
 		endless("ibv_srq_pingpong", "-g", "0", "-n", forever),
 		endless("ib_write_bw", "-F", "-D", "60"),
-		{{"rping", "-s", "-a", v.addr, "-p", port}, {"rping", "-c", "-a", v.addr, "-p", port, "-C", forever}},
+		{{"rping", "-s", "-a", v.connect, "-p", port}, {"rping", "-c", "-a", v.connect, "-p", port, "-C", forever}},
 		{{"ibv_devinfo", "-v"}},
 		{{v.fork, "children"}},
 	}
-	mode := []string{"off", "auto", "require"}[r.IntN(3)]
+	mode := v.modes[r.IntN(len(v.modes))]
 	var running []*exec.Cmd
 	for _, args := range kinds[r.IntN(len(kinds))] {
 		c := exec.Command(args[0], args[1:]...)

@@ -73,6 +73,7 @@ func (p *Port) attach(ctx context.Context) (err error) {
 	stop()
 	_ = c.SetDeadline(time.Time{})
 	c.LeavePoller()
+	c.CloseInChildren() // one of them would keep the port
 	p.mu.Lock()
 	p.conn, p.bell, p.relay = c, bell, c.relay
 	sm := p.sm
@@ -113,7 +114,7 @@ func (p *Port) shakeHands(c *Conn, bell *hostmem.Bell) (end *fabric.End, ringer 
 
 // sayHello sends the first message, with the bell for the fabric's process.
 func (p *Port) sayHello(c *Conn, bell *hostmem.Bell) error {
-	hello, err := Protocol.Message(Hello, HelloBody{Version: Version, Node: p.address.Node, Port: p.address.Port, Program: filepath.Base(os.Args[0])})
+	hello, err := Protocol.Message(Hello, HelloBody{Version: Version, Node: p.address.Node, Port: p.address.Port, Program: filepath.Base(os.Args[0]), Share: p.share})
 	if err != nil {
 		return err
 	}

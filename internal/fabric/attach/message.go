@@ -42,7 +42,7 @@ const (
 const MaxMessage = 64 << 10
 
 // Version is that of the messages, and of the memory between a program and its port.
-const Version = 2
+const Version = 3
 
 // A HelloBody asks for a port.
 type HelloBody struct {
@@ -50,7 +50,21 @@ type HelloBody struct {
 	Node    string
 	Port    uint8
 	Program string // for people
+	Share   *Share // nil for the whole port
 }
+
+// A Share is what a program has of a port that several programs with one key share: the queue
+// pairs of one of its lanes. The program with lane 0 also has queue pairs 0 and 1.
+type Share struct {
+	Key      []byte // at least MinKey bytes
+	Lane, Of int
+}
+
+// Limits of a Share.
+const (
+	MinKey   = 16
+	MaxLanes = 256
+)
 
 // An InfoBody says what a port is.
 type InfoBody struct {

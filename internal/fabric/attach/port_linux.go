@@ -21,6 +21,7 @@ import (
 // its methods.
 type Port struct {
 	address Address
+	share   *Share // nil for the whole port
 	link    *fabric.Link
 	info    atomic.Pointer[Info]
 	handler atomic.Pointer[func(*Arrival) bool]
@@ -45,12 +46,15 @@ type Port struct {
 
 // Open attaches to a port: "NAME/NODE" or "NAME/NODE:PORT", port 1 without a number. NODE is
 // the ID of the node in the topology, its description or its GUID as 0x….
-func Open(ctx context.Context, address string) (*Port, error) {
+func Open(ctx context.Context, address string) (*Port, error) { return OpenShare(ctx, address, nil) }
+
+// OpenShare attaches to a port that programs share. A nil share is the whole port.
+func OpenShare(ctx context.Context, address string, share *Share) (*Port, error) {
 	a, err := ParseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	p := &Port{address: a, done: make(chan struct{}), refused: make(chan *Violation, maxRefused), watchers: make(map[int]func(*Info, *Info, Event))}
+	p := &Port{address: a, share: share, done: make(chan struct{}), refused: make(chan *Violation, maxRefused), watchers: make(map[int]func(*Info, *Info, Event))}
 	p.life, p.end = context.WithCancel(context.Background())
 	p.info.Store(&Info{Fabric: a.Fabric, Node: a.Node, Port: a.Port})
 	if p.link, err = fabric.New(func(reason.Detail) { p.hangUp() }); err != nil {

@@ -18,6 +18,9 @@ var errSystem = reason.NotSupported("programs attach to a fabric on Linux only")
 // Open fails.
 func Open(context.Context, string) (*Port, error) { return nil, errSystem }
 
+// OpenShare fails.
+func OpenShare(context.Context, string, *Share) (*Port, error) { return nil, errSystem }
+
 // Do fails.
 func Do(context.Context, string, []byte) ([]byte, error) { return nil, errSystem }
 

@@ -21,12 +21,12 @@ import (
 type program struct {
 	fabric *Fabric
 	node   int
-	ports  []*attachment // by number, nil for none
+	ports  []tenants // by number
 }
 
 // Process implements control.Host.
 func (p *program) Process(port int) int {
-	if a := p.ports[port]; a != nil {
+	if a := p.ports[port].any(); a != nil {
 		return a.pid
 	}
 	return 0
@@ -34,7 +34,7 @@ func (p *program) Process(port int) int {
 
 // Remote implements control.Host.
 func (p *program) Remote(port int) string {
-	if a := p.ports[port]; a != nil && a.visit != nil {
+	if a := p.ports[port].any(); a != nil && a.visit != nil {
 		return a.visit.From.String()
 	}
 	return ""
@@ -42,26 +42,34 @@ func (p *program) Remote(port int) string {
 
 // MAD implements subnet.Program.
 func (p *program) MAD(_ time.Duration, in *agent.Arrival) {
-	if a := p.ports[in.Port]; a != nil {
+	if a := p.ports[in.Port].manager(); a != nil {
 		a.tellMAD(in)
 	}
 }
 
 // Packet implements subnet.Program.
-func (p *program) Packet(_ time.Duration, port int, frame []byte) bool {
-	a := p.ports[port]
+func (p *program) Packet(now time.Duration, port int, frame []byte) bool {
+	t := &p.ports[port]
+	if len(t.lanes) > 1 && isGroup(frame) {
+		t.spread(frame, nil)
+		p.fabric.subnet.Pool().Recycle(frame)
+		return true
+	}
+	a := t.of(frame)
 	if a == nil {
 		p.fabric.subnet.Unwanted(topology.End{Node: p.node, Port: port}, frame)
 		return true
 	}
-	return a.put(frame)
+	return a.put(now, frame)
 }
 
 // Notify implements subnet.Program.
 func (p *program) Notify(port int, e agent.Event) {
-	if a := p.ports[port]; a != nil {
-		a.reregister = a.reregister || e == agent.ClientReregister
-		a.changed()
+	for _, a := range p.ports[port].lanes {
+		if a != nil {
+			a.reregister = a.reregister || e == agent.ClientReregister
+			a.changed()
+		}
 	}
 }
 
@@ -75,8 +83,9 @@ func (f *Fabric) drop(at topology.End, d reason.Detail) {
 type attachment struct {
 	fabric *Fabric
 	at     topology.End
-	pid    int    // 0 for a program on another host
-	visit  *visit // nil for one on this host
+	share  attach.Share // of the port
+	pid    int          // 0 for a program on another host
+	visit  *visit       // nil for one on this host
 	end    *fabric.End
 	bell   *hostmem.Bell   // the program rings it
 	ringer *hostmem.Ringer // rings the program's
@@ -88,12 +97,13 @@ type attachment struct {
 	in      [fabric.Levels]input
 	next    uint8 // service level that pull looks at first
 	out     train
-	full    uint16 // service levels whose ring to the program had no room
-	unheard uint16 // service levels with packets that the program was not woken for
+	full    uint16        // service levels whose ring to the program had no room
+	since   time.Duration // when full was 0 last, if the port is shared
+	unheard uint16        // service levels with packets that the program was not woken for
 
 	members    map[attach.Membership]struct{}
 	info       attach.Info // as the program knows it
-	stale      bool        // in Fabric.stale
+	stale      bool        // in Fabric.todo
 	reregister bool
 }
 
@@ -178,6 +188,9 @@ func (a *attachment) read(sl uint8, x *input) bool {
 	default:
 		clear(frame[n:]) // see port.Config.NoVCRC
 		x.frame = frame
+		if a.share.Of > 1 && h.DLID.Multicast() { // no switch sends it back to this port
+			a.fabric.programs[a.at.Node].ports[a.at.Port].spread(frame, a)
+		}
 		return true
 	}
 	a.fabric.drop(a.at, d)
@@ -209,13 +222,13 @@ func (a *attachment) fail(d reason.Detail) {
 func (a *attachment) changed() {
 	if !a.stale {
 		a.stale = true
-		a.fabric.stale = append(a.fabric.stale, a)
+		a.fabric.todo.stale = append(a.fabric.todo.stale, a)
 	}
 }
 
 // tell tells programs what changed.
 func (f *Fabric) tell() {
-	for _, a := range f.stale {
+	for _, a := range f.todo.stale {
 		a.stale = false
 		now := f.describe(a.at)
 		if a.ended || !a.reregister && reflect.DeepEqual(&a.info, &now) {
@@ -225,7 +238,7 @@ func (f *Fabric) tell() {
 		a.outbox.info(&attach.InfoBody{Info: now, Reregister: a.reregister})
 		a.reregister = false
 	}
-	f.stale = f.stale[:0]
+	f.todo.stale = f.todo.stale[:0]
 }
 
 // describe returns what a port is.
@@ -248,18 +261,17 @@ func (f *Fabric) describe(at topology.End) attach.Info {
 func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err error) {
 	p := f.programs[a.at.Node]
 	if p == nil {
-		p = &program{fabric: f, node: a.at.Node, ports: make([]*attachment, len(f.config.Fabric.Nodes[a.at.Node].Ports))}
+		p = &program{fabric: f, node: a.at.Node, ports: make([]tenants, len(f.config.Fabric.Nodes[a.at.Node].Ports))}
 		f.programs[a.at.Node] = p
 		f.subnet.Attach(a.at.Node, p)
 	}
-	if held := p.ports[a.at.Port]; held != nil {
+	if held := p.ports[a.at.Port].enter(a); held != nil {
 		name := attach.Address{Fabric: f.config.Name, Node: f.names[a.at.Node], Port: uint8(a.at.Port)}
 		return attach.Info{}, held, &reason.Error{
 			Detail: reason.Detail{Reason: reason.FabricHeld, Expected: uint64(a.pid), Found: uint64(held.pid)},
 			Text:   fmt.Sprintf("%s is attached to it: share the port by softrdma daemon -d ib:%v", held.holder(), name),
 		}
 	}
-	p.ports[a.at.Port] = a
 	a.info = f.describe(a.at)
 	f.heat(a)
 	f.arrive(a)

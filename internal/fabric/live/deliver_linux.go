@@ -40,7 +40,7 @@ func (t *train) level() uint8 { return t.pieces[0][1] >> 4 }
 
 // put takes a packet for the program, from LRH to VCRC, and reports whether there was room. The
 // program gets it at once or by the next ring.
-func (a *attachment) put(frame []byte) bool {
+func (a *attachment) put(now time.Duration, frame []byte) bool {
 	if a.ended {
 		a.fabric.subnet.Pool().Recycle(frame)
 		return true
@@ -51,12 +51,16 @@ func (a *attachment) put(frame []byte) bool {
 	}
 	sl := packet[1] >> 4
 	if !a.end.Room(sl, 1, a.out.bytes+len(packet)) {
-		a.full |= 1 << sl
-		return false
+		if a.hold(now, sl) {
+			return false
+		}
+		a.fabric.drop(a.at, reason.Detail{Reason: reason.FabricFull, Expected: uint64(sl), Found: uint64(len(packet))})
+		a.fabric.subnet.Pool().Recycle(frame)
+		return true
 	}
 	a.out.add(frame)
 	if a.unheard == 0 {
-		a.fabric.wrote = append(a.fabric.wrote, a)
+		a.fabric.todo.wrote = append(a.fabric.todo.wrote, a)
 	}
 	a.unheard |= 1 << sl
 	return true

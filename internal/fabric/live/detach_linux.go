@@ -38,7 +38,7 @@ func (f *Fabric) detach(a *attachment) {
 	f.drain(a)
 	f.cool(a)
 	a.ended = true
-	f.programs[a.at.Node].ports[a.at.Port] = nil
+	f.programs[a.at.Node].ports[a.at.Port].leave(a)
 	for i := range a.in {
 		if x := a.in[i].frame; x != nil {
 			f.subnet.Pool().Recycle(x)
@@ -47,8 +47,10 @@ func (f *Fabric) detach(a *attachment) {
 	f.leaveGroups(a)
 	now := f.now()
 	f.subnet.Resume(now, a.at)
-	f.subnet.Agent(a.at.Node).SetCapability(now, a.at.Port, smp.CapSM, false)
-	f.subnet.Wake(a.at.Node)
+	if a.share.Lane == 0 {
+		f.subnet.Agent(a.at.Node).SetCapability(now, a.at.Port, smp.CapSM, false)
+		f.subnet.Wake(a.at.Node)
+	}
 	f.depart(a)
 	close(a.gone)
 }

@@ -51,11 +51,17 @@ type Fabric struct {
 	trunks   *trunks
 	hot      []*attachment // whose rings are looked at
 	linger   linger
-	wrote    []*attachment // whose program has not been woken for what was put
-	stale    []*attachment // whose program is to learn of changes
-	leaves   uint64        // transactions of leaveGroups
+	todo     todo
+	leaves   uint64 // transactions of leaveGroups
 
 	unplugged map[topology.End]bool // ports that are down because their program was lost
+}
+
+// A todo lists attachments for which the loop has something to do.
+type todo struct {
+	wrote   []*attachment // whose program has not been woken for what was put
+	stale   []*attachment // whose program is to learn of changes
+	blocked []*attachment // of shared ports, without room
 }
 
 // Start runs a fabric until Close.
@@ -194,6 +200,7 @@ func (f *Fabric) run(now time.Duration) {
 	if d := f.subnet.Deadline(); d < until-slice {
 		until = d + slice
 	}
+	f.unblock(now)
 	f.subnet.RunAhead(now, until)
 	f.trunks.send(now)
 	f.ring()
@@ -244,7 +251,7 @@ func (f *Fabric) due() time.Duration {
 	if d != subnet.Never {
 		d -= ahead
 	}
-	return min(d, f.trunks.deadline())
+	return min(d, f.trunks.deadline(), f.unblockAt())
 }
 
 // sleep waits until something is due or a program wants something.
@@ -303,11 +310,11 @@ func (f *Fabric) cool(a *attachment) {
 
 // ring wakes the programs that sleep and got packets.
 func (f *Fabric) ring() {
-	for i, a := range f.wrote {
+	for i, a := range f.todo.wrote {
 		a.ring()
-		f.wrote[i] = nil
+		f.todo.wrote[i] = nil
 	}
-	f.wrote = f.wrote[:0]
+	f.todo.wrote = f.todo.wrote[:0]
 }
 
 // findPort returns the port that a program asks for. Only adapters have such.

@@ -175,6 +175,10 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 		return nil, err
 	}
 	at, err := f.findPort(h)
+	share := &alone
+	if h.Share != nil && err == nil {
+		share, err = h.Share, checkShare(h.Share)
+	}
 	if err != nil {
 		return nil, errors.Join(err, ringer.Close())
 	}
@@ -184,7 +188,7 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 	}
 	_ = c.SetDeadline(time.Time{})
 	c.LeavePoller()
-	a := &attachment{fabric: f, at: at, visit: v, ringer: ringer, outbox: newOutbox(c), end: end, gone: make(chan struct{})}
+	a := &attachment{fabric: f, at: at, share: *share, visit: v, ringer: ringer, outbox: newOutbox(c), end: end, gone: make(chan struct{})}
 	if v == nil {
 		a.pid, _ = c.Peer()
 	}

@@ -56,8 +56,8 @@ func opened(t *testing.T, name string, filter []bpf.Instruction) *Link {
 	return list[0]
 }
 
-// frame returns an Ethernet frame of n bytes.
-func frame(from, to *Link, kind byte, n int) []byte {
+// ethernet returns a frame of n bytes.
+func ethernet(from, to *Link, kind byte, n int) []byte {
 	b := make([]byte, n)
 	copy(b, to.iface.mac[:])
 	copy(b[6:], from.iface.mac[:])
@@ -113,7 +113,7 @@ func TestLinkBatchArrivesInOrderAndNotAtTheSender(t *testing.T) {
 		var pieces [][]byte
 		var want [][]byte
 		for i := range 40 {
-			f := frame(a, b, byte(i), 1000)
+			f := ethernet(a, b, byte(i), 1000)
 			if i == 39 {
 				f = f[:700]
 			}
@@ -138,7 +138,7 @@ func TestLinkRingWrapsAndDropsExcessFrames(t *testing.T) {
 		for round := range 3 * b.in.slots / 50 {
 			var want [][]byte
 			for i := range 50 {
-				want = append(want, frame(a, b, byte(round+i), 200))
+				want = append(want, ethernet(a, b, byte(round+i), 200))
 			}
 			send(t, a, a.Wire(), want...)
 			for i, w := range want {
@@ -149,7 +149,7 @@ func TestLinkRingWrapsAndDropsExcessFrames(t *testing.T) {
 		}
 		quiet(t, b) // frees the last slot
 		for i := range b.in.slots + 20 {
-			send(t, a, a.Wire(), frame(a, b, byte(i), 200))
+			send(t, a, a.Wire(), ethernet(a, b, byte(i), 200))
 		}
 		for i := range b.in.slots {
 			if got := receive(t, b); got[ethernetLen] != byte(i) {
@@ -163,7 +163,7 @@ func TestLinkRingWrapsAndDropsExcessFrames(t *testing.T) {
 func TestLinkHostRouteReachesAnotherLinkOnTheInterface(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		a, b, other := opened(t, "ca", first(1)), opened(t, "ca", first(2)), opened(t, "cab", first(1))
-		f := frame(a, b, 2, 100)
+		f := ethernet(a, b, 2, 100)
 		copy(f, make([]byte, 12)) // the loopback's addresses are zero
 		send(t, a, a.Host(), f)
 		if got := receive(t, b); !bytes.Equal(got, f) {
@@ -179,7 +179,7 @@ func TestLinkBothRoutesReachAllMembers(t *testing.T) {
 		a, b, other := opened(t, "ca", all), opened(t, "ca", all), opened(t, "cab", all)
 		group := [6]byte{0x33, 0x33, 0, 0, 0, 1}
 		hosttest.Must(t, other.JoinMAC(group))
-		f := frame(a, b, 2, 100)
+		f := ethernet(a, b, 2, 100)
 		copy(f, group[:])
 		send(t, a, a.Everywhere(), f)
 		for _, l := range []*Link{a, b, other} {
@@ -196,7 +196,7 @@ func TestLinkOnTheLoopbackReachesOthersOnce(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		a, b := opened(t, "lo", first(1)), opened(t, "lo", first(2))
 		for name, via := range map[string]*link.Flow{"wire": a.Wire(), "host": a.Host(), "everywhere": a.Everywhere()} {
-			f := frame(a, b, 2, 100)
+			f := ethernet(a, b, 2, 100)
 			send(t, a, via, f)
 			if got := receive(t, b); !bytes.Equal(got, f) {
 				t.Errorf("%s: %x, expected %x", name, got, f)
@@ -210,11 +210,11 @@ func TestLinkIgnoresOtherInterfacesAndHosts(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		hosttest.Cable(t, "cx", "10.9.1.1/24")
 		a, b, x := opened(t, "ca", all), opened(t, "cab", all), opened(t, "cx", all)
-		f := frame(a, b, 1, 100)
+		f := ethernet(a, b, 1, 100)
 		f[5] ^= 1 // another host's address
 		send(t, a, a.Wire(), f)
 		quiet(t, b)
-		send(t, a, a.Wire(), frame(a, b, 1, 100))
+		send(t, a, a.Wire(), ethernet(a, b, 1, 100))
 		receive(t, b)
 		quiet(t, x)
 	})
@@ -424,7 +424,7 @@ func TestVLANFramesLeaveWithTheirOwnTag(t *testing.T) {
 		hosttest.Must(t, unix.SetsockoptInt(watch, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1))
 		hosttest.Must(t, unix.Bind(watch, &unix.SockaddrLinklayer{Protocol: networkOrder(unix.ETH_P_ALL), Ifindex: plain.iface.index}))
 
-		inner := frame(a, b, 1, 100)
+		inner := ethernet(a, b, 1, 100)
 		f := append(append(bytes.Clone(inner[:12]), 0x81, 0x00, 5<<5, 7), inner[12:]...)
 		send(t, a, a.Wire(), f)
 		if got := receive(t, b); !bytes.Equal(got, inner) {
@@ -449,7 +449,7 @@ func TestFilterTooLongIsRefused(t *testing.T) {
 func TestTaggedFramesArriveByTheirVLAN(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		a, b := opened(t, "ca", all), opened(t, "cab", all)
-		inner := frame(a, b, 1, 100)
+		inner := ethernet(a, b, 1, 100)
 		tagged := func(vlan byte) []byte {
 			return append(append(bytes.Clone(inner[:12]), 0x81, 0x00, 5<<5, vlan), inner[12:]...)
 		}

@@ -19,7 +19,7 @@ func TestConnectionAcrossAFabric(t *testing.T) {
 	var devices [2]*Device
 	var events [2]chan cm.Event // without what they lend
 	for i := range devices {
-		d, err := Open(context.Background(), f.Adapters[i], adapter.Config{GUID: uint64(i + 1)})
+		d, err := Open(context.Background(), f.Adapters[i], nil, adapter.Config{GUID: uint64(i + 1)})
 		if err != nil {
 			t.Fatal(err)
 		}

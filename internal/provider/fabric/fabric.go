@@ -37,16 +37,19 @@ type Device struct {
 // fabric's process has to run before packets come, and may need the processor.
 const mostSpin = 5 * time.Microsecond
 
-// Open attaches to a port, and makes an adapter of c with the port's network, tables and
-// GUID. The address is as for attach.Open.
-func Open(ctx context.Context, address string, c adapter.Config) (*Device, error) {
-	port, err := attach.Open(ctx, address)
+// Open attaches to a port, or to a share of it if that is not nil, and makes an adapter of c with
+// the port's network, tables and GUID. The address is as for attach.Open.
+func Open(ctx context.Context, address string, share *attach.Share, c adapter.Config) (*Device, error) {
+	port, err := attach.OpenShare(ctx, address, share)
 	if err != nil {
 		return nil, err
 	}
 	info := port.Info()
 	p := Config(info)
 	c.Networks, c.MTU, c.PKeys = []frame.Network{infiniband.New(port.Link(), p.Port)}, p.MTU, p.PKeys
+	if share != nil {
+		c.Share = frame.Share{First: share.Lane, Lanes: 1, Of: share.Of}
+	}
 	c.GUID, c.Spin = info.NodeInfo.NodeGUID, min(c.Spin, mostSpin)
 	c.Violated = func(v *machine.Violation) {
 		port.Violated(&attach.Violation{QKey: v.QKey, Key: v.Key, SLID: v.SLID, DLID: v.DLID, SL: v.LRH.SL, SourceQPN: v.SourceQPN,

@@ -59,7 +59,7 @@ func (e *Engine) openShare(socket, file string) error {
 	}
 	about := info.Devices[index]
 	if !inPrograms(about) { // the server would refuse and log it
-		return fmt.Errorf("%s stays in the server's process, as only a RoCE device can be in a program: %w", about, errors.ErrUnsupported)
+		return fmt.Errorf("%s stays in the server's process, as an iWARP device cannot be in a program: %w", about, errors.ErrUnsupported)
 	}
 	name, _, _ := strings.Cut(about, " ")
 	dev, err := verbs.OpenShared(ctx, socket+"/"+name, verbs.SharedConfig{})
@@ -77,7 +77,7 @@ func (e *Engine) openShare(socket, file string) error {
 
 // inPrograms reports whether a device that a server describes can be in programs.
 func inPrograms(about string) bool {
-	for _, p := range []verbs.Protocol{verbs.RoCE, verbs.RoCEv1} {
+	for _, p := range []verbs.Protocol{verbs.RoCE, verbs.RoCEv1, verbs.InfiniBand} {
 		if strings.HasSuffix(about, "("+p.String()+")") {
 			return true
 		}

@@ -41,8 +41,14 @@ func SplitProtocol(name string) (prefix, rest string) {
 
 // Sharable reports whether programs can share the address of a device with a name.
 func Sharable(name string) bool {
-	prefix, _ := SplitProtocol(name)
-	return prefix == "" || prefix == RoCEv1Prefix
+	prefix, rest := SplitProtocol(name)
+	switch prefix {
+	case IWARPPrefix:
+		return false
+	case InfiniBandPrefix:
+		return !strings.Contains(rest, "@") // a fabric on another host
+	}
+	return true
 }
 
 // SharedPrefix begins the names of devices on addresses that a daemon shares, see verbs.Open.

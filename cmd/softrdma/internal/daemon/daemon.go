@@ -23,8 +23,7 @@ variable /tmp/softrdma-daemon-UID/socket. The files that programs read below /sy
 are in a directory beside it, with the socket's name and ".d". softrdma exec looks
 for a daemon at --socket, or else at the user's socket and then in /run/softrdma.
 So do Go programs of the same user that open "shared:", and softrdma perf and
-pingpong with -d shared:, for a device of their own on a RoCE address of the
-daemon.
+pingpong with -d shared:, for a device of their own on an address of the daemon.
 
 By default the daemon serves programs of its own user and of root. It asks the
 system who the user is, not the program. A device reads and writes the memory of

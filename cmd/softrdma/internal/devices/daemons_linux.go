@@ -27,7 +27,7 @@ func printDaemons(ctx context.Context, out io.Writer) {
 		first = false
 		var shared []string
 		for _, line := range about.Devices {
-			if name, addr, _ := strings.Cut(line, " "); strings.Contains(addr, "(RoCE v") {
+			if name, addr, _ := strings.Cut(line, " "); !strings.HasSuffix(addr, "(iWARP)") {
 				shared = append(shared, fmt.Sprintf("   %s/%s  %s\n", prefix, name, addr))
 			}
 		}

@@ -24,7 +24,7 @@ memory.
 Every address can be a device of either protocol. With --protocol iwarp the list
 describes the iWARP devices.
 
-If a daemon is running (softrdma daemon), the RoCE addresses that it shares follow,
+If a daemon is running (softrdma daemon), the addresses that it shares follow,
 with the names that -d of perf and pingpong takes. So do the ports of the InfiniBand
 fabrics of this machine (softrdma fabric), with their state, their LID, the LID of the
 subnet manager, and the process that has opened them. -v lists all ports of large fabrics.`

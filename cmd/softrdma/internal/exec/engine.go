@@ -43,7 +43,7 @@ func (s *options) whyNotInProgram(cmd *cobra.Command, names []string) string {
 	all := slices.IndexFunc(names, cli.Sharable) < 0
 	switch {
 	case all || s.engine == engineProgram && slices.ContainsFunc(names, unsharable):
-		return "only a RoCE device can be in the program"
+		return "a device of iWARP, or of a fabric on another host, cannot be in the program"
 	case noFile(cli.FlagText(cmd, cli.PcapFlag)):
 		return "--" + cli.PcapFlag + ": programs write to regular files only"
 	case cli.TLSFlags(cmd) != nil:

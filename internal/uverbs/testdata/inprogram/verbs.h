@@ -104,6 +104,7 @@ __attribute__((unused)) static void connect_side(struct device *d, struct side *
 		.qp_state = IBV_QPS_INIT, .port_num = 1,
 		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	};
+	struct ibv_port_attr port;
 
 	CHECK(ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
 	a.qp_state = IBV_QPS_RTR;
@@ -113,6 +114,8 @@ __attribute__((unused)) static void connect_side(struct device *d, struct side *
 	a.min_rnr_timer = 1;
 	a.ah_attr.port_num = 1;
 	a.ah_attr.is_global = 1;
+	CHECK(ibv_query_port(d->context, 1, &port) == 0);
+	a.ah_attr.dlid = port.lid; /* peers are on the same port; 0 on Ethernet */
 	a.ah_attr.grh.hop_limit = 1;
 	if (peer_gid)
 		a.ah_attr.grh.dgid = *peer_gid;

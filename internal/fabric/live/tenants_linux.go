@@ -1,0 +1,155 @@
+package live
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/subnet"
+	"softrdma/internal/frame"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// tenants are the programs at a port: one, or several that share it by a key. Each has a lane of
+// the queue pair numbers. The first lane is that of the program that manages the port: it has
+// queue pairs 0 and 1.
+type tenants struct {
+	key   []byte
+	lanes []*attachment // by lane; nil if the port is free
+}
+
+// stopTime is how long a program at a shared port may take no packet. After that its packets are
+// dropped until it goes on, because they keep back those of the others.
+const stopTime = 100 * time.Millisecond
+
+// enter gives a lane of the port to a program. It returns the program that is in the way if there
+// is one.
+func (t *tenants) enter(a *attachment) (held *attachment) {
+	s := a.share
+	switch {
+	case t.lanes == nil:
+		t.key, t.lanes = s.Key, make([]*attachment, s.Of)
+	case len(t.key) == 0 || !bytes.Equal(t.key, s.Key) || len(t.lanes) != s.Of:
+		return t.any()
+	}
+	if held := t.lanes[s.Lane]; held != nil {
+		return held
+	}
+	t.lanes[s.Lane] = a
+	return nil
+}
+
+// leave takes a program's lane back.
+func (t *tenants) leave(a *attachment) {
+	t.lanes[a.share.Lane] = nil
+	if t.any() == nil {
+		*t = tenants{}
+	}
+}
+
+// any returns the program with the lowest lane, nil if the port is free.
+func (t *tenants) any() *attachment {
+	for _, a := range t.lanes {
+		if a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// manager returns the program with the first lane, or nil.
+func (t *tenants) manager() *attachment {
+	if len(t.lanes) == 0 {
+		return nil
+	}
+	return t.lanes[0]
+}
+
+// of returns the program that a unicast packet is for, or nil.
+func (t *tenants) of(packet []byte) *attachment {
+	if len(t.lanes) <= 1 {
+		return t.manager()
+	}
+	var h ib.LRH
+	if !h.Parse(packet) || len(packet) < h.HeaderLen() {
+		return nil
+	}
+	return t.lanes[frame.PacketLane(packet[h.HeaderLen():], len(t.lanes))]
+}
+
+// isGroup reports whether a packet is for a multicast group.
+func isGroup(packet []byte) bool {
+	var h ib.LRH
+	return h.Parse(packet) && h.DLID.Multicast()
+}
+
+// spread gives copies of a datagram to the programs of a shared port, except one. A program
+// without room loses it.
+func (t *tenants) spread(packet []byte, except *attachment) {
+	for _, a := range t.lanes {
+		if a == nil || a == except || a.ended {
+			continue
+		}
+		if sl := packet[1] >> 4; !a.end.Room(sl, 1, a.out.bytes+len(packet)) {
+			a.fabric.drop(a.at, reason.Detail{Reason: reason.FabricFull, Expected: uint64(sl), Found: uint64(len(packet))})
+			continue
+		}
+		copied := a.fabric.subnet.Pool().Buffer(len(packet))
+		copy(copied, packet)
+		a.put(0, copied)
+	}
+}
+
+// hold notes that there was no room for a packet, and reports whether to keep it. A program that
+// shares its port must not keep back the packets of others for long.
+func (a *attachment) hold(now time.Duration, sl uint8) bool {
+	if a.share.Of > 1 {
+		switch {
+		case a.full == 0:
+			a.since = now
+			a.fabric.todo.blocked = append(a.fabric.todo.blocked, a)
+		case now-a.since >= stopTime:
+			return false
+		}
+	}
+	a.full |= 1 << sl
+	return true
+}
+
+// unblock offers packets again for programs that have taken none for stopTime, which drops them.
+func (f *Fabric) unblock(now time.Duration) {
+	for i := 0; i < len(f.todo.blocked); {
+		a := f.todo.blocked[i]
+		stopped := a.full != 0 && !a.ended
+		if stopped && now-a.since < stopTime {
+			i++
+			continue
+		}
+		f.todo.blocked = slices.Delete(f.todo.blocked, i, i+1)
+		if stopped {
+			f.subnet.Resume(now, a.at) // which may append to f.todo.blocked
+		}
+	}
+}
+
+// unblockAt returns when unblock has something to do.
+func (f *Fabric) unblockAt() time.Duration {
+	at := subnet.Never
+	for _, a := range f.todo.blocked {
+		at = min(at, a.since+stopTime)
+	}
+	return at
+}
+
+// alone is the share of a program that has a port to itself.
+var alone = attach.Share{Of: 1}
+
+// checkShare checks what a program asks for.
+func checkShare(s *attach.Share) error {
+	if len(s.Key) < attach.MinKey || s.Of < 2 || s.Of > attach.MaxLanes || s.Lane < 0 || s.Lane >= s.Of {
+		return reason.Detail{Reason: reason.FabricMessage, Expected: attach.MaxLanes, Found: uint64(s.Lane)}.Err()
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package live_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/fabrictest"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/mad/smp"
+)
+
+// key is that of the ports that these tests share.
+var key = []byte("0123456789abcdef")
+
+// shared attaches to a lane of four of an adapter's port.
+func shared(t *testing.T, f *fabrictest.Fabric, adapter, lane int) *attach.Port {
+	t.Helper()
+	p, err := attach.OpenShare(t.Context(), f.Adapters[adapter], &attach.Share{Key: key, Lane: lane, Of: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	fabrictest.WaitFor(t, "an active port", func() bool { return p.Info().PortInfo.State == smp.PortActive })
+	return p
+}
+
+// to returns a datagram for a queue pair, or for a group if the LID is one's.
+func to(from *attach.Port, dlid ib.LID, qpn, seq uint32) []byte {
+	payload := make([]byte, 2048)
+	binary.BigEndian.PutUint32(payload, seq)
+	p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: smp.DefaultPKey, DestQPN: qpn}, Payload: payload}
+	h := ib.LRH{Next: ib.LocalBTH, DLID: dlid, SLID: ib.LID(from.Info().PortInfo.LID)}
+	b := ib.AppendNative(nil, h, nil, &p)
+	return b[:len(b)-ib.VCRCLen]
+}
+
+func lid(p *attach.Port) ib.LID { return ib.LID(p.Info().PortInfo.LID) }
+
+func TestSharedPortsPacketsGoToTheLaneOfTheirQueuePair(t *testing.T) {
+	f := fabrictest.Start(t, "star:2")
+	other := f.Attach(1)
+	lanes := []*attach.Port{shared(t, f, 0, 0), shared(t, f, 0, 1), shared(t, f, 0, 3)}
+	for _, from := range append(lanes, other) {
+		for i, qpn := range []uint32{0x1000, 0x1001, 0x1003} {
+			want := to(from, lid(lanes[0]), qpn, uint32(i))
+			send(t, from, want)
+			if got := receive(t, lanes[i]); !bytes.Equal(got, want) {
+				t.Errorf("to %#x: %x, expected %x", qpn, got, want)
+			}
+		}
+	}
+}
+
+// A datagram to a group comes to all programs of its sender's port but the sender, which loops it
+// by itself.
+func TestSharedPortsGroupsReachEveryProgram(t *testing.T) {
+	f := fabrictest.Start(t, "star:2")
+	a, b, c := shared(t, f, 0, 0), shared(t, f, 0, 1), shared(t, f, 0, 2)
+	want := to(a, 0xc001, 0xffffff, 1)
+	send(t, a, want)
+	for _, p := range []*attach.Port{b, c} {
+		if got := receive(t, p); !bytes.Equal(got, want) {
+			t.Errorf("%x, expected %x", got, want)
+		}
+	}
+}
+
+func TestSharedPortRefusals(t *testing.T) {
+	f := fabrictest.Start(t, "star:2")
+	refused := func(what string, adapter int, s *attach.Share, want reason.Reason) {
+		t.Helper()
+		p, err := attach.OpenShare(t.Context(), f.Adapters[adapter], s)
+		if err == nil {
+			_ = p.Close()
+		}
+		var why *reason.Error
+		if !errors.As(err, &why) || why.Detail.Reason != want {
+			t.Errorf("%s: %v, expected %v", what, err, want)
+		}
+	}
+	manager, program := shared(t, f, 0, 0), shared(t, f, 0, 1)
+	_ = f.Attach(1)
+	held := func(what string) {
+		t.Helper()
+		refused(what+", the whole port", 0, nil, reason.FabricHeld)
+		refused(what+", another key", 0, &attach.Share{Key: []byte("fedcba9876543210"), Lane: 2, Of: 4}, reason.FabricHeld)
+		refused(what+", another number of lanes", 0, &attach.Share{Key: key, Lane: 2, Of: 8}, reason.FabricHeld)
+		refused(what+", a lane that is taken", 0, &attach.Share{Key: key, Lane: 1, Of: 4}, reason.FabricHeld)
+	}
+	held("shared")
+	refused("a port that is not shared", 1, &attach.Share{Key: key, Lane: 1, Of: 4}, reason.FabricHeld)
+	for _, s := range []attach.Share{{Key: key[:8], Lane: 1, Of: 4}, {Key: key, Lane: 4, Of: 4}, {Key: key, Lane: -1, Of: 4}, {Key: key, Of: 1}, {Key: key, Of: 1 << 30}} {
+		refused("a wrong share", 1, &s, reason.FabricMessage)
+	}
+	if err := manager.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fabrictest.WaitFor(t, "the lane", func() bool {
+		p, err := attach.OpenShare(context.Background(), f.Adapters[0], &attach.Share{Key: key, Lane: 0, Of: 4})
+		if err != nil {
+			return false
+		}
+		return p.Close() == nil
+	})
+	held("without its manager")
+	want := to(program, lid(program), 0x1001, 1)
+	send(t, program, want)
+	if got := receive(t, program); !bytes.Equal(got, want) {
+		t.Errorf("without its manager: %x, expected %x", got, want)
+	}
+}
+
+// A program that takes no packets must not keep back those of others at its port.
+func TestSharedPortStoppedProgramLosesItsPackets(t *testing.T) {
+	f := fabrictest.Start(t, "star:2")
+	other, stopped, running := f.Attach(1), shared(t, f, 0, 1), shared(t, f, 0, 2)
+	for seq := range uint32(8192) { // more than all that is between the two holds
+		send(t, other, to(other, lid(stopped), 0x1001, seq))
+	}
+	for seq := range uint32(100) {
+		want := to(other, lid(running), 0x1002, seq)
+		send(t, other, want)
+		if got := receive(t, running); !bytes.Equal(got, want) {
+			t.Fatalf("packet %d: %x, expected %x", seq, got, want)
+		}
+	}
+	first := receive(t, stopped) // what was there before it stopped
+	if want := to(other, lid(stopped), 0x1001, 0); !bytes.Equal(first, want) {
+		t.Errorf("%x, expected %x", first, want)
+	}
+}
+
+// Programs attach again to a fabric that was started again, in any order.
+func TestSharedPortIsSharedAgainAfterARestart(t *testing.T) {
+	f := fabrictest.Start(t, "star:2")
+	a, b := shared(t, f, 0, 0), shared(t, f, 0, 1)
+	f.Restart()
+	for _, p := range []*attach.Port{a, b} {
+		fabrictest.WaitFor(t, "an active port", func() bool { i := p.Info(); return i.Up && i.PortInfo.State == smp.PortActive })
+	}
+	want := to(a, lid(a), 0x1001, 1)
+	send(t, a, want)
+	if got := receive(t, b); !bytes.Equal(got, want) {
+		t.Errorf("%x, expected %x", got, want)
+	}
+}
