@@ -65,9 +65,12 @@ func calls(cmd *cobra.Command, c *compare.CallsConfig) error {
 }
 
 func serveCalls(ctx context.Context, out io.Writer, dev *verbs.Device) error {
-	s := rpc.NewServer(rpc.ServerConfig{Device: dev})
+	s, err := rpc.NewServer(rpc.ServerConfig{Device: dev})
+	if err != nil {
+		return err
+	}
 	defer s.Close()
-	err := s.Register("bench", rpc.Func("echo", rpc.Raw, func(_ context.Context, c *rpc.Call) error {
+	err = s.Register("bench", rpc.Func("echo", rpc.Raw, func(_ context.Context, c *rpc.Call) error {
 		b, err := c.Reserve(len(c.Body()))
 		copy(b, c.Body())
 		return err

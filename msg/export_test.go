@@ -9,11 +9,7 @@ import (
 	"softrdma/msg/internal/format"
 	"softrdma/msg/internal/ring"
 	"softrdma/rdmacm"
-	"softrdma/verbs"
 )
-
-// Device returns the worker's device.
-func (w *Worker) Device() *verbs.Device { return w.dev }
 
 // ListensAt returns where the worker with an address listens.
 func ListensAt(b []byte) (at string, udp uint16) {

@@ -79,7 +79,11 @@ func (w *Worker) admitRail(on *rail, r *rdmacm.Request, from format.Greeting) er
 	}
 	c, err := w.accepted(w.context, on, r, from, nil, message.RailLen)
 	_, err = w.join(c, &j, err)
-	w.admitted(&j, err)
+	w.mu.Lock()
+	defer w.unlock()
+	if g := w.groups[j.Token]; g != nil {
+		g.admitted(&j, err)
+	}
 	return err
 }
 
@@ -116,21 +120,16 @@ func (w *Worker) expects(j *format.Joining) bool {
 	return slices.Equal(g.pairs, j.Pairs) && !g.rails.Up(j.Rail) && j.Connection > g.rails.Failed(j.Rail)
 }
 
-// admitted ends what expect began. A group with no rail that works ends with the last that was expected.
-func (w *Worker) admitted(j *format.Joining, err error) {
-	w.mu.Lock()
-	defer w.unlock()
-	g := w.groups[j.Token]
-	if g == nil {
-		return
-	}
+// admitted ends what expect began. A group with no rail that works ends with the last that was
+// expected. The caller holds the worker's lock.
+func (g *group) admitted(j *format.Joining, err error) {
 	if g.expected--; err != nil && !g.rails.Up(j.Rail) {
 		g.rails.Fail(j.Rail, j.Connection)
 	}
 	if g.carrier() == nil && g.expected == 0 {
 		g.c.fail(cmp.Or(g.failed, ErrClosed))
 	}
-	w.flush()
+	g.c.w.flush()
 }
 
 // join makes a connection that was made a member of its group, or releases it after an error.

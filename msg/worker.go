@@ -199,6 +199,9 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 // Close.
 func (w *Worker) Address() []byte { return w.address.Bytes() }
 
+// Device returns the device that the worker was made with, the first of its rails.
+func (w *Worker) Device() *verbs.Device { return w.dev }
+
 // Receive receives the oldest message whose tag equals tag in the bits of mask, or the next such
 // message that arrives. The program must not use buf until the request has ended.
 func (w *Worker) Receive(buf []byte, tag, mask uint64) *Request {

@@ -70,9 +70,11 @@ func newSeedRun(seed uint64) (s *seedRun, err error) {
 			*hosts = append(*hosts, h)
 		}
 	}
-	s.srv = rpc.NewServer(rpc.ServerConfig{
+	if s.srv, err = rpc.NewServer(rpc.ServerConfig{
 		Rails: rails > 1, Calls: 2 + s.rng.IntN(6), Inline: 200, Bytes: 1 << 20, MaxBody: 10_000, PeerTimeout: bubblePeer, SessionTimeout: time.Hour,
-	})
+	}); err != nil {
+		return nil, err
+	}
 	if err = s.srv.Register("test", s.ledger.record(rpc.RunAuto)); err != nil {
 		return nil, err
 	}

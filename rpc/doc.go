@@ -7,8 +7,8 @@
 //
 // A server registers methods and listens:
 //
-//	s := rpc.NewServer(rpc.ServerConfig{})
-//	err := s.Register("greeter", rpc.Unary("hello", rpc.JSON,
+//	s, err := rpc.NewServer(rpc.ServerConfig{})
+//	err = s.Register("greeter", rpc.Unary("hello", rpc.JSON,
 //		func(ctx context.Context, name *string) (*string, error) {
 //			answer := "hello, " + *name
 //			return &answer, nil

@@ -26,7 +26,10 @@ func beServer(name string) error {
 	if err != nil {
 		return err
 	}
-	s := rpc.NewServer(rpc.ServerConfig{Device: dev})
+	s, err := rpc.NewServer(rpc.ServerConfig{Device: dev})
+	if err != nil {
+		return err
+	}
 	err = s.Register("test", echo(rpc.RunAuto), rpc.Func("block", nil, func(context.Context, *rpc.Call) error { select {} }))
 	if err != nil {
 		return err

@@ -25,7 +25,11 @@ type railWorld struct {
 
 func serveRails(t *testing.T, prefixes ...string) *railWorld {
 	t.Helper()
-	w := &railWorld{t: t, srv: rpc.NewServer(rpc.ServerConfig{Rails: true})}
+	srv, err := rpc.NewServer(rpc.ServerConfig{Rails: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &railWorld{t: t, srv: srv}
 	t.Cleanup(func() {
 		if err := w.srv.Close(); err != nil {
 			t.Error(err)

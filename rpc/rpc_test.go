@@ -65,7 +65,10 @@ func serve(t testing.TB, prefix string, cfg rpc.ServerConfig, methods ...*rpc.Pr
 func (w *world) start(cfg rpc.ServerConfig, at netip.AddrPort, methods ...*rpc.Procedure) {
 	w.t.Helper()
 	cfg.Device = w.server
-	srv := rpc.NewServer(cfg)
+	srv, err := rpc.NewServer(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	w.t.Cleanup(func() {
 		if err := srv.Close(); err != nil && !errors.Is(err, rpc.ErrClosed) {
 			w.t.Error(err)

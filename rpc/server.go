@@ -80,7 +80,6 @@ func (c *ServerConfig) complete() error {
 // goroutine.
 type Server struct {
 	cfg     ServerConfig
-	wrong   error      // of cfg
 	process session.ID // tells clients that the server is the same process
 	context context.Context
 	stop    context.CancelFunc
@@ -98,15 +97,16 @@ type Server struct {
 	changed   chan struct{} // closed when a session has ended
 }
 
-// NewServer makes a server without services. Listen returns the error of a field of cfg that is out
-// of range.
-func NewServer(cfg ServerConfig) *Server {
+// NewServer makes a server without services. It fails if a field of cfg is out of range.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
 	s := &Server{cfg: cfg, process: newID(), names: map[string]uint32{}, services: map[string]bool{}, ports: map[*verbs.Device]*port{},
 		methods: []*Procedure{nil}, changed: make(chan struct{})}
-	s.wrong = s.cfg.complete()
 	s.context, s.stop = context.WithCancel(context.Background())
 	s.methods[lookupNumber] = &Procedure{Name: lookupName, full: lookupName, Codec: Raw, Run: RunReceiver, kind: kindCall, handler: s.lookup}
-	return s
+	return s, nil
 }
 
 // Register adds a service with its methods. More methods may be added to a service later.
@@ -188,9 +188,6 @@ func (s *Server) Listen(address string) (netip.AddrPort, error) {
 
 // ListenOn is Listen on a device other than that of the configuration.
 func (s *Server) ListenOn(dev *verbs.Device, address string) (netip.AddrPort, error) {
-	if s.wrong != nil {
-		return netip.AddrPort{}, s.wrong
-	}
 	l, err := rdmacm.Listen(address, rdmacm.ListenConfig{Device: dev, Protocol: s.cfg.Protocol, TLS: s.cfg.TLS})
 	if err != nil {
 		return netip.AddrPort{}, err

@@ -60,9 +60,12 @@ func benchmarkGRPC(b *testing.B, c *grpc.ClientConn) {
 }
 
 func benchmarkRPC(b *testing.B) {
-	s := rpc.NewServer(rpc.ServerConfig{})
+	s, err := rpc.NewServer(rpc.ServerConfig{})
+	if err != nil {
+		b.Fatal(err)
+	}
 	defer s.Close()
-	err := s.Register("greeter", rpc.Func("greet", rpc.Raw, func(_ context.Context, c *rpc.Call) error {
+	err = s.Register("greeter", rpc.Func("greet", rpc.Raw, func(_ context.Context, c *rpc.Call) error {
 		out, err := c.Reserve(7 + len(c.Body()))
 		copy(out, "hello, ")
 		copy(out[min(7, len(out)):], c.Body())

@@ -27,7 +27,8 @@ func count(_ context.Context, text *string) (*map[string]int, error) {
 }
 
 func main() {
-	s := rpc.NewServer(rpc.ServerConfig{})
+	s, err := rpc.NewServer(rpc.ServerConfig{})
+	check(err)
 	check(s.Register("words", rpc.Unary("count", rpc.Gob, count)))
 	address, err := s.Listen("127.0.0.1:0")
 	check(err)

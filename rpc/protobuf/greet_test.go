@@ -45,7 +45,10 @@ func dial(t *testing.T) (context.Context, greet.GreeterClient) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
-	s := rpc.NewServer(rpc.ServerConfig{})
+	s, err := rpc.NewServer(rpc.ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := greet.RegisterGreeterServer(s, greeter{}); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,10 @@ func within(t testing.TB) context.Context {
 func dial(t *testing.T, h stream.Handler) *rpc.Client {
 	t.Helper()
 	here, there := openDevice(t), openDevice(t)
-	s := rpc.NewServer(rpc.ServerConfig{Device: there})
+	s, err := rpc.NewServer(rpc.ServerConfig{Device: there})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = s.Close() })
 	if err := stream.Register(s, "test", "stream", h); err != nil {
 		t.Fatal(err)
