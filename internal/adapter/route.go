@@ -110,7 +110,10 @@ func (t *flowTable) route(f *txFlow, qpn uint32) route {
 	if qpn == multicastQPN {
 		return t.outside(f, qpn)
 	}
-	r := &f.routes[frame.LaneOf(qpn, len(f.routes))]
+	r := &f.routes[0]
+	if n := len(f.routes); n > 1 {
+		r = &f.routes[frame.LaneOf(qpn, n)]
+	}
 	if *r == nil {
 		*r = t.choose(f, qpn, nil)
 	}
