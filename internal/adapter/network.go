@@ -116,6 +116,7 @@ func (t *network) Put(p *packet) {
 // flush sends the batch.
 func (t *network) flush() {
 	if t.N == 0 {
+		t.qps = t.qps[:0] // a wrapper has put nothing
 		return
 	}
 	if err := t.link.Send(&t.Tx); err != nil {
