@@ -169,10 +169,10 @@ hosts:
 	@packaging/need.sh valgrind valgrind || [ $$? = 1 ]
 
 .PHONY: programs
-programs: hosts preload build ## Debian's programs under softrdma exec, and the table of docs/interop.md (wants them and a C compiler)
+programs: hosts preload build ## Debian's programs under softrdma exec, and the table of docs/tested-against.md (wants them and a C compiler)
 	$(GO) test -tags interop -count=1 -run 'Program|Exec|OpenSM' ./internal/uverbs ./cmd/softrdma/...
 	$(GO) run -tags interop ./interop/suites/programs -engine daemon
-	$(GO) run -tags interop ./interop/suites/programs -engine program -write docs/interop.md
+	$(GO) run -tags interop ./interop/suites/programs -engine program -write docs/tested-against.md
 
 # Each fuzz target for FUZZTIME.
 FUZZTIME ?= 20s

@@ -66,7 +66,7 @@ var dialect = []wording{
 var plainFiles = regexp.MustCompile(`^(internal/(allocation|attack|capture|cm|cmid|congestion|crc|eventqueue|host|inherit` +
 	`|iwarp|launch|link|memfd|memory|message|object|pmix|psn|qp|queue|samehost|session|simnet|tagmatch|testenv|uc|ud` +
 	`|unreliable|vector|wire)/|verbs/|rdmacm/|ucx/|preload/|cmd/softrdma/internal/(cat|cli|perf|pingpong|rcopy|rping|run)/` +
-	`|docs/(coll|congestion|fabric|interoperation|json|msg|protocols|rocev1|rpc|same-host|security|ucx|glossary)\.md$)`)
+	`|docs/(coll|congestion|fabric|differences|json|msg|protocols|rocev1|rpc|same-host|security|ucx|glossary)\.md$)`)
 
 var bannedPatterns, dialectPatterns = patterns(banned), patterns(dialect)
 
