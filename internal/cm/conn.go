@@ -20,25 +20,19 @@ type Conn struct {
 	timer    timer
 	older    *Conn // in halfOpen
 	newer    *Conn
-	waiting  *[mad.Len]byte // sent, repeated until its answer comes
-	private  []byte         // of the MRA, RTU or DREP that answers duplicates
-	path     qp.Path        // of the queue pair's packets
-	reach    Route          // of messages
-	service  mad.ServiceID
-	guid     uint64        // of the peer's adapter
+	private  []byte        // of the MRA, RTU or DREP that answers duplicates
+	path     qp.Path       // of the queue pair's packets
+	reach    Route         // of messages
 	tid      uint64        // of the current exchange
-	timeout  time.Duration // time limit of an answer
-	wait     time.Duration // the same, or longer after an MRA
 	replied  time.Duration // when the REP was sent
 
-	localID, remoteID   uint32
-	localQPN, remoteQPN uint32
-	sendPSN, recvPSN    psn.PSN // each end chooses the first PSN of its peer's requests (IBTA 12.7.29)
+	identity
+	agreement
+	repetition
 
 	hint           reason.Detail    // what the network reported about the peer
 	rejection      mad.RejectReason // with which this end withdrew its REP
 	state          State
-	kind           qp.Type
 	detached       bool // destroyed by the user
 	known          bool // remoteID, remoteQPN and guid are valid
 	hasRemote      bool // in Manager.remotes
@@ -47,46 +41,68 @@ type Conn struct {
 	unconfirmed    bool // in the list of unconfirmed connections
 	unproven       bool // the peer has not proved its address
 	peerToPeer     bool
-	alternate      bool // the REQ had an alternate path
-	mtu            mad.MTU
-	ack            uint8 // acknowledge timeout, an exponent
-	early          uint8 // remaining repetitions before the first time-out, see askEarly
-	retries        uint8 // repetitions of a message
-	left           uint8 // remaining ones
+	alternate      bool  // the REQ had an alternate path
 	serviceTimeout uint8 // of the MRA that was sent
-	resources      uint8 // READs and ATOMICs that this end serves
-	depth          uint8 // READs and ATOMICs that this end has in flight
-	retryCount     uint8
-	rnrRetry       uint8
+}
+
+// An identity is what tells a connection from others.
+type identity struct {
+	service mad.ServiceID
+	kind    qp.Type
+	guid    uint64 // of the peer's adapter
+
+	localID, remoteID   uint32
+	localQPN, remoteQPN uint32
+	sendPSN, recvPSN    psn.PSN // each end chooses the first PSN of its peer's requests (IBTA 12.7.29)
+}
+
+// An agreement is what both ends have settled for their queue pairs.
+type agreement struct {
+	mtu        mad.MTU
+	ack        uint8 // acknowledge timeout, an exponent
+	resources  uint8 // READs and ATOMICs that this end serves
+	depth      uint8 // READs and ATOMICs that this end has in flight
+	retryCount uint8
+	rnrRetry   uint8
+}
+
+// A repetition is how a message is repeated until its answer comes.
+type repetition struct {
+	waiting *[mad.Len]byte // the message, nil if none waits
+	timeout time.Duration  // time limit of an answer
+	wait    time.Duration  // the same, or longer after an MRA
+	early   uint8          // remaining repetitions before the first time-out, see askEarly
+	retries uint8          // repetitions of a message
+	left    uint8          // remaining ones
 }
 
 // State returns the connection's state.
 func (c *Conn) State() State { return c.state }
 
 // LocalID returns this end's communication ID.
-func (c *Conn) LocalID() uint32 { return c.localID }
+func (c *identity) LocalID() uint32 { return c.localID }
 
 // RemoteID returns the peer's communication ID, 0 while it is unknown.
-func (c *Conn) RemoteID() uint32 { return c.remoteID }
+func (c *identity) RemoteID() uint32 { return c.remoteID }
 
 // LocalQPN returns this end's queue pair, 0 before Connect or Accept named it.
-func (c *Conn) LocalQPN() uint32 { return c.localQPN }
+func (c *identity) LocalQPN() uint32 { return c.localQPN }
 
 // RemoteQPN returns the peer's queue pair, 0 while it is unknown.
-func (c *Conn) RemoteQPN() uint32 { return c.remoteQPN }
+func (c *identity) RemoteQPN() uint32 { return c.remoteQPN }
 
 // Service returns the service ID that the connection was asked for.
-func (c *Conn) Service() mad.ServiceID { return c.service }
+func (c *identity) Service() mad.ServiceID { return c.service }
 
 // Type returns the queue pair's, RC or UC.
-func (c *Conn) Type() qp.Type { return c.kind }
+func (c *identity) Type() qp.Type { return c.kind }
 
 // Path leads to the peer's queue pair.
 func (c *Conn) Path() qp.Path { return c.path }
 
 // newConn makes a connection that is in no table yet.
 func (m *Manager) newConn() *Conn {
-	c := &Conn{m: m, localID: m.newID()}
+	c := &Conn{m: m, identity: identity{localID: m.newID()}}
 	c.timer.owner = c
 	m.conns[c.localID] = c
 	m.live++

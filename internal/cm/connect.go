@@ -76,7 +76,7 @@ func (m *Manager) Connect(now time.Duration, p *ConnectParams) (*Conn, error) {
 	c := m.newConn()
 	c.Context = p.Context
 	c.path, c.reach = p.Path, m.route(&p.Path, p.PKey)
-	c.service, c.tid = p.Service, m.transaction(c.localID)
+	c.service, c.tid = p.Service, m.config.transaction(c.localID)
 	c.kind = or(p.Type, qp.RC)
 	c.localQPN, c.recvPSN = p.QPN, or(p.PSN, psn.New(m.config.Random()))
 	c.mtu = mad.MTUFrom(or(p.PathMTU, m.config.MTU))

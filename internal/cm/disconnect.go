@@ -25,7 +25,7 @@ func (c *Conn) Disconnect(now time.Duration, private []byte) error {
 func (c *Conn) sendDREQ(now time.Duration, private []byte) {
 	q := mad.DREQ{LocalID: c.localID, RemoteID: c.remoteID, RemoteQPN: c.remoteQPN}
 	copy(q.Private[:], private)
-	d := c.m.message(mad.AttrDREQ, c.m.transaction(c.localID), &q)
+	d := c.m.message(mad.AttrDREQ, c.m.config.transaction(c.localID), &q)
 	c.state = DreqSent
 	c.private = nil
 	c.ask(now, d)

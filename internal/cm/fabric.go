@@ -19,6 +19,12 @@ type Port struct {
 	PKeys []uint16 // by index; 0 for an empty entry
 }
 
+// A site is where a device is in its network, by which it recognizes peers.
+type site struct {
+	port *Port // on an InfiniBand fabric; otherwise nil
+	gid  mad.GID
+}
+
 // Configure makes the Manager that of a port on an InfiniBand fabric, or tells it what the
 // subnet manager has changed. Its endpoints are those of qp.LIDEndpoint, or GIDs with the LID
 // as number. Connections keep their paths.
@@ -31,47 +37,53 @@ func (m *Manager) Configure(p *Port) {
 	}
 }
 
+// route returns the route of a path in a partition of the port's.
+func (s *site) route(p *qp.Path, key uint16) Route {
+	i, _ := s.pkeyIndex(or(key, defaultPKey))
+	return Route{*p, i}
+}
+
 // hasGID reports whether requests to a GID are for this device.
-func (m *Manager) hasGID(g mad.GID) bool {
-	if m.port == nil {
-		return g == m.gid
+func (s *site) hasGID(g mad.GID) bool {
+	if s.port == nil {
+		return g == s.gid
 	}
-	return g != mad.GID{} && slices.ContainsFunc(m.port.GIDs, func(a netip.Addr) bool { return mad.GIDFrom(a) == g })
+	return g != mad.GID{} && slices.ContainsFunc(s.port.GIDs, func(a netip.Addr) bool { return mad.GIDFrom(a) == g })
 }
 
 // pkeyIndex returns the entry of the port's table for a path's P_Key.
-func (m *Manager) pkeyIndex(key uint16) (index uint16, ok bool) {
-	if m.port == nil {
+func (s *site) pkeyIndex(key uint16) (index uint16, ok bool) {
+	if s.port == nil {
 		return 0, samePartition(key, defaultPKey)
 	}
-	i := slices.IndexFunc(m.port.PKeys, func(k uint16) bool { return k == key })
+	i := slices.IndexFunc(s.port.PKeys, func(k uint16) bool { return k == key })
 	if i < 0 { // the peer may be the full member
-		i = slices.IndexFunc(m.port.PKeys, func(k uint16) bool { return k != 0 && samePartition(k, key) && (k|key)&fullMember != 0 })
+		i = slices.IndexFunc(s.port.PKeys, func(k uint16) bool { return k != 0 && samePartition(k, key) && (k|key)&fullMember != 0 })
 	}
 	return uint16(max(i, 0)), i >= 0
 }
 
 // inPartition reports whether the port may communicate with members of a key's partition.
-func (m *Manager) inPartition(key uint16) bool {
-	_, ok := m.pkeyIndex(key)
+func (s *site) inPartition(key uint16) bool {
+	_, ok := s.pkeyIndex(key)
 	return ok
 }
 
 // checkPKey checks the partition of a request; 0 is the default one.
-func (m *Manager) checkPKey(op string, key uint16) error {
+func (s *site) checkPKey(op string, key uint16) error {
 	key = or(key, defaultPKey)
-	if m.inPartition(key) {
+	if s.inPartition(key) {
 		return nil
 	}
-	return &Error{op, "PKey", reason.Detail{Reason: reason.CMPKey, Expected: uint64(m.firstPKey()), Found: uint64(key)}}
+	return &Error{op, "PKey", reason.Detail{Reason: reason.CMPKey, Expected: uint64(s.firstPKey()), Found: uint64(key)}}
 }
 
 // firstPKey returns the key that a refusal names as expected.
-func (m *Manager) firstPKey() uint16 {
-	if m.port == nil || len(m.port.PKeys) == 0 {
+func (s *site) firstPKey() uint16 {
+	if s.port == nil || len(s.port.PKeys) == 0 {
 		return defaultPKey
 	}
-	return m.port.PKeys[0]
+	return s.port.PKeys[0]
 }
 
 const fullMember = 0x8000
@@ -111,8 +123,8 @@ func (p *Port) replyPath(q *mad.Path, back *qp.Path) qp.Path {
 
 // home returns an endpoint in the form in which peers are compared. On a fabric that is the
 // LID, with or without a GRH. Elsewhere it has no zone, which is only known on this host.
-func (m *Manager) home(a netip.AddrPort) netip.AddrPort {
-	if m.port != nil {
+func (s *site) home(a netip.AddrPort) netip.AddrPort {
+	if s.port != nil {
 		return qp.LIDEndpoint(a.Port())
 	}
 	return qp.OnWire(a)
@@ -120,14 +132,14 @@ func (m *Manager) home(a netip.AddrPort) netip.AddrPort {
 
 // same reports whether two endpoints belong to the same peer. Outside a fabric the numbers are
 // not compared, because source ports spread flows.
-func (m *Manager) same(a, b netip.AddrPort) bool {
-	a, b = m.home(a), m.home(b)
-	return a.Addr() == b.Addr() && (m.port == nil || a.Port() == b.Port())
+func (s *site) same(a, b netip.AddrPort) bool {
+	a, b = s.home(a), s.home(b)
+	return a.Addr() == b.Addr() && (s.port == nil || a.Port() == b.Port())
 }
 
 // number returns the part of an endpoint that fits in a Detail.
-func (m *Manager) number(a netip.AddrPort) uint64 {
-	if m.port != nil {
+func (s *site) number(a netip.AddrPort) uint64 {
+	if s.port != nil {
 		return uint64(a.Port())
 	}
 	return low(a.Addr())

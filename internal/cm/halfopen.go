@@ -48,17 +48,17 @@ type halfOpen struct {
 // sourceOf returns the key by which shares are counted: the IPv4 address; the /64
 // of an IPv6 address, because one host may own all of it; the whole link-local
 // address; or the LID.
-func (m *Manager) sourceOf(a netip.AddrPort) netip.AddrPort {
-	a = m.home(a)
-	if m.port != nil {
+func (s *site) sourceOf(a netip.AddrPort) netip.AddrPort {
+	a = s.home(a)
+	if s.port != nil {
 		return a
 	}
-	s := a.Addr()
-	if s.Is6() && !s.IsLinkLocalUnicast() {
-		p, _ := s.Prefix(64) // no error: the length fits
-		s = p.Addr()
+	ip := a.Addr()
+	if ip.Is6() && !ip.IsLinkLocalUnicast() {
+		p, _ := ip.Prefix(64) // no error: the length fits
+		ip = p.Addr()
 	}
-	return netip.AddrPortFrom(s, 0)
+	return netip.AddrPortFrom(ip, 0)
 }
 
 // fits reports whether a listener can take one more request from a source. With
@@ -72,18 +72,18 @@ func (m *Manager) fits(now time.Duration, l *Listener, source netip.AddrPort, re
 		return false
 	}
 	if h.sources[source] >= maxShare {
-		return replace && m.evict(now, func(c *Conn) bool { return m.sourceOf(c.peer()) == source })
+		return replace && m.half.evict(now, func(c *Conn) bool { return m.sourceOf(c.peer()) == source })
 	}
 	if h.n >= maxHalfOpen {
-		return replace && m.evict(now, func(*Conn) bool { return true })
+		return replace && m.half.evict(now, func(*Conn) bool { return true })
 	}
 	return true
 }
 
 // evict drops the oldest matching connection whose RTU is overdue, and reports
 // whether there was one.
-func (m *Manager) evict(now time.Duration, match func(*Conn) bool) bool {
-	for c := m.half.oldest; c != nil && now-c.replied >= evictAge; c = c.newer {
+func (h *halfOpen) evict(now time.Duration, match func(*Conn) bool) bool {
+	for c := h.oldest; c != nil && now-c.replied >= evictAge; c = c.newer {
 		if match(c) {
 			c.abandon(now, reason.Detail{Reason: reason.CMEvicted, Expected: uint64(evictAge.Milliseconds()), Found: uint64((now - c.replied).Milliseconds())})
 			return true

@@ -23,6 +23,9 @@ type Config struct {
 	Refuse   func(reason.Detail) // counts and traces a refusal; may be nil
 }
 
+// transaction draws a transaction ID.
+func (c *Config) transaction(id uint32) uint64 { return uint64(c.Random())<<32 | uint64(id) }
+
 // A Datagram is a management datagram to send from queue pair 1 to queue pair 1 at the end of
 // the path.
 type Datagram struct {
@@ -40,17 +43,12 @@ type Route struct {
 	PKeyIndex uint16 // in the port's table
 }
 
-// route returns the route of a path in a partition of the port's.
-func (m *Manager) route(p *qp.Path, key uint16) Route {
-	i, _ := m.pkeyIndex(or(key, defaultPKey))
-	return Route{*p, i}
-}
-
 // A Manager is the communication manager of one device.
 type Manager struct {
+	site
+	outbox
+
 	config  Config
-	port    *Port // on an InfiniBand fabric; otherwise nil
-	gid     mad.GID
 	handler func(*Event)
 
 	conns     map[uint32]*Conn    // by local communication ID
@@ -67,8 +65,6 @@ type Manager struct {
 
 	live     int // connections that are not destroyed
 	timers   timers
-	queue    []pending
-	sent     int // of queue
 	event    Event
 	received scratch
 }
@@ -115,13 +111,6 @@ func (m *Manager) announced(port uint16) {
 	}
 }
 
-// A pending datagram waits for Next. Its bytes never change.
-type pending struct {
-	route Route
-	mad   *[mad.Len]byte
-	reply bool
-}
-
 // New makes the communication manager of a device.
 func New(c Config) *Manager {
 	if c.Refuse == nil {
@@ -129,7 +118,7 @@ func New(c Config) *Manager {
 	}
 	m := &Manager{
 		config:    c,
-		gid:       mad.GIDFrom(c.Local.Addr()),
+		site:      site{gid: mad.GIDFrom(c.Local.Addr())},
 		conns:     map[uint32]*Conn{},
 		remotes:   map[remoteKey]*Conn{},
 		qpns:      map[remoteKey]*Conn{},
@@ -168,7 +157,7 @@ type Count struct {
 // Count returns how much the Manager holds.
 func (m *Manager) Count() Count {
 	n := Count{Conns: m.live, Lookups: len(m.lookups), Inquiries: len(m.inquiries), Listeners: len(m.listeners),
-		Waiting: m.screening.queued, Timers: len(m.timers), Queued: len(m.queue) - m.sent}
+		Waiting: m.screening.queued, Timers: len(m.timers), Queued: m.queued()}
 	if m.screening.timer.place != 0 {
 		n.Timers--
 	}
@@ -253,27 +242,6 @@ func (m *Manager) dispatch(now time.Duration) {
 	}
 }
 
-// Next fills out with the next datagram to send and reports whether there is one.
-func (m *Manager) Next(_ time.Duration, out *Datagram) bool {
-	if m.sent == len(m.queue) {
-		return false
-	}
-	p := &m.queue[m.sent]
-	out.Route, out.MAD, out.Reply = p.route, *p.mad, p.reply
-	*p = pending{}
-	m.sent++
-	if m.sent == len(m.queue) {
-		m.queue, m.sent = m.queue[:0], 0
-		if cap(m.queue) > keptQueue {
-			m.queue = nil
-		}
-	}
-	return true
-}
-
-// keptQueue limits the memory of an empty queue that is kept.
-const keptQueue = 1024
-
 // Deadline returns when to call Expire, machine.Never for never.
 func (m *Manager) Deadline() time.Duration { return m.timers.deadline() }
 
@@ -308,10 +276,6 @@ func (m *Manager) message(a mad.AttributeID, tid uint64, body interface{ Put(*[m
 	return d
 }
 
-func (m *Manager) send(r *Route, d *[mad.Len]byte) {
-	m.queue = append(m.queue, pending{route: *r, mad: d})
-}
-
 // Messages of no connection are answered at no more than this rate. With a forged
 // source the answer goes to a third party, so it is no longer than the message
 // itself.
@@ -331,11 +295,8 @@ func (m *Manager) answer(d *[mad.Len]byte) {
 
 // reply sends a message to the source of the one that is being received.
 func (m *Manager) reply(d *[mad.Len]byte) {
-	m.queue = append(m.queue, pending{m.received.back, d, true})
+	m.put(pending{m.received.back, d, true})
 }
-
-// transaction draws a transaction ID.
-func (m *Manager) transaction(id uint32) uint64 { return uint64(m.config.Random())<<32 | uint64(id) }
 
 // newID draws an ID that neither a connection nor a lookup has. It ends after a few draws,
 // because there are more IDs than memory for connections.

@@ -48,7 +48,7 @@ func (m *Manager) Resolve(now time.Duration, p *SIDRParams) (*Lookup, error) {
 	l.timer.owner = l
 	q := mad.SIDRReq{RequestID: l.id, PKey: or(p.PKey, defaultPKey), Port: m.config.Local.Port(), Service: p.Service}
 	copy(q.Private[:], p.Private)
-	l.waiting = m.message(mad.AttrSIDRReq, m.transaction(l.id), &q)
+	l.waiting = m.message(mad.AttrSIDRReq, m.config.transaction(l.id), &q)
 	m.lookups[l.id] = l
 	m.send(&l.route, l.waiting)
 	m.timers.set(&l.timer, now+l.timeout)
