@@ -118,33 +118,38 @@ var verbs = map[string]struct {
 // A view is a subnet while it answers one request.
 type view struct {
 	*subnet.Subnet
+	directory
 	now     time.Duration
 	manager *sm.Manager
-	fabric  *topology.Fabric
-	names   []string // by node
+}
+
+// A directory finds nodes and ports by their names.
+type directory struct {
+	fabric *topology.Fabric
+	names  []string // by node
 }
 
 func newView(now time.Duration, s *subnet.Subnet, m *sm.Manager) *view {
 	f := s.Fabric()
-	return &view{Subnet: s, now: now, manager: m, fabric: f, names: f.Names()}
+	return &view{Subnet: s, directory: directory{f, f.Names()}, now: now, manager: m}
 }
 
-func (c *view) isSwitch(node int) bool { return c.fabric.Nodes[node].Kind == topology.Switch }
+func (d *directory) isSwitch(node int) bool { return d.fabric.Nodes[node].Kind == topology.Switch }
 
 // endName is the name of a port as requests take it.
-func (c *view) endName(e topology.End) string { return portName(c.names[e.Node], e.Port) }
+func (d *directory) endName(e topology.End) string { return portName(d.names[e.Node], e.Port) }
 
 // find reads NODE or NODE:PORT. The port is 0 if there is none.
-func (c *view) find(name string) (node, port int, err error) {
+func (d *directory) find(name string) (node, port int, err error) {
 	if whole, number, ok := topology.CutPort(name); ok {
-		if node, err = c.fabric.Find(whole); err == nil {
-			if n := c.fabric.Nodes[node].NumPorts(); number < 1 || number > n {
+		if node, err = d.fabric.Find(whole); err == nil {
+			if n := d.fabric.Nodes[node].NumPorts(); number < 1 || number > n {
 				return 0, 0, fmt.Errorf("%s: expected a port from 1 to %d, found %d", whole, n, number)
 			}
 			return node, number, nil
 		}
 	}
-	node, err = c.fabric.Find(name)
+	node, err = d.fabric.Find(name)
 	return node, 0, err
 }
 
@@ -195,9 +200,9 @@ func (c *view) findCable(name string) (topology.End, error) {
 	return e, err
 }
 
-func (c *view) findSwitch(name string) (int, error) {
-	node, err := c.fabric.Find(name)
-	if err == nil && !c.isSwitch(node) {
+func (d *directory) findSwitch(name string) (int, error) {
+	node, err := d.fabric.Find(name)
+	if err == nil && !d.isSwitch(node) {
 		return node, fmt.Errorf("%s is not a switch", name)
 	}
 	return node, err
