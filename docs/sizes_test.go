@@ -30,7 +30,6 @@ var (
 		"rdmanet.Conn":                     81,
 		"internal/link/udp.Link":           55,
 		"msg.Worker":                       65,
-		"internal/fabric/subnet.Subnet":    62,
 		"internal/message.Worker":          59,
 		"rdmacm.ID":                        57,
 		"internal/uverbs/commands.context": 56,

@@ -40,16 +40,16 @@ func (s *Subnet) setCut(at topology.End, cut bool) {
 	s.train(at)
 }
 
-func (s *Subnet) cable(e topology.End) *cable { return &s.members[e.Node].cables[e.Port] }
+func (n *nodes) cable(e topology.End) *cable { return &n.members[e.Node].cables[e.Port] }
 
 // lose takes the link of a port down because nobody answers there.
-func (s *Subnet) lose(e topology.End) {
-	m := s.members[e.Node]
+func (n *nodes) lose(e topology.End) {
+	m := n.members[e.Node]
 	if m.node.Link(e.Port).Physical != smp.PhysicalLinkUp {
 		return
 	}
-	m.node.Disconnect(s.now, e.Port)
-	s.schedule(m)
+	m.node.Disconnect(n.now, e.Port)
+	n.schedule(m)
 }
 
 // follow acts on a change of a port's link: its agent learns of it, the other end of the
@@ -81,14 +81,14 @@ func (s *Subnet) train(e topology.End) {
 	}
 }
 
-func (s *Subnet) trains(e topology.End) bool {
-	c := s.cable(e)
-	return c.peer.Port != 0 && !c.cut && s.polls(e) && s.polls(c.peer)
+func (n *nodes) trains(e topology.End) bool {
+	c := n.cable(e)
+	return c.peer.Port != 0 && !c.cut && n.polls(e) && n.polls(c.peer)
 }
 
 // polls reports whether a port looks for a neighbor.
-func (s *Subnet) polls(e topology.End) bool {
-	return s.members[e.Node].node.Link(e.Port).Physical == smp.PhysicalPolling
+func (n *nodes) polls(e topology.End) bool {
+	return n.members[e.Node].node.Link(e.Port).Physical == smp.PhysicalPolling
 }
 
 // trained ends the training that began when the cable had this epoch.

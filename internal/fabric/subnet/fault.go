@@ -45,7 +45,7 @@ func (s *Subnet) SetFaults(now time.Duration, at topology.End, f Faults) {
 }
 
 // Faults returns what the cable of a port does to frames.
-func (s *Subnet) Faults(at topology.End) Faults { return s.cable(at).faults }
+func (n *nodes) Faults(at topology.End) Faults { return n.cable(at).faults }
 
 // disturb applies the faults of a cable to a frame, and reports whether any of it arrives.
 func (s *Subnet) disturb(f Faults, frame []byte) bool {

@@ -137,15 +137,15 @@ func (s *Subnet) arrived(body []byte) bool {
 
 // Stall lets an adapter take no packets of a set of service levels, but management packets,
 // until it is called without them. They stay in the buffers of their lanes.
-func (s *Subnet) Stall(now time.Duration, node int, levels uint16) {
-	s.now = max(s.now, now)
-	m := s.members[node]
+func (n *nodes) Stall(now time.Duration, node int, levels uint16) {
+	n.now = max(n.now, now)
+	m := n.members[node]
 	m.stalled = levels
 	for p := 1; !m.isSwitch && p < len(m.cables); p++ {
-		m.node.Resume(s.now, p)
+		m.node.Resume(n.now, p)
 	}
-	s.schedule(m)
+	n.schedule(m)
 }
 
 // Stalled returns the service levels of which an adapter takes no packets.
-func (s *Subnet) Stalled(node int) uint16 { return s.members[node].stalled }
+func (n *nodes) Stalled(node int) uint16 { return n.members[node].stalled }

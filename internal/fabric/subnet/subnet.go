@@ -72,18 +72,23 @@ type Config struct {
 
 // A Subnet is nodes, cables and agents.
 type Subnet struct {
-	config   Config
-	now      time.Duration
-	pool     port.Pool
-	members  []*member
+	nodes
 	flights  flights
 	training eventqueue.Queue[training]
-	due      dueHeap
 	changed  []topology.End // whose link state may have changed
 	random   *rand.Rand     // of faults; nil until there are some
 	loads    []*load
 	loadBase uint32                  // number of the first load
 	pace     eventqueue.Queue[*load] // when loads send
+}
+
+// nodes are the nodes of a subnet, the cables between them, and when each node has something to do.
+type nodes struct {
+	config  Config
+	now     time.Duration
+	pool    port.Pool
+	members []*member
+	due     dueHeap
 }
 
 // A member is a node with its agents.
@@ -124,7 +129,7 @@ func New(c Config) *Subnet {
 	if c.Cable == 0 {
 		c.Cable = DefaultCable
 	}
-	s := &Subnet{config: c}
+	s := &Subnet{nodes: nodes{config: c}}
 	for i := range c.Fabric.Nodes {
 		s.members = append(s.members, s.newMember(i))
 	}
@@ -168,28 +173,28 @@ func (m *member) notify(port int, e agent.Event) {
 }
 
 // Attach sets the program of a node, nil for none.
-func (s *Subnet) Attach(node int, p Program) { s.members[node].program = p }
+func (n *nodes) Attach(node int, p Program) { n.members[node].program = p }
 
 // Program returns the program of a node, nil for none.
-func (s *Subnet) Program(node int) Program { return s.members[node].program }
+func (n *nodes) Program(node int) Program { return n.members[node].program }
 
 // Agent returns the agents of a node, which know its LIDs and GIDs.
-func (s *Subnet) Agent(node int) *agent.Agent { return s.members[node].agent }
+func (n *nodes) Agent(node int) *agent.Agent { return n.members[node].agent }
 
 // Node returns a node's ports and tables.
-func (s *Subnet) Node(node int) *node.Node { return s.members[node].node }
+func (n *nodes) Node(node int) *node.Node { return n.members[node].node }
 
 // Pool returns the buffers for the frames of Send.
-func (s *Subnet) Pool() *port.Pool { return &s.pool }
+func (n *nodes) Pool() *port.Pool { return &n.pool }
 
 // Send sends a frame of the node's program by a port, from its LRH to its VCRC (see
 // port.Config.NoVCRC). If it
 // returns true, the subnet owns the frame. With false the node has no room for it.
-func (s *Subnet) Send(now time.Duration, from topology.End, frame []byte) bool {
-	s.now = max(s.now, now)
-	m := s.members[from.Node]
-	ok := m.node.Send(s.now, from.Port, frame)
-	s.schedule(m)
+func (n *nodes) Send(now time.Duration, from topology.End, frame []byte) bool {
+	n.now = max(n.now, now)
+	m := n.members[from.Node]
+	ok := m.node.Send(n.now, from.Port, frame)
+	n.schedule(m)
 	return ok
 }
 
@@ -207,7 +212,7 @@ func (s *Subnet) Resume(now time.Duration, at topology.End) {
 }
 
 // Wake makes a node look again at its agents, one of which the caller has changed.
-func (s *Subnet) Wake(node int) { s.schedule(s.members[node]) }
+func (n *nodes) Wake(node int) { n.schedule(n.members[node]) }
 
 // Deadline is when Run has something to do.
 func (s *Subnet) Deadline() time.Duration {
@@ -304,22 +309,22 @@ func (s *Subnet) drain(m *member) {
 }
 
 // schedule notes when a node wants to be called.
-func (s *Subnet) schedule(m *member) {
+func (n *nodes) schedule(m *member) {
 	before := m.deadline
 	m.deadline = min(m.node.Deadline(), m.agent.Deadline())
 	if m.manager != nil {
 		m.deadline = min(m.deadline, m.manager.Deadline())
 	}
 	if len(m.inbox) > 0 {
-		m.deadline = s.now
+		m.deadline = n.now
 	}
 	switch {
 	case m.deadline == before && (m.place >= 0 || before == Never):
 	case m.place >= 0 && m.deadline == Never:
-		s.due.remove(m)
+		n.due.remove(m)
 	case m.place >= 0:
-		s.due.fix(m)
+		n.due.fix(m)
 	case m.deadline != Never:
-		s.due.push(m)
+		n.due.push(m)
 	}
 }

@@ -32,10 +32,10 @@ func (s *Subnet) SetTrunk(now time.Duration, at topology.End, t Trunk) {
 }
 
 // Trunk returns the trunk of a port, nil for none.
-func (s *Subnet) Trunk(at topology.End) Trunk { return s.cable(at).trunk }
+func (n *nodes) Trunk(at topology.End) Trunk { return n.cable(at).trunk }
 
 // Polls reports whether the port of a trunk looks for a neighbor.
-func (s *Subnet) Polls(at topology.End) bool { return !s.cable(at).cut && s.polls(at) }
+func (n *nodes) Polls(at topology.End) bool { return !n.cable(at).cut && n.polls(at) }
 
 // Join is the end of the training of a trunk's link: its port gets a link, if it looks for a
 // neighbor.
@@ -63,4 +63,4 @@ func (s *Subnet) Arrive(now time.Duration, at topology.End, frame []byte) {
 }
 
 // Supported has the widths and speeds that the ports of a node can have.
-func (s *Subnet) Supported(node int) hardware.Link { return supported(&s.config.Fabric.Nodes[node]) }
+func (n *nodes) Supported(node int) hardware.Link { return supported(&n.config.Fabric.Nodes[node]) }
