@@ -14,12 +14,12 @@ import (
 // TestOpenSMSetsUpALargeFabric lets opensm sweep 2,500 nodes. The bound is on what opensm and
 // exec use of the processors, because other work on the machine makes the sweep take longer.
 func TestOpenSMSetsUpALargeFabric(t *testing.T) {
-	const processors, patience = time.Minute, 10 * time.Minute
+	const processors, limit = time.Minute, 10 * time.Minute
 	r := newRig(t, "--topology", "fat-tree:k=20", "--no-sm")
 	start := time.Now()
 	sm := r.at("node-0", "opensm", "-f", "stdout")
 	for !strings.Contains(sm.said.String(), "SUBNET UP") {
-		if ended(sm) || time.Since(start) > patience {
+		if ended(sm) || time.Since(start) > limit {
 			t.Fatalf("no subnet after %v (%v):\n%s", time.Since(start), sm.err, lab.Tail(sm.said.String(), 3000))
 		}
 		time.Sleep(100 * time.Millisecond)

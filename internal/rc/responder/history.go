@@ -55,10 +55,10 @@ type history struct {
 	newest  int // index behind the youngest
 	held    int
 	pending int // resources with an answer to send
-	current int // the one being answered, none when to be found
+	current int // the one being answered, noResource if it is to be found
 }
 
-const none = -1
+const noResource = -1
 
 // revoked notes that answers which were sent may have been taken back.
 func (h *history) revoked() {
@@ -69,7 +69,7 @@ func (h *history) revoked() {
 
 // drop forgets the answers that are owed.
 func (h *history) drop() {
-	h.pending, h.current = 0, none
+	h.pending, h.current = 0, noResource
 	for i := range h.ring {
 		h.ring[i].pending, h.ring[i].region = false, nil
 	}
@@ -86,7 +86,7 @@ func (h *history) vacant(depth int, keep bool) bool {
 		return false
 	}
 	if len(h.ring) < depth {
-		*h = history{ring: make([]resource, depth), current: none}
+		*h = history{ring: make([]resource, depth), current: noResource}
 	}
 	if h.held < len(h.ring) {
 		return true
@@ -103,7 +103,7 @@ func (h *history) grow(n int) {
 	ring := make([]resource, n)
 	k := copy(ring, h.ring[h.newest:])
 	copy(ring[k:], h.ring[:h.newest])
-	h.ring, h.newest, h.current = ring, h.held, none
+	h.ring, h.newest, h.current = ring, h.held, noResource
 }
 
 // remember adds a new READ or atomic, whose answer is owed.
@@ -114,7 +114,7 @@ func (h *history) remember(in *machine.In, msn psn.PSN) *resource {
 	}
 	*res = resource{first: in.PSN, count: 1, msn: msn, opcode: in.Opcode, pending: true}
 	if h.current == h.newest {
-		h.current = none
+		h.current = noResource
 	}
 	if h.newest++; h.newest == len(h.ring) {
 		h.newest = 0
@@ -152,7 +152,7 @@ func (h *history) lookup(p psn.PSN) *resource {
 // owe owes an answer once more.
 func (h *history) owe(res *resource) {
 	res.again = true
-	h.current = none
+	h.current = noResource
 	if !res.pending {
 		res.pending = true
 		h.pending++
@@ -163,5 +163,5 @@ func (h *history) owe(res *resource) {
 func (h *history) answered(res *resource) {
 	res.pending, res.region = false, nil
 	h.pending--
-	h.current = none
+	h.current = noResource
 }

@@ -82,7 +82,7 @@ type write struct {
 // Init prepares a responder. The store may be nil: then nothing is held.
 func (r *Responder) Init(c *conn.Conn, s *Store) {
 	r.c, r.p, r.store = c, c.Port, s
-	r.history.current, r.posted.at, r.first.at = none, machine.Never, machine.Never
+	r.history.current, r.posted.at, r.first.at = noResource, machine.Never, machine.Never
 }
 
 // Start begins with the first PSN of the connection.
