@@ -33,7 +33,7 @@ var floors = []string{
 	"internal/rc/... internal/iwarp/... internal/uc internal/ud internal/allocation internal/fabric/subnet internal/fabric/relay",
 	// The adapter drives them.
 	"internal/adapter/... internal/fabric/attach internal/fabric/control",
-	"internal/cma internal/simnet/rig internal/uverbs/client internal/fabric/drawing internal/fabric/live",
+	"internal/cma internal/away internal/simnet/rig internal/uverbs/client internal/fabric/drawing internal/fabric/live",
 	"internal/provider/local internal/fabric/fabrictest internal/simnet/comparison",
 	"internal/provider/fabric",
 	"internal/sa",

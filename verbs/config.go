@@ -41,8 +41,8 @@ type Config struct {
 	Lanes int
 
 	// Shared lets other programs of this user open devices on the same address, with
-	// "shared:" names, once a uverbs server serves this device. It needs Linux, and RoCE or a port
-	// of a fabric on this host.
+	// "shared:" names, once a uverbs server serves this device. It needs Linux. iWARP
+	// with TLS and ports of fabrics on other hosts cannot be shared.
 	// The device has 1/256 of the queue pair numbers for each of its lanes.
 	Shared bool
 

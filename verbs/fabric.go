@@ -29,7 +29,7 @@ const fabricPrefix = "ib:"
 func (s *Stack) openPort(ctx context.Context, name string, cfg *Config) (*Device, error) {
 	var o portOpening
 	if cfg.Shared {
-		p := newPortSlots()
+		p := newLaneSlots()
 		o.share, o.slots = &attach.Share{Key: p.key[:], Of: sharedLanes}, p
 	}
 	d, err := s.attach(ctx, name, cfg, &o)
@@ -79,30 +79,30 @@ func (s *Stack) attach(ctx context.Context, name string, cfg *Config, o *portOpe
 	return d, nil
 }
 
-// portSlots are the lanes of a port that programs share. A program attaches to the port itself,
-// with the key.
-type portSlots struct {
+// laneSlots are lanes of a port of a fabric, or of the address of an iWARP device. A program needs no
+// descriptor: it attaches to the port itself, with the key, or makes its own TCP connections.
+type laneSlots struct {
 	*frame.Lending
 	key [16]byte
 }
 
-func newPortSlots() *portSlots {
-	p := &portSlots{Lending: frame.NewLending(1, sharedLanes)}
+func newLaneSlots() *laneSlots {
+	p := &laneSlots{Lending: frame.NewLending(1, sharedLanes)}
 	_, _ = rand.Read(p.key[:]) // never fails
 	return p
 }
 
 // Take implements slots.
-func (p *portSlots) Take() (lane int, fds []int, err error) {
+func (p *laneSlots) Take() (lane int, fds []int, err error) {
 	lane, err = p.Lending.Take()
 	return lane, nil, err
 }
 
 // Key implements slots.
-func (p *portSlots) Key() [16]byte { return p.key }
+func (p *laneSlots) Key() [16]byte { return p.key }
 
 // Close implements slots.
-func (p *portSlots) Close() {}
+func (p *laneSlots) Close() {}
 
 // refuseFabric refuses settings that do not apply to a port of a fabric.
 func (cfg *Config) refuseFabric() error {

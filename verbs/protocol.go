@@ -124,14 +124,16 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 		l.networks, err = s.reg.Networks(c.Addr)
 		return l, err
 	}
-	if cfg.Shared && p == IWARP {
-		return l, reason.NotSupported("Shared: expected a device of %v or %v, found %v", RoCE, RoCEv1, p)
-	}
 	if p == IWARP {
 		if lanes > 1 {
 			return l, reason.NotSupported("lanes: expected 1 of an iWARP device, found %d", lanes)
 		}
-		l.streams, err = s.openStreams(c, cfg)
+		if cfg.Shared && cfg.TLS != nil {
+			return l, reason.NotSupported("Shared: expected an iWARP device without TLS, whose keys stay in one process")
+		}
+		if l.streams, err = s.openStreams(c, cfg); err == nil && cfg.Shared {
+			l.share, l.slots = frame.Share{Lanes: 1, Of: sharedLanes}, newLaneSlots()
+		}
 		return l, err
 	}
 	if cfg.TLS != nil || cfg.NoCRC || cfg.Markers {

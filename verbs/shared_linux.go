@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/away"
 	"softrdma/internal/daemon"
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/frame"
@@ -63,15 +64,21 @@ func (s *Stack) openShare(slot *daemon.Slot, cfg *Config, m *trace.Mirror) (*Dev
 		return nil, err
 	}
 	c := *cfg
-	c.MTU, c.SameHost = slot.MTU, or(c.SameHost, SameHost(slot.SameHost))
+	if protocol != IWARP {
+		c.MTU = slot.MTU
+	}
+	c.SameHost = or(c.SameHost, SameHost(slot.SameHost))
 	p := opening{choice: choice, protocol: protocol, release: slot.Close, mirror: m, hostDir: slot.SameHostDir}
 	if err := p.check(&c); err != nil {
 		return nil, err
 	}
 	p.links.share = frame.Share{First: slot.First, Lanes: 1, Of: slot.Of}
-	if protocol == RoCEv1 {
+	switch protocol {
+	case IWARP:
+		return s.openIWARPSlot(slot, &p, &c)
+	case RoCEv1:
 		p.links.networks, err = openRoCEv1Slot(slot.Descriptors(), &choice, &c, p.links.share)
-	} else {
+	default:
 		p.links.networks, err = openRoCESlot(slot, &choice, &c)
 	}
 	if err != nil {
@@ -80,10 +87,28 @@ func (s *Stack) openShare(slot *daemon.Slot, cfg *Config, m *trace.Mirror) (*Dev
 	return s.start(&p, &c)
 }
 
+// openIWARPSlot opens a device whose queue pairs the daemon's connection manager connects.
+func (s *Stack) openIWARPSlot(slot *daemon.Slot, p *opening, cfg *Config) (*Device, error) {
+	conn, err := slot.Conn()
+	if err != nil {
+		return nil, err
+	}
+	if p.links.streams, err = s.openStreams(&p.choice, cfg); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	p.release = func() error { return errors.Join(conn.Close(), slot.Close()) }
+	d, err := s.start(p, cfg)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	go away.Serve(conn, d.local)
+	return d, nil
+}
+
 // chooseShared finds the address of a slot.
 func chooseShared(p Protocol, slot *daemon.Slot) (c host.Choice, err error) {
 	name := slot.Addr.String()
-	if p == RoCEv1 {
+	if p != RoCE {
 		name = slot.Addr.Addr().String() // its port is a number of its own
 	}
 	if c, err = choose(p, name); err == nil {

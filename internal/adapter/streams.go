@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/stream"
+	"softrdma/internal/frame"
+	"softrdma/internal/iwarp"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
@@ -18,6 +20,7 @@ type (
 	Stream         = stream.Stream
 	StreamEvent    = stream.Event
 	StreamListener = stream.Listener
+	StreamAway     = stream.Away
 	DialConfig     = stream.DialConfig
 )
 
@@ -159,6 +162,30 @@ func (d *Device) ListenStream(port uint16, backlog int, handler func(*StreamEven
 		return nil, err
 	}
 	return s.Listen(port, backlog, handler)
+}
+
+// ShareStreams lets other processes drive the streams of their queue pairs: those of the lanes of
+// the address for which away returns a process.
+func ShareStreams(d *Device, away func(lane int) StreamAway) error {
+	s, err := d.streamSet()
+	if err != nil {
+		return err
+	}
+	return s.SetAway(func(qpn uint32) StreamAway {
+		if _, own := d.cfg.Share.Lane(qpn); own {
+			return nil
+		}
+		return away(frame.LaneOf(qpn, d.cfg.Share.Of))
+	})
+}
+
+// AdoptStream continues a stream of another process (see stream.Set.Adopt).
+func AdoptStream(d *Device, fd int, request []byte, qpn uint32, p *iwarp.Params, handler func(*StreamEvent)) (*Stream, error) {
+	s, err := d.streamSet()
+	if err != nil {
+		return nil, err
+	}
+	return s.Adopt(fd, request, qpn, p, handler)
 }
 
 // StreamCount returns how many streams and listeners exist, including streams that only

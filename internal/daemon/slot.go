@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -125,6 +126,21 @@ func (s *Slot) Descriptors() []int {
 	fds := s.fds
 	s.fds = nil
 	return fds
+}
+
+// Conn returns another connection of the socket whose end gives the slot back, for package away.
+func (s *Slot) Conn() (*net.UnixConn, error) {
+	fd, err := unix.FcntlInt(uintptr(s.end), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
+	}
+	f := os.NewFile(uintptr(fd), "slot")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UnixConn), nil
 }
 
 // Close gives the slot back. A forked child may have its descriptors, too.

@@ -96,6 +96,10 @@ func (s *Stream) collect(now time.Duration, b []byte) []byte {
 	return rest
 }
 
+// RequestFrame returns the request that waits for an answer, as another stream's machine may read
+// it: by Listen, Room and Filled.
+func (s *Stream) RequestFrame() []byte { return s.setup.RequestFrame() }
+
 // Accept answers a request: it sends the reply and operates on q, whose state becomes
 // RTS.
 func (s *Stream) Accept(now time.Duration, q *QP, p *Params) error {

@@ -103,3 +103,15 @@ type Stream interface {
 	Close() error
 	Reset() error
 }
+
+// A Mover is a link whose streams can move to another process. It sends and receives nothing by
+// itself, so a stream is all in its descriptor.
+type Mover interface {
+	Streams
+
+	// Move ends a stream here without ending it for the peer, and returns its descriptor.
+	Move(s Stream) (fd int, err error)
+
+	// Adopt continues a stream that has come with a descriptor, which it owns.
+	Adopt(fd int, owner any) (Stream, error)
+}

@@ -33,7 +33,7 @@ func newServer(t testing.TB, addr string) *Server {
 func newServerOf(t testing.TB, addr string, cfg Config) *Server {
 	t.Helper()
 	for name := range strings.FieldsSeq(addr) {
-		dev, err := verbs.Open(name, verbs.Config{Shared: !strings.HasPrefix(name, "iwarp:")})
+		dev, err := verbs.Open(name, verbs.Config{Shared: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -255,17 +255,21 @@ func TestDirectCallsRefuseWhatIsNotThere(t *testing.T) {
 }
 
 // A program asks for no share of a device that has none to give: the server has nothing to refuse.
-func TestEngineLeavesOtherProtocolsToTheServer(t *testing.T) {
+func TestEngineLeavesDevicesThatAreNotSharedToTheServer(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
-	s := newServerOf(t, "iwarp:127.14.15.9", Config{Log: func(line string) {
+	dev, err := verbs.Open("iwarp:127.14.15.9", verbs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServerOf(t, "", Config{Devices: []*verbs.Device{dev}, Log: func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
 		lines = append(lines, line)
 	}})
 	e := program.New(nil, nil)
 	first, err := e.Open(s.Socket(), "uverbs0")
-	if !first || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "siw0 127.14.15.9 (iWARP)") {
+	if !first || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "siw0 127.14.15.9 (iWARP, not shared)") {
 		t.Errorf("expected an error that names the device, found %v", err)
 	}
 	if first, again := e.Open(s.Socket(), "uverbs0"); first || !errors.Is(again, err) {

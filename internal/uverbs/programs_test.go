@@ -152,6 +152,34 @@ func runUnchanged(t *testing.T, lib string, env []string, peer string, a, b *Ser
 	}
 }
 
+// The server accepts connections, and programs continue them. Programs with the other engine are
+// peers, too.
+func TestProgramsRunUnchangedOverIWARP(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds of real programs")
+	}
+	lib, all := library(t), engines(t)
+	const peer = "127.14.3.6"
+	a, b := newServer(t, "iwarp:"+peer), newServer(t, "iwarp:127.14.3.7")
+	for _, x := range []programPair{
+		{[]string{"rping", "-s", "-a", peer, "-C", "10"}, []string{"rping", "-c", "-a", peer, "-C", "10", "-V", "-v"}, "rdma-ping-9"},
+		{[]string{"ucmatose", "-b", peer}, []string{"ucmatose", "-s", peer}, "return status 0"},
+		{[]string{"ib_write_bw", "-R", "-F", "-n", "100"}, []string{"ib_write_bw", "-R", "-F", "-n", "100", peer}, "MsgRate"},
+		{[]string{"ib_read_bw", "-R", "-F", "-n", "100"}, []string{"ib_read_bw", "-R", "-F", "-n", "100", peer}, "MsgRate"},
+		{[]string{"ib_write_lat", "-R", "-F", "-n", "100"}, []string{"ib_write_lat", "-R", "-F", "-n", "100", peer}, "t_typical"},
+	} {
+		for engine, env := range all {
+			t.Run(engine+" "+x.client[0], func(t *testing.T) { x.run(t, lib, env, a, b) })
+		}
+		t.Run("program on one address "+x.client[0], func(t *testing.T) { x.run(t, lib, all["program"], a, a) })
+		t.Run("both engines "+x.client[0], func(t *testing.T) {
+			x := x
+			x.server = append([]string{"env", "-u", "SOFTRDMA_ENGINE", "-u", "SOFTRDMA_ENGINE_REQUIRED"}, x.server...)
+			x.run(t, lib, all["program"], a, b)
+		})
+	}
+}
+
 // setHostDir gives the test's devices a directory of their own in which those of a host find each
 // other, and returns it.
 func setHostDir(t *testing.T) string {

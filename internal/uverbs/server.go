@@ -131,6 +131,11 @@ func (s *Server) addDevices() error {
 			}
 		}
 		s.devices = append(s.devices, d)
+		if d.Adapter.IWARP() {
+			if err := s.slots.shareStreams(d); err != nil {
+				return err
+			}
+		}
 		c := commands.NewDevice(d)
 		c.PortChanged = s.portChanged
 		s.commands = append(s.commands, c)

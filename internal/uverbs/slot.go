@@ -5,6 +5,7 @@ package uverbs
 import (
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -13,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/adapter"
+	"softrdma/internal/away"
 	"softrdma/internal/memfd"
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
@@ -36,7 +39,8 @@ type slot struct {
 	from    registry.Slots
 	lane    int
 	process *client.Process
-	end     *os.File // the server's
+	end     *net.UnixConn // the server's
+	away    *away.Client  // of an iWARP device
 
 	device   *device.Device
 	memory   []byte
@@ -137,7 +141,11 @@ func (t *slots) add(s *Server, x *slot) (far int, err error) {
 		x.process.Account.Descriptors.Return(1)
 		return -1, err
 	}
-	x.end = os.NewFile(uintptr(fds[0]), "slot")
+	if x.end, err = connOf(fds[0]); err != nil {
+		x.process.Account.Descriptors.Return(1)
+		return -1, errors.Join(err, unix.Close(fds[1]))
+	}
+	x.away = away.NewClient(x.end)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || x.process.Ended() {
@@ -149,11 +157,49 @@ func (t *slots) add(s *Server, x *slot) (far int, err error) {
 	s.runtime.Running.Add(1)
 	go func() {
 		defer s.runtime.Running.Done()
-		var b [1]byte
-		_, _ = x.end.Read(b[:]) // until either end is closed
+		x.away.Run() // until either end is closed
 		t.remove(x)
 	}()
 	return fds[1], nil
+}
+
+// connOf returns the connection of a descriptor, which it takes over.
+func connOf(fd int) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), "slot")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UnixConn), nil
+}
+
+// of returns the slot of a device's lane, nil if it is free.
+func (t *slots) of(d *device.Device, lane int) *slot {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for x := range t.taken {
+		if x.device == d && x.lane == lane {
+			return x
+		}
+	}
+	return nil
+}
+
+// shareStreams lets programs drive the streams of their queue pairs.
+func (t *slots) shareStreams(d *device.Device) error {
+	d.LaneOwner = func(lane int) *client.Process {
+		if x := t.of(d, lane); x != nil {
+			return x.process
+		}
+		return nil
+	}
+	return adapter.ShareStreams(d.Adapter, func(lane int) adapter.StreamAway {
+		if x := t.of(d, lane); x != nil {
+			return x.away
+		}
+		return nil
+	})
 }
 
 // remove gives a slot back.

@@ -32,6 +32,10 @@ type DialConfig struct {
 // Port is 0.
 func (s *Set) Dial(cfg *DialConfig, handler func(*Event)) (c *Stream, err error) {
 	err = s.Host.Do(func(now time.Duration) error {
+		if a := s.awayOf(cfg.QPN); a != nil {
+			c = s.dialAway(a, cfg, handler)
+			return nil
+		}
 		x, err := s.find(cfg.QPN)
 		if err != nil {
 			return err

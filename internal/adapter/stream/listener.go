@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
 	"softrdma/internal/reason"
 )
@@ -144,4 +145,44 @@ func (x *Listener) evict(now time.Duration) {
 	c.handler = nil
 	c.m.Abort(now)
 	c.after(now)
+}
+
+// Accept answers a request with a queue pair, whose state becomes RTS. The event
+// Established comes once it may send.
+func (c *Stream) Accept(qpn uint32, p *iwarp.Params) error {
+	return c.do(func(now time.Duration) error {
+		if a := c.s.awayOf(qpn); a != nil {
+			return c.acceptAway(a, qpn, p)
+		}
+		x, err := c.s.find(qpn)
+		if err != nil {
+			return err
+		}
+		return c.accept(now, x, p)
+	})
+}
+
+func (c *Stream) accept(now time.Duration, x *QP, p *iwarp.Params) error {
+	before, on := c.qp, x.on
+	c.join(x)
+	if err := c.m.Accept(now, x.m, c.s.params(p)); err != nil {
+		c.qp, x.on = before, on
+		return err
+	}
+	a := x.m.Agreement()
+	x.setAgreement(&a)
+	c.answered()
+	return nil
+}
+
+// Reject answers a request with a refusal.
+func (c *Stream) Reject(private []byte) error {
+	return c.do(func(now time.Duration) error {
+		if err := c.m.Reject(now, private); err != nil {
+			return err
+		}
+		c.ended = true
+		c.answered()
+		return nil
+	})
 }

@@ -73,6 +73,7 @@ type Set struct {
 	turns  schedule.FIFO[reader]
 	served int // turns since the link was asked
 
+	away      func(qpn uint32) Away // nil if all queue pairs are this process's
 	open      map[*Stream]struct{}
 	listeners map[*Listener]struct{}
 }

@@ -26,10 +26,12 @@ type Stream struct {
 	Context any
 
 	s        *Set
+	away     Away // the process that drives it; nil for this one
 	m        *iwarp.Stream
 	conn     link.Stream
-	shown    atomic.Pointer[link.Stream] // conn, for Local and Remote, which any goroutine may ask
-	entry    schedule.Entry              // among the lane's tasks
+	shown    atomic.Pointer[link.Stream]    // conn, for Local and Remote, which any goroutine may ask
+	local    atomic.Pointer[netip.AddrPort] // of a stream that another process drives
+	entry    schedule.Entry                 // among the lane's tasks
 	qp       *QP
 	handler  func(*Event)
 	listener *Listener     // until it is answered
@@ -301,6 +303,9 @@ func (c *Stream) setConn(conn link.Stream) {
 
 // Local is this end's address and port.
 func (c *Stream) Local() netip.AddrPort {
+	if at := c.local.Load(); at != nil {
+		return *at
+	}
 	if conn := c.shown.Load(); conn != nil {
 		return (*conn).Local()
 	}
@@ -318,7 +323,7 @@ func (c *Stream) Remote() netip.AddrPort {
 // do runs f on an open stream, and then sends what is to be sent.
 func (c *Stream) do(f func(now time.Duration) error) error {
 	return c.s.Host.Do(func(now time.Duration) error {
-		if c.closed {
+		if c.closed || c.away != nil {
 			return io.ErrClosedPipe
 		}
 		err := f(now)
@@ -327,42 +332,12 @@ func (c *Stream) do(f func(now time.Duration) error) error {
 	})
 }
 
-// Accept answers a request with a queue pair, whose state becomes RTS. The event
-// Established comes once it may send.
-func (c *Stream) Accept(qpn uint32, p *iwarp.Params) error {
-	return c.do(func(now time.Duration) error {
-		x, err := c.s.find(qpn)
-		if err != nil {
-			return err
-		}
-		before, on := c.qp, x.on
-		c.join(x)
-		if err := c.m.Accept(now, x.m, c.s.params(p)); err != nil {
-			c.qp, x.on = before, on
-			return err
-		}
-		a := x.m.Agreement()
-		x.setAgreement(&a)
-		c.answered()
-		return nil
-	})
-}
-
-// Reject answers a request with a refusal.
-func (c *Stream) Reject(private []byte) error {
-	return c.do(func(now time.Duration) error {
-		if err := c.m.Reject(now, private); err != nil {
-			return err
-		}
-		c.ended = true
-		c.answered()
-		return nil
-	})
-}
-
 // Disconnect ends an established connection in order; one that has ended is no
 // error. The queue pair goes to the error state.
 func (c *Stream) Disconnect() error {
+	if c.toAway(Away.Disconnect) {
+		return nil
+	}
 	err := c.do(func(now time.Duration) error {
 		if c.ended {
 			return nil
@@ -377,6 +352,12 @@ func (c *Stream) Disconnect() error {
 
 // Release gives the stream up, in any state. No more events follow.
 func (c *Stream) Release() {
+	if c.toAway(func(a Away, c *Stream) {
+		c.handler = nil
+		a.Release(c)
+	}) {
+		return
+	}
 	_ = c.s.Host.Do(func(now time.Duration) error { // a closed device has none
 		c.handler = nil
 		c.leave(now)

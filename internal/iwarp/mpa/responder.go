@@ -20,6 +20,7 @@ func (s *Setup) Requested() {
 
 // Accept returns the reply to a request, and what both ends agree on with it.
 func (s *Setup) Accept(p *Params) ([]byte, Agreement, reason.Detail) {
+	s.request = nil
 	asks := &s.Asks
 	f := iwarp.Frame{Reply: true, Revision: asks.Revision, Flags: p.flags()}
 	a := Agreement{

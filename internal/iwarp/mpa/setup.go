@@ -20,9 +20,13 @@ type Setup struct {
 	params   Params
 	fallback bool   // an initiator continues with revision 1 if its peer knows no other
 	frame    []byte // received part of the peer's frame; nil when it was read
+	request  []byte // the initiator's frame, until it is answered
 	head     iwarp.Frame
 	enhanced iwarp.Enhanced
 }
+
+// RequestFrame returns the initiator's frame, nil after it was answered.
+func (s *Setup) RequestFrame() []byte { return s.request }
 
 // Initiator reports which side of the set-up this end is. It is valid once the peer's frame
 // has arrived.
@@ -90,6 +94,9 @@ func (s *Setup) Collect(b []byte, reply bool) (rest, private []byte, complete bo
 	if s.isEnhanced() {
 		s.enhanced.Parse(private)
 		private = private[iwarp.EnhancedLen:]
+	}
+	if !reply {
+		s.request = s.frame
 	}
 	s.frame = nil
 	return b, private, true, reason.Detail{}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/inherit"
 	"softrdma/internal/link"
 )
 
@@ -145,6 +146,7 @@ func (l *epollLink) watch(fd int, owner any) error {
 	}
 	l.owners[fd] = owner
 	l.open[fd] = struct{}{}
+	inherit.Add(fd) // the peer is to see the end of this process
 	return nil
 }
 
@@ -155,6 +157,7 @@ func (l *epollLink) forget(fd int) error {
 	}
 	delete(l.open, fd)
 	l.owners[fd] = nil
+	inherit.Remove(fd)
 	return os.NewSyscallError("close", unix.Close(fd))
 }
 

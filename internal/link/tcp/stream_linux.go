@@ -106,6 +106,40 @@ func (s *stream) Segment() int {
 	return n
 }
 
+// Move implements link.Mover.
+func (l *epollLink) Move(s link.Stream) (fd int, err error) {
+	x := s.(*stream)
+	if fd, err = unix.FcntlInt(uintptr(x.fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		return -1, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
+	}
+	// The copy would keep the socket in the epoll.
+	if err = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, x.fd, nil); err == nil {
+		err = l.forget(x.fd)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, os.NewSyscallError("epoll_ctl", err)
+	}
+	return fd, nil
+}
+
+// Adopt implements link.Mover.
+func (l *epollLink) Adopt(fd int, owner any) (link.Stream, error) {
+	s := &stream{l: l, fd: fd}
+	peer, err := unix.Getpeername(fd)
+	if err == nil {
+		s.remote = l.addrPort(peer)
+		if s.local, err = l.nameOf(fd); err == nil {
+			err = s.start(owner)
+		}
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("continue a stream: %w", err)
+	}
+	return s, nil
+}
+
 // Dial begins to connect to a peer.
 func (l *epollLink) Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) (link.Stream, error) {
 	if l.closed.Load() {

@@ -15,6 +15,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/frame"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -77,6 +78,10 @@ type Device struct {
 	Subnet  *sa.Client   // of the same
 
 	Deferrals []deferral.Place // where the program of this process looks, by handles; nil elsewhere
+
+	// LaneOwner returns the program that has a lane of the address, or nil; of an iWARP device of a
+	// server.
+	LaneOwner func(lane int) *client.Process
 
 	mu     sync.Mutex
 	owners map[uint32]*client.Process // that created a queue pair, by its number
@@ -147,8 +152,11 @@ func (d *Device) SetOwner(qpn uint32, p *client.Process) {
 // OwnedBy reports whether a process created a queue pair.
 func (d *Device) OwnedBy(qpn uint32, p *client.Process) bool {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	o := d.owners[qpn]
+	d.mu.Unlock()
+	if o == nil && d.LaneOwner != nil {
+		o = d.LaneOwner(frame.LaneOf(qpn, d.Adapter.Share().Of))
+	}
 	return o != nil && (o == p || o.PID == p.PID && o.Same(p))
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"softrdma/internal/daemon"
 	"softrdma/internal/uverbs/folder"
+	"softrdma/internal/wire/uapi"
 	"softrdma/verbs"
 )
 
@@ -58,8 +59,8 @@ func (e *Engine) openShare(socket, file string) error {
 		return fmt.Errorf("device file: expected uverbs0 to uverbs%d, found %q: %w", len(info.Devices)-1, file, syscall.ENOENT)
 	}
 	about := info.Devices[index]
-	if !inPrograms(about) { // the server would refuse and log it
-		return fmt.Errorf("%s stays in the server's process, as an iWARP device cannot be in a program: %w", about, errors.ErrUnsupported)
+	if strings.HasSuffix(about, uapi.NotShared) { // the server would refuse and log it
+		return fmt.Errorf("%s: the device stays in the server's process: %w", about, errors.ErrUnsupported)
 	}
 	name, _, _ := strings.Cut(about, " ")
 	dev, err := verbs.OpenShared(ctx, socket+"/"+name, verbs.SharedConfig{})
@@ -73,14 +74,4 @@ func (e *Engine) openShare(socket, file string) error {
 		e.log(fmt.Sprintf("process %d: %s is in the program", os.Getpid(), name))
 	}
 	return nil
-}
-
-// inPrograms reports whether a device that a server describes can be in programs.
-func inPrograms(about string) bool {
-	for _, p := range []verbs.Protocol{verbs.RoCE, verbs.RoCEv1, verbs.InfiniBand} {
-		if strings.HasSuffix(about, "("+p.String()+")") {
-			return true
-		}
-	}
-	return false
 }

@@ -37,3 +37,7 @@ const (
 	MinSlotDescriptors = 2
 	MaxSlotDescriptors = 4
 )
+
+// NotShared ends the description of a device of which programs get no Slot, in the answer to
+// OpHello.
+const NotShared = ", not shared)"

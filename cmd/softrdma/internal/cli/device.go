@@ -106,7 +106,7 @@ func OpenShared(cmd *cobra.Command, names []string) (list []*verbs.Device, close
 		return err
 	}
 	for _, name := range names {
-		d, err := OpenDevice(cmd, name, verbs.Config{Shared: Sharable(name)})
+		d, err := OpenDevice(cmd, name, verbs.Config{Shared: Sharable(cmd, name)})
 		if err != nil {
 			return nil, closeAll, err
 		}

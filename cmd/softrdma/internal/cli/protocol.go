@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"softrdma/verbs"
@@ -40,11 +41,10 @@ func SplitProtocol(name string) (prefix, rest string) {
 }
 
 // Sharable reports whether programs can share the address of a device with a name.
-func Sharable(name string) bool {
-	prefix, rest := SplitProtocol(name)
-	switch prefix {
+func Sharable(cmd *cobra.Command, name string) bool {
+	switch prefix, rest := SplitProtocol(name); prefix {
 	case IWARPPrefix:
-		return false
+		return TLSFlags(cmd) == nil // the keys stay in one process
 	case InfiniBandPrefix:
 		return !strings.Contains(rest, "@") // a fabric on another host
 	}

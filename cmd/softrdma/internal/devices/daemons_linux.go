@@ -9,6 +9,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/daemon"
+	"softrdma/internal/wire/uapi"
 )
 
 // printDaemons lists the addresses that daemons share, by the names that -d takes. "shared:"
@@ -27,7 +28,7 @@ func printDaemons(ctx context.Context, out io.Writer) {
 		first = false
 		var shared []string
 		for _, line := range about.Devices {
-			if name, addr, _ := strings.Cut(line, " "); !strings.HasSuffix(addr, "(iWARP)") {
+			if name, addr, _ := strings.Cut(line, " "); !strings.Contains(addr, "(iWARP") && !strings.HasSuffix(addr, uapi.NotShared) {
 				shared = append(shared, fmt.Sprintf("   %s/%s  %s\n", prefix, name, addr))
 			}
 		}

@@ -39,15 +39,14 @@ func (e *engine) Set(s string) error {
 // if they do not. Names are those of the devices to open. With --engine auto each device is where
 // it can be; otherwise all must be in the program.
 func (s *options) whyNotInProgram(cmd *cobra.Command, names []string) string {
-	unsharable := func(name string) bool { return !cli.Sharable(name) }
-	all := slices.IndexFunc(names, cli.Sharable) < 0
+	sharable := func(name string) bool { return cli.Sharable(cmd, name) }
+	unsharable := func(name string) bool { return !sharable(name) }
+	all := slices.IndexFunc(names, sharable) < 0
 	switch {
 	case all || s.engine == engineProgram && slices.ContainsFunc(names, unsharable):
-		return "a device of iWARP, or of a fabric on another host, cannot be in the program"
+		return "iWARP with TLS, whose keys stay with softrdma, and ports of a fabric on another host cannot be in the program"
 	case noFile(cli.FlagText(cmd, cli.PcapFlag)):
 		return "--" + cli.PcapFlag + ": programs write to regular files only"
-	case cli.TLSFlags(cmd) != nil:
-		return "TLS applies to iWARP devices, which cannot be in the program"
 	case s.share:
 		return "--share-memory: a device in the program needs none"
 	}

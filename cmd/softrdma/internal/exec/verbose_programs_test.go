@@ -3,6 +3,8 @@
 package exec
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,10 +25,10 @@ func TestProgramsAreToldWhereTheirDeviceIs(t *testing.T) {
 		{[]string{"--engine", "auto"}, "ibv_devinfo", 1, 1},
 		{[]string{"--engine", "auto"}, "true", 0, 0}, // which opens no device
 		{[]string{"--engine", "daemon"}, "ibv_devinfo", 0, 1},
-		{[]string{"--protocol", "iwarp"}, "ibv_devinfo", 0, 0},
+		{[]string{"--protocol", "iwarp"}, "ibv_devinfo", 1, 0},
 		{[]string{"-d", clitest.LoopbackDevice(t)}, "ibv_devinfo", 2, 2},
 		{[]string{"-d", clitest.LoopbackDevice(t), "--engine", "daemon"}, "ibv_devinfo", 0, 2},
-		{[]string{"-d", "iwarp:" + clitest.LoopbackDevice(t)}, "ibv_devinfo", 1, 1},
+		{[]string{"-d", "iwarp:" + clitest.LoopbackDevice(t)}, "ibv_devinfo", 2, 1},
 	} {
 		args := append([]string{"exec", "-v", "-d", clitest.LoopbackDevice(t)}, x.flags...)
 		p := clitest.Start(t, append(args, "--", x.program)...)
@@ -47,7 +49,7 @@ func TestProgramsAreToldWhereTheirDeviceIs(t *testing.T) {
 func TestProgramsFindEveryDeviceOfTheirOwn(t *testing.T) {
 	clitest.NeedPrograms(t, "ibv_devinfo")
 	args := []string{"exec", "-d", clitest.LoopbackDevice(t), "-d", "iwarp:" + clitest.LoopbackDevice(t), "-d", clitest.LoopbackDevice(t)}
-	for _, engine := range []string{"auto", "daemon"} {
+	for _, engine := range []string{"auto", "program", "daemon"} {
 		out := clitest.Run(t, append(args, "--engine", engine, "--", "ibv_devinfo")...)
 		for _, want := range []string{"hca_id:\trxe0\n", "hca_id:\trxe1\n", "hca_id:\tsiw0\n"} {
 			if !strings.Contains(out, want) {
@@ -55,7 +57,15 @@ func TestProgramsFindEveryDeviceOfTheirOwn(t *testing.T) {
 			}
 		}
 	}
-	clitest.Start(t, append(args, "--engine", "program", "--", "ibv_devinfo")...).Fails(cli.ExitUsage, "only a RoCE device")
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = []string{"exec", "-d", "iwarp:" + clitest.LoopbackDevice(t), "--psk-file", secret}
+	clitest.Start(t, append(args, "--engine", "program", "--", "ibv_devinfo")...).Fails(cli.ExitUsage, "iWARP with TLS")
+	if out := clitest.Run(t, append(args, "--", "ibv_devinfo")...); !strings.Contains(out, "hca_id:\tsiw0\n") {
+		t.Errorf("--engine auto with TLS: no siw0 in\n%s", out)
+	}
 }
 
 // A static program loads no libraries: exec says that it finds no device.

@@ -1,0 +1,251 @@
+package away
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/frame"
+	"softrdma/internal/iwarp"
+	"softrdma/internal/link/tcp"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+)
+
+const (
+	shared = "127.91.0.1" // the server's address, of which the program has a lane
+	other  = "127.91.0.2"
+)
+
+// end is a device with what its streams have reported.
+type end struct {
+	dev    *adapter.Device
+	events chan adapter.StreamEvent
+}
+
+func open(t *testing.T, addr string, share frame.Share) *end {
+	t.Helper()
+	l, err := tcp.Open(netip.MustParseAddr(addr), tcp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &end{adapter.Open(adapter.Config{Streams: l, Share: share}), make(chan adapter.StreamEvent, 16)}
+	t.Cleanup(func() { _ = e.dev.Close() })
+	return e
+}
+
+func (e *end) handle(x *adapter.StreamEvent) { e.events <- *x }
+
+// pair makes a queue pair that can be connected.
+func (e *end) pair(t *testing.T) uint32 {
+	t.Helper()
+	pd, err := e.dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := e.dev.CreateCQ(16, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := pd.CreateQP(&adapter.QPConfig{Type: qp.RC, SendCQ: cq, RecvCQ: cq, SendDepth: 4, RecvDepth: 4, SendSGE: 1, RecvSGE: 1})
+	if err == nil {
+		err = q.Modify(qp.MaskState|qp.MaskPKeyIndex|qp.MaskPort|qp.MaskAccess, &qp.Attr{State: qp.Init, Port: 1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q.QPN
+}
+
+// wants waits for the next event.
+func (e *end) wants(t *testing.T, k iwarp.EventKind) adapter.StreamEvent {
+	t.Helper()
+	select {
+	case x := <-e.events:
+		if x.Kind != k {
+			t.Fatalf("event %d, expected %d: %v %v", x.Kind, k, x.Detail, x.Err)
+		}
+		return x
+	case <-time.After(20 * time.Second):
+		t.Fatalf("no event, expected %d", k)
+	}
+	panic("unreachable")
+}
+
+// connection returns both ends of a connection between a server and a program.
+func connection(t *testing.T) (server, program *net.UnixConn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns [2]*net.UnixConn
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "")
+		c, err := net.FileConn(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		conns[i] = c.(*net.UnixConn)
+	}
+	return conns[0], conns[1]
+}
+
+// share opens the server's and the program's device on one address, and connects them.
+func share(t *testing.T) (server, program *end, far *net.UnixConn) {
+	t.Helper()
+	server, program = open(t, shared, frame.Share{Lanes: 1, Of: 4}), open(t, shared, frame.Share{First: 1, Lanes: 1, Of: 4})
+	near, far := connection(t)
+	c := NewClient(near)
+	go c.Run()
+	go Serve(far, program.dev)
+	err := adapter.ShareStreams(server.dev, func(lane int) adapter.StreamAway {
+		if lane == 1 {
+			return c
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, program, far
+}
+
+func dialTo(at netip.AddrPort, qpn uint32) *adapter.DialConfig {
+	return &adapter.DialConfig{Dst: at, QPN: qpn, Params: iwarp.Params{Private: []byte("hello")}}
+}
+
+// accepted connects a peer to a queue pair of the program.
+func accepted(t *testing.T, server, program, peer *end) (mine, theirs *adapter.Stream) {
+	t.Helper()
+	l, err := server.dev.ListenStream(0, 4, server.handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err = peer.dev.Dial(dialTo(l.Addr(), peer.pair(t)), peer.handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := server.wants(t, iwarp.Requested)
+	if err := e.On.Accept(program.pair(t), &iwarp.Params{Private: []byte("welcome")}); err != nil {
+		t.Fatal(err)
+	}
+	if e := peer.wants(t, iwarp.Established); string(e.Private) != "welcome" {
+		t.Errorf("private data %q", e.Private)
+	}
+	server.wants(t, iwarp.Established)
+	return e.On, theirs
+}
+
+func TestProgramContinuesAnAcceptedStream(t *testing.T) {
+	server, program, _ := share(t)
+	peer := open(t, other, frame.Share{})
+	mine, _ := accepted(t, server, program, peer)
+	if n, _ := server.dev.StreamCount(); n != 0 {
+		t.Errorf("the server has %d streams, expected none", n)
+	}
+	if at := mine.Local(); at.Addr().String() != shared || at.Port() == 0 {
+		t.Errorf("local address %v", at)
+	}
+	if err := mine.Disconnect(); err != nil {
+		t.Fatal(err)
+	}
+	peer.wants(t, iwarp.Closed)
+	server.wants(t, iwarp.Closed)
+	mine.Release()
+}
+
+func TestProgramDialsForTheServer(t *testing.T) {
+	server, program, _ := share(t)
+	peer := open(t, other, frame.Share{})
+	l, err := peer.dev.ListenStream(0, 4, peer.handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.dev.Dial(dialTo(l.Addr(), program.pair(t)), server.handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := peer.wants(t, iwarp.Requested)
+	if string(e.Private) != "hello" || e.On.Remote().Addr().String() != shared {
+		t.Errorf("private data %q from %v", e.Private, e.On.Remote())
+	}
+	if err := e.On.Accept(peer.pair(t), &iwarp.Params{}); err != nil {
+		t.Fatal(err)
+	}
+	server.wants(t, iwarp.Established)
+	if s.Local() != e.On.Remote() {
+		t.Errorf("local address %v, expected %v", s.Local(), e.On.Remote())
+	}
+	e.On.Release()
+	server.wants(t, iwarp.Closed)
+}
+
+func TestDialOfNoQueuePairIsRefused(t *testing.T) {
+	server, _, _ := share(t)
+	if _, err := server.dev.Dial(dialTo(netip.MustParseAddrPort(other+":9"), 0x1001), server.handle); err != nil {
+		t.Fatal(err)
+	}
+	if e := server.wants(t, iwarp.Refused); e.Err == nil {
+		t.Error("no text")
+	}
+	if _, err := server.dev.Dial(dialTo(netip.MustParseAddrPort(other+":9"), 0x1002), server.handle); err == nil {
+		t.Error("dialled for a lane that nobody has")
+	}
+}
+
+func TestDialOfAClosedPortIsRefused(t *testing.T) {
+	server, program, _ := share(t)
+	if _, err := server.dev.Dial(dialTo(netip.MustParseAddrPort(other+":9"), program.pair(t)), server.handle); err != nil {
+		t.Fatal(err)
+	}
+	if e := server.wants(t, iwarp.Refused); e.Detail.Reason != reason.ConnectRefused {
+		t.Errorf("found %v", e.Detail)
+	}
+}
+
+// When a program has ended, its streams have.
+func TestStreamsOfAnEndedProgramAreLost(t *testing.T) {
+	server, program, far := share(t)
+	peer := open(t, other, frame.Share{})
+	accepted(t, server, program, peer)
+	_ = far.Close()
+	if e := server.wants(t, iwarp.Closed); e.Detail.Reason != reason.StreamLost {
+		t.Errorf("found %v", e.Detail)
+	}
+	if _, err := server.dev.Dial(dialTo(netip.MustParseAddrPort(other+":9"), program.pair(t)), server.handle); err != nil {
+		t.Fatal(err)
+	}
+	if e := server.wants(t, iwarp.Refused); e.Detail.Reason != reason.StreamLost {
+		t.Errorf("found %v", e.Detail)
+	}
+}
+
+// A program that reports nonsense loses its streams, and nothing else happens.
+func FuzzReports(f *testing.F) {
+	f.Add([]byte(`{"ID":1,"Kind":2}`))
+	f.Add([]byte(`{"ID":1,"Kind":1,"Local":"1.2.3.4:5"}`))
+	f.Add([]byte(`{"ID":18446744073709551615,"Kind":255,"Detail":{"Reason":65535}}`))
+	f.Add([]byte(`[`))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		near, far := connection(t)
+		c := NewClient(near)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.Run()
+		}()
+		if len(message) > 0 && len(message) < maxMessage {
+			_, _ = far.Write(message)
+		}
+		_ = far.Close()
+		<-done
+	})
+}

@@ -1,0 +1,161 @@
+package away
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/iwarp"
+	"softrdma/internal/reason"
+)
+
+// A Client makes a program drive the streams of its queue pairs.
+type Client struct {
+	conn *net.UnixConn
+
+	mu      sync.Mutex
+	last    uint64
+	streams map[uint64]*entry
+	ids     map[*adapter.Stream]uint64
+	ended   bool
+}
+
+type entry struct {
+	stream      *adapter.Stream
+	established bool
+}
+
+var _ adapter.StreamAway = (*Client)(nil)
+
+// NewClient uses a connection to a program, on which the program calls Serve.
+func NewClient(conn *net.UnixConn) *Client {
+	return &Client{conn: conn, streams: make(map[uint64]*entry), ids: make(map[*adapter.Stream]uint64)}
+}
+
+// Run passes on what the program reports, until the connection ends. The program's streams have
+// ended then.
+func (c *Client) Run() {
+	buffer := make([]byte, maxMessage)
+	for {
+		var r report
+		fd, err := receive(c.conn, buffer, &r)
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+		if err != nil {
+			break
+		}
+		if s := c.find(&r); s != nil {
+			e := iwarp.Event{Kind: r.Kind, Agreement: r.Agreement, Private: r.Private, Detail: r.Detail}
+			var behind error
+			if r.Error != "" {
+				behind = errors.New(r.Error)
+			}
+			s.Report(&e, behind, r.Local)
+		}
+	}
+	c.mu.Lock()
+	c.ended = true
+	left := c.streams
+	c.streams = nil
+	c.mu.Unlock()
+	for _, x := range left {
+		x.lost()
+	}
+}
+
+// lost reports that the program has ended.
+func (x *entry) lost() {
+	e := iwarp.Event{Kind: iwarp.Refused, Detail: reason.Detail{Reason: reason.StreamLost}}
+	if x.established {
+		e.Kind = iwarp.Closed
+	}
+	x.stream.Report(&e, nil, netip.AddrPort{})
+}
+
+// find returns the stream of a report, nil for one that was given up.
+func (c *Client) find(r *report) *adapter.Stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.streams[r.ID]
+	if x == nil || r.Kind <= iwarp.Requested || r.Kind > iwarp.Closed {
+		return nil
+	}
+	x.established = x.established || r.Kind == iwarp.Established
+	return x.stream
+}
+
+// begin sends the first message about a stream. If that fails the program has ended, or takes no
+// messages.
+func (c *Client) begin(s *adapter.Stream, m *call, fd int) {
+	c.mu.Lock()
+	c.last++
+	m.ID = c.last
+	x := &entry{stream: s}
+	ok := !c.ended && c.send(m, fd)
+	if ok {
+		c.streams[m.ID], c.ids[s] = x, m.ID
+	}
+	c.mu.Unlock()
+	if !ok {
+		go x.lost() // the caller has the lane
+	}
+}
+
+// send sends a message without waiting, and reports whether that succeeded.
+func (c *Client) send(m *call, fd int) bool {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return false
+	}
+	var rights []byte
+	if fd >= 0 {
+		rights = unix.UnixRights(fd)
+	}
+	raw, err := c.conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	ok := false
+	err = raw.Control(func(to uintptr) {
+		ok = unix.Sendmsg(int(to), b, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) == nil
+	})
+	return ok && err == nil
+}
+
+// Dial implements adapter.StreamAway.
+func (c *Client) Dial(s *adapter.Stream, cfg *adapter.DialConfig) {
+	c.begin(s, &call{Op: dial, QPN: cfg.QPN, Dst: cfg.Dst, Port: cfg.Port, TOS: cfg.TOS, Params: &cfg.Params}, -1)
+}
+
+// Accept implements adapter.StreamAway.
+func (c *Client) Accept(s *adapter.Stream, qpn uint32, p *iwarp.Params, request []byte, fd int) {
+	c.begin(s, &call{Op: accept, QPN: qpn, Params: p, Request: request}, fd)
+	_ = unix.Close(fd)
+}
+
+// Disconnect implements adapter.StreamAway.
+func (c *Client) Disconnect(s *adapter.Stream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id := c.ids[s]; id != 0 && !c.ended {
+		c.send(&call{Op: disconnect, ID: id}, -1)
+	}
+}
+
+// Release implements adapter.StreamAway.
+func (c *Client) Release(s *adapter.Stream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := c.ids[s]
+	delete(c.ids, s)
+	delete(c.streams, id)
+	if id != 0 && !c.ended {
+		c.send(&call{Op: release, ID: id}, -1)
+	}
+}
