@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/reason"
 	"softrdma/internal/testenv"
 	"softrdma/verbs"
@@ -225,20 +226,36 @@ func TestProgramsKeepTheirSignals(t *testing.T) {
 	}
 }
 
+// eachProtocol runs a test with a device of each protocol whose queue pairs programs connect by
+// themselves.
+func eachProtocol(t *testing.T, addr string, test func(t *testing.T, device string)) {
+	t.Run("RoCE v2", func(t *testing.T) { test(t, addr) })
+	t.Run("RoCE v1", func(t *testing.T) {
+		testenv.Root(t, "sends Ethernet frames")
+		test(t, "roce1:"+addr)
+	})
+	t.Run("InfiniBand", func(t *testing.T) { test(t, "ib:"+fabrictest.Start(t, "star:2").Adapters[0]) })
+}
+
 func TestProgramsStartProcesses(t *testing.T) {
-	p := newInProgram(t, "127.14.4.3")
-	path := p.compile(t, "fork")
-	for _, mode := range []string{"children", "grandchildren", "programs", "descriptors", "daemon"} {
-		t.Run(mode, func(t *testing.T) { p.succeeds(t, path, mode) })
-	}
+	eachProtocol(t, "127.14.4.3", func(t *testing.T, device string) {
+		p := newInProgram(t, device)
+		path := p.compile(t, "fork")
+		for _, mode := range []string{"children", "grandchildren", "programs", "descriptors", "daemon"} {
+			t.Run(mode, func(t *testing.T) { p.succeeds(t, path, mode) })
+		}
+	})
 }
 
 // A child that lives on when the program and its server have ended does not keep the address.
 func TestProgramsLeaveNobodyTheAddress(t *testing.T) {
-	const addr = "127.14.4.21"
+	eachProtocol(t, "127.14.4.21", leavesNobody)
+}
+
+func leavesNobody(t *testing.T, device string) {
 	var child int
 	t.Run("program", func(t *testing.T) {
-		p := newInProgram(t, addr)
+		p := newInProgram(t, device)
 		status, out := p.run(t, nil, p.compile(t, "fork"), "left")
 		m := regexp.MustCompile(`(?m)^left (\d+)$`).FindStringSubmatch(out)
 		if m == nil {
@@ -249,7 +266,7 @@ func TestProgramsLeaveNobodyTheAddress(t *testing.T) {
 	if child == 0 {
 		return
 	}
-	dev, err := verbs.Open(addr, verbs.Config{})
+	dev, err := verbs.Open(device, verbs.Config{})
 	if err != nil {
 		t.Error(err)
 	} else if err := dev.Close(); err != nil {
