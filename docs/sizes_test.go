@@ -27,7 +27,7 @@ const (
 var (
 	largeMethods = map[string]int{
 		"internal/rc/responder.Responder":  85,
-		"rdmanet.Conn":                     81,
+		"rdmanet.Conn":                     76,
 		"internal/link/udp.Link":           55,
 		"msg.Worker":                       65,
 		"internal/message.Worker":          59,
@@ -37,7 +37,6 @@ var (
 	}
 	largeFields = map[string]int{
 		"internal/wire/mad/smp.PortInfo":        51,
-		"rdmanet.Conn":                          50,
 		"msg.connection":                        43,
 		"internal/wire/uapi.QueryDeviceResp":    41,
 		"internal/management/hardware.Counters": 40,

@@ -31,7 +31,7 @@ func (c *Conn) Close() error {
 	c.closed = true
 	c.r.deadline.end()
 	c.w.deadline.end()
-	c.stopTimers()
+	c.timers.stop()
 	c.x.deadline.set(time.Now().Add(c.linger))
 	late := c.await(&c.x) != nil // data that did not arrive in time is lost
 	lost := c.undelivered(late)
@@ -84,12 +84,12 @@ func kept(err error) error {
 	return err
 }
 
-func (c *Conn) stopTimers() {
-	if c.alive != nil {
-		c.alive.Stop()
+func (t *timers) stop() {
+	if t.alive != nil {
+		t.alive.Stop()
 	}
-	if c.retry != nil {
-		c.retry.Stop()
+	if t.retry != nil {
+		t.retry.Stop()
 	}
 }
 

@@ -47,7 +47,37 @@ type link interface {
 type Conn struct {
 	local, remote net.Addr
 
-	link   link
+	link link
+	objects
+
+	r, w, x side // reading, writing and closing
+
+	users // written by each call: apart from the objects, which are only read
+
+	mu      sync.Mutex // protects the fields below, polling and posting
+	closed  bool
+	linger  time.Duration
+	err     error // why the connection failed
+	noRead  bool  // set by CloseRead
+	noWrite bool  // set by CloseWrite
+	life    rsocket.Life
+	tx      rsocket.Sender
+	rx      *rsocket.Receiver
+	out     *rsocket.SendBuffer
+	peer    rsocket.Remote
+	maps    mappings
+	inFlight
+	leader *side // the side that waits on the completion queue for all sides
+	stale  bool  // the channel may hold an old event
+	pins   int   // foreign readers and writers that use the memory
+	freed  bool  // free the memory when pins becomes 0
+	timers
+	dialect
+	scratch
+}
+
+// objects are what a connection has of its device.
+type objects struct {
 	pd     *verbs.PD
 	qp     *verbs.QP
 	cq     *verbs.CQ
@@ -55,44 +85,41 @@ type Conn struct {
 	store  *storage
 	spin   time.Duration
 	busy   *spinner
+}
 
-	r, w, x side // reading, writing and closing
-
-	// users is the number of calls that use the connection's objects, plus one
-	// while it is open. The last one closes idle.
-	users atomic.Int64
+// users counts the calls that use the connection's objects, plus one while it is open. The last
+// one closes idle.
+type users struct {
+	count atomic.Int64
 	idle  chan struct{}
+}
 
-	mu       sync.Mutex // protects the fields below, polling and posting
-	closed   bool
-	linger   time.Duration
-	err      error // why the connection failed
-	noRead   bool  // set by CloseRead
-	noWrite  bool  // set by CloseWrite
-	life     rsocket.Life
-	tx       rsocket.Sender
-	rx       *rsocket.Receiver
-	out      *rsocket.SendBuffer
-	peer     rsocket.Remote
-	maps     mappings
-	posted   int   // data messages in flight
-	lost     bool  // the connection failed with data that was not acknowledged
-	controls int   // credit messages and keep-alives in flight
-	lasts    int   // SHUTDOWN, DISCONNECT and the READ before them in flight
-	recvs    int   // receives to repost
-	leader   *side // the side that waits on the completion queue for all sides
-	stale    bool  // the channel may hold an old event
-	pins     int   // foreign readers and writers that use the memory
-	freed    bool  // free the memory when pins becomes 0
-	keep     time.Duration
-	alive    *time.Timer // sends keep-alives
-	retry    *time.Timer // retries a credit message that could not be posted
+// inFlight is what the queue pair has to do.
+type inFlight struct {
+	posted   int  // data messages
+	lost     bool // the connection failed with data that was not acknowledged
+	controls int  // credit messages and keep-alives
+	lasts    int  // SHUTDOWN, DISCONNECT and the READ before them
+	recvs    int  // receives to repost
+}
 
+// timers act while the program makes no calls.
+type timers struct {
+	keep  time.Duration // the period of keep-alives
+	alive *time.Timer   // sends keep-alives
+	retry *time.Timer   // retries a credit message that could not be posted
+}
+
+// A dialect is how the messages of both ends travel.
+type dialect struct {
 	sends    bool   // messages are SENDs, see message.go
 	proves   bool   // a READ can prove that the peer's device has what was written; see proof.go
 	unproven bool   // it has not yet
 	peerHalf uint32 // length of each of the peer's targets
+}
 
+// scratch is memory for calls of the queue pair.
+type scratch struct {
 	wcs    [16]verbs.WC
 	wr     [2]verbs.SendWR
 	sge    [1]verbs.SGE
@@ -127,13 +154,14 @@ func (s *side) signal() {
 func newConn(dev *verbs.Device, o *Options) (c *Conn, err error) {
 	half, send := o.sizes()
 	c = &Conn{
-		spin: o.spin(), linger: o.linger(), keep: o.keepAlive(), idle: make(chan struct{}), sends: dev.Protocol() == verbs.IWARP,
+		objects: objects{spin: o.spin()}, users: users{idle: make(chan struct{})}, linger: o.linger(),
+		timers: timers{keep: o.keepAlive()}, dialect: dialect{sends: dev.Protocol() == verbs.IWARP},
 		rx: rsocket.NewReceiver(half, credits), out: rsocket.NewSendBuffer(send, spans),
 	}
 	for _, s := range []*side{&c.r, &c.w, &c.x} {
 		s.init()
 	}
-	c.users.Store(1)
+	c.users.count.Store(1)
 	if c.pd, err = dev.AllocPD(); err != nil {
 		return nil, err
 	}
@@ -157,18 +185,18 @@ func newConn(dev *verbs.Device, o *Options) (c *Conn, err error) {
 const spans = 128
 
 // discard frees what newConn made. The queue pair must be destroyed before.
-func (c *Conn) discard() error {
-	errs := []error{c.store.deregister()}
-	if c.cq != nil {
-		errs = append(errs, c.cq.Destroy())
+func (o *objects) discard() error {
+	errs := []error{o.store.deregister()}
+	if o.cq != nil {
+		errs = append(errs, o.cq.Destroy())
 	}
-	if c.events != nil {
-		errs = append(errs, c.events.Destroy())
+	if o.events != nil {
+		errs = append(errs, o.events.Destroy())
 	}
-	if c.busy != nil {
-		c.busy.release()
+	if o.busy != nil {
+		o.busy.release()
 	}
-	return errors.Join(append(errs, c.pd.Dealloc(), c.store.free())...)
+	return errors.Join(append(errs, o.pd.Dealloc(), o.store.free())...)
 }
 
 // qpConfig returns the configuration of the connection's queue pair.
@@ -226,22 +254,22 @@ func (c *Conn) start(peer *rsocket.ConnData, l link, local, remote net.Addr) {
 
 // begin counts a call that uses the connection's objects. It fails if they are
 // being freed.
-func (c *Conn) begin() bool {
+func (u *users) begin() bool {
 	for {
-		n := c.users.Load()
+		n := u.count.Load()
 		if n == 0 {
 			return false
 		}
-		if c.users.CompareAndSwap(n, n+1) {
+		if u.count.CompareAndSwap(n, n+1) {
 			return true
 		}
 	}
 }
 
 // end ends begin.
-func (c *Conn) end() {
-	if c.users.Add(-1) == 0 {
-		close(c.idle)
+func (u *users) end() {
+	if u.count.Add(-1) == 0 {
+		close(u.idle)
 	}
 }
 

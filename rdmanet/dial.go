@@ -161,7 +161,7 @@ func prepare(e end, o *Options, shut func() error) (*Conn, error) {
 
 // undo frees a connection that was never started. It calls shut first to destroy
 // the queue pair.
-func (c *Conn) undo(shut func() error) error { return errors.Join(shut(), c.discard()) }
+func (o *objects) undo(shut func() error) error { return errors.Join(shut(), o.discard()) }
 
 // param returns the parameters of a connection. Neither end issues READs or
 // atomics, but over iWARP one zero-length READ at a time: the devices probe each
