@@ -62,19 +62,26 @@ func (e *end) pair(t *testing.T) uint32 {
 	return q.QPN
 }
 
-// wants waits for the next event.
-func (e *end) wants(t *testing.T, k iwarp.EventKind) adapter.StreamEvent {
+// next waits for the next event.
+func (e *end) next(t *testing.T) adapter.StreamEvent {
 	t.Helper()
 	select {
 	case x := <-e.events:
-		if x.Kind != k {
-			t.Fatalf("event %d, expected %d: %v %v", x.Kind, k, x.Detail, x.Err)
-		}
 		return x
 	case <-time.After(20 * time.Second):
-		t.Fatalf("no event, expected %d", k)
+		t.Fatal("no event")
 	}
 	panic("unreachable")
+}
+
+// wants waits for the next event, of a kind.
+func (e *end) wants(t *testing.T, k iwarp.EventKind) adapter.StreamEvent {
+	t.Helper()
+	x := e.next(t)
+	if x.Kind != k {
+		t.Fatalf("event %d, expected %d: %v %v", x.Kind, k, x.Detail, x.Err)
+	}
+	return x
 }
 
 // connection returns both ends of a connection between a server and a program.
@@ -230,10 +237,10 @@ func TestStreamsOfAnEndedProgramAreLost(t *testing.T) {
 
 // A program that reports nonsense loses its streams, and nothing else happens.
 func FuzzReports(f *testing.F) {
-	f.Add([]byte(`{"ID":1,"Kind":2}`))
-	f.Add([]byte(`{"ID":1,"Kind":1,"Local":"1.2.3.4:5"}`))
-	f.Add([]byte(`{"ID":18446744073709551615,"Kind":255,"Detail":{"Reason":65535}}`))
-	f.Add([]byte(`[`))
+	f.Add([]byte("\x05" + `{"ID":1,"Kind":2}`))
+	f.Add([]byte("\x05" + `{"ID":1,"Kind":1,"Local":"1.2.3.4:5"}`))
+	f.Add([]byte("\x05" + `{"ID":18446744073709551615,"Kind":255,"Detail":{"Reason":65535}}`))
+	f.Add([]byte("\x05["))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		near, far := connection(t)
 		c := NewClient(near)
@@ -242,10 +249,34 @@ func FuzzReports(f *testing.F) {
 			defer close(done)
 			c.Run()
 		}()
-		if len(message) > 0 && len(message) < maxMessage {
+		if len(message) > 0 && len(message) <= protocol.MaxMessage {
 			_, _ = far.Write(message)
 		}
 		_ = far.Close()
 		<-done
 	})
+}
+
+func TestStreamForAClosedDeviceEnds(t *testing.T) {
+	server, program, _ := share(t)
+	peer := open(t, other, frame.Share{})
+	l, err := server.dev.ListenStream(0, 4, server.handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peer.dev.Dial(dialTo(l.Addr(), peer.pair(t)), peer.handle); err != nil {
+		t.Fatal(err)
+	}
+	e, qpn := server.wants(t, iwarp.Requested), program.pair(t)
+	if err := program.dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.On.Accept(qpn, &iwarp.Params{}); err != nil {
+		t.Fatal(err)
+	}
+	// The peer asks with an earlier revision of MPA, because the first stream has ended.
+	found := map[iwarp.EventKind]bool{server.next(t).Kind: true, server.next(t).Kind: true}
+	if !found[iwarp.Refused] || !found[iwarp.Requested] {
+		t.Errorf("events %v, expected the end and another request", found)
+	}
 }

@@ -1,7 +1,6 @@
 package away
 
 import (
-	"encoding/json"
 	"errors"
 	"net"
 	"net/netip"
@@ -12,11 +11,12 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 )
 
 // A Client makes a program drive the streams of its queue pairs.
 type Client struct {
-	conn *net.UnixConn
+	conn *unixmsg.Conn
 
 	mu      sync.Mutex
 	last    uint64
@@ -34,22 +34,19 @@ var _ adapter.StreamAway = (*Client)(nil)
 
 // NewClient uses a connection to a program, on which the program calls Serve.
 func NewClient(conn *net.UnixConn) *Client {
-	return &Client{conn: conn, streams: make(map[uint64]*entry), ids: make(map[*adapter.Stream]uint64)}
+	return &Client{conn: unixmsg.NewConn(conn, &protocol), streams: make(map[uint64]*entry), ids: make(map[*adapter.Stream]uint64)}
 }
 
 // Run passes on what the program reports, until the connection ends. The program's streams have
 // ended then.
 func (c *Client) Run() {
-	buffer := make([]byte, maxMessage)
 	for {
 		var r report
-		fd, err := receive(c.conn, buffer, &r)
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
+		_, fds, err := receive(c.conn, &r)
 		if err != nil {
 			break
 		}
+		fds.Close()
 		if s := c.find(&r); s != nil {
 			e := iwarp.Event{Kind: r.Kind, Agreement: r.Agreement, Private: r.Private, Detail: r.Detail}
 			var behind error
@@ -92,12 +89,12 @@ func (c *Client) find(r *report) *adapter.Stream {
 
 // begin sends the first message about a stream. If that fails the program has ended, or takes no
 // messages.
-func (c *Client) begin(s *adapter.Stream, m *call, fd int) {
+func (c *Client) begin(s *adapter.Stream, k unixmsg.Kind, m *call, fds ...int) {
 	c.mu.Lock()
 	c.last++
 	m.ID = c.last
 	x := &entry{stream: s}
-	ok := !c.ended && c.send(m, fd)
+	ok := !c.ended && c.send(k, m, fds...)
 	if ok {
 		c.streams[m.ID], c.ids[s] = x, m.ID
 	}
@@ -108,34 +105,19 @@ func (c *Client) begin(s *adapter.Stream, m *call, fd int) {
 }
 
 // send sends a message without waiting, and reports whether that succeeded.
-func (c *Client) send(m *call, fd int) bool {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return false
-	}
-	var rights []byte
-	if fd >= 0 {
-		rights = unix.UnixRights(fd)
-	}
-	raw, err := c.conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	ok := false
-	err = raw.Control(func(to uintptr) {
-		ok = unix.Sendmsg(int(to), b, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) == nil
-	})
-	return ok && err == nil
+func (c *Client) send(k unixmsg.Kind, m *call, fds ...int) bool {
+	b, err := protocol.Message(k, m)
+	return err == nil && c.conn.TrySend(b, fds...)
 }
 
 // Dial implements adapter.StreamAway.
 func (c *Client) Dial(s *adapter.Stream, cfg *adapter.DialConfig) {
-	c.begin(s, &call{Op: dial, QPN: cfg.QPN, Dst: cfg.Dst, Port: cfg.Port, TOS: cfg.TOS, Params: &cfg.Params}, -1)
+	c.begin(s, dial, &call{QPN: cfg.QPN, Dst: cfg.Dst, Port: cfg.Port, TOS: cfg.TOS, Params: &cfg.Params})
 }
 
 // Accept implements adapter.StreamAway.
 func (c *Client) Accept(s *adapter.Stream, qpn uint32, p *iwarp.Params, request []byte, fd int) {
-	c.begin(s, &call{Op: accept, QPN: qpn, Params: p, Request: request}, fd)
+	c.begin(s, accept, &call{QPN: qpn, Params: p, Request: request}, fd)
 	_ = unix.Close(fd)
 }
 
@@ -144,7 +126,7 @@ func (c *Client) Disconnect(s *adapter.Stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id := c.ids[s]; id != 0 && !c.ended {
-		c.send(&call{Op: disconnect, ID: id}, -1)
+		c.send(disconnect, &call{ID: id})
 	}
 }
 
@@ -156,6 +138,6 @@ func (c *Client) Release(s *adapter.Stream) {
 	delete(c.ids, s)
 	delete(c.streams, id)
 	if id != 0 && !c.ended {
-		c.send(&call{Op: release, ID: id}, -1)
+		c.send(release, &call{ID: id})
 	}
 }

@@ -1,29 +1,33 @@
 package away
 
 import (
-	"encoding/json"
-	"net"
+	"fmt"
 	"net/netip"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"softrdma/internal/iwarp"
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 )
 
-// An op is what a program is to do with a stream.
-type op uint8
-
+// The kinds of messages. The program sends events, the server all others.
 const (
-	dial op = 1 + iota
+	dial unixmsg.Kind = 1 + iota
 	accept
 	disconnect
 	release
+	event
 )
 
-// A call is a message of the server. One with accept has the descriptor of the connection.
+var protocol = unixmsg.Protocol{MaxMessage: 8 << 10, MaxDescriptors: 1, Malformed: malformed}
+
+func malformed(expected, found uint64) error {
+	return fmt.Errorf("message about a stream: expected %d, found %d: %w", expected, found, syscall.EPROTO)
+}
+
+// A call is the body of a message of the server. One of kind accept has the descriptor of the
+// connection.
 type call struct {
-	Op      op
 	ID      uint64         // of the stream; the server chooses it
 	QPN     uint32         `json:",omitempty"`
 	Dst     netip.AddrPort // dial
@@ -33,7 +37,7 @@ type call struct {
 	Request []byte         `json:",omitempty"` // accept
 }
 
-// A report is a message of the program: an event of a stream.
+// A report is the body of an event of a stream.
 type report struct {
 	ID        uint64
 	Kind      iwarp.EventKind
@@ -44,30 +48,15 @@ type report struct {
 	Local     netip.AddrPort
 }
 
-// maxMessage is more than the length of any message.
-const maxMessage = 8 << 10
-
-// receive waits for the next message, and returns the descriptor that came with it, or -1.
-func receive(c *net.UnixConn, buffer []byte, message any) (fd int, err error) {
-	var oob [64]byte
-	n, control, _, _, err := c.ReadMsgUnix(buffer, oob[:])
+// receive waits for the next message and parses its body. The descriptors are the caller's.
+func receive(c *unixmsg.Conn, body any) (unixmsg.Kind, unixmsg.Descriptors, error) {
+	message, fds, err := c.Receive()
+	if err == nil {
+		err = protocol.Parse(message, body)
+	}
 	if err != nil {
-		return -1, err
+		fds.Close()
+		return 0, nil, err
 	}
-	fd = -1
-	if list, err := unix.ParseSocketControlMessage(oob[:control]); err == nil {
-		for _, m := range list {
-			fds, _ := unix.ParseUnixRights(&m)
-			for _, x := range fds {
-				if fd >= 0 {
-					_ = unix.Close(fd)
-				}
-				fd = x
-			}
-		}
-	}
-	if n == 0 {
-		return fd, net.ErrClosed
-	}
-	return fd, json.Unmarshal(buffer[:n], message)
+	return unixmsg.Kind(message[0]), fds, nil
 }

@@ -2,22 +2,20 @@ package away
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"net"
 	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"softrdma/internal/adapter"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 )
 
 // A program drives streams for a Client.
 type program struct {
-	conn    *net.UnixConn
+	conn    *unixmsg.Conn
 	dev     *adapter.Device
 	streams map[uint64]*adapter.Stream
 
@@ -27,52 +25,45 @@ type program struct {
 }
 
 // Serve drives streams of a device for the Client at the other end of a connection, until that
-// ends. The streams go on then.
+// ends. The streams stay as they are then.
 func Serve(conn *net.UnixConn, dev *adapter.Device) {
-	p := &program{conn: conn, dev: dev, streams: make(map[uint64]*adapter.Stream)}
-	buffer := make([]byte, maxMessage)
+	p := &program{conn: unixmsg.NewConn(conn, &protocol), dev: dev, streams: make(map[uint64]*adapter.Stream)}
 	for {
 		var m call
-		fd, err := receive(conn, buffer, &m)
-		if err == nil {
-			p.do(&m, fd)
-			continue
+		k, fds, err := receive(p.conn, &m)
+		if err != nil {
+			return
 		}
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-		return
+		p.do(k, &m, fds)
 	}
 }
 
-// do carries out a message. It owns the descriptor.
-func (p *program) do(m *call, fd int) {
+// do executes a message. It owns the descriptors.
+func (p *program) do(k unixmsg.Kind, m *call, fds unixmsg.Descriptors) {
 	s := p.streams[m.ID]
 	switch {
-	case m.Op == accept && fd >= 0 && m.Params != nil:
+	case k == accept && len(fds) > 0 && m.Params != nil:
 		p.begin(m, func(handler func(*adapter.StreamEvent)) (*adapter.Stream, error) {
-			return adapter.AdoptStream(p.dev, fd, m.Request, m.QPN, m.Params, handler)
+			return adapter.AdoptStream(p.dev, fds[0], m.Request, m.QPN, m.Params, handler)
 		})
 		return
-	case m.Op == dial && m.Params != nil:
+	case k == dial && m.Params != nil:
 		p.begin(m, func(handler func(*adapter.StreamEvent)) (*adapter.Stream, error) {
 			return p.dev.Dial(&adapter.DialConfig{Port: m.Port, Dst: m.Dst, TOS: m.TOS, QPN: m.QPN, Params: *m.Params}, handler)
 		})
-	case m.Op == disconnect && s != nil:
+	case k == disconnect && s != nil:
 		_ = s.Disconnect() // its end is an event
-	case m.Op == release && s != nil:
+	case k == release && s != nil:
 		s.Release()
 		delete(p.streams, m.ID)
 	}
-	if fd >= 0 {
-		_ = unix.Close(fd)
-	}
+	fds.Close()
 }
 
 // begin makes a stream and reports why it cannot.
 func (p *program) begin(m *call, open func(func(*adapter.StreamEvent)) (*adapter.Stream, error)) {
 	id := m.ID
-	s, err := open(func(e *adapter.StreamEvent) { p.event(id, e) })
+	s, err := open(func(e *adapter.StreamEvent) { p.happened(id, e) })
 	if err == nil {
 		p.streams[id] = s
 		return
@@ -89,8 +80,8 @@ func (p *program) begin(m *call, open func(func(*adapter.StreamEvent)) (*adapter
 	p.tell(&r)
 }
 
-// event reports an event. It is called with the lane held, and does not wait.
-func (p *program) event(id uint64, e *adapter.StreamEvent) {
+// happened reports an event. It is called with the lane held, and does not wait.
+func (p *program) happened(id uint64, e *adapter.StreamEvent) {
 	if e.Kind == iwarp.Requested { // the server has seen the request
 		return
 	}
@@ -102,7 +93,7 @@ func (p *program) event(id uint64, e *adapter.StreamEvent) {
 }
 
 func (p *program) tell(r *report) {
-	b, err := json.Marshal(r)
+	b, err := protocol.Message(event, r)
 	if err != nil {
 		return
 	}
@@ -123,7 +114,7 @@ func (p *program) flush() {
 		b := p.reports[0]
 		p.reports = p.reports[1:]
 		p.mu.Unlock()
-		_, _ = p.conn.Write(b) // a server that has ended wants none
+		_ = p.conn.Send(b) // a server that has ended wants none
 		p.mu.Lock()
 	}
 	p.reports, p.sending = nil, false

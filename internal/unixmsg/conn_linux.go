@@ -152,10 +152,14 @@ func (c *Conn) Send(message []byte, fds ...int) error {
 	return c.do(func(fd int) error { return unix.Sendmsg(fd, message, oob, nil, unix.MSG_NOSIGNAL) })
 }
 
-// TrySend sends a message if the other side has room for it, and reports whether it did. It never
+// TrySend is Send if the other side has room for the message, and reports whether it did. It never
 // waits, not even for another goroutine that sends.
-func (c *Conn) TrySend(message []byte) bool {
-	return c.do(func(fd int) error { return unix.Sendto(fd, message, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) }) == nil
+func (c *Conn) TrySend(message []byte, fds ...int) bool {
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	return c.do(func(fd int) error { return unix.Sendmsg(fd, message, oob, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) }) == nil
 }
 
 // Peer returns the process at the other end.

@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"net/netip"
+	"os"
 	"time"
 
 	"softrdma/internal/iwarp"
@@ -88,9 +89,11 @@ func (c *Stream) Report(e *iwarp.Event, behind error, local netip.AddrPort) {
 }
 
 // Adopt answers a request on a stream that another process has accepted. It is the other side of
-// Away.Accept. A failure comes as an event as well.
+// Away.Accept, and owns the descriptor.
 func (s *Set) Adopt(fd int, request []byte, qpn uint32, p *iwarp.Params, handler func(*Event)) (c *Stream, err error) {
+	taken := false
 	err = s.Host.Do(func(now time.Duration) error {
+		taken = true
 		c = s.newStream(handler)
 		conn, err := s.Link.(link.Mover).Adopt(fd, c)
 		if err != nil {
@@ -115,6 +118,9 @@ func (s *Set) Adopt(fd int, request []byte, qpn uint32, p *iwarp.Params, handler
 		c.pump(now)
 		return nil
 	})
+	if !taken { // the device is closed
+		_ = os.NewFile(uintptr(fd), "stream").Close()
+	}
 	return c, err
 }
 
