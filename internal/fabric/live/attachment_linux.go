@@ -99,6 +99,7 @@ type attachment struct {
 	out     train
 	full    uint16        // service levels whose ring to the program had no room
 	since   time.Duration // when full was 0 last, if the port is shared
+	blocked bool          // in Fabric.todo
 	unheard uint16        // service levels with packets that the program was not woken for
 
 	members    map[attach.Membership]struct{}

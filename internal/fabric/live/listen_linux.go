@@ -249,6 +249,8 @@ func (f *Fabric) receive(c *attach.Conn, a *attachment) error {
 		return err
 	}
 	switch k := attach.Kind(b[0]); {
+	case (k == attach.Send || k == attach.SetSM) && a.share.Lane != 0: // queue pair 0 is the manager's
+		return reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Violated), Found: uint64(k)}.Err()
 	case k == attach.Send:
 		d := new(attach.Departure)
 		if err := d.Parse(b); err != nil {

@@ -109,7 +109,10 @@ func (a *attachment) hold(now time.Duration, sl uint8) bool {
 		switch {
 		case a.full == 0:
 			a.since = now
-			a.fabric.todo.blocked = append(a.fabric.todo.blocked, a)
+			if !a.blocked {
+				a.blocked = true
+				a.fabric.todo.blocked = append(a.fabric.todo.blocked, a)
+			}
 		case now-a.since >= stopTime:
 			return false
 		}
@@ -128,6 +131,7 @@ func (f *Fabric) unblock(now time.Duration) {
 			continue
 		}
 		f.todo.blocked = slices.Delete(f.todo.blocked, i, i+1)
+		a.blocked = false
 		if stopped {
 			f.subnet.Resume(now, a.at) // which may append to f.todo.blocked
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+	"time"
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/fabrictest"
@@ -133,6 +134,49 @@ func TestSharedPortStoppedProgramLosesItsPackets(t *testing.T) {
 	if want := to(other, lid(stopped), 0x1001, 0); !bytes.Equal(first, want) {
 		t.Errorf("%x, expected %x", first, want)
 	}
+}
+
+// Queue pairs 0 and 1 are the manager's: another program neither sends from queue pair 0, nor says
+// that a subnet manager runs at the port.
+func TestSharedPortManagementIsItsManagers(t *testing.T) {
+	f := fabrictest.Start(t, "star:2")
+	manager := shared(t, f, 0, 0)
+	for what, ask := range map[string]func(*attach.Port) error{
+		"a packet":         func(p *attach.Port) error { return p.SendMAD(new(attach.Departure)) },
+		"a subnet manager": func(p *attach.Port) error { return p.SetSM(true) },
+	} {
+		p, err := attach.OpenShare(t.Context(), f.Adapters[0], &attach.Share{Key: key, Lane: 1, Of: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := make(chan struct{}, 1)
+		p.Watch(func(_, now *attach.Info, _ attach.Event) {
+			if !now.Up {
+				select {
+				case lost <- struct{}{}:
+				default:
+				}
+			}
+		})
+		if err := ask(p); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-lost:
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s of a program with lane 1 is accepted", what)
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if manager.Info().PortInfo.CapabilityMask&smp.CapSM != 0 {
+		t.Error("the port has a subnet manager")
+	}
+	if err := manager.SetSM(true); err != nil {
+		t.Fatal(err)
+	}
+	fabrictest.WaitFor(t, "IsSM", func() bool { return manager.Info().PortInfo.CapabilityMask&smp.CapSM != 0 })
 }
 
 // Programs attach again to a fabric that was started again, in any order.
