@@ -46,11 +46,8 @@ func (a *attachment) put(now time.Duration, frame []byte) bool {
 		return true
 	}
 	packet := frame[:len(frame)-ib.VCRCLen]
-	if !a.out.takes(packet) {
-		a.flush()
-	}
 	sl := packet[1] >> 4
-	if !a.end.Room(sl, 1, a.out.bytes+len(packet)) {
+	if !a.room(packet) {
 		if a.hold(now, sl) {
 			return false
 		}
@@ -64,6 +61,14 @@ func (a *attachment) put(now time.Duration, frame []byte) bool {
 	}
 	a.unheard |= 1 << sl
 	return true
+}
+
+// room makes the train one that takes a packet, and reports whether the ring has room for both.
+func (a *attachment) room(packet []byte) bool {
+	if !a.out.takes(packet) {
+		a.flush()
+	}
+	return a.end.Room(packet[1]>>4, 1, a.out.bytes+len(packet))
 }
 
 // flush puts the train into the ring, for which there is room.

@@ -85,20 +85,21 @@ func isGroup(packet []byte) bool {
 	return h.Parse(packet) && h.DLID.Multicast()
 }
 
-// spread gives copies of a datagram to the programs of a shared port, except one. A program
-// without room loses it.
-func (t *tenants) spread(packet []byte, except *attachment) {
+// spread gives copies of a datagram, from LRH to VCRC, to the programs of a shared port, except
+// one. A program without room loses it.
+func (t *tenants) spread(frame []byte, except *attachment) {
+	packet := frame[:len(frame)-ib.VCRCLen]
 	for _, a := range t.lanes {
 		if a == nil || a == except || a.ended {
 			continue
 		}
-		if sl := packet[1] >> 4; !a.end.Room(sl, 1, a.out.bytes+len(packet)) {
-			a.fabric.drop(a.at, reason.Detail{Reason: reason.FabricFull, Expected: uint64(sl), Found: uint64(len(packet))})
+		if !a.room(packet) {
+			a.fabric.drop(a.at, reason.Detail{Reason: reason.FabricFull, Expected: uint64(packet[1] >> 4), Found: uint64(len(packet))})
 			continue
 		}
-		copied := a.fabric.subnet.Pool().Buffer(len(packet))
-		copy(copied, packet)
-		a.put(0, copied)
+		copied := a.fabric.subnet.Pool().Buffer(len(frame))
+		copy(copied, frame)
+		a.put(0, copied) // does not hold it: there is room
 	}
 }
 
