@@ -162,13 +162,13 @@ type SharedConfig struct {
 // OpenShared opens a device on the address, or on the port of a fabric, of a device that
 // `softrdma daemon` serves: "" stands for the first device of the daemon that `softrdma exec` also
 // finds, "/run/my/socket" for that of the daemon on a socket, and a device name at the end of
-// either, like "/rxe1", for another device. The device is in this process, with some of the address's queue pair numbers, and as fast
-// as one with an address of its own. The daemon must run as the same user in the same network
-// namespace; 255 programs or fewer can share an address. The address, the MTU and the GUID are those
-// of the daemon's device. Over RoCE v1 this process needs CAP_NET_RAW as well. Connections of
-// package rdmacm are refused, as queue pair 1 is the daemon's; so a device of iWARP, which has no
-// other connections, is for the engine of exec only. The device does not end with the
-// daemon.
+// either, like "/rxe1", for another device. The device is in this process, with some of the
+// address's queue pair numbers, and as fast as one with an address of its own. The daemon must run
+// as the same user in the same network namespace; 255 programs or fewer can share an address. The
+// address, the MTU and the GUID are those of the daemon's device. Over RoCE v1 this process needs
+// CAP_NET_RAW as well. Connections of package rdmacm are refused, as queue pair 1 is the daemon's;
+// so a device of iWARP, which has no other connections, is for the engine of exec only. The device
+// does not end with the daemon.
 //
 // The context bounds the wait for the daemon. It does not bound the device.
 func OpenShared(ctx context.Context, of string, cfg SharedConfig) (*Device, error) {

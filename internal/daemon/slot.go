@@ -121,7 +121,8 @@ func takeSlot(ctx context.Context, t *target) (*Slot, error) {
 	return s, nil
 }
 
-// Descriptors returns the descriptors of the link (link/udp.OpenSlot, link/packet.OpenSlot), once. The caller closes them.
+// Descriptors returns the descriptors of the link (link/udp.OpenSlot, link/packet.OpenSlot), once.
+// The caller closes them. A port of a fabric has none.
 func (s *Slot) Descriptors() []int {
 	fds := s.fds
 	s.fds = nil
