@@ -45,7 +45,7 @@ func (e Entry) String() string {
 	fmt.Fprintf(&b, "%s (%s)\n", e.Name, e.Label())
 	number := ""
 	if e.Kind == Reason {
-		number = fmt.Sprintf("%d as vendor_err of completions, in this version", e.Number)
+		number = fmt.Sprintf("%d as vendor_err of completions", e.Number)
 	}
 	for _, f := range []struct{ name, text string }{
 		{"meaning", e.Meaning}, {"cause", e.Cause}, {"look at", e.Look}, {"remedy", e.Remedy}, {"clause", e.Clause}, {"number", number},

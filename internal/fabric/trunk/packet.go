@@ -7,7 +7,7 @@ import (
 )
 
 // Version is that of the protocol. Ends of different versions refuse each other.
-const Version = 1
+const Version = 2
 
 // MaxPacket is the length of the longest packet. It fits an Ethernet frame with IPv6, UDP and
 // the headers of a usual tunnel.
