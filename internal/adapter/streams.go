@@ -203,8 +203,11 @@ func (d *Device) StreamCount() (streams, listeners int) {
 // Supports returns an error that wraps errors.ErrUnsupported if an operation cannot be
 // posted: the transport or the peer does not have it.
 func (q *QP) Supports(op queue.Op) error {
-	x, ok := q.m.(*stream.QP)
-	if !ok || x.Supported(op) {
+	if q.packets != nil { // whose machine the lane's holder makes with the first request
+		return nil
+	}
+	x := q.m.(*stream.QP)
+	if x.Supported(op) {
 		return nil
 	}
 	q.lane.Lock()

@@ -3,7 +3,6 @@ package stream
 import (
 	"errors"
 	"net/netip"
-	"os"
 	"time"
 
 	"softrdma/internal/iwarp"
@@ -119,7 +118,7 @@ func (s *Set) Adopt(fd int, request []byte, qpn uint32, p *iwarp.Params, handler
 		return nil
 	})
 	if !taken { // the device is closed
-		_ = os.NewFile(uintptr(fd), "stream").Close()
+		s.Link.(link.Mover).Discard(fd)
 	}
 	return c, err
 }

@@ -123,6 +123,9 @@ func (l *epollLink) Move(s link.Stream) (fd int, err error) {
 	return fd, nil
 }
 
+// Discard implements link.Mover.
+func (*epollLink) Discard(fd int) { _ = unix.Close(fd) }
+
 // Adopt implements link.Mover.
 func (l *epollLink) Adopt(fd int, owner any) (link.Stream, error) {
 	s := &stream{l: l, fd: fd}
