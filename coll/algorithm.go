@@ -33,7 +33,7 @@ func (o Operation) String() string {
 	return operationNames[o]
 }
 
-// An Algorithm is a pattern of messages by which a group carries out an operation.
+// An Algorithm is a pattern of messages by which a group executes an operation.
 type Algorithm uint8
 
 // The algorithms. Auto chooses by size, number of members and operation; docs/coll.md has the rules.

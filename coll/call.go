@@ -8,7 +8,7 @@ import (
 	"softrdma/msg"
 )
 
-// A call is an operation that a group carries out. Methods after the first error do nothing, so
+// A call is an operation that a group executes. Methods after the first error do nothing, so
 // algorithms need not check each step; result returns the error.
 type call struct {
 	g         *Group
@@ -153,7 +153,7 @@ func (c *call) interrupted(err error) bool {
 	return true
 }
 
-// ok reports whether the call goes on. It ends the call if its context has ended.
+// ok reports whether the call continues. It ends the call if its context has ended.
 func (c *call) ok() bool {
 	if c.err == nil && c.context.Err() != nil {
 		c.interrupted(c.context.Err())

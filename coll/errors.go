@@ -22,7 +22,7 @@ var (
 	ErrContext = errors.New("context has ended")
 	// ErrAborted is matched by the error about a member that called Abort.
 	ErrAborted = errors.New("member has aborted")
-	// ErrBusy is matched by the error of a call on a group that carries out another call.
+	// ErrBusy is matched by the error of a call on a group that executes another call.
 	ErrBusy = errors.New("the group is in another call")
 	// ErrClosed is matched by the error of a call on a closed group.
 	ErrClosed = errors.New("the group is closed")

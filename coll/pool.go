@@ -106,7 +106,7 @@ func (p *pool) unhold() {
 	}
 }
 
-// close gives the memory back, now or when calls that hold it have ended. It is an error if peers may
+// close frees the memory, now or when calls that hold it have ended. It is an error if peers may
 // still read it.
 func (p *pool) close() error {
 	p.mu.Lock()
@@ -117,7 +117,7 @@ func (p *pool) close() error {
 	return p.freeAll()
 }
 
-// freeAll gives the memory back. The caller holds the lock.
+// freeAll frees the memory. The caller holds the lock.
 func (p *pool) freeAll() (err error) {
 	first := func(e error) {
 		if err == nil {

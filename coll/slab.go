@@ -23,7 +23,7 @@ type slab struct {
 	shared bool // others can map it, unless they have no room for that
 }
 
-// free gives the memory back. Views of other processes keep its pages.
+// free frees the memory. Views of other processes keep its pages.
 func (s *slab) free() error { return errors.Join(s.region.Unmap(), s.memory.Free()) }
 
 // share returns a slab of n bytes, at least minSlab, that exists until drop or close. It does not belong
@@ -49,7 +49,7 @@ func (p *pool) share(n int) (*slab, error) {
 	return s, nil
 }
 
-// drop gives a slab back.
+// drop frees a slab.
 func (p *pool) drop(s *slab) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

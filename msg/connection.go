@@ -311,7 +311,7 @@ func (c *connection) fail(err error) {
 	w.rings = slices.DeleteFunc(w.rings, same)
 }
 
-// disconnect ends the use of the queue pair. Afterwards no READ and no WRITE of the peer writes to a
+// disconnect ends the use of the queue pair. Afterwards the peer's READs and WRITEs do not access a
 // buffer. The caller holds the lock.
 func (c *connection) disconnect() {
 	w := c.w

@@ -2,7 +2,7 @@ package msg
 
 import "softrdma/internal/message"
 
-// An env carries out what the worker's machine decides.
+// An env executes the decisions of the worker's protocol machine.
 type env struct{ w *Worker }
 
 func (e env) Transmit(p *message.Peer, h *message.Header, payload [][]byte) {

@@ -54,7 +54,7 @@ func (c *Conn) has(w want) bool {
 	return c.tx.Room() > 0 && c.out.Room(1) > 0
 }
 
-// ended returns why a side must stop waiting, nil if it may go on.
+// ended returns why a side must stop waiting, or nil if it may continue.
 func (c *Conn) ended(s *side) error {
 	switch {
 	case c.closed && s != &c.x:

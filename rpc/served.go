@@ -119,7 +119,7 @@ func (s *served) leave(address string) {
 	}
 }
 
-// end ends the session: no connection, and no task whose answer anybody gets.
+// end ends the session. It closes all connections and cancels all tasks.
 func (s *served) end(err error) {
 	if s.ended {
 		return
@@ -149,7 +149,7 @@ func (s *served) end(err error) {
 	s.port.srv.exitLater()
 }
 
-// free gives the session's memory back when nobody uses it.
+// free frees the session's memory when it is no longer in use.
 func (s *served) free() {
 	if s.busy > 0 || s.domain == nil {
 		return

@@ -17,7 +17,7 @@ type slot struct {
 	busy      bool
 	sequence  uint32 // of the last call
 	oneWay    bool
-	abandoned bool // nobody waits for the answer
+	abandoned bool // the caller has stopped waiting for the answer
 	sent      bool // a connection has had the request
 	answered  bool
 	reading   bool          // an answer
@@ -281,7 +281,7 @@ func (s *link) resolve(i int) {
 	s.settle(i)
 }
 
-// drop gives back what an ended call holds. The caller holds the lock.
+// drop frees the resources of a completed call. The caller holds the lock.
 func (s *link) drop(x *slot) {
 	if x.in != nil {
 		x.in.Release(x.at)
@@ -312,7 +312,7 @@ func (s *link) leaveSlot(i int) {
 	s.e.Flush()
 }
 
-// settle frees a slot that nobody uses any more.
+// settle frees a slot that is no longer in use.
 func (s *link) settle(i int) {
 	x := &s.slots[i]
 	if !x.busy || !x.answered || !x.abandoned {

@@ -26,7 +26,7 @@ var (
 	// ErrRefused is matched by the error of a connection that ended because a peer refused an access.
 	ErrRefused = errors.New("access to a region refused")
 	// ErrUncertain is matched by the error of an atomic operation whose rail failed while it was in
-	// flight. Nobody knows whether it was carried out, so it is not repeated.
+	// flight. The peer may have executed it, so it is not repeated.
 	ErrUncertain = errors.New("rail failed during an atomic operation, which may have been carried out")
 )
 
@@ -52,13 +52,13 @@ type Access struct {
 
 	kind      Kind
 	pool      *Pool
-	operation *Operation             // nil if nobody waits for the end
+	operation *Operation             // nil if the program does not wait for the end
 	order     uint64                 // its number in the pipeline
 	memory    *regcache.Registration // of Data, nil if that is short
 	frames    uint64                 // of a flush: frames that were sent before it
 }
 
-// End ends an access that is in no pipeline any more, and with it a part of its operation.
+// End completes an access that has left its pipeline and releases its share of the operation.
 func (x *Access) End(err error) {
 	x.settle(err)
 	p := x.pool
@@ -68,7 +68,7 @@ func (x *Access) End(err error) {
 	}
 }
 
-// settle ends the access's part of its operation. From then on the program may change or use the data.
+// settle releases the access's share of its operation. Afterwards the program may change or use the data.
 func (x *Access) settle(err error) {
 	x.unregister()
 	x.Data = nil

@@ -38,7 +38,7 @@ type Config struct {
 	Repeat bool            // short puts keep their bytes, because they may begin again elsewhere: see Rescue
 }
 
-// A Pipeline carries out the accesses of one connection, in order. The zero value is an empty pipeline.
+// A Pipeline executes the accesses of one connection, in order. The zero value is an empty pipeline.
 // Config is set before the first access.
 type Pipeline struct {
 	Config
@@ -94,7 +94,7 @@ func (p *Pipeline) Add(x *Access) {
 // Fence orders the next access behind those before it.
 func (p *Pipeline) Fence() { p.fence = true }
 
-// Sent says that a frame is about to be posted: a flush has to wait for it.
+// Sent records that a frame is about to be posted. A later flush waits for it.
 func (p *Pipeline) Sent() { p.unsure = true }
 
 // begin posts an access, and reports whether it could be posted now.
@@ -260,7 +260,7 @@ func (p *Pipeline) End(err error) {
 	}
 }
 
-// Release gives back the memory of results.
+// Release frees the memory of results.
 func (p *Pipeline) Release() {
 	p.results.Deregister()
 	p.results.Free()

@@ -24,7 +24,7 @@ type Engine struct {
 	number uint32           // of the last connection
 	list   [32]verbs.WC
 	dirty  []*Conn        // with frames that wait for credit, or with credit to give
-	dead   error          // why no completion queue is of use any more
+	dead   error          // why no completion queue works any more
 	Ending sync.WaitGroup // goroutines that use the engine
 	pumps  sync.WaitGroup
 }
