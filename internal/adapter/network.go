@@ -92,9 +92,9 @@ func (t *network) begin(q *QP, f *txFlow, size int, class frame.Class, dest uint
 		t.flow = f
 		t.Tx.Queue = dest
 		t.Begin(f.Flow, size, class)
-		if f.Class != class {
-			t.lane.net.Classify(f.Flow, class)
-		}
+	}
+	if f.Class != class { // that of a packet of the flow which took another route
+		t.lane.net.Classify(f.Flow, class)
 	}
 	if n := len(t.qps); n == 0 || t.qps[n-1] != q {
 		t.qps = append(t.qps, q)

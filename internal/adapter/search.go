@@ -21,23 +21,24 @@ type search struct {
 	route   // meanwhile
 	lane    *packetLane
 	peer    qp.Endpoint
-	qpn     uint32 // of the device
+	qpn     uint32 // of the device that is looked for, or was last
 	running bool
 	again   time.Duration // when the next may begin
 }
 
-// look begins a search, unless one has ended a moment ago, and reports whether one is running.
-func (s *search) look() bool {
+// look begins a search for the device with a queue pair, unless one has ended a moment ago, and
+// reports whether one is running.
+func (s *search) look(qpn uint32) bool {
 	if !s.running && s.lane.dev.clock() >= s.again {
-		s.running = true
-		go s.run()
+		s.running, s.qpn = true, qpn
+		go s.run(qpn)
 	}
 	return s.running
 }
 
-func (s *search) run() {
+func (s *search) run(qpn uint32) {
 	l := s.lane
-	_ = l.dev.Prepare(s.peer, s.qpn) // samehost.Host.Why tells why there is no path
+	_ = l.dev.Prepare(s.peer, qpn) // samehost.Host.Why tells why there is no path
 	l.Lock()
 	defer l.Unlock()
 	s.running, s.again = false, l.dev.clock()+searchPause
@@ -67,13 +68,13 @@ func (l *packetLane) awaitsPath(q *QP) bool {
 		return false
 	}
 	s, ok := l.flows.route(f, qpn).(*search)
-	return ok && s.look()
+	return ok && s.look(qpn)
 }
 
 // Send implements route.
 func (s *search) Send(now time.Duration, q *QP, f *txFlow, o *machine.Out, class frame.Class, limit int) int {
 	if o.Path != nil && q != s.lane.gsi {
-		s.look()
+		s.look(o.DestQPN)
 	}
 	return s.route.Send(now, q, f, o, class, limit)
 }

@@ -115,6 +115,6 @@ type Mover interface {
 	// Adopt continues a stream that has come with a descriptor, which it owns.
 	Adopt(fd int, owner any) (Stream, error)
 
-	// Discard closes a descriptor that nobody adopts. Any goroutine may call it.
+	// Discard closes a descriptor that no process adopts. Any goroutine may call it.
 	Discard(fd int)
 }
