@@ -183,6 +183,10 @@ func TestSharedPortManagementIsItsManagers(t *testing.T) {
 func TestSharedPortIsSharedAgainAfterARestart(t *testing.T) {
 	f := fabrictest.Start(t, "star:2")
 	a, b := shared(t, f, 0, 0), shared(t, f, 0, 1)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fabrictest.WaitFor(t, "both programs to lose the fabric", func() bool { return !a.Info().Up && !b.Info().Up })
 	f.Restart()
 	for _, p := range []*attach.Port{a, b} {
 		fabrictest.WaitFor(t, "an active port", func() bool { i := p.Info(); return i.Up && i.PortInfo.State == smp.PortActive })
