@@ -111,7 +111,19 @@ func (x *Lending) Take() (lane int, err error) {
 	return 0, reason.Detail{Reason: reason.SlotsTaken, Expected: n, Found: n}.Err()
 }
 
-// Give takes a lane back.
+// Taken returns how many lanes are lent.
+func (x *Lending) Taken() (n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, taken := range x.taken {
+		if taken {
+			n++
+		}
+	}
+	return n
+}
+
+// Give frees a lane.
 func (x *Lending) Give(lane int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

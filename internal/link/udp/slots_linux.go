@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/frame"
 	"softrdma/internal/inherit"
 	"softrdma/internal/reason"
 )
@@ -30,15 +31,11 @@ type Slots struct {
 	of    int
 
 	keeper keeper
+	lanes  *frame.Lending
 
 	mu     sync.Mutex
-	socks  []slotSocket // of the lanes from first on
+	socks  []int // of the lanes from first on
 	closed bool
-}
-
-type slotSocket struct {
-	fd    int
-	taken bool
 }
 
 // OpenSlots opens n links of one local address like OpenLanes, and provides further lanes, of
@@ -49,7 +46,7 @@ func OpenSlots(local netip.AddrPort, cfg Config, n, of int) ([]*Link, *Slots, er
 	if err != nil {
 		return nil, nil, errors.Join(err, closeAll(links))
 	}
-	s := &Slots{local: links[0].local, cfg: links[0].cfg, first: n, of: of, keeper: keeper{-1, -1}}
+	s := &Slots{local: links[0].local, cfg: links[0].cfg, first: n, of: of, keeper: keeper{-1, -1}, lanes: frame.NewLending(n, of)}
 	if err := s.start(links); err != nil {
 		s.Close()
 		return nil, nil, errors.Join(err, closeAll(links))
@@ -71,7 +68,7 @@ func (s *Slots) start(owner []*Link) error {
 	if err := s.add(); err != nil {
 		return err
 	}
-	return steer(s.socks[0].fd, s.of)
+	return steer(s.socks[0], s.of)
 }
 
 // Take lends a lane of the address to a program. It returns the lane's number and the
@@ -82,31 +79,35 @@ func (s *Slots) Take() (lane int, fds []int, err error) {
 	if s.closed {
 		return 0, nil, os.ErrClosed
 	}
-	i := 0
-	for i < len(s.socks) && s.socks[i].taken {
-		i++
-	}
-	if limit := s.of - s.first; i == limit {
-		return 0, nil, reason.Detail{Reason: reason.SlotsTaken, Expected: uint64(limit), Found: uint64(i)}.Err()
-	}
-	if i == len(s.socks) {
-		if err := s.add(); err != nil {
-			return 0, nil, err
-		}
-	}
-	if err := revive(s.socks[i].fd); err != nil {
+	if lane, err = s.lanes.Take(); err != nil {
 		return 0, nil, err
 	}
-	for _, fd := range []int{s.socks[i].fd, s.keeper.end} {
+	if fds, err = s.lend(lane - s.first); err != nil {
+		s.lanes.Give(lane)
+		return 0, nil, err
+	}
+	return lane, fds, nil
+}
+
+// lend returns copies of the descriptors of socket i, which is bound if it is the next one.
+func (s *Slots) lend(i int) (fds []int, err error) {
+	if i == len(s.socks) {
+		if err := s.add(); err != nil {
+			return nil, err
+		}
+	}
+	if err := revive(s.socks[i]); err != nil {
+		return nil, err
+	}
+	for _, fd := range []int{s.socks[i], s.keeper.end} {
 		n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			closeDescriptors(fds)
-			return 0, nil, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
+			return nil, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
 		}
 		fds = append(fds, n)
 	}
-	s.socks[i].taken = true
-	return s.first + i, fds, nil
+	return fds, nil
 }
 
 // Key returns the key of the address, for the Config of OpenSlot.
@@ -129,7 +130,7 @@ func (s *Slots) add() error {
 		}
 		return err
 	}
-	s.socks = append(s.socks, slotSocket{fd: l.rx.fd})
+	s.socks = append(s.socks, l.rx.fd)
 	return nil
 }
 
@@ -138,12 +139,11 @@ func (s *Slots) add() error {
 func (s *Slots) Give(lane int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := &s.socks[lane-s.first]
 	if s.closed {
 		return
 	}
-	drain(x.fd)
-	x.taken = false
+	drain(s.socks[lane-s.first])
+	s.lanes.Give(lane)
 }
 
 // Close releases the address. Lanes that are lent to programs keep working.
@@ -154,22 +154,8 @@ func (s *Slots) Close() {
 		return
 	}
 	s.closed = true
-	for _, x := range s.socks {
-		_ = unix.Close(x.fd)
-	}
+	closeDescriptors(s.socks)
 	s.keeper.close()
-}
-
-// Taken returns how many lanes are lent.
-func (s *Slots) Taken() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.socks {
-		if x.taken {
-			n++
-		}
-	}
-	return n
 }
 
 // revive makes a socket that dropped packets receive again.

@@ -99,8 +99,8 @@ func TestSlotsAreReusedEmpty(t *testing.T) {
 	s.Give(1)
 	send(t, a, tx)
 	again, lane := take(t, s)
-	if lane != 1 || s.Taken() != 2 {
-		t.Fatalf("lane %d lent again, %d taken, expected lane 1 and 2 taken", lane, s.Taken())
+	if lane != 1 || s.lanes.Taken() != 2 {
+		t.Fatalf("lane %d lent again, %d taken, expected lane 1 and 2 taken", lane, s.lanes.Taken())
 	}
 	deliver(t, a, again, 0xab01)
 	deliver(t, a, second, 0xab02)
