@@ -33,7 +33,7 @@ func (c *Config) refuseShared() error {
 	return nil
 }
 
-// slots lend the lanes of a shared address to programs: udp.Slots, packet.Slots.
+// slots lend the lanes of a shared address to programs: udp.Slots, ethernetSlots, laneSlots.
 type slots interface {
 	Take() (lane int, fds []int, err error)
 	Give(lane int)

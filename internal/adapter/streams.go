@@ -27,7 +27,7 @@ type (
 // ErrPortTaken is wrapped if another socket of the system has a listener's port.
 var ErrPortTaken = stream.ErrPortTaken
 
-// A streamLane is a lane whose link carries streams. They receive in place of packets.
+// A streamLane is a lane whose link carries streams, which get what arrives.
 type streamLane struct {
 	lane
 	streams *stream.Set

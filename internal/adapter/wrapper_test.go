@@ -20,8 +20,8 @@ type Trouble struct {
 	late *packet // leaves behind the next one
 }
 
-// Wrap puts trouble in front of the route of a connection, in place of other trouble, until its lane
-// chooses another one.
+// Wrap puts trouble in front of the route of a connection, and removes earlier trouble. It lasts until
+// the lane chooses another route.
 func (x *Trouble) Wrap(q *QP) object.Path {
 	q.lane.Lock()
 	defer q.lane.Unlock()

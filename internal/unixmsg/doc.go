@@ -7,6 +7,6 @@
 // refusal is a kind of every protocol, and ends what was asked for. The kernel
 // says who the peer is.
 //
-// The package owns the reading of descriptors, so that none stays open, and the
-// framing. The protocols above it own kinds, bodies and rules of trust.
+// The package reads descriptors, closes those that were not taken, and frames
+// messages. Each protocol defines its kinds and bodies, and whom it trusts.
 package unixmsg

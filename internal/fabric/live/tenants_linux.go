@@ -21,7 +21,7 @@ type tenants struct {
 }
 
 // stopTime is how long a program at a shared port may take no packet. After that its packets are
-// dropped until it goes on, because they keep back those of the others.
+// dropped until it takes some again, because they delay those of the other programs.
 const stopTime = 100 * time.Millisecond
 
 // enter gives a lane of the port to a program. It returns the program that is in the way if there
@@ -41,7 +41,7 @@ func (t *tenants) enter(a *attachment) (held *attachment) {
 	return nil
 }
 
-// leave takes a program's lane back.
+// leave frees a program's lane.
 func (t *tenants) leave(a *attachment) {
 	t.lanes[a.share.Lane] = nil
 	if t.any() == nil {
@@ -104,7 +104,7 @@ func (t *tenants) spread(frame []byte, except *attachment) {
 }
 
 // hold notes that there was no room for a packet, and reports whether to keep it. A program that
-// shares its port must not keep back the packets of others for long.
+// shares its port must not delay the packets of others for long.
 func (a *attachment) hold(now time.Duration, sl uint8) bool {
 	if a.share.Of > 1 {
 		switch {

@@ -96,8 +96,8 @@ type Departure struct {
 	MAD            [mad.Len]byte
 }
 
-// A Manager is a subnet manager. It decides when to sweep and who is master; the parts below it
-// have a subject each. It is not safe for concurrent use.
+// A Manager is a subnet manager. It decides when to sweep and which manager is master. Its fields
+// of other types do the rest, one subject each. It is not safe for concurrent use.
 type Manager struct {
 	config Config
 	state  smp.SMState
