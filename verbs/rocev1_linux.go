@@ -10,6 +10,7 @@ import (
 	"softrdma/internal/host"
 	"softrdma/internal/link/packet"
 	"softrdma/internal/link/udp"
+	"softrdma/internal/unixmsg"
 )
 
 // openRoCEv1 opens the Ethernet frames of a device's lanes.
@@ -59,13 +60,13 @@ func (s *ethernetSlots) Key() (none [16]byte) { return none }
 func (s *ethernetSlots) Close() {}
 
 // openRoCEv1Slot opens the Ethernet frames of a lane that a daemon has lent.
-func openRoCEv1Slot(fds []int, c *host.Choice, cfg *Config, share frame.Share) ([]frame.Network, error) {
+func openRoCEv1Slot(fds unixmsg.Descriptors, c *host.Choice, cfg *Config, share frame.Share) ([]frame.Network, error) {
 	if len(fds) != 1 {
-		closeDescriptors(fds)
+		fds.Close()
 		return nil, fmt.Errorf("expected 1 descriptor of a shared GID, found %d: %w", len(fds), syscall.EPROTO)
 	}
 	if err := udp.CheckNetwork(fds[0]); err != nil {
-		closeDescriptors(fds)
+		fds.Close()
 		return nil, err
 	}
 	l, err := packet.OpenSlot(fds[0], packetConfig(c, cfg))

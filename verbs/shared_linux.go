@@ -127,9 +127,3 @@ func openRoCESlot(slot *daemon.Slot, c *host.Choice, cfg *Config) ([]frame.Netwo
 	}
 	return rocev2.Networks([]*udp.Link{l}), nil
 }
-
-func closeDescriptors(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
-}

@@ -3,7 +3,6 @@ package away
 import (
 	"net"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"softrdma/internal/link/tcp"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 )
 
 const (
@@ -93,14 +93,12 @@ func connection(t *testing.T) (server, program *net.UnixConn) {
 	}
 	var conns [2]*net.UnixConn
 	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "")
-		c, err := net.FileConn(f)
-		f.Close()
+		c, err := unixmsg.ConnOf(fd)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		conns[i] = c.(*net.UnixConn)
+		conns[i] = c
 	}
 	return conns[0], conns[1]
 }

@@ -30,7 +30,7 @@ type Slot struct {
 	Socket string // the daemon's
 	PID    int    // the daemon's
 
-	fds []int
+	fds unixmsg.Descriptors
 	end int // whose end gives the slot back
 
 	// Counters is memory in which the daemon sees the adapter's trace.Counters. The caller unmaps it.
@@ -123,7 +123,7 @@ func takeSlot(ctx context.Context, t *target) (*Slot, error) {
 
 // Descriptors returns the descriptors of the link (link/udp.OpenSlot, link/packet.OpenSlot), once.
 // The caller closes them. A port of a fabric has none.
-func (s *Slot) Descriptors() []int {
+func (s *Slot) Descriptors() unixmsg.Descriptors {
 	fds := s.fds
 	s.fds = nil
 	return fds
@@ -135,18 +135,12 @@ func (s *Slot) Conn() (*net.UnixConn, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
 	}
-	f := os.NewFile(uintptr(fd), "slot")
-	defer f.Close()
-	c, err := net.FileConn(f)
-	if err != nil {
-		return nil, err
-	}
-	return c.(*net.UnixConn), nil
+	return unixmsg.ConnOf(fd)
 }
 
 // Close gives the slot back. A forked child may have its descriptors, too.
 func (s *Slot) Close() error {
-	unixmsg.Descriptors(s.Descriptors()).Close()
+	s.Descriptors().Close()
 	if s.end < 0 {
 		return nil
 	}

@@ -3,7 +3,6 @@ package unixmsg
 import (
 	"errors"
 	"io"
-	"net"
 	"os"
 	"slices"
 	"testing"
@@ -23,13 +22,11 @@ func ends(t *testing.T) (*Conn, int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(fds[1]) })
-	f := os.NewFile(uintptr(fds[0]), "")
-	defer f.Close()
-	c, err := net.FileConn(f)
+	c, err := ConnOf(fds[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := NewConn(c.(*net.UnixConn), &testProtocol)
+	conn := NewConn(c, &testProtocol)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn, fds[1]
 }

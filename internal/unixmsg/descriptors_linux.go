@@ -2,6 +2,8 @@ package unixmsg
 
 import (
 	"errors"
+	"net"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +46,17 @@ func (d Descriptors) Append(oob []byte) (_ Descriptors, from *unix.Ucred) {
 		oob = rest
 	}
 	return d, from
+}
+
+// ConnOf returns the connection of a socket, which it takes over.
+func ConnOf(fd int) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), "unix socket")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UnixConn), nil
 }
 
 // Peer returns the process at the other end of a Unix socket.

@@ -5,12 +5,12 @@ package uverbs
 import (
 	"encoding/binary"
 	"net"
-	"os"
 	"syscall"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/unixmsg"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/wire/uapi"
@@ -47,15 +47,12 @@ func (s *Server) netlink(p *client.Process, a *client.Answer) error {
 		p.Account.Descriptors.Return(1)
 		return err
 	}
-	f := os.NewFile(uintptr(fds[0]), "netlink")
-	c, err := net.FileConn(f)
-	_ = f.Close()
+	own, err := unixmsg.ConnOf(fds[0])
 	if err != nil {
 		_ = unix.Close(fds[1])
 		p.Account.Descriptors.Return(1)
 		return err
 	}
-	own := c.(*net.UnixConn)
 	a.Attach(fds[1], 0, 0, 0)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,6 +20,7 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
 	"softrdma/internal/trace"
+	"softrdma/internal/unixmsg"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/wire/uapi"
@@ -141,7 +142,7 @@ func (t *slots) add(s *Server, x *slot) (far int, err error) {
 		x.process.Account.Descriptors.Return(1)
 		return -1, err
 	}
-	if x.end, err = connOf(fds[0]); err != nil {
+	if x.end, err = unixmsg.ConnOf(fds[0]); err != nil {
 		x.process.Account.Descriptors.Return(1)
 		return -1, errors.Join(err, unix.Close(fds[1]))
 	}
@@ -161,17 +162,6 @@ func (t *slots) add(s *Server, x *slot) (far int, err error) {
 		t.remove(x)
 	}()
 	return fds[1], nil
-}
-
-// connOf returns the connection of a descriptor, which it takes over.
-func connOf(fd int) (*net.UnixConn, error) {
-	f := os.NewFile(uintptr(fd), "slot")
-	defer f.Close()
-	c, err := net.FileConn(f)
-	if err != nil {
-		return nil, err
-	}
-	return c.(*net.UnixConn), nil
 }
 
 // of returns the slot of a device's lane, nil if it is free.

@@ -14,6 +14,7 @@ import (
 
 	"softrdma/internal/fabric/relay"
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 )
 
 // RemotePort is the UDP port of fabrics for programs on other hosts, if no other one is named.
@@ -99,11 +100,9 @@ func Pair() (a, b *Conn, err error) {
 	}
 	var ends [2]*Conn
 	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "fabric")
-		c, e := net.FileConn(f)
-		err = errors.Join(err, e, f.Close())
-		if e == nil {
-			ends[i] = NewConn(c.(*net.UnixConn))
+		c, e := unixmsg.ConnOf(fd)
+		if err = errors.Join(err, e); e == nil {
+			ends[i] = NewConn(c)
 		}
 	}
 	if err != nil {

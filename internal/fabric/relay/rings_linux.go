@@ -4,23 +4,18 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"softrdma/internal/fabric/trunk"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 )
 
 // takeRings opens what came with the message of the own process that makes the rings: the
 // program's bell, or the fabric's memory and bell.
-func (r *relay) takeRings(fds []int) bool {
-	defer func() {
-		for _, fd := range fds {
-			_ = unix.Close(fd)
-		}
-	}()
+func (r *relay) takeRings(fds unixmsg.Descriptors) bool {
+	defer fds.Close()
 	var err error
 	switch {
 	case r.ringer != nil || r.server != (len(fds) == 2) || r.server && r.bell == nil:
@@ -31,10 +26,7 @@ func (r *relay) takeRings(fds []int) bool {
 			return false
 		}
 	}
-	last := len(fds) - 1
-	r.ringer, err = hostmem.OpenRinger(fds[last], false) // owns the descriptor
-	fds = fds[:last]
-	if err != nil {
+	if r.ringer, err = hostmem.OpenRinger(fds.Take(len(fds)-1), false); err != nil {
 		r.ringer = nil
 	}
 	return err == nil
