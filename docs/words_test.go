@@ -63,10 +63,11 @@ var dialect = []wording{
 }
 
 // plainFiles matches the names of files whose text was checked for dialect by reading it.
-var plainFiles = regexp.MustCompile(`^(internal/(allocation|attack|capture|cm|cmid|congestion|crc|eventqueue|host|inherit` +
-	`|iwarp|launch|link|memfd|memory|message|object|pmix|psn|qp|queue|samehost|session|simnet|tagmatch|testenv|uc|ud` +
-	`|unreliable|vector|wire)/|verbs/|rdmacm/|ucx/|preload/|cmd/softrdma/internal/(cat|cli|perf|pingpong|rcopy|rping|run)/` +
-	`|docs/(coll|congestion|fabric|differences|json|msg|protocols|rocev1|rpc|same-host|security|ucx|glossary)\.md$)`)
+var plainFiles = regexp.MustCompile(`^(internal/(allocation|attack|away|capture|cm|cma|cmid|congestion|crc|daemon|eventqueue` +
+	`|explain|fabric|host|inherit|iwarp|launch|link|machine|management|memfd|memory|message|object|pmix|provider|psn` +
+	`|qp|queue|reason|sa|samehost|session|simnet|tagmatch|testenv|topology|trace|uc|ud|unixmsg|unreliable|vector` +
+	`|waiting|wire)/|verbs/|rdmacm/|ucx/|preload/|cmd/|docs/(coll|congestion|fabric|differences|json|msg|protocols` +
+	`|rocev1|rpc|same-host|security|ucx|glossary)\.md$)`)
 
 var bannedPatterns, dialectPatterns = patterns(banned), patterns(dialect)
 

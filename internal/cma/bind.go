@@ -93,8 +93,8 @@ func checkLocal(a netip.Addr) error {
 	return nil
 }
 
-// own makes a device the id's, unless its protocol does not support the id's port
-// space. The id takes over the use that the caller counted.
+// own gives the id a device, unless the device's protocol does not support the id's
+// port space. The id takes over the use that the caller counted.
 func (id *ID) own(d *device) error {
 	err := id.checkProtocol(d.dev.IWARP())
 	if err == nil && id.space == cmid.PortSpaceIPoIB && d.fabric == nil {

@@ -59,7 +59,7 @@ func (u *datagram) outcome(r *report) Event {
 	return e
 }
 
-// abandon releases what the device's communication manager has of look-ups.
+// abandon releases the look-ups in the device's communication manager.
 func (u *datagram) abandon() {
 	if u.lookup == nil && u.inquiry == nil {
 		return

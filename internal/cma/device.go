@@ -100,7 +100,7 @@ func (d *device) refuse(why reason.Detail) { d.dev.Trace.Refuse(cmQPN, why) }
 // general service interface.
 const cmQPN = 1
 
-// use makes a device the id's. The id takes over the use that the caller counted.
+// use gives the id a device. The id takes over the use that the caller counted.
 func (id *ID) use(d *device) {
 	id.dev = d
 	d.ids[id] = struct{}{}

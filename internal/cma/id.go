@@ -58,7 +58,7 @@ type endpoint struct {
 	state     cmid.State
 	local     netip.AddrPort
 	remote    netip.AddrPort
-	port      port // in Manager.ports; zero for none
+	port      port // in Manager.ports; zero if it has none
 	ephemeral bool // the Manager chose the port
 	dev       *device
 	route     Route

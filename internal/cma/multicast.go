@@ -20,7 +20,7 @@ type group struct {
 	end     func() // ends the membership on a fabric, or the join; nil for nothing
 }
 
-// leave ends what the id has of the group beside its name.
+// leave ends the id's membership on the fabric and in the communication manager.
 func (g *group) leave() {
 	if g.end != nil {
 		g.end()

@@ -69,8 +69,8 @@ func (at *endpoint) SetAFOnly(on bool) error {
 	})
 }
 
-// SetAckTimeout sets the queue pair's acknowledge timeout: 4.096 µs × 2^field, 0
-// for none (RDMA_OPTION_ID_ACK_TIMEOUT). If set before ResolveRoute it also
+// SetAckTimeout sets the queue pair's acknowledge timeout: 4.096 µs × 2^field; 0
+// means no timeout (RDMA_OPTION_ID_ACK_TIMEOUT). If set before ResolveRoute it also
 // determines the path's packet lifetime, which is half of it.
 func (at *endpoint) SetAckTimeout(field uint8) error {
 	return at.set("set acknowledge timeout", func(o *options) error {

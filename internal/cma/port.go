@@ -21,8 +21,8 @@ type port struct {
 }
 
 // takePort assigns a bound id its port: the one that it asked for, or an ephemeral
-// one. Every port is allowed, because ports below 1024 protect nobody inside one
-// process.
+// one. Every port is allowed, because privileged ports protect nothing inside
+// one process.
 func (m *Manager) takePort(id *ID) error {
 	if id.local.Port() == 0 {
 		return m.drawPort(id)

@@ -182,7 +182,7 @@ type ReceiveQueue interface {
 	// It reports whether there was one.
 	Take(r *Receive) bool
 	// Len returns how many requests there are. A caller that empties the queue takes
-	// that many: the producer may go on forever.
+	// that many: the producer may continue forever.
 	Len() int
 	// Shared reports whether the queue is shared: its requests are not flushed with one
 	// queue pair.

@@ -32,7 +32,7 @@ func (o *Origin) Known() bool { return o.port != 0 }
 // Is reports whether port is the one that was learned.
 func (o *Origin) Is(port uint16) bool { return o.port == port && port != 0 }
 
-// Port is the port that was learned, 0 for none.
+// Port is the port that was learned, 0 if there is none.
 func (o *Origin) Port() uint16 { return o.port }
 
 // Guess takes port for the peer's until it is learned, if there is no other guess,

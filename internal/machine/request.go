@@ -34,7 +34,7 @@ func (p *Port) Measure(s *queue.SendWQE, inline bool) (uint32, queue.Status, rea
 	return uint32(sum), queue.Success, reason.Detail{}
 }
 
-// Local carries out the local operation op of a work request: binding a memory
+// Local executes the local operation op of a work request: binding a memory
 // window or invalidating a key (IBTA 10.6.7, 11.4.1.1). A failure of either is a memory
 // management operation error (IBTA 11.6.2), which verbs calls IBV_WC_MW_BIND_ERR.
 func (p *Port) Local(op queue.Op, w *queue.SendWQE) (queue.Status, reason.Detail) {

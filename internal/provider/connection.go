@@ -55,14 +55,14 @@ type ID interface {
 	SetOwner(owner any)
 
 	// Migrate makes the id report to another channel of the same manager. Events
-	// that nobody has taken move with it.
+	// that Poll has not returned yet move with it.
 	Migrate(to EventChannel) error
 
 	// Destroy ends the id in any state. No event of the id follows.
 	Destroy()
 }
 
-// Identity is what an id is and where.
+// Identity describes an id: its type, state, addresses and device.
 type Identity interface {
 	PortSpace() cmid.PortSpace
 	Type() qp.Type

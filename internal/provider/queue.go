@@ -15,7 +15,7 @@ import (
 type QPConfig struct {
 	Type               qp.Type
 	SendCQ, RecvCQ     CQ
-	SRQ                SRQ // nil for none
+	SRQ                SRQ // nil if it has none
 	SendDepth, SendSGE int
 	RecvDepth, RecvSGE int
 	Inline             int // bytes
@@ -43,7 +43,7 @@ type QP interface {
 	Gone() error
 
 	// Supports returns an error unless the queue pair, or its connection, can
-	// carry out an operation.
+	// execute an operation.
 	Supports(op queue.Op) error
 
 	// Path returns how packets reach the peer now.

@@ -32,7 +32,7 @@ func (r *sender) ackEvery() int64 {
 }
 
 // quiet reports whether the message at sq.Cur, whose only packet was just accounted for,
-// does not request an acknowledge. Nobody waits for its completion, and a later message
+// does not request an acknowledge. The program does not wait for its completion, and a later message
 // or the tail-loss probe will request one. If it was the probe, the program's messages are
 // too rare for that, and those that follow request their own. A message also requests one if
 // the send queue, the window or the peer's receive queue would otherwise fill up.

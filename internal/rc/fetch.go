@@ -12,7 +12,7 @@ import (
 
 // fetch reads the next work request from the ring, checks what can be checked before its
 // first packet, and gives it its PSNs. It reports whether there is one that can be
-// carried out.
+// executed.
 func (r *sender) fetch() bool {
 	if r.p.Attr.State != qp.RTS {
 		return false
@@ -87,7 +87,7 @@ func (r *sender) checkList(w *request, list []memory.SGE) (queue.Status, reason.
 	return machine.LocalStatus(d), d
 }
 
-// failLater marks a request that cannot be carried out. It completes in error when all
+// failLater marks a request that cannot be executed. It completes in error when all
 // before it have completed (IBTA 10.8.3: in order of posting).
 func (r *completer) failLater(w *request, s queue.Status, d reason.Detail) {
 	w.state |= failed

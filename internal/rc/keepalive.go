@@ -136,7 +136,7 @@ func (q *QP) answersProbe(now time.Duration, e uint32) bool {
 }
 
 // Unreachable implements machine.UnreachableHandler. The error is a hint that starts
-// probing at once. It counts only if nobody listens on the port, or if the peer has ended the
+// probing at once. It counts only if the port is closed, or if the peer has ended the
 // only path, which leads through memory. An unreachable host or network may be back soon, and
 // retries and PeerTimeout cover that case.
 func (q *QP) Unreachable(now time.Duration, h *ib.BTH, d reason.Detail) bool {

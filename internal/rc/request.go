@@ -16,7 +16,7 @@ type request struct {
 // The states of a request, as bits.
 const (
 	started  = 1 << iota // its first packet left
-	done                 // local operation carried out
+	done                 // local operation executed
 	failed               // completes in error when all before it have completed
 	repeated             // READ asked for again, perhaps from its middle
 	landed               // READ or atomic that is answered except for what is missing

@@ -89,7 +89,7 @@ type recovery struct {
 	copies readCopies
 }
 
-// A failure is why the request marked failed cannot be carried out.
+// A failure is why the request marked failed cannot be executed.
 type failure struct {
 	status queue.Status
 	detail reason.Detail
@@ -172,7 +172,7 @@ func (r *recovery) again(now time.Duration, out *machine.Out) bool {
 	return r.tail.wanted && r.sendTailProbe(now, out)
 }
 
-// forward goes on to the request behind sq.Cur.
+// forward moves to the request behind sq.Cur.
 func (r *sender) forward() {
 	r.sq.Forward()
 	r.off = 0
@@ -201,7 +201,7 @@ func (r *sender) rewind() {
 // admit reports whether a new message may start now.
 func (r *sender) admit(now time.Duration, w *request) bool {
 	if r.p.Attr.State != qp.RTS {
-		return false // IBTA 10.3.1.5: in SQD only messages that were started go on
+		return false // IBTA 10.3.1.5: in SQD only messages that were started continue
 	}
 	// IBTA 10.8.3.3: a fence waits for the READs and atomics before it.
 	if queue.Flags(w.flags)&queue.Fence != 0 && r.reads.outstanding > 0 {
@@ -213,7 +213,7 @@ func (r *sender) admit(now time.Duration, w *request) bool {
 	return !w.responds() || r.reads.admit(uint16(r.p.Attr.MaxRdAtomic))
 }
 
-// local carries out the local operation at sq.Cur: binding a memory window or
+// local executes the local operation at sq.Cur: binding a memory window or
 // invalidating a key, in the order of posting (IBTA 10.6.7, 11.4.1.1). It reports
 // whether it succeeded.
 func (r *sender) local(w *request) bool {

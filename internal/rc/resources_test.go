@@ -279,7 +279,7 @@ func TestResponderAnswerToDuplicateMakesRoomForNewRead(t *testing.T) {
 }
 
 // The peer asks for a READ once more, has the answer then, and tells the program, which takes
-// the memory away before the second answer leaves. Nobody waits for that.
+// the memory away before the second answer leaves. No requester waits for that.
 func TestResponderOwesNoAnswerToDuplicateReadOfMemoryThatIsGone(t *testing.T) {
 	for name, w := range map[string]*pair{"go-back-N": newPair(t, nil), "selective": newSelective(t, nil)} {
 		t.Run(name, func(t *testing.T) {

@@ -115,7 +115,7 @@ func (r *completer) deliverResponse(now time.Duration, e uint32, w *request, in 
 }
 
 // readOpcode checks the sequence of READ responses (IBTA 9.7.6). After a repeated
-// request, responses may start again from where it began, or go on in the middle of the
+// request, responses may start again from where it began, or continue in the middle of the
 // message, as Linux's responder does and as responses to the first request still in
 // flight do. Of a softrdma peer any part may have been asked for alone.
 func (r *completer) readOpcode(w *request, e, packets uint32, info *ib.Info) bool {

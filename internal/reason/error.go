@@ -13,7 +13,7 @@ type Error struct {
 	Cause  error  // what Unwrap returns: a sentinel, or nil
 }
 
-// Err returns the detail as an error, nil for None.
+// Err returns the detail as an error, nil if the reason is None.
 func (d Detail) Err() error {
 	if d.Reason == None {
 		return nil

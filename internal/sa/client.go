@@ -56,7 +56,7 @@ func New(port *attach.Port, dev *adapter.Device) *Client {
 	return c
 }
 
-// Close ends what waits for answers. It neither leaves groups nor closes the device.
+// Close ends all waits for answers. It neither leaves groups nor closes the device.
 func (c *Client) Close() {
 	c.unwatch()
 	c.end()

@@ -110,7 +110,7 @@ func (x *exchange) await(ctx context.Context, r sa.Record) error {
 	}
 }
 
-// transaction draws a transaction ID that nobody else has.
+// transaction draws a transaction ID that no other request has.
 func transaction() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails (crypto/rand, Go 1.24)

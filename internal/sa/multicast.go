@@ -146,7 +146,7 @@ func (c *Client) DatagramKey() (uint32, error) {
 	return r.QKey, nil
 }
 
-// admit makes a join a member of the group that the port has joined. The caller has the turn.
+// admit adds a join to the group that the port has joined. The caller has the turn.
 func (c *Client) admit(m *member, qkey uint32) (*cma.FabricGroup, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +189,7 @@ func (c *Client) leave(m *member) {
 	}
 }
 
-// leaveNow is leave with the group's turn, which it gives back.
+// leaveNow is leave with the group's turn, which it releases.
 func (c *Client) leaveNow(m *member) {
 	g := m.in
 	end := func() {
@@ -210,7 +210,7 @@ func (c *Client) leaveNow(m *member) {
 	c.quit(&q, end)
 }
 
-// quit takes the port out of a group, and calls done when the administrator has answered or will
+// quit ends the port's membership, and calls done when the administrator has answered or will
 // not. The first request is sent at once, because the device may be about to close.
 func (c *Client) quit(q *sa.MCMemberRecord, done func()) {
 	const mask = sa.MemberMGID | sa.MemberPortGID | sa.MemberJoinState

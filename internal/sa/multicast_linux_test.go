@@ -122,7 +122,7 @@ func TestGroupsOfADeviceThatCloses(t *testing.T) {
 		t.Error("no member")
 	}
 	g.Leave()
-	a.Close() // at once: nobody waits for the answer
+	a.Close() // at once, without the answer
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}

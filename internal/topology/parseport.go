@@ -128,7 +128,7 @@ func (p *parser) parsePortComment(s *scanner, n *Node, l *link) error {
 	}
 	end := strings.LastIndex(s.rest, "lid ")
 	if end < 0 || strings.Contains(s.rest[end:], `"`) {
-		return nil // somebody's remark
+		return nil // a remark of the file's author
 	}
 	words := strings.Fields(s.rest[end:])
 	if len(words) >= 3 {

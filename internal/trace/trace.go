@@ -65,7 +65,7 @@ type Packet struct {
 	Src, Dst netip.AddrPort
 	TOS, TTL uint8
 	ID       uint16 // IPv4 identification that the ICRC was computed with
-	Header   []byte // what stood in front of the BTH; nil where the system had the network header
+	Header   []byte // the headers before the BTH; nil if the system had the network header
 	Native   bool   // Header begins with InfiniBand's LRH, otherwise with an Ethernet header
 	Pieces   [][]byte
 }

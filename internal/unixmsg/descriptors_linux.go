@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors came with a message. Their receiver closes those that nobody took.
+// Descriptors came with a message. Their receiver closes those that were not taken.
 type Descriptors []int
 
 // Take returns a descriptor, which is the caller's to close.

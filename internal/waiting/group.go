@@ -110,7 +110,7 @@ func (k *Group) unpark(w *Waiter) {
 	w.parked = 0
 }
 
-// Renew forgets a waiter's last result. Nobody waits for it.
+// Renew forgets a waiter's last result. No goroutine may be waiting for it.
 func (w *Waiter) Renew() { *w = Waiter{wake: w.wake} }
 
 // Wake ends the sleep of the leader.
@@ -143,7 +143,7 @@ func (k *Group) Lead(ctx context.Context, w *Waiter) {
 	if k.spin(ctx, w) {
 		return
 	}
-	if k.e.Dead() != nil { // nothing arrives: whoever ends the session signals
+	if k.e.Dead() != nil { // nothing arrives: the goroutine that ends the session signals
 		until := k.until
 		k.asleep = true
 		k.e.Unlock()
@@ -228,10 +228,10 @@ func (k *Group) renew() {
 	}
 }
 
-// idleAfter is how long nobody waited before idle sleeps on the completion channel.
+// idleAfter is how long there must be no waiter before idle sleeps on the completion channel.
 const idleAfter = 5 * time.Millisecond
 
-// Idle makes progress while nobody waits, until ctx ends. A goroutine on the completion channel
+// Idle makes progress while there is no waiter, until ctx ends. A goroutine on the completion channel
 // delays those who poll, so it goes there only when there were no calls for a while, and leaves
 // when one begins.
 func (k *Group) Idle(ctx context.Context) {

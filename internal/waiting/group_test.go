@@ -15,7 +15,7 @@ import (
 type queue struct {
 	sync.Mutex
 	group   Group
-	arrived []*Waiter // completions that nobody has taken
+	arrived []*Waiter // completions that no waiter has taken
 	armed   bool
 	event   chan struct{}
 	dead    error

@@ -8,9 +8,9 @@ import (
 	"softrdma/internal/wire/mad/smp"
 )
 
-// An Info is what a port is. Nobody changes it.
+// An Info describes a port. It never changes.
 type Info struct {
-	Up     bool   // the fabric answers; after it ended, the other fields are those of before
+	Up     bool   // the fabric answers; after its end the other fields keep their last values
 	Fabric string // name
 	Node   string // its description, or its ID if another node has the same description
 	Port   uint8
@@ -22,8 +22,8 @@ type Info struct {
 	// answer, the port is down.
 	PortInfo smp.PortInfo
 
-	GUIDs []uint64 // by index; 0 for none
-	PKeys []uint16 // by index; 0 for none
+	GUIDs []uint64 // by index; 0 if unset
+	PKeys []uint16 // by index; 0 if unset
 
 	// Addrs are the port's IP addresses by the table of the fabric.
 	Addrs []netip.Addr
@@ -35,7 +35,7 @@ func (i *Info) Address() Address { return Address{Fabric: i.Fabric, Node: i.Node
 // An Event says why an Info replaced another one.
 type Event uint8
 
-// The events. If several happened at once, each is told, with the same two Infos.
+// The events. If several happened at once, each is reported, with the same two Infos.
 const (
 	InfoChanged      Event = iota // none of the others
 	PortActive                    // the state became active

@@ -46,7 +46,7 @@ func dialHost(ctx context.Context, name, host string) (*Conn, error) {
 	return c, nil
 }
 
-// remoteError says what an error means for who asked.
+// remoteError says what an error means to the caller.
 func remoteError(err error, name string, to netip.AddrPort) error {
 	var named *reason.Error
 	if !errors.As(err, &named) {

@@ -9,7 +9,7 @@ import (
 // A Violation is a packet that a program's adapter has refused for its key. The fabric counts
 // it at the port, and sends a trap.
 type Violation struct {
-	QKey                      bool // otherwise P_Key
+	QKey                      bool // otherwise the P_Key
 	Key                       uint32
 	SLID, DLID                uint16
 	SL                        uint8

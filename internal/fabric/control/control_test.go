@@ -92,7 +92,7 @@ func TestTraceSaysWhereAPathBreaks(t *testing.T) {
 	w.run(time.Microsecond) // the manager does not know yet
 	expect("switch-1", "", "cable of port 3 is cut", "node-0", "node-1")
 	w.do(VerbLinkUp, "node-1")
-	w.run(1100 * time.Nanosecond) // nobody has set up the link again
+	w.run(1100 * time.Nanosecond) // no manager has set up the link again
 	expect("switch-1", "FABRIC_PORT_STATE", "init", "node-0", "node-1")
 	w.run(time.Second)
 	w.settle()

@@ -92,7 +92,7 @@ type stillLane struct {
 	queue   node.Queue
 	next    []routing.Channel // on which packets of that buffer wait, and which stand still as well
 	program bool              // some wait for a program
-	moves   bool              // some can go on
+	moves   bool              // some can move
 	cause   string
 }
 
@@ -137,7 +137,7 @@ func (g *waitGraph) join(at routing.Channel, queues [][]node.Queue) {
 	}
 }
 
-// judge finds the cause of each lane: one packet of the buffer that can go on is enough.
+// judge finds the cause of each lane: one packet of the buffer that can move is enough.
 func (g *waitGraph) judge() {
 	spread := func(cause string, begins func(*stillLane) bool) {
 		for changed := true; changed; {

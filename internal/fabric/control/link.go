@@ -10,8 +10,8 @@ import (
 	"softrdma/internal/wire/mad/smp"
 )
 
-// States of a link: that of the end that is further from carrying data, or "cut" if somebody
-// took the cable away.
+// States of a link: that of the end that is further from carrying data, or "cut" if the cable
+// was taken away.
 const (
 	LinkActive = "active"
 	LinkArmed  = "armed"
@@ -44,7 +44,7 @@ type LinkEnd struct {
 	Packets  uint64        `json:"packets"`  // sent, as Bytes
 	Wait     time.Duration `json:"wait"`     // time in which a packet waited for credit, in nanoseconds
 	Errors   uint64        `json:"errors"`   // bad packets that came in
-	Discards uint64        `json:"discards"` // packets that could not go on
+	Discards uint64        `json:"discards"` // packets that could not leave
 	Downed   uint64        `json:"downed"`   // how often the link went down
 
 	// Load is the part of Rate that this end sent in the time between two replies, see Loads.

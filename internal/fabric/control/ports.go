@@ -11,18 +11,18 @@ type Port struct {
 	Port    int    `json:"port"`
 	GUID    uint64 `json:"guid"`
 	State   string `json:"state"`
-	LID     uint16 `json:"lid"`              // 0 for none
-	Manager uint16 `json:"manager"`          // LID of the master subnet manager, 0 for none
+	LID     uint16 `json:"lid"`              // 0 if it has none
+	Manager uint16 `json:"manager"`          // LID of the master subnet manager, 0 if there is none
 	MTU     int    `json:"mtu"`              // active, in bytes
 	Width   string `json:"width,omitempty"`  // like "4x"; "" while the link is down
 	Speed   string `json:"speed,omitempty"`  // like "EDR"
-	Process int    `json:"process"`          // that is attached, 0 for none or one on another host
+	Process int    `json:"process"`          // that is attached, 0 if there is none or it is on another host
 	Remote  string `json:"remote,omitempty"` // address of a program on another host that is attached
 }
 
 // A Host is a subnet.Program that gives ports to processes.
 type Host interface {
-	// Process returns the process that is attached to a port, 0 for none.
+	// Process returns the process that is attached to a port, 0 if there is none.
 	Process(port int) int
 
 	// Remote returns the address of the program on another host that is attached, "" for none.

@@ -21,7 +21,7 @@ type Node struct {
 	Name   string   `json:"name"`
 	Kind   string   `json:"kind"` // "switch" or "adapter"
 	GUID   uint64   `json:"guid"`
-	LIDs   []uint16 `json:"lids"` // base LIDs: of the switch, or of each port of an adapter; 0 for none
+	LIDs   []uint16 `json:"lids"` // base LIDs: of the switch, or of each port of an adapter; 0 if unset
 	Ports  int      `json:"ports"`
 	Cables int      `json:"cables"`
 	Active int      `json:"active"` // ports that carry data

@@ -18,7 +18,7 @@ type Trace struct {
 	SLID    uint16 `json:"slid"`
 	DLID    uint16 `json:"dlid"`
 	SL      uint8  `json:"sl"`
-	Assumed bool   `json:"assumed"` // nobody here knows which service level programs would use
+	Assumed bool   `json:"assumed"` // the service level that programs would use is not known here
 	Hops    []Hop  `json:"hops"`
 	Trunk   string `json:"trunk,omitempty"`  // by which the packet leaves the fabric, if it does
 	Broken  *Break `json:"broken,omitempty"` // nil if the packet arrives or leaves
@@ -29,7 +29,7 @@ type Hop struct {
 	Node string `json:"node"`
 	LID  uint16 `json:"lid"`
 	In   int    `json:"in"`           // port by which the packet comes; 0 at the first node
-	Out  int    `json:"out"`          // by which it goes on; 0 at the last node
+	Out  int    `json:"out"`          // by which it leaves; 0 at the last node
 	VL   int    `json:"vl"`           // lane on the link that it takes then; -1 at the last node
 	To   string `json:"to,omitempty"` // the port at the other end of that link
 }
@@ -102,7 +102,7 @@ func (c *view) endPortName(e topology.End) string {
 	return c.fabric.PortName(c.names[e.Node], e)
 }
 
-// step is one node on the path, and reports whether the packet goes on behind it. An adapter
+// step is one node on the path, and reports whether the packet leaves it. An adapter
 // sends by a given port.
 func (w *walk) step(own int) bool {
 	n := w.Node(w.at.Node)

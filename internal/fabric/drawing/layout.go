@@ -145,8 +145,8 @@ func (g *graph) placeRow(l *layout, row []int, width, y float64) {
 	}
 }
 
-// levels returns the distance of each switch from the nearest adapter, 0 for none, and the
-// greatest.
+// levels returns the distance of each switch from the nearest adapter, 0 if it reaches none, and
+// the greatest distance.
 func (g *graph) levels() (level []int, top int) {
 	level = make([]int, len(g.nodes))
 	var queue []int

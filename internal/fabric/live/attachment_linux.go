@@ -112,7 +112,7 @@ type attachment struct {
 type input struct {
 	batch fabric.Batch
 	at    int    // bytes of it that were read
-	frame []byte // that the node did not take yet, with VCRC; nil for none
+	frame []byte // that the node did not take yet, with VCRC; nil if there is none
 }
 
 // pullBudget is the number of packets that one program sends in a round.

@@ -88,7 +88,7 @@ func (a *attachment) flush() {
 	t.n, t.bytes = 0, 0
 }
 
-// ring lets the program have what was put, and wakes it if it sleeps.
+// ring publishes to the program what was put, and wakes it if it sleeps.
 func (a *attachment) ring() {
 	a.flush()
 	wake := false
@@ -101,8 +101,8 @@ func (a *attachment) ring() {
 	}
 }
 
-// resume offers packets again for which the program has made room, and reports whether there
-// was some.
+// resume offers packets again for which the program has made room, and reports whether it had
+// made some.
 func (a *attachment) resume(now time.Duration) (some bool) {
 	for rest := a.full; rest != 0; rest &= rest - 1 {
 		sl := uint8(bits.TrailingZeros16(rest))

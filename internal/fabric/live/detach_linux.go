@@ -6,8 +6,8 @@ import (
 	"softrdma/internal/wire/mad/smp"
 )
 
-// Limits on sending what an ended program has sent: it ends after a time, and so many looks,
-// in which no packet has left, and after more packets than the rings hold.
+// Limits on sending what an ended program has left in its rings: it ends after a time and a
+// number of looks in which no packet has left, and after more packets than the rings hold.
 const (
 	drainLimit  = 2 * time.Millisecond
 	drainLooks  = 64
@@ -32,8 +32,8 @@ func (f *Fabric) drain(a *attachment) {
 	}
 }
 
-// detach takes a program from its port, after what the program has sent. What waits for it is
-// dropped.
+// detach removes a program from its port when the packets that it has sent have left. Packets
+// that wait for it are dropped.
 func (f *Fabric) detach(a *attachment) {
 	f.drain(a)
 	f.cool(a)

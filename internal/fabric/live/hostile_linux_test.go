@@ -131,7 +131,7 @@ func TestMalformedMessagesEndTheirConnectionAlone(t *testing.T) {
 	}
 }
 
-// A program that writes nonsense into its rings loses its port. Others go on, and its port is
+// A program that writes nonsense into its rings loses its port. Others continue, and its port is
 // free again.
 func TestBrokenRings(t *testing.T) {
 	var d dropped

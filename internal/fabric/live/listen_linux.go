@@ -218,8 +218,8 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 	return a, nil
 }
 
-// take gives a port to a program. If the one that has it has ended, but the loop has not heard
-// of it yet, it waits for that.
+// take gives a port to a program. If the port's last program has ended, but the loop does not
+// know yet, take waits until it does.
 func (f *Fabric) take(a *attachment) (info attach.Info, err error) {
 	for {
 		var held *attachment
@@ -305,7 +305,7 @@ func (f *Fabric) find(c *attach.Conn, question []byte) error {
 	}
 }
 
-// end lets the fabric end, which closes the connection that asked for it.
+// end ends the fabric, which closes the connection that asked for it.
 func (f *Fabric) end(c *attach.Conn) error {
 	if _, uid := c.Peer(); uid != 0 && attach.OtherUser(c) {
 		return fmt.Errorf("user %d asks the fabric to end: expected its own user %d, or root: %w", uid, os.Geteuid(), unix.EPERM)

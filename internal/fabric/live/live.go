@@ -1,8 +1,8 @@
 // Package live runs a subnet in real time, and lets other processes attach to its ports
 // (package attach).
 //
-// One goroutine owns the subnet: it lets happen what is due, moves packets between nodes and
-// the rings of the programs, and sleeps when nothing is due. Everybody else asks it by Do.
+// One goroutine owns the subnet: it runs the events that are due, moves packets between nodes and
+// the rings of the programs, and sleeps when nothing is due. Other goroutines ask it by Do.
 // The subnet's clock may be ahead of the real one by up to 100 µs, so that the delays of cables and
 // switches cost no sleep, and it is behind when the machine is late.
 //
@@ -31,7 +31,7 @@ type Config struct {
 	Port   port.Config   // the same; Refresh, NoVCRC and Early are set
 	Node   node.Config   // the same
 
-	// Manager is the subnet manager, nil for none. It runs at port 0 of the first switch, or
+	// Manager is the subnet manager, nil if there is none. It runs at port 0 of the first switch, or
 	// at the first adapter if there is no switch. The GUID is set.
 	Manager *sm.Config
 
@@ -45,8 +45,8 @@ type Config struct {
 	// that owns the subnet. The manager is nil if there is none. Nil refuses all questions.
 	Control func(now time.Duration, s *subnet.Subnet, m *sm.Manager, question []byte) ([]byte, error)
 
-	// End is called when another process asks the fabric to end (attach.Down). It lets
-	// somebody call Close, and does not wait for that. Nil refuses.
+	// End is called when another process asks the fabric to end (attach.Down). It makes
+	// its owner call Close, and does not wait for that. Nil refuses.
 	End func()
 
 	// Dropped is called by the goroutine that owns the subnet for each packet that is
@@ -61,8 +61,8 @@ const ahead = 100 * time.Microsecond
 // moves on to the real time, so that lateness delays what follows and does not add up.
 const slice = time.Millisecond
 
-// early is how long before a link is free the next packet may leave. It is little beside what
-// the clock may be ahead, and lets a row of packets cross each node together.
+// early is how long before a link is free the next packet may leave. It is short compared with
+// ahead, and lets a row of packets cross each node together.
 const early = 5 * time.Microsecond
 
 // managerNode is where the manager runs.

@@ -29,8 +29,8 @@ func (a *attachment) setMember(m attach.Membership, on bool) {
 	}
 }
 
-// leaveGroups ends the memberships that an ended program has left. Nobody waits for the
-// administrator's answers. One that does not get a request forgets the port when it has gone.
+// leaveGroups ends the memberships that a program still had when it ended. It does not wait for
+// the administrator's answers. An administrator that misses a request forgets the port when it has gone.
 func (f *Fabric) leaveGroups(a *attachment) {
 	g := f.subnet.Agent(a.at.Node)
 	info := g.PortInfo(a.at.Port)

@@ -9,7 +9,7 @@ import (
 
 // Remote lets programs on other hosts attach, by UDP (package relay).
 type Remote struct {
-	Listen netip.AddrPort // local address; without a port nobody may attach
+	Listen netip.AddrPort // local address; without a port no program may attach
 	Secret []byte         // that programs have as well; may be empty
 
 	// Changed is called by the goroutine that owns the subnet when a program has attached to a

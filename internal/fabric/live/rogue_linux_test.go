@@ -76,7 +76,7 @@ func (r *rogue) pump(what string, condition func() bool) {
 	})
 }
 
-// A program that has a session and sends what makes no sense loses it. Others go on.
+// A program that has a session and sends what makes no sense loses it. Others continue.
 func TestHostileProgramsOnOtherHostsEndAlone(t *testing.T) {
 	f := fabrictest.StartRemote(t, "star:3", func(*live.Config) {})
 	a, b := f.Attach(0), f.Attach(1)

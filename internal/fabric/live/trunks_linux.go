@@ -96,7 +96,7 @@ func checkTrunk(f *Fabric, at topology.End) error {
 	return nil
 }
 
-// randomNumber returns a number that nobody guesses.
+// randomNumber returns a number that cannot be guessed.
 func randomNumber() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -7,8 +7,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A Queue is the packets that wait on a data lane to leave the node, or to be taken by its
-// host.
+// A Queue has the packets that wait on a data lane to leave the node, or for its host.
 type Queue struct {
 	Port    int // by which the packets leave, or the host's
 	VL      uint8
@@ -16,7 +15,7 @@ type Queue struct {
 	Packets int
 	From    map[port.Origin]int // packets by the buffer that they occupy
 
-	// Blocked reports whether the first packet cannot go on: the peer has not granted the
+	// Blocked reports whether the first packet cannot leave: the peer has not granted the
 	// credit, or the host did not take it. Since is when credit was first missing.
 	Blocked bool
 	Since   time.Duration

@@ -160,7 +160,7 @@ func (w *world) drain(i int) {
 	}
 }
 
-// run goes on until a time, or until nothing is left to do.
+// run runs the world until a time, or until nothing is left to do.
 func (w *world) run(until time.Duration) {
 	for steps := 0; ; steps++ {
 		for i := range w.nodes {

@@ -18,7 +18,7 @@ const (
 // weight left. Lanes of the high table precede those of the low one, until they have
 // sent the high limit's bytes while the low table had a packet to send.
 //
-// A nil table is that of a port that nobody has configured: the low one has each lane with
+// A nil table is that of a port that has not been configured: the low one has each lane with
 // the same weight, the high one none.
 type arbiter struct {
 	low, high *[tableLen]smp.Weight
@@ -33,7 +33,7 @@ type turn struct {
 	left int
 }
 
-// evenWeight is the weight of a lane that nobody has configured.
+// evenWeight is the weight of a lane that has not been configured.
 const evenWeight = 64
 
 func first(set uint16) int { return bits.TrailingZeros16(set) }

@@ -6,7 +6,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A Host is what takes the packets that end at this node: an adapter's transports, or the
+// A Host takes the packets that end at this node: an adapter's transports, or the
 // agents of a switch. A packet that it does not take stays in the buffer of its lane, and the
 // packets of that lane behind it do as well.
 type Host struct {

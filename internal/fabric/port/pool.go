@@ -6,7 +6,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A Packet is a packet inside a node. Whoever gets one owns it until it passes it on.
+// A Packet is a packet inside a node. Its receiver owns it until it passes it on.
 type Packet struct {
 	Data []byte // from the LRH to the VCRC
 	LRH  ib.LRH
@@ -60,7 +60,7 @@ func (p *Pool) Buffer(n int) []byte {
 	return make([]byte, n)
 }
 
-// Recycle takes a buffer back that nobody uses any more. Buffers that are not from a pool
+// Recycle takes back a buffer that is no longer used. Buffers that are not from a pool
 // are left to the garbage collector.
 func (p *Pool) Recycle(b []byte) {
 	for i, size := range sizes {
@@ -128,7 +128,7 @@ func (p *Pool) Take(now time.Duration, k *Packet) []byte {
 	return frame
 }
 
-// leave gives the packet's place in the buffer back, unless copies of it are still there.
+// leave frees the packet's place in the buffer, unless copies of it are still there.
 func (p *Pool) leave(now time.Duration, k *Packet) {
 	if k.copies > 0 {
 		k.copies-- // the packet counts as one of its copies from now on

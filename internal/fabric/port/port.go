@@ -185,7 +185,7 @@ func (p *Port) Buffered(vl uint8) int {
 	return int(p.buffer.occupied[vl])
 }
 
-// free gives a packet's place in the buffer back.
+// free frees a packet's place in the buffer.
 func (p *Port) free(now time.Duration, vl uint8, blocks int) {
 	if vl == ib.ManagementVL {
 		p.managed--

@@ -23,7 +23,7 @@ func bitsPerByte(l *hardware.Link) uint64 {
 	return 1000
 }
 
-// A pace is when frames may leave: how long those before take on the link.
+// A pace computes when frames may leave: when earlier frames no longer occupy the link.
 type pace struct {
 	instant bool
 	early   time.Duration

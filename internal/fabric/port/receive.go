@@ -11,7 +11,7 @@ import (
 )
 
 // Receive takes a frame whose first byte arrives now: a packet or a link packet. The port
-// owns it from now on. It returns the packet if that goes on in the node, with its place
+// owns it from now on. It returns the packet if the node has to forward or deliver it, with its place
 // in the buffer of its lane, otherwise nil.
 func (p *Port) Receive(now time.Duration, frame []byte) *Packet {
 	if p.link.Physical != smp.PhysicalLinkUp {

@@ -59,7 +59,7 @@ func Dial(ctx context.Context, to netip.AddrPort, c *Call, conn Conn) (done <-ch
 	return nil, reason.Detail{Reason: reason.FabricRemoteSilent, Expected: uint64(dialTime), Found: uint64(time.Since(begin))}.Err()
 }
 
-// random returns a number that nobody guesses.
+// random returns a number that cannot be guessed.
 func random() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

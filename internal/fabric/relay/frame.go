@@ -46,8 +46,8 @@ func appendGrant(b []byte, lane int, limit uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, grantFrame, byte(lane)), limit)
 }
 
-// A receiver takes the frames of the other process. It is a machine: what it decides, its owner
-// carries out.
+// A receiver takes the frames of the other process. It is a machine: it decides, and its owner
+// acts.
 type receiver struct {
 	flows   [lanes]flow
 	part    []byte         // of a message

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// MinSecret is the least length of a secret in bytes. Whoever sees packets can test guesses at it.
+// MinSecret is the least length of a secret in bytes. An observer of packets can test guesses at it.
 const MinSecret = 16
 
 // ReadSecret reads the secret of an attachment or of a trunk from a file. It refuses short ones;

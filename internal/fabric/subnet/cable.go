@@ -42,7 +42,7 @@ func (s *Subnet) setCut(at topology.End, cut bool) {
 
 func (n *nodes) cable(e topology.End) *cable { return &n.members[e.Node].cables[e.Port] }
 
-// lose takes the link of a port down because nobody answers there.
+// lose takes the link of a port down because its peer does not answer.
 func (n *nodes) lose(e topology.End) {
 	m := n.members[e.Node]
 	if m.node.Link(e.Port).Physical != smp.PhysicalLinkUp {

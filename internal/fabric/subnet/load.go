@@ -30,7 +30,7 @@ type LoadState struct {
 type load struct {
 	LoadState
 	frame   []byte
-	refused bool // the lane was full: Writable goes on
+	refused bool // the lane was full: Writable continues
 }
 
 // loadOpcode is that of test traffic, one of those that IBTA 9.2.1 leaves to manufacturers.
@@ -115,7 +115,7 @@ func (s *Subnet) feedLoads() {
 	}
 }
 
-// writable goes on with the loads of a port that takes packets again.
+// writable continues the loads of a port that takes packets again.
 func (s *Subnet) writable(m *member, port int) {
 	for _, x := range m.loads {
 		if x.refused && x.From.Port == port {
@@ -135,8 +135,8 @@ func (s *Subnet) arrived(body []byte) bool {
 	return true
 }
 
-// Stall lets an adapter take no packets of a set of service levels, but management packets,
-// until it is called without them. They stay in the buffers of their lanes.
+// Stall makes an adapter take no packets of a set of service levels except management packets,
+// until it is called without these levels. The packets stay in the buffers of their lanes.
 func (n *nodes) Stall(now time.Duration, node int, levels uint16) {
 	n.now = max(n.now, now)
 	m := n.members[node]

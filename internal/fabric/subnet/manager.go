@@ -12,8 +12,8 @@ import (
 // managerPort is the port of an adapter at which its manager runs.
 const managerPort = 1
 
-// Manage runs a subnet manager at a node, nil for none: at port 0 of a switch, port 1 of an
-// adapter. It gets the packets of queue pair 0 that are not the agents', and the requests to
+// Manage runs a subnet manager at a node, or none if it is nil: at port 0 of a switch, port 1 of
+// an adapter. It gets the packets of queue pair 0 that are not the agents', and the requests to
 // the subnet administrator, instead of the node's program.
 func (s *Subnet) Manage(now time.Duration, node int, m *sm.Manager) {
 	s.now = max(s.now, now)

@@ -9,7 +9,7 @@ import (
 )
 
 // Unwanted drops a packet for a program that the port of an adapter does not have. Requests of
-// communication managers are answered, as by a host on which nobody listens, so that a
+// communication managers are answered, as by a host on which no program listens, so that a
 // connection fails at once instead of by time-out.
 func (s *Subnet) Unwanted(at topology.End, frame []byte) {
 	m := s.members[at.Node]

@@ -31,7 +31,7 @@ func TestAdapterWithoutAProgramRefusesConnections(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		in     [mad.Len]byte
-		answer mad.AttributeID // 0 for none
+		answer mad.AttributeID // 0 if there is none
 		check  func(d *[mad.Len]byte) bool
 	}{
 		{"REQ", req, mad.AttrREJ, func(d *[mad.Len]byte) bool {

@@ -1,6 +1,6 @@
 // Package subnet joins the nodes of an InfiniBand fabric to a subnet: cables that carry
 // frames between their ports, and in each node the agents that answer management packets.
-// Everything that one process has of a fabric is one Subnet.
+// All nodes of a fabric in one process form one Subnet.
 //
 // It moves frames and decides which of them end at an agent, and when a cable trains. What a
 // node does with a frame is package node's business, what an agent answers package agent's.
@@ -112,7 +112,7 @@ type member struct {
 // A cable is one end of a cable.
 type cable struct {
 	peer   topology.End // Port is 0 without a cable
-	trunk  Trunk        // instead of a peer; nil for none
+	trunk  Trunk        // instead of a peer; nil if there is none
 	cut    bool
 	faults Faults
 	epoch  uint32 // counts the links that were up: what is under way on an older one is lost
@@ -172,10 +172,10 @@ func (m *member) notify(port int, e agent.Event) {
 	}
 }
 
-// Attach sets the program of a node, nil for none.
+// Attach sets the program of a node; nil detaches it.
 func (n *nodes) Attach(node int, p Program) { n.members[node].program = p }
 
-// Program returns the program of a node, nil for none.
+// Program returns the program of a node, nil if there is none.
 func (n *nodes) Program(node int) Program { return n.members[node].program }
 
 // Agent returns the agents of a node, which know its LIDs and GIDs.

@@ -31,7 +31,7 @@ func (s *Subnet) SetTrunk(now time.Duration, at topology.End, t Trunk) {
 	s.changed = append(s.changed, at)
 }
 
-// Trunk returns the trunk of a port, nil for none.
+// Trunk returns the trunk of a port, nil if there is none.
 func (n *nodes) Trunk(at topology.End) Trunk { return n.cable(at).trunk }
 
 // Polls reports whether the port of a trunk looks for a neighbor.

@@ -11,7 +11,7 @@
 //
 // Two ends find each other by Hello packets. A session begins when a Hello proves that its
 // sender has received the other's random connection ID, and ends when nothing arrives for
-// some time. All later packets carry both IDs, so that somebody who cannot read the packets
+// some time. All later packets carry both IDs, so that an attacker who cannot read the packets
 // cannot forge them either.
 //
 // The package does no I/O and reads no clock. It sorts no frames: the port that gets them

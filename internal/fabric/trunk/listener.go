@@ -17,7 +17,7 @@ type Listener struct {
 	Use    Use
 	Name   string // that Hellos ask for, as the name of a fabric
 	Secret []byte
-	Key    []byte // nobody can guess it
+	Key    []byte // cannot be guessed
 }
 
 // cookieTime is how long a connection ID is valid at least. It is twice that at most.

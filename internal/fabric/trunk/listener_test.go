@@ -85,7 +85,7 @@ func TestTrunkIgnoresProgramsAndListenerIgnoresTrunks(t *testing.T) {
 	}
 }
 
-// FuzzListener gives a listener any packets. Without the secret nobody is heard, and no answer is
+// FuzzListener gives a listener any packets. Without the secret it opens no session, and no answer is
 // longer than the question.
 func FuzzListener(f *testing.F) {
 	l, _, first := calling("x", "fab")

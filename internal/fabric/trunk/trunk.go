@@ -46,7 +46,7 @@ type Config struct {
 	GUIDs     []uint64
 	Secret    []byte // both ends have the same; may be empty
 	Supported hardware.Link
-	Random    func() uint64 // for connection IDs; nobody can guess them
+	Random    func() uint64 // for connection IDs; must not be predictable
 	Port      Port
 }
 
@@ -216,7 +216,7 @@ func (t *Trunk) Deadline() time.Duration {
 	return d
 }
 
-// Next returns the next packet to send now, nil for none. It is valid until the next call of
+// Next returns the next packet to send now, nil if there is none. It is valid until the next call of
 // the trunk.
 func (t *Trunk) Next(now time.Duration) []byte {
 	t.now = now

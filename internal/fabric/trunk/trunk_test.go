@@ -185,7 +185,7 @@ func TestAnotherSecretOrVersionOpensNoSession(t *testing.T) {
 	}
 }
 
-// Somebody who can send from the peer's address, but cannot read packets, changes nothing.
+// An attacker who can send from the peer's address, but cannot read packets, changes nothing.
 func TestBlindForgeriesDoNotDisturbASession(t *testing.T) {
 	w := newWorld(t, 7)
 	w.run(time.Second)

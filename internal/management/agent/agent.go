@@ -92,7 +92,7 @@ type Departure struct {
 	Reason     reason.Detail // why a packet is discarded
 }
 
-// An Outcome is what becomes of a management packet.
+// An Outcome says what happens to a management packet.
 type Outcome uint8
 
 // The outcomes.

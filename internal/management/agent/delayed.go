@@ -17,7 +17,7 @@ type delayedCommand struct {
 	due     time.Duration
 }
 
-// takeDown carries out a command that takes a link down. If the answer leaves by that link
+// takeDown executes a command that takes a link down. If the answer leaves by that link
 // it goes first: managers take a link down to make it train again with another MTU, and
 // repeat what is not answered.
 func (a *subnetAgent) takeDown(now time.Duration, in *Arrival, n int, c hardware.LinkCommand) bool {
@@ -37,7 +37,7 @@ func (a *subnetAgent) deadline() time.Duration {
 	return first
 }
 
-// expire carries out the commands whose answers have left.
+// expire executes the commands whose answers have left.
 func (a *subnetAgent) expire(now time.Duration) {
 	late := a.delayed
 	a.delayed = nil

@@ -125,7 +125,7 @@ func TestDirectedRouteWithForgedPointers(t *testing.T) {
 	}
 }
 
-// The directed part begins at a switch that is reached by LID, and the packet goes on by
+// The directed part begins at a switch that is reached by LID, and the packet is routed by
 // LID after its hop.
 func TestDirectedRouteWithPartsRoutedByLID(t *testing.T) {
 	source := New(adapterConfig(1), newBoard(1))

@@ -8,9 +8,9 @@ import (
 	"softrdma/internal/wire/mad/perf"
 )
 
-// A baseline has the counters of a port as they were when somebody cleared
-// them. The counters of 64 bits are cleared apart from the others (IBTA
-// 16.1.4). Ports that nobody cleared have none.
+// A baseline has the counters of a port as they were when a client last
+// cleared them. The counters of 64 bits are cleared apart from the others (IBTA
+// 16.1.4). Ports whose counters were never cleared have none.
 type baseline struct {
 	short, extended *hardware.Counters
 }

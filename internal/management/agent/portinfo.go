@@ -29,8 +29,8 @@ func (a *subnetAgent) getPortInfo(in *Arrival, p *smp.Packet, data *[smp.DataLen
 	}
 	info := a.portInfo(n)
 	info.LocalPort = uint8(in.Port)
-	// IBTA 14.2.4.1 hides the key from a Get. A Set has passed the check with the key of before, and
-	// may have written this one: opensm goes on with the key of the answer.
+	// IBTA 14.2.4.1 hides the key from a Get. A Set has passed the check with the previous key, and
+	// may have written this one: opensm continues with the key of the answer.
 	if e := &a.ends[a.endPort(n)]; p.Method == mad.MethodGet && !e.shows(p.MKey) {
 		info.MKey = 0
 	}

@@ -56,7 +56,7 @@ func (a *Agent) Deadline() time.Duration {
 	return min(a.traps.deadline(), a.subnet.deadline(), a.performance.deadline())
 }
 
-// Expire carries out the commands whose answers have left, and starts and ends samples.
+// Expire executes the commands whose answers have left, and starts and ends samples.
 func (a *Agent) Expire(now time.Duration) {
 	a.performance.expireSample(now)
 	a.subnet.expire(now)

@@ -20,7 +20,7 @@ type sample struct {
 }
 
 // samplesControl answers a Get or Set of PortSamplesControl, and returns the status of the
-// response. A Set while a sample goes on changes nothing.
+// response. A Set during a sample changes nothing.
 func (p *performance) samplesControl(now time.Duration, h *mad.Header, data *[perf.DataLen]byte) uint16 {
 	var c perf.SamplesControl
 	c.Parse(data)

@@ -34,7 +34,7 @@ const (
 	trapKinds  = linkErrors + int(hardware.LinkErrors)
 )
 
-// trapRepeats is how often a trap is sent that nobody represses. A manager that
+// trapRepeats is how often a trap is sent if no manager represses it. A manager that
 // comes later sees PortStateChange and the counters of violations.
 const trapRepeats = 8
 
@@ -55,7 +55,7 @@ type traps struct {
 }
 
 // raise makes a trap pending. A newer event of the kind replaces an older one.
-// Without a manager there is nobody to tell: a later one reads PortStateChange
+// Without a manager nothing is sent: a later one reads PortStateChange
 // and the counters of violations.
 func (a *traps) raise(now time.Duration, n, kind int, notice mad.Notice) {
 	e := &a.ends[n]

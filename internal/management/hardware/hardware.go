@@ -95,7 +95,7 @@ const Unlimited time.Duration = 1<<63 - 1
 
 // A PortConfig is what a subnet manager sets of a port.
 type PortConfig struct {
-	LID               uint16 // 0 for none, and for the ports of a switch other than port 0
+	LID               uint16 // 0 if it has none, and for the ports of a switch other than port 0
 	LMC               uint8
 	MTU               int // bytes of payload that the neighbor takes
 	VLs               int // data lanes in operation
@@ -123,7 +123,7 @@ type SwitchConfig struct {
 }
 
 // Counters are what a port counted since it was made. They only grow: the
-// performance agent remembers the values at which somebody cleared them. Data is
+// performance agent remembers the values at which they were cleared. Data is
 // in words of 4 bytes from the LRH on without the VCRC, and leaves link packets
 // out (IBTA 16.1.3.5).
 type Counters struct {
@@ -154,12 +154,12 @@ type Counters struct {
 	SLXmitData, SLRcvData               [16]uint64
 	VLXmitWait                          [16]uint64
 	VLFlowControlErrors                 [16]uint64  // times without a grant of credit
-	marks                               *Marks      // nil for none so far
-	ops                                 *OpCounters // nil until somebody asks
+	marks                               *Marks      // nil before the first
+	ops                                 *OpCounters // nil until a client asks
 }
 
 // OpCounters count the received packets of one opcode (IBTA 16.1.4): all, packets by VL, and
-// data by VL. Each of the three has an opcode of its own. Ports count once somebody has asked.
+// data by VL. Each of the three has an opcode of its own. Ports count once a client has asked.
 type OpCounters struct {
 	Opcode        [3]uint8 // by OpReceived, OpVLPackets and OpVLData
 	Packets, Data uint64
@@ -182,7 +182,7 @@ func (c *Counters) Ops() *OpCounters {
 	return c.ops
 }
 
-// CountOp counts a packet in OpCounters if somebody has asked for them.
+// CountOp counts a packet in OpCounters if a client has asked for them.
 func (c *Counters) CountOp(opcode, vl uint8, words uint64) {
 	o := c.ops
 	if o == nil {

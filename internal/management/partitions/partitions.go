@@ -1,5 +1,5 @@
-// Package partitions reads the partitions of a subnet from a file. It parts nothing: a manager
-// (package sm) does.
+// Package partitions reads the partitions of a subnet from a file. It only reads: a manager
+// (package sm) applies them.
 package partitions
 
 import (
@@ -22,7 +22,7 @@ import (
 // limited ones unless they or defmember say otherwise. Definitions of one P_Key add up. A
 // comment begins with #.
 //
-// A text that is written another way is refused with the line. The flags of opensm about
+// Any other text is refused with the number of its line. The flags of opensm about
 // service levels, rates and multicast groups are refused as well.
 func Parse(file, text string, f *topology.Fabric, self uint64) ([]sm.Partition, error) {
 	p := parser{fabric: f, self: self, keys: make(map[string]uint16)}

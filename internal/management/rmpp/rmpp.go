@@ -23,7 +23,7 @@ const Window = 32
 // A Config has the limits of a transfer.
 type Config struct {
 	HeaderLen int           // of the class, after the RMPP header of each segment
-	Timeout   time.Duration // of a sender for an ACK, of a receiver for the transfer to go on
+	Timeout   time.Duration // of a sender for an ACK, of a receiver for the next segment
 	Retries   int           // of a sender
 	MaxLen    int           // of the data that a receiver takes
 }

@@ -137,7 +137,7 @@ func data(change func(*rmpp.Header)) *[mad.Len]byte {
 	return &d
 }
 
-// A vendor's class has its OUI there, without which nobody knows whose the answer is.
+// A vendor's class has its OUI there, without which an answer belongs to no class.
 func TestAnswersHaveTheHeaderOfTheClass(t *testing.T) {
 	d := data(func(*rmpp.Header) {})
 	header := d[rmpp.At+rmpp.Len:][:config.HeaderLen]

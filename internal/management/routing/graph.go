@@ -125,7 +125,7 @@ func (g *graph) distances(d []int32, sources ...int32) []int32 {
 type engine interface {
 	// target prepares the answers for one destination.
 	target(to int)
-	// candidates appends the ports by which packets from s may go on.
+	// candidates appends the ports by which packets may leave s.
 	candidates(s int, c []candidate) []candidate
 	// choose sets the ports for the LIDs of an end port: number is its position among all.
 	choose(s int, c []candidate, e endPort, number int, lft []uint8)

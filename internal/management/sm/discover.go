@@ -147,7 +147,7 @@ func (n *node) route(i int) []uint8 {
 	return n.ports[i].path
 }
 
-// readPort asks for a port's state, and goes on behind it if its link is up.
+// readPort asks for a port's state, and explores its neighbor if its link is up.
 func (d *discovery) readPort(n *node, i int) {
 	d.requests.get(n.route(i), smp.AttrPortInfo, uint32(i), func(p *smp.Packet) {
 		if p == nil {

@@ -160,7 +160,7 @@ func (ns *notices) forward(n mad.Notice) {
 // announcePorts reports the ports that a sweep found or that have gone since the one before. It
 // ends the subscriptions of those, and calls gone for each.
 func (ns *notices) announcePorts(before map[uint64]topology.End, gone func(guid uint64)) {
-	if before == nil { // of the first sweep nobody can have subscribed
+	if before == nil { // no client can have subscribed before the first sweep
 		return
 	}
 	ns.subnet.eachEnd(func(e topology.End, _ *node) {

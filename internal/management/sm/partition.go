@@ -66,8 +66,8 @@ func (s *subnet) keys(guid uint64) []uint16 {
 	return keys
 }
 
-// inPartition reports whether a port is in the partition of a P_Key. A key of 0 is in none, and
-// excludes nobody.
+// inPartition reports whether a port is in the partition of a P_Key. A key of 0 names none, and
+// every port passes.
 func (s *subnet) inPartition(e topology.End, key uint16) bool {
 	return key&^smp.FullMember == 0 || slices.ContainsFunc(s.portKeys[s.fabric.Port(e).GUID], func(k uint16) bool { return (k^key)&^smp.FullMember == 0 })
 }

@@ -50,7 +50,7 @@ func (m *Manager) begin() bool {
 		m.poll()
 	default:
 		m.next = m.now + m.config.SweepInterval
-		if m.status.Failures > 0 { // somebody did not answer: look again at everything
+		if m.status.Failures > 0 { // a node did not answer: look at everything again
 			m.startSweep()
 			return true
 		}
@@ -77,7 +77,7 @@ func (m *Manager) configure() {
 	m.writer.programMulticast(m.groups.sortedGroups())
 }
 
-// forget drops all requests without calling anybody, and the work of the administrator.
+// forget drops all requests without calling their functions, and the work of the administrator.
 func (m *Manager) forget() {
 	m.requests.forget()
 	m.reader.reading, m.replies.transfers, m.notices.reports = 0, nil, nil

@@ -108,7 +108,7 @@ func (r *requests) answered(p *smp.Packet) {
 	q.done(p)
 }
 
-// forget drops all requests without calling anybody.
+// forget drops all requests without calling their functions.
 func (r *requests) forget() {
 	r.waiting = nil
 	clear(r.outstanding)

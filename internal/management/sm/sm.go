@@ -6,12 +6,12 @@
 // and subscriptions to notices.
 //
 // Each subject is a part with its own state: requests to agents, discovery, the subnet as it is
-// numbered and routed, what is written to nodes, and for clients of the administrator replies,
+// numbered and routed, what is written to nodes, and for clients of the administrator: replies,
 // groups, services, notices, paths, and tables that nodes hold. The Manager decides when they act.
 //
 // The Manager is a machine: management packets in, management packets out,
-// next deadline. It does no I/O and reads no clock. How packets travel is the
-// business of the node at which it runs, what they change that of the agents.
+// next deadline. It does no I/O and reads no clock. The node at which it runs moves the
+// packets, and the agents decide what they change.
 package sm
 
 import (
@@ -108,7 +108,7 @@ type Manager struct {
 
 	phase      phase
 	next       time.Duration           // when the next look or poll is due
-	master     *manager                // whom a standby polls
+	master     *manager                // the manager that a standby polls
 	unanswered int                     // polls in a row
 	announced  map[uint64]topology.End // the ports with LIDs at the end of the last sweep
 
@@ -202,7 +202,7 @@ func (m *Manager) Deadline() time.Duration {
 	return min(d, m.next)
 }
 
-// Stop makes the manager as if it was not there: it sends nothing and ignores what comes.
+// Stop stops the manager: it sends nothing and ignores all packets.
 func (m *Manager) Stop() {
 	m.forget()
 	m.replies.waiting, m.off = nil, true

@@ -37,7 +37,7 @@ func (m *Manager) precedes(o *smp.SMInfo) bool {
 
 // discovered chooses the master when all nodes have answered or were given up (IBTA 14.4.1).
 func (m *Manager) discovered() {
-	var first *manager // the master, or else whoever is to become it
+	var first *manager // the master, or else the manager that has to become it
 	for i := range m.discovery.managers {
 		o := &m.discovery.managers[i]
 		active := o.info.State != smp.SMNotActive
@@ -121,7 +121,7 @@ func (m *Manager) ownInfo() smp.SMInfo {
 	return smp.SMInfo{GUID: m.config.GUID, SMKey: m.config.SMKey, ActCount: m.acts, Priority: m.config.Priority, State: m.state}
 }
 
-// smInfo answers another manager's question, or does what its Set tells (IBTA 14.4.1.2).
+// smInfo answers another manager's question, or obeys its Set (IBTA 14.4.1.2).
 func (m *Manager) smInfo(in *Arrival, p *smp.Packet) {
 	r := *p
 	r.Method, r.Status = mad.MethodGetResponse, mad.StatusOK
@@ -136,7 +136,7 @@ func (m *Manager) smInfo(in *Arrival, p *smp.Packet) {
 	m.answer(in, &r)
 }
 
-// answer sends a response back by the way that the request came.
+// answer sends a response back along the path of the request.
 func (m *Manager) answer(in *Arrival, r *smp.Packet) {
 	d := Departure{DLID: in.SLID, SL: in.SL}
 	if r.Directed() {
@@ -173,8 +173,8 @@ func (m *Manager) obey(p *smp.Packet, other *smp.SMInfo) bool {
 	return true
 }
 
-// takeOver becomes master in the place of the sender, and acknowledges it along
-// the way by which its packet came.
+// takeOver becomes master in place of the sender, and acknowledges it along
+// the path of its packet.
 func (m *Manager) takeOver(p *smp.Packet) {
 	if m.state == smp.SMStandby {
 		m.forget()

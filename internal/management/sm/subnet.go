@@ -32,7 +32,7 @@ type assignment struct {
 	lmc uint8
 }
 
-// assign numbers and routes what a sweep found, and puts order into that of the fabric. The
+// assign gives LIDs and routes to what a sweep found, and sorts the fabric. The
 // status says by which algorithm, or why not.
 func (s *subnet) assign(order []*node, status *Status) bool {
 	s.fabric, s.tables = nil, nil

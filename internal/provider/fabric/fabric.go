@@ -33,7 +33,7 @@ type Device struct {
 	unwatch func()
 }
 
-// mostSpin is how long the adapter's goroutine looks for packets before it sleeps, at most. The
+// mostSpin limits how long the adapter's goroutine looks for packets before it sleeps. The
 // fabric's process has to run before packets come, and may need the processor.
 const mostSpin = 5 * time.Microsecond
 
@@ -62,7 +62,7 @@ func Open(ctx context.Context, address string, share *attach.Share, c adapter.Co
 	return d, nil
 }
 
-// A follower configures an adapter as its port is.
+// A follower keeps an adapter's configuration equal to that of its port.
 type follower struct {
 	mu        sync.Mutex // from reading what the port is until the adapter has it
 	info      func() *attach.Info
@@ -70,7 +70,7 @@ type follower struct {
 	followed  *attach.Info // what the adapter has
 }
 
-// follow makes the adapter what the port is now, and returns that. Several goroutines may call it.
+// follow gives the adapter the present configuration of the port, and returns it. Several goroutines may call it.
 // A program that has seen an active port may send at once, so it gets nothing that the adapter
 // does not have.
 func (f *follower) follow() *attach.Info {
@@ -134,7 +134,7 @@ func Addr(i *attach.Info) netip.Addr {
 // leastMTU is the smallest MTU of a port in bytes.
 const leastMTU = 256
 
-// Config is what an adapter is to know of a port.
+// Config returns the adapter's configuration for a port.
 func Config(i *attach.Info) *adapter.PortConfig {
 	p := &adapter.PortConfig{MTU: i.PortInfo.NeighborMTU.Bytes(), PKeys: make([]uint16, max(int(i.NodeInfo.PartitionCap), len(i.PKeys), 1))}
 	copy(p.PKeys, i.PKeys)

@@ -75,7 +75,7 @@ func TestFollowerShowsWhatTheAdapterHas(t *testing.T) {
 	configured := 0
 	f := follower{info: func() *attach.Info { return port }, configure: func(c *adapter.PortConfig) { lid, configured = c.LID, configured+1 }}
 	f.follow()
-	port = &attach.Info{PortInfo: smp.PortInfo{LID: 7}} // before anybody is told
+	port = &attach.Info{PortInfo: smp.PortInfo{LID: 7}} // before the adapter is told
 	if seen := f.follow().PortInfo.LID; seen != 7 || lid != 7 {
 		t.Errorf("a program sees LID %d, the adapter has %d, expected 7", seen, lid)
 	}

@@ -1,5 +1,5 @@
 // Package seq compares the sequence numbers of a requester. A sequence number is a PSN
-// that goes on counting beyond 24 bits, so that a READ of 2^23 packets can be told from
+// that continues beyond 24 bits, so that a READ of 2^23 packets can be told from
 // one of none. The low 24 bits are the PSN.
 package seq
 

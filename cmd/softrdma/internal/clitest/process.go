@@ -212,7 +212,7 @@ func LoopbackDevice(t *testing.T) string {
 	return c.LocalAddr().String()
 }
 
-// FreePort returns a TCP port that nobody listens on.
+// FreePort returns a TCP port on which no program listens.
 func FreePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", ":0")

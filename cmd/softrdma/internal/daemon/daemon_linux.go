@@ -39,7 +39,7 @@ func run(cmd *cobra.Command, s *options) (err error) {
 	if cfg.Socket, err = s.socketPath(); err != nil {
 		return err
 	}
-	// Everybody may read the tree, whatever the umask of the daemon's user.
+	// All users may read the tree, whatever the umask of the daemon's user.
 	unix.Umask(0o022)
 	cfg.Dir = cfg.Socket + ".d"
 	unlock, err := lockSocket(cfg.Socket, cfg.Dir)

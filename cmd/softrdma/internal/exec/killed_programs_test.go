@@ -21,7 +21,7 @@ import (
 )
 
 // Programs with their devices in their own processes exchange data while their execs are killed,
-// one after the other, and go on. Their addresses and files are in use until they end. The next exec
+// one after the other, and continue. Their addresses and files are in use until they end. The next exec
 // has the address, and removes the files.
 func TestProgramsGoOnWhenTheirExecIsKilled(t *testing.T) {
 	clitest.NeedPrograms(t, "gcc", "sh", "true")

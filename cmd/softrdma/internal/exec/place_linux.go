@@ -20,7 +20,7 @@ import (
 
 // places returns the directories in which exec may make its own, the first choice first. Containers
 // have /dev/shm where their root is read-only. Those in memory do not come first, though a program starts
-// faster there: systemd removes their contents when the user logs out, and programs may go on.
+// faster there: systemd removes their contents when the user logs out, and programs may still run.
 func places() (dirs []string) {
 	for _, dir := range []string{os.TempDir(), os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"} {
 		if dir != "" && !slices.Contains(dirs, dir) {

@@ -90,7 +90,7 @@ func sendSegments(fd int, b []byte, size uint16) unix.Errno {
 }
 
 // Receive reads a packet from a peer into b, and reports whether there was one. It does not
-// wait. An error, such as that nobody listens at the peer, counts as no packet.
+// wait. An error, such as a refused port of the peer, counts as no packet.
 func (s *Sockets) Receive(peer int, b []byte) (n int, ok bool) {
 	in := &s.in[peer]
 	if len(in.left) == 0 && !in.fill(s.fds[peer]) {
