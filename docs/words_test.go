@@ -67,7 +67,8 @@ var plainFiles = regexp.MustCompile(`^(internal/(allocation|attack|away|capture|
 	`|explain|fabric|host|inherit|iwarp|launch|link|machine|management|memfd|memory|message|object|pmix|provider|psn` +
 	`|qp|queue|reason|sa|samehost|session|simnet|tagmatch|testenv|topology|trace|uc|ud|unixmsg|unreliable|vector` +
 	`|waiting|wire)/|verbs/|rdmacm/|ucx/|preload/|cmd/|docs/(coll|congestion|fabric|differences|json|msg|protocols` +
-	`|rocev1|rpc|same-host|security|ucx|glossary)\.md$)`)
+	`|architecture|performance|performance-history|rocev1|rpc|same-host|security|spec-map|tested-against` +
+	`|troubleshooting|ucx|glossary)\.md$)`)
 
 var bannedPatterns, dialectPatterns = patterns(banned), patterns(dialect)
 
