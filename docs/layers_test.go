@@ -22,7 +22,7 @@ var floors = []string{
 	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
 		"internal/link/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
-	"internal/message internal/memory internal/trace internal/unixmsg internal/frame internal/attack internal/management/routing internal/link/tcp",
+	"internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing internal/link/tcp",
 	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi " +
 		"internal/frame/infiniband internal/frame/rocev1 internal/frame/rocev2 internal/link/hostmem msg/internal/ring",
 	"internal/cmid internal/machine/... internal/fabric/port internal/management/agent internal/management/sm internal/link/udp " +
@@ -67,7 +67,7 @@ const (
 
 var walls = []wall{
 	{"internal/crc internal/psn internal/reason internal/wire/ib internal/wire/iwarp internal/wire/mad/... internal/qp internal/memory internal/queue internal/congestion internal/eventqueue " +
-		"internal/session internal/tagmatch internal/message internal/link internal/frame/... internal/object internal/cmid rdmanet/internal/rsocket " +
+		"internal/session internal/tagmatch internal/message internal/link internal/steering internal/frame/... internal/object internal/cmid rdmanet/internal/rsocket " +
 		"internal/machine/... internal/rc/... internal/iwarp/... internal/uc internal/ud internal/unreliable internal/cm internal/provider " +
 		"internal/management/agent internal/management/hardware internal/fabric/node internal/fabric/port internal/management/rmpp internal/management/routing internal/management/sm " +
 		"internal/fabric/subnet internal/topology internal/management/partitions internal/fabric/trunk internal/fabric/control internal/fabric/drawing " +

@@ -10,7 +10,6 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/frame"
 	"softrdma/internal/frame/infiniband"
 	"softrdma/internal/host"
 	"softrdma/internal/provider/fabric"
@@ -18,6 +17,7 @@ import (
 	"softrdma/internal/registry"
 	"softrdma/internal/sa"
 	"softrdma/internal/samehost"
+	"softrdma/internal/steering"
 	"softrdma/internal/trace"
 )
 
@@ -82,12 +82,12 @@ func (s *Stack) attach(ctx context.Context, name string, cfg *Config, o *portOpe
 // laneSlots are lanes of a port of a fabric, or of the address of an iWARP device. A program needs no
 // descriptor: it attaches to the port itself, with the key, or makes its own TCP connections.
 type laneSlots struct {
-	*frame.Lending
+	*steering.Lending
 	key [16]byte
 }
 
 func newLaneSlots() *laneSlots {
-	p := &laneSlots{Lending: frame.NewLending(1, sharedLanes)}
+	p := &laneSlots{Lending: steering.NewLending(1, sharedLanes)}
 	_, _ = rand.Read(p.key[:]) // never fails
 	return p
 }

@@ -17,6 +17,7 @@ import (
 	"softrdma/internal/link/tcp"
 	"softrdma/internal/link/udp"
 	"softrdma/internal/reason"
+	"softrdma/internal/steering"
 )
 
 // A Protocol is the RDMA protocol of a device.
@@ -109,8 +110,8 @@ func choose(p Protocol, name string) (host.Choice, error) {
 // links holds the networks of a device's lanes, or its streams.
 type links struct {
 	networks []frame.Network
-	share    frame.Share // of the address; zero for the whole address
-	slots    slots       // for other programs; nil if the address is not shared
+	share    steering.Share // of the address; zero for the whole address
+	slots    slots          // for other programs; nil if the address is not shared
 	streams  link.Streams
 }
 
@@ -132,7 +133,7 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 			return l, reason.NotSupported("Shared: expected an iWARP device without TLS, whose keys stay in one process")
 		}
 		if l.streams, err = s.openStreams(c, cfg); err == nil && cfg.Shared {
-			l.share, l.slots = frame.Share{Lanes: 1, Of: sharedLanes}, newLaneSlots()
+			l.share, l.slots = steering.Share{Lanes: 1, Of: sharedLanes}, newLaneSlots()
 		}
 		return l, err
 	}
@@ -153,7 +154,7 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 	if err != nil {
 		return l, err
 	}
-	return links{networks: rocev2.Networks(opened), share: frame.Share{Lanes: lanes, Of: sharedLanes}, slots: slots}, nil
+	return links{networks: rocev2.Networks(opened), share: steering.Share{Lanes: lanes, Of: sharedLanes}, slots: slots}, nil
 }
 
 func udpConfig(c *host.Choice, cfg *Config) udp.Config {

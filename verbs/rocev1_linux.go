@@ -10,6 +10,7 @@ import (
 	"softrdma/internal/host"
 	"softrdma/internal/link/packet"
 	"softrdma/internal/link/udp"
+	"softrdma/internal/steering"
 	"softrdma/internal/unixmsg"
 )
 
@@ -18,7 +19,7 @@ func (s *Stack) openRoCEv1(c *host.Choice, cfg *Config, lanes int) (l links, err
 	if s.reg.Find(c.Addr) != nil {
 		return l, fmt.Errorf("GID %v is in use by another RoCE v1 device of this process: %w", c.Addr.Addr(), syscall.EADDRINUSE)
 	}
-	l.share = frame.Whole(lanes)
+	l.share = steering.Whole(lanes)
 	if cfg.Shared {
 		l.share.Of = sharedLanes
 	}
@@ -27,7 +28,7 @@ func (s *Stack) openRoCEv1(c *host.Choice, cfg *Config, lanes int) (l links, err
 		return l, rightError(err, c)
 	}
 	if cfg.Shared {
-		l.slots = &ethernetSlots{frame.NewLending(lanes, sharedLanes), opened[0]}
+		l.slots = &ethernetSlots{steering.NewLending(lanes, sharedLanes), opened[0]}
 	}
 	l.networks, err = ethernetNetworks(c, l.share, opened)
 	return l, err
@@ -35,7 +36,7 @@ func (s *Stack) openRoCEv1(c *host.Choice, cfg *Config, lanes int) (l links, err
 
 // ethernetSlots are the lanes of a GID that programs share, each of which has a socket of its own.
 type ethernetSlots struct {
-	*frame.Lending
+	*steering.Lending
 	owner *packet.Link
 }
 
@@ -60,7 +61,7 @@ func (s *ethernetSlots) Key() (none [16]byte) { return none }
 func (s *ethernetSlots) Close() {}
 
 // openRoCEv1Slot opens the Ethernet frames of a lane that a daemon has lent.
-func openRoCEv1Slot(fds unixmsg.Descriptors, c *host.Choice, cfg *Config, share frame.Share) ([]frame.Network, error) {
+func openRoCEv1Slot(fds unixmsg.Descriptors, c *host.Choice, cfg *Config, share steering.Share) ([]frame.Network, error) {
 	if len(fds) != 1 {
 		fds.Close()
 		return nil, fmt.Errorf("expected 1 descriptor of a shared GID, found %d: %w", len(fds), syscall.EPROTO)
@@ -93,7 +94,7 @@ func rightError(err error, c *host.Choice) error {
 }
 
 // ethernetNetworks makes the networks of links, and closes these if it fails.
-func ethernetNetworks(c *host.Choice, share frame.Share, opened []*packet.Link) ([]frame.Network, error) {
+func ethernetNetworks(c *host.Choice, share steering.Share, opened []*packet.Link) ([]frame.Network, error) {
 	networks, err := rocev1.Networks(c.Addr.Addr(), share, opened)
 	if err != nil {
 		for _, l := range opened {

@@ -16,6 +16,7 @@ import (
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
 	"softrdma/internal/link/udp"
+	"softrdma/internal/steering"
 	"softrdma/internal/trace"
 )
 
@@ -72,7 +73,7 @@ func (s *Stack) openShare(slot *daemon.Slot, cfg *Config, m *trace.Mirror) (*Dev
 	if err := p.check(&c); err != nil {
 		return nil, err
 	}
-	p.links.share = frame.Share{First: slot.First, Lanes: 1, Of: slot.Of}
+	p.links.share = steering.Share{First: slot.First, Lanes: 1, Of: slot.Of}
 	switch protocol {
 	case IWARP:
 		return s.openIWARPSlot(slot, &p, &c)

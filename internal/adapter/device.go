@@ -27,6 +27,7 @@ import (
 	"softrdma/internal/memory"
 	"softrdma/internal/object"
 	"softrdma/internal/qp"
+	"softrdma/internal/steering"
 	"softrdma/internal/trace"
 )
 
@@ -45,7 +46,7 @@ type Config struct {
 	Networks []frame.Network
 
 	// Share says which lanes of the endpoint they are; zero for all.
-	Share frame.Share
+	Share steering.Share
 
 	// Streams is the link of an iWARP device, which has one lane. The device closes it.
 	Streams link.Streams
@@ -192,7 +193,7 @@ func Open(cfg Config) *Device {
 func (d *Device) openLanes() {
 	d.lanes = make([]*lane, max(len(d.cfg.Networks), 1))
 	if d.cfg.Share.Of == 0 {
-		d.cfg.Share = frame.Whole(len(d.lanes))
+		d.cfg.Share = steering.Whole(len(d.lanes))
 	}
 	if d.IWARP() {
 		d.streams = newStreamLane(d)
@@ -215,7 +216,7 @@ func (d *Device) Local() qp.Endpoint {
 }
 
 // Share is the device's part of its endpoint's lanes.
-func (d *Device) Share() frame.Share { return d.cfg.Share }
+func (d *Device) Share() steering.Share { return d.cfg.Share }
 
 // MTU is the port's active MTU in bytes.
 func (d *Device) MTU() int { return int(d.mtu.Load()) }

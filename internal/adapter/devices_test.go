@@ -23,13 +23,13 @@ import (
 
 // A countingLink counts the batches sent.
 type countingLink struct {
-	rocev2.Link
+	link.Datagrams
 	sent atomic.Int64
 }
 
 func (l *countingLink) Send(tx *link.Tx) error {
 	l.sent.Add(1)
-	return l.Link.Send(tx)
+	return l.Datagrams.Send(tx)
 }
 
 // open makes a device on the loopback interface, driven by its own goroutine.
@@ -37,7 +37,7 @@ func open(t *testing.T, addr string, b *adapter.Loopback) (*side, *countingLink)
 	t.Helper()
 	sock, err := udp.Open(netip.MustParseAddrPort(addr), udp.Config{})
 	must(t, err)
-	l := &countingLink{Link: sock}
+	l := &countingLink{Datagrams: sock}
 	s := &side{Host: &rig.Host{Dev: adapter.Open(adapter.Config{Networks: []frame.Network{rocev2.New(l)}, Loopback: b})}, mem: make([]byte, regionLen)}
 	s.PD, err = s.Dev.AllocPD()
 	must(t, err)

@@ -8,6 +8,7 @@ import (
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
+	"softrdma/internal/steering"
 )
 
 // A txFlow is an open flow with the queue pairs that are to send on it: packets of all
@@ -99,7 +100,7 @@ func (t *flowTable) offline(path *qp.Path) *frame.Flow {
 // get returns the flow of packets from one queue pair to another, and opens it if needed.
 func (t *flowTable) get(path *qp.Path, local, remote uint32) (*txFlow, error) {
 	l := t.lane
-	key := flowKey{l.net.Key(path, local, remote), frame.LaneOf(remote, l.dev.cfg.Share.Of)}
+	key := flowKey{l.net.Key(path, local, remote), steering.LaneOf(remote, l.dev.cfg.Share.Of)}
 	if f := t.open[key]; f != nil {
 		return f, nil
 	}

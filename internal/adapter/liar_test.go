@@ -12,7 +12,6 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/adapter/partition"
-	"softrdma/internal/frame"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
@@ -20,6 +19,7 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/rig"
+	"softrdma/internal/steering"
 	"softrdma/internal/wire/ib"
 )
 
@@ -192,7 +192,7 @@ func (l *liar) refer(h *hostmem.Head, p *ib.Packet, r hostmem.Ref, n int) {
 }
 
 func (l *liar) sender(p *ib.Packet) *hostmem.Sender {
-	return l.senders[frame.LaneOf(p.DestQPN, *lanes)]
+	return l.senders[steering.LaneOf(p.DestQPN, *lanes)]
 }
 
 // harmed fails if anything but the liar's own connections suffers.

@@ -26,11 +26,11 @@ type cable struct {
 }
 
 func (c *cable) Local() netip.AddrPort { return c.local }
-func (c *cable) OpenFlow(dst netip.AddrPort, _ uint32) (*rocev2.Flow, error) {
-	return &rocev2.Flow{Src: c.local, Dst: dst}, nil
+func (c *cable) OpenFlow(dst netip.AddrPort, _ uint32) (*link.DatagramFlow, error) {
+	return &link.DatagramFlow{Src: c.local, Dst: dst}, nil
 }
-func (c *cable) Reply(dst netip.AddrPort) (*rocev2.Flow, error) { return c.OpenFlow(dst, 0) }
-func (c *cable) CloseFlow(*link.Flow)                           {}
+func (c *cable) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) { return c.OpenFlow(dst, 0) }
+func (c *cable) CloseFlow(*link.Flow)                                 {}
 func (c *cable) Send(tx *link.Tx) error {
 	n := 0
 	for _, p := range tx.Pieces {

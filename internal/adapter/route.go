@@ -7,6 +7,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/object"
 	"softrdma/internal/qp"
+	"softrdma/internal/steering"
 	"softrdma/internal/wire/ib"
 )
 
@@ -112,7 +113,7 @@ func (t *flowTable) route(f *txFlow, qpn uint32) route {
 	}
 	r := &f.routes[0]
 	if n := len(f.routes); n > 1 {
-		r = &f.routes[frame.LaneOf(qpn, n)]
+		r = &f.routes[steering.LaneOf(qpn, n)]
 	}
 	if *r == nil {
 		*r = t.choose(f, qpn, nil)

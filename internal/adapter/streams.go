@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/stream"
-	"softrdma/internal/frame"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/steering"
 )
 
 // The streams of an iWARP device, see package stream.
@@ -175,7 +175,7 @@ func ShareStreams(d *Device, away func(lane int) StreamAway) error {
 		if _, own := d.cfg.Share.Lane(qpn); own {
 			return nil
 		}
-		return away(frame.LaneOf(qpn, d.cfg.Share.Of))
+		return away(steering.LaneOf(qpn, d.cfg.Share.Of))
 	})
 }
 

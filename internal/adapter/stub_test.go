@@ -60,11 +60,11 @@ func (s *stub) use() error {
 }
 
 func (s *stub) Local() netip.AddrPort { return s.local }
-func (s *stub) OpenFlow(dst netip.AddrPort, _ uint32) (*rocev2.Flow, error) {
-	return &rocev2.Flow{Src: s.local, Dst: dst}, s.use()
+func (s *stub) OpenFlow(dst netip.AddrPort, _ uint32) (*link.DatagramFlow, error) {
+	return &link.DatagramFlow{Src: s.local, Dst: dst}, s.use()
 }
-func (s *stub) Reply(dst netip.AddrPort) (*rocev2.Flow, error) { return s.OpenFlow(dst, 0) }
-func (s *stub) CloseFlow(*link.Flow)                           {}
+func (s *stub) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) { return s.OpenFlow(dst, 0) }
+func (s *stub) CloseFlow(*link.Flow)                                 {}
 func (s *stub) Send(tx *link.Tx) error {
 	if err := s.use(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"softrdma/internal/frame"
 	"softrdma/internal/machine"
 	"softrdma/internal/object"
+	"softrdma/internal/steering"
 )
 
 // Trouble is a route that loses, repeats, delays and spoils packets, by their number.
@@ -29,7 +30,7 @@ func (x *Trouble) Wrap(q *QP) object.Path {
 	if other, ok := x.route.(*Trouble); ok {
 		x.route = other.route
 	}
-	q.flow.routes[frame.LaneOf(q.Attr.DestQPN, len(q.flow.routes))] = x
+	q.flow.routes[steering.LaneOf(q.Attr.DestQPN, len(q.flow.routes))] = x
 	return x.Path()
 }
 

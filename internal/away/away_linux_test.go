@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/frame"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link/tcp"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
+	"softrdma/internal/steering"
 	"softrdma/internal/unixmsg"
 )
 
@@ -28,7 +28,7 @@ type end struct {
 	events chan adapter.StreamEvent
 }
 
-func open(t *testing.T, addr string, share frame.Share) *end {
+func open(t *testing.T, addr string, share steering.Share) *end {
 	t.Helper()
 	l, err := tcp.Open(netip.MustParseAddr(addr), tcp.Config{})
 	if err != nil {
@@ -106,7 +106,7 @@ func connection(t *testing.T) (server, program *net.UnixConn) {
 // share opens the server's and the program's device on one address, and connects them.
 func share(t *testing.T) (server, program *end, far *net.UnixConn) {
 	t.Helper()
-	server, program = open(t, shared, frame.Share{Lanes: 1, Of: 4}), open(t, shared, frame.Share{First: 1, Lanes: 1, Of: 4})
+	server, program = open(t, shared, steering.Share{Lanes: 1, Of: 4}), open(t, shared, steering.Share{First: 1, Lanes: 1, Of: 4})
 	near, far := connection(t)
 	c := NewClient(near)
 	go c.Run()
@@ -151,7 +151,7 @@ func accepted(t *testing.T, server, program, peer *end) (mine, theirs *adapter.S
 
 func TestProgramContinuesAnAcceptedStream(t *testing.T) {
 	server, program, _ := share(t)
-	peer := open(t, other, frame.Share{})
+	peer := open(t, other, steering.Share{})
 	mine, _ := accepted(t, server, program, peer)
 	if n, _ := server.dev.StreamCount(); n != 0 {
 		t.Errorf("the server has %d streams, expected none", n)
@@ -169,7 +169,7 @@ func TestProgramContinuesAnAcceptedStream(t *testing.T) {
 
 func TestProgramDialsForTheServer(t *testing.T) {
 	server, program, _ := share(t)
-	peer := open(t, other, frame.Share{})
+	peer := open(t, other, steering.Share{})
 	l, err := peer.dev.ListenStream(0, 4, peer.handle)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestDialOfAClosedPortIsRefused(t *testing.T) {
 // When a program has ended, its streams have.
 func TestStreamsOfAnEndedProgramAreLost(t *testing.T) {
 	server, program, far := share(t)
-	peer := open(t, other, frame.Share{})
+	peer := open(t, other, steering.Share{})
 	accepted(t, server, program, peer)
 	_ = far.Close()
 	if e := server.wants(t, iwarp.Closed); e.Detail.Reason != reason.StreamLost {
@@ -257,7 +257,7 @@ func FuzzReports(f *testing.F) {
 
 func TestStreamForAClosedDeviceEnds(t *testing.T) {
 	server, program, _ := share(t)
-	peer := open(t, other, frame.Share{})
+	peer := open(t, other, steering.Share{})
 	l, err := server.dev.ListenStream(0, 4, server.handle)
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ type Flow struct {
 	Native      bool // the header begins with InfiniBand's LRH
 
 	// Numbers says how packets are numbered on their way; nil where they are not.
-	Numbers *Numbering
+	Numbers *link.Numbering
 
 	// Class is what the header has now.
 	Class Class
@@ -55,31 +55,4 @@ func (f *Flow) ID(i int) uint16 {
 		return 0
 	}
 	return f.Numbers.Identification(i)
-}
-
-// A Numbering is how a system numbers the packets that it sends, in a field that the
-// ICRC covers: the identification of IPv4. The link keeps it up to date.
-type Numbering struct {
-	// Segments is how many packets of a batch leave as one datagram, which is
-	// segmented on its way; 0 is all. Send may lower it, for the batches after
-	// the present one.
-	Segments int
-
-	// First is the number of the next datagram's first packet. Its other packets
-	// count up from it. The next datagram begins with one more than this one if
-	// Counts, otherwise with the same number.
-	First  uint16
-	Counts bool
-}
-
-// Identification is the number that packet i of the next batch leaves with.
-func (n *Numbering) Identification(i int) uint16 {
-	if n.Segments == 0 {
-		return n.First + uint16(i)
-	}
-	id := n.First + uint16(i%n.Segments)
-	if n.Counts {
-		id += uint16(i / n.Segments)
-	}
-	return id
 }

@@ -9,10 +9,11 @@
 //     (link/udp), Ethernet frames (link/packet), the simulated network
 //     (internal/simnet). [Capabilities] describes its limits and guarantees.
 //   - [Streams] is a link that connects peers by byte streams: TCP (link/tcp), for iWARP.
+//   - [Datagrams] and [Frames] are links of packets with the methods that RoCE v2 and v1 need,
+//     such as those for the sockets that datagrams are sent from.
 //
 // Addresses, network headers and CRCs around a packet belong to its frame: package frame joins
-// an encapsulation to a link of its kind, and adds the methods to Packets that it needs, such
-// as those for the sockets that frame/rocev2 sends from.
+// an encapsulation to a link of its kind.
 //
 // # How to write a link of packets
 //
@@ -114,6 +115,7 @@ type Capabilities struct {
 	Watcher  Watcher
 	Limited  Limited
 	Reporter Reporter
+	Sharer   Sharer
 }
 
 // A Flow is a link's handle of a path to one peer. Links that route by packet headers have no

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"softrdma/internal/frame"
+	"softrdma/internal/steering"
 )
 
 // placeOf returns the place of a queue pair's peer. The host must not be closed meanwhile.
@@ -47,7 +47,7 @@ func (h *Host) slotAt(of name, qpn uint32) (found slot) {
 			continue
 		}
 		n, ok := parseName(s)
-		if !ok || !first && qpn != 0 && frame.LaneOf(qpn, n.slot.of) != n.slot.first {
+		if !ok || !first && qpn != 0 && steering.LaneOf(qpn, n.slot.of) != n.slot.first {
 			continue
 		}
 		if e, ok := h.dir.entry(n); !ok || h.vouch(e) != nil {

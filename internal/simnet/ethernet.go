@@ -21,7 +21,7 @@ const (
 	dgidAt = rocev1.EthernetLen + 24
 )
 
-// An EthernetLink is a Link that carries frames of RoCE v1. It implements rocev1.Link.
+// An EthernetLink is a Link that carries frames of RoCE v1. It implements link.Frames.
 //
 // The network routes frames by their GIDs and treats what follows the GRH like a packet of
 // RoCE v2.
@@ -32,7 +32,7 @@ type EthernetLink struct {
 	frame  []byte // last received frame
 }
 
-var _ rocev1.Link = (*EthernetLink)(nil)
+var _ link.Frames = (*EthernetLink)(nil)
 
 // Ethernet makes links carry frames of RoCE v1.
 func Ethernet(links []*Link) (all []*EthernetLink) {
@@ -42,7 +42,7 @@ func Ethernet(links []*Link) (all []*EthernetLink) {
 	return all
 }
 
-// MAC implements rocev1.Link. Lanes of one address share a MAC address.
+// MAC implements link.Frames. Lanes of one address share a MAC address.
 func (l *EthernetLink) MAC() [6]byte { return macOf(l.local.Addr()) }
 
 // macOf returns the MAC address of the links with an address.
@@ -51,29 +51,29 @@ func macOf(a netip.Addr) [6]byte {
 	return [6]byte{0x02, 0, b[12], b[13], b[14], b[15]}
 }
 
-// VLAN implements rocev1.Link.
+// VLAN implements link.Frames.
 func (l *EthernetLink) VLAN() (uint16, bool) { return 0, false }
 
-// Wire, Host and Everywhere implement rocev1.Link.
+// Wire, Host and Everywhere implement link.Frames.
 func (l *EthernetLink) Wire() *link.Flow       { return &l.flow }
 func (l *EthernetLink) Host() *link.Flow       { return &l.flow }
 func (l *EthernetLink) Everywhere() *link.Flow { return &l.flow }
 
-// Known implements rocev1.Link.
-func (l *EthernetLink) Known(ip netip.Addr) (rocev1.Neighbour, error) {
-	return rocev1.Neighbour{Known: true, MAC: macOf(ip)}, nil
+// Known implements link.Frames.
+func (l *EthernetLink) Known(ip netip.Addr) (link.Neighbour, error) {
+	return link.Neighbour{Known: true, MAC: macOf(ip)}, nil
 }
 
-// Ask implements rocev1.Link.
+// Ask implements link.Frames.
 func (l *EthernetLink) Ask(ip netip.Addr, _ time.Duration) ([6]byte, error) { return macOf(ip), nil }
 
-// Filter implements rocev1.Link.
+// Filter implements link.Frames.
 func (l *EthernetLink) Filter(accept []bpf.Instruction) (err error) {
 	l.accept, err = bpf.NewVM(accept)
 	return err
 }
 
-// JoinMAC and LeaveMAC implement rocev1.Link.
+// JoinMAC and LeaveMAC implement link.Frames.
 func (l *EthernetLink) JoinMAC(mac [6]byte) error {
 	l.macs = append(l.macs, mac)
 	return nil

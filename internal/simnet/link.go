@@ -8,10 +8,9 @@ import (
 	"syscall"
 	"time"
 
-	"softrdma/internal/frame"
 	"softrdma/internal/frame/rocev1"
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
+	"softrdma/internal/steering"
 	"softrdma/internal/wire/ib"
 )
 
@@ -42,10 +41,10 @@ type LinkConfig struct {
 	// ReceiveBuffer is how many bytes may wait for Receive; 0 means 4 MiB.
 	ReceiveBuffer int
 
-	// Segments is the value for opened flows (see frame.Numbering).
+	// Segments is the value for opened flows (see link.Numbering).
 	Segments int
 
-	// Counts is the value for opened flows (see frame.Numbering).
+	// Counts is the value for opened flows (see link.Numbering).
 	Counts bool
 
 	// Ports limits the source ports of flows; 0 means all 16,384.
@@ -56,7 +55,7 @@ type LinkConfig struct {
 	NoCoalescing bool
 
 	// Steer chooses the lane where a packet arrives (see Network.AttachLanes). Nil means
-	// frame.PacketLane.
+	// steering.PacketLane.
 	Steer func(packet []byte, lanes int) int
 
 	// Ethernet makes the device on the link speak RoCE v1, see Ethernet.
@@ -67,7 +66,7 @@ type LinkConfig struct {
 	AnyICRC bool
 }
 
-// A Link is one attachment to the network. It implements rocev2.Link.
+// A Link is one attachment to the network. It implements link.Datagrams.
 type Link struct {
 	net    *Network
 	index  int
@@ -98,12 +97,12 @@ type Link struct {
 }
 
 type flow struct {
-	rocev2.Flow
+	link.DatagramFlow
 	crc  ib.Prefix
 	uses int
 }
 
-var _ rocev2.Link = (*Link)(nil)
+var _ link.Datagrams = (*Link)(nil)
 
 // SetFaults changes the faults of both directions, for later packets.
 func (l *Link) SetFaults(egress, ingress Faults) { l.out.faults, l.in.faults = egress, ingress }
@@ -114,11 +113,11 @@ func (l *Link) Stats() (egress, ingress Stats) { return l.out.stats, l.in.stats 
 // RestartPeak resets the peaks of both directions.
 func (l *Link) RestartPeak() { l.out.stats.Peak, l.in.stats.Peak = 0, 0 }
 
-// Local implements rocev2.Link.
+// Local implements link.Datagrams.
 func (l *Link) Local() netip.AddrPort { return l.local }
 
-// OpenFlow implements rocev2.Link.
-func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) {
+// OpenFlow implements link.Datagrams.
+func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.DatagramFlow, error) {
 	switch {
 	case l.closed:
 		return nil, link.ErrClosed
@@ -138,12 +137,12 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) 
 		}
 		if f.Src == src && f.Dst == dst {
 			f.uses++
-			return &f.Flow, nil
+			return &f.DatagramFlow, nil
 		}
 	}
 	f := &flow{
-		Flow: rocev2.Flow{Src: src, Dst: dst, Numbering: frame.Numbering{Segments: l.config.Segments, Counts: l.config.Counts}},
-		crc:  ib.NewPseudoHeader(src, dst), uses: 1,
+		DatagramFlow: link.DatagramFlow{Src: src, Dst: dst, Numbering: link.Numbering{Segments: l.config.Segments, Counts: l.config.Counts}},
+		crc:          ib.NewPseudoHeader(src, dst), uses: 1,
 	}
 	if f.Counts {
 		f.First = uint16(label * 40503)
@@ -154,22 +153,22 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) 
 	}
 	f.Handle = handle
 	l.flows[handle] = f
-	return &f.Flow, nil
+	return &f.DatagramFlow, nil
 }
 
-// Reply implements rocev2.Link.
-func (l *Link) Reply(dst netip.AddrPort) (*rocev2.Flow, error) {
+// Reply implements link.Datagrams.
+func (l *Link) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) {
 	switch {
 	case l.closed:
 		return nil, link.ErrClosed
 	case dst.Addr().Is4() != l.local.Addr().Is4():
 		return nil, fmt.Errorf("%w: link has %v, peer %v", ErrFamily, l.local.Addr(), dst.Addr())
 	}
-	l.reply = flow{Flow: rocev2.Flow{Src: l.local, Dst: dst, Numbering: frame.Numbering{Segments: 1}}, crc: ib.NewPseudoHeader(l.local, dst), uses: 1}
-	return &l.reply.Flow, nil
+	l.reply = flow{DatagramFlow: link.DatagramFlow{Src: l.local, Dst: dst, Numbering: link.Numbering{Segments: 1}}, crc: ib.NewPseudoHeader(l.local, dst), uses: 1}
+	return &l.reply.DatagramFlow, nil
 }
 
-// CloseFlow implements rocev2.Link.
+// CloseFlow implements link.Datagrams.
 func (l *Link) CloseFlow(f *link.Flow) {
 	if x := l.open(f); x != nil {
 		if x.uses--; x.uses == 0 {
@@ -189,13 +188,13 @@ func (l *Link) Flows() (n int) {
 }
 
 func (l *Link) open(f *link.Flow) *flow {
-	if f == &l.reply.Flow.Flow {
+	if f == &l.reply.Flow {
 		return &l.reply
 	}
 	if f == nil || uint(f.Handle) >= uint(len(l.flows)) {
 		return nil
 	}
-	if x := l.flows[f.Handle]; x != nil && &x.Flow.Flow == f {
+	if x := l.flows[f.Handle]; x != nil && &x.Flow == f {
 		return x
 	}
 	return nil
@@ -288,7 +287,7 @@ func (l *Link) lane(packet []byte) *Link {
 	}
 	steer := l.config.Steer
 	if steer == nil {
-		steer = frame.PacketLane
+		steer = steering.PacketLane
 	}
 	return l.lanes[steer(packet, len(l.lanes))]
 }
@@ -366,7 +365,7 @@ func (l *Link) Wait(time.Duration) error { return ErrWait }
 // Wake implements link.Packets.
 func (l *Link) Wake() {}
 
-// Join implements rocev2.Link.
+// Join implements link.Datagrams.
 func (l *Link) Join(group netip.Addr) error {
 	if !group.IsMulticast() || group.Is4() != l.local.Addr().Is4() {
 		return fmt.Errorf("%w: %v", ErrGroup, group)
@@ -375,7 +374,7 @@ func (l *Link) Join(group netip.Addr) error {
 	return nil
 }
 
-// Leave implements rocev2.Link.
+// Leave implements link.Datagrams.
 func (l *Link) Leave(group netip.Addr) error {
 	for i, g := range l.groups {
 		if g == group {

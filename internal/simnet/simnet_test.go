@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 	"softrdma/internal/wire/ib"
 )
@@ -24,7 +23,7 @@ type pair struct {
 	t    testing.TB
 	net  *Network
 	a, b *Link
-	flow *rocev2.Flow
+	flow *link.DatagramFlow
 	rx   link.Rx
 }
 
@@ -39,7 +38,7 @@ func newPair(t testing.TB, seed uint64, a, b LinkConfig) *pair {
 }
 
 // datagram makes a packet with a correct ICRC whose payload begins with i.
-func datagram(f *rocev2.Flow, id uint16, i uint32, payload int) []byte {
+func datagram(f *link.DatagramFlow, id uint16, i uint32, payload int) []byte {
 	p := ib.Packet{BTH: ib.BTH{Opcode: ib.UCSendOnly, PKey: 0xffff, DestQPN: 7}, Payload: make([]byte, payload)}
 	binary.BigEndian.PutUint32(p.Payload, i)
 	b := append(p.Append(nil), 0, 0, 0, 0)

@@ -31,11 +31,11 @@ import (
 	"time"
 
 	"softrdma/internal/adapter/schedule"
-	"softrdma/internal/frame"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
+	"softrdma/internal/steering"
 )
 
 // StallTime is for how long a peer with a full ring may take nothing before packets to it
@@ -106,9 +106,9 @@ type Port interface {
 // A Path is a channel to a peer as one lane sees it.
 type Path struct {
 	*hostmem.Channel
-	share   frame.Share // of the peer's address
-	senders []*Sender   // one for each lane of the peer
-	rings   []*ring     // likewise
+	share   steering.Share // of the peer's address
+	senders []*Sender      // one for each lane of the peer
+	rings   []*ring        // likewise
 	broken  bool
 }
 
@@ -120,7 +120,7 @@ func (l *Lane) Init(index int, c Config) {
 
 // Add adds a path. Show has the meaning of ShowPackets's argument.
 func (l *Lane) Add(c *hostmem.Channel, show bool) {
-	p := &Path{Channel: c, share: frame.Share{First: c.First, Lanes: c.Lanes, Of: max(c.Of, c.Lanes)}}
+	p := &Path{Channel: c, share: steering.Share{First: c.First, Lanes: c.Lanes, Of: max(c.Of, c.Lanes)}}
 	for k := range c.Lanes {
 		s := &Sender{lane: l, path: p, to: k, Sender: c.Out.Sender(l.index, k)}
 		p.senders = append(p.senders, s)
@@ -228,14 +228,14 @@ func (l *Lane) Find(peer netip.AddrPort, qpn uint32) *Path {
 
 // Share returns the share of a peer's address that the newest path there leads to, the zero Share
 // if there is none.
-func (l *Lane) Share(peer netip.AddrPort) frame.Share {
+func (l *Lane) Share(peer netip.AddrPort) steering.Share {
 	peer = qp.OnWire(peer)
 	for i := len(l.paths) - 1; i >= 0; i-- {
 		if p := l.paths[i]; p.Peer == peer {
 			return p.share
 		}
 	}
-	return frame.Share{}
+	return steering.Share{}
 }
 
 // To returns the sender of packets to a queue pair of the peer, nil if the queue pair is that

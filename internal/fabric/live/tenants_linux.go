@@ -7,8 +7,8 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/subnet"
-	"softrdma/internal/frame"
 	"softrdma/internal/reason"
+	"softrdma/internal/steering"
 	"softrdma/internal/wire/ib"
 )
 
@@ -76,7 +76,7 @@ func (t *tenants) of(packet []byte) *attachment {
 	if !h.Parse(packet) || len(packet) < h.HeaderLen() {
 		return nil
 	}
-	return t.lanes[frame.PacketLane(packet[h.HeaderLen():], len(t.lanes))]
+	return t.lanes[steering.PacketLane(packet[h.HeaderLen():], len(t.lanes))]
 }
 
 // isGroup reports whether a packet is for a multicast group.

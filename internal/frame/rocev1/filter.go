@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/net/bpf"
 
-	"softrdma/internal/frame"
+	"softrdma/internal/steering"
 	"softrdma/internal/wire/ib"
 )
 
@@ -31,7 +31,7 @@ func (n *Network) steer() []bpf.Instruction {
 	if n.lanes == 1 {
 		return []bpf.Instruction{bpf.RetConstant{Val: whole}}
 	}
-	return append(frame.LoadLane(EthernetLen+ib.GRHLen, n.lanes),
+	return append(steering.LoadLane(EthernetLen+ib.GRHLen, n.lanes),
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(n.lane), SkipTrue: 1},
 		bpf.RetConstant{Val: drop},
 		bpf.RetConstant{Val: whole},

@@ -12,7 +12,7 @@
 // the EUI-64 of its MAC address. The EtherType is the number of all endpoints, so that
 // they differ from those of other protocols.
 //
-// It sends, receives and asks for nothing: that is its Link's business.
+// It sends, receives and asks for nothing: that is its link's business.
 package rocev1
 
 import (
@@ -20,56 +20,12 @@ import (
 	"net/netip"
 	"time"
 
-	"golang.org/x/net/bpf"
-
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
+	"softrdma/internal/steering"
 	"softrdma/internal/wire/ib"
 )
-
-// A Link carries Ethernet frames by one interface.
-type Link interface {
-	link.Packets
-
-	// MAC is the interface's address.
-	MAC() [6]byte
-
-	// VLAN returns the VLAN that frames must be tagged with, and false where they must
-	// not be tagged.
-	VLAN() (id uint16, tagged bool)
-
-	// Wire is the flow of frames that leave by the interface, Host of those to devices
-	// on this host, whose MAC address is zero, and Everywhere of those to a group.
-	Wire() *link.Flow
-	Host() *link.Flow
-	Everywhere() *link.Flow
-
-	// Known returns the MAC address of an IP address as far as the system knows it. The
-	// address may be this host's. If the system is asking the network for it, asking
-	// is set. Any goroutine may call it.
-	Known(ip netip.Addr) (n Neighbour, err error)
-
-	// Ask makes the system ask the network for the MAC address of an IP address, and
-	// waits for the answer for a while. Any goroutine may call it.
-	Ask(ip netip.Addr, wait time.Duration) (mac [6]byte, err error)
-
-	// Filter sets the program that takes the frames that are received, given from the
-	// Ethernet header on without a tag.
-	Filter(accept []bpf.Instruction) error
-
-	// JoinMAC and LeaveMAC begin and end receiving frames to a multicast MAC address.
-	JoinMAC(mac [6]byte) error
-	LeaveMAC(mac [6]byte) error
-}
-
-// A Neighbour is what the system knows of an IP address.
-type Neighbour struct {
-	Local  bool // an address of this host
-	Known  bool // MAC is the address's
-	Asking bool // the system is asking the network
-	MAC    [6]byte
-}
 
 const (
 	// openWait is how long Open waits for the answer to a neighbour look-up: more than
@@ -82,7 +38,7 @@ const (
 
 // A Network is a frame.Network of RoCE v1.
 type Network struct {
-	link        Link
+	link        link.Frames
 	local       qp.Endpoint
 	gid         netip.Addr // of local, without a zone
 	lane, lanes int
@@ -100,7 +56,7 @@ var _ frame.Network = (*Network)(nil)
 
 // Networks makes the networks of several lanes' links, which have one GID. They are the lanes of
 // share from its first one on.
-func Networks[L Link](gid netip.Addr, share frame.Share, links []L) (all []frame.Network, err error) {
+func Networks[L link.Frames](gid netip.Addr, share steering.Share, links []L) (all []frame.Network, err error) {
 	for i, l := range links {
 		n, err := newNetwork(l, gid, share.First+i, share.Of)
 		if err != nil {
@@ -111,7 +67,7 @@ func Networks[L Link](gid netip.Addr, share frame.Share, links []L) (all []frame
 	return all, nil
 }
 
-func newNetwork(l Link, gid netip.Addr, lane, lanes int) (*Network, error) {
+func newNetwork(l link.Frames, gid netip.Addr, lane, lanes int) (*Network, error) {
 	n := &Network{link: l, local: endpoint(gid), gid: wireGID(gid), lane: lane, lanes: lanes, mac: l.MAC()}
 	n.vlan, n.tagged = l.VLAN()
 	n.last = &source{}

@@ -22,7 +22,7 @@ type table struct {
 	link.Packets
 	mac    MAC
 	vlan   uint16
-	known  map[string]Neighbour
+	known  map[string]link.Neighbour
 	asked  []time.Duration // how long each Ask was told to wait
 	filter []bpf.Instruction
 	joined []MAC
@@ -38,7 +38,7 @@ func (l *table) Wire() *link.Flow       { return &l.flows[0] }
 func (l *table) Host() *link.Flow       { return &l.flows[1] }
 func (l *table) Everywhere() *link.Flow { return &l.flows[2] }
 
-func (l *table) Known(ip netip.Addr) (Neighbour, error) { return l.known[ip.String()], nil }
+func (l *table) Known(ip netip.Addr) (link.Neighbour, error) { return l.known[ip.String()], nil }
 
 func (l *table) Ask(ip netip.Addr, wait time.Duration) ([6]byte, error) {
 	l.asked = append(l.asked, wait)
@@ -69,7 +69,7 @@ func (l *table) LeaveMAC(mac [6]byte) error {
 }
 
 func newTable() *table {
-	return &table{mac: MAC{2, 0, 0, 0, 0, 1}, known: map[string]Neighbour{
+	return &table{mac: MAC{2, 0, 0, 0, 0, 1}, known: map[string]link.Neighbour{
 		"10.0.0.2": {Known: true, MAC: MAC{2, 0, 0, 0, 0, 2}},
 		"10.0.0.8": {Local: true},
 		"10.0.0.9": {Asking: true},

@@ -3,7 +3,7 @@
 // headers with IPv4's identification, and the network header of received datagrams. The
 // system's sockets write the headers themselves.
 //
-// It sends and receives nothing: that is its Link's business.
+// It sends and receives nothing: that is its link's business.
 package rocev2
 
 import (
@@ -17,48 +17,9 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A Link carries UDP datagrams of one local address and port.
-type Link interface {
-	link.Packets
-
-	// Local is the address and port that peers send to.
-	Local() netip.AddrPort
-
-	// OpenFlow returns the flow to a peer whose source port is chosen by label: equal
-	// labels give equal ports as long as the flow is open. A link may fold labels to
-	// fewer ports.
-	OpenFlow(dst netip.AddrPort, label uint32) (*Flow, error)
-
-	// Reply returns the flow of one datagram to a peer that nothing is known of,
-	// from the port that peers send to. It opens nothing, and is valid until the next
-	// Reply.
-	Reply(dst netip.AddrPort) (*Flow, error)
-
-	// CloseFlow gives up one use of a flow.
-	CloseFlow(*link.Flow)
-
-	// Join and Leave begin and end receiving packets to an IP multicast group.
-	Join(group netip.Addr) error
-	Leave(group netip.Addr) error
-}
-
-// A SharedLink is a Link whose address programs may share.
-type SharedLink interface {
-	// HandOver passes a packet that has arrived here on to the program that it is for.
-	HandOver(packet []byte, src netip.AddrPort, tos, hops uint8) error
-}
-
-// A Flow is a path to one peer with one source port. The link makes it and keeps its
-// numbering up to date.
-type Flow struct {
-	link.Flow
-	Src, Dst netip.AddrPort // both ports as they are on the wire
-	frame.Numbering
-}
-
 // A Network is a frame.Network of RoCE v2.
 type Network struct {
-	link    Link
+	link    link.Datagrams
 	sources sources
 	last    *frame.Source // what Arrive returned last
 	checker ib.Checker
@@ -68,14 +29,14 @@ type Network struct {
 var _ frame.Network = (*Network)(nil)
 
 // New makes the network of a link.
-func New(l Link) *Network {
+func New(l link.Datagrams) *Network {
 	n := &Network{link: l}
 	n.last = &frame.Source{Checker: &n.checker}
 	return n
 }
 
 // Networks makes the networks of several lanes' links.
-func Networks[L Link](links []L) (all []frame.Network) {
+func Networks[L link.Datagrams](links []L) (all []frame.Network) {
 	for _, l := range links {
 		all = append(all, New(l))
 	}
@@ -146,7 +107,7 @@ func (n *Network) Reply(path *qp.Path) (*frame.Flow, error) {
 	return &n.reply, nil
 }
 
-func flowOf(f *Flow) frame.Flow {
+func flowOf(f *link.DatagramFlow) frame.Flow {
 	return frame.Flow{Link: &f.Flow, Local: f.Src, Peer: f.Dst, CRC: ib.NewPseudoHeader(f.Src, f.Dst), Numbers: &f.Numbering}
 }
 
@@ -171,14 +132,14 @@ func (n *Network) Arrive(rx *link.Rx) (*frame.Source, reason.Detail) {
 
 // Capabilities implements frame.Network.
 func (n *Network) Capabilities() (c frame.Capabilities) {
-	if l, ok := n.link.(SharedLink); ok {
-		c.Sharer = sharer{l}
+	if x := n.link.Capabilities().Sharer; x != nil {
+		c.Sharer = sharer{x}
 	}
 	return c
 }
 
 // A sharer is a frame.Sharer.
-type sharer struct{ link SharedLink }
+type sharer struct{ link link.Sharer }
 
 // HandOver implements frame.Sharer.
 func (s sharer) HandOver(packet []byte, src qp.Endpoint, c frame.Class) error {

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/inherit"
 	"softrdma/internal/link"
 	"softrdma/internal/link/wake"
@@ -33,7 +32,7 @@ type Link struct {
 }
 
 var (
-	_ rocev1.Link  = (*Link)(nil)
+	_ link.Frames  = (*Link)(nil)
 	_ link.Watcher = (*Link)(nil)
 )
 

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/host/hosttest"
 	"softrdma/internal/link"
 )
@@ -358,7 +357,7 @@ func TestNeighbourAsksTheNetwork(t *testing.T) {
 		}
 		var none *link.NeighbourError
 		absent := netip.MustParseAddr("10.9.0.77")
-		if n, err := a.Known(absent); err != nil || n != (rocev1.Neighbour{}) {
+		if n, err := a.Known(absent); err != nil || n != (link.Neighbour{}) {
 			t.Errorf("before asking for nobody's address: %+v, error %v", n, err)
 		}
 		if _, err := a.Ask(absent, time.Millisecond); !errors.As(err, &none) || none.Err != nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/link"
 )
 
@@ -21,14 +20,14 @@ const (
 )
 
 // Known returns the system's table entry of an IP address on the link's interface.
-func (l *Link) Known(ip netip.Addr) (n rocev1.Neighbour, err error) {
+func (l *Link) Known(ip netip.Addr) (n link.Neighbour, err error) {
 	ip = ip.Unmap().WithZone("")
 	here, err := isLocal(ip)
 	if err != nil {
 		return n, &link.NeighbourError{Addr: ip, Interface: l.iface.name, Err: err}
 	}
 	if here {
-		return rocev1.Neighbour{Local: true}, nil
+		return link.Neighbour{Local: true}, nil
 	}
 	family := netlink.FAMILY_V6
 	if ip.Is4() {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -33,10 +32,10 @@ type flowKey struct {
 	port uint16 // wanted for the label
 }
 
-// A flow is a rocev2.Flow with its socket. The endpoint and the destination have
+// A flow is a link.DatagramFlow with its socket. The endpoint and the destination have
 // system-specific types.
 type flow struct {
-	rocev2.Flow
+	link.DatagramFlow
 	keys []flowKey // in flowTable.byKey
 	uses int
 	end  *endpoint
@@ -60,9 +59,9 @@ type flowTable struct {
 	kept    atomic.Bool // reports whether idle has any; Wait reads it
 }
 
-// OpenFlow implements rocev2.Link. Flow addresses have no zone, as on the wire: a link-local
+// OpenFlow implements link.Datagrams. Flow addresses have no zone, as on the wire: a link-local
 // peer is on the link's interface.
-func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) {
+func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.DatagramFlow, error) {
 	if !l.life.Enter() {
 		return nil, link.ErrClosed
 	}
@@ -74,8 +73,8 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) 
 	return l.flows.open(l, dst, label), nil
 }
 
-// Reply implements rocev2.Link, with the receiving socket.
-func (l *Link) Reply(dst netip.AddrPort) (*rocev2.Flow, error) {
+// Reply implements link.Datagrams, with the receiving socket.
+func (l *Link) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) {
 	if !l.life.Enter() {
 		return nil, link.ErrClosed
 	}
@@ -88,10 +87,10 @@ func (l *Link) Reply(dst netip.AddrPort) (*rocev2.Flow, error) {
 	end, src := l.receiver()
 	*f = flow{uses: 1, end: end, to: l.destination(dst)}
 	f.Handle, f.Src, f.Dst, f.Segments = replyHandle, onWire(src), dst, 1
-	return &f.Flow, nil
+	return &f.DatagramFlow, nil
 }
 
-// CloseFlow implements rocev2.Link.
+// CloseFlow implements link.Datagrams.
 func (l *Link) CloseFlow(f *link.Flow) {
 	if !l.life.Enter() {
 		return
@@ -117,11 +116,11 @@ type flowOpener interface {
 }
 
 // open finds or makes a flow and adds a user.
-func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *rocev2.Flow {
+func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *link.DatagramFlow {
 	key := flowKey{dst, portOf(label)}
 	if f := t.byKey[key]; f != nil && f.uses > 0 {
 		f.uses++
-		return &f.Flow
+		return &f.DatagramFlow
 	}
 	f := t.reuse(o, key)
 	if f == nil {
@@ -133,7 +132,7 @@ func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *rocev2
 	f.uses++
 	f.keys = append(f.keys, key)
 	t.byKey[key] = f
-	return &f.Flow
+	return &f.DatagramFlow
 }
 
 // dial makes a flow with its own socket. It returns nil if that is impossible because of the
@@ -154,7 +153,7 @@ func (t *flowTable) dial(o flowOpener, key flowKey) *flow {
 }
 
 // reuse takes a flow to the peer that has no users: the one with the same label, or else the
-// most recently used one. New users get a new *rocev2.Flow, so that a former user's is not
+// most recently used one. New users get a new *link.DatagramFlow, so that a former user's is not
 // open.
 func (t *flowTable) reuse(o flowOpener, key flowKey) *flow {
 	old := t.byKey[key]
@@ -219,14 +218,14 @@ func (t *flowTable) add(o flowOpener, dst netip.AddrPort) *flow {
 
 // find returns the flow of a handle, or nil if it is not open.
 func (t *flowTable) find(p *link.Flow) *flow {
-	if p == &t.reply.Flow.Flow {
+	if p == &t.reply.Flow {
 		return &t.reply
 	}
 	if p == nil || uint(p.Handle) >= uint(len(t.flows)) {
 		return nil
 	}
 	f := t.flows[p.Handle]
-	if f == nil || &f.Flow.Flow != p || f.uses == 0 {
+	if f == nil || &f.Flow != p || f.uses == 0 {
 		return nil
 	}
 	return f

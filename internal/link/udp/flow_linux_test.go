@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -17,7 +16,7 @@ func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		a, b := pair(t, host, Config{})
 		gone, _ := pair(t, host, Config{})
-		var first *rocev2.Flow
+		var first *link.DatagramFlow
 		for i := range uint32(3 * keptFlows) {
 			f := openFlow(t, a, b.Local(), i)
 			if first == nil {
@@ -40,7 +39,7 @@ func TestFlowWithoutUsersIsTakenAgain(t *testing.T) {
 			t.Errorf("%s: %d sockets", host, n)
 		}
 		// Flows beyond the limit of kept ones are closed.
-		var all []*rocev2.Flow
+		var all []*link.DatagramFlow
 		for i := range uint32(3 * keptFlows) {
 			all = append(all, openFlow(t, a, gone.Local(), i))
 		}

@@ -9,14 +9,14 @@ import (
 	"os"
 	"unsafe"
 
+	"softrdma/internal/steering"
+
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
-
-	"softrdma/internal/frame"
 )
 
 // OpenLanes opens n links of one local address. Packets for queue pair q arrive at link q
-// modulo n (frame.LaneOf), except that packets joined to a batch on their way arrive at the
+// modulo n (steering.LaneOf), except that packets joined to a batch on their way arrive at the
 // link of the first of them. The links share only their address and port.
 //
 // Their receiving sockets are a group by SO_REUSEPORT. Sockets of flows are not in it, because
@@ -87,5 +87,5 @@ func steer(fd, n int) error {
 
 // selector returns the program, which the kernel runs on the UDP payload.
 func selector(n int) []bpf.Instruction {
-	return append(frame.LoadLane(0, n), bpf.RetA{})
+	return append(steering.LoadLane(0, n), bpf.RetA{})
 }

@@ -11,9 +11,8 @@ import (
 
 	"golang.org/x/net/bpf"
 
-	"softrdma/internal/frame"
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
+	"softrdma/internal/steering"
 	"softrdma/internal/wire/ib"
 )
 
@@ -49,8 +48,8 @@ func TestSelectorIsPacketLane(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range [][]byte{nil, pattern(7), packetTo(0, 8), packetTo(1, 60), packetTo(0xffffff, 1024), packetTo(0x123456, 64)} {
-			if got, err := vm.Run(p); err != nil || got != frame.PacketLane(p, n) {
-				t.Errorf("%d lanes, packet % x: lane %d, %v, expected %d", n, p[:min(len(p), 8)], got, err, frame.PacketLane(p, n))
+			if got, err := vm.Run(p); err != nil || got != steering.PacketLane(p, n) {
+				t.Errorf("%d lanes, packet % x: lane %d, %v, expected %d", n, p[:min(len(p), 8)], got, err, steering.PacketLane(p, n))
 			}
 		}
 	}
@@ -62,7 +61,7 @@ func TestLanesTakeTheirPackets(t *testing.T) {
 	for _, host := range loopbacks(t) {
 		for _, n := range []int{2, 3} {
 			a, b := openLanes(t, host, Config{}, 2), openLanes(t, host, Config{}, n)
-			var back []*rocev2.Flow
+			var back []*link.DatagramFlow
 			for _, l := range b {
 				back = append(back, openFlow(t, l, a[0].Local(), 3))
 			}
@@ -72,7 +71,7 @@ func TestLanesTakeTheirPackets(t *testing.T) {
 				f := openFlow(t, from, b[0].Local(), uint32(i/5))
 				p := packetTo(uint32(0x1000+i*7), 60+i)
 				send(t, from, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: len(p)})
-				to := frame.PacketLane(p, n)
+				to := steering.PacketLane(p, n)
 				receive(t, b[to], &rx)
 				if string(rx.Data) != string(p) || rx.Src != f.Src || rx.Dst != b[to].Local() {
 					t.Fatalf("%s: lane %d of %d received %d bytes from %v, expected packet %d", host, to, n, len(rx.Data), rx.Src, i)

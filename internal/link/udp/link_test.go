@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -37,7 +36,7 @@ func pair(t testing.TB, host string, cfg Config) (a, b *Link) {
 	return open(), open()
 }
 
-func openFlow(t testing.TB, l *Link, dst netip.AddrPort, label uint32) *rocev2.Flow {
+func openFlow(t testing.TB, l *Link, dst netip.AddrPort, label uint32) *link.DatagramFlow {
 	t.Helper()
 	f, err := l.OpenFlow(dst, label)
 	if err != nil {
@@ -136,7 +135,7 @@ func TestOpenFlowBeyondBoundShares(t *testing.T) {
 	a, b := pair(t, "127.0.0.1", Config{MaxFlowSockets: 4})
 	c, _ := pair(t, "127.0.0.1", Config{})
 	ports := map[uint16]bool{}
-	var flows []*rocev2.Flow
+	var flows []*link.DatagramFlow
 	for i := range 100 {
 		f := openFlow(t, a, b.Local(), uint32(i))
 		if again := openFlow(t, a, b.Local(), uint32(i)); again != f {

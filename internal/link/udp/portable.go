@@ -10,12 +10,11 @@ import (
 	"runtime"
 	"time"
 
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 	"softrdma/internal/link/wake"
 )
 
-// A Link is a rocev2.Link over UDP sockets of package net: one packet per system call, with a
+// A Link is a link.Datagrams over UDP sockets of package net: one packet per system call, with a
 // receiving goroutine. It supports neither type of service nor hop limit of received packets,
 // and no multicast groups.
 type Link struct {
@@ -36,7 +35,7 @@ type Link struct {
 	receiveBuffer int
 }
 
-var _ rocev2.Link = (*Link)(nil)
+var _ link.Datagrams = (*Link)(nil)
 
 // An endpoint is a socket with the header fields that were last set on it.
 type endpoint struct {

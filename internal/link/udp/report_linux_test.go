@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -48,7 +47,7 @@ func TestLookFindsReportOfClosedPort(t *testing.T) {
 }
 
 // collect waits until f was called with at least one report.
-func collect(t *testing.T, l *Link, flow *rocev2.Flow, f func(*link.Report)) {
+func collect(t *testing.T, l *Link, flow *link.DatagramFlow, f func(*link.Report)) {
 	t.Helper()
 	some := false
 	for end := time.Now().Add(10 * time.Second); !some; time.Sleep(time.Millisecond) {

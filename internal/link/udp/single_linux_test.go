@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"testing"
 
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -15,7 +14,7 @@ import (
 type singleRig struct {
 	*testing.T
 	from, to *Link
-	flow     *rocev2.Flow
+	flow     *link.DatagramFlow
 	rx       link.Rx
 }
 

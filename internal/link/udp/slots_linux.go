@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/frame"
 	"softrdma/internal/inherit"
 	"softrdma/internal/reason"
+	"softrdma/internal/steering"
 )
 
 // Slots are the receiving sockets of an address that programs share, one for each lane of the
@@ -31,7 +31,7 @@ type Slots struct {
 	of    int
 
 	keeper keeper
-	lanes  *frame.Lending
+	lanes  *steering.Lending
 
 	mu     sync.Mutex
 	socks  []int // of the lanes from first on
@@ -46,7 +46,7 @@ func OpenSlots(local netip.AddrPort, cfg Config, n, of int) ([]*Link, *Slots, er
 	if err != nil {
 		return nil, nil, errors.Join(err, closeAll(links))
 	}
-	s := &Slots{local: links[0].local, cfg: links[0].cfg, first: n, of: of, keeper: keeper{-1, -1}, lanes: frame.NewLending(n, of)}
+	s := &Slots{local: links[0].local, cfg: links[0].cfg, first: n, of: of, keeper: keeper{-1, -1}, lanes: steering.NewLending(n, of)}
 	if err := s.start(links); err != nil {
 		s.Close()
 		return nil, nil, errors.Join(err, closeAll(links))

@@ -13,13 +13,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/inherit"
 	"softrdma/internal/link"
 	"softrdma/internal/link/wake"
 )
 
-// A Link is a rocev2.Link over UDP sockets.
+// A Link is a link.Datagrams over UDP sockets.
 type Link struct {
 	life    wake.Lifetime
 	cfg     Config
@@ -41,15 +40,15 @@ type Link struct {
 }
 
 var (
-	_ rocev2.Link  = (*Link)(nil)
-	_ link.Watcher = (*Link)(nil)
+	_ link.Datagrams = (*Link)(nil)
+	_ link.Watcher   = (*Link)(nil)
 )
 
 // An endpoint is a socket with the header fields that were last set on it.
 type endpoint struct {
 	fd        int
 	connected bool
-	counts    bool // identifications count up from first, see frame.Numbering
+	counts    bool // identifications count up from first, see link.Numbering
 	first     uint16
 	tos, hops int // -1 before the first
 	segment   int // of datagrams without a control message, see setSegment; 0 if not set
@@ -171,7 +170,7 @@ func (l *Link) Capabilities() link.Capabilities {
 	return link.Capabilities{
 		Packets: link.MaxPackets, Bytes: link.MaxBatch,
 		ReceiveBuffer: l.receiveBuffer, Segmentation: l.out.segments > 1,
-		Watcher: l, Reporter: l,
+		Watcher: l, Reporter: l, Sharer: l,
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
@@ -31,7 +30,7 @@ func needSplice(t testing.TB, l *Link) {
 
 // spliced returns two links and a flow between them whose long batches are spliced from the
 // start.
-func spliced(t testing.TB, host string) (a, b *Link, f *rocev2.Flow) {
+func spliced(t testing.TB, host string) (a, b *Link, f *link.DatagramFlow) {
 	t.Helper()
 	a, b = pair(t, host, Config{})
 	needSplice(t, a)
@@ -41,7 +40,7 @@ func spliced(t testing.TB, host string) (a, b *Link, f *rocev2.Flow) {
 }
 
 // batch makes a batch of n packets in many pieces, like packets with headers and payloads.
-func batch(f *rocev2.Flow, n, size int, seed byte) *link.Tx {
+func batch(f *link.DatagramFlow, n, size int, seed byte) *link.Tx {
 	tx := &link.Tx{Flow: &f.Flow, Bytes: n * size, Size: size}
 	for range n {
 		p := pattern(size)
@@ -52,7 +51,7 @@ func batch(f *rocev2.Flow, n, size int, seed byte) *link.Tx {
 }
 
 // stageAt returns the position of the flow's next batch, or -1 if it has no stage.
-func stageAt(l *Link, f *rocev2.Flow) int {
+func stageAt(l *Link, f *link.DatagramFlow) int {
 	if g := &l.flows.find(&f.Flow).end.stage; g.mem != nil {
 		return g.at
 	}
@@ -148,7 +147,7 @@ func TestOnlyLongStreamHasStage(t *testing.T) {
 
 func TestFewFlowsHaveStages(t *testing.T) {
 	a, _, first := spliced(t, "127.0.0.1")
-	flows := []*rocev2.Flow{first}
+	flows := []*link.DatagramFlow{first}
 	for i := range maxStages + 1 {
 		_, peer := pair(t, "127.0.0.1", Config{})
 		flows = append(flows, openFlow(t, a, peer.Local(), uint32(i)))

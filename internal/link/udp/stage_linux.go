@@ -5,7 +5,7 @@ package udp
 import (
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/frame"
+	"softrdma/internal/steering"
 )
 
 // # When memory of a stage is free
@@ -180,7 +180,7 @@ func (h *behind) key(queue uint32) uint32 {
 	case h.sockets == 1:
 		return 0
 	case sharedLanes%h.sockets == 0:
-		return uint32(frame.LaneOf(queue, sharedLanes))
+		return uint32(steering.LaneOf(queue, sharedLanes))
 	}
 	return queue
 }

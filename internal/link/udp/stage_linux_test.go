@@ -9,12 +9,11 @@ import (
 	"net/netip"
 	"testing"
 
-	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/link"
 )
 
 // numbered makes a batch that has its number in each packet.
-func numbered(f *rocev2.Flow, n, size int, queue, number uint32) *link.Tx {
+func numbered(f *link.DatagramFlow, n, size int, queue, number uint32) *link.Tx {
 	tx := batch(f, n, size, 0)
 	tx.Queue = queue
 	for i := 0; i < len(tx.Pieces); i += 3 {
@@ -25,7 +24,7 @@ func numbered(f *rocev2.Flow, n, size int, queue, number uint32) *link.Tx {
 }
 
 // numberOf returns the number of a batch, and fails the test if a byte of it has changed.
-func numberOf(t *testing.T, f *rocev2.Flow, rx *link.Rx) uint32 {
+func numberOf(t *testing.T, f *link.DatagramFlow, rx *link.Rx) uint32 {
 	t.Helper()
 	if len(rx.Data) < 12 {
 		t.Fatalf("received %d bytes", len(rx.Data))
@@ -38,7 +37,7 @@ func numberOf(t *testing.T, f *rocev2.Flow, rx *link.Rx) uint32 {
 }
 
 // receiveUpTo receives at most n batches, and returns the numbers. They must come in order.
-func receiveUpTo(t *testing.T, l *Link, f *rocev2.Flow, n int) (numbers []uint32) {
+func receiveUpTo(t *testing.T, l *Link, f *link.DatagramFlow, n int) (numbers []uint32) {
 	t.Helper()
 	var rx link.Rx
 	for len(numbers) < n {
@@ -59,7 +58,7 @@ func receiveUpTo(t *testing.T, l *Link, f *rocev2.Flow, n int) (numbers []uint32
 
 // sendStages sends as many bytes as several stages hold, and returns the number of batches and
 // how many of them were spliced.
-func sendStages(t *testing.T, a *Link, f *rocev2.Flow, from uint32, each func()) (end uint32, count int) {
+func sendStages(t *testing.T, a *Link, f *link.DatagramFlow, from uint32, each func()) (end uint32, count int) {
 	t.Helper()
 	g := &a.flows.find(&f.Flow).end.stage
 	for sent := 0; sent < 50<<20; from++ {

@@ -21,6 +21,7 @@ import (
 	"softrdma/internal/provider"
 	"softrdma/internal/provider/local"
 	"softrdma/internal/reason"
+	"softrdma/internal/steering"
 	"softrdma/internal/wire/mad/smp"
 )
 
@@ -48,7 +49,7 @@ func Open(ctx context.Context, address string, share *attach.Share, c adapter.Co
 	p := Config(info)
 	c.Networks, c.MTU, c.PKeys = []frame.Network{infiniband.New(port.Link(), p.Port)}, p.MTU, p.PKeys
 	if share != nil {
-		c.Share = frame.Share{First: share.Lane, Lanes: 1, Of: share.Of}
+		c.Share = steering.Share{First: share.Lane, Lanes: 1, Of: share.Of}
 	}
 	c.GUID, c.Spin = info.NodeInfo.NodeGUID, min(c.Spin, mostSpin)
 	c.Violated = func(v *machine.Violation) {

@@ -149,19 +149,19 @@ func (l *Link) lock() (unlock func()) {
 	return l.h.w.mu.Unlock
 }
 
-// OpenFlow implements rocev2.Link.
-func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*rocev2.Flow, error) {
+// OpenFlow implements link.Datagrams.
+func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.DatagramFlow, error) {
 	defer l.lock()()
 	return l.Link.OpenFlow(dst, label)
 }
 
-// Reply implements rocev2.Link.
-func (l *Link) Reply(dst netip.AddrPort) (*rocev2.Flow, error) {
+// Reply implements link.Datagrams.
+func (l *Link) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) {
 	defer l.lock()()
 	return l.Link.Reply(dst)
 }
 
-// CloseFlow implements rocev2.Link.
+// CloseFlow implements link.Datagrams.
 func (l *Link) CloseFlow(f *link.Flow) {
 	defer l.lock()()
 	l.Link.CloseFlow(f)
@@ -220,13 +220,13 @@ func (l *Link) Wake() {
 	}
 }
 
-// Join implements rocev2.Link.
+// Join implements link.Datagrams.
 func (l *Link) Join(group netip.Addr) error {
 	defer l.lock()()
 	return l.Link.Join(group)
 }
 
-// Leave implements rocev2.Link.
+// Leave implements link.Datagrams.
 func (l *Link) Leave(group netip.Addr) error {
 	defer l.lock()()
 	return l.Link.Leave(group)

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 
 	"softrdma/internal/adapter"
-	"softrdma/internal/frame"
 	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/machine"
@@ -18,6 +17,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/simnet"
+	"softrdma/internal/steering"
 )
 
 // A Host is a device with its link and one protection domain.
@@ -42,7 +42,7 @@ func OpenLanes(n *simnet.Network, local netip.AddrPort, lc simnet.LinkConfig, cf
 	cfg.Networks, cfg.Clock, cfg.Manual = rocev2.Networks(links), n.Clock, true
 	if lc.Ethernet {
 		var err error
-		if cfg.Networks, err = rocev1.Networks(local.Addr(), frame.Whole(len(links)), simnet.Ethernet(links)); err != nil {
+		if cfg.Networks, err = rocev1.Networks(local.Addr(), steering.Whole(len(links)), simnet.Ethernet(links)); err != nil {
 			return nil, err
 		}
 	}

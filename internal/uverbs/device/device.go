@@ -15,12 +15,12 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/adapter/deferral"
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/frame"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
 	"softrdma/internal/sa"
+	"softrdma/internal/steering"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/wire/uapi"
 	"softrdma/verbs"
@@ -155,7 +155,7 @@ func (d *Device) OwnedBy(qpn uint32, p *client.Process) bool {
 	o := d.owners[qpn]
 	d.mu.Unlock()
 	if o == nil && d.LaneOwner != nil {
-		o = d.LaneOwner(frame.LaneOf(qpn, d.Adapter.Share().Of))
+		o = d.LaneOwner(steering.LaneOf(qpn, d.Adapter.Share().Of))
 	}
 	return o != nil && (o == p || o.PID == p.PID && o.Same(p))
 }

@@ -1,4 +1,4 @@
-package frame
+package steering
 
 import (
 	"encoding/binary"

@@ -1,4 +1,7 @@
-package frame
+// Package steering divides the queue pair numbers of an endpoint among the lanes of a device and the
+// devices of several programs. It holds the rule, in Go and as a program of the kernel's packet filter,
+// and what is lent to whom. It moves no packet.
+package steering
 
 import (
 	"encoding/binary"

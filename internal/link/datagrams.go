@@ -1,0 +1,66 @@
+package link
+
+import "net/netip"
+
+// Datagrams is a link that carries UDP datagrams of one local address and port.
+type Datagrams interface {
+	Packets
+
+	// Local returns the address and port that peers send to.
+	Local() netip.AddrPort
+
+	// OpenFlow returns the flow to a peer whose source port is chosen by label: equal labels give
+	// equal ports as long as the flow is open. A link may fold labels to fewer ports.
+	OpenFlow(dst netip.AddrPort, label uint32) (*DatagramFlow, error)
+
+	// Reply returns the flow of one datagram to a peer of which nothing is known, from the port
+	// that peers send to. It opens nothing, and is valid until the next Reply.
+	Reply(dst netip.AddrPort) (*DatagramFlow, error)
+
+	// CloseFlow ends one use of a flow.
+	CloseFlow(*Flow)
+
+	// Join and Leave begin and end receiving packets to an IP multicast group.
+	Join(group netip.Addr) error
+	Leave(group netip.Addr) error
+}
+
+// A Sharer is a link whose address programs may share.
+type Sharer interface {
+	// HandOver passes a packet that has arrived here on to the program that it is for.
+	HandOver(packet []byte, src netip.AddrPort, tos, hops uint8) error
+}
+
+// A DatagramFlow is a path to one peer with one source port. The link makes it and keeps its
+// numbering up to date.
+type DatagramFlow struct {
+	Flow
+	Src, Dst netip.AddrPort // both ports as they are on the wire
+	Numbering
+}
+
+// A Numbering is how a system numbers the packets that it sends, in a field that the ICRC covers:
+// the identification of IPv4. The link keeps it up to date.
+type Numbering struct {
+	// Segments is how many packets of a batch leave as one datagram, which is segmented on its
+	// way; 0 is all. Send may lower it, for the batches after the present one.
+	Segments int
+
+	// First is the number of the next datagram's first packet. Its other packets count up from
+	// it. The next datagram begins with one more than this one if Counts, otherwise with the same
+	// number.
+	First  uint16
+	Counts bool
+}
+
+// Identification is the number that packet i of the next batch leaves with.
+func (n *Numbering) Identification(i int) uint16 {
+	if n.Segments == 0 {
+		return n.First + uint16(i)
+	}
+	id := n.First + uint16(i%n.Segments)
+	if n.Counts {
+		id += uint16(i / n.Segments)
+	}
+	return id
+}
