@@ -41,7 +41,8 @@ var floors = []string{
 	// The public API, and protocols above it.
 	"verbs",
 	"rdmacm internal/simnet/bubble internal/uverbs/device",
-	"internal/uverbs/commands internal/uverbs/ucm internal/uverbs/umad msg/internal/... rdmanet rpc/internal/...",
+	"internal/carrier",
+	"internal/uverbs/commands internal/uverbs/ucm internal/uverbs/umad msg/internal/... rdmanet",
 	"msg rpc internal/uverbs internal/uverbs/program internal/attack/honest",
 	"coll rpc/stream ucx internal/daemontest preload/engine",
 	// Programs.
@@ -81,7 +82,7 @@ var walls = []wall{
 	{"internal/management/agent", "internal/fabric/port internal/fabric/node", "an agent knows the node by an interface"},
 	{"verbs", "internal/rc internal/uc internal/ud internal/iwarp internal/cm", "verbs holds no protocol rules"},
 	{"rdmacm", insideOf + " internal/cm internal/memory internal/capture", "rdmacm holds no protocol rules: work goes through verbs"},
-	{"rdmanet msg rpc coll ucx examples/...", "internal/adapter/... internal/cma internal/provider/... internal/registry internal/memory " + insideOf, "programs use the public API"},
+	{"rdmanet internal/carrier msg rpc coll ucx examples/...", "internal/adapter/... internal/cma internal/provider/... internal/registry internal/memory " + insideOf, "programs use the public API"},
 	{"examples/...", "internal/...", "an example has what its readers have"},
 	{"cmd/...", insideOf, "programs use verbs"},
 	{"internal/uverbs/client internal/uverbs/device internal/uverbs/commands internal/uverbs/umad", "internal/cma internal/cm", "connections are ucm's"},

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"softrdma/rpc/internal/carrier"
+	"softrdma/internal/carrier"
 	"softrdma/verbs"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"softrdma/rpc/internal/carrier"
+	"softrdma/internal/carrier"
 )
 
 var errCut = errors.New("cut by the test")

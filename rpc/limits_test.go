@@ -3,8 +3,8 @@ package rpc
 import (
 	"testing"
 
+	"softrdma/internal/carrier"
 	"softrdma/internal/session"
-	"softrdma/rpc/internal/carrier"
 )
 
 // The numbers in go doc are those of the protocol.

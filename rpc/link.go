@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/carrier"
 	"softrdma/internal/session"
 	"softrdma/internal/waiting"
 	"softrdma/rdmacm"
-	"softrdma/rpc/internal/carrier"
 )
 
 // A link is a client's end of a session. The engine's lock guards what can change.

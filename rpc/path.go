@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"softrdma/internal/carrier"
 	"softrdma/internal/waiting"
 	"softrdma/rdmacm"
-	"softrdma/rpc/internal/carrier"
 	"softrdma/verbs"
 )
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"softrdma/internal/carrier"
 	"softrdma/internal/session"
 	"softrdma/rdmacm"
-	"softrdma/rpc/internal/carrier"
 )
 
 // A served is a server's end of a session. The engine's lock guards it.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"softrdma/internal/carrier"
 	"softrdma/internal/session"
 	"softrdma/internal/waiting"
-	"softrdma/rpc/internal/carrier"
 )
 
 // A slot is a place for one call in flight.

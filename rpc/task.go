@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"softrdma/internal/carrier"
 	"softrdma/internal/session"
-	"softrdma/rpc/internal/carrier"
 )
 
 // The states of a task.

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/carrier"
 	"softrdma/internal/session"
 	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/bubble"
 	"softrdma/rdmacm"
-	"softrdma/rpc/internal/carrier"
 	"softrdma/verbs"
 )
 

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"softrdma/internal/carrier"
 	"softrdma/internal/session"
 	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/bubble"
-	"softrdma/rpc/internal/carrier"
 	"softrdma/verbs"
 )
 
