@@ -22,13 +22,18 @@ PRELOADED := $(PRELOAD)-amd64 $(PRELOAD)-arm64
 ENGINES   := $(PRELOADED:%=%/engine.so)
 # Go does not stop threads by SIGURG, which may be the program's.
 ENGINE_LDFLAGS := -s -w -buildid= -X runtime.godebugDefault=asyncpreemptoff=1
+# The libraries run with older C libraries than this machine's: see preload/glibc.h. Go does not look
+# whether a header has changed, but whether flags have.
+OLD_GLIBC := -include $(CURDIR)/preload/glibc.h -DGLIBC_H=$(firstword $(shell cksum < preload/glibc.h))
+OLD_LIBS  := -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2
 .PHONY: preload $(PRELOADED) $(ENGINES)
 preload: $(PRELOAD)-$(shell $(GO) env GOARCH) ## build the libraries of softrdma exec, which the next build embeds (C compiler)
 $(PRELOADED): %: %/preload.so %/engine.so
-$(PRELOADED:%=%/preload.so): $(wildcard preload/src/*)
-	$${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden -Wl,--version-script=preload/src/preload.map -o $@ preload/src/*.c -ldl
+$(PRELOADED:%=%/preload.so): $(wildcard preload/src/*) preload/glibc.h
+	$${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror $(OLD_GLIBC) -fPIC -shared -fvisibility=hidden -Wl,--version-script=preload/src/preload.map -o $@ preload/src/*.c $(OLD_LIBS)
 $(ENGINES): $(PRELOAD)-%/engine.so: # Go knows what changed
-	CC=$${CC:-gcc} CGO_ENABLED=1 GOOS=linux GOARCH=$* $(GO) build -buildmode=c-shared -trimpath -buildvcs=false -ldflags "$(ENGINE_LDFLAGS)" -o $@ ./preload/engine
+	CC=$${CC:-gcc} CGO_CFLAGS="-g -O2 $(OLD_GLIBC)" CGO_LDFLAGS="$(OLD_LIBS)" CGO_ENABLED=1 GOOS=linux GOARCH=$* \
+		$(GO) build -tags netgo,osusergo -buildmode=c-shared -trimpath -buildvcs=false -ldflags "$(ENGINE_LDFLAGS)" -o $@ ./preload/engine
 	@rm -f $(@:.so=.h)
 	@sha256sum < $@ | cut -d ' ' -f 1 > $(@:.so=.sum)
 

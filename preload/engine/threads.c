@@ -6,7 +6,10 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "../glibc.h"
+
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+BIND_AS(__real_pthread_create, pthread_create);
 
 struct start {
 	void *(*function)(void *);

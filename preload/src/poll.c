@@ -195,13 +195,16 @@ static void extend(struct context *c)
 		e->create_cq_ex = (void *)create_first;
 }
 
+/*
+ * The library is asked first: before glibc 2.36, RTLD_NEXT finds the oldest version of a symbol, and
+ * those of IBVERBS_1.0 call the functions of this library again.
+ */
 void *libibverbs(const char *name)
 {
-	void *symbol = next(name), *library;
+	void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	void *symbol = library ? dlsym(library, name) : NULL;
 
-	if (!symbol && (library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD)))
-		symbol = dlsym(library, name);
-	return symbol;
+	return symbol ? symbol : next(name);
 }
 
 EXPORT void *ibv_open_device(void *device)
