@@ -28,7 +28,6 @@ var (
 	largeMethods = map[string]int{
 		"internal/rc/responder.Responder":  85,
 		"rdmanet.Conn":                     76,
-		"internal/link/udp.Link":           55,
 		"msg.Worker":                       65,
 		"internal/message.Worker":          59,
 		"rdmacm.ID":                        57,

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/inherit"
-	"softrdma/internal/link/wake"
+	"softrdma/internal/wake"
 )
 
 // A Conn is a connection that speaks a protocol. One goroutine at a time receives.

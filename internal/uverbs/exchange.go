@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/link/wake"
 	"softrdma/internal/unixmsg"
 	"softrdma/internal/uverbs/client"
+	"softrdma/internal/wake"
 	"softrdma/internal/wire/uapi"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/link/wake"
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
+	"softrdma/internal/wake"
 	"softrdma/internal/wire/uapi"
 )
 

@@ -13,9 +13,9 @@ import (
 	"softrdma/internal/fabric/relay"
 	"softrdma/internal/fabric/subnet"
 	"softrdma/internal/link/hostmem"
-	"softrdma/internal/link/wake"
 	"softrdma/internal/management/sm"
 	"softrdma/internal/topology"
+	"softrdma/internal/wake"
 )
 
 // A Fabric is a subnet that runs.

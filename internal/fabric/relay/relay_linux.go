@@ -7,10 +7,10 @@ import (
 	"softrdma/internal/fabric/trunk/udp"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/link/hostmem"
-	"softrdma/internal/link/wake"
 	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/unixmsg"
+	"softrdma/internal/wake"
 	"softrdma/internal/wire/mad/smp"
 )
 

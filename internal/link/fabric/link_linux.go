@@ -9,8 +9,8 @@ import (
 
 	"softrdma/internal/link"
 	"softrdma/internal/link/hostmem"
-	"softrdma/internal/link/wake"
 	"softrdma/internal/reason"
+	"softrdma/internal/wake"
 	"softrdma/internal/wire/ib"
 )
 

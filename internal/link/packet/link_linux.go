@@ -11,7 +11,7 @@ import (
 
 	"softrdma/internal/inherit"
 	"softrdma/internal/link"
-	"softrdma/internal/link/wake"
+	"softrdma/internal/wake"
 )
 
 // errClosed is the error of calls on a closed link.

@@ -10,14 +10,14 @@ import (
 
 // tooLong makes the error for packets that the system found too long. The path's MTU is the
 // socket's if it is connected, else the interface's.
-func (l *Link) tooLong(f *flow, tx *link.Tx, err unix.Errno) error {
+func (h *host) tooLong(f *flow, tx *link.Tx, err unix.Errno) error {
 	level, option, headers := unix.IPPROTO_IP, unix.IP_MTU, 28
 	if f.Dst.Addr().Is6() && !f.Dst.Addr().Is4In6() {
 		level, option, headers = unix.IPPROTO_IPV6, unix.IPV6_MTU, 48
 	}
 	mtu, e := unix.GetsockoptInt(f.end.fd, level, option)
 	if e != nil {
-		if mtu, e = l.interfaceMTU(f.end.fd); e != nil {
+		if mtu, e = h.interfaceMTU(f.end.fd); e != nil {
 			return err
 		}
 	}
@@ -26,12 +26,12 @@ func (l *Link) tooLong(f *flow, tx *link.Tx, err unix.Errno) error {
 
 // interfaceMTU asks through a socket of the link, because the calling thread may be in another
 // network namespace.
-func (l *Link) interfaceMTU(fd int) (int, error) {
+func (h *host) interfaceMTU(fd int) (int, error) {
 	r, err := unix.NewIfreq("")
 	if err != nil {
 		return 0, err
 	}
-	r.SetUint32(uint32(l.cfg.Interface))
+	r.SetUint32(uint32(h.cfg.Interface))
 	if err := unix.IoctlIfreq(fd, unix.SIOCGIFNAME, r); err != nil {
 		return 0, err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"softrdma/internal/link"
-	"softrdma/internal/link/wake"
+	"softrdma/internal/wake"
 )
 
 // A Link is a link.Datagrams over UDP sockets of package net: one packet per system call, with a

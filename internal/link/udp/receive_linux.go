@@ -67,7 +67,7 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 func (l *Link) receiveAny(rx *link.Rx) (ok bool, err unix.Errno) {
 	l.in.turn++
 	if l.in.turn%groupTurns == 0 {
-		if ok, err = l.receiveGroup(rx); ok || err != 0 {
+		if ok, err = l.group.receive(&l.in, rx); ok || err != 0 {
 			return ok, err
 		}
 		return l.in.receive(l.rx.fd, rx)
@@ -75,7 +75,7 @@ func (l *Link) receiveAny(rx *link.Rx) (ok bool, err unix.Errno) {
 	if ok, err = l.in.receive(l.rx.fd, rx); ok || err != 0 {
 		return ok, err
 	}
-	return l.receiveGroup(rx)
+	return l.group.receive(&l.in, rx)
 }
 
 // from receives one batch from a socket.

@@ -28,6 +28,7 @@ const (
 // No epoll instance watches these sockets. The kernel would call it for every datagram whose
 // memory it frees, which made a round trip of small messages 5 % longer.
 type reports struct {
+	local  netip.AddrPort
 	n      int // in list
 	taken  int // of these, by NextReport
 	list   [maxReports]link.Report
@@ -47,7 +48,7 @@ func (l *Link) Look(p *link.Flow) {
 	}
 	defer l.life.Leave()
 	if f := l.flows.find(p); f != nil {
-		l.drainErrors(f.end.fd)
+		l.reports.read(f.end.fd)
 	}
 }
 
@@ -62,9 +63,9 @@ func (l *Link) NextReport() *link.Report {
 	return &s.list[s.taken-1]
 }
 
-// readErrors moves the error queue of a flow's socket into list.
-func (l *Link) readErrors(fd int) {
-	s := &l.reports
+// read moves the error queue of a flow's socket into list, so that later sends do not fail. That of
+// the receiving socket is empty, because it asks for no reports.
+func (s *reports) read(fd int) {
 	for range 64 {
 		iov := unix.Iovec{Base: &s.data[0]}
 		iov.SetLen(len(s.data))
@@ -79,7 +80,7 @@ func (l *Link) readErrors(fd int) {
 			return
 		}
 		if e := s.extended(int(h.Controllen)); e != nil && s.n < maxReports {
-			l.keep(fd, int(n), syscall.Errno(e.Errno))
+			s.keep(fd, int(n), syscall.Errno(e.Errno))
 		}
 	}
 }
@@ -109,9 +110,8 @@ func (s *reports) extended(n int) *unix.SockExtendedErr {
 // keep adds a report of n quoted bytes to the list. The kernel has compared the addresses and
 // ports of the quoted packet with the socket's; for an unconnected socket it returns the
 // packet's destination.
-func (l *Link) keep(fd, n int, errno syscall.Errno) {
-	s := &l.reports
-	src, err := localOf(fd, l.local)
+func (s *reports) keep(fd, n int, errno syscall.Errno) {
+	src, err := localOf(fd, s.local)
 	if err != nil {
 		return
 	}

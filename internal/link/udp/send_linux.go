@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/link"
+	"softrdma/internal/wake"
 )
 
 const (
@@ -22,6 +23,9 @@ const (
 
 // A sender holds the memory that Send needs, so that it does not allocate.
 type sender struct {
+	host     *host
+	life     *wake.Lifetime
+	reports  *reports
 	segments int // of new flows
 	iov      [maxPieces + link.MaxPackets]unix.Iovec
 	msgs     [link.MaxPackets]unix.Mmsghdr
@@ -40,9 +44,12 @@ type segmentControl struct {
 	_    [6]byte
 }
 
-func (s *sender) init(fd int, cfg Config) {
+// init prepares a sender of the link whose receiving socket is fd.
+func (s *sender) init(h *host, life *wake.Lifetime, r *reports, fd int) {
+	s.host, s.life, s.reports = h, life, r
+	s.splicer.size = 2 * h.cfg.ReceiveBuffer // the kernel grants twice the requested size
 	s.segments = 1
-	if !cfg.NoSegmentation && canSegment(fd) {
+	if !h.cfg.NoSegmentation && canSegment(fd) {
 		s.segments = link.MaxPackets
 	}
 	s.control.head.Level, s.control.head.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
@@ -64,34 +71,33 @@ func (l *Link) Send(tx *link.Tx) error {
 	if !l.life.Enter() {
 		return link.ErrClosed
 	}
-	err := l.send(tx)
-	l.life.Leave()
-	return err
-}
-
-// named returns the system's error, with both lengths if a packet is too long.
-func (l *Link) named(f *flow, tx *link.Tx, err unix.Errno) error {
-	if err == unix.EMSGSIZE {
-		return l.tooLong(f, tx, err)
-	}
-	return err
-}
-
-func (l *Link) send(tx *link.Tx) error {
+	defer l.life.Leave()
 	f := l.flows.find(tx.Flow)
 	if f == nil {
 		return errNoFlow(tx.Flow)
 	}
+	return l.out.send(f, tx)
+}
+
+// named returns the system's error, with both lengths if a packet is too long.
+func (h *host) named(f *flow, tx *link.Tx, err unix.Errno) error {
+	if err == unix.EMSGSIZE {
+		return h.tooLong(f, tx, err)
+	}
+	return err
+}
+
+func (s *sender) send(f *flow, tx *link.Tx) error {
 	if err := checkBatch(tx); err != nil {
 		return err
 	}
 	if int(tx.TOS) != f.end.tos || int(tx.HopLimit) != f.end.hops {
-		if err := l.setHeader(f.end, tx); err != nil {
+		if err := s.host.setHeader(f.end, tx); err != nil {
 			return f.sendError(tx, err, false)
 		}
 	}
 	pieces := tx.Pieces
-	if l.splices(f, tx) && l.splice(f, tx, pieces) {
+	if s.splicer.splices(f, tx) && s.splicer.send(f, tx, pieces) {
 		if f.Counts {
 			f.First++
 		}
@@ -101,34 +107,34 @@ func (l *Link) send(tx *link.Tx) error {
 		return f.sendError(tx, unix.EINVAL, false)
 	}
 	if len(pieces) > maxPieces {
-		pieces = l.out.join(pieces)
+		pieces = s.join(pieces)
 	}
 	var earlier, err unix.Errno
 	segments, n := f.Segments, 0
-	l.out.dropped = false
+	s.dropped = false
 	for {
 		var ok bool
-		if n, ok = l.out.cut(pieces, min(tx.Size, tx.Bytes)*f.Segments); !ok {
-			clear(l.out.iov[:])
+		if n, ok = s.cut(pieces, min(tx.Size, tx.Bytes)*f.Segments); !ok {
+			clear(s.iov[:])
 			return errPieces(tx)
 		}
-		err = l.transmit(f, tx, n, &earlier)
+		err = s.transmit(f, tx, n, &earlier)
 		if err == 0 || !f.fallBack(tx, err) {
 			break
 		}
 	}
 	runtime.KeepAlive(pieces)
 	if f.Counts {
-		if f.First += uint16(n); err != 0 || earlier != 0 || l.out.dropped {
+		if f.First += uint16(n); err != 0 || earlier != 0 || s.dropped {
 			f.miscounted()
 		}
 	}
 	switch {
 	case err != 0:
 		f.Segments = segments // a smaller number did not help
-		return f.sendError(tx, l.named(f, tx, err), false)
+		return f.sendError(tx, s.host.named(f, tx, err), false)
 	case earlier != 0:
-		return f.sendError(tx, l.named(f, tx, earlier), true)
+		return f.sendError(tx, s.host.named(f, tx, earlier), true)
 	}
 	return nil
 }
@@ -156,13 +162,13 @@ func (f *flow) fallBack(tx *link.Tx, err unix.Errno) bool {
 
 // setHeader sets type of service and hop limit of the next packets. They rarely change, so
 // a cached socket option is cheaper than two control messages with each batch.
-func (l *Link) setHeader(e *endpoint, tx *link.Tx) error {
+func (h *host) setHeader(e *endpoint, tx *link.Tx) error {
 	hops := int(tx.HopLimit)
 	if hops == 0 {
 		hops = -1 // the system's default
 	}
 	level, tos, unicast, multicast := unix.IPPROTO_IPV6, unix.IPV6_TCLASS, unix.IPV6_UNICAST_HOPS, unix.IPV6_MULTICAST_HOPS
-	if l.local.Addr().Is4() {
+	if h.local.Addr().Is4() {
 		level, tos, unicast, multicast = unix.IPPROTO_IP, unix.IP_TOS, unix.IP_TTL, unix.IP_MULTICAST_TTL
 	}
 	if e.tos != int(tx.TOS) {
@@ -227,8 +233,7 @@ func (s *sender) endMessage(msg, from, to int) {
 
 // transmit sends the n messages of cut. It clears the pointers to the caller's memory, which
 // the caller may unmap.
-func (l *Link) transmit(f *flow, tx *link.Tx, n int, earlier *unix.Errno) unix.Errno {
-	s := &l.out
+func (s *sender) transmit(f *flow, tx *link.Tx, n int, earlier *unix.Errno) unix.Errno {
 	s.control.size = uint16(min(tx.Size, 1<<16-1))
 	for i := range s.msgs[:n] {
 		h := &s.msgs[i].Hdr
@@ -243,7 +248,7 @@ func (l *Link) transmit(f *flow, tx *link.Tx, n int, earlier *unix.Errno) unix.E
 			h.SetControllen(int(unsafe.Sizeof(s.control)))
 		}
 	}
-	err := l.push(f.end, s.msgs[:n], earlier)
+	err := s.push(f.end, s.msgs[:n], earlier)
 	last := &s.msgs[n-1].Hdr
 	used := int((uintptr(unsafe.Pointer(last.Iov))-uintptr(unsafe.Pointer(&s.iov)))/unsafe.Sizeof(s.iov[0])) + int(last.Iovlen)
 	clear(s.iov[:used])
@@ -252,7 +257,7 @@ func (l *Link) transmit(f *flow, tx *link.Tx, n int, earlier *unix.Errno) unix.E
 
 // push passes messages to the kernel. It waits a limited time for room, and retries once after
 // an error, which may be about an earlier batch.
-func (l *Link) push(e *endpoint, msgs []unix.Mmsghdr, earlier *unix.Errno) unix.Errno {
+func (s *sender) push(e *endpoint, msgs []unix.Mmsghdr, earlier *unix.Errno) unix.Errno {
 	var deadline time.Time
 	var again bool
 	for len(msgs) > 0 {
@@ -266,11 +271,11 @@ func (l *Link) push(e *endpoint, msgs []unix.Mmsghdr, earlier *unix.Errno) unix.
 			if deadline.IsZero() {
 				deadline = time.Now().Add(sendTimeout)
 			}
-			if !l.waitRoom(e.fd, err, deadline) {
+			if !s.waitRoom(e.fd, err, deadline) {
 				return err
 			}
 		default:
-			l.drainErrors(e.fd)
+			s.reports.read(e.fd)
 			if again {
 				*earlier = 0
 				return err
@@ -300,10 +305,10 @@ func sendMessages(fd int, msgs []unix.Mmsghdr) (int, unix.Errno) {
 
 // waitRoom waits until a full socket has room. ENOBUFS means that the interface's queue is
 // full: then it waits a moment. It reports whether to try again.
-func (l *Link) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
-	l.out.dropped = l.out.dropped || err == unix.ENOBUFS
+func (s *sender) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
+	s.dropped = s.dropped || err == unix.ENOBUFS
 	left := time.Until(deadline)
-	if left <= 0 || l.life.Closed() {
+	if left <= 0 || s.life.Closed() {
 		return false
 	}
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
@@ -312,15 +317,7 @@ func (l *Link) waitRoom(fd int, err unix.Errno, deadline time.Time) bool {
 	}
 	ts := unix.NsecToTimespec(left.Nanoseconds())
 	if _, err := unix.Ppoll(p, &ts, nil); err == nil && len(p) == 1 && p[0].Revents&unix.POLLERR != 0 {
-		l.drainErrors(fd)
+		s.reports.read(fd)
 	}
 	return true
-}
-
-// drainErrors reads the error queue of a flow's socket, so that later sends do not fail.
-// NextReport returns the errors.
-func (l *Link) drainErrors(fd int) {
-	if fd != l.rx.fd { // the receiving socket asks for no reports
-		l.readErrors(fd)
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"softrdma/internal/inherit"
 	"softrdma/internal/reason"
 	"softrdma/internal/steering"
+	"softrdma/internal/unixmsg"
 )
 
 // Slots are the receiving sockets of an address that programs share, one for each lane of the
@@ -34,7 +35,7 @@ type Slots struct {
 	lanes  *steering.Lending
 
 	mu     sync.Mutex
-	socks  []int // of the lanes from first on
+	socks  unixmsg.Descriptors // of the lanes from first on
 	closed bool
 }
 
@@ -90,7 +91,7 @@ func (s *Slots) Take() (lane int, fds []int, err error) {
 }
 
 // lend returns copies of the descriptors of socket i, which is bound if it is the next one.
-func (s *Slots) lend(i int) (fds []int, err error) {
+func (s *Slots) lend(i int) (fds unixmsg.Descriptors, err error) {
 	if i == len(s.socks) {
 		if err := s.add(); err != nil {
 			return nil, err
@@ -102,7 +103,7 @@ func (s *Slots) lend(i int) (fds []int, err error) {
 	for _, fd := range []int{s.socks[i], s.keeper.end} {
 		n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
-			closeDescriptors(fds)
+			fds.Close()
 			return nil, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
 		}
 		fds = append(fds, n)
@@ -115,22 +116,20 @@ func (s *Slots) Key() [16]byte { return s.cfg.Key }
 
 // add binds the next socket.
 func (s *Slots) add() error {
-	l := newLink(s.local, s.cfg)
-	err := l.findInterface()
-	if err == nil {
-		err = l.bindReceiving(true)
-	}
-	if err == nil {
-		drain(l.rx.fd)
-		err = s.keeper.keep(l.rx.fd)
-	}
-	if err != nil {
-		if l.rx.fd >= 0 {
-			l.rx.close() // it is the last of the group, so no other one gets its number
-		}
+	h := host{cfg: s.cfg, local: s.local}
+	if err := h.findInterface(); err != nil {
 		return err
 	}
-	s.socks = append(s.socks, l.rx.fd)
+	e, err := h.bindReceiving(true)
+	if err != nil {
+		return err
+	}
+	drain(e.fd)
+	if err := s.keeper.keep(e.fd); err != nil {
+		e.close() // it is the last of the group, so no other one gets its number
+		return err
+	}
+	s.socks = append(s.socks, e.fd)
 	return nil
 }
 
@@ -154,7 +153,7 @@ func (s *Slots) Close() {
 		return
 	}
 	s.closed = true
-	closeDescriptors(s.socks)
+	s.socks.Close()
 	s.keeper.close()
 }
 
@@ -177,12 +176,6 @@ func drain(fd int) {
 	}
 }
 
-func closeDescriptors(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
-}
-
 // A keeper holds sockets open for as long as any process has a descriptor of its end: they are
 // in messages to that end, which are never received.
 type keeper struct{ in, end int }
@@ -202,16 +195,16 @@ func (k *keeper) keep(fd int) error {
 
 func (k *keeper) close() {
 	if k.in >= 0 {
-		closeDescriptors([]int{k.in, k.end})
+		unixmsg.Descriptors{k.in, k.end}.Close()
 	}
 }
 
 // OpenSlot opens a link on a lane that Slots has lent, in this process's network namespace. It
 // takes ownership of the descriptors. The local address is that of Slots.
-func OpenSlot(fds []int, local netip.AddrPort, cfg Config) (*Link, error) {
+func OpenSlot(fds unixmsg.Descriptors, local netip.AddrPort, cfg Config) (*Link, error) {
 	local, err := checkSlot(fds, local)
 	if err != nil {
-		closeDescriptors(fds)
+		fds.Close()
 		return nil, err
 	}
 	l := newLink(local, cfg)

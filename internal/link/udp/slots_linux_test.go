@@ -13,6 +13,7 @@ import (
 
 	"softrdma/internal/link"
 	"softrdma/internal/reason"
+	"softrdma/internal/unixmsg"
 )
 
 // openSlots opens an address with n lanes for its owner and of in total.
@@ -189,14 +190,14 @@ func TestOpenSlotRefusesAnotherNetwork(t *testing.T) {
 	defer s.Give(lane)
 	own, err := unix.GetsockoptUint64(fds[0], unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if err != nil {
-		closeDescriptors(fds)
+		unixmsg.Descriptors(fds).Close()
 		t.Skipf("SKIPPED: the system does not tell networks apart: %v", err)
 	}
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			closeDescriptors(fds)
+			unixmsg.Descriptors(fds).Close()
 			result <- err
 			return
 		}

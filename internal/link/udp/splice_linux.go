@@ -45,6 +45,8 @@ const (
 
 // A splicer passes batches from stages to sockets.
 type splicer struct {
+	size     int    // of the packets that a socket can hold
+	stages   int    // with memory
 	pipe     [2]int // of 16 pages, empty between two batches
 	open     bool
 	failures int
@@ -66,33 +68,33 @@ var canSplice = func() bool {
 }()
 
 // splices reports whether to splice a batch.
-func (l *Link) splices(f *flow, tx *link.Tx) bool {
+func (p *splicer) splices(f *flow, tx *link.Tx) bool {
 	g := &f.end.stage
 	if tx.Bytes < spliceFrom || tx.Bytes > stageSlot || tx.Bytes <= tx.Size || tx.Bytes > tx.Size*f.Segments ||
-		!canSplice || g.failed || l.out.splicer.failures >= spliceFailures || !f.end.connected || !f.Dst.Addr().IsLoopback() {
+		!canSplice || g.failed || p.failures >= spliceFailures || !f.end.connected || !f.Dst.Addr().IsLoopback() {
 		return false
 	}
 	if g.mem != nil {
-		return g.room() || l.look(f, tx.Bytes)
+		return g.room() || p.look(f, tx.Bytes)
 	}
 	if g.before += tx.Bytes; g.before < spliceAfter {
 		return false
 	}
-	l.openStage(f)
+	p.openStage(f)
 	g.failed = g.mem == nil
 	return !g.failed
 }
 
 // look asks the kernel which batches of a flow's stage are free. It reports whether there is
 // room for the next n bytes.
-func (l *Link) look(f *flow, n int) bool {
+func (p *splicer) look(f *flow, n int) bool {
 	g := &f.end.stage
 	if g.skip -= n; g.skip > 0 {
 		return false
 	}
 	// Data that leaves an interface's queue meanwhile is counted twice, not missed.
 	out, err := unix.IoctlGetInt(f.end.fd, unix.SIOCOUTQ)
-	w, ok := l.out.splicer.kernel.ask(f.Src, f.Dst, &g.sole)
+	w, ok := p.kernel.ask(f.Src, f.Dst, &g.sole)
 	if err == nil && ok {
 		g.release(w, out)
 	}
@@ -104,10 +106,9 @@ func (l *Link) look(f *flow, n int) bool {
 }
 
 // openStage makes a flow's stage, if the kernel reports what is queued at the peer.
-func (l *Link) openStage(f *flow) {
-	p := &l.out.splicer
+func (p *splicer) openStage(f *flow) {
 	if p.kernel == nil {
-		if p.kernel = openDiagnosis(l.rx.fd); p.kernel == nil {
+		if p.kernel = openDiagnosis(f.end.fd); p.kernel == nil {
 			p.failures = spliceFailures
 			return
 		}
@@ -117,25 +118,18 @@ func (l *Link) openStage(f *flow) {
 	if !ok {
 		return
 	}
-	if mem := l.newStage(); mem != nil {
-		g.open(mem, w.drops)
+	if mem := p.newStage(); mem != nil {
+		g.open(mem, w.drops, &p.stages)
 	}
 }
 
 // newStage returns memory for a stage, or nil if there are enough. It uses huge pages if the
 // system has some: splice looks each page up, which takes less time for huge ones.
-func (l *Link) newStage() []byte {
-	n := 0
-	l.flows.each(func(e *endpoint) {
-		if e.stage.mem != nil {
-			n++
-		}
-	})
-	if n >= maxStages {
+func (p *splicer) newStage() []byte {
+	if p.stages >= maxStages {
 		return nil
 	}
-	size := 2 * l.cfg.ReceiveBuffer // the kernel grants twice the requested size
-	size += size / (spliceFrom / pageSize)
+	size := p.size + p.size/(spliceFrom/pageSize)
 	mem, err := unix.Mmap(-1, 0, (size/stageSlot+16)*stageSlot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil
@@ -144,10 +138,10 @@ func (l *Link) newStage() []byte {
 	return mem
 }
 
-// splice sends a batch from the flow's stage, as one datagram that the system segments. It
-// reports false if nothing was sent.
-func (l *Link) splice(f *flow, tx *link.Tx, pieces [][]byte) bool {
-	g, p := &f.end.stage, &l.out.splicer
+// send sends a batch from the flow's stage, as one datagram that the system segments. It reports
+// false if nothing was sent.
+func (p *splicer) send(f *flow, tx *link.Tx, pieces [][]byte) bool {
+	g := &f.end.stage
 	slot := g.next()
 	if !stageBatch(slot, pieces, tx.Bytes) || !f.end.setSegment(tx.Size) {
 		return false

@@ -52,10 +52,11 @@ const (
 // A stage is the memory of a flow's batches.
 type stage struct {
 	mem    []byte
-	at     int // position of the next batch
-	used   int // bytes before at that are not free
-	before int // bytes that were sent without it
-	skip   int // bytes to send without it before the next look
+	stages *int // counts the stages of the link with memory
+	at     int  // position of the next batch
+	used   int  // bytes before at that are not free
+	before int  // bytes that were sent without it
+	skip   int  // bytes to send without it before the next look
 	failed bool
 	sole   uint64 // see ask
 	drops  uint64 // value when the peer's sockets were last looked at
@@ -75,15 +76,17 @@ type staged struct {
 	fresh bool  // there was no look since
 }
 
-// open gives the stage its memory.
-func (g *stage) open(mem []byte, drops uint64) {
-	*g = stage{mem: mem, sole: g.sole, drops: drops, batches: make([]staged, len(mem)/spliceFrom+1)}
+// open gives the stage its memory, and counts it in stages.
+func (g *stage) open(mem []byte, drops uint64, stages *int) {
+	*stages++
+	*g = stage{mem: mem, stages: stages, sole: g.sole, drops: drops, batches: make([]staged, len(mem)/spliceFrom+1)}
 }
 
 // free releases the memory. Pages that are queued in sockets stay as they are.
 func (g *stage) free() {
 	if g.mem != nil {
 		_ = unix.Munmap(g.mem)
+		*g.stages--
 	}
 	*g = stage{}
 }

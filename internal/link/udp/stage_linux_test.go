@@ -178,7 +178,7 @@ func TestStageReleasesDeliveredBatches(t *testing.T) {
 		{name: "the oldest is alone at its socket", queues: append([]uint32{3}, make([]uint32, 39)...), w: waiting{sockets: 2}},
 	} {
 		var g stage
-		g.open(make([]byte, 10<<20), 0)
+		g.open(make([]byte, 10<<20), 0, new(int))
 		for i := range 40 {
 			g.put(c.queues[i%len(c.queues)], size, true)
 			if i < c.first {
@@ -195,7 +195,7 @@ func TestStageReleasesDeliveredBatches(t *testing.T) {
 // A batch without a successor is free after two looks that find nothing, and not after one.
 func TestStageReleasesAllAfterTwoEmptyLooks(t *testing.T) {
 	var g stage
-	g.open(make([]byte, 10<<20), 0)
+	g.open(make([]byte, 10<<20), 0, new(int))
 	g.put(2, 60<<10, true)
 	for _, w := range []waiting{{sockets: 1}, {sockets: 1, largest: 1, total: 1}} {
 		if g.release(w, 0); g.many != 1 {
@@ -213,7 +213,7 @@ func TestStageReleasesAllAfterTwoEmptyLooks(t *testing.T) {
 // Batches to more queue pairs than a look distinguishes stay until nothing is queued.
 func TestStageOfManyQueuePairsWaitsForEmptyLooks(t *testing.T) {
 	var g stage
-	g.open(make([]byte, 10<<20), 0)
+	g.open(make([]byte, 10<<20), 0, new(int))
 	for i := range uint32(120) {
 		g.put(i%(stageKeys+8), 60<<10, true)
 	}
@@ -229,7 +229,7 @@ func TestStageOfManyQueuePairsWaitsForEmptyLooks(t *testing.T) {
 func TestStagePlacesDoNotOverlap(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var g stage
-	g.open(make([]byte, 1<<20), 0)
+	g.open(make([]byte, 1<<20), 0, new(int))
 	owner := make([]int, len(g.mem)/pageSize) // batch of a page; 0 if it has none
 	type place struct{ from, pages int }
 	var places []place
