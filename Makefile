@@ -173,6 +173,12 @@ hosts:
 	@packaging/need.sh /usr/share/java/jna.jar libjna-java || [ $$? = 1 ]
 	@packaging/need.sh valgrind valgrind || [ $$? = 1 ]
 
+# It downloads 200 MB for each release, which the user's cache keeps.
+.PHONY: userlands
+userlands: preload build ## programs of older and newer releases of Debian under softrdma exec (root, debootstrap)
+	@packaging/need.sh debootstrap debootstrap || [ $$? = 1 ]
+	$(GO) test -tags interop -count=1 -timeout 40m ./interop/userlands -args -userlands
+
 .PHONY: programs
 programs: hosts preload build ## Debian's programs under softrdma exec, and the table of docs/tested-against.md (wants them and a C compiler)
 	$(GO) test -tags interop -count=1 -run 'Program|Exec|OpenSM' ./internal/uverbs ./cmd/softrdma/...
