@@ -36,12 +36,13 @@ func (b *Buffer) Truncate(n int) {
 	b.n = n
 }
 
-// place returns the memory of a buffer, nil of nil.
-func (b *Buffer) place() *carrier.Span {
-	if b == nil {
-		return nil
+// local returns where the data of a READ into the buffer is registered.
+func (b *Buffer) local(c *carrier.Conn, m carrier.Move) (verbs.SGE, error) {
+	r, err := b.span.On(c.Rail)
+	if err != nil {
+		return verbs.SGE{}, err
 	}
-	return &b.span
+	return r.SGE(0, len(m.Data)), nil
 }
 
 func (b *Buffer) hold() { b.refs.Add(1) }

@@ -96,9 +96,10 @@ func SendRaw(c *Client, frame []byte) {
 	s.e.Lock()
 	defer s.e.Unlock()
 	x := s.pick()
-	for x != nil && x.Err == nil && !x.TellRaw(frame) {
+	for x != nil && x.Err == nil && !x.Raw(frame) {
 		s.e.Progress()
 	}
+	s.e.Flush()
 }
 
 // SendRawToClients sends a frame as it is to each client of a server.
@@ -106,9 +107,10 @@ func SendRawToClients(s *Server, frame []byte) {
 	for _, p := range s.all() {
 		p.e.Lock()
 		p.e.Each(func(c *carrier.Conn) {
-			for c.CM != nil && c.Err == nil && !c.TellRaw(frame) {
+			for c.CM != nil && c.Err == nil && !c.Raw(frame) {
 				p.e.Progress()
 			}
+			p.e.Flush()
 		})
 		p.e.Unlock()
 	}

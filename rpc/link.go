@@ -16,6 +16,7 @@ import (
 
 // A link is a client's end of a session. The engine's lock guards what can change.
 type link struct {
+	carrier.Plain
 	waiting.Group
 	e       *carrier.Engine
 	client  *Client
@@ -29,6 +30,7 @@ type link struct {
 	context context.Context // until the session ends
 	stop    context.CancelFunc
 
+	header    session.Header // of the frame that arrives
 	conns     []*carrier.Conn
 	next      int // which connection has the next request
 	slots     []slot
@@ -88,8 +90,9 @@ func (s *link) dial(ctx context.Context, p *path) error {
 	if !first {
 		slots = len(s.slots)
 	}
-	setup := carrier.ConnConfig{Owner: s, Domain: s.domain, Rail: on, Tag: p, Out: &s.out, Slots: slots, Frame: cfg.Inline + session.HeaderLen, Receives: cfg.Calls + carrier.SpareReceives, Timeout: cfg.PeerTimeout}
-	c, err := s.e.NewConn(&setup, ep.CreateQP)
+	setup := carrier.ConnConfig{Owner: s, Domain: s.domain, Rail: on, Receives: cfg.Calls + carrier.SpareReceives, Frame: cfg.Inline + session.HeaderLen,
+		Slots: controlFrames, Size: controlLen, Out: &s.out, OutSlots: slots, Timeout: cfg.PeerTimeout}
+	c, err := s.e.NewConn(setup, ep.CreateQP)
 	if err == nil {
 		hello := session.Hello{Resume: !first, ID: s.id, Frame: uint32(setup.Frame), Receives: uint16(setup.Receives), Slots: uint16(slots), Body: uint64(cfg.MaxBody)}
 		c.CM, err = ep.Connect(ctx, rdmacm.ConnParam{PrivateData: hello.Request()})
@@ -100,7 +103,7 @@ func (s *link) dial(ctx context.Context, p *path) error {
 	if c.CM == nil {
 		_ = ep.Close() // the first error counts
 	} else {
-		err = s.join(c, &setup, first)
+		err = s.join(c, p, &setup, first)
 	}
 	if err != nil {
 		c.Discard()
@@ -109,13 +112,12 @@ func (s *link) dial(ctx context.Context, p *path) error {
 }
 
 // join begins to use a connection.
-func (s *link) join(c *carrier.Conn, setup *carrier.ConnConfig, first bool) error {
-	cm := c.CM
-	h, err := session.ParseReply(cm.PrivateData())
+func (s *link) join(c *carrier.Conn, p *path, setup *carrier.ConnConfig, first bool) error {
+	h, err := session.ParseReply(c.CM.PrivateData())
 	switch {
 	case err != nil:
-	case first && int(h.Slots) > setup.Slots:
-		err = fmt.Errorf("%w: %d slots, asked for %d", ErrProtocol, h.Slots, setup.Slots)
+	case first && int(h.Slots) > setup.OutSlots:
+		err = fmt.Errorf("%w: %d slots, asked for %d", ErrProtocol, h.Slots, setup.OutSlots)
 	case first:
 		s.server = h
 		s.out, err = s.domain.Frames(int(h.Slots), int(h.Frame), 0, setup.Rail)
@@ -127,21 +129,18 @@ func (s *link) join(c *carrier.Conn, setup *carrier.ConnConfig, first bool) erro
 		err = fmt.Errorf("%w: the server is another one than before", ErrOutcomeUnknown)
 	}
 	if err != nil {
-		_ = cm.Close()
 		return err
 	}
 	s.e.Lock()
 	defer s.e.Unlock()
 	if s.err != nil {
-		s.e.Unlock()
-		_ = cm.Close()
-		s.e.Lock()
 		return s.err
 	}
 	s.conns = append(s.conns, c)
-	c.Tag.(*path).conns++
-	c.Start(cm, setup.Receives, int(h.Receives))
+	p.conns = append(p.conns, c)
+	c.Start(c.CM, session.NewFlow(setup.Receives, int(h.Receives)))
 	s.resend()
+	s.e.Flush()
 	return nil
 }
 
@@ -152,12 +151,11 @@ func (s *link) successor() string {
 	return s.moved
 }
 
-// Broken implements carrier.Owner.
-func (s *link) Broken(c *carrier.Conn) {
-	if i := slices.Index(s.conns, c); i >= 0 {
-		s.conns = slices.Delete(s.conns, i, i+1)
-		c.Tag.(*path).conns--
-	}
+// Released implements carrier.Owner.
+func (s *link) Released(c *carrier.Conn) {
+	of := s.paths[slices.IndexFunc(s.paths, func(p *path) bool { return slices.Contains(p.conns, c) })]
+	of.conns = without(of.conns, c)
+	s.conns = without(s.conns, c)
 	for i := range s.slots {
 		x := &s.slots[i]
 		if x.conn == c {
@@ -172,8 +170,13 @@ func (s *link) Broken(c *carrier.Conn) {
 	case errors.Is(c.Err, ErrProtocol) || s.e.Dead() != nil:
 		s.fail(c.Err)
 	default:
-		s.reconnect(c.Tag.(*path))
+		s.reconnect(of)
 	}
+}
+
+// without removes a connection from a list.
+func without(list []*carrier.Conn, c *carrier.Conn) []*carrier.Conn {
+	return slices.DeleteFunc(list, func(x *carrier.Conn) bool { return x == c })
 }
 
 // fail ends the session. The caller holds the lock.
@@ -215,7 +218,7 @@ func (s *link) finish() {
 	}
 	s.ended = true
 	go func() {
-		s.e.Close()
+		_ = s.e.Close() // nothing of the session is left
 		s.pool.close()
 		s.e.Lock()
 		s.over = true
@@ -249,8 +252,9 @@ func (s *link) shut(err error) {
 	s.usable.Store(false)
 	if len(s.conns) > 0 {
 		c := s.conns[0]
-		c.Tell(session.Header{Kind: session.Bye}, nil)
-		for end := time.Now().Add(byeTime); c.Err == nil && c.Telling() && time.Now().Before(end); {
+		tell(c, session.Header{Kind: session.Bye}, nil)
+		e.Flush()
+		for end := time.Now().Add(byeTime); c.Err == nil && c.Busy() && time.Now().Before(end); {
 			e.Unlock()
 			time.Sleep(20 * time.Microsecond)
 			e.Lock()

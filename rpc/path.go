@@ -24,7 +24,7 @@ type path struct {
 	lease   *rdmacm.Endpoint // keeps the device open between connections
 	rail    *carrier.Rail
 
-	conns     int // guarded by the engine's lock, as is repairing
+	conns     []*carrier.Conn // guarded by the engine's lock, as is repairing
 	repairing bool
 }
 
@@ -93,12 +93,12 @@ func (s *link) open(ctx context.Context, p *path) (*carrier.Rail, error) {
 
 // begun makes what a session needs on its first device.
 func (s *link) begun(dev *verbs.Device) error {
-	e, err := carrier.NewEngine(dev)
+	e, err := carrier.NewEngine(dev, nil)
 	if err != nil {
 		return err
 	}
 	if s.domain, err = carrier.NewDomain(e.First()); err != nil {
-		e.Close()
+		_ = e.Close() // it has no connection
 		return err
 	}
 	s.e, s.Group = e, waiting.New(e)
@@ -148,7 +148,7 @@ func (s *link) dialAll(ctx context.Context) error {
 	s.e.Lock()
 	defer s.e.Unlock()
 	for _, p := range s.paths {
-		if p.repairing = false; p.conns < s.client.cfg.Connections {
+		if p.repairing = false; len(p.conns) < s.client.cfg.Connections {
 			s.reconnect(p)
 		}
 	}
@@ -191,7 +191,7 @@ func (s *link) repair(p *path) {
 			cut = time.Now()
 		}
 		switch {
-		case s.err != nil || err == nil && p.conns >= s.client.cfg.Connections:
+		case s.err != nil || err == nil && len(p.conns) >= s.client.cfg.Connections:
 			p.repairing = false
 			s.e.Unlock()
 			return

@@ -41,7 +41,7 @@ type port struct {
 }
 
 func newPort(srv *Server, dev *verbs.Device) (*port, error) {
-	e, err := carrier.NewEngine(dev)
+	e, err := carrier.NewEngine(dev, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +82,7 @@ func (p *port) lead(generation int) {
 		}
 		switch {
 		case !t.begin():
+			p.e.Flush()
 		case t.proc.apart():
 			p.hand(t)
 		case !p.runHere(t, generation):
@@ -107,8 +108,8 @@ func (p *port) runHere(t *task, generation int) bool {
 	t.run()
 	p.e.Lock()
 	t.finish()
+	p.e.Flush()
 	if p.generation != generation || p.closed {
-		p.e.Flush()
 		return false
 	}
 	p.e.Ending.Add(1)
@@ -216,8 +217,9 @@ func (p *port) admit(r *rdmacm.Request, h *session.Hello) (session.Refusal, erro
 		return refusal, err
 	}
 	cfg := &p.srv.cfg
-	setup := carrier.ConnConfig{Owner: s, Domain: s.domain, Rail: on, Out: &s.out, Slots: len(s.tasks), Frame: cfg.Inline + session.HeaderLen, Receives: cfg.Calls + carrier.SpareReceives, Timeout: cfg.PeerTimeout}
-	c, err := p.e.NewConn(&setup, r.CreateQP)
+	setup := carrier.ConnConfig{Owner: s, Domain: s.domain, Rail: on, Receives: cfg.Calls + carrier.SpareReceives, Frame: cfg.Inline + session.HeaderLen,
+		Slots: controlFrames, Size: controlLen, Out: &s.out, OutSlots: len(s.tasks), Timeout: cfg.PeerTimeout}
+	c, err := p.e.NewConn(setup, r.CreateQP)
 	if err != nil {
 		c.Discard()
 		s.left()
@@ -301,7 +303,7 @@ func (p *port) close() {
 	p.stop()
 	p.Wake()
 	p.e.Unlock()
-	p.e.Close()
+	_ = p.e.Close() // nothing of the server is left
 }
 
 // report tells the program of a client that broke the protocol.

@@ -9,10 +9,12 @@ import (
 	"softrdma/internal/carrier"
 	"softrdma/internal/session"
 	"softrdma/rdmacm"
+	"softrdma/verbs"
 )
 
 // A served is a server's end of a session. The engine's lock guards it.
 type served struct {
+	carrier.Plain
 	port   *port
 	id     session.ID
 	client session.Hello
@@ -22,6 +24,7 @@ type served struct {
 	pool   *pool
 	out    carrier.Frames // answers of the slots
 
+	header  session.Header // of the frame that arrives
 	conns   []*carrier.Conn
 	joining int // conns and those that are being made
 	table   session.Table
@@ -99,7 +102,7 @@ func (s *served) join(c *carrier.Conn, cm *rdmacm.Conn, own, peer int) {
 	s.port.e.Lock()
 	defer s.port.e.Unlock()
 	s.conns = append(s.conns, c)
-	c.Start(cm, own, peer)
+	c.Start(cm, session.NewFlow(own, peer))
 	if s.ended {
 		c.Fail(ErrClosed)
 		return
@@ -108,6 +111,7 @@ func (s *served) join(c *carrier.Conn, cm *rdmacm.Conn, own, peer int) {
 		s.leaving = false
 		s.leave(*s.port.leaving)
 	}
+	s.port.e.Flush()
 	s.port.Signal(&s.port.work)
 }
 
@@ -115,7 +119,7 @@ func (s *served) join(c *carrier.Conn, cm *rdmacm.Conn, own, peer int) {
 func (s *served) leave(address string) {
 	s.leaving = true
 	for _, c := range s.conns {
-		c.Tell(session.Header{Kind: session.Leave}, []byte(address))
+		tell(c, session.Header{Kind: session.Leave}, []byte(address))
 	}
 }
 
@@ -163,11 +167,9 @@ func (s *served) free() {
 	s.domain = nil
 }
 
-// Broken implements carrier.Owner.
-func (s *served) Broken(c *carrier.Conn) {
-	if i := slices.Index(s.conns, c); i >= 0 {
-		s.conns = slices.Delete(s.conns, i, i+1)
-	}
+// Released implements carrier.Owner.
+func (s *served) Released(c *carrier.Conn) {
+	s.conns = without(s.conns, c)
 	for i := range s.tasks {
 		if t := &s.tasks[i]; t.conn == c {
 			t.conn = nil
@@ -192,11 +194,13 @@ func (s *served) Sent(_ *carrier.Conn, i int) {
 	}
 }
 
-// Far implements carrier.Owner.
-func (s *served) Far(i int) *carrier.Span { return s.tasks[i].out.place() }
-
 // Arrive implements carrier.Owner.
-func (s *served) Arrive(c *carrier.Conn, h *session.Header, body []byte, at int) (keep bool, err error) {
+func (s *served) Arrive(c *carrier.Conn, frame []byte, at int) (keep bool, err error) {
+	h := &s.header
+	var body []byte
+	if *h, body, err = session.Parse(frame); err != nil {
+		return false, err
+	}
 	switch h.Kind {
 	case session.Request:
 		return s.request(c, h, body, at)
@@ -257,9 +261,14 @@ func (s *served) request(c *carrier.Conn, h *session.Header, body []byte, at int
 	return false, nil
 }
 
-// Fetched implements carrier.Owner.
-func (s *served) Fetched(c *carrier.Conn, i int, err error) {
-	t := &s.tasks[i]
+// Local implements carrier.Mover.
+func (s *served) Local(c *carrier.Conn, m carrier.Move) (verbs.SGE, error) {
+	return s.tasks[m.Slot].in.local(c, m)
+}
+
+// Moved implements carrier.Mover.
+func (s *served) Moved(c *carrier.Conn, m carrier.Move, err error) {
+	t := &s.tasks[m.Slot]
 	switch {
 	case err == nil:
 		t.body = t.in.Bytes()

@@ -9,6 +9,7 @@ import (
 	"softrdma/internal/carrier"
 	"softrdma/internal/session"
 	"softrdma/internal/waiting"
+	"softrdma/verbs"
 )
 
 // A slot is a place for one call in flight.
@@ -145,6 +146,7 @@ func (s *link) submit(i, n int) {
 		return
 	}
 	s.send(i)
+	s.e.Flush()
 }
 
 // send sends the request of a slot, or leaves that to resend if there is no connection.
@@ -159,7 +161,7 @@ func (s *link) send(i int) {
 	}
 	x.conn, x.sent = c, true
 	x.posts++
-	c.Send(i, x.n)
+	send(c, i, x.n, s.out.Bytes(i), x.body)
 }
 
 // pick returns the connection for the next request, nil if there is none.
@@ -189,11 +191,13 @@ func (s *link) Sent(_ *carrier.Conn, i int) {
 	s.settle(i)
 }
 
-// Far implements carrier.Owner.
-func (s *link) Far(i int) *carrier.Span { return s.slots[i].body.place() }
-
 // Arrive implements carrier.Owner.
-func (s *link) Arrive(c *carrier.Conn, h *session.Header, body []byte, at int) (keep bool, err error) {
+func (s *link) Arrive(c *carrier.Conn, frame []byte, at int) (keep bool, err error) {
+	h := &s.header
+	var body []byte
+	if *h, body, err = session.Parse(frame); err != nil {
+		return false, err
+	}
 	switch h.Kind {
 	case session.Answer:
 		if x := s.asked(h.Slot, h.Sequence); x != nil {
@@ -239,7 +243,7 @@ func (s *link) answer(c *carrier.Conn, x *slot, h *session.Header, body []byte, 
 		return false, fmt.Errorf("%w: an answer of %d bytes, this client accepts %d", ErrProtocol, h.Length, s.client.cfg.MaxBody)
 	case x.abandoned:
 		if h.Flags&session.Far != 0 {
-			c.Tell(session.Header{Kind: session.Done, Slot: h.Slot, Sequence: h.Sequence}, nil)
+			tell(c, session.Header{Kind: session.Done, Slot: h.Slot, Sequence: h.Sequence}, nil)
 		}
 		s.resolve(i)
 	case h.Flags&session.Far != 0:
@@ -250,7 +254,7 @@ func (s *link) answer(c *carrier.Conn, x *slot, h *session.Header, body []byte, 
 			return false, nil
 		}
 		x.far, x.reading, x.extra = b, true, bytes.Clone(h.Extra(body))
-		c.Read(carrier.Fetch{Slot: i, To: &b.span, N: b.n, Address: h.Address, Key: h.Key})
+		c.Move(carrier.Move{By: s, Slot: i, Data: b.Bytes(), Address: h.Address, Key: h.Key})
 	default:
 		x.in, x.at, x.answer, x.extra = c, at, body, h.Extra(body)
 		s.resolve(i)
@@ -259,8 +263,14 @@ func (s *link) answer(c *carrier.Conn, x *slot, h *session.Header, body []byte, 
 	return false, nil
 }
 
-// Fetched implements carrier.Owner.
-func (s *link) Fetched(c *carrier.Conn, i int, err error) {
+// Local implements carrier.Mover.
+func (s *link) Local(c *carrier.Conn, m carrier.Move) (verbs.SGE, error) {
+	return s.slots[m.Slot].far.local(c, m)
+}
+
+// Moved implements carrier.Mover.
+func (s *link) Moved(c *carrier.Conn, m carrier.Move, err error) {
+	i := m.Slot
 	x := &s.slots[i]
 	x.reading = false
 	if err != nil { // the connection breaks, and the request is sent again
@@ -269,7 +279,7 @@ func (s *link) Fetched(c *carrier.Conn, i int, err error) {
 		s.settle(i)
 		return
 	}
-	c.Tell(session.Header{Kind: session.Done, Slot: uint16(i), Sequence: x.sequence}, nil)
+	tell(c, session.Header{Kind: session.Done, Slot: uint16(i), Sequence: x.sequence}, nil)
 	s.resolve(i)
 }
 
@@ -306,7 +316,7 @@ func (s *link) leaveSlot(i int) {
 		x.sequence--
 		x.answered = true
 	case x.conn != nil && x.conn.Err == nil:
-		x.conn.Tell(session.Header{Kind: session.Cancel, Slot: uint16(i), Sequence: x.sequence}, nil)
+		tell(x.conn, session.Header{Kind: session.Cancel, Slot: uint16(i), Sequence: x.sequence}, nil)
 	}
 	s.settle(i)
 	s.e.Flush()

@@ -94,7 +94,7 @@ func (t *task) take(c *carrier.Conn, h *session.Header, body []byte, at int) (ke
 // fetch reads the body from the client's memory.
 func (t *task) fetch(c *carrier.Conn) {
 	t.state = taskWaiting
-	c.Read(carrier.Fetch{Slot: int(t.slot), To: &t.in.span, N: t.in.n, Address: t.address, Key: t.key})
+	c.Move(carrier.Move{By: t.owner, Slot: int(t.slot), Data: t.in.Bytes(), Address: t.address, Key: t.key})
 }
 
 // load makes a task ready whose body has arrived. Its turn comes when the last answer of its slot,
@@ -216,14 +216,14 @@ func (t *task) send() {
 	}
 	if t.oneWay {
 		p := session.Place{Slot: t.slot, Sequence: t.sequence}
-		c.Tell(session.Header{Kind: session.Taken}, p.Append(nil))
+		tell(c, session.Header{Kind: session.Taken}, p.Append(nil))
 		return
 	}
 	if t.done { // the client has it
 		return
 	}
 	t.posts++
-	c.Send(int(t.slot), t.n)
+	send(c, int(t.slot), t.n, t.owner.out.Bytes(int(t.slot)), t.out)
 }
 
 // pick returns a connection, nil if there is none.

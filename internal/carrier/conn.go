@@ -1,153 +1,155 @@
 package carrier
 
 import (
-	"slices"
 	"time"
 
-	"softrdma/internal/session"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
 
 const (
-	notes         = 16  // control frames in flight
-	noteSize      = 256 // bytes of a control frame
-	maxReads      = 16  // READs in flight
-	SpareReceives = 32  // receives beyond those that calls may hold
+	MaxMoves      = 16 // READs and WRITEs in flight
+	SpareReceives = 32 // receives beyond those that an owner may keep
 )
 
 // The kind of a work request, in the upper bits of its number. The connection and an index
 // follow.
 const (
 	workFrame   = iota // the frame of a slot
-	workNote           // a control frame
 	workReceive        // a receive
-	workRead           // a READ
+	workMove           // a READ or WRITE
+	workOther          // the owner's
 )
 
 // A Conn carries frames to and from one peer. The engine's lock guards it.
 type Conn struct {
 	e      *Engine
 	owner  Owner
-	Number uint32
+	index  uint32 // of Engine.conns
+	Number uint32 // of the engine's connections, from 1
 	Rail   *Rail
-	Tag    any          // the owner's
 	CM     *rdmacm.Conn // once it is established
 	Err    error        // why the connection has failed
 
-	room   int
-	domain *Domain
-	region *verbs.MR // of out
-	qp     *verbs.QP
-	flow   session.Flow
+	cfg     ConnConfig
+	room    int // completions in the rail's queue
+	qp      *verbs.QP
+	credits Credits // nil if the peer needs none
 
-	out     *Frames // of the owner's slots
-	in      Frames  // receives
-	note    Frames  // control frames
-	free    []int   // of note
-	pending [][]byte
-	queue   []outgoing // slots' frames that wait for credit
-	posted  []bool     // slots whose frame is in flight here
-	reads   [maxReads]int
-	reading int
-	wants   []Fetch // READs that wait until fewer are in flight
-	held    int     // receives that calls keep
+	receives receives
+	slots    slots
+	reserved int            // by Reserve, -1 if the shortcut has it
+	unposted []verbs.SendWR // frames that push posts, all with one doorbell
+	backlog  []work
+	added    uint64   // work that was ever in backlog
+	shortcut Shortcut // of frames that are sent now
+
+	moves  [MaxMoves]Move // in flight
+	moving int
+
 	dirty   bool
-
 	started bool
 	early   []verbs.WC // completions before Start
+	ended   bool       // CM has ended
+	broken  error      // why work could not be posted
 	gone    bool       // the queue pair is destroyed
 
-	sge    [1]verbs.SGE
-	header session.Header // of the frame that arrives
+	sge [1]verbs.SGE
 }
 
-type outgoing struct{ slot, n int }
-
-// A Fetch is a READ of a body of n bytes.
-type Fetch struct {
-	Slot    int
-	To      *Span
-	N       int
-	Address uint64
-	Key     uint32
-}
-
-// A ConnConfig is what a connection is made of.
+// A ConnConfig is what a connection is made of. The connection's slots are memory for frames of which the
+// owner keeps no copy. The owner's are of Out: what they have can be sent again on another connection.
 type ConnConfig struct {
 	Owner    Owner
 	Domain   *Domain
 	Rail     *Rail
-	Tag      any
-	Out      *Frames
-	Slots    int
-	Frame    int // bytes that this side accepts
 	Receives int
+	Frame    int     // bytes of a frame that this end accepts
+	Slots    int     // of the connection
+	Size     int     // of these slots; 0 leaves them to Prepare
+	Out      *Frames // nil if the owner has no slots
+	OutSlots int
+	Others   int           // requests of Post in flight
+	Inline   int           // bytes of a frame up to which the queue pair copies it
+	Every    int           // one of so many frames has a completion; 0 means 1
+	Placed   bool          // a WRITE completes when the bytes are in the peer's memory, also over iWARP
 	Timeout  time.Duration // see verbs.QPConfig.PeerTimeout
 }
 
 // NewConn makes a connection with its receives posted. After an error the caller discards the connection
 // that it returns.
-func (e *Engine) NewConn(cfg *ConnConfig, create func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error)) (c *Conn, err error) {
-	c = &Conn{e: e, owner: cfg.Owner, domain: cfg.Domain, Rail: cfg.Rail, Tag: cfg.Tag, out: cfg.Out, posted: make([]bool, cfg.Slots)}
-	for i := range c.reads {
-		c.reads[i] = -1
+func (e *Engine) NewConn(cfg ConnConfig, create func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error)) (c *Conn, err error) {
+	c = &Conn{e: e, owner: cfg.Owner, Rail: cfg.Rail, cfg: cfg}
+	c.slots = newSlots(&c.cfg)
+	sends := cfg.OutSlots + cfg.Slots + MaxMoves + cfg.Others
+	if cfg.Placed {
+		sends += MaxMoves + cfg.Others // for the READs that follow WRITEs
 	}
-	sends := cfg.Slots + notes + maxReads
 	if err = e.reserve(c, sends+cfg.Receives); err != nil {
 		return c, err
 	}
-	if c.in, err = c.domain.Frames(cfg.Receives, cfg.Frame, verbs.LocalWrite, c.Rail); err != nil {
+	if c.receives.in, err = cfg.Domain.Frames(cfg.Receives, cfg.Frame, verbs.LocalWrite, c.Rail); err != nil {
 		return c, err
 	}
-	if c.note, err = c.domain.Frames(notes, noteSize, 0, c.Rail); err != nil {
-		return c, err
+	if cfg.Size > 0 {
+		if err := c.Prepare(cfg.Size); err != nil {
+			return c, err
+		}
 	}
-	for i := range notes {
-		c.free = append(c.free, i)
-	}
-	pd, err := c.domain.pd(c.Rail)
+	pd, err := cfg.Domain.PD(c.Rail)
 	if err != nil {
 		return c, err
 	}
 	c.qp, err = create(pd, verbs.QPConfig{
 		Type: verbs.RC, SendCQ: c.Rail.cq, MaxSend: sends, MaxRecv: cfg.Receives, MaxSendSGE: 1, MaxRecvSGE: 1,
-		PeerTimeout: cfg.Timeout, SignalAll: true,
+		MaxInline: cfg.Inline, PeerTimeout: cfg.Timeout,
 	})
 	if err != nil {
 		return c, err
 	}
 	for i := range cfg.Receives {
-		if err := c.receive(i); err != nil {
+		if err := c.receives.add(c, i); err != nil {
 			return c, err
 		}
 	}
-	return c, nil
+	return c, c.receives.post(c)
 }
+
+// Join makes a connection without a queue pair, for an owner of several others. It is pushed as they are.
+func (e *Engine) Join(o Owner) *Conn { return &Conn{e: e, owner: o} }
+
+// Prepare allocates the connection's slots, of n bytes.
+func (c *Conn) Prepare(n int) (err error) {
+	c.slots.vacate(&c.cfg)
+	c.slots.out, err = c.cfg.Domain.Frames(c.cfg.Slots, n, 0, c.Rail)
+	return err
+}
+
+// QP returns the queue pair.
+func (c *Conn) QP() *verbs.QP { return c.qp }
 
 // id returns the number of a work request.
-func (c *Conn) id(kind, i int) uint64 { return uint64(kind)<<48 | uint64(c.Number)<<16 | uint64(i) }
+func (c *Conn) id(kind, i int) uint64 { return uint64(kind)<<48 | uint64(c.index)<<16 | uint64(i) }
 
-// entry returns a list of one entry, which is valid until the next call.
-func (c *Conn) entry(e verbs.SGE) []verbs.SGE {
-	c.sge[0] = e
-	return c.sge[:]
+// postCredits posts the receives that wait, which gives the peer credits.
+func (c *Conn) postCredits() {
+	if err := c.receives.post(c); err != nil {
+		c.Break(err)
+	}
 }
 
-func (c *Conn) receive(i int) error {
-	return c.qp.PostRecv(verbs.RecvWR{WRID: c.id(workReceive, i), SGL: c.entry(c.in.entry(c.in.regions[0].MR, i, c.in.size))})
-}
-
-// Start begins to serve the connection, which was established.
-func (c *Conn) Start(cm *rdmacm.Conn, own, peer int) {
-	c.CM, c.flow, c.started = cm, session.NewFlow(own, peer), true
-	region, err := c.out.On(c.Rail)
-	if c.region = region; c.Err == nil && err != nil {
+// Start begins to serve the connection, which was established. Its peer has posted its receives.
+func (c *Conn) Start(cm *rdmacm.Conn, credits Credits) {
+	c.CM, c.credits, c.started = cm, credits, true
+	var err error
+	if c.cfg.Out != nil {
+		c.slots.region, err = c.cfg.Out.On(c.Rail)
+	}
+	if c.Err == nil {
 		c.Err = err
 	}
 	if c.Err != nil { // the device has closed meanwhile
-		c.e.Ending.Add(1)
-		go c.end()
+		c.finish()
 		return
 	}
 	for i := range c.early {
@@ -156,17 +158,18 @@ func (c *Conn) Start(cm *rdmacm.Conn, own, peer int) {
 	c.early = nil
 	c.e.Flush()
 	c.e.Ending.Add(1)
-	go c.watch(cm)
+	go c.watch()
 }
 
-// watch notices that the peer has disconnected.
-func (c *Conn) watch(cm *rdmacm.Conn) {
+// watch notices that the peer has disconnected. Engine.Progress ends the connection when it has taken
+// what arrived before.
+func (c *Conn) watch() {
 	defer c.e.Ending.Done()
-	<-cm.Done()
-	c.e.mu.Lock()
-	defer c.e.mu.Unlock()
-	c.e.Progress() // takes what arrived before the end
-	c.Fail(cm.Err())
+	<-c.CM.Done()
+	c.e.Lock()
+	c.ended, c.e.ending = true, true
+	c.e.host.Event()
+	c.e.host.Unlock()
 }
 
 // complete takes a completion.
@@ -175,57 +178,40 @@ func (c *Conn) complete(wc *verbs.WC) {
 		c.early = append(c.early, *wc)
 		return
 	}
-	i := int(uint16(wc.WRID))
-	kind := wc.WRID >> 48
-	switch {
-	case kind == workReceive && wc.Status == verbs.Success && c.Err == nil:
-		c.arrived(i, int(wc.ByteLen))
-	case kind == workFrame:
-		c.posted[i] = false
-		c.owner.Sent(c, i)
-	case kind == workNote:
-		c.free = append(c.free, i)
-		if len(c.pending) > 0 {
-			c.mark()
-		}
-	case kind == workRead:
-		slot := c.reads[i]
-		c.reads[i] = -1
-		c.reading--
-		if len(c.wants) > 0 {
-			c.mark()
-		}
-		c.owner.Fetched(c, slot, wc.Err())
-	}
 	if wc.Status != verbs.Success {
-		err := wc.Err()
-		if cause := c.CM.Err(); cause != nil {
-			err = cause // names why work was flushed
-		}
-		c.Fail(err)
+		c.lose(Cause(wc, c.CM.Err()))
 	}
+	i := int(uint16(wc.WRID))
+	switch kind := wc.WRID >> 48; {
+	case kind == workFrame:
+		c.completeFrames(i)
+	case kind == workMove:
+		c.moved(i, wc.Err())
+	case c.Err != nil:
+	case kind == workReceive:
+		c.arrived(i, int(wc.ByteLen))
+	case kind == workOther:
+		c.owner.Done(c, i)
+	}
+	c.Mark()
 }
 
 // arrived takes a frame.
 func (c *Conn) arrived(i, n int) {
-	h := &c.header
-	var body []byte
+	b := c.receives.in.Bytes(i)[:n]
+	var keep bool
 	var err error
-	if *h, body, err = session.Parse(c.in.Bytes(i)[:n]); err == nil {
-		err = c.flow.Learn(h.Consumed)
+	if c.credits != nil {
+		err = c.credits.Learn(b)
 	}
-	keep := false
 	if err == nil {
-		if len(c.queue) > 0 || len(c.pending) > 0 {
-			c.mark()
-		}
-		keep, err = c.owner.Arrive(c, h, body, i)
+		keep, err = c.owner.Arrive(c, b, i)
 	}
 	switch {
 	case err != nil:
 		c.Fail(err)
 	case keep:
-		c.held++
+		c.receives.held++
 	default:
 		c.repost(i)
 	}
@@ -233,155 +219,55 @@ func (c *Conn) arrived(i, n int) {
 
 // Release gives back a receive that Owner.Arrive kept.
 func (c *Conn) Release(i int) {
-	c.held--
-	if c.gone && c.held == 0 {
-		c.in.Free()
+	if c.receives.held--; c.gone {
+		c.receives.free()
 	}
-	if c.Err == nil {
-		c.repost(i)
-	}
+	c.repost(i)
 }
 
 func (c *Conn) repost(i int) {
-	if err := c.receive(i); err != nil {
-		c.Fail(err)
+	if c.Err != nil || c.broken != nil {
 		return
 	}
-	c.flow.Consume()
-	if c.flow.Owes() {
-		c.mark()
+	if c.broken = c.receives.add(c, i); c.broken != nil || c.credits != nil {
+		c.Mark()
 	}
 }
 
-// mark makes Engine.Flush call push.
-func (c *Conn) mark() {
+// Mark makes Engine.Flush push the connection.
+func (c *Conn) Mark() {
 	if !c.dirty {
 		c.dirty = true
 		c.e.dirty = append(c.e.dirty, c)
 	}
 }
 
-// Send sends the frame of n bytes in a slot, now or when the peer has a receive for it. The
-// connection has not failed, and no frame of the slot is in flight on it.
-func (c *Conn) Send(slot, n int) {
-	c.posted[slot] = true
-	if len(c.queue) > 0 || !c.flow.Ready() {
-		c.queue = append(c.queue, outgoing{slot, n})
-		return
-	}
-	c.post(slot, n)
-}
-
-func (c *Conn) post(slot, n int) {
-	frame := c.out.Bytes(slot)
-	session.PutConsumed(frame, c.flow.Send())
-	var err error
-	if far := c.owner.Far(slot); far != nil {
-		var r *verbs.MR
-		if r, err = far.On(c.Rail); err == nil {
-			session.PutFar(frame, r.Addr(), r.RKey())
-		}
-	}
-	if err == nil {
-		err = c.qp.PostSend(verbs.SendWR{WRID: c.id(workFrame, slot), Op: verbs.OpSend, SGL: c.entry(c.out.entry(c.region, slot, n))})
-	}
-	if err != nil {
-		c.Fail(err)
-	}
-}
-
-// Telling reports whether control frames have not left yet.
-func (c *Conn) Telling() bool { return len(c.free) < notes }
-
-// Tell sends a control frame.
-func (c *Conn) Tell(h session.Header, body []byte) {
-	if c.Err != nil {
-		return
-	}
-	h.Length = uint64(len(body))
-	if len(c.pending) == 0 && len(c.free) > 0 && c.flow.Ready() {
-		c.postNote(&h, body)
-		return
-	}
-	b := make([]byte, session.HeaderLen, session.HeaderLen+len(body))
-	h.Put(b)
-	c.pending = append(c.pending, append(b, body...))
-	c.mark()
-}
-
-// takeNote takes the memory of a control frame. The caller has checked that some is free.
-func (c *Conn) takeNote() int {
-	i := c.free[len(c.free)-1]
-	c.free = c.free[:len(c.free)-1]
-	return i
-}
-
-func (c *Conn) postNote(h *session.Header, body []byte) {
-	i := c.takeNote()
-	b := c.note.Bytes(i)
-	h.Consumed = c.flow.Send()
-	h.Put(b)
-	c.sendNote(i, session.HeaderLen+copy(b[session.HeaderLen:], body))
-}
-
-// TellRaw sends bytes as they are, for tests of what the peer refuses. It reports whether there is room.
-func (c *Conn) TellRaw(frame []byte) bool {
-	if len(c.free) == 0 || !c.flow.Ready() {
-		return false
-	}
-	i := c.takeNote()
-	c.flow.Send()
-	c.sendNote(i, copy(c.note.Bytes(i), frame))
-	return true
-}
-
-func (c *Conn) sendNote(i, n int) {
-	err := c.qp.PostSend(verbs.SendWR{WRID: c.id(workNote, i), Op: verbs.OpSend, SGL: c.entry(c.note.entry(c.note.regions[0].MR, i, n))})
-	if err != nil {
-		c.Fail(err)
-	}
-}
-
-// Read reads a body. It ends with a call of Owner.Fetched.
-func (c *Conn) Read(f Fetch) {
-	if c.Err == nil && c.reading < maxReads {
-		c.postRead(&f)
-		return
-	}
-	c.wants = append(c.wants, f)
-}
-
-func (c *Conn) postRead(f *Fetch) {
-	i := slices.Index(c.reads[:], -1)
-	c.reads[i] = f.Slot
-	c.reading++
-	r, err := f.To.On(c.Rail)
-	if err == nil {
-		err = c.qp.PostSend(verbs.SendWR{WRID: c.id(workRead, i), Op: verbs.OpRead,
-			SGL: c.entry(r.SGE(0, f.N)), RemoteAddr: f.Address, RKey: f.Key})
-	}
-	if err != nil {
-		c.Fail(err)
-	}
-}
-
 // push sends what can be sent now.
 func (c *Conn) push() {
-	c.dirty = false
-	for c.Err == nil && len(c.queue) > 0 && c.flow.Ready() {
-		c.post(c.queue[0].slot, c.queue[0].n)
-		c.queue = slices.Delete(c.queue, 0, 1)
+	if c.dirty = false; c.Err != nil {
+		return
 	}
-	for c.Err == nil && len(c.pending) > 0 && len(c.free) > 0 && c.flow.Ready() {
-		h, body, _ := session.Parse(c.pending[0]) // Tell made it
-		c.postNote(&h, body)
-		c.pending = slices.Delete(c.pending, 0, 1)
+	n := 0
+	for c.open() && n < len(c.backlog) && c.begin(&c.backlog[n]) {
+		n++
 	}
-	for c.Err == nil && len(c.wants) > 0 && c.reading < maxReads {
-		c.postRead(&c.wants[0])
-		c.wants = slices.Delete(c.wants, 0, 1)
+	if k := copy(c.backlog, c.backlog[n:]); n > 0 {
+		clear(c.backlog[k:])
+		c.backlog = c.backlog[:k]
 	}
-	if c.Err == nil && c.flow.Owes() && len(c.free) > 0 {
-		c.postNote(&session.Header{Kind: session.Credit}, nil)
+	c.owner.Push(c)
+	if c.open() && c.credits != nil {
+		c.postCredits()
+		if c.credits.Owes() && len(c.slots.vacant) > 0 {
+			i := c.slots.take()
+			c.post(i, c.credits.Grant(c.slots.bytes(i)))
+		}
+	}
+	c.Flush()
+	if c.broken != nil {
+		c.Fail(c.broken)
 	}
 }
+
+// open reports whether work can be posted.
+func (c *Conn) open() bool { return c.Err == nil && c.broken == nil }

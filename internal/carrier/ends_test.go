@@ -37,6 +37,7 @@ type frame struct {
 // An end is one end of a connection, and the session that owns it. The engine's lock guards what the
 // owner is told.
 type end struct {
+	carrier.Plain
 	t      *testing.T
 	host   *bubble.Host
 	e      *carrier.Engine
@@ -49,18 +50,23 @@ type end struct {
 	refuse  error // answers frames
 	arrived []frame
 	sent    [slots]int
-	fetched map[int][]error
+	into    []carrier.Span // what READs fill
+	moved   map[int][]error
 	broken  int
 }
 
 // Arrive implements carrier.Owner.
-func (x *end) Arrive(c *carrier.Conn, h *session.Header, body []byte, at int) (keep bool, err error) {
+func (x *end) Arrive(c *carrier.Conn, b []byte, at int) (keep bool, err error) {
 	x.told()
+	h, body, err := session.Parse(b)
+	if err != nil {
+		return false, err
+	}
 	if x.refuse != nil {
 		return false, x.refuse
 	}
 	if h.Kind != session.Credit {
-		x.arrived = append(x.arrived, frame{*h, body, slices.Clone(body), at})
+		x.arrived = append(x.arrived, frame{h, body, slices.Clone(body), at})
 	}
 	return x.keep, nil
 }
@@ -71,17 +77,23 @@ func (x *end) Sent(_ *carrier.Conn, slot int) {
 	x.sent[slot]++
 }
 
-// Fetched implements carrier.Owner.
-func (x *end) Fetched(_ *carrier.Conn, slot int, err error) {
-	x.told()
-	x.fetched[slot] = append(x.fetched[slot], err)
+// Local implements carrier.Mover.
+func (x *end) Local(c *carrier.Conn, m carrier.Move) (verbs.SGE, error) {
+	r, err := x.into[m.Slot].On(c.Rail)
+	if err != nil {
+		return verbs.SGE{}, err
+	}
+	return r.SGE(0, len(m.Data)), nil
 }
 
-// Far implements carrier.Owner.
-func (x *end) Far(int) *carrier.Span { return nil }
+// Moved implements carrier.Mover.
+func (x *end) Moved(_ *carrier.Conn, m carrier.Move, err error) {
+	x.told()
+	x.moved[m.Slot] = append(x.moved[m.Slot], err)
+}
 
-// Broken implements carrier.Owner.
-func (x *end) Broken(*carrier.Conn) {
+// Released implements carrier.Owner.
+func (x *end) Released(*carrier.Conn) {
 	x.told()
 	x.broken++
 }
@@ -129,6 +141,7 @@ func (x *end) send(slot int, body []byte) {
 	h := session.Header{Kind: session.Request, Slot: uint16(slot), Length: uint64(len(body))}
 	h.Put(x.out.Bytes(slot))
 	x.c.Send(slot, session.HeaderLen+copy(x.out.Bytes(slot)[session.HeaderLen:], body))
+	x.e.Flush()
 }
 
 // release gives back all receives that the owner has kept.
@@ -188,8 +201,8 @@ func newEnd(t *testing.T, w *bubble.World, address string) *end {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &end{t: t, host: h, fetched: map[int][]error{}}
-	if x.e, err = carrier.NewEngine(h.Device); err == nil {
+	x := &end{t: t, host: h, moved: map[int][]error{}}
+	if x.e, err = carrier.NewEngine(h.Device, nil); err == nil {
 		x.domain, err = carrier.NewDomain(x.e.First())
 	}
 	if err == nil {
@@ -206,8 +219,9 @@ func newEnd(t *testing.T, w *bubble.World, address string) *end {
 }
 
 func (x *end) connect(receives int, create func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error), establish func() (*rdmacm.Conn, error)) error {
-	c, err := x.e.NewConn(&carrier.ConnConfig{
-		Owner: x, Domain: x.domain, Rail: x.e.First(), Out: &x.out, Slots: slots, Frame: frameLen, Receives: receives, Timeout: peerTimeout,
+	c, err := x.e.NewConn(carrier.ConnConfig{
+		Owner: x, Domain: x.domain, Rail: x.e.First(), Out: &x.out, OutSlots: slots, Slots: 16, Size: 256,
+		Frame: frameLen, Receives: receives, Timeout: peerTimeout,
 	}, create)
 	if err != nil {
 		return err
@@ -219,7 +233,7 @@ func (x *end) connect(receives int, create func(*verbs.PD, verbs.QPConfig) (*ver
 	x.e.Lock()
 	defer x.e.Unlock()
 	x.c = c
-	c.Start(cm, receives, receives)
+	c.Start(cm, session.NewFlow(receives, receives))
 	return nil
 }
 
@@ -235,7 +249,9 @@ func (x *end) close() {
 		x.locked(x.release)
 	}
 	x.stop()
-	x.e.Close()
+	if err := x.e.Close(); err != nil {
+		x.t.Error(err)
+	}
 	x.out.Free()
 	x.domain.Release()
 	if c := x.host.Device.Counts(); c != (verbs.Counts{}) {

@@ -2,6 +2,8 @@ package carrier
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,54 +14,92 @@ import (
 // An Engine has the completion queues of a set of connections, one on each device. Its lock guards the
 // connections and the state of their owners. Whoever holds the lock makes progress.
 type Engine struct {
+	host    Host
 	context context.Context // of pumps, until close
 	stop    context.CancelFunc
 	first   *Rail         // never changes once there is one
-	several atomic.Bool   // there are pumps
-	event   chan struct{} // from pumps
+	pumped  atomic.Bool   // there are pumps
+	event   chan struct{} // from pumps, for Next
 
 	mu     sync.Mutex
 	rails  []*Rail
-	conns  map[uint32]*Conn // until their memory is released
-	number uint32           // of the last connection
+	conns  []*Conn // until their memory is released; nil where there is none
+	number uint32  // of the last connection
+	ending bool    // a connection has ended
 	list   [32]verbs.WC
-	dirty  []*Conn        // with frames that wait for credit, or with credit to give
+	dirty  []*Conn        // to be pushed
 	dead   error          // why no completion queue works any more
 	Ending sync.WaitGroup // goroutines that use the engine
 	pumps  sync.WaitGroup
 }
 
-// NewEngine makes an engine with one rail.
-func NewEngine(dev *verbs.Device) (*Engine, error) {
-	e := &Engine{conns: map[uint32]*Conn{}, event: make(chan struct{}, 1)}
+// NewEngine makes an engine with one rail. Without a host, the caller of Next makes progress.
+func NewEngine(dev *verbs.Device, h Host) (*Engine, error) {
+	e := &Engine{host: h, event: make(chan struct{}, 1)}
 	e.context, e.stop = context.WithCancel(context.Background())
+	if h == nil {
+		e.host = engineHost{e}
+	} else {
+		e.pumped.Store(true)
+	}
 	_, err := e.On(dev)
 	return e, err
 }
 
-// Close destroys the queues. The caller has ended all connections.
-func (e *Engine) Close() {
+// An engineHost is the host of an engine that has no other.
+type engineHost struct{ *Engine }
+
+// Event makes progress, and wakes the caller of Next.
+func (h engineHost) Event() {
+	if h.Progress(); h.pumped.Load() {
+		token(h.event)
+	}
+}
+
+// token puts a value into a channel unless it is full.
+func token(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // there is one already
+	}
+}
+
+// Close destroys the queues. The caller has ended all connections. An error is that of a device that has
+// not closed.
+func (e *Engine) Close() (err error) {
 	e.Ending.Wait()
 	e.stop()
 	e.pumps.Wait()
 	for _, r := range e.rails {
-		_ = r.cq.Destroy() // fails if the device is closed, which destroyed it
-		_ = r.events.Destroy()
-	}
-}
-
-// Progress handles completions, and sends what they allow. The caller holds the lock.
-func (e *Engine) Progress() {
-	for _, r := range e.rails {
-		if !r.Gone.Load() {
-			e.poll(r)
+		if first := errors.Join(r.cq.Destroy(), r.events.Destroy()); err == nil && !r.Gone.Load() {
+			err = first
 		}
 	}
+	return err
+}
+
+// Progress handles completions, and sends what they allow. It returns their number. The caller holds the
+// lock.
+func (e *Engine) Progress() (total int) {
+	for _, r := range e.rails {
+		total += e.poll(r)
+	}
+	if e.ending { // all that arrived before the end was taken
+		e.ending = false
+		for _, c := range e.conns {
+			if c != nil && c.ended && c.Err == nil {
+				c.lose(c.CM.Err())
+				total++
+			}
+		}
+		e.Flush()
+	}
+	return total
 }
 
 // poll handles the completions of a rail.
-func (e *Engine) poll(r *Rail) {
-	for {
+func (e *Engine) poll(r *Rail) (total int) {
+	for !r.Gone.Load() {
 		n, err := r.cq.Poll(e.list[:])
 		for i := range e.list[:n] {
 			wc := &e.list[i]
@@ -71,13 +111,17 @@ func (e *Engine) poll(r *Rail) {
 			e.lose(r, err)
 		}
 		e.Flush()
-		if n < len(e.list) {
-			return
+		if total += n; n == 0 || n < len(e.list) && !e.ending {
+			break
 		}
 	}
+	return total
 }
 
-// Flush posts what waits on the connections. The caller holds the lock.
+// Due reports whether connections have ended, which Progress will notice.
+func (e *Engine) Due() bool { return e.ending }
+
+// Flush pushes the connections that are marked. The caller holds the lock.
 func (e *Engine) Flush() {
 	for i := 0; i < len(e.dirty); i++ {
 		e.dirty[i].push()
@@ -103,15 +147,22 @@ func (e *Engine) reserve(c *Conn, room int) error {
 	c.room = room
 	e.number++
 	c.Number = e.number
-	e.conns[c.Number] = c
+	i := slices.Index(e.conns, nil)
+	if i < 0 {
+		i = len(e.conns)
+		e.conns = append(e.conns, nil)
+	}
+	c.index, e.conns[i] = uint32(i), c
 	return nil
 }
 
 // unreserve removes a connection, which has no completions any more, and its room. The caller holds the
 // lock.
 func (e *Engine) unreserve(c *Conn) {
-	delete(e.conns, c.Number)
-	c.Rail.room -= c.room
+	if c.Number > 0 {
+		e.conns[c.index] = nil
+		c.Rail.room -= c.room
+	}
 }
 
 // First returns the engine's first rail.
@@ -123,7 +174,9 @@ func (e *Engine) Made() int { return int(e.number) }
 // Each calls f for each connection whose memory is in use. The caller holds the lock.
 func (e *Engine) Each(f func(*Conn)) {
 	for _, c := range e.conns {
-		f(c)
+		if c != nil {
+			f(c)
+		}
 	}
 }
 

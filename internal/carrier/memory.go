@@ -21,12 +21,12 @@ type Domain struct {
 func NewDomain(r *Rail) (*Domain, error) {
 	d := &Domain{pds: map[*Rail]*verbs.PD{}}
 	d.users.Store(1)
-	_, err := d.pd(r)
+	_, err := d.PD(r)
 	return d, err
 }
 
-// pd returns the protection domain on a rail.
-func (d *Domain) pd(r *Rail) (*verbs.PD, error) {
+// PD returns the protection domain on a rail.
+func (d *Domain) PD(r *Rail) (*verbs.PD, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.pds, func(r *Rail, _ *verbs.PD) bool { return r.Gone.Load() })
@@ -106,7 +106,7 @@ func (s *Span) On(r *Rail) (*verbs.MR, error) {
 			return s.regions[i].MR, nil
 		}
 	}
-	pd, err := s.domain.pd(r)
+	pd, err := s.domain.PD(r)
 	if err != nil {
 		return nil, err
 	}
@@ -121,17 +121,25 @@ func (s *Span) On(r *Rail) (*verbs.MR, error) {
 // Bytes returns the memory.
 func (s *Span) Bytes() []byte { return s.memory.Bytes() }
 
-// Free frees the memory, which no work request names any more.
-func (s *Span) Free() {
+// Deregister ends the use of the memory by devices.
+func (s *Span) Deregister() {
 	if s.domain == nil {
 		return
 	}
 	for _, x := range s.regions {
 		_ = x.Deregister() // no window is bound to it
 	}
-	_ = s.memory.Free()
+	s.regions = nil
 	s.domain.Release()
 	s.domain = nil
+}
+
+// Free frees the memory, which no work request names any more.
+func (s *Span) Free() {
+	if s.Deregister(); s.memory != nil {
+		_ = s.memory.Free() // no region is left
+		s.memory = nil
+	}
 }
 
 // Frames are memory for n frames of one size.

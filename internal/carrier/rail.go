@@ -43,10 +43,12 @@ func (e *Engine) On(dev *verbs.Device) (*Rail, error) {
 	}
 	e.rails, e.dead = append(live, r), nil
 	if e.first == nil {
-		e.first = r
+		if e.first = r; e.pumped.Load() {
+			e.pump(r)
+		}
 		return r, nil
 	}
-	if !e.several.Swap(true) && !e.first.Gone.Load() {
+	if !e.pumped.Swap(true) && !e.first.Gone.Load() {
 		e.pump(e.first)
 	}
 	e.pump(r)
@@ -74,14 +76,14 @@ func (e *Engine) lose(r *Rail, err error) {
 		e.dead = err
 	}
 	for _, c := range e.conns {
-		if c.Rail == r {
-			c.Fail(err)
+		if c != nil && c.Rail == r {
+			c.lose(err)
 		}
 	}
 }
 
-// pump hands the events of a rail to the goroutine that sleeps for all rails of an engine. It waits for an
-// event only after Arm, because a goroutine that waits makes the device slower for those who poll.
+// pump tells the host of the events of a rail. It waits for an event only after Arm, because a goroutine
+// that waits makes the device slower for those who poll.
 func (e *Engine) pump(r *Rail) {
 	e.pumps.Go(func() {
 		for {
@@ -94,15 +96,13 @@ func (e *Engine) pump(r *Rail) {
 			if e.context.Err() != nil {
 				return
 			}
+			e.Lock()
 			if err != nil {
-				e.mu.Lock()
 				e.lose(r, err)
-				e.mu.Unlock()
+				e.Flush()
 			}
-			select {
-			case e.event <- struct{}{}:
-			default: // there is one already
-			}
+			e.host.Event()
+			e.host.Unlock()
 			if err != nil {
 				return
 			}
@@ -112,24 +112,21 @@ func (e *Engine) pump(r *Rail) {
 
 // Arm asks for an event.
 func (e *Engine) Arm() {
-	several := e.several.Load()
+	pumped := e.pumped.Load()
 	for _, r := range e.rails {
 		if r.Gone.Load() {
 			continue
 		}
 		r.cq.Arm(false)
-		if several {
-			select {
-			case r.armed <- struct{}{}:
-			default: // pump will wait for it
-			}
+		if pumped {
+			token(r.armed)
 		}
 	}
 }
 
 // Next waits for the event.
 func (e *Engine) Next(ctx context.Context) error {
-	if !e.several.Load() {
+	if !e.pumped.Load() {
 		_, err := e.first.events.Next(ctx)
 		return err
 	}

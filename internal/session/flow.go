@@ -1,6 +1,9 @@
 package session
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // reserved are the receives of the peer that only Credit frames use. At most one is in flight:
 // the next one needs frames of the peer, which has consumed the first one to send them.
@@ -17,20 +20,26 @@ type Flow struct {
 }
 
 // NewFlow returns the flow of a connection with the receives of both ends.
-func NewFlow(own, peer int) Flow { return Flow{own: uint32(own), peer: uint32(peer)} }
+func NewFlow(own, peer int) *Flow { return &Flow{own: uint32(own), peer: uint32(peer)} }
 
 // Ready reports whether the peer has a receive for a frame.
 func (f *Flow) Ready() bool { return f.sent-f.acked < f.peer-reserved }
 
-// Send counts a frame and returns the value of its field Consumed.
-func (f *Flow) Send() uint32 {
+// Stamp counts a frame and sets its field Consumed. A frame that is nil is only counted.
+func (f *Flow) Stamp(frame []byte) {
 	f.sent++
-	f.reported = f.consumed
-	return f.consumed
+	if frame != nil {
+		f.reported = f.consumed
+		binary.BigEndian.PutUint32(frame[consumedAt:], f.consumed)
+	}
 }
 
 // Learn processes the field Consumed of a received frame. The error matches ErrProtocol.
-func (f *Flow) Learn(consumed uint32) error {
+func (f *Flow) Learn(frame []byte) error {
+	if len(frame) < HeaderLen {
+		return tooShort(frame)
+	}
+	consumed := binary.BigEndian.Uint32(frame[consumedAt:])
 	if consumed-f.acked > f.sent-f.acked {
 		return fmt.Errorf("%w: it has consumed frame %d, the last one was %d", ErrProtocol, consumed, f.sent)
 	}
@@ -44,3 +53,11 @@ func (f *Flow) Consume() { f.consumed++ }
 // Owes reports whether consumed frames must be reported to the peer by a Credit frame, unless
 // another frame is sent.
 func (f *Flow) Owes() bool { return f.consumed-f.reported >= f.own/2 }
+
+// Grant makes a Credit frame.
+func (f *Flow) Grant(b []byte) int {
+	h := Header{Kind: Credit}
+	h.Put(b)
+	f.Stamp(b)
+	return HeaderLen
+}

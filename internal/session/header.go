@@ -95,8 +95,7 @@ func (h *Header) Put(b []byte) {
 	be.PutUint32(b[44:], h.Headers)
 }
 
-// PutConsumed writes the field Consumed of a header in b.
-func PutConsumed(b []byte, consumed uint32) { binary.BigEndian.PutUint32(b[8:], consumed) }
+const consumedAt = 8 // where the field Consumed is
 
 // PutFar writes the place of a far body in a header in b.
 func PutFar(b []byte, address uint64, key uint32) {
@@ -111,7 +110,7 @@ func SetFlag(b []byte, f Flag) { b[1] |= byte(f) }
 // headers of Extra. The error matches ErrProtocol.
 func Parse(b []byte) (h Header, body []byte, err error) {
 	if len(b) < HeaderLen {
-		return h, nil, fmt.Errorf("%w: a frame of %d bytes, expected at least %d", ErrProtocol, len(b), HeaderLen)
+		return h, nil, tooShort(b)
 	}
 	be := binary.BigEndian
 	h = Header{
@@ -138,6 +137,10 @@ func Parse(b []byte) (h Header, body []byte, err error) {
 		return h, nil, fmt.Errorf("%w: a list of %d bytes, expected a multiple of %d", ErrProtocol, len(body), PlaceLen)
 	}
 	return h, body, nil
+}
+
+func tooShort(b []byte) error {
+	return fmt.Errorf("%w: a frame of %d bytes, expected at least %d", ErrProtocol, len(b), HeaderLen)
 }
 
 // PlaceLen is the length of a Place in a frame.

@@ -171,25 +171,27 @@ func TestRequestsOutOfTurnAreRefused(t *testing.T) {
 // Two ends send as often as they may, and consume in any order. Neither exceeds the other's
 // receives, and neither waits forever.
 func TestFlowsNeitherExceedReceivesNorStopForAnySeed(t *testing.T) {
-	type frame struct{ consumed uint32 }
+	type frame = []byte
 	for seed := range *seeds {
 		r := rand.New(rand.NewPCG(seed, 2))
 		sizes := [2]int{MinReceives + r.IntN(8), MinReceives + r.IntN(8)}
-		ends := [2]Flow{NewFlow(sizes[0], sizes[1]), NewFlow(sizes[1], sizes[0])}
+		ends := [2]*Flow{NewFlow(sizes[0], sizes[1]), NewFlow(sizes[1], sizes[0])}
 		var wire [2][]frame // to each end
 		sent := 0
 		for range 400 {
 			i := r.IntN(2)
-			f, peer := &ends[i], 1-i
+			f, peer := ends[i], 1-i
 			switch r.IntN(3) {
 			case 0:
 				if f.Ready() {
-					wire[peer] = append(wire[peer], frame{f.Send()})
+					b := make(frame, HeaderLen)
+					f.Stamp(b)
+					wire[peer] = append(wire[peer], b)
 					sent++
 				}
 			case 1:
 				if len(wire[i]) > 0 {
-					if err := f.Learn(wire[i][0].consumed); err != nil {
+					if err := f.Learn(wire[i][0]); err != nil {
 						t.Fatalf("seed %d: %v", seed, err)
 					}
 					wire[i] = wire[i][1:]
@@ -197,7 +199,9 @@ func TestFlowsNeitherExceedReceivesNorStopForAnySeed(t *testing.T) {
 				}
 			case 2:
 				if f.Owes() {
-					wire[peer] = append(wire[peer], frame{f.Send()})
+					b := make(frame, HeaderLen)
+					f.Grant(b)
+					wire[peer] = append(wire[peer], b)
 				}
 			}
 			for k := range wire {
@@ -214,8 +218,10 @@ func TestFlowsNeitherExceedReceivesNorStopForAnySeed(t *testing.T) {
 
 func TestFlowRefusesToLearnOfFramesThatWereNotSent(t *testing.T) {
 	f := NewFlow(8, 8)
-	f.Send()
-	if err := f.Learn(2); !errors.Is(err, ErrProtocol) {
+	f.Stamp(nil)
+	b := make([]byte, HeaderLen)
+	(&Header{Kind: Credit, Consumed: 2}).Put(b)
+	if err := f.Learn(b); !errors.Is(err, ErrProtocol) {
 		t.Errorf("%v, expected %v", err, ErrProtocol)
 	}
 }

@@ -38,7 +38,7 @@ func New(q Queue) Group {
 // A Queue is a completion queue with the lock that guards it.
 type Queue interface {
 	sync.Locker
-	Progress()                      // handles completions
+	Progress() int                  // handles completions, and returns their number
 	Arm()                           // asks for an event at the next completion
 	Next(ctx context.Context) error // waits for the event; if ctx has not ended, without the lock
 	Dead() error                    // why nothing arrives any more, nil if that is not so

@@ -33,7 +33,7 @@ func newQueue() *queue {
 	return q
 }
 
-func (q *queue) Progress() {
+func (q *queue) Progress() int {
 	q.polls.Add(1)
 	if q.spin > 0 {
 		time.Sleep(time.Microsecond)
@@ -41,7 +41,8 @@ func (q *queue) Progress() {
 	for _, w := range q.arrived {
 		q.group.Signal(w)
 	}
-	q.arrived = nil
+	defer func() { q.arrived = nil }()
+	return len(q.arrived)
 }
 
 func (q *queue) Arm() { q.armed = true }
