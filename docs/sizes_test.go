@@ -28,7 +28,7 @@ var (
 	largeMethods = map[string]int{
 		"internal/rc/responder.Responder":  85,
 		"rdmanet.Conn":                     76,
-		"msg.Worker":                       65,
+		"msg.Worker":                       61,
 		"internal/message.Worker":          59,
 		"rdmacm.ID":                        57,
 		"internal/uverbs/commands.context": 56,
@@ -36,11 +36,10 @@ var (
 	}
 	largeFields = map[string]int{
 		"internal/wire/mad/smp.PortInfo":        51,
-		"msg.connection":                        43,
 		"internal/wire/uapi.QueryDeviceResp":    41,
 		"internal/management/hardware.Counters": 40,
 		"internal/iwarp.receiver":               39,
-		"msg.Worker":                            35,
+		"msg.Worker":                            31,
 	}
 	largeExported = map[string]int{
 		"internal/wire/uapi":        233,

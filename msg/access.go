@@ -14,24 +14,16 @@ const (
 type port struct{ c *connection }
 
 func (p port) Err() error   { return p.c.err }
-func (p port) Failed() bool { return p.c.broken != nil }
+func (p port) Failed() bool { return p.c.Broken() }
 
-// Fail leaves the end of the connection to Worker.flush.
-func (p port) Fail(err error) {
-	if c := p.c; c.broken == nil {
-		c.broken = err
-		c.w.dirty = append(c.w.dirty, c)
-	}
-}
+// Fail leaves the end of the connection to the next push.
+func (p port) Fail(err error) { p.c.Break(err) }
 
-func (p port) Post(slot int, r *verbs.SendWR) error {
-	r.WRID = p.c.id(workAccess, slot)
-	return p.c.postBehind(r)
-}
+func (p port) Post(slot int, r *verbs.SendWR) error { return p.c.Post(slot, r) }
 
-func (p port) Frames() uint64 { return p.c.sent.Total }
+func (p port) Frames() uint64 { return p.c.Frames() }
 
-func (p port) Arrived(frames uint64) { p.c.vacant = p.c.sent.Before(frames, p.c.vacant) }
+func (p port) Arrived(frames uint64) { p.c.Arrived(frames) }
 
 // operation begins an operation that consists of accesses. The caller holds the lock, begins the accesses,
 // ends its own part and calls Worker.flush.

@@ -29,7 +29,7 @@ type Active struct {
 	From   *Endpoint // sends to the worker that sent the message
 
 	c     *connection
-	slot  int    // in c.in, -1 if buf has the bytes
+	slot  int    // of the receive, -1 if buf has the bytes
 	buf   []byte // header and data that came through shared memory
 	m     message.Active
 	kept  bool
@@ -39,8 +39,8 @@ type Active struct {
 // Handle sets the function that takes active messages with an ID. Nil removes it. A message that
 // arrives without a handler is dropped and counted: see Unhandled.
 func (w *Worker) Handle(id uint16, h Handler) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	if n := int(id) + 1; n > len(w.handlers) {
 		w.handlers = append(w.handlers, make([]Handler, n-len(w.handlers))...)
 	}
@@ -49,8 +49,8 @@ func (w *Worker) Handle(id uint16, h Handler) {
 
 // Unhandled returns how many active messages had no handler. Config.Unhandled names them.
 func (w *Worker) Unhandled() uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	return w.unknown
 }
 
@@ -74,7 +74,7 @@ func (e *Endpoint) AnnounceActive(id uint16, header, data []byte) *Request {
 
 func (e *Endpoint) sendActive(id uint16, header, data []byte, announce bool) *Request {
 	w := e.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.send.Data, r.send.Length = r.piece(data)
@@ -86,7 +86,7 @@ func (e *Endpoint) sendActive(id uint16, header, data []byte, announce bool) *Re
 // SendActiveVec is like SendActive for data in pieces. The program may change the list at once.
 func (e *Endpoint) SendActiveVec(id uint16, header []byte, data [][]byte) *Request {
 	w := e.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.send.Data, r.send.Length = r.pieces(data)
@@ -110,8 +110,8 @@ func (e *Endpoint) postActive(r *Request, id uint16, header []byte) {
 // would wait forever.
 func (m *Active) Keep() {
 	w := m.c.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	if !m.kept {
 		m.kept = true
 		m.holds++
@@ -123,12 +123,12 @@ func (m *Active) Keep() {
 // that has begun goes on. Without Keep, Release does nothing.
 func (m *Active) Release() {
 	w := m.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	if m.kept {
 		m.kept = false
 		m.release()
-		w.flush()
+		w.e.Flush()
 	}
 }
 
@@ -155,7 +155,7 @@ func (m *Active) release() {
 // ErrTruncated.
 func (m *Active) Receive(buf []byte) *Request {
 	w := m.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.receive.Buffer, r.receive.Length = r.piece(buf)
@@ -167,7 +167,7 @@ func (m *Active) Receive(buf []byte) *Request {
 // program may change the list at once.
 func (m *Active) ReceiveVec(bufs [][]byte) *Request {
 	w := m.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
@@ -184,7 +184,7 @@ func (m *Active) receive(r *Request) {
 		return
 	}
 	w.machine.ReceiveActive(&r.receive, &m.m)
-	w.flush()
+	w.e.Flush()
 }
 
 // Active queues the call of a handler.
@@ -212,7 +212,6 @@ func (e env) Active(a *message.Active) bool {
 	} else {
 		m = &c.actives[slot]
 		c.taken = true
-		c.held++
 	}
 	m.ID, m.Header, m.Data, m.Length, m.From = a.ID, a.Header, a.Data, a.Length, from
 	m.c, m.slot, m.kept, m.holds = c, slot, false, 1
@@ -223,22 +222,12 @@ func (e env) Active(a *message.Active) bool {
 }
 
 // Over posts the receive of a message again.
-func (e env) Over(a *message.Active) {
+func (env) Over(a *message.Active) {
 	m := a.Context.(*Active)
 	c := m.c
 	if m.slot < 0 {
 		c.rings.spare = append(c.rings.spare, m)
 		return
 	}
-	c.held--
-	if c.err != nil {
-		c.free()
-		return
-	}
-	if c.broken == nil {
-		c.broken = c.receive(m.slot)
-	}
-	if c.broken != nil {
-		e.w.dirty = append(e.w.dirty, c) // flush ends the connection
-	}
+	c.Release(m.slot)
 }

@@ -36,25 +36,25 @@ func (w *Worker) unlock() {
 		w.calls, w.called = w.called, nil
 		w.calling = true
 		skip := w.closed
-		w.mu.Unlock()
+		w.e.Unlock()
 		for i := range calls {
 			if c := &calls[i]; c.then != nil || !skip {
 				c.run()
 			}
 		}
-		w.mu.Lock()
+		w.e.Lock()
 		w.calling = false
 		for i := range calls {
 			if a := calls[i].active; a != nil {
 				a.release()
 			}
 		}
-		w.flush()
+		w.e.Flush()
 		clear(calls)
 		w.called = calls[:0]
 		if w.pollers > 0 {
 			break // they make the next calls
 		}
 	}
-	w.mu.Unlock()
+	w.e.Unlock()
 }

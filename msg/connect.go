@@ -9,7 +9,6 @@ import (
 	"softrdma/msg/internal/format"
 	"softrdma/msg/internal/repair"
 	"softrdma/rdmacm"
-	"softrdma/verbs"
 )
 
 // Connect makes an endpoint that sends to the worker with an address, on all devices that are of one
@@ -29,7 +28,7 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 	pairs := format.Pairs(&w.address, &a)
 	switch {
 	case len(pairs) == 0:
-		return nil, fmt.Errorf("%w: %v here", ErrPath, w.dev.Protocol())
+		return nil, fmt.Errorf("%w: %v here", ErrPath, w.on.Dev.Protocol())
 	case len(w.rails) > 1 || len(a.Rails) > 1:
 		return w.connectRails(ctx, &a, pairs)
 	}
@@ -41,18 +40,18 @@ func (w *Worker) Connect(ctx context.Context, to []byte) (*Endpoint, error) {
 	return e, format.Refusal(err, &a, 0)
 }
 
-// dial asks for a connection. After an error the caller releases what there is of it, before it leaves.
+// dial asks for a connection. After an error the caller discards what there is of it, before it leaves.
 func (w *Worker) dial(ctx context.Context, r *rail, to string, udp uint16, request format.Greeting, extra int) (*connection, error) {
-	d := rdmacm.Dialer{Device: r.dev, RemoteUDPPort: udp, ResponseTimeout: repair.ResponseTimeout(w.config.PeerTimeout, r.dev.Protocol())}
+	d := rdmacm.Dialer{Device: r.on.Dev, RemoteUDPPort: udp, ResponseTimeout: repair.ResponseTimeout(w.config.PeerTimeout, r.on.Dev.Protocol())}
 	e, err := d.Resolve(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	c, err := w.newConnection(r, extra, func(cfg verbs.QPConfig) (*verbs.QP, error) { return e.CreateQP(r.pd, cfg) })
+	c, err := w.newConnection(r, extra, e.CreateQP)
 	if err == nil {
-		c.conn, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: request.Bytes()})
+		c.CM, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: request.Bytes()})
 	}
-	if c.conn == nil {
+	if c.CM == nil {
 		_ = e.Close() // the first error counts
 	}
 	if err == nil {
@@ -61,7 +60,7 @@ func (w *Worker) dial(ctx context.Context, r *rail, to string, udp uint16, reque
 	return c, err
 }
 
-// begin begins to serve a connection that was made, or releases it after an error.
+// begin begins to serve a connection that was made, or discards it after an error.
 func (w *Worker) begin(c *connection, err error) (*Endpoint, error) {
 	if err == nil {
 		err = w.start(c)
@@ -70,7 +69,7 @@ func (w *Worker) begin(c *connection, err error) (*Endpoint, error) {
 		return &c.endpoint, nil
 	}
 	if c != nil {
-		c.release()
+		c.Discard()
 	}
 	if w.context.Err() != nil && !errors.Is(err, ErrClosed) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
@@ -80,7 +79,7 @@ func (w *Worker) begin(c *connection, err error) (*Endpoint, error) {
 
 // greeted takes the reply to a request.
 func (c *connection) greeted() error {
-	g, err := format.ParseGreeting(c.conn.PrivateData())
+	g, err := format.ParseGreeting(c.CM.PrivateData())
 	if err != nil {
 		return err
 	}
@@ -90,8 +89,8 @@ func (c *connection) greeted() error {
 
 // enter begins a call that Close of the worker ends and waits for. The caller calls leave.
 func (w *Worker) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	if w.closed {
 		return nil, nil, ErrClosed
 	}
@@ -154,22 +153,22 @@ func (w *Worker) admit(ctx context.Context, r *rdmacm.Request, g format.Greeting
 	return w.begin(c, err)
 }
 
-// accepted makes the connection of a request. After an error the caller releases what there is of it.
+// accepted makes the connection of a request. After an error the caller discards what there is of it.
 func (w *Worker) accepted(ctx context.Context, on *rail, r *rdmacm.Request, g format.Greeting, private []byte, extra int) (*connection, error) {
-	c, err := w.newConnection(on, extra, func(cfg verbs.QPConfig) (*verbs.QP, error) { return r.CreateQP(on.pd, cfg) })
+	c, err := w.newConnection(on, extra, r.CreateQP)
 	if err == nil {
 		err = c.meet(g.Accepts)
 	}
 	if err == nil {
 		reply := format.Greeting{Hello: w.address.Hello, Private: private}
-		c.conn, err = r.Accept(ctx, rdmacm.ConnParam{PrivateData: reply.Bytes()})
+		c.CM, err = r.Accept(ctx, rdmacm.ConnParam{PrivateData: reply.Bytes()})
 	}
 	return c, err
 }
 
 // start begins to serve a connection, which is the only one to its peer.
 func (w *Worker) start(c *connection) error {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	if w.closed {
 		return ErrClosed
@@ -184,13 +183,6 @@ func (w *Worker) start(c *connection) error {
 
 // serve begins to take completions. The caller holds the lock.
 func (c *connection) serve() {
-	w := c.w
-	c.started = true
-	for i := range c.early {
-		c.complete(&c.early[i])
-	}
-	c.early = nil
-	w.flush()
-	w.running.Go(c.watch)
-	w.event()
+	c.Start(c.CM, nil)
+	c.w.event()
 }

@@ -29,7 +29,7 @@ func (e *Endpoint) SendSyncVec(tag uint64, data [][]byte) *Request {
 
 func (e *Endpoint) send(tag uint64, data []byte, sync bool) *Request {
 	w := e.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.send.Data, r.send.Length = r.piece(data)
@@ -40,7 +40,7 @@ func (e *Endpoint) send(tag uint64, data []byte, sync bool) *Request {
 
 func (e *Endpoint) sendVec(tag uint64, data [][]byte, sync bool) *Request {
 	w := e.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.send.Data, r.send.Length = r.pieces(data)
@@ -62,13 +62,13 @@ func (e *Endpoint) post(r *Request) {
 	}
 	s.Context = r
 	w.machine.Send(e.c.peer, s)
-	w.flush()
+	w.e.Flush()
 }
 
 // Err returns nil while the endpoint works, and then an error that says why it failed.
 func (e *Endpoint) Err() error {
-	e.c.w.mu.Lock()
-	defer e.c.w.mu.Unlock()
+	e.c.w.e.Lock()
+	defer e.c.w.e.Unlock()
 	return e.c.err
 }
 
@@ -88,7 +88,7 @@ func (e *Endpoint) Close(ctx context.Context) error {
 func (e *Endpoint) StartClose() *Request {
 	c := e.c
 	w := c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	if c.err != nil {
@@ -98,9 +98,12 @@ func (e *Endpoint) StartClose() *Request {
 	if c.idle = append(c.idle, r); !c.closing {
 		c.addFlush(nil)
 		c.closing = true
+		if c.group == nil {
+			c.SignalAll() // the last frames have completions
+		}
 	}
-	w.dirty = append(w.dirty, c)
-	w.flush()
+	c.Mark()
+	w.e.Flush()
 	return r
 }
 
@@ -119,7 +122,7 @@ func (c *connection) close() {
 // nothing.
 func (e *Endpoint) Abort() {
 	w := e.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	e.c.fail(ErrClosed)
 }

@@ -12,20 +12,13 @@ func (e env) Transmit(p *message.Peer, h *message.Header, payload [][]byte) {
 		return
 	}
 	n := message.Size(payload)
-	if c.rings.entered && len(c.backlog) == 0 {
-		if b := c.rings.writer.Reserve(n); b != nil {
-			c.commitRing(h.PutFrame(b, payload))
-			return
-		}
-	}
-	if c.rings.sending || len(c.backlog) > 0 || len(c.vacant) == 0 {
-		b := make([]byte, n)
-		h.PutFrame(b, payload)
-		c.add(work{frame: b})
+	if b := c.Reserve(n); b != nil {
+		c.Commit(h.PutFrame(b, payload))
 		return
 	}
-	i := c.slot()
-	c.send(i, h.PutFrame(c.out.Bytes(i), payload))
+	b := make([]byte, n)
+	h.PutFrame(b, payload)
+	c.Add(b)
 }
 
 func (env) Sent(s *message.Send, err error) {

@@ -39,15 +39,15 @@ func PackKey(worker, address, length uint64, rkey uint32, r Rights) []byte {
 
 // Kept returns how many pieces of memory, and bytes, a worker keeps registered after requests.
 func (w *Worker) Kept() (pieces, bytes int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	return w.cache.Kept()
 }
 
 // KeptKey returns a key of kept memory, as a peer would forge it.
 func (w *Worker) KeptKey(buf []byte) []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	kept, err := w.cache.Register(buf, true)
 	if err != nil {
 		panic(err)
@@ -59,8 +59,8 @@ func (w *Worker) KeptKey(buf []byte) []byte {
 
 // ExposedKey returns a key of the memory that a peer may read for a request.
 func (r *Request) ExposedKey() []byte {
-	r.worker.mu.Lock()
-	defer r.worker.mu.Unlock()
+	r.worker.e.Lock()
+	defer r.worker.e.Unlock()
 	m := r.exposed[0]
 	return PackKey(r.worker.address.Worker, m.Addr(), uint64(m.Len()), m.RKey(), AllowGet)
 }
@@ -69,16 +69,14 @@ func (r *Request) ExposedKey() []byte {
 func (e *Endpoint) Hold() (release func()) {
 	c := e.c
 	w := c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
-	held := c.vacant
-	c.vacant = nil
+	give := c.Conn.Hold()
 	return func() {
-		w.mu.Lock()
+		w.e.Lock()
 		defer w.unlock()
-		c.vacant = append(c.vacant, held...)
-		w.dirty = append(w.dirty, c)
-		w.flush()
+		give()
+		w.e.Flush()
 	}
 }
 
@@ -86,14 +84,14 @@ func (e *Endpoint) Hold() (release func()) {
 // called.
 func (w *Worker) HoldRail(i int) (release func()) {
 	change := func(n int) {
-		w.mu.Lock()
+		w.e.Lock()
 		defer w.unlock()
 		for _, g := range w.groups {
 			m := g.members[i]
-			m.reading += n
-			w.dirty = append(w.dirty, m)
+			m.parts -= n
+			m.Mark()
 		}
-		w.flush()
+		w.e.Flush()
 	}
 	change(railParts)
 	return func() { change(-railParts) }
@@ -108,7 +106,7 @@ func LimitRings(n int) (restore func()) {
 
 // Ringed reports whether all endpoints of a worker send and receive frames through shared memory.
 func (w *Worker) Ringed() bool {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	w.progress()
 	return !slices.ContainsFunc(w.conns, func(c *connection) bool { return !c.rings.sending || !slices.Contains(w.rings, c) })
@@ -116,8 +114,8 @@ func (w *Worker) Ringed() bool {
 
 // Sending reports whether the worker's only endpoint sends through shared memory.
 func (w *Worker) Sending() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	return w.conns[0].rings.sending
 }
 
@@ -139,15 +137,15 @@ func (r *Request) Ended() bool { return r.ended.Load() }
 
 // RingMemory returns what the peer of the worker's only endpoint maps.
 func (w *Worker) RingMemory() []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	return w.conns[0].rings.memory.Bytes()
 }
 
 // TakeOffer takes an offer of the peer's memory for a ring. It reports false if the peer's own has come.
 func (e *Endpoint) TakeOffer() bool {
 	c := e.c
-	c.w.mu.Lock()
+	c.w.e.Lock()
 	defer c.w.unlock()
 	d := &c.rings
 	if d.offered {
@@ -163,18 +161,11 @@ func (e *Endpoint) TakeOffer() bool {
 // Take takes completions as Progress does, and returns how many frames of an endpoint they have released,
 // which are posted then.
 func (w *Worker) Take(e *Endpoint) int {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
-	n, _ := w.cq.Poll(w.list[:])
-	for i := range w.list[:n] {
-		wc := &w.list[i]
-		if c := w.numbers[uint32(wc.WRID>>16)]; c != nil {
-			c.complete(wc)
-		}
-	}
-	released := len(e.c.unposted)
-	w.flush()
-	return released
+	before := e.c.Frames()
+	w.e.Progress()
+	return int(e.c.Frames() - before)
 }
 
 // SendAndFlush begins to send bytes and to flush, without Worker.flush. It returns the requests, and
@@ -182,7 +173,7 @@ func (w *Worker) Take(e *Endpoint) int {
 func (e *Endpoint) SendAndFlush(tag uint64, data []byte) (send, flush *Request, behind int) {
 	c := e.c
 	w := c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	send, flush = w.request(), w.request()
 	send.send.Data, send.send.Length = send.piece(data)
@@ -191,7 +182,7 @@ func (e *Endpoint) SendAndFlush(tag uint64, data []byte) (send, flush *Request, 
 	o := flush.operation()
 	c.pipeline.Add(w.accesses.Access(o, access.Flush))
 	o.End(nil)
-	behind = len(c.unposted)
-	w.flush()
+	behind = c.Unposted()
+	w.e.Flush()
 	return send, flush, behind
 }

@@ -16,7 +16,7 @@ type flush struct {
 }
 
 // addFlush begins a flush, which is a part of o unless that is nil. The caller holds the lock and calls
-// Worker.flush.
+// carrier.Engine.Flush.
 func (c *connection) addFlush(o *access.Operation) {
 	x := c.w.accesses.Access(o, access.Flush)
 	if c.err != nil {
@@ -24,7 +24,7 @@ func (c *connection) addFlush(o *access.Operation) {
 		return
 	}
 	c.flushes = append(c.flushes, flush{sends: c.peer.Mark(), access: x})
-	c.w.dirty = append(c.w.dirty, c)
+	c.Mark()
 }
 
 // passFlushes hands flushes whose sends are posted to the pipeline.
@@ -49,19 +49,19 @@ func (c *connection) passFlushes() {
 // begin first. If something fails, or the peer, the request ends with the error.
 func (e *Endpoint) Flush() *Request {
 	w := e.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	o := r.operation()
 	e.c.addFlush(o)
 	o.End(nil)
-	w.flush()
+	w.e.Flush()
 	return r
 }
 
 // Flush is like Flush of an endpoint, for all endpoints of the worker that have not failed.
 func (w *Worker) Flush() *Request {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	o := r.operation()
@@ -69,7 +69,7 @@ func (w *Worker) Flush() *Request {
 		c.addFlush(o)
 	}
 	o.End(nil)
-	w.flush()
+	w.e.Flush()
 	return r
 }
 
@@ -77,16 +77,16 @@ func (w *Worker) Flush() *Request {
 // began before. It does not wait.
 func (e *Endpoint) Fence() {
 	w := e.c.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	e.c.fence()
 }
 
 // Fence orders the accesses of each endpoint, as Fence of the endpoint does. Accesses of different
 // endpoints are not ordered.
 func (w *Worker) Fence() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	for _, c := range w.conns {
 		c.fence()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"softrdma/internal/carrier"
 	"softrdma/internal/message"
 	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
@@ -40,8 +41,8 @@ type group struct {
 	members  []*connection // nil if the rail is not connected
 	arriving *connection   // on which the machine's frame arrived
 	rails    *message.Rails
-	parts    []work           // that no member has taken
-	held     []work           // of failed members
+	parts    []carrier.Move   // that no member has taken: the segment as Slot, the offset there as Address
+	held     []carrier.Move   // of failed members
 	accesses []*access.Access // of failed members, and those that began later
 	fenced   bool             // the next of accesses
 	expected int              // rails that are being accepted
@@ -57,6 +58,7 @@ type group struct {
 // newGroup makes a group without members. The caller holds the lock.
 func (w *Worker) newGroup(token format.Token, pairs []format.Pair, worker uint64, takes message.Config) *group {
 	c := &connection{w: w, worker: worker, takes: takes}
+	c.Conn = w.e.Join(c)
 	g := &group{c: c, token: token, pairs: pairs, members: make([]*connection, len(pairs))}
 	c.endpoint.c, c.group = c, g
 	c.peer = w.machine.NewPeer(takes, len(pairs))
@@ -92,15 +94,15 @@ func (c *connection) devices() int {
 // Rails returns the worker's devices on which the endpoint works.
 func (e *Endpoint) Rails() (list []*verbs.Device) {
 	w := e.c.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	members := []*connection{e.c}
 	if g := e.c.group; g != nil {
 		members = g.members
 	}
 	for _, m := range members {
-		if m != nil && m.err == nil && !slices.Contains(list, m.rail.dev) {
-			list = append(list, m.rail.dev)
+		if m != nil && m.err == nil && !slices.Contains(list, m.rail.on.Dev) {
+			list = append(list, m.rail.on.Dev)
 		}
 	}
 	return list
@@ -117,12 +119,8 @@ func (g *group) carrier() *connection {
 // post sends bytes on a rail.
 func (g *group) post(rail int, b []byte) {
 	m := g.members[rail]
-	if m == nil || m.err != nil || m.broken != nil {
-		return
-	}
-	x := work{frame: b}
-	if len(m.backlog) > 0 || !m.post(&x) {
-		m.add(x)
+	if m != nil && m.err == nil && !m.Broken() {
+		m.Add(b)
 	}
 }
 
@@ -154,17 +152,14 @@ func (g *group) down(rail int, generation uint32) {
 
 // fail ends a member, and the group with the last one, unless another is being accepted: the peer may use
 // that already.
-func (g *group) fail(m *connection, err error) {
+func (g *group) fail(m *connection, parts []carrier.Move) {
+	err := m.Err
 	m.err = err
 	g.failures++
-	m.disconnect()
-	for i, x := range m.reads {
-		if x.request != nil {
-			g.held = append(g.held, x)
-			m.reads[i] = work{}
-		}
+	for _, x := range parts {
+		x.Address -= g.on(m, &x).Address
+		g.held = append(g.held, x)
 	}
-	m.reading = 0
 	g.accesses = append(m.pipeline.Rescue(), g.accesses...)
 	g.rails.Fail(m.pair, m.generation)
 	// What the peer refused it would refuse on each rail.
@@ -197,7 +192,7 @@ func (g *group) settle() {
 		g.fenced = false
 	}
 	for i := range g.parts {
-		if !slices.ContainsFunc(g.members, func(m *connection) bool { return m != nil && m.err == nil && g.parts[i].on(m).Key != 0 }) {
+		if !slices.ContainsFunc(g.members, func(m *connection) bool { return m != nil && m.err == nil && g.on(m, &g.parts[i]).Key != 0 }) {
 			g.c.fail(fmt.Errorf("message not open on the rails that are left: %w", errDown))
 			return
 		}
@@ -213,7 +208,7 @@ func (g *group) end() {
 	for _, m := range g.members {
 		if m != nil && m.err == nil {
 			m.err = g.c.err
-			m.disconnect()
+			m.Fail(g.c.err)
 		}
 	}
 	for _, m := range g.members {
@@ -227,21 +222,11 @@ func (g *group) end() {
 	g.parts, g.held, g.accesses = nil, nil, nil
 }
 
-// wake lets a member, and the logical connection, do what they wait for.
-func (g *group) wake(m *connection) {
-	w := g.c.w
-	if len(m.backlog) > 0 || len(g.parts) > 0 {
-		w.dirty = append(w.dirty, m)
-	}
-	if len(g.c.flushes) > 0 || g.c.closing {
-		w.dirty = append(w.dirty, g.c)
-	}
-}
-
+// wakeAll lets all members take parts.
 func (g *group) wakeAll() {
 	for _, m := range g.members {
 		if m != nil && m.err == nil {
-			g.c.w.dirty = append(g.c.w.dirty, m)
+			m.Mark()
 		}
 	}
 }
@@ -259,7 +244,7 @@ func (g *group) push() {
 	if g.rails.Acknowledged() < g.rails.Last() {
 		g.rails.Ask()
 	} else if m := g.carrier(); m != nil && m.pipeline.Idle() {
-		m.postFrames() // the peer may wait for what they acknowledge
+		m.Flush() // the peer may wait for what they acknowledge
 		c.close()
 	}
 }
@@ -269,7 +254,7 @@ func (g *group) push() {
 // acknowledge them.
 func (c *connection) entered() uint64 {
 	if c.group == nil {
-		return c.added
+		return c.Entered()
 	}
 	c.group.rails.Ask()
 	return c.group.rails.Last()
@@ -277,41 +262,39 @@ func (c *connection) entered() uint64 {
 
 func (c *connection) left() uint64 {
 	if c.group == nil {
-		return c.added - uint64(len(c.backlog))
+		return c.Left()
 	}
 	return c.group.rails.Acknowledged()
 }
 
 // transfer begins to read or write a message in parts.
 func (g *group) transfer(q *Request, write bool, own [][]byte, peers []message.Segment) {
-	peers = slices.Clone(peers)
+	q.via, q.peers = g.c, slices.Clone(peers)
 	message.Cut(own, peers[:len(peers)/len(g.pairs)], partSize, func(i, at int, b []byte) {
 		q.reads++
-		g.parts = append(g.parts, work{request: q, write: write, data: b, peers: peers, segment: i, offset: uint64(at)})
+		g.parts = append(g.parts, carrier.Move{By: (*mover)(q), Slot: i, Write: write, Data: b, Address: uint64(at)})
 	})
 	g.wakeAll()
 }
 
 // on returns where the peer's bytes of a part are for a member.
-func (x *work) on(m *connection) *message.Segment {
-	return &x.peers[m.pair*(len(x.peers)/len(m.group.pairs))+x.segment]
+func (g *group) on(m *connection, x *carrier.Move) *message.Segment {
+	peers := x.By.(*mover).peers
+	return &peers[m.pair*(len(peers)/len(g.pairs))+x.Slot]
 }
 
 // pull lets a member take parts of messages.
 func (g *group) pull(m *connection) {
-	for m.broken == nil && m.err == nil && m.reading < railParts {
-		i := slices.IndexFunc(g.parts, func(x work) bool { return x.on(m).Key != 0 })
+	for !m.Broken() && m.err == nil && m.Moving() < m.parts {
+		i := slices.IndexFunc(g.parts, func(x carrier.Move) bool { return g.on(m, &x).Key != 0 })
 		if i < 0 {
 			return
 		}
 		x := g.parts[i]
 		g.parts = slices.Delete(g.parts, i, i+1)
-		s := x.on(m)
-		x.address, x.key = s.Address+x.offset, s.Key
-		m.broken = m.move(&x)
-	}
-	if m.broken != nil {
-		m.fail(m.broken)
+		s := g.on(m, &x)
+		x.Address, x.Key = x.Address+s.Address, s.Key
+		m.MoveNow(x)
 	}
 }
 

@@ -37,7 +37,7 @@ func (w *Worker) connectRails(ctx context.Context, a *format.Address, pairs []fo
 	if g == nil {
 		return nil, first
 	}
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	if g.c.err != nil {
 		return nil, g.c.err
@@ -50,7 +50,7 @@ func (w *Worker) connectRails(ctx context.Context, a *format.Address, pairs []fo
 			g.repair(i)
 		}
 	}
-	w.flush()
+	w.e.Flush()
 	return &g.c.endpoint, nil
 }
 
@@ -79,7 +79,7 @@ func (w *Worker) admitRail(on *rail, r *rdmacm.Request, from format.Greeting) er
 	}
 	c, err := w.accepted(w.context, on, r, from, nil, message.RailLen)
 	_, err = w.join(c, &j, err)
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	if g := w.groups[j.Token]; g != nil {
 		g.admitted(&j, err)
@@ -91,7 +91,7 @@ func (w *Worker) admitRail(on *rail, r *rdmacm.Request, from format.Greeting) er
 // there before the first connection, because the client may ask for the second earlier. A client that
 // connects a rail again has noticed before that it had failed. The caller calls admitted afterwards.
 func (w *Worker) expect(j *format.Joining, takes message.Config) bool {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	g := w.groups[j.Token]
 	if j.New == (g != nil) || w.closed {
@@ -102,7 +102,7 @@ func (w *Worker) expect(j *format.Joining, takes message.Config) bool {
 		j.New = false
 	} else if slices.Equal(g.pairs, j.Pairs) {
 		g.down(j.Rail, j.Connection-1)
-		w.flush()
+		w.e.Flush()
 	}
 	if !w.expects(j) {
 		return false
@@ -129,7 +129,7 @@ func (g *group) admitted(j *format.Joining, err error) {
 	if g.carrier() == nil && g.expected == 0 {
 		g.c.fail(cmp.Or(g.failed, ErrClosed))
 	}
-	g.c.w.flush()
+	g.c.w.e.Flush()
 }
 
 // join makes a connection that was made a member of its group, or releases it after an error.
@@ -146,20 +146,20 @@ func (w *Worker) join(c *connection, j *format.Joining, err error) (*group, erro
 
 // member makes a connection a member of its group.
 func (w *Worker) member(c *connection, j *format.Joining) (*group, error) {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	switch {
 	case w.closed:
 		return nil, ErrClosed
-	case c.rail.gone.Load() || !w.expects(j):
+	case c.rail.on.Gone.Load() || !w.expects(j):
 		return nil, fmt.Errorf("%w: the endpoint or its device has ended", ErrStale)
 	}
 	g := w.groups[j.Token]
 	if g == nil {
 		g = w.newGroup(j.Token, j.Pairs, c.worker, c.takes)
 	}
-	if g.c.conn == nil {
-		g.c.conn = c.conn // for its address
+	if g.c.CM == nil {
+		g.c.CM = c.CM // for its address
 	}
 	c.group, c.pair, c.pipeline.Device, c.peer = g, j.Rail, j.Pairs[j.Rail].Peer, g.c.peer
 	c.generation = j.Connection
@@ -170,6 +170,6 @@ func (w *Worker) member(c *connection, j *format.Joining) (*group, error) {
 	c.serve()
 	g.settle()
 	g.wakeAll()
-	w.flush()
+	w.e.Flush()
 	return g, nil
 }

@@ -84,14 +84,14 @@ func (w *Worker) Listen(addr string) (*Listener, error) {
 		return nil, err
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = w.dev.Addr().Addr().String()
+		host = w.on.Dev.Addr().Addr().String()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	if w.closed {
 		return nil, ErrClosed
 	}
-	l, err := rdmacm.Listen(net.JoinHostPort(host, port), rdmacm.ListenConfig{Device: w.dev})
+	l, err := rdmacm.Listen(net.JoinHostPort(host, port), rdmacm.ListenConfig{Device: w.on.Dev})
 	if err != nil {
 		return nil, err
 	}
@@ -142,9 +142,9 @@ func (l *Listener) Accept(ctx context.Context) (*Endpoint, error) {
 // Close stops listening. Waiting calls return ErrClosed, and waiting requests are rejected.
 // Connections go on.
 func (l *Listener) Close() error {
-	l.w.mu.Lock()
+	l.w.e.Lock()
 	delete(l.w.listeners, l)
-	l.w.mu.Unlock()
+	l.w.e.Unlock()
 	return l.l.Close()
 }
 
@@ -195,4 +195,4 @@ func (r *ConnRequest) Reject(private []byte) error {
 func (e *Endpoint) PrivateData() []byte { return e.c.private }
 
 // RemoteAddr returns the address and port of the other worker.
-func (e *Endpoint) RemoteAddr() netip.AddrPort { return e.c.conn.RemoteAddr() }
+func (e *Endpoint) RemoteAddr() netip.AddrPort { return e.c.CM.RemoteAddr() }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"softrdma/msg/internal/access"
+	"softrdma/internal/carrier"
 	"softrdma/msg/internal/format"
 	"softrdma/verbs"
 )
@@ -28,7 +28,7 @@ var (
 	ErrNoView = errors.New("the peer's region cannot be mapped")
 	// ErrRefused is matched by the error of a connection that ended because an access was
 	// refused: the region was unmapped, or a key did not come from Region.Key.
-	ErrRefused = access.ErrRefused
+	ErrRefused = carrier.ErrRefused
 )
 
 // Rights are what peers that have a region's key may do with its memory.
@@ -68,7 +68,7 @@ func (w *Worker) Map(buf []byte, rights Rights) (*Region, error) {
 // Allocate is like Map for n bytes of new memory outside of the Go heap, see verbs.AllocMemory. It
 // is the fastest memory for peers on the same host. Unmap frees it.
 func (w *Worker) Allocate(n int, rights Rights) (*Region, error) {
-	m, err := verbs.AllocMemory(n, verbs.AllocConfig{Device: w.dev})
+	m, err := verbs.AllocMemory(n, verbs.AllocConfig{Device: w.on.Dev})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (w *Worker) mapMemory(r *Region) (*Region, error) {
 	if r.rights&AllowAtomic != 0 {
 		allowed |= verbs.RemoteAtomic
 	}
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	if w.closed {
 		return nil, ErrClosed
@@ -100,7 +100,7 @@ func (w *Worker) mapMemory(r *Region) (*Region, error) {
 	for _, d := range w.rails {
 		var m *verbs.MR
 		var err error
-		if !d.gone.Load() {
+		if !d.on.Gone.Load() {
 			m, err = d.pd.RegisterMemory(r.buf, allowed)
 		}
 		if err == nil && m != nil && len(r.mrs) > 0 && r.mrs[0] != nil && r.mrs[0].Addr() != m.Addr() {
@@ -126,7 +126,7 @@ func (r *Region) Bytes() []byte { return r.buf }
 func (r *Region) Unmap() error {
 	r.unmap.Do(func() {
 		w := r.w
-		w.mu.Lock()
+		w.e.Lock()
 		if i := slices.Index(w.regions, r); i >= 0 {
 			w.regions = slices.Delete(w.regions, i, i+1)
 		}
@@ -144,7 +144,7 @@ func (r *Region) deregister() (err error) {
 		if m == nil {
 			continue
 		}
-		if e := m.Deregister(); err == nil && !r.w.rails[i].gone.Load() {
+		if e := m.Deregister(); err == nil && !r.w.rails[i].on.Gone.Load() {
 			err = e
 		}
 	}
@@ -153,7 +153,7 @@ func (r *Region) deregister() (err error) {
 
 // unmapAll ends all regions of a worker that closes.
 func (w *Worker) unmapAll() (err error) {
-	w.mu.Lock()
+	w.e.Lock()
 	regions := slices.Clone(w.regions)
 	w.unlock()
 	for _, r := range regions {

@@ -50,16 +50,16 @@ func (m *Remote) View(ctx context.Context) (*verbs.View, error) {
 	if err := m.key.Check(uint8(AllowGet), 0, 0); err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
+	w.e.Lock()
 	c := m.c
 	if c.logical() {
 		if c = c.group.carrier(); c == nil {
-			w.mu.Unlock()
+			w.e.Unlock()
 			return nil, ErrNoView
 		}
 	}
-	qp, key := c.qp, m.key.Keys[c.pipeline.Device]
-	w.mu.Unlock()
+	qp, key := c.QP(), m.key.Keys[c.pipeline.Device]
+	w.e.Unlock()
 	v, err := qp.View(ctx, m.key.Address, key, m.Len())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoView, err)
@@ -101,7 +101,7 @@ func (m *Remote) GetList(offset int, list [][]byte) *Request {
 // transfer puts or gets pieces, which come one after the other in the region.
 func (m *Remote) transfer(kind access.Kind, right Rights, offset int, list [][]byte) *Request {
 	w := m.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	var err error
@@ -128,7 +128,7 @@ func (m *Remote) transfer(kind access.Kind, right Rights, offset int, list [][]b
 		offset += len(b)
 	}
 	o.End(nil)
-	w.flush()
+	w.e.Flush()
 	return r
 }
 
@@ -179,7 +179,7 @@ func (m *Remote) CompareSwap32(offset int, compare, swap uint32, old *uint32) *R
 
 func (m *Remote) atomic(offset int, a word.Op) *Request {
 	w := m.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	address, shift, err := m.key.Word(offset, a.Narrow)
@@ -196,6 +196,6 @@ func (m *Remote) atomic(offset int, a word.Op) *Request {
 	x.Address, x.Keys, x.Atomic = address, m.key.Keys, a
 	m.c.access(x)
 	o.End(nil)
-	w.flush()
+	w.e.Flush()
 	return r
 }

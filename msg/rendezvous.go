@@ -2,8 +2,8 @@ package msg
 
 import (
 	"math"
-	"slices"
 
+	"softrdma/internal/carrier"
 	"softrdma/internal/message"
 	"softrdma/verbs"
 )
@@ -114,43 +114,37 @@ func (c *connection) transfer(q *Request, write bool, own [][]byte, peers []mess
 		c.group.transfer(q, write, own, peers)
 		return
 	}
+	q.via = c
 	message.Cut(own, peers, math.MaxInt, func(i, at int, b []byte) {
 		q.reads++
-		c.add(work{request: q, write: write, data: b, address: peers[i].Address + uint64(at), key: peers[i].Key})
+		c.Move(carrier.Move{By: (*mover)(q), Write: write, Data: b, Address: peers[i].Address + uint64(at), Key: peers[i].Key})
 	})
 }
 
-// move posts the READ or WRITE of a part of a message.
-func (c *connection) move(x *work) error {
-	i := slices.IndexFunc(c.reads[:], func(x work) bool { return x.request == nil })
-	c.reads[i] = *x
-	c.reading++
-	m, err := c.rail.cache.Register(x.data, !x.write)
+// A mover is a request whose message is read or written.
+type mover Request
+
+// Local implements carrier.Mover, as Moved does.
+func (q *mover) Local(on *carrier.Conn, m carrier.Move) (verbs.SGE, error) {
+	r, err := q.worker.railOn(on.Rail).cache.Register(m.Data, !m.Write)
 	if err != nil {
-		return err
+		return verbs.SGE{}, err
 	}
-	x.request.memory = append(x.request.memory, m)
-	op := verbs.OpRead
-	if x.write {
-		op = verbs.OpWrite
-	}
-	r := verbs.SendWR{WRID: c.id(workRead, i), Op: op, Flags: verbs.Signaled,
-		SGL: c.entry(m.MR.SGE(0, len(x.data))), RemoteAddr: x.address, RKey: x.key}
-	return c.postBehind(&r)
+	q.memory = append(q.memory, r)
+	return r.MR.SGE(0, len(m.Data)), nil
 }
 
-// moved takes the completion of a part of a message.
-func (c *connection) moved(i int) {
-	x := c.reads[i]
-	c.reads[i] = work{}
-	c.reading--
-	q := x.request
+// Moved takes the completion of a part of a message. After an error the connection ends the request.
+func (q *mover) Moved(_ *carrier.Conn, m carrier.Move, err error) {
+	if err != nil {
+		return
+	}
 	if q.reads--; q.reads > 0 {
 		return
 	}
-	if x.write {
-		c.w.machine.Stored(c.peer, &q.send)
+	if m.Write {
+		q.worker.machine.Stored(q.via.peer, &q.send)
 	} else {
-		c.w.machine.Fetched(&q.receive, nil)
+		q.worker.machine.Fetched(&q.receive, nil)
 	}
 }

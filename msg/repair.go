@@ -17,7 +17,7 @@ func (g *group) repair(rail int) {
 // repairable reports whether a rail can be connected again. A device that has closed does not come back.
 func (g *group) repairable(rail int) bool {
 	w := g.c.w
-	return g.c.err == nil && !w.closed && !g.rails.Up(rail) && !w.rails[g.pairs[rail].Own].gone.Load()
+	return g.c.err == nil && !w.closed && !g.rails.Up(rail) && !w.rails[g.pairs[rail].Own].on.Gone.Load()
 }
 
 // attempt waits and tries to connect a rail. It reports whether another attempt is needed. Each has a number
@@ -25,7 +25,7 @@ func (g *group) repairable(rail int) bool {
 func (g *group) attempt(rail int) bool {
 	w, r := g.c.w, &g.repairs[rail]
 	r.Wait(g.context)
-	w.mu.Lock()
+	w.e.Lock()
 	j := format.Joining{Token: g.token, Rail: rail, Connection: g.rails.Failed(rail) + 1, Pairs: g.pairs}
 	needed := g.repairable(rail)
 	w.unlock()
@@ -33,11 +33,11 @@ func (g *group) attempt(rail int) bool {
 	if needed {
 		_, err = w.connectRail(g.context, g.to, &j)
 	}
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	if err != nil {
 		g.rails.Fail(rail, j.Connection)
-		w.flush()
+		w.e.Flush()
 	}
 	return r.Settle(needed && err == nil, g.repairable(rail))
 }
@@ -45,8 +45,8 @@ func (g *group) attempt(rail int) bool {
 // RailCounts returns how many connections of the endpoint's rails have failed, and how many were made
 // again. Rails returns which work now.
 func (e *Endpoint) RailCounts() (failed, restored uint64) {
-	e.c.w.mu.Lock()
-	defer e.c.w.mu.Unlock()
+	e.c.w.e.Lock()
+	defer e.c.w.e.Unlock()
 	if g := e.c.group; g != nil {
 		failed, restored = g.failures, g.restored
 	}

@@ -78,6 +78,8 @@ type Request struct {
 	one       [1][]byte                // the bytes, if they are in one piece
 	exposed   []*verbs.MR              // that the peer reads
 	memory    []*regcache.Registration // that READs fill
+	via       *connection              // by which the message is read or written
+	peers     []message.Segment        // the memory of the message at the peer, for each rail of a group
 	reads     int                      // READs and WRITEs of the message that have not ended
 	joined    []byte                   // where the peer writes instead of to many pieces
 	accesses  access.Operation
@@ -101,8 +103,8 @@ func (r *Request) piece(b []byte) ([][]byte, int) {
 // goroutine must make progress meanwhile.
 func (r *Request) Done() <-chan struct{} {
 	w := r.worker
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	if r.done == nil {
 		r.done = make(chan struct{})
 		if r.ended.Load() {
@@ -141,13 +143,13 @@ func (r *Request) Wait(ctx context.Context) (Info, error) {
 // request has at most one such function.
 func (r *Request) Then(f func(Info, error)) {
 	w := r.worker
-	w.mu.Lock()
+	w.e.Lock()
 	if !r.ended.Load() {
 		r.then = f
-		w.mu.Unlock()
+		w.e.Unlock()
 		return
 	}
-	w.mu.Unlock()
+	w.e.Unlock()
 	f(r.info, r.err)
 }
 
@@ -155,7 +157,7 @@ func (r *Request) Then(f func(Info, error)) {
 // reports whether it did. Sends cannot be canceled.
 func (r *Request) Cancel() bool {
 	w := r.worker
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	switch {
 	case r.ended.Load():
@@ -171,8 +173,8 @@ func (r *Request) Cancel() bool {
 // allocation.
 func (r *Request) Release() {
 	w := r.worker
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.e.Lock()
+	defer w.e.Unlock()
 	if !r.ended.Load() || len(w.spare) >= maxSpare {
 		return
 	}

@@ -36,7 +36,6 @@ type ringPair struct {
 	offered  bool      // the peer has offered its memory
 	mapped   bool      // the peer has mapped this end's
 	sending  bool      // new frames go through the ring, or wait
-	entered  bool      // the queue pair has sent all frames before them
 	bellDue  bool      // the bell waits for a slot of the queue pair
 	arriving bool      // the machine is taking a frame that lies in the ring
 	spare    []*Active // for keep
@@ -44,14 +43,14 @@ type ringPair struct {
 
 // offerRing begins to use shared memory if the peer is on the same host. The caller holds the lock.
 func (c *connection) offerRing() {
-	path := c.qp.Path()
-	if c.group != nil || c.w.ringed >= maxRings || path != verbs.PathSameHost && path != verbs.PathSameProcess || c.rail.dev.Capturing() {
+	path := c.QP().Path()
+	if c.group != nil || c.w.ringed >= maxRings || path != verbs.PathSameHost && path != verbs.PathSameProcess || c.rail.on.Dev.Capturing() {
 		return
 	}
 	n := ring.Size(max(c.takes.FrameLen(), c.w.address.Accepts.FrameLen()))
 	d := &c.rings
 	var err error
-	if d.memory, err = verbs.AllocMemory(n, verbs.AllocConfig{Device: c.rail.dev}); err == nil && d.memory.Shared() {
+	if d.memory, err = verbs.AllocMemory(n, verbs.AllocConfig{Device: c.rail.on.Dev}); err == nil && d.memory.Shared() {
 		d.region, _ = c.rail.pd.RegisterMemory(d.memory.Bytes(), verbs.RemoteRead)
 	}
 	if d.region == nil { // also after an error: frames then use the queue pair
@@ -60,7 +59,7 @@ func (c *connection) offerRing() {
 		return
 	}
 	c.w.ringed++
-	c.add(work{frame: ring.Control{Kind: ring.Offer, Address: d.region.Addr(), Key: d.region.RKey(), Len: n}.Bytes()})
+	c.Add(ring.Control{Kind: ring.Offer, Address: d.region.Addr(), Key: d.region.RKey(), Len: n}.Bytes())
 }
 
 // free frees the memory of a connection that has ended.
@@ -108,11 +107,11 @@ func (c *connection) control(b []byte) error {
 // mapRing maps the memory that the peer has offered.
 func (c *connection) mapRing(ctx context.Context, x ring.Control) {
 	w, d := c.w, &c.rings
-	v, err := c.qp.View(ctx, x.Address, x.Key, x.Len)
+	v, err := c.QP().View(ctx, x.Address, x.Key, x.Len)
 	if err != nil {
 		return // frames use the queue pair
 	}
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	if c.err != nil {
 		_ = v.Close()
@@ -127,49 +126,38 @@ func (c *connection) mapRing(ctx context.Context, x ring.Control) {
 		c.fail(err)
 		return
 	}
-	c.add(work{frame: ring.Control{Kind: ring.Mapped}.Bytes()})
+	c.Add(ring.Control{Kind: ring.Mapped}.Bytes())
 	c.enterRing()
-	w.flush()
+	w.e.Flush()
 }
 
 // enterRing makes new frames use the ring once both ends have mapped the other's memory.
 func (c *connection) enterRing() {
 	if d := &c.rings; d.mapped && d.view != nil {
-		c.add(work{frame: ring.Control{Kind: ring.Entered}.Bytes()})
+		c.Enter(ring.Control{Kind: ring.Entered}.Bytes(), shortcut{c})
 		d.sending = true
 	}
 }
 
-// postRing copies a frame that has waited into the ring and sends it. It reports whether there was room.
-func (c *connection) postRing(frame []byte) bool {
-	d := &c.rings
-	b := d.writer.Reserve(len(frame))
-	for ; b == nil; b = d.writer.Reserve(len(frame)) {
-		if !d.writer.Await() {
-			return false
-		}
-	}
-	copy(b, frame)
-	c.commitRing(len(frame))
-	return true
-}
+// A shortcut is the ring as the carrier knows it.
+type shortcut struct{ c *connection }
 
-// commitRing sends the frame of n bytes that was written to the ring.
-func (c *connection) commitRing(n int) {
-	if c.rings.writer.Commit(n); c.rings.writer.Bell() {
-		c.ringBell()
+// Reserve implements carrier.Shortcut, as the methods below do.
+func (s shortcut) Reserve(n int) []byte { return s.c.rings.writer.Reserve(n) }
+
+// Await asks the peer to tell when it has taken frames.
+func (s shortcut) Await() bool { return s.c.rings.writer.Await() }
+
+// Commit sends the frame of n bytes that was written to the ring.
+func (s shortcut) Commit(n int) {
+	if s.c.rings.writer.Commit(n); s.c.rings.writer.Bell() {
+		s.c.ringBell()
 	}
 }
 
-// ringBell rings the peer's bell.
+// ringBell rings the peer's bell. Without a vacant slot, Push calls it again.
 func (c *connection) ringBell() {
-	if len(c.vacant) == 0 {
-		c.rings.bellDue = true // complete calls again
-		return
-	}
-	c.rings.bellDue = false
-	i := c.slot()
-	c.send(i, copy(c.out.Bytes(i), ring.Control{Kind: ring.Bell}.Bytes()))
+	c.rings.bellDue = !c.Raw(ring.Control{Kind: ring.Bell}.Bytes())
 }
 
 // takeRing takes frames out of the ring, and returns how many. The caller calls Worker.flush.
@@ -194,8 +182,8 @@ func (c *connection) takeRing() (n int) {
 	if n > 0 && d.reader.Show() {
 		c.ringBell()
 	}
-	if d.writer.Moved() || n > 0 && (len(c.backlog)+len(c.flushes) > 0 || c.closing) {
-		c.w.dirty = append(c.w.dirty, c)
+	if d.writer.Moved() || n > 0 {
+		c.Mark()
 	}
 	return n
 }
@@ -209,12 +197,12 @@ func (c *connection) drainRing() {
 // devicesDue reports whether to poll the devices after a look into the rings. They are polled at once
 // if READs, WRITEs or atomics are in flight, or if some peers have no rings.
 func (w *Worker) devicesDue(found bool) bool {
-	must := w.ending || len(w.rings) < len(w.conns) || len(w.rings) == 0 || w.exposed > 0
+	must := w.e.Due() || len(w.rings) < len(w.conns) || len(w.rings) == 0 || w.exposed > 0
 	return w.turns.Due(found, must || slices.ContainsFunc(w.rings, (*connection).moving))
 }
 
 // moving reports whether READs, WRITEs or atomics are in flight.
-func (c *connection) moving() bool { return c.reading > 0 || !c.pipeline.Idle() }
+func (c *connection) moving() bool { return c.Moving() > 0 || !c.pipeline.Idle() }
 
 // takeRings takes frames out of all rings: at most ringBatch of each, or all frames if the worker is about
 // to sleep. If frames keep coming, it stops and raises another event.
@@ -224,15 +212,15 @@ func (w *Worker) takeRings() (total int) {
 		for i := 0; i < len(w.rings); i++ {
 			n += w.rings[i].takeRing()
 		}
-		if total += n; len(w.dirty) > 0 {
-			w.flush()
+		if total += n; w.e.Marked() {
+			w.e.Flush()
 		}
 		if n == 0 || !w.turns.All {
 			return total
 		}
 		if looks == maxLooks && !w.closed {
 			w.running.Go(func() {
-				w.mu.Lock()
+				w.e.Lock()
 				w.event()
 				w.unlock()
 			})

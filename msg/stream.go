@@ -18,7 +18,7 @@ type Chunk struct {
 // Config.Stream.
 func (e *Endpoint) SendStream(data []byte) *Request {
 	w := e.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.send.Data, r.send.Length = r.piece(data)
@@ -30,7 +30,7 @@ func (e *Endpoint) SendStream(data []byte) *Request {
 // SendStreamVec is like SendStream for bytes in pieces. The program may change the list at once.
 func (e *Endpoint) SendStreamVec(data [][]byte) *Request {
 	w := e.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.send.Data, r.send.Length = r.pieces(data)
@@ -61,7 +61,7 @@ func (e *Endpoint) ReceiveStreamFullVec(bufs [][]byte) *Request {
 
 func (e *Endpoint) receiveStream(buf []byte, full bool) *Request {
 	w := e.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.receive.Buffer, r.receive.Length = r.piece(buf)
@@ -71,7 +71,7 @@ func (e *Endpoint) receiveStream(buf []byte, full bool) *Request {
 
 func (e *Endpoint) receiveStreamVec(bufs [][]byte, full bool) *Request {
 	w := e.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
@@ -84,7 +84,7 @@ func (e *Endpoint) startStream(r *Request, full bool) {
 	w := e.c.w
 	r.stream, r.receive.Context, r.receive.All = e.c, r, full
 	w.machine.ReceiveStream(e.c.peer, &r.receive)
-	w.flush()
+	w.e.Flush()
 }
 
 // TakeStream takes bytes of the peer's stream that have arrived, without a copy, or returns nil if
@@ -92,7 +92,7 @@ func (e *Endpoint) startStream(r *Request, full bool) {
 // program releases the chunk. It counts against Config.Stream until then.
 func (e *Endpoint) TakeStream() (*Chunk, error) {
 	w := e.c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	w.progress()
 	c, err := w.machine.TakeStream(e.c.peer)
@@ -106,19 +106,19 @@ func (e *Endpoint) TakeStream() (*Chunk, error) {
 // nothing.
 func (c *Chunk) Release() {
 	w := c.w
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	if c.c != nil {
 		w.machine.ReleaseChunk(c.c)
 		c.c = nil
-		w.flush()
+		w.e.Flush()
 	}
 }
 
 // Readable puts endpoints whose streams have bytes to read into a list, and returns their number. If
 // there are more than the list has room for, the next call begins with the others.
 func (w *Worker) Readable(list []*Endpoint) int {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	w.progress()
 	if cap(w.peers) < len(list) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"softrdma/internal/carrier"
 	"softrdma/internal/message"
 	"softrdma/msg/internal/access"
 	"softrdma/msg/internal/format"
@@ -139,19 +140,15 @@ type Worker struct {
 	running   sync.WaitGroup
 	wake      chan struct{} // for wait
 
-	mu       sync.Mutex
+	e        *carrier.Engine // its lock guards what follows
+	domain   *carrier.Domain
 	machine  *message.Worker
 	conns    []*connection
 	rings    []*connection // whose peers send through shared memory
 	ringed   int           // connections that have memory of rings
 	turns    ring.Turns
-	exposed  int                    // pieces of memory that peers read or write for messages
-	numbers  map[uint32]*connection // of conns and those that are being made
-	number   uint32                 // of the last connection
+	exposed  int // pieces of memory that peers read or write for messages
 	groups   map[format.Token]*group
-	ending   bool // a connection has ended
-	list     [32]verbs.WC
-	dirty    []*connection // with work to post
 	spare    []*Request
 	regions  []*Region
 	peers    []*message.Peer // for Readable
@@ -174,7 +171,7 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{config: c, numbers: map[uint32]*connection{}, groups: map[format.Token]*group{}, listeners: map[*Listener]bool{},
+	w := &Worker{config: c, groups: map[format.Token]*group{}, listeners: map[*Listener]bool{},
 		alarm: wakeup.New(), wake: make(chan struct{}, 1), accesses: access.Pool{Ended: accessed}}
 	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream, Put: c.Rendezvous.put(dev)}
 	w.machine = message.New(env{w}, accepts)
@@ -190,7 +187,6 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	w.context, w.stop = context.WithCancel(context.Background())
 	for _, r := range w.rails {
 		w.running.Go(func() { w.accept(r) })
-		w.running.Go(func() { w.drive(r) })
 	}
 	return w, nil
 }
@@ -200,12 +196,12 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 func (w *Worker) Address() []byte { return w.address.Bytes() }
 
 // Device returns the device that the worker was made with, the first of its rails.
-func (w *Worker) Device() *verbs.Device { return w.dev }
+func (w *Worker) Device() *verbs.Device { return w.on.Dev }
 
 // Receive receives the oldest message whose tag equals tag in the bits of mask, or the next such
 // message that arrives. The program must not use buf until the request has ended.
 func (w *Worker) Receive(buf []byte, tag, mask uint64) *Request {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.receive.Buffer, r.receive.Length = r.piece(buf)
@@ -216,7 +212,7 @@ func (w *Worker) Receive(buf []byte, tag, mask uint64) *Request {
 // ReceiveVec is like Receive into a buffer in pieces, which are filled one after the other. The
 // program may change the list at once.
 func (w *Worker) ReceiveVec(bufs [][]byte, tag, mask uint64) *Request {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
@@ -233,13 +229,13 @@ func (w *Worker) receive(r *Request, tag, mask uint64) {
 		return
 	}
 	w.machine.Receive(&r.receive)
-	w.flush()
+	w.e.Flush()
 }
 
 // ReceiveMessage receives a message that Claim took. A message can be received once: a second
 // request ends with ErrReceived.
 func (w *Worker) ReceiveMessage(buf []byte, m *Message) *Request {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.receive.Buffer, r.receive.Length = r.piece(buf)
@@ -250,7 +246,7 @@ func (w *Worker) ReceiveMessage(buf []byte, m *Message) *Request {
 // ReceiveMessageVec is like ReceiveMessage into a buffer in pieces, which are filled one after the
 // other. The program may change the list at once.
 func (w *Worker) ReceiveMessageVec(bufs [][]byte, m *Message) *Request {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
@@ -269,23 +265,14 @@ func (w *Worker) receiveMessage(r *Request, m *Message) {
 	default:
 		w.machine.ReceiveMessage(&r.receive, m.m)
 		m.m = nil
-		w.flush()
+		w.e.Flush()
 	}
-}
-
-// flush posts what the machine wants to send. The caller holds the lock.
-func (w *Worker) flush() {
-	for i := 0; i < len(w.dirty); i++ {
-		w.dirty[i].push()
-	}
-	clear(w.dirty)
-	w.dirty = w.dirty[:0]
 }
 
 // Probe describes the message that a receive would get at once, and reports whether there is
 // one. The message stays where it is.
 func (w *Worker) Probe(tag, mask uint64) (Info, bool) {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	w.progress()
 	i, ok := w.machine.Probe(tag, mask)
@@ -296,7 +283,7 @@ func (w *Worker) Probe(tag, mask uint64) (Info, bool) {
 // receive gets it. It returns nil if there is none. A claimed message counts against the peer's
 // limits until it is received.
 func (w *Worker) Claim(tag, mask uint64) *Message {
-	w.mu.Lock()
+	w.e.Lock()
 	defer w.unlock()
 	w.progress()
 	m := w.machine.Claim(tag, mask)
@@ -309,7 +296,7 @@ func (w *Worker) Claim(tag, mask uint64) *Message {
 // Close ends all connections and requests of the worker, with errors that match ErrClosed. Messages
 // that a peer has not received may be lost; see Endpoint.Close. A second Close returns ErrClosed.
 func (w *Worker) Close() error {
-	w.mu.Lock()
+	w.e.Lock()
 	if w.closed {
 		w.unlock()
 		return ErrClosed
@@ -323,7 +310,7 @@ func (w *Worker) Close() error {
 	w.stop()
 	var err error
 	for _, r := range w.rails {
-		if e := r.listener.Close(); err == nil && !r.gone.Load() {
+		if e := r.listener.Close(); err == nil && !r.on.Gone.Load() {
 			err = e
 		}
 	}
@@ -331,15 +318,14 @@ func (w *Worker) Close() error {
 		err = errors.Join(err, l.Close())
 	}
 	w.running.Wait()
+	err = errors.Join(err, w.e.Close())
 	w.alarm.Close()
-	w.mu.Lock()
+	w.e.Lock()
 	for _, r := range w.rails {
 		r.cache.Clear()
 	}
-	w.mu.Unlock()
+	w.e.Unlock()
 	err = errors.Join(err, w.unmapAll())
-	for _, r := range w.rails {
-		err = errors.Join(err, r.close())
-	}
+	w.domain.Release()
 	return err
 }

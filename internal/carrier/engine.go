@@ -121,6 +121,9 @@ func (e *Engine) poll(r *Rail) (total int) {
 // Due reports whether connections have ended, which Progress will notice.
 func (e *Engine) Due() bool { return e.ending }
 
+// Marked reports whether connections wait for Flush.
+func (e *Engine) Marked() bool { return len(e.dirty) > 0 }
+
 // Flush pushes the connections that are marked. The caller holds the lock.
 func (e *Engine) Flush() {
 	for i := 0; i < len(e.dirty); i++ {

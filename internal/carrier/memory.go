@@ -159,5 +159,9 @@ func (d *Domain) Frames(n, size int, access verbs.Access, rails ...*Rail) (f Fra
 // Bytes returns the memory of a frame.
 func (f *Frames) Bytes(i int) []byte { return f.memory.Bytes()[i*f.size : (i+1)*f.size : (i+1)*f.size] }
 
+// SGE returns the first n bytes of a frame as an entry of a work request, on the first rail that it is
+// registered on.
+func (f *Frames) SGE(i, n int) verbs.SGE { return f.entry(f.regions[0].MR, i, n) }
+
 // entry returns the first n bytes of a frame in a registration of the memory.
 func (f *Frames) entry(mr *verbs.MR, i, n int) verbs.SGE { return mr.SGE(i*f.size, n) }

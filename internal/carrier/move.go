@@ -9,6 +9,9 @@ import (
 // Move begins a READ or WRITE. Frames and moves that begin later are posted behind it.
 func (c *Conn) Move(m Move) { c.add(work{move: m}) }
 
+// MoveNow begins a move before all work that waits. Fewer than MaxMoves are in flight.
+func (c *Conn) MoveNow(m Move) { c.postMove(&m) }
+
 // Moving returns how many moves are in flight.
 func (c *Conn) Moving() int { return c.moving }
 

@@ -8,11 +8,9 @@ package access
 
 import (
 	"errors"
-	"fmt"
 
 	"softrdma/msg/internal/regcache"
 	"softrdma/msg/internal/word"
-	"softrdma/verbs"
 )
 
 const (
@@ -23,8 +21,6 @@ const (
 )
 
 var (
-	// ErrRefused is matched by the error of a connection that ended because a peer refused an access.
-	ErrRefused = errors.New("access to a region refused")
 	// ErrUncertain is matched by the error of an atomic operation whose rail failed while it was in
 	// flight. The peer may have executed it, so it is not repeated.
 	ErrUncertain = errors.New("rail failed during an atomic operation, which may have been carried out")
@@ -129,22 +125,4 @@ func (p *Pool) Access(o *Operation, kind Kind) *Access {
 		o.parts++
 	}
 	return x
-}
-
-// Cause returns why a connection has failed whose queue pair returned an unsuccessful completion. End
-// is why the connection had ended before, if it had: that is the cause of flushed work. Both ends of a
-// refused access report the refusal.
-func Cause(wc *verbs.WC, end error) error {
-	err := wc.Err()
-	status := wc.Status
-	if e := (*verbs.CompletionError)(nil); status == verbs.WRFlushErr && errors.As(err, &e) {
-		status = verbs.Status(e.Found()) // of the first error
-	}
-	switch {
-	case status == verbs.RemAccessErr, status == verbs.LocAccessErr: // at the two ends
-		return fmt.Errorf("%w: %w", ErrRefused, err)
-	case end != nil:
-		return end
-	}
-	return err
 }

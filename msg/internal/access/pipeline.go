@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"softrdma/internal/carrier"
 	"softrdma/msg/internal/regcache"
-	"softrdma/msg/internal/slots"
 	"softrdma/verbs"
 )
 
@@ -32,8 +32,9 @@ type Port interface {
 // A Config says what a pipeline works with.
 type Config struct {
 	Port   Port
-	Domain *verbs.PD
-	Cache  *regcache.Cache // of Domain
+	Domain *carrier.Domain
+	Rail   *carrier.Rail
+	Cache  *regcache.Cache // of Domain on Rail
 	Device int             // the peer's, whose keys are used. It may change before the first access.
 	Repeat bool            // short puts keep their bytes, because they may begin again elsewhere: see Rescue
 }
@@ -42,13 +43,15 @@ type Config struct {
 // Config is set before the first access.
 type Pipeline struct {
 	Config
-	results slots.Memory // of atomics and short gets
-	free    []int        // slots of posted
+	results carrier.Frames // of atomics and short gets
+	ready   bool           // there are results
+	free    []int          // slots of posted
 	posted  [Max]*Access
 	waiting []*Access // for a slot, for loops or for their fence; oldest first
 	loops   int       // atomics in flight that may need further compare-and-swaps
 	fence   bool      // of the next access
-	unsure  bool      // an access or a frame was posted after the last flush
+	unsure  bool      // an access was posted after the last flush
+	flushed uint64    // frames that were posted before that
 	flushes int       // in flight
 	order   uint64    // of the last access
 
@@ -58,14 +61,13 @@ type Pipeline struct {
 
 // prepare allocates what accesses need, before the first of them.
 func (p *Pipeline) prepare() (err error) {
-	if p.results.Registered() {
+	if p.ready {
 		return nil
 	}
-	if p.results, err = slots.New(p.Domain, Max, Short); err != nil {
-		p.Release()
-		p.results = slots.Memory{}
+	if p.results, err = p.Domain.Frames(Max, Short, verbs.LocalWrite, p.Rail); err != nil {
 		return err
 	}
+	p.ready = true
 	for i := range Max {
 		p.free = append(p.free, i)
 	}
@@ -75,7 +77,7 @@ func (p *Pipeline) prepare() (err error) {
 // Add begins an access, or keeps it until the accesses before it have begun.
 func (p *Pipeline) Add(x *Access) {
 	err := p.Port.Err()
-	if err == nil && (x.kind != Flush || p.unsure) {
+	if err == nil && (x.kind != Flush || p.behind()) {
 		err = p.prepare()
 	}
 	if err != nil {
@@ -94,13 +96,13 @@ func (p *Pipeline) Add(x *Access) {
 // Fence orders the next access behind those before it.
 func (p *Pipeline) Fence() { p.fence = true }
 
-// Sent records that a frame is about to be posted. A later flush waits for it.
-func (p *Pipeline) Sent() { p.unsure = true }
+// behind reports whether accesses or frames were posted after the last flush.
+func (p *Pipeline) behind() bool { return p.unsure || p.Port.Frames() != p.flushed }
 
 // begin posts an access, and reports whether it could be posted now.
 func (p *Pipeline) begin(x *Access) bool {
 	switch {
-	case x.kind == Flush && p.loops == 0 && !p.unsure && p.flushes == 0:
+	case x.kind == Flush && p.loops == 0 && !p.behind() && p.flushes == 0:
 		x.End(nil) // everything before it is complete
 		return true
 	case len(p.free) == 0, p.loops > 0 && (x.Fenced || x.kind == Flush):
@@ -114,6 +116,7 @@ func (p *Pipeline) begin(x *Access) bool {
 	}
 	if p.unsure = x.kind != Flush; !p.unsure {
 		p.flushes++
+		p.flushed = p.Port.Frames()
 	}
 	p.post(i, x)
 	return true
@@ -220,7 +223,7 @@ func (p *Pipeline) resume() {
 
 // Idle reports whether all accesses are complete.
 func (p *Pipeline) Idle() bool {
-	return len(p.waiting) == 0 && (!p.results.Registered() || len(p.free) == Max)
+	return len(p.waiting) == 0 && (!p.ready || len(p.free) == Max)
 }
 
 // Rescue returns the accesses of a connection that has failed, in order, to begin them again on
@@ -261,7 +264,4 @@ func (p *Pipeline) End(err error) {
 }
 
 // Release frees the memory of results.
-func (p *Pipeline) Release() {
-	p.results.Deregister()
-	p.results.Free()
-}
+func (p *Pipeline) Release() { p.results.Free() }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"softrdma/internal/carrier"
 	"softrdma/msg/internal/regcache"
 	"softrdma/msg/internal/word"
 	"softrdma/verbs"
@@ -91,10 +92,18 @@ func (c *peer) carryOut() {
 }
 
 // start returns a pipeline to a peer, and the pool of its accesses, which counts the ends of operations.
-func start(t *testing.T, pd *verbs.PD, repeat bool) (*peer, *Pool) {
+func start(t *testing.T, e *carrier.Engine, repeat bool) (*peer, *Pool) {
 	c := &peer{t: t, p: &Pipeline{}}
+	domain, err := carrier.NewDomain(e.First())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pd, err := domain.PD(e.First())
+	if err != nil {
+		t.Fatal(err)
+	}
 	cache := regcache.New(pd, 1<<20)
-	c.p.Config = Config{Port: c, Domain: pd, Cache: cache, Device: 1, Repeat: repeat}
+	c.p.Config = Config{Port: c, Domain: domain, Rail: e.First(), Cache: cache, Device: 1, Repeat: repeat}
 	t.Cleanup(func() {
 		c.p.Release()
 		cache.Clear()
@@ -106,17 +115,17 @@ func start(t *testing.T, pd *verbs.PD, repeat bool) (*peer, *Pool) {
 	}}
 }
 
-func domain(t *testing.T) *verbs.PD {
+func engine(t *testing.T) *carrier.Engine {
 	dev, err := verbs.Open("127.0.0.1:4797", verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = dev.Close() })
-	pd, err := dev.AllocPD()
+	e, err := carrier.NewEngine(dev, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pd
+	return e
 }
 
 // An outcome is the owner of an operation.
@@ -168,10 +177,10 @@ type expected struct {
 // Random accesses of a connection have the results of the same accesses one after the other, whenever
 // completions come. Each ends once. A flush ends after everything before it, with the frames before it.
 func TestAccessesAreCarriedOutInOrder(t *testing.T) {
-	pd := domain(t)
+	e := engine(t)
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		c, pool := start(t, pd, seed%2 == 0)
+		c, pool := start(t, e, seed%2 == 0)
 		var model [regionLen]byte
 		var list []expected
 		flushed := 0 // of list
@@ -184,7 +193,6 @@ func TestAccessesAreCarriedOutInOrder(t *testing.T) {
 			at := rng.IntN(regionLen - n)
 			if rng.IntN(4) == 0 {
 				c.frames++
-				c.p.Sent()
 			}
 			if rng.IntN(4) == 0 {
 				c.p.Fence()
@@ -245,7 +253,7 @@ func checkFlushed(t *testing.T, c *peer, list []expected, from int) int {
 // The pipeline begins a fenced access after the loops before it, whose compare-and-swaps the device does
 // not know yet, and leaves the rest to the device's fence. Accesses behind it wait, too.
 func TestFencedAccessWaitsForLoops(t *testing.T) {
-	c, pool := start(t, domain(t), false)
+	c, pool := start(t, engine(t), false)
 	loop := c.add(pool, Atomic, 0, nil)
 	c.p.Fence()
 	c.add(pool, Put, 0, []byte{1})
@@ -264,13 +272,12 @@ func TestFencedAccessWaitsForLoops(t *testing.T) {
 // A flush waits for the frames before it, and says that they have arrived. Without anything before it, it
 // ends at once, and needs no memory.
 func TestFlushWaitsForFrames(t *testing.T) {
-	c, pool := start(t, domain(t), false)
+	c, pool := start(t, engine(t), false)
 	c.add(pool, Flush, 0, nil).check(t, "a flush of nothing", true, nil)
-	if c.p.results.Registered() {
+	if c.p.ready {
 		t.Error("a flush of nothing has made memory")
 	}
 	c.frames = 3
-	c.p.Sent()
 	first := c.add(pool, Flush, 0, nil)
 	c.frames = 5
 	second := c.add(pool, Flush, 0, nil) // waits for the same frames
@@ -287,7 +294,7 @@ func TestFlushWaitsForFrames(t *testing.T) {
 
 // An operation ends with its last access, with the first error.
 func TestOperationEndsWithItsLastAccess(t *testing.T) {
-	c, pool := start(t, domain(t), false)
+	c, pool := start(t, engine(t), false)
 	x := new(outcome)
 	pool.Begin(&x.o, x)
 	c.addTo(pool, &x.o, Get, 0, make([]byte, 8))
@@ -305,7 +312,7 @@ var errDown = errors.New("down")
 // A request that cannot be posted ends nothing by itself, because callers have not returned yet. The end
 // of the connection ends all accesses.
 func TestFailedPostWaitsForTheConnectionsEnd(t *testing.T) {
-	c, pool := start(t, domain(t), false)
+	c, pool := start(t, engine(t), false)
 	first := c.add(pool, Get, 0, make([]byte, 8))
 	c.failPost = errDown
 	second := c.add(pool, Get, 0, make([]byte, 1000))
@@ -327,9 +334,9 @@ func TestFailedPostWaitsForTheConnectionsEnd(t *testing.T) {
 // What a failed connection leaves begins again on another, in order and with its bytes. An atomic
 // operation in flight ends instead, one that waited does not.
 func TestRescuedAccessesBeginAgain(t *testing.T) {
-	pd := domain(t)
-	from, pool := start(t, pd, true)
-	to, _ := start(t, pd, true)
+	e := engine(t)
+	from, pool := start(t, e, true)
+	to, _ := start(t, e, true)
 	short, long := []byte{1, 2, 3}, []byte{999: 4}
 	put := from.add(pool, Put, 0, short)
 	uncertain := from.add(pool, Atomic, 0, nil)
