@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/fabric/attach"
@@ -53,9 +52,6 @@ func (s *Stack) attach(ctx context.Context, name string, cfg *Config, o *portOpe
 	if err = errors.Join(err, cfg.refuseFabric()); err != nil {
 		return nil, err
 	}
-	if cfg.Shared && strings.Contains(name, "@") {
-		return nil, reason.NotSupported("Shared: expected a fabric on this host, found %s", name)
-	}
 	p, err := fabric.Open(ctx, name, o.share, adapter.Config{
 		Spin: cfg.spin(), Window: cfg.Window, Control: control, Recovery: recovery, PeerTimeout: cfg.PeerTimeout, Mirror: o.mirror,
 	})
@@ -94,7 +90,7 @@ func newLaneSlots() *laneSlots {
 
 // Take implements slots.
 func (p *laneSlots) Take() (lane int, fds []int, err error) {
-	lane, err = p.Lending.Take()
+	lane, err = p.TakeNext() // a fabric on another host notices late that a program has ended
 	return lane, nil, err
 }
 

@@ -42,7 +42,9 @@ func (s *Stack) startShared(ctx context.Context, slot *daemon.Slot, cfg *Config)
 	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Counters) // refusals of a closed device still count
 	if Protocol(slot.Protocol) == InfiniBand {
 		d, err = s.attach(ctx, slot.Interface, cfg, &portOpening{
-			share: &attach.Share{Key: slot.Key[:], Lane: slot.First, Of: slot.Of}, mirror: m, release: slot.Close,
+			share: &attach.Share{
+				Key: slot.Key[:], Lane: slot.First, Of: slot.Of, Place: &attach.Place{Directory: slot.FabricDir, Secret: slot.FabricSecret},
+			}, mirror: m, release: slot.Close,
 		})
 	} else {
 		d, err = s.openShare(slot, cfg, m)

@@ -127,7 +127,7 @@ var _ = explain(map[reason.Reason]text{
 	reason.FabricHeld: {
 		"A port belongs to one program at a time, or to programs that share it by one daemon or one softrdma exec.",
 		"The process that the error names.",
-		"Use another port, or share the port between programs by `softrdma daemon -d ib:NAME/NODE`.",
+		"Use another port, or share the port between programs by `softrdma daemon -d ib:NAME/NODE`. Programs of a daemon or exec that has ended keep the port until they end.",
 		localClause},
 	reason.FabricMessage: {
 		"A message on the fabric's socket has a wrong kind, length or content.",

@@ -70,7 +70,7 @@ func (c *Client) Addr() netip.Addr { return fabric.Addr(c.port.Info()) }
 func (c *Client) FindGID(ip netip.Addr) (netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(c.life, attempts*c.wait)
 	defer cancel()
-	return attach.FindGID(ctx, c.port.Info().Fabric, ip)
+	return c.port.FindGID(ctx, ip)
 }
 
 // FindPath implements cma.Fabric. It asks for what Linux's rdma_cm asks for: one reversible

@@ -95,17 +95,33 @@ type Lending struct {
 
 	mu    sync.Mutex
 	taken []bool // from first on
+	next  int    // index in taken behind the lane that TakeNext lent last
 }
 
 // NewLending returns a Lending of the lanes from first to of.
 func NewLending(first, of int) *Lending { return &Lending{first: first, taken: make([]bool, of-first)} }
 
-// Take returns a lane that is free until Give.
+// Take lends the lowest free lane until Give.
 func (x *Lending) Take() (lane int, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for i, taken := range x.taken {
-		if !taken {
+	return x.take(0)
+}
+
+// TakeNext lends a lane as Take does, but not one that was just given back while others are free.
+func (x *Lending) TakeNext() (lane int, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if lane, err = x.take(x.next); err == nil {
+		x.next = lane - x.first + 1
+	}
+	return lane, err
+}
+
+// take lends the first free lane from an index on.
+func (x *Lending) take(from int) (lane int, err error) {
+	for n := range x.taken {
+		if i := (from + n) % len(x.taken); !x.taken[i] {
 			x.taken[i] = true
 			return x.first + i, nil
 		}

@@ -6,13 +6,16 @@ import (
 	"bytes"
 	stdcontext "context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/fabric/live"
 )
@@ -161,6 +164,32 @@ func TestProgramsReachEachOtherByLID(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Programs on ports of a fabric on another host attach with the secret of their server. They are not
+// told of it otherwise.
+func TestProgramsOnPortsOfAnotherHost(t *testing.T) {
+	lib, all := library(t), engines(t)
+	secret := []byte("a secret of both hosts")
+	f := fabrictest.StartRemote(t, "star:2", func(c *live.Config) { c.Remote.Secret = secret })
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, secret, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(attach.SecretVariable, file)
+	a, b := newServer(t, "ib:"+f.Adapters[0]), newServer(t, "ib:"+f.Adapters[1])
+	t.Setenv(attach.SecretVariable, "")
+	const peer = "10.77.0.1"
+	for _, x := range []programPair{
+		{[]string{"ibv_rc_pingpong", "-c"}, []string{"ibv_rc_pingpong", "-c", "127.0.0.1"}, "iters"},
+		{[]string{"rping", "-s", "-a", peer, "-C", "10"}, []string{"rping", "-c", "-a", peer, "-C", "10", "-V", "-v"}, "rdma-ping-9"},
+		{[]string{"ib_write_bw", "-R", "-F", "-n", "100"}, []string{"ib_write_bw", "-R", "-F", "-n", "100", peer}, "MsgRate"},
+	} {
+		for engine, env := range all {
+			t.Run(engine+" "+x.client[0], func(t *testing.T) { x.run(t, lib, env, a, b) })
+		}
+		t.Run("program on one port "+x.client[0], func(t *testing.T) { x.run(t, lib, all["program"], a, a) })
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/fabrictest"
+	"softrdma/internal/fabric/live"
 	"softrdma/internal/testenv"
 )
 
@@ -28,7 +29,9 @@ func TestProgramsOnOneAddressSurviveKills(t *testing.T) {
 	for _, x := range []struct {
 		engine, protocol string
 		kills            int
-	}{{"program", "", 500}, {"daemon", "", 150}, {"program", "roce1:", 100}, {"program", "ib:", 100}, {"program", "iwarp:", 100}} {
+	}{
+		{"program", "", 500}, {"daemon", "", 150}, {"program", "roce1:", 100}, {"program", "ib:", 100}, {"program", "ib:@", 50}, {"program", "iwarp:", 100},
+	} {
 		t.Run(x.engine+x.protocol, func(t *testing.T) {
 			if x.protocol == "roce1:" {
 				testenv.Root(t, "sends Ethernet frames")
@@ -44,9 +47,15 @@ func TestProgramsOnOneAddressSurviveKills(t *testing.T) {
 func survivesKills(t *testing.T, engine, protocol string, kills int) {
 	addr := "127.14.4.30"
 	connect, device, modes := addr, protocol+addr, []string{"off", "require", "auto"}
-	if protocol == "ib:" { // whose packets all go through the fabric
+	if strings.HasPrefix(protocol, "ib:") { // whose packets all go through the fabric
 		modes = []string{"off", "auto"}
-		connect, device = "10.77.0.1", protocol+fabrictest.Start(t, "star:2").Adapters[0]
+		f := fabrictest.Start
+		if protocol == "ib:@" { // on another host
+			f = func(t testing.TB, shape string) *fabrictest.Fabric {
+				return fabrictest.StartRemote(t, shape, func(*live.Config) {})
+			}
+		}
+		connect, device = "10.77.0.1", "ib:"+f(t, "star:2").Adapters[0]
 	}
 	names := setHostDir(t)
 	p := newInProgram(t, device)

@@ -124,6 +124,10 @@ func describe(d *device.Device, key [16]byte, lane int) *uapi.Slot {
 		Protocol: uint8(d.Verbs.Protocol()), Addr: d.Verbs.Addr(), Interface: d.Verbs.Name(), GUID: uint64(d.Verbs.Query().NodeGUID), MTU: d.Verbs.QueryPort().ActiveMTU,
 		First: lane, Of: d.Adapter.Share().Of, Key: key,
 	}
+	if port := registry.Of(d.Verbs).Fabric; port != nil {
+		at := port.Place()
+		s.FabricDir, s.FabricSecret = at.Directory, at.Secret
+	}
 	host := d.Verbs.SameHost()
 	s.SameHost = string(host.Mode)
 	if host.Socket != "" {

@@ -13,6 +13,7 @@ import (
 // A Conn is a connection between a program and a fabric.
 type Conn struct {
 	*unixmsg.Conn
+	place Place
 	relay <-chan struct{} // closed when the relay to another host has ended; nil without one
 }
 

@@ -23,21 +23,25 @@ import (
 // answerTime bounds the wait for a fabric's answer to a port that attaches again.
 const answerTime = 5 * time.Second
 
-// dial connects to a fabric, by its socket or on another host. When ctx ends, so does what waits on
-// the connection, until stop.
-func dial(ctx context.Context, name string) (c *Conn, stop func() bool, err error) {
+// dial connects to a fabric, by its socket or on another host: at a place, or where this user's
+// fabrics are if that is nil. When ctx ends, so does what waits on the connection, until stop.
+func dial(ctx context.Context, name string, at *Place) (c *Conn, stop func() bool, err error) {
 	if name, host, remote := strings.Cut(name, "@"); remote {
-		if c, err = dialHost(ctx, name, host); err != nil {
+		if c, err = dialHost(ctx, name, host, at); err != nil {
 			return nil, nil, err
 		}
 		return c, context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }), nil
 	}
 	places := directories()
+	if at != nil {
+		places = []string{at.Directory}
+	}
 	for i, dir := range places {
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, "unixpacket", filepath.Join(dir, name))
 		if err == nil {
 			c := NewConn(conn.(*net.UnixConn))
+			c.place.Directory, _ = filepath.Abs(dir) // fails without a working directory
 			return c, context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }), nil
 		}
 		switch {
@@ -55,7 +59,11 @@ func dial(ctx context.Context, name string) (c *Conn, stop func() bool, err erro
 
 // attach connects to the fabric and takes the port.
 func (p *Port) attach(ctx context.Context) (err error) {
-	c, stop, err := dial(ctx, p.address.Fabric)
+	var at *Place
+	if p.share != nil {
+		at = p.share.Place
+	}
+	c, stop, err := dial(ctx, p.address.Fabric, at)
 	if err != nil {
 		return err
 	}
@@ -75,7 +83,7 @@ func (p *Port) attach(ctx context.Context) (err error) {
 	c.LeavePoller()
 	c.CloseInChildren() // one of them would keep the port
 	p.mu.Lock()
-	p.conn, p.bell, p.relay = c, bell, c.relay
+	p.conn, p.bell, p.relay, p.place = c, bell, c.relay, c.place
 	sm := p.sm
 	p.mu.Unlock()
 	if p.life.Err() != nil { // Close may have looked for a connection already
@@ -129,7 +137,7 @@ func Do(ctx context.Context, name string, question []byte) (answer []byte, err e
 	if len(question) >= MaxMessage {
 		return nil, malformed(MaxMessage-1, uint64(len(question)))
 	}
-	c, stop, err := dial(ctx, name)
+	c, stop, err := dial(ctx, name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +168,7 @@ func Do(ctx context.Context, name string, question []byte) (answer []byte, err e
 
 // Down ends a fabric, and returns when its name is free.
 func Down(ctx context.Context, name string) error {
-	c, stop, err := dial(ctx, name)
+	c, stop, err := dial(ctx, name, nil)
 	if err != nil {
 		return err
 	}
@@ -179,9 +187,9 @@ func Down(ctx context.Context, name string) error {
 	return err
 }
 
-// FindGID asks a fabric for the GID of the port with an IP address.
-func FindGID(ctx context.Context, name string, ip netip.Addr) (netip.Addr, error) {
-	c, stop, err := dial(ctx, name)
+// FindGID asks the fabric for the GID of the port with an IP address.
+func (p *Port) FindGID(ctx context.Context, ip netip.Addr) (netip.Addr, error) {
+	c, stop, err := dial(ctx, p.address.Fabric, p.Place())
 	if err != nil {
 		return netip.Addr{}, err
 	}

@@ -58,6 +58,16 @@ type HelloBody struct {
 type Share struct {
 	Key      []byte // at least MinKey bytes
 	Lane, Of int
+
+	// Place is where the fabric is; nil for where this user's fabrics are. It is not sent.
+	Place *Place `json:"-"`
+}
+
+// A Place is how a program finds a fabric. Programs that share a port find the same fabric by it,
+// whatever their environments say.
+type Place struct {
+	Directory string // of the socket of a fabric on this host
+	Secret    []byte // of a fabric on another host; nil for none
 }
 
 // Limits of a Share.

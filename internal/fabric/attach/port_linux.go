@@ -33,12 +33,13 @@ type Port struct {
 	refused   chan *Violation // for report
 	reporting atomic.Bool     // report runs
 
-	mu       sync.Mutex // watchers, last, conn, bell, sm
+	mu       sync.Mutex // watchers, last, conn, bell, place, sm
 	watchers map[int]func(old, now *Info, e Event)
 	last     int
 	conn     *Conn // nil without a fabric
 	bell     *hostmem.Bell
 	relay    <-chan struct{} // see Conn
+	place    Place           // where the fabric was found last
 	sm       bool
 
 	telling sync.Mutex // held while watchers are called
@@ -68,25 +69,34 @@ func OpenShare(ctx context.Context, address string, share *Share) (*Port, error)
 	return p, nil
 }
 
-// A fabric on another host needs some time to notice that a program has ended that did not say so.
+// A fabric needs some time to notice that a program has ended that did not say so: one on another
+// host two seconds.
 const (
 	heldTime = 4 * time.Second
 	heldWait = 250 * time.Millisecond
 )
 
-// attachFirst attaches for the first time. At another host it waits for a while if the port is
-// held.
-func (p *Port) attachFirst(ctx context.Context) error {
+// attachFirst attaches for the first time. It waits for a while if the lane is held, or the port of a
+// fabric on another host: by a program that has ended.
+func (p *Port) attachFirst(ctx context.Context) (held error) {
+	waits := p.share != nil && p.share.Lane > 0 || strings.Contains(p.address.Fabric, "@")
 	for begin := time.Now(); ; {
 		err := p.attach(ctx)
 		var named *reason.Error
-		held := errors.As(err, &named) && named.Detail.Reason == reason.FabricHeld
-		if !held || !strings.Contains(p.address.Fabric, "@") || time.Since(begin) > heldTime {
+		switch {
+		case errors.As(err, &named) && named.Detail.Reason == reason.FabricHeld:
+			held = err
+		case err == nil || held == nil:
 			return err
+		default: // who holds the port says more than that the time is over
+			return held
+		}
+		if !waits || time.Since(begin) > heldTime {
+			return held
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return held
 		case <-time.After(heldWait):
 		}
 	}
@@ -134,6 +144,14 @@ func (p *Port) report() {
 
 // Info returns what the port is now.
 func (p *Port) Info() *Info { return p.info.Load() }
+
+// Place returns where the fabric was found, for other programs at the port.
+func (p *Port) Place() *Place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.place
+	return &at
+}
 
 // Link returns the link of the port's packets, from LRH to ICRC, but those of queue pair 0.
 // It is one lane. Close closes it.

@@ -27,13 +27,16 @@ func Do(context.Context, string, []byte) ([]byte, error) { return nil, errSystem
 // Down fails.
 func Down(context.Context, string) error { return errSystem }
 
-// FindGID fails.
-func FindGID(context.Context, string, netip.Addr) (netip.Addr, error) {
-	return netip.Addr{}, errSystem
-}
-
 // Info returns nothing.
 func (p *Port) Info() *Info { return &Info{} }
+
+// Place returns nothing.
+func (p *Port) Place() *Place { return nil }
+
+// FindGID fails.
+func (p *Port) FindGID(context.Context, netip.Addr) (netip.Addr, error) {
+	return netip.Addr{}, errSystem
+}
 
 // Link returns nothing.
 func (p *Port) Link() *fabric.Link { return nil }

@@ -24,14 +24,16 @@ const RemotePort = 7701
 const SecretVariable = "SOFTRDMA_FABRIC_SECRET"
 
 // dialHost connects to a fabric on another host: to a relay in this process, which is the
-// fabric's end of the connection.
-func dialHost(ctx context.Context, name, host string) (*Conn, error) {
+// fabric's end of the connection. The secret is that of at, or of the environment if that is nil.
+func dialHost(ctx context.Context, name, host string, at *Place) (*Conn, error) {
 	to, err := resolve(ctx, host)
 	if err != nil {
 		return nil, err
 	}
 	call := relay.Call{Fabric: name, Program: filepath.Base(os.Args[0])}
-	if file := os.Getenv(SecretVariable); file != "" {
+	if at != nil {
+		call.Secret = at.Secret
+	} else if file := os.Getenv(SecretVariable); file != "" {
 		if call.Secret, err = relay.ReadSecret(file); err != nil {
 			return nil, fmt.Errorf("%s: %w", SecretVariable, err)
 		}
@@ -40,6 +42,7 @@ func dialHost(ctx context.Context, name, host string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.place.Secret = call.Secret
 	if c.relay, err = relay.Dial(ctx, to, &call, far); err != nil {
 		return nil, errors.Join(remoteError(err, name, to), c.Close())
 	}

@@ -268,9 +268,13 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 	}
 	if held := p.ports[a.at.Port].enter(a); held != nil {
 		name := attach.Address{Fabric: f.config.Name, Node: f.names[a.at.Node], Port: uint8(a.at.Port)}
+		text := fmt.Sprintf("%s is attached to it: share the port by softrdma daemon -d ib:%v", held.holder(), name)
+		if p.ports[a.at.Port].manager() == nil {
+			text = fmt.Sprintf("%s is attached to it, which a softrdma daemon or exec started that has ended: end its programs first", held.holder())
+		}
 		return attach.Info{}, held, &reason.Error{
 			Detail: reason.Detail{Reason: reason.FabricHeld, Expected: uint64(a.pid), Found: uint64(held.pid)},
-			Text:   fmt.Sprintf("%s is attached to it: share the port by softrdma daemon -d ib:%v", held.holder(), name),
+			Text:   text,
 		}
 	}
 	a.info = f.describe(a.at)

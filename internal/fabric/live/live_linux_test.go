@@ -397,9 +397,10 @@ func TestAddressesOfPorts(t *testing.T) { here(t, addressesOfPorts) }
 
 func addressesOfPorts(t *testing.T, start starter) {
 	f := start(t, "star:2", func(*live.Config) {})
-	b := f.Attach(1).Info()
+	p := f.Attach(1)
+	b := p.Info()
 	for _, ip := range []string{"10.77.0.2", "::ffff:10.77.0.2"} {
-		gid, err := attach.FindGID(t.Context(), f.Name, netip.MustParseAddr(ip))
+		gid, err := p.FindGID(t.Context(), netip.MustParseAddr(ip))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -407,7 +408,7 @@ func addressesOfPorts(t *testing.T, start starter) {
 			t.Errorf("%s: GID %v", ip, gid)
 		}
 	}
-	_, err := attach.FindGID(t.Context(), f.Name, netip.MustParseAddr("10.77.0.9"))
+	_, err := p.FindGID(t.Context(), netip.MustParseAddr("10.77.0.9"))
 	var named *reason.Error
 	if !errors.As(err, &named) || named.Detail.Reason != reason.AddressUnreachable || !strings.Contains(err.Error(), "no port of fabric test has the IP address 10.77.0.9") {
 		t.Errorf("an address that no port has: %v", err)

@@ -92,14 +92,15 @@ func (f *Fabric) arrive(a *attachment) {
 	}
 }
 
-// depart notes that a program is no longer attached. If it is a program on another host from which
-// nothing comes, the port goes down, as if the cable to that host were cut.
+// depart notes that a program is no longer attached. If nothing comes from its host, and no other
+// program there has a share of the port, the port goes down, as if the cable to that host were cut.
 func (f *Fabric) depart(a *attachment) {
 	if a.visit == nil {
 		return
 	}
 	why := a.visit.reason()
-	if why.Reason == reason.FabricRemoteSilent && !f.subnet.IsCut(a.at) {
+	last := f.programs[a.at.Node].ports[a.at.Port].any() == nil
+	if why.Reason == reason.FabricRemoteSilent && last && !f.subnet.IsCut(a.at) {
 		f.unplugged[a.at] = true
 		f.subnet.Cut(a.at)
 	}

@@ -5,11 +5,15 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/fabrictest"
+	"softrdma/internal/fabric/live"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
@@ -73,14 +77,17 @@ func TestSharedPortsGroupsReachEveryProgram(t *testing.T) {
 
 func TestSharedPortRefusals(t *testing.T) {
 	f := fabrictest.Start(t, "star:2")
+	advice := "share the port by softrdma daemon"
 	refused := func(what string, adapter int, s *attach.Share, want reason.Reason) {
 		t.Helper()
-		p, err := attach.OpenShare(t.Context(), f.Adapters[adapter], s)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2) // programs wait for a lane that is held
+		defer cancel()
+		p, err := attach.OpenShare(ctx, f.Adapters[adapter], s)
 		if err == nil {
 			_ = p.Close()
 		}
 		var why *reason.Error
-		if !errors.As(err, &why) || why.Detail.Reason != want {
+		if !errors.As(err, &why) || why.Detail.Reason != want || want == reason.FabricHeld && !strings.Contains(err.Error(), advice) {
 			t.Errorf("%s: %v, expected %v", what, err, want)
 		}
 	}
@@ -108,6 +115,7 @@ func TestSharedPortRefusals(t *testing.T) {
 		}
 		return p.Close() == nil
 	})
+	advice = "that has ended: end its programs first"
 	held("without its manager")
 	want := to(program, lid(program), 0x1001, 1)
 	send(t, program, want)
@@ -195,5 +203,52 @@ func TestSharedPortIsSharedAgainAfterARestart(t *testing.T) {
 	send(t, a, want)
 	if got := receive(t, b); !bytes.Equal(got, want) {
 		t.Errorf("%x, expected %x", got, want)
+	}
+}
+
+// shareAt attaches to a lane of the first adapter's port, of the fabric at a place.
+func shareAt(t *testing.T, f *fabrictest.Fabric, lane int, at *attach.Place) *attach.Port {
+	t.Helper()
+	p, err := attach.OpenShare(t.Context(), f.Adapters[0], &attach.Share{Key: key, Lane: lane, Of: 4, Place: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	fabrictest.WaitFor(t, "an active port", func() bool { return p.Info().PortInfo.State == smp.PortActive })
+	return p
+}
+
+// Programs on another host share a port with the secret of the first one, which they do not know
+// by themselves.
+func TestSharedPortOfAnotherHost(t *testing.T) {
+	f := fabrictest.StartRemote(t, "star:2", func(c *live.Config) { c.Remote.Secret = []byte("a secret of both hosts") })
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("a secret of both hosts"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(attach.SecretVariable, file)
+	manager := shareAt(t, f, 0, nil)
+	t.Setenv(attach.SecretVariable, "")
+	a, b := shareAt(t, f, 1, manager.Place()), shareAt(t, f, 2, manager.Place())
+	for _, x := range []struct{ from, to *attach.Port }{{a, b}, {b, a}, {manager, a}} {
+		lane := uint32(1)
+		if x.to == b {
+			lane = 2
+		}
+		want := to(x.from, lid(x.to), 0x1000+lane, 7)
+		send(t, x.from, want)
+		if got := receive(t, x.to); !bytes.Equal(got, want) {
+			t.Errorf("to lane %d: %x, expected %x", lane, got, want)
+		}
+	}
+}
+
+// The directory of the first program's fabric counts, not that of another program's environment.
+func TestSharedPortIsThatOfTheFirstProgramsFabric(t *testing.T) {
+	f := fabrictest.Start(t, "star:2")
+	manager := shared(t, f, 0, 0)
+	t.Setenv("SOFTRDMA_FABRIC_DIR", t.TempDir())
+	if p := shareAt(t, f, 1, manager.Place()); lid(p) != lid(manager) {
+		t.Errorf("LID %d, expected %d", lid(p), lid(manager))
 	}
 }

@@ -22,6 +22,10 @@ type Slot struct {
 	// Key proves to other programs of the address that a packet comes from one of them.
 	Key [16]byte
 
+	// FabricDir has the socket of a port's fabric. FabricSecret is that of one on another host.
+	FabricDir    string `json:",omitempty"`
+	FabricSecret []byte `json:",omitempty"`
+
 	// Capture is the file to which the program's device writes its packets, "" for none. CaptureID
 	// is its device and inode.
 	Capture   string

@@ -42,13 +42,8 @@ func SplitProtocol(name string) (prefix, rest string) {
 
 // Sharable reports whether programs can share the address of a device with a name.
 func Sharable(cmd *cobra.Command, name string) bool {
-	switch prefix, rest := SplitProtocol(name); prefix {
-	case IWARPPrefix:
-		return TLSFlags(cmd) == nil // the keys stay in one process
-	case InfiniBandPrefix:
-		return !strings.Contains(rest, "@") // a fabric on another host
-	}
-	return true
+	prefix, _ := SplitProtocol(name)
+	return prefix != IWARPPrefix || TLSFlags(cmd) == nil // whose keys stay in one process
 }
 
 // SharedPrefix begins the names of devices on addresses that a daemon shares, see verbs.Open.

@@ -44,7 +44,7 @@ func (s *options) whyNotInProgram(cmd *cobra.Command, names []string) string {
 	all := slices.IndexFunc(names, sharable) < 0
 	switch {
 	case all || s.engine == engineProgram && slices.ContainsFunc(names, unsharable):
-		return "iWARP with TLS, whose keys stay with softrdma, and ports of a fabric on another host cannot be in the program"
+		return "iWARP with TLS, whose keys stay with softrdma, cannot be in the program"
 	case noFile(cli.FlagText(cmd, cli.PcapFlag)):
 		return "--" + cli.PcapFlag + ": programs write to regular files only"
 	case s.share:

@@ -28,11 +28,11 @@ netlink, memory and signals that the device uses).
 
 The device is in the program's own process, as a library in Go, or in the process of
 softrdma, where each call is a message (--engine program or daemon). The first is much
-faster. It is for programs of the daemon's user, and not for iWARP with TLS, for
-ports of fabrics on other hosts, or with --share-memory. With RoCE v1 the program
-itself needs CAP_NET_RAW. Programs on one address then share it. When softrdma ends, also by
-kill, programs with the device in their own process keep it; others lose it. With
-auto softrdma takes the first where that is possible; -v says which it was, and why.
+faster. It is for programs of the daemon's user, and not for iWARP with TLS or with
+--share-memory. With RoCE v1 the program itself needs CAP_NET_RAW. Programs on one
+address then share it. When softrdma ends, also by kill, programs with the device in
+their own process keep it; others lose it. With auto softrdma takes the first where
+that is possible; -v says which it was, and why.
 
 The program may be a script. All programs that it starts find the same devices and
 reach each other on them: one exec serves a test suite with its servers and clients.
