@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -38,7 +37,7 @@ func (s *Stack) openSlot(ctx context.Context, name string, cfg *Config) (*Device
 }
 
 func (s *Stack) startShared(ctx context.Context, slot *daemon.Slot, cfg *Config) (d *Device, err error) {
-	m := &trace.Mirror{Counters: (*trace.Counters)(unsafe.Pointer(&slot.Counters[0]))}
+	m := &trace.Mirror{Page: trace.PageIn(slot.Counters)}
 	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Counters) // refusals of a closed device still count
 	if Protocol(slot.Protocol) == InfiniBand {
 		d, err = s.attach(ctx, slot.Interface, cfg, &portOpening{

@@ -88,7 +88,7 @@ type Config struct {
 	// are handed over in memory; nil for none.
 	Loopback *Loopback
 
-	// Mirror, if set, gets the counters of refusals.
+	// Mirror, if set, gets what a device of one lane counts.
 	Mirror *trace.Mirror
 
 	// HostBells lets the lanes' links wait for peers on this host as well (HostBell).
@@ -276,8 +276,8 @@ func (d *Device) locked(f func(*lane)) {
 }
 
 // Traffic returns what the lanes have carried.
-func (d *Device) Traffic() (sum machine.Traffic) {
-	d.lockedPackets(func(l *packetLane) { sum.Add(l.traffic) })
+func (d *Device) Traffic() (sum trace.Traffic) {
+	d.lockedPackets(func(l *packetLane) { sum.Add(*l.traffic) })
 	return sum
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"softrdma/internal/adapter/hostpath"
 	"softrdma/internal/link/hostmem"
+	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -19,7 +20,7 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 	l := (*packetLane)(h)
 	fault := l.in.ParseParts(m.Header, payload)
 	if fault == ib.OK && l.run.next(now, p, &l.in, m) {
-		l.traffic.Continued(&l.in)
+		machine.Continued(l.traffic, &l.in)
 		return
 	}
 	l.fromHost(p, m)

@@ -70,7 +70,7 @@ func (r *hostRoute) follow(now time.Duration, q *QP, o *machine.Out, limit int) 
 	like := (*ib.WriteHeader)(x.headers[:]) // Follow does not use other opcodes
 	for n < limit && s.Admit(now, &q.entry) && q.can.Follower.Follow(now, o) {
 		o.Pad = ib.PadLen(o.Len)
-		q.packets.traffic.Sent += uint64(o.Len)
+		q.packets.countSent(o)
 		if b := s.Slot(len(like) + o.Len); b != nil {
 			o.PutWrite((*ib.WriteHeader)(b), like)
 			copy(b[len(like):], o.Pieces[0])

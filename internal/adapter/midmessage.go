@@ -3,6 +3,7 @@ package adapter
 import (
 	"time"
 
+	"softrdma/internal/machine"
 	"softrdma/internal/wire/ib"
 )
 
@@ -45,7 +46,7 @@ func (l *packetLane) receiveFast(now time.Duration, b []byte) bool {
 	f.next.Next()
 	if f.q.can.Continuer.Continue(now, in) {
 		f.taken = true
-		l.traffic.Continued(in)
+		machine.Continued(l.traffic, in)
 	} else {
 		l.deliver(now, f.q, b)
 	}

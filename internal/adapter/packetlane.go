@@ -12,6 +12,7 @@ import (
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
+	"softrdma/internal/trace"
 )
 
 // A packetLane is a lane whose link carries packets.
@@ -44,8 +45,8 @@ type packetLane struct {
 	putGRH  machine.GRHWriter
 	fast    fastPath
 	run     hostRun
-	notify  laneSet // lanes that packets were left for
-	traffic machine.Traffic
+	notify  laneSet        // lanes that packets were left for
+	traffic *trace.Traffic // in the device's mirror if there is one
 	reports unreachable.Reader
 	taken   inbox // out of inbox
 
@@ -58,7 +59,10 @@ func newPacketLane(d *Device, index int, net frame.Network) *packetLane {
 	l := &packetLane{
 		lane: lane{dev: d, index: index, link: net.Link()},
 		net:  net, can: net.Capabilities(), from: new(frame.Source),
-		makers: newMakers(len(d.lanes)), pkeys: d.cfg.PKeys, groups: make(map[netip.Addr][]*QP),
+		makers: newMakers(len(d.lanes)), pkeys: d.cfg.PKeys, groups: make(map[netip.Addr][]*QP), traffic: new(trace.Traffic),
+	}
+	if m := d.cfg.Mirror; m != nil {
+		l.traffic = &m.Traffic
 	}
 	l.network.init(l, net.Link())
 	l.process.lane = l
@@ -76,7 +80,7 @@ func newPacketLane(d *Device, index int, net frame.Network) *packetLane {
 
 // machine implements carrier.
 func (l *packetLane) machine(q *QP) machine.Machine {
-	q.packets, q.PutGRH = l, l.putGRH
+	q.packets, q.PutGRH, q.Traffic = l, l.putGRH, l.traffic
 	return idle{q}
 }
 

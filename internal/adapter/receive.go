@@ -5,6 +5,7 @@ import (
 
 	"softrdma/internal/congestion"
 	"softrdma/internal/link"
+	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -107,7 +108,7 @@ func (l *packetLane) deliver(now time.Duration, q *QP, b []byte) {
 	if l.in.Lost && !q.transport.Acknowledged {
 		return
 	}
-	l.traffic.Receive(now, q.can.Receiver, &l.in)
+	machine.Deliver(l.traffic, now, q.can.Receiver, &l.in)
 	l.asked = l.asked || l.in.Opcode.Info().Asks()
 	l.received(q)
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"softrdma/internal/frame"
+	"softrdma/internal/machine"
 	"softrdma/internal/wire/ib"
 )
 
@@ -64,7 +65,7 @@ func (l *packetLane) send(now time.Duration, q *QP, r route, limit int) int {
 		class.HopLimit = defaultHopLimit
 	}
 	o.Pad = ib.PadLen(o.Len)
-	l.traffic.Sent += uint64(o.Len)
+	l.countSent(o)
 	index := q.Attr.PKeyIndex
 	if q == l.gsi {
 		index = o.PKeyIndex
@@ -73,4 +74,10 @@ func (l *packetLane) send(now time.Duration, q *QP, r route, limit int) int {
 		return 1
 	}
 	return r.Send(now, q, f, o, class, limit)
+}
+
+// countSent counts a packet or train that is about to be sent.
+func (l *packetLane) countSent(o *machine.Out) {
+	l.traffic.Sent += uint64(o.Len)
+	l.traffic.SentPackets += uint64(max(o.Train, 1))
 }

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -33,7 +32,7 @@ type Slot struct {
 	fds unixmsg.Descriptors
 	end int // whose end gives the slot back
 
-	// Counters is memory in which the daemon sees the adapter's trace.Counters. The caller unmaps it.
+	// Counters is memory in which the daemon sees the adapter's trace.Page. The caller unmaps it.
 	Counters []byte
 }
 
@@ -109,7 +108,7 @@ func takeSlot(ctx context.Context, t *target) (*Slot, error) {
 	}
 	own := len(fds) - uapi.MinSlotDescriptors // those of the link
 	if err == nil {
-		s.Counters, err = unix.Mmap(fds[own], 0, int(unsafe.Sizeof(trace.Counters{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		s.Counters, err = unix.Mmap(fds[own], 0, trace.PageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	}
 	if err != nil {
 		fds.Close()

@@ -44,6 +44,13 @@ func (c *Completions) fill(wrid uint64, op queue.WCOp, s queue.Status, d reason.
 	return &c.cqe
 }
 
+// CountSend counts a SEND that is complete, signalled or not.
+func (c *Completions) CountSend(op queue.Op) {
+	if t := c.port.Traffic; t != nil && op.TakesReceive() && op != queue.WriteImm {
+		t.Sends++
+	}
+}
+
 // Sent completes a send work request with success if it is signalled (IBTA 10.7.3.1).
 func (c *Completions) Sent(wrid uint64, op queue.Op, flags queue.Flags, length uint32) {
 	if c.port.SQSigAll || flags&queue.Signaled != 0 {
@@ -77,6 +84,9 @@ type Received struct {
 
 // Received completes a receive with success (IBTA 11.4.2.1).
 func (c *Completions) Received(wrid uint64, m *Received) {
+	if t := c.port.Traffic; t != nil {
+		t.Receives++
+	}
 	e := c.fill(wrid, m.Op, queue.Success, reason.Detail{})
 	e.ByteLen, e.Flags, e.ImmInv, e.SrcQPN = m.Length, m.Flags, m.ImmInv, m.SrcQPN
 	e.SL, e.SLID, e.DLIDPath = m.SL, m.SLID, m.PathBits

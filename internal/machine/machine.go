@@ -23,6 +23,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
 )
 
@@ -131,7 +132,7 @@ type In struct {
 	Train     int    // packets that it stands for, in memory; 0 is one
 	Memory    bool   // it was handed over in memory, and came by no network
 	Lost      bool   // the payload did not come, and is nil; only machines with acknowledges get such packets
-	Dropped   int    // bytes of payload that the machine did not take; set by it, see Traffic
+	Dropped   int    // bytes of payload that the machine did not take; set by it, see trace.Traffic
 	Lender    Lender
 }
 
@@ -264,6 +265,7 @@ type Port struct {
 	PutGRH      GRHWriter                 // for UD
 	Aim         Aim                       // for an XRC target, else nil
 	Share       *Share                    // limits what may be in flight to the peer; nil for no limit
+	Traffic     *trace.Traffic            // counts messages; nil for a stream
 	Waits       bool                      // Share did not admit a packet
 	counted     int64                     // by Share, in its epoch
 	epoch       uint32

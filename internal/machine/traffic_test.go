@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/trace"
 )
 
 // A repeater drops each second packet as one that it has had.
@@ -19,16 +20,16 @@ func (r *repeater) Receive(_ time.Duration, in *machine.In) {
 }
 
 func TestTrafficLeavesRepeatedPayloadOut(t *testing.T) {
-	var c, sum machine.Traffic
+	var c, sum trace.Traffic
 	var r repeater
 	in := machine.In{}
 	for range 4 {
 		in.Payload = make([]byte, 100)
-		c.Receive(0, &r, &in)
+		machine.Deliver(&c, 0, &r, &in)
 	}
 	sum.Add(c)
-	sum.Add(machine.Traffic{Sent: 7, Received: 1})
-	if want := (machine.Traffic{Sent: 7, Received: 201}); sum != want {
+	sum.Add(trace.Traffic{Sent: 7, Received: 1, SentPackets: 3})
+	if want := (trace.Traffic{Sent: 7, Received: 201, SentPackets: 3, ReceivedPackets: 4}); sum != want {
 		t.Errorf("counted %+v, expected %+v", sum, want)
 	}
 }

@@ -72,6 +72,7 @@ func (r *completer) complete(w *request) {
 	}
 	if w.takesReceive() {
 		r.sender.credits.inFlight--
+		r.q.c.Done.CountSend(queue.Op(w.op))
 	}
 	if !r.p.SQSigAll && queue.Flags(w.flags)&queue.Signaled == 0 {
 		r.retire()

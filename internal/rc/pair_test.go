@@ -14,6 +14,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
 )
 
@@ -91,7 +92,7 @@ type node struct {
 	recv completions
 	wr   uint64
 
-	traffic machine.Traffic // only what was received
+	traffic trace.Traffic // only what was received
 }
 
 // m is the node's machine.
@@ -338,10 +339,10 @@ func (w *pair) give(i int, p packet) {
 		in.Lost, in.Payload, in.Lender = true, nil, nil
 	}
 	if w.fastPath && !in.Lost && in.Train <= 1 && w.n[i].q.Continue(w.now, &in) {
-		w.n[i].traffic.Continued(&in)
+		machine.Continued(&w.n[i].traffic, &in)
 		w.taken++
 	} else {
-		w.n[i].traffic.Receive(w.now, w.n[i].m(), &in)
+		machine.Deliver(&w.n[i].traffic, w.now, w.n[i].m(), &in)
 	}
 	for k := range p.b {
 		p.b[k] = 0xdb // the caller may reuse the buffer

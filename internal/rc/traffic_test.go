@@ -7,6 +7,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/queue"
+	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
 )
 
@@ -74,5 +75,27 @@ func TestPayloadOfRefusedMessagesIsNotCounted(t *testing.T) {
 		if n := b.traffic.Received - before; n != 3*testMTU {
 			t.Errorf("message %d: %d bytes counted of %d", message, n, 3*testMTU)
 		}
+	}
+}
+
+// SENDs count when they complete, signalled or not, and receives that succeed. WRITEs count only
+// where they take a receive.
+func TestMessagesAreCountedWhenTheyComplete(t *testing.T) {
+	var counts [2]trace.Traffic
+	w := newPair(t, func(i int, p *machine.Port) { p.Traffic, p.SQSigAll = &counts[i], false })
+	a, b := w.n[0], w.n[1]
+	for i, op := range []queue.Op{queue.Send, queue.SendImm, queue.Write, queue.WriteImm, queue.Read, queue.Send} {
+		if op.TakesReceive() {
+			b.postRecv(uint64(i), b.sge(0, testMTU))
+		}
+		flags := queue.Flags(0)
+		if i%2 == 1 {
+			flags = queue.Signaled
+		}
+		a.post(wqe{op: op, flags: flags, list: []memory.SGE{a.sge(0, testMTU)}, remote: b.target(0)})
+		w.settle()
+	}
+	if want := [2]trace.Traffic{{Sends: 3}, {Receives: 4}}; counts != want {
+		t.Errorf("counted %+v, expected %+v", counts, want)
 	}
 }

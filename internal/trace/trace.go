@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"softrdma/internal/reason"
 )
@@ -84,8 +85,49 @@ type attachment struct{ Listener }
 // Counters has a number for each reason.
 type Counters [reason.Count]atomic.Uint64
 
-// A Mirror is memory in which another process sees the counters of a stream.
-type Mirror struct{ *Counters }
+// Traffic counts what a lane has carried. Only the lane's driver writes it. Payload is without
+// headers, checksums and padding: that sent, repeated packets included, and that which a machine
+// took. A machine does not take a packet that it has had before, and not one that the peer has to
+// send again.
+type Traffic struct {
+	Sent, Received               uint64 // bytes of payload
+	SentPackets, ReceivedPackets uint64 // repeated ones included; received ones by the queue pairs that got them
+	Sends, Receives              uint64 // SENDs that were completed, and receives, with success
+}
+
+// Add adds the counts of u.
+func (t *Traffic) Add(u Traffic) {
+	t.Sent += u.Sent
+	t.Received += u.Received
+	t.SentPackets += u.SentPackets
+	t.ReceivedPackets += u.ReceivedPackets
+	t.Sends += u.Sends
+	t.Receives += u.Receives
+}
+
+// Load returns counts that another process writes.
+func (t *Traffic) Load() Traffic {
+	return Traffic{
+		Sent: atomic.LoadUint64(&t.Sent), Received: atomic.LoadUint64(&t.Received),
+		SentPackets: atomic.LoadUint64(&t.SentPackets), ReceivedPackets: atomic.LoadUint64(&t.ReceivedPackets),
+		Sends: atomic.LoadUint64(&t.Sends), Receives: atomic.LoadUint64(&t.Receives),
+	}
+}
+
+// A Page is what a device of one lane counts.
+type Page struct {
+	Counters
+	Traffic
+}
+
+// PageSize is the size of a Page in memory.
+const PageSize = int(unsafe.Sizeof(Page{}))
+
+// PageIn returns the page at the start of memory that two processes have mapped.
+func PageIn(memory []byte) *Page { return (*Page)(unsafe.Pointer(&memory[:PageSize][0])) }
+
+// A Mirror is memory in which another process sees what a device counts.
+type Mirror struct{ *Page }
 
 // A Stream belongs to one device. The zero value is ready.
 type Stream struct {

@@ -123,6 +123,7 @@ func (q *Queues) complete(f fault) {
 		q.done.SendFailed(wrid, op, f.status, f.detail)
 		return
 	}
+	q.done.CountSend(op)
 	q.done.Sent(wrid, op, flags, length)
 }
 

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/trace"
 	"softrdma/internal/uverbs/device"
 )
 
 // counterLife is for how long programs may find counters that were read before, as in Linux.
 const counterLife = 10 * time.Millisecond
 
-// hwCounters are those of Linux's rxe that a device counts by reasons. It counts no packets.
+// hwCounters are those of Linux's rxe that a device counts by reasons.
 var hwCounters = map[string][]reason.Reason{
 	"duplicate_request":      {reason.SequenceDuplicate, reason.SequenceDuplicateUnknown},
 	"out_of_seq_request":     {reason.SequenceAhead, reason.SequenceHeld},
@@ -25,6 +26,19 @@ var hwCounters = map[string][]reason.Reason{
 	"retry_rnr_exceeded_err": {reason.RNRRetryExceeded},
 	"completer_retry_err":    {reason.AckTimeout},
 	"send_err":               {reason.SendFailed, reason.SendRefused, reason.SendUnreachable, reason.SendNeighbour},
+}
+
+// counts are what programs have counted on a device.
+type counts struct {
+	reasons [reason.Count]uint64
+	traffic trace.Traffic
+}
+
+func (c *counts) add(p *trace.Page) {
+	for r := range c.reasons {
+		c.reasons[r] += p.Counters[r].Load()
+	}
+	c.traffic.Add(p.Traffic.Load())
 }
 
 // links counts how often the links of devices went down. The lock of the tree guards it.
@@ -55,11 +69,19 @@ func (s *Server) addCounters(d *device.Device, files map[string]string) {
 	dir := "sys/class/infiniband/" + d.Name + "/ports/1/hw_counters/"
 	files[dir+"lifespan"] = strconv.FormatInt(counterLife.Milliseconds(), 10)
 	files[dir+"link_downed"] = strconv.Itoa(s.links.look(d))
+	c := s.slots.counted(d)
+	c.traffic.Add(d.Adapter.Traffic())
+	values := map[string]uint64{
+		"sent_pkts": c.traffic.SentPackets, "rcvd_pkts": c.traffic.ReceivedPackets,
+		"rdma_sends": c.traffic.Sends, "rdma_recvs": c.traffic.Receives,
+	}
 	for name, of := range hwCounters {
-		n := uint64(0)
+		values[name] = 0
 		for _, r := range of {
-			n += d.Adapter.Trace.Counter(r) + s.slots.counted(d, r)
+			values[name] += d.Adapter.Trace.Counter(r) + c.reasons[r]
 		}
+	}
+	for name, n := range values {
 		files[dir+name] = strconv.FormatUint(n, 10)
 	}
 }

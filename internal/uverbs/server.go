@@ -89,7 +89,7 @@ func Serve(cfg Config) (*Server, error) {
 	s.runtime.MaxPolling = int32(runtime.NumCPU()) - 1
 	// A refusal is counted by the first device, because it may concern none.
 	s.runtime.Refusals.Count = func(d reason.Detail) { s.devices[0].Adapter.Trace.Refuse(0, d) }
-	s.slots.taken, s.slots.ended = make(map[*slot]struct{}), make(map[*device.Device]*[reason.Count]uint64)
+	s.slots.taken, s.slots.ended = make(map[*slot]struct{}), make(map[*device.Device]*counts)
 	s.admission = client.NewAdmission(&s.runtime, connectionDescriptors, cfg.ClientMemory, cfg.Allow)
 	s.admission.Ended = s.slots.endOf
 	if err := s.addDevices(); err != nil {

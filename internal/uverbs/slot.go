@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -31,7 +30,7 @@ type slots struct {
 	mu     sync.Mutex
 	closed bool
 	taken  map[*slot]struct{}
-	ended  map[*device.Device]*[reason.Count]uint64 // what programs that have ended had counted
+	ended  map[*device.Device]*counts // of programs that have ended
 }
 
 // A slot is a share of a device's address that a program has until it closes its end of
@@ -45,7 +44,7 @@ type slot struct {
 
 	device   *device.Device
 	memory   []byte
-	counters *trace.Counters // in memory, in which the program counts
+	counters *trace.Page // in memory, in which the program counts
 }
 
 // slot lends a share of a device's address.
@@ -69,13 +68,13 @@ func (s *Server) slot(p *client.Process, name string, reasons uint64, a *client.
 		a.Attach(fd, 0, 0, 0)
 	}
 	x := &slot{from: from, lane: lane, process: p, device: d}
-	memory, fd, err := memfd.New("softrdma-counters", int(unsafe.Sizeof(trace.Counters{})), false)
+	memory, fd, err := memfd.New("softrdma-counters", trace.PageSize, false)
 	if err != nil {
 		from.Give(lane)
 		return err
 	}
 	a.Attach(fd, 0, 0, 0)
-	x.memory, x.counters = memory, (*trace.Counters)(unsafe.Pointer(&memory[0]))
+	x.memory, x.counters = memory, trace.PageIn(memory)
 	far, err := s.slots.add(s, x)
 	if err != nil {
 		from.Give(lane)
@@ -202,12 +201,10 @@ func (t *slots) remove(x *slot) {
 	delete(t.taken, x)
 	sum := t.ended[x.device]
 	if sum == nil {
-		sum = new([reason.Count]uint64)
+		sum = new(counts)
 		t.ended[x.device] = sum
 	}
-	for r := range sum {
-		sum[r] += x.counters[r].Load()
-	}
+	sum.add(x.counters)
 	_ = unix.Munmap(x.memory)
 	t.mu.Unlock()
 	_ = x.end.Close()
@@ -215,19 +212,19 @@ func (t *slots) remove(x *slot) {
 	x.process.Account.Descriptors.Return(1)
 }
 
-// counted returns what the programs of a device have counted for a reason.
-func (t *slots) counted(d *device.Device, r reason.Reason) (n uint64) {
+// counted returns what the programs of a device have counted.
+func (t *slots) counted(d *device.Device) (sum counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if sum := t.ended[d]; sum != nil {
-		n = sum[r]
+	if ended := t.ended[d]; ended != nil {
+		sum = *ended
 	}
 	for x := range t.taken {
 		if x.device == d {
-			n += x.counters[r].Load()
+			sum.add(x.counters)
 		}
 	}
-	return n
+	return sum
 }
 
 // endOf gives back the slots of a process that has ended. A child may have its descriptors.

@@ -7,7 +7,7 @@ import "net/netip"
 // Arg[0] is Reasons: EPROTO refuses programs of another build.
 // Descriptors of the reply are those by which the adapter joins the address (of RoCE v2 the
 // receiving socket and what keeps the address's other sockets open, of RoCE v1 the claim of the
-// GID), then the memory of its counters (trace.Counters), and a socket whose end gives the
+// GID), then the memory of its counters (trace.Page), and a socket whose end gives the
 // slot back. The server takes the slot back as well when the process ends that has asked for it.
 type Slot struct {
 	Protocol  uint8          // as verbs.Protocol numbers it
@@ -35,7 +35,7 @@ type Slot struct {
 	SameHostDir string // directory in which it is published; empty for none
 }
 
-// How many descriptors come with a Slot: at least the memory of its counters (trace.Counters) and
+// How many descriptors come with a Slot: at least the memory of its counters (trace.Page) and
 // the socket whose end gives it back, at most those of two sockets as well.
 const (
 	MinSlotDescriptors = 2
