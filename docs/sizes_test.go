@@ -26,7 +26,6 @@ const (
 // added: split by subject what grows beyond a limit.
 var (
 	largeMethods = map[string]int{
-		"internal/rc/responder.Responder":  85,
 		"rdmanet.Conn":                     76,
 		"msg.Worker":                       61,
 		"internal/message.Worker":          59,

@@ -4,9 +4,20 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/rc/conn"
+	"softrdma/internal/rc/reorder"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
+
+// reordering holds requests between softrdma peers: those behind a lost one, and those of the first
+// message while it waits for a receive.
+type reordering struct {
+	answers
+	held    *reorder.Buffer // nil if nothing is held
+	sack    sack
+	first   firstReceive
+	counted int // bytes of payload counted when they were held for the first receive
+}
 
 // ahead takes a request that arrives d PSNs too early, behind a lost one. From a softrdma
 // peer the reorder buffer holds it. Otherwise it is dropped with one NAK, and then there
@@ -17,20 +28,6 @@ func (r *Responder) ahead(in *machine.In, info *ib.Info, d int) {
 	}
 	r.c.Refuse(reason.Detail{Reason: reason.SequenceAhead, Expected: uint64(r.expected), Found: uint64(in.PSN)})
 	if !r.nak.sent && !r.first.on {
-		r.missing()
-	}
-}
-
-// missing owes the NAK that makes the peer repeat everything from the expected request on.
-func (r *Responder) missing() {
-	r.nak.sent = true
-	r.reject(ib.NAKSequence)
-}
-
-// AskAgain asks for the requests that were refused because of their port, without waiting for
-// the peer's timer.
-func (r *Responder) AskAgain() {
-	if !r.nak.sent {
 		r.missing()
 	}
 }
@@ -53,64 +50,64 @@ func (r *Responder) Lost(in *machine.In, info *ib.Info) {
 // hold keeps a request that arrives d PSNs too early in the reorder buffer, or one that
 // awaits a receive, and reports whether it is there. The chain of checks takes it when its
 // turn comes, so nothing of it shows before.
-func (r *Responder) hold(in *machine.In, info *ib.Info, d int) bool {
-	mayHold := r.first.on || r.c.Selective() && r.c.Trusted && !r.nak.rnr
-	if r.store == nil || !mayHold || len(in.Payload) > int(r.mtu) {
+func (o *reordering) hold(in *machine.In, info *ib.Info, d int) bool {
+	mayHold := o.first.on || o.c.Selective() && o.c.Trusted && !o.nak.rnr
+	if o.store == nil || !mayHold || len(in.Payload) > int(o.mtu) {
 		return false
 	}
 	n := uint32(1)
 	if info.Kind == ib.KindReadRequest && in.RETH.Length > 0 {
-		n = (in.RETH.Length-1)>>r.shift + 1
+		n = (in.RETH.Length-1)>>o.shift + 1
 	}
-	if most := conn.Span(r.mtu); uint32(d) > most || n > most || uint32(d)+n > most {
+	if most := conn.Span(o.mtu); uint32(d) > most || n > most || uint32(d)+n > most {
 		return false
 	}
-	pool := r.store.pool
-	if r.held == nil {
-		r.held = pool.Buffer()
+	pool := o.store.pool
+	if o.held == nil {
+		o.held = pool.Buffer()
 	}
-	at, covered := r.held.Place(in.PSN)
+	at, covered := o.held.Place(in.PSN)
 	if covered {
-		return r.heldAlready(in, info, at)
+		return o.heldAlready(in, info, at)
 	}
 	h := pool.Copy(in, n)
 	if h == nil {
-		r.returnEmpty()
+		o.returnEmpty()
 		return false
 	}
 	h.Lender = nil
 	if !in.Intact() {
 		pool.Free(h)
-		r.returnEmpty()
+		o.returnEmpty()
 		return false
 	}
 	if d == 0 {
-		r.c.Refuse(reason.Detail{Reason: reason.ReceiveAwaited, Expected: uint64(firstReceiveTime.Milliseconds()), Found: uint64(in.PSN)})
+		o.c.Refuse(reason.Detail{Reason: reason.ReceiveAwaited, Expected: uint64(firstReceiveTime.Milliseconds()), Found: uint64(in.PSN)})
 	} else {
-		r.c.Refuse(reason.Detail{Reason: reason.SequenceHeld, Expected: uint64(r.expected), Found: uint64(in.PSN)})
+		o.c.Refuse(reason.Detail{Reason: reason.SequenceHeld, Expected: uint64(o.expected), Found: uint64(in.PSN)})
 	}
-	if r.first.on {
+	if o.first.on {
 		in.Dropped, h.Dropped = 0, len(h.Payload)
-		r.counted += len(h.Payload)
+		o.counted += len(h.Payload)
 	}
-	if r.held.Insert(at, h) || in.AckReq {
-		r.oweReport()
+	if o.held.Insert(at, h) || in.AckReq {
+		o.oweReport()
 	}
 	return true
 }
 
 // heldAlready takes a request that has the PSN of a held one, and reports whether it is
 // its repetition.
-func (r *Responder) heldAlready(in *machine.In, info *ib.Info, at int) bool {
-	if h := r.held.Find(at, in.PSN); h != nil && h.Contradicts(in, info) {
+func (o *reordering) heldAlready(in *machine.In, info *ib.Info, at int) bool {
+	if h := o.held.Find(at, in.PSN); h != nil && h.Contradicts(in, info) {
 		// One of the two is forged, and it is unknown which. Both are dropped, and the
 		// peer sends everything again.
-		r.c.Refuse(reason.Detail{Reason: reason.HeldContradicted, Expected: uint64(r.expected), Found: uint64(in.PSN)})
-		r.DropHeld()
+		o.c.Refuse(reason.Detail{Reason: reason.HeldContradicted, Expected: uint64(o.expected), Found: uint64(in.PSN)})
+		o.DropHeld()
 		return false
 	}
 	if !in.Copy {
-		r.countDuplicate()
+		o.countDuplicate()
 	}
 	return true
 }
@@ -139,30 +136,30 @@ func (r *Responder) resume(in *machine.In) {
 }
 
 // disown drops all held requests from a given one on: the peer never sent them.
-func (r *Responder) disown(in *machine.In) {
-	if n := r.held.Cut(in.PSN, r.store.pool); n > 0 {
-		r.c.Refuse(reason.Detail{Reason: reason.HeldDisowned, Expected: uint64(in.PSN), Found: uint64(n)})
-		r.sack.due = true
+func (o *reordering) disown(in *machine.In) {
+	if n := o.held.Cut(in.PSN, o.store.pool); n > 0 {
+		o.c.Refuse(reason.Detail{Reason: reason.HeldDisowned, Expected: uint64(in.PSN), Found: uint64(n)})
+		o.sack.due = true
 	}
-	r.returnEmpty()
+	o.returnEmpty()
 }
 
 // returnEmpty returns an empty reorder buffer to the store.
-func (r *Responder) returnEmpty() {
-	if r.held != nil && r.held.Empty() {
-		r.store.pool.Return(r.held)
-		r.held = nil
+func (o *reordering) returnEmpty() {
+	if o.held != nil && o.held.Empty() {
+		o.store.pool.Return(o.held)
+		o.held = nil
 	}
 }
 
 // DropHeld drops everything that is held.
-func (r *Responder) DropHeld() {
-	for r.held != nil && !r.held.Empty() {
-		r.store.pool.Free(r.held.Pop())
+func (o *reordering) DropHeld() {
+	for o.held != nil && !o.held.Empty() {
+		o.store.pool.Free(o.held.Pop())
 	}
-	r.returnEmpty()
-	r.sack.due = false
-	r.dropParts()
+	o.returnEmpty()
+	o.sack.due = false
+	o.dropParts()
 }
 
 // A sack is the selective acknowledge that is owed to a softrdma peer.
@@ -173,29 +170,29 @@ type sack struct {
 }
 
 // countDuplicate counts a request that came twice, and tells the peer.
-func (r *Responder) countDuplicate() {
-	r.sack.duplicates++
-	r.oweReport()
+func (o *reordering) countDuplicate() {
+	o.sack.duplicates++
+	o.oweReport()
 }
 
 // oweReport owes the peer a selective acknowledge. While the expected request itself is
 // held there is none: its ranges begin behind a request that is missing.
-func (r *Responder) oweReport() {
-	if r.c.Selective() && !r.first.on {
-		r.sack.due = true
+func (o *reordering) oweReport() {
+	if o.c.Selective() && !o.first.on {
+		o.sack.due = true
 	}
 }
 
 // Report produces the acknowledge that says what is held.
-func (r *Responder) Report(out *machine.Out) {
-	r.sack.due = false
+func (o *reordering) Report(out *machine.Out) {
+	o.sack.due = false
 	var b []byte
-	if r.held != nil {
-		b = r.held.Report(r.sack.duplicates, r.expected)
+	if o.held != nil {
+		b = o.held.Report(o.sack.duplicates, o.expected)
 	} else {
-		b = ib.AppendDuplicates(r.sack.short[:0], r.sack.duplicates)
+		b = ib.AppendDuplicates(o.sack.short[:0], o.sack.duplicates)
 	}
-	r.header(out, ib.RCSelectiveAck, r.expected.Add(-1))
-	out.AETH = ib.AETH{Syndrome: r.creditCount(), MSN: r.msn}
+	o.header(out, ib.RCSelectiveAck, o.expected.Add(-1))
+	out.AETH = ib.AETH{Syndrome: o.creditCount(), MSN: o.msn}
 	out.Pieces, out.Len = append(out.Pieces, b), len(b)
 }

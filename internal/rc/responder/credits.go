@@ -25,29 +25,29 @@ const (
 // shared receive queue has no credits, as no connection owns its receives. A standard
 // peer gets none: Linux does not use credits, and a peer that does would wait for
 // receives whose posting is not announced.
-func (r *Responder) creditCount() ib.Syndrome {
-	if !r.c.Selective() || r.p.RQ == nil || r.p.RQ.Shared() {
+func (a *answers) creditCount() ib.Syndrome {
+	if !a.c.Selective() || a.p.RQ == nil || a.p.RQ.Shared() {
 		return ib.ACKNoCredits
 	}
-	n := r.p.RQ.Len()
-	if r.taken {
+	n := a.p.RQ.Len()
+	if a.taken {
 		n++ // the requester counts the message that has it
 	}
-	if r.posted.exhausted = n == 0; n > 0 {
-		r.posted.at, r.posted.wait = machine.Never, 0
+	if a.posted.exhausted = n == 0; n > 0 {
+		a.posted.at, a.posted.wait = machine.Never, 0
 	}
 	return ib.Credits(n)
 }
 
 // Sent follows each packet that left. After an acknowledge without credits it starts to
 // look for receives.
-func (r *Responder) Sent(now time.Duration) {
-	a := &r.posted
-	if a.exhausted && a.at == machine.Never {
-		a.wait = max(a.wait, firstPoll)
-		a.at = now + a.wait
+func (a *answers) Sent(now time.Duration) {
+	n := &a.posted
+	if n.exhausted && n.at == machine.Never {
+		n.wait = max(n.wait, firstPoll)
+		n.at = now + n.wait
 	}
-	a.exhausted = false
+	n.exhausted = false
 }
 
 // Deadline is when to look for receives that were posted.

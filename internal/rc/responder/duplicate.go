@@ -45,22 +45,22 @@ func (r *Responder) duplicate(in *machine.In, info *ib.Info) {
 // repeating it; with a full send queue it then finds the producer's index where its own
 // stands, and sends nothing any more. Acknowledges of the last packet cover those before
 // it (IBTA 9.7.5.1.2), so packets that do not ask need none.
-func (r *Responder) acknowledgeAgain(p psn.PSN) {
-	if !r.ack.due || p.After(r.ack.psn) {
-		r.ack = ack{due: true, psn: p}
+func (a *answers) acknowledgeAgain(p psn.PSN) {
+	if !a.ack.due || p.After(a.ack.psn) {
+		a.ack = ack{due: true, psn: p}
 	}
 }
 
 // readAgain owes the answer to a duplicate READ: to all of one that is remembered, or to
 // a part of it (IBTA 9.7.5.1). The key is checked again. It reports whether the READ is
 // remembered.
-func (r *Responder) readAgain(in *machine.In) bool {
-	res := r.history.lookup(in.PSN)
+func (a *answers) readAgain(in *machine.In) bool {
+	res := a.history.lookup(in.PSN)
 	if res == nil || res.atomic {
 		return false
 	}
 	h := &in.RETH
-	off := uint64(in.PSN.Sub(res.first)) << r.shift
+	off := uint64(in.PSN.Sub(res.first)) << a.shift
 	if h.RKey != res.rkey || h.Addr != res.addr+off || off+uint64(h.Length) > uint64(res.length) ||
 		h.Length == 0 && res.length != 0 {
 		return false
@@ -71,61 +71,61 @@ func (r *Responder) readAgain(in *machine.In) bool {
 		// A key that has become invalid since is refused without a NAK: the duplicate may
 		// be the network's, of a READ that was answered long ago. But if the answer was taken
 		// back, the peer asks for what it never had.
-		if region, d = r.find(res.pd, h.RKey, h.Addr, uint64(h.Length), qp.RemoteRead); d.Reason != reason.None {
+		if region, d = a.find(res.pd, h.RKey, h.Addr, uint64(h.Length), qp.RemoteRead); d.Reason != reason.None {
 			if res.revoked {
-				r.giveUp(in.PSN, d)
+				a.giveUp(in.PSN, d)
 				return true
 			}
-			r.c.Refuse(d)
+			a.c.Refuse(d)
 			return false
 		}
 	}
-	if r.c.Selective() && h.Length != 0 {
-		r.partAgain(res, uint32(off), uint32(off)+h.Length, region)
+	if a.c.Selective() && h.Length != 0 {
+		a.partAgain(res, uint32(off), uint32(off)+h.Length, region)
 		return true
 	}
 	res.region = region
 	res.from = uint32(off)
 	res.pos, res.to = res.from, res.from+h.Length
-	r.history.owe(res)
+	a.history.owe(res)
 	return true
 }
 
 // Revoked notes that READ responses which were sent may have been taken back before the peer
 // had them.
-func (r *Responder) Revoked() { r.history.revoked() }
+func (a *answers) Revoked() { a.history.revoked() }
 
 // maxParts bounds the list of parts; the peer asks again for what is left out.
 const maxParts = 256
 
 // partAgain owes the answer to a part of a READ, in addition to what the answer to the
 // READ itself has not come to yet.
-func (r *Responder) partAgain(res *resource, from, to uint32, region *memory.Region) {
+func (a *answers) partAgain(res *resource, from, to uint32, region *memory.Region) {
 	if res.pending && to <= res.to && to > res.pos {
 		if to = res.pos; from >= to {
 			return // it will be sent
 		}
 	}
-	for i := range r.parts {
-		if p := &r.parts[i]; p.first == res.first && p.pos <= from && to <= p.to {
+	for i := range a.parts {
+		if p := &a.parts[i]; p.first == res.first && p.pos <= from && to <= p.to {
 			return
 		}
 	}
-	if len(r.parts) >= maxParts {
+	if len(a.parts) >= maxParts {
 		return
 	}
-	if r.parts == nil {
-		r.parts = r.store.partList()
+	if a.parts == nil {
+		a.parts = a.store.partList()
 	}
-	r.parts = append(r.parts, resource{
+	a.parts = append(a.parts, resource{
 		addr: res.addr, region: region, first: res.first, msn: res.msn, from: from, pos: from, to: to,
 	})
 }
 
 // dropParts forgets the parts.
-func (r *Responder) dropParts() {
-	if r.parts != nil {
-		r.store.returnParts(r.parts)
-		r.parts = nil
+func (a *answers) dropParts() {
+	if a.parts != nil {
+		a.store.returnParts(a.parts)
+		a.parts = nil
 	}
 }

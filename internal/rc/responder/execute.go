@@ -3,7 +3,6 @@ package responder
 import (
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
-	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -49,7 +48,7 @@ func (r *Responder) executed(in *machine.In, info *ib.Info) {
 		return
 	}
 	if info.Last && r.taken && (info.Kind == ib.KindSend || info.Headers&ib.HasImmDt != 0) {
-		r.complete(in, info)
+		r.complete(in, info, r.write.total)
 	}
 }
 
@@ -69,39 +68,6 @@ func (r *Responder) place(in *machine.In) bool {
 		// IBTA 9.9.3, class A: the fault is on this side.
 		r.fatal(ib.NAKRemoteOperational, queue.LocProtErr, machine.EventQPReqErr, d)
 	}
-	return false
-}
-
-// writeMemory writes the payload of a WRITE to its region.
-func (r *Responder) writeMemory(in *machine.In, info *ib.Info) bool {
-	w := &r.write
-	if info.First {
-		w.addr, w.left, w.total = in.RETH.Addr, in.RETH.Length, in.RETH.Length
-	}
-	n := len(in.Payload)
-	if n == 0 {
-		return true
-	}
-	if d := w.region.Put(w.addr, in.Payload); d.Reason != reason.None {
-		r.denied(d)
-		return false
-	}
-	if !r.intact(in) {
-		return false
-	}
-	w.addr += uint64(n)
-	w.left -= uint32(n)
-	return true
-}
-
-// intact reports whether the bytes that were just copied are the packet's payload. If not, the packet
-// counts as lost, and its repetition uses the receive that it took.
-func (r *Responder) intact(in *machine.In) bool {
-	if in.Intact() {
-		return true
-	}
-	r.c.Refuse(conn.Revoked(in))
-	r.missing()
 	return false
 }
 
@@ -138,21 +104,4 @@ func (r *Responder) invalidate(in *machine.In) bool {
 	r.c.Refuse(d)
 	r.end(queue.RemInvReqErr, machine.EventQPAccessErr, d)
 	return false
-}
-
-// complete completes the receive of a SEND, or of a WRITE with immediate data (IBTA
-// 11.4.2.1).
-func (r *Responder) complete(in *machine.In, info *ib.Info) {
-	r.taken = false
-	m := machine.Received{Op: queue.WCRecv, Length: uint32(r.received), Solicited: in.Solicited}
-	if info.Kind == ib.KindWrite {
-		m.Op, m.Length = queue.WCRecvRDMAImm, r.write.total
-	}
-	switch {
-	case info.Headers&ib.HasImmDt != 0:
-		m.Flags, m.ImmInv = queue.WCImm, queue.NetworkOrder(in.Imm)
-	case info.Headers&ib.HasIETH != 0:
-		m.Flags, m.ImmInv = queue.WCWithInv, in.IETH
-	}
-	r.c.Done.Received(r.recv.WRID, &m)
 }

@@ -44,8 +44,8 @@ func (r *Responder) awaitReceive(in *machine.In, info *ib.Info) bool {
 }
 
 // ScheduleLook sets the time of the first look for a receive. It follows each request.
-func (r *Responder) ScheduleLook(now time.Duration) {
-	if f := &r.first; f.on && f.end == 0 {
+func (o *reordering) ScheduleLook(now time.Duration) {
+	if f := &o.first; f.on && f.end == 0 {
 		f.end, f.wait, f.at = now+firstReceiveTime, firstPoll, now+firstPoll
 	}
 }
@@ -74,4 +74,4 @@ func (r *Responder) look(now time.Duration) {
 }
 
 // endFirst ends the wait for good: from now on a message without a receive is refused at once.
-func (r *Responder) endFirst() { r.first = firstReceive{over: true, at: machine.Never} }
+func (o *reordering) endFirst() { o.first = firstReceive{over: true, at: machine.Never} }

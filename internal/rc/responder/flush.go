@@ -20,17 +20,17 @@ func flushAccess(p ib.Placement) (need qp.Access) {
 
 // checkFlush checks the key of a FLUSH. Address and length of one that flushes the whole
 // region mean nothing; a range of no bytes needs a valid key nevertheless (IBTA A19).
-func (r *Responder) checkFlush(in *machine.In) bool {
+func (t *target) checkFlush(in *machine.In) bool {
 	need := flushAccess(in.FETH.Placement)
 	if in.FETH.Selectivity == ib.FlushRange {
-		return r.resolveKey(in.RETH.RKey, in.RETH.Addr, uint64(in.RETH.Length), need)
+		return t.resolveKey(in.RETH.RKey, in.RETH.Addr, uint64(in.RETH.Length), need)
 	}
-	reg, d := r.lookup(in.RETH.RKey)
+	reg, d := t.lookup(in.RETH.RKey)
 	if reg != nil {
-		d = reg.CheckKey(r.p.PD, r.p.QPN, need)
+		d = reg.CheckKey(t.p.PD, t.p.QPN, need)
 	}
 	if d.Reason != reason.None {
-		r.denied(d)
+		t.denied(d)
 		return false
 	}
 	return true

@@ -61,16 +61,16 @@ func (r *Responder) checkSegment(in *machine.In, info *ib.Info, n uint32) reason
 }
 
 // checkWriteLength checks that the message ends where its RETH says.
-func (r *Responder) checkWriteLength(in *machine.In, info *ib.Info, n uint32) bool {
-	left := r.write.left
+func (t *target) checkWriteLength(in *machine.In, info *ib.Info, n uint32) bool {
+	left := t.write.left
 	if info.First {
 		left = in.RETH.Length
 	}
 	switch {
 	case info.Last && n < left:
-		r.invalid(reason.Detail{Reason: reason.LengthBelowRETH, Expected: uint64(left), Found: uint64(n)})
+		t.invalid(reason.Detail{Reason: reason.LengthBelowRETH, Expected: uint64(left), Found: uint64(n)})
 	case info.Last && n > left, !info.Last && n >= left:
-		r.invalid(reason.Detail{Reason: reason.LengthExceedsRETH, Expected: uint64(left), Found: uint64(n)})
+		t.invalid(reason.Detail{Reason: reason.LengthExceedsRETH, Expected: uint64(left), Found: uint64(n)})
 	default:
 		return true
 	}

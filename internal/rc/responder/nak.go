@@ -5,6 +5,7 @@ import (
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -18,40 +19,71 @@ type nak struct {
 	psn      psn.PSN
 }
 
+// refusals end a request that failed a check, and with it the connection if need be.
+type refusals struct {
+	receiving
+	nak nak
+}
+
 // reject owes a NAK at the expected PSN.
-func (r *Responder) reject(s ib.Syndrome) {
-	r.nak.due, r.nak.syndrome, r.nak.psn = true, s, r.expected
+func (f *refusals) reject(s ib.Syndrome) {
+	f.nak.due, f.nak.syndrome, f.nak.psn = true, s, f.expected
 }
 
 // invalid refuses a request that violates the protocol (IBTA 9.9.3.1.3, class C).
-func (r *Responder) invalid(d reason.Detail) {
-	r.fatal(ib.NAKInvalidRequest, queue.RemInvReqErr, machine.EventQPReqErr, d)
+func (f *refusals) invalid(d reason.Detail) {
+	f.fatal(ib.NAKInvalidRequest, queue.RemInvReqErr, machine.EventQPReqErr, d)
 }
 
 // denied refuses a request that its key does not allow (IBTA 9.9.3.1.3, class C). The
 // receive of a WRITE with immediate data gets a local access error (IBTA 11.6.2).
-func (r *Responder) denied(d reason.Detail) {
-	r.fatal(ib.NAKRemoteAccess, queue.LocAccessErr, machine.EventQPAccessErr, d)
+func (f *refusals) denied(d reason.Detail) {
+	f.fatal(ib.NAKRemoteAccess, queue.LocAccessErr, machine.EventQPAccessErr, d)
 }
 
 // fatal refuses a request and ends the connection. The peer gets a NAK. The program gets
 // the error as the completion of the receive in use, or else as an event (IBTA 9.9.3.1.3,
 // C9-222.1.1; 11.6.3.2).
-func (r *Responder) fatal(s ib.Syndrome, status queue.Status, e machine.Event, d reason.Detail) {
-	r.c.Refuse(d)
-	r.reject(s)
-	r.end(status, e, d)
+func (f *refusals) fatal(s ib.Syndrome, status queue.Status, e machine.Event, d reason.Detail) {
+	f.c.Refuse(d)
+	f.reject(s)
+	f.end(status, e, d)
 }
 
 // end takes the queue pair to the error state. The answers that are owed still leave.
-func (r *Responder) end(status queue.Status, e machine.Event, d reason.Detail) {
-	if r.p.Attr.State == qp.Err {
+func (f *refusals) end(status queue.Status, e machine.Event, d reason.Detail) {
+	if f.p.Attr.State == qp.Err {
 		return
 	}
-	r.c.EnterErr(d, status)
-	if r.taken {
-		r.failReceive(status, d)
+	f.c.EnterErr(d, status)
+	if f.taken {
+		f.failReceive(status, d)
 		return
 	}
-	r.p.Host.Event(r.p, e, d)
+	f.p.Host.Event(f.p, e, d)
+}
+
+// missing owes the NAK that makes the peer repeat everything from the expected request on.
+func (f *refusals) missing() {
+	f.nak.sent = true
+	f.reject(ib.NAKSequence)
+}
+
+// AskAgain asks for the requests that were refused because of their port, without waiting for
+// the peer's timer.
+func (f *refusals) AskAgain() {
+	if !f.nak.sent {
+		f.missing()
+	}
+}
+
+// intact reports whether the bytes that were just copied are the packet's payload. If not, the packet
+// counts as lost, and its repetition uses the receive that it took.
+func (f *refusals) intact(in *machine.In) bool {
+	if in.Intact() {
+		return true
+	}
+	f.c.Refuse(conn.Revoked(in))
+	f.missing()
+	return false
 }

@@ -4,7 +4,7 @@
 //	PSN                  responder.go; duplicate.go and ahead.go
 //	opcode sequence      opcode.go
 //	opcode valid for QP  opcode.go
-//	XRC target           target.go
+//	XRC target           xrc.go
 //	resources            resources.go and firstreceive.go: receives; history.go: READs and atomics
 //	length               length.go
 //	R_Key and access     rkey.go
@@ -22,20 +22,28 @@ import (
 	"math/bits"
 
 	"softrdma/internal/machine"
-	"softrdma/internal/memory"
 	"softrdma/internal/psn"
 	"softrdma/internal/queue"
 	"softrdma/internal/rc/conn"
-	"softrdma/internal/rc/reorder"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
 
-// A Responder is the responder of one connection.
-type Responder struct {
-	c     *conn.Conn
-	p     *machine.Port
-	store *Store // nil without selective acknowledges
+// A Responder is the responder of one connection: the chain of checks and the execution. It is the
+// highest of several layers, each of which has a subject, state of its own, and the layers below:
+//
+//	progress    what was executed, and the message begun
+//	receiving   the receive that a message takes
+//	refusals    what ends a request or the connection
+//	target      the memory that requests name
+//	answers     what is remembered, and what is owed
+//	reordering  what is held until its turn comes
+type Responder struct{ reordering }
+
+// progress is how far the requests of a connection are executed.
+type progress struct {
+	c *conn.Conn
+	p *machine.Port
 
 	expected psn.PSN // ePSN, the PSN of the next new request
 	latest   psn.PSN // of the last request executed; a READ has more behind it
@@ -45,38 +53,6 @@ type Responder struct {
 
 	message ib.Kind   // of the message begun: SEND, WRITE or none
 	opcode  ib.Opcode // of the last request executed, for details
-
-	recv     machine.Receive
-	taken    bool   // recv was taken and not completed
-	srqn     uint32 // of an XRC target: the queue of the message begun, or of the last one
-	cursor   memory.Cursor
-	received uint64 // bytes of the SEND placed
-
-	write write
-	known *memory.Region // the region used last, to save a lookup
-
-	history  history      // READs and atomics, see history.go
-	parts    []resource   // parts of READs to be answered once more
-	response lastResponse // the last READ response
-
-	nak nak
-	ack ack
-
-	// Between softrdma peers:
-	sack   sack
-	held   *reorder.Buffer // requests behind a lost one or behind the first, nil without
-	posted announcement
-
-	first   firstReceive
-	counted int // bytes of payload counted when they were held for the first receive
-}
-
-// A write is the WRITE that is being received.
-type write struct {
-	addr   uint64 // where the next byte goes
-	left   uint32 // bytes to come
-	total  uint32
-	region *memory.Region // nil for a message of no bytes
 }
 
 // Init prepares a responder. The store may be nil: then nothing is held.
@@ -106,8 +82,10 @@ func (r *Responder) Stop() {
 // Reset forgets everything, the posted receives too (IBTA 10.3.1.1).
 func (r *Responder) Reset() {
 	r.DropHeld()
-	*r = Responder{c: r.c, recv: machine.Receive{SGEs: r.recv.SGEs[:0]}, store: r.store}
-	r.Init(r.c, r.store)
+	c, store, list := r.c, r.store, r.recv.SGEs[:0]
+	*r = Responder{}
+	r.recv.SGEs = list
+	r.Init(c, store)
 	r.p.DropReceives(&r.recv)
 }
 
@@ -121,20 +99,14 @@ func (r *Responder) Flush() {
 	r.c.Done.FlushReceives(&r.recv, math.MaxInt)
 }
 
-// failReceive completes the receive that was taken in error.
-func (r *Responder) failReceive(s queue.Status, d reason.Detail) {
-	r.taken = false
-	r.c.Done.ReceiveFailed(r.recv.WRID, s, d)
-}
-
 // Expected is the PSN of the next new request.
-func (r *Responder) Expected() psn.PSN { return r.expected }
+func (s *progress) Expected() psn.PSN { return s.expected }
 
 // Due reports whether a PSN is due: that of the next request, of the last one, which a
 // peer that missed the answer repeats, or the one right before the next, which is that of
 // a keep-alive probe.
-func (r *Responder) Due(p psn.PSN) bool {
-	return p == r.expected || p == r.latest || p.Next() == r.expected
+func (s *progress) Due(p psn.PSN) bool {
+	return p == s.expected || p == s.latest || p.Next() == s.expected
 }
 
 // Holds reports whether anything is held that the store lends.
