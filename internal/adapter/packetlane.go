@@ -45,8 +45,9 @@ type packetLane struct {
 	putGRH  machine.GRHWriter
 	fast    fastPath
 	run     hostRun
-	notify  laneSet        // lanes that packets were left for
-	traffic *trace.Traffic // in the device's mirror if there is one
+	notify  laneSet // lanes that packets were left for
+	own     trace.Traffic
+	traffic *trace.Traffic // in the device's mirror if there is one, else own, apart from other lanes' memory
 	reports unreachable.Reader
 	taken   inbox // out of inbox
 
@@ -59,8 +60,9 @@ func newPacketLane(d *Device, index int, net frame.Network) *packetLane {
 	l := &packetLane{
 		lane: lane{dev: d, index: index, link: net.Link()},
 		net:  net, can: net.Capabilities(), from: new(frame.Source),
-		makers: newMakers(len(d.lanes)), pkeys: d.cfg.PKeys, groups: make(map[netip.Addr][]*QP), traffic: new(trace.Traffic),
+		makers: newMakers(len(d.lanes)), pkeys: d.cfg.PKeys, groups: make(map[netip.Addr][]*QP),
 	}
+	l.traffic = &l.own
 	if m := d.cfg.Mirror; m != nil {
 		l.traffic = &m.Traffic
 	}
