@@ -71,7 +71,7 @@ func (s *Stack) attach(ctx context.Context, name string, cfg *Config, o *portOpe
 	if d.slots != nil {
 		e.Slots = deviceSlots{d}
 	}
-	s.reg.Add(e)
+	s.reg().Add(e)
 	return d, nil
 }
 

@@ -216,7 +216,7 @@ func (s *Stack) openAddress(ctx context.Context, p Protocol, at string, cfg *Con
 		err = o.check(cfg)
 	}
 	if err == nil {
-		s.reg.Vacate(choice.Addr)
+		s.reg().Vacate(choice.Addr)
 		o.links, err = s.openLinks(p, &o.choice, cfg)
 	}
 	if err != nil {

@@ -61,7 +61,7 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	guid := host.GUID(choice.Interface, choice.Addr.Addr())
 	var b *adapter.Loopback
 	if p.protocol != IWARP && !cfg.NoLoopback {
-		b = &s.reg.Loopback
+		b = &s.reg().Loopback
 	}
 	d := &Device{
 		stack: s, choice: choice, protocol: p.protocol, spin: cfg.spin(), guid: guid, zone: choice.Addr.Addr().Zone(),
@@ -80,14 +80,14 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	}
 	d.attr, d.state = attributes(d.Name(), GUID(guid), GUID(host.SystemGUID(choice.Interface, choice.Addr.Addr())), p.protocol), d.portState
 	d.gids = gidTable(p.protocol, choice.Addr.Addr(), choice.Interface.MAC, choice.Interface.Name)
-	if s.reg.Networks == nil {
+	if s.reg().Networks == nil {
 		d.watch()
 	}
 	e := &registry.Entry{Handle: d, Provider: d.drv, Adapter: a, TLS: cfg.TLS}
 	if d.slots != nil {
 		e.Slots = deviceSlots{d}
 	}
-	s.reg.Add(e)
+	s.reg().Add(e)
 	return d, nil
 }
 

@@ -121,8 +121,8 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 	if lanes > adapter.MaxLanes {
 		return l, reason.BadArgument(adapter.MaxLanes, uint64(lanes), "lanes: expected at most %d, found %d", adapter.MaxLanes, lanes)
 	}
-	if s.reg.Networks != nil && p == RoCE {
-		l.networks, err = s.reg.Networks(c.Addr)
+	if s.reg().Networks != nil && p == RoCE {
+		l.networks, err = s.reg().Networks(c.Addr)
 		return l, err
 	}
 	if p == IWARP {
@@ -163,7 +163,7 @@ func udpConfig(c *host.Choice, cfg *Config) udp.Config {
 
 func (s *Stack) openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {
 	// The system would allow a second device, but an address has only one.
-	if s.reg.Find(c.Addr) != nil {
+	if s.reg().Find(c.Addr) != nil {
 		return nil, fmt.Errorf("address %v is in use by another iWARP device of this process: %w", c.Addr.Addr(), syscall.EADDRINUSE)
 	}
 	t := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout, Refused: cfg.refused()}

@@ -16,7 +16,7 @@ import (
 
 // openRoCEv1 opens the Ethernet frames of a device's lanes.
 func (s *Stack) openRoCEv1(c *host.Choice, cfg *Config, lanes int) (l links, err error) {
-	if s.reg.Find(c.Addr) != nil {
+	if s.reg().Find(c.Addr) != nil {
 		return l, fmt.Errorf("GID %v is in use by another RoCE v1 device of this process: %w", c.Addr.Addr(), syscall.EADDRINUSE)
 	}
 	l.share = steering.Whole(lanes)

@@ -163,7 +163,7 @@ func (s *Stack) reach(d *Device, cfg *Config, peer qp.Endpoint, qpn uint32) erro
 
 // owns reports whether a queue pair belongs to a device of the stack.
 func (s *Stack) owns(at qp.Endpoint, qpn uint32) bool {
-	e := s.reg.Find(at)
+	e := s.reg().Find(at)
 	if e == nil {
 		return false
 	}

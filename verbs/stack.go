@@ -9,12 +9,12 @@ import "softrdma/internal/registry"
 //
 // Most programs have one stack, which Open uses. With a second one a program can run two hosts
 // that only meet on the network.
-type Stack struct{ reg *registry.Registry }
+type Stack struct{ owner }
+
+type owner = registry.Owner
 
 // process is the stack of Open.
-var process = &Stack{registry.Process}
-
-func init() { registry.NewStack = func(r *registry.Registry) any { return &Stack{r} } }
+var process = &Stack{registry.NewOwner(registry.Process)}
 
 // orProcess returns the stack, or that of the process if s is nil.
 func (s *Stack) orProcess() *Stack {
@@ -25,4 +25,6 @@ func (s *Stack) orProcess() *Stack {
 }
 
 // NewStack makes a stack without devices.
-func NewStack() *Stack { return &Stack{new(registry.Registry)} }
+func NewStack() *Stack { return &Stack{registry.NewOwner(new(registry.Registry))} }
+
+func (s *Stack) reg() *registry.Registry { return registry.OfStack(s) }

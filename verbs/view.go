@@ -58,7 +58,7 @@ func (q *QP) view(ctx context.Context, addr uint64, rkey uint32, n int) (*sameho
 
 // viewOwn implements View for a peer in this process.
 func (q *QP) viewOwn(addr uint64, rkey uint32, n int) (*samehost.View, error) {
-	peer := q.Device().stack.reg.Find(qp.InZone(q.drv.Query().Path.Dst, q.Device().Addr()))
+	peer := q.Device().stack.reg().Find(qp.InZone(q.drv.Query().Path.Dst, q.Device().Addr()))
 	if peer == nil {
 		return nil, reason.NotSupported("a view of a device that has closed")
 	}

@@ -75,7 +75,7 @@ type Registry struct {
 	Loopback adapter.Loopback
 
 	// Networks, if not nil, opens the networks of a device's lanes instead of the system's sockets.
-	// Simulations set it (NewStack).
+	// Simulations set it before they open a device.
 	Networks func(at netip.AddrPort) ([]frame.Network, error)
 
 	opening sync.Mutex // serialises opening and closing own devices; taken before mu
@@ -90,9 +90,16 @@ type Registry struct {
 // Process is the registry of the process: where verbs.Open opens devices.
 var Process = &Registry{}
 
-// NewStack returns a *verbs.Stack with the devices of a registry. Package verbs sets it. It is for
-// simulations; programs call verbs.NewStack.
-var NewStack func(*Registry) any
+// An Owner is embedded in a *verbs.Stack and keeps its registry from programs.
+type Owner struct{ registry *Registry }
+
+// NewOwner returns the Owner of a registry.
+func NewOwner(r *Registry) Owner { return Owner{r} }
+
+func (o Owner) owned() *Registry { return o.registry }
+
+// OfStack returns the registry of a stack.
+func OfStack(s interface{ owned() *Registry }) *Registry { return s.owned() }
 
 // handles finds the entry of a handle, whatever registry it is in.
 var handles struct {

@@ -76,15 +76,16 @@ type Host struct {
 // network.
 func (w *World) Open(address string) (*Host, error) {
 	h := &Host{w: w}
-	reg := &registry.Registry{Networks: func(at netip.AddrPort) ([]frame.Network, error) {
+	stack := verbs.NewStack()
+	registry.OfStack(stack).Networks = func(at netip.AddrPort) ([]frame.Network, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		h.link = &Link{Link: w.net.Attach(at, w.config), h: h, wake: make(chan struct{}, 1)}
 		w.hosts = append(w.hosts, h)
 		return rocev2.Networks([]*Link{h.link}), nil
-	}}
+	}
 	var err error
-	h.Device, err = registry.NewStack(reg).(*verbs.Stack).Open(address, verbs.Config{Spin: -1, NoLoopback: true, SameHost: verbs.SameHostOff})
+	h.Device, err = stack.Open(address, verbs.Config{Spin: -1, NoLoopback: true, SameHost: verbs.SameHostOff})
 	return h, err
 }
 
