@@ -2,6 +2,7 @@ package rc
 
 import (
 	"testing"
+	"time"
 
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
@@ -21,6 +22,7 @@ func (c *last) Push(e *queue.CQE) { c.n++; c.cqe = *e }
 type pump struct {
 	n   [2]*node
 	cq  [2]last
+	now time.Duration
 	out machine.Out
 	in  machine.In
 }
@@ -63,7 +65,7 @@ func (u *pump) run() (n int) {
 		for i := range u.n {
 			u.in.Src = testAddrs[i]
 			for range 64 {
-				if !u.n[i].q.Next(0, &u.out) {
+				if !u.n[i].q.Next(u.now, &u.out) {
 					break
 				}
 				u.in.Packet = u.out.Packet
@@ -71,11 +73,24 @@ func (u *pump) run() (n int) {
 				if len(u.out.Pieces) > 0 {
 					u.in.Payload = u.out.Pieces[0]
 				}
-				u.n[1-i].q.Receive(0, &u.in)
+				u.n[1-i].q.Receive(u.now, &u.in)
 				moved = true
 				n++
 			}
 		}
+	}
+	return n
+}
+
+// finish moves packets and time until all work is done. It returns how many packets it moved.
+func (u *pump) finish() (n int) {
+	n = u.run()
+	for u.n[0].port.SQ.Len() != 0 && u.n[0].port.Attr.State == qp.RTS {
+		u.now = min(u.n[0].q.Deadline(), u.n[1].q.Deadline())
+		for _, x := range u.n {
+			x.q.Expire(u.now)
+		}
+		n += u.run()
 	}
 	return n
 }
@@ -114,7 +129,7 @@ func benchmarkSends(b *testing.B, posted int) {
 	packets := 0
 	for range b.N {
 		u.post(queue.Send, 8, true)
-		packets += u.run()
+		packets += u.finish()
 		u.n[1].postRecv(0, u.n[1].sge(0, 64))
 	}
 	b.ReportMetric(float64(packets)/float64(b.N), "packets/op")
