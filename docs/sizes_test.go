@@ -31,7 +31,6 @@ var (
 		"internal/message.Worker":          59,
 		"rdmacm.ID":                        57,
 		"internal/uverbs/commands.context": 56,
-		"internal/adapter.Device":          52,
 	}
 	largeFields = map[string]int{
 		"internal/wire/mad/smp.PortInfo":        51,

@@ -118,11 +118,9 @@ type Config struct {
 
 // A Device is one channel adapter with one port.
 type Device struct {
-	cfg     Config
-	clock   func() time.Duration
-	lanes   []*lane // at least one; each is part of one of these:
-	packets []*packetLane
-	streams *streamLane
+	cfg   Config
+	clock func() time.Duration
+	laneList
 
 	Memory *memory.Table
 	Trace  *trace.Stream
@@ -192,8 +190,8 @@ func Open(cfg Config) *Device {
 
 func (d *Device) openLanes() {
 	d.lanes = make([]*lane, max(len(d.cfg.Networks), 1))
-	if d.cfg.Share.Of == 0 {
-		d.cfg.Share = steering.Whole(len(d.lanes))
+	if d.share = d.cfg.Share; d.share.Of == 0 {
+		d.share = steering.Whole(len(d.lanes))
 	}
 	if d.IWARP() {
 		d.streams = newStreamLane(d)
@@ -214,9 +212,6 @@ func (d *Device) Local() qp.Endpoint {
 	}
 	return d.cfg.Networks[0].Local()
 }
-
-// Share is the device's part of its endpoint's lanes.
-func (d *Device) Share() steering.Share { return d.cfg.Share }
 
 // MTU is the port's active MTU in bytes.
 func (d *Device) MTU() int { return int(d.mtu.Load()) }
@@ -246,33 +241,6 @@ func (d *Device) Progress() time.Duration {
 	next := machine.Never
 	d.locked(func(l *lane) { next = min(next, l.carrier.Next()) })
 	return next
-}
-
-// Flush sends what pollers left to be sent with their next post: they do something else now.
-func (d *Device) Flush() { d.each((*lane).Flush) }
-
-// Settle sends what is owed to peers now: the process is about to end.
-func (d *Device) Settle() { d.locked((*lane).settle) }
-
-// Poll makes the device progress on the caller's goroutine, for whatever may complete.
-func (d *Device) Poll() { d.each(func(l *lane) { l.Poll(true) }) }
-
-// Attend lets the device progress by itself from now on: who polled so far is going to sleep.
-func (d *Device) Attend() { d.each((*lane).Attend) }
-
-func (d *Device) each(f func(*lane)) {
-	for _, l := range d.lanes {
-		f(l)
-	}
-}
-
-// locked calls f for each lane, with its lock.
-func (d *Device) locked(f func(*lane)) {
-	d.each(func(l *lane) {
-		l.Lock()
-		defer l.Unlock()
-		f(l)
-	})
 }
 
 // Traffic returns what the lanes have carried.

@@ -100,7 +100,7 @@ func (t *flowTable) offline(path *qp.Path) *frame.Flow {
 // get returns the flow of packets from one queue pair to another, and opens it if needed.
 func (t *flowTable) get(path *qp.Path, local, remote uint32) (*txFlow, error) {
 	l := t.lane
-	key := flowKey{l.net.Key(path, local, remote), steering.LaneOf(remote, l.dev.cfg.Share.Of)}
+	key := flowKey{l.net.Key(path, local, remote), steering.LaneOf(remote, l.dev.share.Of)}
 	if f := t.open[key]; f != nil {
 		return f, nil
 	}

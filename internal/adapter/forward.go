@@ -90,5 +90,5 @@ func (l *packetLane) handOver(b []byte) {
 	if s := l.can.Sharer; s != nil && l.from != nil && !l.rx.HandedOver && s.HandOver(b, l.in.Src, frame.Class{TrafficClass: l.in.TOS, HopLimit: l.in.TTL}) == nil {
 		return
 	}
-	l.drop(b, l.in.DestQPN, reason.PacketSlot, uint64(l.dev.cfg.Share.First+l.index), uint64(l.in.DestQPN))
+	l.drop(b, l.in.DestQPN, reason.PacketSlot, uint64(l.dev.share.First+l.index), uint64(l.in.DestQPN))
 }

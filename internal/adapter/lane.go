@@ -123,7 +123,7 @@ func (l *lane) place(q *QP) (err error) {
 		return ErrClosed
 	}
 	free := func(qpn uint32) bool { return l.qps[qpn] == nil }
-	if q.QPN, err = l.dev.cfg.Share.Draw(l.index, len(l.qps), free, l.dev.cfg.Random); err != nil {
+	if q.QPN, err = l.dev.share.Draw(l.index, len(l.qps), free, l.dev.cfg.Random); err != nil {
 		return fmt.Errorf("%w: %w", err, syscall.ENOMEM)
 	}
 	q.sendCQ.serve(l)

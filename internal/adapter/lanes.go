@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"softrdma/internal/memory"
+	"softrdma/internal/steering"
 )
 
 // MaxLanes is the largest number of lanes of a device: a laneSet is a word.
@@ -27,33 +28,44 @@ func (s laneSet) from(i int) (first, rest laneSet) {
 	return s &^ before, s & before
 }
 
+// A laneList is the lanes of a device and its share of the endpoint's lanes.
+type laneList struct {
+	lanes   []*lane // at least one; each is part of one of these:
+	packets []*packetLane
+	streams *streamLane
+	share   steering.Share
+}
+
+// Share is the device's part of its endpoint's lanes.
+func (a *laneList) Share() steering.Share { return a.share }
+
 // laneOf returns the lane of the queue pair with a number, nil if the number is another
 // device's.
-func (d *Device) laneOf(qpn uint32) *lane {
-	if i, ok := d.cfg.Share.Lane(qpn); ok {
-		return d.lanes[i]
+func (a *laneList) laneOf(qpn uint32) *lane {
+	if i, ok := a.share.Lane(qpn); ok {
+		return a.lanes[i]
 	}
 	return nil
 }
 
 // Barrier waits until the present holder of each lane has given it up: what was made
 // invalid before is not in use after.
-func (d *Device) Barrier() {
-	d.each((*lane).Barrier)
+func (a *laneList) Barrier() {
+	a.each((*lane).Barrier)
 }
 
 // packetLane returns the lane of the queue pair with a number, nil if the number is another
 // device's, or the device's lane carries streams.
-func (d *Device) packetLane(qpn uint32) *packetLane {
-	if i, ok := d.cfg.Share.Lane(qpn); ok && d.packets != nil {
-		return d.packets[i]
+func (a *laneList) packetLane(qpn uint32) *packetLane {
+	if i, ok := a.share.Lane(qpn); ok && a.packets != nil {
+		return a.packets[i]
 	}
 	return nil
 }
 
 // lockedPackets calls f for each lane of packets, with its lock.
-func (d *Device) lockedPackets(f func(*packetLane)) {
-	for _, l := range d.packets {
+func (a *laneList) lockedPackets(f func(*packetLane)) {
+	for _, l := range a.packets {
 		l.Lock()
 		f(l)
 		l.Unlock()
@@ -62,9 +74,36 @@ func (d *Device) lockedPackets(f func(*packetLane)) {
 
 // endUse is Barrier for a region that is registered no more: peers on this host do not read
 // its memory afterwards either.
-func (d *Device) endUse(r *memory.Region) {
-	d.locked(func(l *lane) { l.carrier.end(r) })
+func (a *laneList) endUse(r *memory.Region) {
+	a.locked(func(l *lane) { l.carrier.end(r) })
 }
 
 // endWindow is Barrier for a window that was bound: peers do not read its memory afterwards.
-func (d *Device) endWindow() { d.endUse(nil) }
+func (a *laneList) endWindow() { a.endUse(nil) }
+
+// Flush sends what pollers left to be sent with their next post: they do something else now.
+func (a *laneList) Flush() { a.each((*lane).Flush) }
+
+// Settle sends what is owed to peers now: the process is about to end.
+func (a *laneList) Settle() { a.locked((*lane).settle) }
+
+// Poll makes the device progress on the caller's goroutine, for whatever may complete.
+func (a *laneList) Poll() { a.each(func(l *lane) { l.Poll(true) }) }
+
+// Attend lets the device progress by itself from now on: who polled so far is going to sleep.
+func (a *laneList) Attend() { a.each((*lane).Attend) }
+
+func (a *laneList) each(f func(*lane)) {
+	for _, l := range a.lanes {
+		f(l)
+	}
+}
+
+// locked calls f for each lane, with its lock.
+func (a *laneList) locked(f func(*lane)) {
+	a.each(func(l *lane) {
+		l.Lock()
+		defer l.Unlock()
+		f(l)
+	})
+}

@@ -74,7 +74,7 @@ func newPacketLane(d *Device, index int, net frame.Network) *packetLane {
 		net.PutGRH(b, in.Src, in.Dst, frame.Class{TrafficClass: in.TOS, HopLimit: in.TTL}, length)
 	}
 	l.init(l, l.initHost(), l.network.caps.Watcher != nil)
-	if i, ok := d.cfg.Share.Lane(gsi.QPN); ok && i == index {
+	if i, ok := d.share.Lane(gsi.QPN); ok && i == index {
 		l.gsi = newGSI(l)
 	}
 	return l

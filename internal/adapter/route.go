@@ -154,7 +154,7 @@ func (t *flowTable) outside(f *txFlow, qpn uint32) route {
 // searches reports whether datagrams on a flow without a path through memory look for one.
 func (t *flowTable) searches(f *txFlow) bool {
 	d := t.lane.dev
-	own, peer := d.cfg.Share, t.lane.host.Share(f.Peer)
+	own, peer := d.share, t.lane.host.Share(f.Peer)
 	return d.cfg.Reach != nil && (d.cfg.MemoryOnly || peer.Of > peer.Lanes || own.Of > own.Lanes)
 }
 
@@ -200,10 +200,10 @@ func (t *flowTable) layOut(f *txFlow) {
 // device's own.
 func (t *flowTable) lanesOf(f *txFlow) int {
 	if d := t.neighbor(f); d != nil {
-		return d.cfg.Share.Of
+		return d.share.Of
 	}
 	if s := t.lane.host.Share(f.Peer); s.Of > 0 {
 		return s.Of
 	}
-	return t.lane.dev.cfg.Share.Of
+	return t.lane.dev.share.Of
 }

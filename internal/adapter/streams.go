@@ -138,16 +138,16 @@ func (h *streamHost) StreamQP(qpn uint32) *stream.QP {
 func (d *Device) IWARP() bool { return d.cfg.Streams != nil }
 
 // streamSet returns the streams of an iWARP device.
-func (d *Device) streamSet() (*stream.Set, error) {
-	if d.streams != nil {
-		return d.streams.streams, nil
+func (a *laneList) streamSet() (*stream.Set, error) {
+	if a.streams != nil {
+		return a.streams.streams, nil
 	}
 	return nil, fmt.Errorf("streams are iWARP's, this device speaks RoCE: %w", errors.ErrUnsupported)
 }
 
 // Dial connects a queue pair to a peer (see stream.Set.Dial).
-func (d *Device) Dial(cfg *DialConfig, handler func(*StreamEvent)) (*Stream, error) {
-	s, err := d.streamSet()
+func (a *laneList) Dial(cfg *DialConfig, handler func(*StreamEvent)) (*Stream, error) {
+	s, err := a.streamSet()
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +156,8 @@ func (d *Device) Dial(cfg *DialConfig, handler func(*StreamEvent)) (*Stream, err
 
 // ListenStream accepts streams on a port of the device's address (see
 // stream.Set.Listen).
-func (d *Device) ListenStream(port uint16, backlog int, handler func(*StreamEvent)) (*StreamListener, error) {
-	s, err := d.streamSet()
+func (a *laneList) ListenStream(port uint16, backlog int, handler func(*StreamEvent)) (*StreamListener, error) {
+	s, err := a.streamSet()
 	if err != nil {
 		return nil, err
 	}
@@ -172,10 +172,10 @@ func ShareStreams(d *Device, away func(lane int) StreamAway) error {
 		return err
 	}
 	return s.SetAway(func(qpn uint32) StreamAway {
-		if _, own := d.cfg.Share.Lane(qpn); own {
+		if _, own := d.share.Lane(qpn); own {
 			return nil
 		}
-		return away(steering.LaneOf(qpn, d.cfg.Share.Of))
+		return away(steering.LaneOf(qpn, d.share.Of))
 	})
 }
 
@@ -190,8 +190,8 @@ func AdoptStream(d *Device, fd int, request []byte, qpn uint32, p *iwarp.Params,
 
 // StreamCount returns how many streams and listeners exist, including streams that only
 // wait for their peer's end.
-func (d *Device) StreamCount() (streams, listeners int) {
-	l := d.streams
+func (a *laneList) StreamCount() (streams, listeners int) {
+	l := a.streams
 	if l == nil {
 		return 0, 0
 	}
