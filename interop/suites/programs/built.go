@@ -75,6 +75,19 @@ trap 'kill $server; wait $server' EXIT
 			want: "msg read: hello world",
 		},
 		{
+			name: "built: eRPC's hello_world", variable: "ERPC", file: "hello_world/client",
+			script: `"$ERPC/hello_world/server" >server.log 2>&1 &
+server=$!
+trap 'kill $server; wait $server' EXIT
+for i in $(seq 10); do
+	sleep 1 # the client waits 100 ms for an answer, and the server does not say when it is ready
+	timeout 10 stdbuf -oL "$ERPC/hello_world/client" | tee client.log
+	grep -q hello client.log && exit
+done
+exit 1`,
+			want: "\nhello\n",
+		},
+		{
 			name:     "built: Ceph",
 			programs: []need{{"ceph-mon", "ceph-mon"}, {"ceph-mgr", "ceph-mgr"}, {"ceph-osd", "ceph-osd"}, {"ceph", "ceph-common"}, {"monmaptool", "ceph-base"}},
 			script:   cephScript,
