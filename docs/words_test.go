@@ -63,9 +63,9 @@ var dialect = []wording{
 }
 
 // plainFiles matches the names of files whose text was checked for dialect by reading it.
-var plainFiles = regexp.MustCompile(`^(internal/(allocation|attack|away|capture|cm|cma|cmid|congestion|crc|daemon|eventqueue` +
-	`|explain|fabric|host|inherit|iwarp|launch|link|machine|management|memfd|memory|message|object|pmix|provider|psn` +
-	`|qp|queue|reason|sa|samehost|session|simnet|tagmatch|testenv|topology|trace|uc|ud|unixmsg|unreliable|vector` +
+var plainFiles = regexp.MustCompile(`^(internal/(adapter|allocation|attack|away|capture|cm|cma|cmid|congestion|crc|daemon|eventqueue` +
+	`|explain|fabric|frame|host|inherit|iwarp|launch|link|machine|management|memfd|memory|message|object|pmix|provider|psn` +
+	`|qp|queue|rc|reason|registry|sa|samehost|session|simnet|steering|tagmatch|testenv|topology|trace|uc|ud|unixmsg|unreliable|vector` +
 	`|waiting|wire)/|verbs/|rdmacm/|ucx/|preload/|cmd/|docs/(coll|congestion|fabric|differences|json|msg|protocols` +
 	`|architecture|performance|performance-history|rocev1|rpc|same-host|security|spec-map|tested-against` +
 	`|troubleshooting|ucx|glossary)\.md$)`)

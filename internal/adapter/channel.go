@@ -107,7 +107,7 @@ func (h *Channel) block(ctx context.Context) bool {
 	}
 	defer h.wait.Unlock()
 	if h.ended() {
-		return true // and nobody watches its contexts any more
+		return true // and its contexts are no longer watched
 	}
 	sources := h.sources()
 	for s := sources; s != 0; {

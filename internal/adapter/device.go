@@ -85,7 +85,7 @@ type Config struct {
 	PKeys partition.Table
 
 	// Loopback is shared with other devices of this process, to which packets
-	// are handed over in memory; nil for none.
+	// are handed over in memory; nil if there is none.
 	Loopback *Loopback
 
 	// Mirror, if set, gets what a device of one lane counts.
@@ -111,7 +111,7 @@ type Config struct {
 	GUID uint64
 
 	// Random draws queue pair numbers and keys; nil takes crypto/rand.
-	// Simulations that must run the same way twice set it, nobody else does.
+	// Only simulations that must run the same way twice set it.
 	Random   func() uint32
 	Violated machine.Violations // gets packets of a fabric that are refused for their keys
 }

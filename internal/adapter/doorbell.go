@@ -8,7 +8,7 @@ import (
 )
 
 // gathers reports whether a request that was posted to q may wait for further ones, so
-// that short messages leave as one batch. The next poll sends it, or the worker if nobody
+// that short messages leave as one batch. The next poll sends it, or the worker if nothing
 // polls, which must be awake.
 func (l *lane) gathers(q *QP) bool {
 	if l.gather.full() || q.deferral.Stands() || l.Sleeping() || !l.amongOthers(q) && !l.inStream(q) {

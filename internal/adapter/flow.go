@@ -21,7 +21,7 @@ type txFlow struct {
 
 	group schedule.Group // of the connections
 
-	routes  []route // by lane of the peer's address; nil where none was needed yet
+	routes  []route // by lane of the peer's address; nil if none was needed yet
 	offline bool    // no network leads to the peer
 }
 
@@ -65,7 +65,7 @@ func (d *Device) resolve(path *qp.Path, remote uint32) error {
 	l.Lock()
 	found := l.flows.inMemory(path, remote)
 	l.Unlock()
-	if found { // perhaps nobody answers in the network
+	if found { // perhaps no host answers in the network
 		return nil
 	}
 	return l.can.Resolver.Resolve(path)

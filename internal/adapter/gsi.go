@@ -31,8 +31,8 @@ func newGSI(l *packetLane) *QP {
 	return q
 }
 
-// CM calls f with the device's communication manager, which nobody else uses
-// until f returns, and then sends what the manager has to send. Whoever makes the device
+// CM calls f with the device's communication manager, which no other goroutine uses
+// until f returns, and then sends what the manager has to send. The goroutine that makes the device
 // progress calls the manager's handler, which may only queue.
 func (d *Device) CM(f func(m *cm.Manager, now time.Duration)) error {
 	return d.GSI(func(g *gsi.GSI, now time.Duration) { f(g.CM, now) })
@@ -49,8 +49,8 @@ func (d *Device) SendMAD(m *gsi.Datagram) error {
 	return cmp.Or(e, err)
 }
 
-// GSI calls f with queue pair 1, which nobody else uses until f returns, and then sends
-// what it has to send. Whoever makes the device progress calls the handler that f may set.
+// GSI calls f with queue pair 1, which no other goroutine uses until f returns, and then sends
+// what it has to send. The goroutine that makes the device progress calls the handler that f may set.
 func (d *Device) GSI(f func(g *gsi.GSI, now time.Duration)) error {
 	if d.IWARP() {
 		return gsi.ErrStreams

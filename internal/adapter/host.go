@@ -75,7 +75,7 @@ func (l *packetLane) closeHost() {
 
 // changesPath reports whether the peer of a connection has begun to use another path, by which
 // a packet came: memory or the network. While memory leads to a peer that uses it, whatever
-// comes from the network is somebody else's.
+// comes from the network is another device's.
 func (l *packetLane) changesPath(q *QP) bool {
 	if l.in.Memory {
 		q.inMemory = qp.OnWire(l.in.Src).Addr() == qp.OnWire(q.Attr.Path.Dst).Addr()

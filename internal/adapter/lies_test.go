@@ -157,7 +157,7 @@ func referenceLies() (list []lie) {
 				t.Error("the payload of the message that was read did not arrive")
 			}
 			l.word(ringSlots + 2*slotSize).Store(0)
-			write(l, 8, 1) // the ring goes on
+			write(l, 8, 1) // the ring continues
 		}},
 	)
 }
@@ -272,7 +272,7 @@ func packetLies() (list []lie) {
 	return list
 }
 
-// receiverLies are what a peer may write as the one that takes messages. The victim goes on to
+// receiverLies are what a peer may write as the one that takes messages. The victim continues to
 // send to it.
 func receiverLies() (list []lie) {
 	for name, words := range map[string]map[int]uint64{

@@ -7,7 +7,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A fastPath receives the packets in the middle of a message. While a batch goes on with
+// A fastPath receives the packets in the middle of a message. While a batch continues with
 // the message of its last packet, a comparison with the expected header replaces parsing,
 // the checks of IBTA 9.6 and the look-up of the queue pair.
 type fastPath struct {

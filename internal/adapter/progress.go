@@ -27,7 +27,7 @@ import (
 //	Unlock    lane's lock  stores to other processes are made before it is given up
 //
 // A lane's lock is taken by posters and pollers (TryLock), and by those who change or
-// destroy objects (Lock). Whoever holds one tries at most one other lane's (take), and
+// destroy objects (Lock). The holder of one tries at most one other lane's (take), and
 // never waits for it.
 
 const (

@@ -40,7 +40,7 @@ type QP struct {
 	recvCQ    *CQ
 	srq       *SRQ
 	xrcd      *XRCD // of an XRC target
-	target    *SRQ  // of an XRC target: the queue that it is aimed at, nil for none; the lane's
+	target    *SRQ  // of an XRC target: the queue that it is aimed at, nil if there is none; the lane's
 
 	control    congestion.Kind
 	recovery   congestion.Recovery
@@ -259,7 +259,7 @@ func (q *QP) Query() qp.Attr {
 // Device returns the queue pair's device.
 func (q *QP) Device() *Device { return q.pd.dev }
 
-// SRQ returns the shared receive queue, nil for none.
+// SRQ returns the shared receive queue, nil if there is none.
 func (q *QP) SRQ() *SRQ { return q.srq }
 
 // Destroy destroys the queue pair. Work requests that have not completed never will.

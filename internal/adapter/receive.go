@@ -63,7 +63,7 @@ func (l *packetLane) packet(now time.Duration, b []byte) {
 	}
 }
 
-// checked goes on with a packet whose ICRC is right: b, or what the memory path brought.
+// checked continues with a packet whose ICRC is right: b, or what the memory path brought.
 // It reports whether a queue pair got it.
 func (l *packetLane) checked(now time.Duration, fault ib.Fault, b []byte) bool {
 	in := &l.in

@@ -16,7 +16,7 @@ type gate struct {
 
 func (g *gate) Room(uint8) bool { return g.open }
 
-// A queue pair sends nothing into a link without room, and goes on when there is some. While
+// A queue pair sends nothing into a link without room, and continues when there is some. While
 // there is none, the lane has nothing to do.
 func TestPacketsWaitForRoomInTheLink(t *testing.T) {
 	e := newEnd(t, "192.0.2.1:4791", Config{Manual: true}, qp.RC, 64)

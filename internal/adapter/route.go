@@ -181,8 +181,8 @@ func (t *flowTable) reroute() {
 	}
 }
 
-// layOut prepares the flow's table of routes, one for each lane of the peer's address. Searches go
-// on.
+// layOut prepares the flow's table of routes, one for each lane of the peer's address. Searches
+// continue.
 func (t *flowTable) layOut(f *txFlow) {
 	if n := t.lanesOf(f); n != len(f.routes) {
 		f.routes = make([]route, n)

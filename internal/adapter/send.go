@@ -57,7 +57,7 @@ func (l *packetLane) send(now time.Duration, q *QP, r route, limit int) int {
 	}
 	q.level = path.ServiceLevel
 	class := frame.Class{TrafficClass: path.TrafficClass &^ 3, HopLimit: path.HopLimit, ServiceLevel: path.ServiceLevel}
-	if o.Markable { // CA17-5: 00 where nobody slows down for marks
+	if o.Markable { // CA17-5: 00 if no sender slows down for marks
 		class.TrafficClass |= ect0
 		o.Markable = false
 	}

@@ -43,7 +43,7 @@ type SRQ struct {
 
 	mu    sync.Mutex // consumers, resize
 	ring  atomic.Pointer[queue.RecvRing]
-	limit int // armed limit, 0 for none
+	limit int // armed limit, 0 if there is none
 
 	Number uint32 // of an XRC shared receive queue, 24 bits; otherwise 0
 	xrcd   *XRCD  // its domain

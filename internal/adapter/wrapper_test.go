@@ -13,7 +13,7 @@ import (
 // Trouble is a route that loses, repeats, delays and spoils packets, by their number.
 type Trouble struct {
 	route
-	Lose, Repeat, Delay, Spoil int // every so many packets; 0 for none
+	Lose, Repeat, Delay, Spoil int // every so many packets; 0 means never
 
 	Lost, Repeated, Delayed, Spoilt int
 

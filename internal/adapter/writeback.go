@@ -3,7 +3,7 @@ package adapter
 import "softrdma/internal/queue"
 
 // Payloads for the memory of other processes are stored there for several packets at a
-// time (memory.Table.Flush), before anybody can know that the packets came.
+// time (memory.Table.Flush), before the program can know that the packets came.
 
 // stored notes that what q received may wait.
 func (l *lane) stored(q *QP) {

@@ -10,12 +10,12 @@ import (
 
 // A Flow is the sending end of a path to one peer.
 type Flow struct {
-	Link        *link.Flow // for link.Tx; nil where the link needs none
+	Link        *link.Flow // for link.Tx; nil if the link needs none
 	Local, Peer qp.Endpoint
 	CRC         ib.Prefix
 	Native      bool // the header begins with InfiniBand's LRH
 
-	// Numbers says how packets are numbered on their way; nil where they are not.
+	// Numbers says how packets are numbered on their way; nil if they are not.
 	Numbers *link.Numbering
 
 	// Class is what the header has now.

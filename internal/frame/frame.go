@@ -39,7 +39,7 @@ type Network interface {
 	Local() qp.Endpoint
 
 	// Standard reports whether Local has the number that every adapter of this kind
-	// has unless its user chose another. Then nobody need be told of it.
+	// has unless its user chose another. Then peers need not be told of it.
 	Standard() bool
 
 	// GroupGID returns the GID of an IP multicast group, as an address.

@@ -139,7 +139,7 @@ func (r *completer) refusedAt(now time.Duration, e uint32, s ib.Syndrome) {
 	}
 }
 
-// refused fails the request that the peer refuses to carry out (IBTA 9.9.2).
+// refused fails the request that the peer refuses to execute (IBTA 9.9.2).
 func (r *completer) refused(e uint32, s ib.Syndrome) {
 	d := reason.Detail{Expected: seq.Detail(r.requests[r.sq.Head].first), Found: seq.Detail(e)}
 	status := queue.RemOpErr

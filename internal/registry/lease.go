@@ -100,7 +100,7 @@ func (r *Registry) lease(e *Entry, closing func(*adapter.Device)) (*Lease, error
 func (r *Registry) findOrOpen(q Request) (*Entry, error) {
 	e := r.Find(q.At)
 	if e != nil && !r.suits(e, q.TLS) {
-		// An own device that nobody uses makes room for one with the right TLS.
+		// A device of the registry that is not in use makes room for one with the right TLS.
 		if !r.closeUnused(e) {
 			return nil, &TLSError{At: q.At, TLS: e.TLS != nil}
 		}
@@ -143,14 +143,14 @@ func (r *Registry) closeIdle(e *Entry) {
 	r.closeUnused(e)
 }
 
-// closeUnused is closeIdle for a caller that holds opening, so that nobody can
-// lease the device meanwhile. It reports whether it closed the device.
+// closeUnused is closeIdle for a caller that holds opening, so that it cannot
+// be leased meanwhile. It reports whether it closed the device.
 func (r *Registry) closeUnused(e *Entry) bool {
 	r.mu.Lock()
 	unused := e.own && len(e.leases) == 0 && r.open[e.Handle.Addr()] == e
 	r.mu.Unlock()
 	if unused {
-		_ = e.Handle.Close() // reports errors of captures, and nobody captures on it
+		_ = e.Handle.Close() // reports errors of captures, and it has none
 	}
 	return unused
 }

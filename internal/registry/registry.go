@@ -192,8 +192,8 @@ func (r *Registry) Claim(e *Entry) *Entry {
 	return r.open[at]
 }
 
-// Vacate closes the device on an address if the registry opened it and nobody
-// uses it any more, so that the program can open it.
+// Vacate closes the device on an address if the registry opened it and it is no
+// longer in use, so that the program can open it.
 func (r *Registry) Vacate(at netip.AddrPort) {
 	r.mu.Lock()
 	e := r.open[at]

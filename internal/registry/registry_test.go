@@ -173,7 +173,7 @@ func TestLeaseWantsTheTLSOfTheDevice(t *testing.T) {
 		}
 	}
 	l.Release()
-	q.TLS = other // nobody uses the device with the first configuration any more
+	q.TLS = other // the device with the first configuration is no longer in use
 	l = w.acquire(q)
 	if w.opened != 2 || w.reg.Find(at).TLS != other {
 		t.Errorf("%d opened", w.opened)

@@ -108,7 +108,7 @@ func (x *Lending) Take() (lane int, err error) {
 	return x.take(0)
 }
 
-// TakeNext lends a lane as Take does, but not one that was just given back while others are free.
+// TakeNext lends a lane as Take does, but not one that was just freed while others are free.
 func (x *Lending) TakeNext() (lane int, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

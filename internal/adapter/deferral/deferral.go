@@ -20,14 +20,14 @@ import "sync/atomic"
 //   - The name goes with each change of state, too: a queue pair that was destroyed leaves
 //     none behind for the next one with its name.
 type Place struct {
-	name atomic.Uint64 // of the queue pair, 0 for none
+	name atomic.Uint64 // of the queue pair, 0 if there is none
 	left atomic.Uint32 // doorbells that may still be left out
 	_    [52]byte      // a cache line
 }
 
 // An Offer is what a queue pair says in its place. The zero Offer says nothing.
 type Offer struct {
-	place *Place // nil where the program cannot see one
+	place *Place // nil if the program cannot see one
 	name  uint64
 }
 

@@ -13,7 +13,7 @@ const (
 	// what it receives to the poller, once.
 	answerGrace = 20 * time.Millisecond
 
-	// shortReceive is the longest time that receiving a short message takes. Whoever streams
+	// shortReceive is the longest time that receiving a short message takes. A program that streams
 	// does not wait for an answer.
 	shortReceive = 100 * time.Microsecond
 
@@ -78,7 +78,7 @@ func (m memoryWait) pause(now time.Duration) time.Duration {
 type backoff struct {
 	since time.Duration // when they began, moved forward by breaks
 	ended time.Duration // when they stopped, if over
-	over  bool          // nobody else polls
+	over  bool          // there is no other poller
 }
 
 // poll notes that others poll, and returns how long they have done so.

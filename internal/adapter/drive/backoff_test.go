@@ -21,7 +21,7 @@ func TestBackoffOutlastsABreak(t *testing.T) {
 	const ms = time.Millisecond
 	b := backoff{over: true}
 	for _, step := range []struct {
-		at, polled time.Duration // polled is negative where nobody polls
+		at, polled time.Duration // polled is negative without a poller
 	}{
 		{5 * ms, 0}, {45 * ms, 40 * ms},
 		{45 * ms, -1}, {46 * ms, -1}, {47 * ms, 8 * ms}, // 2 ms cost 32

@@ -30,8 +30,8 @@ func (b *Doorbell) Answer() { b.rung.Store(false) }
 func (b *Doorbell) Rung() bool { return b.rung.Load() }
 
 // Defer notes that the caller left something ready that is to be sent with what follows:
-// by the next poll, or soon by the worker if nobody polls. The caller has the lane, and
-// nobody sleeps in the link.
+// by the next poll, or soon by the worker if there is none. The caller has the lane, and
+// there is no sleeper in the link.
 func (d *Driver) Defer() {
 	d.deferred.Store(true)
 	if d.State() != Paused {

@@ -7,7 +7,7 @@
 //
 // The holder of the lane's lock drives it. Posters and pollers take it on their own
 // goroutines, so that no hand-over stands between a packet and its completion. Two
-// others drive when nobody posts or polls: the worker, which is the lane's own
+// others drive when the program neither posts nor polls: the worker, which is the lane's own
 // goroutine, and a blocked waiter, which sleeps for completion events in the
 // worker's place, so that a packet wakes the waiter and no goroutine that then has
 // to wake it.
@@ -176,7 +176,7 @@ type Driver struct {
 	// Any goroutine's.
 	Bell      Doorbell
 	placement placement
-	wakeAt    atomic.Int64  // when the sleeper wakes by itself; 0 while nobody sleeps
+	wakeAt    atomic.Int64  // when the sleeper wakes by itself; 0 if there is no sleeper
 	polled    atomic.Int64  // when a caller polled last
 	state     atomic.Uint32 // the worker's State; the worker stores it
 	blocked   atomic.Bool   // a waiter sleeps in the link, or is about to
@@ -232,7 +232,7 @@ func (d *Driver) Unlock() {
 			return
 		}
 		if round == unlockBudget {
-			d.waiter.Wake() // the sleeper goes on
+			d.waiter.Wake() // the sleeper continues
 			return
 		}
 		if !d.mu.TryLock() {

@@ -522,7 +522,7 @@ func TestManualDriverHasNoWorker(t *testing.T) {
 }
 
 // Posters, pollers, waiters and the network at random, on virtual time: what was posted
-// is sent and what came is received, without anybody's further help.
+// is sent and what came is received, without further calls.
 func TestNothingIsLeftUndoneInAnyOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		run(t, time.Duration(seed%3)*50*time.Microsecond, func(t *testing.T, r *rig) {

@@ -53,9 +53,9 @@ func (p *goPauser) wait() {
 
 func (p *goPauser) close() { p.timer.Stop() }
 
-// postpone lets the worker's pause go on while somebody polls: it ends when nobody has for the
+// postpone prolongs the worker's pause while a program polls: it ends when none has for the
 // time that pauseAfter gives. Without that the worker would wake after each pause to see
-// whether somebody polls, and take the processor from the poller each time.
+// whether a program polls, and take the processor from the poller each time.
 func (d *Driver) postpone(now time.Duration) {
 	at := d.postponeAt.Load()
 	if int64(now) < at {

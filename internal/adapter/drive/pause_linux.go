@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A kernelPauser is a pauser on a timer of the kernel. Whoever postpones one of Go's timers
+// A kernelPauser is a pauser on a timer of the kernel. Postponing one of Go's timers
 // does not keep Go's scheduler from waking a thread at the earlier time, and that thread takes
 // the processor from a poller. The kernel forgets the earlier time.
 type kernelPauser struct {

@@ -57,7 +57,7 @@ func TestPauserWithoutKernelOrDescriptorsIsGos(t *testing.T) {
 	}
 }
 
-// A poller may come late. The descriptor's number may be somebody else's by then.
+// A poller may come late. The descriptor's number may have another user by then.
 func TestClosedPauserSetsNobodysTimer(t *testing.T) {
 	p := newKernelPauser(t)
 	fd := p.fd

@@ -5,7 +5,7 @@ import "time"
 // Poll makes progress on the goroutine of a caller that waits for a completion, or for a
 // peer's WRITE to show in memory. It returns as soon as packets came. What is to be sent
 // then, acknowledges mostly, leaves together with what the caller posts in answer, or with
-// the next poll, or when the worker finds that nobody polls. Responses leave at once: they are
+// the next poll, or when the worker finds that no program polls. Responses leave at once: they are
 // the answer. The next poll does not postpone it again, nor doorbells and deadlines: a caller
 // that finds packets with each poll would starve them.
 //

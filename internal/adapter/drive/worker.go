@@ -24,7 +24,7 @@ func (d *Driver) State() State { return State(d.state.Load()) }
 
 func (d *Driver) enter(s State) { d.state.Store(uint32(s)) }
 
-// Run is the worker: it makes progress when nobody polls, and sleeps in the link
+// Run is the worker: it makes progress when no goroutine polls, and sleeps in the link
 // when there is nothing to do. It returns after Stop.
 func (d *Driver) Run() {
 	defer close(d.stopped)

@@ -134,7 +134,7 @@ func route(in *machine.In) cm.Route {
 }
 
 // handle offers a datagram to the handler, and reports whether that is done with it. The
-// manager refuses by name what is no datagram, and what nobody takes.
+// manager refuses by name what is no datagram, and what no handler takes.
 func (g *GSI) handle(in *machine.In) bool {
 	if g.Handler == nil && len(g.awaited) == 0 || len(in.Payload) != mad.Len {
 		return false

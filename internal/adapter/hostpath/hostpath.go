@@ -77,7 +77,7 @@ type Config struct {
 	Segments *memory.Segments // that payloads may lie in
 	Local    netip.AddrPort   // the device, as packets name it
 	Clock    func() time.Duration
-	Bells    *hostmem.Bells // nil for none: simulated time
+	Bells    *hostmem.Bells // nil if there is none: simulated time
 }
 
 // A Port takes what the memory path receives.
@@ -164,7 +164,7 @@ func (l *Lane) Remove(c *hostmem.Channel) {
 	}
 }
 
-// drainLimit is more messages than a ring holds. A peer that goes on sending while its path
+// drainLimit is more messages than a ring holds. A peer that keeps sending while its path
 // ends is not waited for.
 const drainLimit = 1 << 14
 
@@ -214,7 +214,7 @@ func (p *Path) show(on bool) {
 	}
 }
 
-// Find returns the newest path to the peer of a queue pair, nil for none. It is valid until a path
+// Find returns the newest path to the peer of a queue pair, nil if there is none. It is valid until a path
 // is added or removed, or Port.Broken is called.
 func (l *Lane) Find(peer netip.AddrPort, qpn uint32) *Path {
 	peer = qp.OnWire(peer)

@@ -183,7 +183,7 @@ func TestPeerThatTakesNothingIsStalled(t *testing.T) {
 	if !slices.Equal(a.refused, []reason.Reason{reason.HostStalled, reason.HostStalled, reason.HostStalled}) {
 		t.Errorf("refused %v", a.refused)
 	}
-	for b.Receive(0) { // the peer goes on
+	for b.Receive(0) { // the peer continues
 	}
 	a.refused, b.got = nil, nil
 	if !s.Admit(a.now, &task) {

@@ -14,11 +14,11 @@ import (
 // references by itself (RevokeWindowsOutside), and this lane does the rest later.
 //
 // A lane that posts a reference checks the window's key under windowMu. Either it finds the key
-// invalid, or whoever has made it invalid finds the reference.
+// invalid, or the call that has made it invalid finds the reference.
 
 // windows are the references of one Sender to windows. The lane's windowMu guards them.
 type windows struct {
-	upTo uint64 // messages published up to the last with such a reference; 0 for none
+	upTo uint64 // messages published up to the last with such a reference; 0 if there is none
 	lost bool   // some were revoked, and the machines do not know
 }
 

@@ -40,7 +40,7 @@ func (e *Entry) Init(t Task) { *e = Entry{task: t, timer: -1, due: Never} }
 // Task returns the entry's task.
 func (e *Entry) Task() Task { return e.task }
 
-// SetGroup puts the task into a group, nil for none, from its next Push on.
+// SetGroup puts the task into a group, or none if it is nil, from its next Push on.
 func (e *Entry) SetGroup(g *Group) { e.group = g }
 
 // Removed reports whether Queue.Remove took the entry out for good.
@@ -90,7 +90,7 @@ func (q *Queue) Push(e *Entry) {
 	q.ready++
 }
 
-// Pop takes the task off whose turn it is, nil where none is ready.
+// Pop takes the task off whose turn it is, nil if none is ready.
 func (q *Queue) Pop() *Entry {
 	for q.ready > 0 {
 		if q.turn == nil {

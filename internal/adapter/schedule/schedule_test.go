@@ -78,7 +78,7 @@ func (w *waits) Expire(now time.Duration) {
 	w.until = Never
 }
 
-// A due time that is earlier than the task's deadline is corrected, and nobody is overdue.
+// A due time that is earlier than the task's deadline is corrected, and no task is overdue.
 func TestOverdueLooksAtDeadlines(t *testing.T) {
 	var q Queue
 	moved, due, none := &waits{until: 50}, &waits{until: 20}, &waits{until: Never}

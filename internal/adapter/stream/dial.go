@@ -120,7 +120,7 @@ func (s *Set) newStream(handler func(*Event)) *Stream {
 // fail ends a stream that could not be connected.
 func (c *Stream) fail(now time.Duration, err error) {
 	d := connectDetail(err, c.port)
-	if c.refused.Reason != reason.None { // it says more than that nobody listens any more
+	if c.refused.Reason != reason.None { // it says more than that the listener has gone
 		d = c.refused
 	}
 	if f := (*link.Failure)(nil); errors.As(err, &f) {

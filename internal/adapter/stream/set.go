@@ -40,7 +40,7 @@ type Host interface {
 	// Refuse counts and traces a refusal.
 	Refuse(qpn uint32, d reason.Detail)
 
-	// StreamQP returns the queue pair of a number, nil for none.
+	// StreamQP returns the queue pair of a number, nil if there is none.
 	StreamQP(qpn uint32) *QP
 }
 

@@ -40,7 +40,7 @@ type Stream struct {
 	port     uint16        // that was dialled
 	held     int           // bytes that the link has not given to the system
 	cause    error         // why the link ended it, where the link knows more than the machine
-	fallback *fallback     // another request that may follow, nil for none
+	fallback *fallback     // another request that may follow, nil if there is none
 	refused  reason.Detail // why the first request failed, where another one was made
 	unsent   error         // of a write: nothing more is sent, what has come is read to its end
 

@@ -2,7 +2,7 @@
 // that a lane has sent. It limits
 // how many of them count, and decides nothing about queue pairs.
 //
-// Nobody waits for reports. A lane learns of one when a later send on the flow fails
+// No call waits for reports. A lane learns of one when a later send on the flow fails
 // because of it, and looks for them when a deadline of a queue pair passes: an answer
 // is overdue then.
 package unreachable
@@ -42,7 +42,7 @@ func NewReader(l link.Reporter) Reader { return Reader{link: l} }
 func (r *Reader) SendFailed() { r.pending = r.link != nil }
 
 // NoRoute reports whether an error of a send means that this host has no route to the peer,
-// or that nobody answers at the peer's address.
+// or that no host answers at the peer's address.
 func NoRoute(err error) bool {
 	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
 }

@@ -67,7 +67,7 @@ type Share struct {
 // whatever their environments say.
 type Place struct {
 	Directory string // of the socket of a fabric on this host
-	Secret    []byte // of a fabric on another host; nil for none
+	Secret    []byte // of a fabric on another host; nil if there is none
 }
 
 // Limits of a Share.

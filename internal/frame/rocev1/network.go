@@ -153,7 +153,7 @@ func (n *Network) resolve(gid netip.Addr, wait time.Duration, patient bool) (mac
 }
 
 // Reply implements frame.Network. The answer goes to where the question came from, so
-// that nobody makes this host look for neighbours that are not there.
+// that no peer makes this host look for neighbours that are not there.
 func (n *Network) Reply(path *qp.Path) (*frame.Flow, error) {
 	s := n.sources.from(wireGID(path.Dst.Addr()))
 	if s == nil {

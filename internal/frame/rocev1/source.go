@@ -27,7 +27,7 @@ type sources [128]*source
 
 func hash(gid []byte) uint { return (uint(gid[13])*31 + uint(gid[14])*17 + uint(gid[15])) % 128 }
 
-// from returns the source of a GID, nil where it is not known.
+// from returns the source of a GID, nil if it is not known.
 func (t *sources) from(gid netip.Addr) *source {
 	b := gid.As16()
 	if s := t[hash(b[:])]; s != nil && [16]byte(s.gids[:]) == b {
@@ -67,7 +67,7 @@ func (n *Network) Arrive(rx *link.Rx) (*frame.Source, reason.Detail) {
 	return &s.Source, reason.Detail{}
 }
 
-// find returns the source of a frame, nil where the frame has GIDs that no packet to
+// find returns the source of a frame, nil if the frame has GIDs that no packet to
 // this device has: the source's must be one host's, the destination's this device's or
 // a group's.
 func (n *Network) find(e *Ethernet, h []byte) *source {

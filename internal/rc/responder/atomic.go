@@ -9,7 +9,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// atomic carries out an atomic with the processor's own atomics, so that it is one for
+// atomic performs an atomic with the processor's own atomics, so that it is one for
 // this host's programs as well (IBTA 9.4.5). The original value is kept for a duplicate.
 func (r *Responder) atomic(in *machine.In, info *ib.Info) {
 	h := &in.AtomicETH

@@ -7,7 +7,7 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// execute carries out a request that passed all checks. The answers to READs and atomics
+// execute runs a request that passed all checks. The answers to READs and atomics
 // acknowledge them.
 func (r *Responder) execute(in *machine.In, info *ib.Info) {
 	in.Drop()
@@ -86,14 +86,14 @@ func (r *Responder) read(in *machine.In) {
 	r.accepted(in, res.count)
 }
 
-// accepted goes on behind a READ or atomic.
+// accepted moves the expected PSN behind a READ or atomic.
 func (r *Responder) accepted(in *machine.In, count uint32) {
 	r.opcode = in.Opcode
 	r.expected = in.PSN.Add(int(count))
 	r.latest = in.PSN
 }
 
-// invalidate carries out the second half of a SEND with invalidate. If the key cannot be
+// invalidate executes the second half of a SEND with invalidate. If the key cannot be
 // invalidated, the message was executed nevertheless and is acknowledged; the error is
 // reported on this side (IBTA 9.9.3, class J).
 func (r *Responder) invalidate(in *machine.In) bool {

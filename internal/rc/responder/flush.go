@@ -36,7 +36,7 @@ func (t *target) checkFlush(in *machine.In) bool {
 	return true
 }
 
-// flush carries out a FLUSH. Everything before it was executed, in memory that this host's
+// flush performs a FLUSH. Everything before it was executed, in memory that this host's
 // programs see: a lane makes the stores to another process before any answer leaves. So
 // global visibility is reached when the answer is sent. No region has the right to
 // persistence, see memory.CheckAccess.
