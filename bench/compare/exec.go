@@ -9,27 +9,16 @@ import (
 	"softrdma/preload"
 )
 
-// Names of Exec.
-const (
-	ExecName       = "exec"
-	ExecSharedName = "exec --share-memory"
-)
+// ExecName is the name of Exec.
+const ExecName = "exec"
 
 // Exec measures unmodified perftest under `softrdma exec`, with devices in processes of
 // their own. Both ends use the device of one `softrdma daemon`, which replaces the kernel's
 // RDMA device. Program has devices in the programs.
-type Exec struct {
-	Path  string // of the command
-	Share bool   // both ends share their memory with the daemon
-}
+type Exec struct{ Path string } // of the command
 
-// Name returns ExecName or ExecSharedName.
-func (e Exec) Name() string {
-	if e.Share {
-		return ExecSharedName
-	}
-	return ExecName
-}
+// Name returns ExecName.
+func (Exec) Name() string { return ExecName }
 
 // Check returns an error unless perftest is installed and the command contains the
 // library that exec preloads.
@@ -49,9 +38,6 @@ func (e Exec) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Result
 	}
 	defer stop()
 	for end := range under {
-		if e.Share {
-			under[end] = append(under[end], "--share-memory")
-		}
 		under[end] = append(append(under[end], socket...), "--")
 	}
 	return Perftest{Device: "rxe0"}.under(ctx, under, p, w, d)

@@ -65,10 +65,8 @@ func execFigures() []Figure {
 	}
 	for _, op := range []string{"write", "send", "read"} {
 		add("exec: ib_"+op+"_bw 64 KiB", ExecName, Stream, op, block, Throughput, 2, 4)
-		add("exec --share-memory: ib_"+op+"_bw 64 KiB", ExecSharedName, Stream, op, block, Throughput, 2, 4)
 	}
 	add("exec: ib_write_bw 1 MiB", ExecName, Stream, "write", mib, Throughput, 2, 4)
-	add("exec --share-memory: ib_write_bw 1 MiB", ExecSharedName, Stream, "write", mib, Throughput, 2, 4)
 	add("exec: ib_write_bw 8 B", ExecName, Stream, "write", word, Rate, 2, 5)
 	program := func(name string, kind Kind, bytes int, m Metric, gate, stretch float64) {
 		for _, x := range [][2]string{{ProgramMemoryName, "through memory"}, {ProgramName, "over UDP"}} {
@@ -87,7 +85,6 @@ func execFigures() []Figure {
 	withUCX("exec: ib_send_lat 8 B, of UCX over TCP, tag_lat", ExecName, Ping, "send", word, "UCX-TCP", "tag_lat", P50)
 	withUCX("exec: ib_write_bw 1 MiB, of UCX over TCP, tag_bw", ExecName, Stream, "write", mib, "UCX-TCP", "tag_bw", Throughput)
 	withUCX("exec: ib_write_bw 1 MiB, of UCX over posix,cma, tag_bw", ExecName, Stream, "write", mib, "UCX-shared", "tag_bw", Throughput)
-	withUCX("exec --share-memory: ib_write_bw 1 MiB, of UCX over posix,cma, tag_bw", ExecSharedName, Stream, "write", mib, "UCX-shared", "tag_bw", Throughput)
 	return all
 }
 

@@ -103,8 +103,8 @@ func TestGuestRunsBothEnds(t *testing.T) {
 func TestExecRunsPerftestOnOneDaemonsDevice(t *testing.T) {
 	m := &machine{answer: perftestStream}
 	p := Guest(m, nil)
-	w := Work{Tool: ExecSharedName, Kind: Stream, Op: "write", Bytes: word, MTU: 4096}
-	r, err := Exec{Path: "softrdma", Share: true}.Run(t.Context(), p, w, time.Second)
+	w := Work{Tool: ExecName, Kind: Stream, Op: "write", Bytes: word, MTU: 4096}
+	r, err := Exec{Path: "softrdma"}.Run(t.Context(), p, w, time.Second)
 	if err != nil || r.Rate != 6424 || len(m.served) != 2 || len(m.ran) != 1 || m.stopped != 2 {
 		t.Fatalf("%+v, %v; %+v", r, err, m)
 	}
@@ -116,7 +116,7 @@ func TestExecRunsPerftestOnOneDaemonsDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := slices.Index(m.ran[0], "-p") + 1
-	under := []string{"softrdma", "exec", "--engine", "daemon", "--share-memory", "--"}
+	under := []string{"softrdma", "exec", "--engine", "daemon", "--"}
 	for _, lines := range [][2][]string{{m.served[1], m.served[2]}, {m.ran[0], m.ran[1]}} {
 		plain := lines[1]
 		plain[port-len(under)] = m.ran[0][port]
@@ -135,7 +135,7 @@ func TestPerftestIsRepeatedAfterAWrongClock(t *testing.T) {
 }
 
 func TestGuestFiguresCompareTheSameWork(t *testing.T) {
-	of := map[string]bool{"softrdma": true, ExecName: true, ExecSharedName: true, ProgramName: true, ProgramMemoryName: true}
+	of := map[string]bool{"softrdma": true, ExecName: true, ProgramName: true, ProgramMemoryName: true}
 	peers := map[string]bool{RxeName: true, UCX{}.Name(): true, UCX{Shared: true}.Name(): true}
 	for _, f := range Guest(&machine{}, nil).Figures() {
 		w, against := f.Of.Work, f.Against.Work

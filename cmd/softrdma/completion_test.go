@@ -15,7 +15,7 @@ func TestCompletionOffersNames(t *testing.T) {
 		want []string
 		not  string
 	}{
-		{[]string{"explain", "M"}, []string{"MAD_LENGTH\treason", "MPA_CRC\treason", "MEMORY_PRIVATE"}, "PACKET_ICRC"},
+		{[]string{"explain", "M"}, []string{"MAD_LENGTH\treason", "MPA_CRC\treason", "MEMORY_UNMAPPED"}, "PACKET_ICRC"},
 		{[]string{"explain", "mpa_c"}, []string{"mpa_crc\treason"}, "MPA_CRC"},
 		{[]string{"explain", "IBV_WC_RETRY"}, []string{"IBV_WC_RETRY_EXC_ERR\tcompletion status"}, "IBV_WC_SUCCESS"},
 		{[]string{"pingpong", "-d", ""}, []string{"lo\t", "127.0.0.1\ton lo"}, "iwarp:"},

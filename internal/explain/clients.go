@@ -45,19 +45,9 @@ var _ = explain(map[reason.Reason]text{
 		"Whether the memory is a file of FUSE or a network file system, or has userfaultfd; whether the system swaps; /proc/PID/stack of the server's threads.",
 		"Register memory that the kernel brings itself: anonymous memory or a memfd.",
 		"userfaultfd(2)"},
-	reason.MemoryPrivate: {
-		"A program under softrdma exec --share-memory registered memory that cannot be replaced by shared memory safely. Causes: the system refused a call (1); the program has several threads (2); the memory is not all private, anonymous, readable and writable, or is locked or already partly shared (3); the kernel may be writing to it through io_uring or asynchronous I/O (4). The region works, at the speed it has without the flag.",
-		"The cause in the text beside the name, and when the program registers memory.",
-		"Register memory before starting threads, in whole pages of one allocation; or omit the flag.",
-		"no clause: local to the host"},
-	reason.MemoryShared: {
-		"A program passed a descriptor for memory to share with the server, but the server cannot map it safely: it is not a memfd, not sealed against shrinking, uses huge pages, or is shorter than the region.",
-		"Which code created the descriptor: softrdma's own libraries always create suitable memory.",
-		"Use verbs.AllocMemory, or memfd_create with MFD_ALLOW_SEALING and F_SEAL_SHRINK.",
-		"memfd_create(2), fcntl(2)"},
 	reason.ClientDescriptors: {
 		"A program sent the server more file descriptors with a message than any command takes. The server closed them and did not execute the command.",
-		"The program: softrdma's own libraries send at most one descriptor, for shared memory.",
+		"The program: softrdma's own libraries send none.",
 		"Use the preloaded library.",
 		"no clause: local to the host"},
 	reason.ServerDescriptors: {

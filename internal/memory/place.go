@@ -9,14 +9,8 @@ import (
 // inside the region, if they are only the mirror of another process's memory, or if the memory
 // is not pinned; then use Put.
 func (r *Region) Place(addr uint64, n int) []byte {
-	if r.unpinned {
+	if r.unpinned || r.foreign != nil {
 		return nil
-	}
-	if f := r.foreign; f != nil {
-		if !f.shared(addr-r.Base, uint64(n)) {
-			return nil
-		}
-		r.table.deferred.settle()
 	}
 	return r.Bytes(addr, n)
 }
@@ -29,14 +23,8 @@ func (c *Cursor) Places(t *Table, pd uint32, list []SGE, pos uint64, n int, dst 
 		if d.Reason != reason.None {
 			return dst, false, d
 		}
-		if c.region.unpinned {
+		if c.region.unpinned || c.region.foreign != nil {
 			return dst, false, reason.Detail{}
-		}
-		if f := c.region.foreign; f != nil {
-			if !f.shared(list[c.entry].Addr+pos-c.start-c.region.Base, uint64(len(b))) {
-				return dst, false, reason.Detail{}
-			}
-			t.deferred.settle()
 		}
 		dst = append(dst, b)
 		pos += uint64(len(b))

@@ -22,12 +22,10 @@ type Space interface {
 
 // Foreign is memory of another process. Its mirror has a byte for each byte of the region,
 // from address Addr of the process. Slices are part of the mirror. Its bytes are loaded before
-// they are sent, and stored after they are changed. Between Shared and SharedEnd the process
-// shares the mirror's memory, so nothing is loaded or stored.
+// they are sent, and stored after they are changed.
 type Foreign struct {
-	Space             Space
-	Addr              uint64
-	Shared, SharedEnd uint64 // offsets in the region
+	Space Space
+	Addr  uint64
 }
 
 // Ahead is how much of a message is loaded at once: a call costs as much as copying some
@@ -44,30 +42,21 @@ func (t *Table) RegisterForeign(pd uint32, mirror []byte, base uint64, access qp
 }
 
 // part returns the foreign memory of a window that begins at offset off.
-func (f *Foreign) part(off, n uint64) *Foreign {
+func (f *Foreign) part(off uint64) *Foreign {
 	if f == nil {
 		return nil
 	}
-	clip := func(x uint64) uint64 { return min(max(x, off), off+n) - off }
-	return &Foreign{Space: f.Space, Addr: f.Addr + off, Shared: clip(f.Shared), SharedEnd: clip(f.SharedEnd)}
+	return &Foreign{Space: f.Space, Addr: f.Addr + off}
 }
-
-func (f *Foreign) shared(off, n uint64) bool { return off >= f.Shared && off+n <= f.SharedEnd }
 
 func unmapped(addr uint64, n int) reason.Detail {
 	return reason.Detail{Reason: reason.MemoryUnmapped, Expected: uint64(n), Found: addr}
 }
 
-// load updates n bytes at offset off of the mirror. Shared bytes are not touched: the
-// program may be changing them.
+// load updates n bytes at offset off of the mirror.
 func (r *Region) load(off uint64, n int) bool {
 	r.table.deferred.settle() // the load may read them
-	f, end := r.foreign, off+uint64(n)
-	if f.Shared >= f.SharedEnd || end <= f.Shared || off >= f.SharedEnd {
-		return f.Space.Load(r.mem[off:end], f.Addr+off) == nil
-	}
-	return (off >= f.Shared || f.Space.Load(r.mem[off:f.Shared], f.Addr+off) == nil) &&
-		(end <= f.SharedEnd || f.Space.Load(r.mem[f.SharedEnd:end], f.Addr+f.SharedEnd) == nil)
+	return r.foreign.Space.Load(r.mem[off:off+uint64(n)], r.foreign.Addr+off) == nil
 }
 
 // Read returns n bytes at addr to be sent now, or nil if they are not all inside the region or
@@ -95,35 +84,8 @@ func (r *Region) Put(addr uint64, data []byte) reason.Detail {
 }
 
 // store copies data to b, the mirror at offset off, and to the process, with the next
-// Table.Flush at the latest. Shared bytes only need the copy.
+// Table.Flush at the latest.
 func (r *Region) store(off uint64, b, data []byte) reason.Detail {
-	f := r.foreign
-	for len(data) > 0 {
-		n, shared := f.run(off, len(data))
-		if shared {
-			r.table.deferred.settle()
-			copy(b, data[:n])
-		} else if d := r.storeAway(off, b, data[:n]); d.Reason != reason.None {
-			return d
-		}
-		off, b, data = off+uint64(n), b[n:], data[n:]
-	}
-	return reason.Detail{}
-}
-
-// run returns how many of n bytes at offset off are equally shared or not shared.
-func (f *Foreign) run(off uint64, n int) (_ int, shared bool) {
-	switch {
-	case off >= f.SharedEnd || f.Shared >= f.SharedEnd:
-		return n, false
-	case off < f.Shared:
-		return int(min(uint64(n), f.Shared-off)), false
-	}
-	return int(min(uint64(n), f.SharedEnd-off)), true
-}
-
-// storeAway implements store for bytes that are not shared.
-func (r *Region) storeAway(off uint64, b, data []byte) reason.Detail {
 	f := r.foreign
 	if n := copy(b, data); !r.table.deferred.add(r, off, n) && f.Space.Store(f.Addr+off, b[:n]) != nil {
 		return unmapped(f.Addr+off, n)
@@ -134,8 +96,8 @@ func (r *Region) storeAway(off uint64, b, data []byte) reason.Detail {
 // FetchAdd adds to the 8-byte word at addr, which must be inside the region and aligned in
 // memory, and returns its original value (IBTA 9.4.5).
 //
-// It is atomic with the processor's own atomics, in shared memory too. In memory of another
-// process that is not shared it is atomic only with other operations of the device
+// It is atomic with the processor's own atomics. In memory of another process it is atomic only
+// with other operations of the device
 // (IBV_ATOMIC_HCA): no system call changes a word of another process atomically.
 func (r *Region) FetchAdd(addr, v uint64) (old uint64, ok bool) {
 	if r.unpinned {
@@ -201,12 +163,7 @@ func (r *Region) word(addr uint64) (w *uint64, own bool) {
 	if w = r.Word(addr); w == nil || r.foreign == nil {
 		return w, true
 	}
-	off := addr - r.Base
-	if r.foreign.shared(off, 8) {
-		r.table.deferred.settle()
-		return w, true
-	}
-	if !r.load(off, 8) {
+	if !r.load(addr-r.Base, 8) {
 		return nil, false
 	}
 	return w, false

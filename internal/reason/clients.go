@@ -10,8 +10,6 @@ const (
 	ClientLimit
 	ClientStalled
 	ClientDescriptors
-	MemoryPrivate
-	MemoryShared
 	ServerDescriptors
 	ServerReserve
 	SlotUnshared
@@ -36,8 +34,6 @@ var _ = register(clientsRoom, []row{
 	{ClientLimit, "CLIENT_LIMIT", "one user's programs hold too many of the server's resources: at most %d, found %d"},
 	{ClientStalled, "CLIENT_STALLED", "memory of the program does not answer: expected within %d ms, address %#x"},
 	{ClientDescriptors, "CLIENT_DESCRIPTORS", "message with more file descriptors than any command takes: expected at most %d, found %d or more"},
-	{MemoryPrivate, "MEMORY_PRIVATE", "region's memory is not shared with the server, so its data is copied twice: %d bytes, cause %v"},
-	{MemoryShared, "MEMORY_SHARED", "descriptor for shared memory is not a sealed memfd that covers the region: expected %#x, found %#x"},
 	{ServerDescriptors, "SERVER_DESCRIPTORS", "the server is out of file descriptors: at most %d, errno %v"},
 	{ServerReserve, "SERVER_RESERVE", "all programs together hold the share of the server's resources reserved for programs: at most %d, found %d"},
 	{SlotUnshared, "SLOT_UNSHARED", "device's address is not shared with programs: expected protocol %d opened with verbs.Config.Shared, found protocol %d"},
@@ -51,7 +47,6 @@ var _ = register(clientsRoom, []row{
 	{CommandRefused, "COMMAND_REFUSED", "device file refused the call: number %#x, errno %v"},
 }, kinds{
 	ClientMemory:      {0, NumErrno},
-	MemoryPrivate:     {0, NumSharing},
 	ServerDescriptors: {0, NumErrno},
 	CommandRefused:    {0, NumErrno},
 })

@@ -28,7 +28,6 @@ const (
 	NumStreamState                   // of an iWARP stream
 	NumRDMAPOpcode                   // of an RDMAP message
 	NumTerminate                     // code of a Terminate message
-	NumSharing                       // why a region's memory is not shared with the server
 	NumIDState                       // of a communication identifier
 	NumHostMode                      // whether a device uses the memory path
 	NumPortState                     // of an InfiniBand link

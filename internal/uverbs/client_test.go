@@ -76,7 +76,6 @@ type testClient struct {
 
 	engine    *program.Engine // takes the calls in place of conn, if not nil
 	deferrals []seenPlace     // which doorbells the engine can do without
-	rights    []byte          // go with the next message
 	text      string          // that came with the last reply
 }
 
@@ -116,7 +115,7 @@ func (c *testClient) send(r uapi.Request, data []byte) (uapi.Reply, []int) {
 	if c.engine != nil {
 		return c.engine.Call(&r, data)
 	}
-	if _, _, err := c.conn.WriteMsgUnix(append(append([]byte(nil), uapi.Bytes(&r)...), data...), c.rights, nil); err != nil {
+	if _, _, err := c.conn.WriteMsgUnix(append(append([]byte(nil), uapi.Bytes(&r)...), data...), nil, nil); err != nil {
 		c.t.Fatal(err)
 	}
 	buf, oob := make([]byte, 1024), make([]byte, 256)

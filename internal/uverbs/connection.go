@@ -58,14 +58,11 @@ func (s *Server) converse(p *client.Process, e *exchange, why error) {
 		if err := cmp.Or(checkSender(p, &m), why); err != nil {
 			a = s.decline(p, m.data, err)
 		} else {
-			a = s.answer(p, e, m.data, m.fds)
+			a = s.answer(p, e, m.data)
 		}
 		m.close()
 		ok := a.Sent || e.Send(a)
 		a.Close()
-		if a.After != nil {
-			a.After(e.fd)
-		}
 		if !ok || why != nil {
 			return
 		}
@@ -87,7 +84,7 @@ func checkSender(p *client.Process, m *message) error {
 	case m.cut && len(m.fds) < maxRights:
 		return client.NoDescriptor(syscall.EMFILE)
 	case m.cut:
-		return client.Refuse(syscall.EINVAL, reason.ClientDescriptors, 1, uint64(len(m.fds)))
+		return client.Refuse(syscall.EINVAL, reason.ClientDescriptors, 0, uint64(len(m.fds)))
 	}
 	return nil
 }
@@ -101,8 +98,8 @@ func (s *Server) decline(p *client.Process, b []byte, err error) *client.Answer 
 	return a
 }
 
-// answer carries out a request with the descriptors that came with it.
-func (s *Server) answer(p *client.Process, e *exchange, b []byte, fds []int) *client.Answer {
+// answer carries out a request.
+func (s *Server) answer(p *client.Process, e *exchange, b []byte) *client.Answer {
 	a := &client.Answer{Sender: e}
 	r, ok := uapi.Parse[uapi.Request](b)
 	if !ok || r.Version != uapi.Protocol {
@@ -139,7 +136,7 @@ func (s *Server) answer(p *client.Process, e *exchange, b []byte, fds []int) *cl
 		if r.Op == uapi.OpClose {
 			err = f.CloseBy(p)
 		} else {
-			err = f.Call(p, &r, data, fds, a)
+			err = f.Call(p, &r, data, a)
 		}
 	}
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"softrdma/internal/wire/uapi"
 )
 
-// maxRights is how many descriptors a message may bring. No command uses more than
-// one. The second distinguishes a message with too many from one that the system cut
-// short because this process has no descriptors left.
+// maxRights is how many descriptors a message may bring, although no command uses one. They
+// distinguish a message with too many from one that the system cut short because this process has
+// no descriptors left.
 const maxRights = 2
 
 // controlLen is the room for control messages: the sender's credentials and
@@ -93,9 +93,6 @@ func (e *exchange) end(s *Server) {
 	delete(s.exchanges, e)
 	wake.CloseDescriptor(e.fd)
 }
-
-// Descriptor returns the connection's descriptor, or -1 if it is in Go's poller.
-func (e *exchange) Descriptor() int { return e.fd }
 
 // hangUp ends an exchange that may be waiting. The caller has the server's lock.
 func (e *exchange) hangUp() { _ = unix.Shutdown(e.fd, unix.SHUT_RDWR) }

@@ -53,7 +53,7 @@ func FuzzCommand(f *testing.F) {
 		write := func(b []byte) {
 			a := &client.Answer{}
 			r := uapi.Request{Op: uapi.OpWrite, Arg: [4]uint64{0, uint64(len(b))}}
-			if err := x.Call(p, &r, b, nil, a); err != nil {
+			if err := x.Call(p, &r, b, a); err != nil {
 				a.Fail(err, false)
 			}
 			a.Close()
@@ -75,7 +75,7 @@ func ioctls(x *client.File, p *client.Process, b []byte) {
 		at = at<<8 | uint64(c)
 	}
 	for _, number := range []uint64{uapi.MADEnablePKey, uapi.MADRegisterAgent, uapi.MADRegisterAgent2, uapi.MADUnregisterAgent, uapi.VerbsIoctl, at} {
-		_ = x.Call(p, &uapi.Request{Op: uapi.OpIoctl, Arg: [4]uint64{number, at}}, nil, nil, &client.Answer{})
+		_ = x.Call(p, &uapi.Request{Op: uapi.OpIoctl, Arg: [4]uint64{number, at}}, nil, &client.Answer{})
 	}
-	_ = x.Call(p, &uapi.Request{Op: uapi.OpRead, Arg: [4]uint64{at, at}}, nil, nil, &client.Answer{})
+	_ = x.Call(p, &uapi.Request{Op: uapi.OpRead, Arg: [4]uint64{at, at}}, nil, &client.Answer{})
 }

@@ -267,7 +267,7 @@ func TestDeviceFileBelongsToOneUser(t *testing.T) {
 	r := uapi.Request{Op: uapi.OpWrite}
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
 	for _, p := range []*client.Process{{UID: uid + 1, GID: gid}, {UID: uid, GID: gid + 1}} {
-		if err := file.Call(p, &r, nil, nil, &client.Answer{}); !errors.Is(err, syscall.EACCES) {
+		if err := file.Call(p, &r, nil, &client.Answer{}); !errors.Is(err, syscall.EACCES) {
 			t.Errorf("user %d, group %d: %v", p.UID, p.GID, err)
 		}
 	}

@@ -3,6 +3,7 @@
 package uverbs
 
 import (
+	"encoding/binary"
 	"os"
 	"strings"
 	"syscall"
@@ -26,16 +27,37 @@ func leave(t *testing.T, a *client.Account, n int64) (undo func()) {
 	return func() { a.Memory.Return(taken) }
 }
 
-// registerRange registers a part of the sharer's memory and has every page of its mirror
-// used. It returns the error that the program sees.
-func (f *sharer) registerRange(s *Server, off, n uint64) (handle uint32, no syscall.Errno) {
+// A registrar is a client that registers parts of its memory.
+type registrar struct {
+	*devFile
+	pd  uint32
+	mem []byte
+}
+
+func newRegistrar(t *testing.T, s *Server) *registrar {
+	t.Helper()
+	f := newTestClient(t, s).open("uverbs0")
+	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
+	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Munmap(mem) })
+	return &registrar{f, pd.Handle, mem}
+}
+
+// registerRange registers a part of the memory and has every page of its mirror used. It returns
+// the error that the program sees.
+func (f *registrar) registerRange(s *Server, off, n uint64) (handle uint32, no syscall.Errno) {
 	f.t.Helper()
 	f.used = 0
-	p, r := f.register(off, n, 0, 0)
-	if p.Result < 0 {
-		return 0, syscall.Errno(-p.Result)
+	at := addrOf(f.mem) + off
+	no, b, _ := f.command(uapi.CmdRegMR, uapi.Bytes(&uapi.RegMR{Start: at, Length: n, HCAVA: at, PDHandle: f.pd, AccessFlags: rightsAll}), nil, 12)
+	if no != 0 {
+		return 0, no
 	}
-	if d := s.devices[0].Adapter.Memory.Lookup(r.RKey).Put(addrOf(f.mem)+off, make([]byte, n)); d.Reason != reason.None {
+	r, _ := uapi.Parse[uapi.RegMRResp](b)
+	if d := s.devices[0].Adapter.Memory.Lookup(r.RKey).Put(at, make([]byte, n)); d.Reason != reason.None {
 		f.t.Fatal(d)
 	}
 	return r.MRHandle, 0
@@ -51,7 +73,7 @@ func TestAttackMemoryWithoutEndStopsNobodyElse(t *testing.T) {
 	limit := uint64(4<<20 + attack.Count(94)*region) // of one user
 	s, log := newServerFor(t, "127.14.10.1", func(uint32, uint32) bool { return true })
 	a, b := newPair(t, s)
-	f := newSharer(t, s)
+	f := newRegistrar(t, s)
 	account := s.admission.Account(uint32(os.Geteuid()))
 	defer leave(t, account, int64(limit))()
 	before := account.Memory.Held()
@@ -91,9 +113,7 @@ func TestAttackMemoryWithoutEndStopsNobodyElse(t *testing.T) {
 	}
 	for _, h := range handles {
 		f.used = 0
-		if p := f.deregister(h); p.Result < 0 {
-			t.Fatal(syscall.Errno(-p.Result))
-		}
+		do[struct{}](f.devFile, uapi.CmdDeregMR, binary.NativeEndian.AppendUint32(nil, h), 0)
 	}
 	if _, no := f.registerRange(s, 2*limit-same, same); no != 0 {
 		t.Errorf("after memory was given back: %v", no)

@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
 
@@ -86,7 +85,6 @@ func Serve(cfg Config) (*Server, error) {
 	s.files = client.NewFiles(&s.runtime)
 	s.runtime.Context, s.stop = stdcontext.WithCancel(stdcontext.Background())
 	s.runtime.Refusals.Log = cfg.Log
-	s.runtime.MaxPolling = int32(runtime.NumCPU()) - 1
 	// A refusal is counted by the first device, because it may concern none.
 	s.runtime.Refusals.Count = func(d reason.Detail) { s.devices[0].Adapter.Trace.Refuse(0, d) }
 	s.slots.taken, s.slots.ended = make(map[*slot]struct{}), make(map[*device.Device]*counts)
@@ -209,10 +207,6 @@ func EngineEnvironment(library string, required, verbose bool) []string {
 	}
 	return env
 }
-
-// ShareMemory is a further variable for programs whose registered memory is to be
-// shared with the server where possible.
-const ShareMemory = "SOFTRDMA_SHARE_MEMORY=1"
 
 // Counts says how much clients hold.
 type Counts struct{ Files, Processes, Objects, Slots int }

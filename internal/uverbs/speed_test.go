@@ -18,7 +18,6 @@ import (
 type measurement struct {
 	name   string
 	ucx    string // UCX_TLS
-	share  bool   // both ends share their memory
 	args   []string
 	begins string // of the line with the figure
 	field  int    // in it
@@ -29,19 +28,16 @@ type measurement struct {
 // a round trip of 8 bytes, bandwidth the average of MiBs.
 func measurements() (list []measurement) {
 	for _, op := range []string{"write", "send", "read"} {
-		list = append(list, measurement{"ib_" + op + "_lat", "", false, []string{"ib_" + op + "_lat", "-F", "-s", "8", "-n", "5000"}, "8 ", 4, "us"})
+		list = append(list, measurement{"ib_" + op + "_lat", "", []string{"ib_" + op + "_lat", "-F", "-s", "8", "-n", "5000"}, "8 ", 4, "us"})
 	}
 	for _, t := range []string{"ucp_put_lat", "tag_lat"} {
-		list = append(list, measurement{"ucx tcp " + t, "tcp,self", false, []string{"ucx_perftest", "-t", t, "-s", "8", "-n", "5000"}, "Final:", 2, "us"})
+		list = append(list, measurement{"ucx tcp " + t, "tcp,self", []string{"ucx_perftest", "-t", t, "-s", "8", "-n", "5000"}, "Final:", 2, "us"})
 	}
 	for _, op := range []string{"write", "send", "read"} {
-		m := measurement{"ib_" + op + "_bw", "", false, []string{"ib_" + op + "_bw", "-F", "-s", "1048576", "-n", "1000"}, "1048576 ", 3, "MiB/s"}
-		list = append(list, m)
-		m.name, m.share = m.name+" shared", true
-		list = append(list, m)
+		list = append(list, measurement{"ib_" + op + "_bw", "", []string{"ib_" + op + "_bw", "-F", "-s", "1048576", "-n", "1000"}, "1048576 ", 3, "MiB/s"})
 	}
 	for _, tls := range []string{"tcp,self", "posix,cma,self"} {
-		list = append(list, measurement{"ucx " + tls + " tag_bw", tls, false, []string{"ucx_perftest", "-t", "tag_bw", "-s", "1048576", "-n", "1000"}, "Final:", 6, "MiB/s"})
+		list = append(list, measurement{"ucx " + tls + " tag_bw", tls, []string{"ucx_perftest", "-t", "tag_bw", "-s", "1048576", "-n", "1000"}, "Final:", 6, "MiB/s"})
 	}
 	return list
 }
@@ -78,9 +74,6 @@ func (m *measurement) take(b *testing.B, s *Server, lib, addr string) float64 {
 	server, serverOut := command(ctx, b, s, lib, args...)
 	if m.ucx != "" {
 		addr, server.Env = "127.0.0.1", append(os.Environ(), "UCX_TLS="+m.ucx)
-	}
-	if m.share {
-		server.Env = append(server.Env, ShareMemory)
 	}
 	if err := server.Start(); err != nil {
 		b.Fatal(err)

@@ -7,11 +7,8 @@ import (
 	"encoding/binary"
 	"maps"
 	"os"
-	"runtime"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -227,86 +224,14 @@ func (s *side) write(peer *side, n uint32) {
 	s.put(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(peer.buf[8:]), RKey: peer.key} }, s.sge(0, 4))
 }
 
-// ring is a doorbell, which brings up to one descriptor.
-func (s *side) ring() []int {
+// ring is a doorbell.
+func (s *side) ring() {
 	s.f.t.Helper()
 	used := s.f.used
-	no, _, fds := s.f.command(uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: s.handle, WQESize: 128}), nil, 4)
+	no, _, _ := s.f.command(uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: s.handle, WQESize: 128}), nil, 4)
 	s.f.used = used
-	if no != 0 || len(fds) > 1 {
-		s.f.t.Fatalf("doorbell: %v with %d descriptors", no, len(fds))
-	}
-	return fds
-}
-
-// A program that rings for one queue pair repeatedly learns that the server polls the
-// queue. Requests that it posts from then on are carried out, whenever polling ends.
-func TestPolledQueuePairNeedsNoDoorbell(t *testing.T) {
-	t.Run("ring of one", func(t *testing.T) { testPolled(t, 1) }) // goes round with every other request
-	t.Run("ring of ten", func(t *testing.T) { testPolled(t, 10) })
-}
-
-// newPollingServer is newServer that polls rings even where there is one processor.
-func newPollingServer(t *testing.T, addr string) *Server {
-	s := newServer(t, addr)
-	s.mu.Lock() // whose next holder sees the change
-	defer s.mu.Unlock()
-	s.runtime.MaxPolling = max(s.runtime.MaxPolling, 1)
-	return s
-}
-
-func testPolled(t *testing.T, requests uint32) {
-	a, b := newPairOf(t, newPollingServer(t, "127.14.0.8"), requests)
-	name := a.f.id + uint64(a.handle)
-	word := new(atomic.Uint64)
-	rang, silent := 0, 0
-	for deadline := time.Now().Add(timeLimit); silent < 100; {
-		n := uint32(rang + silent + 1)
-		a.write(b, n)
-		if word.Load() == name {
-			silent++
-		} else {
-			rang++
-			for _, fd := range a.ring() {
-				m, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
-				if unix.Close(fd); err != nil {
-					t.Fatal(err)
-				}
-				defer unix.Munmap(m)
-				word = (*atomic.Uint64)(unsafe.Pointer(&m[0]))
-			}
-		}
-		for atomic.LoadUint32(a.events.producer()) == *a.events.consumer() {
-			if runtime.Gosched(); time.Now().After(deadline) {
-				t.Fatalf("request %d is not carried out; %d doorbells rang, %d need not", n, rang, silent)
-			}
-		}
-		if a.completion(); binary.NativeEndian.Uint32(b.buf[8:]) != n {
-			t.Fatalf("found %d, expected %d", binary.NativeEndian.Uint32(b.buf[8:]), n)
-		}
-	}
-	if rang <= commands.PollAfter {
-		t.Errorf("%d doorbells rang, expected more than %d before the first that need not", rang, commands.PollAfter)
-	}
-	// Other calls are answered meanwhile, and the word goes with the queue pair.
-	do[uapi.DestroyResp](a.f, uapi.CmdDestroyQP, uapi.Bytes(&uapi.Destroy{Handle: a.handle}), 4)
-	if word.Load() == name {
-		t.Error("a queue pair that is gone is watched")
-	}
-}
-
-// Programs that answer each other ring in turn, and the server watches neither.
-func TestQueuePairsThatRingInTurnAreNotPolled(t *testing.T) {
-	a, b := newPair(t, newPollingServer(t, "127.14.0.9"))
-	for n := range uint32(10 * commands.PollAfter) {
-		a.write(b, n)
-		first := a.ring()
-		a.completion()
-		b.write(a, n)
-		if second := b.ring(); len(first)+len(second) != 0 {
-			t.Fatal("a queue pair is watched")
-		}
-		b.completion()
+	if no != 0 {
+		s.f.t.Fatalf("doorbell: %v", no)
 	}
 }
 

@@ -49,7 +49,6 @@ __attribute__((constructor)) static void init(int argc, char **argv)
 	path_init();
 	server_init();
 	engine_init(argv + argc + 1);
-	share_init();
 }
 
 /* Opening. */
@@ -243,8 +242,6 @@ EXPORT ssize_t write(int fd, const void *buf, size_t n)
 		return real()->write(fd, buf, n);
 	if (engine_rings(fd, buf, n, &rung))
 		return rung;
-	if (polled(fd, buf, n))
-		return (ssize_t)n;
 	return (ssize_t)call(fd, OP_WRITE, (uintptr_t)buf, n, 0, buf, n);
 }
 
@@ -284,7 +281,7 @@ static void *map(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 	r.arg[1] = len;
 	r.arg[2] = (uint64_t)prot;
 	r.arg[3] = (uint64_t)flags;
-	got = forward(fd, &r, REQUEST_HEAD, -1, &p, fds, &n);
+	got = forward(fd, &r, REQUEST_HEAD, &p, fds, &n);
 	if (got >= 0 && n != 1)
 		got = -EIO;
 	if (got < 0) {

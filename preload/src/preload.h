@@ -27,7 +27,7 @@ struct request {
 	char data[320]; /* OPEN: the path; WRITE: the first bytes of the buffer */
 };
 
-#define PROTOCOL 5
+#define PROTOCOL 6
 #define REQUEST_HEAD offsetof(struct request, data)
 #define MAX_FDS 4
 
@@ -43,29 +43,7 @@ struct place {
 enum {
 	REPLY_WAIT = 1, /* no data yet: repeat when the file is readable */
 	REPLY_COLLAPSE = 2, /* move rdev bytes of memory from offset on to huge pages, if possible */
-	REPLY_SHARE = 4, /* share rdev bytes of memory from offset on, and repeat with the result */
-	REPLY_PRIVATE = 8, /* the share with number file may become private memory again */
-	REPLY_POLL_PAGE = 16, /* the descriptor is that of the page that doorbell.c reads */
-	REPLY_SOCKET = 32, /* the file is a socket to read from: a record of 1 byte asks for a READ */
-};
-
-/*
- * The state of memory sharing in a WRITE, in arg[2], with arg[3]. A WRITE that was answered
- * with REPLY_SHARE is repeated with one of the last three.
- */
-enum {
-	SHARE_OFFERED = 1,
-	SHARE_MEMFD, /* the attached descriptor contains the range from arg[3] on */
-	SHARE_KNOWN, /* as the share with number arg[3], which the reply to an earlier WRITE returned as file */
-	SHARE_NOT, /* one of NOT_, below */
-};
-
-/* Reasons for not sharing a range. */
-enum {
-	NOT_SYSTEM = 1, /* the system refused a call, or there are too many ranges */
-	NOT_THREADS, /* there is more than one thread */
-	NOT_MAPPING, /* it is not all private anonymous memory, or is locked, or partly shared */
-	NOT_IO, /* the kernel may be writing to memory: io_uring, asynchronous I/O */
+	REPLY_SOCKET = 4, /* the file is a socket to read from: a record of 1 byte asks for a READ */
 };
 
 struct reply {
@@ -212,7 +190,7 @@ int has_devices(void);
 void path_init(void);
 
 /* server.c */
-int64_t forward(int fd, const struct request *r, size_t len, int pass, struct reply *p, int *fds, int *nfds);
+int64_t forward(int fd, const struct request *r, size_t len, struct reply *p, int *fds, int *nfds);
 int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void *data, size_t len);
 int device_open(const char *path, int flags);
 
@@ -230,23 +208,6 @@ const char *server_socket(void);
 void copied(int from, int to);
 void server_init(void);
 
-/* share.c */
-
-/* The offer of a WRITE, in arg[2]. */
-uint64_t share_offer(void);
-
-/*
- * share_begin replaces a range of memory if possible, and stores the result in arg[0] and
- * arg[1], as arg[2] and arg[3] of the WRITE. With SHARE_MEMFD it returns the descriptor, which
- * the caller closes, and share_end gets the server's number of the share, or 0.
- */
-int share_begin(uintptr_t addr, size_t len, uint64_t *arg);
-void share_end(uint64_t id);
-
-/* share_undo turns the range of a share into private memory if possible. */
-void share_undo(uint64_t id);
-void share_init(void);
-
 /* doorbell.c */
 
 /* A doorbell is a command without requests, which are already in the ring. */
@@ -259,7 +220,6 @@ struct doorbell {
 
 /* is_doorbell parses a write that is a doorbell, and reports whether it is one. */
 int is_doorbell(const void *buf, size_t n, struct doorbell *d);
-void poll_page_map(int memfd);
 
 /*
  * Says which doorbells of a queue pair the engine does not need: those of the name, left
@@ -276,10 +236,6 @@ extern struct deferral deferrals[DEFERRALS];
 
 /* deferred reports whether the engine does not need a doorbell. */
 int deferred(uint64_t file, uint32_t handle);
-
-/* polled reports whether a write is a doorbell that the server does not need because it polls
- * the ring. */
-int polled(int fd, const void *buf, size_t n);
 
 /* poll.c */
 int device_gone(int fd);

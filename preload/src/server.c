@@ -162,27 +162,8 @@ static void close_all(const int *fds, int n)
 		real()->close(fds[i]);
 }
 
-/* send_request sends a request, with the descriptor pass unless that is -1. */
-static int send_request(int sock, const struct request *r, size_t len, int pass)
-{
-	union {
-		struct cmsghdr align;
-		char room[CMSG_SPACE(sizeof(int))];
-	} c = { 0 };
-	struct iovec iov = { (void *)r, len };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c) };
-
-	if (pass < 0)
-		return send(sock, r, len, MSG_NOSIGNAL) == (ssize_t)len;
-	c.align.cmsg_level = SOL_SOCKET;
-	c.align.cmsg_type = SCM_RIGHTS;
-	c.align.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&c.align), &pass, sizeof(int));
-	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)len;
-}
-
 /* exchange sends a request and receives the reply. It returns 0 or -errno. */
-static int exchange(const struct request *r, size_t len, int pass, struct reply *p, int *fds, int *nfds)
+static int exchange(const struct request *r, size_t len, struct reply *p, int *fds, int *nfds)
 {
 	int slot, sock, tries, err;
 
@@ -190,7 +171,7 @@ static int exchange(const struct request *r, size_t len, int pass, struct reply 
 		sock = take(&slot);
 		if (sock < 0)
 			return errno == ENODEV && r->file ? -EIO : -errno;
-		if (send_request(sock, r, len, pass))
+		if (send(sock, r, len, MSG_NOSIGNAL) == (ssize_t)len)
 			break;
 		give(slot, sock, 1); /* the program has closed our descriptor */
 		if (tries == 2)
@@ -230,10 +211,10 @@ static int wait_readable(int fd, uint64_t file, int *held)
 
 /*
  * forward sends one call to the server and returns its result, or -errno. Calls on a file fail
- * with EIO when the server is gone, as when the device is gone. The descriptor pass is sent
- * along unless it is -1. errno is preserved, as by a system call that succeeds.
+ * with EIO when the server is gone, as when the device is gone. errno is preserved, as by a
+ * system call that succeeds.
  */
-int64_t forward(int file, const struct request *r, size_t len, int pass, struct reply *p, int *fds, int *nfds)
+int64_t forward(int file, const struct request *r, size_t len, struct reply *p, int *fds, int *nfds)
 {
 	int err, before = errno, held = -1;
 
@@ -244,7 +225,7 @@ int64_t forward(int file, const struct request *r, size_t len, int pass, struct 
 	}
 	engine_before_server();
 	for (;;) {
-		err = exchange(r, len, pass, p, fds, nfds);
+		err = exchange(r, len, p, fds, nfds);
 		if (err < 0 || !(p->flags & REPLY_WAIT))
 			break;
 		close_all(fds, *nfds);
@@ -277,21 +258,6 @@ static void collapse(uint64_t addr, uint64_t len)
 	errno = err;
 }
 
-/* call_shared shares the memory that the reply requests, and repeats the call. */
-static int64_t call_shared(int fd, struct request *r, size_t len, struct reply *p, int *fds, int *nfds)
-{
-	int memfd = share_begin(p->offset, p->rdev, &r->arg[2]);
-	int64_t got;
-
-	close_all(fds, *nfds);
-	got = forward(fd, r, len, memfd, p, fds, nfds);
-	if (memfd >= 0) {
-		real()->close(memfd);
-		share_end(got < 0 ? 0 : p->file);
-	}
-	return got;
-}
-
 /* call forwards a call that may return descriptors, and sets errno. */
 int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void *data, size_t len)
 {
@@ -305,23 +271,17 @@ int64_t call(int fd, uint32_t op, uint64_t a, uint64_t b, uint64_t c, const void
 	r.file = ours(fd);
 	r.arg[0] = a;
 	r.arg[1] = b;
-	r.arg[2] = op == OP_WRITE ? share_offer() : c;
+	r.arg[2] = c;
 	r.arg[3] = 0;
 	if (len > sizeof(r.data))
 		len = sizeof(r.data);
 	if (len)
 		memcpy(r.data, data, len);
-	got = forward(fd, &r, REQUEST_HEAD + len, -1, &p, fds, &n);
-	if (got >= 0 && p.flags & REPLY_SHARE)
-		got = call_shared(fd, &r, REQUEST_HEAD + len, &p, fds, &n);
+	got = forward(fd, &r, REQUEST_HEAD + len, &p, fds, &n);
 	if (got < 0) {
 		errno = (int)-got;
 		return -1;
 	}
-	if (p.flags & REPLY_PRIVATE)
-		share_undo(p.file);
-	if (p.flags & REPLY_POLL_PAGE && n == 1)
-		poll_page_map(fds[0]);
 	if (p.flags & REPLY_COLLAPSE)
 		collapse(p.offset, p.rdev);
 	for (i = 0; i < n; i++) {
@@ -357,7 +317,7 @@ static int obtain(struct request *r, size_t len, int cloexec, int nonblock, int 
 		got = engine_request(r, REQUEST_HEAD + len, p, fds, &n);
 		got = got < 0 ? got : p->result;
 	} else {
-		got = forward(-1, r, REQUEST_HEAD + len, -1, p, fds, &n);
+		got = forward(-1, r, REQUEST_HEAD + len, p, fds, &n);
 	}
 	if (got >= 0 && n != 1)
 		got = -EIO;
@@ -425,7 +385,7 @@ void counters_refresh(void)
 	memset(&r, 0, REQUEST_HEAD);
 	r.version = PROTOCOL;
 	r.op = OP_COUNTERS;
-	forward(-1, &r, REQUEST_HEAD, -1, &p, fds, &n);
+	forward(-1, &r, REQUEST_HEAD, &p, fds, &n);
 	close_all(fds, n);
 }
 

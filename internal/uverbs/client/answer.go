@@ -21,18 +21,10 @@ type Answer struct {
 	// where that is not possible.
 	Sender Sender
 	Sent   bool
-
-	// After, if not nil, is called when the answer was sent, in the thread that
-	// serves the connection.
-	After func(fd int)
 }
 
 // A Sender sends answers on a connection.
-type Sender interface {
-	Send(a *Answer) bool
-	// Descriptor is the connection's, or -1 where no thread serves it alone.
-	Descriptor() int
-}
+type Sender interface{ Send(a *Answer) bool }
 
 // SendEarly sends the answer while the call is still being carried out. Nothing that
 // follows may change it.

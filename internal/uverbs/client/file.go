@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -24,11 +23,6 @@ type Runtime struct {
 	Context  context.Context // ends with the server
 	Running  sync.WaitGroup  // goroutines that the server waits for at its end
 	Refusals Refusals
-	Polling  atomic.Int32 // threads that poll the rings of programs
-
-	// MaxPolling bounds Polling. One processor is left to everything else, so that
-	// nothing is polled where there is one.
-	MaxPolling int32
 }
 
 // A Service carries out the system calls on one open device file.
@@ -141,9 +135,6 @@ type Call struct {
 	Process *Process
 	file    *File
 	Answer  *Answer
-	fds     []int // that came with it
-
-	share, shareArg uint64 // what a write says about sharing memory, see uapi
 }
 
 // Load reads a program's memory.
@@ -170,7 +161,7 @@ type Buffer struct {
 }
 
 // Call carries out a request on the file.
-func (f *File) Call(p *Process, r *uapi.Request, data []byte, fds []int, a *Answer) error {
+func (f *File) Call(p *Process, r *uapi.Request, data []byte, a *Answer) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ended {
@@ -179,7 +170,7 @@ func (f *File) Call(p *Process, r *uapi.Request, data []byte, fds []int, a *Answ
 	if err := f.belongsTo(p); err != nil {
 		return err
 	}
-	c := &Call{Process: p, file: f, Answer: a, fds: fds}
+	c := &Call{Process: p, file: f, Answer: a}
 	switch r.Op {
 	case uapi.OpWrite:
 		n := r.Arg[1]
@@ -197,7 +188,6 @@ func (f *File) Call(p *Process, r *uapi.Request, data []byte, fds []int, a *Answ
 			}
 		}
 		a.Result = int64(n)
-		c.share, c.shareArg = r.Arg[2], r.Arg[3]
 		return f.service.Write(c, data[:n])
 	case uapi.OpIoctl:
 		return f.service.Ioctl(c, r.Arg[0], r.Arg[1])

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sort"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -15,25 +16,24 @@ import (
 	"softrdma/internal/memfd"
 )
 
-// A Mapping is memory that this process has mapped for a process: a mirror of its memory,
-// or memory that it shares.
+// A Mapping is memory that this process has mapped for a process: a mirror of its memory.
 type Mapping struct {
 	Bytes []byte // whole pages
 	pages *pages
-	uses  []Extent // of pages
+	of    Extent // of pages
 }
 
 // Close unmaps the memory.
 func (m *Mapping) Close() {
 	_ = unix.Munmap(m.Bytes)
-	m.pages.release(m.uses, len(m.Bytes))
+	m.pages.release(m.of)
 }
 
-// tables returns how many bytes of page tables a mapping of n bytes takes at most. They are not shared: a
+// tables returns how many bytes of page tables a mapping takes at most. They are not shared: a
 // mapping costs them even if others have its pages.
-func tables(n int) int64 {
+func tables(of Extent) int64 {
 	const covered = 2 << 20 // by the smallest table, which is a page
-	return (int64(n)/covered + 2) * int64(os.Getpagesize())
+	return (int64(of.length())/covered + 2) * int64(os.Getpagesize())
 }
 
 // pages are the pages of a file that are mapped for a process. They count as memory of its
@@ -46,6 +46,24 @@ type pages struct {
 	users   int
 }
 
+// An Extent is a range of a program's addresses.
+type Extent struct{ Start, End uint64 }
+
+func (e Extent) length() uint64 { return e.End - e.Start }
+
+// touchedPages returns the pages that e touches.
+func (e Extent) touchedPages() Extent {
+	page := uint64(os.Getpagesize())
+	return Extent{e.Start &^ (page - 1), (e.End + page - 1) &^ (page - 1)}
+}
+
+// strictCommit reports whether the system may refuse memory at its first use
+// (vm.overcommit_memory 2). A store to a memfd could fail here then.
+var strictCommit = sync.OnceValue(func() bool {
+	b, err := os.ReadFile("/proc/sys/vm/overcommit_memory")
+	return err != nil || len(b) == 0 || b[0] == '2'
+})
+
 // A run is a number of pages that are all in the same number of mappings, at least one.
 // Runs are in the order of their addresses.
 type run struct {
@@ -56,19 +74,14 @@ type run struct {
 // MapMirror maps memory that mirrors a process's memory on a device. The mirrors of a device
 // are one sparse file, in which each page is at its address in the process. So mirrors that
 // overlap have pages in common. Those of another device do not, because its lane may have
-// stores deferred in them. A device has one lane here. The pages of except are for the caller to
-// replace.
-func (p *Process) MapMirror(device any, of, except Extent) (*Mapping, error) {
+// stores deferred in them. A device has one lane here.
+func (p *Process) MapMirror(device any, of Extent) (*Mapping, error) {
 	const limit = math.MaxInt64 &^ 0xffff // the size of the file
 	of = Extent{of.Start, max(of.End, of.Start+1)}.touchedPages()
 	if of.End <= of.Start || of.End > limit {
 		return nil, fmt.Errorf("memory at %#x: %w", of.Start, syscall.EFAULT)
 	}
-	uses := []Extent{of}
-	if except.length() > 0 {
-		uses = []Extent{{of.Start, except.Start}, {except.End, of.End}}
-	}
-	return p.mapPages(device, uses, int(of.length()), func(s *pages, fresh []Extent) (b []byte, err error) {
+	return p.mapPages(device, of, func(s *pages, fresh []Extent) (b []byte, err error) {
 		if s.fd < 0 {
 			if s.fd, err = p.Account.newMirrorFile(limit); err != nil {
 				return nil, err
@@ -90,32 +103,16 @@ func (p *Process) MapMirror(device any, of, except Extent) (*Mapping, error) {
 	})
 }
 
-// mapFile maps a part of a file that the process shares.
-func (p *Process) mapFile(fd int, of Extent) (*Mapping, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
-	}
-	of = of.touchedPages()
-	key := [2]uint64{st.Dev, st.Ino}
-	return p.mapPages(key, []Extent{of}, int(of.length()), func(*pages, []Extent) ([]byte, error) {
-		return unix.Mmap(fd, int64(of.Start), int(of.length()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	})
-}
-
-// mapPages counts pages and the tables of a mapping of a length, and maps them.
-func (p *Process) mapPages(key any, uses []Extent, length int, do func(s *pages, fresh []Extent) ([]byte, error)) (*Mapping, error) {
+// mapPages counts pages and the tables of their mapping, and maps them.
+func (p *Process) mapPages(key any, of Extent, do func(s *pages, fresh []Extent) ([]byte, error)) (*Mapping, error) {
 	p.mapping.Lock()
 	defer p.mapping.Unlock()
 	s := p.pages[key]
 	if s == nil {
 		s = &pages{process: p, key: key, fd: -1}
 	}
-	var fresh []Extent
-	for _, e := range uses {
-		fresh = append(fresh, s.change(e, 1)...)
-	}
-	n := total(fresh) + tables(length)
+	fresh := s.change(of, 1)
+	n := total(fresh) + tables(of)
 	err := p.Account.Memory.Take(n)
 	if err == nil {
 		var b []byte
@@ -125,29 +122,24 @@ func (p *Process) mapPages(key any, uses []Extent, length int, do func(s *pages,
 			}
 			p.pages[key] = s
 			s.users++
-			return &Mapping{b, s, uses}, nil
+			return &Mapping{b, s, of}, nil
 		}
 		p.Account.Memory.Return(n)
 	}
-	for _, e := range uses {
-		s.change(e, -1)
-	}
+	s.change(of, -1)
 	s.free(fresh)
 	return nil, err
 }
 
-// release ends the use of pages by a mapping of a length.
-func (s *pages) release(uses []Extent, length int) {
+// release ends the use of pages by a mapping.
+func (s *pages) release(of Extent) {
 	p := s.process
 	p.mapping.Lock()
 	defer p.mapping.Unlock()
-	var unused []Extent
-	for _, e := range uses {
-		unused = append(unused, s.change(e, -1)...)
-	}
+	unused := s.change(of, -1)
 	s.users--
 	s.free(unused)
-	p.Account.Memory.Return(total(unused) + tables(length))
+	p.Account.Memory.Return(total(unused) + tables(of))
 }
 
 // free gives back the memory of mirrors, and their file after the last use.

@@ -68,16 +68,16 @@ func blocks(t *testing.T, p *Process, device any) int64 {
 
 func TestOverlappingMirrorsTakeTheirPagesOnce(t *testing.T) {
 	const page, base = 4096, 1 << 40
-	p := newMirrored(20*page + 2*tables(0))
-	a, err := p.MapMirror("device", Extent{base, base + 10*page}, Extent{})
+	p := newMirrored(20*page + 2*tables(Extent{}))
+	a, err := p.MapMirror("device", Extent{base, base + 10*page})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := p.MapMirror("device", Extent{base + 5*page + 1, base + 15*page}, Extent{})
+	b, err := p.MapMirror("device", Extent{base + 5*page + 1, base + 15*page})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, expected := p.Account.Memory.Held(), 15*page+2*tables(0); n != expected {
+	if n, expected := p.Account.Memory.Held(), 15*page+2*tables(Extent{}); n != expected {
 		t.Errorf("%d bytes are counted, expected %d", n, expected)
 	}
 	for i := range a.Bytes {
@@ -92,15 +92,15 @@ func TestOverlappingMirrorsTakeTheirPagesOnce(t *testing.T) {
 	if n := blocks(t, p, "device"); n != 15*page {
 		t.Errorf("%d bytes are in memory, expected %d", n, 15*page)
 	}
-	_, err = p.MapMirror("device", Extent{base + 15*page, base + 21*page}, Extent{})
+	_, err = p.MapMirror("device", Extent{base + 15*page, base + 21*page})
 	if err == nil || Errno(err) != unix.ENOMEM || !strings.Contains(err.Error(), "CLIENT_LIMIT") {
 		t.Errorf("more than the limit: found %v", err)
 	}
-	if _, err = p.MapMirror("another device", Extent{base, base + 10*page}, Extent{}); Errno(err) != unix.ENOMEM {
+	if _, err = p.MapMirror("another device", Extent{base, base + 10*page}); Errno(err) != unix.ENOMEM {
 		t.Errorf("mirrors of another device are no others: found %v", err)
 	}
 	a.Close()
-	if n, m := p.Account.Memory.Held()-tables(0), blocks(t, p, "device"); n != 10*page || m != n {
+	if n, m := p.Account.Memory.Held()-tables(Extent{}), blocks(t, p, "device"); n != 10*page || m != n {
 		t.Errorf("%d bytes are counted and %d in memory, expected %d", n, m, 10*page)
 	}
 	if b.Bytes[0] != 2 || b.Bytes[10*page-1] != 2 {
@@ -112,26 +112,10 @@ func TestOverlappingMirrorsTakeTheirPagesOnce(t *testing.T) {
 	}
 }
 
-func TestMirrorWithoutReplacedPagesCountsTheRest(t *testing.T) {
-	const page, base = 4096, 1 << 40
-	p := newMirrored(2*page + tables(0))
-	m, err := p.MapMirror("device", Extent{base + 8, base + 99*page + 8}, Extent{base + page, base + 99*page})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := p.Account.Memory.Held() - tables(0); n != 2*page || len(m.Bytes) != 100*page {
-		t.Errorf("%d bytes are counted, expected %d; %d are mapped", n, 2*page, len(m.Bytes))
-	}
-	m.Close()
-	if n := p.Account.Memory.Held(); n != 0 {
-		t.Errorf("left: %d bytes", n)
-	}
-}
-
 func TestMirrorOfNoAddressIsRefused(t *testing.T) {
 	p := newMirrored(1 << 30)
 	for _, e := range []Extent{{1<<64 - 100, 1<<64 - 1}, {1 << 63, 1<<63 + 1}} {
-		if _, err := p.MapMirror("device", e, Extent{}); Errno(err) != unix.EFAULT {
+		if _, err := p.MapMirror("device", e); Errno(err) != unix.EFAULT {
 			t.Errorf("%#x: found %v", e.Start, err)
 		}
 	}

@@ -39,7 +39,6 @@ type Process struct {
 	refusals *Refusals   // counts memory that does not answer; may be nil
 	copies   copies
 	held     atomic.Bool // account counts processDescriptors for it
-	sharing  Sharing
 	mapping  sync.Mutex
 	pages    map[any]*pages // that this process has mapped for it, by their file
 	self     bool           // it is this process

@@ -27,7 +27,6 @@ type context struct {
 	async    *client.Pipe
 	channels map[uint64]*channel // by the inode of the program's end
 	maps     client.Mappings
-	pollPage pollPage
 	direct   direct
 }
 
@@ -135,7 +134,6 @@ func (x *context) End() {
 	for _, c := range x.channels {
 		c.destroy()
 	}
-	x.pollPage.Close()
 	x.maps.Close()
 	if x.async != nil {
 		x.async.Close()

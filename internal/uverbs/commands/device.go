@@ -5,7 +5,6 @@ package commands
 import (
 	stdcontext "context"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +21,6 @@ import (
 type Device struct {
 	*device.Device
 	provider provider
-	lastRung atomic.Uint32 // queue pair of the last doorbell
 
 	// PortChanged is called before programs are told of an event of the device or its
 	// port. Whoever sets it does so before DeliverEvents.

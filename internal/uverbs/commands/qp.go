@@ -26,9 +26,6 @@ type queuePair struct {
 	sigAll   uint8
 	async    eventSource
 	reported uint32 // events, when it was destroyed
-	ended    bool
-
-	consecutive, backoff int // doorbells in a row, see polling.go
 }
 
 func (q *queuePair) asyncEvent(e adapter.AsyncEvent) { q.async.asyncEvent(e) }
@@ -37,7 +34,7 @@ func (q *queuePair) asyncEvent(e adapter.AsyncEvent) { q.async.asyncEvent(e) }
 func (q *queuePair) setHandle(h uint32) {
 	q.caps.QPHandle = h
 	if d := q.x.dev.Deferrals; d != nil {
-		q.a.SetDeferral(&d[h%uint32(len(d))], q.pollName())
+		q.a.SetDeferral(&d[h%uint32(len(d))], q.x.file.ID+uint64(h)) // by what a doorbell contains
 	}
 }
 
@@ -48,8 +45,6 @@ func (q *queuePair) destroy() error {
 	if err := q.a.Destroy(); err != nil {
 		return err
 	}
-	q.ended = true
-	q.x.pollPage.clear(q.pollName())
 	q.reported = q.async.end()
 	q.x.maps.Release(q.sq)
 	q.x.maps.Release(q.rq)
@@ -250,9 +245,6 @@ func (x *context) postSend(c *command) error {
 	}
 	if q.WRCount != 0 || o.a.StateHint() < qp.RTS {
 		return syscall.EINVAL
-	}
-	if o.streams() {
-		o.offerPolling(c.Answer)
 	}
 	if o.a.Posted() >= LongPost {
 		c.Answer.SendEarly()

@@ -64,7 +64,6 @@ type mr struct {
 	mapping *client.Mapping // its mirror in this process; nil for this process's own memory
 	process *client.Process
 	account *client.Account
-	client.Region
 }
 
 func (m *mr) destroy() error {
@@ -76,9 +75,8 @@ func (m *mr) destroy() error {
 	}
 	m.process.AfterCopies(func() {
 		m.mapping.Close()
-		m.account.Mappings.Return(m.Mappings())
+		m.account.Mappings.Return(1)
 	})
-	m.Remove()
 	return nil
 }
 func (m *mr) kind() kind { return kindMR }
@@ -123,16 +121,9 @@ func (x *context) regMR(c *command) error {
 			return err
 		}
 	}
-	if !onDemand && c.AskToShare(client.Extent{Start: q.Start, End: q.Start + q.Length}) {
-		return nil
-	}
 	m, err := x.newMR(c, p.a, &q, access)
 	if err != nil {
 		return err
-	}
-	if s := m.Share; s != nil {
-		c.Answer.File = s.ID
-		from, to = s.Start, s.End // an older share is larger than the region
 	}
 	if !onDemand && m.mapping != nil {
 		collapse(c.Answer, HugePage(), q.Start, q.Length, from, to)
@@ -142,24 +133,18 @@ func (x *context) regMR(c *command) error {
 	})
 }
 
-// newMR creates a region of a program's memory, of which a part may be shared.
+// newMR creates a region of a program's memory.
 func (x *context) newMR(c *command, p *adapter.PD, q *uapi.RegMR, access qp.Access) (*mr, error) {
-	m := &mr{pd: p, process: c.Process, account: x.file.Account, Region: client.Region{Extent: client.Extent{Start: q.Start, End: q.Start + q.Length}}}
+	m := &mr{pd: p, process: c.Process, account: x.file.Account}
 	if c.Process.Self() {
 		err := m.inPlace(q, access)
 		return m, err
 	}
-	if err := c.AddRegion(&m.Region); err != nil {
+	if err := m.account.Mappings.Take(1); err != nil {
 		return nil, err
 	}
-	err := m.account.Mappings.Take(m.Mappings())
-	if err == nil {
-		if err = m.mapMirror(x.dev, q, access); err != nil {
-			m.account.Mappings.Return(m.Mappings())
-		}
-	}
-	if err != nil {
-		m.Remove()
+	if err := m.mapMirror(x.dev, q, access); err != nil {
+		m.account.Mappings.Return(1)
 		return nil, err
 	}
 	return m, nil
@@ -171,29 +156,16 @@ func (m *mr) inPlace(q *uapi.RegMR, access qp.Access) (err error) {
 	return err
 }
 
-// mapMirror registers memory of a process with a mirror. The shared part of the mirror
-// is the process's memory itself.
+// mapMirror registers memory of a process with a mirror.
 func (m *mr) mapMirror(dev *Device, q *uapi.RegMR, access qp.Access) error {
 	page := uint64(os.Getpagesize())
 	lead := q.Start & (page - 1) // the mirror has the program's alignment
-	f := memory.Foreign{Space: m.process, Addr: q.Start}
-	var part client.Extent // shared
-	if m.Share != nil {
-		part = m.WholePages()
-		f.Shared, f.SharedEnd = part.Start-q.Start, part.End-q.Start
-	}
-	mapping, err := m.process.MapMirror(dev, m.Extent, part)
+	mapping, err := m.process.MapMirror(dev, client.Extent{Start: q.Start, End: q.Start + q.Length})
 	if err != nil {
 		return err
 	}
 	mirror := mapping.Bytes[lead : lead+q.Length]
-	if m.Share != nil {
-		err = m.Share.MapOver(mirror[f.Shared:], part)
-	}
-	if err == nil {
-		m.r, err = m.pd.RegisterForeign(mirror, q.HCAVA, access, f)
-	}
-	if err != nil {
+	if m.r, err = m.pd.RegisterForeign(mirror, q.HCAVA, access, memory.Foreign{Space: m.process, Addr: q.Start}); err != nil {
 		mapping.Close()
 		return err
 	}
@@ -203,10 +175,7 @@ func (m *mr) mapMirror(dev *Device, q *uapi.RegMR, access qp.Access) error {
 
 func (x *context) deregMR(c *command) error {
 	h, _ := uapi.Parse[uapi.HandleOnly](c.core)
-	m, err := remove[*mr](x, h.Handle)
-	if err == nil {
-		c.TakeBack(&m.Region)
-	}
+	_, err := remove[*mr](x, h.Handle)
 	return err
 }
 

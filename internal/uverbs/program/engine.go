@@ -105,7 +105,7 @@ func (e *Engine) call(r *uapi.Request, data []byte, a *client.Answer) error {
 	case r.Op == uapi.OpClose:
 		return f.CloseBy(e.self)
 	}
-	return f.Call(e.self, r, data, nil, a)
+	return f.Call(e.self, r, data, a)
 }
 
 // open opens a file of a device that the engine has.

@@ -3,7 +3,7 @@ package uapi
 import "unsafe"
 
 // Protocol is the version of the messages.
-const Protocol = 5
+const Protocol = 6
 
 // The calls on device files.
 const (
@@ -62,38 +62,9 @@ const ReplyWait = 1
 // address Offset, into huge pages (MADV_COLLAPSE), which may fail.
 const ReplyCollapse = 2
 
-// ReplyShare says that nothing was done yet. The library should replace Rdev bytes of
-// memory from the address Offset by a memfd, and repeat the call with the result.
-const ReplyShare = 4
-
-// ReplyPrivate says that the share File is not used any more. The library may replace
-// it by private memory again.
-const ReplyPrivate = 8
-
-// ReplyPollPage says that the descriptor with the answer to a doorbell is of a page
-// whose first 64 bits the library reads before it writes a doorbell. The doorbell is
-// not needed if they are the sum of the file's number and the queue pair's handle.
-const ReplyPollPage = 16
-
 // ReplySocket says that the descriptor of the file is a SOCK_SEQPACKET socket, from which
 // the library reads. A record of 1 byte says that the program is to read by OpRead.
-const ReplySocket = 32
-
-// What OpWrite says about sharing memory, in Arg[2], with Arg[3].
-const (
-	ShareOffered = 1 // the library shares memory if asked
-	ShareMemfd   = 2 // the descriptor with the call has the range, from its offset Arg[3]
-	ShareKnown   = 3 // the range is in the share Arg[3], the File of an earlier answer
-	ShareNot     = 4 // Arg[3] is the cause, one of Not
-)
-
-// Why a program's memory is not shared.
-const (
-	NotSystem  = 1
-	NotThreads = 2
-	NotMapping = 3
-	NotIO      = 4
-)
+const ReplySocket = 4
 
 // Reply is the answer, with up to MaxFDs descriptors. In a refusal whose text was
 // asked for (OpTell) File is the number of the named reason, or 0 if there is none, Rdev what

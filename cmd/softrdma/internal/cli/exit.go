@@ -61,7 +61,6 @@ const EnvironmentText = `softrdma reads these environment variables:
   SOFTRDMA_RUN, SOFTRDMA_RUN_SECRET
                           where the ranks of a job meet; softrdma run sets both
   SOFTRDMA_SAME_HOST      whether memory carries data on one host: auto, off, require
-  SOFTRDMA_SHARE_MEMORY   1: as softrdma exec --share-memory
   LD_PRELOAD              is kept in programs of softrdma exec, after its library
   NO_COLOR                drawings have no colors
   NOTIFY_SOCKET           softrdma daemon says there when it serves (systemd)

@@ -216,31 +216,6 @@ func TestProgramsThatPollEndWithTheirDaemon(t *testing.T) {
 	}
 }
 
-// The flag reaches the library. A program that shares its memory works with one that
-// does not, in both roles.
-func TestProgramsShareMemoryOnRequest(t *testing.T) {
-	clitest.NeedPrograms(t, "ibv_rc_pingpong", "sh")
-	_, socket := clitest.StartDaemon(t, "-d", "127.21.6.1", "-d", "127.21.6.2", "-v")
-	args := []string{"exec", "--socket", socket}
-	for _, share := range []bool{false, true} {
-		want := "1"
-		args := args
-		if !share {
-			want = "none"
-		} else {
-			args = append(args, "--share-memory")
-		}
-		if out := clitest.Run(t, append(args, "--", "sh", "-c", "echo found ${SOFTRDMA_SHARE_MEMORY-none}")...); !strings.Contains(out, "found "+want) {
-			t.Errorf("the flag is %v: %s", share, out)
-		}
-	}
-	ping := []string{"--", "ibv_rc_pingpong", "-g", "0", "-c", "-s", "200000", "-p", "18519", "-d"}
-	one := append(append(slices.Clone(args), "--share-memory"), ping...)
-	runPingpongPair(t, func() *clitest.Process { return clitest.Start(t, append(one, "rxe0")...) }, func() *clitest.Process { return clitest.Start(t, append(one, "rxe1", "127.0.0.1")...) })
-	other := append(slices.Clone(args), ping...)
-	runPingpongPair(t, func() *clitest.Process { return clitest.Start(t, append(one, "rxe0")...) }, func() *clitest.Process { return clitest.Start(t, append(other, "rxe1", "127.0.0.1")...) })
-}
-
 func TestProgramsUnwritableCaptureFails(t *testing.T) {
 	clitest.NeedPrograms(t, "true")
 	clitest.Start(t, "exec", "-d", clitest.LoopbackDevice(t), "--pcap", "/dev/full", "--", "true").Fails(cli.ExitFailed, "--pcap", "no space left")

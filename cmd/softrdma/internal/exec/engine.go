@@ -47,8 +47,6 @@ func (s *options) whyNotInProgram(cmd *cobra.Command, names []string) string {
 		return "iWARP with TLS, whose keys stay with softrdma, cannot be in the program"
 	case noFile(cli.FlagText(cmd, cli.PcapFlag)):
 		return "--" + cli.PcapFlag + ": programs write to regular files only"
-	case s.share:
-		return "--share-memory: a device in the program needs none"
 	}
 	return ""
 }

@@ -28,11 +28,11 @@ netlink, memory and signals that the device uses).
 
 The device is in the program's own process, as a library in Go, or in the process of
 softrdma, where each call is a message (--engine program or daemon). The first is much
-faster. It is for programs of the daemon's user, and not for iWARP with TLS or with
---share-memory. With RoCE v1 the program itself needs CAP_NET_RAW. Programs on one
-address then share it. When softrdma ends, also by kill, programs with the device in
-their own process keep it; others lose it. With auto softrdma takes the first where
-that is possible; -v says which it was, and why.
+faster. It is for programs of the daemon's user, and not for iWARP with TLS. With
+RoCE v1 the program itself needs CAP_NET_RAW. Programs on one address then share it.
+When softrdma ends, also by kill, programs with the device in their own process keep
+it; others lose it. With auto softrdma takes the first where that is possible; -v says
+which it was, and why.
 
 The program may be a script. All programs that it starts find the same devices and
 reach each other on them: one exec serves a test suite with its servers and clients.
@@ -41,14 +41,6 @@ The program inherits the terminal, the environment and its arguments. softrdma
 passes SIGINT and SIGTERM on. It exits with the program's exit code, with 128 plus
 the number of the signal that ended it, with 127 if there is no such program, and
 with 126 if it cannot be executed.
-
-With --share-memory, or SOFTRDMA_SHARE_MEMORY=1 in the environment, softrdma
-replaces pages of registered memory, from 64 KiB, by shared ones. Data between two
-such programs is then copied once instead of twice, and atomics are atomic with
-the program's own. This needs private anonymous memory that is not locked, and a
-program that has one thread when it registers; -v says where it was not possible,
-and why. Do not use it for programs that create processes by clone instead of
-fork, or that let other devices or the kernel write to registered memory.
 
 Two programs without a daemon need two addresses. Programs that take a GID index
 find the device's address at the indices 0 to 3.`
@@ -68,12 +60,12 @@ const example = `  softrdma exec -- ./all-tests.sh       servers and clients of 
 
 // options holds the command's flags.
 type options struct {
-	devices        []string
-	socket         string
-	protocol       cli.Protocol
-	verbose, share bool
-	wait           time.Duration // for a daemon; 0 without --wait
-	engine         engine
+	devices  []string
+	socket   string
+	protocol cli.Protocol
+	verbose  bool
+	wait     time.Duration // for a daemon; 0 without --wait
+	engine   engine
 }
 
 // NewCommand returns the command.
@@ -92,7 +84,6 @@ func NewCommand() *cobra.Command {
 	f.DurationVar(&s.wait, "wait", 0, "wait for a daemon for this `DURATION`, and fail if there is none")
 	f.Lookup("wait").NoOptDefVal = "30s"
 	f.VarP(&s.engine, "engine", "", "where the device of the program is: auto, program (in its own process) or daemon")
-	f.BoolVar(&s.share, "share-memory", false, "share the program's registered memory with softrdma where possible")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "print where the device is, each refused call on it, and at the end a count for each reason")
 	cli.AddDeviceFlags(cmd)
 	return cmd

@@ -82,9 +82,6 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	c.Args[0] = args[0]
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, cli.ForProgram(cmd.OutOrStdout()), cmd.ErrOrStderr()
 	c.Env = slices.Concat(os.Environ(), env, engineEnv)
-	if s.share {
-		c.Env = append(c.Env, uverbs.ShareMemory)
-	}
 	c.Cancel = func() error { return cancel(cmd.Context(), c.Process) }
 	c.WaitDelay = killDelay
 	return programError(cmd.Context(), args[0], c.Run())
