@@ -104,7 +104,7 @@ func (m *messages) window() int { return max(4, min(64, 8<<20/m.c.Bytes)) }
 
 func (m *messages) serve() error {
 	m.w.Handle(activeHello, func(a *msg.Active) { m.to = a.From })
-	m.w.Handle(activeData, func(a *msg.Active) { a.From.SendActive(activeData, nil, a.Data).Release() })
+	m.w.Handle(activeData, func(a *msg.Active) { a.From.SendActive(activeData, nil, msg.Buffers{a.Data}, nil).Release() })
 	for m.to == nil && m.ctx.Err() == nil {
 		m.w.Progress()
 	}
@@ -128,10 +128,10 @@ func (m *messages) serve() error {
 func (m *messages) echo() error {
 	buf := make([]byte, m.c.Bytes)
 	for {
-		if _, err := m.await(m.w.Receive(buf, tagData, msg.All)); err != nil {
+		if _, err := m.await(m.w.Receive(msg.Buffers{buf}, tagData, msg.All)); err != nil {
 			return err
 		}
-		if _, err := m.await(m.to.Send(tagData, buf)); err != nil {
+		if _, err := m.await(m.to.Send(tagData, msg.Buffers{buf}, nil)); err != nil {
 			return err
 		}
 	}
@@ -144,14 +144,14 @@ func (m *messages) sink() error {
 	}
 	var list []*msg.Request
 	for range m.window() {
-		list = append(list, m.w.Receive(b, tagData, msg.All))
+		list = append(list, m.w.Receive(msg.Buffers{b}, tagData, msg.All))
 	}
 	for i := 0; ; i = (i + 1) % len(list) {
 		n, err := m.await(list[i])
 		if err != nil || n == 1 {
 			return err
 		}
-		list[i] = m.w.Receive(b, tagData, msg.All)
+		list[i] = m.w.Receive(msg.Buffers{b}, tagData, msg.All)
 	}
 }
 
@@ -163,7 +163,7 @@ func (m *messages) ask() (r loop.Result, err error) {
 	if m.to, err = m.w.Connect(m.ctx, peer); err != nil {
 		return r, err
 	}
-	if _, err = m.await(m.to.SendActive(activeHello, nil, nil)); err != nil {
+	if _, err = m.await(m.to.SendActive(activeHello, nil, nil, nil)); err != nil {
 		return r, err
 	}
 	d := time.Duration(m.c.Seconds * float64(time.Second))
@@ -178,7 +178,7 @@ func (m *messages) ask() (r loop.Result, err error) {
 		err = m.stream(b, d, &r)
 	}
 	if err == nil {
-		_, err = m.await(m.to.SendSync(tagData, make([]byte, 1)))
+		_, err = m.await(m.to.Send(tagData, msg.Buffers{make([]byte, 1)}, &msg.SendOptions{Sync: true}))
 	}
 	return r, err
 }
@@ -211,8 +211,8 @@ func (m *messages) ping(d time.Duration) (loop.Result, error) {
 func (m *messages) tagTrip() func() error {
 	buf, out := make([]byte, m.c.Bytes), make([]byte, m.c.Bytes)
 	return func() error {
-		r := m.w.Receive(buf, tagData, msg.All)
-		if _, err := m.await(m.to.Send(tagData, out)); err != nil {
+		r := m.w.Receive(msg.Buffers{buf}, tagData, msg.All)
+		if _, err := m.await(m.to.Send(tagData, msg.Buffers{out}, nil)); err != nil {
 			return err
 		}
 		_, err := m.await(r)
@@ -226,7 +226,7 @@ func (m *messages) activeTrip() func() error {
 	m.w.Handle(activeData, func(*msg.Active) { answers++ })
 	return func() error {
 		before := answers
-		if _, err := m.await(m.to.SendActive(activeData, nil, out)); err != nil {
+		if _, err := m.await(m.to.SendActive(activeData, nil, msg.Buffers{out}, nil)); err != nil {
 			return err
 		}
 		for i := 1; answers == before; i++ {
@@ -244,7 +244,7 @@ func (m *messages) activeTrip() func() error {
 func (m *messages) stream(b []byte, d time.Duration, result *loop.Result) error {
 	var list []*msg.Request
 	for range m.window() {
-		list = append(list, m.to.Send(tagData, b))
+		list = append(list, m.to.Send(tagData, msg.Buffers{b}, nil))
 	}
 	n := len(list)
 	start := time.Now()
@@ -253,7 +253,7 @@ func (m *messages) stream(b []byte, d time.Duration, result *loop.Result) error 
 			if _, err := m.await(list[i]); err != nil {
 				return err
 			}
-			list[i] = m.to.Send(tagData, b)
+			list[i] = m.to.Send(tagData, msg.Buffers{b}, nil)
 		}
 		n += len(list)
 	}
@@ -262,7 +262,7 @@ func (m *messages) stream(b []byte, d time.Duration, result *loop.Result) error 
 			return err
 		}
 	}
-	if _, err := m.await(m.to.SendSync(tagData, b)); err != nil {
+	if _, err := m.await(m.to.Send(tagData, msg.Buffers{b}, &msg.SendOptions{Sync: true})); err != nil {
 		return err
 	}
 	s := time.Since(start).Seconds()

@@ -184,7 +184,7 @@ func (c *call) send(to int, b []byte) {
 		}
 		return
 	}
-	r := e.Send(m.tag(m.rank, c.g.id, c.number, c.what()), b)
+	r := e.Send(m.tag(m.rank, c.g.id, c.number, c.what()), msg.Buffers{b}, nil)
 	c.sends = append(c.sends, sending{r, to})
 }
 
@@ -230,7 +230,7 @@ func (c *call) post(from int, b []byte) *receive {
 	}
 	member := g.members[from]
 	p.from, p.length = from, len(b)
-	p.r = m.w.Receive(b, m.tag(member, g.id, c.number, 0), msg.All&^whatMask)
+	p.r = m.w.Receive(msg.Buffers{b}, m.tag(member, g.id, c.number, 0), msg.All&^whatMask)
 	g.mu.Lock()
 	c.posted = append(c.posted, p)
 	g.mu.Unlock()

@@ -310,9 +310,9 @@ func TestProgramsOwnMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := w.list[1].Receive(make([]byte, 1), 0, 1<<63)
+	own := w.list[1].Receive(msg.Buffers{make([]byte, 1)}, 0, 1<<63)
 	together(t, all, func(g *coll.Group) error { return coll.Barrier(within(t), g) })
-	e.Send(77, []byte("x"))
+	e.Send(77, msg.Buffers{[]byte("x")}, nil)
 	if i, err := own.Wait(within(t)); err != nil || i.Tag != 77 {
 		t.Errorf("%+v, %v", i, err)
 	}

@@ -178,7 +178,7 @@ func (g *Group) tell(e *MemberError) {
 				defer cancel()
 			}
 			if to, err := m.link(ctx, member); err == nil {
-				_, _ = to.Send(m.tag(m.rank, g.id, 0, whatNotice)|tagControl, text).Wait(ctx) // a failure is noticed elsewhere
+				_, _ = to.Send(m.tag(m.rank, g.id, 0, whatNotice)|tagControl, msg.Buffers{text}, nil).Wait(ctx) // a failure is noticed elsewhere
 			}
 		})
 	}

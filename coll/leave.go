@@ -76,7 +76,7 @@ func (m *mesh) flush(ctx context.Context, failed bool) {
 	for i := range m.links {
 		l := &m.links[i]
 		if e := l.endpoint.Load(); e != nil && !(failed && l.informed.Load()) {
-			sent[i] = e.SendSync(m.tag(m.rank, 0, 0, whatFlush)|tagControl, nil)
+			sent[i] = e.Send(m.tag(m.rank, 0, 0, whatFlush)|tagControl, nil, &msg.SendOptions{Sync: true})
 		}
 	}
 	for i, r := range sent {
@@ -130,7 +130,7 @@ func (m *mesh) leave(ctx context.Context) {
 		select {
 		case <-l.ended:
 			if l.left.Load() {
-				e.Send(m.tag(m.rank, 0, 0, whatSeen)|tagControl, nil)
+				e.Send(m.tag(m.rank, 0, 0, whatSeen)|tagControl, nil, nil)
 			}
 		case <-ctx.Done():
 			return

@@ -94,7 +94,7 @@ func (m *mesh) listen() {
 	if m.context.Err() != nil {
 		return
 	}
-	m.control = m.w.Receive(m.buffer[:], tagPackage|tagControl|m.id<<shiftID, tagPackage|tagControl|MaxID<<shiftID|whatWatch)
+	m.control = m.w.Receive(msg.Buffers{m.buffer[:]}, tagPackage|tagControl|m.id<<shiftID, tagPackage|tagControl|MaxID<<shiftID|whatWatch)
 	go m.await(m.control)
 }
 
@@ -157,7 +157,7 @@ func (m *mesh) link(ctx context.Context, rank int) (*msg.Endpoint, error) {
 		}
 		return nil, fmt.Errorf("%w: no connection: %w", ErrGone, err)
 	}
-	l.watch = e.SendSync(m.tag(m.rank, 0, 0, whatWatch)|tagControl, nil)
+	l.watch = e.Send(m.tag(m.rank, 0, 0, whatWatch)|tagControl, nil, &msg.SendOptions{Sync: true})
 	l.endpoint.Store(e)
 	l.watch.Then(func(_ msg.Info, err error) { go m.watched(rank, err) })
 	return e, nil

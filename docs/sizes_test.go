@@ -27,7 +27,7 @@ const (
 var (
 	largeMethods = map[string]int{
 		"rdmanet.Conn":                     76,
-		"msg.Worker":                       61,
+		"msg.Worker":                       57,
 		"internal/message.Worker":          59,
 		"rdmacm.ID":                        57,
 		"internal/uverbs/commands.context": 56,

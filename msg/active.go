@@ -62,46 +62,20 @@ func (w *Worker) Unhandled() uint64 {
 // handler, and with a Rejection if that rejects it. If the peer fails, the error matches ErrPeer.
 //
 // The program must not change header and data until the request has ended.
-func (e *Endpoint) SendActive(id uint16, header, data []byte) *Request {
-	return e.sendActive(id, header, data, false)
-}
-
-// AnnounceActive is like SendActive, but leaves the data where it is even if it is short: the handler
-// decides where it goes.
-func (e *Endpoint) AnnounceActive(id uint16, header, data []byte) *Request {
-	return e.sendActive(id, header, data, true)
-}
-
-func (e *Endpoint) sendActive(id uint16, header, data []byte, announce bool) *Request {
-	w := e.c.w
-	w.e.Lock()
-	defer w.unlock()
-	r := w.request()
-	r.send.Data, r.send.Length = r.piece(data)
-	r.send.Announce = announce
-	e.postActive(r, id, header)
-	return r
-}
-
-// SendActiveVec is like SendActive for data in pieces. The program may change the list at once.
-func (e *Endpoint) SendActiveVec(id uint16, header []byte, data [][]byte) *Request {
+func (e *Endpoint) SendActive(id uint16, header []byte, data Buffers, o *SendOptions) *Request {
 	w := e.c.w
 	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.send.Data, r.send.Length = r.pieces(data)
-	e.postActive(r, id, header)
-	return r
-}
-
-// postActive sends an active message with the data that is set in a request.
-func (e *Endpoint) postActive(r *Request, id uint16, header []byte) {
+	r.send.Announce = o != nil && o.Announce
 	r.send.Class, r.send.Tag, r.send.Header = message.Actives, uint64(id), header
 	if n := len(header); n > MaxHeader {
 		r.end(Info{uint64(id), r.send.Length}, fmt.Errorf("%w: header of %d bytes, expected at most %d", ErrTooLong, n, MaxHeader))
-		return
+		return r
 	}
 	e.post(r)
+	return r
 }
 
 // Keep makes the message and its bytes stay when the handler returns, until Release. Kept messages
@@ -153,38 +127,20 @@ func (m *Active) release() {
 // otherwise. It is called before the handler returns, or before Release of a message that was
 // kept. A second receive ends with ErrReceived, and one whose buffer is shorter than the data with
 // ErrTruncated.
-func (m *Active) Receive(buf []byte) *Request {
+func (m *Active) Receive(buf Buffers) *Request {
 	w := m.c.w
 	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
-	r.receive.Buffer, r.receive.Length = r.piece(buf)
-	m.receive(r)
-	return r
-}
-
-// ReceiveVec is like Receive into a buffer in pieces, which are filled one after the other. The
-// program may change the list at once.
-func (m *Active) ReceiveVec(bufs [][]byte) *Request {
-	w := m.c.w
-	w.e.Lock()
-	defer w.unlock()
-	r := w.request()
-	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
-	m.receive(r)
-	return r
-}
-
-// receive receives the data into the buffer that is set in a request.
-func (m *Active) receive(r *Request) {
-	w := m.c.w
+	r.receive.Buffer, r.receive.Length = r.pieces(buf)
 	r.receive.Context = r
 	if m.m.Taken() {
 		r.end(Info{uint64(m.ID), m.Length}, ErrReceived)
-		return
+		return r
 	}
 	w.machine.ReceiveActive(&r.receive, &m.m)
 	w.e.Flush()
+	return r
 }
 
 // Active queues the call of a handler.

@@ -35,7 +35,7 @@ func catch(w *msg.Worker, id uint16) <-chan caught {
 			return
 		}
 		c.data = make([]byte, m.Length)
-		m.Receive(c.data).Then(func(_ msg.Info, err error) {
+		m.Receive(msg.Buffers{c.data}).Then(func(_ msg.Info, err error) {
 			c.err = err
 			all <- c
 		})
@@ -60,7 +60,7 @@ func TestActiveMessagesOfAllSizesArrive(t *testing.T) {
 		for _, h := range []int{0, 1, 500, msg.MaxHeader} {
 			for _, n := range []int{0, 1, 500, 501, 1000, 1001, 70000, 3 << 20} {
 				header, data := random(h), random(n)
-				s := e.SendActive(idFirst, header, data)
+				s := e.SendActive(idFirst, header, msg.Buffers{data}, nil)
 				if got := next(t, all); got.err != nil || got.id != idFirst || !bytes.Equal(got.header, header) || !bytes.Equal(got.data, data) {
 					t.Errorf("%d and %d bytes: %v, same header %v, same data %v", h, n, got.err, bytes.Equal(got.header, header), bytes.Equal(got.data, data))
 				}
@@ -78,7 +78,7 @@ func TestHandlersAnswerWithoutAnAddress(t *testing.T) {
 	each(t, msg.Config{Eager: 100}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
 		b.Handle(idFirst, func(m *msg.Active) {
-			m.From.SendActive(idReply, m.Header, bytes.Clone(m.Data))
+			m.From.SendActive(idReply, m.Header, msg.Buffers{bytes.Clone(m.Data)}, nil)
 		})
 		const rounds = 50
 		end := make(chan byte)
@@ -90,18 +90,18 @@ func TestHandlersAnswerWithoutAnAddress(t *testing.T) {
 				end <- m.Data[0]
 				return
 			}
-			m.From.SendActive(idFirst, []byte{m.Header[0] + 1}, []byte{m.Data[0] + 2})
+			m.From.SendActive(idFirst, []byte{m.Header[0] + 1}, msg.Buffers{[]byte{m.Data[0] + 2}}, nil)
 		})
-		e.SendActive(idFirst, []byte{0}, []byte{7})
+		e.SendActive(idFirst, []byte{0}, msg.Buffers{[]byte{7}}, nil)
 		if got := next(t, end); got != 7+2*rounds {
 			t.Errorf("the last answer is %d, expected %d", got, 7+2*rounds)
 		}
 		// The endpoint of the answer sends tagged messages as well.
 		from := make(chan *msg.Endpoint, 1)
 		b.Handle(idFirst, func(m *msg.Active) { from <- m.From })
-		e.SendActive(idFirst, nil, nil)
-		r := a.Receive(make([]byte, 5000), 3, msg.All)
-		wait(t, next(t, from).Send(3, random(5000)))
+		e.SendActive(idFirst, nil, nil, nil)
+		r := a.Receive(msg.Buffers{make([]byte, 5000)}, 3, msg.All)
+		wait(t, next(t, from).Send(3, msg.Buffers{random(5000)}, nil))
 		wait(t, r)
 	})
 }
@@ -124,7 +124,7 @@ func TestHandlersSeeMessagesInOrder(t *testing.T) {
 		}
 		var sends []*msg.Request
 		for i := range n {
-			sends = append(sends, e.SendActive(uint16(i%2), []byte{byte(i)}, make([]byte, i)))
+			sends = append(sends, e.SendActive(uint16(i%2), []byte{byte(i)}, msg.Buffers{make([]byte, i)}, nil))
 		}
 		for i := range n {
 			if got := next(t, arrived); got != i {
@@ -150,12 +150,12 @@ func TestKeptMessagesStayAndHoldTheSenderBack(t *testing.T) {
 		text := func(i int) []byte { return fmt.Appendf(nil, "message %d", i) }
 		var sends []*msg.Request
 		for i := range 12 {
-			sends = append(sends, e.SendActive(idFirst, text(i), text(i)))
+			sends = append(sends, e.SendActive(idFirst, text(i), msg.Buffers{text(i)}, nil))
 		}
 		for i := range 4 {
 			wait(t, sends[i])
 		}
-		wait(t, e.Send(1, nil)) // tagged messages pass
+		wait(t, e.Send(1, nil, nil)) // tagged messages pass
 		wait(t, b.Receive(nil, 1, msg.All))
 		if _, ended, _ := sends[4].Poll(); ended || len(kept) > 4 {
 			t.Errorf("%d messages arrived while 4 are kept", len(kept))
@@ -183,30 +183,30 @@ func TestAnnouncedDataIsReadLaterOnceOrDropped(t *testing.T) {
 		})
 		for _, n := range []int{50, 5000} {
 			data, buf := random(n), make([]byte, n)
-			s := e.SendActive(idFirst, []byte("h"), data)
+			s := e.SendActive(idFirst, []byte("h"), msg.Buffers{data}, nil)
 			m := next(t, kept)
 			if (m.Data == nil) != (n > 100) {
 				t.Errorf("%d bytes: data has %d", n, len(m.Data))
 			}
-			wait(t, m.Receive(buf))
+			wait(t, m.Receive(msg.Buffers{buf}))
 			if !bytes.Equal(buf, data) {
 				t.Errorf("%d bytes: other bytes arrive", n)
 			}
 			wait(t, s)
-			if _, err := m.Receive(buf).Wait(within(t)); !errors.Is(err, msg.ErrReceived) {
+			if _, err := m.Receive(msg.Buffers{buf}).Wait(within(t)); !errors.Is(err, msg.ErrReceived) {
 				t.Errorf("second receive: %v, expected %v", err, msg.ErrReceived)
 			}
 			m.Release()
 
-			s = e.SendActive(idFirst, nil, data)
+			s = e.SendActive(idFirst, nil, msg.Buffers{data}, nil)
 			m = next(t, kept)
-			if i, err := m.Receive(buf[:10]).Wait(within(t)); !errors.Is(err, msg.ErrTruncated) || i.Length != n {
+			if i, err := m.Receive(msg.Buffers{buf[:10]}).Wait(within(t)); !errors.Is(err, msg.ErrTruncated) || i.Length != n {
 				t.Errorf("short buffer: %+v, %v, expected %v", i, err, msg.ErrTruncated)
 			}
 			m.Release()
 			wait(t, s)
 
-			s = e.SendActive(idFirst, nil, data)
+			s = e.SendActive(idFirst, nil, msg.Buffers{data}, nil)
 			next(t, kept).Release()
 			wait(t, s)
 		}
@@ -223,20 +223,20 @@ func TestAnnouncedShortDataStaysWithTheSender(t *testing.T) {
 		})
 		for _, n := range []int{1, 1000, 70000} {
 			data := random(n)
-			sent := e.AnnounceActive(idFirst, []byte("h"), data)
+			sent := e.SendActive(idFirst, []byte("h"), msg.Buffers{data}, &msg.SendOptions{Announce: true})
 			m := next(t, messages)
 			if _, ended, err := sent.Poll(); m.Data != nil || m.Length != n || string(m.Header) != "h" || ended {
 				t.Fatalf("%d of %d bytes came with header %q, ended %v, %v: expected the header alone", len(m.Data), m.Length, m.Header, ended, err)
 			}
 			buf := make([]byte, n)
-			wait(t, m.Receive(buf))
+			wait(t, m.Receive(msg.Buffers{buf}))
 			m.Release()
 			wait(t, sent)
 			if !bytes.Equal(buf, data) {
 				t.Fatalf("%d other bytes arrived", n)
 			}
 		}
-		sent := e.AnnounceActive(idFirst, []byte("h"), nil) // there is nothing to receive
+		sent := e.SendActive(idFirst, []byte("h"), nil, &msg.SendOptions{Announce: true}) // there is nothing to receive
 		m := next(t, messages)
 		m.Release()
 		if wait(t, sent); m.Length != 0 {
@@ -266,11 +266,11 @@ func TestRejectedDataEndsTheSendWithTheReason(t *testing.T) {
 					want = msg.Rejection(reason)
 				}
 				header := []byte{byte(reason)}
-				if _, err := e.SendActive(idFirst, header, random(5000)).Wait(within(t)); !errors.Is(err, want) {
+				if _, err := e.SendActive(idFirst, header, msg.Buffers{random(5000)}, nil).Wait(within(t)); !errors.Is(err, want) {
 					t.Errorf("%v, expected %v", err, want)
 				}
-				wait(t, e.SendActive(idFirst, header, random(50)))
-				s := e.AnnounceActive(idReply, nil, random(50))
+				wait(t, e.SendActive(idFirst, header, msg.Buffers{random(50)}, nil))
+				s := e.SendActive(idReply, nil, msg.Buffers{random(50)}, &msg.SendOptions{Announce: true})
 				m := next(t, kept)
 				m.Reject(reason)
 				m.Release()
@@ -279,9 +279,9 @@ func TestRejectedDataEndsTheSendWithTheReason(t *testing.T) {
 				}
 			}
 			data, buf := random(5000), make([]byte, 5000)
-			s := e.SendActive(idReply, nil, data)
+			s := e.SendActive(idReply, nil, msg.Buffers{data}, nil)
 			m := next(t, kept)
-			r := m.Receive(buf)
+			r := m.Receive(msg.Buffers{buf})
 			m.Reject(1)
 			m.Release()
 			wait(t, r)
@@ -300,11 +300,11 @@ func TestActiveMessageWithoutHandlerIsRefusedAndCounted(t *testing.T) {
 		e := connect(t, a, b)
 		b.Handle(idReply, func(*msg.Active) { t.Error("a removed handler is called") })
 		b.Handle(idReply, nil)
-		wait(t, e.SendActive(idUnknown, nil, random(10)))
-		if _, err := e.SendActive(idUnknown, nil, random(5000)).Wait(within(t)); !errors.Is(err, msg.ErrHandler) {
+		wait(t, e.SendActive(idUnknown, nil, msg.Buffers{random(10)}, nil))
+		if _, err := e.SendActive(idUnknown, nil, msg.Buffers{random(5000)}, nil).Wait(within(t)); !errors.Is(err, msg.ErrHandler) {
 			t.Errorf("%v, expected %v", err, msg.ErrHandler)
 		}
-		wait(t, e.SendActive(idReply, nil, nil))
+		wait(t, e.SendActive(idReply, nil, nil, nil))
 		for _, want := range []uint16{idUnknown, idUnknown, idReply} {
 			if got := next(t, unhandled); got != want {
 				t.Errorf("unhandled ID %d, expected %d", got, want)
@@ -314,7 +314,7 @@ func TestActiveMessageWithoutHandlerIsRefusedAndCounted(t *testing.T) {
 			t.Errorf("%d unhandled messages, expected 3", n)
 		}
 		all := catch(b, idFirst) // the connection goes on
-		e.SendActive(idFirst, nil, []byte("x"))
+		e.SendActive(idFirst, nil, msg.Buffers{[]byte("x")}, nil)
 		next(t, all)
 	})
 }
@@ -330,8 +330,8 @@ func TestKeptMessagesOutliveThePeer(t *testing.T) {
 			m.Keep()
 			kept <- m
 		})
-		wait(t, e.SendActive(idFirst, nil, []byte("short")))
-		long := e.SendActive(idFirst, nil, random(5000))
+		wait(t, e.SendActive(idFirst, nil, msg.Buffers{[]byte("short")}, nil))
+		long := e.SendActive(idFirst, nil, msg.Buffers{random(5000)}, nil)
 		short, announced := next(t, kept), next(t, kept)
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
@@ -345,7 +345,7 @@ func TestKeptMessagesOutliveThePeer(t *testing.T) {
 		if string(short.Data) != "short" {
 			t.Errorf("data %q", short.Data)
 		}
-		if _, err := announced.Receive(make([]byte, 5000)).Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
+		if _, err := announced.Receive(msg.Buffers{make([]byte, 5000)}).Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
 			t.Errorf("receive of announced data: %v, expected %v", err, msg.ErrPeer)
 		}
 		announced.Release()
@@ -371,12 +371,12 @@ func TestShortActiveMessagesDoNotAllocate(t *testing.T) {
 		handled, answered := 0, 0
 		b.Handle(idFirst, func(m *msg.Active) {
 			handled++
-			m.From.SendActive(idReply, m.Header, data).Release()
+			m.From.SendActive(idReply, m.Header, msg.Buffers{data}, nil).Release()
 		})
 		a.Handle(idReply, func(*msg.Active) { answered++ })
 		one := func() {
 			n := answered
-			e.SendActive(idFirst, header, data).Release()
+			e.SendActive(idFirst, header, msg.Buffers{data}, nil).Release()
 			for answered == n {
 				a.Progress()
 				b.Progress()
@@ -414,7 +414,7 @@ func TestManyActiveMessagesAtATime(t *testing.T) {
 			sides = append(sides, end)
 			end.w.Handle(idFirst, func(m *msg.Active) {
 				if m.Data != nil && m.Header[0]%2 == 0 {
-					m.From.SendActive(idReply, []byte{m.Header[0]}, bytes.Clone(m.Data[:1])).Release()
+					m.From.SendActive(idReply, []byte{m.Header[0]}, msg.Buffers{bytes.Clone(m.Data[:1])}, nil).Release()
 					return
 				}
 				m.Keep()
@@ -432,14 +432,14 @@ func TestManyActiveMessagesAtATime(t *testing.T) {
 				receivers.Go(func() {
 					for m := range end.kept {
 						buf := make([]byte, m.Length)
-						if _, err := m.Receive(buf).Wait(within(t)); err != nil {
+						if _, err := m.Receive(msg.Buffers{buf}).Wait(within(t)); err != nil {
 							t.Error(err)
 						}
 						header, from := bytes.Clone(m.Header), m.From
 						m.Release()
 						// It does not wait for the send: the peer's places may be full of messages whose
 						// receivers wait for this one.
-						from.SendActive(idReply, header, buf[len(buf)-1:])
+						from.SendActive(idReply, header, msg.Buffers{buf[len(buf)-1:]}, nil)
 					}
 				})
 			}
@@ -448,7 +448,7 @@ func TestManyActiveMessagesAtATime(t *testing.T) {
 					for i := range messages {
 						n := byte(s*messages + i)
 						data := bytes.Repeat([]byte{n}, 1+i*i)
-						if _, err := end.e.SendActive(idFirst, []byte{n}, data).Wait(within(t)); err != nil {
+						if _, err := end.e.SendActive(idFirst, []byte{n}, msg.Buffers{data}, nil).Wait(within(t)); err != nil {
 							t.Error(err)
 						}
 					}
@@ -471,7 +471,7 @@ func TestManyActiveMessagesAtATime(t *testing.T) {
 			})
 			data, buf := random(50000), make([]byte, 50000)
 			done.Go(func() {
-				if _, err := end.e.SendStream(data).Wait(within(t)); err != nil {
+				if _, err := end.e.SendStream(msg.Buffers{data}).Wait(within(t)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -480,7 +480,7 @@ func TestManyActiveMessagesAtATime(t *testing.T) {
 				other = atA
 			}
 			done.Go(func() {
-				if _, err := other.ReceiveStreamFull(buf).Wait(within(t)); err != nil || !bytes.Equal(buf, data) {
+				if _, err := other.ReceiveStream(msg.Buffers{buf}, &msg.StreamOptions{Full: true}).Wait(within(t)); err != nil || !bytes.Equal(buf, data) {
 					t.Errorf("stream: %v, same bytes %v", err, bytes.Equal(buf, data))
 				}
 			})

@@ -19,10 +19,10 @@ func BenchmarkMessages(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range batch {
-			receives[i] = w[1].Receive(buf, 1, msg.All)
+			receives[i] = w[1].Receive(msg.Buffers{buf}, 1, msg.All)
 		}
 		for i := range batch {
-			sends[i] = e.Send(1, data)
+			sends[i] = e.Send(1, msg.Buffers{data}, nil)
 		}
 		for i := range batch {
 			for ended := false; !ended; {
@@ -65,8 +65,8 @@ func BenchmarkAnswers(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			for i := range w {
-				r := w[1-i].Receive(buf, 1, msg.All)
-				e[i].Send(1, data).Release()
+				r := w[1-i].Receive(msg.Buffers{buf}, 1, msg.All)
+				e[i].Send(1, msg.Buffers{data}, nil).Release()
 				for ended := false; !ended; {
 					w[i].Progress()
 					_, ended, _ = r.Poll()
@@ -79,11 +79,11 @@ func BenchmarkAnswers(b *testing.B) {
 		w := polled(b)
 		e := connect(b, w[0], w[1])
 		answers := 0
-		w[1].Handle(1, func(m *msg.Active) { m.From.SendActive(1, nil, m.Data).Release() })
+		w[1].Handle(1, func(m *msg.Active) { m.From.SendActive(1, nil, msg.Buffers{m.Data}, nil).Release() })
 		w[0].Handle(1, func(*msg.Active) { answers++ })
 		b.ReportAllocs()
 		for b.Loop() {
-			e.SendActive(1, nil, data).Release()
+			e.SendActive(1, nil, msg.Buffers{data}, nil).Release()
 			for n := answers; answers == n; {
 				w[1].Progress()
 				w[0].Progress()

@@ -162,7 +162,7 @@ func (m *member) fails(e *msg.Endpoint, err error) {
 
 func (m *member) handle(a *msg.Active) {
 	if a.Length > len(a.Data) {
-		m.start("receive of active data", false, a.Receive(make([]byte, a.Length)), true)
+		m.start("receive of active data", false, a.Receive(msg.Buffers{make([]byte, a.Length)}), true)
 	}
 }
 
@@ -207,7 +207,7 @@ func (m *member) ended(o *operation, err error) {
 func (m *member) receive(ctx context.Context) {
 	buf := make([]byte, 5000)
 	for ctx.Err() == nil {
-		r := m.worker.Receive(buf, 0, 0)
+		r := m.worker.Receive(msg.Buffers{buf}, 0, 0)
 		m.start("receive", false, r, true)
 		stop := context.AfterFunc(ctx, func() { r.Cancel() })
 		<-r.Done()
@@ -276,19 +276,19 @@ func (m *member) operate(rng *rand.Rand, e *msg.Endpoint, remote *msg.Remote, vi
 	var r *msg.Request
 	switch k := rng.IntN(16); {
 	case k < 3:
-		what, r = "send", e.Send(1, data)
+		what, r = "send", e.Send(1, msg.Buffers{data}, nil)
 	case k < 5:
-		what, r = "synchronous send", e.SendSync(2, data)
+		what, r = "synchronous send", e.Send(2, msg.Buffers{data}, &msg.SendOptions{Sync: true})
 	case k == 5:
-		what, r = "send of pieces", e.SendVec(3, list)
+		what, r = "send of pieces", e.Send(3, list, nil)
 	case k < 8:
-		what, r = "active message", e.SendActive(idBubble, data[:n%50], data)
+		what, r = "active message", e.SendActive(idBubble, data[:n%50], msg.Buffers{data}, nil)
 	case k == 8:
-		what, r = "put", remote.Put(0, data)
+		what, r = "put", remote.Put(0, msg.Buffers{data})
 	case k == 9:
-		what, r = "get", remote.Get(8, data)
+		what, r = "get", remote.Get(8, msg.Buffers{data})
 	case k == 10:
-		what, r = "get of a list", remote.GetList(16, list)
+		what, r = "get of a list", remote.Get(16, list)
 	case k == 11:
 		what, r = "atomic", remote.Atomic64(msg.AtomicXor, 4096, 7, &old)
 	case k == 12:
@@ -301,11 +301,11 @@ func (m *member) operate(rng *rand.Rand, e *msg.Endpoint, remote *msg.Remote, vi
 	case !victim:
 		return
 	case n%2 == 0:
-		what, r = "stream", e.SendStream(data)
+		what, r = "stream", e.SendStream(msg.Buffers{data})
 	case !stays: // its end would end the receive
 		return
 	default:
-		what, r = "receive of a stream", e.ReceiveStream(data)
+		what, r = "receive of a stream", e.ReceiveStream(msg.Buffers{data}, nil)
 	}
 	m.start(what, victim, r, false)
 }

@@ -16,19 +16,19 @@ func TestCacheKeepsMemoryThatIsUsedAgain(t *testing.T) {
 		_, m := share(t, b, e, random(1000), msg.AllowAll)
 		buf := make([]byte, 1000)
 		for range 5 {
-			wait(t, m.Get(0, buf))
+			wait(t, m.Get(0, msg.Buffers{buf}))
 			if n, size := a.Kept(); n != 1 || size != 1000 {
 				t.Fatalf("%d pieces of %d bytes, expected 1 of 1000", n, size)
 			}
 		}
-		wait(t, m.Put(0, buf)) // which the device need not write to
+		wait(t, m.Put(0, msg.Buffers{buf})) // which the device need not write to
 		if n, size := a.Kept(); n != 2 || size != 2000 {
 			t.Errorf("%d pieces of %d bytes, expected 2 of 2000", n, size)
 		}
 		long := make([]byte, 10000)
 		for range 2 {
-			r := b.Receive(long, 1, msg.All)
-			wait(t, e.Send(1, random(10000)))
+			r := b.Receive(msg.Buffers{long}, 1, msg.All)
+			wait(t, e.Send(1, msg.Buffers{random(10000)}, nil))
 			wait(t, r)
 			if n, size := b.Kept(); n != 1 || size != 10000 {
 				t.Errorf("the receiver keeps %d pieces of %d bytes, expected 1 of 10000", n, size)
@@ -58,7 +58,7 @@ func TestCacheIsBounded(t *testing.T) {
 						buf = buffers[i-rand.IntN(10)-1]
 					}
 					buffers = append(buffers, buf)
-					list = append(list, m.Get(0, buf))
+					list = append(list, m.Get(0, msg.Buffers{buf}))
 				}
 				for _, r := range list {
 					wait(t, r) // several fill the same buffer
@@ -86,8 +86,8 @@ func TestCacheDoesNotKeepAllocatedMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wait(t, m.Get(0, memory.Bytes()[:300]))
-		wait(t, m.Put(0, memory.Bytes()))
+		wait(t, m.Get(0, msg.Buffers{memory.Bytes()[:300]}))
+		wait(t, m.Put(0, msg.Buffers{memory.Bytes()}))
 		wait(t, e.Flush())
 		if err := memory.Free(); err != nil {
 			t.Error(err)
@@ -101,8 +101,8 @@ func TestKeptMemoryIsClosedToPeers(t *testing.T) {
 		for _, kind := range []string{"get", "put", "add"} {
 			e := connect(t, a, b)
 			buf := make([]byte, 10000)
-			r := b.Receive(buf, 1, msg.All)
-			wait(t, e.Send(1, random(10000)))
+			r := b.Receive(msg.Buffers{buf}, 1, msg.All)
+			wait(t, e.Send(1, msg.Buffers{random(10000)}, nil))
 			wait(t, r)
 			want := bytes.Clone(buf)
 			m, err := e.Remote(b.KeptKey(buf))
@@ -111,9 +111,9 @@ func TestKeptMemoryIsClosedToPeers(t *testing.T) {
 			}
 			switch kind {
 			case "get":
-				m.Get(0, make([]byte, 1000))
+				m.Get(0, msg.Buffers{make([]byte, 1000)})
 			case "put":
-				m.Put(0, make([]byte, 1000))
+				m.Put(0, msg.Buffers{make([]byte, 1000)})
 			default:
 				m.Atomic64(msg.AtomicAdd, 0, 1, nil)
 			}
@@ -132,19 +132,19 @@ func TestSentMemoryIsClosedAfterTheRequest(t *testing.T) {
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
 		e, back := connect(t, a, b), connect(t, b, a)
 		data := random(10000)
-		s := e.Send(1, data)
+		s := e.Send(1, msg.Buffers{data}, nil)
 		m, err := back.Remote(s.ExposedKey())
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := make([]byte, 10000)
-		wait(t, m.Get(0, got))
-		wait(t, b.Receive(make([]byte, 10000), 1, msg.All))
+		wait(t, m.Get(0, msg.Buffers{got}))
+		wait(t, b.Receive(msg.Buffers{make([]byte, 10000)}, 1, msg.All))
 		wait(t, s)
 		if !bytes.Equal(got, data) {
 			t.Error("the peer found other bytes")
 		}
-		if _, err := m.Get(0, got).Wait(within(t)); !errors.Is(err, msg.ErrRefused) {
+		if _, err := m.Get(0, msg.Buffers{got}).Wait(within(t)); !errors.Is(err, msg.ErrRefused) {
 			t.Errorf("after the request: %v, expected %v", err, msg.ErrRefused)
 		}
 	})

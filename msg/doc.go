@@ -10,8 +10,8 @@
 //
 //	w, err := msg.NewWorker(dev, msg.Config{})
 //	e, err := w.Connect(ctx, address) // from Address of the other worker
-//	_, err = e.Send(7, data).Wait(ctx)
-//	info, err := w.Receive(buf, 7, msg.All).Wait(ctx)
+//	_, err = e.Send(7, msg.Buffers{data}, nil).Wait(ctx)
+//	info, err := w.Receive(msg.Buffers{buf}, 7, msg.All).Wait(ctx)
 //
 // Without an exchange of addresses, one worker listens on a host and port, and the other dials:
 //
@@ -31,9 +31,9 @@
 // An active message names a handler of the other worker by an ID, and has a header and data:
 //
 //	w.Handle(1, func(m *msg.Active) {
-//		m.From.SendActive(2, nil, answer) // no address is needed
+//		m.From.SendActive(2, nil, msg.Buffers{answer}, nil) // no address is needed
 //	})
-//	e.SendActive(1, header, data)
+//	e.SendActive(1, header, msg.Buffers{data}, nil)
 //
 // If the data is long, the handler gets only the header, and reads the data into memory of its
 // choice with Active.Receive. Header and data that came with the message stay beyond the handler if
@@ -43,15 +43,14 @@
 //
 // An endpoint carries a stream of bytes in both directions, too, for programs that need no messages:
 //
-//	e.SendStream(data)
-//	info, err := e.ReceiveStream(buf).Wait(ctx) // info.Length bytes
+//	e.SendStream(msg.Buffers{data})
+//	info, err := e.ReceiveStream(msg.Buffers{buf}, nil).Wait(ctx) // info.Length bytes
 //
 // # Pieces
 //
-// Methods whose names end in Vec take a message in pieces of memory, which are gathered and
-// scattered without another copy:
+// Buffers have a message in pieces of memory, which are gathered and scattered without another copy:
 //
-//	e.SendVec(7, [][]byte{header, body})
+//	e.Send(7, msg.Buffers{header, body}, nil)
 //
 // # Memory
 //
@@ -72,7 +71,7 @@
 //
 //	region, err := w.Map(buf, msg.AllowAll) // and send region.Key()
 //	m, err := e.Remote(key)                 // at the other end
-//	m.Put(0, data)
+//	m.Put(0, msg.Buffers{data})
 //	_, err = e.Flush().Wait(ctx)            // data is in buf
 //
 // # Rails
@@ -105,7 +104,7 @@
 // Close of an endpoint waits until what this worker has sent is in the peer's worker. If the peer
 // closes at the same time, that cannot be known any more, and Close returns an error that matches
 // ErrPeerClosed. So programs in which all workers end together, such as rings and grids, first make
-// sure that nothing is under way: each sends its last message to a peer with SendSync, whose request
+// sure that nothing is under way: each sends its last message to a peer with the option Sync, whose request
 // ends when the peer has received it, and waits for it and for its own receives. Then everything has
 // arrived, and ErrPeerClosed from Close only says that the peer was faster.
 //

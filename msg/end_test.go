@@ -30,9 +30,9 @@ func TestRequestsOfAPeerThatClosesSayThatItClosed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.SendActive(1, nil, nil)
+		e.SendActive(1, nil, nil, nil)
 		back := <-from
-		waits := e.SendSync(7, []byte("nobody receives this"))
+		waits := e.Send(7, msg.Buffers{[]byte("nobody receives this")}, &msg.SendOptions{Sync: true})
 		if err := end(b, back); err != nil {
 			t.Errorf("%s: close: %v", name, err)
 		}

@@ -11,40 +11,15 @@ import (
 type Endpoint struct{ c *connection }
 
 // Send sends a message of at most verbs.MaxMessage bytes. The request ends when the program may
-// change data again; the message may not have arrived then. If the peer fails, the request ends
-// with an error that matches ErrPeer.
-func (e *Endpoint) Send(tag uint64, data []byte) *Request { return e.send(tag, data, false) }
-
-// SendSync is like Send, but the request ends only after the peer has matched the message with a
-// receive.
-func (e *Endpoint) SendSync(tag uint64, data []byte) *Request { return e.send(tag, data, true) }
-
-// SendVec is like Send for a message in pieces. The program may change the list at once.
-func (e *Endpoint) SendVec(tag uint64, data [][]byte) *Request { return e.sendVec(tag, data, false) }
-
-// SendSyncVec is like SendSync for a message in pieces. The program may change the list at once.
-func (e *Endpoint) SendSyncVec(tag uint64, data [][]byte) *Request {
-	return e.sendVec(tag, data, true)
-}
-
-func (e *Endpoint) send(tag uint64, data []byte, sync bool) *Request {
-	w := e.c.w
-	w.e.Lock()
-	defer w.unlock()
-	r := w.request()
-	r.send.Data, r.send.Length = r.piece(data)
-	r.send.Tag, r.send.Sync = tag, sync
-	e.post(r)
-	return r
-}
-
-func (e *Endpoint) sendVec(tag uint64, data [][]byte, sync bool) *Request {
+// change data again; the message may not have arrived then, unless the options ask for that. If the peer
+// fails, the request ends with an error that matches ErrPeer.
+func (e *Endpoint) Send(tag uint64, data Buffers, o *SendOptions) *Request {
 	w := e.c.w
 	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
 	r.send.Data, r.send.Length = r.pieces(data)
-	r.send.Tag, r.send.Sync = tag, sync
+	r.send.Tag, r.send.Sync = tag, o != nil && o.Sync
 	e.post(r)
 	return r
 }

@@ -18,11 +18,11 @@ func Example() {
 	a, _ := msg.NewWorker(here, msg.Config{})
 	b, _ := msg.NewWorker(there, msg.Config{}) // in another process, on another host
 
-	e, _ := a.Connect(ctx, b.Address()) // the address is bytes that programs exchange
-	sent := e.Send(7, []byte("hello"))  // 7 is the tag
+	e, _ := a.Connect(ctx, b.Address())                  // the address is bytes that programs exchange
+	sent := e.Send(7, msg.Buffers{[]byte("hello")}, nil) // 7 is the tag
 
 	buf := make([]byte, 64)
-	info, _ := b.Receive(buf, 7, msg.All).Wait(ctx)
+	info, _ := b.Receive(msg.Buffers{buf}, 7, msg.All).Wait(ctx)
 	fmt.Printf("tag %d: %s\n", info.Tag, buf[:info.Length])
 
 	_, _ = sent.Wait(ctx)
@@ -41,7 +41,7 @@ func ExampleWorker_Handle() {
 
 	const double, doubled = 1, 2
 	b.Handle(double, func(m *msg.Active) {
-		m.From.SendActive(doubled, m.Header, []byte{2 * m.Data[0]})
+		m.From.SendActive(doubled, m.Header, msg.Buffers{[]byte{2 * m.Data[0]}}, nil)
 	})
 	answers := make(chan string)
 	a.Handle(doubled, func(m *msg.Active) {
@@ -49,7 +49,7 @@ func ExampleWorker_Handle() {
 		go func() { answers <- answer }() // a handler must not block
 	})
 	e, _ := a.Connect(ctx, b.Address())
-	e.SendActive(double, []byte("request 1"), []byte{21})
+	e.SendActive(double, []byte("request 1"), msg.Buffers{[]byte{21}}, nil)
 	fmt.Println(<-answers)
 
 	_, _, _ = e.Close(ctx), a.Close(), b.Close()
@@ -69,7 +69,7 @@ func ExampleEndpoint_Remote() {
 	e, _ := a.Connect(ctx, b.Address())
 	m, _ := e.Remote(region.Key()) // the key is bytes that programs exchange
 
-	m.Put(8, []byte("hello"))
+	m.Put(8, msg.Buffers{[]byte("hello")})
 	m.Atomic64(msg.AtomicAdd, 0, 41, nil)
 	e.Fence()
 	var old uint64
@@ -103,7 +103,7 @@ func ExampleWorker_Listen() {
 				continue
 			}
 			e, _ := r.Accept(ctx, nil)
-			_, _ = e.SendStream([]byte("welcome")).Wait(ctx)
+			_, _ = e.SendStream(msg.Buffers{[]byte("welcome")}).Wait(ctx)
 		}
 	}()
 
@@ -114,7 +114,7 @@ func ExampleWorker_Listen() {
 	}
 	e, _ := a.Dial(ctx, "127.0.0.25:7471", []byte("please"))
 	buf := make([]byte, 7)
-	_, _ = e.ReceiveStreamFull(buf).Wait(ctx)
+	_, _ = e.ReceiveStream(msg.Buffers{buf}, &msg.StreamOptions{Full: true}).Wait(ctx)
 	fmt.Printf("%s\n", buf)
 
 	_, _, _ = e.Close(ctx), a.Close(), b.Close()
@@ -125,9 +125,9 @@ func ExampleWorker_Listen() {
 }
 
 // Each worker of a ring sends to the next and receives from the one before. Whoever has both leaves,
-// without waiting for the others: its last message was received, because SendSync says so. Errors are
+// without waiting for the others: its last message was received, because the option Sync says so. Errors are
 // ignored for brevity, but for those of the end.
-func ExampleEndpoint_SendSync() {
+func ExampleEndpoint_Send_sync() {
 	const n, last = 3, 1
 	ctx := context.Background()
 	var workers [n]*msg.Worker
@@ -142,7 +142,7 @@ func ExampleEndpoint_SendSync() {
 		all.Go(func() {
 			e, _ := w.Connect(ctx, next)
 			token := make([]byte, 8)
-			received, sent := w.Receive(token, last, msg.All), e.SendSync(last, []byte("token"))
+			received, sent := w.Receive(msg.Buffers{token}, last, msg.All), e.Send(last, msg.Buffers{[]byte("token")}, &msg.SendOptions{Sync: true})
 			if _, err := sent.Wait(ctx); err != nil {
 				fmt.Println("not received:", err)
 			}
@@ -159,7 +159,7 @@ func ExampleEndpoint_SendSync() {
 }
 
 // A header and a body are sent as one message, and received apart. Errors are ignored for brevity.
-func ExampleEndpoint_SendVec() {
+func ExampleEndpoint_Send_pieces() {
 	ctx := context.Background()
 	here, _ := verbs.Open("127.0.0.24", verbs.Config{})
 	there, _ := verbs.Open("127.0.0.25", verbs.Config{})
@@ -167,9 +167,9 @@ func ExampleEndpoint_SendVec() {
 	b, _ := msg.NewWorker(there, msg.Config{})
 	e, _ := a.Connect(ctx, b.Address())
 
-	sent := e.SendVec(7, [][]byte{[]byte("head"), []byte("the body")})
+	sent := e.Send(7, msg.Buffers{[]byte("head"), []byte("the body")}, nil)
 	head, body := make([]byte, 4), make([]byte, 100)
-	info, _ := b.ReceiveVec([][]byte{head, body}, 7, msg.All).Wait(ctx)
+	info, _ := b.Receive(msg.Buffers{head, body}, 7, msg.All).Wait(ctx)
 	fmt.Printf("%s: %s\n", head, body[:info.Length-len(head)])
 
 	_, _ = sent.Wait(ctx)

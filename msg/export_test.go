@@ -176,7 +176,7 @@ func (e *Endpoint) SendAndFlush(tag uint64, data []byte) (send, flush *Request, 
 	w.e.Lock()
 	defer w.unlock()
 	send, flush = w.request(), w.request()
-	send.send.Data, send.send.Length = send.piece(data)
+	send.send.Data, send.send.Length = send.pieces(Buffers{data})
 	send.send.Tag, send.send.Context = tag, send
 	w.machine.Send(c.peer, &send.send)
 	o := flush.operation()

@@ -17,12 +17,12 @@ func TestFlushEndsWhenMessagesHaveArrived(t *testing.T) {
 		for _, f := range []func() *msg.Request{func() *msg.Request { return e.Flush() }, a.Flush} {
 			const n = 190
 			for i := range n {
-				e.Send(1, random(100))
+				e.Send(1, msg.Buffers{random(100)}, nil)
 				if i%20 == 0 {
-					e.Send(1, random(1000)) // announced
+					e.Send(1, msg.Buffers{random(1000)}, nil) // announced
 				}
 			}
-			other.Send(2, nil)
+			other.Send(2, nil, nil)
 			wait(t, f())
 			got := 0
 			for b.Claim(1, msg.All) != nil {
@@ -48,7 +48,7 @@ func TestFlushWaitsForTheSendQueue(t *testing.T) {
 		e, _ := connectBoth(t, a, b)
 		wait(t, e.Flush())
 		release := e.Hold()
-		e.Send(1, nil)
+		e.Send(1, nil, nil)
 		f := e.Flush()
 		for range 200 {
 			b.Progress()
@@ -75,16 +75,16 @@ func TestFlushWaitsForHeldSends(t *testing.T) {
 		})
 		for what, hold := range map[string]struct{ send, release func() }{
 			"tagged": {
-				func() { atA.Send(1, nil) },
+				func() { atA.Send(1, nil, nil) },
 				func() { wait(t, b.Receive(nil, 1, msg.All)) },
 			},
 			"active": {
-				func() { atA.SendActive(idFirst, nil, nil) },
+				func() { atA.SendActive(idFirst, nil, nil, nil) },
 				func() { next(t, kept).Release() },
 			},
 			"stream": {
-				func() { atA.SendStream(make([]byte, 50)) },
-				func() { wait(t, atB.ReceiveStreamFull(make([]byte, 50))) },
+				func() { atA.SendStream(msg.Buffers{make([]byte, 50)}) },
+				func() { wait(t, atB.ReceiveStream(msg.Buffers{make([]byte, 50)}, &msg.StreamOptions{Full: true})) },
 			},
 		} {
 			wait(t, atA.Flush())
@@ -125,10 +125,10 @@ func TestCloseDeliversWhatWasSent(t *testing.T) {
 		const n = 50
 		var sends, closes []*msg.Request
 		for i := range n {
-			sends = append(sends, e.Send(1, make([]byte, i*5)))
+			sends = append(sends, e.Send(1, msg.Buffers{make([]byte, i*5)}, nil))
 		}
 		closes = append(closes, e.StartClose(), e.StartClose())
-		for _, r := range []*msg.Request{e.Send(1, nil), e.SendActive(1, nil, nil), e.SendStream([]byte{1})} {
+		for _, r := range []*msg.Request{e.Send(1, nil, nil), e.SendActive(1, nil, nil, nil), e.SendStream(msg.Buffers{[]byte{1}})} {
 			if _, err := r.Wait(within(t)); !errors.Is(err, msg.ErrClosed) {
 				t.Errorf("send after StartClose: %v, expected %v", err, msg.ErrClosed)
 			}
@@ -137,7 +137,7 @@ func TestCloseDeliversWhatWasSent(t *testing.T) {
 			t.Error("closed before the messages were received")
 		}
 		for i := range n {
-			if got := wait(t, b.Receive(make([]byte, 1000), 1, msg.All)); got.Length != i*5 {
+			if got := wait(t, b.Receive(msg.Buffers{make([]byte, 1000)}, 1, msg.All)); got.Length != i*5 {
 				t.Fatalf("message of %d bytes, expected %d", got.Length, i*5)
 			}
 		}
@@ -169,7 +169,7 @@ func TestAbortEndsWhatWaits(t *testing.T) {
 			},
 		} {
 			e, _ := connectBoth(t, a, b)
-			waiting := []*msg.Request{e.Send(1, random(1000)), e.SendSync(1, nil), e.ReceiveStream(make([]byte, 1))}
+			waiting := []*msg.Request{e.Send(1, msg.Buffers{random(1000)}, nil), e.Send(1, nil, &msg.SendOptions{Sync: true}), e.ReceiveStream(msg.Buffers{make([]byte, 1)}, nil)}
 			slow := e.StartClose()
 			end(e)
 			for _, r := range append(waiting, slow) {

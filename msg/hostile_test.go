@@ -128,14 +128,14 @@ func TestHostilePeerLosesItsConnection(t *testing.T) {
 				t.Errorf("%s: %v, expected %v", name, err, c.want)
 			}
 			enemy.close()
-			r := b.Receive(make([]byte, 200), 8, msg.All)
-			s := good.Send(8, random(200))
+			r := b.Receive(msg.Buffers{make([]byte, 200)}, 8, msg.All)
+			s := good.Send(8, msg.Buffers{random(200)}, nil)
 			wait(t, r)
 			wait(t, s)
 		}
 		// An announced message that cannot be read: the receive ends, as its message is lost.
 		enemy := hostile(t, a, l)
-		r := b.Receive(make([]byte, 100), 9, msg.All)
+		r := b.Receive(msg.Buffers{make([]byte, 100)}, 9, msg.All)
 		enemy.send(t, frame(frameAnnounce, 0, 9, 100))
 		if _, err := r.Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
 			t.Errorf("message that cannot be read: %v, expected %v", err, msg.ErrPeer)

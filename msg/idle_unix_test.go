@@ -39,7 +39,7 @@ func TestIdlePeerThatStopsIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		waiting := e.ReceiveStream(make([]byte, 1))
+		waiting := e.ReceiveStream(msg.Buffers{make([]byte, 1)}, nil)
 		wait(t, e.Flush())
 		stop(t, p.Process())
 		if err := next(t, failed); !errors.Is(err, msg.ErrPeer) {
@@ -47,8 +47,8 @@ func TestIdlePeerThatStopsIsFound(t *testing.T) {
 		}
 		buf := make([]byte, 1)
 		for i, r := range []*msg.Request{
-			waiting, e.Send(1, nil), e.SendSync(1, nil), e.SendActive(1, nil, nil), e.SendStream(buf), e.ReceiveStream(buf),
-			e.Flush(), m.Get(0, buf),
+			waiting, e.Send(1, nil, nil), e.Send(1, nil, &msg.SendOptions{Sync: true}), e.SendActive(1, nil, nil, nil), e.SendStream(msg.Buffers{buf}), e.ReceiveStream(msg.Buffers{buf}, nil),
+			e.Flush(), m.Get(0, msg.Buffers{buf}),
 		} {
 			if _, err := r.Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
 				t.Errorf("request %d after the failure: %v, expected %v", i, err, msg.ErrPeer)
@@ -75,7 +75,7 @@ func TestFlushOfMessagesToAStoppedPeerFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		stop(t, p.Process())
-		wait(t, e.Send(1, nil)) // it is in the send queue
+		wait(t, e.Send(1, nil, nil)) // it is in the send queue
 		if _, err := e.Flush().Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
 			t.Errorf("%v, expected %v", err, msg.ErrPeer)
 		}

@@ -55,14 +55,14 @@ func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 		calls := make(chan error, 100)
 		var waiting []*msg.Request
 		for range 10 { // eager, announced, and those beyond both limits
-			waiting = append(waiting, e.SendSync(1, random(5)), e.Send(1, random(5000)), e.SendActive(idFirst, nil, random(5000)),
-				e.SendStream(random(2000)), e.ReceiveStream(make([]byte, 5)), e.ReceiveStreamFull(make([]byte, 5)))
+			waiting = append(waiting, e.Send(1, msg.Buffers{random(5)}, &msg.SendOptions{Sync: true}), e.Send(1, msg.Buffers{random(5000)}, nil), e.SendActive(idFirst, nil, msg.Buffers{random(5000)}, nil),
+				e.SendStream(msg.Buffers{random(2000)}), e.ReceiveStream(msg.Buffers{make([]byte, 5)}, nil), e.ReceiveStream(msg.Buffers{make([]byte, 5)}, &msg.StreamOptions{Full: true}))
 		}
 		waiting = append(waiting, e.Flush(), a.Flush(), e.StartClose())
 		for _, r := range waiting {
 			r.Then(func(_ msg.Info, err error) { calls <- err })
 		}
-		other := a.Receive(make([]byte, 1), 1, msg.All)
+		other := a.Receive(msg.Buffers{make([]byte, 1)}, 1, msg.All)
 		p.Kill()
 		from := time.Now()
 		for range waiting {
@@ -79,7 +79,7 @@ func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 		if d := time.Since(from); d > 9*time.Second {
 			t.Errorf("ended after %v, expected about %v", d, timeout)
 		}
-		if _, err := e.Send(1, nil).Wait(within(t)); !errors.Is(err, msg.ErrPeer) || e.Err() == nil {
+		if _, err := e.Send(1, nil, nil).Wait(within(t)); !errors.Is(err, msg.ErrPeer) || e.Err() == nil {
 			t.Errorf("send after the failure: %v, endpoint %v", err, e.Err())
 		}
 		wait(t, a.Flush()) // no endpoint is left
@@ -107,7 +107,7 @@ func TestKilledPeerEndsEachAccessOnce(t *testing.T) {
 		}
 		other := connect(t, a, b)
 		region, alive := share(t, b, other, make([]byte, 8), msg.AllowAll)
-		wait(t, m.Get(0, make([]byte, 5000)))
+		wait(t, m.Get(0, msg.Buffers{make([]byte, 5000)}))
 		p.Kill()
 		calls := make(chan error, 1000)
 		var old uint64
@@ -120,14 +120,14 @@ func TestKilledPeerEndsEachAccessOnce(t *testing.T) {
 		}
 		buf, data := make([]byte, 5000), random(5000)
 		for range 50 {
-			start(m.Get(0, buf[:8]), m.Get(0, buf), m.Atomic64(msg.AtomicAdd, 0, 1, &old), m.Atomic32(msg.AtomicSwap, 8, 1, nil),
-				m.GetList(0, [][]byte{buf[:300], buf[300:600]}), e.Flush())
+			start(m.Get(0, msg.Buffers{buf[:8]}), m.Get(0, msg.Buffers{buf}), m.Atomic64(msg.AtomicAdd, 0, 1, &old), m.Atomic32(msg.AtomicSwap, 8, 1, nil),
+				m.Get(0, [][]byte{buf[:300], buf[300:600]}), e.Flush())
 			// TCP takes the bytes of a put although nobody receives them.
-			if puts := []*msg.Request{m.Put(0, data), m.PutList(0, [][]byte{data[:300], data[300:600]})}; a.Device().Protocol() != verbs.IWARP {
+			if puts := []*msg.Request{m.Put(0, msg.Buffers{data}), m.Put(0, [][]byte{data[:300], data[300:600]})}; a.Device().Protocol() != verbs.IWARP {
 				start(puts...)
 			}
 			e.Fence()
-			wait(t, alive.Put(0, data[:8]))
+			wait(t, alive.Put(0, msg.Buffers{data[:8]}))
 		}
 		flush := a.Flush()
 		for range n {

@@ -73,12 +73,12 @@ func TestDialedEndpointsCommunicateInBothDirections(t *testing.T) {
 			all := catch(c.at, idFirst)
 			for _, n := range []int{1, 100, 5000} {
 				data, buf := random(n), make([]byte, n)
-				s := []*msg.Request{c.from.SendSync(1, data), c.from.SendActive(idFirst, nil, data), c.from.SendStream(data)}
-				wait(t, c.at.Receive(buf, 1, msg.All))
+				s := []*msg.Request{c.from.Send(1, msg.Buffers{data}, &msg.SendOptions{Sync: true}), c.from.SendActive(idFirst, nil, msg.Buffers{data}, nil), c.from.SendStream(msg.Buffers{data})}
+				wait(t, c.at.Receive(msg.Buffers{buf}, 1, msg.All))
 				if got := next(t, all); !bytes.Equal(buf, data) || !bytes.Equal(got.data, data) || got.from != c.to {
 					t.Errorf("%d bytes: same tagged %v, same active %v, same endpoint %v", n, bytes.Equal(buf, data), bytes.Equal(got.data, data), got.from == c.to)
 				}
-				wait(t, c.to.ReceiveStreamFull(buf))
+				wait(t, c.to.ReceiveStream(msg.Buffers{buf}, &msg.StreamOptions{Full: true}))
 				for _, r := range s {
 					wait(t, r)
 				}
@@ -88,7 +88,7 @@ func TestDialedEndpointsCommunicateInBothDirections(t *testing.T) {
 			t.Error(err)
 		}
 		r := b.Receive(nil, 2, msg.All) // the connection goes on without the listener
-		wait(t, client.Send(2, nil))
+		wait(t, client.Send(2, nil, nil))
 		wait(t, r)
 	})
 }
@@ -289,7 +289,7 @@ func TestBothEndsCloseAtTheSameTime(t *testing.T) {
 			ends := []*msg.Endpoint{client, server}
 			received := []*msg.Request{a.Receive(nil, uint64(round), msg.All), b.Receive(nil, uint64(round), msg.All)}
 			for _, e := range ends {
-				wait(t, e.Send(uint64(round), nil))
+				wait(t, e.Send(uint64(round), nil, nil))
 			}
 			for _, r := range received {
 				wait(t, r)
@@ -304,7 +304,7 @@ func TestBothEndsCloseAtTheSameTime(t *testing.T) {
 			}
 			done.Wait()
 			for _, e := range ends {
-				if _, err := e.Send(1, nil).Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
+				if _, err := e.Send(1, nil, nil).Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
 					t.Errorf("send after close: %v, expected %v", err, msg.ErrPeer)
 				}
 			}

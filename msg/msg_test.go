@@ -73,14 +73,14 @@ func TestMessagesOfAllSizesArrive(t *testing.T) {
 				data, buf := random(n), make([]byte, n)
 				var r, s *msg.Request
 				if late {
-					s = e.Send(uint64(i), data)
+					s = e.Send(uint64(i), msg.Buffers{data}, nil)
 					for ok := false; !ok; _, ok = b.Probe(uint64(i), msg.All) {
 						time.Sleep(time.Millisecond)
 					}
-					r = b.Receive(buf, uint64(i), msg.All)
+					r = b.Receive(msg.Buffers{buf}, uint64(i), msg.All)
 				} else {
-					r = b.Receive(buf, uint64(i), msg.All)
-					s = e.Send(uint64(i), data)
+					r = b.Receive(msg.Buffers{buf}, uint64(i), msg.All)
+					s = e.Send(uint64(i), msg.Buffers{data}, nil)
 				}
 				if got := wait(t, r); got != (msg.Info{Tag: uint64(i), Length: n}) || !bytes.Equal(buf, data) {
 					t.Errorf("%d bytes: %+v, same bytes: %v", n, got, bytes.Equal(buf, data))
@@ -101,11 +101,11 @@ func TestUnexpectedMessagesKeepTheirOrder(t *testing.T) {
 		const n = 500
 		var sends []*msg.Request
 		for i := range n {
-			sends = append(sends, e.Send(5, fmt.Appendf(nil, "message %d", i)))
+			sends = append(sends, e.Send(5, msg.Buffers{fmt.Appendf(nil, "message %d", i)}, nil))
 		}
 		for i := range n {
 			buf := make([]byte, 64)
-			got := wait(t, b.Receive(buf, 0, 0))
+			got := wait(t, b.Receive(msg.Buffers{buf}, 0, 0))
 			if want := fmt.Sprintf("message %d", i); string(buf[:got.Length]) != want {
 				t.Fatalf("%q, expected %q", buf[:got.Length], want)
 			}
@@ -119,7 +119,7 @@ func TestUnexpectedMessagesKeepTheirOrder(t *testing.T) {
 func TestSyncSendWaitsForTheReceive(t *testing.T) {
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
-		s := e.SendSync(1, []byte("x"))
+		s := e.Send(1, msg.Buffers{[]byte("x")}, &msg.SendOptions{Sync: true})
 		for ok := false; !ok; _, ok = b.Probe(1, msg.All) {
 			time.Sleep(time.Millisecond)
 		}
@@ -128,7 +128,7 @@ func TestSyncSendWaitsForTheReceive(t *testing.T) {
 			t.Error("it ends before the receive")
 		default:
 		}
-		wait(t, b.Receive(make([]byte, 1), 1, msg.All))
+		wait(t, b.Receive(msg.Buffers{make([]byte, 1)}, 1, msg.All))
 		wait(t, s)
 	})
 }
@@ -136,7 +136,7 @@ func TestSyncSendWaitsForTheReceive(t *testing.T) {
 func TestProbeClaimCancelAndTruncation(t *testing.T) {
 	each(t, msg.Config{Eager: 100}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
-		canceled := b.Receive(make([]byte, 10), 3, msg.All)
+		canceled := b.Receive(msg.Buffers{make([]byte, 10)}, 3, msg.All)
 		if !canceled.Cancel() || canceled.Cancel() {
 			t.Error("cancel does not work once")
 		}
@@ -145,7 +145,7 @@ func TestProbeClaimCancelAndTruncation(t *testing.T) {
 		}
 		for _, n := range []int{50, 5000} {
 			data := random(n)
-			sends := []*msg.Request{e.Send(3, data), e.Send(3, data)}
+			sends := []*msg.Request{e.Send(3, msg.Buffers{data}, nil), e.Send(3, msg.Buffers{data}, nil)}
 			var m *msg.Message
 			for m == nil {
 				m = b.Claim(3, msg.All)
@@ -153,11 +153,11 @@ func TestProbeClaimCancelAndTruncation(t *testing.T) {
 			if m.Length != n || m.Tag != 3 {
 				t.Errorf("claimed %+v", m.Info)
 			}
-			if _, err := b.Receive(make([]byte, 10), 3, msg.All).Wait(within(t)); !errors.Is(err, msg.ErrTruncated) {
+			if _, err := b.Receive(msg.Buffers{make([]byte, 10)}, 3, msg.All).Wait(within(t)); !errors.Is(err, msg.ErrTruncated) {
 				t.Error(err)
 			}
 			buf := make([]byte, n)
-			wait(t, b.ReceiveMessage(buf, m))
+			wait(t, b.ReceiveMessage(msg.Buffers{buf}, m))
 			if !bytes.Equal(buf, data) {
 				t.Error("claimed message has other bytes")
 			}
@@ -174,9 +174,9 @@ func TestPeerFailureEndsWhatWaits(t *testing.T) {
 		e := connect(t, a, b)
 		var waiting []*msg.Request
 		for range 10 {
-			waiting = append(waiting, e.Send(1, random(5000)), e.SendSync(1, random(5)))
+			waiting = append(waiting, e.Send(1, msg.Buffers{random(5000)}, nil), e.Send(1, msg.Buffers{random(5)}, &msg.SendOptions{Sync: true}))
 		}
-		own := b.Receive(make([]byte, 10), 2, msg.All)
+		own := b.Receive(msg.Buffers{make([]byte, 10)}, 2, msg.All)
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestPeerFailureEndsWhatWaits(t *testing.T) {
 		if _, err := own.Wait(within(t)); !errors.Is(err, msg.ErrClosed) {
 			t.Error(err)
 		}
-		if _, err := e.Send(1, nil).Wait(within(t)); !errors.Is(err, msg.ErrPeer) || e.Err() == nil {
+		if _, err := e.Send(1, nil, nil).Wait(within(t)); !errors.Is(err, msg.ErrPeer) || e.Err() == nil {
 			t.Errorf("%v, endpoint %v", err, e.Err())
 		}
 	})
@@ -207,7 +207,7 @@ func TestManySendersAndReceivers(t *testing.T) {
 					defer done.Done()
 					for i := range messages {
 						data := bytes.Repeat([]byte{byte(i)}, 1+i*20)
-						if _, err := e.Send(uint64(k), data).Wait(within(t)); err != nil {
+						if _, err := e.Send(uint64(k), msg.Buffers{data}, nil).Wait(within(t)); err != nil {
 							t.Error(err)
 							return
 						}
@@ -217,7 +217,7 @@ func TestManySendersAndReceivers(t *testing.T) {
 					defer done.Done()
 					buf := make([]byte, 4096)
 					for i := range messages {
-						got, err := pair[1].Receive(buf, uint64(k), msg.All).Wait(within(t))
+						got, err := pair[1].Receive(msg.Buffers{buf}, uint64(k), msg.All).Wait(within(t))
 						if err != nil || got.Length != 1+i*20 || buf[got.Length-1] != byte(i) {
 							t.Errorf("message %d of sender %d: %+v, %v", i, k, got, err)
 							return
@@ -237,10 +237,10 @@ func TestCloseAfterAnyNumberOfFrames(t *testing.T) {
 			e := connect(t, a, b)
 			var receives []*msg.Request
 			for range n {
-				receives = append(receives, b.Receive(make([]byte, 1), uint64(n), msg.All))
+				receives = append(receives, b.Receive(msg.Buffers{make([]byte, 1)}, uint64(n), msg.All))
 			}
 			for range n {
-				e.Send(uint64(n), []byte{1})
+				e.Send(uint64(n), msg.Buffers{[]byte{1}}, nil)
 			}
 			if err := e.Close(within(t)); err != nil {
 				t.Errorf("%d frames: %v", n, err)

@@ -30,7 +30,7 @@ func TestMessagesInPiecesArrive(t *testing.T) {
 		buffers, received := make(chan [][]byte, 1), make(chan error, 1)
 		b.Handle(idFirst, func(m *msg.Active) {
 			list := <-buffers
-			r := m.ReceiveVec(list)
+			r := m.Receive(list)
 			clear(list)
 			r.Then(func(_ msg.Info, err error) { received <- err })
 		})
@@ -46,26 +46,26 @@ func TestMessagesInPiecesArrive(t *testing.T) {
 					clear(buf)
 				}
 				list := slices.Clone(to)
-				r := b.ReceiveVec(list, 1, msg.All)
+				r := b.Receive(list, 1, msg.All)
 				clear(list)
 				list = slices.Clone(from)
-				s := e.SendSyncVec(1, list)
+				s := e.Send(1, list, &msg.SendOptions{Sync: true})
 				clear(list)
 				wait(t, r)
 				wait(t, s)
 				check("tagged")
 
-				s = e.SendVec(1, from)
+				s = e.Send(1, from, nil)
 				var m *msg.Message
 				for m == nil {
 					m = b.Claim(1, msg.All)
 				}
-				wait(t, b.ReceiveMessageVec(to, m))
+				wait(t, b.ReceiveMessage(to, m))
 				wait(t, s)
 				check("claimed")
 
 				buffers <- slices.Clone(to)
-				wait(t, e.SendActiveVec(idFirst, nil, from))
+				wait(t, e.SendActive(idFirst, nil, from, nil))
 				if err := next(t, received); err != nil {
 					t.Error(err)
 				}
@@ -85,11 +85,11 @@ func TestTooLongHeadersAndMessagesAreNamed(t *testing.T) {
 		}
 		long = append(long, piece[:1])
 		for name, r := range map[string]*msg.Request{
-			"header":           e.SendActive(idFirst, make([]byte, msg.MaxHeader+1), nil),
-			"active":           e.SendActiveVec(idFirst, nil, long),
-			"tagged":           e.SendVec(1, long),
-			"synchronous":      e.SendSyncVec(1, long),
-			"bytes of streams": e.SendStreamVec(long),
+			"header":           e.SendActive(idFirst, make([]byte, msg.MaxHeader+1), nil, nil),
+			"active":           e.SendActive(idFirst, nil, long, nil),
+			"tagged":           e.Send(1, long, nil),
+			"synchronous":      e.Send(1, long, &msg.SendOptions{Sync: true}),
+			"bytes of streams": e.SendStream(long),
 		} {
 			if _, err := r.Wait(within(t)); !errors.Is(err, msg.ErrTooLong) {
 				t.Errorf("%s: %v, expected %v", name, err, msg.ErrTooLong)

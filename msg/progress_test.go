@@ -11,8 +11,8 @@ func TestCallerMakesProgress(t *testing.T) {
 	each(t, msg.Config{Progress: msg.ProgressCaller, Eager: 100}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
 		for _, n := range []int{5, 5000} {
-			s := e.SendSync(1, random(n))
-			r := b.Receive(make([]byte, n), 1, msg.All)
+			s := e.Send(1, msg.Buffers{random(n)}, &msg.SendOptions{Sync: true})
+			r := b.Receive(msg.Buffers{make([]byte, n)}, 1, msg.All)
 			for both := 0; both < 2; {
 				both = 0
 				for _, q := range []*msg.Request{s, r} {
@@ -34,7 +34,7 @@ func TestCallerWaits(t *testing.T) {
 		const waiters = 4
 		errs := make(chan error, waiters)
 		for i := range waiters {
-			r := b.Receive(make([]byte, 5000), uint64(i), msg.All)
+			r := b.Receive(msg.Buffers{make([]byte, 5000)}, uint64(i), msg.All)
 			go func() {
 				_, err := r.Wait(within(t))
 				errs <- err
@@ -42,7 +42,7 @@ func TestCallerWaits(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond) // longer than they poll; the result does not depend on it
 		for i := range waiters {
-			wait(t, e.Send(uint64(i), random(5+i*1000)))
+			wait(t, e.Send(uint64(i), msg.Buffers{random(5 + i*1000)}, nil))
 		}
 		for range waiters {
 			if err := <-errs; err != nil {
@@ -69,14 +69,14 @@ func TestThenIsCalledOnceAndMayStartOperations(t *testing.T) {
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
 		second := make(chan error, 2)
-		b.Receive(make([]byte, 1), 1, msg.All).Then(func(i msg.Info, err error) {
+		b.Receive(msg.Buffers{make([]byte, 1)}, 1, msg.All).Then(func(i msg.Info, err error) {
 			if err != nil || i.Length != 1 {
 				t.Errorf("%+v, %v", i, err)
 			}
-			b.Receive(make([]byte, 1), 2, msg.All).Then(func(_ msg.Info, err error) { second <- err })
+			b.Receive(msg.Buffers{make([]byte, 1)}, 2, msg.All).Then(func(_ msg.Info, err error) { second <- err })
 		})
-		wait(t, e.Send(1, []byte{1}))
-		wait(t, e.Send(2, []byte{2}))
+		wait(t, e.Send(1, msg.Buffers{[]byte{1}}, nil))
+		wait(t, e.Send(2, msg.Buffers{[]byte{2}}, nil))
 		select {
 		case err := <-second:
 			if err != nil {
@@ -85,7 +85,7 @@ func TestThenIsCalledOnceAndMayStartOperations(t *testing.T) {
 		case <-within(t).Done():
 			t.Fatal("the second function was not called")
 		}
-		s := e.Send(3, nil)
+		s := e.Send(3, nil, nil)
 		wait(t, s)
 		s.Then(func(_ msg.Info, err error) { second <- err })
 		if err := <-second; err != nil {
@@ -105,10 +105,10 @@ func TestShortMessagesDoNotAllocate(t *testing.T) {
 		send := func(n int) func() {
 			return func() {
 				for i := range n {
-					receives[i] = b.Receive(buf, 1, msg.All)
+					receives[i] = b.Receive(msg.Buffers{buf}, 1, msg.All)
 				}
 				for i := range n {
-					sends[i] = e.Send(1, data)
+					sends[i] = e.Send(1, msg.Buffers{data}, nil)
 				}
 				for ended := false; !ended; {
 					a.Progress()

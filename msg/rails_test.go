@@ -75,8 +75,8 @@ func TestRailsCarryOperationsOfAllKinds(t *testing.T) {
 		}
 		for i, n := range []int{0, 1, 1000, 1001, 300000, 6 << 20} {
 			data, buf := random(n), make([]byte, n)
-			r := b.ReceiveVec(cut(buf, 20), uint64(i), msg.All)
-			wait(t, e.SendVec(uint64(i), cut(data, 7)))
+			r := b.Receive(cut(buf, 20), uint64(i), msg.All)
+			wait(t, e.Send(uint64(i), cut(data, 7), nil))
 			if got := wait(t, r); got.Length != n || !bytes.Equal(buf, data) {
 				t.Errorf("%d bytes: %+v", n, got)
 			}
@@ -84,8 +84,8 @@ func TestRailsCarryOperationsOfAllKinds(t *testing.T) {
 		for i := range a.devices { // long messages do not need the other rail
 			release := []func(){a.HoldRail(1 - i), b.HoldRail(1 - i)}
 			data, buf := random(3<<20), make([]byte, 3<<20)
-			r := b.Receive(buf, 9, msg.All)
-			wait(t, e.Send(9, data))
+			r := b.Receive(msg.Buffers{buf}, 9, msg.All)
+			wait(t, e.Send(9, msg.Buffers{data}, nil))
 			if wait(t, r); !bytes.Equal(buf, data) {
 				t.Error("other bytes")
 			}
@@ -98,10 +98,10 @@ func TestRailsCarryOperationsOfAllKinds(t *testing.T) {
 		b.Handle(idFirst, func(m *msg.Active) {
 			buf := make([]byte, m.Length)
 			from := m.From
-			m.Receive(buf).Then(func(msg.Info, error) { from.SendActive(idReply, nil, buf[:500]) })
+			m.Receive(msg.Buffers{buf}).Then(func(msg.Info, error) { from.SendActive(idReply, nil, msg.Buffers{buf[:500]}, nil) })
 		})
 		a.Handle(idReply, func(m *msg.Active) { answers <- bytes.Clone(m.Data) })
-		wait(t, e.SendActive(idFirst, []byte{1}, data))
+		wait(t, e.SendActive(idFirst, []byte{1}, msg.Buffers{data}, nil))
 		if !bytes.Equal(next(t, answers), data[:500]) {
 			t.Error("the answer has other bytes")
 		}
@@ -118,12 +118,12 @@ func checkRailAccesses(t *testing.T, b *railWorker, e *msg.Endpoint) {
 	region, m := share(t, b.Worker, e, make([]byte, 100000), msg.AllowAll)
 	data, got := random(50000), make([]byte, 50000)
 	var old uint64
-	wait(t, m.Put(8, data))
-	wait(t, m.Put(0, zeroes[:8]))
+	wait(t, m.Put(8, msg.Buffers{data}))
+	wait(t, m.Put(0, msg.Buffers{zeroes[:8]}))
 	wait(t, m.Atomic64(msg.AtomicAdd, 0, 5, nil))
 	wait(t, m.Atomic64(msg.AtomicXor, 0, 1, &old))
 	e.Fence()
-	wait(t, m.Get(8, got))
+	wait(t, m.Get(8, msg.Buffers{got}))
 	wait(t, e.Flush())
 	if !bytes.Equal(got, data) || old != 5 || !bytes.Equal(peek(region.Bytes())[8:50008], data) {
 		t.Errorf("accesses: found %d", old)
@@ -149,15 +149,15 @@ func TestRailsGoOnWhenADeviceCloses(t *testing.T) {
 		var bufs [][]byte
 		for i := range messages {
 			bufs = append(bufs, make([]byte, size(i)+8))
-			receives = append(receives, b.Receive(bufs[i], 0, 0))
+			receives = append(receives, b.Receive(msg.Buffers{bufs[i]}, 0, 0))
 		}
 		closed := make(chan error, 1)
 		var sends []*msg.Request
 		for i := range messages {
 			x := binary.BigEndian.AppendUint64(nil, uint64(i))
-			sends = append(sends, e.SendVec(uint64(i), [][]byte{x, data[:size(i)]}))
+			sends = append(sends, e.Send(uint64(i), [][]byte{x, data[:size(i)]}, nil))
 			if i%10 == 0 {
-				sends = append(sends, m.Put(0, data[:size(i)]), m.Get(0, make([]byte, size(i))), e.Flush())
+				sends = append(sends, m.Put(0, msg.Buffers{data[:size(i)]}), m.Get(0, msg.Buffers{make([]byte, size(i))}), e.Flush())
 			}
 			if i == closeAt {
 				go func() { closed <- side.devices[rail].Close() }()
@@ -187,7 +187,7 @@ func TestRailsGoOnWhenADeviceCloses(t *testing.T) {
 				t.Errorf("%v, expected %v once", err, msg.ErrPeer)
 			}
 		}
-		if _, err := e.Send(1, nil).Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
+		if _, err := e.Send(1, nil, nil).Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
 			t.Errorf("send without rails: %v", err)
 		}
 	})
@@ -203,8 +203,8 @@ func TestRailsPairDevicesOfOneProtocol(t *testing.T) {
 	for _, w := range []*railWorker{roce, iwarp} {
 		for _, p := range [][2]*railWorker{{w, both}, {both, w}} {
 			e := connect(t, p[0].Worker, p[1].Worker)
-			r := p[1].Receive(make([]byte, 100000), 1, msg.All)
-			wait(t, e.Send(1, random(100000)))
+			r := p[1].Receive(msg.Buffers{make([]byte, 100000)}, 1, msg.All)
+			wait(t, e.Send(1, msg.Buffers{random(100000)}, nil))
 			wait(t, r)
 			checkRailAccesses(t, p[1], e)
 		}
@@ -224,7 +224,7 @@ func TestAtomicsOfARailThatFailsAreNotRepeated(t *testing.T) {
 			var requests []*msg.Request
 			closed := make(chan error, 1)
 			for i := range adds {
-				requests = append(requests, m.Atomic64(msg.AtomicAdd, 0, 1, nil), m.Put(8, []byte{byte(i)}))
+				requests = append(requests, m.Atomic64(msg.AtomicAdd, 0, 1, nil), m.Put(8, msg.Buffers{[]byte{byte(i)}}))
 				if i%8 == 0 {
 					e.Fence()
 				}

@@ -73,33 +73,22 @@ func (m *Remote) Len() int { return int(m.key.Length) }
 // Rights returns what the key allows.
 func (m *Remote) Rights() Rights { return Rights(m.key.Rights) }
 
-// Put writes data, of at most verbs.MaxMessage bytes, to the region at offset. The request ends when
-// the program may change data again; the bytes may not be in the region then, see Flush. If the
+// Put writes data to the region at offset, of which each piece has at most verbs.MaxMessage bytes. The
+// request ends when the program may change data again; the bytes may not be in the region then, see Flush. If the
 // access is impossible the request ends with an error that matches ErrRights, ErrBounds or
 // ErrTooLong. If the peer fails, it ends with an error that matches ErrPeer.
-func (m *Remote) Put(offset int, data []byte) *Request {
-	return m.transfer(access.Put, AllowPut, offset, [][]byte{data})
+func (m *Remote) Put(offset int, data Buffers) *Request {
+	return m.transfer(access.Put, AllowPut, offset, data)
 }
 
-// Get reads the bytes of the region at offset into buf, of at most verbs.MaxMessage bytes. The
-// request ends when they are there. Its errors are those of Put.
-func (m *Remote) Get(offset int, buf []byte) *Request {
-	return m.transfer(access.Get, AllowGet, offset, [][]byte{buf})
-}
-
-// PutList is like Put for several pieces, which come one after the other in the region. The limit
-// is for each piece.
-func (m *Remote) PutList(offset int, list [][]byte) *Request {
-	return m.transfer(access.Put, AllowPut, offset, list)
-}
-
-// GetList is like Get for several pieces. The limit is for each piece.
-func (m *Remote) GetList(offset int, list [][]byte) *Request {
-	return m.transfer(access.Get, AllowGet, offset, list)
+// Get reads the bytes of the region at offset into buf. The request ends when they are there. Its errors
+// and limits are those of Put.
+func (m *Remote) Get(offset int, buf Buffers) *Request {
+	return m.transfer(access.Get, AllowGet, offset, buf)
 }
 
 // transfer puts or gets pieces, which come one after the other in the region.
-func (m *Remote) transfer(kind access.Kind, right Rights, offset int, list [][]byte) *Request {
+func (m *Remote) transfer(kind access.Kind, right Rights, offset int, list Buffers) *Request {
 	w := m.c.w
 	w.e.Lock()
 	defer w.unlock()

@@ -55,10 +55,10 @@ func TestPutsOfAllSizesArriveBeforeTheFlushEnds(t *testing.T) {
 			at := rand.IntN(size - n + 1)
 			data := random(n)
 			copy(want[at:], data)
-			if got := wait(t, far.Put(at, data)); got.Length != n {
+			if got := wait(t, far.Put(at, msg.Buffers{data})); got.Length != n {
 				t.Errorf("put of %d bytes: %+v", n, got)
 			}
-			near.Put(at, data)
+			near.Put(at, msg.Buffers{data})
 			if i%2 == 0 {
 				wait(t, e.Flush())
 			} else {
@@ -76,7 +76,7 @@ func TestSecondFlushWaitsAsTheFirstDoes(t *testing.T) {
 	each(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
 		_, m := share(t, b, e, make([]byte, 5000), msg.AllowPut)
-		m.Put(0, random(5000))
+		m.Put(0, msg.Buffers{random(5000)})
 		first := e.Flush()
 		ended := false
 		second := e.Flush()
@@ -106,7 +106,7 @@ func TestGetsOfAllSizes(t *testing.T) {
 		for _, n := range []int{0, 1, 7, 255, 256, 257, 4096, 70001, 1<<20 + 3} {
 			at := rand.IntN(size - n + 1)
 			for _, buf := range [][]byte{make([]byte, n), local.Bytes()[:n]} {
-				if got := wait(t, m.Get(at, buf)); got.Length != n || !bytes.Equal(buf, region.Bytes()[at:at+n]) {
+				if got := wait(t, m.Get(at, msg.Buffers{buf})); got.Length != n || !bytes.Equal(buf, region.Bytes()[at:at+n]) {
 					t.Errorf("get of %d bytes at %d: %+v, same bytes: %v", n, at, got, bytes.Equal(buf, region.Bytes()[at:at+n]))
 				}
 			}
@@ -123,14 +123,14 @@ func TestManyAccessesAtOnce(t *testing.T) {
 		data := random(n * size)
 		for i := range n {
 			k := size - i%100 // short and long ones
-			m.Put(i*size, data[i*size:][:k])
-			m.Put(i*size+k, data[i*size+k:][:size-k])
+			m.Put(i*size, msg.Buffers{data[i*size:][:k]})
+			m.Put(i*size+k, msg.Buffers{data[i*size+k:][:size-k]})
 		}
 		got := make([]byte, n*size)
 		gets := []*msg.Request{a.Flush()}
 		e.Fence()
 		for i := range n {
-			gets = append(gets, m.Get(i*size, got[i*size:][:size-i%100]), m.Get((i+1)*size-i%100, got[(i+1)*size-i%100:][:i%100]))
+			gets = append(gets, m.Get(i*size, msg.Buffers{got[i*size:][:size-i%100]}), m.Get((i+1)*size-i%100, msg.Buffers{got[(i+1)*size-i%100:][:i%100]}))
 		}
 		for _, r := range gets {
 			wait(t, r)
@@ -159,11 +159,11 @@ func TestListsOfPieces(t *testing.T) {
 			if pieces == 0 {
 				want = 0
 			}
-			if i := wait(t, m.PutList(0, list)); i.Length != want {
+			if i := wait(t, m.Put(0, list)); i.Length != want {
 				t.Errorf("%d pieces: %d bytes, expected %d", pieces, i.Length, want)
 			}
 			wait(t, e.Flush())
-			wait(t, m.GetList(0, into))
+			wait(t, m.Get(0, into))
 			if want > 0 && (!bytes.Equal(peek(region.Bytes()), data) || !bytes.Equal(got, data)) {
 				t.Errorf("%d pieces: put: %v, get: %v", pieces, bytes.Equal(peek(region.Bytes()), data), bytes.Equal(got, data))
 			}
@@ -179,14 +179,14 @@ func TestFenceOrdersPuts(t *testing.T) {
 			region, m := share(t, b, e, make([]byte, size), msg.AllowPut)
 			data := bytes.Repeat([]byte{0x7f}, size)
 			for i := range 20 {
-				m.Put(0, data)
+				m.Put(0, msg.Buffers{data})
 				if i%2 == 0 {
 					e.Fence()
 				} else {
 					a.Fence()
 				}
-				m.Put(size-1, []byte{byte(i)})
-				m.Put(0, []byte{byte(i)})
+				m.Put(size-1, msg.Buffers{[]byte{byte(i)}})
+				m.Put(0, msg.Buffers{[]byte{byte(i)}})
 				wait(t, a.Flush())
 				if x := peek(region.Bytes()); x[0] != byte(i) || x[size-1] != byte(i) {
 					t.Fatalf("%d bytes: the first is %d and the last %d, expected %d", size, x[0], x[size-1], i)
@@ -204,15 +204,15 @@ func TestFenceOrdersAllKindsOfAccesses(t *testing.T) {
 		for i := range uint64(100) {
 			var old, zero uint64
 			got := make([]byte, 8)
-			m.Put(0, zeroes)
+			m.Put(0, msg.Buffers{zeroes})
 			e.Fence()
 			m.Atomic64(msg.AtomicXor, 0, i, nil) // a loop
 			e.Fence()
 			m.Atomic64(msg.AtomicAdd, 0, 1, &old)
 			e.Fence()
-			get := m.Get(0, got)
+			get := m.Get(0, msg.Buffers{got})
 			e.Fence()
-			m.Put(0, []byte{1, 2, 3, 4, 5, 6, 7, 8})
+			m.Put(0, msg.Buffers{[]byte{1, 2, 3, 4, 5, 6, 7, 8}})
 			e.Fence()
 			m.Atomic64(msg.AtomicSwap, 0, 0, &zero)
 			wait(t, e.Flush())
@@ -236,15 +236,15 @@ func TestImpossibleAccessesAreNamed(t *testing.T) {
 			r    *msg.Request
 			want error
 		}{
-			"put too long":             {m.Put(0, data), msg.ErrBounds},
-			"put beyond the end":       {m.Put(100, data[:1]), msg.ErrBounds},
-			"put before the beginning": {m.Put(-1, data[:1]), msg.ErrBounds},
+			"put too long":             {m.Put(0, msg.Buffers{data}), msg.ErrBounds},
+			"put beyond the end":       {m.Put(100, msg.Buffers{data[:1]}), msg.ErrBounds},
+			"put before the beginning": {m.Put(-1, msg.Buffers{data[:1]}), msg.ErrBounds},
 			"empty put beyond the end": {m.Put(101, nil), msg.ErrBounds},
-			"get too long":             {m.Get(1, data[:100]), msg.ErrBounds},
-			"list too long":            {m.PutList(0, [][]byte{data[:50], data[:51]}), msg.ErrBounds},
-			"empty list beyond":        {m.GetList(101, nil), msg.ErrBounds},
-			"put without right":        {get.Put(0, data[:1]), msg.ErrRights},
-			"get without right":        {put.Get(0, data[:1]), msg.ErrRights},
+			"get too long":             {m.Get(1, msg.Buffers{data[:100]}), msg.ErrBounds},
+			"list too long":            {m.Put(0, [][]byte{data[:50], data[:51]}), msg.ErrBounds},
+			"empty list beyond":        {m.Get(101, nil), msg.ErrBounds},
+			"put without right":        {get.Put(0, msg.Buffers{data[:1]}), msg.ErrRights},
+			"get without right":        {put.Get(0, msg.Buffers{data[:1]}), msg.ErrRights},
 			"atomic without right":     {put.Atomic64(msg.AtomicAdd, 0, 1, nil), msg.ErrRights},
 			"word across the end":      {m.Atomic64(msg.AtomicAdd, 96, 1, nil), msg.ErrBounds},
 			"word not aligned":         {m.Atomic64(msg.AtomicAdd, 4, 1, nil), msg.ErrAlignment},
@@ -262,7 +262,7 @@ func TestImpossibleAccessesAreNamed(t *testing.T) {
 		if _, err := a.Map(nil, 8); err == nil {
 			t.Error("unknown rights were accepted")
 		}
-		wait(t, m.Put(0, data[:100]))
+		wait(t, m.Put(0, msg.Buffers{data[:100]}))
 		wait(t, e.Flush())
 	})
 }
@@ -332,7 +332,7 @@ func TestUnmappedRegionIsRefused(t *testing.T) {
 			each(t, config, func(t *testing.T, a, b *msg.Worker) {
 				e := connect(t, a, b)
 				region, m := share(t, b, e, make([]byte, 5000), msg.AllowAll)
-				wait(t, m.Put(0, []byte{1}))
+				wait(t, m.Put(0, msg.Buffers{[]byte{1}}))
 				wait(t, e.Flush())
 				if err := region.Unmap(); err != nil {
 					t.Fatal(err)
@@ -340,15 +340,15 @@ func TestUnmappedRegionIsRefused(t *testing.T) {
 				var r *msg.Request
 				switch kind {
 				case "short put":
-					wait(t, m.Put(0, []byte{2}))
+					wait(t, m.Put(0, msg.Buffers{[]byte{2}}))
 					r = e.Flush()
 				case "long put":
-					m.Put(0, make([]byte, 5000))
+					m.Put(0, msg.Buffers{make([]byte, 5000)})
 					r = e.Flush()
 				case "short get":
-					r = m.Get(0, make([]byte, 1))
+					r = m.Get(0, msg.Buffers{make([]byte, 1)})
 				case "long get":
-					r = m.Get(0, make([]byte, 5000))
+					r = m.Get(0, msg.Buffers{make([]byte, 5000)})
 				case "atomic":
 					r = m.Atomic64(msg.AtomicAdd, 0, 1, nil)
 				default:
@@ -358,7 +358,7 @@ func TestUnmappedRegionIsRefused(t *testing.T) {
 				if !errors.Is(err, msg.ErrRefused) || !errors.Is(err, msg.ErrPeer) {
 					t.Errorf("%v, expected %v", err, msg.ErrRefused)
 				}
-				if _, err := m.Put(0, []byte{1}).Wait(within(t)); !errors.Is(err, msg.ErrRefused) || !errors.Is(e.Err(), msg.ErrRefused) {
+				if _, err := m.Put(0, msg.Buffers{[]byte{1}}).Wait(within(t)); !errors.Is(err, msg.ErrRefused) || !errors.Is(e.Err(), msg.ErrRefused) {
 					t.Errorf("later: %v, endpoint: %v", err, e.Err())
 				}
 				for range 2 { // ends
@@ -388,7 +388,7 @@ func TestCloseWaitsForAccesses(t *testing.T) {
 		data := random(n * 1000)
 		var puts []*msg.Request
 		for i := range n {
-			puts = append(puts, m.Put(i*1000, data[i*1000:][:1000]))
+			puts = append(puts, m.Put(i*1000, msg.Buffers{data[i*1000:][:1000]}))
 		}
 		if err := e.Close(within(t)); err != nil {
 			t.Fatal(err)
@@ -415,14 +415,14 @@ func TestShortPutsDoNotAllocate(t *testing.T) {
 		data, buf := make([]byte, 8), make([]byte, 8)
 		var old uint64
 		for name, start := range map[string]func() *msg.Request{
-			"put":    func() *msg.Request { return m.Put(8, data) },
-			"get":    func() *msg.Request { return m.Get(8, buf) },
+			"put":    func() *msg.Request { return m.Put(8, msg.Buffers{data}) },
+			"get":    func() *msg.Request { return m.Get(8, msg.Buffers{buf}) },
 			"atomic": func() *msg.Request { return m.Atomic64(msg.AtomicAdd, 8, 1, &old) },
 			"loop":   func() *msg.Request { return m.Atomic32(msg.AtomicXor, 8, 1, nil) },
 			"flush":  func() *msg.Request { return e.Flush() },
 		} {
 			one := func() {
-				m.Put(0, data).Release()
+				m.Put(0, msg.Buffers{data}).Release()
 				r := start()
 				for ended := false; !ended; {
 					b.Progress()

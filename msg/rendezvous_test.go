@@ -23,13 +23,13 @@ func TestWrittenMessagesArrive(t *testing.T) {
 					to := cut(buf, pieces)
 					var r, s *msg.Request
 					if late {
-						s = e.SendSyncVec(tag, cut(data, 41-pieces))
+						s = e.Send(tag, cut(data, 41-pieces), &msg.SendOptions{Sync: true})
 						for ok := false; !ok; _, ok = b.Probe(tag, msg.All) {
 						}
-						r = b.ReceiveVec(to, tag, msg.All)
+						r = b.Receive(to, tag, msg.All)
 					} else {
-						r = b.ReceiveVec(to, tag, msg.All)
-						s = e.SendVec(tag, cut(data, 41-pieces))
+						r = b.Receive(to, tag, msg.All)
+						s = e.Send(tag, cut(data, 41-pieces), nil)
 					}
 					got := wait(t, r)
 					wait(t, s)
@@ -52,14 +52,14 @@ func TestWrittenMessagesAreTruncatedDroppedAndHandled(t *testing.T) {
 		e := connect(t, a, b)
 		data := random(70000)
 		for range 5 { // more than may be announced at a time
-			short, guard := b.Receive(make([]byte, 60000), 1, msg.All), make([]byte, 70000)
-			s := e.Send(1, data)
+			short, guard := b.Receive(msg.Buffers{make([]byte, 60000)}, 1, msg.All), make([]byte, 70000)
+			s := e.Send(1, msg.Buffers{data}, nil)
 			if i, err := short.Wait(within(t)); !errors.Is(err, msg.ErrTruncated) || i.Length != 70000 {
 				t.Errorf("%+v, %v", i, err)
 			}
 			wait(t, s)
-			r := b.Receive(guard, 1, msg.All)
-			wait(t, e.Send(1, data))
+			r := b.Receive(msg.Buffers{guard}, 1, msg.All)
+			wait(t, e.Send(1, msg.Buffers{data}, nil))
 			if wait(t, r); !bytes.Equal(guard, data) || r.Cancel() {
 				t.Error("the next message is not right")
 			}
@@ -71,7 +71,7 @@ func TestWrittenMessagesAreTruncatedDroppedAndHandled(t *testing.T) {
 				return
 			}
 			buf := make([]byte, m.Length)
-			m.Receive(buf).Then(func(_ msg.Info, err error) {
+			m.Receive(msg.Buffers{buf}).Then(func(_ msg.Info, err error) {
 				if err == nil && !bytes.Equal(buf, data) {
 					err = fmt.Errorf("other bytes")
 				}
@@ -79,7 +79,7 @@ func TestWrittenMessagesAreTruncatedDroppedAndHandled(t *testing.T) {
 			})
 		})
 		for i := range byte(6) {
-			s := e.SendActive(idFirst, []byte{i % 2}, data)
+			s := e.SendActive(idFirst, []byte{i % 2}, msg.Buffers{data}, nil)
 			if err := next(t, received); err != nil {
 				t.Error(err)
 			}
@@ -99,7 +99,7 @@ func TestWrittenMessagesEndWithTheirPeer(t *testing.T) {
 		var sends, receives []*msg.Request
 		var claimed []*msg.Message
 		for range 4 {
-			sends = append(sends, e.Send(1, make([]byte, 8<<20)))
+			sends = append(sends, e.Send(1, msg.Buffers{make([]byte, 8<<20)}, nil))
 			ctx := within(t)
 			m := b.Claim(1, msg.All)
 			for ; m == nil && ctx.Err() == nil; m = b.Claim(1, msg.All) {
@@ -110,7 +110,7 @@ func TestWrittenMessagesEndWithTheirPeer(t *testing.T) {
 			claimed = append(claimed, m)
 		}
 		for _, m := range claimed {
-			receives = append(receives, b.ReceiveMessage(make([]byte, 8<<20), m))
+			receives = append(receives, b.ReceiveMessage(msg.Buffers{make([]byte, 8<<20)}, m))
 		}
 		if err := b.Close(); err != nil {
 			t.Fatal(err)

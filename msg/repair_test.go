@@ -104,7 +104,7 @@ func (s *repairRun) send(rng *rand.Rand, m *msg.Remote) (messages, adds, uncerta
 			data[i] = byte(messages)
 		}
 		binary.BigEndian.PutUint64(data, messages)
-		requests := []*msg.Request{s.e.Send(messages, data), m.Put(8, data[:200%len(data)]), m.Get(8, make([]byte, 500))}
+		requests := []*msg.Request{s.e.Send(messages, msg.Buffers{data}, nil), m.Put(8, msg.Buffers{data[:200%len(data)]}), m.Get(8, msg.Buffers{make([]byte, 500)})}
 		for range rng.IntN(3) {
 			r := m.Atomic64(msg.AtomicAdd, 0, 1, nil)
 			adds++
@@ -132,7 +132,7 @@ func (s *repairRun) send(rng *rand.Rand, m *msg.Remote) (messages, adds, uncerta
 func (s *repairRun) receive(ctx context.Context) (n uint64) {
 	buf := make([]byte, 1<<20)
 	for ; ; n++ {
-		r := s.workers[1].Receive(buf, 0, 0)
+		r := s.workers[1].Receive(msg.Buffers{buf}, 0, 0)
 		info, err := r.Wait(ctx)
 		if err != nil {
 			r.Cancel()
@@ -302,10 +302,10 @@ func TestRailThatIsBeingAcceptedKeepsTheEndpoint(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond) // the worker notices
 		hosts[1][1].Restore()
-		r := workers[1].Receive(make([]byte, 8), 1, msg.All)
+		r := workers[1].Receive(msg.Buffers{make([]byte, 8)}, 1, msg.All)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*repairTimeout)
 		defer cancel()
-		for _, r := range []*msg.Request{e.Send(1, make([]byte, 8)), r, e.Flush()} {
+		for _, r := range []*msg.Request{e.Send(1, msg.Buffers{make([]byte, 8)}, nil), r, e.Flush()} {
 			if _, err := r.Wait(ctx); err != nil {
 				t.Error(err)
 			}

@@ -85,18 +85,33 @@ type Request struct {
 	accesses  access.Operation
 }
 
+// Buffers are the bytes of a message, or memory for one, in pieces, which are gathered or filled one after
+// the other without another copy. The program may change the list when the call has returned. Bytes in one
+// piece are Buffers{b}.
+type Buffers [][]byte
+
+// SendOptions say how a message is sent. Nil stands for the zero value.
+type SendOptions struct {
+	// Sync ends the request of Endpoint.Send only after the peer has matched the message with a receive.
+	Sync bool
+	// Announce leaves the data of Endpoint.SendActive where it is even if it is short: the handler decides
+	// where it goes.
+	Announce bool
+}
+
+// StreamOptions say how bytes of a stream are received. Nil stands for the zero value.
+type StreamOptions struct {
+	// Full ends the request only when the memory is full. If the peer fails before, Info has the number of
+	// bytes that arrived.
+	Full bool
+}
+
 // pieces returns a copy of a list of pieces of bytes, and their length.
-func (r *Request) pieces(list [][]byte) (own [][]byte, length int) {
+func (r *Request) pieces(list Buffers) (own [][]byte, length int) {
 	for _, b := range list {
 		length += len(b)
 	}
 	return append(r.one[:0], list...), length
-}
-
-// piece returns a list of one piece.
-func (r *Request) piece(b []byte) ([][]byte, int) {
-	r.one[0] = b
-	return r.one[:], len(b)
 }
 
 // Done returns a channel that is closed when the request has ended. With ProgressCaller some

@@ -37,8 +37,8 @@ func TestMessagesThroughRingsDoNotUseTheDevice(t *testing.T) {
 			if i%2 == 1 {
 				s, r = back, a
 			}
-			q := r.Receive(got, i, msg.All)
-			s.Send(i, data)
+			q := r.Receive(msg.Buffers{got}, i, msg.All)
+			s.Send(i, msg.Buffers{data}, nil)
 			if info := wait(t, q); info.Length != len(data) || !bytes.Equal(got, data) {
 				t.Fatalf("message %d: other bytes", i)
 			}
@@ -67,8 +67,8 @@ func TestCapturesSeeMessages(t *testing.T) {
 		e := connect(t, a, b)
 		before, _ := a.Device().Traffic()
 		for i := range uint64(300) { // more than the way into rings takes
-			q := b.Receive(make([]byte, 100), i, msg.All)
-			e.Send(i, make([]byte, 100))
+			q := b.Receive(msg.Buffers{make([]byte, 100)}, i, msg.All)
+			e.Send(i, msg.Buffers{make([]byte, 100)}, nil)
 			wait(t, q)
 		}
 		if after, _ := a.Device().Traffic(); after-before < 300*100 {
@@ -91,12 +91,12 @@ func TestFramesWaitForRoomInTheRing(t *testing.T) {
 				data := random(8 << 10)
 				var sends []*msg.Request
 				for i := range n {
-					sends = append(sends, e.Send(uint64(i), data[i:]))
+					sends = append(sends, e.Send(uint64(i), msg.Buffers{data[i:]}, nil))
 				}
 				closing := e.StartClose()
 				buf := make([]byte, len(data))
 				for i := range n {
-					q := b.Receive(buf, 0, 0)
+					q := b.Receive(msg.Buffers{buf}, 0, 0)
 					for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Duration(i%2) * time.Millisecond / 8) {
 						a.Progress()
 						info, ended, err := q.Poll()
@@ -124,8 +124,8 @@ func TestFramesWaitForRoomInTheRing(t *testing.T) {
 func TestDamagedRingEndsTheConnection(t *testing.T) {
 	onRings(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
 		e, back := connectBoth(t, a, b)
-		pending := b.Receive(make([]byte, 8), 1, msg.All)
-		late := back.SendSync(2, nil)
+		pending := b.Receive(msg.Buffers{make([]byte, 8)}, 1, msg.All)
+		late := back.Send(2, nil, &msg.SendOptions{Sync: true})
 		mem := a.RingMemory()
 		for i := 512; i < len(mem); i++ {
 			mem[i] = 0xee
@@ -137,12 +137,12 @@ func TestDamagedRingEndsTheConnection(t *testing.T) {
 		if _, ended, _ := pending.Poll(); ended {
 			t.Error("a receive ends with a peer")
 		}
-		s := e.SendSync(3, nil)
+		s := e.Send(3, nil, &msg.SendOptions{Sync: true})
 		if _, err := s.Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
 			t.Errorf("found %v", err)
 		}
 		again, _ := connectBoth(t, a, b)
-		again.Send(1, make([]byte, 8))
+		again.Send(1, msg.Buffers{make([]byte, 8)}, nil)
 		wait(t, pending)
 	})
 }
@@ -153,7 +153,7 @@ func TestRingsLeaveNoMappings(t *testing.T) {
 		for i := range 20 {
 			e, back := connectBoth(t, a, b)
 			for _, x := range []*msg.Endpoint{e, back} {
-				wait(t, x.Send(1, nil))
+				wait(t, x.Send(1, nil, nil))
 			}
 			if i%2 == 0 {
 				e.Abort()
@@ -179,8 +179,8 @@ func TestWorkersHaveFewRings(t *testing.T) {
 		withoutRings(t)
 		e := connect(t, a, b)
 		for i := range uint64(300) {
-			q := b.Receive(make([]byte, 8), i, msg.All)
-			e.Send(i, make([]byte, 8))
+			q := b.Receive(msg.Buffers{make([]byte, 8)}, i, msg.All)
+			e.Send(i, msg.Buffers{make([]byte, 8)}, nil)
 			wait(t, q)
 		}
 		if a.Ringed() {
@@ -226,10 +226,10 @@ func TestFramesThatWaitWhenTheRingComesArriveInOrder(t *testing.T) {
 			var bufs [n][]byte
 			for i := range n {
 				bufs[i] = make([]byte, len(data))
-				receives = append(receives, b.Receive(bufs[i], 0, 0))
+				receives = append(receives, b.Receive(msg.Buffers{bufs[i]}, 0, 0))
 			}
 			for i := range n {
-				e.Send(uint64(i), data[i:])
+				e.Send(uint64(i), msg.Buffers{data[i:]}, nil)
 			}
 			wait(t, e.Flush())
 			for i, r := range receives {
@@ -274,14 +274,14 @@ func TestFlushedMessagesSurviveTheEndOfTheSender(t *testing.T) {
 				e := entered(t, a, b)
 				const n = 60 // sends that do not wait for credits
 				for i := range uint64(n) {
-					e.Send(i, []byte("hello"))
+					e.Send(i, msg.Buffers{[]byte("hello")}, nil)
 				}
 				wait(t, e.Flush())
 				if err := end(e); err != nil {
 					t.Fatal(err)
 				}
 				for i := range uint64(n) {
-					wait(t, b.Receive(make([]byte, 5), i, msg.All))
+					wait(t, b.Receive(msg.Buffers{make([]byte, 5)}, i, msg.All))
 				}
 			})
 		})
@@ -292,12 +292,12 @@ func TestFlushedMessagesSurviveTheEndOfTheSender(t *testing.T) {
 func TestSleeperNoticesAPeerThatEntersItsRing(t *testing.T) {
 	onRings(t, msg.Config{Progress: msg.ProgressCaller}, func(t *testing.T, a, b *msg.Worker) {
 		e := entered(t, a, b)
-		e.Send(1, []byte("hello"))
+		e.Send(1, msg.Buffers{[]byte("hello")}, nil)
 		for range 100 { // the frames are in b's queue
 			a.Progress()
 			time.Sleep(100 * time.Microsecond)
 		}
-		r := b.Receive(make([]byte, 8), 1, msg.All)
+		r := b.Receive(msg.Buffers{make([]byte, 8)}, 1, msg.All)
 		for end := time.Now().Add(20 * time.Second); !b.SleepUntil(r, 10*time.Second); {
 			if time.Now().After(end) {
 				t.Fatal("a worker sleeps although a message is there")
@@ -321,8 +321,8 @@ func TestBusyRingsDoNotHoldUpDevices(t *testing.T) {
 			}
 			look := func() {
 				for range frames {
-					b.Receive(make([]byte, 8), 0, 0)
-					e.Send(1, nil)
+					b.Receive(msg.Buffers{make([]byte, 8)}, 0, 0)
+					e.Send(1, nil, nil)
 				}
 				b.Progress()
 				a.Progress()
@@ -330,7 +330,7 @@ func TestBusyRingsDoNotHoldUpDevices(t *testing.T) {
 			for range 50 {
 				look()
 			}
-			g := m.Get(0, make([]byte, 4096))
+			g := m.Get(0, msg.Buffers{make([]byte, 4096)})
 			for i := 0; !g.Ended(); i++ {
 				if look(); i == 1000 {
 					t.Fatalf("%d frames a look: a get does not end in %d looks", frames, i)
@@ -346,7 +346,7 @@ func TestEmptyActiveMessageHasData(t *testing.T) {
 		e := connect(t, a, b)
 		announced := make(chan bool, 1)
 		b.Handle(1, func(m *msg.Active) { announced <- m.Data == nil })
-		if e.SendActive(1, nil, nil); next(t, announced) {
+		if e.SendActive(1, nil, nil, nil); next(t, announced) {
 			t.Error("empty data counts as announced")
 		}
 	})

@@ -16,19 +16,7 @@ type Chunk struct {
 // other end receives with ReceiveStream or TakeStream, in order. They have no borders. The request
 // ends when the program may change data again, which is when the peer has room for the bytes:
 // Config.Stream.
-func (e *Endpoint) SendStream(data []byte) *Request {
-	w := e.c.w
-	w.e.Lock()
-	defer w.unlock()
-	r := w.request()
-	r.send.Data, r.send.Length = r.piece(data)
-	r.send.Class = message.Stream
-	e.post(r)
-	return r
-}
-
-// SendStreamVec is like SendStream for bytes in pieces. The program may change the list at once.
-func (e *Endpoint) SendStreamVec(data [][]byte) *Request {
+func (e *Endpoint) SendStream(data Buffers) *Request {
 	w := e.c.w
 	w.e.Lock()
 	defer w.unlock()
@@ -43,48 +31,16 @@ func (e *Endpoint) SendStreamVec(data [][]byte) *Request {
 // arrive. Info has their number, which is 0 only for an empty buf. Receives of an endpoint get
 // bytes in the order in which they began. After a failure of the peer, bytes that had arrived can
 // still be received.
-func (e *Endpoint) ReceiveStream(buf []byte) *Request { return e.receiveStream(buf, false) }
-
-// ReceiveStreamFull is like ReceiveStream, but ends only when buf is full. If the peer fails before,
-// Info has the number of bytes that arrived.
-func (e *Endpoint) ReceiveStreamFull(buf []byte) *Request { return e.receiveStream(buf, true) }
-
-// ReceiveStreamVec is like ReceiveStream into a buffer in pieces, which are filled one after the
-// other. The program may change the list at once.
-func (e *Endpoint) ReceiveStreamVec(bufs [][]byte) *Request { return e.receiveStreamVec(bufs, false) }
-
-// ReceiveStreamFullVec is like ReceiveStreamFull into a buffer in pieces, which are filled one after
-// the other. The program may change the list at once.
-func (e *Endpoint) ReceiveStreamFullVec(bufs [][]byte) *Request {
-	return e.receiveStreamVec(bufs, true)
-}
-
-func (e *Endpoint) receiveStream(buf []byte, full bool) *Request {
+func (e *Endpoint) ReceiveStream(buf Buffers, o *StreamOptions) *Request {
 	w := e.c.w
 	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
-	r.receive.Buffer, r.receive.Length = r.piece(buf)
-	e.startStream(r, full)
-	return r
-}
-
-func (e *Endpoint) receiveStreamVec(bufs [][]byte, full bool) *Request {
-	w := e.c.w
-	w.e.Lock()
-	defer w.unlock()
-	r := w.request()
-	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
-	e.startStream(r, full)
-	return r
-}
-
-// startStream starts a receive into the buffer that is set in a request.
-func (e *Endpoint) startStream(r *Request, full bool) {
-	w := e.c.w
-	r.stream, r.receive.Context, r.receive.All = e.c, r, full
+	r.receive.Buffer, r.receive.Length = r.pieces(buf)
+	r.stream, r.receive.Context, r.receive.All = e.c, r, o != nil && o.Full
 	w.machine.ReceiveStream(e.c.peer, &r.receive)
 	w.e.Flush()
+	return r
 }
 
 // TakeStream takes bytes of the peer's stream that have arrived, without a copy, or returns nil if

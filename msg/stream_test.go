@@ -16,7 +16,7 @@ func connectBoth(t testing.TB, a, b *msg.Worker) (atA, atB *msg.Endpoint) {
 	from := make(chan *msg.Endpoint, 1)
 	b.Handle(idFirst, func(m *msg.Active) { from <- m.From })
 	atA = connect(t, a, b)
-	wait(t, atA.SendActive(idFirst, nil, nil))
+	wait(t, atA.SendActive(idFirst, nil, nil, nil))
 	for len(from) == 0 { // if b's progress is the caller's
 		b.Progress()
 		time.Sleep(10 * time.Microsecond)
@@ -36,9 +36,9 @@ func TestStreamKeepsItsOrder(t *testing.T) {
 		go func() {
 			for left := data; len(left) > 0; {
 				n := min(len(left), rand.IntN(20000))
-				s := atA.SendStream(left[:n])
+				s := atA.SendStream(msg.Buffers{left[:n]})
 				if n%2 == 0 {
-					s = atA.SendStreamVec(cut(left[n:min(n+500, len(left))], 3))
+					s = atA.SendStream(cut(left[n:min(n+500, len(left))], 3))
 					n = min(n+500, len(left))
 				}
 				if _, err := s.Wait(within(t)); err != nil {
@@ -55,13 +55,13 @@ func TestStreamKeepsItsOrder(t *testing.T) {
 			var r *msg.Request
 			switch round % 5 {
 			case 0:
-				r = atB.ReceiveStream(buf)
+				r = atB.ReceiveStream(msg.Buffers{buf}, nil)
 			case 1:
-				r = atB.ReceiveStreamFull(buf)
+				r = atB.ReceiveStream(msg.Buffers{buf}, &msg.StreamOptions{Full: true})
 			case 2:
-				r = atB.ReceiveStreamVec(cut(buf, 3))
+				r = atB.ReceiveStream(cut(buf, 3), nil)
 			case 3:
-				r = atB.ReceiveStreamFullVec(cut(buf, 3))
+				r = atB.ReceiveStream(cut(buf, 3), &msg.StreamOptions{Full: true})
 			case 4:
 				c, err := atB.TakeStream()
 				if err != nil {
@@ -94,15 +94,15 @@ func TestStreamWaitsForTheReader(t *testing.T) {
 	each(t, msg.Config{Stream: 5000}, func(t *testing.T, a, b *msg.Worker) {
 		atA, atB := connectBoth(t, a, b)
 		data := random(20000)
-		s := atA.SendStream(data)
+		s := atA.SendStream(msg.Buffers{data})
 		r := b.Receive(nil, 1, msg.All)
-		wait(t, atA.SendSync(1, nil))
+		wait(t, atA.Send(1, nil, &msg.SendOptions{Sync: true}))
 		wait(t, r)
 		if _, ended, _ := s.Poll(); ended {
 			t.Error("20000 bytes are sent into a window of 5000")
 		}
 		buf := make([]byte, len(data))
-		wait(t, atB.ReceiveStreamFull(buf))
+		wait(t, atB.ReceiveStream(msg.Buffers{buf}, &msg.StreamOptions{Full: true}))
 		wait(t, s)
 		if !bytes.Equal(buf, data) {
 			t.Error("other bytes arrive")
@@ -116,7 +116,7 @@ func TestStreamsOfBothDirectionsAreIndependent(t *testing.T) {
 		atA, atB := connectBoth(t, a, b)
 		there, back := random(70000), random(70000)
 		bufs := [2][]byte{make([]byte, 70000), make([]byte, 70000)}
-		all := []*msg.Request{atA.ReceiveStreamFull(bufs[0]), atB.ReceiveStreamFull(bufs[1]), atB.SendStream(back), atA.SendStream(there)}
+		all := []*msg.Request{atA.ReceiveStream(msg.Buffers{bufs[0]}, &msg.StreamOptions{Full: true}), atB.ReceiveStream(msg.Buffers{bufs[1]}, &msg.StreamOptions{Full: true}), atB.SendStream(msg.Buffers{back}), atA.SendStream(msg.Buffers{there})}
 		for _, r := range all {
 			wait(t, r)
 		}
@@ -136,7 +136,7 @@ func TestReadableNamesEndpointsWithBytes(t *testing.T) {
 			atA, atB := connectBoth(t, a, b)
 			senders[atB] = i
 			if i > 0 { // the first endpoint sends nothing
-				wait(t, atA.SendStream([]byte{i}))
+				wait(t, atA.SendStream(msg.Buffers{[]byte{i}}))
 			}
 		}
 		seen := map[*msg.Endpoint]bool{}
@@ -171,7 +171,7 @@ func TestStreamEndsWithThePeer(t *testing.T) {
 	each(t, msg.Config{Eager: 100}, func(t *testing.T, a, b *msg.Worker) {
 		for _, waiting := range []bool{true, false} {
 			atA, atB := connectBoth(t, a, b)
-			canceled := atB.ReceiveStream(make([]byte, 10))
+			canceled := atB.ReceiveStream(msg.Buffers{make([]byte, 10)}, nil)
 			if !canceled.Cancel() || canceled.Cancel() {
 				t.Error("cancel does not work once")
 			}
@@ -181,9 +181,9 @@ func TestStreamEndsWithThePeer(t *testing.T) {
 			data, buf := random(500), make([]byte, 600)
 			var r *msg.Request
 			if waiting {
-				r = atB.ReceiveStreamFull(buf)
+				r = atB.ReceiveStream(msg.Buffers{buf}, &msg.StreamOptions{Full: true})
 			}
-			wait(t, atA.SendStream(data))
+			wait(t, atA.SendStream(msg.Buffers{data}))
 			if err := atA.Close(within(t)); err != nil {
 				t.Fatal(err)
 			}
@@ -191,18 +191,18 @@ func TestStreamEndsWithThePeer(t *testing.T) {
 				b.Progress()
 			}
 			if !waiting {
-				r = atB.ReceiveStreamFull(buf)
+				r = atB.ReceiveStream(msg.Buffers{buf}, &msg.StreamOptions{Full: true})
 			}
 			if i, err := r.Wait(within(t)); !errors.Is(err, msg.ErrPeer) || i.Length != 500 || !bytes.Equal(buf[:500], data) {
 				t.Errorf("%d bytes, %v, expected 500 and %v", i.Length, err, msg.ErrPeer)
 			}
-			if _, err := atB.ReceiveStream(buf).Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
+			if _, err := atB.ReceiveStream(msg.Buffers{buf}, nil).Wait(within(t)); !errors.Is(err, msg.ErrPeer) {
 				t.Errorf("%v, expected %v", err, msg.ErrPeer)
 			}
 			if c, err := atB.TakeStream(); c != nil || !errors.Is(err, msg.ErrPeer) {
 				t.Errorf("%v, %v, expected %v", c, err, msg.ErrPeer)
 			}
-			if _, err := atA.SendStream(data).Wait(within(t)); !errors.Is(err, msg.ErrClosed) {
+			if _, err := atA.SendStream(msg.Buffers{data}).Wait(within(t)); !errors.Is(err, msg.ErrClosed) {
 				t.Errorf("%v, expected %v", err, msg.ErrClosed)
 			}
 		}

@@ -15,8 +15,8 @@ func TestMessagesThatCreditsReleaseArePostedTogether(t *testing.T) {
 		e := connect(t, a, b)
 		var receives, sends []*msg.Request
 		for range messages {
-			receives = append(receives, b.Receive(make([]byte, length), 1, msg.All))
-			sends = append(sends, e.Send(1, make([]byte, length)))
+			receives = append(receives, b.Receive(msg.Buffers{make([]byte, length)}, 1, msg.All))
+			sends = append(sends, e.Send(1, msg.Buffers{make([]byte, length)}, nil))
 		}
 		together := 0
 		ctx := within(t)
@@ -45,7 +45,7 @@ func TestFlushIsPostedBehindFramesThatWait(t *testing.T) {
 	withoutRings(t)
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)
-		r := b.Receive(make([]byte, 8), 1, msg.All)
+		r := b.Receive(msg.Buffers{make([]byte, 8)}, 1, msg.All)
 		send, flush, behind := e.SendAndFlush(1, make([]byte, 8))
 		if behind > 0 {
 			t.Errorf("%d frames are posted behind the flush", behind)

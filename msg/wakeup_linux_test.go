@@ -16,7 +16,7 @@ func TestWakeupByChannelAndDescriptor(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 3 {
-			r := b.Receive(make([]byte, 1), 1, msg.All)
+			r := b.Receive(msg.Buffers{make([]byte, 1)}, 1, msg.All)
 			for !b.Arm() {
 			}
 			if _, ended, _ := r.Poll(); ended {
@@ -24,7 +24,7 @@ func TestWakeupByChannelAndDescriptor(t *testing.T) {
 			}
 			for !b.Arm() { // Poll may have taken an event
 			}
-			wait(t, e.Send(1, []byte{byte(i)}))
+			wait(t, e.Send(1, msg.Buffers{[]byte{byte(i)}}, nil))
 			if i == 1 {
 				list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 				if n, err := unix.Poll(list, 30_000); n != 1 {

@@ -200,62 +200,29 @@ func (w *Worker) Device() *verbs.Device { return w.on.Dev }
 
 // Receive receives the oldest message whose tag equals tag in the bits of mask, or the next such
 // message that arrives. The program must not use buf until the request has ended.
-func (w *Worker) Receive(buf []byte, tag, mask uint64) *Request {
+func (w *Worker) Receive(buf Buffers, tag, mask uint64) *Request {
 	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
-	r.receive.Buffer, r.receive.Length = r.piece(buf)
-	w.receive(r, tag, mask)
-	return r
-}
-
-// ReceiveVec is like Receive into a buffer in pieces, which are filled one after the other. The
-// program may change the list at once.
-func (w *Worker) ReceiveVec(bufs [][]byte, tag, mask uint64) *Request {
-	w.e.Lock()
-	defer w.unlock()
-	r := w.request()
-	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
-	w.receive(r, tag, mask)
-	return r
-}
-
-// receive posts a receive whose buffer is set in a request.
-func (w *Worker) receive(r *Request, tag, mask uint64) {
+	r.receive.Buffer, r.receive.Length = r.pieces(buf)
 	r.receiving = true
 	r.receive.Tag, r.receive.Mask, r.receive.Context = tag, mask, r
 	if w.closed {
 		r.end(Info{}, ErrClosed)
-		return
+		return r
 	}
 	w.machine.Receive(&r.receive)
 	w.e.Flush()
+	return r
 }
 
 // ReceiveMessage receives a message that Claim took. A message can be received once: a second
 // request ends with ErrReceived.
-func (w *Worker) ReceiveMessage(buf []byte, m *Message) *Request {
+func (w *Worker) ReceiveMessage(buf Buffers, m *Message) *Request {
 	w.e.Lock()
 	defer w.unlock()
 	r := w.request()
-	r.receive.Buffer, r.receive.Length = r.piece(buf)
-	w.receiveMessage(r, m)
-	return r
-}
-
-// ReceiveMessageVec is like ReceiveMessage into a buffer in pieces, which are filled one after the
-// other. The program may change the list at once.
-func (w *Worker) ReceiveMessageVec(bufs [][]byte, m *Message) *Request {
-	w.e.Lock()
-	defer w.unlock()
-	r := w.request()
-	r.receive.Buffer, r.receive.Length = r.pieces(bufs)
-	w.receiveMessage(r, m)
-	return r
-}
-
-// receiveMessage receives a message into the buffer that is set in a request.
-func (w *Worker) receiveMessage(r *Request, m *Message) {
+	r.receive.Buffer, r.receive.Length = r.pieces(buf)
 	r.receive.Tag, r.receive.Mask, r.receive.Context = m.Tag, All, r
 	switch {
 	case w.closed:
@@ -267,6 +234,7 @@ func (w *Worker) receiveMessage(r *Request, m *Message) {
 		m.m = nil
 		w.e.Flush()
 	}
+	return r
 }
 
 // Probe describes the message that a receive would get at once, and reports whether there is

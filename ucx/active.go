@@ -128,11 +128,11 @@ func (w *UcpWorker) RecvAmDataNonBlocking(dataDesc *UcpAmData, recvBuffer unsafe
 	}
 	return w.start(params, receiveData, err, func(r *request) {
 		if d.IsDataValid() {
-			d.m.Receive(buf).Then(r.end)
+			d.m.Receive(msg.Buffers{buf}).Then(r.end)
 			return
 		}
 		over := d.ep.receives()
-		d.m.Receive(buf).Then(func(i msg.Info, err error) {
+		d.m.Receive(msg.Buffers{buf}).Then(func(i msg.Info, err error) {
 			r.end(i, err)
 			over()
 		})

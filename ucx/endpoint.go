@@ -180,7 +180,7 @@ func (e *UcpEp) SendTagNonBlocking(tag uint64, address unsafe.Pointer, size uint
 	if err == nil {
 		err = e.w.ctx.need(featureTag, "EnableTag")
 	}
-	return e.start(params, err, func(c *msg.Endpoint) *msg.Request { return c.Send(tag, data) })
+	return e.start(params, err, func(c *msg.Endpoint) *msg.Request { return c.Send(tag, msg.Buffers{data}, nil) })
 }
 
 // SendAmNonBlocking sends an active message to the peer's handler for an ID of at most 65535. The
@@ -206,9 +206,9 @@ func (e *UcpEp) SendAmNonBlocking(id uint, header unsafe.Pointer, headerSize uin
 	}
 	return e.start(params, err, func(c *msg.Endpoint) *msg.Request {
 		if flags&UCP_AM_SEND_FLAG_RNDV != 0 {
-			return c.AnnounceActive(uint16(id), h, d)
+			return c.SendActive(uint16(id), h, msg.Buffers{d}, &msg.SendOptions{Announce: true})
 		}
-		return c.SendActive(uint16(id), h, d)
+		return c.SendActive(uint16(id), h, msg.Buffers{d}, nil)
 	})
 }
 

@@ -144,6 +144,6 @@ func (w *UcpWorker) RecvTagNonBlocking(address unsafe.Pointer, size uint64,
 		err = w.ctx.need(featureTag, "EnableTag")
 	}
 	return w.start(params, receiveTag, err, func(r *request) {
-		w.worker.Receive(buf, tag, tagMask).Then(r.end)
+		w.worker.Receive(msg.Buffers{buf}, tag, tagMask).Then(r.end)
 	})
 }

@@ -27,14 +27,14 @@ func main() {
 	// Two processes would exchange the address over a socket or a file.
 	e := must(a.Connect(ctx, b.Address()))
 	sent := []*msg.Request{
-		e.Send(news, []byte("it rains")),
-		e.Send(orders, []byte("two coffees")),
-		e.Send(orders, make([]byte, 1<<20)), // b reads it from a's memory
+		e.Send(news, msg.Buffers{[]byte("it rains")}, nil),
+		e.Send(orders, msg.Buffers{[]byte("two coffees")}, nil),
+		e.Send(orders, msg.Buffers{make([]byte, 1<<20)}, nil), // b reads it from a's memory
 	}
 
 	buf := make([]byte, 1<<20)
 	for _, tag := range []uint64{orders, orders, news} {
-		i := must(b.Receive(buf, tag, msg.All).Wait(ctx))
+		i := must(b.Receive(msg.Buffers{buf}, tag, msg.All).Wait(ctx))
 		fmt.Printf("tag %d: %d bytes %.11q\n", i.Tag, i.Length, buf[:i.Length])
 	}
 	for _, r := range sent {
