@@ -27,56 +27,55 @@ type built struct {
 //go:embed testdata/ceph.sh
 var cephScript string
 
-func builtPrograms() []built {
-	return []built{
-		{
-			name: "built: valkey's RDMA test", variable: "VALKEY", file: "tests/rdma/rdma-test",
-			script: `"$VALKEY/src/valkey-server" --port 0 --protected-mode no --appendonly no --dir . --loadmodule "$VALKEY/src/valkey-rdma.so" bind=SERVER port=6379 >server.log 2>&1 &
+var builtPrograms = []built{
+	{
+		name: "built: valkey's RDMA test", variable: "VALKEY", file: "tests/rdma/rdma-test",
+		script: `"$VALKEY/src/valkey-server" --port 0 --protected-mode no --appendonly no --dir . --loadmodule "$VALKEY/src/valkey-rdma.so" bind=SERVER port=6379 >server.log 2>&1 &
 server=$!
 trap 'kill $server; wait $server' EXIT
 for i in $(seq 200); do grep -q "Ready to accept" server.log && break; sleep .05; done
 "$VALKEY/tests/rdma/rdma-test" --thread 4 -h SERVER`,
-			want: "Valkey Over RDMA test [OK]",
-		},
-		{
-			name: "built: rdma-example", variable: "RDMA_EXAMPLE", file: "bin/rdma_client",
-			script: `"$RDMA_EXAMPLE/bin/rdma_server" -a SERVER >server.log 2>&1 &
+		want: "Valkey Over RDMA test [OK]",
+	},
+	{
+		name: "built: rdma-example", variable: "RDMA_EXAMPLE", file: "bin/rdma_client",
+		script: `"$RDMA_EXAMPLE/bin/rdma_server" -a SERVER >server.log 2>&1 &
 server=$!
 trap 'kill $server; wait $server' EXIT
 sleep 1
 "$RDMA_EXAMPLE/bin/rdma_client" -a SERVER -s textstring`,
-			want: "SUCCESS, source and destination buffers match",
-		},
-		{
-			name: "built: the-geek-in-the-corner, 01", variable: "GEEK_IN_THE_CORNER", file: "01_basic-client-server/client",
-			script: `stdbuf -oL "$GEEK_IN_THE_CORNER/01_basic-client-server/server" >server.log &
+		want: "SUCCESS, source and destination buffers match",
+	},
+	{
+		name: "built: the-geek-in-the-corner, 01", variable: "GEEK_IN_THE_CORNER", file: "01_basic-client-server/client",
+		script: `stdbuf -oL "$GEEK_IN_THE_CORNER/01_basic-client-server/server" >server.log &
 server=$!
 trap 'kill $server; wait $server' EXIT
 for i in $(seq 200); do grep -q "listening on port" server.log && break; sleep .05; done
 port=$(sed -n 's/.*port \([0-9]*\).*/\1/p' server.log)
 "$GEEK_IN_THE_CORNER/01_basic-client-server/client" SERVER $port`,
-			want: "send completed successfully",
-		},
-		{
-			name: "built: rdmapp", variable: "RDMAPP", file: "build/helloworld",
-			script: `"$RDMAPP/build/helloworld" 2333 >server.log 2>&1 &
+		want: "send completed successfully",
+	},
+	{
+		name: "built: rdmapp", variable: "RDMAPP", file: "build/helloworld",
+		script: `"$RDMAPP/build/helloworld" 2333 >server.log 2>&1 &
 server=$!
 trap 'kill $server; wait $server' EXIT
 for i in $(seq 200); do grep -q "listening on" server.log && break; sleep .05; done
 "$RDMAPP/build/helloworld" SERVER 2333`,
-			want: "Compared and swapped from server: 43",
-		},
-		{
-			name: "built: rlib", variable: "RLIB", file: "client",
-			script: `"$RLIB/server" >server.log 2>&1 &
+		want: "Compared and swapped from server: 43",
+	},
+	{
+		name: "built: rlib", variable: "RLIB", file: "client",
+		script: `"$RLIB/server" >server.log 2>&1 &
 server=$!
 trap 'kill $server; wait $server' EXIT
 "$RLIB/client"`,
-			want: "msg read: hello world",
-		},
-		{
-			name: "built: eRPC's hello_world", variable: "ERPC", file: "hello_world/client",
-			script: `"$ERPC/hello_world/server" >server.log 2>&1 &
+		want: "msg read: hello world",
+	},
+	{
+		name: "built: eRPC's hello_world", variable: "ERPC", file: "hello_world/client",
+		script: `"$ERPC/hello_world/server" >server.log 2>&1 &
 server=$!
 trap 'kill $server; wait $server' EXIT
 for i in $(seq 10); do
@@ -85,20 +84,19 @@ for i in $(seq 10); do
 	grep -q hello client.log && exit
 done
 exit 1`,
-			want: "\nhello\n",
-		},
-		{
-			name:     "built: Ceph",
-			programs: []need{{"ceph-mon", "ceph-mon"}, {"ceph-mgr", "ceph-mgr"}, {"ceph-osd", "ceph-osd"}, {"ceph", "ceph-common"}, {"monmaptool", "ceph-base"}},
-			script:   cephScript,
-			want:     "Ceph returned what was written",
-		},
-	}
+		want: "\nhello\n",
+	},
+	{
+		name:     "built: Ceph",
+		programs: []need{{"ceph-mon", "ceph-mon"}, {"ceph-mgr", "ceph-mgr"}, {"ceph-osd", "ceph-osd"}, {"ceph", "ceph-common"}, {"monmaptool", "ceph-base"}},
+		script:   cephScript,
+		want:     "Ceph returned what was written",
+	},
 }
 
 // builtPrograms runs the built programs whose names match, and returns how many failed.
 func (r *runner) builtPrograms(ctx context.Context, only *regexp.Regexp) (failed int) {
-	for _, b := range builtPrograms() {
+	for _, b := range builtPrograms {
 		if !only.MatchString(b.name) || ctx.Err() != nil {
 			continue
 		}
