@@ -34,7 +34,7 @@ var builtPrograms = []built{
 server=$!
 trap 'kill $server; wait $server' EXIT
 for i in $(seq 200); do grep -q "Ready to accept" server.log && break; sleep .05; done
-"$VALKEY/tests/rdma/rdma-test" --thread 4 -h SERVER`,
+stdbuf -oL "$VALKEY/tests/rdma/rdma-test" --thread 4 -h SERVER`,
 		want: "Valkey Over RDMA test [OK]",
 	},
 	{
