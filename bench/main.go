@@ -226,7 +226,7 @@ func runPath(cmd *cobra.Command, opt *options, self, name string, grows *report)
 		Tools: []compare.Tool{
 			compare.Softrdma{Path: opt.softrdma, Bench: self, Congestion: opt.congestion}, compare.Kernel{Path: self}, compare.Iperf3{}, compare.UCX{}, compare.UCX{Shared: true},
 			compare.RawMemory{Path: self}, compare.RDMANet{Path: self}, compare.Messages{Path: self},
-			compare.Exec{Path: opt.softrdma}, compare.Exec{Path: opt.softrdma, Share: true}, guestDevice,
+			compare.Exec{Path: opt.softrdma}, guestDevice,
 			compare.Program{Path: opt.softrdma}, compare.Program{Path: opt.softrdma, Memory: true}, compare.UCX{Programs: opt.softrdma}, compare.MPI{Path: opt.softrdma}, compare.MPI{TCP: true}, compare.MPI{Host: true}, compare.Collective{Path: opt.softrdma, Bench: self}, compare.Presence{Path: opt.softrdma},
 			compare.Fabric{Path: opt.softrdma}, compare.Fabric{Path: opt.softrdma, Trunk: true},
 		},
