@@ -182,7 +182,7 @@ func (c *connection) takeRing() (n int) {
 	if n > 0 && d.reader.Show() {
 		c.ringBell()
 	}
-	if d.writer.Moved() || n > 0 {
+	if d.writer.Moved() || n > 0 && (c.Left() < c.Entered() || len(c.flushes) > 0 || c.closing) {
 		c.Mark()
 	}
 	return n

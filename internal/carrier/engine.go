@@ -126,6 +126,12 @@ func (e *Engine) Marked() bool { return len(e.dirty) > 0 }
 
 // Flush pushes the connections that are marked. The caller holds the lock.
 func (e *Engine) Flush() {
+	if len(e.dirty) > 0 {
+		e.push()
+	}
+}
+
+func (e *Engine) push() {
 	for i := 0; i < len(e.dirty); i++ {
 		e.dirty[i].push()
 	}
