@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"softrdma/internal/session"
+	"softrdma/internal/waiting"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -255,7 +256,7 @@ func (c *Client) renew(a *attempt, old *link) {
 // retry connects until it succeeds, the server refuses for good, or ctx ends.
 func (c *Client) retry(ctx context.Context, address string) (*link, error) {
 	var last error
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for pauses := (waiting.Backoff{First: firstPause, Last: lastPause}); ; {
 		s, err := c.connect(ctx, address)
 		switch {
 		case err == nil:
@@ -266,7 +267,7 @@ func (c *Client) retry(ctx context.Context, address string) (*link, error) {
 			last = err
 		}
 		address = c.address // a successor that is gone may have been replaced
-		if wait(ctx, pause) != nil {
+		if pauses.Wait(ctx) != nil {
 			return nil, last
 		}
 	}
@@ -277,18 +278,6 @@ const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
 )
-
-// wait waits for a duration, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // Buffer returns registered memory for a body of n bytes, which calls of this client send without
 // a copy. The caller releases it.

@@ -183,7 +183,7 @@ func (s *link) reconnect(p *path) {
 func (s *link) repair(p *path) {
 	defer s.e.Ending.Done()
 	cut := time.Now()
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for pauses := (waiting.Backoff{First: firstPause, Last: lastPause}); ; {
 		p.to = p.address // the server may have got another address
 		err := s.dial(s.context, p)
 		s.e.Lock()
@@ -203,7 +203,7 @@ func (s *link) repair(p *path) {
 		}
 		s.e.Unlock()
 		if err != nil {
-			_ = wait(s.context, pause) // s.err is set when it ends
+			_ = pauses.Wait(s.context) // s.err is set when it ends
 		}
 	}
 }

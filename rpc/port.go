@@ -171,7 +171,7 @@ func (p *port) guard() {
 			return
 		}
 		for last := p.beat.Load(); ; {
-			if wait(p.context, handlerLimit) != nil {
+			if waiting.Sleep(p.context, handlerLimit) != nil {
 				return
 			}
 			now := p.beat.Load()

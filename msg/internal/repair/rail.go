@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"softrdma/internal/waiting"
 	"softrdma/verbs"
 )
 
@@ -18,9 +19,9 @@ const (
 
 // A Rail is one that may have to be connected again. The owner's lock guards it; Wait needs no lock.
 type Rail struct {
-	active bool          // a goroutine makes attempts
-	pause  time.Duration // before the next attempt
-	since  time.Time     // when the rail was connected last
+	active bool            // a goroutine makes attempts
+	pauses waiting.Backoff // before attempts
+	since  time.Time       // when the rail was connected last
 }
 
 // Begin reports whether the caller makes attempts from now on, because nobody does: Wait, the attempt, and
@@ -31,20 +32,15 @@ func (r *Rail) Begin() bool {
 	}
 	r.active = true
 	if time.Since(r.since) > LastPause {
-		r.pause = 0
+		r.pauses.Reset()
 	}
-	r.longer()
 	return true
 }
 
-func (r *Rail) longer() { r.pause = min(max(2*r.pause, FirstPause), LastPause) }
-
 // Wait waits until it is time for an attempt, or ctx has ended.
 func (r *Rail) Wait(ctx context.Context) {
-	select {
-	case <-time.After(r.pause):
-	case <-ctx.Done():
-	}
+	r.pauses.First, r.pauses.Last = FirstPause, LastPause
+	_ = r.pauses.Wait(ctx) // the attempt notices the end
 }
 
 // Settle takes the result of an attempt, and reports whether another one follows. It does if again is set.
@@ -52,9 +48,7 @@ func (r *Rail) Settle(connected, again bool) bool {
 	if connected {
 		r.since = time.Now()
 	}
-	if r.active = again; again {
-		r.longer()
-	}
+	r.active = again
 	return again
 }
 

@@ -46,7 +46,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		r := Rail{pause: LastPause}
+		var r Rail
 		from := time.Now()
 		if r.Wait(ctx); time.Since(from) != 0 {
 			t.Errorf("waited %v", time.Since(from))
