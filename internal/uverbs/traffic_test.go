@@ -218,23 +218,6 @@ func TestAsyncEventNamesTheObjectAsTheProgramDoes(t *testing.T) {
 	}
 }
 
-// write posts a WRITE of a number to the peer's memory, without a doorbell.
-func (s *side) write(peer *side, n uint32) {
-	binary.NativeEndian.PutUint32(s.buf, n)
-	s.put(queue.Write, func(w *queue.SendWQE) { *w.RDMA() = queue.RDMA{Addr: addrOf(peer.buf[8:]), RKey: peer.key} }, s.sge(0, 4))
-}
-
-// ring is a doorbell.
-func (s *side) ring() {
-	s.f.t.Helper()
-	used := s.f.used
-	no, _, _ := s.f.command(uapi.CmdPostSend, uapi.Bytes(&uapi.PostSend{QPHandle: s.handle, WQESize: 128}), nil, 4)
-	s.f.used = used
-	if no != 0 {
-		s.f.t.Fatalf("doorbell: %v", no)
-	}
-}
-
 // A doorbell for a long message is answered before the message is carried out,
 // and once. How long it is the program says where it may say anything.
 func TestLongMessageIsAnsweredOnceAndFirst(t *testing.T) {
