@@ -26,7 +26,6 @@ const (
 // added: split by subject what grows beyond a limit.
 var (
 	largeMethods = map[string]int{
-		"rdmanet.Conn":                     76,
 		"msg.Worker":                       57,
 		"internal/message.Worker":          59,
 		"rdmacm.ID":                        57,

@@ -147,37 +147,37 @@ func (c *Conn) set(f func() error) error {
 }
 
 // keepAlive sets the period of keep-alives. The caller holds mu.
-func (c *Conn) keepAlive(d time.Duration) {
-	if c.keep = d; c.alive != nil {
-		c.alive.Stop()
+func (e *endpoint) keepAlive(d time.Duration) {
+	if e.keep = d; e.alive != nil {
+		e.alive.Stop()
 	}
 	switch {
 	case d <= 0:
-	case c.alive == nil:
-		c.alive = time.AfterFunc(d, c.ask)
+	case e.alive == nil:
+		e.alive = time.AfterFunc(d, e.ask)
 	default:
-		c.alive.Reset(d)
+		e.alive.Reset(d)
 	}
 }
 
 // ask sends a keep-alive: a WRITE of no bytes, as in rsockets. The peer's device
 // acknowledges it and its program does not see it.
-func (c *Conn) ask() {
-	if !c.begin() {
+func (e *endpoint) ask() {
+	if !e.begin() {
 		return
 	}
-	defer c.end()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed || c.life.Gone() || c.keep <= 0 {
+	defer e.end()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || e.life.Gone() || e.keep <= 0 {
 		return
 	}
-	c.progress()
-	if c.controls < controlSlots && !c.life.Gone() {
-		c.wr[0] = verbs.SendWR{WRID: workControl, Op: verbs.OpWrite}
-		if c.send(1) {
-			c.controls++
+	e.progress()
+	if e.controls < controlSlots && !e.life.Gone() {
+		e.wr[0] = verbs.SendWR{WRID: workControl, Op: verbs.OpWrite}
+		if e.send(1) {
+			e.controls++
 		}
 	}
-	c.alive.Reset(c.keep)
+	e.alive.Reset(e.keep)
 }

@@ -46,7 +46,12 @@ type link interface {
 // from any goroutine.
 type Conn struct {
 	local, remote net.Addr
+	endpoint
+}
 
+// An endpoint is this end of the protocol: it moves messages between the queue pair and the buffers,
+// and says what may go on. It never waits. Conn adds the calls of programs, and how they wait.
+type endpoint struct {
 	link link
 	objects
 
@@ -134,8 +139,8 @@ type side struct {
 	turn     sync.Mutex // one call at a time
 	deadline deadline
 	wake     chan struct{}
-	waiting  bool // under Conn.mu
-	want     want // under Conn.mu: of a writer
+	waiting  bool // under endpoint.mu
+	want     want // under endpoint.mu: of a writer
 }
 
 func (s *side) init() {
@@ -153,11 +158,11 @@ func (s *side) signal() {
 // newConn makes a connection without its queue pair.
 func newConn(dev *verbs.Device, o *Options) (c *Conn, err error) {
 	half, send := o.sizes()
-	c = &Conn{
+	c = &Conn{endpoint: endpoint{
 		objects: objects{spin: o.spin()}, users: users{idle: make(chan struct{})}, linger: o.linger(),
 		timers: timers{keep: o.keepAlive()}, dialect: dialect{sends: dev.Protocol() == verbs.IWARP},
 		rx: rsocket.NewReceiver(half, credits), out: rsocket.NewSendBuffer(send, spans),
-	}
+	}}
 	for _, s := range []*side{&c.r, &c.w, &c.x} {
 		s.init()
 	}
@@ -200,31 +205,31 @@ func (o *objects) discard() error {
 }
 
 // qpConfig returns the configuration of the connection's queue pair.
-func (c *Conn) qpConfig() verbs.QPConfig {
+func (e *endpoint) qpConfig() verbs.QPConfig {
 	slots := dataSlots + controlSlots + lastSlots
 	q := verbs.QPConfig{
-		Type: verbs.RC, SendCQ: c.cq, RecvCQ: c.cq, SignalAll: true,
+		Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, SignalAll: true,
 		MaxSend: slots, MaxRecv: receiveCount,
 		MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: maxInline,
 	}
-	if c.sends {
+	if e.sends {
 		q.MaxSend *= 2
 		// A keep-alive completes when TCP has taken it, so the device probes the peer's device.
-		if c.keep > 0 {
-			q.PeerProbe, q.PeerTimeout = c.keep, c.keep+probeAnswerTimeout
+		if e.keep > 0 {
+			q.PeerProbe, q.PeerTimeout = e.keep, e.keep+probeAnswerTimeout
 		}
 	}
 	return q
 }
 
 // connData returns the connection data for the peer.
-func (c *Conn) connData() []byte {
+func (e *endpoint) connData() []byte {
 	d := rsocket.ConnData{
-		Flags: rsocket.FlagIomap, Credits: credits, IomapSize: c.maps.announced,
-		Target: rsocket.SGE{Addr: c.store.tableMR.Addr(), Key: c.store.tableMR.RKey(), Length: rsocket.TargetEntries},
-		Data:   rsocket.SGE{Addr: c.store.recvMR.Addr(), Key: c.store.recvMR.RKey(), Length: uint32(len(c.store.recv) / 2)},
+		Flags: rsocket.FlagIomap, Credits: credits, IomapSize: e.maps.announced,
+		Target: rsocket.SGE{Addr: e.store.tableMR.Addr(), Key: e.store.tableMR.RKey(), Length: rsocket.TargetEntries},
+		Data:   rsocket.SGE{Addr: e.store.recvMR.Addr(), Key: e.store.recvMR.RKey(), Length: uint32(len(e.store.recv) / 2)},
 	}
-	if c.sends {
+	if e.sends {
 		d.Flags |= rsocket.FlagProof
 	}
 	b := make([]byte, rsocket.ConnDataLen)
@@ -234,9 +239,9 @@ func (c *Conn) connData() []byte {
 
 // attach sets the connection's queue pair, which is in INIT or later, and posts its
 // receives.
-func (c *Conn) attach(qp *verbs.QP) error {
-	c.qp = qp
-	return qp.PostRecv(c.empty...)
+func (e *endpoint) attach(qp *verbs.QP) error {
+	e.qp = qp
+	return qp.PostRecv(e.empty...)
 }
 
 // start starts the connection: the queue pair is in RTS.

@@ -27,14 +27,14 @@ func (m *mappings) init(iomaps int) {
 }
 
 // update handles the peer's message that entry i of this side's table is new.
-func (m *mappings) update(c *Conn, i, n uint32) error {
-	if err := c.rx.Counted(); err != nil {
+func (m *mappings) update(e *endpoint, i, n uint32) error {
+	if err := e.rx.Counted(); err != nil {
 		return err
 	}
 	if uint64(i) >= uint64(len(m.peer)) || n != rsocket.IomapLen {
 		return &rsocket.Fault{Detail: reason.Detail{Reason: reason.SocketMapping, Expected: uint64(len(m.peer)), Found: uint64(i)}}
 	}
-	m.peer[i] = rsocket.ParseIomap(c.store.table[tableLen(int(i)):])
+	m.peer[i] = rsocket.ParseIomap(e.store.table[tableLen(int(i)):])
 	return nil
 }
 

@@ -17,21 +17,21 @@ const receiveCount = credits + spareRecvs
 var noReceives = make([]verbs.RecvWR, receiveCount)
 
 // words returns how many bytes of memory received messages need.
-func (c *Conn) words() int {
-	if c.sends {
+func (e *endpoint) words() int {
+	if e.sends {
 		return receiveCount * rsocket.MessageLen
 	}
 	return 0
 }
 
 // receives returns the receives to post, in turn.
-func (c *Conn) receives() []verbs.RecvWR {
-	if !c.sends {
+func (e *endpoint) receives() []verbs.RecvWR {
+	if !e.sends {
 		return noReceives
 	}
 	list, sges := make([]verbs.RecvWR, receiveCount), make([]verbs.SGE, receiveCount)
 	for i := range list {
-		sges[i] = c.store.wordsMR.SGE(i*rsocket.MessageLen, rsocket.MessageLen)
+		sges[i] = e.store.wordsMR.SGE(i*rsocket.MessageLen, rsocket.MessageLen)
 		list[i] = verbs.RecvWR{WRID: workRecv | uint64(i)<<8, SGL: sges[i : i+1]}
 	}
 	return list
@@ -39,32 +39,32 @@ func (c *Conn) receives() []verbs.RecvWR {
 
 // postMessage posts a message, together with the write that the request in wr describes,
 // if any. It reports whether it could post.
-func (c *Conn) postMessage(m rsocket.Message) bool {
-	w := &c.wr[0]
-	if !c.sends {
+func (e *endpoint) postMessage(m rsocket.Message) bool {
+	w := &e.wr[0]
+	if !e.sends {
 		w.Op, w.Imm = verbs.OpWriteImm, uint32(m)
-		return c.send(1)
+		return e.send(1)
 	}
-	m.Put(c.word[:])
-	message := verbs.SendWR{WRID: w.WRID, Op: verbs.OpSend, Flags: w.Flags, Inline: c.word[:]}
+	m.Put(e.word[:])
+	message := verbs.SendWR{WRID: w.WRID, Op: verbs.OpSend, Flags: w.Flags, Inline: e.word[:]}
 	if len(w.SGL) == 0 && len(w.Inline) == 0 {
 		*w = message
-		return c.send(1)
+		return e.send(1)
 	}
 	w.WRID, w.Op = workWrite, verbs.OpWrite
-	c.wr[1] = message
-	return c.send(2)
+	e.wr[1] = message
+	return e.send(2)
 }
 
 // messageOf returns the message of a completion. n is the number of bytes written
 // before it, 0 if that is not known.
-func (c *Conn) messageOf(wc *verbs.WC) (m rsocket.Message, n uint32, err error) {
+func (e *endpoint) messageOf(wc *verbs.WC) (m rsocket.Message, n uint32, err error) {
 	switch {
-	case !c.sends && wc.Op == verbs.WCRecvRDMAImm && wc.Flags&verbs.WCWithImm != 0:
+	case !e.sends && wc.Op == verbs.WCRecvRDMAImm && wc.Flags&verbs.WCWithImm != 0:
 		return rsocket.Message(wc.Imm), wc.ByteLen, nil
-	case c.sends && wc.Op == verbs.WCRecv && wc.ByteLen == rsocket.MessageLen:
-		m = rsocket.ParseMessage(c.store.words[wc.WRID>>8*rsocket.MessageLen:])
-		return m, c.writtenBefore(m), nil
+	case e.sends && wc.Op == verbs.WCRecv && wc.ByteLen == rsocket.MessageLen:
+		m = rsocket.ParseMessage(e.store.words[wc.WRID>>8*rsocket.MessageLen:])
+		return m, e.writtenBefore(m), nil
 	}
 	return 0, 0, &rsocket.Fault{Detail: reason.Detail{Reason: reason.SocketMessage, Found: uint64(wc.Op)}}
 }
@@ -74,12 +74,12 @@ func (c *Conn) messageOf(wc *verbs.WC) (m rsocket.Message, n uint32, err error) 
 // target table holds a complete one. All targets of a peer have the length of its
 // first one, so an entry that has arrived only in part is not mistaken for a
 // complete one.
-func (c *Conn) writtenBefore(m rsocket.Message) uint32 {
+func (e *endpoint) writtenBefore(m rsocket.Message) uint32 {
 	switch m.Op() {
 	case rsocket.OpIomap:
 		return rsocket.IomapLen
 	case rsocket.OpCredits:
-		if e := rsocket.ParseTarget(c.target()); e.Length == c.peerHalf && e.Addr != 0 && e.Key != 0 {
+		if t := rsocket.ParseTarget(e.target()); t.Length == e.peerHalf && t.Addr != 0 && t.Key != 0 {
 			return rsocket.SGELen
 		}
 	}
@@ -87,6 +87,6 @@ func (c *Conn) writtenBefore(m rsocket.Message) uint32 {
 }
 
 // target returns the entry of the target table that the peer writes next.
-func (c *Conn) target() []byte {
-	return c.store.table[c.tx.NextTarget()*rsocket.SGELen:][:rsocket.SGELen]
+func (e *endpoint) target() []byte {
+	return e.store.table[e.tx.NextTarget()*rsocket.SGELen:][:rsocket.SGELen]
 }

@@ -12,7 +12,7 @@ import (
 // later message may have arrived in part.
 func TestTargetIsUsedOnlyWhenComplete(t *testing.T) {
 	const length = 0x12345
-	c := &Conn{dialect: dialect{sends: true, peerHalf: length}, objects: objects{store: &storage{table: make([]byte, tableLen(0)), words: make([]byte, rsocket.MessageLen)}}}
+	c := &endpoint{dialect: dialect{sends: true, peerHalf: length}, objects: objects{store: &storage{table: make([]byte, tableLen(0)), words: make([]byte, rsocket.MessageLen)}}}
 	c.tx.Start(&rsocket.ConnData{})
 	rsocket.NewMessage(rsocket.OpCredits, 9).Put(c.store.words)
 	wc := &verbs.WC{WRID: workRecv, Op: verbs.WCRecv, ByteLen: rsocket.MessageLen}
@@ -41,7 +41,7 @@ func TestMessageOfAnotherKindIsRefused(t *testing.T) {
 		{true, verbs.WC{Op: verbs.WCRecv, ByteLen: 3}},
 		{false, verbs.WC{Op: verbs.WCRecv, ByteLen: rsocket.MessageLen}},
 	} {
-		conn := &Conn{dialect: dialect{sends: c.sends}}
+		conn := &endpoint{dialect: dialect{sends: c.sends}}
 		if _, _, err := conn.messageOf(&c.wc); err == nil {
 			t.Errorf("sends %v: %+v was taken", c.sends, c.wc)
 		}

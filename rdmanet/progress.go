@@ -25,92 +25,92 @@ const (
 
 // progress handles completions, posts what they make possible, and wakes the
 // waiting sides that can continue. The caller holds mu.
-func (c *Conn) progress() {
+func (e *endpoint) progress() {
 	for {
-		n, err := c.cq.Poll(c.wcs[:])
-		for i := range c.wcs[:n] {
-			c.complete(&c.wcs[i])
+		n, err := e.cq.Poll(e.wcs[:])
+		for i := range e.wcs[:n] {
+			e.complete(&e.wcs[i])
 		}
 		if err != nil {
-			c.fail(err)
+			e.fail(err)
 		}
-		if n < len(c.wcs) {
+		if n < len(e.wcs) {
 			break
 		}
 	}
-	for c.recvs > 0 && !c.life.Gone() {
-		n := min(c.recvs, len(c.empty)-c.repost)
-		if err := c.qp.PostRecv(c.empty[c.repost:][:n]...); err != nil {
-			c.fail(err)
+	for e.recvs > 0 && !e.life.Gone() {
+		n := min(e.recvs, len(e.empty)-e.repost)
+		if err := e.qp.PostRecv(e.empty[e.repost:][:n]...); err != nil {
+			e.fail(err)
 		}
-		c.recvs -= n
-		c.repost = (c.repost + n) % len(c.empty)
+		e.recvs -= n
+		e.repost = (e.repost + n) % len(e.empty)
 	}
-	c.update()
-	for _, s := range [...]*side{&c.r, &c.w, &c.x} {
-		if s.waiting && c.ready(s) {
+	e.update()
+	for _, s := range [...]*side{&e.r, &e.w, &e.x} {
+		if s.waiting && e.ready(s) {
 			s.signal()
 		}
 	}
 }
 
-func (c *Conn) complete(wc *verbs.WC) {
+func (e *endpoint) complete(wc *verbs.WC) {
 	if wc.WRID&0xff == workDisconnect {
-		c.life.End() // even if it has not arrived
+		e.life.End() // even if it has not arrived
 	}
 	if wc.Status != verbs.Success {
-		c.handleFailure(wc)
+		e.handleFailure(wc)
 	}
 	switch wc.WRID & 0xff {
 	case workRecv:
 		if wc.Status == verbs.Success {
-			c.recvs++
-			if err := c.receive(wc); err != nil {
-				c.fail(err)
+			e.recvs++
+			if err := e.receive(wc); err != nil {
+				e.fail(err)
 			}
 		}
 	case workData:
-		c.posted--
-		c.out.Done(uint32(wc.WRID >> 8))
+		e.posted--
+		e.out.Done(uint32(wc.WRID >> 8))
 	case workInline:
-		c.posted--
+		e.posted--
 	case workControl:
-		c.controls--
+		e.controls--
 	case workProof:
-		c.lasts--
-		c.unproven = c.unproven && wc.Status != verbs.Success
+		e.lasts--
+		e.unproven = e.unproven && wc.Status != verbs.Success
 	case workDisconnect, workLast:
-		c.lasts--
+		e.lasts--
 	}
 }
 
 // receive handles a message of the peer.
-func (c *Conn) receive(wc *verbs.WC) error {
-	m, written, err := c.messageOf(wc)
+func (e *endpoint) receive(wc *verbs.WC) error {
+	m, written, err := e.messageOf(wc)
 	if err != nil {
 		return err
 	}
 	switch m.Op() {
 	case rsocket.OpData:
-		if err := c.rx.Arrived(m.Data()); err != nil {
+		if err := e.rx.Arrived(m.Data()); err != nil {
 			return err
 		}
-		if c.noRead {
-			c.drop()
+		if e.noRead {
+			e.drop()
 		}
 	case rsocket.OpCredits:
-		c.tx.Grant(m.Data())
+		e.tx.Grant(m.Data())
 		// Read the table only if the peer has written a whole entry before this
 		// message. Otherwise the entry may be incomplete.
 		if written == rsocket.SGELen {
-			entry := c.target()
+			entry := e.target()
 			defer clear(entry)
-			return c.tx.Tell(rsocket.ParseTarget(entry))
+			return e.tx.Tell(rsocket.ParseTarget(entry))
 		}
 	case rsocket.OpIomap:
-		return c.maps.update(c, m.Data(), written)
+		return e.maps.update(e, m.Data(), written)
 	case rsocket.OpControl:
-		c.life.Control(m.Data())
+		e.life.Control(m.Data())
 	default:
 		return &rsocket.Fault{Detail: reason.Detail{Reason: reason.SocketMessage, Found: uint64(m.Op())}}
 	}
@@ -118,17 +118,17 @@ func (c *Conn) receive(wc *verbs.WC) error {
 }
 
 // drop discards data that arrived after CloseRead.
-func (c *Conn) drop() {
-	for c.rx.Unread() > 0 {
-		_, n := c.rx.Next()
-		c.rx.Consume(n)
+func (e *endpoint) drop() {
+	for e.rx.Unread() > 0 {
+		_, n := e.rx.Next()
+		e.rx.Consume(n)
 	}
 }
 
 // handleFailure handles an unsuccessful completion. After the end of the connection the
 // flushed completions are no error, unless some data was not acknowledged.
-func (c *Conn) handleFailure(wc *verbs.WC) {
-	if c.err != nil || c.life.Left() || c.life.Gone() && !c.unacknowledged() {
+func (e *endpoint) handleFailure(wc *verbs.WC) {
+	if e.err != nil || e.life.Left() || e.life.Gone() && !e.unacknowledged() {
 		return
 	}
 	err := wc.Err()
@@ -137,20 +137,20 @@ func (c *Conn) handleFailure(wc *verbs.WC) {
 		errno = syscall.ETIMEDOUT
 	}
 	if wc.Status == verbs.WRFlushErr {
-		err = c.flushed(err)
+		err = e.flushed(err)
 	}
-	c.fail(fmt.Errorf("%w: %w", errno, err))
+	e.fail(fmt.Errorf("%w: %w", errno, err))
 }
 
 // flushed returns why the queue was flushed. The reason why the connection ended is
 // more useful than the request that was flushed first.
-func (c *Conn) flushed(err error) error {
-	why := c.link.Err()
+func (e *endpoint) flushed(err error) error {
+	why := e.link.Err()
 	if why == nil {
 		return err
 	}
-	if e := (*verbs.CompletionError)(nil); errors.As(err, &e) && e.Cause() != "" {
-		return fmt.Errorf("%w (%s)", why, e.Cause())
+	if x := (*verbs.CompletionError)(nil); errors.As(err, &x) && x.Cause() != "" {
+		return fmt.Errorf("%w (%s)", why, x.Cause())
 	}
 	return why
 }
@@ -162,67 +162,67 @@ func silent(err error) bool {
 }
 
 // fail ends the connection with an error.
-func (c *Conn) fail(err error) {
-	if c.err == nil {
-		c.err = err
-		if !c.closed {
-			_ = c.link.Disconnect() // notifies the peer; err is the error to report, not this one
+func (e *endpoint) fail(err error) {
+	if e.err == nil {
+		e.err = err
+		if !e.closed {
+			_ = e.link.Disconnect() // notifies the peer; err is the error to report, not this one
 		}
 	}
-	c.lost = c.lost || c.unacknowledged() && !c.life.Left()
-	c.life.End()
-	c.r.deadline.end()
-	c.w.deadline.end()
-	c.wakeWaiting()
+	e.lost = e.lost || e.unacknowledged() && !e.life.Left()
+	e.life.End()
+	e.r.deadline.end()
+	e.w.deadline.end()
+	e.wakeWaiting()
 }
 
 // update sends the peer the credit and the half of the buffer that have become
 // free.
-func (c *Conn) update() {
-	for c.rx.Due() && !c.life.Gone() && !c.closed {
-		if c.controls == controlSlots {
-			c.scheduleUpdate()
+func (e *endpoint) update() {
+	for e.rx.Due() && !e.life.Gone() && !e.closed {
+		if e.controls == controlSlots {
+			e.scheduleUpdate()
 			return
 		}
-		u := c.rx.Update()
-		w := &c.wr[0]
+		u := e.rx.Update()
+		w := &e.wr[0]
 		*w = verbs.SendWR{WRID: workControl}
 		if u.Length > 0 {
-			w.RemoteAddr, w.RKey = c.peer.PutTarget(c.small[:], rsocket.SGE{
-				Addr: c.store.recvMR.Addr() + uint64(u.Off), Key: c.store.recvMR.RKey(), Length: uint32(u.Length),
+			w.RemoteAddr, w.RKey = e.peer.PutTarget(e.small[:], rsocket.SGE{
+				Addr: e.store.recvMR.Addr() + uint64(u.Off), Key: e.store.recvMR.RKey(), Length: uint32(u.Length),
 			})
-			w.Inline = c.small[:rsocket.SGELen]
+			w.Inline = e.small[:rsocket.SGELen]
 		}
-		if c.postMessage(u.Message) {
-			c.controls++
+		if e.postMessage(u.Message) {
+			e.controls++
 		}
 	}
 }
 
 // scheduleUpdate makes a timer send the update, in case the program makes no call.
-func (c *Conn) scheduleUpdate() {
-	if c.retry == nil {
-		c.retry = time.AfterFunc(retryInterval, c.retryUpdate)
+func (e *endpoint) scheduleUpdate() {
+	if e.retry == nil {
+		e.retry = time.AfterFunc(retryInterval, e.retryUpdate)
 		return
 	}
-	c.retry.Reset(retryInterval)
+	e.retry.Reset(retryInterval)
 }
 
-func (c *Conn) retryUpdate() {
-	if !c.begin() {
+func (e *endpoint) retryUpdate() {
+	if !e.begin() {
 		return
 	}
-	defer c.end()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		c.progress()
+	defer e.end()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.progress()
 	}
 }
 
 // control sends a control message, which closes one or both directions.
-func (c *Conn) control(m rsocket.Message) {
-	if c.err != nil {
+func (e *endpoint) control(m rsocket.Message) {
+	if e.err != nil {
 		return
 	}
 	id := uint64(workLast)
@@ -230,20 +230,20 @@ func (c *Conn) control(m rsocket.Message) {
 		id = workDisconnect
 	}
 	w := verbs.SendWR{WRID: id}
-	if c.prove() {
+	if e.prove() {
 		w.Flags = verbs.Fence
 	}
-	c.wr[0] = w
-	if c.err == nil && c.postMessage(m) {
-		c.lasts++
+	e.wr[0] = w
+	if e.err == nil && e.postMessage(m) {
+		e.lasts++
 	}
 }
 
 // send posts the first n requests in wr and reports whether that succeeded.
-func (c *Conn) send(n int) bool {
-	err := c.qp.PostSend(c.wr[:n]...)
+func (e *endpoint) send(n int) bool {
+	err := e.qp.PostSend(e.wr[:n]...)
 	if err != nil {
-		c.fail(err)
+		e.fail(err)
 	}
 	return err == nil
 }

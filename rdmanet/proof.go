@@ -20,23 +20,23 @@ import "softrdma/verbs"
 const proofKey = 1
 
 // tookData counts a data message that was posted.
-func (c *Conn) tookData() {
-	c.posted++
-	c.unproven = c.proves
+func (e *endpoint) tookData() {
+	e.posted++
+	e.unproven = e.proves
 }
 
 // prove posts the READ if there is something to prove, and reports whether the next
 // message must wait for it.
-func (c *Conn) prove() bool {
-	if !c.unproven {
+func (e *endpoint) prove() bool {
+	if !e.unproven {
 		return false
 	}
-	c.wr[0] = verbs.SendWR{WRID: workProof, Op: verbs.OpRead, RKey: proofKey}
-	if c.send(1) {
-		c.lasts++
+	e.wr[0] = verbs.SendWR{WRID: workProof, Op: verbs.OpRead, RKey: proofKey}
+	if e.send(1) {
+		e.lasts++
 	}
 	return true
 }
 
 // unacknowledged reports whether the peer's device may not have received all written data.
-func (c *Conn) unacknowledged() bool { return c.posted > 0 || c.unproven }
+func (e *endpoint) unacknowledged() bool { return e.posted > 0 || e.unproven }

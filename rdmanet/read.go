@@ -140,9 +140,9 @@ func (c *Conn) giveBack(n int) {
 
 // unpin ends the use of the memory by a foreign reader or writer. The caller holds
 // mu.
-func (c *Conn) unpin() {
-	if c.pins--; c.pins == 0 && c.freed {
-		_ = c.store.free() // Close has deregistered it
+func (e *endpoint) unpin() {
+	if e.pins--; e.pins == 0 && e.freed {
+		_ = e.store.free() // Close has deregistered it
 	}
 }
 

@@ -21,14 +21,14 @@ import (
 // once, a timer posts it later (retry).
 
 // ready reports whether the side can continue.
-func (c *Conn) ready(s *side) bool {
+func (e *endpoint) ready(s *side) bool {
 	switch s {
-	case &c.r:
-		return c.rx.Unread() > 0 || !c.life.Readable()
-	case &c.w:
-		return !c.life.Writable() || c.posted < dataSlots && c.has(s.want)
+	case &e.r:
+		return e.rx.Unread() > 0 || !e.life.Readable()
+	case &e.w:
+		return !e.life.Writable() || e.posted < dataSlots && e.has(s.want)
 	default: // Close waits until the peer's device has acknowledged everything
-		return c.err != nil || c.life.Left() || c.posted+c.controls+c.lasts == 0
+		return e.err != nil || e.life.Left() || e.posted+e.controls+e.lasts == 0
 	}
 }
 
@@ -42,22 +42,22 @@ const (
 	wantCredit             // credit for one message
 )
 
-func (c *Conn) has(w want) bool {
+func (e *endpoint) has(w want) bool {
 	switch w {
 	case wantTarget:
-		return c.tx.Room() > 0
+		return e.tx.Room() > 0
 	case wantMemory:
-		return c.out.Room(1) > 0
+		return e.out.Room(1) > 0
 	case wantCredit:
-		return c.tx.Credit()
+		return e.tx.Credit()
 	}
-	return c.tx.Room() > 0 && c.out.Room(1) > 0
+	return e.tx.Room() > 0 && e.out.Room(1) > 0
 }
 
 // ended returns why a side must stop waiting, or nil if it may continue.
-func (c *Conn) ended(s *side) error {
+func (e *endpoint) ended(s *side) error {
 	switch {
-	case c.closed && s != &c.x:
+	case e.closed && s != &e.x:
 		return errClosed
 	case s.deadline.passed.Load():
 		return errLate
@@ -91,8 +91,8 @@ func (c *Conn) await(s *side) error {
 }
 
 // wakeWaiting wakes the waiting sides, so that one of them becomes the leader.
-func (c *Conn) wakeWaiting() {
-	for _, s := range [...]*side{&c.r, &c.w, &c.x} {
+func (e *endpoint) wakeWaiting() {
+	for _, s := range [...]*side{&e.r, &e.w, &e.x} {
 		if s.waiting {
 			s.signal()
 		}

@@ -75,10 +75,10 @@ func (c *Conn) awaitRoom(w want) error {
 }
 
 // sendInline sends a few bytes as inline data.
-func (c *Conn) sendInline(p []byte) error {
-	w := &c.wr[0]
+func (e *endpoint) sendInline(p []byte) error {
+	w := &e.wr[0]
 	*w = verbs.SendWR{WRID: workInline, Inline: p}
-	return c.sendData(len(p))
+	return e.sendData(len(p))
 }
 
 // sendCopy copies up to len(p) bytes to the send buffer and sends them as one
@@ -100,13 +100,13 @@ func (c *Conn) sendCopy(p []byte) (n int, err error) {
 }
 
 // sendSpan sends a message from the send buffer.
-func (c *Conn) sendSpan(off, n int, id uint32) error {
-	c.sge[0] = c.store.sendMR.SGE(off, n)
-	c.wr[0] = verbs.SendWR{WRID: workData | uint64(id)<<8, SGL: c.sge[:]}
-	if err := c.sendData(n); err != nil {
+func (e *endpoint) sendSpan(off, n int, id uint32) error {
+	e.sge[0] = e.store.sendMR.SGE(off, n)
+	e.wr[0] = verbs.SendWR{WRID: workData | uint64(id)<<8, SGL: e.sge[:]}
+	if err := e.sendData(n); err != nil {
 		return err
 	}
-	c.out.Hold(id)
+	e.out.Hold(id)
 	return nil
 }
 
@@ -204,12 +204,12 @@ func (c *Conn) CloseWrite() error {
 
 // sendData sends the n bytes of data that wr describes to the next place in the
 // peer's buffer.
-func (c *Conn) sendData(n int) error {
-	w := &c.wr[0]
-	w.RemoteAddr, w.RKey = c.tx.Take(n)
-	if !c.postMessage(rsocket.NewMessage(rsocket.OpData, uint32(n))) {
-		return c.err
+func (e *endpoint) sendData(n int) error {
+	w := &e.wr[0]
+	w.RemoteAddr, w.RKey = e.tx.Take(n)
+	if !e.postMessage(rsocket.NewMessage(rsocket.OpData, uint32(n))) {
+		return e.err
 	}
-	c.tookData()
+	e.tookData()
 	return nil
 }
