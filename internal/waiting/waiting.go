@@ -17,7 +17,9 @@
 // sleep. A Spin measures how long. A Group is for several calls that wait for one completion queue.
 //
 // The device's goroutine is internal/adapter/drive, and exec's library is preload/src/engine.c. Both
-// use these words but not this package: the first has no completion queue, the second is in C.
+// use these words but not this package. The first spins over many rounds of work, each with its
+// deadline, and reads the device's clock, which may be virtual, once a round; a Spin belongs to one
+// call and reads the system's. The second is in C.
 package waiting
 
 import (

@@ -49,7 +49,7 @@ const (
 type memoryWait struct{ at time.Duration }
 
 // waitsNever is the memoryWait of a worker that has left no answer.
-var waitsNever = memoryWait{time.Duration(neverPolled)}
+var waitsNever = memoryWait{time.Duration(notPolled)}
 
 // brief reports whether pauses are brief.
 func (m memoryWait) brief(now time.Duration) bool { return now-m.at < briefFor }

@@ -81,14 +81,14 @@ const (
 	// to another thread, which may have to run before a packet can come.
 	yieldAfter = 8
 
-	// yieldAloneAfter replaces yieldAfter while no other thread waits for the processor.
+	// yieldExclusiveAfter replaces yieldAfter while no other thread waits for the processor.
 	// It is longer than a peer that runs on another processor takes to answer: a poller
 	// that yields in each round trip lets the kernel run whatever woke meanwhile.
-	yieldAloneAfter = 64
+	yieldExclusiveAfter = 64
 )
 
-// neverPolled is long before the clock's beginning.
-const neverPolled = -int64(time.Hour)
+// notPolled is a time long before the clock's beginning.
+const notPolled = -int64(time.Hour)
 
 // never is the deadline of a lane that waits for nothing.
 const never = time.Duration(1<<63 - 1)
@@ -200,7 +200,7 @@ type Driver struct {
 func (d *Driver) Init(c Config) {
 	d.port, d.waiter, d.clock, d.spin, d.manual = c.Port, c.Waiter, c.Clock, c.Spin, c.Manual
 	d.single = runtime.GOMAXPROCS(0) == 1
-	d.polled.Store(neverPolled)
+	d.polled.Store(notPolled)
 	d.postponeAt.Store(int64(never))
 	// If Go runs one goroutine at a time, its scheduler serves timers whenever the poller yields,
 	// and looks at descriptors rarely.

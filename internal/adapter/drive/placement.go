@@ -34,7 +34,7 @@ const (
 // takes five times as long, and another processor is idle until the system balances its
 // load some milliseconds later. A poller that notices this moves.
 type placement struct {
-	alone atomic.Bool // no other thread ran in the last yield
+	exclusive atomic.Bool // no other thread ran in the last yield
 
 	mu       sync.Mutex    // held while a yield is noted; a yield that finds it held is not noted
 	shortest time.Duration // yield
@@ -52,7 +52,7 @@ func (p *placement) yielded(thread int, took, now time.Duration) (move bool) {
 		return false
 	}
 	defer p.mu.Unlock()
-	p.alone.Store(took < sharedYield)
+	p.exclusive.Store(took < sharedYield)
 	if p.shortest == 0 || took < p.shortest {
 		p.shortest = took
 	}

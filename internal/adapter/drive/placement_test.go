@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	aloneYield  = 400 * time.Nanosecond
-	takenYield  = 25 * time.Microsecond
-	lookAgain   = 50 * time.Microsecond
-	oneThread   = 11
-	otherThread = 12
+	exclusiveYield = 400 * time.Nanosecond
+	takenYield     = 25 * time.Microsecond
+	lookAgain      = 50 * time.Microsecond
+	oneThread      = 11
+	otherThread    = 12
 )
 
 // yields lets a thread yield up to n times, and returns the number of yields before the
@@ -28,12 +28,12 @@ func (p *placement) yields(n, thread int, took time.Duration, now *time.Duration
 func TestPollerAloneOnItsProcessorStays(t *testing.T) {
 	var p placement
 	now := time.Second
-	if n := p.yields(1000, oneThread, aloneYield, &now); n != 1000 {
+	if n := p.yields(1000, oneThread, exclusiveYield, &now); n != 1000 {
 		t.Errorf("moved after %d yields in which no other thread ran", n)
 	}
 	// Another thread runs for a moment: the worker's or a timer's.
 	for range 100 {
-		if p.yields(residentLimit-1, oneThread, takenYield, &now) != residentLimit-1 || p.yields(1, oneThread, aloneYield, &now) != 1 {
+		if p.yields(residentLimit-1, oneThread, takenYield, &now) != residentLimit-1 || p.yields(1, oneThread, exclusiveYield, &now) != 1 {
 			t.Fatal("moved for a thread that left")
 		}
 	}
@@ -57,10 +57,10 @@ func TestPollerYieldsEarlyOnlyOnASharedProcessor(t *testing.T) {
 		single bool
 		polls  int
 	}{
-		{"alone", aloneYield, false, yieldAloneAfter},
+		{"alone", exclusiveYield, false, yieldExclusiveAfter},
 		{"with another thread", takenYield, false, yieldAfter},
-		{"alone again", aloneYield, false, yieldAloneAfter},
-		{"alone, where Go runs one goroutine at a time", aloneYield, true, yieldAfter},
+		{"alone again", exclusiveYield, false, yieldExclusiveAfter},
+		{"alone, where Go runs one goroutine at a time", exclusiveYield, true, yieldAfter},
 		{"on a slow machine", sharedYield, false, yieldAfter},
 	} {
 		d.single = c.single
@@ -69,8 +69,8 @@ func TestPollerYieldsEarlyOnlyOnASharedProcessor(t *testing.T) {
 			t.Errorf("%s: yielded after %d empty polls, expected %d", c.what, n, c.polls)
 		}
 	}
-	if d := new(Driver); d.placement.alone.Load() {
-		t.Error("a new poller takes itself for alone")
+	if d := new(Driver); d.placement.exclusive.Load() {
+		t.Error("a new poller assumes that no other thread runs")
 	}
 }
 
@@ -87,12 +87,12 @@ func TestNewcomerMovesBeforeResident(t *testing.T) {
 	for range 20 {
 		var p placement
 		now := time.Second
-		p.yields(1, oneThread, aloneYield, &now)
+		p.yields(1, oneThread, exclusiveYield, &now)
 		if n := p.yields(100, oneThread, takenYield, &now); n < residentLimit-1 || n >= 2*residentLimit {
 			t.Errorf("the thread that was there first moved after %d yields, expected %d to %d", n, residentLimit-1, 2*residentLimit-1)
 		}
 		now += time.Second
-		p.yields(1, oneThread, aloneYield, &now)
+		p.yields(1, oneThread, exclusiveYield, &now)
 		if n := p.yields(100, otherThread, takenYield, &now); n != newcomerLimit-1 {
 			t.Errorf("the thread that came moved after %d yields, expected %d", n, newcomerLimit-1)
 		}
@@ -103,7 +103,7 @@ func TestNewcomerMovesBeforeResident(t *testing.T) {
 func TestMovesInVainBecomeRare(t *testing.T) {
 	var p placement
 	now := time.Second
-	p.yields(1, oneThread, aloneYield, &now)
+	p.yields(1, oneThread, exclusiveYield, &now)
 	moves, end := 0, now+10*time.Second
 	for now < end {
 		if p.yields(1, oneThread, takenYield, &now) == 0 {
@@ -114,7 +114,7 @@ func TestMovesInVainBecomeRare(t *testing.T) {
 		t.Errorf("moved %d times in 10 s, expected %d to %d", moves, least, most)
 	}
 	now += 16*maxMoveWait + time.Millisecond
-	p.yields(1, oneThread, aloneYield, &now)
+	p.yields(1, oneThread, exclusiveYield, &now)
 	began := now
 	for range 2 {
 		p.yields(1000, oneThread, takenYield, &now)

@@ -75,8 +75,8 @@ func (d *Driver) Polled(within time.Duration) bool {
 // caller has the lane.
 func (d *Driver) yieldDue() bool {
 	after := uint(yieldAfter)
-	if d.placement.alone.Load() && !d.single {
-		after = yieldAloneAfter
+	if d.placement.exclusive.Load() && !d.single {
+		after = yieldExclusiveAfter
 	}
 	return d.emptyPolls%after == after-1
 }

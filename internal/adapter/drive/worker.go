@@ -33,7 +33,7 @@ func (d *Driver) Run() {
 	idleSince := time.Duration(-1)
 	var slept time.Duration // in the link, in the last round
 	others := backoff{over: true}
-	held := neverPolled // the poll after which sending was left to the poller last
+	held := notPolled // the poll after which sending was left to the poller last
 	memory := waitsNever
 	for !d.stopping.Load() {
 		now := d.clock()
@@ -196,7 +196,7 @@ func (d *Driver) pauseBriefly() {
 // Attend makes the worker drive from now on: the goroutine that polled so far goes to
 // sleep until an event.
 func (d *Driver) Attend() {
-	d.polled.Store(neverPolled)
+	d.polled.Store(notPolled)
 	d.resumeWorker()
 }
 

@@ -175,7 +175,7 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 		return nil, err
 	}
 	at, err := f.findPort(h)
-	share := &alone
+	share := &wholePort
 	if h.Share != nil && err == nil {
 		share, err = h.Share, checkShare(h.Share)
 	}

@@ -148,8 +148,8 @@ func (f *Fabric) unblockAt() time.Duration {
 	return at
 }
 
-// alone is the share of a program that has a port to itself.
-var alone = attach.Share{Of: 1}
+// wholePort is the share of a program that has a port to itself.
+var wholePort = attach.Share{Of: 1}
 
 // checkShare checks what a program asks for.
 func checkShare(s *attach.Share) error {
