@@ -142,8 +142,12 @@ func (r *Rails) tell(rail int, flags byte) {
 	r.post(rail, b)
 }
 
-// Ask makes the peer acknowledge all frames, including those that wait for the window.
+// Ask makes the peer acknowledge all frames, including those that wait for the window. It asks once:
+// after a failure of a rail both ends ask again by themselves.
 func (r *Rails) Ask() {
+	if r.asked == r.Last() {
+		return
+	}
 	if r.asked = r.Last(); r.sent == r.asked {
 		r.tell(r.current, railAnswer)
 	}

@@ -309,6 +309,23 @@ func TestRailsAcknowledgeRequestedFrames(t *testing.T) {
 	}
 }
 
+// An owner that is waiting for the acknowledge may ask at each turn, and the frame of a request is a
+// reason for another turn.
+func TestRailsAskOnce(t *testing.T) {
+	posted := 0
+	r := NewRails(1, func(int, []byte) { posted++ })
+	r.Join(0, 1)
+	for i := 1; i <= 2; i++ {
+		r.Send(&Header{kind: kindCredit}, nil)
+		for range 3 {
+			r.Ask()
+		}
+		if posted != 2*i { // each frame, and the request after it
+			t.Fatalf("%d frames were posted after %d rounds, expected %d", posted, i, 2*i)
+		}
+	}
+}
+
 // Bytes of a peer that violates the protocol are refused, and cause few frames.
 func FuzzRails(f *testing.F) {
 	f.Add([]byte{RailLen - 1: 0})
