@@ -123,7 +123,7 @@ func (p *process) fails(want string) {
 	}
 }
 
-// loopbackDevice returns a loopback address that probably nobody uses.
+// loopbackDevice returns a loopback address that is probably not in use.
 func loopbackDevice() string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 }

@@ -272,8 +272,8 @@ func openBubble(t *testing.T, n int) (workers []*msg.Worker, addresses [][]byte,
 	}
 }
 
-// Close of the first group waits only for a short time for messages of a call that has failed, which nobody
-// receives.
+// Close of the first group waits only for a short time for messages of a call that has failed, which are
+// not received.
 func TestCloseAfterMessagesThatNobodyReceives(t *testing.T) {
 	const most = 5 * time.Second // less than the time that members get to leave together
 	synctest.Test(t, func(t *testing.T) {

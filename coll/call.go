@@ -331,7 +331,7 @@ func (c *call) exchange(to int, out []byte, from int, in []byte) bool {
 	return c.err == nil
 }
 
-// take returns n bytes for the rest of the call. After an error they are nobody else's, but the
+// take returns n bytes for the rest of the call. After an error no other call gets them, but the
 // memory may be nil.
 func (c *call) take(n int) []byte {
 	if c.err != nil {

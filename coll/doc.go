@@ -12,7 +12,7 @@
 // # Calls
 //
 // All members of a group call the same operations in the same order, with slices of the same
-// length where the documentation does not say otherwise. A group carries out one operation at a
+// length where the documentation does not say otherwise. A group executes one operation at a
 // time; another call meanwhile ends with ErrBusy. Operations of different groups may run at the
 // same time. Split makes groups of the members of a group.
 //

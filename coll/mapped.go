@@ -21,7 +21,7 @@ const (
 // What a member has offered does not change before the others have taken it: its elements before all have
 // done the second step, its block of the result before all make another offer.
 //
-// It returns false if the call goes on with another algorithm.
+// It returns false if the call continues with another algorithm.
 func (c *reduction[T]) allReduceMapped(dst, src []T, other Algorithm) bool {
 	if c.isShort(src) {
 		c.allReduceShort(dst, src)

@@ -28,7 +28,7 @@ func split(t testing.TB, first []*coll.Group) []*coll.Group {
 
 // Close of the first group does not take the memory of a call that still runs, of whatever group and
 // with whatever algorithm. The call ends, with an error unless it has all it needs, and then the memory is
-// given back.
+// freed.
 func TestFirstGroupThatIsClosedDuringACall(t *testing.T) {
 	const n, length = 2, 20_000
 	w := openWorkers(t, n, msg.Config{})

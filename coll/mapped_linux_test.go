@@ -100,7 +100,7 @@ func withoutDescriptors(t *testing.T, f func()) {
 }
 
 // Memory of Alloc that others cannot map, because there are too many descriptors, is copied as other memory
-// is. The group goes on with the algorithm Mapped.
+// is. The group continues with the algorithm Mapped.
 func TestMemoryOfAllocThatCannotBeMappedIsCopied(t *testing.T) {
 	const n = 3
 	w := openWorkers(t, n, msg.Config{})

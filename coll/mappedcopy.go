@@ -1,7 +1,7 @@
 package coll
 
 // allGatherMapped copies the bytes of others from where they offer them, in rounds. Dst has this member's
-// own. It returns false if the call goes on with another algorithm.
+// own. It returns false if the call continues with another algorithm.
 func (c *call) allGatherMapped(dst, src []byte, other Algorithm) bool {
 	g := c.g
 	k := len(src)
@@ -22,7 +22,7 @@ func (c *call) allGatherMapped(dst, src []byte, other Algorithm) bool {
 	return true
 }
 
-// broadcastMapped copies the bytes of the root, in rounds. It returns false if the call goes on with
+// broadcastMapped copies the bytes of the root, in rounds. It returns false if the call continues with
 // another algorithm.
 func (c *call) broadcastMapped(root int, b []byte, other Algorithm) bool {
 	g := c.g
@@ -44,8 +44,8 @@ func (c *call) broadcastMapped(root int, b []byte, other Algorithm) bool {
 	return true
 }
 
-// allToAllMapped copies parts of k bytes from where others offer them. It returns false if the call goes
-// on with another algorithm.
+// allToAllMapped copies parts of k bytes from where others offer them. It returns false if the call
+// continues with another algorithm.
 func (c *call) allToAllMapped(dst, src []byte, k int, other Algorithm) bool {
 	g := c.g
 	me := g.rank * k

@@ -49,7 +49,7 @@ func (g *Group) useMapped(n int) bool {
 }
 
 // isMapped reports whether the call's members read each other's memory, after they have tried to map it
-// once. All members call it in the same call. Otherwise the call goes on with another algorithm, unless
+// once. All members call it in the same call. Otherwise the call continues with another algorithm, unless
 // it has ended.
 func (c *call) isMapped(other Algorithm) bool {
 	g := c.g
@@ -208,7 +208,7 @@ type offering struct {
 }
 
 // offer makes an offer and waits for those of the others. It reports whether all have views of what is
-// offered. Otherwise nothing has happened, and the call goes on with another algorithm unless it has
+// offered. Otherwise nothing has happened, and the call continues with another algorithm unless it has
 // ended. That happens only in a call's first step with offers: the later ones offer nothing new.
 func (c *call) offer(a offering, other Algorithm) bool {
 	g := c.g

@@ -134,7 +134,7 @@ var trials = map[string]trial{
 	}},
 }
 
-// run carries out a trial and compares the results with the model.
+// run executes a trial and compares the results with the model.
 func (x *trial) run(t testing.TB, all []*coll.Group, root, length int, op coll.Op[affine]) {
 	t.Helper()
 	n := len(all)

@@ -44,10 +44,6 @@ var banned = []wording{
 	{`seats?`, "CPU placement"},
 	{`strangers?`, "unknown or unauthenticated peer"},
 	{`visitors?`, "lease"},
-}
-
-// dialect continues banned for plainFiles. Other files still use this wording.
-var dialect = []wording{
 	{`to who`, "to any waiter, or to the one that"},
 	{`who waits?`, "a waiter"},
 	{`(whoever|somebody|anybody|everybody|nobody)`, "the process, user or peer that it is"},
@@ -62,15 +58,7 @@ var dialect = []wording{
 	{`in no \w+ any more`, "that has left"},
 }
 
-// plainFiles matches the names of files whose text was checked for dialect by reading it.
-var plainFiles = regexp.MustCompile(`^(internal/(adapter|allocation|attack|away|capture|cm|cma|cmid|congestion|crc|daemon|eventqueue` +
-	`|explain|fabric|frame|host|inherit|iwarp|launch|link|machine|management|memfd|memory|message|object|pmix|provider|psn` +
-	`|qp|queue|rc|reason|registry|sa|samehost|session|simnet|steering|tagmatch|testenv|topology|trace|uc|ud|unixmsg|unreliable|vector` +
-	`|waiting|wire)/|verbs/|rdmacm/|ucx/|preload/|cmd/|docs/(coll|congestion|fabric|differences|json|msg|protocols` +
-	`|architecture|performance|performance-history|rocev1|rpc|same-host|security|spec-map|tested-against` +
-	`|troubleshooting|ucx|glossary)\.md$)`)
-
-var bannedPatterns, dialectPatterns = patterns(banned), patterns(dialect)
+var bannedPatterns = patterns(banned)
 
 func patterns(list []wording) (all []*regexp.Regexp) {
 	for _, p := range list {
@@ -83,18 +71,10 @@ func patterns(list []wording) (all []*regexp.Regexp) {
 // checkWords reports the banned wording in a text that begins at a line of a file.
 func checkWords(t *testing.T, file string, line int, text string) {
 	t.Helper()
-	checkList(t, file, line, text, banned, bannedPatterns)
-	if plainFiles.MatchString(file) {
-		checkList(t, file, line, text, dialect, dialectPatterns)
-	}
-}
-
-func checkList(t *testing.T, file string, line int, text string, list []wording, patterns []*regexp.Regexp) {
-	t.Helper()
-	for i, p := range patterns {
+	for i, p := range bannedPatterns {
 		for _, at := range p.FindAllStringIndex(text, -1) {
 			found := strings.Join(strings.Fields(text[at[0]:at[1]]), " ")
-			t.Errorf("%s:%d: %q: write %s", file, line+strings.Count(text[:at[0]], "\n"), found, list[i].write)
+			t.Errorf("%s:%d: %q: write %s", file, line+strings.Count(text[:at[0]], "\n"), found, banned[i].write)
 		}
 	}
 }
@@ -139,7 +119,7 @@ func checkSource(t *testing.T, path, name string) error {
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
-			checkList(t, name, fset.Position(l.Pos()).Line, l.Value, banned, bannedPatterns)
+			checkWords(t, name, fset.Position(l.Pos()).Line, l.Value)
 		}
 		return true
 	})

@@ -94,7 +94,7 @@ func (m *Active) Keep() {
 
 // Release gives a message that was kept back to the worker. The program must not use the message
 // and its bytes any more. Data in the sender's memory that was not received is dropped; a Receive
-// that has begun goes on. Without Keep, Release does nothing.
+// that has begun continues. Without Keep, Release does nothing.
 func (m *Active) Release() {
 	w := m.c.w
 	w.e.Lock()

@@ -313,7 +313,7 @@ func TestActiveMessageWithoutHandlerIsRefusedAndCounted(t *testing.T) {
 		if n := b.Unhandled(); n != 3 {
 			t.Errorf("%d unhandled messages, expected 3", n)
 		}
-		all := catch(b, idFirst) // the connection goes on
+		all := catch(b, idFirst) // the connection continues
 		e.SendActive(idFirst, nil, msg.Buffers{[]byte("x")}, nil)
 		next(t, all)
 	})

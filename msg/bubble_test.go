@@ -176,7 +176,7 @@ func (m *member) start(name string, victim bool, r *msg.Request, anybody bool) {
 	r.Then(func(_ msg.Info, err error) { m.ended(o, err) })
 }
 
-// ended checks the end of an operation of a member that goes on.
+// ended checks the end of an operation of a member that continues.
 func (m *member) ended(o *operation, err error) {
 	s := m.run
 	m.mu.Lock()
@@ -196,7 +196,7 @@ func (m *member) ended(o *operation, err error) {
 	s.mu.Lock()
 	s.cut++
 	s.mu.Unlock()
-	// An atomic operation ends with its rail, before anybody knows of the others.
+	// An atomic operation ends with its rail, before the others are known.
 	right := errors.Is(err, msg.ErrPeer) || o.name == "atomic" && len(m.hosts) > 1 && errors.Is(err, msg.ErrUncertain)
 	if late := time.Since(*at); !(o.victim || o.anybody) || !right || late > endsWithin {
 		s.report("member %d: %s ended after %v: %v", m.name, o.name, late, err)
@@ -255,7 +255,7 @@ func (m *member) program(rng *rand.Rand) {
 func (m *member) notConnected(to int, err error) {
 	s := m.run
 	named := errors.Is(err, msg.ErrStale) || errors.Is(err, msg.ErrClosed) || errors.Is(err, msg.ErrPeer)
-	if s.manner != closesWorker { // nobody answers
+	if s.manner != closesWorker { // there is no answer
 		named = named || errors.Is(err, context.DeadlineExceeded)
 	}
 	if at := s.at.Load(); m.name != 0 && (to != 0 || at == nil || !named) {
@@ -368,7 +368,7 @@ func (m *member) close() {
 }
 
 // A member that ends at any point: each operation of the others that waits for it ends once, with
-// ErrPeer, in time. All other operations go on, and nothing is left in the end.
+// ErrPeer, in time. All other operations continue, and nothing is left in the end.
 func TestMemberEndsAtAnyPointSeeds(t *testing.T) {
 	var runs, cut [manners]int
 	n := bubble.Seeds(t, 50, func(t *testing.T, seed uint64) []string {

@@ -166,9 +166,9 @@ func (c *connection) failed(err error) {
 	w.rings = slices.DeleteFunc(w.rings, same)
 }
 
-// Released gives back what the connection owns beside that of the carrier.
+// Released frees what the connection owns beside that of the carrier.
 func (c *connection) Released(*carrier.Conn) {
-	w, d := c.w, c.rings // nobody uses its memory from now on
+	w, d := c.w, c.rings // its memory is not used from now on
 	if c.rings = (ringPair{}); d.region != nil {
 		w.ringed--
 	}

@@ -76,14 +76,14 @@
 //
 // # Rails
 //
-// A worker can have several devices. Endpoints use all that both workers have, and go on while one
+// A worker can have several devices. Endpoints use all that both workers have, and continue while one
 // works:
 //
 //	w, err := msg.NewWorker(first, msg.Config{Rails: []*verbs.Device{second}})
 //
 // # Progress
 //
-// With ProgressPackage, a goroutine of the worker makes progress while nobody waits. With
+// With ProgressPackage, a goroutine of the worker makes progress while no call waits. With
 // ProgressCaller the program does: it calls Progress, or Wait or Poll of a request. To sleep until
 // something happens, it calls Arm and then waits for the channel of Wakeup or the descriptor of
 // Descriptor:
@@ -96,7 +96,7 @@
 //
 // Each request ends once. When a peer fails or closes, the requests that wait for it end with an
 // error that matches ErrPeer, at most about Config.PeerTimeout after the failure. Receives that
-// no message of the peer was matched with go on, because another peer may send. A receive whose
+// no message of the peer was matched with continue, because another peer may send. A receive whose
 // buffer is shorter than the message ends with ErrTruncated, a canceled receive with ErrCanceled.
 //
 // # The end

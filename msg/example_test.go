@@ -124,7 +124,7 @@ func ExampleWorker_Listen() {
 	// welcome
 }
 
-// Each worker of a ring sends to the next and receives from the one before. Whoever has both leaves,
+// Each worker of a ring sends to the next and receives from the one before. A worker that has both leaves,
 // without waiting for the others: its last message was received, because the option Sync says so. Errors are
 // ignored for brevity, but for those of the end.
 func ExampleEndpoint_Send_sync() {

@@ -73,7 +73,7 @@ func (w *Worker) Flush() *Request {
 	return r
 }
 
-// Fence orders the endpoint's accesses: those that begin later are carried out after those that
+// Fence orders the endpoint's accesses: those that begin later are executed after those that
 // began before. It does not wait.
 func (e *Endpoint) Fence() {
 	w := e.c.w

@@ -20,7 +20,7 @@ const (
 )
 
 // ErrUncertain is matched by the error of an atomic operation whose rail failed while it was in flight.
-// Nobody knows whether it was carried out, so it is not repeated.
+// Whether it was executed is unknown, so it is not repeated.
 var ErrUncertain = access.ErrUncertain
 
 // errDown is why a rail that works here ends.

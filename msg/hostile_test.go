@@ -53,7 +53,7 @@ func with(b []byte, at int, v byte) []byte {
 	return b
 }
 
-// A peer that breaks the protocol loses its connection, with the reason. Others go on.
+// A peer that breaks the protocol loses its connection, with the reason. Others continue.
 func TestHostilePeerLosesItsConnection(t *testing.T) {
 	failed := make(chan error, 10)
 	c := msg.Config{Eager: 100, Unexpected: 2, Announced: 2, Active: 2, Stream: 100}

@@ -43,7 +43,7 @@ func bePeer(name string) error {
 }
 
 // Each operation that waits for a killed process ends once, with ErrPeer, within the configured
-// time. Operations that wait for nobody go on.
+// time. Operations that do not wait for a dead peer continue.
 func TestKilledPeerEndsEachOperationOnce(t *testing.T) {
 	const timeout = 2 * time.Second // the default is 10 s
 	each(t, msg.Config{PeerTimeout: timeout}, func(t *testing.T, a, _ *msg.Worker) {
@@ -122,7 +122,7 @@ func TestKilledPeerEndsEachAccessOnce(t *testing.T) {
 		for range 50 {
 			start(m.Get(0, msg.Buffers{buf[:8]}), m.Get(0, msg.Buffers{buf}), m.Atomic64(msg.AtomicAdd, 0, 1, &old), m.Atomic32(msg.AtomicSwap, 8, 1, nil),
 				m.Get(0, [][]byte{buf[:300], buf[300:600]}), e.Flush())
-			// TCP takes the bytes of a put although nobody receives them.
+			// TCP takes the bytes of a put although they are not received.
 			if puts := []*msg.Request{m.Put(0, msg.Buffers{data}), m.Put(0, [][]byte{data[:300], data[300:600]})}; a.Device().Protocol() != verbs.IWARP {
 				start(puts...)
 			}

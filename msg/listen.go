@@ -140,7 +140,7 @@ func (l *Listener) Accept(ctx context.Context) (*Endpoint, error) {
 }
 
 // Close stops listening. Waiting calls return ErrClosed, and waiting requests are rejected.
-// Connections go on.
+// Connections continue.
 func (l *Listener) Close() error {
 	l.w.e.Lock()
 	delete(l.w.listeners, l)

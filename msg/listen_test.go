@@ -87,7 +87,7 @@ func TestDialedEndpointsCommunicateInBothDirections(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		r := b.Receive(nil, 2, msg.All) // the connection goes on without the listener
+		r := b.Receive(nil, 2, msg.All) // the connection continues without the listener
 		wait(t, client.Send(2, nil, nil))
 		wait(t, r)
 	})
@@ -143,7 +143,7 @@ func TestRejectedRequestIsNamedAndTheNextIsAccepted(t *testing.T) {
 	})
 }
 
-// What is no request of a worker is refused with its reason, and the listener goes on.
+// What is no request of a worker is refused with its reason, and the listener continues.
 func TestListenerRefusesOthersAndGoesOn(t *testing.T) {
 	refused := make(chan error, 10)
 	c := msg.Config{Refused: func(_ netip.AddrPort, err error) { refused <- err }}

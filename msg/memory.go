@@ -120,7 +120,7 @@ func (w *Worker) mapMemory(r *Region) (*Region, error) {
 // Bytes returns the memory. That of Allocate must not be used after Unmap.
 func (r *Region) Bytes() []byte { return r.buf }
 
-// Unmap ends the access of peers. When it returns nobody accesses the memory any more. A peer that
+// Unmap ends the access of peers. When it returns, no peer accesses the memory any more. A peer that
 // tries it loses its connection with an error that matches ErrRefused. The program's own requests
 // that use the memory must have ended before. A second Unmap does nothing.
 func (r *Region) Unmap() error {
@@ -162,7 +162,7 @@ func (w *Worker) unmapAll() (err error) {
 	return err
 }
 
-// Key returns the bytes by which peers name the region, at most 64. Whoever has them may use
+// Key returns the bytes by which peers name the region, at most 64. A process that has them may use
 // the region's rights.
 func (r *Region) Key() []byte {
 	k := format.Key{

@@ -84,7 +84,7 @@ func (w *Worker) railOn(on *carrier.Rail) *rail {
 type host struct{ w *Worker }
 
 // Event implements carrier.Host, as Unlock does. With ProgressPackage it makes progress, otherwise it wakes
-// those who wait.
+// all waiters.
 func (h host) Event() { h.w.event() }
 
 // Unlock makes the calls that wait, too.

@@ -131,7 +131,7 @@ func checkRailAccesses(t *testing.T, b *railWorker, e *msg.Endpoint) {
 }
 
 // One of two devices closes at a random time, at one of the workers. Every message arrives once, in
-// order, with its bytes, and nobody is told of a failure before the second device closes.
+// order, with its bytes, and no failure is reported before the second device closes.
 func TestRailsGoOnWhenADeviceCloses(t *testing.T) {
 	eachRails(t, msg.Config{Eager: 500, Unexpected: 16}, func(t *testing.T, a, b *railWorker) {
 		const messages = 300
@@ -211,7 +211,7 @@ func TestRailsPairDevicesOfOneProtocol(t *testing.T) {
 	}
 }
 
-// Atomic operations whose device closes end with their result or ErrUncertain, and none is carried out
+// Atomic operations whose device closes end with their result or ErrUncertain, and none is executed
 // twice. Later ones use the other device. Nothing stays on the device that is left.
 func TestAtomicsOfARailThatFailsAreNotRepeated(t *testing.T) {
 	for name, devices := range railed {

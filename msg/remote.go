@@ -12,7 +12,7 @@ import (
 
 // Remote is a peer's region, seen from an endpoint. The peer's program takes no part in accesses.
 //
-// Accesses of one endpoint are carried out in the order in which they began, with these exceptions:
+// Accesses of one endpoint are executed in the order in which they began, with these exceptions:
 // a put or an atomic may overtake a get or an atomic before it, and anything may overtake an atomic
 // that is a loop (see Atomic64). Fence orders them, Flush waits for them. Messages are not ordered
 // with accesses: wait for Flush before you send a message about them.

@@ -224,7 +224,7 @@ func TestFenceOrdersAllKindsOfAccesses(t *testing.T) {
 	})
 }
 
-// What is impossible is refused before anything is sent, and the endpoint goes on.
+// What is impossible is refused before anything is sent, and the endpoint continues.
 func TestImpossibleAccessesAreNamed(t *testing.T) {
 	each(t, msg.Config{}, func(t *testing.T, a, b *msg.Worker) {
 		e := connect(t, a, b)

@@ -205,7 +205,7 @@ func (s *repairRun) play() (restored uint64) {
 }
 
 // The path of each rail goes and comes back, so that no rail works all the time. The rail is used again, every
-// message arrives once and in order, and nobody is told of a failure.
+// message arrives once and in order, and no failure is reported.
 func TestRailsAreUsedAgainWhenTheirPathComesBackSeeds(t *testing.T) {
 	restored := uint64(0)
 	n := bubble.Seeds(t, 20, func(t *testing.T, seed uint64) []string {

@@ -143,7 +143,7 @@ func (r *Request) Poll() (Info, bool, error) {
 
 // Wait waits until the request has ended, and returns the message's description and the
 // request's error. It makes the worker progress meanwhile. If ctx ends first, Wait returns the
-// context's error and the request goes on.
+// context's error and the request continues.
 func (r *Request) Wait(ctx context.Context) (Info, error) {
 	if !r.ended.Load() {
 		if err := r.worker.wait(ctx, r); err != nil {

@@ -25,7 +25,7 @@ import (
 type Progress uint8
 
 const (
-	// ProgressPackage lets a goroutine of the worker make progress while nobody waits. It sleeps
+	// ProgressPackage lets a goroutine of the worker make progress while no call waits. It sleeps
 	// while nothing happens.
 	ProgressPackage Progress = iota
 	// ProgressCaller leaves progress to the program: to Worker.Progress and to Wait and Poll of
@@ -75,7 +75,7 @@ type Config struct {
 	Rendezvous Rendezvous
 
 	// Rails are further devices of the worker, at most 3. An endpoint connects on each that it shares
-	// with the other worker, and goes on while one works. The caller closes them after the worker.
+	// with the other worker, and continues while one works. The caller closes them after the worker.
 	Rails []*verbs.Device
 
 	// PeerTimeout is how long a peer may be silent before it counts as failed; 0 means 10 s.

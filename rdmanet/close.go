@@ -106,7 +106,7 @@ func (c *Conn) SetLinger(sec int) error {
 
 // SetKeepAlivePeriod sets the period of keep-alives; 0 or less turns them off. The
 // connection fails if the peer's device does not answer. Over iWARP an answer of
-// the peer's host is enough from then on, and the device goes on probing the peer's
+// the peer's host is enough from then on, and the device keeps probing the peer's
 // device with the period of Options.KeepAlive.
 func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
 	return c.set(func() error { c.keepAlive(d); return nil })

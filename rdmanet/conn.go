@@ -50,7 +50,7 @@ type Conn struct {
 }
 
 // An endpoint is this end of the protocol: it moves messages between the queue pair and the buffers,
-// and says what may go on. It never waits. Conn adds the calls of programs, and how they wait.
+// and says what may continue. It never waits. Conn adds the calls of programs, and how they wait.
 type endpoint struct {
 	link link
 	objects

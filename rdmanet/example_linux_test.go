@@ -29,7 +29,7 @@ func ExampleDialer_secret() {
 			log.Fatal(err)
 		}
 		defer c.Close()
-		fmt.Fprint(c, "nobody between us reads this")
+		fmt.Fprint(c, "no eavesdropper reads this")
 	}()
 	d := rdmanet.Dialer{Protocol: verbs.IWARP, TLS: secret}
 	c, err := d.Dial("rdma", l.Addr().String())
@@ -42,5 +42,5 @@ func ExampleDialer_secret() {
 		log.Fatal(err)
 	}
 	fmt.Println(string(b))
-	// Output: nobody between us reads this
+	// Output: no eavesdropper reads this
 }

@@ -136,7 +136,7 @@ func (s *seedRun) plan(connections int) {
 	s.world.At(step(), s.kill)
 }
 
-// planRail chooses a device that ends for good, in some runs. The session goes on with the other.
+// planRail chooses a device that ends for good, in some runs. The session continues with the other.
 func (s *seedRun) planRail(step int) {
 	i := s.rng.IntN(2)
 	h := [][]*bubble.Host{s.servers, s.clients}[s.rng.IntN(2)][i]
@@ -237,7 +237,7 @@ func (s *seedRun) closeHost(h *bubble.Host, closed bool) {
 	}
 }
 
-// audit compares what was carried out with what the calls returned.
+// audit compares what was executed with what the calls returned.
 func (s *seedRun) audit() {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
@@ -257,7 +257,7 @@ func (s *seedRun) audit() {
 	}
 }
 
-// Connections are cut, the network fails and the server ends at any point: no request is carried out
+// Connections are cut, the network fails and the server ends at any point: no request is executed
 // twice, none is lost unless the server ends, each call ends with its own answer or the right error,
 // and nothing is left in the end.
 func TestSessionSurvivesFailuresAtAnyPointSeeds(t *testing.T) {

@@ -122,7 +122,7 @@ func (p *pool) put(b *Buffer) {
 	}
 }
 
-// close frees the buffers that nobody uses. The others are freed when they are released.
+// close frees the buffers that are not in use. The others are freed when they are released.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true

@@ -47,7 +47,7 @@ type ClientConfig struct {
 	// Connections is how many connections a session has with each address of the server, at
 	// most MaxConnections; 0 means 1.
 	// Calls are spread over them. Several pay off on devices with several lanes, and a session
-	// goes on when one breaks.
+	// continues when one breaks.
 	Connections int
 
 	// Calls is how many calls may be in flight, at most MaxCalls; 0 means 64. The server may
@@ -149,8 +149,8 @@ func (c *Client) forget(s *link) {
 // Draining if the server refuses.
 //
 // Several addresses of one server, at most MaxRails, are separated by commas. The session then has
-// connections with all of them, and goes on while one of them works: calls whose connections break are
-// repeated on others, and carried out once. The server needs ServerConfig.Rails if the addresses are
+// connections with all of them, and continues while one of them works: calls whose connections break are
+// repeated on others, and executed once. The server needs ServerConfig.Rails if the addresses are
 // those of different devices; otherwise the error matches ErrRails.
 func Dial(ctx context.Context, address string, cfg ClientConfig) (*Client, error) {
 	if err := cfg.complete(); err != nil {
@@ -289,7 +289,7 @@ func (c *Client) Buffer(n int) (*Buffer, error) {
 	return s.pool.get(n)
 }
 
-// Close ends the client. Calls in flight fail with ErrClosed; whether they were carried out is
+// Close ends the client. Calls in flight fail with ErrClosed; whether they were executed is
 // unknown. It takes at most a fraction of a second, whatever the server does. A second Close
 // returns ErrClosed.
 func (c *Client) Close() error {

@@ -1,7 +1,7 @@
 // Package rpc makes remote procedure calls over RDMA: a client calls the methods of services that a
 // server has registered by name. Bodies that are longer than a frame are read by the receiver from
-// the sender's memory, without a copy. A session goes on when its connections break, and each call is
-// carried out at most once.
+// the sender's memory, without a copy. A session continues when its connections break, and each call is
+// executed at most once.
 //
 // # A service
 //
@@ -62,7 +62,7 @@
 //
 // The devices probe each other on idle connections, so that a peer which is only busy is not taken for
 // dead. When a connection breaks, the client connects again and repeats the requests that have no
-// answer. The server carries out only what it has not begun, and repeats the answers that it keeps. If
+// answer. The server executes only what it has not begun, and repeats the answers that it keeps. If
 // the server has lost the session, because it was started again or the client was away for longer than
 // ServerConfig.SessionTimeout, calls in flight fail with ErrOutcomeUnknown, and later calls get a new
 // session.

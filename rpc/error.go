@@ -19,7 +19,7 @@ var (
 	// ClientConfig.ReconnectTimeout.
 	ErrUnreachable = errors.New("rpc: the server cannot be reached")
 	// ErrOutcomeUnknown is matched if the server has lost the session, usually because it was
-	// started again, while the call was in flight: the call may have been carried out once, or
+	// started again, while the call was in flight: the call may have been executed once, or
 	// not.
 	ErrOutcomeUnknown = errors.New("rpc: the server has lost the session: it is unknown whether the call was carried out")
 	// ErrVersion is matched at both ends if the other end has another version of the protocol.

@@ -17,7 +17,7 @@ import (
 	"softrdma/rpc"
 )
 
-// A ledger counts how often each request was carried out.
+// A ledger counts how often each request was executed.
 type ledger struct {
 	mu   sync.Mutex
 	runs map[uint64]int
@@ -59,7 +59,7 @@ func (l *ledger) check(t *testing.T, n uint64) {
 }
 
 // Connections are cut at random moments, by both ends, while calls and one-way messages of all
-// sizes are in flight. Each is carried out once, and each call gets its own answer.
+// sizes are in flight. Each is executed once, and each call gets its own answer.
 func TestCutConnectionsLoseAndRepeatNothing(t *testing.T) {
 	each(t, func(t *testing.T, prefix string) {
 		for _, connections := range []int{1, 3} {
@@ -72,7 +72,7 @@ func TestCutConnectionsLoseAndRepeatNothing(t *testing.T) {
 			var all sync.WaitGroup
 			for range goroutines {
 				all.Go(func() {
-					// Fast calls go on until there were enough cuts among them.
+					// Fast calls continue until there were enough cuts among them.
 					for i := 0; i < calls || i < 100*calls && rpc.Connections(c) < enough; i++ {
 						body := make([]byte, 8+[]int{0, 300, 2000, 200_000}[rand.IntN(4)])
 						binary.BigEndian.PutUint64(body, next.Add(1)-1)

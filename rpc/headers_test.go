@@ -71,7 +71,7 @@ func TestHeadersArriveBesideBodiesOfAllSizes(t *testing.T) {
 }
 
 // Headers beyond a limit, and those with a wrong name, fail the call at the end that has made them. Other
-// calls go on.
+// calls continue.
 func TestHeadersBeyondLimitsAreNamed(t *testing.T) {
 	w := serve(t, "", rpc.ServerConfig{Inline: 1000}, echo(rpc.RunAuto), rpc.Func("wrong", nil, func(_ context.Context, c *rpc.Call) error {
 		c.AnswerHeaders().Set("big", strings.Repeat("x", 10*len(c.Body())))

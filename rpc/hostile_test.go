@@ -92,7 +92,7 @@ func TestHostileServersAreNamedToTheClient(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		frames [][]byte
-		reason string // in the error, empty if the call goes on
+		reason string // in the error, empty if the call continues
 	}{
 		"short":                  {[][]byte{{1, 2, 3}}, "3 bytes"},
 		"kind":                   {[][]byte{frame(session.Header{Kind: 99})}, "kind 99"},

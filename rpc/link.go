@@ -43,7 +43,7 @@ type link struct {
 	moved     string  // and said where
 	err       error   // why the session has ended
 	ended     bool    // no connection is left
-	over      bool    // nobody but calls that return uses the session any more
+	over      bool    // only calls that return still use the session
 }
 
 // newLink makes a session with the server at one or several addresses.

@@ -57,7 +57,7 @@ type request struct {
 // empty body, and a nil out ignores the result.
 //
 // If the method failed, the error is an *Error with its code. If ctx ends, Call returns ctx's error
-// at once, and the handler's context is canceled. Each call is carried out at most once; errors
+// at once, and the handler's context is canceled. Each call is executed at most once; errors
 // that match ErrOutcomeUnknown or ErrClosed, or are ctx's, leave open whether it was.
 func (m *Method) Call(ctx context.Context, in, out any) error {
 	b, _ := in.(*Buffer)
@@ -109,7 +109,7 @@ func (m *Method) Buffer(ctx context.Context, body *Buffer) (*Buffer, error) {
 }
 
 // Send calls the method and does not wait for it. It returns when the request is on its way, which
-// waits for a free place in the session. The method is carried out once unless the client closes or
+// waits for a free place in the session. The method is executed once unless the client closes or
 // the session is lost; its result is dropped.
 func (m *Method) Send(ctx context.Context, in any) error {
 	b, _ := in.(*Buffer)

@@ -85,7 +85,7 @@ func (s *link) open(ctx context.Context, p *path) (*carrier.Rail, error) {
 		return nil, err
 	}
 	s.e.Lock()
-	s.Wake() // whoever leads may sleep on the first rail alone
+	s.Wake() // the leader may sleep on the first rail alone
 	s.e.Unlock()
 	p.lease, p.rail, p.to = ep, on, ep.RemoteAddr().String()
 	return on, nil
@@ -197,7 +197,7 @@ func (s *link) repair(p *path) {
 			return
 		case len(s.conns) > 0 && p.device != nil && errors.Is(err, verbs.ErrClosed):
 			s.e.Unlock()
-			return // it stays repairing: nobody opens that device again
+			return // it stays repairing: that device is not opened again
 		case err != nil && len(s.conns) == 0:
 			s.despair(err, time.Since(cut))
 		}
@@ -208,7 +208,7 @@ func (s *link) repair(p *path) {
 	}
 }
 
-// despair ends the session if an attempt to connect says that it cannot go on, or no attempt has
+// despair ends the session if an attempt to connect says that it cannot continue, or no attempt has
 // succeeded for long. It has no connection.
 func (s *link) despair(err error, after time.Duration) {
 	limit := s.client.cfg.ReconnectTimeout

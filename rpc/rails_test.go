@@ -114,7 +114,7 @@ func (w *railWorld) calls(c *rpc.Client, first uint64, half func()) {
 }
 
 // One of two devices closes, at either end, while calls with short and long bodies are made. Each is
-// carried out once, and gets its answer. A device at the old address is used again.
+// executed once, and gets its answer. A device at the old address is used again.
 func TestSessionGoesOnWhenADeviceCloses(t *testing.T) {
 	for name, prefixes := range map[string][]string{"RoCE": {"", ""}, "iWARP": {"iwarp:", "iwarp:"}, "RoCE and iWARP": {"", "iwarp:"}} {
 		t.Run(name, func(t *testing.T) {

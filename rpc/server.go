@@ -76,7 +76,7 @@ func (c *ServerConfig) complete() error {
 	)
 }
 
-// A Server carries out the methods of its services for clients. Its methods may be called from any
+// A Server executes the methods of its services for clients. Its methods may be called from any
 // goroutine.
 type Server struct {
 	cfg     ServerConfig
@@ -195,7 +195,7 @@ func (s *Server) ListenOn(dev *verbs.Device, address string) (netip.AddrPort, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		_ = l.Close() // nobody knows it
+		_ = l.Close() // it has no clients yet
 		return netip.AddrPort{}, ErrClosed
 	}
 	s.listeners = append(s.listeners, l)

@@ -86,7 +86,7 @@ func (s *link) enqueue(ctx context.Context, queue *[]*want, w *want) (int, error
 	return w.slot, w.err
 }
 
-// feed gives slots and bytes to the calls that wait for them, in order. Those who wait for bytes
+// feed gives slots and bytes to the calls that wait for them, in order. Calls that wait for bytes
 // have slots, so there is a queue for each. The caller holds the lock.
 func (s *link) feed() {
 	for len(s.byteQueue) > 0 {
@@ -304,7 +304,7 @@ func (s *link) drop(x *slot) {
 }
 
 // leaveSlot is the end of a call for its caller. If it was not answered, the server is told that
-// nobody waits, and the slot is free when the server has answered.
+// no call waits, and the slot is free when the server has answered.
 func (s *link) leaveSlot(i int) {
 	s.e.Lock()
 	defer s.e.Unlock()

@@ -60,7 +60,7 @@ func TestCutStreamsLoseAndRepeatNothing(t *testing.T) {
 }
 
 // The server goes away at some moment. Each call ends once: with its answer, or with the error that
-// says whether it may have been carried out. None is carried out twice.
+// says whether it may have been executed. None is executed twice.
 func TestServerClosedAtAnyMomentEndsEachCallOnce(t *testing.T) {
 	seeds := uint64(30)
 	if testing.Short() {

@@ -193,7 +193,7 @@ func (t *task) finish() {
 	t.send()
 }
 
-// letGo gives back the memory of the request.
+// letGo frees the memory of the request.
 func (t *task) letGo() {
 	if t.receive != nil {
 		t.receive.Release(t.at)
@@ -236,7 +236,7 @@ func (s *served) pick() *carrier.Conn {
 	return nil
 }
 
-// drop gives back what the task still holds.
+// drop frees what the task still holds.
 func (t *task) drop() {
 	t.letGo()
 	if t.out != nil {

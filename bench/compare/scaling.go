@@ -26,7 +26,7 @@ type ScalingConfig struct {
 	Seconds float64 `json:"seconds"`
 
 	SameHost string `json:"same_host"` // value of --same-host
-	Process  int    `json:"process"`   // the server's, whose wake-ups the client counts if the queue pairs are idle; 0 for none
+	Process  int    `json:"process"`   // the server's, whose wake-ups the client counts if the queue pairs are idle; 0 if there is none
 }
 
 // Limits of the outstanding bytes and messages over all queue pairs.

@@ -1,5 +1,5 @@
 // Train fits a small model to data on four ranks, each of which has a quarter of the data. After
-// each step the ranks add their gradients, so all go on with the same model. Rank 0 compares the
+// each step the ranks add their gradients, so all continue with the same model. Rank 0 compares the
 // result with the same training in one process.
 //
 // Run it by itself, and it starts its ranks; or run it with softrdma run -n 4 -- go run .

@@ -251,7 +251,7 @@ func TestWrongFrameEndsTheConnection(t *testing.T) {
 	for name, c := range map[string]struct {
 		raw    []byte
 		refuse error // by the owner
-		want   error // nil if the connection goes on
+		want   error // nil if the connection continues
 	}{
 		"right":                             {credit(0), nil, nil},
 		"a part of a header":                {credit(0)[:session.HeaderLen-1], nil, session.ErrProtocol},

@@ -217,7 +217,7 @@ func (c *Conn) arrived(i, n int) {
 	}
 }
 
-// Release gives back a receive that Owner.Arrive kept.
+// Release frees a receive that Owner.Arrive kept.
 func (c *Conn) Release(i int) {
 	if c.receives.held--; c.gone {
 		c.receives.free()

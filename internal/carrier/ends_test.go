@@ -144,7 +144,7 @@ func (x *end) send(slot int, body []byte) {
 	x.e.Flush()
 }
 
-// release gives back all receives that the owner has kept.
+// release frees all receives that the owner has kept.
 func (x *end) release() {
 	for _, f := range x.arrived {
 		x.c.Release(f.at)

@@ -12,7 +12,7 @@ import (
 )
 
 // An Engine has the completion queues of a set of connections, one on each device. Its lock guards the
-// connections and the state of their owners. Whoever holds the lock makes progress.
+// connections and the state of their owners. The holder of the lock makes progress.
 type Engine struct {
 	host    Host
 	context context.Context // of pumps, until close
@@ -23,7 +23,7 @@ type Engine struct {
 
 	mu     sync.Mutex
 	rails  []*Rail
-	conns  []*Conn // until their memory is released; nil where there is none
+	conns  []*Conn // until their memory is released; nil if there is none
 	number uint32  // of the last connection
 	ending bool    // a connection has ended
 	list   [32]verbs.WC

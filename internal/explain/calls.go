@@ -45,7 +45,7 @@ var _ = explain(map[reason.Reason]text{
 		"Set a value in the range.",
 		"IBTA 11.2.5.2"},
 	reason.WaitFailed: {
-		"The system call that waits for packets failed, so the device cannot go on.",
+		"The system call that waits for packets failed, so the device cannot continue.",
 		"The errno: 12 (ENOMEM) means that the system has no memory.",
 		"Open the device again once the system has memory and file descriptors.",
 		"no clause: local to the host"},

@@ -41,7 +41,7 @@ var _ = explain(map[reason.Reason]text{
 		"Destroy what is not used, or share it: one address handle serves all messages to a destination.",
 		"no clause: the limits are those of ibv_query_device"},
 	reason.ClientStalled: {
-		"The server copies data from and to the program's memory, and a page of it did not come in time. The request failed. Until the page comes, the server copies nothing else from or to this process. The time that a user's programs may make the server wait is limited too: half a second, of which a hundredth of the passing time is given back.",
+		"The server copies data from and to the program's memory, and a page of it did not come in time. The request failed. Until the page comes, the server copies nothing else from or to this process. The time that a user's programs may make the server wait is limited too: half a second, which is refilled by a hundredth of the passing time.",
 		"Whether the memory is a file of FUSE or a network file system, or has userfaultfd; whether the system swaps; /proc/PID/stack of the server's threads.",
 		"Register memory that the kernel brings itself: anonymous memory or a memfd.",
 		"userfaultfd(2)"},

@@ -160,12 +160,12 @@ var _ = explain(map[reason.Reason]text{
 		"Run one version on both.",
 		localClause},
 	reason.FabricTrunkSecret: {
-		"The code in the packet that opens a session is not that of the own secret. Somebody else may have sent it.",
+		"The code in the packet that opens a session is not that of the own secret. Another host may have sent it.",
 		"The file of --trunk-secret on both hosts.",
 		"Give both fabrics the same file.",
 		localClause},
 	reason.FabricTrunkSession: {
-		"A packet does not belong to the present session: it was late, or somebody without the connection's number sent it.",
+		"A packet does not belong to the present session: it was late, or a sender without the connection's number forged it.",
 		"Whether one of the two fabrics was restarted at that moment.",
 		"Nothing, if it was. Otherwise find out who sends to this UDP port.",
 		localClause},
@@ -205,12 +205,12 @@ var _ = explain(map[reason.Reason]text{
 		"Run one version on both.",
 		localClause},
 	reason.FabricRemoteSecret: {
-		"The code in the packet that opens a session is not that of the own secret. Somebody else may have sent it.",
+		"The code in the packet that opens a session is not that of the own secret. Another host may have sent it.",
 		"The file of --attach-secret at the fabric, and that of SOFTRDMA_FABRIC_SECRET at the program.",
 		"Give both the same file.",
 		localClause},
 	reason.FabricRemoteUnknown: {
-		"A datagram at the fabric's UDP port belongs to no session and opens none: it was late, or somebody else sent it.",
+		"A datagram at the fabric's UDP port belongs to no session and opens none: it was late, or another program sent it.",
 		"Whether a program or the fabric has ended at that moment.",
 		"Nothing, if so. Otherwise find out who sends to this UDP port.",
 		localClause},

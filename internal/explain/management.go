@@ -97,12 +97,12 @@ var _ = explain(map[reason.Reason]text{
 	reason.SAAnswer: {
 		"The subnet administrator answered a path without an MTU or with a LID that is not a port's.",
 		"The answer in a capture, or by saquery -p.",
-		"Report it to whoever maintains the subnet manager.",
+		"Report it to the maintainers of the subnet manager.",
 		"IBTA 15.2.5.16"},
 	reason.SAGroup: {
 		"The subnet administrator answered a join of a multicast group without an MTU or with a LID that is not a group's.",
 		"The answer in a capture, or by saquery -g.",
-		"Report it to whoever maintains the subnet manager.",
+		"Report it to the maintainers of the subnet manager.",
 		"IBTA 15.2.5.17"},
 	reason.SAForgotten: {
 		"The port went down, or has another LID, partition or subnet manager, or the manager asked for new joins. The port's multicast groups end with that, as in Linux.",

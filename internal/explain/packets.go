@@ -60,7 +60,7 @@ var _ = explain(map[reason.Reason]text{
 		"Connect to the address that the peer sends from, or bind the peer to the address that you connect to.",
 		"IBTA 9.6.1.2.3, annex A17.4.4.2"},
 	reason.PacketPath: {
-		"The connection's peer is on this host and sends through memory, but a packet for the connection came from the network. It is somebody else's, or one that the peer sent before it changed to memory.",
+		"The connection's peer is on this host and sends through memory, but a packet for the connection came from the network. It is another sender's, or one that the peer sent before it changed to memory.",
 		"Who on the peer's host sends RoCE v2 packets: `softrdma capture` shows their ports.",
 		"Nothing for single packets. For many, find the program that sends them: it forges packets of the peer.",
 		localClause},

@@ -35,7 +35,7 @@ var _ = explain(map[reason.Reason]text{
 	reason.HostDirectoryOwner: {
 		"The directory belongs neither to this user nor to root. Its owner could put sockets of other processes in place of the device's.",
 		"`ls -ld` of the directory.",
-		"Change its owner, or set SOFTRDMA_HOST_DIR to another directory. A shared directory may belong to anybody if it has the sticky bit (mode 1777).",
+		"Change its owner, or set SOFTRDMA_HOST_DIR to another directory. A shared directory may belong to any user if it has the sticky bit (mode 1777).",
 		localClause},
 	reason.HostDirectoryMode: {
 		"The group or all users may write to the directory and it lacks the sticky bit, so they could remove or replace the device's socket.",

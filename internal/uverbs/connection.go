@@ -98,7 +98,7 @@ func (s *Server) decline(p *client.Process, b []byte, err error) *client.Answer 
 	return a
 }
 
-// answer carries out a request.
+// answer executes a request.
 func (s *Server) answer(p *client.Process, e *exchange, b []byte) *client.Answer {
 	a := &client.Answer{Sender: e}
 	r, ok := uapi.Parse[uapi.Request](b)

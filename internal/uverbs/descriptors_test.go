@@ -128,7 +128,7 @@ func TestDescriptorsOfMalformedMessagesAreClosed(t *testing.T) {
 				for range 1 + r.IntN(3) {
 					data, blocks := malformed(r, file)
 					if !c.send(data, null, blocks...) || r.IntN(4) == 0 {
-						break // closed in the middle, with messages that nobody has taken
+						break // closed in the middle, with messages that were not read
 					}
 					c.answered()
 				}
@@ -229,7 +229,7 @@ func TestConnectionsOfOneUserAreBounded(t *testing.T) {
 	newTestClient(t, s).open("uverbs0")
 }
 
-// A server that the system gives no more descriptors goes on when it gets some, and neither spins nor fills the log.
+// A server that the system gives no more descriptors continues when it gets some, and neither spins nor fills the log.
 func TestServerSurvivesWithoutFreeDescriptors(t *testing.T) {
 	s, log := newServerFor(t, "127.14.11.5", nil)
 	var old unix.Rlimit

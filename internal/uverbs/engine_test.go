@@ -76,7 +76,7 @@ func (s *side) ringUnlessDeferred() bool {
 }
 
 // The requests whose doorbells were left out are sent by the next poll, or by the device's
-// own thread if nobody polls. Polls of another thread come between writing a request and
+// own thread if it does not poll. Polls of another thread come between writing a request and
 // looking for its place.
 func TestRequestsWithoutTheDoorbellsThatTheEngineDefersAreSent(t *testing.T) {
 	a, b := newEnginePair(t, [2]string{"127.14.15.7", "127.14.15.8"})

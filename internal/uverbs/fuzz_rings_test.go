@@ -36,7 +36,7 @@ var ringKinds = []func(c *testClient, s *Server) (ends []fuzzedEnd, files []*dev
 func FuzzRings(f *testing.F) {
 	for kind := range uint8(2) {
 		f.Add(kind, []byte{0, 0, 0x80, 1})                                              // the send queue's producer index
-		f.Add(kind, []byte{1, 0, 0x80, 5, 0, 1, 0x80, 1})                               // receives that nobody posted
+		f.Add(kind, []byte{1, 0, 0x80, 5, 0, 1, 0x80, 1})                               // receives that were not posted
 		f.Add(kind, []byte{2, 1, 0, 0xff, 0, 1, 0x8c, 2, 0, 0, 0x80, 1})                // the consumer index of completions; a SEND
 		f.Add(kind, []byte{0, 2, 0x48, 0xff, 0, 1, 0x8c, 9, 0, 0, 0x80, 4, 1, 0, 8, 1}) // many entries
 		f.Add(kind, []byte{0, 1, 0x8c, 6, 0, 0, 0x80, 1})                               // an atomic

@@ -24,7 +24,7 @@ import (
 )
 
 // helperEnv makes this test another program, which holds objects of the server
-// whose socket it names and carries out commands.
+// whose socket it names and executes commands.
 const helperEnv = "UVERBS_TEST_SOCKET"
 
 // helperSIW is set where the device is an iWARP device.

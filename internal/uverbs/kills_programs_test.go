@@ -24,7 +24,7 @@ import (
 )
 
 // Programs that share an address start and are killed at random moments. The others on the
-// address go on with the right bytes, new ones find the device, and nothing is left.
+// address continue with the right bytes, new ones find the device, and nothing is left.
 func TestProgramsOnOneAddressSurviveKills(t *testing.T) {
 	for _, x := range []struct {
 		engine, protocol string

@@ -64,7 +64,7 @@ func (f *registrar) registerRange(s *Server, off, n uint64) (handle uint32, no s
 }
 
 // One user registers memory until the daemon has no more for that user. Its own device and
-// the programs of others go on, and what it gives back can be used again.
+// the programs of others continue, and what it frees can be used again.
 func TestAttackMemoryWithoutEndStopsNobodyElse(t *testing.T) {
 	const (
 		region = 1<<10 + 2*4096 // what one costs beside its pages
@@ -107,7 +107,7 @@ func TestAttackMemoryWithoutEndStopsNobodyElse(t *testing.T) {
 		t.Errorf("the log says %q", log())
 	}
 	exercise(t, a, b)
-	other := startHelper(t, s, nobody(t)) // which has a device, rings and a region
+	other := startHelper(t, s, unprivileged(t)) // which has a device, rings and a region
 	if other.error != "" {
 		t.Fatal("another user: ", other.error)
 	}

@@ -70,8 +70,8 @@ func newServerFor(t *testing.T, addr string, allow func(uid, gid uint32) bool) (
 	}
 }
 
-// nobody returns the credentials of another user. The test needs root.
-func nobody(t *testing.T) *syscall.Credential {
+// unprivileged returns the credentials of an ordinary user. The test needs root.
+func unprivileged(t *testing.T) *syscall.Credential {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: only root starts programs of other users")
@@ -80,7 +80,7 @@ func nobody(t *testing.T) *syscall.Credential {
 }
 
 func TestUserThatIsNotAllowedIsRefused(t *testing.T) {
-	user := nobody(t)
+	user := unprivileged(t)
 	s, log := newServerFor(t, "127.14.5.2", nil)
 	if h := startHelper(t, s, user); h.error != syscall.EACCES.Error() {
 		t.Errorf("the program found %q", h.error)
@@ -94,7 +94,7 @@ func TestUserThatIsNotAllowedIsRefused(t *testing.T) {
 }
 
 func TestProgramsOfTwoUsersShareADevice(t *testing.T) {
-	user := nobody(t)
+	user := unprivileged(t)
 	s, log := newServerFor(t, "127.14.5.3", func(uint32, uint32) bool { return true })
 	h := startHelper(t, s, user)
 	if h.error != "" {
@@ -106,9 +106,9 @@ func TestProgramsOfTwoUsersShareADevice(t *testing.T) {
 }
 
 // Programs that share an address can forge each other's queue pair numbers: so only those of
-// the server's user get a share, whoever else may use the device.
+// the server's user get a share, although others may use the device.
 func TestProgramOfAnotherUserGetsNoShareOfTheAddress(t *testing.T) {
-	user := nobody(t)
+	user := unprivileged(t)
 	s, log := newServerFor(t, "127.14.5.5", func(uint32, uint32) bool { return true })
 	h := startHelper(t, s, user)
 	if h.error != "" {

@@ -62,7 +62,7 @@ func TestSIWProgramSendsWritesAndReads(t *testing.T) {
 }
 
 // The provider leaves out the doorbell where it sees that the request before was
-// not taken yet: whatever the order, all are carried out.
+// not taken yet: whatever the order, all are executed.
 func TestSIWRequestsWithoutDoorbellAreCarriedOut(t *testing.T) {
 	s := newServer(t, "iwarp:127.14.6.2")
 	a, b := newSIWPair(t, s)

@@ -227,7 +227,7 @@ func (t *slots) counted(d *device.Device) (sum counts) {
 	return sum
 }
 
-// endOf gives back the slots of a process that has ended. A child may have its descriptors.
+// endOf frees the slots of a process that has ended. A child may have its descriptors.
 func (t *slots) endOf(p *client.Process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -238,7 +238,7 @@ func (t *slots) endOf(p *client.Process) {
 	}
 }
 
-// close gives all slots back. Programs go on using them.
+// close gives all slots back. Programs keep using them.
 func (t *slots) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -100,7 +100,7 @@ func (m *measurement) take(b *testing.B, s *Server, lib, addr string) float64 {
 	return 0
 }
 
-// freePort is a TCP port that nobody has.
+// freePort is a TCP port that is not in use.
 func freePort(b testing.TB) string {
 	b.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")

@@ -13,10 +13,10 @@ import (
 	"softrdma/internal/testenv"
 )
 
-// A program whose memory does not answer loses its own connection. Those of others go on while
+// A program whose memory does not answer loses its own connection. Those of others continue while
 // its memory is held, and the device can be used after it.
 func TestAttackMemoryThatDoesNotAnswerStopsNobodyElse(t *testing.T) {
-	testenv.HoldMemory(t, 1<<16).Release() // which skips where nobody can
+	testenv.HoldMemory(t, 1<<16).Release() // which skips if memory cannot be held
 	for name, op := range map[string]queue.Op{"load": queue.Read, "store": queue.Write} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, map[string]string{"load": "127.14.9.1", "store": "127.14.9.2"}[name])

@@ -218,7 +218,7 @@ func TestAsyncEventNamesTheObjectAsTheProgramDoes(t *testing.T) {
 	}
 }
 
-// A doorbell for a long message is answered before the message is carried out,
+// A doorbell for a long message is answered before the message is executed,
 // and once. How long it is the program says where it may say anything.
 func TestLongMessageIsAnsweredOnceAndFirst(t *testing.T) {
 	a, b := newPair(t, newServer(t, "127.14.1.92"))

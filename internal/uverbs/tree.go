@@ -38,7 +38,7 @@ type tree struct {
 // readers find its old contents or the new ones.
 func (t *tree) update(files map[string]string) error {
 	write := t.replace
-	if len(t.written) == 0 { // nobody reads them yet
+	if len(t.written) == 0 { // they have no readers yet
 		write = t.create
 	}
 	for name, text := range files {

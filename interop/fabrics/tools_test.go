@@ -194,7 +194,7 @@ func TestManagersTakeOverFromEachOther(t *testing.T) {
 	first.signal(syscall.SIGKILL)
 	r.eventually("the own manager after opensm was killed", func() bool {
 		p := r.at("node-1", "sminfo")
-		<-p.done // it fails while nobody answers
+		<-p.done // it fails without an answer
 		return strings.Contains(p.said.String(), "priority 5 state 3")
 	})
 	conf := t.TempDir() + "/opensm.conf"

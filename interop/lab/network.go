@@ -22,7 +22,7 @@ const (
 	HostIWARPv4       = "10.78.0.1"
 	HostIWARPv6       = "fd78::1"
 	HostIWARPv4Second = "10.78.0.9"
-	// NobodyIPv4 is an address of the network that nobody has.
+	// NobodyIPv4 is an address of the network that no host has.
 	NobodyIPv4 = "10.77.0.99"
 	// MTU leaves room for a path MTU of 4096 and its headers.
 	MTU = 9000

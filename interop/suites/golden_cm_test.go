@@ -134,7 +134,7 @@ func recordGoldenCM(t *testing.T, path string) {
 		[]string{"ucmatose", "-s", b.IPv4, "-P", "ib", "-p", "7472", "-t", "32"})
 	both([]string{"udaddy", "-b", b.IPv4}, []string{"udaddy", "-s", b.IPv4})
 	both([]string{"udaddy", "-b", b.IPv6}, []string{"udaddy", "-s", b.IPv6})
-	// Nobody listens: REJ with reason 8, SIDR_REP with a status.
+	// No listener: REJ with reason 8, SIDR_REP with a status.
 	a.Run(ctx, "rping", "-c", "-a", b.IPv4, "-C", "1")
 	a.Run(ctx, "udaddy", "-s", b.IPv4)
 	// A server that is stopped while it should accept: the REQ comes again, and is answered by MRA.

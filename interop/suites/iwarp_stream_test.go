@@ -16,7 +16,7 @@ func TestIWARPRstreamEverySize(t *testing.T) { rstreamEverySize(t, true, 1<<20) 
 // TestIWARPRcopyFileArrivesWhole copies a file of some megabytes over siw.
 func TestIWARPRcopyFileArrivesWhole(t *testing.T) { rcopyFileArrivesWhole(t, true) }
 
-// TestIWARPSoftrdmaNamesWhySiwRefuses calls a port where nobody listens, and a server that takes fewer connections.
+// TestIWARPSoftrdmaNamesWhySiwRefuses calls a port without a listener, and a server that takes fewer connections.
 func TestIWARPSoftrdmaNamesWhySiwRefuses(t *testing.T) {
 	l := openLab(t)
 	cmpeer := program(t, l, "interop/peers/cmpeer")

@@ -108,7 +108,7 @@ func TestCMLinuxLearnsThatSoftrdmaWasKilled(t *testing.T) {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, killTimeLimit)
 	defer cancel()
-	// Its sends fail, which ucmatose ignores. It goes on to the end, where it disconnects from the dead peer.
+	// Its sends fail, which ucmatose ignores. It continues to the end, where it disconnects from the dead peer.
 	if err := server.AwaitOutput(bounded, "cmatose: disconnecting"); err != nil {
 		t.Fatal(err)
 	}

@@ -155,7 +155,7 @@ func isStuck(err error) bool {
 // up to half a minute on a busy one. softrdma pingpong gives up earlier, when nothing comes for 10 s.
 const (
 	runTimeLimit = 3 * time.Minute
-	rxeTimeLimit = time.Minute // of rxe at both ends, which nobody would end
+	rxeTimeLimit = time.Minute // of rxe at both ends, which would not end by itself
 	endTimeLimit = 5 * time.Second
 )
 
@@ -223,7 +223,7 @@ func meet(t *testing.T, timeLimit time.Duration, server, client player, p pingpo
 }
 
 // watch begins to watch rxe's end of a run against softrdma. The function that it returns tells, once the run has failed,
-// whether Linux is stuck. Only RC repeats messages, and the 16 queue pairs of ibv_srq_pingpong go on without one.
+// whether Linux is stuck. Only RC repeats messages, and the 16 queue pairs of ibv_srq_pingpong continue without one.
 func watch(ctx context.Context, server, client player, p pingpong) (look func(ctx context.Context) error, _ error) {
 	serves, isServer := server.(rxePlayer)
 	calls, isClient := client.(rxePlayer)

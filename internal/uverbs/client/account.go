@@ -50,7 +50,7 @@ type Quota struct {
 	what   string
 	errno  syscall.Errno // beyond the limit
 	reason reason.Reason
-	parent *Quota // also counts n; nil for none
+	parent *Quota // also counts n; nil if there is none
 }
 
 // Take adds n, or refuses and changes nothing.

@@ -17,8 +17,8 @@ type Answer struct {
 	FDs  []int
 	Text []byte // a text behind the reply
 
-	// Sender sends the answer of a call that is still being carried out. It is nil
-	// where that is not possible.
+	// Sender sends the answer of a call that is still being executed. It is nil
+	// if that is not possible.
 	Sender Sender
 	Sent   bool
 }
@@ -26,7 +26,7 @@ type Answer struct {
 // A Sender sends answers on a connection.
 type Sender interface{ Send(a *Answer) bool }
 
-// SendEarly sends the answer while the call is still being carried out. Nothing that
+// SendEarly sends the answer while the call is still being executed. Nothing that
 // follows may change it.
 func (a *Answer) SendEarly() {
 	if a.Sender != nil {

@@ -41,7 +41,7 @@ const (
 	maxWaiting   = 500 * time.Millisecond
 	waitingShare = 100
 
-	// maxStuck is how many copies of one user's programs may go on after they were given up.
+	// maxStuck is how many copies of one user's programs may continue after they were given up.
 	// Each keeps a thread.
 	maxStuck = 16
 
@@ -55,7 +55,7 @@ type waitBudget struct {
 	mu    sync.Mutex
 	used  time.Duration
 	at    time.Time    // when used was right
-	stuck atomic.Int32 // copies that were given up and go on
+	stuck atomic.Int32 // copies that were given up and continue
 }
 
 // take uses d, and reports false if the user has less.
@@ -193,7 +193,7 @@ func (p *Process) call(f func() error) error {
 	return c.do()
 }
 
-// do carries out what the copier has been given, and gives the copier back unless it is stuck.
+// do executes what the copier has been given, and returns the copier unless it is stuck.
 func (c *copier) do() error {
 	c.thread.Store(0)
 	c.state.Store(copyRuns)

@@ -25,7 +25,7 @@ type Runtime struct {
 	Refusals Refusals
 }
 
-// A Service carries out the system calls on one open device file.
+// A Service executes the system calls on one open device file.
 type Service interface {
 	Write(c *Call, buf []byte) error
 	Ioctl(c *Call, number, arg uint64) error
@@ -51,7 +51,7 @@ type LongWriter interface{ MaxWrite() int }
 // Direct is a service that a program in this process calls without a message, from any
 // of its threads.
 type Direct interface {
-	// Doorbell carries out what was posted to the queue pair of a handle.
+	// Doorbell executes what was posted to the queue pair of a handle.
 	Doorbell(handle uint32) error
 	// Progress makes the device progress for the completion queue of a handle. It may yield the
 	// processor after calls without success if the program allows that.
@@ -77,7 +77,7 @@ type File struct {
 	mu      sync.Mutex // one call at a time
 	ended   bool
 	service Service
-	direct  Direct // the same service, nil where it is called by messages only
+	direct  Direct // the same service, nil if it is called by messages only
 	onEnd   func()
 }
 
@@ -118,7 +118,7 @@ func (f *File) Watch(done func()) error {
 // Direct returns the file's service for calls without a message, or nil.
 func (f *File) Direct() Direct { return f.direct }
 
-// Between runs do while no call is carried out. It reports false, and does not run
+// Between runs do while no call is executed. It reports false, and does not run
 // it, if the file has ended.
 func (f *File) Between(do func()) bool {
 	f.mu.Lock()
@@ -130,7 +130,7 @@ func (f *File) Between(do func()) bool {
 	return true
 }
 
-// A Call is a system call on a file, while it is carried out.
+// A Call is a system call on a file, while it is executed.
 type Call struct {
 	Process *Process
 	file    *File
@@ -160,7 +160,7 @@ type Buffer struct {
 	N    int
 }
 
-// Call carries out a request on the file.
+// Call executes a request on the file.
 func (f *File) Call(p *Process, r *uapi.Request, data []byte, a *Answer) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

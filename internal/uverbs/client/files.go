@@ -115,7 +115,7 @@ func (t *Files) Close() {
 	}
 }
 
-// random64 returns an unpredictable number. Whoever knows a file's number can use the
+// random64 returns an unpredictable number. A process that knows a file's number can use the
 // file.
 func random64() uint64 {
 	var b [8]byte

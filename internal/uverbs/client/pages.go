@@ -142,7 +142,7 @@ func (s *pages) release(of Extent) {
 	p.Account.Memory.Return(total(unused) + tables(of))
 }
 
-// free gives back the memory of mirrors, and their file after the last use.
+// free frees the memory of mirrors, and their file after the last use.
 func (s *pages) free(unused []Extent) {
 	if s.users == 0 {
 		delete(s.process.pages, s.key)

@@ -31,7 +31,7 @@ type Process struct {
 	PID      int
 	UID, GID uint32
 	gone     atomic.Bool // it has ended: its number may belong to another one
-	pidfd    *os.File    // nil where the system has none
+	pidfd    *os.File    // nil if the system has none
 	mem      *os.File    // its memory, if it is another user's program
 	denied   error       // why its memory cannot be accessed
 	Refused  error       // why it is not served

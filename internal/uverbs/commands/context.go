@@ -190,7 +190,7 @@ type row struct {
 	do      func(x *context, c *command) error
 }
 
-// Write implements client.Service: it carries out a command (ib_uverbs_write).
+// Write implements client.Service: it executes a command (ib_uverbs_write).
 func (x *context) Write(c *client.Call, buf []byte) error {
 	h, ok := uapi.Parse[uapi.CmdHeader](buf)
 	if !ok {
@@ -221,7 +221,7 @@ func (x *context) Write(c *client.Call, buf []byte) error {
 	return r.do(x, cmd)
 }
 
-// writeExtended carries out a command with the extended header.
+// writeExtended executes a command with the extended header.
 func (x *context) writeExtended(c *client.Call, h uapi.CmdHeader, buf []byte) error {
 	r := extended[h.Command&uapi.CmdMask]
 	if r == nil {

@@ -23,7 +23,7 @@ type Device struct {
 	provider provider
 
 	// PortChanged is called before programs are told of an event of the device or its
-	// port. Whoever sets it does so before DeliverEvents.
+	// port. It is set before DeliverEvents.
 	PortChanged func()
 
 	mu       sync.Mutex

@@ -28,7 +28,7 @@ type directEntry struct {
 	cq *cq
 }
 
-// set enters the object of a handle, nil for none. The caller has the file's lock.
+// set enters the object of a handle, nil if there is none. The caller has the file's lock.
 func (d *direct) set(handle uint32, o object) {
 	if handle >= directPages*directPage {
 		return

@@ -1,4 +1,4 @@
-// Package commands carries out the commands of rdma/ib_user_verbs.h, which programs
+// Package commands executes the commands of rdma/ib_user_verbs.h, which programs
 // write to the file of a device.
 //
 // It owns the objects of a file behind their handles (protection domains, memory,

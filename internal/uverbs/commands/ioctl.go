@@ -11,7 +11,7 @@ import (
 )
 
 // Ioctl implements client.Service. Libraries know kernels without this interface, and write
-// their commands then. Only what cannot be written is carried out: ADVISE_MR.
+// their commands then. Only what cannot be written is executed: ADVISE_MR.
 func (x *context) Ioctl(c *client.Call, number, arg uint64) error {
 	if number != uapi.VerbsIoctl {
 		return syscall.ENOTTY

@@ -83,7 +83,7 @@ const (
 	adviseFlush = 1 << 0 // wait for it, and report failures
 )
 
-// adviseMR carries out ADVISE_MR, which brings memory in before it is used. Memory of a
+// adviseMR executes ADVISE_MR, which brings memory in before it is used. Memory of a
 // program of another process is brought in when it is used.
 func (x *context) adviseMR(c *client.Call, a *uapi.AdviseMR) error {
 	p, err := find[*pd](x, a.PDHandle)

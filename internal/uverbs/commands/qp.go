@@ -254,7 +254,7 @@ func (x *context) postSend(c *command) error {
 }
 
 // LongPost is the number of posted bytes from which a doorbell is answered before the
-// requests are carried out, so that the program posts the next ones meanwhile. With
+// requests are executed, so that the program posts the next ones meanwhile. With
 // fewer bytes the program learns of the completion soonest by a later answer.
 const LongPost = 128 << 10
 

@@ -3,5 +3,5 @@
 // netlink report them.
 //
 // It owns the record of which process created which queue pair, and the conversion
-// of a program's addresses into paths. It carries out no command.
+// of a program's addresses into paths. It executes no command.
 package device

@@ -102,7 +102,7 @@ func Clean(parent string) (removed []string) {
 	return removed
 }
 
-// clean removes a directory unless somebody uses it.
+// clean removes a directory unless it is in use.
 func clean(path string) bool {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -26,14 +26,14 @@ type Engine struct {
 	files     *client.Files
 	self      *client.Process
 	deferrals []deferral.Place
-	log       func(string) // nil for none
+	log       func(string) // nil if there is none
 
 	devices atomic.Pointer[[]*device.Device]
 	recent  [recentFiles]atomic.Pointer[client.File] // of direct calls, by their numbers
 
 	mu    sync.Mutex       // held while a device or a file is opened
-	tried map[string]error // what opening the device of a file has led to; nil where it is open
-	place *os.File         // keeps the server's directory, nil for none
+	tried map[string]error // what opening the device of a file has led to; nil if it is open
+	place *os.File         // keeps the server's directory, nil if there is none
 }
 
 // recentFiles is how many files are found without a lock, if their numbers allow it. A program
@@ -76,7 +76,7 @@ func (e *Engine) add(dev *verbs.Device, name string, index int) error {
 	return nil
 }
 
-// Call carries out a request of the preloaded library, with the data behind it. The
+// Call executes a request of the preloaded library, with the data behind it. The
 // descriptors of the answer belong to the caller.
 func (e *Engine) Call(r *uapi.Request, data []byte) (p uapi.Reply, fds []int) {
 	e.Flush()
@@ -115,7 +115,7 @@ func (e *Engine) open(name string, a *client.Answer) error {
 	return e.files.Open(e.self, name, a)
 }
 
-// Doorbell carries out on the caller's thread what the program has posted to a queue pair
+// Doorbell executes on the caller's thread what the program has posted to a queue pair
 // of a file.
 func (e *Engine) Doorbell(file uint64, handle uint32) error {
 	d := e.direct(file)

@@ -1,4 +1,4 @@
-// Package ucm carries out the commands of rdma/rdma_user_cm.h, by which librdmacm
+// Package ucm executes the commands of rdma/rdma_user_cm.h, by which librdmacm
 // makes connections.
 //
 // It owns the ids and event channels of programs, and the conversion between the

@@ -195,7 +195,7 @@ func (a *agents) respond(now time.Duration, m *MAD, h *mad.Header) (taken bool, 
 	switch {
 	case r != nil && r.mad.Peer.Global == m.Peer.Global:
 		a.end(r)
-	case !segment(h.Class, &m.Data): // programs that carry out transfers themselves get all segments
+	case !segment(h.Class, &m.Data): // programs that execute transfers themselves get all segments
 		return true, reason.Detail{Reason: reason.MADNoRequest, Expected: uint64(h.Class), Found: h.TID}
 	}
 	return true, g.file.arrived(g, m, slices.Clone(m.Data[:]))

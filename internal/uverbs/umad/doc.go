@@ -1,4 +1,4 @@
-// Package umad carries out the calls on the device files of management datagrams
+// Package umad executes the calls on the device files of management datagrams
 // (rdma/ib_user_mad.h): umadN, by which programs register agents and send and receive
 // datagrams, and issmN, whose being open says that the port has a subnet manager.
 //

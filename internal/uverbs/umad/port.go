@@ -22,7 +22,7 @@ type Port interface {
 	Send(m *MAD) error
 
 	// Handle sets who gets the datagrams that arrive and that the port does not answer
-	// itself; nil for nobody. The port may hold locks when it calls h, but none that Send
+	// itself; nil drops them. The port may hold locks when it calls h, but none that Send
 	// takes and another caller of h may hold while it waits. It counts what h drops.
 	Handle(h Handler)
 

@@ -11,7 +11,7 @@ import (
 	"softrdma/internal/wire/uapi"
 )
 
-// A service carries out the calls on a file umadN (client.Service).
+// A service executes the calls on a file umadN (client.Service).
 type service struct {
 	*file
 	port *port

@@ -135,7 +135,7 @@ func TestTransferWithoutAnswerTimesOut(t *testing.T) {
 		t.Errorf("status %d, %d bytes", h.Status, len(data))
 	}
 	p.write(append(b, make([]byte, maxTransfer)...), syscall.EINVAL)
-	// Nobody waits for this response.
+	// No request waits for this response.
 	var m MAD
 	m.QPN = 1
 	copy(m.Data[:], b[64:])

@@ -83,7 +83,7 @@ func (a *agent) send(e control.Event) {
 	}
 }
 
-// serve carries out requests until the port gives an error, io.EOF at its end.
+// serve executes requests until the port gives an error, io.EOF at its end.
 func (a *agent) serve(port io.Reader) error {
 	in := json.NewDecoder(bufio.NewReaderSize(port, 64<<10))
 	for {

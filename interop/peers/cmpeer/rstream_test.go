@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// freePorts returns the first of n consecutive TCP ports that nobody listens on.
+// freePorts returns the first of n consecutive TCP ports on which no program listens.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
 	for first := 21500; first < 30000; first += n {

@@ -1,4 +1,4 @@
-// Package access carries out accesses to a peer's memory: puts, gets, atomic operations, and flushes,
+// Package access executes accesses to a peer's memory: puts, gets, atomic operations, and flushes,
 // which wait for what came before. A Pipeline decides when each access of a connection begins and
 // what its completion means. A Port posts the work requests: the package knows neither frames nor
 // queue pairs.

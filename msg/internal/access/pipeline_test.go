@@ -16,7 +16,7 @@ import (
 // regionLen is the length of the peer's region in the tests. It begins at address 0.
 const regionLen = 4096
 
-// A peer is a port, and the memory behind it. It carries out work requests in order, when carryOut is
+// A peer is a port, and the memory behind it. It executes work requests in order, when carryOut is
 // called.
 type peer struct {
 	t        *testing.T
@@ -57,7 +57,7 @@ func (c *peer) Post(slot int, r *verbs.SendWR) error {
 	return nil
 }
 
-// carryOut carries out the oldest work request, and completes it.
+// carryOut executes the oldest work request, and completes it.
 func (c *peer) carryOut() {
 	x := c.queue[0]
 	c.queue = c.queue[1:]

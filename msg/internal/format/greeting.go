@@ -93,7 +93,7 @@ func ParseHello(b []byte) (h Hello, err error) {
 // These say what a request is for. In a rejection they say which side rejects.
 const (
 	ToWorker   = 0 // the worker of an address
-	ToListener = 1 // whoever listens
+	ToListener = 1 // any listener
 	ToGroup    = 2 // the worker of an address, as one of several rails
 	ByProgram  = 1 // not the worker itself
 )

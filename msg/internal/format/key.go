@@ -112,7 +112,7 @@ func (k *Key) Check(right uint8, offset, n int) error {
 	return nil
 }
 
-// Word returns the address of the aligned 64 bits on which an atomic operation at offset is carried out,
+// Word returns the address of the aligned 64 bits on which an atomic operation at offset is executed,
 // and by how many bits the operation's word is shifted in them. A narrow word has 32 bits.
 func (k *Key) Word(offset int, narrow bool) (address uint64, shift uint8, err error) {
 	n := 8

@@ -24,7 +24,7 @@ type Rail struct {
 	since  time.Time       // when the rail was connected last
 }
 
-// Begin reports whether the caller makes attempts from now on, because nobody does: Wait, the attempt, and
+// Begin reports whether the caller makes attempts from now on, because no other goroutine does: Wait, the attempt, and
 // Settle, until that reports false.
 func (r *Rail) Begin() bool {
 	if r.active {

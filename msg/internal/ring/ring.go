@@ -73,7 +73,7 @@ func open(mem []byte) (p area, err error) {
 	return p, nil
 }
 
-// word returns the first word of a line. Numbers of lines go on counting past the end of the ring.
+// word returns the first word of a line. Numbers of lines keep counting past the end of the ring.
 func (p *area) word(n uint64) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&p.mem[(n&p.mask)*line]))
 }

@@ -7,7 +7,7 @@ import (
 	"softrdma/verbs"
 )
 
-// device carries out a work request on a word.
+// device executes a work request on a word.
 func device(r *verbs.SendWR, word *uint64) (found uint64) {
 	found = *word
 	if r.Op == verbs.OpFetchAdd {

@@ -141,7 +141,7 @@ func TestCatPeerKilledBeforeItHasAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-s.Ended
-	if _, err := io.WriteString(input, "for nobody"); err != nil {
+	if _, err := io.WriteString(input, "for no receiver"); err != nil {
 		t.Fatal(err)
 	}
 	input.Close()

@@ -76,8 +76,8 @@ func newManager() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sm {on|off}", Short: "Stop the fabric's own subnet manager, or let it run again",
 		Long: `Stops the fabric's own subnet manager, or lets it run again. A manager that is off answers
-nobody, and its port no longer says that a manager is there: standby managers, such as opensm on
-a node, take the fabric over when it leaves some of their requests without a good answer. One
+no request, and its port no longer says that a manager is there: standby managers, such as opensm
+on a node, take the fabric over when it leaves some of their requests without a good answer. One
 that is on discovers the fabric. It becomes master, or stands by if another is master already.
 
 The ports keep what they have been given, so data flows without a manager, until a link

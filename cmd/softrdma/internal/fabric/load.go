@@ -71,7 +71,7 @@ func newStall() *cobra.Command {
 		Use: "stall [NODE...]", Short: "Let adapters take no packets, or list those that do not",
 		Long: `Lets adapters take no packets of some service levels, as if a receiver stood still, until
 --none. The packets stay in the buffers of their virtual lanes, which fill back to the
-senders. No packet is lost, and other lanes go on. Without arguments, lists the adapters
+senders. No packet is lost, and other lanes continue. Without arguments, lists the adapters
 that do not take all packets.`,
 		Example: `  softrdma fabric stall node-1 --sl 0
   softrdma fabric stall

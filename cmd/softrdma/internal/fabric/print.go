@@ -227,7 +227,7 @@ func printTrace(out io.Writer, t *control.Trace) {
 	}
 	_ = hops.Print(out)
 	if t.Trunk != "" {
-		fmt.Fprintf(out, "goes on by the trunk to %s\n", t.Trunk)
+		fmt.Fprintf(out, "leaves by the trunk to %s\n", t.Trunk)
 	}
 	if t.Broken == nil {
 		return

@@ -35,7 +35,7 @@ func TestFabricsOfTwoProcessesAreOneSubnet(t *testing.T) {
 	until(t, "(3 active)", "fabric", "status", "--name", "b")
 	expect(t, clitest.Run(t, "fabric", "links", "--name", "a", "-i", "0"), "b/p1-switch-0:3 at "+at[1])
 	pingpong(t)
-	expect(t, clitest.Run(t, "fabric", "trace", "--name", "a", "node-0", lidOf(t, "b", "p1-node-1")), "goes on by the trunk to b/p1-switch-0:3")
+	expect(t, clitest.Run(t, "fabric", "trace", "--name", "a", "node-0", lidOf(t, "b", "p1-node-1")), "leaves by the trunk to b/p1-switch-0:3")
 	expect(t, clitest.Run(t, "fabric", "draw", "--name", "a"), "○b/p1-switch-0:3")
 
 	expect(t, clitest.Run(t, "fabric", "link", "down", "--name", "a", "switch-0:3"), "switch-0:3 - b/p1-switch-0:3 at "+at[1]+": cut")

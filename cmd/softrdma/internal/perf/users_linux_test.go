@@ -52,7 +52,7 @@ func TestSameHostOfTwoUsers(t *testing.T) {
 		path           verbs.Path
 		reason         string
 	}{
-		{"nobody is allowed", nil, nil, verbs.PathNetwork, "HOST_USER"},
+		{"no user is allowed", nil, nil, verbs.PathNetwork, "HOST_USER"},
 		{"the client is allowed alone", []string{"--same-host-allow", "1"}, nil, verbs.PathNetwork, "HOST_USER"},
 		{"the server is allowed alone", nil, []string{"--same-host-allow", "65534"}, verbs.PathNetwork, "HOST_USER"},
 		{"another user is allowed", []string{"--same-host-allow", "2"}, []string{"--same-host-allow", "65534"}, verbs.PathNetwork, "HOST_USER"},
