@@ -108,6 +108,10 @@ type StreamOptions struct {
 
 // pieces returns a copy of a list of pieces of bytes, and their length.
 func (r *Request) pieces(list Buffers) (own [][]byte, length int) {
+	if len(list) == 1 {
+		r.one[0] = list[0]
+		return r.one[:], len(list[0])
+	}
 	for _, b := range list {
 		length += len(b)
 	}
