@@ -118,7 +118,7 @@ func TestIdleDevicesCostNothing(t *testing.T) {
 	}
 	var cpu time.Duration
 	var switches int64
-	for range 5 { // the runtime works now and then
+	for range 20 { // the runtime works now and then, on a busy machine often
 		runtime.GC()
 		time.Sleep(50 * time.Millisecond)
 		c, n := cost()
