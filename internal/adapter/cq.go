@@ -14,6 +14,10 @@ import (
 	"softrdma/internal/reason"
 )
 
+// loopAfter is the number of empty polls between two completions above which a consumer polls in
+// a loop.
+const loopAfter = 8
+
 // A CQ is a completion queue. Lanes produce, one caller at a time consumes.
 type CQ struct {
 	dev  *Device
@@ -29,6 +33,8 @@ type CQ struct {
 
 	lanes atomic.Uint64 // laneSet: they complete here, or did
 	turn  atomic.Uint32 // which of them is to progress first
+
+	emptyPolls atomic.Uint32 // since the last completion
 
 	Owner any // the driver's own object
 }
@@ -103,6 +109,9 @@ func (c *CQ) ResizeOn(r *queue.CompletionRing) error {
 // Push implements machine.CQ.
 func (c *CQ) Push(e *queue.CQE) {
 	c.mu.Lock()
+	if c.emptyPolls.Load() != 0 { // a stream of completions stores nothing
+		c.emptyPolls.Store(0)
+	}
 	r := c.ring.Load()
 	if c.overflowed.Load() || !r.Put(e) {
 		first := !c.overflowed.Swap(true)
@@ -198,6 +207,7 @@ func (c *CQ) Ring() *queue.CompletionRing { return c.ring.Load() }
 // the ring empty calls it, and says whether it may lose its processor meanwhile.
 func (c *CQ) Progress(mayYield bool) {
 	d := c.dev
+	mayYield = c.polledInLoop() && mayYield
 	if len(d.lanes) == 1 {
 		d.lanes[0].Poll(mayYield)
 		return
@@ -215,6 +225,12 @@ func (c *CQ) Progress(mayYield bool) {
 		}
 	}
 }
+
+// polledInLoop counts a poll of the empty queue, and reports whether its consumer seems to poll
+// in a loop. One that sleeps until an event polls an empty queue once for each event. It must not
+// yield: on a busy processor, a thread that yields waits for the time slices of all others, and
+// one that sleeps does not.
+func (c *CQ) polledInLoop() bool { return c.emptyPolls.Add(1) > loopAfter }
 
 // serve notes that queue pairs of a lane complete here.
 func (c *CQ) serve(l *lane) {
