@@ -87,8 +87,9 @@ func (a *laneList) Flush() { a.each((*lane).Flush) }
 // Settle sends what is owed to peers now: the process is about to end.
 func (a *laneList) Settle() { a.locked((*lane).settle) }
 
-// Poll makes the device progress on the caller's goroutine, for whatever may complete.
-func (a *laneList) Poll() { a.each(func(l *lane) { l.Poll(true) }) }
+// Poll makes the device progress on the caller's goroutine, for whatever may complete. It never
+// yields: a caller that has polled for a while sleeps.
+func (a *laneList) Poll() { a.each(func(l *lane) { l.Poll(false) }) }
 
 // Attend lets the device progress by itself from now on: who polled so far is going to sleep.
 func (a *laneList) Attend() { a.each((*lane).Attend) }

@@ -11,8 +11,8 @@ import (
 )
 
 // heldLane returns an end whose lane another goroutine holds while Go runs one goroutine at a
-// time, and a function that reports whether a poll lets others run.
-func heldLane(t *testing.T) (e *end, yields func() bool) {
+// time, and a function that reports whether a call lets others run.
+func heldLane(t *testing.T) (e *end, yields func(call func()) bool) {
 	procs := runtime.GOMAXPROCS(1)
 	e = newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return 1 }}, qp.UD, 64)
 	e.dev.lanes[0].Lock()
@@ -20,10 +20,10 @@ func heldLane(t *testing.T) (e *end, yields func() bool) {
 		e.dev.lanes[0].Unlock()
 		runtime.GOMAXPROCS(procs)
 	})
-	return e, func() bool {
+	return e, func(call func()) bool {
 		var ran atomic.Bool
 		go func() { ran.Store(true) }()
-		e.cq.Progress(true)
+		call()
 		return ran.Load()
 	}
 }
@@ -37,7 +37,7 @@ func TestPollOncePerCompletionKeepsTheProcessor(t *testing.T) {
 	for range events {
 		e.cq.Push(&queue.CQE{})
 		e.cq.Ring().Release(e.cq.Ring().Producer()) // the consumer takes it
-		if yields() {
+		if yields(func() { e.cq.Progress(true) }) {
 			yielded++
 		}
 	}
@@ -48,15 +48,30 @@ func TestPollOncePerCompletionKeepsTheProcessor(t *testing.T) {
 
 // A consumer that polls on may keep the lane's holder from running.
 func TestPollsInALoopYieldToTheHolder(t *testing.T) {
-	_, yields := heldLane(t)
+	e, yields := heldLane(t)
 	const polls = 1000
 	yielded := 0
 	for range polls {
-		if yields() {
+		if yields(func() { e.cq.Progress(true) }) {
 			yielded++
 		}
 	}
 	if yielded < polls/2 { // Go's scheduler may continue with the one that yielded
 		t.Errorf("%d of %d polls of an empty queue yielded", yielded, polls)
+	}
+}
+
+// A thread that waits for an event polls the device for a moment, and then sleeps.
+func TestPollsBeforeASleepKeepTheProcessor(t *testing.T) {
+	e, yields := heldLane(t)
+	const polls = 1000
+	yielded := 0
+	for range polls {
+		if yields(e.dev.Poll) {
+			yielded++
+		}
+	}
+	if yielded > polls/2 { // Go's scheduler may take the processor at any time
+		t.Errorf("%d of %d polls yielded", yielded, polls)
 	}
 }
