@@ -19,6 +19,7 @@
 BIND(dlerror);
 BIND(dlopen);
 BIND(dlsym);
+BIND(dlvsym);
 BIND(pthread_attr_getstack);
 BIND(pthread_attr_getstacksize);
 BIND(pthread_getattr_np);

@@ -184,10 +184,18 @@ EXPORT ssize_t readlink(const char *path, char *to, size_t size)
 	return real_function(redirect(path, buf, sizeof(buf)), to, size);
 }
 
+/* Before glibc 2.36, dlsym finds the oldest version behind RTLD_NEXT, which refuses to allocate the result. */
+static void *next_realpath(void)
+{
+	void *symbol = dlvsym(RTLD_NEXT, "realpath", "GLIBC_2.3");
+
+	return symbol ? symbol : next("realpath"); /* arm64 has one version */
+}
+
 EXPORT char *realpath(const char *path, char *to)
 {
 	char buf[PATH_ROOM];
-	NEXT(char *(*)(const char *, char *), "realpath");
+	NEXT_FROM(char *(*)(const char *, char *), next_realpath());
 	return unredirect(real_function(redirect(path, buf, sizeof(buf)), to));
 }
 

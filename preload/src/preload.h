@@ -266,11 +266,14 @@ const struct real *real(void);
 /* next returns the next library's function. Concurrent lookups find the same one. */
 void *next(const char *name);
 
-#define NEXT(type, name) \
+#define NEXT(type, name) NEXT_FROM(type, next(name))
+
+/* NEXT_FROM looks a function up in another way. */
+#define NEXT_FROM(type, lookup) \
 	static _Atomic(void *) at; \
 	void *symbol = atomic_load_explicit(&at, memory_order_relaxed); \
 	if (__builtin_expect(!symbol, 0)) { \
-		symbol = next(name); \
+		symbol = (lookup); \
 		atomic_store_explicit(&at, symbol, memory_order_relaxed); \
 	} \
 	__typeof__(type) real_function = (__typeof__(type))symbol
