@@ -24,7 +24,7 @@ ENGINES   := $(PRELOADED:%=%/engine.so)
 ENGINE_LDFLAGS := -s -w -buildid= -X runtime.godebugDefault=asyncpreemptoff=1
 # The libraries run with older C libraries than this machine's: see preload/glibc.h. Go does not look
 # whether a header has changed, but whether flags have.
-OLD_GLIBC := -include $(CURDIR)/preload/glibc.h -DGLIBC_H=$(firstword $(shell cksum < preload/glibc.h))
+OLD_GLIBC := -include '$(CURDIR)/preload/glibc.h' -DGLIBC_H=$(firstword $(shell cksum < preload/glibc.h))
 OLD_LIBS  := -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2
 .PHONY: preload $(PRELOADED) $(ENGINES)
 preload: $(PRELOAD)-$(shell $(GO) env GOARCH) ## build the libraries of softrdma exec, which the next build embeds (C compiler)
