@@ -46,7 +46,7 @@ var _ = explain(map[reason.Reason]text{
 		"Register memory that the kernel brings itself: anonymous memory or a memfd.",
 		"userfaultfd(2)"},
 	reason.ClientDescriptors: {
-		"A program sent the server more file descriptors with a message than any command takes. The server closed them and did not execute the command.",
+		"A program sent the server file descriptors with a message, and no command takes any. The system closed them, and the server did not execute the command.",
 		"The program: softrdma's own libraries send none.",
 		"Use the preloaded library.",
 		"no clause: local to the host"},

@@ -10,9 +10,8 @@ import (
 	"softrdma/internal/uverbs/client"
 )
 
-// connectionDescriptors is how many descriptors a connection counts for: its
-// own, and those that a message may bring, which are open until it is answered.
-const connectionDescriptors = 1 + maxRights
+// connectionDescriptors is how many descriptors a connection counts for. A message brings none.
+const connectionDescriptors = 1
 
 // refusedTimeout is how long a connection that is refused may take for its one
 // request.

@@ -60,7 +60,6 @@ func (s *Server) converse(p *client.Process, e *exchange, why error) {
 		} else {
 			a = s.answer(p, e, m.data)
 		}
-		m.close()
 		ok := a.Sent || e.Send(a)
 		a.Close()
 		if !ok || why != nil {
@@ -70,7 +69,7 @@ func (s *Server) converse(p *client.Process, e *exchange, why error) {
 }
 
 // checkSender checks that the process that made the connection sent the message,
-// as the same user as then, and that all descriptors came with it.
+// as the same user as then, and that no descriptors came with it.
 func checkSender(p *client.Process, m *message) error {
 	switch {
 	case m.from == nil || int(m.from.Pid) != p.PID:
@@ -81,10 +80,8 @@ func checkSender(p *client.Process, m *message) error {
 		return client.Refuse(syscall.EPERM, reason.ClientProcess, uint64(p.PID), found)
 	case m.from.Uid != p.UID || m.from.Gid != p.GID:
 		return client.Refuse(syscall.EACCES, reason.ClientFile, uint64(p.UID), uint64(m.from.Uid))
-	case m.cut && len(m.fds) < maxRights:
-		return client.NoDescriptor(syscall.EMFILE)
 	case m.cut:
-		return client.Refuse(syscall.EINVAL, reason.ClientDescriptors, 0, uint64(len(m.fds)))
+		return client.Refuse(syscall.EINVAL, reason.ClientDescriptors, 0, 1)
 	}
 	return nil
 }

@@ -160,8 +160,8 @@ func TestEmptyMessagesWithDescriptorsAreClosedAndCounted(t *testing.T) {
 			t.Fatalf("%d descriptors before an empty message, %d after it", before, now)
 		}
 	}
-	if !strings.Contains(log(), "CLIENT_PROTOCOL") {
-		t.Errorf("the log says %q", log())
+	if !strings.Contains(log(), "CLIENT_DESCRIPTORS") {
+		t.Errorf("expected CLIENT_DESCRIPTORS in the log, found %q", log())
 	}
 }
 

@@ -9,20 +9,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/internal/unixmsg"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/wake"
 	"softrdma/internal/wire/uapi"
 )
 
-// maxRights is how many descriptors a message may bring, although no command uses one. They
-// distinguish a message with too many from one that the system cut short because this process has
-// no descriptors left.
-const maxRights = 2
-
-// controlLen is the room for control messages: the sender's credentials and
-// maxRights descriptors. The system closes what does not fit.
-const controlLen = 56
+// controlLen is the room for control messages: the sender's credentials. Descriptors do not fit, so
+// the system opens none.
+const controlLen = 32
 
 // An exchange receives the requests of one connection and sends the answers.
 //
@@ -111,15 +105,8 @@ func (e *exchange) call(number uintptr, fd int, flags uintptr) syscall.Errno {
 // A message is what one recvmsg has returned.
 type message struct {
 	data []byte
-	from *unix.Ucred         // the sender, nil if unknown
-	fds  unixmsg.Descriptors // the receiver closes them, see close
-	cut  bool                // there were more descriptors
-}
-
-// close closes the descriptors that came with the message.
-func (m *message) close() {
-	m.fds.Close()
-	m.fds = m.fds[:0]
+	from *unix.Ucred // the sender, nil if unknown
+	cut  bool        // it came with descriptors
 }
 
 // receive waits for the next message and reports whether there was one.
@@ -139,18 +126,9 @@ func (e *exchange) receive(m *message) bool {
 		return false
 	}
 	m.data = e.data[:e.n]
-	m.take(e.oob[:e.head.Controllen])
+	m.from = credentials(e.oob[:e.head.Controllen])
 	m.cut = e.head.Flags&unix.MSG_CTRUNC != 0
 	return true
-}
-
-// take reads the sender and the descriptors from control messages.
-func (m *message) take(oob []byte) {
-	m.fds = m.fds[:0]
-	if m.from = credentials(oob); m.from != nil {
-		return
-	}
-	m.fds, m.from = m.fds.Append(oob)
 }
 
 // Send sends an answer and reports whether that succeeded.
