@@ -310,3 +310,19 @@ func TestProgramsPollExtendedQueues(t *testing.T) {
 		})
 	}
 }
+
+// A library that is preloaded as well is called before libibverbs.
+func TestProgramsPreloadOtherLibraries(t *testing.T) {
+	lib, other := library(t), filepath.Join(t.TempDir(), "interposer.so")
+	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-fPIC", "-shared", "-o", other, "testdata/interposer.c", "-ldl").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s := newServer(t, "127.14.3.10")
+	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), timeLimit)
+	defer cancel()
+	c, out := command(ctx, t, s, lib, "ibv_devices")
+	c.Env = append(c.Env, "LD_PRELOAD="+lib+":"+other)
+	if err := c.Run(); err != nil || !strings.Contains(out.String(), "traced") || !strings.Contains(out.String(), "rxe0") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

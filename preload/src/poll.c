@@ -196,15 +196,18 @@ static void extend(struct context *c)
 }
 
 /*
- * The library is asked first: before glibc 2.36, RTLD_NEXT finds the oldest version of a symbol, and
- * those of IBVERBS_1.0 call the functions of this library again.
+ * libibverbs finds a function of libibverbs, or of another preloaded library that replaces it. Before
+ * glibc 2.36, RTLD_NEXT finds the oldest version, and those of IBVERBS_1.0 call the functions of this
+ * library again. libibverbs stays loaded, because the caller keeps the function.
  */
 void *libibverbs(const char *name)
 {
 	void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
-	void *symbol = library ? dlsym(library, name) : NULL;
+	void *symbol = next(name);
 
-	return symbol ? symbol : next(name);
+	if (library && (!symbol || symbol == dlvsym(library, name, "IBVERBS_1.0")))
+		symbol = dlsym(library, name);
+	return symbol;
 }
 
 EXPORT void *ibv_open_device(void *device)
