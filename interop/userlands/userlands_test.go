@@ -42,6 +42,7 @@ exec chroot "$1" /bin/sh -c "$2"`
 // programs run under softrdma exec in a user land.
 var programs = []struct{ name, script, prints string }{
 	{"ibv_devinfo", "ibv_devinfo", "PORT_ACTIVE"},
+	{"lstat", "find /sys/class/infiniband/ -name rxe0 -type l && test -L /sys/class/infiniband/rxe0 && echo found", "found"},
 	{"realpath", "findmnt -n -o TARGET /proc/../proc", "/proc"},
 	{"ibv_rc_pingpong", "ibv_rc_pingpong -g 1 & sleep .5; ibv_rc_pingpong -g 1 -c 127.0.0.1 && wait $!", "8192000 bytes in"},
 	{"ib_write_bw", "ib_write_bw -n 1000 & sleep .5; ib_write_bw -n 1000 127.0.0.1 && wait $!", "\n 65536      1000 "},

@@ -84,6 +84,7 @@ FSTAT(fstat)
 XSTAT(__xstat)
 XSTAT(__xstat64)
 XSTAT(__lxstat)
+XSTAT(__lxstat64)
 FXSTAT(__fxstat)
 FXSTAT(__fxstat64)
 
@@ -114,6 +115,27 @@ EXPORT int fstatat64(int dir, const char *path, struct stat64 *st, int flags)
 {
 	return fstatat(dir, path, (struct stat *)st, flags);
 }
+
+/* As XSTAT. */
+#define FXSTATAT(name) \
+	EXPORT int name(int version, int dir, const char *path, struct stat *st, int flags) \
+	{ \
+		char buf[PATH_ROOM]; \
+		uint64_t rdev; \
+		NEXT(int (*)(int, int, const char *, struct stat *, int), #name); \
+		if (device_path(path) && device_number(path, &rdev) == 0) { \
+			device_stat(st, rdev); \
+			return 0; \
+		} \
+		if (ours(dir) && (flags & AT_EMPTY_PATH) && empty(path)) { \
+			device_stat(st, table[dir].rdev); \
+			return 0; \
+		} \
+		return real_function(version, dir, redirect(path, buf, sizeof(buf)), st, flags); \
+	}
+
+FXSTATAT(__fxstatat)
+FXSTATAT(__fxstatat64)
 
 EXPORT int statx(int dir, const char *path, int flags, unsigned mask, struct statx *st)
 {
