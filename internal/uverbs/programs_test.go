@@ -33,7 +33,7 @@ func library(t testing.TB) string {
 		t.Fatal("no sources of the preloaded library", err)
 	}
 	out := filepath.Join(t.TempDir(), "preload.so")
-	args := append([]string{"-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared",
+	args := append([]string{"-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-include", "../../preload/glibc.h", "-fPIC", "-shared",
 		"-fvisibility=hidden", "-Wl,--version-script=../../preload/src/preload.map", "-o", out}, src...)
 	if b, err := exec.Command(cc, append(args, "-ldl")...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, b)
