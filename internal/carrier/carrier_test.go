@@ -112,6 +112,33 @@ func TestControlFramesWaitForMemoryAndReceives(t *testing.T) {
 	})
 }
 
+// An end without credits may have fewer receives than it usually posts at once. Its owner may keep all but
+// one of them.
+func TestFewReceivesArePostedAgain(t *testing.T) {
+	for receives := 1; receives < session.MinReceives; receives++ {
+		synctest.Test(t, func(t *testing.T) {
+			a, b := ends(t, 1, simnet.Faults{}, receives)
+			for kept := range receives {
+				b.keep = true
+				for i := range kept {
+					a.send(i, body(i, 100))
+				}
+				b.await("the frames to keep have arrived", func() bool { return len(b.arrived) == kept })
+				b.keep = false
+				for i := kept; i < slots; i++ {
+					a.send(i, body(i, 100))
+				}
+				b.await("all frames have arrived", func() bool { return len(b.arrived) == slots })
+				b.locked(func() {
+					b.arrived = b.arrived[:kept]
+					b.release()
+				})
+				a.await("all frames have left", func() bool { return a.sent[slots-1] == kept+1 })
+			}
+		})
+	}
+}
+
 // far returns memory that the peer may read, with bytes that depend on i.
 func (x *end) far(i, n int) carrier.Move {
 	x.t.Helper()

@@ -211,7 +211,9 @@ func (c *Conn) arrived(i, n int) {
 	case err != nil:
 		c.Fail(err)
 	case keep:
-		c.receives.held++
+		if err := c.receives.keep(c); err != nil {
+			c.Break(err)
+		}
 	default:
 		c.repost(i)
 	}

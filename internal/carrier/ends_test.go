@@ -162,7 +162,8 @@ func (x *end) rnr() (n uint64) {
 	return n
 }
 
-// ends connects two ends over a network with faults. The receives of both ends are as many.
+// ends connects two ends over a network with faults. The receives of both ends are as many. Without credits
+// there are fewer than a session needs.
 func ends(t *testing.T, seed uint64, faults simnet.Faults, receives int) (client, server *end) {
 	t.Helper()
 	w := bubble.New(seed, simnet.LinkConfig{Egress: faults, Ingress: faults})
@@ -233,7 +234,11 @@ func (x *end) connect(receives int, create func(*verbs.PD, verbs.QPConfig) (*ver
 	x.e.Lock()
 	defer x.e.Unlock()
 	x.c = c
-	c.Start(cm, session.NewFlow(receives, receives))
+	var credits carrier.Credits
+	if receives >= session.MinReceives {
+		credits = session.NewFlow(receives, receives)
+	}
+	c.Start(cm, credits)
 	return nil
 }
 

@@ -16,7 +16,20 @@ type receives struct {
 // or push.
 func (r *receives) add(c *Conn, i int) error {
 	r.empty = append(r.empty, i)
-	if len(r.empty) < receiveBatch {
+	return r.batch(c)
+}
+
+// keep leaves a receive to the owner.
+func (r *receives) keep(c *Conn) error {
+	if r.held++; !c.open() {
+		return nil
+	}
+	return r.batch(c)
+}
+
+// batch posts the receives that wait if they are enough, or if no others are posted.
+func (r *receives) batch(c *Conn) error {
+	if n := len(r.empty); n < receiveBatch && n+r.held < c.cfg.Receives {
 		return nil
 	}
 	return r.post(c)
