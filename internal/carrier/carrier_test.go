@@ -139,6 +139,33 @@ func TestFewReceivesArePostedAgain(t *testing.T) {
 	}
 }
 
+// A connection that gives few frames a completion sends on when all of its slots are in flight, and an owner
+// that waits for the end of one frame gets it.
+func TestFewCompletionsFreeAllSlots(t *testing.T) {
+	few := func(cfg *carrier.ConnConfig) { cfg.Every = 1000 }
+	none := func(cfg *carrier.ConnConfig) { cfg.Out, cfg.OutSlots = nil, 0 }
+	synctest.Test(t, func(t *testing.T) {
+		a, b := ends(t, 1, simnet.Faults{}, 40, few, none)
+		const frames = 100
+		a.locked(func() {
+			for range frames {
+				b := make([]byte, session.HeaderLen)
+				h := session.Header{Kind: session.Cancel}
+				h.Put(b)
+				a.c.Add(b)
+			}
+			a.e.Flush()
+		})
+		b.await("all frames have arrived", func() bool { return len(b.arrived) == frames })
+		b.arrived = nil // nothing is kept
+	})
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := ends(t, 1, simnet.Faults{}, 40, few)
+		a.send(0, nil)
+		a.await("the frame has left", func() bool { return a.sent[0] == 1 })
+	})
+}
+
 // far returns memory that the peer may read, with bytes that depend on i.
 func (x *end) far(i, n int) carrier.Move {
 	x.t.Helper()

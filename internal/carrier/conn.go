@@ -71,7 +71,7 @@ type ConnConfig struct {
 	OutSlots int
 	Others   int           // requests of Post in flight
 	Inline   int           // bytes of a frame up to which the queue pair copies it
-	Every    int           // one of so many frames has a completion; 0 means 1
+	Every    int           // one of so many frames has a completion, at most Slots; 0 means 1, as do slots of the owner's
 	Placed   bool          // a WRITE completes when the bytes are in the peer's memory, also over iWARP
 	Timeout  time.Duration // see verbs.QPConfig.PeerTimeout
 }

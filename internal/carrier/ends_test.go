@@ -164,7 +164,7 @@ func (x *end) rnr() (n uint64) {
 
 // ends connects two ends over a network with faults. The receives of both ends are as many. Without credits
 // there are fewer than a session needs.
-func ends(t *testing.T, seed uint64, faults simnet.Faults, receives int) (client, server *end) {
+func ends(t *testing.T, seed uint64, faults simnet.Faults, receives int, change ...func(*carrier.ConnConfig)) (client, server *end) {
 	t.Helper()
 	w := bubble.New(seed, simnet.LinkConfig{Egress: faults, Ingress: faults})
 	t.Cleanup(w.End)
@@ -178,7 +178,7 @@ func ends(t *testing.T, seed uint64, faults simnet.Faults, receives int) (client
 		r, err := l.Request(t.Context())
 		if err == nil {
 			var cm *rdmacm.Conn
-			err = server.connect(receives, r.CreateQP, func() (*rdmacm.Conn, error) {
+			err = server.connect(receives, change, r.CreateQP, func() (*rdmacm.Conn, error) {
 				cm, err = r.Accept(t.Context(), rdmacm.ConnParam{})
 				return cm, err
 			})
@@ -188,7 +188,7 @@ func ends(t *testing.T, seed uint64, faults simnet.Faults, receives int) (client
 	d := rdmacm.Dialer{Device: client.host.Device}
 	ep, err := d.Resolve(t.Context(), "127.0.0.2:4000")
 	if err == nil {
-		err = client.connect(receives, ep.CreateQP, func() (*rdmacm.Conn, error) { return ep.Connect(t.Context(), rdmacm.ConnParam{}) })
+		err = client.connect(receives, change, ep.CreateQP, func() (*rdmacm.Conn, error) { return ep.Connect(t.Context(), rdmacm.ConnParam{}) })
 	}
 	if err := errors.Join(err, <-accepted, l.Close()); err != nil {
 		t.Fatal(err)
@@ -219,11 +219,15 @@ func newEnd(t *testing.T, w *bubble.World, address string) *end {
 	return x
 }
 
-func (x *end) connect(receives int, create func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error), establish func() (*rdmacm.Conn, error)) error {
-	c, err := x.e.NewConn(carrier.ConnConfig{
+func (x *end) connect(receives int, change []func(*carrier.ConnConfig), create func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error), establish func() (*rdmacm.Conn, error)) error {
+	cfg := carrier.ConnConfig{
 		Owner: x, Domain: x.domain, Rail: x.e.First(), Out: &x.out, OutSlots: slots, Slots: 16, Size: 256,
 		Frame: frameLen, Receives: receives, Timeout: peerTimeout,
-	}, create)
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := x.e.NewConn(cfg, create)
 	if err != nil {
 		return err
 	}

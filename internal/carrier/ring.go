@@ -12,7 +12,7 @@ type ring struct {
 	total    uint64 // that were ever added
 }
 
-// newRing returns a ring for at most n frames. Fewer than all of them have no completion.
+// newRing returns a ring for at most n frames. One of so many, at most n, has a completion.
 func newRing(n, every int) ring { return ring{slots: make([]uint16, n), every: max(every, 1)} }
 
 // add adds the slot of a frame that is about to be posted. It returns the frame's flags.

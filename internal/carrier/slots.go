@@ -16,7 +16,11 @@ type slots struct {
 
 func newSlots(cfg *ConnConfig) slots {
 	n := cfg.OutSlots + cfg.Slots
-	return slots{own: cfg.Out, first: cfg.OutSlots, sent: newRing(n, cfg.Every), inline: cfg.Inline, sges: make([]verbs.SGE, n)}
+	every := min(cfg.Every, cfg.Slots) // or all slots would be in flight without a completion
+	if cfg.OutSlots > 0 {
+		every = 1 // the owner waits for each
+	}
+	return slots{own: cfg.Out, first: cfg.OutSlots, sent: newRing(n, every), inline: cfg.Inline, sges: make([]verbs.SGE, n)}
 }
 
 // vacate makes all slots of the connection vacant.
