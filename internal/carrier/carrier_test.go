@@ -261,6 +261,31 @@ func TestEndOfAConnectionSettlesEverythingOnce(t *testing.T) {
 	}
 }
 
+// The owner hears nothing of a connection that was not started when its device closed.
+func TestOwnerHearsNothingBeforeTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := bubble.New(1, simnet.LinkConfig{})
+		t.Cleanup(w.End)
+		x := newEnd(t, w, "127.0.0.1")
+		c, err := x.e.NewConn(x.config(8), func(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
+			qp, err := pd.CreateQP(cfg)
+			if err == nil {
+				err = qp.ToInit(verbs.InitAttr{})
+			}
+			return qp, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = x.host.Device.Close()
+		x.await("the connection has failed", func() bool { return c.Err != nil })
+		c.Discard()
+		if x.drained+x.broken > 0 {
+			t.Errorf("the owner was asked to drain %d times, and told of %d ends", x.drained, x.broken)
+		}
+	})
+}
+
 // What an owner has kept stays readable when the connection has ended, until the last of it is
 // released.
 func TestKeptReceivesOutliveTheConnection(t *testing.T) {

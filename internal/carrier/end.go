@@ -41,10 +41,13 @@ func (c *Conn) Broken() bool { return c.broken != nil }
 
 // lose ends a connection for a reason that is not the owner's.
 func (c *Conn) lose(err error) {
-	if c.Err == nil {
-		c.owner.Drain(c)
-		c.Fail(err)
+	if c.Err != nil {
+		return
 	}
+	if c.started {
+		c.owner.Drain(c)
+	}
+	c.Fail(err)
 }
 
 // Fail ends the connection.

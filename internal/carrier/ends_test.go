@@ -52,6 +52,7 @@ type end struct {
 	sent    [slots]int
 	into    []carrier.Span // what READs fill
 	moved   map[int][]error
+	drained int
 	broken  int
 }
 
@@ -90,6 +91,12 @@ func (x *end) Local(c *carrier.Conn, m carrier.Move) (verbs.SGE, error) {
 func (x *end) Moved(_ *carrier.Conn, m carrier.Move, err error) {
 	x.told()
 	x.moved[m.Slot] = append(x.moved[m.Slot], err)
+}
+
+// Drain implements carrier.Owner.
+func (x *end) Drain(*carrier.Conn) {
+	x.told()
+	x.drained++
 }
 
 // Released implements carrier.Owner.
@@ -219,11 +226,15 @@ func newEnd(t *testing.T, w *bubble.World, address string) *end {
 	return x
 }
 
-func (x *end) connect(receives int, change []func(*carrier.ConnConfig), create func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error), establish func() (*rdmacm.Conn, error)) error {
-	cfg := carrier.ConnConfig{
+func (x *end) config(receives int) carrier.ConnConfig {
+	return carrier.ConnConfig{
 		Owner: x, Domain: x.domain, Rail: x.e.First(), Out: &x.out, OutSlots: slots, Slots: 16, Size: 256,
 		Frame: frameLen, Receives: receives, Timeout: peerTimeout,
 	}
+}
+
+func (x *end) connect(receives int, change []func(*carrier.ConnConfig), create func(*verbs.PD, verbs.QPConfig) (*verbs.QP, error), establish func() (*rdmacm.Conn, error)) error {
+	cfg := x.config(receives)
 	for _, f := range change {
 		f(&cfg)
 	}
