@@ -166,6 +166,28 @@ func TestFewCompletionsFreeAllSlots(t *testing.T) {
 	})
 }
 
+// A frame that is longer than a slot of the connection is not sent in part.
+func TestFrameLongerThanASlotEndsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := ends(t, 1, simnet.Faults{}, 8)
+		a.locked(func() {
+			if a.c.Reserve(257) != nil {
+				t.Error("there is memory for a frame of 257 bytes in slots of 256")
+			}
+			a.c.Add(make([]byte, 257))
+			a.e.Flush()
+		})
+		a.await("the connection has ended", func() bool { return a.broken == 1 })
+		if !errors.Is(a.c.Err, carrier.ErrTooLong) {
+			t.Errorf("it ended with %v, expected %v", a.c.Err, carrier.ErrTooLong)
+		}
+		b.await("the peer's connection has ended", func() bool { return b.broken == 1 })
+		if len(b.arrived) > 0 {
+			t.Errorf("a part of the frame has arrived: %+v", b.arrived)
+		}
+	})
+}
+
 // far returns memory that the peer may read, with bytes that depend on i.
 func (x *end) far(i, n int) carrier.Move {
 	x.t.Helper()

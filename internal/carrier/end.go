@@ -10,6 +10,10 @@ import (
 // ErrRefused is matched by the error of a connection that ended because a peer refused an access.
 var ErrRefused = errors.New("access to a region refused")
 
+// ErrTooLong is matched by the error of a connection that ended because its owner sent a frame that is
+// longer than its slots.
+var ErrTooLong = errors.New("frame is longer than the slots of its connection")
+
 // Cause returns why a connection has failed whose queue pair returned an unsuccessful completion. End
 // is why the connection had ended before, if it had: that is the cause of flushed work. Both ends of a
 // refused access report the refusal.

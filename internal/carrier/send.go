@@ -1,5 +1,7 @@
 package carrier
 
+import "fmt"
+
 // work is a frame or a move that waits for room or for credits. Work begins in order.
 type work struct {
 	frame []byte   // to be copied to a slot of the connection, or
@@ -28,6 +30,9 @@ func (c *Conn) begin(x *work) bool {
 	case x.frame != nil && c.shortcut != nil && x.enter == nil:
 		return c.beginShortcut(x.frame)
 	case c.credits != nil && !c.credits.Ready(), x.frame != nil && len(c.slots.vacant) == 0:
+		return false
+	case len(x.frame) > c.slots.out.size:
+		c.Break(fmt.Errorf("%w: %d bytes in %d", ErrTooLong, len(x.frame), c.slots.out.size))
 		return false
 	case x.frame != nil:
 		i := c.slots.take()
@@ -72,7 +77,7 @@ func (c *Conn) Reserve(n int) []byte {
 	case c.shortcut != nil:
 		c.reserved = -1
 		return c.shortcut.Reserve(n)
-	case len(c.slots.vacant) == 0 || c.credits != nil && !c.credits.Ready():
+	case n > c.slots.out.size, len(c.slots.vacant) == 0, c.credits != nil && !c.credits.Ready():
 		return nil
 	}
 	c.reserved = c.slots.take()
