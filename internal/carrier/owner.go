@@ -11,7 +11,8 @@ type Owner interface {
 	Sent(c *Conn, slot int)
 	// Done reports that a request of Conn.Post has completed.
 	Done(c *Conn, i int)
-	// Push is called once for all completions that were taken together. It sends what waited for them.
+	// Push sends what waited for completions. It is called once for those that were taken together, and also
+	// after the owner has sent something: what Push sends leads to another call.
 	Push(c *Conn)
 	// Drain takes what arrived beside the queue pair, before the connection fails because of its peer, its
 	// device or a completion.
@@ -19,7 +20,8 @@ type Owner interface {
 	// Failed reports that the connection has failed, and carries nothing from now on. Conn.Err says why.
 	// The device may still use memory.
 	Failed(c *Conn)
-	// Released reports that the connection uses no memory any more, except receives that are kept.
+	// Released reports that the connection uses no memory any more, except receives that are kept. From now
+	// on nothing may be sent on it.
 	Released(c *Conn)
 }
 
@@ -39,7 +41,7 @@ func (Plain) Drain(*Conn) {}
 func (Plain) Failed(*Conn) {}
 
 // Credits let an end send only frames for which its peer has posted receives. Without them, a frame that
-// finds no receive is sent again by the queue pair.
+// finds no receive is sent again by the queue pair. Grants need a slot of the connection.
 type Credits interface {
 	Ready() bool              // the peer has a receive for a frame
 	Stamp(frame []byte)       // counts a frame that is sent, and writes into it what the peer may send; nil has no room for that
