@@ -129,6 +129,35 @@ func TestCancellationReachesTheHandler(t *testing.T) {
 	})
 }
 
+// All calls of a session are canceled, and the handlers continue. Each of them learns of it, although their
+// requests hold the server's receives and no answer gives credits.
+func TestCancellationReachesHandlersThatContinue(t *testing.T) {
+	const calls = 64
+	entered, ended, done := make(chan struct{}), make(chan struct{}, calls), make(chan struct{})
+	w := serve(t, "", rpc.ServerConfig{}, rpc.Func("wait", nil, func(ctx context.Context, _ *rpc.Call) error {
+		entered <- struct{}{}
+		<-ctx.Done()
+		ended <- struct{}{}
+		<-done
+		return nil
+	}))
+	defer close(done)
+	c := w.dial(rpc.ClientConfig{Calls: calls})
+	ctx, cancel := context.WithCancel(context.Background())
+	for range calls {
+		go func() { _, _ = c.Method("test/wait", nil).Bytes(ctx, nil, nil) }()
+		<-entered
+	}
+	cancel()
+	for i := range calls {
+		select {
+		case <-ended:
+		case <-within(t).Done():
+			t.Fatalf("%d handlers of %d have learned of it", i, calls)
+		}
+	}
+}
+
 func TestDeadlineReachesTheHandler(t *testing.T) {
 	entered, ended := make(chan struct{}, 1), make(chan error, 1)
 	w := serve(t, "", rpc.ServerConfig{}, waits(entered, ended),

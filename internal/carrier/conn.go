@@ -260,7 +260,7 @@ func (c *Conn) push() {
 	c.owner.Push(c)
 	if c.open() && c.credits != nil {
 		c.postCredits()
-		if c.credits.Owes() && len(c.slots.vacant) > 0 {
+		if c.credits.Owes(c.receives.held) && len(c.slots.vacant) > 0 {
 			i := c.slots.take()
 			c.post(i, c.credits.Grant(c.slots.bytes(i)))
 		}

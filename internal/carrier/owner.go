@@ -47,7 +47,7 @@ type Credits interface {
 	Stamp(frame []byte)       // counts a frame that is sent, and writes into it what the peer may send; nil has no room for that
 	Learn(frame []byte) error // reads that in a frame of the peer
 	Consume()                 // counts a receive that was posted again
-	Owes() bool               // the peer must be told, by Grant unless another frame is sent
+	Owes(held int) bool       // the peer must be told, by Grant unless another frame is sent; the owner keeps so many receives
 	Grant(b []byte) (n int)   // makes a frame that only does that, for which the peer always has a receive
 }
 

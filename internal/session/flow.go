@@ -51,8 +51,8 @@ func (f *Flow) Learn(frame []byte) error {
 func (f *Flow) Consume() { f.consumed++ }
 
 // Owes reports whether consumed frames must be reported to the peer by a Credit frame, unless
-// another frame is sent.
-func (f *Flow) Owes() bool { return f.consumed-f.reported >= f.own/2 }
+// another frame is sent. The receives that are held cannot be consumed, so the peer runs out of the others.
+func (f *Flow) Owes(held int) bool { return f.consumed-f.reported >= max(1, (f.own-uint32(held))/2) }
 
 // Grant makes a Credit frame.
 func (f *Flow) Grant(b []byte) int {

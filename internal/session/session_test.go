@@ -168,8 +168,8 @@ func TestRequestsOutOfTurnAreRefused(t *testing.T) {
 	}
 }
 
-// Two ends send as often as they may, and consume in any order. Neither exceeds the other's
-// receives, and neither waits forever.
+// Two ends send as often as they may, consume in any order, and hold receives for a while or until the end.
+// Neither exceeds the other's receives, and neither waits forever.
 func TestFlowsNeitherExceedReceivesNorStopForAnySeed(t *testing.T) {
 	type frame = []byte
 	for seed := range *seeds {
@@ -177,11 +177,12 @@ func TestFlowsNeitherExceedReceivesNorStopForAnySeed(t *testing.T) {
 		sizes := [2]int{MinReceives + r.IntN(8), MinReceives + r.IntN(8)}
 		ends := [2]*Flow{NewFlow(sizes[0], sizes[1]), NewFlow(sizes[1], sizes[0])}
 		var wire [2][]frame // to each end
+		var held [2]int
 		sent := 0
-		for range 400 {
+		for range 800 {
 			i := r.IntN(2)
 			f, peer := ends[i], 1-i
-			switch r.IntN(3) {
+			switch r.IntN(4) {
 			case 0:
 				if f.Ready() {
 					b := make(frame, HeaderLen)
@@ -195,18 +196,27 @@ func TestFlowsNeitherExceedReceivesNorStopForAnySeed(t *testing.T) {
 						t.Fatalf("seed %d: %v", seed, err)
 					}
 					wire[i] = wire[i][1:]
-					f.Consume()
+					if held[i] < sizes[i]-2*reserved && r.IntN(3) == 0 {
+						held[i]++
+					} else {
+						f.Consume()
+					}
 				}
 			case 2:
-				if f.Owes() {
+				if f.Owes(held[i]) {
 					b := make(frame, HeaderLen)
 					f.Grant(b)
 					wire[peer] = append(wire[peer], b)
 				}
+			case 3:
+				if held[i] > 0 && seed%2 == 0 {
+					held[i]--
+					f.Consume()
+				}
 			}
 			for k := range wire {
-				if len(wire[k]) > sizes[k] {
-					t.Fatalf("seed %d: %d frames on their way to %d receives", seed, len(wire[k]), sizes[k])
+				if n := len(wire[k]) + held[k]; n > sizes[k] {
+					t.Fatalf("seed %d: %d frames held or on their way to %d receives", seed, n, sizes[k])
 				}
 			}
 		}
