@@ -188,6 +188,17 @@ func TestFrameLongerThanASlotEndsTheConnection(t *testing.T) {
 	})
 }
 
+// An owner may call Flush in all of its methods.
+func TestFlushInPushReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := ends(t, 1, simnet.Faults{}, 8)
+		a.locked(func() { a.flush = true })
+		a.send(0, nil)
+		b.await("the frame has arrived", func() bool { return len(b.arrived) == 1 })
+		b.arrived = nil // nothing is kept
+	})
+}
+
 // far returns memory that the peer may read, with bytes that depend on i.
 func (x *end) far(i, n int) carrier.Move {
 	x.t.Helper()

@@ -46,6 +46,7 @@ type end struct {
 	c      *carrier.Conn
 	stop   context.CancelFunc
 
+	flush   bool  // in Push
 	keep    bool  // keep receives
 	refuse  error // answers frames
 	arrived []frame
@@ -91,6 +92,13 @@ func (x *end) Local(c *carrier.Conn, m carrier.Move) (verbs.SGE, error) {
 func (x *end) Moved(_ *carrier.Conn, m carrier.Move, err error) {
 	x.told()
 	x.moved[m.Slot] = append(x.moved[m.Slot], err)
+}
+
+// Push implements carrier.Owner.
+func (x *end) Push(*carrier.Conn) {
+	if x.told(); x.flush {
+		x.e.Flush()
+	}
 }
 
 // Drain implements carrier.Owner.

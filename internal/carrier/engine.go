@@ -28,6 +28,7 @@ type Engine struct {
 	ending bool    // a connection has ended
 	list   [32]verbs.WC
 	dirty  []*Conn        // to be pushed
+	busy   bool           // pushing them
 	dead   error          // why no completion queue works any more
 	Ending sync.WaitGroup // goroutines that use the engine
 	pumps  sync.WaitGroup
@@ -126,17 +127,18 @@ func (e *Engine) Marked() bool { return len(e.dirty) > 0 }
 
 // Flush pushes the connections that are marked. The caller holds the lock.
 func (e *Engine) Flush() {
-	if len(e.dirty) > 0 {
+	if len(e.dirty) > 0 && !e.busy {
 		e.push()
 	}
 }
 
 func (e *Engine) push() {
+	e.busy = true // an owner may call Flush in Push
 	for i := 0; i < len(e.dirty); i++ {
 		e.dirty[i].push()
 	}
 	clear(e.dirty)
-	e.dirty = e.dirty[:0]
+	e.dirty, e.busy = e.dirty[:0], false
 }
 
 // reserve makes room for a connection's completions and numbers it.
