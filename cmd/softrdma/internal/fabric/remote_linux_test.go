@@ -90,10 +90,12 @@ func TestHostsAreAdmittedWithASecretOnly(t *testing.T) {
 		clitest.Start(t, append([]string{"fabric", "up"}, x.args...)...).Fails(cli.ExitUsage, x.want)
 	}
 	t.Setenv("SOFTRDMA_FABRIC_DIR", t.TempDir())
-	clitest.Start(t, "fabric", "up", "--attach", "127.0.0.1:7701", "--attach-secret", "/dev/null").Fails(cli.ExitFailed, "--attach-secret: expected a secret of at least 16 bytes", "found 0")
+	clitest.Start(t, "fabric", "up", "--attach", "127.0.0.1:7701", "--attach-secret", "/dev/null").Fails(cli.ExitFailed, "--attach-secret: expected a secret of 16 to 256 bytes", "found 0")
 	short := clitest.SecretFile(t, "fifteen letters")
-	clitest.Start(t, "fabric", "up", "--attach", "127.0.0.1:7701", "--attach-secret", short).Fails(cli.ExitFailed, "--attach-secret: expected a secret of at least 16 bytes", "found 15")
-	clitest.Start(t, "fabric", "up", "--topology", "star:2,spare=1", "--trunk", "switch-0:3=127.0.0.1:7700", "--trunk-secret", short).Fails(cli.ExitFailed, "--trunk-secret: expected a secret of at least 16 bytes", "found 15")
+	clitest.Start(t, "fabric", "up", "--attach", "127.0.0.1:7701", "--attach-secret", short).Fails(cli.ExitFailed, "--attach-secret: expected a secret of 16 to 256 bytes", "found 15")
+	clitest.Start(t, "fabric", "up", "--topology", "star:2,spare=1", "--trunk", "switch-0:3=127.0.0.1:7700", "--trunk-secret", short).Fails(cli.ExitFailed, "--trunk-secret: expected a secret of 16 to 256 bytes", "found 15")
+	long := clitest.SecretFile(t, strings.Repeat("x", 257))
+	clitest.Start(t, "fabric", "up", "--attach", "127.0.0.1:7701", "--attach-secret", long).Fails(cli.ExitFailed, "--attach-secret: expected a secret of 16 to 256 bytes", "found 257")
 	t.Setenv("SOFTRDMA_FABRIC_SECRET", short)
-	clitest.Start(t, "pingpong", "-d", "ib:fab0@127.0.0.1/node-0").Fails(cli.ExitFailed, "SOFTRDMA_FABRIC_SECRET: expected a secret of at least 16 bytes", "found 15")
+	clitest.Start(t, "pingpong", "-d", "ib:fab0@127.0.0.1/node-0").Fails(cli.ExitFailed, "SOFTRDMA_FABRIC_SECRET: expected a secret of 16 to 256 bytes", "found 15")
 }
