@@ -208,19 +208,30 @@ func setSM(on bool) []byte {
 }
 
 // Close ends the attachment and its link.
-func (p *Port) Close() (err error) {
-	p.closed.Do(func() {
-		p.end()
-		p.hangUp()
-		<-p.done
-		if p.relay != nil {
-			<-p.relay // it sends what the program has sent before
-		}
-		if err = p.link.Close(); errors.Is(err, link.ErrClosed) {
-			err = nil // its user has closed it
-		}
-	})
+func (p *Port) Close() error {
+	p.closed.Do(p.leave)
+	err := p.link.Close()
+	if errors.Is(err, link.ErrClosed) {
+		err = nil // its user has closed it, or an earlier call has
+	}
 	return err
+}
+
+// Leave ends an attachment to a fabric on another host, and not its link, for a program that is about to
+// end: that fabric would notice the end late. A fabric on this host notices it by itself.
+func (p *Port) Leave() {
+	if strings.Contains(p.address.Fabric, "@") {
+		p.closed.Do(p.leave)
+	}
+}
+
+func (p *Port) leave() {
+	p.end()
+	p.hangUp()
+	<-p.done
+	if p.relay != nil {
+		<-p.relay // it sends what the program has sent before
+	}
 }
 
 func (p *Port) connection() *Conn {

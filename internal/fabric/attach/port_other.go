@@ -59,5 +59,8 @@ func (p *Port) Violated(*Violation) {}
 // SetSM fails.
 func (p *Port) SetSM(bool) error { return errSystem }
 
+// Leave does nothing.
+func (p *Port) Leave() {}
+
 // Close does nothing.
 func (p *Port) Close() error { return nil }

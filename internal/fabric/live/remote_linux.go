@@ -94,13 +94,19 @@ func (f *Fabric) arrive(a *attachment) {
 
 // depart notes that a program is no longer attached. If nothing comes from its host, and no other
 // program there has a share of the port, the port goes down, as if the cable to that host were cut.
+// It stays up if the program that manages the port has ended in order: programs that were killed
+// before are silent.
 func (f *Fabric) depart(a *attachment) {
 	if a.visit == nil {
 		return
 	}
 	why := a.visit.reason()
-	last := f.programs[a.at.Node].ports[a.at.Port].any() == nil
-	if why.Reason == reason.FabricRemoteSilent && last && !f.subnet.IsCut(a.at) {
+	t := &f.programs[a.at.Node].ports[a.at.Port]
+	silent := why.Reason == reason.FabricRemoteSilent
+	if a.share.Lane == 0 {
+		t.over = !silent
+	}
+	if silent && t.any() == nil && !t.over && !f.subnet.IsCut(a.at) {
 		f.unplugged[a.at] = true
 		f.subnet.Cut(a.at)
 	}

@@ -18,6 +18,7 @@ import (
 type tenants struct {
 	key   []byte
 	lanes []*attachment // by lane; nil if the port is free
+	over  bool          // the program that manages the port has ended in order, and so its host is not lost
 }
 
 // stopTime is how long a program at a shared port may take no packet. After that its packets are
@@ -30,7 +31,7 @@ func (t *tenants) enter(a *attachment) (held *attachment) {
 	s := a.share
 	switch {
 	case t.lanes == nil:
-		t.key, t.lanes = s.Key, make([]*attachment, s.Of)
+		*t = tenants{key: s.Key, lanes: make([]*attachment, s.Of)}
 	case len(t.key) == 0 || !bytes.Equal(t.key, s.Key) || len(t.lanes) != s.Of:
 		return t.any()
 	}
@@ -45,7 +46,7 @@ func (t *tenants) enter(a *attachment) (held *attachment) {
 func (t *tenants) leave(a *attachment) {
 	t.lanes[a.share.Lane] = nil
 	if t.any() == nil {
-		*t = tenants{}
+		*t = tenants{over: t.over}
 	}
 }
 

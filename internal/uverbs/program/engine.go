@@ -176,12 +176,15 @@ func (e *Engine) direct(file uint64) client.Direct {
 
 // Leave prepares for the end of the program: what is owed to peers is sent, and what the devices have
 // counted is logged. The devices stay, for threads of the program that still use them, as an adapter
-// would until the process has ended.
+// would until the process has ended. Ports of fabrics on other hosts are down.
 func (e *Engine) Leave() {
 	for _, d := range *e.devices.Load() {
 		d.Adapter.Settle()
 		d.Adapter.Trace.Flush()
 		d.Adapter.Attend()
+		if d.Fabric != nil {
+			d.Fabric.Leave()
+		}
 	}
 	e.report()
 }
