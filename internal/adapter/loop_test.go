@@ -11,8 +11,8 @@ import (
 )
 
 // heldLane returns an end whose lane another goroutine holds while Go runs one goroutine at a
-// time, and a function that reports whether a call lets others run.
-func heldLane(t *testing.T) (e *end, yields func(call func()) bool) {
+// time, and a function that makes a call again and again and counts how often it lets others run.
+func heldLane(t *testing.T) (e *end, yields func(calls int, call func()) int) {
 	procs := runtime.GOMAXPROCS(1)
 	e = newEnd(t, "192.0.2.1:4791", Config{Manual: true, Clock: func() time.Duration { return 1 }}, qp.UD, 64)
 	e.dev.lanes[0].Lock()
@@ -20,11 +20,15 @@ func heldLane(t *testing.T) (e *end, yields func(call func()) bool) {
 		e.dev.lanes[0].Unlock()
 		runtime.GOMAXPROCS(procs)
 	})
-	return e, func(call func()) bool {
-		var ran atomic.Bool
-		go func() { ran.Store(true) }()
-		call()
-		return ran.Load()
+	return e, func(calls int, call func()) (yielded int) {
+		for range calls {
+			var ran atomic.Bool
+			go func() { ran.Store(true) }()
+			if call(); ran.Load() {
+				yielded++
+			}
+		}
+		return yielded
 	}
 }
 
@@ -33,14 +37,11 @@ func heldLane(t *testing.T) (e *end, yields func(call func()) bool) {
 func TestPollOncePerCompletionKeepsTheProcessor(t *testing.T) {
 	e, yields := heldLane(t)
 	const events = 1000
-	yielded := 0
-	for range events {
+	yielded := yields(events, func() {
 		e.cq.Push(&queue.CQE{})
 		e.cq.Ring().Release(e.cq.Ring().Producer()) // the consumer takes it
-		if yields(func() { e.cq.Progress(true) }) {
-			yielded++
-		}
-	}
+		e.cq.Progress(true)
+	})
 	if yielded > events/2 { // Go's scheduler may take the processor at any time
 		t.Errorf("%d of %d polls yielded", yielded, events)
 	}
@@ -50,12 +51,7 @@ func TestPollOncePerCompletionKeepsTheProcessor(t *testing.T) {
 func TestPollsInALoopYieldToTheHolder(t *testing.T) {
 	e, yields := heldLane(t)
 	const polls = 1000
-	yielded := 0
-	for range polls {
-		if yields(func() { e.cq.Progress(true) }) {
-			yielded++
-		}
-	}
+	yielded := yields(polls, func() { e.cq.Progress(true) })
 	if yielded < polls/2 { // Go's scheduler may continue with the one that yielded
 		t.Errorf("%d of %d polls of an empty queue yielded", yielded, polls)
 	}
@@ -65,12 +61,7 @@ func TestPollsInALoopYieldToTheHolder(t *testing.T) {
 func TestPollsBeforeASleepKeepTheProcessor(t *testing.T) {
 	e, yields := heldLane(t)
 	const polls = 1000
-	yielded := 0
-	for range polls {
-		if yields(e.dev.Poll) {
-			yielded++
-		}
-	}
+	yielded := yields(polls, e.dev.Poll)
 	if yielded > polls/2 { // Go's scheduler may take the processor at any time
 		t.Errorf("%d of %d polls yielded", yielded, polls)
 	}

@@ -109,6 +109,9 @@ func ParseAddress(text string) (Address, error) {
 	return a, nil
 }
 
+// remote reports whether the fabric is on another host.
+func (a Address) remote() bool { return strings.Contains(a.Fabric, "@") }
+
 // isPlace reports whether a text is the name of a fabric, perhaps with the host where it runs.
 func isPlace(text string) bool {
 	name, host, remote := strings.Cut(text, "@")

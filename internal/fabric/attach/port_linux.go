@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,7 +78,7 @@ const (
 // attachFirst attaches for the first time. It waits for a while if the lane is held, or the port of a
 // fabric on another host: by a program that has ended.
 func (p *Port) attachFirst(ctx context.Context) (held error) {
-	waits := p.share != nil && p.share.Lane > 0 || strings.Contains(p.address.Fabric, "@")
+	waits := p.share != nil && p.share.Lane > 0 || p.address.remote()
 	for begin := time.Now(); ; {
 		err := p.attach(ctx)
 		var named *reason.Error
@@ -220,7 +219,7 @@ func (p *Port) Close() error {
 // Leave ends an attachment to a fabric on another host, and not its link, for a program that is about to
 // end: that fabric would notice the end late. A fabric on this host notices it by itself.
 func (p *Port) Leave() {
-	if strings.Contains(p.address.Fabric, "@") {
+	if p.address.remote() {
 		p.closed.Do(p.leave)
 	}
 }
