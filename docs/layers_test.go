@@ -44,7 +44,7 @@ var floors = []string{
 	"internal/carrier",
 	"internal/uverbs/commands internal/uverbs/ucm internal/uverbs/umad msg/internal/... rdmanet",
 	"msg rpc internal/uverbs internal/uverbs/program internal/attack/honest",
-	"coll rpc/stream ucx internal/daemontest preload/engine",
+	"coll rpc/stream ucx internal/daemontest preload/engine preload/oldglibc",
 	// Programs.
 	"cmd/softrdma/internal/cli cmd/softrdma/internal/clitest",
 	"cmd/softrdma/internal/measure rpc/protobuf/...",

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"softrdma/internal/testenv"
+)
+
+// pthread_sigmask moved into libc.so.6 in glibc 2.32.
+func TestLibraryOfNewerGlibcIsNamed(t *testing.T) {
+	cc, err := exec.LookPath("gcc")
+	if err != nil {
+		testenv.Lacks(t, "gcc")
+	}
+	dir := t.TempDir()
+	build := func(name, source string, flags ...string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path+".c", []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := append(flags, "-shared", "-fPIC", "-o", path, path+".c")
+		if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return path
+	}
+	old := build("old.so", `#include <unistd.h>
+int f(void) { return getpid(); }`)
+	if err := check(old); err != nil {
+		t.Error(err)
+	}
+	newer := build("new.so", `#include <signal.h>
+int f(sigset_t *s) { return pthread_sigmask(SIG_BLOCK, s, 0); }`)
+	if err := check(newer); err == nil || !strings.Contains(err.Error(), "needs pthread_sigmask of glibc 2.32, expected at most 2.28") {
+		t.Errorf("found %v", err)
+	}
+	bare := build("bare.so", `int f(void) { return 1; }`, "-nostdlib")
+	if err := check(bare); err == nil {
+		t.Error("a library without glibc passed")
+	}
+	if err := check(filepath.Join(dir, "none.so")); err == nil {
+		t.Error("a missing file passed")
+	}
+}
