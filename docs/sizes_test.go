@@ -27,7 +27,6 @@ const (
 var (
 	largeMethods = map[string]int{
 		"msg.Worker":                       57,
-		"internal/message.Worker":          59,
 		"rdmacm.ID":                        57,
 		"internal/uverbs/commands.context": 56,
 	}

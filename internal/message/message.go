@@ -163,24 +163,40 @@ type Message struct {
 	active   *Active   // the active message that it is the data of
 }
 
+// frames sends frames.
+type frames struct {
+	env    Env
+	config Config
+	out    Header   // the frame to send
+	parts  [][]byte // of it
+}
+
+// transmit sends a frame, with the owed credits.
+func (f *frames) transmit(p *Peer, h *Header, payload [][]byte) {
+	h.credits, h.active = uint16(p.owed), uint16(p.active.owed) // limited by the configuration
+	p.unpaid -= p.owed
+	p.active.unpaid -= p.active.owed
+	p.owed, p.active.owed = 0, 0
+	f.env.Transmit(p, h, payload)
+}
+
 // A Worker is one end of many connections, with one matcher for all of them.
 type Worker struct {
-	env      Env
-	config   Config
+	frames
+	streams
 	matcher  tagmatch.Matcher
 	spare    []*Message
-	in, out  Header    // the arriving frame, and the frame to send
-	parts    [][]byte  // of the frame to send
+	in       Header    // the arriving frame
 	list     []Segment // of the arriving frame, or to send
 	tail     []byte    // list, encoded
 	arriving Active    // for Env.Active
-	ready    []*Peer   // that may have chunks
-	chunks   []*Chunk  // unused
 }
 
 // New returns a worker without peers.
 func New(env Env, c Config) *Worker {
-	return &Worker{env: env, config: c}
+	w := &Worker{frames: frames{env: env, config: c}}
+	w.streams.frames = &w.frames
+	return w
 }
 
 // spread copies bytes into a buffer in pieces.

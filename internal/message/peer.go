@@ -200,15 +200,6 @@ func (p *Peer) await(s *Send) {
 	p.number++
 }
 
-// transmit sends a frame, with the owed credits.
-func (w *Worker) transmit(p *Peer, h *Header, payload [][]byte) {
-	h.credits, h.active = uint16(p.owed), uint16(p.active.owed) // limited by the configuration
-	p.unpaid -= p.owed
-	p.active.unpaid -= p.active.owed
-	p.owed, p.active.owed = 0, 0
-	w.env.Transmit(p, h, payload)
-}
-
 // finish tells the peer that its message was matched, and read if it was announced.
 func (w *Worker) finish(p *Peer, h *Header) {
 	if h.kind == kindAnnounce {
