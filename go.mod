@@ -16,6 +16,7 @@ require (
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.44.0
 	pgregory.net/rapid v1.3.0
+	tags.cncf.io/container-device-interface/specs-go v1.1.1
 )
 
 require (

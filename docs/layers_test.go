@@ -19,7 +19,7 @@ var floors = []string{
 	"internal/crc internal/psn internal/reason internal/congestion internal/eventqueue internal/vector internal/memfd " +
 		"internal/inherit internal/waiting internal/pmix internal/host/... internal/testenv/... preload preload/library",
 	// Formats, states, and machines that know nothing but them.
-	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
+	"internal/cdi internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
 		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
 	"internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing internal/link/tcp",
