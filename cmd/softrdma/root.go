@@ -13,6 +13,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/capture"
 	"softrdma/cmd/softrdma/internal/cat"
+	"softrdma/cmd/softrdma/internal/cdi"
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/daemon"
 	"softrdma/cmd/softrdma/internal/demo"
@@ -74,6 +75,7 @@ func newRootCommand() *cobra.Command {
 		perf.NewCommand(),
 		rping.NewCommand(), rcopy.NewCommand(), cat.NewCommand(),
 		exec.NewCommand(), daemon.NewCommand(), run.NewCommand(),
+		cdi.NewCommand(),
 		fabric.NewCommand(),
 		demo.NewCommand(),
 		capture.NewCommand(),

@@ -37,6 +37,10 @@ const (
 	commandName = "softrdma"
 	libraryName = "preload.so"
 	engineName  = "engine.so"
+
+	// EnvironmentFile is the end of the names of files with the environment of a device, for engines
+	// that know no CDI.
+	EnvironmentFile = ".env"
 )
 
 // Edits returns what a runtime adds to a container for a device: environment and mounts, and nothing
@@ -47,7 +51,7 @@ func Edits(device, files, folder string) specs.ContainerEdits {
 		Env: []string{
 			"LD_PRELOAD=" + filesPath + "/" + libraryName,
 			"SOFTRDMA_ENGINE=" + filesPath + "/" + engineName,
-			"SOFTRDMA_START=" + filesPath + "/" + commandName,
+			"SOFTRDMA_START=" + filesPath + "/" + commandName + " daemon --on-demand",
 		},
 		Mounts: []*specs.Mount{{
 			HostPath: files, ContainerPath: filesPath, Options: []string{"ro", "nosuid", "nodev", "bind"},

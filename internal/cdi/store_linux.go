@@ -46,20 +46,26 @@ func DefaultStore() (Store, error) {
 
 // Files returns the directory with the files of this build, which it makes if necessary.
 func (s Store) Files() (dir string, err error) {
+	parts, err := contents()
+	if err != nil {
+		return "", err
+	}
 	unlock, err := s.lock()
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	return s.files()
+	return s.files(parts)
 }
 
 // Folder returns the directory that containers with a shared device of a kind have in common, which it
 // makes if necessary. Users of all containers may make names in it, and remove their own.
 func (s Store) Folder(kind string) (string, error) {
-	dir := filepath.Join(s.Dir, folders, strings.ReplaceAll(kind, "/", "-"))
-	if err := makeDirectory(filepath.Dir(dir)); err != nil {
-		return "", err
+	dir := filepath.Join(s.Dir, folders, filepath.FromSlash(kind))
+	for _, parent := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
+		if err := makeDirectory(parent); err != nil {
+			return "", err
+		}
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
@@ -91,17 +97,8 @@ func makeDirectory(dir string) error {
 }
 
 // files is Files under the lock.
-func (s Store) files() (string, error) {
-	parts, err := contents()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.New()
-	for _, p := range parts {
-		fmt.Fprintf(sum, "%s %d\n", p.name, len(p.contents))
-		sum.Write(p.contents)
-	}
-	dir := filepath.Join(s.Dir, copies, hex.EncodeToString(sum.Sum(nil))[:32])
+func (s Store) files(parts []part) (string, error) {
+	dir := s.directory(parts)
 	if complete(dir, parts) {
 		return dir, nil
 	}
@@ -122,6 +119,32 @@ func (s Store) files() (string, error) {
 		return "", err
 	}
 	return dir, os.Rename(unfinished, dir)
+}
+
+// directory returns the directory of files with these contents.
+func (s Store) directory(parts []part) string {
+	sum := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(sum, "%s %d\n", p.name, len(p.contents))
+		sum.Write(p.contents)
+	}
+	return filepath.Join(s.Dir, copies, hex.EncodeToString(sum.Sum(nil))[:32])
+}
+
+// Current returns the directory that Files makes.
+func (s Store) Current() (string, error) {
+	parts, err := contents()
+	return s.directory(parts), err
+}
+
+// Exists reports whether a directory holds files for containers.
+func Exists(files string) bool {
+	for _, name := range []string{commandName, libraryName, engineName} {
+		if info, err := os.Stat(filepath.Join(files, name)); err != nil || !info.Mode().IsRegular() {
+			return false
+		}
+	}
+	return true
 }
 
 // A part is one of the files.
@@ -156,7 +179,11 @@ func contents() ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []part{{commandName, command}, {libraryName, library}, {engineName, engine}}, nil
+	parts := []part{{commandName, command}, {libraryName, library}, {engineName, engine}}
+	for _, device := range Devices {
+		parts = append(parts, part{device + EnvironmentFile, []byte(strings.Join(Edits(device, "", "").Env, "\n") + "\n")})
+	}
+	return parts, nil
 }
 
 // static returns an error if a program needs libraries, which the container may not have.
