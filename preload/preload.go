@@ -5,7 +5,9 @@
 package preload
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"runtime"
 	"strings"
@@ -25,6 +27,18 @@ func Library() ([]byte, error) {
 		return nil, ErrNotBuilt
 	}
 	return b, nil
+}
+
+// LibraryFile returns the preloaded library as Engine returns the engine.
+func LibraryFile() (library fs.File, sum string, err error) {
+	b, err := Library()
+	if err != nil {
+		return nil, "", err
+	}
+	if library, err = files.Open(dir + "preload.so"); err != nil {
+		return nil, "", ErrNotBuilt
+	}
+	return library, fmt.Sprintf("%x", sha256.Sum256(b)), nil
 }
 
 // Engine returns the engine of this system as an open file, and the SHA-256 of its contents in

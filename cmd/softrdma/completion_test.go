@@ -55,7 +55,7 @@ func TestCompletionOffersNames(t *testing.T) {
 func TestFlagsExistOnlyWhereTheyApply(t *testing.T) {
 	opens := map[string]bool{
 		"softrdma pingpong": true, "softrdma perf": true, "softrdma rping": true, "softrdma rcopy": true, "softrdma cat": true,
-		"softrdma exec": true, "softrdma daemon": true, "softrdma demo": true, "softrdma demo peer": true,
+		"softrdma exec": true, "softrdma env": true, "softrdma daemon": true, "softrdma demo": true, "softrdma demo peer": true,
 	}
 	for _, cmd := range allCommands(newRootCommand()) {
 		for _, flag := range []string{cli.PcapFlag, cli.NoCRCFlag, cli.MarkersFlag, cli.SecretFlag, cli.CertificateFlag, cli.KeyFlag, cli.AuthorityFlag} {

@@ -74,7 +74,7 @@ func newRootCommand() *cobra.Command {
 		pingpong.NewCommand(),
 		perf.NewCommand(),
 		rping.NewCommand(), rcopy.NewCommand(), cat.NewCommand(),
-		exec.NewCommand(), daemon.NewCommand(), run.NewCommand(),
+		exec.NewCommand(), exec.NewEnvCommand(), daemon.NewCommand(), run.NewCommand(),
 		cdi.NewCommand(),
 		fabric.NewCommand(),
 		demo.NewCommand(),

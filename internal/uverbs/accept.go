@@ -35,6 +35,7 @@ func (s *Server) accept() {
 			}
 			continue
 		}
+		s.accepted.Add(1)
 		// Admission runs here and not in a goroutine, so that connections that
 		// are not admitted hold no descriptors however fast they come.
 		p := client.Peer(c)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/ondemand"
 	"softrdma/internal/testenv"
 )
 
@@ -51,7 +52,12 @@ func engines(t testing.TB) map[string][]string {
 	if b, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", c, err, b)
 	}
-	return map[string][]string{"daemon": nil, "program": EngineEnvironment(path, true, true)}
+	return map[string][]string{"daemon": nil, "program": {"SOFTRDMA_ENGINE=" + path, "SOFTRDMA_ENGINE_REQUIRED=1", "SOFTRDMA_ENGINE_VERBOSE=1"}}
+}
+
+// Environment returns the environment of the server's programs.
+func (s *Server) Environment(lib string) []string {
+	return (&ondemand.Environment{Library: lib, Socket: s.Socket(), Tree: s.Tree()}).Variables()
 }
 
 // command makes a program that uses a server's device.

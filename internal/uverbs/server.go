@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"softrdma/internal/reason"
@@ -67,6 +68,7 @@ type Server struct {
 	runtime     client.Runtime
 	stop        stdcontext.CancelFunc
 
+	accepted   atomic.Uint64 // connections, also those that are refused
 	portEvents chan struct{} // a port has changed since followPorts last looked
 
 	admission *client.Admission
@@ -176,37 +178,6 @@ func (s *Server) Devices() (names []string) {
 
 // Tree is the directory below which the sysfs files lie.
 func (s *Server) Tree() string { return filepath.Join(s.cfg.Dir, "tree") }
-
-// Environment returns the additions to a program's environment. The library's path is
-// first in LD_PRELOAD.
-func (s *Server) Environment(library string) []string {
-	return Environment(library, s.Socket(), s.Tree())
-}
-
-// Environment returns the variables that a program needs for the server of a socket
-// and a tree.
-func Environment(library, socket, tree string) []string {
-	preload := library
-	if old := os.Getenv("LD_PRELOAD"); old != "" {
-		preload += ":" + old
-	}
-	return []string{"LD_PRELOAD=" + preload, "SOFTRDMA_SOCKET=" + socket, "SOFTRDMA_TREE=" + tree}
-}
-
-// EngineEnvironment returns further variables for programs that have the device in their own
-// process (package program). Library is the path of the engine. If it is required,
-// programs find no device where the engine cannot be used, instead of the server's. Verbose
-// prints why not, and each call that the engine refuses.
-func EngineEnvironment(library string, required, verbose bool) []string {
-	env := []string{"SOFTRDMA_ENGINE=" + library}
-	if required {
-		env = append(env, "SOFTRDMA_ENGINE_REQUIRED=1")
-	}
-	if verbose {
-		env = append(env, "SOFTRDMA_ENGINE_VERBOSE=1")
-	}
-	return env
-}
 
 // Counts says how much clients hold.
 type Counts struct{ Files, Processes, Objects, Slots int }

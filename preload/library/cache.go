@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -175,8 +176,8 @@ func (c *Cache) write(path, name, sum string, contents io.Reader) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// clean removes unused copies of a library with other contents. Copies in use are removed
-// another time.
+// clean removes unused copies of a library with other contents. Copies that are in use or kept
+// (File.Keep) are removed another time.
 func (c *Cache) clean(name, path string) {
 	entries, _ := os.ReadDir(c.dir)
 	for _, e := range entries {
@@ -188,7 +189,8 @@ func (c *Cache) clean(name, path string) {
 		if err != nil {
 			continue
 		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		st, err := f.Stat()
+		if err == nil && !st.ModTime().After(time.Now()) && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			_ = os.Remove(other)
 		}
 		_ = f.Close()

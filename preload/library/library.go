@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,6 +30,13 @@ func (f *File) Close() error {
 		return nil
 	}
 	return f.file.Close()
+}
+
+// Keep makes the cache keep the file for a time when it is not in use, because programs will load it by its
+// path.
+func (f *File) Keep(d time.Duration) error {
+	until := time.Now().Add(d)
+	return os.Chtimes(f.Path, until, until)
 }
 
 // Copy writes a library to a new file in dir. If dir is empty, or programs cannot execute files

@@ -46,6 +46,7 @@ const struct real *real(void)
 __attribute__((constructor)) static void init(int argc, char **argv)
 {
 	real();
+	start_init();
 	path_init();
 	server_init();
 	engine_init(argv + argc + 1);

@@ -21,26 +21,37 @@ static size_t tree_len;
 void path_init(void)
 {
 	const char *s = getenv("SOFTRDMA_TREE");
-	size_t n = s ? strlen(s) : 0;
 
-	if (n == 0 || n >= sizeof(tree))
+	if (s)
+		path_tree(s);
+}
+
+void path_tree(const char *path)
+{
+	size_t n = strlen(path);
+
+	if (n == 0 || n >= sizeof(tree) || strcmp(path, tree) == 0)
 		return;
-	memcpy(tree, s, n + 1);
+	memcpy(tree, path, n + 1);
 	tree_len = n;
 }
+
+/* served reports whether there is a server or one can be started. */
+static int served(void) { return tree_len || on_demand(); }
 
 /* redirect returns the path in the server's tree, or path itself. */
 const char *redirect(const char *path, char *buf, size_t size)
 {
 	size_t i, n;
 
-	if (!path || path[0] != '/' || tree_len == 0)
+	if (!path || path[0] != '/' || !served())
 		return path;
 	for (i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
 		if (strncmp(path, prefixes[i], strlen(prefixes[i])) != 0)
 			continue;
+		server_need();
 		n = strlen(path);
-		if (tree_len + n >= size)
+		if (tree_len == 0 || tree_len + n >= size)
 			return path;
 		if (strstr(path, "/hw_counters"))
 			counters_refresh();
@@ -62,8 +73,9 @@ char *unredirect(char *path)
 /* device_path returns the name of an RDMA device file, or NULL. */
 const char *device_path(const char *path)
 {
-	if (!path || path[0] != '/' || tree_len == 0 || strncmp(path, dev_dir, sizeof(dev_dir) - 1) != 0)
+	if (!path || path[0] != '/' || !served() || strncmp(path, dev_dir, sizeof(dev_dir) - 1) != 0)
 		return NULL;
+	server_need();
 	return path + sizeof(dev_dir) - 1;
 }
 
@@ -112,5 +124,7 @@ int has_devices(void)
 {
 	uint64_t rdev;
 
+	if (served())
+		server_need();
 	return tree_len && device_number("/dev/infiniband/uverbs0", &rdev) == 0;
 }

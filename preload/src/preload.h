@@ -182,6 +182,9 @@ void handlers_child(void);
 /* path.c */
 const char *redirect(const char *path, char *buf, size_t size);
 char *unredirect(char *path);
+
+/* path_tree sets the path of the server's tree. */
+void path_tree(const char *path);
 const char *device_path(const char *path);
 int device_number(const char *path, uint64_t *rdev);
 
@@ -203,10 +206,26 @@ ssize_t event_read(int fd, void *buf, size_t n);
 ssize_t socket_read(int fd, void *buf, size_t n);
 void forget(int fd);
 
+/* server_need makes sure that there is a server, if it is started on demand. */
+void server_need(void);
+
+/* server_connect connects to the socket of a server of this user, and uses that from then on. It
+ * returns a descriptor, or -1. */
+int server_connect(const char *path);
+
 /* server_socket returns the path of the server's socket, or "" if there is no server. */
 const char *server_socket(void);
 void copied(int from, int to);
 void server_init(void);
+
+/* start.c */
+void start_init(void);
+
+/* on_demand reports whether this library starts the server, or joins it. */
+int on_demand(void);
+
+/* start_server does so, and returns a connection, or -1. */
+int start_server(void);
 
 /* doorbell.c */
 

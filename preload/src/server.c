@@ -43,21 +43,37 @@ static void child(void)
 	}
 }
 
+static void server_path(const char *path)
+{
+	size_t n = strlen(path);
+
+	if (n == 0 || n >= sizeof(server.sun_path) || strcmp(path, server.sun_path) == 0)
+		return;
+	server.sun_family = AF_UNIX;
+	memcpy(server.sun_path, path, n + 1);
+	server_len = sizeof(server);
+}
+
 void server_init(void)
 {
 	const char *s = getenv("SOFTRDMA_SOCKET");
 
-	if (!s || strlen(s) >= sizeof(server.sun_path))
-		return;
-	server.sun_family = AF_UNIX;
-	strcpy(server.sun_path, s);
-	server_len = sizeof(server);
-	pthread_atfork(NULL, NULL, child);
+	if (s)
+		server_path(s);
+	if (server_len || on_demand())
+		pthread_atfork(NULL, NULL, child);
 }
 
 const char *server_socket(void) { return server.sun_path; }
 
-static int connect_server(void)
+static void drop(int fd)
+{
+	if (fd < TABLE)
+		atomic_store(&table[fd].file, 0);
+	real()->close(fd);
+}
+
+static int connect_known(void)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
@@ -79,6 +95,35 @@ static int connect_server(void)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
 		prctl(PR_SET_PTRACER, (unsigned long)cred.pid, 0, 0, 0);
 	atomic_store(&table[fd].file, FILE_SOCKET);
+	return fd;
+}
+
+int server_connect(const char *path)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int fd;
+
+	server_path(path);
+	fd = connect_known();
+	if (fd >= 0 && (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != geteuid())) {
+		drop(fd);
+		errno = EACCES;
+		return -1;
+	}
+	return fd;
+}
+
+/* connect_server connects to the server, which it may start. */
+static int connect_server(void)
+{
+	int fd = connect_known();
+
+	if (fd < 0 && errno == ENODEV && on_demand()) {
+		fd = start_server();
+		if (fd < 0)
+			errno = ENODEV;
+	}
 	return fd;
 }
 
@@ -106,13 +151,6 @@ static int take(int *slot)
 	return connect_server();
 }
 
-static void drop(int fd)
-{
-	if (fd < TABLE)
-		atomic_store(&table[fd].file, 0);
-	real()->close(fd);
-}
-
 static void give(int slot, int fd, int broken)
 {
 	if (slot < 0 || broken) {
@@ -122,6 +160,25 @@ static void give(int slot, int fd, int broken)
 	}
 	if (slot >= 0)
 		atomic_store(&pool[slot].busy, 0);
+}
+
+void server_need(void)
+{
+	int slot, sock, dead, tries, err = errno;
+	char c;
+
+	if (!on_demand())
+		return;
+	for (tries = 0; tries < POOL; tries++) {
+		sock = take(&slot);
+		if (sock < 0)
+			break;
+		dead = recv(sock, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0; /* it has ended since */
+		give(slot, sock, dead);
+		if (!dead)
+			break;
+	}
+	errno = err;
 }
 
 static int receive(int sock, struct reply *p, int *fds, int *nfds)
@@ -171,15 +228,13 @@ static int exchange(const struct request *r, size_t len, struct reply *p, int *f
 		sock = take(&slot);
 		if (sock < 0)
 			return errno == ENODEV && r->file ? -EIO : -errno;
-		if (send(sock, r, len, MSG_NOSIGNAL) == (ssize_t)len)
-			break;
-		give(slot, sock, 1); /* the program has closed our descriptor */
-		if (tries == 2)
-			return -EIO;
+		err = send(sock, r, len, MSG_NOSIGNAL) == (ssize_t)len ? receive(sock, p, fds, nfds) : -EPIPE;
+		give(slot, sock, err == -EIO || err == -EPIPE);
+		/* The program has closed our descriptor, or the server on demand has just ended. */
+		if (tries == 2 || !(err == -EPIPE || (err == -EIO && on_demand() && !r->file)))
+			return err == -EPIPE ? -EIO : err;
+		close_all(fds, *nfds);
 	}
-	err = receive(sock, p, fds, nfds);
-	give(slot, sock, err == -EIO);
-	return err;
 }
 
 /*

@@ -25,6 +25,37 @@ func AddDeviceFlags(cmd *cobra.Command) {
 	AddIWARPFlags(cmd)
 }
 
+// DeviceArguments returns those flags of AddDeviceFlags that the user gave, as arguments for a process that
+// may run elsewhere.
+func DeviceArguments(cmd *cobra.Command) (args []string, err error) {
+	for _, name := range append([]string{PcapFlag}, tlsFlags[:]...) {
+		if !FlagGiven(cmd, name) {
+			continue
+		}
+		path, err := FileOf(cmd, name)
+		if err == nil {
+			path, err = filepath.Abs(path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "--"+name+"="+path)
+	}
+	for _, name := range []string{SameHostFlag, NoCRCFlag, MarkersFlag} {
+		if FlagGiven(cmd, name) {
+			args = append(args, "--"+name+"="+FlagText(cmd, name))
+		}
+	}
+	if FlagGiven(cmd, sameHostAllowFlag) {
+		users, err := cmd.Flags().GetStringSlice(sameHostAllowFlag)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "--"+sameHostAllowFlag+"="+strings.Join(users, ","))
+	}
+	return args, nil
+}
+
 // captureFiles counts the captures of this process, which get different file names.
 var captureFiles struct {
 	sync.Mutex

@@ -61,12 +61,16 @@ const EnvironmentText = `softrdma reads these environment variables:
   SOFTRDMA_RUN, SOFTRDMA_RUN_SECRET
                           where the ranks of a job meet; softrdma run sets both
   SOFTRDMA_SAME_HOST      whether memory carries data on one host: auto, off, require
-  LD_PRELOAD              is kept in programs of softrdma exec, after its library
+  LD_PRELOAD              is kept by softrdma exec and softrdma env, after their library
   NO_COLOR                drawings have no colors
   NOTIFY_SOCKET           softrdma daemon says there when it serves (systemd)
   TMPDIR                  directory of the files of softrdma exec, /tmp by default
-  XDG_CACHE_HOME          has the engine of softrdma exec in softrdma/
+  XDG_CACHE_HOME          has the libraries of softrdma exec and softrdma env in softrdma/
   XDG_RUNTIME_DIR         has the sockets of a user's daemon and fabrics in softrdma/
+
+softrdma exec and softrdma env set LD_PRELOAD, SOFTRDMA_ENGINE, SOFTRDMA_ENGINE_REQUIRED,
+SOFTRDMA_ENGINE_VERBOSE, and SOFTRDMA_SOCKET and SOFTRDMA_TREE of a server or SOFTRDMA_START,
+the command that starts one.
 
 softrdma run sets SOFTRDMA_RANK, SOFTRDMA_SIZE, SOFTRDMA_LOCAL_RANK and
 SOFTRDMA_LOCAL_SIZE for the processes that it starts.
@@ -78,8 +82,9 @@ const FilesText = `softrdma uses these files:
   $XDG_RUNTIME_DIR/softrdma/socket        of softrdma daemon, with a directory socket.d
   $XDG_RUNTIME_DIR/softrdma/fabric/NAME   of softrdma fabric up
   $XDG_RUNTIME_DIR/softrdma/host/         sockets of devices, for other programs on the host
+  /dev/shm/softrdma-env-*                 of servers that programs of softrdma env start
 
-For root they are in /run/softrdma. Without XDG_RUNTIME_DIR they are in
+For root the first three are in /run/softrdma. Without XDG_RUNTIME_DIR they are in
 /tmp/softrdma-daemon-UID, /tmp/softrdma-fabric-UID and /tmp/softrdma-host-UID.
 `
 

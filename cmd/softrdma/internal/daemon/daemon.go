@@ -4,6 +4,8 @@
 package daemon
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -36,6 +38,9 @@ copy, queues, and all else that programs make the daemon hold count against
 --client-memory, the same memory of a process only once. One user gets at most
 two thirds of it. Calls beyond that fail with ENOMEM, and -v prints CLIENT_LIMIT.
 
+With --idle the daemon ends by itself when there has been no program for so long. A
+program that has connected counts until it ends.
+
 A program's objects are destroyed when it ends, however it ends. When the daemon
 ends, programs receive the asynchronous event of a fatal device error, and their
 calls fail with EIO. Programs with the device in their own process (softrdma exec
@@ -63,6 +68,8 @@ type options struct {
 	mode     string
 	allow    []string
 	memory   cli.ByteSize
+	idle     time.Duration // 0 without --idle
+	onDemand bool          // for the preloaded library, which starts it so
 	verbose  bool
 }
 
@@ -81,6 +88,9 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&s.mode, "mode", "", "`OCTAL` permissions of the socket (default 600; with --allow 666, because the daemon checks the user itself)")
 	f.StringSliceVar(&s.allow, "allow", nil, "also serve programs of `USERS`: names, numbers, @GROUP, or all")
 	f.Var(&s.memory, "client-memory", "memory that all programs may make the daemon hold, one user two thirds of it (default three quarters of the memory of the system or of the daemon's control group)")
+	f.DurationVar(&s.idle, "idle", 0, "end when no program has used a device for this `DURATION`")
+	f.BoolVar(&s.onDemand, "on-demand", false, "serve the programs of one environment (softrdma env), or join the server that does")
+	_ = f.MarkHidden("on-demand")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each refused call on a device, and at the end a count for each reason")
 	cli.AddDeviceFlags(cmd)
 	return cmd

@@ -18,12 +18,13 @@ import (
 	"softrdma/internal/daemon"
 	"softrdma/internal/uverbs"
 	"softrdma/internal/uverbs/device"
+	"softrdma/verbs"
 )
 
 // leastMemory is enough for a program with a few queues.
 const leastMemory = 1 << 20
 
-// run serves devices until a signal ends it.
+// run serves devices until a signal ends it, or there has been no client for --idle.
 func run(cmd *cobra.Command, s *options) (err error) {
 	allow, err := newAllowedUsers(s.allow)
 	if err != nil {
@@ -32,15 +33,21 @@ func run(cmd *cobra.Command, s *options) (err error) {
 	if s.memory != 0 && s.memory < leastMemory {
 		return cli.UsageErrorf("--client-memory: expected at least %d, found %d", leastMemory, s.memory)
 	}
+	if s.idle < 0 {
+		return cli.UsageErrorf("--idle: expected a positive duration such as 30s, found %v", s.idle)
+	}
 	cfg := uverbs.Config{Allow: allow.allows, ClientMemory: int64(s.memory)}
 	if cfg.Mode, err = s.socketMode(); err != nil {
 		return err
 	}
+	// All users may read the tree, whatever the umask of the daemon's user.
+	unix.Umask(0o022)
+	if s.onDemand {
+		return s.runOnDemand(cmd, cfg)
+	}
 	if cfg.Socket, err = s.socketPath(); err != nil {
 		return err
 	}
-	// All users may read the tree, whatever the umask of the daemon's user.
-	unix.Umask(0o022)
 	cfg.Dir = cfg.Socket + ".d"
 	unlock, err := lockSocket(cfg.Socket, cfg.Dir)
 	if err != nil {
@@ -50,6 +57,17 @@ func run(cmd *cobra.Command, s *options) (err error) {
 	if s.verbose {
 		cfg.Log = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "softrdma:", line) }
 	}
+	return s.serve(cmd, cfg, func(names []string, devices []*verbs.Device) error {
+		for i, d := range devices {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s on %v (%s)\n", names[i], d.Addr().Addr(), d.Name())
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "serving %v on %s\n", allow, cfg.Socket)
+		return notify("READY=1")
+	})
+}
+
+// serve opens the devices and serves them, after it has called ready with their names.
+func (s *options) serve(cmd *cobra.Command, cfg uverbs.Config, ready func(names []string, devices []*verbs.Device) error) (err error) {
 	openNames, err := s.protocol.OpenNames(s.devices)
 	if err != nil {
 		return err
@@ -65,23 +83,25 @@ func run(cmd *cobra.Command, s *options) (err error) {
 		return err
 	}
 	defer func() { err = withCloseError(err, server.Close()) }()
-	names := server.Devices()
-	for i, d := range devices {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s on %v (%s)\n", names[i], d.Addr().Addr(), d.Name())
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "serving %v on %s\n", allow, cfg.Socket)
-	if err := notify("READY=1"); err != nil {
+	if err := ready(server.Devices(), devices); err != nil {
 		return err
 	}
-	<-cmd.Context().Done()
+	if s.idle == 0 {
+		<-cmd.Context().Done()
+	} else {
+		server.WaitIdle(cmd.Context(), s.idle)
+	}
 	if s.verbose {
 		for i, d := range devices {
 			for line := range device.Report(d, false) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s %s\n", names[i], line)
+				fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s %s\n", server.Devices()[i], line)
 			}
 		}
 	}
-	return cli.ErrSignalled
+	if cmd.Context().Err() != nil {
+		return cli.ErrSignalled
+	}
+	return nil
 }
 
 // withCloseError adds an error of closing to the error of a run.
@@ -165,20 +185,28 @@ func lockSocket(socket, dir string) (leave func(), err error) {
 		}
 	}
 	if err == nil {
-		err = os.RemoveAll(filepath.Join(dir, "tree"))
-	}
-	if st, e := os.Lstat(socket); err == nil && e == nil {
-		if st.Mode().Type() != fs.ModeSocket {
-			err = fmt.Errorf("--socket %s: the file exists and is not a socket", socket)
-		} else {
-			err = os.Remove(socket)
-		}
+		err = removeLeft(socket, dir)
 	}
 	if err != nil {
 		leave()
 		return nil, err
 	}
 	return leave, nil
+}
+
+// removeLeft removes what a killed daemon has left.
+func removeLeft(socket, dir string) error {
+	if err := os.RemoveAll(filepath.Join(dir, "tree")); err != nil {
+		return err
+	}
+	st, err := os.Lstat(socket)
+	if err != nil {
+		return nil //nolint:nilerr // there is none
+	}
+	if st.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("--socket %s: the file exists and is not a socket", socket)
+	}
+	return os.Remove(socket)
 }
 
 // hasCapability reports whether this process has a capability (capabilities(7)).

@@ -141,3 +141,34 @@ func TestDaemonWithoutARuntimeDirectory(t *testing.T) {
 func TestDaemonRefusesALimitOfTooLittleMemory(t *testing.T) {
 	clitest.Start(t, "daemon", "-d", "127.21.7.1", "--client-memory", "48").Fails(cli.ExitUsage, "--client-memory: expected at least 1048576, found 48")
 }
+
+func TestDaemonEndsWhenItIsIdle(t *testing.T) {
+	d, socket := clitest.StartDaemon(t, "-d", "127.21.1.5", "--idle", "300ms")
+	if code := d.ExitCode(); code != cli.ExitOK {
+		t.Errorf("code %d, expected 0", code)
+	}
+	if _, err := os.Lstat(socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s still exists (%v)", socket, err)
+	}
+	clitest.Start(t, "daemon", "--socket", socket, "-d", "127.21.1.5", "--idle", "-1s").Fails(cli.ExitUsage, "--idle")
+}
+
+func TestDaemonOnDemandIsJoined(t *testing.T) {
+	args := []string{"daemon", "--on-demand", "--idle", "1s", "-d", "127.21.1.6"}
+	first := clitest.Start(t, args...)
+	first.Prints("/tree")
+	second := clitest.Start(t, args...)
+	if code := second.ExitCode(); code != cli.ExitOK {
+		t.Errorf("code %d, expected 0", code)
+	}
+	if a, b := string(first.Output()), string(second.Output()); a != b {
+		t.Errorf("the second start says %q, the first %q", b, a)
+	}
+	if code := first.ExitCode(); code != cli.ExitOK {
+		t.Errorf("code %d, expected 0", code)
+	}
+	dir := filepath.Dir(strings.TrimSpace(strings.Split(string(first.Output()), "\n")[0]))
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s still exists (%v)", dir, err)
+	}
+}

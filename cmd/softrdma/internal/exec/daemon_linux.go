@@ -10,7 +10,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/daemon"
-	"softrdma/internal/uverbs"
+	"softrdma/internal/ondemand"
 )
 
 // askAgain is how long --wait sleeps between attempts.
@@ -39,23 +39,23 @@ func (s *options) daemonSockets(cmd *cobra.Command) ([]string, error) {
 	return daemon.Sockets(), nil
 }
 
-// daemonEnvironment looks for a daemon and returns the environment for its programs, or
-// nil if there is none. With --wait it looks until there is one.
-func (s *options) daemonEnvironment(cmd *cobra.Command, sockets []string, library string) ([]string, error) {
+// findDaemon looks for a daemon and completes the environment of its programs, if there is one. With
+// --wait it looks until there is one.
+func (s *options) findDaemon(cmd *cobra.Command, sockets []string, env *ondemand.Environment) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), s.wait)
 	defer cancel()
 	for {
-		env, err := s.askDaemons(cmd, sockets, library)
-		if env != nil || s.wait == 0 || err != nil && !daemon.Absent(err) {
-			return env, err
+		err := s.askDaemons(cmd, sockets, env)
+		if env.Socket != "" || s.wait == 0 || err != nil && !daemon.Absent(err) {
+			return err
 		}
 		select {
 		case <-time.After(askAgain):
 		case <-ctx.Done():
 			if cmd.Context().Err() != nil {
-				return nil, ctx.Err()
+				return ctx.Err()
 			}
-			return nil, fmt.Errorf("no daemon listens on %s after %v: start one (softrdma daemon)", strings.Join(sockets, " or "), s.wait)
+			return fmt.Errorf("no daemon listens on %s after %v: start one (softrdma daemon)", strings.Join(sockets, " or "), s.wait)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (s *options) daemonEnvironment(cmd *cobra.Command, sockets []string, librar
 const answerTime = 10 * time.Second
 
 // askDaemons asks each socket once for a daemon that serves this user.
-func (s *options) askDaemons(cmd *cobra.Command, sockets []string, library string) ([]string, error) {
+func (s *options) askDaemons(cmd *cobra.Command, sockets []string, env *ondemand.Environment) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), answerTime)
 	defer cancel()
 	for _, socket := range sockets {
@@ -76,18 +76,19 @@ func (s *options) askDaemons(cmd *cobra.Command, sockets []string, library strin
 					fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s, of the daemon on %s (process %d)\n", d, socket, info.PID)
 				}
 			}
-			return uverbs.Environment(library, socket, info.Tree), nil
+			env.Socket, env.Tree = socket, info.Tree
+			return nil
 		case cmd.Context().Err() != nil:
-			return nil, cmd.Context().Err()
+			return cmd.Context().Err()
 		case daemon.Absent(err):
 			if s.socket != "" {
-				return nil, fmt.Errorf("no daemon listens on %s: start one (softrdma daemon --socket %s): %w", socket, socket, err)
+				return fmt.Errorf("no daemon listens on %s: start one (softrdma daemon --socket %s): %w", socket, socket, err)
 			}
 		case s.socket != "" || s.wait != 0:
-			return nil, fmt.Errorf("daemon on %s: %w", socket, err)
+			return fmt.Errorf("daemon on %s: %w", socket, err)
 		default:
 			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: daemon on %s: %v; the program gets a device of its own\n", socket, err)
 		}
 	}
-	return nil, nil
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"softrdma/cmd/softrdma/internal/cli"
 )
@@ -78,15 +79,20 @@ func NewCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // flags after PROGRAM are the program's
-	f.StringArrayVarP(&s.devices, "device", "d", nil, "`INTERFACE` or address of a device for this program only; repeat for more devices")
-	s.protocol.AddFlag(f, "")
-	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon to use")
+	s.addFlags(f, "`INTERFACE` or address of a device for this program only; repeat for more devices")
 	f.DurationVar(&s.wait, "wait", 0, "wait for a daemon for this `DURATION`, and fail if there is none")
 	f.Lookup("wait").NoOptDefVal = "30s"
-	f.VarP(&s.engine, "engine", "", "where the device of the program is: auto, program (in its own process) or daemon")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "print where the device is, each refused call on it, and at the end a count for each reason")
 	cli.AddDeviceFlags(cmd)
 	return cmd
+}
+
+// addFlags adds the flags that exec and env share.
+func (s *options) addFlags(f *pflag.FlagSet, device string) {
+	f.StringArrayVarP(&s.devices, "device", "d", nil, device)
+	s.protocol.AddFlag(f, "")
+	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon to use")
+	f.VarP(&s.engine, "engine", "", "where the device of the program is: auto, program (in its own process) or daemon")
 }
 
 func hasProgram(_ *cobra.Command, args []string) error {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/ondemand"
 	"softrdma/internal/uverbs"
 	"softrdma/internal/uverbs/device"
 	"softrdma/preload"
@@ -58,22 +58,24 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 		return err
 	}
 	defer preloaded.Close()
-	engine, engineEnv, err := s.engineEnvironment(cmd, names, dir)
+	env := s.environment(preloaded)
+	engine, err := s.engineOf(cmd, names, func() (*library.File, error) { return s.engineFile(cmd, dir) })
 	if err != nil {
 		return err
 	}
 	if engine != nil {
 		defer engine.Close()
+		env.Engine = engine.Path
 	}
-	env, err := s.daemonEnvironment(cmd, sockets, preloaded.Path)
-	switch {
-	case err != nil:
+	if err := s.findDaemon(cmd, sockets, env); err != nil {
 		return err
-	case env == nil && noPlace != nil:
-		return noPlace
-	case env == nil:
-		var end func() error
-		if env, end, err = s.serve(cmd, names, dir, preloaded.Path, engine != nil); err != nil {
+	}
+	if env.Socket == "" {
+		if noPlace != nil {
+			return noPlace
+		}
+		end, err := s.serve(cmd, names, dir, env)
+		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, end()) }()
@@ -81,18 +83,23 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	c := exec.CommandContext(cmd.Context(), program, args[1:]...)
 	c.Args[0] = args[0]
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, cli.ForProgram(cmd.OutOrStdout()), cmd.ErrOrStderr()
-	c.Env = slices.Concat(os.Environ(), env, engineEnv)
+	c.Env = append(os.Environ(), env.Variables()...)
 	c.Cancel = func() error { return cancel(cmd.Context(), c.Process) }
 	c.WaitDelay = killDelay
 	return programError(cmd.Context(), args[0], c.Run())
 }
 
-// serve opens devices for the program and serves them. If the program may have the devices in its own
-// process, that prints what they have carried.
-func (s *options) serve(cmd *cobra.Command, names []string, dir, library string, inProgram bool) (env []string, end func() error, err error) {
+// environment returns the environment of programs with a preloaded library.
+func (s *options) environment(preloaded *library.File) *ondemand.Environment {
+	return &ondemand.Environment{Library: preloaded.Path, Required: s.engine == engineProgram, Verbose: s.verbose}
+}
+
+// serve opens devices for the program and serves them, and completes its environment. If the program may
+// have the devices in its own process, end prints what they have carried.
+func (s *options) serve(cmd *cobra.Command, names []string, dir string, env *ondemand.Environment) (end func() error, err error) {
 	devices, closeDevices, err := cli.OpenShared(cmd, names)
 	if err != nil {
-		return nil, nil, errors.Join(err, closeDevices())
+		return nil, errors.Join(err, closeDevices())
 	}
 	cfg := uverbs.Config{Devices: devices, Dir: dir}
 	if s.verbose {
@@ -100,12 +107,13 @@ func (s *options) serve(cmd *cobra.Command, names []string, dir, library string,
 	}
 	server, err := uverbs.Serve(cfg)
 	if err != nil {
-		return nil, nil, errors.Join(err, closeDevices())
+		return nil, errors.Join(err, closeDevices())
 	}
-	return server.Environment(library), func() error {
+	env.Socket, env.Tree = server.Socket(), server.Tree()
+	return func() error {
 		if s.verbose {
 			for i, d := range devices {
-				for line := range device.Report(d, inProgram) {
+				for line := range device.Report(d, env.Engine != "") {
 					cfg.Log(server.Devices()[i] + " " + line)
 				}
 			}

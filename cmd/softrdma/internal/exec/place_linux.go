@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/uverbs"
 	"softrdma/internal/uverbs/folder"
 	"softrdma/preload"
 	"softrdma/preload/library"
@@ -52,27 +51,21 @@ func (s *options) folder(cmd *cobra.Command) (dir string, end func() error, err 
 		"mount a volume there (Kubernetes: emptyDir at /tmp), set TMPDIR, or use a daemon's devices", strings.Join(dirs, ", "), err)
 }
 
-// engineEnvironment returns the engine's file, and the environment by which a program finds
-// it; neither if the program does not use it.
-func (s *options) engineEnvironment(cmd *cobra.Command, names []string, dir string) (*library.File, []string, error) {
+// engineOf returns the engine's file from a function; nil if the program does not use it.
+func (s *options) engineOf(cmd *cobra.Command, names []string, file func() (*library.File, error)) (*library.File, error) {
 	if s.engine == engineDaemon {
-		return nil, nil, nil
+		return nil, nil
 	}
 	why := s.whyNotInProgram(cmd, names)
 	switch {
-	case why != "" && s.engine == engineProgram:
-		return nil, nil, cli.UsageErrorf("--engine %s: %s", s.engine, why)
-	case why != "":
-		if s.verbose {
-			fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: the device is not in the program: %s\n", why)
-		}
-		return nil, nil, nil
+	case why == "":
+		return file()
+	case s.engine == engineProgram:
+		return nil, cli.UsageErrorf("--engine %s: %s", s.engine, why)
+	case s.verbose:
+		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: the device is not in the program: %s\n", why)
 	}
-	f, err := s.engineFile(cmd, dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	return f, uverbs.EngineEnvironment(f.Path, s.engine == engineProgram, s.verbose), nil
+	return nil, nil
 }
 
 // engineFile returns the engine's file: the user's cached copy, or one for this start.
@@ -81,7 +74,7 @@ func (s *options) engineFile(cmd *cobra.Command, dir string) (*library.File, err
 	if err != nil {
 		return nil, err
 	}
-	f, err := cachedEngine(sum, contents)
+	f, err := cached("engine", sum, contents)
 	if err == nil {
 		return f, nil
 	}
@@ -99,7 +92,8 @@ func (s *options) engineFile(cmd *cobra.Command, dir string) (*library.File, err
 	return f, nil
 }
 
-func cachedEngine(sum string, contents fs.File) (*library.File, error) {
+// cached returns the user's cached copy of a library.
+func cached(name, sum string, contents fs.File) (*library.File, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
 		return nil, err
@@ -108,5 +102,5 @@ func cachedEngine(sum string, contents fs.File) (*library.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cache.Library("engine", sum, contents)
+	return cache.Library(name, sum, contents)
 }
