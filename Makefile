@@ -131,7 +131,7 @@ examples: ## the examples do what they say
 # softrdma exec needs a library in C. Without a C compiler for a system, the archive
 # of that system lacks it. In CI a missing compiler for CI's own system is an error.
 .PHONY: dist
-dist: ## archives for six systems, with checksums and SBOM, in bin/dist
+dist: ## archives for six systems, deb and rpm, with checksums and SBOM, in bin/dist
 	@if [ "$$($(GO) env GOOS)" != linux ]; then echo "dist: no library of softrdma exec, which Linux's compiler builds"; \
 	elif command -v $${CC:-gcc} >/dev/null; then $(MAKE) preload; \
 	elif [ -n "$$CI" ]; then echo "dist: no C compiler (gcc)"; exit 1; \
@@ -149,6 +149,9 @@ image: dist ## a static container image, in bin/softrdma-image.tar (buildah, no 
 .PHONY: packages
 packages: image ## dist and image, and tests of their contents
 	@packaging/need.sh systemd-analyze systemd || [ $$? = 1 ]
+	@packaging/need.sh rpm rpm || [ $$? = 1 ]
+	@packaging/need.sh lintian lintian || [ $$? = 1 ]
+	@packaging/need.sh rpmlint rpmlint || [ $$? = 1 ]
 	@packaging/need.sh ip iproute2 || [ $$? = 1 ]
 	@packaging/need.sh ibv_rc_pingpong ibverbs-utils || [ $$? = 1 ]
 	cd packaging && $(GO) test -count=1 -timeout 15m ./...

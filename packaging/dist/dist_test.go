@@ -123,7 +123,7 @@ func TestArchivesAreComplete(t *testing.T) {
 		}
 		found := readArchive(t, filepath.Join(built, name))
 		wanted := []string{
-			s.program(), "LICENSE", "README.md", "man/man1/softrdma.1", "man/man1/softrdma-demo.1", "man/man1/softrdma-daemon.1", "man/man1/softrdma-version.1",
+			s.program(), "LICENSE", licencesName, "README.md", "man/man1/softrdma.1", "man/man1/softrdma-demo.1", "man/man1/softrdma-daemon.1", "man/man1/softrdma-version.1",
 			"completions/bash/softrdma", "completions/zsh/_softrdma", "completions/fish/softrdma.fish", "completions/powershell/softrdma.ps1",
 		}
 		for _, w := range wanted {
@@ -271,26 +271,33 @@ func TestProgramsAreReproducible(t *testing.T) {
 		}
 	}
 	again := t.TempDir()
-	if err := run(context.Background(), repository, filepath.Join(again, "dist"), host.String()); err != nil {
+	if err := run(context.Background(), repository, filepath.Join(again, "dist"), host.String(), defaultMaintainer); err != nil {
 		t.Fatal(err)
 	}
-	for _, end := range []string{".tar.gz", ".cdx.json"} {
-		one, err := os.ReadFile(filepath.Join(built, d.name(host)+end))
+	files, err := filepath.Glob(filepath.Join(again, "dist", "softrdma*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[bool]int{true: 4, false: 2}[host.os == "linux"]; len(files) != want {
+		t.Errorf("built %v, expected %d files", files, want)
+	}
+	for _, f := range files {
+		one, err := os.ReadFile(filepath.Join(built, filepath.Base(f)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		two, err := os.ReadFile(filepath.Join(again, "dist", d.name(host)+end))
+		two, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(one, two) {
-			t.Errorf("a second run builds a different %s%s", d.name(host), end)
+			t.Errorf("a second run builds a different %s", filepath.Base(f))
 		}
 	}
 }
 
 func TestUnknownSystemIsRefused(t *testing.T) {
-	if err := run(t.Context(), repository, filepath.Join(t.TempDir(), "x"), "plan9-amd64"); err == nil || !strings.Contains(err.Error(), "plan9-amd64") {
+	if err := run(t.Context(), repository, filepath.Join(t.TempDir(), "x"), "plan9-amd64", defaultMaintainer); err == nil || !strings.Contains(err.Error(), "plan9-amd64") {
 		t.Errorf("found %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 // Command dist builds softrdma's release files: for each system an archive with the
 // command, its licence, manual pages and completions, and a list of the command's modules
-// (SBOM); and the checksums of all files.
+// (SBOM); for Linux packages for Debian (deb) and for Fedora and its kind (rpm); and the
+// checksums of all files.
 //
 // The build is reproducible: the same commit, Go version and preload libraries give the
 // same bytes, without times, user names or paths of the machine.
@@ -45,28 +46,33 @@ type distribution struct {
 	out     string // output directory
 	version string
 	commit  string
-	date    string // of the commit, in seconds since 1970, for the manual pages
+	date    string // of the commit, in seconds since 1970, for the manual pages and packages
+
+	maintainer string // of the packages
 }
+
+const defaultMaintainer = "softrdma <softrdma@example.org>"
 
 func main() {
 	root := flag.String("root", "..", "the repository's `DIRECTORY`")
 	out := flag.String("out", "../bin/dist", "`DIRECTORY` to create; an existing one is replaced")
 	only := flag.String("only", "", "build archives only for these `SYSTEMS`, such as linux-amd64,darwin-arm64")
+	maintainer := flag.String("maintainer", defaultMaintainer, "who answers for the packages: `NAME <ADDRESS>`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *root, *out, *only); err != nil {
+	if err := run(ctx, *root, *out, *only, *maintainer); err != nil {
 		fmt.Fprintln(os.Stderr, "dist:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, root, out, only string) error {
+func run(ctx context.Context, root, out, only, maintainer string) error {
 	wanted, err := choose(only)
 	if err != nil {
 		return err
 	}
-	d := &distribution{}
+	d := &distribution{maintainer: maintainer}
 	if d.root, err = filepath.Abs(root); err != nil {
 		return err
 	}
@@ -171,7 +177,17 @@ func (d *distribution) make(ctx context.Context, s system, texts []file) error {
 	if err := os.WriteFile(filepath.Join(d.out, d.name(s)+".cdx.json"), list, 0o644); err != nil {
 		return err
 	}
-	files := []file{{path: s.program(), source: program, executable: true}}
+	licences, err := d.licences(ctx, program)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(d.out, "programs", s.String(), licencesName), licences, 0o644); err != nil {
+		return err
+	}
+	files := []file{
+		{path: s.program(), source: program, executable: true},
+		{path: licencesName, source: filepath.Join(d.out, "programs", s.String(), licencesName)},
+	}
 	for _, f := range texts {
 		if f.linux && s.os != "linux" {
 			continue
@@ -182,7 +198,10 @@ func (d *distribution) make(ctx context.Context, s system, texts []file) error {
 	if s.os == "windows" {
 		return writeZip(filepath.Join(d.out, d.name(s)+".zip"), d.name(s), files)
 	}
-	return writeTar(filepath.Join(d.out, d.name(s)+".tar.gz"), d.name(s), files)
+	if err := writeTar(filepath.Join(d.out, d.name(s)+".tar.gz"), d.name(s), files); err != nil || s.os != "linux" {
+		return err
+	}
+	return d.packages(s, files)
 }
 
 // build compiles the command.

@@ -23,14 +23,10 @@ func systemdAnalyze(t *testing.T) string {
 	return name
 }
 
-// installed returns the unit file with the path of the tests' program.
-func installed(t *testing.T, program string) string {
+// installed returns the unit file with the path of the tests' program in the place of another.
+func installed(t *testing.T, text, place, program string) string {
 	t.Helper()
-	b, err := os.ReadFile(unit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.ReplaceAll(string(b), "/usr/local/bin/softrdma", program)
+	text = strings.ReplaceAll(text, place, program)
 	text = regexp.MustCompile(`(?m)^Documentation=.*\n`).ReplaceAllString(text, "") // systemd-analyze checks that the manual page exists
 	name := filepath.Join(t.TempDir(), "softrdma.service")
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -45,8 +41,20 @@ func TestUnitIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(analyze, "verify", installed(t, program)).CombinedOutput(); err != nil || strings.Contains(string(out), "softrdma.service") {
-		t.Errorf("%v\n%s", err, out)
+	b, err := os.ReadFile(unit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for place, text := range map[string]string{
+		"/usr/local/bin/softrdma": string(b),
+		"/usr/bin/softrdma":       string(debMembers(t, debName(t, host))["usr/lib/systemd/system/softrdma.service"].data),
+	} {
+		if !strings.Contains(text, "ExecStart="+place+" ") {
+			t.Errorf("the unit does not start %s:\n%s", place, text)
+		}
+		if out, err := exec.Command(analyze, "verify", installed(t, text, place, program)).CombinedOutput(); err != nil || strings.Contains(string(out), "softrdma.service") {
+			t.Errorf("%s: %v\n%s", place, err, out)
+		}
 	}
 }
 
