@@ -5,7 +5,11 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"io"
+	"math"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -180,6 +184,51 @@ func TestTerminalFitsItsColumns(t *testing.T) {
 	for _, want := range []string{"[switch-0]", "●node-3", yellow, red, fmt.Sprintf("%.1f %% of 4x EDR", 42.0)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
+// A text is at least half as wide as it is high for each character.
+func TestSVGTextsAreInsideAndBoxesApart(t *testing.T) {
+	text := regexp.MustCompile(`<text x="([\d.-]+)" y="[\d.-]+" font-size="(\d+)"([^>]*)>([^<]*)<`)
+	box := regexp.MustCompile(`<rect x="([\d.-]+)" y="([\d.-]+)" width="([\d.]+)"`)
+	number := func(s string) float64 {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for _, shape := range append(large, shapes...) {
+		p := picture(t, shape)
+		p.Title = "fabric fab0: 1000 switches, 1000 adapters, 4000 links (1250 active, 2750 armed)"
+		b := string(SVG(p))
+		size := number(regexp.MustCompile(`width="(\d+)"`).FindStringSubmatch(b)[1])
+		for _, m := range text.FindAllStringSubmatch(b, -1) {
+			from, width := number(m[1]), number(m[2])/2*float64(utf8.RuneCountInString(html.UnescapeString(m[4])))
+			switch {
+			case strings.Contains(m[3], "rotate"):
+				continue
+			case strings.Contains(m[3], `"middle"`):
+				from -= width / 2
+			case strings.Contains(m[3], `"end"`):
+				from -= width
+			}
+			if from < 0 || from+width > size {
+				t.Errorf("%s: %q is at %.0f to %.0f of %.0f", shape, m[4], from, from+width, size)
+			}
+		}
+		boxes := box.FindAllStringSubmatch(b, -1)
+		for i, m := range boxes {
+			for _, o := range boxes[:i] {
+				left, right := m, o
+				if number(o[1]) < number(m[1]) {
+					left, right = o, m
+				}
+				if math.Abs(number(m[2])-number(o[2])) < 20 && number(right[1]) < number(left[1])+number(left[3]) {
+					t.Errorf("%s: a box at %s, %s lies on one at %s, %s", shape, m[1], m[2], o[1], o[2])
+				}
+			}
 		}
 	}
 }

@@ -231,11 +231,10 @@ func (g *graph) placeCircle(l *layout) {
 		}
 		return
 	}
-	most := 1
+	room := 1.0
 	for _, s := range order {
-		most = max(most, len(g.hosts[s]))
+		room = max(room, hostSpace*float64(len(g.hosts[s])+1), (nameWidth(&g.nodes[s])+4)/unit)
 	}
-	room := max(1, hostSpace*float64(most+1))
 	radius := max(1.7, room*float64(len(order))/(2*math.Pi))
 	outside := radius + 0.8
 	for i, s := range order {

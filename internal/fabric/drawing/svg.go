@@ -59,10 +59,13 @@ func SVG(p *Picture) []byte {
 		c.VL = 0
 		d.dead[c] = true
 	}
-	width, height := max(leastWidth, d.l.width*unit+2*margin), d.l.height*unit+2*margin+headRoom+footRoom
+	side, height := margin, d.l.height*unit+2*margin+headRoom+footRoom
 	if d.l.tree { // the names of adapters are upright
 		height += d.g.longestName()
+	} else {
+		side = max(side, d.g.longestName())
 	}
+	width := max(leastWidth, d.l.width*unit+2*side, 32+8.2*float64(utf8.RuneCountInString(title)))
 	d.offset = point{(width - d.l.width*unit) / 2, margin + headRoom}
 	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="DejaVu Sans, Verdana, sans-serif">`+"\n",
 		width, height, width, height)
@@ -196,7 +199,7 @@ func (d *svg) clear(i int, a, c, b point) (p point) {
 	return p
 }
 
-// longestName is the length of the longest name of an adapter.
+// longestName is the length of the longest name of an adapter or a trunk.
 func (g *graph) longestName() (length float64) {
 	for i := range g.nodes {
 		if !g.isSwitch(i) {
