@@ -27,6 +27,9 @@ ENGINE_LDFLAGS := -s -w -buildid= -X runtime.godebugDefault=asyncpreemptoff=1
 # whether a header has changed, but whether flags have.
 OLD_GLIBC := -include '$(CURDIR)/preload/glibc.h' -DGLIBC_H=$(firstword $(shell cksum < preload/glibc.h))
 OLD_LIBS  := -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2
+# The preloaded library finds what is not in libc.so.6 by itself (preload/src/libc.c), so that it is the only
+# file that a program opens more.
+$(PRELOAD)-%/preload.so: OLD_LIBS :=
 .PHONY: preload $(PRELOADED) $(ENGINES)
 preload: $(PRELOAD)-$(shell $(GO) env GOARCH) ## build the libraries of softrdma exec, which the next build embeds (C compiler)
 $(PRELOADED): %: %/preload.so %/engine.so

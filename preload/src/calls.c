@@ -21,7 +21,7 @@ static atomic_int resolved;
 
 void *next(const char *name)
 {
-	return dlsym(RTLD_NEXT, name);
+	return loader()->symbol(RTLD_NEXT, name);
 }
 
 const struct real *real(void)
@@ -47,6 +47,8 @@ __attribute__((constructor)) static void init(int argc, char **argv)
 {
 	real();
 	start_init();
+	if (libc_unfit())
+		return;
 	path_init();
 	server_init();
 	engine_init(argv + argc + 1);
@@ -188,7 +190,7 @@ EXPORT ssize_t readlink(const char *path, char *to, size_t size)
 /* Before glibc 2.36, dlsym finds the oldest version behind RTLD_NEXT, which refuses to allocate the result. */
 static void *next_realpath(void)
 {
-	void *symbol = dlvsym(RTLD_NEXT, "realpath", "GLIBC_2.3");
+	void *symbol = loader()->version(RTLD_NEXT, "realpath", "GLIBC_2.3");
 
 	return symbol ? symbol : next("realpath"); /* arm64 has one version */
 }

@@ -112,7 +112,7 @@ void engine_init(char **list)
 	engine.required = s && *s == '1';
 	s = getenv("SOFTRDMA_ENGINE_VERBOSE");
 	engine.verbose = s && *s == '1';
-	pthread_atfork(NULL, NULL, child);
+	after_fork(child);
 }
 
 static void block_signals(sigset_t *old)
@@ -120,7 +120,7 @@ static void block_signals(sigset_t *old)
 	sigset_t s;
 
 	signals_blockable(&s);
-	pthread_sigmask(SIG_BLOCK, &s, old);
+	sigprocmask(SIG_BLOCK, &s, old);
 }
 
 /* Go adopts a thread at the thread's first call, until the thread ends. */
@@ -147,7 +147,7 @@ static void enter(sigset_t *old)
 		statement; \
 		depth--; \
 		if (__builtin_expect(block, 0)) \
-			pthread_sigmask(SIG_SETMASK, &old, NULL); \
+			sigprocmask(SIG_SETMASK, &old, NULL); \
 		handlers_resume(); \
 		errno = before; \
 	} while (0)
@@ -161,22 +161,22 @@ static int begin(char *why, size_t room)
 	if (err)
 		return err;
 	signals_loading();
-	library = dlopen(engine.library, RTLD_NOW | RTLD_LOCAL);
+	library = loader()->open(engine.library, RTLD_NOW | RTLD_LOCAL);
 	signals_loaded();
 	if (library) {
-		engine.start = (engine_start *)dlsym(library, "softrdma_engine_start");
-		engine.open = (engine_open *)dlsym(library, "softrdma_engine_open");
-		engine.call = (engine_call *)dlsym(library, "softrdma_engine_call");
-		engine.doorbell = (engine_doorbell *)dlsym(library, "softrdma_engine_doorbell");
-		engine.progress = (engine_progress *)dlsym(library, "softrdma_engine_progress");
-		engine.flush = (engine_flush *)dlsym(library, "softrdma_engine_flush");
-		engine.poll = (engine_poll *)dlsym(library, "softrdma_engine_poll");
-		engine.attend = (engine_attend *)dlsym(library, "softrdma_engine_attend");
-		engine.leave = (engine_leave *)dlsym(library, "softrdma_engine_leave");
-		engine.inherited = (int32_t *)dlsym(library, "softrdma_engine_inherited");
+		engine.start = (engine_start *)loader()->symbol(library, "softrdma_engine_start");
+		engine.open = (engine_open *)loader()->symbol(library, "softrdma_engine_open");
+		engine.call = (engine_call *)loader()->symbol(library, "softrdma_engine_call");
+		engine.doorbell = (engine_doorbell *)loader()->symbol(library, "softrdma_engine_doorbell");
+		engine.progress = (engine_progress *)loader()->symbol(library, "softrdma_engine_progress");
+		engine.flush = (engine_flush *)loader()->symbol(library, "softrdma_engine_flush");
+		engine.poll = (engine_poll *)loader()->symbol(library, "softrdma_engine_poll");
+		engine.attend = (engine_attend *)loader()->symbol(library, "softrdma_engine_attend");
+		engine.leave = (engine_leave *)loader()->symbol(library, "softrdma_engine_leave");
+		engine.inherited = (int32_t *)loader()->symbol(library, "softrdma_engine_inherited");
 	}
 	if (!library || !engine.start || !engine.open || !engine.call || !engine.doorbell || !engine.progress || !engine.flush || !engine.poll || !engine.attend || !engine.leave || !engine.inherited) {
-		snprintf(why, room, "%s", dlerror());
+		snprintf(why, room, "%s", loader()->error());
 		return -ELIBACC;
 	}
 	signals_engine((void *)engine.start);
@@ -201,7 +201,7 @@ static int load(void)
 	fill();
 	err = begin(why, sizeof(why));
 	clear();
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (err)
 		refused(why);
 	return err;
@@ -216,7 +216,7 @@ static int has(const char *file)
 
 	block_signals(&old);
 	IN_ENGINE(SLEEPS, err = engine.open(server_socket(), file, why, sizeof(why)));
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (err)
 		refused(why);
 	return !err;

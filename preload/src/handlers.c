@@ -60,7 +60,7 @@ void handlers_resume(void)
 	sigemptyset(&s);
 	memcpy(&s, before, KERNEL_SIGSET);
 	postponed = 0;
-	pthread_sigmask(SIG_SETMASK, &s, NULL);
+	sigprocmask(SIG_SETMASK, &s, NULL);
 }
 
 /* run calls the program's handler with the program's mask. */
@@ -74,7 +74,7 @@ static void run(int sig, siginfo_t *info, void *context)
 	memcpy(&mask, &c->uc_sigmask, KERNEL_SIGSET);
 	sigorset(&mask, &mask, &a.sa_mask);
 	sigaddset(&mask, sig);
-	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
 	if (a.sa_flags & SA_SIGINFO)
 		a.sa_sigaction(sig, info, context);
 	else
@@ -143,7 +143,7 @@ int handlers_set(sigaction_function *set, int sig, const struct sigaction *to, s
 	if (sig <= 0 || sig >= NSIG)
 		return set(sig, to, old);
 	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &mask);
+	sigprocmask(SIG_BLOCK, &all, &mask);
 	pthread_mutex_lock(&lock);
 	now = atomic_load(&asked[sig].current);
 	if (to && handlers_wait(sig, to)) {
@@ -165,7 +165,7 @@ int handlers_set(sigaction_function *set, int sig, const struct sigaction *to, s
 	if (!err && old)
 		*old = was.sa_sigaction == deliver ? *now : was;
 	pthread_mutex_unlock(&lock);
-	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
 	return err;
 }
 

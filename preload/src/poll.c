@@ -202,11 +202,11 @@ static void extend(struct context *c)
  */
 void *libibverbs(const char *name)
 {
-	void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	void *library = loader()->open("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	void *symbol = next(name);
 
-	if (library && (!symbol || symbol == dlvsym(library, name, "IBVERBS_1.0")))
-		symbol = dlsym(library, name);
+	if (library && (!symbol || symbol == loader()->version(library, name, "IBVERBS_1.0")))
+		symbol = loader()->symbol(library, name);
 	return symbol;
 }
 

@@ -263,6 +263,23 @@ int device_gone(int fd);
  * find it. */
 void *libibverbs(const char *name);
 
+/* libc.c */
+
+/* The functions by which a program loads libraries. They are null where the C library has none. */
+struct loader {
+	void *(*open)(const char *, int);
+	void *(*symbol)(void *, const char *);
+	void *(*version)(void *, const char *, const char *);
+	char *(*error)(void);
+};
+const struct loader *loader(void);
+
+/* libc_unfit returns why programs with this C library cannot have a device, or NULL. */
+const char *libc_unfit(void);
+
+/* after_fork makes children of fork call a function. */
+void after_fork(void (*child)(void));
+
 /* calls.c */
 struct real {
 	int (*open)(const char *, int, ...);

@@ -61,7 +61,7 @@ void server_init(void)
 	if (s)
 		server_path(s);
 	if (server_len || on_demand())
-		pthread_atfork(NULL, NULL, child);
+		after_fork(child);
 }
 
 const char *server_socket(void) { return server.sun_path; }

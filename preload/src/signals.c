@@ -84,7 +84,7 @@ static void exchange(int i, const struct sigaction *to, struct sigaction *old)
 	sigset_t all, before;
 
 	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
+	sigprocmask(SIG_BLOCK, &all, &before);
 	pthread_mutex_lock(&faults[i].lock);
 	now = atomic_load(&faults[i].current);
 	if (old)
@@ -95,7 +95,7 @@ static void exchange(int i, const struct sigaction *to, struct sigaction *old)
 		atomic_store(&faults[i].current, free);
 	}
 	pthread_mutex_unlock(&faults[i].lock);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 /* pass_on executes the program's action for a fault. */
@@ -115,12 +115,12 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 	}
 	if (a.sa_flags & (int)SA_RESETHAND)
 		exchange(fault(sig), &none, NULL);
-	pthread_sigmask(SIG_SETMASK, NULL, &mask);
+	sigprocmask(SIG_SETMASK, NULL, &mask);
 	memcpy(&mask, &c->uc_sigmask, KERNEL_SIGSET);
-	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
 	if (!(a.sa_flags & SA_NODEFER))
 		sigaddset(&a.sa_mask, sig);
-	pthread_sigmask(SIG_BLOCK, &a.sa_mask, NULL);
+	sigprocmask(SIG_BLOCK, &a.sa_mask, NULL);
 	if (a.sa_flags & SA_SIGINFO)
 		a.sa_sigaction(sig, info, context);
 	else

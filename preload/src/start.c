@@ -47,6 +47,8 @@ void start_init(void)
 	int n = 0;
 	char *at;
 
+	if (libc_unfit() && (*(s ? s : "") || getenv("SOFTRDMA_SOCKET")))
+		s = "none"; /* the first RDMA call says why */
 	if (!s || !*s || strlen(s) >= sizeof(command.text))
 		return;
 	strcpy(command.text, s);
@@ -60,7 +62,7 @@ void start_init(void)
 		if (at)
 			*at++ = 0;
 	}
-	pthread_atfork(NULL, NULL, child);
+	after_fork(child);
 }
 
 int on_demand(void) { return command.text[0] != 0; }
@@ -211,8 +213,14 @@ static int obtain(void)
 {
 	char output[1024], *tree;
 	struct timespec now;
-	int fd = join(), err;
+	int fd, err;
 
+	if (libc_unfit()) {
+		snprintf(output, sizeof(output), "%s", libc_unfit());
+		tell(0, output);
+		return -1;
+	}
+	fd = join();
 	if (fd >= 0)
 		return fd;
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -242,12 +250,12 @@ int start_server(void)
 	int fd, state;
 
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	sigprocmask(SIG_SETMASK, &all, &old);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&command.lock);
 	fd = obtain();
 	pthread_mutex_unlock(&command.lock);
 	pthread_setcancelstate(state, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	sigprocmask(SIG_SETMASK, &old, NULL);
 	return fd;
 }
