@@ -19,7 +19,7 @@ var floors = []string{
 	"internal/crc internal/psn internal/reason internal/congestion internal/eventqueue internal/vector internal/memfd " +
 		"internal/inherit internal/waiting internal/pmix internal/host/... internal/testenv/... preload preload/library",
 	// Formats, states, and machines that know nothing but them.
-	"internal/cdi internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
+	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
 		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
 	"internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing internal/link/tcp",
@@ -30,7 +30,7 @@ var floors = []string{
 	// Transports and the connection manager: machines without I/O.
 	"internal/unreliable internal/cm internal/ondemand internal/provider internal/explain internal/fabric/node internal/management/partitions " +
 		"internal/fabric/trunk",
-	"internal/rc/... internal/iwarp/... internal/uc internal/ud internal/allocation internal/fabric/subnet internal/fabric/relay",
+	"internal/cdi internal/rc/... internal/iwarp/... internal/uc internal/ud internal/allocation internal/fabric/subnet internal/fabric/relay",
 	// The adapter drives them.
 	"internal/adapter/... internal/fabric/attach internal/fabric/control",
 	"internal/cma internal/away internal/simnet/rig internal/uverbs/client internal/fabric/drawing internal/fabric/live",

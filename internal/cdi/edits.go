@@ -9,6 +9,8 @@ package cdi
 
 import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"softrdma/internal/ondemand"
 )
 
 // DefaultKind is the kind of the devices if no other is asked for: VENDOR/CLASS.
@@ -47,12 +49,13 @@ const (
 // else. Files is a directory that Store.Files returned. Folder is the directory of the host that
 // containers with the device Shared have in common; it is not used for Auto.
 func Edits(device, files, folder string) specs.ContainerEdits {
+	env := ondemand.Environment{
+		Library: filesPath + "/" + libraryName,
+		Engine:  filesPath + "/" + engineName,
+		Start:   []string{filesPath + "/" + commandName, "daemon", "--on-demand"},
+	}
 	edits := specs.ContainerEdits{
-		Env: []string{
-			"LD_PRELOAD=" + filesPath + "/" + libraryName,
-			"SOFTRDMA_ENGINE=" + filesPath + "/" + engineName,
-			"SOFTRDMA_START=" + filesPath + "/" + commandName + " daemon --on-demand",
-		},
+		Env: env.Over(func(string) string { return "" }), // what the image sets is lost: runtimes replace values
 		Mounts: []*specs.Mount{{
 			HostPath: files, ContainerPath: filesPath, Options: []string{"ro", "nosuid", "nodev", "bind"},
 		}},

@@ -40,10 +40,13 @@ type Environment struct {
 
 // Variables returns the environment variables, as NAME=VALUE. Those of another Environment that this
 // process has are emptied. Libraries that are preloaded already are kept, after this one.
-func (e *Environment) Variables() (list []string) {
+func (e *Environment) Variables() []string { return e.Over(os.Getenv) }
+
+// Over is Variables for a process whose environment has other values, "" for those that it lacks.
+func (e *Environment) Over(old func(name string) string) (list []string) {
 	flag := map[bool]string{true: "1"}
 	for _, v := range []struct{ name, value string }{
-		{preloadVariable, e.preload(os.Getenv(preloadVariable))},
+		{preloadVariable, e.preload(old(preloadVariable))},
 		{socketVariable, e.Socket},
 		{treeVariable, e.Tree},
 		{startVariable, strings.Join(e.Start, " ")},
@@ -51,7 +54,7 @@ func (e *Environment) Variables() (list []string) {
 		{requiredVariable, flag[e.Required && e.Engine != ""]},
 		{verboseVariable, flag[e.Verbose && e.Engine != ""]},
 	} {
-		if v.value != "" || os.Getenv(v.name) != "" {
+		if v.value != "" || old(v.name) != "" {
 			list = append(list, v.name+"="+v.value)
 		}
 	}

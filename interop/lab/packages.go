@@ -45,6 +45,39 @@ var programs = []debianPackage{
 	{"libopenmpi-dev", "/usr/bin/mpicc.openmpi"},
 }
 
+// containers are packages that run containers.
+var containers = []debianPackage{
+	{"podman", "/usr/bin/podman"},
+	{"runc", "/usr/sbin/runc"},
+	{"containernetworking-plugins", "/usr/lib/cni/bridge"},
+	{"iproute2", "/usr/sbin/ip"},
+	{"perftest", "/usr/bin/ib_write_bw"},
+	{"ibverbs-providers", "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"},
+}
+
+// images are packages that make images of containers and run them in other ways.
+var images = []debianPackage{
+	{"debootstrap", "/usr/sbin/debootstrap"},
+	{"buildah", "/usr/bin/buildah"},
+	{"uidmap", "/usr/bin/newuidmap"},
+	{"slirp4netns", "/usr/bin/slirp4netns"},
+	{"fuse-overlayfs", "/usr/bin/fuse-overlayfs"},
+	{"musl", "/usr/lib/x86_64-linux-musl/libc.so"},
+	{"busybox-static", "/usr/bin/busybox"},
+}
+
+// InstallContainers installs podman and programs for containers of this machine's user land, if they are missing.
+// It needs root.
+func InstallContainers(ctx context.Context) error {
+	if os.Geteuid() != 0 {
+		return &LackError{"root", "it makes network namespaces, and overlays of this machine's root file system"}
+	}
+	return install(ctx, containers)
+}
+
+// InstallImages installs what makes images, if it is missing. It needs root.
+func InstallImages(ctx context.Context) error { return install(ctx, images) }
+
 // InstallPrograms installs UCX's and Open MPI's programs if they are missing. It needs root.
 func InstallPrograms(ctx context.Context) error { return install(ctx, programs) }
 
