@@ -41,9 +41,9 @@ type Config struct {
 	Lanes int
 
 	// Shared lets other programs of this user open devices on the same address, with
-	// "shared:" names, once a uverbs server serves this device. It needs Linux. iWARP
-	// with TLS cannot be shared. Programs at a port of a fabric on another host get
-	// this program's secret of it.
+	// "shared:" names, once a uverbs server serves this device. It needs Linux. The
+	// connections of iWARP with TLS stay in this program. Programs at a port of a fabric
+	// on another host get this program's secret of it.
 	// The device has 1/256 of the queue pair numbers for each of its lanes.
 	Shared bool
 

@@ -129,9 +129,6 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 		if lanes > 1 {
 			return l, reason.NotSupported("lanes: expected 1 of an iWARP device, found %d", lanes)
 		}
-		if cfg.Shared && cfg.TLS != nil {
-			return l, reason.NotSupported("Shared: expected an iWARP device without TLS, whose keys stay in one process")
-		}
 		if l.streams, err = s.openStreams(c, cfg); err == nil && cfg.Shared {
 			l.share, l.slots = steering.Share{Lanes: 1, Of: sharedLanes}, newLaneSlots()
 		}

@@ -14,6 +14,7 @@ import (
 	"softrdma/internal/frame"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
+	"softrdma/internal/link/tcp"
 	"softrdma/internal/link/udp"
 	"softrdma/internal/steering"
 	"softrdma/internal/trace"
@@ -95,7 +96,13 @@ func (s *Stack) openIWARPSlot(slot *daemon.Slot, p *opening, cfg *Config) (*Devi
 	if err != nil {
 		return nil, err
 	}
-	if p.links.streams, err = s.openStreams(&p.choice, cfg); err != nil {
+	program := away.NewProgram(conn)
+	if slot.Relayed {
+		p.links.streams, err = tcp.OpenRelayed(p.choice.Addr.Addr(), program.Connect)
+	} else {
+		p.links.streams, err = s.openStreams(&p.choice, cfg)
+	}
+	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	p.release = func() error { return errors.Join(conn.Close(), slot.Close()) }
@@ -103,7 +110,7 @@ func (s *Stack) openIWARPSlot(slot *daemon.Slot, p *opening, cfg *Config) (*Devi
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	go away.Serve(conn, d.local)
+	go program.Serve(d.local)
 	return d, nil
 }
 

@@ -1,7 +1,6 @@
 package verbs_test
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -291,9 +290,6 @@ func TestSharedAddressRefusals(t *testing.T) {
 	}
 	if _, err := verbs.Open("127.7.42.1", verbs.Config{}); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("the address without a slot: %v", err)
-	}
-	if _, err := verbs.Open("iwarp:127.7.42.1", verbs.Config{Shared: true, TLS: &tls.Config{}}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("iWARP with TLS: %v", err)
 	}
 	unshared := serve(t, openDevice(t, "127.7.42.4", verbs.Config{}))
 	if _, err := verbs.Open("shared:"+filepath.Join(unshared.dir, "socket"), verbs.Config{}); reasonOf(err) != "SLOT_UNSHARED" {

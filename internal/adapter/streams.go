@@ -3,10 +3,12 @@ package adapter
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"softrdma/internal/adapter/stream"
 	"softrdma/internal/iwarp"
+	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
@@ -177,6 +179,16 @@ func ShareStreams(d *Device, away func(lane int) StreamAway) error {
 		}
 		return away(steering.LaneOf(qpn, d.share.Of))
 	})
+}
+
+// RelayStream connects a stream of another process that adopts its streams (see link.Relayer).
+func RelayStream(d *Device, fd int, port uint16, dst netip.AddrPort, tos uint8, hold link.Hold) error {
+	r, ok := d.cfg.Streams.(link.Relayer)
+	if !ok {
+		return fmt.Errorf("a device that relays streams: expected one of iWARP with TLS: %w", errors.ErrUnsupported)
+	}
+	r.Relay(fd, port, dst, tos, hold)
+	return nil
 }
 
 // AdoptStream continues a stream of another process (see stream.Set.Adopt).

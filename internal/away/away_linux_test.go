@@ -1,6 +1,11 @@
 package away
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
 	"net"
 	"net/netip"
 	"testing"
@@ -10,6 +15,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/iwarp"
+	"softrdma/internal/link"
 	"softrdma/internal/link/tcp"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -28,12 +34,21 @@ type end struct {
 	events chan adapter.StreamEvent
 }
 
-func open(t *testing.T, addr string, share steering.Share) *end {
+func openLink(t testing.TB, addr string, secret *tls.Config) link.Streams {
 	t.Helper()
-	l, err := tcp.Open(netip.MustParseAddr(addr), tcp.Config{})
+	open := tcp.Open
+	if secret != nil {
+		open = func(a netip.Addr, c tcp.Config) (link.Streams, error) { return tcp.OpenTLS(a, c, secret) }
+	}
+	l, err := open(netip.MustParseAddr(addr), tcp.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+func open(t *testing.T, l link.Streams, share steering.Share) *end {
+	t.Helper()
 	e := &end{adapter.Open(adapter.Config{Streams: l, Share: share}), make(chan adapter.StreamEvent, 16)}
 	t.Cleanup(func() { _ = e.dev.Close() })
 	return e
@@ -104,14 +119,22 @@ func connection(t *testing.T) (server, program *net.UnixConn) {
 }
 
 // share opens the server's and the program's device on one address, and connects them.
-func share(t *testing.T) (server, program *end, far *net.UnixConn) {
+func share(t *testing.T, secret *tls.Config) (server, program *end, far *net.UnixConn) {
 	t.Helper()
-	server, program = open(t, shared, steering.Share{Lanes: 1, Of: 4}), open(t, shared, steering.Share{First: 1, Lanes: 1, Of: 4})
 	near, far := connection(t)
-	c := NewClient(near)
+	p, err := NewProgram(far), error(nil)
+	server = open(t, openLink(t, shared, secret), steering.Share{Lanes: 1, Of: 4})
+	var l link.Streams
+	if secret == nil {
+		l = openLink(t, shared, nil)
+	} else if l, err = tcp.OpenRelayed(netip.MustParseAddr(shared), p.Connect); err != nil {
+		t.Fatal(err)
+	}
+	program = open(t, l, steering.Share{First: 1, Lanes: 1, Of: 4})
+	c := NewClient(near, server.dev, func() (func(), error) { return func() {}, nil })
 	go c.Run()
-	go Serve(far, program.dev)
-	err := adapter.ShareStreams(server.dev, func(lane int) adapter.StreamAway {
+	go p.Serve(program.dev)
+	err = adapter.ShareStreams(server.dev, func(lane int) adapter.StreamAway {
 		if lane == 1 {
 			return c
 		}
@@ -121,6 +144,29 @@ func share(t *testing.T) (server, program *end, far *net.UnixConn) {
 		t.Fatal(err)
 	}
 	return server, program, far
+}
+
+// withTLSToo runs a test with and without TLS, whose connections the server keeps.
+func withTLSToo(t *testing.T, test func(t *testing.T, secret *tls.Config)) {
+	t.Run("plain", func(t *testing.T) { test(t, nil) })
+	t.Run("TLS", func(t *testing.T) { test(t, certified(t)) })
+}
+
+// certified returns a configuration of ends that have one certificate.
+func certified(t *testing.T) *tls.Config {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, InsecureSkipVerify: true,
+	}
 }
 
 func dialTo(at netip.AddrPort, qpn uint32) *adapter.DialConfig {
@@ -150,8 +196,12 @@ func accepted(t *testing.T, server, program, peer *end) (mine, theirs *adapter.S
 }
 
 func TestProgramContinuesAnAcceptedStream(t *testing.T) {
-	server, program, _ := share(t)
-	peer := open(t, other, steering.Share{})
+	withTLSToo(t, testProgramContinuesAnAcceptedStream)
+}
+
+func testProgramContinuesAnAcceptedStream(t *testing.T, secret *tls.Config) {
+	server, program, _ := share(t, secret)
+	peer := open(t, openLink(t, other, secret), steering.Share{})
 	mine, _ := accepted(t, server, program, peer)
 	if n, _ := server.dev.StreamCount(); n != 0 {
 		t.Errorf("the server has %d streams, expected none", n)
@@ -167,9 +217,11 @@ func TestProgramContinuesAnAcceptedStream(t *testing.T) {
 	mine.Release()
 }
 
-func TestProgramDialsForTheServer(t *testing.T) {
-	server, program, _ := share(t)
-	peer := open(t, other, steering.Share{})
+func TestProgramDialsForTheServer(t *testing.T) { withTLSToo(t, testProgramDialsForTheServer) }
+
+func testProgramDialsForTheServer(t *testing.T, secret *tls.Config) {
+	server, program, _ := share(t, secret)
+	peer := open(t, openLink(t, other, secret), steering.Share{})
 	l, err := peer.dev.ListenStream(0, 4, peer.handle)
 	if err != nil {
 		t.Fatal(err)
@@ -193,8 +245,10 @@ func TestProgramDialsForTheServer(t *testing.T) {
 	server.wants(t, iwarp.Closed)
 }
 
-func TestDialOfNoQueuePairIsRefused(t *testing.T) {
-	server, _, _ := share(t)
+func TestDialOfNoQueuePairIsRefused(t *testing.T) { withTLSToo(t, testDialOfNoQueuePairIsRefused) }
+
+func testDialOfNoQueuePairIsRefused(t *testing.T, secret *tls.Config) {
+	server, _, _ := share(t, secret)
 	if _, err := server.dev.Dial(dialTo(netip.MustParseAddrPort(other+":9"), 0x1001), server.handle); err != nil {
 		t.Fatal(err)
 	}
@@ -206,8 +260,10 @@ func TestDialOfNoQueuePairIsRefused(t *testing.T) {
 	}
 }
 
-func TestDialOfAClosedPortIsRefused(t *testing.T) {
-	server, program, _ := share(t)
+func TestDialOfAClosedPortIsRefused(t *testing.T) { withTLSToo(t, testDialOfAClosedPortIsRefused) }
+
+func testDialOfAClosedPortIsRefused(t *testing.T, secret *tls.Config) {
+	server, program, _ := share(t, secret)
 	if _, err := server.dev.Dial(dialTo(netip.MustParseAddrPort(other+":9"), program.pair(t)), server.handle); err != nil {
 		t.Fatal(err)
 	}
@@ -218,8 +274,12 @@ func TestDialOfAClosedPortIsRefused(t *testing.T) {
 
 // When a program has ended, its streams have.
 func TestStreamsOfAnEndedProgramAreLost(t *testing.T) {
-	server, program, far := share(t)
-	peer := open(t, other, steering.Share{})
+	withTLSToo(t, testStreamsOfAnEndedProgramAreLost)
+}
+
+func testStreamsOfAnEndedProgramAreLost(t *testing.T, secret *tls.Config) {
+	server, program, far := share(t, secret)
+	peer := open(t, openLink(t, other, secret), steering.Share{})
 	accepted(t, server, program, peer)
 	_ = far.Close()
 	if e := server.wants(t, iwarp.Closed); e.Detail.Reason != reason.StreamLost {
@@ -239,9 +299,12 @@ func FuzzReports(f *testing.F) {
 	f.Add([]byte("\x05" + `{"ID":1,"Kind":1,"Local":"1.2.3.4:5"}`))
 	f.Add([]byte("\x05" + `{"ID":18446744073709551615,"Kind":255,"Detail":{"Reason":65535}}`))
 	f.Add([]byte("\x05["))
+	f.Add([]byte("\x06" + `{"Dst":"127.0.0.1:1"}`))
+	dev := adapter.Open(adapter.Config{Streams: openLink(f, shared, nil)})
+	f.Cleanup(func() { _ = dev.Close() })
 	f.Fuzz(func(t *testing.T, message []byte) {
 		near, far := connection(t)
-		c := NewClient(near)
+		c := NewClient(near, dev, func() (func(), error) { return func() {}, nil })
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -255,9 +318,11 @@ func FuzzReports(f *testing.F) {
 	})
 }
 
-func TestStreamForAClosedDeviceEnds(t *testing.T) {
-	server, program, _ := share(t)
-	peer := open(t, other, steering.Share{})
+func TestStreamForAClosedDeviceEnds(t *testing.T) { withTLSToo(t, testStreamForAClosedDeviceEnds) }
+
+func testStreamForAClosedDeviceEnds(t *testing.T, secret *tls.Config) {
+	server, program, _ := share(t, secret)
+	peer := open(t, openLink(t, other, secret), steering.Share{})
 	l, err := server.dev.ListenStream(0, 4, server.handle)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/iwarp"
+	"softrdma/internal/link"
 	"softrdma/internal/reason"
 	"softrdma/internal/unixmsg"
 )
@@ -17,6 +18,8 @@ import (
 // A Client makes a program drive the streams of its queue pairs.
 type Client struct {
 	conn *unixmsg.Conn
+	dev  *adapter.Device
+	hold link.Hold
 
 	mu      sync.Mutex
 	last    uint64
@@ -32,28 +35,22 @@ type entry struct {
 
 var _ adapter.StreamAway = (*Client)(nil)
 
-// NewClient uses a connection to a program, on which the program calls Serve.
-func NewClient(conn *net.UnixConn) *Client {
-	return &Client{conn: unixmsg.NewConn(conn, &protocol), streams: make(map[uint64]*entry), ids: make(map[*adapter.Stream]uint64)}
+// NewClient uses a connection to a program, on which the program calls Program.Serve, for a device of
+// this process. hold is called for each stream.
+func NewClient(conn *net.UnixConn, dev *adapter.Device, hold link.Hold) *Client {
+	return &Client{conn: unixmsg.NewConn(conn, &protocol), dev: dev, hold: hold, streams: make(map[uint64]*entry), ids: make(map[*adapter.Stream]uint64)}
 }
 
 // Run passes on what the program reports, until the connection ends. The program's streams have
 // ended then.
 func (c *Client) Run() {
 	for {
-		var r report
-		_, fds, err := receive(c.conn, &r)
+		message, fds, err := c.conn.Receive()
+		if err == nil {
+			err = c.do(message, fds)
+		}
 		if err != nil {
 			break
-		}
-		fds.Close()
-		if s := c.find(&r); s != nil {
-			e := iwarp.Event{Kind: r.Kind, Agreement: r.Agreement, Private: r.Private, Detail: r.Detail}
-			var behind error
-			if r.Error != "" {
-				behind = errors.New(r.Error)
-			}
-			s.Report(&e, behind, r.Local)
 		}
 	}
 	c.mu.Lock()
@@ -64,6 +61,40 @@ func (c *Client) Run() {
 	for _, x := range left {
 		x.lost()
 	}
+}
+
+// do executes a message. It owns the descriptors.
+func (c *Client) do(message []byte, fds unixmsg.Descriptors) (err error) {
+	switch unixmsg.Kind(message[0]) {
+	case event:
+		var r report
+		if err = protocol.Parse(message, &r); err == nil {
+			c.happened(&r)
+		}
+	case connect:
+		var m call
+		if err = protocol.Parse(message, &m); err == nil && len(fds) > 0 {
+			if adapter.RelayStream(c.dev, fds[0], m.Port, m.Dst, m.TOS, c.hold) == nil {
+				fds = nil
+			}
+		}
+	}
+	fds.Close()
+	return err
+}
+
+// happened passes an event of a stream on.
+func (c *Client) happened(r *report) {
+	s := c.find(r)
+	if s == nil {
+		return
+	}
+	e := iwarp.Event{Kind: r.Kind, Agreement: r.Agreement, Private: r.Private, Detail: r.Detail}
+	var behind error
+	if r.Error != "" {
+		behind = errors.New(r.Error)
+	}
+	s.Report(&e, behind, r.Local)
 }
 
 // lost reports that the program has ended.
@@ -109,6 +140,9 @@ func (c *Client) send(k unixmsg.Kind, m *call, fds ...int) bool {
 	b, err := protocol.Message(k, m)
 	return err == nil && c.conn.TrySend(b, fds...)
 }
+
+// Hold implements adapter.StreamAway.
+func (c *Client) Hold() (release func(), err error) { return c.hold() }
 
 // Dial implements adapter.StreamAway.
 func (c *Client) Dial(s *adapter.Stream, cfg *adapter.DialConfig) {

@@ -10,13 +10,14 @@ import (
 	"softrdma/internal/unixmsg"
 )
 
-// The kinds of messages. The program sends events, the server all others.
+// The kinds of messages. The program sends event and connect, the server all others.
 const (
 	dial unixmsg.Kind = 1 + iota
 	accept
 	disconnect
 	release
 	event
+	connect
 )
 
 var protocol = unixmsg.Protocol{MaxMessage: 8 << 10, MaxDescriptors: 1, Malformed: malformed}
@@ -25,14 +26,14 @@ func malformed(expected, found uint64) error {
 	return fmt.Errorf("message about a stream: expected %d, found %d: %w", expected, found, syscall.EPROTO)
 }
 
-// A call is the body of a message of the server. One of kind accept has the descriptor of the
-// connection.
+// A call is the body of a message other than event. One of kind accept has the descriptor of the
+// connection, one of kind connect that of a socket to which the server relays a connection.
 type call struct {
 	ID      uint64         // of the stream; the server chooses it
 	QPN     uint32         `json:",omitempty"`
-	Dst     netip.AddrPort // dial
-	Port    uint16         `json:",omitempty"` // dial
-	TOS     uint8          `json:",omitempty"` // dial
+	Dst     netip.AddrPort // dial, connect
+	Port    uint16         `json:",omitempty"` // dial, connect
+	TOS     uint8          `json:",omitempty"` // dial, connect
 	Params  *iwarp.Params  `json:",omitempty"` // dial, accept
 	Request []byte         `json:",omitempty"` // accept
 }
@@ -46,17 +47,4 @@ type report struct {
 	Detail    reason.Detail
 	Error     string `json:",omitempty"`
 	Local     netip.AddrPort
-}
-
-// receive waits for the next message and parses its body. The descriptors are the caller's.
-func receive(c *unixmsg.Conn, body any) (unixmsg.Kind, unixmsg.Descriptors, error) {
-	message, fds, err := c.Receive()
-	if err == nil {
-		err = protocol.Parse(message, body)
-	}
-	if err != nil {
-		fds.Close()
-		return 0, nil, err
-	}
-	return unixmsg.Kind(message[0]), fds, nil
 }

@@ -3,7 +3,9 @@ package away
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"syscall"
 
@@ -13,8 +15,8 @@ import (
 	"softrdma/internal/unixmsg"
 )
 
-// A program drives streams for a Client.
-type program struct {
+// A Program drives streams for a Client.
+type Program struct {
 	conn    *unixmsg.Conn
 	dev     *adapter.Device
 	streams map[uint64]*adapter.Stream
@@ -24,22 +26,39 @@ type program struct {
 	sending bool
 }
 
-// Serve drives streams of a device for the Client at the other end of a connection, until that
-// ends. The streams stay as they are then.
-func Serve(conn *net.UnixConn, dev *adapter.Device) {
-	p := &program{conn: unixmsg.NewConn(conn, &protocol), dev: dev, streams: make(map[uint64]*adapter.Stream)}
+// NewProgram uses a connection to a Client.
+func NewProgram(conn *net.UnixConn) *Program {
+	return &Program{conn: unixmsg.NewConn(conn, &protocol), streams: make(map[uint64]*adapter.Stream)}
+}
+
+// Connect is a tcp.Connect: it asks the server for a connection.
+func (p *Program) Connect(fd int, port uint16, dst netip.AddrPort, tos uint8) error {
+	b, err := protocol.Message(connect, &call{Dst: dst, Port: port, TOS: tos})
+	if err == nil && !p.conn.TrySend(b, fd) {
+		err = fmt.Errorf("the server, which has the keys of TLS, takes no requests: %w", syscall.EAGAIN)
+	}
+	return err
+}
+
+// Serve drives streams of a device until the connection ends. The streams stay as they are then.
+func (p *Program) Serve(dev *adapter.Device) {
+	p.dev = dev
 	for {
 		var m call
-		k, fds, err := receive(p.conn, &m)
+		message, fds, err := p.conn.Receive()
+		if err == nil {
+			err = protocol.Parse(message, &m)
+		}
 		if err != nil {
+			fds.Close()
 			return
 		}
-		p.do(k, &m, fds)
+		p.do(unixmsg.Kind(message[0]), &m, fds)
 	}
 }
 
 // do executes a message. It owns the descriptors.
-func (p *program) do(k unixmsg.Kind, m *call, fds unixmsg.Descriptors) {
+func (p *Program) do(k unixmsg.Kind, m *call, fds unixmsg.Descriptors) {
 	s := p.streams[m.ID]
 	switch {
 	case k == accept && len(fds) > 0 && m.Params != nil:
@@ -61,7 +80,7 @@ func (p *program) do(k unixmsg.Kind, m *call, fds unixmsg.Descriptors) {
 }
 
 // begin makes a stream and reports why it cannot.
-func (p *program) begin(m *call, open func(func(*adapter.StreamEvent)) (*adapter.Stream, error)) {
+func (p *Program) begin(m *call, open func(func(*adapter.StreamEvent)) (*adapter.Stream, error)) {
 	id := m.ID
 	s, err := open(func(e *adapter.StreamEvent) { p.happened(id, e) })
 	if err == nil {
@@ -81,7 +100,7 @@ func (p *program) begin(m *call, open func(func(*adapter.StreamEvent)) (*adapter
 }
 
 // happened reports an event. It is called with the lane held, and does not wait.
-func (p *program) happened(id uint64, e *adapter.StreamEvent) {
+func (p *Program) happened(id uint64, e *adapter.StreamEvent) {
 	if e.Kind == iwarp.Requested { // the server has seen the request
 		return
 	}
@@ -92,7 +111,7 @@ func (p *program) happened(id uint64, e *adapter.StreamEvent) {
 	p.tell(&r)
 }
 
-func (p *program) tell(r *report) {
+func (p *Program) tell(r *report) {
 	b, err := protocol.Message(event, r)
 	if err != nil {
 		return
@@ -107,7 +126,7 @@ func (p *program) tell(r *report) {
 }
 
 // flush sends the reports that wait.
-func (p *program) flush() {
+func (p *Program) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.reports) > 0 {

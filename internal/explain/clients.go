@@ -61,7 +61,7 @@ var _ = explain(map[reason.Reason]text{
 		"Start the server with larger limits, or use fewer rings and regions.",
 		"no clause: local to the host"},
 	reason.SlotUnshared: {
-		"A program asked for a share of a device's address, so that the adapter runs in the program. The server has opened the device in another way, or the device speaks iWARP (1) with TLS.",
+		"A program asked for a share of a device's address, so that the adapter runs in the program. The server has opened the device in another way.",
 		"The device's protocol, and whether the server's program opens it with verbs.Config.Shared. softrdma exec and softrdma daemon do so.",
 		"Serve another device, or let the server have the device of a C program (softrdma exec --engine daemon).",
 		localClause},

@@ -104,17 +104,36 @@ type Stream interface {
 	Reset() error
 }
 
-// A Mover is a link whose streams can move to another process. It sends and receives nothing by
-// itself, so a stream is all in its descriptor.
+// A Hold reserves what one stream that another process drives takes of this process. The stream's end
+// calls release.
+type Hold func() (release func(), err error)
+
+// A Mover is a link whose streams can move to another process.
 type Mover interface {
 	Streams
 
-	// Move ends a stream here without ending it for the peer, and returns its descriptor.
-	Move(s Stream) (fd int, err error)
+	// Move ends a stream here without ending it for the peer, and returns a descriptor with which
+	// the other process's Adopter continues it.
+	Move(s Stream, hold Hold) (fd int, err error)
+}
+
+// An Adopter is a link that continues streams of another process.
+type Adopter interface {
+	Streams
 
 	// Adopt continues a stream that has come with a descriptor, which it owns.
 	Adopt(fd int, owner any) (Stream, error)
 
 	// Discard closes a descriptor that no process adopts. Any goroutine may call it.
 	Discard(fd int)
+}
+
+// A Relayer is a link whose connections stay in this process when their streams move: it relays the
+// bytes.
+type Relayer interface {
+	Mover
+
+	// Relay connects to a peer as Dial does, for a stream of another process whose socket it owns.
+	// Any goroutine may call it.
+	Relay(fd int, port uint16, dst netip.AddrPort, tos uint8, hold Hold)
 }

@@ -33,7 +33,16 @@ func newServer(t testing.TB, addr string) *Server {
 func newServerOf(t testing.TB, addr string, cfg Config) *Server {
 	t.Helper()
 	for name := range strings.FieldsSeq(addr) {
-		dev, err := verbs.Open(name, verbs.Config{Shared: true})
+		device := verbs.Config{Shared: true}
+		name, secure := strings.CutPrefix(name, "tls+")
+		if secure {
+			secret, err := verbs.SharedSecret([]byte("thirty-two bytes of a test secret"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			device.TLS = secret
+		}
+		dev, err := verbs.Open(name, device)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ func TestProgramsOnOneAddressSurviveKills(t *testing.T) {
 		engine, protocol string
 		kills            int
 	}{
-		{"program", "", 500}, {"daemon", "", 150}, {"program", "roce1:", 100}, {"program", "ib:", 100}, {"program", "ib:@", 50}, {"program", "iwarp:", 100},
+		{"program", "", 500}, {"daemon", "", 150}, {"program", "roce1:", 100}, {"program", "ib:", 100}, {"program", "ib:@", 50}, {"program", "iwarp:", 100}, {"program", "tls+iwarp:", 100},
 	} {
 		t.Run(x.engine+x.protocol, func(t *testing.T) {
 			if x.protocol == "roce1:" {
@@ -64,7 +64,7 @@ func survivesKills(t *testing.T, engine, protocol string, kills int) {
 	t.Setenv("TMPDIR", temporary)
 	var pairs []*bystanders
 	paths := modes[:2]
-	if protocol == "iwarp:" { // where programs need librdmacm, which bystanders have not
+	if strings.HasSuffix(protocol, "iwarp:") { // where programs need librdmacm, which bystanders have not
 		paths, modes = nil, modes[:1]
 	}
 	for _, path := range paths {

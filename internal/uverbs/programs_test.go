@@ -160,13 +160,18 @@ func runUnchanged(t *testing.T, lib string, env []string, peer string, a, b *Ser
 
 // The server accepts connections, and programs continue them. Programs with the other engine are
 // peers, too.
-func TestProgramsRunUnchangedOverIWARP(t *testing.T) {
+func TestProgramsRunUnchangedOverIWARP(t *testing.T) { runUnchangedOverIWARP(t, "iwarp:") }
+
+// With TLS the server keeps the connections, and relays their bytes.
+func TestProgramsRunUnchangedOverIWARPWithTLS(t *testing.T) { runUnchangedOverIWARP(t, "tls+iwarp:") }
+
+func runUnchangedOverIWARP(t *testing.T, prefix string) {
 	if testing.Short() {
 		t.Skip("seconds of real programs")
 	}
 	lib, all := library(t), engines(t)
 	const peer = "127.14.3.6"
-	a, b := newServer(t, "iwarp:"+peer), newServer(t, "iwarp:127.14.3.7")
+	a, b := newServer(t, prefix+peer), newServer(t, prefix+"127.14.3.7")
 	for _, x := range []programPair{
 		{[]string{"rping", "-s", "-a", peer, "-C", "10"}, []string{"rping", "-c", "-a", peer, "-C", "10", "-V", "-v"}, "rdma-ping-9"},
 		{[]string{"ucmatose", "-b", peer}, []string{"ucmatose", "-s", peer}, "return status 0"},

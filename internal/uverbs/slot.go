@@ -121,7 +121,7 @@ func slotError(err error) error {
 func describe(d *device.Device, key [16]byte, lane int) *uapi.Slot {
 	s := &uapi.Slot{
 		Protocol: uint8(d.Verbs.Protocol()), Addr: d.Verbs.Addr(), Interface: d.Verbs.Name(), GUID: uint64(d.Verbs.Query().NodeGUID), MTU: d.Verbs.QueryPort().ActiveMTU,
-		First: lane, Of: d.Adapter.Share().Of, Key: key,
+		First: lane, Of: d.Adapter.Share().Of, Key: key, Relayed: registry.Of(d.Verbs).TLS != nil,
 	}
 	if port := registry.Of(d.Verbs).Fabric; port != nil {
 		at := port.Place()
@@ -149,7 +149,7 @@ func (t *slots) add(s *Server, x *slot) (far int, err error) {
 		x.process.Account.Descriptors.Return(1)
 		return -1, errors.Join(err, unix.Close(fds[1]))
 	}
-	x.away = away.NewClient(x.end)
+	x.away = away.NewClient(x.end, x.device.Adapter, x.hold)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || x.process.Ended() {
@@ -165,6 +165,19 @@ func (t *slots) add(s *Server, x *slot) (far int, err error) {
 		t.remove(x)
 	}()
 	return fds[1], nil
+}
+
+// relayDescriptors is what a stream takes whose connection stays in this process: the connection
+// and the socket to the program.
+const relayDescriptors = 2
+
+// hold is a link.Hold.
+func (x *slot) hold() (release func(), err error) {
+	account := &x.process.Account.Descriptors
+	if err := account.Take(relayDescriptors); err != nil {
+		return nil, err
+	}
+	return func() { account.Return(relayDescriptors) }, nil
 }
 
 // of returns the slot of a device's lane, nil if it is free.

@@ -13,6 +13,9 @@ import (
 // process keeps what programs share: listeners, and the requests that come on them. Methods are
 // called with the lane held, and do not wait. What happens to a stream comes by Stream.Report.
 type Away interface {
+	// Hold is the link.Hold of the process's streams.
+	Hold() (release func(), err error)
+
 	// Dial connects a queue pair.
 	Dial(c *Stream, cfg *DialConfig)
 
@@ -60,7 +63,7 @@ func (c *Stream) acceptAway(a Away, qpn uint32, p *iwarp.Params) error {
 		return errors.New("expected a request that waits for an answer, found none")
 	}
 	request, at := c.m.RequestFrame(), c.conn.Local()
-	fd, err := c.s.Link.(link.Mover).Move(c.conn)
+	fd, err := c.s.Link.(link.Mover).Move(c.conn, a.Hold)
 	if err != nil {
 		return err
 	}
@@ -94,7 +97,7 @@ func (s *Set) Adopt(fd int, request []byte, qpn uint32, p *iwarp.Params, handler
 	err = s.Host.Do(func(now time.Duration) error {
 		taken = true
 		c = s.newStream(handler)
-		conn, err := s.Link.(link.Mover).Adopt(fd, c)
+		conn, err := s.Link.(link.Adopter).Adopt(fd, c)
 		if err != nil {
 			return err
 		}
@@ -118,7 +121,7 @@ func (s *Set) Adopt(fd int, request []byte, qpn uint32, p *iwarp.Params, handler
 		return nil
 	})
 	if !taken { // the device is closed
-		s.Link.(link.Mover).Discard(fd)
+		s.Link.(link.Adopter).Discard(fd)
 	}
 	return c, err
 }

@@ -31,6 +31,15 @@ type conn struct {
 	dialed        bool         // dialling has ended, with this result:
 	err           error
 	closed        bool
+	relay         relay // of a stream that another process drives; nil otherwise
+}
+
+// A relay takes the place of the lane and its buffers.
+type relay interface {
+	connected(err error)
+	read()  // carries what the peer sends
+	write() // carries what the process sends, and returns when the connection is to be closed
+	shut()  // the link closes
 }
 
 // A transport carries a stream's bytes.
@@ -108,7 +117,15 @@ func (c *conn) connected(raw *net.TCPConn, over transport, err error) bool {
 	if raw != nil {
 		c.local = c.l.addrPort(raw.LocalAddr())
 	}
+	r := c.relay
 	c.mu.Unlock()
+	switch {
+	case r == nil:
+	case closed:
+		r.connected(link.ErrClosed)
+	default:
+		r.connected(err)
+	}
 	if closed && over != nil {
 		_ = raw.Close() // TLS has nothing to send yet
 	}
@@ -134,7 +151,7 @@ func (c *conn) read() {
 	for {
 		b := c.in.room()
 		if b == nil {
-			return
+			break
 		}
 		n, err := c.over.Read(b)
 		if err != nil && err != io.EOF {
@@ -143,9 +160,20 @@ func (c *conn) read() {
 		c.in.filled(n, err)
 		c.l.notify(&c.notice, link.Readiness{Readable: true, Hangup: err != nil})
 		if err != nil {
-			return
+			c.in.waitClosed()
+			break
 		}
 	}
+	if r := c.relayed(); r != nil {
+		r.read()
+	}
+}
+
+// relayed returns the relay of a stream that has left the lane.
+func (c *conn) relayed() relay {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.relay
 }
 
 // write is the writing goroutine. At the end it closes the connection.
@@ -160,6 +188,9 @@ func (c *conn) write() {
 				c.l.notify(&c.notice, link.Readiness{Readable: ended, Writable: true, Hangup: err != nil})
 			}
 		case closed:
+			if r := c.relayed(); r != nil {
+				r.write()
+			}
 			return
 		case last:
 			_ = c.over.CloseWrite() // an error means that the peer has gone, which Read reports
@@ -234,14 +265,17 @@ func (c *conn) close(reset bool) error {
 	c.stop()
 	c.mu.Lock()
 	c.closed = true
-	raw, over := c.raw, c.over
+	raw, over, r := c.raw, c.over, c.relay
 	c.mu.Unlock()
+	if r != nil {
+		r.shut()
+	}
 	var err error
 	if over != nil {
 		if reset {
 			err = errors.Join(raw.SetLinger(0), raw.Close())
 		} else {
-			timeout := lingerTimeout
+			timeout := c.l.linger
 			if c.l.closing() {
 				timeout = closeTimeout
 			}

@@ -21,6 +21,7 @@ type conns struct {
 	base
 	cfg      Config
 	security *tls.Config // nil for plain TCP
+	linger   time.Duration
 
 	wake  chan struct{} // a token for a Wake or readiness that no Wait has returned for
 	ended context.Context
@@ -48,7 +49,7 @@ func openConns(local netip.Addr, cfg Config, security *tls.Config) (link.Streams
 		return nil, fmt.Errorf("open TCP link on %v: expected an address of this host: %w", local, err)
 	}
 	_ = probe.Close() // nothing was accepted
-	l := &conns{base: base{local}, cfg: cfg, wake: make(chan struct{}, 1), open: make(map[interface{ Close() error }]struct{})}
+	l := &conns{base: base{local}, cfg: cfg, linger: lingerTimeout, wake: make(chan struct{}, 1), open: make(map[interface{ Close() error }]struct{})}
 	if security != nil {
 		l.security = secure(security)
 	}

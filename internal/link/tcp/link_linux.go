@@ -32,7 +32,7 @@ type epollLink struct {
 	owners  []any // by descriptor
 	open    map[int]struct{}
 	reports [maxReports]unix.EpollEvent
-	iov     [maxPieces]unix.Iovec
+	iov     [maxPieces + 1]unix.Iovec // one for the header of a chunk
 	head    unix.Msghdr
 }
 

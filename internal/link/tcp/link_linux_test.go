@@ -31,6 +31,7 @@ func kinds(t *testing.T, test func(*testing.T, opener)) {
 		"epoll":      Open,
 		"goroutines": func(a netip.Addr, c Config) (link.Streams, error) { return openConns(a, c, nil) },
 		"TLS":        func(a netip.Addr, c Config) (link.Streams, error) { return OpenTLS(a, c, secret) },
+		"relay":      func(a netip.Addr, c Config) (link.Streams, error) { return openRelay(a, c, secret) },
 	} {
 		t.Run(name, func(t *testing.T) { test(t, o) })
 	}
@@ -76,6 +77,19 @@ func (e end) await(ok func() bool) error {
 	return nil
 }
 
+// connected waits for the result of dialling.
+func (e end) connected(s link.Stream, o *owner) (err error) {
+	e.Helper()
+	e.until(func() bool {
+		if !o.writable {
+			return false
+		}
+		err = s.Connected()
+		return err != link.ErrWouldBlock
+	})
+	return err
+}
+
 // streams makes a stream between two links.
 func streams(a, b end) (x, y link.Stream, ox, oy *owner) {
 	a.Helper()
@@ -96,8 +110,7 @@ func streams(a, b end) (x, y link.Stream, ox, oy *owner) {
 	if y, err = l.Accept(oy); err != nil {
 		a.Fatal(err)
 	}
-	a.until(func() bool { return ox.writable })
-	if err := x.Connected(); err != nil {
+	if err := a.connected(x, ox); err != nil {
 		a.Fatal(err)
 	}
 	if x.Local() != y.Remote() || x.Remote() != y.Local() || x.Remote() != l.Addr() {
@@ -112,7 +125,8 @@ func TestSegmentIsTCPs(t *testing.T) {
 		x, y, _, _ := streams(k.open(t, "127.13.2.1"), k.open(t, "127.13.2.2"))
 		for _, s := range []link.Stream{x, y} {
 			n := s.Segment()
-			if c, ok := s.(*conn); ok && c.l.security != nil {
+			_, relayed := s.(*relayedStream)
+			if c, ok := s.(*conn); ok && c.l.security != nil || relayed {
 				if n != 0 {
 					t.Errorf("%d under TLS", n)
 				}
@@ -220,8 +234,7 @@ func testDialRefusals(t *testing.T, k opener) {
 	o := &owner{}
 	s, err := a.l.Dial(0, at, 0, o)
 	if err == nil {
-		a.until(func() bool { return o.writable })
-		err = s.Connected()
+		err = a.connected(s, o)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("no listener: %v", err)

@@ -68,6 +68,9 @@ func TestStreamsTellTheSystemOfPeerTimeout(t *testing.T) {
 			}
 			x, y, _, _ := streams(end{t, la}, end{t, lb})
 			for _, s := range []link.Stream{x, y} {
+				if _, ok := s.(*relayedStream); ok {
+					continue // the process that relays it sets the options, as with TLS
+				}
 				if got := silenceOf(t, s); got != c.want {
 					t.Errorf("%v: found %v", c.timeout, got)
 				}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"os"
 	"unsafe"
@@ -106,8 +107,8 @@ func (s *stream) Segment() int {
 	return n
 }
 
-// Move implements link.Mover.
-func (l *epollLink) Move(s link.Stream) (fd int, err error) {
+// Move implements link.Mover. The stream is all in its descriptor, so it takes nothing here.
+func (l *epollLink) Move(s link.Stream, _ link.Hold) (fd int, err error) {
 	x := s.(*stream)
 	if fd, err = unix.FcntlInt(uintptr(x.fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		return -1, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
@@ -123,10 +124,10 @@ func (l *epollLink) Move(s link.Stream) (fd int, err error) {
 	return fd, nil
 }
 
-// Discard implements link.Mover.
+// Discard implements link.Adopter.
 func (*epollLink) Discard(fd int) { _ = unix.Close(fd) }
 
-// Adopt implements link.Mover.
+// Adopt implements link.Adopter.
 func (l *epollLink) Adopt(fd int, owner any) (link.Stream, error) {
 	s := &stream{l: l, fd: fd}
 	peer, err := unix.Getpeername(fd)
@@ -257,10 +258,15 @@ func (s *stream) Connected() error {
 
 // Read implements link.Stream.
 func (s *stream) Read(pieces [][]byte) (int, error) {
-	count, length := s.l.gather(pieces)
+	count, length := s.l.gather(0, 0, math.MaxInt, pieces)
 	if length == 0 {
 		return 0, nil
 	}
+	return s.readv(count)
+}
+
+// readv reads into the first pieces of the system's list.
+func (s *stream) readv(count int) (int, error) {
 	for {
 		n, _, e := unix.RawSyscall(unix.SYS_READV, uintptr(s.fd), uintptr(unsafe.Pointer(&s.l.iov[0])), uintptr(count))
 		switch {
@@ -277,10 +283,15 @@ func (s *stream) Read(pieces [][]byte) (int, error) {
 
 // Write writes as much as there is room for.
 func (s *stream) Write(pieces [][]byte) (int, error) {
-	count, length := s.l.gather(pieces)
+	count, length := s.l.gather(0, 0, math.MaxInt, pieces)
 	if length == 0 {
 		return 0, nil
 	}
+	return s.sendmsg(count)
+}
+
+// sendmsg sends the first pieces of the system's list.
+func (s *stream) sendmsg(count int) (int, error) {
 	h := &s.l.head
 	h.Iov = &s.l.iov[0]
 	h.SetIovlen(count)
@@ -304,14 +315,18 @@ func failure(call string, e unix.Errno) error {
 	return os.NewSyscallError(call, e)
 }
 
-// gather fills the system's list with as many pieces as it can hold, and returns their number
-// and length.
-func (l *epollLink) gather(pieces [][]byte) (count, length int) {
+// gather fills the system's list from entry at with limit bytes behind the first skip ones of
+// pieces, as far as it has room. It returns the length of the list and the number of bytes.
+func (l *epollLink) gather(at, skip, limit int, pieces [][]byte) (count, length int) {
+	count = at
 	for _, p := range pieces {
-		if len(p) == 0 {
+		if skip >= len(p) {
+			skip -= len(p)
 			continue
 		}
-		if count == len(l.iov) {
+		p = p[skip:min(len(p), skip+limit-length)]
+		skip = 0
+		if len(p) == 0 || count == maxPieces {
 			break
 		}
 		l.iov[count].Base = unsafe.SliceData(p)

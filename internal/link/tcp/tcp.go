@@ -5,7 +5,8 @@
 // There are two implementations. On Linux one epoll descriptor watches all sockets: it needs
 // no goroutines or buffers, and a connection costs only its socket. On other systems, and
 // everywhere with TLS, package net reads and writes, by two goroutines for each connection,
-// through a buffer for each direction.
+// through a buffer for each direction. If another process drives a stream with TLS, these
+// goroutines relay its bytes instead.
 package tcp
 
 import (

@@ -22,6 +22,9 @@ type Slot struct {
 	// Key proves to other programs of the address that a packet comes from one of them.
 	Key [16]byte
 
+	// Relayed tells a program of an iWARP device with TLS that the server makes its connections.
+	Relayed bool `json:",omitempty"`
+
 	// FabricDir has the socket of a port's fabric. FabricSecret is that of one on another host.
 	FabricDir    string `json:",omitempty"`
 	FabricSecret []byte `json:",omitempty"`

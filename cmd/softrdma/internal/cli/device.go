@@ -126,7 +126,7 @@ func (p Protocol) OpenNames(devices []string) (names []string, err error) {
 }
 
 // OpenShared opens the devices of a server of programs with OpenDevice, so that programs can
-// share the addresses of those that are Sharable. Names are those of OpenNames. CloseAll
+// share their addresses. Names are those of OpenNames. CloseAll
 // closes the opened devices, also after an error.
 func OpenShared(cmd *cobra.Command, names []string) (list []*verbs.Device, closeAll func() error, err error) {
 	var ends []func() error
@@ -137,7 +137,7 @@ func OpenShared(cmd *cobra.Command, names []string) (list []*verbs.Device, close
 		return err
 	}
 	for _, name := range names {
-		d, err := OpenDevice(cmd, name, verbs.Config{Shared: Sharable(cmd, name)})
+		d, err := OpenDevice(cmd, name, verbs.Config{Shared: true})
 		if err != nil {
 			return nil, closeAll, err
 		}

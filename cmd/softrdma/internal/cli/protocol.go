@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"softrdma/verbs"
@@ -38,12 +37,6 @@ func SplitProtocol(name string) (prefix, rest string) {
 		}
 	}
 	return "", name
-}
-
-// Sharable reports whether programs can share the address of a device with a name.
-func Sharable(cmd *cobra.Command, name string) bool {
-	prefix, _ := SplitProtocol(name)
-	return prefix != IWARPPrefix || TLSFlags(cmd) == nil // whose keys stay in one process
 }
 
 // SharedPrefix begins the names of devices on addresses that a daemon shares, see verbs.Open.

@@ -3,7 +3,6 @@ package exec
 import (
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -36,16 +35,9 @@ func (e *engine) Set(s string) error {
 }
 
 // whyNotInProgram returns why the flags rule out devices in the program's own process, ""
-// if they do not. Names are those of the devices to open. With --engine auto each device is where
-// it can be; otherwise all must be in the program.
-func (s *options) whyNotInProgram(cmd *cobra.Command, names []string) string {
-	sharable := func(name string) bool { return cli.Sharable(cmd, name) }
-	unsharable := func(name string) bool { return !sharable(name) }
-	all := slices.IndexFunc(names, sharable) < 0
-	switch {
-	case all || s.engine == engineProgram && slices.ContainsFunc(names, unsharable):
-		return "iWARP with TLS, whose keys stay with softrdma, cannot be in the program"
-	case noFile(cli.FlagText(cmd, cli.PcapFlag)):
+// if they do not.
+func whyNotInProgram(cmd *cobra.Command) string {
+	if noFile(cli.FlagText(cmd, cli.PcapFlag)) {
 		return "--" + cli.PcapFlag + ": programs write to regular files only"
 	}
 	return ""

@@ -37,7 +37,7 @@ func printEnvironment(cmd *cobra.Command, s *options, form format) error {
 	}
 	defer preloaded.Close()
 	env := s.environment(preloaded)
-	engine, err := s.engineOf(cmd, names, func() (*library.File, error) { return kept("engine", preload.Engine) })
+	engine, err := s.engineOf(cmd, func() (*library.File, error) { return kept("engine", preload.Engine) })
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ netlink, memory and signals that the device uses).
 
 The device is in the program's own process, as a library in Go, or in the process of
 softrdma, where each call is a message (--engine program or daemon). The first is much
-faster. It is for programs of the daemon's user, and not for iWARP with TLS. With
-RoCE v1 the program itself needs CAP_NET_RAW. Programs on one address then share it.
+faster. It is for programs of the daemon's user. With RoCE v1 the program itself needs
+CAP_NET_RAW. Programs on one address then share it.
 When softrdma ends, also by kill, programs with the device in their own process keep
 it; others lose it. With auto softrdma takes the first where that is possible; -v says
 which it was, and why.

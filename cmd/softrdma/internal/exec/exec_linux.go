@@ -59,7 +59,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	}
 	defer preloaded.Close()
 	env := s.environment(preloaded)
-	engine, err := s.engineOf(cmd, names, func() (*library.File, error) { return s.engineFile(cmd, dir) })
+	engine, err := s.engineOf(cmd, func() (*library.File, error) { return s.engineFile(cmd, dir) })
 	if err != nil {
 		return err
 	}

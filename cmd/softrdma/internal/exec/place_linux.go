@@ -52,11 +52,11 @@ func (s *options) folder(cmd *cobra.Command) (dir string, end func() error, err 
 }
 
 // engineOf returns the engine's file from a function; nil if the program does not use it.
-func (s *options) engineOf(cmd *cobra.Command, names []string, file func() (*library.File, error)) (*library.File, error) {
+func (s *options) engineOf(cmd *cobra.Command, file func() (*library.File, error)) (*library.File, error) {
 	if s.engine == engineDaemon {
 		return nil, nil
 	}
-	why := s.whyNotInProgram(cmd, names)
+	why := whyNotInProgram(cmd)
 	switch {
 	case why == "":
 		return file()
