@@ -92,7 +92,7 @@ func TestLossRunFiguresAreOfTheFirstSender(t *testing.T) {
 		t.Errorf("plots %+v", plots)
 	}
 	for i := range plots {
-		checkXML(t, plots[i].SVG())
+		svg(t, &plots[i])
 	}
 }
 

@@ -48,7 +48,11 @@ func newSection(title string, rows []Row) section {
 // write writes the page. Plots escape the text in them.
 func (p *page) write(w io.Writer, plots []Plot) error {
 	for i := range plots {
-		p.Plots = append(p.Plots, template.HTML(plots[i].SVG()))
+		image, err := plots[i].SVG()
+		if err != nil {
+			return fmt.Errorf("plot %s: %w", plots[i].Title, err)
+		}
+		p.Plots = append(p.Plots, template.HTML(image))
 	}
 	return pageTemplate.Execute(w, p)
 }

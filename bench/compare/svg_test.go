@@ -8,24 +8,31 @@ import (
 	"testing"
 )
 
-func TestSVGIsWellFormedAndWithinBounds(t *testing.T) {
-	p := Plot{Title: "T & <t>", Unit: "GB/s", Log: true, Ticks: []Tick{{8, "8 B"}, {64, "< & >"}, {4 << 20, "4 MiB"}}, Curves: []Curve{
-		{Name: "a", Points: []Point{{8, .001}, {4 << 20, 9.5}}}, {Name: "b", Points: []Point{{64, 1}}, Dashed: true},
+func TestSVGIsWellFormedAndNamesAll(t *testing.T) {
+	p := Plot{Title: "T & <t>", Unit: "GB/s", Ticks: []Tick{{8, "8 B"}, {64, "< & >"}, {4 << 20, "4 MiB"}}, Curves: []Curve{
+		{Name: "a <", Points: []Point{{8, .001}, {4 << 20, 9.5}}}, {Name: "b", Points: []Point{{64, 1}}, Dashed: true}, {Name: "c", Points: []Point{{64, 0}}},
 	}}
 	for _, log := range []bool{true, false} {
 		p.Log = log
-		checkXML(t, p.SVG())
-		a := p.axes()
-		for _, c := range p.Curves {
-			for _, q := range c.Points {
-				if x, y := p.x(q.X), a.y(q.Value); x < left || x > plotWidth-right || y < top || y > base {
-					t.Errorf("log %v: point %+v at %v, %v is outside of the axes", log, q, x, y)
-				}
+		s := svg(t, &p)
+		for _, want := range []string{"T &amp; &lt;t&gt;, GB/s", "8 B", "&lt; &amp; &gt;", "4 MiB", "a &lt;", "b"} {
+			if !strings.Contains(s, ">"+want+"<") {
+				t.Errorf("log %v: no %q in %s", log, want, s)
 			}
 		}
 	}
-	empty := Plot{Title: "nothing"}
-	checkXML(t, empty.SVG())
+	svg(t, &Plot{Title: "nothing", Log: true})
+	svg(t, &Plot{Title: "one", Log: true, Ticks: []Tick{{8, "8 B"}}, Curves: []Curve{{Points: []Point{{8, 1}}}}})
+}
+
+func svg(t *testing.T, p *Plot) string {
+	t.Helper()
+	s, err := p.SVG()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkXML(t, s)
+	return s
 }
 
 func checkXML(t *testing.T, s string) {

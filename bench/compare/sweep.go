@@ -85,13 +85,13 @@ func (r *Run) Sweep(ctx context.Context) ([]Plot, error) {
 		}
 	}
 	return []Plot{
-		plot("Throughput", Throughput, true, streams, found),
-		plot("CPU time of both ends", CPU, true, streams, found),
-		plot("Latency, half a round trip, median", P50, true, pings, found),
+		newPlot("Throughput", Throughput, true, streams, found),
+		newPlot("CPU time of both ends", CPU, true, streams, found),
+		newPlot("Latency, half a round trip, median", P50, true, pings, found),
 	}, ctx.Err()
 }
 
-func plot(title string, m Metric, log bool, lines []line, found map[Work][]Result) Plot {
+func newPlot(title string, m Metric, log bool, lines []line, found map[Work][]Result) Plot {
 	unit, scale := m.show()
 	p := Plot{Title: title, Unit: unit, Log: log}
 	for _, n := range sweepSizes {
