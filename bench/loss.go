@@ -47,7 +47,7 @@ func runLoss(cmd *cobra.Command, opt *options, self string) error {
 		return err
 	}
 	if opt.html != "" {
-		if err := writePage(opt.html, func(w io.Writer) error { return t.WriteHTML(w, origin(opt.version)) }); err != nil {
+		if err := writePage(opt.html, func(w io.Writer) error { return t.WriteHTML(w, origin(opt.version), opt.gates) }); err != nil {
 			return err
 		}
 	}
@@ -55,12 +55,12 @@ func runLoss(cmd *cobra.Command, opt *options, self string) error {
 		return writeJSON(cmd.OutOrStdout(), t)
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), origin(opt.version))
-	return printLoss(cmd.OutOrStdout(), t)
+	return printLoss(cmd.OutOrStdout(), t, opt.gates)
 }
 
-// printLoss prints the tables in the format of docs/performance.md.
-func printLoss(out io.Writer, t *compare.LossTable) error {
-	parts := []string{impairmentTable(t), figureTable(fmt.Sprintf("median of %d rounds", t.Rounds), t.Figures), shareTable(t)}
+// printLoss prints the tables, with gates in the format of docs/performance.md.
+func printLoss(out io.Writer, t *compare.LossTable, gates bool) error {
+	parts := []string{impairmentTable(t), figures(gates)("the median round of "+plural(t.Rounds, "round"), t.Figures), shareTable(t)}
 	for _, l := range t.Missing {
 		parts = append(parts, "missing: "+oneLine(l))
 	}

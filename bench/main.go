@@ -162,7 +162,7 @@ func run(cmd *cobra.Command, opt *options) error {
 	if opt.loss {
 		return runLoss(cmd, opt, self)
 	}
-	r := &report{file: opt.html, origin: origin(opt.version)}
+	r := &report{file: opt.html, origin: origin(opt.version), gates: opt.gates}
 	for i, name := range opt.paths {
 		t, more, err := runPath(cmd, opt, self, name, r)
 		if err != nil {
@@ -292,11 +292,7 @@ func matches(name string, words []string) bool {
 
 // printTable prints the table, with gates in the format of docs/performance.md.
 func printTable(out io.Writer, t *compare.Table, gates bool) error {
-	show := verdictTable
-	if gates {
-		show = figureTable
-	}
-	if _, err := fmt.Fprintln(out, show(fmt.Sprintf("%s, the median round of %s", t.Path, plural(t.Rounds, "round")), t.Rows)); err != nil {
+	if _, err := fmt.Fprintln(out, figures(gates)(fmt.Sprintf("%s, the median round of %s", t.Path, plural(t.Rounds, "round")), t.Rows)); err != nil {
 		return err
 	}
 	for _, r := range t.Rows {
@@ -308,6 +304,14 @@ func printTable(out io.Writer, t *compare.Table, gates bool) error {
 		}
 	}
 	return nil
+}
+
+// figures returns what makes a table of figures.
+func figures(gates bool) func(title string, rows []compare.Row) string {
+	if gates {
+		return figureTable
+	}
+	return verdictTable
 }
 
 func figureTable(title string, rows []compare.Row) string {

@@ -18,6 +18,7 @@ import (
 type report struct {
 	file   string // "" for none
 	origin *compare.Origin
+	gates  bool
 	tables []*compare.Table
 	plots  []compare.Plot
 	err    error // of writing the page
@@ -35,7 +36,7 @@ func (r *report) show(t *compare.Table) { r.write(append(r.tables[:len(r.tables)
 
 func (r *report) write(tables []*compare.Table) {
 	if r.file != "" && r.err == nil {
-		r.err = writePage(r.file, func(w io.Writer) error { return compare.WriteHTML(w, r.origin, tables, r.plots) })
+		r.err = writePage(r.file, func(w io.Writer) error { return compare.WriteHTML(w, r.origin, r.gates, tables, r.plots) })
 	}
 }
 

@@ -65,14 +65,14 @@ func TestReportGrowsWithEachTable(t *testing.T) {
 		return string(b)
 	}
 	r.show(&compare.Table{Path: "first", Rounds: 1})
-	if s := page(); !strings.Contains(s, "first, 1 round") || !strings.Contains(s, "here") {
+	if s := page(); !strings.Contains(s, "first, rounds: 1<") || !strings.Contains(s, "here") {
 		t.Error(s)
 	}
 	if err := r.add(&compare.Table{Path: "first", Rounds: 5}, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.show(&compare.Table{Path: "second", Rounds: 2})
-	if s := page(); !strings.Contains(s, "first, 5 rounds") || !strings.Contains(s, "second, 2 rounds") || strings.Contains(s, "first, 1 ") {
+	if s := page(); !strings.Contains(s, "first, rounds: 5") || !strings.Contains(s, "second, rounds: 2") || strings.Contains(s, "rounds: 1<") {
 		t.Error(s)
 	}
 }

@@ -18,6 +18,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 // A page is what the template shows.
 type page struct {
 	Origin   *Origin
+	Gates    bool // with those of softrdma's developers
 	Sections []section
 	Loss     *LossTable // nil without one
 	Plots    []template.HTML
@@ -31,8 +32,9 @@ type section struct {
 
 // A pageRow is a Row with its cells as text.
 type pageRow struct {
-	Name, Missing, Verdict string
-	Cells                  []string
+	Name, Missing       string
+	Cells               []string
+	Span, Gate, Verdict string // for softrdma's developers
 }
 
 func newSection(title string, rows []Row) section {
@@ -40,7 +42,7 @@ func newSection(title string, rows []Row) section {
 	for i := range rows {
 		r := &rows[i]
 		of, against, ratio, span := r.Cells()
-		s.Rows = append(s.Rows, pageRow{r.Name, r.Missing, r.Verdict(), []string{of, against, ratio, span, r.Words(), r.Limit(r.Gate)}})
+		s.Rows = append(s.Rows, pageRow{r.Name, r.Missing, []string{of, against, ratio, r.Words()}, span, r.Limit(r.Gate), r.Verdict()})
 	}
 	return s
 }
@@ -58,16 +60,16 @@ func (p *page) write(w io.Writer, plots []Plot) error {
 }
 
 // WriteHTML writes tables and plots as one self-contained page.
-func WriteHTML(w io.Writer, o *Origin, tables []*Table, plots []Plot) error {
-	p := page{Origin: o}
+func WriteHTML(w io.Writer, o *Origin, gates bool, tables []*Table, plots []Plot) error {
+	p := page{Origin: o, Gates: gates}
 	for _, t := range tables {
-		p.Sections = append(p.Sections, newSection(fmt.Sprintf("%s, %d rounds", t.Path, t.Rounds), t.Rows))
+		p.Sections = append(p.Sections, newSection(fmt.Sprintf("%s, rounds: %d", t.Path, t.Rounds), t.Rows))
 	}
 	return p.write(w, plots)
 }
 
 // WriteHTML writes the table and its plots as one self-contained page.
-func (t *LossTable) WriteHTML(w io.Writer, o *Origin) error {
-	p := page{Origin: o, Sections: []section{newSection(fmt.Sprintf("Goodput over a relay, %d rounds", t.Rounds), t.Figures)}, Loss: t}
+func (t *LossTable) WriteHTML(w io.Writer, o *Origin, gates bool) error {
+	p := page{Origin: o, Gates: gates, Sections: []section{newSection(fmt.Sprintf("Goodput over a relay, rounds: %d", t.Rounds), t.Figures)}, Loss: t}
 	return p.write(w, t.Plots())
 }

@@ -52,13 +52,20 @@ func TestWriteHTMLShowsEveryRow(t *testing.T) {
 		{Name: "good & fast", Ratio: 1, Gate: .5, Stretch: .9, Figure: Figure{Gate: .5, Stretch: .9}},
 		{Name: "absent", Missing: "x is not installed"},
 	}}
-	var b strings.Builder
-	if err := WriteHTML(&b, &Origin{Host: "1 Jan"}, []*Table{table}, []Plot{{Title: "plot"}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"1 Jan", "p&lt;", "good &amp; fast", "stretch", "absent", "x is not installed", "<svg"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in the page", want)
+	for _, gates := range []bool{true, false} {
+		var b strings.Builder
+		if err := WriteHTML(&b, &Origin{Host: "1 Jan"}, gates, []*Table{table}, []Plot{{Title: "plot"}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"1 Jan", "p&lt;", "good &amp; fast", "absent", "x is not installed", "<svg"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("no %q in the page", want)
+			}
+		}
+		for _, of := range []string{">stretch<", ">gate<", "≥ 0.5", ">lowest–highest<"} {
+			if strings.Contains(b.String(), of) != gates {
+				t.Errorf("gates %v: %q in the page: %v", gates, of, !gates)
+			}
 		}
 	}
 }
@@ -73,7 +80,7 @@ func TestLossPageShowsEveryRow(t *testing.T) {
 		},
 	}
 	var b strings.Builder
-	if err := table.WriteHTML(&b, &Origin{}); err != nil {
+	if err := table.WriteHTML(&b, &Origin{}, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

@@ -40,9 +40,17 @@ func (r *Row) Words() string {
 	case r.Low <= 1 && r.High >= 1, good > 1-equal && good < 1+equal:
 		return "about the same"
 	case good > 1:
-		return fmt.Sprintf("%s, %.2g ×", better, good)
+		return better + ", " + times(good)
 	}
-	return fmt.Sprintf("%s, %.2g ×", worse, 1/good)
+	return worse + ", " + times(1/good)
+}
+
+// times is a factor of at least 1, with two digits as far as they are behind the point.
+func times(factor float64) string {
+	if factor >= 10 {
+		return fmt.Sprintf("%.0f ×", factor)
+	}
+	return fmt.Sprintf("%.2g ×", factor)
 }
 
 // An Origin says where and how measurements were made.

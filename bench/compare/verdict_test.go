@@ -19,6 +19,7 @@ func TestWordsCompareWithThePeer(t *testing.T) {
 	}{
 		{Throughput, other, false, 2, 1.9, 2.1, "faster, 2 ×"},
 		{Throughput, other, false, .5, .4, .6, "slower, 2 ×"},
+		{Throughput, other, false, 156.9, 150, 160, "faster, 157 ×"},
 		{P50, other, true, .25, .2, .3, "faster, 4 ×"},
 		{P50, other, true, 2.5, 2, 3, "slower, 2.5 ×"},
 		{CPU, other, true, 2, 1.9, 2.1, "more, 2 ×"},
@@ -53,7 +54,7 @@ func TestPartsOfAFigureAreItsNameAndThePeer(t *testing.T) {
 func TestPageNamesItsOrigin(t *testing.T) {
 	o := &Origin{"host<1>", "linux/amd64, 2 processors", time.Date(2030, 1, 2, 3, 4, 0, 0, time.UTC), "v1", "bench --html x"}
 	var b strings.Builder
-	if err := WriteHTML(&b, o, nil, nil); err != nil {
+	if err := WriteHTML(&b, o, false, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if want := "host&lt;1&gt; (linux/amd64, 2 processors), 2030-01-02 03:04 UTC, softrdma v1: bench --html x"; !strings.Contains(b.String(), want) {
