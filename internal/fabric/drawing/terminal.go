@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"softrdma/internal/fabric/control"
 )
@@ -53,6 +54,9 @@ func Terminal(p *Picture, columns int, color bool) string {
 		c.label(g, &labels[i])
 	}
 	var b strings.Builder
+	if utf8.RuneCountInString(title) > columns {
+		title = strings.Replace(title, groupedTitle, "\n"+strings.TrimPrefix(groupedTitle, " — "), 1)
+	}
 	fmt.Fprintf(&b, "%s\n\n", title)
 	c.write(&b, color)
 	writeNotes(&b, p)
