@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
