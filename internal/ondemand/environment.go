@@ -74,6 +74,10 @@ func own(library string) bool {
 	return strings.HasPrefix(filepath.Base(dir), "softrdma") && strings.HasPrefix(name, "preload") && strings.HasSuffix(name, ".so")
 }
 
+// Words are the first arguments of the softrdma command that starts a server. Flags of softrdma daemon may
+// follow.
+var Words = []string{"daemon", "--on-demand"}
+
 // Command returns a command for Environment.Start.
 func Command(program string, args ...string) ([]string, error) {
 	command := append([]string{program}, args...)

@@ -33,8 +33,13 @@ func prefix() string { return fmt.Sprintf("softrdma-env-%d-", os.Geteuid()) }
 func name(args []string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(strings.Join(args, " ")))
-	network, _ := os.Readlink("/proc/self/ns/net") // "net:[4026531840]"
-	return fmt.Sprintf("%s%s-%016x", prefix(), strings.Trim(network, "net:[]"), h.Sum64())
+	return fmt.Sprintf("%s%s-%016x", prefix(), network(), h.Sum64())
+}
+
+// network returns the number of this network namespace.
+func network() string {
+	link, _ := os.Readlink("/proc/self/ns/net") // "net:[4026531840]"
+	return strings.Trim(link, "net:[]")
 }
 
 // A Server is a server that runs.
@@ -45,23 +50,49 @@ type Server struct {
 
 // Find returns the server of a command's arguments, nil if none runs.
 func Find(ctx context.Context, args []string) (*Server, error) {
-	for _, parent := range parents {
-		dir := filepath.Join(parent, name(args))
-		st, err := os.Lstat(dir)
-		if err != nil || check(dir, st) != nil {
-			continue
-		}
-		s := &Server{Socket: filepath.Join(dir, "socket")}
-		switch s.Info, err = daemon.Ask(ctx, s.Socket); {
-		case err == nil:
+	for _, socket := range sockets(name(args)) {
+		s := &Server{Socket: socket}
+		var err error
+		if s.Info, err = daemon.Ask(ctx, socket); err == nil {
 			return s, nil
-		case !daemon.Absent(err) && !errors.As(err, new(*daemon.RefusedError)):
-			return nil, nil // it ends
-		case !daemon.Absent(err):
-			return nil, fmt.Errorf("server on %s: %w", s.Socket, err)
+		}
+		if errors.As(err, new(*daemon.RefusedError)) {
+			return nil, fmt.Errorf("server on %s: %w", socket, err)
 		}
 	}
 	return nil, nil
+}
+
+// All returns all servers of this user and network namespace.
+func All(ctx context.Context) (list []*Server) {
+	for _, socket := range sockets(prefix() + network() + "-*") {
+		if info, err := daemon.Ask(ctx, socket); err == nil {
+			list = append(list, &Server{socket, info})
+		}
+	}
+	return list
+}
+
+// Sockets returns where servers may listen whose devices this process may take for the best ones: that of
+// its environment, and that of environments without devices.
+func Sockets() (list []string) {
+	if start := strings.Split(os.Getenv(startVariable), " "); start[0] != "" {
+		list = sockets(name(start[1:]))
+	}
+	return append(list, sockets(name(Words))...)
+}
+
+// sockets returns the sockets in directories of a name or pattern that only this user can write to.
+func sockets(pattern string) (list []string) {
+	for _, parent := range parents {
+		dirs, _ := filepath.Glob(filepath.Join(parent, pattern))
+		for _, dir := range dirs {
+			if st, err := os.Lstat(dir); err == nil && check(dir, st) == nil {
+				list = append(list, filepath.Join(dir, "socket"))
+			}
+		}
+	}
+	return list
 }
 
 // check returns an error unless a directory is one into which only this user can put files.

@@ -4,6 +4,7 @@ package uverbs
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"net"
@@ -22,26 +23,21 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if mode == 0 {
 		mode = 0o600
 	}
-	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	// A program may connect as soon as the socket has a name.
+	cfg := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error { return passCredentials(raw) }}
+	ln, err := cfg.Listen(context.Background(), "unixpacket", path)
 	if err != nil {
 		return nil, err
 	}
-	if err = os.Chmod(path, mode); err == nil {
-		err = passCredentials(ln)
-	}
-	if err != nil {
+	if err := os.Chmod(path, mode); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	return ln, nil
+	return ln.(*net.UnixListener), nil
 }
 
 // passCredentials makes the system add the sender to each message. Accepted sockets
 // inherit that.
-func passCredentials(c syscall.Conn) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
+func passCredentials(raw syscall.RawConn) error {
 	var e error
 	if err := raw.Control(func(fd uintptr) { e = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) }); err != nil {
 		return err

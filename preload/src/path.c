@@ -16,7 +16,7 @@ static const char *const prefixes[] = {
 static const char dev_dir[] = "/dev/infiniband/";
 
 static char tree[256];
-static size_t tree_len;
+static _Atomic size_t tree_len;
 
 void path_init(void)
 {

@@ -209,9 +209,9 @@ void forget(int fd);
 /* server_need makes sure that there is a server, if it is started on demand. */
 void server_need(void);
 
-/* server_connect connects to the socket of a server of this user, and uses that from then on. It
- * returns a descriptor, or -1. */
-int server_connect(const char *path);
+/* server_use connects to the server of a socket and a tree, and uses both from then on. It returns a
+ * descriptor, or -1. */
+int server_use(const char *socket, const char *tree);
 
 /* server_socket returns the path of the server's socket, or "" if there is no server. */
 const char *server_socket(void);

@@ -26,7 +26,7 @@ static struct {
 } pool[POOL];
 
 static struct sockaddr_un server;
-static socklen_t server_len;
+static _Atomic socklen_t server_len;
 
 /* A child does not share connections with its parent. */
 static void child(void)
@@ -98,13 +98,14 @@ static int connect_known(void)
 	return fd;
 }
 
-int server_connect(const char *path)
+int server_use(const char *socket, const char *tree)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	int fd;
 
-	server_path(path);
+	path_tree(tree); /* before the socket: a thread that finds the server reads the tree */
+	server_path(socket);
 	fd = connect_known();
 	if (fd >= 0 && (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != geteuid())) {
 		drop(fd);
@@ -173,7 +174,7 @@ void server_need(void)
 		sock = take(&slot);
 		if (sock < 0)
 			break;
-		dead = recv(sock, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0; /* it has ended since */
+		dead = recv(sock, &c, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN; /* the server has ended since */
 		give(slot, sock, dead);
 		if (!dead)
 			break;

@@ -3,8 +3,9 @@
  * user, network namespace and command, and otherwise runs the command, which starts or joins it and
  * prints the paths of its socket and its tree. Package internal/ondemand knows the same places.
  *
- * The server is nobody's child: it is started by a child that ends at once. That child sends no SIGCHLD,
- * and wait does not see it.
+ * A child of the program, of which it gets no SIGCHLD and which its wait does not see, starts the command
+ * and waits for it. If the command has joined a server, it ends. If it has become the server, the child is
+ * killed, and the server is nobody's child.
  */
 #include "preload.h"
 
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -92,29 +94,20 @@ static int join(void)
 			continue;
 		snprintf(socket, sizeof(socket), "%s/socket", dir);
 		snprintf(tree, sizeof(tree), "%s/tree", dir);
-		fd = server_connect(socket);
-		if (fd >= 0) {
-			path_tree(tree);
+		fd = server_use(socket, tree);
+		if (fd >= 0)
 			return fd;
-		}
 	}
 	return -1;
 }
 
-/* become replaces this process by the command, whose output goes to a pipe. Only system calls are safe
- * here: other threads of the program may have held locks. */
-static void become(int output)
+/* leave_program closes the program's descriptors. Standard output and error become the pipe's end. In a
+ * child only system calls are safe: other threads of the program may have held locks. */
+static void leave_program(int output)
 {
-	struct { void *handler; unsigned long flags; void *restorer; uint64_t mask; } defaults = { 0 };
-	unsigned long all[128];
-	uint64_t none = 0;
-	char failed[2] = { '!' };
-	char *nothing[] = { NULL };
 	struct rlimit l = { 0 };
 	int i;
 
-	syscall(SYS_setsid);
-	syscall(SYS_chdir, "/");
 	syscall(SYS_dup3, output, 1, 0);
 	if (output == 1)
 		syscall(SYS_fcntl, 1, F_SETFD, 0);
@@ -125,6 +118,20 @@ static void become(int output)
 		for (i = 3; i < TABLE && i < (int)l.rlim_cur; i++)
 			syscall(SYS_close, i);
 	}
+}
+
+/* become replaces this process by the command. */
+static void become(void)
+{
+	struct { void *handler; unsigned long flags; void *restorer; uint64_t mask; } defaults = { 0 };
+	unsigned long all[128];
+	uint64_t none = 0;
+	char failed[2] = { '!' };
+	char *nothing[] = { NULL };
+	int i;
+
+	syscall(SYS_setsid);
+	syscall(SYS_chdir, "/");
 	for (i = 1; i <= 64; i++)
 		syscall(SYS_rt_sigaction, i, &defaults, NULL, KERNEL_SIGSET);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, KERNEL_SIGSET);
@@ -136,7 +143,34 @@ static void become(int output)
 	syscall(SYS_exit_group, 1);
 }
 
-/* answer reads the command's output to its end, or until it has two lines. It returns an errno. */
+/* parent_of_command is the child of the program. It ends with the program, but the command does not. */
+static void parent_of_command(pid_t program, int output)
+{
+	long pid;
+
+	syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	leave_program(output);
+	if (syscall(SYS_getppid) == program) {
+		pid = syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
+		if (pid == 0)
+			become();
+		syscall(SYS_close, 1);
+		syscall(SYS_close, 2);
+		syscall(SYS_wait4, pid, NULL, __WALL, NULL); /* execve made it an ordinary child */
+	}
+	syscall(SYS_exit_group, 0);
+}
+
+/* complete reports whether an answer has two lines. That of a server begins with SERVES. */
+#define SERVES '+'
+static int complete(const char *s)
+{
+	const char *end = strchr(s, '\n');
+
+	return (*s == '/' || *s == SERVES) && end && strchr(end + 1, '\n');
+}
+
+/* answer reads the command's output to its end, or until it is complete. It returns an errno. */
 static int answer(int fd, char *to, size_t room)
 {
 	struct pollfd pf = { .fd = fd, .events = POLLIN };
@@ -158,7 +192,7 @@ static int answer(int fd, char *to, size_t room)
 			return errno;
 		n += (size_t)got;
 		to[n] = 0;
-		if (got == 0 || (to[0] == '/' && strchr(to, '\n') && strchr(strchr(to, '\n') + 1, '\n')))
+		if (got == 0 || complete(to))
 			return 0;
 	}
 }
@@ -167,23 +201,22 @@ static int answer(int fd, char *to, size_t room)
 static int run(char *to, size_t room)
 {
 	int ends[2], status, err;
-	pid_t pid;
+	pid_t pid, program = (pid_t)syscall(SYS_getpid);
 
 	to[0] = 0;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return errno;
 	pid = (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L); /* fork without a signal to the parent, or handlers */
-	if (pid == 0) {
-		if (syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L) == 0)
-			become(ends[1]);
-		syscall(SYS_exit_group, 0);
-	}
+	if (pid == 0)
+		parent_of_command(program, ends[1]);
 	err = errno;
 	real()->close(ends[1]);
-	while (pid > 0 && waitpid(pid, &status, __WCLONE) < 0 && errno == EINTR)
-		;
 	err = pid < 0 ? err : answer(ends[0], to, room);
 	real()->close(ends[0]);
+	if (pid > 0 && (err || to[0] == SERVES))
+		kill(pid, SIGKILL);
+	while (pid > 0 && waitpid(pid, &status, __WCLONE) < 0 && errno == EINTR)
+		;
 	if (err == 0 && to[0] == '!')
 		err = (unsigned char)to[1];
 	return err;
@@ -211,7 +244,7 @@ static void tell(int err, char *output)
 /* obtain joins the server or starts it, and returns a connection, or -1. */
 static int obtain(void)
 {
-	char output[1024], *tree;
+	char output[1024], *socket, *tree;
 	struct timespec now;
 	int fd, err;
 
@@ -227,13 +260,13 @@ static int obtain(void)
 	if (command.failed && now.tv_sec - command.failed < AGAIN_S)
 		return -1;
 	err = run(output, sizeof(output));
-	tree = strchr(output, '\n');
-	if (err == 0 && output[0] == '/' && tree) {
+	if (err == 0 && complete(output)) {
+		socket = output + (output[0] == SERVES);
+		tree = strchr(socket, '\n');
 		*tree++ = 0;
 		tree[strcspn(tree, "\n")] = 0;
-		fd = server_connect(output);
+		fd = server_use(socket, tree);
 		if (fd >= 0) {
-			path_tree(tree);
 			command.failed = 0;
 			return fd;
 		}

@@ -161,13 +161,13 @@ func TestDaemonOnDemandIsJoined(t *testing.T) {
 	if code := second.ExitCode(); code != cli.ExitOK {
 		t.Errorf("code %d, expected 0", code)
 	}
-	if a, b := string(first.Output()), string(second.Output()); a != b {
+	if a, b := string(first.Output()), string(second.Output()); a != "+"+b {
 		t.Errorf("the second start says %q, the first %q", b, a)
 	}
 	if code := first.ExitCode(); code != cli.ExitOK {
 		t.Errorf("code %d, expected 0", code)
 	}
-	dir := filepath.Dir(strings.TrimSpace(strings.Split(string(first.Output()), "\n")[0]))
+	dir := filepath.Dir(strings.TrimPrefix(strings.Split(string(first.Output()), "\n")[0], "+"))
 	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s still exists (%v)", dir, err)
 	}

@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/host"
 	"softrdma/internal/ondemand"
 	"softrdma/internal/uverbs"
 	"softrdma/verbs"
@@ -30,7 +35,7 @@ const (
 
 // runOnDemand joins the server of these arguments, user and network namespace, or becomes it. The
 // preloaded library reads two lines from standard output, the paths of the socket and of the tree, or an
-// error. From then on a server has no output.
+// error. If the process has become the server the lines begin with "+", and it has no output from then on.
 func (s *options) runOnDemand(cmd *cobra.Command, cfg uverbs.Config) error {
 	args := os.Args[1:]
 	ctx, cancel := context.WithTimeout(cmd.Context(), startTime)
@@ -41,14 +46,19 @@ func (s *options) runOnDemand(cmd *cobra.Command, cfg uverbs.Config) error {
 			return err
 		}
 		if found != nil {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n", found.Socket, found.Tree)
-			return err
+			return tell(cmd, found.Socket, found.Tree)
 		}
 		dir, leave, err := ondemand.Take(args)
 		switch {
 		case err == nil:
 			defer leave()
-			return s.becomeServer(cmd, cfg, dir)
+			err := s.becomeServer(cmd, cfg, dir)
+			if errors.Is(err, syscall.EADDRINUSE) {
+				if other := s.other(ctx, cmd); other != nil {
+					return tell(cmd, other.Socket, other.Tree)
+				}
+			}
+			return err
 		case !errors.Is(err, ondemand.ErrTaken):
 			return err
 		}
@@ -70,11 +80,49 @@ func (s *options) becomeServer(cmd *cobra.Command, cfg uverbs.Config, dir string
 		s.idle = idleOnDemand
 	}
 	return s.serve(cmd, cfg, func([]string, []*verbs.Device) error {
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n", cfg.Socket, filepath.Join(dir, "tree")); err != nil {
+		if err := tell(cmd, "+"+cfg.Socket, filepath.Join(dir, "tree")); err != nil {
 			return err
 		}
 		return silence()
 	})
+}
+
+// tell tells the preloaded library where the server is.
+func tell(cmd *cobra.Command, socket, tree string) error {
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n", socket, tree)
+	return err
+}
+
+// other returns a server that has the same devices, although another command has started it: one device
+// by its address, for example, that the other command has chosen by itself.
+func (s *options) other(ctx context.Context, cmd *cobra.Command) *ondemand.Server {
+	given, err := cli.DeviceArguments(cmd)
+	if err != nil || len(given) > 0 {
+		return nil // whose devices differ
+	}
+	names, err := s.protocol.OpenNames(s.devices)
+	if err != nil {
+		return nil
+	}
+	var wanted []string
+	for _, name := range names {
+		prefix, at := cli.SplitProtocol(name)
+		c, err := host.DefaultDevice()
+		if at != "" {
+			c, err = host.Resolve(at)
+		}
+		if err != nil || prefix == cli.InfiniBandPrefix || c.Addr.Port() != host.Port {
+			return nil
+		}
+		protocol := cli.Protocol(strings.TrimSuffix(prefix, ":"))
+		wanted = append(wanted, fmt.Sprintf(" %v (%v", c.Addr.Addr(), protocol.Verbs()))
+	}
+	for _, server := range ondemand.All(ctx) {
+		if slices.EqualFunc(server.Devices, wanted, strings.Contains) {
+			return server
+		}
+	}
+	return nil
 }
 
 // silence replaces standard output and standard error by /dev/null.

@@ -36,7 +36,7 @@ func (s *options) daemonSockets(cmd *cobra.Command) ([]string, error) {
 	case own:
 		return nil, nil
 	}
-	return daemon.Sockets(), nil
+	return append(daemon.Sockets(), ondemand.Sockets()...), nil
 }
 
 // findDaemon looks for a daemon and completes the environment of its programs, if there is one. With

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ func (s *options) startCommand(cmd *cobra.Command, names []string) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"daemon", "--on-demand"}
+	args := slices.Clone(ondemand.Words)
 	for _, name := range names {
 		if name, err = canonical(name); err != nil {
 			return nil, err
