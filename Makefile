@@ -181,6 +181,7 @@ hosts:
 	@packaging/need.sh javac default-jdk-headless || [ $$? = 1 ]
 	@packaging/need.sh /usr/share/java/jna.jar libjna-java || [ $$? = 1 ]
 	@packaging/need.sh valgrind valgrind || [ $$? = 1 ]
+	@packaging/need.sh musl-gcc musl-tools || [ $$? = 1 ]
 
 # It downloads 200 MB for each release, which the user's cache keeps.
 .PHONY: userlands

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -251,5 +252,66 @@ func TestNetworkNamespacesHaveTheirOwnServers(t *testing.T) {
 	out := inShell(t, "", `ibv_devices; unshare --net bash -c "ip link set lo up; ip addr add 10.9.8.7/32 dev lo; ibv_devices; ip link del lo 2>/dev/null; cat /sys/class/infiniband/rxe0/ports/1/gids/0; ls -d /dev/shm/softrdma-env-0-*"`)
 	if strings.Count(out, "rxe0") != 2 || strings.Count(out, "/dev/shm/softrdma-env-0-") < 2 {
 		t.Errorf("found\n%s", out)
+	}
+}
+
+// Programs of another C library run, and are told why they find no device.
+func TestProgramsOfMuslRunWithoutADevice(t *testing.T) {
+	clitest.NeedPrograms(t, "bash", "musl-gcc")
+	source := filepath.Join(t.TempDir(), "program.c")
+	if err := os.WriteFile(source, []byte(`
+#include <fcntl.h>
+#include <stdio.h>
+int main(void)
+{
+	FILE *f = fopen("/proc/self/comm", "r");
+	char line[64] = "";
+	printf("%d ", open("/dev/infiniband/uverbs0", O_RDWR));
+	printf("%d ", open("/sys/class/infiniband/rxe0/node_type", O_RDONLY));
+	return !f || printf("%s", fgets(line, sizeof(line), f)) < 0;
+}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := strings.TrimSuffix(source, ".c")
+	if b, err := exec.Command("musl-gcc", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	const why = "no RDMA device: expected a program that uses glibc 2.17 or later, found another C library, such as musl"
+	if out := inShell(t, "-d "+clitest.LoopbackDevice(t), program+" 2>&1"); out != "softrdma: "+why+"\n-1 -1 program\n" {
+		t.Errorf("found %q", out)
+	}
+	p := clitest.Start(t, "exec", "-v", "-d", clitest.LoopbackDevice(t), "--", program)
+	p.PrintsError("itself finds no device: its C library is musl")
+	if code := p.ExitCode(); code != 0 || string(p.Output()) != "-1 -1 program\n" {
+		t.Errorf("found %q, code %d", p.Output(), code)
+	}
+}
+
+// costLimit is how much longer a program that uses no RDMA may take to start.
+const costLimit = 2 * time.Millisecond
+
+func TestProgramsWithoutRDMAStartAsFast(t *testing.T) {
+	clitest.NeedPrograms(t, "bash", "true")
+	with := strings.Split(strings.TrimSpace(inShell(t, "-d "+clitest.LoopbackDevice(t), `env`)), "\n")
+	var times [2][]time.Duration
+	for range 100 {
+		for i, variables := range [][]string{os.Environ(), with} {
+			c := exec.Command("true")
+			c.Env = variables
+			began := time.Now()
+			if err := c.Run(); err != nil {
+				t.Fatal(err)
+			}
+			times[i] = append(times[i], time.Since(began))
+		}
+	}
+	for i := range times {
+		slices.Sort(times[i])
+	}
+	if without, with := times[0][50], times[1][50]; with > without+costLimit {
+		t.Errorf("true takes %v, and %v with a device", without, with)
+	} else {
+		t.Logf("true takes %v, and %v with a device", without, with)
 	}
 }

@@ -26,8 +26,8 @@ func (s *options) warn(cmd *cobra.Command, path, name string) {
 	if why := ignoresPreload(path); why != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s finds no device: %s, so it ignores preloaded libraries\n", name, why)
 	}
-	if s.verbose && static(path) { // programs that it starts may find one
-		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s itself finds no device: it is linked statically\n", name)
+	if why := unfit(path); s.verbose && why != "" { // programs that it starts may find one
+		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: %s itself finds no device: %s\n", name, why)
 	}
 }
 

@@ -1,7 +1,9 @@
 package exec
 
 import (
+	"bytes"
 	"debug/elf"
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -29,17 +31,23 @@ func ignoresPreload(program string) string {
 	return ""
 }
 
-// static reports whether a program has no loader (PT_INTERP of elf(5)), which would preload libraries.
-func static(program string) bool {
+// unfit returns why a program itself finds no device, "" if it may: the loader (PT_INTERP of elf(5)) preloads
+// libraries, and softrdma's is for programs of glibc.
+func unfit(program string) string {
 	f, err := elf.Open(program)
 	if err != nil {
-		return false // a script, for example
+		return "" // a script, for example
 	}
 	defer f.Close()
 	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			return false
+		if p.Type != elf.PT_INTERP {
+			continue
 		}
+		loader, err := io.ReadAll(p.Open())
+		if err == nil && bytes.Contains(loader, []byte("/ld-musl-")) {
+			return "its C library is musl, expected glibc"
+		}
+		return ""
 	}
-	return true
+	return "it is linked statically"
 }
