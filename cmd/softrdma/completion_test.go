@@ -24,6 +24,8 @@ func TestCompletionOffersNames(t *testing.T) {
 		{[]string{"daemon", "-d", ""}, []string{"127.0.0.1\ton lo"}, "main.go"},
 		{[]string{"pingpong", "-t", ""}, []string{"rc", "uc", "ud", "srq"}, "main.go"},
 		{[]string{"cat", "--protocol", ""}, []string{"roce", "iwarp"}, "main.go"},
+		{[]string{"env", "--format", ""}, []string{"sh", "fish", "github", "json"}, "main.go"},
+		{[]string{"exec", "--engine", ""}, []string{"auto", "program", "daemon"}, "main.go"},
 		{[]string{"perf", ""}, []string{"write", "read", "send", "atomic"}, "bw"},
 		{[]string{"perf", "write", ""}, []string{"bw", "lat"}, "atomic"},
 		{[]string{"perf", "write", "bw", "--congestion", ""}, []string{"dcqcn", "delay"}, "main.go"},

@@ -18,6 +18,8 @@ const (
 	engineDaemon  engine = "daemon"  // in the process of this command or of a daemon
 )
 
+var engines = []string{string(engineAuto), string(engineProgram), string(engineDaemon)}
+
 // String implements pflag.Value.
 func (e *engine) String() string { return string(*e) }
 

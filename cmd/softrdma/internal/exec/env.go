@@ -47,5 +47,7 @@ func NewEnvCommand() *cobra.Command {
 	cmd.Flags().VarP(&form, "format", "", "how to print: sh, fish, github or json")
 	cmd.Flags().BoolVarP(&s.verbose, "verbose", "v", false, "print which server programs will use; programs print where the device is")
 	cli.AddDeviceFlags(cmd)
+	cli.CompleteFlag(cmd, "format", formats...)
+	cli.CompleteFlag(cmd, "engine", engines...)
 	return cmd
 }

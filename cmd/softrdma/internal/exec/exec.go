@@ -84,6 +84,7 @@ func NewCommand() *cobra.Command {
 	f.Lookup("wait").NoOptDefVal = "30s"
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "print where the device is, each refused call on it, and at the end a count for each reason")
 	cli.AddDeviceFlags(cmd)
+	cli.CompleteFlag(cmd, "engine", engines...)
 	return cmd
 }
 
