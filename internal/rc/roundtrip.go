@@ -40,6 +40,7 @@ func (r *recovery) time(now time.Duration, e uint32, read bool) {
 func (r *recovery) sample(now time.Duration) {
 	t := &r.trips
 	t.timing = false
+	r.tail.timed()
 	took := max(now-t.at, 1)
 	if t.timedAgain && took < t.acks.Least() {
 		return // it answers the first transmission, and was late

@@ -66,6 +66,7 @@ func (r *recovery) countDuplicates(now time.Duration, duplicates, upTo uint32) {
 	}
 	r.loss.duplicates = duplicates
 	if !r.q.answersProbe(now, upTo-1) {
+		r.tail.needless()
 		r.q.c.Refuse(reason.Detail{Reason: reason.RepeatNeedless, Expected: uint64(duplicates), Found: uint64(n)})
 	}
 }

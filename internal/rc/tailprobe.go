@@ -15,7 +15,25 @@ type tailProbe struct {
 	wanted bool          // one is to be sent
 	sent   uint8         // probes without progress
 	rare   uint8         // short messages that are still to request an acknowledge, see quiet
+	single bool          // the last probe was for the only packet without an answer
+	slack  time.Duration // of the next probe for such a packet, if it is more than slack
 }
+
+// maxSingleSlack bounds the slack of probes for single packets.
+const maxSingleSlack = 16 * slack
+
+// needless notes that the peer had what was sent again. A peer that sleeps between messages answers
+// some of them late. The round trips do not show that, because nothing times the answer to a packet
+// that was sent twice. So the next probes for single packets wait longer. Those behind other packets
+// do not: a congested queue would hold the peer's answers to these.
+func (t *tailProbe) needless() {
+	if t.single {
+		t.slack = min(2*max(t.slack, slack), maxSingleSlack)
+	}
+}
+
+// timed notes an answer that came without a probe.
+func (t *tailProbe) timed() { t.slack -= t.slack / 64 }
 
 // rareMessages is the number of short messages that request an acknowledge after one for
 // which only a probe did. The peer takes a probe for a needless repetition.
@@ -31,8 +49,15 @@ func (r *recovery) tailProbeTime() time.Duration {
 	if !t.Known() || r.reads.outstanding > 0 && r.trips.answers.Smoothed() > t.Smoothed() {
 		t = &r.trips.answers
 	}
-	return 2*t.Smoothed() + 4*t.Deviation() + slack
+	d := 2*t.Smoothed() + 4*t.Deviation() + slack
+	if r.single() {
+		d += max(r.tail.slack-slack, 0)
+	}
+	return d
 }
+
+// single reports whether only one packet has no answer yet.
+func (r *recovery) single() bool { return r.nxt-r.una == 1 }
 
 // armTailProbe starts the wait for a probe. While READs are outstanding only a softrdma
 // peer is probed: another one answers a part of a READ before those before it.
@@ -67,6 +92,7 @@ func (r *recovery) sendTailProbe(now time.Duration, out *machine.Out) bool {
 		return false
 	}
 	out.AckReq = true
+	r.tail.single = r.single()
 	if r.window.sinceAckReq > 0 {
 		r.tail.rare = rareMessages
 	}
