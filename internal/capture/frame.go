@@ -65,11 +65,12 @@ func (d *decoder) decode(link layers.LinkType, data []byte, p *Packet) (other st
 	}
 }
 
-// roceV2 fills in the fields of p from the outermost UDP header with a port of RoCE v2.
+// roceV2 fills in the fields of p from the outermost UDP header with a port of RoCE v2. It passes
+// over empty datagrams: softrdma sends one from each socket to learn how the system numbers packets.
 func (d *decoder) roceV2(frame []gopacket.Layer, p *Packet) bool {
 	for i, layer := range frame {
 		udp, ok := layer.(*layers.UDP)
-		if !ok || i == 0 || len(udp.Contents) != udpLen || !slices.Contains(d.ports, uint16(udp.DstPort)) {
+		if !ok || i == 0 || len(udp.Contents) != udpLen || udp.Length == udpLen || !slices.Contains(d.ports, uint16(udp.DstPort)) {
 			continue
 		}
 		ip := d.network(frame[:i], p)

@@ -28,7 +28,10 @@ func describe(frame []gopacket.Layer) string {
 		case *layers.TCP:
 			return "TCP"
 		case *layers.UDP:
-			if len(l.Contents) == udpLen {
+			switch {
+			case l.Length == udpLen:
+				return fmt.Sprintf("empty datagrams to UDP port %d", uint16(l.DstPort))
+			case len(l.Contents) == udpLen:
 				return fmt.Sprintf("UDP to port %d", uint16(l.DstPort))
 			}
 		case *layers.ICMPv4, *layers.ICMPv6, *layers.ARP, *layers.SCTP:

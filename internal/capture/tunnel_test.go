@@ -209,6 +209,7 @@ func TestReaderNamesSkippedFrames(t *testing.T) {
 		"TCP":               {layers.LinkTypeEthernet, ethernet(tcp), "TCP"},
 		"TCP in VXLAN":      {layers.LinkTypeEthernet, outer(17, udp(4789, []byte("\x08\x00\x00\x00\x00\x00\x64\x00"), ethernet(tcp))), "TCP"},
 		"UDP":               {layers.LinkTypeEthernet, outer(17, udp(999, make([]byte, 40))), "UDP to port 999"},
+		"empty datagram":    {layers.LinkTypeEthernet, outer(17, udp(4791)), "empty datagrams to UDP port 4791"},
 		"ARP":               {layers.LinkTypeEthernet, join(make([]byte, 12), be16(0x0806), []byte{0, 1, 8, 0, 6, 4, 0, 1}, make([]byte, 20)), "ARP"},
 		"ICMP that quotes":  {layers.LinkTypeEthernet, outer(1, []byte{3, 3, 0, 0, 0, 0, 0, 0}, ip), "ICMPv4"},
 		"unknown EtherType": {layers.LinkTypeEthernet, join(make([]byte, 12), be16(0x1234), make([]byte, 40)), "EtherType 0x1234"},
