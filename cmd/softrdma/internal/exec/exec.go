@@ -96,9 +96,12 @@ func (s *options) addFlags(f *pflag.FlagSet, device string) {
 	f.VarP(&s.engine, "engine", "", "where the device of the program is: auto, program (in its own process) or daemon")
 }
 
-func hasProgram(_ *cobra.Command, args []string) error {
+func hasProgram(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cli.UsageErrorf("expected a PROGRAM to run, as in softrdma exec -- ibv_devinfo")
+	}
+	if _, err := time.ParseDuration(args[0]); err == nil && cmd.Flags().Changed("wait") {
+		return cli.UsageErrorf("--wait: expected its duration after an equals sign, as in --wait=%s, found a space", args[0])
 	}
 	return nil
 }

@@ -70,6 +70,7 @@ func TestExecWaitsForADaemon(t *testing.T) {
 	clitest.Start(t, "exec", "--socket", socket, "--wait=200ms", "--", "true").Fails(cli.ExitFailed, "no daemon listens on "+socket+" after 200ms")
 	clitest.Start(t, "exec", "--wait", "-d", "lo", "--", "true").Fails(cli.ExitUsage, "--wait")
 	clitest.Start(t, "exec", "--wait=-1s", "--", "true").Fails(cli.ExitUsage, "--wait: expected a positive duration")
+	clitest.Start(t, "exec", "--wait", "1s", "--", "true").Fails(cli.ExitUsage, "--wait=1s")
 	p := clitest.Start(t, "exec", "--socket", socket, "--wait", "--", "ibv_devices")
 	clitest.Start(t, "daemon", "-d", clitest.LoopbackDevice(t), "--socket", socket).Prints("serving")
 	if out := p.Succeeds(); !strings.Contains(out, "rxe0") {
