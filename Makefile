@@ -189,6 +189,11 @@ userlands: preload build ## programs of older and newer releases of Debian under
 	@packaging/need.sh debootstrap debootstrap || [ $$? = 1 ]
 	$(GO) test -tags interop -count=1 -timeout 40m ./interop/userlands -args -userlands
 
+# It downloads 250 MB for each release, which the user's cache keeps.
+.PHONY: containers
+containers: preload build ## CDI devices in containers of Debian 12 and 13, by podman, buildah and Docker (root, debootstrap)
+	$(GO) test -tags interop -count=1 -v -timeout 40m ./interop/containers -args -containers -command bin/softrdma
+
 .PHONY: programs
 programs: hosts preload build ## Debian's programs under softrdma exec, and the table of docs/tested-against.md (wants them and a C compiler)
 	$(GO) test -tags interop -count=1 -run 'Program|Exec|OpenSM' ./internal/uverbs ./cmd/softrdma/...

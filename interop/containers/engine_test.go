@@ -49,6 +49,9 @@ func inside(t *testing.T) bool {
 	if path == "" {
 		path = buildCommand(t)
 	}
+	if !filepath.IsAbs(path) { // from the root of the repository
+		path = filepath.Join("../..", path)
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		t.Fatal(err)

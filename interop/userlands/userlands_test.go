@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"softrdma/internal/testenv"
+	"softrdma/interop/lab"
 )
 
 var enabled = flag.Bool("userlands", false, "run the programs of other releases, which makes a directory of 500 MB for each")
@@ -88,30 +89,11 @@ func TestProgramsOfOtherReleases(t *testing.T) {
 // userLand returns the directory of a release, which it makes once and keeps in the user's cache.
 func userLand(t *testing.T, release string) string {
 	t.Helper()
-	base, err := os.UserCacheDir()
-	if err != nil {
+	root, err := lab.UserLand(t.Context(), release, release, packages)
+	if lack := (*lab.LackError)(nil); errors.As(err, &lack) {
+		testenv.Lacks(t, lack.What)
+	} else if err != nil {
 		t.Fatal(err)
-	}
-	root := filepath.Join(base, "softrdma-lab", release)
-	if _, err := os.Stat(root); err == nil {
-		return root
-	}
-	if _, err := exec.LookPath("debootstrap"); err != nil {
-		testenv.Lacks(t, "debootstrap")
-	}
-	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	unfinished, err := os.MkdirTemp(filepath.Dir(root), release+"-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := run(t, 10*time.Minute, "debootstrap", "--variant=minbase", "--include="+packages, release, unfinished)
-	if err == nil {
-		err = errors.Join(os.Chmod(unfinished, 0o755), os.Rename(unfinished, root))
-	}
-	if err != nil {
-		t.Fatalf("%v, %v: %s", err, os.RemoveAll(unfinished), out[max(0, len(out)-2000):])
 	}
 	return root
 }

@@ -45,6 +45,7 @@ type options struct {
 	output string // directory of specifications
 	kind   string
 	store  string
+	exec   bool // flags for a program in a container that runs
 }
 
 // NewCommand returns the command.
@@ -95,9 +96,13 @@ func newFlags() *cobra.Command {
 		Long: `Copies what containers need to a directory of the host, and prints the flags of "docker
 run" and "podman run" for a device: auto, which is the default, or shared. It is for
 engines that know no CDI, such as Docker before 25, and for users who may write no
-specification.`,
+specification.
+
+Programs that "podman exec" or "docker exec" start in a container with a CDI device do
+not get the environment of the device. --exec prints the flag that they need.`,
 		Example: `  docker run $(softrdma cdi flags) IMAGE ib_write_bw
-  podman run $(softrdma cdi flags shared) IMAGE ib_write_bw`,
+  podman run $(softrdma cdi flags shared) IMAGE ib_write_bw
+  podman exec $(softrdma cdi flags --exec) CONTAINER ibv_devinfo`,
 		Args: cli.Args(0, 1, "one DEVICE, "+strings.Join(cdi.Devices, " or ")), ValidArgs: cdi.Devices,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			device := cdi.Auto
@@ -108,6 +113,7 @@ specification.`,
 		},
 	}
 	cmd.Flags().StringVar(&o.kind, "name", cdi.DefaultKind, "`VENDOR/CLASS` whose shared folder it is")
+	cmd.Flags().BoolVar(&o.exec, "exec", false, "print the flag of podman exec and docker exec, for containers that have the device")
 	o.addStore(cmd)
 	return cmd
 }

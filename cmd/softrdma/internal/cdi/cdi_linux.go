@@ -118,6 +118,9 @@ func flags(cmd *cobra.Command, o *options, device string) error {
 	}
 	words := []string{"--env-file", filepath.Join(files, device+cdi.EnvironmentFile)}
 	for _, m := range cdi.Edits(device, files, folder).Mounts {
+		if o.exec {
+			break // the container has the mounts
+		}
 		words = append(words, "--volume", m.HostPath+":"+m.ContainerPath+":"+m.Options[0])
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), strings.Join(words, " "))

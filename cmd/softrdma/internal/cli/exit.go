@@ -83,6 +83,8 @@ const FilesText = `softrdma uses these files:
   $XDG_RUNTIME_DIR/softrdma/fabric/NAME   of softrdma fabric up
   $XDG_RUNTIME_DIR/softrdma/host/         sockets of devices, for other programs on the host
   /dev/shm/softrdma-env-*                 of servers that programs of softrdma env start
+  /etc/cdi/softrdma-rdma.json             of softrdma cdi generate as root
+  /var/lib/softrdma/                      files and shared folders of containers, of root
 
 For root the first three are in /run/softrdma. Without XDG_RUNTIME_DIR they are in
 /tmp/softrdma-daemon-UID, /tmp/softrdma-fabric-UID and /tmp/softrdma-host-UID.
