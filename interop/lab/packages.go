@@ -62,8 +62,7 @@ var images = []debianPackage{
 	{"uidmap", "/usr/bin/newuidmap"},
 	{"slirp4netns", "/usr/bin/slirp4netns"},
 	{"fuse-overlayfs", "/usr/bin/fuse-overlayfs"},
-	{"musl", "/usr/lib/x86_64-linux-musl/libc.so"},
-	{"busybox-static", "/usr/bin/busybox"},
+	{"musl-tools", "/usr/bin/musl-gcc"},
 }
 
 // InstallContainers installs podman and programs for containers of this machine's user land, if they are missing.
