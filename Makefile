@@ -62,6 +62,7 @@ vet: ## go vet, for each system
 	GOOS=windows $(GO) vet ./...
 	$(GO) vet -tags man ./cmd/softrdma
 	cd packaging && $(GO) vet ./... && $(GO) mod verify && $(GO) mod tidy -diff
+	cd packaging/kubernetes && $(GO) vet . && $(GO) mod tidy -diff
 	cd bench && $(GO) vet ./... && $(GO) vet -tags interop ./... && GOOS=darwin $(GO) vet ./... && GOOS=windows $(GO) vet ./... && $(GO) mod tidy -diff
 	cd ucx && $(GO) vet . && GOOS=darwin $(GO) vet . && GOOS=windows $(GO) vet . && $(GO) mod tidy -diff
 	cd tools && $(GO) mod verify
@@ -158,6 +159,7 @@ packages: image ## dist and image, and tests of their contents
 	@packaging/need.sh ip iproute2 || [ $$? = 1 ]
 	@packaging/need.sh ibv_rc_pingpong ibverbs-utils || [ $$? = 1 ]
 	cd packaging && $(GO) test -count=1 -timeout 15m ./...
+	cd packaging/kubernetes && $(GO) test -count=1 -timeout 15m .
 
 # Beside those of dist.
 .PHONY: cross

@@ -43,8 +43,8 @@ const ExitCodesText = `softrdma exits with one of these codes:
   130   interrupted by SIGINT (Ctrl-C)
   143   ended by SIGTERM
 
-SIGINT and SIGTERM end softrdma daemon and softrdma fabric up with 0. softrdma exec and
-softrdma run exit with the code of their program, or with 128 plus the number of the
+SIGINT and SIGTERM end softrdma daemon, softrdma fabric up and softrdma kubernetes
+device-plugin with 0. softrdma exec and softrdma run exit with the code of their program, or with 128 plus the number of the
 signal that ended it.
 
 Every failure prints one line on standard error. If it names a status or a reason,
