@@ -151,13 +151,20 @@ image: dist ## a static container image, in bin/softrdma-image.tar (buildah, no 
 	set -x; packaging/image.sh $(BIN)/softrdma-image.tar
 
 .PHONY: packages
-packages: image ## dist and image, and tests of their contents
+packages: image ## dist and image, and tests of their contents, and of the scripts of CI (docs/ci.md)
 	@packaging/need.sh systemd-analyze systemd || [ $$? = 1 ]
 	@packaging/need.sh rpm rpm || [ $$? = 1 ]
 	@packaging/need.sh lintian lintian || [ $$? = 1 ]
 	@packaging/need.sh rpmlint rpmlint || [ $$? = 1 ]
 	@packaging/need.sh ip iproute2 || [ $$? = 1 ]
 	@packaging/need.sh ibv_rc_pingpong ibverbs-utils || [ $$? = 1 ]
+	@packaging/need.sh ib_write_bw perftest || [ $$? = 1 ]
+	@packaging/need.sh ucx_perftest ucx-utils || [ $$? = 1 ]
+	@packaging/need.sh mpirun.openmpi openmpi-bin || [ $$? = 1 ]
+	@packaging/need.sh mpicc.openmpi libopenmpi-dev || [ $$? = 1 ]
+	@packaging/need.sh /usr/include/gloo/transport/ibverbs/device.h libgloo-dev || [ $$? = 1 ]
+	@packaging/need.sh /usr/include/infiniband/verbs.h libibverbs-dev || [ $$? = 1 ]
+	@packaging/need.sh g++ g++ || [ $$? = 1 ]
 	cd packaging && $(GO) test -count=1 -timeout 15m ./...
 	cd packaging/kubernetes && $(GO) test -count=1 -timeout 15m .
 
