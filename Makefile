@@ -192,10 +192,11 @@ hosts:
 	@packaging/need.sh valgrind valgrind || [ $$? = 1 ]
 	@packaging/need.sh musl-gcc musl-tools || [ $$? = 1 ]
 
-# It downloads 200 MB for each release, which the user's cache keeps.
+# It downloads 300 MB for each release, which the user's cache keeps.
 .PHONY: userlands
-userlands: preload build ## programs of older and newer releases of Debian under softrdma exec (root, debootstrap)
+userlands: preload build dist ## programs of four releases of Debian under softrdma exec, and the packages there (root, debootstrap)
 	@packaging/need.sh debootstrap debootstrap || [ $$? = 1 ]
+	@packaging/need.sh rpm rpm || [ $$? = 1 ]
 	$(GO) test -tags interop -count=1 -timeout 40m ./interop/userlands -args -userlands
 
 # It downloads 250 MB for each release, which the user's cache keeps.

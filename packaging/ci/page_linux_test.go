@@ -1,6 +1,7 @@
 package ci
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -65,7 +66,9 @@ func shell(t *testing.T, dir, script string, variables map[string]string) (strin
 	if os.Getuid() != 0 {
 		lacks(t, "root, for a network of the test's own")
 	}
-	c := exec.CommandContext(t.Context(), "unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-e", "-o", "pipefail", "-c", "ip link set lo up\n"+script)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, "unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-e", "-o", "pipefail", "-c", "ip link set lo up\n"+script)
 	c.Dir, c.Env, c.WaitDelay = dir, os.Environ(), 10*time.Second
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		c.Env = append(c.Env, name+"="+variables[name])
