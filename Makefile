@@ -167,6 +167,7 @@ packages: image ## dist and image, and tests of their contents, and of the scrip
 	@packaging/need.sh g++ g++ || [ $$? = 1 ]
 	cd packaging && $(GO) test -count=1 -timeout 15m ./...
 	cd packaging/kubernetes && $(GO) test -count=1 -timeout 15m .
+	$(GO) test -tags kubernetes -count=1 ./cmd/softrdma/internal/kubernetes
 
 # Beside those of dist.
 .PHONY: cross

@@ -88,7 +88,7 @@ func buildCommand(t *testing.T) string {
 		t.Fatalf("%v: %s", err, out)
 	}
 	path := filepath.Join(t.TempDir(), "softrdma")
-	c := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, "./cmd/softrdma")
+	c := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-tags", "kubernetes", "-o", path, "./cmd/softrdma")
 	c.Dir, c.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -208,7 +208,7 @@ func (d *distribution) make(ctx context.Context, s system, texts []file) error {
 func (d *distribution) build(ctx context.Context, s system, program string) error {
 	stamp := fmt.Sprintf("-s -w -X main.version=%s -X main.commit=%s", d.version, d.commit)
 	_, err := outputWith(ctx, []string{"CGO_ENABLED=0", "GOOS=" + s.os, "GOARCH=" + s.arch, "GOFLAGS="}, d.root,
-		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", stamp, "-o", program, "./cmd/softrdma")
+		"go", "build", "-tags", "kubernetes", "-trimpath", "-buildvcs=false", "-ldflags", stamp, "-o", program, "./cmd/softrdma")
 	return err
 }
 

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux || !kubernetes
 
 package kubernetes
 
@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// run fails, because only Linux has the libraries that programs use.
+// run fails: only Linux has the libraries that programs use, and the packages of kubelet's API open
+// a file at the start of every command, so ordinary builds do without them.
 func run(*cobra.Command, *options) error {
-	return fmt.Errorf("device-plugin serves containers of Linux, not of %s: %w", runtime.GOOS, errors.ErrUnsupported)
+	return fmt.Errorf("device-plugin: expected a build for Linux with -tags kubernetes, such as the container image, found one for %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
