@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -53,13 +52,4 @@ func parseResources(texts []string) (all []resource, err error) {
 // endpoint returns the name of the resource's socket in the directory of kubelet.
 func (r resource) endpoint() string {
 	return "softrdma-" + strings.ReplaceAll(r.name, "/", "_") + ".sock"
-}
-
-// ids returns the names of the devices of the resource. They are all alike.
-func (r resource) ids() []string {
-	ids := make([]string, r.count)
-	for i := range ids {
-		ids[i] = fmt.Sprintf("softrdma-%d", i)
-	}
-	return ids
 }

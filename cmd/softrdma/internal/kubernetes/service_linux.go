@@ -4,6 +4,7 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -97,4 +98,13 @@ func (s *service) check(ids []string) error {
 		}
 	}
 	return nil
+}
+
+// ids returns the names of the devices of the resource. They are all alike.
+func (r resource) ids() []string {
+	ids := make([]string, r.count)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("softrdma-%d", i)
+	}
+	return ids
 }
