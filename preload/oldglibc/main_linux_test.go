@@ -11,7 +11,7 @@ import (
 )
 
 // pthread_sigmask moved into libc.so.6 in glibc 2.32.
-func TestLibraryOfNewerGlibcIsNamed(t *testing.T) {
+func TestWhatALibraryNeedsIsNamed(t *testing.T) {
 	cc, err := exec.LookPath("gcc")
 	if err != nil {
 		testenv.Lacks(t, "gcc")
@@ -30,19 +30,23 @@ func TestLibraryOfNewerGlibcIsNamed(t *testing.T) {
 	}
 	old := build("old.so", `#include <unistd.h>
 int f(void) { return getpid(); }`)
-	if err := check(old); err != nil {
+	if err := check(old, "libc.so.6"); err != nil {
 		t.Error(err)
 	}
 	newer := build("new.so", `#include <signal.h>
 int f(sigset_t *s) { return pthread_sigmask(SIG_BLOCK, s, 0); }`)
-	if err := check(newer); err == nil || !strings.Contains(err.Error(), "needs pthread_sigmask of glibc 2.32, expected at most 2.28") {
+	if err := check(newer, ""); err == nil || !strings.Contains(err.Error(), "needs pthread_sigmask of glibc 2.32, expected at most 2.28") {
+		t.Errorf("found %v", err)
+	}
+	more := build("more.so", "#include <math.h>\ndouble f(double x) { return cos(x); }", "-Wl,--no-as-needed", "-lm")
+	if err := check(more, "libc.so.6"); err == nil || !strings.Contains(err.Error(), "libm.so.6") {
 		t.Errorf("found %v", err)
 	}
 	bare := build("bare.so", `int f(void) { return 1; }`, "-nostdlib")
-	if err := check(bare); err == nil {
+	if err := check(bare, ""); err == nil {
 		t.Error("a library without glibc passed")
 	}
-	if err := check(filepath.Join(dir, "none.so")); err == nil {
+	if err := check(filepath.Join(dir, "none.so"), ""); err == nil {
 		t.Error("a missing file passed")
 	}
 }
