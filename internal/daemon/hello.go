@@ -63,15 +63,24 @@ type Info struct {
 	Devices []string // name, address and protocol of each: "rxe0 10.0.0.1 (RoCE v2)"
 }
 
-// Ask queries the daemon of a socket. The error wraps a *RefusedError if the daemon does not serve
-// this process's user, and the context's error if that ends first.
-func Ask(ctx context.Context, socket string) (*Info, error) {
+// Ask queries the daemon of a socket for programs that use it while this process lives. The error wraps
+// a *RefusedError if the daemon does not serve this process's user, and the context's error if that ends
+// first.
+func Ask(ctx context.Context, socket string) (*Info, error) { return ask(ctx, socket, 0) }
+
+// Look is Ask for a process that leads no program to the daemon: one on demand (softrdma daemon --idle)
+// does not stay for it.
+func Look(ctx context.Context, socket string) (*Info, error) {
+	return ask(ctx, socket, uapi.HelloLooks)
+}
+
+func ask(ctx context.Context, socket string, how uint64) (*Info, error) {
 	c, err := dial(ctx, socket)
 	if err != nil {
 		return nil, err
 	}
 	defer c.close()
-	r := uapi.Request{Op: uapi.OpHello, Arg: [4]uint64{uint64(uintptr(unsafe.Pointer(c)))}}
+	r := uapi.Request{Op: uapi.OpHello, Arg: [4]uint64{uint64(uintptr(unsafe.Pointer(c))), how}}
 	p, text, fds, err := c.call(&r, nil)
 	fds.Close()
 	switch {

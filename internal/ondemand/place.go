@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -53,7 +54,7 @@ func Find(ctx context.Context, args []string) (*Server, error) {
 	for _, socket := range sockets(name(args)) {
 		s := &Server{Socket: socket}
 		var err error
-		if s.Info, err = daemon.Ask(ctx, socket); err == nil {
+		if s.Info, err = daemon.Look(ctx, socket); err == nil && int(s.UID) == os.Geteuid() {
 			return s, nil
 		}
 		if errors.As(err, new(*daemon.RefusedError)) {
@@ -66,11 +67,16 @@ func Find(ctx context.Context, args []string) (*Server, error) {
 // All returns all servers of this user and network namespace.
 func All(ctx context.Context) (list []*Server) {
 	for _, socket := range sockets(prefix() + network() + "-*") {
-		if info, err := daemon.Ask(ctx, socket); err == nil {
+		if info, err := daemon.Look(ctx, socket); err == nil && int(info.UID) == os.Geteuid() {
 			list = append(list, &Server{socket, info})
 		}
 	}
 	return list
+}
+
+// Others reports whether there may be servers of this user and network namespace in other directories.
+func Others(dir string) bool {
+	return slices.ContainsFunc(sockets(prefix()+network()+"-*"), func(s string) bool { return filepath.Dir(s) != dir })
 }
 
 // Sockets returns where servers may listen whose devices this process may take for the best ones: that of

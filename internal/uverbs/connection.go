@@ -116,6 +116,7 @@ func (s *Server) answer(p *client.Process, e *exchange, b []byte) *client.Answer
 		name = "counters"
 		err = s.refresh(counterLife)
 	case uapi.OpHello:
+		p.Looks.Store(r.Arg[1] == uapi.HelloLooks)
 		if err = s.hello(p, r.Arg[0], a); err != nil {
 			return s.decline(p, b, err)
 		}

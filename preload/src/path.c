@@ -49,9 +49,8 @@ const char *redirect(const char *path, char *buf, size_t size)
 	for (i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
 		if (strncmp(path, prefixes[i], strlen(prefixes[i])) != 0)
 			continue;
-		server_need();
 		n = strlen(path);
-		if (tree_len == 0 || tree_len + n >= size)
+		if (!server_need() || tree_len == 0 || tree_len + n >= size)
 			return path;
 		if (strstr(path, "/hw_counters"))
 			counters_refresh();

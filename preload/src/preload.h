@@ -207,7 +207,7 @@ ssize_t socket_read(int fd, void *buf, size_t n);
 void forget(int fd);
 
 /* server_need makes sure that there is a server, if it is started on demand. */
-void server_need(void);
+int server_need(void);
 
 /* server_use connects to the server of a socket and a tree, and uses both from then on. It returns a
  * descriptor, or -1. */

@@ -27,6 +27,8 @@ static struct {
 
 static struct sockaddr_un server;
 static _Atomic socklen_t server_len;
+/* The user of a server on demand. When it has ended, another user can take its place in the directory. */
+static _Atomic int64_t owner = -1;
 
 /* A child does not share connections with its parent. */
 static void child(void)
@@ -75,15 +77,20 @@ static void drop(int fd)
 
 static int connect_known(void)
 {
-	struct ucred cred;
+	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred);
-	int fd;
+	int fd, up;
 
 	if (server_len == 0) {
 		errno = ENODEV;
 		return -1;
 	}
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && fd <= 2) { /* what the program writes to standard error must not arrive there */
+		up = real()->fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		real()->close(fd);
+		fd = up;
+	}
 	if (fd < 0)
 		return -1;
 	if (fd >= TABLE || connect(fd, (struct sockaddr *)&server, server_len) < 0) {
@@ -91,8 +98,15 @@ static int connect_known(void)
 		errno = ENODEV;
 		return -1;
 	}
+	/* A process of another PID namespace, such as that of another container, has the number 0. */
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	if (owner >= 0 && (cred.uid != (uid_t)owner || cred.pid == 0)) {
+		real()->close(fd);
+		errno = ENODEV;
+		return -1;
+	}
 	/* The server reads and writes this process's memory. */
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
+	if (cred.pid)
 		prctl(PR_SET_PTRACER, (unsigned long)cred.pid, 0, 0, 0);
 	atomic_store(&table[fd].file, FILE_SOCKET);
 	return fd;
@@ -100,19 +114,10 @@ static int connect_known(void)
 
 int server_use(const char *socket, const char *tree)
 {
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-	int fd;
-
+	owner = geteuid();
 	path_tree(tree); /* before the socket: a thread that finds the server reads the tree */
 	server_path(socket);
-	fd = connect_known();
-	if (fd >= 0 && (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != geteuid())) {
-		drop(fd);
-		errno = EACCES;
-		return -1;
-	}
-	return fd;
+	return connect_known();
 }
 
 /* connect_server connects to the server, which it may start. */
@@ -163,13 +168,13 @@ static void give(int slot, int fd, int broken)
 		atomic_store(&pool[slot].busy, 0);
 }
 
-void server_need(void)
+int server_need(void)
 {
-	int slot, sock, dead, tries, err = errno;
+	int slot, sock, tries, dead = 1, err = errno;
 	char c;
 
 	if (!on_demand())
-		return;
+		return 1;
 	for (tries = 0; tries < POOL; tries++) {
 		sock = take(&slot);
 		if (sock < 0)
@@ -180,6 +185,7 @@ void server_need(void)
 			break;
 	}
 	errno = err;
+	return !dead;
 }
 
 static int receive(int sock, struct reply *p, int *fds, int *nfds)

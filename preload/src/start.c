@@ -120,11 +120,34 @@ static void leave_program(int output)
 	}
 }
 
+/*
+ * usual_limits takes away what holds for the program alone: processors, scheduling, priority, and limits
+ * that it has set below those that it may have.
+ */
+static void usual_limits(void)
+{
+	static const int limits[] = { RLIMIT_NOFILE, RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_AS };
+	struct { int priority; } usual = { 0 };
+	struct rlimit l;
+	unsigned long all[128];
+	size_t i;
+
+	memset(all, 0xff, sizeof(all));
+	syscall(SYS_sched_setaffinity, 0, sizeof(all), all);
+	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &usual);
+	syscall(SYS_setpriority, PRIO_PROCESS, 0, 0);
+	for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		if (syscall(SYS_prlimit64, 0, limits[i], NULL, &l) < 0)
+			continue;
+		l.rlim_cur = l.rlim_max;
+		syscall(SYS_prlimit64, 0, limits[i], &l, NULL);
+	}
+}
+
 /* become replaces this process by the command. */
 static void become(void)
 {
 	struct { void *handler; unsigned long flags; void *restorer; uint64_t mask; } defaults = { 0 };
-	unsigned long all[128];
 	uint64_t none = 0;
 	char failed[2] = { '!' };
 	char *nothing[] = { NULL };
@@ -135,8 +158,7 @@ static void become(void)
 	for (i = 1; i <= 64; i++)
 		syscall(SYS_rt_sigaction, i, &defaults, NULL, KERNEL_SIGSET);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, KERNEL_SIGSET);
-	memset(all, 0xff, sizeof(all)); /* the server is not pinned to the program's processor */
-	syscall(SYS_sched_setaffinity, 0, sizeof(all), all);
+	usual_limits();
 	syscall(SYS_execve, command.words[0], command.words, environ ? environ : nothing);
 	failed[1] = (char)errno;
 	syscall(SYS_write, 1, failed, sizeof(failed));
@@ -273,6 +295,7 @@ static int obtain(void)
 		snprintf(output, sizeof(output), "the server does not answer: %s", strerror(errno));
 	}
 	tell(err, output);
+	clock_gettime(CLOCK_MONOTONIC, &now); /* a command that hangs takes longer than AGAIN_S */
 	command.failed = now.tv_sec ? now.tv_sec : 1;
 	return -1;
 }

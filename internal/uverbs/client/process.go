@@ -35,6 +35,7 @@ type Process struct {
 	mem      *os.File    // its memory, if it is another user's program
 	denied   error       // why its memory cannot be accessed
 	Refused  error       // why it is not served
+	Looks    atomic.Bool // it leads no program to the server
 	Account  *Account    // of its user
 	refusals *Refusals   // counts memory that does not answer; may be nil
 	copies   copies

@@ -45,6 +45,9 @@ const (
 	MaxSlotDescriptors = 4
 )
 
+// HelloLooks is the second argument of OpHello from a process that leads no program to the server.
+const HelloLooks = 1
+
 // NotShared ends the description of a device of which programs get no Slot, in the answer to
 // OpHello.
 const NotShared = ", not shared)"

@@ -31,6 +31,9 @@ const (
 
 	// lookAgain is the time between attempts while another process starts the server, or ends it.
 	lookAgain = 2 * time.Millisecond
+
+	// tryAddress is the time between attempts to open an address that a server has which may end soon.
+	tryAddress = 100 * time.Millisecond
 )
 
 // runOnDemand joins the server of these arguments, user and network namespace, or becomes it. The
@@ -53,12 +56,13 @@ func (s *options) runOnDemand(cmd *cobra.Command, cfg uverbs.Config) error {
 		case err == nil:
 			defer leave()
 			err := s.becomeServer(cmd, cfg, dir)
-			if errors.Is(err, syscall.EADDRINUSE) {
-				if other := s.other(ctx, cmd); other != nil {
-					return tell(cmd, other.Socket, other.Tree)
-				}
+			if !errors.Is(err, syscall.EADDRINUSE) {
+				return err
 			}
-			return err
+			if other := s.other(ctx, cmd); other != nil {
+				return tell(cmd, other.Socket, other.Tree)
+			}
+			return s.succeed(ctx, cmd, cfg, dir, err)
 		case !errors.Is(err, ondemand.ErrTaken):
 			return err
 		}
@@ -85,6 +89,20 @@ func (s *options) becomeServer(cmd *cobra.Command, cfg uverbs.Config, dir string
 		}
 		return silence()
 	})
+}
+
+// succeed becomes the server when one of other devices, which has the address, has ended. Err is that of
+// the first attempt.
+func (s *options) succeed(ctx context.Context, cmd *cobra.Command, cfg uverbs.Config, dir string, err error) error {
+	for errors.Is(err, syscall.EADDRINUSE) && ondemand.Others(dir) {
+		select {
+		case <-time.After(tryAddress):
+		case <-ctx.Done():
+			return err
+		}
+		err = s.becomeServer(cmd, cfg, dir)
+	}
+	return err
 }
 
 // tell tells the preloaded library where the server is.

@@ -16,9 +16,9 @@ import (
 // askAgain is how long --wait sleeps between attempts.
 const askAgain = 100 * time.Millisecond
 
-// daemonSockets returns the sockets to look for a daemon at, none if the program gets
-// devices of its own.
-func (s *options) daemonSockets(cmd *cobra.Command) ([]string, error) {
+// daemonSockets returns the sockets to look for a daemon at, and more after these, none if the program
+// gets devices of its own.
+func (s *options) daemonSockets(cmd *cobra.Command, more ...string) ([]string, error) {
 	flag := ""
 	switch {
 	case s.socket != "":
@@ -36,7 +36,7 @@ func (s *options) daemonSockets(cmd *cobra.Command) ([]string, error) {
 	case own:
 		return nil, nil
 	}
-	return append(daemon.Sockets(), ondemand.Sockets()...), nil
+	return append(daemon.Sockets(), more...), nil
 }
 
 // findDaemon looks for a daemon and completes the environment of its programs, if there is one. With

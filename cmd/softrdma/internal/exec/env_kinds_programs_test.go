@@ -209,25 +209,32 @@ func zombies(t *testing.T) (n int) {
 	}
 }
 
+// directory returns the directory of the server of a device.
+func directory(t *testing.T, device string) string {
+	t.Helper()
+	pids := servers(t, device)
+	if len(pids) != 1 {
+		t.Fatalf("found servers %v, expected one", pids)
+	}
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pids[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range files {
+		if to, _ := os.Readlink(fd); strings.Contains(to, "/softrdma-env-0-") {
+			return to
+		}
+	}
+	t.Fatalf("found no directory of server %d", pids[0])
+	return ""
+}
+
 func TestDirectoryOfAnotherUserIsNotUsed(t *testing.T) {
 	testenv.Root(t, "makes a directory of another user")
 	clitest.NeedPrograms(t, "bash", "ibv_devices")
 	a := clitest.LoopbackDevice(t)
-	out := inShell(t, "-d "+a, `ibv_devices; ls -d /dev/shm/softrdma-env-0-*`)
-	pids := servers(t, a)
-	if len(pids) != 1 {
-		t.Fatalf("found servers %v, expected one:\n%s", pids, out)
-	}
-	link, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pids[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dir string
-	for _, fd := range link {
-		if to, _ := os.Readlink(fd); strings.Contains(to, "/softrdma-env-0-") {
-			dir = to
-		}
-	}
+	inShell(t, "-d "+a, "ibv_devices")
+	dir := directory(t, a)
 	stop(t, a, unix.SIGTERM)
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
@@ -236,7 +243,7 @@ func TestDirectoryOfAnotherUserIsNotUsed(t *testing.T) {
 	if err := os.Chown(dir, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	out = inShell(t, "-d "+a, `ibv_devices; ls -d /tmp/softrdma-env-0-*`)
+	out := inShell(t, "-d "+a, `ibv_devices; ls -d /tmp/softrdma-env-0-*`)
 	if !strings.Contains(out, "rxe0") || !strings.Contains(out, "/tmp/"+filepath.Base(dir)) {
 		t.Errorf("found\n%s", out)
 	}

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -28,7 +29,7 @@ func printEnvironment(cmd *cobra.Command, s *options, form format) error {
 	if err != nil {
 		return err
 	}
-	sockets, err := s.daemonSockets(cmd)
+	sockets, err := s.daemonSockets(cmd) // a server on demand ends before the environment does
 	if err != nil {
 		return err
 	}
@@ -65,12 +66,22 @@ func kept(name string, contents func() (fs.File, string, error)) (*library.File,
 	}
 	f, err := cached(name, sum, file)
 	if err == nil {
-		err = f.Keep(keepLibraries)
+		if err = errors.Join(loadable(f.Path), f.Keep(keepLibraries)); err != nil {
+			err = errors.Join(err, f.Close())
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("programs need the libraries of softrdma in the user's cache ($XDG_CACHE_HOME or $HOME/.cache): %w", err)
 	}
 	return f, nil
+}
+
+// loadable returns an error if LD_PRELOAD cannot name a file.
+func loadable(path string) error {
+	if strings.ContainsAny(path, " :\n") {
+		return fmt.Errorf("expected a path without spaces, colons and line breaks, found %q: set XDG_CACHE_HOME", path)
+	}
+	return nil
 }
 
 // startCommand returns the command by which programs start their server, for these devices and flags. Two

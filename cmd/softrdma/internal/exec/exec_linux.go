@@ -38,7 +38,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	sockets, err := s.daemonSockets(cmd)
+	sockets, err := s.daemonSockets(cmd, ondemand.Sockets()...)
 	if err != nil {
 		return err
 	}

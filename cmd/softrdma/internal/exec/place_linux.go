@@ -22,7 +22,7 @@ import (
 // faster there: systemd removes their contents when the user logs out, and programs may still run.
 func places() (dirs []string) {
 	for _, dir := range []string{os.TempDir(), os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"} {
-		if dir != "" && !slices.Contains(dirs, dir) {
+		if dir != "" && loadable(dir) == nil && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
 	}
