@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"strconv"
@@ -150,9 +151,20 @@ func ofInterface(i Interface, why []string) (Choice, error) {
 	return Choice{netip.AddrPortFrom(best, Port), i, why}, nil
 }
 
+// reach returns the rank of the best address of an interface.
+func reach(i Interface) int {
+	best := math.MaxInt
+	for _, a := range i.Addrs {
+		r, _ := rank(a)
+		best = min(best, r)
+	}
+	return best
+}
+
 // choose returns an address of the preferred default route's interface, else of the
-// first interface that is up, else of the loopback interface. The interface's MTU must
-// be large enough for RoCE v2.
+// first interface that is up, of those with the most widely routable addresses, else of
+// the loopback interface. A link-local IPv6 address cannot be used at first, while the
+// kernel looks for duplicates. The interface's MTU must be large enough for RoCE v2.
 func choose(list []Interface, routes []int) (Choice, error) {
 	usable := func(i Interface) bool { return i.Up && len(i.Addrs) > 0 && MTUFor(i.MTU) > 0 }
 	for _, r := range routes {
@@ -162,10 +174,15 @@ func choose(list []Interface, routes []int) (Choice, error) {
 			}
 		}
 	}
-	for _, i := range list {
-		if usable(i) && !i.Loopback {
-			return ofInterface(i, []string{fmt.Sprintf("No default route; %s is the first interface that is up.", i.Name)})
+	best := -1
+	for n, i := range list {
+		if usable(i) && !i.Loopback && (best < 0 || reach(i) < reach(list[best])) {
+			best = n
 		}
+	}
+	if best >= 0 {
+		i := list[best]
+		return ofInterface(i, []string{fmt.Sprintf("No default route; %s is the first interface that is up and has such an address.", i.Name)})
 	}
 	for _, i := range list {
 		if usable(i) {

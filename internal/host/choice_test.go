@@ -76,6 +76,7 @@ func TestResolveUnknownNameListsDevices(t *testing.T) {
 func TestDefaultDeviceFollowsRoute(t *testing.T) {
 	down := sample()
 	down[3].Up = false
+	young := Interface{Name: "eth9", Index: 9, MTU: 1500, Up: true, Addrs: []netip.Addr{netip.MustParseAddr("fe80::9%eth9")}}
 	for _, c := range []struct {
 		name   string
 		list   []Interface
@@ -87,6 +88,7 @@ func TestDefaultDeviceFollowsRoute(t *testing.T) {
 		{"route by an interface that is down", down, []int{4, 2}, "192.0.2.5:4791", "eth0 has the default route"},
 		{"route by an interface without address", sample(), []int{5}, "192.0.2.5:4791", "No default route"},
 		{"no route", sample(), nil, "192.0.2.5:4791", "first interface that is up"},
+		{"link-local first", append([]Interface{young}, sample()...), nil, "192.0.2.5:4791", "first interface that is up"},
 		{"loopback only", sample()[:1], nil, "127.0.0.1:4791", "loopback"},
 	} {
 		got, err := choose(c.list, c.routes)

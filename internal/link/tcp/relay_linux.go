@@ -202,7 +202,11 @@ func (r *socketRelay) write() {
 		switch {
 		case !waits.Load():
 		case r.gone(): // a slow peer must not keep the connection
-			_ = raw.SetWriteDeadline(time.Now().Add(r.c.l.linger))
+			r.c.mu.Lock()
+			if !r.c.closed { // Close has set its own deadline
+				_ = raw.SetWriteDeadline(time.Now().Add(r.c.l.linger))
+			}
+			r.c.mu.Unlock()
 		default:
 			check.Reset(stallCheck)
 		}

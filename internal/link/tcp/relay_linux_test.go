@@ -253,6 +253,20 @@ func TestAttackDeafPeerOfARelayStallsNoOther(t *testing.T) {
 	released(t, p)
 }
 
+// A link that closes waits for a peer that takes nothing as it does without a relay.
+func TestRelayThatStallsDelaysTheCloseOfItsLinkNoLonger(t *testing.T) {
+	t.Parallel()
+	_, b, _, y, _, oy, p := lingering(t, true, time.Hour)
+	fill(b, y, oy)
+	closed := make(chan error, 1)
+	go func() { closed <- p.with.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(4 * closeTimeout):
+		t.Error("the link is not closed")
+	}
+}
+
 // A cut is an end of TCP that TLS did not announce.
 func TestRelayTellsACutFromAnEnd(t *testing.T) {
 	bothWays(t, func(t *testing.T, accepts bool) {
