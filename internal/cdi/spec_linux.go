@@ -1,7 +1,6 @@
 package cdi
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,8 +18,11 @@ import (
 // kinds matches the kinds of devices that the specification allows.
 var kinds = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?$`)
 
-// recordName is the file of a store that lists the specifications which were written.
-const recordName = "specs"
+// Files of a store with a path on each line.
+const (
+	recordName = "specs" // the specifications that were written
+	keptName   = "kept"  // what containers were given without one
+)
 
 // systemDirectories are those in which runtimes look for specifications, and userDirectory that of
 // Docker's rootless mode.
@@ -72,7 +74,7 @@ func (s Store) generate(dir, kind string, parts []part) (path string, err error)
 	if err != nil {
 		return "", err
 	}
-	folder, err := s.Folder(kind)
+	folder, err := s.folder(kind)
 	if err != nil {
 		return "", err
 	}
@@ -87,13 +89,23 @@ func (s Store) generate(dir, kind string, parts []part) (path string, err error)
 	if err != nil {
 		return "", err
 	}
-	if err := s.record(path); err != nil { // first: a copy that is recorded is never removed too early
+	if err := s.add(recordName, path); err != nil { // first: a copy that is recorded is never removed too early
 		return "", err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return "", err
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		if err := makeDirectory(filepath.Dir(path)); err != nil {
+			return "", err
+		}
 	}
-	return path, maybe.WriteFile(path, append(b, '\n'), 0o644)
+	return path, writePublic(path, append(b, '\n'))
+}
+
+// writePublic replaces a file that all users may read, whatever the umask.
+func writePublic(path string, contents []byte) error {
+	if err := maybe.WriteFile(path, contents, 0o644); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o644)
 }
 
 // Read reads a specification.
@@ -149,33 +161,53 @@ func (s Store) Remove(dir, kind string) (removed []string, err error) {
 		return nil, err
 	}
 	defer unlock()
-	if spec, err := Read(path); errors.Is(err, fs.ErrNotExist) {
+	recorded, err := s.lines(recordName)
+	if err != nil {
+		return nil, err
+	}
+	if spec, err := Read(path); errors.Is(err, fs.ErrNotExist) && slices.Contains(recorded, path) {
+		if err := s.forget(path); err != nil { // it was removed by hand
+			return nil, err
+		}
+		return s.clean()
+	} else if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("expected a specification of %s in %s, found none: softrdma cdi list shows where they are", kind, path)
 	} else if err != nil {
 		return nil, err
 	} else if spec.Kind != kind || Files(spec) == "" {
 		return nil, fmt.Errorf("%s: expected a specification of softrdma for %s, found %s", path, kind, spec.Kind)
 	}
-	if err := os.Remove(path); err != nil {
+	if err := errors.Join(os.Remove(path), s.forget(path)); err != nil {
 		return nil, err
 	}
 	unused, err := s.clean()
 	return append([]string{path}, unused...), err
 }
 
-// clean removes what no specification names, under the lock.
+// clean removes what no specification names and no container was given without one, under the lock. It
+// removes nothing while it does not see a specification that was recorded, which may name anything.
 func (s Store) clean() (removed []string, err error) {
 	paths, err := s.specifications()
 	if err != nil {
 		return nil, err
 	}
-	var named []byte
+	used, err := s.lines(keptName)
+	if err != nil {
+		return nil, err
+	}
 	for _, path := range paths {
-		b, err := os.ReadFile(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err // it may name any copy
+		spec, err := Read(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
 		}
-		named = append(named, b...)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range spec.Devices {
+			for _, m := range d.ContainerEdits.Mounts {
+				used = append(used, m.HostPath)
+			}
+		}
 	}
 	for _, pattern := range []string{copies + "/*", copies + "/" + partial + "*", folders + "/*/*"} {
 		found, err := filepath.Glob(filepath.Join(s.Dir, pattern))
@@ -183,7 +215,7 @@ func (s Store) clean() (removed []string, err error) {
 			return removed, err
 		}
 		for _, path := range found {
-			if bytes.Contains(named, []byte(`"`+path+`"`)) {
+			if slices.Contains(used, path) {
 				continue
 			}
 			if err := os.RemoveAll(path); err != nil {
@@ -208,32 +240,40 @@ func (s Store) specifications() (paths []string, err error) {
 		}
 		paths = append(paths, found...)
 	}
-	recorded, err := s.recorded()
+	recorded, err := s.lines(recordName)
 	paths = append(paths, recorded...)
 	slices.Sort(paths)
 	return slices.Compact(paths), err
 }
 
-// recorded returns the paths of the specifications that this store has written.
-func (s Store) recorded() ([]string, error) {
-	b, err := os.ReadFile(filepath.Join(s.Dir, recordName))
+// lines returns the paths in a file of the store.
+func (s Store) lines(name string) ([]string, error) {
+	b, err := os.ReadFile(filepath.Join(s.Dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' }), err
 }
 
-// record notes the path of a specification, and forgets those that are gone.
-func (s Store) record(path string) error {
-	old, err := s.recorded()
+// add adds a path to a file of the store. Others stay, although this process may not see them: a device
+// plug-in writes specifications in directories of its own.
+func (s Store) add(name, path string) error {
+	paths, err := s.lines(name)
+	if err != nil || slices.Contains(paths, path) {
+		return err
+	}
+	return s.write(name, append(paths, path))
+}
+
+// forget removes the path of a specification from the record.
+func (s Store) forget(path string) error {
+	paths, err := s.lines(recordName)
 	if err != nil {
 		return err
 	}
-	paths := []string{path}
-	for _, p := range old {
-		if _, err := os.Lstat(p); p != path && !errors.Is(err, fs.ErrNotExist) {
-			paths = append(paths, p)
-		}
-	}
-	return maybe.WriteFile(filepath.Join(s.Dir, recordName), []byte(strings.Join(paths, "\n")+"\n"), 0o644)
+	return s.write(recordName, slices.DeleteFunc(paths, func(p string) bool { return p == path }))
+}
+
+func (s Store) write(name string, paths []string) error {
+	return writePublic(filepath.Join(s.Dir, name), []byte(strings.Join(append(paths, ""), "\n")))
 }

@@ -44,7 +44,8 @@ func DefaultStore() (Store, error) {
 	return Store{filepath.Join(home, ".local", "share", "softrdma")}, nil
 }
 
-// Files returns the directory with the files of this build, which it makes if necessary.
+// Files returns the directory with the files of this build, which it makes if necessary, for containers
+// without a specification. Remove keeps it.
 func (s Store) Files() (dir string, err error) {
 	parts, err := contents()
 	if err != nil {
@@ -55,17 +56,38 @@ func (s Store) Files() (dir string, err error) {
 		return "", err
 	}
 	defer unlock()
-	return s.files(parts)
+	if dir, err = s.files(parts); err != nil {
+		return "", err
+	}
+	return dir, s.add(keptName, dir)
 }
 
-// Folder returns the directory that containers with a shared device of a kind have in common, which it
-// makes if necessary. Users of all containers may make names in it, and remove their own.
+// Folder returns the directory that containers with a shared device of a kind have in common, as Files
+// does.
 func (s Store) Folder(kind string) (string, error) {
-	dir := filepath.Join(s.Dir, folders, filepath.FromSlash(kind))
-	for _, parent := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
-		if err := makeDirectory(parent); err != nil {
-			return "", err
-		}
+	unlock, err := s.lock()
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	dir, err := s.folder(kind)
+	if err != nil {
+		return "", err
+	}
+	return dir, s.add(keptName, dir)
+}
+
+// folder is Folder under the lock, for a specification. Users of all containers may make names in the
+// directory, and remove their own. Other users of the host cannot reach it: root of a container can leave
+// set-user-ID files there.
+func (s Store) folder(kind string) (string, error) {
+	top := filepath.Join(s.Dir, folders)
+	dir := filepath.Join(top, filepath.FromSlash(kind))
+	if err := makeDirectory(filepath.Dir(dir)); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(top, 0o700); err != nil { // runtimes resolve the mount as the store's user
+		return "", err
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err

@@ -2,12 +2,15 @@ package cdi
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // build returns the files of a build that has a certain text.
@@ -72,7 +75,7 @@ func TestGenerateAtTheSameTimeWritesWholeFilesOnce(t *testing.T) {
 	if err != nil || len(entries) != 2 {
 		t.Errorf("expected a directory for each of two builds, found %v, %v", entries, err)
 	}
-	if paths, err := s.recorded(); err != nil || len(paths) != 2 {
+	if paths, err := s.lines(recordName); err != nil || len(paths) != 2 {
 		t.Errorf("expected a record of two specifications, found %q, %v", paths, err)
 	}
 }
@@ -116,6 +119,57 @@ func TestRemoveKeepsWhatAnotherSpecificationNames(t *testing.T) {
 	}
 }
 
+// Root of a container can leave set-user-ID files in the shared folder.
+func TestSharedFolderIsOutOfReachOfOtherUsers(t *testing.T) {
+	s := Store{t.TempDir()}
+	dir, err := s.Folder(DefaultKind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, mode := range map[string]fs.FileMode{filepath.Join(s.Dir, folders): 0o700, dir: 0o777} {
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != mode {
+			t.Errorf("%s: found %v, %v, expected %v", path, st.Mode(), err, mode)
+		}
+	}
+}
+
+func TestSpecificationIsForAllUsersWhateverTheUmask(t *testing.T) {
+	s, dir := Store{t.TempDir()}, filepath.Join(t.TempDir(), "cdi")
+	old := unix.Umask(0o077)
+	generate(t, s, dir, DefaultKind, "1")
+	unix.Umask(old)
+	for path, mode := range map[string]fs.FileMode{dir: 0o755, filepath.Join(dir, "softrdma-rdma.json"): 0o644, filepath.Join(s.Dir, recordName): 0o644} {
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != mode {
+			t.Errorf("%s: found %v, %v, expected %v", path, st.Mode(), err, mode)
+		}
+	}
+}
+
+// A device plug-in in a pod writes in directories that other processes do not see, and containers are given
+// files without a specification.
+func TestRemoveKeepsWhatItDoesNotSee(t *testing.T) {
+	s, dir, elsewhere := Store{t.TempDir()}, t.TempDir(), t.TempDir()
+	first := generate(t, s, dir, DefaultKind, "1")
+	second := generate(t, s, elsewhere, "softrdma/pods", "2")
+	hidden := elsewhere + ".hidden"
+	if err := os.Rename(elsewhere, hidden); err != nil {
+		t.Fatal(err)
+	}
+	generate(t, s, dir, DefaultKind, "3")
+	if removed, err := s.Remove(dir, DefaultKind); err != nil || len(removed) != 1 || !Exists(first) || !Exists(second) {
+		t.Errorf("found %q removed, %v", removed, err)
+	}
+	folder, err := s.Folder("softrdma/flags")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The specification was removed by hand.
+	removed, err := s.Remove(elsewhere, "softrdma/pods")
+	if err != nil || !slices.Contains(removed, first) || !slices.Contains(removed, second) || slices.Contains(removed, folder) {
+		t.Errorf("found %q removed, %v", removed, err)
+	}
+}
+
 func TestSpecificationsOfOthersStay(t *testing.T) {
 	s, dir := Store{t.TempDir()}, t.TempDir()
 	path := filepath.Join(dir, "softrdma-rdma.json")
@@ -146,7 +200,7 @@ func TestKindsThatAreNoneAreRefused(t *testing.T) {
 			t.Errorf("%q: expected a refusal, found %s", kind, path)
 		}
 	}
-	if paths, err := s.recorded(); err != nil || len(paths) > 0 {
+	if paths, err := s.lines(recordName); err != nil || len(paths) > 0 {
 		t.Errorf("found %q, %v", paths, err)
 	}
 }
