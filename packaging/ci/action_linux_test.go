@@ -256,7 +256,7 @@ func TestActionRefusesAnArchiveWithAnotherChecksum(t *testing.T) {
 func TestActionsKeyIsThatOfItsSources(t *testing.T) {
 	key := func(edit string) string {
 		dir := t.TempDir()
-		script := fmt.Sprintf("cp -r %s/packaging . && mkdir x && echo package x > x/x.go\n%s\nCACHE=/c packaging/ci/key.sh", mustAbs(t, repository), edit)
+		script := fmt.Sprintf("cp -r %s/packaging . && mkdir x && echo package x > x/x.go && echo TEXT > x/x.s\n%s\nCACHE=/c packaging/ci/key.sh", mustAbs(t, repository), edit)
 		out, err := shell(t, dir, script, nil)
 		if err != nil || !strings.Contains(out, "path=/c/softrdma/softrdma-Linux-") {
 			t.Fatalf("%v\n%s", err, out)
@@ -267,8 +267,37 @@ func TestActionsKeyIsThatOfItsSources(t *testing.T) {
 	if again := key("touch x/x.go; echo text > README"); again != first {
 		t.Errorf("expected %s, found %s", first, again)
 	}
-	if other := key("echo package y > x/x.go"); other == first {
-		t.Errorf("the same key for other sources: %s", other)
+	for _, edit := range []string{"echo package y > x/x.go", "echo MOVQ > x/x.s", "echo >> packaging/ci/install.sh"} {
+		if other := key(edit); other == first {
+			t.Errorf("%s: the same key for other sources: %s", edit, other)
+		}
+	}
+}
+
+func TestActionsKeyIsThatOfItsArchive(t *testing.T) {
+	key := func(script string) string {
+		out, err := shell(t, t.TempDir(), script+"; CACHE=/c "+mustAbs(t, repository)+"/packaging/ci/key.sh", nil)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return out
+	}
+	if key("echo 1 > a; export ARCHIVE=a") == key("echo 2 > a; export ARCHIVE=a") {
+		t.Error("the same key for other contents at the same path")
+	}
+	latest := "export ARCHIVE=https://host/latest.tar.gz"
+	if out := key(latest); !strings.HasPrefix(out, "key=\n") {
+		t.Errorf("expected no key for an address without a checksum, found %s", out)
+	}
+	if out := key(latest + " SHA256=00"); !strings.HasPrefix(out, "key=softrdma-") {
+		t.Errorf("expected a key for an address with a checksum, found %s", out)
+	}
+}
+
+func TestActionRefusesAnInsecureAddressWithoutChecksum(t *testing.T) {
+	r := newRunner(t, t.TempDir(), map[string]string{"archive": "http://host/softrdma.tar.gz"})
+	if out, err := r.steps(); err == nil || !strings.Contains(out, "expected https:// or a checksum: set sha256") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -8,13 +8,21 @@ mkdir -p "$directory"
 if [ -z "${ARCHIVE:-}" ]; then
 	cd "$(dirname "$0")/../.."
 	make preload build >&2
-	# A file that is in use cannot be written, but replaced.
+	# A file that is in use cannot be overwritten, only replaced.
 	cp bin/softrdma "$directory/softrdma.new"
 	mv "$directory/softrdma.new" "$directory/softrdma"
 	exit
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+case $ARCHIVE in
+http://*)
+	if [ -z "${SHA256:-}" ]; then
+		echo "softrdma: $ARCHIVE: expected https:// or a checksum: set sha256" >&2
+		exit 1
+	fi
+	;;
+esac
 case $ARCHIVE in
 *://*) curl -fsSL --retry 3 -o "$work/archive" "$ARCHIVE" ;;
 *) cp "$ARCHIVE" "$work/archive" ;;
