@@ -18,4 +18,4 @@ for arch in amd64 arm64; do
 		-f packaging/Containerfile bin/dist/programs >/dev/null
 done
 rm -f "$out"
-do_buildah manifest push --quiet --all softrdma "oci-archive:$out:softrdma:latest"
+do_buildah manifest push --quiet --all softrdma "oci-archive:$out:docker.io/library/softrdma:latest"
