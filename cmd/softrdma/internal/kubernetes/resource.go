@@ -13,6 +13,7 @@ const (
 	defaultResource = "softrdma/rdma"
 	defaultCount    = 1000
 	mostCount       = 10000 // kubelet receives messages of 4 MB
+	mostPath        = 107   // bytes of the path of a Unix socket
 )
 
 // A resource is a name by which pods ask for a device, and the number of containers that can have it
@@ -23,7 +24,7 @@ type resource struct {
 }
 
 // resourceName matches the names of extended resources: DOMAIN/NAME.
-var resourceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+var resourceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 
 // parseResources returns the resources of --resource.
 func parseResources(texts []string) (all []resource, err error) {

@@ -15,7 +15,7 @@ func TestResourcesHaveNamesAndCounts(t *testing.T) {
 	for _, text := range []string{
 		"", "rdma", "softrdma/", "/rdma", "softrdma/rdma/x", "Soft/rdma", "softrdma/-x", "softrdma/x-", "softrdma/" + strings.Repeat("x", 64),
 		"kubernetes.io/rdma", "x.kubernetes.io/rdma", "softrdma/rdma=", "softrdma/rdma=0", "softrdma/rdma=-1", "softrdma/rdma=x",
-		"softrdma/rdma=10001", "softrdma/rdma=1=2", "../rdma", "softrdma/..",
+		"softrdma/rdma=10001", "softrdma/rdma=1=2", "../rdma", "softrdma/..", "a..b/x", strings.Repeat("x", 64) + "/x",
 	} {
 		if all, err := parseResources([]string{text}); cli.ExitCode(err) != cli.ExitUsage {
 			t.Errorf("%q: expected a usage error, found %v, %v", text, all, err)

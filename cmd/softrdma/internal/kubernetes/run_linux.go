@@ -31,6 +31,11 @@ func run(cmd *cobra.Command, s *options) error {
 	if st, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) || err == nil && !st.IsDir() {
 		return cli.UsageErrorf("--plugin-dir: expected the directory of kubelet's socket, found none at %s", s.dir)
 	}
+	for _, r := range resources {
+		if path := filepath.Join(s.dir, r.endpoint()); len(path) > mostPath {
+			return cli.UsageErrorf("--resource %s: expected a name whose socket has a path of at most %d bytes, found %s", r.name, mostPath, path)
+		}
+	}
 	files, err := s.files()
 	if err != nil {
 		return err
@@ -41,10 +46,11 @@ func run(cmd *cobra.Command, s *options) error {
 	}
 	ctx, h, l := cmd.Context(), newHealth(), log.New(cmd.OutOrStdout(), "", 0)
 	h.set(n.check())
+	answer := files.answer(s.inject) // watch may install the files again, which are the same then
 	var all sync.WaitGroup
 	all.Go(func() { n.watch(ctx, usualPace.look, h, l.Printf) })
 	for _, r := range resources {
-		p := &plugin{resource: r, pace: usualPace, dir: s.dir, answer: files.answer(s.inject), health: h, log: l.Printf}
+		p := &plugin{resource: r, pace: usualPace, dir: s.dir, answer: answer, health: h, log: l.Printf}
 		all.Go(func() { p.run(ctx) })
 	}
 	all.Wait()
@@ -89,8 +95,12 @@ func (f *files) install() (paths []string, err error) {
 			return nil, err
 		}
 		paths = append(paths, spec)
-	}
-	if f.dir, err = f.store.Files(); err != nil {
+		written, err := cdi.Read(spec)
+		if err != nil {
+			return nil, err
+		}
+		f.dir = cdi.Files(written)
+	} else if f.dir, err = f.store.Files(); err != nil {
 		return nil, err
 	}
 	if f.device == cdi.Shared {
