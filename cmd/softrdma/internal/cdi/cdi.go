@@ -38,7 +38,8 @@ in /var/lib/softrdma. Other users write $XDG_CONFIG_HOME/cdi (~/.config/cdi), wh
 rootless Docker looks; podman does with --cdi-spec-dir. Their files are in
 $XDG_DATA_HOME/softrdma (~/.local/share/softrdma).
 
-Devices of another --name share another folder.`
+Engines read /etc/cdi and /var/run/cdi, podman only the first. Devices of another --name
+share another folder.`
 
 // options holds the flags.
 type options struct {

@@ -112,9 +112,11 @@ func flags(cmd *cobra.Command, o *options, device string) error {
 	if err != nil {
 		return err
 	}
-	folder, err := store.Folder(o.kind)
-	if err != nil {
-		return err
+	var folder string
+	if device == cdi.Shared {
+		if folder, err = store.Folder(o.kind); err != nil {
+			return err
+		}
 	}
 	words := []string{"--env-file", filepath.Join(files, device+cdi.EnvironmentFile)}
 	for _, m := range cdi.Edits(device, files, folder).Mounts {
