@@ -83,10 +83,11 @@ func TestStartOfAServerChangesNothingElseInPrograms(t *testing.T) {
 	stop(t, a, unix.SIGKILL)
 }
 
-// A program that has used a server that was killed since starts another one.
-func TestProgramStartsTheNextServerItself(t *testing.T) {
-	first, a := compileFirst(t), clitest.LoopbackDevice(t)
-	c := shell(t, "-d "+a, first+" again")
+// startAgain starts a program that has found the device. Again lets it look once more, and waits for its
+// end.
+func startAgain(t *testing.T, device string) (again func()) {
+	t.Helper()
+	c := shell(t, "-d "+device, compileFirst(t)+" again")
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -100,17 +101,26 @@ func TestProgramStartsTheNextServerItself(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if line != "found\n" {
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "found\n" {
 		t.Errorf("found %q (%v)", line, err)
 	}
+	return func() {
+		t.Helper()
+		if _, err := io.WriteString(in, "\n"); err != nil {
+			t.Error(err)
+		}
+		if err := c.Wait(); err != nil {
+			t.Errorf("%v: %s", err, report.String())
+		}
+	}
+}
+
+// A program that has used a server that was killed since starts another one.
+func TestProgramStartsTheNextServerItself(t *testing.T) {
+	a := clitest.LoopbackDevice(t)
+	again := startAgain(t, a)
 	stop(t, a, unix.SIGKILL)
-	if _, err := io.WriteString(in, "\n"); err != nil {
-		t.Error(err)
-	}
-	if err := c.Wait(); err != nil {
-		t.Errorf("%v: %s", err, report.String())
-	}
+	again()
 	stop(t, a, unix.SIGTERM)
 }
 

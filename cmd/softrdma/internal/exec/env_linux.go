@@ -39,14 +39,11 @@ func printEnvironment(cmd *cobra.Command, s *options, form format) error {
 	}
 	defer preloaded.Close()
 	env := s.environment(preloaded)
-	engine, err := s.engineOf(cmd, func() (*library.File, error) { return kept("engine", preload.Engine) })
+	done, err := s.addEngine(cmd, env, func() (*library.File, error) { return kept("engine", preload.Engine) })
 	if err != nil {
 		return err
 	}
-	if engine != nil {
-		defer engine.Close()
-		env.Engine = engine.Path
-	}
+	defer done()
 	if err := s.findDaemon(cmd, sockets, env); err != nil {
 		return err
 	}

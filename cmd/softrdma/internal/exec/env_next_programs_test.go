@@ -5,7 +5,6 @@ package exec
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -40,24 +39,8 @@ print(bytes)
 func TestPlaceOfAnEndedServerIsNotTrusted(t *testing.T) {
 	testenv.Root(t, "runs a process of another user")
 	clitest.NeedPrograms(t, "python3", "setpriv")
-	first, a := compileFirst(t), clitest.LoopbackDevice(t)
-	c := shell(t, "-d "+a, first+" again")
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var report strings.Builder
-	c.Stderr = &report
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "found\n" {
-		t.Errorf("found %q (%v)", line, err)
-	}
+	a := clitest.LoopbackDevice(t)
+	again := startAgain(t, a)
 	dir := directory(t, a)
 	stop(t, a, unix.SIGTERM)
 	squatter := exec.CommandContext(t.Context(), "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "python3", "-c", squat, dir)
@@ -77,12 +60,7 @@ func TestPlaceOfAnEndedServerIsNotTrusted(t *testing.T) {
 	if line, err := lines.ReadString('\n'); line != "listens\n" {
 		t.Fatalf("found %q (%v)", line, err)
 	}
-	if _, err := io.WriteString(in, "\n"); err != nil {
-		t.Error(err)
-	}
-	if err := c.Wait(); err != nil {
-		t.Errorf("%v: %s", err, report.String())
-	}
+	again()
 	if now := directory(t, a); now == dir {
 		t.Errorf("the server is in %s", now)
 	}

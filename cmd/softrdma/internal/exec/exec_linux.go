@@ -59,14 +59,11 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	}
 	defer preloaded.Close()
 	env := s.environment(preloaded)
-	engine, err := s.engineOf(cmd, func() (*library.File, error) { return s.engineFile(cmd, dir) })
+	done, err := s.addEngine(cmd, env, func() (*library.File, error) { return s.engineFile(cmd, dir) })
 	if err != nil {
 		return err
 	}
-	if engine != nil {
-		defer engine.Close()
-		env.Engine = engine.Path
-	}
+	defer done()
 	if err := s.findDaemon(cmd, sockets, env); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/ondemand"
 	"softrdma/internal/uverbs/folder"
 	"softrdma/preload"
 	"softrdma/preload/library"
@@ -51,21 +52,27 @@ func (s *options) folder(cmd *cobra.Command) (dir string, end func() error, err 
 		"mount a volume there (Kubernetes: emptyDir at /tmp), set TMPDIR, or use a daemon's devices", strings.Join(dirs, ", "), err)
 }
 
-// engineOf returns the engine's file from a function; nil if the program does not use it.
-func (s *options) engineOf(cmd *cobra.Command, file func() (*library.File, error)) (*library.File, error) {
+// addEngine completes an environment by the engine's file, which a function returns, unless the program
+// does not use it. The cache keeps the file until done is called.
+func (s *options) addEngine(cmd *cobra.Command, env *ondemand.Environment, file func() (*library.File, error)) (done func(), err error) {
 	if s.engine == engineDaemon {
-		return nil, nil
+		return func() {}, nil
 	}
 	why := whyNotInProgram(cmd)
 	switch {
 	case why == "":
-		return file()
+		f, err := file()
+		if err != nil {
+			return nil, err
+		}
+		env.Engine = f.Path
+		return func() { _ = f.Close() }, nil // it was only read
 	case s.engine == engineProgram:
 		return nil, cli.UsageErrorf("--engine %s: %s", s.engine, why)
 	case s.verbose:
 		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: the device is not in the program: %s\n", why)
 	}
-	return nil, nil
+	return func() {}, nil
 }
 
 // engineFile returns the engine's file: the user's cached copy, or one for this start.

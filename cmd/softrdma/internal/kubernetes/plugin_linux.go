@@ -147,7 +147,7 @@ func (p *plugin) register(ctx context.Context) error {
 	return nil
 }
 
-// listen makes a socket, in place of one that a plug-in which was killed has left.
+// listen makes a socket. It replaces one that a killed plug-in has left.
 func listen(path string) (*net.UnixListener, error) {
 	if st, err := os.Lstat(path); err == nil {
 		if st.Mode().Type() != fs.ModeSocket {
