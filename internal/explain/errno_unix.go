@@ -11,7 +11,11 @@ import (
 // systemErrors returns the entries for the error numbers of this system.
 func systemErrors() (all []Entry) {
 	for n := syscall.Errno(1); n < 256; n++ {
-		if name := unix.ErrnoName(n); name != "" {
+		name := unix.ErrnoName(n)
+		if n == syscall.EOPNOTSUPP {
+			name = "EOPNOTSUPP" // programs of libibverbs call it so; ENOTSUP is the same number on Linux
+		}
+		if name != "" {
 			all = append(all, Entry{Kind: SystemError, Name: name, Number: int(n), Meaning: sentence(n.Error()), Clause: "errno(3)"})
 		}
 	}

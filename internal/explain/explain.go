@@ -59,12 +59,12 @@ func (e Entry) String() string {
 }
 
 // Label returns the kind and the number as it is usually printed. It omits the
-// number of a reason, which changes with versions.
+// number of a reason, which changes with versions; a message has none.
 func (e *Entry) Label() string {
 	if digits, ok := hexadecimal[e.Kind]; ok {
 		return fmt.Sprintf("%s %#0*x", e.Kind, digits, e.Number)
 	}
-	if e.Kind == Reason {
+	if e.Kind == Reason || e.Kind == Message {
 		return string(e.Kind)
 	}
 	return fmt.Sprintf("%s %d", e.Kind, e.Number)

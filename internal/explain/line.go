@@ -19,6 +19,7 @@ import (
 //	Transport retry count exceeded ... (synd 0x15 vend 0x81 ...)         UCX
 //	flushed: ... (5/0xf9)                                                rpcrdma
 //	cma event RDMA_CM_EVENT_REJECTED, error 28                           rping
+//	Connect rejected: status 8 (invalid service ID).                     nvme
 //	failed, ret = -19                                                    many
 const numeral = `[ :=(]{1,3}(0x[0-9a-f]+|[0-9]+)\b`
 
@@ -66,8 +67,8 @@ var statusPhrases = []struct {
 // aPhrase is the number of words from which on a query is a line rather than words of a name.
 const aPhrase = 5
 
-// inLine returns the entries for what a line of a program or of the kernel says: names, numbers
-// after a word that says what they are, and sentences for a status.
+// inLine returns the entries for what a line of a program or of the kernel says: names, numbers after
+// a word that says what they are, sentences for a status, calls that failed, and other sentences.
 func inLine(line string, all, more []Entry) (found []Entry) {
 	add := func(entries ...Entry) {
 		for _, e := range entries {
@@ -83,12 +84,11 @@ func inLine(line string, all, more []Entry) (found []Entry) {
 		add(keep(all, func(e *Entry) bool { return e.Name == name })...)
 		add(keep(more, func(e *Entry) bool { return e.Name == name })...)
 	}
-	for _, p := range statusPhrases {
-		if len(strings.Fields(line)) >= aPhrase && p.pattern.MatchString(line) {
-			add(status(uint64(p.status))...)
-			break
-		}
+	if len(strings.Fields(line)) >= aPhrase {
+		add(phrases(line)...)
 	}
+	add(callsIn(line)...)
+	called := slices.ContainsFunc(found, func(e Entry) bool { return e.Kind == CallError })
 	for _, p := range numbersInLines {
 		for _, match := range p.pattern.FindAllStringSubmatch(line, -1) {
 			if n, err := strconv.ParseUint(match[1], 0, 31); err == nil {
@@ -96,7 +96,23 @@ func inLine(line string, all, more []Entry) (found []Entry) {
 			}
 		}
 	}
+	if called { // with its errno
+		found = slices.DeleteFunc(found, func(e Entry) bool { return e.Kind == SystemError })
+	}
+	if !slices.ContainsFunc(found, func(e Entry) bool { return e.Kind == Status || e.Kind == CallError }) {
+		add(messagesIn(line)...)
+	}
 	return found
+}
+
+// phrases returns the entry for a sentence that stands for a status.
+func phrases(line string) []Entry {
+	for _, p := range statusPhrases {
+		if p.pattern.MatchString(line) {
+			return status(uint64(p.status))
+		}
+	}
+	return nil
 }
 
 // constant matches names such as IBV_WC_SUCCESS.
@@ -127,14 +143,18 @@ func ackSyndrome(line string, n uint64) []Entry {
 	return vendor(line, n)
 }
 
-// statusOrRejection is for numbers after "status" or "error": those of the connection manager's
-// events are reasons of a rejection.
+// rejected matches lines about a rejected connection: rping's, and the kernel's of NVMe.
+var rejected = regexp.MustCompile(`RDMA_CM_EVENT_REJECTED|(?i:connect(ion)? rejected)`)
+
+// statusOrRejection is for numbers after "status" or "error": those of the connection manager are
+// reasons of a rejection.
 func statusOrRejection(line string, n uint64) []Entry {
-	if !strings.Contains(line, "RDMA_CM_EVENT_") {
-		return status(n)
-	}
-	if !strings.Contains(line, "_REJECTED") {
+	switch {
+	case rejected.MatchString(line):
+	case strings.Contains(line, "RDMA_CM_EVENT_"):
 		return nil
+	default:
+		return status(n)
 	}
 	return keep(numbers(), func(e *Entry) bool { return e.Kind == Reject && uint64(e.Number) == n })
 }

@@ -45,6 +45,9 @@ func Lookup(query string) ([]Entry, error) {
 	if found := inLine(query, all, more); found != nil {
 		return found, nil
 	}
+	if found := callsIn(query); found != nil { // a call alone
+		return found, nil
+	}
 	name := strings.Join(words, "_")
 	if !strings.EqualFold(strings.TrimSpace(query), name) {
 		// The query is several words rather than a name: several names may have them.

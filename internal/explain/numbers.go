@@ -39,24 +39,6 @@ const (
 // of digits.
 var hexadecimal = map[Kind]int{Syndrome: 2, PacketOp: 2, RDMAPOp: 1, Terminate: 4, CMMessage: 4, PortSpace: 4, VendorError: 2}
 
-// rejectAdvice explains the most frequent reject reasons.
-var rejectAdvice = map[mad.RejectReason]text{
-	mad.RejectInvalidServiceID: {cause: "No program listens on the port at the peer, or it listens on another address or port space.",
-		look: "Whether the server runs, and the port of both ends.", remedy: "Start the server first, with the port that the client dials."},
-	mad.RejectConsumer: {cause: "The server's program rejected the request, had a full backlog, or ended.",
-		look: "The server's own messages, and the private data of the rejection.", remedy: "Fix the problem that the server reports."},
-	mad.RejectInvalidMTU: {cause: "The request's path MTU is larger than the peer's interface carries.",
-		look: "The MTU of both interfaces (softrdma devices -v).", remedy: "Use interfaces with the same MTU, or lower the larger one."},
-	mad.RejectStaleConnection: {cause: "The peer still has an earlier connection with the same queue pair number.",
-		look: "Whether this end was killed and started again.", remedy: "Dial again: softrdma uses another queue pair number."},
-	mad.RejectTimeout: {cause: "The peer received no answer to its message.",
-		look: "Losses on the path, and whether the server accepts in time.", remedy: "Dial again; accept requests sooner."},
-	mad.RejectInvalidGID: {cause: "The peer's device does not have the request's address.",
-		look: "The addresses of the peer's interface.", remedy: "Dial an address of the peer's RDMA device."},
-	mad.RejectResponderResources: {cause: "The request asks for more READs and atomics in flight than the peer serves.",
-		look: "initiator_depth and responder_resources of both ends.", remedy: "Request fewer."},
-}
-
 // numbers returns the entries that Lookup searches in addition to those of All.
 func numbers() (all []Entry) {
 	add := func(k Kind, n int, name, meaning, clause string) {
@@ -73,7 +55,9 @@ func numbers() (all []Entry) {
 		add(Resolution, int(s), fmt.Sprintf("SIDR_%d", s), sentence(s.String()), "IBTA 12.11.2")
 	}
 	for e := cmid.EventAddrResolved; e <= cmid.EventInternal; e++ {
-		add(CMEvent, int(e), e.String(), cmEventTexts[e], "librdmacm, rdma_get_cm_event(3)")
+		a := cmEventAdvice[e]
+		all = append(all, Entry{Kind: CMEvent, Name: e.String(), Number: int(e), Meaning: cmEventTexts[e],
+			Cause: a.cause, Look: a.look, Remedy: a.remedy, Clause: "librdmacm, rdma_get_cm_event(3)"})
 	}
 	for a := mad.AttrREQ; a.Known(); a++ {
 		add(CMMessage, int(a), a.String(), "The connection manager's message "+a.String()+".", "IBTA 12.6.5, 12.6.7.2")
@@ -90,7 +74,9 @@ func numbers() (all []Entry) {
 		add(RDMAPOp, int(o), "RDMAP "+o.String(), "The operation of an RDMAP message.", "RFC 5040 4.1, RFC 7306 4")
 	}
 	for _, t := range slices.Sorted(slices.Values(rdmap.Terms())) {
-		add(Terminate, int(t), t.String(), "The error that a Terminate message reports.", "RFC 5040 4.8, RFC 5041 8.2, RFC 5044 8")
+		a := terminateAdvice[t]
+		all = append(all, Entry{Kind: Terminate, Name: t.String(), Number: int(t), Meaning: "The error that a Terminate message reports.",
+			Cause: a.cause, Look: a.look, Remedy: a.remedy, Clause: "RFC 5040 4.8, RFC 5041 8.2, RFC 5044 8"})
 	}
 	return slices.Concat(all, verbsNumbers(), subnetNumbers())
 }
@@ -161,6 +147,26 @@ var cmEventTexts = [...]string{
 	"The device's address has changed.", "The queue pair may be used again.",
 	"rdma_resolve_addrinfo has succeeded.", "rdma_resolve_addrinfo has failed.", "The program wrote the event itself (rdma_write_cm_event).",
 	"librdmacm wrote the event, and shows the program another one.",
+}
+
+// cmEventAdvice explains the events that report a failure.
+var cmEventAdvice = map[cmid.EventType]text{
+	cmid.EventAddrError: {cause: "No RDMA device is on the route to the address, or the address does not answer ARP or neighbour discovery. The status is an errno.",
+		look: "`ip route get` and `ping` for the address; `rdma link`.", remedy: "Use an address that is reached through an RDMA interface."},
+	cmid.EventRouteError: {cause: "No path leads to the peer's port: the subnet administrator did not answer or knows none.",
+		look: "opensm or `softrdma fabric status`; the timeout of rdma_resolve_route.", remedy: "Start a subnet manager, or pass a longer timeout."},
+	cmid.EventConnectError: {cause: "An answer of the peer could not be used, or the queue pair could not be moved to the next state.",
+		look: "The status, an errno, and the queue pair's attributes.", remedy: "Fix the parameters of rdma_connect or rdma_accept."},
+	cmid.EventUnreachable: {cause: "The peer's host does not answer, has no RDMA device on the address, or a firewall drops UDP port 4791.",
+		look: "Captures on both hosts, the firewall, and the device on the peer.", remedy: "Open UDP port 4791, and make the device on the peer."},
+	cmid.EventRejected: {cause: "The status is the reject reason: 8 means no listener, 28 a rejection by the peer's program, with iWARP 111 means that TCP was refused.",
+		look: "The status of the event, and the server.", remedy: "Start the server first; look up the reason with softrdma explain."},
+	cmid.EventDisconnected: {cause: "The peer disconnected, or its process ended.",
+		look: "The peer's log.", remedy: "Nothing if the peer was done; otherwise fix the peer."},
+	cmid.EventDeviceRemoval: {cause: "The adapter was removed, or softrdma's device or daemon has ended.",
+		look: "dmesg, or the log of the daemon.", remedy: "Destroy the ids of the device, and open it again when it is back."},
+	cmid.EventMulticastError: {cause: "The subnet administrator or the interface refused the group, or the membership was lost.",
+		look: "opensm's log; the interface's IGMP state.", remedy: "Join again."},
 }
 
 // sentence capitalizes s and adds a full stop.

@@ -2,6 +2,7 @@
 package explain
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +26,15 @@ program or the kernel printed. For a number it prints each meaning: completion
 status, reject reason, errno, exit code and so on; in a line the words before a
 number say which it is. Without QUERY it lists all names.
 
+If standard input is a file or a pipe and there is no QUERY, or QUERY is -, it reads
+a log, and explains what the lines of perftest, UCX, NCCL, libfabric, Open MPI,
+libibverbs, the kernel and softrdma say about failures. It prints each once, with the
+numbers of the lines. --list prints the names whatever standard input is.
+
 With --json it prints an array of objects: kind, name, number, label (kind and
 number as they are usually printed), meaning, cause, look, remedy, clause and
-see (names of other entries); empty fields are left out.`
+see (names of other entries); empty fields are left out. For a log the array has
+lines (numbers of the first lines), count, text (of the first line) and entries.`
 
 const example = `  softrdma explain IBV_WC_RETRY_EXC_ERR
   softrdma explain retry exceeded
@@ -36,40 +43,59 @@ const example = `  softrdma explain IBV_WC_RETRY_EXC_ERR
   softrdma explain 0x62
   softrdma explain -19
   softrdma explain "Failed status 12: wr_id 0 syndrom 0x81"
-  softrdma explain | grep -i key`
+  softrdma explain --list | grep -i key
+  softrdma explain < job.log
+  dmesg | softrdma explain -`
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, all bool
 	cmd := &cobra.Command{
-		Use: "explain [QUERY...]", Short: "Explain a status, reason, NAK, event or number, and its remedy",
+		Use: "explain [QUERY...]", Short: "Explain a status, reason, NAK, event, number or log, and its remedy",
 		Long: long, Example: example, ValidArgsFunction: completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout()
-			if len(args) == 0 && asJSON {
-				return cli.WriteJSON(out, records(explain.All()))
-			}
-			if len(args) == 0 {
-				return list(out)
-			}
-			entries, err := lookup(args)
-			if err != nil {
-				return fmt.Errorf("%w (softrdma explain lists all)", err)
-			}
-			if asJSON {
-				return cli.WriteJSON(out, records(entries))
-			}
-			for i, e := range entries {
-				if i > 0 {
-					fmt.Fprintln(out)
+			out, in := cmd.OutOrStdout(), cmd.InOrStdin()
+			switch {
+			case all && len(args) > 0:
+				return cli.UsageErrorf("--list prints all names: expected no QUERY, found %q", strings.Join(args, " "))
+			case slices.Equal(args, []string{"-"}):
+				return explainLog(out, in, asJSON)
+			case !all && len(args) == 0 && isLog(in):
+				b := bufio.NewReader(in)
+				if _, err := b.Peek(1); err == nil { // an empty one is that of a script, or of CI
+					return explainLog(out, b, asJSON)
 				}
-				fmt.Fprint(out, wrap(e.String(), outputWidth, fieldIndent))
 			}
-			return nil
+			return explainQuery(out, args, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&all, "list", false, "list all names")
 	return cmd
+}
+
+// explainQuery explains a query, or lists all names if there is none.
+func explainQuery(out io.Writer, args []string, asJSON bool) error {
+	entries := explain.All()
+	if len(args) > 0 {
+		var err error
+		if entries, err = lookup(args); err != nil {
+			return fmt.Errorf("%w (softrdma explain --list lists all)", err)
+		}
+	}
+	switch {
+	case asJSON:
+		return cli.WriteJSON(out, records(entries))
+	case len(args) == 0:
+		return list(out, entries)
+	}
+	for i, e := range entries {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		printEntry(out, e)
+	}
+	return nil
 }
 
 // negative matches a negative number, which the flag parser takes for flags.
@@ -131,8 +157,11 @@ func lookup(args []string) ([]explain.Entry, error) {
 	return found, nil
 }
 
-func list(out io.Writer) error {
-	all := explain.All()
+func printEntry(out io.Writer, e explain.Entry) {
+	fmt.Fprint(out, wrap(e.String(), outputWidth, fieldIndent))
+}
+
+func list(out io.Writer, all []explain.Entry) error {
 	for len(all) > 0 {
 		t, kind := cli.NewTable(), all[0].Kind
 		for ; len(all) > 0 && all[0].Kind == kind; all = all[1:] {

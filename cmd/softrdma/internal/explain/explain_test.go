@@ -2,6 +2,8 @@ package explain
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -101,5 +103,53 @@ func TestExplainPrintsJSON(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(clitest.Run(t, "explain", "--json")), &list); err != nil || len(list) != len(explain.All()) {
 		t.Errorf("all: %d entries, %v, expected %d", len(list), err, len(explain.All()))
+	}
+}
+
+func TestExplainReadsALog(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "job.log")
+	text := "step 1\nFailed status 12: wr_id 0 syndrom 0x81\nFailed status 12: wr_id 1 syndrom 0x81\nFailed status 12: wr_id 0 and status 10\n"
+	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := func(args ...string) *clitest.Process {
+		p := clitest.Prepare(t, append([]string{"explain"}, args...)...)
+		f, err := os.Open(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		p.Cmd.Stdin = f
+		p.Start()
+		return p
+	}
+	out := with().Succeeds()
+	for _, want := range []string{"lines 2, 3: Failed status 12: wr_id 0 syndrom 0x81\nIBV_WC_RETRY_EXC_ERR (completion status 12)\n  meaning:", "\nline 4: ", "status 12): see above\n", "IBV_WC_REM_ACCESS_ERR"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("expected %q in\n%s", want, out)
+		}
+	}
+	var found []finding
+	if err := json.Unmarshal([]byte(with("-", "--json").Succeeds()), &found); err != nil || len(found) != 2 || found[0].Count != 2 || found[0].Entries[0].Number != 12 {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	if out := with("--list").Succeeds(); !strings.Contains(out, "PACKET_ICRC") {
+		t.Errorf("--list prints %s", out)
+	}
+	with("--list", "x").Fails(cli.ExitUsage, `"x"`)
+	if out := with("28").Succeeds(); !strings.Contains(out, "CONSUMER_REJECT") {
+		t.Errorf("28 with a log prints %s", out)
+	}
+	if err := os.WriteFile(log, []byte("all is well\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := with().Succeeds(); !strings.Contains(out, "None of the 1 lines") {
+		t.Errorf("a log without failures: %s", out)
+	}
+	if err := os.Truncate(log, 0); err != nil {
+		t.Fatal(err)
+	}
+	if out := with().Succeeds(); !strings.Contains(out, "PACKET_ICRC") {
+		t.Errorf("with an empty file it prints %s, expected all names", out)
 	}
 }
