@@ -38,11 +38,12 @@ func NewAnalyzer() *Analyzer {
 // hosts are the ends of a flow. Only those of InfiniBand have a port: their LID.
 type hosts struct{ src, dst netip.AddrPort }
 
-func hostsOf(p *Packet) hosts {
+// Hosts returns what identifies the ends of the packet's connection, as in Connection.
+func (p *Packet) Hosts() (src, dst netip.AddrPort) {
 	if p.Native {
-		return hosts{p.Src, p.Dst}
+		return p.Src, p.Dst
 	}
-	return hosts{netip.AddrPortFrom(p.Src.Addr(), 0), netip.AddrPortFrom(p.Dst.Addr(), 0)}
+	return netip.AddrPortFrom(p.Src.Addr(), 0), netip.AddrPortFrom(p.Dst.Addr(), 0)
 }
 
 type flowKey struct {
@@ -159,7 +160,8 @@ func (a *Analyzer) single(p *Packet) {
 // if needed. It returns nil if there is none and the packet is corrupted, as its QPN
 // may be wrong, or the limit is reached.
 func (a *Analyzer) flow(p *Packet) *flow {
-	k := flowKey{hostsOf(p), p.DestQPN, p.Opcode.Transport()}
+	src, dst := p.Hosts()
+	k := flowKey{hosts{src, dst}, p.DestQPN, p.Opcode.Transport()}
 	if f := a.flows[k]; f != nil && len(p.Data) >= ib.BTHLen {
 		return f
 	}

@@ -70,14 +70,14 @@ func Line(p *Packet, start time.Time, findings []Finding) string {
 		b = fmt.Appendf(b, " [%v: %v]", f.Level, f)
 	}
 	for _, c := range p.Comments {
-		b = fmt.Appendf(b, " {%s}", printable(c))
+		b = fmt.Appendf(b, " {%s}", Printable(c))
 	}
 	return string(b)
 }
 
-// printable replaces control characters, so that comments in a file cannot send
+// Printable replaces control characters, so that comments in a file cannot send
 // escape sequences to the terminal.
-func printable(s string) string {
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
 			return ' '

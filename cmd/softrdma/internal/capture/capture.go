@@ -19,6 +19,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/capture"
+	"softrdma/internal/capture/ladder"
 )
 
 const long = `Prints one line for each RoCE v1, RoCE v2 or InfiniBand packet in a capture file, with the
@@ -33,32 +34,42 @@ together. The summary names what else the file has. A line ends with [ok] or wit
   [warning: ...]  the network lost, duplicated or delayed packets
   [fault: ...]    a peer or the network violated the protocol
 
-Findings contain names of reasons, which "softrdma explain" explains.`
+Findings contain names of reasons, which "softrdma explain" explains.
+
+--ladder draws the connections that have a warning, a fault or a comment: a line for each end, an
+arrow for each packet near a remark, and a star at the packet at fault. With two captures, one from
+each end, it pairs their packets and shows which of them were lost on the way.`
 
 // options holds the command's flags.
 type options struct {
 	ports  []uint
 	json   bool
 	strict bool
+	ladder bool
+	draw   ladder.Options
 }
 
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	v := &options{}
 	cmd := &cobra.Command{
-		Use: "capture [flags] FILE", Short: "Show the RDMA packets of a capture file, and what is wrong with them",
-		Long: long, Args: cli.Args(1, 1, "a FILE of captured packets"),
+		Use: "capture [flags] FILE [FILE]", Short: "Show the RDMA packets of a capture file, and what is wrong with them",
+		Long: long, Args: cli.Args(1, 2, "a FILE of captured packets"),
 		Example: "  softrdma capture packets.pcapng\n" +
 			"  tcpdump -i any -U -w - udp port 4791 | softrdma capture -\n" +
-			"  softrdma capture --json packets.pcapng | jq 'select(.findings)'",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return v.run(cmd.Context(), cmd.OutOrStdout(), args[0])
-		},
+			"  softrdma capture --json packets.pcapng | jq 'select(.findings)'\n" +
+			"  softrdma capture --ladder client.pcapng server.pcapng",
+		RunE: func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), cmd.OutOrStdout(), args) },
 	}
 	cmd.Flags().BoolVar(&v.json, "json", false, "print one JSON object for each packet and one for the summary")
 	cmd.Flags().UintSliceVar(&v.ports, "port", nil, "also treat packets to UDP `PORT` as RoCE v2")
 	cmd.Flag("port").DefValue = "" // pflag would show []
 	cmd.Flags().BoolVar(&v.strict, "strict", false, "exit with code 1 if there is a fault")
+	cmd.Flags().BoolVar(&v.ladder, "ladder", false, "draw connections as ladders")
+	cmd.Flags().Uint32Var(&v.draw.QPN, "qp", 0, "with --ladder, draw only the connections with queue pair `NUMBER`")
+	cmd.Flag("qp").DefValue = ""
+	cmd.Flags().BoolVar(&v.draw.All, "all", false, "with --ladder, draw all connections and packets")
+	cmd.Flags().IntVar(&v.draw.Most, "most", 10, "with --ladder, draw at most `N` connections")
 	return cmd
 }
 
@@ -79,7 +90,15 @@ type summaryData struct {
 	first, last time.Time
 }
 
-func (v *options) run(ctx context.Context, stdout io.Writer, name string) error {
+func (v *options) run(ctx context.Context, stdout io.Writer, names []string) error {
+	switch {
+	case v.ladder && v.json:
+		return cli.UsageErrorf("--ladder and --json: expected one of them")
+	case !v.ladder && (len(names) > 1 || v.draw.QPN != 0 || v.draw.All):
+		return cli.UsageErrorf("a second FILE, --qp and --all: expected --ladder with them")
+	case v.draw.Most < 1:
+		return cli.UsageErrorf("--most: expected at least 1, found %d", v.draw.Most)
+	}
 	ports := make([]uint16, len(v.ports))
 	for i, p := range v.ports {
 		if p < 1 || p > 65535 {
@@ -87,29 +106,62 @@ func (v *options) run(ctx context.Context, stdout io.Writer, name string) error 
 		}
 		ports[i] = uint16(p)
 	}
+	out := bufio.NewWriterSize(stdout, 64<<10)
+	l := ladder.New(len(names))
+	faults := 0
+	var err error
+	for view, name := range names {
+		var s printer = &textPrinter{out: out, live: name == "-"}
+		switch {
+		case v.ladder:
+			s = &ladderPrinter{l, view}
+		case v.json:
+			s = newJSONPrinter(out, name == "-")
+		}
+		n, e := printCapture(ctx, name, ports, s)
+		faults, err = faults+n, errors.Join(err, e)
+	}
+	if v.ladder {
+		err = errors.Join(err, l.Draw(out, v.draw))
+	}
+	if err = errors.Join(err, out.Flush()); err == nil && v.strict && faults > 0 {
+		return fmt.Errorf("%s: %s", strings.Join(names, ", "), cli.Plural(faults, "fault"))
+	}
+	return err
+}
+
+// printCapture prints a capture and returns the number of its faults.
+func printCapture(ctx context.Context, name string, ports []uint16, s printer) (faults int, err error) {
 	in, err := openCapture(ctx, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer in.Close()
 	r, err := capture.NewReader(in, ports...)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	out := bufio.NewWriterSize(stdout, 64<<10)
-	var s printer = &textPrinter{out: out, live: name == "-"}
-	if v.json {
-		s = newJSONPrinter(out, name == "-")
+		return 0, fmt.Errorf("%s: %w", name, err)
 	}
 	sum, err := readPackets(ctx, r, s)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
-	err = errors.Join(err, s.summary(sum), out.Flush())
-	if n := sum.findings[capture.Fault]; err == nil && v.strict && n > 0 {
-		return fmt.Errorf("%s: %s", name, cli.Plural(n, "fault"))
-	}
-	return err
+	return sum.findings[capture.Fault], errors.Join(err, s.summary(sum))
+}
+
+// A ladderPrinter gives the packets of a capture to a ladder.
+type ladderPrinter struct {
+	l    *ladder.Ladder
+	view int
+}
+
+func (x *ladderPrinter) packet(p *capture.Packet, findings []capture.Finding) error {
+	x.l.Add(x.view, p, findings)
+	return nil
+}
+
+func (x *ladderPrinter) summary(s *summaryData) error {
+	x.l.Pair(s.connections)
+	return nil
 }
 
 // openCapture opens the file, or standard input, which then ends with ctx.

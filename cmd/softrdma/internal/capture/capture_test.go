@@ -164,3 +164,21 @@ func TestCaptureRejectsOtherFiles(t *testing.T) {
 	clitest.Start(t, "capture", empty).Fails(cli.ExitFailed, "not a capture file")
 	clitest.Start(t, "capture", filepath.Join(t.TempDir(), "none")).Fails(cli.ExitFailed, "none")
 }
+
+func TestCaptureDrawsLadders(t *testing.T) {
+	out := clitest.Run(t, "capture", "--ladder", golden[0])
+	for _, want := range []string{"  RC  ", "this packet is refused", "|  fault: NAK_REMOTE_ACCESS", "more connections are not drawn. --qp draws one."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("expected %q in\n%s", want, out)
+		}
+	}
+	if out := clitest.Run(t, "capture", "--ladder", "--qp", "0x83", golden[0], golden[0]); !strings.Contains(out, " 59/59 ") || strings.Contains(out, "lost on the way") {
+		t.Errorf("two captures of all packets:\n%s", out)
+	}
+	for want, args := range map[string][]string{
+		"--ladder": {golden[0], golden[1]}, "one of them": {"--ladder", "--json", golden[0]}, "found 0": {"--ladder", "--most", "0", golden[0]},
+	} {
+		clitest.Start(t, append([]string{"capture"}, args...)...).Fails(cli.ExitUsage, want)
+	}
+	clitest.Start(t, "capture", "--ladder", "--strict", golden[0]).Fails(cli.ExitFailed, "faults")
+}
