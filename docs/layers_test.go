@@ -67,7 +67,7 @@ const (
 )
 
 var walls = []wall{
-	{"internal/crc internal/psn internal/reason internal/wire/ib internal/wire/iwarp internal/wire/mad/... internal/qp internal/memory internal/queue internal/congestion internal/eventqueue " +
+	{"internal/crc internal/psn internal/reason internal/wire/ib/... internal/wire/iwarp internal/wire/mad/... internal/qp internal/memory internal/queue internal/congestion internal/eventqueue " +
 		"internal/session internal/tagmatch internal/message internal/link internal/steering internal/frame/... internal/object internal/cmid rdmanet/internal/rsocket " +
 		"internal/machine/... internal/rc/... internal/iwarp/... internal/uc internal/ud internal/unreliable internal/cm internal/provider " +
 		"internal/management/agent internal/management/hardware internal/fabric/node internal/fabric/port internal/management/rmpp internal/management/routing internal/management/sm " +

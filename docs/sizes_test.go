@@ -40,7 +40,7 @@ var (
 	largeExported = map[string]int{
 		"internal/wire/uapi":        233,
 		"verbs":                     214,
-		"internal/wire/ib":          180,
+		"internal/wire/ib":          174,
 		"internal/wire/mad":         175,
 		"internal/wire/mad/smp":     137,
 		"ucx":                       130,

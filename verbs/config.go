@@ -99,6 +99,12 @@ type Config struct {
 	// subnet manager's to choose.
 	MTU int
 
+	// KeepReasons keeps from peers why their requests are refused. Otherwise a softrdma peer of a
+	// reliable connection that gets a NAK is told the reason that the local completion or event
+	// has, and its completion says both (CompletionError.Peer); docs/security.md says what that
+	// tells. iWARP devices and XRC queue pairs never tell.
+	KeepReasons bool
+
 	// NoLoopback sends packets between devices of one stack through the system,
 	// where captures of the network interface see them. Otherwise the devices hand
 	// them over in memory. Device.Capture sees both.

@@ -32,7 +32,7 @@ type WC struct {
 	SL       uint8
 	PathBits uint8 // low bits of the destination LID, up to the port's LMC
 
-	why reason.Detail
+	why, peer reason.Detail
 }
 
 // A WCOp is the operation that completed. The numbers are those of ibv_wc_opcode.
@@ -71,10 +71,10 @@ func (w *WC) Err() error {
 	if w.Status == Success {
 		return nil
 	}
-	return &CompletionError{Status: w.Status, WRID: w.WRID, QPN: w.QPN, why: w.why}
+	return &CompletionError{Status: w.Status, WRID: w.WRID, QPN: w.QPN, why: w.why, peer: w.peer}
 }
 
-// Reason returns the name of the reason of a failed completion, as in traces and counters.
+// Reason returns the name of this side's reason of a failed completion, as in traces and counters.
 func (w *WC) Reason() string { return w.why.Reason.String() }
 
 // CQConfig configures a completion queue.
@@ -206,9 +206,11 @@ func (w *WC) from(e *queue.CQE) {
 	*w = WC{
 		WRID: e.WRID, Status: Status(e.Status), Op: WCOp(e.Op), ByteLen: e.ByteLen, QPN: e.QPN, SrcQPN: e.SrcQPN,
 		Flags: WCFlags(e.Flags), PKeyIndex: e.PKeyIndex,
-		why: reason.Detail{Reason: e.Reason, Expected: e.Expected, Found: e.Found},
 	}
 	switch {
+	case w.Status != Success:
+		w.why, w.peer = e.Reasons()
+		w.SrcQPN, w.PKeyIndex = 0, 0
 	case w.Flags&WCWithImm != 0:
 		w.Imm = queue.NetworkOrder(e.ImmInv)
 	case w.Flags&WCWithInv != 0:

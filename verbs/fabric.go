@@ -53,7 +53,7 @@ func (s *Stack) attach(ctx context.Context, name string, cfg *Config, o *portOpe
 		return nil, err
 	}
 	p, err := fabric.Open(ctx, name, o.share, adapter.Config{
-		Spin: cfg.spin(), Window: cfg.Window, Control: control, Recovery: recovery, PeerTimeout: cfg.PeerTimeout, Mirror: o.mirror,
+		Spin: cfg.spin(), Window: cfg.Window, Control: control, Recovery: recovery, PeerTimeout: cfg.PeerTimeout, KeepReasons: cfg.KeepReasons, Mirror: o.mirror,
 	})
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ type RoCEConfig struct {
 	Shared                    bool
 	PeerTimeout               time.Duration
 	MTU                       int
+	KeepReasons               bool
 	NoLoopback                bool
 	SameHost                  SameHost
 	SameHostAllow             []string
@@ -46,7 +47,7 @@ func (c *RoCEConfig) config() *Config {
 	return &Config{
 		Spin: c.Spin, ReceiveBuffer: c.ReceiveBuffer, SendBuffer: c.SendBuffer, Window: c.Window, Congestion: c.Congestion,
 		Recovery: c.Recovery, Lanes: c.Lanes, Shared: c.Shared, PeerTimeout: c.PeerTimeout, MTU: c.MTU, NoLoopback: c.NoLoopback,
-		SameHost: c.SameHost, SameHostAllow: c.SameHostAllow,
+		SameHost: c.SameHost, SameHostAllow: c.SameHostAllow, KeepReasons: c.KeepReasons,
 	}
 }
 
@@ -61,6 +62,7 @@ type RoCEv1Config struct {
 	Lanes                     int
 	PeerTimeout               time.Duration
 	MTU                       int
+	KeepReasons               bool
 	NoLoopback                bool
 	SameHost                  SameHost
 	SameHostAllow             []string
@@ -81,7 +83,7 @@ func (c *RoCEv1Config) config() *Config {
 	return &Config{
 		Spin: c.Spin, ReceiveBuffer: c.ReceiveBuffer, SendBuffer: c.SendBuffer, Window: c.Window, Congestion: c.Congestion,
 		Recovery: c.Recovery, Lanes: c.Lanes, PeerTimeout: c.PeerTimeout, MTU: c.MTU, NoLoopback: c.NoLoopback,
-		SameHost: c.SameHost, SameHostAllow: c.SameHostAllow,
+		SameHost: c.SameHost, SameHostAllow: c.SameHostAllow, KeepReasons: c.KeepReasons,
 	}
 }
 
@@ -123,6 +125,7 @@ type PortConfig struct {
 	Congestion  CongestionControl
 	Recovery    Recovery
 	PeerTimeout time.Duration
+	KeepReasons bool
 }
 
 // OpenPort opens a port of an InfiniBand fabric that `softrdma fabric up` runs on this host:
@@ -142,6 +145,7 @@ func OpenPort(ctx context.Context, port string, cfg PortConfig) (*Device, error)
 func (c *PortConfig) config() *Config {
 	return &Config{
 		Spin: c.Spin, Window: c.Window, Congestion: c.Congestion, Recovery: c.Recovery, PeerTimeout: c.PeerTimeout,
+		KeepReasons: c.KeepReasons,
 	}
 }
 
@@ -154,6 +158,7 @@ type SharedConfig struct {
 	Congestion                CongestionControl
 	Recovery                  Recovery
 	PeerTimeout               time.Duration
+	KeepReasons               bool
 	NoLoopback                bool
 	SameHost                  SameHost
 	SameHostAllow             []string
@@ -178,7 +183,8 @@ func OpenShared(ctx context.Context, of string, cfg SharedConfig) (*Device, erro
 func (c *SharedConfig) config() *Config {
 	return &Config{
 		Spin: c.Spin, ReceiveBuffer: c.ReceiveBuffer, SendBuffer: c.SendBuffer, Window: c.Window, Congestion: c.Congestion,
-		Recovery: c.Recovery, PeerTimeout: c.PeerTimeout, NoLoopback: c.NoLoopback, SameHost: c.SameHost, SameHostAllow: c.SameHostAllow,
+		Recovery: c.Recovery, PeerTimeout: c.PeerTimeout, NoLoopback: c.NoLoopback, SameHost: c.SameHost,
+		SameHostAllow: c.SameHostAllow, KeepReasons: c.KeepReasons,
 	}
 }
 

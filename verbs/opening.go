@@ -69,7 +69,7 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	}
 	a := adapter.Open(adapter.Config{
 		Networks: p.links.networks, Share: p.links.share, Streams: p.links.streams, Spin: d.spin, Window: cfg.Window,
-		Control: p.control, Recovery: p.recovery, MTU: p.mtu, GUID: guid, PeerTimeout: cfg.PeerTimeout,
+		Control: p.control, Recovery: p.recovery, MTU: p.mtu, GUID: guid, PeerTimeout: cfg.PeerTimeout, KeepReasons: cfg.KeepReasons,
 		Loopback: b, Mirror: p.mirror, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
 		HostBells: p.mode != samehost.Off && p.protocol != IWARP, MemoryOnly: p.mode == samehost.Require,
 		Reach: func(peer qp.Endpoint, qpn uint32) error { return s.reach(d, cfg, peer, qpn) },

@@ -41,3 +41,18 @@ func TestDetailNamesItsNumbers(t *testing.T) {
 		}
 	}
 }
+
+// FuzzPeerDetail prints what a peer may say, with any numbers.
+func FuzzPeerDetail(f *testing.F) {
+	for r := range reason.All() {
+		f.Add(uint32(r), uint64(1)<<63, ^uint64(0))
+	}
+	f.Add(uint32(0), uint64(0), uint64(0))
+	f.Add(^uint32(0), uint64(1), uint64(2))
+	f.Fuzz(func(t *testing.T, number uint32, expected, found uint64) {
+		d := reason.Detail{Reason: reason.Reason(number), Expected: expected, Found: found}
+		if s := d.Said(); s == "" || len(s) > 512 || strings.Contains(s, "%!") {
+			t.Errorf("reason %d, %d, %d: %q", number, expected, found, s)
+		}
+	})
+}

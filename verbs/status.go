@@ -47,16 +47,30 @@ type CompletionError struct {
 	WRID   uint64
 	QPN    uint32
 
-	why reason.Detail
+	why, peer reason.Detail
 }
 
-// Error returns the status, the named reason and its sentence.
+// Error returns the status, the named reason and its sentence, and what the peer says about it.
 func (e *CompletionError) Error() string {
 	if e.why.Reason == reason.None {
 		return fmt.Sprintf("work request %d on QP %#06x: %v", e.WRID, e.QPN, e.Status)
 	}
-	return fmt.Sprintf("work request %d on QP %#06x: %v: %v: %v (see: softrdma explain %v)",
-		e.WRID, e.QPN, e.Status, e.why.Reason, e.why, e.why.Reason)
+	see := e.why.Reason
+	if e.peer.Reason.Known() && e.peer.Reason != reason.None {
+		see = e.peer.Reason // which caused this side's
+	}
+	return fmt.Sprintf("work request %d on QP %#06x: %v: %s (see: softrdma explain %v)",
+		e.WRID, e.QPN, e.Status, reason.Sides(e.why, e.peer), see)
+}
+
+// Peer returns why the peer refused the request, nil if the peer did not say so: peers other than
+// softrdma do not, nor those with Config.KeepReasons. It is what the peer claims. A peer of a later
+// version may have reasons without a name here.
+func (e *CompletionError) Peer() ReasonError {
+	if e.peer.Reason == reason.None {
+		return nil
+	}
+	return &reason.Error{Detail: e.peer, Text: e.peer.Said()}
 }
 
 // Reason returns the name of the reason, as in traces and counters. It, Expected

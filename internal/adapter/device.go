@@ -73,6 +73,9 @@ type Config struct {
 	// Recovery is that of connections that do not choose their own.
 	Recovery congestion.Recovery
 
+	// KeepReasons does not tell peers why their requests are refused.
+	KeepReasons bool
+
 	// PeerTimeout is that of reliable connections that do not choose their own (see
 	// machine.Port); 0 means no limit.
 	PeerTimeout time.Duration
@@ -142,6 +145,8 @@ type Device struct {
 	pkeys   atomic.Pointer[partition.Table]
 
 	events object.Events[AsyncEvent]
+
+	failures failures
 }
 
 // Open makes a device on a link.

@@ -50,6 +50,7 @@ func (d *Device) dropEvents(element any) {
 
 // Event implements machine.Host.
 func (d *Device) Event(p *machine.Port, e machine.Event, why reason.Detail) {
+	d.failures.event(p.QPN, e, why)
 	d.Raise(e, d.laneOf(p.QPN).qps[p.QPN], why)
 }
 

@@ -71,7 +71,9 @@ func (x idle) Transition(now time.Duration, from qp.State) {
 // begin makes the machine of a queue pair in a state up to RTS, and takes it
 // there.
 func (q *QP) begin(now time.Duration) machine.Machine {
-	q.setMachine(q.packets.makers[q.Type](&q.Port, machine.Options{Control: q.control, GoBackN: q.recovery == congestion.GoBackN}))
+	q.setMachine(q.packets.makers[q.Type](&q.Port, machine.Options{
+		Control: q.control, GoBackN: q.recovery == congestion.GoBackN, KeepReasons: q.packets.dev.cfg.KeepReasons,
+	}))
 	to := q.Attr.State
 	for from := qp.Reset; from < to; from++ {
 		q.Attr.State = from + 1

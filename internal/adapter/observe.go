@@ -6,7 +6,6 @@ import (
 	"softrdma/internal/frame"
 	"softrdma/internal/machine"
 	"softrdma/internal/queue"
-	"softrdma/internal/reason"
 	"softrdma/internal/trace"
 )
 
@@ -67,12 +66,16 @@ func (d *Device) traceChanged() {
 	d.locked((*lane).watchTrace)
 }
 
-// completed shows the trace a completion, before the program can see it.
+// completed shows the trace a completion, before the program can see it, and remembers a failed one.
 func (q *QP) completed(e *queue.CQE) {
+	if e.Status != queue.Success {
+		q.lane.dev.failures.completion(e)
+	}
 	if w := q.lane.watch; w != nil {
+		own, peer := e.Reasons()
 		w.Emit(&trace.Event{
 			Kind: trace.Completed, Time: time.Now(), QPN: e.QPN, WRID: e.WRID, Opcode: uint8(e.Op), Status: uint8(e.Status),
-			Detail: reason.Detail{Reason: e.Reason, Expected: e.Expected, Found: e.Found},
+			Detail: own, Said: peer,
 		})
 	}
 }

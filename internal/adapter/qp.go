@@ -78,7 +78,8 @@ func (q *QP) Push(e *queue.CQE) {
 		q.revoke()
 	}
 	if e.Status == queue.RetryExcErr && q.sendError.Reason != reason.None {
-		e.Reason, e.Expected, e.Found = q.sendError.Reason, q.sendError.Expected, q.sendError.Found
+		_, peer := e.Reasons()
+		e.SetReasons(q.sendError, peer)
 	}
 	q.completed(e)
 	q.sendCQ.Push(e)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/object"
 	"softrdma/internal/qp"
@@ -98,7 +99,7 @@ type completions []string
 
 func (c *completions) Trace(e *trace.Event) {
 	if e.Kind == trace.Completed {
-		*c = append(*c, fmt.Sprintf("%#x %v %d %v %v", e.QPN, queue.WCOp(e.Opcode), e.WRID, queue.Status(e.Status), e.Detail.Reason))
+		*c = append(*c, fmt.Sprintf("%#x %v %d %v %v %v", e.QPN, queue.WCOp(e.Opcode), e.WRID, queue.Status(e.Status), e.Detail.Reason, e.Said.Reason))
 	}
 }
 
@@ -118,10 +119,10 @@ func TestTraceSeesCompletions(t *testing.T) {
 		want  []string
 	}{
 		{out, []string{
-			fmt.Sprintf("%#x %v 0 %v %v", a.qp.QPN, queue.WCSend, queue.Success, reason.None),
-			fmt.Sprintf("%#x %v 1 %v %v", a.qp.QPN, queue.WCWrite, queue.RemAccessErr, reason.NAKRemoteAccess),
+			fmt.Sprintf("%#x %v 0 %v %v %v", a.qp.QPN, queue.WCSend, queue.Success, reason.None, reason.None),
+			fmt.Sprintf("%#x %v 1 %v %v %v", a.qp.QPN, queue.WCWrite, queue.RemAccessErr, reason.NAKRemoteAccess, reason.KeyUnknown),
 		}},
-		{in, []string{fmt.Sprintf("%#x %v 5 %v %v", b.qp.QPN, queue.WCRecv, queue.Success, reason.None)}},
+		{in, []string{fmt.Sprintf("%#x %v 5 %v %v %v", b.qp.QPN, queue.WCRecv, queue.Success, reason.None, reason.None)}},
 	} {
 		if !slices.Equal(x.found, x.want) {
 			t.Errorf("found %q, expected %q", x.found, x.want)
@@ -155,4 +156,26 @@ func TestTraceSeesThePacketsOfEveryRoute(t *testing.T) {
 			t.Error("the trace goes on")
 		}
 	})
+}
+
+// A device remembers the first failures with the reasons of both ends, and no others.
+func TestFailuresAreTheFirstWithBothReasons(t *testing.T) {
+	a, b := connected(t, qp.RC)
+	must(t, rig.PostSend(a.qp, rig.Send{Op: queue.Write, Flags: queue.Signaled, SGEs: []memory.SGE{a.sge(0, 8)}, Addr: b.mr.Base, RKey: ^b.mr.Key}))
+	must(t, rig.PostSend(a.qp, rig.Send{Op: queue.Send, Flags: queue.Signaled, SGEs: []memory.SGE{a.sge(0, 8)}}))
+	_, err := a.Wait(a.cq, 2)
+	must(t, err)
+	first, n := a.Dev.Failures()
+	if n != 1 || first[0].Status != queue.RemAccessErr || first[0].Own.Reason != reason.NAKRemoteAccess || first[0].Peer.Reason != reason.KeyUnknown {
+		t.Errorf("%d failures, %+v", n, first)
+	}
+	if first, n = b.Dev.Failures(); n != 1 || first[0].Event != machine.EventQPAccessErr || first[0].Own.Reason != reason.KeyUnknown {
+		t.Errorf("%d failures at the peer, %+v", n, first)
+	}
+	for range 1000 {
+		a.Dev.Event(&b.qp.Port, machine.EventQPFatal, reason.Detail{Reason: reason.PeerSilent})
+	}
+	if first, n = a.Dev.Failures(); n != 1001 || len(first) != 8 {
+		t.Errorf("%d failures, of which %d are kept", n, len(first))
+	}
 }

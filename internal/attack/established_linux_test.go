@@ -10,6 +10,7 @@ import (
 	"softrdma/internal/capture"
 	"softrdma/internal/psn"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // A target is a pair under attack. The attacker knows the addresses, UDP ports and queue
@@ -90,7 +91,7 @@ func TestAttackForgedResponses(t *testing.T) {
 	}
 	packets = append(packets,
 		ib.Packet{BTH: ib.BTH{Opcode: ib.RCAtomicAcknowledge}, AtomicAck: 1},
-		ib.Packet{BTH: ib.BTH{Opcode: ib.RCSelectiveAck}, Payload: ib.AppendRange(ib.AppendDuplicates(nil, 0), 1, 60000)},
+		ib.Packet{BTH: ib.BTH{Opcode: ib.RCSelectiveAck}, Payload: own.AppendRange(own.AppendDuplicates(nil, 0), 1, 60000)},
 	)
 	for _, r := range raws {
 		t.Run(r.name, func(t *testing.T) {

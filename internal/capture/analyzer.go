@@ -7,6 +7,7 @@ import (
 	"softrdma/internal/psn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // Bounds of an Analyzer's memory, for any file.
@@ -132,7 +133,12 @@ func (a *Analyzer) Add(p *Packet) []Finding {
 	case i.Kind == ib.KindCongestion:
 		a.note("congestion notification: the receiver got packets that a router had marked")
 	case i.Kind == ib.KindSelectiveAck:
-		a.note("softrdma's selective acknowledge: %d ranges received after a lost request", max(ib.Ranges(p.Payload), 0))
+		a.note("softrdma's selective acknowledge: %d ranges received after a lost request", max(own.Ranges(p.Payload), 0))
+	case i.Kind == ib.KindReason:
+		if r, ok := own.ParseReason(p.Payload); ok {
+			d := reason.Detail{Reason: reason.Reason(r.Number), Expected: r.Expected, Found: r.Found}
+			a.note("softrdma's reason of the NAK that follows: %s", d.Said())
+		}
 	case p.Opcode.Transport() == ib.UD:
 	case response(i.Kind):
 		a.response(f, p, i)

@@ -9,6 +9,7 @@ import (
 	"softrdma/internal/psn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 var (
@@ -396,4 +397,17 @@ func TestAnalyzerMemoryIsBounded(t *testing.T) {
 			t.Errorf("%d READs and %d messages kept", len(f.reads), len(f.recent))
 		}
 	}
+}
+
+func TestAnalyzerShowsTheReasonOfANAK(t *testing.T) {
+	s := newScript(t)
+	s.ask(op(ib.RCSendOnly, 0, 8))
+	why := op(ib.RCReason, 0, 0)
+	why.Payload = (&own.Reason{Number: uint32(reason.ReceiveTooSmall), Expected: 4, Found: 8}).Append(nil)
+	found := s.answer(why, reason.None)
+	if want := "RECEIVE_TOO_SMALL: message longer than the receive buffer: room for 4 bytes, found 8"; len(found) != 1 || !strings.Contains(found[0].Text, want) {
+		t.Errorf("found %v, expected %q", found, want)
+	}
+	why.Payload = why.Payload[:8]
+	s.answer(why)
 }

@@ -5,10 +5,20 @@ import "softrdma/internal/reason"
 // These texts explain what fails or delays a request at the end that posted it.
 var _ = explain(map[reason.Reason]text{
 	reason.RetryExceeded: {
-		"The peer never acknowledged: it is gone, its queue pair does not accept packets, or packets or acknowledges do not arrive.",
+		"The peer no longer acknowledges, though it did before: it is gone, its queue pair does not accept packets, or packets or acknowledges do not arrive.",
 		"Whether the peer's process runs and its queue pair is in RTR or RTS; dest_qp_num and the GID on both ends; firewalls on UDP port 4791; a capture on both hosts.",
 		"Open UDP port 4791, exchange QPN, PSN and GID again, and raise timeout or retry_cnt if the path is slow.",
 		"IBTA 9.7.6.1.3, 9.9.2"},
+	reason.NeverAnswered: {
+		"No answer of the peer has ever arrived on this connection: the address or the queue pair number is wrong, the peer's queue pair is not in RTR yet, or nothing gets through in one of the directions.",
+		"dest_qp_num and the GID on both ends; whether the peer's queue pair is in RTR or RTS; firewalls on UDP port 4791; a capture on both hosts.",
+		"Exchange QPN, PSN and GID before either end sends, and open UDP port 4791 in both directions.",
+		"IBTA 9.7.6.1.3, 9.9.2"},
+	reason.PeerReason: {
+		"The peer, which is softrdma too, says why it is about to refuse a request, with the name of its own reason. The NAK follows, and the completion says both.",
+		"The peer's reason: softrdma explain NAME.",
+		"What the peer's reason asks for.",
+		"no clause: between softrdma ends only"},
 	reason.RNRRetryExceeded: {
 		"The peer answered more often than rnr_retry allows that it has no receive posted.",
 		"How the peer posts receives, and rnr_retry of this end.",

@@ -66,7 +66,14 @@ func (c *Completions) sent(wrid uint64, op queue.Op, length uint32) {
 
 // SendFailed completes a send work request in error.
 func (c *Completions) SendFailed(wrid uint64, op queue.Op, s queue.Status, d reason.Detail) {
-	c.port.SendCQ.Push(c.fill(wrid, op.Completed(), s, d))
+	c.SendRefused(wrid, op, s, d, reason.Detail{})
+}
+
+// SendRefused is SendFailed with the reason that the peer gave, None if it gave none.
+func (c *Completions) SendRefused(wrid uint64, op queue.Op, s queue.Status, d, peer reason.Detail) {
+	e := c.fill(wrid, op.Completed(), s, d)
+	e.SetReasons(d, peer)
+	c.port.SendCQ.Push(e)
 }
 
 // A Received is a message for whose end a receive completes.

@@ -30,6 +30,7 @@ type Maker func(p *Port, o Options) Machine
 
 // Options are a queue pair's choices beyond the standard's attributes.
 type Options struct {
-	Control congestion.Kind // congestion control
-	GoBackN bool            // no selective acknowledges (IBTA 9.7.5.1)
+	Control     congestion.Kind // congestion control
+	GoBackN     bool            // no selective acknowledges (IBTA 9.7.5.1)
+	KeepReasons bool            // does not tell peers why their requests are refused
 }

@@ -96,7 +96,7 @@ type CQE struct {
 	WRID      uint64
 	Status    Status
 	Op        WCOp
-	Reason    reason.Reason // vendor_err
+	Reason    reason.Reason // vendor_err; see Reasons
 	ByteLen   uint32
 	ImmInv    uint32 // immediate data in network order, or the invalidated R_Key
 	QPN       uint32
@@ -110,6 +110,27 @@ type CQE struct {
 	Solicited uint8 // reserved in ib_uverbs_wc: the completion is a solicited event
 	Expected  uint64
 	Found     uint64
+}
+
+// SetReasons sets why the request failed, and what the peer says about it, None if it says
+// nothing. The peer's reason is the one that programs see as vendor_err: it explains more. This
+// side's is then in fields that a failed completion does not use, with 32 bits of its numbers.
+func (e *CQE) SetReasons(own, peer reason.Detail) {
+	e.PKeyIndex, e.ImmInv, e.SrcQPN = 0, 0, 0
+	if peer.Reason != reason.None {
+		e.PKeyIndex, e.ImmInv, e.SrcQPN = uint16(own.Reason), uint32(own.Expected), uint32(own.Found)
+		own = peer
+	}
+	e.Reason, e.Expected, e.Found = own.Reason, own.Expected, own.Found
+}
+
+// Reasons returns what SetReasons has set.
+func (e *CQE) Reasons() (own, peer reason.Detail) {
+	own = reason.Detail{Reason: e.Reason, Expected: e.Expected, Found: e.Found}
+	if e.Status == Success || e.PKeyIndex == 0 {
+		return own, peer
+	}
+	return reason.Detail{Reason: reason.Reason(e.PKeyIndex), Expected: uint64(e.ImmInv), Found: uint64(e.SrcQPN)}, own
 }
 
 // CQELen is the length of a completion.

@@ -96,10 +96,11 @@ func (r *completer) retire() {
 // 10.10.2.2).
 func (r *completer) fail(s queue.Status, d reason.Detail) {
 	r.q.c.Refuse(d)
+	peer := r.peerReason(s)
 	wrid, op := r.p.SQ.At(r.sq.Head).WRID, queue.Op(r.requests[r.sq.Head].op)
 	r.q.c.EnterErr(d, s)
 	r.retire()
 	r.sq.Free()
-	r.q.c.Done.SendFailed(wrid, op, s, d)
+	r.q.c.Done.SendRefused(wrid, op, s, d, peer)
 	r.q.resp.Stop()
 }

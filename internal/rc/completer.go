@@ -9,6 +9,7 @@ import (
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // receive takes an acknowledge or a response from the peer.
@@ -20,6 +21,10 @@ func (r *completer) receive(now time.Duration, in *machine.In, info *ib.Info) {
 		return
 	}
 	e := r.sequence(in.PSN)
+	if info.Kind == ib.KindReason {
+		r.reason(e, in)
+		return
+	}
 	if in.Train > 1 && (r.recovery.loss.board != nil || seq.Before(e, r.una)) {
 		r.apart(now, in)
 		return
@@ -137,6 +142,37 @@ func (r *completer) refusedAt(now time.Duration, e uint32, s ib.Syndrome) {
 	default:
 		r.refused(e, s)
 	}
+}
+
+// reason takes the peer's reason for the NAK that follows. It changes nothing but what the
+// completion says.
+func (r *completer) reason(e uint32, in *machine.In) {
+	if !r.q.c.Selective() || !r.q.c.Trusted {
+		return
+	}
+	p, ok := own.ParseReason(in.Payload)
+	switch {
+	case !ok:
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseLength, Expected: own.ReasonLen, Found: uint64(len(in.Payload))})
+		return
+	case !r.underWay(e):
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseGhost, Expected: seq.Detail(r.max), Found: uint64(in.PSN)})
+		return
+	}
+	in.Dropped = 0
+	r.told = told{any: true, at: e, detail: reason.Detail{Reason: reason.Reason(p.Number), Expected: p.Expected, Found: p.Found}}
+	r.q.c.Refuse(reason.Detail{Reason: reason.PeerReason, Expected: uint64(p.Number), Found: uint64(in.PSN)})
+}
+
+// peerReason returns what the peer said about a request that is still unanswered, if anything.
+func (r *completer) peerReason(s queue.Status) reason.Detail {
+	switch s {
+	case queue.RemInvReqErr, queue.RemAccessErr, queue.RemOpErr, queue.RNRRetryExcErr, queue.RetryExcErr:
+		if r.told.any && r.underWay(r.told.at) {
+			return r.told.detail
+		}
+	}
+	return reason.Detail{}
 }
 
 // refused fails the request that the peer refuses to execute (IBTA 9.9.2).

@@ -9,7 +9,9 @@ import (
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // FuzzReceive feeds arbitrary packets to a queue pair in RTS that has requests of every kind
@@ -36,15 +38,18 @@ func FuzzReceive(f *testing.F) {
 	read := requestPacket(ib.RCReadResponseFirst, 1, testMTU)
 	read.AETH.Syndrome = ib.ACKNoCredits
 	seed(read)
-	own := func(p ib.Packet) ib.Packet {
+	announced := func(p ib.Packet) ib.Packet {
 		p.Selective = true
 		return p
 	}
 	told := ib.Packet{BTH: ib.BTH{Opcode: ib.RCSelectiveAck, PSN: testPSN0}}
-	told.Payload = ib.AppendRange(ib.AppendRange(ib.AppendDuplicates(nil, 3), 1, 2), 2, 1)
-	seed(own(requestPacket(ib.RCSendLast, 2, 3)), own(requestPacket(ib.RCSendFirst, 1, testMTU)), own(requestPacket(ib.RCSendOnly, 0, 8)))
-	seed(own(told), own(read), own(ackPacket(ib.ACKNoCredits, testPSN0)))
-	seed(own(writePacket(ib.RCReadRequest, 3, 0, h)), own(writePacket(ib.RCReadRequest, 0, 0, h)), own(writePacket(ib.RCReadRequest, 0, 0, h)))
+	told.Payload = own.AppendRange(own.AppendRange(own.AppendDuplicates(nil, 3), 1, 2), 2, 1)
+	seed(announced(requestPacket(ib.RCSendLast, 2, 3)), announced(requestPacket(ib.RCSendFirst, 1, testMTU)), announced(requestPacket(ib.RCSendOnly, 0, 8)))
+	why := ib.Packet{BTH: ib.BTH{Opcode: ib.RCReason, PSN: testPSN0}, AETH: ib.AETH{Syndrome: ib.NAKRemoteAccess}}
+	why.Payload = (&own.Reason{Number: uint32(reason.KeyAccess), Expected: 2, Found: 1}).Append(nil)
+	seed(announced(why), announced(ackPacket(ib.NAKRemoteAccess, testPSN0)))
+	seed(announced(told), announced(read), announced(ackPacket(ib.ACKNoCredits, testPSN0)))
+	seed(announced(writePacket(ib.RCReadRequest, 3, 0, h)), announced(writePacket(ib.RCReadRequest, 0, 0, h)), announced(writePacket(ib.RCReadRequest, 0, 0, h)))
 	f.Fuzz(func(t *testing.T, data []byte) { fuzzReceive(t, data) })
 }
 

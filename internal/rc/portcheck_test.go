@@ -11,6 +11,7 @@ import (
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // injectSends sends n forged SENDs in sequence to node 1, from another port than the peer's, over a time.
@@ -86,7 +87,7 @@ func TestForgedAnswersToProbesConfirmNoPort(t *testing.T) {
 		p.PSN = b.q.resp.Expected()
 		w.forge(1, otherPort, p)
 		w.forge(1, otherPort, ib.Packet{
-			BTH: ib.BTH{Opcode: ib.RCSelectiveAck, PSN: b.q.req.before()}, AETH: ib.AETH{Syndrome: ib.ACKNoCredits}, Payload: ib.AppendDuplicates(nil, 1000),
+			BTH: ib.BTH{Opcode: ib.RCSelectiveAck, PSN: b.q.req.before()}, AETH: ib.AETH{Syndrome: ib.ACKNoCredits}, Payload: own.AppendDuplicates(nil, 1000),
 		})
 	}
 	if n := len(b.recv.list); n != 0 || !b.q.origins[ofRequests].Is(truePort) {

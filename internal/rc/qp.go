@@ -46,12 +46,14 @@ type Config struct {
 	Store *Store
 	// Control is the congestion control.
 	Control congestion.Kind
+	// KeepReasons does not tell the peer why its requests are refused.
+	KeepReasons bool
 }
 
 // New makes the machine of a queue pair.
 func New(p *machine.Port, c Config) *QP {
 	q := &QP{store: c.Store, kind: c.Control, paceAt: machine.Never}
-	q.c = conn.Conn{Port: p, Done: machine.NewCompletions(p), Stop: q.req.recovery.stop}
+	q.c = conn.Conn{Port: p, Done: machine.NewCompletions(p), Stop: q.req.recovery.stop, KeepReasons: c.KeepReasons}
 	q.ctl = congestion.New(q.kind, congestion.Limits{Window: p.Window, Packet: overhead})
 	q.alive.at = machine.Never
 	q.req.init(q)
@@ -126,7 +128,7 @@ func (q *QP) fromPeer(in *machine.In) bool {
 // others.
 func isAnswer(k ib.Kind) bool {
 	switch k {
-	case ib.KindReadResponse, ib.KindAcknowledge, ib.KindAtomicAcknowledge, ib.KindSelectiveAck:
+	case ib.KindReadResponse, ib.KindAcknowledge, ib.KindAtomicAcknowledge, ib.KindSelectiveAck, ib.KindReason:
 		return true
 	}
 	return false

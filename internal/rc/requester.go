@@ -71,6 +71,7 @@ type completer struct {
 	recovery *recovery
 
 	failure  failure
+	told     told
 	scatter  memory.Cursor
 	original [conn.AtomicLen]byte // the word that an atomic brought, on its way to memory
 }
@@ -92,6 +93,13 @@ type recovery struct {
 // A failure is why the request marked failed cannot be executed.
 type failure struct {
 	status queue.Status
+	detail reason.Detail
+}
+
+// told is why the peer refuses a request, as it said last.
+type told struct {
+	any    bool
+	at     uint32 // sequence number of the request
 	detail reason.Detail
 }
 

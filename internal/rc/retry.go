@@ -114,7 +114,11 @@ func (r *recovery) lostPacket(now time.Duration) {
 func (r *recovery) retransmitAll(d reason.Detail) {
 	r.q.c.Refuse(d)
 	if r.retry.retries >= r.p.Attr.RetryCnt {
-		r.completer.fail(queue.RetryExcErr, reason.Detail{Reason: reason.RetryExceeded, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retry.retries) + 1})
+		why := reason.RetryExceeded
+		if !r.q.origins[ofAnswers].Known() {
+			why = reason.NeverAnswered
+		}
+		r.completer.fail(queue.RetryExcErr, reason.Detail{Reason: why, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retry.retries) + 1})
 		return
 	}
 	r.retry.retries++

@@ -23,7 +23,7 @@ func TestRetryTimeoutsExhaustRetryCount(t *testing.T) {
 	if n := len(w.sent[1]); n != 4 {
 		t.Errorf("sent %d times, want 4", n)
 	}
-	if c := a.send.list[0]; c.Reason != reason.RetryExceeded || c.Expected != 3 || c.Found != 4 {
+	if c := a.send.list[0]; c.Reason != reason.NeverAnswered || c.Expected != 3 || c.Found != 4 {
 		t.Errorf("completion %+v", c)
 	}
 	// The configured timeout, then twice and four times that.

@@ -7,7 +7,7 @@ import (
 	"softrdma/internal/rc/scoreboard"
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
-	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // This file turns the peer's answers into the scoreboard, between softrdma peers. What is
@@ -15,9 +15,9 @@ import (
 
 // selectiveAck takes a selective acknowledge: what the peer executed, and what it holds.
 func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
-	duplicates, ok := ib.Duplicates(in.Payload)
+	duplicates, ok := own.Duplicates(in.Payload)
 	if !ok {
-		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseLength, Expected: ib.SelectiveAckLen, Found: uint64(len(in.Payload))})
+		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseLength, Expected: own.SelectiveAckLen, Found: uint64(len(in.Payload))})
 		return
 	}
 	upTo := r.sequence(in.PSN) + 1
@@ -31,7 +31,7 @@ func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
 	}
 	r.sender.credited(now, in.AETH.Syndrome)
 	r.recovery.countDuplicates(now, duplicates, upTo)
-	ranges := ib.Ranges(in.Payload)
+	ranges := own.Ranges(in.Payload)
 	if r.recovery.loss.board == nil && (ranges == 0 || seq.Before(r.nxt, upTo)) {
 		// Nothing is missing, or everything is being sent again already.
 		r.advance(now, upTo)
@@ -43,7 +43,7 @@ func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
 	r.recovery.arrived(now, r.una, upTo, true)
 	at := upTo
 	for i := range ranges {
-		skip, count := ib.Range(in.Payload, i)
+		skip, count := own.Range(in.Payload, i)
 		first := at + skip
 		at = first + count
 		if seq.Before(r.max, at) {

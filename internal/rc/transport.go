@@ -12,7 +12,7 @@ var Transport = machine.Transport{
 	Lane: func(lanes int) machine.Maker {
 		store := NewStore(DefaultStore / lanes)
 		return func(p *machine.Port, o machine.Options) machine.Machine {
-			c := Config{Control: o.Control}
+			c := Config{Control: o.Control, KeepReasons: o.KeepReasons}
 			if !o.GoBackN {
 				c.Store = store
 			}

@@ -34,6 +34,8 @@ const (
 	CongestionIgnored
 	CongestionPSN
 	HeldUnsent
+	NeverAnswered
+	PeerReason
 )
 
 const requesterRoom Reason = 3
@@ -71,7 +73,10 @@ var _ = register(requesterRoom, []row{
 	{CongestionIgnored, "CONGESTION_IGNORED", "congestion notification for no queue pair that can slow down: expected a queue pair with control %v, found QPN %#06x"},
 	{CongestionPSN, "CONGESTION_PSN", "congestion notification about a packet that was not sent recently: next PSN %#06x, found %#06x"},
 	{HeldUnsent, "HELD_UNSENT", "peer buffers a request that was never sent and is told to drop it: next PSN %#06x, buffered %#06x"},
+	{NeverAnswered, "NEVER_ANSWERED", "peer never answered: retry_cnt %d used up, %d timeouts"},
+	{PeerReason, "PEER_REASON", "peer says why it refuses a request: %v, NAK at %#06x"},
 }, kinds{
+	PeerReason:        {NumCause, 0},
 	NAKReserved:       {0, NumSyndrome},
 	LocalAccess:       {NumAccess, NumAccess},
 	LocalOpcode:       {NumQPType, NumOperation},

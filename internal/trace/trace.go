@@ -48,6 +48,8 @@ type Event struct {
 	Opcode uint8  // Completed: a queue.WCOp
 	Status uint8  // Completed: a queue.Status
 
+	Said reason.Detail // Completed: why the peer says that it refused the request, if it does
+
 	// Peer and Source are whole addresses, of which the detail of PACKET_SOURCE has a part: that
 	// of the connection's peer, and that of the packet.
 	Peer, Source netip.Addr

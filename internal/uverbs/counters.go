@@ -22,7 +22,7 @@ var hwCounters = map[string][]reason.Reason{
 	"send_rnr_err":           {reason.NoReceive},
 	"rcvd_seq_err":           {reason.NAKSequence},
 	"ack_deferred":           nil,
-	"retry_exceeded_err":     {reason.RetryExceeded},
+	"retry_exceeded_err":     {reason.RetryExceeded, reason.NeverAnswered},
 	"retry_rnr_exceeded_err": {reason.RNRRetryExceeded},
 	"completer_retry_err":    {reason.AckTimeout},
 	"send_err":               {reason.SendFailed, reason.SendRefused, reason.SendUnreachable, reason.SendNeighbour},

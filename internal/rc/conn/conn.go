@@ -17,10 +17,12 @@ type Conn struct {
 	Peer    Peer
 	Trusted bool   // the packet being received comes from the peer's source port
 	Stop    func() // stops the requester
+
+	KeepReasons bool // the peer is not told why a request is refused
 }
 
 // A Peer is what is known of the other end: whether it is softrdma, whose packets
-// announce that it knows selective acknowledges.
+// announce that it knows selective acknowledges and reasons.
 type Peer uint8
 
 // The kinds of peers.
@@ -30,7 +32,7 @@ const (
 	Selective
 )
 
-// Selective reports whether both ends know selective acknowledges.
+// Selective reports whether both ends know selective acknowledges, and reasons with NAKs.
 func (c *Conn) Selective() bool { return c.Peer == Selective }
 
 // Refuse counts and traces a refusal.

@@ -10,13 +10,14 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/psn"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // A Buffer holds the requests of one connection.
 type Buffer struct {
 	runs []run // by PSN
 	news uint8 // requests held since the last report
-	told [ib.SelectiveAckLen + ib.MaxRanges*ib.RangeLen]byte
+	told [own.SelectiveAckLen + own.MaxRanges*own.RangeLen]byte
 }
 
 // A run is a list of requests without a gap.
@@ -149,13 +150,13 @@ func (b *Buffer) Cut(p psn.PSN, pool *Pool) (n int) {
 // and the ranges that are held behind the expected PSN. It is valid until the next call.
 func (b *Buffer) Report(duplicates uint32, expected psn.PSN) []byte {
 	b.news = 0
-	told := ib.AppendDuplicates(b.told[:0], duplicates)
+	told := own.AppendDuplicates(b.told[:0], duplicates)
 	at := expected
-	for _, u := range b.runs[:min(len(b.runs), ib.MaxRanges)] {
+	for _, u := range b.runs[:min(len(b.runs), own.MaxRanges)] {
 		if u.first.Before(at) {
 			continue // a tail-loss probe of a READ that has arrived as well
 		}
-		told = ib.AppendRange(told, uint16(u.first.Sub(at)), uint16(u.end.Sub(u.first)))
+		told = own.AppendRange(told, uint16(u.first.Sub(at)), uint16(u.end.Sub(u.first)))
 		at = u.end
 	}
 	return told

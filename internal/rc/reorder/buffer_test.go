@@ -7,6 +7,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/psn"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 const expected = psn.PSN(0xfffff0) // the requests wrap around
@@ -74,12 +75,12 @@ func TestBufferAgainstASet(t *testing.T) {
 func checkReport(t *testing.T, b *Buffer, held map[int]bool) {
 	t.Helper()
 	told := b.Report(3, expected)
-	if n, ok := ib.Duplicates(told); !ok || n != 3 {
+	if n, ok := own.Duplicates(told); !ok || n != 3 {
 		t.Fatalf("%d duplicates reported", n)
 	}
 	at, n := 0, 0
-	for i := range ib.Ranges(told) {
-		skip, count := ib.Range(told, i)
+	for i := range own.Ranges(told) {
+		skip, count := own.Range(told, i)
 		for k := range int(skip) {
 			if held[at+k] {
 				t.Fatalf("request %d is held and not reported", at+k)
@@ -94,7 +95,7 @@ func checkReport(t *testing.T, b *Buffer, held map[int]bool) {
 			n++
 		}
 	}
-	if ib.Ranges(told) < ib.MaxRanges && n != len(held) {
+	if own.Ranges(told) < own.MaxRanges && n != len(held) {
 		t.Fatalf("%d requests reported, %d held", n, len(held))
 	}
 }

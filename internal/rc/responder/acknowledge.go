@@ -70,6 +70,8 @@ func (a *answers) Next(out *machine.Out) bool {
 		}
 	}
 	switch {
+	case a.nak.due && a.nak.tell:
+		a.tellReason(out)
 	case a.nak.due:
 		a.nak.due, a.ack.due = false, false
 		a.header(out, ib.RCAcknowledge, a.nak.psn)

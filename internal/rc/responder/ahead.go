@@ -7,6 +7,7 @@ import (
 	"softrdma/internal/rc/reorder"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // reordering holds requests between softrdma peers: those behind a lost one, and those of the first
@@ -190,7 +191,7 @@ func (o *reordering) Report(out *machine.Out) {
 	if o.held != nil {
 		b = o.held.Report(o.sack.duplicates, o.expected)
 	} else {
-		b = ib.AppendDuplicates(o.sack.short[:0], o.sack.duplicates)
+		b = own.AppendDuplicates(o.sack.short[:0], o.sack.duplicates)
 	}
 	o.header(out, ib.RCSelectiveAck, o.expected.Add(-1))
 	out.AETH = ib.AETH{Syndrome: o.creditCount(), MSN: o.msn}

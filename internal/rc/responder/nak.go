@@ -13,6 +13,7 @@ import (
 // A nak is the NAK that is owed or was sent. The expected request clears it.
 type nak struct {
 	due      bool
+	tell     bool // the peer is told why before the NAK; see tell.go
 	sent     bool // no other one is sent until the expected request comes
 	rnr      bool // it was an RNR NAK: nothing is held until the expected request comes
 	syndrome ib.Syndrome
@@ -22,12 +23,13 @@ type nak struct {
 // refusals end a request that failed a check, and with it the connection if need be.
 type refusals struct {
 	receiving
-	nak nak
+	nak    nak
+	reason told
 }
 
 // reject owes a NAK at the expected PSN.
 func (f *refusals) reject(s ib.Syndrome) {
-	f.nak.due, f.nak.syndrome, f.nak.psn = true, s, f.expected
+	f.nak.due, f.nak.tell, f.nak.syndrome, f.nak.psn = true, false, s, f.expected
 }
 
 // invalid refuses a request that violates the protocol (IBTA 9.9.3.1.3, class C).
@@ -47,6 +49,7 @@ func (f *refusals) denied(d reason.Detail) {
 func (f *refusals) fatal(s ib.Syndrome, status queue.Status, e machine.Event, d reason.Detail) {
 	f.c.Refuse(d)
 	f.reject(s)
+	f.tell(d)
 	f.end(status, e, d)
 }
 

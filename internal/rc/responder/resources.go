@@ -39,8 +39,10 @@ func (r *Responder) takeReceive(in *machine.In, info *ib.Info) bool {
 		return false
 	}
 	// IBTA 9.7.5.2.8: the RNR NAK leaves ePSN unchanged.
-	r.c.Refuse(reason.Detail{Reason: reason.NoReceive, Expected: uint64(r.p.Attr.MinRNRTimer), Found: uint64(r.msn)})
+	d := reason.Detail{Reason: reason.NoReceive, Expected: uint64(r.p.Attr.MinRNRTimer), Found: uint64(r.msn)}
+	r.c.Refuse(d)
 	r.nak.sent, r.nak.rnr = true, true
 	r.reject(ib.RNRNAK | ib.Syndrome(r.p.Attr.MinRNRTimer&0x1f))
+	r.tell(d)
 	return false
 }

@@ -6,14 +6,22 @@ import (
 	"fmt"
 	"iter"
 
+	"softrdma/internal/adapter"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/registry"
 	"softrdma/verbs"
 )
 
-// Report returns a line for each reason that a device has given, and one with the payload that it has
-// carried, except for iWARP devices, which do not count it. With unlessIdle a device that has carried
-// nothing has no such line.
+// Report returns a line for each of the first failures of a device, with the reasons of both ends, and
+// for each reason that the device has given. The last line is the payload that it has carried, except
+// of iWARP devices, which do not count it. With unlessIdle a device that has carried nothing has no such
+// line.
 func Report(d *verbs.Device, unlessIdle bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
+		if a := registry.Adapter(d); a != nil && !reportFailures(a, yield) {
+			return
+		}
 		for name, n := range d.Counters() {
 			if !yield(fmt.Sprintf("%s %d", name, n)) {
 				return
@@ -25,4 +33,26 @@ func Report(d *verbs.Device, unlessIdle bool) iter.Seq[string] {
 		}
 		yield(fmt.Sprintf("payload: %d bytes sent, %d received", sent, received))
 	}
+}
+
+// reportFailures yields a line for each of the first failures, and one with the number of the others. It
+// reports whether to continue.
+func reportFailures(a *adapter.Device, yield func(string) bool) bool {
+	first, all := a.Failures()
+	for i := range first {
+		if !yield(failure(&first[i])) {
+			return false
+		}
+	}
+	more := all - uint64(len(first))
+	return more == 0 || yield(fmt.Sprintf("%d more failures", more))
+}
+
+// failure returns a line about a failure.
+func failure(f *adapter.Failure) string {
+	what := f.Status.String()
+	if f.Status == queue.Success {
+		what = verbs.EventType(f.Event).String()
+	}
+	return fmt.Sprintf("QP %#06x: %s: %s", f.QPN, what, reason.Sides(f.Own, f.Peer))
 }

@@ -58,7 +58,8 @@ const (
 	UDSendOnly           Opcode = 0x64
 	UDSendOnlyImm        Opcode = 0x65
 	CongestionNotify     Opcode = 0x81 // CNP, annex A17.9.3
-	RCSelectiveAck       Opcode = 0xd1 // softrdma's own, of the manufacturers' range 0xc0 to 0xff; see SelectiveAck
+	RCSelectiveAck       Opcode = 0xd1 // softrdma's own, of the manufacturers' range 0xc0 to 0xff; see package own
+	RCReason             Opcode = 0xd2 // the same
 )
 
 // A Kind is the operation of an opcode, without transport and segment.
@@ -79,6 +80,7 @@ const (
 	KindAtomicWrite
 	KindCongestion
 	KindSelectiveAck
+	KindReason
 )
 
 // Headers is the set of extended headers that follow the BTH, in the order of
@@ -140,7 +142,7 @@ func (o Opcode) Segment(begins, ends bool) Opcode {
 // Transport returns the upper three bits, or for a manufacturer's opcode the transport
 // that it belongs to.
 func (o Opcode) Transport() Transport {
-	if o == RCSelectiveAck {
+	if o == RCSelectiveAck || o == RCReason {
 		return RC
 	}
 	return Transport(o >> 5)
@@ -214,6 +216,7 @@ var table = func() (t [256]*Info) {
 	row(UDSendOnly, "UD SEND Only", KindSend, only, HasDETH, true)
 	row(UDSendOnlyImm, "UD SEND Only with Immediate", KindSend, only, HasDETH|HasImmDt, true)
 	row(RCSelectiveAck, "RC Selective Acknowledge (softrdma)", KindSelectiveAck, only, HasAETH, true)
+	row(RCReason, "RC Reason (softrdma)", KindReason, only, HasAETH, true)
 	row(CongestionNotify, "CNP", KindCongestion, only, 0, true) // 16 reserved bytes, A17.9.3
 	return t
 }()

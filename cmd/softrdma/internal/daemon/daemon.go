@@ -91,7 +91,7 @@ func NewCommand() *cobra.Command {
 	f.DurationVar(&s.idle, "idle", 0, "end when no program has used a device for this `DURATION`")
 	f.BoolVar(&s.onDemand, "on-demand", false, "serve the programs of one environment (softrdma env), or join the server that does")
 	_ = f.MarkHidden("on-demand")
-	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each refused call on a device, and at the end a count for each reason")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "print each refused call on a device, and at the end the first failures and a count for each reason")
 	cli.AddDeviceFlags(cmd)
 	return cmd
 }

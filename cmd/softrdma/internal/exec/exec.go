@@ -82,7 +82,7 @@ func NewCommand() *cobra.Command {
 	s.addFlags(f, "`INTERFACE` or address of a device for this program only; repeat for more devices")
 	f.DurationVar(&s.wait, "wait", 0, "wait for a daemon for this `DURATION`, and fail if there is none")
 	f.Lookup("wait").NoOptDefVal = "30s"
-	f.BoolVarP(&s.verbose, "verbose", "v", false, "print where the device is, each refused call on it, and at the end a count for each reason")
+	f.BoolVarP(&s.verbose, "verbose", "v", false, "print where the device is, each refused call on it, and at the end the first failures and a count for each reason")
 	cli.AddDeviceFlags(cmd)
 	cli.CompleteFlag(cmd, "engine", engines...)
 	return cmd

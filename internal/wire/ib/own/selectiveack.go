@@ -1,4 +1,4 @@
-package ib
+package own
 
 import "encoding/binary"
 

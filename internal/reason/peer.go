@@ -1,0 +1,35 @@
+package reason
+
+import "fmt"
+
+// Outward returns what the peer may be told of a refusal. The numbers of a request's refusal are
+// those of the request, and of what it asked for. Other numbers are this side's own, of which a
+// key would give the peer access: it is only told the name.
+func (d Detail) Outward() Detail {
+	if d.Reason/roomSize == responderRoom && d.Reason != ReceiveLocalKey {
+		return d
+	}
+	return Detail{Reason: d.Reason}
+}
+
+// Sides returns the sentence of this side's reason with its name, and behind it what the peer
+// says, unless the peer says nothing.
+func Sides(own, peer Detail) string {
+	s := fmt.Sprintf("%v: %v", own.Reason, own)
+	if peer.Reason != None {
+		s += "; the peer says: " + peer.Said()
+	}
+	return s
+}
+
+// Said returns a peer's reason with its name. A later version may have reasons that this one does
+// not know, and numbers that were kept in are 0.
+func (d Detail) Said() string {
+	switch {
+	case !d.Reason.Known() || d.Reason == None:
+		return fmt.Sprintf("%v, which this version does not know: expected %d, found %d", d.Reason, d.Expected, d.Found)
+	case d.Expected == 0 && d.Found == 0:
+		return fmt.Sprintf("%v: %s", d.Reason, d.Reason.Sentence())
+	}
+	return fmt.Sprintf("%v: %v", d.Reason, d)
+}
