@@ -159,7 +159,6 @@ func (r *completer) reason(e uint32, in *machine.In) {
 		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseGhost, Expected: seq.Detail(r.max), Found: uint64(in.PSN)})
 		return
 	}
-	in.Dropped = 0
 	r.told = told{any: true, at: e, detail: reason.Detail{Reason: reason.Reason(p.Number), Expected: p.Expected, Found: p.Found}}
 	r.q.c.Refuse(reason.Detail{Reason: reason.PeerReason, Expected: uint64(p.Number), Found: uint64(in.PSN)})
 }

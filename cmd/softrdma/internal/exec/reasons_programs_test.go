@@ -1,0 +1,69 @@
+//go:build interop && linux
+
+package exec
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/reason"
+	"softrdma/internal/testenv"
+)
+
+// Of two C programs, one WRITEs to memory of the other that does not allow it. vendor_err of its
+// completion is the other's reason, and exec prints both sides. The capture has the reason, which
+// tshark does not take for malformed.
+func TestRefusedProgramsKnowThePeersReason(t *testing.T) {
+	const source = "../../../../internal/uverbs/testdata/inprogram/refused.c"
+	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
+		testenv.Lacks(t, "libibverbs-dev")
+	}
+	clitest.NeedPrograms(t, "tshark")
+	program := filepath.Join(t.TempDir(), "refused")
+	if b, err := exec.Command("gcc", "-O1", "-Wall", "-D_GNU_SOURCE", "-Wno-unused-function", "-o", program, source, "-libverbs", "-lpthread").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	for _, engine := range []string{"program", "daemon"} {
+		for _, x := range []struct {
+			args   []string
+			reason reason.Reason
+			says   string
+		}{
+			{nil, reason.KeyAccess, "KEY_ACCESS: memory lacks the access right: needs REMOTE_WRITE, has LOCAL_WRITE"},
+			{[]string{"key"}, reason.KeyUnknown, "KEY_UNKNOWN: no memory has this key: "},
+		} {
+			file := filepath.Join(t.TempDir(), "x.pcapng")
+			args := append([]string{"exec", "-d", clitest.LoopbackDevice(t), "--engine", engine, "-v", "--pcap", file, "--", program}, x.args...)
+			p := clitest.Start(t, args...)
+			if code := p.ExitCode(); code != 0 {
+				t.Fatalf("%s %v: code %d: %s", engine, x.args, code, &p.Stderr)
+			}
+			if want := fmt.Sprintf("status 10 vendor_err %d\n", x.reason); p.Stdout.String() != want {
+				t.Errorf("%s %v: found %q, expected %q", engine, x.args, &p.Stdout, want)
+			}
+			for _, want := range []string{
+				"IBV_WC_REM_ACCESS_ERR: NAK_REMOTE_ACCESS: peer refused access to its memory: message PSN ",
+				"; the peer says: " + x.says, "IBV_EVENT_QP_ACCESS_ERR: " + x.says,
+			} {
+				if !strings.Contains(p.Stderr.String(), want) {
+					t.Errorf("%s %v: no %q in\n%s", engine, x.args, want, &p.Stderr)
+				}
+			}
+			if said := clitest.Run(t, "capture", file); !strings.Contains(said, "softrdma's reason of the NAK that follows: "+x.says) {
+				t.Errorf("%s %v: no reason in\n%s", engine, x.args, said)
+			}
+			malformed, err := exec.Command("tshark", "-r", file, "-Y", "_ws.malformed").CombinedOutput()
+			if err != nil || strings.Contains(string(malformed), "Malformed") {
+				t.Errorf("%s %v: %v\n%s", engine, x.args, err, malformed)
+			}
+		}
+	}
+	if said := clitest.Run(t, "explain", fmt.Sprint(uint32(reason.KeyAccess))); !strings.Contains(said, "KEY_ACCESS") {
+		t.Errorf("explain: %s", said)
+	}
+}
