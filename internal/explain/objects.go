@@ -50,7 +50,7 @@ var _ = explain(map[reason.Reason]text{
 		"Start the peer first, and use its device's address.",
 		"RFC 1122 4.1.3.3"},
 	reason.AddressHandle: {
-		"The work request uses an address handle that does not exist or belongs to another protection domain.",
+		"The work request uses an address handle that does not exist or belongs to another protection domain. rdma-core before 39 names a handle by its address vector, as handle 0.",
 		"When the address handle was destroyed, and the PDs of the handle and the queue pair.",
 		"Keep address handles until the sends that use them have completed.",
 		"IBTA 11.2, 11.4.1.1"},

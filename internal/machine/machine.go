@@ -258,15 +258,15 @@ type Port struct {
 	SendCQ      CQ
 	RecvCQ      CQ
 	Host        Host
-	PeerTimeout time.Duration             // how long a connection's peer may be silent; 0 means no limit
-	PeerProbe   time.Duration             // how long until it is probed; 0 is a quarter of PeerTimeout
-	Window      int                       // bytes that may be in flight unacknowledged
-	AHs         func(num uint32) *qp.Path // address handles by number, for UD
-	PutGRH      GRHWriter                 // for UD
-	Aim         Aim                       // for an XRC target, else nil
-	Share       *Share                    // limits what may be in flight to the peer; nil for no limit
-	Traffic     *trace.Traffic            // counts messages; nil for a stream
-	Waits       bool                      // Share did not admit a packet
-	counted     int64                     // by Share, in its epoch
+	PeerTimeout time.Duration           // how long a connection's peer may be silent; 0 means no limit
+	PeerProbe   time.Duration           // how long until it is probed; 0 is a quarter of PeerTimeout
+	Window      int                     // bytes that may be in flight unacknowledged
+	AHs         func(queue.UD) *qp.Path // address handles, for UD
+	PutGRH      GRHWriter               // for UD
+	Aim         Aim                     // for an XRC target, else nil
+	Share       *Share                  // limits what may be in flight to the peer; nil for no limit
+	Traffic     *trace.Traffic          // counts messages; nil for a stream
+	Waits       bool                    // Share did not admit a packet
+	counted     int64                   // by Share, in its epoch
 	epoch       uint32
 }

@@ -36,7 +36,7 @@ const (
 	Inline    Flags = 1 << 3
 )
 
-// AV is rxe_av: the address vector of a datagram, as the driver fills it.
+// AV is rxe_av, an address vector. rdma-core before 39 names address handles by it.
 type AV struct {
 	PortNum      uint8
 	NetworkType  uint8 // 1 IPv4, 2 IPv6
@@ -47,7 +47,7 @@ type AV struct {
 	HopLimit     uint8
 	TrafficClass uint8
 	_            uint8
-	SGIDAddr     [28]byte // sockaddr_in or sockaddr_in6; unused, because the device knows its addresses
+	SGIDAddr     [28]byte // sockaddr_in or sockaddr_in6 of the GIDs; unused
 	DGIDAddr     [28]byte
 }
 
@@ -103,7 +103,7 @@ type UD struct {
 	RemoteQKey uint32
 	PKeyIndex  uint16
 	_          uint16
-	AHNum      uint32 // index of the address handle, 0 selects AV
+	AHNum      uint32 // of the address handle; 0 means the one with the vector AV
 	_          [4]uint32
 	AV         AV
 }

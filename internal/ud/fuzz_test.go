@@ -22,7 +22,7 @@ func FuzzSend(f *testing.F) {
 		a.PostSend(func(w *queue.SendWQE) {
 			w.Op, w.Flags, w.Length = queue.Op(o), queue.Flags(flags), length
 			w.UD().AHNum = ah
-			copy(w.UD().AV.DGIDAddr[:], av)
+			copy(w.UD().AV.DGID[:], av)
 		}, e)
 		var out machine.Out
 		if a.m.Next(0, &out) {

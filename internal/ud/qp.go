@@ -1,7 +1,6 @@
 // Package ud is the unreliable datagram as a machine without I/O: messages of one packet to
-// any queue pair of type UD or to a multicast group (IBTA 9.8.3). It owns address vectors,
-// Q_Keys, and the global route header in front of each received datagram; package unreliable
-// owns the completions. It never retries, answers nothing, and remembers no peer.
+// any queue pair of type UD or to a multicast group (IBTA 9.8.3). It owns Q_Keys and the global
+// route header in front of each received datagram; package unreliable owns the completions. It never retries, answers nothing, and remembers no peer.
 package ud
 
 import (
@@ -21,7 +20,6 @@ type QP struct {
 	unreliable.Queues
 
 	psn  psn.PSN // of the next packet
-	path qp.Path // of the last packet, if the work request holds its path
 	send memory.Cursor
 	recv memory.Cursor
 	grh  [ib.GRHLen]byte

@@ -1,8 +1,6 @@
 package ud
 
 import (
-	"encoding/binary"
-	"net/netip"
 	"time"
 
 	"softrdma/internal/machine"
@@ -49,7 +47,7 @@ func (q *QP) packet(i uint32, w *queue.SendWQE, out *machine.Out) (queue.Status,
 		return status, d
 	}
 	to := *w.UD()
-	path, d := q.resolve(&to)
+	path, d := q.resolve(to)
 	if path == nil {
 		return queue.LocQPOpErr, d
 	}
@@ -80,53 +78,16 @@ func (q *QP) Destination() (path *qp.Path, qpn uint32) {
 		return nil, 0
 	}
 	to := *w.UD()
-	path, _ = q.resolve(&to) // Next fails the request
+	path, _ = q.resolve(to) // Next fails the request
 	return path, to.RemoteQPN & 0xffffff
 }
 
-// resolve finds the destination of a datagram by its address handle, or by the address vector
-// in the request. The path is nil if there is none.
-func (q *QP) resolve(to *queue.UD) (*qp.Path, reason.Detail) {
-	if to.AHNum != 0 {
-		if q.AHs != nil {
-			if path := q.AHs(to.AHNum); path != nil {
-				return path, reason.Detail{}
-			}
+// resolve finds the destination of a datagram. The path is nil if there is none.
+func (q *QP) resolve(to queue.UD) (*qp.Path, reason.Detail) {
+	if q.AHs != nil {
+		if path := q.AHs(to); path != nil {
+			return path, reason.Detail{}
 		}
-		return nil, reason.Detail{Reason: reason.AddressHandle, Expected: uint64(q.PD), Found: uint64(to.AHNum)}
 	}
-	av := &to.AV
-	dst, ok := address(av.DGIDAddr[:])
-	if !ok {
-		return nil, reason.Detail{Reason: reason.AddressUnreachable, Expected: inet, Found: uint64(family(av.DGIDAddr[:]))}
-	}
-	q.path = qp.Path{
-		Dst: dst, SGIDIndex: av.SGIDIndex, FlowLabel: av.FlowLabel & 0xfffff,
-		TrafficClass: av.TrafficClass, HopLimit: av.HopLimit,
-	}
-	return &q.path, reason.Detail{}
-}
-
-// Address families of Linux's sockaddr, which address vectors use on every system.
-const (
-	inet  = 2
-	inet6 = 10
-)
-
-func family(b []byte) uint16 { return binary.NativeEndian.Uint16(b) }
-
-// address reads the sockaddr_in or sockaddr_in6 of an address vector. Port 0, which drivers
-// set, means the standard's.
-func address(b []byte) (netip.AddrPort, bool) {
-	port := binary.BigEndian.Uint16(b[2:])
-	if port == 0 {
-		port = ib.UDPPort
-	}
-	switch family(b) {
-	case inet:
-		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:])), port), true
-	case inet6:
-		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:])).Unmap(), port), true
-	}
-	return netip.AddrPort{}, false
+	return nil, reason.Detail{Reason: reason.AddressHandle, Expected: uint64(q.PD), Found: uint64(to.AHNum)}
 }

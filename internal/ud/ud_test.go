@@ -38,7 +38,7 @@ func newEnd(t testing.TB, qpn uint32) *end {
 	for i := range e.srcB {
 		e.srcB[i] = byte(i*5 + i>>8)
 	}
-	e.AHs = func(n uint32) *qp.Path { return e.handles[n] }
+	e.AHs = func(to queue.UD) *qp.Path { return e.handles[to.AHNum] }
 	e.m = New(&e.Port.Port)
 	e.Attr.PathMTU, e.Attr.QKey, e.Attr.SQPSN = 1024, qkey, 0xffffff
 	e.Move(e.m, qp.Init, qp.RTR, qp.RTS)
@@ -51,26 +51,6 @@ func to(o queue.Op, id uint64) func(*queue.SendWQE) {
 		w.Op, w.WRID = o, id
 		u := w.UD()
 		u.RemoteQPN, u.RemoteQKey, u.AHNum = 2, qkey, 3
-	}
-}
-
-// inline addresses a request by an address vector in the request.
-func inline(family uint16, port uint16, addr netip.Addr) func(*queue.SendWQE) {
-	fill := to(queue.Send, 1)
-	return func(w *queue.SendWQE) {
-		fill(w)
-		u := w.UD()
-		u.AHNum = 0
-		u.AV.FlowLabel, u.AV.SGIDIndex, u.AV.HopLimit, u.AV.TrafficClass = 0x12345, 1, 7, 0x48
-		binary.NativeEndian.PutUint16(u.AV.DGIDAddr[:], family)
-		binary.BigEndian.PutUint16(u.AV.DGIDAddr[2:], port)
-		if addr.Is4() {
-			b := addr.As4()
-			copy(u.AV.DGIDAddr[4:], b[:])
-		} else {
-			b := addr.As16()
-			copy(u.AV.DGIDAddr[8:], b[:])
-		}
 	}
 }
 
@@ -129,32 +109,6 @@ func TestRequesterQKeyHighBitTakesOwn(t *testing.T) {
 	}
 }
 
-func TestRequesterReadsAddressVector(t *testing.T) {
-	v4, v6 := netip.MustParseAddr("198.51.100.7"), netip.MustParseAddr("2001:db8::7")
-	for _, c := range []struct {
-		family, port uint16
-		addr         netip.Addr
-		want         string
-	}{
-		{2, 0, v4, "198.51.100.7:4791"},
-		{2, 5000, v4, "198.51.100.7:5000"},
-		{10, 0, v6, "[2001:db8::7]:4791"},
-		{10, 5000, v6, "[2001:db8::7]:5000"},
-		{10, 0, netip.AddrFrom16(v4.As16()), "198.51.100.7:4791"},
-	} {
-		a := newEnd(t, 1)
-		a.PostSend(inline(c.family, c.port, c.addr))
-		var out machine.Out
-		if !a.m.Next(0, &out) {
-			t.Fatalf("%v: refused: %v", c.addr, a.Refused)
-		}
-		want := qp.Path{Dst: netip.MustParseAddrPort(c.want), SGIDIndex: 1, FlowLabel: 0x12345, TrafficClass: 0x48, HopLimit: 7}
-		if *out.Path != want {
-			t.Errorf("found %+v, want %+v", *out.Path, want)
-		}
-	}
-}
-
 func TestBadRequestStopsSendQueue(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -177,7 +131,6 @@ func TestBadRequestStopsSendQueue(t *testing.T) {
 			a.PostSend(func(w *queue.SendWQE) { to(queue.Send, 1)(w); w.UD().AHNum = 4 })
 		}, queue.LocQPOpErr, reason.AddressHandle},
 		{"no handles", func(a *end) { a.AHs = nil; a.PostSend(to(queue.Send, 1)) }, queue.LocQPOpErr, reason.AddressHandle},
-		{"address family", func(a *end) { a.PostSend(inline(7, 0, netip.IPv6LinkLocalAllNodes())) }, queue.LocQPOpErr, reason.AddressUnreachable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newEnd(t, 1)
@@ -362,7 +315,7 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 	a.Sent.List, b.Received.List = make([]queue.CQE, 0, 4), make([]queue.CQE, 0, 4)
 	recv := machine.Receive{WRID: 1, Length: 200, SGEs: []memory.SGE{machinetest.SGE(b.dst, 0, 200)}}
 	receives := make([]machine.Receive, 1)
-	fill := inline(10, 0, netip.MustParseAddr("2001:db8::9"))
+	fill := to(queue.Send, 1)
 	list := []memory.SGE{machinetest.SGE(a.src, 0, 100)}
 	completions := 0
 	n := testing.AllocsPerRun(100, func() {

@@ -67,6 +67,14 @@ func (s *datagrams) address(dgid [16]byte) uint32 {
 	return num
 }
 
+// sendAt is send by rdma-core before 39, which knows no numbers of handles.
+func (s *datagrams) sendAt(dgid [16]byte, qpn uint32) {
+	s.f.t.Helper()
+	s.post(queue.Send, func(w *queue.SendWQE) {
+		*w.UD() = queue.UD{RemoteQPN: qpn, RemoteQKey: 0x11, AV: queue.AV{NetworkType: 1, DGID: dgid, HopLimit: 64}}
+	}, s.sge(0, 8))
+}
+
 // send posts a datagram to a queue pair behind an address handle.
 func (s *datagrams) send(ah, qpn uint32) {
 	s.f.t.Helper()
@@ -96,6 +104,24 @@ func TestAddressHandleOfAnotherProgramIsRefused(t *testing.T) {
 	b.completion()
 	a.send(other, b.qpn)
 	if e := a.failure(); e.Status != queue.LocQPOpErr || e.Reason != reason.AddressHandle {
+		t.Errorf("completed as %v with reason %v", e.Status, e.Reason)
+	}
+}
+
+// The old driver fills in a socket address without its family, so that only the GID names the peer.
+func TestAddressVectorNamesOwnHandle(t *testing.T) {
+	s := newServer(t, "127.14.4.60")
+	a, b := newDatagrams(newTestClient(t, s).open("uverbs0"), 0x1000), newDatagrams(newTestClient(t, s).open("uverbs0"), 0x2000)
+	gid := s.cfg.Devices[0].GID()
+	a.address(gid)
+	b.receive(b.sge(0, 1000))
+	a.sendAt(gid, b.qpn)
+	if e := a.completion(); e.Op != queue.WCSend {
+		t.Errorf("completed as %+v", e)
+	}
+	b.completion()
+	b.sendAt(gid, a.qpn) // without a handle of its own
+	if e := b.failure(); e.Status != queue.LocQPOpErr || e.Reason != reason.AddressHandle {
 		t.Errorf("completed as %v with reason %v", e.Status, e.Reason)
 	}
 }
