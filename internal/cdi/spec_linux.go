@@ -1,6 +1,7 @@
 package cdi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/renameio/v2/maybe"
 	specs "tags.cncf.io/container-device-interface/specs-go"
@@ -70,6 +72,7 @@ func (s Store) generate(dir, kind string, parts []part) (path string, err error)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
+	before, pruneErr := s.named()
 	files, err := s.files(parts)
 	if err != nil {
 		return "", err
@@ -97,7 +100,13 @@ func (s Store) generate(dir, kind string, parts []part) (path string, err error)
 			return "", err
 		}
 	}
-	return path, writePublic(path, append(b, '\n'))
+	if err := writePublic(path, append(b, '\n')); err != nil {
+		return "", err
+	}
+	if pruneErr == nil {
+		s.prune(append(before, files))
+	}
+	return path, nil
 }
 
 // writePublic replaces a file that all users may read, whatever the umask.
@@ -184,32 +193,107 @@ func (s Store) Remove(dir, kind string) (removed []string, err error) {
 	return append([]string{path}, unused...), err
 }
 
-// clean removes what no specification names and no container was given without one, under the lock. It
-// removes nothing while it does not see a specification that was recorded, which may name anything.
-func (s Store) clean() (removed []string, err error) {
-	paths, err := s.specifications()
+// errUnseen says that a specification that was recorded, which may name anything, is not there.
+var errUnseen = errors.New("expected the specifications that were written, one is missing")
+
+// named returns the paths of the host that specifications name and that containers were given without
+// one.
+func (s Store) named() (paths []string, err error) {
+	all, err := s.specifications()
 	if err != nil {
 		return nil, err
 	}
-	used, err := s.lines(keptName)
-	if err != nil {
+	if paths, err = s.lines(keptName); err != nil {
 		return nil, err
 	}
-	for _, path := range paths {
+	for _, path := range all {
 		spec, err := Read(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
+			return nil, errUnseen
 		}
 		if err != nil {
 			return nil, err
 		}
 		for _, d := range spec.Devices {
 			for _, m := range d.ContainerEdits.Mounts {
-				used = append(used, m.HostPath)
+				paths = append(paths, m.HostPath)
 			}
 		}
 	}
-	for _, pattern := range []string{copies + "/*", copies + "/" + partial + "*", folders + "/*/*"} {
+	return paths, nil
+}
+
+// clean removes what no specification names and no container was given without one, under the lock. It
+// removes nothing while it does not see a specification that was recorded.
+func (s Store) clean() (removed []string, err error) {
+	used, err := s.named()
+	if errors.Is(err, errUnseen) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.removeUnused(used, copies+"/*", folders+"/*/*")
+}
+
+// graceTime is how long a copy stays after its last specification: an engine may have read that before.
+const graceTime = 10 * time.Minute
+
+// prune removes copies that no specification names any more and that no container has mounted, under the
+// lock. Named are those of now and of before the change. What it cannot remove stays until the next time.
+func (s Store) prune(named []string) {
+	found, err := filepath.Glob(filepath.Join(s.Dir, copies, "*"))
+	if err != nil || len(found) < 2 {
+		return
+	}
+	now := time.Now()
+	used, all := mountedSomewhere(found)
+	if !all {
+		return
+	}
+	for _, path := range found {
+		if slices.Contains(named, path) && os.Chtimes(path, now, now) != nil {
+			return
+		}
+		if info, err := os.Stat(path); err != nil || now.Sub(info.ModTime()) < graceTime {
+			used = append(used, path)
+		}
+	}
+	_, _ = s.removeUnused(used, copies+"/*")
+}
+
+// initialPIDs is the first PID namespace of a system, from which all processes are seen. Its number is
+// the same on every system.
+const initialPIDs = "pid:[4026531836]"
+
+// mountedSomewhere returns the directories of the store that are mounted for any process that this user
+// may ask for, and whether it sees the processes of the whole system. Containers mount them at paths
+// of their own, but what is mounted keeps its unique name.
+func mountedSomewhere(dirs []string) (mounted []string, all bool) {
+	if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns != initialPIDs {
+		return nil, false
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+	if err != nil {
+		return nil, false
+	}
+	for _, path := range processes {
+		mounts, err := os.ReadFile(path)
+		if err != nil {
+			continue // the process has ended, or is another user's
+		}
+		for _, dir := range dirs {
+			if bytes.Contains(mounts, []byte("/"+filepath.Base(dir)+" ")) {
+				mounted = append(mounted, dir)
+			}
+		}
+	}
+	return mounted, true
+}
+
+// removeUnused removes what is not used of the paths of the store that match a pattern.
+func (s Store) removeUnused(used []string, patterns ...string) (removed []string, err error) {
+	for _, pattern := range patterns {
 		found, err := filepath.Glob(filepath.Join(s.Dir, pattern))
 		if err != nil {
 			return removed, err

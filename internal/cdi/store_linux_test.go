@@ -1,16 +1,22 @@
 package cdi
 
 import (
+	"bufio"
 	"encoding/json"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"softrdma/internal/testenv"
 )
 
 // build returns the files of a build that has a certain text.
@@ -116,6 +122,73 @@ func TestRemoveKeepsWhatAnotherSpecificationNames(t *testing.T) {
 	}
 	if _, err := s.Remove(elsewhere, "softrdma/team"); err == nil || !strings.Contains(err.Error(), "found none") {
 		t.Errorf("expected a refusal, found %v", err)
+	}
+}
+
+// age makes a copy one that was named by no specification for some time.
+func age(t *testing.T, copies ...string) {
+	t.Helper()
+	for _, dir := range copies {
+		if err := os.Chtimes(dir, time.Time{}, time.Now().Add(-graceTime)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestGenerateRemovesCopiesThatNothingNamesAnyMore(t *testing.T) {
+	s, dir := Store{t.TempDir()}, t.TempDir()
+	first, team := generate(t, s, dir, DefaultKind, "1"), generate(t, s, t.TempDir(), "softrdma/team", "2")
+	age(t, first, team)
+	generate(t, s, dir, DefaultKind, "3")
+	if !Exists(first) {
+		t.Error("an engine that has just read the last specification finds no files")
+	}
+	age(t, first, team)
+	last := generate(t, s, dir, DefaultKind, "4")
+	if _, all := mountedSomewhere(nil); Exists(first) == all {
+		t.Errorf("a copy that nothing names: expected %v, found %v", !all, all)
+	}
+	if !Exists(team) || !Exists(last) {
+		t.Error("generate removed files that a specification names")
+	}
+}
+
+// What a container has mounted stays for the programs that it starts later.
+func TestGenerateKeepsCopiesThatContainersHaveMounted(t *testing.T) {
+	s, dir := Store{t.TempDir()}, t.TempDir()
+	first := generate(t, s, dir, DefaultKind, "1")
+	container := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", `mount -t tmpfs none /mnt && mkdir /mnt/softrdma && mount --bind "$0" /mnt/softrdma && echo ready && cat && cat /mnt/softrdma/`+libraryName, first)
+	in, err := container.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := container.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := container.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if _, err := lines.ReadString('\n'); err != nil {
+		_ = container.Wait()
+		testenv.Lacks(t, "user and mount namespaces")
+	}
+	generate(t, s, dir, DefaultKind, "2")
+	age(t, first)
+	generate(t, s, dir, DefaultKind, "3")
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := io.ReadAll(lines); err != nil || string(found) != "library 1" {
+		t.Errorf("expected the container's library, found %q, %v", found, err)
+	}
+	if err := container.Wait(); err != nil {
+		t.Error(err)
+	}
+	generate(t, s, dir, DefaultKind, "4")
+	if _, all := mountedSomewhere(nil); Exists(first) == all {
+		t.Errorf("after the container: expected %v, found %v", !all, all)
 	}
 }
 

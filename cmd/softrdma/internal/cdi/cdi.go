@@ -31,7 +31,8 @@ const example = `  softrdma cdi generate
 
 const generateLong = `Copies what containers need to a directory of the host, and writes a CDI specification
 of the devices auto and shared. Run it again after an upgrade: containers that run keep
-what they have, new ones get the new files.
+what they have, new ones get the new files. Older copies that no specification names and
+no container has mounted are removed.
 
 Root writes /etc/cdi/softrdma-rdma.json, for all users and engines, and keeps the files
 in /var/lib/softrdma. Other users write $XDG_CONFIG_HOME/cdi (~/.config/cdi), where
