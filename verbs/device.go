@@ -54,6 +54,8 @@ type Device struct {
 
 	mu       sync.Mutex
 	captures []*Capture
+
+	kept keptRecords
 }
 
 // Name returns the name of the network interface.
@@ -78,7 +80,7 @@ func (d *Device) Explain() []string { return d.choice.Why }
 func (d *Device) Close() error {
 	registry.Remove(d)
 	d.unwatch()
-	err := errors.Join(d.unpublish(), d.drv.Close(), d.giveUp())
+	err := errors.Join(d.kept.flush(), d.unpublish(), d.drv.Close(), d.giveUp())
 	allocation.Forget(d)
 	d.mu.Lock()
 	captures := d.captures

@@ -27,6 +27,8 @@ import (
 	"softrdma/internal/memory"
 	"softrdma/internal/object"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/recorder"
 	"softrdma/internal/steering"
 	"softrdma/internal/trace"
 )
@@ -144,7 +146,9 @@ type Device struct {
 	mtu     atomic.Int64 // of the port, active
 	pkeys   atomic.Pointer[partition.Table]
 
-	events object.Events[AsyncEvent]
+	events   object.Events[AsyncEvent]
+	refusals recorder.Refusals
+	failed   atomic.Pointer[func(qpn uint32, why reason.Detail)] // see OnFailure
 
 	failures failures
 }
@@ -182,6 +186,7 @@ func Open(cfg Config) *Device {
 	d.events.Init()
 	d.openLanes()
 	d.Trace.Changed = d.traceChanged
+	d.Trace.Refused = func(qpn uint32, x reason.Detail) { d.refusals.Add(d.clock(), qpn, x) }
 	if cfg.Loopback != nil {
 		cfg.Loopback.add(d)
 	}

@@ -9,6 +9,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
+	"softrdma/internal/recorder"
 	"softrdma/internal/wire/ib"
 )
 
@@ -21,6 +22,7 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 	fault := l.in.ParseParts(m.Header, payload)
 	if fault == ib.OK && l.run.next(now, p, &l.in, m) {
 		machine.Continued(l.traffic, &l.in)
+		l.recorder.Packet(recorder.Received, now, l.in.DestQPN, &l.in.Packet, len(payload), 1)
 		return
 	}
 	l.fromHost(p, m)

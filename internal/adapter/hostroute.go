@@ -68,6 +68,7 @@ func (r *hostRoute) Send(now time.Duration, q *QP, f *txFlow, o *machine.Out, cl
 func (r *hostRoute) follow(now time.Duration, q *QP, o *machine.Out, limit int) (n int) {
 	s, x := r.sender, r.item
 	like := (*ib.WriteHeader)(x.headers[:]) // Follow does not use other opcodes
+	bytes := 0
 	for n < limit && s.Admit(now, &q.entry) && q.can.Follower.Follow(now, o) {
 		o.Pad = ib.PadLen(o.Len)
 		q.packets.countSent(o)
@@ -81,8 +82,10 @@ func (r *hostRoute) follow(now time.Duration, q *QP, o *machine.Out, limit int) 
 			s.Post(&x.Item)
 		}
 		n++
+		bytes += o.Len
 	}
 	s.End()
+	q.packets.recorder.Continue(now, bytes, n)
 	x.Pieces = nil
 	return n
 }

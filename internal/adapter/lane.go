@@ -15,6 +15,7 @@ import (
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
+	"softrdma/internal/recorder"
 	"softrdma/internal/trace"
 )
 
@@ -35,11 +36,12 @@ type lane struct {
 	losses  []memory.Loss
 	closed  bool // the link is: nothing more is received or sent
 
-	drained bool // the link had nothing to receive when last asked
-	rounds  uint // since deadlines were looked at
-	asked   bool // a peer waits for a response that may not have been sent
-	gather  doorbells
-	watch   *trace.Stream // the device's, while it has a listener
+	drained  bool // the link had nothing to receive when last asked
+	rounds   uint // since deadlines were looked at
+	asked    bool // a peer waits for a response that may not have been sent
+	gather   doorbells
+	watch    *trace.Stream // the device's, while it has a listener
+	recorder recorder.Recorder
 
 	// any goroutine
 	bells     []*QP       // that have something to send; the driver's doorbell guards it

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/recorder"
 	"softrdma/internal/wire/ib"
 )
 
@@ -47,6 +48,7 @@ func (l *packetLane) receiveFast(now time.Duration, b []byte) bool {
 	if f.q.can.Continuer.Continue(now, in) {
 		f.taken = true
 		machine.Continued(l.traffic, in)
+		l.recorder.Packet(recorder.Received, now, f.q.QPN, &in.Packet, len(in.Payload), 1)
 	} else {
 		l.deliver(now, f.q, b)
 	}

@@ -70,6 +70,7 @@ func (d *Device) traceChanged() {
 func (q *QP) completed(e *queue.CQE) {
 	if e.Status != queue.Success {
 		q.lane.dev.failures.completion(e)
+		q.lane.recordFailure(e)
 	}
 	if w := q.lane.watch; w != nil {
 		own, peer := e.Reasons()

@@ -8,6 +8,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
+	"softrdma/internal/recorder"
 	"softrdma/internal/wire/ib"
 )
 
@@ -108,6 +109,7 @@ func (l *packetLane) deliver(now time.Duration, q *QP, b []byte) {
 	if l.in.Lost && !q.transport.Acknowledged {
 		return
 	}
+	l.recorder.Packet(recorder.Received, now, q.QPN, &l.in.Packet, len(l.in.Payload), l.in.Train)
 	machine.Deliver(l.traffic, now, q.can.Receiver, &l.in)
 	l.asked = l.asked || l.in.Opcode.Info().Asks()
 	l.received(q)

@@ -5,6 +5,7 @@ import (
 
 	"softrdma/internal/frame"
 	"softrdma/internal/machine"
+	"softrdma/internal/recorder"
 	"softrdma/internal/wire/ib"
 )
 
@@ -66,6 +67,7 @@ func (l *packetLane) send(now time.Duration, q *QP, r route, limit int) int {
 	}
 	o.Pad = ib.PadLen(o.Len)
 	l.countSent(o)
+	l.recorder.Packet(recorder.Sent, now, q.QPN, &o.Packet, o.Len, o.Train)
 	index := q.Attr.PKeyIndex
 	if q == l.gsi {
 		index = o.PKeyIndex

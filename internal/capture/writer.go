@@ -168,7 +168,10 @@ func (c *Writer) hold(e *trace.Event, direction pcapgo.NgEpbFlag) {
 	if t.Unix() < 0 { // the format's time starts in 1970
 		t = time.Unix(0, 0)
 	}
-	c.info = gopacket.CaptureInfo{Timestamp: t, CaptureLength: len(c.frame), Length: len(c.frame)}
+	c.info = gopacket.CaptureInfo{Timestamp: t, CaptureLength: len(c.frame), Length: len(c.frame) + e.Packet.Missing}
+	if e.Note != "" {
+		c.comment(e.Note)
+	}
 	if len(e.Packet.Header) > 0 {
 		c.info.InterfaceIndex = c.frames[kindOf(&e.Packet)]
 	}
@@ -179,7 +182,7 @@ func (c *Writer) build(p *trace.Packet, t time.Time) error {
 	if len(p.Header) > 0 {
 		return c.buildFrame(p, t)
 	}
-	n := 0
+	n := p.Missing
 	for _, b := range p.Pieces {
 		n += len(b)
 	}
@@ -196,7 +199,7 @@ func (c *Writer) build(p *trace.Packet, t time.Time) error {
 		c.frame = append(c.frame, b...)
 	}
 	c.data = c.frame[k+udpLen:]
-	if k == ib.GRHLen { // IPv6 requires the UDP checksum, which IPv4 omits
+	if k == ib.GRHLen && p.Missing == 0 { // IPv6 requires the UDP checksum, which IPv4 omits
 		sum := ib.UDPChecksum(src, dst, c.frame[k:])
 		ib.PutUDP(c.frame[k:], p.Src.Port(), p.Dst.Port(), n, sum)
 	}

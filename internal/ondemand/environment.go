@@ -24,6 +24,10 @@ const (
 	verboseVariable  = "SOFTRDMA_ENGINE_VERBOSE"
 )
 
+// RecordsVariable names the directory into which devices write their flight recorders when queue pairs
+// fail.
+const RecordsVariable = "SOFTRDMA_RECORDS"
+
 // An Environment is what a program needs to find its devices. Either Socket and Tree or Start are set.
 type Environment struct {
 	Library string // to preload
@@ -36,6 +40,8 @@ type Environment struct {
 	// Verbose prints why not, and each call that the engine refuses.
 	Engine            string
 	Required, Verbose bool
+
+	Records string // directory for flight recorders, "" for none
 }
 
 // Variables returns the environment variables, as NAME=VALUE. Those of another Environment that this
@@ -53,6 +59,7 @@ func (e *Environment) Over(old func(name string) string) (list []string) {
 		{engineVariable, e.Engine},
 		{requiredVariable, flag[e.Required && e.Engine != ""]},
 		{verboseVariable, flag[e.Verbose && e.Engine != ""]},
+		{RecordsVariable, e.Records},
 	} {
 		if v.value != "" || old(v.name) != "" {
 			list = append(list, v.name+"="+v.value)

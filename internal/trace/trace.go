@@ -44,6 +44,8 @@ type Event struct {
 	From   uint8 // State: the old and the new state's number
 	To     uint8
 
+	Note string // Sent, Received: a comment of the packet
+
 	WRID   uint64 // Completed: the program's number of the work request
 	Opcode uint8  // Completed: a queue.WCOp
 	Status uint8  // Completed: a queue.Status
@@ -71,6 +73,7 @@ type Packet struct {
 	Header   []byte // the headers before the BTH; nil if the system had the network header
 	Native   bool   // Header begins with InfiniBand's LRH, otherwise with an Ethernet header
 	Pieces   [][]byte
+	Missing  int // bytes at the end that the pieces lack
 }
 
 // A Listener receives events. Trace is called on the goroutine that caused the
@@ -139,6 +142,9 @@ type Stream struct {
 
 	Mirror *Mirror // gets what is counted, unless it is nil
 
+	// Refused, unless it is nil, is called for each refusal, on the goroutine that refused.
+	Refused func(qpn uint32, d reason.Detail)
+
 	// Changed, unless it is nil, is called after listeners were added or removed, on the
 	// goroutine that did so.
 	Changed func()
@@ -164,7 +170,7 @@ func (s *Stream) Refuse(qpn uint32, d reason.Detail) { s.RefusePacket(qpn, d, Pa
 
 // RefusePacket is like Refuse, for a dropped packet.
 func (s *Stream) RefusePacket(qpn uint32, d reason.Detail, p Packet) {
-	s.count(d.Reason)
+	s.count(qpn, d)
 	if s.On() {
 		s.Emit(&Event{Kind: Refused, Time: time.Now(), QPN: qpn, Detail: d, Packet: p})
 	}
@@ -172,14 +178,17 @@ func (s *Stream) RefusePacket(qpn uint32, d reason.Detail, p Packet) {
 
 // RefuseSource is like Refuse, for a packet that is not from the connection's peer.
 func (s *Stream) RefuseSource(qpn uint32, d reason.Detail, peer, source netip.Addr) {
-	s.count(d.Reason)
+	s.count(qpn, d)
 	if s.On() {
 		s.Emit(&Event{Kind: Refused, Time: time.Now(), QPN: qpn, Detail: d, Peer: peer, Source: source})
 	}
 }
 
-func (s *Stream) count(r reason.Reason) {
-	if r < reason.Count {
+func (s *Stream) count(qpn uint32, d reason.Detail) {
+	if s.Refused != nil {
+		s.Refused(qpn, d)
+	}
+	if r := d.Reason; r < reason.Count {
 		s.counters[r].Add(1)
 		if s.Mirror != nil {
 			s.Mirror.Counters[r].Add(1)

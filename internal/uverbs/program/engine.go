@@ -181,6 +181,9 @@ func (e *Engine) Leave() {
 	for _, d := range *e.devices.Load() {
 		d.Adapter.Settle()
 		d.Adapter.Trace.Flush()
+		if err := d.Verbs.FlushRecords(); err != nil && e.log != nil {
+			e.log(fmt.Sprintf("process %d: %s records: %v", os.Getpid(), d.Name, err))
+		}
 		d.Adapter.Attend()
 		if d.Fabric != nil {
 			d.Fabric.Leave()

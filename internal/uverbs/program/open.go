@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"softrdma/internal/daemon"
+	"softrdma/internal/ondemand"
 	"softrdma/internal/uverbs/folder"
 	"softrdma/internal/wire/uapi"
 	"softrdma/verbs"
@@ -67,11 +68,22 @@ func (e *Engine) openShare(socket, file string) error {
 	if err != nil {
 		return err
 	}
+	if err := keepRecords(dev); err != nil {
+		return errors.Join(err, dev.Close())
+	}
 	if err := e.add(dev, name, index); err != nil {
 		return errors.Join(err, dev.Close())
 	}
 	if e.log != nil {
 		e.log(fmt.Sprintf("process %d: %s is in the program", os.Getpid(), name))
+	}
+	return nil
+}
+
+// keepRecords lets a device write its flight recorder if the program's environment names a directory.
+func keepRecords(dev *verbs.Device) error {
+	if dir := os.Getenv(ondemand.RecordsVariable); dir != "" {
+		return dev.KeepRecords(dir)
 	}
 	return nil
 }

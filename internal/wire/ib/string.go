@@ -8,16 +8,24 @@ func (p *Packet) String() string { return string(p.AppendLine(nil)) }
 
 // AppendLine appends what String returns.
 func (p *Packet) AppendLine(b []byte) []byte {
-	b = fmt.Appendf(b, "%v QP 0x%06x PSN %v", p.Opcode, p.DestQPN, p.PSN)
+	b = p.AppendHeaders(b)
 	i := p.Opcode.Info()
 	if i == nil {
 		return b
 	}
-	b = p.appendExtended(b, i.Headers)
 	if i.Payload {
 		b = fmt.Appendf(b, " len %d", len(p.Payload))
 	}
 	return p.BTH.appendBits(b)
+}
+
+// AppendHeaders appends what the headers say, without the payload's length and unusual bits.
+func (p *Packet) AppendHeaders(b []byte) []byte {
+	b = fmt.Appendf(b, "%v QP 0x%06x PSN %v", p.Opcode, p.DestQPN, p.PSN)
+	if i := p.Opcode.Info(); i != nil {
+		b = p.appendExtended(b, i.Headers)
+	}
+	return b
 }
 
 func (p *Packet) appendExtended(b []byte, h Headers) []byte {

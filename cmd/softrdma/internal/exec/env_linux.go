@@ -38,7 +38,10 @@ func printEnvironment(cmd *cobra.Command, s *options, form format) error {
 		return err
 	}
 	defer preloaded.Close()
-	env := s.environment(preloaded)
+	env, err := s.environment(preloaded)
+	if err != nil {
+		return err
+	}
 	done, err := s.addEngine(cmd, env, func() (*library.File, error) { return kept("engine", preload.Engine) })
 	if err != nil {
 		return err

@@ -67,6 +67,7 @@ type options struct {
 	verbose  bool
 	wait     time.Duration // for a daemon; 0 without --wait
 	engine   engine
+	records  string
 }
 
 // NewCommand returns the command.
@@ -93,6 +94,7 @@ func (s *options) addFlags(f *pflag.FlagSet, device string) {
 	f.StringArrayVarP(&s.devices, "device", "d", nil, device)
 	s.protocol.AddFlag(f, "")
 	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon to use")
+	f.StringVar(&s.records, "records", "", "write the flight recorder into the directory `DIR` when a queue pair fails")
 	f.VarP(&s.engine, "engine", "", "where the device of the program is: auto, program (in its own process) or daemon")
 }
 

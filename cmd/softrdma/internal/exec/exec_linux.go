@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +59,10 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 		return err
 	}
 	defer preloaded.Close()
-	env := s.environment(preloaded)
+	env, err := s.environment(preloaded)
+	if err != nil {
+		return err
+	}
 	done, err := s.addEngine(cmd, env, func() (*library.File, error) { return s.engineFile(cmd, dir) })
 	if err != nil {
 		return err
@@ -87,8 +91,18 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 }
 
 // environment returns the environment of programs with a preloaded library.
-func (s *options) environment(preloaded *library.File) *ondemand.Environment {
-	return &ondemand.Environment{Library: preloaded.Path, Required: s.engine == engineProgram, Verbose: s.verbose}
+func (s *options) environment(preloaded *library.File) (*ondemand.Environment, error) {
+	env := &ondemand.Environment{Library: preloaded.Path, Required: s.engine == engineProgram, Verbose: s.verbose}
+	if s.records != "" {
+		var err error
+		if env.Records, err = filepath.Abs(s.records); err != nil { // programs have other directories
+			return nil, err
+		}
+		if err := os.MkdirAll(env.Records, 0o777); err != nil {
+			return nil, fmt.Errorf("--records: %w", err)
+		}
+	}
+	return env, nil
 }
 
 // serve opens devices for the program and serves them, and completes its environment. If the program may
@@ -97,6 +111,13 @@ func (s *options) serve(cmd *cobra.Command, names []string, dir string, env *ond
 	devices, closeDevices, err := cli.OpenShared(cmd, names)
 	if err != nil {
 		return nil, errors.Join(err, closeDevices())
+	}
+	if env.Records != "" {
+		for _, d := range devices {
+			if err := d.KeepRecords(env.Records); err != nil {
+				return nil, errors.Join(err, closeDevices())
+			}
+		}
 	}
 	cfg := uverbs.Config{Devices: devices, Dir: dir}
 	if s.verbose {

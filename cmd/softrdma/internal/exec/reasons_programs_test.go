@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
 	"softrdma/internal/reason"
 	"softrdma/internal/testenv"
@@ -19,15 +20,8 @@ import (
 // completion is the other's reason, and exec prints both sides. The capture has the reason, which
 // tshark does not take for malformed.
 func TestRefusedProgramsKnowThePeersReason(t *testing.T) {
-	const source = "../../../../internal/uverbs/testdata/inprogram/refused.c"
-	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
-		testenv.Lacks(t, "libibverbs-dev")
-	}
 	clitest.NeedPrograms(t, "tshark")
-	program := filepath.Join(t.TempDir(), "refused")
-	if b, err := exec.Command("gcc", "-O1", "-Wall", "-D_GNU_SOURCE", "-Wno-unused-function", "-o", program, source, "-libverbs", "-lpthread").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, b)
-	}
+	program := compileRefused(t)
 	for _, engine := range []string{"program", "daemon"} {
 		for _, x := range []struct {
 			args   []string
@@ -66,4 +60,54 @@ func TestRefusedProgramsKnowThePeersReason(t *testing.T) {
 	if said := clitest.Run(t, "explain", fmt.Sprint(uint32(reason.KeyAccess))); !strings.Contains(said, "KEY_ACCESS") {
 		t.Errorf("explain: %s", said)
 	}
+}
+
+// compileRefused compiles the program of refused.c.
+func compileRefused(t *testing.T) string {
+	t.Helper()
+	const source = "../../../../internal/uverbs/testdata/inprogram/refused.c"
+	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
+		testenv.Lacks(t, "libibverbs-dev")
+	}
+	program := filepath.Join(t.TempDir(), "refused")
+	if b, err := exec.Command("gcc", "-O1", "-Wall", "-D_GNU_SOURCE", "-Wno-unused-function", "-o", program, source, "-libverbs", "-lpthread").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	return program
+}
+
+// A program that ends at once after a failure leaves the flight recorder of its device, wherever the
+// device is.
+func TestFailureOfAProgramLeavesTheFlightRecorder(t *testing.T) {
+	program := compileRefused(t)
+	for _, engine := range []string{"program", "daemon"} {
+		dir := filepath.Join(t.TempDir(), "new", "records")
+		clitest.Start(t, "exec", "-d", clitest.LoopbackDevice(t), "--engine", engine, "--records", dir, "--", program).Succeeds()
+		files, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || len(files) < 2 || len(files) > 4 { // both ends fail
+			t.Fatalf("%s: files %v, %v, expected one or two of each kind", engine, files, err)
+		}
+		var text, packets string
+		for _, name := range files {
+			if filepath.Ext(name) == ".pcapng" {
+				packets += clitest.Run(t, "capture", name)
+				continue
+			}
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += string(b)
+		}
+		for _, want := range []string{"sent      RC RDMA WRITE Only", "with IBV_WC_REM_ACCESS_ERR", "; the peer says KEY_ACCESS: memory lacks the access right"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", engine, want, text)
+			}
+		}
+		if !strings.Contains(packets, "RC RDMA WRITE Only") || !strings.Contains(packets, "[ICRC unchecked]") || strings.Contains(packets, "fault: PACKET") {
+			t.Errorf("%s: the capture is\n%s", engine, packets)
+		}
+	}
+	clitest.Start(t, "exec", "-d", clitest.LoopbackDevice(t), "--records", filepath.Join(program, "x"), "--", "true").Fails(cli.ExitFailed, "--records")
+	clitest.Run(t, "exec", "-d", clitest.LoopbackDevice(t), "--records", t.TempDir(), "--", "true")
 }

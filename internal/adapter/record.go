@@ -1,0 +1,59 @@
+package adapter
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/recorder"
+)
+
+// OnFailure lets f be told of each queue pair that goes to ERR for another reason than its program's
+// wish. f is called with the lane, and must not block.
+func (d *Device) OnFailure(f func(qpn uint32, why reason.Detail)) { d.failed.Store(&f) }
+
+// recordState records a change of state, and tells of a failure.
+func (d *Device) recordState(p *machine.Port, from qp.State, why reason.Detail) {
+	d.laneOf(p.QPN).recorder.Add(recorder.Record{
+		Kind: recorder.State, Time: d.clock(), QPN: p.QPN, From: uint8(from), To: uint8(p.Attr.State), Detail: why,
+	})
+	if f := d.failed.Load(); f != nil && p.Attr.State == qp.Err && why.Reason != reason.None {
+		(*f)(p.QPN, why)
+	}
+}
+
+// recordFailure records a completion in error. Those of a flush say no more than the first.
+func (l *lane) recordFailure(e *queue.CQE) {
+	if e.Status != queue.WRFlushErr {
+		own, peer := e.Reasons()
+		l.recorder.Add(recorder.Record{
+			Kind: recorder.Completed, Time: l.dev.clock(), QPN: e.QPN, WRID: e.WRID, Status: uint8(e.Status), Detail: own, Said: peer,
+		})
+	}
+}
+
+// Records returns the flight recorder: the last records of all lanes and the last refusals, the oldest
+// first, how many older ones are lost, and the time of the clock by which they are.
+func (d *Device) Records() (all []recorder.Record, lost uint64, now time.Duration) {
+	all, lost = d.refusals.Records()
+	d.locked(func(l *lane) {
+		of, n := l.recorder.Records()
+		all, lost = append(all, of...), lost+n
+	})
+	return recorder.Merge(all), lost, d.clock()
+}
+
+// Peers returns where the connected queue pairs' packets go.
+func (d *Device) Peers() map[uint32]qp.Endpoint {
+	peers := make(map[uint32]qp.Endpoint)
+	d.locked(func(l *lane) {
+		for n, q := range l.qps {
+			if q.Attr.Path.Dst.IsValid() {
+				peers[n] = q.Attr.Path.Dst
+			}
+		}
+	})
+	return peers
+}

@@ -1,0 +1,202 @@
+// Package recorder is the flight recorder of a device: the headers of the last packets, the last
+// refusals, changes of state and failed completions, always kept in memory, so that a failure can be
+// explained afterwards.
+//
+// A record is of a run of packets that differ in their PSN alone: a stream of WRITEs is one record,
+// not a thousand. No payload is kept. The package does no I/O and reads no clock.
+package recorder
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"softrdma/internal/psn"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// Size is how many runs of packets a Recorder keeps: 16 KiB.
+const Size = 256
+
+// A Kind is what a record is of.
+type Kind uint8
+
+// The kinds.
+const (
+	Sent Kind = iota
+	Received
+	State     // From and To
+	Completed // in error
+	Refused
+)
+
+// A Record is a run of packets of a queue pair, or something else that happened to it.
+type Record struct {
+	Time  time.Duration // on the device's clock: of the first packet or refusal
+	Last  time.Duration // of the last one
+	Kind  Kind
+	QPN   uint32 // of this end
+	Count uint64 // packets, refusals
+	Bytes uint64 // payload of all packets
+
+	Header ib.Packet // of the first packet: opcode, destination, PSN, RETH and AETH
+
+	From, To uint8         // states
+	WRID     uint64        // Completed
+	Status   uint8         // Completed: a queue.Status
+	Detail   reason.Detail // Refused, Completed, State
+	Said     reason.Detail // Completed: what the peer says
+}
+
+// A run is a record of packets, in a cache line.
+type run struct {
+	time   time.Duration
+	bytes  uint64
+	reth   ib.RETH
+	last   uint32 // µs after time
+	qpn    uint32
+	dest   uint32
+	psn    psn.PSN
+	count  uint32
+	msn    psn.PSN
+	opcode ib.Opcode
+	kind   Kind
+	aeth   ib.Syndrome
+	_      [5]byte
+}
+
+// A Recorder keeps the last records of a lane. The zero value is ready, and has no memory before the
+// first record. Its owner guards it.
+type Recorder struct {
+	runs  *[Size]run // a ring
+	n     uint64     // runs made
+	last  *run       // the latest, nil if there is none
+	next  psn.PSN    // that would continue it
+	other ring
+}
+
+// Packet records packets of a queue pair with n bytes of payload in all, of which p is the first. They
+// continue the last run if their opcode, PSN and acknowledge do.
+func (r *Recorder) Packet(k Kind, now time.Duration, qpn uint32, p *ib.Packet, n, packets int) {
+	packets = max(packets, 1)
+	x := r.last
+	if x == nil || r.next != p.PSN || x.opcode != p.Opcode || x.qpn != qpn || x.kind != k || x.aeth != p.AETH.Syndrome {
+		x = r.slot()
+		x.time, x.bytes, x.reth, x.qpn, x.dest, x.psn, x.count = now, 0, p.RETH, qpn, p.DestQPN, p.PSN, 0
+		x.msn, x.opcode, x.kind, x.aeth = p.AETH.MSN, p.Opcode, k, p.AETH.Syndrome
+		r.next = p.PSN
+	}
+	r.extend(x, now, n, packets)
+}
+
+// Continue adds packets to the run that Packet has just made or continued.
+func (r *Recorder) Continue(now time.Duration, n, packets int) {
+	if x := r.last; x != nil {
+		r.extend(x, now, n, packets)
+	}
+}
+
+func (r *Recorder) extend(x *run, now time.Duration, n, packets int) {
+	x.last = uint32((now - x.time) / time.Microsecond)
+	x.bytes += uint64(n)
+	x.count += uint32(packets)
+	r.next = r.next.Add(packets)
+}
+
+// slot returns the place of the next run.
+func (r *Recorder) slot() *run {
+	if r.runs == nil {
+		r.runs = new([Size]run)
+	}
+	r.last = &r.runs[r.n%Size]
+	r.n++
+	return r.last
+}
+
+// Add records something other than packets.
+func (r *Recorder) Add(x Record) {
+	x.Last, x.Count = x.Time, 1
+	r.other.add(x)
+}
+
+// Records returns the records, the oldest first, and how many older ones there were.
+func (r *Recorder) Records() (all []Record, lost uint64) {
+	all, lost = r.other.records()
+	if r.n > Size {
+		lost += r.n - Size
+	}
+	for i := r.n - min(r.n, Size); i < r.n; i++ {
+		x := &r.runs[i%Size]
+		p := ib.Packet{RETH: x.reth, AETH: ib.AETH{Syndrome: x.aeth, MSN: x.msn}}
+		p.Opcode, p.DestQPN, p.PSN = x.opcode, x.dest, x.psn
+		all = append(all, Record{Time: x.time, Last: x.time + time.Duration(x.last)*time.Microsecond, Kind: x.kind, QPN: x.qpn,
+			Count: uint64(x.count), Bytes: x.bytes, Header: p})
+	}
+	return Merge(all), lost
+}
+
+// A ring keeps the last records that are not of packets.
+type ring struct {
+	kept []Record
+	n    uint64
+}
+
+const ringSize = 64
+
+func (r *ring) add(x Record) {
+	if len(r.kept) < ringSize {
+		r.kept = append(r.kept, x)
+	} else {
+		r.kept[r.n%ringSize] = x
+	}
+	r.n++
+}
+
+// latest returns the latest record, nil if there is none.
+func (r *ring) latest() *Record {
+	if r.n == 0 {
+		return nil
+	}
+	return &r.kept[(r.n-1)%ringSize]
+}
+
+func (r *ring) records() (all []Record, lost uint64) {
+	if r.n <= ringSize {
+		return slices.Clone(r.kept), 0
+	}
+	at := r.n % ringSize
+	return slices.Concat(r.kept[at:], r.kept[:at]), r.n - ringSize
+}
+
+// Refusals keeps the last refusals of a device. Any goroutine may use it.
+type Refusals struct {
+	mu   sync.Mutex
+	ring ring
+}
+
+// Add records a refusal. It continues the last record if reason and queue pair are its.
+func (r *Refusals) Add(now time.Duration, qpn uint32, d reason.Detail) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x := r.ring.latest(); x != nil && x.QPN == qpn && x.Detail.Reason == d.Reason {
+		x.Last, x.Count = now, x.Count+1
+		return
+	}
+	r.ring.add(Record{Time: now, Last: now, QPN: qpn, Count: 1, Kind: Refused, Detail: d})
+}
+
+// Records returns the records, the oldest first, and how many older ones there were.
+func (r *Refusals) Records() (all []Record, lost uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ring.records()
+}
+
+// Merge joins records of several recorders in the order of their time.
+func Merge(all ...[]Record) []Record {
+	joined := slices.Concat(all...)
+	slices.SortStableFunc(joined, func(a, b Record) int { return cmp.Compare(a.Time, b.Time) })
+	return joined
+}

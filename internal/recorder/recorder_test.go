@@ -1,0 +1,103 @@
+package recorder
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"softrdma/internal/psn"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+func packet(o ib.Opcode, n psn.PSN) *ib.Packet {
+	p := &ib.Packet{}
+	p.Opcode, p.PSN, p.DestQPN = o, n, 7
+	p.RETH = ib.RETH{Addr: 0x1000, RKey: 0x22, Length: 8}
+	return p
+}
+
+func TestPacketsInSequenceAreOneRecord(t *testing.T) {
+	var r Recorder
+	for i := range 1000 {
+		r.Packet(Sent, time.Duration(i)*time.Microsecond, 5, packet(ib.RCWriteOnly, psn.PSN(i)), 8, 1)
+	}
+	r.Packet(Sent, 2*time.Millisecond, 5, packet(ib.RCWriteOnly, 1000), 4096, 4)
+	r.Continue(3*time.Millisecond, 16, 2)
+	r.Packet(Sent, 4*time.Millisecond, 5, packet(ib.RCWriteOnly, 1006), 8, 1)
+	all, lost := r.Records()
+	if len(all) != 1 || lost != 0 || all[0].Count != 1007 || all[0].Bytes != 8000+4096+16+8 || all[0].Last != 4*time.Millisecond {
+		t.Fatalf("%+v, %d lost, expected one record", all, lost)
+	}
+	for i, next := range []struct {
+		kind Kind
+		qpn  uint32
+		op   ib.Opcode
+		psn  psn.PSN
+	}{
+		{Sent, 5, ib.RCWriteOnly, 1000}, {Received, 5, ib.RCWriteOnly, 1001}, {Received, 6, ib.RCWriteOnly, 1002}, {Received, 6, ib.RCSendOnly, 1003},
+	} {
+		r.Packet(next.kind, 0, next.qpn, packet(next.op, next.psn), 8, 0)
+		if all, _ := r.Records(); len(all) != i+2 {
+			t.Errorf("%+v continues the record before", next)
+		}
+	}
+}
+
+func TestRecordersKeepTheLastRecords(t *testing.T) {
+	var r Recorder
+	var refusals Refusals
+	for i := range 1000 {
+		r.Packet(Sent, time.Duration(i), 5, packet(ib.RCWriteOnly, psn.PSN(2*i)), 8, 1)
+		r.Add(Record{Kind: State, Time: time.Duration(i)})
+		refusals.Add(time.Duration(i), uint32(i), reason.Detail{Reason: reason.KeyBounds})
+	}
+	all, lost := r.Records()
+	if len(all) != Size+ringSize || lost != 2000-Size-ringSize {
+		t.Errorf("%d records, %d lost", len(all), lost)
+	}
+	for i := 1; i < len(all); i++ {
+		if all[i].Time < all[i-1].Time {
+			t.Fatalf("record %d is of %v, the one before of %v", i, all[i].Time, all[i-1].Time)
+		}
+	}
+	if last := all[len(all)-1]; last.Time != 999 {
+		t.Errorf("the last record is %+v", last)
+	}
+	if all, lost := refusals.Records(); len(all) != ringSize || lost != 1000-ringSize || all[0].QPN != 1000-ringSize {
+		t.Errorf("%d refusals, %d lost, the first of queue pair %d", len(all), lost, all[0].QPN)
+	}
+	for range 10 {
+		refusals.Add(2000, 1, reason.Detail{Reason: reason.KeyBounds})
+	}
+	if all, _ := refusals.Records(); all[len(all)-1].Count != 10 {
+		t.Errorf("%+v, expected one record of 10 refusals", all[len(all)-1])
+	}
+}
+
+func TestPacketDoesNotAllocate(t *testing.T) {
+	var r Recorder
+	p := packet(ib.RCWriteOnly, 1)
+	r.Packet(Sent, 0, 5, p, 8, 1)
+	if n := testing.AllocsPerRun(100, func() { p.PSN = p.PSN.Add(2); r.Packet(Sent, 0, 5, p, 8, 1) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestLinesNameWhatHappened(t *testing.T) {
+	bounds := reason.Detail{Reason: reason.KeyBounds, Expected: 16, Found: 32}
+	for want, r := range map[string]Record{
+		"    0.001000  QP 0x000005  sent      RC RDMA WRITE Only QP 0x000007 PSN 0x000001 VA 0x1000 R_Key 0x22 DMA len 8 len 16 in 2 packets until 0.002000": {
+			Kind: Sent, Time: time.Millisecond, Last: 2 * time.Millisecond, QPN: 5, Count: 2, Bytes: 16, Header: *packet(ib.RCWriteOnly, 1)},
+		"state     RTS -> ERR, KEY_BOUNDS: " + bounds.String(): {Kind: State, From: uint8(qp.RTS), To: uint8(qp.Err), Detail: bounds},
+		"completed work request 0x9 with IBV_WC_REM_ACCESS_ERR, KEY_BOUNDS: " + bounds.String() + "; the peer says KEY_BOUNDS: " + bounds.String(): {
+			Kind: Completed, WRID: 9, Status: uint8(queue.RemAccessErr), Detail: bounds, Said: bounds},
+		"refused   3 times until 0.004000, first KEY_BOUNDS: " + bounds.String(): {Kind: Refused, Count: 3, Last: 4 * time.Millisecond, Detail: bounds},
+	} {
+		if got := r.Line(0); !strings.HasSuffix(got, want) {
+			t.Errorf("found    %s\nexpected %s", got, want)
+		}
+	}
+}
