@@ -54,7 +54,7 @@ func TestRootlessContainersHaveADevice(t *testing.T) {
 	}
 	for _, c := range []struct{ name, flags string }{
 		{"root's specification", "--network host --device softrdma/rdma=auto"},
-		{"the user's own files", "--network host $(" + command + " cdi flags)"},
+		{"the user's own files", "--network host $(" + command + " cdi flags --podman)"},
 		{"a network of the user's", "--network slirp4netns $(" + command + " cdi flags)"},
 	} {
 		out, err := as(podman + "run --rm --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 " + c.flags + " debian ibv_devices")

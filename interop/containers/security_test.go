@@ -47,7 +47,8 @@ func TestAttackFilesOfContainersStay(t *testing.T) {
 	}
 	e := newEngine(t)
 	before := contentsOf(t, filepath.Join(e.store, "files"))
-	for _, device := range [][]string{auto, shared} {
+	flags := strings.Fields(e.must(e.softrdma, "cdi", "flags", "--podman", "--store", e.store, "shared"))
+	for _, device := range [][]string{auto, shared, flags} {
 		if out, err := e.run(hostImage, device, escape); err != nil || out != "" {
 			t.Errorf("%q: %v, expected no change, found: %s", device, err, out)
 		}

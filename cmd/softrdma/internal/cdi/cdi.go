@@ -48,6 +48,7 @@ type options struct {
 	kind   string
 	store  string
 	exec   bool // flags for a program in a container that runs
+	podman bool // flags that Docker does not take
 }
 
 // NewCommand returns the command.
@@ -103,7 +104,7 @@ specification.
 Programs that "podman exec" or "docker exec" start in a container with a CDI device do
 not get the environment of the device. --exec prints the flag that they need.`,
 		Example: `  docker run $(softrdma cdi flags) IMAGE ib_write_bw
-  podman run $(softrdma cdi flags shared) IMAGE ib_write_bw
+  podman run $(softrdma cdi flags --podman shared) IMAGE ib_write_bw
   podman exec $(softrdma cdi flags --exec) CONTAINER ibv_devinfo`,
 		Args: cli.Args(0, 1, "one DEVICE, "+strings.Join(cdi.Devices, " or ")), ValidArgs: cdi.Devices,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -116,6 +117,7 @@ not get the environment of the device. --exec prints the flag that they need.`,
 	}
 	cmd.Flags().StringVar(&o.kind, "name", cdi.DefaultKind, "`VENDOR/CLASS` whose shared folder it is")
 	cmd.Flags().BoolVar(&o.exec, "exec", false, "print the flag of podman exec and docker exec, for containers that have the device")
+	cmd.Flags().BoolVar(&o.podman, "podman", false, "mount with nosuid and nodev, and the shared folder with noexec, as CDI does; Docker refuses these options")
 	o.addStore(cmd)
 	return cmd
 }

@@ -123,7 +123,11 @@ func flags(cmd *cobra.Command, o *options, device string) error {
 		if o.exec {
 			break // the container has the mounts
 		}
-		words = append(words, "--volume", m.HostPath+":"+m.ContainerPath+":"+m.Options[0])
+		options := m.Options[:1] // ro or rw
+		if o.podman {
+			options = m.Options[:len(m.Options)-1] // all but bind
+		}
+		words = append(words, "--volume", m.HostPath+":"+m.ContainerPath+":"+strings.Join(options, ","))
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), strings.Join(words, " "))
 	return nil
