@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"softrdma/internal/cma"
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -116,7 +117,11 @@ func (l *Listener) deliver(v *Event) {
 func (l *Listener) queue(v *Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil || len(l.requests) >= l.cfg.Backlog {
+	if l.err != nil {
+		return false
+	}
+	if n := len(l.requests); n >= l.cfg.Backlog {
+		v.ID.c.Decline(reason.Detail{Reason: reason.CMBacklog, Expected: uint64(l.cfg.Backlog), Found: uint64(n) + 1})
 		return false
 	}
 	r := &Request{end: newEnd(), cfg: &l.cfg, param: v.Conn}

@@ -34,7 +34,16 @@ type RejectedError struct {
 	Reason      string         // the code in words
 	PrivateData []byte         // the peer's, padded with zeros
 
-	why reason.Detail
+	why, said reason.Detail
+}
+
+// Peer returns why a softrdma peer rejected the connection beyond the code, nil if it does not say so.
+// It is what the peer claims.
+func (e *RejectedError) Peer() verbs.ReasonError {
+	if e.said.Reason == reason.None {
+		return nil
+	}
+	return &reason.Error{Detail: e.said, Text: e.said.Said()}
 }
 
 // Unwrap returns the named reason (verbs.ReasonError), or nil if there is none.
@@ -42,7 +51,7 @@ func (e *RejectedError) Unwrap() error { return e.why.Err() }
 
 // Error names the peer and the reason.
 func (e *RejectedError) Error() string {
-	return fmt.Sprintf("%v rejected the connection: %s (reason %d)", e.Addr, e.Reason, e.Code)
+	return fmt.Sprintf("%v rejected the connection: %s (reason %d)%s", e.Addr, e.Reason, e.Code, e.said.AfterOwn())
 }
 
 // An UnreachableError is the error when a peer does not answer. It wraps a
@@ -86,9 +95,9 @@ func public(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &reject):
-		return &RejectedError{reject.Addr, uint16(reject.Reason), reject.Reason.Words(), reject.PrivateData, reject.Detail}
+		return &RejectedError{reject.Addr, uint16(reject.Reason), reject.Reason.Words(), reject.PrivateData, reject.Detail, reject.Said}
 	case errors.As(err, &lookup):
-		return &RejectedError{lookup.Addr, uint16(lookup.Status), lookup.Status.String(), lookup.PrivateData, lookup.Detail}
+		return &RejectedError{lookup.Addr, uint16(lookup.Status), lookup.Status.String(), lookup.PrivateData, lookup.Detail, reason.Detail{}}
 	case errors.As(err, &late):
 		return &UnreachableError{late.Addr, late.Unwrap()}
 	case errors.As(err, &security):

@@ -154,6 +154,9 @@ func TestListenerFullBacklogRejects(t *testing.T) {
 		if r.Code != uint16(mad.RejectConsumer) {
 			t.Errorf("expected reason %d, found %+v", mad.RejectConsumer, r)
 		}
+		if p := r.Peer(); testProtocol != verbs.IWARP && (p == nil || p.Reason() != "CM_BACKLOG" || p.Expected() != backlog) {
+			t.Errorf("expected CM_BACKLOG, the peer says %v", p)
+		}
 	}
 	cancel() // ends waiting calls
 	all.Wait()

@@ -21,7 +21,7 @@ func newGSI(l *packetLane) *QP {
 		local = netip.AddrPortFrom(local.Addr(), ib.UDPPort)
 	}
 	g := gsi.New(l.can.Configurable != nil, cm.Config{
-		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.cfg.Random,
+		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.cfg.Random, KeepReasons: d.cfg.KeepReasons,
 		Refuse: func(why reason.Detail) { d.Trace.Refuse(gsi.QPN, why) },
 	})
 	q := &QP{lane: &l.lane, packets: l, transport: &transports[qp.UD], Port: machine.Port{QPN: gsi.QPN, Type: qp.UD, Host: d}}

@@ -288,6 +288,11 @@ func (c *Conn) giveUp(now time.Duration) {
 // disconnects an established connection, and answers a disconnect. No event follows. The
 // Manager itself answers the peer's messages until the time wait is over.
 func (c *Conn) Destroy(now time.Duration) {
+	c.Decline(now, reason.Detail{Reason: reason.CMReleased, Expected: uint64(c.state), Found: uint64(c.localID)})
+}
+
+// Decline is Destroy that tells a softrdma peer why, if it rejects.
+func (c *Conn) Decline(now time.Duration, why reason.Detail) {
 	if c.detached {
 		return
 	}
@@ -297,10 +302,10 @@ func (c *Conn) Destroy(now time.Duration) {
 		c.sendREJ(mad.RejectTimeout, c.m.infoFor(mad.RejectTimeout), nil)
 		c.reset()
 	case ReqReceived, MRAReqSent, RepReceived, MRARepSent:
-		c.sendREJ(mad.RejectConsumer, nil, nil)
+		c.sendREJ(mad.RejectConsumer, c.m.config.told(why), nil)
 		c.reset()
 	case RepSent, MRARepReceived:
-		c.sendREJ(mad.RejectConsumer, nil, nil)
+		c.sendREJ(mad.RejectConsumer, c.m.config.told(why), nil)
 		c.enterTimewait(now)
 	case Established:
 		c.sendDREQ(now, nil)

@@ -23,7 +23,8 @@ const (
 	// Established: Establish was called before the RTU came (Established).
 	EventEstablished
 	// RejReceived: the peer rejected (Idle; Timewait if a queue pair may have been in
-	// use). Reject, ARI and Detail are set.
+	// use). Reject, ARI and Detail are set, and
+	// Said if the peer says why.
 	EventRejReceived
 	// MraReceived: the peer takes longer (MRAReqReceived or MRARepReceived).
 	// ServiceTimeout is set.
@@ -100,8 +101,9 @@ type Event struct {
 	Private []byte
 
 	Reject         mad.RejectReason
-	ARI            []byte // additional reject information
-	ServiceTimeout uint8  // of an MRA: 4.096 µs times 2 to its power
+	ARI            []byte        // additional reject information
+	Said           reason.Detail // why a softrdma peer rejected, if it says so
+	ServiceTimeout uint8         // of an MRA: 4.096 µs times 2 to its power
 
 	Source netip.AddrPort // source of the message; the zero AddrPort for timeouts
 	Detail reason.Detail

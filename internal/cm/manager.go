@@ -21,6 +21,8 @@ type Config struct {
 	AckDelay uint8               // Local CA ACK Delay, an exponent to 4.096 µs; Linux's Soft RoCE has 15
 	Random   func() uint32       // communication and transaction IDs, PSNs: unpredictable
 	Refuse   func(reason.Detail) // counts and traces a refusal; may be nil
+
+	KeepReasons bool // does not tell softrdma peers why a connection is refused
 }
 
 // transaction draws a transaction ID.

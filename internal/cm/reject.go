@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib/own"
 	"softrdma/internal/wire/mad"
 )
 
@@ -48,6 +49,26 @@ func (c *Conn) sendREJ(r mad.RejectReason, ari, private []byte) {
 	copy(j.Private[:], private)
 	d := c.m.message(mad.AttrREJ, c.tid, &j)
 	c.send(d)
+}
+
+// told returns the additional information that tells a softrdma peer why a connection is rejected.
+// Others do not look at it: that of a consumer's rejection has no format (IBTA 12.6.7.2).
+func (c *Config) told(why reason.Detail) []byte {
+	if c.KeepReasons {
+		return nil
+	}
+	d := why.Outward()
+	r := own.Reason{Number: uint32(d.Reason), Expected: d.Expected, Found: d.Found}
+	return r.AppendInfo(nil)
+}
+
+// said returns why a softrdma peer has rejected a connection, if it says so.
+func said(j *mad.REJ) reason.Detail {
+	r, ok := own.ParseInfo(j.ARI())
+	if !ok || j.Reason != mad.RejectConsumer {
+		return reason.Detail{}
+	}
+	return reason.Detail{Reason: reason.Reason(r.Number), Expected: r.Expected, Found: r.Found}
 }
 
 // infoFor returns the additional information of a REJ: for a timeout the local GUID, by which
@@ -134,7 +155,7 @@ func (m *Manager) receiveREJ(now time.Duration, j *mad.REJ) {
 	}
 	d := reason.Detail{Reason: reason.CMRejected, Expected: uint64(found), Found: uint64(j.Reason)}
 	m.config.Refuse(d)
-	c.tell(Event{Kind: EventRejReceived, Reject: j.Reason, ARI: j.ARI(), Private: j.Private[:], Source: m.received.from(), Detail: d})
+	c.tell(Event{Kind: EventRejReceived, Reject: j.Reason, ARI: j.ARI(), Private: j.Private[:], Source: m.received.from(), Detail: d, Said: said(j)})
 }
 
 // endRejected ends a connection that was not established. After a stale connection the queue

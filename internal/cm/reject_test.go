@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib/own"
 	"softrdma/internal/wire/mad"
 )
 
@@ -116,4 +117,51 @@ func TestRejectStaleKeepsTheQueuePairWaiting(t *testing.T) {
 	w.state(ca, Timewait)
 	w.settle(time.Second)
 	a.one(EventTimewaitExit)
+}
+
+// A softrdma peer is told why a request is refused that no program has answered, in what the standard
+// leaves free: the private data are the program's alone.
+func TestReleasedRequestTellsThePeerWhy(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		w, a, b, ca, cb := requested(t)
+		b.m.config.KeepReasons = kept
+		cb.Decline(w.now, reason.Detail{Reason: reason.CMServiceType, Expected: 2, Found: 3})
+		w.pass(2 * time.Millisecond)
+		want := reason.Detail{Reason: reason.CMServiceType, Expected: 2, Found: 3}
+		if kept {
+			want = reason.Detail{}
+		}
+		if e := a.one(EventRejReceived); e.Conn != ca || e.Reject != mad.RejectConsumer || e.Said != want || string(e.Private) != string(make([]byte, mad.REJPrivateLen)) {
+			t.Errorf("kept %v: heard %v, %v, %x", kept, e.Reject, e.Said, e.Private)
+		}
+		if j := lastREJ(t, b); kept && j.InfoLen != 0 {
+			t.Errorf("kept, and %x sent", j.ARI())
+		}
+	}
+}
+
+// Additional information of others, and of other rejections, says nothing.
+func TestOnlyAReasonOfAConsumersREJIsOne(t *testing.T) {
+	r := own.Reason{Number: uint32(reason.CMServiceType), Expected: 2, Found: 3}
+	valid := r.AppendInfo(nil)
+	for name, c := range map[string]struct {
+		code mad.RejectReason
+		info []byte
+		n    int // the length that the message claims
+		want reason.Reason
+	}{
+		"valid":           {mad.RejectConsumer, valid, len(valid), reason.CMServiceType},
+		"another code":    {mad.RejectInvalidGID, valid, len(valid), reason.None},
+		"no information":  {mad.RejectConsumer, nil, 0, reason.None},
+		"another's":       {mad.RejectConsumer, []byte("another vendor's information"), 28, reason.None},
+		"cut":             {mad.RejectConsumer, valid, len(valid) - 1, reason.None},
+		"a wrong length":  {mad.RejectConsumer, valid, 127, reason.None}, // more than a reason may have
+		"a later version": {mad.RejectConsumer, append(valid[:len(valid):len(valid)], 1, 2, 3, 4), len(valid) + 4, reason.CMServiceType},
+	} {
+		j := mad.REJ{Reason: c.code, InfoLen: uint8(c.n)}
+		copy(j.Info[:], c.info)
+		if d := said(&j); d.Reason != c.want {
+			t.Errorf("%s: %v", name, d)
+		}
+	}
 }

@@ -77,7 +77,7 @@ func remember(p *cmid.ConnParam) *cmid.ConnParam {
 // the MTU that the rejection allows (IBTA 12.6.7.2, reason 26). Each repetition has
 // a smaller MTU, so a peer that rejects every MTU ends the sequence. It reports
 // whether it repeated the request.
-func (id *ID) requestNarrower(r *report) bool {
+func (r *report) requestNarrower(id *ID) bool {
 	x, ok := id.conn.(*managed)
 	if !ok || x.asked == nil || r.Reject != mad.RejectInvalidMTU {
 		return false
@@ -154,6 +154,15 @@ func (id *ID) RejectFor(why mad.RejectReason, private []byte) error {
 		return fmt.Errorf("reject: %w", err)
 	}
 	return nil
+}
+
+// Decline says why Destroy rejects a request that was not answered: a softrdma peer is told.
+func (id *ID) Decline(why reason.Detail) {
+	id.m.lock()
+	defer id.m.unlock()
+	if x, ok := id.conn.(*managed); ok {
+		x.why = why
+	}
 }
 
 // Disconnect ends the connection or answers the peer's request to end it. The

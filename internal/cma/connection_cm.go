@@ -8,6 +8,7 @@ import (
 	"softrdma/internal/cm"
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
 )
 
@@ -34,6 +35,7 @@ type managed struct {
 	dev   *device
 	c     *cm.Conn
 	asked *cmid.ConnParam // parameters of this side's request until it is answered
+	why   reason.Detail   // why the peer's request is rejected, for Destroy
 }
 
 func (x *managed) do(f func(now time.Duration) error) error {
@@ -107,7 +109,11 @@ func (x *managed) establish() error {
 
 func (x *managed) release() {
 	_ = x.do(func(now time.Duration) error { // fails if the device is closed, which needs no cleanup
-		x.c.Destroy(now)
+		if x.why.Reason != reason.None {
+			x.c.Decline(now, x.why)
+		} else {
+			x.c.Destroy(now)
+		}
 		return nil
 	})
 }

@@ -25,11 +25,11 @@ func (id *ID) report(r *report) {
 	case cm.EventRtuReceived, cm.EventEstablished:
 		e.Type = cmid.EventEstablished
 	case cm.EventRejReceived:
-		if id.requestNarrower(r) {
+		if r.requestNarrower(id) {
 			return
 		}
 		e.Type, e.Status, e.Conn.PrivateData = cmid.EventRejected, int(r.Reject), r.Private
-		e.Err = &cmid.RejectedError{Addr: id.remote, Reason: r.Reject, PrivateData: r.Private, Detail: r.Detail}
+		e.Err = &cmid.RejectedError{Addr: id.remote, Reason: r.Reject, PrivateData: r.Private, Detail: r.Detail, Said: r.Said}
 	case cm.EventDreqTimeout:
 		e.Type, e.Status, e.Err = cmid.EventDisconnected, cmid.StatusTimedOut, &cmid.TimeoutError{Addr: id.remote, Detail: r.Detail}
 		id.state = cmid.Disconnect

@@ -17,13 +17,13 @@ import (
 func (m *Manager) request(r *report) {
 	l := r.dev.listeners[r.Listener]
 	if l == nil || l.state != cmid.Listen {
-		r.discard() // the listener was destroyed while the request was in the inbox
+		r.discard(reason.Detail{Reason: reason.CMReleased}) // the listener was destroyed while the request was in the inbox
 		return
 	}
 	var h mad.IPHeader
 	if why := l.match(r, &h); why.Reason != reason.None {
 		r.dev.refuse(why)
-		r.discard()
+		r.discard(why)
 		return
 	}
 	id := l.ch.newID(l.space, l.kind)
@@ -105,12 +105,12 @@ func (r *report) kind() qp.Type {
 }
 
 // discard refuses a request for which no id was created.
-func (r *report) discard() {
+func (r *report) discard(why reason.Detail) {
 	_ = r.dev.do(func(_ *cm.Manager, now time.Duration) error { // fails if the device is closed, which has forgotten the request
 		if r.Inquiry != nil {
 			r.Inquiry.Destroy(now)
 		} else {
-			r.Conn.Destroy(now)
+			r.Conn.Decline(now, why)
 		}
 		return nil
 	})

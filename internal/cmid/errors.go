@@ -123,11 +123,12 @@ type RejectedError struct {
 	Reason      mad.RejectReason
 	PrivateData []byte // the peer's, padded with zeros
 	Detail      reason.Detail
+	Said        reason.Detail // the peer's own reason, if it says so
 }
 
 // Error names the peer and its reason in words.
 func (e *RejectedError) Error() string {
-	return fmt.Sprintf("%v rejected the connection: %s (%v, %d)", e.Addr, e.Reason.Words(), e.Reason, uint16(e.Reason))
+	return fmt.Sprintf("%v rejected the connection: %s (%v, %d)%s", e.Addr, e.Reason.Words(), e.Reason, uint16(e.Reason), e.Said.AfterOwn())
 }
 
 // Unwrap returns the named reason, or nil if the peer gave none.

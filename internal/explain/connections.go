@@ -125,6 +125,11 @@ var _ = explain(map[reason.Reason]text{
 		"Whether the peer has an RDMA device on the address; firewalls on UDP port 4791; a capture on both hosts.",
 		"Open UDP port 4791, and create the RDMA device on the peer.",
 		"IBTA 12.11"},
+	reason.CMReleased: {
+		"A connection was released before it was made: the program of the end that gives this reason ended, closed its listener, or destroyed the request or response without an answer.",
+		"That program's own messages, and whether it still runs.",
+		"Connect again when the program runs; a program that refuses on purpose calls rdma_reject, whose private data may say why.",
+		"IBTA 12.6.7.2, no clause for the reason: between softrdma ends only"},
 	reason.CMRejected: {
 		"The peer answered with a REJ; the error contains its reason in words.",
 		"The reason: 8 means no listener on the port, 28 a rejection by the peer's program, 10 a connection of an earlier process, 4 a timeout at the peer.",

@@ -6,6 +6,7 @@ import (
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
+	"softrdma/internal/reason"
 )
 
 // A ConnectionManager makes event channels. What ids, events and errors mean is
@@ -110,6 +111,9 @@ type Connection interface {
 	Connect(p *cmid.ConnParam) error
 	Accept(p *cmid.ConnParam) error
 	Reject(private []byte) error
+
+	// Decline says why Destroy rejects a request that was not answered: a softrdma peer is told.
+	Decline(why reason.Detail)
 	Disconnect() error
 	Establish() error
 }

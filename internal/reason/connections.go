@@ -35,6 +35,7 @@ const (
 	CMIPAddress
 	CMServiceType
 	CMQKey
+	CMReleased
 )
 
 const connectionsRoom Reason = 7
@@ -73,7 +74,9 @@ var _ = register(connectionsRoom, []row{
 	{CMIPAddress, "CM_IP_ADDRESS", "wrong IP address in a connection request: expected ...%08x, found ...%08x"},
 	{CMServiceType, "CM_SERVICE_TYPE", "connection request for a service type other than the listener's: expected %v, found %v"},
 	{CMQKey, "CM_QKEY", "datagram peer uses another Q_Key than this id: expected %#08x, found %#08x"},
+	{CMReleased, "CM_RELEASED", "connection released before it was made, its program ended or gave it up: in state %v, communication ID %#08x"},
 }, kinds{
+	CMReleased:    {NumCMState, 0},
 	CMTransport:   {NumCMTransport, NumCMTransport},
 	CMState:       {NumCMState, NumCMState},
 	CMDuplicate:   {NumCMAttribute, NumCMState},

@@ -2,11 +2,11 @@ package reason
 
 import "fmt"
 
-// Outward returns what the peer may be told of a refusal. The numbers of a request's refusal are
-// those of the request, and of what it asked for. Other numbers are this side's own, of which a
-// key would give the peer access: it is only told the name.
+// Outward returns what the peer may be told of a refusal. The numbers of a refused request, of memory
+// or of a connection, are those of the request and of what it asked for. Other numbers are this side's
+// own, of which a key would give the peer access: it is only told the name.
 func (d Detail) Outward() Detail {
-	if d.Reason/roomSize == responderRoom && d.Reason != ReceiveLocalKey {
+	if room := d.Reason / roomSize; room == connectionsRoom || room == responderRoom && d.Reason != ReceiveLocalKey {
 		return d
 	}
 	return Detail{Reason: d.Reason}
@@ -15,11 +15,16 @@ func (d Detail) Outward() Detail {
 // Sides returns the sentence of this side's reason with its name, and behind it what the peer
 // says, unless the peer says nothing.
 func Sides(own, peer Detail) string {
-	s := fmt.Sprintf("%v: %v", own.Reason, own)
-	if peer.Reason != None {
-		s += "; the peer says: " + peer.Said()
+	return fmt.Sprintf("%v: %v%s", own.Reason, own, peer.AfterOwn())
+}
+
+// AfterOwn returns what the peer says, as it continues a sentence about this side, or "" if the peer
+// says nothing.
+func (d Detail) AfterOwn() string {
+	if d.Reason == None {
+		return ""
 	}
-	return s
+	return "; the peer says: " + d.Said()
 }
 
 // Said returns a peer's reason with its name. A later version may have reasons that this one does

@@ -40,6 +40,23 @@ func ParseReason(payload []byte) (r Reason, ok bool) {
 	}, true
 }
 
+// infoTag begins the additional information of a REJ that has a reason: "softrdma" in short.
+const infoTag = 0x53527265
+
+// ParseInfo reads a reason off the additional information of a consumer's REJ, whose format the
+// standard leaves to the two ends (IBTA 12.6.7.2). It reports whether there is one.
+func ParseInfo(info []byte) (r Reason, ok bool) {
+	if len(info) < 4 || binary.BigEndian.Uint32(info) != infoTag {
+		return Reason{}, false
+	}
+	return ParseReason(info[4:])
+}
+
+// AppendInfo appends the additional information of a REJ.
+func (r *Reason) AppendInfo(b []byte) []byte {
+	return r.Append(binary.BigEndian.AppendUint32(b, infoTag))
+}
+
 // Append appends the payload.
 func (r *Reason) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, r.Number)
