@@ -38,18 +38,6 @@ type workflow struct {
 	}
 }
 
-// A gitlabJob is as much of a job as the template and docs/ci.md use.
-type gitlabJob struct {
-	Extends, Image string
-	Variables      map[string]string
-	Cache          []struct {
-		Key   string
-		Paths []string
-	}
-	BeforeScript []string `yaml:"before_script"`
-	Script       []string
-}
-
 // parse reads a file without unknown keys.
 func parse(t *testing.T, text []byte, into any) {
 	t.Helper()
@@ -246,6 +234,52 @@ func TestActionMakesTheDevicesItIsAskedFor(t *testing.T) {
 	}
 }
 
+// noCurl returns a directory for PATH with a curl that fails.
+func noCurl(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "curl"), []byte("#!/bin/sh\necho curl was called >&2; exit 1\n"), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestActionCopiesAnArchiveOfAFileAddress(t *testing.T) {
+	r := newRunner(t, t.TempDir(), map[string]string{"archive": "file://" + archive(t)})
+	r.path = []string{noCurl(t)}
+	if out, err := r.steps(); err != nil || r.context["steps.key.outputs.key"] == "" {
+		t.Fatalf("key %q: %v\n%s", r.context["steps.key.outputs.key"], err, out)
+	}
+	if out, err := r.run(devices, "", map[string]string{}); err != nil || !strings.Contains(out, "PORT_ACTIVE") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// pinned matches an action of others by commit, with its release.
+var pinned = regexp.MustCompile(`uses: actions/[a-z-]+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+$`)
+
+func TestActionsOfOthersAreUsedByCommit(t *testing.T) {
+	for name, own := range map[string]string{"/action.yml": "", "/docs/ci.md": "uses: OWNER/softrdma@COMMIT"} {
+		b, err := os.ReadFile(repository + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for line := range strings.Lines(string(b)) {
+			_, use, uses := strings.Cut(strings.TrimSpace(line), "uses: ")
+			if !uses || "uses: "+use == own {
+				continue
+			}
+			if found++; !pinned.MatchString("uses: " + use) {
+				t.Errorf("%s: expected a commit of 40 digits and # vX.Y.Z, found %s", name, use)
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s uses no action", name)
+		}
+	}
+}
+
 func TestActionRefusesAnArchiveWithAnotherChecksum(t *testing.T) {
 	r := newRunner(t, t.TempDir(), map[string]string{"archive": archive(t), "sha256": strings.Repeat("0", 64)})
 	if out, err := r.steps(); err == nil || !strings.Contains(out, "expected SHA-256 000") {
@@ -330,64 +364,5 @@ func TestPagesWorkflowUsesInputsThatExist(t *testing.T) {
 	}
 	if !used {
 		t.Error("the workflow does not use the action")
-	}
-}
-
-func TestGitLabTemplateGivesScriptsADevice(t *testing.T) {
-	b, err := os.ReadFile("../gitlab/softrdma.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := map[string]gitlabJob{}
-	parse(t, b, template)
-	job, there := template[".softrdma"]
-	if !there || len(template) != 1 {
-		t.Fatalf("found %v", template)
-	}
-	project := t.TempDir()
-	variables := map[string]string{"CI_PROJECT_DIR": project, "XDG_CACHE_HOME": t.TempDir()}
-	for name, value := range job.Variables {
-		variables[name] = value
-	}
-	// A runner refuses to cache under a key with a slash, which names of branches and systems may have.
-	for _, c := range job.Cache {
-		if strings.ContainsAny(c.Key, "/$") {
-			t.Errorf("expected a key without / and variables, found %q", c.Key)
-		}
-	}
-	noSources := strings.Join(job.BeforeScript, "\n")
-	if out, err := shell(t, project, noSources, variables); err == nil || !strings.Contains(out, "set SOFTRDMA_ARCHIVE or SOFTRDMA_REPOSITORY") {
-		t.Errorf("neither archive nor sources: %v\n%s", err, out)
-	}
-	variables["SOFTRDMA_ARCHIVE"], variables["SOFTRDMA_ENV"] = archive(t), "-d 127.0.0.1 -d 127.0.0.2"
-	script := strings.Join(job.BeforeScript, "\n") + "\n" + devices + "; ibv_devices"
-	for _, run := range []string{"first", "with a cache"} {
-		out, err := shell(t, project, script, variables)
-		if err != nil || !strings.Contains(out, "PORT_ACTIVE") || !strings.Contains(out, "rxe1") || !strings.Contains(out, project+"/.softrdma/softrdma") {
-			t.Errorf("%s: %v\n%s", run, err, out)
-		}
-		if err := os.RemoveAll(variables["SOFTRDMA_ARCHIVE"]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	variables["SOFTRDMA_SHA256"] = strings.Repeat("0", 64)
-	variables["SOFTRDMA_ARCHIVE"] = archive(t)
-	if out, err := shell(t, project, script, variables); err == nil || strings.Contains(out, "PORT_ACTIVE") {
-		t.Errorf("an archive with another checksum: %v\n%s", err, out)
-	}
-
-	// The page's job uses variables of the template.
-	var user struct {
-		Include []struct{ Remote string }
-		Test    gitlabJob
-	}
-	parse(t, []byte(blocks(t, "yaml")[""][1]), &user)
-	for name := range user.Test.Variables {
-		if _, known := job.Variables[name]; !known {
-			t.Errorf("the template has no variable %s", name)
-		}
-	}
-	if user.Test.Extends != ".softrdma" || len(user.Include) != 1 || !strings.HasSuffix(user.Include[0].Remote, "/packaging/gitlab/softrdma.yml") {
-		t.Errorf("found %+v", user)
 	}
 }

@@ -15,6 +15,7 @@ if [ -z "${ARCHIVE:-}" ]; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+ARCHIVE=${ARCHIVE#file://}
 case $ARCHIVE in
 http://*)
 	if [ -z "${SHA256:-}" ]; then

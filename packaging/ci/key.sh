@@ -5,7 +5,9 @@
 # have another content tomorrow, so then there is no key.
 set -eu
 cached=yes
-case ${ARCHIVE:-} in
+ARCHIVE=${ARCHIVE:-}
+ARCHIVE=${ARCHIVE#file://}
+case $ARCHIVE in
 *://*)
 	sum=$(printf '%s %s' "$ARCHIVE" "${SHA256:-}" | sha256sum)
 	[ -n "${SHA256:-}" ] || cached=
