@@ -3,6 +3,8 @@ package verbs_test
 import (
 	"context"
 	"errors"
+	"io"
+	"os"
 	"reflect"
 	"testing"
 	"time"
@@ -47,6 +49,11 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"Traffic":   no(func() { z.dev.Traffic() }),
 			"Capturing": no(func() { z.dev.Capturing() }),
 			"SameHost":  no(func() { z.dev.SameHost() }),
+
+			"KeepRecords":        func() error { return z.dev.KeepRecords(os.TempDir()) },
+			"FlushRecords":       z.dev.FlushRecords,
+			"WriteRecord":        func() error { return z.dev.WriteRecord(io.Discard) },
+			"WriteRecordCapture": func() error { return z.dev.WriteRecordCapture(io.Discard) },
 		},
 		z.pd: {
 			"AllocMW":        func() error { return second(z.pd.AllocMW(verbs.MWType2)) },
@@ -139,6 +146,7 @@ var harmless = map[string]bool{
 	"Close": true, "Destroy": true, "Dealloc": true, "Deregister": true, "Arm": true,
 	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true, "SameHost": true, "Path": true, "WhyNetwork": true, "Spin": true, "Traffic": true, "Capturing": true,
 	"Device": true, "Depth": true, "Endpoint": true, "Number": true, "PD": true, "State": true, "Type": true, "Limit": true,
+	"KeepRecords": true, "FlushRecords": true, "WriteRecord": true, "WriteRecordCapture": true, // what was before the end
 	"Bytes": true, "LKey": true, "Len": true, "Remote": true, "RKey": true, "SGE": true,
 }
 
