@@ -102,7 +102,8 @@ type Config struct {
 	// KeepReasons keeps from peers why their requests are refused. Otherwise a softrdma peer of a
 	// reliable connection that gets a NAK is told the reason that the local completion or event
 	// has, and its completion says both (CompletionError.Peer); docs/security.md says what that
-	// tells. iWARP devices and XRC queue pairs never tell.
+	// tells. iWARP devices and XRC queue pairs never tell. Programs that share the device's address
+	// keep them, too.
 	KeepReasons bool
 
 	// NoLoopback sends packets between devices of one stack through the system,

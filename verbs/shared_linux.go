@@ -40,6 +40,9 @@ func (s *Stack) openSlot(ctx context.Context, name string, cfg *Config) (*Device
 func (s *Stack) startShared(ctx context.Context, slot *daemon.Slot, cfg *Config) (d *Device, err error) {
 	m := &trace.Mirror{Page: trace.PageIn(slot.Counters)}
 	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Counters) // refusals of a closed device still count
+	own := *cfg
+	own.KeepReasons = own.KeepReasons || slot.KeepReasons
+	cfg = &own
 	if Protocol(slot.Protocol) == InfiniBand {
 		d, err = s.attach(ctx, slot.Interface, cfg, &portOpening{
 			share: &attach.Share{

@@ -53,6 +53,9 @@ func (f *failures) event(qpn uint32, e machine.Event, d reason.Detail) {
 	}
 }
 
+// KeepsReasons reports whether peers are not told why their requests are refused.
+func (d *Device) KeepsReasons() bool { return d.cfg.KeepReasons }
+
 // Failures returns the first failures of the device, and how many there were.
 func (d *Device) Failures() (first []Failure, n uint64) {
 	f := &d.failures

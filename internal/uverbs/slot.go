@@ -122,6 +122,7 @@ func describe(d *device.Device, key [16]byte, lane int) *uapi.Slot {
 	s := &uapi.Slot{
 		Protocol: uint8(d.Verbs.Protocol()), Addr: d.Verbs.Addr(), Interface: d.Verbs.Name(), GUID: uint64(d.Verbs.Query().NodeGUID), MTU: d.Verbs.QueryPort().ActiveMTU,
 		First: lane, Of: d.Adapter.Share().Of, Key: key, Relayed: registry.Of(d.Verbs).TLS != nil,
+		KeepReasons: d.Adapter.KeepsReasons(),
 	}
 	if port := registry.Of(d.Verbs).Fabric; port != nil {
 		at := port.Place()

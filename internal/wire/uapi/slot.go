@@ -25,6 +25,9 @@ type Slot struct {
 	// Relayed tells a program of an iWARP device with TLS that the server makes its connections.
 	Relayed bool `json:",omitempty"`
 
+	// KeepReasons is that of the server's device, verbs.Config.KeepReasons.
+	KeepReasons bool `json:",omitempty"`
+
 	// FabricDir has the socket of a port's fabric. FabricSecret is that of one on another host.
 	FabricDir    string `json:",omitempty"`
 	FabricSecret []byte `json:",omitempty"`

@@ -17,10 +17,14 @@ import (
 // PcapFlag names the flag with which OpenDevice captures packets.
 const PcapFlag = "pcap"
 
-// AddDeviceFlags adds the flags that OpenDevice reads, those of captures, of peers on the
+// KeepReasonsFlag names the flag that sets verbs.Config.KeepReasons.
+const KeepReasonsFlag = "keep-reasons"
+
+// AddDeviceFlags adds the flags that OpenDevice reads, those of captures, of reasons, of peers on the
 // same host and of iWARP, to a command that opens a device for its user.
 func AddDeviceFlags(cmd *cobra.Command) {
 	cmd.Flags().String(PcapFlag, "", "write the device's packets to `FILE` (pcapng, for Wireshark and softrdma capture)")
+	cmd.Flags().Bool(KeepReasonsFlag, false, "do not tell softrdma peers why their requests are refused")
 	addSameHostFlags(cmd)
 	AddIWARPFlags(cmd)
 }
@@ -41,7 +45,7 @@ func DeviceArguments(cmd *cobra.Command) (args []string, err error) {
 		}
 		args = append(args, "--"+name+"="+path)
 	}
-	for _, name := range []string{SameHostFlag, NoCRCFlag, MarkersFlag} {
+	for _, name := range []string{KeepReasonsFlag, SameHostFlag, NoCRCFlag, MarkersFlag} {
 		if FlagGiven(cmd, name) {
 			args = append(args, "--"+name+"="+FlagText(cmd, name))
 		}
@@ -93,6 +97,7 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, erro
 		cfg.TLSRefused = ReportRefused(cmd.ErrOrStderr())
 	}
 	applyIWARPFlags(cmd, &cfg)
+	cfg.KeepReasons = cfg.KeepReasons || FlagText(cmd, KeepReasonsFlag) == "true"
 	dev, err := verbs.Open(name, cfg)
 	if err != nil {
 		return Device{}, err

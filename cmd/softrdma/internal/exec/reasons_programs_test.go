@@ -23,6 +23,11 @@ func TestRefusedProgramsKnowThePeersReason(t *testing.T) {
 	clitest.NeedPrograms(t, "tshark")
 	program := compileRefused(t)
 	for _, engine := range []string{"program", "daemon"} {
+		p := clitest.Start(t, "exec", "-d", clitest.LoopbackDevice(t), "--engine", engine, "-v", "--keep-reasons", "--", program)
+		if code, want := p.ExitCode(), fmt.Sprintf("status 10 vendor_err %d\n", reason.NAKRemoteAccess); code != 0 ||
+			p.Stdout.String() != want || strings.Contains(p.Stderr.String(), "the peer says") {
+			t.Errorf("%s with kept reasons: code %d: found %q, expected %q\n%s", engine, code, &p.Stdout, want, &p.Stderr)
+		}
 		for _, x := range []struct {
 			args   []string
 			reason reason.Reason
