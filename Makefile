@@ -35,11 +35,11 @@ preload: $(PRELOAD)-$(shell $(GO) env GOARCH) ## build the libraries of softrdma
 $(PRELOADED): %: %/preload.so %/engine.so
 $(PRELOADED:%=%/preload.so): $(wildcard preload/src/*) preload/glibc.h
 	$${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror $(OLD_GLIBC) -fPIC -shared -fvisibility=hidden -Wl,--version-script=preload/src/preload.map -o $@ preload/src/*.c $(OLD_LIBS)
-	$(GO) run ./preload/oldglibc -needs libc.so.6 $@
+	$(GO) run ./preload/oldglibc -moved preload/glibc.h -needs libc.so.6 $@
 $(ENGINES): $(PRELOAD)-%/engine.so: # Go knows what changed
 	CC=$${CC:-gcc} CGO_CFLAGS="-g -O2 $(OLD_GLIBC)" CGO_LDFLAGS="$(OLD_LIBS)" CGO_ENABLED=1 GOOS=linux GOARCH=$* \
 		$(GO) build -tags netgo,osusergo -buildmode=c-shared -trimpath -buildvcs=false -ldflags "$(ENGINE_LDFLAGS)" -o $@ ./preload/engine
-	$(GO) run ./preload/oldglibc $@
+	$(GO) run ./preload/oldglibc -moved preload/glibc.h,preload/engine/threads.c $@
 	@rm -f $(@:.so=.h)
 	@sha256sum < $@ | cut -d ' ' -f 1 > $(@:.so=.sum)
 

@@ -2,7 +2,8 @@
  * The libraries of softrdma exec run with every glibc from 2.28 on. Newer ones have moved functions
  * into libc.so.6 under new versions, which the linker prefers. Every file is compiled with this
  * header, so that the libraries ask for the versions of these functions that glibc 2.28 has too.
- * The build names functions that are missing here (preload/oldglibc).
+ * The build names functions that are missing here, and then removes these versions from the libraries
+ * (preload/oldglibc).
  */
 #if !defined(SOFTRDMA_GLIBC_H) && !defined(__ASSEMBLER__)
 #define SOFTRDMA_GLIBC_H

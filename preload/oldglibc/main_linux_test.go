@@ -1,6 +1,7 @@
 package main
 
 import (
+	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +47,38 @@ int f(sigset_t *s) { return pthread_sigmask(SIG_BLOCK, s, 0); }`)
 	if err := check(bare, ""); err == nil {
 		t.Error("a library without glibc passed")
 	}
+	moved := build("moved.so", `#include <dlfcn.h>
+#include <unistd.h>
+#pragma weak dlopen
+void *f(void) { return dlopen && getpid() ? dlopen("x", 1) : 0; }`)
+	if err := unversion(moved, "../glibc.h"); err != nil {
+		t.Error(err)
+	}
+	if found := versionsOf(t, moved); found["dlopen"] != "" || !strings.HasPrefix(found["getpid"], "GLIBC_") {
+		t.Errorf("found %v", found)
+	}
 	if err := check(filepath.Join(dir, "none.so"), ""); err == nil {
 		t.Error("a missing file passed")
 	}
+}
+
+// versionsOf returns the versions of the symbols that a library does not define.
+func versionsOf(t *testing.T, path string) map[string]string {
+	t.Helper()
+	library, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer library.Close()
+	symbols, err := library.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, s := range symbols {
+		if s.Section == elf.SHN_UNDEF {
+			all[s.Name] = s.Version
+		}
+	}
+	return all
 }
