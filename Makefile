@@ -195,12 +195,13 @@ hosts:
 	@packaging/need.sh valgrind valgrind || [ $$? = 1 ]
 	@packaging/need.sh musl-gcc musl-tools || [ $$? = 1 ]
 
-# It downloads 300 MB for each release, which the user's cache keeps.
+# It downloads 300 MB for each release, which the user's cache keeps. With RXE=1 it runs each program also on
+# Linux's Soft RoCE, in a guest with the same user land.
 .PHONY: userlands
 userlands: preload build dist ## programs of four releases of Debian under softrdma exec, and the packages there (root, debootstrap)
 	@packaging/need.sh debootstrap debootstrap || [ $$? = 1 ]
 	@packaging/need.sh rpm rpm || [ $$? = 1 ]
-	$(GO) test -tags interop -count=1 -timeout 40m ./interop/userlands -args -userlands
+	$(GO) test -tags interop -count=1 $(if $(RXE),-v -timeout 150m,-timeout 40m) ./interop/userlands -args -userlands $(if $(RXE),-rxe)
 
 # It downloads 250 MB for each release, which the user's cache keeps.
 .PHONY: containers

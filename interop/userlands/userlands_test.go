@@ -35,8 +35,8 @@ const (
 	more     = "rdma-core python3-pyverbs ucx-utils openmpi-bin python3-mpi4py libfabric-bin iproute2"
 )
 
-// enter gives a copy of the user land in $1 mounts and a network of its own, and runs the script $2 in it. What is written to the
-// copy is gone at the end.
+// enter gives a copy of the user land in $1 mounts of its own, and runs the script $2 in it. What is written to the copy is gone at
+// the end.
 const enter = `set -e
 mount -t tmpfs none /mnt
 mkdir /mnt/upper /mnt/work /mnt/root
@@ -50,13 +50,16 @@ mount -t tmpfs none run
 mount -t tmpfs none tmp
 mount --bind "$FILES" mnt
 rm -f usr/bin/softrdma
-ip link set lo up
+eval "$BEFORE"
+exec chroot . /bin/sh -c "cd /tmp; $2"`
+
+// network gives eth0 the address that programs use.
+const network = `ip link set lo up
 ip link add eth0 type veth peer name eth1
 ip address add 192.0.2.1/24 dev eth0
 ip link set eth0 addrgenmode none up
 ip link set eth1 addrgenmode none up
-eval "$BEFORE"
-exec chroot . /bin/sh -c "cd /tmp; $2"`
+`
 
 // both returns a script that starts a server, and when it listens a client.
 func both(server, client string) string {
@@ -136,9 +139,11 @@ func TestProgramsOfOtherReleases(t *testing.T) {
 	for _, r := range releases {
 		t.Run(r.name, func(t *testing.T) {
 			root := userLand(t, r.name)
+			rxe := newGuest(t)
 			for _, p := range programs {
 				t.Run(p.name, func(t *testing.T) {
 					out, err := in(t, root, filepath.Dir(command), "", `/mnt/softrdma exec -- sh -c "$SCRIPT"`, p.script)
+					rxe.judge(t, root, p, out, err)
 					if err != nil || !strings.Contains(out, p.prints) {
 						if why := p.fails[r.name]; why != "" {
 							t.Skipf("as expected: %s", why)
@@ -184,11 +189,14 @@ func needed(t *testing.T, name, target string) string {
 // the copy's root.
 func in(t *testing.T, root, files, before, line, script string) (string, error) {
 	t.Helper()
-	t.Setenv("FILES", files)
-	t.Setenv("BEFORE", before)
-	t.Setenv("SCRIPT", script)
-	t.Setenv("XDG_CACHE_HOME", "/tmp/cache")
-	return run(t, 10*time.Minute, "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", enter, "sh", root, line)
+	return run(t, 10*time.Minute, entering(root, files, network+before, line, script, "--net")...)
+}
+
+// entering returns the arguments of a program that does what in says, without a network of its own unless a flag of
+// unshare asks for one.
+func entering(root, files, before, line, script string, flags ...string) []string {
+	args := []string{"env", "FILES=" + files, "BEFORE=" + before, "SCRIPT=" + script, "XDG_CACHE_HOME=/tmp/cache", "unshare", "--mount", "--pid", "--fork", "--kill-child"}
+	return append(append(args, flags...), "sh", "-c", enter, "sh", root, line)
 }
 
 // userLand returns the directory of a release, which it makes once and keeps in the user's cache.
