@@ -97,7 +97,9 @@ func Values(field string) []string {
 	case "service":
 		return sorted(services)
 	case "opcode":
-		return append(sorted(families), sorted(opcodes)...)
+		all := append(sorted(families), sorted(opcodes)...)
+		slices.Sort(all)
+		return slices.Compact(all) // cnp is both
 	case "answer":
 		return sorted(answers)
 	case "errno":
