@@ -42,6 +42,7 @@ func TestProgramsWithoutADeviceSayWhy(t *testing.T) {
 		{"static", "/programs/static", nil, "nothing\n"},
 		{"musl", "/programs/musl 2>&1", nil, "softrdma: no RDMA device: expected a program that uses glibc"},
 		{"no provider", "ibv_devinfo 2>&1; true", []string{"--volume", t.TempDir() + ":/usr/lib/x86_64-linux-gnu/libibverbs:ro"}, "PROVIDERS_MISSING"},
+		{"no libibverbs", "rm /usr/lib/x86_64-linux-gnu/libibverbs.so.1 && ibv_devinfo 2>&1; ls /sys/class/infiniband", nil, "libibverbs.so.1: cannot open shared object file: No such file or directory\nrxe0\n"},
 		{"no place", "/programs/dynamic", concat(nowhere, []string{"--volume", dir + ":/dev/shm:ro"}), "softrdma: no RDMA device: "},
 	} {
 		out, err := e.run(hostImage, concat(auto, programs, c.flags), c.script)
