@@ -125,6 +125,17 @@ type Config struct {
 	// with them. Empty means what SetSameHost has set: none at first. Open fails if
 	// the host has no user of a name.
 	SameHostAllow []string
+
+	// Sanitize is a list of rules by which the device checks how the program uses it, such as
+	// "default", "default,RIGHTS_UNUSED" or "all,-OBJECT_LEAKED"; empty for none. It finds mistakes
+	// such as memory that is used after it was deregistered. docs/sanitizer.md lists the rules, and
+	// `softrdma explain NAME` describes each.
+	Sanitize string
+
+	// SanitizeReport gets each finding, once for each place: the rule's name, and a text of several
+	// lines with the program's positions. It must not call the device, and may be called from
+	// several goroutines. Nil prints the text to standard error.
+	SanitizeReport func(rule, text string)
 }
 
 // spin returns how long to poll for packets before sleeping.

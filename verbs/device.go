@@ -80,6 +80,7 @@ func (d *Device) Explain() []string { return d.choice.Why }
 func (d *Device) Close() error {
 	registry.Remove(d)
 	d.unwatch()
+	d.local.Sanitizer().Ended()
 	err := errors.Join(d.kept.flush(), d.unpublish(), d.drv.Close(), d.giveUp())
 	allocation.Forget(d)
 	d.mu.Lock()

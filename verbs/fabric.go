@@ -49,11 +49,12 @@ type portOpening struct {
 // attach attaches to a port and opens a device on it.
 func (s *Stack) attach(ctx context.Context, name string, cfg *Config, o *portOpening) (*Device, error) {
 	control, recovery, err := transmission(cfg.Congestion, cfg.Recovery)
-	if err = errors.Join(err, cfg.refuseFabric()); err != nil {
+	if err = errors.Join(err, cfg.refuseFabric(), cfg.checkSanitize()); err != nil {
 		return nil, err
 	}
 	p, err := fabric.Open(ctx, name, o.share, adapter.Config{
 		Spin: cfg.spin(), Window: cfg.Window, Control: control, Recovery: recovery, PeerTimeout: cfg.PeerTimeout, KeepReasons: cfg.KeepReasons, Mirror: o.mirror,
+		Sanitizer: s.sanitizer(cfg),
 	})
 	if err != nil {
 		return nil, err

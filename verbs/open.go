@@ -28,6 +28,8 @@ type RoCEConfig struct {
 	NoLoopback                bool
 	SameHost                  SameHost
 	SameHostAllow             []string
+	Sanitize                  string
+	SanitizeReport            func(rule, text string)
 }
 
 // OpenRoCE opens a RoCE v2 device by the name of a network interface ("eth0", "lo"), by a local
@@ -45,6 +47,7 @@ func OpenRoCE(ctx context.Context, at string, cfg RoCEConfig) (*Device, error) {
 
 func (c *RoCEConfig) config() *Config {
 	return &Config{
+		Sanitize: c.Sanitize, SanitizeReport: c.SanitizeReport,
 		Spin: c.Spin, ReceiveBuffer: c.ReceiveBuffer, SendBuffer: c.SendBuffer, Window: c.Window, Congestion: c.Congestion,
 		Recovery: c.Recovery, Lanes: c.Lanes, Shared: c.Shared, PeerTimeout: c.PeerTimeout, MTU: c.MTU, NoLoopback: c.NoLoopback,
 		SameHost: c.SameHost, SameHostAllow: c.SameHostAllow, KeepReasons: c.KeepReasons,
@@ -66,6 +69,8 @@ type RoCEv1Config struct {
 	NoLoopback                bool
 	SameHost                  SameHost
 	SameHostAllow             []string
+	Sanitize                  string
+	SanitizeReport            func(rule, text string)
 }
 
 // OpenRoCEv1 opens a RoCE v1 device on a network interface ("eth0", "10.0.0.2", "fe80::1%eth0"),
@@ -81,6 +86,7 @@ func OpenRoCEv1(ctx context.Context, at string, cfg RoCEv1Config) (*Device, erro
 
 func (c *RoCEv1Config) config() *Config {
 	return &Config{
+		Sanitize: c.Sanitize, SanitizeReport: c.SanitizeReport,
 		Spin: c.Spin, ReceiveBuffer: c.ReceiveBuffer, SendBuffer: c.SendBuffer, Window: c.Window, Congestion: c.Congestion,
 		Recovery: c.Recovery, Lanes: c.Lanes, PeerTimeout: c.PeerTimeout, MTU: c.MTU, NoLoopback: c.NoLoopback,
 		SameHost: c.SameHost, SameHostAllow: c.SameHostAllow, KeepReasons: c.KeepReasons,
@@ -96,6 +102,8 @@ type IWARPConfig struct {
 	TLSRefused                func(peer netip.AddrPort, err error)
 	NoCRC, Markers            bool
 	PeerTimeout               time.Duration
+	Sanitize                  string
+	SanitizeReport            func(rule, text string)
 }
 
 // OpenIWARP opens an iWARP device on a network interface or a local address, as OpenRoCE does. It
@@ -112,6 +120,7 @@ func OpenIWARP(ctx context.Context, at string, cfg IWARPConfig) (*Device, error)
 
 func (c *IWARPConfig) config() *Config {
 	return &Config{
+		Sanitize: c.Sanitize, SanitizeReport: c.SanitizeReport,
 		Spin: c.Spin, ReceiveBuffer: c.ReceiveBuffer, SendBuffer: c.SendBuffer, TLS: c.TLS, TLSRefused: c.TLSRefused,
 		NoCRC: c.NoCRC, Markers: c.Markers, PeerTimeout: c.PeerTimeout,
 	}
@@ -119,13 +128,15 @@ func (c *IWARPConfig) config() *Config {
 
 // A PortConfig tunes a device on a port of a fabric. The fields are those of Config.
 type PortConfig struct {
-	Stack       *Stack // nil: that of Open
-	Spin        time.Duration
-	Window      int
-	Congestion  CongestionControl
-	Recovery    Recovery
-	PeerTimeout time.Duration
-	KeepReasons bool
+	Stack          *Stack // nil: that of Open
+	Spin           time.Duration
+	Window         int
+	Congestion     CongestionControl
+	Recovery       Recovery
+	PeerTimeout    time.Duration
+	KeepReasons    bool
+	Sanitize       string
+	SanitizeReport func(rule, text string)
 }
 
 // OpenPort opens a port of an InfiniBand fabric that `softrdma fabric up` runs on this host:
@@ -144,6 +155,7 @@ func OpenPort(ctx context.Context, port string, cfg PortConfig) (*Device, error)
 
 func (c *PortConfig) config() *Config {
 	return &Config{
+		Sanitize: c.Sanitize, SanitizeReport: c.SanitizeReport,
 		Spin: c.Spin, Window: c.Window, Congestion: c.Congestion, Recovery: c.Recovery, PeerTimeout: c.PeerTimeout,
 		KeepReasons: c.KeepReasons,
 	}
@@ -162,6 +174,8 @@ type SharedConfig struct {
 	NoLoopback                bool
 	SameHost                  SameHost
 	SameHostAllow             []string
+	Sanitize                  string
+	SanitizeReport            func(rule, text string)
 }
 
 // OpenShared opens a device on the address, or on the port of a fabric, of a device that
@@ -182,6 +196,7 @@ func OpenShared(ctx context.Context, of string, cfg SharedConfig) (*Device, erro
 
 func (c *SharedConfig) config() *Config {
 	return &Config{
+		Sanitize: c.Sanitize, SanitizeReport: c.SanitizeReport,
 		Spin: c.Spin, ReceiveBuffer: c.ReceiveBuffer, SendBuffer: c.SendBuffer, Window: c.Window, Congestion: c.Congestion,
 		Recovery: c.Recovery, PeerTimeout: c.PeerTimeout, NoLoopback: c.NoLoopback, SameHost: c.SameHost,
 		SameHostAllow: c.SameHostAllow, KeepReasons: c.KeepReasons,

@@ -39,7 +39,7 @@ func (p *opening) check(cfg *Config) (err error) {
 	}
 	var modeErr error
 	p.mode, p.allow, modeErr = cfg.sameHost()
-	if err = errors.Join(err, modeErr); err != nil {
+	if err = errors.Join(err, modeErr, cfg.checkSanitize()); err != nil {
 		return err
 	}
 	p.mtu = host.MTUFor(p.choice.Interface.MTU)
@@ -71,6 +71,7 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 		Networks: p.links.networks, Share: p.links.share, Streams: p.links.streams, Spin: d.spin, Window: cfg.Window,
 		Control: p.control, Recovery: p.recovery, MTU: p.mtu, GUID: guid, PeerTimeout: cfg.PeerTimeout, KeepReasons: cfg.KeepReasons,
 		Loopback: b, Mirror: p.mirror, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
+		Sanitizer: s.sanitizer(cfg),
 		HostBells: p.mode != samehost.Off && p.protocol != IWARP, MemoryOnly: p.mode == samehost.Require,
 		Reach: func(peer qp.Endpoint, qpn uint32) error { return s.reach(d, cfg, peer, qpn) },
 	})

@@ -12,6 +12,7 @@ import (
 	"softrdma/internal/object"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/sanitize"
 )
 
 // loopAfter is the number of empty polls between two completions above which a consumer polls in
@@ -64,6 +65,7 @@ func (d *Device) CreateCQOn(ring *queue.CompletionRing, ch *Channel) (*CQ, error
 		c.arm = &c.armed
 	}
 	c.ring.Store(ring)
+	d.cfg.Sanitizer.CreatedCQ(c, sanitize.Completions{Ring: c.Ring, Events: ch != nil, Hidden: c.arm != &c.armed})
 	return c, nil
 }
 
@@ -72,6 +74,7 @@ func (c *CQ) Destroy() error {
 	if did, err := c.uses.End("completion queue"); !did {
 		return err
 	}
+	c.dev.cfg.Sanitizer.Destroyed(c)
 	c.dev.dropEvents(c)
 	if c.channel != nil {
 		c.channel.drop(c)
@@ -168,6 +171,7 @@ func (c *CQ) fire(armed uint32, e *queue.CQE) {
 // Arm asks for one event at the next completion, or only at the next solicited
 // or failed one. Completions that are already there raise none: poll after Arm.
 func (c *CQ) Arm(solicitedOnly bool) {
+	c.dev.cfg.Sanitizer.Arming(c, c.arm.Load() != queue.Disarmed)
 	if solicitedOnly {
 		c.arm.CompareAndSwap(queue.Disarmed, queue.ArmSolicited)
 	} else {

@@ -29,6 +29,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
 	"softrdma/internal/recorder"
+	"softrdma/internal/sanitize"
 	"softrdma/internal/steering"
 	"softrdma/internal/trace"
 )
@@ -119,6 +120,9 @@ type Config struct {
 	// Only simulations that must run the same way twice set it.
 	Random   func() uint32
 	Violated machine.Violations // gets packets of a fabric that are refused for their keys
+
+	// Sanitizer checks how the program uses the device; nil if none does.
+	Sanitizer *sanitize.Sanitizer
 }
 
 // A Device is one channel adapter with one port.

@@ -56,6 +56,7 @@ func (d *Device) Event(p *machine.Port, e machine.Event, why reason.Detail) {
 
 // Refuse implements machine.Host.
 func (d *Device) Refuse(p *machine.Port, why reason.Detail) {
+	d.cfg.Sanitizer.Refused(p.QPN, why)
 	l := d.packetLane(p.QPN)
 	if why.Reason == reason.PacketSource {
 		d.Trace.RefuseSource(p.QPN, why, zoned(p.Attr.Path.Dst, d.Local()), zoned(l.in.Src, d.Local()))

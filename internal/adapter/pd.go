@@ -53,7 +53,9 @@ func (d *Device) AllocPD() (*PD, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.nextPD++
-	return &PD{dev: d, ID: d.nextPD}, nil
+	p := &PD{dev: d, ID: d.nextPD}
+	d.cfg.Sanitizer.Created(p, "protection domain")
+	return p, nil
 }
 
 // Device is the domain's device.
@@ -64,6 +66,7 @@ func (p *PD) Dealloc() error {
 	if did, err := p.uses.End("protection domain"); !did {
 		return err
 	}
+	p.dev.cfg.Sanitizer.Destroyed(p)
 	return p.dev.add(&p.dev.counts.PD, -1)
 }
 
@@ -78,11 +81,17 @@ func (p *PD) RegisterSegment(mem []byte, base uint64, access qp.Access, s *memor
 	if err := p.hold(); err != nil {
 		return nil, err
 	}
-	r, err := p.dev.Memory.RegisterSegment(p.ID, mem, base, access, s)
+	return p.registered(p.dev.Memory.RegisterSegment(p.ID, mem, base, access, s))
+}
+
+// registered follows a registration, for which the caller has held the domain.
+func (p *PD) registered(r *memory.Region, err error) (*memory.Region, error) {
 	if err != nil {
 		p.uses.Drop()
+		return nil, err
 	}
-	return r, err
+	p.dev.cfg.Sanitizer.Registered(r)
+	return r, nil
 }
 
 // RegisterUnpinned is Register for memory that may be unmapped (see
@@ -91,11 +100,7 @@ func (p *PD) RegisterUnpinned(mem []byte, base uint64, access qp.Access) (*memor
 	if err := p.hold(); err != nil {
 		return nil, err
 	}
-	r, err := p.dev.Memory.RegisterUnpinned(p.ID, mem, base, access)
-	if err != nil {
-		p.uses.Drop()
-	}
-	return r, err
+	return p.registered(p.dev.Memory.RegisterUnpinned(p.ID, mem, base, access))
 }
 
 // RegisterForeign makes a memory region of another process's memory in the
@@ -108,18 +113,16 @@ func (p *PD) RegisterForeign(mirror []byte, base uint64, access qp.Access, f mem
 	if err := p.hold(); err != nil {
 		return nil, err
 	}
-	r, err := p.dev.Memory.RegisterForeign(p.ID, mirror, base, access, f)
-	if err != nil {
-		p.uses.Drop()
-	}
-	return r, err
+	return p.registered(p.dev.Memory.RegisterForeign(p.ID, mirror, base, access, f))
 }
 
 // Deregister takes a region of the domain away. When it returns no lane
 // touches the region's memory any more.
 func (p *PD) Deregister(r *memory.Region) error {
+	p.dev.cfg.Sanitizer.Deregistering(r)
 	err := p.dev.Memory.Deregister(r)
 	if err == nil {
+		p.dev.cfg.Sanitizer.Deregistered(r)
 		p.uses.Drop()
 		p.dev.endUse(r)
 	}
@@ -131,8 +134,11 @@ func (p *PD) Reregister(old *memory.Region, mem []byte, base uint64, access qp.A
 	if err := p.dev.Closed(); err != nil {
 		return nil, err
 	}
+	p.dev.cfg.Sanitizer.Deregistering(old)
 	r, err := p.dev.Memory.Reregister(old, p.ID, mem, base, access, s)
 	if err == nil {
+		p.dev.cfg.Sanitizer.Deregistered(old)
+		p.dev.cfg.Sanitizer.Registered(r)
 		p.dev.endUse(old)
 	}
 	return r, err

@@ -15,6 +15,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/sanitize"
 )
 
 // MaxReadAtomic is how many READs and atomics a queue pair may have in flight,
@@ -48,6 +49,8 @@ type QP struct {
 
 	deferral deferral.Offer
 
+	sanitizer *sanitize.Sanitizer
+
 	// The lane's:
 	flow      *txFlow      // of a connection
 	inMemory  bool         // the peer of a connection sends through memory
@@ -74,6 +77,7 @@ func (q *QP) release() {
 // packets of a request whose retries are exceeded, the completion names that refusal.
 func (q *QP) Push(e *queue.CQE) {
 	q.stored(e)
+	q.sanitizer.Completed(q, e)
 	if e.Status != queue.Success {
 		q.revoke()
 	}
@@ -91,6 +95,7 @@ type received struct{ q *QP }
 // Push implements machine.CQ.
 func (r received) Push(e *queue.CQE) {
 	r.q.stored(e)
+	r.q.sanitizer.Completed(r.q, e)
 	r.q.completed(e)
 	r.q.receiveCQ().Push(e)
 }
@@ -103,7 +108,10 @@ func (q *QP) Posted() int { return q.SQ.Posted() }
 func (q *QP) SetDeferral(p *deferral.Place, name uint64) { q.deferral = deferral.New(p, name) }
 
 // Doorbell tells the device that the send queue has new requests.
-func (q *QP) Doorbell() { q.lane.ring(q) }
+func (q *QP) Doorbell() {
+	q.sanitizer.Posted(q)
+	q.lane.ring(q)
+}
 
 // Modify changes the attributes that mask names, of which the state is one
 // when it changes (IBTA 11.2.5.2). Nothing is changed when it fails.
@@ -278,6 +286,7 @@ func (q *QP) Destroy() error {
 	for len(q.groups) > 0 {
 		q.detach(q.groups[0])
 	}
+	q.sanitizer.Destroyed(q)
 	q.closeFlow()
 	l.tasks.Remove(&q.entry)
 	q.publishState(qp.Reset)

@@ -50,6 +50,7 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 		q.release()
 		return nil, err
 	}
+	q.sanitized()
 	return q, nil
 }
 

@@ -64,6 +64,7 @@ func (p *PD) CreateSRQOn(ring *queue.RecvRing) (*SRQ, error) {
 	}
 	s := &SRQ{pd: p}
 	s.ring.Store(ring)
+	p.dev.cfg.Sanitizer.Created(s, "shared receive queue")
 	return s, nil
 }
 
@@ -79,6 +80,7 @@ func (s *SRQ) Destroy() error {
 	s.mu.Lock()
 	s.ring.Load().Detach()
 	s.mu.Unlock()
+	s.pd.dev.cfg.Sanitizer.Destroyed(s)
 	s.pd.dev.dropEvents(s)
 	s.pd.remove(&s.pd.dev.counts.SRQ)
 	return nil

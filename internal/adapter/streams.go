@@ -125,7 +125,10 @@ func (h *streamHost) Do(f func(now time.Duration) error) error {
 func (h *streamHost) Received(n int) { h.Driver.Received(n) }
 
 // Refuse implements stream.Host.
-func (h *streamHost) Refuse(qpn uint32, d reason.Detail) { h.dev.Trace.Refuse(qpn, d) }
+func (h *streamHost) Refuse(qpn uint32, d reason.Detail) {
+	h.dev.cfg.Sanitizer.Refused(qpn, d)
+	h.dev.Trace.Refuse(qpn, d)
+}
 
 // StreamQP implements stream.Host.
 func (h *streamHost) StreamQP(qpn uint32) *stream.QP {

@@ -24,6 +24,7 @@ const (
 	Status   Kind = "completion status"
 	Syndrome Kind = "acknowledge syndrome"
 	Event    Kind = "asynchronous event"
+	Mistake  Kind = "mistake that softrdma exec --sanitize finds"
 )
 
 // An Entry explains one name.
@@ -64,7 +65,7 @@ func (e *Entry) Label() string {
 	if digits, ok := hexadecimal[e.Kind]; ok {
 		return fmt.Sprintf("%s %#0*x", e.Kind, digits, e.Number)
 	}
-	if e.Kind == Reason || e.Kind == Message {
+	if e.Kind == Reason || e.Kind == Message || e.Kind == Mistake {
 		return string(e.Kind)
 	}
 	return fmt.Sprintf("%s %d", e.Kind, e.Number)

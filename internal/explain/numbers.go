@@ -44,6 +44,7 @@ func numbers() (all []Entry) {
 	add := func(k Kind, n int, name, meaning, clause string) {
 		all = append(all, Entry{Kind: k, Name: name, Number: n, Meaning: meaning, Clause: clause})
 	}
+	all = append(all, mistakes()...)
 	for r := mad.RejectReason(1); r <= mad.RejectVendorOption; r++ {
 		if r.Known() {
 			t := rejectAdvice[r]

@@ -22,6 +22,10 @@ const (
 	engineVariable   = "SOFTRDMA_ENGINE"
 	requiredVariable = "SOFTRDMA_ENGINE_REQUIRED"
 	verboseVariable  = "SOFTRDMA_ENGINE_VERBOSE"
+
+	sanitizeVariable     = "SOFTRDMA_SANITIZE"
+	suppressionsVariable = "SOFTRDMA_SANITIZE_SUPPRESSIONS"
+	findingsVariable     = "SOFTRDMA_SANITIZE_JSON"
 )
 
 // RecordsVariable names the directory into which devices write their flight recorders when queue pairs
@@ -42,6 +46,9 @@ type Environment struct {
 	Required, Verbose bool
 
 	Records string // directory for flight recorders, "" for none
+	// Sanitize is the list of rules by which the engine checks programs, "" for none. Suppressions and
+	// Findings are paths of files, or "".
+	Sanitize, Suppressions, Findings string
 }
 
 // Variables returns the environment variables, as NAME=VALUE. Those of another Environment that this
@@ -60,6 +67,9 @@ func (e *Environment) Over(old func(name string) string) (list []string) {
 		{requiredVariable, flag[e.Required && e.Engine != ""]},
 		{verboseVariable, flag[e.Verbose && e.Engine != ""]},
 		{RecordsVariable, e.Records},
+		{sanitizeVariable, e.Sanitize},
+		{suppressionsVariable, e.Suppressions},
+		{findingsVariable, e.Findings},
 	} {
 		if v.value != "" || old(v.name) != "" {
 			list = append(list, v.name+"="+v.value)

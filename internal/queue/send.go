@@ -189,6 +189,10 @@ func (r *SendRing) Producer() uint32 {
 // At returns the request at index i; it is valid until the index is released.
 func (r *SendRing) At(i uint32) *SendWQE { return (*SendWQE)(r.at(i)) }
 
+// InPlace reports whether requests are posted to the ring itself, and not copied to it from another
+// layout when the consumer looks for them.
+func (r *SendRing) InPlace() bool { return r.siw == nil }
+
 // Posted returns the length of the newest message in the ring, or 0. The producer may be
 // changing it, so it is a hint. It ignores requests that the consumer first has to copy from
 // another layout.

@@ -18,6 +18,7 @@ package registry
 import (
 	"crypto/tls"
 	"net/netip"
+	"softrdma/internal/sanitize"
 	"sync"
 	"time"
 
@@ -77,6 +78,10 @@ type Registry struct {
 	// Networks, if not nil, opens the networks of a device's lanes instead of the system's sockets.
 	// Simulations set it before they open a device.
 	Networks func(at netip.AddrPort) ([]frame.Network, error)
+
+	// Sanitize, if not nil, is how the use of devices is checked that have no setting of their own. It is
+	// set before they are opened.
+	Sanitize *sanitize.Config
 
 	opening sync.Mutex // serialises opening and closing own devices; taken before mu
 

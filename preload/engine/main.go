@@ -8,8 +8,11 @@ package main
 /*
 #cgo CFLAGS: -I${SRCDIR}/../src
 #cgo LDFLAGS: -Wl,--wrap=pthread_create
+#include <errno.h>
 #include "engine.h"
 #include "preload.h"
+
+static int softrdma_position(engine_position *f, void ***addresses) { return f(addresses); }
 */
 import "C"
 
@@ -50,13 +53,18 @@ func softrdma_engine_open(socket, file *C.char, why *C.char, room C.size_t) C.in
 	if err == nil {
 		return 0
 	}
-	n := 0
-	text := unsafe.Slice((*byte)(unsafe.Pointer(why)), room)
+	text := ""
 	if first {
-		n = copy(text[:room-1], err.Error())
+		text = err.Error()
 	}
-	text[n] = 0
+	say(text, why, room)
 	return -C.int(client.Errno(err))
+}
+
+// say stores a text.
+func say(s string, why *C.char, room C.size_t) {
+	text := unsafe.Slice((*byte)(unsafe.Pointer(why)), room)
+	text[copy(text[:room-1], s)] = 0
 }
 
 var _ [unsafe.Sizeof(deferral.Place{})]byte = [C.sizeof_struct_deferral]byte{} // of one size
@@ -105,6 +113,27 @@ func softrdma_engine_poll(file C.uint64_t) { engine.Poll(uint64(file)) }
 
 //export softrdma_engine_attend
 func softrdma_engine_attend(file C.uint64_t) { engine.Attend(uint64(file)) }
+
+//export softrdma_engine_sanitize
+func softrdma_engine_sanitize(rules, suppressions, json *C.char, position *C.engine_position, why *C.char, room C.size_t) C.int {
+	err := engine.Sanitize(C.GoString(rules), C.GoString(suppressions), C.GoString(json), func() []uintptr {
+		var at *unsafe.Pointer
+		n := C.softrdma_position(position, &at)
+		list := make([]uintptr, n)
+		for i, p := range unsafe.Slice(at, n) {
+			list[i] = uintptr(p)
+		}
+		return list
+	})
+	if err == nil {
+		return 0
+	}
+	say(err.Error(), why, room)
+	return -C.EINVAL
+}
+
+//export softrdma_engine_waits
+func softrdma_engine_waits(file C.uint64_t, took C.int) { engine.Waits(uint64(file), took != 0) }
 
 //export softrdma_engine_leave
 func softrdma_engine_leave() { engine.Leave() }

@@ -112,6 +112,7 @@ void engine_init(char **list)
 	engine.required = s && *s == '1';
 	s = getenv("SOFTRDMA_ENGINE_VERBOSE");
 	engine.verbose = s && *s == '1';
+	sanitize_init();
 	after_fork(child);
 }
 
@@ -181,7 +182,8 @@ static int begin(char *why, size_t room)
 	}
 	signals_engine((void *)engine.start);
 	IN_ENGINE(SLEEPS, engine.start(deferrals, DEFERRALS, engine.verbose));
-	return 0;
+	IN_ENGINE(SLEEPS, err = sanitize_begin(library, why, room));
+	return err;
 }
 
 /* refused prints why a device is not in this program, unless that was printed before. */
@@ -248,7 +250,9 @@ int engine_request(const struct request *r, size_t len, struct reply *p, int *fd
 	*nfds = 0;
 	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY)
 		return -EIO;
+	sanitize_enter();
 	IN_ENGINE(SLEEPS, engine.call(r, len, p, fds, nfds));
+	sanitize_leave();
 	return 0;
 }
 
@@ -262,7 +266,9 @@ int engine_rings(int fd, const void *buf, size_t n, ssize_t *result)
 	*result = (ssize_t)n;
 	if (deferred(file_of(fd), d.handle))
 		return 1;
+	sanitize_enter();
 	IN_ENGINE(RUNS, err = engine.doorbell(file_of(fd), d.handle));
+	sanitize_leave();
 	if (err < 0) {
 		errno = -err;
 		*result = -1;
@@ -330,12 +336,11 @@ static int spin(int fd, uint64_t file)
 	return found;
 }
 
-ssize_t engine_event(int fd, void *buf, size_t n)
+static ssize_t read_event(int fd, void *buf, size_t n, uint64_t file)
 {
 	ssize_t got;
 	int64_t began;
 	int old = errno;
-	uint64_t file = table[fd].rdev;
 
 	if (atomic_load_explicit(&engine.state, memory_order_acquire) != READY || depth > 0 || real()->fcntl(fd, F_GETFL) & O_NONBLOCK || spin(fd, file)) {
 		errno = old;
@@ -347,6 +352,21 @@ ssize_t engine_event(int fd, void *buf, size_t n)
 	got = real()->read(fd, buf, n);
 	if (now_ns() - began < LONGER_SPIN_NS)
 		longer_spin = LONGER_SPIN_NS;
+	return got;
+}
+
+ssize_t engine_event(int fd, void *buf, size_t n)
+{
+	uint64_t file = table[fd].rdev;
+	ssize_t got;
+
+	if (!sanitize_on() || depth > 0 || atomic_load_explicit(&engine.state, memory_order_acquire) != READY)
+		return read_event(fd, buf, n, file);
+	if (!(real()->fcntl(fd, F_GETFL) & O_NONBLOCK))
+		IN_ENGINE(RUNS, sanitize_waits(file, 0));
+	got = read_event(fd, buf, n, file);
+	if (got > 0)
+		IN_ENGINE(RUNS, sanitize_waits(file, 1));
 	return got;
 }
 

@@ -51,6 +51,21 @@ typedef void engine_poll(uint64_t file);
 /* attend leaves receiving to the thread of a file's device, until the next poll. */
 typedef void engine_attend(uint64_t file);
 
+/*
+ * position returns the return addresses of this thread's present call, innermost first, and their number: 0
+ * if the thread is in none.
+ */
+typedef int engine_position(void ***addresses);
+
+/*
+ * sanitize lets the engine check how the program uses the devices that it opens from now on. Suppressions
+ * and json are paths or empty. The error's text is stored in why.
+ */
+typedef int engine_sanitize(const char *rules, const char *suppressions, const char *json, engine_position *position, char *why, size_t room);
+
+/* waits tells that the program is about to read an event of a channel of the file, or has taken one. */
+typedef void engine_waits(uint64_t file, int took);
+
 /* leave sends what is owed to peers when the program ends. Its threads may call until it has
  * ended. */
 typedef void engine_leave(void);

@@ -138,6 +138,22 @@ int engine_receive(int fd, uint32_t cq, int may_yield);
  */
 ssize_t engine_event(int fd, void *buf, size_t n);
 
+/* sanitize_init reads the environment. */
+void sanitize_init(void);
+
+/* sanitize_begin lets an engine check the program if the environment wants that. */
+int sanitize_begin(void *library, char *why, size_t room);
+
+/* sanitize_on reports whether the engine checks the program. */
+int sanitize_on(void);
+
+/* sanitize_enter notes the position of a call of the program, and sanitize_leave forgets it. */
+void sanitize_enter(void);
+void sanitize_leave(void);
+
+/* sanitize_waits tells the engine that the program reads an event of a file, or has taken one. */
+void sanitize_waits(uint64_t file, int took);
+
 /* engine_entered reports whether this thread is in the engine. */
 int engine_entered(void);
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"softrdma/internal/adapter"
 	"sync"
 	"syscall"
 
@@ -56,10 +57,8 @@ type Direct interface {
 	// Progress makes the device progress for the completion queue of a handle. It may yield the
 	// processor after calls without success if the program allows that.
 	Progress(handle uint32, mayYield bool) error
-	// Poll receives whatever has arrived at the device. It may yield the processor.
-	Poll()
-	// Attend leaves receiving to the device's own thread, until the next poll.
-	Attend()
+	// Adapter returns the device.
+	Adapter() *adapter.Device
 }
 
 // A File is an open device file of a program, however many descriptors refer to

@@ -124,6 +124,7 @@ func remove[T object](x *context, handle uint32) (T, error) {
 
 // End implements client.Service. It destroys all objects, users first.
 func (x *context) End() {
+	abandon(x)
 	for k := range kinds {
 		for h, o := range x.objects {
 			if o.kind() == k && o.destroy() == nil {

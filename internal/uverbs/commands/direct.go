@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/qp"
 )
 
@@ -98,8 +99,5 @@ func (x *context) Progress(handle uint32, mayYield bool) error {
 	return nil
 }
 
-// Poll implements client.Direct.
-func (x *context) Poll() { x.dev.Adapter.Poll() }
-
-// Attend implements client.Direct.
-func (x *context) Attend() { x.dev.Adapter.Attend() }
+// Adapter implements client.Direct.
+func (x *context) Adapter() *adapter.Device { return x.dev.Adapter }

@@ -148,7 +148,7 @@ func (e *Engine) Flush() {
 // waits for an event of it.
 func (e *Engine) Poll(file uint64) {
 	if d := e.direct(file); d != nil {
-		d.Poll()
+		d.Adapter().Poll()
 	}
 }
 
@@ -156,7 +156,7 @@ func (e *Engine) Poll(file uint64) {
 // event of it.
 func (e *Engine) Attend(file uint64) {
 	if d := e.direct(file); d != nil {
-		d.Attend()
+		d.Adapter().Attend()
 	}
 }
 
@@ -179,6 +179,7 @@ func (e *Engine) direct(file uint64) client.Direct {
 // would until the process has ended. Ports of fabrics on other hosts are down.
 func (e *Engine) Leave() {
 	for _, d := range *e.devices.Load() {
+		d.Adapter.Sanitizer().Ended()
 		d.Adapter.Settle()
 		d.Adapter.Trace.Flush()
 		if err := d.Verbs.FlushRecords(); err != nil && e.log != nil {
@@ -190,6 +191,19 @@ func (e *Engine) Leave() {
 		}
 	}
 	e.report()
+}
+
+// Waits notes that the program is about to read an event of a completion channel of a file, or has taken
+// one.
+func (e *Engine) Waits(file uint64, took bool) {
+	if d := e.direct(file); d != nil {
+		s := d.Adapter().Sanitizer()
+		if took {
+			s.Took()
+		} else {
+			s.Waits()
+		}
+	}
 }
 
 // report logs what the devices have counted.

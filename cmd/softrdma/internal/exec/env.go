@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/sanitize"
 )
 
 const envLong = `Prints environment variables with which programs that use libibverbs or librdmacm
@@ -49,5 +50,6 @@ func NewEnvCommand() *cobra.Command {
 	cli.AddDeviceFlags(cmd)
 	cli.CompleteFlag(cmd, "format", formats...)
 	cli.CompleteFlag(cmd, "engine", engines...)
+	cli.CompleteFlag(cmd, "sanitize", sanitize.Names()...)
 	return cmd
 }

@@ -42,6 +42,9 @@ func printEnvironment(cmd *cobra.Command, s *options, form format) error {
 	if err != nil {
 		return err
 	}
+	if err := s.sanitize.prepare(env, s.engine, ""); err != nil {
+		return err
+	}
 	done, err := s.addEngine(cmd, env, func() (*library.File, error) { return kept("engine", preload.Engine) })
 	if err != nil {
 		return err

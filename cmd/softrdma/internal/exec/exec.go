@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/sanitize"
 )
 
 const long = `Runs a program that uses libibverbs or librdmacm, such as the Linux RDMA tools, on
@@ -43,12 +44,20 @@ passes SIGINT and SIGTERM on. It exits with the program's exit code, with 128 pl
 the number of the signal that ended it, with 127 if there is no such program, and
 with 126 if it cannot be executed.
 
+With --sanitize the device checks how the program uses it, and prints mistakes with
+the position in the program and what to do: memory that is used after it was
+deregistered, buffers that change while they are sent, queues that must overflow,
+objects that leak. If there was one, the exit code is 66 instead of 0. See "softrdma
+explain OBJECT_LEAKED" and the like.
+
 Two programs without a daemon need two addresses. Programs that take a GID index
 find the device's address at the indices 0 to 3.`
 
 const example = `  softrdma exec -- ./all-tests.sh       servers and clients of one script
 
   softrdma exec -- ibv_devinfo -v
+
+  softrdma exec --sanitize -- ./my-test
 
   softrdma exec -d 127.0.0.1 -- ibv_rc_pingpong -g 0
   softrdma exec -d 127.0.0.2 -- ibv_rc_pingpong -g 0 127.0.0.1
@@ -68,6 +77,7 @@ type options struct {
 	wait     time.Duration // for a daemon; 0 without --wait
 	engine   engine
 	records  string
+	sanitize sanitizeOptions
 }
 
 // NewCommand returns the command.
@@ -84,8 +94,10 @@ func NewCommand() *cobra.Command {
 	f.DurationVar(&s.wait, "wait", 0, "wait for a daemon for this `DURATION`, and fail if there is none")
 	f.Lookup("wait").NoOptDefVal = "30s"
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "print where the device is, each refused call on it, and at the end the first failures and a count for each reason")
+	f.IntVar(&s.sanitize.exit, "sanitize-exit", sanitizeExit, "exit `CODE` if --sanitize has found something and the program's own is 0")
 	cli.AddDeviceFlags(cmd)
 	cli.CompleteFlag(cmd, "engine", engines...)
+	cli.CompleteFlag(cmd, "sanitize", sanitize.Names()...)
 	return cmd
 }
 
@@ -96,6 +108,7 @@ func (s *options) addFlags(f *pflag.FlagSet, device string) {
 	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon to use")
 	f.StringVar(&s.records, "records", "", "write the flight recorder into the directory `DIR` when a queue pair fails")
 	f.VarP(&s.engine, "engine", "", "where the device of the program is: auto, program (in its own process) or daemon")
+	s.sanitize.addFlags(f)
 }
 
 func hasProgram(cmd *cobra.Command, args []string) error {

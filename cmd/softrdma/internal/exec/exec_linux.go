@@ -63,6 +63,9 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.sanitize.prepare(env, s.engine, dir); err != nil {
+		return err
+	}
 	done, err := s.addEngine(cmd, env, func() (*library.File, error) { return s.engineFile(cmd, dir) })
 	if err != nil {
 		return err
@@ -87,7 +90,8 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 	c.Env = append(os.Environ(), env.Variables()...)
 	c.Cancel = func() error { return cancel(cmd.Context(), c.Process) }
 	c.WaitDelay = killDelay
-	return programError(cmd.Context(), args[0], c.Run())
+	found := findingsSize(env)
+	return s.sanitize.judge(env, found, programError(cmd.Context(), args[0], c.Run()))
 }
 
 // environment returns the environment of programs with a preloaded library.

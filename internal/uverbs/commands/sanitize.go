@@ -1,0 +1,27 @@
+//go:build linux
+
+package commands
+
+// abandon tells the sanitizer, if there is one, which objects the program leaves behind.
+func abandon(x *context) {
+	s := x.dev.Adapter.Sanitizer()
+	if s == nil {
+		return
+	}
+	var left []any
+	for _, o := range x.objects {
+		switch o := o.(type) {
+		case *queuePair:
+			left = append(left, o.a)
+		case *cq:
+			left = append(left, o.a)
+		case *srq:
+			left = append(left, o.a)
+		case *mr:
+			left = append(left, o.r)
+		case *pd:
+			left = append(left, o.a)
+		}
+	}
+	s.Abandoned(left)
+}

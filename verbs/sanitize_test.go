@@ -1,0 +1,130 @@
+package verbs_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"softrdma/verbs"
+)
+
+// A selfSender is a device with a queue pair that is connected to itself.
+type selfSender struct {
+	dev *verbs.Device
+	pd  *verbs.PD
+	cq  *verbs.CQ
+	qp  *verbs.QP
+	mr  *verbs.MR
+}
+
+func newSelfSender(t *testing.T, cfg verbs.Config) *selfSender {
+	t.Helper()
+	needUDP(t)
+	dev, err := verbs.NewStack().Open("127.7.1.93", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dev.Close() })
+	s := &selfSender{dev: dev}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.pd, err = dev.AllocPD()
+	check(err)
+	s.cq, err = dev.CreateCQ(verbs.CQConfig{})
+	check(err)
+	s.qp, err = s.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq})
+	check(err)
+	s.mr, err = s.pd.RegisterMemory(make([]byte, 4096), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteAtomic)
+	check(err)
+	e := s.qp.Endpoint()
+	check(s.qp.Connect(e, e, verbs.ConnectConfig{}))
+	return s
+}
+
+// write writes from a region to the own one, and returns the status.
+func (s *selfSender) write(t *testing.T, w verbs.SendWR) verbs.Status {
+	t.Helper()
+	w.Flags, w.RKey, w.RemoteAddr = verbs.Signaled, s.mr.RKey(), w.RemoteAddr+s.mr.Addr()
+	if err := s.qp.PostSend(w); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		wcs := make([]verbs.WC, 1)
+		n, err := s.cq.Poll(wcs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			return wcs[0].Status
+		}
+	}
+}
+
+func (s *selfSender) end(t *testing.T) {
+	t.Helper()
+	if err := errors.Join(s.qp.Destroy(), s.mr.Deregister(), s.cq.Destroy(), s.pd.Dealloc()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSanitizeFindsMistakesOfGoPrograms(t *testing.T) {
+	for want, mistake := range map[string]func(s *selfSender){
+		"": func(s *selfSender) {
+			s.write(t, verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{s.mr.SGE(0, 64)}, RemoteAddr: 2048})
+			s.end(t)
+		},
+		"USE_AFTER_DEREG": func(s *selfSender) {
+			mr, err := s.pd.RegisterMemory(make([]byte, 64), verbs.LocalWrite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sge := mr.SGE(0, 64)
+			if err := mr.Deregister(); err != nil {
+				t.Fatal(err)
+			}
+			if status := s.write(t, verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{sge}}); status != verbs.LocProtErr {
+				t.Errorf("status %v", status)
+			}
+			s.end(t)
+		},
+		"OBJECT_LEAKED": func(s *selfSender) {
+			if err := errors.Join(s.qp.Destroy(), s.mr.Deregister(), s.cq.Destroy()); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			var mu sync.Mutex
+			var found []string
+			s := newSelfSender(t, verbs.Config{Sanitize: "default", SanitizeReport: func(rule, text string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if found = append(found, rule); !strings.Contains(text, "sanitize_test.go:") {
+					t.Errorf("no position in the program:\n%s", text)
+				}
+			}})
+			mistake(s)
+			if err := s.dev.Close(); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(found, strings.Fields(want)) {
+				t.Errorf("found %v", found)
+			}
+		})
+	}
+}
+
+func TestSanitizeUnknownRuleIsRefused(t *testing.T) {
+	_, err := verbs.NewStack().Open("127.7.1.93", verbs.Config{Sanitize: "NO_RULE"})
+	if err == nil || !strings.Contains(err.Error(), "USE_AFTER_DEREG") {
+		t.Errorf("found %v", err)
+	}
+}
