@@ -201,7 +201,7 @@ hosts:
 userlands: preload build dist ## programs of four releases of Debian under softrdma exec, and the packages there (root, debootstrap)
 	@packaging/need.sh debootstrap debootstrap || [ $$? = 1 ]
 	@packaging/need.sh rpm rpm || [ $$? = 1 ]
-	$(GO) test -tags interop -count=1 $(if $(RXE),-v -timeout 150m,-timeout 40m) ./interop/userlands -args -userlands $(if $(RXE),-rxe)
+	$(GO) test -tags interop -count=1 -v -timeout $(if $(RXE),150m,40m) ./interop/userlands -args -userlands $(if $(RXE),-rxe)
 
 # It downloads 250 MB for each release, which the user's cache keeps.
 .PHONY: containers

@@ -50,6 +50,7 @@ mount -t tmpfs none run
 mount -t tmpfs none tmp
 mount --bind "$FILES" mnt
 rm -f usr/bin/softrdma
+test -e etc/hosts || echo 127.0.0.1 localhost > etc/hosts
 eval "$BEFORE"
 exec chroot . /bin/sh -c "cd /tmp; $2"`
 
@@ -72,18 +73,11 @@ type program struct {
 	fails                map[string]string // why it may fail in a release
 }
 
-// What programs of a release cannot do. Datagrams: tests of rdma-core 33 fail for the same reason.
-var (
-	noDatagrams = map[string]string{"bullseye": "a datagram fails with LOC_QP_OP_ERR: rdma-core before 36 does not name address handles by number"}
-	noUCX       = map[string]string{
-		"bullseye": "UCX 1.10: ibv_create_cq fails with EOPNOTSUPP",
-		"sid":      "Debian's UCX 1.23 is built without verbs (libuct_ib)",
-	}
-	noLibfabric = map[string]string{
-		"bullseye": "libfabric 1.11: fi_getinfo finds nothing (ENODATA)",
-		"bookworm": "libfabric 1.17: fi_getinfo finds nothing (ENODATA) in this network",
-	}
-)
+// noUCX are the releases whose UCX has no device of rxe's provider.
+var noUCX = map[string]string{
+	"bullseye": "UCX 1.10 calls ibv_create_cq only if ibv_create_cq_ex fails with ENOSYS, and rdma-core 33 says EOPNOTSUPP",
+	"sid":      "Debian's UCX 1.23 is built without verbs (libuct_ib)",
+}
 
 var programs = []program{
 	{name: "ibv_devinfo", script: "ibv_devinfo", prints: "PORT_ACTIVE"},
@@ -91,15 +85,17 @@ var programs = []program{
 	{name: "realpath", script: "findmnt -n -o TARGET /proc/../proc", prints: "/proc"},
 	{name: "ibv_rc_pingpong", script: both("ibv_rc_pingpong -g 1", "ibv_rc_pingpong -g 1 -c 192.0.2.1"), prints: "8192000 bytes in"},
 	{name: "ibv_uc_pingpong", script: both("ibv_uc_pingpong -g 1", "ibv_uc_pingpong -g 1 -c 192.0.2.1"), prints: "8192000 bytes in"},
-	{name: "ibv_ud_pingpong", script: both("ibv_ud_pingpong -g 1", "ibv_ud_pingpong -g 1 -c 192.0.2.1"), prints: "2048000 bytes in", fails: noDatagrams},
+	{name: "ibv_ud_pingpong", script: both("ibv_ud_pingpong -g 1", "ibv_ud_pingpong -g 1 -c 192.0.2.1"), prints: "2048000 bytes in"},
 	{name: "ibv_srq_pingpong", script: both("ibv_srq_pingpong -g 1", "ibv_srq_pingpong -g 1 -c 192.0.2.1"), prints: "8192000 bytes in"},
 	{name: "ib_write_bw", script: both("ib_write_bw -n 1000", "ib_write_bw -n 1000 192.0.2.1"), prints: "\n 65536      1000 "},
 	{name: "ib_send_lat", script: both("ib_send_lat -n 1000", "ib_send_lat -n 1000 192.0.2.1"), prints: "\n 2       1000 "},
+	{name: "ib_send_lat -c UD", script: both("ib_send_lat -c UD -n 1000", "ib_send_lat -c UD -n 1000 192.0.2.1"), prints: "\n 2       1000 "},
 	{name: "ib_read_bw -R", script: both("ib_read_bw -R -n 1000", "sleep 3; ib_read_bw -R -n 1000 192.0.2.1"), prints: "\n 65536      1000 "},
 	// In rdma-core 65 its client may not end, as with Linux's devices: one thread has seen that there is an
 	// event, and reads it without a limit, while another one destroys the id, and with it the event.
 	{name: "rping", script: "rping -s -C 3 -a 192.0.2.1 & sleep 1; timeout 20 stdbuf -oL rping -c -v -C 3 -a 192.0.2.1; wait $!", prints: "ping data: rdma-ping-2"},
 	{name: "ucmatose", script: both("ucmatose", "ucmatose -s 192.0.2.1"), prints: "test complete"},
+	{name: "udaddy", script: both("udaddy", "udaddy -s 192.0.2.1"), prints: "return status 0"},
 	{name: "UCX tag_bw", script: ucx("tag_bw -s 65536"), prints: "Final:", fails: noUCX},
 	{name: "UCX tag_lat", script: ucx("tag_lat"), prints: "Final:", fails: noUCX},
 	{name: "UCX put_bw", script: ucx("ucp_put_bw -s 65536"), prints: "Final:", fails: noUCX},
@@ -108,9 +104,11 @@ var programs = []program{
 	{name: "UCX stream_bw", script: ucx("stream_bw -s 65536"), prints: "Final:", fails: noUCX},
 	{name: "Open MPI, 2 ranks", script: allReduce(2), prints: "sum 1\n", fails: noUCX},
 	{name: "Open MPI, 4 ranks", script: allReduce(4), prints: "sum 6\n", fails: noUCX},
-	{name: "fi_pingpong -e msg", script: both("fi_pingpong -p verbs -e msg -I 20", "fi_pingpong -p verbs -e msg -I 20 192.0.2.1"), prints: "usec/xfer", fails: noLibfabric},
-	{name: "fi_pingpong -e rdm", script: both("fi_pingpong -p \"verbs;ofi_rxm\" -e rdm -I 20", "fi_pingpong -p \"verbs;ofi_rxm\" -e rdm -I 20 192.0.2.1"), prints: "usec/xfer", fails: noLibfabric},
-	{name: "rdma-core's tests", script: rdmaCore, prints: "none failed", fails: noDatagrams},
+	{name: "fi_pingpong -e msg", script: pingpong("-p verbs -e msg"), prints: "usec/xfer"},
+	{name: "fi_pingpong -e dgram", script: pingpong("-p verbs -e dgram"), prints: "usec/xfer"},
+	{name: "fi_pingpong -e rdm, ofi_rxm", script: pingpong(`-p "verbs;ofi_rxm" -e rdm`), prints: "usec/xfer"},
+	{name: "fi_pingpong -e rdm, ofi_rxd", script: pingpong(`-p "verbs;ofi_rxd" -e rdm`), prints: "usec/xfer"},
+	{name: "rdma-core's tests", script: rdmaCore, prints: "none failed"},
 }
 
 func ucx(test string) string {
@@ -119,14 +117,22 @@ func ucx(test string) string {
 	return `ucx_perftest -h | grep -q "MPI mode" && mpi="-P 0"; ` + both(line, line+" 192.0.2.1")
 }
 
+// pingpong runs libfabric's. Debian has no other programs of fabtests.
+func pingpong(args string) string {
+	line := "fi_pingpong -I 20 " + args
+	// libfabric before 1.12 replaces the mmap of each library by libc's, to see what memory ends.
+	return `fi_info --version | grep -q "libfabric: 1.11" && export FI_MR_CACHE_MONITOR=disabled; ` + both(line, line+" 192.0.2.1")
+}
+
 func allReduce(ranks int) string {
 	return fmt.Sprintf("mpirun --allow-run-as-root --oversubscribe -np %d --mca pml ucx -x UCX_TLS=rc_v,ud_v,self "+
 		`python3 -c "from mpi4py import MPI; c = MPI.COMM_WORLD; s = c.allreduce(c.rank); c.rank or print(\"sum\", s)"`, ranks)
 }
 
 // rdmaCore runs rdma-core's own tests, a module at a time: in one process the newer ones crash, on Linux's Soft RoCE
-// as well.
+// as well. In rdma-core 33 two members of a multicast group take their own datagram for the other's answer.
 const rdmaCore = `cp -r /usr/share/doc/rdma-core/tests . && gunzip -f tests/*.gz
+grep -q client_multicast_traffic tests/rdmacm_utils.py || sed -i "s/def test_rdmacm_async_\(.*\)multicast/def two_way_\1multicast/" tests/test_rdmacm.py
 for m in $(cd tests && ls test_*.py | grep -v "mlx5\|efa\|cuda" | sed "s/.py$//"); do
 	timeout 100 python3 tests/run_tests.py --dev rxe0 -v -k "tests.$m.*" > $m.log 2>&1 || { echo "$m: $?"; tail -1 $m.log; }
 	grep "^FAIL:\|^ERROR:" $m.log
@@ -142,13 +148,20 @@ func TestProgramsOfOtherReleases(t *testing.T) {
 			rxe := newGuest(t)
 			for _, p := range programs {
 				t.Run(p.name, func(t *testing.T) {
-					out, err := in(t, root, filepath.Dir(command), "", `/mnt/softrdma exec -- sh -c "$SCRIPT"`, p.script)
-					rxe.judge(t, root, p, out, err)
-					if err != nil || !strings.Contains(out, p.prints) {
-						if why := p.fails[r.name]; why != "" {
-							t.Skipf("as expected: %s", why)
+					var out string
+					var ended error
+					err := lab.Retry(t, 3, refused, func(int) error {
+						out, ended = in(t, root, filepath.Dir(command), "", `/mnt/softrdma exec -- sh -c "$SCRIPT"`, p.script)
+						if ended == nil && strings.Contains(out, p.prints) {
+							return nil
 						}
-						t.Errorf("%s (%s): %v, expected %q in its output, found:\n%s", r.name, r.why, err, p.prints, out)
+						return fmt.Errorf("%s (%s): %v, expected %q in its output, found:\n%s", r.name, r.why, ended, p.prints, out)
+					})
+					rxe.judge(t, root, p, out, ended)
+					if why := p.fails[r.name]; err != nil && why != "" {
+						t.Skipf("as expected: %s", why)
+					} else if err != nil {
+						t.Error(err)
 					}
 					if p.script == rdmaCore {
 						t.Log(out[max(0, len(out)-200):])
@@ -163,6 +176,12 @@ func TestProgramsOfOtherReleases(t *testing.T) {
 			})
 		})
 	}
+}
+
+// refused reports whether perftest's -R failed because its server told the client to connect before it listened
+// again, which it does (4.5) where the processors are busy. Its client then crashes.
+func refused(err error) bool {
+	return strings.Contains(err.Error(), "RDMA_CM_EVENT_REJECTED; error: 8")
 }
 
 // needed returns the path of what a make target makes.
