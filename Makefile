@@ -144,7 +144,7 @@ dist: ## archives for six systems, deb and rpm, with checksums and SBOM, in bin/
 	else echo "SKIPPED library of softrdma exec: no C compiler (gcc)"; fi
 	@if command -v aarch64-linux-gnu-gcc >/dev/null; then CC=aarch64-linux-gnu-gcc $(MAKE) $(PRELOAD)-arm64; \
 	elif [ "$$($(GO) env GOHOSTARCH)" != arm64 ]; then echo "dist: linux-arm64 without the library of softrdma exec: no aarch64-linux-gnu-gcc"; fi
-	cd packaging && $(GO) run ./dist
+	cd packaging && $(GO) run ./dist $(if $(MAINTAINER),-maintainer '$(MAINTAINER)')
 
 .PHONY: image
 image: dist ## a static container image, in bin/softrdma-image.tar (buildah, no registry)
