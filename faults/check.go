@@ -54,6 +54,17 @@ func (r *Rules) Check() error {
 	return nil
 }
 
+// onStreams returns an *Error for the first rule that a device of iWARP cannot follow: TCP repeats what is
+// lost, below what the device sees.
+func (r *Rules) onStreams() error {
+	for i := range r.Rules {
+		if a := r.Rules[i].Action; classesOf(&r.Rules[i])&(ofSent|ofReceived) != 0 {
+			return &Error{i, "action", "no action of packets: an iWARP stream loses, repeats and changes nothing", string(a)}
+		}
+	}
+	return nil
+}
+
 func (r *Rule) check() *Error {
 	takes, ok := parameters[r.Action]
 	if !ok {

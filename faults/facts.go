@@ -51,9 +51,6 @@ func (f *PacketFacts) Read(b []byte) {
 	}
 }
 
-// Opcode returns the packet's opcode.
-func (f *PacketFacts) Opcode() ib.Opcode { return f.opcode }
-
 // CompletionFacts are what rules select completions by.
 type CompletionFacts struct {
 	QPN    uint32

@@ -9,15 +9,16 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"softrdma/internal/wire/ib"
 )
 
 // An Injector has the rules of one device. Its methods may be called from any goroutine; now is any clock
 // that does not go back, the same in all calls. The rules begin with the first call that says what time it is.
 type Injector struct {
-	// Changed, unless it is nil, is called when the rules have changed. Whoever calls Set sets it before.
+	// Changed, unless it is nil, is called when the rules have changed. The device sets it before others have the injector.
 	Changed func()
+
+	// Streams refuses rules that a device of iWARP cannot follow. The device sets it with Changed.
+	Streams bool
 
 	device string
 	active atomic.Uint32 // classes of rules that there are
@@ -52,6 +53,11 @@ func New(r Rules, device string) (*Injector, error) {
 func (x *Injector) Set(r Rules) error {
 	if err := r.Check(); err != nil {
 		return err
+	}
+	if x.Streams {
+		if err := r.onStreams(); err != nil {
+			return err
+		}
 	}
 	x.set(r)
 	if x.Changed != nil {
@@ -132,7 +138,7 @@ type Verdict struct {
 	Rate      *Rule
 	Corrupt   *Rule
 	At        uint64        // random, where Corrupt changes a byte
-	Answer    ib.Syndrome   // of a responder, if it is not 0
+	Answer    uint8         // syndrome of a responder's refusal, if it is not 0
 	Stall     time.Duration // of the queue pair
 	Slow      time.Duration // memory
 }
@@ -186,7 +192,7 @@ func (v *Verdict) add(m *matcher, i int, draw uint64) {
 	case Corrupt:
 		v.Corrupt, v.At = r, draw
 	case Answer:
-		v.Answer = m.syndrome
+		v.Answer = uint8(m.syndrome)
 	case Stall:
 		v.Stall += time.Duration(r.Time)
 	case SlowMemory:

@@ -11,7 +11,7 @@
 // decide. It advances once for each match, so that the same rules, seed and traffic give the same hits,
 // and other rules change nothing.
 //
-// The package decides only: it does no I/O and reads no clock. The device carries out what it says.
+// The package decides only: it does no I/O and reads no clock. The device does what it says.
 package faults
 
 import (

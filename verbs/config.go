@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"softrdma/faults"
 	"softrdma/internal/reason"
 )
 
@@ -75,6 +76,10 @@ type Config struct {
 	// connection.
 	Markers bool
 
+	// Faults are rules of what goes wrong on purpose: lost, late and wrong packets, and more. Nil means
+	// none. Device.Faults changes them later.
+	Faults *faults.Rules
+
 	// PeerTimeout is how long a connection's peer may be silent before the
 	// connection fails, with or without work in flight.
 	//
@@ -136,6 +141,19 @@ type Config struct {
 	// lines with the program's positions. It must not call the device, and may be called from
 	// several goroutines. Nil prints the text to standard error.
 	SanitizeReport func(rule, text string)
+}
+
+// injector returns what applies the rules of faults to a device.
+func (c *Config) injector(device string, p Protocol) (*faults.Injector, error) {
+	x, _ := faults.New(faults.Rules{}, device) // no rules are not wrong
+	x.Streams = p == IWARP
+	if c.Faults == nil {
+		return x, nil
+	}
+	if err := x.Set(*c.Faults); err != nil {
+		return nil, &reason.Error{Detail: reason.Detail{Reason: reason.Argument}, Text: "rules of faults: " + err.Error(), Cause: err}
+	}
+	return x, nil
 }
 
 // spin returns how long to poll for packets before sleeping.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"softrdma/faults"
 	"softrdma/internal/adapter"
 	"softrdma/internal/allocation"
 	"softrdma/internal/host"
@@ -55,8 +56,13 @@ type Device struct {
 	mu       sync.Mutex
 	captures []*Capture
 
-	kept keptRecords
+	kept   keptRecords
+	faults *faults.Injector
 }
+
+// Faults returns what applies rules of faults to the device (Config.Faults). Its rules can be changed at
+// any time, and it lists what they have hit.
+func (d *Device) Faults() *faults.Injector { return d.faults }
 
 // Name returns the name of the network interface.
 func (d *Device) Name() string { return d.choice.Interface.Name }

@@ -49,19 +49,20 @@ type portOpening struct {
 // attach attaches to a port and opens a device on it.
 func (s *Stack) attach(ctx context.Context, name string, cfg *Config, o *portOpening) (*Device, error) {
 	control, recovery, err := transmission(cfg.Congestion, cfg.Recovery)
-	if err = errors.Join(err, cfg.refuseFabric(), cfg.checkSanitize()); err != nil {
+	x, rulesErr := cfg.injector(name, InfiniBand)
+	if err = errors.Join(err, cfg.refuseFabric(), rulesErr, cfg.checkSanitize()); err != nil {
 		return nil, err
 	}
 	p, err := fabric.Open(ctx, name, o.share, adapter.Config{
 		Spin: cfg.spin(), Window: cfg.Window, Control: control, Recovery: recovery, PeerTimeout: cfg.PeerTimeout, KeepReasons: cfg.KeepReasons, Mirror: o.mirror,
-		Sanitizer: s.sanitizer(cfg),
+		Sanitizer: s.sanitizer(cfg), Faults: x,
 	})
 	if err != nil {
 		return nil, err
 	}
 	info := p.Port.Info()
 	d := &Device{
-		protocol: InfiniBand, spin: cfg.spin(), guid: info.NodeInfo.NodeGUID, fabric: p, choice: fabricChoice(info),
+		protocol: InfiniBand, spin: cfg.spin(), guid: info.NodeInfo.NodeGUID, fabric: p, choice: fabricChoice(info), faults: x,
 		drv: p, local: p.Device.Device, slots: o.slots, release: o.release,
 		state: func() host.PortState { return host.PortState{Up: p.Active(), Addr: true} },
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"softrdma/faults"
 	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
 	"softrdma/internal/host"
@@ -26,6 +27,7 @@ type opening struct {
 	mode     samehost.Mode
 	allow    []string
 	mirror   *trace.Mirror
+	faults   *faults.Injector
 	hostDir  string // of the memory path; empty for the default
 	links    links
 	release  func() error
@@ -37,6 +39,9 @@ func (p *opening) check(cfg *Config) (err error) {
 	if err == nil && p.protocol == IWARP {
 		err = refuseTransmission("iWARP leaves both to TCP", cfg.Congestion, cfg.Recovery)
 	}
+	var rulesErr error
+	p.faults, rulesErr = cfg.injector(p.choice.Interface.Name, p.protocol)
+	err = errors.Join(err, rulesErr)
 	var modeErr error
 	p.mode, p.allow, modeErr = cfg.sameHost()
 	if err = errors.Join(err, modeErr, cfg.checkSanitize()); err != nil {
@@ -70,12 +75,12 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	a := adapter.Open(adapter.Config{
 		Networks: p.links.networks, Share: p.links.share, Streams: p.links.streams, Spin: d.spin, Window: cfg.Window,
 		Control: p.control, Recovery: p.recovery, MTU: p.mtu, GUID: guid, PeerTimeout: cfg.PeerTimeout, KeepReasons: cfg.KeepReasons,
-		Loopback: b, Mirror: p.mirror, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
+		Loopback: b, Mirror: p.mirror, Faults: p.faults, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
 		Sanitizer: s.sanitizer(cfg),
 		HostBells: p.mode != samehost.Off && p.protocol != IWARP, MemoryOnly: p.mode == samehost.Require,
 		Reach: func(peer qp.Endpoint, qpn uint32) error { return s.reach(d, cfg, peer, qpn) },
 	})
-	d.drv, d.local = local.Device{Device: a}, a
+	d.drv, d.local, d.faults = local.Device{Device: a}, a, p.faults
 	if err := d.publish(p); err != nil {
 		return nil, errors.Join(err, a.Close(), d.giveUp())
 	}

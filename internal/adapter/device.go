@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/faults"
 	"softrdma/internal/adapter/partition"
 	"softrdma/internal/congestion"
 	"softrdma/internal/frame"
@@ -116,6 +117,9 @@ type Config struct {
 	// GUID is the device's, by which communication managers know it.
 	GUID uint64
 
+	// Faults has the rules of what goes wrong on purpose; nil if there are none.
+	Faults *faults.Injector
+
 	// Random draws queue pair numbers and keys; nil takes crypto/rand.
 	// Only simulations that must run the same way twice set it.
 	Random   func() uint32
@@ -191,6 +195,9 @@ func Open(cfg Config) *Device {
 	d.openLanes()
 	d.Trace.Changed = d.traceChanged
 	d.Trace.Refused = func(qpn uint32, x reason.Detail) { d.refusals.Add(d.clock(), qpn, x) }
+	if cfg.Faults != nil {
+		d.inject(cfg.Faults)
+	}
 	if cfg.Loopback != nil {
 		cfg.Loopback.add(d)
 	}

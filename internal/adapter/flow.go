@@ -162,6 +162,7 @@ func (t *flowTable) close(f *txFlow) {
 		return
 	}
 	t.lane.network.flush()
+	t.lane.faults.forget(f)
 	if !f.offline {
 		t.lane.net.Close(f.Flow)
 	}
@@ -170,6 +171,7 @@ func (t *flowTable) close(f *txFlow) {
 
 // closeAll closes all flows, with the lane.
 func (t *flowTable) closeAll() {
+	t.lane.faults.forget(nil)
 	for _, f := range t.open {
 		if !f.offline {
 			t.lane.net.Close(f.Flow)

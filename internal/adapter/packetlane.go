@@ -51,6 +51,8 @@ type packetLane struct {
 	reports unreachable.Reader
 	taken   inbox // out of inbox
 
+	faults *faultyLane // nil without rules for packets
+
 	inbox inbox // packets that came to other lanes, from any goroutine; the driver's doorbell guards it
 }
 

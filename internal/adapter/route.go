@@ -126,11 +126,11 @@ func (t *flowTable) choose(f *txFlow, qpn uint32, s *search) route {
 	l := t.lane
 	if d := t.neighbor(f); d != nil {
 		if to := d.packetLane(qpn); to != nil {
-			return l.tapped(to.tappedArrivals(&processRoute{&l.process, to}))
+			return t.faulty(l.tapped(to.tappedArrivals(&processRoute{&l.process, to})))
 		}
 	}
 	if p := l.host.Find(f.Peer, qpn); p != nil {
-		return l.tapped(&hostRoute{&l.hostItem, p.To(qpn)})
+		return t.faulty(l.tapped(&hostRoute{&l.hostItem, p.To(qpn)}))
 	}
 	r := t.outside(f, qpn)
 	if !t.searches(f) {
@@ -169,13 +169,13 @@ func (t *flowTable) neighbor(f *txFlow) *Device {
 }
 
 // reroute chooses all routes again: a device of this process was opened or closed, a channel to a
-// peer was attached or detached, the device's address has changed, or a trace has begun or ended.
+// peer was attached or detached, the device's address has changed, a trace has begun or ended, or rules of faults have changed.
 func (t *flowTable) reroute() {
 	if b := t.lane.dev.cfg.Loopback; b != nil {
 		t.seen = b.changes.Load()
 	}
 	t.lane.network.flush() // before what takes another route
-	t.wired = t.lane.tapped(&t.lane.network)
+	t.wired = t.faulty(t.lane.tapped(&t.lane.network))
 	for _, f := range t.open {
 		t.layOut(f)
 	}

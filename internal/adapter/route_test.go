@@ -2,7 +2,6 @@ package adapter_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -65,33 +64,6 @@ func transfer(t *testing.T, a, b *side, n int) {
 	if !bytes.Equal(a.mem[:n], b.mem[:n]) || !bytes.Equal(a.mem[:n], a.mem[half:][:n]) || !bytes.Equal(a.mem[:n], b.mem[half:][:n]) {
 		t.Fatal("wrong bytes arrived")
 	}
-}
-
-// A wrapper may lose, repeat, delay and change packets on any route. The connection repairs it.
-func TestWrappedRouteThatLosesPacketsIsRepaired(t *testing.T) {
-	everyRoute(t, func(t *testing.T, a, b *side) {
-		spoilt := uint64(0)
-		for i := range 3 {
-			there, back := &adapter.Trouble{Lose: 7 + i, Repeat: 5, Delay: 11, Spoil: 13 * i}, &adapter.Trouble{Lose: 6, Repeat: 4}
-			if from, to := there.Wrap(a.qp), back.Wrap(b.qp); from != to {
-				t.Fatalf("packets take %v there, %v back", from, to)
-			}
-			transfer(t, a, b, 20001+i)
-			if there.Lost == 0 || there.Repeated == 0 || there.Delayed == 0 || i > 0 && there.Spoilt == 0 || back.Lost == 0 {
-				t.Errorf("there %d packets lost, %d repeated, %d delayed, %d spoilt; back %d lost", there.Lost, there.Repeated, there.Delayed, there.Spoilt, back.Lost)
-			}
-			if spoilt += uint64(there.Spoilt); i == 0 {
-				must(t, a.Link.Wrong)
-			}
-		}
-		if a.qp.Path() == object.PathNetwork { // which looks at packets itself
-			if !errors.Is(a.Link.Wrong, simnet.ErrICRC) || b.Link.Wrong != nil {
-				t.Errorf("the network refused %v and %v, expected a wrong ICRC and nothing", a.Link.Wrong, b.Link.Wrong)
-			}
-		} else if n := b.count(reason.PacketOpcode); n != spoilt {
-			t.Errorf("%d packets without an opcode refused, expected %d", n, spoilt)
-		}
-	})
 }
 
 // completions are the Completed events of a trace, as text.

@@ -122,6 +122,15 @@ func (c *Writer) Trace(e *trace.Event) {
 			c.hold(e, pcapgo.NgEpbFlagDirectionInbound)
 		}
 		c.comment(fmt.Sprintf("QP 0x%06x %v: %s", e.QPN, e.Detail.Reason, e.Text()))
+	case trace.Injected:
+		if !c.holds(&e.Packet) {
+			direction := pcapgo.NgEpbFlagDirectionInbound
+			if e.Sent {
+				direction = pcapgo.NgEpbFlagDirectionOutbound
+			}
+			c.hold(e, direction)
+		}
+		c.comment("fault " + e.Fault)
 	case trace.State:
 		s := fmt.Sprintf("QP 0x%06x %v -> %v", e.QPN, qp.State(e.From), qp.State(e.To))
 		if e.Detail.Reason != reason.None {

@@ -28,6 +28,7 @@ const (
 	PacketTooLong
 	PacketStray
 	PacketSlot
+	FaultInjected
 )
 
 const packetsRoom Reason = 1
@@ -59,6 +60,7 @@ var _ = register(packetsRoom, []row{
 	{PacketTooLong, "PACKET_TOO_LONG", "datagram longer than the receive buffer: room for %d bytes, found %d"},
 	{PacketStray, "PACKET_STRAY", "packet arrived on another lane than its queue pair's, and the queue between lanes is full: limit %d bytes, packet of %d bytes"},
 	{PacketSlot, "PACKET_SLOT", "packet for a queue pair of another program on this address could not be handed over: this program's share is %d, found QPN %#06x"},
+	{FaultInjected, "FAULT_INJECTED", "rules of faults have hit, on purpose: %d of them, the first is rule %d"},
 }, kinds{
 	PacketTransport: {NumTransport, NumTransport},
 	PacketQPState:   {NumQPState, NumQPState},

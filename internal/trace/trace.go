@@ -31,6 +31,7 @@ const (
 	Refused               // a drop, a NAK or an error, with its reason
 	State                 // a queue pair changed its state
 	Completed             // a work request completed
+	Injected              // a rule of faults has hit a packet, which the event has whether or not it leaves
 )
 
 // An Event is valid only during the call of Listener.Trace. A listener must copy
@@ -50,7 +51,9 @@ type Event struct {
 	Opcode uint8  // Completed: a queue.WCOp
 	Status uint8  // Completed: a queue.Status
 
-	Said reason.Detail // Completed: why the peer says that it refused the request, if it does
+	Said  reason.Detail // Completed: why the peer says that it refused the request, if it does
+	Fault string        // Injected: the rule, and what it does
+	Sent  bool          // Injected: the packet is one that the device sends
 
 	// Peer and Source are whole addresses, of which the detail of PACKET_SOURCE has a part: that
 	// of the connection's peer, and that of the packet.
@@ -181,6 +184,15 @@ func (s *Stream) RefuseSource(qpn uint32, d reason.Detail, peer, source netip.Ad
 	s.count(qpn, d)
 	if s.On() {
 		s.Emit(&Event{Kind: Refused, Time: time.Now(), QPN: qpn, Detail: d, Peer: peer, Source: source})
+	}
+}
+
+// Inject counts a hit of a rule of faults, and emits it if there is a listener.
+func (s *Stream) Inject(e *Event) {
+	s.count(e.QPN, reason.Detail{Reason: reason.FaultInjected})
+	if s.On() {
+		e.Kind, e.Time = Injected, time.Now()
+		s.Emit(e)
 	}
 }
 

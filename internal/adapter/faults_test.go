@@ -1,0 +1,128 @@
+package adapter_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"softrdma/faults"
+	"softrdma/internal/capture"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/simnet/rig"
+)
+
+// packetFaults are rules with each action of sent packets.
+var packetFaults = map[string]faults.Rule{
+	"drop":       {Action: faults.Drop},
+	"delay":      {Action: faults.Delay, Time: faults.Duration(time.Millisecond), Jitter: faults.Duration(time.Millisecond)},
+	"duplicate":  {Action: faults.Duplicate},
+	"reorder":    {Action: faults.Reorder, Behind: 2},
+	"corrupt":    {Action: faults.Corrupt},
+	"header":     {Action: faults.Corrupt, Part: "header"},
+	"mark":       {Action: faults.Mark},
+	"rate":       {Action: faults.Rate, Rate: 10 << 20},
+	"black hole": {Action: faults.BlackHole, Above: 1000, Select: faults.Selector{Count: 3}},
+}
+
+func set(t *testing.T, s *side, r faults.Rule, p float64) *faults.Injector {
+	t.Helper()
+	r.Select.Probability, r.Select.Direction = p, faults.Sent
+	x, err := faults.New(faults.Rules{Seed: 5, Rules: []faults.Rule{r}}, "rdma0")
+	must(t, err)
+	s.Dev.Inject(x)
+	return x
+}
+
+func TestFaultsOfPacketsAreRepaired(t *testing.T) {
+	for name, r := range packetFaults {
+		t.Run(name, func(t *testing.T) {
+			everyRoute(t, func(t *testing.T, a, b *side) {
+				x, y := set(t, a, r, 0.2), set(t, b, r, 0.2)
+				for i := range 3 {
+					transfer(t, a, b, 20001+i)
+				}
+				n, m := x.Counts()[0], y.Counts()[0]
+				if n == 0 || a.count(reason.FaultInjected) != n || b.count(reason.FaultInjected) != m {
+					t.Errorf("%d and %d hits, counted %d and %d", n, m, a.count(reason.FaultInjected), b.count(reason.FaultInjected))
+				}
+			})
+		})
+	}
+}
+
+func TestFaultsWithOneSeedHitTheSamePackets(t *testing.T) {
+	for name, r := range packetFaults {
+		t.Run(name, func(t *testing.T) {
+			var runs [2][]string
+			for i := range runs {
+				a, b := connected(t, qp.RC)
+				x := set(t, a, r, 0.2)
+				transfer(t, a, b, 20001)
+				for _, h := range x.Hits() {
+					h.Time = 0
+					runs[i] = append(runs[i], h.What[:10]+h.What[10:len(h.What)-len(", queue pair 0x000000")]+fmt.Sprint(h.Match))
+				}
+			}
+			if len(runs[0]) == 0 || !slices.Equal(runs[0], runs[1]) {
+				t.Errorf("hits differ: %q and %q", runs[0], runs[1])
+			}
+		})
+	}
+}
+
+// Datagrams come to harm as the rule says, and nothing repairs them.
+func TestFaultsOfDatagrams(t *testing.T) {
+	for _, x := range []struct {
+		r    faults.Rule
+		want int // of three
+	}{
+		{faults.Rule{Action: faults.Drop, Select: faults.Selector{Nth: 2}}, 2},
+		{faults.Rule{Action: faults.Duplicate, Select: faults.Selector{Nth: 2}}, 4},
+		{faults.Rule{Action: faults.Delay, Time: faults.Duration(time.Second), Select: faults.Selector{Nth: 2}}, 3},
+		{faults.Rule{Action: faults.Reorder, Select: faults.Selector{Nth: 1}}, 3},
+		{faults.Rule{Action: faults.Corrupt, ICRC: "right", Select: faults.Selector{Nth: 1}}, 3},
+	} {
+		t.Run(string(x.r.Action), func(t *testing.T) {
+			a, b, to := aligned(t, qp.UD)
+			in, err := faults.New(faults.Rules{Rules: []faults.Rule{x.r}}, "rdma0")
+			must(t, err)
+			a.Dev.Inject(in)
+			for i := range 5 {
+				b.recv(t, uint64(i), i*64, 64)
+			}
+			for i := range 3 {
+				a.mem[i] = byte(i + 1)
+				must(t, rig.PostSend(a.qp, rig.Send{ID: uint64(i), Op: queue.Send, SGEs: []memory.SGE{{Addr: a.sge(0, 1).Addr + uint64(i), Length: 1, LKey: a.mr.Key}}, UD: to}))
+			}
+			_, err = b.Wait(b.cq, x.want)
+			must(t, err)
+			for b.Net.Step() {
+			}
+			if n := b.cq.Ring().Len(); n != 0 {
+				t.Errorf("%d datagrams more than %d", n, x.want)
+			}
+			if n := in.Counts()[0]; n != 1 {
+				t.Errorf("%d hits, expected 1", n)
+			}
+		})
+	}
+}
+
+func TestFaultsAreCommentsOfCaptures(t *testing.T) {
+	a, b := connected(t, qp.RC)
+	var file bytes.Buffer
+	w, err := capture.NewWriter(&file)
+	must(t, err)
+	defer a.Dev.Trace.Attach(w)()
+	set(t, a, packetFaults["drop"], 0.2)
+	transfer(t, a, b, 20001)
+	must(t, w.Close())
+	if !bytes.Contains(file.Bytes(), []byte("fault rule 1: drop")) {
+		t.Error("the capture has no comment of the fault")
+	}
+}
