@@ -269,7 +269,9 @@ func (s *Sanitizer) retire(q *pair, e *queue.CQE) {
 		}
 	}
 	for _, r := range q.posted[:last+1] {
-		if !r.hashed || e.Status != queue.Success {
+		// The buffer of an unsignalled request may be free before a later request completes: the peer's
+		// answer has told so.
+		if !r.hashed || !r.signaled || e.Status != queue.Success {
 			continue
 		}
 		if sum, ok := s.sum(r.list); ok && sum != r.sum {

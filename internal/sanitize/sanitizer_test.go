@@ -214,7 +214,7 @@ func TestSanitizerCorrectProgramHasNoFinding(t *testing.T) {
 	r := newRig(t, "default")
 	for n := range 100 {
 		r.receive(r.mr.Key)
-		r.buffer[7] = byte(n)
+		r.buffer[7] = byte(n) // also of the unsignalled request
 		r.post(queue.Send, 0, r.mr.Key)
 		r.post(queue.Write, queue.Signaled, r.mr.Key)
 		r.sq.Release(r.sq.Next(r.sq.Consumer()))
