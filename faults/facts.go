@@ -51,6 +51,9 @@ func (f *PacketFacts) Read(b []byte) {
 	}
 }
 
+// Request reports whether the packet is a request, which a responder answers.
+func (f *PacketFacts) Request() bool { return f.opcode.Info() != nil && request(f.opcode.Info()) }
+
 // CompletionFacts are what rules select completions by.
 type CompletionFacts struct {
 	QPN    uint32

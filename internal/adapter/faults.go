@@ -11,7 +11,6 @@ import (
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/object"
-	"softrdma/internal/reason"
 	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
 )
@@ -42,13 +41,15 @@ type faultyLane struct {
 	free  map[*faults.Rule]time.Duration // when a limited rate is next free
 	again bool                           // packets pass that have waited
 	ready bool                           // waits for its turn
+	holds map[uint32]hold                // of queue pairs whose packets wait
 }
 
 // A latePacket leaves later.
 type latePacket struct {
 	packet
 	due    time.Duration
-	behind int // packets that are to overtake it
+	behind int         // packets that are to overtake it
+	in     *machine.In // of a packet that was received: what it came with
 }
 
 var _ schedule.Task = (*faultyLane)(nil)
@@ -65,14 +66,14 @@ func (d *Device) faultsChanged() {
 		return // rules for packets are refused
 	}
 	d.lockedPackets(func(l *packetLane) {
-		if x := d.cfg.Faults; x.OnSent() && l.faults == nil {
+		if x := d.cfg.Faults; l.faults == nil && (x.OnSent() || x.OnReceived()) {
 			l.faults = &faultyLane{lane: l, rules: x}
 			l.faults.entry.Init(l.faults)
 		}
 		if l.faults != nil {
-			l.faults.free = make(map[*faults.Rule]time.Duration)
+			l.faults.free, l.faults.holds = make(map[*faults.Rule]time.Duration), make(map[uint32]hold)
 		}
-		l.flows.reroute()
+		l.watchChanged()
 	})
 }
 
@@ -130,7 +131,7 @@ func (r *faultRoute) Put(p *packet) {
 	if v.Hits > 0 {
 		r.show(p, &v)
 	}
-	r.overtaken()
+	r.overtaken(false)
 }
 
 // change changes the packet as the rules say.
@@ -144,7 +145,18 @@ func (r *faultRoute) change(p *packet, v *faults.Verdict) {
 	if v.Corrupt == nil {
 		return
 	}
-	body := part(p.data, v.Corrupt)
+	corrupt(p.data, v)
+	switch {
+	case v.Corrupt.ICRC == "right":
+		p.stamp(p.id)
+	case r.Path() != object.PathNetwork: // whose receiver computes no ICRC, and would drop the packet otherwise
+		v.Drop = true
+	}
+}
+
+// corrupt changes the bytes that a rule names, or one at random.
+func corrupt(b []byte, v *faults.Verdict) {
+	body := part(b, v.Corrupt)
 	for _, i := range v.Corrupt.Bytes {
 		if i < len(body) {
 			body[i] ^= 0xff
@@ -152,12 +164,6 @@ func (r *faultRoute) change(p *packet, v *faults.Verdict) {
 	}
 	if len(v.Corrupt.Bytes) == 0 && len(body) > 0 {
 		body[v.At%uint64(len(body))] ^= 0xff
-	}
-	switch {
-	case v.Corrupt.ICRC == "right":
-		p.stamp(p.id)
-	case r.Path() != object.PathNetwork: // whose receiver computes no ICRC, and would drop the packet otherwise
-		v.Drop = true
 	}
 }
 
@@ -196,7 +202,8 @@ func (r *faultRoute) due(now time.Duration, p *packet, v *faults.Verdict) (at ti
 
 // show counts a hit and shows the trace the packet.
 func (r *faultRoute) show(p *packet, v *faults.Verdict) {
-	e := trace.Event{QPN: p.q.QPN, Sent: true, Detail: reason.Detail{Reason: reason.FaultInjected, Expected: uint64(v.Hits), Found: uint64(v.Rule + 1)}}
+	e := hitEvent(p.q.QPN, v)
+	e.Sent = true
 	if r.lane.watch != nil {
 		e.Fault = fmt.Sprintf("rule %d: %s", v.Rule+1, v.Action)
 		e.Packet = trace.Packet{
@@ -210,35 +217,39 @@ func (r *faultRoute) show(p *packet, v *faults.Verdict) {
 // keep keeps a copy of a packet until it is due, or until others have overtaken it.
 func (x *faultyLane) keep(p *packet, due time.Duration, behind int) {
 	if x.bytes+len(p.data) > maxLate {
-		return
+		return // lost, as behind a full queue
 	}
-	// The packet waits for its turn: the caller's count of those behind it begins with the next.
-	c := &latePacket{*p, due, behind + 1}
-	if behind == 0 {
-		c.behind = 0
+	if behind > 0 {
+		behind++ // the caller counts this packet as well
 	}
+	c := &latePacket{packet: *p, due: due, behind: behind}
 	c.header, c.data = slices.Clone(p.header), slices.Clone(p.data)
 	if p.flow == &x.lane.flows.reply { // which the next answer uses
 		f, t := *p.flow.Flow, *p.flow
 		t.Flow, t.routes = &f, make([]route, len(p.flow.routes))
 		c.flow = &t
 	}
-	i, _ := slices.BinarySearchFunc(x.late, due, func(o *latePacket, t time.Duration) int {
+	x.bytes += len(c.data)
+	x.insert(c)
+}
+
+// insert lets a packet wait.
+func (x *faultyLane) insert(c *latePacket) {
+	i, _ := slices.BinarySearchFunc(x.late, c.due, func(o *latePacket, t time.Duration) int {
 		if o.due <= t {
 			return -1
 		}
 		return 1
 	})
 	x.late = slices.Insert(x.late, i, c)
-	x.bytes += len(c.data)
 	x.lane.tasks.Lower(&x.entry, x.Deadline())
 }
 
 // overtaken counts a packet for those that wait behind others, and sends the ones that have waited enough.
-func (x *faultyLane) overtaken() {
+func (x *faultyLane) overtaken(received bool) {
 	for i := 0; i < len(x.late); i++ {
 		c := x.late[i]
-		if c.behind == 0 {
+		if c.behind == 0 || received != (c.in != nil) {
 			continue
 		}
 		if c.behind--; c.behind == 0 {
@@ -252,6 +263,10 @@ func (x *faultyLane) overtaken() {
 // leave sends a packet that has waited, on the route that leads to its destination now.
 func (x *faultyLane) leave(c *latePacket) {
 	x.bytes -= len(c.data)
+	if c.in != nil {
+		x.arrive(c)
+		return
+	}
 	crc := [ib.ICRCLen]byte(c.data[len(c.data)-ib.ICRCLen:])
 	wrong := ib.ICRC(c.data) != c.flow.CRC.Sum(c.id, c.data)
 	x.again = true

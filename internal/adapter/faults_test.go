@@ -29,9 +29,9 @@ var packetFaults = map[string]faults.Rule{
 	"black hole": {Action: faults.BlackHole, Above: 1000, Select: faults.Selector{Count: 3}},
 }
 
-func set(t *testing.T, s *side, r faults.Rule, p float64) *faults.Injector {
+func set(t *testing.T, s *side, r faults.Rule, direction string) *faults.Injector {
 	t.Helper()
-	r.Select.Probability, r.Select.Direction = p, faults.Sent
+	r.Select.Probability, r.Select.Direction = 0.2, direction
 	x, err := faults.New(faults.Rules{Seed: 5, Rules: []faults.Rule{r}}, "rdma0")
 	must(t, err)
 	s.Dev.Inject(x)
@@ -42,12 +42,41 @@ func TestFaultsOfPacketsAreRepaired(t *testing.T) {
 	for name, r := range packetFaults {
 		t.Run(name, func(t *testing.T) {
 			everyRoute(t, func(t *testing.T, a, b *side) {
-				x, y := set(t, a, r, 0.2), set(t, b, r, 0.2)
+				x, y := set(t, a, r, faults.Sent), set(t, b, r, faults.Sent)
 				for i := range 3 {
 					transfer(t, a, b, 20001+i)
 				}
 				n, m := x.Counts()[0], y.Counts()[0]
 				if n == 0 || a.count(reason.FaultInjected) != n || b.count(reason.FaultInjected) != m {
+					t.Errorf("%d and %d hits, counted %d and %d", n, m, a.count(reason.FaultInjected), b.count(reason.FaultInjected))
+				}
+			})
+		})
+	}
+}
+
+// receivedFaults are rules with each action of packets that arrive.
+var receivedFaults = map[string]faults.Rule{
+	"drop":        packetFaults["drop"],
+	"delay":       packetFaults["delay"],
+	"duplicate":   packetFaults["duplicate"],
+	"reorder":     packetFaults["reorder"],
+	"corrupt":     packetFaults["corrupt"],
+	"mark":        packetFaults["mark"],
+	"stall":       {Action: faults.Stall, Time: faults.Duration(time.Millisecond)},
+	"slow memory": {Action: faults.SlowMemory, Time: faults.Duration(time.Millisecond)},
+}
+
+func TestFaultsOfReceivedPacketsAreRepaired(t *testing.T) {
+	for name, r := range receivedFaults {
+		t.Run(name, func(t *testing.T) {
+			everyRoute(t, func(t *testing.T, a, b *side) {
+				x, y := set(t, a, r, faults.Received), set(t, b, r, faults.Received)
+				for i := range 3 {
+					transfer(t, a, b, 20001+i)
+				}
+				n, m := x.Counts()[0], y.Counts()[0]
+				if n+m == 0 || a.count(reason.FaultInjected) != n || b.count(reason.FaultInjected) != m {
 					t.Errorf("%d and %d hits, counted %d and %d", n, m, a.count(reason.FaultInjected), b.count(reason.FaultInjected))
 				}
 			})
@@ -61,7 +90,7 @@ func TestFaultsWithOneSeedHitTheSamePackets(t *testing.T) {
 			var runs [2][]string
 			for i := range runs {
 				a, b := connected(t, qp.RC)
-				x := set(t, a, r, 0.2)
+				x := set(t, a, r, faults.Sent)
 				transfer(t, a, b, 20001)
 				for _, h := range x.Hits() {
 					h.Time = 0
@@ -119,7 +148,7 @@ func TestFaultsAreCommentsOfCaptures(t *testing.T) {
 	w, err := capture.NewWriter(&file)
 	must(t, err)
 	defer a.Dev.Trace.Attach(w)()
-	set(t, a, packetFaults["drop"], 0.2)
+	set(t, a, packetFaults["drop"], faults.Sent)
 	transfer(t, a, b, 20001)
 	must(t, w.Close())
 	if !bytes.Contains(file.Bytes(), []byte("fault rule 1: drop")) {

@@ -49,6 +49,7 @@ func (l *packetLane) receiveForwarded() {
 		case l.closed:
 		case d.Reason != reason.None: // a wrapper of its route has changed it
 			l.drop(b, l.in.DestQPN, d.Reason, d.Expected, d.Found)
+		case p.New && l.faults.takes(now, b):
 		default:
 			l.dispatch(now, b)
 		}

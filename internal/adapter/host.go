@@ -27,7 +27,7 @@ func (d *Device) HostBell(lane int, owner any) (*hostmem.Bell, error) {
 func (d *Device) AttachHost(c *hostmem.Channel) {
 	for _, l := range d.packets {
 		l.Lock()
-		l.host.Add(c, l.watch != nil)
+		l.host.Add(c, l.watch != nil || l.faults.receives())
 		l.flows.reroute()
 		l.Unlock()
 		l.link.Wake() // the peer may have sent before Add armed the rings of a sleeping lane

@@ -64,7 +64,9 @@ func (h *hostPort) Packet(now time.Duration, p *hostpath.Path, m *hostmem.Receiv
 	l.fromHost(p, m)
 	l.from, l.header = nil, header
 	l.arrived(packet)
-	l.checked(now, fault, packet)
+	if !l.faults.takes(now, packet) {
+		l.checked(now, fault, packet)
+	}
 	l.header = nil
 }
 

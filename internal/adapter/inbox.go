@@ -15,6 +15,7 @@ type arrival struct {
 	Src, Dst qp.Endpoint
 	TOS, TTL uint8
 	Memory   bool // it came by no network
+	New      bool // rules of faults have not seen it
 }
 
 // An inbox holds packets on their way from one lane to another: those that the system brought to

@@ -100,7 +100,7 @@ func (*processRoute) Admit(time.Duration, *QP) bool { return true }
 // Send implements route.
 func (r *processRoute) Send(now time.Duration, q *QP, f *txFlow, o *machine.Out, class frame.Class, _ int) int {
 	// A machine that sends to itself is not called with what it lent.
-	if r.take(r.to) && (r.to != r.lane || o.DestQPN != q.QPN) && (o.Train <= 1 || len(o.Pieces) == 1) {
+	if !r.to.dev.cfg.Faults.OnReceived() && r.take(r.to) && (r.to != r.lane || o.DestQPN != q.QPN) && (o.Train <= 1 || len(o.Pieces) == 1) {
 		r.to.accept(f, o, r.join(o.Pieces), class)
 		return 1
 	}
@@ -120,7 +120,7 @@ func (*processRoute) Stamp(p *packet) { p.stamp(0) }
 
 // Put implements route.
 func (r *processRoute) Put(p *packet) {
-	h := arrival{Src: p.flow.Local, Dst: p.flow.Peer, TOS: p.class.TrafficClass, TTL: p.class.HopLimit, Memory: true}
+	h := arrival{Src: p.flow.Local, Dst: p.flow.Peer, TOS: p.class.TrafficClass, TTL: p.class.HopLimit, Memory: true, New: true}
 	if !r.to.put(h, p.data) {
 		r.to.dev.Trace.Refuse(p.dest, reason.Detail{Reason: reason.PacketStray, Expected: inboxLimit, Found: uint64(len(p.data))})
 	}

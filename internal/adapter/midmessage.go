@@ -23,7 +23,7 @@ type fastPath struct {
 // so there is no fast path with one.
 func (l *packetLane) enterFastPath(b []byte) {
 	q := l.qps[l.in.DestQPN]
-	if q == nil || q.can.Continuer == nil || q.inMemory || l.watch != nil {
+	if q == nil || q.can.Continuer == nil || q.inMemory || l.watch != nil || l.faults.receives() {
 		return
 	}
 	l.fast.q, l.fast.size, l.fast.taken = q, ib.BTHLen+q.Attr.PathMTU+ib.ICRCLen, false

@@ -113,7 +113,7 @@ func (l *packetLane) flush() {
 // watchChanged implements carrier.
 func (l *packetLane) watchChanged() {
 	l.flows.reroute()
-	l.host.ShowPackets(l.watch != nil)
+	l.host.ShowPackets(l.watch != nil || l.faults.receives())
 }
 
 // end implements carrier.

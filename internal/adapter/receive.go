@@ -59,6 +59,9 @@ func (l *packetLane) packet(now time.Duration, b []byte) {
 		l.drop(b, in.DestQPN, reason.PacketICRC, uint64(l.from.Sum(b)), uint64(ib.ICRC(b)))
 		return
 	}
+	if l.faults.takes(now, b) {
+		return
+	}
 	if l.checked(now, fault, b) && !in.Opcode.Info().Last {
 		l.enterFastPath(b)
 	}
