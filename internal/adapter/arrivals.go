@@ -50,6 +50,7 @@ func (x *faultyLane) takes(now time.Duration, b []byte) bool {
 // pass lets a packet arrive, now or when it is due, and twice if the rules say so.
 func (x *faultyLane) pass(now, due time.Duration, b []byte, v *faults.Verdict) {
 	in := x.lane.in
+	in.Answer = ib.Syndrome(v.Answer)
 	if v.Mark {
 		in.TOS |= congested
 	}

@@ -84,6 +84,29 @@ func TestFaultsOfReceivedPacketsAreRepaired(t *testing.T) {
 	}
 }
 
+// A responder refuses as the rule says, and the requester's work completes as the standard asks.
+func TestFaultsOfRespondersAnswer(t *testing.T) {
+	for answer, want := range map[string]queue.Status{
+		"rnr": queue.Success, "sequence": queue.Success, "invalid request": queue.RemInvReqErr,
+		"remote access": queue.RemAccessErr, "remote operational": queue.RemOpErr,
+	} {
+		t.Run(answer, func(t *testing.T) {
+			everyRoute(t, func(t *testing.T, a, b *side) {
+				x, err := faults.New(faults.Rules{Rules: []faults.Rule{{
+					Action: faults.Answer, Answer: answer, Select: faults.Selector{Opcode: []string{"write"}, Nth: 1},
+				}}}, "rdma0")
+				must(t, err)
+				b.Dev.Inject(x)
+				must(t, rig.PostSend(a.qp, rig.Send{Op: queue.Write, Flags: queue.Signaled, SGEs: []memory.SGE{a.sge(0, 8)}, Addr: b.mr.Base, RKey: b.mr.Key}))
+				expect(t, a, 0, want)
+				if n := b.count(reason.FaultAnswer); n != 1 || x.Counts()[0] != 1 {
+					t.Errorf("%d requests refused with %d hits, expected 1 of each", n, x.Counts()[0])
+				}
+			})
+		})
+	}
+}
+
 func TestFaultsWithOneSeedHitTheSamePackets(t *testing.T) {
 	for name, r := range packetFaults {
 		t.Run(name, func(t *testing.T) {

@@ -129,6 +129,11 @@ var _ = explain(map[reason.Reason]text{
 		"Whether many queue pairs of the peer share one source port, so that the system delivers packets for several lanes together; the counter compared with the number of packets received.",
 		"Nothing if it is rare: the peer retransmits the packet. Otherwise open the device with one lane.",
 		"IBTA 9.7.6.1.3"},
+	reason.FaultAnswer: {
+		"A rule of faults with the action answer has made the responder refuse a request that it could have executed.",
+		"The rules that were given to the responder's device.",
+		"Nothing: open the device without rules if it is to work.",
+		localClause},
 	reason.FaultInjected: {
 		"The device has rules of faults, and one of them has hit a packet, a call or an object. What follows from it is meant to happen.",
 		"The rules that were given to the device, and its list of hits (Device.Faults).",

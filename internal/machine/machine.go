@@ -128,11 +128,12 @@ type In struct {
 	Src, Dst  netip.AddrPort
 	TOS, TTL  uint8 // traffic class and hop limit on IPv6
 	LRH       qp.LinkRoute
-	PKeyIndex uint16 // index in the port's P_Key table; of packets to queue pair 1
-	Train     int    // packets that it stands for, in memory; 0 is one
-	Memory    bool   // it was handed over in memory, and came by no network
-	Lost      bool   // the payload did not come, and is nil; only machines with acknowledges get such packets
-	Dropped   int    // bytes of payload that the machine did not take; set by it, see trace.Traffic
+	PKeyIndex uint16      // index in the port's P_Key table; of packets to queue pair 1
+	Train     int         // packets that it stands for, in memory; 0 is one
+	Memory    bool        // it was handed over in memory, and came by no network
+	Lost      bool        // the payload did not come, and is nil; only machines with acknowledges get such packets
+	Answer    ib.Syndrome // refuse the request with it, as a rule of faults says; 0 for no rule
+	Dropped   int         // bytes of payload that the machine did not take; set by it, see trace.Traffic
 	Lender    Lender
 }
 

@@ -29,6 +29,7 @@ const (
 	PacketStray
 	PacketSlot
 	FaultInjected
+	FaultAnswer
 )
 
 const packetsRoom Reason = 1
@@ -61,7 +62,9 @@ var _ = register(packetsRoom, []row{
 	{PacketStray, "PACKET_STRAY", "packet arrived on another lane than its queue pair's, and the queue between lanes is full: limit %d bytes, packet of %d bytes"},
 	{PacketSlot, "PACKET_SLOT", "packet for a queue pair of another program on this address could not be handed over: this program's share is %d, found QPN %#06x"},
 	{FaultInjected, "FAULT_INJECTED", "rules of faults have hit, on purpose: %d of them, the first is rule %d"},
+	{FaultAnswer, "FAULT_ANSWER", "request refused on purpose, by a rule of faults: expected %v, found %v"},
 }, kinds{
+	FaultAnswer:     {NumSyndrome, NumSyndrome},
 	PacketTransport: {NumTransport, NumTransport},
 	PacketQPState:   {NumQPState, NumQPState},
 })

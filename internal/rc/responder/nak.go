@@ -43,6 +43,27 @@ func (f *refusals) denied(d reason.Detail) {
 	f.fatal(ib.NAKRemoteAccess, queue.LocAccessErr, machine.EventQPAccessErr, d)
 }
 
+// permitted reports whether no rule of faults refuses the message that the packet begins.
+func (f *refusals) permitted(in *machine.In, info *ib.Info) bool {
+	if in.Answer == 0 || !info.First {
+		return true
+	}
+	d := reason.Detail{Reason: reason.FaultAnswer, Expected: uint64(ib.ACK), Found: uint64(in.Answer)}
+	switch s := in.Answer; {
+	case s.IsRNR(), s == ib.NAKSequence: // both leave ePSN unchanged
+		f.c.Refuse(d)
+		f.nak.sent, f.nak.rnr = true, s.IsRNR()
+		f.reject(s)
+	case s == ib.NAKRemoteAccess:
+		f.denied(d)
+	case s == ib.NAKInvalidRequest:
+		f.invalid(d)
+	default:
+		f.fatal(s, queue.LocQPOpErr, machine.EventQPFatal, d)
+	}
+	return false
+}
+
 // fatal refuses a request and ends the connection. The peer gets a NAK. The program gets
 // the error as the completion of the receive in use, or else as an event (IBTA 9.9.3.1.3,
 // C9-222.1.1; 11.6.3.2).

@@ -159,7 +159,8 @@ func (r *Responder) eachPart(in *machine.In, info *ib.Info) {
 // process takes the expected request through the rest of the chain.
 func (r *Responder) process(in *machine.In, info *ib.Info) {
 	r.nak = nak{}
-	ok := r.checkSequence(in, info) &&
+	ok := r.permitted(in, info) &&
+		r.checkSequence(in, info) &&
 		r.checkOpcode(in, info) &&
 		r.aim(in, info) &&
 		r.takeResources(in, info) &&
