@@ -170,7 +170,7 @@ func TestRulesRefuseWhatIsWrong(t *testing.T) {
 		{Rule{Action: "dorp"}, `rule 1: action "dorp": expected one of drop, delay`},
 		{Rule{Action: Delay}, `rule 1: action "delay": expected time beside it`},
 		{Rule{Action: Drop, Behind: 2}, `rule 1: behind "2": expected no behind of action drop`},
-		{Rule{Action: Drop, Select: Selector{Opcode: []string{"wriet"}}}, `opcode "wriet": expected one of ack`},
+		{Rule{Action: Drop, Select: Selector{Opcode: []string{"writing"}}}, `opcode "writing": expected one of ack`},
 		{Rule{Action: Drop, Select: Selector{Probability: 1.5}}, `probability "1.5": expected a number above 0`},
 		{Rule{Action: Delay, Time: -1}, `time "-1ns": expected nothing negative`},
 		{Rule{Action: Fail, Errno: "EWHAT"}, `errno "EWHAT": expected one of`},

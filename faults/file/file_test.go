@@ -51,7 +51,7 @@ func TestParseNamesLineAndColumn(t *testing.T) {
 	for _, x := range []struct{ text, want string }{
 		{"rules:\n  - action: dorp\n", `f.yaml:2:13: action "dorp": expected one of drop, `},
 		{"rules:\n  - action: drop\n    selct: {}\n", `f.yaml:3:5: field "selct": expected one of name, select, action`},
-		{"rules:\n  - action: drop\n    select: {opcode: [send, wriet]}\n", `f.yaml:3:29: opcode "wriet": expected one of`},
+		{"rules:\n  - action: drop\n    select: {opcode: [send, writing]}\n", `f.yaml:3:29: opcode "writing": expected one of`},
 		{"rules:\n  - action: drop\n  - action: delay\n    time: soon\n", `f.yaml:4:11: time "soon": expected a time with its unit`},
 		{"rules:\n  - action: drop\n  - action: delay\n", `f.yaml:3:13: action "delay": expected time beside it`},
 		{"rules:\n  - {action: drop, behind: many}\n", `f.yaml:2:28: behind "many": expected a whole number`},

@@ -132,7 +132,7 @@ type In struct {
 	Train     int         // packets that it stands for, in memory; 0 is one
 	Memory    bool        // it was handed over in memory, and came by no network
 	Lost      bool        // the payload did not come, and is nil; only machines with acknowledges get such packets
-	Answer    ib.Syndrome // the refusal that a rule of faults wants of the responder; 0 for none
+	Answer    ib.Syndrome // the refusal that a rule of faults wants of the responder; 0 if there is none
 	Dropped   int         // bytes of payload that the machine did not take; set by it, see trace.Traffic
 	Lender    Lender
 }
