@@ -41,6 +41,9 @@ func (d *Device) portChanged(old, now host.PortState) {
 
 // portState returns the current state of the port.
 func (d *Device) portState() host.PortState {
+	if d.local.PortDown() {
+		return host.PortState{Addr: true}
+	}
 	if d.watcher != nil {
 		if s, ok := d.watcher.State(); ok {
 			return s

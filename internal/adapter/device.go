@@ -149,6 +149,8 @@ type Device struct {
 	closing  sync.Once
 	closeErr error
 
+	portDown atomic.Bool // by a rule of faults
+
 	handles handleTable
 	xrc     xrcQueues
 	mtu     atomic.Int64 // of the port, active

@@ -62,6 +62,7 @@ func (d *Device) inject(x *faults.Injector) {
 
 // faultsChanged follows a change of the rules. It is called without a lane.
 func (d *Device) faultsChanged() {
+	d.timeFaults()
 	if d.IWARP() {
 		return // rules for packets are refused
 	}
@@ -86,6 +87,9 @@ type faultRoute struct {
 // faulty returns a route with the device's rules for sent packets in front of it, if there are any.
 func (t *flowTable) faulty(r route) route {
 	l := t.lane
+	if l.dev.portDown.Load() {
+		return &downRoute{r}
+	}
 	if !l.dev.cfg.Faults.OnSent() || l.faults == nil {
 		return r
 	}

@@ -40,6 +40,7 @@ type lane struct {
 	rounds   uint // since deadlines were looked at
 	asked    bool // a peer waits for a response that may not have been sent
 	gather   doorbells
+	objects  objectFaults
 	watch    *trace.Stream // the device's, while it has a listener
 	recorder recorder.Recorder
 
@@ -181,6 +182,9 @@ func (l *lane) expire(now time.Duration) {
 	if l.overflows.Swap(false) {
 		l.failOverflowed(now)
 	}
+	if l.objects.pending.Load() {
+		l.actOnObjects(now)
+	}
 }
 
 // nextDue is what Next is for every carrier.
@@ -190,6 +194,8 @@ func (l *lane) nextDue() time.Duration {
 		return machine.Never
 	case l.tasks.Ready() > 0 || l.overflows.Load():
 		return 0
+	case l.objects.pending.Load():
+		return min(l.tasks.NextDue(), l.objectsDue())
 	}
 	return l.tasks.NextDue()
 }

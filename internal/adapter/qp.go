@@ -58,6 +58,7 @@ type QP struct {
 	groups    []netip.Addr
 	sendError reason.Detail // why the system refused to send last
 	look      *look         // in ERR, if another process posts to Recv
+	failing   qp.State      // to which a rule of faults moves it next, RESET for none
 
 	rung  atomic.Bool
 	state atomic.Uint32 // copy of Attr.State for StateHint
@@ -85,8 +86,7 @@ func (q *QP) Push(e *queue.CQE) {
 		_, peer := e.Reasons()
 		e.SetReasons(q.sendError, peer)
 	}
-	q.completed(e)
-	q.sendCQ.Push(e)
+	q.complete(q.sendCQ, e)
 }
 
 // received is machine.CQ for the receive side.
@@ -96,8 +96,7 @@ type received struct{ q *QP }
 func (r received) Push(e *queue.CQE) {
 	r.q.stored(e)
 	r.q.sanitizer.Completed(r.q, e)
-	r.q.completed(e)
-	r.q.receiveCQ().Push(e)
+	r.q.complete(r.q.receiveCQ(), e)
 }
 
 // Posted returns the length of the message posted last, 0 if all have completed.
@@ -291,6 +290,7 @@ func (q *QP) Destroy() error {
 	l.tasks.Remove(&q.entry)
 	q.publishState(qp.Reset)
 	delete(l.qps, q.QPN)
+	l.objects.forget(q)
 	if !q.transport.Connected {
 		l.dev.headed.Add(-1)
 	}

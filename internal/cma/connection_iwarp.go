@@ -137,6 +137,11 @@ func (m *Manager) streamRequest(d *device, e *adapter.StreamEvent) {
 		e.On.Release() // the listener was destroyed while the request was in the inbox
 		return
 	}
+	if d.dev.RejectRequest(e.On.Remote().Addr()) != 0 {
+		_ = e.On.Reject(nil) // MPA has one reason; fails if the peer has gone
+		e.On.Release()
+		return
+	}
 	id := l.ch.newID(l.space, l.kind)
 	id.Context = l.Context
 	id.state, id.waiting, id.option.device.Protocol = cmid.Connect, true, cmid.IWARP

@@ -26,6 +26,10 @@ func (m *Manager) request(r *report) {
 		r.discard(why)
 		return
 	}
+	if why := r.dev.dev.RejectRequest(h.Src); why != 0 {
+		r.discardFor(mad.RejectReason(why))
+		return
+	}
 	id := l.ch.newID(l.space, l.kind)
 	id.Context = l.Context
 	id.state, id.waiting = cmid.Connect, true
@@ -102,6 +106,14 @@ func (r *report) kind() qp.Type {
 		return qp.UD
 	}
 	return r.Conn.Type()
+}
+
+// discardFor rejects a request for a reason, as a rule of faults has it.
+func (r *report) discardFor(why mad.RejectReason) {
+	if r.Inquiry == nil {
+		_ = r.dev.do(func(_ *cm.Manager, now time.Duration) error { return r.Conn.Reject(now, why, nil, nil) })
+	}
+	r.discard(reason.Detail{Reason: reason.FaultInjected, Found: uint64(why)})
 }
 
 // discard refuses a request for which no id was created.

@@ -1,12 +1,13 @@
 // Package local is the provider of devices and connections of this process: it
 // gives an adapter and a connection manager the shape of package provider.
 //
-// It owns nothing and adds no rules.
+// It owns nothing and adds no rules. Calls that rules of faults make fail do so here.
 package local
 
 import (
 	"context"
 	"iter"
+	"net/netip"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/memory"
@@ -22,6 +23,9 @@ type Device struct{ *adapter.Device }
 
 // AllocPD implements provider.Device.
 func (d Device) AllocPD() (provider.PD, error) {
+	if err := d.FailCall("ibv_alloc_pd"); err != nil {
+		return nil, err
+	}
 	p, err := d.Device.AllocPD()
 	if err != nil {
 		return nil, err
@@ -31,6 +35,9 @@ func (d Device) AllocPD() (provider.PD, error) {
 
 // CreateCQ implements provider.Device.
 func (d Device) CreateCQ(depth int, ch provider.CompletionChannel, owner any) (provider.CQ, error) {
+	if err := d.FailCall("ibv_create_cq"); err != nil {
+		return nil, err
+	}
 	c, err := d.Device.CreateCQ(depth, ch.(channel).Channel)
 	if err != nil {
 		return nil, err
@@ -41,6 +48,9 @@ func (d Device) CreateCQ(depth int, ch provider.CompletionChannel, owner any) (p
 
 // CreateCompletionChannel implements provider.Device.
 func (d Device) CreateCompletionChannel() (provider.CompletionChannel, error) {
+	if err := d.FailCall("ibv_create_comp_channel"); err != nil {
+		return nil, err
+	}
 	h, err := d.Device.CreateChannel()
 	if err != nil {
 		return nil, err
@@ -92,6 +102,9 @@ func (h channel) Next(ctx context.Context) (any, error) {
 
 type domain struct{ *adapter.PD }
 
+// FailCall is that of the domain's device.
+func (p domain) FailCall(name string) error { return p.Device().FailCall(name) }
+
 func regionOf(r *memory.Region, err error) (provider.Region, error) {
 	if err != nil {
 		return provider.Region{}, err
@@ -100,16 +113,44 @@ func regionOf(r *memory.Region, err error) (provider.Region, error) {
 }
 
 func (p domain) Register(b provider.Buffer, base uint64, access qp.Access) (provider.Region, error) {
+	if err := p.FailCall("ibv_reg_mr"); err != nil {
+		return provider.Region{}, err
+	}
 	return regionOf(p.PD.RegisterSegment(b.Mem, base, access, b.Segment))
 }
 
 func (p domain) Reregister(old provider.Region, b provider.Buffer, base uint64, access qp.Access) (provider.Region, error) {
+	if err := p.FailCall("ibv_rereg_mr"); err != nil {
+		return provider.Region{}, err
+	}
 	return regionOf(p.PD.Reregister(old.Of.(*memory.Region), b.Mem, base, access, b.Segment))
 }
 
-func (p domain) Deregister(r provider.Region) error { return p.PD.Deregister(r.Of.(*memory.Region)) }
+func (p domain) Deregister(r provider.Region) error {
+	if err := p.FailCall("ibv_dereg_mr"); err != nil {
+		return err
+	}
+	return p.PD.Deregister(r.Of.(*memory.Region))
+}
+
+func (p domain) AllocWindow(kind memory.Kind) (uint32, error) {
+	if err := p.FailCall("ibv_alloc_mw"); err != nil {
+		return 0, err
+	}
+	return p.PD.AllocWindow(kind)
+}
+
+func (p domain) CreateAH(path qp.Path) (uint32, error) {
+	if err := p.FailCall("ibv_create_ah"); err != nil {
+		return 0, err
+	}
+	return p.PD.CreateAH(path)
+}
 
 func (p domain) CreateSRQ(depth, maxSGE, limit int, owner any) (provider.SRQ, error) {
+	if err := p.FailCall("ibv_create_srq"); err != nil {
+		return nil, err
+	}
 	s, err := p.PD.CreateSRQ(depth, maxSGE)
 	if err != nil {
 		return nil, err
@@ -120,6 +161,9 @@ func (p domain) CreateSRQ(depth, maxSGE, limit int, owner any) (provider.SRQ, er
 }
 
 func (p domain) CreateQP(c *provider.QPConfig, owner any) (provider.QP, error) {
+	if err := p.FailCall("ibv_create_qp"); err != nil {
+		return nil, err
+	}
 	a := &adapter.QPConfig{
 		Type: c.Type, SendCQ: c.SendCQ.(*adapter.CQ), RecvCQ: c.RecvCQ.(*adapter.CQ), SignalAll: c.SignalAll,
 		SendDepth: c.SendDepth, SendSGE: c.SendSGE, RecvDepth: c.RecvDepth, RecvSGE: c.RecvSGE, Inline: c.Inline,
@@ -138,6 +182,9 @@ func (p domain) CreateQP(c *provider.QPConfig, owner any) (provider.QP, error) {
 
 // OpenXRCD implements provider.Device.
 func (d Device) OpenXRCD() (provider.XRCD, error) {
+	if err := d.FailCall("ibv_open_xrcd"); err != nil {
+		return nil, err
+	}
 	x, err := d.Device.OpenXRCD()
 	if err != nil {
 		return nil, err
@@ -171,6 +218,20 @@ type pair struct{ *adapter.QP }
 func (q pair) Number() uint32            { return q.QPN }
 func (q pair) SendRing() *queue.SendRing { return q.SQ }
 func (q pair) RecvRing() *queue.RecvRing { return q.Recv }
+
+func (q pair) Modify(mask qp.Mask, a *qp.Attr) error {
+	if err := q.Device().FailCall("ibv_modify_qp"); err != nil {
+		return err
+	}
+	return q.QP.Modify(mask, a)
+}
+
+func (q pair) AttachMulticast(group netip.Addr) error {
+	if err := q.Device().FailCall("ibv_attach_mcast"); err != nil {
+		return err
+	}
+	return q.QP.AttachMulticast(group)
+}
 
 var (
 	_ provider.Device = Device{}

@@ -184,9 +184,10 @@ func (c *command) respond(core, driver []byte) error {
 	return c.Store(c.outDriver, driver)
 }
 
-// A row holds the lengths of a command and its answer, as the kernel defines them,
-// and the function that carries it out.
+// A row holds libibverbs' name of the call that makes a command, the lengths of the command and
+// its answer, as the kernel defines them, and the function that carries it out.
 type row struct {
+	call    string
 	in, out int
 	do      func(x *context, c *command) error
 }
@@ -219,7 +220,15 @@ func (x *context) Write(c *client.Call, buf []byte) error {
 		cmd.out = client.Buffer{Addr: to.Response, N: r.out}
 		cmd.outDriver = client.Buffer{Addr: to.Response + uint64(r.out), N: out - r.out}
 	}
-	return r.do(x, cmd)
+	return r.execute(x, cmd)
+}
+
+// execute carries out a command, unless a rule of faults makes its call fail.
+func (r *row) execute(x *context, c *command) error {
+	if err := x.dev.Adapter.FailCall(r.call); err != nil {
+		return err
+	}
+	return r.do(x, c)
 }
 
 // writeExtended executes a command with the extended header.
@@ -242,7 +251,7 @@ func (x *context) writeExtended(c *client.Call, h uapi.CmdHeader, buf []byte) er
 	if in < r.in || out < r.out {
 		return syscall.ENOSPC
 	}
-	return r.do(x, &command{
+	return r.execute(x, &command{
 		Call: c, core: body[:in], driver: body[in:], out: client.Buffer{Addr: ex.Response, N: out},
 		outDriver: client.Buffer{Addr: ex.Response + uint64(out), N: int(ex.ProviderOutWord) * 8},
 	})

@@ -38,5 +38,8 @@ func (x *context) Ioctl(c *client.Call, number, arg uint64) error {
 	if !ok {
 		return fmt.Errorf("attributes of ADVISE_MR: %w", syscall.EINVAL)
 	}
+	if err := x.dev.Adapter.FailCall("ibv_advise_mr"); err != nil {
+		return err
+	}
 	return x.adviseMR(c, &a)
 }
