@@ -13,10 +13,10 @@ import (
 	"softrdma/verbs"
 )
 
-// Report returns a line for each of the first failures of a device, with the reasons of both ends, and
-// for each reason that the device has given. The last line is the payload that it has carried, except
-// of iWARP devices, which do not count it. With unlessIdle a device that has carried nothing has no such
-// line.
+// Report returns a line for each of the first failures of a device, with the reasons of both ends, for
+// each reason that the device has given, and for each rule of faults that has hit. The last line is the
+// payload that it has carried, except of iWARP devices, which do not count it. With unlessIdle a device
+// that has carried nothing has no such line.
 func Report(d *verbs.Device, unlessIdle bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if a := registry.Adapter(d); a != nil && !reportFailures(a, yield) {
@@ -24,6 +24,12 @@ func Report(d *verbs.Device, unlessIdle bool) iter.Seq[string] {
 		}
 		for name, n := range d.Counters() {
 			if !yield(fmt.Sprintf("%s %d", name, n)) {
+				return
+			}
+		}
+		rules := d.Faults().Rules().Rules
+		for i, n := range d.Faults().Counts() {
+			if n > 0 && !yield(fmt.Sprintf("fault %d (%s): %s hits %d", i+1, rules[i].Name, rules[i].Action, n)) {
 				return
 			}
 		}

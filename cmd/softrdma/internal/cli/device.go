@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"softrdma/faults/file"
 	"softrdma/verbs"
 )
 
@@ -20,11 +21,15 @@ const PcapFlag = "pcap"
 // KeepReasonsFlag names the flag that sets verbs.Config.KeepReasons.
 const KeepReasonsFlag = "keep-reasons"
 
-// AddDeviceFlags adds the flags that OpenDevice reads, those of captures, of reasons, of peers on the
-// same host and of iWARP, to a command that opens a device for its user.
+// faultsFlag names the flag with which OpenDevice injects faults.
+const faultsFlag = "faults"
+
+// AddDeviceFlags adds the flags that OpenDevice reads, those of captures, of reasons, of faults, of peers
+// on the same host and of iWARP, to a command that opens a device for its user.
 func AddDeviceFlags(cmd *cobra.Command) {
 	cmd.Flags().String(PcapFlag, "", "write the device's packets to `FILE` (pcapng, for Wireshark and softrdma capture)")
 	cmd.Flags().Bool(KeepReasonsFlag, false, "do not tell softrdma peers why their requests are refused")
+	cmd.Flags().String(faultsFlag, "", "inject the faults of the rules in `FILE` (see softrdma fault)")
 	addSameHostFlags(cmd)
 	AddIWARPFlags(cmd)
 }
@@ -32,7 +37,7 @@ func AddDeviceFlags(cmd *cobra.Command) {
 // DeviceArguments returns those flags of AddDeviceFlags that the user gave, as arguments for a process that
 // may run elsewhere.
 func DeviceArguments(cmd *cobra.Command) (args []string, err error) {
-	for _, name := range append([]string{PcapFlag}, tlsFlags[:]...) {
+	for _, name := range append([]string{PcapFlag, faultsFlag}, tlsFlags[:]...) {
 		if !FlagGiven(cmd, name) {
 			continue
 		}
@@ -98,6 +103,13 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, erro
 	}
 	applyIWARPFlags(cmd, &cfg)
 	cfg.KeepReasons = cfg.KeepReasons || FlagText(cmd, KeepReasonsFlag) == "true"
+	if path := FlagText(cmd, faultsFlag); path != "" {
+		rules, err := file.Read(path)
+		if err != nil {
+			return Device{}, UsageErrorf("--%s: %w", faultsFlag, err)
+		}
+		cfg.Faults = &rules
+	}
 	dev, err := verbs.Open(name, cfg)
 	if err != nil {
 		return Device{}, err

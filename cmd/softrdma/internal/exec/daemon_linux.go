@@ -16,6 +16,9 @@ import (
 // askAgain is how long --wait sleeps between attempts.
 const askAgain = 100 * time.Millisecond
 
+// faultsFlag names the flag of cli.AddDeviceFlags with the rules of faults.
+const faultsFlag = "faults"
+
 // daemonSockets returns the sockets to look for a daemon at, and more after these, none if the program
 // gets devices of its own.
 func (s *options) daemonSockets(cmd *cobra.Command, more ...string) ([]string, error) {
@@ -26,11 +29,11 @@ func (s *options) daemonSockets(cmd *cobra.Command, more ...string) ([]string, e
 	case s.wait != 0:
 		flag = "--wait"
 	}
-	switch own := len(s.devices) > 0 || s.protocol != "" || cli.FlagGiven(cmd, cli.PcapFlag) || cli.FlagGiven(cmd, cli.KeepReasonsFlag) || cli.TLSFlags(cmd) != nil; {
+	switch own := len(s.devices) > 0 || s.protocol != "" || cli.FlagGiven(cmd, cli.PcapFlag) || cli.FlagGiven(cmd, cli.KeepReasonsFlag) || cli.FlagGiven(cmd, faultsFlag) || cli.TLSFlags(cmd) != nil; {
 	case s.wait < 0:
 		return nil, cli.UsageErrorf("--wait: expected a positive duration such as 30s, found %v", s.wait)
 	case flag != "" && own:
-		return nil, cli.UsageErrorf("%s: the daemon opens the devices, so -d, --protocol, --%s, --%s and the flags of TLS do not apply", flag, cli.PcapFlag, cli.KeepReasonsFlag)
+		return nil, cli.UsageErrorf("%s: the daemon opens the devices, so -d, --protocol, --%s, --%s, --%s and the flags of TLS do not apply", flag, cli.PcapFlag, cli.KeepReasonsFlag, faultsFlag)
 	case s.socket != "":
 		return []string{s.socket}, nil
 	case own:

@@ -38,7 +38,7 @@ func printEnvironment(cmd *cobra.Command, s *options, form format) error {
 		return err
 	}
 	defer preloaded.Close()
-	env, err := s.environment(preloaded)
+	env, err := s.environment(cmd, preloaded)
 	if err != nil {
 		return err
 	}

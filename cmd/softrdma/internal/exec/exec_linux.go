@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/faults/file"
 	"softrdma/internal/ondemand"
 	"softrdma/internal/uverbs"
 	"softrdma/internal/uverbs/device"
@@ -59,7 +60,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 		return err
 	}
 	defer preloaded.Close()
-	env, err := s.environment(preloaded)
+	env, err := s.environment(cmd, preloaded)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func run(cmd *cobra.Command, s *options, args []string) (err error) {
 }
 
 // environment returns the environment of programs with a preloaded library.
-func (s *options) environment(preloaded *library.File) (*ondemand.Environment, error) {
+func (s *options) environment(cmd *cobra.Command, preloaded *library.File) (*ondemand.Environment, error) {
 	env := &ondemand.Environment{Library: preloaded.Path, Required: s.engine == engineProgram, Verbose: s.verbose}
 	if s.records != "" {
 		var err error
@@ -106,7 +107,17 @@ func (s *options) environment(preloaded *library.File) (*ondemand.Environment, e
 			return nil, fmt.Errorf("--records: %w", err)
 		}
 	}
-	return env, nil
+	path := cli.FlagText(cmd, faultsFlag)
+	if path == "" {
+		return env, nil
+	}
+	rules, err := file.Read(path)
+	if err != nil {
+		return nil, cli.UsageErrorf("--%s: %w", faultsFlag, err)
+	}
+	text, err := file.JSON(rules)
+	env.Faults = string(text)
+	return env, err
 }
 
 // serve opens devices for the program and serves them, and completes its environment. If the program may
