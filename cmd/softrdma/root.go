@@ -21,6 +21,7 @@ import (
 	"softrdma/cmd/softrdma/internal/exec"
 	"softrdma/cmd/softrdma/internal/explain"
 	"softrdma/cmd/softrdma/internal/fabric"
+	"softrdma/cmd/softrdma/internal/fault"
 	"softrdma/cmd/softrdma/internal/kubernetes"
 	"softrdma/cmd/softrdma/internal/perf"
 	"softrdma/cmd/softrdma/internal/pingpong"
@@ -76,7 +77,7 @@ func newRootCommand() *cobra.Command {
 		perf.NewCommand(),
 		rping.NewCommand(), rcopy.NewCommand(), cat.NewCommand(),
 		exec.NewCommand(), exec.NewEnvCommand(), daemon.NewCommand(), run.NewCommand(),
-		cdi.NewCommand(),
+		fault.NewCommand(), cdi.NewCommand(),
 		fabric.NewCommand(), kubernetes.NewCommand(),
 		demo.NewCommand(),
 		capture.NewCommand(),
