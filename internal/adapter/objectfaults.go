@@ -175,7 +175,7 @@ func (q *QP) follow(now time.Duration, to qp.State) {
 	q.enter(now, from)
 }
 
-// takeDueFaults carries out rules whose time has come. The caller has the first lane.
+// takeDueFaults executes rules whose time has come. The caller has the first lane.
 func (d *Device) takeDueFaults(now time.Duration) {
 	for {
 		v, next := d.cfg.Faults.Due(now)

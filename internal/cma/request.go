@@ -108,7 +108,7 @@ func (r *report) kind() qp.Type {
 	return r.Conn.Type()
 }
 
-// discardFor rejects a request for a reason, as a rule of faults has it.
+// discardFor rejects a request for a reason, which a rule of faults names.
 func (r *report) discardFor(why mad.RejectReason) {
 	if r.Inquiry == nil {
 		_ = r.dev.do(func(_ *cm.Manager, now time.Duration) error { return r.Conn.Reject(now, why, nil, nil) })

@@ -223,7 +223,7 @@ func (x *context) Write(c *client.Call, buf []byte) error {
 	return r.execute(x, cmd)
 }
 
-// execute carries out a command, unless a rule of faults makes its call fail.
+// execute executes a command, unless a rule of faults makes its call fail.
 func (r *row) execute(x *context, c *command) error {
 	if err := x.dev.Adapter.FailCall(r.call); err != nil {
 		return err
