@@ -87,7 +87,7 @@ func (d *Device) Close() error {
 	registry.Remove(d)
 	d.unwatch()
 	d.local.Sanitizer().Ended()
-	err := errors.Join(d.kept.flush(), d.unpublish(), d.drv.Close(), d.giveUp())
+	err := errors.Join(d.unpublish(), d.drv.Close(), d.kept.close(), d.giveUp())
 	allocation.Forget(d)
 	d.mu.Lock()
 	captures := d.captures

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,7 +81,12 @@ func recorded(r *recorder.Record, local, peer qp.Endpoint, at time.Time) *trace.
 		}
 		h.Pad = ib.PadLen(first)
 		p.Pieces, p.Missing = [][]byte{h.Append(nil)}, first+int(h.Pad)+ib.ICRCLen
-		p.Pieces[0] = p.Pieces[0][:h.HeaderLen()]
+		kept := ib.BTHLen
+		if r.Whole {
+			kept = h.HeaderLen()
+		}
+		p.Missing += h.HeaderLen() - kept
+		p.Pieces[0] = p.Pieces[0][:kept]
 		e.Packet = p
 	}
 	return e
@@ -99,7 +106,7 @@ func onIP(local, peer qp.Endpoint) (src, dst qp.Endpoint) {
 
 // KeepRecords lets the device write its flight recorder into a directory, which is made if needed, each
 // time that a queue pair fails: as text (WriteRecord) and as pcapng (WriteRecordCapture), in files whose
-// names have the process's and the queue pair's number. It waits a moment for what follows the failure,
+// names have the process's number, the device's address and the queue pair's number. It waits a moment for what follows the failure,
 // but not beyond Close or FlushRecords. A device writes at most 16 times: what fails later has
 // usually the same cause. There is no record of a change of state that the program asked for.
 func (d *Device) KeepRecords(dir string) error {
@@ -126,6 +133,7 @@ const (
 type keptRecords struct {
 	mu      sync.Mutex
 	dir     string
+	closed  bool
 	count   int
 	err     error
 	waiting *time.Timer // nil if nothing is to be written
@@ -138,15 +146,32 @@ type keptRecords struct {
 func (k *keptRecords) failed(d *Device, qpn uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.waiting != nil || k.count == recordsKept {
+	if k.waiting != nil || k.count == recordsKept || k.closed {
 		return // several fail together
 	}
 	k.count++
-	base := filepath.Join(k.dir, fmt.Sprintf("%d-qp%06x-%d", os.Getpid(), qpn, k.count))
+	base := filepath.Join(k.dir, fmt.Sprintf("%d-%s-qp%06x-", os.Getpid(), fileName(d), qpn))
 	k.write = func() error {
-		return errors.Join(writeFile(base+".txt", d.WriteRecord), writeFile(base+".pcapng", d.WriteRecordCapture))
+		text, name, err := create(base)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(d.WriteRecord(text), text.Close())
+		packets, e := os.OpenFile(name+".pcapng", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+		if e != nil {
+			return errors.Join(err, e)
+		}
+		return errors.Join(err, d.WriteRecordCapture(packets), packets.Close())
 	}
 	k.waiting = time.AfterFunc(recordsSettle, func() { _ = k.flush() }) // Close returns the error
+}
+
+// close ends the writing: what failed until now is written.
+func (k *keptRecords) close() error {
+	k.mu.Lock()
+	k.closed = true
+	k.mu.Unlock()
+	return k.flush()
 }
 
 func (k *keptRecords) flush() error {
@@ -170,10 +195,24 @@ func (k *keptRecords) flush() error {
 	return err
 }
 
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
+// fileName returns the device's address as a part of a file's name.
+func fileName(d *Device) string {
+	return strings.Map(func(r rune) rune {
+		if r == ':' || r == '%' || r == '/' {
+			return '-'
+		}
+		return r
+	}, d.Addr().Addr().String())
+}
+
+// create creates the first text file with a number that is not there yet: other processes may have had the
+// same number of a process. It returns the file's name without the extension.
+func create(base string) (f *os.File, name string, err error) {
+	for n := 1; ; n++ {
+		name = fmt.Sprint(base, n)
+		f, err = os.OpenFile(name+".txt", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) || n == 10_000 {
+			return f, name, err
+		}
 	}
-	return errors.Join(write(f), f.Close())
 }

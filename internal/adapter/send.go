@@ -67,7 +67,6 @@ func (l *packetLane) send(now time.Duration, q *QP, r route, limit int) int {
 	}
 	o.Pad = ib.PadLen(o.Len)
 	l.countSent(o)
-	l.recorder.Packet(recorder.Sent, now, q.QPN, &o.Packet, o.Len, o.Train)
 	index := q.Attr.PKeyIndex
 	if q == l.gsi {
 		index = o.PKeyIndex
@@ -75,6 +74,7 @@ func (l *packetLane) send(now time.Duration, q *QP, r route, limit int) int {
 	if !l.putPKey(q, &o.BTH, index) {
 		return 1
 	}
+	l.recorder.Packet(recorder.Sent, now, q.QPN, &o.Packet, o.Len, o.Train)
 	return r.Send(now, q, f, o, class, limit)
 }
 

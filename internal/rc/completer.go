@@ -163,11 +163,13 @@ func (r *completer) reason(e uint32, in *machine.In) {
 	r.q.c.Refuse(reason.Detail{Reason: reason.PeerReason, Expected: uint64(p.Number), Found: uint64(in.PSN)})
 }
 
-// peerReason returns what the peer said about a request that is still unanswered, if anything.
+// peerReason returns what the peer said about the oldest request, which fails, if anything. It may have
+// refused a later one, whose NAK was lost.
 func (r *completer) peerReason(s queue.Status) reason.Detail {
 	switch s {
 	case queue.RemInvReqErr, queue.RemAccessErr, queue.RemOpErr, queue.RNRRetryExcErr, queue.RetryExcErr:
-		if r.told.any && r.underWay(r.told.at) {
+		w := &r.requests[r.sq.Head]
+		if r.told.any && !seq.Before(r.told.at, w.first) && !seq.Before(w.last, r.told.at) {
 			return r.told.detail
 		}
 	}

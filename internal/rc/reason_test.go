@@ -252,3 +252,27 @@ func TestPeerThatNeverAnsweredHasItsOwnReason(t *testing.T) {
 		}
 	}
 }
+
+// The peer executes a request and refuses the next. If the NAK is lost, which would acknowledge the first as
+// well, neither has the other's reason.
+func TestReasonIsOfTheRequestThatItIsAbout(t *testing.T) {
+	w := newSelective(t, nil)
+	w.fate = func(_, _ int, p *ib.Packet) (int, int) {
+		if p.Opcode == ib.RCAcknowledge {
+			return 0, 0
+		}
+		return 1, 0
+	}
+	a, b := w.n[0], w.n[1]
+	for i := range uint32(2) {
+		a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 8)}, remote: queue.RDMA{Addr: b.mr.Base, RKey: b.mr.Key + i}})
+	}
+	w.settle()
+	own, peer := w.failed(queue.RetryExcErr)
+	if w.reasonsSent(0) == 0 || a.count(reason.PeerReason) == 0 {
+		t.Fatal("the peer has sent no reason")
+	}
+	if peer.Reason != reason.None {
+		t.Errorf("this side %v, and the peer says %v of a request that it has executed", own, peer)
+	}
+}

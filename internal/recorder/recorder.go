@@ -41,7 +41,10 @@ type Record struct {
 	Count uint64 // packets, refusals
 	Bytes uint64 // payload of all packets
 
-	Header ib.Packet // of the first packet: opcode, destination, PSN, RETH and AETH
+	// Header is of the first packet: opcode, destination, PSN, RETH, DETH, AETH, and address and key of
+	// atomics. Whole reports whether it has all that the packet had.
+	Header ib.Packet
+	Whole  bool
 
 	From, To uint8         // states
 	WRID     uint64        // Completed
@@ -54,8 +57,8 @@ type Record struct {
 type run struct {
 	time   time.Duration
 	bytes  uint64
-	reth   ib.RETH
-	last   uint32 // µs after time
+	reth   ib.RETH // or address and key of an atomic, or key and source of a datagram
+	last   uint32  // µs after time
 	qpn    uint32
 	dest   uint32
 	psn    psn.PSN
@@ -78,17 +81,70 @@ type Recorder struct {
 }
 
 // Packet records packets of a queue pair with n bytes of payload in all, of which p is the first. They
-// continue the last run if their opcode, PSN and acknowledge do.
+// continue the last run if their opcode, PSN and acknowledge do, and if it has not paused.
 func (r *Recorder) Packet(k Kind, now time.Duration, qpn uint32, p *ib.Packet, n, packets int) {
 	packets = max(packets, 1)
 	x := r.last
-	if x == nil || r.next != p.PSN || x.opcode != p.Opcode || x.qpn != qpn || x.kind != k || x.aeth != p.AETH.Syndrome {
+	if x == nil || r.next != p.PSN || x.opcode != p.Opcode || x.qpn != qpn || x.kind != k || x.aeth != p.AETH.Syndrome || x.over(now) {
 		x = r.slot()
-		x.time, x.bytes, x.reth, x.qpn, x.dest, x.psn, x.count = now, 0, p.RETH, qpn, p.DestQPN, p.PSN, 0
+		x.time, x.last, x.bytes, x.reth, x.qpn, x.dest, x.psn, x.count = now, 0, 0, kept(p), qpn, p.DestQPN, p.PSN, 0
 		x.msn, x.opcode, x.kind, x.aeth = p.AETH.MSN, p.Opcode, k, p.AETH.Syndrome
 		r.next = p.PSN
 	}
 	r.extend(x, now, n, packets)
+}
+
+const (
+	// pause is how long after its last packet a run ends.
+	pause = 100 * time.Millisecond
+
+	// longest is how long a run is at most: what its numbers hold.
+	longest = time.Hour
+)
+
+// over reports whether a packet at a time does not belong to the run any more.
+func (x *run) over(now time.Duration) bool {
+	since := now - x.time
+	return since-time.Duration(x.last)*time.Microsecond > pause || since > longest || x.count > 1<<31
+}
+
+// headers are the extended headers that a record keeps.
+const headers = ib.HasRETH | ib.HasDETH | ib.HasAETH
+
+// kept returns what a run keeps of a packet besides BTH and AETH.
+func kept(p *ib.Packet) ib.RETH {
+	i := p.Opcode.Info()
+	switch {
+	case i == nil:
+	case i.Headers&ib.HasRETH != 0:
+		return p.RETH
+	case i.Headers&ib.HasAtomicETH != 0:
+		return ib.RETH{Addr: p.AtomicETH.Addr, RKey: p.AtomicETH.RKey}
+	case i.Headers&ib.HasDETH != 0:
+		return ib.RETH{RKey: p.DETH.QKey, Length: p.DETH.SrcQPN}
+	}
+	return ib.RETH{}
+}
+
+// header returns what a run has of its first packet's headers, and whether that is all.
+func (x *run) header() (p ib.Packet, whole bool) {
+	p.Opcode, p.DestQPN, p.PSN = x.opcode, x.dest, x.psn
+	i := x.opcode.Info()
+	if i == nil {
+		return p, false
+	}
+	if i.Headers&ib.HasAETH != 0 {
+		p.AETH = ib.AETH{Syndrome: x.aeth, MSN: x.msn}
+	}
+	switch {
+	case i.Headers&ib.HasRETH != 0:
+		p.RETH = x.reth
+	case i.Headers&ib.HasAtomicETH != 0:
+		p.AtomicETH.Addr, p.AtomicETH.RKey = x.reth.Addr, x.reth.RKey
+	case i.Headers&ib.HasDETH != 0:
+		p.DETH.QKey, p.DETH.SrcQPN = x.reth.RKey, x.reth.Length
+	}
+	return p, i.Headers&^headers == 0
 }
 
 // Continue adds packets to the run that Packet has just made or continued.
@@ -129,10 +185,9 @@ func (r *Recorder) Records() (all []Record, lost uint64) {
 	}
 	for i := r.n - min(r.n, Size); i < r.n; i++ {
 		x := &r.runs[i%Size]
-		p := ib.Packet{RETH: x.reth, AETH: ib.AETH{Syndrome: x.aeth, MSN: x.msn}}
-		p.Opcode, p.DestQPN, p.PSN = x.opcode, x.dest, x.psn
+		p, whole := x.header()
 		all = append(all, Record{Time: x.time, Last: x.time + time.Duration(x.last)*time.Microsecond, Kind: x.kind, QPN: x.qpn,
-			Count: uint64(x.count), Bytes: x.bytes, Header: p})
+			Count: uint64(x.count), Bytes: x.bytes, Header: p, Whole: whole})
 	}
 	return Merge(all), lost
 }

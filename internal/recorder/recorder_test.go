@@ -90,7 +90,7 @@ func TestLinesNameWhatHappened(t *testing.T) {
 	bounds := reason.Detail{Reason: reason.KeyBounds, Expected: 16, Found: 32}
 	for want, r := range map[string]Record{
 		"    0.001000  QP 0x000005  sent      RC RDMA WRITE Only QP 0x000007 PSN 0x000001 VA 0x1000 R_Key 0x22 DMA len 8 len 16 in 2 packets until 0.002000": {
-			Kind: Sent, Time: time.Millisecond, Last: 2 * time.Millisecond, QPN: 5, Count: 2, Bytes: 16, Header: *packet(ib.RCWriteOnly, 1)},
+			Kind: Sent, Time: time.Millisecond, Last: 2 * time.Millisecond, QPN: 5, Count: 2, Bytes: 16, Header: *packet(ib.RCWriteOnly, 1), Whole: true},
 		"state     RTS -> ERR, KEY_BOUNDS: " + bounds.String(): {Kind: State, From: uint8(qp.RTS), To: uint8(qp.Err), Detail: bounds},
 		"completed work request 0x9 with IBV_WC_REM_ACCESS_ERR, KEY_BOUNDS: " + bounds.String() + "; the peer says KEY_BOUNDS: " + bounds.String(): {
 			Kind: Completed, WRID: 9, Status: uint8(queue.RemAccessErr), Detail: bounds, Said: bounds},
@@ -99,5 +99,35 @@ func TestLinesNameWhatHappened(t *testing.T) {
 		if got := r.Line(0); !strings.HasSuffix(got, want) {
 			t.Errorf("found    %s\nexpected %s", got, want)
 		}
+	}
+}
+
+func TestRunEndsWithAPause(t *testing.T) {
+	var r Recorder
+	for i := range 4 {
+		r.Packet(Sent, time.Duration(i)*2*time.Second, 5, packet(ib.RCWriteOnly, psn.PSN(i)), 8, 1)
+	}
+	if all, _ := r.Records(); len(all) != 4 {
+		t.Errorf("%d records of packets 2 s apart, expected 4", len(all))
+	}
+}
+
+// What is not kept of a packet is not shown.
+func TestRecordShowsWhatItHas(t *testing.T) {
+	var r Recorder
+	atomic := packet(ib.RCFetchAdd, 1)
+	atomic.AtomicETH = ib.AtomicETH{Addr: 0x1000, RKey: 0x77, SwapAdd: 5}
+	datagram := packet(ib.UDSendOnly, 2)
+	datagram.DETH = ib.DETH{QKey: 0x11, SrcQPN: 9}
+	r.Packet(Sent, 1, 5, atomic, 0, 1)
+	r.Packet(Sent, 2, 5, datagram, 8, 1)
+	all, _ := r.Records()
+	for i, want := range []string{"RC FetchAdd QP 0x000007 PSN 0x000001 VA 0x1000 R_Key 0x77", "UD SEND Only QP 0x000007 PSN 0x000002 src 0x000009 Q_Key 0x11 len 8"} {
+		if got := all[i].Line(0); !strings.HasSuffix(got, want) {
+			t.Errorf("found %s, expected %s", got, want)
+		}
+	}
+	if all[0].Whole || !all[1].Whole {
+		t.Errorf("whole: %v and %v, expected that of the datagram alone", all[0].Whole, all[1].Whole)
 	}
 }

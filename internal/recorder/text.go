@@ -7,6 +7,7 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
 )
 
 // Line returns the record as a line of text. Times are since start.
@@ -14,7 +15,7 @@ func (r *Record) Line(start time.Duration) string {
 	b := fmt.Appendf(nil, "%12.6f  QP 0x%06x  %-9v ", (r.Time - start).Seconds(), r.QPN, r.Kind)
 	switch r.Kind {
 	case Sent, Received:
-		b = r.Header.AppendHeaders(b)
+		b = r.appendHeader(b)
 		if r.Bytes > 0 {
 			b = fmt.Appendf(b, " len %d", r.Bytes)
 		}
@@ -36,9 +37,30 @@ func (r *Record) Line(start time.Duration) string {
 		b = fmt.Appendf(b, ", %v: %v", r.Detail.Reason, r.Detail)
 	}
 	if r.Said.Reason != reason.None {
-		b = fmt.Appendf(b, "; the peer says %v: %v", r.Said.Reason, r.Said)
+		b = fmt.Appendf(b, "; the peer says %s", r.Said.Said())
 	}
 	return string(b)
+}
+
+// appendHeader appends what the record has of a packet's headers.
+func (r *Record) appendHeader(b []byte) []byte {
+	p := &r.Header
+	i := p.Opcode.Info()
+	if r.Whole || i == nil {
+		return p.AppendHeaders(b)
+	}
+	b = fmt.Appendf(b, "%v QP 0x%06x PSN %v", p.Opcode, p.DestQPN, p.PSN)
+	switch {
+	case i.Headers&ib.HasRETH != 0:
+		b = fmt.Appendf(b, " VA 0x%x R_Key 0x%x DMA len %d", p.RETH.Addr, p.RETH.RKey, p.RETH.Length)
+	case i.Headers&ib.HasAtomicETH != 0:
+		b = fmt.Appendf(b, " VA 0x%x R_Key 0x%x", p.AtomicETH.Addr, p.AtomicETH.RKey)
+	case i.Headers&ib.HasDETH != 0:
+		b = fmt.Appendf(b, " src 0x%06x Q_Key 0x%x", p.DETH.SrcQPN, p.DETH.QKey)
+	case i.Headers&ib.HasAETH != 0:
+		b = fmt.Appendf(b, " %v MSN %d", p.AETH.Syndrome, uint32(p.AETH.MSN))
+	}
+	return b
 }
 
 // String returns the name of the kind.

@@ -36,7 +36,9 @@ func (a *answers) tellReason(out *machine.Out) {
 	d := a.reason.detail.Outward()
 	r := own.Reason{Number: uint32(d.Reason), Expected: d.Expected, Found: d.Found}
 	b := r.Append(a.reason.payload[:0])
+	due := a.ack.due // not answered by a packet that may be lost, and acknowledges nothing
 	a.header(out, ib.RCReason, a.nak.psn)
+	a.ack.due = due
 	out.AETH = ib.AETH{Syndrome: a.nak.syndrome, MSN: a.msn}
 	out.Pieces, out.Len = append(out.Pieces, b), len(b)
 }
