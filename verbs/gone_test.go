@@ -50,6 +50,8 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"Capturing": no(func() { z.dev.Capturing() }),
 			"SameHost":  no(func() { z.dev.SameHost() }),
 
+			"Faults": no(func() { z.dev.Faults() }),
+
 			"KeepRecords":        func() error { return z.dev.KeepRecords(os.TempDir()) },
 			"FlushRecords":       z.dev.FlushRecords,
 			"WriteRecord":        func() error { return z.dev.WriteRecord(io.Discard) },
@@ -146,7 +148,7 @@ var harmless = map[string]bool{
 	"Close": true, "Destroy": true, "Dealloc": true, "Deregister": true, "Arm": true,
 	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true, "SameHost": true, "Path": true, "WhyNetwork": true, "Spin": true, "Traffic": true, "Capturing": true,
 	"Device": true, "Depth": true, "Endpoint": true, "Number": true, "PD": true, "State": true, "Type": true, "Limit": true,
-	"KeepRecords": true, "FlushRecords": true, "WriteRecord": true, "WriteRecordCapture": true, // what was before the end
+	"Faults": true, "KeepRecords": true, "FlushRecords": true, "WriteRecord": true, "WriteRecordCapture": true, // what was before the end
 	"Bytes": true, "LKey": true, "Len": true, "Remote": true, "RKey": true, "SGE": true,
 }
 

@@ -157,11 +157,12 @@ type connection struct {
 func (l *Ladder) connections() []*connection {
 	of := make(map[direction]*connection)
 	var all []*connection
+	single := l.single()
 	for _, d := range l.order {
 		if of[d] != nil {
 			continue
 		}
-		c := &connection{there: d, back: l.opposite(d)}
+		c := &connection{there: d, back: l.opposite(d, single)}
 		of[d], all = c, append(all, c)
 		if c.back != (direction{}) {
 			of[c.back] = c
@@ -180,21 +181,44 @@ func (l *Ladder) connections() []*connection {
 	return slices.DeleteFunc(all, func(c *connection) bool { return len(c.rungs) == 0 })
 }
 
+// An alike is what directions have in common that may belong together.
+type alike struct {
+	src, dst  netip.AddrPort
+	transport ib.Transport
+	gsi       bool
+}
+
+func (d direction) alike() alike { return alike{d.src, d.dst, d.transport, d.qpn == mad.GSIQPN} }
+
+// single returns the directions without a peer that are the only ones of their kind.
+func (l *Ladder) single() map[alike]direction {
+	of := make(map[alike]direction)
+	many := make(map[alike]bool)
+	for _, d := range l.order {
+		if l.peers[d] != (direction{}) {
+			continue
+		}
+		k := d.alike()
+		many[k] = many[k] || of[k] != (direction{})
+		of[k] = d
+	}
+	for k := range many {
+		if many[k] {
+			delete(of, k)
+		}
+	}
+	return of
+}
+
 // opposite returns the direction that belongs to d: the analyzer's, or the only one that may.
-func (l *Ladder) opposite(d direction) (found direction) {
+func (l *Ladder) opposite(d direction, single map[alike]direction) direction {
 	if p := l.peers[d]; p != (direction{}) {
 		return p
 	}
-	for _, o := range l.order {
-		if o.src != d.dst || o.dst != d.src || o.transport != d.transport || o == d || l.peers[o] != (direction{}) || (o.qpn == mad.GSIQPN) != (d.qpn == mad.GSIQPN) {
-			continue
-		}
-		if found != (direction{}) {
-			return direction{}
-		}
-		found = o
+	if o := single[alike{d.dst, d.src, d.transport, d.qpn == mad.GSIQPN}]; o != d {
+		return o
 	}
-	return found
+	return direction{}
 }
 
 // A rung is a packet, as one or both captures have it.
@@ -216,28 +240,35 @@ type identity struct {
 
 // climb makes the rungs of rows in the order of time, and marks the packets at fault.
 func (c *connection) climb(rows []*row, views int) {
-	waiting := make(map[identity][]int) // rungs that only the first capture has
-	slices.SortStableFunc(rows, func(a, b *row) int { return a.view - b.view })
+	of := make(map[identity]*[2][]*row)
 	for _, r := range rows {
 		k := identity{r.direction, r.opcode, r.psn, r.id}
-		if w := waiting[k]; r.view == 1 && len(w) > 0 {
-			c.rungs[w[0]].seen[1] = r
-			waiting[k] = w[1:]
+		if of[k] == nil {
+			of[k] = new([2][]*row)
+		}
+		of[k][r.view] = append(of[k][r.view], r)
+	}
+	shift := c.clocks(of)
+	paired := make(map[*row]bool)
+	for _, r := range rows {
+		if r.view == 0 {
 			continue
 		}
-		x := rung{}
-		x.seen[r.view] = r
-		if r.view == 0 {
-			waiting[k] = append(waiting[k], len(c.rungs))
+		x := rung{at: r.time.Add(-shift)}
+		x.seen[1] = r
+		if of := of[identity{r.direction, r.opcode, r.psn, r.id}]; len(of[0]) > 0 {
+			if a := c.partner(of[0], r, x.at, paired); a != nil {
+				paired[a] = true
+				x.seen[0], x.at = a, a.time
+			}
 		}
 		c.rungs = append(c.rungs, x)
 	}
-	shift := c.clocks()
-	for i := range c.rungs {
-		if r := &c.rungs[i]; r.seen[0] != nil {
-			r.at = r.seen[0].time
-		} else {
-			r.at = r.seen[1].time.Add(-shift)
+	for _, r := range rows {
+		if r.view == 0 && !paired[r] {
+			x := rung{at: r.time}
+			x.seen[0] = r
+			c.rungs = append(c.rungs, x)
 		}
 	}
 	slices.SortStableFunc(c.rungs, func(a, b rung) int { return a.at.Compare(b.at) })
@@ -247,18 +278,33 @@ func (c *connection) climb(rows []*row, views int) {
 	}
 }
 
+// maxAlike bounds the repetitions of a packet among which its partner is searched.
+const maxAlike = 64
+
+// partner returns which of the packets of the first capture r of the second one is: the one that is nearest in
+// time, as packets that were sent again look the same. at is the time of r on the first capture's clock.
+func (c *connection) partner(of []*row, r *row, at time.Time, paired map[*row]bool) (best *row) {
+	i, _ := slices.BinarySearchFunc(of, at, func(a *row, t time.Time) int { return a.time.Compare(t) })
+	for _, a := range of[max(0, i-maxAlike):min(len(of), i+maxAlike)] {
+		if !paired[a] && (best == nil || a.time.Sub(at).Abs() < best.time.Sub(at).Abs()) {
+			best = a
+		}
+	}
+	return best
+}
+
 // clocks returns how far the second capture's clock is ahead of the first's: the middle between the
-// smallest differences of both directions, as the network's delays are alike.
-func (c *connection) clocks() time.Duration {
+// smallest differences of both directions, as the network's delays are alike. It looks at packets that both
+// captures have once.
+func (c *connection) clocks(of map[identity]*[2][]*row) time.Duration {
 	var least [2]time.Duration // difference there, and the negative one back
 	var have [2]bool
-	for i := range c.rungs {
-		a, b := c.rungs[i].seen[0], c.rungs[i].seen[1]
-		if a == nil || b == nil {
+	for k, seen := range of {
+		if len(seen[0]) != 1 || len(seen[1]) != 1 {
 			continue
 		}
-		way, d := 0, b.time.Sub(a.time)
-		if a.direction != c.there {
+		way, d := 0, seen[1][0].time.Sub(seen[0][0].time)
+		if k.direction != c.there {
 			way, d = 1, -d
 		}
 		if !have[way] || d < least[way] {
@@ -274,21 +320,28 @@ func (c *connection) clocks() time.Duration {
 	return -least[1]
 }
 
-// accuse marks the request that a NAK refuses.
+// accuse marks the request that a NAK refuses: the last one with its PSN.
 func (c *connection) accuse() {
+	type place struct {
+		direction
+		psn psn.PSN
+	}
+	last := make(map[place]int)
 	for i := range c.rungs {
-		nak := c.rungs[i].row()
-		if !nak.final {
+		r := c.rungs[i].row()
+		last[place{r.direction, r.psn}] = i
+		if !r.final {
 			continue
 		}
-		for j := i - 1; j >= 0; j-- {
-			if r := c.rungs[j].row(); r.direction != nak.direction && r.psn == nak.accuses {
-				for _, seen := range c.rungs[j].seen {
-					if seen != nil {
-						seen.accused, seen.remark = true, true
-					}
+		other := c.there
+		if r.direction == c.there {
+			other = c.back
+		}
+		if j, ok := last[place{other, r.accuses}]; ok {
+			for _, seen := range c.rungs[j].seen {
+				if seen != nil {
+					seen.accused, seen.remark = true, true
 				}
-				break
 			}
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"softrdma/internal/capture"
+	"softrdma/internal/psn"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
 
@@ -203,4 +205,40 @@ func FuzzDraw(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A packet that was lost and sent again looks twice the same if the network numbers no packets.
+func TestRepeatedPacketIsNotTheLostOne(t *testing.T) {
+	l := New(2)
+	start := time.Unix(1, 0)
+	add := func(view, number int, at time.Duration, n int) {
+		p := &capture.Packet{Number: number, Time: start.Add(at), Data: make([]byte, ib.BTHLen), ICRC: capture.Good}
+		p.Opcode, p.DestQPN, p.PSN = ib.RCSendOnly, 9, psn.PSN(n)
+		l.Add(view, p, nil)
+	}
+	for _, clock := range []time.Duration{0, time.Minute} { // the second capture's is a minute ahead
+		view := min(int(clock), 1)
+		add(view, 1, clock+time.Millisecond, 1)
+		if view == 0 {
+			add(view, 2, 2*time.Millisecond, 2) // is lost
+		}
+		add(view, 3, clock+102*time.Millisecond, 2)
+	}
+	l.Pair([]capture.Connection{{QPN: 9, Opcode: ib.RCSendOnly}})
+	out := draw(t, l, Options{Most: 10})
+	expect(t, out, "     1/1     0.000000", "     2/-     0.001000", "     3/3     0.101000")
+}
+
+func TestManyRefusalsAreDrawnInLinearTime(t *testing.T) {
+	l := New(1)
+	p := &capture.Packet{Data: make([]byte, ib.BTHLen), ICRC: capture.Good}
+	p.Opcode, p.DestQPN = ib.RCAcknowledge, 9
+	nak := []capture.Finding{{Level: capture.Fault, Detail: reason.Detail{Reason: reason.NAKRemoteAccess, Found: 5}}}
+	for range maxRows {
+		l.Add(0, p, nak)
+	}
+	l.Pair([]capture.Connection{{QPN: 9, Opcode: ib.RCAcknowledge}})
+	if err := l.Draw(io.Discard, Options{Most: 1}); err != nil { // minutes, if it were quadratic
+		t.Fatal(err)
+	}
 }
