@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // CallError is the kind of the errors of calls of libibverbs and librdmacm.
@@ -100,14 +101,23 @@ var callErrors = []callError{
 		"The id is not of the UDP or IPoIB port space, is not bound, or the device has no multicast.", "The port space of the id.", "Use RDMA_PS_UDP, and bind or resolve the address first.", "rdma_join_multicast(3)"}},
 }
 
+// errnoTexts are what strerror says, in lower case.
+var errnoTexts = sync.OnceValue(func() (all []struct{ text, name string }) {
+	for _, e := range systemErrors() {
+		all = append(all, struct{ text, name string }{strings.ToLower(strings.TrimSuffix(e.Meaning, ".")), e.Name})
+	}
+	return all
+})
+
 // errnoOf returns the name of an errno in a line, "" if it has none.
 func errnoOf(line string) string {
-	for _, e := range systemErrors() {
-		if text := strings.TrimSuffix(e.Meaning, "."); strings.Contains(strings.ToLower(line), strings.ToLower(text)) {
-			return e.Name
+	lower := strings.ToLower(line)
+	for _, e := range errnoTexts() {
+		if strings.Contains(lower, e.text) {
+			return e.name
 		}
 	}
-	for _, m := range anErrno.FindAllStringSubmatch(line, -1) {
+	for _, m := range anErrno.FindAllStringSubmatch(line, perLine) {
 		n, _ := strconv.Atoi(m[1] + m[2])
 		for _, e := range systemErrors() {
 			if e.Name == m[0] || n > 0 && e.Number == n {
@@ -118,15 +128,19 @@ func errnoOf(line string) string {
 	return ""
 }
 
-// callsIn returns the entries for the calls that a line names: those of its errno, or all of a call if it has no
-// errno.
-func callsIn(line string) (found []Entry) {
-	names := aCall.FindAllString(line, -1)
+// callsIn returns the entries for the calls that a line names: those of its errno. If the line has none, it
+// returns all of a call, if they are wanted.
+func callsIn(line string, all bool) (found []Entry) {
+	names := aCall.FindAllString(line, perLine)
 	if names == nil {
 		return nil
 	}
 	errno := errnoOf(line)
-	for _, name := range names {
+	if errno == "" && !all {
+		return nil
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		for i := range callErrors {
 			c := &callErrors[i]
 			if !slices.Contains(strings.Fields(c.calls), name) {

@@ -2,5 +2,5 @@
 
 package explain
 
-// systemErrors returns no entries: this system has no errno.
-func systemErrors() []Entry { return nil }
+// makeSystemErrors returns no entries: this system has no errno.
+func makeSystemErrors() []Entry { return nil }

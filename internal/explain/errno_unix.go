@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemErrors returns the entries for the error numbers of this system.
-func systemErrors() (all []Entry) {
+// makeSystemErrors returns the entries for the error numbers of this system.
+func makeSystemErrors() (all []Entry) {
 	for n := syscall.Errno(1); n < 256; n++ {
 		name := unix.ErrnoName(n)
 		if n == syscall.EOPNOTSUPP {

@@ -65,7 +65,7 @@ var eventTexts = []eventText{
 
 const eventPrefix = "IBV_EVENT_"
 
-func events() (all []Entry) {
+func makeEvents() (all []Entry) {
 	for _, t := range eventTexts {
 		all = append(all, Entry{Kind: Event, Name: eventPrefix + t.name, Number: int(t.event), Meaning: t.meaning,
 			Cause: t.cause, Look: t.look, Remedy: t.remedy, Clause: t.clause})

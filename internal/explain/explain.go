@@ -10,7 +10,9 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"softrdma/internal/reason"
 )
@@ -85,7 +87,19 @@ func explain(room map[reason.Reason]text) struct{} {
 
 // All returns every entry that has a cause and a remedy: reasons, statuses,
 // syndromes and events. Lookup also finds the entries for other numbers.
-func All() []Entry {
+func All() []Entry { return slices.Clone(all()) }
+
+// The tables are made once: a log may ask for each of its lines. They are never changed.
+var (
+	all          = sync.OnceValue(makeAll)
+	numbers      = sync.OnceValue(makeNumbers)
+	statuses     = sync.OnceValue(makeStatuses)
+	syndromes    = sync.OnceValue(makeSyndromes)
+	events       = sync.OnceValue(makeEvents)
+	systemErrors = sync.OnceValue(makeSystemErrors)
+)
+
+func makeAll() []Entry {
 	var all []Entry
 	at := make(map[reason.Reason]int)
 	for r := range reason.All() {

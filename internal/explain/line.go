@@ -64,12 +64,19 @@ var statusPhrases = []struct {
 	{regexp.MustCompile(`(?i)remote operation(al)? error`), queue.RemOpErr},
 }
 
+// failing matches lines that speak of a failure.
+var failing = regexp.MustCompile(`(?i)fail|err|couldn|can't|cannot|unable|reject|abort|timed? ?out|\bstatus|\bret\b|flush|exceed|syndrom|\bsynd\b|\bvend`)
+
+// perLine bounds what is looked up of a line.
+const perLine = 16
+
 // aPhrase is the number of words from which on a query is a line rather than words of a name.
 const aPhrase = 5
 
 // inLine returns the entries for what a line of a program or of the kernel says: names, numbers after
-// a word that says what they are, sentences for a status, calls that failed, and other sentences.
-func inLine(line string, all, more []Entry) (found []Entry) {
+// a word that says what they are, sentences for a status, calls that failed, and other sentences. In a log
+// numbers and calls count only where the line speaks of a failure.
+func inLine(line string, all, more []Entry, log bool) (found []Entry) {
 	add := func(entries ...Entry) {
 		for _, e := range entries {
 			if !slices.ContainsFunc(found, func(f Entry) bool { return f.Kind == e.Kind && f.Name == e.Name }) {
@@ -80,17 +87,23 @@ func inLine(line string, all, more []Entry) (found []Entry) {
 	if len(strings.Fields(line)) < 2 {
 		return nil
 	}
-	for _, name := range constant.FindAllString(line, -1) {
+	for _, name := range constant.FindAllString(line, perLine) {
 		add(keep(all, func(e *Entry) bool { return e.Name == name })...)
 		add(keep(more, func(e *Entry) bool { return e.Name == name })...)
 	}
 	if len(strings.Fields(line)) >= aPhrase {
 		add(phrases(line)...)
 	}
-	add(callsIn(line)...)
+	failed := !log || failing.MatchString(line)
+	if failed {
+		add(callsIn(line, !log)...)
+	}
 	called := slices.ContainsFunc(found, func(e Entry) bool { return e.Kind == CallError })
 	for _, p := range numbersInLines {
-		for _, match := range p.pattern.FindAllStringSubmatch(line, -1) {
+		if !failed {
+			break
+		}
+		for _, match := range p.pattern.FindAllStringSubmatch(line, perLine) {
 			if n, err := strconv.ParseUint(match[1], 0, 31); err == nil {
 				add(p.find(line, n)...)
 			}
@@ -121,7 +134,7 @@ var constant = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\b`)
 // status returns the entry of a status that is not success.
 func status(n uint64) []Entry {
 	if all := statuses(); n > 0 && n < uint64(len(all)) {
-		return all[n : n+1]
+		return all[n : n+1 : n+1]
 	}
 	return nil
 }
@@ -129,7 +142,7 @@ func status(n uint64) []Entry {
 func vendor(_ string, n uint64) (found []Entry) {
 	found = []Entry{vendorError(n)}
 	if n < uint64(reason.Count) {
-		found = append(found, keep(All(), func(e *Entry) bool { return e.Kind == Reason && uint64(e.Number) == n })...)
+		found = append(found, keep(all(), func(e *Entry) bool { return e.Kind == Reason && uint64(e.Number) == n })...)
 	}
 	return found
 }

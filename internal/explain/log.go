@@ -32,7 +32,7 @@ var about = regexp.MustCompile(`(?i)rdma|ibv_|infiniband|verbs|openfabrics|openi
 // Log reads a log, a line at a time, and returns what its lines say about failures of RDMA, in the order of their first
 // lines. It reads on after findingsMax findings, but counts only those. lines is the number of lines.
 func Log(r io.Reader) (findings []*Finding, lines int, err error) {
-	x := index{all: All(), more: numbers(), findings: make(map[string]*Finding)}
+	x := index{all: all(), more: numbers(), findings: make(map[string]*Finding)}
 	b := bufio.NewReaderSize(r, lineMax)
 	for {
 		text, rest, err := b.ReadLine()
@@ -61,7 +61,7 @@ func (x *index) line(text string, number int) {
 	if !about.MatchString(text) {
 		return
 	}
-	found := failures(inLine(text, x.all, x.more))
+	found := failures(inLine(text, x.all, x.more, true))
 	if len(found) == 0 {
 		return
 	}
@@ -91,7 +91,8 @@ func failures(all []Entry) []Entry {
 	return slices.DeleteFunc(all, func(e Entry) bool {
 		switch e.Kind {
 		case Reason, Event, Reject, Terminate, CallError, Message:
-			return e.Kind == Reason && known && has(VendorError)
+			_, other := vendorStatuses[uint64(e.Number)] // an adapter's number, not that of one of softrdma's reasons
+			return e.Kind == Reason && other && known && has(VendorError)
 		case Status:
 			return e.Number == 0
 		case Syndrome:

@@ -31,7 +31,7 @@ func (e *NotFoundError) Error() string {
 // printed ("Failed status 12: wr_id 0 syndrom 0x81").
 func Lookup(query string) ([]Entry, error) {
 	words := split(query)
-	all := All()
+	all := all()
 	if len(words) == 0 {
 		return nil, &NotFoundError{Query: query}
 	}
@@ -42,10 +42,10 @@ func Lookup(query string) ([]Entry, error) {
 		}
 		return found, nil
 	}
-	if found := inLine(query, all, more); found != nil {
+	if found := inLine(query, all, more, false); found != nil {
 		return found, nil
 	}
-	if found := callsIn(query); found != nil { // a call alone
+	if found := callsIn(query, true); found != nil { // a call alone
 		return found, nil
 	}
 	name := strings.Join(words, "_")

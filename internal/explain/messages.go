@@ -31,7 +31,6 @@ var (
 		"Whether the server was started first, its port (18515 for perftest and the pingpongs), name resolution.", "Start the server, then the client; open the port.", "no clause: the program's own connection"}
 	peerEnded = text{"The program at the other end stopped during the exchange, usually with an error of its own.",
 		"The output of the other end, which has the cause.", "Fix what the other end reports. Use the same version and options on both ends.", "no clause: the program's own connection"}
-	handshakeSettings = text{"The two ends have chosen different settings.", "Options and versions of both ends.", "Give both ends the same options.", "no clause: the program's own rule"}
 )
 
 // messages holds the sentences, the most specific of a program first.
@@ -97,8 +96,6 @@ var messages = []message{
 	{says(`ibv_query_gid.* failed|failed to get sgid of index|couldn't get local (lid|gid)|invalid gid index`), "no such GID",
 		"The GID index has no address.", text{"The index is out of range or its entry is empty: the interface has no address, or it was added later.",
 			"The GID table (ibv_devinfo -v).", "Give an index that has a GID (-g, -x, NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX).", "ibv_query_gid(3)"}},
-	{says(`unhandled event|different (versions?|parameters)|version mismatch.*rdma|remote .* device is incompatible`), "the two ends differ",
-		"The two ends do not fit.", handshakeSettings},
 }
 
 // eventPhrases are libibverbs' sentences for asynchronous events (ibv_event_type_str), which NCCL, UCX and others

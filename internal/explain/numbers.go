@@ -39,8 +39,8 @@ const (
 // of digits.
 var hexadecimal = map[Kind]int{Syndrome: 2, PacketOp: 2, RDMAPOp: 1, Terminate: 4, CMMessage: 4, PortSpace: 4, VendorError: 2}
 
-// numbers returns the entries that Lookup searches in addition to those of All.
-func numbers() (all []Entry) {
+// makeNumbers returns the entries that Lookup searches in addition to those of All.
+func makeNumbers() (all []Entry) {
 	add := func(k Kind, n int, name, meaning, clause string) {
 		all = append(all, Entry{Kind: k, Name: name, Number: n, Meaning: meaning, Clause: clause})
 	}

@@ -107,7 +107,7 @@ var statusTexts = [queue.Statuses]statusText{
 		"libibverbs, ibv_poll_cq(3)"}, nil},
 }
 
-func statuses() (all []Entry) {
+func makeStatuses() (all []Entry) {
 	for s, t := range statusTexts {
 		e := Entry{Kind: Status, Name: queue.Status(s).String(), Number: s, Meaning: t.meaning,
 			Cause: t.cause, Look: t.look, Remedy: t.remedy, Clause: t.clause}

@@ -48,7 +48,7 @@ var syndromeTexts = []syndromeText{
 		"A capture.", "Use RC, UC or UD.", "IBTA 9.7.5.2"}, reason.NAKReserved},
 }
 
-func syndromes() (all []Entry) {
+func makeSyndromes() (all []Entry) {
 	for _, t := range syndromeTexts {
 		e := Entry{Kind: Syndrome, Name: t.name, Number: int(t.syndrome), Meaning: t.meaning,
 			Cause: t.cause, Look: t.look, Remedy: t.remedy, Clause: t.clause}

@@ -61,6 +61,7 @@ func NewCommand() *cobra.Command {
 			case slices.Equal(args, []string{"-"}):
 				return explainLog(out, in, asJSON)
 			case !all && len(args) == 0 && isLog(in):
+				sayWaiting(cmd.ErrOrStderr(), in)
 				b := bufio.NewReader(in)
 				if _, err := b.Peek(1); err == nil { // an empty one is that of a script, or of CI
 					return explainLog(out, b, asJSON)

@@ -17,7 +17,14 @@ func isLog(in io.Reader) bool {
 		return false
 	}
 	s, err := f.Stat()
-	return err == nil && (s.Mode().IsRegular() || s.Mode()&os.ModeNamedPipe != 0)
+	return err == nil && (s.Mode().IsRegular() || s.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0)
+}
+
+// sayWaiting says what the command waits for, unless standard input is a file.
+func sayWaiting(w io.Writer, in io.Reader) {
+	if s, err := in.(*os.File).Stat(); err == nil && !s.Mode().IsRegular() {
+		fmt.Fprintln(w, "softrdma: reading a log from standard input (explain --list lists the names)")
+	}
 }
 
 // A finding is what lines of a log say, in JSON.
