@@ -73,7 +73,7 @@ func recorded(r *recorder.Record, local, peer qp.Endpoint, at time.Time) *trace.
 		if r.Kind == recorder.Received {
 			e.Kind, p.Src, p.Dst = trace.Received, peer, local
 		}
-		h := r.Header
+		h := *r.Header
 		h.PKey = 0xffff
 		first := int(r.Bytes / r.Count)
 		if r.Count > 1 {

@@ -82,7 +82,7 @@ func (d *Device) StateChanged(p *machine.Port, from qp.State, why reason.Detail)
 		q.publishState(p.Attr.State)
 		q.followErr()
 	}
-	d.recordState(p, from, why)
+	d.laneOf(p.QPN).recordState(p, from, why)
 	if d.Trace.On() {
 		d.Trace.Emit(&trace.Event{Kind: trace.State, Time: time.Now(), QPN: p.QPN, Detail: why, From: uint8(from), To: uint8(p.Attr.State)})
 	}

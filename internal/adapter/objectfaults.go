@@ -184,10 +184,10 @@ func (d *Device) takeDueFaults(now time.Duration) {
 			return
 		}
 		d.injected(0, v.Rule)
-		switch {
-		case v.Action == faults.PortDown:
+		switch v.Action {
+		case faults.PortDown:
 			d.setPort(false)
-		case v.Action == faults.PortUp:
+		case faults.PortUp:
 			d.setPort(true)
 		}
 		switch {

@@ -35,6 +35,7 @@ type QP struct {
 	transport *machine.Transport
 	entry     schedule.Entry       // among the lane's tasks
 	level     uint8                // service level of the last packet
+	failing   qp.State             // to which a rule of faults moves it next, RESET for none; the lane's
 	m         machine.Machine      // an idle until there is something to do
 	can       machine.Capabilities // of m
 	sendCQ    *CQ
@@ -58,7 +59,6 @@ type QP struct {
 	groups    []netip.Addr
 	sendError reason.Detail // why the system refused to send last
 	look      *look         // in ERR, if another process posts to Recv
-	failing   qp.State      // to which a rule of faults moves it next, RESET for none
 
 	rung  atomic.Bool
 	state atomic.Uint32 // copy of Attr.State for StateHint

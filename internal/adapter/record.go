@@ -15,11 +15,11 @@ import (
 func (d *Device) OnFailure(f func(qpn uint32, why reason.Detail)) { d.failed.Store(&f) }
 
 // recordState records a change of state, and tells of a failure.
-func (d *Device) recordState(p *machine.Port, from qp.State, why reason.Detail) {
-	d.laneOf(p.QPN).recorder.Add(recorder.Record{
-		Kind: recorder.State, Time: d.clock(), QPN: p.QPN, From: uint8(from), To: uint8(p.Attr.State), Detail: why,
+func (l *lane) recordState(p *machine.Port, from qp.State, why reason.Detail) {
+	l.recorder.Add(recorder.Record{
+		Kind: recorder.State, Time: l.dev.clock(), QPN: p.QPN, From: uint8(from), To: uint8(p.Attr.State), Detail: why,
 	})
-	if f := d.failed.Load(); f != nil && p.Attr.State == qp.Err && why.Reason != reason.None {
+	if f := l.dev.failed.Load(); f != nil && p.Attr.State == qp.Err && why.Reason != reason.None {
 		(*f)(p.QPN, why)
 	}
 }

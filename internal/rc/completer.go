@@ -159,7 +159,10 @@ func (r *completer) reason(e uint32, in *machine.In) {
 		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseGhost, Expected: seq.Detail(r.max), Found: uint64(in.PSN)})
 		return
 	}
-	r.told = told{any: true, at: e, detail: reason.Detail{Reason: reason.Reason(p.Number), Expected: p.Expected, Found: p.Found}}
+	if r.told == nil {
+		r.told = new(told)
+	}
+	*r.told = told{at: e, detail: reason.Detail{Reason: reason.Reason(p.Number), Expected: p.Expected, Found: p.Found}}
 	r.q.c.Refuse(reason.Detail{Reason: reason.PeerReason, Expected: uint64(p.Number), Found: uint64(in.PSN)})
 }
 
@@ -169,7 +172,7 @@ func (r *completer) peerReason(s queue.Status) reason.Detail {
 	switch s {
 	case queue.RemInvReqErr, queue.RemAccessErr, queue.RemOpErr, queue.RNRRetryExcErr, queue.RetryExcErr:
 		w := &r.requests[r.sq.Head]
-		if r.told.any && !seq.Before(r.told.at, w.first) && !seq.Before(w.last, r.told.at) {
+		if r.told != nil && !seq.Before(r.told.at, w.first) && !seq.Before(w.last, r.told.at) {
 			return r.told.detail
 		}
 	}

@@ -71,7 +71,7 @@ type completer struct {
 	recovery *recovery
 
 	failure  failure
-	told     told
+	told     *told // nil if the peer has said nothing
 	scatter  memory.Cursor
 	original [conn.AtomicLen]byte // the word that an atomic brought, on its way to memory
 }
@@ -98,7 +98,6 @@ type failure struct {
 
 // told is why the peer refuses a request, as it said last.
 type told struct {
-	any    bool
 	at     uint32 // sequence number of the request
 	detail reason.Detail
 }

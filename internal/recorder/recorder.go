@@ -43,7 +43,7 @@ type Record struct {
 
 	// Header is of the first packet: opcode, destination, PSN, RETH, DETH, AETH, and address and key of
 	// atomics. Whole reports whether it has all that the packet had.
-	Header ib.Packet
+	Header *ib.Packet // nil if the record is not of packets
 	Whole  bool
 
 	From, To uint8         // states
@@ -127,7 +127,8 @@ func kept(p *ib.Packet) ib.RETH {
 }
 
 // header returns what a run has of its first packet's headers, and whether that is all.
-func (x *run) header() (p ib.Packet, whole bool) {
+func (x *run) header() (p *ib.Packet, whole bool) {
+	p = &ib.Packet{}
 	p.Opcode, p.DestQPN, p.PSN = x.opcode, x.dest, x.psn
 	i := x.opcode.Info()
 	if i == nil {

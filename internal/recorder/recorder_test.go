@@ -90,7 +90,7 @@ func TestLinesNameWhatHappened(t *testing.T) {
 	bounds := reason.Detail{Reason: reason.KeyBounds, Expected: 16, Found: 32}
 	for want, r := range map[string]Record{
 		"    0.001000  QP 0x000005  sent      RC RDMA WRITE Only QP 0x000007 PSN 0x000001 VA 0x1000 R_Key 0x22 DMA len 8 len 16 in 2 packets until 0.002000": {
-			Kind: Sent, Time: time.Millisecond, Last: 2 * time.Millisecond, QPN: 5, Count: 2, Bytes: 16, Header: *packet(ib.RCWriteOnly, 1), Whole: true},
+			Kind: Sent, Time: time.Millisecond, Last: 2 * time.Millisecond, QPN: 5, Count: 2, Bytes: 16, Header: packet(ib.RCWriteOnly, 1), Whole: true},
 		"state     RTS -> ERR, KEY_BOUNDS: " + bounds.String(): {Kind: State, From: uint8(qp.RTS), To: uint8(qp.Err), Detail: bounds},
 		"completed work request 0x9 with IBV_WC_REM_ACCESS_ERR, KEY_BOUNDS: " + bounds.String() + "; the peer says KEY_BOUNDS: " + bounds.String(): {
 			Kind: Completed, WRID: 9, Status: uint8(queue.RemAccessErr), Detail: bounds, Said: bounds},

@@ -44,7 +44,7 @@ func (r *Record) Line(start time.Duration) string {
 
 // appendHeader appends what the record has of a packet's headers.
 func (r *Record) appendHeader(b []byte) []byte {
-	p := &r.Header
+	p := r.Header
 	i := p.Opcode.Info()
 	if r.Whole || i == nil {
 		return p.AppendHeaders(b)

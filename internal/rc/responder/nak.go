@@ -24,7 +24,7 @@ type nak struct {
 type refusals struct {
 	receiving
 	nak    nak
-	reason told
+	reason *told // nil if nothing was refused for a reason
 }
 
 // reject owes a NAK at the expected PSN.

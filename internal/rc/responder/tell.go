@@ -13,7 +13,6 @@ import (
 
 // told is the reason that is to be sent to the peer, or was sent last.
 type told struct {
-	any     bool
 	psn     psn.PSN // of the refused request
 	detail  reason.Detail
 	payload [own.ReasonLen]byte
@@ -22,11 +21,15 @@ type told struct {
 // tell owes the peer the reason of the NAK that is owed, unless it had the same before: a request
 // that waits for a receive is refused many times.
 func (f *refusals) tell(d reason.Detail) {
-	t := &f.reason
-	if !f.c.Selective() || f.c.KeepReasons || t.any && t.psn == f.expected && t.detail == d {
+	t := f.reason
+	if !f.c.Selective() || f.c.KeepReasons || t != nil && t.psn == f.expected && t.detail == d {
 		return
 	}
-	t.any, t.psn, t.detail = true, f.expected, d
+	if t == nil { // few queue pairs ever refuse a request
+		t = new(told)
+		f.reason = t
+	}
+	t.psn, t.detail = f.expected, d
 	f.nak.tell = true
 }
 
