@@ -7,6 +7,11 @@ import (
 	"time"
 
 	"softrdma/faults"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/reason"
+	"softrdma/internal/simnet/rig"
 )
 
 func rules(t *testing.T, s *side, list ...faults.Rule) {
@@ -37,5 +42,25 @@ func TestWithheldCompletionsComeLate(t *testing.T) {
 		rules(t, a, faults.Rule{Action: faults.Withhold, Time: faults.Duration(time.Millisecond)})
 		transfer(t, a, b, 20001)
 		transfer(t, a, b, 20002)
+	})
+}
+
+// Work completes with the status of a rule, the queue pair fails as after any such status, and what follows is
+// flushed (IBTA 10.3.1.7).
+func TestCompletionHasTheStatusOfARule(t *testing.T) {
+	everyRoute(t, func(t *testing.T, a, b *side) {
+		rules(t, a, faults.Rule{Action: faults.Complete, Status: "rem_access_err", Select: faults.Selector{Completion: []string{"rdma_write"}, Nth: 2}})
+		for range 3 {
+			must(t, rig.PostSend(a.qp, rig.Send{Op: queue.Write, Flags: queue.Signaled, SGEs: []memory.SGE{a.sge(0, 8)}, Addr: b.mr.Base, RKey: b.mr.Key}))
+		}
+		expect(t, a, 0, queue.Success)
+		expect(t, a, 0, queue.RemAccessErr)
+		expect(t, a, 0, queue.WRFlushErr)
+		if s := a.qp.StateHint(); s != qp.Err {
+			t.Errorf("the queue pair is in %v, expected ERR", s)
+		}
+		if n := a.count(reason.FaultInjected); n != 1 {
+			t.Errorf("%d hits are counted, expected 1", n)
+		}
 	})
 }

@@ -99,7 +99,7 @@ func names(f *sanitize.Finding, function string) bool {
 	return slices.ContainsFunc(all, func(x sanitize.Frame) bool { return x.Function == function && x.Line > 0 })
 }
 
-func TestSanitizerFlags(t *testing.T) {
+func TestExecFlagsOfTheSanitizer(t *testing.T) {
 	path := compileMistakes(t)
 	file := filepath.Join(t.TempDir(), "suppressions")
 	if err := os.WriteFile(file, []byte("# known\nOBJECT_LEAKED:object_leaked\n"), 0o600); err != nil {

@@ -44,6 +44,9 @@ type outcome struct {
 // counted matches a line of exec -v with a reason that a device has counted.
 var counted = regexp.MustCompile(`^softrdma: (?:process \d+: )?\w+ ([A-Z][A-Z0-9_]+) (\d+)$`)
 
+// lastSignal is the highest number of a signal.
+const lastSignal = 64
+
 // injected is the reason that devices count for each hit.
 const injected = "FAULT_INJECTED"
 
@@ -62,7 +65,7 @@ func (o *outcome) judge(timedOut bool, wrong *regexp.Regexp) {
 		o.Verdict = hung
 	case o.Code == 0:
 		o.Verdict = survived
-	case o.Code > 128:
+	case o.Code > 128 && o.Code <= 128+lastSignal: // beyond them it is an exit code such as -1
 		o.Verdict = crashed
 		o.Status = syscall.Signal(o.Code - 128).String()
 	default:
@@ -105,6 +108,14 @@ func (o *outcome) count() {
 		}
 	}
 	o.Hits = o.Counters[injected]
+}
+
+// hits returns the number of hits as the table has it: a program that was killed has not said it.
+func (o *outcome) hits() string {
+	if o.Hits == 0 && (o.Verdict == hung || o.Verdict == crashed) {
+		return "?"
+	}
+	return strconv.FormatUint(o.Hits, 10)
 }
 
 // find returns the first line of the program's output with a property, "" if there is none.

@@ -15,6 +15,7 @@ func TestOutcomeIsJudgedByCodeAndOutput(t *testing.T) {
 		{0, false, "ok\nsoftrdma: process 7: rxe0 FAULT_INJECTED 3\n", survived, "", 3},
 		{1, false, "Failed status 12: wr_id 0 syndrom 0x81\nsoftrdma: rxe0 FAULT_INJECTED 2\n", failed, "IBV_WC_RETRY_EXC_ERR", 2},
 		{139, false, "", crashed, "segmentation fault", 0},
+		{255, false, "cq completion failed status 10\n", failed, "IBV_WC_REM_ACCESS_ERR", 0},
 		{143, true, "", hung, "", 0},
 		{0, false, "data mismatch!\n", wrongBytes, "", 0},
 	} {

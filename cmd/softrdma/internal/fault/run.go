@@ -164,7 +164,7 @@ func (s *runOptions) report(out io.Writer, program string, runs []*outcome) erro
 	}
 	t := cli.NewTable("scenario", "result", "hits", "status")
 	for _, o := range runs {
-		t.Row(o.Scenario, o.what(), o.Hits, o.detail())
+		t.Row(o.Scenario, o.what(), o.hits(), o.detail())
 	}
 	return t.Print(out)
 }
