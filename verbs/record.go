@@ -42,7 +42,7 @@ func (d *Device) WriteRecord(w io.Writer) error {
 // WriteRecordCapture writes the packets of the flight recorder to w as pcapng, without payload: a run
 // of packets is its first one, with a comment that says how many they were. All are written as RoCE v2
 // packets between the device's address and that of the queue pair's peer; if the queue pair is gone the
-// peer is 0.0.0.0 or ::.
+// peer is 0.0.0.0 or ::. Addresses of a fabric's ports stand for their LIDs.
 func (d *Device) WriteRecordCapture(w io.Writer) error {
 	all, _, now := d.local.Records()
 	peers, wall := d.local.Peers(), time.Now()
