@@ -36,15 +36,6 @@ func (f *failures) add(x Failure) {
 	}
 }
 
-// completion remembers a failed completion, unless the request was flushed after another failure.
-func (f *failures) completion(e *queue.CQE) {
-	if e.Status == queue.Success || e.Status == queue.WRFlushErr {
-		return
-	}
-	own, peer := e.Reasons()
-	f.add(Failure{QPN: e.QPN, Status: e.Status, Own: own, Peer: peer})
-}
-
 // event remembers an event that says why a queue pair failed.
 func (f *failures) event(qpn uint32, e machine.Event, d reason.Detail) {
 	switch e {

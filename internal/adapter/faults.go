@@ -11,7 +11,6 @@ import (
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
 	"softrdma/internal/object"
-	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
 )
 
@@ -210,10 +209,7 @@ func (r *faultRoute) show(p *packet, v *faults.Verdict) {
 	e.Sent = true
 	if r.lane.watch != nil {
 		e.Fault = fmt.Sprintf("rule %d: %s", v.Rule+1, v.Action)
-		e.Packet = trace.Packet{
-			Src: p.flow.Local, Dst: p.flow.Peer, TOS: p.class.TrafficClass, TTL: p.class.HopLimit,
-			ID: p.id, Header: p.header, Native: p.flow.Native, Pieces: [][]byte{p.data},
-		}
+		e.Packet = p.traced()
 	}
 	r.lane.dev.Trace.Inject(&e)
 }

@@ -51,11 +51,16 @@ func (t *tap) Put(p *packet) {
 	if t.kind == trace.Received {
 		qpn = p.dest
 	}
-	t.stream.Emit(&trace.Event{Kind: t.kind, Time: time.Now(), QPN: qpn, Packet: trace.Packet{
+	t.stream.Emit(&trace.Event{Kind: t.kind, Time: time.Now(), QPN: qpn, Packet: p.traced()})
+	t.route.Put(p)
+}
+
+// traced is the packet as a trace shows it.
+func (p *packet) traced() trace.Packet {
+	return trace.Packet{
 		Src: p.flow.Local, Dst: p.flow.Peer, TOS: p.class.TrafficClass, TTL: p.class.HopLimit,
 		ID: p.id, Header: p.header, Native: p.flow.Native, Pieces: [][]byte{p.data},
-	}})
-	t.route.Put(p)
+	}
 }
 
 // traceChanged follows a trace of the device that has begun or ended. It is called without a lane.
@@ -69,8 +74,7 @@ func (d *Device) traceChanged() {
 // completed shows the trace a completion, before the program can see it, and remembers a failed one.
 func (q *QP) completed(e *queue.CQE) {
 	if e.Status != queue.Success {
-		q.lane.dev.failures.completion(e)
-		q.lane.recordFailure(e)
+		q.lane.failed(e)
 	}
 	if w := q.lane.watch; w != nil {
 		own, peer := e.Reasons()

@@ -24,14 +24,16 @@ func (l *lane) recordState(p *machine.Port, from qp.State, why reason.Detail) {
 	}
 }
 
-// recordFailure records a completion in error. Those of a flush say no more than the first.
-func (l *lane) recordFailure(e *queue.CQE) {
-	if e.Status != queue.WRFlushErr {
-		own, peer := e.Reasons()
-		l.recorder.Add(recorder.Record{
-			Kind: recorder.Completed, Time: l.dev.clock(), QPN: e.QPN, WRID: e.WRID, Status: uint8(e.Status), Detail: own, Said: peer,
-		})
+// failed remembers and records a failed completion, unless the request was flushed after another failure.
+func (l *lane) failed(e *queue.CQE) {
+	if e.Status == queue.WRFlushErr {
+		return
 	}
+	own, peer := e.Reasons()
+	l.dev.failures.add(Failure{QPN: e.QPN, Status: e.Status, Own: own, Peer: peer})
+	l.recorder.Add(recorder.Record{
+		Kind: recorder.Completed, Time: l.dev.clock(), QPN: e.QPN, WRID: e.WRID, Status: uint8(e.Status), Detail: own, Said: peer,
+	})
 }
 
 // Records returns the flight recorder: the last records of all lanes and the last refusals, the oldest

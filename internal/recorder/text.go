@@ -45,20 +45,9 @@ func (r *Record) Line(start time.Duration) string {
 // appendHeader appends what the record has of a packet's headers.
 func (r *Record) appendHeader(b []byte) []byte {
 	p := r.Header
-	i := p.Opcode.Info()
-	if r.Whole || i == nil {
-		return p.AppendHeaders(b)
-	}
-	b = fmt.Appendf(b, "%v QP 0x%06x PSN %v", p.Opcode, p.DestQPN, p.PSN)
-	switch {
-	case i.Headers&ib.HasRETH != 0:
-		b = fmt.Appendf(b, " VA 0x%x R_Key 0x%x DMA len %d", p.RETH.Addr, p.RETH.RKey, p.RETH.Length)
-	case i.Headers&ib.HasAtomicETH != 0:
+	b = p.AppendHeaders(b, headers)
+	if i := p.Opcode.Info(); i != nil && i.Headers&ib.HasAtomicETH != 0 { // without the operands
 		b = fmt.Appendf(b, " VA 0x%x R_Key 0x%x", p.AtomicETH.Addr, p.AtomicETH.RKey)
-	case i.Headers&ib.HasDETH != 0:
-		b = fmt.Appendf(b, " src 0x%06x Q_Key 0x%x", p.DETH.SrcQPN, p.DETH.QKey)
-	case i.Headers&ib.HasAETH != 0:
-		b = fmt.Appendf(b, " %v MSN %d", p.AETH.Syndrome, uint32(p.AETH.MSN))
 	}
 	return b
 }

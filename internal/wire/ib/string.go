@@ -8,7 +8,7 @@ func (p *Packet) String() string { return string(p.AppendLine(nil)) }
 
 // AppendLine appends what String returns.
 func (p *Packet) AppendLine(b []byte) []byte {
-	b = p.AppendHeaders(b)
+	b = p.AppendHeaders(b, ^Headers(0))
 	i := p.Opcode.Info()
 	if i == nil {
 		return b
@@ -19,11 +19,12 @@ func (p *Packet) AppendLine(b []byte) []byte {
 	return p.BTH.appendBits(b)
 }
 
-// AppendHeaders appends what the headers say, without the payload's length and unusual bits.
-func (p *Packet) AppendHeaders(b []byte) []byte {
+// AppendHeaders appends what the BTH and the extended headers among of say, without the payload's length
+// and unusual bits.
+func (p *Packet) AppendHeaders(b []byte, of Headers) []byte {
 	b = fmt.Appendf(b, "%v QP 0x%06x PSN %v", p.Opcode, p.DestQPN, p.PSN)
 	if i := p.Opcode.Info(); i != nil {
-		b = p.appendExtended(b, i.Headers)
+		b = p.appendExtended(b, i.Headers&of)
 	}
 	return b
 }

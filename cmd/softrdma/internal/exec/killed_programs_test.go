@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,7 +16,6 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
-	"softrdma/internal/testenv"
 )
 
 // Programs with their devices in their own processes exchange data while their execs are killed,
@@ -25,7 +23,7 @@ import (
 // has the address, and removes the files.
 func TestProgramsGoOnWhenTheirExecIsKilled(t *testing.T) {
 	clitest.NeedPrograms(t, "gcc", "sh", "true")
-	program := bystander(t)
+	program := compileVerbs(t, "bystander")
 	clitest.Command(t)                      // which is built before TMPDIR is set
 	t.Setenv("TMPDIR", clitest.ShortDir(t)) // an exec that is killed leaves its files
 	for _, path := range []string{"off", "require"} {
@@ -101,20 +99,6 @@ func TestNextExecRemovesWhatAKilledOneHasLeft(t *testing.T) {
 	if left := folders(t); len(left) > 0 {
 		t.Errorf("found %v in the end", left)
 	}
-}
-
-// bystander compiles the program that exchanges data with its peer and counts how often.
-func bystander(t *testing.T) string {
-	t.Helper()
-	const source = "../../../../internal/uverbs/testdata/inprogram/bystander.c"
-	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
-		testenv.Lacks(t, "libibverbs-dev")
-	}
-	path := filepath.Join(t.TempDir(), "bystander")
-	if b, err := exec.Command("gcc", "-O1", "-D_GNU_SOURCE", "-o", path, source, "-libverbs", "-lpthread").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, b)
-	}
-	return path
 }
 
 // under is a bystander under an exec. Files of the test are its standard input, output and error:

@@ -21,7 +21,7 @@ import (
 // tshark does not take for malformed.
 func TestRefusedProgramsKnowThePeersReason(t *testing.T) {
 	clitest.NeedPrograms(t, "tshark")
-	program := compileRefused(t)
+	program := compileVerbs(t, "refused")
 	for _, engine := range []string{"program", "daemon"} {
 		p := clitest.Start(t, "exec", "-d", clitest.LoopbackDevice(t), "--engine", engine, "-v", "--keep-reasons", "--", program)
 		if code, want := p.ExitCode(), fmt.Sprintf("status 10 vendor_err %d\n", reason.NAKRemoteAccess); code != 0 ||
@@ -67,14 +67,13 @@ func TestRefusedProgramsKnowThePeersReason(t *testing.T) {
 	}
 }
 
-// compileRefused compiles the program of refused.c.
-func compileRefused(t *testing.T) string {
+// compileVerbs compiles a program of the engine's tests.
+func compileVerbs(t *testing.T, name string) string {
 	t.Helper()
-	const source = "../../../../internal/uverbs/testdata/inprogram/refused.c"
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		testenv.Lacks(t, "libibverbs-dev")
 	}
-	program := filepath.Join(t.TempDir(), "refused")
+	program, source := filepath.Join(t.TempDir(), name), filepath.Join("../../../../internal/uverbs/testdata/inprogram", name+".c")
 	if b, err := exec.Command("gcc", "-O1", "-Wall", "-D_GNU_SOURCE", "-Wno-unused-function", "-o", program, source, "-libverbs", "-lpthread").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
@@ -84,7 +83,7 @@ func compileRefused(t *testing.T) string {
 // A program that ends at once after a failure leaves the flight recorder of its device, wherever the
 // device is.
 func TestFailureOfAProgramLeavesTheFlightRecorder(t *testing.T) {
-	program := compileRefused(t)
+	program := compileVerbs(t, "refused")
 	for _, engine := range []string{"program", "daemon"} {
 		dir := filepath.Join(t.TempDir(), "new", "records")
 		clitest.Start(t, "exec", "-d", clitest.LoopbackDevice(t), "--engine", engine, "--records", dir, "--", program).Succeeds()
