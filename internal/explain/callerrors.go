@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,10 +18,10 @@ type callError struct {
 }
 
 // anErrno matches what says which errno a line means: a name, or a number after a word for it.
-var anErrno = regexp.MustCompile(`\bE[A-Z0-9]{3,}\b|(?i:errno|error|err|ret|rc|returned|status|code)[ =:(]{1,3}-?([0-9]{1,3})\b|[:(] ?-([0-9]{1,3})\b`)
+var anErrno = compiled(`\bE[A-Z0-9]{3,}\b|(?i:errno|error|err|ret|rc|returned|status|code)[ =:(]{1,3}-?([0-9]{1,3})\b|[:(] ?-([0-9]{1,3})\b`)
 
 // aCall matches the name of a call.
-var aCall = regexp.MustCompile(`\b(?:ibv|rdma)_[a-z_]*[a-z][0-9]?\b`)
+var aCall = compiled(`\b(?:ibv|rdma)_[a-z_]*[a-z][0-9]?\b`)
 
 // callErrors explains what the calls return on Linux, with softrdma and with adapters.
 var callErrors = []callError{
@@ -117,7 +116,7 @@ func errnoOf(line string) string {
 			return e.name
 		}
 	}
-	for _, m := range anErrno.FindAllStringSubmatch(line, perLine) {
+	for _, m := range anErrno().FindAllStringSubmatch(line, perLine) {
 		n, _ := strconv.Atoi(m[1] + m[2])
 		for _, e := range systemErrors() {
 			if e.Name == m[0] || n > 0 && e.Number == n {
@@ -131,7 +130,7 @@ func errnoOf(line string) string {
 // callsIn returns the entries for the calls that a line names: those of its errno. If the line has none, it
 // returns all of a call, if they are wanted.
 func callsIn(line string, all bool) (found []Entry) {
-	names := aCall.FindAllString(line, perLine)
+	names := aCall().FindAllString(line, perLine)
 	if names == nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -23,49 +24,55 @@ import (
 //	failed, ret = -19                                                    many
 const numeral = `[ :=(]{1,3}(0x[0-9a-f]+|[0-9]+)\b`
 
+// compiled returns an expression that is compiled when it is used first. Every softrdma command has this package, and
+// few use it.
+func compiled(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 // numbersInLines holds what precedes a number, the most specific first. The meaning of number n
 // in a line is what find returns.
 var numbersInLines = []struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	find    func(line string, n uint64) []Entry
 }{
-	{regexp.MustCompile(`(?i)\b(?:syndrom|vendor[ _]?err(?:or)?|vend(?:or)?(?:[ _]err)?)` + numeral), vendor},
-	{regexp.MustCompile(`(?i)\bsyndrome` + numeral), ackSyndrome},
-	{regexp.MustCompile(`(?i)\bsynd` + numeral), func(_ string, n uint64) []Entry {
+	{compiled(`(?i)\b(?:syndrom|vendor[ _]?err(?:or)?|vend(?:or)?(?:[ _]err)?)` + numeral), vendor},
+	{compiled(`(?i)\bsyndrome` + numeral), ackSyndrome},
+	{compiled(`(?i)\bsynd` + numeral), func(_ string, n uint64) []Entry {
 		if s, ok := cqeStatuses[n]; ok {
 			return status(uint64(s))
 		}
 		return nil
 	}},
-	{regexp.MustCompile(`(?i)\b(?:status|with error|error|err)` + numeral), statusOrRejection},
-	{regexp.MustCompile(`(?i)[a-z] \(([0-9]+)(?:/0x[0-9a-f]+)?\)`), statusOrRejection},
-	{regexp.MustCompile(`(?i)[a-z] \([0-9]+/(0x[0-9a-f]+)\)`), vendor},
-	{regexp.MustCompile(`(?i)\berrno` + numeral), systemError},
-	{regexp.MustCompile(`(?:^|[ =:(,])-([0-9]+)\b`), systemError},
+	{compiled(`(?i)\b(?:status|with error|error|err)` + numeral), statusOrRejection},
+	{compiled(`(?i)[a-z] \(([0-9]+)(?:/0x[0-9a-f]+)?\)`), statusOrRejection},
+	{compiled(`(?i)[a-z] \([0-9]+/(0x[0-9a-f]+)\)`), vendor},
+	{compiled(`(?i)\berrno` + numeral), systemError},
+	{compiled(`(?:^|[ =:(,])-([0-9]+)\b`), systemError},
 }
 
 // statusPhrases are the sentences for statuses of libibverbs, Linux and UCX. The first that is in a
 // line counts: that of RNR contains that of other retries.
 var statusPhrases = []struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	status  queue.Status
 }{
-	{regexp.MustCompile(`(?i)rnr retry count(er)? exceeded`), queue.RNRRetryExcErr},
-	{regexp.MustCompile(`(?i)retry count(er)? (exceeded|between .* exceeded)`), queue.RetryExcErr},
-	{regexp.MustCompile(`(?i)local length error`), queue.LocLenErr},
-	{regexp.MustCompile(`(?i)local qp operation error`), queue.LocQPOpErr},
-	{regexp.MustCompile(`(?i)local protection error`), queue.LocProtErr},
-	{regexp.MustCompile(`(?i)(work request|wr) flush`), queue.WRFlushErr},
-	{regexp.MustCompile(`(?i)memory (bind|management) operation error`), queue.MWBindErr},
-	{regexp.MustCompile(`(?i)bad response error`), queue.BadRespErr},
-	{regexp.MustCompile(`(?i)local access error`), queue.LocAccessErr},
-	{regexp.MustCompile(`(?i)remote invalid request error`), queue.RemInvReqErr},
-	{regexp.MustCompile(`(?i)remote access error`), queue.RemAccessErr},
-	{regexp.MustCompile(`(?i)remote operation(al)? error`), queue.RemOpErr},
+	{compiled(`(?i)rnr retry count(er)? exceeded`), queue.RNRRetryExcErr},
+	{compiled(`(?i)retry count(er)? (exceeded|between .* exceeded)`), queue.RetryExcErr},
+	{compiled(`(?i)local length error`), queue.LocLenErr},
+	{compiled(`(?i)local qp operation error`), queue.LocQPOpErr},
+	{compiled(`(?i)local protection error`), queue.LocProtErr},
+	{compiled(`(?i)(work request|wr) flush`), queue.WRFlushErr},
+	{compiled(`(?i)memory (bind|management) operation error`), queue.MWBindErr},
+	{compiled(`(?i)bad response error`), queue.BadRespErr},
+	{compiled(`(?i)local access error`), queue.LocAccessErr},
+	{compiled(`(?i)remote invalid request error`), queue.RemInvReqErr},
+	{compiled(`(?i)remote access error`), queue.RemAccessErr},
+	{compiled(`(?i)remote operation(al)? error`), queue.RemOpErr},
 }
 
 // failing matches lines that speak of a failure.
-var failing = regexp.MustCompile(`(?i)fail|err|couldn|can't|cannot|unable|reject|abort|timed? ?out|\bstatus|\bret\b|flush|exceed|syndrom|\bsynd\b|\bvend`)
+var failing = compiled(`(?i)fail|err|couldn|can't|cannot|unable|reject|abort|timed? ?out|\bstatus|\bret\b|flush|exceed|syndrom|\bsynd\b|\bvend`)
 
 // perLine bounds what is looked up of a line.
 const perLine = 16
@@ -87,14 +94,14 @@ func inLine(line string, all, more []Entry, log bool) (found []Entry) {
 	if len(strings.Fields(line)) < 2 {
 		return nil
 	}
-	for _, name := range constant.FindAllString(line, perLine) {
+	for _, name := range constant().FindAllString(line, perLine) {
 		add(keep(all, func(e *Entry) bool { return e.Name == name })...)
 		add(keep(more, func(e *Entry) bool { return e.Name == name })...)
 	}
 	if len(strings.Fields(line)) >= aPhrase {
 		add(phrases(line)...)
 	}
-	failed := !log || failing.MatchString(line)
+	failed := !log || failing().MatchString(line)
 	if failed {
 		add(callsIn(line, !log)...)
 	}
@@ -103,7 +110,7 @@ func inLine(line string, all, more []Entry, log bool) (found []Entry) {
 		if !failed {
 			break
 		}
-		for _, match := range p.pattern.FindAllStringSubmatch(line, perLine) {
+		for _, match := range p.pattern().FindAllStringSubmatch(line, perLine) {
 			if n, err := strconv.ParseUint(match[1], 0, 31); err == nil {
 				add(p.find(line, n)...)
 			}
@@ -121,7 +128,7 @@ func inLine(line string, all, more []Entry, log bool) (found []Entry) {
 // phrases returns the entry for a sentence that stands for a status.
 func phrases(line string) []Entry {
 	for _, p := range statusPhrases {
-		if p.pattern.MatchString(line) {
+		if p.pattern().MatchString(line) {
 			return status(uint64(p.status))
 		}
 	}
@@ -129,7 +136,7 @@ func phrases(line string) []Entry {
 }
 
 // constant matches names such as IBV_WC_SUCCESS.
-var constant = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\b`)
+var constant = compiled(`\b[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\b`)
 
 // status returns the entry of a status that is not success.
 func status(n uint64) []Entry {
@@ -157,13 +164,13 @@ func ackSyndrome(line string, n uint64) []Entry {
 }
 
 // rejected matches lines about a rejected connection: rping's, and the kernel's of NVMe.
-var rejected = regexp.MustCompile(`RDMA_CM_EVENT_REJECTED|(?i:connect(ion)? rejected)`)
+var rejected = compiled(`RDMA_CM_EVENT_REJECTED|(?i:connect(ion)? rejected)`)
 
 // statusOrRejection is for numbers after "status" or "error": those of the connection manager are
 // reasons of a rejection.
 func statusOrRejection(line string, n uint64) []Entry {
 	switch {
-	case rejected.MatchString(line):
+	case rejected().MatchString(line):
 	case strings.Contains(line, "RDMA_CM_EVENT_"):
 		return nil
 	default:

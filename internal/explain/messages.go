@@ -12,13 +12,14 @@ const Message Kind = "message"
 
 // A message explains a sentence.
 type message struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	name    string // the sentence, without what varies
 	meaning string
 	text
 }
 
-func says(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + pattern) }
+// says matches a sentence in any case.
+func says(pattern string) func() *regexp.Regexp { return compiled(`(?i)` + pattern) }
 
 // The same advice serves several programs.
 var (
@@ -101,7 +102,7 @@ var messages = []message{
 // eventPhrases are libibverbs' sentences for asynchronous events (ibv_event_type_str), which NCCL, UCX and others
 // print.
 var eventPhrases = []struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	name    string
 }{
 	{says(`local work queue catastrophic error`), "IBV_EVENT_QP_FATAL"},
@@ -128,7 +129,7 @@ var messageReasons = map[string]reason.Reason{
 // messagesIn returns the entries for the sentences in a line.
 func messagesIn(line string) (found []Entry) {
 	for i := range messages {
-		if m := &messages[i]; m.pattern.MatchString(line) {
+		if m := &messages[i]; m.pattern().MatchString(line) {
 			e := Entry{Kind: Message, Name: m.name, Meaning: m.meaning, Cause: m.cause, Look: m.look, Remedy: m.remedy, Clause: m.clause}
 			if r := messageReasons[m.name]; r != reason.None {
 				e.See = []string{r.String()}
@@ -137,7 +138,7 @@ func messagesIn(line string) (found []Entry) {
 		}
 	}
 	for _, p := range eventPhrases {
-		if p.pattern.MatchString(line) {
+		if p.pattern().MatchString(line) {
 			found = append(found, keep(events(), func(e *Entry) bool { return e.Name == p.name })...)
 		}
 	}
