@@ -147,12 +147,18 @@ func (w *UcpWorker) forget(c *msg.Endpoint) *UcpEp {
 	return e
 }
 
-// fail ends the endpoint and tells the program, once.
+// fail ends the endpoint and tells the program, once. It ends operations that began after the
+// connection failed and before this call.
 func (e *UcpEp) fail(s UcsStatus) {
 	e.mu.Lock()
 	first := e.status == UCS_OK && !e.closed
 	if first {
 		e.status = s
+	}
+	waiting := e.waiting
+	e.waiting = nil
+	for _, op := range waiting {
+		op(nil, s)
 	}
 	e.mu.Unlock()
 	if first && e.handler != nil {

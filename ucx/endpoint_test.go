@@ -134,6 +134,29 @@ func TestEndpointsThatCannotConnectFailWithTheReason(t *testing.T) {
 	}
 }
 
+// The failure of a connection is handled by Progress. What begins before that ends too.
+func TestOperationsEndThatBeginAfterTheConnectionFailed(t *testing.T) {
+	for name, begin := range map[string]struct {
+		op   func(e *UcpEp) (*UcpRequest, error)
+		want UcsStatus
+	}{
+		"send":  {func(e *UcpEp) (*UcpRequest, error) { return e.SendTagNonBlocking(1, nil, 0, nil) }, UCS_ERR_INVALID_ADDR},
+		"flush": {func(e *UcpEp) (*UcpRequest, error) { return e.FlushNonBlocking(nil) }, UCS_ERR_INVALID_ADDR},
+		"close": {func(e *UcpEp) (*UcpRequest, error) { return e.CloseNonBlockingFlush(nil) }, UCS_OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t, &UcpWorkerParams{})
+			var other [64]byte
+			e, err := w.NewEndpoint((&UcpEpParams{}).SetUcpAddress(&UcpAddress{Address: &other[0], Length: 64}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			until(t, "failed connection", func() bool { return w.Queued() > 0 })
+			ends(t, started(t)(begin.op(e)), begin.want, w)
+		})
+	}
+}
+
 func TestPeerThatClosesEndsEverythingOnce(t *testing.T) {
 	each(t, func(t *testing.T) {
 		a, b := newWorker(t, &UcpWorkerParams{}), newWorker(t, &UcpWorkerParams{})
