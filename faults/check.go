@@ -54,13 +54,57 @@ func (r *Rules) Check() error {
 	return nil
 }
 
-// onStreams returns an *Error for the first rule that a device of iWARP cannot follow: TCP repeats what is
-// lost, below what the device sees.
-func (r *Rules) onStreams() error {
+// CheckFor returns an *Error for the first rule that a device cannot follow. One of iWARP has streams of
+// TCP, which repeats and orders what is lost below what the device sees; others have no streams.
+func (r *Rules) CheckFor(device string, streams bool) error {
 	for i := range r.Rules {
-		if a := r.Rules[i].Action; classesOf(&r.Rules[i])&(ofSent|ofReceived) != 0 {
-			return &Error{i, "action", "no action of packets: an iWARP stream loses, repeats and changes nothing", string(a)}
+		x := &r.Rules[i]
+		if d := x.Select.Device; d != "" && d != device {
+			continue
 		}
+		e := x.onPackets()
+		if streams {
+			e = x.onStreams()
+		}
+		if e != nil {
+			e.Rule = i
+			return e
+		}
+	}
+	return nil
+}
+
+func (r *Rule) onPackets() *Error {
+	if r.Action == EndStream {
+		return &Error{0, "action", "no end of a stream: only iWARP has streams, RoCE and InfiniBand have packets", string(r.Action)}
+	}
+	return nil
+}
+
+// notOnStreams are actions that iWARP does not have, with the reason.
+var notOnStreams = map[Action]string{
+	Drop: "TCP repeats what is lost", Duplicate: "TCP delivers each byte once", Reorder: "TCP delivers bytes in their order",
+	Mark: "TCP sees the mark, the device does not", BlackHole: "TCP makes the packets, the device does not",
+	Answer: "a responder refuses by ending the stream",
+}
+
+func (r *Rule) onStreams() *Error {
+	s := &r.Select
+	if why := notOnStreams[r.Action]; why != "" {
+		return &Error{0, "action", "an action that iWARP has: " + why, string(r.Action)}
+	}
+	if classesOf(r)&(ofSent|ofReceived) == 0 {
+		return nil
+	}
+	switch {
+	case r.Queue != 0:
+		return &Error{0, "queue", "no queue: a stream loses nothing, its sender waits", fmt.Sprint(r.Queue)}
+	case len(s.PSN) > 0:
+		return &Error{0, "psn", "no PSN: FPDUs of iWARP have none", fmt.Sprint(s.PSN[0])}
+	case len(s.Message) > 0:
+		return &Error{0, "message", "no message: iWARP has no datagrams of management", s.Message[0]}
+	case len(s.Service) > 0 && !slices.Contains(s.Service, "rc"):
+		return &Error{0, "service", "rc: iWARP has no other", s.Service[0]}
 	}
 	return nil
 }

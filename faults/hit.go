@@ -30,6 +30,10 @@ func (h Hit) String() string {
 	return fmt.Sprintf("%v %s: %s match %d: %s", h.Time.Round(time.Microsecond), name, h.Action, h.Match, h.What)
 }
 
+// Where returns the part of the hit that the same rules, seed and traffic repeat: the rule, what it does and
+// the number of the match. Times, and numbers that the system chooses, are not in it.
+func (h Hit) Where() string { return fmt.Sprintf("rule %d: %s match %d", h.Rule+1, h.Action, h.Match) }
+
 func (x *Injector) hit(h Hit) {
 	if x.total++; len(x.hits) < maxHits {
 		x.hits = append(x.hits, h)
@@ -47,6 +51,10 @@ func (x *Injector) Hits() []Hit {
 			way := Sent + " to"
 			if f.Received {
 				way = Received + " from"
+			}
+			if f.stream {
+				h.What = fmt.Sprintf("%v with %d bytes %s %v, queue pair 0x%06x", f.rdmap, f.Size, way, f.Peer, f.QPN)
+				continue
 			}
 			h.What = fmt.Sprintf("%v PSN %d with %d bytes %s %v, queue pair 0x%06x", f.opcode, f.psn, f.Size, way, f.Peer, f.QPN)
 		}

@@ -17,7 +17,8 @@ type Injector struct {
 	// Changed, unless it is nil, is called when the rules have changed. The device sets it before others have the injector.
 	Changed func()
 
-	// Streams refuses rules that a device of iWARP cannot follow. The device sets it with Changed.
+	// Streams says that the device is one of iWARP. Set refuses rules that it cannot follow, see
+	// Rules.CheckFor. The device sets it with Changed.
 	Streams bool
 
 	device string
@@ -54,10 +55,8 @@ func (x *Injector) Set(r Rules) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
-	if x.Streams {
-		if err := r.onStreams(); err != nil {
-			return err
-		}
+	if err := r.CheckFor(x.device, x.Streams); err != nil {
+		return err
 	}
 	x.set(r)
 	if x.Changed != nil {
@@ -197,6 +196,18 @@ func (v *Verdict) add(m *matcher, i int, draw uint64) {
 		v.Stall += time.Duration(r.Time)
 	case SlowMemory:
 		v.Slow += time.Duration(r.Time)
+	}
+}
+
+// Change changes the bytes of a part of a packet that Corrupt names, or one at random.
+func (v *Verdict) Change(part []byte) {
+	for _, i := range v.Corrupt.Bytes {
+		if i < len(part) {
+			part[i] ^= 0xff
+		}
+	}
+	if len(v.Corrupt.Bytes) == 0 && len(part) > 0 {
+		part[v.At%uint64(len(part))] ^= 0xff
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/iwarp"
 	"softrdma/internal/wire/mad"
 )
 
@@ -25,6 +26,7 @@ type matcher struct {
 	anyOpcode bool
 	nak, ack  bool
 	cm, mad   bool
+	terminate bool
 	messages  []mad.AttributeID
 	syndrome  ib.Syndrome
 	effect    Effect
@@ -109,6 +111,8 @@ func (m *matcher) addOpcode(name string) {
 		m.cm = true
 	case familyMAD:
 		m.mad = true
+	case familyTerminate:
+		m.terminate = true
 	default:
 		for o := range m.opcodes {
 			if i := ib.Opcode(o).Info(); i != nil && slices.Contains(families[name], i.Kind) {
@@ -123,7 +127,7 @@ func (m *matcher) packet(f *PacketFacts) bool {
 	s := &m.rule.Select
 	switch {
 	case m.peer.IsValid() && m.peer != f.Peer.Unmap(), s.QP != 0 && s.QP != f.QPN, f.Size < s.MinSize,
-		s.MaxSize > 0 && f.Size > s.MaxSize, m.services != 0 && m.services>>(f.opcode.Transport()&7)&1 == 0,
+		s.MaxSize > 0 && f.Size > s.MaxSize, m.services != 0 && m.services>>(f.service()&7)&1 == 0,
 		len(s.PSN) > 0 && !slices.Contains(s.PSN, f.psn), len(m.messages) > 0 && !slices.Contains(m.messages, f.message),
 		m.rule.Action == BlackHole && f.Size <= m.rule.Above, !m.answers(f):
 		return false
@@ -149,8 +153,19 @@ func (m *matcher) answers(f *PacketFacts) bool {
 // request reports whether a packet is a request, which a responder answers.
 func request(i *ib.Info) bool { return i.Asks() || i.Kind == ib.KindSend || i.Kind == ib.KindWrite }
 
+// service is that of the opcode. iWARP's queue pairs are those of RC to programs.
+func (f *PacketFacts) service() ib.Transport {
+	if f.stream {
+		return ib.RC
+	}
+	return f.opcode.Transport()
+}
+
 // family reports whether the packet is of a family that its opcode does not tell.
 func (m *matcher) family(f *PacketFacts) bool {
+	if f.stream {
+		return m.terminate && f.rdmap == iwarp.Terminate
+	}
 	acknowledges := f.opcode.Info() != nil && f.opcode.Info().Kind == ib.KindAcknowledge
 	return m.nak && acknowledges && !f.syndrome.IsACK() || m.ack && (acknowledges && f.syndrome.IsACK() || f.opcode == ib.RCSelectiveAck) ||
 		m.cm && f.message != 0 || m.mad && f.dest <= managerQPN && f.opcode.Transport() == ib.UD

@@ -55,10 +55,13 @@ var statuses = func() (names []string) {
 var completions = []string{"send", "rdma_write", "rdma_read", "comp_swap", "fetch_add", "bind_mw", "local_inv", "recv", "recv_rdma_with_imm"}
 
 const (
-	familyNAK  = "nak" // of acknowledges, which opcode does not tell
-	familyACK  = "ack"
-	familyCM   = "cm"  // to queue pair 1
-	familyMAD  = "mad" // to queue pairs 0 and 1
+	familyNAK = "nak" // of acknowledges, which opcode does not tell
+	familyACK = "ack"
+	familyCM  = "cm"  // to queue pair 1
+	familyMAD = "mad" // to queue pairs 0 and 1
+
+	familyTerminate = "terminate" // of iWARP
+
 	managerQPN = 1
 )
 
@@ -68,7 +71,7 @@ var families = map[string][]ib.Kind{
 	"read response": {ib.KindReadResponse}, "atomic": {ib.KindCompareSwap, ib.KindFetchAdd},
 	"atomic response": {ib.KindAtomicAcknowledge}, "flush": {ib.KindFlush}, "cnp": {ib.KindCongestion},
 	familyACK: {ib.KindAcknowledge, ib.KindSelectiveAck}, familyNAK: {ib.KindAcknowledge},
-	familyCM: {ib.KindSend}, familyMAD: {ib.KindSend},
+	familyCM: {ib.KindSend}, familyMAD: {ib.KindSend}, familyTerminate: nil,
 }
 
 // opcodes are the names of single opcodes: the specification's, in lower case and without "RDMA".

@@ -78,7 +78,7 @@ func (x *faultyLane) spoil(b []byte, v *faults.Verdict) bool {
 	if v.Corrupt == nil {
 		return false
 	}
-	corrupt(b, v)
+	v.Change(part(b, v.Corrupt))
 	if v.Corrupt.ICRC == "right" {
 		return false
 	}
@@ -132,7 +132,7 @@ func (x *faultyLane) arrive(c *latePacket) {
 
 // showArrival counts a hit of a packet that has arrived, and shows the trace the packet.
 func (x *faultyLane) showArrival(b []byte, v *faults.Verdict) {
-	e := hitEvent(x.facts.QPN, v)
+	e := hitEvent(x.facts.QPN, v.Hits, v.Rule)
 	if x.lane.watch != nil {
 		e.Fault = fmt.Sprintf("rule %d: %s", v.Rule+1, v.Action)
 		e.Packet = x.lane.tracedArrival(b)
@@ -140,6 +140,7 @@ func (x *faultyLane) showArrival(b []byte, v *faults.Verdict) {
 	x.lane.dev.Trace.Inject(&e)
 }
 
-func hitEvent(qpn uint32, v *faults.Verdict) trace.Event {
-	return trace.Event{QPN: qpn, Detail: reason.Detail{Reason: reason.FaultInjected, Expected: uint64(v.Hits), Found: uint64(v.Rule + 1)}}
+// hitEvent is the event of hits, of which rule has the first. Rules are counted from 1.
+func hitEvent(qpn uint32, hits, rule int) trace.Event {
+	return trace.Event{QPN: qpn, Detail: reason.Detail{Reason: reason.FaultInjected, Expected: uint64(hits), Found: uint64(rule + 1)}}
 }

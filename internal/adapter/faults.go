@@ -63,7 +63,7 @@ func (d *Device) inject(x *faults.Injector) {
 func (d *Device) faultsChanged() {
 	d.timeFaults()
 	if d.IWARP() {
-		return // rules for packets are refused
+		return // streams look when they begin
 	}
 	d.lockedPackets(func(l *packetLane) {
 		if x := d.cfg.Faults; l.faults == nil && (x.OnSent() || x.OnReceived()) {
@@ -148,25 +148,12 @@ func (r *faultRoute) change(p *packet, v *faults.Verdict) {
 	if v.Corrupt == nil {
 		return
 	}
-	corrupt(p.data, v)
+	v.Change(part(p.data, v.Corrupt))
 	switch {
 	case v.Corrupt.ICRC == "right":
 		p.stamp(p.id)
 	case r.Path() != object.PathNetwork: // whose receiver computes no ICRC, and would drop the packet otherwise
 		v.Drop = true
-	}
-}
-
-// corrupt changes the bytes that a rule names, or one at random.
-func corrupt(b []byte, v *faults.Verdict) {
-	body := part(b, v.Corrupt)
-	for _, i := range v.Corrupt.Bytes {
-		if i < len(body) {
-			body[i] ^= 0xff
-		}
-	}
-	if len(v.Corrupt.Bytes) == 0 && len(body) > 0 {
-		body[v.At%uint64(len(body))] ^= 0xff
 	}
 }
 
@@ -205,7 +192,7 @@ func (r *faultRoute) due(now time.Duration, p *packet, v *faults.Verdict) (at ti
 
 // show counts a hit and shows the trace the packet.
 func (r *faultRoute) show(p *packet, v *faults.Verdict) {
-	e := hitEvent(p.q.QPN, v)
+	e := hitEvent(p.q.QPN, v.Hits, v.Rule)
 	e.Sent = true
 	if r.lane.watch != nil {
 		e.Fault = fmt.Sprintf("rule %d: %s", v.Rule+1, v.Action)

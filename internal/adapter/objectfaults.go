@@ -15,7 +15,6 @@ import (
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
-	"softrdma/internal/trace"
 )
 
 // objectFaults are what rules of faults do to the objects of a lane.
@@ -265,14 +264,13 @@ func (l *lane) apply(now time.Duration, v faults.Effect) {
 	}
 }
 
-// faultDetail is the reason of what a rule does, which counts rules from 1.
-func faultDetail(rule int) reason.Detail {
-	return reason.Detail{Reason: reason.FaultInjected, Expected: 1, Found: uint64(rule + 1)}
-}
+// faultDetail is the reason of what a rule does.
+func faultDetail(rule int) reason.Detail { return hitEvent(0, 1, rule).Detail }
 
 // injected counts and traces a hit.
 func (d *Device) injected(qpn uint32, rule int) {
-	d.Trace.Inject(&trace.Event{QPN: qpn, Detail: faultDetail(rule)})
+	e := hitEvent(qpn, 1, rule)
+	d.Trace.Inject(&e)
 }
 
 // FailCall returns the error that a rule makes a call fail with, by libibverbs' name of it, nil if none does.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"softrdma/faults"
 	"softrdma/internal/adapter/stream"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
@@ -91,7 +92,8 @@ func (l *streamLane) Act(now time.Duration) bool {
 		return false
 	}
 	l.expire(now)
-	return l.Transmit(now)
+	busy := l.Transmit(now)
+	return busy || l.streams.Pending() // what expired may be readable
 }
 
 // Next implements drive.Port.
@@ -128,6 +130,15 @@ func (h *streamHost) Received(n int) { h.Driver.Received(n) }
 func (h *streamHost) Refuse(qpn uint32, d reason.Detail) {
 	h.dev.cfg.Sanitizer.Refused(qpn, d)
 	h.dev.Trace.Refuse(qpn, d)
+}
+
+// Faults implements stream.Host.
+func (h *streamHost) Faults() *faults.Injector { return h.dev.cfg.Faults }
+
+// Injected implements stream.Host.
+func (h *streamHost) Injected(qpn uint32, v *faults.Verdict) {
+	e := hitEvent(qpn, v.Hits, v.Rule)
+	h.dev.Trace.Inject(&e)
 }
 
 // StreamQP implements stream.Host.

@@ -63,7 +63,7 @@ func (c *Stream) acceptAway(a Away, qpn uint32, p *iwarp.Params) error {
 		return errors.New("expected a request that waits for an answer, found none")
 	}
 	request, at := c.m.RequestFrame(), c.conn.Local()
-	fd, err := c.s.Link.(link.Mover).Move(c.conn, a.Hold)
+	fd, err := c.s.Link.(link.Mover).Move(c.raw(), a.Hold)
 	if err != nil {
 		return err
 	}
@@ -102,6 +102,7 @@ func (s *Set) Adopt(fd int, request []byte, qpn uint32, p *iwarp.Params, handler
 			return err
 		}
 		c.setConn(conn)
+		c.faulty.adopted(request)
 		s.open[c] = struct{}{}
 		c.m.SetSegment(conn.Segment())
 		_ = c.m.Listen(now, 0) // a new machine listens

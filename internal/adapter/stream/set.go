@@ -8,6 +8,7 @@ package stream
 import (
 	"time"
 
+	"softrdma/faults"
 	"softrdma/internal/adapter/schedule"
 	"softrdma/internal/iwarp"
 	"softrdma/internal/link"
@@ -39,6 +40,10 @@ type Host interface {
 
 	// Refuse counts and traces a refusal.
 	Refuse(qpn uint32, d reason.Detail)
+
+	// Faults has the rules of faults of the device, nil if there are none. Injected counts and traces a hit.
+	Faults() *faults.Injector
+	Injected(qpn uint32, v *faults.Verdict)
 
 	// StreamQP returns the queue pair of a number, nil if there is none.
 	StreamQP(qpn uint32) *QP

@@ -43,6 +43,7 @@ type Stream struct {
 	fallback *fallback     // another request that may follow, nil if there is none
 	refused  reason.Detail // why the first request failed, where another one was made
 	unsent   error         // of a write: nothing more is sent, what has come is read to its end
+	faulty   *faulty       // conn, if rules of faults apply to it
 
 	dialing   bool // not connected yet
 	readable  bool // until the link would have to wait
@@ -132,6 +133,9 @@ func (c *Stream) serve(now time.Duration) {
 	if c.closed || c.dialing || !c.readable || c.m.Stalled() {
 		return
 	}
+	if c.faulty != nil {
+		c.faulty.now = now
+	}
 	room := c.m.Room(now, c.s.scratch)
 	n, err := c.conn.Read(room)
 	c.s.Host.Received(n)
@@ -170,6 +174,7 @@ func (c *Stream) lost(now time.Duration, err error) {
 // pump sends what there is, as far as a turn goes.
 func (c *Stream) pump(now time.Duration) {
 	defer c.after(now)
+	c.flush(now)
 	if c.closed || c.dialing || c.writeShut || c.unsent != nil {
 		return
 	}
@@ -189,13 +194,17 @@ func (c *Stream) pump(now time.Duration) {
 		case err == link.ErrWouldBlock:
 			c.writable = false
 		case err != nil:
-			// What the peer said before it went, a Terminate perhaps, is still
-			// to be read.
-			c.writable, c.readable, c.unsent = false, true, err
-			c.queue()
+			c.unsendable(err)
 		}
 	}
 	c.s.Tasks.Push(&c.entry)
+}
+
+// unsendable follows an error of a write. What the peer said before it went, a Terminate perhaps, is
+// still to be read.
+func (c *Stream) unsendable(err error) {
+	c.writable, c.readable, c.unsent = false, true, err
+	c.queue()
 }
 
 // after follows each call of the machine: it ends the connection if the machine wants
@@ -225,7 +234,7 @@ func (c *Stream) after(now time.Duration) {
 	if c.readable && !c.dialing && !c.m.Stalled() {
 		c.queue()
 	}
-	c.s.Tasks.Set(&c.entry, c.m.Deadline())
+	c.s.Tasks.Set(&c.entry, c.deadline())
 }
 
 // end closes the connection. What was written is still sent unless it is reset.
@@ -299,6 +308,7 @@ func (c *Stream) leave(now time.Duration) {
 func (c *Stream) setConn(conn link.Stream) {
 	c.conn = conn
 	c.shown.Store(&conn)
+	c.setFaults()
 }
 
 // Local is this end's address and port.

@@ -28,13 +28,20 @@ func (t *task) Deadline() time.Duration {
 	if t.closed {
 		return machine.Never
 	}
-	return t.m.Deadline()
+	return (*Stream)(t).deadline()
 }
+
+// deadline is the machine's, or when a rule of faults lets a part of the stream pass.
+func (c *Stream) deadline() time.Duration { return min(c.m.Deadline(), c.faulty.due()) }
 
 // Expire acts on it. A stream that is not connected by then fails.
 func (t *task) Expire(now time.Duration) {
 	c := (*Stream)(t)
-	if c.closed || c.m.Deadline() > now {
+	if c.closed {
+		return
+	}
+	c.expire(now)
+	if c.m.Deadline() > now {
 		return
 	}
 	if c.dialing {
