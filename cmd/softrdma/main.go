@@ -36,7 +36,7 @@ func main() {
 	switch code := cli.ExitCode(err); {
 	case code == cli.ExitOK:
 	case code == cli.ExitUsage && !cli.OfProgram(err):
-		fmt.Fprintf(os.Stderr, "softrdma: %s (see: %s --help)\n", cli.OneLine(err), cmd.CommandPath())
+		fmt.Fprintf(os.Stderr, "softrdma: %s (see: %s --help)\n", cli.OneLine(err), cli.Help(err, cmd.CommandPath()))
 	default:
 		fmt.Fprintf(os.Stderr, "softrdma: %s\n", cli.Line(err))
 	}

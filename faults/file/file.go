@@ -22,36 +22,56 @@ const maxSize = 1 << 20
 
 // Read reads a file of rules.
 func Read(path string) (faults.Rules, error) {
+	r, _, err := ReadFor(path)
+	return r, err
+}
+
+// ReadFor reads a file of rules for devices. locate gives an error about one of the rules, with which a device
+// has refused them, the form of Parse's. It returns others unchanged.
+func ReadFor(path string) (r faults.Rules, locate func(error) error, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return faults.Rules{}, err
+		return r, nil, err
 	}
-	return Parse(path, b)
+	r, d, top, err := parse(path, b)
+	return r, func(err error) error {
+		if e := (*faults.Error)(nil); errors.As(err, &e) {
+			return d.errorf(d.place(e, top), "%s", e.Text())
+		}
+		return err
+	}, err
 }
 
 // JSON returns the rules in the form that faults.Parse reads.
 func JSON(r faults.Rules) ([]byte, error) { return json.Marshal(r) }
 
 // Parse reads rules. Errors begin with the name, line and column.
-func Parse(name string, b []byte) (r faults.Rules, err error) {
+func Parse(name string, b []byte) (faults.Rules, error) {
+	r, _, _, err := parse(name, b)
+	return r, err
+}
+
+// parse also returns what knows the places of the file's values.
+func parse(name string, b []byte) (r faults.Rules, d *decoder, top *yaml.Node, err error) {
+	d = &decoder{name: name, places: make(map[string]*yaml.Node)}
 	if len(b) > maxSize {
-		return r, fmt.Errorf("%s: expected at most %d bytes, found %d", name, maxSize, len(b))
+		return r, d, nil, fmt.Errorf("%s: expected at most %d bytes, found %d", name, maxSize, len(b))
 	}
-	d := decoder{name: name, places: make(map[string]*yaml.Node)}
 	var root yaml.Node
 	if err := yaml.Unmarshal(b, &root); err != nil {
-		return r, d.syntax(err)
+		return r, d, nil, d.syntax(err)
 	}
 	if len(root.Content) == 0 {
-		return r, fmt.Errorf("%s:1:1: expected rules, found an empty file", name)
+		return r, d, nil, fmt.Errorf("%s:1:1: expected rules, found an empty file", name)
 	}
-	if err := d.value(root.Content[0], "", reflect.ValueOf(&r).Elem()); err != nil {
-		return faults.Rules{}, err
+	top = root.Content[0]
+	if err := d.value(top, "", reflect.ValueOf(&r).Elem()); err != nil {
+		return faults.Rules{}, d, top, err
 	}
 	if e := (*faults.Error)(nil); errors.As(r.Check(), &e) {
-		return faults.Rules{}, d.errorf(d.place(e, root.Content[0]), "%s", e.Text())
+		return faults.Rules{}, d, top, d.errorf(d.place(e, top), "%s", e.Text())
 	}
-	return r, nil
+	return r, d, top, nil
 }
 
 // A decoder sets Go values from the nodes of a file, by the names of their JSON form.

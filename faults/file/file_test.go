@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -106,4 +107,39 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%s: %v", j, err)
 		}
 	})
+}
+
+// A rule that a device cannot follow is refused at its place in the file, unless it is for another device.
+func TestReadForNamesLineAndColumn(t *testing.T) {
+	for _, x := range []struct {
+		text  string
+		iwarp bool
+		want  string
+	}{
+		{"rules:\n  - action: event\n    event: PORT_ERR\n  - action: end-stream\n", false, `:4:13: action "end-stream": expected no end of a stream`},
+		{"rules:\n  - action: end-stream\n", true, ""},
+		{"rules:\n  - action: drop\n", false, ""},
+		{"rules:\n  - action: drop\n", true, `:2:13: action "drop": expected an action that iWARP has: TCP repeats`},
+		{"rules:\n  - {action: drop, select: {device: rdma9}}\n", true, ""},
+		{"rules:\n  - {action: duplicate}\n", true, `:2:14: action "duplicate": expected an action that iWARP has: TCP delivers each byte once`},
+		{"rules:\n  - {action: reorder}\n", true, `:2:14: action "reorder": expected an action that iWARP has: TCP delivers bytes in`},
+		{"rules:\n  - {action: delay, time: 1ms, select: {psn: 7}}\n", true, `:2:46: psn "7": expected no PSN`},
+		{"rules:\n  - {action: rate, rate: 1000, queue: 10}\n", true, `:2:39: queue "10": expected no queue`},
+	} {
+		path := filepath.Join(t.TempDir(), "f.yaml")
+		if err := os.WriteFile(path, []byte(x.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, locate, err := ReadFor(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = locate(r.CheckFor("rdma0", x.iwarp))
+		if x.want == "" && err == nil {
+			continue
+		}
+		if err == nil || x.want == "" || !strings.HasPrefix(err.Error(), path+x.want) {
+			t.Errorf("%q: %v, expected %s", x.text, err, x.want)
+		}
+	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"softrdma/faults/file"
 	"softrdma/verbs"
 )
 
@@ -103,16 +102,18 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, erro
 	}
 	applyIWARPFlags(cmd, &cfg)
 	cfg.KeepReasons = cfg.KeepReasons || FlagText(cmd, KeepReasonsFlag) == "true"
+	refused := func(err error) error { return err }
 	if path := FlagText(cmd, faultsFlag); path != "" {
-		rules, err := file.Read(path)
+		rules, err := ReadFaults(path)
 		if err != nil {
-			return Device{}, UsageErrorf("--%s: %w", faultsFlag, err)
+			return Device{}, err
 		}
-		cfg.Faults = &rules
+		cfg.Faults = &rules.Rules
+		refused = rules.Refused
 	}
 	dev, err := verbs.Open(name, cfg)
 	if err != nil {
-		return Device{}, err
+		return Device{}, refused(err)
 	}
 	file, endCapture, err := captureDevice(cmd, dev)
 	if err != nil {

@@ -94,7 +94,8 @@ For root the first three are in /run/softrdma. Without XDG_RUNTIME_DIR they are 
 type ExitError struct {
 	code    int
 	err     error
-	program bool // the code is that of another program
+	program bool   // the code is that of another program
+	help    string // the command whose help explains it; empty for the one that failed
 }
 
 func (e *ExitError) Error() string { return e.err.Error() }

@@ -111,11 +111,11 @@ func (s *options) environment(cmd *cobra.Command, preloaded *library.File) (*ond
 	if path == "" {
 		return env, nil
 	}
-	rules, err := file.Read(path)
+	rules, err := cli.ReadFaults(path)
 	if err != nil {
-		return nil, cli.UsageErrorf("--%s: %w", faultsFlag, err)
+		return nil, err
 	}
-	text, err := file.JSON(rules)
+	text, err := file.JSON(rules.Rules)
 	env.Faults = string(text)
 	return env, err
 }
