@@ -64,3 +64,20 @@ func TestCompletionHasTheStatusOfARule(t *testing.T) {
 		}
 	})
 }
+
+// A withheld completion is not delivered before its time, none is lost, and they keep their order.
+func TestWithheldCompletionsKeepTimeAndOrder(t *testing.T) {
+	everyRoute(t, func(t *testing.T, a, b *side) {
+		rules(t, a, faults.Rule{Action: faults.Withhold, Time: faults.Duration(50 * time.Millisecond), Select: faults.Selector{Nth: 2}})
+		start := a.Net.Clock()
+		for i := range 4 {
+			must(t, rig.PostSend(a.qp, rig.Send{ID: uint64(i), Op: queue.Write, Flags: queue.Signaled, SGEs: []memory.SGE{a.sge(0, 8)}, Addr: b.mr.Base, RKey: b.mr.Key}))
+		}
+		for i := range 4 {
+			expect(t, a, uint64(i), queue.Success)
+			if late := a.Net.Clock()-start >= 50*time.Millisecond; late != (i > 0) {
+				t.Errorf("completion %d came after %v", i, a.Net.Clock()-start)
+			}
+		}
+	})
+}

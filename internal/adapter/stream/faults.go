@@ -55,8 +55,8 @@ type unit struct {
 	end bool // of the stream, instead of the bytes
 }
 
-// setFaults puts the device's rules for packets in front of a connection, if there are any. Rules that are set
-// later apply to later streams.
+// setFaults puts the device's rules for packets in front of a connection, if there are any. Rules that
+// are set later apply to later streams.
 func (c *Stream) setFaults() {
 	x := c.s.Host.Faults()
 	if c.faulty = nil; !x.OnSent() && !x.OnReceived() {
