@@ -63,7 +63,7 @@ func (c *Conn) Err() error {
 	}
 	// The end of a stream moves the queue pair by itself, before the event arrives here.
 	if c.end.id.c.State() == cmid.Disconnect {
-		return disconnected(c.end.id.RemoteAddr())
+		return disconnected(c.end.id.RemoteAddr(), reason.Detail{})
 	}
 	return c.end.why()
 }
@@ -86,6 +86,6 @@ func (c *Conn) Close() error {
 	if !c.end.id.datagram() {
 		_ = c.end.leave() // fails if the peer already knows
 	}
-	c.end.finish(disconnected("this side"), func() {})
+	c.end.finish(disconnected("this side", reason.Detail{}), func() {})
 	return events.release(c.end.id)
 }

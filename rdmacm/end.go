@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -34,7 +35,7 @@ func (e *end) deliver(v *Event) {
 	case EventTimewaitExit, EventAddrChange:
 		return
 	case EventDisconnected:
-		e.disconnected()
+		e.disconnected(v.said)
 		return
 	case EventDeviceRemoval:
 		e.finish(fmt.Errorf("device of %v: %w", e.id.LocalAddr(), verbs.ErrClosed), e.id.toErr)
@@ -64,7 +65,7 @@ func (e *end) deliver(v *Event) {
 }
 
 // disconnected answers the peer's request to end the connection.
-func (e *end) disconnected() {
+func (e *end) disconnected(said reason.Detail) {
 	e.mu.Lock()
 	left := e.left
 	e.mu.Unlock()
@@ -72,7 +73,7 @@ func (e *end) disconnected() {
 		_ = e.id.c.Disconnect() // both sides sent a request, and the peer's needs an answer too
 		return
 	}
-	e.finish(disconnected(e.id.RemoteAddr()), func() {
+	e.finish(disconnected(e.id.RemoteAddr(), said), func() {
 		_ = e.id.Disconnect() // fails if the peer no longer waits
 	})
 }
@@ -163,6 +164,6 @@ func (e *end) leave() error {
 		return nil
 	}
 	var err error
-	e.finish(disconnected("this side"), func() { err = e.id.Disconnect() })
+	e.finish(disconnected("this side", reason.Detail{}), func() { err = e.id.Disconnect() })
 	return err
 }

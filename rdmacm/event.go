@@ -6,6 +6,8 @@ import (
 
 	"softrdma/internal/cmid"
 	"softrdma/internal/provider"
+	"softrdma/internal/reason"
+	"softrdma/verbs"
 )
 
 // An EventType is the type of an event. The numbers are those of
@@ -53,6 +55,7 @@ type Event struct {
 	Context any       // EventMulticastJoin, EventMulticastError: the context of JoinMulticast
 
 	group netip.Addr // of the same
+	said  reason.Detail
 }
 
 // String returns the event's name and, if it failed, why.
@@ -60,13 +63,17 @@ func (e Event) String() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%v: %v", e.Type, e.Err)
 	}
-	return e.Type.String()
+	return e.Type.String() + e.said.AfterOwn()
 }
+
+// Peer returns why a softrdma peer ended the connection (EventDisconnected), nil if it does not say so.
+// It is what the peer claims.
+func (e Event) Peer() verbs.ReasonError { return claimed(e.said) }
 
 // event converts a manager's event for the program. It reports false if the program must not
 // see it.
 func (ch *EventChannel) event(s *source, c *provider.ConnEvent) (e Event, ok bool) {
-	e = Event{Type: EventType(c.Type), Status: c.Status, Conn: connParam(&c.Conn), UD: udParam(&c.UD), Context: c.Context, group: c.Group}
+	e = Event{Type: EventType(c.Type), Status: c.Status, Conn: connParam(&c.Conn), UD: udParam(&c.UD), Context: c.Context, group: c.Group, said: c.Said}
 	if c.Type == cmid.EventConnectRequest {
 		e.Listen, _ = c.Owner.(*ID)
 		if e.Listen == nil || e.Listen.gone() || ch.hold(s) != nil {

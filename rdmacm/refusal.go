@@ -39,11 +39,14 @@ type RejectedError struct {
 
 // Peer returns why a softrdma peer rejected the connection beyond the code, nil if it does not say so.
 // It is what the peer claims.
-func (e *RejectedError) Peer() verbs.ReasonError {
-	if e.said.Reason == reason.None {
+func (e *RejectedError) Peer() verbs.ReasonError { return claimed(e.said) }
+
+// claimed returns what a peer says as an error, nil if it says nothing.
+func claimed(said reason.Detail) verbs.ReasonError {
+	if said.Reason == reason.None {
 		return nil
 	}
-	return &reason.Error{Detail: e.said, Text: e.said.Said()}
+	return &reason.Error{Detail: said, Text: said.Said()}
 }
 
 // Unwrap returns the named reason (verbs.ReasonError), or nil if there is none.
@@ -126,10 +129,26 @@ func waitEnded(ctx context.Context) error {
 
 // disconnected returns the error of a connection that a side has ended. It wraps
 // ErrDisconnected.
-func disconnected(by any) error {
-	return &reason.Error{
+func disconnected(by any, said reason.Detail) error {
+	return &DisconnectedError{said, reason.Error{
 		Detail: reason.Detail{Reason: reason.Disconnected, Expected: uint64(cmid.Connect), Found: uint64(cmid.Disconnect)},
-		Text:   fmt.Sprintf("%v by %v", ErrDisconnected, by),
+		Text:   fmt.Sprintf("%v by %v%s", ErrDisconnected, by, said.AfterOwn()),
 		Cause:  ErrDisconnected,
-	}
+	}}
 }
+
+// A DisconnectedError is the end of a connection by one of its sides. It wraps ErrDisconnected.
+type DisconnectedError struct {
+	said reason.Detail
+	own  reason.Error
+}
+
+// Error names the side that ended the connection, and why a softrdma peer says that it did.
+func (e *DisconnectedError) Error() string { return e.own.Error() }
+
+// Unwrap returns the named reason (verbs.ReasonError), which wraps ErrDisconnected.
+func (e *DisconnectedError) Unwrap() error { return &e.own }
+
+// Peer returns why a softrdma peer ended the connection, nil if it did not or does not say so. It is
+// what the peer claims.
+func (e *DisconnectedError) Peer() verbs.ReasonError { return claimed(e.said) }

@@ -104,7 +104,7 @@ type Config struct {
 	// subnet manager's to choose.
 	MTU int
 
-	// KeepReasons keeps from peers why their requests are refused. Otherwise a softrdma peer of a
+	// KeepReasons keeps from peers why their requests are refused, and why connections end. Otherwise a softrdma peer of a
 	// reliable connection that gets a NAK is told the reason that the local completion or event
 	// has, and its completion says both (CompletionError.Peer); docs/security.md says what that
 	// tells. iWARP devices and XRC queue pairs never tell. Programs that share the device's address

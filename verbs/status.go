@@ -63,7 +63,8 @@ func (e *CompletionError) Error() string {
 		e.WRID, e.QPN, e.Status, reason.Sides(e.why, e.peer), see)
 }
 
-// Peer returns why the peer refused the request, nil if the peer did not say so: peers other than
+// Peer returns why the peer refused the request, or if the request was flushed why it refused the one
+// that failed first or ended the connection. It returns nil if the peer did not say so: peers other than
 // softrdma do not, nor those with Config.KeepReasons. It is what the peer claims. A peer of a later
 // version may have reasons without a name here.
 func (e *CompletionError) Peer() ReasonError {

@@ -19,7 +19,11 @@ func (l *lane) recordState(p *machine.Port, from qp.State, why reason.Detail) {
 	l.recorder.Add(recorder.Record{
 		Kind: recorder.State, Time: l.dev.clock(), QPN: p.QPN, From: uint8(from), To: uint8(p.Attr.State), Detail: why,
 	})
-	if f := l.dev.failed.Load(); f != nil && p.Attr.State == qp.Err && why.Reason != reason.None {
+	if p.Attr.State != qp.Err || why.Reason == reason.None {
+		return
+	}
+	l.dev.failures.cause(p.QPN, why)
+	if f := l.dev.failed.Load(); f != nil {
 		(*f)(p.QPN, why)
 	}
 }

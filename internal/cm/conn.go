@@ -308,9 +308,9 @@ func (c *Conn) Decline(now time.Duration, why reason.Detail) {
 		c.sendREJ(mad.RejectConsumer, c.m.config.told(why), nil)
 		c.enterTimewait(now)
 	case Established:
-		c.sendDREQ(now, nil)
+		c.sendDREQ(now, c.farewell(reason.CMAbandoned))
 	case DreqReceived:
-		c.sendDREP(now, nil)
+		c.sendDREP(now, c.farewell(reason.None))
 	}
 	c.detached = true
 	c.Context = nil

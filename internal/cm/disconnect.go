@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib/own"
 	"softrdma/internal/wire/mad"
 )
 
@@ -18,8 +19,38 @@ func (c *Conn) Disconnect(now time.Duration, private []byte) error {
 	if err := privateFits(op, "private", len(private), mad.DREQPrivateLen); err != nil {
 		return err
 	}
+	if len(private) == 0 {
+		private = c.farewell(reason.CMEnded)
+	}
 	c.sendDREQ(now, private)
 	return nil
+}
+
+// farewell returns the private data of a DREQ or DREP that tells a softrdma peer why the connection
+// ends: the first failure of this end's queue pair, or otherwise a reason, None for nothing. Nothing
+// else is in these fields, as rdma_disconnect gives no private data, so that others do not look.
+func (c *Conn) farewell(otherwise reason.Reason) []byte {
+	var why reason.Detail
+	if f := c.m.config.Why; f != nil {
+		why = f(c.localQPN)
+	}
+	if why.Reason == reason.None {
+		why = reason.Detail{Reason: otherwise, Expected: uint64(c.localQPN), Found: uint64(c.remoteQPN)}
+	}
+	if why.Reason == reason.None {
+		return nil
+	}
+	return c.m.config.told(why)
+}
+
+// heard returns why a softrdma peer ends a connection, if it says so.
+func heard(private []byte) reason.Detail {
+	// Private data have no length: the rest is zeros.
+	r, ok := own.ParseInfo(private[:min(len(private), own.InfoLen)])
+	if !ok {
+		return reason.Detail{}
+	}
+	return reason.Detail{Reason: reason.Reason(r.Number), Expected: r.Expected, Found: r.Found}
 }
 
 func (c *Conn) sendDREQ(now time.Duration, private []byte) {
@@ -40,6 +71,9 @@ func (c *Conn) DisconnectReply(now time.Duration, private []byte) error {
 	}
 	if err := privateFits(op, "private", len(private), mad.DREPPrivateLen); err != nil {
 		return err
+	}
+	if len(private) == 0 {
+		private = c.farewell(reason.None)
 	}
 	c.sendDREP(now, private)
 	return nil
@@ -102,7 +136,7 @@ func (m *Manager) receiveDREQ(now time.Duration, q *mad.DREQ) {
 		c.sendDREP(now, nil)
 		return
 	}
-	c.tell(Event{Kind: EventDreqReceived, Private: q.Private[:], Source: m.received.from()})
+	c.tell(Event{Kind: EventDreqReceived, Private: q.Private[:], Source: m.received.from(), Said: heard(q.Private[:])})
 }
 
 // answerUnknownDREQ answers the DREQ of a connection that does not exist.
@@ -129,5 +163,5 @@ func (m *Manager) receiveDREP(now time.Duration, p *mad.DREP) {
 		return
 	}
 	c.enterTimewait(now)
-	c.tell(Event{Kind: EventDrepReceived, Private: p.Private[:], Source: m.received.from()})
+	c.tell(Event{Kind: EventDrepReceived, Private: p.Private[:], Source: m.received.from(), Said: heard(p.Private[:])})
 }

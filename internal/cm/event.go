@@ -29,9 +29,11 @@ const (
 	// MraReceived: the peer takes longer (MRAReqReceived or MRARepReceived).
 	// ServiceTimeout is set.
 	EventMraReceived
-	// DreqReceived: the peer disconnects (DreqReceived) and waits for DisconnectReply.
+	// DreqReceived: the peer disconnects (DreqReceived) and waits for DisconnectReply. Said is set
+	// if the peer says why.
 	EventDreqReceived
-	// DrepReceived: the peer confirmed the disconnect (Timewait).
+	// DrepReceived: the peer confirmed the disconnect (Timewait). Said is set if its own queue pair
+	// had failed.
 	EventDrepReceived
 	// ReqTimeout: no answer to the REQ (Idle). Detail is set.
 	EventReqTimeout
@@ -102,7 +104,7 @@ type Event struct {
 
 	Reject         mad.RejectReason
 	ARI            []byte        // additional reject information
-	Said           reason.Detail // why a softrdma peer rejected, if it says so
+	Said           reason.Detail // why a softrdma peer rejected or disconnected, if it says so
 	ServiceTimeout uint8         // of an MRA: 4.096 µs times 2 to its power
 
 	Source netip.AddrPort // source of the message; the zero AddrPort for timeouts

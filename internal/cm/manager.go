@@ -22,7 +22,10 @@ type Config struct {
 	Random   func() uint32       // communication and transaction IDs, PSNs: unpredictable
 	Refuse   func(reason.Detail) // counts and traces a refusal; may be nil
 
-	KeepReasons bool // does not tell softrdma peers why a connection is refused
+	KeepReasons bool // does not tell softrdma peers why a connection is refused or ends
+
+	// Why returns the first failure of a queue pair, None if there was none. It may be nil.
+	Why func(qpn uint32) reason.Detail
 }
 
 // transaction draws a transaction ID.

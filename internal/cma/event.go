@@ -24,6 +24,8 @@ type Event struct {
 	Err    error
 	Detail reason.Detail
 
+	Said reason.Detail // EventDisconnected: why a softrdma peer ended the connection, if it says so
+
 	Conn cmid.ConnParam // RC and UC
 	UD   cmid.UDParam   // UD, and multicast
 

@@ -3,6 +3,7 @@ package cma
 import (
 	"softrdma/internal/cm"
 	"softrdma/internal/cmid"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/mad"
 )
 
@@ -34,8 +35,11 @@ func (id *ID) report(r *report) {
 		e.Type, e.Status, e.Err = cmid.EventDisconnected, cmid.StatusTimedOut, &cmid.TimeoutError{Addr: id.remote, Detail: r.Detail}
 		id.state = cmid.Disconnect
 	case cm.EventDreqReceived, cm.EventDrepReceived, cm.EventStaleConnection:
-		e.Type = cmid.EventDisconnected
+		e.Type, e.Said = cmid.EventDisconnected, r.Said
 		id.state = cmid.Disconnect
+		if x, ok := id.conn.(*managed); ok && e.Said.Reason != reason.None {
+			id.dev.dev.PeerLeft(x.c.LocalQPN(), e.Said)
+		}
 	case cm.EventTimewaitExit:
 		if !after {
 			return // the connection was never established, and another event said so

@@ -130,6 +130,16 @@ var _ = explain(map[reason.Reason]text{
 		"That program's own messages, and whether it still runs.",
 		"Connect again when the program runs; a program that refuses on purpose calls rdma_reject, whose private data may say why.",
 		"IBTA 12.6.7.2, no clause for the reason: between softrdma ends only"},
+	reason.CMEnded: {
+		"The program at the end that gives this reason ended the connection: it called rdma_disconnect or closed its end. Its queue pair had not failed, as far as its device knows.",
+		"That program's own messages: why it has finished.",
+		"Nothing, if the program had finished; otherwise let it say in a message of its own why it leaves.",
+		"IBTA 12.9.7, no clause for the reason: between softrdma ends only"},
+	reason.CMAbandoned: {
+		"The program at the end that gives this reason did not disconnect: it ended, was killed, or destroyed the id. The device disconnected for it.",
+		"The exit status and the last messages of that program; the kernel's log if it was killed for its memory.",
+		"Find out why the program ended; a program that ends on purpose calls rdma_disconnect.",
+		"IBTA 12.9.7, no clause for the reason: between softrdma ends only"},
 	reason.CMRejected: {
 		"The peer answered with a REJ; the error contains its reason in words.",
 		"The reason: 8 means no listener on the port, 28 a rejection by the peer's program, 10 a connection of an earlier process, 4 a timeout at the peer.",

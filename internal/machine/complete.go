@@ -14,6 +14,8 @@ type Completions struct {
 	status  queue.Status  // of the first error
 	lastWQE bool          // EventQPLastWQEReached was raised
 
+	peer *reason.Detail // what the peer says about the first error or its disconnect, nil if nothing
+
 	cqe queue.CQE // reused: the argument of an interface method would be allocated
 }
 
@@ -21,10 +23,28 @@ type Completions struct {
 func NewCompletions(p *Port) Completions { return Completions{port: p} }
 
 // Reset forgets the first error.
-func (c *Completions) Reset() { c.cause, c.status, c.lastWQE = reason.None, queue.Success, false }
+func (c *Completions) Reset() {
+	c.cause, c.status, c.lastWQE, c.peer = reason.None, queue.Success, false, nil
+}
 
 // Failed notes the error that takes the queue pair to the error state.
 func (c *Completions) Failed(d reason.Detail, s queue.Status) { c.cause, c.status = d.Reason, s }
+
+// PeerSays notes what the peer says about the first error, or why it ends the connection. Flushed
+// completions have it as well. What it says first stays.
+func (c *Completions) PeerSays(d reason.Detail) {
+	if c.peer == nil && d.Reason != reason.None {
+		c.peer = &d
+	}
+}
+
+// said returns what the peer says, for a completion with a status.
+func (c *Completions) said(s queue.Status) reason.Detail {
+	if s != queue.WRFlushErr || c.peer == nil {
+		return reason.Detail{}
+	}
+	return *c.peer
+}
 
 // Flushed is the detail of a flushed completion: the first error.
 func (c *Completions) Flushed() reason.Detail {
@@ -66,7 +86,7 @@ func (c *Completions) sent(wrid uint64, op queue.Op, length uint32) {
 
 // SendFailed completes a send work request in error.
 func (c *Completions) SendFailed(wrid uint64, op queue.Op, s queue.Status, d reason.Detail) {
-	c.SendRefused(wrid, op, s, d, reason.Detail{})
+	c.SendRefused(wrid, op, s, d, c.said(s))
 }
 
 // SendRefused is SendFailed with the reason that the peer gave, None if it gave none.
@@ -105,7 +125,11 @@ func (c *Completions) Received(wrid uint64, m *Received) {
 
 // ReceiveFailed completes a receive in error.
 func (c *Completions) ReceiveFailed(wrid uint64, s queue.Status, d reason.Detail) {
-	c.port.RecvCQ.Push(c.fill(wrid, queue.WCRecv, s, d))
+	e := c.fill(wrid, queue.WCRecv, s, d)
+	if peer := c.said(s); peer.Reason != reason.None {
+		e.SetReasons(d, peer)
+	}
+	c.port.RecvCQ.Push(e)
 }
 
 // FlushReceives completes at most limit of the receives that a private queue holds now

@@ -37,6 +37,7 @@ type ConnEvent struct {
 	New    ID  // of a connect request: the new id, which the caller owns
 	Status int // 0, a reject reason, a SIDR status or one of cmid.Status…
 	Err    error
+	Said   reason.Detail // of a disconnect: why a softrdma peer ended the connection, if it says so
 	Conn   cmid.ConnParam
 	UD     cmid.UDParam
 

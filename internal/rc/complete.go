@@ -99,6 +99,7 @@ func (r *completer) fail(s queue.Status, d reason.Detail) {
 	peer := r.peerReason(s)
 	wrid, op := r.p.SQ.At(r.sq.Head).WRID, queue.Op(r.requests[r.sq.Head].op)
 	r.q.c.EnterErr(d, s)
+	r.q.c.Done.PeerSays(peer)
 	r.retire()
 	r.sq.Free()
 	r.q.c.Done.SendRefused(wrid, op, s, d, peer)

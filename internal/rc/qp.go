@@ -61,6 +61,9 @@ func New(p *machine.Port, c Config) *QP {
 	return q
 }
 
+// PeerSays notes why the peer ends the connection.
+func (q *QP) PeerSays(d reason.Detail) { q.c.Done.PeerSays(d) }
+
 // Receive implements machine.Receiver.
 func (q *QP) Receive(now time.Duration, in *machine.In) {
 	in.Drop()

@@ -4,8 +4,13 @@ import "fmt"
 
 // Outward returns what the peer may be told of a refusal. The numbers of a refused request, of memory
 // or of a connection, are those of the request and of what it asked for. Other numbers are this side's
-// own, of which a key would give the peer access: it is only told the name.
+// own, of which a key would give the peer access: it is only told the name. What a requester counted
+// and got from the peer itself, it may know.
 func (d Detail) Outward() Detail {
+	switch d.Reason {
+	case RetryExceeded, RNRRetryExceeded, NAKInvalidRequest, NAKRemoteAccess, NAKRemoteOperational, NAKReserved, NeverAnswered, PeerSilent:
+		return d
+	}
 	if room := d.Reason / roomSize; room == connectionsRoom || room == responderRoom && d.Reason != ReceiveLocalKey {
 		return d
 	}

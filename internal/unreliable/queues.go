@@ -116,6 +116,9 @@ func (q *Queues) flush() {
 	}
 }
 
+// PeerSays notes why the peer ends the connection.
+func (q *Queues) PeerSays(d reason.Detail) { q.done.PeerSays(d) }
+
 // enter moves the machine itself to SQE or ERR.
 func (q *Queues) enter(to qp.State, f fault) {
 	from := q.Attr.State

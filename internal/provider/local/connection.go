@@ -35,7 +35,7 @@ func (c eventChannel) Poll() (provider.ConnEvent, bool) {
 	if !ok {
 		return provider.ConnEvent{}, false
 	}
-	v := provider.ConnEvent{Type: e.Type, Status: e.Status, Err: e.Err, Conn: e.Conn, UD: e.UD, Group: e.Group, Context: e.Context}
+	v := provider.ConnEvent{Type: e.Type, Status: e.Status, Err: e.Err, Said: e.Said, Conn: e.Conn, UD: e.UD, Group: e.Group, Context: e.Context}
 	if e.Listener != nil {
 		v.Owner, v.New = e.Listener.Context, id{e.ID}
 	} else {

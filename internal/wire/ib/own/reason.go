@@ -40,6 +40,9 @@ func ParseReason(payload []byte) (r Reason, ok bool) {
 	}, true
 }
 
+// InfoLen is the length of a reason in the additional information of a REJ, or in private data.
+const InfoLen = 4 + ReasonLen
+
 // infoTag begins the additional information of a REJ that has a reason: "softrdma" in short.
 const infoTag = 0x53527265
 
