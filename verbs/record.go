@@ -24,7 +24,8 @@ import (
 // WriteRecord writes the device's flight recorder as text: the headers of the last packets, the last
 // refusals, changes of state and failed completions, the oldest first. Every device keeps them, without
 // payload: for each lane the last 256 runs of packets, of which one is any number of packets in sequence
-// with the same opcode, and 64 others. Packets of iWARP are not recorded.
+// with the same opcode, and 64 others. Refusals of packets to queue pairs that do not exist are kept
+// apart, so that forged ones do not push out others. Packets of iWARP are not recorded.
 func (d *Device) WriteRecord(w io.Writer) error {
 	all, lost, now := d.local.Records()
 	b := bufio.NewWriter(w)

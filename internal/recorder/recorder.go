@@ -228,26 +228,33 @@ func (r *ring) records() (all []Record, lost uint64) {
 
 // Refusals keeps the last refusals of a device. Any goroutine may use it.
 type Refusals struct {
-	mu   sync.Mutex
-	ring ring
+	mu      sync.Mutex
+	ring    ring
+	unknown ring // of packets to queue pairs that do not exist: forged ones push out only each other
 }
 
 // Add records a refusal. It continues the last record if reason and queue pair are its.
 func (r *Refusals) Add(now time.Duration, qpn uint32, d reason.Detail) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if x := r.ring.latest(); x != nil && x.QPN == qpn && x.Detail.Reason == d.Reason {
+	to := &r.ring
+	if d.Reason == reason.PacketQPN {
+		to = &r.unknown
+	}
+	if x := to.latest(); x != nil && x.QPN == qpn && x.Detail.Reason == d.Reason {
 		x.Last, x.Count = now, x.Count+1
 		return
 	}
-	r.ring.add(Record{Time: now, Last: now, QPN: qpn, Count: 1, Kind: Refused, Detail: d})
+	to.add(Record{Time: now, Last: now, QPN: qpn, Count: 1, Kind: Refused, Detail: d})
 }
 
 // Records returns the records, the oldest first, and how many older ones there were.
 func (r *Refusals) Records() (all []Record, lost uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ring.records()
+	all, lost = r.ring.records()
+	unknown, n := r.unknown.records()
+	return Merge(all, unknown), lost + n
 }
 
 // Merge joins records of several recorders in the order of their time.

@@ -131,3 +131,15 @@ func TestRecordShowsWhatItHas(t *testing.T) {
 		t.Errorf("whole: %v and %v, expected that of the datagram alone", all[0].Whole, all[1].Whole)
 	}
 }
+
+// Packets to queue pairs that do not exist, which anyone can forge, push out only each other.
+func TestForgedPacketsDoNotPushOutOtherRefusals(t *testing.T) {
+	var r Refusals
+	r.Add(1, 7, reason.Detail{Reason: reason.KeyAccess})
+	for i := range 1000 {
+		r.Add(time.Duration(i+2), uint32(i), reason.Detail{Reason: reason.PacketQPN})
+	}
+	if all, lost := r.Records(); len(all) != ringSize+1 || all[0].QPN != 7 || lost != 1000-ringSize {
+		t.Errorf("found %d records, %d lost, the first %+v", len(all), lost, all[0])
+	}
+}
