@@ -65,3 +65,23 @@ func TestProgramUnderScenarios(t *testing.T) {
 		t.Errorf("tshark: %v, %d packets with a fault, expected 1:\n%s", err, lines, out)
 	}
 }
+
+// Processes that have left the program's group do not keep the device's address from the next run.
+func TestProgramsOrphansEndWithTheRun(t *testing.T) {
+	clitest.NeedPrograms(t, "ibv_rc_pingpong", "sh", "setsid")
+	addr := clitest.LoopbackDevice(t)
+	p := clitest.Start(t, "fault", "run", "-d", addr, "--json", "--timeout", "20s", "lost-rtu", "wrong-key", "--",
+		"sh", "-c", "setsid ibv_rc_pingpong -g 0 >/dev/null 2>&1 & sleep 1")
+	var runs []outcome
+	if code := p.ExitCode(); code != 0 {
+		t.Fatalf("code %d: %s", code, &p.Stderr)
+	}
+	if err := json.Unmarshal([]byte(p.Stdout.String()), &runs); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range runs {
+		if o.Verdict != survived {
+			t.Errorf("%s: found %s: %s, expected a run as the first", o.Scenario, o.Verdict, o.Line)
+		}
+	}
+}

@@ -2,7 +2,8 @@
  * An MPI program that checks what it receives: messages between all pairs of
  * ranks, eager and rendezvous, collective operations and one-sided access.
  * Every rank ends with status 1 at the first wrong byte. At the end it tells how
- * many bytes the ranks have got from each other.
+ * many bytes the ranks have got from each other. An argument is the number of
+ * rounds.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -104,17 +105,20 @@ static void window(size_t n)
 int main(int argc, char **argv)
 {
 	static const size_t sizes[] = { 0, 1, 8, 1000, 8192, 65537, 1 << 20 };
+	int rounds = argc > 1 ? atoi(argv[1]) : 1;
 	long all;
 	size_t i;
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		pairs(sizes[i]);
-		collectives(sizes[i]);
-		if (sizes[i])
-			window(sizes[i]);
+	while (rounds-- > 0) {
+		for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+			pairs(sizes[i]);
+			collectives(sizes[i]);
+			if (sizes[i])
+				window(sizes[i]);
+		}
 	}
 	MPI_Reduce(&got, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
 	if (!rank)

@@ -1,0 +1,63 @@
+#!/bin/sh
+# Runs one program for a few seconds, server and client on one address: run.sh NAME ADDRESS.
+# The exit code is the client's, else the server's. A server that is still there a while after its client is
+# ended, with exit code 99: it waits without end.
+name=$1 at=$2
+cd "$(mktemp -d)" || exit 1
+
+# pair runs a server and a client. The client tries again until the server listens.
+pair() {
+	sh -c "exec $1" & server=$!
+	sleep 1
+	sh -c "exec $2"
+	status=$?
+	i=0
+	while kill -0 $server 2>/dev/null && [ $i -lt 80 ]; do
+		sleep .1
+		i=$((i + 1))
+	done
+	if kill -9 $server 2>/dev/null; then
+		wait $server
+		echo "the client has ended with exit code $status, and the server waits without end"
+		exit 99
+	fi
+	wait $server
+	other=$?
+	[ $status != 0 ] || status=$other
+	exit $status
+}
+
+perftest() {
+	pair "$1 -F -D 3 -s 8192" "$1 -F -D 3 -s 8192 $at"
+}
+
+ucx() {
+	export UCX_TLS="$1,self" UCX_WARN_UNUSED_ENV_VARS=n
+	pair ucx_perftest "ucx_perftest $at -t $2 -s 20000 -n $3 -w 10"
+}
+
+case $name in
+rping) pair "rping -s -a $at -C 1500 -S 4000 -V" "rping -c -a $at -C 1500 -S 4000 -V" ;;
+ucmatose) pair "ucmatose -b $at -c 5 -C 8000 -S 10000" "ucmatose -s $at -c 5 -C 8000 -S 10000" ;;
+rstream) pair "rstream -b $at -S 40000 -C 20000 -T v" "rstream -s $at -S 40000 -C 20000 -T v" ;;
+ib_send_bw | ib_read_bw | ib_write_bw | ib_atomic_bw) perftest $name ;;
+ibv_rc_pingpong) pair "ibv_rc_pingpong -g 0 -c -n 60000 -s 8192" "ibv_rc_pingpong -g 0 -c -n 60000 -s 8192 $at" ;;
+ucx-rc) ucx rc_v,ud_v tag_bw 60000 ;;
+ucx-ud) ucx ud_v tag_bw 40000 ;;
+openmpi)
+	[ -x "$EXCHANGE" ] || { echo "EXCHANGE does not name the program of exchange.c"; exit 1; }
+	export UCX_TLS=rc_v,ud_v,self OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	mpirun --oversubscribe -np 2 --mca pml ucx --mca osc ucx "$EXCHANGE" "${ROUNDS:-6}"
+	;;
+fio)
+	pair "fio --name=server --ioengine=rdma --port=7204 --filename=rdma --rw=read --bs=64k --size=256m --iodepth=64 --verify=crc32c" \
+		"fio --name=client --ioengine=rdma --hostname=$at --port=7204 --rw=write --bs=64k --size=256m --iodepth=1 --verb=send --verify=crc32c --do_verify=0 --verify_state_save=0"
+	;;
+rdma-core)
+	cp -r /usr/share/doc/rdma-core/tests . && gunzip -f tests/*.gz && exec /usr/bin/python3 tests/run_tests.py --dev rxe0 -v
+	;;
+*)
+	echo "no program $name" >&2
+	exit 2
+	;;
+esac
