@@ -138,6 +138,7 @@ func (s *link) join(c *carrier.Conn, p *path, setup *carrier.ConnConfig, first b
 	}
 	s.conns = append(s.conns, c)
 	p.conns = append(p.conns, c)
+	p.joined = time.Now()
 	c.Start(c.CM, session.NewFlow(setup.Receives, int(h.Receives)))
 	s.resend()
 	s.e.Flush()

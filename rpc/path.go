@@ -24,8 +24,10 @@ type path struct {
 	lease   *rdmacm.Endpoint // keeps the device open between connections
 	rail    *carrier.Rail
 
-	conns     []*carrier.Conn // guarded by the engine's lock, as is repairing
+	conns     []*carrier.Conn // guarded by the engine's lock, as are the fields below
 	repairing bool
+	joined    time.Time       // when the last connection was made
+	pauses    waiting.Backoff // between connections that break soon
 }
 
 // lay finds the devices of a session's paths. One is enough.
@@ -47,6 +49,7 @@ func (s *link) lay(ctx context.Context, addresses string) error {
 		case i-1 < len(cfg.Rails):
 			p.device = cfg.Rails[i-1]
 		}
+		p.pauses.First, p.pauses.Last = firstPause, lastPause
 		s.paths = append(s.paths, p)
 		if _, err := s.open(ctx, p); err != nil && first == nil {
 			first = err
@@ -175,13 +178,22 @@ func (s *link) reconnect(p *path) {
 	if !p.repairing {
 		p.repairing = true
 		s.e.Ending.Add(1)
-		go s.repair(p)
+		go s.repair(p, time.Since(p.joined) < soon)
 	}
 }
 
-// repair connects a path again until it has all of its connections.
-func (s *link) repair(p *path) {
+// soon is how long a connection lasts at least, unless its peer accepts connections and refuses what they
+// carry. Such connections are made with pauses.
+const soon = time.Second
+
+// repair connects a path again until it has all of its connections. Early says that the last one broke soon.
+func (s *link) repair(p *path, early bool) {
 	defer s.e.Ending.Done()
+	if early {
+		_ = p.pauses.Wait(s.context) // s.err is set when it ends
+	} else {
+		p.pauses.Reset()
+	}
 	cut := time.Now()
 	for pauses := (waiting.Backoff{First: firstPause, Last: lastPause}); ; {
 		p.to = p.address // the server may have got another address
