@@ -214,6 +214,16 @@ programs: hosts preload build ## Debian's programs under softrdma exec, and the 
 	$(GO) run -tags interop ./interop/suites/programs -engine daemon
 	$(GO) run -tags interop ./interop/suites/programs -engine program -write docs/tested-against.md
 
+# PROGRAM is one of faults/scenarios/programs/run.sh. The namespace keeps other traffic of the loopback out.
+PROGRAM ?= rping
+FAULTS_TIMEOUT ?= 60s
+.PHONY: faulttable
+faulttable: preload build ## PROGRAM (rping) under each scenario of faults, as in docs/faults.md (root, Debian's programs)
+	@packaging/need.sh rping rdmacm-utils; packaging/need.sh mpicc.openmpi libopenmpi-dev || [ $$? = 1 ]
+	@! command -v mpicc.openmpi >/dev/null || mpicc.openmpi -O2 -o $(BIN)/exchange interop/suites/programs/testdata/exchange.c
+	EXCHANGE=$(CURDIR)/$(BIN)/exchange unshare -n sh -c 'ip link set lo up && exec "$$@"' sh \
+		$(BIN)/softrdma fault run -d 127.0.0.1 --all --timeout $(FAULTS_TIMEOUT) -- faults/scenarios/programs/run.sh $(PROGRAM) 127.0.0.1
+
 # Each fuzz target for FUZZTIME.
 FUZZTIME ?= 20s
 .PHONY: fuzz

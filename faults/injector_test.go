@@ -111,6 +111,23 @@ func TestInjectorSelectsMatches(t *testing.T) {
 	}
 }
 
+// A responder refuses a message at its first packet. A rule that refuses must not count the others, at which
+// nothing happens.
+func TestAnswersHitFirstPacketsOfMessages(t *testing.T) {
+	x := injector(t, 1, Rule{Action: Answer, Answer: "remote access"})
+	for o, want := range map[ib.Opcode]int{
+		ib.RCWriteFirst: 1, ib.RCWriteMiddle: 0, ib.RCWriteLast: 0, ib.RCWriteOnly: 1, ib.RCSendLast: 0, ib.RCReadRequest: 1, ib.RCReadResponseOnly: 0,
+	} {
+		b := make([]byte, o.Info().Len+8+ib.ICRCLen)
+		b[0] = byte(o)
+		f := PacketFacts{Peer: peer, Received: true}
+		f.Read(b)
+		if v := x.Packet(0, &f); v.Hits != want {
+			t.Errorf("%v: found %d hits, expected %d", o, v.Hits, want)
+		}
+	}
+}
+
 func TestInjectorTellsAcknowledgesApart(t *testing.T) {
 	for name, want := range map[string][]bool{"ack": {true, false, false}, "nak": {false, true, true}} {
 		x := injector(t, 1, Rule{Select: Selector{Opcode: []string{name}}, Action: Drop})

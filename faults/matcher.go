@@ -135,7 +135,8 @@ func (m *matcher) packet(f *PacketFacts) bool {
 	return m.anyOpcode || m.opcodes[f.opcode] || m.family(f)
 }
 
-// answers reports whether the packet is one that the action is for: responders answer requests.
+// answers reports whether the packet is one that the action is for: responders answer requests, and refuse a
+// message at its first packet.
 func (m *matcher) answers(f *PacketFacts) bool {
 	i := f.opcode.Info()
 	switch m.rule.Action {
@@ -143,7 +144,7 @@ func (m *matcher) answers(f *PacketFacts) bool {
 		if i == nil || f.opcode.Transport() != ib.RC && f.opcode.Transport() != ib.XRC {
 			return false
 		}
-		return request(i)
+		return request(i) && i.First
 	case SlowMemory:
 		return i != nil && request(i)
 	}

@@ -41,7 +41,7 @@ rping) pair "rping -s -a $at -C 1500 -S 4000 -V" "rping -c -a $at -C 1500 -S 400
 ucmatose) pair "ucmatose -b $at -c 5 -C 8000 -S 10000" "ucmatose -s $at -c 5 -C 8000 -S 10000" ;;
 rstream) pair "rstream -b $at -S 40000 -C 20000 -T v" "rstream -s $at -S 40000 -C 20000 -T v" ;;
 ib_send_bw | ib_read_bw | ib_write_bw | ib_atomic_bw) perftest $name ;;
-ibv_rc_pingpong) pair "ibv_rc_pingpong -g 0 -c -n 60000 -s 8192" "ibv_rc_pingpong -g 0 -c -n 60000 -s 8192 $at" ;;
+ibv_rc_pingpong) pair "ibv_rc_pingpong -g 0 -c -n 20000 -s 8192" "ibv_rc_pingpong -g 0 -c -n 20000 -s 8192 $at" ;;
 ucx-rc) ucx rc_v,ud_v tag_bw 60000 ;;
 ucx-ud) ucx ud_v tag_bw 40000 ;;
 openmpi)
@@ -50,8 +50,8 @@ openmpi)
 	mpirun --oversubscribe -np 2 --mca pml ucx --mca osc ucx "$EXCHANGE" "${ROUNDS:-6}"
 	;;
 fio)
-	pair "fio --name=server --ioengine=rdma --port=7204 --filename=rdma --rw=read --bs=64k --size=256m --iodepth=64 --verify=crc32c" \
-		"fio --name=client --ioengine=rdma --hostname=$at --port=7204 --rw=write --bs=64k --size=256m --iodepth=1 --verb=send --verify=crc32c --do_verify=0 --verify_state_save=0"
+	pair "fio --thread --name=server --ioengine=rdma --port=7204 --filename=rdma --rw=read --bs=64k --size=128m --iodepth=64 --verify=crc32c" \
+		"fio --thread --name=client --ioengine=rdma --hostname=$at --port=7204 --rw=write --bs=64k --size=128m --iodepth=1 --verb=send --verify=crc32c --do_verify=0 --verify_state_save=0"
 	;;
 rdma-core)
 	cp -r /usr/share/doc/rdma-core/tests . && gunzip -f tests/*.gz && exec /usr/bin/python3 tests/run_tests.py --dev rxe0 -v

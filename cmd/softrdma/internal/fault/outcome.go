@@ -52,7 +52,7 @@ const injected = "FAULT_INJECTED"
 
 // differs matches what programs print when the data that they check differs: rping, the pingpong programs of
 // libibverbs with -c, fio, and most others in some words of their own.
-var differs = regexp.MustCompile(`(?i)data mismatch|invalid data in page|verify: bad|verif\w* (failed|error)|data (differs|is wrong|corrupt)|(checksum|memory|payload|content) (mismatch|differs)|corrupted data`)
+var differs = regexp.MustCompile(`(?i)data mismatch|invalid data in page|verify: bad|verif\w* (failed|error)|data (differs|is wrong|corrupt)|(checksum|memory|payload|content) (mismatch|differs)|corrupted data|brought wrong (data|bytes)`)
 
 // judge says how a run has ended.
 func (o *outcome) judge(timedOut bool, wrong *regexp.Regexp) {

@@ -18,6 +18,7 @@ func TestOutcomeIsJudgedByCodeAndOutput(t *testing.T) {
 		{255, false, "cq completion failed status 10\n", failed, "IBV_WC_REM_ACCESS_ERR", 0},
 		{143, true, "", hung, "", 0},
 		{0, false, "data mismatch!\n", wrongBytes, "", 0},
+		{1, false, "rank 1: a broadcast of 8 bytes brought wrong data\n", wrongBytes, "", 0},
 	} {
 		o := &outcome{Code: c.code, output: c.output}
 		o.judge(c.timedOut, differs)
