@@ -41,7 +41,7 @@ rping) pair "rping -s -a $at -C 1500 -S 4000 -V" "rping -c -a $at -C 1500 -S 400
 ucmatose) pair "ucmatose -b $at -c 5 -C 8000 -S 10000" "ucmatose -s $at -c 5 -C 8000 -S 10000" ;;
 rstream) pair "rstream -b $at -S 40000 -C 20000 -T v" "rstream -s $at -S 40000 -C 20000 -T v" ;;
 ib_send_bw | ib_read_bw | ib_write_bw | ib_atomic_bw) perftest $name ;;
-ibv_rc_pingpong) pair "ibv_rc_pingpong -g 0 -c -n 20000 -s 8192" "ibv_rc_pingpong -g 0 -c -n 20000 -s 8192 $at" ;;
+ibv_rc_pingpong) pair "ibv_rc_pingpong -g 0 -e -c -n 8000 -s 8192" "ibv_rc_pingpong -g 0 -e -c -n 8000 -s 8192 $at" ;;
 ucx-rc) ucx rc_v,ud_v tag_bw 60000 ;;
 ucx-ud) ucx ud_v tag_bw 40000 ;;
 openmpi)
