@@ -3,7 +3,9 @@
 package uverbs
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"softrdma/internal/reason"
@@ -27,6 +29,26 @@ var hwCounters = map[string][]reason.Reason{
 	"completer_retry_err":    {reason.AckTimeout},
 	"send_err":               {reason.SendFailed, reason.SendRefused, reason.SendUnreachable, reason.SendNeighbour},
 }
+
+// portCounters are those of the standard (IBTA 16.1.3.5) that a device counts by reasons. The
+// others of portConstants stay 0: there is no physical layer below the device that counts them.
+var portCounters = map[string][]reason.Reason{
+	"port_rcv_errors": {
+		reason.PacketShort, reason.PacketOpcode, reason.PacketVersion, reason.PacketPad,
+		reason.PacketExtraPayload, reason.PacketICRC, reason.PacketGRH, reason.PacketGRHLength,
+	},
+	"port_rcv_constraint_errors": {reason.PacketPKey},
+	"port_xmit_discards":         hwCounters["send_err"],
+}
+
+var portConstants = []string{
+	"VL15_dropped", "excessive_buffer_overrun_errors", "link_error_recovery",
+	"local_link_integrity_errors", "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors",
+	"port_xmit_constraint_errors", "port_xmit_wait", "symbol_error",
+}
+
+// wordBytes is the unit of the standard's counters of data.
+const wordBytes = 4
 
 // counts are what programs have counted on a device.
 type counts struct {
@@ -60,28 +82,69 @@ func (l *links) look(d *device.Device) int {
 	return l.lost[d]
 }
 
-// addCounters adds the counters of a RoCE device: its own, and those of the programs that have a
-// share of its address.
-func (s *Server) addCounters(d *device.Device, files map[string]string) {
-	if d.Fabric != nil || d.Adapter.IWARP() {
-		return
-	}
-	dir := "sys/class/infiniband/" + d.Name + "/ports/1/hw_counters/"
-	files[dir+"lifespan"] = strconv.FormatInt(counterLife.Milliseconds(), 10)
-	files[dir+"link_downed"] = strconv.Itoa(s.links.look(d))
+// A statistic is a counter of rxe.
+type statistic struct {
+	name  string
+	value uint64
+}
+
+// hasCounters reports whether a device has the counters of rxe, as RoCE devices do.
+func hasCounters(d *device.Device) bool { return d.Fabric == nil && !d.Adapter.IWARP() }
+
+// count returns what a RoCE device and the programs that have a share of its address have counted.
+func (s *Server) count(d *device.Device) counts {
 	c := s.slots.counted(d)
 	c.traffic.Add(d.Adapter.Traffic())
-	values := map[string]uint64{
-		"sent_pkts": c.traffic.SentPackets, "rcvd_pkts": c.traffic.ReceivedPackets,
-		"rdma_sends": c.traffic.Sends, "rdma_recvs": c.traffic.Receives,
+	for r := range c.reasons {
+		c.reasons[r] += d.Adapter.Trace.Counter(reason.Reason(r))
+	}
+	return c
+}
+
+// of returns how often reasons were counted.
+func (c *counts) of(list []reason.Reason) (sum uint64) {
+	for _, r := range list {
+		sum += c.reasons[r]
+	}
+	return sum
+}
+
+// statistics returns the counters of rxe by name.
+func (c *counts) statistics() []statistic {
+	list := []statistic{
+		{"sent_pkts", c.traffic.SentPackets}, {"rcvd_pkts", c.traffic.ReceivedPackets},
+		{"rdma_sends", c.traffic.Sends}, {"rdma_recvs", c.traffic.Receives},
 	}
 	for name, of := range hwCounters {
-		values[name] = 0
-		for _, r := range of {
-			values[name] += d.Adapter.Trace.Counter(r) + c.reasons[r]
-		}
+		list = append(list, statistic{name, c.of(of)})
 	}
-	for name, n := range values {
-		files[dir+name] = strconv.FormatUint(n, 10)
+	slices.SortFunc(list, func(a, b statistic) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// addCounters adds the counters of a RoCE device: its own, and those of the programs that have a
+// share of its address. Data is payload, as the programs count it, in words.
+func (s *Server) addCounters(d *device.Device, files map[string]string) {
+	if !hasCounters(d) {
+		return
+	}
+	port := "sys/class/infiniband/" + d.Name + "/ports/1/"
+	put := func(dir, name string, n uint64) { files[port+dir+name] = strconv.FormatUint(n, 10) }
+	c, lost := s.count(d), uint64(s.links.look(d))
+	put("hw_counters/", "lifespan", uint64(counterLife.Milliseconds()))
+	put("hw_counters/", "link_downed", lost)
+	for _, x := range c.statistics() {
+		put("hw_counters/", x.name, x.value)
+	}
+	put("counters/", "link_downed", lost)
+	put("counters/", "port_xmit_data", c.traffic.Sent/wordBytes)
+	put("counters/", "port_rcv_data", c.traffic.Received/wordBytes)
+	put("counters/", "port_xmit_packets", c.traffic.SentPackets)
+	put("counters/", "port_rcv_packets", c.traffic.ReceivedPackets)
+	for name, of := range portCounters {
+		put("counters/", name, c.of(of))
+	}
+	for _, name := range portConstants {
+		put("counters/", name, 0)
 	}
 }

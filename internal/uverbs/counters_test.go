@@ -9,6 +9,7 @@ import (
 
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
+	"softrdma/internal/trace"
 	"softrdma/verbs"
 )
 
@@ -51,5 +52,45 @@ func TestHardwareCountersAddProgramsUp(t *testing.T) {
 		if got := file(name); got != want {
 			t.Errorf("%s: %q, expected %q", name, got, want)
 		}
+	}
+}
+
+// What the standard counts is payload in words, and the packets of the device.
+func TestPortCountersCountWords(t *testing.T) {
+	s := newServer(t, "127.14.3.41")
+	dir := filepath.Join(s.Tree(), "sys/class/infiniband/rxe0/ports/1/counters")
+	s.devices[0].Adapter.Trace.Refuse(0, reason.Detail{Reason: reason.PacketICRC})
+	s.devices[0].Adapter.Trace.Refuse(0, reason.Detail{Reason: reason.PacketPKey})
+	d, err := verbs.Open("shared:"+s.Socket(), verbs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	registry.Of(d).Adapter.Trace.Mirror.Traffic = trace.Traffic{Sent: 4096, Received: 1023, SentPackets: 7, ReceivedPackets: 9}
+	if err := s.refresh(0); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"port_xmit_data": "1024\n", "port_rcv_data": "255\n", "port_xmit_packets": "7\n", "port_rcv_packets": "9\n",
+		"port_rcv_errors": "1\n", "port_rcv_constraint_errors": "1\n", "port_xmit_discards": "0\n", "symbol_error": "0\n",
+		"link_downed": "0\n",
+	} {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); string(b) != want {
+			t.Errorf("%s: %q, expected %q, error %v", name, b, want, err)
+		}
+	}
+}
+
+// A program that opens a file of counters, also without the preloaded library, soon finds them
+// current.
+func TestCountersFollowTheirReaders(t *testing.T) {
+	s := newServer(t, "127.14.3.42")
+	path := filepath.Join(s.Tree(), "sys/class/infiniband/rxe0/ports/1/hw_counters/duplicate_request")
+	for _, want := range []string{"1\n", "2\n"} {
+		s.devices[0].Adapter.Trace.Refuse(0, reason.Detail{Reason: reason.SequenceDuplicate})
+		eventually(t, "the reader finds "+want, func() bool {
+			b, err := os.ReadFile(path)
+			return err == nil && string(b) == want
+		})
 	}
 }

@@ -104,8 +104,12 @@ func Serve(cfg Config) (*Server, error) {
 		return nil, errors.Join(err, os.RemoveAll(s.Tree()))
 	}
 	s.ln = ln
-	s.runtime.Running.Add(2 + len(s.commands))
+	s.runtime.Running.Add(3 + len(s.commands))
 	go s.accept()
+	go func() {
+		defer s.runtime.Running.Done()
+		s.followReaders()
+	}()
 	go func() {
 		defer s.runtime.Running.Done()
 		s.followPorts()

@@ -52,7 +52,7 @@ const char *redirect(const char *path, char *buf, size_t size)
 		n = strlen(path);
 		if (!server_need() || tree_len == 0 || tree_len + n >= size)
 			return path;
-		if (strstr(path, "/hw_counters"))
+		if (strstr(path, "counters"))
 			counters_refresh();
 		memcpy(buf, tree, tree_len);
 		memcpy(buf + tree_len, path, n + 1);
