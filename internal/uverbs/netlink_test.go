@@ -12,8 +12,15 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/rdmanl"
 	"softrdma/internal/wire/uapi"
 )
+
+func attr8(kind int, v uint8) []byte   { return nl.NewRtAttr(kind, []byte{v}).Serialize() }
+func attr32(kind int, v uint32) []byte { return nl.NewRtAttr(kind, nl.Uint32Attr(v)).Serialize() }
+func attrText(kind int, text string) []byte {
+	return nl.NewRtAttr(kind, nl.ZeroTerminated(text)).Serialize()
+}
 
 // askNetlink writes a request on a socket of RDMA's netlink and reads messages up to the
 // one that ends the answer.
@@ -46,7 +53,12 @@ func askNetlink(t *testing.T, fd int, kind, flags uint16, attrs ...[]byte) (list
 }
 
 func netlinkRequest(h *unix.NlMsghdr, attrs ...[]byte) []byte {
-	return netlinkMessage(h, h.Flags, attrs...)
+	b := uapi.Bytes(h)
+	for _, a := range attrs {
+		b = append(b, a...)
+	}
+	binary.NativeEndian.PutUint32(b, uint32(len(b)))
+	return b
 }
 
 func attrsOf(t *testing.T, m syscall.NetlinkMessage) map[uint16][]byte {
@@ -76,7 +88,7 @@ func netlinkSocket(t *testing.T, s *Server) int {
 func TestNetlinkReportsDevicesAndTheirDrivers(t *testing.T) {
 	s := newServer(t, "127.14.7.1 iwarp:127.14.7.2")
 	fd := netlinkSocket(t, s)
-	list := askNetlink(t, fd, nldev(nl.RDMA_NLDEV_CMD_GET), unix.NLM_F_DUMP)
+	list := askNetlink(t, fd, rdmanl.CmdGet.Type(), unix.NLM_F_DUMP)
 	if len(list) != 3 || list[2].Header.Type != unix.NLMSG_DONE {
 		t.Fatalf("%d messages", len(list))
 	}
@@ -87,31 +99,31 @@ func TestNetlinkReportsDevicesAndTheirDrivers(t *testing.T) {
 	}{{"rxe0", "roce", 1, 14}, {"siw0", "iw", 4, 18}} {
 		a := attrsOf(t, list[i])
 		guid := s.devices[i].GUID()
-		if unix.ByteSliceToString(a[nl.RDMA_NLDEV_ATTR_DEV_NAME]) != want.name || unix.ByteSliceToString(a[nldevProtocol]) != want.protocol ||
+		if unix.ByteSliceToString(a[nl.RDMA_NLDEV_ATTR_DEV_NAME]) != want.name || unix.ByteSliceToString(a[rdmanl.AttrDevProtocol]) != want.protocol ||
 			a[nl.RDMA_NLDEV_ATTR_DEV_NODE_TYPE][0] != want.node || binary.NativeEndian.Uint64(a[nl.RDMA_NLDEV_ATTR_NODE_GUID]) != binary.BigEndian.Uint64(guid[:]) {
 			t.Errorf("device %d: %v", i, a)
 		}
 		index := attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, binary.NativeEndian.Uint32(a[nl.RDMA_NLDEV_ATTR_DEV_INDEX]))
-		one := askNetlink(t, fd, nldev(nl.RDMA_NLDEV_CMD_GET), 0, index)
+		one := askNetlink(t, fd, rdmanl.CmdGet.Type(), 0, index)
 		if got := unix.ByteSliceToString(attrsOf(t, one[0])[nl.RDMA_NLDEV_ATTR_DEV_NAME]); got != want.name {
 			t.Errorf("device %d is reported as %q", i, got)
 		}
-		port := attrsOf(t, askNetlink(t, fd, nldev(nldevGetPort), 0, index)[0])
+		port := attrsOf(t, askNetlink(t, fd, rdmanl.CmdPortGet.Type(), 0, index)[0])
 		if port[nl.RDMA_NLDEV_ATTR_PORT_STATE][0] != 4 || port[nl.RDMA_NLDEV_ATTR_PORT_PHYS_STATE][0] != 5 ||
 			unix.ByteSliceToString(port[nl.RDMA_NLDEV_ATTR_NDEV_NAME]) != "lo" {
 			t.Errorf("port of device %d: %v", i, port)
 		}
-		file := attrsOf(t, askNetlink(t, fd, nldev(nldevGetChardev), 0, index, attrText(nldevChardevType, "uverbs"))[0])
-		if unix.ByteSliceToString(file[nldevChardevName]) != s.devices[i].FileName() || binary.NativeEndian.Uint32(file[nldevDriverID]) != want.driver ||
-			binary.NativeEndian.Uint64(file[nldevChardev]) != uint64(231<<8|192+i) || binary.NativeEndian.Uint64(file[nldevChardevABI]) != 1 {
+		file := attrsOf(t, askNetlink(t, fd, rdmanl.CmdGetChardev.Type(), 0, index, attrText(rdmanl.AttrChardevType, "uverbs"))[0])
+		if unix.ByteSliceToString(file[rdmanl.AttrChardevName]) != s.devices[i].FileName() || binary.NativeEndian.Uint32(file[rdmanl.AttrDriverID]) != want.driver ||
+			binary.NativeEndian.Uint64(file[rdmanl.AttrChardev]) != uint64(231<<8|192+i) || binary.NativeEndian.Uint64(file[rdmanl.AttrChardevABI]) != 1 {
 			t.Errorf("device file %d: %v", i, file)
 		}
 	}
-	file := attrsOf(t, askNetlink(t, fd, nldev(nldevGetChardev), 0, attrText(nldevChardevType, "rdma_cm"))[0])
-	if unix.ByteSliceToString(file[nldevChardevName]) != "rdma_cm" || binary.NativeEndian.Uint64(file[nldevChardev]) != 10<<8|59 {
+	file := attrsOf(t, askNetlink(t, fd, rdmanl.CmdGetChardev.Type(), 0, attrText(rdmanl.AttrChardevType, "rdma_cm"))[0])
+	if unix.ByteSliceToString(file[rdmanl.AttrChardevName]) != "rdma_cm" || binary.NativeEndian.Uint64(file[rdmanl.AttrChardev]) != 10<<8|59 {
 		t.Errorf("connection management: %v", file)
 	}
-	if a := attrsOf(t, askNetlink(t, fd, nldev(nl.RDMA_NLDEV_CMD_SYS_GET), 0)[0]); a[nldevCopyOnFork][0] != 1 {
+	if a := attrsOf(t, askNetlink(t, fd, rdmanl.CmdSysGet.Type(), 0)[0]); a[rdmanl.AttrCopyOnFork][0] != 1 {
 		t.Errorf("system: %v", a)
 	}
 }
@@ -125,14 +137,14 @@ func TestNetlinkRefusesUnknownRequests(t *testing.T) {
 		attrs [][]byte
 		want  syscall.Errno
 	}{
-		"another command":           {nldev(nl.RDMA_NLDEV_CMD_NEWLINK), nil, syscall.EOPNOTSUPP},
+		"another command":           {rdmanl.Command(3).Type(), nil, syscall.EOPNOTSUPP},
 		"another client":            {2<<10 | 1, nil, syscall.EOPNOTSUPP},
-		"no device":                 {nldev(nl.RDMA_NLDEV_CMD_GET), nil, syscall.EINVAL},
-		"a device that is not":      {nldev(nl.RDMA_NLDEV_CMD_GET), [][]byte{attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 9)}, syscall.EINVAL},
-		"the port of no device":     {nldev(nldevGetPort), nil, syscall.EINVAL},
-		"a short index":             {nldev(nl.RDMA_NLDEV_CMD_GET), [][]byte{attr8(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0)}, syscall.EINVAL},
-		"another file":              {nldev(nldevGetChardev), [][]byte{index, attrText(nldevChardevType, "umad")}, syscall.EOPNOTSUPP},
-		"an attribute out of range": {nldev(nl.RDMA_NLDEV_CMD_GET), [][]byte{{0xff, 0, 1, 0}}, syscall.EINVAL},
+		"no device":                 {rdmanl.CmdGet.Type(), nil, syscall.EINVAL},
+		"a device that is not":      {rdmanl.CmdGet.Type(), [][]byte{attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 9)}, syscall.EINVAL},
+		"the port of no device":     {rdmanl.CmdPortGet.Type(), nil, syscall.EINVAL},
+		"a short index":             {rdmanl.CmdGet.Type(), [][]byte{attr8(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0)}, syscall.EINVAL},
+		"another file":              {rdmanl.CmdGetChardev.Type(), [][]byte{index, attrText(rdmanl.AttrChardevType, "umad")}, syscall.EOPNOTSUPP},
+		"an attribute out of range": {rdmanl.CmdGet.Type(), [][]byte{{0xff, 0, 1, 0}}, syscall.EINVAL},
 	} {
 		m := askNetlink(t, fd, x.kind, 0, x.attrs...)[0]
 		if m.Header.Type != unix.NLMSG_ERROR || syscall.Errno(-int32(binary.NativeEndian.Uint32(m.Data))) != x.want {
@@ -149,26 +161,26 @@ func withoutPadding(b []byte) []byte {
 
 func TestNetlinkNeedsNoPaddingOfTheLastAttribute(t *testing.T) {
 	s := newServer(t, "127.14.7.4")
-	h := unix.NlMsghdr{Type: nldev(nldevGetChardev)}
-	b := withoutPadding(netlinkRequest(&h, attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0), attrText(nldevChardevType, "uverbs")))
-	got, err := syscall.ParseNetlinkMessage(s.netlinkAnswers(b)[0])
-	if err != nil || len(got) != 1 || got[0].Header.Type != h.Type || len(attrsOf(t, got[0])[nldevChardevName]) == 0 {
+	h := unix.NlMsghdr{Type: rdmanl.CmdGetChardev.Type()}
+	b := withoutPadding(netlinkRequest(&h, attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0), attrText(rdmanl.AttrChardevType, "uverbs")))
+	got, err := syscall.ParseNetlinkMessage(rdmanl.Answer(view{s: s}, b)[0])
+	if err != nil || len(got) != 1 || got[0].Header.Type != h.Type || len(attrsOf(t, got[0])[rdmanl.AttrChardevName]) == 0 {
 		t.Errorf("answered %+v, %v", got, err)
 	}
 }
 
 // FuzzNetlink asks anything.
 func FuzzNetlink(f *testing.F) {
-	h := unix.NlMsghdr{Type: nldev(nl.RDMA_NLDEV_CMD_GET), Flags: unix.NLM_F_DUMP}
+	h := unix.NlMsghdr{Type: rdmanl.CmdGet.Type(), Flags: unix.NLM_F_DUMP}
 	f.Add(netlinkRequest(&h))
-	h = unix.NlMsghdr{Type: nldev(nldevGetChardev)}
-	f.Add(netlinkRequest(&h, attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0), attrText(nldevChardevType, "uverbs")))
+	h = unix.NlMsghdr{Type: rdmanl.CmdGetChardev.Type()}
+	f.Add(netlinkRequest(&h, attr32(nl.RDMA_NLDEV_ATTR_DEV_INDEX, 0), attrText(rdmanl.AttrChardevType, "uverbs")))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
-	f.Add(withoutPadding(netlinkRequest(&h, attrText(nldevChardevType, "uverbs"))))
+	f.Add(withoutPadding(netlinkRequest(&h, attrText(rdmanl.AttrChardevType, "uverbs"))))
 	pid := os.Getpid() // several processes fuzz at a time
 	s := newServer(f, fmt.Sprintf("127.17.%d.%d", pid>>8&0xff, 1+pid&0x7f))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range s.netlinkAnswers(b) {
+		for _, m := range rdmanl.Answer(view{s: s}, b) {
 			if _, err := syscall.ParseNetlinkMessage(m); err != nil {
 				t.Errorf("answered % x: %v", m, err)
 			}

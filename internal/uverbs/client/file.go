@@ -67,6 +67,7 @@ type File struct {
 	Runtime *Runtime
 	ID      uint64
 	Name    string
+	PID     int    // of the process that opened it
 	uid     uint32 // of the process that opened it
 	gid     uint32
 
@@ -91,7 +92,7 @@ func NewFile(s *Runtime, p *Process, name string, kind *Kind) (f *File, fd int, 
 	if err != nil {
 		return nil, -1, err
 	}
-	f = &File{Runtime: s, Name: name, uid: p.UID, gid: p.GID, Account: p.Account, Pipe: tell, onEnd: func() {}}
+	f = &File{Runtime: s, Name: name, PID: p.PID, uid: p.UID, gid: p.GID, Account: p.Account, Pipe: tell, onEnd: func() {}}
 	if f.service, err = kind.Open(f); err != nil {
 		tell.Close()
 		_ = unix.Close(fd)
@@ -127,6 +128,14 @@ func (f *File) Between(do func()) bool {
 	}
 	do()
 	return true
+}
+
+// UID returns the user of the process that opened the file.
+func (f *File) UID() uint32 { return f.uid }
+
+// Inspect runs do with the file's service while no call is executed, unless the file has ended.
+func (f *File) Inspect(do func(Service)) {
+	f.Between(func() { do(f.service) })
 }
 
 // A Call is a system call on a file, while it is executed.

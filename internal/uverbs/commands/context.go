@@ -20,6 +20,7 @@ import (
 type context struct {
 	file     *client.File
 	dev      *Device
+	number   uint32   // among the device's contexts
 	provider provider // of the program
 	objects  map[uint32]object
 	held     [kinds]uint32 // objects of each kind

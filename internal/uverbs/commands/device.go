@@ -28,10 +28,11 @@ type Device struct {
 
 	mu       sync.Mutex
 	contexts map[*context]struct{} // that get the events of the device
+	numbers  map[uint32]struct{}   // of open contexts
 }
 
 func NewDevice(d *device.Device) *Device {
-	v := &Device{Device: d, provider: rxe{}, contexts: make(map[*context]struct{})}
+	v := &Device{Device: d, provider: rxe{}, contexts: make(map[*context]struct{}), numbers: make(map[uint32]struct{})}
 	if d.Adapter.IWARP() {
 		v.provider = siw{}
 	}
@@ -39,11 +40,23 @@ func NewDevice(d *device.Device) *Device {
 }
 
 // Open opens the device's file for a program.
-func (d *Device) Open(f *client.File) (client.Service, error) { return newContext(f, d), nil }
+func (d *Device) Open(f *client.File) (client.Service, error) {
+	x := newContext(f, d)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for used := true; used; {
+		if _, used = d.numbers[x.number]; used {
+			x.number++
+		}
+	}
+	d.numbers[x.number] = struct{}{}
+	return x, nil
+}
 
 func (d *Device) forget(x *context) {
 	d.mu.Lock()
 	delete(d.contexts, x)
+	delete(d.numbers, x.number)
 	d.mu.Unlock()
 }
 

@@ -22,6 +22,8 @@ type queuePair struct {
 	x        *context
 	a        *adapter.QP
 	sq, rq   *client.SharedMemory // rq is nil with an SRQ
+	pd       *pd
+	cqs      [2]*cq // of sends and receives
 	caps     uapi.CreateQPResp
 	sigAll   uint8
 	async    eventSource
@@ -75,7 +77,7 @@ func (x *context) newQP(c *command, q *uapi.ExCreateQPBase) (*queuePair, []byte,
 		return nil, nil, fmt.Errorf("%d sends of %d entries and %d bytes inline, %d receives of %d: %w",
 			q.MaxSendWR, q.MaxSendSGE, q.MaxInline, q.MaxRecvWR, q.MaxRecvSGE, syscall.EINVAL)
 	}
-	o := &queuePair{x: x, sigAll: q.SQSigAll}
+	o := &queuePair{x: x, sigAll: q.SQSigAll, pd: p, cqs: [2]*cq{send, recv}}
 	o.async.user, o.async.to = q.UserHandle, x.async
 	cfg := &adapter.QPConfig{Type: qp.Type(q.Type), SendCQ: send.a, RecvCQ: recv.a, SignalAll: q.SQSigAll != 0}
 	if q.IsSRQ != 0 {

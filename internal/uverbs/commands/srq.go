@@ -18,6 +18,7 @@ type srq struct {
 	ring
 	x        *context
 	a        *adapter.SRQ
+	pd       *pd
 	handle   uint32
 	async    eventSource
 	reported uint32 // events, when it was destroyed
@@ -59,7 +60,7 @@ func (x *context) newSRQ(c *command, q *uapi.CreateSRQ) error {
 	if q.MaxWR == 0 || q.MaxWR > device.MaxQPWR || q.MaxSGE == 0 || q.MaxSGE > uint32(most) {
 		return fmt.Errorf("%d requests of %d entries: %w", q.MaxWR, q.MaxSGE, syscall.EINVAL)
 	}
-	o := &srq{x: x}
+	o := &srq{x: x, pd: p}
 	o.async.user, o.async.to = q.UserHandle, x.async
 	var at uapi.MmInfo
 	o.ring, at, err = x.provider.receives(int(q.MaxWR), int(q.MaxSGE)).place(x, func(r *queue.RecvRing) (err error) {

@@ -257,3 +257,11 @@ func (d *Device) Port(port uint32) (uapi.QueryPortResp, error) {
 	}
 	return r, nil
 }
+
+// Caps returns the capabilities of the device (enum ib_device_cap_flags).
+func (d *Device) Caps() uint64 {
+	if d.Adapter.IWARP() {
+		return iwarpCaps
+	}
+	return deviceCaps | MoreCaps
+}
