@@ -20,7 +20,7 @@ var floors = []string{
 		"internal/inherit internal/waiting internal/pmix internal/host/... internal/testenv/... preload preload/library",
 	// Formats, states, and machines that know nothing but them.
 	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
-		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
+		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder internal/rdmanl " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
 	"internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing",
 	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi " +

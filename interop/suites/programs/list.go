@@ -188,7 +188,8 @@ func others() []program {
 		alone("infiniband-diags", "ibhosts", "").refusal("can't open MAD port", noMAD),
 		alone("iproute2", "rdma dev", "rxe0: node_type ca"),
 		alone("iproute2", "rdma link", "rxe0/1 state ACTIVE"),
-		alone("iproute2", "rdma res", "").refusal("Operation not supported", "counts the objects of the kernel's RDMA core"),
+		alone("iproute2", "rdma res", "rxe0: pd"),
+		alone("iproute2", "rdma statistic", "sent_pkts"),
 	}
 	for _, test := range []string{"rc_bw", "rc_bi_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_write_bw", "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap"} {
 		all = append(all, pair("qperf", "qperf", "qperf -cm 1 -t 1 SERVER "+test, test+":").serves().because("without -cm 1 it connects by LIDs, which RoCE does not have"))

@@ -1,0 +1,152 @@
+//go:build interop && linux
+
+package uverbs
+
+import (
+	stdcontext "context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"softrdma/internal/testenv"
+)
+
+// iproute2's command finds the objects of a program of the server, with its process.
+func TestProgramRDMAShowsObjects(t *testing.T) {
+	lib, s := library(t), newServer(t, "127.14.3.43")
+	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 4*timeLimit)
+	defer cancel()
+	server, _ := command(ctx, t, s, lib, "rping", "-s", "-a", "127.14.3.43", "-p", freePort(t))
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	}()
+	eventually(t, "rping listens", func() bool {
+		return len(view{s: s}.Objects(0).IDs) > 0
+	})
+	h := startHelper(t, s, nil)
+	rdma := func(args ...string) string {
+		t.Helper()
+		c, out := command(ctx, t, s, lib, append([]string{"rdma"}, args...)...)
+		if err := c.Run(); err != nil {
+			t.Fatalf("rdma %v: %v\n%s", args, err, out)
+		}
+		return out.String()
+	}
+	pid := h.cmd.Process.Pid
+	for kind, want := range map[string][]string{
+		"qp": {"lqpn", "state", "type"}, "mr": {"mrlen", "rkey"}, "cq": {"cqe", "users"}, "pd": {"users"}, "ctx": {"ctxn"},
+	} {
+		var list []map[string]any
+		text := rdma("resource", "show", kind, "-dd", "-j")
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Errorf("%s: %v\n%s", kind, err, text)
+			continue
+		}
+		found := false
+		for _, x := range list {
+			if x["pid"] != float64(pid) {
+				continue
+			}
+			found = true
+			for _, name := range want {
+				if _, ok := x[name]; !ok {
+					t.Errorf("%s: no %s in %v", kind, name, x)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s: nothing of process %d in %s", kind, pid, text)
+		}
+	}
+	ids := rdma("resource", "show", "cm_id")
+	if !strings.Contains(ids, "state LISTEN") || !strings.Contains(ids, fmt.Sprintf("pid %d comm rping", server.Process.Pid)) {
+		t.Errorf("ids: %s", ids)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"dev", "rxe0: node_type ca"}, {"link -d", "link rxe0/1 state ACTIVE"}, {"resource show", "rxe0: pd"},
+		{"resource show srq", ""}, {"statistic show", "sent_pkts"}, {"statistic qp show", ""}, {"statistic mr", ""},
+		{"system", "netns shared copy-on-fork on"},
+	} {
+		if out := rdma(strings.Fields(c.args)...); !strings.Contains(out, c.want) {
+			t.Errorf("rdma %s: %s", c.args, out)
+		}
+	}
+}
+
+// The bytes of the tree are those that perftest says it has written. Node_exporter reads them without the
+// preloaded library.
+func TestProgramNodeExporterAgreesWithPerftest(t *testing.T) {
+	const exporter, size, count = "prometheus-node-exporter", 1 << 20, 50
+	if _, err := exec.LookPath(exporter); err != nil {
+		testenv.Lacks(t, exporter)
+	}
+	for engine, env := range engines(t) {
+		t.Run(engine, func(t *testing.T) {
+			p := newInProgram(t, "127.14.3.44")
+			p.env = env
+			const script = `port=$1 addr=$2; shift 2
+"$@" -p "$port" >/dev/null & server=$!
+for i in $(seq 200); do ss -ltnH "sport = $port" | grep -q . && break; sleep .05; done
+"$@" -p "$port" "$addr" && wait $server
+cat /sys/class/infiniband/rxe0/ports/1/counters/port_xmit_data`
+			out := p.succeeds(t, "sh", "-c", script, "sh", freePort(t), "127.14.3.44",
+				"ib_write_bw", "-F", "-n", strconv.Itoa(count), "-s", strconv.Itoa(size))
+			lines := strings.Fields(out)
+			words, err := strconv.Atoi(lines[len(lines)-1])
+			if bytes := words * wordBytes; err != nil || bytes < size*count || bytes > size*count*11/10 {
+				t.Errorf("%d words for %d bytes: %v\n%s", words, size*count, err, out)
+			}
+			sysfs := scrape(t, exporter, p.s.Tree()+"/sys")
+			eventually(t, "node_exporter finds the bytes", func() bool { return sysfs() == words*wordBytes })
+		})
+	}
+}
+
+// scrape starts node_exporter and returns what reads the bytes that were sent, by its count.
+func scrape(t *testing.T, exporter, sysfs string) func() int {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	_ = ln.Close()
+	c := exec.Command(exporter, "--path.sysfs="+sysfs, "--collector.disable-defaults", "--collector.infiniband", "--web.listen-address="+addr)
+	c.Stderr = os.Stderr
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	sent := regexp.MustCompile(`node_infiniband_port_data_transmitted_bytes_total{device="rxe0",port="1"} (\S+)`)
+	return func() int {
+		r, err := http.Get("http://" + addr + "/metrics")
+		if err != nil {
+			return -1
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		m := sent.FindSubmatch(b)
+		if err != nil || m == nil {
+			return -1
+		}
+		n, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil {
+			return -1
+		}
+		return int(n)
+	}
+}
