@@ -91,7 +91,10 @@ func Serve(cfg Config) (*Server, error) {
 	s.runtime.Refusals.Count = func(d reason.Detail) { s.devices[0].Adapter.Trace.Refuse(0, d) }
 	s.slots.taken, s.slots.ended = make(map[*slot]struct{}), make(map[*device.Device]*counts)
 	s.admission = client.NewAdmission(&s.runtime, connectionDescriptors, cfg.ClientMemory, cfg.Allow)
-	s.admission.Ended = s.slots.endOf
+	s.admission.Ended = func(p *client.Process) {
+		s.slots.endOf(p)
+		s.portChanged() // what it has counted is in the tree then
+	}
 	if err := s.addDevices(); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,8 @@ func (d *Device) AddSysfs(files map[string]string) {
 	files[ib+"node_guid"] = q.NodeGUID.String()
 	files[ib+"sys_image_guid"] = q.SysImageGUID.String()
 	files[ib+"fw_ver"] = "0.0.0"
+	// node_exporter up to 1.5 finds no device without these.
+	files[ib+"board_id"], files[ib+"hca_type"] = "softrdma", "softrdma"
 	port := ib + "ports/1/"
 	if d.Fabric != nil {
 		i := d.Fabric.Info()
