@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"softrdma/internal/provider"
+	"softrdma/internal/provider/local"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 	"softrdma/internal/waiting"
@@ -110,7 +111,7 @@ func (d *Device) CreateCQ(cfg CQConfig) (*CQ, error) {
 	switch {
 	case c.channel == nil:
 		c.own = true
-		if c.channel, err = d.CreateCompChannel(); err != nil {
+		if c.channel, err = d.newChannel(); err != nil {
 			return nil, err
 		}
 	case c.channel.dev != d:
@@ -318,6 +319,14 @@ type CompChannel struct {
 
 // CreateCompChannel makes a completion channel.
 func (d *Device) CreateCompChannel() (*CompChannel, error) {
+	h, err := d.newChannel()
+	if err == nil {
+		d.local.Sanitizer().Created(h, "completion channel")
+	}
+	return h, err
+}
+
+func (d *Device) newChannel() (*CompChannel, error) {
 	a, err := d.drv.CreateCompletionChannel()
 	if err != nil {
 		return nil, fmt.Errorf("create completion channel: %w", err)
@@ -330,11 +339,19 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 func (h *CompChannel) Next(ctx context.Context) (*CQ, error) {
 	owner, err := h.drv.Next(ctx)
 	if err != nil {
+		h.dev.local.Sanitizer().GaveUp(local.AdapterChannel(h.drv))
 		return nil, err
 	}
+	h.dev.local.Sanitizer().TookFrom(local.AdapterChannel(h.drv))
 	return owner.(*CQ), nil
 }
 
 // Destroy destroys the channel. It fails with ErrBusy while completion queues use
 // it. A second Destroy does nothing.
-func (h *CompChannel) Destroy() error { return h.drv.Destroy() }
+func (h *CompChannel) Destroy() error {
+	err := h.drv.Destroy()
+	if err == nil {
+		h.dev.local.Sanitizer().Destroyed(h)
+	}
+	return err
+}

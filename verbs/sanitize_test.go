@@ -1,7 +1,9 @@
 package verbs_test
 
 import (
+	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +19,8 @@ type selfSender struct {
 	cq  *verbs.CQ
 	qp  *verbs.QP
 	mr  *verbs.MR
+
+	reported func() bool // something has been found
 }
 
 func newSelfSender(t *testing.T, cfg verbs.Config) *selfSender {
@@ -98,6 +102,72 @@ func TestSanitizeFindsMistakesOfGoPrograms(t *testing.T) {
 				t.Error(err)
 			}
 		},
+		"EVENT_UNARMED": func(s *selfSender) {
+			h, err := s.dev.CreateCompChannel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := s.cq
+			s.cq, err = s.dev.CreateCQ(verbs.CQConfig{Channel: h})
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := s.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := q.Endpoint()
+			if err := q.Connect(e, e, verbs.ConnectConfig{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := q.PostSend(verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, 64)}, RKey: s.mr.RKey(), RemoteAddr: s.mr.Addr() + 2048}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			for !s.reported() { // the completion may not have come yet
+				if _, err := h.Next(ctx); err == nil {
+					t.Error("found an event")
+				}
+				runtime.Gosched()
+			}
+			for n := 0; n == 0; {
+				if n, err = s.cq.Poll(make([]verbs.WC, 1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(q.Destroy(), s.cq.Destroy(), h.Destroy(), s.qp.Destroy(), own.Destroy(), s.mr.Deregister(), s.pd.Dealloc()); err != nil {
+				t.Error(err)
+			}
+		},
+		"OBJECT_LEAKED OBJECT_LEAKED OBJECT_LEAKED OBJECT_LEAKED": func(s *selfSender) { // other objects than queues
+			if _, err := s.dev.CreateCompChannel(); err != nil {
+				t.Error(err)
+			}
+			w, err := s.pd.AllocMW(verbs.MWType2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := s.pd.CreateAH(verbs.AddressVector{DGID: s.qp.Endpoint().GID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Dealloc(); err != nil {
+				t.Error(err)
+			}
+			if err := h.Destroy(); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.pd.AllocMW(verbs.MWType1); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.pd.CreateAH(verbs.AddressVector{DGID: s.qp.Endpoint().GID}); err != nil {
+				t.Error(err)
+			}
+			if err := errors.Join(s.qp.Destroy(), s.mr.Deregister(), s.cq.Destroy()); err != nil {
+				t.Error(err)
+			}
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			var mu sync.Mutex
@@ -109,6 +179,11 @@ func TestSanitizeFindsMistakesOfGoPrograms(t *testing.T) {
 					t.Errorf("no position in the program:\n%s", text)
 				}
 			}})
+			s.reported = func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(found) > 0
+			}
 			mistake(s)
 			if err := s.dev.Close(); err != nil {
 				t.Error(err)

@@ -18,7 +18,9 @@ func (p *PD) CreateAH(path qp.Path) (uint32, error) {
 	if err := p.add(&p.dev.counts.AH); err != nil {
 		return 0, err
 	}
-	return p.dev.handles.add(p.ID, path), nil
+	num := p.dev.handles.add(p.ID, path)
+	p.dev.cfg.Sanitizer.Created(HandleObject(num), "address handle")
+	return num, nil
 }
 
 // DestroyAH gives an address handle up. Datagrams that were posted with it before are
@@ -27,6 +29,7 @@ func (p *PD) DestroyAH(num uint32) error {
 	if !p.dev.handles.remove(p.ID, num) {
 		return fmt.Errorf("no address handle %d in protection domain %d", num, p.ID)
 	}
+	p.dev.cfg.Sanitizer.Destroyed(HandleObject(num))
 	p.remove(&p.dev.counts.AH)
 	return nil
 }

@@ -65,7 +65,7 @@ func (d *Device) CreateCQOn(ring *queue.CompletionRing, ch *Channel) (*CQ, error
 		c.arm = &c.armed
 	}
 	c.ring.Store(ring)
-	d.cfg.Sanitizer.CreatedCQ(c, sanitize.Completions{Ring: c.Ring, Events: ch != nil, Hidden: c.arm != &c.armed})
+	d.cfg.Sanitizer.CreatedCQ(c, sanitize.Completions{Ring: c.Ring, Events: ch != nil, Channel: ch, Hidden: c.arm != &c.armed})
 	return c, nil
 }
 

@@ -154,6 +154,7 @@ func (p *PD) AllocWindow(kind memory.Kind) (uint32, error) {
 		p.remove(&p.dev.counts.MW)
 		return 0, err
 	}
+	p.dev.cfg.Sanitizer.Created(WindowObject(key), "memory window")
 	return key, nil
 }
 
@@ -161,6 +162,7 @@ func (p *PD) AllocWindow(kind memory.Kind) (uint32, error) {
 func (p *PD) FreeWindow(key uint32) error {
 	err := p.dev.Memory.FreeWindow(key)
 	if err == nil {
+		p.dev.cfg.Sanitizer.Destroyed(WindowObject(key))
 		p.remove(&p.dev.counts.MW)
 		p.dev.endWindow()
 	}

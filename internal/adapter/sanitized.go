@@ -25,5 +25,15 @@ func (q *QP) sanitized() {
 	q.sanitizer = s
 }
 
+// WindowObject and HandleObject return what stands for a memory window, by any of its keys, and for an
+// address handle in the device's sanitizer.
+func WindowObject(key uint32) any { return windowIndex(key >> 8) }
+func HandleObject(num uint32) any { return handleNumber(num) }
+
+type (
+	windowIndex  uint32
+	handleNumber uint32
+)
+
 // Sanitizer returns what checks the use of the device, nil if nothing does.
 func (d *Device) Sanitizer() *sanitize.Sanitizer { return d.cfg.Sanitizer }

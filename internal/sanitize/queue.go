@@ -45,9 +45,10 @@ type sent struct {
 
 // A Completions is a completion queue as a Sanitizer sees it.
 type Completions struct {
-	Ring   func() *queue.CompletionRing
-	Events bool // it has a channel
-	Hidden bool // the program arms it without a call
+	Ring    func() *queue.CompletionRing
+	Events  bool // it has a channel
+	Channel any  // that channel
+	Hidden  bool // the program arms it without a call
 }
 
 type completions struct {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"softrdma/internal/memory"
+	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
 
@@ -40,8 +41,9 @@ type Sanitizer struct {
 	queues  map[any]*completions
 	seen    map[string]bool
 
-	expected int  // events of completion queues that were asked for and not taken
-	hidden   bool // programs ask for events without a call
+	expected int         // events of completion queues that were asked for and not taken
+	armed    map[any]int // the same, by channel
+	hidden   bool        // programs ask for events without a call
 
 	next  int // number of the next object
 	ended bool
@@ -57,7 +59,7 @@ func New(cfg *Config) *Sanitizer {
 	}
 	return &Sanitizer{
 		cfg: *cfg, objects: make(map[any]*object), regions: make(map[uint32]*region), pairs: make(map[any]*pair),
-		queues: make(map[any]*completions), seen: make(map[string]bool),
+		queues: make(map[any]*completions), armed: make(map[any]int), seen: make(map[string]bool),
 	}
 }
 
@@ -203,6 +205,7 @@ func (s *Sanitizer) Arming(o any, already bool) {
 	defer s.mu.Unlock()
 	if q := s.queues[o]; q != nil && q.Events {
 		s.expected++
+		s.armed[q.Channel]++
 	}
 }
 
@@ -236,6 +239,39 @@ func (s *Sanitizer) Took() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expected--
+}
+
+// TookFrom is Took of an event of a channel.
+func (s *Sanitizer) TookFrom(channel any) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expected--
+	if s.armed[channel]--; s.armed[channel] <= 0 {
+		delete(s.armed, channel)
+	}
+}
+
+// GaveUp notes that the program has waited for an event of a channel and got none. Another goroutine
+// may arm a queue while one waits already, so the wait is a mistake only if completions came meanwhile.
+func (s *Sanitizer) GaveUp(channel any) {
+	if s == nil {
+		return
+	}
+	where := s.where()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.armed[channel] > 0 {
+		return
+	}
+	for _, q := range s.queues {
+		if ring := q.Ring(); q.Events && q.Channel == channel && ring.Len() > 0 && ring.At(ring.Consumer()).Status != queue.WRFlushErr {
+			s.report(EventUnarmed, &q.object, fmt.Sprintf("the program waited for an event and got none, %d completions came, and no queue was armed", ring.Len()), where, q.createdAt())
+			return
+		}
+	}
 }
 
 // Ended notes that the program has ended, or has closed the device, with what it has left.

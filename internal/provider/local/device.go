@@ -100,6 +100,9 @@ func (h channel) Next(ctx context.Context) (any, error) {
 	return c.Owner, nil
 }
 
+// AdapterChannel returns the adapter's object of a completion channel of CreateCompletionChannel.
+func AdapterChannel(h provider.CompletionChannel) *adapter.Channel { return h.(channel).Channel }
+
 type domain struct{ *adapter.PD }
 
 // FailCall is that of the domain's device.

@@ -2,6 +2,8 @@
 
 package commands
 
+import "softrdma/internal/adapter"
+
 // abandon tells the sanitizer, if there is one, which objects the program leaves behind.
 func abandon(x *context) {
 	s := x.dev.Adapter.Sanitizer()
@@ -19,6 +21,10 @@ func abandon(x *context) {
 			left = append(left, o.a)
 		case *mr:
 			left = append(left, o.r)
+		case *mw:
+			left = append(left, adapter.WindowObject(o.key))
+		case *ah:
+			left = append(left, adapter.HandleObject(o.num))
 		case *pd:
 			left = append(left, o.a)
 		}
