@@ -25,9 +25,10 @@ func (q *QP) sanitized() {
 	q.sanitizer = s
 }
 
-// WindowObject and HandleObject return what stands for a memory window, by any of its keys, and for an
-// address handle in the device's sanitizer.
+// WindowObject returns what stands for a memory window, by any of its keys, in the device's sanitizer.
 func WindowObject(key uint32) any { return windowIndex(key >> 8) }
+
+// HandleObject returns what stands for an address handle in the device's sanitizer.
 func HandleObject(num uint32) any { return handleNumber(num) }
 
 type (
