@@ -40,8 +40,8 @@ var floors = []string{
 	"internal/registry",
 	// The public API, and protocols above it.
 	"verbs",
-	"rdmacm internal/simnet/bubble internal/uverbs/device",
-	"internal/carrier",
+	"rdmacm internal/simnet/bubble internal/uverbs/device internal/exporter",
+	"internal/carrier metrics",
 	"internal/uverbs/commands internal/uverbs/ucm internal/uverbs/umad msg/internal/... rdmanet",
 	"msg rpc internal/uverbs internal/uverbs/program internal/attack/honest",
 	"coll rpc/stream ucx internal/daemontest preload/engine preload/oldglibc",

@@ -119,6 +119,16 @@ func Of(h Handle) *Entry {
 	return handles.by[h]
 }
 
+// All returns the open devices of the process, of all registries, in no order.
+func All() (list []*Entry) {
+	handles.Lock()
+	defer handles.Unlock()
+	for _, e := range handles.by {
+		list = append(list, e)
+	}
+	return list
+}
+
 // Adapter returns the adapter of an open device, nil if the device is closed.
 func Adapter(h Handle) *adapter.Device {
 	if e := Of(h); e != nil {

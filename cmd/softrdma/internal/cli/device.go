@@ -24,13 +24,14 @@ const KeepReasonsFlag = "keep-reasons"
 const faultsFlag = "faults"
 
 // AddDeviceFlags adds the flags that OpenDevice reads, those of captures, of reasons, of faults, of peers
-// on the same host and of iWARP, to a command that opens a device for its user.
+// on the same host, of iWARP and of metrics, to a command that opens a device for its user. Its RunE is set.
 func AddDeviceFlags(cmd *cobra.Command) {
 	cmd.Flags().String(PcapFlag, "", "write the device's packets to `FILE` (pcapng, for Wireshark and softrdma capture)")
 	cmd.Flags().Bool(KeepReasonsFlag, false, "do not tell softrdma peers why their requests are refused")
 	cmd.Flags().String(faultsFlag, "", "inject the faults of the rules in `FILE` (see softrdma fault)")
 	addSameHostFlags(cmd)
 	AddIWARPFlags(cmd)
+	AddMetricsFlag(cmd)
 }
 
 // DeviceArguments returns those flags of AddDeviceFlags that the user gave, as arguments for a process that
@@ -53,6 +54,15 @@ func DeviceArguments(cmd *cobra.Command) (args []string, err error) {
 		if FlagGiven(cmd, name) {
 			args = append(args, "--"+name+"="+FlagText(cmd, name))
 		}
+	}
+	if FlagGiven(cmd, MetricsFlag) {
+		address := FlagText(cmd, MetricsFlag)
+		if network, at := metricsAddress(address); network == "unix" {
+			if address, err = filepath.Abs(at); err != nil {
+				return nil, err
+			}
+		}
+		args = append(args, "--"+MetricsFlag+"="+address)
 	}
 	if FlagGiven(cmd, sameHostAllowFlag) {
 		users, err := cmd.Flags().GetStringSlice(sameHostAllowFlag)

@@ -38,6 +38,9 @@ copy, queues, and all else that programs make the daemon hold count against
 --client-memory, the same memory of a process only once. One user gets at most
 two thirds of it. Calls beyond that fail with ENOMEM, and -v prints CLIENT_LIMIT.
 
+With --metrics Prometheus reads what the devices and the programs on them have
+counted (docs/observe.md).
+
 With --idle the daemon ends by itself when there has been no program for so long. A
 program that has connected counts until it ends.
 

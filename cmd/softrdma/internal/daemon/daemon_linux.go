@@ -83,6 +83,7 @@ func (s *options) serve(cmd *cobra.Command, cfg uverbs.Config, ready func(names 
 		return err
 	}
 	defer func() { err = withCloseError(err, server.Close()) }()
+	defer cli.ExportPrograms(server.Counted)()
 	if err := ready(server.Devices(), devices); err != nil {
 		return err
 	}

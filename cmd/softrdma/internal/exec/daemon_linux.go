@@ -29,11 +29,11 @@ func (s *options) daemonSockets(cmd *cobra.Command, more ...string) ([]string, e
 	case s.wait != 0:
 		flag = "--wait"
 	}
-	switch own := len(s.devices) > 0 || s.protocol != "" || cli.FlagGiven(cmd, cli.PcapFlag) || cli.FlagGiven(cmd, cli.KeepReasonsFlag) || cli.FlagGiven(cmd, faultsFlag) || cli.TLSFlags(cmd) != nil; {
+	switch own := len(s.devices) > 0 || s.protocol != "" || cli.FlagGiven(cmd, cli.PcapFlag) || cli.FlagGiven(cmd, cli.KeepReasonsFlag) || cli.FlagGiven(cmd, faultsFlag) || cli.FlagGiven(cmd, cli.MetricsFlag) || cli.TLSFlags(cmd) != nil; {
 	case s.wait < 0:
 		return nil, cli.UsageErrorf("--wait: expected a positive duration such as 30s, found %v", s.wait)
 	case flag != "" && own:
-		return nil, cli.UsageErrorf("%s: the daemon opens the devices, so -d, --protocol, --%s, --%s, --%s and the flags of TLS do not apply", flag, cli.PcapFlag, cli.KeepReasonsFlag, faultsFlag)
+		return nil, cli.UsageErrorf("%s: the daemon opens the devices, so -d, --protocol, --%s, --%s, --%s, --%s and the flags of TLS do not apply", flag, cli.PcapFlag, cli.KeepReasonsFlag, faultsFlag, cli.MetricsFlag)
 	case s.socket != "":
 		return []string{s.socket}, nil
 	case own:

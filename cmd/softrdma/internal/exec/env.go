@@ -25,6 +25,8 @@ where it starts, as in a container.
 If the server cannot be started, the first RDMA call of a program says why, in one
 line on standard error.
 
+With --metrics that server serves the metrics of all of them to Prometheus.
+
 Programs that use no RDMA start nothing. Programs that are linked statically or run
 with other rights than their user's (set-user-ID) ignore preloaded libraries and
 find no device.`
@@ -47,7 +49,9 @@ func NewEnvCommand() *cobra.Command {
 	s.addFlags(cmd.Flags(), "`INTERFACE` or address of a device; repeat for more devices")
 	cmd.Flags().VarP(&form, "format", "", "how to print: sh, fish, github or json")
 	cmd.Flags().BoolVarP(&s.verbose, "verbose", "v", false, "print which server programs will use; programs print where the device is")
+	run := cmd.RunE
 	cli.AddDeviceFlags(cmd)
+	cmd.RunE = run // the server that programs start serves metrics
 	cli.CompleteFlag(cmd, "format", formats...)
 	cli.CompleteFlag(cmd, "engine", engines...)
 	cli.CompleteFlag(cmd, "sanitize", sanitize.Names()...)

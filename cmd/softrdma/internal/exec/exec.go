@@ -50,6 +50,9 @@ deregistered, buffers that change while they are sent, queues that must overflow
 objects that leak. If there was one, the exit code is 66 instead of 0. See "softrdma
 explain OBJECT_LEAKED" and the like.
 
+With --metrics Prometheus reads what the device and the programs on it have counted
+(docs/observe.md). The program then gets a device of its own.
+
 Two programs without a daemon need two addresses. Programs that take a GID index
 find the device's address at the indices 0 to 3.`
 

@@ -142,8 +142,10 @@ func (s *options) serve(cmd *cobra.Command, names []string, dir string, env *ond
 	if err != nil {
 		return nil, errors.Join(err, closeDevices())
 	}
+	endExport := cli.ExportPrograms(server.Counted)
 	env.Socket, env.Tree = server.Socket(), server.Tree()
 	return func() error {
+		endExport()
 		if s.verbose {
 			for i, d := range devices {
 				for line := range device.Report(d, env.Engine != "") {

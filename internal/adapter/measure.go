@@ -1,0 +1,26 @@
+package adapter
+
+import "softrdma/internal/machine"
+
+// A Measured is what a queue pair has measured on its path.
+type Measured struct {
+	QPN uint32
+	machine.Measurements
+}
+
+// Measure appends what reliable connections have measured, of each lane those of at most limit queue
+// pairs, which are others each time. It costs the device nothing while it is not called.
+func (d *Device) Measure(list []Measured, limit int) []Measured {
+	d.locked(func(l *lane) {
+		left := limit
+		for n, q := range l.qps { // begins anywhere
+			if left--; left < 0 {
+				return
+			}
+			if m, ok := q.m.(machine.Measurer); ok {
+				list = append(list, Measured{n, m.Measure()})
+			}
+		}
+	})
+	return list
+}
