@@ -95,6 +95,7 @@ oracles:
 	@packaging/need.sh srun "slurmctld slurmd slurm-client" || [ $$? = 1 ]
 	@packaging/need.sh sshd openssh-server || [ $$? = 1 ]
 	@packaging/need.sh ip iproute2 || [ $$? = 1 ]
+	@packaging/need.sh promtool prometheus || [ $$? = 1 ]
 
 # The race detector needs a C compiler on most systems. Without one this fails
 # in CI and is left out elsewhere.
