@@ -30,7 +30,7 @@ var floors = []string{
 	// Transports and the connection manager: machines without I/O.
 	"internal/capture/ladder internal/unreliable internal/cm internal/ondemand internal/provider internal/explain internal/fabric/node internal/management/partitions " +
 		"internal/fabric/trunk",
-	"faults/file internal/cdi internal/rc/... internal/iwarp/... internal/uc internal/ud internal/allocation internal/fabric/subnet internal/fabric/relay",
+	"faults/file internal/control internal/cdi internal/rc/... internal/iwarp/... internal/uc internal/ud internal/allocation internal/fabric/subnet internal/fabric/relay",
 	// The adapter drives them.
 	"internal/adapter/... internal/fabric/attach internal/fabric/control",
 	"faults/scenarios internal/cma internal/away internal/simnet/rig internal/uverbs/client internal/fabric/drawing internal/fabric/live",

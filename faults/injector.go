@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -51,30 +52,49 @@ func New(r Rules, device string) (*Injector, error) {
 }
 
 // Set replaces the rules. Their counts, time and random streams begin again.
-func (x *Injector) Set(r Rules) error {
+func (x *Injector) Set(r Rules) error { return x.change(r, false) }
+
+// Add adds rules behind those that there are, which keep their counts, time and random streams. The
+// seed of r is for the new rules. Their times count from when the first rules began.
+func (x *Injector) Add(r Rules) error { return x.change(r, true) }
+
+func (x *Injector) change(r Rules, keep bool) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
 	if err := r.CheckFor(x.device, x.Streams); err != nil {
 		return err
 	}
-	x.set(r)
+	x.set(r, keep)
 	if x.Changed != nil {
 		x.Changed()
 	}
 	return nil
 }
 
-func (x *Injector) set(r Rules) {
+func (x *Injector) set(r Rules, keep bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.rules = Rules{r.Seed, append([]Rule(nil), r.Rules...)}
-	x.matches, x.began, x.start, x.hits, x.total = make([]matcher, len(r.Rules)), false, 0, nil, 0
+	var kept []matcher
+	if keep && x.active.Load() != 0 { // those that were cleared are gone
+		kept = x.matches
+		x.rules.Rules = append(slices.Clip(x.rules.Rules), r.Rules...)
+	} else {
+		x.rules = Rules{r.Seed, append([]Rule(nil), r.Rules...)}
+		x.began, x.start, x.hits, x.total = false, 0, nil, 0
+	}
+	x.matches = make([]matcher, len(x.rules.Rules))
+	copy(x.matches, kept)
 	classes := uint32(0)
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(x.device))
 	for i := range x.rules.Rules {
 		m := &x.matches[i]
+		if i < len(kept) {
+			m.rule = &x.rules.Rules[i]
+			classes |= m.classes
+			continue
+		}
 		m.init(&x.rules.Rules[i])
 		m.random = rand.New(rand.NewPCG(r.Seed^h.Sum64(), uint64(i)+1))
 		if d := m.rule.Select.Device; d != "" && d != x.device {

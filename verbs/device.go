@@ -58,6 +58,8 @@ type Device struct {
 
 	kept   keptRecords
 	faults *faults.Injector
+
+	unanswer func() // ends answer; nil if the process does not answer for the device
 }
 
 // Faults returns what applies rules of faults to the device (Config.Faults). Its rules can be changed at
@@ -85,6 +87,9 @@ func (d *Device) Explain() []string { return d.choice.Why }
 // waits for the first.
 func (d *Device) Close() error {
 	registry.Remove(d)
+	if d.unanswer != nil {
+		d.unanswer()
+	}
 	d.unwatch()
 	d.local.Sanitizer().Ended()
 	err := errors.Join(d.unpublish(), d.drv.Close(), d.kept.close(), d.giveUp())

@@ -74,6 +74,7 @@ func (s *Stack) attach(ctx context.Context, name string, cfg *Config, o *portOpe
 		e.Slots = deviceSlots{d}
 	}
 	s.reg().Add(e)
+	d.answer()
 	return d, nil
 }
 

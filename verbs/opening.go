@@ -94,6 +94,7 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 		e.Slots = deviceSlots{d}
 	}
 	s.reg().Add(e)
+	d.answer()
 	return d, nil
 }
 

@@ -65,6 +65,9 @@ func (d *Device) CreateCQOn(ring *queue.CompletionRing, ch *Channel) (*CQ, error
 		c.arm = &c.armed
 	}
 	c.ring.Store(ring)
+	d.mu.Lock()
+	d.inventory.cqs.add(c)
+	d.mu.Unlock()
 	d.cfg.Sanitizer.CreatedCQ(c, sanitize.Completions{Ring: c.Ring, Events: ch != nil, Channel: ch, Hidden: c.arm != &c.armed})
 	return c, nil
 }
@@ -75,6 +78,9 @@ func (c *CQ) Destroy() error {
 		return err
 	}
 	c.dev.cfg.Sanitizer.Destroyed(c)
+	c.dev.mu.Lock()
+	delete(c.dev.inventory.cqs.all, c)
+	c.dev.mu.Unlock()
 	c.dev.dropEvents(c)
 	if c.channel != nil {
 		c.channel.drop(c)

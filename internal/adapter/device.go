@@ -140,6 +140,7 @@ type Device struct {
 
 	mu     sync.Mutex
 	counts object.Counts
+	inventory
 	nextPD uint32
 	closed bool
 

@@ -54,6 +54,10 @@ func (d *Device) AllocPD() (*PD, error) {
 	defer d.mu.Unlock()
 	d.nextPD++
 	p := &PD{dev: d, ID: d.nextPD}
+	if d.inventory.pds == nil {
+		d.inventory.pds = make(map[*PD]struct{})
+	}
+	d.inventory.pds[p] = struct{}{}
 	d.cfg.Sanitizer.Created(p, "protection domain")
 	return p, nil
 }
@@ -67,6 +71,9 @@ func (p *PD) Dealloc() error {
 		return err
 	}
 	p.dev.cfg.Sanitizer.Destroyed(p)
+	p.dev.mu.Lock()
+	delete(p.dev.inventory.pds, p)
+	p.dev.mu.Unlock()
 	return p.dev.add(&p.dev.counts.PD, -1)
 }
 

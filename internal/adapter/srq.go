@@ -64,6 +64,9 @@ func (p *PD) CreateSRQOn(ring *queue.RecvRing) (*SRQ, error) {
 	}
 	s := &SRQ{pd: p}
 	s.ring.Store(ring)
+	p.dev.mu.Lock()
+	p.dev.inventory.srqs.add(s)
+	p.dev.mu.Unlock()
 	p.dev.cfg.Sanitizer.Created(s, "shared receive queue")
 	return s, nil
 }
@@ -80,6 +83,9 @@ func (s *SRQ) Destroy() error {
 	s.mu.Lock()
 	s.ring.Load().Detach()
 	s.mu.Unlock()
+	s.pd.dev.mu.Lock()
+	delete(s.pd.dev.inventory.srqs.all, s)
+	s.pd.dev.mu.Unlock()
 	s.pd.dev.cfg.Sanitizer.Destroyed(s)
 	s.pd.dev.dropEvents(s)
 	s.pd.remove(&s.pd.dev.counts.SRQ)

@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -50,6 +52,13 @@ func (t *Table) Count() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.regions)
+}
+
+// Regions returns the regions and windows that exist.
+func (t *Table) Regions() []*Region {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Values(t.regions))
 }
 
 // Lookup returns the region of a key, or nil.

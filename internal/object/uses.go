@@ -24,6 +24,9 @@ func (u *Uses) Drop() { u.n.Add(-1) }
 // Gone reports whether the object was destroyed.
 func (u *Uses) Gone() bool { return u.n.Load() < 0 }
 
+// Count returns how many users there are, 0 if the object was destroyed.
+func (u *Uses) Count() int { return int(max(u.n.Load(), 0)) }
+
 // End destroys the object, unless it has users. It reports whether this call did: a second
 // call is no error and does nothing.
 func (u *Uses) End(what string) (did bool, err error) {

@@ -54,6 +54,7 @@ Every failure prints one line on standard error. If it names a status or a reaso
 // EnvironmentText is the help text about environment variables.
 const EnvironmentText = `softrdma reads these environment variables:
 
+  SOFTRDMA_CONTROL_DIR    directory of the sockets on which programs answer about their devices; "off" for none
   SOFTRDMA_DEVICE         the device that coll.World and package ucx open
   SOFTRDMA_FABRIC_DIR     directory of the sockets of fabrics
   SOFTRDMA_FABRIC_SECRET  file with the secret for fabrics on other hosts
@@ -81,13 +82,15 @@ const FilesText = `softrdma uses these files:
 
   $XDG_RUNTIME_DIR/softrdma/socket        of softrdma daemon, with a directory socket.d
   $XDG_RUNTIME_DIR/softrdma/fabric/NAME   of softrdma fabric up
+  $XDG_RUNTIME_DIR/softrdma/control/PID   of programs that have devices, for softrdma fault
   $XDG_RUNTIME_DIR/softrdma/host/         sockets of devices, for other programs on the host
   /dev/shm/softrdma-env-*                 of servers that programs of softrdma env start
   /etc/cdi/softrdma-rdma.json             of softrdma cdi generate as root
   /var/lib/softrdma/                      files and shared folders of containers, of root
 
-For root the first three are in /run/softrdma. Without XDG_RUNTIME_DIR they are in
-/tmp/softrdma-daemon-UID, /tmp/softrdma-fabric-UID and /tmp/softrdma-host-UID.
+For root the first four are in /run/softrdma. Without XDG_RUNTIME_DIR they are in
+/tmp/softrdma-daemon-UID, /tmp/softrdma-fabric-UID, /tmp/softrdma-control-UID and
+/tmp/softrdma-host-UID.
 `
 
 // An ExitError is an error with the exit code of the command.

@@ -21,13 +21,15 @@ a cable is pulled or a call fails.
 
 A file of rules is YAML or JSON. softrdma exec, softrdma env and softrdma daemon take one
 with --faults FILE. Scenarios are files of rules that come with softrdma: "fault show"
-prints one, to use as it is or to change.`
+prints one, to use as it is or to change. "fault add", "fault list" and "fault clear" are
+for programs that run.`
 
 const example = `  softrdma fault scenarios
   softrdma fault show lossy-link > faults.yaml
   softrdma fault check faults.yaml
   softrdma exec -v --faults faults.yaml -- ./tests.sh
-  softrdma fault run --all --junit report.xml -- ./tests.sh`
+  softrdma fault run --all --junit report.xml -- ./tests.sh
+  softrdma fault add --pid 4711 cable-pull`
 
 const runLong = `Runs a program without faults, and then under each SCENARIO, and prints a table of how
 it has ended:
@@ -68,14 +70,21 @@ func NewCommand() *cobra.Command {
 			Long: "Lists the scenarios that come with softrdma, and what each does.",
 			RunE: func(cmd *cobra.Command, _ []string) error { return list(cmd) },
 		},
-		&cobra.Command{
-			Use: "show SCENARIO", Short: "Print the rules of a scenario",
-			Long: "Prints the file of a scenario, to read it or to change it.", Example: "  softrdma fault show lossy-link > faults.yaml",
-			Args: cli.Args(1, 1, "the name of one SCENARIO"), ValidArgs: scenarios.Names(),
-			RunE: func(cmd *cobra.Command, args []string) error { return show(cmd, args[0]) },
-		},
-		newCheck(), newSchema(), newRun(),
+		newShow(),
+		newCheck(), newSchema(), newRun(), newAdd(), newList(), newClear(),
 	)
+	return cmd
+}
+
+func newShow() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "show SCENARIO", Short: "Print the rules of a scenario",
+		Long: "Prints the file of a scenario, to read it or to change it.", Example: "  softrdma fault show lossy-link > faults.yaml",
+		Args: cli.Args(1, 1, "the name of one SCENARIO"), ValidArgs: scenarios.Names(),
+		RunE: func(cmd *cobra.Command, args []string) error { return show(cmd, args[0], asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the rules as JSON, without comments")
 	return cmd
 }
 
@@ -200,10 +209,17 @@ func list(cmd *cobra.Command) error {
 	return t.Print(cmd.OutOrStdout())
 }
 
-func show(cmd *cobra.Command, name string) error {
+func show(cmd *cobra.Command, name string, asJSON bool) error {
 	text, ok := scenarios.Text(name)
 	if !ok {
 		return cli.UsageErrorf("expected one of %s, found %q", strings.Join(scenarios.Names(), ", "), name)
+	}
+	if asJSON {
+		rules, err := file.Parse(name, text)
+		if err != nil {
+			return err
+		}
+		return cli.WriteJSON(cmd.OutOrStdout(), rules)
 	}
 	_, err := cmd.OutOrStdout().Write(text)
 	return err

@@ -1,0 +1,62 @@
+package fault
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"softrdma/verbs"
+)
+
+// run runs the command and returns what it printed.
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := NewCommand()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(args)
+	cmd.SilenceUsage = true
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// Rules of a device that is open are added, listed and removed.
+func TestRulesOfRunningProgramsChange(t *testing.T) {
+	t.Setenv("SOFTRDMA_CONTROL_DIR", t.TempDir())
+	if out, err := run(t, "list"); err == nil || !strings.Contains(err.Error(), "found no device of a program") {
+		t.Fatalf("%s, %v", out, err)
+	}
+	dev, err := verbs.Open("127.0.0.1:47311", verbs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	if out, err := run(t, "list"); err != nil || !strings.Contains(out, "127.0.0.1:47311  no rules") {
+		t.Fatalf("%s, %v", out, err)
+	}
+	path := filepath.Join(t.TempDir(), "faults.yaml")
+	if err := os.WriteFile(path, []byte("rules:\n- name: second\n  action: mark\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"add", "cable-pull"}, {"add", "-d", "127.0.0.1:47311", path}} {
+		if out, err := run(t, args...); err != nil || !strings.Contains(out, "port-down") {
+			t.Fatalf("%s, %v", out, err)
+		}
+	}
+	if n := len(dev.Faults().Rules().Rules); n < 2 {
+		t.Errorf("%d rules", n)
+	}
+	out, err := run(t, "list", "--json")
+	if err != nil || !strings.Contains(out, `"device": "127.0.0.1:47311"`) || !strings.Contains(out, `"name": "second"`) {
+		t.Errorf("%s, %v", out, err)
+	}
+	if _, err := run(t, "clear", "--pid", "1"); err == nil || !strings.Contains(err.Error(), "of process 1") {
+		t.Errorf("%v", err)
+	}
+	if out, err := run(t, "clear"); err != nil || !strings.Contains(out, "no rules") || len(dev.Faults().Rules().Rules) != 0 {
+		t.Errorf("%s, %v", out, err)
+	}
+}

@@ -1,0 +1,91 @@
+package adapter
+
+import (
+	"cmp"
+	"slices"
+
+	"softrdma/internal/memory"
+	"softrdma/internal/object"
+)
+
+// A numbered has the objects of one kind, which it numbers from 1. The device's mutex guards it. The
+// zero value is empty.
+type numbered[T comparable] struct {
+	last uint32
+	all  map[T]uint32
+}
+
+func (n *numbered[T]) add(x T) {
+	if n.all == nil {
+		n.all = make(map[T]uint32)
+	}
+	n.last++
+	n.all[x] = n.last
+}
+
+// inventory is the device's objects that no lane and no table of keys has.
+type inventory struct {
+	pds  map[*PD]struct{}
+	cqs  numbered[*CQ]
+	srqs numbered[*SRQ]
+}
+
+// Objects describes the objects that exist, in the order of their numbers.
+func (d *Device) Objects() object.List {
+	l := object.List{Counts: d.Count()}
+	d.mu.Lock()
+	cqs, srqs := make(map[*CQ]uint32), make(map[*SRQ]uint32)
+	for p := range d.inventory.pds {
+		l.PDs = append(l.PDs, object.PD{Number: p.ID, Users: p.uses.Count()})
+	}
+	for c, n := range d.inventory.cqs.all {
+		cqs[c] = n
+		c.mu.Lock() // keeps the ring, which may be in memory of another process
+		r := c.ring.Load()
+		l.CQs = append(l.CQs, object.CQ{Number: n, Depth: r.Depth(), Entries: r.Len(), Users: c.uses.Count(), Overflowed: c.overflowed.Load()})
+		c.mu.Unlock()
+	}
+	for s, n := range d.inventory.srqs.all {
+		srqs[s] = n
+		s.mu.Lock()
+		l.SRQs = append(l.SRQs, object.SRQ{Number: n, PD: s.pd.ID, Posted: s.ring.Load().Len(), Users: s.uses.Count()})
+		s.mu.Unlock()
+	}
+	d.mu.Unlock()
+	d.locked(func(lane *lane) {
+		for _, q := range lane.qps {
+			o := q.described()
+			o.SendCQ, o.RecvCQ, o.SRQ = cqs[q.sendCQ], cqs[q.recvCQ], srqs[q.srq]
+			l.QPs = append(l.QPs, o)
+		}
+	})
+	for _, r := range d.Memory.Regions() {
+		o := object.Region{Kind: "mr", Key: r.Key, PD: r.PD, Base: r.Base, Length: r.Len(), Access: r.Access.String()}
+		if r.Kind != memory.MR {
+			o.Kind = "mw"
+		}
+		l.MRs = append(l.MRs, o)
+	}
+	slices.SortFunc(l.PDs, func(a, b object.PD) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(l.CQs, func(a, b object.CQ) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(l.SRQs, func(a, b object.SRQ) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(l.QPs, func(a, b object.QP) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(l.MRs, func(a, b object.Region) int { return cmp.Compare(a.Key, b.Key) })
+	return l
+}
+
+// described returns what the queue pair itself knows. The caller has the lane.
+func (q *QP) described() object.QP {
+	a := &q.Attr
+	o := object.QP{
+		Number: q.QPN, Type: q.Type.String(), State: a.State.String(), PD: q.pd.ID, PeerQP: a.DestQPN,
+		PathMTU: a.PathMTU, SQPSN: uint32(a.SQPSN), RQPSN: uint32(a.RQPSN), Sends: q.SQ.Len(),
+	}
+	if a.Path.Dst.IsValid() {
+		o.Peer = a.Path.Dst.String()
+	}
+	if q.Recv != nil {
+		o.Receives = q.Recv.Len()
+	}
+	return o
+}

@@ -1,0 +1,72 @@
+package control
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// off is the value of SOFTRDMA_CONTROL_DIR that keeps a process from answering.
+const off = "off"
+
+// Directory returns where this user's processes have their sockets: $SOFTRDMA_CONTROL_DIR, else
+// /run/softrdma/control for root, and $XDG_RUNTIME_DIR/softrdma/control or
+// /tmp/softrdma-control-UID for other users. It is "" if SOFTRDMA_CONTROL_DIR is "off".
+func Directory() string {
+	switch dir := os.Getenv("SOFTRDMA_CONTROL_DIR"); {
+	case dir == off:
+		return ""
+	case dir != "":
+		return dir
+	case os.Geteuid() == 0:
+		return "/run/softrdma/control"
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "softrdma", "control")
+	}
+	return fmt.Sprintf("/tmp/softrdma-control-%d", os.Geteuid())
+}
+
+// makeDirectory makes the directory if it is missing.
+func makeDirectory(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+		return err
+	}
+	return checkDirectory(dir)
+}
+
+// A Socket is where a process answers, unless it has ended.
+type Socket struct {
+	PID  int
+	Path string
+}
+
+// Sockets returns the sockets in the directory.
+func Sockets() ([]Socket, error) {
+	dir := Directory()
+	if dir == "" {
+		return nil, nil
+	}
+	if err := checkDirectory(dir); err != nil {
+		if os.IsNotExist(err) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []Socket
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && pid > 0 && e.Type() == fs.ModeSocket {
+			all = append(all, Socket{pid, filepath.Join(dir, e.Name())})
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,22 @@
+//go:build unix
+
+package control
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// checkDirectory refuses a directory in which other users could put sockets.
+func checkDirectory(dir string) error {
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	owner, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || !st.IsDir() || int(owner.Uid) != os.Geteuid() || st.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s: expected a directory of user %d that others cannot write to, found mode %v", dir, os.Geteuid(), st.Mode())
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"softrdma/faults"
+)
+
+// maxBody bounds the rules that a request brings.
+const maxBody = 1 << 20
+
+func (s *server) routes() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /v1/process", func(w http.ResponseWriter, _ *http.Request) { reply(w, s.process()) })
+	m.HandleFunc("GET /v1/devices", func(w http.ResponseWriter, _ *http.Request) { reply(w, s.process().Devices) })
+	m.HandleFunc("GET /v1/devices/{device}", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.info()) }))
+	m.HandleFunc("GET /v1/devices/{device}/objects", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.Objects()) }))
+	m.HandleFunc("GET /v1/devices/{device}/record", s.one(record))
+	m.HandleFunc("GET /v1/devices/{device}/faults", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.faults()) }))
+	change := s.change(func(x *faults.Injector, r faults.Rules) error { return x.Set(r) })
+	m.HandleFunc("PUT /v1/devices/{device}/faults", change)
+	m.HandleFunc("POST /v1/devices/{device}/faults", s.change(func(x *faults.Injector, r faults.Rules) error { return x.Add(r) }))
+	m.HandleFunc("DELETE /v1/devices/{device}/faults", func(w http.ResponseWriter, r *http.Request) {
+		s.each(w, r, func(x *faults.Injector) error { return x.Set(faults.Rules{}) })
+	})
+	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, "%s %s: expected a route below /v1/process or /v1/devices, with a method that it has", r.Method, r.URL.Path)
+	})
+	return m
+}
+
+func reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // the client has gone
+}
+
+func refuse(w http.ResponseWriter, status int, format string, args ...any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": fmt.Sprintf(format, args...)})
+}
+
+// process describes the process.
+func (s *server) process() Process {
+	p := Process{Version: Version, PID: os.Getpid(), Program: filepath.Base(os.Args[0]), Args: os.Args, Devices: []Info{}}
+	for _, n := range s.list() {
+		p.Devices = append(p.Devices, n.info())
+	}
+	return p
+}
+
+func (n named) info() Info {
+	i := n.Info()
+	i.Name = n.name
+	return i
+}
+
+func (n named) faults() Faults {
+	x := n.Faults()
+	rules, counts := x.Rules(), x.Counts()
+	f := Faults{Device: n.name, Seed: rules.Seed, Rules: []Rule{}, Hits: []string{}}
+	for i, r := range rules.Rules {
+		c := uint64(0)
+		if i < len(counts) {
+			c = counts[i]
+		}
+		f.Rules = append(f.Rules, Rule{r, c})
+	}
+	for _, h := range x.Hits() {
+		f.Hits = append(f.Hits, h.String())
+	}
+	return f
+}
+
+// one calls f for the device that the request names.
+func (s *server) one(f func(http.ResponseWriter, *http.Request, named)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		all, name := s.list(), r.PathValue("device")
+		i := slices.IndexFunc(all, func(n named) bool { return n.name == name })
+		if i < 0 {
+			refuse(w, http.StatusNotFound, "device: expected one of %q, found %q", names(all), name)
+			return
+		}
+		f(w, r, all[i])
+	}
+}
+
+func names(all []named) (list []string) {
+	for _, n := range all {
+		list = append(list, n.name)
+	}
+	return list
+}
+
+func record(w http.ResponseWriter, r *http.Request, n named) {
+	switch format := r.URL.Query().Get("format"); format {
+	case "", "text":
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_ = n.WriteRecord(w)
+	case "pcapng":
+		w.Header().Set("Content-Type", "application/vnd.tcpdump.pcap")
+		_ = n.WriteRecordCapture(w)
+	default:
+		refuse(w, http.StatusBadRequest, "format: expected text or pcapng, found %q", format)
+	}
+}
+
+// change calls f with the rules in the request's body, for the devices that the request names.
+func (s *server) change(f func(*faults.Injector, faults.Rules) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if err != nil {
+			refuse(w, http.StatusRequestEntityTooLarge, "rules: %v", err)
+			return
+		}
+		rules, err := faults.Parse(b)
+		if err != nil {
+			refuse(w, http.StatusBadRequest, "rules: %v", err)
+			return
+		}
+		s.each(w, r, func(x *faults.Injector) error { return f(x, rules) })
+	}
+}
+
+// all is the name of a request that is for all devices.
+const all = "all"
+
+// each changes the rules of the devices that the request names, all of them or none, and replies with
+// what they have then.
+func (s *server) each(w http.ResponseWriter, r *http.Request, f func(*faults.Injector) error) {
+	chosen := s.list()
+	if name := r.PathValue("device"); name != all {
+		known := names(chosen)
+		chosen = slices.DeleteFunc(chosen, func(n named) bool { return n.name != name })
+		if len(chosen) == 0 {
+			refuse(w, http.StatusNotFound, "device: expected %q or one of %q, found %q", all, known, name)
+			return
+		}
+	}
+	before := make([]faults.Rules, len(chosen))
+	for i, n := range chosen {
+		before[i] = n.Faults().Rules()
+		if err := f(n.Faults()); err != nil {
+			for j, n := range chosen[:i] {
+				_ = n.Faults().Set(before[j]) // they were right before
+			}
+			refuse(w, http.StatusBadRequest, "device %s: rules: %v", n.name, err)
+			return
+		}
+	}
+	after := []Faults{}
+	for _, n := range chosen {
+		after = append(after, n.faults())
+	}
+	reply(w, after)
+}

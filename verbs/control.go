@@ -1,0 +1,50 @@
+package verbs
+
+import (
+	"softrdma/internal/control"
+	"softrdma/internal/object"
+	"softrdma/internal/registry"
+)
+
+// A controlled is a device as the tools of its user see it (package control).
+type controlled struct{ *Device }
+
+// answer lets the process answer for the device. Devices of other stacks, which are simulated hosts
+// above all, are not the process's.
+func (d *Device) answer() {
+	if d.stack.orProcess().reg() == registry.Process && registry.Process.Networks == nil {
+		d.unanswer = control.Add(d.controlName(), controlled{d})
+	}
+}
+
+// controlName is the name by which Open takes the device.
+func (d *Device) controlName() string {
+	at := d.choice.Addr
+	if d.protocol == InfiniBand {
+		return d.protocol.prefix() + d.choice.Interface.Name
+	}
+	if p := at.Port(); d.protocol != RoCE || p == Port {
+		return d.protocol.prefix() + at.Addr().String()
+	}
+	return at.String()
+}
+
+// Info implements control.Device.
+func (d controlled) Info() control.Info {
+	p := d.QueryPort()
+	i := control.Info{
+		Protocol: d.protocol.String(), Address: d.Addr().String(), Device: d.Name(), State: "down", MTU: p.ActiveMTU,
+		GUID: GUID(d.guid).String(), Objects: object.Counts(d.Counts()), Counters: make(map[string]uint64),
+	}
+	if p.Active {
+		i.State = "active"
+	}
+	i.Sent, i.Received = d.Traffic()
+	for name, n := range d.Counters() {
+		i.Counters[name] = n
+	}
+	return i
+}
+
+// Objects implements control.Device.
+func (d controlled) Objects() object.List { return d.local.Objects() }
