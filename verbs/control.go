@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"softrdma/internal/adapter"
 	"softrdma/internal/control"
 	"softrdma/internal/object"
 	"softrdma/internal/registry"
@@ -47,4 +48,4 @@ func (d controlled) Info() control.Info {
 }
 
 // Objects implements control.Device.
-func (d controlled) Objects() object.List { return d.local.Objects() }
+func (d controlled) Objects() object.List { return adapter.ObjectsOf(d.local) }

@@ -28,8 +28,8 @@ import (
 const (
 	// silence is how long the peer may be silent. Rebooting peers take longer, and flapping links do not.
 	silence = 3 * time.Second
-	// patience is how long an operation may take. One that takes longer hangs.
-	patience = 2 * time.Minute
+	// timeLimit is how long an operation may take. One that takes longer hangs.
+	timeLimit = 2 * time.Minute
 	// rounds, with a pause after each, take longer than the scenarios' times.
 	rounds = 210
 	pause  = 50 * time.Millisecond
@@ -163,7 +163,7 @@ func overMsg(a, b *bubble.Host, round func(int) []byte) (done int, err error) {
 		return 0, err
 	}
 	defer y.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	e, err := x.Connect(ctx, y.Address())
 	if err != nil {
@@ -202,7 +202,7 @@ func overRPC(a, b *bubble.Host, round func(int) []byte) (done int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	c, err := rpc.Dial(ctx, at.String(), rpc.ClientConfig{Device: a.Device, PeerTimeout: silence, ReconnectTimeout: 5 * silence})
 	if err != nil {
@@ -242,7 +242,7 @@ func overRdmanet(a, b *bubble.Host, round func(int) []byte) (done int, err error
 		return 0, err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(timeLimit))
 	for done = range rounds {
 		data := round(done)
 		wrote := make(chan error, 1)
@@ -276,7 +276,7 @@ func echo(l net.Listener) error {
 		return err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(timeLimit))
 	_, err = io.Copy(c, c)
 	return err
 }

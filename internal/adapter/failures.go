@@ -77,8 +77,8 @@ func (f *failures) causeOf(qpn uint32) reason.Detail {
 
 // PeerLeft tells a queue pair why its peer ends the connection: what is flushed then says so. A failure
 // of the peer's queue pair is one of this device's.
-func (d *Device) PeerLeft(qpn uint32, said reason.Detail) {
-	l := d.packetLane(qpn)
+func (a *laneList) PeerLeft(qpn uint32, said reason.Detail) {
+	l := a.packetLane(qpn)
 	if l == nil {
 		return // the queue pair of a program that has its own share of the address
 	}
@@ -89,13 +89,13 @@ func (d *Device) PeerLeft(qpn uint32, said reason.Detail) {
 		return
 	}
 	if _, ok := q.m.(idle); ok {
-		q.begin(d.clock())
+		q.begin(l.dev.clock())
 	}
 	if m, ok := q.m.(interface{ PeerSays(d reason.Detail) }); ok {
 		m.PeerSays(said)
 	}
 	if said.Reason != reason.CMEnded && said.Reason != reason.CMAbandoned {
-		d.failures.add(Failure{QPN: qpn, Status: queue.WRFlushErr, Own: reason.Detail{Reason: reason.Flushed}, Peer: said})
+		l.dev.failures.add(Failure{QPN: qpn, Status: queue.WRFlushErr, Own: reason.Detail{Reason: reason.Flushed}, Peer: said})
 	}
 }
 

@@ -10,8 +10,8 @@ type Measured struct {
 
 // Measure appends what reliable connections have measured, of each lane those of at most limit queue
 // pairs, which are others each time. It costs the device nothing while it is not called.
-func (d *Device) Measure(list []Measured, limit int) []Measured {
-	d.locked(func(l *lane) {
+func (a *laneList) Measure(list []Measured, limit int) []Measured {
+	a.locked(func(l *lane) {
 		left := limit
 		for n, q := range l.qps { // begins anywhere
 			if left--; left < 0 {

@@ -30,8 +30,8 @@ type inventory struct {
 	srqs numbered[*SRQ]
 }
 
-// Objects describes the objects that exist, in the order of their numbers.
-func (d *Device) Objects() object.List {
+// ObjectsOf describes the objects of a device, in the order of their numbers.
+func ObjectsOf(d *Device) object.List {
 	l := object.List{Counts: d.Count()}
 	d.mu.Lock()
 	cqs, srqs := make(map[*CQ]uint32), make(map[*SRQ]uint32)

@@ -7,7 +7,7 @@ func (r *request) summaries() ([][]byte, error) {
 	return r.each(func(m *message, index int, d *Device) {
 		o := r.src.Objects(index)
 		m.handle(index, d)
-		m.nest(attrSummary, func() {
+		m.nested(attrSummary, func() {
 			for _, x := range []struct {
 				name string
 				n    int
@@ -15,7 +15,7 @@ func (r *request) summaries() ([][]byte, error) {
 				{"pd", len(o.PDs)}, {"cq", len(o.CQs)}, {"qp", len(o.QPs)}, {"cm_id", len(o.IDs)},
 				{"mr", len(o.MRs)}, {"ctx", len(o.Contexts)}, {"srq", len(o.SRQs)},
 			} {
-				m.nest(attrSummaryEntry, func() {
+				m.nested(attrSummaryEntry, func() {
 					m.text(attrSummaryName, x.name)
 					m.u64(attrSummaryCurrent, uint64(x.n))
 				})
@@ -89,10 +89,10 @@ func (r *request) objects() ([][]byte, error) {
 	for len(all) > 0 {
 		m := r.message()
 		m.handle(index, &d)
-		m.nest(k.table, func() {
+		m.nested(k.table, func() {
 			for len(all) > 0 && len(m.b) < maxMessage {
 				if !ported || all[0].port {
-					m.nest(k.entry, func() { all[0].fill(m) })
+					m.nested(k.entry, func() { all[0].fill(m) })
 				}
 				all = all[1:]
 			}
@@ -201,9 +201,9 @@ func (s *SRQ) fill(m *message) {
 	m.u8(attrType, 0) // basic
 	m.u32(attrPDN, s.PD)
 	if len(s.QPs) > 0 {
-		m.nest(attrQP, func() {
+		m.nested(attrQP, func() {
 			for _, n := range s.QPs[:min(len(s.QPs), maxListed)] {
-				m.nest(attrQPEntry, func() { m.u32(AttrLQPN, n) })
+				m.nested(attrQPEntry, func() { m.u32(AttrLQPN, n) })
 			}
 		})
 	}

@@ -29,9 +29,9 @@ func (r *request) statistics() ([][]byte, error) {
 	m := r.message()
 	m.handle(index, &d)
 	m.u32(AttrPortIndex, 1)
-	m.nest(attrHWCounters, func() {
+	m.nested(attrHWCounters, func() {
 		for _, x := range list {
-			m.nest(attrHWCounterEntry, func() {
+			m.nested(attrHWCounterEntry, func() {
 				m.text(attrHWCounterName, x.Name)
 				m.u64(attrHWCounterValue, x.Value)
 			})
@@ -53,9 +53,9 @@ func (r *request) statisticNames() ([][]byte, error) {
 	m := r.message()
 	m.handle(index, &d)
 	m.u32(AttrPortIndex, 1)
-	m.nest(attrHWCounters, func() {
+	m.nested(attrHWCounters, func() {
 		for i, x := range list {
-			m.nest(attrHWCounterEntry, func() {
+			m.nested(attrHWCounterEntry, func() {
 				m.text(attrHWCounterName, x.Name)
 				m.u32(attrHWCounterIndex, uint32(i))
 				m.u8(attrHWCounterDynamic, 0)

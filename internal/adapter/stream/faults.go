@@ -323,7 +323,7 @@ func (h *half) rest() {
 	}
 }
 
-// corrupt changes an FPDU as a rule says. With a wrong CRC, the receiver ends the stream (RFC 5044 8).
+// corrupt changes an FPDU as its rule wants. With a wrong CRC, the receiver ends the stream (RFC 5044 8).
 func (h *half) corrupt(b, plain []byte, v *faults.Verdict) {
 	end := len(plain) - wire.CRCLen
 	body := faults.PartOfFPDU(plain, v.Corrupt.Part)

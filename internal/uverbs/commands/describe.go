@@ -15,7 +15,7 @@ const numberShift = 20
 func (x *context) Describe(to *rdmanl.Objects) {
 	owner := rdmanl.Owner{PID: uint32(x.file.PID)}
 	to.Contexts = append(to.Contexts, rdmanl.Context{Owner: owner, Number: x.number})
-	v := x.survey()
+	v := newSurvey(x)
 	for h, o := range x.objects {
 		number := x.number<<numberShift | h
 		switch o := o.(type) {
@@ -49,7 +49,7 @@ type survey struct {
 	ofSRQ map[*adapter.SRQ][]uint32 // numbers of queue pairs
 }
 
-func (x *context) survey() *survey {
+func newSurvey(x *context) *survey {
 	v := &survey{
 		pds: make(map[*adapter.PD]uint32), inPD: make(map[*adapter.PD]uint64), onCQ: make(map[*cq]uint64),
 		ofSRQ: make(map[*adapter.SRQ][]uint32),
