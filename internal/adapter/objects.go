@@ -32,7 +32,10 @@ type inventory struct {
 
 // ObjectsOf describes the objects of a device, in the order of their numbers.
 func ObjectsOf(d *Device) object.List {
-	l := object.List{Counts: d.Count()}
+	l := object.List{
+		PDs: []object.PD{}, CQs: []object.CQ{}, SRQs: []object.SRQ{}, QPs: []object.QP{}, MRs: []object.Region{}, // none are [] in JSON
+		Counts: d.Count(),
+	}
 	d.mu.Lock()
 	cqs, srqs := make(map[*CQ]uint32), make(map[*SRQ]uint32)
 	for p := range d.inventory.pds {
