@@ -10,7 +10,7 @@ import (
 )
 
 // checkDescriptors returns an error if the process may not open the two descriptors that Go's
-// runtime takes with the first timer. Without them it ends with a trace. Nothing that is
+// runtime takes with the first timer. Without them it ends with a trace. Nothing of ours that is
 // initialized before main may need a timer or random numbers.
 func checkDescriptors() error {
 	var free [2]int
