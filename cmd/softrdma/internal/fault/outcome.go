@@ -42,7 +42,7 @@ type outcome struct {
 }
 
 // counted matches a line of exec -v with a reason that a device has counted.
-var counted = regexp.MustCompile(`^softrdma: (?:process \d+: )?\w+ ([A-Z][A-Z0-9_]+) (\d+)$`)
+var counted = regexp.MustCompile(`softrdma: (?:process \d+: )?\w+ ([A-Z][A-Z0-9_]+) (\d+)$`)
 
 // lastSignal is the highest number of a signal.
 const lastSignal = 64

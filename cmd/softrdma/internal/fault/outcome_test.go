@@ -18,6 +18,7 @@ func TestOutcomeIsJudgedByCodeAndOutput(t *testing.T) {
 		{255, false, "cq completion failed status 10\n", failed, "IBV_WC_REM_ACCESS_ERR", 0},
 		{143, true, "", hung, "", 0},
 		{0, false, "data mismatch!\n", wrongBytes, "", 0},
+		{0, false, " 4096  5000  0.028736softrdma: process 7: rxe0 FAULT_INJECTED 5\n", survived, "", 5}, // ib_write_bw's last line has no end
 		{1, false, "rank 1: a broadcast of 8 bytes brought wrong data\n", wrongBytes, "", 0},
 	} {
 		o := &outcome{Code: c.code, output: c.output}
