@@ -47,7 +47,7 @@ var (
 		"internal/wire/mad/sa":      124,
 		"internal/wire/iwarp":       117,
 		"internal/queue":            109,
-		"cmd/softrdma/internal/cli": 114,
+		"cmd/softrdma/internal/cli": 113,
 		"bench/compare":             99,
 	}
 )

@@ -58,11 +58,16 @@ func (x *Injector) Set(r Rules) error { return x.change(r, false) }
 // seed of r is for the new rules. Their times count from when the first rules began.
 func (x *Injector) Add(r Rules) error { return x.change(r, true) }
 
-func (x *Injector) change(r Rules, keep bool) error {
+// Check returns the error with which Set and Add would refuse rules.
+func (x *Injector) Check(r Rules) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
-	if err := r.CheckFor(x.device, x.Streams); err != nil {
+	return r.CheckFor(x.device, x.Streams)
+}
+
+func (x *Injector) change(r Rules, keep bool) error {
+	if err := x.Check(r); err != nil {
 		return err
 	}
 	x.set(r, keep)

@@ -28,7 +28,8 @@ func (c *Conn) Disconnect(now time.Duration, private []byte) error {
 
 // farewell returns the private data of a DREQ or DREP that tells a softrdma peer why the connection
 // ends: the first failure of this end's queue pair, or otherwise a reason, None for nothing. Nothing
-// else is in these fields, as rdma_disconnect gives no private data, so that others do not look.
+// else is in these fields, as rdma_disconnect gives no private data, so that others do not look. They
+// have no length: zeros follow.
 func (c *Conn) farewell(otherwise reason.Reason) []byte {
 	var why reason.Detail
 	if f := c.m.config.Why; f != nil {
@@ -41,16 +42,6 @@ func (c *Conn) farewell(otherwise reason.Reason) []byte {
 		return nil
 	}
 	return c.m.config.told(why)
-}
-
-// heard returns why a softrdma peer ends a connection, if it says so.
-func heard(private []byte) reason.Detail {
-	// Private data have no length: the rest is zeros.
-	r, ok := own.ParseInfo(private[:min(len(private), own.InfoLen)])
-	if !ok {
-		return reason.Detail{}
-	}
-	return reason.Detail{Reason: reason.Reason(r.Number), Expected: r.Expected, Found: r.Found}
 }
 
 func (c *Conn) sendDREQ(now time.Duration, private []byte) {
@@ -136,7 +127,7 @@ func (m *Manager) receiveDREQ(now time.Duration, q *mad.DREQ) {
 		c.sendDREP(now, nil)
 		return
 	}
-	c.tell(Event{Kind: EventDreqReceived, Private: q.Private[:], Source: m.received.from(), Said: heard(q.Private[:])})
+	c.tell(Event{Kind: EventDreqReceived, Private: q.Private[:], Source: m.received.from(), Said: heard(q.Private[:own.InfoLen])})
 }
 
 // answerUnknownDREQ answers the DREQ of a connection that does not exist.
@@ -163,5 +154,5 @@ func (m *Manager) receiveDREP(now time.Duration, p *mad.DREP) {
 		return
 	}
 	c.enterTimewait(now)
-	c.tell(Event{Kind: EventDrepReceived, Private: p.Private[:], Source: m.received.from(), Said: heard(p.Private[:])})
+	c.tell(Event{Kind: EventDrepReceived, Private: p.Private[:], Source: m.received.from(), Said: heard(p.Private[:own.InfoLen])})
 }

@@ -64,8 +64,16 @@ func (c *Config) told(why reason.Detail) []byte {
 
 // said returns why a softrdma peer has rejected a connection, if it says so.
 func said(j *mad.REJ) reason.Detail {
-	r, ok := own.ParseInfo(j.ARI())
-	if !ok || j.Reason != mad.RejectConsumer {
+	if j.Reason != mad.RejectConsumer {
+		return reason.Detail{}
+	}
+	return heard(j.ARI())
+}
+
+// heard returns what told has made at a softrdma peer, the zero Detail for other bytes.
+func heard(info []byte) reason.Detail {
+	r, ok := own.ParseInfo(info)
+	if !ok {
 		return reason.Detail{}
 	}
 	return reason.Detail{Reason: reason.Reason(r.Number), Expected: r.Expected, Found: r.Found}

@@ -23,11 +23,10 @@ func (s *server) routes() http.Handler {
 	m.HandleFunc("GET /v1/devices/{device}/objects", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.Objects()) }))
 	m.HandleFunc("GET /v1/devices/{device}/record", s.one(record))
 	m.HandleFunc("GET /v1/devices/{device}/faults", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.faults()) }))
-	change := s.change(func(x *faults.Injector, r faults.Rules) error { return x.Set(r) })
-	m.HandleFunc("PUT /v1/devices/{device}/faults", change)
-	m.HandleFunc("POST /v1/devices/{device}/faults", s.change(func(x *faults.Injector, r faults.Rules) error { return x.Add(r) }))
+	m.HandleFunc("PUT /v1/devices/{device}/faults", s.change((*faults.Injector).Set))
+	m.HandleFunc("POST /v1/devices/{device}/faults", s.change((*faults.Injector).Add))
 	m.HandleFunc("DELETE /v1/devices/{device}/faults", func(w http.ResponseWriter, r *http.Request) {
-		s.each(w, r, func(x *faults.Injector) error { return x.Set(faults.Rules{}) })
+		s.each(w, r, faults.Rules{}, (*faults.Injector).Set)
 	})
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "%s %s: expected a route below /v1/process or /v1/devices, with a method that it has", r.Method, r.URL.Path)
@@ -126,16 +125,16 @@ func (s *server) change(f func(*faults.Injector, faults.Rules) error) http.Handl
 			refuse(w, http.StatusBadRequest, "rules: %v", err)
 			return
 		}
-		s.each(w, r, func(x *faults.Injector) error { return f(x, rules) })
+		s.each(w, r, rules, f)
 	}
 }
 
 // all is the name of a request that is for all devices.
 const all = "all"
 
-// each changes the rules of the devices that the request names, all of them or none, and replies with
-// what they have then.
-func (s *server) each(w http.ResponseWriter, r *http.Request, f func(*faults.Injector) error) {
+// each calls f with rules for the devices that the request names, unless one of them refuses the rules,
+// and replies with what they have then.
+func (s *server) each(w http.ResponseWriter, r *http.Request, rules faults.Rules, f func(*faults.Injector, faults.Rules) error) {
 	chosen := s.list()
 	if name := r.PathValue("device"); name != all {
 		known := names(chosen)
@@ -145,19 +144,15 @@ func (s *server) each(w http.ResponseWriter, r *http.Request, f func(*faults.Inj
 			return
 		}
 	}
-	before := make([]faults.Rules, len(chosen))
-	for i, n := range chosen {
-		before[i] = n.Faults().Rules()
-		if err := f(n.Faults()); err != nil {
-			for j, n := range chosen[:i] {
-				_ = n.Faults().Set(before[j]) // they were right before
-			}
+	for _, n := range chosen {
+		if err := n.Faults().Check(rules); err != nil {
 			refuse(w, http.StatusBadRequest, "device %s: rules: %v", n.name, err)
 			return
 		}
 	}
 	after := []Faults{}
 	for _, n := range chosen {
+		_ = f(n.Faults(), rules) // checked
 		after = append(after, n.faults())
 	}
 	reply(w, after)

@@ -113,17 +113,17 @@ func (m *message) put(kind uint16, value []byte) {
 	}
 }
 
-func (m *message) u8(kind uint16, v uint8)      { m.put(kind, []byte{v}) }
-func (m *message) text(kind uint16, s string)   { m.put(kind, append([]byte(s), 0)) }
-func (m *message) u32(kind uint16, v uint32)    { m.put(kind, binary.NativeEndian.AppendUint32(nil, v)) }
-func (m *message) u64(kind uint16, v uint64)    { m.put(kind, binary.NativeEndian.AppendUint64(nil, v)) }
-func (m *message) nested(kind uint16, f func()) { m.end(m.begin(kind), f) }
-func (m *message) begin(kind uint16) (at int)   { at = len(m.b); m.put(kind, nil); return at }
-func (m *message) end(at int, contents func())  { contents(); m.close(at) }
+func (m *message) u8(kind uint16, v uint8)    { m.put(kind, []byte{v}) }
+func (m *message) text(kind uint16, s string) { m.put(kind, append([]byte(s), 0)) }
+func (m *message) u32(kind uint16, v uint32)  { m.put(kind, binary.NativeEndian.AppendUint32(nil, v)) }
+func (m *message) u64(kind uint16, v uint64)  { m.put(kind, binary.NativeEndian.AppendUint64(nil, v)) }
 
-// close sets the length of a nested attribute that begins at a place. As in the kernel before 5.2 and in
+// nested puts an attribute that holds those that f puts. As in the kernel before 5.2 and in
 // nla_nest_start_noflag, which this client uses, there is no flag.
-func (m *message) close(at int) {
+func (m *message) nested(kind uint16, f func()) {
+	at := len(m.b)
+	m.put(kind, nil)
+	f()
 	binary.NativeEndian.PutUint16(m.b[at:], uint16(len(m.b)-at))
 }
 

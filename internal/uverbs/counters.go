@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"softrdma/internal/rdmanl"
 	"softrdma/internal/reason"
 	"softrdma/internal/trace"
 	"softrdma/internal/uverbs/device"
@@ -82,12 +83,6 @@ func (l *links) look(d *device.Device) int {
 	return l.lost[d]
 }
 
-// A statistic is a counter of rxe.
-type statistic struct {
-	name  string
-	value uint64
-}
-
 // hasCounters reports whether a device has the counters of rxe, as RoCE devices do.
 func hasCounters(d *device.Device) bool { return d.Fabric == nil && !d.Adapter.IWARP() }
 
@@ -110,15 +105,15 @@ func (c *counts) of(list []reason.Reason) (sum uint64) {
 }
 
 // statistics returns the counters of rxe by name.
-func (c *counts) statistics() []statistic {
-	list := []statistic{
-		{"sent_pkts", c.traffic.SentPackets}, {"rcvd_pkts", c.traffic.ReceivedPackets},
-		{"rdma_sends", c.traffic.Sends}, {"rdma_recvs", c.traffic.Receives},
+func (c *counts) statistics() []rdmanl.Statistic {
+	list := []rdmanl.Statistic{
+		{Name: "sent_pkts", Value: c.traffic.SentPackets}, {Name: "rcvd_pkts", Value: c.traffic.ReceivedPackets},
+		{Name: "rdma_sends", Value: c.traffic.Sends}, {Name: "rdma_recvs", Value: c.traffic.Receives},
 	}
 	for name, of := range hwCounters {
-		list = append(list, statistic{name, c.of(of)})
+		list = append(list, rdmanl.Statistic{Name: name, Value: c.of(of)})
 	}
-	slices.SortFunc(list, func(a, b statistic) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(list, func(a, b rdmanl.Statistic) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
@@ -134,7 +129,7 @@ func (s *Server) addCounters(d *device.Device, files map[string]string) {
 	put("hw_counters/", "lifespan", uint64(counterLife.Milliseconds()))
 	put("hw_counters/", "link_downed", lost)
 	for _, x := range c.statistics() {
-		put("hw_counters/", x.name, x.value)
+		put("hw_counters/", x.Name, x.Value)
 	}
 	put("counters/", "link_downed", lost)
 	put("counters/", "port_xmit_data", c.traffic.Sent/wordBytes)

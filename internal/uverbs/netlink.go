@@ -145,7 +145,7 @@ func (v view) Objects(index int) *rdmanl.Objects {
 }
 
 // Statistics implements rdmanl.Source.
-func (v view) Statistics(index int) (list []rdmanl.Statistic) {
+func (v view) Statistics(index int) []rdmanl.Statistic {
 	d := v.s.devices[index]
 	if !hasCounters(d) {
 		return nil
@@ -154,11 +154,7 @@ func (v view) Statistics(index int) (list []rdmanl.Statistic) {
 	lost := v.s.links.look(d)
 	v.s.tree.mu.Unlock()
 	c := v.s.count(d)
-	list = append(list, rdmanl.Statistic{Name: "link_downed", Value: uint64(lost)})
-	for _, x := range c.statistics() {
-		list = append(list, rdmanl.Statistic{Name: x.name, Value: x.value})
-	}
-	return list
+	return append([]rdmanl.Statistic{{Name: "link_downed", Value: uint64(lost)}}, c.statistics()...)
 }
 
 // Chardev implements rdmanl.Source.

@@ -31,9 +31,9 @@ func ExportPrograms(p exporter.Programs) (end func()) {
 	return func() { exported.SetPrograms(nil) }
 }
 
-// AddMetricsFlag adds --metrics to a command, whose RunE is set. The command serves metrics while it runs.
-func AddMetricsFlag(cmd *cobra.Command) {
-	addMetricsFlag(cmd)
+// addMetricsFlag adds --metrics to a command, whose RunE is set. The command serves metrics while it runs.
+func addMetricsFlag(cmd *cobra.Command) {
+	cmd.Flags().String(MetricsFlag, "", "serve metrics for Prometheus on `ADDRESS`: PORT of the loopback address, HOST:PORT, or the path of a Unix socket")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		end, err := serveMetrics(FlagText(cmd, MetricsFlag))
@@ -43,10 +43,6 @@ func AddMetricsFlag(cmd *cobra.Command) {
 		defer func() { err = errors.Join(err, end()) }()
 		return run(cmd, args)
 	}
-}
-
-func addMetricsFlag(cmd *cobra.Command) {
-	cmd.Flags().String(MetricsFlag, "", "serve metrics for Prometheus on `ADDRESS`: PORT of the loopback address, HOST:PORT, or the path of a Unix socket")
 }
 
 // serveMetrics serves the metrics of all devices of the process until end is called.
