@@ -1,11 +1,12 @@
 package control
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"softrdma/internal/rundir"
 )
 
 // off is the value of SOFTRDMA_CONTROL_DIR that keeps a process from answering.
@@ -15,18 +16,10 @@ const off = "off"
 // /run/softrdma/control for root, and $XDG_RUNTIME_DIR/softrdma/control or
 // /tmp/softrdma-control-UID for other users. It is "" if SOFTRDMA_CONTROL_DIR is "off".
 func Directory() string {
-	switch dir := os.Getenv("SOFTRDMA_CONTROL_DIR"); {
-	case dir == off:
-		return ""
-	case dir != "":
+	if dir := rundir.Path("SOFTRDMA_CONTROL_DIR", "control"); dir != off {
 		return dir
-	case os.Geteuid() == 0:
-		return "/run/softrdma/control"
 	}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		return filepath.Join(dir, "softrdma", "control")
-	}
-	return fmt.Sprintf("/tmp/softrdma-control-%d", os.Geteuid())
+	return ""
 }
 
 // makeDirectory makes the directory if it is missing.
@@ -37,7 +30,7 @@ func makeDirectory(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
 		return err
 	}
-	return checkDirectory(dir)
+	return rundir.Check(dir)
 }
 
 // A Socket is where a process answers, unless it has ended.
@@ -52,7 +45,7 @@ func Sockets() ([]Socket, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	if err := checkDirectory(dir); err != nil {
+	if err := rundir.Check(dir); err != nil {
 		if os.IsNotExist(err) {
 			return nil, nil
 		}

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/rundir"
 	"softrdma/internal/wire/uapi"
 )
 
@@ -28,21 +29,13 @@ func UserSocket() string {
 	return filepath.Join(publicDirectory(), "socket")
 }
 
-// publicDirectory is where every user can make a directory, also in the name of others.
-func publicDirectory() string { return fmt.Sprintf("/tmp/softrdma-daemon-%d", os.Geteuid()) }
+// publicDirectory is that of processes without a session.
+func publicDirectory() string { return rundir.Public("daemon") }
 
 // CheckSocket returns an error if another user may have made the directory of the user's socket.
 func CheckSocket(socket string) error {
-	dir := filepath.Dir(socket)
-	if dir != publicDirectory() {
-		return nil
-	}
-	st, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	if s, ok := st.Sys().(*syscall.Stat_t); !ok || !st.IsDir() || int(s.Uid) != os.Geteuid() || st.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s: expected a directory of user %d that others cannot write to: %w", dir, os.Geteuid(), syscall.EACCES)
+	if dir := filepath.Dir(socket); dir == publicDirectory() {
+		return rundir.Check(dir)
 	}
 	return nil
 }

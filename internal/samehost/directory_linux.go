@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/rundir"
 )
 
 // A directory is where the devices of this host publish their sockets. Paths in it begin
@@ -29,26 +30,12 @@ type directory struct {
 	known  bool
 }
 
-// defaultDirectory returns the directory that all devices of this user use.
-// Processes without a session, in containers above all, have no runtime directory of their
-// user. The sticky bit of /tmp keeps other users from replacing the one there, and
-// directory.check refuses one that another user has made.
-func defaultDirectory() string {
-	if dir := os.Getenv("SOFTRDMA_HOST_DIR"); dir != "" {
-		return dir
-	}
-	if os.Geteuid() == 0 {
-		return "/run/softrdma/host"
-	}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		return filepath.Join(dir, "softrdma", "host")
-	}
-	return publicDirectory()
-}
+// defaultDirectory returns the directory that all devices of this user use. directory.check refuses
+// a public one that another user has made.
+func defaultDirectory() string { return rundir.Path("SOFTRDMA_HOST_DIR", "host") }
 
-// publicDirectory returns a path where every user can make a directory, also one that carries
-// another user's number.
-func publicDirectory() string { return fmt.Sprintf("/tmp/softrdma-host-%d", os.Geteuid()) }
+// publicDirectory returns the directory of processes without a session.
+func publicDirectory() string { return rundir.Public("host") }
 
 // openDirectory opens the directory, and creates it for this user if it is missing. It refuses
 // a directory in which other users could replace sockets.

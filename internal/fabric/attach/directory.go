@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/rundir"
 )
 
 // systemDirectory has the sockets of root's fabrics. Other users look there as well, and may
@@ -20,18 +21,7 @@ const systemDirectory = "/run/softrdma/fabric"
 // Directory is where this user's fabrics have their sockets: $SOFTRDMA_FABRIC_DIR, else
 // /run/softrdma/fabric for root, and $XDG_RUNTIME_DIR/softrdma/fabric or
 // /tmp/softrdma-fabric-UID for other users.
-func Directory() string {
-	if dir := os.Getenv("SOFTRDMA_FABRIC_DIR"); dir != "" {
-		return dir
-	}
-	if os.Geteuid() == 0 {
-		return systemDirectory
-	}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		return filepath.Join(dir, "softrdma", "fabric")
-	}
-	return fmt.Sprintf("/tmp/softrdma-fabric-%d", os.Geteuid())
-}
+func Directory() string { return rundir.Path("SOFTRDMA_FABRIC_DIR", "fabric") }
 
 // directories are where a program looks for a fabric.
 func directories() []string {
