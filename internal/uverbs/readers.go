@@ -18,11 +18,9 @@ const (
 )
 
 // followReaders keeps the counters of the tree current while files of counters are opened. The
-// system reports that; until then, the goroutine sleeps. Without inotify only programs with the
-// preloaded library find current counters.
-func (s *Server) followReaders() {
-	watch, err := s.watchReaders()
-	if err != nil || watch == nil {
+// system reports that by watch; until then, the goroutine sleeps. It does nothing if watch is nil.
+func (s *Server) followReaders(watch *os.File) {
+	if watch == nil {
 		return
 	}
 	opened := make(chan struct{}, 1)

@@ -107,11 +107,15 @@ func Serve(cfg Config) (*Server, error) {
 		return nil, errors.Join(err, os.RemoveAll(s.Tree()))
 	}
 	s.ln = ln
+	readers, err := s.watchReaders()
+	if err != nil && cfg.Log != nil {
+		cfg.Log("only programs with the preloaded library read current counters: inotify: " + err.Error())
+	}
 	s.runtime.Running.Add(3 + len(s.commands))
 	go s.accept()
 	go func() {
 		defer s.runtime.Running.Done()
-		s.followReaders()
+		s.followReaders(readers)
 	}()
 	go func() {
 		defer s.runtime.Running.Done()
