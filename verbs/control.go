@@ -48,4 +48,9 @@ func (d controlled) Info() control.Info {
 }
 
 // Objects implements control.Device.
-func (d controlled) Objects() object.List { return adapter.ObjectsOf(d.local) }
+func (d controlled) Objects() object.List {
+	if e := registry.Of(d.Device); e != nil {
+		return e.List()
+	}
+	return adapter.ObjectsOf(d.local) // of a device that closes
+}

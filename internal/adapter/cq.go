@@ -21,8 +21,9 @@ const loopAfter = 8
 
 // A CQ is a completion queue. Lanes produce, one caller at a time consumes.
 type CQ struct {
-	dev  *Device
-	uses object.Uses // queue pairs
+	dev   *Device
+	owner object.Owner
+	uses  object.Uses // queue pairs
 
 	mu         sync.Mutex // producers, resize
 	ring       atomic.Pointer[queue.CompletionRing]
@@ -43,11 +44,11 @@ type CQ struct {
 // CreateCQ makes a completion queue with room for depth completions; events go
 // to the channel, which may be nil.
 func (d *Device) CreateCQ(depth int, ch *Channel) (*CQ, error) {
-	return d.CreateCQOn(queue.NewCompletionRing(depth), ch)
+	return d.CreateCQFor(object.Owner{}, queue.NewCompletionRing(depth), ch)
 }
 
-// CreateCQOn is CreateCQ with a ring of the caller's, from which another process consumes.
-func (d *Device) CreateCQOn(ring *queue.CompletionRing, ch *Channel) (*CQ, error) {
+// CreateCQFor is CreateCQ for a program, with a ring of the caller's, from which the program consumes.
+func (d *Device) CreateCQFor(owner object.Owner, ring *queue.CompletionRing, ch *Channel) (*CQ, error) {
 	if err := d.Closed(); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (d *Device) CreateCQOn(ring *queue.CompletionRing, ch *Channel) (*CQ, error
 		}
 		return nil, err
 	}
-	c := &CQ{dev: d, channel: ch, arm: ring.Arm()}
+	c := &CQ{dev: d, owner: owner, channel: ch, arm: ring.Arm()}
 	if c.arm == nil {
 		c.arm = &c.armed
 	}

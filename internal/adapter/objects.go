@@ -1,9 +1,6 @@
 package adapter
 
 import (
-	"cmp"
-	"slices"
-
 	"softrdma/internal/memory"
 	"softrdma/internal/object"
 )
@@ -33,25 +30,28 @@ type inventory struct {
 // ObjectsOf describes the objects of a device, in the order of their numbers.
 func ObjectsOf(d *Device) object.List {
 	l := object.List{
-		PDs: []object.PD{}, CQs: []object.CQ{}, SRQs: []object.SRQ{}, QPs: []object.QP{}, MRs: []object.Region{}, // none are [] in JSON
-		Counts: d.Count(),
+		Contexts: []object.Context{}, PDs: []object.PD{}, CQs: []object.CQ{}, SRQs: []object.SRQ{}, // none are [] in JSON
+		QPs: []object.QP{}, MRs: []object.Region{}, IDs: []object.ID{}, Counts: d.Count(),
 	}
 	d.mu.Lock()
-	cqs, srqs := make(map[*CQ]uint32), make(map[*SRQ]uint32)
+	cqs, srqs, owners := make(map[*CQ]uint32), make(map[*SRQ]uint32), make(map[uint32]object.Owner)
 	for p := range d.inventory.pds {
-		l.PDs = append(l.PDs, object.PD{Number: p.ID, Users: p.uses.Count()})
+		owners[p.ID] = p.owner
+		l.PDs = append(l.PDs, object.PD{Owner: p.owner, Number: p.ID, Users: p.uses.Count()})
 	}
 	for c, n := range d.inventory.cqs.all {
 		cqs[c] = n
 		c.mu.Lock() // keeps the ring, which may be in memory of another process
 		r := c.ring.Load()
-		l.CQs = append(l.CQs, object.CQ{Number: n, Depth: r.Depth(), Entries: r.Len(), Users: c.uses.Count(), Overflowed: c.overflowed.Load()})
+		l.CQs = append(l.CQs, object.CQ{
+			Owner: c.owner, Number: n, Depth: r.Depth(), Entries: r.Len(), Users: c.uses.Count(), Overflowed: c.overflowed.Load(),
+		})
 		c.mu.Unlock()
 	}
 	for s, n := range d.inventory.srqs.all {
 		srqs[s] = n
 		s.mu.Lock()
-		l.SRQs = append(l.SRQs, object.SRQ{Number: n, PD: s.pd.ID, Posted: s.ring.Load().Len(), Users: s.uses.Count()})
+		l.SRQs = append(l.SRQs, object.SRQ{Owner: s.pd.owner, Number: n, PD: s.pd.ID, Posted: s.ring.Load().Len(), Users: s.uses.Count()})
 		s.mu.Unlock()
 	}
 	d.mu.Unlock()
@@ -63,17 +63,13 @@ func ObjectsOf(d *Device) object.List {
 		}
 	})
 	for _, r := range d.Memory.Regions() {
-		o := object.Region{Kind: "mr", Key: r.Key, PD: r.PD, Base: r.Base, Length: r.Len(), Access: r.Access.String()}
+		o := object.Region{Owner: owners[r.PD], Number: r.Index(), Kind: "mr", Key: r.Key, PD: r.PD, Base: r.Base, Length: r.Len(), Access: r.Access.String()}
 		if r.Kind != memory.MR {
 			o.Kind = "mw"
 		}
 		l.MRs = append(l.MRs, o)
 	}
-	slices.SortFunc(l.PDs, func(a, b object.PD) int { return cmp.Compare(a.Number, b.Number) })
-	slices.SortFunc(l.CQs, func(a, b object.CQ) int { return cmp.Compare(a.Number, b.Number) })
-	slices.SortFunc(l.SRQs, func(a, b object.SRQ) int { return cmp.Compare(a.Number, b.Number) })
-	slices.SortFunc(l.QPs, func(a, b object.QP) int { return cmp.Compare(a.Number, b.Number) })
-	slices.SortFunc(l.MRs, func(a, b object.Region) int { return cmp.Compare(a.Key, b.Key) })
+	l.Sort()
 	return l
 }
 
@@ -81,7 +77,7 @@ func ObjectsOf(d *Device) object.List {
 func (q *QP) described() object.QP {
 	a := &q.Attr
 	o := object.QP{
-		Number: q.QPN, Type: q.Type.String(), State: a.State.String(), PD: q.pd.ID, PeerQP: a.DestQPN,
+		Owner: q.pd.owner, Number: q.QPN, Type: q.Type.String(), State: a.State.String(), PD: q.pd.ID, PeerQP: a.DestQPN,
 		PathMTU: a.PathMTU, SQPSN: uint32(a.SQPSN), RQPSN: uint32(a.RQPSN), Sends: q.SQ.Len(),
 	}
 	if a.Path.Dst.IsValid() {

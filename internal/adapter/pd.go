@@ -11,9 +11,10 @@ import (
 
 // A PD is a protection domain.
 type PD struct {
-	dev  *Device
-	ID   uint32
-	uses object.Uses
+	dev   *Device
+	ID    uint32
+	owner object.Owner
+	uses  object.Uses
 }
 
 // hold counts one more object in the domain.
@@ -45,15 +46,18 @@ func (p *PD) remove(n *int) {
 	_ = p.dev.add(n, -1) // fewer objects are never refused
 }
 
-// AllocPD makes a protection domain.
-func (d *Device) AllocPD() (*PD, error) {
+// AllocPD makes a protection domain of this process.
+func (d *Device) AllocPD() (*PD, error) { return d.AllocPDFor(object.Owner{}) }
+
+// AllocPDFor makes a protection domain of a program. Tools see the owner of it and its objects.
+func (d *Device) AllocPDFor(owner object.Owner) (*PD, error) {
 	if err := d.add(&d.counts.PD, 1); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.nextPD++
-	p := &PD{dev: d, ID: d.nextPD}
+	p := &PD{dev: d, ID: d.nextPD, owner: owner}
 	if d.inventory.pds == nil {
 		d.inventory.pds = make(map[*PD]struct{})
 	}

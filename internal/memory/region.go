@@ -68,6 +68,9 @@ func (r *Region) UnusedRights() (unused qp.Access, known bool) {
 // Len returns the region's length in bytes.
 func (r *Region) Len() uint64 { return uint64(len(r.mem)) }
 
+// Index returns the region's number in its table, which its key begins with.
+func (r *Region) Index() uint32 { return r.Key >> indexShift }
+
 // Segment returns the segment whose pages the region covers, or nil.
 func (r *Region) Segment() *Segment { return r.segment }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"softrdma/internal/object"
 )
 
 // fixed is a source with an object of each kind.
@@ -18,21 +20,22 @@ func (fixed) Devices() []Device {
 
 func (fixed) Port(int) Port { return Port{State: 4, PhysState: 5, Interface: "lo", InterfaceIndex: 1} }
 
-func (f fixed) Objects(int) *Objects {
-	me := Owner{PID: 77}
-	o := &Objects{
-		Contexts: []Context{{me, 3}},
-		PDs:      []PD{{me, 5, 3, 2}},
-		CQs:      []CQ{{me, 6, 3, 63, 2}},
-		MRs:      []MR{{Owner: me, Number: 7, PD: 5, LKey: 0x100, RKey: 0x101, Length: 4096}},
-		SRQs:     []SRQ{{me, 8, 5, []uint32{17}}},
-		IDs: []Identifier{{
-			Owner: me, Number: 9, Type: TypeRC, State: 8, PortSpace: 0x106, Port: true, Src: netip.MustParseAddrPort("127.0.0.1:7471"),
+func (f fixed) Objects(int) *object.List {
+	me := object.Owner{PID: 77, Context: 3}
+	o := &object.List{
+		Contexts: []object.Context{{Owner: me}},
+		PDs:      []object.PD{{Owner: me, Number: 5, Users: 2}},
+		CQs:      []object.CQ{{Owner: me, Number: 6, Depth: 63, Users: 2}},
+		MRs:      []object.Region{{Owner: me, Number: 7, Kind: "mr", PD: 5, Key: 0x101, Length: 4096}, {Owner: me, Number: 8, Kind: "mw"}},
+		SRQs:     []object.SRQ{{Owner: me, Number: 8, PD: 5, Users: 1}},
+		IDs: []object.ID{{
+			Owner: me, Number: 9, Type: "RC", State: "LISTEN", PortSpace: "TCP", Bound: true, Source: netip.MustParseAddrPort("127.0.0.1:7471"),
 		}},
 	}
 	for i := range max(f.pairs, 1) {
-		o.QPs = append(o.QPs, QP{Owner: me, QPN: 17 + uint32(i), PD: 5, Type: TypeRC, State: 3, RemoteQPN: 18, RecvPSN: 1, SendPSN: 2})
+		o.QPs = append(o.QPs, object.QP{Owner: me, Number: 17 + uint32(i), PD: 5, Type: "RC", State: "RTS", PeerQP: 18, RQPSN: 1, SQPSN: 2})
 	}
+	o.QPs[0].SRQ = 8
 	return o
 }
 

@@ -20,9 +20,9 @@ func (r *Registry) Connections(open Opener) *cma.Manager {
 	r.managing.Do(func() {
 		c := &connections{r: r, open: open}
 		c.m = cma.New(c, cma.Config{})
-		r.manager = c.m
+		r.manager.Store(c.m)
 	})
-	return r.manager
+	return r.manager.Load()
 }
 
 // connections is the host of a registry's connection manager.

@@ -18,16 +18,18 @@ package registry
 import (
 	"crypto/tls"
 	"net/netip"
-	"softrdma/internal/sanitize"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/frame"
+	"softrdma/internal/object"
 	"softrdma/internal/provider"
 	"softrdma/internal/sa"
+	"softrdma/internal/sanitize"
 )
 
 // A Handle is an open device as programs hold it: a *verbs.Device.
@@ -45,6 +47,9 @@ type Entry struct {
 	Fabric   *attach.Port // nil unless the device is a port of a fabric
 	Subnet   *sa.Client   // of the same
 	Slots    Slots        // nil unless the device's address can be shared with programs
+
+	// Objects describes the device's objects if others than this process own some.
+	Objects atomic.Pointer[func() object.List]
 
 	registry *Registry
 
@@ -89,7 +94,7 @@ type Registry struct {
 	open map[netip.AddrPort]*Entry // devices of this process
 
 	managing sync.Once
-	manager  *cma.Manager
+	manager  atomic.Pointer[cma.Manager]
 }
 
 // Process is the registry of the process: where verbs.Open opens devices.

@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/object"
 	"softrdma/internal/rdmanl"
 	"softrdma/internal/unixmsg"
 	"softrdma/internal/uverbs/client"
-	"softrdma/internal/uverbs/device"
 	"softrdma/internal/wire/uapi"
 )
 
@@ -80,6 +80,9 @@ type view struct {
 	uid uint32
 }
 
+// Objects implements rdmanl.Source.
+func (v view) Objects(index int) *object.List { return v.s.objects(v.s.devices[index], v.sees) }
+
 // sees reports whether programs of the view's user see the objects of another user's.
 func (v view) sees(uid uint32) bool {
 	return v.uid == 0 || v.uid == uid || v.uid == uint32(os.Geteuid())
@@ -120,30 +123,6 @@ func (v view) Port(index int) rdmanl.Port {
 	return r
 }
 
-// A describer is a service of a file with objects of programs.
-type describer interface{ Describe(to *rdmanl.Objects) }
-
-// Objects implements rdmanl.Source: the objects in this process, and the ids of all programs.
-func (v view) Objects(index int) *rdmanl.Objects {
-	d, o := v.s.devices[index], &rdmanl.Objects{}
-	for _, f := range v.s.files.All() {
-		if f.Name != d.FileName() || !v.sees(f.UID()) {
-			continue
-		}
-		f.Inspect(func(x client.Service) {
-			if x, ok := x.(describer); ok {
-				x.Describe(o)
-			}
-		})
-	}
-	if v.sees(uint32(os.Geteuid())) {
-		v.s.slots.describe(d, o)
-	}
-	o.IDs = v.s.connections.Describe(d, v.sees)
-	o.Sort()
-	return o
-}
-
 // Statistics implements rdmanl.Source.
 func (v view) Statistics(index int) []rdmanl.Statistic {
 	d := v.s.devices[index]
@@ -174,20 +153,3 @@ func hugeDev(rdev uint64) uint64 {
 	major, minor := uint64(unix.Major(rdev)), uint64(unix.Minor(rdev))
 	return minor&0xff | major<<8 | minor&^0xff<<12
 }
-
-// describe adds the objects of programs that have a share of a device's address.
-func (t *slots) describe(d *device.Device, to *rdmanl.Objects) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for x := range t.taken {
-		if x.device == d {
-			to.Contexts = append(to.Contexts, rdmanl.Context{
-				Owner: rdmanl.Owner{PID: uint32(x.process.PID)}, Number: firstShared + uint32(x.lane),
-			})
-		}
-	}
-}
-
-// firstShared is the number of the context of the first share of an address. Programs with the
-// server's engine have lower numbers.
-const firstShared = 1 << 10

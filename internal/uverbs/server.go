@@ -15,7 +15,9 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"softrdma/internal/object"
 	"softrdma/internal/reason"
+	"softrdma/internal/registry"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/commands"
 	"softrdma/internal/uverbs/device"
@@ -107,6 +109,11 @@ func Serve(cfg Config) (*Server, error) {
 		return nil, errors.Join(err, os.RemoveAll(s.Tree()))
 	}
 	s.ln = ln
+	for _, d := range s.devices {
+		everyone := func(uint32) bool { return true } // who asks is the server's user or root
+		describe := func() object.List { return s.ownObjects(d, everyone) }
+		registry.Of(d.Verbs).Objects.Store(&describe)
+	}
 	readers, err := s.watchReaders()
 	if err != nil && cfg.Log != nil {
 		cfg.Log("only programs with the preloaded library read current counters: inotify: " + err.Error())
@@ -226,6 +233,11 @@ func (s *Server) Close() error {
 	s.files.Close()
 	s.management.Close()
 	s.stop()
+	for _, d := range s.devices {
+		if e := registry.Of(d.Verbs); e != nil {
+			e.Objects.Store(nil)
+		}
+	}
 	s.connections.Wait()
 	s.runtime.Running.Wait()
 	return errors.Join(err, os.RemoveAll(s.Tree()))

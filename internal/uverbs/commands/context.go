@@ -20,7 +20,7 @@ import (
 type context struct {
 	file     *client.File
 	dev      *Device
-	number   uint32   // among the device's contexts
+	number   uint32   // among the device's contexts, from 1
 	provider provider // of the program
 	objects  map[uint32]object
 	held     [kinds]uint32 // objects of each kind
@@ -68,7 +68,7 @@ func (k kind) bytes() int64 {
 }
 
 func newContext(f *client.File, d *Device) *context {
-	return &context{file: f, dev: d, provider: d.provider, objects: make(map[uint32]object), channels: make(map[uint64]*channel)}
+	return &context{file: f, dev: d, number: 1, provider: d.provider, objects: make(map[uint32]object), channels: make(map[uint64]*channel)}
 }
 
 // add assigns a handle to an object.
