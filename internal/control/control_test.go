@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +79,34 @@ func TestProcessAnswersWhileItHasDevices(t *testing.T) {
 	process.remove(process.list()[0].Device)
 	if all, err := Sockets(); err != nil || len(all) != 0 {
 		t.Errorf("sockets without devices: %v, %v", all, err)
+	}
+}
+
+func TestFabricAnswersQuestions(t *testing.T) {
+	t.Setenv("SOFTRDMA_CONTROL_DIR", filepath.Join(t.TempDir(), "control"))
+	remove := AddFabric("blue", func(q []byte) ([]byte, error) {
+		if string(q) != `{"verb":"status"}` {
+			return nil, errors.New("expected status")
+		}
+		return []byte(`{"now":5}`), nil
+	})
+	defer remove()
+	all, err := Processes(t.Context())
+	if err != nil || len(all) != 1 || !slices.Equal(all[0].Fabrics, []string{"blue"}) || len(all[0].Devices) != 0 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	var reply struct{ Now int }
+	if ask(t, all[0].Socket, http.MethodPost, "/v1/fabrics/blue", `{"verb":"status"}`, &reply); reply.Now != 5 {
+		t.Errorf("%+v", reply)
+	}
+	for path, want := range map[string]string{"/v1/fabrics/red": `expected one of ["blue"], found "red"`, "/v1/fabrics/blue": "expected status"} {
+		if err := all[0].Ask(t.Context(), http.MethodPost, path, []byte("{}"), &reply); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %q", path, err, want)
+		}
+	}
+	remove()
+	if all, err := Sockets(); err != nil || len(all) != 0 {
+		t.Errorf("sockets without fabrics: %v, %v", all, err)
 	}
 }
 

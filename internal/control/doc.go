@@ -1,5 +1,5 @@
-// Package control is how the processes of one user ask each other about their RDMA devices. A process
-// that has devices answers on a Unix socket in the user's runtime directory ([Directory]), with HTTP
+// Package control is how the processes of one user ask each other about their RDMA devices and fabrics. A
+// process that has some answers on a Unix socket in the user's runtime directory ([Directory]), with HTTP
 // and JSON, so that any language and curl can ask:
 //
 //	curl --unix-socket /run/softrdma/control/4711 http://process/v1/devices
@@ -10,7 +10,7 @@
 //
 // # Routes
 //
-//	GET    /v1/process                    the process and its devices
+//	GET    /v1/process                    the process, its devices and the names of its fabrics
 //	GET    /v1/devices                    the devices
 //	GET    /v1/devices/DEVICE             one of them: attributes, counters, traffic
 //	GET    /v1/devices/DEVICE/objects     queue pairs, queues, regions and domains
@@ -19,6 +19,7 @@
 //	PUT    /v1/devices/DEVICE/faults      replaces the rules
 //	POST   /v1/devices/DEVICE/faults      adds rules
 //	DELETE /v1/devices/DEVICE/faults      removes all rules
+//	POST   /v1/fabrics/FABRIC             answers a question: package fabric/control has Request and Reply
 //
 // DEVICE is a name of the list of devices, or "all" where something is changed. Rules are JSON
 // (package faults). An error is {"error": "…"} with a status of HTTP.

@@ -10,13 +10,14 @@ import (
 // Version is that of the routes and their JSON. Fields may be added without another version.
 const Version = 1
 
-// A Process is a process that has devices.
+// A Process is a process that has devices or fabrics.
 type Process struct {
 	Version int      `json:"version"`
 	PID     int      `json:"pid"`
 	Program string   `json:"program"`
 	Args    []string `json:"args"`
 	Devices []Info   `json:"devices"`
+	Fabrics []string `json:"fabrics"` // names
 }
 
 // An Info describes a device.

@@ -28,8 +28,9 @@ func (s *server) routes() http.Handler {
 	m.HandleFunc("DELETE /v1/devices/{device}/faults", func(w http.ResponseWriter, r *http.Request) {
 		s.each(w, r, faults.Rules{}, (*faults.Injector).Set)
 	})
+	m.HandleFunc("POST /v1/fabrics/{fabric}", s.askFabric)
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "%s %s: expected a route below /v1/process or /v1/devices, with a method that it has", r.Method, r.URL.Path)
+		refuse(w, http.StatusNotFound, "%s %s: expected a route below /v1/process, /v1/devices or /v1/fabrics, with a method that it has", r.Method, r.URL.Path)
 	})
 	return m
 }
@@ -49,9 +50,12 @@ func refuse(w http.ResponseWriter, status int, format string, args ...any) {
 
 // process describes the process.
 func (s *server) process() Process {
-	p := Process{Version: Version, PID: os.Getpid(), Program: filepath.Base(os.Args[0]), Args: os.Args, Devices: []Info{}}
+	p := Process{Version: Version, PID: os.Getpid(), Program: filepath.Base(os.Args[0]), Args: os.Args, Devices: []Info{}, Fabrics: []string{}}
 	for _, n := range s.list() {
 		p.Devices = append(p.Devices, n.info())
+	}
+	for _, f := range s.listFabrics() {
+		p.Fabrics = append(p.Fabrics, f.name)
 	}
 	return p
 }
@@ -110,6 +114,32 @@ func record(w http.ResponseWriter, r *http.Request, n named) {
 	default:
 		refuse(w, http.StatusBadRequest, "format: expected text or pcapng, found %q", format)
 	}
+}
+
+// askFabric passes the question in the request's body to the fabric that the request names.
+func (s *server) askFabric(w http.ResponseWriter, r *http.Request) {
+	all, name := s.listFabrics(), r.PathValue("fabric")
+	i := slices.IndexFunc(all, func(f *fabric) bool { return f.name == name })
+	if i < 0 {
+		var names []string
+		for _, f := range all {
+			names = append(names, f.name)
+		}
+		refuse(w, http.StatusNotFound, "fabric: expected one of %q, found %q", names, name)
+		return
+	}
+	question, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		refuse(w, http.StatusRequestEntityTooLarge, "question: %v", err)
+		return
+	}
+	answer, err := all[i].ask(question)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(answer) // the client may have gone
 }
 
 // change calls f with the rules in the request's body, for the devices that the request names.

@@ -22,11 +22,18 @@ type named struct {
 	name string
 }
 
-// A server answers for the devices of a process. It listens while there are any.
+// A server answers for the devices and fabrics of a process. It listens while there are any.
 type server struct {
 	mu      sync.Mutex
 	devices []named
+	fabrics []*fabric
 	stop    func() // nil while the server does not listen
+}
+
+// A fabric answers questions in JSON, those of package fabric/control.
+type fabric struct {
+	name string
+	ask  func(question []byte) (answer []byte, err error)
 }
 
 // process is the server of this process.
@@ -51,15 +58,36 @@ func (s *server) add(name string, d Device) (remove func()) {
 	return func() { s.remove(d) }
 }
 
+// AddFabric is Add for a fabric. ask is called by any goroutine, also while the fabric ends.
+func AddFabric(name string, ask func(question []byte) (answer []byte, err error)) (remove func()) {
+	return process.addFabric(&fabric{name, ask})
+}
+
+func (s *server) addFabric(f *fabric) (remove func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fabrics = append(s.fabrics, f)
+	if s.stop == nil {
+		s.stop = s.listen()
+	}
+	return func() {
+		s.mu.Lock()
+		s.fabrics = slices.DeleteFunc(s.fabrics, func(x *fabric) bool { return x == f })
+		s.stopIfEmpty()
+	}
+}
+
 func (s *server) remove(d Device) {
 	s.mu.Lock()
 	s.devices = slices.DeleteFunc(s.devices, func(n named) bool { return n.Device == d })
-	stop := s.stop
-	if len(s.devices) > 0 {
-		stop = nil
-	}
-	if stop != nil {
-		s.stop = nil
+	s.stopIfEmpty()
+}
+
+// stopIfEmpty unlocks the server, and ends its listening if it has nothing to answer for.
+func (s *server) stopIfEmpty() {
+	var stop func()
+	if len(s.devices)+len(s.fabrics) == 0 {
+		stop, s.stop = s.stop, nil
 	}
 	s.mu.Unlock()
 	if stop != nil {
@@ -71,6 +99,12 @@ func (s *server) list() []named {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.devices)
+}
+
+func (s *server) listFabrics() []*fabric {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.fabrics)
 }
 
 // listen starts to answer. It returns nil if the socket cannot be made.

@@ -14,6 +14,7 @@ import (
 	"softrdma/internal/fabric/subnet"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/management/sm"
+	"softrdma/internal/reason"
 	"softrdma/internal/topology"
 	"softrdma/internal/wake"
 )
@@ -136,6 +137,16 @@ func (f *Fabric) Close() error {
 // nil without a manager.
 func (f *Fabric) Do(fn func(now time.Duration, s *subnet.Subnet, m *sm.Manager)) bool {
 	return f.call(func() { fn(f.now(), f.subnet, f.manager) })
+}
+
+// Ask answers a question by Config.Control.
+func (f *Fabric) Ask(question []byte) (answer []byte, err error) {
+	if f.config.Control == nil {
+		return nil, reason.NotSupported("this fabric answers no questions")
+	}
+	err = net.ErrClosed
+	f.call(func() { answer, err = f.config.Control(f.now(), f.subnet, f.manager, question) })
+	return answer, err
 }
 
 // call calls a function in the loop, and reports whether it was called. If not, the loop has

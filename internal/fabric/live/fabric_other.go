@@ -24,5 +24,8 @@ func (f *Fabric) Close() error { return nil }
 // Do does nothing.
 func (f *Fabric) Do(func(now time.Duration, s *subnet.Subnet, m *sm.Manager)) bool { return false }
 
+// Ask fails.
+func (f *Fabric) Ask([]byte) ([]byte, error) { return nil, errSystem }
+
 // Socket returns nothing.
 func (f *Fabric) Socket() string { return "" }

@@ -323,12 +323,7 @@ const partLen = 32 << 10
 
 // command answers a question.
 func (f *Fabric) command(c *attach.Conn, question []byte) error {
-	if f.config.Control == nil {
-		return reason.NotSupported("this fabric answers no questions")
-	}
-	var answer []byte
-	err := net.ErrClosed
-	f.call(func() { answer, err = f.config.Control(f.now(), f.subnet, f.manager, question) })
+	answer, err := f.Ask(question)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	process "softrdma/internal/control"
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/live"
@@ -152,6 +153,7 @@ func (b *builder) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	defer process.AddFabric(c.Name, f.Ask)()
 	b.greet(out, c, from)
 	for _, text := range b.trunks {
 		fmt.Fprintf(out, "trunk %s waits for its other end\n", text)
