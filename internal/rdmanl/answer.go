@@ -169,6 +169,7 @@ func (r *request) system() ([][]byte, error) {
 	m := r.message()
 	m.u8(attrNetnsMode, netnsShared)
 	m.u8(AttrCopyOnFork, 1) // regions are found by address, so fork needs no help
+	m.u8(attrMonitorMode, 1)
 	return [][]byte{m.bytes()}, nil
 }
 

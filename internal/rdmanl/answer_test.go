@@ -56,6 +56,24 @@ func ask(c Command, flags uint16, attrs ...func(*message)) []byte {
 
 func number(kind uint16, v uint32) func(*message) { return func(m *message) { m.u32(kind, v) } }
 
+// Notifications have no number and no port, as the kernel's multicast.
+func TestRemovedDevicesAreReported(t *testing.T) {
+	all := Removed(fixed{})
+	const head = "1c140000 00000000 00000000 08000100 00000000 09000200 72786530 00000000"
+	want := []string{
+		"44000000" + head + "05006600 03000000 08000300 01000000 08003200 01000000 07003300 6c6f0000",
+		"2c000000" + head + "05006600 01000000",
+	}
+	for i, m := range all {
+		if w := strings.ReplaceAll(want[i], " ", ""); hex.EncodeToString(m) != w {
+			t.Errorf("message %d: %x, expected %s", i, m, w)
+		}
+	}
+	if len(all) != len(want) {
+		t.Errorf("%d messages, expected %d", len(all), len(want))
+	}
+}
+
 // The bytes are those that iproute2 reads as what the fields say; the numbers are of little endian
 // machines.
 func TestAnswersAreTheKernelsMessages(t *testing.T) {
@@ -89,7 +107,7 @@ func TestAnswersAreTheKernelsMessages(t *testing.T) {
 			"50000000 11140000 09000000 05000000" + handle + "08000300 01000000 24005000 20005100 0e005200 73656e74 5f706b74 73000000" +
 				"0c005300 05000000 00000000",
 		},
-		"system": {ask(CmdSysGet, 0), "20000000 06140000 09000000 05000000 05004200 01000000 05005d00 01000000"},
+		"system": {ask(CmdSysGet, 0), "28000000 06140000 09000000 05000000 05004200 01000000 05005d00 01000000 05006700 01000000"},
 	} {
 		got := ""
 		for _, m := range Answer(fixed{}, c.request) {

@@ -26,6 +26,7 @@ const (
 	CmdResCtxGet   Command = 22
 	CmdResSRQGet   Command = 23
 	CmdStatGetStat Command = 24 // which statistics there are
+	CmdMonitor     Command = 28 // of notifications, which are not asked for
 )
 
 // Type returns the type of the messages of a command.
@@ -105,4 +106,6 @@ const (
 	AttrCopyOnFork       = 93
 	attrHWCounterIndex   = 94
 	attrHWCounterDynamic = 95
+	AttrEventType        = 102
+	attrMonitorMode      = 103
 )

@@ -50,7 +50,7 @@ func (s *Server) accept() {
 			s.admission.Dismiss(p)
 			return
 		}
-		s.conns[c] = struct{}{}
+		s.conns[c] = false
 		s.runtime.Running.Add(1)
 		s.mu.Unlock()
 		go s.serve(c, p)

@@ -44,7 +44,7 @@ func (s *Server) netlink(p *client.Process, a *client.Answer) error {
 		_ = own.Close()
 		return syscall.EIO
 	}
-	s.conns[own] = struct{}{}
+	s.conns[own] = true
 	s.runtime.Running.Add(1)
 	uid := p.UID
 	go func() {
@@ -72,6 +72,21 @@ func serveNetlink(v view, c *net.UnixConn) {
 			}
 		}
 	}
+}
+
+// tellRemoved reports the end of all devices, as the kernel does to sockets in the group of
+// notifications. Every socket gets that: the server does not know which ones have joined, and no
+// other messages follow.
+func tellRemoved(v view, c *net.UnixConn) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		for _, m := range rdmanl.Removed(v) {
+			_ = unix.Send(int(fd), m, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) // a reader that lags misses it
+		}
+	})
 }
 
 // A view is what programs of a user see of a server. It implements rdmanl.Source.

@@ -85,6 +85,31 @@ func netlinkSocket(t *testing.T, s *Server) int {
 	return fds[0]
 }
 
+// A program that waits for notifications, as rdma monitor, is told that the devices end, and then gets the end
+// of the file.
+func TestNetlinkReportsTheEndOfDevices(t *testing.T) {
+	s := newServer(t, "127.14.7.3")
+	fd := netlinkSocket(t, s)
+	askNetlink(t, fd, rdmanl.CmdSysGet.Type(), 0)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 4096)
+	for _, want := range []byte{rdmanl.EventNetdevDetach, rdmanl.EventUnregister} {
+		n, err := unix.Read(fd, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := syscall.ParseNetlinkMessage(b[:n])
+		if err != nil || len(m) != 1 || m[0].Header.Type != rdmanl.CmdMonitor.Type() || attrsOf(t, m[0])[rdmanl.AttrEventType][0] != want {
+			t.Errorf("%v, %+v, expected event %d", err, m, want)
+		}
+	}
+	if n, err := unix.Read(fd, b); n != 0 || err != nil {
+		t.Errorf("%d bytes, %v, expected the end", n, err)
+	}
+}
+
 func TestNetlinkReportsDevicesAndTheirDrivers(t *testing.T) {
 	s := newServer(t, "127.14.7.1 iwarp:127.14.7.2")
 	fd := netlinkSocket(t, s)

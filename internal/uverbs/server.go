@@ -78,14 +78,14 @@ type Server struct {
 	links     links
 
 	mu        sync.Mutex
-	conns     map[*net.UnixConn]struct{} // in Go's poller
-	exchanges map[*exchange]struct{}     // on threads
+	conns     map[*net.UnixConn]bool // in Go's poller; true for those of netlink
+	exchanges map[*exchange]struct{} // on threads
 	closed    bool
 }
 
 // Serve starts a server.
 func Serve(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, conns: make(map[*net.UnixConn]struct{}), exchanges: make(map[*exchange]struct{}), portEvents: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, conns: make(map[*net.UnixConn]bool), exchanges: make(map[*exchange]struct{}), portEvents: make(chan struct{}, 1)}
 	s.files = client.NewFiles(&s.runtime)
 	s.runtime.Context, s.stop = stdcontext.WithCancel(stdcontext.Background())
 	s.runtime.Refusals.Log = cfg.Log
@@ -220,7 +220,10 @@ func (s *Server) Close() error {
 		return nil
 	}
 	s.closed = true
-	for c := range s.conns {
+	for c, netlink := range s.conns {
+		if netlink {
+			tellRemoved(view{s: s}, c)
+		}
 		_ = c.Close()
 	}
 	for e := range s.exchanges {
