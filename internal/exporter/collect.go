@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"softrdma/internal/object"
 	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
@@ -98,7 +99,10 @@ func (d *device) collect(c chan<- prometheus.Metric) {
 	}
 	count(notices, all[reason.CongestionNotified])
 	count(marks, all[reason.CongestionMarked])
-	n := d.verbs.Counts()
+	n := object.Counts(d.verbs.Counts())
+	if d.objects != nil {
+		n.Add(d.objects())
+	}
 	for kind, n := range map[string]int{
 		"protection_domain": n.PD, "completion_queue": n.CQ, "queue_pair": n.QP, "shared_receive_queue": n.SRQ, "memory_region": n.MR,
 		"memory_window": n.MW, "address_handle": n.AH, "completion_channel": n.Channel,

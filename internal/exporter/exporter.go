@@ -14,15 +14,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"softrdma/internal/object"
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
 	"softrdma/internal/trace"
 	"softrdma/verbs"
 )
 
-// Programs returns what the programs that share a device's address have counted, and the name by which
-// they know the device.
-type Programs func(d *verbs.Device) (name string, reasons map[reason.Reason]uint64, t trace.Traffic)
+// Programs returns what the programs that share a device's address have counted, the name by which they
+// know the device, and what asks them how many objects they have.
+type Programs func(d *verbs.Device) (name string, reasons map[reason.Reason]uint64, t trace.Traffic, objects func() object.Counts)
 
 // An Exporter is a prometheus.Collector. Its methods may be called at any time.
 type Exporter struct {
@@ -53,6 +54,7 @@ type device struct {
 	labels
 	reasons map[reason.Reason]uint64 // of programs
 	traffic trace.Traffic            // of programs
+	objects func() object.Counts     // of programs; nil if there are none
 }
 
 // labels are values of deviceLabels.
@@ -81,8 +83,8 @@ func (x *Exporter) devices() (list []*device) {
 		}
 		d := &device{verbs: v, entry: e, labels: labels{v.Name(), addressOf(v)}}
 		if programs != nil {
-			if name, reasons, t := programs(v); name != "" {
-				d.name, d.reasons, d.traffic = name, reasons, t
+			if name, reasons, t, objects := programs(v); name != "" {
+				d.name, d.reasons, d.traffic, d.objects = name, reasons, t, objects
 			}
 		}
 		list = append(list, d)

@@ -40,3 +40,9 @@ func Busy(what string, n int) error {
 type Counts struct {
 	PD, CQ, QP, SRQ, MR, MW, AH, Channel int
 }
+
+// Add adds other numbers.
+func (n *Counts) Add(x Counts) {
+	n.PD, n.CQ, n.QP, n.SRQ = n.PD+x.PD, n.CQ+x.CQ, n.QP+x.QP, n.SRQ+x.SRQ
+	n.MR, n.MW, n.AH, n.Channel = n.MR+x.MR, n.MW+x.MW, n.AH+x.AH, n.Channel+x.Channel
+}

@@ -3,14 +3,16 @@
 package uverbs
 
 import (
+	"softrdma/internal/object"
 	"softrdma/internal/reason"
 	"softrdma/internal/trace"
 	"softrdma/verbs"
 )
 
 // Counted returns the name of a device of the server, "" for other devices, and what the programs that
-// have it in their own process have counted there, those that have ended included.
-func (s *Server) Counted(v *verbs.Device) (name string, reasons map[reason.Reason]uint64, t trace.Traffic) {
+// have it in their own process have counted there, those that have ended included. Objects asks them how
+// many objects they have.
+func (s *Server) Counted(v *verbs.Device) (name string, reasons map[reason.Reason]uint64, t trace.Traffic, objects func() object.Counts) {
 	for _, d := range s.devices {
 		if d.Verbs != v {
 			continue
@@ -22,7 +24,7 @@ func (s *Server) Counted(v *verbs.Device) (name string, reasons map[reason.Reaso
 				reasons[reason.Reason(r)] = n
 			}
 		}
-		return d.Name, reasons, c.traffic
+		return d.Name, reasons, c.traffic, func() object.Counts { return s.slots.objects(d) }
 	}
-	return "", nil, trace.Traffic{}
+	return "", nil, t, nil
 }

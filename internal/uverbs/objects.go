@@ -5,6 +5,7 @@ package uverbs
 import (
 	stdcontext "context"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"time"
@@ -73,48 +74,68 @@ const (
 	answerTime = time.Second
 )
 
-// describe adds the objects of programs that have a share of a device's address. They say what they
-// have by their control sockets. Of a program that does not answer only the context is known.
+// describe adds the objects of programs that have a share of a device's address. Of a program that
+// does not answer only the context is known.
 func (t *slots) describe(d *device.Device, to *object.List) {
+	for _, x := range t.on(d) {
+		to.Contexts = append(to.Contexts, object.Context{Owner: x.owner()})
+	}
+	t.ask(d, func(ctx stdcontext.Context, x *slot, s control.Socket, i control.Info) {
+		var l object.List
+		if s.Ask(ctx, http.MethodGet, "/v1/devices/"+url.PathEscape(i.Name)+"/objects", nil, &l) != nil {
+			return
+		}
+		l.Owners(func(o *object.Owner) { *o = x.owner() })
+		l.Renumber(uint32(x.lane) + 1)
+		to.Add(l)
+	})
+}
+
+// objects returns how many objects programs have that have a share of a device's address.
+func (t *slots) objects(d *device.Device) (n object.Counts) {
+	t.ask(d, func(_ stdcontext.Context, _ *slot, _ control.Socket, i control.Info) { n.Add(i.Objects) })
+	return n
+}
+
+// on returns the shares of a device's address.
+func (t *slots) on(d *device.Device) (list []*slot) {
 	t.mu.Lock()
-	var taken []*slot
+	defer t.mu.Unlock()
 	for x := range t.taken {
 		if x.device == d {
-			taken = append(taken, x)
+			list = append(list, x)
 		}
 	}
-	t.mu.Unlock()
+	return list
+}
+
+// owner is what tools see as the owner of a program's objects.
+func (x *slot) owner() object.Owner {
+	return object.Owner{PID: x.process.PID, Context: firstShared + uint32(x.lane)}
+}
+
+// ask calls f for each program that has a share of a device's address, with its control socket and
+// what it says of its device. Programs that do not answer are left out.
+func (t *slots) ask(d *device.Device, f func(ctx stdcontext.Context, x *slot, s control.Socket, i control.Info)) {
+	list := t.on(d)
+	if len(list) == 0 {
+		return
+	}
 	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), answerTime)
 	defer cancel()
 	sockets, _ := control.Sockets() // none if programs do not answer
-	for _, x := range taken {
-		pid := x.process.PID
-		context := firstShared + uint32(x.lane)
-		to.Contexts = append(to.Contexts, object.Context{Owner: object.Owner{PID: pid, Context: context}})
-		i := slices.IndexFunc(sockets, func(s control.Socket) bool { return s.PID == pid })
+	guid := d.Verbs.Query().NodeGUID.String()
+	for _, x := range list {
+		i := slices.IndexFunc(sockets, func(s control.Socket) bool { return s.PID == x.process.PID })
 		if i < 0 {
 			continue
 		}
-		l, err := objectsOf(ctx, sockets[i], d)
-		if err != nil {
+		var all []control.Info
+		if sockets[i].Ask(ctx, http.MethodGet, "/v1/devices", nil, &all) != nil {
 			continue
 		}
-		l.Owners(func(o *object.Owner) { o.PID, o.Context = pid, context })
-		l.Renumber(uint32(x.lane) + 1)
-		to.Add(l)
+		if j := slices.IndexFunc(all, func(x control.Info) bool { return x.GUID == guid }); j >= 0 {
+			f(ctx, x, sockets[i], all[j])
+		}
 	}
-}
-
-// objectsOf asks a process for the objects on its share of a device's address.
-func objectsOf(ctx stdcontext.Context, s control.Socket, d *device.Device) (l object.List, err error) {
-	var all []control.Info
-	if err := s.Ask(ctx, http.MethodGet, "/v1/devices", nil, &all); err != nil {
-		return l, err
-	}
-	guid := d.Verbs.Query().NodeGUID.String()
-	i := slices.IndexFunc(all, func(x control.Info) bool { return x.GUID == guid })
-	if i < 0 {
-		return l, nil
-	}
-	return l, s.Ask(ctx, http.MethodGet, "/v1/devices/"+all[i].Name+"/objects", nil, &l)
 }
