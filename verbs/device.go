@@ -124,7 +124,8 @@ func (d *Device) Counters() iter.Seq2[string, uint64] {
 }
 
 // Traffic returns how many bytes of payload were in packets that the device has sent, repeated
-// ones included, and has received, without repeated SENDs and WRITEs. iWARP devices return 0.
+// ones included, and has received, without repeated SENDs and WRITEs. Over iWARP TCP repeats, so nothing
+// is counted twice.
 func (d *Device) Traffic() (sent, received uint64) { return d.drv.Traffic() }
 
 // An Event is an asynchronous event (IBTA 11.6.3). At most one of QP, CQ and SRQ is

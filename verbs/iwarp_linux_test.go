@@ -275,6 +275,15 @@ func TestIWARPCarriesEveryOperation(t *testing.T) {
 	if x, y, z := binary.NativeEndian.Uint64(a.mem), binary.NativeEndian.Uint64(a.mem[8:]), binary.NativeEndian.Uint64(b.mem[8:]); x != 40 || y != 42 || z != 7 {
 		t.Errorf("atomics fetched %d and %d, left %d", x, y, z)
 	}
+
+	const read = 1 + 5000 + 1<<19
+	const sent = 1 + 100 + 4096 + 65536 + 300_001 + read + 77
+	if s, r := a.dev.Traffic(); s != sent || r != read {
+		t.Errorf("sent %d bytes and received %d, expected %d and %d", s, r, sent, read)
+	}
+	if s, r := b.dev.Traffic(); s != read || r != sent {
+		t.Errorf("the peer sent %d bytes and received %d, expected %d and %d", s, r, read, sent)
+	}
 	_, _ = a.dev.Close(), b.dev.Close()
 	noLeak(t, before)
 }

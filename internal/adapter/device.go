@@ -267,9 +267,17 @@ func (d *Device) Progress() time.Duration {
 	return next
 }
 
+// traffic returns where a lane counts what it carries: in the mirror, or else in its own memory.
+func (c *Config) traffic(own *trace.Traffic) *trace.Traffic {
+	if m := c.Mirror; m != nil {
+		return &m.Traffic
+	}
+	return own
+}
+
 // Traffic returns what the lanes have carried.
 func (d *Device) Traffic() (sum trace.Traffic) {
-	d.lockedPackets(func(l *packetLane) { sum.Add(*l.traffic) })
+	d.locked(func(l *lane) { sum.Add(l.carrier.carried()) })
 	return sum
 }
 

@@ -61,6 +61,9 @@ type carrier interface {
 	// whether the queue pair may have more.
 	turn(now time.Duration, q *QP) (packets int, more bool)
 
+	// carried returns what the lane has carried.
+	carried() trace.Traffic
+
 	// flush sends what the tasks' turns have left.
 	flush()
 

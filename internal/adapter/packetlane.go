@@ -64,10 +64,7 @@ func newPacketLane(d *Device, index int, net frame.Network) *packetLane {
 		net:  net, can: net.Capabilities(), from: new(frame.Source),
 		makers: newMakers(len(d.lanes)), pkeys: d.cfg.PKeys, groups: make(map[netip.Addr][]*QP),
 	}
-	l.traffic = &l.own
-	if m := d.cfg.Mirror; m != nil {
-		l.traffic = &m.Traffic
-	}
+	l.traffic = d.cfg.traffic(&l.own)
 	l.network.init(l, net.Link())
 	l.process.lane = l
 	l.flows.init(l)
@@ -87,6 +84,9 @@ func (l *packetLane) machine(q *QP) machine.Machine {
 	q.packets, q.PutGRH, q.Traffic = l, l.putGRH, l.traffic
 	return idle{q}
 }
+
+// carried implements carrier.
+func (l *packetLane) carried() trace.Traffic { return *l.traffic }
 
 // turn implements carrier.
 func (l *packetLane) turn(now time.Duration, q *QP) (packets int, more bool) {

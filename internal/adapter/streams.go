@@ -16,6 +16,7 @@ import (
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 	"softrdma/internal/steering"
+	"softrdma/internal/trace"
 )
 
 // The streams of an iWARP device, see package stream.
@@ -34,6 +35,8 @@ var ErrPortTaken = stream.ErrPortTaken
 type streamLane struct {
 	lane
 	streams *stream.Set
+	own     trace.Traffic
+	traffic *trace.Traffic // as in packetLane
 }
 
 var _ carrier = (*streamLane)(nil)
@@ -43,12 +46,19 @@ func newStreamLane(d *Device) *streamLane {
 	l.streams = stream.New(stream.Config{
 		Host: (*streamHost)(l), Link: d.cfg.Streams, Tasks: &l.tasks, NoCRC: d.cfg.NoCRC, Markers: d.cfg.Markers,
 	})
+	l.traffic = d.cfg.traffic(&l.own)
 	l.init(l, l.link, false)
 	return l
 }
 
 // machine implements carrier.
-func (*streamLane) machine(q *QP) machine.Machine { return stream.NewQP(&q.Port, q.Recv, &q.entry) }
+func (l *streamLane) machine(q *QP) machine.Machine {
+	q.Traffic = l.traffic
+	return stream.NewQP(&q.Port, q.Recv, &q.entry)
+}
+
+// carried implements carrier.
+func (l *streamLane) carried() trace.Traffic { return *l.traffic }
 
 // turn implements carrier: the queue pair's stream sends.
 func (*streamLane) turn(now time.Duration, q *QP) (packets int, more bool) {

@@ -8,7 +8,6 @@ import (
 
 	"softrdma/internal/object"
 	"softrdma/internal/reason"
-	"softrdma/verbs"
 )
 
 const namespace = "softrdma_"
@@ -76,16 +75,14 @@ func (d *device) collect(c chan<- prometheus.Metric) {
 	if port.SpeedMbps > 0 {
 		yield(speed, prometheus.GaugeValue, float64(port.SpeedMbps)*1e6/8)
 	}
-	if d.verbs.Protocol() != verbs.IWARP { // which counts no traffic
-		t := d.entry.Adapter.Traffic()
-		t.Add(d.traffic)
-		count(sent, t.Sent)
-		count(received, t.Received)
-		count(sentPkts, t.SentPackets)
-		count(gotPkts, t.ReceivedPackets)
-		count(sends, t.Sends)
-		count(receives, t.Receives)
-	}
+	t := d.entry.Adapter.Traffic()
+	t.Add(d.traffic)
+	count(sent, t.Sent)
+	count(received, t.Received)
+	count(sentPkts, t.SentPackets)
+	count(gotPkts, t.ReceivedPackets)
+	count(sends, t.Sends)
+	count(receives, t.Receives)
 	all := d.refused()
 	for r, n := range all {
 		count(refusals, n, r.String())

@@ -32,6 +32,7 @@ func (r *requester) complete(w *request) {
 	wrid := r.p.SQ.At(r.sq.Head).WRID
 	op, flags, length := queue.Op(w.op), queue.Flags(w.flags), w.length
 	r.release()
+	r.q.done.CountSend(op)
 	r.q.done.Sent(wrid, op, flags, length)
 }
 

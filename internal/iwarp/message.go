@@ -50,7 +50,7 @@ func (r *requester) segment(now time.Duration, w *request, out *Out) bool {
 		for _, p := range r.pieces {
 			at += copy(b[at:], p)
 		}
-		t.seal(out, b, f)
+		t.seal(out, b, int(n), f)
 	} else {
 		s.Put(t.arena[t.used:])
 		t.gathered(out, header, int(n), r.pieces, f)
@@ -118,7 +118,7 @@ func (r *requester) immediate(w *request, out *Out) bool {
 	}
 	b := t.open(ulpdu)
 	iwarp.PutImmediate(b[s.Put(b):], queue.NetworkOrder(r.p.SQ.At(r.sq.Cur).ImmInv))
-	t.seal(out, b, frame{done: r.sq.Cur})
+	t.seal(out, b, 0, frame{done: r.sq.Cur})
 	r.forward()
 	return true
 }
@@ -184,5 +184,5 @@ func (r *requester) putAtomic(out *Out, w *request, q *queue.SendWQE) {
 	b := t.open(ulpdu)
 	m.Put(b[s.Put(b):])
 	r.remember(ask{req: r.sq.Cur, length: 8, msn: s.MSN, atomic: true})
-	t.seal(out, b, frame{done: noRequest, armed: true})
+	t.seal(out, b, 0, frame{done: noRequest, armed: true})
 }

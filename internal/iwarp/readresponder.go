@@ -186,7 +186,7 @@ func (r *reader) next(now time.Duration, out *Out) bool {
 	if copied {
 		p := t.open(int(h.Length))
 		copy(p[h.Put(p):], b)
-		t.seal(out, p, frame{done: noRequest})
+		t.seal(out, p, int(n), frame{done: noRequest})
 	} else {
 		h.Put(t.arena[t.used:])
 		t.pieces = append(t.pieces[:0], b)
@@ -217,7 +217,7 @@ func (r *reader) answerAtomic(s *serving, out *Out) bool {
 	h := iwarp.Segment{Length: ulpdu, Last: true, Opcode: iwarp.AtomicResponse, Queue: iwarp.QueueAtomicResponse, MSN: r.q.rx.responseMSN}
 	b := t.open(ulpdu)
 	s.value.Put(b[h.Put(b):])
-	t.seal(out, b, frame{done: noRequest})
+	t.seal(out, b, 0, frame{done: noRequest})
 	r.forget(s)
 	return true
 }

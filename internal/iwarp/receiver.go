@@ -338,6 +338,9 @@ func (r *receiver) trailer(now time.Duration, b []byte) []byte {
 		r.corrupt(now, r.sum, got)
 		return nil
 	}
+	if t := r.p.Traffic; t != nil {
+		t.ReceivedPackets++
+	}
 	h := r.head[:r.have]
 	if r.info == nil {
 		r.ended(now)

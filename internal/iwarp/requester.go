@@ -196,14 +196,14 @@ func (r *requester) sendReady(out *Out) bool {
 		r.msn[iwarp.QueueSend]++
 		b := t.open(int(s.Length))
 		s.Put(b)
-		t.seal(out, b, frame{done: noRequest})
+		t.seal(out, b, 0, frame{done: noRequest})
 	default:
 		// The STag of an empty message is not checked, but 0 has a special use in some
 		// hardware.
 		s := iwarp.Segment{Length: iwarp.TaggedLen - iwarp.LengthLen, Tagged: true, Last: true, Opcode: iwarp.Write, STag: 1}
 		b := t.open(int(s.Length))
 		s.Put(b)
-		t.seal(out, b, frame{done: noRequest})
+		t.seal(out, b, 0, frame{done: noRequest})
 	}
 	return true
 }
@@ -234,7 +234,7 @@ func (r *requester) putRead(out *Out, m *iwarp.Read, a ask) {
 	m.Put(b[s.Put(b):])
 	a.msn = s.MSN
 	r.remember(a)
-	t.seal(out, b, frame{done: noRequest, armed: true})
+	t.seal(out, b, 0, frame{done: noRequest, armed: true})
 }
 
 // remember appends an unanswered READ or atomic. The caller has set the scatter list of the

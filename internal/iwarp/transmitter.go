@@ -142,8 +142,17 @@ func (t *transmitter) open(n int) []byte {
 	return b
 }
 
-// seal completes the FPDU of open.
-func (t *transmitter) seal(out *Out, b []byte, f frame) {
+// count counts an FPDU with n bytes of payload.
+func (t *transmitter) count(n int) {
+	if c := t.q.p.Traffic; c != nil {
+		c.SentPackets++
+		c.Sent += uint64(n)
+	}
+}
+
+// seal completes the FPDU of open, with a number of bytes of payload.
+func (t *transmitter) seal(out *Out, b []byte, payload int, f frame) {
+	t.count(payload)
 	n := len(b)
 	f.pos = t.pos
 	if t.q.a.SendMarkers {
@@ -225,6 +234,7 @@ func (t *transmitter) gathered(out *Out, h, n int, pieces [][]byte, f frame) {
 	t.used += f.inArena
 	t.list = append(t.list, f)
 	t.batch += f.length
+	t.count(n)
 	t.addArena(out, f.head, h)
 	for _, p := range pieces {
 		out.add(p)

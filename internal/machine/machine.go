@@ -266,7 +266,7 @@ type Port struct {
 	PutGRH      GRHWriter               // for UD
 	Aim         Aim                     // for an XRC target, else nil
 	Share       *Share                  // limits what may be in flight to the peer; nil for no limit
-	Traffic     *trace.Traffic          // counts messages; nil for a stream
+	Traffic     *trace.Traffic          // counts messages; may be nil
 	Waits       bool                    // Share did not admit a packet
 	counted     int64                   // by Share, in its epoch
 	epoch       uint32

@@ -83,10 +83,7 @@ func (l *links) look(d *device.Device) int {
 	return l.lost[d]
 }
 
-// hasCounters reports whether a device has the counters of rxe, as RoCE devices do.
-func hasCounters(d *device.Device) bool { return d.Fabric == nil && !d.Adapter.IWARP() }
-
-// count returns what a RoCE device and the programs that have a share of its address have counted.
+// count returns what a device and the programs that have a share of its address have counted.
 func (s *Server) count(d *device.Device) counts {
 	c := s.slots.counted(d)
 	c.traffic.Add(d.Adapter.Traffic())
@@ -117,12 +114,9 @@ func (c *counts) statistics() []rdmanl.Statistic {
 	return list
 }
 
-// addCounters adds the counters of a RoCE device: its own, and those of the programs that have a
+// addCounters adds the counters of a device: its own, and those of the programs that have a
 // share of its address. Data is payload, as the programs count it, in words.
 func (s *Server) addCounters(d *device.Device, files map[string]string) {
-	if !hasCounters(d) {
-		return
-	}
 	port := "sys/class/infiniband/" + d.Name + "/ports/1/"
 	put := func(dir, name string, n uint64) { files[port+dir+name] = strconv.FormatUint(n, 10) }
 	c, lost := s.count(d), uint64(s.links.look(d))

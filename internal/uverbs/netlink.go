@@ -141,9 +141,6 @@ func (v view) Port(index int) rdmanl.Port {
 // Statistics implements rdmanl.Source.
 func (v view) Statistics(index int) []rdmanl.Statistic {
 	d := v.s.devices[index]
-	if !hasCounters(d) {
-		return nil
-	}
 	v.s.tree.mu.Lock()
 	lost := v.s.links.look(d)
 	v.s.tree.mu.Unlock()

@@ -65,29 +65,20 @@ func (s *Server) waitReader(opened <-chan struct{}) bool {
 	}
 }
 
-// watchReaders returns a file that is readable when files of counters were opened, or nil if no
-// device has any.
+// watchReaders returns a file that is readable when files of counters were opened.
 func (s *Server) watchReaders() (*os.File, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}
-	watched := false
 	for _, d := range s.devices {
-		if !hasCounters(d) {
-			continue
-		}
 		for _, name := range []string{"counters", "hw_counters"} {
 			dir := filepath.Join(s.Tree(), "sys/class/infiniband", d.Name, "ports/1", name)
 			if _, err := unix.InotifyAddWatch(fd, dir, unix.IN_OPEN); err != nil {
 				_ = unix.Close(fd)
 				return nil, err
 			}
-			watched = true
 		}
-	}
-	if !watched {
-		return nil, unix.Close(fd)
 	}
 	return os.NewFile(uintptr(fd), "inotify"), nil
 }

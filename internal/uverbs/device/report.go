@@ -34,7 +34,7 @@ func Report(d *verbs.Device, unlessIdle bool) iter.Seq[string] {
 			}
 		}
 		sent, received := d.Traffic()
-		if d.Protocol() == verbs.IWARP || unlessIdle && sent == 0 && received == 0 {
+		if unlessIdle && sent == 0 && received == 0 {
 			return
 		}
 		yield(fmt.Sprintf("payload: %d bytes sent, %d received", sent, received))
