@@ -164,7 +164,7 @@ packages: image ## dist and image, and tests of their contents, and of the scrip
 	@packaging/need.sh ib_write_bw perftest || [ $$? = 1 ]
 	@packaging/need.sh ucx_perftest ucx-utils || [ $$? = 1 ]
 	@packaging/need.sh mpirun.openmpi openmpi-bin || [ $$? = 1 ]
-	@packaging/need.sh mpicc.openmpi libopenmpi-dev || [ $$? = 1 ]
+	@packaging/need.sh '/usr/lib/*/openmpi/include/mpi.h' libopenmpi-dev || [ $$? = 1 ]
 	@packaging/need.sh /usr/include/gloo/transport/ibverbs/device.h libgloo-dev || [ $$? = 1 ]
 	@packaging/need.sh /usr/include/infiniband/verbs.h libibverbs-dev || [ $$? = 1 ]
 	@packaging/need.sh g++ g++ || [ $$? = 1 ]
@@ -220,7 +220,7 @@ PROGRAM ?= rping
 FAULTS_TIMEOUT ?= 60s
 .PHONY: faulttable
 faulttable: preload build ## PROGRAM (rping) under each scenario of faults, as in docs/faults.md (root, Debian's programs)
-	@packaging/need.sh rping rdmacm-utils; packaging/need.sh mpicc.openmpi libopenmpi-dev || [ $$? = 1 ]
+	@packaging/need.sh rping rdmacm-utils; packaging/need.sh '/usr/lib/*/openmpi/include/mpi.h' libopenmpi-dev || [ $$? = 1 ]
 	@! command -v mpicc.openmpi >/dev/null || mpicc.openmpi -O2 -o $(BIN)/exchange interop/suites/programs/testdata/exchange.c
 	EXCHANGE=$(CURDIR)/$(BIN)/exchange unshare -n sh -c 'ip link set lo up && exec "$$@"' sh \
 		$(BIN)/softrdma fault run -d 127.0.0.1 --all --timeout $(FAULTS_TIMEOUT) -- faults/scenarios/programs/run.sh $(PROGRAM) 127.0.0.1

@@ -42,7 +42,7 @@ var packages = []debianPackage{
 var programs = []debianPackage{
 	{"ucx-utils", "/usr/bin/ucx_perftest"},
 	{"openmpi-bin", "/usr/bin/mpirun.openmpi"},
-	{"libopenmpi-dev", "/usr/bin/mpicc.openmpi"},
+	{"libopenmpi-dev", "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h"},
 }
 
 // containers are packages that run containers.
