@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/rdmanl"
 	"softrdma/internal/reason"
 	"softrdma/internal/trace"
@@ -135,5 +136,19 @@ func (s *Server) addCounters(d *device.Device, files map[string]string) {
 	}
 	for _, name := range portConstants {
 		put("counters/", name, 0)
+	}
+}
+
+// portCounters returns the counters of a device's port as performance management has them.
+func (s *Server) portCounters(d *device.Device) hardware.Counters {
+	s.tree.mu.Lock()
+	lost := s.links.look(d)
+	s.tree.mu.Unlock()
+	c := s.count(d)
+	return hardware.Counters{
+		XmitData: c.traffic.Sent / wordBytes, RcvData: c.traffic.Received / wordBytes,
+		XmitPackets: c.traffic.SentPackets, RcvPackets: c.traffic.ReceivedPackets, LinkDowned: uint64(lost),
+		RcvErrors: c.of(portCounters["port_rcv_errors"]), RcvConstraintErrors: c.of(portCounters["port_rcv_constraint_errors"]),
+		XmitDiscards: c.of(portCounters["port_xmit_discards"]),
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/object"
 	"softrdma/internal/reason"
 	"softrdma/internal/registry"
@@ -170,7 +171,7 @@ func (s *Server) addDevices() error {
 		case d.Fabric != nil:
 			ports = append(ports, umad.InfiniBand(d))
 		case !d.Adapter.IWARP(): // which has no queue pair 1
-			ports = append(ports, umad.RoCE(d))
+			ports = append(ports, umad.RoCE(d, func() hardware.Counters { return s.portCounters(d) }))
 		}
 	}
 	s.management = umad.New(&s.runtime, ports)

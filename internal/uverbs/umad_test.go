@@ -17,6 +17,7 @@ import (
 
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/wire/mad"
+	"softrdma/internal/wire/mad/perf"
 	"softrdma/internal/wire/uapi"
 )
 
@@ -152,7 +153,7 @@ func TestManagementFileObeysItsIoctls(t *testing.T) {
 	}{
 		{"an unknown ioctl", 0x1b09, nil, syscall.ENOTTY},
 		{"queue pair 2", uapi.MADRegisterAgent, uapi.Bytes(&uapi.MADRegister{QPN: 2}), syscall.EINVAL},
-		{"queue pair 0", uapi.MADRegisterAgent, uapi.Bytes(&uapi.MADRegister{Class: 1, Version: 1}), syscall.EPROTONOSUPPORT},
+		{"requests of queue pair 0", uapi.MADRegisterAgent, uapi.Bytes(&uapi.MADRegister{Class: 1, Version: 1, Methods: uapi.MADMethods{2}}), syscall.EPROTONOSUPPORT},
 		{"unknown flags", uapi.MADRegisterAgent2, uapi.Bytes(&flags), syscall.EINVAL},
 		{"an OUI out of range", uapi.MADRegisterAgent2, uapi.Bytes(&uapi.MADRegister2{QPN: 1, Class: 0x34, OUI: 1 << 24}), syscall.EINVAL},
 		{"P_Key indexes", uapi.MADEnablePKey, nil, 0},
@@ -189,5 +190,53 @@ func TestManagementFileIsOfItsUserAndRoot(t *testing.T) {
 		if string(b) != want || (err != nil) != (want == "") {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
+	}
+}
+
+// The port of a RoCE device answers performance management as perfquery asks: without an address, after
+// registering for all classes.
+func TestPortOfRoCETellsItsCounters(t *testing.T) {
+	s := newServer(t, "127.14.19.5")
+	x, y := newPair(t, s)
+	exercise(t, x, y)
+	f := madFile{newTestClient(t, s).open("umad0")}
+	subnet, performance := uapi.MADRegister{Class: mad.ClassLIDRouted, Version: 1}, uapi.MADRegister{QPN: 1, Class: mad.ClassPerformance, Version: 1}
+	if no := f.ioctl(uapi.MADEnablePKey, nil); no != 0 {
+		t.Fatal(no)
+	}
+	for _, r := range []*uapi.MADRegister{&subnet, &performance} {
+		if no := f.ioctl(uapi.MADRegisterAgent, uapi.Bytes(r)); no != 0 {
+			t.Fatal(no)
+		}
+	}
+	ask := func(h mad.Header, qpn uint8, id uint32) int64 {
+		b := [mad.Len]byte{}
+		h.BaseVersion, h.ClassVersion, h.TID = 1, 1, 5
+		h.Put(&b)
+		perf.SetPortSelect((*[perf.DataLen]byte)(b[perf.DataAt:]), 1)
+		n, _, _ := f.write(slices.Concat(uapi.Bytes(&uapi.MADHeader{ID: id, TimeoutMS: 1000, QPN: [4]byte{3: qpn}}), b[:]))
+		return n
+	}
+	if n := ask(mad.Header{Class: mad.ClassPerformance, Method: mad.MethodGet, Attribute: perf.AttrPortCountersExtended}, 1, performance.ID); n != 320 {
+		t.Fatal(syscall.Errno(-n))
+	}
+	h, data := f.read()
+	c := s.count(s.devices[0])
+	want := map[string]uint64{
+		"PortXmitData": c.traffic.Sent / wordBytes, "PortRcvData": c.traffic.Received / wordBytes,
+		"PortXmitPkts": c.traffic.SentPackets, "PortRcvPkts": c.traffic.ReceivedPackets,
+	}
+	for _, x := range perf.Counters(perf.AttrPortCountersExtended) {
+		got := x.Get((*[perf.DataLen]byte)(data[perf.DataAt:]))
+		if w, ok := want[x.Name]; ok && (got != w || w == 0) {
+			t.Errorf("%s: %d, expected %d", x.Name, got, w)
+		}
+		delete(want, x.Name)
+	}
+	if h.Status != 0 || len(want) > 0 {
+		t.Errorf("status %d, without %v", h.Status, want)
+	}
+	if n := ask(mad.Header{Class: mad.ClassLIDRouted, Method: mad.MethodGet, Attribute: 0x11}, 0, subnet.ID); n != -int64(syscall.EPROTONOSUPPORT) {
+		t.Errorf("a request to queue pair 0: %d, expected %d", n, -int64(syscall.EPROTONOSUPPORT))
 	}
 }

@@ -90,10 +90,12 @@ type registration struct {
 	methods        func(m uint8) bool
 }
 
-// check checks a registration in the order of Linux (ib_register_mad_agent).
+// check checks a registration in the order of Linux (ib_register_mad_agent). Linux also refuses queue
+// pair 0 of a RoCE port, and thereby every program of libibmad, which registers for all classes at the
+// start. Here it may register, so that perfquery reads the counters, but not send or receive there.
 func (r *registration) check(p Port) error {
 	switch {
-	case r.qpn == 0 && !p.SMI():
+	case r.qpn == 0 && !p.SMI() && r.receives():
 		return client.Refuse(syscall.EPROTONOSUPPORT, reason.MADQueuePair, 1, 0)
 	case r.transfers > 1, r.transfers != 0 && r.class != 0 && !transfers(r.class):
 		return syscall.EINVAL
@@ -103,6 +105,16 @@ func (r *registration) check(p Port) error {
 		return syscall.EINVAL
 	}
 	return nil
+}
+
+// receives reports whether the registration is for requests of others.
+func (r *registration) receives() bool {
+	for m := uint8(0); m < mad.ResponseBit && r.class != 0; m++ {
+		if r.methods(m) {
+			return true
+		}
+	}
+	return false
 }
 
 // register makes an agent of a file.

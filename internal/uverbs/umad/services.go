@@ -5,11 +5,16 @@ package umad
 import (
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"softrdma/internal/adapter/gsi"
+	management "softrdma/internal/management/agent"
+	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
+	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
 	"softrdma/internal/wire/mad"
 	"softrdma/internal/wire/uapi"
@@ -18,8 +23,56 @@ import (
 // services is a port with queue pair 1 alone, that of its device.
 type services struct{ dev *device.Device }
 
-// RoCE returns the port of a RoCE device. It has no queue pair 0 (annex A16).
-func RoCE(d *device.Device) Port { return services{d} }
+// A rocePort is the port of a RoCE device. It has no queue pair 0 (annex A16). Requests of performance
+// management without an address are for the port itself.
+type rocePort struct {
+	services
+	started time.Time
+	handler atomic.Pointer[Handler]
+
+	counters func() hardware.Counters
+
+	mu    sync.Mutex
+	agent *management.PortAgent
+}
+
+// RoCE returns the port of a RoCE device, with what reads its counters.
+func RoCE(d *device.Device, counters func() hardware.Counters) Port {
+	return &rocePort{services: services{d}, started: time.Now(), counters: counters, agent: management.NewPortAgent()}
+}
+
+// Send implements Port.
+func (p *rocePort) Send(m *MAD) error {
+	if m.QPN != gsi.QPN {
+		return client.Refuse(syscall.EPROTONOSUPPORT, reason.MADQueuePair, gsi.QPN, uint64(m.QPN))
+	}
+	if m.Peer.Global || m.Peer.LID != 0 {
+		return p.services.Send(m)
+	}
+	reply, c := *m, p.counters()
+	p.mu.Lock()
+	answered := p.agent.Answer(time.Since(p.started), &c, &reply.Data)
+	p.mu.Unlock()
+	if !answered {
+		return p.services.Send(m)
+	}
+	if h := p.handler.Load(); h != nil {
+		if _, dropped := (*h)(&reply); dropped.Reason != reason.None {
+			p.dev.Adapter.Trace.Refuse(0, dropped)
+		}
+	}
+	return nil
+}
+
+// Handle implements Port.
+func (p *rocePort) Handle(h Handler) {
+	p.services.Handle(h)
+	if h == nil {
+		p.handler.Store(nil)
+		return
+	}
+	p.handler.Store(&h)
+}
 
 func (p services) Device() string   { return p.dev.Name }
 func (p services) Number() int      { return 1 }
