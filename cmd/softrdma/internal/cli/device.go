@@ -31,7 +31,7 @@ func AddDeviceFlags(cmd *cobra.Command) {
 	cmd.Flags().String(faultsFlag, "", "inject the faults of the rules in `FILE` (see softrdma fault)")
 	addSameHostFlags(cmd)
 	AddIWARPFlags(cmd)
-	addMetricsFlag(cmd)
+	AddMetricsFlag(cmd)
 }
 
 // DeviceArguments returns those flags of AddDeviceFlags that the user gave, as arguments for a process that

@@ -21,8 +21,18 @@ import (
 // MetricsFlag names the flag with which a command serves metrics.
 const MetricsFlag = "metrics"
 
-// exported are the devices of this process.
-var exported = exporter.New()
+// exported are the devices of this process, and served is the registry of --metrics with them.
+var (
+	exported = exporter.New()
+	served   = prometheus.NewRegistry()
+)
+
+// ExportMetrics adds a collector of something other than devices to the metrics. The returned function
+// removes it.
+func ExportMetrics(c prometheus.Collector) (end func()) {
+	served.MustRegister(c)
+	return func() { served.Unregister(c) }
+}
 
 // ExportPrograms adds to the metrics of devices what programs that have them in their own process have
 // counted. The returned function ends this.
@@ -31,8 +41,8 @@ func ExportPrograms(p exporter.Programs) (end func()) {
 	return func() { exported.SetPrograms(nil) }
 }
 
-// addMetricsFlag adds --metrics to a command, whose RunE is set. The command serves metrics while it runs.
-func addMetricsFlag(cmd *cobra.Command) {
+// AddMetricsFlag adds --metrics to a command, whose RunE is set. The command serves metrics while it runs.
+func AddMetricsFlag(cmd *cobra.Command) {
 	cmd.Flags().String(MetricsFlag, "", "serve metrics for Prometheus on `ADDRESS`: PORT of the loopback address, HOST:PORT, or the path of a Unix socket")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -45,7 +55,7 @@ func addMetricsFlag(cmd *cobra.Command) {
 	}
 }
 
-// serveMetrics serves the metrics of all devices of the process until end is called.
+// serveMetrics serves the metrics of the process until end is called.
 func serveMetrics(address string) (end func() error, err error) {
 	if address == "" {
 		return func() error { return nil }, nil
@@ -54,13 +64,18 @@ func serveMetrics(address string) (end func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := prometheus.NewRegistry()
-	r.MustRegister(exported, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	all := []prometheus.Collector{exported, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+	served.MustRegister(all...)
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(served, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
 	go func() { _ = s.Serve(l) }()
-	return s.Close, nil
+	return func() error {
+		for _, c := range all {
+			served.Unregister(c)
+		}
+		return s.Close()
+	}, nil
 }
 
 // listenMetrics listens on the address of --metrics.

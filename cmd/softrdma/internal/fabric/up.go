@@ -122,6 +122,7 @@ func newUp() *cobra.Command {
 	f.BoolVarP(&b.verbose, "verbose", "v", false, "print the first packet that is dropped for each reason, and at the end a count")
 	cli.CompleteFlag(cmd, "topology", "star:4", "fat-tree:k=4", "ring:5", "torus:4x4", "mesh:4x4", "hyperx:4x4", "dragonfly:routers=4,global=2,hosts=2")
 	cli.CompleteFlag(cmd, "routing", append([]string{automatic}, algorithms...)...)
+	cli.AddMetricsFlag(cmd)
 	return cmd
 }
 
@@ -154,6 +155,7 @@ func (b *builder) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer process.AddFabric(c.Name, f.Ask)()
+	defer cli.ExportMetrics(newCollector(c.Name, f.Do))()
 	b.greet(out, c, from)
 	for _, text := range b.trunks {
 		fmt.Fprintf(out, "trunk %s waits for its other end\n", text)
