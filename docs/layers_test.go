@@ -20,12 +20,12 @@ var floors = []string{
 		"internal/inherit internal/waiting internal/pmix internal/host/... internal/testenv/... preload preload/library",
 	// Formats, states, and machines that know nothing but them.
 	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
-		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder internal/rdmanl " +
+		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
 	"internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing",
 	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi " +
 		"internal/frame/infiniband internal/frame/rocev1 internal/frame/rocev2 internal/link/hostmem internal/link/tcp msg/internal/ring",
-	"faults internal/recorder internal/sanitize internal/cmid internal/machine/... internal/fabric/port internal/management/agent internal/management/sm internal/link/udp " +
+	"faults internal/recorder internal/rdmanl internal/sanitize internal/cmid internal/machine/... internal/fabric/port internal/management/agent internal/management/sm internal/link/udp " +
 		"internal/link/packet internal/link/fabric internal/samehost internal/capture internal/simnet internal/daemon",
 	// Transports and the connection manager: machines without I/O.
 	"internal/capture/ladder internal/unreliable internal/cm internal/ondemand internal/provider internal/explain internal/fabric/node internal/management/partitions " +

@@ -277,7 +277,7 @@ func (c *Config) traffic(own *trace.Traffic) *trace.Traffic {
 
 // Traffic returns what the lanes have carried.
 func (d *Device) Traffic() (sum trace.Traffic) {
-	d.locked(func(l *lane) { sum.Add(l.carrier.carried()) })
+	d.locked(func(l *lane) { sum.Add(*l.traffic) })
 	return sum
 }
 

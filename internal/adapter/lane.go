@@ -43,6 +43,7 @@ type lane struct {
 	objects  objectFaults
 	watch    *trace.Stream // the device's, while it has a listener
 	recorder recorder.Recorder
+	traffic  *trace.Traffic // in the device's mirror if there is one, else the carrier's own, apart from other lanes' memory
 
 	// any goroutine
 	bells     []*QP       // that have something to send; the driver's doorbell guards it
@@ -60,9 +61,6 @@ type carrier interface {
 	// turn lets a queue pair send. It returns how many packets that were, and reports
 	// whether the queue pair may have more.
 	turn(now time.Duration, q *QP) (packets int, more bool)
-
-	// carried returns what the lane has carried.
-	carried() trace.Traffic
 
 	// flush sends what the tasks' turns have left.
 	flush()

@@ -47,7 +47,6 @@ type packetLane struct {
 	run     hostRun
 	notify  laneSet // lanes that packets were left for
 	own     trace.Traffic
-	traffic *trace.Traffic // in the device's mirror if there is one, else own, apart from other lanes' memory
 	reports unreachable.Reader
 	taken   inbox // out of inbox
 
@@ -84,9 +83,6 @@ func (l *packetLane) machine(q *QP) machine.Machine {
 	q.packets, q.PutGRH, q.Traffic = l, l.putGRH, l.traffic
 	return idle{q}
 }
-
-// carried implements carrier.
-func (l *packetLane) carried() trace.Traffic { return *l.traffic }
 
 // turn implements carrier.
 func (l *packetLane) turn(now time.Duration, q *QP) (packets int, more bool) {

@@ -47,10 +47,10 @@ func (p *PD) remove(n *int) {
 }
 
 // AllocPD makes a protection domain of this process.
-func (d *Device) AllocPD() (*PD, error) { return d.AllocPDFor(object.Owner{}) }
+func (d *Device) AllocPD() (*PD, error) { return AllocPDFor(d, object.Owner{}) }
 
 // AllocPDFor makes a protection domain of a program. Tools see the owner of it and its objects.
-func (d *Device) AllocPDFor(owner object.Owner) (*PD, error) {
+func AllocPDFor(d *Device, owner object.Owner) (*PD, error) {
 	if err := d.add(&d.counts.PD, 1); err != nil {
 		return nil, err
 	}

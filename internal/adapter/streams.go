@@ -36,7 +36,6 @@ type streamLane struct {
 	lane
 	streams *stream.Set
 	own     trace.Traffic
-	traffic *trace.Traffic // as in packetLane
 }
 
 var _ carrier = (*streamLane)(nil)
@@ -56,9 +55,6 @@ func (l *streamLane) machine(q *QP) machine.Machine {
 	q.Traffic = l.traffic
 	return stream.NewQP(&q.Port, q.Recv, &q.entry)
 }
-
-// carried implements carrier.
-func (l *streamLane) carried() trace.Traffic { return *l.traffic }
 
 // turn implements carrier: the queue pair's stream sends.
 func (*streamLane) turn(now time.Duration, q *QP) (packets int, more bool) {

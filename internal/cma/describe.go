@@ -15,16 +15,16 @@ func (m *Manager) Describe(dev *adapter.Device) map[*ID]object.ID {
 	all := make(map[*ID]object.ID)
 	if d := m.devices[dev]; d != nil {
 		for id := range d.ids {
-			all[id] = id.describe()
+			all[id] = describe(id)
 		}
 	}
 	for id := range m.wildcards {
-		all[id] = id.describe()
+		all[id] = describe(id)
 	}
 	return all
 }
 
-func (id *ID) describe() object.ID {
+func describe(id *ID) object.ID {
 	o := object.ID{
 		Number: uint32(id.seq), Type: id.kind.String(), State: id.state.String(), PortSpace: id.space.String(),
 		Bound: id.dev != nil, Source: id.local, Peer: id.remote,

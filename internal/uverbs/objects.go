@@ -17,8 +17,8 @@ import (
 	"softrdma/internal/uverbs/device"
 )
 
-// A describer is a service of a file with objects of programs.
-type describer interface{ Describe() object.Context }
+// An owner is a service of a file with objects of programs.
+type owner interface{ Owner() object.Owner }
 
 // ownObjects describes the objects that this process has on a device, for users whom allow returns
 // true for, and the ids of all programs.
@@ -33,8 +33,8 @@ func (s *Server) ownObjects(d *device.Device, allow func(uid uint32) bool) objec
 			continue
 		}
 		f.Inspect(func(x client.Service) {
-			if x, ok := x.(describer); ok {
-				c := x.Describe()
+			if x, ok := x.(owner); ok {
+				c := object.Context{Owner: x.Owner()}
 				l.Contexts, seen[c.Context] = append(l.Contexts, c), true
 			}
 		})

@@ -73,7 +73,7 @@ func (x *context) newCQ(c *command, q *uapi.ExCreateCQ) (*cq, uapi.MmInfo, error
 	}
 	var at uapi.MmInfo
 	o.ring, at, err = x.provider.completions(depth).place(x, func(r *queue.CompletionRing) (err error) {
-		o.a, err = x.dev.Adapter.CreateCQFor(x.owner(), r, ch)
+		o.a, err = x.dev.Adapter.CreateCQFor(x.Owner(), r, ch)
 		return err
 	})
 	if err != nil {

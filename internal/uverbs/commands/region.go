@@ -21,7 +21,7 @@ func (p *pd) destroy() error { return p.a.Dealloc() }
 func (p *pd) kind() kind     { return kindPD }
 
 func (x *context) allocPD(c *command) error {
-	a, err := x.dev.Adapter.AllocPDFor(x.owner())
+	a, err := adapter.AllocPDFor(x.dev.Adapter, x.Owner())
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ const maxAlternatives = 8
 // address.
 func Candidates(addr netip.Addr, protocol Protocol) []string {
 	if protocol.IWARP() {
-		return []string{IWARPPrefix + addr.String()}
+		return []string{iwarpPrefix + addr.String()}
 	}
 	names := []string{protocol.prefix() + addr.String()}
 	if addr.Is4() && addr.IsLoopback() {

@@ -104,11 +104,11 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, erro
 			return Device{}, err
 		}
 	}
-	if err := checkIWARPFlags(cmd, strings.HasPrefix(name, IWARPPrefix)); err != nil {
+	if err := checkIWARPFlags(cmd, strings.HasPrefix(name, iwarpPrefix)); err != nil {
 		return Device{}, err
 	}
 	if cfg.TLS != nil {
-		cfg.TLSRefused = ReportRefused(cmd.ErrOrStderr())
+		cfg.TLSRefused = reportRefused(cmd.ErrOrStderr())
 	}
 	applyIWARPFlags(cmd, &cfg)
 	cfg.KeepReasons = cfg.KeepReasons || FlagText(cmd, KeepReasonsFlag) == "true"
@@ -208,7 +208,7 @@ func captureDevice(cmd *cobra.Command, dev *verbs.Device) (file string, end func
 	return path, sync.OnceValue(func() error {
 		err := errors.Join(c.Close(), f.Close())
 		if err != nil {
-			err = OutputFailed(fmt.Errorf("--%s: incomplete capture: %w", PcapFlag, err))
+			err = outputFailed(fmt.Errorf("--%s: incomplete capture: %w", PcapFlag, err))
 		}
 		return err
 	}), nil

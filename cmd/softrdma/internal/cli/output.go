@@ -19,8 +19,8 @@ var outputFailure struct {
 	err error
 }
 
-// OutputFailed records an output error and returns it.
-func OutputFailed(err error) error {
+// outputFailed records an output error and returns it.
+func outputFailed(err error) error {
 	outputFailure.Lock()
 	defer outputFailure.Unlock()
 	if outputFailure.err == nil {
@@ -47,7 +47,7 @@ type checkedOutput struct{ *os.File }
 func (o checkedOutput) Write(b []byte) (int, error) {
 	n, err := o.File.Write(b)
 	if err != nil {
-		err = OutputFailed(err)
+		err = outputFailed(err)
 	}
 	return n, err
 }

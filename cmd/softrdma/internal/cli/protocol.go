@@ -22,7 +22,7 @@ const (
 
 // The prefixes of the names of devices with other protocols than RoCE v2, see verbs.Open.
 const (
-	IWARPPrefix  = ProtocolIWARP + ":"
+	iwarpPrefix  = ProtocolIWARP + ":"
 	RoCEv1Prefix = ProtocolRoCEv1 + ":"
 
 	InfiniBandPrefix = protocolInfiniBand + ":" // a port of a fabric: ib:FABRIC/NODE:PORT
@@ -31,7 +31,7 @@ const (
 // SplitProtocol splits a device name into the prefix of its protocol, "" for RoCE v2, and
 // the rest.
 func SplitProtocol(name string) (prefix, rest string) {
-	for _, prefix := range []string{IWARPPrefix, RoCEv1Prefix, InfiniBandPrefix} {
+	for _, prefix := range []string{iwarpPrefix, RoCEv1Prefix, InfiniBandPrefix} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok {
 			return prefix, rest
 		}

@@ -149,7 +149,7 @@ func ownCertificate(out io.Writer, file, keyFile string) (tls.Certificate, error
 // device that reaches the peer, for a server the best one.
 func chooseIWARPDevice(ctx context.Context, peer string) (string, error) {
 	if peer == "" {
-		return IWARPPrefix, nil
+		return iwarpPrefix, nil
 	}
 	d := rdmacm.Dialer{Protocol: verbs.IWARP}
 	e, err := d.Resolve(ctx, peer)

@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// ReportRefused returns a function that prints which peers failed in their TLS
+// reportRefused returns a function that prints which peers failed in their TLS
 // handshake with this process, and why. A throttle limits the number of lines,
 // because any host on the network can cause them.
-func ReportRefused(out io.Writer) func(netip.AddrPort, error) {
+func reportRefused(out io.Writer) func(netip.AddrPort, error) {
 	t := &Throttle{Print: func(line string) { fmt.Fprintln(out, "softrdma:", line) }}
 	return func(peer netip.AddrPort, err error) { t.Printf("refused %v: %s", peer, OneLine(err)) }
 }

@@ -15,7 +15,7 @@ import (
 // Many refused peers cause few lines.
 func TestReportRefusedLimitsLines(t *testing.T) {
 	var out strings.Builder
-	tell := ReportRefused(&out)
+	tell := reportRefused(&out)
 	for range throttleLines {
 		tell(netip.MustParseAddrPort("192.0.2.1:7"), errors.New("why\nnot"))
 	}
