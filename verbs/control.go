@@ -1,6 +1,8 @@
 package verbs
 
 import (
+	"time"
+
 	"softrdma/internal/adapter"
 	"softrdma/internal/control"
 	"softrdma/internal/object"
@@ -35,7 +37,7 @@ func (d controlled) Info() control.Info {
 	p := d.QueryPort()
 	i := control.Info{
 		Protocol: d.protocol.String(), Address: d.Addr().String(), Device: d.Name(), State: "down", MTU: p.ActiveMTU,
-		GUID: GUID(d.guid).String(), Objects: object.Counts(d.Counts()), Counters: make(map[string]uint64),
+		GUID: GUID(d.guid).String(), Objects: object.Counts(d.Counts()), Counters: make(map[string]uint64), Time: time.Now(),
 	}
 	if p.Active {
 		i.State = "active"

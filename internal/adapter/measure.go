@@ -1,11 +1,14 @@
 package adapter
 
-import "softrdma/internal/machine"
+import (
+	"softrdma/internal/machine"
+	"softrdma/internal/object"
+)
 
 // A Measured is what a queue pair has measured on its path.
 type Measured struct {
 	QPN uint32
-	machine.Measurements
+	object.Measurements
 }
 
 // Measure appends what reliable connections have measured, of each lane those of at most limit queue

@@ -1,8 +1,10 @@
 package adapter
 
 import (
+	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/object"
+	"softrdma/internal/qp"
 )
 
 // A numbered has the objects of one kind, which it numbers from 1. The device's mutex guards it. The
@@ -85,6 +87,10 @@ func (q *QP) described() object.QP {
 	}
 	if q.Recv != nil {
 		o.Receives = q.Recv.Len()
+	}
+	if m, ok := q.m.(machine.Measurer); ok && a.State >= qp.RTR && a.State != qp.Err {
+		measured := m.Measure()
+		o.Measured = &measured
 	}
 	return o
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"syscall"
 )
 
@@ -64,16 +65,22 @@ func Processes(ctx context.Context) (all []Answer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range sockets {
-		a := Answer{Socket: s}
-		switch e := s.Ask(ctx, http.MethodGet, "/v1/process", nil, &a.Process); {
+	answers, failures := make([]Answer, len(sockets)), make([]error, len(sockets))
+	var asking sync.WaitGroup
+	for i, s := range sockets { // at once: one that does not answer delays no other
+		answers[i].Socket = s
+		asking.Go(func() { failures[i] = s.Ask(ctx, http.MethodGet, "/v1/process", nil, &answers[i].Process) })
+	}
+	asking.Wait()
+	for i, e := range failures {
+		switch {
 		case errors.Is(e, syscall.ECONNREFUSED):
-			_ = os.Remove(s.Path) // by an ended process
+			_ = os.Remove(sockets[i].Path) // by an ended process
 		case errors.Is(e, os.ErrNotExist):
 		case e != nil:
 			err = errors.Join(err, e)
 		default:
-			all = append(all, a)
+			all = append(all, answers[i])
 		}
 	}
 	return all, err

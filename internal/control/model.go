@@ -2,6 +2,7 @@ package control
 
 import (
 	"io"
+	"time"
 
 	"softrdma/faults"
 	"softrdma/internal/object"
@@ -33,6 +34,7 @@ type Info struct {
 	Sent     uint64            `json:"sent_bytes"` // of payload
 	Received uint64            `json:"received_bytes"`
 	Counters map[string]uint64 `json:"counters"` // reasons that were given, and how often
+	Time     time.Time         `json:"time"`     // when the bytes and the counters were read
 }
 
 // A Device is what a process answers for. Its methods may be called from any goroutine, also while the

@@ -1,15 +1,8 @@
 package machine
 
-import "time"
+import "softrdma/internal/object"
 
-// A Measurer is a Machine of reliable connections.
+// A Measurer is a Machine of reliable connections. Measure says what it knows about the path to its peer.
 type Measurer interface {
-	Measure() Measurements
-}
-
-// Measurements are what a machine knows about the path to its peer.
-type Measurements struct {
-	Acknowledged uint32        // sequence number before which the peer has acknowledged all packets
-	RoundTrip    time.Duration // the latest, 0 if there was none
-	Window       int           // bytes that may be in flight
+	Measure() object.Measurements
 }

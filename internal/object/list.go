@@ -72,6 +72,8 @@ type QP struct {
 	RQPSN    uint32 `json:"rq_psn"`
 	Sends    int    `json:"sends"`    // requests that are not complete
 	Receives int    `json:"receives"` // of its own receive queue
+
+	Measured *Measurements `json:"measured,omitempty"` // nil unless it is a reliable connection that has had a packet
 }
 
 // A Region describes a memory region or window.

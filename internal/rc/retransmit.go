@@ -46,6 +46,7 @@ func (r *recovery) retransmit(now time.Duration, out *machine.Out) bool {
 		}
 	}
 	r.q.c.Refuse(reason.Detail{Reason: reason.PacketRepeated, Expected: seq.Detail(r.una), Found: seq.Detail(h.First)})
+	r.retry.all++
 	b.SentAgain(now, h.First, h.First+n, r.nxt)
 	if b.Lost == 0 {
 		out.AckReq = true

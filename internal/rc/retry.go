@@ -16,6 +16,7 @@ type retry struct {
 	retries uint8         // retransmissions without progress
 	implied bool          // one of them was for an implied NAK
 	certain bool          // the peer said that it did not take what is being sent again
+	all     uint32        // decisions to send packets again
 }
 
 // armAckTimer starts the acknowledgement timer. The first wait is the timeout of the
@@ -122,6 +123,7 @@ func (r *recovery) retransmitAll(d reason.Detail) {
 		return
 	}
 	r.retry.retries++
+	r.retry.all++
 	r.goBack()
 }
 

@@ -39,6 +39,7 @@ func (r *recovery) notReady(now time.Duration, s ib.Syndrome) {
 		}
 		r.rnr.retries++
 	}
+	r.retry.all++
 	r.goBack()
 	r.rnr.until = now + s.RNRTimer()
 }
