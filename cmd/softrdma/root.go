@@ -28,6 +28,7 @@ import (
 	"softrdma/cmd/softrdma/internal/rcopy"
 	"softrdma/cmd/softrdma/internal/rping"
 	"softrdma/cmd/softrdma/internal/run"
+	"softrdma/cmd/softrdma/internal/top"
 )
 
 const rootLong = `softrdma provides RDMA over any network adapter, without RDMA hardware, kernel
@@ -51,6 +52,7 @@ const rootExample = `  softrdma devices                       list the devices o
                                          ping a host that runs ibv_rc_pingpong
   softrdma rping -c -a HOST -C 10        ping rping -s of librdmacm or softrdma
   softrdma cat -l 7000                   netcat over RDMA: wait for a peer
+  softrdma top                           show what the devices of all programs do
   softrdma capture ping.pcapng           show packets, and what is wrong with them
   softrdma explain RNR                   explain a status or a reason`
 
@@ -77,7 +79,7 @@ func newRootCommand() *cobra.Command {
 		perf.NewCommand(),
 		rping.NewCommand(), rcopy.NewCommand(), cat.NewCommand(),
 		exec.NewCommand(), exec.NewEnvCommand(), daemon.NewCommand(), run.NewCommand(),
-		fault.NewCommand(), cdi.NewCommand(),
+		top.NewCommand(), fault.NewCommand(), cdi.NewCommand(),
 		fabric.NewCommand(), kubernetes.NewCommand(),
 		demo.NewCommand(),
 		capture.NewCommand(),

@@ -34,14 +34,6 @@ var (
 	objects  = describe("objects", "Objects that exist now, by their kind.", "kind")
 )
 
-// causes are the causes of retransmissions, and the reasons that count them.
-var causes = map[string][]reason.Reason{
-	"loss":         {reason.PacketRepeated},
-	"sequence_nak": {reason.NAKSequence},
-	"rnr_nak":      {reason.NAKNotReady},
-	"timeout":      {reason.AckTimeout},
-}
-
 // Describe implements prometheus.Collector.
 func (x *Exporter) Describe(c chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
@@ -87,7 +79,7 @@ func (d *device) collect(c chan<- prometheus.Metric) {
 	for r, n := range all {
 		count(refusals, n, r.String())
 	}
-	for cause, of := range causes {
+	for cause, of := range reason.Retransmissions {
 		var n uint64
 		for _, r := range of {
 			n += all[r]

@@ -6,7 +6,7 @@ import "time"
 // connection, and begin again after their largest value, so tools use differences.
 type Measurements struct {
 	Acknowledged  uint32        `json:"acknowledged,omitempty"`       // sequence number before which the peer has acknowledged all packets, also those of READ responses
-	Bytes         uint32        `json:"acknowledged_bytes,omitempty"` // of acknowledged packets with headers, without READ responses
+	Bytes         uint32        `json:"acknowledged_bytes,omitempty"` // of acknowledged requests: payload, and 64 for the headers of each packet
 	Expected      uint32        `json:"expected_psn,omitempty"`       // ePSN, of the peer's next request: 24 bits
 	InFlight      uint32        `json:"in_flight,omitempty"`          // PSNs that were sent and are not acknowledged
 	RoundTrip     time.Duration `json:"round_trip_ns,omitempty"`      // the latest, 0 if there was none

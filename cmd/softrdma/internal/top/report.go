@@ -1,0 +1,186 @@
+package top
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"softrdma/internal/control"
+	"softrdma/internal/object"
+	"softrdma/internal/reason"
+)
+
+// A report is a sample with what has changed since the one before.
+type report struct {
+	Time      time.Time       `json:"time"`
+	Seconds   float64         `json:"seconds,omitempty"` // since the sample before
+	Processes []processReport `json:"processes"`
+	Errors    []string        `json:"errors,omitempty"` // of programs that did not answer
+}
+
+// A processReport is a program.
+type processReport struct {
+	PID     int            `json:"pid"`
+	Program string         `json:"program"`
+	Args    []string       `json:"args"`
+	Devices []deviceReport `json:"devices"`
+}
+
+// A deviceReport is a device.
+type deviceReport struct {
+	control.Info
+	Retransmissions uint64         `json:"retransmissions"` // decisions to send packets again
+	Rates           *deviceRates   `json:"rates,omitempty"` // nil if the device is new
+	Reasons         []reasonReport `json:"reasons"`         // the most frequent of the last interval first
+	QPs             []qpReport     `json:"queue_pairs"`
+
+	socket  control.Socket
+	program string
+}
+
+// deviceRates are a second's share of what the device has counted since the sample before.
+type deviceRates struct {
+	Sent            float64 `json:"sent_bytes"` // of payload
+	Received        float64 `json:"received_bytes"`
+	Retransmissions float64 `json:"retransmissions"`
+	Reasons         float64 `json:"reasons"` // all together
+}
+
+// A reasonReport is how often a reason was given.
+type reasonReport struct {
+	Name  string  `json:"name"`
+	Count uint64  `json:"count"`
+	Rate  float64 `json:"rate"` // a second
+}
+
+// A qpReport is a queue pair.
+type qpReport struct {
+	object.QP
+	Rates *qpRates `json:"rates,omitempty"` // nil if the queue pair is new, or no reliable connection
+
+	of *deviceReport
+}
+
+// qpRates are a second's share of what the queue pair has counted since the sample before.
+type qpRates struct {
+	SentBytes       float64 `json:"sent_bytes"`       // payload that was acknowledged
+	SentPackets     float64 `json:"sent_packets"`     // acknowledged, or responses of READs
+	ReceivedPackets float64 `json:"received_packets"` // requests of the peer
+	Retransmissions float64 `json:"retransmissions"`
+}
+
+// compare reports what a sample shows. before may be nil.
+func compare(before, now *sample) *report {
+	r := &report{Time: now.at, Processes: []processReport{}, Errors: unanswered(now.failed)}
+	if before != nil {
+		r.Seconds = now.at.Sub(before.at).Seconds()
+	}
+	for _, p := range now.processes {
+		x := processReport{PID: p.Process.PID, Program: p.Program, Args: p.Args, Devices: make([]deviceReport, len(p.devices))}
+		for i, d := range p.devices {
+			x.Devices[i].fill(before.find(p.Socket, d.Name), d)
+			x.Devices[i].socket, x.Devices[i].program = p.Socket, p.Program
+		}
+		r.Processes = append(r.Processes, x)
+	}
+	return r
+}
+
+// find returns a device, nil if the sample does not have it.
+func (s *sample) find(socket control.Socket, name string) *device {
+	if s == nil {
+		return nil
+	}
+	for _, p := range s.processes {
+		if p.Socket == socket {
+			if i := slices.IndexFunc(p.devices, func(d device) bool { return d.Name == name }); i >= 0 {
+				return &p.devices[i]
+			}
+		}
+	}
+	return nil
+}
+
+// fill reports a device. before may be nil. A device whose counters have decreased is another one.
+func (r *deviceReport) fill(before *device, now device) {
+	r.Info, r.Retransmissions, r.Reasons, r.QPs = now.Info, again(now.Counters), []reasonReport{}, make([]qpReport, len(now.qps))
+	seconds := 0.0
+	if before != nil {
+		seconds = now.Time.Sub(before.Time).Seconds()
+	}
+	if seconds <= 0 || now.GUID != before.GUID || now.Sent < before.Sent || now.Received < before.Received {
+		before = nil
+	}
+	known := make(map[uint32]*object.QP)
+	sent := 0.0
+	if before != nil {
+		sent = float64(now.Sent - before.Sent)
+		r.Rates = &deviceRates{Sent: sent / seconds, Received: float64(now.Received-before.Received) / seconds}
+		for i := range before.qps {
+			known[before.qps[i].Number] = &before.qps[i]
+		}
+	}
+	for name, n := range now.Counters {
+		x := reasonReport{Name: name, Count: n}
+		if before != nil {
+			x.Rate = float64(n-min(n, before.Counters[name])) / seconds
+			r.Rates.Reasons += x.Rate
+		}
+		r.Reasons = append(r.Reasons, x)
+	}
+	sortReasons(r.Reasons)
+	if before != nil {
+		r.Rates.Retransmissions = float64(r.Retransmissions-min(r.Retransmissions, again(before.Counters))) / seconds
+	}
+	for i, q := range now.qps {
+		r.QPs[i] = qpReport{QP: q, Rates: measured(known[q.Number], &q, seconds, sent), of: r}
+	}
+}
+
+// sortReasons puts the most frequent of the last interval first.
+func sortReasons(all []reasonReport) {
+	slices.SortFunc(all, func(a, b reasonReport) int {
+		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// again returns how often a device has decided to send packets again.
+func again(counters map[string]uint64) (n uint64) {
+	for of := range maps.Values(reason.Retransmissions) {
+		for _, r := range of {
+			n += counters[r.String()]
+		}
+	}
+	return n
+}
+
+const (
+	header = 64      // bytes that the headers of a packet count
+	psns   = 1 << 24 // packet sequence numbers
+)
+
+// measured returns the rates of a queue pair, of whose device so many bytes were sent in the interval.
+// before may be nil.
+func measured(before, now *object.QP, seconds, sent float64) *qpRates {
+	if before == nil || before.Measured == nil || now.Measured == nil || before.SQPSN != now.SQPSN || before.RQPSN != now.RQPSN {
+		return nil // new, or connected anew
+	}
+	a, b := before.Measured, now.Measured
+	packets := float64(b.Acknowledged - a.Acknowledged)
+	return &qpRates{
+		SentPackets:     packets / seconds,
+		SentBytes:       max(whole(b.Bytes-a.Bytes, min(packets*float64(now.PathMTU+header), sent+packets*header))-packets*header, 0) / seconds,
+		ReceivedPackets: float64((b.Expected-a.Expected)%psns) / seconds,
+		Retransmissions: float64(b.Retransmitted-a.Retransmitted) / seconds,
+	}
+}
+
+// whole returns the largest number up to a limit with these lowest 32 bits.
+func whole(low uint32, limit float64) float64 {
+	n := float64(low)
+	if limit > n {
+		n += float64(uint64((limit-n)/(1<<32))) * (1 << 32)
+	}
+	return n
+}

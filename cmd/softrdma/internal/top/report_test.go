@@ -1,0 +1,115 @@
+package top
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"softrdma/internal/control"
+	"softrdma/internal/object"
+)
+
+// sampleAt returns a sample of a WRITE over the network and of a pair that only waits, n seconds after
+// the first.
+func sampleAt(n int) *sample {
+	at := time.Date(2026, 11, 29, 12, 0, n, 0, time.UTC)
+	u := uint64(n)
+	connection := func(number, peer uint32, to string, m object.Measurements) object.QP {
+		return object.QP{
+			Number: number, Type: "RC", State: "RTS", PD: 1, SendCQ: 1, RecvCQ: 1, Peer: to + ":4791", PeerQP: peer, PathMTU: 4096, SQPSN: 100,
+			RQPSN: 200, Sends: 16, Measured: &m,
+		}
+	}
+	info := func(name string, counters map[string]uint64, sent, received uint64) control.Info {
+		return control.Info{
+			Name: name, Protocol: "RoCE v2", Address: name + ":4791", Device: "lo", State: "active", MTU: 4096, GUID: "1", Counters: counters,
+			Sent: sent, Received: received, Time: at,
+		}
+	}
+	program := func(pid int, name string, devices ...device) process {
+		return process{control.Answer{Socket: control.Socket{PID: pid}, Process: control.Process{PID: pid, Program: name}}, devices}
+	}
+	const packets, second = 500_000, 500_000 * 4096
+	return &sample{at: at, processes: []process{
+		program(4711, "ib_write_bw", device{
+			info("192.0.2.17", map[string]uint64{"PACKET_REPEATED": 12 * u, "ACK_TIMEOUT": 1}, second*u, 0),
+			[]object.QP{
+				connection(0x2a, 0x1f, "192.0.2.18", object.Measurements{
+					Acknowledged: uint32(packets * u), Bytes: uint32(packets * (4096 + 64) * u), Expected: 200, InFlight: 32,
+					RoundTrip: 42100 * time.Nanosecond, Window: 128 << 10, Retransmitted: uint32(12*n + 1),
+				}),
+				{Number: 0x2b, Type: "UD", State: "RTS", PD: 1, SendCQ: 1, RecvCQ: 1, PathMTU: 4096},
+			},
+		}),
+		program(4712, "server", device{
+			info("192.0.2.18", map[string]uint64{}, 0, second*u),
+			[]object.QP{connection(0x1f, 0x2a, "192.0.2.17", object.Measurements{Expected: uint32(1<<24-5+packets*u) % (1 << 24), Window: 128 << 10})},
+		}),
+	}}
+}
+
+func TestRatesAreDifferencesOverTheMeasuredTime(t *testing.T) {
+	r := compare(sampleAt(1), sampleAt(3))
+	if r.Seconds != 2 || len(r.Processes) != 2 {
+		t.Fatalf("%+v", r)
+	}
+	d := r.Processes[0].Devices[0]
+	if *d.Rates != (deviceRates{Sent: 500_000 * 4096, Retransmissions: 12, Reasons: 12}) || d.Retransmissions != 37 {
+		t.Errorf("%+v, %d retransmissions", d.Rates, d.Retransmissions)
+	}
+	if d.Reasons[0] != (reasonReport{"PACKET_REPEATED", 36, 12}) || d.Reasons[1] != (reasonReport{"ACK_TIMEOUT", 1, 0}) {
+		t.Errorf("%+v", d.Reasons)
+	}
+	// 4.16 GB in two seconds, of which the queue pair has counted the lowest 32 bits.
+	if *d.QPs[0].Rates != (qpRates{SentBytes: 500_000 * 4096, SentPackets: 500_000, Retransmissions: 12}) || d.QPs[1].Rates != nil {
+		t.Errorf("%+v, %+v", d.QPs[0].Rates, d.QPs[1].Rates)
+	}
+	if q := r.Processes[1].Devices[0].QPs[0]; *q.Rates != (qpRates{ReceivedPackets: 500_000}) {
+		t.Errorf("%+v", q.Rates)
+	}
+}
+
+func TestNewDevicesAndConnectionsHaveNoRates(t *testing.T) {
+	before, now := sampleAt(1), sampleAt(2)
+	now.processes[0].devices[0].qps[0].SQPSN++   // connected anew
+	now.processes[1].devices[0].Info.GUID = "17" // opened anew
+	r := compare(before, now)
+	if d := r.Processes[0].Devices[0]; d.Rates == nil || d.QPs[0].Rates != nil {
+		t.Errorf("%+v", d)
+	}
+	if d := r.Processes[1].Devices[0]; d.Rates != nil {
+		t.Errorf("%+v", d)
+	}
+	if r := compare(nil, now); r.Seconds != 0 || r.Processes[0].Devices[0].Rates != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestProgramsThatDoNotAnswerAreNamed(t *testing.T) {
+	s := &sample{failed: errors.Join(fmt.Errorf("process 7: %w", errors.New("x")), errors.Join(errors.New("process 8: y")))}
+	if r := compare(nil, s); len(r.Errors) != 2 || r.Errors[0] != "process 7: x" || r.Errors[1] != "process 8: y" {
+		t.Errorf("%q", r.Errors)
+	}
+}
+
+func TestFiguresFitTheirColumns(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.04: "0", 0.5: "0.5", 7.46: "7.5", 9.96: "10", 12: "12", 999.4: "999", 999.6: "1.00k", 9994: "9.99k", 9996: "10.0k",
+		1.234e6: "1.23M", 99.96e9: "100G", 3.05e12: "3.05T",
+	} {
+		if got := count(v); got != want || len(got) > 5 {
+			t.Errorf("%v: found %q, expected %q", v, got, want)
+		}
+	}
+	for n, want := range map[int]string{0: "0", 999: "999", 4096: "4Ki", 128 << 10: "128Ki", 3 << 19: "1.5Mi", 1 << 30: "1Gi"} {
+		if got := size(n); got != want || len(got) > 5 {
+			t.Errorf("%v: found %q, expected %q", n, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{0: "-", 1: "0.0µs", 42100: "42.1µs", 99960: "100µs", 999600: "1.0ms", 1500 * time.Millisecond: "1.5s"} {
+		if got := trip(d); got != want {
+			t.Errorf("%v: found %q, expected %q", d, got, want)
+		}
+	}
+}
