@@ -49,6 +49,9 @@ func (d controlled) Info() control.Info {
 	return i
 }
 
+// Follow implements control.Device.
+func (d controlled) Follow() control.Follower { return adapter.Follow(d.local) }
+
 // Objects implements control.Device.
 func (d controlled) Objects() object.List {
 	if e := registry.Of(d.Device); e != nil {

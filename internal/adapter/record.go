@@ -51,6 +51,37 @@ func (d *Device) Records() (all []recorder.Record, lost uint64, now time.Duratio
 	return recorder.Merge(all), lost, d.clock()
 }
 
+// A Follower reads what happens to the queue pairs of a device, from the flight recorder. One goroutine
+// may use it. It costs the device nothing while it is not used.
+type Follower struct {
+	dev      *Device
+	refusals [2]recorder.Cursor
+	lanes    map[*lane]*recorder.Cursor
+}
+
+// Follow returns a Follower that begins with what happens from now on.
+func Follow(d *Device) *Follower {
+	f := &Follower{dev: d, lanes: make(map[*lane]*recorder.Cursor)}
+	f.Next()
+	return f
+}
+
+// Next returns the refusals, changes of state and failed completions since the last call, the oldest first,
+// how many of them are lost because the recorder keeps few, and the time of the clock by which they are.
+func (f *Follower) Next() (all []recorder.Record, lost uint64, now time.Duration) {
+	all, lost = f.dev.refusals.Since(&f.refusals)
+	f.dev.locked(func(l *lane) {
+		c := f.lanes[l]
+		if c == nil {
+			c = new(recorder.Cursor)
+			f.lanes[l] = c
+		}
+		of, n := l.recorder.Since(c)
+		all, lost = append(all, of...), lost+n
+	})
+	return recorder.Merge(all), lost, f.dev.clock()
+}
+
 // Peers returns where the connected queue pairs' packets go.
 func (d *Device) Peers() map[uint32]qp.Endpoint {
 	peers := make(map[uint32]qp.Endpoint)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"sync"
 	"syscall"
@@ -20,27 +21,12 @@ const maxReply = 256 << 20
 // Ask sends a request to the process of a socket, with the body in if it is not nil, and reads the
 // reply into out, a pointer for JSON or an io.Writer for the bytes. An error of the process has its text.
 func (s Socket) Ask(ctx context.Context, method, path string, in []byte, out any) error {
-	t := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", s.Path)
-	}}
-	defer t.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(ctx, method, "http://process"+path, bytes.NewReader(in))
+	reply, err := s.open(ctx, method, path, in)
 	if err != nil {
 		return err
 	}
-	a, err := (&http.Client{Transport: t}).Do(r)
-	if err != nil {
-		return fmt.Errorf("process %d: %w", s.PID, err)
-	}
-	defer a.Body.Close()
-	body := io.LimitReader(a.Body, maxReply)
-	if a.StatusCode != http.StatusOK {
-		var refusal struct{ Error string }
-		if json.NewDecoder(body).Decode(&refusal) != nil || refusal.Error == "" {
-			refusal.Error = a.Status
-		}
-		return fmt.Errorf("process %d: %s", s.PID, refusal.Error)
-	}
+	defer reply.Close()
+	body := io.LimitReader(reply, maxReply)
 	if w, ok := out.(io.Writer); ok {
 		_, err = io.Copy(w, body)
 	} else {
@@ -50,6 +36,49 @@ func (s Socket) Ask(ctx context.Context, method, path string, in []byte, out any
 		return fmt.Errorf("process %d: %w", s.PID, err)
 	}
 	return nil
+}
+
+// Events calls f with what happens to a device from now on, until the context ends, the device closes or
+// f returns an error. Only the latter is returned, and that the process or the device is not there.
+func (s Socket) Events(ctx context.Context, device string, f func(Event) error) error {
+	reply, err := s.open(ctx, http.MethodGet, "/v1/devices/"+url.PathEscape(device)+"/events", nil)
+	if err != nil {
+		return err
+	}
+	defer reply.Close()
+	for d := json.NewDecoder(reply); ; {
+		var e Event
+		if d.Decode(&e) != nil {
+			return nil
+		}
+		if err := f(e); err != nil {
+			return err
+		}
+	}
+}
+
+// open sends a request and returns the reply's body.
+func (s Socket) open(ctx context.Context, method, path string, in []byte) (io.ReadCloser, error) {
+	t := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", s.Path)
+	}}
+	r, err := http.NewRequestWithContext(ctx, method, "http://process"+path, bytes.NewReader(in))
+	if err != nil {
+		return nil, err
+	}
+	a, err := (&http.Client{Transport: t}).Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("process %d: %w", s.PID, err)
+	}
+	if a.StatusCode == http.StatusOK {
+		return a.Body, nil
+	}
+	defer a.Body.Close()
+	var refusal struct{ Error string }
+	if json.NewDecoder(io.LimitReader(a.Body, maxReply)).Decode(&refusal) != nil || refusal.Error == "" {
+		refusal.Error = a.Status
+	}
+	return nil, fmt.Errorf("process %d: %s", s.PID, refusal.Error)
 }
 
 // An Answer is what a process says of itself.

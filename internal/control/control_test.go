@@ -11,14 +11,23 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"softrdma/faults"
 	"softrdma/internal/object"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/recorder"
 )
 
 // A fake is a device with rules of faults.
-type fake struct{ x *faults.Injector }
+type fake struct {
+	x      *faults.Injector
+	record recorder.Recorder
+	mu     sync.Mutex // guards record
+}
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
@@ -26,18 +35,41 @@ func newFake(t *testing.T) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fake{x}
+	return &fake{x: x}
 }
 
 func (f *fake) Info() Info { return Info{Protocol: "RoCE v2", Counters: map[string]uint64{"X": 7}} }
 func (f *fake) Objects() object.List {
 	return object.List{QPs: []object.QP{{Number: 17, State: "RTS"}}}
 }
+func (f *fake) Follow() Follower              { return &fakeFollower{of: f} }
 func (f *fake) Faults() *faults.Injector      { return f.x }
 func (f *fake) WriteRecord(w io.Writer) error { _, err := io.WriteString(w, "a record\n"); return err }
 func (f *fake) WriteRecordCapture(w io.Writer) error {
 	_, err := w.Write([]byte{10, 13, 13, 10})
 	return err
+}
+
+// A fakeFollower reads what a test has recorded.
+type fakeFollower struct {
+	of *fake
+	at recorder.Cursor
+}
+
+func (f *fakeFollower) Next() (all []recorder.Record, lost uint64, now time.Duration) {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	all, lost = f.of.record.Since(&f.at)
+	return all, lost, 0
+}
+
+// happened records changes of state.
+func (f *fake) happened(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range n {
+		f.record.Add(recorder.Record{Kind: recorder.State, QPN: 17, From: uint8(qp.RTS), To: uint8(qp.Err), Detail: reason.Detail{Reason: reason.AckTimeout}})
+	}
 }
 
 // answering makes this process answer for devices in a directory of the test.

@@ -6,6 +6,7 @@ import (
 
 	"softrdma/faults"
 	"softrdma/internal/object"
+	"softrdma/internal/recorder"
 )
 
 // Version is that of the routes and their JSON. Fields may be added without another version.
@@ -45,6 +46,15 @@ type Device interface {
 	Faults() *faults.Injector
 	WriteRecord(w io.Writer) error
 	WriteRecordCapture(w io.Writer) error
+
+	// Follow returns what happens to the device's queue pairs from now on. One goroutine uses it.
+	Follow() Follower
+}
+
+// A Follower reads the flight recorder: the records that are not of packets since the last call, how many
+// of them are lost, and the time of the clock by which they are.
+type Follower interface {
+	Next() (all []recorder.Record, lost uint64, now time.Duration)
 }
 
 // A Rule is a rule of faults that a device has, and how often it has hit.

@@ -22,6 +22,7 @@ func (s *server) routes() http.Handler {
 	m.HandleFunc("GET /v1/devices/{device}", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.info()) }))
 	m.HandleFunc("GET /v1/devices/{device}/objects", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.Objects()) }))
 	m.HandleFunc("GET /v1/devices/{device}/record", s.one(record))
+	m.HandleFunc("GET /v1/devices/{device}/events", s.one(events))
 	m.HandleFunc("GET /v1/devices/{device}/faults", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.faults()) }))
 	m.HandleFunc("PUT /v1/devices/{device}/faults", s.change((*faults.Injector).Set))
 	m.HandleFunc("POST /v1/devices/{device}/faults", s.change((*faults.Injector).Add))

@@ -20,6 +20,7 @@ import (
 type named struct {
 	Device
 	name string
+	gone chan struct{} // closed when the process no longer answers for the device
 }
 
 // A server answers for the devices and fabrics of a process. It listens while there are any.
@@ -51,7 +52,7 @@ func (s *server) add(name string, d Device) (remove func()) {
 	for i := 2; slices.ContainsFunc(s.devices, func(n named) bool { return n.name == name }); i++ {
 		name = fmt.Sprintf("%s-%d", base, i)
 	}
-	s.devices = append(s.devices, named{d, name})
+	s.devices = append(s.devices, named{d, name, make(chan struct{})})
 	if s.stop == nil {
 		s.stop = s.listen()
 	}
@@ -79,7 +80,13 @@ func (s *server) addFabric(f *fabric) (remove func()) {
 
 func (s *server) remove(d Device) {
 	s.mu.Lock()
-	s.devices = slices.DeleteFunc(s.devices, func(n named) bool { return n.Device == d })
+	s.devices = slices.DeleteFunc(s.devices, func(n named) bool {
+		if n.Device != d {
+			return false
+		}
+		close(n.gone)
+		return true
+	})
 	s.stopIfEmpty()
 }
 

@@ -226,6 +226,39 @@ func (r *ring) records() (all []Record, lost uint64) {
 	return slices.Concat(r.kept[at:], r.kept[:at]), r.n - ringSize
 }
 
+// A Cursor is how far a reader has read the records of a recorder that are not of packets. The zero value
+// is before the first one.
+type Cursor struct {
+	n     uint64 // records
+	count uint64 // of the last of them
+}
+
+// since returns the records after a cursor, the oldest first, and how many of them are lost, and moves
+// the cursor. The first one continues the last that was read, if that has been continued since.
+func (r *ring) since(c *Cursor) (all []Record, lost uint64) {
+	oldest := r.n - min(r.n, ringSize)
+	if c.n > oldest {
+		if x := r.kept[(c.n-1)%ringSize]; x.Count > c.count {
+			x.Time, x.Count = x.Last, x.Count-c.count
+			all = append(all, x)
+		}
+	}
+	from := max(c.n, oldest)
+	lost = from - c.n
+	for i := from; i < r.n; i++ {
+		all = append(all, r.kept[i%ringSize])
+	}
+	c.n = r.n
+	if x := r.latest(); x != nil {
+		c.count = x.Count
+	}
+	return all, lost
+}
+
+// Since returns the records after a cursor that are not of packets, the oldest first, and how many of
+// them are lost, and moves the cursor.
+func (r *Recorder) Since(c *Cursor) (all []Record, lost uint64) { return r.other.since(c) }
+
 // Refusals keeps the last refusals of a device. Any goroutine may use it.
 type Refusals struct {
 	mu      sync.Mutex
@@ -254,6 +287,16 @@ func (r *Refusals) Records() (all []Record, lost uint64) {
 	defer r.mu.Unlock()
 	all, lost = r.ring.records()
 	unknown, n := r.unknown.records()
+	return Merge(all, unknown), lost + n
+}
+
+// Since returns the refusals after two cursors, the oldest first, and how many of them are lost, and moves
+// the cursors. A refusal that continues the last record that was read is returned with the count since then.
+func (r *Refusals) Since(c *[2]Cursor) (all []Record, lost uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all, lost = r.ring.since(&c[0])
+	unknown, n := r.unknown.since(&c[1])
 	return Merge(all, unknown), lost + n
 }
 

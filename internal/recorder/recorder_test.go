@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -142,4 +143,37 @@ func TestForgedPacketsDoNotPushOutOtherRefusals(t *testing.T) {
 	if all, lost := r.Records(); len(all) != ringSize+1 || all[0].QPN != 7 || lost != 1000-ringSize {
 		t.Errorf("found %d records, %d lost, the first %+v", len(all), lost, all[0])
 	}
+}
+
+func TestCursorReadsEachRecordOnce(t *testing.T) {
+	var r Refusals
+	var c [2]Cursor
+	read := func(want string, wantLost uint64) {
+		t.Helper()
+		all, lost := r.Since(&c)
+		var got string
+		for _, x := range all {
+			got += fmt.Sprintf("%v@%d x%d ", x.Detail.Reason, x.Time, x.Count)
+		}
+		if got != want || lost != wantLost {
+			t.Errorf("found %q, %d lost; expected %q, %d lost", got, lost, want, wantLost)
+		}
+	}
+	add := func(now time.Duration, of reason.Reason) { r.Add(now, 1, reason.Detail{Reason: of}) }
+	read("", 0)
+	add(1, reason.AckTimeout)
+	add(2, reason.AckTimeout)
+	read("ACK_TIMEOUT@1 x2 ", 0)
+	read("", 0)
+	add(3, reason.AckTimeout)
+	add(4, reason.NAKSequence)
+	add(5, reason.PacketQPN)
+	read("ACK_TIMEOUT@3 x1 NAK_SEQUENCE@4 x1 PACKET_QPN@5 x1 ", 0)
+	for i := range ringSize + 3 {
+		add(time.Duration(6+i), []reason.Reason{reason.AckTimeout, reason.NAKNotReady}[i%2])
+	}
+	if all, lost := r.Since(&c); len(all) != ringSize || lost != 3 {
+		t.Errorf("%d records, %d lost", len(all), lost)
+	}
+	read("", 0)
 }

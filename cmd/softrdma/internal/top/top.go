@@ -76,6 +76,8 @@ func (c *command) run(cmd *cobra.Command) error {
 	}
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	switch {
+	case c.follow:
+		return c.runFollow(ctx, out, cmd.ErrOrStderr())
 	case c.once || c.asJSON || !cli.IsTerminal(out) || !cli.IsTerminal(os.Stdin) || !usable():
 		return c.print(ctx, out)
 	}
