@@ -63,7 +63,7 @@ const EnvironmentText = `softrdma reads these environment variables:
                           where the ranks of a job meet; softrdma run sets both
   SOFTRDMA_SAME_HOST      whether memory carries data on one host: auto, off, require
   LD_PRELOAD              is kept by softrdma exec and softrdma env, after their library
-  NO_COLOR                drawings have no colors
+  NO_COLOR                drawings and softrdma top have no colors
   NOTIFY_SOCKET           softrdma daemon says there when it serves (systemd)
   TMPDIR                  directory of the files of softrdma exec, /tmp by default
   XDG_CACHE_HOME          has the libraries of softrdma exec and softrdma env in softrdma/
@@ -82,7 +82,7 @@ const FilesText = `softrdma uses these files:
 
   $XDG_RUNTIME_DIR/softrdma/socket        of softrdma daemon, with a directory socket.d
   $XDG_RUNTIME_DIR/softrdma/fabric/NAME   of softrdma fabric up
-  $XDG_RUNTIME_DIR/softrdma/control/PID   of programs that have devices, for softrdma fault
+  $XDG_RUNTIME_DIR/softrdma/control/PID   of programs that have devices, for softrdma fault and top
   $XDG_RUNTIME_DIR/softrdma/host/         sockets of devices, for other programs on the host
   /dev/shm/softrdma-env-*                 of servers that programs of softrdma env start
   /etc/cdi/softrdma-rdma.json             of softrdma cdi generate as root
