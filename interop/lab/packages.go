@@ -38,11 +38,12 @@ var packages = []debianPackage{
 	{"python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs/__init__.py"},
 }
 
-// programs are packages of programs that run under softrdma exec alone.
+// programs are packages of programs that run under softrdma exec alone, or show what it prints.
 var programs = []debianPackage{
 	{"ucx-utils", "/usr/bin/ucx_perftest"},
 	{"openmpi-bin", "/usr/bin/mpirun.openmpi"},
 	{"libopenmpi-dev", "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h"},
+	{"tmux", "/usr/bin/tmux"},
 }
 
 // containers are packages that run containers.

@@ -48,10 +48,10 @@ var deviceColumns = []column[deviceReport]{
 
 var qpColumns = []column[qpReport]{
 	{head: "QPN", least: 8, cell: func(r *qpReport) string { return qpn(r.Number) }},
-	{head: "PROGRAM", least: 10, most: 16, cell: func(r *qpReport) string { return r.of.program }},
+	{head: "PROGRAM", least: 10, most: 16, cell: func(r *qpReport) string { return r.program }},
 	{head: "PID", least: 7, right: true, dispense: 2,
-		cell:  func(r *qpReport) string { return strconv.Itoa(r.of.socket.PID) },
-		value: func(r *qpReport) float64 { return -float64(r.of.socket.PID) }},
+		cell:  func(r *qpReport) string { return strconv.Itoa(r.pid) },
+		value: func(r *qpReport) float64 { return -float64(r.pid) }},
 	{head: "DEVICE", least: 13, most: 24, dispense: 4, cell: func(r *qpReport) string { return r.of.Name }},
 	{head: "TYPE", least: 4, most: 7, cell: func(r *qpReport) string { return r.Type }},
 	{head: "STATE", least: 5, cell: func(r *qpReport) string { return r.State }},

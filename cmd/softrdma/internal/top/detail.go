@@ -17,7 +17,7 @@ func (m *model) addDetail(s *screen) {
 		if m.paused {
 			state = "  paused"
 		}
-		s.add(head, fmt.Sprintf("queue pair %s of %s, %s (%d)%s", qpn(q.Number), q.of.Name, q.of.program, q.of.socket.PID, state))
+		s.add(head, fmt.Sprintf("queue pair %s of %s, %s (%d)%s", qpn(q.Number), q.of.Name, q.program, q.pid, state))
 		for _, text := range q.attributes() {
 			s.add(plain, text)
 		}

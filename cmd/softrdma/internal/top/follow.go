@@ -33,7 +33,7 @@ func (c *command) runFollow(ctx context.Context, out, notes io.Writer) error {
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
 	for first := true; ; first = false {
-		asking, done := context.WithTimeout(ctx, patience(c.interval))
+		asking, done := context.WithTimeout(ctx, timeLimit(c.interval))
 		answers, _ := control.Processes(asking) // those that do not answer may do so the next time
 		done()
 		if first && len(answers) == 0 {

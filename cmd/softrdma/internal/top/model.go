@@ -118,7 +118,7 @@ func (r *deviceReport) matches(filter string) bool {
 }
 
 func (r *qpReport) matches(filter string) bool {
-	return contains(filter, qpn(r.Number), r.Type, r.State, r.Peer)
+	return contains(filter, qpn(r.Number), r.Type, r.State, r.Peer, r.program, strconv.Itoa(r.pid))
 }
 
 // filtered returns what a filter leaves of a report.

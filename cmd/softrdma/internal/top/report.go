@@ -59,7 +59,9 @@ type qpReport struct {
 	object.QP
 	Rates *qpRates `json:"rates,omitempty"` // nil if the queue pair is new, or no reliable connection
 
-	of *deviceReport
+	of      *deviceReport
+	pid     int // of the owner
+	program string
 }
 
 // qpRates are a second's share of what the queue pair has counted since the sample before.
@@ -76,15 +78,43 @@ func compare(before, now *sample) *report {
 	if before != nil {
 		r.Seconds = now.at.Sub(before.at).Seconds()
 	}
+	own := now.own()
 	for _, p := range now.processes {
 		x := processReport{PID: p.Process.PID, Program: p.Program, Args: p.Args, Devices: make([]deviceReport, len(p.devices))}
 		for i, d := range p.devices {
-			x.Devices[i].fill(before.find(p.Socket, d.Name), d)
-			x.Devices[i].socket, x.Devices[i].program = p.Socket, p.Program
+			y := &x.Devices[i]
+			y.fill(before.find(p.Socket, d.Name), d)
+			y.socket, y.program = p.Socket, p.Program
+			y.QPs = slices.DeleteFunc(y.QPs, func(q qpReport) bool { return q.PID != x.PID && own[ownQP{q.PID, q.Number}] })
+			for j := range y.QPs {
+				q := &y.QPs[j]
+				q.of, q.pid, q.program = y, cmp.Or(q.PID, x.PID), cmp.Or(d.owners[q.PID], p.Program)
+			}
 		}
 		r.Processes = append(r.Processes, x)
 	}
 	return r
+}
+
+// An ownQP is a queue pair of a device in the program's own process.
+type ownQP struct {
+	pid int
+	qpn uint32
+}
+
+// own returns the queue pairs of which their owner tells itself: a daemon lists those of its programs too.
+func (s *sample) own() map[ownQP]bool {
+	all := make(map[ownQP]bool)
+	for _, p := range s.processes {
+		for _, d := range p.devices {
+			for _, q := range d.qps {
+				if q.PID == p.Process.PID {
+					all[ownQP{q.PID, q.Number}] = true
+				}
+			}
+		}
+	}
+	return all
 }
 
 // find returns a device, nil if the sample does not have it.
@@ -134,7 +164,7 @@ func (r *deviceReport) fill(before *device, now device) {
 		r.Rates.Retransmissions = float64(r.Retransmissions-min(r.Retransmissions, again(before.Counters))) / seconds
 	}
 	for i, q := range now.qps {
-		r.QPs[i] = qpReport{QP: q, Rates: measured(known[q.Number], &q, seconds, sent), of: r}
+		r.QPs[i] = qpReport{QP: q, Rates: measured(known[q.Number], &q, seconds, sent)}
 	}
 }
 
@@ -164,7 +194,7 @@ const (
 // before may be nil.
 func measured(before, now *object.QP, seconds, sent float64) *qpRates {
 	if before == nil || before.Measured == nil || now.Measured == nil || before.SQPSN != now.SQPSN || before.RQPSN != now.RQPSN {
-		return nil // new, or connected anew
+		return nil // new, or connected again
 	}
 	a, b := before.Measured, now.Measured
 	packets := float64(b.Acknowledged - a.Acknowledged)

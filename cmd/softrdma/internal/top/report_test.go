@@ -33,18 +33,18 @@ func sampleAt(n int) *sample {
 	const packets, second = 500_000, 500_000 * 4096
 	return &sample{at: at, processes: []process{
 		program(4711, "ib_write_bw", device{
-			info("192.0.2.17", map[string]uint64{"PACKET_REPEATED": 12 * u, "ACK_TIMEOUT": 1}, second*u, 0),
-			[]object.QP{
+			Info: info("192.0.2.17", map[string]uint64{"PACKET_REPEATED": 12 * u, "ACK_TIMEOUT": 1}, second*u, 0),
+			qps: []object.QP{
 				connection(0x2a, 0x1f, "192.0.2.18", object.Measurements{
 					Acknowledged: uint32(packets * u), Bytes: uint32(packets * (4096 + 64) * u), Expected: 200, InFlight: 32,
 					RoundTrip: 42100 * time.Nanosecond, Window: 128 << 10, Retransmitted: uint32(12*n + 1),
 				}),
-				{Number: 0x2b, Type: "UD", State: "RTS", PD: 1, SendCQ: 1, RecvCQ: 1, PathMTU: 4096},
+				{Owner: object.Owner{PID: 4711}, Number: 0x2b, Type: "UD", State: "RTS", PD: 1, SendCQ: 1, RecvCQ: 1, PathMTU: 4096},
 			},
 		}),
 		program(4712, "server", device{
-			info("192.0.2.18", map[string]uint64{}, 0, second*u),
-			[]object.QP{connection(0x1f, 0x2a, "192.0.2.17", object.Measurements{Expected: uint32(1<<24-5+packets*u) % (1 << 24), Window: 128 << 10})},
+			Info: info("192.0.2.18", map[string]uint64{}, 0, second*u),
+			qps:  []object.QP{connection(0x1f, 0x2a, "192.0.2.17", object.Measurements{Expected: uint32(1<<24-5+packets*u) % (1 << 24), Window: 128 << 10})},
 		}),
 	}}
 }
@@ -72,8 +72,8 @@ func TestRatesAreDifferencesOverTheMeasuredTime(t *testing.T) {
 
 func TestNewDevicesAndConnectionsHaveNoRates(t *testing.T) {
 	before, now := sampleAt(1), sampleAt(2)
-	now.processes[0].devices[0].qps[0].SQPSN++   // connected anew
-	now.processes[1].devices[0].Info.GUID = "17" // opened anew
+	now.processes[0].devices[0].qps[0].SQPSN++   // connected again
+	now.processes[1].devices[0].Info.GUID = "17" // opened again
 	r := compare(before, now)
 	if d := r.Processes[0].Devices[0]; d.Rates == nil || d.QPs[0].Rates != nil {
 		t.Errorf("%+v", d)
@@ -83,6 +83,21 @@ func TestNewDevicesAndConnectionsHaveNoRates(t *testing.T) {
 	}
 	if r := compare(nil, now); r.Seconds != 0 || r.Processes[0].Devices[0].Rates != nil {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A daemon lists the queue pairs of programs whose devices are in their own processes, which tell more.
+func TestQueuePairsOfADaemonsProgramsAppearOnce(t *testing.T) {
+	s := sampleAt(1)
+	s.processes[1].devices[0].owners = map[int]string{17: "ib_send_bw"}
+	s.processes[1].devices[0].qps = append(s.processes[1].devices[0].qps,
+		object.QP{Owner: object.Owner{PID: 4711}, Number: 0x2b, Type: "UD"}, object.QP{Owner: object.Owner{PID: 17}, Number: 0x2c})
+	r := compare(nil, s)
+	if q := r.Processes[1].Devices[0].QPs; len(q) != 2 || q[1].pid != 17 || q[1].program != "ib_send_bw" || q[0].pid != 4712 || q[0].program != "server" {
+		t.Errorf("%+v", q)
+	}
+	if q := r.Processes[0].Devices[0].QPs; len(q) != 2 {
+		t.Errorf("%+v", q)
 	}
 }
 

@@ -3,8 +3,11 @@ package top
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +32,8 @@ type process struct {
 // A device is a device with its queue pairs.
 type device struct {
 	control.Info
-	qps []object.QP
+	qps    []object.QP
+	owners map[int]string // names of other programs that own queue pairs, as far as the system tells
 }
 
 // take asks all programs of this user. Programs that do not answer in time are in the error.
@@ -43,6 +47,7 @@ func take(ctx context.Context, limit time.Duration) *sample {
 		asking.Go(func() { s.processes[i] = ask(ctx, a) })
 	}
 	asking.Wait()
+	s.processes = slices.DeleteFunc(s.processes, func(p process) bool { return len(p.devices) == 0 })
 	return s
 }
 
@@ -52,10 +57,23 @@ func ask(ctx context.Context, a control.Answer) process {
 	for _, d := range a.Devices {
 		var l object.List
 		if a.Ask(ctx, http.MethodGet, path(d.Name, "objects"), nil, &l) == nil {
-			p.devices = append(p.devices, device{d, l.QPs})
+			p.devices = append(p.devices, device{d, l.QPs, owners(l.QPs, a.Process.PID)})
 		}
 	}
 	return p
+}
+
+// owners returns the names of the programs, other than a daemon itself, that have made queue pairs.
+func owners(qps []object.QP, own int) map[int]string {
+	names := make(map[int]string)
+	for _, q := range qps {
+		if _, known := names[q.PID]; known || q.PID == 0 || q.PID == own {
+			continue
+		}
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", q.PID)) // elsewhere it has no name
+		names[q.PID] = strings.TrimSpace(string(name))
+	}
+	return names
 }
 
 func path(device, what string) string { return "/v1/devices/" + url.PathEscape(device) + "/" + what }

@@ -47,7 +47,7 @@ type (
 // Init implements tea.Model.
 func (t terminal) Init() tea.Cmd { return t.take }
 
-func (t terminal) take() tea.Msg { return sampleMsg{take(t.ctx, patience(t.interval))} }
+func (t terminal) take() tea.Msg { return sampleMsg{take(t.ctx, timeLimit(t.interval))} }
 
 // look asks for the flight recorder's lines of the open queue pair.
 func (t terminal) look() tea.Cmd {
@@ -98,7 +98,7 @@ func (t terminal) View() tea.View {
 	return v
 }
 
-// patience is how long programs have to answer.
-func patience(interval time.Duration) time.Duration {
+// timeLimit is how long programs have to answer.
+func timeLimit(interval time.Duration) time.Duration {
 	return min(max(interval, time.Second), 5*time.Second)
 }

@@ -88,7 +88,7 @@ func (c *command) run(cmd *cobra.Command) error {
 // each calls f with reports, an interval apart, until the context ends or f returns an error. The first
 // report has rates, too.
 func (c *command) each(ctx context.Context, f func(*report) error) error {
-	before := take(ctx, patience(c.interval))
+	before := take(ctx, timeLimit(c.interval))
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
 	for {
@@ -97,7 +97,7 @@ func (c *command) each(ctx context.Context, f func(*report) error) error {
 			return nil
 		case <-tick.C:
 		}
-		now := take(ctx, patience(c.interval))
+		now := take(ctx, timeLimit(c.interval))
 		if ctx.Err() != nil {
 			return nil
 		}
