@@ -55,6 +55,9 @@ func take(ctx context.Context, limit time.Duration) *sample {
 func ask(ctx context.Context, a control.Answer) process {
 	p := process{Answer: a}
 	for _, d := range a.Devices {
+		if d.Time.IsZero() { // the program was built before devices said it
+			d.Time = time.Now()
+		}
 		var l object.List
 		if a.Ask(ctx, http.MethodGet, path(d.Name, "objects"), nil, &l) == nil {
 			p.devices = append(p.devices, device{d, l.QPs, owners(l.QPs, a.Process.PID)})
