@@ -11,8 +11,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
+
+	"softrdma/internal/rundir"
 )
 
 // maxReply bounds what a process answers.
@@ -104,7 +108,7 @@ func Processes(ctx context.Context) (all []Answer, err error) {
 	for i, e := range failures {
 		switch {
 		case errors.Is(e, syscall.ECONNREFUSED):
-			_ = os.Remove(sockets[i].Path) // by an ended process
+			sockets[i].remove()
 		case errors.Is(e, os.ErrNotExist):
 		case e != nil:
 			err = errors.Join(err, e)
@@ -113,4 +117,24 @@ func Processes(ctx context.Context) (all []Answer, err error) {
 		}
 	}
 	return all, err
+}
+
+// remove removes the socket of an ended process.
+func (s Socket) remove() { _ = os.Remove(s.Path) }
+
+// Ended removes the socket of a process that has ended without doing so. Another process may have its
+// number in another namespace, and answer there.
+func Ended(pid int) {
+	dir := Directory()
+	if dir == "" || rundir.Check(dir) != nil {
+		return
+	}
+	s := Socket{pid, filepath.Join(dir, strconv.Itoa(pid))}
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: s.Path, Net: "unix"})
+	switch {
+	case err == nil:
+		_ = c.Close()
+	case errors.Is(err, syscall.ECONNREFUSED):
+		s.remove()
+	}
 }

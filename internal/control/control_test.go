@@ -158,6 +158,21 @@ func TestSocketsOfEndedProcessesAreRemoved(t *testing.T) {
 	if s, err := Sockets(); err != nil || len(s) != 1 {
 		t.Errorf("%v, %v", s, err)
 	}
+	if l, err = listenUnix(filepath.Join(Directory(), "999999998")); err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	Ended(999999998) // another one has the number
+	if s, err := Sockets(); err != nil || len(s) != 2 {
+		t.Errorf("while a process answers: %v, %v", s, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	Ended(999999998)
+	if s, err := Sockets(); err != nil || len(s) != 1 {
+		t.Errorf("of a process that was killed: %v, %v", s, err)
+	}
 }
 
 func TestDeviceDescribesItself(t *testing.T) {

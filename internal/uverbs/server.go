@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"softrdma/internal/control"
 	"softrdma/internal/management/hardware"
 	"softrdma/internal/object"
 	"softrdma/internal/reason"
@@ -95,6 +96,7 @@ func Serve(cfg Config) (*Server, error) {
 	s.slots.taken, s.slots.ended = make(map[*slot]struct{}), make(map[*device.Device]*counts)
 	s.admission = client.NewAdmission(&s.runtime, connectionDescriptors, cfg.ClientMemory, cfg.Allow)
 	s.admission.Ended = func(p *client.Process) {
+		control.Ended(p.PID) // it may have been killed
 		s.slots.endOf(p)
 		s.portChanged() // what it has counted is in the tree then
 	}

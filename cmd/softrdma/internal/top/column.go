@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"softrdma/verbs"
 )
 
 // A column is a column of a table of R.
@@ -32,10 +30,10 @@ var deviceColumns = []column[deviceReport]{
 		cell:  func(r *deviceReport) string { return strconv.Itoa(len(r.QPs)) },
 		value: func(r *deviceReport) float64 { return float64(len(r.QPs)) }},
 	{head: "TX B/s", least: 6, right: true,
-		cell:  func(r *deviceReport) string { return r.traffic(r.sent()) },
+		cell:  func(r *deviceReport) string { return rate(r.Rates != nil, r.sent()) },
 		value: func(r *deviceReport) float64 { return r.sent() }},
 	{head: "RX B/s", least: 6, right: true,
-		cell:  func(r *deviceReport) string { return r.traffic(r.received()) },
+		cell:  func(r *deviceReport) string { return rate(r.Rates != nil, r.received()) },
 		value: func(r *deviceReport) float64 { return r.received() }},
 	{head: "RETR/s", least: 6, right: true,
 		cell:  func(r *deviceReport) string { return rate(r.Rates != nil, r.retransmissions()) },
@@ -159,11 +157,6 @@ func (r *deviceReport) sent() float64            { return r.rates().Sent }
 func (r *deviceReport) received() float64        { return r.rates().Received }
 func (r *deviceReport) retransmissions() float64 { return r.rates().Retransmissions }
 func (r *deviceReport) reasons() float64         { return r.rates().Reasons }
-
-// traffic formats a rate of bytes, which iWARP devices do not count.
-func (r *deviceReport) traffic(v float64) string {
-	return rate(r.Rates != nil && r.Protocol != verbs.IWARP.String(), v)
-}
 
 // reason returns the reason that was given most often in the last interval, if any was.
 func (r *deviceReport) reason() string {
