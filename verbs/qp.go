@@ -282,6 +282,7 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 		return q.refuse("post receives", Init, s)
 	}
 	err := postRecv(q.rq, wrs)
+	q.drv.PostedReceives()
 	if State(q.drv.StateHint()) == Err {
 		q.drv.Doorbell() // flushes the requests
 	}

@@ -44,7 +44,7 @@ func newSelfSender(t *testing.T, cfg verbs.Config) *selfSender {
 	check(err)
 	s.qp, err = s.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq})
 	check(err)
-	s.mr, err = s.pd.RegisterMemory(make([]byte, 4096), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteAtomic)
+	s.mr, err = s.pd.RegisterMemory(make([]byte, 4096), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic)
 	check(err)
 	e := s.qp.Endpoint()
 	check(s.qp.Connect(e, e, verbs.ConnectConfig{}))
@@ -58,6 +58,12 @@ func (s *selfSender) write(t *testing.T, w verbs.SendWR) verbs.Status {
 	if err := s.qp.PostSend(w); err != nil {
 		t.Fatal(err)
 	}
+	return s.poll(t)
+}
+
+// poll waits for a completion and returns its status.
+func (s *selfSender) poll(t *testing.T) verbs.Status {
+	t.Helper()
 	for {
 		wcs := make([]verbs.WC, 1)
 		n, err := s.cq.Poll(wcs)
@@ -94,6 +100,45 @@ func TestSanitizeFindsMistakesOfGoPrograms(t *testing.T) {
 			}
 			if status := s.write(t, verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{sge}}); status != verbs.LocProtErr {
 				t.Errorf("status %v", status)
+			}
+			s.end(t)
+		},
+		"RECEIVE_CHANGED": func(s *selfSender) {
+			if err := s.qp.PostRecv(verbs.RecvWR{SGL: []verbs.SGE{s.mr.SGE(1024, 64)}}); err != nil {
+				t.Fatal(err)
+			}
+			s.mr.Bytes()[1024]++
+			if err := s.qp.PostSend(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{s.mr.SGE(0, 64)}}); err != nil {
+				t.Fatal(err)
+			}
+			s.poll(t)
+			s.end(t)
+		},
+		"READ_CHANGED": func(s *selfSender) {
+			peer, err := s.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq})
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := s.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := q.Connect(q.Endpoint(), peer.Endpoint(), verbs.ConnectConfig{}); err != nil {
+				t.Fatal(err)
+			}
+			w := verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(1024, 64)}, RKey: s.mr.RKey(), RemoteAddr: s.mr.Addr()}
+			if err := q.PostSend(w); err != nil {
+				t.Fatal(err)
+			}
+			s.mr.Bytes()[1024]++ // the peer is not connected yet, so it cannot have answered
+			if err := peer.Connect(peer.Endpoint(), q.Endpoint(), verbs.ConnectConfig{}); err != nil {
+				t.Fatal(err)
+			}
+			if status := s.poll(t); status != verbs.Success {
+				t.Errorf("status %v", status)
+			}
+			if err := errors.Join(peer.Destroy(), q.Destroy()); err != nil {
+				t.Error(err)
 			}
 			s.end(t)
 		},

@@ -60,7 +60,9 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 	if err := s.drv.Gone(); err != nil {
 		return &PostError{Err: err}
 	}
-	return postRecv(s.drv.Ring(), wrs)
+	err := postRecv(s.drv.Ring(), wrs)
+	s.drv.PostedReceives()
+	return err
 }
 
 // SetLimit arms the limit event: EventSRQLimitReached is raised once, when fewer

@@ -108,7 +108,7 @@ func (q *QP) SetDeferral(p *deferral.Place, name uint64) { q.deferral = deferral
 
 // Doorbell tells the device that the send queue has new requests.
 func (q *QP) Doorbell() {
-	q.sanitizer.Posted(q)
+	q.posted()
 	q.lane.ring(q)
 }
 
@@ -209,6 +209,7 @@ func (q *QP) enter(now time.Duration, from qp.State) {
 		if q.Recv != nil {
 			q.Recv.Release(q.Recv.Producer())
 		}
+		q.sanitizer.Emptied(q)
 		q.closeFlow()
 		q.sendError = reason.Detail{}
 	}

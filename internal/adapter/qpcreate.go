@@ -95,7 +95,7 @@ func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 	if q.Recv == nil {
 		q.Recv = queue.NewRecvRing(c.RecvDepth, c.RecvSGE)
 	}
-	q.RQ = recvQueue{q.Recv}
+	q.RQ = recvQueue{q}
 	return q
 }
 

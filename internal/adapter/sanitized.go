@@ -5,11 +5,10 @@ import (
 	"softrdma/internal/sanitize"
 )
 
-// sanitized lets the device's sanitizer, if it has one, check the use of a new queue pair. Requests
-// in another layout than the ring's are not seen when they are posted.
+// sanitized lets the device's sanitizer, if it has one, check the use of a new queue pair.
 func (q *QP) sanitized() {
 	s := q.pd.dev.cfg.Sanitizer
-	if s == nil || !q.SQ.InPlace() {
+	if s == nil {
 		return
 	}
 	p := &sanitize.Pair{
@@ -23,6 +22,47 @@ func (q *QP) sanitized() {
 	}
 	s.CreatedPair(q, p)
 	q.sanitizer = s
+}
+
+// posted lets the sanitizer, if there is one, look at the requests that the program has posted.
+func (q *QP) posted() {
+	if q.sanitizer == nil {
+		return
+	}
+	if !q.SQ.InPlace() { // the lane copies them to the ring
+		q.lane.Lock()
+		defer q.lane.Unlock()
+		q.SQ.Producer()
+	}
+	q.sanitizer.Posted(q)
+}
+
+// PostedRequests notes that a program has posted requests and may not ring the doorbell, because the device is
+// busy anyway.
+func (q *QP) PostedRequests() { q.posted() }
+
+// PostedReceives notes that a program has posted receives. It is called for the sanitizer.
+func (q *QP) PostedReceives() {
+	if q.sanitizer == nil {
+		return
+	}
+	if q.Recv != nil && !q.Recv.InPlace() {
+		q.lane.Lock()
+		defer q.lane.Unlock()
+		q.Recv.Len()
+	}
+	q.sanitizer.PostedReceives(q)
+}
+
+// PostedReceives is that of a QP.
+func (s *SRQ) PostedReceives() {
+	if s.pd.dev.cfg.Sanitizer == nil {
+		return
+	}
+	s.mu.Lock() // also keeps Resize away
+	defer s.mu.Unlock()
+	s.ring.Load().Len()
+	s.pd.dev.cfg.Sanitizer.PostedReceives(s)
 }
 
 // WindowObject returns what stands for a memory window, by any of its keys, in the device's sanitizer.

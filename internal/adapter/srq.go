@@ -7,16 +7,20 @@ import (
 
 	"softrdma/internal/machine"
 	"softrdma/internal/object"
+	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
+	"softrdma/internal/sanitize"
 )
 
-// take copies the oldest request of a ring and frees its slot.
-func take(ring *queue.RecvRing, r *machine.Receive) bool {
+// take copies the oldest request of a ring, which belongs to owner, and frees its slot. The receive is used
+// for a message, or flushed.
+func take(ring *queue.RecvRing, r *machine.Receive, s *sanitize.Sanitizer, owner any, used bool) bool {
 	if ring.Len() == 0 {
 		return false
 	}
 	i := ring.Consumer()
+	s.Taking(owner, i, used)
 	w := ring.At(i)
 	r.WRID, r.Length = w.WRID, 0
 	r.SGEs = append(r.SGEs[:0], ring.SGEs(i)...)
@@ -28,11 +32,15 @@ func take(ring *queue.RecvRing, r *machine.Receive) bool {
 }
 
 // recvQueue is the private receive queue of a queue pair.
-type recvQueue struct{ ring *queue.RecvRing }
+type recvQueue struct{ q *QP }
 
-func (q recvQueue) Take(r *machine.Receive) bool { return take(q.ring, r) }
-func (q recvQueue) Len() int                     { return q.ring.Len() }
-func (q recvQueue) Shared() bool                 { return false }
+func (r recvQueue) Take(to *machine.Receive) bool {
+	q := r.q
+	return take(q.Recv, to, q.sanitizer, q, q.Attr.State != qp.Err && q.Attr.State != qp.Reset)
+}
+
+func (r recvQueue) Len() int   { return r.q.Recv.Len() }
+func (recvQueue) Shared() bool { return false }
 
 // An SRQ is a shared receive queue. The keys of its requests belong to its own protection
 // domain (PD.newQP, machine.Port.RecvPD). Its queue pairs do not flush it; each one reports
@@ -67,7 +75,7 @@ func (p *PD) CreateSRQOn(ring *queue.RecvRing) (*SRQ, error) {
 	p.dev.mu.Lock()
 	p.dev.inventory.srqs.add(s)
 	p.dev.mu.Unlock()
-	p.dev.cfg.Sanitizer.Created(s, "shared receive queue")
+	p.dev.cfg.Sanitizer.CreatedSRQ(s, sanitize.Receives{PD: p.ID, Ring: s.Ring})
 	return s, nil
 }
 
@@ -164,6 +172,7 @@ func (s *SRQ) ResizeOn(depth int, r *queue.RecvRing) error {
 	}
 	r.Publish(w)
 	s.ring.Store(r)
+	s.pd.dev.cfg.Sanitizer.Emptied(s)
 	return nil
 }
 
@@ -171,7 +180,7 @@ func (s *SRQ) ResizeOn(depth int, r *queue.RecvRing) error {
 func (s *SRQ) Take(r *machine.Receive) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ok := take(s.ring.Load(), r)
+	ok := take(s.ring.Load(), r, s.pd.dev.cfg.Sanitizer, s, true)
 	if ok {
 		s.checkLimit()
 	}

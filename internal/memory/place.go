@@ -6,14 +6,17 @@ import (
 )
 
 // Place returns n bytes at addr for a socket to write to. It returns nil if they are not all
-// inside the region, if they are only the mirror of another process's memory, or if the memory
-// is not pinned; then use Put.
+// inside the region, if they are only the mirror of another process's memory, if the memory is not
+// pinned, or if the region is watched; then use Put.
 func (r *Region) Place(addr uint64, n int) []byte {
-	if r.unpinned || r.foreign != nil {
+	if !r.direct() {
 		return nil
 	}
 	return r.Bytes(addr, n)
 }
+
+// direct reports whether a socket may write to the region.
+func (r *Region) direct() bool { return !r.unpinned && r.foreign == nil && r.watched == nil }
 
 // Places appends to dst the n bytes at message offset pos of the list for a socket to
 // write to, and reports whether it can write there. If not, use Scatter.
@@ -23,7 +26,7 @@ func (c *Cursor) Places(t *Table, pd uint32, list []SGE, pos uint64, n int, dst 
 		if d.Reason != reason.None {
 			return dst, false, d
 		}
-		if c.region.unpinned || c.region.foreign != nil {
+		if !c.region.direct() {
 			return dst, false, reason.Detail{}
 		}
 		dst = append(dst, b)

@@ -46,23 +46,8 @@ type Region struct {
 	parent   *Region
 	table    *Table
 	valid    atomic.Bool
-	windows  atomic.Int32   // windows bound to this region
-	used     *atomic.Uint32 // remote rights that peers have used; nil unless Watch was called
-}
-
-// Watch makes the region note which rights peers use. It is called before a peer knows the key.
-func (r *Region) Watch() { r.used = new(atomic.Uint32) }
-
-// remoteRights are those that a peer can use.
-const remoteRights = qp.RemoteWrite | qp.RemoteRead | qp.RemoteAtomic
-
-// UnusedRights returns the remote rights of a watched region that no peer has used. They are not
-// known if peers on this host may have mapped the memory, or if windows may be bound to it.
-func (r *Region) UnusedRights() (unused qp.Access, known bool) {
-	if r.used == nil || r.segment != nil || r.Access&qp.MWBind != 0 {
-		return 0, false
-	}
-	return r.Access & remoteRights &^ qp.Access(r.used.Load()), true
+	windows  atomic.Int32 // windows bound to this region
+	watched  *watch       // nil unless Watch was called
 }
 
 // Len returns the region's length in bytes.
@@ -118,8 +103,8 @@ func (r *Region) CheckKey(pd, qpn uint32, access qp.Access) reason.Detail {
 	case r.Access&access != access:
 		return reason.Detail{Reason: reason.KeyAccess, Expected: uint64(access), Found: uint64(r.Access)}
 	}
-	if r.used != nil {
-		r.used.Or(uint32(access))
+	if w := r.watched; w != nil {
+		w.used.Or(uint32(access))
 	}
 	return reason.Detail{}
 }

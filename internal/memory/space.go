@@ -100,6 +100,9 @@ func (r *Region) store(off uint64, b, data []byte) reason.Detail {
 // with other operations of the device
 // (IBV_ATOMIC_HCA): no system call changes a word of another process atomically.
 func (r *Region) FetchAdd(addr, v uint64) (old uint64, ok bool) {
+	if r.watched != nil {
+		defer r.writingWord(addr)()
+	}
 	if r.unpinned {
 		defer Caught(Guard(), &ok)
 	}
@@ -118,6 +121,9 @@ func (r *Region) FetchAdd(addr, v uint64) (old uint64, ok bool) {
 // CompareSwap writes swap to the word at addr if that contains compare, and returns the
 // original value; see FetchAdd.
 func (r *Region) CompareSwap(addr, compare, swap uint64) (old uint64, ok bool) {
+	if r.watched != nil {
+		defer r.writingWord(addr)()
+	}
 	if r.unpinned {
 		defer Caught(Guard(), &ok)
 	}
@@ -142,6 +148,9 @@ func (r *Region) CompareSwap(addr, compare, swap uint64) (old uint64, ok bool) {
 
 // SetWord writes v to the word at addr; see FetchAdd.
 func (r *Region) SetWord(addr, v uint64) (ok bool) {
+	if r.watched != nil {
+		defer r.writingWord(addr)()
+	}
 	if r.unpinned {
 		defer Caught(Guard(), &ok)
 	}

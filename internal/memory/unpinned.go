@@ -49,15 +49,6 @@ func CopyUnpinned(dst, src []byte) (ok bool) {
 	return ok
 }
 
-// copyTo copies data to b, which is memory of the region.
-func (r *Region) copyTo(b, data []byte) (ok bool) {
-	if r.unpinned {
-		return CopyUnpinned(b, data)
-	}
-	copy(b, data)
-	return true
-}
-
 // touch reads a byte of each page of b, and reports whether all are mapped. Without the
 // sum the compiler would drop the reads.
 func touch(b []byte) (sum byte, ok bool) {

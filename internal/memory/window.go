@@ -96,7 +96,7 @@ func (t *Table) Bind(b *Bind) reason.Detail {
 		}
 		off := b.Addr - m.Base
 		n.mem = m.mem[off : off+b.Length : off+b.Length]
-		n.foreign, n.unpinned = m.foreign.part(off), m.unpinned
+		n.foreign, n.unpinned, n.watched = m.foreign.part(off), m.unpinned, m.watched
 		n.Base = b.Addr
 		if b.Access&qp.ZeroBased != 0 {
 			n.Base = 0

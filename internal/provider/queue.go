@@ -34,6 +34,9 @@ type QP interface {
 	RecvRing() *queue.RecvRing // nil with an SRQ, and of XRC
 	Doorbell()
 
+	// PostedReceives is called after receives were written into the RecvRing.
+	PostedReceives()
+
 	// StateHint returns the state without taking a lock. The queue pair may be
 	// changing it.
 	StateHint() qp.State
@@ -92,6 +95,7 @@ type XRCD interface {
 // ring.
 type SRQ interface {
 	Ring() *queue.RecvRing
+	PostedReceives() // as of a QP
 	SetLimit(limit int) error
 	Limit() int
 	Resize(depth int) error

@@ -45,6 +45,9 @@ func RecvRingLen(depth, maxSGE int) int { return RingLen(depth, RecvWQELen+maxSG
 // MaxSGE returns how many entries a request may have.
 func (r *RecvRing) MaxSGE() int { return r.maxSGE }
 
+// InPlace reports whether requests are posted to the ring itself, like SendRing.InPlace.
+func (r *RecvRing) InPlace() bool { return r.siw == nil }
+
 // Len returns how many requests it holds now.
 func (r *RecvRing) Len() int {
 	if r.siw != nil {

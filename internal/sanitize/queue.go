@@ -2,8 +2,6 @@ package sanitize
 
 import (
 	"fmt"
-	"hash/maphash"
-	"runtime/debug"
 
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
@@ -27,9 +25,10 @@ type Pair struct {
 type pair struct {
 	Pair
 	object
-	seen       uint32 // index in SQ behind the last request that was looked at
-	posted     []sent // outstanding requests, the oldest first
-	unsignaled int    // requests since the last that asks for a completion
+	recv       *receives // private or shared; nil if there is none
+	seen       uint32    // index in SQ behind the last request that was looked at
+	posted     []sent    // outstanding requests, the oldest first
+	unsignaled int       // requests since the last that asks for a completion
 }
 
 // sent is a request that was posted.
@@ -40,6 +39,7 @@ type sent struct {
 	list     []memory.SGE
 	sum      uint64 // of what is sent, if hashed
 	hashed   bool
+	lent     *loan // where the answer is written; nil if there is none, or if a change would not be found
 	where    []uintptr
 }
 
@@ -67,7 +67,15 @@ func (s *Sanitizer) CreatedPair(o any, p *Pair) {
 	x := s.created(o, fmt.Sprintf("queue pair %#06x (%v)", p.QPN, p.Type))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pairs[o] = &pair{Pair: *p, object: *x, seen: p.SQ.Ring.Producer()}
+	q := &pair{Pair: *p, object: *x, seen: p.SQ.Ring.Producer()}
+	s.pairs[o] = q
+	switch {
+	case p.Shared != nil:
+		q.recv = s.receives[p.Shared]
+	case p.Recv != nil:
+		q.recv = newReceives(Receives{PD: p.RecvPD, Ring: p.Recv}, x)
+		s.receives[o] = q.recv
+	}
 }
 
 // CreatedCQ notes a new completion queue.
@@ -119,11 +127,15 @@ func (s *Sanitizer) request(q *pair, i uint32, where []uintptr) {
 	if w.Flags&queue.Inline == 0 && w.Op != queue.LocalInv && w.Op != queue.BindMW && w.Op != queue.AtomicWrite {
 		r.list = append(r.list, q.SQ.SGEs(i)...)
 		for _, e := range r.list {
-			s.checkKey(q.name, q.PD, e.LKey, where)
+			s.checkKey(q.name, q.PD, e, where)
 		}
 	}
-	if w.Op <= queue.SendImm || w.Op == queue.SendInv {
+	switch {
+	case (w.Op <= queue.SendImm || w.Op == queue.SendInv) && s.cfg.Rules.Has(SendChanged):
 		r.sum, r.hashed = s.sum(r.list)
+	case w.Op == queue.Read || w.Op.Atomic():
+		found := fmt.Sprintf("the buffer of %v %#x changed before the answer came", w.Op, w.WRID)
+		r.lent = s.lend(ReadChanged, &q.object, found, r.list, where)
 	}
 	if w.Op == queue.CompareSwap || w.Op == queue.FetchAdd {
 		if at := w.Atomic().Addr; at%8 != 0 {
@@ -140,10 +152,10 @@ func (s *Sanitizer) request(q *pair, i uint32, where []uintptr) {
 }
 
 // checkKey checks the key of an entry.
-func (s *Sanitizer) checkKey(user string, pd, key uint32, where []uintptr) {
-	x := s.regions[key]
+func (s *Sanitizer) checkKey(user string, pd uint32, e memory.SGE, where []uintptr) {
+	x := s.regions[e.LKey]
 	switch {
-	case x == nil:
+	case x == nil || e.Length == 0: // the key of no bytes is not looked at
 	case x.ended:
 		s.report(UseAfterDereg, &x.object, "posted to "+user, where, x.deregistered(), x.registered())
 	case x.PD != pd:
@@ -210,7 +222,7 @@ func (q *pair) uses(key uint32) (what string, where []uintptr) {
 	for i, end := ring.Consumer(), ring.Ring.Producer(); i != end; i = ring.Next(i) {
 		for _, e := range ring.SGEs(i) {
 			if e.LKey == key {
-				return fmt.Sprintf("receive %#x", ring.At(i).WRID), nil
+				return fmt.Sprintf("receive %#x", ring.At(i).WRID), q.recv.at(i)
 			}
 		}
 	}
@@ -251,8 +263,8 @@ func (s *Sanitizer) completed(o any, e *queue.CQE) {
 			c.pushed++
 		}
 	}
-	if e.Reason == reason.ReceiveLocalKey { // sends were looked at when they were posted
-		s.checkKey(q.name, q.RecvPD, uint32(e.Expected), nil)
+	if e.Reason == reason.ReceiveLocalKey && q.recv != nil && q.recv.unseen { // others were looked at when they were posted
+		s.checkKey(q.name, q.RecvPD, memory.SGE{LKey: uint32(e.Expected), Length: 1}, nil)
 	}
 	if !receive {
 		s.take(q, nil) // the device may execute a request before its doorbell
@@ -270,50 +282,17 @@ func (s *Sanitizer) retire(q *pair, e *queue.CQE) {
 		}
 	}
 	for _, r := range q.posted[:last+1] {
+		s.lent.remove(r.lent)
 		// The buffer of an unsignalled request may be free before a later request completes: the peer's
 		// answer has told so.
 		if !r.hashed || !r.signaled || e.Status != queue.Success {
 			continue
 		}
-		if sum, ok := s.sum(r.list); ok && sum != r.sum {
+		if now, ok := s.sum(r.list); ok && now != r.sum {
 			s.report(SendChanged, &q.object, fmt.Sprintf("the buffer of send request %#x changed before the request completed", r.id), nil, note{"the request was posted", r.where})
 		}
 	}
 	q.posted = q.posted[last+1:]
-}
-
-// sampled is the length of a buffer above which parts of it are hashed.
-const sampled = 1 << 20
-
-var seed = maphash.MakeSeed()
-
-// sum hashes buffers, and reports whether all of them could be read. The memory of a program may be
-// unmapped at any time.
-func (s *Sanitizer) sum(list []memory.SGE) (sum uint64, ok bool) {
-	if !s.cfg.Rules.Has(SendChanged) {
-		return 0, false
-	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for _, e := range list {
-		x := s.regions[e.LKey]
-		if x == nil || x.ended {
-			return 0, false
-		}
-		b := x.Bytes(e.Addr, int(e.Length))
-		for len(b) > sampled {
-			_, _ = h.Write(b[:256])
-			b = b[min(len(b), max(len(b)/256, 4096)):]
-		}
-		_, _ = h.Write(b)
-	}
-	return h.Sum64(), true
 }
 
 // checkQueue looks at what a completion queue holds at its end.

@@ -15,6 +15,8 @@ const (
 	DeregInFlight
 	LKeyOtherPD
 	SendChanged
+	ReceiveChanged
+	ReadChanged
 	SendsUnsignaled
 	CQTooShallow
 	CQUnpolled
@@ -61,6 +63,16 @@ var rows = [rules]struct {
 		"A buffer of a work request belongs to the adapter until the request's completion was taken from the completion queue.",
 		"IBTA 10.8.2, 11.4.1.1",
 		"Wait for the completion before the buffer is reused, and send from other memory than you receive to."}},
+	ReceiveChanged: {"RECEIVE_CHANGED", true, Text{
+		"A buffer changed after it was posted as a receive and before a message came for it: the program wrote to it. The message overwrites that, or the program writes over the message.",
+		"A buffer of a work request belongs to the adapter until the request's completion was taken from the completion queue.",
+		"IBTA 10.8.2, 11.4.1.2",
+		"Prepare the buffer before it is posted, or write to other memory."}},
+	ReadChanged: {"READ_CHANGED", true, Text{
+		"A buffer changed after it was posted for the answer of a READ or of an atomic operation and before the answer came: the program wrote to it. The answer overwrites that, or the program writes over the answer.",
+		"A buffer of a work request belongs to the adapter until the request's completion was taken from the completion queue.",
+		"IBTA 10.8.2, 11.4.1.1",
+		"Wait for the completion before the buffer is written to, or read into other memory."}},
 	SendsUnsignaled: {"SENDS_UNSIGNALED", true, Text{
 		"A whole send queue of requests was posted without one that asks for a completion. Without a completion to poll, the program never learns that entries are free, and most adapters never free them.",
 		"An unsignalled request is complete when a later signalled one of its queue has completed.",

@@ -33,13 +33,15 @@ type Config struct {
 type Sanitizer struct {
 	cfg Config
 
-	mu      sync.Mutex
-	objects map[any]*object
-	regions map[uint32]*region // by key, also those that are deregistered
-	gone    []uint32           // keys of deregistered regions, the oldest first
-	pairs   map[any]*pair
-	queues  map[any]*completions
-	seen    map[string]bool
+	mu       sync.Mutex
+	objects  map[any]*object
+	regions  map[uint32]*region // by key, also those that are deregistered
+	gone     []uint32           // keys of deregistered regions, the oldest first
+	pairs    map[any]*pair
+	receives map[any]*receives // by queue pair, or by shared receive queue
+	queues   map[any]*completions
+	lent     loans
+	seen     map[string]bool
 
 	expected int         // events of completion queues that were asked for and not taken
 	armed    map[any]int // the same, by channel
@@ -59,7 +61,7 @@ func New(cfg *Config) *Sanitizer {
 	}
 	return &Sanitizer{
 		cfg: *cfg, objects: make(map[any]*object), regions: make(map[uint32]*region), pairs: make(map[any]*pair),
-		queues: make(map[any]*completions), armed: make(map[any]int), seen: make(map[string]bool),
+		receives: make(map[any]*receives), queues: make(map[any]*completions), armed: make(map[any]int), seen: make(map[string]bool),
 	}
 }
 
@@ -103,8 +105,10 @@ func (s *Sanitizer) Destroyed(o any) {
 		if q := s.queues[o]; q != nil {
 			s.checkQueue(q)
 		}
+		s.empty(o)
 		delete(s.objects, o)
 		delete(s.pairs, o)
+		delete(s.receives, o)
 		delete(s.queues, o)
 	}
 }
@@ -118,7 +122,7 @@ func (s *Sanitizer) Registered(r *memory.Region) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.regions[r.Key] = &region{Region: r, object: *x}
-	r.Watch()
+	r.Watch(s)
 }
 
 // Deregistering notes that a region is about to be deregistered.
@@ -159,6 +163,13 @@ func (s *Sanitizer) Deregistered(r *memory.Region) {
 		return
 	}
 	x.ended, x.end = true, where
+	for mem := r.Bytes(r.Base, int(r.Len())); ; {
+		l := s.lent.of(mem)
+		if l == nil {
+			break
+		}
+		s.lent.remove(l)
+	}
 	if s.gone = append(s.gone, r.Key); len(s.gone) > remembered {
 		if old := s.regions[s.gone[0]]; old != nil && old.ended {
 			delete(s.regions, s.gone[0])

@@ -82,6 +82,25 @@ func (r *rig) receive(key uint32) {
 	r.rq.At(i).NumSGE = 1
 	r.rq.SGERoom(i)[0] = memory.SGE{Addr: 0x1000, Length: 64, LKey: key}
 	r.rq.Publish(r.rq.Next(i))
+	r.PostedReceives(pairKey)
+}
+
+// arrive takes the oldest receive for a message, of which the device writes a byte.
+func (r *rig) arrive(t *testing.T, content byte) {
+	t.Helper()
+	i := r.rq.Consumer()
+	r.Taking(pairKey, i, true)
+	list := slices.Clone(r.rq.SGEs(i))
+	r.rq.Release(r.rq.Next(i))
+	r.write(t, list[0].Addr, content)
+}
+
+// write writes a byte as the device does.
+func (r *rig) write(t *testing.T, addr uint64, content byte) {
+	t.Helper()
+	if d := r.mr.Put(addr, []byte{content}); d.Reason != reason.None {
+		t.Fatal(d)
+	}
 }
 
 // complete completes the oldest request.
@@ -120,6 +139,34 @@ func TestSanitizerMistakeIsFoundOnce(t *testing.T) {
 		{DeregInFlight, func(r *rig) { r.post(queue.Write, queue.Signaled, r.mr.Key); r.deregister(r.mr) }},
 		{DeregInFlight, func(r *rig) { r.receive(r.mr.Key); r.deregister(r.mr) }},
 		{SendChanged, func(r *rig) { r.post(queue.Send, queue.Signaled, r.mr.Key); r.buffer[5]++; r.complete(queue.Success) }},
+		{ReceiveChanged, func(r *rig) {
+			r.receive(r.mr.Key)
+			r.buffer[5]++
+			r.arrive(t, 1)
+		}},
+		{ReceiveChanged, func(r *rig) { // by the program, and then by a WRITE
+			r.receive(r.mr.Key)
+			r.buffer[5]++
+			r.write(t, 0x1000+7, 1)
+		}},
+		{ReadChanged, func(r *rig) {
+			r.post(queue.Read, queue.Signaled, r.mr.Key)
+			r.buffer[5]++
+			r.write(t, 0x1000, 1)
+			r.complete(queue.Success)
+		}},
+		{ReadChanged, func(r *rig) {
+			r.post(queue.CompareSwap, queue.Signaled, r.mr.Key)
+			r.buffer[5]++
+			r.write(t, 0x1000, 1)
+			r.complete(queue.Success)
+		}},
+		{UseAfterDereg, func(r *rig) { // found when it is posted, and not again when it fails
+			r.deregister(r.mr)
+			r.receive(r.mr.Key)
+			r.Taking(pairKey, r.rq.Consumer(), true)
+			r.Completed(pairKey, &queue.CQE{Op: queue.WCRecv, Status: queue.LocProtErr, Reason: reason.ReceiveLocalKey, Expected: uint64(r.mr.Key)})
+		}},
 		{SendsUnsignaled, func(r *rig) {
 			for range 8 {
 				r.post(queue.Send, 0, r.mr.Key)
