@@ -37,9 +37,13 @@ func (q *QP) posted() {
 	q.sanitizer.Posted(q)
 }
 
-// PostedRequests notes that a program has posted requests and may not ring the doorbell, because the device is
-// busy anyway.
-func (q *QP) PostedRequests() { q.posted() }
+// PostedRequests notes that a program has posted requests, for which it rings no doorbell if they are in another
+// layout than the ring's and the device is busy. It is called for the sanitizer.
+func (q *QP) PostedRequests() {
+	if !q.SQ.InPlace() {
+		q.posted()
+	}
+}
 
 // PostedReceives notes that a program has posted receives. It is called for the sanitizer.
 func (q *QP) PostedReceives() {

@@ -2,8 +2,7 @@ package sanitize
 
 import (
 	"cmp"
-	"hash/maphash"
-	"runtime/debug"
+	"fmt"
 	"slices"
 
 	"softrdma/internal/memory"
@@ -15,10 +14,11 @@ import (
 type loan struct {
 	rule  Rule
 	owner *object // whose queue it was posted to
-	found string
+	what  string  // of whose buffer it is
+	when  string  // before what it must not change
 	where []uintptr
 	parts [][]byte
-	sum   uint64
+	sums  sums
 }
 
 // A span is one part of a loan, by its address.
@@ -79,20 +79,19 @@ func (l *loans) of(b []byte) *loan {
 
 // lend notes that the program has posted memory for the device to write to. It returns nil if its change would
 // not be found.
-func (s *Sanitizer) lend(rule Rule, owner *object, found string, list []memory.SGE, where []uintptr) *loan {
-	if !s.cfg.Rules.Has(rule) {
+func (s *Sanitizer) lend(x loan, list []memory.SGE) *loan {
+	if !s.cfg.Rules.Has(x.rule) {
 		return nil
 	}
-	x := &loan{rule: rule, owner: owner, found: found, where: where}
 	var ok bool
 	if x.parts, ok = s.parts(list); !ok || len(x.parts) == 0 {
 		return nil
 	}
-	if x.sum, ok = sum(x.parts); !ok {
+	if x.sums, ok = sumsOf(x.parts); !ok {
 		return nil
 	}
-	s.lent.add(x)
-	return x
+	s.lent.add(&x)
+	return &x
 }
 
 // compare compares memory that the device is about to write to with what was posted, unless that was done before.
@@ -100,8 +99,9 @@ func (s *Sanitizer) compare(x *loan) {
 	if !s.lent.remove(x) {
 		return
 	}
-	if now, ok := sum(x.parts); ok && now != x.sum {
-		s.report(x.rule, x.owner, x.found, nil, note{"the request was posted", x.where})
+	if where := x.sums.changed(x.parts); where != "" {
+		s.report(x.rule, x.owner, fmt.Sprintf("%s of the buffer of %s changed before %s", where, x.what, x.when), nil,
+			note{"the request was posted", x.where})
 	}
 }
 
@@ -116,11 +116,6 @@ func (s *Sanitizer) Writing(b []byte) {
 
 // Wrote implements memory.Watcher.
 func (s *Sanitizer) Wrote() { s.mu.Unlock() }
-
-// sampled is the length of a buffer above which parts of it are hashed.
-const sampled = 1 << 20
-
-var seed = maphash.MakeSeed()
 
 // parts returns the memory of a list, and reports whether all of it is registered.
 func (s *Sanitizer) parts(list []memory.SGE) (parts [][]byte, ok bool) {
@@ -139,34 +134,4 @@ func (s *Sanitizer) parts(list []memory.SGE) (parts [][]byte, ok bool) {
 		parts = append(parts, b)
 	}
 	return parts, true
-}
-
-// sum hashes the memory of a list, and reports whether it could.
-func (s *Sanitizer) sum(list []memory.SGE) (uint64, bool) {
-	parts, ok := s.parts(list)
-	if !ok {
-		return 0, false
-	}
-	return sum(parts)
-}
-
-// sum hashes memory, and reports whether all of it could be read. The memory of a program may be
-// unmapped at any time.
-func sum(parts [][]byte) (sum uint64, ok bool) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for _, b := range parts {
-		for len(b) > sampled {
-			_, _ = h.Write(b[:256])
-			b = b[min(len(b), max(len(b)/256, 4096)):]
-		}
-		_, _ = h.Write(b)
-	}
-	return h.Sum64(), true
 }

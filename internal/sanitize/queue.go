@@ -37,8 +37,7 @@ type sent struct {
 	id       uint64
 	signaled bool
 	list     []memory.SGE
-	sum      uint64 // of what is sent, if hashed
-	hashed   bool
+	sums     sums  // of what is sent, nil if a change would not be found
 	lent     *loan // where the answer is written; nil if there is none, or if a change would not be found
 	where    []uintptr
 }
@@ -131,11 +130,17 @@ func (s *Sanitizer) request(q *pair, i uint32, where []uintptr) {
 		}
 	}
 	switch {
-	case (w.Op <= queue.SendImm || w.Op == queue.SendInv) && s.cfg.Rules.Has(SendChanged):
-		r.sum, r.hashed = s.sum(r.list)
+	case w.Op <= queue.SendImm || w.Op == queue.SendInv:
+		parts, ok := s.parts(r.list)
+		if ok && s.cfg.Rules.Has(SendChanged) {
+			r.sums, _ = sumsOf(parts)
+		}
+		if w.Flags&queue.Inline != 0 {
+			parts = [][]byte{q.SQ.InlineData(i)}
+		}
+		s.checkPayload(fmt.Sprintf("%v %#x", w.Op, w.WRID), parts, where)
 	case w.Op == queue.Read || w.Op.Atomic():
-		found := fmt.Sprintf("the buffer of %v %#x changed before the answer came", w.Op, w.WRID)
-		r.lent = s.lend(ReadChanged, &q.object, found, r.list, where)
+		r.lent = s.lend(loan{rule: ReadChanged, owner: &q.object, what: fmt.Sprintf("%v %#x", w.Op, w.WRID), when: "the answer came", where: where}, r.list)
 	}
 	if w.Op == queue.CompareSwap || w.Op == queue.FetchAdd {
 		if at := w.Atomic().Addr; at%8 != 0 {
@@ -285,11 +290,13 @@ func (s *Sanitizer) retire(q *pair, e *queue.CQE) {
 		s.lent.remove(r.lent)
 		// The buffer of an unsignalled request may be free before a later request completes: the peer's
 		// answer has told so.
-		if !r.hashed || !r.signaled || e.Status != queue.Success {
+		parts, ok := s.parts(r.list)
+		if !ok || len(r.sums) == 0 || !r.signaled || e.Status != queue.Success {
 			continue
 		}
-		if now, ok := s.sum(r.list); ok && now != r.sum {
-			s.report(SendChanged, &q.object, fmt.Sprintf("the buffer of send request %#x changed before the request completed", r.id), nil, note{"the request was posted", r.where})
+		if changed := r.sums.changed(parts); changed != "" {
+			s.report(SendChanged, &q.object, fmt.Sprintf("%s of the buffer of send request %#x changed before the request completed", changed, r.id), nil,
+				note{"the request was posted", r.where})
 		}
 	}
 	q.posted = q.posted[last+1:]

@@ -72,8 +72,8 @@ func (s *Sanitizer) receive(r *receives, ring *queue.RecvRing, i uint32, where [
 	for _, e := range list {
 		s.checkKey(r.name, r.PD, e, where)
 	}
-	found := fmt.Sprintf("the buffer of receive %#x changed before the device had a message for it", ring.At(i).WRID)
-	r.posted = append(r.posted, posted{i, where, s.lend(ReceiveChanged, &r.object, found, list, where)})
+	x := loan{rule: ReceiveChanged, owner: &r.object, what: fmt.Sprintf("receive %#x", ring.At(i).WRID), when: "a message came for it", where: where}
+	r.posted = append(r.posted, posted{i, where, s.lend(x, list)})
 }
 
 // Taking notes that the device is about to take the receive at an index of a ring, for a message or, if not

@@ -26,6 +26,7 @@ const (
 	AtomicUnaligned
 	ObjectLeaked
 	RightsUnused
+	KeySent
 	rules
 )
 
@@ -118,6 +119,11 @@ var rows = [rules]struct {
 		"A peer that knows the key may use each right that the region grants.",
 		"IBTA 10.6.3",
 		"Register memory with the rights that peers need, and no others."}},
+	KeySent: {"KEY_SENT", false, Text{
+		"A message tells the peer the address and the key of a region that the peer cannot use: the region was deregistered, or it grants no remote right. A request with this key fails, and the connection with it.",
+		"A remote key is valid while its region is registered, for the rights that the region grants to peers.",
+		"IBTA 10.6.3, 9.7.4.1.5",
+		"Send the rkey of a region with remote rights, before it is deregistered. Keep keys of local memory to yourself."}},
 }
 
 // String returns the rule's name.

@@ -135,6 +135,11 @@ func softrdma_engine_sanitize(rules, suppressions, json *C.char, position *C.eng
 //export softrdma_engine_waits
 func softrdma_engine_waits(file C.uint64_t, took C.int) { engine.Waits(uint64(file), took != 0) }
 
+//export softrdma_engine_posted
+func softrdma_engine_posted(file C.uint64_t, handle C.uint32_t, receives C.int) {
+	engine.Posted(uint64(file), uint32(handle), receives != 0)
+}
+
 //export softrdma_engine_leave
 func softrdma_engine_leave() { engine.Leave() }
 

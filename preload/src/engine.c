@@ -370,6 +370,12 @@ ssize_t engine_event(int fd, void *buf, size_t n)
 	return got;
 }
 
+void engine_posts(int fd, uint32_t handle, int receives)
+{
+	if (in_engine(fd) && depth == 0 && atomic_load_explicit(&engine.state, memory_order_acquire) == READY)
+		IN_ENGINE(RUNS, sanitize_posted(file_of(fd), handle, receives));
+}
+
 /*
  * The devices stay for other threads, which run until the process has ended, and for the
  * destructors of other libraries.

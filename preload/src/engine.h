@@ -66,6 +66,12 @@ typedef int engine_sanitize(const char *rules, const char *suppressions, const c
 /* waits tells that the program is about to read an event of a channel of the file, or has taken one. */
 typedef void engine_waits(uint64_t file, int took);
 
+/*
+ * posted tells that the program has posted receives to a queue pair or a shared receive queue, or requests to a
+ * queue pair. It is called if the engine checks the program.
+ */
+typedef void engine_posted(uint64_t file, uint32_t handle, int receives);
+
 /* leave sends what is owed to peers when the program ends. Its threads may call until it has
  * ended. */
 typedef void engine_leave(void);

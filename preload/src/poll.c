@@ -9,26 +9,15 @@
  * not notice its end.
  */
 #include "preload.h"
+#include "verbs.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 
-/* struct ibv_context */
-enum { OPS_POLL_CQ = 11, OPS = 32 };
-
 typedef int poll_function(void *cq, int n, void *wc);
-
-struct context {
-	void *device;
-	void *ops[OPS];
-	int cmd_fd, async_fd, completion_vectors;
-	pthread_mutex_t lock;
-	void *compatible; /* EXTENDED at the end of a struct verbs_context */
-};
 
 #define EXTENDED ((void *)UINTPTR_MAX)
 
@@ -40,8 +29,7 @@ struct extended_context {
 	struct context context;
 };
 
-/* Our devices use two providers: rxe and siw. */
-static _Atomic(poll_function *) provider_poll[2];
+static _Atomic(poll_function *) provider_poll[PROVIDERS];
 
 /* Number of consecutive empty polls of a thread before it yields. */
 #define EMPTY_POLLS 8
@@ -148,7 +136,7 @@ static int poll_with(int provider, void *cq, int n, void *wc)
 
 static int poll_first(void *cq, int n, void *wc) { return poll_with(0, cq, n, wc); }
 static int poll_second(void *cq, int n, void *wc) { return poll_with(1, cq, n, wc); }
-static poll_function *const polls[2] = { poll_first, poll_second };
+static poll_function *const polls[PROVIDERS] = { poll_first, poll_second };
 
 /* Only the rxe provider has extended completion queues. */
 static _Atomic(create_function *) provider_create;
@@ -230,10 +218,12 @@ EXPORT void *ibv_open_device(void *device)
 	if (!c || !ours(c->cmd_fd))
 		return c;
 	poll = (poll_function *)c->ops[OPS_POLL_CQ];
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < PROVIDERS; i++) {
 		known = NULL;
 		if (atomic_compare_exchange_strong(&provider_poll[i], &known, poll) || known == poll) {
 			c->ops[OPS_POLL_CQ] = (void *)polls[i];
+			if (sanitize_on() && in_engine(c->cmd_fd))
+				sanitize_posts(c, i);
 			break;
 		}
 	}

@@ -138,6 +138,9 @@ int engine_receive(int fd, uint32_t cq, int may_yield);
  */
 ssize_t engine_event(int fd, void *buf, size_t n);
 
+/* engine_posts tells the engine, for the sanitizer, that the program has posted to a queue. */
+void engine_posts(int fd, uint32_t handle, int receives);
+
 /* sanitize_init reads the environment. */
 void sanitize_init(void);
 
@@ -153,6 +156,10 @@ void sanitize_leave(void);
 
 /* sanitize_waits tells the engine that the program reads an event of a file, or has taken one. */
 void sanitize_waits(uint64_t file, int took);
+
+/* sanitize_posted tells the engine that the program has posted to a queue of a file: receives, or requests of a
+ * queue pair. */
+void sanitize_posted(uint64_t file, uint32_t handle, int receives);
 
 /* engine_entered reports whether this thread is in the engine. */
 int engine_entered(void);

@@ -57,6 +57,8 @@ type Direct interface {
 	// Progress makes the device progress for the completion queue of a handle. It may yield the
 	// processor after calls without success if the program allows that.
 	Progress(handle uint32, mayYield bool) error
+	// Posted tells the sanitizer what was posted to the queue of a handle: receives, or requests.
+	Posted(handle uint32, receives bool)
 	// Adapter returns the device.
 	Adapter() *adapter.Device
 }

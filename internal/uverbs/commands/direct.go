@@ -23,10 +23,11 @@ type direct struct {
 	pages [directPages]atomic.Pointer[[directPage]atomic.Pointer[directEntry]]
 }
 
-// A directEntry is a queue pair or a completion queue.
+// A directEntry is a queue pair, a completion queue or a shared receive queue.
 type directEntry struct {
-	qp *queuePair
-	cq *cq
+	qp  *queuePair
+	cq  *cq
+	srq *srq
 }
 
 // set enters the object of a handle, nil if there is none. The caller has the file's lock.
@@ -40,6 +41,8 @@ func (d *direct) set(handle uint32, o object) {
 		e.qp = o
 	case *cq:
 		e.cq = o
+	case *srq:
+		e.srq = o
 	case nil:
 		e = nil
 	default:

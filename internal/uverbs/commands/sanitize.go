@@ -31,3 +31,22 @@ func abandon(x *context) {
 	}
 	s.Abandoned(left)
 }
+
+// Posted implements client.Direct.
+func (x *context) Posted(handle uint32, receives bool) {
+	e := x.direct.find(handle)
+	if e == nil {
+		e = &directEntry{}
+		if !x.file.Between(func() { e.qp, _ = find[*queuePair](x, handle); e.srq, _ = find[*srq](x, handle) }) {
+			return
+		}
+	}
+	switch {
+	case e.qp != nil && receives:
+		e.qp.a.PostedReceives()
+	case e.qp != nil:
+		e.qp.a.PostedRequests()
+	case e.srq != nil:
+		e.srq.a.PostedReceives()
+	}
+}

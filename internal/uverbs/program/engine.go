@@ -206,6 +206,13 @@ func (e *Engine) Waits(file uint64, took bool) {
 	}
 }
 
+// Posted notes that the program has posted receives to a queue of a file, or requests.
+func (e *Engine) Posted(file uint64, handle uint32, receives bool) {
+	if d := e.direct(file); d != nil {
+		d.Posted(handle, receives)
+	}
+}
+
 // report logs what the devices have counted.
 func (e *Engine) report() {
 	if e.log == nil {

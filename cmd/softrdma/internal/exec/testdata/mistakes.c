@@ -23,22 +23,33 @@ static void receive(struct side *s, struct ibv_mr *mr)
 	CHECK(ibv_post_recv(s->qp, &wr, &bad) == 0);
 }
 
-static int write_to(struct side *s, struct ibv_mr *from, uint32_t rkey, int flags)
+static int request(struct side *s, enum ibv_wr_opcode opcode, struct ibv_mr *local, uint32_t rkey, int flags)
 {
-	struct ibv_sge sge = entry(from, 64);
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = flags }, *bad;
+	struct ibv_sge sge = entry(local, 64);
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = flags }, *bad;
 
 	wr.wr.rdma.remote_addr = (uintptr_t)d.memory + SIZE;
 	wr.wr.rdma.rkey = rkey;
 	return ibv_post_send(s->qp, &wr, &bad);
 }
 
+static int write_to(struct side *s, struct ibv_mr *from, uint32_t rkey, int flags)
+{
+	return request(s, IBV_WR_RDMA_WRITE, from, rkey, flags);
+}
+
+static void send_to(struct side *from, struct side *to)
+{
+	CHECK(post(from, IBV_WR_SEND, entry(d.mr, 64), 0, 0) == 0);
+	CHECK(completion(from) == IBV_WC_SUCCESS && completion(to) == IBV_WC_SUCCESS);
+}
+
 static void nothing(void)
 {
 	traffic(&d);
 	receive(&d.b, d.mr);
-	CHECK(post(&d.a, IBV_WR_SEND, entry(d.mr, 64), 0, 0) == 0);
-	CHECK(completion(&d.a) == IBV_WC_SUCCESS && completion(&d.b) == IBV_WC_SUCCESS);
+	send_to(&d.a, &d.b);
+	d.memory[5]++;
 }
 
 static void use_after_dereg(void)
@@ -80,15 +91,46 @@ static void other_pd(void)
 }
 
 /* The peer is not ready, so the request is repeated until it is. */
-static void send_changed(void)
+static void change(enum ibv_wr_opcode opcode)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 
 	CHECK(ibv_modify_qp(d.b.qp, &reset, IBV_QP_STATE) == 0);
-	CHECK(write_to(&d.a, d.mr, d.mr->rkey, IBV_SEND_SIGNALED) == 0);
+	CHECK(request(&d.a, opcode, d.mr, d.mr->rkey, IBV_SEND_SIGNALED) == 0);
 	d.memory[5]++;
 	connect_side(&d, &d.b, &d.a);
 	CHECK(completion(&d.a) == IBV_WC_SUCCESS);
+}
+
+static void send_changed(void) { change(IBV_WR_RDMA_WRITE); }
+
+static void read_changed(void) { change(IBV_WR_RDMA_READ); }
+
+static void receive_changed(void)
+{
+	receive(&d.b, d.mr);
+	d.memory[5]++;
+	send_to(&d.a, &d.b);
+}
+
+static void shared_receive_changed(void)
+{
+	struct ibv_srq_init_attr r = { .attr = { .max_wr = DEPTH, .max_sge = 1 } };
+	struct ibv_qp_init_attr q = { .qp_type = IBV_QPT_RC, .cap = { DEPTH, 0, 1, 0, 0 } };
+	struct ibv_sge sge = entry(d.mr, 64);
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct side s;
+
+	CHECK(s.cq = ibv_create_cq(d.context, 2 * DEPTH, NULL, NULL, 0));
+	CHECK(q.srq = ibv_create_srq(d.pd, &r));
+	q.send_cq = q.recv_cq = s.cq;
+	CHECK(s.qp = ibv_create_qp(d.pd, &q));
+	connect_side(&d, &s, &s);
+	CHECK(ibv_post_srq_recv(q.srq, &wr, &bad) == 0);
+	d.memory[5]++;
+	CHECK(post(&s, IBV_WR_SEND, sge, 0, 0) == 0);
+	CHECK(completion(&s) == IBV_WC_SUCCESS && completion(&s) == IBV_WC_SUCCESS);
+	CHECK(ibv_destroy_qp(s.qp) == 0 && ibv_destroy_srq(q.srq) == 0 && ibv_destroy_cq(s.cq) == 0);
 }
 
 static void sends_unsignaled(void)
@@ -170,6 +212,22 @@ static void rights_unused(void)
 	CHECK(completion(&d.a) == IBV_WC_SUCCESS);
 }
 
+/* The peer gets the address and the key of memory that it may not use. */
+static void key_sent(void)
+{
+	struct ibv_mr *mr = ibv_reg_mr(d.pd, d.memory, 4096, IBV_ACCESS_LOCAL_WRITE);
+	struct { uint64_t address; uint32_t key; } *message = (void *)(d.memory + SIZE);
+	struct ibv_sge sge = { (uintptr_t)message, sizeof(*message), d.mr->lkey };
+
+	CHECK(mr);
+	receive(&d.b, d.mr);
+	message->address = (uintptr_t)mr->addr;
+	message->key = mr->rkey;
+	CHECK(post(&d.a, IBV_WR_SEND, sge, 0, 0) == 0);
+	CHECK(completion(&d.a) == IBV_WC_SUCCESS && completion(&d.b) == IBV_WC_SUCCESS);
+	CHECK(ibv_dereg_mr(mr) == 0);
+}
+
 static void end(int leaked)
 {
 	CHECK(ibv_destroy_qp(d.a.qp) == 0 && ibv_destroy_qp(d.b.qp) == 0);
@@ -190,6 +248,9 @@ int main(int argc, char **argv)
 		{ "dereg_in_flight", dereg_in_flight },
 		{ "lkey_other_pd", other_pd },
 		{ "send_changed", send_changed },
+		{ "receive_changed", receive_changed },
+		{ "shared_receive_changed", shared_receive_changed },
+		{ "read_changed", read_changed },
 		{ "sends_unsignaled", sends_unsignaled },
 		{ "cq_too_shallow", cq_too_shallow },
 		{ "cq_unpolled", cq_unpolled },
@@ -198,6 +259,7 @@ int main(int argc, char **argv)
 		{ "receive_missing", receive_missing },
 		{ "object_leaked", object_leaked },
 		{ "rights_unused", rights_unused },
+		{ "key_sent", key_sent },
 	};
 	size_t i;
 
