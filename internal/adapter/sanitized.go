@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/sanitize"
 )
@@ -12,7 +13,7 @@ func (q *QP) sanitized() {
 		return
 	}
 	p := &sanitize.Pair{
-		QPN: q.QPN, Type: q.Type, PD: q.pd.ID, RecvPD: q.RecvPD, SignalAll: q.SQSigAll, SQ: q.SQ, SendCQ: q.sendCQ, RecvCQ: q.recvCQ, State: q.StateHint,
+		QPN: q.QPN, Type: q.Type, PD: q.pd.ID, RecvPD: q.RecvPD, SignalAll: q.SQSigAll, SQ: q.SQ, SendCQ: q.sendCQ, RecvCQ: q.recvCQ, State: q.sanitizedState,
 	}
 	switch {
 	case q.srq != nil:
@@ -22,6 +23,16 @@ func (q *QP) sanitized() {
 	}
 	s.CreatedPair(q, p)
 	q.sanitizer = s
+}
+
+// sanitizedState is StateHint. Over iWARP it is ERR in SQD as well: librdmacm moves queue pairs there, and nowhere
+// else, before it ends a connection (RFC 5040's Closing), after which no posted buffer is used.
+func (q *QP) sanitizedState() qp.State {
+	s := q.StateHint()
+	if s == qp.SQD && q.pd.dev.IWARP() {
+		return qp.Err
+	}
+	return s
 }
 
 // posted lets the sanitizer, if there is one, look at the requests that the program has posted.

@@ -95,6 +95,7 @@ func TestSanitizerFindsMistakesOfIWARPPrograms(t *testing.T) {
 	path := compileMistakes(t, "mistakes_cm", "-lrdmacm")
 	for _, c := range []struct{ mistake, rule, function string }{
 		{"nothing", "", ""},
+		{"closing", "", ""},
 		{"receive_changed", "RECEIVE_CHANGED", "receive_changed"},
 		{"use_after_dereg", "USE_AFTER_DEREG", "use_after_dereg"},
 		{"lkey_other_pd", "LKEY_OTHER_PD", "other_pd"},

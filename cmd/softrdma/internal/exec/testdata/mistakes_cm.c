@@ -77,14 +77,19 @@ static void receive(struct ibv_mr *to)
 	CHECK(ibv_post_recv(sides[1].qp, &wr, &bad) == 0);
 }
 
-static void request(enum ibv_wr_opcode opcode, struct ibv_mr *local, int flags)
+static int try_request(enum ibv_wr_opcode opcode, struct ibv_mr *local, int flags)
 {
 	struct ibv_sge sge = { (uintptr_t)local->addr, 64, local->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = flags }, *bad;
 
 	wr.wr.rdma.remote_addr = (uintptr_t)memory + 8192;
 	wr.wr.rdma.rkey = mr->rkey;
-	CHECK(ibv_post_send(sides[0].qp, &wr, &bad) == 0);
+	return ibv_post_send(sides[0].qp, &wr, &bad);
+}
+
+static void request(enum ibv_wr_opcode opcode, struct ibv_mr *local, int flags)
+{
+	CHECK(try_request(opcode, local, flags) == 0);
 }
 
 static void send_one(void)
@@ -146,14 +151,25 @@ static void dereg_in_flight(void)
 	CHECK(ibv_dereg_mr(other) == 0);
 }
 
+/* What librdmacm does before it disconnects. No receive is used after that, so this is no mistake. */
+static void closing(void)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_SQD };
+	struct ibv_mr *other = ibv_reg_mr(pd, memory, SIZE, rights);
+
+	CHECK(other);
+	receive(other);
+	CHECK(ibv_modify_qp(sides[1].qp, &a, IBV_QP_STATE) == 0);
+	CHECK(ibv_dereg_mr(other) == 0);
+}
+
 static void sends_unsignaled(void)
 {
 	int i;
 
-	for (i = 0; i < 4 * DEPTH; i++) {
-		request(IBV_WR_RDMA_WRITE, mr, 0);
-		usleep(1000); /* there is room only if the device was faster */
-	}
+	for (i = 0; i < 4 * DEPTH; i++)
+		while (try_request(IBV_WR_RDMA_WRITE, mr, 0) != 0) /* the queue is full */
+			usleep(1000);
 }
 
 int main(int argc, char **argv)
@@ -163,6 +179,7 @@ int main(int argc, char **argv)
 		void (*make)(void);
 	} mistakes[] = {
 		{ "nothing", nothing },
+		{ "closing", closing },
 		{ "receive_changed", receive_changed },
 		{ "use_after_dereg", use_after_dereg },
 		{ "lkey_other_pd", other_pd },
