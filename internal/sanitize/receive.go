@@ -106,8 +106,8 @@ func (s *Sanitizer) Taking(o any, i uint32, used bool) {
 	r.next, r.unseen = r.Ring().Next(i), true
 }
 
-// Emptied notes that all requests of a queue pair, or all receives of a shared receive queue, are in no ring
-// any more, or in another one.
+// Emptied notes that all requests of a queue pair, or all receives of a shared receive queue, have left the ring
+// or moved to another one.
 func (s *Sanitizer) Emptied(o any) {
 	if s == nil {
 		return

@@ -111,17 +111,17 @@ func (x *context) getContext(c *command) error {
 	return nil
 }
 
-func (x *context) attributes() uapi.QueryDeviceResp {
+func attributesOf(x *context) uapi.QueryDeviceResp {
 	return x.dev.Attributes(x.file.Account.Mappings.Max, x.file.Account.Memory.Max)
 }
 
 func (x *context) queryDevice(c *command) error {
-	r := x.attributes()
+	r := attributesOf(x)
 	return c.respond(uapi.Bytes(&r), nil)
 }
 
 func (x *context) exQueryDevice(c *command) error {
-	r := uapi.ExQueryDeviceResp{Base: x.attributes()}
+	r := uapi.ExQueryDeviceResp{Base: attributesOf(x)}
 	r.DeviceCapFlagsEx = uint64(r.Base.DeviceCapFlags)
 	if !x.dev.Adapter.IWARP() {
 		r.DeviceCapFlagsEx |= device.MoreCaps

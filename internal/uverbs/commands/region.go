@@ -32,7 +32,7 @@ func (x *context) allocPD(c *command) error {
 // objects of this kind as the device allows, or the answer cannot be written, it destroys
 // the object.
 func (x *context) created(c *command, o object, answer func(handle uint32) (core, driver []byte)) error {
-	a, err := x.attributes(), x.file.Account.Memory.Take(o.kind().bytes())
+	a, err := attributesOf(x), x.file.Account.Memory.Take(o.kind().bytes())
 	if err != nil {
 		_ = o.destroy()
 		return fmt.Errorf("%T: %w", o, err)
