@@ -38,6 +38,15 @@ func (r *Region) UnusedRights() (unused qp.Access, known bool) {
 
 // copyTo copies data to b, which is memory of the region.
 func (r *Region) copyTo(b, data []byte) (ok bool) {
+	if r.watched != nil || r.unpinned {
+		return r.copySlowly(b, data)
+	}
+	copy(b, data)
+	return true
+}
+
+// copySlowly is copyTo for watched or unpinned regions.
+func (r *Region) copySlowly(b, data []byte) (ok bool) {
 	if w := r.watched; w != nil {
 		w.to.Writing(b)
 		defer w.to.Wrote()
