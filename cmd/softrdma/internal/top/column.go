@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"softrdma/internal/sampler"
 )
 
 // A column is a column of a table of R.
@@ -20,10 +22,10 @@ type column[R any] struct {
 
 var deviceColumns = []column[deviceReport]{
 	{head: "DEVICE", least: 13, most: 30, cell: func(r *deviceReport) string { return r.Name }},
-	{head: "PROGRAM", least: 10, most: 20, cell: func(r *deviceReport) string { return r.program }},
+	{head: "PROGRAM", least: 10, most: 20, cell: func(r *deviceReport) string { return r.Program }},
 	{head: "PID", least: 7, right: true,
-		cell:  func(r *deviceReport) string { return strconv.Itoa(r.socket.PID) },
-		value: func(r *deviceReport) float64 { return -float64(r.socket.PID) }},
+		cell:  func(r *deviceReport) string { return strconv.Itoa(r.Socket.PID) },
+		value: func(r *deviceReport) float64 { return -float64(r.Socket.PID) }},
 	{head: "PROTOCOL", least: 10, dispense: 2, cell: func(r *deviceReport) string { return r.Protocol }},
 	{head: "PORT", least: 6, cell: func(r *deviceReport) string { return r.State }},
 	{head: "QPS", least: 5, right: true,
@@ -46,11 +48,11 @@ var deviceColumns = []column[deviceReport]{
 
 var qpColumns = []column[qpReport]{
 	{head: "QPN", least: 8, cell: func(r *qpReport) string { return qpn(r.Number) }},
-	{head: "PROGRAM", least: 10, most: 16, cell: func(r *qpReport) string { return r.program }},
+	{head: "PROGRAM", least: 10, most: 16, cell: func(r *qpReport) string { return r.Program }},
 	{head: "PID", least: 7, right: true, dispense: 2,
-		cell:  func(r *qpReport) string { return strconv.Itoa(r.pid) },
-		value: func(r *qpReport) float64 { return -float64(r.pid) }},
-	{head: "DEVICE", least: 13, most: 24, dispense: 4, cell: func(r *qpReport) string { return r.of.Name }},
+		cell:  func(r *qpReport) string { return strconv.Itoa(r.OwnerPID) },
+		value: func(r *qpReport) float64 { return -float64(r.OwnerPID) }},
+	{head: "DEVICE", least: 13, most: 24, dispense: 4, cell: func(r *qpReport) string { return r.Of.Name }},
 	{head: "TYPE", least: 4, most: 7, cell: func(r *qpReport) string { return r.Type }},
 	{head: "STATE", least: 5, cell: func(r *qpReport) string { return r.State }},
 	{head: "PEER", least: 12, most: 26, cell: (*qpReport).peer},
@@ -146,9 +148,9 @@ func sorted[R any](rows []*R, list []column[R], by string, reverse bool) {
 
 // The figures of a row, 0 if it has none.
 
-func (r *deviceReport) rates() deviceRates {
+func (r *deviceReport) rates() sampler.DeviceRates {
 	if r.Rates == nil {
-		return deviceRates{}
+		return sampler.DeviceRates{}
 	}
 	return *r.Rates
 }
@@ -166,9 +168,9 @@ func (r *deviceReport) reason() string {
 	return r.Reasons[0].Name
 }
 
-func (r *qpReport) rates() qpRates {
+func (r *qpReport) rates() sampler.QPRates {
 	if r.Rates == nil {
-		return qpRates{}
+		return sampler.QPRates{}
 	}
 	return *r.Rates
 }

@@ -11,13 +11,13 @@ import (
 func (m *model) addDetail(s *screen) {
 	q := m.opened()
 	if q == nil {
-		s.add(head, fmt.Sprintf("queue pair %s of %s has gone", qpn(m.open.qpn), m.open.device))
+		s.add(head, fmt.Sprintf("queue pair %s of %s has gone", qpn(m.open.QPN), m.open.Device))
 	} else {
 		state := ""
 		if m.paused {
 			state = "  paused"
 		}
-		s.add(head, fmt.Sprintf("queue pair %s of %s, %s (%d)%s", qpn(q.Number), q.of.Name, q.program, q.pid, state))
+		s.add(head, fmt.Sprintf("queue pair %s of %s, %s (%d)%s", qpn(q.Number), q.Of.Name, q.Program, q.OwnerPID, state))
 		for _, text := range q.attributes() {
 			s.add(plain, text)
 		}

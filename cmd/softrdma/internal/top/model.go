@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"softrdma/internal/sampler"
 )
 
 // A model is what the view shows, as a function of samples and keys. It does no I/O and reads no clock.
@@ -37,7 +39,7 @@ type place struct {
 	name string
 }
 
-func (r *deviceReport) place() place { return place{r.socket.PID, r.Name} }
+func (r *deviceReport) place() place { return place{r.Socket.PID, r.Name} }
 
 // A position is the selected row of a table. The selection follows what the row shows, once the user has
 // chosen it: until then it is the first row.
@@ -87,11 +89,11 @@ func (m *model) rows() (devices []*deviceReport, qps []*qpReport) {
 	for i := range m.shown.Processes {
 		p := &m.shown.Processes[i]
 		for j := range p.Devices {
-			d := &p.Devices[j]
+			d := (*deviceReport)(&p.Devices[j])
 			whole, some := d.matches(m.filter), false
 			chosen := m.only == nil || *m.only == place{p.PID, d.Name}
 			for k := range d.QPs {
-				if q := &d.QPs[k]; whole || q.matches(m.filter) {
+				if q := (*qpReport)(&d.QPs[k]); whole || q.matches(m.filter) {
 					some = true
 					if chosen {
 						qps = append(qps, q)
@@ -114,23 +116,23 @@ func contains(filter string, texts ...string) bool {
 }
 
 func (r *deviceReport) matches(filter string) bool {
-	return contains(filter, r.Name, r.Address, r.Device, r.Protocol, r.State, r.program, strconv.Itoa(r.socket.PID))
+	return contains(filter, r.Name, r.Address, r.Device, r.Protocol, r.State, r.Program, strconv.Itoa(r.Socket.PID))
 }
 
 func (r *qpReport) matches(filter string) bool {
-	return contains(filter, qpn(r.Number), r.Type, r.State, r.Peer, r.program, strconv.Itoa(r.pid))
+	return contains(filter, qpn(r.Number), r.Type, r.State, r.Peer, r.Program, strconv.Itoa(r.OwnerPID))
 }
 
 // filtered returns what a filter leaves of a report.
 func (r *report) filtered(filter string) *report {
 	left := *r
-	left.Processes = []processReport{}
+	left.Processes = []sampler.ProcessReport{}
 	for _, p := range r.Processes {
 		devices := p.Devices
 		p.Devices = nil
 		for _, d := range devices {
-			if !d.matches(filter) {
-				d.QPs = slices.DeleteFunc(slices.Clone(d.QPs), func(q qpReport) bool { return !q.matches(filter) })
+			if !(*deviceReport)(&d).matches(filter) {
+				d.QPs = slices.DeleteFunc(slices.Clone(d.QPs), func(q sampler.QPReport) bool { return !(*qpReport)(&q).matches(filter) })
 				if len(d.QPs) == 0 {
 					continue
 				}
@@ -150,7 +152,7 @@ func (m model) followed() model {
 	if i := slices.IndexFunc(devices, func(d *deviceReport) bool { return d.place() == m.devices.of && m.devices.chosen }); i >= 0 {
 		m.devices.row = i
 	}
-	if i := slices.IndexFunc(qps, func(q *qpReport) bool { return q.of.place() == m.qps.of && q.Number == m.qps.qpn && m.qps.chosen }); i >= 0 {
+	if i := slices.IndexFunc(qps, func(q *qpReport) bool { return q.owner().place() == m.qps.of && q.Number == m.qps.qpn && m.qps.chosen }); i >= 0 {
 		m.qps.row = i
 	}
 	return m
@@ -166,7 +168,7 @@ func (m model) inside() model {
 	}
 	if len(qps) > 0 {
 		q := qps[m.qps.row]
-		m.qps.of, m.qps.qpn = q.of.place(), q.Number
+		m.qps.of, m.qps.qpn = q.owner().place(), q.Number
 	}
 	return m
 }
@@ -300,7 +302,7 @@ func (m model) enter() (model, wish) {
 		m = m.inside()
 	case !m.inDevices && len(qps) > 0:
 		q := qps[m.qps.row]
-		m.open = &target{q.of.socket, q.of.Name, q.Number}
+		m.open = &target{Socket: q.Of.Socket, Device: q.Of.Name, QPN: q.Number}
 		m.history, m.failed, m.scroll = nil, "", 0
 		return m, look
 	}
@@ -324,12 +326,12 @@ func (m *model) opened() *qpReport {
 	for _, p := range m.shown.Processes {
 		for i := range p.Devices {
 			d := &p.Devices[i]
-			if d.socket != m.open.socket || d.Name != m.open.device {
+			if d.Socket != m.open.Socket || d.Name != m.open.Device {
 				continue
 			}
 			for j := range d.QPs {
-				if d.QPs[j].Number == m.open.qpn {
-					return &d.QPs[j]
+				if d.QPs[j].Number == m.open.QPN {
+					return (*qpReport)(&d.QPs[j])
 				}
 			}
 		}

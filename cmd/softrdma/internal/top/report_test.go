@@ -8,6 +8,7 @@ import (
 
 	"softrdma/internal/control"
 	"softrdma/internal/object"
+	"softrdma/internal/sampler"
 )
 
 // sampleAt returns a sample of a WRITE over the network and of a pair that only waits, n seconds after
@@ -27,14 +28,14 @@ func sampleAt(n int) *sample {
 			Sent: sent, Received: received, Time: at,
 		}
 	}
-	program := func(pid int, name string, devices ...device) process {
-		return process{control.Answer{Socket: control.Socket{PID: pid}, Process: control.Process{PID: pid, Program: name}}, devices}
+	program := func(pid int, name string, devices ...sampler.Device) sampler.Process {
+		return sampler.Process{Answer: control.Answer{Socket: control.Socket{PID: pid}, Process: control.Process{PID: pid, Program: name}}, Open: devices}
 	}
 	const packets, second = 500_000, 500_000 * 4096
-	return &sample{at: at, processes: []process{
-		program(4711, "ib_write_bw", device{
+	return &sample{At: at, Processes: []sampler.Process{
+		program(4711, "ib_write_bw", sampler.Device{
 			Info: info("192.0.2.17", map[string]uint64{"PACKET_REPEATED": 12 * u, "ACK_TIMEOUT": 1}, second*u, 0),
-			qps: []object.QP{
+			QPs: []object.QP{
 				connection(0x2a, 0x1f, "192.0.2.18", object.Measurements{
 					Acknowledged: uint32(packets * u), Bytes: uint32(packets * (4096 + 64) * u), Expected: 200, InFlight: 32,
 					RoundTrip: 42100 * time.Nanosecond, Window: 128 << 10, Retransmitted: uint32(12*n + 1),
@@ -42,9 +43,9 @@ func sampleAt(n int) *sample {
 				{Owner: object.Owner{PID: 4711}, Number: 0x2b, Type: "UD", State: "RTS", PD: 1, SendCQ: 1, RecvCQ: 1, PathMTU: 4096},
 			},
 		}),
-		program(4712, "server", device{
+		program(4712, "server", sampler.Device{
 			Info: info("192.0.2.18", map[string]uint64{}, 0, second*u),
-			qps:  []object.QP{connection(0x1f, 0x2a, "192.0.2.17", object.Measurements{Expected: uint32(1<<24-5+packets*u) % (1 << 24), Window: 128 << 10})},
+			QPs:  []object.QP{connection(0x1f, 0x2a, "192.0.2.17", object.Measurements{Expected: uint32(1<<24-5+packets*u) % (1 << 24), Window: 128 << 10})},
 		}),
 	}}
 }
@@ -55,25 +56,25 @@ func TestRatesAreDifferencesOverTheMeasuredTime(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	d := r.Processes[0].Devices[0]
-	if *d.Rates != (deviceRates{Sent: 500_000 * 4096, Retransmissions: 12, Reasons: 12}) || d.Retransmissions != 37 {
+	if *d.Rates != (sampler.DeviceRates{Sent: 500_000 * 4096, Retransmissions: 12, Reasons: 12}) || d.Retransmissions != 37 {
 		t.Errorf("%+v, %d retransmissions", d.Rates, d.Retransmissions)
 	}
-	if d.Reasons[0] != (reasonReport{"PACKET_REPEATED", 36, 12}) || d.Reasons[1] != (reasonReport{"ACK_TIMEOUT", 1, 0}) {
+	if d.Reasons[0] != (sampler.ReasonReport{Name: "PACKET_REPEATED", Count: 36, Rate: 12}) || d.Reasons[1] != (sampler.ReasonReport{Name: "ACK_TIMEOUT", Count: 1}) {
 		t.Errorf("%+v", d.Reasons)
 	}
 	// 4.16 GB in two seconds, of which the queue pair has counted the lowest 32 bits.
-	if *d.QPs[0].Rates != (qpRates{SentBytes: 500_000 * 4096, SentPackets: 500_000, Retransmissions: 12}) || d.QPs[1].Rates != nil {
+	if *d.QPs[0].Rates != (sampler.QPRates{SentBytes: 500_000 * 4096, SentPackets: 500_000, Retransmissions: 12}) || d.QPs[1].Rates != nil {
 		t.Errorf("%+v, %+v", d.QPs[0].Rates, d.QPs[1].Rates)
 	}
-	if q := r.Processes[1].Devices[0].QPs[0]; *q.Rates != (qpRates{ReceivedPackets: 500_000}) {
+	if q := r.Processes[1].Devices[0].QPs[0]; *q.Rates != (sampler.QPRates{ReceivedPackets: 500_000}) {
 		t.Errorf("%+v", q.Rates)
 	}
 }
 
 func TestNewDevicesAndConnectionsHaveNoRates(t *testing.T) {
 	before, now := sampleAt(1), sampleAt(2)
-	now.processes[0].devices[0].qps[0].SQPSN++   // connected again
-	now.processes[1].devices[0].Info.GUID = "17" // opened again
+	now.Processes[0].Open[0].QPs[0].SQPSN++   // connected again
+	now.Processes[1].Open[0].Info.GUID = "17" // opened again
 	r := compare(before, now)
 	if d := r.Processes[0].Devices[0]; d.Rates == nil || d.QPs[0].Rates != nil {
 		t.Errorf("%+v", d)
@@ -89,11 +90,11 @@ func TestNewDevicesAndConnectionsHaveNoRates(t *testing.T) {
 // A daemon lists the queue pairs of programs whose devices are in their own processes, which tell more.
 func TestQueuePairsOfADaemonsProgramsAppearOnce(t *testing.T) {
 	s := sampleAt(1)
-	s.processes[1].devices[0].owners = map[int]string{17: "ib_send_bw"}
-	s.processes[1].devices[0].qps = append(s.processes[1].devices[0].qps,
+	s.Processes[1].Open[0].Owners = map[int]string{17: "ib_send_bw"}
+	s.Processes[1].Open[0].QPs = append(s.Processes[1].Open[0].QPs,
 		object.QP{Owner: object.Owner{PID: 4711}, Number: 0x2b, Type: "UD"}, object.QP{Owner: object.Owner{PID: 17}, Number: 0x2c})
 	r := compare(nil, s)
-	if q := r.Processes[1].Devices[0].QPs; len(q) != 2 || q[1].pid != 17 || q[1].program != "ib_send_bw" || q[0].pid != 4712 || q[0].program != "server" {
+	if q := r.Processes[1].Devices[0].QPs; len(q) != 2 || q[1].OwnerPID != 17 || q[1].Program != "ib_send_bw" || q[0].OwnerPID != 4712 || q[0].Program != "server" {
 		t.Errorf("%+v", q)
 	}
 	if q := r.Processes[0].Devices[0].QPs; len(q) != 2 {
@@ -102,7 +103,7 @@ func TestQueuePairsOfADaemonsProgramsAppearOnce(t *testing.T) {
 }
 
 func TestProgramsThatDoNotAnswerAreNamed(t *testing.T) {
-	s := &sample{failed: errors.Join(fmt.Errorf("process 7: %w", errors.New("x")), errors.Join(errors.New("process 8: y")))}
+	s := &sample{Failed: errors.Join(fmt.Errorf("process 7: %w", errors.New("x")), errors.Join(errors.New("process 8: y")))}
 	if r := compare(nil, s); len(r.Errors) != 2 || r.Errors[0] != "process 7: x" || r.Errors[1] != "process 8: y" {
 		t.Errorf("%q", r.Errors)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"softrdma/internal/sampler"
 )
 
 // A terminal connects the model with a terminal: bubbletea reads keys and draws what has changed.
@@ -47,7 +49,7 @@ type (
 // Init implements tea.Model.
 func (t terminal) Init() tea.Cmd { return t.take }
 
-func (t terminal) take() tea.Msg { return sampleMsg{take(t.ctx, timeLimit(t.interval))} }
+func (t terminal) take() tea.Msg { return sampleMsg{sampler.Take(t.ctx, timeLimit(t.interval))} }
 
 // look asks for the flight recorder's lines of the open queue pair.
 func (t terminal) look() tea.Cmd {
@@ -56,7 +58,7 @@ func (t terminal) look() tea.Cmd {
 	}
 	of := *t.open
 	return func() tea.Msg {
-		lines, err := record(t.ctx, of)
+		lines, err := sampler.Record(t.ctx, of)
 		return recordMsg{of, lines, err}
 	}
 }

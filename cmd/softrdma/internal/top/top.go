@@ -1,6 +1,6 @@
 // Package top is the command that shows what the devices of this user's programs do.
 //
-// A sampler asks the programs on their control sockets ([take]). A [model] is a function of samples and
+// A sampler asks the programs on their control sockets (package sampler). A [model] is a function of samples and
 // keys alone: it compares two samples ([compare]), sorts, filters and renders the lines of the screen.
 // The loop of the terminal is bubbletea's (version 2, without lipgloss): it reads keys, draws what has
 // changed and follows the window's size. It queries the terminal when it runs, not when it is imported:
@@ -17,6 +17,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/control"
+	"softrdma/internal/sampler"
 )
 
 const long = `Shows the devices of all programs of this user on this host, and their queue pairs:
@@ -88,7 +89,7 @@ func (c *command) run(cmd *cobra.Command) error {
 // each calls f with reports, an interval apart, until the context ends or f returns an error. The first
 // report has rates, too.
 func (c *command) each(ctx context.Context, f func(*report) error) error {
-	before := take(ctx, timeLimit(c.interval))
+	before := sampler.Take(ctx, timeLimit(c.interval))
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
 	for {
@@ -97,7 +98,7 @@ func (c *command) each(ctx context.Context, f func(*report) error) error {
 			return nil
 		case <-tick.C:
 		}
-		now := take(ctx, timeLimit(c.interval))
+		now := sampler.Take(ctx, timeLimit(c.interval))
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/sampler"
 )
 
 // mark is the number of columns before a row, where the selected one has a mark.
@@ -72,7 +73,7 @@ func (m *model) addTitle(s *screen) {
 	n, qps, sent, received := 0, 0, 0.0, 0.0
 	for _, p := range m.shown.Processes {
 		for i := range p.Devices {
-			d := &p.Devices[i]
+			d := (*deviceReport)(&p.Devices[i])
 			n, qps, sent, received = n+1, qps+len(d.QPs), sent+d.sent(), received+d.received()
 		}
 	}
@@ -169,11 +170,11 @@ func (m *model) reasons() string {
 			}
 		}
 	}
-	var all []reasonReport
+	var all []sampler.ReasonReport
 	for name, n := range counts {
-		all = append(all, reasonReport{name, n, rates[name]})
+		all = append(all, sampler.ReasonReport{Name: name, Count: n, Rate: rates[name]})
 	}
-	sortReasons(all)
+	sampler.SortReasons(all)
 	var parts []string
 	for _, r := range all[:min(len(all), 6)] {
 		text := fmt.Sprintf("%s %s", r.Name, total(r.Count))

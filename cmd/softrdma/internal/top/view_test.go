@@ -74,7 +74,7 @@ func TestScreensOfAnySize(t *testing.T) {
 		m := shown(x.width, x.height, "enter")
 		checkScreen(t, "detail-"+x.name, m.recorded(*m.open, history, nil))
 	}
-	empty := start("", true).sampled(&sample{at: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)})
+	empty := start("", true).sampled(&sample{At: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)})
 	checkScreen(t, "empty", empty)
 	checkScreen(t, "keys", shown(80, 24, "?"))
 	for _, w := range []int{1, 20, 40, 79, 200} { // less than 80 is cut, but does not fail
@@ -158,7 +158,7 @@ func TestSelectionFollowsTheQueuePair(t *testing.T) {
 		t.Errorf("%+v", m.qps)
 	}
 	gone := sampleAt(3)
-	gone.processes = gone.processes[:1]
+	gone.Processes = gone.Processes[:1]
 	m = pressed(m, "tab", "end").sampled(gone)
 	if l := lines(m, "> "); len(l) != 1 || !strings.Contains(l[0], "ib_write_bw") {
 		t.Errorf("%q", l)
@@ -171,7 +171,7 @@ func TestEnterOpensWhatIsSelected(t *testing.T) {
 		t.Errorf("%q", m.view())
 	}
 	m, w := m.key("enter")
-	if w != look || m.open == nil || m.open.qpn != 0x1f {
+	if w != look || m.open == nil || m.open.QPN != 0x1f {
 		t.Fatalf("%+v", m.open)
 	}
 	if m = m.recorded(*m.open, nil, errors.New("process 7: no")); len(lines(m, "process 7: no")) != 2 {
@@ -202,7 +202,7 @@ func TestPauseKeepsTheScreen(t *testing.T) {
 // A program chooses its name, and must not steer the terminal with it.
 func TestNamesCannotSteerTheTerminal(t *testing.T) {
 	s := sampleAt(2)
-	s.processes[0].Program = "x\x1b[2J\x9b\n"
+	s.Processes[0].Program = "x\x1b[2J\x9b\n"
 	m := start("", true).sampled(s)
 	for _, l := range m.view() {
 		if strings.ContainsAny(l, "\x1b\n\u009b") {

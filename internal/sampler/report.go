@@ -1,4 +1,4 @@
-package top
+package sampler
 
 import (
 	"cmp"
@@ -11,84 +11,87 @@ import (
 	"softrdma/internal/reason"
 )
 
-// A report is a sample with what has changed since the one before.
-type report struct {
+// A Report is a sample with what has changed since the one before.
+type Report struct {
 	Time      time.Time       `json:"time"`
 	Seconds   float64         `json:"seconds,omitempty"` // since the sample before
-	Processes []processReport `json:"processes"`
+	Processes []ProcessReport `json:"processes"`
 	Errors    []string        `json:"errors,omitempty"` // of programs that did not answer
 }
 
-// A processReport is a program.
-type processReport struct {
+// A ProcessReport is a program.
+type ProcessReport struct {
 	PID     int            `json:"pid"`
 	Program string         `json:"program"`
 	Args    []string       `json:"args"`
-	Devices []deviceReport `json:"devices"`
+	Devices []DeviceReport `json:"devices"`
 }
 
-// A deviceReport is a device.
-type deviceReport struct {
+// A DeviceReport is a device.
+type DeviceReport struct {
 	control.Info
 	Retransmissions uint64         `json:"retransmissions"` // decisions to send packets again
-	Rates           *deviceRates   `json:"rates,omitempty"` // nil if the device is new
-	Reasons         []reasonReport `json:"reasons"`         // the most frequent of the last interval first
-	QPs             []qpReport     `json:"queue_pairs"`
+	Rates           *DeviceRates   `json:"rates,omitempty"` // nil if the device is new
+	Reasons         []ReasonReport `json:"reasons"`         // the most frequent of the last interval first
+	QPs             []QPReport     `json:"queue_pairs"`
 
-	socket  control.Socket
-	program string
+	Socket  control.Socket `json:"-"` // of the program
+	Program string         `json:"-"`
 }
 
-// deviceRates are a second's share of what the device has counted since the sample before.
-type deviceRates struct {
+// DeviceRates are a second's share of what the device has counted since the sample before.
+type DeviceRates struct {
 	Sent            float64 `json:"sent_bytes"` // of payload
 	Received        float64 `json:"received_bytes"`
 	Retransmissions float64 `json:"retransmissions"`
 	Reasons         float64 `json:"reasons"` // all together
 }
 
-// A reasonReport is how often a reason was given.
-type reasonReport struct {
+// A ReasonReport is how often a reason was given.
+type ReasonReport struct {
 	Name  string  `json:"name"`
 	Count uint64  `json:"count"`
 	Rate  float64 `json:"rate"` // a second
 }
 
-// A qpReport is a queue pair.
-type qpReport struct {
+// A QPReport is a queue pair.
+type QPReport struct {
 	object.QP
-	Rates *qpRates `json:"rates,omitempty"` // nil if the queue pair is new, or no reliable connection
+	Rates *QPRates `json:"rates,omitempty"` // nil if the queue pair is new, or no reliable connection
 
-	of      *deviceReport
-	pid     int // of the owner
-	program string
+	Of       *DeviceReport `json:"-"`
+	OwnerPID int           `json:"-"` // of the program that has made it
+	Program  string        `json:"-"` // its name
 }
 
-// qpRates are a second's share of what the queue pair has counted since the sample before.
-type qpRates struct {
+// QPRates are a second's share of what the queue pair has counted since the sample before.
+type QPRates struct {
 	SentBytes       float64 `json:"sent_bytes"`       // payload that was acknowledged
 	SentPackets     float64 `json:"sent_packets"`     // acknowledged, or responses of READs
 	ReceivedPackets float64 `json:"received_packets"` // requests of the peer
 	Retransmissions float64 `json:"retransmissions"`
 }
 
-// compare reports what a sample shows. before may be nil.
-func compare(before, now *sample) *report {
-	r := &report{Time: now.at, Processes: []processReport{}, Errors: unanswered(now.failed)}
+// Compare reports what a sample shows. before may be nil.
+func Compare(before, now *Sample) *Report {
+	r := &Report{Time: now.At, Processes: []ProcessReport{}, Errors: unanswered(now.Failed)}
 	if before != nil {
-		r.Seconds = now.at.Sub(before.at).Seconds()
+		r.Seconds = now.At.Sub(before.At).Seconds()
 	}
 	own := now.own()
-	for _, p := range now.processes {
-		x := processReport{PID: p.Process.PID, Program: p.Program, Args: p.Args, Devices: make([]deviceReport, len(p.devices))}
-		for i, d := range p.devices {
+	for _, p := range now.Processes {
+		if len(p.Open) == 0 {
+			continue // it has only fabrics
+		}
+		x := ProcessReport{PID: p.Process.PID, Program: p.Program, Args: p.Args, Devices: make([]DeviceReport, len(p.Open))}
+		for i, d := range p.Open {
 			y := &x.Devices[i]
 			y.fill(before.find(p.Socket, d.Name), d)
-			y.socket, y.program = p.Socket, p.Program
-			y.QPs = slices.DeleteFunc(y.QPs, func(q qpReport) bool { return q.PID != x.PID && own[ownQP{q.PID, q.Number}] })
+			y.Socket, y.Program = p.Socket, p.Program
+			y.QPs = slices.DeleteFunc(y.QPs, func(q QPReport) bool { return q.PID != x.PID && own[ownQP{q.PID, q.Number}] })
 			for j := range y.QPs {
 				q := &y.QPs[j]
-				q.of, q.pid, q.program = y, cmp.Or(q.PID, x.PID), cmp.Or(d.owners[q.PID], p.Program)
+				q.Of, q.OwnerPID, q.Program = y, cmp.Or(q.PID, x.PID), cmp.Or(d.Owners[q.PID], p.Program)
 			}
 		}
 		r.Processes = append(r.Processes, x)
@@ -103,11 +106,11 @@ type ownQP struct {
 }
 
 // own returns the queue pairs of which their owner tells itself: a daemon lists those of its programs too.
-func (s *sample) own() map[ownQP]bool {
+func (s *Sample) own() map[ownQP]bool {
 	all := make(map[ownQP]bool)
-	for _, p := range s.processes {
-		for _, d := range p.devices {
-			for _, q := range d.qps {
+	for _, p := range s.Processes {
+		for _, d := range p.Open {
+			for _, q := range d.QPs {
 				if q.PID == p.Process.PID {
 					all[ownQP{q.PID, q.Number}] = true
 				}
@@ -118,14 +121,14 @@ func (s *sample) own() map[ownQP]bool {
 }
 
 // find returns a device, nil if the sample does not have it.
-func (s *sample) find(socket control.Socket, name string) *device {
+func (s *Sample) find(socket control.Socket, name string) *Device {
 	if s == nil {
 		return nil
 	}
-	for _, p := range s.processes {
+	for _, p := range s.Processes {
 		if p.Socket == socket {
-			if i := slices.IndexFunc(p.devices, func(d device) bool { return d.Name == name }); i >= 0 {
-				return &p.devices[i]
+			if i := slices.IndexFunc(p.Open, func(d Device) bool { return d.Name == name }); i >= 0 {
+				return &p.Open[i]
 			}
 		}
 	}
@@ -133,8 +136,8 @@ func (s *sample) find(socket control.Socket, name string) *device {
 }
 
 // fill reports a device. before may be nil. A device whose counters have decreased is another one.
-func (r *deviceReport) fill(before *device, now device) {
-	r.Info, r.Retransmissions, r.Reasons, r.QPs = now.Info, again(now.Counters), []reasonReport{}, make([]qpReport, len(now.qps))
+func (r *DeviceReport) fill(before *Device, now Device) {
+	r.Info, r.Retransmissions, r.Reasons, r.QPs = now.Info, again(now.Counters), []ReasonReport{}, make([]QPReport, len(now.QPs))
 	seconds := 0.0
 	if before != nil {
 		seconds = now.Time.Sub(before.Time).Seconds()
@@ -146,31 +149,31 @@ func (r *deviceReport) fill(before *device, now device) {
 	sent := 0.0
 	if before != nil {
 		sent = float64(now.Sent - before.Sent)
-		r.Rates = &deviceRates{Sent: sent / seconds, Received: float64(now.Received-before.Received) / seconds}
-		for i := range before.qps {
-			known[before.qps[i].Number] = &before.qps[i]
+		r.Rates = &DeviceRates{Sent: sent / seconds, Received: float64(now.Received-before.Received) / seconds}
+		for i := range before.QPs {
+			known[before.QPs[i].Number] = &before.QPs[i]
 		}
 	}
 	for name, n := range now.Counters {
-		x := reasonReport{Name: name, Count: n}
+		x := ReasonReport{Name: name, Count: n}
 		if before != nil {
 			x.Rate = float64(n-min(n, before.Counters[name])) / seconds
 			r.Rates.Reasons += x.Rate
 		}
 		r.Reasons = append(r.Reasons, x)
 	}
-	sortReasons(r.Reasons)
+	SortReasons(r.Reasons)
 	if before != nil {
 		r.Rates.Retransmissions = float64(r.Retransmissions-min(r.Retransmissions, again(before.Counters))) / seconds
 	}
-	for i, q := range now.qps {
-		r.QPs[i] = qpReport{QP: q, Rates: measured(known[q.Number], &q, seconds, sent)}
+	for i, q := range now.QPs {
+		r.QPs[i] = QPReport{QP: q, Rates: measured(known[q.Number], &q, seconds, sent)}
 	}
 }
 
-// sortReasons puts the most frequent of the last interval first.
-func sortReasons(all []reasonReport) {
-	slices.SortFunc(all, func(a, b reasonReport) int {
+// SortReasons puts the most frequent of the last interval first.
+func SortReasons(all []ReasonReport) {
+	slices.SortFunc(all, func(a, b ReasonReport) int {
 		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
 	})
 }
@@ -192,13 +195,13 @@ const (
 
 // measured returns the rates of a queue pair, of whose device so many bytes were sent in the interval.
 // before may be nil.
-func measured(before, now *object.QP, seconds, sent float64) *qpRates {
+func measured(before, now *object.QP, seconds, sent float64) *QPRates {
 	if before == nil || before.Measured == nil || now.Measured == nil || before.SQPSN != now.SQPSN || before.RQPSN != now.RQPSN {
 		return nil // new, or connected again
 	}
 	a, b := before.Measured, now.Measured
 	packets := float64(b.Acknowledged - a.Acknowledged)
-	return &qpRates{
+	return &QPRates{
 		SentPackets:     packets / seconds,
 		SentBytes:       max(whole(b.Bytes-a.Bytes, min(packets*float64(now.PathMTU+header), sent+packets*header))-packets*header, 0) / seconds,
 		ReceivedPackets: float64((b.Expected-a.Expected)%psns) / seconds,
