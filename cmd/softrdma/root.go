@@ -15,6 +15,7 @@ import (
 	"softrdma/cmd/softrdma/internal/cat"
 	"softrdma/cmd/softrdma/internal/cdi"
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/console"
 	"softrdma/cmd/softrdma/internal/daemon"
 	"softrdma/cmd/softrdma/internal/demo"
 	"softrdma/cmd/softrdma/internal/devices"
@@ -53,6 +54,7 @@ const rootExample = `  softrdma devices                       list the devices o
   softrdma rping -c -a HOST -C 10        ping rping -s of librdmacm or softrdma
   softrdma cat -l 7000                   netcat over RDMA: wait for a peer
   softrdma top                           show what the devices of all programs do
+  softrdma console                       show them in a browser
   softrdma capture ping.pcapng           show packets, and what is wrong with them
   softrdma explain RNR                   explain a status or a reason`
 
@@ -79,7 +81,7 @@ func newRootCommand() *cobra.Command {
 		perf.NewCommand(),
 		rping.NewCommand(), rcopy.NewCommand(), cat.NewCommand(),
 		exec.NewCommand(), exec.NewEnvCommand(), daemon.NewCommand(), run.NewCommand(),
-		top.NewCommand(), fault.NewCommand(), cdi.NewCommand(),
+		top.NewCommand(), console.NewCommand(), fault.NewCommand(), cdi.NewCommand(),
 		fabric.NewCommand(), kubernetes.NewCommand(),
 		demo.NewCommand(),
 		capture.NewCommand(),

@@ -44,6 +44,7 @@ var programs = []debianPackage{
 	{"openmpi-bin", "/usr/bin/mpirun.openmpi"},
 	{"libopenmpi-dev", "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h"},
 	{"tmux", "/usr/bin/tmux"},
+	{"chromium", "/usr/bin/chromium"},
 }
 
 // containers are packages that run containers.

@@ -1,0 +1,119 @@
+//go:build interop && linux
+
+package main
+
+import (
+	"bytes"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/testenv"
+)
+
+// A browser is Debian's Chromium without a screen.
+type browser struct {
+	t   *testing.T
+	url string
+}
+
+// run opens a view with flags, and returns what Chromium prints. Its clock runs until the page has polled
+// several times.
+func (b *browser) run(view string, flags ...string) string {
+	b.t.Helper()
+	args := append([]string{
+		"--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage", "--window-size=1280,720",
+		"--virtual-time-budget=6000", "--user-data-dir=" + b.t.TempDir(),
+	}, flags...)
+	cmd := exec.CommandContext(b.t.Context(), "chromium", append(args, b.url+"/"+view)...)
+	var out, notes bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &notes, time.Second
+	if err := cmd.Run(); err != nil {
+		b.t.Fatalf("chromium: %v\n%s", err, &notes)
+	}
+	return out.String()
+}
+
+// screenshot checks that a view looks different in light and dark, and has the window's size. With
+// SOFTRDMA_SCREENSHOTS=DIRECTORY the pictures stay there.
+func (b *browser) screenshot(name, view string) {
+	b.t.Helper()
+	dir := os.Getenv("SOFTRDMA_SCREENSHOTS")
+	if dir == "" {
+		dir = b.t.TempDir()
+	}
+	var grounds []uint32
+	for scheme, value := range []string{"0", "1"} { // Chromium's numbers of dark and light
+		path := filepath.Join(dir, name+[]string{"-dark.png", "-light.png"}[scheme])
+		b.run(view, "--blink-settings=preferredColorScheme="+value, "--screenshot="+path)
+		f, err := os.Open(path)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		picture, err := png.Decode(f)
+		f.Close()
+		if err != nil || picture.Bounds().Dx() != 1280 {
+			b.t.Fatalf("%s: %v, %v", path, picture, err)
+		}
+		red, _, _, _ := picture.At(5, 300).RGBA()
+		grounds = append(grounds, red>>8)
+	}
+	if grounds[0] > 64 || grounds[1] < 192 {
+		b.t.Errorf("%s: the ground is %d in dark and %d in light", name, grounds[0], grounds[1])
+	}
+}
+
+var tags = regexp.MustCompile(`<[^>]*>`)
+
+// text returns the text of a view, as it is shown.
+func (b *browser) text(view string) string {
+	b.t.Helper()
+	return strings.Join(strings.Fields(tags.ReplaceAllString(b.run(view, "--dump-dom"), " ")), " ")
+}
+
+func (b *browser) shows(view string, words ...string) {
+	b.t.Helper()
+	text := b.text(view)
+	if missing := slices.DeleteFunc(words, func(w string) bool { return strings.Contains(text, w) }); len(missing) > 0 {
+		b.t.Errorf("%s: expected %q in\n%s", view, missing, text)
+	}
+}
+
+// TestProgramConsoleInChromium opens the views of the console while programs have traffic.
+func TestProgramConsoleInChromium(t *testing.T) {
+	testenv.Programs(t, "chromium")
+	t.Setenv("SOFTRDMA_CONTROL_DIR", filepath.Join(clitest.ShortDir(t), "control"))
+	t.Setenv("SOFTRDMA_FABRIC_DIR", t.TempDir())
+	c := clitest.Start(t, "console")
+	c.Prints("#token=")
+	b := &browser{t, strings.TrimSpace(c.Stdout.String())}
+	b.shows("map", "No program has a device", "softrdma perf write bw")
+	b.shows("fabric", "No fabric runs", "softrdma fabric up")
+
+	server, client, port := clitest.LoopbackDevice(t), clitest.LoopbackDevice(t), clitest.FreePort(t)
+	clitest.Start(t, "perf", "write", "bw", "--keep", "-d", server, "-p", port).Prints("waiting")
+	clitest.Start(t, "perf", "write", "bw", "-d", client, "-p", port, "-D", "600", "-q", "2", "127.0.0.1").Prints("2 queue pairs")
+	b.shows("map", "softrdma perf", server, client, "2 QPs", "4 QPs", "B/s")
+	b.shows("objects", "QPN", "RTS", server+":4791", "4 rows")
+	b.shows("objects/mrs", "Regions", "Access", server)
+	b.shows("connection", "Queue pair 0x", "Throughput", "Round trip", "Other end: 0x", "RDMA WRITE")
+	b.shows("faults", "lossy-link", "one packet in a hundred is lost", "Copy YAML", "none: switch a scenario on")
+	for _, view := range []string{"map", "objects", "connection", "faults"} {
+		b.screenshot(view, view)
+	}
+
+	fabric := clitest.Start(t, "fabric", "up", "--topology", "fat-tree:k=4", "--name", "console")
+	fabric.Prints("48 active")
+	b.shows("fabric", "Fabric console", "20 switches, 16 adapters, cables: 48 active", "leaf-0-0", "node-15", "Trace")
+	b.screenshot("fabric", "fabric")
+
+	wrong := &browser{t, b.url + "x"}
+	wrong.shows("map", "Open the URL that softrdma console has printed")
+}
