@@ -178,3 +178,56 @@ func TestFaultsAreCommentsOfCaptures(t *testing.T) {
 		t.Error("the capture has no comment of the fault")
 	}
 }
+
+// Rules for packets that arrive see each of them from the moment they are set, whatever shortcuts a connection has
+// taken before, and the shortcuts come back without rules.
+func TestFaultsOfReceivedPacketsSeeEachPacketOfAConnectionThatRuns(t *testing.T) {
+	const size, packets = 20001, 20 // of 1024 bytes
+	everyRoute(t, func(t *testing.T, a, b *side) {
+		x, y := live(t, a), live(t, b)
+		for range 3 {
+			transfer(t, a, b, size)
+			for _, c := range []struct {
+				family string
+				at     *faults.Injector
+				op     queue.Op
+				n      int
+				want   uint64
+			}{
+				{"write", y, queue.Write, size, packets},
+				{"write", y, queue.Write, 8, 1},
+				{"read request", y, queue.Read, size, 1},
+				{"read response", x, queue.Read, size, packets},
+				{"send", y, queue.Send, size, packets},
+				{"atomic", y, queue.FetchAdd, 8, 1},
+				{"atomic response", x, queue.FetchAdd, 8, 1},
+			} {
+				must(t, c.at.Set(faults.Rules{Rules: []faults.Rule{{
+					Action: faults.Delay, Time: faults.Duration(time.Microsecond),
+					Select: faults.Selector{Direction: faults.Received, Opcode: []string{c.family}},
+				}}}))
+				if c.op == queue.Send {
+					b.recv(t, 9, 0, c.n)
+				}
+				must(t, rig.PostSend(a.qp, rig.Send{ID: 1, Op: c.op, Flags: queue.Signaled, SGEs: []memory.SGE{a.sge(0, c.n)}, Addr: b.mr.Base, RKey: b.mr.Key}))
+				expect(t, a, 1, queue.Success)
+				if c.op == queue.Send {
+					expect(t, b, 9, queue.Success)
+				}
+				if n := c.at.Counts()[0]; n != c.want {
+					t.Errorf("%s of %d bytes: %d packets hit, expected %d", c.family, c.n, n, c.want)
+				}
+				c.at.Clear()
+			}
+		}
+	})
+}
+
+// live lets a side have rules later.
+func live(t *testing.T, s *side) *faults.Injector {
+	t.Helper()
+	x, err := faults.New(faults.Rules{}, "rdma0")
+	must(t, err)
+	s.Dev.Inject(x)
+	return x
+}

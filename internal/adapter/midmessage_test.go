@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"softrdma/faults"
 	"softrdma/internal/adapter/partition"
 	"softrdma/internal/link"
 	"softrdma/internal/machine"
@@ -383,4 +384,19 @@ func spoil(r *rand.Rand, list []testPacket) []testPacket {
 		c.PSN = c.PSN.Add(r.IntN(9) - 4)
 	}
 	return list
+}
+
+// Rules for packets that arrive see those in the middle of a message.
+func TestRulesForReceivedPacketsEndTheFastPath(t *testing.T) {
+	k := newCounted(t)
+	x, err := faults.New(faults.Rules{}, "rdma0")
+	k.check(err)
+	k.dev.inject(x)
+	k.take(packetsOf(ib.RCWriteOnly, 1, 20), link.MaxPackets)
+	before := k.taken
+	k.check(x.Set(faults.Rules{Rules: []faults.Rule{{Action: faults.Mark, Select: faults.Selector{Direction: faults.Received, Nth: 20}}}}))
+	k.take(packetsOf(ib.RCWriteOnly, 21, 20), link.MaxPackets)
+	if n := x.Counts()[0]; before == 0 || k.taken != before || n != 1 {
+		t.Errorf("%d packets took the fast path with rules and %d without, the twentieth was hit %d times", k.taken-before, before, n)
+	}
 }
