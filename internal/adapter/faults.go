@@ -63,7 +63,8 @@ func (d *Device) inject(x *faults.Injector) {
 func (d *Device) faultsChanged() {
 	d.timeFaults()
 	if d.IWARP() {
-		return // streams look when they begin
+		d.streams.streams.FaultsChanged()
+		return
 	}
 	d.lockedPackets(func(l *packetLane) {
 		if x := d.cfg.Faults; l.faults == nil && (x.OnSent() || x.OnReceived()) {

@@ -32,11 +32,16 @@ type streamSide struct {
 // streamPair connects two devices, of which the first has the rules.
 func streamPair(t *testing.T, markers bool, list ...faults.Rule) (n *simnet.Network, s [2]*streamSide, x *faults.Injector) {
 	t.Helper()
+	return streamPairOn(t, simnet.StreamConfig{Delay: time.Microsecond, Segment: 1448}, markers, list...)
+}
+
+func streamPairOn(t *testing.T, link simnet.StreamConfig, markers bool, list ...faults.Rule) (n *simnet.Network, s [2]*streamSide, x *faults.Injector) {
+	t.Helper()
 	n = simnet.New(3)
 	for i := range s {
 		e := &streamSide{mem: make([]byte, 256<<10)}
 		s[i] = e
-		l := n.AttachStreams(netip.AddrFrom4([4]byte{10, 0, 1, byte(i + 1)}), simnet.StreamConfig{Delay: time.Microsecond, Segment: 1448})
+		l := n.AttachStreams(netip.AddrFrom4([4]byte{10, 0, 1, byte(i + 1)}), link)
 		e.dev = adapter.Open(adapter.Config{Streams: l, Clock: n.Clock, Manual: true, Markers: markers})
 		n.Drive(e.dev)
 		pd, err := e.dev.AllocPD()
@@ -236,6 +241,41 @@ func TestFaultsOfStreamsWithOneSeedHitTheSameFPDUs(t *testing.T) {
 		}
 		if len(runs[0]) < 2 || !slices.Equal(runs[0], runs[1]) {
 			t.Errorf("%s: hits differ: %q and %q", direction, runs[0], runs[1])
+		}
+	}
+}
+
+// Rules that are set while a stream runs apply to it from its next FPDUs on, wherever its bytes stand.
+func TestRulesReachStreamsThatRun(t *testing.T) {
+	const size = 30000
+	late := faults.Rule{Action: faults.Delay, Time: faults.Duration(time.Microsecond)}
+	sent, received := late, late
+	sent.Select.Direction, received.Select.Direction = faults.Sent, faults.Received
+	for _, markers := range []bool{false, true} {
+		for steps := range 25 {
+			n, s, x := streamPairOn(t, simnet.StreamConfig{Delay: time.Microsecond, Jitter: 5 * time.Microsecond, Segment: 900, Window: 1 << 20}, markers)
+			data := bytes.Clone(s[0].mem[:size])
+			copy(s[1].mem, data)
+			s[1].write(t, s[0], size)
+			s[1].write(t, s[0], size)
+			for range steps {
+				n.Step()
+			}
+			must(t, x.Set(faults.Rules{Rules: []faults.Rule{sent, received}}))
+			s[0].write(t, s[1], size)
+			s[0].read(t, s[1], size)
+			s[1].write(t, s[0], size)
+			l := append(s[0].statuses(t, n, 2), s[1].statuses(t, n, 3)...)
+			if slices.ContainsFunc(l, func(s queue.Status) bool { return s != queue.Success }) {
+				t.Fatalf("markers %v, %d steps: completed with %v", markers, steps, l)
+			}
+			must(t, n.Run(func() bool { return x.Counts()[1] >= 2 }, time.Minute))
+			if !bytes.Equal(s[0].mem[:size], data) || !bytes.Equal(s[1].mem[:size], data) || !bytes.Equal(s[0].mem[128<<10:][:size], data) {
+				t.Errorf("markers %v, %d steps: the data differs", markers, steps)
+			}
+			if c := x.Counts(); c[0] < 2 {
+				t.Errorf("markers %v, %d steps: %d FPDUs hit that were sent, expected a WRITE and a READ request", markers, steps, c[0])
+			}
 		}
 	}
 }

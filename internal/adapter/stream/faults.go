@@ -39,6 +39,7 @@ type half struct {
 	crc      bool
 	pos      int // of the next FPDU in the stream, modulo the marker spacing
 
+	skip  int    // bytes that come before the next FPDU
 	begun []byte // of an FPDU that is not complete
 	late  []unit // complete, in order
 	bytes int    // of late
@@ -53,26 +54,6 @@ type unit struct {
 	b   []byte
 	due time.Duration
 	end bool // of the stream, instead of the bytes
-}
-
-// setFaults puts the device's rules for packets in front of a connection, if there are any. Rules that
-// are set later apply to later streams.
-func (c *Stream) setFaults() {
-	x := c.s.Host.Faults()
-	if c.faulty = nil; !x.OnSent() && !x.OnReceived() {
-		return
-	}
-	c.faulty = &faulty{Stream: c.conn, rules: x, host: c.s.Host, qpn: c.qpn}
-	c.faulty.in.received = true
-	c.conn = c.faulty
-}
-
-// raw is the connection without faults.
-func (c *Stream) raw() link.Stream {
-	if c.faulty != nil {
-		return c.faulty.Stream
-	}
-	return c.conn
 }
 
 // Write implements link.Stream: it takes bytes as long as there is room for them.
@@ -197,6 +178,10 @@ func (f *faulty) fill() {
 
 // take continues a direction with its next bytes.
 func (f *faulty) take(h *half, b []byte) {
+	if n := min(h.skip, len(b)); n > 0 {
+		h.add(unit{b: append([]byte(nil), b[:n]...), due: f.now})
+		h.skip, h.pos, b = h.skip-n, (h.pos+n)%wire.MarkerSpacing, b[n:]
+	}
 	h.begun = append(h.begun, b...)
 	for {
 		n := h.next()
@@ -249,8 +234,12 @@ func (h *half) next() int {
 	if len(b) < lead+wire.LengthLen {
 		return 0
 	}
-	n := wire.FPDULen(int(binary.BigEndian.Uint16(b[lead:])))
-	if !h.markers {
+	return h.marked(wire.FPDULen(int(binary.BigEndian.Uint16(b[lead:]))))
+}
+
+// marked returns the length of the next n bytes with their markers.
+func (h *half) marked(n int) int {
+	if !h.markers || n == 0 {
 		return n
 	}
 	for i, left := 0, n; ; i++ { // RFC 5044 4.3: a marker at each multiple of the spacing
@@ -350,42 +339,4 @@ func (h *half) due() time.Duration {
 		return machine.Never
 	}
 	return h.late[0].due
-}
-
-// expire lets the stream continue with what is due.
-func (c *Stream) expire(now time.Duration) {
-	f := c.faulty
-	if f == nil {
-		return
-	}
-	if f.in.due() <= now {
-		f.in.woken, c.readable = true, true
-		c.queue()
-	}
-	if f.out.due() <= now {
-		f.out.woken = true
-		c.s.Tasks.Push(&c.entry)
-	}
-}
-
-// flush sends what has waited and is due. It comes before all else that the stream sends.
-func (c *Stream) flush(now time.Duration) {
-	f := c.faulty
-	if f == nil || c.closed || c.dialing {
-		return
-	}
-	f.now = now
-	full := f.out.bytes >= maxLate
-	if err := f.flush(); err != nil {
-		c.unsendable(err)
-	} else if full && f.out.bytes < maxLate {
-		c.writable = true
-	}
-}
-
-// adopted notes the request that has come before the connection.
-func (f *faulty) adopted(request []byte) {
-	if f != nil {
-		f.start(&f.in, request)
-	}
 }

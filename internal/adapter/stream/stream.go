@@ -44,6 +44,7 @@ type Stream struct {
 	refused  reason.Detail // why the first request failed, where another one was made
 	unsent   error         // of a write: nothing more is sent, what has come is read to its end
 	faulty   *faulty       // conn, if rules of faults apply to it
+	unruled  bool          // rules may have come since it began, see rule
 
 	dialing   bool // not connected yet
 	readable  bool // until the link would have to wait
@@ -140,6 +141,7 @@ func (c *Stream) serve(now time.Duration) {
 	n, err := c.conn.Read(room)
 	c.s.Host.Received(n)
 	c.m.Filled(now, n)
+	c.rule(now)
 	switch {
 	case err != nil && c.unsent != nil:
 		c.readable = false
@@ -184,7 +186,7 @@ func (c *Stream) pump(now time.Duration) {
 	}
 	out := &c.s.out
 	for range sendBatches {
-		if !c.writable || !c.m.Next(now, out) {
+		if c.rule(now); !c.writable || !c.m.Next(now, out) {
 			return
 		}
 		n, err := c.conn.Write(out.Pieces)
