@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/faults"
 	"softrdma/internal/cm"
 	"softrdma/internal/cma"
 	"softrdma/internal/cmid"
@@ -238,5 +239,31 @@ func TestHostileRequestsAreRejected(t *testing.T) {
 			}
 			w.end()
 		})
+	}
+}
+
+// A rule rejects a connection request with its reason, which the listener does not see, and then lets one pass.
+func TestRequestThatARuleRejects(t *testing.T) {
+	for why := mad.RejectNoQP; why <= mad.RejectVendorOption; why++ {
+		w := newWorld(t)
+		x, err := faults.New(faults.Rules{Rules: []faults.Rule{{
+			Action: faults.Reject, Reason: uint16(why), Select: faults.Selector{Peer: client4, Count: 1},
+		}}}, "rdma0")
+		must(t, err)
+		h, err := rig.Open(w.net, netip.MustParseAddrPort("10.0.2.2:4791"), simnet.LinkConfig{}, adapter.Config{Faults: x})
+		must(t, err)
+		w.server.devs = append(w.server.devs, h)
+		w.server.listen(cmid.PortSpaceTCP, "10.0.2.2", 0)
+		w.client.connecting(cmid.PortSpaceTCP, "10.0.2.2")
+		if e := w.client.next(cmid.EventRejected); e.Status != int(why) {
+			t.Errorf("rejected with %d, expected %d", e.Status, why)
+		}
+		w.server.quiet(0)
+		if n := h.Dev.Trace.Counter(reason.FaultInjected); n != 1 || x.Counts()[0] != 1 {
+			t.Errorf("%d hits, %d counted, expected 1", x.Counts()[0], n)
+		}
+		w.client.connecting(cmid.PortSpaceTCP, "10.0.2.2")
+		w.server.next(cmid.EventConnectRequest)
+		w.end()
 	}
 }
