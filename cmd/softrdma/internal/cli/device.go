@@ -27,7 +27,7 @@ const faultsFlag = "faults"
 // on the same host, of iWARP and of metrics, to a command that opens a device for its user. Its RunE is set.
 func AddDeviceFlags(cmd *cobra.Command) {
 	cmd.Flags().String(PcapFlag, "", "write the device's packets to `FILE` (pcapng, for Wireshark and softrdma capture)")
-	cmd.Flags().Bool(KeepReasonsFlag, false, "do not tell softrdma peers why their requests are refused")
+	cmd.Flags().Bool(KeepReasonsFlag, false, "do not tell softrdma peers why their requests are refused, and why connections end")
 	cmd.Flags().String(faultsFlag, "", "inject the faults of the rules in `FILE` (see softrdma fault)")
 	addSameHostFlags(cmd)
 	AddIWARPFlags(cmd)
