@@ -32,7 +32,17 @@ func (h Hit) String() string {
 
 // Where returns the part of the hit that the same rules, seed and traffic repeat: the rule, what it does and
 // the number of the match. Times, and numbers that the system chooses, are not in it.
-func (h Hit) Where() string { return fmt.Sprintf("rule %d: %s match %d", h.Rule+1, h.Action, h.Match) }
+func (h Hit) Where() string { return where(h.Rule, h.Action, h.Match) }
+
+// Where returns what Hit.Where does, of the first rule that hit the packet.
+func (v *Verdict) Where() string { return where(v.Rule, v.Action, v.Match) }
+
+// Where returns what Hit.Where does.
+func (e *Effect) Where() string { return where(e.Rule, e.Action, e.Match) }
+
+func where(rule int, a Action, match uint64) string {
+	return fmt.Sprintf("rule %d: %s match %d", rule+1, a, match)
+}
 
 func (x *Injector) hit(h Hit) {
 	if x.total++; len(x.hits) < maxHits {

@@ -153,8 +153,9 @@ type Verdict struct {
 	Hits      int // rules that hit it
 	Rule      int // the first of them
 	Action    Action
-	Drop      bool // also for BlackHole
-	End       bool // the stream
+	Match     uint64 // of that rule, from 1
+	Drop      bool   // also for BlackHole
+	End       bool   // the stream
 	Duplicate bool
 	Mark      bool
 	Delay     time.Duration
@@ -193,7 +194,7 @@ func (x *Injector) Packet(now time.Duration, f *PacketFacts) (v Verdict) {
 func (v *Verdict) add(m *matcher, i int, draw uint64) {
 	r := m.rule
 	if v.Hits++; v.Hits == 1 {
-		v.Rule, v.Action = i, r.Action
+		v.Rule, v.Action, v.Match = i, r.Action, m.seen
 	}
 	switch r.Action {
 	case Drop, BlackHole:
@@ -245,6 +246,7 @@ type Effect struct {
 	Event  uint8         // of Event: as ibv_event_type
 	Errno  syscall.Errno // of Fail
 	Reason uint16        // of Reject
+	Match  uint64        // of the rule, from 1
 }
 
 // Call decides about a verbs call, by libibverbs' name of it. The first rule that hits decides.
@@ -310,7 +312,7 @@ func (x *Injector) object(now time.Duration, class uint32, h Hit, selects func(*
 		x.hit(h)
 		if e.Action == "" {
 			e = m.effect
-			e.Rule = i
+			e.Rule, e.Match = i, m.seen
 		}
 		if class == ofTime {
 			break // one for each call

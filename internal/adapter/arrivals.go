@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -134,7 +133,7 @@ func (x *faultyLane) arrive(c *latePacket) {
 func (x *faultyLane) showArrival(b []byte, v *faults.Verdict) {
 	e := hitEvent(x.facts.QPN, v.Hits, v.Rule)
 	if x.lane.watch != nil {
-		e.Fault = fmt.Sprintf("rule %d: %s", v.Rule+1, v.Action)
+		e.Fault = v.Where()
 		e.Packet = x.lane.tracedArrival(b)
 	}
 	x.lane.dev.Trace.Inject(&e)

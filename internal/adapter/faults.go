@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -196,7 +195,7 @@ func (r *faultRoute) show(p *packet, v *faults.Verdict) {
 	e := hitEvent(p.q.QPN, v.Hits, v.Rule)
 	e.Sent = true
 	if r.lane.watch != nil {
-		e.Fault = fmt.Sprintf("rule %d: %s", v.Rule+1, v.Action)
+		e.Fault = v.Where()
 		e.Packet = p.traced()
 	}
 	r.lane.dev.Trace.Inject(&e)

@@ -165,17 +165,25 @@ func TestFaultsOfDatagrams(t *testing.T) {
 	}
 }
 
+// Hits of packets, completions, calls and times have comments, also where no packet is.
 func TestFaultsAreCommentsOfCaptures(t *testing.T) {
 	a, b := connected(t, qp.RC)
 	var file bytes.Buffer
 	w, err := capture.NewWriter(&file)
 	must(t, err)
 	defer a.Dev.Trace.Attach(w)()
-	set(t, a, packetFaults["drop"], faults.Sent)
+	rules(t, a,
+		faults.Rule{Action: faults.Drop, Select: faults.Selector{Direction: faults.Sent, Nth: 3}},
+		faults.Rule{Action: faults.Withhold, Time: faults.Duration(time.Microsecond), Select: faults.Selector{Nth: 2}},
+		faults.Rule{Action: faults.Fail, Errno: "ENOMEM"},
+		faults.Rule{Action: faults.Event, Event: "SM_CHANGE"})
 	transfer(t, a, b, 20001)
+	_ = a.Dev.FailCall("ibv_reg_mr")
 	must(t, w.Close())
-	if !bytes.Contains(file.Bytes(), []byte("fault rule 1: drop")) {
-		t.Error("the capture has no comment of the fault")
+	for _, want := range []string{"rule 1: drop match 3", "rule 2: withhold match 2", "rule 3: fail match 1", "rule 4: event match 1"} {
+		if !bytes.Contains(file.Bytes(), []byte("fault "+want)) {
+			t.Errorf("the capture has no comment of %s", want)
+		}
 	}
 }
 

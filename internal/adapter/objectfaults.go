@@ -45,7 +45,7 @@ func (q *QP) complete(to *CQ, e *queue.CQE) {
 		now := l.dev.clock()
 		v := f.Completion(now, faults.CompletionFacts{QPN: e.QPN, Opcode: uint8(e.Op), Status: uint8(e.Status), Size: int(e.ByteLen)})
 		if v.Action != "" {
-			l.dev.injected(q.QPN, v.Rule)
+			l.dev.injected(q.QPN, &v)
 		}
 		switch v.Action {
 		case faults.Complete:
@@ -182,7 +182,7 @@ func (d *Device) takeDueFaults(now time.Duration) {
 		if v.Action == "" {
 			return
 		}
-		d.injected(0, v.Rule)
+		d.injected(0, &v)
 		switch v.Action {
 		case faults.PortDown:
 			d.setPort(false)
@@ -268,8 +268,11 @@ func (l *lane) apply(now time.Duration, v faults.Effect) {
 func faultDetail(rule int) reason.Detail { return hitEvent(0, 1, rule).Detail }
 
 // injected counts and traces a hit.
-func (d *Device) injected(qpn uint32, rule int) {
-	e := hitEvent(qpn, 1, rule)
+func (d *Device) injected(qpn uint32, v *faults.Effect) {
+	e := hitEvent(qpn, 1, v.Rule)
+	if d.Trace.On() {
+		e.Fault = v.Where()
+	}
 	d.Trace.Inject(&e)
 }
 
@@ -282,7 +285,7 @@ func (d *Device) FailCall(name string) error {
 	if v.Action == "" {
 		return nil
 	}
-	d.injected(0, v.Rule)
+	d.injected(0, &v)
 	return &reason.Error{Detail: faultDetail(v.Rule), Text: fmt.Sprintf("%s: fault of rule %d", name, v.Rule+1), Cause: v.Errno}
 }
 
@@ -295,7 +298,7 @@ func (d *Device) RejectRequest(peer netip.Addr) uint16 {
 	if v.Action == "" {
 		return 0
 	}
-	d.injected(0, v.Rule)
+	d.injected(0, &v)
 	return v.Reason
 }
 

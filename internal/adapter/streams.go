@@ -144,6 +144,9 @@ func (h *streamHost) Faults() *faults.Injector { return h.dev.cfg.Faults }
 // Injected implements stream.Host.
 func (h *streamHost) Injected(qpn uint32, v *faults.Verdict) {
 	e := hitEvent(qpn, v.Hits, v.Rule)
+	if h.dev.Trace.On() {
+		e.Fault = v.Where()
+	}
 	h.dev.Trace.Inject(&e)
 }
 

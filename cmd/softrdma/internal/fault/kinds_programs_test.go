@@ -1,0 +1,148 @@
+//go:build interop && linux
+
+package fault
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"softrdma/cmd/softrdma/internal/clitest"
+)
+
+// A victim is a program of others with a server and a client, which move some hundred messages of a few kilobytes.
+type victim struct{ name, server, client string }
+
+// victims are the programs. $A is the address and $P a free port. Timeouts are short.
+var victims = []victim{
+	{"ib_write_bw", "ib_write_bw -F -p $P -n 300 -s 8192 -u 12", "ib_write_bw -F -p $P -n 300 -s 8192 -u 12 $A"},
+	{"rping", "rping -s -a $A -p $P -C 300 -S 4000 -V", "rping -c -a $A -p $P -C 300 -S 4000 -V"},
+	{"ucx_perftest", "ucx_perftest -p $P", "ucx_perftest $A -p $P -t tag_bw -s 8192 -n 300 -w 10"},
+}
+
+// both is a script that runs a victim. Its exit code is that of the end that has failed. A server that waits for a client
+// that has gone is ended.
+const both = `export UCX_TLS=rc_v,ud_v,self UCX_WARN_UNUSED_ENV_VARS=n UCX_RC_TIMEOUT=100ms UCX_RC_RETRY_COUNT=5
+sh -c "exec %s" & server=$!
+sleep 1
+timeout 15 %s
+status=$?
+i=0
+while kill -0 $server 2>/dev/null && [ $i -lt 50 ]; do
+	sleep .1
+	i=$((i + 1))
+done
+kill -9 $server 2>/dev/null
+wait $server
+other=$?
+[ $status != 0 ] || [ $other = 137 ] || status=$other
+exit $status`
+
+// run runs the victim under rules of one YAML file. It returns how it has ended, and the comments of faults that tshark
+// finds in the capture, sorted.
+func (v *victim) run(t *testing.T, rules string) (o *outcome, comments []string) {
+	t.Helper()
+	dir, addr := t.TempDir(), clitest.LoopbackDevice(t)
+	file, packets := filepath.Join(dir, "faults.yaml"), filepath.Join(dir, "x.pcapng")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := strings.NewReplacer("$A", addr, "$P", clitest.FreePort(t)).Replace(fmt.Sprintf(both, v.server, v.client))
+	p := clitest.Start(t, "exec", "-v", "-d", addr, "--pcap", packets, "--faults", file, "--", "sh", "-c", script)
+	o = &outcome{Code: p.ExitCode()}
+	o.output = p.Stdout.String() + "\n" + p.Stderr.String()
+	o.judge(o.Code == 124, differs)
+	if status, _ := o.status(); status != "" { // also of a program that ends in order, or aborts
+		o.Status = status
+	}
+	out, err := exec.Command("tshark", "-r", packets, "-Y", `frame.comment contains "fault rule"`, "-T", "fields", "-e", "frame.comment").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	comments = shown.FindAllString(string(out), -1)
+	slices.Sort(comments)
+	return o, comments
+}
+
+// shown matches the comment of a hit.
+var shown = regexp.MustCompile(`fault rule 1: [a-z-]+ match \d+`)
+
+// Selectors of the packets and requests with data, which each victim has.
+const (
+	data     = "direction: sent, opcode: [write, send, read response], min_size: 1000"
+	requests = "opcode: [write, send, read request]"
+)
+
+// Each kind of fault is in the capture, where tshark finds it, and ends the programs with the status that the standard
+// asks for.
+func TestProgramShowsEachFault(t *testing.T) {
+	clitest.NeedPrograms(t, "ib_write_bw", "rping", "ucx_perftest", "tshark")
+	const ok, retries = "survived", "IBV_WC_RETRY_EXC_ERR"
+	kinds := []struct{ name, rule, want string }{
+		{"drop", "select: {" + data + "}\n    action: drop", retries},
+		{"black-hole", "select: {" + data + "}\n    action: black-hole\n    above: 1000", retries},
+		{"corrupt", "select: {" + data + "}\n    action: corrupt", retries},
+		{"answer: remote access", "select: {" + requests + ", nth: 50}\n    action: answer\n    answer: remote access", "IBV_WC_REM_ACCESS_ERR"},
+		{"answer: remote operational", "select: {" + requests + ", nth: 50}\n    action: answer\n    answer: remote operational", "IBV_WC_REM_OP_ERR"},
+		{"answer: invalid request", "select: {" + requests + ", nth: 50}\n    action: answer\n    answer: invalid request", "IBV_WC_REM_INV_REQ_ERR"},
+		{"answer: sequence", "select: {" + requests + ", nth: 50}\n    action: answer\n    answer: sequence", ok},
+		{"answer: rnr", "select: {" + requests + ", nth: 50}\n    action: answer\n    answer: rnr\n    time: 1ms", ok},
+		{"complete: loc_prot_err", "select: {completion: [rdma_write, send], nth: 2}\n    action: complete\n    status: loc_prot_err", "IBV_WC_LOC_PROT_ERR"},
+		{"fail: ibv_reg_mr", "select: {call: ibv_reg_mr}\n    action: fail\n    errno: ENOMEM", "failed"},
+		{"delay", "select: {" + data + ", every: 20}\n    action: delay\n    time: 1ms\n    jitter: 1ms", ok},
+		{"duplicate", "select: {" + data + ", every: 20}\n    action: duplicate", ok},
+		{"reorder", "select: {" + data + ", every: 20}\n    action: reorder", ok},
+		{"mark", "select: {" + data + ", every: 20}\n    action: mark", ok},
+		{"rate", "select: {" + data + "}\n    action: rate\n    rate: 50000000\n    queue: 10000000", ok},
+		{"stall", "select: {direction: received, every: 50}\n    action: stall\n    time: 1ms", ok},
+		{"slow-memory", "select: {" + requests + ", every: 50}\n    action: slow-memory\n    time: 1ms", ok},
+		{"withhold", "select: {every: 2}\n    action: withhold\n    time: 1ms", ok},
+	}
+	table := "| fault | `" + victims[0].name + "` | `" + victims[1].name + "` | `" + victims[2].name + "` |\n|---|---|---|---|\n"
+	for _, k := range kinds {
+		table += "| `" + k.name + "` |"
+		for i := range victims {
+			v := &victims[i]
+			t.Run(k.name+" "+v.name, func(t *testing.T) {
+				o, comments := v.run(t, "rules:\n  - name: one\n    "+k.rule+"\n")
+				found := cmp.Or(o.Status, string(o.Verdict))
+				// A program that aborts prints no counters, and may do so before its capture has the last packet.
+				if found != k.want || o.Code < 128 && (o.Hits == 0 || len(comments) == 0) {
+					t.Errorf("found %s with %d hits, %d of them in the capture, expected %s: %s\n%s", found, o.Hits, len(comments), k.want, o.Line, o.output)
+				}
+				table += " " + strings.TrimPrefix(found, "IBV_WC_") + " |"
+			})
+		}
+		table += "\n"
+	}
+	t.Logf("\n%s", table)
+}
+
+// The same rules, seed and traffic hit the same matches; another seed hits others. Packets that arrive twice make nothing
+// be sent again.
+func TestProgramTwiceWithOneSeedHasTheSameHits(t *testing.T) {
+	clitest.NeedPrograms(t, "ib_write_bw", "rping", "ucx_perftest", "tshark")
+	for i := range victims {
+		v := &victims[i]
+		t.Run(v.name, func(t *testing.T) {
+			var runs [3][]string
+			for i, seed := range []int{7, 7, 8} {
+				o, comments := v.run(t, fmt.Sprintf("seed: %d\nrules:\n  - name: twice\n    select: {%s, probability: 0.1, count: 15}\n    action: duplicate\n", seed, data))
+				if o.Verdict != survived || len(comments) < 10 {
+					t.Fatalf("%s with %d hits:\n%s", o.Verdict, len(comments), o.output)
+				}
+				runs[i] = comments
+			}
+			if !slices.Equal(runs[0], runs[1]) || slices.Equal(runs[0], runs[2]) {
+				t.Errorf("hits with one seed %q and %q, with another %q", runs[0], runs[1], runs[2])
+			}
+			t.Logf("%s: %d hits twice, as %q", v.name, len(runs[0]), runs[0][:3])
+		})
+	}
+}
