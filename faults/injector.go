@@ -130,6 +130,9 @@ func (x *Injector) Rules() Rules {
 	return Rules{x.rules.Seed, append([]Rule(nil), x.rules.Rules...)}
 }
 
+// Active reports whether a rule may still apply.
+func (x *Injector) Active() bool { return x.has(^uint32(0)) }
+
 func (x *Injector) has(class uint32) bool { return x != nil && x.active.Load()&class != 0 }
 
 // OnSent reports whether rules apply to packets that are sent, OnReceived to those received, OnCalls to calls,

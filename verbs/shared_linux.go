@@ -42,6 +42,9 @@ func (s *Stack) startShared(ctx context.Context, slot *daemon.Slot, cfg *Config)
 	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Counters) // refusals of a closed device still count
 	own := *cfg
 	own.KeepReasons = own.KeepReasons || slot.KeepReasons
+	if own.Faults == nil {
+		own.Faults = slot.Rules
+	}
 	cfg = &own
 	if Protocol(slot.Protocol) == InfiniBand {
 		d, err = s.attach(ctx, slot.Interface, cfg, &portOpening{

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/faults"
 	"softrdma/internal/inherit"
 	"softrdma/internal/trace"
 	"softrdma/internal/unixmsg"
@@ -34,7 +35,13 @@ type Slot struct {
 
 	// Counters is memory in which the daemon sees the adapter's trace.Page. The caller unmaps it.
 	Counters []byte
+
+	// Rules are those of the daemon's device for faults, nil if it has none.
+	Rules *faults.Rules
 }
+
+// maxRules bounds the text of rules of faults, in bytes.
+const maxRules = 4 << 20
 
 // deviceName matches the names that a daemon gives to devices.
 var deviceName = regexp.MustCompile(`^[a-z]+[0-9]+$`)
@@ -108,6 +115,9 @@ func takeSlot(ctx context.Context, t *target) (*Slot, error) {
 	}
 	own := len(fds) - uapi.MinSlotDescriptors // those of the link
 	if err == nil {
+		s.Rules, err = readRules(fds[own], s.Slot.Faults)
+	}
+	if err == nil {
 		s.Counters, err = unix.Mmap(fds[own], 0, trace.PageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	}
 	if err != nil {
@@ -118,6 +128,23 @@ func takeSlot(ctx context.Context, t *target) (*Slot, error) {
 	s.fds, s.end = fds[:own], fds[own+1]
 	inherit.Add(s.end)
 	return s, nil
+}
+
+// readRules reads the rules of faults behind the counters.
+func readRules(fd, n int) (*faults.Rules, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	b := make([]byte, min(max(n, 0), maxRules))
+	k, err := unix.Pread(fd, b, int64(trace.PageSize))
+	if err == nil && k != n {
+		err = syscall.EPROTO
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rules of faults: expected %d bytes, at most %d, found %d: %w", n, maxRules, k, err)
+	}
+	r, err := faults.Parse(b)
+	return &r, err
 }
 
 // Descriptors returns the descriptors of the link (link/udp.OpenSlot, link/packet.OpenSlot), once.

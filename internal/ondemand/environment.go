@@ -26,9 +26,6 @@ const (
 	sanitizeVariable     = "SOFTRDMA_SANITIZE"
 	suppressionsVariable = "SOFTRDMA_SANITIZE_SUPPRESSIONS"
 	findingsVariable     = "SOFTRDMA_SANITIZE_JSON"
-
-	// FaultsVariable names the variable with the rules of faults of devices in programs.
-	FaultsVariable = "SOFTRDMA_FAULTS"
 )
 
 // RecordsVariable names the directory into which devices write their flight recorders when queue pairs
@@ -52,10 +49,6 @@ type Environment struct {
 	// Sanitize is the list of rules by which the engine checks programs, "" for none. Suppressions and
 	// Findings are paths of files, or "".
 	Sanitize, Suppressions, Findings string
-
-	// Faults are rules of faults, as JSON, for devices in the program's own process, "" for none. The
-	// server has its own.
-	Faults string
 }
 
 // Variables returns the environment variables, as NAME=VALUE. Those of another Environment that this
@@ -77,7 +70,6 @@ func (e *Environment) Over(old func(name string) string) (list []string) {
 		{sanitizeVariable, e.Sanitize},
 		{suppressionsVariable, e.Suppressions},
 		{findingsVariable, e.Findings},
-		{FaultsVariable, e.Faults},
 	} {
 		if v.value != "" || old(v.name) != "" {
 			list = append(list, v.name+"="+v.value)

@@ -68,13 +68,19 @@ func (s *Server) slot(p *client.Process, name string, reasons uint64, a *client.
 		a.Attach(fd, 0, 0, 0)
 	}
 	x := &slot{from: from, lane: lane, process: p, device: d}
-	memory, fd, err := memfd.New("softrdma-counters", trace.PageSize, false)
+	rules, err := rulesOf(d)
+	if err != nil {
+		from.Give(lane)
+		return err
+	}
+	memory, fd, err := memfd.New("softrdma-counters", trace.PageSize+len(rules), false)
 	if err != nil {
 		from.Give(lane)
 		return err
 	}
 	a.Attach(fd, 0, 0, 0)
-	x.memory, x.counters = memory, trace.PageIn(memory)
+	x.memory, x.counters = memory, trace.PageIn(memory[:trace.PageSize])
+	copy(memory[trace.PageSize:], rules)
 	far, err := s.slots.add(s, x)
 	if err != nil {
 		from.Give(lane)
@@ -82,12 +88,21 @@ func (s *Server) slot(p *client.Process, name string, reasons uint64, a *client.
 	}
 	a.Attach(far, 0, 0, 0)
 	about := describe(d, from.Key(), lane)
-	about.Capture, about.CaptureID = file, id
+	about.Capture, about.CaptureID, about.Faults = file, id, len(rules)
 	a.Text, err = json.Marshal(about)
 	if err == nil && len(a.Text) > uapi.MaxText {
 		err = client.Refuse(syscall.ENAMETOOLONG, reason.ClientProtocol, uapi.MaxText, uint64(len(a.Text)))
 	}
 	return err // which gives the slot back, as it closes far
+}
+
+// rulesOf returns the rules of faults of a device as JSON, nil if it has none.
+func rulesOf(d *device.Device) ([]byte, error) {
+	x := d.Verbs.Faults()
+	if !x.Active() {
+		return nil, nil
+	}
+	return json.Marshal(x.Rules())
 }
 
 // shared returns a device of which the process may have a share.

@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"softrdma/faults"
 	"softrdma/internal/daemon"
 	"softrdma/internal/ondemand"
 	"softrdma/internal/uverbs/folder"
@@ -69,7 +68,7 @@ func (e *Engine) openShare(socket, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(keepRecords(dev), injectFaults(dev)); err != nil {
+	if err := keepRecords(dev); err != nil {
 		return errors.Join(err, dev.Close())
 	}
 	if err := e.add(dev, name, index); err != nil {
@@ -87,17 +86,4 @@ func keepRecords(dev *verbs.Device) error {
 		return dev.KeepRecords(dir)
 	}
 	return nil
-}
-
-// injectFaults gives a device the rules of faults of the environment, if there are any.
-func injectFaults(dev *verbs.Device) error {
-	text := os.Getenv(ondemand.FaultsVariable)
-	if text == "" {
-		return nil
-	}
-	rules, err := faults.Parse([]byte(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", ondemand.FaultsVariable, err)
-	}
-	return dev.Faults().Set(rules)
 }

@@ -28,6 +28,10 @@ type Slot struct {
 	// KeepReasons is that of the server's device, verbs.Config.KeepReasons.
 	KeepReasons bool `json:",omitempty"`
 
+	// Faults is how many bytes the rules of faults of the server's device have, as JSON. They are behind the counters
+	// in their memory.
+	Faults int `json:",omitempty"`
+
 	// FabricDir has the socket of a port's fabric. FabricSecret is that of one on another host.
 	FabricDir    string `json:",omitempty"`
 	FabricSecret []byte `json:",omitempty"`

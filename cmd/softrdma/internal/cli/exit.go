@@ -69,7 +69,7 @@ const EnvironmentText = `softrdma reads these environment variables:
   XDG_CACHE_HOME          has the libraries of softrdma exec and softrdma env in softrdma/
   XDG_RUNTIME_DIR         has the sockets of a user's daemon and fabrics in softrdma/
 
-softrdma exec and softrdma env set LD_PRELOAD, SOFTRDMA_ENGINE, SOFTRDMA_ENGINE_REQUIRED, SOFTRDMA_FAULTS,
+softrdma exec and softrdma env set LD_PRELOAD, SOFTRDMA_ENGINE, SOFTRDMA_ENGINE_REQUIRED,
 SOFTRDMA_ENGINE_VERBOSE, and SOFTRDMA_SOCKET and SOFTRDMA_TREE of a server or SOFTRDMA_START,
 the command that starts one.
 

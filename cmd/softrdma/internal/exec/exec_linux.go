@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/faults/file"
 	"softrdma/internal/ondemand"
 	"softrdma/internal/uverbs"
 	"softrdma/internal/uverbs/device"
@@ -107,17 +106,12 @@ func (s *options) environment(cmd *cobra.Command, preloaded *library.File) (*ond
 			return nil, fmt.Errorf("--records: %w", err)
 		}
 	}
-	path := cli.FlagText(cmd, faultsFlag)
-	if path == "" {
-		return env, nil
+	if path := cli.FlagText(cmd, faultsFlag); path != "" { // the server reads it later
+		if _, err := cli.ReadFaults(path); err != nil {
+			return nil, err
+		}
 	}
-	rules, err := cli.ReadFaults(path)
-	if err != nil {
-		return nil, err
-	}
-	text, err := file.JSON(rules.Rules)
-	env.Faults = string(text)
-	return env, err
+	return env, nil
 }
 
 // serve opens devices for the program and serves them, and completes its environment. If the program may

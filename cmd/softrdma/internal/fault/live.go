@@ -38,7 +38,8 @@ func newAdd() *cobra.Command {
 	return t.flags(&cobra.Command{
 		Use: "add SCENARIO|FILE", Short: "Add rules to devices of programs that run",
 		Long: `Adds the rules of a scenario or of a file to the devices of this user's programs that run
-at the moment. Rules that the devices have continue, and keep their counts.
+at the moment. Rules that the devices have continue, and keep their counts. Programs that start later have
+those of the device of their softrdma exec or daemon.
 
 Programs are those with devices of softrdma: Go programs, those of softrdma exec and
 softrdma env, and daemons.`,
