@@ -131,7 +131,7 @@ var _ = explain(map[reason.Reason]text{
 		"Connect again when the program runs; a program that refuses on purpose calls rdma_reject, whose private data may say why.",
 		"IBTA 12.6.7.2, no clause for the reason: between softrdma ends only"},
 	reason.CMEnded: {
-		"The program at the end that gives this reason ended the connection: it called rdma_disconnect or closed its end. Its queue pair had not failed, as far as its device knows.",
+		"The program at the end that gives this reason ended the connection: it called rdma_disconnect or closed its end. Its queue pair had not failed, as far as its device knows: that of a program of softrdma exec may have, in the program's process.",
 		"That program's own messages: why it has finished.",
 		"Nothing, if the program had finished; otherwise let it say in a message of its own why it leaves.",
 		"IBTA 12.9.7, no clause for the reason: between softrdma ends only"},

@@ -77,7 +77,7 @@ var _ = register(connectionsRoom, []row{
 	{CMServiceType, "CM_SERVICE_TYPE", "connection request for a service type other than the listener's: expected %v, found %v"},
 	{CMQKey, "CM_QKEY", "datagram peer uses another Q_Key than this id: expected %#08x, found %#08x"},
 	{CMReleased, "CM_RELEASED", "connection released before it was made, its program ended or gave it up: in state %v, communication ID %#08x"},
-	{CMEnded, "CM_ENDED", "program ended the connection, its queue pair had not failed: QPN %#06x, the other end's %#06x"},
+	{CMEnded, "CM_ENDED", "program ended the connection, with no failure of its queue pair that the device knows of: QPN %#06x, the other end's %#06x"},
 	{CMAbandoned, "CM_ABANDONED", "connection closed for a program that ended, was killed or destroyed the id without a disconnect: QPN %#06x, the other end's %#06x"},
 }, kinds{
 	CMReleased:    {NumCMState, 0},
