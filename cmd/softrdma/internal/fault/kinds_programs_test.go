@@ -30,8 +30,8 @@ var victims = []victim{
 // that has gone is ended.
 const both = `export UCX_TLS=rc_v,ud_v,self UCX_WARN_UNUSED_ENV_VARS=n UCX_RC_TIMEOUT=100ms UCX_RC_RETRY_COUNT=5
 sh -c "exec %s" & server=$!
-sleep 1
-timeout 15 %s
+sleep 2
+timeout 40 %s
 status=$?
 i=0
 while kill -0 $server 2>/dev/null && [ $i -lt 50 ]; do
@@ -112,8 +112,8 @@ func TestProgramShowsEachFault(t *testing.T) {
 			t.Run(k.name+" "+v.name, func(t *testing.T) {
 				o, comments := v.run(t, "rules:\n  - name: one\n    "+k.rule+"\n")
 				found := cmp.Or(o.Status, string(o.Verdict))
-				// A program that aborts prints no counters, and may do so before its capture has the last packet.
-				if found != k.want || o.Code < 128 && (o.Hits == 0 || len(comments) == 0) {
+				// A program that aborts may do so before its capture has the last packet.
+				if found != k.want || len(comments) == 0 && o.Code < 128 {
 					t.Errorf("found %s with %d hits, %d of them in the capture, expected %s: %s\n%s", found, o.Hits, len(comments), k.want, o.Line, o.output)
 				}
 				table += " " + strings.TrimPrefix(found, "IBV_WC_") + " |"
