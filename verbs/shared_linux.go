@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/faults"
 	"softrdma/internal/away"
 	"softrdma/internal/daemon"
 	"softrdma/internal/fabric/attach"
@@ -42,8 +43,12 @@ func (s *Stack) startShared(ctx context.Context, slot *daemon.Slot, cfg *Config)
 	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Counters) // refusals of a closed device still count
 	own := *cfg
 	own.KeepReasons = own.KeepReasons || slot.KeepReasons
-	if own.Faults == nil {
-		own.Faults = slot.Rules
+	if own.Faults == nil && slot.Rules != nil {
+		rules, err := faults.Parse(slot.Rules)
+		if err != nil {
+			return nil, err
+		}
+		own.Faults = &rules
 	}
 	cfg = &own
 	if Protocol(slot.Protocol) == InfiniBand {

@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"softrdma/faults"
 	"softrdma/internal/inherit"
 	"softrdma/internal/trace"
 	"softrdma/internal/unixmsg"
@@ -36,8 +35,8 @@ type Slot struct {
 	// Counters is memory in which the daemon sees the adapter's trace.Page. The caller unmaps it.
 	Counters []byte
 
-	// Rules are those of the daemon's device for faults, nil if it has none.
-	Rules *faults.Rules
+	// Rules are those of the daemon's device for faults, as JSON, nil if it has none.
+	Rules []byte
 }
 
 // maxRules bounds the text of rules of faults, in bytes.
@@ -131,7 +130,7 @@ func takeSlot(ctx context.Context, t *target) (*Slot, error) {
 }
 
 // readRules reads the rules of faults behind the counters.
-func readRules(fd, n int) (*faults.Rules, error) {
+func readRules(fd, n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
@@ -143,8 +142,7 @@ func readRules(fd, n int) (*faults.Rules, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rules of faults: expected %d bytes, at most %d, found %d: %w", n, maxRules, k, err)
 	}
-	r, err := faults.Parse(b)
-	return &r, err
+	return b, nil
 }
 
 // Descriptors returns the descriptors of the link (link/udp.OpenSlot, link/packet.OpenSlot), once.
