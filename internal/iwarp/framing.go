@@ -2,7 +2,7 @@ package iwarp
 
 import "softrdma/internal/wire/iwarp"
 
-// A Framing says where an established stream stands among its FPDUs, for whoever begins to look at them.
+// A Framing says where an established stream stands among its FPDUs, for code that begins to look at them there.
 type Framing struct {
 	CRC                         bool
 	SendMarkers, ReceiveMarkers bool
