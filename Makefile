@@ -186,7 +186,7 @@ interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debia
 	set +x; [ ! -e $(BIN)/interop-notes ] || { echo "interop: tests passed at another attempt only:"; cat $(BIN)/interop-notes; }; \
 	exit $${status:-0}
 
-# What the tests of the engine load beside it, or run in one process with it.
+# What the tests of the engine load beside it, or run in one process with it, and what shows its devices.
 .PHONY: hosts
 hosts:
 	@packaging/need.sh '/usr/lib/*/libjemalloc.so.2' libjemalloc2 || [ $$? = 1 ]
@@ -195,6 +195,9 @@ hosts:
 	@packaging/need.sh /usr/share/java/jna.jar libjna-java || [ $$? = 1 ]
 	@packaging/need.sh valgrind valgrind || [ $$? = 1 ]
 	@packaging/need.sh musl-gcc musl-tools || [ $$? = 1 ]
+	@packaging/need.sh tmux tmux || [ $$? = 1 ]
+	@packaging/need.sh chromium chromium || [ $$? = 1 ]
+	@packaging/need.sh prometheus-node-exporter prometheus-node-exporter || [ $$? = 1 ]
 
 # It downloads 300 MB for each release, which the user's cache keeps. With RXE=1 it runs each program also on
 # Linux's Soft RoCE, in a guest with the same user land.

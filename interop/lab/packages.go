@@ -43,8 +43,6 @@ var programs = []debianPackage{
 	{"ucx-utils", "/usr/bin/ucx_perftest"},
 	{"openmpi-bin", "/usr/bin/mpirun.openmpi"},
 	{"libopenmpi-dev", "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h"},
-	{"tmux", "/usr/bin/tmux"},
-	{"chromium", "/usr/bin/chromium"},
 }
 
 // containers are packages that run containers.
