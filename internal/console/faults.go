@@ -100,7 +100,7 @@ func switchScenario(on bool) func(http.ResponseWriter, *http.Request, control.So
 		name := r.PathValue("scenario")
 		rules, ok := scenarioRules(name)
 		if !ok {
-			refuse(w, http.StatusNotFound, "scenario: expected one of %s, found %q", strings.Join(scenarios.Names(), ", "), name)
+			control.Refuse(w, http.StatusNotFound, "scenario: expected one of %s, found %q", strings.Join(scenarios.Names(), ", "), name)
 			return nil
 		}
 		f, err := askFaults(r, s)

@@ -24,7 +24,7 @@ type history struct {
 func queuePair(w http.ResponseWriter, r *http.Request, s control.Socket) error {
 	n, err := strconv.ParseUint(r.PathValue("qpn"), 10, 24)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "queue pair: expected a number of 24 bits, found %q", r.PathValue("qpn"))
+		control.Refuse(w, http.StatusBadRequest, "queue pair: expected a number of 24 bits, found %q", r.PathValue("qpn"))
 		return nil
 	}
 	h := history{Lines: []string{}}

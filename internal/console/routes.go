@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,14 +31,14 @@ func (s *Server) routes() {
 	s.api.HandleFunc("DELETE "+device+"faults/{scenario}", of(switchScenario(false)))
 	s.api.HandleFunc("POST /api/processes/{pid}/fabrics/{fabric}", of(askFabric))
 	s.api.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "%s %s: expected a route of the console, with a method that it has", r.Method, r.URL.Path)
+		control.Refuse(w, http.StatusNotFound, "%s %s: expected a route of the console, with a method that it has", r.Method, r.URL.Path)
 	})
 }
 
 func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	b, err := s.gather(r.Context())
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, "snapshot: %v", err)
+		control.Refuse(w, http.StatusInternalServerError, "snapshot: %v", err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -51,26 +50,26 @@ func of(f func(http.ResponseWriter, *http.Request, control.Socket) error) http.H
 	return func(w http.ResponseWriter, r *http.Request) {
 		sockets, err := control.Sockets()
 		if err != nil {
-			refuse(w, http.StatusInternalServerError, "programs: %v", err)
+			control.Refuse(w, http.StatusInternalServerError, "programs: %v", err)
 			return
 		}
 		pid := r.PathValue("pid")
 		i := slices.IndexFunc(sockets, func(s control.Socket) bool { return strconv.Itoa(s.PID) == pid })
 		if i < 0 {
-			refuse(w, http.StatusNotFound, "process: expected one that answers, found %q", pid)
+			control.Refuse(w, http.StatusNotFound, "process: expected one that answers, found %q", pid)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), timeLimit)
 		defer cancel()
 		if err := f(w, r.WithContext(ctx), sockets[i]); err != nil {
-			refuse(w, http.StatusBadGateway, "%v", err)
+			control.Refuse(w, http.StatusBadGateway, "%v", err)
 		}
 	}
 }
 
 // path returns the route of a process for what a request asks of a device.
 func path(r *http.Request, what string) string {
-	return "/v1/devices/" + url.PathEscape(r.PathValue("device")) + "/" + what
+	return control.DevicePath(r.PathValue("device"), what)
 }
 
 func objects(w http.ResponseWriter, r *http.Request, s control.Socket) error {
@@ -100,16 +99,16 @@ var verbs = []string{fabric.VerbTrace, fabric.VerbLinkDown, fabric.VerbLinkUp}
 func askFabric(w http.ResponseWriter, r *http.Request, s control.Socket) error {
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		refuse(w, http.StatusRequestEntityTooLarge, "request: %v", err)
+		control.Refuse(w, http.StatusRequestEntityTooLarge, "request: %v", err)
 		return nil
 	}
 	var q fabric.Request
 	if err := json.Unmarshal(b, &q); err != nil {
-		refuse(w, http.StatusBadRequest, "request: expected an object with verb and args: %v", err)
+		control.Refuse(w, http.StatusBadRequest, "request: expected an object with verb and args: %v", err)
 		return nil
 	}
 	if !slices.Contains(verbs, q.Verb) {
-		refuse(w, http.StatusBadRequest, "verb: expected one of %s, found %q", strings.Join(verbs, ", "), q.Verb)
+		control.Refuse(w, http.StatusBadRequest, "verb: expected one of %s, found %q", strings.Join(verbs, ", "), q.Verb)
 		return nil
 	}
 	answer, err := question(r.Context(), s, r.PathValue("fabric"), fabric.Request{Verb: q.Verb, Args: q.Args})

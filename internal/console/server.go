@@ -26,13 +26,14 @@ import (
 	"crypto/subtle"
 	"embed"
 	"encoding/json"
-	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"time"
+
+	"softrdma/internal/control"
 )
 
 //go:embed page
@@ -84,22 +85,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	if !s.knows(r.Host) {
-		refuse(w, http.StatusForbidden, "Host: expected %s, found %q", s.expectedHost(), r.Host)
+		control.Refuse(w, http.StatusForbidden, "Host: expected %s, found %q", s.expectedHost(), r.Host)
 		return
 	}
 	if r.URL.Path == "/api" || strings.HasPrefix(r.URL.Path, "/api/") {
 		switch token := r.Header.Get(TokenHeader); {
 		case token == "":
-			refuse(w, http.StatusUnauthorized, "%s: expected the token of the printed URL, found none", TokenHeader)
+			control.Refuse(w, http.StatusUnauthorized, "%s: expected the token of the printed URL, found none", TokenHeader)
 		case subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1:
-			refuse(w, http.StatusUnauthorized, "%s: expected the token of the printed URL, found another", TokenHeader)
+			control.Refuse(w, http.StatusUnauthorized, "%s: expected the token of the printed URL, found another", TokenHeader)
 		default:
 			s.api.ServeHTTP(w, r)
 		}
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		refuse(w, http.StatusMethodNotAllowed, "method of %s: expected GET, found %s", r.URL.Path, r.Method)
+		control.Refuse(w, http.StatusMethodNotAllowed, "method of %s: expected GET, found %s", r.URL.Path, r.Method)
 		return
 	}
 	s.files.ServeHTTP(w, r)
@@ -131,15 +132,9 @@ func (s *Server) expectedHost() string {
 func reply(w http.ResponseWriter, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, "reply: %v", err)
+		control.Refuse(w, http.StatusInternalServerError, "reply: %v", err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(b) // the browser has gone
-}
-
-func refuse(w http.ResponseWriter, status int, format string, args ...any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": fmt.Sprintf(format, args...)})
 }

@@ -22,6 +22,9 @@ import (
 // maxReply bounds what a process answers.
 const maxReply = 256 << 20
 
+// DevicePath returns the route of what a device of a name has: objects, record, faults or events.
+func DevicePath(name, what string) string { return "/v1/devices/" + url.PathEscape(name) + "/" + what }
+
 // Ask sends a request to the process of a socket, with the body in if it is not nil, and reads the
 // reply into out, a pointer for JSON or an io.Writer for the bytes. An error of the process has its text.
 func (s Socket) Ask(ctx context.Context, method, path string, in []byte, out any) error {
@@ -45,7 +48,7 @@ func (s Socket) Ask(ctx context.Context, method, path string, in []byte, out any
 // Events calls f with what happens to a device from now on, until the context ends, the device closes or
 // f returns an error. Only the latter is returned, and that the process or the device is not there.
 func (s Socket) Events(ctx context.Context, device string, f func(Event) error) error {
-	reply, err := s.open(ctx, http.MethodGet, "/v1/devices/"+url.PathEscape(device)+"/events", nil)
+	reply, err := s.open(ctx, http.MethodGet, DevicePath(device, "events"), nil)
 	if err != nil {
 		return err
 	}

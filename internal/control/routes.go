@@ -31,7 +31,7 @@ func (s *server) routes() http.Handler {
 	})
 	m.HandleFunc("POST /v1/fabrics/{fabric}", s.askFabric)
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "%s %s: expected a route below /v1/process, /v1/devices or /v1/fabrics, with a method that it has", r.Method, r.URL.Path)
+		Refuse(w, http.StatusNotFound, "%s %s: expected a route below /v1/process, /v1/devices or /v1/fabrics, with a method that it has", r.Method, r.URL.Path)
 	})
 	return m
 }
@@ -43,7 +43,8 @@ func reply(w http.ResponseWriter, v any) {
 	_ = e.Encode(v) // the client has gone
 }
 
-func refuse(w http.ResponseWriter, status int, format string, args ...any) {
+// Refuse replies with a status and an error, as all servers of softrdma's JSON do: {"error": "…"}.
+func Refuse(w http.ResponseWriter, status int, format string, args ...any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": fmt.Sprintf(format, args...)})
@@ -55,9 +56,7 @@ func (s *server) process() Process {
 	for _, n := range s.list() {
 		p.Devices = append(p.Devices, n.info())
 	}
-	for _, f := range s.listFabrics() {
-		p.Fabrics = append(p.Fabrics, f.name)
-	}
+	p.Fabrics = append(p.Fabrics, fabricNames(s.listFabrics())...)
 	return p
 }
 
@@ -87,19 +86,32 @@ func (n named) faults() Faults {
 // one calls f for the device that the request names.
 func (s *server) one(f func(http.ResponseWriter, *http.Request, named)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		all, name := s.list(), r.PathValue("device")
-		i := slices.IndexFunc(all, func(n named) bool { return n.name == name })
-		if i < 0 {
-			refuse(w, http.StatusNotFound, "device: expected one of %q, found %q", names(all), name)
-			return
+		all := s.list()
+		if i := find(w, "device", names(all), r.PathValue("device")); i >= 0 {
+			f(w, r, all[i])
 		}
-		f(w, r, all[i])
 	}
+}
+
+// find returns which of some names a request has, or refuses the request and returns -1.
+func find(w http.ResponseWriter, what string, names []string, name string) int {
+	i := slices.Index(names, name)
+	if i < 0 {
+		Refuse(w, http.StatusNotFound, "%s: expected one of %q, found %q", what, names, name)
+	}
+	return i
 }
 
 func names(all []named) (list []string) {
 	for _, n := range all {
 		list = append(list, n.name)
+	}
+	return list
+}
+
+func fabricNames(all []*fabric) (list []string) {
+	for _, f := range all {
+		list = append(list, f.name)
 	}
 	return list
 }
@@ -113,30 +125,25 @@ func record(w http.ResponseWriter, r *http.Request, n named) {
 		w.Header().Set("Content-Type", "application/vnd.tcpdump.pcap")
 		_ = n.WriteRecordCapture(w)
 	default:
-		refuse(w, http.StatusBadRequest, "format: expected text or pcapng, found %q", format)
+		Refuse(w, http.StatusBadRequest, "format: expected text or pcapng, found %q", format)
 	}
 }
 
 // askFabric passes the question in the request's body to the fabric that the request names.
 func (s *server) askFabric(w http.ResponseWriter, r *http.Request) {
-	all, name := s.listFabrics(), r.PathValue("fabric")
-	i := slices.IndexFunc(all, func(f *fabric) bool { return f.name == name })
+	all := s.listFabrics()
+	i := find(w, "fabric", fabricNames(all), r.PathValue("fabric"))
 	if i < 0 {
-		var names []string
-		for _, f := range all {
-			names = append(names, f.name)
-		}
-		refuse(w, http.StatusNotFound, "fabric: expected one of %q, found %q", names, name)
 		return
 	}
 	question, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		refuse(w, http.StatusRequestEntityTooLarge, "question: %v", err)
+		Refuse(w, http.StatusRequestEntityTooLarge, "question: %v", err)
 		return
 	}
 	answer, err := all[i].ask(question)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "%v", err)
+		Refuse(w, http.StatusBadRequest, "%v", err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -148,12 +155,12 @@ func (s *server) change(f func(*faults.Injector, faults.Rules) error) http.Handl
 	return func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
-			refuse(w, http.StatusRequestEntityTooLarge, "rules: %v", err)
+			Refuse(w, http.StatusRequestEntityTooLarge, "rules: %v", err)
 			return
 		}
 		rules, err := faults.Parse(b)
 		if err != nil {
-			refuse(w, http.StatusBadRequest, "rules: %v", err)
+			Refuse(w, http.StatusBadRequest, "rules: %v", err)
 			return
 		}
 		s.each(w, r, rules, f)
@@ -171,13 +178,13 @@ func (s *server) each(w http.ResponseWriter, r *http.Request, rules faults.Rules
 		known := names(chosen)
 		chosen = slices.DeleteFunc(chosen, func(n named) bool { return n.name != name })
 		if len(chosen) == 0 {
-			refuse(w, http.StatusNotFound, "device: expected %q or one of %q, found %q", all, known, name)
+			Refuse(w, http.StatusNotFound, "device: expected %q or one of %q, found %q", all, known, name)
 			return
 		}
 	}
 	for _, n := range chosen {
 		if err := n.Faults().Check(rules); err != nil {
-			refuse(w, http.StatusBadRequest, "device %s: rules: %v", n.name, err)
+			Refuse(w, http.StatusBadRequest, "device %s: rules: %v", n.name, err)
 			return
 		}
 	}

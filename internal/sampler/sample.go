@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -59,7 +58,7 @@ func ask(ctx context.Context, a control.Answer) Process {
 			d.Time = time.Now()
 		}
 		var l object.List
-		if a.Ask(ctx, http.MethodGet, path(d.Name, "objects"), nil, &l) == nil {
+		if a.Ask(ctx, http.MethodGet, control.DevicePath(d.Name, "objects"), nil, &l) == nil {
 			p.Open = append(p.Open, Device{d, l.QPs, owners(l.QPs, a.Process.PID)})
 		}
 	}
@@ -79,14 +78,12 @@ func owners(qps []object.QP, own int) map[int]string {
 	return names
 }
 
-func path(device, what string) string { return "/v1/devices/" + url.PathEscape(device) + "/" + what }
-
 // Record returns the lines of a device's flight recorder that are of a queue pair.
 func Record(ctx context.Context, of Target) (lines []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var b strings.Builder
-	if err := of.Socket.Ask(ctx, http.MethodGet, path(of.Device, "record"), nil, &b); err != nil {
+	if err := of.Socket.Ask(ctx, http.MethodGet, control.DevicePath(of.Device, "record"), nil, &b); err != nil {
 		return nil, err
 	}
 	qp := fmt.Sprintf("QP 0x%06x  ", of.QPN)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"softrdma/internal/management/hardware"
@@ -32,21 +33,31 @@ var hwCounters = map[string][]reason.Reason{
 	"send_err":               {reason.SendFailed, reason.SendRefused, reason.SendUnreachable, reason.SendNeighbour},
 }
 
-// portCounters are those of the standard (IBTA 16.1.3.5) that a device counts by reasons. The
-// others of portConstants stay 0: there is no physical layer below the device that counts them.
-var portCounters = map[string][]reason.Reason{
-	"port_rcv_errors": {
-		reason.PacketShort, reason.PacketOpcode, reason.PacketVersion, reason.PacketPad,
-		reason.PacketExtraPayload, reason.PacketICRC, reason.PacketGRH, reason.PacketGRHLength,
-	},
-	"port_rcv_constraint_errors": {reason.PacketPKey},
-	"port_xmit_discards":         hwCounters["send_err"],
+// badPackets are the reasons that count as errors of received packets (PortRcvErrors, IBTA 16.1.3.5).
+var badPackets = []reason.Reason{
+	reason.PacketShort, reason.PacketOpcode, reason.PacketVersion, reason.PacketPad,
+	reason.PacketExtraPayload, reason.PacketICRC, reason.PacketGRH, reason.PacketGRHLength,
 }
 
-var portConstants = []string{
-	"VL15_dropped", "excessive_buffer_overrun_errors", "link_error_recovery",
-	"local_link_integrity_errors", "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors",
-	"port_xmit_constraint_errors", "port_xmit_wait", "symbol_error",
+// portCounters are the standard's counters by the names of their files.
+var portCounters = map[string]func(k *hardware.Counters) uint64{
+	"VL15_dropped":                    func(k *hardware.Counters) uint64 { return k.VL15Dropped },
+	"excessive_buffer_overrun_errors": func(k *hardware.Counters) uint64 { return k.ExcessiveBufferOverruns },
+	"link_downed":                     func(k *hardware.Counters) uint64 { return k.LinkDowned },
+	"link_error_recovery":             func(k *hardware.Counters) uint64 { return k.LinkErrorRecovery },
+	"local_link_integrity_errors":     func(k *hardware.Counters) uint64 { return k.LocalLinkIntegrityErrors },
+	"port_rcv_constraint_errors":      func(k *hardware.Counters) uint64 { return k.RcvConstraintErrors },
+	"port_rcv_data":                   func(k *hardware.Counters) uint64 { return k.RcvData },
+	"port_rcv_errors":                 func(k *hardware.Counters) uint64 { return k.RcvErrors },
+	"port_rcv_packets":                func(k *hardware.Counters) uint64 { return k.RcvPackets },
+	"port_rcv_remote_physical_errors": func(k *hardware.Counters) uint64 { return k.RcvRemotePhysicalErrors },
+	"port_rcv_switch_relay_errors":    func(k *hardware.Counters) uint64 { return k.RcvSwitchRelayErrors },
+	"port_xmit_constraint_errors":     func(k *hardware.Counters) uint64 { return k.XmitConstraintErrors },
+	"port_xmit_data":                  func(k *hardware.Counters) uint64 { return k.XmitData },
+	"port_xmit_discards":              func(k *hardware.Counters) uint64 { return k.XmitDiscards },
+	"port_xmit_packets":               func(k *hardware.Counters) uint64 { return k.XmitPackets },
+	"port_xmit_wait":                  func(k *hardware.Counters) uint64 { return k.XmitWait },
+	"symbol_error":                    func(k *hardware.Counters) uint64 { return k.SymbolErrors },
 }
 
 // wordBytes is the unit of the standard's counters of data.
@@ -65,14 +76,17 @@ func (c *counts) add(p *trace.Page) {
 	c.traffic.Add(p.Traffic.Load())
 }
 
-// links counts how often the links of devices went down. The lock of the tree guards it.
+// links counts how often the links of devices went down.
 type links struct {
+	mu   sync.Mutex
 	down map[*device.Device]bool
 	lost map[*device.Device]int
 }
 
 // look notes the state of a device's link, and returns how often it went down.
 func (l *links) look(d *device.Device) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.down == nil {
 		l.down, l.lost = make(map[*device.Device]bool), make(map[*device.Device]int)
 	}
@@ -115,40 +129,35 @@ func (c *counts) statistics() []rdmanl.Statistic {
 	return list
 }
 
-// addCounters adds the counters of a device: its own, and those of the programs that have a
-// share of its address. Data is payload, as the programs count it, in words.
-func (s *Server) addCounters(d *device.Device, files map[string]string) {
-	port := "sys/class/infiniband/" + d.Name + "/ports/1/"
-	put := func(dir, name string, n uint64) { files[port+dir+name] = strconv.FormatUint(n, 10) }
-	c, lost := s.count(d), uint64(s.links.look(d))
-	put("hw_counters/", "lifespan", uint64(counterLife.Milliseconds()))
-	put("hw_counters/", "link_downed", lost)
-	for _, x := range c.statistics() {
-		put("hw_counters/", x.Name, x.Value)
-	}
-	put("counters/", "link_downed", lost)
-	put("counters/", "port_xmit_data", c.traffic.Sent/wordBytes)
-	put("counters/", "port_rcv_data", c.traffic.Received/wordBytes)
-	put("counters/", "port_xmit_packets", c.traffic.SentPackets)
-	put("counters/", "port_rcv_packets", c.traffic.ReceivedPackets)
-	for name, of := range portCounters {
-		put("counters/", name, c.of(of))
-	}
-	for _, name := range portConstants {
-		put("counters/", name, 0)
+// port returns the counters of the port as performance management has them (IBTA 16.1.3.5). Data is
+// payload, as the programs count it, in words. Those of a physical layer stay 0: there is none.
+func (c *counts) port(lost int) *hardware.Counters {
+	return &hardware.Counters{
+		XmitData: c.traffic.Sent / wordBytes, RcvData: c.traffic.Received / wordBytes,
+		XmitPackets: c.traffic.SentPackets, RcvPackets: c.traffic.ReceivedPackets, LinkDowned: uint64(lost),
+		RcvErrors: c.of(badPackets), RcvConstraintErrors: c.reasons[reason.PacketPKey], XmitDiscards: c.of(hwCounters["send_err"]),
 	}
 }
 
-// portCounters returns the counters of a device's port as performance management has them.
-func (s *Server) portCounters(d *device.Device) hardware.Counters {
-	s.tree.mu.Lock()
-	lost := s.links.look(d)
-	s.tree.mu.Unlock()
+// portCounters returns the counters of a device's port.
+func (s *Server) portCounters(d *device.Device) *hardware.Counters {
 	c := s.count(d)
-	return hardware.Counters{
-		XmitData: c.traffic.Sent / wordBytes, RcvData: c.traffic.Received / wordBytes,
-		XmitPackets: c.traffic.SentPackets, RcvPackets: c.traffic.ReceivedPackets, LinkDowned: uint64(lost),
-		RcvErrors: c.of(portCounters["port_rcv_errors"]), RcvConstraintErrors: c.of(portCounters["port_rcv_constraint_errors"]),
-		XmitDiscards: c.of(portCounters["port_xmit_discards"]),
+	return c.port(s.links.look(d))
+}
+
+// addCounters adds the counters of a device: its own, and those of the programs that have a
+// share of its address.
+func (s *Server) addCounters(d *device.Device, files map[string]string) {
+	port := "sys/class/infiniband/" + d.Name + "/ports/1/"
+	put := func(dir, name string, n uint64) { files[port+dir+name] = strconv.FormatUint(n, 10) }
+	c := s.count(d)
+	k := c.port(s.links.look(d))
+	put("hw_counters/", "lifespan", uint64(counterLife.Milliseconds()))
+	put("hw_counters/", "link_downed", k.LinkDowned)
+	for _, x := range c.statistics() {
+		put("hw_counters/", x.Name, x.Value)
+	}
+	for name, of := range portCounters {
+		put("counters/", name, of(k))
 	}
 }

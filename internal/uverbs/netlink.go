@@ -141,11 +141,8 @@ func (v view) Port(index int) rdmanl.Port {
 // Statistics implements rdmanl.Source.
 func (v view) Statistics(index int) []rdmanl.Statistic {
 	d := v.s.devices[index]
-	v.s.tree.mu.Lock()
-	lost := v.s.links.look(d)
-	v.s.tree.mu.Unlock()
 	c := v.s.count(d)
-	return append([]rdmanl.Statistic{{Name: "link_downed", Value: uint64(lost)}}, c.statistics()...)
+	return append([]rdmanl.Statistic{{Name: "link_downed", Value: uint64(v.s.links.look(d))}}, c.statistics()...)
 }
 
 // Chardev implements rdmanl.Source.

@@ -5,7 +5,6 @@ package uverbs
 import (
 	stdcontext "context"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"time"
@@ -77,12 +76,13 @@ const (
 // describe adds the objects of programs that have a share of a device's address. Of a program that
 // does not answer only the context is known.
 func (t *slots) describe(d *device.Device, to *object.List) {
-	for _, x := range t.on(d) {
+	shares := t.on(d)
+	for _, x := range shares {
 		to.Contexts = append(to.Contexts, object.Context{Owner: x.owner()})
 	}
-	t.ask(d, func(ctx stdcontext.Context, x *slot, s control.Socket, i control.Info) {
+	ask(shares, func(ctx stdcontext.Context, x *slot, s control.Socket, i control.Info) {
 		var l object.List
-		if s.Ask(ctx, http.MethodGet, "/v1/devices/"+url.PathEscape(i.Name)+"/objects", nil, &l) != nil {
+		if s.Ask(ctx, http.MethodGet, control.DevicePath(i.Name, "objects"), nil, &l) != nil {
 			return
 		}
 		l.Owners(func(o *object.Owner) { *o = x.owner() })
@@ -93,7 +93,7 @@ func (t *slots) describe(d *device.Device, to *object.List) {
 
 // objects returns how many objects programs have that have a share of a device's address.
 func (t *slots) objects(d *device.Device) (n object.Counts) {
-	t.ask(d, func(_ stdcontext.Context, _ *slot, _ control.Socket, i control.Info) { n.Add(i.Objects) })
+	ask(t.on(d), func(_ stdcontext.Context, _ *slot, _ control.Socket, i control.Info) { n.Add(i.Objects) })
 	return n
 }
 
@@ -114,18 +114,17 @@ func (x *slot) owner() object.Owner {
 	return object.Owner{PID: x.process.PID, Context: firstShared + uint32(x.lane)}
 }
 
-// ask calls f for each program that has a share of a device's address, with its control socket and
-// what it says of its device. Programs that do not answer are left out.
-func (t *slots) ask(d *device.Device, f func(ctx stdcontext.Context, x *slot, s control.Socket, i control.Info)) {
-	list := t.on(d)
+// ask calls f for the program of each of some shares, with its control socket and what it says of its
+// device. Programs that do not answer are left out.
+func ask(list []*slot, f func(ctx stdcontext.Context, x *slot, s control.Socket, i control.Info)) {
 	if len(list) == 0 {
 		return
 	}
 	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), answerTime)
 	defer cancel()
 	sockets, _ := control.Sockets() // none if programs do not answer
-	guid := d.Verbs.Query().NodeGUID.String()
 	for _, x := range list {
+		guid := x.device.Verbs.Query().NodeGUID.String()
 		i := slices.IndexFunc(sockets, func(s control.Socket) bool { return s.PID == x.process.PID })
 		if i < 0 {
 			continue

@@ -173,7 +173,7 @@ func (s *Server) addDevices() error {
 		case d.Fabric != nil:
 			ports = append(ports, umad.InfiniBand(d))
 		case !d.Adapter.IWARP(): // which has no queue pair 1
-			ports = append(ports, umad.RoCE(d, func() hardware.Counters { return s.portCounters(d) }))
+			ports = append(ports, umad.RoCE(d, func() *hardware.Counters { return s.portCounters(d) }))
 		}
 	}
 	s.management = umad.New(&s.runtime, ports)

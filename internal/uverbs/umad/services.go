@@ -30,14 +30,14 @@ type rocePort struct {
 	started time.Time
 	handler atomic.Pointer[Handler]
 
-	counters func() hardware.Counters
+	counters func() *hardware.Counters
 
 	mu    sync.Mutex
 	agent *management.PortAgent
 }
 
 // RoCE returns the port of a RoCE device, with what reads its counters.
-func RoCE(d *device.Device, counters func() hardware.Counters) Port {
+func RoCE(d *device.Device, counters func() *hardware.Counters) Port {
 	return &rocePort{services: services{d}, started: time.Now(), counters: counters, agent: management.NewPortAgent()}
 }
 
@@ -51,7 +51,7 @@ func (p *rocePort) Send(m *MAD) error {
 	}
 	reply, c := *m, p.counters()
 	p.mu.Lock()
-	answered := p.agent.Answer(time.Since(p.started), &c, &reply.Data)
+	answered := p.agent.Answer(time.Since(p.started), c, &reply.Data)
 	p.mu.Unlock()
 	if !answered {
 		return p.services.Send(m)

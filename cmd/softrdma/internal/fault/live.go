@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,7 +101,7 @@ func (t *target) each(cmd *cobra.Command, method string, body []byte) error {
 			if t.device != "" && d.Name != t.device {
 				continue
 			}
-			all, err := ask(ctx, p.Socket, method, "/v1/devices/"+url.PathEscape(d.Name)+"/faults", body)
+			all, err := ask(ctx, p.Socket, method, control.DevicePath(d.Name, "faults"), body)
 			if err != nil {
 				failed = errors.Join(failed, err)
 			}
