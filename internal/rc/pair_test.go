@@ -127,7 +127,8 @@ type pair struct {
 	count [2]int
 	keep  bool // record sent packets
 
-	longest func() int // longest train to send; nil sends packets
+	longest  func() int // longest train to send; nil sends packets
+	lossless bool       // what machine.Out says of the way
 
 	// lender returns the owner of a payload that node i is about to receive. Nil lends none.
 	lender func(i int, payload []byte) machine.Lender
@@ -273,6 +274,7 @@ func (n *node) postRecv(wrid uint64, list ...memory.SGE) {
 func (w *pair) take(i, most int) (n int) {
 	var out machine.Out
 	for ; n < most; n++ {
+		out.Lossless = w.lossless
 		if w.longest != nil {
 			out.Longest = w.longest()
 		}

@@ -22,6 +22,11 @@ type tailProbe struct {
 // maxSingleSlack bounds the slack of probes for single packets.
 const maxSingleSlack = 16 * slack
 
+// losslessSlack is added to the time of a probe where nothing can be lost unless the way changes. A
+// peer that answers late there waits for a processor. The other use of a probe, to request an answer
+// that no message requested, can wait: no program waits for the completion (see quiet).
+const losslessSlack = 20 * time.Millisecond
+
 // needless notes that the peer had what was sent again. A peer that sleeps between messages answers
 // some of them late. The round trips do not show that, because nothing times the answer to a packet
 // that was sent twice. So the next probes for single packets wait longer. Those behind other packets
@@ -50,6 +55,9 @@ func (r *recovery) tailProbeTime() time.Duration {
 		t = &r.trips.answers
 	}
 	d := 2*t.Smoothed() + 4*t.Deviation() + slack
+	if r.window.lossless {
+		return d + losslessSlack
+	}
 	if r.single() {
 		d += max(r.tail.slack-slack, 0)
 	}

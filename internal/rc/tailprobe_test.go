@@ -12,15 +12,35 @@ import (
 // A peer that sleeps between messages answers every eighth of them late.
 func TestTailProbesBecomeRareWhenAnswersAreLate(t *testing.T) {
 	w := newSelective(t, nil)
-	a, b := w.n[0], w.n[1]
 	const rounds = 400
+	probes := w.answerLate(t, rounds, 1500*time.Microsecond)
+	if probes == 0 || probes > rounds/8/3 {
+		t.Errorf("%d probes for %d late answers", probes, rounds/8)
+	}
+}
+
+// Where nothing can be lost, a late answer is only late.
+func TestNoTailProbeIsSentForLateAnswersWhereNothingIsLost(t *testing.T) {
+	w := newSelective(t, nil)
+	w.lossless = true
+	const late = 15 * time.Millisecond
+	if probes := w.answerLate(t, 100, late); probes != 0 {
+		t.Errorf("%d probes for answers that came within %v", probes, late)
+	}
+}
+
+// answerLate plays rounds WRITEs, of which every eighth gets its answer after late, and returns the
+// number of probes.
+func (w *pair) answerLate(t *testing.T, rounds int, late time.Duration) int {
+	t.Helper()
+	a, b := w.n[0], w.n[1]
 	for i := range rounds {
 		a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0)})
 		w.take(0, 1)
 		w.deliver(1, 1)
 		answered := w.now + 20*time.Microsecond
 		if i%8 == 7 {
-			answered = w.now + 1500*time.Microsecond
+			answered = w.now + late
 		}
 		for a.q.Deadline() < answered {
 			w.now = a.q.Deadline()
@@ -33,8 +53,5 @@ func TestTailProbesBecomeRareWhenAnswersAreLate(t *testing.T) {
 	if n := len(a.send.list); n != rounds {
 		t.Fatalf("%d completions of %d", n, rounds)
 	}
-	probes := a.count(reason.TailProbe)
-	if probes == 0 || probes > rounds/8/3 {
-		t.Errorf("%d probes for %d late answers", probes, rounds/8)
-	}
+	return a.count(reason.TailProbe)
 }
