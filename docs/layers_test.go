@@ -20,9 +20,10 @@ var floors = []string{
 		"internal/inherit internal/waiting internal/pmix internal/host/... internal/testenv/... preload preload/library",
 	// Formats, states, and machines that know nothing but them.
 	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
+		"storage/nvmeof/wire storage/block " +
 		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
-	"internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing",
+	"storage/nvmeof/controller internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing",
 	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi " +
 		"internal/frame/infiniband internal/frame/rocev1 internal/frame/rocev2 internal/link/hostmem internal/link/tcp msg/internal/ring",
 	"faults internal/recorder internal/rdmanl internal/sanitize internal/cmid internal/machine/... internal/fabric/port internal/management/agent internal/management/sm internal/link/udp " +
@@ -44,7 +45,7 @@ var floors = []string{
 	"internal/carrier metrics",
 	"internal/uverbs/commands internal/uverbs/ucm internal/uverbs/umad msg/internal/... rdmanet",
 	"msg rpc internal/uverbs internal/uverbs/program internal/attack/honest",
-	"coll rpc/stream ucx internal/daemontest preload/engine preload/oldglibc",
+	"coll rpc/stream ucx internal/daemontest preload/engine preload/oldglibc storage/nvmeof/target storage/nvmeof/host",
 	// Programs.
 	"cmd/softrdma/internal/cli cmd/softrdma/internal/clitest",
 	"cmd/softrdma/internal/measure rpc/protobuf/...",
@@ -83,7 +84,8 @@ var walls = []wall{
 	{"verbs", "internal/rc internal/uc internal/ud internal/iwarp internal/cm", "verbs holds no protocol rules"},
 	{"rdmacm", insideOf + " internal/cm internal/memory internal/capture", "rdmacm holds no protocol rules: work goes through verbs"},
 	{"rdmanet internal/carrier msg rpc coll ucx examples/...", "internal/adapter/... internal/cma internal/provider/... internal/registry internal/memory " + insideOf, "programs use the public API"},
-	{"examples/...", "internal/...", "an example has what its readers have"},
+	{"examples/... storage/...", "internal/...", "an example has what its readers have"},
+	{"storage/nvmeof/wire storage/nvmeof/controller", outside, "command in, data and completion out: no I/O"},
 	{"cmd/...", insideOf, "programs use verbs"},
 	{"internal/uverbs/client internal/uverbs/device internal/uverbs/commands internal/uverbs/umad", "internal/cma internal/cm", "connections are ucm's"},
 	{"internal/uverbs/client internal/uverbs/commands internal/uverbs/ucm internal/uverbs/umad", "verbs", "devices are package device's"},
