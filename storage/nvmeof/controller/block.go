@@ -1,0 +1,173 @@
+package controller
+
+import (
+	"errors"
+
+	"softrdma/storage/nvmeof/wire"
+)
+
+// A Kind is what a command does with blocks.
+type Kind uint8
+
+// The kinds.
+const (
+	ReadBlocks    Kind = 1 + iota // to the command's data
+	WriteBlocks                   // from the command's data
+	CompareBlocks                 // with the command's data
+	ZeroBlocks
+	TrimBlocks // each of Access.Extents
+	FlushBlocks
+)
+
+// An Extent is a range of bytes of a namespace.
+type Extent struct{ Offset, Length int64 }
+
+// An Access is what the transport does for a command. The extent lies in the namespace.
+type Access struct {
+	Kind      Kind
+	Namespace *Namespace
+	Extent
+	Extents     []Extent // to trim
+	Durable     bool     // the data must be on the medium before the command completes
+	MayTrim     bool     // zeros may be made by deallocating
+	Differs     int64    // to be set before Complete if the data of a compare differs: at which byte
+	DataDiffers bool
+}
+
+// Blocks of a command.
+func (q *Queue) blockLength(c *Command) (uint64, *Refusal) {
+	switch c.Opcode {
+	case wire.Read, wire.Write, wire.Compare:
+		n := q.controller.sub.find(c.NSID)
+		if n == nil {
+			return 0, refuse(NamespaceUnknown, 0, uint64(c.NSID))
+		}
+		return uint64(c.Blocks()) * uint64(n.Block), nil
+	case wire.DatasetManagement:
+		return uint64(c.CDW10&0xff+1) * wire.RangeLen, nil
+	case wire.Flush, wire.WriteZeroes:
+		return 0, nil
+	}
+	return 0, refuse(OpcodeUnknown, 0, uint64(c.Opcode))
+}
+
+// block decides which blocks a command accesses.
+func (q *Queue) block(c *Command, data []byte) *Refusal {
+	n := q.controller.sub.find(c.NSID)
+	if n == nil {
+		return refuse(NamespaceUnknown, 0, uint64(c.NSID))
+	}
+	if r := q.usable(n); r != nil {
+		return r
+	}
+	c.Access = Access{Namespace: n}
+	a := &c.Access
+	writes := true
+	switch c.Opcode {
+	case wire.Read:
+		a.Kind, writes = ReadBlocks, false
+	case wire.Compare:
+		a.Kind, writes = CompareBlocks, false
+	case wire.Flush:
+		a.Kind, writes = FlushBlocks, false
+	case wire.Write:
+		a.Kind, a.Durable = WriteBlocks, c.CDW12&wire.ForceUnitAccess != 0
+	case wire.WriteZeroes:
+		a.Kind, a.Durable, a.MayTrim = ZeroBlocks, c.CDW12&wire.ForceUnitAccess != 0, c.CDW12&wire.Deallocate != 0
+	case wire.DatasetManagement:
+		a.Kind = TrimBlocks
+	}
+	if writes && n.ReadOnly {
+		return refuse(NamespaceProtected, 0, uint64(n.ID))
+	}
+	switch a.Kind {
+	case FlushBlocks:
+	case TrimBlocks:
+		return q.ranges(c, n, data)
+	default:
+		e, r := n.extent(c.LBA(), uint64(c.Blocks()))
+		if r != nil {
+			return r
+		}
+		a.Extent = e
+	}
+	c.State = Work
+	return nil
+}
+
+// usable refuses a namespace whose group this controller cannot reach.
+func (q *Queue) usable(n *Namespace) *Refusal {
+	state := q.controller.sub.group(n.Group).State
+	r := &Refusal{Why: PathUnusable, Have: uint64(state)}
+	switch state {
+	case wire.ANAOptimized, wire.ANANonOptimized:
+		return nil
+	case wire.ANALost:
+		r.Status = wire.ANAPersistentLoss
+	case wire.ANAStateChanging:
+		r.Status = wire.ANATransition
+	default:
+		r.Status = wire.ANAInaccessible
+	}
+	return r
+}
+
+// extent returns the bytes of blocks of the namespace.
+func (n *Namespace) extent(lba, blocks uint64) (Extent, *Refusal) {
+	all := n.blocks()
+	if lba >= all || blocks > all-lba {
+		return Extent{}, refuse(BlocksOutOfRange, all, lba+blocks-1)
+	}
+	return Extent{int64(lba) * int64(n.Block), int64(blocks) * int64(n.Block)}, nil
+}
+
+// ranges decides which blocks dataset management deallocates. Its other attributes are hints.
+func (q *Queue) ranges(c *Command, n *Namespace, data []byte) *Refusal {
+	if c.CDW11&wire.DSMDeallocate == 0 {
+		return nil
+	}
+	for ; len(data) >= wire.RangeLen; data = data[wire.RangeLen:] {
+		d, err := wire.ParseRange(data)
+		if err != nil || d.Blocks == 0 {
+			continue
+		}
+		e, r := n.extent(d.LBA, uint64(d.Blocks))
+		if r != nil {
+			return r
+		}
+		c.Access.Extents = append(c.Access.Extents, e)
+	}
+	c.State = Work
+	return nil
+}
+
+// worked notes how the access of a command has ended.
+func (q *Queue) worked(c *Command, err error) {
+	c.State = Done
+	sub, a := q.controller.sub, &c.Access
+	switch {
+	case err != nil:
+		q.refuse(c, failure(a.Kind, err))
+	case a.DataDiffers:
+		q.refuse(c, refuse(DataDiffers, 0, uint64(a.Offset+a.Differs)))
+	case a.Kind == ReadBlocks:
+		sub.traffic.Reads++
+		sub.traffic.BytesRead += uint64(a.Length)
+	case a.Kind == WriteBlocks:
+		sub.traffic.Writes++
+		sub.traffic.BytesWritten += uint64(a.Length)
+	}
+}
+
+// failure returns the refusal for a backend's error. The backend may choose the status by a
+// *wire.StatusError.
+func failure(kind Kind, err error) *Refusal {
+	r := &Refusal{Why: BackendFailed, Status: wire.WriteFault, Err: err}
+	if kind == ReadBlocks || kind == CompareBlocks {
+		r.Status = wire.ReadError
+	}
+	if chosen := (*wire.StatusError)(nil); errors.As(err, &chosen) {
+		r.Status = chosen.Status
+	}
+	return r
+}

@@ -1,0 +1,99 @@
+package controller
+
+import (
+	"slices"
+	"strconv"
+
+	"softrdma/storage/nvmeof/wire"
+)
+
+// logPage fills in a part of a log page. What lies behind the page's end is zeros.
+func (q *Queue) logPage(c *Command, data []byte) *Refusal {
+	page, specific, offset, _, retain := c.Log()
+	whole, r := q.page(page, specific, retain)
+	if r != nil {
+		return r
+	}
+	if offset%4 != 0 || offset > uint64(len(whole)) {
+		return refuse(FieldValue, uint64(len(whole)), offset)
+	}
+	clear(data[copy(data, whole[offset:]):])
+	return nil
+}
+
+// page returns a whole log page. Unless retain, the events of the page can be raised again.
+func (q *Queue) page(page wire.LogPage, specific uint8, retain bool) ([]byte, *Refusal) {
+	m := q.controller
+	read := func(ask uint32) {
+		if !retain {
+			m.logRead(ask)
+		}
+	}
+	switch {
+	case page == wire.LogDiscovery && m.sub.discovery:
+		read(wire.AskDiscoveryChanged)
+		return q.discoveryLog(), nil
+	case m.sub.discovery:
+	case page == wire.LogError:
+		return m.errorLog(), nil
+	case page == wire.LogHealth:
+		t := &m.sub.traffic
+		return wire.AppendHealth(nil, t.BytesRead, t.BytesWritten, t.Reads, t.Writes), nil
+	case page == wire.LogFirmware:
+		return wire.AppendFirmware(nil, firmware), nil
+	case page == wire.LogChangedNamespaces:
+		read(wire.AskNamespaceChanged)
+		return m.changedLog(retain), nil
+	case page == wire.LogEffects:
+		return wire.AppendEffects(nil, adminCommands, blockCommands, writeCommands), nil
+	case page == wire.LogANA:
+		read(wire.AskANAChanged)
+		return wire.AppendANA(nil, m.sub.changes, m.sub.groups, specific&1 != 0), nil
+	}
+	return nil, refuse(LogPageUnknown, 0, uint64(page))
+}
+
+// errorLog returns the error log, the newest entry first.
+func (m *Controller) errorLog() (b []byte) {
+	for _, e := range slices.Backward(m.errors) {
+		b = e.Append(b)
+	}
+	return append(b, make([]byte, errorEntries*wire.ErrorEntryLen-len(b))...)
+}
+
+// changedLog returns the list of changed namespaces, which reading empties.
+func (m *Controller) changedLog(retain bool) []byte {
+	ids := slices.Sorted(slices.Values(m.changed))
+	if len(ids) > maxChanged {
+		ids = []uint32{wire.AllNamespaces}
+	}
+	if !retain {
+		m.changed = nil
+	}
+	return wire.AppendNamespaces(nil, ids, 0)
+}
+
+// discoveryLog returns the discovery log page: this service, and the subsystems that the host may use.
+func (q *Queue) discoveryLog() []byte {
+	at := q.origin.Address
+	e := wire.DiscoveryEntry{
+		Transport: wire.TransportRDMA, Family: wire.FamilyIPv4, Requirements: wire.NoFlowControlNeeded,
+		Controller: wire.AnyController, AdminQueue: AdminQueueSize, Service: strconv.Itoa(int(at.Port())), Address: at.Addr().Unmap().String(),
+		RDMAService: wire.ServiceConnected, Provider: q.origin.Provider, Management: wire.ManagementRDMA,
+	}
+	if !at.Addr().Unmap().Is4() {
+		e.Family = wire.FamilyIPv6
+	}
+	add := func(b []byte, nqn string, t wire.SubsystemType) []byte {
+		e.Subsystem, e.Type = nqn, t
+		return e.Append(b)
+	}
+	entries := add(nil, wire.DiscoveryNQN, wire.SubsystemCurrent)
+	for _, sub := range q.subs.list {
+		if sub.allows(q.controller.host) {
+			entries = add(entries, sub.NQN, wire.SubsystemNVM)
+		}
+	}
+	head := wire.DiscoveryHead{Generation: q.subs.generation, Entries: uint64(len(entries) / wire.DiscoveryEntryLen)}
+	return append(head.Append(nil), entries...)
+}

@@ -1,0 +1,284 @@
+package controller
+
+import (
+	"errors"
+	"time"
+
+	"softrdma/storage/nvmeof/wire"
+)
+
+// A Queue is one connection of a host: a submission queue and its completion queue.
+type Queue struct {
+	subs      *Subsystems
+	origin    Origin
+	requested wire.Request
+	completed func(wire.Completion)
+
+	controller *Controller // nil before the connect command
+	number     uint16
+	size       uint16 // entries
+	head       uint16
+	noFlow     bool
+	inFlight   map[uint16]struct{} // command identifiers
+	closed     bool
+}
+
+// NewQueue returns the queue of a connection whose request CheckRequest accepted. Completed is called,
+// on any goroutine, for commands that were held.
+func (s *Subsystems) NewQueue(r wire.Request, origin Origin, completed func(wire.Completion)) *Queue {
+	return &Queue{subs: s, origin: origin, requested: r, completed: completed, inFlight: make(map[uint16]struct{})}
+}
+
+// A State says what a command waits for.
+type State uint8
+
+// The states.
+const (
+	Begun State = iota // Execute is next
+	Work               // the transport accesses the blocks of Command.Access, and calls Complete
+	Done               // the transport calls Complete
+	Held               // the completion follows by the function of NewQueue
+)
+
+// A Command is a command in a queue. The transport provides its memory and may use it again after
+// Complete, or when it is Held.
+type Command struct {
+	wire.Command
+	State   State
+	Length  uint32   // bytes of data that are moved
+	Access  Access   // in state Work
+	Refusal *Refusal // why it has failed, nil if it has not
+
+	result uint64
+	known  bool // the identifier is in inFlight
+}
+
+// Fetch reports whether the transport must read Length bytes of the host's memory at SGL before
+// Execute.
+func (c *Command) Fetch() bool {
+	return c.State == Begun && c.ToController() && c.Length > 0 && c.SGL.Kind.Keyed()
+}
+
+// Return reports whether the transport must write Length bytes to the host's memory at SGL before it
+// sends the completion.
+func (c *Command) Return() bool { return c.Refusal == nil && c.ToHost() && c.Length > 0 }
+
+// InCapsule returns the data of a command that is in its capsule.
+func (c *Command) InCapsule(capsule []byte) []byte {
+	if c.SGL.Kind != wire.SGLOffset || c.Length == 0 {
+		return nil
+	}
+	begin := wire.CommandLen + int(c.SGL.Addr)
+	return capsule[begin : begin+int(c.Length)]
+}
+
+// ErrEnd is wrapped by the error of Begin if the connection must end.
+var ErrEnd = errors.New("the queue cannot continue")
+
+// Begin parses a capsule to c and checks it. An error means that not even the command's identifier is
+// known: the transport ends the connection.
+func (q *Queue) Begin(now time.Time, c *Command, capsule []byte) error {
+	q.subs.mu.Lock()
+	defer q.subs.unlock()
+	*c = Command{}
+	cmd, err := wire.ParseCommand(capsule)
+	if err != nil {
+		if len(capsule) < 4 || q.closed {
+			return errors.Join(ErrEnd, err)
+		}
+		c.ID = uint16(capsule[2]) | uint16(capsule[3])<<8
+		q.refuse(c, refuse(CapsuleShort, wire.CommandLen, uint64(len(capsule))))
+		return nil
+	}
+	c.Command = cmd
+	if q.closed {
+		return ErrEnd
+	}
+	if k := q.controller; k != nil {
+		k.alive(now)
+	}
+	if _, used := q.inFlight[c.ID]; used {
+		q.refuse(c, refuse(CommandIDInUse, 0, uint64(c.ID)))
+		return nil
+	}
+	q.inFlight[c.ID] = struct{}{}
+	c.known = true
+	if r := q.check(c, len(capsule)-wire.CommandLen); r != nil {
+		q.refuse(c, r)
+	}
+	return nil
+}
+
+// refuse notes why a command fails.
+func (q *Queue) refuse(c *Command, r *Refusal) {
+	c.State, c.Refusal = Done, r
+	if q.controller != nil {
+		q.controller.note(q, &c.Command, r)
+		r.Status |= wire.More
+	}
+}
+
+// check checks what all commands have in common: state, opcode, and the length of the data.
+func (q *Queue) check(c *Command, inCapsule int) *Refusal {
+	if c.Flags&wire.FlagFused != 0 {
+		return refuse(FieldValue, 0, uint64(c.Flags&wire.FlagFused))
+	}
+	length, r := q.dataLength(c)
+	if r != nil {
+		return r
+	}
+	return q.checkData(c, length, inCapsule)
+}
+
+// dataLength returns how many bytes of data a command has. Commands that are not supported now are
+// refused.
+func (q *Queue) dataLength(c *Command) (uint64, *Refusal) {
+	switch {
+	case q.controller == nil:
+		if c.Opcode != wire.OpFabrics || c.Fabrics() != wire.FabricsConnect {
+			return 0, refuse(NotConnected, 0, uint64(c.Opcode))
+		}
+		return wire.ConnectDataLen, nil
+	case c.Opcode == wire.OpFabrics:
+		return q.fabricsLength(c)
+	case !q.controller.ready():
+		return 0, refuse(NotReady, 0, uint64(q.controller.cc))
+	case q.number == 0:
+		return q.adminLength(c)
+	}
+	return q.blockLength(c)
+}
+
+// checkData compares a command's data with its descriptor.
+func (q *Queue) checkData(c *Command, length uint64, inCapsule int) *Refusal {
+	limits := &q.subs.limits
+	if length > uint64(limits.MaxTransfer) {
+		return refuse(TransferTooLong, uint64(limits.MaxTransfer), length)
+	}
+	c.Length = uint32(length)
+	if length == 0 {
+		if c.SGL.Length != 0 {
+			return refuse(SGLLength, 0, uint64(c.SGL.Length))
+		}
+		return nil
+	}
+	switch c.SGL.Kind {
+	case wire.SGLKeyed, wire.SGLKeyedInvalidate:
+	case wire.SGLOffset:
+		if !c.ToController() {
+			return refuse(SGLType, 0, uint64(c.SGL.Kind))
+		}
+		end := c.SGL.Addr + uint64(c.SGL.Length)
+		if end < c.SGL.Addr || end > uint64(inCapsule) {
+			return refuse(SGLBounds, uint64(inCapsule), end)
+		}
+	default:
+		return refuse(SGLType, uint64(wire.SGLKeyed), uint64(c.SGL.Kind))
+	}
+	// Linux's host describes room for all ranges of dataset management, whatever their number.
+	exact := q.number == 0 || c.Opcode != wire.DatasetManagement
+	if uint64(c.SGL.Length) < length || exact && uint64(c.SGL.Length) != length {
+		return refuse(SGLLength, length, uint64(c.SGL.Length))
+	}
+	return nil
+}
+
+// Execute decides what happens with a command whose data has arrived. If the command returns data, data
+// is the buffer for it, of c.Length bytes, which an admin command fills completely.
+func (q *Queue) Execute(now time.Time, c *Command, data []byte) {
+	q.subs.mu.Lock()
+	defer q.subs.unlock()
+	c.State = Done
+	if q.closed {
+		q.refuse(c, &Refusal{Why: NotConnected, Status: wire.QueueDeleted})
+		return
+	}
+	var r *Refusal
+	switch {
+	case c.Opcode == wire.OpFabrics:
+		r = q.fabrics(now, c, data)
+	case q.number == 0:
+		r = q.admin(now, c, data)
+	default:
+		r = q.block(c, data)
+	}
+	if r != nil {
+		q.refuse(c, r)
+	}
+}
+
+// Fail makes a command fail whose data could not be moved.
+func (q *Queue) Fail(c *Command, err error) {
+	q.subs.mu.Lock()
+	defer q.subs.unlock()
+	q.refuse(c, &Refusal{Why: TransferFailed, Status: TransferFailed.Status(), Err: err})
+}
+
+// Complete returns the completion of a command. Err is what the access to blocks returned.
+func (q *Queue) Complete(c *Command, err error) wire.Completion {
+	q.subs.mu.Lock()
+	defer q.subs.unlock()
+	if c.State == Work {
+		q.worked(c, err)
+	}
+	status := wire.Success
+	if c.Refusal != nil {
+		status = c.Refusal.Status
+	}
+	if !c.known { // the identifier belongs to another command
+		done := q.entry(c.ID, status, c.result)
+		return done
+	}
+	return q.completion(c.ID, status, c.result)
+}
+
+// completion ends a command.
+func (q *Queue) completion(id uint16, status wire.Status, result uint64) wire.Completion {
+	delete(q.inFlight, id)
+	return q.entry(id, status, result)
+}
+
+// entry returns a completion queue entry.
+func (q *Queue) entry(id uint16, status wire.Status, result uint64) wire.Completion {
+	if q.size > 0 {
+		q.head = (q.head + 1) % q.size
+	}
+	head := q.head
+	if q.noFlow {
+		head = wire.NoFlowControl
+	}
+	return wire.Completion{Result: result, SQHead: head, Queue: q.number, ID: id, Status: status}
+}
+
+// Close ends the queue. It returns the queues whose connections end with it: those of the controller if
+// it was its admin queue. A second Close does nothing.
+func (q *Queue) Close() []*Queue {
+	q.subs.mu.Lock()
+	defer q.subs.unlock()
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	c := q.controller
+	if c == nil {
+		return nil
+	}
+	if c.queues[q.number] == q {
+		delete(c.queues, q.number)
+	}
+	if q.number == 0 {
+		return q.subs.end(c)
+	}
+	return nil
+}
+
+// Name returns the controller's identifier, the host's name and the queue's number, or zeros before the
+// queue is connected.
+func (q *Queue) Name() (controller uint16, host string, number uint16) {
+	q.subs.mu.Lock()
+	defer q.subs.mu.Unlock()
+	if q.controller == nil {
+		return 0, "", 0
+	}
+	return q.controller.id, q.controller.host, q.number
+}
