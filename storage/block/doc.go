@@ -1,0 +1,45 @@
+// Package block has the contract between protocols that serve block devices and what stores the
+// blocks, with two implementations: memory and a file or block device.
+package block
+
+import (
+	"fmt"
+	"io"
+)
+
+// A Backend stores the bytes of a device. The methods may be called from any goroutine, also for
+// ranges that overlap, in which case the result is that of one order of each block's accesses.
+// Offsets and lengths are multiples of BlockSize and lie within Size; callers check that.
+//
+// ReadAt fills the whole buffer or returns an error, and WriteAt likewise. Neither keeps the buffer.
+type Backend interface {
+	io.ReaderAt
+	io.WriterAt
+
+	// Flush returns when everything that was written before is on the medium.
+	Flush() error
+
+	// Trim says that n bytes are not needed any more. They read as zeros afterwards.
+	Trim(off, n int64) error
+
+	// WriteZeroes makes n bytes zeros. It may trim them if mayTrim.
+	WriteZeroes(off, n int64, mayTrim bool) error
+
+	Size() int64    // bytes, a multiple of BlockSize
+	BlockSize() int // bytes, a power of two from 512
+
+	// Blocks reports whether an access can block for long, as one of a disk can. A protocol calls
+	// those on a goroutine of their own.
+	Blocks() bool
+}
+
+// CheckSize returns an error if a size is not that of a device.
+func CheckSize(size int64, block int) error {
+	if block < 512 || block > 65536 || block&(block-1) != 0 {
+		return fmt.Errorf("block size: expected a power of two from 512 to 65536, found %d", block)
+	}
+	if size < int64(block) || size%int64(block) != 0 {
+		return fmt.Errorf("size: expected a multiple of %d bytes, found %d", block, size)
+	}
+	return nil
+}
