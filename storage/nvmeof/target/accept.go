@@ -1,0 +1,99 @@
+package target
+
+import (
+	"errors"
+	"time"
+
+	"softrdma/rdmacm"
+	"softrdma/storage/nvmeof/controller"
+	"softrdma/storage/nvmeof/wire"
+	"softrdma/verbs"
+)
+
+// acceptTime bounds how long a host may take to confirm a connection.
+const acceptTime = 30 * time.Second
+
+// providers are the codes of protocols in the discovery log.
+var providers = map[verbs.Protocol]uint8{
+	verbs.RoCE: wire.ProviderRoCEv2, verbs.RoCEv1: wire.ProviderRoCE, verbs.IWARP: wire.ProviderIWARP, verbs.InfiniBand: wire.ProviderInfiniBand,
+}
+
+// accept accepts or rejects a host's request, and serves its queue until it ends.
+func (t *Target) accept(r *rdmacm.Request) {
+	peer := r.RemoteAddr()
+	reject := func(status wire.Reject, err error) {
+		t.rejected.Add(1)
+		if err == nil {
+			err = errors.New(status.String() + ": " + status.Text())
+		}
+		t.cfg.Events(Event{Kind: Rejected, Peer: peer, Err: errors.Join(err, r.Reject(status.Append(nil)))})
+	}
+	asked, status := t.subs.CheckRequest(r.PrivateData())
+	if status != 0 {
+		reject(status, nil)
+		return
+	}
+	if r.Param().InitiatorDepth == 0 && r.Device().Protocol() != verbs.IWARP {
+		reject(wire.RejectReads, nil) // the target could not READ the data of writes
+		return
+	}
+	q, err := t.newQueue(r, asked)
+	if err != nil {
+		reject(wire.RejectResources, err)
+		return
+	}
+	err = q.serve(r)
+	ended := q.machine.Close()
+	event := q.event(Ended, err)
+	t.mu.Lock()
+	delete(t.queues, q.machine)
+	t.mu.Unlock()
+	t.endAll(ended, errors.New("the host's admin queue has ended"))
+	if err := q.close(); err != nil {
+		event.Err = errors.Join(event.Err, err)
+	}
+	t.cfg.Events(event)
+}
+
+// newQueue makes the queue pair of a request with its receives.
+func (t *Target) newQueue(r *rdmacm.Request, asked wire.Request) (_ *queue, err error) {
+	dev := r.Device()
+	a, err := t.adapterOf(dev)
+	if err != nil {
+		return nil, err
+	}
+	q := &queue{t: t, dev: dev, adapter: a, peer: r.RemoteAddr(), ended: make(chan struct{}), entries: int(asked.HostSends) + 1}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, q.close())
+		}
+	}()
+	if q.capsule = wire.CommandLen; asked.Queue != 0 {
+		q.capsule += t.subs.Limits().CapsuleData
+	}
+	if q.receives, err = a.pd.RegisterMemory(make([]byte, q.entries*q.capsule), verbs.LocalWrite); err != nil {
+		return nil, err
+	}
+	// A task has at most two requests in the send queue: the move of its data, and its response.
+	sends := 2*q.maxTasks() + extraSends
+	if q.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: sends + q.entries}); err != nil {
+		return nil, err
+	}
+	q.qp, err = r.CreateQP(a.pd, verbs.QPConfig{
+		Type: verbs.RC, SendCQ: q.cq, MaxSend: sends, MaxRecv: q.entries, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: wire.CompletionLen,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for slot := range q.entries {
+		if err := q.postReceive(slot); err != nil {
+			return nil, err
+		}
+	}
+	origin := controller.Origin{Address: r.LocalAddr(), Provider: providers[dev.Protocol()]}
+	q.machine = t.subs.NewQueue(asked, origin, q.completed)
+	t.mu.Lock()
+	t.queues[q.machine] = q
+	t.mu.Unlock()
+	return q, nil
+}

@@ -1,0 +1,251 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"softrdma/rdmacm"
+	"softrdma/storage/nvmeof/controller"
+	"softrdma/storage/nvmeof/wire"
+	"softrdma/verbs"
+)
+
+// extraSends is how many responses to held commands may be in the send queue.
+const extraSends = 32
+
+// The kinds of work requests, in the upper half of their identifiers. The lower half is the number of a
+// receive or of a task.
+const (
+	workReceive = iota << 32
+	workFetch
+	workRespond
+	workEvent
+	workKind = 0xff << 32
+)
+
+// A queue is a host's connection. One goroutine handles its completions.
+type queue struct {
+	t       *Target
+	dev     *verbs.Device
+	adapter *adapter
+	peer    netip.AddrPort
+	machine *controller.Queue
+
+	entries, capsule int // number and length of receives
+	receives         *verbs.MR
+	cq               *verbs.CQ
+	qp               *verbs.QP
+	conn             *rdmacm.Conn
+
+	once  sync.Once
+	ended chan struct{} // closed by end
+	why   error         // set before ended is closed
+
+	mu    sync.Mutex
+	tasks []*task
+	free  []*task
+	work  sync.WaitGroup // goroutines that access backends or wait for buffers
+}
+
+// A task is a command in progress. It ends when its response has completed.
+type task struct {
+	number  int
+	command controller.Command
+	slot    int     // of its receive, posted again before the response
+	buffer  *buffer // nil if the command has no data or has it in its capsule
+}
+
+func (q *queue) maxTasks() int { return 2*q.entries + 2 }
+
+// end ends the connection for a reason. The first call counts.
+func (q *queue) end(why error) {
+	q.once.Do(func() {
+		q.why = why
+		close(q.ended)
+	})
+}
+
+// event returns an event of the queue.
+func (q *queue) event(kind EventKind, err error) Event {
+	e := Event{Kind: kind, Peer: q.peer, Err: err}
+	e.Controller, e.Host, e.Queue = q.machine.Name()
+	return e
+}
+
+// serve accepts the request and handles completions until the connection ends. It returns why it has
+// ended, nil if the host has ended it.
+func (q *queue) serve(r *rdmacm.Request) (err error) {
+	ctx, cancel := context.WithCancel(q.t.ctx)
+	defer cancel()
+	accept, done := context.WithTimeout(ctx, acceptTime)
+	defer done()
+	if q.conn, err = r.Accept(accept, rdmacm.ConnParam{PrivateData: wire.Reply{Receives: uint16(q.entries)}.Append(nil)}); err != nil {
+		return err
+	}
+	q.t.connections.Add(1)
+	go func() {
+		select {
+		case <-q.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	var wcs [32]verbs.WC
+	for ctx.Err() == nil {
+		n, err := q.cq.Poll(wcs[:])
+		if err != nil {
+			q.end(err)
+			break
+		}
+		if n == 0 {
+			if err := q.cq.Wait(ctx); err != nil {
+				q.end(err)
+				break
+			}
+		}
+		for i := range wcs[:n] {
+			if err := q.handle(&wcs[i]); err != nil {
+				q.end(err)
+				break
+			}
+		}
+	}
+	q.end(errClosed)
+	return q.reason()
+}
+
+// reason returns why the connection has ended, nil if the host has disconnected.
+func (q *queue) reason() error {
+	var failed *verbs.CompletionError
+	if errors.As(q.why, &failed) && failed.Status == verbs.WRFlushErr {
+		select {
+		case <-q.conn.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+	return q.why
+}
+
+// handle handles a completion. An error ends the connection.
+func (q *queue) handle(wc *verbs.WC) error {
+	if wc.Status != verbs.Success {
+		return wc.Err()
+	}
+	number := int(wc.WRID &^ workKind)
+	switch wc.WRID & workKind {
+	case workReceive:
+		return q.received(number, int(wc.ByteLen))
+	case workFetch:
+		q.t.fromHosts.Add(uint64(wc.ByteLen))
+		q.execute(q.task(number))
+	case workRespond:
+		q.finish(q.task(number))
+	}
+	return nil
+}
+
+func (q *queue) task(number int) *task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.tasks[number]
+}
+
+// newTask returns a free task, nil if the host has more commands than it may.
+func (q *queue) newTask() *task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if last := len(q.free) - 1; last >= 0 {
+		t := q.free[last]
+		q.free = q.free[:last]
+		return t
+	}
+	if len(q.tasks) == q.maxTasks() {
+		return nil
+	}
+	t := &task{number: len(q.tasks)}
+	q.tasks = append(q.tasks, t)
+	return t
+}
+
+// finish gives the memory of a task back.
+func (q *queue) finish(t *task) {
+	if t.buffer != nil {
+		q.adapter.pool.put(t.buffer)
+		t.buffer = nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.free = append(q.free, t)
+}
+
+func (q *queue) postReceive(slot int) error {
+	return q.qp.PostRecv(verbs.RecvWR{WRID: uint64(workReceive | slot), SGL: []verbs.SGE{q.receives.SGE(slot*q.capsule, q.capsule)}})
+}
+
+// received begins the command of a capsule.
+func (q *queue) received(slot, n int) error {
+	t := q.newTask()
+	if t == nil {
+		return fmt.Errorf("the host has more than %d commands in a queue of %d entries", q.maxTasks(), q.entries)
+	}
+	t.slot = slot
+	q.t.commands.Add(1)
+	c := &t.command
+	if err := q.machine.Begin(time.Now(), c, q.capsuleOf(slot)[:n]); err != nil {
+		return err
+	}
+	switch {
+	case c.State == controller.Done:
+		q.respond(t, nil)
+	case c.Length == 0 || c.SGL.Kind == wire.SGLOffset:
+		q.execute(t)
+	default:
+		q.needBuffer(t)
+	}
+	return nil
+}
+
+func (q *queue) capsuleOf(slot int) []byte {
+	return q.receives.Bytes()[slot*q.capsule : (slot+1)*q.capsule]
+}
+
+// cleanEnd returns nil if the connection has ended already.
+func cleanEnd(err error) error {
+	if errors.Is(err, rdmacm.ErrDisconnected) || errors.Is(err, rdmacm.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// close releases everything of the queue.
+func (q *queue) close() (err error) {
+	q.end(errClosed)
+	if q.conn != nil {
+		err = cleanEnd(q.conn.Disconnect())
+	}
+	q.work.Wait()
+	switch {
+	case q.conn != nil:
+		err = errors.Join(err, q.conn.Close())
+	case q.qp != nil:
+		err = errors.Join(err, q.qp.Destroy())
+	}
+	// The device does not access the memory any more.
+	for _, t := range q.tasks {
+		if t.buffer != nil {
+			q.adapter.pool.put(t.buffer)
+		}
+	}
+	if q.cq != nil {
+		err = errors.Join(err, q.cq.Destroy())
+	}
+	if q.receives != nil {
+		err = errors.Join(err, q.receives.Deregister())
+	}
+	return errors.Join(err, q.t.release(q.dev, q.adapter))
+}

@@ -1,0 +1,220 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"softrdma/rdmacm"
+	"softrdma/storage/block"
+	"softrdma/storage/nvmeof/controller"
+	"softrdma/storage/nvmeof/wire"
+	"softrdma/verbs"
+)
+
+// A Config configures a target. The zero value suits most programs.
+type Config struct {
+	Limits controller.Limits
+
+	// Events is called for what happens to connections and for refused commands, on the goroutines of
+	// queues. It must not block. Nil is allowed.
+	Events func(Event)
+}
+
+// An EventKind says what has happened.
+type EventKind string
+
+// The kinds.
+const (
+	Connected EventKind = "connected" // a host's queue
+	Rejected  EventKind = "rejected"  // a host's request for a connection
+	Refused   EventKind = "refused"   // a command
+	Ended     EventKind = "ended"     // a queue
+)
+
+// An Event is what has happened to a queue.
+type Event struct {
+	Kind       EventKind
+	Peer       netip.AddrPort
+	Controller uint16 // 0 before the host has connected to it
+	Queue      uint16
+	Host       string // qualified name
+	Err        error  // why; for a refused command a *controller.Refusal
+}
+
+// String returns the event in one line.
+func (e Event) String() string {
+	s := fmt.Sprintf("host %v", e.Peer)
+	if e.Controller != 0 {
+		s += fmt.Sprintf(" (%s), controller %d, queue %d", e.Host, e.Controller, e.Queue)
+	}
+	s += ": " + string(e.Kind)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Counts are what a target has done.
+type Counts struct {
+	Queues, Controllers            int
+	Commands, Refused, Rejected    uint64
+	BytesToHosts, BytesFromHosts   uint64
+	Connections, EndedByExpiration uint64
+}
+
+// A Target serves the namespaces of subsystems.
+type Target struct {
+	cfg  Config
+	subs *controller.Subsystems
+	ctx  context.Context
+	stop context.CancelFunc
+	work sync.WaitGroup
+
+	mu        sync.Mutex
+	backends  map[*controller.Namespace]block.Backend
+	adapters  map[*verbs.Device]*adapter
+	queues    map[*controller.Queue]*queue
+	listeners []*rdmacm.Listener
+
+	commands, refused, rejected, toHosts, fromHosts, connections, expired atomic.Uint64
+}
+
+// New returns a target without subsystems. Close ends it.
+func New(cfg Config) (*Target, error) {
+	subs, err := controller.New(cfg.Limits)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Events == nil {
+		cfg.Events = func(Event) {}
+	}
+	t := &Target{
+		cfg: cfg, subs: subs, backends: make(map[*controller.Namespace]block.Backend),
+		adapters: make(map[*verbs.Device]*adapter), queues: make(map[*controller.Queue]*queue),
+	}
+	t.ctx, t.stop = context.WithCancel(context.Background())
+	t.work.Go(t.expire)
+	return t, nil
+}
+
+// AddSubsystem adds a subsystem, whose fields must not change afterwards.
+func (t *Target) AddSubsystem(sub *controller.Subsystem) error { return t.subs.Add(sub) }
+
+// Subsystems returns the machine of the target, for states of groups and traffic.
+func (t *Target) Subsystems() *controller.Subsystems { return t.subs }
+
+// AddNamespace adds a namespace to a subsystem. The caller closes the backend after the target.
+func (t *Target) AddNamespace(sub *controller.Subsystem, id uint32, b block.Backend, readOnly bool) error {
+	n := &controller.Namespace{ID: id, Size: b.Size(), Block: b.BlockSize(), ReadOnly: readOnly}
+	t.mu.Lock()
+	t.backends[n] = b
+	t.mu.Unlock()
+	if err := t.subs.AddNamespace(sub, n); err != nil {
+		t.mu.Lock()
+		delete(t.backends, n)
+		t.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
+func (t *Target) backend(n *controller.Namespace) block.Backend {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.backends[n]
+}
+
+// Counts returns what the target has done.
+func (t *Target) Counts() Counts {
+	t.mu.Lock()
+	queues := len(t.queues)
+	t.mu.Unlock()
+	return Counts{
+		Queues: queues, Controllers: t.subs.Controllers(), Commands: t.commands.Load(), Refused: t.refused.Load(), Rejected: t.rejected.Load(),
+		BytesToHosts: t.toHosts.Load(), BytesFromHosts: t.fromHosts.Load(), Connections: t.connections.Load(), EndedByExpiration: t.expired.Load(),
+	}
+}
+
+// Listen accepts hosts at "host:port". A target may listen at several addresses.
+func (t *Target) Listen(addr string, cfg rdmacm.ListenConfig) (netip.AddrPort, error) {
+	l, err := rdmacm.Listen(addr, cfg)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	t.mu.Lock()
+	t.listeners = append(t.listeners, l)
+	t.mu.Unlock()
+	t.work.Go(func() { t.serve(l) })
+	return l.Addr(), nil
+}
+
+// serve accepts hosts until the listener is closed.
+func (t *Target) serve(l *rdmacm.Listener) {
+	for {
+		r, err := l.Request(t.ctx)
+		if err != nil {
+			return
+		}
+		t.work.Go(func() { t.accept(r) })
+	}
+}
+
+// checkInterval is the interval at which the target looks for silent hosts.
+const checkInterval = 500 * time.Millisecond
+
+// expire ends the controllers of silent hosts.
+func (t *Target) expire() {
+	tick := time.NewTicker(checkInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-t.ctx.Done():
+			return
+		case now := <-tick.C:
+			ended := t.subs.Expire(now)
+			t.expired.Add(uint64(len(ended)))
+			t.endAll(ended, &wire.StatusError{Status: wire.KeepAliveExpired})
+		}
+	}
+}
+
+// endAll ends the connections of queues.
+func (t *Target) endAll(list []*controller.Queue, why error) {
+	for _, m := range list {
+		t.mu.Lock()
+		q := t.queues[m]
+		t.mu.Unlock()
+		if q != nil {
+			q.end(why)
+		}
+	}
+}
+
+// errClosed is why queues end with their target.
+var errClosed = errors.New("the target is closed")
+
+// Close ends all connections and waits until their memory is released.
+func (t *Target) Close() (err error) {
+	t.stop()
+	t.mu.Lock()
+	listeners, queues := t.listeners, t.queues
+	t.listeners = nil
+	ends := make([]*queue, 0, len(queues))
+	for _, q := range queues {
+		ends = append(ends, q)
+	}
+	t.mu.Unlock()
+	for _, l := range listeners {
+		err = errors.Join(err, l.Close())
+	}
+	for _, q := range ends {
+		q.end(errClosed)
+	}
+	t.work.Wait()
+	return err
+}

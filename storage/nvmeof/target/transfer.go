@@ -1,0 +1,180 @@
+package target
+
+import (
+	"bytes"
+	"time"
+
+	"softrdma/storage/block"
+	"softrdma/storage/nvmeof/controller"
+	"softrdma/storage/nvmeof/wire"
+	"softrdma/verbs"
+)
+
+// needBuffer continues a task with a buffer for its data, at once or when there is one.
+func (q *queue) needBuffer(t *task) {
+	b, wait, err := q.adapter.pool.get(int(t.command.Length))
+	if wait == nil {
+		q.haveBuffer(t, b, err)
+		return
+	}
+	q.work.Go(func() {
+		for wait != nil {
+			select {
+			case <-wait:
+			case <-q.ended:
+				return
+			}
+			b, wait, err = q.adapter.pool.get(int(t.command.Length))
+		}
+		q.haveBuffer(t, b, err)
+	})
+}
+
+// haveBuffer reads the data of a command from the host's memory, or executes it.
+func (q *queue) haveBuffer(t *task, b *buffer, err error) {
+	if err != nil {
+		q.machine.Fail(&t.command, err)
+		q.respond(t, nil)
+		return
+	}
+	t.buffer = b
+	c := &t.command
+	if !c.Fetch() {
+		q.execute(t)
+		return
+	}
+	q.post(verbs.SendWR{
+		WRID: uint64(workFetch | t.number), Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{t.sge()}, RemoteAddr: c.SGL.Addr, RKey: c.SGL.Key,
+	})
+}
+
+// sge returns the part of the buffer that the command uses.
+func (t *task) sge() verbs.SGE {
+	s := t.buffer.sge
+	s.Length = t.command.Length
+	return s
+}
+
+// data returns the memory with the command's data.
+func (q *queue) data(t *task) []byte {
+	if t.buffer != nil {
+		return t.buffer.bytes[:t.command.Length]
+	}
+	return t.command.InCapsule(q.capsuleOf(t.slot))
+}
+
+// execute executes a command whose data has arrived.
+func (q *queue) execute(t *task) {
+	c := &t.command
+	q.machine.Execute(time.Now(), c, q.data(t))
+	switch c.State {
+	case controller.Held:
+		if err := q.postReceive(t.slot); err != nil {
+			q.end(err)
+		}
+		q.finish(t)
+	case controller.Work:
+		b := q.t.backend(c.Access.Namespace)
+		if b.Blocks() {
+			q.work.Go(func() { q.respond(t, access(b, &c.Access, q.data(t))) })
+		} else {
+			q.respond(t, access(b, &c.Access, q.data(t)))
+		}
+	default:
+		q.respond(t, nil)
+	}
+}
+
+// access accesses the blocks of a command.
+func access(b block.Backend, a *controller.Access, data []byte) (err error) {
+	switch a.Kind {
+	case controller.ReadBlocks:
+		_, err = b.ReadAt(data, a.Offset)
+	case controller.WriteBlocks:
+		_, err = b.WriteAt(data, a.Offset)
+	case controller.CompareBlocks:
+		err = compare(b, a, data)
+	case controller.ZeroBlocks:
+		err = b.WriteZeroes(a.Offset, a.Length, a.MayTrim)
+	case controller.TrimBlocks:
+		for _, e := range a.Extents {
+			if err = b.Trim(e.Offset, e.Length); err != nil {
+				break
+			}
+		}
+	case controller.FlushBlocks:
+		err = b.Flush()
+	}
+	if err == nil && a.Durable {
+		err = b.Flush()
+	}
+	return err
+}
+
+// compareLength is how much a compare command reads at once, in bytes: at least one block.
+const compareLength = 64 << 10
+
+// compare compares blocks with data.
+func compare(b block.Backend, a *controller.Access, data []byte) error {
+	found := make([]byte, min(len(data), compareLength))
+	for done := 0; done < len(data); {
+		part := found[:min(len(found), len(data)-done)]
+		if _, err := b.ReadAt(part, a.Offset+int64(done)); err != nil {
+			return err
+		}
+		if want := data[done : done+len(part)]; !bytes.Equal(part, want) {
+			at := 0
+			for part[at] == want[at] {
+				at++
+			}
+			a.DataDiffers, a.Differs = true, int64(done+at)
+			return nil
+		}
+		done += len(part)
+	}
+	return nil
+}
+
+// respond sends the data that a command returns and its completion, in one order.
+func (q *queue) respond(t *task, err error) {
+	c := &t.command
+	done := q.machine.Complete(c, err)
+	if c.Refusal != nil {
+		q.t.refused.Add(1)
+		q.t.cfg.Events(q.event(Refused, c.Refusal))
+	}
+	// The host may send its next command as soon as it has the completion.
+	if err := q.postReceive(t.slot); err != nil {
+		q.end(err)
+		return
+	}
+	var b [wire.CompletionLen]byte
+	done.Put(b[:])
+	wrs := make([]verbs.SendWR, 0, 2)
+	if c.Return() {
+		q.t.toHosts.Add(uint64(c.Length))
+		wrs = append(wrs, verbs.SendWR{
+			WRID: uint64(workRespond | t.number), Op: verbs.OpWrite, SGL: []verbs.SGE{t.sge()}, RemoteAddr: c.SGL.Addr, RKey: c.SGL.Key,
+		})
+	}
+	send := verbs.SendWR{WRID: uint64(workRespond | t.number), Op: verbs.OpSend, Flags: verbs.Signaled, Inline: b[:]}
+	// The key of a refused command may not be one.
+	if c.Refusal == nil && c.Length > 0 && c.SGL.Kind == wire.SGLKeyedInvalidate {
+		send.Op, send.InvalidateKey = verbs.OpSendInv, c.SGL.Key
+	}
+	q.post(append(wrs, send)...)
+}
+
+// completed sends the completion of a command that was held.
+func (q *queue) completed(done wire.Completion) {
+	var b [wire.CompletionLen]byte
+	done.Put(b[:])
+	q.post(verbs.SendWR{WRID: workEvent, Op: verbs.OpSend, Flags: verbs.Signaled, Inline: b[:]})
+}
+
+// post posts requests. A failure ends the connection.
+func (q *queue) post(wrs ...verbs.SendWR) {
+	if err := q.qp.PostSend(wrs...); err != nil {
+		q.end(err)
+	}
+}
