@@ -24,6 +24,7 @@ import (
 	"softrdma/cmd/softrdma/internal/fabric"
 	"softrdma/cmd/softrdma/internal/fault"
 	"softrdma/cmd/softrdma/internal/kubernetes"
+	"softrdma/cmd/softrdma/internal/nvme"
 	"softrdma/cmd/softrdma/internal/perf"
 	"softrdma/cmd/softrdma/internal/pingpong"
 	"softrdma/cmd/softrdma/internal/rcopy"
@@ -82,7 +83,7 @@ func newRootCommand() *cobra.Command {
 		rping.NewCommand(), rcopy.NewCommand(), cat.NewCommand(),
 		exec.NewCommand(), exec.NewEnvCommand(), daemon.NewCommand(), run.NewCommand(),
 		top.NewCommand(), console.NewCommand(), fault.NewCommand(), cdi.NewCommand(),
-		fabric.NewCommand(), kubernetes.NewCommand(),
+		fabric.NewCommand(), kubernetes.NewCommand(), nvme.NewCommand(),
 		demo.NewCommand(),
 		capture.NewCommand(),
 		explain.NewCommand(),

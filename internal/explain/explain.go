@@ -67,7 +67,7 @@ func (e *Entry) Label() string {
 	if digits, ok := hexadecimal[e.Kind]; ok {
 		return fmt.Sprintf("%s %#0*x", e.Kind, digits, e.Number)
 	}
-	if e.Kind == Reason || e.Kind == Message || e.Kind == Mistake {
+	if e.Kind == Reason || e.Kind == Message || e.Kind == Mistake || e.Number == noNumber {
 		return string(e.Kind)
 	}
 	return fmt.Sprintf("%s %d", e.Kind, e.Number)

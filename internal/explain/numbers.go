@@ -37,7 +37,7 @@ const (
 
 // hexadecimal holds the kinds that are printed in hexadecimal, with their number
 // of digits.
-var hexadecimal = map[Kind]int{Syndrome: 2, PacketOp: 2, RDMAPOp: 1, Terminate: 4, CMMessage: 4, PortSpace: 4, VendorError: 2}
+var hexadecimal = map[Kind]int{Syndrome: 2, PacketOp: 2, RDMAPOp: 1, Terminate: 4, CMMessage: 4, PortSpace: 4, VendorError: 2, NVMeStatus: 3}
 
 // makeNumbers returns the entries that Lookup searches in addition to those of All.
 func makeNumbers() (all []Entry) {
@@ -79,7 +79,7 @@ func makeNumbers() (all []Entry) {
 		all = append(all, Entry{Kind: Terminate, Name: t.String(), Number: int(t), Meaning: "The error that a Terminate message reports.",
 			Cause: a.cause, Look: a.look, Remedy: a.remedy, Clause: "RFC 5040 4.8, RFC 5041 8.2, RFC 5044 8"})
 	}
-	return slices.Concat(all, verbsNumbers(), subnetNumbers())
+	return slices.Concat(all, verbsNumbers(), subnetNumbers(), nvmeNumbers())
 }
 
 // verbsNumbers returns the entries for the numbers of libibverbs, of protocol

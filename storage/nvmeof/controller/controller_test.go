@@ -220,6 +220,7 @@ func TestStateOfGroupDecidesAccess(t *testing.T) {
 		}
 	}
 	_, b := a.must(wire.LogCommand(wire.LogANA, 0, 4096), make([]byte, 4096))
+	a.must(wire.LogCommand(wire.LogANA, 4096, 4096), make([]byte, 4096)) // as nvme-cli reads it
 	if changes, groups, err := wire.ParseANA(b); err != nil || changes != 5 || len(groups) != 2 {
 		t.Errorf("%d changes of %v, %v", changes, groups, err)
 	}

@@ -48,7 +48,9 @@ func (q *Queue) page(page wire.LogPage, specific uint8, retain bool) ([]byte, *R
 		return wire.AppendEffects(nil, adminCommands, blockCommands, writeCommands), nil
 	case page == wire.LogANA:
 		read(wire.AskANAChanged)
-		return wire.AppendANA(nil, m.sub.changes, m.sub.groups, specific&1 != 0), nil
+		b := wire.AppendANA(nil, m.sub.changes, m.sub.groups, specific&1 != 0)
+		// Hosts read as much as the largest numbers of groups and namespaces take.
+		return append(b, make([]byte, max(0, wire.MaxANALen(maxGroups, maxNamespace)-len(b)))...), nil
 	}
 	return nil, refuse(LogPageUnknown, 0, uint64(page))
 }

@@ -45,13 +45,13 @@ func (t *Target) accept(r *rdmacm.Request) {
 	err = q.serve(r)
 	ended := q.machine.Close()
 	event := q.event(Ended, err)
-	t.mu.Lock()
-	delete(t.queues, q.machine)
-	t.mu.Unlock()
 	t.endAll(ended, errors.New("the host's admin queue has ended"))
 	if err := q.close(); err != nil {
 		event.Err = errors.Join(event.Err, err)
 	}
+	t.mu.Lock()
+	delete(t.queues, q.machine)
+	t.mu.Unlock()
 	t.cfg.Events(event)
 }
 

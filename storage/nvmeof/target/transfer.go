@@ -139,9 +139,12 @@ func compare(b block.Backend, a *controller.Access, data []byte) error {
 func (q *queue) respond(t *task, err error) {
 	c := &t.command
 	done := q.machine.Complete(c, err)
-	if c.Refusal != nil {
+	switch {
+	case c.Refusal != nil:
 		q.t.refused.Add(1)
 		q.t.cfg.Events(q.event(Refused, c.Refusal))
+	case c.Opcode == wire.OpFabrics && c.Fabrics() == wire.FabricsConnect:
+		q.t.cfg.Events(q.event(Connected, nil))
 	}
 	// The host may send its next command as soon as it has the completion.
 	if err := q.postReceive(t.slot); err != nil {

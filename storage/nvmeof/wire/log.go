@@ -131,6 +131,11 @@ func AppendANA(b []byte, changes uint64, groups []ANAGroup, groupsOnly bool) []b
 	return b
 }
 
+// MaxANALen returns the length of the log page with so many groups and namespaces.
+func MaxANALen(groups, namespaces int) int {
+	return anaHeadLen + groups*anaDescriptionLen + namespaces*4
+}
+
 // ParseANA parses the log page of asymmetric namespace access.
 func ParseANA(b []byte) (changes uint64, groups []ANAGroup, err error) {
 	if err := needs(b, anaHeadLen, "ANA log page"); err != nil {

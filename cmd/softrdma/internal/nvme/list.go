@@ -1,0 +1,129 @@
+package nvme
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/storage/nvmeof/host"
+	"softrdma/storage/nvmeof/wire"
+)
+
+func newDiscover() *cobra.Command {
+	c, asJSON := &client{}, false
+	cmd := &cobra.Command{
+		Use: "discover HOST[:PORT]", Short: "List the subsystems of a target",
+		Long: `Lists the subsystems that a target's discovery service names, and where they are.`, Example: "  softrdma nvme discover 192.0.2.1",
+		Args: cli.Args(1, 1, "the HOST of the target"),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.discover(cmd.Context(), args[0], asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	c.addFlags(cmd, false)
+	return cmd
+}
+
+// An entry is an entry of the discovery log in JSON.
+type entry struct {
+	Subsystem string `json:"subsystem"`
+	Type      string `json:"type"`
+	Address   string `json:"address"`
+	Port      string `json:"port"`
+	Provider  string `json:"provider"`
+}
+
+var providerNames = map[uint8]string{
+	wire.ProviderAny: "any", wire.ProviderInfiniBand: "infiniband", wire.ProviderRoCE: "roce", wire.ProviderRoCEv2: "roce-v2", wire.ProviderIWARP: "iwarp",
+}
+
+func (c *client) discover(ctx context.Context, arg string, asJSON bool) (err error) {
+	at := address(arg)
+	cfg, err := c.config(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.device.Close()) }()
+	within, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	list, err := host.Discover(within, at, cfg)
+	if err != nil {
+		return c.failed(ctx, at, err)
+	}
+	entries := make([]entry, 0, len(list))
+	for _, e := range list {
+		entries = append(entries, entry{e.Subsystem, e.Type.String(), e.Address, e.Service, providerNames[e.Provider]})
+	}
+	if asJSON {
+		return cli.WriteJSON(c.cmd.OutOrStdout(), entries)
+	}
+	table := cli.NewTable("SUBSYSTEM", "TYPE", "ADDRESS", "PORT", "PROVIDER")
+	for _, e := range entries {
+		table.Row(e.Subsystem, e.Type, e.Address, e.Port, e.Provider)
+	}
+	return table.Print(c.cmd.OutOrStdout())
+}
+
+func newList() *cobra.Command {
+	c, asJSON := &client{}, false
+	cmd := &cobra.Command{
+		Use: "list HOST[:PORT] --subsystem NQN", Short: "List the namespaces of a subsystem",
+		Long: `Connects to a subsystem and lists its namespaces.`, Example: "  softrdma nvme list 192.0.2.1 -n nqn.2024-01.org.example:disk",
+		Args: cli.Args(1, 1, "the HOST of the target"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), args[0], 1, func(k *host.Controller) error { return c.list(cmd.Context(), k, asJSON) })
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	c.addFlags(cmd, true)
+	return cmd
+}
+
+// A listing is a subsystem in JSON.
+type listing struct {
+	Subsystem  string      `json:"subsystem"`
+	Model      string      `json:"model"`
+	Serial     string      `json:"serial"`
+	Controller uint16      `json:"controller"`
+	Namespaces []namespace `json:"namespaces"`
+}
+
+type namespace struct {
+	ID       uint32 `json:"id"`
+	Bytes    int64  `json:"bytes"`
+	Block    int    `json:"block"`
+	ReadOnly bool   `json:"read_only,omitempty"`
+	NGUID    string `json:"nguid"`
+}
+
+func (c *client) list(ctx context.Context, k *host.Controller, asJSON bool) error {
+	about := k.About()
+	l := listing{about.Subsystem, about.Model, about.Serial, about.Controller, []namespace{}}
+	ids, err := k.Namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		n, err := k.Namespace(ctx, id)
+		if err != nil {
+			return err
+		}
+		guid := n.About().NGUID
+		l.Namespaces = append(l.Namespaces, namespace{id, n.Size(), n.BlockSize(), n.About().Attributes&1 != 0, fmt.Sprintf("%x", guid)})
+	}
+	if asJSON {
+		return cli.WriteJSON(c.cmd.OutOrStdout(), l)
+	}
+	out := c.cmd.OutOrStdout()
+	fmt.Fprintf(out, "%s: %s, serial %s, controller %d\n", l.Subsystem, l.Model, l.Serial, l.Controller)
+	table := cli.NewTable("NAMESPACE", "BYTES", "BLOCK", "ACCESS", "NGUID")
+	for _, n := range l.Namespaces {
+		access := "read-write"
+		if n.ReadOnly {
+			access = "read-only"
+		}
+		table.Row(n.ID, n.Bytes, n.Block, access, n.NGUID)
+	}
+	return table.Print(out)
+}

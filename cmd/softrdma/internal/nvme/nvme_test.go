@@ -1,0 +1,80 @@
+package nvme
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/clitest"
+)
+
+func TestMain(m *testing.M) { clitest.Main(m) }
+
+const nqn = "nqn.2024-01.org.example:disk"
+
+// serve starts a target.
+func serve(t *testing.T, at string, flags ...string) *clitest.Process {
+	t.Helper()
+	p := clitest.Start(t, append([]string{"nvme", "serve", "-a", at, "-n", nqn}, flags...)...)
+	p.Prints("waiting for a client on " + at + " port 4420")
+	return p
+}
+
+func TestWrittenDataIsReadAfterRestart(t *testing.T) {
+	at, file := clitest.ServerAddress(t), filepath.Join(t.TempDir(), "disk.img")
+	s := serve(t, at, "--namespace", file+",4M", "--namespace", "memory,1M,block=4096")
+	data := clitest.RandomData(1, 1<<20+5)
+	w := clitest.Prepare(t, "nvme", "write", "-n", nqn, "--offset", "64K", at)
+	w.Cmd.Stdin = bytes.NewReader(data)
+	w.Start()
+	w.Succeeds()
+	if err := s.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Ended
+	serve(t, at, "--namespace", file+",ro")
+	got := clitest.Start(t, "nvme", "read", "-n", nqn, "--offset", "64K", "--length", "2M", at).Output()
+	clitest.SameData(t, "data", data, got[:len(data)])
+	if len(got) != 2<<20 {
+		t.Errorf("read %d bytes", len(got))
+	}
+	w = clitest.Prepare(t, "nvme", "write", "-n", nqn, at)
+	w.Cmd.Stdin = bytes.NewReader(data)
+	w.Start()
+	w.Fails(cli.ExitFailed, "NVME_SC_NS_WRITE_PROTECTED")
+}
+
+func TestSubsystemsAndNamespacesAreListed(t *testing.T) {
+	at := clitest.ServerAddress(t)
+	serve(t, at, "--namespace", "memory,1M,block=4096", "--namespace", "memory,2M,ro", "--host", "nqn.h")
+	var entries []entry
+	if err := json.Unmarshal([]byte(clitest.Run(t, "nvme", "discover", "--json", "--host", "nqn.h", at)), &entries); err != nil || len(entries) != 2 || entries[1] != (entry{nqn, "nvme subsystem", at, "4420", "roce-v2"}) {
+		t.Errorf("got %+v, %v", entries, err)
+	}
+	var l listing
+	if err := json.Unmarshal([]byte(clitest.Run(t, "nvme", "list", "--json", "-n", nqn, "--host", "nqn.h", at)), &l); err != nil || len(l.Namespaces) != 2 {
+		t.Fatalf("got %+v, %v", l, err)
+	}
+	if a, b := l.Namespaces[0], l.Namespaces[1]; a.Bytes != 1<<20 || a.Block != 4096 || a.ReadOnly || b.Bytes != 2<<20 || !b.ReadOnly || a.NGUID == b.NGUID {
+		t.Errorf("got %+v", l)
+	}
+	clitest.Start(t, "nvme", "list", "-n", nqn, at).Fails(cli.ExitFailed, "NVME_SC_CONNECT_INVALID_HOST")
+}
+
+func TestWrongArgumentsAreNamed(t *testing.T) {
+	for _, x := range []struct {
+		word string
+		args []string
+	}{
+		{"--namespace FILE", []string{"serve", "-n", nqn}},
+		{`"nqn."`, []string{"serve", "-n", "disk", "--namespace", "memory,1M"}},
+		{"expected a size", []string{"serve", "-n", nqn, "--namespace", "memory,1M,rw"}},
+		{"power of two", []string{"serve", "-n", nqn, "--namespace", "memory,1M,block=1000"}},
+		{"the HOST of the target", []string{"discover"}},
+		{"subsystem", []string{"list", "127.0.0.1"}},
+	} {
+		clitest.Start(t, append([]string{"nvme"}, x.args...)...).Fails(cli.ExitUsage, x.word)
+	}
+}
