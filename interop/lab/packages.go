@@ -35,6 +35,7 @@ var packages = []debianPackage{
 	{"opensm", "/usr/sbin/opensm"},
 	{"ibutils", "/usr/bin/ibdiagnet"},
 	{"ibacm", "/usr/sbin/ibacm"},
+	{"nvme-cli", "/usr/sbin/nvme"},
 	{"python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs/__init__.py"},
 }
 

@@ -102,7 +102,7 @@ func (q *queue) serve(r *rdmacm.Request) (err error) {
 			break
 		}
 		if n == 0 {
-			if err := q.cq.Wait(ctx); err != nil {
+			if err := q.cq.Wait(ctx); err != nil && ctx.Err() == nil {
 				q.end(err)
 				break
 			}
