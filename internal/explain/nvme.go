@@ -2,7 +2,8 @@ package explain
 
 import (
 	"softrdma/storage/nvmeof/controller"
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	nvmestatus "softrdma/storage/nvmeof/wire/status"
 )
 
 // The kinds of entries of NVMe over Fabrics.
@@ -17,10 +18,10 @@ const noNumber = -1
 
 // nvmeNumbers returns the entries of NVMe over Fabrics.
 func nvmeNumbers() (all []Entry) {
-	for _, s := range wire.Statuses() {
+	for _, s := range nvmestatus.All() {
 		all = append(all, Entry{Kind: NVMeStatus, Name: s.String(), Number: int(s), Meaning: sentence(s.Text()), Clause: "NVMe base 2.0 3.3.3.2.1"})
 	}
-	for _, r := range wire.Rejects() {
+	for _, r := range fabrics.Rejects() {
 		t := nvmeRejectAdvice[r]
 		all = append(all, Entry{Kind: NVMeReject, Name: r.String(), Number: int(r), Meaning: sentence(r.Text()),
 			Cause: t.cause, Look: t.look, Remedy: t.remedy, Clause: "NVMe RDMA transport 1.0"})
@@ -34,22 +35,22 @@ func nvmeNumbers() (all []Entry) {
 }
 
 // nvmeRejectAdvice explains why a controller rejects the connection of a queue.
-var nvmeRejectAdvice = map[wire.Reject]text{
-	wire.RejectLength: {cause: "The host has sent no private data, or less than 32 bytes: it is no host of NVMe.",
+var nvmeRejectAdvice = map[fabrics.Reject]text{
+	fabrics.RejectLength: {cause: "The host has sent no private data, or less than 32 bytes: it is no host of NVMe.",
 		look: "Which program dials the port, and the REQ in a capture.", remedy: "Dial the port with a host of NVMe over RDMA."},
-	wire.RejectFormat: {cause: "The host uses a newer format of the private data.",
+	fabrics.RejectFormat: {cause: "The host uses a newer format of the private data.",
 		look: "The REQ in a capture.", remedy: "Use a host that speaks format 0."},
-	wire.RejectQueue: {cause: "The host asks for an I/O queue with a number that the controller does not have.",
+	fabrics.RejectQueue: {cause: "The host asks for an I/O queue with a number that the controller does not have.",
 		look: "The number of queues that the controller allows (set features, number of queues).", remedy: "Ask for fewer queues: nvme connect --nr-io-queues."},
-	wire.RejectHostSends: {cause: "The host asks for a larger queue than the controller has: an admin queue has 32 entries at most, an I/O queue the number in its capabilities.",
+	fabrics.RejectHostSends: {cause: "The host asks for a larger queue than the controller has: an admin queue has 32 entries at most, an I/O queue the number in its capabilities.",
 		look: "MQES of the controller's capabilities.", remedy: "Use smaller queues: nvme connect --queue-size."},
-	wire.RejectHostReceive: {cause: "The host has no receives for completions.",
+	fabrics.RejectHostReceive: {cause: "The host has no receives for completions.",
 		look: "The REQ in a capture.", remedy: "Correct the host."},
-	wire.RejectResources: {cause: "The target could not make the queue pair or its memory.",
+	fabrics.RejectResources: {cause: "The target could not make the queue pair or its memory.",
 		look: "The target's messages.", remedy: "Use fewer or smaller queues, or close other connections."},
-	wire.RejectReads: {cause: "The host allows no RDMA READ in flight, with which the target fetches the data of writes.",
+	fabrics.RejectReads: {cause: "The host allows no RDMA READ in flight, with which the target fetches the data of writes.",
 		look: "The responder resources of the REQ.", remedy: "Allow READs at the host."},
-	wire.RejectInitiator: {cause: "The host asks for RDMA READs of its own, which no host of NVMe needs.",
+	fabrics.RejectInitiator: {cause: "The host asks for RDMA READs of its own, which no host of NVMe needs.",
 		look: "The initiator depth of the REQ.", remedy: "Ask for none."},
 }
 

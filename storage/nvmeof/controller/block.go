@@ -3,7 +3,9 @@ package controller
 import (
 	"errors"
 
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/status"
 )
 
 // A Kind is what a command does with blocks.
@@ -37,15 +39,15 @@ type Access struct {
 // Blocks of a command.
 func (q *Queue) blockLength(c *Command) (uint64, *Refusal) {
 	switch c.Opcode {
-	case wire.Read, wire.Write, wire.Compare:
+	case capsule.Read, capsule.Write, capsule.Compare:
 		n := q.controller.sub.find(c.NSID)
 		if n == nil {
 			return 0, refuse(NamespaceUnknown, 0, uint64(c.NSID))
 		}
 		return uint64(c.Blocks()) * uint64(n.Block), nil
-	case wire.DatasetManagement:
-		return uint64(c.CDW10&0xff+1) * wire.RangeLen, nil
-	case wire.Flush, wire.WriteZeroes:
+	case capsule.DatasetManagement:
+		return uint64(c.CDW10&0xff+1) * capsule.RangeLen, nil
+	case capsule.Flush, capsule.WriteZeroes:
 		return 0, nil
 	}
 	return 0, refuse(OpcodeUnknown, 0, uint64(c.Opcode))
@@ -64,17 +66,17 @@ func (q *Queue) block(c *Command, data []byte) *Refusal {
 	a := &c.Access
 	writes := true
 	switch c.Opcode {
-	case wire.Read:
+	case capsule.Read:
 		a.Kind, writes = ReadBlocks, false
-	case wire.Compare:
+	case capsule.Compare:
 		a.Kind, writes = CompareBlocks, false
-	case wire.Flush:
+	case capsule.Flush:
 		a.Kind, writes = FlushBlocks, false
-	case wire.Write:
-		a.Kind, a.Durable = WriteBlocks, c.CDW12&wire.ForceUnitAccess != 0
-	case wire.WriteZeroes:
-		a.Kind, a.Durable, a.MayTrim = ZeroBlocks, c.CDW12&wire.ForceUnitAccess != 0, c.CDW12&wire.Deallocate != 0
-	case wire.DatasetManagement:
+	case capsule.Write:
+		a.Kind, a.Durable = WriteBlocks, c.CDW12&capsule.ForceUnitAccess != 0
+	case capsule.WriteZeroes:
+		a.Kind, a.Durable, a.MayTrim = ZeroBlocks, c.CDW12&capsule.ForceUnitAccess != 0, c.CDW12&capsule.Deallocate != 0
+	case capsule.DatasetManagement:
 		a.Kind = TrimBlocks
 	}
 	if writes && n.ReadOnly {
@@ -100,14 +102,14 @@ func (q *Queue) usable(n *Namespace) *Refusal {
 	state := q.controller.sub.group(n.Group).State
 	r := &Refusal{Why: PathUnusable, Have: uint64(state)}
 	switch state {
-	case wire.ANAOptimized, wire.ANANonOptimized:
+	case logpage.ANAOptimized, logpage.ANANonOptimized:
 		return nil
-	case wire.ANALost:
-		r.Status = wire.ANAPersistentLoss
-	case wire.ANAStateChanging:
-		r.Status = wire.ANATransition
+	case logpage.ANALost:
+		r.Status = status.ANAPersistentLoss
+	case logpage.ANAStateChanging:
+		r.Status = status.ANATransition
 	default:
-		r.Status = wire.ANAInaccessible
+		r.Status = status.ANAInaccessible
 	}
 	return r
 }
@@ -123,11 +125,11 @@ func (n *Namespace) extent(lba, blocks uint64) (Extent, *Refusal) {
 
 // ranges decides which blocks dataset management deallocates. Its other attributes are hints.
 func (q *Queue) ranges(c *Command, n *Namespace, data []byte) *Refusal {
-	if c.CDW11&wire.DSMDeallocate == 0 {
+	if c.CDW11&capsule.DSMDeallocate == 0 {
 		return nil
 	}
-	for ; len(data) >= wire.RangeLen; data = data[wire.RangeLen:] {
-		d, err := wire.ParseRange(data)
+	for ; len(data) >= capsule.RangeLen; data = data[capsule.RangeLen:] {
+		d, err := capsule.ParseRange(data)
 		if err != nil || d.Blocks == 0 {
 			continue
 		}
@@ -160,13 +162,13 @@ func (q *Queue) worked(c *Command, err error) {
 }
 
 // failure returns the refusal for a backend's error. The backend may choose the status by a
-// *wire.StatusError.
+// *status.Error.
 func failure(kind Kind, err error) *Refusal {
-	r := &Refusal{Why: BackendFailed, Status: wire.WriteFault, Err: err}
+	r := &Refusal{Why: BackendFailed, Status: status.WriteFault, Err: err}
 	if kind == ReadBlocks || kind == CompareBlocks {
-		r.Status = wire.ReadError
+		r.Status = status.ReadError
 	}
-	if chosen := (*wire.StatusError)(nil); errors.As(err, &chosen) {
+	if chosen := (*status.Error)(nil); errors.As(err, &chosen) {
 		r.Status = chosen.Status
 	}
 	return r

@@ -3,19 +3,20 @@ package controller
 import (
 	"time"
 
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/fabrics"
 )
 
 // fabricsLength returns the length of a fabrics command's data on a connected queue.
 func (q *Queue) fabricsLength(c *Command) (uint64, *Refusal) {
 	switch c.Fabrics() {
-	case wire.FabricsConnect:
+	case capsule.FabricsConnect:
 		return 0, refuse(AlreadyConnected, 0, uint64(q.number))
-	case wire.FabricsPropertyGet, wire.FabricsPropertySet:
+	case capsule.FabricsPropertyGet, capsule.FabricsPropertySet:
 		if q.number == 0 {
 			return 0, nil
 		}
-	case wire.FabricsDisconnect:
+	case capsule.FabricsDisconnect:
 		if q.number != 0 { // base 2.0, 6.4: the command is for I/O queues
 			return 0, nil
 		}
@@ -25,11 +26,11 @@ func (q *Queue) fabricsLength(c *Command) (uint64, *Refusal) {
 
 func (q *Queue) fabrics(now time.Time, c *Command, data []byte) *Refusal {
 	switch c.Fabrics() {
-	case wire.FabricsConnect:
+	case capsule.FabricsConnect:
 		return q.connect(now, c, data)
-	case wire.FabricsPropertyGet:
+	case capsule.FabricsPropertyGet:
 		return q.getProperty(c)
-	case wire.FabricsPropertySet:
+	case capsule.FabricsPropertySet:
 		return q.setProperty(c)
 	}
 	return nil // disconnect: the host ends the connection when it has the completion
@@ -37,7 +38,7 @@ func (q *Queue) fabrics(now time.Time, c *Command, data []byte) *Refusal {
 
 // badParameter refuses a connect command. The result names the field.
 func badParameter(c *Command, why Reason, inData bool, offset uint16, want, have uint64) *Refusal {
-	c.result = wire.BadParameter(inData, offset)
+	c.result = fabrics.BadParameter(inData, offset)
 	return refuse(why, want, have)
 }
 
@@ -49,8 +50,8 @@ const (
 
 // connect connects the queue: an admin queue to a new controller, an I/O queue to its host's.
 func (q *Queue) connect(now time.Time, c *Command, data []byte) *Refusal {
-	k := c.Connect()
-	d, err := wire.ParseConnectData(data)
+	k := fabrics.ConnectOf(&c.Command)
+	d, err := fabrics.ParseConnectData(data)
 	if err != nil {
 		r := refuse(FieldValue, 0, 0)
 		r.Err = err
@@ -67,12 +68,12 @@ func (q *Queue) connect(now time.Time, c *Command, data []byte) *Refusal {
 	}
 	sub := q.subs.find(d.Subsystem)
 	if sub == nil {
-		r := badParameter(c, SubsystemUnknown, true, wire.ConnectOffsetSubsystem, 0, 0)
+		r := badParameter(c, SubsystemUnknown, true, fabrics.ConnectOffsetSubsystem, 0, 0)
 		r.Detail = d.Subsystem
 		return r
 	}
 	if !sub.allows(d.Host) {
-		c.result = wire.BadParameter(true, wire.ConnectOffsetHost)
+		c.result = fabrics.BadParameter(true, fabrics.ConnectOffsetHost)
 		r := refuse(HostNotAllowed, 0, 0)
 		r.Detail = d.Host
 		return r
@@ -86,16 +87,16 @@ func (q *Queue) connect(now time.Time, c *Command, data []byte) *Refusal {
 	if r != nil {
 		return r
 	}
-	q.number, q.size, q.noFlow = k.Queue, k.QueueSize+1, k.Attributes&wire.ConnectNoFlowControl != 0
+	q.number, q.size, q.noFlow = k.Queue, k.QueueSize+1, k.Attributes&fabrics.ConnectNoFlowControl != 0
 	q.controller.queues[q.number] = q
 	c.result = uint64(q.controller.id)
 	return nil
 }
 
 // connectAdmin makes the controller of an admin queue.
-func (q *Queue) connectAdmin(now time.Time, c *Command, sub *Subsystem, k wire.Connect, d wire.ConnectData) *Refusal {
-	if d.Controller != wire.AnyController {
-		return badParameter(c, ControllerUnknown, true, wire.ConnectOffsetController, wire.AnyController, uint64(d.Controller))
+func (q *Queue) connectAdmin(now time.Time, c *Command, sub *Subsystem, k fabrics.Connect, d fabrics.ConnectData) *Refusal {
+	if d.Controller != fabrics.AnyController {
+		return badParameter(c, ControllerUnknown, true, fabrics.ConnectOffsetController, fabrics.AnyController, uint64(d.Controller))
 	}
 	id := q.subs.newID()
 	if id == 0 {
@@ -108,11 +109,11 @@ func (q *Queue) connectAdmin(now time.Time, c *Command, sub *Subsystem, k wire.C
 }
 
 // connectIO connects an I/O queue to its controller.
-func (q *Queue) connectIO(c *Command, sub *Subsystem, k wire.Connect, d wire.ConnectData) *Refusal {
+func (q *Queue) connectIO(c *Command, sub *Subsystem, k fabrics.Connect, d fabrics.ConnectData) *Refusal {
 	m := q.subs.controllers[d.Controller]
 	switch {
 	case m == nil || m.sub != sub || m.host != d.Host || m.hostID != d.HostID:
-		return badParameter(c, ControllerUnknown, true, wire.ConnectOffsetController, 0, uint64(d.Controller))
+		return badParameter(c, ControllerUnknown, true, fabrics.ConnectOffsetController, 0, uint64(d.Controller))
 	case sub.discovery || int(k.Queue) > q.subs.limits.Queues:
 		return badParameter(c, QueueUnknown, false, offsetQueue, uint64(q.subs.limits.Queues), uint64(k.Queue))
 	case !m.ready():
@@ -125,27 +126,27 @@ func (q *Queue) connectIO(c *Command, sub *Subsystem, k wire.Connect, d wire.Con
 }
 
 func (q *Queue) getProperty(c *Command) *Refusal {
-	p, m := c.Property(), q.controller
+	p, m := fabrics.PropertyOf(&c.Command), q.controller
 	switch {
-	case p.Property == wire.PropertyCAP && p.Wide:
-		c.result = wire.Capabilities(q.subs.limits.QueueSize, readyTimeout)
-	case p.Property == wire.PropertyVS && !p.Wide:
+	case p.Property == fabrics.PropertyCAP && p.Wide:
+		c.result = fabrics.Capabilities(q.subs.limits.QueueSize, readyTimeout)
+	case p.Property == fabrics.PropertyVS && !p.Wide:
 		c.result = Version
-	case p.Property == wire.PropertyCC && !p.Wide:
+	case p.Property == fabrics.PropertyCC && !p.Wide:
 		c.result = uint64(m.cc)
-	case p.Property == wire.PropertyCSTS && !p.Wide:
+	case p.Property == fabrics.PropertyCSTS && !p.Wide:
 		c.result = uint64(m.csts)
 	default:
-		return refuse(FieldValue, uint64(wire.PropertyCSTS), uint64(p.Property))
+		return refuse(FieldValue, uint64(fabrics.PropertyCSTS), uint64(p.Property))
 	}
 	return nil
 }
 
 func (q *Queue) setProperty(c *Command) *Refusal {
-	p := c.Property()
-	if p.Property != wire.PropertyCC || p.Wide {
-		return refuse(FieldValue, uint64(wire.PropertyCC), uint64(p.Property))
+	p := fabrics.PropertyOf(&c.Command)
+	if p.Property != fabrics.PropertyCC || p.Wide {
+		return refuse(FieldValue, uint64(fabrics.PropertyCC), uint64(p.Property))
 	}
-	q.controller.configure(wire.Configuration(p.Value))
+	q.controller.configure(fabrics.Configuration(p.Value))
 	return nil
 }

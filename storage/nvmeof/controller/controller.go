@@ -4,7 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/status"
 )
 
 // Version is the version of NVMe that controllers report: 1.4.
@@ -27,7 +30,7 @@ type Controller struct {
 	hostID [16]byte
 	queues map[uint16]*Queue
 
-	cc   wire.Configuration
+	cc   fabrics.Configuration
 	csts uint32
 
 	keepAlive time.Duration // 0: none
@@ -39,35 +42,35 @@ type Controller struct {
 	held    []uint16 // command identifiers of event requests
 	changed []uint32 // namespaces of the log page of changed ones
 
-	errors []wire.ErrorEntry // the newest last
-	count  uint64            // of errors
+	errors []logpage.ErrorEntry // the newest last
+	count  uint64               // of errors
 }
 
 // ready reports whether the host has enabled the controller.
 func (c *Controller) ready() bool {
-	return c.csts&(wire.StatusReady|wire.StatusFatal) == wire.StatusReady
+	return c.csts&(fabrics.StatusReady|fabrics.StatusFatal) == fabrics.StatusReady
 }
 
 // configure sets the property CC.
-func (c *Controller) configure(cc wire.Configuration) {
+func (c *Controller) configure(cc fabrics.Configuration) {
 	old := c.cc
 	c.cc = cc
 	switch {
 	case cc.Enabled() && !old.Enabled():
 		submission, completion := cc.EntrySizes()
 		if submission != 6 || completion != 4 || cc.CommandSet() != 0 || cc.PageSize() != 0 || cc.Arbitration() != 0 {
-			c.csts = wire.StatusFatal
+			c.csts = fabrics.StatusFatal
 			return
 		}
-		c.csts = wire.StatusReady
+		c.csts = fabrics.StatusReady
 	case !cc.Enabled() && old.Enabled():
 		c.reset()
 	}
 	if cc.Shutdown() && !old.Shutdown() {
-		c.csts = c.csts&^wire.StatusReady | wire.StatusShutdownComplete
+		c.csts = c.csts&^fabrics.StatusReady | fabrics.StatusShutdownComplete
 	}
 	if !cc.Shutdown() && old.Shutdown() {
-		c.csts &^= wire.StatusShutdownComplete
+		c.csts &^= fabrics.StatusShutdownComplete
 	}
 }
 
@@ -113,7 +116,7 @@ func (c *Controller) raise(ask, event uint32) {
 func (c *Controller) tell() {
 	q := c.queues[0]
 	for q != nil && len(c.pending) > 0 && len(c.held) > 0 {
-		done := q.completion(c.held[0], wire.Success, uint64(c.pending[0]))
+		done := q.completion(c.held[0], status.Success, uint64(c.pending[0]))
 		c.held, c.pending = c.held[1:], c.pending[1:]
 		c.subs.calls = append(c.subs.calls, func() { q.completed(done) })
 	}
@@ -127,16 +130,16 @@ func (c *Controller) namespaceChanged(id uint32) {
 	if !slices.Contains(c.changed, id) && len(c.changed) <= maxChanged {
 		c.changed = append(c.changed, id)
 	}
-	c.raise(wire.AskNamespaceChanged, wire.EventNamespaceChanged)
+	c.raise(logpage.AskNamespaceChanged, logpage.EventNamespaceChanged)
 }
 
 // note adds a refused command to the error log.
-func (c *Controller) note(q *Queue, cmd *wire.Command, r *Refusal) {
+func (c *Controller) note(q *Queue, cmd *capsule.Command, r *Refusal) {
 	c.count++
 	if len(c.errors) == errorEntries {
 		c.errors = c.errors[:copy(c.errors, c.errors[1:])]
 	}
-	c.errors = append(c.errors, wire.ErrorEntry{
+	c.errors = append(c.errors, logpage.ErrorEntry{
 		Count: c.count, Queue: q.number, Command: cmd.ID, Status: r.Status, Location: 0xffff, LBA: cmd.LBA(), NSID: cmd.NSID,
 	})
 }

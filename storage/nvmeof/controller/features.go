@@ -3,7 +3,9 @@ package controller
 import (
 	"time"
 
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/status"
 )
 
 // hostIDLen is the length of a host identifier in bytes.
@@ -11,7 +13,7 @@ const hostIDLen = 16
 
 // featureLength returns the length of the data of a command for features.
 func featureLength(c *Command) uint64 {
-	if wire.Feature(c.CDW10) == wire.FeatureHostID && c.Opcode == wire.AdminGetFeatures {
+	if capsule.Feature(c.CDW10) == capsule.FeatureHostID && c.Opcode == capsule.AdminGetFeatures {
 		return hostIDLen
 	}
 	return 0
@@ -24,24 +26,24 @@ func (q *Queue) queues() uint64 {
 }
 
 func (q *Queue) getFeature(c *Command, data []byte) *Refusal {
-	m, f := q.controller, wire.Feature(c.CDW10)
+	m, f := q.controller, capsule.Feature(c.CDW10)
 	switch {
-	case f == wire.FeatureKeepAlive:
+	case f == capsule.FeatureKeepAlive:
 		c.result = uint64(m.keepAlive / time.Millisecond)
-	case f == wire.FeatureAsyncEvents:
+	case f == capsule.FeatureAsyncEvents:
 		c.result = uint64(m.asked)
 	case m.sub.discovery:
 		return refuse(FeatureUnknown, 0, uint64(f))
-	case f == wire.FeatureQueues:
+	case f == capsule.FeatureQueues:
 		c.result = q.queues()
-	case f == wire.FeatureVolatileCache:
+	case f == capsule.FeatureVolatileCache:
 		c.result = 1
-	case f == wire.FeatureHostID:
+	case f == capsule.FeatureHostID:
 		if c.CDW11&1 == 0 { // base 2.0, 5.27.1.25: over fabrics it has 128 bits
 			return refuse(FieldValue, 1, uint64(c.CDW11))
 		}
 		copy(data, m.hostID[:])
-	case f == wire.FeatureWriteProtect:
+	case f == capsule.FeatureWriteProtect:
 		n := m.sub.find(c.NSID)
 		if n == nil {
 			return refuse(NamespaceUnknown, 0, uint64(c.NSID))
@@ -56,29 +58,29 @@ func (q *Queue) getFeature(c *Command, data []byte) *Refusal {
 }
 
 func (q *Queue) setFeature(now time.Time, c *Command) *Refusal {
-	m, f := q.controller, wire.Feature(c.CDW10)
+	m, f := q.controller, capsule.Feature(c.CDW10)
 	switch {
-	case f == wire.FeatureKeepAlive:
+	case f == capsule.FeatureKeepAlive:
 		m.setKeepAlive(now, c.CDW11)
 		c.result = uint64(m.keepAlive / time.Millisecond)
-	case f == wire.FeatureAsyncEvents:
+	case f == capsule.FeatureAsyncEvents:
 		k := m.structure()
-		if unknown := c.CDW11 &^ k.Events &^ wire.AskFirmware; unknown != 0 {
+		if unknown := c.CDW11 &^ k.Events &^ logpage.AskFirmware; unknown != 0 {
 			return refuse(FieldValue, uint64(k.Events), uint64(c.CDW11))
 		}
 		m.asked = c.CDW11
 		m.tell()
 	case m.sub.discovery:
 		return refuse(FeatureUnknown, 0, uint64(f))
-	case f == wire.FeatureQueues:
+	case f == capsule.FeatureQueues:
 		if c.CDW11&0xffff == 0xffff || c.CDW11>>16 == 0xffff {
 			return refuse(FieldValue, 0xfffe, uint64(c.CDW11))
 		}
 		c.result = q.queues()
-	case f == wire.FeatureHostID:
-		return &Refusal{Why: FieldValue, Status: wire.SequenceError | wire.DoNotRetry} // set by connect
-	case f == wire.FeatureWriteProtect:
-		return &Refusal{Why: FeatureUnknown, Status: wire.FeatureNotChangeable | wire.DoNotRetry, Have: uint64(f)}
+	case f == capsule.FeatureHostID:
+		return &Refusal{Why: FieldValue, Status: status.SequenceError | status.DoNotRetry} // set by connect
+	case f == capsule.FeatureWriteProtect:
+		return &Refusal{Why: FeatureUnknown, Status: status.FeatureNotChangeable | status.DoNotRetry, Have: uint64(f)}
 	default:
 		return refuse(FeatureUnknown, 0, uint64(f))
 	}

@@ -4,12 +4,15 @@ import (
 	"slices"
 	"strconv"
 
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/identify"
+	"softrdma/storage/nvmeof/wire/logpage"
 )
 
 // logPage fills in a part of a log page. What lies behind the page's end is zeros.
 func (q *Queue) logPage(c *Command, data []byte) *Refusal {
-	page, specific, offset, _, retain := c.Log()
+	page, specific, offset, _, retain := logpage.Fields(&c.Command)
 	whole, r := q.page(page, specific, retain)
 	if r != nil {
 		return r
@@ -22,7 +25,7 @@ func (q *Queue) logPage(c *Command, data []byte) *Refusal {
 }
 
 // page returns a whole log page. Unless retain, the events of the page can be raised again.
-func (q *Queue) page(page wire.LogPage, specific uint8, retain bool) ([]byte, *Refusal) {
+func (q *Queue) page(page logpage.Page, specific uint8, retain bool) ([]byte, *Refusal) {
 	m := q.controller
 	read := func(ask uint32) {
 		if !retain {
@@ -30,27 +33,27 @@ func (q *Queue) page(page wire.LogPage, specific uint8, retain bool) ([]byte, *R
 		}
 	}
 	switch {
-	case page == wire.LogDiscovery && m.sub.discovery:
-		read(wire.AskDiscoveryChanged)
+	case page == logpage.Discovery && m.sub.discovery:
+		read(logpage.AskDiscoveryChanged)
 		return q.discoveryLog(), nil
 	case m.sub.discovery:
-	case page == wire.LogError:
+	case page == logpage.Error:
 		return m.errorLog(), nil
-	case page == wire.LogHealth:
+	case page == logpage.Health:
 		t := &m.sub.traffic
-		return wire.AppendHealth(nil, t.BytesRead, t.BytesWritten, t.Reads, t.Writes), nil
-	case page == wire.LogFirmware:
-		return wire.AppendFirmware(nil, firmware), nil
-	case page == wire.LogChangedNamespaces:
-		read(wire.AskNamespaceChanged)
+		return logpage.AppendHealth(nil, t.BytesRead, t.BytesWritten, t.Reads, t.Writes), nil
+	case page == logpage.Firmware:
+		return logpage.AppendFirmware(nil, firmware), nil
+	case page == logpage.ChangedNamespaces:
+		read(logpage.AskNamespaceChanged)
 		return m.changedLog(retain), nil
-	case page == wire.LogEffects:
-		return wire.AppendEffects(nil, adminCommands, blockCommands, writeCommands), nil
-	case page == wire.LogANA:
-		read(wire.AskANAChanged)
-		b := wire.AppendANA(nil, m.sub.changes, m.sub.groups, specific&1 != 0)
+	case page == logpage.Effects:
+		return logpage.AppendEffects(nil, adminCommands, blockCommands, writeCommands), nil
+	case page == logpage.ANA:
+		read(logpage.AskANAChanged)
+		b := logpage.AppendANA(nil, m.sub.changes, m.sub.groups, specific&1 != 0)
 		// Hosts read as much as the largest numbers of groups and namespaces take.
-		return append(b, make([]byte, max(0, wire.MaxANALen(maxGroups, maxNamespace)-len(b)))...), nil
+		return append(b, make([]byte, max(0, logpage.MaxANALen(maxGroups, maxNamespace)-len(b)))...), nil
 	}
 	return nil, refuse(LogPageUnknown, 0, uint64(page))
 }
@@ -60,42 +63,42 @@ func (m *Controller) errorLog() (b []byte) {
 	for _, e := range slices.Backward(m.errors) {
 		b = e.Append(b)
 	}
-	return append(b, make([]byte, errorEntries*wire.ErrorEntryLen-len(b))...)
+	return append(b, make([]byte, errorEntries*logpage.ErrorEntryLen-len(b))...)
 }
 
 // changedLog returns the list of changed namespaces, which reading empties.
 func (m *Controller) changedLog(retain bool) []byte {
 	ids := slices.Sorted(slices.Values(m.changed))
 	if len(ids) > maxChanged {
-		ids = []uint32{wire.AllNamespaces}
+		ids = []uint32{capsule.AllNamespaces}
 	}
 	if !retain {
 		m.changed = nil
 	}
-	return wire.AppendNamespaces(nil, ids, 0)
+	return identify.AppendNamespaces(nil, ids, 0)
 }
 
 // discoveryLog returns the discovery log page: this service, and the subsystems that the host may use.
 func (q *Queue) discoveryLog() []byte {
 	at := q.origin.Address
-	e := wire.DiscoveryEntry{
-		Transport: wire.TransportRDMA, Family: wire.FamilyIPv4, Requirements: wire.NoFlowControlNeeded,
-		Controller: wire.AnyController, AdminQueue: AdminQueueSize, Service: strconv.Itoa(int(at.Port())), Address: at.Addr().Unmap().String(),
-		RDMAService: wire.ServiceConnected, Provider: q.origin.Provider, Management: wire.ManagementRDMA,
+	e := logpage.DiscoveryEntry{
+		Transport: logpage.TransportRDMA, Family: logpage.FamilyIPv4, Requirements: logpage.NoFlowControlNeeded,
+		Controller: fabrics.AnyController, AdminQueue: AdminQueueSize, Service: strconv.Itoa(int(at.Port())), Address: at.Addr().Unmap().String(),
+		RDMAService: logpage.ServiceConnected, Provider: q.origin.Provider, Management: logpage.ManagementRDMA,
 	}
 	if !at.Addr().Unmap().Is4() {
-		e.Family = wire.FamilyIPv6
+		e.Family = logpage.FamilyIPv6
 	}
-	add := func(b []byte, nqn string, t wire.SubsystemType) []byte {
+	add := func(b []byte, nqn string, t logpage.SubsystemType) []byte {
 		e.Subsystem, e.Type = nqn, t
 		return e.Append(b)
 	}
-	entries := add(nil, wire.DiscoveryNQN, wire.SubsystemCurrent)
+	entries := add(nil, logpage.DiscoveryNQN, logpage.SubsystemCurrent)
 	for _, sub := range q.subs.list {
 		if sub.allows(q.controller.host) {
-			entries = add(entries, sub.NQN, wire.SubsystemNVM)
+			entries = add(entries, sub.NQN, logpage.SubsystemNVM)
 		}
 	}
-	head := wire.DiscoveryHead{Generation: q.subs.generation, Entries: uint64(len(entries) / wire.DiscoveryEntryLen)}
+	head := logpage.DiscoveryHead{Generation: q.subs.generation, Entries: uint64(len(entries) / logpage.DiscoveryEntryLen)}
 	return append(head.Append(nil), entries...)
 }

@@ -4,15 +4,17 @@ import (
 	"errors"
 	"time"
 
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/status"
 )
 
 // A Queue is one connection of a host: a submission queue and its completion queue.
 type Queue struct {
 	subs      *Subsystems
 	origin    Origin
-	requested wire.Request
-	completed func(wire.Completion)
+	requested fabrics.Request
+	completed func(capsule.Completion)
 
 	controller *Controller // nil before the connect command
 	number     uint16
@@ -25,7 +27,7 @@ type Queue struct {
 
 // NewQueue returns the queue of a connection whose request CheckRequest accepted. Completed is called,
 // on any goroutine, for commands that were held.
-func (s *Subsystems) NewQueue(r wire.Request, origin Origin, completed func(wire.Completion)) *Queue {
+func (s *Subsystems) NewQueue(r fabrics.Request, origin Origin, completed func(capsule.Completion)) *Queue {
 	return &Queue{subs: s, origin: origin, requested: r, completed: completed, inFlight: make(map[uint16]struct{})}
 }
 
@@ -43,7 +45,7 @@ const (
 // A Command is a command in a queue. The transport provides its memory and may use it again after
 // Complete, or when it is Held.
 type Command struct {
-	wire.Command
+	capsule.Command
 	State   State
 	Length  uint32   // bytes of data that are moved
 	Access  Access   // in state Work
@@ -64,12 +66,12 @@ func (c *Command) Fetch() bool {
 func (c *Command) Return() bool { return c.Refusal == nil && c.ToHost() && c.Length > 0 }
 
 // InCapsule returns the data of a command that is in its capsule.
-func (c *Command) InCapsule(capsule []byte) []byte {
-	if c.SGL.Kind != wire.SGLOffset || c.Length == 0 {
+func (c *Command) InCapsule(received []byte) []byte {
+	if c.SGL.Kind != capsule.SGLOffset || c.Length == 0 {
 		return nil
 	}
-	begin := wire.CommandLen + int(c.SGL.Addr)
-	return capsule[begin : begin+int(c.Length)]
+	begin := capsule.CommandLen + int(c.SGL.Addr)
+	return received[begin : begin+int(c.Length)]
 }
 
 // ErrEnd is wrapped by the error of Begin if the connection must end.
@@ -77,17 +79,17 @@ var ErrEnd = errors.New("the queue cannot continue")
 
 // Begin parses a capsule to c and checks it. An error means that not even the command's identifier is
 // known: the transport ends the connection.
-func (q *Queue) Begin(now time.Time, c *Command, capsule []byte) error {
+func (q *Queue) Begin(now time.Time, c *Command, received []byte) error {
 	q.subs.mu.Lock()
 	defer q.subs.unlock()
 	*c = Command{}
-	cmd, err := wire.ParseCommand(capsule)
+	cmd, err := capsule.ParseCommand(received)
 	if err != nil {
-		if len(capsule) < 4 || q.closed {
+		if len(received) < 4 || q.closed {
 			return errors.Join(ErrEnd, err)
 		}
-		c.ID = uint16(capsule[2]) | uint16(capsule[3])<<8
-		q.refuse(c, refuse(CapsuleShort, wire.CommandLen, uint64(len(capsule))))
+		c.ID = uint16(received[2]) | uint16(received[3])<<8
+		q.refuse(c, refuse(CapsuleShort, capsule.CommandLen, uint64(len(received))))
 		return nil
 	}
 	c.Command = cmd
@@ -103,7 +105,7 @@ func (q *Queue) Begin(now time.Time, c *Command, capsule []byte) error {
 	}
 	q.inFlight[c.ID] = struct{}{}
 	c.known = true
-	if r := q.check(c, len(capsule)-wire.CommandLen); r != nil {
+	if r := q.check(c, len(received)-capsule.CommandLen); r != nil {
 		q.refuse(c, r)
 	}
 	return nil
@@ -114,14 +116,14 @@ func (q *Queue) refuse(c *Command, r *Refusal) {
 	c.State, c.Refusal = Done, r
 	if q.controller != nil {
 		q.controller.note(q, &c.Command, r)
-		r.Status |= wire.More
+		r.Status |= status.More
 	}
 }
 
 // check checks what all commands have in common: state, opcode, and the length of the data.
 func (q *Queue) check(c *Command, inCapsule int) *Refusal {
-	if c.Flags&wire.FlagFused != 0 {
-		return refuse(FieldValue, 0, uint64(c.Flags&wire.FlagFused))
+	if c.Flags&capsule.FlagFused != 0 {
+		return refuse(FieldValue, 0, uint64(c.Flags&capsule.FlagFused))
 	}
 	length, r := q.dataLength(c)
 	if r != nil {
@@ -135,11 +137,11 @@ func (q *Queue) check(c *Command, inCapsule int) *Refusal {
 func (q *Queue) dataLength(c *Command) (uint64, *Refusal) {
 	switch {
 	case q.controller == nil:
-		if c.Opcode != wire.OpFabrics || c.Fabrics() != wire.FabricsConnect {
+		if c.Opcode != capsule.OpFabrics || c.Fabrics() != capsule.FabricsConnect {
 			return 0, refuse(NotConnected, 0, uint64(c.Opcode))
 		}
-		return wire.ConnectDataLen, nil
-	case c.Opcode == wire.OpFabrics:
+		return fabrics.ConnectDataLen, nil
+	case c.Opcode == capsule.OpFabrics:
 		return q.fabricsLength(c)
 	case !q.controller.ready():
 		return 0, refuse(NotReady, 0, uint64(q.controller.cc))
@@ -163,8 +165,8 @@ func (q *Queue) checkData(c *Command, length uint64, inCapsule int) *Refusal {
 		return nil
 	}
 	switch c.SGL.Kind {
-	case wire.SGLKeyed, wire.SGLKeyedInvalidate:
-	case wire.SGLOffset:
+	case capsule.SGLKeyed, capsule.SGLKeyedInvalidate:
+	case capsule.SGLOffset:
 		if !c.ToController() {
 			return refuse(SGLType, 0, uint64(c.SGL.Kind))
 		}
@@ -173,10 +175,10 @@ func (q *Queue) checkData(c *Command, length uint64, inCapsule int) *Refusal {
 			return refuse(SGLBounds, uint64(inCapsule), end)
 		}
 	default:
-		return refuse(SGLType, uint64(wire.SGLKeyed), uint64(c.SGL.Kind))
+		return refuse(SGLType, uint64(capsule.SGLKeyed), uint64(c.SGL.Kind))
 	}
 	// Linux's host describes room for all ranges of dataset management, whatever their number.
-	exact := q.number == 0 || c.Opcode != wire.DatasetManagement
+	exact := q.number == 0 || c.Opcode != capsule.DatasetManagement
 	if uint64(c.SGL.Length) < length || exact && uint64(c.SGL.Length) != length {
 		return refuse(SGLLength, length, uint64(c.SGL.Length))
 	}
@@ -190,12 +192,12 @@ func (q *Queue) Execute(now time.Time, c *Command, data []byte) {
 	defer q.subs.unlock()
 	c.State = Done
 	if q.closed {
-		q.refuse(c, &Refusal{Why: NotConnected, Status: wire.QueueDeleted})
+		q.refuse(c, &Refusal{Why: NotConnected, Status: status.QueueDeleted})
 		return
 	}
 	var r *Refusal
 	switch {
-	case c.Opcode == wire.OpFabrics:
+	case c.Opcode == capsule.OpFabrics:
 		r = q.fabrics(now, c, data)
 	case q.number == 0:
 		r = q.admin(now, c, data)
@@ -215,13 +217,13 @@ func (q *Queue) Fail(c *Command, err error) {
 }
 
 // Complete returns the completion of a command. Err is what the access to blocks returned.
-func (q *Queue) Complete(c *Command, err error) wire.Completion {
+func (q *Queue) Complete(c *Command, err error) capsule.Completion {
 	q.subs.mu.Lock()
 	defer q.subs.unlock()
 	if c.State == Work {
 		q.worked(c, err)
 	}
-	status := wire.Success
+	status := status.Success
 	if c.Refusal != nil {
 		status = c.Refusal.Status
 	}
@@ -233,21 +235,21 @@ func (q *Queue) Complete(c *Command, err error) wire.Completion {
 }
 
 // completion ends a command.
-func (q *Queue) completion(id uint16, status wire.Status, result uint64) wire.Completion {
+func (q *Queue) completion(id uint16, status status.Status, result uint64) capsule.Completion {
 	delete(q.inFlight, id)
 	return q.entry(id, status, result)
 }
 
 // entry returns a completion queue entry.
-func (q *Queue) entry(id uint16, status wire.Status, result uint64) wire.Completion {
+func (q *Queue) entry(id uint16, status status.Status, result uint64) capsule.Completion {
 	if q.size > 0 {
 		q.head = (q.head + 1) % q.size
 	}
 	head := q.head
 	if q.noFlow {
-		head = wire.NoFlowControl
+		head = capsule.NoFlowControl
 	}
-	return wire.Completion{Result: result, SQHead: head, Queue: q.number, ID: id, Status: status}
+	return capsule.Completion{Result: result, SQHead: head, Queue: q.number, ID: id, Status: status}
 }
 
 // Close ends the queue. It returns the queues whose connections end with it: those of the controller if

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/status"
 )
 
 // A Reason is why a controller refuses a command. It is more precise than the status.
@@ -48,41 +48,41 @@ const (
 // A reasonText has a reason's name, status, and what it means with the numbers expected and found.
 type reasonText struct {
 	name     string
-	status   wire.Status
+	status   status.Status
 	sentence string // "%[1]d" is what was expected, "%[2]d" what was found
 }
 
 var reasonTexts = [reasonCount]reasonText{
-	None:                 {"NVME_NONE", wire.Success, "no refusal"},
-	CapsuleShort:         {"NVME_CAPSULE_SHORT", wire.InvalidField, "command capsule: expected at least %[1]d bytes, found %[2]d"},
-	OpcodeUnknown:        {"NVME_OPCODE", wire.InvalidOpcode, "opcode %#[2]x is not supported on this queue"},
-	NotConnected:         {"NVME_NOT_CONNECTED", wire.SequenceError, "expected a connect command first, found opcode %#[2]x"},
-	AlreadyConnected:     {"NVME_ALREADY_CONNECTED", wire.SequenceError, "the queue is connected already, as queue %[2]d"},
-	ConnectFormat:        {"NVME_CONNECT_FORMAT", wire.ConnectFormat, "connect command: expected record format %[1]d, found %[2]d"},
-	SubsystemUnknown:     {"NVME_SUBSYSTEM_UNKNOWN", wire.ConnectInvalid, "no subsystem has the name of the connect data"},
-	HostNotAllowed:       {"NVME_HOST_NOT_ALLOWED", wire.ConnectHost, "the subsystem does not allow the host"},
-	ControllerUnknown:    {"NVME_CONTROLLER_UNKNOWN", wire.ConnectInvalid, "the host has no controller %[2]d in the subsystem"},
-	QueueUnknown:         {"NVME_QUEUE_UNKNOWN", wire.ConnectInvalid, "queue: expected at most %[1]d, found %[2]d"},
-	QueueInUse:           {"NVME_QUEUE_IN_USE", wire.SequenceError, "queue %[2]d of the controller is connected already"},
-	QueueSize:            {"NVME_QUEUE_SIZE", wire.ConnectInvalid, "queue size: expected 2 to %[1]d entries, found %[2]d"},
-	NotReady:             {"NVME_NOT_READY", wire.SequenceError, "the controller is not enabled: its configuration is %#[2]x"},
-	CommandIDInUse:       {"NVME_COMMAND_ID_IN_USE", wire.CommandIDConflict, "command identifier %[2]d is in use"},
-	SGLType:              {"NVME_SGL_TYPE", wire.SGLType, "descriptor type %#[2]x is not supported for this command"},
-	SGLLength:            {"NVME_SGL_LENGTH", wire.SGLDataLength, "descriptor: expected %[1]d bytes, found %[2]d"},
-	SGLBounds:            {"NVME_SGL_BOUNDS", wire.SGLOffsetStatus, "data in the capsule: expected it to end at byte %[1]d, found %[2]d"},
-	TransferTooLong:      {"NVME_TRANSFER_TOO_LONG", wire.InvalidField, "transfer: expected at most %[1]d bytes, found %[2]d"},
-	NamespaceUnknown:     {"NVME_NAMESPACE_UNKNOWN", wire.InvalidNamespace, "the subsystem has no namespace %[2]d"},
-	BlocksOutOfRange:     {"NVME_BLOCKS_OUT_OF_RANGE", wire.LBARange, "the namespace has %[1]d blocks, the command's last block is %[2]d"},
-	FieldValue:           {"NVME_FIELD_VALUE", wire.InvalidField, "a field of the command: expected %#[1]x, found %#[2]x"},
-	LogPageUnknown:       {"NVME_LOG_PAGE_UNKNOWN", wire.InvalidLogPage, "log page %#[2]x is not supported"},
-	FeatureUnknown:       {"NVME_FEATURE_UNKNOWN", wire.InvalidField, "feature %#[2]x is not supported"},
-	EventLimit:           {"NVME_EVENT_LIMIT", wire.AsyncEventLimit, "asynchronous event requests: expected at most %[1]d"},
-	NamespaceProtected:   {"NVME_NAMESPACE_PROTECTED", wire.WriteProtected, "namespace %[2]d is write protected"},
-	PathUnusable:         {"NVME_PATH_UNUSABLE", wire.ANAInaccessible, "the namespace's group is in state %[2]d at this controller"},
-	TransferFailed:       {"NVME_TRANSFER_FAILED", wire.DataTransferError, "the data could not be moved"},
-	BackendFailed:        {"NVME_BACKEND_FAILED", wire.Internal, "the namespace's storage failed"},
-	DataDiffers:          {"NVME_DATA_DIFFERS", wire.CompareFailed, "compare: the data differs at byte %[2]d"},
-	ControllersExhausted: {"NVME_CONTROLLERS_EXHAUSTED", wire.ConnectBusy, "the target has no identifier left: it has %[2]d controllers"},
+	None:                 {"NVME_NONE", status.Success, "no refusal"},
+	CapsuleShort:         {"NVME_CAPSULE_SHORT", status.InvalidField, "command capsule: expected at least %[1]d bytes, found %[2]d"},
+	OpcodeUnknown:        {"NVME_OPCODE", status.InvalidOpcode, "opcode %#[2]x is not supported on this queue"},
+	NotConnected:         {"NVME_NOT_CONNECTED", status.SequenceError, "expected a connect command first, found opcode %#[2]x"},
+	AlreadyConnected:     {"NVME_ALREADY_CONNECTED", status.SequenceError, "the queue is connected already, as queue %[2]d"},
+	ConnectFormat:        {"NVME_CONNECT_FORMAT", status.ConnectFormat, "connect command: expected record format %[1]d, found %[2]d"},
+	SubsystemUnknown:     {"NVME_SUBSYSTEM_UNKNOWN", status.ConnectInvalid, "no subsystem has the name of the connect data"},
+	HostNotAllowed:       {"NVME_HOST_NOT_ALLOWED", status.ConnectHost, "the subsystem does not allow the host"},
+	ControllerUnknown:    {"NVME_CONTROLLER_UNKNOWN", status.ConnectInvalid, "the host has no controller %[2]d in the subsystem"},
+	QueueUnknown:         {"NVME_QUEUE_UNKNOWN", status.ConnectInvalid, "queue: expected at most %[1]d, found %[2]d"},
+	QueueInUse:           {"NVME_QUEUE_IN_USE", status.SequenceError, "queue %[2]d of the controller is connected already"},
+	QueueSize:            {"NVME_QUEUE_SIZE", status.ConnectInvalid, "queue size: expected 2 to %[1]d entries, found %[2]d"},
+	NotReady:             {"NVME_NOT_READY", status.SequenceError, "the controller is not enabled: its configuration is %#[2]x"},
+	CommandIDInUse:       {"NVME_COMMAND_ID_IN_USE", status.CommandIDConflict, "command identifier %[2]d is in use"},
+	SGLType:              {"NVME_SGL_TYPE", status.SGLType, "descriptor type %#[2]x is not supported for this command"},
+	SGLLength:            {"NVME_SGL_LENGTH", status.SGLDataLength, "descriptor: expected %[1]d bytes, found %[2]d"},
+	SGLBounds:            {"NVME_SGL_BOUNDS", status.SGLOffset, "data in the capsule: expected it to end at byte %[1]d, found %[2]d"},
+	TransferTooLong:      {"NVME_TRANSFER_TOO_LONG", status.InvalidField, "transfer: expected at most %[1]d bytes, found %[2]d"},
+	NamespaceUnknown:     {"NVME_NAMESPACE_UNKNOWN", status.InvalidNamespace, "the subsystem has no namespace %[2]d"},
+	BlocksOutOfRange:     {"NVME_BLOCKS_OUT_OF_RANGE", status.LBARange, "the namespace has %[1]d blocks, the command's last block is %[2]d"},
+	FieldValue:           {"NVME_FIELD_VALUE", status.InvalidField, "a field of the command: expected %#[1]x, found %#[2]x"},
+	LogPageUnknown:       {"NVME_LOG_PAGE_UNKNOWN", status.InvalidLogPage, "log page %#[2]x is not supported"},
+	FeatureUnknown:       {"NVME_FEATURE_UNKNOWN", status.InvalidField, "feature %#[2]x is not supported"},
+	EventLimit:           {"NVME_EVENT_LIMIT", status.AsyncEventLimit, "asynchronous event requests: expected at most %[1]d"},
+	NamespaceProtected:   {"NVME_NAMESPACE_PROTECTED", status.WriteProtected, "namespace %[2]d is write protected"},
+	PathUnusable:         {"NVME_PATH_UNUSABLE", status.ANAInaccessible, "the namespace's group is in state %[2]d at this controller"},
+	TransferFailed:       {"NVME_TRANSFER_FAILED", status.DataTransferError, "the data could not be moved"},
+	BackendFailed:        {"NVME_BACKEND_FAILED", status.Internal, "the namespace's storage failed"},
+	DataDiffers:          {"NVME_DATA_DIFFERS", status.CompareFailed, "compare: the data differs at byte %[2]d"},
+	ControllersExhausted: {"NVME_CONTROLLERS_EXHAUSTED", status.ConnectBusy, "the target has no identifier left: it has %[2]d controllers"},
 }
 
 // Reasons returns all reasons for refusals.
@@ -102,7 +102,7 @@ func (r Reason) String() string {
 }
 
 // Status returns the status of commands that are refused for the reason.
-func (r Reason) Status() wire.Status { return reasonTexts[r].status }
+func (r Reason) Status() status.Status { return reasonTexts[r].status }
 
 // Sentence returns what the reason means. "…" stands for the numbers expected and found.
 func (r Reason) Sentence() string { return numbers.Replace(reasonTexts[r].sentence) }
@@ -113,7 +113,7 @@ var numbers = strings.NewReplacer("%[1]d", "…", "%[2]d", "…", "%#[1]x", "…
 // A Refusal is a command that was refused, or that failed.
 type Refusal struct {
 	Why        Reason
-	Status     wire.Status
+	Status     status.Status
 	Want, Have uint64
 	Detail     string // what was refused, such as a qualified name
 	Err        error  // of the backend or the transport
@@ -154,5 +154,5 @@ func (r *Refusal) Unwrap() error { return r.Err }
 
 // refuse returns a refusal whose command a host should not repeat.
 func refuse(why Reason, want, have uint64) *Refusal {
-	return &Refusal{Why: why, Status: why.Status() | wire.DoNotRetry, Want: want, Have: have}
+	return &Refusal{Why: why, Status: why.Status() | status.DoNotRetry, Want: want, Have: have}
 }

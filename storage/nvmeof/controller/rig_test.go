@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/identify"
+	"softrdma/storage/nvmeof/wire/status"
 )
 
 const (
@@ -44,28 +47,28 @@ func newRig(t *testing.T, hosts ...string) *rig {
 type end struct {
 	*rig
 	*Queue
-	held []wire.Completion
+	held []capsule.Completion
 	id   uint16
 }
 
 func (r *rig) queue(number uint16) *end {
 	e := &end{rig: r}
-	req := wire.Request{Queue: number, HostReceives: 16, HostSends: 15}
+	req := fabrics.Request{Queue: number, HostReceives: 16, HostSends: 15}
 	if private, reject := r.subs.CheckRequest(req.Append(nil)); reject != 0 || private != req {
 		r.t.Fatal(private, reject)
 	}
-	e.Queue = r.subs.NewQueue(req, Origin{}, func(c wire.Completion) { e.held = append(e.held, c) })
+	e.Queue = r.subs.NewQueue(req, Origin{}, func(c capsule.Completion) { e.held = append(e.held, c) })
 	return e
 }
 
 // run runs a command with the data of the host, and returns the completion and what was returned.
-func (e *end) run(cmd wire.Command, data []byte) (wire.Completion, []byte, *Command) {
+func (e *end) run(cmd capsule.Command, data []byte) (capsule.Completion, []byte, *Command) {
 	e.t.Helper()
 	e.id++
 	cmd.ID = e.id
-	cmd.Flags |= wire.FlagSGL
-	if cmd.SGL == (wire.SGL{}) {
-		cmd.SGL = wire.KeyedSGL(0x1000, 7, uint32(len(data)), false)
+	cmd.Flags |= capsule.FlagSGL
+	if cmd.SGL == (capsule.SGL{}) {
+		cmd.SGL = capsule.KeyedSGL(0x1000, 7, uint32(len(data)), false)
 	}
 	c := new(Command)
 	if err := e.Begin(e.now, c, cmd.Append(nil)); err != nil {
@@ -75,28 +78,28 @@ func (e *end) run(cmd wire.Command, data []byte) (wire.Completion, []byte, *Comm
 }
 
 // go1 executes a command that has begun.
-func (e *end) go1(c *Command, data []byte) (wire.Completion, []byte, *Command) {
+func (e *end) go1(c *Command, data []byte) (capsule.Completion, []byte, *Command) {
 	if c.State == Begun {
 		e.Execute(e.now, c, data)
 	}
 	if c.State == Held {
-		return wire.Completion{}, nil, c
+		return capsule.Completion{}, nil, c
 	}
 	return e.Complete(c, nil), data, c
 }
 
 // must runs a command that succeeds and returns its result.
-func (e *end) must(cmd wire.Command, data []byte) (uint64, []byte) {
+func (e *end) must(cmd capsule.Command, data []byte) (uint64, []byte) {
 	e.t.Helper()
 	done, data, c := e.run(cmd, data)
-	if done.Status != wire.Success {
+	if done.Status != status.Success {
 		e.t.Fatalf("%s: %v, %v", cmd.Opcode.Name(e.number == 0), done.Status, c.Refusal)
 	}
 	return done.Result, data
 }
 
 func connectData(controller uint16, subsystem, host string) []byte {
-	d := wire.ConnectData{HostID: [16]byte{1}, Controller: controller, Subsystem: subsystem, Host: host}
+	d := fabrics.ConnectData{HostID: [16]byte{1}, Controller: controller, Subsystem: subsystem, Host: host}
 	return d.Append(nil)
 }
 
@@ -104,8 +107,8 @@ func connectData(controller uint16, subsystem, host string) []byte {
 func (r *rig) admin(subsystem string) (e *end, id uint16) {
 	r.t.Helper()
 	e = r.queue(0)
-	result, _ := e.must(wire.Connect{QueueSize: 15, KeepAlive: 5000}.Command(), connectData(wire.AnyController, subsystem, host))
-	e.must(wire.PropertyAccess{Property: wire.PropertyCC, Value: uint64(wire.EnabledConfiguration)}.Command(true), nil)
+	result, _ := e.must(fabrics.Connect{QueueSize: 15, KeepAlive: 5000}.Command(), connectData(fabrics.AnyController, subsystem, host))
+	e.must(fabrics.PropertyAccess{Property: fabrics.PropertyCC, Value: uint64(fabrics.EnabledConfiguration)}.Command(true), nil)
 	return e, uint16(result)
 }
 
@@ -113,16 +116,16 @@ func (r *rig) admin(subsystem string) (e *end, id uint16) {
 func (r *rig) io(id, number uint16) *end {
 	r.t.Helper()
 	e := r.queue(number)
-	e.must(wire.Connect{Queue: number, QueueSize: 15}.Command(), connectData(id, nqn, host))
+	e.must(fabrics.Connect{Queue: number, QueueSize: 15}.Command(), connectData(id, nqn, host))
 	return e
 }
 
-func identify(cns wire.CNS, nsid uint32) wire.Command {
-	return wire.Command{Opcode: wire.AdminIdentify, CDW10: uint32(cns), NSID: nsid}
+func identifyCommand(cns identify.CNS, nsid uint32) capsule.Command {
+	return capsule.Command{Opcode: capsule.AdminIdentify, CDW10: uint32(cns), NSID: nsid}
 }
 
-func blocks(o wire.Opcode, nsid uint32, lba uint64, n uint32) wire.Command {
-	c := wire.Command{Opcode: o, NSID: nsid, CDW12: n - 1}
+func blocks(o capsule.Opcode, nsid uint32, lba uint64, n uint32) capsule.Command {
+	c := capsule.Command{Opcode: o, NSID: nsid, CDW12: n - 1}
 	c.SetLBA(lba)
 	return c
 }

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/logpage"
 )
 
 // A Subsystem has namespaces, which hosts reach through controllers.
@@ -19,7 +20,7 @@ type Subsystem struct {
 
 	discovery  bool
 	namespaces []*Namespace // in the order of identifiers
-	groups     []wire.ANAGroup
+	groups     []logpage.ANAGroup
 	changes    uint64 // of ANA states
 	traffic    Traffic
 }
@@ -48,8 +49,8 @@ const (
 // CheckNQN checks a qualified name.
 func CheckNQN(nqn string) error {
 	switch {
-	case len(nqn) == 0 || len(nqn) > wire.MaxNQN:
-		return fmt.Errorf("qualified name: expected 1 to %d bytes, found %d", wire.MaxNQN, len(nqn))
+	case len(nqn) == 0 || len(nqn) > fabrics.MaxNQN:
+		return fmt.Errorf("qualified name: expected 1 to %d bytes, found %d", fabrics.MaxNQN, len(nqn))
 	case !strings.HasPrefix(nqn, "nqn."):
 		return fmt.Errorf("qualified name: expected \"nqn.\" at the start, found %q", nqn)
 	}
@@ -159,18 +160,18 @@ func (s *Subsystems) namespaceChanged(sub *Subsystem, id uint32) {
 }
 
 // group returns a group of namespaces, which it makes if there is none.
-func (sub *Subsystem) group(id uint32) *wire.ANAGroup {
+func (sub *Subsystem) group(id uint32) *logpage.ANAGroup {
 	for i := range sub.groups {
 		if sub.groups[i].ID == id {
 			return &sub.groups[i]
 		}
 	}
-	sub.groups = append(sub.groups, wire.ANAGroup{ID: id, State: wire.ANAOptimized})
+	sub.groups = append(sub.groups, logpage.ANAGroup{ID: id, State: logpage.ANAOptimized})
 	return &sub.groups[len(sub.groups)-1]
 }
 
 // SetState sets the state of a group of a subsystem's namespaces and tells its hosts.
-func (s *Subsystems) SetState(sub *Subsystem, group uint32, state wire.ANAState) {
+func (s *Subsystems) SetState(sub *Subsystem, group uint32, state logpage.ANAState) {
 	s.mu.Lock()
 	defer s.unlock()
 	sub.changes++
@@ -178,7 +179,7 @@ func (s *Subsystems) SetState(sub *Subsystem, group uint32, state wire.ANAState)
 	g.State, g.Changes = state, sub.changes
 	for _, c := range s.controllers {
 		if c.sub == sub {
-			c.raise(wire.AskANAChanged, wire.EventANAChanged)
+			c.raise(logpage.AskANAChanged, logpage.EventANAChanged)
 		}
 	}
 }

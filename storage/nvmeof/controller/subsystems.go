@@ -7,7 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/logpage"
 )
 
 // Limits are what all controllers of a target allow. The zero value of each means its default.
@@ -70,7 +71,7 @@ func New(limits Limits) (*Subsystems, error) {
 		return nil, err
 	}
 	s := &Subsystems{limits: limits, controllers: make(map[uint16]*Controller), generation: 1}
-	s.discovery = &Subsystem{NQN: wire.DiscoveryNQN, discovery: true}
+	s.discovery = &Subsystem{NQN: logpage.DiscoveryNQN, discovery: true}
 	s.discovery.setDefaults()
 	return s, nil
 }
@@ -103,7 +104,7 @@ func (s *Subsystems) Add(sub *Subsystem) error {
 	s.generation++
 	for _, c := range s.controllers {
 		if c.sub.discovery && sub.allows(c.host) {
-			c.raise(wire.AskDiscoveryChanged, wire.EventDiscoveryChanged)
+			c.raise(logpage.AskDiscoveryChanged, logpage.EventDiscoveryChanged)
 		}
 	}
 	return nil
@@ -111,7 +112,7 @@ func (s *Subsystems) Add(sub *Subsystem) error {
 
 // find returns the subsystem of a name, nil if there is none.
 func (s *Subsystems) find(nqn string) *Subsystem {
-	if nqn == wire.DiscoveryNQN {
+	if nqn == logpage.DiscoveryNQN {
 		return s.discovery
 	}
 	if i := slices.IndexFunc(s.list, func(sub *Subsystem) bool { return sub.NQN == nqn }); i >= 0 {
@@ -146,7 +147,7 @@ func (s *Subsystems) end(c *Controller) (ended []*Queue) {
 		return nil
 	}
 	delete(s.controllers, c.id)
-	c.csts |= wire.StatusFatal // for commands that are still in its I/O queues
+	c.csts |= fabrics.StatusFatal // for commands that are still in its I/O queues
 	for _, q := range c.queues {
 		ended = append(ended, q)
 	}
@@ -171,25 +172,25 @@ func (s *Subsystems) newID() uint16 {
 // An Origin is what a queue's connection says about the target's side. The discovery log returns it.
 type Origin struct {
 	Address  netip.AddrPort // that the host has dialled
-	Provider uint8          // wire.ProviderRoCEv2 and others
+	Provider uint8          // logpage.ProviderRoCEv2 and others
 }
 
 // CheckRequest checks the private data of a host's request. The rejection is 0 if it can be accepted.
-func (s *Subsystems) CheckRequest(private []byte) (wire.Request, wire.Reject) {
-	r, err := wire.ParseRequest(private)
+func (s *Subsystems) CheckRequest(private []byte) (fabrics.Request, fabrics.Reject) {
+	r, err := fabrics.ParseRequest(private)
 	switch {
-	case err != nil && len(private) < wire.RequestLen:
-		return r, wire.RejectLength
+	case err != nil && len(private) < fabrics.RequestLen:
+		return r, fabrics.RejectLength
 	case err != nil:
-		return r, wire.RejectFormat
-	case r == wire.Request{}: // as of a host that sends none
-		return r, wire.RejectLength
+		return r, fabrics.RejectFormat
+	case r == fabrics.Request{}: // as of a host that sends none
+		return r, fabrics.RejectLength
 	case int(r.Queue) > s.limits.Queues:
-		return r, wire.RejectQueue
+		return r, fabrics.RejectQueue
 	case r.HostSends == 0 || int(r.HostSends) >= s.QueueLimit(r.Queue):
-		return r, wire.RejectHostSends
+		return r, fabrics.RejectHostSends
 	case r.HostReceives == 0:
-		return r, wire.RejectHostReceive
+		return r, fabrics.RejectHostReceive
 	}
 	return r, 0
 }

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"softrdma/rdmacm"
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/identify"
+	"softrdma/storage/nvmeof/wire/logpage"
 )
 
 // DefaultNQN is the qualified name of a host that has no other.
@@ -38,7 +41,7 @@ type Controller struct {
 	admin *queue
 	io    []*queue
 	next  atomic.Uint32
-	about wire.IdentifyController
+	about identify.Controller
 
 	stop context.CancelFunc
 	work sync.WaitGroup
@@ -48,7 +51,7 @@ type Controller struct {
 // service the I/O queues.
 func Dial(ctx context.Context, addr string, cfg Config) (_ *Controller, err error) {
 	if cfg.Subsystem == "" {
-		cfg.Subsystem = wire.DiscoveryNQN
+		cfg.Subsystem = logpage.DiscoveryNQN
 	}
 	if cfg.Host == "" {
 		cfg.Host = DefaultNQN
@@ -79,7 +82,7 @@ func Dial(ctx context.Context, addr string, cfg Config) (_ *Controller, err erro
 	if cfg.KeepAlive > 0 {
 		c.work.Go(func() { c.keepAlive(background) })
 	}
-	if cfg.Subsystem == wire.DiscoveryNQN {
+	if cfg.Subsystem == logpage.DiscoveryNQN {
 		return c, nil
 	}
 	return c, c.connectIO(ctx)
@@ -94,41 +97,41 @@ func (c *Controller) connectAdmin(ctx context.Context) (err error) {
 		return err
 	}
 	ms := max(0, c.cfg.KeepAlive/time.Millisecond)
-	id, err := c.connect(ctx, c.admin, wire.Connect{QueueSize: adminEntries - 1, KeepAlive: uint32(ms)}, wire.AnyController)
+	id, err := c.connect(ctx, c.admin, fabrics.Connect{QueueSize: adminEntries - 1, KeepAlive: uint32(ms)}, fabrics.AnyController)
 	if err != nil {
 		return err
 	}
 	c.id = uint16(id)
-	enable := wire.PropertyAccess{Property: wire.PropertyCC, Value: uint64(wire.EnabledConfiguration)}
+	enable := fabrics.PropertyAccess{Property: fabrics.PropertyCC, Value: uint64(fabrics.EnabledConfiguration)}
 	if _, err := c.admin.do(ctx, enable.Command(true), nil); err != nil {
 		return fmt.Errorf("enable the controller: %w", err)
 	}
-	status, err := c.admin.do(ctx, wire.PropertyAccess{Property: wire.PropertyCSTS}.Command(false), nil)
-	for err == nil && status&(wire.StatusReady|wire.StatusFatal) == 0 {
+	status, err := c.admin.do(ctx, fabrics.PropertyAccess{Property: fabrics.PropertyCSTS}.Command(false), nil)
+	for err == nil && status&(fabrics.StatusReady|fabrics.StatusFatal) == 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(10 * time.Millisecond):
 		}
-		status, err = c.admin.do(ctx, wire.PropertyAccess{Property: wire.PropertyCSTS}.Command(false), nil)
+		status, err = c.admin.do(ctx, fabrics.PropertyAccess{Property: fabrics.PropertyCSTS}.Command(false), nil)
 	}
-	if err == nil && status&wire.StatusFatal != 0 {
+	if err == nil && status&fabrics.StatusFatal != 0 {
 		err = fmt.Errorf("the controller failed when it was enabled: status %#x", status)
 	}
 	if err != nil {
 		return err
 	}
-	b := make([]byte, wire.IdentifyLen)
-	if err := c.identify(ctx, wire.CNSController, 0, b); err != nil {
+	b := make([]byte, identify.Len)
+	if err := c.identify(ctx, identify.CNSController, 0, b); err != nil {
 		return err
 	}
-	c.about, err = wire.ParseIdentifyController(b)
+	c.about, err = identify.ParseController(b)
 	return err
 }
 
 // connect sends the connect command of a queue.
-func (c *Controller) connect(ctx context.Context, q *queue, k wire.Connect, id uint16) (uint64, error) {
-	d := wire.ConnectData{HostID: c.cfg.HostID, Controller: id, Subsystem: c.cfg.Subsystem, Host: c.cfg.Host}
+func (c *Controller) connect(ctx context.Context, q *queue, k fabrics.Connect, id uint16) (uint64, error) {
+	d := fabrics.ConnectData{HostID: c.cfg.HostID, Controller: id, Subsystem: c.cfg.Subsystem, Host: c.cfg.Host}
 	result, err := q.do(ctx, k.Command(), d.Append(nil))
 	if err != nil {
 		return 0, fmt.Errorf("connect queue %d to %s: %w", k.Queue, c.cfg.Subsystem, err)
@@ -139,8 +142,8 @@ func (c *Controller) connect(ctx context.Context, q *queue, k wire.Connect, id u
 // connectIO connects the I/O queues, as many as the controller allows.
 func (c *Controller) connectIO(ctx context.Context) error {
 	n := max(c.cfg.Queues, 1)
-	allowed, err := c.admin.do(ctx, wire.Command{
-		Opcode: wire.AdminSetFeatures, CDW10: uint32(wire.FeatureQueues), CDW11: uint32(n-1)<<16 | uint32(n-1),
+	allowed, err := c.admin.do(ctx, capsule.Command{
+		Opcode: capsule.AdminSetFeatures, CDW10: uint32(capsule.FeatureQueues), CDW11: uint32(n-1)<<16 | uint32(n-1),
 	}, nil)
 	if err != nil {
 		return fmt.Errorf("ask for queues: %w", err)
@@ -153,11 +156,11 @@ func (c *Controller) connectIO(ctx context.Context) error {
 			return err
 		}
 		c.io = append(c.io, q)
-		if _, err := c.connect(ctx, q, wire.Connect{Queue: number, QueueSize: uint16(entries - 1)}, c.id); err != nil {
+		if _, err := c.connect(ctx, q, fabrics.Connect{Queue: number, QueueSize: uint16(entries - 1)}, c.id); err != nil {
 			return err
 		}
-		if c.about.SGLs&wire.SGLOffsetSupported != 0 && c.about.CapsuleOffset == 0 {
-			q.capsule = max(0, int(c.about.CommandCapsule)*16-wire.CommandLen)
+		if c.about.SGLs&identify.SGLOffsetSupported != 0 && c.about.CapsuleOffset == 0 {
+			q.capsule = max(0, int(c.about.CommandCapsule)*16-capsule.CommandLen)
 		}
 	}
 	return nil
@@ -172,7 +175,7 @@ func (c *Controller) keepAlive(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if _, err := c.admin.do(ctx, wire.Command{Opcode: wire.AdminKeepAlive}, nil); err != nil {
+			if _, err := c.admin.do(ctx, capsule.Command{Opcode: capsule.AdminKeepAlive}, nil); err != nil {
 				return
 			}
 		}
@@ -180,18 +183,18 @@ func (c *Controller) keepAlive(ctx context.Context) {
 }
 
 // About returns what the controller says about itself.
-func (c *Controller) About() wire.IdentifyController { return c.about }
+func (c *Controller) About() identify.Controller { return c.about }
 
 // Admin runs an admin command. Data is sent or filled in; it has at most 128 KiB.
-func (c *Controller) Admin(ctx context.Context, cmd wire.Command, data []byte) (uint64, error) {
+func (c *Controller) Admin(ctx context.Context, cmd capsule.Command, data []byte) (uint64, error) {
 	if len(data) > slotBytes {
 		return 0, fmt.Errorf("data of an admin command: expected at most %d bytes, found %d", slotBytes, len(data))
 	}
 	return c.admin.do(ctx, cmd, data)
 }
 
-func (c *Controller) identify(ctx context.Context, cns wire.CNS, nsid uint32, b []byte) error {
-	_, err := c.admin.do(ctx, wire.Command{Opcode: wire.AdminIdentify, NSID: nsid, CDW10: uint32(cns)}, b)
+func (c *Controller) identify(ctx context.Context, cns identify.CNS, nsid uint32, b []byte) error {
+	_, err := c.admin.do(ctx, capsule.Command{Opcode: capsule.AdminIdentify, NSID: nsid, CDW10: uint32(cns)}, b)
 	if err != nil {
 		return fmt.Errorf("identify (CNS %#02x): %w", uint8(cns), err)
 	}
@@ -200,11 +203,11 @@ func (c *Controller) identify(ctx context.Context, cns wire.CNS, nsid uint32, b 
 
 // Namespaces returns the identifiers of the active namespaces.
 func (c *Controller) Namespaces(ctx context.Context) ([]uint32, error) {
-	b := make([]byte, wire.IdentifyLen)
-	if err := c.identify(ctx, wire.CNSActiveNamespaces, 0, b); err != nil {
+	b := make([]byte, identify.Len)
+	if err := c.identify(ctx, identify.CNSActiveNamespaces, 0, b); err != nil {
 		return nil, err
 	}
-	return wire.ParseNamespaces(b), nil
+	return identify.ParseNamespaces(b), nil
 }
 
 // Close shuts the controller down and ends its connections.
@@ -217,7 +220,7 @@ func (c *Controller) Close() (err error) {
 	if c.admin != nil {
 		if c.about.Version != 0 { // it was enabled
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			down := wire.PropertyAccess{Property: wire.PropertyCC, Value: uint64(wire.EnabledConfiguration | wire.ShutdownNormal)}
+			down := fabrics.PropertyAccess{Property: fabrics.PropertyCC, Value: uint64(fabrics.EnabledConfiguration | fabrics.ShutdownNormal)}
 			_, _ = c.admin.do(ctx, down.Command(true), nil)
 			cancel()
 		}
@@ -227,32 +230,32 @@ func (c *Controller) Close() (err error) {
 }
 
 // Discover returns the entries of the discovery log of a target.
-func Discover(ctx context.Context, addr string, cfg Config) (list []wire.DiscoveryEntry, err error) {
-	cfg.Subsystem, cfg.KeepAlive = wire.DiscoveryNQN, -1
+func Discover(ctx context.Context, addr string, cfg Config) (list []logpage.DiscoveryEntry, err error) {
+	cfg.Subsystem, cfg.KeepAlive = logpage.DiscoveryNQN, -1
 	c, err := Dial(ctx, addr, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	b := make([]byte, wire.DiscoveryHeadLen)
+	b := make([]byte, logpage.DiscoveryHeadLen)
 	for range 5 { // the log may change in between
-		if _, err := c.Admin(ctx, wire.LogCommand(wire.LogDiscovery, 0, wire.DiscoveryHeadLen), b); err != nil {
+		if _, err := c.Admin(ctx, logpage.Command(logpage.Discovery, 0, logpage.DiscoveryHeadLen), b); err != nil {
 			return nil, err
 		}
-		head, err := wire.ParseDiscoveryHead(b)
+		head, err := logpage.ParseDiscoveryHead(b)
 		if err != nil {
 			return nil, err
 		}
-		n := min(head.Entries, (slotBytes-wire.DiscoveryHeadLen)/wire.DiscoveryEntryLen)
-		all := make([]byte, wire.DiscoveryHeadLen+n*wire.DiscoveryEntryLen)
-		if _, err := c.Admin(ctx, wire.LogCommand(wire.LogDiscovery, 0, uint32(len(all))), all); err != nil {
+		n := min(head.Entries, (slotBytes-logpage.DiscoveryHeadLen)/logpage.DiscoveryEntryLen)
+		all := make([]byte, logpage.DiscoveryHeadLen+n*logpage.DiscoveryEntryLen)
+		if _, err := c.Admin(ctx, logpage.Command(logpage.Discovery, 0, uint32(len(all))), all); err != nil {
 			return nil, err
 		}
-		if again, err := wire.ParseDiscoveryHead(all); err != nil || again != head {
+		if again, err := logpage.ParseDiscoveryHead(all); err != nil || again != head {
 			continue
 		}
-		for rest := all[wire.DiscoveryHeadLen:]; len(rest) > 0; rest = rest[wire.DiscoveryEntryLen:] {
-			e, err := wire.ParseDiscoveryEntry(rest)
+		for rest := all[logpage.DiscoveryHeadLen:]; len(rest) > 0; rest = rest[logpage.DiscoveryEntryLen:] {
+			e, err := logpage.ParseDiscoveryEntry(rest)
 			if err != nil {
 				return nil, err
 			}

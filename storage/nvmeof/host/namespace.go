@@ -7,24 +7,25 @@ import (
 	"math/bits"
 	"sync"
 
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/identify"
 )
 
 // A Namespace is a range of blocks of a subsystem. Its methods may be called from any goroutine.
 type Namespace struct {
 	c     *Controller
 	id    uint32
-	about wire.IdentifyNamespace
+	about identify.Namespace
 	most  int // bytes of a command
 }
 
 // Namespace returns a namespace of the subsystem.
 func (c *Controller) Namespace(ctx context.Context, id uint32) (*Namespace, error) {
-	b := make([]byte, wire.IdentifyLen)
-	if err := c.identify(ctx, wire.CNSNamespace, id, b); err != nil {
+	b := make([]byte, identify.Len)
+	if err := c.identify(ctx, identify.CNSNamespace, id, b); err != nil {
 		return nil, err
 	}
-	about, err := wire.ParseIdentifyNamespace(b)
+	about, err := identify.ParseNamespace(b)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +40,7 @@ func (c *Controller) Namespace(ctx context.Context, id uint32) (*Namespace, erro
 }
 
 // About returns what the controller says about the namespace.
-func (n *Namespace) About() wire.IdentifyNamespace { return n.about }
+func (n *Namespace) About() identify.Namespace { return n.about }
 
 // Size returns the size in bytes.
 func (n *Namespace) Size() int64 { return int64(n.about.Blocks) << n.about.BlockShift }
@@ -54,7 +55,7 @@ func (n *Namespace) ReadAt(b []byte, off int64) (int, error) {
 
 // ReadContext is ReadAt until a context ends.
 func (n *Namespace) ReadContext(ctx context.Context, b []byte, off int64) (int, error) {
-	return n.each(ctx, wire.Read, b, off)
+	return n.each(ctx, capsule.Read, b, off)
 }
 
 // WriteAt writes b at an offset.
@@ -64,18 +65,18 @@ func (n *Namespace) WriteAt(b []byte, off int64) (int, error) {
 
 // WriteContext is WriteAt until a context ends.
 func (n *Namespace) WriteContext(ctx context.Context, b []byte, off int64) (int, error) {
-	return n.each(ctx, wire.Write, b, off)
+	return n.each(ctx, capsule.Write, b, off)
 }
 
-// Compare returns an error with the status wire.CompareFailed if the namespace's bytes differ from b.
+// Compare returns an error with the status status.CompareFailed if the namespace's bytes differ from b.
 func (n *Namespace) Compare(ctx context.Context, b []byte, off int64) error {
-	_, err := n.each(ctx, wire.Compare, b, off)
+	_, err := n.each(ctx, capsule.Compare, b, off)
 	return err
 }
 
 // Flush returns when everything that was written before is on the medium.
 func (n *Namespace) Flush(ctx context.Context) error {
-	_, err := n.run(ctx, wire.Command{Opcode: wire.Flush, NSID: n.id}, nil)
+	_, err := n.run(ctx, capsule.Command{Opcode: capsule.Flush, NSID: n.id}, nil)
 	return err
 }
 
@@ -84,8 +85,8 @@ func (n *Namespace) WriteZeroes(ctx context.Context, off, length int64) error {
 	most := int64(1<<16) << n.about.BlockShift
 	for length > 0 {
 		part := min(length, most)
-		cmd := n.command(wire.WriteZeroes, off, part)
-		cmd.CDW12 |= wire.Deallocate
+		cmd := n.command(capsule.WriteZeroes, off, part)
+		cmd.CDW12 |= capsule.Deallocate
 		if _, err := n.run(ctx, cmd, nil); err != nil {
 			return err
 		}
@@ -96,19 +97,19 @@ func (n *Namespace) WriteZeroes(ctx context.Context, off, length int64) error {
 
 // Trim deallocates bytes.
 func (n *Namespace) Trim(ctx context.Context, off, length int64) error {
-	r := wire.Range{LBA: uint64(off) >> n.about.BlockShift, Blocks: uint32(length >> n.about.BlockShift)}
-	_, err := n.run(ctx, wire.Command{Opcode: wire.DatasetManagement, NSID: n.id, CDW11: wire.DSMDeallocate}, r.Append(nil))
+	r := capsule.Range{LBA: uint64(off) >> n.about.BlockShift, Blocks: uint32(length >> n.about.BlockShift)}
+	_, err := n.run(ctx, capsule.Command{Opcode: capsule.DatasetManagement, NSID: n.id, CDW11: capsule.DSMDeallocate}, r.Append(nil))
 	return err
 }
 
 // run runs a command on one of the I/O queues in turn.
-func (n *Namespace) run(ctx context.Context, cmd wire.Command, data []byte) (uint64, error) {
+func (n *Namespace) run(ctx context.Context, cmd capsule.Command, data []byte) (uint64, error) {
 	io := n.c.io
 	return io[int(n.c.next.Add(1))%len(io)].do(ctx, cmd, data)
 }
 
-func (n *Namespace) command(o wire.Opcode, off, length int64) wire.Command {
-	cmd := wire.Command{Opcode: o, NSID: n.id, CDW12: uint32(length>>n.about.BlockShift) - 1}
+func (n *Namespace) command(o capsule.Opcode, off, length int64) capsule.Command {
+	cmd := capsule.Command{Opcode: o, NSID: n.id, CDW12: uint32(length>>n.about.BlockShift) - 1}
 	cmd.SetLBA(uint64(off) >> n.about.BlockShift)
 	return cmd
 }
@@ -117,7 +118,7 @@ func (n *Namespace) command(o wire.Opcode, off, length int64) wire.Command {
 const parallel = 8
 
 // each runs a command for each part of b. It returns how many bytes were moved before the first error.
-func (n *Namespace) each(ctx context.Context, o wire.Opcode, b []byte, off int64) (int, error) {
+func (n *Namespace) each(ctx context.Context, o capsule.Opcode, b []byte, off int64) (int, error) {
 	mask := int64(n.BlockSize() - 1)
 	if off&mask != 0 || int64(len(b))&mask != 0 || off < 0 {
 		return 0, fmt.Errorf("offset and length: expected multiples of %d, found %d and %d", n.BlockSize(), off, len(b))

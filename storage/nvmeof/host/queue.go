@@ -7,7 +7,9 @@ import (
 	"sync"
 
 	"softrdma/rdmacm"
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/status"
 	"softrdma/verbs"
 )
 
@@ -40,7 +42,7 @@ type slot struct {
 	number int
 	data   []byte
 	off    int // of data in the memory
-	answer chan wire.Completion
+	answer chan capsule.Completion
 }
 
 // The identifiers of work requests above the number of a slot or of a receive.
@@ -52,7 +54,7 @@ const (
 
 // RejectError is a controller's rejection of a connection.
 type RejectError struct {
-	Status wire.Reject
+	Status fabrics.Reject
 	Err    error
 }
 
@@ -79,18 +81,18 @@ func dialQueue(ctx context.Context, addr string, d rdmacm.Dialer, number uint16,
 	if err := q.prepare(e); err != nil {
 		return nil, err
 	}
-	asked := wire.Request{Queue: number, HostReceives: uint16(entries), HostSends: uint16(entries - 1)}
+	asked := fabrics.Request{Queue: number, HostReceives: uint16(entries), HostSends: uint16(entries - 1)}
 	q.conn, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: asked.Append(nil)})
 	if err != nil {
 		var rejected *rdmacm.RejectedError
 		if errors.As(err, &rejected) {
-			if status, e := wire.ParseReject(rejected.PrivateData); e == nil && status != 0 {
+			if status, e := fabrics.ParseReject(rejected.PrivateData); e == nil && status != 0 {
 				err = &RejectError{status, err}
 			}
 		}
 		return nil, err
 	}
-	if _, err := wire.ParseReply(q.conn.PrivateData()); err != nil {
+	if _, err := fabrics.ParseReply(q.conn.PrivateData()); err != nil {
 		return nil, errors.Join(err, q.conn.Close())
 	}
 	q.work.Go(q.receive)
@@ -104,7 +106,7 @@ func (q *queue) prepare(e *rdmacm.Endpoint) (err error) {
 		return err
 	}
 	// For each slot: data, a capsule to send, and a completion to receive.
-	perSlot := slotBytes + wire.CommandLen + wire.CompletionLen
+	perSlot := slotBytes + capsule.CommandLen + capsule.CompletionLen
 	if q.memory, err = verbs.AllocMemory(q.entries*perSlot, verbs.AllocConfig{Device: dev}); err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ func (q *queue) prepare(e *rdmacm.Endpoint) (err error) {
 		}
 	}
 	for i := range q.entries - 1 { // a full queue has one entry free
-		s := &slot{number: i, off: i * slotBytes, answer: make(chan wire.Completion, 1)}
+		s := &slot{number: i, off: i * slotBytes, answer: make(chan capsule.Completion, 1)}
 		s.data = q.memory.Bytes()[s.off : s.off+slotBytes]
 		q.all = append(q.all, s)
 		q.slots <- s
@@ -133,15 +135,15 @@ func (q *queue) prepare(e *rdmacm.Endpoint) (err error) {
 }
 
 func (q *queue) capsuleAt(number int) int {
-	return q.entries*slotBytes + number*wire.CommandLen
+	return q.entries*slotBytes + number*capsule.CommandLen
 }
 
 func (q *queue) completionAt(number int) int {
-	return q.entries*(slotBytes+wire.CommandLen) + number*wire.CompletionLen
+	return q.entries*(slotBytes+capsule.CommandLen) + number*capsule.CompletionLen
 }
 
 func (q *queue) receiveOf(number int) verbs.RecvWR {
-	return verbs.RecvWR{WRID: uint64(workReceive | number), SGL: []verbs.SGE{q.mr.SGE(q.completionAt(number), wire.CompletionLen)}}
+	return verbs.RecvWR{WRID: uint64(workReceive | number), SGL: []verbs.SGE{q.mr.SGE(q.completionAt(number), capsule.CompletionLen)}}
 }
 
 // receive passes completions to their commands until the queue ends.
@@ -169,7 +171,7 @@ func (q *queue) loop() error {
 		}
 		number := int(wc.WRID &^ workKind)
 		at := q.completionAt(number)
-		c, err := wire.ParseCompletion(q.memory.Bytes()[at : at+int(wc.ByteLen)])
+		c, err := capsule.ParseCompletion(q.memory.Bytes()[at : at+int(wc.ByteLen)])
 		if err != nil {
 			return err
 		}
@@ -203,7 +205,7 @@ func (q *queue) reason() error {
 
 // do runs a command. Data is sent if the command sends data, and filled in if it returns data. It has at
 // most slotBytes.
-func (q *queue) do(ctx context.Context, cmd wire.Command, data []byte) (result uint64, err error) {
+func (q *queue) do(ctx context.Context, cmd capsule.Command, data []byte) (result uint64, err error) {
 	var s *slot
 	select {
 	case s = <-q.slots:
@@ -212,16 +214,16 @@ func (q *queue) do(ctx context.Context, cmd wire.Command, data []byte) (result u
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	cmd.ID, cmd.Flags = uint16(s.number), wire.FlagSGL
-	cmd.SGL = wire.KeyedSGL(q.mr.Addr()+uint64(s.off), q.mr.RKey(), uint32(len(data)), false)
+	cmd.ID, cmd.Flags = uint16(s.number), capsule.FlagSGL
+	cmd.SGL = capsule.KeyedSGL(q.mr.Addr()+uint64(s.off), q.mr.RKey(), uint32(len(data)), false)
 	inCapsule := 0
 	switch {
 	case len(data) == 0:
-		cmd.SGL = wire.KeyedSGL(0, 0, 0, false)
+		cmd.SGL = capsule.KeyedSGL(0, 0, 0, false)
 	case cmd.ToController():
 		copy(s.data, data)
 		if q.number != 0 && len(data) <= q.capsule {
-			cmd.SGL = wire.OffsetSGL(0, uint32(len(data)))
+			cmd.SGL = capsule.OffsetSGL(0, uint32(len(data)))
 			inCapsule = len(data)
 		}
 	}
@@ -231,12 +233,12 @@ func (q *queue) do(ctx context.Context, cmd wire.Command, data []byte) (result u
 	}
 	select {
 	case c := <-s.answer:
-		if c.Status == wire.Success && cmd.ToHost() {
+		if c.Status == status.Success && cmd.ToHost() {
 			copy(data, s.data)
 		}
 		q.slots <- s
-		if c.Status != wire.Success {
-			return c.Result, &wire.StatusError{Status: c.Status, Result: c.Result}
+		if c.Status != status.Success {
+			return c.Result, &status.Error{Status: c.Status, Result: c.Result}
 		}
 		return c.Result, nil
 	case <-q.done:
@@ -255,10 +257,10 @@ func (q *queue) do(ctx context.Context, cmd wire.Command, data []byte) (result u
 }
 
 // send sends a command's capsule.
-func (q *queue) send(cmd *wire.Command, s *slot, inCapsule int) error {
+func (q *queue) send(cmd *capsule.Command, s *slot, inCapsule int) error {
 	at := q.capsuleAt(s.number)
 	cmd.Append(q.memory.Bytes()[:at][at:at])
-	wr := verbs.SendWR{WRID: uint64(workSend | s.number), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{q.mr.SGE(at, wire.CommandLen)}}
+	wr := verbs.SendWR{WRID: uint64(workSend | s.number), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{q.mr.SGE(at, capsule.CommandLen)}}
 	if inCapsule > 0 {
 		wr.SGL = append(wr.SGL, q.mr.SGE(s.off, inCapsule))
 	}

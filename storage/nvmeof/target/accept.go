@@ -6,7 +6,9 @@ import (
 
 	"softrdma/rdmacm"
 	"softrdma/storage/nvmeof/controller"
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/logpage"
 	"softrdma/verbs"
 )
 
@@ -15,13 +17,13 @@ const acceptTime = 30 * time.Second
 
 // providers are the codes of protocols in the discovery log.
 var providers = map[verbs.Protocol]uint8{
-	verbs.RoCE: wire.ProviderRoCEv2, verbs.RoCEv1: wire.ProviderRoCE, verbs.IWARP: wire.ProviderIWARP, verbs.InfiniBand: wire.ProviderInfiniBand,
+	verbs.RoCE: logpage.ProviderRoCEv2, verbs.RoCEv1: logpage.ProviderRoCE, verbs.IWARP: logpage.ProviderIWARP, verbs.InfiniBand: logpage.ProviderInfiniBand,
 }
 
 // accept accepts or rejects a host's request, and serves its queue until it ends.
 func (t *Target) accept(r *rdmacm.Request) {
 	peer := r.RemoteAddr()
-	reject := func(status wire.Reject, err error) {
+	reject := func(status fabrics.Reject, err error) {
 		t.rejected.Add(1)
 		if err == nil {
 			err = errors.New(status.String() + ": " + status.Text())
@@ -34,12 +36,12 @@ func (t *Target) accept(r *rdmacm.Request) {
 		return
 	}
 	if r.Param().InitiatorDepth == 0 && r.Device().Protocol() != verbs.IWARP {
-		reject(wire.RejectReads, nil) // the target could not READ the data of writes
+		reject(fabrics.RejectReads, nil) // the target could not READ the data of writes
 		return
 	}
 	q, err := t.newQueue(r, asked)
 	if err != nil {
-		reject(wire.RejectResources, err)
+		reject(fabrics.RejectResources, err)
 		return
 	}
 	err = q.serve(r)
@@ -56,7 +58,7 @@ func (t *Target) accept(r *rdmacm.Request) {
 }
 
 // newQueue makes the queue pair of a request with its receives.
-func (t *Target) newQueue(r *rdmacm.Request, asked wire.Request) (_ *queue, err error) {
+func (t *Target) newQueue(r *rdmacm.Request, asked fabrics.Request) (_ *queue, err error) {
 	dev := r.Device()
 	a, err := t.adapterOf(dev)
 	if err != nil {
@@ -68,7 +70,7 @@ func (t *Target) newQueue(r *rdmacm.Request, asked wire.Request) (_ *queue, err 
 			err = errors.Join(err, q.close())
 		}
 	}()
-	if q.capsule = wire.CommandLen; asked.Queue != 0 {
+	if q.capsule = capsule.CommandLen; asked.Queue != 0 {
 		q.capsule += t.subs.Limits().CapsuleData
 	}
 	if q.receives, err = a.pd.RegisterMemory(make([]byte, q.entries*q.capsule), verbs.LocalWrite); err != nil {
@@ -80,7 +82,7 @@ func (t *Target) newQueue(r *rdmacm.Request, asked wire.Request) (_ *queue, err 
 		return nil, err
 	}
 	q.qp, err = r.CreateQP(a.pd, verbs.QPConfig{
-		Type: verbs.RC, SendCQ: q.cq, MaxSend: sends, MaxRecv: q.entries, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: wire.CompletionLen,
+		Type: verbs.RC, SendCQ: q.cq, MaxSend: sends, MaxRecv: q.entries, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: capsule.CompletionLen,
 	})
 	if err != nil {
 		return nil, err

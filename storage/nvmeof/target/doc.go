@@ -23,6 +23,6 @@
 //
 // # Memory
 //
-// Buffers for data belong to the device and are shared by its queues. A buffer is given back when the
-// response that used it has completed. No peer has a right to them.
+// Buffers for data belong to the device and are shared by its queues. A command holds a buffer until its
+// response has completed. No peer has a right to them.
 package target

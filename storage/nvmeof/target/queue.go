@@ -10,7 +10,8 @@ import (
 
 	"softrdma/rdmacm"
 	"softrdma/storage/nvmeof/controller"
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/fabrics"
 	"softrdma/verbs"
 )
 
@@ -83,7 +84,7 @@ func (q *queue) serve(r *rdmacm.Request) (err error) {
 	defer cancel()
 	accept, done := context.WithTimeout(ctx, acceptTime)
 	defer done()
-	if q.conn, err = r.Accept(accept, rdmacm.ConnParam{PrivateData: wire.Reply{Receives: uint16(q.entries)}.Append(nil)}); err != nil {
+	if q.conn, err = r.Accept(accept, rdmacm.ConnParam{PrivateData: fabrics.Reply{Receives: uint16(q.entries)}.Append(nil)}); err != nil {
 		return err
 	}
 	q.t.connections.Add(1)
@@ -202,7 +203,7 @@ func (q *queue) received(slot, n int) error {
 	switch {
 	case c.State == controller.Done:
 		q.respond(t, nil)
-	case c.Length == 0 || c.SGL.Kind == wire.SGLOffset:
+	case c.Length == 0 || c.SGL.Kind == capsule.SGLOffset:
 		q.execute(t)
 	default:
 		q.needBuffer(t)

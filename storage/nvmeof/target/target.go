@@ -12,7 +12,7 @@ import (
 	"softrdma/rdmacm"
 	"softrdma/storage/block"
 	"softrdma/storage/nvmeof/controller"
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/status"
 	"softrdma/verbs"
 )
 
@@ -178,7 +178,7 @@ func (t *Target) expire() {
 		case now := <-tick.C:
 			ended := t.subs.Expire(now)
 			t.expired.Add(uint64(len(ended)))
-			t.endAll(ended, &wire.StatusError{Status: wire.KeepAliveExpired})
+			t.endAll(ended, &status.Error{Status: status.KeepAliveExpired})
 		}
 	}
 }

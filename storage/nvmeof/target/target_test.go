@@ -20,7 +20,9 @@ import (
 	"softrdma/storage/nvmeof/controller"
 	"softrdma/storage/nvmeof/host"
 	"softrdma/storage/nvmeof/target"
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/status"
 	"softrdma/verbs"
 )
 
@@ -219,8 +221,8 @@ func exercise(t *testing.T, ctx context.Context, n *host.Namespace) {
 	}
 	other := bytes.Clone(want[:32<<10])
 	other[20000]++
-	var failed *wire.StatusError
-	if err := n.Compare(ctx, other, 0); !errors.As(err, &failed) || failed.Status.Code() != wire.CompareFailed {
+	var failed *status.Error
+	if err := n.Compare(ctx, other, 0); !errors.As(err, &failed) || failed.Status.Code() != status.CompareFailed {
 		t.Error("compare of other data:", err)
 	}
 }
@@ -228,7 +230,7 @@ func exercise(t *testing.T, ctx context.Context, n *host.Namespace) {
 func TestDiscovery(t *testing.T) {
 	r := newRig(t, "", controller.Limits{})
 	list, err := host.Discover(r.context(), r.addr, host.Config{Dialer: r.dialer})
-	if err != nil || len(list) != 2 || list[1].Subsystem != nqn || list[1].Address+":"+list[1].Service != r.addr || list[1].Provider != wire.ProviderRoCEv2 {
+	if err != nil || len(list) != 2 || list[1].Subsystem != nqn || list[1].Address+":"+list[1].Service != r.addr || list[1].Provider != logpage.ProviderRoCEv2 {
 		t.Errorf("got %+v, %v", list, err)
 	}
 	r.idle()
@@ -246,13 +248,13 @@ func TestRefusalsReachTheHost(t *testing.T) {
 	}
 	for _, x := range []struct {
 		cfg    host.Config
-		status wire.Status
+		status status.Status
 		reason controller.Reason
 	}{
-		{host.Config{Subsystem: "nqn.wrong", Host: allowed}, wire.ConnectInvalid, controller.SubsystemUnknown},
-		{host.Config{Subsystem: nqn, Host: "nqn.stranger"}, wire.ConnectHost, controller.HostNotAllowed},
+		{host.Config{Subsystem: "nqn.wrong", Host: allowed}, status.ConnectInvalid, controller.SubsystemUnknown},
+		{host.Config{Subsystem: nqn, Host: "nqn.stranger"}, status.ConnectHost, controller.HostNotAllowed},
 	} {
-		var failed *wire.StatusError
+		var failed *status.Error
 		if err := dial(x.cfg); !errors.As(err, &failed) || failed.Status.Code() != x.status {
 			t.Errorf("%+v: got %v", x.cfg, err)
 		}
@@ -269,20 +271,20 @@ func TestRefusalsReachTheHost(t *testing.T) {
 	// A host that asks for more than there is.
 	_, err := rdmacm.Dial(r.context(), r.addr, func() rdmacm.Dialer {
 		d := r.dialer
-		d.Param.PrivateData = wire.Request{Queue: 1, HostReceives: 64, HostSends: 63}.Append(nil)
+		d.Param.PrivateData = fabrics.Request{Queue: 1, HostReceives: 64, HostSends: 63}.Append(nil)
 		return d
 	}())
 	var rejected *rdmacm.RejectedError
 	if !errors.As(err, &rejected) {
 		t.Fatal(err)
 	}
-	if status, err := wire.ParseReject(rejected.PrivateData); status != wire.RejectHostSends || err != nil {
+	if status, err := fabrics.ParseReject(rejected.PrivateData); status != fabrics.RejectHostSends || err != nil {
 		t.Errorf("got %v, %v", status, err)
 	}
 	c := r.dial(host.Config{Host: allowed, QueueSize: 64})
 	n := r.namespace(c, 1)
-	var failed *wire.StatusError
-	if _, err := n.ReadAt(make([]byte, 1024), size-512); !errors.As(err, &failed) || failed.Status.Code() != wire.LBARange {
+	var failed *status.Error
+	if _, err := n.ReadAt(make([]byte, 1024), size-512); !errors.As(err, &failed) || failed.Status.Code() != status.LBARange {
 		t.Errorf("beyond the end: %v", err)
 	}
 	r.closed(c)

@@ -6,7 +6,7 @@ import (
 
 	"softrdma/storage/block"
 	"softrdma/storage/nvmeof/controller"
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/verbs"
 )
 
@@ -143,7 +143,7 @@ func (q *queue) respond(t *task, err error) {
 	case c.Refusal != nil:
 		q.t.refused.Add(1)
 		q.t.cfg.Events(q.event(Refused, c.Refusal))
-	case c.Opcode == wire.OpFabrics && c.Fabrics() == wire.FabricsConnect:
+	case c.Opcode == capsule.OpFabrics && c.Fabrics() == capsule.FabricsConnect:
 		q.t.cfg.Events(q.event(Connected, nil))
 	}
 	// The host may send its next command as soon as it has the completion.
@@ -151,7 +151,7 @@ func (q *queue) respond(t *task, err error) {
 		q.end(err)
 		return
 	}
-	var b [wire.CompletionLen]byte
+	var b [capsule.CompletionLen]byte
 	done.Put(b[:])
 	wrs := make([]verbs.SendWR, 0, 2)
 	if c.Return() {
@@ -162,15 +162,15 @@ func (q *queue) respond(t *task, err error) {
 	}
 	send := verbs.SendWR{WRID: uint64(workRespond | t.number), Op: verbs.OpSend, Flags: verbs.Signaled, Inline: b[:]}
 	// The key of a refused command may not be one.
-	if c.Refusal == nil && c.Length > 0 && c.SGL.Kind == wire.SGLKeyedInvalidate {
+	if c.Refusal == nil && c.Length > 0 && c.SGL.Kind == capsule.SGLKeyedInvalidate {
 		send.Op, send.InvalidateKey = verbs.OpSendInv, c.SGL.Key
 	}
 	q.post(append(wrs, send)...)
 }
 
 // completed sends the completion of a command that was held.
-func (q *queue) completed(done wire.Completion) {
-	var b [wire.CompletionLen]byte
+func (q *queue) completed(done capsule.Completion) {
+	var b [capsule.CompletionLen]byte
 	done.Put(b[:])
 	q.post(verbs.SendWR{WRID: workEvent, Op: verbs.OpSend, Flags: verbs.Signaled, Inline: b[:]})
 }

@@ -9,7 +9,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/storage/nvmeof/host"
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/logpage"
 )
 
 func newDiscover() *cobra.Command {
@@ -35,7 +35,7 @@ type entry struct {
 }
 
 var providerNames = map[uint8]string{
-	wire.ProviderAny: "any", wire.ProviderInfiniBand: "infiniband", wire.ProviderRoCE: "roce", wire.ProviderRoCEv2: "roce-v2", wire.ProviderIWARP: "iwarp",
+	logpage.ProviderAny: "any", logpage.ProviderInfiniBand: "infiniband", logpage.ProviderRoCE: "roce", logpage.ProviderRoCEv2: "roce-v2", logpage.ProviderIWARP: "iwarp",
 }
 
 func (c *client) discover(ctx context.Context, arg string, asJSON bool) (err error) {

@@ -15,7 +15,8 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/rdmacm"
 	"softrdma/storage/nvmeof/host"
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/status"
 	"softrdma/verbs"
 )
 
@@ -73,12 +74,12 @@ func (c *client) addFlags(cmd *cobra.Command, subsystem bool) {
 // address returns "host:port" of the argument HOST[:PORT].
 func address(arg string) string {
 	if a, err := netip.ParseAddr(arg); err == nil {
-		return net.JoinHostPort(a.String(), strconv.Itoa(wire.Port))
+		return net.JoinHostPort(a.String(), strconv.Itoa(fabrics.Port))
 	}
 	if _, _, err := net.SplitHostPort(arg); err == nil {
 		return arg
 	}
-	return net.JoinHostPort(arg, strconv.Itoa(wire.Port))
+	return net.JoinHostPort(arg, strconv.Itoa(fabrics.Port))
 }
 
 // open opens the device that the flags name.
@@ -103,7 +104,7 @@ func (c *client) config(ctx context.Context, at string) (host.Config, error) {
 
 // failed explains why a target could not be used.
 func (c *client) failed(ctx context.Context, at string, err error) error {
-	var status *wire.StatusError
+	var status *status.Error
 	var reject *host.RejectError
 	switch {
 	case err == nil:

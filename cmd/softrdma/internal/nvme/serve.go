@@ -15,7 +15,7 @@ import (
 	"softrdma/storage/block"
 	"softrdma/storage/nvmeof/controller"
 	"softrdma/storage/nvmeof/target"
-	"softrdma/storage/nvmeof/wire"
+	"softrdma/storage/nvmeof/wire/fabrics"
 )
 
 const serveLong = `Serves files, block devices and memory as the namespaces of a subsystem until it is interrupted.
@@ -67,7 +67,7 @@ func newServe() *cobra.Command {
 	f.StringArrayVar(&s.namespaces, "namespace", nil, "serve `FILE[,SIZE][,ro][,block=SIZE]`, or memory,SIZE; may be repeated")
 	f.StringArrayVar(&s.hosts, "host", nil, "qualified name `NQN` of a host that may connect; may be repeated (default: every host)")
 	f.StringVarP(&s.addr, "address", "a", "", "local `ADDR` or interface to listen on (default: every address)")
-	f.Uint16VarP(&s.port, "port", "p", wire.Port, "`PORT` to listen on")
+	f.Uint16VarP(&s.port, "port", "p", fabrics.Port, "`PORT` to listen on")
 	s.protocol.AddFlag(f, "")
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "print connections, too; refused commands are always printed")
 	cli.AddDeviceFlags(cmd)

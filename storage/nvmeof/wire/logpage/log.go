@@ -1,6 +1,63 @@
-package wire
+// Package logpage has the log pages of controllers, the discovery log included, and the asynchronous
+// events that tell a host to read one.
+package logpage
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/format"
+	"softrdma/storage/nvmeof/wire/status"
+)
+
+var le = binary.LittleEndian
+
+// A Page is what the command get log page returns.
+type Page uint8
+
+// The log pages.
+const (
+	Error             Page = 0x01
+	Health            Page = 0x02
+	Firmware          Page = 0x03
+	ChangedNamespaces Page = 0x04
+	Effects           Page = 0x05
+	ANA               Page = 0x0c
+	Discovery         Page = 0x70
+)
+
+// Fields returns the fields of get log page: the page, its specific field, the part in bytes, and whether
+// the page keeps its asynchronous event.
+func Fields(c *capsule.Command) (page Page, specific uint8, offset uint64, length uint64, retain bool) {
+	dwords := uint64(c.CDW10>>16) | uint64(c.CDW11&0xffff)<<16
+	return Page(c.CDW10), uint8(c.CDW10 >> 8 & 0xf), uint64(c.CDW13)<<32 | uint64(c.CDW12), (dwords + 1) * 4, c.CDW10>>15&1 != 0
+}
+
+// Command returns the command that gets a part of a log page.
+func Command(page Page, offset uint64, length uint32) capsule.Command {
+	dwords := length/4 - 1
+	return capsule.Command{
+		Opcode: capsule.AdminGetLogPage, Flags: capsule.FlagSGL, NSID: capsule.AllNamespaces,
+		CDW10: uint32(page) | dwords<<16, CDW11: dwords >> 16, CDW12: uint32(offset), CDW13: uint32(offset >> 32),
+	}
+}
+
+// Results of asynchronous events: the type in bits 2:0, the information in bits 15:8, the log page in
+// bits 23:16.
+const (
+	EventNamespaceChanged = 2 | 0x00<<8 | uint32(ChangedNamespaces)<<16
+	EventANAChanged       = 2 | 0x03<<8 | uint32(ANA)<<16
+	EventDiscoveryChanged = 2 | 0xf0<<8 | uint32(Discovery)<<16
+)
+
+// Bits of the feature with which a host asks for events.
+const (
+	AskNamespaceChanged = 1 << 8
+	AskFirmware         = 1 << 9
+	AskANAChanged       = 1 << 11
+	AskDiscoveryChanged = 1 << 31
+)
 
 // Lengths of log pages, and of their entries, in bytes.
 const (
@@ -15,7 +72,7 @@ const (
 // AppendHealth appends the log page of a healthy controller (02h): spare blocks and a temperature, and
 // how many 512,000 bytes and commands it has read and written.
 func AppendHealth(b []byte, bytesRead, bytesWritten, reads, writes uint64) []byte {
-	b, p := grow(b, HealthLen)
+	b, p := format.Grow(b, HealthLen)
 	le.PutUint16(p[1:], 300) // kelvin
 	p[3], p[4] = 100, 5      // available spare and its threshold, percent
 	const unit = 512000
@@ -28,17 +85,17 @@ func AppendHealth(b []byte, bytesRead, bytesWritten, reads, writes uint64) []byt
 
 // AppendFirmware appends the log page of firmware slots (03h) with one slot.
 func AppendFirmware(b []byte, revision string) []byte {
-	b, p := grow(b, FirmwareLen)
+	b, p := format.Grow(b, FirmwareLen)
 	p[0] = 1
-	pad(p[8:16], revision)
+	format.Pad(p[8:16], revision)
 	return b
 }
 
 // AppendEffects appends the log page of supported commands and their effects (05h). Writers are those
 // I/O commands that change the content of blocks.
-func AppendEffects(b []byte, admin, io, writers []Opcode) []byte {
+func AppendEffects(b []byte, admin, io, writers []capsule.Opcode) []byte {
 	const supported, changesBlocks = 1, 1 << 1
-	b, p := grow(b, EffectsLen)
+	b, p := format.Grow(b, EffectsLen)
 	for _, o := range admin {
 		le.PutUint32(p[4*int(o):], supported)
 	}
@@ -57,7 +114,7 @@ type ErrorEntry struct {
 	Count    uint64 // number of the error, from 1
 	Queue    uint16
 	Command  uint16
-	Status   Status
+	Status   status.Status
 	Location uint16 // offset of the bad field in the command; 0xffff: none
 	LBA      uint64
 	NSID     uint32
@@ -65,7 +122,7 @@ type ErrorEntry struct {
 
 // Append appends the 64 bytes of the entry.
 func (e *ErrorEntry) Append(b []byte) []byte {
-	b, p := grow(b, ErrorEntryLen)
+	b, p := format.Grow(b, ErrorEntryLen)
 	le.PutUint64(p, e.Count)
 	le.PutUint16(p[8:], e.Queue)
 	le.PutUint16(p[10:], e.Command)
@@ -78,11 +135,11 @@ func (e *ErrorEntry) Append(b []byte) []byte {
 
 // ParseErrorEntry parses the entry at the start of b.
 func ParseErrorEntry(b []byte) (ErrorEntry, error) {
-	if err := needs(b, ErrorEntryLen, "error log entry"); err != nil {
+	if err := format.Needs(b, ErrorEntryLen, "error log entry"); err != nil {
 		return ErrorEntry{}, err
 	}
 	return ErrorEntry{
-		le.Uint64(b), le.Uint16(b[8:]), le.Uint16(b[10:]), Status(le.Uint16(b[12:]) >> 1),
+		le.Uint64(b), le.Uint16(b[8:]), le.Uint16(b[10:]), status.Status(le.Uint16(b[12:]) >> 1),
 		le.Uint16(b[14:]), le.Uint64(b[16:]), le.Uint32(b[24:]),
 	}, nil
 }
@@ -112,14 +169,14 @@ type ANAGroup struct {
 // AppendANA appends the log page of asymmetric namespace access (0Ch). With groupsOnly it leaves the
 // namespaces out.
 func AppendANA(b []byte, changes uint64, groups []ANAGroup, groupsOnly bool) []byte {
-	b, p := grow(b, anaHeadLen)
+	b, p := format.Grow(b, anaHeadLen)
 	le.PutUint64(p, changes)
 	le.PutUint16(p[8:], uint16(len(groups)))
 	for _, g := range groups {
 		if groupsOnly {
 			g.Namespaces = nil
 		}
-		b, p = grow(b, anaDescriptionLen+4*len(g.Namespaces))
+		b, p = format.Grow(b, anaDescriptionLen+4*len(g.Namespaces))
 		le.PutUint32(p, g.ID)
 		le.PutUint32(p[4:], uint32(len(g.Namespaces)))
 		le.PutUint64(p[8:], g.Changes)
@@ -138,20 +195,20 @@ func MaxANALen(groups, namespaces int) int {
 
 // ParseANA parses the log page of asymmetric namespace access.
 func ParseANA(b []byte) (changes uint64, groups []ANAGroup, err error) {
-	if err := needs(b, anaHeadLen, "ANA log page"); err != nil {
+	if err := format.Needs(b, anaHeadLen, "ANA log page"); err != nil {
 		return 0, nil, err
 	}
 	changes, n := le.Uint64(b), int(le.Uint16(b[8:]))
 	b = b[anaHeadLen:]
 	for range n {
-		if err := needs(b, anaDescriptionLen, "ANA group"); err != nil {
+		if err := format.Needs(b, anaDescriptionLen, "ANA group"); err != nil {
 			return changes, groups, err
 		}
 		g := ANAGroup{ID: le.Uint32(b), Changes: le.Uint64(b[8:]), State: ANAState(b[16])}
 		count := le.Uint32(b[4:])
 		b = b[anaDescriptionLen:]
 		if uint64(len(b)) < 4*uint64(count) {
-			return changes, groups, &FormatError{Structure: "ANA group", Want: 4 * uint64(count), Have: uint64(len(b))}
+			return changes, groups, &format.Error{Structure: "ANA group", Want: 4 * uint64(count), Have: uint64(len(b))}
 		}
 		for range count {
 			g.Namespaces = append(g.Namespaces, le.Uint32(b))
@@ -224,15 +281,15 @@ type DiscoveryEntry struct {
 
 // Append appends the 1,024 bytes of the entry.
 func (e *DiscoveryEntry) Append(b []byte) []byte {
-	b, p := grow(b, DiscoveryEntryLen)
+	b, p := format.Grow(b, DiscoveryEntryLen)
 	p[0], p[1], p[2], p[3] = e.Transport, e.Family, byte(e.Type), e.Requirements
 	le.PutUint16(p[4:], e.PortID)
 	le.PutUint16(p[6:], e.Controller)
 	le.PutUint16(p[8:], e.AdminQueue)
 	le.PutUint16(p[10:], e.Flags)
-	pad(p[32:64], e.Service)
+	format.Pad(p[32:64], e.Service)
 	copy(p[256:511], e.Subsystem)
-	pad(p[512:768], e.Address)
+	format.Pad(p[512:768], e.Address)
 	p[768], p[769], p[770] = e.RDMAService, e.Provider, e.Management
 	le.PutUint16(p[776:], e.PKey)
 	return b
@@ -240,13 +297,13 @@ func (e *DiscoveryEntry) Append(b []byte) []byte {
 
 // ParseDiscoveryEntry parses the entry at the start of b.
 func ParseDiscoveryEntry(b []byte) (DiscoveryEntry, error) {
-	if err := needs(b, DiscoveryEntryLen, "discovery log entry"); err != nil {
+	if err := format.Needs(b, DiscoveryEntryLen, "discovery log entry"); err != nil {
 		return DiscoveryEntry{}, err
 	}
 	return DiscoveryEntry{
 		Transport: b[0], Family: b[1], Type: SubsystemType(b[2]), Requirements: b[3],
 		PortID: le.Uint16(b[4:]), Controller: le.Uint16(b[6:]), AdminQueue: le.Uint16(b[8:]), Flags: le.Uint16(b[10:]),
-		Service: padded(b[32:64]), Subsystem: text(b[256:512]), Address: padded(b[512:768]),
+		Service: format.Padded(b[32:64]), Subsystem: format.Text(b[256:512]), Address: format.Padded(b[512:768]),
 		RDMAService: b[768], Provider: b[769], Management: b[770], PKey: le.Uint16(b[776:]),
 	}, nil
 }
@@ -259,7 +316,7 @@ type DiscoveryHead struct {
 
 // Append appends the 1,024 bytes of the start.
 func (h DiscoveryHead) Append(b []byte) []byte {
-	b, p := grow(b, DiscoveryHeadLen)
+	b, p := format.Grow(b, DiscoveryHeadLen)
 	le.PutUint64(p, h.Generation)
 	le.PutUint64(p[8:], h.Entries)
 	return b
@@ -267,12 +324,12 @@ func (h DiscoveryHead) Append(b []byte) []byte {
 
 // ParseDiscoveryHead parses the start of the discovery log page.
 func ParseDiscoveryHead(b []byte) (DiscoveryHead, error) {
-	if err := needs(b, 18, "discovery log page"); err != nil {
+	if err := format.Needs(b, 18, "discovery log page"); err != nil {
 		return DiscoveryHead{}, err
 	}
 	h := DiscoveryHead{le.Uint64(b), le.Uint64(b[8:])}
-	if format := le.Uint16(b[16:]); format != 0 {
-		return h, &FormatError{"discovery log page", "record format", 0, uint64(format)}
+	if f := le.Uint16(b[16:]); f != 0 {
+		return h, format.Wrong("discovery log page", "record format", 0, uint64(f))
 	}
 	return h, nil
 }

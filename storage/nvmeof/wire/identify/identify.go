@@ -1,7 +1,31 @@
-package wire
+// Package identify has the structures that the command identify returns.
+package identify
 
-// IdentifyLen is the length of each structure that identify returns, in bytes.
-const IdentifyLen = 4096
+import (
+	"encoding/binary"
+
+	"softrdma/storage/nvmeof/wire/format"
+)
+
+var le = binary.LittleEndian
+
+// Len is the length of each structure that identify returns, in bytes.
+const Len = 4096
+
+// A CNS says which structure identify returns.
+type CNS uint8
+
+// The structures.
+const (
+	CNSNamespace            CNS = 0x00
+	CNSController           CNS = 0x01
+	CNSActiveNamespaces     CNS = 0x02
+	CNSDescriptors          CNS = 0x03
+	CNSCommandSetNamespace  CNS = 0x05
+	CNSCommandSetController CNS = 0x06
+	CNSCommandSetActive     CNS = 0x07
+	CNSIndependent          CNS = 0x08
+)
 
 // A ControllerType says what a controller is for.
 type ControllerType uint8
@@ -12,9 +36,9 @@ const (
 	ControllerDiscovery ControllerType = 2
 )
 
-// IdentifyController is the structure of CNS 01h (base 2.0, figure 275), as far as controllers over
+// Controller is the structure of CNS 01h (base 2.0, figure 275), as far as controllers over
 // fabrics without power states use it.
-type IdentifyController struct {
+type Controller struct {
 	Serial, Model, Firmware string
 	MultiPath               uint8 // CMIC: bit 0 several ports, bit 1 several controllers, bit 3 ANA
 	MaxTransfer             uint8 // MDTS: power of two of 4 KiB pages; 0: no limit
@@ -29,7 +53,7 @@ type IdentifyController struct {
 	KeepAliveGranularity    uint16
 	ANATransition           uint8 // ANATT, seconds
 	ANACapabilities         uint8
-	ANAGroupMax, ANAGroups  uint32
+	ANAGroups               uint32 // ANAGRPMAX, NANAGRPID
 	MaxCommands             uint16
 	Namespaces, MaxActive   uint32 // NN, MNAN
 	Commands                uint16 // ONCS: optional commands
@@ -43,7 +67,7 @@ type IdentifyController struct {
 	FabricsCommands         uint16 // OFCS: bit 0 disconnect
 }
 
-// Bits of fields of IdentifyController.
+// Bits of fields of Controller.
 const (
 	MultiPathPorts           = 1 << 0
 	MultiPathControllers     = 1 << 1
@@ -61,11 +85,11 @@ const (
 )
 
 // Append appends the 4,096 bytes of the structure.
-func (c *IdentifyController) Append(b []byte) []byte {
-	b, p := grow(b, IdentifyLen)
-	pad(p[4:24], c.Serial)
-	pad(p[24:64], c.Model)
-	pad(p[64:72], c.Firmware)
+func (c *Controller) Append(b []byte) []byte {
+	b, p := format.Grow(b, Len)
+	format.Pad(p[4:24], c.Serial)
+	format.Pad(p[24:64], c.Model)
+	format.Pad(p[64:72], c.Firmware)
 	p[76], p[77] = c.MultiPath, c.MaxTransfer
 	le.PutUint16(p[78:], c.Controller)
 	le.PutUint32(p[80:], c.Version)
@@ -76,7 +100,7 @@ func (c *IdentifyController) Append(b []byte) []byte {
 	p[260] = 1<<1 | 1 // FRMW: one firmware slot, read only
 	le.PutUint16(p[320:], c.KeepAliveGranularity)
 	p[342], p[343] = c.ANATransition, c.ANACapabilities
-	le.PutUint32(p[344:], c.ANAGroupMax)
+	le.PutUint32(p[344:], c.ANAGroups)
 	le.PutUint32(p[348:], c.ANAGroups)
 	p[512], p[513] = 6<<4|6, 4<<4|4 // SQES, CQES: entries of 64 and 16 bytes
 	le.PutUint16(p[514:], c.MaxCommands)
@@ -94,27 +118,27 @@ func (c *IdentifyController) Append(b []byte) []byte {
 	return b
 }
 
-// ParseIdentifyController parses the structure of CNS 01h.
-func ParseIdentifyController(b []byte) (IdentifyController, error) {
-	if err := needs(b, IdentifyLen, "identify controller"); err != nil {
-		return IdentifyController{}, err
+// ParseController parses the structure of CNS 01h.
+func ParseController(b []byte) (Controller, error) {
+	if err := format.Needs(b, Len, "identify controller"); err != nil {
+		return Controller{}, err
 	}
-	return IdentifyController{
-		Serial: padded(b[4:24]), Model: padded(b[24:64]), Firmware: padded(b[64:72]),
+	return Controller{
+		Serial: format.Padded(b[4:24]), Model: format.Padded(b[24:64]), Firmware: format.Padded(b[64:72]),
 		MultiPath: b[76], MaxTransfer: b[77], Controller: le.Uint16(b[78:]), Version: le.Uint32(b[80:]),
 		Events: le.Uint32(b[92:]), Attributes: le.Uint32(b[96:]), Type: ControllerType(b[111]),
 		AbortLimit: b[258], EventLimit: b[259], LogAttributes: b[261], ErrorEntries: b[262],
 		KeepAliveGranularity: le.Uint16(b[320:]), ANATransition: b[342], ANACapabilities: b[343],
-		ANAGroupMax: le.Uint32(b[344:]), ANAGroups: le.Uint32(b[348:]),
+		ANAGroups:   le.Uint32(b[348:]),
 		MaxCommands: le.Uint16(b[514:]), Namespaces: le.Uint32(b[516:]), Commands: le.Uint16(b[520:]), VolatileCache: b[525],
-		SGLs: le.Uint32(b[536:]), MaxActive: le.Uint32(b[540:]), Subsystem: text(b[768:1024]),
+		SGLs: le.Uint32(b[536:]), MaxActive: le.Uint32(b[540:]), Subsystem: format.Text(b[768:1024]),
 		CommandCapsule: le.Uint32(b[1792:]), ResponseCapsule: le.Uint32(b[1796:]), CapsuleOffset: le.Uint16(b[1800:]),
 		MaxDescriptors: b[1803], FabricsCommands: le.Uint16(b[1804:]),
 	}, nil
 }
 
-// IdentifyNamespace is the structure of CNS 00h with one format of blocks, without metadata.
-type IdentifyNamespace struct {
+// Namespace is the structure of CNS 00h with one format of blocks, without metadata.
+type Namespace struct {
 	Blocks     uint64
 	Capacity   uint64 // blocks that can be allocated
 	Used       uint64 // blocks
@@ -128,13 +152,13 @@ type IdentifyNamespace struct {
 	BlockShift uint8 // blocks have 2^BlockShift bytes
 }
 
-// DeallocatedZeroes, in IdentifyNamespace.Deallocate, says that deallocated blocks read as zeros, and
+// DeallocatedZeroes, in Namespace.Deallocate, says that deallocated blocks read as zeros, and
 // that write zeroes may deallocate.
 const DeallocatedZeroes = 1<<3 | 1
 
 // Append appends the 4,096 bytes of the structure.
-func (n *IdentifyNamespace) Append(b []byte) []byte {
-	b, p := grow(b, IdentifyLen)
+func (n *Namespace) Append(b []byte) []byte {
+	b, p := format.Grow(b, Len)
 	le.PutUint64(p, n.Blocks)
 	le.PutUint64(p[8:], n.Capacity)
 	le.PutUint64(p[16:], n.Used)
@@ -147,27 +171,27 @@ func (n *IdentifyNamespace) Append(b []byte) []byte {
 	return b
 }
 
-// ParseIdentifyNamespace parses the structure of CNS 00h. Of the formats it reads the one in use.
-func ParseIdentifyNamespace(b []byte) (IdentifyNamespace, error) {
-	if err := needs(b, IdentifyLen, "identify namespace"); err != nil {
-		return IdentifyNamespace{}, err
+// ParseNamespace parses the structure of CNS 00h. Of the formats it reads the one in use.
+func ParseNamespace(b []byte) (Namespace, error) {
+	if err := format.Needs(b, Len, "identify namespace"); err != nil {
+		return Namespace{}, err
 	}
-	n := IdentifyNamespace{
+	n := Namespace{
 		Blocks: le.Uint64(b), Capacity: le.Uint64(b[8:]), Used: le.Uint64(b[16:]),
 		Features: b[24], Sharing: b[30], Deallocate: b[33], ANAGroup: le.Uint32(b[92:]), Attributes: b[99],
 		NGUID: [16]byte(b[104:120]), EUI64: [8]byte(b[120:128]),
 	}
-	format := b[26]&0xf | b[26]>>1&0x30
-	n.BlockShift = b[128+4*int(format)+2]
+	inUse := b[26]&0xf | b[26]>>1&0x30
+	n.BlockShift = b[128+4*int(inUse)+2]
 	if n.Blocks > 0 && (n.BlockShift < 9 || n.BlockShift > 31) {
-		return n, &FormatError{"identify namespace", "block size as a power of two", 9, uint64(n.BlockShift)}
+		return n, format.Wrong("identify namespace", "block size as a power of two", 9, uint64(n.BlockShift))
 	}
 	return n, nil
 }
 
 // AppendIndependent appends the structure of CNS 08h, which does not depend on the command set.
-func (n *IdentifyNamespace) AppendIndependent(b []byte) []byte {
-	b, p := grow(b, IdentifyLen)
+func (n *Namespace) AppendIndependent(b []byte) []byte {
+	b, p := format.Grow(b, Len)
 	p[0], p[1] = n.Features, n.Sharing
 	le.PutUint32(p[4:], n.ANAGroup)
 	p[8], p[14] = n.Attributes, 1 // NSTAT: ready
@@ -176,7 +200,7 @@ func (n *IdentifyNamespace) AppendIndependent(b []byte) []byte {
 
 // AppendNamespaces appends the list of CNS 02h: at most 1,024 identifiers above one, in order.
 func AppendNamespaces(b []byte, ids []uint32, above uint32) []byte {
-	b, p := grow(b, IdentifyLen)
+	b, p := format.Grow(b, Len)
 	for _, id := range ids {
 		if id > above && len(p) > 0 {
 			le.PutUint32(p, id)
@@ -216,7 +240,7 @@ const (
 
 // Append appends the list, 4,096 bytes. Identifiers that are zero are left out.
 func (d *Descriptors) Append(b []byte) []byte {
-	b, p := grow(b, IdentifyLen)
+	b, p := format.Grow(b, Len)
 	put := func(kind byte, id []byte) {
 		p[0], p[1] = kind, byte(len(id))
 		copy(p[4:], id)
@@ -239,7 +263,7 @@ func (d *Descriptors) Append(b []byte) []byte {
 func ParseDescriptors(b []byte) (d Descriptors, err error) {
 	for len(b) >= 4 && b[1] != 0 {
 		kind, n := b[0], int(b[1])
-		if err := needs(b, 4+n, "namespace descriptor"); err != nil {
+		if err := format.Needs(b, 4+n, "namespace descriptor"); err != nil {
 			return d, err
 		}
 		id := b[4 : 4+n]

@@ -1,4 +1,15 @@
-package wire
+// Package fabrics has what connects a host to a controller over the RDMA transport: the private data of
+// connections, the connect command, and the controller's properties.
+package fabrics
+
+import (
+	"encoding/binary"
+
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/format"
+)
+
+var le = binary.LittleEndian
 
 // A Connect has the fields of the connect command (base 2.0, 6.3).
 type Connect struct {
@@ -12,15 +23,15 @@ type Connect struct {
 // ConnectNoFlowControl is the bit of Connect.Attributes by which a host disables flow control.
 const ConnectNoFlowControl = 1 << 2
 
-// Connect returns the fields of a connect command.
-func (c *Command) Connect() Connect {
+// ConnectOf returns the fields of a connect command.
+func ConnectOf(c *capsule.Command) Connect {
 	return Connect{uint16(c.CDW10), uint16(c.CDW10 >> 16), uint16(c.CDW11), uint8(c.CDW11 >> 16), c.CDW12}
 }
 
 // Command returns the connect command without its data pointer.
-func (k Connect) Command() Command {
-	return Command{
-		Opcode: OpFabrics, Flags: FlagSGL, NSID: uint32(FabricsConnect),
+func (k Connect) Command() capsule.Command {
+	return capsule.Command{
+		Opcode: capsule.OpFabrics, Flags: capsule.FlagSGL, NSID: uint32(capsule.FabricsConnect),
 		CDW10: uint32(k.Format) | uint32(k.Queue)<<16, CDW11: uint32(k.QueueSize) | uint32(k.Attributes)<<16, CDW12: k.KeepAlive,
 	}
 }
@@ -52,14 +63,14 @@ type ConnectData struct {
 
 // ParseConnectData parses the 1,024 bytes of connect data.
 func ParseConnectData(b []byte) (ConnectData, error) {
-	if err := needs(b, ConnectDataLen, "connect data"); err != nil {
+	if err := format.Needs(b, ConnectDataLen, "connect data"); err != nil {
 		return ConnectData{}, err
 	}
-	d := ConnectData{Controller: le.Uint16(b[16:]), Subsystem: text(b[256:512]), Host: text(b[512:768])}
+	d := ConnectData{Controller: le.Uint16(b[16:]), Subsystem: format.Text(b[256:512]), Host: format.Text(b[512:768])}
 	copy(d.HostID[:], b)
 	for _, n := range []struct{ field, value string }{{"subsystem name length", d.Subsystem}, {"host name length", d.Host}} {
 		if len(n.value) > MaxNQN {
-			return d, &FormatError{"connect data", n.field, MaxNQN, uint64(len(n.value))}
+			return d, format.Wrong("connect data", n.field, MaxNQN, uint64(len(n.value)))
 		}
 	}
 	return d, nil
@@ -67,7 +78,7 @@ func ParseConnectData(b []byte) (ConnectData, error) {
 
 // Append appends the 1,024 bytes of connect data. Longer names are cut.
 func (d *ConnectData) Append(b []byte) []byte {
-	b, p := grow(b, ConnectDataLen)
+	b, p := format.Grow(b, ConnectDataLen)
 	copy(p, d.HostID[:])
 	le.PutUint16(p[16:], d.Controller)
 	copy(p[256:511], d.Subsystem)
@@ -103,19 +114,19 @@ type PropertyAccess struct {
 	Value    uint64 // to set
 }
 
-// Property returns the fields of a property command.
-func (c *Command) Property() PropertyAccess {
+// PropertyOf returns the fields of a property command.
+func PropertyOf(c *capsule.Command) PropertyAccess {
 	return PropertyAccess{Property(c.CDW11), c.CDW10&7 == 1, uint64(c.CDW13)<<32 | uint64(c.CDW12)}
 }
 
 // Command returns a property command.
-func (a PropertyAccess) Command(set bool) Command {
-	c := Command{Opcode: OpFabrics, Flags: FlagSGL, NSID: uint32(FabricsPropertyGet), CDW11: uint32(a.Property)}
+func (a PropertyAccess) Command(set bool) capsule.Command {
+	c := capsule.Command{Opcode: capsule.OpFabrics, Flags: capsule.FlagSGL, NSID: uint32(capsule.FabricsPropertyGet), CDW11: uint32(a.Property)}
 	if a.Wide {
 		c.CDW10 = 1
 	}
 	if set {
-		c.NSID, c.CDW12, c.CDW13 = uint32(FabricsPropertySet), uint32(a.Value), uint32(a.Value>>32)
+		c.NSID, c.CDW12, c.CDW13 = uint32(capsule.FabricsPropertySet), uint32(a.Value), uint32(a.Value>>32)
 	}
 	return c
 }

@@ -1,4 +1,5 @@
-package wire
+// Package status has the statuses of NVMe's commands, with the names of Linux.
+package status
 
 import (
 	"fmt"
@@ -33,7 +34,7 @@ const (
 	SGLDataLength       Status = 0x00f
 	SGLMetadata         Status = 0x010
 	SGLType             Status = 0x011
-	SGLOffsetStatus     Status = 0x016
+	SGLOffset           Status = 0x016
 	HostIDInconsistent  Status = 0x018
 	KeepAliveExpired    Status = 0x019
 	KeepAliveInvalid    Status = 0x01a
@@ -96,7 +97,7 @@ var statusNames = map[Status]statusName{
 	SGLDataLength:          {"NVME_SC_SGL_INVALID_DATA", "the descriptor's length differs from the command's data"},
 	SGLMetadata:            {"NVME_SC_SGL_INVALID_METADATA", "the metadata descriptor's length is invalid"},
 	SGLType:                {"NVME_SC_SGL_INVALID_TYPE", "the controller does not support the type of the descriptor"},
-	SGLOffsetStatus:        {"NVME_SC_SGL_INVALID_OFFSET", "the descriptor's offset lies outside of the capsule's data"},
+	SGLOffset:              {"NVME_SC_SGL_INVALID_OFFSET", "the descriptor's offset lies outside of the capsule's data"},
 	HostIDInconsistent:     {"NVME_SC_HOST_ID_INCONSIST", "the host identifier differs from that of the host's other controllers"},
 	KeepAliveExpired:       {"NVME_SC_KA_TIMEOUT_EXPIRED", "the keep-alive timer has expired"},
 	KeepAliveInvalid:       {"NVME_SC_KA_TIMEOUT_INVALID", "the keep-alive timeout is invalid"},
@@ -132,8 +133,8 @@ var statusNames = map[Status]statusName{
 	HostAborted:            {"NVME_SC_HOST_ABORTED_CMD", "the host has aborted the command"},
 }
 
-// Statuses returns all statuses that have a name, in the order of their numbers.
-func Statuses() (all []Status) {
+// All returns all statuses that have a name, in the order of their numbers.
+func All() (all []Status) {
 	for s := range statusNames {
 		all = append(all, s)
 	}
@@ -160,14 +161,14 @@ func (s Status) Text() string {
 	return "an unknown status"
 }
 
-// A StatusError is a command that has failed. A backend may return one to choose the status.
-type StatusError struct {
+// An Error is a command that has failed. A backend may return one to choose the status.
+type Error struct {
 	Status Status
 	Result uint64 // of the completion
 }
 
 // Error returns name, number and meaning.
-func (e *StatusError) Error() string {
+func (e *Error) Error() string {
 	retry := ""
 	if e.Status&DoNotRetry != 0 {
 		retry = ", do not retry"
@@ -176,10 +177,10 @@ func (e *StatusError) Error() string {
 }
 
 // Reason returns the name of the status.
-func (e *StatusError) Reason() string { return e.Status.String() }
+func (e *Error) Reason() string { return e.Status.String() }
 
 // Expected returns 0.
-func (e *StatusError) Expected() uint64 { return 0 }
+func (e *Error) Expected() uint64 { return 0 }
 
 // Found returns the number of the status.
-func (e *StatusError) Found() uint64 { return uint64(e.Status.Code()) }
+func (e *Error) Found() uint64 { return uint64(e.Status.Code()) }

@@ -1,6 +1,8 @@
-package wire
+package capsule
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // An SGLKind is the type and subtype of a descriptor in one byte (base 2.0, figure "SGL Descriptor
 // Type"; RDMA transport 1.0, 2.2).

@@ -1,4 +1,15 @@
-package wire
+// Package capsule has the entries that hosts and controllers exchange: commands of 64 bytes with the
+// descriptor of their data, completions of 16 bytes, and the opcodes.
+package capsule
+
+import (
+	"encoding/binary"
+
+	"softrdma/storage/nvmeof/wire/format"
+	"softrdma/storage/nvmeof/wire/status"
+)
+
+var le = binary.LittleEndian
 
 // Lengths in bytes.
 const (
@@ -30,7 +41,7 @@ const FlagFused = 3
 
 // ParseCommand parses the entry at the start of a capsule.
 func ParseCommand(b []byte) (Command, error) {
-	if err := needs(b, CommandLen, "command capsule"); err != nil {
+	if err := format.Needs(b, CommandLen, "command capsule"); err != nil {
 		return Command{}, err
 	}
 	return Command{
@@ -42,7 +53,7 @@ func ParseCommand(b []byte) (Command, error) {
 
 // Append appends the 64 bytes of the entry.
 func (c *Command) Append(b []byte) []byte {
-	b, p := grow(b, CommandLen)
+	b, p := format.Grow(b, CommandLen)
 	p[0], p[1] = byte(c.Opcode), c.Flags
 	le.PutUint16(p[2:], c.ID)
 	le.PutUint32(p[4:], c.NSID)
@@ -94,7 +105,7 @@ type Completion struct {
 	SQHead uint16
 	Queue  uint16
 	ID     uint16 // of the command
-	Status Status
+	Status status.Status
 }
 
 // NoFlowControl is Completion.SQHead of a queue whose host has disabled flow control.
@@ -102,10 +113,10 @@ const NoFlowControl = 0xffff
 
 // ParseCompletion parses the entry at the start of a response capsule.
 func ParseCompletion(b []byte) (Completion, error) {
-	if err := needs(b, CompletionLen, "completion"); err != nil {
+	if err := format.Needs(b, CompletionLen, "completion"); err != nil {
 		return Completion{}, err
 	}
-	return Completion{le.Uint64(b), le.Uint16(b[8:]), le.Uint16(b[10:]), le.Uint16(b[12:]), Status(le.Uint16(b[14:]) >> 1)}, nil
+	return Completion{le.Uint64(b), le.Uint16(b[8:]), le.Uint16(b[10:]), le.Uint16(b[12:]), status.Status(le.Uint16(b[14:]) >> 1)}, nil
 }
 
 // Put writes the entry to the first 16 bytes of b.
@@ -135,7 +146,7 @@ const DSMDeallocate = 1 << 2
 
 // ParseRange parses the range at the start of b.
 func ParseRange(b []byte) (Range, error) {
-	if err := needs(b, RangeLen, "dataset management range"); err != nil {
+	if err := format.Needs(b, RangeLen, "dataset management range"); err != nil {
 		return Range{}, err
 	}
 	return Range{le.Uint32(b), le.Uint32(b[4:]), le.Uint64(b[8:])}, nil
@@ -143,7 +154,7 @@ func ParseRange(b []byte) (Range, error) {
 
 // Append appends the 16 bytes of the range.
 func (r Range) Append(b []byte) []byte {
-	b, p := grow(b, RangeLen)
+	b, p := format.Grow(b, RangeLen)
 	le.PutUint32(p, r.Attributes)
 	le.PutUint32(p[4:], r.Blocks)
 	le.PutUint64(p[8:], r.LBA)

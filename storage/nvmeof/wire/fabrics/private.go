@@ -1,6 +1,10 @@
-package wire
+package fabrics
 
-import "fmt"
+import (
+	"fmt"
+
+	"softrdma/storage/nvmeof/wire/format"
+)
 
 // Port is the IP port of NVMe over RDMA.
 const Port = 4420
@@ -24,19 +28,19 @@ type Request struct {
 
 // ParseRequest parses private data, which may be padded.
 func ParseRequest(b []byte) (Request, error) {
-	if err := needs(b, RequestLen, "connection request"); err != nil {
+	if err := format.Needs(b, RequestLen, "connection request"); err != nil {
 		return Request{}, err
 	}
 	r := Request{le.Uint16(b), le.Uint16(b[2:]), le.Uint16(b[4:]), le.Uint16(b[6:]), le.Uint16(b[8:])}
 	if r.Format != 0 {
-		return r, &FormatError{"connection request", "record format", 0, uint64(r.Format)}
+		return r, format.Wrong("connection request", "record format", 0, uint64(r.Format))
 	}
 	return r, nil
 }
 
 // Append appends the 32 bytes of the request.
 func (r Request) Append(b []byte) []byte {
-	b, p := grow(b, RequestLen)
+	b, p := format.Grow(b, RequestLen)
 	le.PutUint16(p, r.Format)
 	le.PutUint16(p[2:], r.Queue)
 	le.PutUint16(p[4:], r.HostReceives)
@@ -53,19 +57,19 @@ type Reply struct {
 
 // ParseReply parses private data, which may be padded.
 func ParseReply(b []byte) (Reply, error) {
-	if err := needs(b, ReplyLen, "connection reply"); err != nil {
+	if err := format.Needs(b, ReplyLen, "connection reply"); err != nil {
 		return Reply{}, err
 	}
 	r := Reply{le.Uint16(b), le.Uint16(b[2:])}
 	if r.Format != 0 {
-		return r, &FormatError{"connection reply", "record format", 0, uint64(r.Format)}
+		return r, format.Wrong("connection reply", "record format", 0, uint64(r.Format))
 	}
 	return r, nil
 }
 
 // Append appends the 32 bytes of the reply.
 func (r Reply) Append(b []byte) []byte {
-	b, p := grow(b, ReplyLen)
+	b, p := format.Grow(b, ReplyLen)
 	le.PutUint16(p, r.Format)
 	le.PutUint16(p[2:], r.Receives)
 	return b
@@ -123,18 +127,18 @@ func (r Reject) Text() string {
 
 // ParseReject parses private data, which may be padded.
 func ParseReject(b []byte) (Reject, error) {
-	if err := needs(b, RejectLen, "rejection"); err != nil {
+	if err := format.Needs(b, RejectLen, "rejection"); err != nil {
 		return 0, err
 	}
-	if format := le.Uint16(b); format != 0 {
-		return 0, &FormatError{"rejection", "record format", 0, uint64(format)}
+	if f := le.Uint16(b); f != 0 {
+		return 0, format.Wrong("rejection", "record format", 0, uint64(f))
 	}
 	return Reject(le.Uint16(b[2:])), nil
 }
 
 // Append appends the 4 bytes of the rejection.
 func (r Reject) Append(b []byte) []byte {
-	b, p := grow(b, RejectLen)
+	b, p := format.Grow(b, RejectLen)
 	le.PutUint16(p[2:], uint16(r))
 	return b
 }
