@@ -4,6 +4,7 @@ package suites
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -36,9 +37,12 @@ func nvmeServe(t *testing.T, l *lab.Lab, n network, file string) *peers.Program 
 // guestScript runs a script in a guest, which must succeed. Each NAME=VALUE is a variable of it.
 func guestScript(t *testing.T, g *lab.Guest, script string, variables ...string) string {
 	t.Helper()
-	r, err := g.Run(within(t, nvmeLimit), "sh", "-c", "set -e; "+strings.Join(variables, "; ")+"\n"+script)
+	// Not the test's own context, which has ended when a cleanup runs.
+	ctx, cancel := context.WithTimeout(context.Background(), nvmeLimit)
+	defer cancel()
+	r, err := g.Run(ctx, "sh", "-c", "set -e; "+strings.Join(variables, "; ")+"\n"+script)
 	if err != nil {
-		dmesg, _ := g.Run(within(t, time.Minute), "sh", "-c", "dmesg | tail -20")
+		dmesg, _ := g.Run(ctx, "sh", "-c", "dmesg | tail -20")
 		t.Fatalf("%v\n%s\nthe guest's kernel:\n%s", err, r.Stdout+r.Stderr, dmesg.Stdout)
 	}
 	return r.Stdout
