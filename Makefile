@@ -214,17 +214,28 @@ containers: preload build ## CDI devices in containers of Debian 12 and 13, by p
 	$(GO) test -tags interop -count=1 -v -timeout 40m ./interop/containers -args -containers -command bin/softrdma
 
 .PHONY: programs
-programs: hosts preload build ## Debian's programs under softrdma exec, and the table of docs/tested-against.md (wants them and a C compiler)
+programs: hosts faultprograms preload build ## Debian's programs under softrdma exec, and the table of docs/tested-against.md (wants them and a C compiler)
 	$(GO) test -tags interop -count=1 -run 'Program|Exec|OpenSM' ./internal/uverbs ./cmd/softrdma/...
 	$(GO) run -tags interop ./interop/suites/programs -engine daemon
 	$(GO) run -tags interop ./interop/suites/programs -engine program -write docs/tested-against.md
+
+# What runs under each kind of fault and under scenarios.
+.PHONY: faultprograms
+faultprograms:
+	@packaging/need.sh ib_write_bw perftest || [ $$? = 1 ]
+	@packaging/need.sh rping rdmacm-utils || [ $$? = 1 ]
+	@packaging/need.sh ucx_perftest ucx-utils || [ $$? = 1 ]
+	@packaging/need.sh mpirun.openmpi openmpi-bin || [ $$? = 1 ]
+	@packaging/need.sh '/usr/lib/*/openmpi/include/mpi.h' libopenmpi-dev || [ $$? = 1 ]
+	@packaging/need.sh fio fio || [ $$? = 1 ]
+	@packaging/need.sh tshark tshark || [ $$? = 1 ]
+	@packaging/need.sh /usr/share/doc/rdma-core/tests/run_tests.py "rdma-core python3-pyverbs" || [ $$? = 1 ]
 
 # PROGRAM is one of faults/scenarios/programs/run.sh. The namespace keeps other traffic of the loopback out.
 PROGRAM ?= rping
 FAULTS_TIMEOUT ?= 60s
 .PHONY: faulttable
-faulttable: preload build ## PROGRAM (rping) under each scenario of faults, as in docs/faults.md (root, Debian's programs)
-	@packaging/need.sh rping rdmacm-utils; packaging/need.sh '/usr/lib/*/openmpi/include/mpi.h' libopenmpi-dev || [ $$? = 1 ]
+faulttable: faultprograms preload build ## PROGRAM (rping) under each scenario of faults, as in docs/faults.md (root, Debian's programs)
 	@! command -v mpicc.openmpi >/dev/null || mpicc.openmpi -O2 -o $(BIN)/exchange interop/suites/programs/testdata/exchange.c
 	EXCHANGE=$(CURDIR)/$(BIN)/exchange unshare -n sh -c 'ip link set lo up && exec "$$@"' sh \
 		$(BIN)/softrdma fault run -d 127.0.0.1 --all --timeout $(FAULTS_TIMEOUT) -- faults/scenarios/programs/run.sh $(PROGRAM) 127.0.0.1

@@ -21,6 +21,7 @@ import (
 //	flushed: ... (5/0xf9)                                                rpcrdma
 //	cma event RDMA_CM_EVENT_REJECTED, error 28                           rping
 //	Connect rejected: status 8 (invalid service ID).                     nvme
+//	Unexpected CM event bl blka 8                                        perftest
 //	failed, ret = -19                                                    many
 const numeral = `[ :=(]{1,3}(0x[0-9a-f]+|[0-9]+)\b`
 
@@ -47,6 +48,9 @@ var numbersInLines = []struct {
 	{compiled(`(?i)\b(?:status|with error|error|err)` + numeral), statusOrRejection},
 	{compiled(`(?i)[a-z] \(([0-9]+)(?:/0x[0-9a-f]+)?\)`), statusOrRejection},
 	{compiled(`(?i)[a-z] \([0-9]+/(0x[0-9a-f]+)\)`), vendor},
+	{compiled(`CM event(?: bl blka)?` + numeral), func(_ string, n uint64) []Entry {
+		return keep(numbers(), func(e *Entry) bool { return e.Kind == CMEvent && uint64(e.Number) == n })
+	}},
 	{compiled(`(?i)\berrno` + numeral), systemError},
 	{compiled(`(?:^|[ =:(,])-([0-9]+)\b`), systemError},
 }
@@ -72,7 +76,7 @@ var statusPhrases = []struct {
 }
 
 // failing matches lines that speak of a failure.
-var failing = compiled(`(?i)fail|err|couldn|can't|cannot|unable|reject|abort|timed? ?out|\bstatus|\bret\b|flush|exceed|syndrom|\bsynd\b|\bvend`)
+var failing = compiled(`(?i)fail|err|couldn|can't|cannot|unable|reject|abort|unexpected|timed? ?out|\bstatus|\bret\b|flush|exceed|syndrom|\bsynd\b|\bvend`)
 
 // perLine bounds what is looked up of a line.
 const perLine = 16

@@ -26,7 +26,7 @@ const (
 )
 
 // about matches lines that may be about RDMA. Other lines are not looked at: their numbers mean something else.
-var about = compiled(`(?i)rdma|ibv_|infiniband|verbs|openfabrics|openib|libfabric|fi_getinfo|\bmlx[45]|rxe|siw|\bib[ _:]|net/ib|ucx|\buct_|wr_id|wrid|syndrom|vend(or)?[ _]?err|\bsynd\b|\bcqe?\b|\bqpn?\b|\bwc\b|\bmr\b|\bgid\b|nvme|iser|\bsrp|retry count|\bnak\b|memlock|locked memory|couldn't|work queue error`)
+var about = compiled(`(?i)rdma|\bcm event|ibv_|infiniband|verbs|openfabrics|openib|libfabric|fi_getinfo|\bmlx[45]|rxe|siw|\bib[ _:]|net/ib|ucx|\buct_|wr_id|wrid|syndrom|vend(or)?[ _]?err|\bsynd\b|\bcqe?\b|\bqpn?\b|\bwc\b|\bmr\b|\bgid\b|nvme|iser|\bsrp|retry count|\bnak\b|memlock|locked memory|couldn't|work queue error`)
 
 // Log reads a log, a line at a time, and returns what its lines say about failures of RDMA, in the order of their first
 // lines. It reads on after findingsMax findings, but counts only those. lines is the number of lines.

@@ -11,27 +11,50 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"softrdma/cmd/softrdma/internal/clitest"
 )
 
-// A victim is a program of others with a server and a client, which move some hundred messages of a few kilobytes.
-type victim struct{ name, server, client string }
+// A victim is a program of others with a server and a client, or one of several ranks, which move some hundred messages
+// of a few kilobytes.
+type victim struct {
+	name, server, client string
 
-// victims are the programs. $A is the address and $P a free port. Timeouts are short.
+	manager bool // it connects by librdmacm, perftest with -R
+}
+
+// victims are the programs. $A is the address, $P a free port, and $E the program of ranks. Timeouts are short.
 var victims = []victim{
-	{"ib_write_bw", "ib_write_bw -F -p $P -n 300 -s 8192 -u 12", "ib_write_bw -F -p $P -n 300 -s 8192 -u 12 $A"},
-	{"rping", "rping -s -a $A -p $P -C 300 -S 4000 -V", "rping -c -a $A -p $P -C 300 -S 4000 -V"},
-	{"ucx_perftest", "ucx_perftest -p $P", "ucx_perftest $A -p $P -t tag_bw -s 8192 -n 300 -w 10"},
+	{"ib_write_bw", "ib_write_bw $R -F -p $P -n 300 -s 8192 -u 12", "ib_write_bw $R -F -p $P -n 300 -s 8192 -u 12 $A", true},
+	{"rping", "rping -s -a $A -p $P -C 300 -S 4000 -V", "rping -c -a $A -p $P -C 300 -S 4000 -V", true},
+	{"ucx_perftest", "ucx_perftest -p $P", "ucx_perftest $A -p $P -t tag_bw -s 8192 -n 300 -w 10", false},
+	{"openmpi", "true", "mpirun.openmpi --oversubscribe -np 2 --mca pml ucx --mca osc ucx $E 1", false},
+	{"fio", "fio --thread --name=server --ioengine=rdma --port=$P --filename=rdma --rw=read --bs=8k --size=2400k --iodepth=64",
+		"fio --thread --name=client --ioengine=rdma --hostname=$A --port=$P --rw=write --bs=8k --size=2400k --iodepth=8 --verb=write", true},
+}
+
+// needVictims skips the test where a program is missing. It returns the path of the program of ranks, which verifies
+// what it receives.
+func needVictims(t *testing.T) (exchange string) {
+	t.Helper()
+	clitest.NeedPrograms(t, "ib_write_bw", "rping", "ucx_perftest", "mpirun.openmpi", "mpicc.openmpi", "fio", "tshark")
+	exchange = filepath.Join(t.TempDir(), "exchange")
+	const source = "../../../../interop/suites/programs/testdata/exchange.c"
+	if out, err := exec.Command("mpicc.openmpi", "-O1", "-o", exchange, source).CombinedOutput(); err != nil {
+		t.Fatalf("mpicc.openmpi: %v: %s", err, out)
+	}
+	return exchange
 }
 
 // both is a script that runs a victim. Its exit code is that of the end that has failed. A server that waits for a client
-// that has gone is ended.
+// that has gone is ended, and so is a client of fio, which waits without end after a failed completion.
 const both = `export UCX_TLS=rc_v,ud_v,self UCX_WARN_UNUSED_ENV_VARS=n UCX_RC_TIMEOUT=100ms UCX_RC_RETRY_COUNT=5
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 sh -c "exec %s" & server=$!
 sleep 2
-timeout 40 %s
+timeout -k 1 20 %s
 status=$?
 i=0
 while kill -0 $server 2>/dev/null && [ $i -lt 50 ]; do
@@ -44,30 +67,39 @@ other=$?
 [ $status != 0 ] || [ $other = 137 ] || status=$other
 exit $status`
 
-// run runs the victim under rules of one YAML file. It returns how it has ended, and the comments of faults that tshark
-// finds in the capture, sorted.
-func (v *victim) run(t *testing.T, rules string) (o *outcome, comments []string) {
+// run runs the victim under rules of one YAML file. It returns how it has ended, the comments of faults that tshark
+// finds in the capture, sorted, and the capture.
+func (v *victim) run(t *testing.T, exchange, rules string, options ...string) (o *outcome, comments []string, packets string) {
 	t.Helper()
 	dir, addr := t.TempDir(), clitest.LoopbackDevice(t)
-	file, packets := filepath.Join(dir, "faults.yaml"), filepath.Join(dir, "x.pcapng")
+	file := filepath.Join(dir, "faults.yaml")
+	packets = filepath.Join(dir, "x.pcapng")
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	script := strings.NewReplacer("$A", addr, "$P", clitest.FreePort(t)).Replace(fmt.Sprintf(both, v.server, v.client))
+	script := strings.NewReplacer("$A", addr, "$P", clitest.FreePort(t), "$E", exchange, "$R", strings.Join(options, " ")).
+		Replace(fmt.Sprintf(both, v.server, v.client))
 	p := clitest.Start(t, "exec", "-v", "-d", addr, "--pcap", packets, "--faults", file, "--", "sh", "-c", script)
 	o = &outcome{Code: p.ExitCode()}
-	o.output = p.Stdout.String() + "\n" + p.Stderr.String()
-	o.judge(o.Code == 124, differs)
-	if status, _ := o.status(); status != "" { // also of a program that ends in order, or aborts
+	text := p.Stdout.String() + "\n" + p.Stderr.String()
+	o.output = excerpt(strings.NewReader(text), int64(len(text)))
+	o.judge(o.Code == 124 || o.Code == 128+int(syscall.SIGKILL), differs) // timeout's, with -k
+	if status, _ := o.status(); status != "" {                            // also of a program that ends in order, or aborts
 		o.Status = status
 	}
-	out, err := exec.Command("tshark", "-r", packets, "-Y", `frame.comment contains "fault rule"`, "-T", "fields", "-e", "frame.comment").Output()
+	comments = shown.FindAllString(inCapture(t, packets, `frame.comment contains "fault rule"`, "frame.comment"), -1)
+	slices.Sort(comments)
+	return o, comments, packets
+}
+
+// inCapture returns a field of the packets that tshark finds by a filter.
+func inCapture(t *testing.T, packets, filter, field string) string {
+	t.Helper()
+	out, err := exec.Command("tshark", "-r", packets, "-Y", filter, "-T", "fields", "-e", field).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	comments = shown.FindAllString(string(out), -1)
-	slices.Sort(comments)
-	return o, comments
+	return string(out)
 }
 
 // shown matches the comment of a hit.
@@ -82,7 +114,7 @@ const (
 // Each kind of fault is in the capture, where tshark finds it, and ends the programs with the status that the standard
 // asks for.
 func TestProgramShowsEachFault(t *testing.T) {
-	clitest.NeedPrograms(t, "ib_write_bw", "rping", "ucx_perftest", "tshark")
+	exchange := needVictims(t)
 	const ok, retries = "survived", "IBV_WC_RETRY_EXC_ERR"
 	kinds := []struct{ name, rule, want string }{
 		{"drop", "select: {" + data + "}\n    action: drop", retries},
@@ -103,18 +135,36 @@ func TestProgramShowsEachFault(t *testing.T) {
 		{"stall", "select: {direction: received, every: 50}\n    action: stall\n    time: 1ms", ok},
 		{"slow-memory", "select: {" + requests + ", every: 50}\n    action: slow-memory\n    time: 1ms", ok},
 		{"withhold", "select: {every: 2}\n    action: withhold\n    time: 1ms", ok},
+		{"reject", "select: {message: REQ}\n    action: reject\n    reason: 28", "RDMA_CM_EVENT_REJECTED"},
 	}
-	table := "| fault | `" + victims[0].name + "` | `" + victims[1].name + "` | `" + victims[2].name + "` |\n|---|---|---|---|\n"
+	// fio sets the RNR retries of its connections to 0. UCX under Open MPI tries to register again without end.
+	others := map[string]string{"answer: rnr fio": "IBV_WC_RNR_RETRY_EXC_ERR", "fail: ibv_reg_mr openmpi": "hung"}
+	head, line := "| fault |", "|---|"
+	for i := range victims {
+		head, line = head+" `"+victims[i].name+"` |", line+"---|"
+	}
+	table := head + "\n" + line + "\n"
 	for _, k := range kinds {
 		table += "| `" + k.name + "` |"
 		for i := range victims {
-			v := &victims[i]
-			t.Run(k.name+" "+v.name, func(t *testing.T) {
-				o, comments := v.run(t, "rules:\n  - name: one\n    "+k.rule+"\n")
-				found := cmp.Or(o.Status, string(o.Verdict))
+			v, name := &victims[i], k.name+" "+victims[i].name
+			var options []string
+			if k.name == "reject" {
+				if !v.manager {
+					table += " no connection manager |"
+					continue
+				}
+				options = append(options, "-R")
+			}
+			t.Run(name, func(t *testing.T) {
+				o, comments, packets := v.run(t, exchange, "rules:\n  - name: one\n    "+k.rule+"\n", options...)
+				found, want := cmp.Or(o.Status, string(o.Verdict)), cmp.Or(others[name], k.want)
 				// A program that aborts may do so before its capture has the last packet.
-				if found != k.want || len(comments) == 0 && o.Code < 128 {
-					t.Errorf("found %s with %d hits, %d of them in the capture, expected %s: %s\n%s", found, o.Hits, len(comments), k.want, o.Line, o.output)
+				if found != want || len(comments) == 0 && o.Code < 128 {
+					t.Errorf("found %s with %d hits, %d of them in the capture, expected %s: %s\n%s", found, o.Hits, len(comments), want, o.Line, o.output)
+				}
+				if k.name == "reject" && !strings.HasPrefix(inCapture(t, packets, "infiniband.cm.rej.reason", "infiniband.cm.rej.reason"), "0x001c\n") {
+					t.Error("expected a REJ with reason 28 in the capture, found none")
 				}
 				table += " " + strings.TrimPrefix(found, "IBV_WC_") + " |"
 			})
@@ -127,13 +177,13 @@ func TestProgramShowsEachFault(t *testing.T) {
 // The same rules, seed and traffic hit the same matches; another seed hits others. Packets that arrive twice make nothing
 // be sent again.
 func TestProgramTwiceWithOneSeedHasTheSameHits(t *testing.T) {
-	clitest.NeedPrograms(t, "ib_write_bw", "rping", "ucx_perftest", "tshark")
+	exchange := needVictims(t)
 	for i := range victims {
 		v := &victims[i]
 		t.Run(v.name, func(t *testing.T) {
 			var runs [3][]string
 			for i, seed := range []int{7, 7, 8} {
-				o, comments := v.run(t, fmt.Sprintf("seed: %d\nrules:\n  - name: twice\n    select: {%s, probability: 0.1, count: 15}\n    action: duplicate\n", seed, data))
+				o, comments, _ := v.run(t, exchange, fmt.Sprintf("seed: %d\nrules:\n  - name: twice\n    select: {%s, probability: 0.1, count: 15}\n    action: duplicate\n", seed, data))
 				if o.Verdict != survived || len(comments) < 10 {
 					t.Fatalf("%s with %d hits:\n%s", o.Verdict, len(comments), o.output)
 				}

@@ -3,8 +3,10 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -51,8 +53,8 @@ const lastSignal = 64
 const injected = "FAULT_INJECTED"
 
 // differs matches what programs print when the data that they check differs: rping, the pingpong programs of
-// libibverbs with -c, fio, and most others in some words of their own.
-var differs = regexp.MustCompile(`(?i)data mismatch|invalid data in page|verify: bad|verif\w* (failed|error)|data (differs|is wrong|corrupt)|(checksum|memory|payload|content) (mismatch|differs)|corrupted data|brought wrong (data|bytes)`)
+// libibverbs with -c, fio, rdma-core's tests, and most others in some words of their own.
+var differs = regexp.MustCompile(`(?i)data mismatch|invalid data in page|verify: bad|verif\w* (failed|error)|data validation fail|data (differs|is wrong|corrupt)|(checksum|memory|payload|content) (mismatch|differs)|corrupted data|brought wrong (data|bytes)`)
 
 // judge says how a run has ended.
 func (o *outcome) judge(timedOut bool, wrong *regexp.Regexp) {
@@ -81,6 +83,22 @@ func (o *outcome) judge(timedOut bool, wrong *regexp.Regexp) {
 	if o.Line == "" && o.Verdict != survived {
 		o.Line = o.last()
 	}
+}
+
+// endsRead is how much of a program's output is read, from its begin and from its end.
+const endsRead = 256 << 10
+
+// excerpt returns what is read of a program's output, with a line for what is left out. Programs that try again without
+// end write hundreds of megabytes.
+func excerpt(out io.ReaderAt, size int64) string {
+	section := func(from, to int64) string {
+		text, _ := io.ReadAll(io.NewSectionReader(out, from, to-from)) // a part says something, too
+		return string(text)
+	}
+	if size <= 2*endsRead {
+		return section(0, size)
+	}
+	return section(0, endsRead) + fmt.Sprintf("\n%s%d bytes of the output are left out\n", own, size-2*endsRead) + section(size-endsRead, size)
 }
 
 // code returns the exit code of a run, -1 if it has none.
@@ -142,22 +160,40 @@ func (o *outcome) last() (last string) {
 // flushed is the status of requests behind the one that has failed.
 const flushed = "IBV_WC_WR_FLUSH_ERR"
 
+// refusals are the events of the connection manager by which connecting fails.
+var refusals = []string{"RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_UNREACHABLE", "RDMA_CM_EVENT_CONNECT_ERROR"}
+
 // status returns the first status of a completion in the program's output, and its line. That of a flushed
-// request is returned only if there is no other.
+// request is returned only if there is no other, and an event of refusals only if no request has failed.
 func (o *outcome) status() (status, line string) {
+	var said strings.Builder
 	o.find(func(l string) bool {
-		found, err := explain.Lookup(l)
-		if err != nil || len(strings.Fields(l)) < 2 {
-			return false
-		}
-		for _, e := range found {
-			if e.Kind == explain.Status && e.Number != 0 && (status == "" || status == flushed) {
-				status, line = e.Name, l
+		said.WriteString(l + "\n")
+		return false
+	})
+	findings, _, _ := explain.Log(strings.NewReader(said.String())) // reading from memory does not fail
+	rank := 0
+	for _, f := range findings {
+		for _, e := range f.Entries {
+			if r := rankOf(&e); r > rank {
+				rank, status, line = r, e.Name, f.Text
 			}
 		}
-		return status != "" && status != flushed
-	})
+	}
 	return status, line
+}
+
+// rankOf returns how much an entry says about how a program has ended, 0 for nothing.
+func rankOf(e *explain.Entry) int {
+	switch {
+	case e.Kind == explain.Status && e.Name != flushed:
+		return 3
+	case e.Kind == explain.Status:
+		return 2
+	case e.Kind == explain.CMEvent && slices.Contains(refusals, e.Name):
+		return 1
+	}
+	return 0
 }
 
 // what returns the verdict for people.

@@ -1,6 +1,9 @@
 package fault
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // The verdict, the status and the hits of a run come from its exit code and its output.
 func TestOutcomeIsJudgedByCodeAndOutput(t *testing.T) {
@@ -16,8 +19,14 @@ func TestOutcomeIsJudgedByCodeAndOutput(t *testing.T) {
 		{1, false, "Failed status 12: wr_id 0 syndrom 0x81\nsoftrdma: rxe0 FAULT_INJECTED 2\n", failed, "IBV_WC_RETRY_EXC_ERR", 2},
 		{139, false, "", crashed, "segmentation fault", 0},
 		{255, false, "cq completion failed status 10\n", failed, "IBV_WC_REM_ACCESS_ERR", 0},
+		{255, false, "cma event RDMA_CM_EVENT_REJECTED, error 28\nwait for CONNECTED state 4\n", failed, "RDMA_CM_EVENT_REJECTED", 0},
+		{1, false, "Unexpected CM event bl blka 8\n", failed, "RDMA_CM_EVENT_REJECTED", 0},
+		{1, false, "fio: event is RDMA_CM_EVENT_REJECTED instead of RDMA_CM_EVENT_ESTABLISHED\n", failed, "RDMA_CM_EVENT_REJECTED", 0},
+		{1, false, "fio: cq completion status 5(Work Request Flushed Error)\nevent RDMA_CM_EVENT_REJECTED\n", failed, "IBV_WC_WR_FLUSH_ERR", 0},
 		{143, true, "", hung, "", 0},
 		{0, false, "data mismatch!\n", wrongBytes, "", 0},
+		{1, false, "pyverbs.pyverbs_error.PyverbsError: Data validation failure: expected b'c', received b'd'\n", wrongBytes, "", 0},
+		{1, false, "Atomic sender data validation failed: expected 1, received 2\n", wrongBytes, "", 0},
 		{0, false, " 4096  5000  0.028736softrdma: process 7: rxe0 FAULT_INJECTED 5\n", survived, "", 5}, // ib_write_bw's last line has no end
 		{1, false, "rank 1: a broadcast of 8 bytes brought wrong data\n", wrongBytes, "", 0},
 	} {
@@ -25,6 +34,18 @@ func TestOutcomeIsJudgedByCodeAndOutput(t *testing.T) {
 		o.judge(c.timedOut, differs)
 		if o.Verdict != c.want || o.Status != c.status || o.Hits != c.hits {
 			t.Errorf("%q: found %s, %q, %d hits; expected %s, %q, %d", c.output, o.Verdict, o.Status, o.Hits, c.want, c.status, c.hits)
+		}
+	}
+}
+
+// Of a long output the first and the last lines are read.
+func TestOutcomeReadsBothEndsOfALongOutput(t *testing.T) {
+	for _, middle := range []int{0, 10, 5 * endsRead} {
+		first, last := strings.Repeat("first ", endsRead/6), strings.Repeat(" last", endsRead/5)
+		text := first + strings.Repeat("x", middle) + last
+		found := excerpt(strings.NewReader(text), int64(len(text)))
+		if !strings.HasPrefix(found, first) || !strings.HasSuffix(found, last) || len(found) > 2*endsRead+100 {
+			t.Errorf("of %d bytes found %d, expected both ends", len(text), len(found))
 		}
 	}
 }
