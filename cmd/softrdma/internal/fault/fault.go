@@ -34,8 +34,9 @@ const example = `  softrdma fault scenarios
 const runLong = `Runs a program without faults, and then under each SCENARIO, and prints a table of how
 it has ended:
 
-  survived     exit code 0, and how much longer it took
-  failed       another exit code, and the status that its output names
+  survived     exit code 0, and how many times as long as without faults it took
+  failed       another exit code, and the status that its output names, or the event of a
+               connection that was refused
   crashed      ended by a signal
   hung         still there at the timeout; it is ended with its whole process group
   wrong bytes  it has printed that its data differs
@@ -43,9 +44,9 @@ it has ended:
 A SCENARIO is a name of "softrdma fault scenarios" or a file of rules. The program runs
 under softrdma exec, with the same flags for devices, and with standard input empty. A
 program that starts servers and clients, such as a test suite, is best a script. Programs
-that verify their data say so in their output: rping, ibv_rc_pingpong -c and fio are
-known, and --wrong REGEXP is for others. A program that does not verify never shows wrong
-bytes.
+that verify their data say so in their output: rping, ibv_rc_pingpong -c, fio and
+rdma-core's tests are known, and --wrong REGEXP is for others. A program that does not
+verify never shows wrong bytes. Of a long output the first and the last 256 KiB are read.
 
 HITS is how many packets, calls and objects the rules have hit: with 0 the program has
 shown nothing. The same seed, rules and traffic give the same hits.

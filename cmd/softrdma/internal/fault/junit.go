@@ -20,11 +20,16 @@ type (
 		Cases    []testCase `xml:"testcase"`
 	}
 	testCase struct {
-		Name    string  `xml:"name,attr"`
-		Class   string  `xml:"classname,attr"`
-		Time    string  `xml:"time,attr"`
-		Failure *broken `xml:"failure"`
-		Output  string  `xml:"system-out"`
+		Name       string     `xml:"name,attr"`
+		Class      string     `xml:"classname,attr"`
+		Time       string     `xml:"time,attr"`
+		Properties []property `xml:"properties>property"`
+		Failure    *broken    `xml:"failure"`
+		Output     string     `xml:"system-out"`
+	}
+	property struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
 	}
 	broken struct {
 		Message string `xml:"message,attr"`
@@ -41,6 +46,10 @@ func junit(program string, runs []*outcome, strict bool) ([]byte, error) {
 	for _, o := range runs {
 		total += o.Seconds
 		c := testCase{Name: o.Scenario, Class: program, Time: fmt.Sprintf("%.3f", o.Seconds), Output: o.what() + "\n" + o.output[max(len(o.output)-outputKept, 0):]}
+		c.Properties = []property{{"verdict", string(o.Verdict)}, {"slower", fmt.Sprintf("%.2f", o.Slower)}, {"hits", o.hits()}}
+		if o.Status != "" {
+			c.Properties = append(c.Properties, property{"status", o.Status})
+		}
 		if o.bad(strict) {
 			s.Failures++
 			c.Failure = &broken{Message: o.what() + ": " + o.detail(), Type: string(o.Verdict)}

@@ -53,8 +53,8 @@ const lastSignal = 64
 const injected = "FAULT_INJECTED"
 
 // differs matches what programs print when the data that they check differs: rping, the pingpong programs of
-// libibverbs with -c, fio, rdma-core's tests, and most others in some words of their own.
-var differs = regexp.MustCompile(`(?i)data mismatch|invalid data in page|verify: bad|verif\w* (failed|error)|data validation fail|data (differs|is wrong|corrupt)|(checksum|memory|payload|content) (mismatch|differs)|corrupted data|brought wrong (data|bytes)`)
+// libibverbs with -c, fio, rdma-core's tests, which also decode it, and most others in some words of their own.
+var differs = regexp.MustCompile(`(?i)data mismatch|invalid data in page|verify: bad|verif\w* (failed|error)|data validation fail|codec can't decode byte|data (differs|is wrong|corrupt)|(checksum|memory|payload|content) (mismatch|differs)|corrupted data|brought wrong (data|bytes)`)
 
 // judge says how a run has ended.
 func (o *outcome) judge(timedOut bool, wrong *regexp.Regexp) {
@@ -196,14 +196,19 @@ func rankOf(e *explain.Entry) int {
 	return 0
 }
 
+// noScenario is the name of the run without faults, with whose time the others are compared.
+const noScenario = "(none)"
+
 // what returns the verdict for people.
 func (o *outcome) what() string {
-	switch o.Verdict {
-	case survived:
+	switch {
+	case o.Scenario == noScenario:
+		return fmt.Sprintf("%s (%.1f s)", o.Verdict, o.Seconds)
+	case o.Verdict == survived:
 		return fmt.Sprintf("survived (%.1f times as long)", o.Slower)
-	case hung:
+	case o.Verdict == hung:
 		return fmt.Sprintf("hung (ended after %v)", time.Duration(o.Seconds*float64(time.Second)).Round(time.Second))
-	case failed:
+	case o.Verdict == failed:
 		return fmt.Sprintf("failed (exit code %d)", o.Code)
 	}
 	return string(o.Verdict)

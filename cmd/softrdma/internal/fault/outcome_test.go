@@ -1,6 +1,9 @@
 package fault
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -27,6 +30,7 @@ func TestOutcomeIsJudgedByCodeAndOutput(t *testing.T) {
 		{0, false, "data mismatch!\n", wrongBytes, "", 0},
 		{1, false, "pyverbs.pyverbs_error.PyverbsError: Data validation failure: expected b'c', received b'd'\n", wrongBytes, "", 0},
 		{1, false, "Atomic sender data validation failed: expected 1, received 2\n", wrongBytes, "", 0},
+		{1, false, "UnicodeDecodeError: 'utf-8' codec can't decode byte 0x9c in position 784: invalid start byte\n", wrongBytes, "", 0},
 		{0, false, " 4096  5000  0.028736softrdma: process 7: rxe0 FAULT_INJECTED 5\n", survived, "", 5}, // ib_write_bw's last line has no end
 		{1, false, "rank 1: a broadcast of 8 bytes brought wrong data\n", wrongBytes, "", 0},
 	} {
@@ -46,6 +50,43 @@ func TestOutcomeReadsBothEndsOfALongOutput(t *testing.T) {
 		found := excerpt(strings.NewReader(text), int64(len(text)))
 		if !strings.HasPrefix(found, first) || !strings.HasSuffix(found, last) || len(found) > 2*endsRead+100 {
 			t.Errorf("of %d bytes found %d, expected both ends", len(text), len(found))
+		}
+	}
+}
+
+// The table, the JSON and the JUnit XML say how much longer a program has taken than without faults.
+func TestReportsShowHowMuchSlower(t *testing.T) {
+	runs := []*outcome{
+		{Scenario: noScenario, Verdict: survived, Seconds: 2, Slower: 1},
+		{Scenario: "lossy-link", Verdict: survived, Seconds: 5, Slower: 2.5, Hits: 31},
+		{Scenario: "wrong-key", Verdict: failed, Code: 1, Seconds: 1, Slower: .5, Status: "IBV_WC_REM_ACCESS_ERR", Line: "status 10", Hits: 1},
+	}
+	s := runOptions{junit: filepath.Join(t.TempDir(), "report.xml")}
+	report := func() string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := s.report(&out, "./tests.sh", runs); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	table := report()
+	s.asJSON = true
+	inJSON := report()
+	inXML, err := os.ReadFile(s.junit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ what, text, want string }{
+		{"table", table, "survived (2.0 s)"},
+		{"table", table, "survived (2.5 times as long)"},
+		{"JSON", inJSON, `"slower": 2.5`},
+		{"JUnit XML", string(inXML), `<property name="slower" value="2.50"></property>`},
+		{"JUnit XML", string(inXML), `<property name="status" value="IBV_WC_REM_ACCESS_ERR"></property>`},
+		{"JUnit XML", string(inXML), "survived (2.5 times as long)"},
+	} {
+		if !strings.Contains(c.text, c.want) {
+			t.Errorf("%s: expected %s, found %s", c.what, c.want, c.text)
 		}
 	}
 }

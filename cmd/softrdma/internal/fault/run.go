@@ -52,7 +52,7 @@ func (s *runOptions) run(cmd *cobra.Command, names, program []string) error {
 	if err != nil {
 		return err
 	}
-	clean, err := s.once(cmd, "(none)", "", program, wrong, or(s.timeout, cleanRunLimit))
+	clean, err := s.once(cmd, noScenario, "", program, wrong, or(s.timeout, cleanRunLimit))
 	if err != nil {
 		return err
 	}
