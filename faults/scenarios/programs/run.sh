@@ -1,28 +1,39 @@
 #!/bin/sh
 # Runs one program for a few seconds, server and client on one address: run.sh NAME ADDRESS.
-# The exit code is the client's, else the server's. A server that is still there a while after its client is
-# ended, with exit code 99: it waits without end.
+# The exit code is the client's, else the server's. An end that is still there a while after the other is ended,
+# with exit code 99: it waits without end.
 name=$1 at=$2
 cd "$(mktemp -d)" || exit 1
 
-# pair runs a server and a client. The client tries again until the server listens.
+# pair runs a server and a client. When one has ended, the other has 8 seconds.
 pair() {
 	sh -c "exec $1" & server=$!
 	sleep 1
-	sh -c "exec $2"
-	status=$?
+	sh -c "exec $2" & client=$!
 	i=0
-	while kill -0 $server 2>/dev/null && [ $i -lt 80 ]; do
+	while [ $i -lt 80 ]; do
+		left=
+		! kill -0 $server 2>/dev/null || left="$left server"
+		! kill -0 $client 2>/dev/null || left="$left client"
+		case $left in
+		"") break ;;
+		" server client") ;;
+		*) i=$((i + 1)) ;;
+		esac
 		sleep .1
-		i=$((i + 1))
 	done
-	if kill -9 $server 2>/dev/null; then
-		wait $server
-		echo "the client has ended with exit code $status, and the server waits without end"
-		exit 99
-	fi
+	case $left in
+	*server) kill -9 $server ;;
+	*client) kill -9 $client ;;
+	esac
+	wait $client
+	status=$?
 	wait $server
 	other=$?
+	if [ -n "$left" ]; then
+		echo "the client ends with exit code $status, the server with $other:$left waits without end"
+		exit 99
+	fi
 	[ $status != 0 ] || status=$other
 	exit $status
 }
@@ -33,7 +44,7 @@ perftest() {
 
 ucx() {
 	export UCX_TLS="$1,self" UCX_WARN_UNUSED_ENV_VARS=n
-	pair ucx_perftest "ucx_perftest $at -t $2 -s 20000 -n $3 -w 10"
+	pair ucx_perftest "ucx_perftest $at -t $2 -s 20000 -n ${MESSAGES:-$3} -w 10"
 }
 
 case $name in

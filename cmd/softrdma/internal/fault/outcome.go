@@ -68,8 +68,7 @@ func (o *outcome) judge(timedOut bool, wrong *regexp.Regexp) {
 	case o.Code == 0:
 		o.Verdict = survived
 	case o.Code > 128 && o.Code <= 128+lastSignal: // beyond them it is an exit code such as -1
-		o.Verdict = crashed
-		o.Status = syscall.Signal(o.Code - 128).String()
+		o.Verdict = crashed // such as UCX, which aborts after a failed completion
 	default:
 		o.Verdict = failed
 	}
@@ -79,6 +78,9 @@ func (o *outcome) judge(timedOut bool, wrong *regexp.Regexp) {
 		if o.Line == "" {
 			o.Line = at
 		}
+	}
+	if o.Status == "" && o.Verdict == crashed {
+		o.Status = syscall.Signal(o.Code - 128).String()
 	}
 	if o.Line == "" && o.Verdict != survived {
 		o.Line = o.last()

@@ -21,6 +21,7 @@ func TestOutcomeIsJudgedByCodeAndOutput(t *testing.T) {
 		{0, false, "ok\nsoftrdma: process 7: rxe0 FAULT_INJECTED 3\n", survived, "", 3},
 		{1, false, "Failed status 12: wr_id 0 syndrom 0x81\nsoftrdma: rxe0 FAULT_INJECTED 2\n", failed, "IBV_WC_RETRY_EXC_ERR", 2},
 		{139, false, "", crashed, "segmentation fault", 0},
+		{134, false, "[vm:1:0:1] rc_verbs_iface.c:121  send completion with error: transport retry counter exceeded [qpn 0x65102]\nAborted\n", crashed, "IBV_WC_RETRY_EXC_ERR", 0},
 		{255, false, "cq completion failed status 10\n", failed, "IBV_WC_REM_ACCESS_ERR", 0},
 		{255, false, "cma event RDMA_CM_EVENT_REJECTED, error 28\nwait for CONNECTED state 4\n", failed, "RDMA_CM_EVENT_REJECTED", 0},
 		{1, false, "Unexpected CM event bl blka 8\n", failed, "RDMA_CM_EVENT_REJECTED", 0},
