@@ -61,8 +61,8 @@ openmpi)
 	mpirun --oversubscribe -np 2 --mca pml ucx --mca osc ucx "$EXCHANGE" "${ROUNDS:-6}"
 	;;
 fio)
-	pair "fio --thread --name=server --ioengine=rdma --port=7204 --filename=rdma --rw=read --bs=64k --size=128m --iodepth=64 --verify=crc32c" \
-		"fio --thread --name=client --ioengine=rdma --hostname=$at --port=7204 --rw=write --bs=64k --size=128m --iodepth=1 --verb=send --verify=crc32c --do_verify=0 --verify_state_save=0"
+	pair "fio --thread --name=server --ioengine=rdma --port=7204 --filename=rdma --rw=read --bs=64k --size=${SIZE:-128m} --iodepth=64 --verify=crc32c" \
+		"fio --thread --name=client --ioengine=rdma --hostname=$at --port=7204 --rw=write --bs=64k --size=${SIZE:-128m} --iodepth=1 --verb=send --verify=crc32c --do_verify=0 --verify_state_save=0"
 	;;
 rdma-core) # its tests that move data; the others make and destroy objects
 	cp -r /usr/share/doc/rdma-core/tests . && gunzip -f tests/*.gz && exec /usr/bin/python3 tests/run_tests.py --dev rxe0 -v \
