@@ -55,14 +55,14 @@ var numbersInLines = []struct {
 	{compiled(`(?:^|[ =:(,])-([0-9]+)\b`), systemError},
 }
 
-// statusPhrases are the sentences for statuses of libibverbs, Linux and UCX. The first that is in a
+// statusPhrases are the sentences for statuses of libibverbs, pyverbs, Linux and UCX. The first that is in a
 // line counts: that of RNR contains that of other retries.
 var statusPhrases = []struct {
 	pattern func() *regexp.Regexp
 	status  queue.Status
 }{
-	{compiled(`(?i)rnr retry count(er)? exceeded`), queue.RNRRetryExcErr},
-	{compiled(`(?i)retry count(er)? (exceeded|between .* exceeded)`), queue.RetryExcErr},
+	{compiled(`(?i)rnr retry (count(er)? )?exceeded`), queue.RNRRetryExcErr},
+	{compiled(`(?i)retry (count(er)? )?(exceeded|between .* exceeded)`), queue.RetryExcErr},
 	{compiled(`(?i)local length error`), queue.LocLenErr},
 	{compiled(`(?i)local qp operation error`), queue.LocQPOpErr},
 	{compiled(`(?i)local protection error`), queue.LocProtErr},

@@ -21,6 +21,8 @@ func TestLookupUnderstandsLinesOfPrograms(t *testing.T) {
 		"ib0: failed send event (status=12, wrid=5 vend_err 129)":                                                         "VENDOR_ERR_0x81, IBV_WC_RETRY_EXC_ERR",
 		"cma event RDMA_CM_EVENT_REJECTED, error 28":                                                                      "RDMA_CM_EVENT_REJECTED, CONSUMER_REJECT",
 		"cma event RDMA_CM_EVENT_ADDR_ERROR, error -19":                                                                   "RDMA_CM_EVENT_ADDR_ERROR, ENODEV",
+		"PyverbsRDMAError: Completion status is Retry exceeded":                                                           "IBV_WC_RETRY_EXC_ERR",
+		"PyverbsRDMAError: Completion status is RNR retry exceeded":                                                       "IBV_WC_RNR_RETRY_EXC_ERR",
 		"Unexpected CM event bl blka 8":                                                                                   "RDMA_CM_EVENT_REJECTED, unexpected CM event",
 		"Unexpected CM event 1":                                                                                           "RDMA_CM_EVENT_ADDR_ERROR, unexpected CM event",
 		"rdma_resolve_addr failed, ret = -110":                                                                            "rdma_resolve_addr ETIMEDOUT",
