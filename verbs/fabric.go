@@ -13,6 +13,7 @@ import (
 	"softrdma/internal/host"
 	"softrdma/internal/provider/fabric"
 	"softrdma/internal/reason"
+	"softrdma/internal/recorder"
 	"softrdma/internal/registry"
 	"softrdma/internal/sa"
 	"softrdma/internal/samehost"
@@ -43,6 +44,7 @@ type portOpening struct {
 	share   *attach.Share // nil for the whole port
 	slots   slots         // for other programs; nil if the port is not shared
 	mirror  *trace.Mirror
+	record  *recorder.Memory
 	release func() error
 }
 
@@ -54,7 +56,7 @@ func (s *Stack) attach(ctx context.Context, name string, cfg *Config, o *portOpe
 		return nil, err
 	}
 	p, err := fabric.Open(ctx, name, o.share, adapter.Config{
-		Spin: cfg.spin(), Window: cfg.Window, Control: control, Recovery: recovery, PeerTimeout: cfg.PeerTimeout, KeepReasons: cfg.KeepReasons, Mirror: o.mirror,
+		Spin: cfg.spin(), Window: cfg.Window, Control: control, Recovery: recovery, PeerTimeout: cfg.PeerTimeout, KeepReasons: cfg.KeepReasons, Mirror: o.mirror, Record: o.record,
 		Sanitizer: s.sanitizer(cfg), Faults: x,
 	})
 	if err != nil {

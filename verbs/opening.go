@@ -12,6 +12,7 @@ import (
 	"softrdma/internal/provider/local"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
+	"softrdma/internal/recorder"
 	"softrdma/internal/registry"
 	"softrdma/internal/samehost"
 	"softrdma/internal/trace"
@@ -27,6 +28,7 @@ type opening struct {
 	mode     samehost.Mode
 	allow    []string
 	mirror   *trace.Mirror
+	record   *recorder.Memory
 	faults   *faults.Injector
 	hostDir  string // of the memory path; empty for the default
 	links    links
@@ -75,7 +77,7 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	a := adapter.Open(adapter.Config{
 		Networks: p.links.networks, Share: p.links.share, Streams: p.links.streams, Spin: d.spin, Window: cfg.Window,
 		Control: p.control, Recovery: p.recovery, MTU: p.mtu, GUID: guid, PeerTimeout: cfg.PeerTimeout, KeepReasons: cfg.KeepReasons,
-		Loopback: b, Mirror: p.mirror, Faults: p.faults, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
+		Loopback: b, Mirror: p.mirror, Record: p.record, Faults: p.faults, NoCRC: cfg.NoCRC, Markers: cfg.Markers,
 		Sanitizer: s.sanitizer(cfg),
 		HostBells: p.mode != samehost.Off && p.protocol != IWARP, MemoryOnly: p.mode == samehost.Require,
 		Reach: func(peer qp.Endpoint, qpn uint32) error { return s.reach(d, cfg, peer, qpn) },

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -17,6 +19,7 @@ import (
 	"softrdma/internal/host"
 	"softrdma/internal/link/tcp"
 	"softrdma/internal/link/udp"
+	"softrdma/internal/recorder"
 	"softrdma/internal/steering"
 	"softrdma/internal/trace"
 )
@@ -39,8 +42,12 @@ func (s *Stack) openSlot(ctx context.Context, name string, cfg *Config) (*Device
 }
 
 func (s *Stack) startShared(ctx context.Context, slot *daemon.Slot, cfg *Config) (d *Device, err error) {
-	m := &trace.Mirror{Page: trace.PageIn(slot.Counters)}
-	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Counters) // refusals of a closed device still count
+	if len(slot.Memory) != recorder.SlotSize {
+		return nil, fmt.Errorf("memory of the slot: expected %d bytes, found %d: %w", recorder.SlotSize, len(slot.Memory), errors.Join(syscall.EPROTO, unix.Munmap(slot.Memory)))
+	}
+	shared := recorder.SlotIn(slot.Memory)
+	m := &trace.Mirror{Page: &shared.Page}
+	runtime.AddCleanup(m, func(mem []byte) { _ = unix.Munmap(mem) }, slot.Memory) // refusals of a closed device still count
 	own := *cfg
 	own.KeepReasons = own.KeepReasons || slot.KeepReasons
 	if own.Faults == nil && slot.Rules != nil {
@@ -55,10 +62,13 @@ func (s *Stack) startShared(ctx context.Context, slot *daemon.Slot, cfg *Config)
 		d, err = s.attach(ctx, slot.Interface, cfg, &portOpening{
 			share: &attach.Share{
 				Key: slot.Key[:], Lane: slot.First, Of: slot.Of, Place: &attach.Place{Directory: slot.FabricDir, Secret: slot.FabricSecret},
-			}, mirror: m, release: slot.Close,
+			}, mirror: m, record: &shared.Memory, release: slot.Close,
 		})
 	} else {
-		d, err = s.openShare(slot, cfg, m)
+		d, err = s.openShare(slot, cfg, m, &shared.Memory)
+	}
+	if err == nil {
+		d.kept.tell = func(dir string) error { return tellRecords(slot, dir) }
 	}
 	if err != nil || slot.Capture == "" {
 		return d, err
@@ -71,7 +81,7 @@ func (s *Stack) startShared(ctx context.Context, slot *daemon.Slot, cfg *Config)
 }
 
 // openShare opens a device on a share of a local address.
-func (s *Stack) openShare(slot *daemon.Slot, cfg *Config, m *trace.Mirror) (*Device, error) {
+func (s *Stack) openShare(slot *daemon.Slot, cfg *Config, m *trace.Mirror, r *recorder.Memory) (*Device, error) {
 	protocol := Protocol(slot.Protocol)
 	choice, err := chooseShared(protocol, slot)
 	if err != nil {
@@ -82,7 +92,7 @@ func (s *Stack) openShare(slot *daemon.Slot, cfg *Config, m *trace.Mirror) (*Dev
 		c.MTU = slot.MTU
 	}
 	c.SameHost = or(c.SameHost, SameHost(slot.SameHost))
-	p := opening{choice: choice, protocol: protocol, release: slot.Close, mirror: m, hostDir: slot.SameHostDir}
+	p := opening{choice: choice, protocol: protocol, release: slot.Close, mirror: m, record: r, hostDir: slot.SameHostDir}
 	if err := p.check(&c); err != nil {
 		return nil, err
 	}
@@ -99,6 +109,21 @@ func (s *Stack) openShare(slot *daemon.Slot, cfg *Config, m *trace.Mirror) (*Dev
 		return nil, err
 	}
 	return s.start(&p, &c)
+}
+
+// tellRecords tells the daemon where to write the flight recorder if this process ends without closing
+// the device. A daemon that has ended is not told.
+func tellRecords(slot *daemon.Slot, dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	conn, err := slot.Conn()
+	if err == nil {
+		away.NewProgram(conn).Keep(int(d.Fd()))
+		err = conn.Close()
+	}
+	return errors.Join(err, d.Close())
 }
 
 // openIWARPSlot opens a device whose queue pairs the daemon's connection manager connects.

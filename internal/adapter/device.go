@@ -98,6 +98,9 @@ type Config struct {
 	// Mirror, if set, gets what a device of one lane counts.
 	Mirror *trace.Mirror
 
+	// Record, if set, has the flight recorder of a device of one lane.
+	Record *recorder.Memory
+
 	// HostBells lets the lanes' links wait for peers on this host as well (HostBell).
 	HostBells bool
 
@@ -159,6 +162,7 @@ type Device struct {
 
 	events   object.Events[AsyncEvent]
 	refusals recorder.Refusals
+	pairs    recorder.Pairs
 	failed   atomic.Pointer[func(qpn uint32, why reason.Detail)] // see OnFailure
 
 	failures failures
@@ -196,6 +200,9 @@ func Open(cfg Config) *Device {
 	}
 	d.events.Init()
 	d.openLanes()
+	if m := cfg.Record; m != nil {
+		m.Use(time.Now().Add(-d.clock()), &d.lanes[0].recorder, &d.refusals, &d.pairs)
+	}
 	d.Trace.Changed = d.traceChanged
 	d.Trace.Refused = func(qpn uint32, x reason.Detail) { d.refusals.Add(d.clock(), qpn, x) }
 	if cfg.Faults != nil {
@@ -302,6 +309,7 @@ func (d *Device) Close() error {
 		for _, l := range d.packets {
 			l.closeHost()
 		}
+		d.Left()
 	})
 	return d.closeErr
 }

@@ -26,7 +26,6 @@ type failures struct {
 	mu    sync.Mutex
 	first []Failure
 	n     uint64
-	why   map[uint32]reason.Detail // by queue pair in ERR: why it went there by itself
 }
 
 // add remembers a failure.
@@ -44,35 +43,6 @@ func (f *failures) event(qpn uint32, e machine.Event, d reason.Detail) {
 	case machine.EventQPFatal, machine.EventQPReqErr, machine.EventQPAccessErr:
 		f.add(Failure{QPN: qpn, Event: e, Own: d})
 	}
-}
-
-// maxCauses bounds the queue pairs in ERR of which a device remembers why.
-const maxCauses = 4096
-
-// cause remembers why a queue pair went to ERR by itself.
-func (f *failures) cause(qpn uint32, why reason.Detail) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.why == nil {
-		f.why = make(map[uint32]reason.Detail)
-	}
-	if len(f.why) < maxCauses {
-		f.why[qpn] = why
-	}
-}
-
-// forget forgets why a queue pair was in ERR.
-func (f *failures) forget(qpn uint32) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.why, qpn)
-}
-
-// causeOf returns why a queue pair went to ERR by itself, None if it did not.
-func (f *failures) causeOf(qpn uint32) reason.Detail {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.why[qpn]
 }
 
 // PeerLeft tells a queue pair why its peer ends the connection: what is flushed then says so. A failure

@@ -200,9 +200,6 @@ func (q *QP) enter(now time.Duration, from qp.State) {
 	if q.Attr.State != from {
 		l.dev.StateChanged(&q.Port, from, reason.Detail{})
 		q.m.Transition(now, from)
-		if q.Attr.State == qp.Reset {
-			l.dev.failures.forget(q.QPN)
-		}
 	}
 	if q.Attr.State == qp.Reset {
 		q.SQ.Release(q.SQ.Producer())
@@ -294,7 +291,7 @@ func (q *QP) Destroy() error {
 	l.tasks.Remove(&q.entry)
 	q.publishState(qp.Reset)
 	delete(l.qps, q.QPN)
-	l.dev.failures.forget(q.QPN)
+	l.dev.pairs.Forget(q.QPN)
 	l.objects.forget(q)
 	if !q.transport.Connected {
 		l.dev.headed.Add(-1)

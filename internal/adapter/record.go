@@ -19,12 +19,29 @@ func (l *lane) recordState(p *machine.Port, from qp.State, why reason.Detail) {
 	l.recorder.Add(recorder.Record{
 		Kind: recorder.State, Time: l.dev.clock(), QPN: p.QPN, From: uint8(from), To: uint8(p.Attr.State), Detail: why,
 	})
+	if p.Type != qp.UD {
+		l.dev.remember(p)
+	}
 	if p.Attr.State != qp.Err || why.Reason == reason.None {
 		return
 	}
-	l.dev.failures.cause(p.QPN, why)
+	l.dev.pairs.Fail(p.QPN, why)
 	if f := l.dev.failed.Load(); f != nil {
 		(*f)(p.QPN, why)
+	}
+}
+
+// remember notes what outlives the queue pair.
+func (d *Device) remember(p *machine.Port) {
+	switch p.Attr.State {
+	case qp.Reset:
+		d.pairs.Forget(p.QPN)
+	case qp.Init:
+		d.pairs.Add(p.QPN)
+	case qp.RTR:
+		if dst := p.Attr.Path.Dst; dst.IsValid() {
+			d.pairs.Connect(p.QPN, qp.OnWire(dst).Addr())
+		}
 	}
 }
 
@@ -40,15 +57,38 @@ func (l *lane) failed(e *queue.CQE) {
 	})
 }
 
-// Records returns the flight recorder: the last records of all lanes and the last refusals, the oldest
-// first, how many older ones are lost, and the time of the clock by which they are.
-func (d *Device) Records() (all []recorder.Record, lost uint64, now time.Duration) {
-	all, lost = d.refusals.Records()
+// Records returns the flight recorder: the last records of all lanes and the last refusals.
+func (d *Device) Records() *recorder.Snapshot {
+	s := &recorder.Snapshot{Peers: d.pairs.Peers()}
+	s.Records, s.Lost = d.refusals.Records()
+	s.Made = d.refusals.Made()
 	d.locked(func(l *lane) {
 		of, n := l.recorder.Records()
-		all, lost = append(all, of...), lost+n
+		s.Records, s.Lost, s.Made = append(s.Records, of...), s.Lost+n, s.Made+l.recorder.Made()
+		for n, q := range l.qps {
+			if dst := q.Attr.Path.Dst; dst.IsValid() {
+				s.Peers[n] = qp.OnWire(dst).Addr()
+			}
+		}
 	})
-	return recorder.Merge(all), lost, d.clock()
+	s.Records = recorder.Merge(s.Records)
+	s.Zero = time.Now().Add(-d.clock())
+	return s
+}
+
+// RecordsSaved notes that the first n records that were made are in files.
+func (d *Device) RecordsSaved(n uint64) {
+	if m := d.cfg.Record; m != nil {
+		m.Saved(n)
+	}
+}
+
+// Left notes that the device's process does not need the device any more: if it ends now, that is no
+// failure.
+func (d *Device) Left() {
+	if m := d.cfg.Record; m != nil {
+		m.Leave()
+	}
 }
 
 // A Follower reads what happens to the queue pairs of a device, from the flight recorder. One goroutine
@@ -80,17 +120,4 @@ func (f *Follower) Next() (all []recorder.Record, lost uint64, now time.Duration
 		all, lost = append(all, of...), lost+n
 	})
 	return recorder.Merge(all), lost, f.dev.clock()
-}
-
-// Peers returns where the connected queue pairs' packets go.
-func (d *Device) Peers() map[uint32]qp.Endpoint {
-	peers := make(map[uint32]qp.Endpoint)
-	d.locked(func(l *lane) {
-		for n, q := range l.qps {
-			if q.Attr.Path.Dst.IsValid() {
-				peers[n] = q.Attr.Path.Dst
-			}
-		}
-	})
-	return peers
 }

@@ -300,6 +300,7 @@ func FuzzReports(f *testing.F) {
 	f.Add([]byte("\x05" + `{"ID":18446744073709551615,"Kind":255,"Detail":{"Reason":65535}}`))
 	f.Add([]byte("\x05["))
 	f.Add([]byte("\x06" + `{"Dst":"127.0.0.1:1"}`))
+	f.Add([]byte("\x07" + `{"PID":-1}`))
 	dev := adapter.Open(adapter.Config{Streams: openLink(f, shared, nil)})
 	f.Cleanup(func() { _ = dev.Close() })
 	f.Fuzz(func(t *testing.T, message []byte) {

@@ -21,6 +21,10 @@ type Client struct {
 	dev  *adapter.Device
 	hold link.Hold
 
+	// Keep, unless it is nil, takes over the descriptor of the directory for the flight recorder of the
+	// program, and the number that the program knows for its process. It is set before Run.
+	Keep func(dir, pid int)
+
 	mu      sync.Mutex
 	last    uint64
 	streams map[uint64]*entry
@@ -70,6 +74,12 @@ func (c *Client) do(message []byte, fds unixmsg.Descriptors) (err error) {
 		var r report
 		if err = protocol.Parse(message, &r); err == nil {
 			c.happened(&r)
+		}
+	case records:
+		var m keep
+		if err = protocol.Parse(message, &m); err == nil && len(fds) > 0 && c.Keep != nil {
+			c.Keep(fds[0], m.PID)
+			fds = nil
 		}
 	case connect:
 		var m call

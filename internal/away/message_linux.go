@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/unixmsg"
 )
 
-// The kinds of messages. The program sends event and connect, the server all others.
+// The kinds of messages. The program sends event, connect and records, the server all others.
 const (
 	dial unixmsg.Kind = 1 + iota
 	accept
@@ -18,6 +18,7 @@ const (
 	release
 	event
 	connect
+	records
 )
 
 var protocol = unixmsg.Protocol{MaxMessage: 8 << 10, MaxDescriptors: 1, Malformed: malformed}
@@ -37,6 +38,9 @@ type call struct {
 	Params  *iwarp.Params  `json:",omitempty"` // dial, accept
 	Request []byte         `json:",omitempty"` // accept
 }
+
+// A keep is the body of a message of kind records, which has the descriptor of a directory.
+type keep struct{ PID int }
 
 // A report is the body of an event of a stream.
 type report struct {

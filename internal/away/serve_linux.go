@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"syscall"
 
@@ -38,6 +39,14 @@ func (p *Program) Connect(fd int, port uint16, dst netip.AddrPort, tos uint8) er
 		err = fmt.Errorf("the server, which has the keys of TLS, takes no requests: %w", syscall.EAGAIN)
 	}
 	return err
+}
+
+// Keep tells the server the directory into which it writes the program's flight recorder if the program
+// ends without leaving. A server that has ended, or takes no messages, is not told.
+func (p *Program) Keep(dir int) {
+	if b, err := protocol.Message(records, &keep{PID: os.Getpid()}); err == nil {
+		p.conn.TrySend(b, dir)
+	}
 }
 
 // Serve drives streams of a device until the connection ends. The streams stay as they are then.

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/inherit"
-	"softrdma/internal/trace"
 	"softrdma/internal/unixmsg"
 	"softrdma/internal/wire/uapi"
 )
@@ -32,8 +31,8 @@ type Slot struct {
 	fds unixmsg.Descriptors
 	end int // whose end gives the slot back
 
-	// Counters is memory in which the daemon sees the adapter's trace.Page. The caller unmaps it.
-	Counters []byte
+	// Memory is memory that the daemon has, too: a recorder.Slot. The caller unmaps it.
+	Memory []byte
 
 	// Rules are those of the daemon's device for faults, as JSON, nil if it has none.
 	Rules []byte
@@ -114,10 +113,7 @@ func takeSlot(ctx context.Context, t *target) (*Slot, error) {
 	}
 	own := len(fds) - uapi.MinSlotDescriptors // those of the link
 	if err == nil {
-		s.Rules, err = readRules(fds[own], s.Slot.Faults)
-	}
-	if err == nil {
-		s.Counters, err = unix.Mmap(fds[own], 0, trace.PageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		err = s.join(fds[own])
 	}
 	if err != nil {
 		fds.Close()
@@ -129,20 +125,26 @@ func takeSlot(ctx context.Context, t *target) (*Slot, error) {
 	return s, nil
 }
 
-// readRules reads the rules of faults behind the counters.
-func readRules(fd, n int) ([]byte, error) {
-	if n == 0 {
-		return nil, nil
+// join maps memory that the daemon has, too, and reads the rules of faults at its end.
+func (s *Slot) join(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return os.NewSyscallError("fstat", err)
 	}
-	b := make([]byte, min(max(n, 0), maxRules))
-	k, err := unix.Pread(fd, b, int64(trace.PageSize))
-	if err == nil && k != n {
-		err = syscall.EPROTO
+	n := s.Slot.Faults
+	size := int(st.Size) - n
+	if n < 0 || n > maxRules || size <= 0 {
+		return fmt.Errorf("memory of %d bytes with %d, at most %d, of rules of faults: %w", st.Size, n, maxRules, syscall.EPROTO)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("rules of faults: expected %d bytes, at most %d, found %d: %w", n, maxRules, k, err)
+	if n > 0 {
+		s.Rules = make([]byte, n)
+		if k, err := unix.Pread(fd, s.Rules, int64(size)); err != nil || k != n {
+			return fmt.Errorf("rules of faults: expected %d bytes, found %d: %w", n, k, errors.Join(err, syscall.EPROTO))
+		}
 	}
-	return b, nil
+	m, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	s.Memory = m
+	return os.NewSyscallError("mmap", err)
 }
 
 // Descriptors returns the descriptors of the link (link/udp.OpenSlot, link/packet.OpenSlot), once.

@@ -16,7 +16,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"softrdma/internal/reason"
 )
@@ -127,12 +126,6 @@ type Page struct {
 	Counters
 	Traffic
 }
-
-// PageSize is the size of a Page in memory.
-const PageSize = int(unsafe.Sizeof(Page{}))
-
-// PageIn returns the page at the start of memory that two processes have mapped.
-func PageIn(memory []byte) *Page { return (*Page)(unsafe.Pointer(&memory[:PageSize][0])) }
 
 // A Mirror is memory in which another process sees what a device counts.
 type Mirror struct{ *Page }

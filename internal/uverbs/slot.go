@@ -17,8 +17,8 @@ import (
 	"softrdma/internal/away"
 	"softrdma/internal/memfd"
 	"softrdma/internal/reason"
+	"softrdma/internal/recorder"
 	"softrdma/internal/registry"
-	"softrdma/internal/trace"
 	"softrdma/internal/unixmsg"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/device"
@@ -42,9 +42,11 @@ type slot struct {
 	end     *net.UnixConn // the server's
 	away    *away.Client  // of an iWARP device
 
-	device   *device.Device
-	memory   []byte
-	counters *trace.Page // in memory, in which the program counts
+	device *device.Device
+	memory []byte
+	shared *recorder.Slot // in memory: what the program counts and records
+
+	evidence evidence
 }
 
 // slot lends a share of a device's address.
@@ -73,14 +75,14 @@ func (s *Server) slot(p *client.Process, name string, reasons uint64, a *client.
 		from.Give(lane)
 		return err
 	}
-	memory, fd, err := memfd.New("softrdma-counters", trace.PageSize+len(rules), false)
+	memory, fd, err := memfd.New("softrdma-slot", recorder.SlotSize+len(rules), false)
 	if err != nil {
 		from.Give(lane)
 		return err
 	}
 	a.Attach(fd, 0, 0, 0)
-	x.memory, x.counters = memory, trace.PageIn(memory[:trace.PageSize])
-	copy(memory[trace.PageSize:], rules)
+	x.memory, x.shared = memory, recorder.SlotIn(memory)
+	copy(memory[recorder.SlotSize:], rules)
 	far, err := s.slots.add(s, x)
 	if err != nil {
 		from.Give(lane)
@@ -166,6 +168,7 @@ func (t *slots) add(s *Server, x *slot) (far int, err error) {
 		return -1, errors.Join(err, unix.Close(fds[1]))
 	}
 	x.away = away.NewClient(x.end, x.device.Adapter, x.hold)
+	x.away.Keep = x.keep
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || x.process.Ended() {
@@ -179,6 +182,7 @@ func (t *slots) add(s *Server, x *slot) (far int, err error) {
 		defer s.runtime.Running.Done()
 		x.away.Run() // until either end is closed
 		t.remove(x)
+		x.write(s.cfg.Log)
 	}()
 	return fds[1], nil
 }
@@ -233,7 +237,8 @@ func (t *slots) remove(x *slot) {
 		sum = new(counts)
 		t.ended[x.device] = sum
 	}
-	sum.add(x.counters)
+	sum.add(&x.shared.Page)
+	x.look()
 	_ = unix.Munmap(x.memory)
 	t.mu.Unlock()
 	_ = x.end.Close()
@@ -250,7 +255,7 @@ func (t *slots) counted(d *device.Device) (sum counts) {
 	}
 	for x := range t.taken {
 		if x.device == d {
-			sum.add(x.counters)
+			sum.add(&x.shared.Page)
 		}
 	}
 	return sum
@@ -262,7 +267,7 @@ func (t *slots) endOf(p *client.Process) {
 	defer t.mu.Unlock()
 	for x := range t.taken {
 		if x.process == p {
-			_ = x.end.Close() // ends the Read of add
+			x.hangUp()
 		}
 	}
 }
@@ -273,9 +278,12 @@ func (t *slots) close() {
 	defer t.mu.Unlock()
 	t.closed = true
 	for x := range t.taken {
-		_ = x.end.Close()
+		x.hangUp()
 	}
 }
+
+// hangUp ends the Run of add, after what the program has sent.
+func (x *slot) hangUp() { _ = x.end.CloseRead() }
 
 func (t *slots) count() int {
 	t.mu.Lock()

@@ -27,7 +27,7 @@ struct request {
 	char data[320]; /* OPEN: the path; WRITE: the first bytes of the buffer */
 };
 
-#define PROTOCOL 6
+#define PROTOCOL 7
 #define REQUEST_HEAD offsetof(struct request, data)
 #define MAX_FDS 4
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -175,6 +176,13 @@ func (p *Process) Ended() bool {
 	over := true
 	_ = raw.Control(func(fd uintptr) { over = Readable(fd) })
 	return over
+}
+
+// Exited reports whether the process has ended or is ending: it has no memory any more. Unlike Ended it is
+// right while the system closes the process's descriptors, and after Close.
+func (p *Process) Exited() bool {
+	_, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.PID))
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
 
 // watch marks p as gone when the process ends, and then calls done. It reports

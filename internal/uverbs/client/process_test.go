@@ -99,3 +99,47 @@ func stackOf(t *testing.T, pid int) uint64 {
 	t.Fatal("no stack in\n" + string(maps))
 	return 0
 }
+
+// A process has exited when it has ended, whether or not its parent knows, and has not when it executes
+// another program.
+func TestExitedProcess(t *testing.T) {
+	c := exec.Command("/bin/sh", "-c", "read line; exec cat")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{PID: c.Process.Pid}
+	if p.Exited() {
+		t.Error("a process that runs has exited")
+	}
+	if _, err := in.Write([]byte("\nx")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil { // from cat
+		t.Fatal(err)
+	}
+	if p.Exited() {
+		t.Error("a process that has executed another program has exited")
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err == nil { // its descriptors are closed
+		t.Error("a killed process writes")
+	}
+	if !p.Exited() {
+		t.Error("a killed process has not exited before its parent waits")
+	}
+	_ = c.Wait()
+	if !p.Exited() {
+		t.Error("a process that was waited for has not exited")
+	}
+}

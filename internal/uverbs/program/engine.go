@@ -185,6 +185,7 @@ func (e *Engine) Leave() {
 		if err := d.Verbs.FlushRecords(); err != nil && e.log != nil {
 			e.log(fmt.Sprintf("process %d: %s records: %v", os.Getpid(), d.Name, err))
 		}
+		d.Adapter.Left()
 		d.Adapter.Attend()
 		if d.Fabric != nil {
 			d.Fabric.Leave()

@@ -3,7 +3,7 @@ package uapi
 import "unsafe"
 
 // Protocol is the version of the messages.
-const Protocol = 6
+const Protocol = 7
 
 // The calls on device files.
 const (

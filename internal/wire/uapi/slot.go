@@ -7,7 +7,7 @@ import "net/netip"
 // Arg[0] is Reasons: EPROTO refuses programs of another build.
 // Descriptors of the reply are those by which the adapter joins the address (of RoCE v2 the
 // receiving socket and what keeps the address's other sockets open, of RoCE v1 the claim of the
-// GID), then the memory of its counters (trace.Page), and a socket whose end gives the
+// GID), then the memory of its counters and its flight recorder (recorder.Slot), and a socket whose end gives the
 // slot back. The server takes the slot back as well when the process ends that has asked for it.
 type Slot struct {
 	Protocol  uint8          // as verbs.Protocol numbers it
@@ -28,8 +28,8 @@ type Slot struct {
 	// KeepReasons is that of the server's device, verbs.Config.KeepReasons.
 	KeepReasons bool `json:",omitempty"`
 
-	// Faults is how many bytes the rules of faults of the server's device have, as JSON. They are behind the counters
-	// in their memory.
+	// Faults is how many bytes the rules of faults of the server's device have, as JSON. They are at the end
+	// of the memory.
 	Faults int `json:",omitempty"`
 
 	// FabricDir has the socket of a port's fabric. FabricSecret is that of one on another host.
@@ -45,7 +45,7 @@ type Slot struct {
 	SameHostDir string // directory in which it is published; empty for none
 }
 
-// How many descriptors come with a Slot: at least the memory of its counters (trace.Page) and
+// How many descriptors come with a Slot: at least the memory of its counters and
 // the socket whose end gives it back, at most those of two sockets as well.
 const (
 	MinSlotDescriptors = 2
