@@ -163,7 +163,10 @@ type Device struct {
 	events   object.Events[AsyncEvent]
 	refusals recorder.Refusals
 	pairs    recorder.Pairs
-	failed   atomic.Pointer[func(qpn uint32, why reason.Detail)] // see OnFailure
+
+	elsewhere atomic.Pointer[Elsewhere]
+
+	failed atomic.Pointer[func(qpn uint32, why reason.Detail)] // see OnFailure
 
 	failures failures
 }

@@ -81,6 +81,9 @@ func (d *Device) StateChanged(p *machine.Port, from qp.State, why reason.Detail)
 	if q := d.laneOf(p.QPN).qps[p.QPN]; q != nil {
 		q.publishState(p.Attr.State)
 		q.followErr()
+		if why.Reason != reason.None {
+			q.listen()
+		}
 	}
 	d.laneOf(p.QPN).recordState(p, from, why)
 	if d.Trace.On() {

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"softrdma/internal/machine"
-	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 )
@@ -42,30 +41,6 @@ func (f *failures) event(qpn uint32, e machine.Event, d reason.Detail) {
 	switch e {
 	case machine.EventQPFatal, machine.EventQPReqErr, machine.EventQPAccessErr:
 		f.add(Failure{QPN: qpn, Event: e, Own: d})
-	}
-}
-
-// PeerLeft tells a queue pair why its peer ends the connection: what is flushed then says so. A failure
-// of the peer's queue pair is one of this device's.
-func (a *laneList) PeerLeft(qpn uint32, said reason.Detail) {
-	l := a.packetLane(qpn)
-	if l == nil {
-		return // the queue pair of a program that has its own share of the address
-	}
-	l.Lock()
-	defer l.Unlock()
-	q := l.qps[qpn]
-	if q == nil || q.Attr.State < qp.RTR {
-		return
-	}
-	if _, ok := q.m.(idle); ok {
-		q.begin(l.dev.clock())
-	}
-	if m, ok := q.m.(interface{ PeerSays(d reason.Detail) }); ok {
-		m.PeerSays(said)
-	}
-	if said.Reason != reason.CMEnded && said.Reason != reason.CMAbandoned {
-		l.dev.failures.add(Failure{QPN: qpn, Status: queue.WRFlushErr, Own: reason.Detail{Reason: reason.Flushed}, Peer: said})
 	}
 }
 

@@ -22,7 +22,7 @@ func newGSI(l *packetLane) *QP {
 	}
 	g := gsi.New(l.can.Configurable != nil, cm.Config{
 		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.cfg.Random, KeepReasons: d.cfg.KeepReasons,
-		Why:    d.pairs.Why,
+		Why:    d.Why,
 		Refuse: func(why reason.Detail) { d.Trace.Refuse(gsi.QPN, why) },
 	})
 	q := &QP{lane: &l.lane, packets: l, transport: &transports[qp.UD], Port: machine.Port{QPN: gsi.QPN, Type: qp.UD, Host: d}}

@@ -58,6 +58,7 @@ type QP struct {
 	sharing   share.Member // of what may be in flight to its peer
 	groups    []netip.Addr
 	sendError reason.Detail // why the system refused to send last
+	left      bool          // the peer has left, and has said why
 	look      *look         // in ERR, if another process posts to Recv
 
 	rung  atomic.Bool
@@ -154,6 +155,9 @@ func (q *QP) Modify(mask qp.Mask, a *qp.Attr) error {
 	if to == qp.Err || to == qp.Reset {
 		l.settle()
 	}
+	if to == qp.Err {
+		q.listen()
+	}
 	q.Attr.Apply(mask, a)
 	q.enter(l.dev.clock(), from)
 	return nil
@@ -208,7 +212,7 @@ func (q *QP) enter(now time.Duration, from qp.State) {
 		}
 		q.sanitizer.Emptied(q)
 		q.closeFlow()
-		q.sendError = reason.Detail{}
+		q.sendError, q.left = reason.Detail{}, false
 	}
 	l.shares.Count(&q.sharing, q.can.InFlight)
 	l.tasks.Set(&q.entry, q.deadline())

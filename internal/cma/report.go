@@ -29,6 +29,7 @@ func (id *ID) report(r *report) {
 		if r.requestNarrower(id) {
 			return
 		}
+		id.peerSays(r)
 		e.Type, e.Status, e.Conn.PrivateData = cmid.EventRejected, int(r.Reject), r.Private
 		e.Err = &cmid.RejectedError{Addr: id.remote, Reason: r.Reject, PrivateData: r.Private, Detail: r.Detail, Said: r.Said}
 	case cm.EventDreqTimeout:
@@ -37,9 +38,7 @@ func (id *ID) report(r *report) {
 	case cm.EventDreqReceived, cm.EventDrepReceived, cm.EventStaleConnection:
 		e.Type, e.Said = cmid.EventDisconnected, r.Said
 		id.state = cmid.Disconnect
-		if x, ok := id.conn.(*managed); ok && e.Said.Reason != reason.None {
-			id.dev.dev.PeerLeft(x.c.LocalQPN(), e.Said)
-		}
+		id.peerSays(r)
 	case cm.EventTimewaitExit:
 		if !after {
 			return // the connection was never established, and another event said so
@@ -57,6 +56,13 @@ func (id *ID) report(r *report) {
 		return
 	}
 	id.push(e)
+}
+
+// peerSays tells the queue pair why the peer rejects or ends the connection, if it says so.
+func (id *ID) peerSays(r *report) {
+	if x, ok := id.conn.(*managed); ok && r.Said.Reason != reason.None {
+		id.dev.dev.PeerLeft(x.c.LocalQPN(), r.Said)
+	}
 }
 
 // replied returns the parameters of a reply from the point of view of this side.

@@ -19,6 +19,7 @@ import (
 	"softrdma/internal/management/hardware"
 	"softrdma/internal/object"
 	"softrdma/internal/reason"
+	"softrdma/internal/recorder"
 	"softrdma/internal/registry"
 	"softrdma/internal/uverbs/client"
 	"softrdma/internal/uverbs/commands"
@@ -157,6 +158,9 @@ func (s *Server) addDevices() error {
 				return err
 			}
 		}
+		d.Adapter.SetElsewhere(func(lane int, f func(*recorder.Pairs)) {
+			s.slots.with(d, lane, func(m *recorder.Slot) { f(m.Pairs()) })
+		})
 		c := commands.NewDevice(d)
 		c.PortChanged = s.portChanged
 		s.commands = append(s.commands, c)

@@ -212,6 +212,18 @@ func (t *slots) of(d *device.Device, lane int) *slot {
 	return nil
 }
 
+// with calls f with the memory of the slot of a device's lane, unless the lane is free.
+func (t *slots) with(d *device.Device, lane int, f func(*recorder.Slot)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for x := range t.taken {
+		if x.device == d && x.lane == lane {
+			f(x.shared)
+			return
+		}
+	}
+}
+
 // shareStreams lets programs drive the streams of their queue pairs.
 func (t *slots) shareStreams(d *device.Device) error {
 	d.LaneOwner = func(lane int) *client.Process {

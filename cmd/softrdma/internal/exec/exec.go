@@ -109,7 +109,7 @@ func (s *options) addFlags(f *pflag.FlagSet, device string) {
 	f.StringArrayVarP(&s.devices, "device", "d", nil, device)
 	s.protocol.AddFlag(f, "")
 	f.StringVar(&s.socket, "socket", "", "`PATH` of the socket of the daemon to use")
-	f.StringVar(&s.records, "records", "", "write the flight recorder into the directory `DIR` when a queue pair fails")
+	f.StringVar(&s.records, "records", "", "write the flight recorder into the directory `DIR` when a queue pair fails or the program crashes")
 	f.VarP(&s.engine, "engine", "", "where the device of the program is: auto, program (in its own process) or daemon")
 	s.sanitize.addFlags(f)
 }

@@ -68,13 +68,14 @@ func TestRefusedProgramsKnowThePeersReason(t *testing.T) {
 }
 
 // compileVerbs compiles a program of the engine's tests.
-func compileVerbs(t *testing.T, name string) string {
+func compileVerbs(t *testing.T, name string, flags ...string) string {
 	t.Helper()
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		testenv.Lacks(t, "libibverbs-dev")
 	}
 	program, source := filepath.Join(t.TempDir(), name), filepath.Join("../../../../internal/uverbs/testdata/inprogram", name+".c")
-	if b, err := exec.Command("gcc", "-O1", "-Wall", "-D_GNU_SOURCE", "-Wno-unused-function", "-o", program, source, "-libverbs", "-lpthread").CombinedOutput(); err != nil {
+	args := append([]string{"-O1", "-Wall", "-D_GNU_SOURCE", "-Wno-unused-function", "-o", program, source, "-libverbs", "-lpthread"}, flags...)
+	if b, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
 	return program
@@ -114,4 +115,26 @@ func TestFailureOfAProgramLeavesTheFlightRecorder(t *testing.T) {
 	}
 	clitest.Start(t, "exec", "-d", clitest.LoopbackDevice(t), "--records", filepath.Join(program, "x"), "--", "true").Fails(cli.ExitFailed, "--records")
 	clitest.Run(t, "exec", "-d", clitest.LoopbackDevice(t), "--records", t.TempDir(), "--", "true")
+}
+
+// What the connection manager in the server hears of a peer that leaves, the flushed receives of a queue
+// pair in the program say, and a queue pair in the program tells its peer why it failed.
+func TestProgramsKnowWhyTheirPeersLeave(t *testing.T) {
+	clitest.NeedPrograms(t, "gcc")
+	if out, err := exec.Command("gcc", "-E", "-include", "rdma/rdma_cma.h", "-x", "c", os.DevNull).CombinedOutput(); err != nil {
+		testenv.Lacks(t, "librdmacm-dev: "+string(out))
+	}
+	program := compileVerbs(t, "farewell", "-lrdmacm")
+	for _, engine := range []string{"program", "daemon"} {
+		for how, want := range map[string]reason.Reason{"failed": reason.LocalKey, "ended": reason.CMEnded} {
+			device := clitest.LoopbackDevice(t)
+			p := clitest.Start(t, "exec", "-d", device, "--engine", engine, "-v", "--", program, device, how)
+			if code := p.ExitCode(); code != 0 || p.Stdout.String() != fmt.Sprintf("vendor_err %d\n", want) {
+				t.Errorf("%s, %s: code %d: found %q, expected vendor_err %d (%v)\n%s", engine, how, code, &p.Stdout, want, want, &p.Stderr)
+			}
+			if says := "the peer says: LOCAL_KEY"; strings.Contains(p.Stderr.String(), says) != (how == "failed") {
+				t.Errorf("%s, %s: %s", engine, how, &p.Stderr)
+			}
+		}
+	}
 }
