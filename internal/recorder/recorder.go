@@ -56,6 +56,7 @@ type Record struct {
 // first record. Its owner guards it.
 type Recorder struct {
 	runs  *runs   // nil before the first
+	n     uint64  // runs made
 	last  *run    // the latest, nil if there is none
 	next  psn.PSN // that would continue it
 	other ring[note]
@@ -94,8 +95,9 @@ func (r *Recorder) slot() *run {
 	if r.runs == nil {
 		r.runs = new(runs)
 	}
-	r.last = &r.runs.kept[r.runs.n%Size]
-	r.runs.n++
+	r.last = &r.runs.kept[r.n%Size]
+	r.n++
+	r.runs.n = r.n
 	return r.last
 }
 
@@ -116,13 +118,7 @@ func (r *Recorder) Records() (all []Record, lost uint64) {
 }
 
 // Made returns how many records were made.
-func (r *Recorder) Made() uint64 {
-	n := r.other.made()
-	if r.runs != nil {
-		n += r.runs.n
-	}
-	return n
-}
+func (r *Recorder) Made() uint64 { return r.other.made() + r.n }
 
 // Since returns the records after a cursor that are not of packets, the oldest first, and how many of
 // them are lost, and moves the cursor.
