@@ -162,9 +162,6 @@ type Device struct {
 
 	events   object.Events[AsyncEvent]
 	refusals recorder.Refusals
-	pairs    recorder.Pairs
-
-	elsewhere atomic.Pointer[Elsewhere]
 
 	failed atomic.Pointer[func(qpn uint32, why reason.Detail)] // see OnFailure
 
@@ -204,6 +201,7 @@ func Open(cfg Config) *Device {
 	d.events.Init()
 	d.openLanes()
 	if m := cfg.Record; m != nil {
+		d.record = m
 		m.Use(time.Now().Add(-d.clock()), &d.lanes[0].recorder, &d.refusals, &d.pairs)
 	}
 	d.Trace.Changed = d.traceChanged

@@ -14,33 +14,33 @@ type Elsewhere func(lane int, f func(*recorder.Pairs))
 
 // SetElsewhere tells a device's connection manager where to find the queue pairs of programs that share the
 // device's address.
-func (d *Device) SetElsewhere(e Elsewhere) { d.elsewhere.Store(&e) }
+func (a *laneList) SetElsewhere(e Elsewhere) { a.elsewhere.Store(&e) }
 
 // pairsOf calls f with what is remembered of a queue pair of this device or of a program.
-func (d *Device) pairsOf(qpn uint32, f func(*recorder.Pairs)) {
-	if d.laneOf(qpn) != nil {
-		f(&d.pairs)
-	} else if e := d.elsewhere.Load(); e != nil {
-		(*e)(steering.LaneOf(qpn, d.share.Of), f)
+func (a *laneList) pairsOf(qpn uint32, f func(*recorder.Pairs)) {
+	if a.laneOf(qpn) != nil {
+		f(&a.pairs)
+	} else if e := a.elsewhere.Load(); e != nil {
+		(*e)(steering.LaneOf(qpn, a.share.Of), f)
 	}
 }
 
 // Why returns why a queue pair of the device, or of a program on its address, went to ERR by itself, None if it did
 // not.
-func (d *Device) Why(qpn uint32) (why reason.Detail) {
-	d.pairsOf(qpn, func(p *recorder.Pairs) { why = p.Why(qpn) })
+func (a *laneList) Why(qpn uint32) (why reason.Detail) {
+	a.pairsOf(qpn, func(p *recorder.Pairs) { why = p.Why(qpn) })
 	return why
 }
 
 // PeerLeft tells a queue pair why its peer ends the connection, or rejects it: what is flushed then says so.
 // A failure of the peer's queue pair is one of this device's. A queue pair of a program finds it when it
 // goes to ERR.
-func (d *Device) PeerLeft(qpn uint32, said reason.Detail) {
-	if d.laneOf(qpn) == nil {
-		d.pairsOf(qpn, func(p *recorder.Pairs) { p.Leave(qpn, said) })
+func (a *laneList) PeerLeft(qpn uint32, said reason.Detail) {
+	if a.laneOf(qpn) == nil {
+		a.pairsOf(qpn, func(p *recorder.Pairs) { p.Leave(qpn, said) })
 		return
 	}
-	l := d.packetLane(qpn)
+	l := a.packetLane(qpn)
 	if l == nil {
 		return
 	}
@@ -52,7 +52,7 @@ func (d *Device) PeerLeft(qpn uint32, said reason.Detail) {
 }
 
 func (q *QP) peerLeft(said reason.Detail) {
-	if q.left || q.Attr.State == qp.Reset {
+	if q.Attr.State == qp.Reset {
 		return
 	}
 	if _, ok := q.m.(idle); ok {
@@ -61,13 +61,10 @@ func (q *QP) peerLeft(said reason.Detail) {
 		}
 		q.begin(q.lane.dev.clock())
 	}
-	m, ok := q.m.(interface{ PeerSays(d reason.Detail) })
-	if !ok {
-		return
-	}
-	q.left = true
-	m.PeerSays(said)
-	if said.Reason != reason.CMEnded && said.Reason != reason.CMAbandoned {
+	m, ok := q.m.(interface {
+		PeerSays(d reason.Detail) (first bool)
+	})
+	if ok && m.PeerSays(said) && said.Reason != reason.CMEnded && said.Reason != reason.CMAbandoned {
 		q.lane.dev.failures.add(Failure{QPN: q.QPN, Status: queue.WRFlushErr, Own: reason.Detail{Reason: reason.Flushed}, Peer: said})
 	}
 }
@@ -76,7 +73,7 @@ func (q *QP) peerLeft(said reason.Detail) {
 // the lane.
 func (q *QP) listen() {
 	d := q.lane.dev
-	if d.cfg.Record == nil || q.left {
+	if d.record == nil {
 		return
 	}
 	if said := d.pairs.Said(q.QPN); said.Reason != reason.None {

@@ -42,7 +42,7 @@ func TestReasonsCrossToTheConnectionManagersProcess(t *testing.T) {
 		program := newSide(t, n, "10.0.0.2:4791", qp.RC, simnet.LinkConfig{}, adapter.Config{Share: steering.Share{First: 1, Lanes: 1, Of: 4}, Record: &slot.Memory})
 		peer := newSide(t, n, "10.0.0.3:4791", qp.RC, simnet.LinkConfig{}, adapter.Config{})
 		qpn := program.qp.QPN
-		server.Dev.PeerLeft(qpn, said) // nobody knows of programs
+		server.Dev.PeerLeft(qpn, said) // before it knows of programs
 		server.Dev.SetElsewhere(func(lane int, f func(*flight.Pairs)) {
 			if lane == 1 {
 				f(slot.Pairs())

@@ -2,8 +2,10 @@ package adapter
 
 import (
 	"math/bits"
+	"sync/atomic"
 
 	"softrdma/internal/memory"
+	"softrdma/internal/recorder"
 	"softrdma/internal/steering"
 )
 
@@ -34,6 +36,10 @@ type laneList struct {
 	packets []*packetLane
 	streams *streamLane
 	share   steering.Share
+
+	pairs     recorder.Pairs
+	record    *recorder.Memory          // of the configuration
+	elsewhere atomic.Pointer[Elsewhere] // queue pairs of programs
 }
 
 // Share is the device's part of its endpoint's lanes.

@@ -58,7 +58,6 @@ type QP struct {
 	sharing   share.Member // of what may be in flight to its peer
 	groups    []netip.Addr
 	sendError reason.Detail // why the system refused to send last
-	left      bool          // the peer has left, and has said why
 	look      *look         // in ERR, if another process posts to Recv
 
 	rung  atomic.Bool
@@ -212,7 +211,7 @@ func (q *QP) enter(now time.Duration, from qp.State) {
 		}
 		q.sanitizer.Emptied(q)
 		q.closeFlow()
-		q.sendError, q.left = reason.Detail{}, false
+		q.sendError = reason.Detail{}
 	}
 	l.shares.Count(&q.sharing, q.can.InFlight)
 	l.tasks.Set(&q.entry, q.deadline())

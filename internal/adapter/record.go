@@ -19,9 +19,7 @@ func (l *lane) recordState(p *machine.Port, from qp.State, why reason.Detail) {
 	l.recorder.Add(recorder.Record{
 		Kind: recorder.State, Time: l.dev.clock(), QPN: p.QPN, From: uint8(from), To: uint8(p.Attr.State), Detail: why,
 	})
-	if p.Type != qp.UD {
-		l.dev.remember(p)
-	}
+	l.dev.remember(p)
 	if p.Attr.State != qp.Err || why.Reason == reason.None {
 		return
 	}
@@ -31,16 +29,17 @@ func (l *lane) recordState(p *machine.Port, from qp.State, why reason.Detail) {
 	}
 }
 
-// remember notes what outlives the queue pair.
-func (d *Device) remember(p *machine.Port) {
-	switch p.Attr.State {
-	case qp.Reset:
-		d.pairs.Forget(p.QPN)
-	case qp.Init:
-		d.pairs.Add(p.QPN)
-	case qp.RTR:
+// remember notes what another process has to know of a queue pair, also when this one has ended.
+func (a *laneList) remember(p *machine.Port) {
+	shared := a.record != nil && p.Type != qp.UD
+	switch {
+	case p.Attr.State == qp.Reset:
+		a.pairs.Forget(p.QPN)
+	case p.Attr.State == qp.Init && shared:
+		a.pairs.Add(p.QPN)
+	case p.Attr.State == qp.RTR && shared:
 		if dst := p.Attr.Path.Dst; dst.IsValid() {
-			d.pairs.Connect(p.QPN, qp.OnWire(dst).Addr())
+			a.pairs.Connect(p.QPN, qp.OnWire(dst).Addr())
 		}
 	}
 }
@@ -77,16 +76,16 @@ func (d *Device) Records() *recorder.Snapshot {
 }
 
 // RecordsSaved notes that the first n records that were made are in files.
-func (d *Device) RecordsSaved(n uint64) {
-	if m := d.cfg.Record; m != nil {
+func (a *laneList) RecordsSaved(n uint64) {
+	if m := a.record; m != nil {
 		m.Saved(n)
 	}
 }
 
 // Left notes that the device's process does not need the device any more: if it ends now, that is no
 // failure.
-func (d *Device) Left() {
-	if m := d.cfg.Record; m != nil {
+func (a *laneList) Left() {
+	if m := a.record; m != nil {
 		m.Leave()
 	}
 }

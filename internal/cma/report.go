@@ -29,7 +29,7 @@ func (id *ID) report(r *report) {
 		if r.requestNarrower(id) {
 			return
 		}
-		id.peerSays(r)
+		r.tellQP(id)
 		e.Type, e.Status, e.Conn.PrivateData = cmid.EventRejected, int(r.Reject), r.Private
 		e.Err = &cmid.RejectedError{Addr: id.remote, Reason: r.Reject, PrivateData: r.Private, Detail: r.Detail, Said: r.Said}
 	case cm.EventDreqTimeout:
@@ -38,7 +38,7 @@ func (id *ID) report(r *report) {
 	case cm.EventDreqReceived, cm.EventDrepReceived, cm.EventStaleConnection:
 		e.Type, e.Said = cmid.EventDisconnected, r.Said
 		id.state = cmid.Disconnect
-		id.peerSays(r)
+		r.tellQP(id)
 	case cm.EventTimewaitExit:
 		if !after {
 			return // the connection was never established, and another event said so
@@ -58,8 +58,8 @@ func (id *ID) report(r *report) {
 	id.push(e)
 }
 
-// peerSays tells the queue pair why the peer rejects or ends the connection, if it says so.
-func (id *ID) peerSays(r *report) {
+// tellQP tells the queue pair of an id why the peer rejects or ends the connection, if it says so.
+func (r *report) tellQP(id *ID) {
 	if x, ok := id.conn.(*managed); ok && r.Said.Reason != reason.None {
 		id.dev.dev.PeerLeft(x.c.LocalQPN(), r.Said)
 	}

@@ -31,11 +31,13 @@ func (c *Completions) Reset() {
 func (c *Completions) Failed(d reason.Detail, s queue.Status) { c.cause, c.status = d.Reason, s }
 
 // PeerSays notes what the peer says about the first error, or why it ends the connection. Flushed
-// completions have it as well. What it says first stays.
-func (c *Completions) PeerSays(d reason.Detail) {
-	if c.peer == nil && d.Reason != reason.None {
-		c.peer = &d
+// completions have it as well. What it says first stays: PeerSays reports whether this is the first.
+func (c *Completions) PeerSays(d reason.Detail) (first bool) {
+	if c.peer != nil || d.Reason == reason.None {
+		return false
 	}
+	c.peer = &d
+	return true
 }
 
 // said returns what the peer says, for a completion with a status.

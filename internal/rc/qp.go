@@ -61,8 +61,8 @@ func New(p *machine.Port, c Config) *QP {
 	return q
 }
 
-// PeerSays notes why the peer ends the connection.
-func (q *QP) PeerSays(d reason.Detail) { q.c.Done.PeerSays(d) }
+// PeerSays notes why the peer ends the connection, and reports whether it says so for the first time.
+func (q *QP) PeerSays(d reason.Detail) (first bool) { return q.c.Done.PeerSays(d) }
 
 // Receive implements machine.Receiver.
 func (q *QP) Receive(now time.Duration, in *machine.In) {

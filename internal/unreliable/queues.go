@@ -116,8 +116,8 @@ func (q *Queues) flush() {
 	}
 }
 
-// PeerSays notes why the peer ends the connection.
-func (q *Queues) PeerSays(d reason.Detail) { q.done.PeerSays(d) }
+// PeerSays notes why the peer ends the connection, and reports whether it says so for the first time.
+func (q *Queues) PeerSays(d reason.Detail) (first bool) { return q.done.PeerSays(d) }
 
 // enter moves the machine itself to SQE or ERR.
 func (q *Queues) enter(to qp.State, f fault) {
