@@ -6,17 +6,8 @@ import (
 	stdcontext "context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
-
-	"softrdma/internal/testenv"
 )
 
 // iproute2's command finds the objects of a program of the server, with its process.
@@ -139,71 +130,5 @@ func TestProgramRDMAShowsObjectsOfProgramsWithOwnDevices(t *testing.T) {
 		if len(found) != 2 {
 			t.Errorf("%s: of %d processes, expected 2", kind, len(found))
 		}
-	}
-}
-
-// The bytes of the tree are those that perftest says it has written. Node_exporter reads them without the
-// preloaded library.
-func TestProgramNodeExporterAgreesWithPerftest(t *testing.T) {
-	const exporter, size, count = "prometheus-node-exporter", 1 << 20, 50
-	if _, err := exec.LookPath(exporter); err != nil {
-		testenv.Lacks(t, exporter)
-	}
-	for engine, env := range engines(t) {
-		t.Run(engine, func(t *testing.T) {
-			p := newInProgram(t, "127.14.3.44")
-			p.env = env
-			const script = `port=$1 addr=$2; shift 2
-"$@" -p "$port" >/dev/null & server=$!
-for i in $(seq 200); do ss -ltnH "sport = $port" | grep -q . && break; sleep .05; done
-"$@" -p "$port" "$addr" && wait $server
-cat /sys/class/infiniband/rxe0/ports/1/counters/port_xmit_data`
-			out := p.succeeds(t, "sh", "-c", script, "sh", freePort(t), "127.14.3.44",
-				"ib_write_bw", "-F", "-n", strconv.Itoa(count), "-s", strconv.Itoa(size))
-			lines := strings.Fields(out)
-			words, err := strconv.Atoi(lines[len(lines)-1])
-			if bytes := words * wordBytes; err != nil || bytes < size*count || bytes > size*count*11/10 {
-				t.Errorf("%d words for %d bytes: %v\n%s", words, size*count, err, out)
-			}
-			sysfs := scrape(t, exporter, p.s.Tree()+"/sys")
-			eventually(t, "node_exporter finds the bytes", func() bool { return sysfs() == words*wordBytes })
-		})
-	}
-}
-
-// scrape starts node_exporter and returns what reads the bytes that were sent, by its count.
-func scrape(t *testing.T, exporter, sysfs string) func() int {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	_ = ln.Close()
-	c := exec.Command(exporter, "--path.sysfs="+sysfs, "--collector.disable-defaults", "--collector.infiniband", "--web.listen-address="+addr)
-	c.Stderr = os.Stderr
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	})
-	sent := regexp.MustCompile(`node_infiniband_port_data_transmitted_bytes_total{device="rxe0",port="1"} (\S+)`)
-	return func() int {
-		r, err := http.Get("http://" + addr + "/metrics")
-		if err != nil {
-			return -1
-		}
-		defer r.Body.Close()
-		b, err := io.ReadAll(r.Body)
-		m := sent.FindSubmatch(b)
-		if err != nil || m == nil {
-			return -1
-		}
-		n, err := strconv.ParseFloat(string(m[1]), 64)
-		if err != nil {
-			return -1
-		}
-		return int(n)
 	}
 }
