@@ -96,6 +96,9 @@ oracles:
 	@packaging/need.sh sshd openssh-server || [ $$? = 1 ]
 	@packaging/need.sh ip iproute2 || [ $$? = 1 ]
 	@packaging/need.sh promtool prometheus || [ $$? = 1 ]
+	@packaging/need.sh prometheus-node-exporter prometheus-node-exporter || [ $$? = 1 ]
+	@packaging/need.sh tmux tmux || [ $$? = 1 ]
+	@packaging/need.sh chromium chromium || [ $$? = 1 ]
 
 # The race detector needs a C compiler on most systems. Without one this fails
 # in CI and is left out elsewhere. The tests of docs read files and run other
@@ -187,7 +190,7 @@ interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debia
 	set +x; [ ! -e $(BIN)/interop-notes ] || { echo "interop: tests passed at another attempt only:"; cat $(BIN)/interop-notes; }; \
 	exit $${status:-0}
 
-# What the tests of the engine load beside it, or run in one process with it, and what shows its devices.
+# What the tests of the engine load beside it, or run in one process with it.
 .PHONY: hosts
 hosts:
 	@packaging/need.sh '/usr/lib/*/libjemalloc.so.2' libjemalloc2 || [ $$? = 1 ]
@@ -196,9 +199,6 @@ hosts:
 	@packaging/need.sh /usr/share/java/jna.jar libjna-java || [ $$? = 1 ]
 	@packaging/need.sh valgrind valgrind || [ $$? = 1 ]
 	@packaging/need.sh musl-gcc musl-tools || [ $$? = 1 ]
-	@packaging/need.sh tmux tmux || [ $$? = 1 ]
-	@packaging/need.sh chromium chromium || [ $$? = 1 ]
-	@packaging/need.sh prometheus-node-exporter prometheus-node-exporter || [ $$? = 1 ]
 
 # It downloads 300 MB for each release, which the user's cache keeps. With RXE=1 it runs each program also on
 # Linux's Soft RoCE, in a guest with the same user land.
@@ -214,7 +214,7 @@ containers: preload build ## CDI devices in containers of Debian 12 and 13, by p
 	$(GO) test -tags interop -count=1 -v -timeout 40m ./interop/containers -args -containers -command bin/softrdma
 
 .PHONY: programs
-programs: hosts faultprograms preload build ## Debian's programs under softrdma exec, and the table of docs/tested-against.md (wants them and a C compiler)
+programs: hosts oracles faultprograms preload build ## Debian's programs under softrdma exec, and the table of docs/tested-against.md (wants them and a C compiler)
 	$(GO) test -tags interop -count=1 -run 'Program|Exec|OpenSM' ./internal/uverbs ./cmd/softrdma/...
 	$(GO) run -tags interop ./interop/suites/programs -engine daemon
 	$(GO) run -tags interop ./interop/suites/programs -engine program -write docs/tested-against.md

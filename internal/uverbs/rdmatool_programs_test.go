@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// iproute2's command finds the objects of a program of the server, with its process.
-func TestProgramRDMAShowsObjects(t *testing.T) {
+// iproute2's command finds the ids of a program, with its process.
+func TestProgramRDMAShowsIDs(t *testing.T) {
 	lib, s := library(t), newServer(t, "127.14.3.43")
 	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), 4*timeLimit)
 	defer cancel()
@@ -26,53 +26,9 @@ func TestProgramRDMAShowsObjects(t *testing.T) {
 	eventually(t, "rping listens", func() bool {
 		return len(view{s: s}.Objects(0).IDs) > 0
 	})
-	h := startHelper(t, s, nil)
-	rdma := func(args ...string) string {
-		t.Helper()
-		c, out := command(ctx, t, s, lib, append([]string{"rdma"}, args...)...)
-		if err := c.Run(); err != nil {
-			t.Fatalf("rdma %v: %v\n%s", args, err, out)
-		}
-		return out.String()
-	}
-	pid := h.cmd.Process.Pid
-	for kind, want := range map[string][]string{
-		"qp": {"lqpn", "state", "type"}, "mr": {"mrlen", "rkey"}, "cq": {"cqe", "users"}, "pd": {"users"}, "ctx": {"ctxn"},
-	} {
-		var list []map[string]any
-		text := rdma("resource", "show", kind, "-dd", "-j")
-		if err := json.Unmarshal([]byte(text), &list); err != nil {
-			t.Errorf("%s: %v\n%s", kind, err, text)
-			continue
-		}
-		found := false
-		for _, x := range list {
-			if x["pid"] != float64(pid) {
-				continue
-			}
-			found = true
-			for _, name := range want {
-				if _, ok := x[name]; !ok {
-					t.Errorf("%s: no %s in %v", kind, name, x)
-				}
-			}
-		}
-		if !found {
-			t.Errorf("%s: nothing of process %d in %s", kind, pid, text)
-		}
-	}
-	ids := rdma("resource", "show", "cm_id")
+	ids := rdma(ctx, t, s, lib, "resource", "show", "cm_id")
 	if !strings.Contains(ids, "state LISTEN") || !strings.Contains(ids, fmt.Sprintf("pid %d comm rping", server.Process.Pid)) {
 		t.Errorf("ids: %s", ids)
-	}
-	for _, c := range []struct{ args, want string }{
-		{"dev", "rxe0: node_type ca"}, {"link -d", "link rxe0/1 state ACTIVE"}, {"resource show", "rxe0: pd"},
-		{"resource show srq", ""}, {"statistic show", "sent_pkts"}, {"statistic qp show", ""}, {"statistic mr", ""},
-		{"system", "netns shared copy-on-fork on"},
-	} {
-		if out := rdma(strings.Fields(c.args)...); !strings.Contains(out, c.want) {
-			t.Errorf("rdma %s: %s", c.args, out)
-		}
 	}
 }
 

@@ -3,7 +3,6 @@
 package exec
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,13 +21,14 @@ import (
 
 	"softrdma/cmd/softrdma/internal/clitest"
 	"softrdma/internal/console"
+	"softrdma/internal/testenv"
 )
 
 // All tools have the bytes and packets of ib_write_bw: the sysfs tree, node_exporter, iproute2's netlink,
 // perfquery's management datagrams, Prometheus, softrdma top and softrdma console. They are asked after the
 // last byte, while both programs still have their devices: the last messages between the programs are held.
 func TestProgramsAndAllToolsAgree(t *testing.T) {
-	clitest.NeedPrograms(t, "ib_write_bw", "rdma", "perfquery", "prometheus-node-exporter")
+	clitest.NeedPrograms(t, "ib_write_bw", "rdma", "perfquery")
 	for _, engine := range []string{"program", "daemon"} {
 		t.Run(engine, func(t *testing.T) {
 			const size, count = 1 << 20, 2000
@@ -39,7 +38,7 @@ func TestProgramsAndAllToolsAgree(t *testing.T) {
 				addresses: [2]string{server, client}, metrics: metrics,
 				shell: startSession(t, "--engine", engine, "--metrics", metrics, "-d", server, "-d", client),
 			}
-			c.exporter = startNodeExporter(t, strings.TrimSpace(c.shell.run("echo $SOFTRDMA_TREE/sys")))
+			c.exporter = testenv.NodeExporter(t, strings.TrimSpace(c.shell.run("echo $SOFTRDMA_TREE/sys")))
 			c.console = startConsole(t)
 
 			port := clitest.FreePort(t)
@@ -218,26 +217,6 @@ func get(c *http.Client, url string, header http.Header) string {
 		return ""
 	}
 	return string(text)
-}
-
-// startNodeExporter starts node_exporter, without the preloaded library, and returns what asks it.
-func startNodeExporter(t *testing.T, sysfs string) (ask func() string) {
-	t.Helper()
-	at := "127.0.0.1:" + clitest.FreePort(t)
-	c := exec.Command("prometheus-node-exporter", "--path.sysfs="+sysfs, "--collector.disable-defaults", "--collector.infiniband", "--web.listen-address="+at)
-	var log bytes.Buffer
-	c.Stderr = &log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
-	return func() string { return get(http.DefaultClient, "http://"+at+"/metrics", nil) }
 }
 
 // startConsole starts a console and returns what asks it for a snapshot.
