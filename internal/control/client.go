@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 
 	"softrdma/internal/rundir"
 )
@@ -101,17 +100,15 @@ func Processes(ctx context.Context) (all []Answer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	answers, failures := make([]Answer, len(sockets)), make([]error, len(sockets))
-	var asking sync.WaitGroup
-	for i, s := range sockets { // at once: one that does not answer delays no other
+	answers := make([]Answer, len(sockets))
+	failures := EachAtOnce(sockets, func(i int, s Socket) error {
 		answers[i].Socket = s
-		asking.Go(func() { failures[i] = s.Ask(ctx, http.MethodGet, "/v1/process", nil, &answers[i].Process) })
-	}
-	asking.Wait()
+		return s.Ask(ctx, http.MethodGet, "/v1/process", nil, &answers[i].Process)
+	})
 	for i, e := range failures {
 		switch {
-		case errors.Is(e, syscall.ECONNREFUSED):
-			sockets[i].remove()
+		case rundir.Refused(e):
+			_ = rundir.RemoveDead(sockets[i].Path) // in vain if another process answers there
 		case errors.Is(e, os.ErrNotExist):
 		case e != nil:
 			err = errors.Join(err, e)
@@ -122,22 +119,22 @@ func Processes(ctx context.Context) (all []Answer, err error) {
 	return all, err
 }
 
-// remove removes the socket of an ended process.
-func (s Socket) remove() { _ = os.Remove(s.Path) }
+// EachAtOnce calls f for all elements of a list at once, so that a process that does not answer delays no
+// other, and returns the errors.
+func EachAtOnce[T any](list []T, f func(i int, x T) error) []error {
+	errs := make([]error, len(list))
+	var calls sync.WaitGroup
+	for i, x := range list {
+		calls.Go(func() { errs[i] = f(i, x) })
+	}
+	calls.Wait()
+	return errs
+}
 
 // Ended removes the socket of a process that has ended without doing so. Another process may have its
 // number in another namespace, and answer there.
 func Ended(pid int) {
-	dir := Directory()
-	if dir == "" || rundir.Check(dir) != nil {
-		return
-	}
-	s := Socket{pid, filepath.Join(dir, strconv.Itoa(pid))}
-	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: s.Path, Net: "unix"})
-	switch {
-	case err == nil:
-		_ = c.Close()
-	case errors.Is(err, syscall.ECONNREFUSED):
-		s.remove()
+	if dir := Directory(); dir != "" && rundir.Check(dir) == nil {
+		_ = rundir.RemoveDead(filepath.Join(dir, strconv.Itoa(pid))) // in vain if another process answers there
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"softrdma/internal/rundir"
 )
 
 // A named is a device and its name.
@@ -150,11 +152,8 @@ func listenUnix(path string) (*net.UnixListener, error) {
 	if err == nil {
 		return l, nil
 	}
-	if c, e := net.DialUnix("unix", nil, at); e == nil { // another namespace's process of this number
-		return nil, errors.Join(err, c.Close())
-	}
-	if err := os.Remove(path); err != nil {
-		return nil, err
+	if e := rundir.RemoveDead(path); e != nil { // above all another namespace's process of this number
+		return nil, errors.Join(err, e)
 	}
 	return net.ListenUnix("unix", at)
 }

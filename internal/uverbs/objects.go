@@ -80,21 +80,26 @@ func (t *slots) describe(d *device.Device, to *object.List) {
 	for _, x := range shares {
 		to.Contexts = append(to.Contexts, object.Context{Owner: x.owner()})
 	}
-	ask(shares, func(ctx stdcontext.Context, x *slot, s control.Socket, i control.Info) {
-		var l object.List
-		if s.Ask(ctx, http.MethodGet, control.DevicePath(i.Name, "objects"), nil, &l) != nil {
-			return
-		}
+	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), answerTime)
+	defer cancel()
+	for _, l := range ask(ctx, shares, func(x *slot, s control.Socket, i control.Info) (l object.List, err error) {
+		err = s.Ask(ctx, http.MethodGet, control.DevicePath(i.Name, "objects"), nil, &l)
 		l.Owners(func(o *object.Owner) { *o = x.owner() })
 		l.Renumber(uint32(x.lane) + 1)
+		return l, err
+	}) {
 		to.Add(l)
-	})
+	}
 }
 
 // objects returns how many objects programs have that have a share of a device's address.
-func (t *slots) objects(d *device.Device) (n object.Counts) {
-	ask(t.on(d), func(_ stdcontext.Context, _ *slot, _ control.Socket, i control.Info) { n.Add(i.Objects) })
-	return n
+func (t *slots) objects(d *device.Device) (sum object.Counts) {
+	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), answerTime)
+	defer cancel()
+	for _, n := range ask(ctx, t.on(d), func(_ *slot, _ control.Socket, i control.Info) (object.Counts, error) { return i.Objects, nil }) {
+		sum.Add(n)
+	}
+	return sum
 }
 
 // on returns the shares of a device's address.
@@ -114,27 +119,34 @@ func (x *slot) owner() object.Owner {
 	return object.Owner{PID: x.process.PID, Context: firstShared + uint32(x.lane)}
 }
 
-// ask calls f for the program of each of some shares, with its control socket and what it says of its
-// device. Programs that do not answer are left out.
-func ask(list []*slot, f func(ctx stdcontext.Context, x *slot, s control.Socket, i control.Info)) {
+// ask calls f for the programs of some shares at once, each with its control socket and what it says of its
+// device, and returns what f returns. Programs that do not answer before the context ends are left out.
+func ask[T any](ctx stdcontext.Context, list []*slot, f func(x *slot, s control.Socket, i control.Info) (T, error)) (answers []T) {
 	if len(list) == 0 {
-		return
+		return nil
 	}
-	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), answerTime)
-	defer cancel()
 	sockets, _ := control.Sockets() // none if programs do not answer
-	for _, x := range list {
+	all := make([]T, len(list))
+	for i, err := range control.EachAtOnce(list, func(i int, x *slot) (err error) {
+		at := slices.IndexFunc(sockets, func(s control.Socket) bool { return s.PID == x.process.PID })
+		if at < 0 {
+			return os.ErrNotExist
+		}
+		var devices []control.Info
+		if err := sockets[at].Ask(ctx, http.MethodGet, "/v1/devices", nil, &devices); err != nil {
+			return err
+		}
 		guid := x.device.Verbs.Query().NodeGUID.String()
-		i := slices.IndexFunc(sockets, func(s control.Socket) bool { return s.PID == x.process.PID })
-		if i < 0 {
-			continue
+		of := slices.IndexFunc(devices, func(x control.Info) bool { return x.GUID == guid })
+		if of < 0 {
+			return os.ErrNotExist
 		}
-		var all []control.Info
-		if sockets[i].Ask(ctx, http.MethodGet, "/v1/devices", nil, &all) != nil {
-			continue
-		}
-		if j := slices.IndexFunc(all, func(x control.Info) bool { return x.GUID == guid }); j >= 0 {
-			f(ctx, x, sockets[i], all[j])
+		all[i], err = f(x, sockets[at], devices[of])
+		return err
+	}) {
+		if err == nil {
+			answers = append(answers, all[i])
 		}
 	}
+	return answers
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/internal/exporter"
+	"softrdma/internal/rundir"
 )
 
 // MetricsFlag names the flag with which a command serves metrics.
@@ -82,7 +82,7 @@ func serveMetrics(address string) (end func() error, err error) {
 func listenMetrics(address string) (net.Listener, error) {
 	network, at := metricsAddress(address)
 	if network == "unix" {
-		if err := removeDeadSocket(at); err != nil {
+		if err := rundir.RemoveDead(at); err != nil {
 			return nil, UsageErrorf("--%s %s: %w", MetricsFlag, address, err)
 		}
 	}
@@ -114,22 +114,4 @@ func metricsAddress(s string) (network, at string) {
 		host = "127.0.0.1"
 	}
 	return "tcp", net.JoinHostPort(host, port)
-}
-
-// removeDeadSocket removes a socket on which a process listened that was killed.
-func removeDeadSocket(path string) error {
-	st, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case st.Mode().Type() != fs.ModeSocket:
-		return errors.New("the file exists and is not a socket")
-	}
-	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-		_ = c.Close()
-		return errors.New("another process listens there")
-	}
-	return os.Remove(path)
 }

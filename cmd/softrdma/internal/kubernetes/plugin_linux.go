@@ -6,17 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"softrdma/internal/rundir"
 )
 
 // pace says how often a plug-in does something.
@@ -149,20 +149,11 @@ func (p *plugin) register(ctx context.Context) error {
 
 // listen makes a socket. It replaces one that a killed plug-in has left.
 func listen(path string) (*net.UnixListener, error) {
-	if st, err := os.Lstat(path); err == nil {
-		if st.Mode().Type() != fs.ModeSocket {
-			return nil, fmt.Errorf("%s: expected a socket, found another file", path)
-		}
-		switch c, err := net.Dial("unix", path); {
-		case err == nil:
-			_ = c.Close()
-			return nil, fmt.Errorf("%s: another device plug-in serves this resource", path)
-		case !errors.Is(err, syscall.ECONNREFUSED):
-			return nil, err
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
+	switch err := rundir.RemoveDead(path); {
+	case errors.Is(err, rundir.ErrServed):
+		return nil, fmt.Errorf("%s: another device plug-in serves this resource", path)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
