@@ -42,6 +42,10 @@ func (d controlled) Info() control.Info {
 	if p.Active {
 		i.State = "active"
 	}
+	if e := registry.Of(d.Device); e != nil {
+		unused := e.Unused.Load()
+		i.Unused = unused != nil && (*unused)()
+	}
 	i.Sent, i.Received = d.Traffic()
 	for name, n := range d.Counters() {
 		i.Counters[name] = n

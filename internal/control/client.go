@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"softrdma/internal/rundir"
 )
@@ -73,6 +74,12 @@ func (s Socket) open(ctx context.Context, method, path string, in []byte) (io.Re
 		return nil, err
 	}
 	a, err := (&http.Client{Transport: t}).Do(r)
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // without the URL, which is of no host
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer in time: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("process %d: %w", s.PID, err)
 	}
@@ -84,7 +91,23 @@ func (s Socket) open(ctx context.Context, method, path string, in []byte) (io.Re
 	if json.NewDecoder(io.LimitReader(a.Body, maxReply)).Decode(&refusal) != nil || refusal.Error == "" {
 		refusal.Error = a.Status
 	}
-	return nil, fmt.Errorf("process %d: %s", s.PID, refusal.Error)
+	return nil, fmt.Errorf("process %d: %w", s.PID, &refused{a.StatusCode, refusal.Error})
+}
+
+// A refused is an error that a process has answered.
+type refused struct {
+	status int
+	text   string
+}
+
+// Error implements error.
+func (r *refused) Error() string { return r.text }
+
+// Gone reports whether an error of a request says that the device or the process does not exist any more.
+func Gone(err error) bool {
+	r, ok := errors.AsType[*refused](err)
+	return ok && r.status == http.StatusNotFound ||
+		rundir.Refused(err) || errors.Is(err, os.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // An Answer is what a process says of itself.

@@ -36,6 +36,10 @@ type Info struct {
 	Received uint64            `json:"received_bytes"`
 	Counters map[string]uint64 `json:"counters"` // reasons that were given, and how often
 	Time     time.Time         `json:"time"`     // when the bytes and the counters were read
+
+	// Unused is set for the device of a server that one program has started for itself, as softrdma exec,
+	// while that program has its devices in its own process, or none. Tools leave it out.
+	Unused bool `json:"unused,omitempty"`
 }
 
 // A Device is what a process answers for. Its methods may be called from any goroutine, also while the

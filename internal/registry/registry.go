@@ -51,6 +51,10 @@ type Entry struct {
 	// Objects describes the device's objects if others than this process own some.
 	Objects atomic.Pointer[func() object.List]
 
+	// Unused reports whether nobody uses a device that is there for programs of other processes alone, which
+	// may have devices of their own at its address. It is nil for other devices.
+	Unused atomic.Pointer[func() bool]
+
 	registry *Registry
 
 	// Guarded by the registry's mutex:

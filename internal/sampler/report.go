@@ -16,7 +16,7 @@ type Report struct {
 	Time      time.Time       `json:"time"`
 	Seconds   float64         `json:"seconds,omitempty"` // since the sample before
 	Processes []ProcessReport `json:"processes"`
-	Errors    []string        `json:"errors,omitempty"` // of programs that did not answer
+	Errors    []string        `json:"errors,omitempty"` // of programs and devices that did not answer
 }
 
 // A ProcessReport is a program.

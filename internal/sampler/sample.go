@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"softrdma/internal/control"
@@ -20,49 +19,65 @@ import (
 type Sample struct {
 	At        time.Time
 	Processes []Process
-	Failed    error // of programs that did not answer
+	Failed    error // of programs and devices that did not answer
 }
 
 // A Process is a program with its devices.
 type Process struct {
 	control.Answer
-	Open []Device // those of Answer.Devices that were still open, none if it has only fabrics
+	Open []Device // those of Answer.Devices that programs use and that were still open, none if it has only fabrics
 }
 
 // A Device is a device with its queue pairs.
 type Device struct {
 	control.Info
-	QPs    []object.QP
+	QPs    []object.QP    // none if the device did not say what it has
 	Owners map[int]string // names of other programs that own queue pairs, as far as the system tells
 }
 
-// Take asks all programs of this user. Programs that do not answer in time are in the error.
+// Take asks all programs of this user. Programs and devices that do not answer in time are in the error.
 func Take(ctx context.Context, limit time.Duration) *Sample {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answers, failed := control.Processes(ctx)
-	s := &Sample{At: time.Now(), Processes: make([]Process, len(answers)), Failed: failed}
-	var asking sync.WaitGroup
-	for i, a := range answers {
-		asking.Go(func() { s.Processes[i] = ask(ctx, a) })
-	}
-	asking.Wait()
+	s := &Sample{At: time.Now(), Processes: make([]Process, len(answers))}
+	asked := control.EachAtOnce(answers, func(i int, a control.Answer) (err error) {
+		s.Processes[i], err = ask(ctx, a)
+		return err
+	})
+	s.Failed = errors.Join(append([]error{failed}, asked...)...)
 	return s
 }
 
-// ask asks a process for the objects of its devices. A device that closes in the meantime is left out.
-func ask(ctx context.Context, a control.Answer) Process {
-	p := Process{Answer: a}
-	for _, d := range a.Devices {
+// ask asks a process for the objects of its devices. A device that closes in the meantime is left out. One
+// that does not answer has what the process has said of it, and is in the error.
+func ask(ctx context.Context, a control.Answer) (p Process, failed error) {
+	p.Answer = a
+	open := make([]*Device, len(a.Devices)) // nil for those that are left out
+	failed = errors.Join(control.EachAtOnce(a.Devices, func(i int, d control.Info) error {
+		if d.Unused {
+			return nil
+		}
 		if d.Time.IsZero() { // the program was built before devices said it
 			d.Time = time.Now()
 		}
 		var l object.List
-		if a.Ask(ctx, http.MethodGet, control.DevicePath(d.Name, "objects"), nil, &l) == nil {
-			p.Open = append(p.Open, Device{d, l.QPs, owners(l.QPs, a.Process.PID)})
+		err := a.Ask(ctx, http.MethodGet, control.DevicePath(d.Name, "objects"), nil, &l)
+		if control.Gone(err) {
+			return nil
+		}
+		open[i] = &Device{d, l.QPs, owners(l.QPs, a.Process.PID)}
+		if err != nil {
+			return fmt.Errorf("%w (objects of device %s)", err, d.Name)
+		}
+		return nil
+	})...)
+	for _, d := range open {
+		if d != nil {
+			p.Open = append(p.Open, *d)
 		}
 	}
-	return p
+	return p, failed
 }
 
 // owners returns the names of the programs, other than a daemon itself, that have made queue pairs.

@@ -151,8 +151,8 @@ func (v view) Chardev(kind string, index int) (rdmanl.Chardev, bool) {
 	case kind == "uverbs" && index >= 0:
 		d := v.s.devices[index]
 		return rdmanl.Chardev{Name: d.FileName(), ABI: 1, Number: hugeDev(d.DeviceNumber()), DriverID: &d.Driver.ID}, true
-	case kind == "rdma_cm" && index < 0:
-		return rdmanl.Chardev{Name: "rdma_cm", ABI: cmABI, Number: hugeDev(cmRdev)}, true
+	case kind == cmName && index < 0:
+		return rdmanl.Chardev{Name: cmName, ABI: cmABI, Number: hugeDev(cmRdev)}, true
 	}
 	return rdmanl.Chardev{}, false
 }

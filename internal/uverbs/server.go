@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -55,6 +56,10 @@ type Config struct {
 	// hold, those of one user two thirds of it. 0 means three quarters of the memory that
 	// the system, or the control group, has for the server.
 	ClientMemory int64
+
+	// Behind keeps tools from showing the devices while no program has opened one here, for a server that
+	// nobody knows of but the programs that have started it.
+	Behind bool
 
 	// Log gets a line for each call that is refused, if it is not nil.
 	Log func(string)
@@ -117,6 +122,10 @@ func Serve(cfg Config) (*Server, error) {
 		everyone := func(uint32) bool { return true } // who asks is the server's user or root
 		describe := func() object.List { return s.ownObjects(d, everyone) }
 		registry.Of(d.Verbs).Objects.Store(&describe)
+		if cfg.Behind {
+			unused := func() bool { return !s.opened(d) }
+			registry.Of(d.Verbs).Unused.Store(&unused)
+		}
 	}
 	readers, err := s.watchReaders()
 	if err != nil && cfg.Log != nil {
@@ -140,6 +149,12 @@ func Serve(cfg Config) (*Server, error) {
 		}()
 	}
 	return s, nil
+}
+
+// opened reports whether a program has a file of a device or of connection management open. Programs that
+// have their devices in their own process have none.
+func (s *Server) opened(d *device.Device) bool {
+	return slices.ContainsFunc(s.files.All(), func(f *client.File) bool { return f.Name == d.FileName() || f.Name == cmName })
 }
 
 // addDevices makes the kinds of device files that there are.
@@ -170,7 +185,7 @@ func (s *Server) addDevices() error {
 		return errors.New("a server of no device")
 	}
 	s.connections = ucm.New(s.devices)
-	s.files.Kinds["rdma_cm"] = &client.Kind{Rdev: cmRdev, Open: s.connections.Open}
+	s.files.Kinds[cmName] = &client.Kind{Rdev: cmRdev, Open: s.connections.Open}
 	var ports []umad.Port
 	for _, d := range s.devices {
 		switch {
@@ -246,6 +261,7 @@ func (s *Server) Close() error {
 	for _, d := range s.devices {
 		if e := registry.Of(d.Verbs); e != nil {
 			e.Objects.Store(nil)
+			e.Unused.Store(nil)
 		}
 	}
 	s.connections.Wait()

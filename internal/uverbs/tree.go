@@ -18,6 +18,9 @@ import (
 	"softrdma/internal/uverbs/device"
 )
 
+// cmName is the name of the device file of connection management.
+const cmName = "rdma_cm"
+
 // cmRdev is the number of the device file of connection management, a misc device.
 var cmRdev = unix.Mkdev(10, 59)
 

@@ -76,7 +76,7 @@ func (s *options) runOnDemand(cmd *cobra.Command, cfg uverbs.Config) error {
 
 // becomeServer serves in a directory of ondemand.Take.
 func (s *options) becomeServer(cmd *cobra.Command, cfg uverbs.Config, dir string) error {
-	cfg.Dir, cfg.Socket = dir, filepath.Join(dir, "socket")
+	cfg.Dir, cfg.Socket, cfg.Behind = dir, filepath.Join(dir, "socket"), true
 	if err := removeLeft(cfg.Socket, dir); err != nil {
 		return err
 	}

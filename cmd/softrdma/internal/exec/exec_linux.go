@@ -128,7 +128,7 @@ func (s *options) serve(cmd *cobra.Command, names []string, dir string, env *ond
 			}
 		}
 	}
-	cfg := uverbs.Config{Devices: devices, Dir: dir}
+	cfg := uverbs.Config{Devices: devices, Dir: dir, Behind: true}
 	if s.verbose {
 		cfg.Log = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "softrdma:", line) }
 	}

@@ -98,8 +98,8 @@ func (t *target) each(cmd *cobra.Command, method string, body []byte) error {
 			continue
 		}
 		for _, d := range p.Devices {
-			if t.device != "" && d.Name != t.device {
-				continue
+			if t.device != "" && d.Name != t.device || d.Unused && method == http.MethodGet {
+				continue // rules of unused ones are for programs that open them later
 			}
 			all, err := ask(ctx, p.Socket, method, control.DevicePath(d.Name, "faults"), body)
 			if err != nil {
