@@ -21,6 +21,14 @@ const size = 4096
 // pair returns two connected devices after one has written n messages to the other.
 func pair(t *testing.T, a, b string, n int) (from, to *verbs.Device) {
 	t.Helper()
+	from, to, write := writers(t, a, b)
+	write(n)
+	return from, to
+}
+
+// writers returns two connected devices, and what writes n messages from one to the other.
+func writers(t *testing.T, a, b string) (from, to *verbs.Device, write func(n int)) {
+	t.Helper()
 	type end struct {
 		dev *verbs.Device
 		mr  *verbs.MR
@@ -52,14 +60,16 @@ func pair(t *testing.T, a, b string, n int) (from, to *verbs.Device) {
 	atX, atY := x.qp.Endpoint(), y.qp.Endpoint()
 	check(x.qp.Connect(atX, atY, verbs.ConnectConfig{}))
 	check(y.qp.Connect(atY, atX, verbs.ConnectConfig{}))
-	for range n {
-		check(x.qp.PostSend(verbs.SendWR{
-			Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{x.mr.SGE(0, size)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey(),
-		}))
-		_, err := x.cq.WaitOne(context.Background())
-		check(err)
+	return x.dev, y.dev, func(n int) {
+		t.Helper()
+		for range n {
+			check(x.qp.PostSend(verbs.SendWR{
+				Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{x.mr.SGE(0, size)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey(),
+			}))
+			_, err := x.cq.WaitOne(context.Background())
+			check(err)
+		}
 	}
-	return x.dev, y.dev
 }
 
 // gather returns the metrics of a name.
@@ -93,10 +103,12 @@ func TestMetricsAreTheBytesOfTheProgram(t *testing.T) {
 	}
 }
 
-func TestRoundTripsAreNativeHistograms(t *testing.T) {
-	from, _ := pair(t, "127.32.35.3", "127.32.35.4", 20)
+func TestMeasurementsAreNativeHistograms(t *testing.T) {
+	from, _, write := writers(t, "127.32.35.3", "127.32.35.4")
 	c := metrics.NewCollector(from)
-	for _, name := range []string{"softrdma_round_trip_seconds", "softrdma_congestion_window_bytes"} {
+	gather(t, c, "softrdma_objects") // latencies are taken from then on
+	write(20)
+	for _, name := range []string{"softrdma_round_trip_seconds", "softrdma_congestion_window_bytes", "softrdma_completion_latency_seconds"} {
 		h := gather(t, c, name)[0].GetHistogram()
 		if h.GetSampleCount() == 0 || h.GetSampleSum() <= 0 || len(h.GetPositiveSpan()) == 0 || len(h.GetBucket()) == 0 {
 			t.Errorf("%s: found %v", name, h)

@@ -37,6 +37,9 @@ func (l *lane) inStream(q *QP) bool {
 // it to send.
 func (l *lane) ring(q *QP) {
 	if l.TryLock() {
+		if l.latencies != nil {
+			l.latencies.posted(q)
+		}
 		if l.tasks.Push(&q.entry); !l.gathers(q) {
 			l.Transmit(l.dev.clock())
 		}
@@ -56,6 +59,9 @@ func (l *lane) ring(q *QP) {
 func (l *lane) takeBells() {
 	for i, q := range l.bells {
 		q.rung.Store(false)
+		if l.latencies != nil {
+			l.latencies.posted(q)
+		}
 		l.tasks.Push(&q.entry)
 		l.bells[i] = nil
 	}

@@ -36,10 +36,13 @@ type lane struct {
 	losses  []memory.Loss
 	closed  bool // the link is: nothing more is received or sent
 
-	drained  bool // the link had nothing to receive when last asked
-	rounds   uint // since deadlines were looked at
-	asked    bool // a peer waits for a response that may not have been sent
-	gather   doorbells
+	drained bool // the link had nothing to receive when last asked
+	rounds  uint // since deadlines were looked at
+	asked   bool // a peer waits for a response that may not have been sent
+	gather  doorbells
+
+	latencies *latencies // nil while nobody asks for them
+
 	objects  objectFaults
 	watch    *trace.Stream // the device's, while it has a listener
 	recorder recorder.Recorder

@@ -79,6 +79,9 @@ func (q *QP) release() {
 func (q *QP) Push(e *queue.CQE) {
 	q.stored(e)
 	q.sanitizer.Completed(q, e)
+	if s := q.lane.latencies; s != nil && s.q == q {
+		s.completed(e)
+	}
 	if e.Status != queue.Success {
 		q.revoke()
 	}
@@ -210,6 +213,7 @@ func (q *QP) enter(now time.Duration, from qp.State) {
 			q.Recv.Release(q.Recv.Producer())
 		}
 		q.sanitizer.Emptied(q)
+		l.latencies.forget(q)
 		q.closeFlow()
 		q.sendError = reason.Detail{}
 	}
@@ -296,6 +300,7 @@ func (q *QP) Destroy() error {
 	delete(l.qps, q.QPN)
 	l.dev.pairs.Forget(q.QPN)
 	l.objects.forget(q)
+	l.latencies.forget(q)
 	if !q.transport.Connected {
 		l.dev.headed.Add(-1)
 	}

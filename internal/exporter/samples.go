@@ -21,10 +21,12 @@ type samples struct {
 	mu      sync.Mutex
 	trips   *prometheus.HistogramVec
 	windows *prometheus.HistogramVec
+	delays  *prometheus.HistogramVec // from doorbell to completion
 	asked   time.Time
 	running bool
 	last    map[*adapter.Device]map[uint32]uint32 // what each queue pair's peer had acknowledged
 	list    []adapter.Measured
+	times   []time.Duration
 }
 
 // init makes the histograms. Native histograms have buckets 10 % apart; others see the classic buckets.
@@ -36,6 +38,8 @@ func (s *samples) init() {
 		prometheus.ExponentialBuckets(4e-6, 4, 10))
 	s.windows = histograms("congestion_window_bytes", "Bytes that busy connections may have in flight, sampled while metrics are read.",
 		prometheus.ExponentialBuckets(4<<10, 4, 6))
+	s.delays = histograms("completion_latency_seconds", "Time from the doorbell of a send request to its completion, sampled while metrics are read.",
+		prometheus.ExponentialBuckets(1e-6, 4, 11))
 	s.last = make(map[*adapter.Device]map[uint32]uint32)
 }
 
@@ -52,6 +56,7 @@ func (s *samples) describe(c chan<- *prometheus.Desc) {
 	s.init()
 	s.trips.Describe(c)
 	s.windows.Describe(c)
+	s.delays.Describe(c)
 }
 
 // collect yields the histograms, and lets samples be taken from now on.
@@ -67,6 +72,7 @@ func (s *samples) collect(x *Exporter, list []*device, c chan<- prometheus.Metri
 	}
 	s.trips.Collect(c)
 	s.windows.Collect(c)
+	s.delays.Collect(c)
 }
 
 // run takes samples until there was no question for a while, or no device is open.
@@ -78,6 +84,9 @@ func (s *samples) run(x *Exporter) {
 		s.mu.Lock()
 		if len(list) == 0 || time.Since(s.asked) > sampleFor {
 			s.running = false
+			for a := range s.last {
+				a.EndLatencies()
+			}
 			clear(s.last)
 			s.mu.Unlock()
 			return
@@ -100,6 +109,11 @@ func (s *samples) take(list []*device) {
 			s.last[a] = before
 		}
 		s.list = a.Measure(s.list[:0], sampleMost)
+		s.times = a.Latencies(s.times[:0])
+		delays := s.delays.WithLabelValues(d.name, d.address)
+		for _, t := range s.times {
+			delays.Observe(t.Seconds())
+		}
 		trips, windows := s.trips.WithLabelValues(d.name, d.address), s.windows.WithLabelValues(d.name, d.address)
 		for i := range s.list {
 			m := &s.list[i]
