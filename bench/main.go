@@ -79,6 +79,9 @@ On the loopback it also compares two programs on an InfiniBand fabric in softwar
 (softrdma fabric up), with two switches between them, with two programs on UDP
 (--paths loopback --figures fabric:).
 
+On the loopback it also compares softrdma perf while its metrics are scraped each
+second and softrdma console is open with itself alone (--figures observed:).
+
 With --paths guest it compares softrdma in a virtual machine with Linux's Soft
 RoCE, measured by perftest. It also compares perftest under "softrdma exec" with
 Soft RoCE, and with ucx_perftest over TCP and over shared memory (--figures exec).
@@ -105,6 +108,7 @@ const example = `  go run .
   go run . --figures "queue pair"
   go run . --figures programs
   go run . --figures msg:
+  go run . --paths loopback --figures observed: --rounds 9
   go run . --paths loopback --figures fabric:
   sudo go run -tags interop . --paths guest
   sudo go run -tags interop . --paths guest --figures exec

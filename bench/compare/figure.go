@@ -148,7 +148,7 @@ func Figures(loopback bool) []Figure {
 		{"CPU time of 1 MiB WRITE sleeping, of iperf3", at(sleeping, CPU), at(iperf, CPU), true, 1.3, 1},
 	}
 	if loopback {
-		figures = slices.Concat(figures, programFigures(false), fabricFigures())
+		figures = slices.Concat(figures, observedFigures(), programFigures(false), fabricFigures())
 	}
 	return slices.Concat(figures, messageFigures(false), scalingFigures(), iwarpFigures())
 }

@@ -3,6 +3,7 @@ package compare
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -76,7 +77,7 @@ func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Re
 	if w.Memory != "" {
 		ask = append(ask, "--memory", w.Memory)
 	}
-	out, err := p.run(ctx, "waiting", serve, append(ask, p.Server.String()))
+	out, err := s.ends(ctx, p, w, serve, append(ask, p.Server.String()))
 	if err != nil {
 		return Result{}, err
 	}
@@ -92,4 +93,17 @@ func (s Softrdma) Run(ctx context.Context, p *Path, w Work, d time.Duration) (Re
 		return Result{Result: loop.Result{P50: r.Latency[0].P50, P99: r.Latency[0].P99}}, nil
 	}
 	return Result{}, fmt.Errorf("softrdma perf --json: expected one result, found %d and %d", len(r.Bandwidth), len(r.Latency))
+}
+
+// ends runs both ends of softrdma perf and returns what the client prints.
+func (s Softrdma) ends(ctx context.Context, p *Path, w Work, serve, ask []string) (out []byte, err error) {
+	if w.Observed {
+		o, err := s.observe(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		out, err := p.run(ctx, "waiting", append(serve, o.metrics(server)), append(ask, o.metrics(client)))
+		return out, errors.Join(err, o.stop())
+	}
+	return p.run(ctx, "waiting", serve, ask)
 }

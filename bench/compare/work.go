@@ -33,6 +33,7 @@ type Work struct {
 	QPs int // number of queue pairs, see ScalingConfig; 0 means one, with softrdma perf
 
 	Protocol string // value of softrdma's --protocol; "" means RoCE v2
+	Observed bool   // metrics are scraped and the console is open
 	Memory   string // "ordinary", or "" for memory that the tool allocates for the purpose
 }
 
@@ -61,6 +62,9 @@ func (w Work) String() string {
 	}
 	if w.Events {
 		s += ", sleeping"
+	}
+	if w.Observed {
+		s += ", observed"
 	}
 	return s
 }
