@@ -41,7 +41,7 @@ type lane struct {
 	asked   bool // a peer waits for a response that may not have been sent
 	gather  doorbells
 
-	latencies *latencies // nil while nobody asks for them
+	latencies *latencies // nil unless metrics are read
 
 	objects  objectFaults
 	watch    *trace.Stream // the device's, while it has a listener

@@ -12,7 +12,7 @@ const (
 )
 
 // latencies are times from the doorbell of a signaled send request to its completion, of one request of a
-// lane at a time. A lane has them while somebody asks: they cost other lanes a comparison for each doorbell
+// lane at a time. A lane has them while metrics are read: they cost other lanes a comparison for each doorbell
 // and each completion.
 type latencies struct {
 	q     *QP           // whose request is timed, nil if none is

@@ -131,7 +131,7 @@ func Processes(ctx context.Context) (all []Answer, err error) {
 	for i, e := range failures {
 		switch {
 		case rundir.Refused(e):
-			_ = rundir.RemoveDead(sockets[i].Path) // in vain if another process answers there
+			_ = rundir.RemoveDead(sockets[i].Path) // it stays if another process answers there
 		case errors.Is(e, os.ErrNotExist):
 		case e != nil:
 			err = errors.Join(err, e)
@@ -158,6 +158,6 @@ func EachAtOnce[T any](list []T, f func(i int, x T) error) []error {
 // number in another namespace, and answer there.
 func Ended(pid int) {
 	if dir := Directory(); dir != "" && rundir.Check(dir) == nil {
-		_ = rundir.RemoveDead(filepath.Join(dir, strconv.Itoa(pid))) // in vain if another process answers there
+		_ = rundir.RemoveDead(filepath.Join(dir, strconv.Itoa(pid))) // it stays if another process answers there
 	}
 }

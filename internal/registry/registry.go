@@ -51,7 +51,7 @@ type Entry struct {
 	// Objects describes the device's objects if others than this process own some.
 	Objects atomic.Pointer[func() object.List]
 
-	// Unused reports whether nobody uses a device that is there for programs of other processes alone, which
+	// Unused reports whether no program uses a device that is there for other processes alone, whose programs
 	// may have devices of their own at its address. It is nil for other devices.
 	Unused atomic.Pointer[func() bool]
 

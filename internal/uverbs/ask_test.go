@@ -36,7 +36,7 @@ func TestProgramThatDoesNotAnswerHidesNoOther(t *testing.T) {
 		defer l.Close()
 		list = append(list, &slot{device: s.devices[0], process: &client.Process{PID: pid}})
 		if pid == stopped {
-			continue // nobody accepts
+			continue // no process accepts
 		}
 		answer := []control.Info{{GUID: s.devices[0].Verbs.Query().NodeGUID.String()}}
 		go func() {

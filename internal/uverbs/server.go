@@ -57,8 +57,8 @@ type Config struct {
 	// the system, or the control group, has for the server.
 	ClientMemory int64
 
-	// Behind keeps tools from showing the devices while no program has opened one here, for a server that
-	// nobody knows of but the programs that have started it.
+	// Behind keeps tools from showing the devices while no program has opened one here, for a server
+	// that only the programs know of that have started it.
 	Behind bool
 
 	// Log gets a line for each call that is refused, if it is not nil.

@@ -127,11 +127,16 @@ func number(text, before string) int {
 // word is the unit of the standard's counters of data, in bytes.
 const word = 4
 
-func (c *counted) prometheus() [2]figure {
+// scrape returns the metrics.
+func (c *counted) scrape() string {
 	unix := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", c.metrics)
 	}}
-	text := get(&http.Client{Transport: unix}, "http://metrics/metrics", nil)
+	return get(&http.Client{Transport: unix}, "http://metrics/metrics", nil)
+}
+
+func (c *counted) prometheus() [2]figure {
+	text := c.scrape()
 	return both(func(port, direction int) figure {
 		name := func(what string) string {
 			return fmt.Sprintf(`^softrdma_%s_%s_total{address=%q,device="rxe%d"} `, []string{"received", "transmitted"}[direction], what, c.addresses[port], port)
@@ -234,7 +239,7 @@ func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(clitest.Timeout); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited for %s in vain", what)
+			t.Fatalf("waited for %s without success", what)
 		}
 	}
 }
