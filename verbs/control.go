@@ -53,6 +53,19 @@ func (d controlled) Info() control.Info {
 	return i
 }
 
+const (
+	sampleMost = 64              // queue pairs of a lane in a sample
+	sampleFor  = 5 * time.Minute // measuring continues for so long after the last sample
+)
+
+// Sample implements control.Device.
+func (d controlled) Sample() object.Sample {
+	if t := d.measuring.Swap(time.AfterFunc(sampleFor, d.local.EndLatencies)); t != nil {
+		t.Stop()
+	}
+	return object.Sample{Connections: d.local.Measure(nil, sampleMost), Latencies: d.local.Latencies(nil)}
+}
+
 // Follow implements control.Device.
 func (d controlled) Follow() control.Follower { return adapter.Follow(d.local) }
 

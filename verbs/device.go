@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"softrdma/faults"
@@ -60,6 +61,8 @@ type Device struct {
 	faults *faults.Injector
 
 	unanswer func() // ends answer; nil if the process does not answer for the device
+
+	measuring atomic.Pointer[time.Timer] // ends what a question for a sample has begun
 }
 
 // Faults returns what applies rules of faults to the device (Config.Faults). Its rules can be changed at
@@ -89,6 +92,9 @@ func (d *Device) Close() error {
 	registry.Remove(d)
 	if d.unanswer != nil {
 		d.unanswer()
+		if t := d.measuring.Load(); t != nil {
+			t.Stop()
+		}
 	}
 	d.unwatch()
 	d.local.Sanitizer().Ended()

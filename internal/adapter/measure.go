@@ -5,15 +5,9 @@ import (
 	"softrdma/internal/object"
 )
 
-// A Measured is what a queue pair has measured on its path.
-type Measured struct {
-	QPN uint32
-	object.Measurements
-}
-
 // Measure appends what reliable connections have measured, of each lane those of at most limit queue
 // pairs, which are others each time. It costs the device nothing while it is not called.
-func (a *laneList) Measure(list []Measured, limit int) []Measured {
+func (a *laneList) Measure(list []object.Connection, limit int) []object.Connection {
 	a.locked(func(l *lane) {
 		left := limit
 		for n, q := range l.qps { // begins anywhere
@@ -21,7 +15,7 @@ func (a *laneList) Measure(list []Measured, limit int) []Measured {
 				return
 			}
 			if m, ok := q.m.(machine.Measurer); ok {
-				list = append(list, Measured{n, m.Measure()})
+				list = append(list, object.Connection{QPN: n, Measurements: m.Measure()})
 			}
 		}
 	})

@@ -39,6 +39,9 @@ func newFake(t *testing.T) *fake {
 }
 
 func (f *fake) Info() Info { return Info{Protocol: "RoCE v2", Counters: map[string]uint64{"X": 7}} }
+func (f *fake) Sample() object.Sample {
+	return object.Sample{Latencies: []time.Duration{5}}
+}
 func (f *fake) Objects() object.List {
 	return object.List{QPs: []object.QP{{Number: 17, State: "RTS"}}}
 }

@@ -14,6 +14,7 @@
 //	GET    /v1/devices                    the devices
 //	GET    /v1/devices/DEVICE             one of them: attributes, counters, traffic
 //	GET    /v1/devices/DEVICE/objects     queue pairs, queues, regions and domains
+//	GET    /v1/devices/DEVICE/sample      round trips, windows and latencies of some requests since the last sample
 //	GET    /v1/devices/DEVICE/record      the flight recorder as text, or with ?format=pcapng
 //	GET    /v1/devices/DEVICE/events      what happens from now on, an object on a line, until the client goes
 //	GET    /v1/devices/DEVICE/faults      the rules of faults, how often each has hit, and hits

@@ -51,6 +51,10 @@ type Device interface {
 	WriteRecord(w io.Writer) error
 	WriteRecordCapture(w io.Writer) error
 
+	// Sample returns what the device measures, which it does from the first call until some minutes after
+	// the last.
+	Sample() object.Sample
+
 	// Follow returns what happens to the device's queue pairs from now on. One goroutine uses it.
 	Follow() Follower
 }

@@ -21,6 +21,7 @@ func (s *server) routes() http.Handler {
 	m.HandleFunc("GET /v1/devices", func(w http.ResponseWriter, _ *http.Request) { reply(w, s.process().Devices) })
 	m.HandleFunc("GET /v1/devices/{device}", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.info()) }))
 	m.HandleFunc("GET /v1/devices/{device}/objects", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.Objects()) }))
+	m.HandleFunc("GET /v1/devices/{device}/sample", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.Sample()) }))
 	m.HandleFunc("GET /v1/devices/{device}/record", s.one(record))
 	m.HandleFunc("GET /v1/devices/{device}/events", s.one(events))
 	m.HandleFunc("GET /v1/devices/{device}/faults", s.one(func(w http.ResponseWriter, _ *http.Request, n named) { reply(w, n.faults()) }))

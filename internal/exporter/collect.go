@@ -68,7 +68,7 @@ func (d *device) collect(c chan<- prometheus.Metric) {
 		yield(speed, prometheus.GaugeValue, float64(port.SpeedMbps)*1e6/8)
 	}
 	t := d.entry.Adapter.Traffic()
-	t.Add(d.traffic)
+	t.Add(d.programs.Traffic)
 	count(sent, t.Sent)
 	count(received, t.Received)
 	count(sentPkts, t.SentPackets)
@@ -89,8 +89,8 @@ func (d *device) collect(c chan<- prometheus.Metric) {
 	count(notices, all[reason.CongestionNotified])
 	count(marks, all[reason.CongestionMarked])
 	n := object.Counts(d.verbs.Counts())
-	if d.objects != nil {
-		n.Add(d.objects())
+	if d.programs.Objects != nil {
+		n.Add(d.programs.Objects())
 	}
 	for kind, n := range map[string]int{
 		"protection_domain": n.PD, "completion_queue": n.CQ, "queue_pair": n.QP, "shared_receive_queue": n.SRQ, "memory_region": n.MR,
@@ -102,7 +102,7 @@ func (d *device) collect(c chan<- prometheus.Metric) {
 
 // refused returns the refusals of the device and of the programs that share its address.
 func (d *device) refused() map[reason.Reason]uint64 {
-	all := maps.Clone(d.reasons)
+	all := maps.Clone(d.programs.Reasons)
 	if all == nil {
 		all = make(map[reason.Reason]uint64)
 	}

@@ -21,9 +21,18 @@ import (
 	"softrdma/verbs"
 )
 
-// Programs returns what the programs that share a device's address have counted, the name by which they
-// know the device, and what asks them how many objects they have.
-type Programs func(d *verbs.Device) (name string, reasons map[reason.Reason]uint64, t trace.Traffic, objects func() object.Counts)
+// Programs returns what the programs that share a device's address have counted. The name is that by which
+// they know the device, "" if there are none.
+type Programs func(d *verbs.Device) Counted
+
+// A Counted is what the programs that share a device's address have counted.
+type Counted struct {
+	Name    string
+	Reasons map[reason.Reason]uint64
+	Traffic trace.Traffic
+	Objects func() object.Counts   // asks them how many objects they have
+	Samples func() []object.Sample // asks them what they have measured of late
+}
 
 // An Exporter is a prometheus.Collector. Its methods may be called at any time.
 type Exporter struct {
@@ -52,9 +61,7 @@ type device struct {
 	verbs *verbs.Device
 	entry *registry.Entry
 	labels
-	reasons map[reason.Reason]uint64 // of programs
-	traffic trace.Traffic            // of programs
-	objects func() object.Counts     // of programs; nil if there are none
+	programs Counted
 }
 
 // labels are values of deviceLabels.
@@ -83,8 +90,8 @@ func (x *Exporter) devices() (list []*device) {
 		}
 		d := &device{verbs: v, entry: e, labels: labels{v.Name(), addressOf(v)}}
 		if programs != nil {
-			if name, reasons, t, objects := programs(v); name != "" {
-				d.name, d.reasons, d.traffic, d.objects = name, reasons, t, objects
+			if d.programs = programs(v); d.programs.Name != "" {
+				d.name = d.programs.Name
 			}
 		}
 		list = append(list, d)

@@ -7,11 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/object"
 )
 
 const (
 	sampleEvery = 50 * time.Millisecond // looks at the connections of all devices
 	sampleMost  = 64                    // queue pairs of a lane at each look
+	askEvery    = 20                    // looks between two questions to programs
 	sampleFor   = 5 * time.Minute       // after the last question, since scrapes are usually at most minutes apart
 )
 
@@ -25,8 +27,7 @@ type samples struct {
 	asked   time.Time
 	running bool
 	last    map[*adapter.Device]map[uint32]uint32 // what each queue pair's peer had acknowledged
-	list    []adapter.Measured
-	times   []time.Duration
+	sample  object.Sample
 }
 
 // init makes the histograms. Native histograms have buckets 10 % apart; others see the classic buckets.
@@ -79,8 +80,15 @@ func (s *samples) collect(x *Exporter, list []*device, c chan<- prometheus.Metri
 func (s *samples) run(x *Exporter) {
 	t := time.NewTicker(sampleEvery)
 	defer t.Stop()
-	for range t.C {
+	for n := 0; ; n++ {
+		<-t.C
 		list := x.devices()
+		var programs [][]object.Sample // by the index of their device
+		if n%askEvery == 0 {
+			for _, d := range list {
+				programs = append(programs, d.ask())
+			}
+		}
 		s.mu.Lock()
 		if len(list) == 0 || time.Since(s.asked) > sampleFor {
 			s.running = false
@@ -92,43 +100,61 @@ func (s *samples) run(x *Exporter) {
 			return
 		}
 		s.take(list)
+		for i, all := range programs {
+			for j := range all {
+				s.observe(list[i], &all[j])
+			}
+		}
 		s.mu.Unlock()
 	}
 }
 
-// take looks at the connections of devices. Those to which nothing was acknowledged since the last look
-// have no new measurements.
+// ask asks the programs that share the device's address for samples. Those that do not answer delay it.
+func (d *device) ask() []object.Sample {
+	if d.programs.Samples == nil {
+		return nil
+	}
+	return d.programs.Samples()
+}
+
+// take looks at the connections of devices.
 func (s *samples) take(list []*device) {
 	open := make(map[*adapter.Device]bool)
 	for _, d := range list {
 		a := d.entry.Adapter
 		open[a] = true
-		before := s.last[a]
-		if before == nil || len(before) > 16*sampleMost { // also of queue pairs that are gone
-			before = make(map[uint32]uint32)
-			s.last[a] = before
-		}
-		s.list = a.Measure(s.list[:0], sampleMost)
-		s.times = a.Latencies(s.times[:0])
-		delays := s.delays.WithLabelValues(d.name, d.address)
-		for _, t := range s.times {
-			delays.Observe(t.Seconds())
-		}
-		trips, windows := s.trips.WithLabelValues(d.name, d.address), s.windows.WithLabelValues(d.name, d.address)
-		for i := range s.list {
-			m := &s.list[i]
-			was, known := before[m.QPN]
-			before[m.QPN] = m.Acknowledged
-			if m.RoundTrip == 0 || known && was == m.Acknowledged {
-				continue
-			}
-			trips.Observe(m.RoundTrip.Seconds())
-			windows.Observe(float64(m.Window))
-		}
+		s.sample.Connections = a.Measure(s.sample.Connections[:0], sampleMost)
+		s.sample.Latencies = a.Latencies(s.sample.Latencies[:0])
+		s.observe(d, &s.sample)
 	}
 	for a := range s.last {
 		if !open[a] {
 			delete(s.last, a)
 		}
+	}
+}
+
+// observe adds a sample of a device, or of a program that shares its address. Connections to which nothing
+// was acknowledged since the last look have no new measurements.
+func (s *samples) observe(d *device, x *object.Sample) {
+	delays := s.delays.WithLabelValues(d.name, d.address)
+	for _, t := range x.Latencies {
+		delays.Observe(t.Seconds())
+	}
+	before := s.last[d.entry.Adapter]
+	if before == nil || len(before) > 16*sampleMost { // also of queue pairs that are gone
+		before = make(map[uint32]uint32)
+		s.last[d.entry.Adapter] = before
+	}
+	trips, windows := s.trips.WithLabelValues(d.name, d.address), s.windows.WithLabelValues(d.name, d.address)
+	for i := range x.Connections {
+		m := &x.Connections[i]
+		was, known := before[m.QPN]
+		before[m.QPN] = m.Acknowledged
+		if m.RoundTrip == 0 || known && was == m.Acknowledged {
+			continue
+		}
+		trips.Observe(m.RoundTrip.Seconds())
+		windows.Observe(float64(m.Window))
 	}
 }

@@ -17,3 +17,15 @@ type Measurements struct {
 	RNRRetries    uint8         `json:"rnr_retries,omitempty"`        // RNR NAKs in a row without progress
 	RNRWait       bool          `json:"rnr_wait,omitempty"`           // waits because the peer had no receive
 }
+
+// A Sample is what a device has measured of late.
+type Sample struct {
+	Connections []Connection    `json:"connections"`
+	Latencies   []time.Duration `json:"latencies_ns"` // from doorbells of send requests to their completions
+}
+
+// A Connection is a queue pair with what it has measured on its path.
+type Connection struct {
+	QPN uint32 `json:"qpn"`
+	Measurements
+}

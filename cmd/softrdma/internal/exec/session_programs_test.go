@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 
 	"softrdma/cmd/softrdma/internal/clitest"
@@ -32,7 +33,9 @@ func startSession(t *testing.T, flags ...string) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.Start()
+	t.Cleanup(func() { _ = syscall.Kill(-p.Cmd.Process.Pid, syscall.SIGKILL) }) // with what the shell has started
 	return &session{t, in, bufio.NewReader(out)}
 }
 
