@@ -45,7 +45,8 @@ var floors = []string{
 	"internal/carrier metrics",
 	// Storage: what the protocols share, transports, services.
 	"storage/internal/channel storage/rpcrdma/wire",
-	"storage/rpcrdma",
+	"storage/rpcrdma storage/ninep",
+	"storage/nfs",
 	"internal/uverbs/commands internal/uverbs/ucm internal/uverbs/umad msg/internal/... rdmanet",
 	"msg rpc internal/uverbs internal/uverbs/program internal/attack/honest",
 	"coll rpc/stream ucx internal/daemontest preload/engine preload/oldglibc storage/nvmeof/target storage/nvmeof/host",
@@ -85,7 +86,7 @@ var walls = []wall{
 	{"internal/fabric/node", "internal/management/agent", "a node knows no agent"},
 	{"internal/management/agent", "internal/fabric/port internal/fabric/node", "an agent knows the node by an interface"},
 	{"storage/rpcrdma/wire", outside, "formats: no I/O"},
-	{"storage/internal/channel storage/rpcrdma", "internal/...", "an example of a protocol has what its readers have"},
+	{"storage/internal/channel storage/rpcrdma storage/ninep storage/nfs", "internal/...", "an example of a protocol has what its readers have"},
 	{"verbs", "internal/rc internal/uc internal/ud internal/iwarp internal/cm", "verbs holds no protocol rules"},
 	{"rdmacm", insideOf + " internal/cm internal/memory internal/capture", "rdmacm holds no protocol rules: work goes through verbs"},
 	{"rdmanet internal/carrier msg rpc coll ucx examples/...", "internal/adapter/... internal/cma internal/provider/... internal/registry internal/memory " + insideOf, "programs use the public API"},

@@ -23,6 +23,7 @@ import (
 	"softrdma/cmd/softrdma/internal/explain"
 	"softrdma/cmd/softrdma/internal/fabric"
 	"softrdma/cmd/softrdma/internal/fault"
+	"softrdma/cmd/softrdma/internal/files"
 	"softrdma/cmd/softrdma/internal/kubernetes"
 	"softrdma/cmd/softrdma/internal/nvme"
 	"softrdma/cmd/softrdma/internal/perf"
@@ -84,6 +85,7 @@ func newRootCommand() *cobra.Command {
 		exec.NewCommand(), exec.NewEnvCommand(), daemon.NewCommand(), run.NewCommand(),
 		top.NewCommand(), console.NewCommand(), fault.NewCommand(), cdi.NewCommand(),
 		fabric.NewCommand(), kubernetes.NewCommand(), nvme.NewCommand(),
+		files.NewNFSCommand(), files.New9PCommand(),
 		demo.NewCommand(),
 		capture.NewCommand(),
 		explain.NewCommand(),

@@ -1,0 +1,346 @@
+package nfs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"softrdma/storage/rpcrdma"
+	"softrdma/storage/rpcrdma/wire"
+)
+
+// A caller executes calls on a service.
+type caller struct {
+	t *testing.T
+	s *Service
+}
+
+func open(t *testing.T, dir string, readOnly bool) caller {
+	t.Helper()
+	s, err := Open(dir, readOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return caller{t, s}
+}
+
+// call writes a call. Arguments are words, byte slices that become opaque items, and strings that are
+// appended as they are.
+func call(program, procedure uint32, args ...any) []byte {
+	b := words(7, 0, 2, program, version, procedure, 0, 0, 0, 0)
+	for _, a := range args {
+		switch a := a.(type) {
+		case int:
+			b = append(b, words(uint32(a))...)
+		case []byte:
+			b = append(b, words(uint32(len(a)))...)
+			b = append(b, a...)
+			b = append(b, make([]byte, wire.Pad(len(a))-len(a))...)
+		case string:
+			b = append(b, a...)
+		}
+	}
+	return b
+}
+
+func words(w ...uint32) (b []byte) {
+	for _, w := range w {
+		b = binary.BigEndian.AppendUint32(b, w)
+	}
+	return b
+}
+
+// nfs executes a call of NFS and returns the results after the status, and the items.
+func (c caller) nfs(procedure uint32, args ...any) (status uint32, results []byte, items []rpcrdma.Item) {
+	c.t.Helper()
+	reply := make([]byte, 1<<16)
+	n, items, err := c.s.Call(c.t.Context(), call(programNFS, procedure, args...), reply)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if accepted := binary.BigEndian.Uint32(reply[20:]); accepted != 0 || n < 28 {
+		c.t.Fatalf("procedure %d: expected a result, found %x", procedure, reply[:n])
+	}
+	return binary.BigEndian.Uint32(reply[24:]), reply[28:n], items
+}
+
+// root returns the handle of the root, asked for by MOUNT over TCP.
+func (c caller) root() []byte {
+	c.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	defer served.Wait()
+	defer l.Close()
+	served.Go(func() { _ = c.s.ServeMount(c.t.Context(), l) })
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer conn.Close()
+	exchange := func(call []byte) []byte {
+		if _, err := conn.Write(append(words(uint32(len(call))|markLast), call...)); err != nil {
+			c.t.Fatal(err)
+		}
+		mark := make([]byte, 4)
+		if _, err = io.ReadFull(conn, mark); err != nil {
+			c.t.Fatal(err)
+		}
+		reply := make([]byte, binary.BigEndian.Uint32(mark)&^markLast)
+		if _, err = io.ReadFull(conn, reply); err != nil {
+			c.t.Fatal(err)
+		}
+		return reply
+	}
+	if r := exchange(call(programNFS, 0)); binary.BigEndian.Uint32(r[20:]) != statUnavail {
+		c.t.Errorf("NFS over TCP: expected the program to be unavailable, found %x", r)
+	}
+	if r := exchange(call(programMount, 1, []byte("/elsewhere"))); binary.BigEndian.Uint32(r[24:]) == 0 {
+		c.t.Errorf("MOUNT of another directory: found %x", r)
+	}
+	r := exchange(call(programMount, 1, []byte("/")))
+	if binary.BigEndian.Uint32(r[20:]) != 0 || binary.BigEndian.Uint32(r[24:]) != 0 {
+		c.t.Fatalf("MOUNT: found %x", r)
+	}
+	return r[32 : 32+binary.BigEndian.Uint32(r[28:])]
+}
+
+func (c caller) lookup(dir []byte, name string) (handle []byte, status uint32) {
+	c.t.Helper()
+	status, r, _ := c.nfs(3, dir, []byte(name))
+	if status != 0 {
+		return nil, status
+	}
+	return bytes.Clone(r[4 : 4+binary.BigEndian.Uint32(r)]), 0
+}
+
+func TestFilesAreWrittenAndRead(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir, false)
+	root := c.root()
+	unset := strings.Repeat("\x00", 24)
+	if status, _, _ := c.nfs(8, root, []byte("file"), 0, unset); status != 0 {
+		t.Fatalf("CREATE: status %d", status)
+	}
+	h, _ := c.lookup(root, "file")
+	text := []byte(strings.Repeat("What is written is read. ", 1000))
+	if status, _, _ := c.nfs(7, h, 0, 0, len(text), 2, text); status != 0 {
+		t.Fatalf("WRITE: status %d", status)
+	}
+	status, r, items := c.nfs(procRead, h, 0, 3, 1000)
+	if status != 0 || len(items) != 1 || items[0].Length != 1000 || !bytes.Equal(r[items[0].Offset-28:][:1000], text[3:1003]) {
+		t.Errorf("READ: status %d, items %v", status, items)
+	}
+	if status, _, _ = c.nfs(14, root, []byte("file"), root, []byte("new")); status != 0 {
+		t.Errorf("RENAME: status %d", status)
+	}
+	if status, _, _ = c.nfs(procRead, h, 0, 0, 10); status != 0 {
+		t.Errorf("READ by the handle of a renamed file: status %d", status)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "new")); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("the file has other bytes: %v", err)
+	}
+	if status, _, _ = c.nfs(12, root, []byte("new")); status != 0 {
+		t.Errorf("REMOVE: status %d", status)
+	}
+	if status, _, _ = c.nfs(procRead, h, 0, 0, 10); status != 70 {
+		t.Errorf("READ of a removed file: expected NFS3ERR_STALE, found %d", status)
+	}
+}
+
+// A client keeps its handles when the server is started again.
+func TestHandlesSurviveRestart(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a", "b", "file"), "contents")
+	c := open(t, dir, false)
+	h := c.root()
+	for _, name := range []string{"a", "b", "file"} {
+		h, _ = c.lookup(h, name)
+	}
+	again := open(t, dir, false)
+	status, r, items := again.nfs(procRead, h, 0, 0, 100)
+	if status != 0 || len(items) != 1 || string(r[items[0].Offset-28:][:8]) != "contents" {
+		t.Errorf("status %d, %v", status, items)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRootCannotBeLeft(t *testing.T) {
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "secret"), "secret")
+	dir := filepath.Join(outside, "served")
+	write(t, filepath.Join(dir, "sub", "file"), "file")
+	c := open(t, dir, false)
+	root := c.root()
+	for _, target := range []string{outside, "..", "../secret", filepath.Join(outside, "secret")} {
+		if err := os.Symlink(target, filepath.Join(dir, "link")); err != nil {
+			t.Fatal(err)
+		}
+		link, status := c.lookup(root, "link")
+		if status != 0 {
+			t.Fatalf("LOOKUP of a link: status %d", status)
+		}
+		if status, _, _ = c.nfs(procRead, link, 0, 0, 6); status == 0 {
+			t.Errorf("READ through a link to %s succeeded", target)
+		}
+		if status, _, _ = c.nfs(7, link, 0, 0, 1, 2, []byte("x")); status == 0 {
+			t.Errorf("WRITE through a link to %s succeeded", target)
+		}
+		if _, status = c.lookup(link, "secret"); status == 0 {
+			t.Errorf("LOOKUP through a link to %s succeeded", target)
+		}
+		if err := os.Remove(filepath.Join(dir, "link")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, status := c.lookup(root, ".."); status == 0 {
+		t.Error("LOOKUP of .. in the root succeeded")
+	}
+	sub, _ := c.lookup(root, "sub")
+	if h, status := c.lookup(sub, ".."); status != 0 || !bytes.Equal(h, root) {
+		t.Errorf("LOOKUP of .. below the root: status %d", status)
+	}
+	reply := make([]byte, 1000)
+	n, _, err := c.s.Call(t.Context(), call(programNFS, 3, root, []byte("../secret")), reply)
+	if err != nil || binary.BigEndian.Uint32(reply[20:]) != statGarbage {
+		t.Errorf("a name with a slash: found %x, %v", reply[:n], err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(outside, "secret")); string(got) != "secret" {
+		t.Errorf("the secret has changed to %q", got)
+	}
+}
+
+func TestReadOnlyServiceChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "file"), "file")
+	c := open(t, dir, true)
+	root := c.root()
+	h, _ := c.lookup(root, "file")
+	unset := strings.Repeat("\x00", 24)
+	for name, status := range map[string]uint32{
+		"CREATE":  first(c.nfs(8, root, []byte("new"), 0, unset)),
+		"WRITE":   first(c.nfs(7, h, 0, 0, 1, 2, []byte("x"))),
+		"SETATTR": first(c.nfs(2, h, words(1, 0), unset[4:])),
+		"MKDIR":   first(c.nfs(9, root, []byte("d"), unset)),
+		"REMOVE":  first(c.nfs(12, root, []byte("file"))),
+		"RENAME":  first(c.nfs(14, root, []byte("file"), root, []byte("new"))),
+		"SYMLINK": first(c.nfs(10, root, []byte("l"), unset, []byte("file"))),
+	} {
+		if status != 30 {
+			t.Errorf("%s: expected NFS3ERR_ROFS, found %d", name, status)
+		}
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+		t.Errorf("found %v, %v", names, err)
+	}
+}
+
+func first(status uint32, _ []byte, _ []rpcrdma.Item) uint32 { return status }
+
+// Calls that go-nfs must not see get an answer of RPC, and calls that are none an error.
+func TestWrongCallsAreAnswered(t *testing.T) {
+	c := open(t, t.TempDir(), false)
+	root := c.root()
+	old := call(programNFS, 0)
+	old[19] = 4
+	for name, x := range map[string]struct {
+		call []byte
+		want uint32
+	}{
+		"program":       {call(100227, 1), statUnavail},
+		"version":       {old, statMismatch},
+		"handle":        {call(programNFS, 1, make([]byte, 65)), statGarbage},
+		"huge handle":   {call(programNFS, 1, 1<<31-1), statGarbage},
+		"no arguments":  {call(programNFS, 6), statGarbage},
+		"huge data":     {call(programNFS, 7, root, 0, 0, 9, 2, 1<<31-1), statGarbage},
+		"long name":     {call(programNFS, 3, root, make([]byte, 256)), statGarbage},
+		"symlink":       {call(programNFS, 10, root, []byte("l"), "\x00\x00\x00\x01"), statGarbage},
+		"unknown":       {call(programNFS, 99), statProcedure},
+		"root's length": {call(programMount, 1, 1<<30), statGarbage},
+	} {
+		reply := make([]byte, 1000)
+		n, _, err := c.s.Call(t.Context(), x.call, reply)
+		if err != nil || n < 24 || binary.BigEndian.Uint32(reply[20:]) != x.want {
+			t.Errorf("%s: expected %d, found %x, %v", name, x.want, reply[:n], err)
+		}
+	}
+	for name, b := range map[string][]byte{"empty": nil, "reply": words(1, 1, 0, 0, 0, 0, 0, 0, 0, 0)} {
+		if _, _, err := c.s.Call(t.Context(), b, nil); !errors.Is(err, wire.ErrCall) {
+			t.Errorf("%s: found %v", name, err)
+		}
+	}
+	if _, _, err := c.s.Call(t.Context(), call(programNFS, 1, root), make([]byte, 30)); !errors.Is(err, rpcrdma.ErrReplySize) {
+		t.Errorf("a reply without room: found %v", err)
+	}
+	if status, _, _ := c.nfs(procLink, root, root, []byte("l")); status != notPermitted {
+		t.Errorf("LINK: found %d", status)
+	}
+}
+
+// A directory is read in pieces, each name once.
+func TestLargeDirectory(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 100 {
+		write(t, filepath.Join(dir, "f"+string(rune('0'+i/10))+string(rune('0'+i%10))), "")
+	}
+	c := open(t, dir, false)
+	root := c.root()
+	seen := map[string]int{}
+	cookie, verifier := []byte(strings.Repeat("\x00", 8)), strings.Repeat("\x00", 8)
+	for range 100 {
+		status, r, _ := c.nfs(16, root, string(cookie), verifier, 4096)
+		if status != 0 {
+			t.Fatalf("READDIR: status %d", status)
+		}
+		r = r[88:] // attributes
+		verifier, r = string(r[:8]), r[8:]
+		for binary.BigEndian.Uint32(r) == 1 {
+			n := int(binary.BigEndian.Uint32(r[12:]))
+			seen[string(r[16:16+n])]++
+			r = r[16+wire.Pad(n):]
+			cookie, r = r[:8], r[8:]
+		}
+		if binary.BigEndian.Uint32(r[4:]) == 1 {
+			break
+		}
+	}
+	if len(seen) != 102 {
+		t.Errorf("expected 102 names, found %d", len(seen))
+	}
+	for name, n := range seen {
+		if n != 1 {
+			t.Errorf("%s was listed %d times", name, n)
+		}
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	f.Add(call(programNFS, 7, make([]byte, 24), 0, 0, 4, 2, []byte("data")))
+	f.Add(call(programNFS, 10, make([]byte, 24), []byte("l"), strings.Repeat("\x00", 24), []byte("to")))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if c, err := wire.ParseCall(b); err == nil {
+			_, _, _ = check(c, b, make([]byte, 100))
+			_ = items(c, b)
+		}
+	})
+}

@@ -1,0 +1,7 @@
+// Package ninep serves a directory by 9P2000.L over RDMA, as Linux's 9p file system mounts it with
+// trans=rdma. The protocol is executed by github.com/hugelgupf/p9. Each message is one SEND.
+//
+// Nothing outside of the directory can be reached: every access goes through an os.Root, so neither
+// ".." nor a symbolic link leaves it. Files are those of the user who runs the server, whoever the
+// client says it is. Device files, extended attributes and locks of several clients are not supported.
+package ninep
