@@ -14,6 +14,11 @@ const (
 	headerLen   = 7 // size, type, tag
 	typeVersion = 100
 	msizeLen    = 4 // after the header of a version message
+
+	typeError       = 7 // Rlerror
+	typeXattrWalk   = 30
+	typeXattrCreate = 32
+	notSupported    = 95 // EOPNOTSUPP of Linux
 )
 
 // ErrMessage says that a SEND is not one message.
@@ -49,18 +54,40 @@ func (s *stream) Read(p []byte) (int, error) {
 
 // next takes the next message.
 func (s *stream) next() (err error) {
-	if s.have {
-		s.conn.Release(s.message)
-		s.have = false
+	for {
+		if s.have {
+			s.conn.Release(s.message)
+			s.have = false
+		}
+		if s.message, err = s.conn.Receive(); err != nil {
+			return err
+		}
+		s.have = true
+		s.server.messages.Add(1)
+		if err = admit(s.message.Data, s.limit); err != nil {
+			return err
+		}
+		if t := s.message.Data[4]; t != typeXattrWalk && t != typeXattrCreate {
+			break
+		}
+		if err = s.refuse(s.message.Data); err != nil {
+			return err
+		}
 	}
-	if s.message, err = s.conn.Receive(); err != nil {
-		return err
-	}
-	s.have = true
-	s.server.messages.Add(1)
 	s.tokens <- struct{}{}
 	s.in = s.message.Data
-	return admit(s.in, s.limit)
+	return nil
+}
+
+// refuse answers a request that is not supported. p9 answers EINVAL, which ls takes for an error.
+func (s *stream) refuse(request []byte) error {
+	b, err := s.conn.Buffer(headerLen + 4)
+	if err != nil {
+		return err
+	}
+	defer s.conn.Put(b)
+	reply := append(b.Bytes[:0], headerLen+4, 0, 0, 0, typeError, request[5], request[6], notSupported, 0, 0, 0)
+	return s.conn.Do(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.SGE(0, len(reply))}})
 }
 
 // admit checks that a SEND is one message. The size of messages that a client proposes is reduced to

@@ -1,0 +1,268 @@
+package ninep_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hugelgupf/p9/p9"
+
+	"softrdma/rdmacm"
+	"softrdma/storage/internal/channel"
+	"softrdma/storage/ninep"
+	"softrdma/verbs"
+)
+
+// A wire is a connection of p9's client: each message is a SEND.
+type wire struct {
+	c   *channel.Conn
+	in  []byte
+	out []byte
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	if len(w.in) == 0 {
+		m, err := w.c.Receive()
+		if err != nil {
+			return 0, io.EOF
+		}
+		w.in = bytes.Clone(m.Data)
+		w.c.Release(m)
+	}
+	n := copy(p, w.in)
+	w.in = w.in[n:]
+	return n, nil
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	w.out = append(w.out, p...)
+	if size := int(w.out[0]) | int(w.out[1])<<8 | int(w.out[2])<<16; len(w.out) < size {
+		return len(p), nil
+	}
+	b, err := w.c.Buffer(len(w.out))
+	if err != nil {
+		return 0, err
+	}
+	defer w.c.Put(b)
+	n := copy(b.Bytes, w.out)
+	w.out = nil
+	return len(p), w.c.Do(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.SGE(0, n)}})
+}
+
+func (w *wire) Close() error { return w.c.Close() }
+
+// serve serves a directory and runs a test with connections to it.
+func serve(t *testing.T, dir string, readOnly bool, test func(t *testing.T, dial func() *channel.Conn)) {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	server, client := open(t, "127.0.21.1"), open(t, "127.0.21.2")
+	l, err := rdmacm.Listen("127.0.21.1:5640", rdmacm.ListenConfig{Device: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &ninep.Server{Root: root, ReadOnly: readOnly, Config: ninep.Config{MaxMessage: 8192}}
+	var served sync.WaitGroup
+	served.Go(func() { _ = s.Serve(t.Context(), l) })
+	test(t, func() *channel.Conn {
+		d := rdmacm.Dialer{Device: client}
+		e, err := d.Resolve(t.Context(), "127.0.21.1:5640")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := channel.Connect(t.Context(), e, channel.Config{Receives: 32, ReceiveSize: 8192, Sends: 32, Memory: 1 << 20}, rdmacm.ConnParam{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	})
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	served.Wait()
+	if c := server.Counts(); c != (verbs.Counts{}) {
+		t.Errorf("the server has left %+v", c)
+	}
+}
+
+func open(t *testing.T, address string) *verbs.Device {
+	t.Helper()
+	d, err := verbs.Open(address, verbs.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// attach returns the root as p9's client sees it.
+func attach(t *testing.T, c *channel.Conn) (p9.File, func()) {
+	t.Helper()
+	client, err := p9.NewClient(&wire{c: c}, p9.WithMessageSize(8192))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := client.Attach("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, func() { _ = client.Close() }
+}
+
+func walk(t *testing.T, root p9.File, names ...string) p9.File {
+	t.Helper()
+	_, f, err := root.Walk(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestFilesAreWrittenAndRead(t *testing.T) {
+	dir := t.TempDir()
+	serve(t, dir, false, func(t *testing.T, dial func() *channel.Conn) {
+		root, end := attach(t, dial())
+		defer end()
+		if _, err := root.Mkdir("sub", 0o755, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		text := []byte(strings.Repeat("What is written is read. ", 1000))
+		f, _, _, err := walk(t, root, "sub").Create("file", p9.ReadWrite, 0o644, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := f.WriteAt(text, 7); n != len(text) || err != nil {
+			t.Errorf("wrote %d bytes, %v", n, err)
+		}
+		got := make([]byte, len(text))
+		if n, err := f.ReadAt(got, 7); n != len(text) || err != nil || !bytes.Equal(got, text) {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+		sub := walk(t, root, "sub")
+		if err = sub.RenameAt("file", root, "new"); err != nil {
+			t.Error(err)
+		}
+		if n, err := f.ReadAt(got[:10], 7); n != 10 || err != nil {
+			t.Errorf("after a rename: read %d bytes, %v", n, err)
+		}
+		if _, err = root.Symlink("new", "link", 0, 0); err != nil {
+			t.Error(err)
+		}
+		if target, err := walk(t, root, "link").Readlink(); target != "new" || err != nil {
+			t.Errorf("the link leads to %q, %v", target, err)
+		}
+		list := walk(t, root)
+		if _, _, err = list.Open(p9.ReadOnly); err != nil {
+			t.Fatal(err)
+		}
+		if entries, err := list.Readdir(0, 4096); err != nil || len(entries) != 3 {
+			t.Errorf("found %v, %v", entries, err)
+		}
+		if err = root.UnlinkAt("sub", 0x200); err != nil {
+			t.Error(err)
+		}
+	})
+	if got, err := os.ReadFile(filepath.Join(dir, "new")); err != nil || len(got) != 25007 {
+		t.Errorf("found %d bytes, %v", len(got), err)
+	}
+}
+
+func TestRootCannotBeLeft(t *testing.T) {
+	outside := t.TempDir()
+	dir := filepath.Join(outside, "served")
+	secret := filepath.Join(outside, "secret")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(secret, []byte("secret"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"absolute": secret, "relative": "../secret", "directory": outside} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve(t, dir, false, func(t *testing.T, dial func() *channel.Conn) {
+		root, end := attach(t, dial())
+		defer end()
+		for _, name := range []string{"absolute", "relative"} {
+			for _, mode := range []p9.OpenFlags{p9.ReadOnly, p9.ReadWrite} {
+				if _, _, err := walk(t, root, name).Open(mode); err == nil {
+					t.Errorf("the link %s leaves the root", name)
+				}
+			}
+			if err := walk(t, root, name).SetAttr(p9.SetAttrMask{Size: true}, p9.SetAttr{}); err == nil {
+				t.Errorf("a file outside was truncated by the link %s", name)
+			}
+		}
+		for _, names := range [][]string{{".."}, {"directory", "secret"}, {"..", "secret"}} {
+			if _, _, err := root.Walk(names); err == nil {
+				t.Errorf("%v leaves the root", names)
+			}
+		}
+	})
+	if got, _ := os.ReadFile(secret); string(got) != "secret" {
+		t.Errorf("the secret has changed to %q", got)
+	}
+}
+
+func TestReadOnlyServerChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("file"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, dir, true, func(t *testing.T, dial func() *channel.Conn) {
+		root, end := attach(t, dial())
+		defer end()
+		f := walk(t, root, "file")
+		_, _, _, create := walk(t, root).Create("new", p9.ReadWrite, 0o644, 0, 0)
+		_, mkdir := root.Mkdir("new", 0o755, 0, 0)
+		_, symlink := root.Symlink("file", "new", 0, 0)
+		_, _, write := walk(t, root, "file").Open(p9.WriteOnly)
+		for name, err := range map[string]error{
+			"create": create, "mkdir": mkdir, "symlink": symlink, "open to write": write, "link": root.Link(f, "new"),
+			"unlink": root.UnlinkAt("file", 0), "rename": root.RenameAt("file", root, "new"), "truncate": f.SetAttr(p9.SetAttrMask{Size: true}, p9.SetAttr{}),
+		} {
+			if err == nil {
+				t.Errorf("%s succeeded", name)
+			}
+		}
+	})
+	if got, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(got) != "file" {
+		t.Errorf("found %q, %v", got, err)
+	}
+}
+
+// A message that is none ends its connection. Extended attributes are refused with an error that
+// programs know.
+func TestMessagesThatP9DoesNotSee(t *testing.T) {
+	serve(t, t.TempDir(), false, func(t *testing.T, dial func() *channel.Conn) {
+		bad := dial()
+		(&wire{c: bad}).Write([]byte("\x0b\x00\x00\x00\x1e\x05\x00\x00\x00\x00\x00"))
+		m, err := bad.Receive()
+		if err != nil || string(m.Data) != "\x0b\x00\x00\x00\x07\x05\x00\x5f\x00\x00\x00" {
+			t.Errorf("found % x, %v", m.Data, err)
+		}
+		b, err := bad.Buffer(16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = bad.Do(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.SGE(0, copy(b.Bytes, "\xff\xff\xff\xff\x64\xff\xff\x00"))}})
+		if _, err = bad.Receive(); err == nil {
+			t.Error("expected the end of the connection")
+		}
+		bad.Put(b)
+		if err = bad.Close(); err != nil {
+			t.Error(err)
+		}
+		_, end := attach(t, dial())
+		end()
+	})
+}
