@@ -1,0 +1,109 @@
+//go:build interop && linux
+
+package suites
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"softrdma/interop/lab"
+	"softrdma/interop/peers"
+)
+
+const filesLimit = 2 * time.Minute
+
+// filesServe starts a command of softrdma that serves a directory.
+func filesServe(t *testing.T, l *lab.Lab, n network, command, dir string) *peers.Program {
+	t.Helper()
+	ctx := within(t, filesLimit)
+	p := peers.StartHost(ctx, t, l, program(t, l, "cmd/softrdma"), command, "-v", "-a", n.device(), dir)
+	if err := p.AwaitServing(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// inGuest runs a script in a guest, which must succeed.
+func inGuest(ctx context.Context, t *testing.T, g *lab.Guest, script string) {
+	t.Helper()
+	r, err := g.Run(ctx, "sh", "-c", "set -e\n"+script)
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, r.Stdout, r.Stderr)
+	}
+}
+
+// filesWork writes, reads, compares, renames and removes files below /run/mnt, and tries to leave it.
+const filesWork = `
+cd /run/mnt
+head -c 3000001 /dev/urandom >/run/data
+cp /run/data copy
+echo 3 >/proc/sys/vm/drop_caches
+cmp copy /run/data
+dd if=/run/data of=sparse bs=1000 count=100 seek=4300000 conv=notrunc 2>/dev/null
+dd if=sparse bs=1000 skip=4300000 count=100 2>/dev/null | cmp -n 100000 - /run/data
+mkdir many
+for i in $(seq 50); do echo $i >many/$i; done
+[ $(ls many | wc -l) = 50 ]
+mv many renamed
+[ $(cat renamed/33) = 33 ]
+ln -s renamed/33 link
+[ $(cat link) = 33 ]
+ls -l renamed >/dev/null
+rm -r renamed link sparse
+[ "$(ls)" = copy ]
+`
+
+func TestFilesLinuxMountsNFSOverRoCE(t *testing.T)  { linuxMountsNFS(t, network{}) }
+func TestFilesLinuxMountsNFSOverIWARP(t *testing.T) { linuxMountsNFS(t, network{iwarp: true}) }
+
+// Linux works on files of softrdma's NFS server, which is killed while a file is written, and started again.
+func linuxMountsNFS(t *testing.T, n network) {
+	l := openLab(t)
+	g, dir, ctx := l.Guests[0], t.TempDir(), within(t, filesLimit)
+	server := filesServe(t, l, n, "serve-nfs", dir)
+	inGuest(ctx, t, g, strings.ReplaceAll(`
+modprobe -a rpcrdma nfsv3
+mkdir -p /run/mnt
+busybox mount -t nfs -o vers=3,proto=rdma,port=20049,mountproto=tcp,mountport=20048,nolock,addr=HOST,mountaddr=HOST HOST:/ /run/mnt
+`, "HOST", n.host()))
+	t.Cleanup(func() { _, _ = g.Run(context.Background(), "umount", "-f", "-l", "/run/mnt") })
+	inGuest(ctx, t, g, filesWork)
+	inGuest(ctx, t, g, "(cat /run/data /run/data /run/data >/run/mnt/large; echo $? >/run/status) >/dev/null 2>&1 &")
+	for {
+		if info, err := os.Stat(filepath.Join(dir, "large")); err == nil && info.Size() > 0 {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal(context.Cause(ctx))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	server.Kill()
+	<-server.Done
+	server = filesServe(t, l, n, "serve-nfs", dir)
+	inGuest(ctx, t, g, `
+while [ ! -e /run/status ]; do sleep .1; done
+[ $(cat /run/status) = 0 ]
+rm /run/status
+echo 3 >/proc/sys/vm/drop_caches
+cat /run/data /run/data /run/data | cmp - /run/mnt/large
+umount /run/mnt
+`)
+	t.Logf("the server said:\n%s", lab.Tail(server.Said(), 1000))
+}
+
+// Linux works on files of softrdma's 9P server.
+func TestFilesLinuxMounts9POverRoCE(t *testing.T) {
+	l, n := openLab(t), network{}
+	g, ctx := l.Guests[0], within(t, filesLimit)
+	server := filesServe(t, l, n, "serve-9p", t.TempDir())
+	inGuest(ctx, t, g, "modprobe 9pnet_rdma; mkdir -p /run/mnt; busybox mount -t 9p -o trans=rdma,port=5640,version=9p2000.L "+n.host()+" /run/mnt")
+	t.Cleanup(func() { _, _ = g.Run(context.Background(), "umount", "-l", "/run/mnt") })
+	inGuest(ctx, t, g, filesWork)
+	inGuest(ctx, t, g, "umount /run/mnt")
+	t.Logf("the server said:\n%s", lab.Tail(server.Said(), 1000))
+}
