@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/bubble"
@@ -76,6 +77,7 @@ func reply(xid uint32, data []byte) []byte {
 // A client is a requester that says in its headers what a test wants.
 type client struct {
 	t      *testing.T
+	host   *bubble.Host
 	c      *channel.Conn
 	memory *verbs.MR
 }
@@ -100,7 +102,9 @@ func run(t *testing.T, cfg rpcrdma.Config, service rpcrdma.Service, test func(t 
 		test(t, s, func() *client {
 			host := open(t, w, netip.AddrFrom4([4]byte{127, 0, 0, n}).String())
 			n++
-			return dial(t, host.Device)
+			c := dial(t, host.Device)
+			c.host = host
+			return c
 		})
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -139,7 +143,7 @@ func dial(t *testing.T, dev *verbs.Device) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &client{t, c, m}
+	return &client{t: t, c: c, memory: m}
 }
 
 func (c *client) close() {
@@ -362,6 +366,26 @@ func TestClientLeavesDuringCalls(t *testing.T) {
 			t.Errorf("another client: found %+v", h)
 		}
 		other.close()
+	})
+}
+
+// A client whose host disappears is given up, also if nothing is sent to it.
+func TestVanishedClientIsGivenUp(t *testing.T) {
+	run(t, rpcrdma.Config{PeerTimeout: 5 * time.Second}, &echo{}, func(t *testing.T, s *rpcrdma.Server, dial func() *client) {
+		gone := make(chan error, 2)
+		s.Disconnected = func(_ netip.AddrPort, err error) { gone <- err }
+		idle, busy := dial(), dial()
+		b, _ := call(1, 0, text(5))
+		busy.send(append((&wire.Header{XID: 1}).Append(nil), b...))
+		idle.host.Kill()
+		busy.host.Kill()
+		for range 2 {
+			if err := <-gone; err == nil {
+				t.Error("expected the reason of the end")
+			}
+		}
+		idle.close()
+		busy.close()
 	})
 }
 
