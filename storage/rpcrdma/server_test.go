@@ -102,7 +102,7 @@ func run(t *testing.T, cfg rpcrdma.Config, service rpcrdma.Service, test func(t 
 		test(t, s, func() *client {
 			host := open(t, w, netip.AddrFrom4([4]byte{127, 0, 0, n}).String())
 			n++
-			c := dial(t, host.Device)
+			c := dial(t, host.Device, false)
 			c.host = host
 			return c
 		})
@@ -126,7 +126,7 @@ func open(t *testing.T, w *bubble.World, address string) *bubble.Host {
 	return h
 }
 
-func dial(t *testing.T, dev *verbs.Device) *client {
+func dial(t *testing.T, dev *verbs.Device, invalidate bool) *client {
 	t.Helper()
 	d := rdmacm.Dialer{Device: dev}
 	e, err := d.Resolve(t.Context(), "127.0.0.1:20049")
@@ -134,12 +134,12 @@ func dial(t *testing.T, dev *verbs.Device) *client {
 		t.Fatal(err)
 	}
 	cfg := channel.Config{Receives: 80, ReceiveSize: 4096, Sends: 8, Memory: 1 << 20}
-	private := wire.Private{RemoteInvalidation: false, Send: 4096, Receive: 4096}
+	private := wire.Private{RemoteInvalidation: invalidate, Send: 4096, Receive: 4096}
 	c, err := channel.Connect(t.Context(), e, cfg, rdmacm.ConnParam{PrivateData: private.Append(nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := c.PD().RegisterMemory(make([]byte, memorySize), verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite)
+	m, err := c.PD().RegisterMemory(make([]byte, memorySize), verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite|verbs.MWBind)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,6 +386,50 @@ func TestVanishedClientIsGivenUp(t *testing.T) {
 		}
 		idle.close()
 		busy.close()
+	})
+}
+
+// The reply invalidates the key of a client that allows it, if it is the only one.
+func TestReplyInvalidatesKey(t *testing.T) {
+	run(t, rpcrdma.Config{}, &echo{}, func(t *testing.T, s *rpcrdma.Server, first func() *client) {
+		plain := first()
+		c := dial(t, plain.host.Device, true)
+		defer plain.close()
+		defer c.close()
+		w, err := c.c.PD().AllocMW(verbs.MWType2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bind := verbs.Bind{MW: w, MR: c.memory, Addr: c.memory.Addr(), Length: memorySize, Access: verbs.RemoteRead | verbs.RemoteWrite}
+		if err = c.c.Do(verbs.SendWR{Op: verbs.OpBindMW, Bind: &bind}); err != nil {
+			t.Fatal(err)
+		}
+		window := c.at(0, 5000)
+		window.Handle = w.RKey()
+		for name, x := range map[string]struct {
+			writes [][]wire.Segment
+			want   uint32
+		}{
+			"two keys": {[][]wire.Segment{{c.at(9000, 1), window}}, 0},
+			"none":     {nil, 0},
+		} {
+			b, _ := call(1, 0, text(2000))
+			c.send(append((&wire.Header{XID: 1, Writes: x.writes}).Append(nil), b...))
+			m, err := c.c.Receive()
+			if err != nil || m.Invalidated != x.want {
+				t.Fatalf("%s: expected the invalidated key %#x, found %#x, %v", name, x.want, m.Invalidated, err)
+			}
+			c.c.Release(m)
+		}
+		b, _ := call(1, 0, text(2000))
+		c.send(append((&wire.Header{XID: 1, Writes: [][]wire.Segment{{window}}}).Append(nil), b...))
+		m, err := c.c.Receive()
+		if err != nil || m.Invalidated != window.Handle || !bytes.Equal(c.memory.Bytes()[:2000], text(2000)) {
+			t.Errorf("expected the invalidated key %#x, found %#x, %v", window.Handle, m.Invalidated, err)
+		}
+		if err = w.Dealloc(); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -26,8 +26,9 @@ type Config struct {
 
 // A Message is a message of the peer. Data is the caller's until Release.
 type Message struct {
-	Data []byte
-	slot int
+	Data        []byte
+	Invalidated uint32 // the key that the message has invalidated, 0 if none
+	slot        int
 }
 
 // A Conn is a connection.
@@ -211,7 +212,11 @@ func (c *Conn) completed(wc *verbs.WC) {
 		c.mu.Unlock()
 		if slot := int(wc.WRID &^ receiveID); err == nil {
 			from := slot * c.cfg.ReceiveSize
-			c.arrived <- Message{c.receives.Bytes()[from : from+int(wc.ByteLen)], slot}
+			m := Message{Data: c.receives.Bytes()[from : from+int(wc.ByteLen)], slot: slot}
+			if wc.Flags&verbs.WCWithInv != 0 {
+				m.Invalidated = wc.InvalidatedKey
+			}
+			c.arrived <- m
 		}
 		return
 	}
