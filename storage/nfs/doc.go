@@ -5,8 +5,8 @@
 // TCP, because Linux asks for the root's file handle there.
 //
 // Nothing outside of the directory can be reached: every access goes through an os.Root, so neither
-// ".." nor a symbolic link leaves it. Files are those of the user who runs the server, whoever the
-// client says it is. Devices, FIFOs and sockets are not opened.
+// ".." nor a symbolic link leaves it. Files are accessed as the user who runs the server, and
+// not as the user that a client names. Devices, FIFOs and sockets are not opened.
 //
 // File handles name the device, the number and the time of birth of a file. So they remain valid when
 // files are renamed and when the server is started again, and no handle of a deleted file names

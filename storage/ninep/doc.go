@@ -2,6 +2,6 @@
 // trans=rdma. The protocol is executed by github.com/hugelgupf/p9. Each message is one SEND.
 //
 // Nothing outside of the directory can be reached: every access goes through an os.Root, so neither
-// ".." nor a symbolic link leaves it. Files are those of the user who runs the server, whoever the
-// client says it is. Device files, extended attributes and locks of several clients are not supported.
+// ".." nor a symbolic link leaves it. Files are accessed as the user who runs the server, and
+// not as the user that a client names. Device files, extended attributes and locks of several clients are not supported.
 package ninep

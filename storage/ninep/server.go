@@ -20,7 +20,7 @@ type Config struct {
 	MaxMessage  int           // bytes of a message (msize), 4096 to 1 MiB; 128 KiB, as Linux asks for
 	Receives    int           // requests that a client may have in flight, which Linux calls rq; 64
 	Clients     int           // connections at a time; 256
-	PeerTimeout time.Duration // how long a client may be silent before it is probed in vain; 60 s
+	PeerTimeout time.Duration // how long a client may be silent before its connection fails; 60 s
 }
 
 // A Server serves a directory. Set its fields before Serve.

@@ -36,7 +36,7 @@ type Config struct {
 	MaxMessage  int           // bytes of calls and of replies; 1 MiB and 64 KiB
 	Memory      int           // bytes of buffers of a client; 64 MiB, at least 4 × MaxMessage
 	Clients     int           // connections at a time; 256
-	PeerTimeout time.Duration // how long a client may be silent before it is probed in vain; 60 s
+	PeerTimeout time.Duration // how long a client may be silent before its connection fails; 60 s
 }
 
 // A Server serves RPC over RDMA. Set its fields before Serve.

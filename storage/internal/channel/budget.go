@@ -2,10 +2,10 @@ package channel
 
 import "sync"
 
-// A budget bounds how much of something is in use. Those who wait get theirs in order, so that large
+// A budget bounds how much of something is in use. Callers get theirs in order, so that large
 // requests are not passed over.
 type budget struct {
-	turn chan struct{} // held by the first of those who wait
+	turn chan struct{} // held by the first waiter
 	mu   sync.Mutex
 	free int
 	more chan struct{} // has an element after a release

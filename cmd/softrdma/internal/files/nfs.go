@@ -20,15 +20,15 @@ the options of the example; root is needed there, and not here. MOUNT, which tel
 where the directory begins, is served over TCP on --mount-port.
 
 Nothing outside of DIR can be reached, neither by ".." nor by symbolic links. Files are
-accessed as the user who runs the server, whoever the client is. Everyone who can connect
-can read and, without --read-only, write: serve trusted networks only.
+accessed as the user who runs the server, not as that of the client. Every host that can
+connect can read and, without --read-only, write: serve trusted networks only.
 
 Written data is in this system's page cache when a client is told that it is stable, as with
 "async" exports of Linux: it survives the end of the server and not that of the system. Hard
 links, device files and locks are not supported: mount with nolock.`
 
 const nfsExample = `  softrdma serve-nfs /srv/files                serve a directory ...
-  softrdma serve-nfs -r -a 192.0.2.1 DIR       ... or one that nobody may change
+  softrdma serve-nfs -r -a 192.0.2.1 DIR       ... or read-only
 
   mount -t nfs -o vers=3,proto=rdma,port=20049,mountproto=tcp,mountport=20048,nolock HOST:/ /mnt
                                                mount it on Linux`

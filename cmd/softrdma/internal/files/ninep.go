@@ -16,12 +16,12 @@ const ninepLong = `Serves a directory by 9P2000.L over RDMA until it is interrup
 options of the example; root is needed there, and not here.
 
 Nothing outside of DIR can be reached, neither by ".." nor by symbolic links. Files are
-accessed as the user who runs the server, whoever the client is. Everyone who can connect
-can read and, without --read-only, write: serve trusted networks only. Device files,
+accessed as the user who runs the server, not as that of the client. Every host that can
+connect can read and, without --read-only, write: serve trusted networks only. Device files,
 extended attributes and locks between clients are not supported.`
 
 const ninepExample = `  softrdma serve-9p /srv/files                 serve a directory ...
-  softrdma serve-9p -r -a 192.0.2.1 DIR        ... or one that nobody may change
+  softrdma serve-9p -r -a 192.0.2.1 DIR        ... or read-only
 
   mount -t 9p -o trans=rdma,port=5640,version=9p2000.L HOST /mnt
                                                mount it on Linux; HOST is an address`
