@@ -106,7 +106,7 @@ func (a *Analyzer) Add(p *Packet) []Finding {
 		a.untracked++
 		f = &flow{} // checked without context
 	}
-	f.Packets++
+	f.Packets += uint64(max(p.Run.Packets, 1))
 	if p.ECN() == 3 {
 		f.Marked++
 		a.note("congestion experienced: a router marked the packet")
@@ -127,7 +127,9 @@ func (a *Analyzer) Add(p *Packet) []Finding {
 	if p.ICRC == Bad || p.Fault != ib.OK {
 		return a.findings
 	}
-	f.Bytes += uint64(len(p.Payload))
+	if f.Bytes += uint64(len(p.Payload)); p.Run.Packets > 1 {
+		f.Bytes += p.Run.Bytes - uint64(len(p.Payload))
+	}
 	a.single(p)
 	switch i := p.Opcode.Info(); {
 	case i.Kind == ib.KindCongestion:

@@ -54,6 +54,7 @@ type Packet struct {
 	ID        uint16 // IPv4 identification
 	Direction Direction
 	Comments  []string
+	Run       Run // the packets that it stands for; the zero value is itself
 
 	Data      []byte // captured bytes from BTH to ICRC; valid until the next packet
 	Length    int    // from BTH to ICRC, on the wire
@@ -200,6 +201,11 @@ func (c *Reader) Next(p *Packet) error {
 			link, _ = info.AncillaryData[0].(layers.LinkType)
 		}
 		*p = Packet{Number: c.number, Time: info.Timestamp, Comments: opts.Comments}
+		for _, x := range opts.Comments {
+			if r, ok := parseRun(x); ok {
+				p.Run = r
+			}
+		}
 		if other := c.decoder.decode(link, data, p); other != "" {
 			c.skip(other)
 			continue

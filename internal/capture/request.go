@@ -112,9 +112,16 @@ func (a *Analyzer) request(f *flow, p *Packet, i *ib.Info) {
 	}
 	f.remember(r, i)
 	f.high = p.PSN.Add(r.count(f.mtu))
+	if p.Run.Packets > 1 {
+		f.high = p.PSN.Add(p.Run.Packets)
+	}
 	if f.known {
 		a.sequence(f, p, i)
-		a.length(f, p, i)
+		if p.Run.Packets <= 1 {
+			a.length(f, p, i)
+		} else {
+			f.counted = false // the lengths of all but the first are not known
+		}
 	} else if i.Last {
 		f.known = true
 	}
@@ -171,12 +178,12 @@ func (a *Analyzer) again(f *flow, p *Packet, i *ib.Info, r request) {
 	if f.hole.holds(p.PSN) {
 		a.note("fills the gap from %v to %v: retransmitted or late", f.hole.from, f.hole.to.Add(-1))
 		if p.PSN == f.hole.from {
-			f.hole.from = p.PSN.Add(r.count(f.mtu))
+			f.hole.from = p.PSN.Add(max(r.count(f.mtu), p.Run.Packets))
 		}
 		f.remember(r, i)
 		return
 	}
-	f.Retransmitted++
+	f.Retransmitted += uint64(max(p.Run.Packets, 1))
 	a.findPSN(Warning, reason.SequenceDuplicate, f.high, p.PSN,
 		fmt.Sprintf("retransmitted or duplicated: next PSN is %v, found %v", f.high, p.PSN))
 	if r.kind() == ib.KindReadRequest { // it may request only a part of the first READ

@@ -94,7 +94,10 @@ func (a *Analyzer) readResponse(f *flow, r *request, p *Packet, i *ib.Info) {
 	case k < r.next:
 		a.findPSN(Warning, reason.ResponseStale, r.psn.Add(r.next), p.PSN, "READ response retransmitted or duplicated")
 	}
-	r.next = max(r.next, k+1)
+	r.next = max(r.next, k+max(p.Run.Packets, 1))
+	if p.Run.Packets > 1 {
+		return // of one kind, and each as long as its READ says
+	}
 	if f.mtu == 0 && !(k == 0 && i.Last) {
 		return // the number of responses is unknown
 	}

@@ -2,71 +2,148 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"softrdma/internal/capture"
 	"softrdma/internal/capture/ladder"
 	"softrdma/internal/control"
+	"softrdma/internal/object"
 	"softrdma/internal/sampler"
 )
 
-// A history is what the flight recorder has of a queue pair.
+// A history is what the flight recorders of its ends have of a queue pair.
 type history struct {
-	Lines  []string `json:"lines"`  // changes of state, refusals, failed completions and packets, the oldest first
-	Ladder string   `json:"ladder"` // the packets as a drawing
+	Lines  []string       `json:"lines"`           // changes of state, refusals and failed completions, the oldest first
+	Other  *otherEnd      `json:"other,omitempty"` // nil if the peer is no device of this user on this host
+	Ladder *ladder.Figure `json:"ladder"`          // of both ends, if Other is there
+}
+
+// An otherEnd is the queue pair at the other end of a connection.
+type otherEnd struct {
+	PID    int      `json:"pid"`
+	Device string   `json:"device"`
+	QPN    uint32   `json:"qpn"`
+	Lines  []string `json:"lines"`
+	Error  string   `json:"error,omitempty"` // its flight recorder cannot be read
 }
 
 // queuePair replies with the history of a queue pair.
-func queuePair(w http.ResponseWriter, r *http.Request, s control.Socket) error {
+func (s *Server) queuePair(w http.ResponseWriter, r *http.Request, at control.Socket) error {
 	n, err := strconv.ParseUint(r.PathValue("qpn"), 10, 24)
 	if err != nil {
 		control.Refuse(w, http.StatusBadRequest, "queue pair: expected a number of 24 bits, found %q", r.PathValue("qpn"))
 		return nil
 	}
-	h := history{Lines: []string{}}
-	lines, err := sampler.Record(r.Context(), sampler.Target{Socket: s, Device: r.PathValue("device"), QPN: uint32(n)})
-	if err != nil {
+	own := sampler.Target{Socket: at, Device: r.PathValue("device"), QPN: uint32(n)}
+	var h history
+	if h.Lines, err = happened(r.Context(), own); err != nil {
 		return err
 	}
-	for _, line := range lines {
-		h.Lines = append(h.Lines, strings.Join(strings.Fields(line), " "))
+	ends := []sampler.Target{own}
+	other, known := s.otherEnd(own)
+	if known {
+		h.Other = &otherEnd{PID: other.Socket.PID, Device: other.Device, QPN: other.QPN}
+		if h.Other.Lines, err = happened(r.Context(), other); err != nil {
+			h.Other.Error = err.Error() // it has ended in the meantime
+		} else {
+			ends = append(ends, other)
+		}
 	}
-	var packets bytes.Buffer
-	if err = s.Ask(r.Context(), http.MethodGet, path(r, "record?format=pcapng"), nil, &packets); err != nil {
-		return err
-	}
-	if h.Ladder, err = drawLadder(&packets, uint32(n)); err != nil {
+	if h.Ladder, err = drawEnds(r.Context(), ends, own.QPN); err != nil {
 		return err
 	}
 	reply(w, h)
 	return nil
 }
 
-// drawLadder draws the connections of a queue pair in a flight recorder's packets. What the analyzer finds
-// is left out: the recorder has a run of packets as one, in which it would miss the others.
-func drawLadder(packets io.Reader, qpn uint32) (string, error) {
-	in, err := capture.NewReader(packets)
-	if err != nil {
-		return "", err
+// drawEnds returns the ladder of a connection from the flight recorders of one or both of its ends. These are
+// asked at the same time, because in a fast connection the recorders hold few milliseconds.
+func drawEnds(ctx context.Context, ends []sampler.Target, qpn uint32) (*ladder.Figure, error) {
+	records, failures := make([]*bytes.Buffer, len(ends)), make([]error, len(ends))
+	var asking sync.WaitGroup
+	for i, e := range ends {
+		asking.Go(func() { records[i], failures[i] = readRecord(ctx, e) })
 	}
-	l, a := ladder.New(1), capture.NewAnalyzer()
-	for {
-		var p capture.Packet
-		if err = in.Next(&p); err != nil {
-			break
+	asking.Wait()
+	if err := errors.Join(failures...); err != nil {
+		return nil, err
+	}
+	l := ladder.New(len(ends))
+	l.Recorded()
+	keep := func(p *capture.Packet) bool {
+		return slices.ContainsFunc(ends, func(e sampler.Target) bool { return p.DestQPN == e.QPN })
+	}
+	if len(ends) == 1 {
+		keep = nil // the peer's number is not known
+	}
+	for i, b := range records {
+		if _, err := readCapture(ctx, l, i, ends[i].Device, b, keep); err != nil {
+			return nil, err
 		}
-		a.Add(&p)
-		l.Add(0, &p, nil)
 	}
-	if !errors.Is(err, io.EOF) {
-		return "", err
+	return l.Figure(ladder.Options{QPN: qpn, All: true, Most: 1}), nil
+}
+
+// happened returns what happened to a queue pair, besides packets.
+func happened(ctx context.Context, of sampler.Target) ([]string, error) {
+	lines, err := sampler.Record(ctx, of)
+	list := []string{}
+	for _, line := range lines {
+		f := strings.Fields(line)
+		if len(f) > 1 && f[1] != "sent" && f[1] != "received" {
+			list = append(list, strings.Join(f, " "))
+		}
 	}
-	l.Pair(a.Connections())
-	var out strings.Builder
-	err = l.Draw(&out, ladder.Options{QPN: qpn, All: true, Most: 1})
-	return out.String(), err
+	return list, err
+}
+
+// otherEnd finds the queue pair at the other end of a connection in the last sample: the one that has the peer's
+// address and number, and names this one as its own peer.
+func (g *gatherer) otherEnd(of sampler.Target) (other sampler.Target, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.sample == nil {
+		return other, false
+	}
+	address, q := g.find(of)
+	if q == nil || q.Peer == "" {
+		return other, false
+	}
+	for i := range g.sample.Processes {
+		p := &g.sample.Processes[i]
+		for k := range p.Open {
+			d := &p.Open[k]
+			for n := range d.QPs {
+				x := &d.QPs[n]
+				if d.Address == q.Peer && x.Number == q.PeerQP && x.Peer == address && x.PeerQP == q.Number {
+					return sampler.Target{Socket: p.Socket, Device: d.Name, QPN: x.Number}, true
+				}
+			}
+		}
+	}
+	return other, false
+}
+
+// find returns a queue pair in the last sample, and the address of its device.
+func (g *gatherer) find(of sampler.Target) (address string, q *object.QP) {
+	for i := range g.sample.Processes {
+		p := &g.sample.Processes[i]
+		if p.Socket.PID != of.Socket.PID {
+			continue
+		}
+		for k := range p.Open {
+			for n := range p.Open[k].QPs {
+				if x := &p.Open[k].QPs[n]; p.Open[k].Name == of.Device && x.Number == of.QPN {
+					return p.Open[k].Address, x
+				}
+			}
+		}
+	}
+	return "", nil
 }

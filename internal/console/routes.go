@@ -21,10 +21,13 @@ const maxBody = 1 << 20
 func (s *Server) routes() {
 	s.api.HandleFunc("GET /api/snapshot", s.snapshot)
 	s.api.HandleFunc("GET /api/scenarios", func(w http.ResponseWriter, _ *http.Request) { reply(w, allScenarios()) })
+	s.api.HandleFunc("GET /api/explain", explainLine)
+	s.api.HandleFunc("POST /api/captures", openCaptures)
 	const device = "/api/processes/{pid}/devices/{device}/"
 	s.api.HandleFunc("GET "+device+"objects", of(objects))
 	s.api.HandleFunc("GET "+device+"record", of(record))
-	s.api.HandleFunc("GET "+device+"qps/{qpn}", of(queuePair))
+	s.api.HandleFunc("GET "+device+"ladder", of(recorded))
+	s.api.HandleFunc("GET "+device+"qps/{qpn}", of(s.queuePair))
 	s.api.HandleFunc("GET "+device+"faults", of(getFaults))
 	s.api.HandleFunc("DELETE "+device+"faults", of(clearFaults))
 	s.api.HandleFunc("PUT "+device+"faults/{scenario}", of(switchScenario(true)))

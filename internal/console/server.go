@@ -9,9 +9,12 @@
 //	GET    /                                            the page
 //	GET    /api/snapshot                                programs, devices, queue pairs, rates, fabrics
 //	GET    /api/scenarios                               scenarios of faults, with their files
+//	GET    /api/explain?q=WORDS                         what softrdma explain says
+//	POST   /api/captures                                the ladder of the captures in a form
 //	GET    /api/processes/PID/devices/DEVICE/objects    all objects of a device
 //	GET    /api/processes/PID/devices/DEVICE/record     its flight recorder as pcapng
-//	GET    /api/processes/PID/devices/DEVICE/qps/QPN    what the flight recorder has of a queue pair
+//	GET    /api/processes/PID/devices/DEVICE/ladder     the same as a ladder
+//	GET    /api/processes/PID/devices/DEVICE/qps/QPN    what the flight recorders of its ends have of a queue pair
 //	GET    /api/processes/PID/devices/DEVICE/faults     its rules, and which scenarios are on
 //	PUT    /api/processes/PID/devices/DEVICE/faults/X   switches scenario X on
 //	DELETE /api/processes/PID/devices/DEVICE/faults/X   switches it off

@@ -76,6 +76,13 @@ func ask(t *testing.T, s *Server, method, path, body string, out any) *httptest.
 	return w
 }
 
+func unmarshal(t *testing.T, b []byte, out any) {
+	t.Helper()
+	if err := json.Unmarshal(b, out); err != nil {
+		t.Fatalf("%v in %s", err, b)
+	}
+}
+
 func deviceRoute(name, what string) string {
 	return "/api/processes/" + strconv.Itoa(os.Getpid()) + "/devices/" + url.PathEscape(name) + "/" + what
 }

@@ -127,7 +127,7 @@ func (r *Recording) event(x *recorder.Record) *trace.Event {
 		h.PKey = 0xffff
 		first := int(x.Bytes / x.Count)
 		if x.Count > 1 {
-			e.Note = fmt.Sprintf("a run of %d packets with %d bytes of payload in %v", x.Count, x.Bytes, x.Last-x.Time)
+			e.Note = capture.Run{Packets: int(x.Count), Bytes: x.Bytes, Time: x.Last - x.Time}.String()
 		}
 		h.Pad = ib.PadLen(first)
 		p.Pieces, p.Missing = [][]byte{h.Append(nil)}, first+int(h.Pad)+ib.ICRCLen

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"softrdma/internal/capture"
@@ -25,6 +24,7 @@ const maxRows = 1 << 16
 // A Ladder keeps the packets of one capture, or of two of the same connections.
 type Ladder struct {
 	views   int
+	records bool   // the captures are of flight recorders
 	rows    []*row // a ring if there are maxRows
 	next    int    // in the ring
 	dropped int    // rows that later ones have replaced
@@ -34,6 +34,9 @@ type Ladder struct {
 
 // New returns a Ladder of one or two captures.
 func New(views int) *Ladder { return &Ladder{views: views, peers: make(map[direction]direction)} }
+
+// Views sets of how many captures the Ladder is, before it is drawn: 1 if there was no second one.
+func (l *Ladder) Views(n int) { l.views = n }
 
 // A direction is one direction of a connection.
 type direction struct {
@@ -53,6 +56,7 @@ type row struct {
 	id       uint16
 	outbound capture.Direction
 	payload  int
+	run      capture.Run
 	native   bool
 	label    string
 	notes    []string // findings and comments
@@ -66,7 +70,10 @@ type row struct {
 // Add adds a packet of a capture, 0 or 1, with its findings.
 func (l *Ladder) Add(view int, p *capture.Packet, findings []capture.Finding) {
 	r := &row{view: view, number: p.Number, time: p.Time, opcode: p.Opcode, psn: p.PSN, id: p.ID, outbound: p.Direction,
-		payload: len(p.Payload), native: p.Native, label: label(p)}
+		payload: len(p.Payload), run: p.Run, native: p.Native, label: label(p)}
+	if r.run.Packets > 1 {
+		l.records, r.payload = true, int(r.run.Bytes)
+	}
 	r.src, r.dst = p.Hosts()
 	r.qpn, r.transport = p.DestQPN, p.Opcode.Transport()
 	for _, f := range findings {
@@ -80,9 +87,11 @@ func (l *Ladder) Add(view int, p *capture.Packet, findings []capture.Finding) {
 		}
 	}
 	for _, c := range p.Comments {
-		r.notes = append(r.notes, capture.Printable(c))
+		if !capture.IsRun(c) {
+			r.notes, r.remark = append(r.notes, capture.Printable(c)), true
+		}
 	}
-	r.remark = r.level > capture.Note || len(p.Comments) > 0
+	r.remark = r.remark || r.level > capture.Note
 	if len(l.rows) < maxRows {
 		l.rows = append(l.rows, r)
 		return
@@ -110,47 +119,12 @@ func (l *Ladder) Pair(all []capture.Connection) {
 	}
 }
 
-// label says what a packet is, in few words.
-func label(p *capture.Packet) string {
-	if len(p.Data) < ib.BTHLen {
-		return fmt.Sprintf("%d bytes", p.Length)
-	}
-	var s string
-	var h mad.Header
-	if m, x := mad.ParseHeader(p.Payload, &h); p.DestQPN == mad.GSIQPN && x.Reason == reason.None && m != nil {
-		s = fmt.Sprintf("CM %v", h.Attribute)
-	} else {
-		what := strings.TrimPrefix(p.Opcode.String(), p.Opcode.Transport().String()+" ") // it stands above the ladder
-		s = fmt.Sprintf("%s PSN %v", what, p.PSN)
-	}
-	i := p.Opcode.Info()
-	if i == nil {
-		return s
-	}
-	switch h := i.Headers; {
-	case h&ib.HasRETH != 0:
-		s += fmt.Sprintf(" VA 0x%x R_Key 0x%x, %d B", p.RETH.Addr, p.RETH.RKey, p.RETH.Length)
-	case h&ib.HasAtomicETH != 0:
-		s += fmt.Sprintf(" VA 0x%x R_Key 0x%x", p.AtomicETH.Addr, p.AtomicETH.RKey)
-	case h&ib.HasAETH != 0 && i.Kind != ib.KindReadResponse:
-		s += fmt.Sprintf(" %v", p.AETH.Syndrome)
-	case i.Payload:
-		s += fmt.Sprintf(", %d B", len(p.Payload))
-	}
-	if p.ECN() == 3 {
-		s += " CE"
-	}
-	if p.ICRC == capture.Bad {
-		s += " bad ICRC"
-	}
-	return s
-}
-
 // A connection is two directions that belong together. The second may be empty.
 type connection struct {
 	there, back direction
 	rungs       []rung
 	remarks     bool
+	reach       *[2]period // of flight recorders, nil of other captures
 }
 
 // connections puts the rows into connections, in the order in which these appeared.
@@ -176,7 +150,11 @@ func (l *Ladder) connections() []*connection {
 		}
 	}
 	for _, c := range all {
-		c.climb(rows[c], l.views)
+		of := rows[c]
+		if l.records && l.views == 2 {
+			of, c.reach = segments(of), reaches(of)
+		}
+		c.climb(of, l.views)
 	}
 	return slices.DeleteFunc(all, func(c *connection) bool { return len(c.rungs) == 0 })
 }
@@ -233,16 +211,19 @@ func (r *rung) row() *row { return cmp.Or(r.seen[0], r.seen[1]) }
 // identity is what the same packet has in both captures.
 type identity struct {
 	direction
-	opcode ib.Opcode
-	psn    psn.PSN
-	id     uint16
+	opcode  ib.Opcode
+	psn     psn.PSN
+	id      uint16
+	packets int
 }
+
+func (r *row) identity() identity { return identity{r.direction, r.opcode, r.psn, r.id, r.packets()} }
 
 // climb makes the rungs of rows in the order of time, and marks the packets at fault.
 func (c *connection) climb(rows []*row, views int) {
 	of := make(map[identity]*[2][]*row)
 	for _, r := range rows {
-		k := identity{r.direction, r.opcode, r.psn, r.id}
+		k := r.identity()
 		if of[k] == nil {
 			of[k] = new([2][]*row)
 		}
@@ -256,7 +237,7 @@ func (c *connection) climb(rows []*row, views int) {
 		}
 		x := rung{at: r.time.Add(-shift)}
 		x.seen[1] = r
-		if of := of[identity{r.direction, r.opcode, r.psn, r.id}]; len(of[0]) > 0 {
+		if of := of[r.identity()]; len(of[0]) > 0 {
 			if a := c.partner(of[0], r, x.at, paired); a != nil {
 				paired[a] = true
 				x.seen[0], x.at = a, a.time
@@ -274,7 +255,7 @@ func (c *connection) climb(rows []*row, views int) {
 	slices.SortStableFunc(c.rungs, func(a, b rung) int { return a.at.Compare(b.at) })
 	c.accuse()
 	if views == 2 {
-		c.remarks = c.remarks || slices.ContainsFunc(c.rungs, func(r rung) bool { return r.seen[0] == nil || r.seen[1] == nil })
+		c.remarks = c.remarks || slices.ContainsFunc(c.rungs, func(r rung) bool { return r.one() != both && c.reaches(&r) })
 	}
 }
 
@@ -337,7 +318,11 @@ func (c *connection) accuse() {
 		if r.direction == c.there {
 			other = c.back
 		}
-		if j, ok := last[place{other, r.accuses}]; ok {
+		j, ok := last[place{other, r.accuses}]
+		if !ok {
+			j, ok = c.within(i, other, r.accuses)
+		}
+		if ok {
 			for _, seen := range c.rungs[j].seen {
 				if seen != nil {
 					seen.accused, seen.remark = true, true
@@ -345,6 +330,17 @@ func (c *connection) accuse() {
 			}
 		}
 	}
+}
+
+// within returns the latest run of a direction before a rung that has a PSN.
+func (c *connection) within(before int, d direction, p psn.PSN) (int, bool) {
+	for i := before - 1; i >= max(0, before-maxAlike); i-- {
+		r := c.rungs[i].row()
+		if k := p.Sub(r.psn); r.direction == d && k >= 0 && k < r.packets() {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // left reports which capture is of the end that the ladder shows at the left, the sender of

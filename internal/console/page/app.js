@@ -3,6 +3,7 @@
 import { el, say } from "./dom.js";
 import { bytesRate, plural } from "./format.js";
 import { ask, model, take } from "./model.js";
+import * as captures from "./captures.js";
 import * as connection from "./connection.js";
 import * as fabric from "./fabric.js";
 import * as faults from "./faults.js";
@@ -15,6 +16,7 @@ const views = [
   { id: "connection", title: "Connection", of: connection },
   { id: "faults", title: "Faults", of: faults },
   { id: "fabric", title: "Fabric", of: fabric },
+  { id: "captures", title: "Captures", of: captures },
 ];
 
 const view = document.getElementById("view");
@@ -91,6 +93,7 @@ addEventListener("hashchange", open);
 search.addEventListener("input", () => current.update());
 addEventListener("keydown", (k) => {
   if (k.ctrlKey || k.metaKey || k.altKey) return;
+  if (document.querySelector("dialog[open]")) return;
   if (k.key === "Escape") {
     if (search.value !== "") { search.value = ""; current.update(); }
     document.activeElement?.blur();

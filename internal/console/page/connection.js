@@ -1,8 +1,10 @@
 // One queue pair: what it is, its figures over time, what happened to it, and its last packets.
 
 import { chart } from "./chart.js";
-import { el, empty, list, say, start, titled } from "./dom.js";
+import { act, el, empty, say, start } from "./dom.js";
 import { bytes, bytesRate, count, qpn, time } from "./format.js";
+import { explain } from "./explain.js";
+import { ladder } from "./ladder.js";
 import { ask, deviceKey, history, model, path } from "./model.js";
 
 const every = 2000; // ms between looks at the flight recorder
@@ -35,18 +37,24 @@ function show(root, page, key, args) {
     chart("Round trip", time, [{ name: "round trip", value: (s) => s.trip }]),
     chart("Window", bytes, [{ name: "window", value: (s) => s.window }, { name: "in flight", value: (s) => s.flight }]),
   ];
-  const happened = el("ul", { class: "lines" }), ladder = el("pre");
+  const happened = el("ul", { class: "lines" });
   const pause = el("button", { class: "small", "aria-pressed": "false" }, "Pause");
-  pause.addEventListener("click", () => pause.setAttribute("aria-pressed", String(!paused())));
+  const hold = (on) => pause.setAttribute("aria-pressed", String(on));
   const paused = () => pause.getAttribute("aria-pressed") === "true";
+  pause.addEventListener("click", () => hold(!paused()));
+  const packets = ladder({ chosen: () => hold(true) }); // a chosen packet stays
+  const seen = el("span", { class: "faint push" });
   root.append(el("div", { class: "bar" }, title, other, el("span", { class: "push" }), saved),
     el("div", { class: "split uneven" },
       el("div", { class: "column" },
         el("dl", { class: "panel facts" }, names.map((n, i) => el("div", {}, el("dt", {}, n), values[i]))),
         charts.map((c) => c.root)),
       el("div", { class: "column" },
-        titled("events", "States, refusals, failures", happened),
-        titled("packets", "Last packets", ladder, el("span", { class: "faint push" }, "as this end saw them"), pause))));
+        el("section", { class: "panel titled events" },
+          el("div", { class: "bar" }, el("h2", {}, "States, refusals, failures"), el("span", { class: "faint push" }, "a click explains")),
+          el("div", { class: "scroll" }, happened)),
+        el("section", { class: "panel titled packets" },
+          el("div", { class: "bar" }, el("h2", {}, "Last packets"), seen, pause), packets.root))));
   let q = null, asked = -every, closed = false;
   other.addEventListener("click", () => page.go("connection", q.other.device.pid, q.other.device.name, q.other.qpn));
   saved.addEventListener("click", save);
@@ -67,13 +75,25 @@ function show(root, page, key, args) {
     try {
       h = await ask(path(q.device, `qps/${q.qpn}`));
     } catch (err) {
-      h = { lines: [], ladder: err.message };
+      h = { lines: [], error: err.message };
     }
-    if (closed) return;
-    const events = h.lines.filter((l) => !/^\S+ (sent|received) /.test(l)).reverse();
-    if (events.length === 0) events.push("none that the flight recorder still has");
-    list(happened, events);
-    say(ladder, h.ladder);
+    if (closed || paused()) return;
+    events([["this end", h.lines], ["other end", h.other?.lines ?? []]]);
+    const c = h.ladder?.connections[0];
+    packets.set(c ?? null, h.error ?? "The flight recorder has no packet of it. Those of iWARP are not recorded.");
+    say(seen, h.other && !h.other.error ? "as both ends saw them" : h.other ? h.other.error : "as this end saw them: the other one is not on this host");
+    seen.title = seen.textContent;
+  }
+
+  // events lists what happened to both ends, the latest first. Each end has times of its own.
+  function events(ends) {
+    const rows = ends.flatMap(([end, lines]) => [...lines].reverse().map((text) => ({ end, text })));
+    const shown = rows.map((r) => r.end + r.text).join("\n") || "none";
+    if (happened.dataset.shown === shown) return;
+    happened.dataset.shown = shown;
+    happened.replaceChildren(...rows.map(({ end, text }) => act(el("li", { class: / completed | ERR/.test(text) ? "bad" : "" },
+      el("span", { class: "faint" }, end + " "), text), "Explain " + text, () => explain(text.replace(/^\S+ /, "")))));
+    if (rows.length === 0) happened.append(el("li", {}, "none that the flight recorders still have"));
   }
 
   return {
@@ -96,6 +116,6 @@ function show(root, page, key, args) {
       for (const c of charts) c.set(history(key));
       look();
     },
-    close() { closed = true; },
+    close() { closed = true; packets.close(); },
   };
 }

@@ -76,18 +76,7 @@ func NewCommand() *cobra.Command {
 // A printer prints packets and the summary.
 type printer interface {
 	packet(p *capture.Packet, findings []capture.Finding) error
-	summary(s *summaryData) error
-}
-
-// A summaryData summarises a capture.
-type summaryData struct {
-	all, read   int
-	networks    map[string]int // packets by Packet.Network
-	skipped     map[string]int // other frames by what they have
-	findings    [3]int         // by level
-	untracked   uint64
-	connections []capture.Connection
-	first, last time.Time
+	summary(s *capture.Summary) error
 }
 
 func (v *options) run(ctx context.Context, stdout io.Writer, names []string) error {
@@ -141,11 +130,11 @@ func printCapture(ctx context.Context, name string, ports []uint16, s printer) (
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", name, err)
 	}
-	sum, err := readPackets(ctx, r, s)
+	sum, err := capture.Read(ctx, r, s.packet)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
-	return sum.findings[capture.Fault], errors.Join(err, s.summary(sum))
+	return sum.Findings[capture.Fault], errors.Join(err, s.summary(sum))
 }
 
 // A ladderPrinter gives the packets of a capture to a ladder.
@@ -159,8 +148,8 @@ func (x *ladderPrinter) packet(p *capture.Packet, findings []capture.Finding) er
 	return nil
 }
 
-func (x *ladderPrinter) summary(s *summaryData) error {
-	x.l.Pair(s.connections)
+func (x *ladderPrinter) summary(s *capture.Summary) error {
+	x.l.Pair(s.Connections)
 	return nil
 }
 
@@ -176,39 +165,6 @@ func openCapture(ctx context.Context, name string) (io.ReadCloser, error) {
 		w.CloseWithError(err)
 	}()
 	return r, nil
-}
-
-// readPackets prints each packet. If it fails it returns the summary of the packets
-// before.
-func readPackets(ctx context.Context, r *capture.Reader, out printer) (*summaryData, error) {
-	a, s := capture.NewAnalyzer(), &summaryData{networks: make(map[string]int)}
-	var p capture.Packet
-	var err error
-	for ctx.Err() == nil {
-		if err = r.Next(&p); err != nil {
-			break
-		}
-		s.read++
-		s.networks[p.Network()]++
-		if s.read == 1 {
-			s.first = p.Time
-		}
-		s.last = p.Time
-		findings := a.Add(&p)
-		for _, f := range findings {
-			s.findings[min(f.Level, capture.Fault)]++
-		}
-		if err = out.packet(&p, findings); err != nil {
-			break
-		}
-	}
-	s.all, _ = r.Packets()
-	s.skipped = r.Skipped()
-	s.connections, s.untracked = a.Connections(), a.Untracked()
-	if err == io.EOF {
-		err = nil
-	}
-	return s, errors.Join(err, ctx.Err())
 }
 
 // A textPrinter prints lines.
@@ -229,29 +185,29 @@ func (t *textPrinter) packet(p *capture.Packet, findings []capture.Finding) erro
 	return nil
 }
 
-func (t *textPrinter) summary(s *summaryData) error {
-	skipped := counts(s.skipped, func(n int, what string) string { return fmt.Sprintf("%d %s", n, what) })
-	if s.read == 0 {
-		if len(s.skipped) > 0 {
+func (t *textPrinter) summary(s *capture.Summary) error {
+	skipped := counts(s.Skipped, func(n int, what string) string { return fmt.Sprintf("%d %s", n, what) })
+	if s.Packets == 0 {
+		if len(s.Skipped) > 0 {
 			skipped = ": " + skipped
 		}
 		_, err := fmt.Fprintf(t.out, "\nNo packet of RoCE or InfiniBand among %s%s.\n"+
 			"--port adds UDP ports of RoCE v2 other than 4791. For iWARP, which runs over TCP, use Wireshark.\n",
-			cli.Plural(s.all, "frame"), skipped)
+			cli.Plural(s.Frames, "frame"), skipped)
 		return err
 	}
 	fmt.Fprintf(t.out, "\n%s of %s in %.3f s: %s, %s, %s.\n",
-		counts(s.networks, func(n int, network string) string { return cli.Plural(n, network+" packet") }), cli.Plural(s.all, "captured frame"),
-		s.last.Sub(s.first).Seconds(), cli.Plural(s.findings[capture.Fault], "fault"),
-		cli.Plural(s.findings[capture.Warning], "warning"), cli.Plural(s.findings[capture.Note], "note"))
-	if len(s.skipped) > 0 {
+		counts(s.Networks, func(n int, network string) string { return cli.Plural(n, network+" packet") }), cli.Plural(s.Frames, "captured frame"),
+		s.Last.Sub(s.First).Seconds(), cli.Plural(s.Findings[capture.Fault], "fault"),
+		cli.Plural(s.Findings[capture.Warning], "warning"), cli.Plural(s.Findings[capture.Note], "note"))
+	if len(s.Skipped) > 0 {
 		fmt.Fprintf(t.out, "Not read: %s.\n", skipped)
 	}
-	if len(s.connections) > 0 {
+	if len(s.Connections) > 0 {
 		fmt.Fprintln(t.out)
 		w := cli.NewTable("FROM", "TO", "QP", "PACKETS", "BYTES", "REPEATED", "MISSING", "RNR", "NAK", "BAD", "CE")
-		for i := range s.connections {
-			c := &s.connections[i]
+		for i := range s.Connections {
+			c := &s.Connections[i]
 			from, to := c.Endpoints()
 			w.Row(from, to, fmt.Sprintf("%#06x", c.QPN), c.Packets, c.Bytes, c.Retransmitted, c.Missing, c.RNRs, c.NAKs, c.Malformed+c.BadICRC, c.Marked)
 		}
@@ -259,8 +215,8 @@ func (t *textPrinter) summary(s *summaryData) error {
 			return err
 		}
 	}
-	if s.untracked > 0 {
-		fmt.Fprintf(t.out, "%s of no connection: damaged, or of more connections than are kept.\n", cli.Plural(int(s.untracked), "packet"))
+	if s.Untracked > 0 {
+		fmt.Fprintf(t.out, "%s of no connection: damaged, or of more connections than are kept.\n", cli.Plural(int(s.Untracked), "packet"))
 	}
 	return nil
 }

@@ -110,13 +110,13 @@ func newFindingRecord(f capture.Finding) findingRecord {
 	return r
 }
 
-func (s *jsonPrinter) summary(sum *summaryData) error {
+func (s *jsonPrinter) summary(sum *capture.Summary) error {
 	r := summaryRecord{
-		Type: "summary", Captured: sum.all, Packets: sum.read, Networks: sum.networks, Skipped: sum.skipped, Seconds: sum.last.Sub(sum.first).Seconds(),
-		Faults: sum.findings[capture.Fault], Warnings: sum.findings[capture.Warning], Notes: sum.findings[capture.Note],
-		Untracked: sum.untracked, Connections: []connectionRecord{},
+		Type: "summary", Captured: sum.Frames, Packets: sum.Packets, Networks: sum.Networks, Skipped: sum.Skipped, Seconds: sum.Last.Sub(sum.First).Seconds(),
+		Faults: sum.Findings[capture.Fault], Warnings: sum.Findings[capture.Warning], Notes: sum.Findings[capture.Note],
+		Untracked: sum.Untracked, Connections: []connectionRecord{},
 	}
-	for _, c := range sum.connections {
+	for _, c := range sum.Connections {
 		src, dst := c.Endpoints()
 		r.Connections = append(r.Connections, connectionRecord{
 			src, dst, c.QPN, c.PeerQPN, c.Packets, c.Bytes, c.Retransmitted, c.Missing, c.RNRs, c.NAKs,

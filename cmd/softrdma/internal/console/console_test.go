@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"softrdma/internal/capture/ladder"
 	"softrdma/internal/console"
 	"softrdma/verbs"
 )
@@ -82,10 +83,10 @@ func TestConsoleShowsDevicesOfPrograms(t *testing.T) {
 	}
 	var h struct {
 		Lines  []string
-		Ladder string
+		Ladder ladder.Figure
 	}
 	get(t, fmt.Sprintf("%s/api/processes/%d/devices/%s/qps/17", at, os.Getpid(), snap.Processes[0].Devices[0].Name), token, &h)
-	if len(h.Lines) != 0 || !strings.Contains(h.Ladder, "No connection of queue pair 0x000011") {
+	if len(h.Lines) != 0 || h.Ladder.Connections == nil || len(h.Ladder.Connections) != 0 {
 		t.Errorf("%+v", h)
 	}
 }
