@@ -41,7 +41,7 @@ var floors = []string{
 	"internal/registry",
 	// The public API, and protocols above it.
 	"verbs",
-	"rdmacm internal/simnet/bubble internal/uverbs/device internal/exporter",
+	"rdmacm internal/simnet/bubble internal/uverbs/device internal/exporter internal/lessons",
 	"internal/carrier metrics",
 	// Storage: what the protocols share, transports, services.
 	"storage/internal/channel storage/rpcrdma/wire",

@@ -59,7 +59,7 @@ func TestProgramConsoleInChromium(t *testing.T) {
 	b.shows("map", "softrdma perf", server, client, "2 QPs", "4 QPs", "B/s")
 	b.shows("objects", "QPN", "RTS", server+":4791", "4 rows")
 	b.shows("objects/mrs", "Regions", "Access", server)
-	b.shows("connection", "Queue pair 0x", "Throughput", "Round trip", "Other end: 0x", "RDMA WRITE")
+	b.shows("connection", "Queue pair 0x", "Throughput", "Round trip", "Other end: 0x", "as both ends saw them", "PSN 0x")
 	b.shows("faults", "lossy-link", "one packet in a hundred is lost", "Copy YAML", "none: switch a scenario on")
 	for _, view := range []string{"map", "objects", "connection", "faults"} {
 		b.screenshot(view, view)

@@ -134,6 +134,7 @@ func (a *Analyzer) Add(p *Packet) []Finding {
 	switch i := p.Opcode.Info(); {
 	case i.Kind == ib.KindCongestion:
 		a.note("congestion notification: the receiver got packets that a router had marked")
+	case p.Truncated && (i.Kind == ib.KindSelectiveAck || i.Kind == ib.KindReason): // what it says is in the payload
 	case i.Kind == ib.KindSelectiveAck:
 		a.note("softrdma's selective acknowledge: %d ranges received after a lost request", max(own.Ranges(p.Payload), 0))
 	case i.Kind == ib.KindReason:

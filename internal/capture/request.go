@@ -175,6 +175,9 @@ func (a *Analyzer) gap(f *flow, p *Packet, d int) {
 
 // again analyses a request whose PSN precedes the latest one's.
 func (a *Analyzer) again(f *flow, p *Packet, i *ib.Info, r request) {
+	if end := p.PSN.Add(p.Run.Packets); f.high.Before(end) { // the rest of a run is new
+		defer func() { f.high, f.known, f.open, f.last = end, i.Last, !i.Last, p.Opcode }()
+	}
 	if f.hole.holds(p.PSN) {
 		a.note("fills the gap from %v to %v: retransmitted or late", f.hole.from, f.hole.to.Add(-1))
 		if p.PSN == f.hole.from {

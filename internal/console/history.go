@@ -87,7 +87,7 @@ func drawEnds(ctx context.Context, ends []sampler.Target, qpn uint32) (*ladder.F
 			return nil, err
 		}
 	}
-	return l.Figure(ladder.Options{QPN: qpn, All: true, Most: 1}), nil
+	return l.Figure(ladder.Options{QPN: qpn, All: true, Most: 1, Left: qpn}), nil
 }
 
 // happened returns what happened to a queue pair, besides packets.

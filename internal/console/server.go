@@ -21,7 +21,7 @@
 //	DELETE /api/processes/PID/devices/DEVICE/faults     removes all rules
 //	POST   /api/processes/PID/fabrics/FABRIC            asks a fabric: trace, link-down or link-up
 //
-// Routes below /api need the token. An error is {"error": "…"} with a status of HTTP.
+// [Server.Handle] adds others. Routes below /api need the token. An error is {"error": "…"} with a status of HTTP.
 package console
 
 import (
@@ -75,6 +75,9 @@ func New(token string, at netip.AddrPort, name string) *Server {
 	s.routes()
 	return s
 }
+
+// Handle adds routes below /api, which need the token as all others do. It is called before the server serves.
+func (s *Server) Handle(pattern string, h http.Handler) { s.api.Handle(pattern, h) }
 
 // ServeHTTP implements http.Handler. Requests that name another host are refused: a page of another site
 // can give its own name the address of this server, and would then count as the same site.

@@ -12,6 +12,7 @@ type Options struct {
 	QPN  uint32 // only connections with this queue pair; 0 means all that have something to show
 	All  bool   // show all connections and packets, not only those near a remark
 	Most int    // of connections; 0 means all
+	Left uint32 // queue pair whose end is at the left; 0 means the end that sent first
 }
 
 // context is how many packets on both sides of a remark are near it.
@@ -85,6 +86,9 @@ func (l *Ladder) Figure(o Options) *Figure {
 			f.More = len(chosen) - i
 			break
 		}
+		if o.Left != 0 && c.there.qpn == o.Left && c.back != (direction{}) {
+			c.there, c.back = c.back, c.there
+		}
 		f.Connections = append(f.Connections, c.figure(l.views, o.All))
 	}
 	return f
@@ -109,6 +113,17 @@ func (c *connection) figure(views int, all bool) Connection {
 		f.Rungs = append(f.Rungs, r)
 	}
 	return f
+}
+
+// view names a capture.
+func (c *connection) view(v, left int) string {
+	switch {
+	case !c.records:
+		return fmt.Sprintf("capture %d", v+1)
+	case v == left:
+		return "left end"
+	}
+	return "right end"
 }
 
 // both is what one returns of a packet that both captures have.
@@ -155,7 +170,7 @@ func (c *connection) rung(i, left, views int) Rung {
 		sender = 1 - left
 	}
 	f := Rung{
-		Seconds: x.at.Sub(c.rungs[0].at).Seconds(), Label: r.label, There: there, Sent: true, Received: true, Fault: r.accused, Remark: r.remark,
+		Seconds: x.at.Sub(c.rungs[0].at).Seconds(), Label: r.label + r.details, There: there, Sent: true, Received: true, Fault: r.accused, Remark: r.remark,
 		Level: r.level.String(), Packets: r.packets(), Payload: r.payload, Notes: []string{},
 	}
 	for v := range views {
@@ -166,7 +181,7 @@ func (c *connection) rung(i, left, views int) Rung {
 		f.Numbers = append(f.Numbers, n)
 	}
 	one := views == 2 && x.one() != both
-	unknown := one && !c.reaches(x)
+	unknown := one && !c.reaches(i)
 	if one && !unknown {
 		f.Sent, f.Received = x.seen[sender] != nil, x.seen[1-sender] != nil
 	}
@@ -181,7 +196,7 @@ func (c *connection) rung(i, left, views int) Rung {
 			}
 			said[n] = true
 			if views == 2 && x.seen[1-v] != nil && !slices.Contains(x.seen[1-v].notes, n) {
-				n = fmt.Sprintf("capture %d: %s", v+1, n)
+				n = c.view(v, left) + ": " + n
 			}
 			f.Notes = append(f.Notes, n)
 		}

@@ -12,9 +12,9 @@ import (
 )
 
 // label says what a packet is, in few words.
-func label(p *capture.Packet) string {
+func label(p *capture.Packet) (begin, end string) {
 	if len(p.Data) < ib.BTHLen {
-		return fmt.Sprintf("%d bytes", p.Length)
+		return fmt.Sprintf("%d bytes", p.Length), ""
 	}
 	var s string
 	var h mad.Header
@@ -23,6 +23,11 @@ func label(p *capture.Packet) string {
 	} else {
 		s = packetLabel(p.Opcode, p.PSN, max(p.Run.Packets, 1), int(p.Run.Bytes))
 	}
+	return s, details(p)
+}
+
+// details is how a label ends.
+func details(p *capture.Packet) (s string) {
 	i := p.Opcode.Info()
 	if i == nil {
 		return s

@@ -58,7 +58,8 @@ type row struct {
 	payload  int
 	run      capture.Run
 	native   bool
-	label    string
+	label    string // what it is, and details
+	details  string
 	notes    []string // findings and comments
 	level    capture.Level
 	remark   bool // the row has a warning, a fault or a comment
@@ -70,7 +71,8 @@ type row struct {
 // Add adds a packet of a capture, 0 or 1, with its findings.
 func (l *Ladder) Add(view int, p *capture.Packet, findings []capture.Finding) {
 	r := &row{view: view, number: p.Number, time: p.Time, opcode: p.Opcode, psn: p.PSN, id: p.ID, outbound: p.Direction,
-		payload: len(p.Payload), run: p.Run, native: p.Native, label: label(p)}
+		payload: len(p.Payload), run: p.Run, native: p.Native}
+	r.label, r.details = label(p)
 	if r.run.Packets > 1 {
 		l.records, r.payload = true, int(r.run.Bytes)
 	}
@@ -124,7 +126,8 @@ type connection struct {
 	there, back direction
 	rungs       []rung
 	remarks     bool
-	reach       *[2]period // of flight recorders, nil of other captures
+	records     bool // the captures are of flight recorders
+	from, to    int  // rungs from the first to the last that both captures have
 }
 
 // connections puts the rows into connections, in the order in which these appeared.
@@ -152,7 +155,7 @@ func (l *Ladder) connections() []*connection {
 	for _, c := range all {
 		of := rows[c]
 		if l.records && l.views == 2 {
-			of, c.reach = segments(of), reaches(of)
+			of, c.records = segments(of), true
 		}
 		c.climb(of, l.views)
 	}
@@ -217,13 +220,19 @@ type identity struct {
 	packets int
 }
 
-func (r *row) identity() identity { return identity{r.direction, r.opcode, r.psn, r.id, r.packets()} }
+func (r *row) identity(records bool) identity {
+	k := identity{r.direction, r.opcode, r.psn, r.id, r.packets()}
+	if records { // a run has the opcode of its first packet
+		k.opcode = middle(r.opcode)
+	}
+	return k
+}
 
 // climb makes the rungs of rows in the order of time, and marks the packets at fault.
 func (c *connection) climb(rows []*row, views int) {
 	of := make(map[identity]*[2][]*row)
 	for _, r := range rows {
-		k := r.identity()
+		k := r.identity(c.records)
 		if of[k] == nil {
 			of[k] = new([2][]*row)
 		}
@@ -237,7 +246,7 @@ func (c *connection) climb(rows []*row, views int) {
 		}
 		x := rung{at: r.time.Add(-shift)}
 		x.seen[1] = r
-		if of := of[r.identity()]; len(of[0]) > 0 {
+		if of := of[r.identity(c.records)]; len(of[0]) > 0 {
 			if a := c.partner(of[0], r, x.at, paired); a != nil {
 				paired[a] = true
 				x.seen[0], x.at = a, a.time
@@ -252,10 +261,11 @@ func (c *connection) climb(rows []*row, views int) {
 			c.rungs = append(c.rungs, x)
 		}
 	}
-	slices.SortStableFunc(c.rungs, func(a, b rung) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(c.rungs, c.order)
+	c.reach()
 	c.accuse()
 	if views == 2 {
-		c.remarks = c.remarks || slices.ContainsFunc(c.rungs, func(r rung) bool { return r.one() != both && c.reaches(&r) })
+		c.remarks = c.remarks || slices.ContainsFunc(c.rungs, func(r rung) bool { return r.one() != both && !c.records })
 	}
 }
 

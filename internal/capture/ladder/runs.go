@@ -1,6 +1,7 @@
 package ladder
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -33,7 +34,7 @@ func segments(rows []*row) (divided []*row) {
 	first := make(map[kind]psn.PSN)
 	edges := make(map[kind][]int) // PSNs relative to first
 	for _, r := range rows {
-		k := kind{r.direction, r.opcode, r.id}
+		k := kind{r.direction, middle(r.opcode), r.id}
 		if _, ok := first[k]; !ok {
 			first[k] = r.psn
 		}
@@ -45,7 +46,7 @@ func segments(rows []*row) (divided []*row) {
 		edges[k] = slices.Compact(edges[k])
 	}
 	for _, r := range rows {
-		k := kind{r.direction, r.opcode, r.id}
+		k := kind{r.direction, middle(r.opcode), r.id}
 		at := r.psn.Sub(first[k])
 		from, _ := slices.BinarySearch(edges[k], at+1)
 		to, _ := slices.BinarySearch(edges[k], at+r.packets())
@@ -74,42 +75,66 @@ func (r *row) part(after, n int) *row {
 	p.run = capture.Run{Packets: n, Bytes: uint64(p.payload), Time: share(n - 1)}
 	if after > 0 {
 		p.notes, p.remark, p.accused, p.final, p.level = nil, false, false, false, 0
+		p.details = ""
 	}
-	p.label = packetLabel(r.opcode, p.psn, n, p.payload)
+	if i := r.opcode.Info(); i != nil && (i.First && after > 0 || i.Last && after+n < all) {
+		p.opcode = middle(r.opcode)
+	}
+	p.label = packetLabel(p.opcode, p.psn, n, p.payload)
 	if n == 1 && p.payload > 0 {
 		p.label += fmt.Sprintf(", %d B", p.payload)
 	}
 	return &p
 }
 
-// A period is from the first to the last packet of a capture.
-type period struct{ from, to time.Time }
-
-// reaches returns the periods of the captures.
-func reaches(rows []*row) *[2]period {
-	var all [2]period
-	for _, r := range rows {
-		p := &all[r.view]
-		if p.from.IsZero() || r.time.Before(p.from) {
-			p.from = r.time
-		}
-		if end := r.time.Add(r.run.Time); end.After(p.to) {
-			p.to = end
-		}
+// order is that of time. Of packets of flight recorders that have one time, it is that of the first recorder, and of
+// the parts of a run that of their sequence.
+func (c *connection) order(a, b rung) int {
+	by := a.at.Compare(b.at)
+	if by != 0 || !c.records {
+		return by
 	}
-	return &all
+	return cmp.Or(cmp.Compare(a.first(), b.first()), cmp.Compare(a.last(), b.last()), a.row().psn.Sub(b.row().psn))
 }
 
-// reaches reports whether a capture that does not have the packet would have it if it had passed there.
-func (c *connection) reaches(x *rung) bool {
-	if c.reach == nil {
-		return true
+func (r *rung) first() int {
+	if r.seen[0] == nil {
+		return 0
 	}
-	for v, seen := range x.seen {
-		if other := x.seen[1-v]; seen == nil && other != nil {
-			p := c.reach[v]
-			return !other.time.Before(p.from) && !other.time.After(p.to)
+	return r.seen[0].number
+}
+
+func (r *rung) last() int {
+	if r.seen[0] != nil || r.seen[1] == nil {
+		return 0
+	}
+	return r.seen[1].number
+}
+
+// reach finds the rungs from the first to the last that both captures have. Beyond them a flight recorder may have
+// forgotten packets, or not have them yet.
+func (c *connection) reach() {
+	c.from, c.to = len(c.rungs), -1
+	for i := range c.rungs {
+		if c.rungs[i].one() == both {
+			c.from, c.to = min(c.from, i), i
 		}
 	}
-	return true
+}
+
+// reaches reports whether a capture that does not have packet i would have it if it had passed there.
+func (c *connection) reaches(i int) bool { return !c.records || i >= c.from && i <= c.to }
+
+// middle returns the opcode of packets in the middle of a message that has packets of an opcode.
+func middle(o ib.Opcode) ib.Opcode {
+	i := o.Info()
+	if i == nil || i.First && i.Last {
+		return o
+	}
+	for _, m := range [...]ib.Opcode{o - 2, o - 1, o, o + 1} {
+		if x := m.Info(); x != nil && x.Kind == i.Kind && m.Transport() == o.Transport() && !x.First && !x.Last {
+			return m
+		}
+	}
+	return o
 }

@@ -7,6 +7,7 @@ import * as captures from "./captures.js";
 import * as connection from "./connection.js";
 import * as fabric from "./fabric.js";
 import * as faults from "./faults.js";
+import * as lessons from "./lessons.js";
 import * as map from "./map.js";
 import * as objects from "./objects.js";
 
@@ -17,6 +18,7 @@ const views = [
   { id: "faults", title: "Faults", of: faults },
   { id: "fabric", title: "Fabric", of: fabric },
   { id: "captures", title: "Captures", of: captures },
+  { id: "lessons", title: "Lessons", of: lessons },
 ];
 
 const view = document.getElementById("view");

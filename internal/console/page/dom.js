@@ -9,7 +9,7 @@ function fill(e, attributes, children) {
     else if (value === true) e.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) e.setAttribute(name, String(value));
   }
-  for (const c of children.flat()) if (c !== null && c !== undefined) e.append(c);
+  for (const c of children.flat(2)) if (c !== null && c !== undefined) e.append(c);
   return e;
 }
 

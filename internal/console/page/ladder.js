@@ -140,10 +140,9 @@ export function ladder({ chosen = () => {} } = {}) {
       if (end && before === undefined) body.scrollTop = room.clientHeight;
       paint();
     },
-    // fault chooses the packet at fault, or the first with a remark.
+    // fault chooses the packet at fault, or the first that is lost, or has a remark.
     fault() {
-      const i = rungs.findIndex((r) => r.at_fault);
-      const k = i >= 0 ? i : rungs.findIndex((r) => r.remark);
+      const k = [(r) => r.at_fault, (r) => !r.received, (r) => r.remark].map((is) => rungs.findIndex(is)).find((i) => i >= 0) ?? -1;
       if (k >= 0) select(k); else { body.scrollTop = 0; paint(); }
     },
     // search marks packets, and returns how many there are.

@@ -20,6 +20,7 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/console"
 	"softrdma/internal/control"
+	"softrdma/internal/lessons"
 )
 
 const long = `Serves a page for a browser that shows the devices, connections and fabrics of this
@@ -28,8 +29,10 @@ softrdma exec and softrdma env, daemons and fabrics. No program has to be starte
 special way.
 
 The page has a map, tables of all objects, each connection with its throughput, round
-trip, window and last packets, faults to switch on and off, and fabrics, of which it
-cuts and repairs cables. It loads nothing from other hosts.
+trip, window and last packets, faults to switch on and off, fabrics, of which it cuts and
+repairs cables, and ladders of captured packets. Its lessons show how RDMA works with
+traffic that the console itself sends between loopback addresses. It loads nothing from
+other hosts.
 
 The printed URL has a random token, without which the console answers nothing: who has
 the URL can see all of this and set faults. Only programs of this host reach the console,
@@ -88,8 +91,12 @@ func (c *command) run(ctx context.Context, out, notes io.Writer) error {
 		fmt.Fprintln(notes, "other hosts reach the console, without encryption: who sees the token can see and change what it shows")
 	}
 	token := console.NewToken()
+	page, course := console.New(token, at, name), lessons.New()
+	page.Handle("/api/lessons", course)
+	page.Handle("/api/lessons/", course)
+	defer course.End("")
 	s := &http.Server{
-		Handler: console.New(token, at, name), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 5 * time.Minute,
+		Handler: page, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 5 * time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0), // a browser that sends nonsense is told so
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
