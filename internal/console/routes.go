@@ -97,7 +97,7 @@ func record(w http.ResponseWriter, r *http.Request, s control.Socket) error {
 }
 
 // verbs are what the page asks fabrics.
-var verbs = []string{fabric.VerbTrace, fabric.VerbLinkDown, fabric.VerbLinkUp}
+var verbs = []string{fabric.VerbTrace, fabric.VerbLinkDown, fabric.VerbLinkUp, fabric.VerbDeadlock}
 
 func askFabric(w http.ResponseWriter, r *http.Request, s control.Socket) error {
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

@@ -19,7 +19,7 @@
 //	PUT    /api/processes/PID/devices/DEVICE/faults/X   switches scenario X on
 //	DELETE /api/processes/PID/devices/DEVICE/faults/X   switches it off
 //	DELETE /api/processes/PID/devices/DEVICE/faults     removes all rules
-//	POST   /api/processes/PID/fabrics/FABRIC            asks a fabric: trace, link-down or link-up
+//	POST   /api/processes/PID/fabrics/FABRIC            asks a fabric: trace, deadlock, link-down, link-up
 //
 // [Server.Handle] adds others. Routes below /api need the token. An error is {"error": "…"} with a status of HTTP.
 package console

@@ -61,15 +61,21 @@ function open() {
   if (model.at) current.update();
 }
 
+// show shows a snapshot. Between its steps the browser can draw frames, as ten thousand queue pairs take time.
+export async function show(snapshot) {
+  take(snapshot);
+  await new Promise((next) => setTimeout(next));
+  failed = "";
+  showTotals();
+  current.update();
+}
+
 async function poll() {
   let wait = 1000;
   if (!document.hidden) {
     const began = performance.now();
     try {
-      take(await ask("snapshot"));
-      if (failed !== "") { failed = ""; }
-      showTotals();
-      current.update();
+      await show(await ask("snapshot"));
     } catch (err) {
       failed = err.message;
     }
@@ -91,6 +97,21 @@ function showTotals() {
 document.getElementById("views").append(...views.map((v, i) =>
   el("a", { href: "#" + v.id, "data-id": v.id, "aria-keyshortcuts": i + 1 }, v.title, el("kbd", { "aria-hidden": "true" }, i + 1))));
 
+const keys = [
+  ["1 to " + views.length, views.map((v) => v.title).join(", ")],
+  ["/", "search programs, devices, addresses, queue pairs, switches and ports"],
+  ["Esc", "end the search, or leave a field"],
+  ["Tab", "to the next link, button, node, cable or row"],
+  ["Enter", "open or switch it"],
+  ["↑ ↓", "rows of a table"],
+  ["?", "this list"],
+];
+const help = el("dialog", { class: "keys", "aria-label": "Keys" }, el("h2", {}, "Keys"),
+  el("dl", {}, keys.flatMap(([key, text]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, text)])),
+  el("button", { onclick: () => help.close() }, "Close"));
+document.body.append(help);
+document.getElementById("help").addEventListener("click", () => help.showModal());
+
 addEventListener("hashchange", open);
 search.addEventListener("input", () => current.update());
 addEventListener("keydown", (k) => {
@@ -104,7 +125,9 @@ addEventListener("keydown", (k) => {
   }
   if (/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "")) return;
   const i = Number(k.key) - 1;
-  if (k.key === "/") {
+  if (k.key === "?") {
+    help.showModal();
+  } else if (k.key === "/") {
     k.preventDefault();
     search.focus();
     search.select();

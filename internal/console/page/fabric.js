@@ -1,10 +1,18 @@
-// A fabric: its switches, adapters and cables, the path between two ports, and cables to cut.
+// A fabric: its switches, adapters and cables, the route between two ports, circles in which packets wait for
+// each other, and cables to cut.
 
-import { act, el, empty, say, svg } from "./dom.js";
-import { count, plural, short } from "./format.js";
-import { ask, model } from "./model.js";
+import { el, empty, list, say, titled } from "./dom.js";
+import { history, showCables, showCircles, showRoute } from "./fabricside.js";
+import { byCable, fold } from "./fold.js";
+import { plural } from "./format.js";
+import { ask, matches, model } from "./model.js";
+import { portTable } from "./ports.js";
+import { draw } from "./topology.js";
 
-const small = 240; // nodes up to which adapters are drawn one by one
+const groups = 40; // of switches in the drawing
+const members = 16; // of a group, up to which it opens
+const settle = 2000; // ms after a change in which snapshots can be older
+const found = 24; // nodes that a search finds, up to which they are drawn one by one
 
 export function open(root, page, args) {
   let frame = null, of = "";
@@ -15,7 +23,7 @@ export function open(root, page, args) {
       if (key !== of) {
         frame?.close();
         root.replaceChildren();
-        frame = f ? show(root, page, f) : null;
+        frame = f ? show(root, page, f, args[2] ?? "drawing") : null;
         of = key;
         if (!f) root.append(el("section", { class: "panel split" }, empty("No fabric runs",
           "This view shows InfiniBand fabrics of softrdma: switches, adapters, cables and routes. Start one, for example:",
@@ -27,21 +35,31 @@ export function open(root, page, args) {
   };
 }
 
-function show(root, page, first) {
-  const title = el("h2"), state = el("span", { class: "faint" });
+function show(root, page, first, part) {
+  let fabric = first, shape = "", drawn = null, cables = [], path = null, circle = null, changed = null, closed = false;
+  const opened = new Set();
+  const title = el("h2"), state = el("span", { class: "faint cut-off" });
   const others = model.fabrics.length > 1 ? el("select", { "aria-label": "Fabric" },
     model.fabrics.map((f) => el("option", { value: f.pid + "/" + f.name }, f.name))) : null;
   if (others) {
     others.value = first.pid + "/" + first.name;
     others.addEventListener("change", () => page.go("fabric", ...others.value.split("/")));
   }
-  const from = el("select", { "aria-label": "From" }), to = el("select", { "aria-label": "To" }), trace = el("button", {}, "Trace");
-  const chosen = el("span", {}), cut = el("button", { hidden: true });
+  const tabs = el("div", { class: "tabs push", role: "group", "aria-label": "Show" }, [["drawing", "Drawing"], ["ports", "Ports"]].map(([id, name]) =>
+    el("button", { "aria-pressed": String(id === part), onclick: () => page.go("fabric", fabric.pid, fabric.name, id) }, name)));
+  const whole = el("button", { hidden: true, onclick: () => { opened.clear(); update(fabric); } }, "Fold all groups");
   const picture = el("section", { class: "panel map", "aria-label": "Topology" });
-  const hops = el("p", { class: "mono" }, "Choose two adapters to see the path between them, or a cable to cut it.");
-  root.append(el("div", { class: "bar" }, title, others, state, el("span", { class: "push" }, "From"), from, el("span", {}, "to"), to, trace),
-    picture, el("div", { class: "bar" }, hops, el("span", { class: "push" }), chosen, cut));
-  let fabric = first, shape = "", drawn = null, cable = null, path = null;
+  const ports = part === "ports" ? portTable(page, (cable) => { choose([cable]); }) : null;
+  const from = el("select", { "aria-label": "From" }), to = el("select", { "aria-label": "To" }), trace = el("button", { class: "small" }, "Trace");
+  const hops = el("ul", { class: "lines" }), chosen = el("div", { class: "cable" }), waits = el("ul", { class: "lines" });
+  const log = history();
+  const ends = el("div", { class: "between" }, from, el("span", {}, "to"), to, trace);
+  root.append(el("div", { class: "bar" }, title, others, state, tabs, whole),
+    el("div", { class: "split fabric-page" }, ports ? ports.root : picture,
+      el("div", { class: "column" }, titled("route", "Route", [ends, hops]), titled("cables", "Cable", chosen),
+        titled("circles", "Deadlocks", waits), titled("log", "What happened", log.root))));
+  list(hops, ["Choose two ports to see the way of packets between them."]);
+  list(waits, ["…"]);
 
   async function question(verb, ...args) {
     try {
@@ -55,127 +73,157 @@ function show(root, page, first) {
     }
   }
 
-  async function follow() {
-    const t = (await question("trace", from.value, to.value))?.trace;
-    if (!t) return;
-    path = t;
-    const lost = t.broken ? `, lost at ${t.broken.node}: ${t.broken.text}` : "";
-    say(hops, t.hops.map((h) => h.node + (h.out ? ":" + h.out : "")).join(" → ") + lost);
-    hops.classList.toggle("bad", Boolean(t.broken));
-    drawn?.(fabric, path, cable);
-  }
-  trace.addEventListener("click", follow);
-  cut.addEventListener("click", async () => {
-    const l = fabric.links.find((x) => x.ends[0].name === cable);
-    if (!l) return;
-    cut.disabled = true;
-    const r = await question(l.state === "cut" ? "link-up" : "link-down", cable);
-    cut.disabled = false;
-    if (r?.links?.[0]) { l.state = r.links[0].state; update(fabric); }
+  const look = paced(1000, async () => {
+    const wanted = path?.ends;
+    const t = wanted ? (await question("trace", ...wanted))?.trace : null;
+    if (!t || closed || path?.ends !== wanted) return;
+    log.route(path.trace, t);
+    path.trace = t;
+    refresh();
   });
+  const turns = paced(2000, async () => {
+    const d = (await question("deadlock"))?.deadlock;
+    if (!d || closed) return;
+    if ((circle?.deadlock.length ?? 0) === 0 && d.deadlock.length > 0) log.add(`deadlock of ${plural(d.deadlock.length, "lane")}`);
+    if (circle?.deadlock.length > 0 && d.deadlock.length === 0) log.add("the deadlock has ended");
+    circle = d;
+    refresh();
+  });
+
+  function follow(a, b) {
+    path = { ends: [a, b], trace: null };
+    look(true);
+  }
+  trace.addEventListener("click", () => follow(from.value, to.value));
+
+  function choose(names) {
+    cables = cables.join() === names.join() ? [] : names;
+    update(fabric);
+  }
+
+  // change cuts or repairs a cable. Where no route is shown, it shows the one between the cable's nodes.
+  async function change(l) {
+    const up = l.state === "cut";
+    if (!up && !path && l.ends[1].port > 0) follow(l.ends[0].node, l.ends[1].node);
+    const r = await question(up ? "link-up" : "link-down", l.ends[0].name);
+    if (!r?.links?.[0] || closed) return;
+    log.links(new Map([[l.ends[0].name, l]]), r.links);
+    changed = { cable: l.ends[0].name, before: l.state, after: r.links[0].state, until: performance.now() + settle };
+    l.state = r.links[0].state;
+    update(fabric);
+    look(true);
+    turns(true);
+  }
+
+  // alone reports whether a node is drawn one by one though others of its group are not.
+  function alone(f) {
+    const names = new Set();
+    for (const n of [...opened, ...(path?.trace?.hops ?? []).map((h) => h.node), ...(circle?.deadlock ?? []).map((c) => c.node)]) names.add(n);
+    for (const l of f.links) if (cables.length === 1 && l.ends[0].name === cables[0]) for (const e of l.ends) names.add(e.node);
+    const text = page.search();
+    const hits = text.trim() === "" ? [] : f.status.nodes.filter((n) => matches(text, n.name)).map((n) => n.name);
+    if (hits.length <= found) for (const n of hits) names.add(n);
+    return names;
+  }
+
+  function refresh() {
+    if (fabric.error) return;
+    if (!ports) {
+      const single = alone(fabric);
+      const now = [picture.clientWidth, picture.clientHeight, fabric.status.nodes.length, fabric.links.length, ...[...single].sort()].join("\n");
+      if (now !== shape) {
+        shape = now;
+        drawn = draw(picture, fold(fabric, groups, (n) => single.has(n)), { choose, open: openGroup });
+      }
+      drawn(fabric, marks(fabric, cables, path?.trace, circle));
+    }
+    showRoute(hops, path, fabric);
+    showCircles(waits, circle);
+  }
+
+  function openGroup(n) {
+    if (n.members.length > members || n.members.length === 1) {
+      const names = new Set(n.members);
+      choose(fabric.links.filter((l) => l.ends.some((e) => names.has(e.node))).map((l) => l.ends[0].name));
+      return;
+    }
+    for (const m of n.members) opened.add(m);
+    update(fabric);
+  }
+
   const redraw = () => { shape = ""; update(fabric); };
   addEventListener("resize", redraw);
 
   function update(f) {
+    if (f !== fabric) {
+      // A snapshot may be of the time before the change.
+      if (changed && performance.now() < changed.until) {
+        for (const l of f.links ?? []) if (l.ends[0].name === changed.cable && l.state === changed.before) l.state = changed.after;
+      }
+      log.snapshot(fabric, f);
+    }
     fabric = f;
     say(title, "Fabric " + f.name);
     if (f.error) { say(state, f.error); return; }
-    const counts = Object.entries(f.status.links).map(([s, n]) => `${n} ${s}`).join(", ");
-    say(state, `${plural(f.status.switches, "switch").replace("switchs", "switches")}, ${plural(f.status.adapters, "adapter")}, cables: ${counts}`);
+    const n = Object.entries(f.status.links).map(([s, k]) => `${k} ${s}`).join(", "), m = f.status.manager;
+    say(state, `${plural(f.status.switches, "switch").replace("switchs", "switches")}, ${plural(f.status.adapters, "adapter")}, cables: ${n}` +
+      (m.node ? `, manager on ${m.node}` : ", no subnet manager"));
     options(from, f, 0);
     options(to, f, 1);
-    const now = [picture.clientWidth, picture.clientHeight, ...f.status.nodes.map((n) => n.name), ...f.links.map((l) => l.ends[0].name)].join("\n");
-    if (now !== shape) {
-      shape = now;
-      drawn = draw(picture, f, (l) => { cable = cable === l ? null : l; update(fabric); });
-    }
-    drawn(f, path, cable);
-    const l = f.links.find((x) => x.ends[0].name === cable);
-    say(chosen, l ? `${l.ends[0].name} – ${l.ends[1].name}, ${[l.width, l.speed, l.state].filter(Boolean).join(" ")}, ` +
-      `${count(l.ends[0].errors + l.ends[1].errors)} errors` : "");
-    cut.hidden = !l;
-    say(cut, l?.state === "cut" ? "Repair the cable" : "Cut the cable");
+    whole.hidden = opened.size === 0;
+    refresh();
+    ports?.set(f);
+    showCables(chosen, cables.map((c) => byCable(f).get(c)).filter(Boolean), choose, change);
+    look();
+    turns();
   }
-  return { update, close: () => removeEventListener("resize", redraw) };
+  return { update, close() { closed = true; ports?.close(); removeEventListener("resize", redraw); } };
 }
 
-function options(list, f, initial) {
-  const names = f.status.nodes.filter((n) => n.kind === "adapter").map((n) => n.name);
-  if ([...list.options].map((o) => o.value).join("\n") === names.join("\n")) return;
-  list.replaceChildren(...names.map((n) => el("option", { value: n }, n)));
-  list.selectedIndex = initial === 0 ? 0 : names.length - 1;
-}
-
-// ranks returns the nodes in rows: adapters last, switches by their distance from adapters.
-function ranks(f) {
-  const near = new Map(f.status.nodes.map((n) => [n.name, []]));
-  for (const l of f.links) {
-    const [a, b] = l.ends.map((e) => e.node);
-    if (near.has(a) && near.has(b)) { near.get(a).push(b); near.get(b).push(a); }
-  }
-  const rank = new Map(f.status.nodes.filter((n) => n.kind === "adapter").map((n) => [n.name, 0]));
-  for (let next = [...rank.keys()]; next.length > 0;) {
-    next = next.flatMap((n) => near.get(n).filter((m) => !rank.has(m) && rank.set(m, rank.get(n) + 1)));
-  }
-  const rows = [];
-  for (const n of f.status.nodes) (rows[rank.get(n.name) ?? 1] ??= []).push(n);
-  return { rows: rows.filter(Boolean).reverse(), near };
-}
-
-function draw(panel, f, choose) {
-  const w = panel.clientWidth || 1200, h = panel.clientHeight || 500;
-  const { rows, near } = ranks(f);
-  const at = new Map(), many = f.status.nodes.length > small;
-  const picture = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "group", "aria-label": "Topology" });
-  rows.forEach((row, i) => {
-    if (i > 0) row = sorted(row, near, at);
-    row.forEach((n, k) => at.set(n.name, { x: (k + 0.5) * w / row.length, y: (i + 0.5) * h / rows.length, room: w / row.length, kind: n.kind }));
-  });
-  const cables = new Map();
-  for (const l of f.links) {
-    const a = at.get(l.ends[0].node), b = at.get(l.ends[1].node);
-    if (!a || !b) continue;
-    const d = a.y === b.y ? `M${a.x} ${a.y}Q${(a.x + b.x) / 2} ${a.y - 40 - Math.abs(a.x - b.x) / 8} ${b.x} ${b.y}` : `M${a.x} ${a.y}L${b.x} ${b.y}`;
-    const wire = svg("path", { d, class: "wire" });
-    const hint = svg("title");
-    const name = l.ends[0].name;
-    const g = act(svg("g", { class: "edge" }, hint, svg("path", { d, class: "reach" }), wire), name, () => choose(name));
-    if (many) g.removeAttribute("tabindex");
-    cables.set(name, { g, wire, hint });
-    picture.append(g);
-  }
-  for (const [name, n] of at) {
-    const sw = n.kind === "switch", bw = Math.min(Math.max(n.room - 6, 6), sw ? 92 : 70), bh = sw ? 30 : 26;
-    const g = svg("g", { class: sw ? "node fabric" : "node", transform: `translate(${n.x - bw / 2} ${n.y - bh / 2})` }, svg("title", {}, name),
-      svg("rect", { width: bw, height: bh, rx: sw ? 4 : 13 }),
-      bw > 34 ? svg("text", { x: bw / 2, y: bh / 2 + 4, "text-anchor": "middle" }, short(name, Math.floor(bw / 7.2))) : null);
-    picture.append(g);
-  }
-  panel.replaceChildren(picture);
-  return (now, path, cable) => {
-    const used = new Set();
-    for (const hop of path?.hops ?? []) if (hop.out) { used.add(hop.node + ":" + hop.out); used.add(hop.to); }
-    for (const l of now.links) {
-      const c = cables.get(l.ends[0].name);
-      if (!c) continue;
-      const load = Math.max(l.ends[0].load, l.ends[1].load);
-      const text = `${l.ends[0].name} – ${l.ends[1].name}: ${l.state}, load ${(100 * load).toFixed(0)} %`;
-      say(c.hint, text);
-      c.g.setAttribute("aria-label", text);
-      c.g.classList.toggle("broken", l.state !== "active");
-      c.g.classList.toggle("busy", load > 0.001);
-      c.g.classList.toggle("used", l.ends.some((e) => used.has(e.node + ":" + e.port) || used.has(e.name)));
-      c.g.classList.toggle("chosen", l.ends[0].name === cable);
-      c.wire.setAttribute("stroke-width", (1.4 + 5 * load).toFixed(1));
-    }
+// paced returns a function that calls f, unless it runs or has ended shortly before. What takes long is called
+// less often, because the fabric answers between its packets.
+function paced(least, f) {
+  let busy = false, next = 0;
+  return async (now = false) => {
+    if (busy || (!now && performance.now() < next)) return;
+    busy = true;
+    const began = performance.now();
+    await f();
+    next = performance.now() + Math.max(least - 100, 20 * (performance.now() - began));
+    busy = false;
   };
 }
 
-// sorted puts the nodes of a row below what they are connected with.
-function sorted(row, near, at) {
-  const middle = (n) => {
-    const xs = near.get(n.name).map((m) => at.get(m)?.x).filter((x) => x !== undefined);
-    return xs.length > 0 ? xs.reduce((s, x) => s + x, 0) / xs.length : 0;
+// options fills a choice with the adapters and switches of a fabric.
+function options(choice, f, initial) {
+  const names = (kind) => f.status.nodes.filter((n) => n.kind === kind).map((n) => n.name);
+  if (choice.of === f.status.nodes.length) return;
+  choice.of = f.status.nodes.length;
+  const adapters = names("adapter");
+  choice.replaceChildren(...[["Adapters", adapters], ["Switches", names("switch")]].map(([label, all]) =>
+    el("optgroup", { label }, all.map((n) => el("option", { value: n }, n)))));
+  choice.selectedIndex = initial === 0 ? 0 : Math.max(adapters.length - 1, 0);
+}
+
+// marks returns what is special about an edge, and which way packets go there: on the route or in a circle.
+function marks(f, cables, trace, circle) {
+  const chosen = new Set(cables), route = new Set(), turns = new Set(), sender = { used: new Map(), turn: new Map() };
+  const dead = (circle?.deadlock.length ?? 0) > 0;
+  for (const h of trace?.hops ?? []) if (h.out) route.add(h.node + ":" + h.out);
+  for (const c of (dead ? circle.deadlock : circle?.cycle) ?? []) turns.add(c.node + ":" + c.port);
+  for (const l of f.links) {
+    for (const e of l.ends) {
+      const end = e.node + ":" + e.port;
+      if (route.has(end)) sender.used.set(l.ends[0].name, e.node);
+      if (turns.has(end)) sender.turn.set(l.ends[0].name, e.node);
+    }
+  }
+  return {
+    of(e) {
+      const from = (all) => all.get(e.cables.find((c) => all.has(c)));
+      const used = from(sender.used), turn = from(sender.turn), node = turn ?? used;
+      const name = [e.cables.some((c) => chosen.has(c)) ? "chosen" : "", used ? "used" : "", turn ? (dead ? "dead" : "loop") : ""];
+      return { name: name.filter(Boolean).join(" "), back: node !== undefined && !e.a.members.includes(node) };
+    },
   };
-  return row.map((n, i) => [middle(n), i, n]).sort((a, b) => a[0] - b[0] || a[1] - b[1]).map(([, , n]) => n);
 }

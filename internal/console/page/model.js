@@ -36,6 +36,11 @@ const histories = new Map();
 export const deviceKey = (pid, name) => pid + "/" + name;
 export const qpKey = (d, n) => d.key + "/" + n;
 
+const native = (d) => d.protocol === "InfiniBand";
+
+// named returns the address of a peer as people write it: that of InfiniBand is a LID.
+const named = (peer) => peer.replace(/^\[100::\]:(\d+)$/, "LID $1");
+
 // take takes a snapshot into the model.
 export function take(s) {
   const devices = [], qps = [], byQP = new Map(), byDevice = new Map(), ends = new Map();
@@ -52,11 +57,15 @@ export function take(s) {
         q.key = qpKey(d, q.qpn);
         qps.push(q);
         byQP.set(q.key, q);
-        ends.set(d.address + "#" + q.qpn, q);
+        q.peer &&= named(q.peer);
+        ends.set((native(d) ? "InfiniBand" : d.address) + "#" + q.qpn, q);
       }
     }
   }
-  for (const q of qps) q.other = q.peer ? ends.get(q.peer + "#" + q.peer_qpn) ?? null : null;
+  for (const q of qps) {
+    const other = q.peer ? ends.get((native(q.device) ? "InfiniBand" : q.peer) + "#" + q.peer_qpn) : null;
+    q.other = other && (!native(q.device) || other.peer_qpn === q.qpn) ? other : null; // which LID is whose is not known here
+  }
   Object.assign(model, { at: Date.parse(s.time), devices, qps, byDevice, byQP, fabrics: s.fabrics, errors: s.errors ?? [] });
   remember(qps);
 }
