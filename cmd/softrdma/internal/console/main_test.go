@@ -1,0 +1,9 @@
+package console
+
+import (
+	"testing"
+
+	"softrdma/cmd/softrdma/internal/clitest"
+)
+
+func TestMain(m *testing.M) { clitest.Main(m) }
