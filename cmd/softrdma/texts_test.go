@@ -40,7 +40,7 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 var invocation = regexp.MustCompile("(?:^|[\\s\"`'(/$])softrdma((?:[ ]+[^\\s`\"'|;&()<>,]+)*)")
 
 // word matches the name of a subcommand.
-var word = regexp.MustCompile(`^[a-z][a-z-]*[a-z0-9]$`)
+var word = regexp.MustCompile(`^[a-z]([a-z-]|-[0-9])*[a-z0-9]$`)
 
 // A passage is a text with its position. In code every "softrdma" is the command.
 type passage struct {
