@@ -32,7 +32,7 @@ func TestProgramConsoleIsUsedByKeys(t *testing.T) {
 	for view, want := range map[string][]string{
 		"map": {"ib_write_bw  1000", "ib_write_bw to rping", "switch-0"}, "objects": {"Devices", "QPN", "0x000100"},
 		"connection": {"Save packets as pcapng"}, "faults": {"Device", "lossy-link", "Copy lossy-link as YAML"},
-		"fabric": {"Ports", "switch switch-0", "switch-0:1 –", "From", "Trace"}, "fabric/999/blue/ports": {"Drawing", "Port", "switch-0:1"},
+		"fabric": {"Ports", "switch switch-0", "switch-0:1 –", "From", "Trace"}, "fabric/999/blue/ports": {"Drawing", "Port", "switch-"},
 	} {
 		b.Open(p.url(view))
 		b.Await(ready)
