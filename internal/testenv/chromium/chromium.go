@@ -183,6 +183,16 @@ func (b *Tab) Await(expression string) {
 	}
 }
 
+// Shows waits until the page has all of some texts, at most a minute.
+func (b *Tab) Shows(words ...string) {
+	b.t.Helper()
+	list, err := json.Marshal(words)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.Await(fmt.Sprintf(`%s.every((w) => document.body.outerHTML.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ").includes(w))`, list))
+}
+
 // Scheme sets light or dark colors.
 func (b *Tab) Scheme(name string) {
 	b.t.Helper()

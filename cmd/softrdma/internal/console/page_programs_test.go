@@ -17,7 +17,7 @@ var layout string
 var someNames = []string{"ib_write_bw", "rping", "trainer", "storage"}
 
 // views are those of the console. Each is opened with programs and with none.
-var views = []string{"map", "objects", "objects/devices", "connection", "faults", "fabric", "fabric/999/blue/ports"}
+var views = []string{"map", "objects", "objects/devices", "connection", "faults", "fabric", "fabric/999/blue/ports", "captures", "lessons"}
 
 // ready is an expression for whether a view shows its first snapshot.
 const ready = `document.getElementById("totals").textContent !== ""`
