@@ -3,6 +3,7 @@ package lessons
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -164,10 +165,10 @@ func (c *Course) step(id string) *refusal {
 	}
 	done := false
 	defer func() {
-		c.stepping.Unlock()
 		if done {
-			c.End("")
+			c.end("")
 		}
+		c.stepping.Unlock()
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
 	defer cancel()
@@ -192,7 +193,7 @@ func (c *Course) step(id string) *refusal {
 	if err != nil {
 		s.Error = fmt.Sprintf("%s: %v", t.steps[n].title, err)
 		s.Results = append(s.Results[:n:n], result)
-		done = true
+		done = !errors.Is(ctx.Err(), context.Canceled) // End has canceled it, and says why the lesson ends
 	} else {
 		s.Results = append(s.Results[:n:n], result)
 		done = n+1 == len(t.steps)
@@ -213,6 +214,11 @@ func (c *Course) End(why string) {
 	c.mu.Unlock()
 	c.stepping.Lock() // a step has ended
 	defer c.stepping.Unlock()
+	c.end(why)
+}
+
+// end is End for a caller that has stepping.
+func (c *Course) end(why string) {
 	c.mu.Lock()
 	t := c.tour
 	if t != nil {

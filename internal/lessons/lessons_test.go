@@ -217,7 +217,7 @@ func TestStepsEndWithTheLesson(t *testing.T) {
 			t.Errorf("%+v", o.State)
 		}
 		o := do(t, c, http.MethodDelete, "/api/lessons", http.StatusOK)
-		if synctest.Wait(); !closed || o.State.Running || !strings.Contains(o.State.Error, "wait: context canceled") {
+		if synctest.Wait(); !closed || o.State.Running || !strings.Contains(o.State.Error, "wait: context canceled") || o.State.Ended != "ended by the page" {
 			t.Errorf("closed %v, %+v", closed, o.State)
 		}
 	})
