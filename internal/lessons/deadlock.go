@@ -131,6 +131,8 @@ func (x *deadlockLesson) circle() step {
 			}
 			r.say(fmt.Sprintf("DEADLOCK: %d lanes wait for each other, and will move no packet again. No one is slow, no link is down, and nothing is lost. "+
 				"The forwarding tables allow it: they have a circle of lanes (a cycle in the channel dependency graph).", len(d.Deadlock.Deadlock)))
+			r.say("A subnet manager can make switches discard packets that wait too long (HOQLife). That ends a deadlock, but loses packets. In this fabric " +
+				"they wait without limit.")
 			return nil
 		},
 	}
