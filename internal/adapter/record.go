@@ -59,8 +59,8 @@ func (l *lane) failed(e *queue.CQE) {
 // Records returns the flight recorder: the last records of all lanes and the last refusals.
 func (d *Device) Records() *recorder.Snapshot {
 	s := &recorder.Snapshot{Peers: d.pairs.Peers()}
+	s.Made = d.refusals.Made() // before Records, so that no refusal counts as saved that is not
 	s.Records, s.Lost = d.refusals.Records()
-	s.Made = d.refusals.Made()
 	d.locked(func(l *lane) {
 		of, n := l.recorder.Records()
 		s.Records, s.Lost, s.Made = append(s.Records, of...), s.Lost+n, s.Made+l.recorder.Made()

@@ -2,7 +2,9 @@ package recorder
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -176,4 +178,20 @@ func TestCursorReadsEachRecordOnce(t *testing.T) {
 		t.Errorf("%d records, %d lost", len(all), lost)
 	}
 	read("", 0)
+}
+
+// The race detector sees a count that is read without the lock.
+func TestRefusalsAreCountedWhileTheyAreAdded(t *testing.T) {
+	var r Refusals
+	var adding sync.WaitGroup
+	adding.Go(func() {
+		for n := range uint32(100) {
+			r.Add(0, n, reason.Detail{Reason: reason.KeyUnknown})
+			r.Add(0, n, reason.Detail{Reason: reason.PacketQPN})
+		}
+	})
+	for r.Made() < 200 {
+		runtime.Gosched()
+	}
+	adding.Wait()
 }

@@ -49,4 +49,8 @@ func (r *Refusals) Since(c *[2]Cursor) (all []Record, lost uint64) {
 }
 
 // Made returns how many records were made.
-func (r *Refusals) Made() uint64 { return r.ring.made() + r.unknown.made() }
+func (r *Refusals) Made() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ring.made() + r.unknown.made()
+}
