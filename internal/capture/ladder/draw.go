@@ -22,7 +22,7 @@ func (l *Ladder) Draw(w io.Writer, o Options) error {
 		d.line("No connection of queue pair 0x%06x. The capture has %d others.", o.QPN, f.Others)
 	}
 	if f.Dropped > 0 {
-		d.line("The first %d packets are not shown: a ladder keeps the last %d.\n", f.Dropped, maxRows)
+		d.line("The first %d packets are not shown: a ladder keeps the last %d.\n", f.Dropped, l.limit)
 	}
 	for i := range f.Connections {
 		d.connection(&f.Connections[i])

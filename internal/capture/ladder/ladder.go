@@ -18,14 +18,15 @@ import (
 	"softrdma/internal/wire/mad"
 )
 
-// maxRows bounds the packets that a Ladder keeps: the latest.
+// maxRows is how many packets a Ladder keeps: the latest.
 const maxRows = 1 << 16
 
 // A Ladder keeps the packets of one capture, or of two of the same connections.
 type Ladder struct {
 	views   int
 	records bool   // the captures are of flight recorders
-	rows    []*row // a ring if there are maxRows
+	limit   int    // of rows
+	rows    []*row // a ring if there are as many as the limit
 	next    int    // in the ring
 	dropped int    // rows that later ones have replaced
 	peers   map[direction]direction
@@ -33,7 +34,9 @@ type Ladder struct {
 }
 
 // New returns a Ladder of one or two captures.
-func New(views int) *Ladder { return &Ladder{views: views, peers: make(map[direction]direction)} }
+func New(views int) *Ladder {
+	return &Ladder{views: views, limit: maxRows, peers: make(map[direction]direction)}
+}
 
 // Views sets of how many captures the Ladder is, before it is drawn: 1 if there was no second one.
 func (l *Ladder) Views(n int) { l.views = n }
@@ -94,12 +97,12 @@ func (l *Ladder) Add(view int, p *capture.Packet, findings []capture.Finding) {
 		}
 	}
 	r.remark = r.remark || r.level > capture.Note
-	if len(l.rows) < maxRows {
+	if len(l.rows) < l.limit {
 		l.rows = append(l.rows, r)
 		return
 	}
 	l.rows[l.next] = r
-	l.next = (l.next + 1) % maxRows
+	l.next = (l.next + 1) % l.limit
 	l.dropped++
 }
 

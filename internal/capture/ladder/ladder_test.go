@@ -150,23 +150,27 @@ func TestLongRunsAreShortened(t *testing.T) {
 
 func TestLadderKeepsTheLastPackets(t *testing.T) {
 	l := New(1)
+	if l.limit != maxRows {
+		t.Errorf("%d packets are kept, expected %d", l.limit, maxRows)
+	}
+	l.limit = 100
 	p := &capture.Packet{Data: make([]byte, ib.BTHLen)}
 	p.Opcode, p.DestQPN = ib.RCSendOnly, 9
-	for n := range maxRows + 10 {
+	for n := range l.limit + 10 {
 		p.Number = n + 1
 		l.Add(0, p, []capture.Finding{{Level: capture.Warning, Text: "late"}})
 	}
 	l.Pair([]capture.Connection{{QPN: 9, Opcode: ib.RCSendOnly}})
-	if len(l.rows) != maxRows {
-		t.Fatalf("%d packets are kept, expected %d", len(l.rows), maxRows)
+	if len(l.rows) != l.limit {
+		t.Fatalf("%d packets are kept, expected %d", len(l.rows), l.limit)
 	}
 	var b strings.Builder
 	if err := l.Draw(&b, Options{Most: 10}); err != nil {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(b.String(), "\n")
-	expect(t, first, "The first 10 packets are not shown")
-	expect(t, b.String(), "\n       11     0.000000", " 65546 ")
+	expect(t, first, "The first 10 packets are not shown: a ladder keeps the last 100.")
+	expect(t, b.String(), "\n       11     0.000000", " 110 ")
 }
 
 func TestConnectionsBeyondTheLimitAreCounted(t *testing.T) {
@@ -229,16 +233,27 @@ func TestRepeatedPacketIsNotTheLostOne(t *testing.T) {
 	expect(t, out, "     1/1     0.000000", "     2/-     0.001000", "     3/3     0.101000")
 }
 
-func TestManyRefusalsAreDrawnInLinearTime(t *testing.T) {
-	l := New(1)
-	p := &capture.Packet{Data: make([]byte, ib.BTHLen), ICRC: capture.Good}
-	p.Opcode, p.DestQPN = ib.RCAcknowledge, 9
-	nak := []capture.Finding{{Level: capture.Fault, Detail: reason.Detail{Reason: reason.NAKRemoteAccess, Found: 5}}}
-	for range maxRows {
-		l.Add(0, p, nak)
-	}
-	l.Pair([]capture.Connection{{QPN: 9, Opcode: ib.RCAcknowledge}})
-	if err := l.Draw(io.Discard, Options{Most: 1}); err != nil { // minutes, if it were quadratic
-		t.Fatal(err)
+// Each refusal looks back at few packets, or many refusals would take quadratic time.
+func TestRefusalLooksBackAtFewPackets(t *testing.T) {
+	const refused = 5
+	for _, between := range []int{0, maxAlike - 1, maxAlike, 4 * maxAlike} {
+		l := New(1)
+		add := func(p *capture.Packet, findings ...capture.Finding) {
+			p.Data, p.ICRC = make([]byte, ib.BTHLen), capture.Good
+			l.Add(0, p, findings)
+		}
+		run := &capture.Packet{Run: capture.Run{Packets: 10}}
+		run.Opcode, run.DestQPN, run.PSN = ib.RCWriteMiddle, 9, refused-2
+		add(run)
+		nak := &capture.Packet{}
+		nak.Opcode, nak.DestQPN = ib.RCAcknowledge, 8
+		for range between {
+			add(nak)
+		}
+		add(nak, capture.Finding{Level: capture.Fault, Detail: reason.Detail{Reason: reason.NAKRemoteAccess, Found: refused}})
+		l.Pair([]capture.Connection{{QPN: 9, PeerQPN: 8, Opcode: ib.RCWriteMiddle}})
+		if c := l.connections()[0]; c.rungs[0].row().accused != (between < maxAlike) {
+			t.Errorf("with %d packets between: accused is %v", between, c.rungs[0].row().accused)
+		}
 	}
 }
