@@ -22,7 +22,7 @@ type tailProbe struct {
 // maxSingleSlack bounds the slack of probes for single packets.
 const maxSingleSlack = 16 * slack
 
-// losslessSlack is added to the time of a probe where nothing can be lost unless the way changes. A
+// losslessSlack is added to the time of a probe where nothing can be lost unless the path changes. A
 // peer that answers late there waits for a processor. The other use of a probe, to request an answer
 // that no message requested, can wait: no program waits for the completion (see quiet).
 const losslessSlack = 20 * time.Millisecond
