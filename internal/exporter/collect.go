@@ -3,6 +3,7 @@ package exporter
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -47,10 +48,18 @@ func (x *Exporter) Describe(c chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (x *Exporter) Collect(c chan<- prometheus.Metric) {
 	list := x.devices()
-	for _, d := range list {
-		d.collect(c)
-	}
+	atOnce(list, func(_ int, d *device) { d.collect(c) })
 	x.samples.collect(x, list, c)
+}
+
+// atOnce calls f for all devices at once, and returns when all calls have: programs that do not answer delay
+// only their own device.
+func atOnce(list []*device, f func(i int, d *device)) {
+	var calls sync.WaitGroup
+	for i, d := range list {
+		calls.Go(func() { f(i, d) })
+	}
+	calls.Wait()
 }
 
 // collect yields the metrics of one device.

@@ -83,11 +83,9 @@ func (s *samples) run(x *Exporter) {
 	for n := 0; ; n++ {
 		<-t.C
 		list := x.devices()
-		var programs [][]object.Sample // by the index of their device
+		programs := make([][]object.Sample, len(list))
 		if n%askEvery == 0 {
-			for _, d := range list {
-				programs = append(programs, d.ask())
-			}
+			atOnce(list, func(i int, d *device) { programs[i] = d.ask() })
 		}
 		s.mu.Lock()
 		if len(list) == 0 || time.Since(s.asked) > sampleFor {
