@@ -25,6 +25,9 @@ type evidence struct {
 func (x *slot) keep(dir, pid int) {
 	f := os.NewFile(uintptr(dir), "directory")
 	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.IsDir() { // to open a pipe again would wait for its other end
+		return
+	}
 	account := &x.process.Account.Descriptors
 	if x.evidence.dir == nil && account.Take(1) != nil {
 		return
