@@ -9,6 +9,8 @@ import (
 const (
 	latencyLimit = 64   // times that a lane keeps until they are taken
 	latencyDepth = 1024 // requests in a send queue of which the newest is timed
+
+	latencyLongest = 10 * time.Second // after that another request is timed
 )
 
 // latencies are times from the doorbell of a signaled send request to its completion, of one request of a
@@ -24,7 +26,7 @@ type latencies struct {
 // posted begins to time the newest request of a queue pair whose doorbell has rung, unless another one is
 // timed, or the request has no completion of its own.
 func (s *latencies) posted(q *QP) {
-	if s.q != nil || len(s.taken) == latencyLimit || !q.SQ.InPlace() || q.SQ.Len() > latencyDepth {
+	if s.q != nil || q.entry.Removed() || len(s.taken) == latencyLimit || !q.SQ.InPlace() || q.SQ.Len() > latencyDepth {
 		return
 	}
 	n, last := 0, false
@@ -48,6 +50,13 @@ func (s *latencies) completed(e *queue.CQE) {
 	}
 }
 
+// abandon ends the timing of a request that does not complete, so that others are timed.
+func (s *latencies) abandon(now time.Duration) {
+	if s.q != nil && now-s.rung > latencyLongest {
+		s.q = nil
+	}
+}
+
 // forget ends the timing of a request of a queue pair that is destroyed or reset.
 func (s *latencies) forget(q *QP) {
 	if s != nil && s.q == q {
@@ -56,13 +65,14 @@ func (s *latencies) forget(q *QP) {
 }
 
 // Latencies appends the times from the doorbells of send requests to their completions since the last call,
-// a sample of at most 64 for each lane. The first call finds none: it begins to take them, until
+// a sample of at most 64 for each lane, of those that take at most 10 s. The first call finds none: it begins to take them, until
 // EndLatencies.
 func (a *laneList) Latencies(list []time.Duration) []time.Duration {
 	a.locked(func(l *lane) {
 		if l.latencies == nil {
 			l.latencies = new(latencies)
 		}
+		l.latencies.abandon(l.dev.clock())
 		list = append(list, l.latencies.taken...)
 		l.latencies.taken = l.latencies.taken[:0]
 	})

@@ -57,11 +57,35 @@ func TestLatencyOfADestroyedQueuePairIsForgotten(t *testing.T) {
 	must(t, rig.PostSend(a.qp, write))
 	must(t, a.qp.Destroy())
 	must(t, b.qp.Destroy())
+	_ = rig.PostSend(a.qp, write) // a doorbell that was late
 	a.qp, b.qp = a.newQP(t, qp.RC, nil), b.newQP(t, qp.RC, nil)
 	must(t, rig.Connect(a.qp, b.qp, rig.Options{}))
 	must(t, rig.PostSend(a.qp, write))
 	expect(t, a, 1, queue.Success)
 	if all := a.Dev.Latencies(nil); len(all) != 1 {
 		t.Errorf("found %v, expected one", all)
+	}
+}
+
+// A request that does not complete, such as a SEND to a program that is stopped, does not hide others for long.
+func TestLatencyOfARequestThatWaitsHidesNoOther(t *testing.T) {
+	a, b := pair(t, qp.RC, simnet.LinkConfig{Egress: simnet.Faults{Delay: time.Millisecond}}, adapter.Config{})
+	must(t, rig.Connect(a.qp, b.qp, rig.Options{}))
+	a.Dev.Latencies(nil)
+	must(t, rig.PostSend(a.qp, rig.Send{ID: 1, Op: queue.Send, Flags: queue.Signaled, SGEs: []memory.SGE{a.sge(0, 8)}}))
+	c, d := a.newQP(t, qp.RC, nil), b.newQP(t, qp.RC, nil)
+	must(t, rig.Connect(c, d, rig.Options{}))
+	write := rig.Send{ID: 2, Op: queue.Write, Flags: queue.Signaled, SGEs: []memory.SGE{a.sge(0, 8)}, Addr: b.mr.Base, RKey: b.mr.Key}
+	must(t, rig.PostSend(c, write))
+	expect(t, a, 2, queue.Success)
+	if all := a.Dev.Latencies(nil); len(all) != 0 {
+		t.Fatalf("found %v while another request is timed", all)
+	}
+	a.Net.Sleep(11 * time.Second)
+	a.Dev.Latencies(nil)
+	must(t, rig.PostSend(c, write))
+	expect(t, a, 2, queue.Success)
+	if all := a.Dev.Latencies(nil); len(all) != 1 || all[0] > 10*time.Millisecond {
+		t.Errorf("found %v, expected that of the second request", all)
 	}
 }
