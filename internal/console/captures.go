@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"time"
 
 	"softrdma/internal/capture"
 	"softrdma/internal/capture/ladder"
@@ -17,6 +18,9 @@ import (
 
 // maxCaptures bounds the captures that a page sends, in bytes. They are not kept.
 var maxCaptures int64 = 256 << 20
+
+// captureTime bounds how long captures take to arrive, as through ssh -L.
+const captureTime = 15 * time.Minute
 
 // opened is what captures have.
 type opened struct {
@@ -67,6 +71,7 @@ func readCapture(ctx context.Context, l *ladder.Ladder, view int, name string, i
 
 // openCaptures replies with the ladder of one capture, or of two of the same connections, which are the files of a form.
 func openCaptures(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(captureTime)) // that of other requests stays where it cannot be set
 	r.Body = http.MaxBytesReader(w, r.Body, maxCaptures)
 	form, err := r.MultipartReader()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // golden has packets of two machines with Linux's Soft RoCE.
@@ -132,6 +133,32 @@ func TestNamesAreExplained(t *testing.T) {
 	for q, code := range map[string]int{"zebra": 404, strings.Repeat("x", maxQuery+1): 400} {
 		if w := ask(t, s, http.MethodGet, "/api/explain?q="+q, "", nil); w.Code != code {
 			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}
+
+// A timed has the time until which a server reads a request.
+type timed struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+// SetReadDeadline is called by http.ResponseController.
+func (w *timed) SetReadDeadline(t time.Time) error {
+	w.until = t
+	return nil
+}
+
+// Captures may come through ssh -L, for which the time of other requests is too short.
+func TestCapturesHaveTimeToArrive(t *testing.T) {
+	s, _ := answering(t, "lo")
+	for _, given := range []string{token, "another"} {
+		r := httptest.NewRequest(http.MethodPost, "http://"+local+"/api/captures", strings.NewReader("x"))
+		r.Header.Set(TokenHeader, given)
+		w := &timed{ResponseRecorder: httptest.NewRecorder()}
+		before := time.Now()
+		if s.ServeHTTP(w, r); (w.until.Sub(before) >= captureTime) != (given == token) {
+			t.Errorf("with token %s: the request may take until %v, it is %v", given, w.until, before)
 		}
 	}
 }
