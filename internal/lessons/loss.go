@@ -117,7 +117,7 @@ func (x *lossLesson) noLoss() step {
 func (x *lossLesson) goingBack() step {
 	return step{
 		title: "One packet is lost: go-back-N",
-		text: "A rule of faults drops the tenth packet on its way. B's device sees a gap in the PSNs, drops all that follow, and asks for the " +
+		text: "A rule of faults drops the tenth packet. B's device sees a gap in the PSNs, drops all that follow, and asks for the " +
 			"missing one with a NAK (PSN sequence error). The InfiniBand standard lets a requester do only one thing then: go back, and send everything " +
 			"from the lost packet on again.",
 		explain: []string{"NAK_SEQUENCE", "SEQUENCE_AHEAD"},

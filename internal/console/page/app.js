@@ -103,7 +103,9 @@ const keys = [
   ["Esc", "end the search, or leave a field"],
   ["Tab", "to the next link, button, node, cable or row"],
   ["Enter", "open or switch it"],
-  ["↑ ↓", "rows of a table"],
+  ["↑ ↓", "rows of a table, packets of a ladder"],
+  ["n p", "next and previous remark or search result of a ladder"],
+  ["o", "in Captures: open files"],
   ["?", "this list"],
 ];
 const help = el("dialog", { class: "keys", "aria-label": "Keys" }, el("h2", {}, "Keys"),

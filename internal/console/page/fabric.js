@@ -58,7 +58,7 @@ function show(root, page, first, part) {
     el("div", { class: "split fabric-page" }, ports ? ports.root : picture,
       el("div", { class: "column" }, titled("route", "Route", [ends, hops]), titled("cables", "Cable", chosen),
         titled("circles", "Deadlocks", waits), titled("log", "What happened", log.root))));
-  list(hops, ["Choose two ports to see the way of packets between them."]);
+  list(hops, ["Choose two ports to see the route of packets between them."]);
   list(waits, ["…"]);
 
   async function question(verb, ...args) {

@@ -95,7 +95,7 @@ export function showCircles(root, d) {
 export function history() {
   const root = el("ul", { class: "lines", "aria-live": "polite" });
   let since = 0; // when a cable changed last
-  root.append(el("li", { class: "faint" }, "Nothing yet. Cut a cable, and the subnet manager finds other ways."));
+  root.append(el("li", { class: "faint" }, "Nothing yet. Cut a cable, and the subnet manager finds other paths."));
   function add(text) {
     if (root.firstChild?.className === "faint") root.replaceChildren();
     root.prepend(el("li", {}, `${new Date().toTimeString().slice(0, 8)} ${text}`));
