@@ -50,6 +50,9 @@ const (
 
 // connect connects the queue: an admin queue to a new controller, an I/O queue to its host's.
 func (q *Queue) connect(now time.Time, c *Command, data []byte) *Refusal {
+	if q.controller != nil { // by a command that began at the same time
+		return refuse(AlreadyConnected, 0, uint64(q.number))
+	}
 	k := fabrics.ConnectOf(&c.Command)
 	d, err := fabrics.ParseConnectData(data)
 	if err != nil {

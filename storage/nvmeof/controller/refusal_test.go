@@ -66,6 +66,32 @@ func TestConnectRefusals(t *testing.T) {
 	}
 }
 
+// TestConnectsAtOnceMakeOneController: a host sends its second connect command before the data of the
+// first has arrived.
+func TestConnectsAtOnceMakeOneController(t *testing.T) {
+	r := newRig(t)
+	e := r.queue(0)
+	data := connectData(fabrics.AnyController, nqn, host)
+	var commands [2]Command
+	for i := range commands {
+		cmd := fabrics.Connect{QueueSize: 15}.Command()
+		cmd.ID, cmd.SGL = uint16(i), capsule.KeyedSGL(0x1000, 7, uint32(len(data)), false)
+		if err := e.Begin(e.now, &commands[i], cmd.Append(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done, _, c := e.go1(&commands[0], data); done.Status != status.Success {
+		t.Errorf("the first connect: %v", c.Refusal)
+	}
+	if done, _, c := e.go1(&commands[1], data); done.Status.Code() != status.SequenceError || c.Refusal.Why != AlreadyConnected {
+		t.Errorf("the second connect: expected %v, found %v, %v", AlreadyConnected, done.Status, c.Refusal)
+	}
+	e.Close()
+	if n := r.subs.Controllers(); n != 0 {
+		t.Errorf("expected no controller without its queue, found %d", n)
+	}
+}
+
 func TestRequestRejections(t *testing.T) {
 	r := newRig(t)
 	for _, x := range []struct {
