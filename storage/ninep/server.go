@@ -86,7 +86,7 @@ func (s *Server) client(ctx context.Context, r *rdmacm.Request, cfg Config, serv
 	if s.Connected != nil {
 		s.Connected(conn.RemoteAddr())
 	}
-	x := &stream{conn: conn, server: s, limit: cfg.MaxMessage, tokens: make(chan struct{}, 2*cfg.Receives)}
+	x := newStream(conn, s, cfg)
 	_ = server.Handle(x, x) // always nil
 	err = errors.Join(conn.Err(), conn.Close())
 	if s.Disconnected != nil {

@@ -102,8 +102,8 @@ func open(t *testing.T, address string) *verbs.Device {
 	return d
 }
 
-// attach returns the root as p9's client sees it.
-func attach(t *testing.T, c *channel.Conn) (p9.File, func()) {
+// attachRoot returns the root as p9's client sees it.
+func attachRoot(t *testing.T, c *channel.Conn) (p9.File, func()) {
 	t.Helper()
 	client, err := p9.NewClient(&wire{c: c}, p9.WithMessageSize(8192))
 	if err != nil {
@@ -128,7 +128,7 @@ func walk(t *testing.T, root p9.File, names ...string) p9.File {
 func TestFilesAreWrittenAndRead(t *testing.T) {
 	dir := t.TempDir()
 	serve(t, dir, false, func(t *testing.T, dial func() *channel.Conn) {
-		root, end := attach(t, dial())
+		root, end := attachRoot(t, dial())
 		defer end()
 		if _, err := root.Mkdir("sub", 0o755, 0, 0); err != nil {
 			t.Fatal(err)
@@ -190,7 +190,7 @@ func TestRootCannotBeLeft(t *testing.T) {
 		}
 	}
 	serve(t, dir, false, func(t *testing.T, dial func() *channel.Conn) {
-		root, end := attach(t, dial())
+		root, end := attachRoot(t, dial())
 		defer end()
 		for _, name := range []string{"absolute", "relative"} {
 			for _, mode := range []p9.OpenFlags{p9.ReadOnly, p9.ReadWrite} {
@@ -219,7 +219,7 @@ func TestReadOnlyServerChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	serve(t, dir, true, func(t *testing.T, dial func() *channel.Conn) {
-		root, end := attach(t, dial())
+		root, end := attachRoot(t, dial())
 		defer end()
 		f := walk(t, root, "file")
 		_, _, _, create := walk(t, root).Create("new", p9.ReadWrite, 0o644, 0, 0)
@@ -262,7 +262,52 @@ func TestMessagesThatP9DoesNotSee(t *testing.T) {
 		if err = bad.Close(); err != nil {
 			t.Error(err)
 		}
-		_, end := attach(t, dial())
+		_, end := attachRoot(t, dial())
+		end()
+	})
+}
+
+// message is a message of a type and a tag with the bytes that follow.
+func message(kind byte, tag uint16, rest string) string {
+	n := uint32(7 + len(rest))
+	return string([]byte{byte(n), byte(n >> 8), byte(n >> 16), 0, kind, byte(tag), byte(tag >> 8)}) + rest
+}
+
+// TestMessagesThatP9CannotBear: each of these messages would make p9 wait for ever, answer nothing, or
+// change what another of its goroutines uses. It ends its connection instead, and the server goes on.
+func TestMessagesThatP9CannotBear(t *testing.T) {
+	const none = "\xff\xff\xff\xff"
+	version := message(100, 0xffff, "\x00\x20\x00\x00\x08\x009P2000.L")
+	attach := message(104, 1, "\x01\x00\x00\x00"+none+"\x00\x00\x00\x00"+none)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), make([]byte, 8192), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, dir, true, func(t *testing.T, dial func() *channel.Conn) {
+		for name, messages := range map[string][]string{
+			"flush of itself":       {version, message(108, 5, "\x05\x00")},
+			"second version":        {version, version},
+			"another message first": {attach},
+			"reply too long": {
+				version, attach, message(110, 1, "\x01\x00\x00\x00\x02\x00\x00\x00\x01\x00\x04\x00file"), message(12, 1, "\x02\x00\x00\x00\x00\x00\x00\x00"),
+				message(116, 1, "\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x20\x00\x00"),
+			},
+		} {
+			c := dial()
+			for i, m := range messages {
+				if _, err := (&wire{c: c}).Write([]byte(m)); err != nil {
+					break // the server has ended the connection already
+				}
+				m, err := c.Receive()
+				if last := i == len(messages)-1; last != (err != nil) {
+					t.Errorf("%s: message %d: found % x, %v", name, i, m.Data, err)
+				}
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		_, end := attachRoot(t, dial())
 		end()
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 
 	"softrdma/storage/internal/channel"
 	"softrdma/verbs"
@@ -14,6 +15,8 @@ const (
 	headerLen   = 7 // size, type, tag
 	typeVersion = 100
 	msizeLen    = 4 // after the header of a version message
+	typeFlush   = 108
+	oldTagLen   = 2 // after the header of a flush message
 
 	typeError       = 7 // Rlerror
 	typeXattrWalk   = 30
@@ -35,15 +38,29 @@ type stream struct {
 	message channel.Message
 	in      []byte // what is left of message
 	have    bool
+	began   bool // the version message has arrived
 
-	out *channel.Buffer // the reply, nil between replies
-	n   int
+	out      *channel.Buffer // the reply, nil between replies
+	n        int
+	answered bool          // a reply was written
+	first    chan struct{} // closed with answered
+
+	mu      sync.Mutex
+	flushes map[uint16]struct{} // tags of flush messages that are not answered
+}
+
+func newStream(conn *channel.Conn, server *Server, cfg Config) *stream {
+	return &stream{
+		conn: conn, server: server, limit: cfg.MaxMessage, tokens: make(chan struct{}, 2*cfg.Receives),
+		first: make(chan struct{}), flushes: make(map[uint16]struct{}),
+	}
 }
 
 // Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) {
 	if len(s.in) == 0 {
 		if err := s.next(); err != nil {
+			s.conn.Fail(err) // now, because p9 waits for replies that the client may not receive
 			return 0, err
 		}
 	}
@@ -74,9 +91,59 @@ func (s *stream) next() (err error) {
 			return err
 		}
 	}
-	s.tokens <- struct{}{}
+	if err = s.order(s.message.Data); err != nil {
+		return err
+	}
+	select {
+	case s.tokens <- struct{}{}:
+	case <-s.conn.Done(): // p9 answers no message whose tag is in use, so tokens can be missing
+		return s.conn.Err()
+	}
 	s.in = s.message.Data
 	return nil
+}
+
+// order refuses messages that p9 cannot bear. It handles a version message without locks, so that must
+// be the first and the only one, and is answered before others are read. It lets a flush message wait
+// for itself, or for another that waits for it.
+func (s *stream) order(b []byte) error {
+	if isVersion := b[4] == typeVersion; isVersion == s.began {
+		return fmt.Errorf("%w: expected one version message, which is the first, found type %d", ErrMessage, b[4])
+	} else if isVersion {
+		s.began = true
+		return nil
+	}
+	select {
+	case <-s.first:
+	case <-s.conn.Done():
+		return s.conn.Err()
+	}
+	if b[4] != typeFlush || len(b) < headerLen+oldTagLen {
+		return nil
+	}
+	tag, old := tagOf(b), binary.LittleEndian.Uint16(b[headerLen:])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, waits := s.flushes[old]; waits || old == tag {
+		return fmt.Errorf("%w: expected a flush of a request, found one of the flush with tag %d", ErrMessage, old)
+	}
+	s.flushes[tag] = struct{}{}
+	return nil
+}
+
+func tagOf(b []byte) uint16 { return binary.LittleEndian.Uint16(b[5:]) }
+
+// replied notes a reply.
+func (s *stream) replied(b []byte) {
+	if !s.answered {
+		s.answered = true
+		close(s.first)
+	}
+	if b[4] == typeFlush+1 {
+		s.mu.Lock()
+		delete(s.flushes, tagOf(b))
+		s.mu.Unlock()
+	}
 }
 
 // refuse answers a request that is not supported. p9 answers EINVAL, which ls takes for an error.
@@ -107,8 +174,17 @@ func admit(b []byte, limit int) error {
 	return nil
 }
 
-// Write implements io.Writer. A reply is sent when all of its bytes are there.
+// Write implements io.Writer. A reply is sent when all of its bytes are there. An error ends the
+// connection, because p9 ignores it and the client would wait for the reply.
 func (s *stream) Write(p []byte) (int, error) {
+	n, err := s.write(p)
+	if err != nil {
+		s.conn.Fail(err)
+	}
+	return n, err
+}
+
+func (s *stream) write(p []byte) (int, error) {
 	if s.out == nil {
 		if len(p) < headerLen {
 			return 0, fmt.Errorf("%w: reply begins with %d bytes", ErrMessage, len(p))
@@ -130,6 +206,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	b := s.out
 	s.out = nil
 	defer s.conn.Put(b)
+	s.replied(b.Bytes[:s.n])
 	select {
 	case <-s.tokens:
 	default:

@@ -329,6 +329,9 @@ func (c *Conn) Err() error {
 	return c.err
 }
 
+// Done returns a channel that is closed when the connection has ended. Err then returns why.
+func (c *Conn) Done() <-chan struct{} { return c.failed }
+
 // Fail ends the connection with an error.
 func (c *Conn) Fail(err error) { c.fail(err) }
 
