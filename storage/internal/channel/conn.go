@@ -164,16 +164,39 @@ func (c *Conn) release() (err error) {
 	return err
 }
 
+// post posts the receive of a slot. It counts it before, because the completion may come at once.
 func (c *Conn) post(slot int) error {
+	c.count(1)
 	err := c.qp.PostRecv(verbs.RecvWR{
 		WRID: receiveID | uint64(slot), SGL: []verbs.SGE{c.receives.SGE(slot*c.cfg.ReceiveSize, c.cfg.ReceiveSize)},
 	})
-	if err == nil {
-		c.mu.Lock()
-		c.posted++
-		c.mu.Unlock()
+	if err != nil {
+		c.count(-1)
 	}
 	return err
+}
+
+// count counts receives that are posted, or that are not.
+func (c *Conn) count(n int) {
+	c.mu.Lock()
+	c.posted += n
+	c.mu.Unlock()
+	c.settle()
+}
+
+// withdraw removes a waiter whose requests could not be posted.
+func (c *Conn) withdraw(id uint64) {
+	c.mu.Lock()
+	delete(c.waiting, id)
+	c.mu.Unlock()
+	c.settle()
+}
+
+// settle ends the wait for completions if the connection has failed and none can come.
+func (c *Conn) settle() {
+	if c.idle() {
+		c.stop()
+	}
 }
 
 // complete takes completions until nothing is posted any more.
@@ -264,6 +287,7 @@ func (c *Conn) fail(err error) {
 	c.err = err
 	close(c.failed)
 	c.mu.Unlock()
+	c.settle()
 	_ = c.conn.Disconnect() // the peer may have done so already
 }
 
@@ -314,9 +338,7 @@ func (c *Conn) Do(wrs ...verbs.SendWR) error {
 	last.Flags |= verbs.Signaled
 	if err := c.qp.PostSend(wrs...); err != nil {
 		c.fail(err)
-		c.mu.Lock()
-		delete(c.waiting, id)
-		c.mu.Unlock()
+		c.withdraw(id)
 		return err
 	}
 	return <-w.done
