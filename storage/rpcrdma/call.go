@@ -35,29 +35,30 @@ func (c *client) handle(ctx context.Context, m channel.Message) error {
 		c.Release(m)
 		return err
 	}
-	defer c.Put(b)
-	call := b.Bytes[:p.length]
+	err = c.execute(ctx, &h, &p, answer{b: b, at: reply, n: room, out: out}, m)
+	c.Put(b) // an error is answered from a buffer of its own
+	if errors.Is(err, ErrReplySize) || errors.Is(err, wire.ErrChunk) {
+		return c.refuse(h.XID, err)
+	}
+	return err
+}
+
+// execute fetches a call, executes it and replies. The answer has room for n bytes.
+func (c *client) execute(ctx context.Context, h *wire.Header, p *layout, a answer, m channel.Message) (err error) {
+	call := a.b.Bytes[:p.length]
 	for _, i := range p.inline {
 		copy(call[i.at:], i.data)
 	}
 	// The reply gives the client the credit for another call, so the receive is posted before.
 	c.Release(m)
-	if err = c.read(b, p.reads); err != nil {
+	if err = c.read(a.b, p.reads); err != nil {
 		return err
 	}
 	c.server.counters.calls.Add(1)
-	n, items, err := c.server.Service.Call(ctx, call, b.Bytes[reply:reply+room])
-	if errors.Is(err, ErrReplySize) {
-		return c.refuse(h.XID, err)
-	}
-	if err != nil {
+	if a.n, a.items, err = c.server.Service.Call(ctx, call, a.b.Bytes[a.at:a.at+a.n]); err != nil {
 		return err
 	}
-	err = c.reply(&h, answer{b: b, at: reply, n: n, out: out, items: items})
-	if errors.Is(err, wire.ErrChunk) {
-		return c.refuse(h.XID, err)
-	}
-	return err
+	return c.reply(h, a)
 }
 
 // bufferAlign rounds up to where the next part of a buffer begins.

@@ -289,8 +289,9 @@ func TestReplyChunkBesideWriteChunk(t *testing.T) {
 	})
 }
 
+// There is memory for one call, which an answer must not need beside it.
 func TestWrongCallsAreAnswered(t *testing.T) {
-	run(t, rpcrdma.Config{MaxMessage: 4096}, &echo{}, func(t *testing.T, s *rpcrdma.Server, dial func() *client) {
+	run(t, rpcrdma.Config{MaxMessage: 4096, Memory: 4 * 4096}, &echo{}, func(t *testing.T, s *rpcrdma.Server, dial func() *client) {
 		c := dial()
 		defer c.close()
 		b, at := call(9, 0, text(2000))
