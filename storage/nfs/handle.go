@@ -65,6 +65,15 @@ func (h *handles) forget(id fileID) {
 	delete(h.paths, id)
 }
 
+// removed forgets a file whose name at a path is gone, unless it is known by another.
+func (h *handles) removed(id fileID, path string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.paths[id] == path {
+		delete(h.paths, id)
+	}
+}
+
 // renamed moves the paths of a file and of what is below it.
 func (h *handles) renamed(from, to string) {
 	h.mu.Lock()

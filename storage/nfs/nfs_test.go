@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-git/go-billy/v5"
+
 	"softrdma/storage/rpcrdma"
 	"softrdma/storage/rpcrdma/wire"
 )
@@ -252,6 +254,60 @@ func TestReadOnlyServiceChangesNothing(t *testing.T) {
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
 		t.Errorf("found %v, %v", names, err)
+	}
+}
+
+// TestHandlesOfRemovedFilesAreForgotten: otherwise clients that make and remove files fill the memory.
+func TestHandlesOfRemovedFilesAreForgotten(t *testing.T) {
+	c := open(t, t.TempDir(), false)
+	root := c.root()
+	unset := strings.Repeat("\x00", 24)
+	kept := len(c.s.tree.handles.paths)
+	for range 3 {
+		for _, name := range []string{"a", "b"} {
+			if status, _, _ := c.nfs(8, root, []byte(name), 0, unset); status != 0 {
+				t.Fatalf("CREATE: status %d", status)
+			}
+		}
+		if status, _, _ := c.nfs(14, root, []byte("a"), root, []byte("b")); status != 0 {
+			t.Errorf("RENAME: status %d", status)
+		}
+		if h, status := c.lookup(root, "b"); status != 0 || first(c.nfs(1, h)) != 0 {
+			t.Errorf("LOOKUP of the renamed file: status %d", status)
+		}
+		if status, _, _ := c.nfs(12, root, []byte("b")); status != 0 {
+			t.Errorf("REMOVE: status %d", status)
+		}
+	}
+	if n := len(c.s.tree.handles.paths); n != kept {
+		t.Errorf("expected %d files with handles, found %d", kept, n)
+	}
+}
+
+// TestFilesAreClosedAfterFailures: go-nfs does not close them then.
+func TestFilesAreClosedAfterFailures(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "file"), "text")
+	c := open(t, dir, false)
+	for name, fail := range map[string]func(f billy.File) error{
+		"seek":     func(f billy.File) error { _, err := f.Seek(-1, io.SeekStart); return err },
+		"truncate": func(f billy.File) error { return f.Truncate(-1) },
+		"write":    func(f billy.File) error { _, err := f.Write([]byte("x")); return err }, // it is open to read
+	} {
+		flag := os.O_RDWR
+		if name == "write" {
+			flag = os.O_RDONLY
+		}
+		f, err := c.s.tree.OpenFile("file", flag, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fail(f); err == nil {
+			t.Errorf("%s: expected an error", name)
+		}
+		if err := f.Close(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%s: expected a closed file, found %v", name, err)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ type tree struct {
 	handles  handles
 }
 
-// A file is an open file of a tree.
+// A file is an open file of a tree. go-nfs does not close a file after a failure, so a failure closes it.
 type file struct {
 	*os.File
 	name string
@@ -28,6 +28,28 @@ type file struct {
 
 // Name implements billy.File: go-nfs looks the name up in the tree.
 func (f *file) Name() string { return f.name }
+
+// Seek implements billy.File.
+func (f *file) Seek(offset int64, whence int) (int64, error) {
+	n, err := f.File.Seek(offset, whence)
+	return n, f.closeAfter(err)
+}
+
+// Write implements billy.File.
+func (f *file) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	return n, f.closeAfter(err)
+}
+
+// Truncate implements billy.File.
+func (f *file) Truncate(size int64) error { return f.closeAfter(f.File.Truncate(size)) }
+
+func (f *file) closeAfter(err error) error {
+	if err != nil {
+		_ = f.Close() // the caller gets the first error
+	}
+	return err
+}
 
 // Lock implements billy.File. Nothing calls it.
 func (f *file) Lock() error { return billy.ErrNotSupported }
@@ -88,10 +110,15 @@ func (t *tree) Rename(from, to string) error {
 	if err := t.writable(); err != nil {
 		return err
 	}
-	if err := t.root.Rename(local(from), local(to)); err != nil {
+	from, to = local(from), local(to)
+	replaced, missing := identify(t.root, to)
+	if err := t.root.Rename(from, to); err != nil {
 		return err
 	}
-	t.handles.renamed(local(from), local(to))
+	if now, err := identify(t.root, to); missing == nil && err == nil && now != replaced {
+		t.handles.removed(replaced, to)
+	}
+	t.handles.renamed(from, to)
 	return nil
 }
 
@@ -100,7 +127,15 @@ func (t *tree) Remove(name string) error {
 	if err := t.writable(); err != nil {
 		return err
 	}
-	return t.root.Remove(local(name))
+	name = local(name)
+	id, missing := identify(t.root, name)
+	if err := t.root.Remove(name); err != nil {
+		return err
+	}
+	if missing == nil {
+		t.handles.removed(id, name)
+	}
+	return nil
 }
 
 // Join implements billy.Filesystem.
