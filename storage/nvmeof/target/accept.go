@@ -2,6 +2,7 @@ package target
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"softrdma/rdmacm"
@@ -12,8 +13,13 @@ import (
 	"softrdma/verbs"
 )
 
-// acceptTime bounds how long a host may take to confirm a connection.
-const acceptTime = 30 * time.Second
+const (
+	// acceptTime bounds how long a host may take to confirm a connection.
+	acceptTime = 30 * time.Second
+	// peerTimeout is how long a host may be silent. It ends the connections of hosts that have vanished
+	// and use no keep-alive timer, as those of the discovery service.
+	peerTimeout = time.Minute
+)
 
 // providers are the codes of protocols in the discovery log.
 var providers = map[verbs.Protocol]uint8{
@@ -39,6 +45,11 @@ func (t *Target) accept(r *rdmacm.Request) {
 		reject(fabrics.RejectReads, nil) // the target could not READ the data of writes
 		return
 	}
+	if err := t.enter(); err != nil {
+		reject(fabrics.RejectResources, err)
+		return
+	}
+	defer t.leave()
 	q, err := t.newQueue(r, asked)
 	if err != nil {
 		reject(fabrics.RejectResources, err)
@@ -57,6 +68,23 @@ func (t *Target) accept(r *rdmacm.Request) {
 	t.cfg.Events(event)
 }
 
+// enter counts a connection, and returns an error if there are as many as there may be.
+func (t *Target) enter() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.accepted >= t.cfg.Connections {
+		return fmt.Errorf("connections: expected at most %d, found one more", t.cfg.Connections)
+	}
+	t.accepted++
+	return nil
+}
+
+func (t *Target) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.accepted--
+}
+
 // newQueue makes the queue pair of a request with its receives.
 func (t *Target) newQueue(r *rdmacm.Request, asked fabrics.Request) (_ *queue, err error) {
 	dev := r.Device()
@@ -64,7 +92,7 @@ func (t *Target) newQueue(r *rdmacm.Request, asked fabrics.Request) (_ *queue, e
 	if err != nil {
 		return nil, err
 	}
-	q := &queue{t: t, dev: dev, adapter: a, peer: r.RemoteAddr(), ended: make(chan struct{}), entries: int(asked.HostSends) + 1}
+	q := &queue{t: t, dev: dev, adapter: a, peer: r.RemoteAddr(), ended: make(chan struct{}), entries: int(asked.HostSends) + 1, since: time.Now()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, q.close())
@@ -82,7 +110,7 @@ func (t *Target) newQueue(r *rdmacm.Request, asked fabrics.Request) (_ *queue, e
 		return nil, err
 	}
 	q.qp, err = r.CreateQP(a.pd, verbs.QPConfig{
-		Type: verbs.RC, SendCQ: q.cq, MaxSend: sends, MaxRecv: q.entries, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: capsule.CompletionLen,
+		Type: verbs.RC, SendCQ: q.cq, MaxSend: sends, MaxRecv: q.entries, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: capsule.CompletionLen, PeerTimeout: peerTimeout,
 	})
 	if err != nil {
 		return nil, err

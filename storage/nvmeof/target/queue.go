@@ -35,6 +35,7 @@ type queue struct {
 	adapter *adapter
 	peer    netip.AddrPort
 	machine *controller.Queue
+	since   time.Time // when the host asked for the connection
 
 	entries, capsule int // number and length of receives
 	receives         *verbs.MR

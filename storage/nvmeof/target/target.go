@@ -18,7 +18,8 @@ import (
 
 // A Config configures a target. The zero value suits most programs.
 type Config struct {
-	Limits controller.Limits
+	Limits      controller.Limits
+	Connections int // queues of hosts at a time; others are rejected; 0 means 1,024
 
 	// Events is called for what happens to connections and for refused commands, on the goroutines of
 	// queues. It must not block. Nil is allowed.
@@ -80,6 +81,7 @@ type Target struct {
 	adapters  map[*verbs.Device]*adapter
 	queues    map[*controller.Queue]*queue
 	listeners []*rdmacm.Listener
+	accepted  int // connections at present
 
 	commands, refused, rejected, toHosts, fromHosts, connections, expired atomic.Uint64
 }
@@ -89,6 +91,9 @@ func New(cfg Config) (*Target, error) {
 	subs, err := controller.New(cfg.Limits)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Connections == 0 {
+		cfg.Connections = 1024
 	}
 	if cfg.Events == nil {
 		cfg.Events = func(Event) {}
@@ -179,6 +184,28 @@ func (t *Target) expire() {
 			ended := t.subs.Expire(now)
 			t.expired.Add(uint64(len(ended)))
 			t.endAll(ended, &status.Error{Status: status.KeepAliveExpired})
+			t.endUnconnected(now)
+		}
+	}
+}
+
+// connectTime bounds how long a connection may be without the connect command, which makes it a queue of
+// a controller.
+const connectTime = 30 * time.Second
+
+// endUnconnected ends connections whose hosts have not sent the connect command in time.
+func (t *Target) endUnconnected(now time.Time) {
+	var old []*queue
+	t.mu.Lock()
+	for _, q := range t.queues {
+		if now.Sub(q.since) > connectTime {
+			old = append(old, q)
+		}
+	}
+	t.mu.Unlock()
+	for _, q := range old {
+		if id, _, _ := q.machine.Name(); id == 0 {
+			q.end(fmt.Errorf("expected a connect command within %v, found none", connectTime))
 		}
 	}
 }
