@@ -121,7 +121,7 @@ func (t *Target) newQueue(r *rdmacm.Request, asked fabrics.Request) (_ *queue, e
 		}
 	}
 	origin := controller.Origin{Address: r.LocalAddr(), Provider: providers[dev.Protocol()]}
-	q.machine = t.subs.NewQueue(asked, origin, q.completed)
+	q.machine = t.subs.NewQueue(asked, origin, q.held)
 	t.mu.Lock()
 	t.queues[q.machine] = q
 	t.mu.Unlock()

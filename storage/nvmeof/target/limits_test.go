@@ -11,7 +11,9 @@ import (
 	"softrdma/rdmacm"
 	"softrdma/storage/nvmeof/host"
 	"softrdma/storage/nvmeof/target"
+	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/logpage"
 	"softrdma/verbs"
 )
 
@@ -85,6 +87,30 @@ func TestConnectionWithoutConnectCommandEnds(t *testing.T) {
 		c := queueWithoutConnect(t, h.Device, addr)
 		<-c.Done()
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "expected a connect command within 30s, found none") {
+			t.Errorf("the reason of the end is %v", err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHostThatTakesNoResponsesIsGivenUp: its commands would hold buffers that all hosts share.
+func TestHostThatTakesNoResponsesIsGivenUp(t *testing.T) {
+	simulate(t, target.Config{}, func(t *testing.T, h *bubble.Host, addr string, ended <-chan error) {
+		c := queueWithoutConnect(t, h.Device, addr) // it has no receives
+		data := fabrics.ConnectData{Controller: fabrics.AnyController, Subsystem: logpage.DiscoveryNQN, Host: host.DefaultNQN}
+		mr, err := c.QP().PD().RegisterMemory(append(data.Append(nil), make([]byte, capsule.CommandLen)...), verbs.LocalWrite|verbs.RemoteRead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := fabrics.Connect{QueueSize: 31}.Command()
+		cmd.SGL = capsule.KeyedSGL(mr.Addr(), mr.RKey(), fabrics.ConnectDataLen, false)
+		cmd.Append(mr.Bytes()[:fabrics.ConnectDataLen])
+		if err := c.QP().PostSend(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{mr.SGE(fabrics.ConnectDataLen, capsule.CommandLen)}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "expected the host to take a response or data within 30s") {
 			t.Errorf("the reason of the end is %v", err)
 		}
 		if err := c.Close(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"softrdma/rdmacm"
@@ -46,6 +47,10 @@ type queue struct {
 	once  sync.Once
 	ended chan struct{} // closed by end
 	why   error         // set before ended is closed
+
+	posted, completed atomic.Uint64 // signaled send requests
+	seen              uint64        // completed at the time moved, both of the goroutine that looks for stalls
+	moved             time.Time
 
 	mu    sync.Mutex
 	tasks []*task
@@ -139,9 +144,12 @@ func (q *queue) handle(wc *verbs.WC) error {
 		return wc.Err()
 	}
 	number := int(wc.WRID &^ workKind)
-	switch wc.WRID & workKind {
-	case workReceive:
+	kind := wc.WRID & workKind
+	if kind == workReceive {
 		return q.received(number, int(wc.ByteLen))
+	}
+	q.completed.Add(1)
+	switch kind {
 	case workFetch:
 		q.t.fromHosts.Add(uint64(wc.ByteLen))
 		q.execute(q.task(number))
@@ -149,6 +157,15 @@ func (q *queue) handle(wc *verbs.WC) error {
 		q.finish(q.task(number))
 	}
 	return nil
+}
+
+// stalled reports whether no send request has completed for stallTime, although some are posted.
+func (q *queue) stalled(now time.Time) bool {
+	if n := q.completed.Load(); n != q.seen || n == q.posted.Load() || q.moved.IsZero() {
+		q.seen, q.moved = n, now
+		return false
+	}
+	return now.Sub(q.moved) > stallTime
 }
 
 func (q *queue) task(number int) *task {

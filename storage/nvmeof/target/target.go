@@ -184,28 +184,34 @@ func (t *Target) expire() {
 			ended := t.subs.Expire(now)
 			t.expired.Add(uint64(len(ended)))
 			t.endAll(ended, &status.Error{Status: status.KeepAliveExpired})
-			t.endUnconnected(now)
+			t.endUnused(now)
 		}
 	}
 }
 
-// connectTime bounds how long a connection may be without the connect command, which makes it a queue of
-// a controller.
-const connectTime = 30 * time.Second
+const (
+	// connectTime bounds how long a connection may be without the connect command, which makes it a
+	// queue of a controller.
+	connectTime = 30 * time.Second
+	// stallTime bounds how long a host may take no response and no data, as it does without receives.
+	// Its commands hold buffers that all hosts share.
+	stallTime = 30 * time.Second
+)
 
-// endUnconnected ends connections whose hosts have not sent the connect command in time.
-func (t *Target) endUnconnected(now time.Time) {
-	var old []*queue
+// endUnused ends connections whose hosts do not send the connect command, or do not take responses.
+func (t *Target) endUnused(now time.Time) {
 	t.mu.Lock()
+	all := make([]*queue, 0, len(t.queues))
 	for _, q := range t.queues {
-		if now.Sub(q.since) > connectTime {
-			old = append(old, q)
-		}
+		all = append(all, q)
 	}
 	t.mu.Unlock()
-	for _, q := range old {
-		if id, _, _ := q.machine.Name(); id == 0 {
+	for _, q := range all {
+		if id, _, _ := q.machine.Name(); id == 0 && now.Sub(q.since) > connectTime {
 			q.end(fmt.Errorf("expected a connect command within %v, found none", connectTime))
+		}
+		if q.stalled(now) {
+			q.end(fmt.Errorf("expected the host to take a response or data within %v", stallTime))
 		}
 	}
 }

@@ -168,15 +168,16 @@ func (q *queue) respond(t *task, err error) {
 	q.post(append(wrs, send)...)
 }
 
-// completed sends the completion of a command that was held.
-func (q *queue) completed(done capsule.Completion) {
+// held sends the completion of a command that was held.
+func (q *queue) held(done capsule.Completion) {
 	var b [capsule.CompletionLen]byte
 	done.Put(b[:])
 	q.post(verbs.SendWR{WRID: workEvent, Op: verbs.OpSend, Flags: verbs.Signaled, Inline: b[:]})
 }
 
-// post posts requests. A failure ends the connection.
+// post posts requests, of which the last is signaled. A failure ends the connection.
 func (q *queue) post(wrs ...verbs.SendWR) {
+	q.posted.Add(1)
 	if err := q.qp.PostSend(wrs...); err != nil {
 		q.end(err)
 	}
