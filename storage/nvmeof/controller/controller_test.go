@@ -274,3 +274,13 @@ func TestDiscoveryNamesAllowedSubsystems(t *testing.T) {
 		t.Errorf("got events %+v, %v", d.held, err)
 	}
 }
+
+// TestLimitsThatHostsCannotBeTold: identify says in powers of two of 4,096 bytes how long a transfer may be,
+// and 0 means any length.
+func TestLimitsThatHostsCannotBeTold(t *testing.T) {
+	for _, n := range []int{4096, 12288, 16 << 20} {
+		if _, err := New(Limits{MaxTransfer: n}); err == nil {
+			t.Errorf("transfers of at most %d bytes: expected an error", n)
+		}
+	}
+}

@@ -15,7 +15,7 @@ import (
 type Limits struct {
 	Queues      int // I/O queues of a controller, 1 to 1,024; 64
 	QueueSize   int // entries of a queue, 2 to 1,024; 128
-	MaxTransfer int // bytes of a command's data, a power of two from 4,096; 1 MiB
+	MaxTransfer int // bytes of a command's data, a power of two from 8,192; 1 MiB
 	CapsuleData int // bytes of data in the capsule of an I/O queue, a multiple of 16; 8,192
 	Events      int // asynchronous event requests of a controller; 4
 }
@@ -31,7 +31,7 @@ func (l *Limits) setDefaults() error {
 	}{
 		{"queues", &l.Queues, 64, 1, 1024},
 		{"queue size", &l.QueueSize, 128, 2, 1024},
-		{"bytes of a transfer", &l.MaxTransfer, 1 << 20, 4096, 8 << 20},
+		{"bytes of a transfer", &l.MaxTransfer, 1 << 20, 8192, 8 << 20},
 		{"bytes of data in a capsule", &l.CapsuleData, 8192, 0, 64 << 10},
 		{"event requests", &l.Events, 4, 1, 16},
 	} {

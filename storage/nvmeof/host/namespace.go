@@ -36,6 +36,9 @@ func (c *Controller) Namespace(ctx context.Context, id uint32) (*Namespace, erro
 	if shift := int(c.about.MaxTransfer); shift > 0 && shift < bits.Len(slotBytes)-13 {
 		n.most = 4096 << shift
 	}
+	if n.BlockSize() > n.most {
+		return nil, fmt.Errorf("namespace %d: expected blocks of at most %d bytes, found %d", id, n.most, n.BlockSize())
+	}
 	return n, nil
 }
 

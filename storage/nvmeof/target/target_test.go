@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -323,6 +324,23 @@ func descriptors(t *testing.T) int {
 		t.Skip("SKIPPED: no /proc/self/fd")
 	}
 	return len(list)
+}
+
+// TestBlocksLongerThanTransfersAreNamed: a host cannot read a part of a block.
+func TestBlocksLongerThanTransfersAreNamed(t *testing.T) {
+	r := newRig(t, "", controller.Limits{MaxTransfer: 8192})
+	memory, err := block.NewMemory(1<<20, 64<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.target.AddNamespace(r.sub, 3, memory, false); err != nil {
+		t.Fatal(err)
+	}
+	c := r.dial(host.Config{})
+	if _, err := c.Namespace(r.context(), 3); err == nil || !strings.Contains(err.Error(), "expected blocks of at most 8192 bytes, found 65536") {
+		t.Errorf("found %v", err)
+	}
+	r.closed(c)
 }
 
 // A target that is closed ends its connections, and commands in progress fail.
