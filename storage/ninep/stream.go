@@ -103,9 +103,9 @@ func (s *stream) next() (err error) {
 	return nil
 }
 
-// order refuses messages that p9 cannot bear. It handles a version message without locks, so that must
-// be the first and the only one, and is answered before others are read. It lets a flush message wait
-// for itself, or for another that waits for it.
+// order refuses messages that p9 does not handle safely. p9 handles a version message without locks, so
+// that must be the first and the only one, and is answered before others are read. p9 lets a flush
+// message wait for itself, or for another that waits for it.
 func (s *stream) order(b []byte) error {
 	if isVersion := b[4] == typeVersion; isVersion == s.began {
 		return fmt.Errorf("%w: expected one version message, which is the first, found type %d", ErrMessage, b[4])
