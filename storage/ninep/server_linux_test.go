@@ -273,8 +273,8 @@ func message(kind byte, tag uint16, rest string) string {
 	return string([]byte{byte(n), byte(n >> 8), byte(n >> 16), 0, kind, byte(tag), byte(tag >> 8)}) + rest
 }
 
-// TestMessagesThatStopP9: each of these messages makes p9 wait for ever, answer nothing, or
-// change what another of its goroutines uses. It ends its connection instead, and the server goes on.
+// TestMessagesThatStopP9: each of these messages makes p9 wait without end, answer nothing, or
+// change what another of its goroutines uses. It ends its connection instead, and the server continues.
 func TestMessagesThatStopP9(t *testing.T) {
 	const none = "\xff\xff\xff\xff"
 	version := message(100, 0xffff, "\x00\x20\x00\x00\x08\x009P2000.L")
