@@ -55,7 +55,10 @@ func appendLicences(b *bytes.Buffer, name, dir string) error {
 	}
 	found := false
 	for _, e := range entries {
-		begin, _, _ := strings.Cut(strings.ToUpper(e.Name()), ".")
+		begin := strings.ToUpper(e.Name())
+		if i := strings.IndexAny(begin, ".-_"); i > 0 {
+			begin = begin[:i]
+		}
 		if e.IsDir() || !slices.Contains([]string{"LICENSE", "LICENCE", "COPYING", "NOTICE"}, begin) {
 			continue
 		}

@@ -24,10 +24,10 @@ func TestProgramsAreToldWhereTheirDeviceIs(t *testing.T) {
 		{[]string{"--engine", "auto"}, "ibv_devinfo", 1, 1},
 		{[]string{"--engine", "auto"}, "true", 0, 0}, // which opens no device
 		{[]string{"--engine", "daemon"}, "ibv_devinfo", 0, 1},
-		{[]string{"--protocol", "iwarp"}, "ibv_devinfo", 1, 0},
+		{[]string{"--protocol", "iwarp"}, "ibv_devinfo", 1, 1},
 		{[]string{"-d", clitest.LoopbackDevice(t)}, "ibv_devinfo", 2, 2},
 		{[]string{"-d", clitest.LoopbackDevice(t), "--engine", "daemon"}, "ibv_devinfo", 0, 2},
-		{[]string{"-d", "iwarp:" + clitest.LoopbackDevice(t)}, "ibv_devinfo", 2, 1},
+		{[]string{"-d", "iwarp:" + clitest.LoopbackDevice(t)}, "ibv_devinfo", 2, 2},
 	} {
 		args := append([]string{"exec", "-v", "-d", clitest.LoopbackDevice(t)}, x.flags...)
 		p := clitest.Start(t, append(args, "--", x.program)...)
