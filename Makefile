@@ -205,6 +205,7 @@ hosts:
 	@packaging/need.sh /usr/share/java/jna.jar libjna-java || [ $$? = 1 ]
 	@packaging/need.sh valgrind valgrind || [ $$? = 1 ]
 	@packaging/need.sh musl-gcc musl-tools || [ $$? = 1 ]
+	@packaging/need.sh /usr/include/rdma/rdma_cma.h librdmacm-dev || [ $$? = 1 ]
 
 # It downloads 300 MB for each release, which the user's cache keeps. With RXE=1 it runs each program also on
 # Linux's Soft RoCE, in a guest with the same user land.
