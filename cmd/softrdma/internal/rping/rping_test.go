@@ -116,7 +116,7 @@ func TestRpingWithoutServer(t *testing.T) {
 func TestRpingPeerGone(t *testing.T) {
 	for _, who := range []string{"client", "server"} {
 		t.Run(who, func(t *testing.T) {
-			s, c := startPair(t, "-v --timeout 2s", "-v --timeout 2s")
+			s, c := startPair(t, "-v --timeout 5s", "-v --timeout 5s")
 			s.Prints("rdma-ping-5:")
 			c.Prints("rdma-ping-5:")
 			dies, lives := c, s
