@@ -72,18 +72,7 @@ kill -9 $! $server; wait`
 	if err != nil || len(files) != 4 {
 		t.Fatalf("files %v, %v, expected two of each end", files, err)
 	}
-	var text, packets string
-	for _, name := range files {
-		if filepath.Ext(name) == ".pcapng" {
-			packets += clitest.Run(t, "capture", name)
-			continue
-		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text += string(b)
-	}
+	text, packets := readRecords(t, files)
 	for _, want := range []string{"sent      RC RDMA WRITE", "received  RC RDMA WRITE", "sent      RC Acknowledge", "received  RC Acknowledge"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

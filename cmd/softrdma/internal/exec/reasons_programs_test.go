@@ -92,18 +92,7 @@ func TestFailureOfAProgramLeavesTheFlightRecorder(t *testing.T) {
 		if err != nil || len(files) < 2 || len(files) > 4 { // both ends fail
 			t.Fatalf("%s: files %v, %v, expected one or two of each kind", engine, files, err)
 		}
-		var text, packets string
-		for _, name := range files {
-			if filepath.Ext(name) == ".pcapng" {
-				packets += clitest.Run(t, "capture", name)
-				continue
-			}
-			b, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text += string(b)
-		}
+		text, packets := readRecords(t, files)
 		for _, want := range []string{"sent      RC RDMA WRITE Only", "with IBV_WC_REM_ACCESS_ERR", "; the peer says KEY_ACCESS: memory lacks the access right"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %q in\n%s", engine, want, text)
@@ -115,6 +104,23 @@ func TestFailureOfAProgramLeavesTheFlightRecorder(t *testing.T) {
 	}
 	clitest.Start(t, "exec", "-d", clitest.LoopbackDevice(t), "--records", filepath.Join(program, "x"), "--", "true").Fails(cli.ExitFailed, "--records")
 	clitest.Run(t, "exec", "-d", clitest.LoopbackDevice(t), "--records", t.TempDir(), "--", "true")
+}
+
+// readRecords returns the texts of flight recorders, and what softrdma capture prints of their packets.
+func readRecords(t *testing.T, files []string) (text, packets string) {
+	t.Helper()
+	for _, name := range files {
+		if filepath.Ext(name) == ".pcapng" {
+			packets += clitest.Run(t, "capture", name)
+			continue
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(b)
+	}
+	return text, packets
 }
 
 // What the connection manager in the server hears of a peer that leaves, the flushed receives of a queue
