@@ -49,7 +49,7 @@ func (t *tour) newEnd(ctx context.Context, via path, n, size int, access verbs.A
 	return e, e.newQP(qp)
 }
 
-// newQP makes a queue pair, in place of the one before.
+// newQP makes a queue pair that replaces the previous one.
 func (e *end) newQP(c verbs.QPConfig) (err error) {
 	if e.qp != nil {
 		if err := e.qp.Destroy(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"softrdma/internal/object"
 )
 
-// A device that does not say what it has is shown with what its process says, and the report tells so. One
+// A device that does not say what it has is shown with what its process says, and the report says so. One
 // that has closed, and one that no program uses, are left out.
 func TestDeviceThatDoesNotAnswerIsShown(t *testing.T) {
 	dir, err := os.MkdirTemp("", "sample") // short: a socket's path has 108 bytes
