@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -25,7 +26,7 @@ func RemoveDead(path string) error {
 	case err != nil:
 		return err
 	case st.Mode().Type() != fs.ModeSocket:
-		return errors.New("the file exists and is not a socket")
+		return fmt.Errorf("expected a socket, found a file of another type (%v)", st.Mode())
 	}
 	c, err := net.DialTimeout("unix", path, dialTime)
 	switch {
