@@ -111,19 +111,22 @@ func TestInjectorSelectsMatches(t *testing.T) {
 	}
 }
 
-// A responder refuses a message at its first packet. A rule that refuses must not count the others, at which
-// nothing happens.
-func TestAnswersHitFirstPacketsOfMessages(t *testing.T) {
-	x := injector(t, 1, Rule{Action: Answer, Answer: "remote access"})
-	for o, want := range map[ib.Opcode]int{
-		ib.RCWriteFirst: 1, ib.RCWriteMiddle: 0, ib.RCWriteLast: 0, ib.RCWriteOnly: 1, ib.RCSendLast: 0, ib.RCReadRequest: 1, ib.RCReadResponseOnly: 0,
+// A responder refuses a message at its first packet. It says that it is not ready at the packet that takes a
+// receive. A rule that refuses must not count the others, at which nothing happens.
+func TestAnswersHitThePacketsThatRespondersRefuse(t *testing.T) {
+	access, rnr := injector(t, 1, Rule{Action: Answer, Answer: "remote access"}), injector(t, 1, Rule{Action: Answer, Answer: "rnr"})
+	for o, want := range map[ib.Opcode]struct{ access, rnr int }{
+		ib.RCSendFirst: {1, 1}, ib.RCSendMiddle: {}, ib.RCSendLast: {}, ib.RCSendLastImm: {}, ib.RCSendOnlyImm: {1, 1},
+		ib.RCWriteFirst: {1, 1}, ib.RCWriteMiddle: {}, ib.RCWriteLast: {}, ib.RCWriteLastImm: {0, 1},
+		ib.RCWriteOnly: {1, 1}, ib.RCWriteOnlyImm: {1, 1}, ib.RCWriteLastImm.Of(ib.XRC): {0, 1}, ib.UCWriteLastImm: {},
+		ib.RCReadRequest: {1, 1}, ib.RCReadResponseOnly: {},
 	} {
 		b := make([]byte, o.Info().Len+8+ib.ICRCLen)
 		b[0] = byte(o)
 		f := PacketFacts{Peer: peer, Received: true}
 		f.Read(b)
-		if v := x.Packet(0, &f); v.Hits != want {
-			t.Errorf("%v: found %d hits, expected %d", o, v.Hits, want)
+		if n, m := access.Packet(0, &f).Hits, rnr.Packet(0, &f).Hits; n != want.access || m != want.rnr {
+			t.Errorf("%v: found %d hits and %d of rnr, expected %+v", o, n, m, want)
 		}
 	}
 }

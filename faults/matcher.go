@@ -136,7 +136,7 @@ func (m *matcher) packet(f *PacketFacts) bool {
 }
 
 // answers reports whether the packet is one that the action is for: responders answer requests, and refuse a
-// message at its first packet.
+// message at its first packet. A WRITE with immediate data takes its receive at the last one (IBTA 9.7.5.2.8).
 func (m *matcher) answers(f *PacketFacts) bool {
 	i := f.opcode.Info()
 	switch m.rule.Action {
@@ -144,7 +144,8 @@ func (m *matcher) answers(f *PacketFacts) bool {
 		if i == nil || f.opcode.Transport() != ib.RC && f.opcode.Transport() != ib.XRC {
 			return false
 		}
-		return request(i) && i.First
+		last := m.syndrome.IsRNR() && i.Kind == ib.KindWrite && i.Headers&ib.HasImmDt != 0
+		return request(i) && (i.First || last)
 	case SlowMemory:
 		return i != nil && request(i)
 	}

@@ -65,7 +65,7 @@ const (
 	EndStream Action = "end-stream" // of iWARP
 
 	// Of responders, for received requests.
-	Answer     Action = "answer"      // Answer, and Time for rnr: the request is refused
+	Answer     Action = "answer"      // Answer, and Time for rnr: the request is refused at its first packet, or where it takes a receive
 	Stall      Action = "stall"       // Time: nothing of the queue pair is received
 	SlowMemory Action = "slow-memory" // Time: before a READ is answered or a WRITE is placed
 

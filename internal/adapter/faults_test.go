@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"softrdma/faults"
+	"softrdma/faults/file"
+	"softrdma/faults/scenarios"
 	"softrdma/internal/capture"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
@@ -78,6 +80,41 @@ func TestFaultsOfReceivedPacketsAreRepaired(t *testing.T) {
 				n, m := x.Counts()[0], y.Counts()[0]
 				if n+m == 0 || a.count(reason.FaultInjected) != n || b.count(reason.FaultInjected) != m {
 					t.Errorf("%d and %d hits, counted %d and %d", n, m, a.count(reason.FaultInjected), b.count(reason.FaultInjected))
+				}
+			})
+		})
+	}
+}
+
+// The scenario of an RNR storm refuses each message that takes a receive, whatever it is made of, at the packet
+// that takes it: the first one of a SEND, the last one of a WRITE with immediate data (IBTA 9.7.5.2.8).
+func TestFaultsRefuseTheReceiveOfMessagesOfSeveralPackets(t *testing.T) {
+	text, _ := scenarios.Text("rnr-storm")
+	f, err := file.Parse("rnr-storm", text)
+	must(t, err)
+	for _, c := range []struct {
+		op   queue.Op
+		size int
+	}{{queue.Send, 8}, {queue.Send, 5000}, {queue.SendImm, 5000}, {queue.WriteImm, 8}, {queue.WriteImm, 2000}, {queue.WriteImm, 5000}} {
+		t.Run(fmt.Sprint(c.op, " of ", c.size), func(t *testing.T) {
+			everyRoute(t, func(t *testing.T, a, b *side) {
+				r := f.Rules[0]
+				r.Select.Probability, r.Select.Nth = 0, 1
+				x, err := faults.New(faults.Rules{Rules: []faults.Rule{r}}, "rdma0")
+				must(t, err)
+				b.Dev.Inject(x)
+				for i := range a.mem[:c.size] {
+					a.mem[i] = byte(i*7 + c.size)
+				}
+				b.recv(t, 1, 0, c.size)
+				must(t, rig.PostSend(a.qp, rig.Send{Op: c.op, Flags: queue.Signaled, SGEs: []memory.SGE{a.sge(0, c.size)}, Addr: b.mr.Base, RKey: b.mr.Key}))
+				expect(t, a, 0, queue.Success)
+				expect(t, b, 1, queue.Success)
+				if !bytes.Equal(a.mem[:c.size], b.mem[:c.size]) {
+					t.Error("the bytes differ")
+				}
+				if n, m := b.count(reason.FaultAnswer), a.count(reason.NAKNotReady); n != 1 || m != 1 || x.Counts()[0] != 1 {
+					t.Errorf("%d hits, %d messages refused, %d RNR NAKs received, expected 1 of each", x.Counts()[0], n, m)
 				}
 			})
 		})

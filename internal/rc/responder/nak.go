@@ -43,9 +43,10 @@ func (f *refusals) denied(d reason.Detail) {
 	f.fatal(ib.NAKRemoteAccess, queue.LocAccessErr, machine.EventQPAccessErr, d)
 }
 
-// permitted reports whether no rule of faults refuses the message that the packet begins.
-func (f *refusals) permitted(in *machine.In, info *ib.Info) bool {
-	if in.Answer == 0 || !info.First {
+// permitted reports whether no rule of faults refuses the message at this packet. Package faults knows at
+// which packets a responder refuses.
+func (f *refusals) permitted(in *machine.In) bool {
+	if in.Answer == 0 {
 		return true
 	}
 	d := reason.Detail{Reason: reason.FaultAnswer, Expected: uint64(ib.ACK), Found: uint64(in.Answer)}

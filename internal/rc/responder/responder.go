@@ -159,7 +159,7 @@ func (r *Responder) eachPart(in *machine.In, info *ib.Info) {
 // process takes the expected request through the rest of the chain.
 func (r *Responder) process(in *machine.In, info *ib.Info) {
 	r.nak = nak{}
-	ok := r.permitted(in, info) &&
+	ok := r.permitted(in) &&
 		r.checkSequence(in, info) &&
 		r.checkOpcode(in, info) &&
 		r.aim(in, info) &&
