@@ -21,7 +21,7 @@ func (h *hostPort) Message(now time.Duration, p *hostpath.Path, m *hostmem.Recei
 	l := (*packetLane)(h)
 	fault := l.in.ParseParts(m.Header, payload)
 	if fault == ib.OK && l.run.next(now, p, &l.in, m) {
-		machine.Continued(l.traffic, &l.in)
+		machine.Continued(l.traffic, &l.run.qp.Port, &l.in)
 		l.recorder.Packet(recorder.Received, now, l.in.DestQPN, &l.in.Packet, len(payload), 1)
 		return
 	}

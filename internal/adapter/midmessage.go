@@ -47,7 +47,7 @@ func (l *packetLane) receiveFast(now time.Duration, b []byte) bool {
 	f.next.Next()
 	if f.q.can.Continuer.Continue(now, in) {
 		f.taken = true
-		machine.Continued(l.traffic, in)
+		machine.Continued(l.traffic, &f.q.Port, in)
 		l.recorder.Packet(recorder.Received, now, f.q.QPN, &in.Packet, len(in.Payload), 1)
 	} else {
 		l.deliver(now, f.q, b)

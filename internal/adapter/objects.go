@@ -80,7 +80,7 @@ func (q *QP) described() object.QP {
 	a := &q.Attr
 	o := object.QP{
 		Owner: q.pd.owner, Number: q.QPN, Type: q.Type.String(), State: a.State.String(), PD: q.pd.ID, PeerQP: a.DestQPN,
-		PathMTU: a.PathMTU, SQPSN: uint32(a.SQPSN), RQPSN: uint32(a.RQPSN), Sends: q.SQ.Len(),
+		PathMTU: a.PathMTU, SQPSN: uint32(a.SQPSN), RQPSN: uint32(a.RQPSN), Sends: q.SQ.Len(), Received: q.Received,
 	}
 	if a.Path.Dst.IsValid() {
 		o.Peer = a.Path.Dst.String()

@@ -113,7 +113,7 @@ func (l *packetLane) deliver(now time.Duration, q *QP, b []byte) {
 		return
 	}
 	l.recorder.Packet(recorder.Received, now, q.QPN, &l.in.Packet, len(l.in.Payload), l.in.Train)
-	machine.Deliver(l.traffic, now, q.can.Receiver, &l.in)
+	machine.Deliver(l.traffic, &q.Port, now, q.can.Receiver, &l.in)
 	l.asked = l.asked || l.in.Opcode.Info().Asks()
 	l.received(q)
 }

@@ -77,9 +77,7 @@ func (r *receiver) gone(now time.Duration) {
 
 // placed counts n bytes of payload.
 func (r *receiver) placed(n int) {
-	if t := r.p.Traffic; t != nil {
-		t.Received += uint64(n)
-	}
+	r.p.Took(n)
 	switch r.target {
 	case toRegion:
 		r.addr += uint64(n)

@@ -267,7 +267,8 @@ type Port struct {
 	Aim         Aim                     // for an XRC target, else nil
 	Share       *Share                  // limits what may be in flight to the peer; nil for no limit
 	Traffic     *trace.Traffic          // counts messages; may be nil
-	Waits       bool                    // Share did not admit a packet
+	Received    uint64                  // bytes of payload that the machine took, see trace.Traffic
 	counted     int64                   // by Share, in its epoch
 	epoch       uint32
+	Waits       bool // Share did not admit a packet
 }

@@ -70,8 +70,9 @@ type QP struct {
 	PathMTU  int    `json:"path_mtu,omitempty"` // bytes
 	SQPSN    uint32 `json:"sq_psn"`
 	RQPSN    uint32 `json:"rq_psn"`
-	Sends    int    `json:"sends"`    // requests that are not complete
-	Receives int    `json:"receives"` // of its own receive queue
+	Sends    int    `json:"sends"`          // requests that are not complete
+	Receives int    `json:"receives"`       // of its own receive queue
+	Received uint64 `json:"received_bytes"` // of payload since it was made, repeated packets left out
 
 	Measured *Measurements `json:"measured,omitempty"` // nil unless it is a reliable connection that has had a packet
 }

@@ -341,10 +341,10 @@ func (w *pair) give(i int, p packet) {
 		in.Lost, in.Payload, in.Lender = true, nil, nil
 	}
 	if w.fastPath && !in.Lost && in.Train <= 1 && w.n[i].q.Continue(w.now, &in) {
-		machine.Continued(&w.n[i].traffic, &in)
+		machine.Continued(&w.n[i].traffic, &w.n[i].port, &in)
 		w.taken++
 	} else {
-		machine.Deliver(&w.n[i].traffic, w.now, w.n[i].m(), &in)
+		machine.Deliver(&w.n[i].traffic, &w.n[i].port, w.now, w.n[i].m(), &in)
 	}
 	for k := range p.b {
 		p.b[k] = 0xdb // the caller may reuse the buffer

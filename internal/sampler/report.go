@@ -57,7 +57,7 @@ type ReasonReport struct {
 // A QPReport is a queue pair.
 type QPReport struct {
 	object.QP
-	Rates *QPRates `json:"rates,omitempty"` // nil if the queue pair is new, or no reliable connection
+	Rates *QPRates `json:"rates,omitempty"` // nil if the queue pair is new
 
 	Of       *DeviceReport `json:"-"`
 	OwnerPID int           `json:"-"` // of the program that has made it
@@ -66,6 +66,12 @@ type QPReport struct {
 
 // QPRates are a second's share of what the queue pair has counted since the sample before.
 type QPRates struct {
+	ReceivedBytes float64 `json:"received_bytes"` // payload of the peer's requests, and what READs have brought
+	*ConnectionRates
+}
+
+// ConnectionRates are those of a reliable connection.
+type ConnectionRates struct {
 	SentBytes       float64 `json:"sent_bytes"`       // payload that was acknowledged
 	SentPackets     float64 `json:"sent_packets"`     // acknowledged, or responses of READs
 	ReceivedPackets float64 `json:"received_packets"` // requests of the peer
@@ -167,7 +173,10 @@ func (r *DeviceReport) fill(before *Device, now Device) {
 		r.Rates.Retransmissions = float64(r.Retransmissions-min(r.Retransmissions, again(before.Counters))) / seconds
 	}
 	for i, q := range now.QPs {
-		r.QPs[i] = QPReport{QP: q, Rates: measured(known[q.Number], &q, seconds, sent)}
+		r.QPs[i].QP = q
+		if b := known[q.Number]; b != nil && q.Received >= b.Received {
+			r.QPs[i].Rates = &QPRates{float64(q.Received-b.Received) / seconds, measured(b, &q, seconds, sent)}
+		}
 	}
 }
 
@@ -193,15 +202,15 @@ const (
 	psns   = 1 << 24 // packet sequence numbers
 )
 
-// measured returns the rates of a queue pair, of whose device so many bytes were sent in the interval.
-// before may be nil.
-func measured(before, now *object.QP, seconds, sent float64) *QPRates {
-	if before == nil || before.Measured == nil || now.Measured == nil || before.SQPSN != now.SQPSN || before.RQPSN != now.RQPSN {
-		return nil // new, or connected again
+// measured returns the rates of a connection, of whose device so many bytes were sent in the interval, nil if
+// the queue pair has none.
+func measured(before, now *object.QP, seconds, sent float64) *ConnectionRates {
+	if before.Measured == nil || now.Measured == nil || before.SQPSN != now.SQPSN || before.RQPSN != now.RQPSN {
+		return nil // connected again, or no reliable connection
 	}
 	a, b := before.Measured, now.Measured
 	packets := float64(b.Acknowledged - a.Acknowledged)
-	return &QPRates{
+	return &ConnectionRates{
 		SentPackets:     packets / seconds,
 		SentBytes:       max(whole(b.Bytes-a.Bytes, min(packets*float64(now.PathMTU+header), sent+packets*header))-packets*header, 0) / seconds,
 		ReceivedPackets: float64((b.Expected-a.Expected)%psns) / seconds,

@@ -15,7 +15,8 @@ export function open(root, page, args) {
   return {
     update() {
       if (chosen === "") {
-        const q = [...model.qps].sort((a, b) => (b.rates?.sent_bytes ?? -1) - (a.rates?.sent_bytes ?? -1))[0];
+        const busy = (q) => (q.rates?.sent_bytes ?? -1) + (q.rates?.received_bytes ?? -1);
+        const q = [...model.qps].sort((a, b) => busy(b) - busy(a))[0];
         if (q) page.redirect("connection", q.device.pid, q.device.name, q.qpn);
         else root.replaceChildren(el("section", { class: "panel split" }, empty("No queue pair",
           "This view shows one connection. No program has any yet. Start one in two terminals, for example:", ...start)));

@@ -4,7 +4,7 @@ import { act, el, empty, say, start, svg } from "./dom.js";
 import { bytesRate, plural, short, time } from "./format.js";
 import { sent, total } from "./fold.js";
 import { graph, height, place, width } from "./graph.js";
-import { model } from "./model.js";
+import { carried, model } from "./model.js";
 
 const smallest = 0.65; // scale at which texts are still read
 const beside = 212; // room to the right of a column for edges within it
@@ -132,9 +132,10 @@ function edge(e, all, page) {
   all.set(e.id, (now) => {
     latest = now;
     const [out, back] = left.id === e.a.id ? [now.from, now.to] : [now.to, now.from];
-    const sum = (list) => list.reduce((s, q) => s + (q.rates?.sent_bytes ?? 0), 0);
+    // What a peer on another host sends is only known from what it brings here.
+    const sum = (list, others) => list.reduce((s, q) => s + carried(q), 0) + others.reduce((s, q) => s + (q.other ? 0 : q.rates?.received_bytes ?? 0), 0);
     const c = now.cables ? total(now.cables, now.all, (n) => now.first.has(n)) : null;
-    const [a, b] = !c ? [sum(out), sum(back)] : left.id === e.a.id ? [c.there, c.back] : [c.back, c.there];
+    const [a, b] = !c ? [sum(out, back), sum(back, out)] : left.id === e.a.id ? [c.there, c.back] : [c.back, c.there];
     say(there, [a > 0 || b === 0 ? `→ ${bytesRate(a)}` : "", b > 0 ? `← ${bytesRate(b)}` : ""].filter(Boolean).join("   "));
     const trips = [...out, ...back].map((q) => q.measured?.round_trip_ns ?? 0).filter((t) => t > 0);
     say(more, c ? (c.active < c.cables ? `${c.active} of ${plural(c.cables, "cable")} active` : plural(c.cables, "cable"))

@@ -77,7 +77,7 @@ function remember(qps) {
     if (!q.measured || (!histories.has(q.key) && histories.size >= most)) continue;
     const all = histories.get(q.key) ?? [];
     all.push({
-      at: model.at, sent: q.rates?.sent_bytes ?? null, received: q.other?.rates?.sent_bytes ?? null, trip: q.measured.round_trip_ns || null,
+      at: model.at, sent: q.rates?.sent_bytes ?? null, received: q.rates?.received_bytes ?? null, trip: q.measured.round_trip_ns || null,
       window: q.measured.lossless ? null : q.measured.window ?? 0, flight: (q.measured.in_flight ?? 0) * (q.path_mtu ?? 0), state: q.state,
       again: q.rates?.retransmissions ?? null,
     });
@@ -88,6 +88,10 @@ function remember(qps) {
 
 // history returns the samples of a queue pair, the oldest first.
 export const history = (key) => histories.get(key) ?? [];
+
+// carried returns the bytes a second that a queue pair sends. If its other end is known, they are what that has
+// received: it knows what a READ has brought.
+export const carried = (q) => (q.other ? q.other.rates?.received_bytes : q.rates?.sent_bytes) ?? 0;
 
 // matches reports whether a search finds a queue pair or a device.
 export function matches(text, ...fields) {

@@ -20,8 +20,8 @@ const kinds = [
       text("Peer", "peer", "minmax(120px, 1.2fr)"),
       { title: "Sent", width: "92px", right: true, cell: (q) => bytesRate(q.rates?.sent_bytes), value: (q) => q.rates?.sent_bytes ?? -1 },
       {
-        title: "Received", width: "92px", right: true, cell: (q) => (q.rates ? count(q.rates.received_packets) + " p/s" : "–"),
-        value: (q) => q.rates?.received_packets ?? -1,
+        title: "Received", width: "92px", right: true, cell: (q) => bytesRate(q.rates?.received_bytes),
+        value: (q) => q.rates?.received_bytes ?? -1,
       },
       { title: "Round trip", width: "92px", right: true, cell: (q) => time(q.measured?.round_trip_ns), value: (q) => q.measured?.round_trip_ns ?? -1 },
       { title: "Window", width: "88px", right: true, cell: (q) => window(q.measured), value: (q) => q.measured?.window ?? -1 },

@@ -116,7 +116,9 @@ func programs(names []string, n, qps, second int) *shown {
 			if k%2 == 0 {
 				q.Peer = address(i + 1)
 			}
-			q.Rates = &sampler.QPRates{SentBytes: wave(1e9, i+k, second), SentPackets: wave(3e5, k, second), ReceivedPackets: wave(3e5, k+1, second)}
+			q.Rates = &sampler.QPRates{ReceivedBytes: wave(1e9, i+k+1, second), ConnectionRates: &sampler.ConnectionRates{
+				SentBytes: wave(1e9, i+k, second), SentPackets: wave(3e5, k, second), ReceivedPackets: wave(3e5, k+1, second),
+			}}
 			d.QPs = append(d.QPs, q)
 		}
 		s.Processes = append(s.Processes, sampler.ProcessReport{PID: 1000 + i, Program: names[i%len(names)], Args: []string{}, Devices: []sampler.DeviceReport{d}})

@@ -57,13 +57,16 @@ var qpColumns = []column[qpReport]{
 	{head: "STATE", least: 5, cell: func(r *qpReport) string { return r.State }},
 	{head: "PEER", least: 12, most: 26, cell: (*qpReport).peer},
 	{head: "TX B/s", least: 6, right: true,
-		cell:  func(r *qpReport) string { return rate(r.Rates != nil, r.rates().SentBytes) },
+		cell:  func(r *qpReport) string { return rate(r.connected(), r.rates().SentBytes) },
 		value: func(r *qpReport) float64 { return r.rates().SentBytes }},
 	{head: "TX p/s", least: 6, right: true, dispense: 3,
-		cell:  func(r *qpReport) string { return rate(r.Rates != nil, r.rates().SentPackets) },
+		cell:  func(r *qpReport) string { return rate(r.connected(), r.rates().SentPackets) },
 		value: func(r *qpReport) float64 { return r.rates().SentPackets }},
-	{head: "RX p/s", least: 6, right: true,
-		cell:  func(r *qpReport) string { return rate(r.Rates != nil, r.rates().ReceivedPackets) },
+	{head: "RX B/s", least: 6, right: true,
+		cell:  func(r *qpReport) string { return rate(r.Rates != nil, r.received()) },
+		value: (*qpReport).received},
+	{head: "RX p/s", least: 6, right: true, dispense: 3,
+		cell:  func(r *qpReport) string { return rate(r.connected(), r.rates().ReceivedPackets) },
 		value: func(r *qpReport) float64 { return r.rates().ReceivedPackets }},
 	{head: "RTT", least: 6, right: true,
 		cell:  func(r *qpReport) string { return r.trip() },
@@ -168,11 +171,21 @@ func (r *deviceReport) reason() string {
 	return r.Reasons[0].Name
 }
 
-func (r *qpReport) rates() sampler.QPRates {
+func (r *qpReport) received() float64 {
 	if r.Rates == nil {
-		return sampler.QPRates{}
+		return 0
 	}
-	return *r.Rates
+	return r.Rates.ReceivedBytes
+}
+
+// connected reports whether the queue pair has the rates of a reliable connection.
+func (r *qpReport) connected() bool { return r.Rates != nil && r.Rates.ConnectionRates != nil }
+
+func (r *qpReport) rates() sampler.ConnectionRates {
+	if !r.connected() {
+		return sampler.ConnectionRates{}
+	}
+	return *r.Rates.ConnectionRates
 }
 
 // figures are measurements as numbers to sort by.

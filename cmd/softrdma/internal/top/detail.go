@@ -91,7 +91,7 @@ func (r *qpReport) attributes() []string {
 	}
 	m, v := r.Measured, r.rates()
 	if m == nil {
-		return append(lines, "  no measurements: not a reliable connection, or it had no packets yet")
+		return append(lines, "  RX "+bytesRate(r.received())+", no other measurements: not a reliable connection, or it had no packets yet")
 	}
 	window := "window " + size(m.Window)
 	switch {
@@ -101,7 +101,7 @@ func (r *qpReport) attributes() []string {
 		window += ", waits for a receive of the peer (RNR)"
 	}
 	return append(lines,
-		fmt.Sprintf("  TX %s, %s packets/s  RX %s packets/s", bytesRate(v.SentBytes), count(v.SentPackets), count(v.ReceivedPackets)),
+		fmt.Sprintf("  TX %s, %s packets/s  RX %s, %s packets/s", bytesRate(v.SentBytes), count(v.SentPackets), bytesRate(r.received()), count(v.ReceivedPackets)),
 		fmt.Sprintf("  RTT %s  %d packets in flight  %s", trip(m.RoundTrip), m.InFlight, window),
 		fmt.Sprintf("  %d retransmissions (%s/s)  in a row: %d retries, %d RNR retries", m.Retransmitted, count(v.Retransmissions), m.Retries, m.RNRRetries))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"softrdma/internal/control"
 	"softrdma/internal/object"
 	"softrdma/internal/sampler"
@@ -16,10 +18,10 @@ import (
 func sampleAt(n int) *sample {
 	at := time.Date(2026, 11, 29, 12, 0, n, 0, time.UTC)
 	u := uint64(n)
-	connection := func(number, peer uint32, to string, m object.Measurements) object.QP {
+	connection := func(number, peer uint32, to string, received uint64, m object.Measurements) object.QP {
 		return object.QP{
 			Number: number, Type: "RC", State: "RTS", PD: 1, SendCQ: 1, RecvCQ: 1, Peer: to + ":4791", PeerQP: peer, PathMTU: 4096, SQPSN: 100,
-			RQPSN: 200, Sends: 16, Measured: &m,
+			RQPSN: 200, Sends: 16, Received: received, Measured: &m,
 		}
 	}
 	info := func(name string, counters map[string]uint64, sent, received uint64) control.Info {
@@ -36,16 +38,16 @@ func sampleAt(n int) *sample {
 		program(4711, "ib_write_bw", sampler.Device{
 			Info: info("192.0.2.17", map[string]uint64{"PACKET_REPEATED": 12 * u, "ACK_TIMEOUT": 1}, second*u, 0),
 			QPs: []object.QP{
-				connection(0x2a, 0x1f, "192.0.2.18", object.Measurements{
+				connection(0x2a, 0x1f, "192.0.2.18", 0, object.Measurements{
 					Acknowledged: uint32(packets * u), Bytes: uint32(packets * (4096 + 64) * u), Expected: 200, InFlight: 32,
 					RoundTrip: 42100 * time.Nanosecond, Window: 128 << 10, Retransmitted: uint32(12*n + 1),
 				}),
-				{Owner: object.Owner{PID: 4711}, Number: 0x2b, Type: "UD", State: "RTS", PD: 1, SendCQ: 1, RecvCQ: 1, PathMTU: 4096},
+				{Owner: object.Owner{PID: 4711}, Number: 0x2b, Type: "UD", State: "RTS", PD: 1, SendCQ: 1, RecvCQ: 1, PathMTU: 4096, Received: 1000 * u},
 			},
 		}),
 		program(4712, "server", sampler.Device{
 			Info: info("192.0.2.18", map[string]uint64{}, 0, second*u),
-			QPs:  []object.QP{connection(0x1f, 0x2a, "192.0.2.17", object.Measurements{Expected: uint32(1<<24-5+packets*u) % (1 << 24), Window: 128 << 10})},
+			QPs:  []object.QP{connection(0x1f, 0x2a, "192.0.2.17", second*u, object.Measurements{Expected: uint32(1<<24-5+packets*u) % (1 << 24), Window: 128 << 10})},
 		}),
 	}}
 }
@@ -63,20 +65,26 @@ func TestRatesAreDifferencesOverTheMeasuredTime(t *testing.T) {
 		t.Errorf("%+v", d.Reasons)
 	}
 	// 4.16 GB in two seconds, of which the queue pair has counted the lowest 32 bits.
-	if *d.QPs[0].Rates != (sampler.QPRates{SentBytes: 500_000 * 4096, SentPackets: 500_000, Retransmissions: 12}) || d.QPs[1].Rates != nil {
-		t.Errorf("%+v, %+v", d.QPs[0].Rates, d.QPs[1].Rates)
+	want := &sampler.QPRates{ConnectionRates: &sampler.ConnectionRates{SentBytes: 500_000 * 4096, SentPackets: 500_000, Retransmissions: 12}}
+	if diff := cmp.Diff(d.QPs[0].Rates, want); diff != "" {
+		t.Error(diff)
 	}
-	if q := r.Processes[1].Devices[0].QPs[0]; *q.Rates != (sampler.QPRates{ReceivedPackets: 500_000}) {
-		t.Errorf("%+v", q.Rates)
+	if diff := cmp.Diff(d.QPs[1].Rates, &sampler.QPRates{ReceivedBytes: 1000}); diff != "" { // of datagrams
+		t.Error(diff)
+	}
+	want = &sampler.QPRates{ReceivedBytes: 500_000 * 4096, ConnectionRates: &sampler.ConnectionRates{ReceivedPackets: 500_000}}
+	if diff := cmp.Diff(r.Processes[1].Devices[0].QPs[0].Rates, want); diff != "" {
+		t.Error(diff)
 	}
 }
 
 func TestNewDevicesAndConnectionsHaveNoRates(t *testing.T) {
 	before, now := sampleAt(1), sampleAt(2)
-	now.Processes[0].Open[0].QPs[0].SQPSN++   // connected again
+	now.Processes[0].Open[0].QPs[0].SQPSN++ // connected again
+	now.Processes[0].Open[0].QPs[1].Received = 1
 	now.Processes[1].Open[0].Info.GUID = "17" // opened again
 	r := compare(before, now)
-	if d := r.Processes[0].Devices[0]; d.Rates == nil || d.QPs[0].Rates != nil {
+	if d := r.Processes[0].Devices[0]; d.Rates == nil || d.QPs[0].Rates.ConnectionRates != nil || d.QPs[1].Rates != nil {
 		t.Errorf("%+v", d)
 	}
 	if d := r.Processes[1].Devices[0]; d.Rates != nil {

@@ -23,7 +23,7 @@ func TestProgramsInARealTerminal(t *testing.T) {
 	x.shows(80, 24, "2 programs, 2 devices, 2 QPs", "RTS", "> 0x", "QPs by TX B/s")
 
 	x.press("s")
-	x.shows(80, 24, "QPs by RX p/s")
+	x.shows(80, 24, "QPs by RX B/s")
 	x.press("/", "n", "o", "n", "e", "Enter")
 	x.shows(80, 24, "filter: none", "  none")
 	x.press("Escape") // the key after it would be taken for a part of its sequence
@@ -33,7 +33,7 @@ func TestProgramsInARealTerminal(t *testing.T) {
 	x.press("Enter")
 	x.shows(80, 24, "queue pair 0x", "peer 127.", "changes of state, refusals", "RDMA READ", "esc back")
 	x.press("Escape")
-	x.shows(80, 24, "QPs by RX p/s")
+	x.shows(80, 24, "QPs by RX B/s")
 	x.press("?")
 	x.shows(80, 24, "reverse the order", "any key: back")
 	x.press("x")

@@ -222,7 +222,7 @@ const keysText = `
   space                pause
   q                    quit
 
-  TX B/s, RX B/s       payload; of queue pairs what was acknowledged
+  TX B/s, RX B/s       payload; TX of queue pairs is what was acknowledged
   TX p/s, RX p/s       packets acknowledged, requests taken, a second
   RETR, RETR/s         decisions to send packets again
   RTT, WINDOW          latest round trip; bytes that may be in flight, RNR while

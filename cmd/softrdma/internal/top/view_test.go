@@ -137,7 +137,7 @@ func TestRowsAreSortedByTheChosenColumn(t *testing.T) {
 		want string
 	}{
 		{nil, "2a 2b 1f "},           // TX B/s
-		{[]string{"s"}, "1f 2a 2b "}, // RX p/s
+		{[]string{"s"}, "1f 2b 2a "}, // RX B/s
 		{[]string{"s", "r"}, "2a 2b 1f "},
 		{[]string{"S"}, "2b 1f 2a "},                     // PEER
 		{[]string{"s", "s", "s", "s", "s"}, "1f 2a 2b "}, // QPN
