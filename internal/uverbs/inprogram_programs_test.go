@@ -145,11 +145,12 @@ func TestProgramsFindTheRealPathsOfDevices(t *testing.T) {
 	}
 }
 
-// The counters are read from the server when a program looks at them.
+// The counters are read from the server when a program looks at them. What it finds is at most as old as
+// lifespan says.
 func TestProgramsReadHardwareCounters(t *testing.T) {
 	p := newInProgram(t, "127.14.4.38")
 	p.s.devices[0].Adapter.Trace.Refuse(0, reason.Detail{Reason: reason.NoReceive})
-	const script = `cat "$0/send_rnr_err"; cd "$0"; cat lifespan`
+	const script = `sleep $(printf .%03d $(cat "$0/lifespan")); cat "$0/send_rnr_err"; cd "$0"; cat lifespan`
 	if out := p.succeeds(t, "sh", "-c", script, "/sys/class/infiniband/rxe0/ports/1/hw_counters"); out != "1\n10\n" {
 		t.Errorf("found %q", out)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,12 +24,24 @@ import (
 func engines(t testing.TB) map[string][]string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "engine.so")
-	c := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-o", path, "../../preload/engine")
+	c := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags", engineFlags(t), "-o", path, "../../preload/engine")
 	c.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if b, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", c, err, b)
 	}
 	return map[string][]string{"daemon": nil, "program": {"SOFTRDMA_ENGINE=" + path, "SOFTRDMA_ENGINE_REQUIRED=1", "SOFTRDMA_ENGINE_VERBOSE=1"}}
+}
+
+// engineFlags returns the linker's flags of the engine that is built for users. With others, Go would send
+// SIGURG to threads of the program.
+func engineFlags(t testing.TB) string {
+	t.Helper()
+	b, err := os.ReadFile("../../Makefile")
+	m := regexp.MustCompile(`(?m)^ENGINE_LDFLAGS := (.+)$`).FindSubmatch(b)
+	if err != nil || m == nil {
+		t.Fatalf("no ENGINE_LDFLAGS in the Makefile: %v", err)
+	}
+	return string(m[1])
 }
 
 func TestProgramsFindTheDevice(t *testing.T) {
