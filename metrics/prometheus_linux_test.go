@@ -27,7 +27,7 @@ func TestPrometheusReadsTheMetrics(t *testing.T) {
 	from, to := pair(t, "127.32.35.11", "127.32.35.12", messages)
 	target := httptest.NewServer(metrics.Handler(from, to))
 	defer target.Close()
-	server := startPrometheus(t, strings.TrimPrefix(target.URL, "http://"))
+	server := startPrometheus(t, strings.TrimPrefix(target.URL, "http://"), "--enable-feature=native-histograms")
 
 	for query, want := range map[string]float64{
 		`softrdma_received_payload_bytes_total{address="127.32.35.12"}`: messages * size,
@@ -46,8 +46,8 @@ func TestPrometheusReadsTheMetrics(t *testing.T) {
 	}
 }
 
-// startPrometheus starts a server that scrapes a target, and returns its URL.
-func startPrometheus(t *testing.T, target string) string {
+// startPrometheus starts a server with some arguments that scrapes a target, and returns its URL.
+func startPrometheus(t *testing.T, target string, args ...string) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,8 +61,8 @@ func startPrometheus(t *testing.T, target string) string {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+addr, "--enable-feature=native-histograms", "--log.level=error")
+	c := exec.Command("prometheus", append(args, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+addr, "--log.level=error")...)
 	var log strings.Builder
 	c.Stdout, c.Stderr = &log, &log
 	if err := c.Start(); err != nil {
