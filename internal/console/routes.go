@@ -114,7 +114,7 @@ func askFabric(w http.ResponseWriter, r *http.Request, s control.Socket) error {
 		control.Refuse(w, http.StatusBadRequest, "verb: expected one of %s, found %q", strings.Join(verbs, ", "), q.Verb)
 		return nil
 	}
-	answer, err := question(r.Context(), s, r.PathValue("fabric"), fabric.Request{Verb: q.Verb, Args: q.Args})
+	answer, err := question(r.Context(), new(control.Asker), s, r.PathValue("fabric"), fabric.Request{Verb: q.Verb, Args: q.Args})
 	if err != nil {
 		return err
 	}

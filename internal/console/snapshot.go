@@ -30,7 +30,8 @@ type fabricReport struct {
 	Links  []fabric.Link  `json:"links,omitempty"`
 	Error  string         `json:"error,omitempty"`
 
-	links *fabric.Reply // with the loads of Links
+	socket control.Socket
+	links  *fabric.Reply // with the loads of Links
 }
 
 // A gatherer takes samples for all pages together.
@@ -38,6 +39,7 @@ type gatherer struct {
 	fresh time.Duration // a sample that is not older is used again
 
 	mu      sync.Mutex
+	sampler sampler.Sampler
 	sample  *sampler.Sample
 	fabrics []fabricReport // of that sample
 	encoded []byte
@@ -50,16 +52,17 @@ func (g *gatherer) gather(ctx context.Context) ([]byte, error) {
 	if g.sample != nil && time.Since(g.sample.At) < g.fresh {
 		return g.encoded, nil
 	}
-	now := sampler.Take(ctx, timeLimit)
+	now := g.sampler.Take(ctx, timeLimit)
 	if err := ctx.Err(); err != nil {
 		return nil, err // the page has gone: the next one compares with what was before
 	}
 	all := []fabricReport{}
 	for _, p := range now.Processes {
 		for _, name := range p.Fabrics {
-			all = append(all, g.askFabric(ctx, p.Socket, name))
+			all = append(all, fabricReport{PID: p.Socket.PID, Name: name, socket: p.Socket})
 		}
 	}
+	control.EachAtOnce(all, func(i int, _ fabricReport) error { g.askFabric(ctx, &all[i]); return nil })
 	b, err := json.Marshal(snapshot{sampler.Compare(g.sample, now), all})
 	if err != nil {
 		return nil, err
@@ -69,33 +72,31 @@ func (g *gatherer) gather(ctx context.Context) ([]byte, error) {
 }
 
 // askFabric asks a fabric for its nodes and cables.
-func (g *gatherer) askFabric(ctx context.Context, s control.Socket, name string) fabricReport {
-	r := fabricReport{PID: s.PID, Name: name}
+func (g *gatherer) askFabric(ctx context.Context, r *fabricReport) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
-	status, err := question(ctx, s, name, fabric.Request{Verb: fabric.VerbStatus})
+	status, err := question(ctx, &g.sampler.Asker, r.socket, r.Name, fabric.Request{Verb: fabric.VerbStatus})
 	if err == nil {
-		r.links, err = question(ctx, s, name, fabric.Request{Verb: fabric.VerbLinks})
+		r.links, err = question(ctx, &g.sampler.Asker, r.socket, r.Name, fabric.Request{Verb: fabric.VerbLinks})
 	}
 	if err != nil {
 		r.Error = err.Error()
-		return r
+		return
 	}
 	for _, before := range g.fabrics {
-		if before.PID == r.PID && before.Name == name && before.links != nil {
+		if before.PID == r.PID && before.Name == r.Name && before.links != nil {
 			fabric.Loads(before.links, r.links)
 		}
 	}
 	r.Status, r.Links = status.Status, r.links.Links
-	return r
 }
 
 // question asks a fabric of a process.
-func question(ctx context.Context, s control.Socket, name string, r fabric.Request) (*fabric.Reply, error) {
+func question(ctx context.Context, a *control.Asker, s control.Socket, name string, r fabric.Request) (*fabric.Reply, error) {
 	b, err := json.Marshal(&r)
 	if err != nil {
 		return nil, err
 	}
 	reply := new(fabric.Reply)
-	return reply, s.Ask(ctx, http.MethodPost, "/v1/fabrics/"+url.PathEscape(name), b, reply)
+	return reply, a.Ask(ctx, s, http.MethodPost, "/v1/fabrics/"+url.PathEscape(name), b, reply)
 }

@@ -116,9 +116,12 @@ type Answer struct {
 	Process
 }
 
+// Processes is [Asker.Processes] for one question.
+func Processes(ctx context.Context) ([]Answer, error) { return new(Asker).Processes(ctx) }
+
 // Processes asks all processes of this user that have devices. Sockets that ended processes have left
 // are removed. Processes that do not answer until the context ends are in the error.
-func Processes(ctx context.Context) (all []Answer, err error) {
+func (a *Asker) Processes(ctx context.Context) (all []Answer, err error) {
 	sockets, err := Sockets()
 	if err != nil {
 		return nil, err
@@ -126,7 +129,7 @@ func Processes(ctx context.Context) (all []Answer, err error) {
 	answers := make([]Answer, len(sockets))
 	failures := EachAtOnce(sockets, func(i int, s Socket) error {
 		answers[i].Socket = s
-		return s.Ask(ctx, http.MethodGet, "/v1/process", nil, &answers[i].Process)
+		return a.Ask(ctx, s, http.MethodGet, "/v1/process", nil, &answers[i].Process)
 	})
 	for i, e := range failures {
 		switch {

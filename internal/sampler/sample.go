@@ -35,23 +35,27 @@ type Device struct {
 	Owners map[int]string // names of other programs that own queue pairs, as far as the system tells
 }
 
+// A Sampler takes samples. It waits for programs and devices that do not answer only the first time. The zero
+// value is ready.
+type Sampler struct{ Asker control.Asker }
+
 // Take asks all programs of this user. Programs and devices that do not answer in time are in the error.
-func Take(ctx context.Context, limit time.Duration) *Sample {
+func (s *Sampler) Take(ctx context.Context, limit time.Duration) *Sample {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	answers, failed := control.Processes(ctx)
-	s := &Sample{At: time.Now(), Processes: make([]Process, len(answers))}
+	answers, failed := s.Asker.Processes(ctx)
+	x := &Sample{At: time.Now(), Processes: make([]Process, len(answers))}
 	asked := control.EachAtOnce(answers, func(i int, a control.Answer) (err error) {
-		s.Processes[i], err = ask(ctx, a)
+		x.Processes[i], err = s.ask(ctx, a)
 		return err
 	})
-	s.Failed = errors.Join(append([]error{failed}, asked...)...)
-	return s
+	x.Failed = errors.Join(append([]error{failed}, asked...)...)
+	return x
 }
 
 // ask asks a process for the objects of its devices. A device that closes in the meantime is left out. One
 // that does not answer has what the process has said of it, and is in the error.
-func ask(ctx context.Context, a control.Answer) (p Process, failed error) {
+func (s *Sampler) ask(ctx context.Context, a control.Answer) (p Process, failed error) {
 	p.Answer = a
 	open := make([]*Device, len(a.Devices)) // nil for those that are left out
 	failed = errors.Join(control.EachAtOnce(a.Devices, func(i int, d control.Info) error {
@@ -62,7 +66,7 @@ func ask(ctx context.Context, a control.Answer) (p Process, failed error) {
 			d.Time = time.Now()
 		}
 		var l object.List
-		err := a.Ask(ctx, http.MethodGet, control.DevicePath(d.Name, "objects"), nil, &l)
+		err := s.Asker.Ask(ctx, a.Socket, http.MethodGet, control.DevicePath(d.Name, "objects"), nil, &l)
 		if control.Gone(err) {
 			return nil
 		}

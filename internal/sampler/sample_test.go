@@ -45,7 +45,7 @@ func TestDeviceThatDoesNotAnswerIsShown(t *testing.T) {
 			}
 		}))
 	}()
-	r := Compare(nil, Take(t.Context(), time.Minute))
+	r := Compare(nil, new(Sampler).Take(t.Context(), time.Minute))
 	if len(r.Processes) != 1 {
 		t.Fatalf("%+v", r)
 	}

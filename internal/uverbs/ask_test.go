@@ -45,7 +45,7 @@ func TestProgramThatDoesNotAnswerHidesNoOther(t *testing.T) {
 	}
 	ctx, cancel := stdcontext.WithTimeout(t.Context(), timeLimit)
 	defer cancel()
-	answers := ask(ctx, list, func(x *slot, _ control.Socket, _ control.Info) (int, error) {
+	answers := ask(ctx, new(control.Asker), list, func(x *slot, _ control.Socket, _ control.Info) (int, error) {
 		cancel() // the other has not answered until now
 		return x.process.PID, nil
 	})

@@ -41,8 +41,8 @@ func (s *Server) Counted(v *verbs.Device) exporter.Counted {
 func (t *slots) samples(d *device.Device) []object.Sample {
 	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), answerTime)
 	defer cancel()
-	return ask(ctx, t.on(d), func(_ *slot, s control.Socket, i control.Info) (x object.Sample, err error) {
-		err = s.Ask(ctx, http.MethodGet, control.DevicePath(i.Name, "sample"), nil, &x)
+	return ask(ctx, &t.asker, t.on(d), func(_ *slot, s control.Socket, i control.Info) (x object.Sample, err error) {
+		err = t.asker.Ask(ctx, s, http.MethodGet, control.DevicePath(i.Name, "sample"), nil, &x)
 		return x, err
 	})
 }

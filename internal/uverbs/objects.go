@@ -82,8 +82,8 @@ func (t *slots) describe(d *device.Device, to *object.List) {
 	}
 	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), answerTime)
 	defer cancel()
-	for _, l := range ask(ctx, shares, func(x *slot, s control.Socket, i control.Info) (l object.List, err error) {
-		err = s.Ask(ctx, http.MethodGet, control.DevicePath(i.Name, "objects"), nil, &l)
+	for _, l := range ask(ctx, &t.asker, shares, func(x *slot, s control.Socket, i control.Info) (l object.List, err error) {
+		err = t.asker.Ask(ctx, s, http.MethodGet, control.DevicePath(i.Name, "objects"), nil, &l)
 		l.Owners(func(o *object.Owner) { *o = x.owner() })
 		l.Renumber(uint32(x.lane) + 1)
 		return l, err
@@ -96,7 +96,7 @@ func (t *slots) describe(d *device.Device, to *object.List) {
 func (t *slots) objects(d *device.Device) (sum object.Counts) {
 	ctx, cancel := stdcontext.WithTimeout(stdcontext.Background(), answerTime)
 	defer cancel()
-	for _, n := range ask(ctx, t.on(d), func(_ *slot, _ control.Socket, i control.Info) (object.Counts, error) { return i.Objects, nil }) {
+	for _, n := range ask(ctx, &t.asker, t.on(d), func(_ *slot, _ control.Socket, i control.Info) (object.Counts, error) { return i.Objects, nil }) {
 		sum.Add(n)
 	}
 	return sum
@@ -120,8 +120,9 @@ func (x *slot) owner() object.Owner {
 }
 
 // ask calls f for the programs of some shares at once, each with its control socket and what it says of its
-// device, and returns what f returns. Programs that do not answer before the context ends are left out.
-func ask[T any](ctx stdcontext.Context, list []*slot, f func(x *slot, s control.Socket, i control.Info) (T, error)) (answers []T) {
+// device, and returns what f returns. Programs that do not answer before the context ends are left out, and not waited for the
+// next time.
+func ask[T any](ctx stdcontext.Context, a *control.Asker, list []*slot, f func(x *slot, s control.Socket, i control.Info) (T, error)) (answers []T) {
 	if len(list) == 0 {
 		return nil
 	}
@@ -133,7 +134,7 @@ func ask[T any](ctx stdcontext.Context, list []*slot, f func(x *slot, s control.
 			return os.ErrNotExist
 		}
 		var devices []control.Info
-		if err := sockets[at].Ask(ctx, http.MethodGet, "/v1/devices", nil, &devices); err != nil {
+		if err := a.Ask(ctx, sockets[at], http.MethodGet, "/v1/devices", nil, &devices); err != nil {
 			return err
 		}
 		guid := x.device.Verbs.Query().NodeGUID.String()

@@ -15,6 +15,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/away"
+	"softrdma/internal/control"
 	"softrdma/internal/memfd"
 	"softrdma/internal/reason"
 	"softrdma/internal/recorder"
@@ -31,6 +32,7 @@ type slots struct {
 	closed bool
 	taken  map[*slot]struct{}
 	ended  map[*device.Device]*counts // of programs that have ended
+	asker  control.Asker
 }
 
 // A slot is a share of a device's address that a program has until it closes its end of

@@ -80,7 +80,8 @@ async function poll() {
       failed = err.message;
     }
     showAlarm();
-    wait = Math.max(1000 - (performance.now() - began), (performance.now() - began) * 3, 200);
+    const took = performance.now() - began;
+    wait = Math.max(1000 - took, Math.min(took * 3, 2000), 200); // the console may have waited for a program
   }
   setTimeout(poll, wait);
 }

@@ -30,11 +30,12 @@ func (c *command) runFollow(ctx context.Context, out, notes io.Writer) error {
 	defer following.Wait()
 	var mu sync.Mutex
 	known := make(map[place]bool)
+	var programs control.Asker
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
 	for first := true; ; first = false {
 		asking, done := context.WithTimeout(ctx, timeLimit(c.interval))
-		answers, _ := control.Processes(asking) // those that do not answer may do so the next time
+		answers, _ := programs.Processes(asking) // those that do not answer may do so the next time
 		done()
 		if first && len(answers) == 0 {
 			fmt.Fprintln(notes, "no program of this user has a device; waits for one")

@@ -18,11 +18,12 @@ type terminal struct {
 	model
 	ctx      context.Context
 	interval time.Duration
+	programs *sampler.Sampler
 }
 
 // runTerminal shows the view until the user ends it.
 func runTerminal(ctx context.Context, in io.Reader, out io.Writer, m model, interval time.Duration) error {
-	p := tea.NewProgram(terminal{m, ctx, interval}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+	p := tea.NewProgram(terminal{m, ctx, interval, new(sampler.Sampler)}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	_, err := p.Run()
 	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
 		return nil // by a signal
@@ -49,7 +50,7 @@ type (
 // Init implements tea.Model.
 func (t terminal) Init() tea.Cmd { return t.take }
 
-func (t terminal) take() tea.Msg { return sampleMsg{sampler.Take(t.ctx, timeLimit(t.interval))} }
+func (t terminal) take() tea.Msg { return sampleMsg{t.programs.Take(t.ctx, timeLimit(t.interval))} }
 
 // look asks for the flight recorder's lines of the open queue pair.
 func (t terminal) look() tea.Cmd {

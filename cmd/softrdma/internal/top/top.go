@@ -89,7 +89,8 @@ func (c *command) run(cmd *cobra.Command) error {
 // each calls f with reports, an interval apart, until the context ends or f returns an error. The first
 // report has rates, too.
 func (c *command) each(ctx context.Context, f func(*report) error) error {
-	before := sampler.Take(ctx, timeLimit(c.interval))
+	var programs sampler.Sampler
+	before := programs.Take(ctx, timeLimit(c.interval))
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
 	for {
@@ -98,7 +99,7 @@ func (c *command) each(ctx context.Context, f func(*report) error) error {
 			return nil
 		case <-tick.C:
 		}
-		now := sampler.Take(ctx, timeLimit(c.interval))
+		now := programs.Take(ctx, timeLimit(c.interval))
 		if ctx.Err() != nil {
 			return nil
 		}
