@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"softrdma/rdmacm"
+	"softrdma/storage/internal/buffers"
 	"softrdma/verbs"
 )
 
@@ -41,8 +42,9 @@ type Conn struct {
 
 	receives *verbs.MR
 	arrived  chan Message
-	sends    *budget
-	pool     pool
+	sends    *buffers.Budget
+	memory   *buffers.Budget // of the pool
+	pool     *buffers.Pool
 
 	mu      sync.Mutex
 	next    uint64
@@ -96,7 +98,7 @@ func Connect(ctx context.Context, e *rdmacm.Endpoint, cfg Config, p rdmacm.ConnP
 // prepare makes the objects of a connection and posts its receives.
 func prepare(e end, cfg Config) (c *Conn, err error) {
 	c = &Conn{
-		cfg: cfg, arrived: make(chan Message, cfg.Receives), sends: newBudget(cfg.Sends), waiting: make(map[uint64]*waiter),
+		cfg: cfg, arrived: make(chan Message, cfg.Receives), sends: buffers.NewBudget(cfg.Sends), memory: buffers.NewBudget(cfg.Memory), waiting: make(map[uint64]*waiter),
 		failed: make(chan struct{}), flushed: make(chan struct{}),
 	}
 	defer func() {
@@ -108,7 +110,7 @@ func prepare(e end, cfg Config) (c *Conn, err error) {
 	if c.pd, err = dev.AllocPD(); err != nil {
 		return c, err
 	}
-	c.pool = pool{pd: c.pd, memory: newBudget(cfg.Memory), limit: cfg.Memory}
+	c.pool = buffers.NewPool(c.pd, cfg.Memory)
 	if c.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: cfg.Receives + cfg.Sends + 1}); err != nil {
 		return c, err
 	}
@@ -154,7 +156,9 @@ func (c *Conn) release() (err error) {
 	if c.receives != nil {
 		err = errors.Join(err, c.receives.Deregister())
 	}
-	err = errors.Join(err, c.pool.close())
+	if c.pool != nil {
+		err = errors.Join(err, c.pool.Close())
+	}
 	if c.cq != nil {
 		err = errors.Join(err, c.cq.Destroy())
 	}
@@ -316,10 +320,10 @@ func (c *Conn) Do(wrs ...verbs.SendWR) error {
 	if len(wrs) == 0 {
 		return nil
 	}
-	if !c.sends.take(len(wrs), c.failed) {
+	if !c.sends.Take(len(wrs), c.failed) {
 		return c.Err()
 	}
-	defer c.sends.release(len(wrs))
+	defer c.sends.Release(len(wrs))
 	w := &waiter{done: make(chan error, 1)}
 	c.mu.Lock()
 	if c.err != nil {

@@ -38,13 +38,13 @@ type Access struct {
 
 // Blocks of a command.
 func (q *Queue) blockLength(c *Command) (uint64, *Refusal) {
+	c.Namespace = q.controller.sub.find(c.NSID)
 	switch c.Opcode {
 	case capsule.Read, capsule.Write, capsule.Compare:
-		n := q.controller.sub.find(c.NSID)
-		if n == nil {
+		if c.Namespace == nil {
 			return 0, refuse(NamespaceUnknown, 0, uint64(c.NSID))
 		}
-		return uint64(c.Blocks()) * uint64(n.Block), nil
+		return uint64(c.Blocks()) * uint64(c.Namespace.Block), nil
 	case capsule.DatasetManagement:
 		return uint64(c.CDW10&0xff+1) * capsule.RangeLen, nil
 	case capsule.Flush, capsule.WriteZeroes:
@@ -56,7 +56,7 @@ func (q *Queue) blockLength(c *Command) (uint64, *Refusal) {
 // block decides which blocks a command accesses.
 func (q *Queue) block(c *Command, data []byte) *Refusal {
 	n := q.controller.sub.find(c.NSID)
-	if n == nil {
+	if n == nil || n != c.Namespace { // removed since Begin, and perhaps replaced
 		return refuse(NamespaceUnknown, 0, uint64(c.NSID))
 	}
 	if r := q.usable(n); r != nil {
@@ -161,9 +161,12 @@ func (q *Queue) worked(c *Command, err error) {
 	}
 }
 
-// failure returns the refusal for a backend's error. The backend may choose the status by a
-// *status.Error.
+// failure returns the refusal for a transport's or backend's error, which may be a *Refusal. The
+// backend may choose the status by a *status.Error.
 func failure(kind Kind, err error) *Refusal {
+	if r := (*Refusal)(nil); errors.As(err, &r) {
+		return r
+	}
 	r := &Refusal{Why: BackendFailed, Status: status.WriteFault, Err: err}
 	if kind == ReadBlocks || kind == CompareBlocks {
 		r.Status = status.ReadError

@@ -144,7 +144,7 @@ func TestEventRequestIsHeldUntilNamespaceChanges(t *testing.T) {
 	if ids := identify.ParseNamespaces(b); !slices.Equal(ids, []uint32{8, 9}) {
 		t.Errorf("changed %v", ids)
 	}
-	if err := r.subs.RemoveNamespace(r.sub, 8); err != nil {
+	if _, err := r.subs.RemoveNamespace(r.sub, 8); err != nil {
 		t.Fatal(err)
 	}
 	a.run(capsule.Command{Opcode: capsule.AdminAsyncEvent}, nil)

@@ -51,6 +51,9 @@ type Command struct {
 	Access  Access   // in state Work
 	Refusal *Refusal // why it has failed, nil if it has not
 
+	// Namespace is that of a command for blocks, nil of others. It may have been removed since Begin.
+	Namespace *Namespace
+
 	result uint64
 	known  bool // the identifier is in inFlight
 }

@@ -37,6 +37,7 @@ type Namespace struct {
 	Group    uint32   // of ANA, from 1; 0 means 1
 	NGUID    [16]byte // zero: derived from the subsystem's name and the identifier
 	UUID     [16]byte // zero: derived likewise
+	Storage  any      // the transport's; the machine does not look at it
 }
 
 const (
@@ -135,20 +136,20 @@ func (s *Subsystems) AddNamespace(sub *Subsystem, n *Namespace) error {
 	return nil
 }
 
-// RemoveNamespace removes a namespace and tells the subsystem's hosts. Commands that have begun
-// complete.
-func (s *Subsystems) RemoveNamespace(sub *Subsystem, id uint32) error {
+// RemoveNamespace removes a namespace, tells the subsystem's hosts, and returns it. Accesses that have
+// begun complete.
+func (s *Subsystems) RemoveNamespace(sub *Subsystem, id uint32) (*Namespace, error) {
 	s.mu.Lock()
 	defer s.unlock()
 	n := sub.find(id)
 	if n == nil {
-		return fmt.Errorf("subsystem %s has no namespace %d", sub.NQN, id)
+		return nil, fmt.Errorf("subsystem %s has no namespace %d", sub.NQN, id)
 	}
 	sub.namespaces = slices.DeleteFunc(sub.namespaces, func(x *Namespace) bool { return x == n })
 	g := sub.group(n.Group)
 	g.Namespaces = slices.DeleteFunc(g.Namespaces, func(x uint32) bool { return x == id })
 	s.namespaceChanged(sub, id)
-	return nil
+	return n, nil
 }
 
 func (s *Subsystems) namespaceChanged(sub *Subsystem, id uint32) {

@@ -24,5 +24,6 @@
 // # Memory
 //
 // Buffers for data belong to the device and are shared by its queues. A command holds a buffer until its
-// response has completed. No peer has a right to them.
+// response has completed. No peer has a right to them. Config.Buffers bounds how many the commands of one
+// namespace hold.
 package target

@@ -18,7 +18,7 @@ import (
 )
 
 // simulate runs a test with a target at an address of a simulated network, and the device of a host.
-func simulate(t *testing.T, cfg target.Config, test func(t *testing.T, h *bubble.Host, addr string, ended <-chan error)) {
+func simulate(t *testing.T, cfg target.Config, test func(t *testing.T, g *target.Target, h *bubble.Host, addr string, ended <-chan error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := bubble.New(1, simnet.LinkConfig{})
@@ -46,7 +46,7 @@ func simulate(t *testing.T, cfg target.Config, test func(t *testing.T, h *bubble
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(t, h, addr.String(), ended)
+		test(t, g, h, addr.String(), ended)
 		if err := g.Close(); err != nil {
 			t.Error(err)
 		}
@@ -83,7 +83,7 @@ func queueWithoutConnect(t *testing.T, dev *verbs.Device, addr string) *rdmacm.C
 }
 
 func TestConnectionWithoutConnectCommandEnds(t *testing.T) {
-	simulate(t, target.Config{}, func(t *testing.T, h *bubble.Host, addr string, ended <-chan error) {
+	simulate(t, target.Config{}, func(t *testing.T, _ *target.Target, h *bubble.Host, addr string, ended <-chan error) {
 		c := queueWithoutConnect(t, h.Device, addr)
 		<-c.Done()
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "expected a connect command within 30s, found none") {
@@ -97,7 +97,7 @@ func TestConnectionWithoutConnectCommandEnds(t *testing.T) {
 
 // TestHostThatTakesNoResponsesIsGivenUp: its commands would hold buffers that all hosts share.
 func TestHostThatTakesNoResponsesIsGivenUp(t *testing.T) {
-	simulate(t, target.Config{}, func(t *testing.T, h *bubble.Host, addr string, ended <-chan error) {
+	simulate(t, target.Config{}, func(t *testing.T, _ *target.Target, h *bubble.Host, addr string, ended <-chan error) {
 		c := queueWithoutConnect(t, h.Device, addr) // it has no receives
 		data := fabrics.ConnectData{Controller: fabrics.AnyController, Subsystem: logpage.DiscoveryNQN, Host: host.DefaultNQN}
 		mr, err := c.QP().PD().RegisterMemory(append(data.Append(nil), make([]byte, capsule.CommandLen)...), verbs.LocalWrite|verbs.RemoteRead)
@@ -120,7 +120,7 @@ func TestHostThatTakesNoResponsesIsGivenUp(t *testing.T) {
 }
 
 func TestVanishedHostIsGivenUp(t *testing.T) {
-	simulate(t, target.Config{}, func(t *testing.T, h *bubble.Host, addr string, ended <-chan error) {
+	simulate(t, target.Config{}, func(t *testing.T, _ *target.Target, h *bubble.Host, addr string, ended <-chan error) {
 		c, err := host.Dial(t.Context(), addr, host.Config{KeepAlive: -1, Dialer: rdmacm.Dialer{Device: h.Device}})
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestVanishedHostIsGivenUp(t *testing.T) {
 }
 
 func TestConnectionsAreLimited(t *testing.T) {
-	simulate(t, target.Config{Connections: 1}, func(t *testing.T, h *bubble.Host, addr string, ended <-chan error) {
+	simulate(t, target.Config{Connections: 1}, func(t *testing.T, _ *target.Target, h *bubble.Host, addr string, ended <-chan error) {
 		cfg := host.Config{Dialer: rdmacm.Dialer{Device: h.Device}}
 		c, err := host.Dial(t.Context(), addr, cfg)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"softrdma/rdmacm"
+	"softrdma/storage/internal/buffers"
 	"softrdma/storage/nvmeof/controller"
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/fabrics"
@@ -62,8 +63,8 @@ type queue struct {
 type task struct {
 	number  int
 	command controller.Command
-	slot    int     // of its receive, posted again before the response
-	buffer  *buffer // nil if the command has no data or has it in its capsule
+	slot    int             // of its receive, posted again before the response
+	buffer  *buffers.Buffer // nil if the command has no data or has it in its capsule
 }
 
 func (q *queue) maxTasks() int { return 2*q.entries + 2 }
@@ -194,7 +195,7 @@ func (q *queue) newTask() *task {
 // finish gives the memory of a task back.
 func (q *queue) finish(t *task) {
 	if t.buffer != nil {
-		q.adapter.pool.put(t.buffer)
+		q.adapter.pool.Put(t.buffer)
 		t.buffer = nil
 	}
 	q.mu.Lock()
@@ -257,7 +258,7 @@ func (q *queue) close() (err error) {
 	// The device does not access the memory any more.
 	for _, t := range q.tasks {
 		if t.buffer != nil {
-			q.adapter.pool.put(t.buffer)
+			q.adapter.pool.Put(t.buffer)
 		}
 	}
 	if q.cq != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"softrdma/rdmacm"
-	"softrdma/storage/block"
+	"softrdma/storage/internal/buffers"
 	"softrdma/storage/nvmeof/controller"
 	"softrdma/storage/nvmeof/wire/status"
 	"softrdma/verbs"
@@ -20,6 +20,11 @@ import (
 type Config struct {
 	Limits      controller.Limits
 	Connections int // queues of hosts at a time; others are rejected; 0 means 1,024
+
+	// Buffers bounds the bytes of data of the commands of one namespace that are in progress, and those
+	// of all commands without a namespace. Further commands wait, so that a backend that is stuck takes
+	// no buffers of others. 0 means 64 MiB. It is at least Limits.MaxTransfer.
+	Buffers int
 
 	// Events is called for what happens to connections and for refused commands, on the goroutines of
 	// queues. It must not block. Nil is allowed.
@@ -72,12 +77,14 @@ type Counts struct {
 type Target struct {
 	cfg  Config
 	subs *controller.Subsystems
+
+	buffers *buffers.Budget // of commands without a namespace
+
 	ctx  context.Context
 	stop context.CancelFunc
 	work sync.WaitGroup
 
 	mu        sync.Mutex
-	backends  map[*controller.Namespace]block.Backend
 	adapters  map[*verbs.Device]*adapter
 	queues    map[*controller.Queue]*queue
 	listeners []*rdmacm.Listener
@@ -95,12 +102,15 @@ func New(cfg Config) (*Target, error) {
 	if cfg.Connections == 0 {
 		cfg.Connections = 1024
 	}
+	if cfg.Buffers == 0 {
+		cfg.Buffers = 64 << 20
+	}
+	cfg.Buffers = max(cfg.Buffers, subs.Limits().MaxTransfer)
 	if cfg.Events == nil {
 		cfg.Events = func(Event) {}
 	}
 	t := &Target{
-		cfg: cfg, subs: subs, backends: make(map[*controller.Namespace]block.Backend),
-		adapters: make(map[*verbs.Device]*adapter), queues: make(map[*controller.Queue]*queue),
+		cfg: cfg, subs: subs, buffers: buffers.NewBudget(cfg.Buffers), adapters: make(map[*verbs.Device]*adapter), queues: make(map[*controller.Queue]*queue),
 	}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.work.Go(t.expire)
@@ -112,27 +122,6 @@ func (t *Target) AddSubsystem(sub *controller.Subsystem) error { return t.subs.A
 
 // Subsystems returns the machine of the target, for states of groups and traffic.
 func (t *Target) Subsystems() *controller.Subsystems { return t.subs }
-
-// AddNamespace adds a namespace to a subsystem. The caller closes the backend after the target.
-func (t *Target) AddNamespace(sub *controller.Subsystem, id uint32, b block.Backend, readOnly bool) error {
-	n := &controller.Namespace{ID: id, Size: b.Size(), Block: b.BlockSize(), ReadOnly: readOnly}
-	t.mu.Lock()
-	t.backends[n] = b
-	t.mu.Unlock()
-	if err := t.subs.AddNamespace(sub, n); err != nil {
-		t.mu.Lock()
-		delete(t.backends, n)
-		t.mu.Unlock()
-		return err
-	}
-	return nil
-}
-
-func (t *Target) backend(n *controller.Namespace) block.Backend {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.backends[n]
-}
 
 // Counts returns what the target has done.
 func (t *Target) Counts() Counts {
@@ -152,8 +141,11 @@ func (t *Target) Listen(addr string, cfg rdmacm.ListenConfig) (netip.AddrPort, e
 		return netip.AddrPort{}, err
 	}
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		return netip.AddrPort{}, errors.Join(errClosed, l.Close())
+	}
 	t.listeners = append(t.listeners, l)
-	t.mu.Unlock()
 	t.work.Go(func() { t.serve(l) })
 	return l.Addr(), nil
 }
@@ -233,8 +225,8 @@ var errClosed = errors.New("the target is closed")
 
 // Close ends all connections and waits until their memory is released.
 func (t *Target) Close() (err error) {
-	t.stop()
 	t.mu.Lock()
+	t.stop() // under the lock, so that Listen adds no listener afterwards
 	listeners, queues := t.listeners, t.queues
 	t.listeners = nil
 	ends := make([]*queue, 0, len(queues))

@@ -5,33 +5,32 @@ import (
 	"time"
 
 	"softrdma/storage/block"
+	"softrdma/storage/internal/buffers"
 	"softrdma/storage/nvmeof/controller"
 	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/status"
 	"softrdma/verbs"
 )
 
 // needBuffer continues a task with a buffer for its data, at once or when there is one.
 func (q *queue) needBuffer(t *task) {
-	b, wait, err := q.adapter.pool.get(int(t.command.Length))
-	if wait == nil {
+	from, n := q.t.buffers, int(t.command.Length)
+	if v := volumeOf(t.command.Namespace); v != nil {
+		from = v.buffers
+	}
+	if b, err := q.adapter.pool.Try(from, n); b != nil || err != nil {
 		q.haveBuffer(t, b, err)
 		return
 	}
 	q.work.Go(func() {
-		for wait != nil {
-			select {
-			case <-wait:
-			case <-q.ended:
-				return
-			}
-			b, wait, err = q.adapter.pool.get(int(t.command.Length))
+		if b, err := q.adapter.pool.Get(from, n, q.ended); b != nil || err != nil {
+			q.haveBuffer(t, b, err)
 		}
-		q.haveBuffer(t, b, err)
 	})
 }
 
 // haveBuffer reads the data of a command from the host's memory, or executes it.
-func (q *queue) haveBuffer(t *task, b *buffer, err error) {
+func (q *queue) haveBuffer(t *task, b *buffers.Buffer, err error) {
 	if err != nil {
 		q.machine.Fail(&t.command, err)
 		q.respond(t, nil)
@@ -50,15 +49,13 @@ func (q *queue) haveBuffer(t *task, b *buffer, err error) {
 
 // sge returns the part of the buffer that the command uses.
 func (t *task) sge() verbs.SGE {
-	s := t.buffer.sge
-	s.Length = t.command.Length
-	return s
+	return t.buffer.SGE(0, int(t.command.Length))
 }
 
 // data returns the memory with the command's data.
 func (q *queue) data(t *task) []byte {
 	if t.buffer != nil {
-		return t.buffer.bytes[:t.command.Length]
+		return t.buffer.Bytes[:t.command.Length]
 	}
 	return t.command.InCapsule(q.capsuleOf(t.slot))
 }
@@ -74,15 +71,25 @@ func (q *queue) execute(t *task) {
 		}
 		q.finish(t)
 	case controller.Work:
-		b := q.t.backend(c.Access.Namespace)
-		if b.Blocks() {
-			q.work.Go(func() { q.respond(t, access(b, &c.Access, q.data(t))) })
-		} else {
-			q.respond(t, access(b, &c.Access, q.data(t)))
+		v := volumeOf(c.Access.Namespace)
+		switch {
+		case v == nil || !v.enter():
+			q.respond(t, &controller.Refusal{Why: controller.NamespaceUnknown, Status: status.InvalidNamespace | status.DoNotRetry, Have: uint64(c.NSID)})
+		case v.backend.Blocks():
+			q.work.Go(func() { q.access(t, v) })
+		default:
+			q.access(t, v)
 		}
 	default:
 		q.respond(t, nil)
 	}
+}
+
+// access accesses the blocks of a command, and responds.
+func (q *queue) access(t *task, v *volume) {
+	err := access(v.backend, &t.command.Access, q.data(t))
+	v.leave()
+	q.respond(t, err)
 }
 
 // access accesses the blocks of a command.
