@@ -33,11 +33,13 @@ var parameters = map[Action]string{
 	Rate: "rate! queue", BlackHole: "above!", EndStream: "", Answer: "answer! time", Stall: "time!",
 	SlowMemory: "time!", Complete: "status!", Withhold: "time!", Event: "event!", PortDown: "", PortUp: "",
 	Fail: "errno!", Reject: "reason",
+	FailCommand: "nvme_status", DelayCommand: "time!", LoseCompletion: "", ResetController: "", LosePath: "time!",
 }
 
 var actionNames = []string{
 	"drop", "delay", "duplicate", "reorder", "corrupt", "mark", "rate", "black-hole", "end-stream", "answer", "stall",
 	"slow-memory", "complete", "withhold", "event", "port-down", "port-up", "fail", "reject",
+	"fail-command", "delay-command", "lose-completion", "reset-controller", "lose-path",
 }
 
 // Check returns an *Error for the first field that is wrong.
@@ -133,6 +135,9 @@ func (r *Rule) check() *Error {
 			return &Error{0, "bytes", "0 to 65536", fmt.Sprint(b)}
 		}
 	}
+	if e := r.ofTargets(); e != nil {
+		return e
+	}
 	return r.Select.check()
 }
 
@@ -150,7 +155,7 @@ func (r *Rule) given() []parameter {
 		span("time", r.Time), span("jitter", r.Jitter), number("behind", int64(r.Behind)), text("part", r.Part),
 		text("icrc", r.ICRC), {"bytes", fmt.Sprint(r.Bytes), len(r.Bytes) > 0, false}, number("rate", r.Rate), number("queue", r.Queue),
 		number("above", int64(r.Above)), text("answer", r.Answer), text("status", r.Status), text("event", r.Event),
-		text("errno", r.Errno), number("reason", int64(r.Reason)),
+		text("errno", r.Errno), number("reason", int64(r.Reason)), text("nvme_status", r.NVMeStatus),
 	}
 }
 
@@ -163,7 +168,7 @@ func (r *Rule) names() *Error {
 	}{
 		{"part", one(r.Part)}, {"icrc", one(r.ICRC)}, {"answer", one(r.Answer)}, {"status", one(r.Status)}, {"event", one(r.Event)},
 		{"errno", one(r.Errno)}, {"direction", one(s.Direction)}, {"service", s.Service}, {"opcode", s.Opcode},
-		{"message", s.Message}, {"completion", s.Completion}, {"status", s.Status},
+		{"message", s.Message}, {"completion", s.Completion}, {"status", s.Status}, {"command", s.Command}, {"nvme_status", one(r.NVMeStatus)},
 	} {
 		for _, v := range f.values {
 			if allowed := Values(f.name); !slices.Contains(allowed, v) {

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"softrdma/storage/nvmeof/wire/status"
 )
 
 // An Injector has the rules of one device. Its methods may be called from any goroutine; now is any clock
@@ -21,6 +23,11 @@ type Injector struct {
 	// Streams says that the device is one of iWARP. Set refuses rules that it cannot follow, see
 	// Rules.CheckFor. The device sets it with Changed.
 	Streams bool
+
+	// Now, unless it is nil, is the clock of Command, and Struck learns what Command does, for the queue pair
+	// of the host's connection. The device sets both with Changed.
+	Now    func() time.Duration
+	Struck func(qpn uint32, e *Effect)
 
 	device string
 	active atomic.Uint32 // classes of rules that there are
@@ -43,6 +50,7 @@ const (
 	ofTime
 	ofConnections
 	ofStreams
+	ofCommands
 )
 
 // New returns the injector of a device. An error is an *Error.
@@ -250,6 +258,8 @@ type Effect struct {
 	Errno  syscall.Errno // of Fail
 	Reason uint16        // of Reject
 	Match  uint64        // of the rule, from 1
+
+	NVMeStatus status.Status // of FailCommand, 0 if the command decides
 }
 
 // Call decides about a verbs call, by libibverbs' name of it. The first rule that hits decides.

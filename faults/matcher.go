@@ -55,6 +55,7 @@ func (m *matcher) init(r *Rule) {
 	m.effect = Effect{
 		Action: r.Action, Time: time.Duration(r.Time), Errno: errnos[r.Errno], Reason: r.Reason,
 		Status: uint8(max(slices.Index(statuses, r.Status), 0)), Event: uint8(max(slices.Index(events, r.Event), 0)),
+		NVMeStatus: commandStatus(r.NVMeStatus),
 	}
 	if m.effect.Reason == 0 {
 		m.effect.Reason = uint16(mad.RejectConsumer)
@@ -84,6 +85,8 @@ func classesOf(r *Rule) uint32 {
 		return ofConnections
 	case Event, PortDown, PortUp:
 		return ofTime
+	case FailCommand, DelayCommand, LoseCompletion, ResetController, LosePath:
+		return ofCommands
 	}
 	switch r.Select.Direction {
 	case Sent:

@@ -115,6 +115,10 @@ func Values(field string) []string {
 		return statuses
 	case "completion":
 		return completions
+	case "command":
+		return commands()
+	case "nvme_status":
+		return failures()
 	}
 	return nil
 }

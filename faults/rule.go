@@ -32,7 +32,7 @@ type Rule struct {
 	Select Selector `json:"select,omitzero" doc:"what the rule applies to; without it, everything that the action is for"`
 	Action Action   `json:"action" doc:"what goes wrong"`
 
-	Time   Duration `json:"time,omitempty" doc:"of delay, stall, slow-memory and withhold; for answer with rnr, what the peer is told to wait"`
+	Time   Duration `json:"time,omitempty" doc:"of delay, stall, slow-memory, withhold, delay-command and lose-path; for answer with rnr, what the peer is told to wait"`
 	Jitter Duration `json:"jitter,omitempty" doc:"of delay: up to so much more, at random"`
 	Behind int      `json:"behind,omitempty" doc:"of reorder: behind so many later packets; 1 without it"`
 	Part   string   `json:"part,omitempty" doc:"of corrupt: payload (without it) or header"`
@@ -46,6 +46,8 @@ type Rule struct {
 	Event  string   `json:"event,omitempty" doc:"of event: the asynchronous event"`
 	Errno  string   `json:"errno,omitempty" doc:"of fail: the error number's name"`
 	Reason uint16   `json:"reason,omitempty" doc:"of reject: the reason's number; 28 (the consumer rejects) without it"`
+
+	NVMeStatus string `json:"nvme_status,omitempty" doc:"of fail-command: the status; that of an unrecovered read or a write fault without it"`
 }
 
 // An Action is what goes wrong.
@@ -101,6 +103,10 @@ type Selector struct {
 	Call        []string `json:"call,omitempty" doc:"calls, as libibverbs names them"`
 	Completion  []string `json:"completion,omitempty" doc:"opcodes of completions: as ibv_wc_opcode, in lower case and without IBV_WC_"`
 	Status      []string `json:"status,omitempty" doc:"statuses of completions"`
+	Subsystem   string   `json:"subsystem,omitempty" doc:"qualified name of a subsystem of NVMe"`
+	Namespace   uint32   `json:"namespace,omitempty" doc:"number of a namespace of NVMe"`
+	Command     []string `json:"command,omitempty" doc:"commands of NVMe"`
+	LBA         string   `json:"lba,omitempty" doc:"blocks, as 100 or 100-199: commands that name at least one of them"`
 	Nth         uint64   `json:"nth,omitempty" doc:"only this match, from 1"`
 	Every       uint64   `json:"every,omitempty" doc:"only each so-manieth match"`
 	Probability float64  `json:"probability,omitempty" doc:"of a match to be hit, above 0 and up to 1"`

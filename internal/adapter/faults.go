@@ -54,7 +54,7 @@ var _ schedule.Task = (*faultyLane)(nil)
 
 // inject lets rules of faults apply to the device. Nothing else uses the device yet.
 func (d *Device) inject(x *faults.Injector) {
-	d.cfg.Faults, x.Changed = x, d.faultsChanged
+	d.cfg.Faults, x.Changed, x.Now, x.Struck = x, d.faultsChanged, d.clock, d.injected
 	d.faultsChanged()
 }
 

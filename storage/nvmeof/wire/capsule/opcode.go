@@ -1,6 +1,11 @@
 package capsule
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // An Opcode is that of a command. Admin and I/O queues have their own.
 type Opcode uint8
@@ -62,23 +67,41 @@ const (
 	FabricsDisconnect  Fabrics = 0x08
 )
 
+var fabricsNames = map[Fabrics]string{
+	FabricsPropertySet: "Property Set", FabricsConnect: "Connect", FabricsPropertyGet: "Property Get",
+	FabricsAuthSend: "Authentication Send", FabricsAuthReceive: "Authentication Receive", FabricsDisconnect: "Disconnect",
+}
+
 // String names the type.
 func (f Fabrics) String() string {
-	switch f {
-	case FabricsPropertySet:
-		return "Property Set"
-	case FabricsConnect:
-		return "Connect"
-	case FabricsPropertyGet:
-		return "Property Get"
-	case FabricsAuthSend:
-		return "Authentication Send"
-	case FabricsAuthReceive:
-		return "Authentication Receive"
-	case FabricsDisconnect:
-		return "Disconnect"
+	if n, ok := fabricsNames[f]; ok {
+		return n
 	}
 	return fmt.Sprintf("Fabrics(%#02x)", uint8(f))
+}
+
+// Name returns the name of a command on an admin queue or on an I/O queue, in lower case.
+func (c *Command) Name(admin bool) string {
+	if c.Opcode == OpFabrics {
+		return strings.ToLower(c.Fabrics().String())
+	}
+	return strings.ToLower(c.Opcode.Name(admin))
+}
+
+// Names returns the names of all commands, in their order.
+func Names() (names []string) {
+	for _, m := range []map[Opcode]string{adminNames, nvmNames} {
+		for o, n := range m {
+			if o != OpFabrics {
+				names = append(names, strings.ToLower(n))
+			}
+		}
+	}
+	for n := range maps.Values(fabricsNames) {
+		names = append(names, strings.ToLower(n))
+	}
+	slices.Sort(names)
+	return names
 }
 
 // A Feature is what the features commands get and set.
