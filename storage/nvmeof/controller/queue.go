@@ -212,11 +212,27 @@ func (q *Queue) Execute(now time.Time, c *Command, data []byte) {
 	}
 }
 
-// Fail makes a command fail whose data could not be moved.
+// Fail makes a command fail whose data could not be moved, or for another reason of the transport if err
+// is a *Refusal.
 func (q *Queue) Fail(c *Command, err error) {
 	q.subs.mu.Lock()
 	defer q.subs.unlock()
-	q.refuse(c, &Refusal{Why: TransferFailed, Status: TransferFailed.Status(), Err: err})
+	r := (*Refusal)(nil)
+	if !errors.As(err, &r) {
+		r = &Refusal{Why: TransferFailed, Status: TransferFailed.Status(), Err: err}
+	}
+	q.refuse(c, r)
+}
+
+// End ends the queue's controller, as after a fatal error. It returns the queues whose connections end
+// with it.
+func (q *Queue) End() []*Queue {
+	q.subs.mu.Lock()
+	defer q.subs.unlock()
+	if q.controller == nil {
+		return []*Queue{q}
+	}
+	return q.subs.end(q.controller)
 }
 
 // Complete returns the completion of a command. Err is what the access to blocks returned.
@@ -277,13 +293,20 @@ func (q *Queue) Close() []*Queue {
 	return nil
 }
 
-// Name returns the controller's identifier, the host's name and the queue's number, or zeros before the
-// queue is connected.
-func (q *Queue) Name() (controller uint16, host string, number uint16) {
+// A Name says whose a queue is. It is zero before the queue is connected.
+type Name struct {
+	Controller uint16
+	Queue      uint16
+	Host       string // qualified name
+	Subsystem  string // qualified name
+}
+
+// Name returns whose the queue is.
+func (q *Queue) Name() Name {
 	q.subs.mu.Lock()
 	defer q.subs.mu.Unlock()
 	if q.controller == nil {
-		return 0, "", 0
+		return Name{}
 	}
-	return q.controller.id, q.controller.host, q.number
+	return Name{q.controller.id, q.number, q.controller.host, q.controller.sub.NQN}
 }

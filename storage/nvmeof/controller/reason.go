@@ -42,6 +42,7 @@ const (
 	BackendFailed
 	DataDiffers
 	ControllersExhausted
+	FaultInjected
 	reasonCount
 )
 
@@ -83,6 +84,7 @@ var reasonTexts = [reasonCount]reasonText{
 	BackendFailed:        {"NVME_BACKEND_FAILED", status.Internal, "the namespace's storage failed"},
 	DataDiffers:          {"NVME_DATA_DIFFERS", status.CompareFailed, "compare: the data differs at byte %[2]d"},
 	ControllersExhausted: {"NVME_CONTROLLERS_EXHAUSTED", status.ConnectBusy, "the target has no identifier left: it has %[2]d controllers"},
+	FaultInjected:        {"NVME_FAULT_INJECTED", status.Internal, "a rule of faults makes the command fail"},
 }
 
 // Reasons returns all reasons for refusals.

@@ -45,11 +45,15 @@ func (t *Target) accept(r *rdmacm.Request) {
 		reject(fabrics.RejectReads, nil) // the target could not READ the data of writes
 		return
 	}
-	if err := t.enter(); err != nil {
+	err := t.enter()
+	if err == nil {
+		defer t.leave()
+		err = t.pathLost(r.Device())
+	}
+	if err != nil {
 		reject(fabrics.RejectResources, err)
 		return
 	}
-	defer t.leave()
 	q, err := t.newQueue(r, asked)
 	if err != nil {
 		reject(fabrics.RejectResources, err)

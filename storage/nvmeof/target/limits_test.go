@@ -9,6 +9,8 @@ import (
 	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/bubble"
 	"softrdma/rdmacm"
+	"softrdma/storage/block"
+	"softrdma/storage/nvmeof/controller"
 	"softrdma/storage/nvmeof/host"
 	"softrdma/storage/nvmeof/target"
 	"softrdma/storage/nvmeof/wire/capsule"
@@ -17,8 +19,16 @@ import (
 	"softrdma/verbs"
 )
 
-// simulate runs a test with a target at an address of a simulated network, and the device of a host.
-func simulate(t *testing.T, cfg target.Config, test func(t *testing.T, g *target.Target, h *bubble.Host, addr string, ended <-chan error)) {
+// A simulation is a target at an address of a simulated network, and the device of a host.
+type simulation struct {
+	target       *target.Target
+	server, host *bubble.Host
+	addr         string
+	ended        <-chan error // why queues have ended
+}
+
+// simulate runs a test with a simulation.
+func simulate(t *testing.T, cfg target.Config, test func(t *testing.T, s *simulation)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := bubble.New(1, simnet.LinkConfig{})
@@ -31,29 +41,67 @@ func simulate(t *testing.T, cfg target.Config, test func(t *testing.T, g *target
 			t.Cleanup(func() { h.Device.Close() })
 			return h
 		}
-		server, h := open("127.0.0.1"), open("127.0.0.2")
-		ended := make(chan error, 8)
+		s := &simulation{server: open("127.0.0.1"), host: open("127.0.0.2")}
+		ended := make(chan error, 64)
+		s.ended = ended
 		cfg.Events = func(e target.Event) {
 			if e.Kind == target.Ended {
 				ended <- e.Err
 			}
 		}
-		g, err := target.New(cfg)
+		var err error
+		if s.target, err = target.New(cfg); err != nil {
+			t.Fatal(err)
+		}
+		addr, err := s.target.Listen("127.0.0.1:4420", rdmacm.ListenConfig{Device: s.server.Device})
 		if err != nil {
 			t.Fatal(err)
 		}
-		addr, err := g.Listen("127.0.0.1:4420", rdmacm.ListenConfig{Device: server.Device})
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, g, h, addr.String(), ended)
-		if err := g.Close(); err != nil {
+		s.addr = addr.String()
+		test(t, s)
+		if err := s.target.Close(); err != nil {
 			t.Error(err)
 		}
-		if n := server.Device.Counts(); n != (verbs.Counts{}) {
+		if n := s.server.Device.Counts(); n != (verbs.Counts{}) {
 			t.Errorf("the target has left %+v", n)
 		}
 	})
+}
+
+// dial connects a host.
+func (s *simulation) dial(t *testing.T, cfg host.Config) *host.Controller {
+	t.Helper()
+	cfg.Dialer = rdmacm.Dialer{Device: s.host.Device}
+	c, err := host.Dial(t.Context(), s.addr, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// subsystem adds a subsystem whose namespaces have the backends, from number 1.
+func (s *simulation) subsystem(t *testing.T, disks ...block.Backend) *controller.Subsystem {
+	t.Helper()
+	sub := &controller.Subsystem{NQN: nqn}
+	err := s.target.AddSubsystem(sub)
+	for i, b := range disks {
+		err = errors.Join(err, s.target.AddNamespace(sub, uint32(i+1), b, false))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
+// disk connects a host to the subsystem and returns a namespace.
+func (s *simulation) disk(t *testing.T, id uint32) (*host.Controller, *host.Namespace) {
+	t.Helper()
+	c := s.dial(t, host.Config{Subsystem: nqn})
+	n, err := c.Namespace(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, n
 }
 
 // queueWithoutConnect connects to a target, and sends no connect command.
@@ -83,10 +131,10 @@ func queueWithoutConnect(t *testing.T, dev *verbs.Device, addr string) *rdmacm.C
 }
 
 func TestConnectionWithoutConnectCommandEnds(t *testing.T) {
-	simulate(t, target.Config{}, func(t *testing.T, _ *target.Target, h *bubble.Host, addr string, ended <-chan error) {
-		c := queueWithoutConnect(t, h.Device, addr)
+	simulate(t, target.Config{}, func(t *testing.T, s *simulation) {
+		c := queueWithoutConnect(t, s.host.Device, s.addr)
 		<-c.Done()
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), "expected a connect command within 30s, found none") {
+		if err := <-s.ended; err == nil || !strings.Contains(err.Error(), "expected a connect command within 30s, found none") {
 			t.Errorf("the reason of the end is %v", err)
 		}
 		if err := c.Close(); err != nil {
@@ -97,8 +145,8 @@ func TestConnectionWithoutConnectCommandEnds(t *testing.T) {
 
 // TestHostThatTakesNoResponsesIsGivenUp: its commands would hold buffers that all hosts share.
 func TestHostThatTakesNoResponsesIsGivenUp(t *testing.T) {
-	simulate(t, target.Config{}, func(t *testing.T, _ *target.Target, h *bubble.Host, addr string, ended <-chan error) {
-		c := queueWithoutConnect(t, h.Device, addr) // it has no receives
+	simulate(t, target.Config{}, func(t *testing.T, s *simulation) {
+		c := queueWithoutConnect(t, s.host.Device, s.addr) // it has no receives
 		data := fabrics.ConnectData{Controller: fabrics.AnyController, Subsystem: logpage.DiscoveryNQN, Host: host.DefaultNQN}
 		mr, err := c.QP().PD().RegisterMemory(append(data.Append(nil), make([]byte, capsule.CommandLen)...), verbs.LocalWrite|verbs.RemoteRead)
 		if err != nil {
@@ -110,7 +158,7 @@ func TestHostThatTakesNoResponsesIsGivenUp(t *testing.T) {
 		if err := c.QP().PostSend(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{mr.SGE(fabrics.ConnectDataLen, capsule.CommandLen)}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), "expected the host to take a response or data within 30s") {
+		if err := <-s.ended; err == nil || !strings.Contains(err.Error(), "expected the host to take a response or data within 30s") {
 			t.Errorf("the reason of the end is %v", err)
 		}
 		if err := c.Close(); err != nil {
@@ -120,13 +168,13 @@ func TestHostThatTakesNoResponsesIsGivenUp(t *testing.T) {
 }
 
 func TestVanishedHostIsGivenUp(t *testing.T) {
-	simulate(t, target.Config{}, func(t *testing.T, _ *target.Target, h *bubble.Host, addr string, ended <-chan error) {
-		c, err := host.Dial(t.Context(), addr, host.Config{KeepAlive: -1, Dialer: rdmacm.Dialer{Device: h.Device}})
+	simulate(t, target.Config{}, func(t *testing.T, s *simulation) {
+		c, err := host.Dial(t.Context(), s.addr, host.Config{KeepAlive: -1, Dialer: rdmacm.Dialer{Device: s.host.Device}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.Kill()
-		if err := <-ended; err == nil {
+		s.host.Kill()
+		if err := <-s.ended; err == nil {
 			t.Error("expected the reason of the end")
 		}
 		_ = c.Close() // its peer is not reached
@@ -134,22 +182,22 @@ func TestVanishedHostIsGivenUp(t *testing.T) {
 }
 
 func TestConnectionsAreLimited(t *testing.T) {
-	simulate(t, target.Config{Connections: 1}, func(t *testing.T, _ *target.Target, h *bubble.Host, addr string, ended <-chan error) {
-		cfg := host.Config{Dialer: rdmacm.Dialer{Device: h.Device}}
-		c, err := host.Dial(t.Context(), addr, cfg)
+	simulate(t, target.Config{Connections: 1}, func(t *testing.T, s *simulation) {
+		cfg := host.Config{Dialer: rdmacm.Dialer{Device: s.host.Device}}
+		c, err := host.Dial(t.Context(), s.addr, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var rejected *host.RejectError
-		if _, err := host.Discover(t.Context(), addr, cfg); !errors.As(err, &rejected) || rejected.Status != fabrics.RejectResources {
+		if _, err := host.Discover(t.Context(), s.addr, cfg); !errors.As(err, &rejected) || rejected.Status != fabrics.RejectResources {
 			t.Errorf("expected %v, found %v", fabrics.RejectResources, err)
 		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		<-ended
+		<-s.ended
 		synctest.Wait()
-		if _, err := host.Discover(t.Context(), addr, cfg); err != nil {
+		if _, err := host.Discover(t.Context(), s.addr, cfg); err != nil {
 			t.Errorf("after the end of the first: %v", err)
 		}
 	})

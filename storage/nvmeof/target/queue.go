@@ -64,6 +64,7 @@ type task struct {
 	number  int
 	command controller.Command
 	slot    int             // of its receive, posted again before the response
+	lost    bool            // a rule of faults loses its completion
 	buffer  *buffers.Buffer // nil if the command has no data or has it in its capsule
 }
 
@@ -79,9 +80,8 @@ func (q *queue) end(why error) {
 
 // event returns an event of the queue.
 func (q *queue) event(kind EventKind, err error) Event {
-	e := Event{Kind: kind, Peer: q.peer, Err: err}
-	e.Controller, e.Host, e.Queue = q.machine.Name()
-	return e
+	n := q.machine.Name()
+	return Event{Kind: kind, Peer: q.peer, Controller: n.Controller, Queue: n.Queue, Host: n.Host, Err: err}
 }
 
 // serve accepts the request and handles completions until the connection ends. It returns why it has
@@ -219,6 +219,16 @@ func (q *queue) received(slot, n int) error {
 	if err := q.machine.Begin(time.Now(), c, q.capsuleOf(slot)[:n]); err != nil {
 		return err
 	}
+	t.lost = false
+	if c.State == controller.Done || !q.dev.Faults().OnCommands() || !q.inject(t) {
+		q.begin(t)
+	}
+	return nil
+}
+
+// begin moves the data of a command, executes it, or answers that it is refused.
+func (q *queue) begin(t *task) {
+	c := &t.command
 	switch {
 	case c.State == controller.Done:
 		q.respond(t, nil)
@@ -227,7 +237,6 @@ func (q *queue) received(slot, n int) error {
 	default:
 		q.needBuffer(t)
 	}
-	return nil
 }
 
 func (q *queue) capsuleOf(slot int) []byte {

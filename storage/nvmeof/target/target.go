@@ -88,7 +88,8 @@ type Target struct {
 	adapters  map[*verbs.Device]*adapter
 	queues    map[*controller.Queue]*queue
 	listeners []*rdmacm.Listener
-	accepted  int // connections at present
+	accepted  int                         // connections at present
+	lost      map[*verbs.Device]time.Time // until when a rule of faults loses the path
 
 	commands, refused, rejected, toHosts, fromHosts, connections, expired atomic.Uint64
 }
@@ -111,6 +112,7 @@ func New(cfg Config) (*Target, error) {
 	}
 	t := &Target{
 		cfg: cfg, subs: subs, buffers: buffers.NewBudget(cfg.Buffers), adapters: make(map[*verbs.Device]*adapter), queues: make(map[*controller.Queue]*queue),
+		lost: make(map[*verbs.Device]time.Time),
 	}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.work.Go(t.expire)
@@ -199,7 +201,7 @@ func (t *Target) endUnused(now time.Time) {
 	}
 	t.mu.Unlock()
 	for _, q := range all {
-		if id, _, _ := q.machine.Name(); id == 0 && now.Sub(q.since) > connectTime {
+		if q.machine.Name().Controller == 0 && now.Sub(q.since) > connectTime {
 			q.end(fmt.Errorf("expected a connect command within %v, found none", connectTime))
 		}
 		if q.stalled(now) {

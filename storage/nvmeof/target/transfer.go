@@ -158,6 +158,10 @@ func (q *queue) respond(t *task, err error) {
 		q.end(err)
 		return
 	}
+	if t.lost {
+		q.finish(t)
+		return
+	}
 	var b [capsule.CompletionLen]byte
 	done.Put(b[:])
 	wrs := make([]verbs.SendWR, 0, 2)

@@ -7,11 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"softrdma/internal/simnet/bubble"
 	"softrdma/rdmacm"
 	"softrdma/storage/block"
 	"softrdma/storage/nvmeof/controller"
-	"softrdma/storage/nvmeof/host"
 	"softrdma/storage/nvmeof/target"
 	"softrdma/storage/nvmeof/wire/status"
 )
@@ -51,20 +49,10 @@ func newMemory(t *testing.T) *block.Memory {
 
 func TestStuckNamespaceLeavesBuffersToOthers(t *testing.T) {
 	cfg := target.Config{Buffers: 256 << 10, Limits: controller.Limits{MaxTransfer: 128 << 10}}
-	simulate(t, cfg, func(t *testing.T, g *target.Target, h *bubble.Host, addr string, _ <-chan error) {
-		sub := &controller.Subsystem{NQN: nqn}
+	simulate(t, cfg, func(t *testing.T, s *simulation) {
 		bad := &stuck{Memory: newMemory(t), release: make(chan struct{})}
-		if err := errors.Join(g.AddSubsystem(sub), g.AddNamespace(sub, 1, bad, false), g.AddNamespace(sub, 2, newMemory(t), false)); err != nil {
-			t.Fatal(err)
-		}
-		c, err := host.Dial(t.Context(), addr, host.Config{Subsystem: nqn, Dialer: rdmacm.Dialer{Device: h.Device}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, err := c.Namespace(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s.subsystem(t, bad, newMemory(t))
+		c, first := s.disk(t, 1)
 		second, err := c.Namespace(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
@@ -94,20 +82,10 @@ func TestStuckNamespaceLeavesBuffersToOthers(t *testing.T) {
 
 // TestRemovedNamespaceIsNotAccessed: its backend may be closed when RemoveNamespace returns.
 func TestRemovedNamespaceIsNotAccessed(t *testing.T) {
-	simulate(t, target.Config{}, func(t *testing.T, g *target.Target, h *bubble.Host, addr string, _ <-chan error) {
-		sub := &controller.Subsystem{NQN: nqn}
+	simulate(t, target.Config{}, func(t *testing.T, s *simulation) {
 		disk := &stuck{Memory: newMemory(t), release: make(chan struct{})}
-		if err := errors.Join(g.AddSubsystem(sub), g.AddNamespace(sub, 1, disk, false)); err != nil {
-			t.Fatal(err)
-		}
-		c, err := host.Dial(t.Context(), addr, host.Config{Subsystem: nqn, Dialer: rdmacm.Dialer{Device: h.Device}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := c.Namespace(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sub := s.subsystem(t, disk)
+		c, n := s.disk(t, 1)
 		var work sync.WaitGroup
 		work.Go(func() {
 			if _, err := n.ReadAt(make([]byte, 512), 0); err != nil {
@@ -117,7 +95,7 @@ func TestRemovedNamespaceIsNotAccessed(t *testing.T) {
 		time.Sleep(time.Second)
 		removed := false
 		work.Go(func() {
-			if err := g.RemoveNamespace(sub, 1); err != nil {
+			if err := s.target.RemoveNamespace(sub, 1); err != nil {
 				t.Error(err)
 			}
 			removed = true
@@ -135,7 +113,7 @@ func TestRemovedNamespaceIsNotAccessed(t *testing.T) {
 		if n := disk.begun(); n != 1 {
 			t.Errorf("expected 1 read, found %d", n)
 		}
-		if err := g.RemoveNamespace(sub, 1); err == nil {
+		if err := s.target.RemoveNamespace(sub, 1); err == nil {
 			t.Error("a namespace was removed twice")
 		}
 		if err := c.Close(); err != nil {
@@ -145,14 +123,14 @@ func TestRemovedNamespaceIsNotAccessed(t *testing.T) {
 }
 
 func TestClosedTargetDoesNotListen(t *testing.T) {
-	simulate(t, target.Config{}, func(t *testing.T, g *target.Target, h *bubble.Host, _ string, _ <-chan error) {
-		if err := g.Close(); err != nil {
+	simulate(t, target.Config{}, func(t *testing.T, s *simulation) {
+		if err := s.target.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := g.Listen("127.0.0.2:4420", rdmacm.ListenConfig{Device: h.Device}); err == nil {
+		if _, err := s.target.Listen("127.0.0.2:4420", rdmacm.ListenConfig{Device: s.host.Device}); err == nil {
 			t.Error("a closed target listens")
 		}
-		if l, err := rdmacm.Listen("127.0.0.2:4420", rdmacm.ListenConfig{Device: h.Device}); err != nil {
+		if l, err := rdmacm.Listen("127.0.0.2:4420", rdmacm.ListenConfig{Device: s.host.Device}); err != nil {
 			t.Errorf("the port is in use: %v", err)
 		} else if err := l.Close(); err != nil {
 			t.Error(err)
