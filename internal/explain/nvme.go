@@ -70,6 +70,8 @@ var nvmeReasonAdvice = map[controller.Reason]text{
 		look: "The option ro of --namespace.", remedy: "Mount it read-only, or serve it without ro."},
 	controller.BackendFailed: {cause: "Reading or writing the file or block device failed.",
 		look: "The error at the end of the message, and the file system's free space.", remedy: "Fix the storage; the host may repeat the command."},
+	controller.FaultInjected: {cause: "A rule of faults with the action fail-command selects the command.",
+		look: "softrdma fault list, which names the rules and their hits.", remedy: "softrdma fault clear removes the rules."},
 	controller.TransferFailed: {cause: "The target had no memory for the data.",
 		look: "The error at the end of the message.", remedy: "Raise the limits of the target's process."},
 }

@@ -104,35 +104,9 @@ func (s *simulation) disk(t *testing.T, id uint32) (*host.Controller, *host.Name
 	return c, n
 }
 
-// queueWithoutConnect connects to a target, and sends no connect command.
-func queueWithoutConnect(t *testing.T, dev *verbs.Device, addr string) *rdmacm.Conn {
-	t.Helper()
-	d := rdmacm.Dialer{Device: dev}
-	e, err := d.Resolve(t.Context(), addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pd, err := dev.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cq, err := dev.CreateCQ(verbs.CQConfig{Depth: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.CreateQP(pd, verbs.QPConfig{Type: verbs.RC, SendCQ: cq, MaxSend: 1, MaxRecv: 1}); err != nil {
-		t.Fatal(err)
-	}
-	c, err := e.Connect(t.Context(), rdmacm.ConnParam{PrivateData: fabrics.Request{HostReceives: 32, HostSends: 31}.Append(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 func TestConnectionWithoutConnectCommandEnds(t *testing.T) {
 	simulate(t, target.Config{}, func(t *testing.T, s *simulation) {
-		c := queueWithoutConnect(t, s.host.Device, s.addr)
+		c := newRaw(t, s, 0).Conn
 		<-c.Done()
 		if err := <-s.ended; err == nil || !strings.Contains(err.Error(), "expected a connect command within 30s, found none") {
 			t.Errorf("the reason of the end is %v", err)
@@ -146,7 +120,7 @@ func TestConnectionWithoutConnectCommandEnds(t *testing.T) {
 // TestHostThatTakesNoResponsesIsGivenUp: its commands would hold buffers that all hosts share.
 func TestHostThatTakesNoResponsesIsGivenUp(t *testing.T) {
 	simulate(t, target.Config{}, func(t *testing.T, s *simulation) {
-		c := queueWithoutConnect(t, s.host.Device, s.addr) // it has no receives
+		c := newRaw(t, s, 0).Conn // it has no receives
 		data := fabrics.ConnectData{Controller: fabrics.AnyController, Subsystem: logpage.DiscoveryNQN, Host: host.DefaultNQN}
 		mr, err := c.QP().PD().RegisterMemory(append(data.Append(nil), make([]byte, capsule.CommandLen)...), verbs.LocalWrite|verbs.RemoteRead)
 		if err != nil {

@@ -110,11 +110,13 @@ func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Pro
 	return dev, nil
 }
 
-// RequireCaptureDevice refuses --pcap for a server that listens on every address,
+// RequireDevice refuses --pcap and --faults for a server that listens on every address,
 // because it opens its devices only when clients connect.
-func RequireCaptureDevice(cmd *cobra.Command, dev Device, flag string) error {
-	if dev.Device == nil && FlagGiven(cmd, PcapFlag) {
-		return UsageErrorf("--%s: name the device to capture with %s; without it a server listens on every address", PcapFlag, flag)
+func RequireDevice(cmd *cobra.Command, dev Device, flag string) error {
+	for _, name := range []string{PcapFlag, faultsFlag} {
+		if dev.Device == nil && FlagGiven(cmd, name) {
+			return UsageErrorf("--%s: name the device with %s; without it a server listens on every address", name, flag)
+		}
 	}
 	return nil
 }

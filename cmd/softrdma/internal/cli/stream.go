@@ -94,7 +94,7 @@ func (e *StreamEnd) Listen(ctx context.Context, name string, port uint16, flag s
 		return nil, err
 	}
 	e.opened = append(e.opened, dev.Close)
-	if err := RequireCaptureDevice(e.Cmd, dev, flag); err != nil {
+	if err := RequireDevice(e.Cmd, dev, flag); err != nil {
 		return nil, err
 	}
 	lc := rdmanet.ListenConfig{Options: streamOptions, Device: dev.Device, Protocol: e.protocol.Verbs()}

@@ -60,7 +60,7 @@ func (s *server) serve(ctx context.Context, serve func(ctx context.Context, l *r
 		return err
 	}
 	defer func() { err = errors.Join(err, cli.IgnoreClosed(dev.Close())) }()
-	if err := cli.RequireCaptureDevice(s.cmd, dev, "-a ADDR"); err != nil {
+	if err := cli.RequireDevice(s.cmd, dev, "-a ADDR"); err != nil {
 		return err
 	}
 	host := s.addr

@@ -3,7 +3,10 @@ package nvme
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -63,6 +66,32 @@ func TestSubsystemsAndNamespacesAreListed(t *testing.T) {
 	clitest.Start(t, "nvme", "list", "-n", nqn, at).Fails(cli.ExitFailed, "NVME_SC_CONNECT_INVALID_HOST")
 }
 
+// badBlock is a file of a rule by which one block can be neither read nor written.
+func badBlock(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "faults.yaml")
+	if err := os.WriteFile(path, []byte("rules:\n  - {action: fail-command, select: {namespace: 1, lba: 8}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestRulesOfFaultsBreakTheDisk: those of --faults, and those that are added while the target runs.
+func TestRulesOfFaultsBreakTheDisk(t *testing.T) {
+	at := clitest.ServerAddress(t)
+	s := serve(t, at, "--namespace", "memory,1M", "--faults", badBlock(t))
+	read := []string{"nvme", "read", "-n", nqn, "--offset", "4K", "--length", "512", at}
+	clitest.Start(t, read...).Fails(cli.ExitFailed, "NVME_SC_READ_ERROR")
+	pid := strconv.Itoa(s.Cmd.Process.Pid)
+	clitest.Run(t, "fault", "clear", "--pid", pid)
+	clitest.Start(t, read...).Succeeds()
+	clitest.Run(t, "fault", "add", "--pid", pid, badBlock(t))
+	clitest.Start(t, read...).Fails(cli.ExitFailed, "NVME_SC_READ_ERROR")
+	if out := clitest.Run(t, "fault", "list", "--pid", pid); !strings.Contains(out, "fail-command  1 hits") {
+		t.Errorf("the list of rules is %q", out)
+	}
+}
+
 func TestWrongArgumentsAreNamed(t *testing.T) {
 	for _, x := range []struct {
 		word string
@@ -72,6 +101,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{`"nqn."`, []string{"serve", "-n", "disk", "--namespace", "memory,1M"}},
 		{"expected a size", []string{"serve", "-n", nqn, "--namespace", "memory,1M,rw"}},
 		{"power of two", []string{"serve", "-n", nqn, "--namespace", "memory,1M,block=1000"}},
+		{"--faults: name the device with -a ADDR", []string{"serve", "-n", nqn, "--namespace", "memory,1M", "--faults", badBlock(t)}},
 		{"the HOST of the target", []string{"discover"}},
 		{"subsystem", []string{"list", "127.0.0.1"}},
 	} {

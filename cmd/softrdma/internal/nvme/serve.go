@@ -179,7 +179,7 @@ func (s *server) serve(ctx context.Context, t *target.Target) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cli.IgnoreClosed(t.Close()), cli.IgnoreClosed(dev.Close())) }()
-	if err := cli.RequireCaptureDevice(s.cmd, dev, "-a ADDR"); err != nil {
+	if err := cli.RequireDevice(s.cmd, dev, "-a ADDR"); err != nil {
 		return err
 	}
 	name := s.addr

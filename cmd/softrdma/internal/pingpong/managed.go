@@ -59,7 +59,7 @@ func (p *command) runManaged(ctx context.Context) (err error) {
 	if p.host != "" {
 		return p.dial(ctx, dev.Device)
 	}
-	if err := cli.RequireCaptureDevice(p.cmd, dev, "-d"); err != nil {
+	if err := cli.RequireDevice(p.cmd, dev, "-d"); err != nil {
 		return err
 	}
 	return p.accept(ctx, dev)

@@ -52,7 +52,7 @@ func (p *command) runServer(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	if err := cli.RequireCaptureDevice(p.cmd, dev, "-a ADDR"); err != nil {
+	if err := cli.RequireDevice(p.cmd, dev, "-a ADDR"); err != nil {
 		return err
 	}
 	l, err := p.listen(dev.Device)
