@@ -23,6 +23,7 @@ var floors = []string{
 		"storage/nvmeof/wire/... storage/block " +
 		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
+	"storage/nvmeof/auth",
 	"storage/nvmeof/controller internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing",
 	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi " +
 		"internal/frame/infiniband internal/frame/rocev1 internal/frame/rocev2 internal/link/hostmem internal/link/tcp msg/internal/ring",
@@ -91,7 +92,7 @@ var walls = []wall{
 	{"rdmacm", insideOf + " internal/cm internal/memory internal/capture", "rdmacm holds no protocol rules: work goes through verbs"},
 	{"rdmanet internal/carrier msg rpc coll ucx examples/...", "internal/adapter/... internal/cma internal/provider/... internal/registry internal/memory " + insideOf, "programs use the public API"},
 	{"examples/... storage/...", "internal/...", "an example has what its readers have"},
-	{"storage/nvmeof/wire/... storage/nvmeof/controller", outside, "command in, data and completion out: no I/O"},
+	{"storage/nvmeof/wire/... storage/nvmeof/auth storage/nvmeof/controller", outside, "command in, data and completion out: no I/O"},
 	{"cmd/...", insideOf, "programs use verbs"},
 	{"internal/uverbs/client internal/uverbs/device internal/uverbs/commands internal/uverbs/umad", "internal/cma internal/cm", "connections are ucm's"},
 	{"internal/uverbs/client internal/uverbs/commands internal/uverbs/ucm internal/uverbs/umad", "verbs", "devices are package device's"},

@@ -3,6 +3,7 @@ package controller
 import (
 	"time"
 
+	"softrdma/storage/nvmeof/auth"
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/fabrics"
 )
@@ -16,6 +17,8 @@ func (q *Queue) fabricsLength(c *Command) (uint64, *Refusal) {
 		if q.number == 0 {
 			return 0, nil
 		}
+	case capsule.FabricsAuthSend, capsule.FabricsAuthReceive:
+		return q.authLength(c)
 	case capsule.FabricsDisconnect:
 		if q.number != 0 { // base 2.0, 6.4: the command is for I/O queues
 			return 0, nil
@@ -93,6 +96,10 @@ func (q *Queue) connect(now time.Time, c *Command, data []byte) *Refusal {
 	q.number, q.size, q.noFlow = k.Queue, k.QueueSize+1, k.Attributes&fabrics.ConnectNoFlowControl != 0
 	q.controller.queues[q.number] = q
 	c.result = uint64(q.controller.id)
+	if s := sub.secrets(d.Host); !s.Host.IsZero() {
+		q.auth = auth.NewController(auth.Names{Host: d.Host, Subsystem: sub.NQN}, s)
+		c.result |= fabrics.ConnectAuthRequired
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"softrdma/storage/nvmeof/auth"
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/fabrics"
 	"softrdma/storage/nvmeof/wire/status"
@@ -23,6 +24,7 @@ type Queue struct {
 	noFlow     bool
 	inFlight   map[uint16]struct{} // command identifiers
 	closed     bool
+	auth       *auth.Controller // nil if the host need not authenticate
 }
 
 // NewQueue returns the queue of a connection whose request CheckRequest accepted. Completed is called,
@@ -56,6 +58,9 @@ type Command struct {
 
 	result uint64
 	known  bool // the identifier is in inFlight
+
+	// Failed is why a host is not authenticated, in the command that tells it so. That command succeeds.
+	Failed *Refusal
 }
 
 // Fetch reports whether the transport must read Length bytes of the host's memory at SGL before
@@ -144,6 +149,10 @@ func (q *Queue) dataLength(c *Command) (uint64, *Refusal) {
 			return 0, refuse(NotConnected, 0, uint64(c.Opcode))
 		}
 		return fabrics.ConnectDataLen, nil
+	case c.Opcode == capsule.OpFabrics && c.Fabrics().Authenticates():
+		return q.fabricsLength(c)
+	case q.auth != nil && !q.auth.Done():
+		return 0, refuse(NotAuthenticated, 0, uint64(c.Opcode))
 	case c.Opcode == capsule.OpFabrics:
 		return q.fabricsLength(c)
 	case !q.controller.ready():
@@ -191,6 +200,11 @@ func (q *Queue) checkData(c *Command, length uint64, inCapsule int) *Refusal {
 // Execute decides what happens with a command whose data has arrived. If the command returns data, data
 // is the buffer for it, of c.Length bytes, which an admin command fills completely.
 func (q *Queue) Execute(now time.Time, c *Command, data []byte) {
+	authenticates := c.Opcode == capsule.OpFabrics && c.Fabrics().Authenticates()
+	var r *Refusal
+	if authenticates { // without the lock, because it takes long
+		r = q.authenticate(c, data)
+	}
 	q.subs.mu.Lock()
 	defer q.subs.unlock()
 	c.State = Done
@@ -198,8 +212,8 @@ func (q *Queue) Execute(now time.Time, c *Command, data []byte) {
 		q.refuse(c, &Refusal{Why: NotConnected, Status: status.QueueDeleted})
 		return
 	}
-	var r *Refusal
 	switch {
+	case authenticates:
 	case c.Opcode == capsule.OpFabrics:
 		r = q.fabrics(now, c, data)
 	case q.number == 0:

@@ -43,6 +43,8 @@ const (
 	DataDiffers
 	ControllersExhausted
 	FaultInjected
+	NotAuthenticated
+	AuthenticationFailed
 	reasonCount
 )
 
@@ -85,6 +87,8 @@ var reasonTexts = [reasonCount]reasonText{
 	DataDiffers:          {"NVME_DATA_DIFFERS", status.CompareFailed, "compare: the data differs at byte %[2]d"},
 	ControllersExhausted: {"NVME_CONTROLLERS_EXHAUSTED", status.ConnectBusy, "the target has no identifier left: it has %[2]d controllers"},
 	FaultInjected:        {"NVME_FAULT_INJECTED", status.Internal, "a rule of faults makes the command fail"},
+	NotAuthenticated:     {"NVME_NOT_AUTHENTICATED", status.AuthenticationRequired, "the host must authenticate first, found opcode %#[2]x"},
+	AuthenticationFailed: {"NVME_AUTHENTICATION_FAILED", status.AuthenticationRequired, "the host has not proved that it knows its secret"},
 }
 
 // Reasons returns all reasons for refusals.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"softrdma/rdmacm"
+	"softrdma/storage/nvmeof/auth"
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/fabrics"
 	"softrdma/storage/nvmeof/wire/identify"
@@ -27,6 +28,9 @@ type Config struct {
 	Queues    int           // I/O queues; 0 means 1
 	QueueSize int           // entries of a queue, 2 to 128; 0 means 32
 	KeepAlive time.Duration // 0 means 5 s, a negative value none
+
+	// Secrets authenticate the host, and the controller if its secret is there, on each queue.
+	Secrets auth.Secrets
 
 	Dialer rdmacm.Dialer // of all queues
 }
@@ -136,7 +140,7 @@ func (c *Controller) connect(ctx context.Context, q *queue, k fabrics.Connect, i
 	if err != nil {
 		return 0, fmt.Errorf("connect queue %d to %s: %w", k.Queue, c.cfg.Subsystem, err)
 	}
-	return result, nil
+	return result, q.authenticate(ctx, &c.cfg, result)
 }
 
 // connectIO connects the I/O queues, as many as the controller allows.

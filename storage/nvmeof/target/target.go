@@ -185,7 +185,7 @@ func (t *Target) expire() {
 
 const (
 	// connectTime bounds how long a connection may be without the connect command, which makes it a
-	// queue of a controller.
+	// queue of a controller, and without authentication.
 	connectTime = 30 * time.Second
 	// stallTime bounds how long a host may take no response and no data, as it does without receives.
 	// Its commands hold buffers that all hosts share.
@@ -201,8 +201,12 @@ func (t *Target) endUnused(now time.Time) {
 	}
 	t.mu.Unlock()
 	for _, q := range all {
-		if q.machine.Name().Controller == 0 && now.Sub(q.since) > connectTime {
+		switch {
+		case now.Sub(q.since) <= connectTime || q.machine.Ready():
+		case q.machine.Name().Controller == 0:
 			q.end(fmt.Errorf("expected a connect command within %v, found none", connectTime))
+		default:
+			q.end(fmt.Errorf("expected the host to authenticate within %v", connectTime))
 		}
 		if q.stalled(now) {
 			q.end(fmt.Errorf("expected the host to take a response or data within %v", stallTime))

@@ -150,6 +150,9 @@ func (q *queue) respond(t *task, err error) {
 	case c.Refusal != nil:
 		q.t.refused.Add(1)
 		q.t.cfg.Events(q.event(Refused, c.Refusal))
+	case c.Failed != nil:
+		q.t.refused.Add(1)
+		q.t.cfg.Events(q.event(Refused, c.Failed))
 	case c.Opcode == capsule.OpFabrics && c.Fabrics() == capsule.FabricsConnect:
 		q.t.cfg.Events(q.event(Connected, nil))
 	}

@@ -80,6 +80,9 @@ func (f Fabrics) String() string {
 	return fmt.Sprintf("Fabrics(%#02x)", uint8(f))
 }
 
+// Authenticates reports whether commands of the type authenticate.
+func (f Fabrics) Authenticates() bool { return f == FabricsAuthSend || f == FabricsAuthReceive }
+
 // Name returns the name of a command on an admin queue or on an I/O queue, in lower case.
 func (c *Command) Name(admin bool) string {
 	if c.Opcode == OpFabrics {

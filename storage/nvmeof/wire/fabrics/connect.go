@@ -36,6 +36,10 @@ func (k Connect) Command() capsule.Command {
 	}
 }
 
+// ConnectAuthRequired is the bit of a connect command's result that asks for authentication. The
+// controller's identifier is in the lower 16 bits.
+const ConnectAuthRequired = 1 << 17
+
 // Connect data has these lengths in bytes.
 const (
 	ConnectDataLen = 1024

@@ -1,0 +1,83 @@
+package controller
+
+import (
+	"testing"
+
+	"softrdma/storage/nvmeof/auth"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/dhchap"
+	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/status"
+)
+
+func secret(t *testing.T) auth.Secret {
+	t.Helper()
+	s, err := auth.ParseSecret("DHHC-1:01:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// authenticate authenticates the host on a queue.
+func (e *end) authenticate(host string, s auth.Secrets) error {
+	return auth.Authenticate(auth.Names{Host: host, Subsystem: nqn}, s, func(cmd capsule.Command, data []byte) error {
+		done, _, _ := e.run(cmd, data)
+		if done.Status != status.Success {
+			return &status.Error{Status: done.Status}
+		}
+		return nil
+	})
+}
+
+func TestHostMustAuthenticateOnEachQueue(t *testing.T) {
+	r := newRig(t)
+	r.sub.Secrets = map[string]auth.Secrets{host: {Host: secret(t), Controller: secret(t)}}
+	connect := fabrics.Connect{QueueSize: 15}.Command()
+	r.queue(0).expect("host without a secret", connect, connectData(fabrics.AnyController, nqn, "nqn.stranger"), status.ConnectHost, HostNotAllowed)
+	enable := fabrics.PropertyAccess{Property: fabrics.PropertyCC, Value: uint64(fabrics.EnabledConfiguration)}.Command(true)
+	a := r.queue(0)
+	result, _ := a.must(connect, connectData(fabrics.AnyController, nqn, host))
+	if result&fabrics.ConnectAuthRequired == 0 || a.Ready() {
+		t.Errorf("result %#x, ready %v", result, a.Ready())
+	}
+	a.expect("a property before", enable, nil, status.AuthenticationRequired, NotAuthenticated)
+	a.expect("a keep-alive before", capsule.Command{Opcode: capsule.AdminKeepAlive}, nil, status.AuthenticationRequired, NotAuthenticated)
+	if err := a.authenticate(host, auth.Secrets{Host: secret(t), Controller: secret(t)}); err != nil || !a.Ready() {
+		t.Fatal(err)
+	}
+	a.must(enable, nil)
+	q := r.queue(1)
+	q.must(fabrics.Connect{Queue: 1, QueueSize: 15}.Command(), connectData(uint16(result), nqn, host))
+	q.expect("a read before", blocks(capsule.Read, 1, 0, 1), make([]byte, 512), status.AuthenticationRequired, NotAuthenticated)
+	if err := q.authenticate(host, auth.Secrets{Host: secret(t)}); err != nil {
+		t.Fatal(err)
+	}
+	q.must(blocks(capsule.Read, 1, 0, 1), make([]byte, 512))
+	// A host that fails later is not authenticated any more.
+	q.must(dhchap.Command(true, 6), []byte{1, 2, 0, 0, 0, 0})
+	_, _, c := q.run(dhchap.Command(false, 64), make([]byte, 64))
+	if c.Refusal != nil || c.Failed == nil || c.Failed.Why != AuthenticationFailed {
+		t.Errorf("the failure: %+v", c)
+	}
+	q.expect("a read after a failure", blocks(capsule.Read, 1, 0, 1), make([]byte, 512), status.AuthenticationRequired, NotAuthenticated)
+}
+
+func TestAuthenticationCommandsAreChecked(t *testing.T) {
+	r := newRig(t)
+	plain, _ := r.admin(nqn)
+	plain.expect("not required", dhchap.Command(true, 64), make([]byte, 64), status.InvalidOpcode, OpcodeUnknown)
+	r.sub.Secrets = map[string]auth.Secrets{AnyHost: {Host: secret(t)}}
+	a := r.queue(0)
+	a.must(fabrics.Connect{QueueSize: 15}.Command(), connectData(fabrics.AnyController, nqn, "nqn.any"))
+	foreign := dhchap.Command(true, 64)
+	foreign.CDW10 = 1 << 24
+	a.expect("another security protocol", foreign, make([]byte, 64), status.InvalidField, FieldValue)
+	a.expect("too long", dhchap.Command(true, dhchap.MaxLen+1), make([]byte, dhchap.MaxLen+1), status.InvalidField, FieldValue)
+	a.expect("too short", dhchap.Command(false, 4), make([]byte, 4), status.InvalidField, FieldValue)
+	a.expect("no message", dhchap.Command(false, 64), make([]byte, 64), status.InvalidField, FieldValue)
+	a.expect("another length", dhchap.Command(true, 64), make([]byte, 65), status.SGLDataLength, SGLLength)
+	d, _ := r.admin(logpage.DiscoveryNQN) // needs no authentication
+	d.must(capsule.Command{Opcode: capsule.AdminKeepAlive}, nil)
+}
