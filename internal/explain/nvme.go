@@ -72,6 +72,10 @@ var nvmeReasonAdvice = map[controller.Reason]text{
 		look: "The error at the end of the message, and the file system's free space.", remedy: "Fix the storage; the host may repeat the command."},
 	controller.FaultInjected: {cause: "A rule of faults with the action fail-command selects the command.",
 		look: "softrdma fault list, which names the rules and their hits.", remedy: "softrdma fault clear removes the rules."},
+	controller.NotAuthenticated: {cause: "The target asks for authentication (--dhchap-secret), and the host has sent another command first: it does not authenticate.",
+		look: "Whether the host has a secret.", remedy: "Give the host its secret: nvme connect --dhchap-secret.", clause: "NVMe base 2.0 8.13"},
+	controller.AuthenticationFailed: {cause: "The host's response does not fit the secret that the target has for it, or the host does not accept the target's response.",
+		look: "The host's line in the file of --dhchap-secret, and the secret of nvme connect.", remedy: "Use the same secret at both ends.", clause: "NVMe base 2.0 8.13"},
 	controller.TransferFailed: {cause: "The target had no memory for the data.",
 		look: "The error at the end of the message.", remedy: "Raise the limits of the target's process."},
 }

@@ -33,7 +33,7 @@ func (e *end) authenticate(host string, s auth.Secrets) error {
 
 func TestHostMustAuthenticateOnEachQueue(t *testing.T) {
 	r := newRig(t)
-	r.sub.Secrets = map[string]auth.Secrets{host: {Host: secret(t), Controller: secret(t)}}
+	r.sub.Secrets = auth.Table{host: {Host: secret(t), Controller: secret(t)}}
 	connect := fabrics.Connect{QueueSize: 15}.Command()
 	r.queue(0).expect("host without a secret", connect, connectData(fabrics.AnyController, nqn, "nqn.stranger"), status.ConnectHost, HostNotAllowed)
 	enable := fabrics.PropertyAccess{Property: fabrics.PropertyCC, Value: uint64(fabrics.EnabledConfiguration)}.Command(true)
@@ -68,7 +68,7 @@ func TestAuthenticationCommandsAreChecked(t *testing.T) {
 	r := newRig(t)
 	plain, _ := r.admin(nqn)
 	plain.expect("not required", dhchap.Command(true, 64), make([]byte, 64), status.InvalidOpcode, OpcodeUnknown)
-	r.sub.Secrets = map[string]auth.Secrets{AnyHost: {Host: secret(t)}}
+	r.sub.Secrets = auth.Table{auth.AnyHost: {Host: secret(t)}}
 	a := r.queue(0)
 	a.must(fabrics.Connect{QueueSize: 15}.Command(), connectData(fabrics.AnyController, nqn, "nqn.any"))
 	foreign := dhchap.Command(true, 64)

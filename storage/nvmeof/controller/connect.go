@@ -96,7 +96,7 @@ func (q *Queue) connect(now time.Time, c *Command, data []byte) *Refusal {
 	q.number, q.size, q.noFlow = k.Queue, k.QueueSize+1, k.Attributes&fabrics.ConnectNoFlowControl != 0
 	q.controller.queues[q.number] = q
 	c.result = uint64(q.controller.id)
-	if s := sub.secrets(d.Host); !s.Host.IsZero() {
+	if s := sub.Secrets.For(d.Host); !s.Host.IsZero() {
 		q.auth = auth.NewController(auth.Names{Host: d.Host, Subsystem: sub.NQN}, s)
 		c.result |= fabrics.ConnectAuthRequired
 	}

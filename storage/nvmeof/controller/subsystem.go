@@ -20,8 +20,8 @@ type Subsystem struct {
 	Model  string   // at most 40 bytes; empty: "softrdma"
 
 	// Secrets are those of hosts, by their qualified names: such hosts must authenticate by DH-HMAC-CHAP.
-	// With secrets, hosts without one may not connect. AnyHost stands for the hosts that are not named.
-	Secrets map[string]auth.Secrets
+	// With secrets, hosts without one may not connect.
+	Secrets auth.Table
 
 	discovery  bool
 	namespaces []*Namespace // in the order of identifiers
@@ -73,20 +73,9 @@ func (sub *Subsystem) setDefaults() {
 	}
 }
 
-// AnyHost is the key of Subsystem.Secrets for all hosts that are not named.
-const AnyHost = "*"
-
 // allows reports whether a host may connect.
 func (sub *Subsystem) allows(host string) bool {
-	return (len(sub.Hosts) == 0 || slices.Contains(sub.Hosts, host)) && (len(sub.Secrets) == 0 || !sub.secrets(host).Host.IsZero())
-}
-
-// secrets returns the secrets of a host.
-func (sub *Subsystem) secrets(host string) auth.Secrets {
-	if s, ok := sub.Secrets[host]; ok {
-		return s
-	}
-	return sub.Secrets[AnyHost]
+	return (len(sub.Hosts) == 0 || slices.Contains(sub.Hosts, host)) && (len(sub.Secrets) == 0 || !sub.Secrets.For(host).Host.IsZero())
 }
 
 // find returns a namespace, nil if there is none.

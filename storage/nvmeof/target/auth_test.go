@@ -26,7 +26,7 @@ func TestOnlyAuthenticatedHostsReadTheDisk(t *testing.T) {
 	simulate(t, target.Config{}, func(t *testing.T, s *simulation) {
 		right := secret(t, "DHHC-1:01:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:")
 		wrong := secret(t, "DHHC-1:00:9wCYVQqDvADjGIZo6q/v2SfmXZqqkNa9TcvYu97Ly3Q/gajh:")
-		sub := &controller.Subsystem{NQN: nqn, Secrets: map[string]auth.Secrets{allowed: {Host: right, Controller: wrong}}}
+		sub := &controller.Subsystem{NQN: nqn, Secrets: auth.Table{allowed: {Host: right, Controller: wrong}}}
 		if err := errors.Join(s.target.AddSubsystem(sub), s.target.AddNamespace(sub, 1, newMemory(t), false)); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestOnlyAuthenticatedHostsReadTheDisk(t *testing.T) {
 func TestHostThatDoesNotAuthenticateIsGivenUp(t *testing.T) {
 	simulate(t, target.Config{}, func(t *testing.T, s *simulation) {
 		right := secret(t, "DHHC-1:01:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:")
-		if err := s.target.AddSubsystem(&controller.Subsystem{NQN: nqn, Secrets: map[string]auth.Secrets{controller.AnyHost: {Host: right}}}); err != nil {
+		if err := s.target.AddSubsystem(&controller.Subsystem{NQN: nqn, Secrets: auth.Table{auth.AnyHost: {Host: right}}}); err != nil {
 			t.Fatal(err)
 		}
 		r := newRaw(t, s, 16)

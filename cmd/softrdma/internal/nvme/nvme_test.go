@@ -92,6 +92,24 @@ func TestRulesOfFaultsBreakTheDisk(t *testing.T) {
 	}
 }
 
+// secrets is a file with the secret of a host, some times.
+func secrets(t *testing.T, times int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secrets")
+	line := "nqn.h DHHC-1:01:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:\n"
+	if err := os.WriteFile(path, []byte(strings.Repeat(line, times)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestHostWithoutItsSecretIsRefused(t *testing.T) {
+	at := clitest.ServerAddress(t)
+	serve(t, at, "--namespace", "memory,1M", "--dhchap-secret", secrets(t, 1))
+	clitest.Start(t, "nvme", "list", "-n", nqn, at).Fails(cli.ExitFailed, "NVME_SC_CONNECT_INVALID_HOST")
+	clitest.Start(t, "nvme", "list", "-n", nqn, "--host", "nqn.h", at).Fails(cli.ExitFailed, "the controller expects a secret")
+}
+
 func TestWrongArgumentsAreNamed(t *testing.T) {
 	for _, x := range []struct {
 		word string
@@ -102,6 +120,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{"expected a size", []string{"serve", "-n", nqn, "--namespace", "memory,1M,rw"}},
 		{"power of two", []string{"serve", "-n", nqn, "--namespace", "memory,1M,block=1000"}},
 		{"--faults: name the device with -a ADDR", []string{"serve", "-n", nqn, "--namespace", "memory,1M", "--faults", badBlock(t)}},
+		{"line 2: expected each name once", []string{"serve", "-n", nqn, "--namespace", "memory,1M", "--dhchap-secret", secrets(t, 2)}},
 		{"the HOST of the target", []string{"discover"}},
 		{"subsystem", []string{"list", "127.0.0.1"}},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/rdmacm"
 	"softrdma/storage/block"
+	"softrdma/storage/nvmeof/auth"
 	"softrdma/storage/nvmeof/controller"
 	"softrdma/storage/nvmeof/target"
 	"softrdma/storage/nvmeof/wire/fabrics"
@@ -31,7 +33,13 @@ Written data is in this system's page cache until the host flushes it, as with a
 has a volatile cache.
 
 Without --host everyone who can connect can read and write. Qualified names of hosts are no
-secret, so --host does not keep out attackers.`
+secret, so --host alone does not keep out attackers. With --dhchap-secret FILE hosts must
+authenticate by DH-HMAC-CHAP. Each line of FILE is for one host, or for all others with *:
+
+  NQN SECRET [CONTROLLER-SECRET]
+
+Secrets are those of "nvme gen-dhchap-key". With the second the host can authenticate the
+target. What is read and written is not encrypted.`
 
 const serveExample = `  softrdma nvme serve --subsystem nqn.2024-01.org.example:disk --namespace disk.img,1G
   softrdma nvme serve -a 192.0.2.1 -n nqn.2024-01.org.example:two --namespace a.img,ro --namespace memory,64M,block=4096
@@ -50,6 +58,7 @@ type server struct {
 	subsystem  string
 	namespaces []string
 	hosts      []string
+	secrets    string
 	verbose    bool
 }
 
@@ -66,6 +75,7 @@ func newServe() *cobra.Command {
 	f.StringVarP(&s.subsystem, "subsystem", "n", "", "qualified name `NQN` of the subsystem")
 	f.StringArrayVar(&s.namespaces, "namespace", nil, "serve `FILE[,SIZE][,ro][,block=SIZE]`, or memory,SIZE; may be repeated")
 	f.StringArrayVar(&s.hosts, "host", nil, "qualified name `NQN` of a host that may connect; may be repeated (default: every host)")
+	f.StringVar(&s.secrets, "dhchap-secret", "", "hosts must authenticate with the secrets in `FILE`")
 	f.StringVarP(&s.addr, "address", "a", "", "local `ADDR` or interface to listen on (default: every address)")
 	f.Uint16VarP(&s.port, "port", "p", fabrics.Port, "`PORT` to listen on")
 	s.protocol.AddFlag(f, "")
@@ -116,6 +126,19 @@ func openDisk(spec string) (d disk, err error) {
 	return d, nil
 }
 
+// readSecrets reads the file of --dhchap-secret.
+func readSecrets(path string) (auth.Table, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--dhchap-secret: %w", err)
+	}
+	table, err := auth.ParseTable(string(b))
+	if err != nil {
+		return nil, cli.UsageErrorf("--dhchap-secret: %s: %w", path, err)
+	}
+	return table, nil
+}
+
 func (s *server) check() error {
 	if s.subsystem == "" || len(s.namespaces) == 0 {
 		return cli.UsageErrorf("expected --subsystem NQN and --namespace FILE[,SIZE]")
@@ -146,6 +169,11 @@ func (s *server) run(ctx context.Context) (err error) {
 		return err
 	}
 	sub := &controller.Subsystem{NQN: s.subsystem, Hosts: s.hosts}
+	if s.secrets != "" {
+		if sub.Secrets, err = readSecrets(s.secrets); err != nil {
+			return errors.Join(err, t.Close())
+		}
+	}
 	if err := t.AddSubsystem(sub); err != nil {
 		return errors.Join(err, t.Close())
 	}
