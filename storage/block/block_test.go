@@ -26,7 +26,15 @@ func TestBackendsStoreBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range map[string]Backend{"memory": memory, "file": newFile(t, FileConfig{Size: size})} {
+	all := map[string]Backend{"memory": memory, "file": newFile(t, FileConfig{Size: size})}
+	direct, err := OpenFile(filepath.Join(t.TempDir(), "disk"), FileConfig{Size: size, Direct: true})
+	if err != nil { // as on tmpfs before Linux 6.6, or with blocks of 4 KiB
+		t.Logf("SKIPPED for direct access: %v", err)
+	} else {
+		t.Cleanup(func() { direct.Close() })
+		all["direct file"] = direct
+	}
+	for name, b := range all {
 		t.Run(name, func(t *testing.T) {
 			want := make([]byte, size)
 			check := func(after string, err error) {
@@ -49,6 +57,16 @@ func TestBackendsStoreBytes(t *testing.T) {
 			clear(want[130<<10 : 131<<10])
 			check("zeros", b.WriteZeroes(130<<10, 1<<10, false))
 			check("a flush", b.Flush())
+			odd := make([]byte, 100<<10+1)[1:] // not aligned
+			for i := range odd {
+				odd[i] = byte(i >> 3)
+			}
+			_, err = b.WriteAt(odd, 150<<10)
+			copy(want[150<<10:], odd)
+			check("a write of memory that is not aligned", err)
+			if n, err := b.ReadAt(odd[:1024], 140<<10); n != 1024 || err != nil || !bytes.Equal(odd[:1024], want[140<<10:141<<10]) {
+				t.Errorf("a read to memory that is not aligned: %d, %v", n, err)
+			}
 			if _, err := b.ReadAt(make([]byte, 1024), size-512); !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("beyond the end: %v", err)
 			}

@@ -7,6 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const directFlag = unix.O_DIRECT
+
 // zeroRange makes zeros by fallocate. It reports whether the file system can.
 func zeroRange(f *os.File, off, n int64, mayTrim bool) (bool, error) {
 	mode := uint32(unix.FALLOC_FL_ZERO_RANGE | unix.FALLOC_FL_KEEP_SIZE)

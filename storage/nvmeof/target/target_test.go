@@ -52,6 +52,7 @@ type rig struct {
 	sub    *controller.Subsystem
 	addr   string
 	dialer rdmacm.Dialer
+	ctx    context.Context
 	device *verbs.Device // the target's
 
 	mu     sync.Mutex
@@ -110,10 +111,14 @@ func newRig(t *testing.T, prefix string, limits controller.Limits, hosts ...stri
 	return r
 }
 
+// context returns the test's context, which ends when the test hangs.
 func (r *rig) context() context.Context {
-	ctx, cancel := context.WithTimeout(r.t.Context(), 60*time.Second)
-	r.t.Cleanup(cancel)
-	return ctx
+	if r.ctx == nil {
+		var cancel context.CancelFunc
+		r.ctx, cancel = context.WithTimeout(r.t.Context(), 2*time.Minute)
+		r.t.Cleanup(cancel)
+	}
+	return r.ctx
 }
 
 func (r *rig) dial(cfg host.Config) *host.Controller {
@@ -291,22 +296,51 @@ func TestRefusalsReachTheHost(t *testing.T) {
 	r.closed(c)
 }
 
+// TestConnectionsLeaveNothing connects 1,000 times: no object, key, descriptor, goroutine or memory is left.
 func TestConnectionsLeaveNothing(t *testing.T) {
 	r := newRig(t, "", controller.Limits{})
+	const rounds = 334 // of three queues
 	round := func() {
 		c := r.dial(host.Config{Queues: 2, QueueSize: 4})
 		if _, err := r.namespace(c, 1).WriteAt(make([]byte, 64<<10), 0); err != nil {
 			t.Fatal(err)
 		}
 		r.closed(c)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.events = nil
 	}
-	round()
-	before, goroutines, files := r.device.Counts(), runtime.NumGoroutine(), descriptors(t)
-	for range 20 {
+	heap := func() uint64 {
+		var m runtime.MemStats
+		for range 2 { // what has a finalizer is freed by the second
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for range 10 { // what is kept for the next connections
 		round()
 	}
-	if after := r.device.Counts(); after != before {
-		t.Errorf("objects: %+v, before %+v", after, before)
+	devices := []*verbs.Device{r.device, r.dialer.Device}
+	var before [2]verbs.Counts
+	for i, d := range devices {
+		before[i] = d.Counts()
+	}
+	goroutines, files, bytes := runtime.NumGoroutine(), descriptors(t), heap()
+	for range rounds {
+		round()
+	}
+	if n := r.target.Counts().Connections; n < 1000 {
+		t.Errorf("expected 1000 connections, found %d", n)
+	}
+	for i, d := range devices {
+		if after := d.Counts(); after != before[i] {
+			t.Errorf("objects: %+v, before %+v", after, before[i])
+		}
+	}
+	// A connection that left its receives would leave 36 KiB.
+	if n := heap(); n > bytes+rounds*4096 {
+		t.Errorf("%d bytes of memory, before %d", n, bytes)
 	}
 	for ctx := r.context(); runtime.NumGoroutine() > goroutines; runtime.Gosched() {
 		if ctx.Err() != nil {

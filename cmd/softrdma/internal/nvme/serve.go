@@ -28,9 +28,10 @@ a block device; "memory" stands for memory. The first --namespace has number 1. 
 
   ro           hosts may not write
   block=SIZE   bytes of a block, a power of two from 512 (default: 512)
+  direct       bypass this system's page cache: faster to write, slower to read again
 
-Written data is in this system's page cache until the host flushes it, as with a disk that
-has a volatile cache.
+Written data is in this system's page cache, or with direct in the disk's, until the host
+flushes it.
 
 Without --host everyone who can connect can read and write. Qualified names of hosts are no
 secret, so --host alone does not keep out attackers. With --dhchap-secret FILE hosts must
@@ -73,7 +74,7 @@ func newServe() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVarP(&s.subsystem, "subsystem", "n", "", "qualified name `NQN` of the subsystem")
-	f.StringArrayVar(&s.namespaces, "namespace", nil, "serve `FILE[,SIZE][,ro][,block=SIZE]`, or memory,SIZE; may be repeated")
+	f.StringArrayVar(&s.namespaces, "namespace", nil, "serve `FILE[,SIZE][,ro][,direct][,block=SIZE]`, or memory,SIZE; may be repeated")
 	f.StringArrayVar(&s.hosts, "host", nil, "qualified name `NQN` of a host that may connect; may be repeated (default: every host)")
 	f.StringVar(&s.secrets, "dhchap-secret", "", "hosts must authenticate with the secrets in `FILE`")
 	f.StringVarP(&s.addr, "address", "a", "", "local `ADDR` or interface to listen on (default: every address)")
@@ -96,10 +97,15 @@ type disk struct {
 func openDisk(spec string) (d disk, err error) {
 	fields := strings.Split(spec, ",")
 	d.name = fields[0]
+	direct := false
 	size, length := cli.ByteSize(0), cli.ByteSize(512)
 	for _, option := range fields[1:] {
-		if option == "ro" {
+		switch option {
+		case "ro":
 			d.readOnly = true
+			continue
+		case "direct":
+			direct = true
 			continue
 		}
 		into := &size
@@ -118,7 +124,7 @@ func openDisk(spec string) (d disk, err error) {
 		d.backend, d.close = m, func() error { return nil }
 		return d, nil
 	}
-	f, err := block.OpenFile(d.name, block.FileConfig{Size: int64(size), BlockSize: int(length), ReadOnly: d.readOnly})
+	f, err := block.OpenFile(d.name, block.FileConfig{Size: int64(size), BlockSize: int(length), ReadOnly: d.readOnly, Direct: direct})
 	if err != nil {
 		return d, fmt.Errorf("--namespace: %w", err)
 	}
