@@ -22,7 +22,7 @@ func TestScenariosAreDocumentedRules(t *testing.T) {
 		if _, err := faults.New(r, "rdma0"); err != nil || len(r.Rules) == 0 {
 			t.Errorf("%s: %d rules, %v", n, len(r.Rules), err)
 		}
-		if s := Summary(n); !strings.Contains(s, ": ") || !strings.Contains(string(b), "\n#\n# ") {
+		if s := Summary(n); !strings.Contains(s, ": ") || !strings.HasSuffix(s, ".") || !strings.Contains(string(b), "\n#\n# ") {
 			t.Errorf("%s begins with %q, expected a title, a summary and an explanation", n, s)
 		}
 		for _, r := range r.Rules {
