@@ -21,11 +21,20 @@ var answers = map[string]ib.Syndrome{
 
 // errnos are the error numbers that calls can be made to fail with.
 var errnos = map[string]syscall.Errno{
-	"EACCES": syscall.EACCES, "EAGAIN": syscall.EAGAIN, "EBUSY": syscall.EBUSY, "EEXIST": syscall.EEXIST,
-	"EFAULT": syscall.EFAULT, "EINTR": syscall.EINTR, "EINVAL": syscall.EINVAL, "EIO": syscall.EIO,
-	"EMFILE": syscall.EMFILE, "ENODEV": syscall.ENODEV, "ENOENT": syscall.ENOENT, "ENOMEM": syscall.ENOMEM,
-	"ENOSPC": syscall.ENOSPC, "ENOSYS": syscall.ENOSYS, "EOPNOTSUPP": syscall.EOPNOTSUPP, "EPERM": syscall.EPERM,
-	"ETIMEDOUT": syscall.ETIMEDOUT,
+	"E2BIG": syscall.E2BIG, "EACCES": syscall.EACCES, "EADDRINUSE": syscall.EADDRINUSE,
+	"EADDRNOTAVAIL": syscall.EADDRNOTAVAIL, "EAFNOSUPPORT": syscall.EAFNOSUPPORT, "EAGAIN": syscall.EAGAIN,
+	"EALREADY": syscall.EALREADY, "EBADF": syscall.EBADF, "EBUSY": syscall.EBUSY, "ECANCELED": syscall.ECANCELED,
+	"ECONNABORTED": syscall.ECONNABORTED, "ECONNREFUSED": syscall.ECONNREFUSED, "ECONNRESET": syscall.ECONNRESET,
+	"EDESTADDRREQ": syscall.EDESTADDRREQ, "EDOM": syscall.EDOM, "EEXIST": syscall.EEXIST, "EFAULT": syscall.EFAULT,
+	"EHOSTUNREACH": syscall.EHOSTUNREACH, "EINPROGRESS": syscall.EINPROGRESS, "EINTR": syscall.EINTR,
+	"EINVAL": syscall.EINVAL, "EIO": syscall.EIO, "EISCONN": syscall.EISCONN, "EMFILE": syscall.EMFILE,
+	"EMSGSIZE": syscall.EMSGSIZE, "ENETDOWN": syscall.ENETDOWN, "ENETUNREACH": syscall.ENETUNREACH,
+	"ENFILE": syscall.ENFILE, "ENOBUFS": syscall.ENOBUFS, "ENODEV": syscall.ENODEV, "ENOENT": syscall.ENOENT,
+	"ENOMEM": syscall.ENOMEM, "ENOPROTOOPT": syscall.ENOPROTOOPT, "ENOSPC": syscall.ENOSPC, "ENOSYS": syscall.ENOSYS,
+	"ENOTCONN": syscall.ENOTCONN, "ENOTSUP": syscall.ENOTSUP, "ENXIO": syscall.ENXIO,
+	"EOPNOTSUPP": syscall.EOPNOTSUPP, "EPERM": syscall.EPERM, "EPIPE": syscall.EPIPE, "EPROTO": syscall.EPROTO,
+	"EPROTONOSUPPORT": syscall.EPROTONOSUPPORT, "ERANGE": syscall.ERANGE, "EROFS": syscall.EROFS,
+	"ESRCH": syscall.ESRCH, "ETIMEDOUT": syscall.ETIMEDOUT,
 }
 
 // events are the asynchronous events, by number.
