@@ -18,6 +18,22 @@ type Summary struct {
 	First, Last     time.Time // of the packets
 }
 
+// Totals are a summary's numbers in JSON.
+type Totals struct {
+	Packets  int            `json:"packets"` // of RoCE and InfiniBand
+	Networks map[string]int `json:"networks"`
+	Skipped  map[string]int `json:"skipped"`
+	Seconds  float64        `json:"seconds"`
+	Faults   int            `json:"faults"`
+	Warnings int            `json:"warnings"`
+	Notes    int            `json:"notes"`
+}
+
+// Totals returns the summary's numbers.
+func (s *Summary) Totals() Totals {
+	return Totals{s.Packets, s.Networks, s.Skipped, s.Last.Sub(s.First).Seconds(), s.Findings[Fault], s.Findings[Warning], s.Findings[Note]}
+}
+
 // Read analyses the packets that a Reader yields, and calls each with them and their findings, which are valid
 // during the call. If that fails, or the file does, the summary is of the packets before.
 func Read(ctx context.Context, r *Reader, each func(*Packet, []Finding) error) (*Summary, error) {

@@ -30,16 +30,10 @@ type opened struct {
 
 // A captureSummary summarises a capture.
 type captureSummary struct {
-	Name     string         `json:"name"`
-	Frames   int            `json:"frames"`
-	Packets  int            `json:"packets"` // of RoCE and InfiniBand
-	Networks map[string]int `json:"networks"`
-	Skipped  map[string]int `json:"skipped"`
-	Seconds  float64        `json:"seconds"`
-	Faults   int            `json:"faults"`
-	Warnings int            `json:"warnings"`
-	Notes    int            `json:"notes"`
-	Error    string         `json:"error,omitempty"` // the file is damaged behind the packets
+	Name   string `json:"name"`
+	Frames int    `json:"frames"`
+	capture.Totals
+	Error string `json:"error,omitempty"` // the file is damaged behind the packets
 }
 
 // readCapture reads a capture into a ladder, except packets that keep, unless it is nil, does not want. A
@@ -59,10 +53,7 @@ func readCapture(ctx context.Context, l *ladder.Ladder, view int, name string, i
 		return captureSummary{}, err
 	}
 	l.Pair(s.Connections)
-	c := captureSummary{
-		Name: name, Frames: s.Frames, Packets: s.Packets, Networks: s.Networks, Skipped: s.Skipped, Seconds: s.Last.Sub(s.First).Seconds(),
-		Faults: s.Findings[capture.Fault], Warnings: s.Findings[capture.Warning], Notes: s.Findings[capture.Note],
-	}
+	c := captureSummary{Name: name, Frames: s.Frames, Totals: s.Totals()}
 	if err != nil {
 		c.Error = err.Error()
 	}

@@ -270,7 +270,7 @@ func TestFabricsAreAskedForWhatThePageShows(t *testing.T) {
 		asked = append(asked, r.Verb)
 		return json.Marshal(fabric.Reply{Status: &fabric.Status{Switches: 3}, Links: []fabric.Link{{State: fabric.LinkActive}}})
 	}))
-	var snap struct{ Fabrics []fabricReport }
+	var snap struct{ Fabrics []Fabric }
 	ask(t, s, http.MethodGet, "/api/snapshot", "", &snap)
 	if f := snap.Fabrics; len(f) != 1 || f[0].Name != "blue" || f[0].Status.Switches != 3 || f[0].Links[0].State != fabric.LinkActive {
 		t.Errorf("%+v", snap)

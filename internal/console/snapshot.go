@@ -16,14 +16,14 @@ import (
 // timeLimit is how long programs have to answer.
 const timeLimit = 2 * time.Second
 
-// A snapshot is what the page shows of all programs at one moment.
-type snapshot struct {
+// A Snapshot is what the page shows of all programs at one moment.
+type Snapshot struct {
 	*sampler.Report
-	Fabrics []fabricReport `json:"fabrics"`
+	Fabrics []Fabric `json:"fabrics"`
 }
 
-// A fabricReport is a fabric of a program.
-type fabricReport struct {
+// A Fabric describes a fabric of a program.
+type Fabric struct {
 	PID    int            `json:"pid"`
 	Name   string         `json:"name"`
 	Status *fabric.Status `json:"status,omitempty"`
@@ -41,7 +41,7 @@ type gatherer struct {
 	mu      sync.Mutex
 	sampler sampler.Sampler
 	sample  *sampler.Sample
-	fabrics []fabricReport // of that sample
+	fabrics []Fabric // of that sample
 	encoded []byte
 }
 
@@ -56,14 +56,14 @@ func (g *gatherer) gather(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err // the page has gone: the next one compares with what was before
 	}
-	all := []fabricReport{}
+	all := []Fabric{}
 	for _, p := range now.Processes {
 		for _, name := range p.Fabrics {
-			all = append(all, fabricReport{PID: p.Socket.PID, Name: name, socket: p.Socket})
+			all = append(all, Fabric{PID: p.Socket.PID, Name: name, socket: p.Socket})
 		}
 	}
-	control.EachAtOnce(all, func(i int, _ fabricReport) error { g.askFabric(ctx, &all[i]); return nil })
-	b, err := json.Marshal(snapshot{sampler.Compare(g.sample, now), all})
+	control.EachAtOnce(all, func(i int, _ Fabric) error { g.askFabric(ctx, &all[i]); return nil })
+	b, err := json.Marshal(Snapshot{sampler.Compare(g.sample, now), all})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (g *gatherer) gather(ctx context.Context) ([]byte, error) {
 }
 
 // askFabric asks a fabric for its nodes and cables.
-func (g *gatherer) askFabric(ctx context.Context, r *fabricReport) {
+func (g *gatherer) askFabric(ctx context.Context, r *Fabric) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	status, err := question(ctx, &g.sampler.Asker, r.socket, r.Name, fabric.Request{Verb: fabric.VerbStatus})

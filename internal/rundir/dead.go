@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -15,7 +16,7 @@ var ErrServed = errors.New("another process listens there")
 // dialTime bounds how long the process that listens on a socket may take to accept.
 const dialTime = time.Second
 
-// RemoveDead removes the Unix socket (of type stream) that an ended process has left at a path. It is no
+// RemoveDead removes the Unix socket that an ended process has left at a path. It is no
 // error if there is none. The error is ErrServed if a process listens there. Other files stay, and are an
 // error.
 func RemoveDead(path string) error {
@@ -32,6 +33,8 @@ func RemoveDead(path string) error {
 	switch {
 	case err == nil:
 		_ = c.Close()
+		return ErrServed
+	case errors.Is(err, syscall.EPROTOTYPE): // by packets
 		return ErrServed
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

@@ -43,3 +43,30 @@ func TestOnlySocketsOfEndedProcessesAreRemoved(t *testing.T) {
 		t.Error("expected an error for a file that is no socket")
 	}
 }
+
+// A socket by packets is of a process as one of a stream is.
+func TestSocketOfPacketsThatIsServedStays(t *testing.T) {
+	dir, err := os.MkdirTemp("", "dead") // short: a socket's path has 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "socket")
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Skip("SKIPPED: no Unix sockets by packets: ", err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := RemoveDead(path); !errors.Is(err, ErrServed) {
+		t.Errorf("expected %v, found %v", ErrServed, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveDead(path); err != nil {
+		t.Errorf("a socket of an ended process: %v", err)
+	}
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket of an ended process: expected none, found %v", err)
+	}
+}

@@ -39,15 +39,9 @@ type findingRecord struct {
 }
 
 type summaryRecord struct {
-	Type        string             `json:"type"` // "summary"
-	Captured    int                `json:"captured"`
-	Packets     int                `json:"packets"` // of RoCE and InfiniBand
-	Networks    map[string]int     `json:"networks"`
-	Skipped     map[string]int     `json:"skipped"`
-	Seconds     float64            `json:"seconds"`
-	Faults      int                `json:"faults"`
-	Warnings    int                `json:"warnings"`
-	Notes       int                `json:"notes"`
+	Type     string `json:"type"` // "summary"
+	Captured int    `json:"captured"`
+	capture.Totals
 	Untracked   uint64             `json:"untracked"`
 	Connections []connectionRecord `json:"connections"`
 }
@@ -112,9 +106,7 @@ func newFindingRecord(f capture.Finding) findingRecord {
 
 func (s *jsonPrinter) summary(sum *capture.Summary) error {
 	r := summaryRecord{
-		Type: "summary", Captured: sum.Frames, Packets: sum.Packets, Networks: sum.Networks, Skipped: sum.Skipped, Seconds: sum.Last.Sub(sum.First).Seconds(),
-		Faults: sum.Findings[capture.Fault], Warnings: sum.Findings[capture.Warning], Notes: sum.Findings[capture.Note],
-		Untracked: sum.Untracked, Connections: []connectionRecord{},
+		Type: "summary", Captured: sum.Frames, Totals: sum.Totals(), Untracked: sum.Untracked, Connections: []connectionRecord{},
 	}
 	for _, c := range sum.Connections {
 		src, dst := c.Endpoints()

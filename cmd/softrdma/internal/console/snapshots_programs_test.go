@@ -22,19 +22,6 @@ import (
 	"softrdma/internal/topology"
 )
 
-// A shown is what a console of the test shows instead of the programs of the host.
-type shown struct {
-	sampler.Report
-	Fabrics []shownFabric `json:"fabrics"`
-}
-
-type shownFabric struct {
-	PID    int            `json:"pid"`
-	Name   string         `json:"name"`
-	Status *fabric.Status `json:"status"`
-	Links  []fabric.Link  `json:"links"`
-}
-
 // A pretender serves the page with snapshots of its own. Each shows a second more.
 type pretender struct {
 	*httptest.Server
@@ -100,8 +87,8 @@ func (p *pretender) url(view string) string { return p.URL + "/#token=secret/" +
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // programs returns programs, each with a device that has so many queue pairs to the next program's.
-func programs(names []string, n, qps, second int) *shown {
-	s := &shown{Report: sampler.Report{Time: epoch.Add(time.Duration(second) * time.Second), Seconds: 1, Processes: []sampler.ProcessReport{}}, Fabrics: []shownFabric{}}
+func programs(names []string, n, qps, second int) *console.Snapshot {
+	s := &console.Snapshot{Report: &sampler.Report{Time: epoch.Add(time.Duration(second) * time.Second), Seconds: 1, Processes: []sampler.ProcessReport{}}, Fabrics: []console.Fabric{}}
 	address := func(i int) string {
 		return netip.AddrFrom4([4]byte{10, 0, byte(i % n >> 8), byte(i % n)}).String() + ":4791"
 	}
@@ -132,14 +119,14 @@ func wave(most float64, i, second int) float64 {
 }
 
 // fabrics returns a fabric of a shape with traffic on its cables, of which one is cut.
-func fabrics(t *testing.T, shape string, second int) shownFabric {
+func fabrics(t *testing.T, shape string, second int) console.Fabric {
 	t.Helper()
 	f, err := topology.Generate(shape)
 	if err != nil {
 		t.Fatal(err)
 	}
 	names, st := f.Names(), &fabric.Status{Links: make(map[string]int), Manager: fabric.Manager{LID: 1, Node: "node-0"}}
-	x := shownFabric{PID: 999, Name: "blue", Status: st}
+	x := console.Fabric{PID: 999, Name: "blue", Status: st}
 	for i := range f.Nodes {
 		n := fabric.Node{Name: names[i], Kind: "adapter", Ports: f.Nodes[i].NumPorts(), LIDs: []uint16{uint16(i + 1)}}
 		if f.Nodes[i].Kind == topology.Switch {

@@ -16,6 +16,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/daemon"
+	"softrdma/internal/rundir"
 	"softrdma/internal/uverbs"
 	"softrdma/internal/uverbs/device"
 	"softrdma/verbs"
@@ -200,14 +201,10 @@ func removeLeft(socket, dir string) error {
 	if err := os.RemoveAll(filepath.Join(dir, "tree")); err != nil {
 		return err
 	}
-	st, err := os.Lstat(socket)
-	if err != nil {
-		return nil //nolint:nilerr // there is none
+	if err := rundir.RemoveDead(socket); err != nil {
+		return fmt.Errorf("--socket %s: %w", socket, err)
 	}
-	if st.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("--socket %s: the file exists and is not a socket", socket)
-	}
-	return os.Remove(socket)
+	return nil
 }
 
 // hasCapability reports whether this process has a capability (capabilities(7)).

@@ -32,7 +32,7 @@ func TestDaemonReplacesOnlyKilledDaemon(t *testing.T) {
 	if err := os.WriteFile(socket+"2", []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Start(t, "daemon", "--socket", socket+"2", "-d", "127.21.1.3").Fails(cli.ExitFailed, "is not a socket")
+	clitest.Start(t, "daemon", "--socket", socket+"2", "-d", "127.21.1.3").Fails(cli.ExitFailed, "expected a socket")
 }
 
 // timeout(1) signals its child and then its process group, so the child gets the signal

@@ -12,17 +12,22 @@ import (
 	"softrdma/storage/nvmeof/wire/logpage"
 )
 
-func newDiscover() *cobra.Command {
+// newLister completes a command that lists what a target or one of its subsystems has, as a table or as the
+// named kind of JSON.
+func newLister(cmd *cobra.Command, kind string, subsystem bool, list func(c *client, ctx context.Context, arg string, asJSON bool) error) *cobra.Command {
 	c, asJSON := &client{}, false
-	cmd := &cobra.Command{
+	cmd.Args = cli.Args(1, 1, "the HOST of the target")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return list(c, cmd.Context(), args[0], asJSON) }
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON "+kind)
+	c.addFlags(cmd, subsystem)
+	return cmd
+}
+
+func newDiscover() *cobra.Command {
+	return newLister(&cobra.Command{
 		Use: "discover HOST[:PORT]", Short: "List the subsystems of a target",
 		Long: `Lists the subsystems that a target's discovery service names, and where they are.`, Example: "  softrdma nvme discover 192.0.2.1",
-		Args: cli.Args(1, 1, "the HOST of the target"),
-		RunE: func(cmd *cobra.Command, args []string) error { return c.discover(cmd.Context(), args[0], asJSON) },
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
-	c.addFlags(cmd, false)
-	return cmd
+	}, "array", false, (*client).discover)
 }
 
 // An entry is an entry of the discovery log in JSON.
@@ -66,18 +71,12 @@ func (c *client) discover(ctx context.Context, arg string, asJSON bool) (err err
 }
 
 func newList() *cobra.Command {
-	c, asJSON := &client{}, false
-	cmd := &cobra.Command{
+	return newLister(&cobra.Command{
 		Use: "list HOST[:PORT] --subsystem NQN", Short: "List the namespaces of a subsystem",
 		Long: `Connects to a subsystem and lists its namespaces.`, Example: "  softrdma nvme list 192.0.2.1 -n nqn.2024-01.org.example:disk",
-		Args: cli.Args(1, 1, "the HOST of the target"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), args[0], 1, func(k *host.Controller) error { return c.list(cmd.Context(), k, asJSON) })
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
-	c.addFlags(cmd, true)
-	return cmd
+	}, "object", true, func(c *client, ctx context.Context, arg string, asJSON bool) error {
+		return c.with(ctx, arg, 1, func(k *host.Controller) error { return c.list(ctx, k, asJSON) })
+	})
 }
 
 // A listing is a subsystem in JSON.
