@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// listening makes a socket of a process in a directory, which nobody answers yet.
+// listening makes a socket of a process in a directory, to which no process answers yet.
 func listening(t *testing.T, dir, pid string) net.Listener {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, pid), Net: "unix"})
