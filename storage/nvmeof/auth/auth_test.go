@@ -31,7 +31,7 @@ func TestSecretsOfOtherToolsAreRead(t *testing.T) {
 		"DHHC-1:01:" + example, "DHHC-1:00:9wCYVQqDvADjGIZo6q/v2SfmXZqqkNa9TcvYu97Ly3Q/gajh:",
 		"DHHC-1:00:ojmm6ISA2DBpZEldEJqJvA1/cAl1wDmeolS0fCIn2qZpK0b7gpx3qu76yHpjlOOXNyjqf0oFYCWxUqkXGN2xEBOVxoA=:",
 	} {
-		if s := parse(t, text); s.IsZero() || strings.Contains(fmt.Sprintf("%v %+v", s, s), s.key) {
+		if s := parse(t, text); s.IsZero() || strings.Contains(fmt.Sprintf("%v %+v %#v", s, Secrets{Host: s}, s), s.key) {
 			t.Errorf("%s became %v", text, s)
 		}
 	}
@@ -215,6 +215,34 @@ func TestWrongMessagesFail(t *testing.T) {
 	} {
 		if _, err := p.session(b); err == nil {
 			t.Errorf("the public value %x was taken", b)
+		}
+	}
+}
+
+// TestNegotiationsAreLimited: each makes the controller compute with large numbers.
+func TestNegotiationsAreLimited(t *testing.T) {
+	secret := parse(t, "DHHC-1:00:"+example)
+	c := NewController(names, Secrets{Host: secret})
+	b := make([]byte, dhchap.MaxLen)
+	n := dhchap.Negotiate{Hashes: hashes, Groups: groups}
+	challenges := 0
+	for range 2 * maxNegotiations {
+		c.Send(n.Append(nil))
+		ok, err := c.Receive(b)
+		if !ok {
+			t.Fatal("no answer")
+		}
+		if err == nil {
+			challenges++
+		}
+	}
+	if challenges != maxNegotiations {
+		t.Errorf("expected %d challenges, found %d", maxNegotiations, challenges)
+	}
+	c = NewController(names, Secrets{Host: secret})
+	for range 2 * maxNegotiations {
+		if err, _ := run(c, Secrets{Host: secret}, func(dhchap.Kind, []byte) {}); err != nil {
+			t.Fatalf("a host that authenticates again: %v", err)
 		}
 	}
 }

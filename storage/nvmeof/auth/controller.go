@@ -52,7 +52,12 @@ type Controller struct {
 	pair pair
 	response
 	failure *Error
+
+	negotiations int // since the host was authenticated last
 }
+
+// maxNegotiations is how often a host may begin without success. Each makes the controller compute.
+const maxNegotiations = 4
 
 // NewController returns the side of a controller. The host's secret is required.
 func NewController(n Names, s Secrets) *Controller {
@@ -112,7 +117,7 @@ func (c *Controller) take(b []byte) *Error {
 	if _, err := dhchap.ParseSuccess2(b); err != nil {
 		return &Error{dhchap.PayloadWrong, err}
 	}
-	c.done, c.want = true, dhchap.KindNegotiate
+	c.succeed()
 	return nil
 }
 
@@ -122,6 +127,9 @@ func (c *Controller) negotiate(b []byte) *Error {
 	c.transaction = n.Transaction
 	if err != nil {
 		return &Error{dhchap.PayloadWrong, err}
+	}
+	if c.negotiations++; c.negotiations > maxNegotiations {
+		return fail(dhchap.Failed, "expected at most %d negotiations without success, found one more", maxNegotiations)
 	}
 	if n.SecureChannel != 0 {
 		return fail(dhchap.ChannelUnusable, "expected no secure channel, found %d", n.SecureChannel)
@@ -142,6 +150,10 @@ func (c *Controller) negotiate(b []byte) *Error {
 	}
 	c.next, c.want, c.failure = m.Append(nil), dhchap.KindReply, nil
 	return nil
+}
+
+func (c *Controller) succeed() {
+	c.done, c.want, c.negotiations = true, dhchap.KindNegotiate, 0
 }
 
 // sequence returns a number that is not 0, which stands for none.
@@ -165,7 +177,7 @@ func (c *Controller) reply(b []byte) *Error {
 	s := dhchap.Success1{Transaction: c.transaction}
 	switch {
 	case r.Challenge == nil:
-		c.done, c.want = true, dhchap.KindNegotiate
+		c.succeed()
 	case c.secrets.Controller.IsZero():
 		return fail(dhchap.Failed, "the host asks for the controller's response, and the controller has no secret")
 	case bytes.Equal(r.Challenge, c.response.challenge):

@@ -67,6 +67,9 @@ func (s Secret) String() string {
 	return secretPrefix + "…"
 }
 
+// GoString is String.
+func (s Secret) GoString() string { return s.String() }
+
 // bound returns the key that the owner of a qualified name uses (base 2.0, 8.13.5.7).
 func (s Secret) bound(nqn string) []byte {
 	if s.hash == 0 {
