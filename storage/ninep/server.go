@@ -20,6 +20,8 @@ type Config struct {
 	MaxMessage  int           // bytes of a message (msize), 4096 to 1 MiB; 128 KiB, as Linux asks for
 	Receives    int           // requests that a client may have in flight, which Linux calls rq; 64
 	Clients     int           // connections at a time; 256
+	Files       int           // files that a client may hold, each with the directories that it was found by; 65536
+	Open        int           // files that a client may have open; 1024
 	PeerTimeout time.Duration // how long a client may be silent before its connection fails; 60 s
 }
 
@@ -49,6 +51,8 @@ func (c Config) complete() (Config, error) {
 	def(&c.MaxMessage, 128<<10)
 	def(&c.Receives, 64)
 	def(&c.Clients, 256)
+	def(&c.Files, 64<<10)
+	def(&c.Open, 1024)
 	if c.PeerTimeout == 0 {
 		c.PeerTimeout = time.Minute
 	}
@@ -59,6 +63,8 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("receives: expected 1 to 1024, found %d", c.Receives)
 	case c.Clients < 1:
 		return c, fmt.Errorf("clients: expected at least 1, found %d", c.Clients)
+	case c.Files < 1 || c.Open < 1:
+		return c, fmt.Errorf("files: expected at least 1 to hold and 1 open, found %d and %d", c.Files, c.Open)
 	}
 	return c, nil
 }

@@ -2,6 +2,8 @@ package ninep_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hugelgupf/p9/linux"
 	"github.com/hugelgupf/p9/p9"
 
 	"softrdma/rdmacm"
@@ -58,6 +61,11 @@ func (w *wire) Close() error { return w.c.Close() }
 // serve serves a directory and runs a test with connections to it.
 func serve(t *testing.T, dir string, readOnly bool, test func(t *testing.T, dial func() *channel.Conn)) {
 	t.Helper()
+	serveWith(t, dir, &ninep.Server{ReadOnly: readOnly, Config: ninep.Config{MaxMessage: 8192}}, test)
+}
+
+func serveWith(t *testing.T, dir string, s *ninep.Server, test func(t *testing.T, dial func() *channel.Conn)) {
+	t.Helper()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +76,7 @@ func serve(t *testing.T, dir string, readOnly bool, test func(t *testing.T, dial
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &ninep.Server{Root: root, ReadOnly: readOnly, Config: ninep.Config{MaxMessage: 8192}}
+	s.Root = root
 	var served sync.WaitGroup
 	served.Go(func() { _ = s.Serve(t.Context(), l) })
 	test(t, func() *channel.Conn {
@@ -309,5 +317,107 @@ func TestMessagesThatStopP9(t *testing.T) {
 		}
 		_, end := attachRoot(t, dial())
 		end()
+	})
+}
+
+// TestFilesOfClientAreLimited: a client that holds too many files gets an error that says so, other clients
+// do not, and files that it gives back are no more counted.
+func TestFilesOfClientAreLimited(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a", "b", "file"), []byte("file"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cfg := ninep.Config{MaxMessage: 8192, Files: 50, Open: 5}
+	serveWith(t, dir, &ninep.Server{Config: cfg}, func(t *testing.T, dial func() *channel.Conn) {
+		root, end := attachRoot(t, dial())
+		defer end()
+		other, endOther := attachRoot(t, dial())
+		defer endOther()
+		hold := func(walk func() (p9.File, error)) (held []p9.File) {
+			for range 1000 {
+				f, err := walk()
+				if errors.Is(err, linux.EMFILE) {
+					return held
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				held = append(held, f)
+			}
+			t.Fatal("no limit")
+			return nil
+		}
+		release := func(held []p9.File) {
+			for _, f := range held {
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		named := func(names ...string) func() (p9.File, error) {
+			return func() (p9.File, error) { _, f, err := root.Walk(names); return f, err }
+		}
+		for range 2 {
+			held := hold(named())
+			if len(held) != 49 { // and the root
+				t.Errorf("expected 49 files, found %d", len(held))
+			}
+			if _, f, err := other.Walk(nil); err != nil {
+				t.Errorf("another client: %v", err)
+			} else {
+				release([]p9.File{f})
+			}
+			release(held)
+			held = hold(named("a", "b", "file"))
+			if len(held) != 12 { // with the directories that they were found by
+				t.Errorf("expected 12 files, found %d", len(held))
+			}
+			release(held)
+			for range 20 { // what fails is not counted
+				if _, _, err := root.Walk([]string{"a", "none"}); !errors.Is(err, linux.ENOENT) {
+					t.Fatalf("found %v", err)
+				}
+			}
+			held = hold(func() (p9.File, error) {
+				f, err := named("a", "b", "file")()
+				if err != nil {
+					return nil, err
+				}
+				if _, _, err = f.Open(p9.ReadOnly); err != nil {
+					release([]p9.File{f})
+					return nil, err
+				}
+				return f, nil
+			})
+			if len(held) != 5 {
+				t.Errorf("expected 5 open files, found %d", len(held))
+			}
+			release(held)
+			n := 0
+			held = hold(func() (p9.File, error) {
+				n++
+				f, err := named()()
+				if err != nil {
+					return nil, err
+				}
+				if _, _, _, err = f.Create(fmt.Sprintf("new%d", n), p9.ReadWrite, 0o644, 0, 0); err != nil {
+					release([]p9.File{f})
+					return nil, err
+				}
+				return f, nil
+			})
+			if len(held) != 5 {
+				t.Errorf("expected 5 files that were made, found %d", len(held))
+			}
+			release(held)
+			for i := range n - 1 {
+				if err := root.UnlinkAt(fmt.Sprintf("new%d", i+1), 0); err != nil {
+					t.Error(err)
+				}
+			}
+		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 
 	"softrdma/storage/internal/channel"
 	"softrdma/verbs"
@@ -16,7 +15,6 @@ const (
 	typeVersion = 100
 	msizeLen    = 4 // after the header of a version message
 	typeFlush   = 108
-	oldTagLen   = 2 // after the header of a flush message
 
 	typeError       = 7 // Rlerror
 	typeXattrWalk   = 30
@@ -45,14 +43,13 @@ type stream struct {
 	answered bool          // a reply was written
 	first    chan struct{} // closed with answered
 
-	mu      sync.Mutex
-	flushes map[uint16]struct{} // tags of flush messages that are not answered
+	fids fids
 }
 
 func newStream(conn *channel.Conn, server *Server, cfg Config) *stream {
 	return &stream{
 		conn: conn, server: server, limit: cfg.MaxMessage, tokens: make(chan struct{}, 2*cfg.Receives),
-		first: make(chan struct{}), flushes: make(map[uint16]struct{}),
+		first: make(chan struct{}), fids: newFids(cfg),
 	}
 }
 
@@ -84,19 +81,27 @@ func (s *stream) next() (err error) {
 		if err = admit(s.message.Data, s.limit); err != nil {
 			return err
 		}
-		if t := s.message.Data[4]; t != typeXattrWalk && t != typeXattrCreate {
-			break
+		b, number := s.message.Data, byte(notSupported)
+		if b[4] != typeXattrWalk && b[4] != typeXattrCreate {
+			if err = s.order(b); err != nil {
+				return err
+			}
+			ok, err := s.fids.begin(b)
+			if err != nil {
+				return err
+			}
+			if ok {
+				break
+			}
+			number = tooManyFiles
 		}
-		if err = s.refuse(s.message.Data); err != nil {
+		if err = s.refuse(b, number); err != nil {
 			return err
 		}
 	}
-	if err = s.order(s.message.Data); err != nil {
-		return err
-	}
 	select {
 	case s.tokens <- struct{}{}:
-	case <-s.conn.Done(): // p9 answers no message whose tag is in use, so tokens can be missing
+	case <-s.conn.Done():
 		return s.conn.Err()
 	}
 	s.in = s.message.Data
@@ -104,8 +109,7 @@ func (s *stream) next() (err error) {
 }
 
 // order refuses messages that p9 does not handle safely. p9 handles a version message without locks, so
-// that must be the first and the only one, and is answered before others are read. p9 lets a flush
-// message wait for itself, or for another that waits for it.
+// that must be the first and the only one, and is answered before others are read.
 func (s *stream) order(b []byte) error {
 	if isVersion := b[4] == typeVersion; isVersion == s.began {
 		return fmt.Errorf("%w: expected one version message, which is the first, found type %d", ErrMessage, b[4])
@@ -118,16 +122,6 @@ func (s *stream) order(b []byte) error {
 	case <-s.conn.Done():
 		return s.conn.Err()
 	}
-	if b[4] != typeFlush || len(b) < headerLen+oldTagLen {
-		return nil
-	}
-	tag, old := tagOf(b), binary.LittleEndian.Uint16(b[headerLen:])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, waits := s.flushes[old]; waits || old == tag {
-		return fmt.Errorf("%w: expected a flush of a request, found one of the flush with tag %d", ErrMessage, old)
-	}
-	s.flushes[tag] = struct{}{}
 	return nil
 }
 
@@ -139,21 +133,18 @@ func (s *stream) replied(b []byte) {
 		s.answered = true
 		close(s.first)
 	}
-	if b[4] == typeFlush+1 {
-		s.mu.Lock()
-		delete(s.flushes, tagOf(b))
-		s.mu.Unlock()
-	}
+	s.fids.end(b)
 }
 
-// refuse answers a request that is not supported. p9 answers EINVAL, which ls takes for an error.
-func (s *stream) refuse(request []byte) error {
+// refuse answers a request with the number of an error. p9 answers EINVAL to what is not supported, which
+// ls takes for an error.
+func (s *stream) refuse(request []byte, number byte) error {
 	b, err := s.conn.Buffer(headerLen + 4)
 	if err != nil {
 		return err
 	}
 	defer s.conn.Put(b)
-	reply := append(b.Bytes[:0], headerLen+4, 0, 0, 0, typeError, request[5], request[6], notSupported, 0, 0, 0)
+	reply := append(b.Bytes[:0], headerLen+4, 0, 0, 0, typeError, request[5], request[6], number, 0, 0, 0)
 	return s.conn.Do(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.SGE(0, len(reply))}})
 }
 
