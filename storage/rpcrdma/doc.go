@@ -30,6 +30,6 @@
 // [Config.MaxMessage] bytes. Chunks that are not valid, or too small for the reply, are answered with
 // ERR_CHUNK; the connection remains.
 //
-// The server keeps no replies. A call that a client repeats after it has connected again is executed
-// again.
+// The server keeps no replies. A client repeats calls after it has connected again; a service that must
+// not execute them twice keeps their replies for [ClientOf] the call.
 package rpcrdma

@@ -22,8 +22,24 @@ type Service interface {
 	// Call executes a call and writes the reply to the front of a buffer. It returns its length, and
 	// the data items in it that may be placed in write chunks of the client, in order. Call and reply
 	// are the service's until it returns. ErrReplySize says that the reply is longer than the
-	// buffer. Any other error ends the connection: the call is none that can be answered.
+	// buffer. Any other error ends the connection: the call is none that can be answered. ClientOf
+	// returns whose call it is.
 	Call(ctx context.Context, call, reply []byte) (n int, items []Item, err error)
+}
+
+// clientKey is the key of a client's address in a context.
+type clientKey struct{}
+
+// ClientOf returns the address and the port of the client whose call has a context, and the zero value
+// outside of calls.
+func ClientOf(ctx context.Context) netip.AddrPort {
+	a, _ := ctx.Value(clientKey{}).(netip.AddrPort)
+	return a
+}
+
+// WithClient returns the context of a call of a client, for services that are called without a Server.
+func WithClient(ctx context.Context, client netip.AddrPort) context.Context {
+	return context.WithValue(ctx, clientKey{}, client)
 }
 
 // ErrReplySize says that a reply is longer than the client has room for.
@@ -138,7 +154,7 @@ func (s *Server) client(ctx context.Context, r *rdmacm.Request, cfg Config) {
 	}
 	c := &client{Conn: conn, server: s, cfg: cfg, send: min(cfg.Inline, peer.Receive), invOK: peer.RemoteInvalidation}
 	c.tokens = make(chan struct{}, cfg.Credits)
-	err = c.serve(ctx)
+	err = c.serve(WithClient(ctx, conn.RemoteAddr()))
 	c.calls.Wait()
 	err = errors.Join(err, conn.Close())
 	if s.Disconnected != nil {
