@@ -23,9 +23,9 @@ Nothing outside of DIR can be reached, neither by ".." nor by symbolic links. Fi
 accessed as the user who runs the server, not as that of the client. Every host that can
 connect can read and, without --read-only, write: serve trusted networks only.
 
-Written data is in this system's page cache when a client is told that it is stable, as with
-"async" exports of Linux: it survives the end of the server and not that of the system. Hard
-links, device files and locks are not supported: mount with nolock.`
+Written data is on disk when the client has called COMMIT, as fsync does. Names are not
+synchronized, as with "async" exports of Linux. Device files and locks are not supported:
+mount with nolock.`
 
 const nfsExample = `  softrdma serve-nfs /srv/files                serve a directory ...
   softrdma serve-nfs -r -a 192.0.2.1 DIR       ... or read-only
@@ -61,7 +61,7 @@ func (s *server) nfs(ctx context.Context, mountPort uint16) (err error) {
 		connected, disconnected, flush := s.notes(ctx)
 		defer flush()
 		transport := &rpcrdma.Server{Service: service, Connected: connected, Disconnected: disconnected}
-		s.println("%s, MOUNT on TCP port %d", cli.WaitingAt(l.Addr()), mountPort)
+		s.println("%s, MOUNT on TCP port %d", cli.WaitingAt(l.Addr()), mounts.Addr().(*net.TCPAddr).Port)
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		var both sync.WaitGroup
