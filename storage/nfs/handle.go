@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -18,8 +19,6 @@ type fileID struct {
 // handleLen is the length of a file handle in bytes.
 const handleLen = 24
 
-var errHandle = errors.New("file handle names no file")
-
 // bytes returns the file handle.
 func (id fileID) bytes() []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, handleLen), id.device)
@@ -30,112 +29,245 @@ func (id fileID) bytes() []byte {
 // parseHandle parses a file handle.
 func parseHandle(b []byte) (fileID, error) {
 	if len(b) != handleLen {
-		return fileID{}, errHandle
+		return fileID{}, errBadHandle
 	}
 	word := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
 	return fileID{word(0), word(1), int64(word(2))}, nil
 }
 
-// handles knows where files are of which clients have handles. Every use of a path compares the file.
-type handles struct {
+// A node is a file of which clients have a handle, at the places where it was seen. There are several
+// if it has several names.
+type node struct {
+	id      fileID
+	places  []place          // the newest last; the top has none
+	entries map[string]*node // of a directory
+}
+
+// A place is a name in a directory.
+type place struct {
+	dir  *node
+	name string
+}
+
+// A tree knows where files are of which clients have handles. Whoever opens a file by a path of the tree
+// compares it with the handle.
+type tree struct {
+	root *os.Root
+
+	// changing is held while names are changed, and shared while files are opened by names and added.
+	// So no name that the service changes is in between.
+	changing sync.RWMutex
+
 	mu    sync.Mutex
-	paths map[fileID]string
+	top   *node
+	nodes map[fileID]*node
 	scan  sync.Once
 }
 
-func (h *handles) set(id fileID, path string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.paths == nil {
-		h.paths = make(map[fileID]string)
+// start opens the top, whose handle MOUNT gives away.
+func (t *tree) start() error {
+	o, err := openObject(t.root, ".")
+	if err != nil {
+		return err
 	}
-	h.paths[id] = path
+	o.close()
+	t.top = &node{id: o.at.id}
+	t.nodes = map[fileID]*node{t.top.id: t.top}
+	return nil
 }
 
-func (h *handles) path(id fileID) (string, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p, ok := h.paths[id]
-	return p, ok
+// add notes that a file is an entry of a directory.
+func (t *tree) add(dir *node, name string, id fileID) *node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.nodes[id]
+	if t.nodes[dir.id] != dir || n == t.top {
+		return n // the directory is gone, or contains itself by a mount
+	}
+	if old := dir.entries[name]; old != nil && old != n {
+		t.drop(old, place{dir, name})
+	}
+	if n == nil {
+		n = &node{id: id}
+		t.nodes[id] = n
+	}
+	t.put(n, place{dir, name})
+	return n
 }
 
-func (h *handles) forget(id fileID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.paths, id)
+// put adds a place to a node, or makes it the newest.
+func (t *tree) put(n *node, p place) {
+	n.places = slices.DeleteFunc(n.places, func(x place) bool { return x == p })
+	n.places = append(n.places, p)
+	if p.dir.entries == nil {
+		p.dir.entries = make(map[string]*node)
+	}
+	p.dir.entries[p.name] = n
 }
 
-// removed forgets a file whose name at a path is gone, unless it is known by another.
-func (h *handles) removed(id fileID, path string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.paths[id] == path {
-		delete(h.paths, id)
+// drop removes a place of a node. A node without a place is forgotten, with what is below it.
+func (t *tree) drop(n *node, p place) {
+	if p.dir.entries[p.name] == n {
+		delete(p.dir.entries, p.name)
+	}
+	n.places = slices.DeleteFunc(n.places, func(x place) bool { return x == p })
+	if len(n.places) > 0 || n == t.top {
+		return
+	}
+	if t.nodes[n.id] == n {
+		delete(t.nodes, n.id)
+	}
+	for name, below := range n.entries {
+		t.drop(below, place{n, name})
 	}
 }
 
-// renamed moves the paths of a file and of what is below it.
-func (h *handles) renamed(from, to string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for id, p := range h.paths {
-		if p == from {
-			h.paths[id] = to
-		} else if rest, below := strings.CutPrefix(p, from+"/"); below {
-			h.paths[id] = to + "/" + rest
+// removed notes that an entry was removed.
+func (t *tree) removed(dir *node, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := dir.entries[name]; n != nil {
+		t.drop(n, place{dir, name})
+	}
+}
+
+// renamed notes that an entry was renamed. What is below it moves along.
+func (t *tree) renamed(from *node, old string, to *node, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, replaced := from.entries[old], to.entries[name]
+	if n == replaced && n != nil {
+		return // a rename of one name of a file to another changes neither
+	}
+	if replaced != nil {
+		t.drop(replaced, place{to, name})
+	}
+	if n == nil {
+		return
+	}
+	if t.nodes[to.id] == to {
+		t.put(n, place{to, name})
+	}
+	t.drop(n, place{from, old})
+}
+
+// A located is a place with its path in the root.
+type located struct {
+	place
+	path string
+}
+
+// find returns a node and its paths, the newest first.
+func (t *tree) find(id fileID) (n *node, paths []located) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n = t.nodes[id]
+	switch n {
+	case nil:
+		return nil, nil
+	case t.top:
+		return n, []located{{path: "."}}
+	}
+	for _, p := range slices.Backward(n.places) {
+		names := []string{p.name}
+		for at := p.dir; at != t.top; at = at.places[len(at.places)-1].dir {
+			if len(at.places) == 0 || len(names) > maxPath {
+				return n, paths // a directory that was moved into itself from outside
+			}
+			names = append(names, at.places[len(at.places)-1].name)
+		}
+		slices.Reverse(names)
+		paths = append(paths, located{p, strings.Join(names, "/")})
+	}
+	return n, paths
+}
+
+// parent returns the directory that a directory is in.
+func (t *tree) parent(n *node) (fileID, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(n.places) == 0 {
+		return fileID{}, errNoEntry // of the top, or of a directory that is gone
+	}
+	return n.places[len(n.places)-1].dir.id, nil
+}
+
+// open opens the file of a handle. The first handle that is not known is of an earlier run of the server:
+// then the whole tree is searched, once. The caller shares changing.
+func (t *tree) open(id fileID) (*object, error) {
+	n, paths := t.find(id)
+	if n == nil {
+		t.scan.Do(t.search)
+		n, paths = t.find(id)
+	}
+	err := error(errStale)
+	for _, p := range paths {
+		o, e := openObject(t.root, p.path)
+		if e == nil && o.at.id == id {
+			o.node = n
+			return o, nil
+		}
+		if e == nil {
+			o.close()
+		}
+		if e == nil || errors.Is(e, fs.ErrNotExist) {
+			if n != t.top {
+				t.removed(p.dir, p.name)
+			}
+		} else if s := statusOf(e); s == errTryLater || s == errAccess {
+			err = e // the file may be there
 		}
 	}
-}
-
-// handle returns the handle of a path, and one that names no file if there is none.
-func (t *tree) handle(path string) []byte {
-	id, err := identify(t.root, path)
-	if err != nil {
-		return make([]byte, handleLen)
-	}
-	t.handles.set(id, path)
-	return id.bytes()
-}
-
-// resolve returns the path of a handle. The first handle that is not known is of an earlier run of the
-// server: then the whole tree is searched, once.
-func (t *tree) resolve(b []byte) (string, error) {
-	id, err := parseHandle(b)
-	if err != nil {
-		return "", err
-	}
-	p, ok := t.handles.path(id)
-	if !ok {
-		t.handles.scan.Do(t.search)
-		if p, ok = t.handles.path(id); !ok {
-			return "", errHandle
-		}
-	}
-	if now, err := identify(t.root, p); err != nil || now != id {
-		t.handles.forget(id)
-		return "", errHandle
-	}
-	return p, nil
+	return nil, err
 }
 
 // search finds the files of the tree.
 func (t *tree) search() {
-	_ = fs.WalkDir(t.root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
+	dirs := map[string]*node{".": t.top}
+	_ = fs.WalkDir(t.root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == "." {
 			return nil // what cannot be read has no handle
 		}
-		if id, err := identify(t.root, path); err == nil {
-			t.handles.set(id, path)
+		o, err := openObject(t.root, path)
+		if err != nil {
+			return nil
+		}
+		o.close()
+		at, name := ".", path
+		if i := strings.LastIndexByte(path, '/'); i >= 0 {
+			at, name = path[:i], path[i+1:]
+		}
+		if dir := dirs[at]; dir != nil {
+			if n := t.add(dir, name, o.at.id); d.IsDir() {
+				dirs[path] = n
+			}
 		}
 		return nil
 	})
 }
 
-// statID returns the identity that Lstat knows.
-func statID(root *os.Root, path string) (fileID, error) {
-	info, err := root.Lstat(path)
-	if err != nil {
-		return fileID{}, err
+// lookup opens an entry of a directory, and gives it a handle. The caller holds or shares changing.
+func (t *tree) lookup(dir *object, name string) (*object, error) {
+	if err := dir.isDirectory(); err != nil {
+		return nil, err
 	}
-	return infoID(info, path), nil
+	switch name {
+	case ".":
+		return t.open(dir.at.id)
+	case "..":
+		id, err := t.parent(dir.node)
+		if err != nil {
+			return nil, err
+		}
+		return t.open(id)
+	}
+	o, err := dir.child(name)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			t.removed(dir.node, name)
+		}
+		return nil, err
+	}
+	o.node = t.add(dir.node, name, o.at.id)
+	return o, nil
 }

@@ -6,10 +6,17 @@ import (
 	"errors"
 	"io"
 	"net"
+	"path"
 	"sync"
 	"time"
 
 	"softrdma/storage/rpcrdma/wire"
+)
+
+// markLen is the length of a record mark (RFC 5531 11), markLast its flag of a record's last fragment.
+const (
+	markLen  = 4
+	markLast = 1 << 31
 )
 
 // Limits of the MOUNT server.
@@ -59,19 +66,20 @@ func (s *Service) mountCall(ctx context.Context, c net.Conn) error {
 	if n&markLast == 0 || n&^markLast > maxMountCall {
 		return wire.ErrCall
 	}
-	call := make([]byte, n&^markLast)
-	if _, err := io.ReadFull(c, call); err != nil {
+	b := make([]byte, n&^markLast)
+	if _, err := io.ReadFull(c, b); err != nil {
 		return err
 	}
-	h, err := wire.ParseCall(call)
+	h, err := wire.ParseCall(b)
 	if err != nil {
 		return err
 	}
 	reply, size := make([]byte, markLen+maxMountReply), 0
 	if h.Program == programMount {
-		size, _, err = s.Call(ctx, call, reply[markLen:])
+		size, _, err = s.Call(ctx, b, reply[markLen:])
 	} else {
-		size, err = answer(h.XID, reply[markLen:], statUnavail)
+		x := call{results: results{b: reply[markLen:markLen]}}
+		size, _, err = x.answer(h.XID, statUnavail)
 	}
 	if err != nil {
 		return err
@@ -79,4 +87,51 @@ func (s *Service) mountCall(ctx context.Context, c net.Conn) error {
 	binary.BigEndian.PutUint32(reply, uint32(size)|markLast)
 	_, err = c.Write(reply[:markLen+size])
 	return err
+}
+
+// mountProcedures are the procedures of MOUNT (RFC 1813 5.2), by number.
+var mountProcedures = [...]func(*call) error{(*call).null, (*call).mount, (*call).mounts, (*call).unmount, (*call).null, (*call).exports}
+
+// Results of MOUNT (mountstat3), and flavors of credentials.
+const (
+	mountNoEntry = 2
+	authNone     = 0
+	authUnix     = 1
+)
+
+// mount answers with the handle of the directory, which is "/".
+func (c *call) mount() error {
+	dir := c.args.path()
+	if c.args.bad {
+		return errArguments
+	}
+	if path.Clean("/"+dir) != "/" {
+		c.results.uint32(mountNoEntry)
+		return nil
+	}
+	c.ok()
+	c.results.opaque(c.s.tree.top.id.bytes())
+	c.results.uint32(2, authUnix, authNone)
+	return nil
+}
+
+// mounts answers with no entry: the server keeps none.
+func (c *call) mounts() error {
+	c.results.uint32(0)
+	return nil
+}
+
+func (c *call) unmount() error {
+	if c.args.path(); c.args.bad {
+		return errArguments
+	}
+	return nil
+}
+
+// exports answers with the directory, for every host.
+func (c *call) exports() error {
+	c.results.uint32(1)
+	c.results.string("/")
+	c.results.uint32(0, 0) // no groups, no other entry
+	return nil
 }

@@ -2,17 +2,9 @@ package nfs
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"io"
-	"io/fs"
-	"net"
+	"crypto/rand"
+	"errors"
 	"os"
-	"strings"
-	"sync"
-
-	"github.com/go-git/go-billy/v5"
-	gonfs "github.com/willscott/go-nfs"
 
 	"softrdma/storage/rpcrdma"
 	"softrdma/storage/rpcrdma/wire"
@@ -25,15 +17,28 @@ const (
 	version      = 3
 )
 
+// Results of RPC (RFC 5531 9).
+const (
+	statUnavail   = 1 // program
+	statMismatch  = 2 // version of the program
+	statProcedure = 3
+	statGarbage   = 4
+)
+
+// acceptedLen is the length of the header of an accepted reply without verifier, maxChange the most that
+// a procedure replies that changes something, bytes.
+const (
+	acceptedLen = 24
+	maxChange   = acceptedLen + 4 + 4 + 4 + maxHandle + 4 + fattrLen + 2*(4+4+fattrLen)
+)
+
 // A Service is a directory that is served. It implements rpcrdma.Service.
 type Service struct {
-	tree    tree
-	workers workers
-	listing listings
-	served  sync.WaitGroup
+	tree     tree
+	readOnly bool
+	verifier [8]byte // of this run of the server (RFC 1813 3.3.7)
+	replays  replays
 }
-
-var quiet sync.Once
 
 // Open opens a directory to serve it. The caller closes it.
 func Open(dir string, readOnly bool) (*Service, error) {
@@ -41,132 +46,165 @@ func Open(dir string, readOnly bool) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Clients cause the messages of the library's log: a file that does not exist is one.
-	quiet.Do(func() { gonfs.Log.SetLevel(gonfs.PanicLevel) })
-	s := &Service{tree: tree{root: root, readOnly: readOnly}, workers: newWorkers()}
-	server := &gonfs.Server{Handler: handler{s}}
-	s.served.Go(func() { _ = server.Serve(&s.workers) }) // ends when the workers are closed
+	s := &Service{tree: tree{root: root}, readOnly: readOnly, replays: newReplays()}
+	_, _ = rand.Read(s.verifier[:]) // never fails
+	if err := s.tree.start(); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
 	return s, nil
 }
 
 // Close releases the directory. No call may be executed any more.
-func (s *Service) Close() error {
-	s.workers.end()
-	s.served.Wait()
-	return s.tree.root.Close()
-}
+func (s *Service) Close() error { return s.tree.root.Close() }
 
 // Call implements rpcrdma.Service.
-func (s *Service) Call(_ context.Context, call, reply []byte) (int, []rpcrdma.Item, error) {
-	c, err := wire.ParseCall(call)
+func (s *Service) Call(ctx context.Context, b, reply []byte) (int, []rpcrdma.Item, error) {
+	h, err := wire.ParseCall(b)
 	if err != nil {
 		return 0, nil, err
 	}
-	n, answered, err := check(c, call, reply)
-	if answered || err != nil {
-		return n, nil, err
+	c := &call{s: s, args: args{b: b[h.Arguments:]}, results: results{b: reply[:0:len(reply)]}}
+	var p procedure
+	switch {
+	case h.Program != programNFS && h.Program != programMount:
+		return c.answer(h.XID, statUnavail)
+	case h.Version != version:
+		return c.answer(h.XID, statMismatch, version, version)
+	case h.Program == programNFS && h.Procedure < uint32(len(procedures)):
+		p = procedures[h.Procedure]
+	case h.Program == programMount && h.Procedure < uint32(len(mountProcedures)):
+		p = procedure{run: mountProcedures[h.Procedure]}
+	default:
+		return c.answer(h.XID, statProcedure)
 	}
-	if n, err = s.workers.call(call, reply); err != nil {
+	if !p.changes {
+		return c.execute(h.XID, p)
+	}
+	if len(reply) < maxChange { // before anything has changed
+		return 0, nil, rpcrdma.ErrReplySize
+	}
+	n, err := s.replays.do(rpcrdma.ClientOf(ctx), h, b, reply, func() (int, error) {
+		n, _, err := c.execute(h.XID, p)
+		return n, err
+	})
+	return n, nil, err
+}
+
+// A call is executed once.
+type call struct {
+	s       *Service
+	args    args
+	results results
+	objects []*object // of the handles, in the order of the arguments
+	items   []rpcrdma.Item
+}
+
+// A procedure executes a call.
+type procedure struct {
+	run     func(*call) error // writes the results that follow the status
+	failed  string            // what follows the status of a failure for each object: a post_op_attr, or w wcc_data
+	changes bool              // it changes something, so it must not be executed twice
+}
+
+// answer writes an accepted reply.
+func (c *call) answer(xid uint32, words ...uint32) (int, []rpcrdma.Item, error) {
+	c.results.b = c.results.b[:0]
+	c.results.uint32(xid, 1, 0, 0, 0)
+	c.results.uint32(words...)
+	if c.results.full {
+		return 0, nil, rpcrdma.ErrReplySize
+	}
+	return len(c.results.b), c.items, nil
+}
+
+// execute executes a call, and writes the reply.
+func (c *call) execute(xid uint32, p procedure) (int, []rpcrdma.Item, error) {
+	defer func() {
+		for _, o := range c.objects {
+			o.close()
+		}
+	}()
+	c.results.uint32(xid, 1, 0, 0, 0, 0)
+	var err error
+	if c.s.readOnly && p.changes {
+		err = errReadOnly
+	} else {
+		err = p.run(c)
+	}
+	switch {
+	case errors.Is(err, errArguments):
+		return c.answer(xid, statGarbage)
+	case errors.Is(err, rpcrdma.ErrReplySize):
 		return 0, nil, err
+	case err != nil:
+		c.items = nil
+		c.results.b = c.results.b[:acceptedLen]
+		c.results.uint32(uint32(statusOf(err)))
+		for i, kind := range p.failed {
+			if kind == 'w' {
+				c.wcc(i)
+			} else {
+				c.postOp(i)
+			}
+		}
 	}
-	return n, items(c, reply[:n]), nil
-}
-
-// A handler is a service as go-nfs sees it.
-type handler struct{ *Service }
-
-var _ gonfs.CachingHandler = handler{}
-
-// Mount implements gonfs.Handler. The directory is "/".
-func (h handler) Mount(_ context.Context, _ net.Conn, r gonfs.MountRequest) (gonfs.MountStatus, billy.Filesystem, []gonfs.AuthFlavor) {
-	if p := string(r.Dirpath); local(p) != "." {
-		return gonfs.MountStatusErrNoEnt, &h.tree, nil
+	if c.results.full {
+		return 0, nil, rpcrdma.ErrReplySize
 	}
-	return gonfs.MountStatusOk, &h.tree, []gonfs.AuthFlavor{gonfs.AuthFlavorUnix, gonfs.AuthFlavorNull}
+	return len(c.results.b), c.items, nil
 }
 
-// Change implements gonfs.Handler.
-func (h handler) Change(billy.Filesystem) billy.Change { return &h.tree }
-
-// FSStat implements gonfs.Handler.
-func (h handler) FSStat(_ context.Context, _ billy.Filesystem, s *gonfs.FSStat) error {
-	return statFS(h.tree.root, s)
-}
-
-// ToHandle implements gonfs.Handler.
-func (h handler) ToHandle(_ billy.Filesystem, path []string) []byte {
-	return h.tree.handle(local(strings.Join(path, "/")))
-}
-
-// FromHandle implements gonfs.Handler. The path has no room to append to.
-func (h handler) FromHandle(b []byte) (billy.Filesystem, []string, error) {
-	p, err := h.tree.resolve(b)
+// open opens the file of a handle. All arguments are taken before.
+func (c *call) open(handle []byte) (*object, error) {
+	if c.args.bad {
+		return nil, errArguments
+	}
+	id, err := parseHandle(handle)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if p == "." {
-		return &h.tree, nil, nil
+	c.s.tree.changing.RLock()
+	defer c.s.tree.changing.RUnlock()
+	o, err := c.s.tree.open(id)
+	if err != nil {
+		return nil, err
 	}
-	return &h.tree, strings.Split(p, "/"), nil
+	c.objects = append(c.objects, o)
+	return o, nil
 }
 
-// InvalidateHandle implements gonfs.Handler. A handle is compared with its file at each use.
-func (h handler) InvalidateHandle(billy.Filesystem, []byte) error { return nil }
-
-// HandleLimit implements gonfs.Handler: entries of a directory in one reply are half of it.
-func (h handler) HandleLimit() int { return 1 << 16 }
-
-// VerifierFor implements gonfs.CachingHandler.
-func (h handler) VerifierFor(path string, contents []fs.FileInfo) uint64 {
-	sum := sha256.New()
-	_, _ = io.WriteString(sum, path)
-	for _, c := range contents {
-		_, _ = io.WriteString(sum, "/"+c.Name())
+// directory opens the directory of a handle.
+func (c *call) directory(handle []byte) (*object, error) {
+	o, err := c.open(handle)
+	if err != nil {
+		return nil, err
 	}
-	v := binary.BigEndian.Uint64(sum.Sum(nil))
-	h.listing.add(listing{path, v, contents})
-	return v
+	return o, o.isDirectory()
 }
 
-// DataForVerifier implements gonfs.CachingHandler.
-func (h handler) DataForVerifier(path string, verifier uint64) []fs.FileInfo {
-	return h.listing.find(path, verifier)
-}
+// ok writes the status.
+func (c *call) ok() { c.results.uint32(0) }
 
-// A listing is what a directory had when a client began to read it.
-type listing struct {
-	path     string
-	verifier uint64
-	contents []fs.FileInfo
-}
-
-// listings keeps the listings that were made last.
-type listings struct {
-	mu   sync.Mutex
-	last [16]listing
-	next int
-}
-
-func (l *listings) add(new listing) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range l.last {
-		if l.last[i].path == new.path && l.last[i].verifier == new.verifier {
-			l.last[i] = new
-			return
-		}
+// postOp writes a post_op_attr of an object that was opened.
+func (c *call) postOp(i int) {
+	if i < len(c.objects) {
+		c.attributes(c.objects[i])
+	} else {
+		c.results.uint32(0)
 	}
-	l.last[l.next] = new
-	l.next = (l.next + 1) % len(l.last)
 }
 
-func (l *listings) find(path string, verifier uint64) []fs.FileInfo {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.last {
-		if e.path == path && e.verifier == verifier {
-			return e.contents
-		}
+func (c *call) attributes(o *object) {
+	a, err := o.stat()
+	c.results.bool(err == nil)
+	if err == nil {
+		c.results.fattr(a)
 	}
-	return nil
+}
+
+// wcc writes wcc_data of an object that was opened. It has no attributes of before: others may change the
+// file in between, and clients would keep what is not valid any more (RFC 1813 2.6).
+func (c *call) wcc(i int) {
+	c.results.uint32(0)
+	c.postOp(i)
 }
