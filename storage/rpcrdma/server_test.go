@@ -465,6 +465,51 @@ func TestCreditsBoundCalls(t *testing.T) {
 	})
 }
 
+// A host that opens connections and says nothing does not keep others out.
+func TestOneHostHasAPartOfTheConnections(t *testing.T) {
+	run(t, rpcrdma.Config{Clients: 8}, &echo{}, func(t *testing.T, s *rpcrdma.Server, dial func() *client) {
+		first := dial()
+		defer first.close()
+		second := connect(t, first.host.Device)
+		if second == nil {
+			t.Fatal("the second connection of a host was refused")
+		}
+		if connect(t, first.host.Device) != nil {
+			t.Error("a host has more than a quarter of the connections")
+		}
+		other := dial()
+		defer other.close()
+		b, _ := call(5, 0, text(9))
+		other.exchange(wire.Header{XID: 5}, b)
+		if err := second.Close(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute) // of the bubble: the server ends its side
+		again := connect(t, first.host.Device)
+		if again == nil {
+			t.Fatal("a connection that has ended is counted")
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// connect connects once more from a device. It returns nil if the server refuses.
+func connect(t *testing.T, dev *verbs.Device) *channel.Conn {
+	t.Helper()
+	d := rdmacm.Dialer{Device: dev}
+	e, err := d.Resolve(t.Context(), "127.0.0.1:20049")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := channel.Connect(t.Context(), e, channel.Config{Receives: 8, ReceiveSize: 4096, Sends: 8, Memory: 1 << 20}, rdmacm.ConnParam{})
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
 func TestErrorOfServiceEndsConnection(t *testing.T) {
 	run(t, rpcrdma.Config{}, &echo{}, func(t *testing.T, s *rpcrdma.Server, dial func() *client) {
 		c := dial()
