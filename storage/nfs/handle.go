@@ -49,7 +49,7 @@ type place struct {
 	name string
 }
 
-// A tree knows where files are of which clients have handles. Whoever opens a file by a path of the tree
+// A tree knows where files are of which clients have handles. A caller that opens a file by a path of the tree
 // compares it with the handle.
 type tree struct {
 	root *os.Root

@@ -131,7 +131,7 @@ func (o *object) setTimes(atime, mtime setTime) error {
 	return o.root.Chtimes(o.name, of(atime), of(mtime))
 }
 
-// may reports whether somebody may access the object: bits are those of access(2).
+// may reports whether any user may access the object: bits are those of access(2).
 func (o *object) may(bits uint32) bool { return o.at.mode&(bits|bits<<3|bits<<6) != 0 }
 
 func (o *object) readlink() (string, error) { return o.root.Readlink(o.name) }

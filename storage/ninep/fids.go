@@ -52,7 +52,7 @@ func newFids(cfg Config) fids {
 }
 
 // begin notes a request. It reports false if the client holds too much for it. An error says that the
-// request depends on one that is not answered, so that nobody knows what it means.
+// request depends on one that is not answered, so that its meaning is not known.
 func (f *fids) begin(b []byte) (ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

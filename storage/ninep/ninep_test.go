@@ -27,7 +27,7 @@ func FuzzAdmit(f *testing.F) {
 }
 
 // Whatever a client sends and however it is answered, no more is counted than may be held, and nothing
-// when all is given back.
+// when all is ended.
 func FuzzFids(f *testing.F) {
 	f.Add([]byte("\x68\x01\x01\x6e\x01\x02\x0c\x02\x02\x78\x02\x02"))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -321,7 +321,7 @@ func TestMessagesThatStopP9(t *testing.T) {
 }
 
 // TestFilesOfClientAreLimited: a client that holds too many files gets an error that says so, other clients
-// do not, and files that it gives back are no more counted.
+// do not, and files that it ends are no more counted.
 func TestFilesOfClientAreLimited(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o777); err != nil {
