@@ -9,233 +9,337 @@ import (
 	"time"
 
 	"softrdma/rdmacm"
-	"softrdma/storage/nvmeof/auth"
 	"softrdma/storage/nvmeof/wire/capsule"
-	"softrdma/storage/nvmeof/wire/fabrics"
 	"softrdma/storage/nvmeof/wire/identify"
 	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/status"
+	"softrdma/verbs"
 )
 
-// DefaultNQN is the qualified name of a host that has no other.
-const DefaultNQN = "nqn.2014-08.org.nvmexpress:uuid:736f6674-7264-6d61-8000-000000000001"
-
-// A Config says how Dial connects to a controller.
-type Config struct {
-	Subsystem string   // qualified name; empty means the discovery service
-	Host      string   // qualified name; empty means DefaultNQN
-	HostID    [16]byte // zero: derived from DefaultNQN
-
-	Queues    int           // I/O queues; 0 means 1
-	QueueSize int           // entries of a queue, 2 to 128; 0 means 32
-	KeepAlive time.Duration // 0 means 5 s, a negative value none
-
-	// Secrets authenticate the host, and the controller if its secret is there, on each queue.
-	Secrets auth.Secrets
-
-	Dialer rdmacm.Dialer // of all queues
-}
-
-var defaultHostID = [16]byte{0x73, 0x6f, 0x66, 0x74, 0x72, 0x64, 0x6d, 0x61, 0x80, 15: 1}
-
-// A Controller is a connection to a subsystem.
+// A Controller is a connection to a subsystem, which is made again after it has ended if
+// Config.LossTimeout allows it.
 type Controller struct {
-	addr  string
-	cfg   Config
-	id    uint16
-	admin *queue
-	io    []*queue
-	next  atomic.Uint32
-	about identify.Controller
+	addr   string
+	dialer rdmacm.Dialer
+	cfg    Config
+	link   atomic.Pointer[link] // nil while there is no connection
 
+	ctx  context.Context
 	stop context.CancelFunc
 	work sync.WaitGroup
+	once sync.Once // of Close
+
+	leaving sync.Mutex // held while a link is closed that has memory registered
+
+	mu         sync.Mutex // of all below
+	about      identify.Controller
+	namespaces []*path
+	memory     []*Memory
+	current    *link // also before it is used
+	fastFailed bool  // commands do not wait for the next connection
+	given      error // why there will be no connection any more
+	last       error // why there is none at present
+	closeErr   error
 }
 
 // Dial connects to the subsystem at "host:port": the admin queue, and unless it is the discovery
 // service the I/O queues.
-func Dial(ctx context.Context, addr string, cfg Config) (_ *Controller, err error) {
-	if cfg.Subsystem == "" {
-		cfg.Subsystem = logpage.DiscoveryNQN
-	}
-	if cfg.Host == "" {
-		cfg.Host = DefaultNQN
-	}
-	if cfg.HostID == [16]byte{} {
-		cfg.HostID = defaultHostID
-	}
-	if cfg.QueueSize == 0 {
-		cfg.QueueSize = 32
-	}
-	if cfg.KeepAlive == 0 {
-		cfg.KeepAlive = 5 * time.Second
-	}
-	if cfg.QueueSize < 2 || cfg.QueueSize > 128 {
-		return nil, fmt.Errorf("queue size: expected 2 to 128 entries, found %d", cfg.QueueSize)
-	}
-	c := &Controller{addr: addr, cfg: cfg}
-	background, stop := context.WithCancel(context.Background())
-	c.stop = stop
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.Close())
-		}
-	}()
-	if err := c.connectAdmin(ctx); err != nil {
+func Dial(ctx context.Context, addr string, cfg Config) (*Controller, error) {
+	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	if cfg.KeepAlive > 0 {
-		c.work.Go(func() { c.keepAlive(background) })
+	c := newController(addr, cfg.Dialer, cfg)
+	l, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if cfg.Subsystem == logpage.DiscoveryNQN {
-		return c, nil
-	}
-	return c, c.connectIO(ctx)
+	c.use(l)
+	c.work.Go(func() { c.run(l) })
+	return c, nil
 }
 
-// adminEntries is the size of the admin queue.
-const adminEntries = 32
-
-// connectAdmin connects the admin queue and enables the controller.
-func (c *Controller) connectAdmin(ctx context.Context) (err error) {
-	if c.admin, err = dialQueue(ctx, c.addr, c.cfg.Dialer, 0, adminEntries); err != nil {
-		return err
-	}
-	ms := max(0, c.cfg.KeepAlive/time.Millisecond)
-	id, err := c.connect(ctx, c.admin, fabrics.Connect{QueueSize: adminEntries - 1, KeepAlive: uint32(ms)}, fabrics.AnyController)
-	if err != nil {
-		return err
-	}
-	c.id = uint16(id)
-	enable := fabrics.PropertyAccess{Property: fabrics.PropertyCC, Value: uint64(fabrics.EnabledConfiguration)}
-	if _, err := c.admin.do(ctx, enable.Command(true), nil); err != nil {
-		return fmt.Errorf("enable the controller: %w", err)
-	}
-	status, err := c.admin.do(ctx, fabrics.PropertyAccess{Property: fabrics.PropertyCSTS}.Command(false), nil)
-	for err == nil && status&(fabrics.StatusReady|fabrics.StatusFatal) == 0 {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
-		status, err = c.admin.do(ctx, fabrics.PropertyAccess{Property: fabrics.PropertyCSTS}.Command(false), nil)
-	}
-	if err == nil && status&fabrics.StatusFatal != 0 {
-		err = fmt.Errorf("the controller failed when it was enabled: status %#x", status)
-	}
-	if err != nil {
-		return err
-	}
-	b := make([]byte, identify.Len)
-	if err := c.identify(ctx, identify.CNSController, 0, b); err != nil {
-		return err
-	}
-	c.about, err = identify.ParseController(b)
-	return err
+func newController(addr string, d rdmacm.Dialer, cfg Config) *Controller {
+	c := &Controller{addr: addr, dialer: d, cfg: cfg}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return c
 }
 
-// connect sends the connect command of a queue.
-func (c *Controller) connect(ctx context.Context, q *queue, k fabrics.Connect, id uint16) (uint64, error) {
-	d := fabrics.ConnectData{HostID: c.cfg.HostID, Controller: id, Subsystem: c.cfg.Subsystem, Host: c.cfg.Host}
-	result, err := q.do(ctx, k.Command(), d.Append(nil))
-	if err != nil {
-		return 0, fmt.Errorf("connect queue %d to %s: %w", k.Queue, c.cfg.Subsystem, err)
+// use makes a link the controller's, and gives it commands.
+func (c *Controller) use(l *link) {
+	c.mu.Lock()
+	c.about, c.current, c.fastFailed, c.last = l.about, l, false, nil
+	c.mu.Unlock()
+	c.link.Store(l)
+	select {
+	case <-l.failed: // meanwhile
+		c.link.CompareAndSwap(l, nil)
+	default:
+		c.kick()
 	}
-	return result, q.authenticate(ctx, &c.cfg, result)
 }
 
-// connectIO connects the I/O queues, as many as the controller allows.
-func (c *Controller) connectIO(ctx context.Context) error {
-	n := max(c.cfg.Queues, 1)
-	allowed, err := c.admin.do(ctx, capsule.Command{
-		Opcode: capsule.AdminSetFeatures, CDW10: uint32(capsule.FeatureQueues), CDW11: uint32(n-1)<<16 | uint32(n-1),
-	}, nil)
-	if err != nil {
-		return fmt.Errorf("ask for queues: %w", err)
+// run keeps the controller connected, from a link on that may be nil, until it is closed or given up.
+func (c *Controller) run(l *link) {
+	for {
+		if l != nil {
+			select {
+			case <-c.ctx.Done():
+				return // Close closes the link
+			case <-l.failed:
+			}
+			c.cfg.Events(Event{Lost, c.addr, l.why})
+			c.leave(l)
+		}
+		var err error
+		if l, err = c.reconnect(); err != nil {
+			c.mu.Lock()
+			c.given = err
+			c.mu.Unlock()
+			if c.ctx.Err() == nil && c.cfg.LossTimeout != 0 {
+				c.cfg.Events(Event{GivenUp, c.addr, err})
+			}
+			c.kick()
+			return
+		}
+		c.use(l)
+		c.cfg.Events(Event{Connected, c.addr, nil})
 	}
-	n = min(n, int(allowed&0xffff)+1, int(allowed>>16&0xffff)+1)
-	entries := min(c.cfg.QueueSize, max(2, int(c.about.MaxCommands)))
-	for number := uint16(1); int(number) <= n; number++ {
-		q, err := dialQueue(ctx, c.addr, c.cfg.Dialer, number, entries)
-		if err != nil {
-			return err
-		}
-		c.io = append(c.io, q)
-		if _, err := c.connect(ctx, q, fabrics.Connect{Queue: number, QueueSize: uint16(entries - 1)}, c.id); err != nil {
-			return err
-		}
-		if c.about.SGLs&identify.SGLOffsetSupported != 0 && c.about.CapsuleOffset == 0 {
-			q.capsule = max(0, int(c.about.CommandCapsule)*16-capsule.CommandLen)
-		}
-	}
-	return nil
 }
 
-// keepAlive sends keep-alive commands until ctx ends.
-func (c *Controller) keepAlive(ctx context.Context) {
-	tick := time.NewTicker(c.cfg.KeepAlive / 2)
-	defer tick.Stop()
+// leave closes a link that has failed.
+func (c *Controller) leave(l *link) {
+	c.leaving.Lock()
+	defer c.leaving.Unlock()
+	c.mu.Lock()
+	c.current, c.last = nil, l.why
+	c.mu.Unlock()
+	if err := l.close(false); err != nil && !closing(err) {
+		c.mu.Lock()
+		c.closeErr = errors.Join(c.closeErr, err)
+		c.mu.Unlock()
+	}
+}
+
+// closing reports whether an error only says that a connection or a device has ended already.
+func closing(err error) bool {
+	return errors.Is(err, rdmacm.ErrDisconnected) || errors.Is(err, rdmacm.ErrClosed) || errors.Is(err, verbs.ErrClosed)
+}
+
+// attemptTime bounds one attempt to connect again.
+const attemptTime = 10 * time.Second
+
+// reconnect connects again, as often as the configuration allows. As in Linux it gives up at once if the
+// controller says that the host must not repeat the connect command.
+func (c *Controller) reconnect() (*link, error) {
+	c.mu.Lock()
+	last := c.last
+	c.mu.Unlock()
+	if c.cfg.LossTimeout == 0 {
+		return nil, &LostError{Addr: c.addr, Err: last}
+	}
+	ctx := c.ctx
+	if c.cfg.LossTimeout > 0 {
+		within, cancel := context.WithTimeout(ctx, c.cfg.LossTimeout)
+		defer cancel()
+		ctx = within
+	}
+	if c.cfg.FastFail > 0 {
+		defer time.AfterFunc(c.cfg.FastFail, func() {
+			c.mu.Lock()
+			c.fastFailed = c.current == nil
+			c.mu.Unlock()
+			c.kick()
+		}).Stop()
+	}
+	began := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if _, err := c.admin.do(ctx, capsule.Command{Opcode: capsule.AdminKeepAlive}, nil); err != nil {
-				return
-			}
+			return nil, &LostError{Addr: c.addr, After: time.Since(began), Err: last}
+		case <-time.After(c.cfg.ReconnectDelay):
+		}
+		attempt, cancel := context.WithTimeout(ctx, attemptTime)
+		l, err := c.connect(attempt)
+		if err == nil {
+			err = c.prepare(attempt, l)
+		}
+		cancel()
+		if err == nil {
+			return l, nil
+		}
+		last = err
+		c.mu.Lock()
+		c.last = err
+		c.mu.Unlock()
+		if ctx.Err() == nil {
+			c.cfg.Events(Event{Failed, c.addr, err})
+		}
+		var refused *status.Error
+		if errors.As(err, &refused) && refused.Status&status.DoNotRetry != 0 {
+			return nil, &LostError{Addr: c.addr, After: time.Since(began), Err: err}
 		}
 	}
 }
 
-// About returns what the controller says about itself.
-func (c *Controller) About() identify.Controller { return c.about }
+// prepare gives a new link the controller's memory and namespaces. It closes the link after an error.
+func (c *Controller) prepare(ctx context.Context, l *link) error {
+	c.mu.Lock()
+	c.current = l // Alloc registers memory from here on
+	var err error
+	for _, m := range c.memory {
+		err = errors.Join(err, l.register(m))
+	}
+	if err != nil {
+		c.current = nil
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return errors.Join(err, l.close(false))
+	}
+	c.attachAll(ctx, l)
+	return nil
+}
 
-// Admin runs an admin command. Data is sent or filled in; it has at most 128 KiB.
+// attachAll looks at all namespaces that the program uses.
+func (c *Controller) attachAll(ctx context.Context, l *link) {
+	c.mu.Lock()
+	list := append([]*path(nil), c.namespaces...)
+	c.mu.Unlock()
+	for _, p := range list {
+		if err := p.attach(ctx, l); err != nil && ctx.Err() == nil {
+			c.cfg.Events(Event{Differs, c.addr, err})
+		}
+	}
+	c.kick()
+}
+
+// kick starts the commands that wait for a path.
+func (c *Controller) kick() {
+	c.mu.Lock()
+	list := append([]*path(nil), c.namespaces...)
+	c.mu.Unlock()
+	for _, p := range list {
+		p.ns.kick()
+	}
+}
+
+// hope reports whether commands should wait for the controller's connection, and if not, why there is
+// none.
+func (c *Controller) hope() (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.given != nil {
+		return false, c.given
+	}
+	if c.current == nil && c.fastFailed {
+		return false, &LostError{Addr: c.addr, After: c.cfg.FastFail, Err: c.last}
+	}
+	return true, nil
+}
+
+func (c *Controller) addMemory(m *Memory) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current != nil {
+		if err := c.current.register(m); err != nil {
+			return err
+		}
+	}
+	c.memory = append(c.memory, m)
+	return nil
+}
+
+func (c *Controller) removeMemory(m *Memory) error {
+	c.leaving.Lock()
+	defer c.leaving.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.memory {
+		if c.memory[i] == m {
+			c.memory = append(c.memory[:i], c.memory[i+1:]...)
+			break
+		}
+	}
+	if c.current == nil {
+		return nil
+	}
+	return c.current.deregister(m)
+}
+
+// Addr returns the "host:port" of the controller.
+func (c *Controller) Addr() string { return c.addr }
+
+// About returns what the controller says about itself.
+func (c *Controller) About() identify.Controller {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.about
+}
+
+// live returns the link, or why there is none.
+func (c *Controller) live() (*link, error) {
+	if l := c.link.Load(); l != nil {
+		return l, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return nil, &LostError{Addr: c.addr, Err: errors.Join(c.given, c.last)}
+}
+
+// Admin runs an admin command. Data is sent or filled in; it has at most 128 KiB. The command is not
+// repeated if the connection ends.
 func (c *Controller) Admin(ctx context.Context, cmd capsule.Command, data []byte) (uint64, error) {
 	if len(data) > slotBytes {
 		return 0, fmt.Errorf("data of an admin command: expected at most %d bytes, found %d", slotBytes, len(data))
 	}
-	return c.admin.do(ctx, cmd, data)
-}
-
-func (c *Controller) identify(ctx context.Context, cns identify.CNS, nsid uint32, b []byte) error {
-	_, err := c.admin.do(ctx, capsule.Command{Opcode: capsule.AdminIdentify, NSID: nsid, CDW10: uint32(cns)}, b)
+	l, err := c.live()
 	if err != nil {
-		return fmt.Errorf("identify (CNS %#02x): %w", uint8(cns), err)
+		return 0, err
 	}
-	return nil
+	return l.admin.do(ctx, cmd, data)
 }
 
 // Namespaces returns the identifiers of the active namespaces.
 func (c *Controller) Namespaces(ctx context.Context) ([]uint32, error) {
+	l, err := c.live()
+	if err != nil {
+		return nil, err
+	}
 	b := make([]byte, identify.Len)
-	if err := c.identify(ctx, identify.CNSActiveNamespaces, 0, b); err != nil {
+	if err := l.identify(ctx, identify.CNSActiveNamespaces, 0, b); err != nil {
 		return nil, err
 	}
 	return identify.ParseNamespaces(b), nil
 }
 
-// Close shuts the controller down and ends its connections.
-func (c *Controller) Close() (err error) {
+// Namespace returns a namespace of the subsystem, which the host reaches by this controller only.
+func (c *Controller) Namespace(ctx context.Context, id uint32) (*Namespace, error) {
+	return newNamespace(ctx, []*Controller{c}, id)
+}
+
+// Close shuts the controller down and ends its connections. Commands that have not completed fail. A
+// second call waits for the first.
+func (c *Controller) Close() error {
+	c.once.Do(c.shut)
+	return c.closeErr
+}
+
+func (c *Controller) shut() {
 	c.stop()
 	c.work.Wait()
-	for _, q := range c.io {
-		err = errors.Join(err, q.close())
+	c.mu.Lock()
+	l := c.current
+	c.given = errors.Join(c.given, errClosed)
+	c.mu.Unlock()
+	if l != nil {
+		c.closeErr = errors.Join(c.closeErr, l.close(true))
 	}
-	if c.admin != nil {
-		if c.about.Version != 0 { // it was enabled
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			down := fabrics.PropertyAccess{Property: fabrics.PropertyCC, Value: uint64(fabrics.EnabledConfiguration | fabrics.ShutdownNormal)}
-			_, _ = c.admin.do(ctx, down.Command(true), nil)
-			cancel()
-		}
-		err = errors.Join(err, c.admin.close())
-	}
-	return err
+	c.kick()
 }
 
 // Discover returns the entries of the discovery log of a target.
 func Discover(ctx context.Context, addr string, cfg Config) (list []logpage.DiscoveryEntry, err error) {
-	cfg.Subsystem, cfg.KeepAlive = logpage.DiscoveryNQN, -1
+	cfg.Subsystem, cfg.KeepAlive, cfg.LossTimeout = logpage.DiscoveryNQN, -1, 0
 	c, err := Dial(ctx, addr, cfg)
 	if err != nil {
 		return nil, err

@@ -6,8 +6,20 @@
 //	_, err = ns.ReadAt(buf, 0)
 //
 // A Namespace is an io.ReaderAt and an io.WriterAt, whose offsets and lengths are multiples of its
-// block size. Discover lists the subsystems of a target.
+// block size. Submit starts reads and writes without waiting, and Alloc returns registered memory,
+// whose data is not copied. Discover lists the subsystems of a target.
 //
-// The package stands on the public packages rdmacm and verbs only. It copies the caller's data to and
-// from registered memory of its own.
+// With Config.LossTimeout a controller is connected again when its connection has ended. Commands that
+// are in flight then are repeated, and others wait, until the controller is given up. Connect uses
+// several controllers of a subsystem as paths to its namespaces: optimized ones in turn, and another
+// one when a path fails. A command whose connection has ended may have been executed, and may even be
+// executed later than its repetition if the target still runs, as with Linux.
+//
+// The package stands on the public packages rdmacm and verbs only. It has these parts:
+//
+//   - a command, which is sent once or several times until it ends;
+//   - a queue, one connection with slots for commands, whose goroutine handles completions;
+//   - a link, the queues of a controller from one connect command to their end;
+//   - a Controller, which has one link after the other;
+//   - a Namespace, which chooses the link of each command.
 package host

@@ -9,40 +9,46 @@ import (
 	"softrdma/rdmacm"
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/fabrics"
-	"softrdma/storage/nvmeof/wire/status"
 	"softrdma/verbs"
 )
 
-// slotBytes is how much data one command moves at most.
+// slotBytes is how much data one command moves at most, if the data is not in memory of Alloc.
 const slotBytes = 128 << 10
 
-// A queue is one connection to a controller.
+// A queue is one connection to a controller. A goroutine handles its completions.
 type queue struct {
+	l       *link
 	number  uint16
 	entries int
 	conn    *rdmacm.Conn
 	cq      *verbs.CQ
 	memory  *verbs.Memory
 	mr      *verbs.MR
-	pd      *verbs.PD
 	capsule int // bytes of data that fit in a capsule
+	all     []slot
+	work    sync.WaitGroup
+	recvs   []verbs.RecvWR // of each receive
+	spare   []verbs.SendWR // memory for gathered, of the goroutine
 
-	slots chan *slot // free ones
-	all   []*slot
-	done  chan struct{} // closed when the queue has ended
-	work  sync.WaitGroup
-
-	mu     sync.Mutex
-	err    error // why it has ended
-	events func(result uint64)
+	mu       sync.Mutex // of all below
+	free     []*slot
+	waiting  []*command // for a free slot
+	posted   int
+	gathers  bool // commands are sent together
+	gathered []verbs.SendWR
+	tick     uint32 // advances with time
+	closed   bool
+	why      error // it was closed
 }
 
 // A slot has the memory of one command.
 type slot struct {
 	number int
-	data   []byte
-	off    int // of data in the memory
-	answer chan capsule.Completion
+	off    int // of its data in the queue's memory
+	cmd    *command
+	tick   uint32 // when the command was sent
+	wr     [1]verbs.SendWR
+	sge    [2]verbs.SGE
 }
 
 // The identifiers of work requests above the number of a slot or of a receive.
@@ -67,9 +73,10 @@ func (e *RejectError) Error() string {
 func (e *RejectError) Unwrap() error { return e.Err }
 
 // dialQueue connects a queue of a number of entries.
-func dialQueue(ctx context.Context, addr string, d rdmacm.Dialer, number uint16, entries int) (_ *queue, err error) {
-	q := &queue{number: number, entries: entries, slots: make(chan *slot, entries), done: make(chan struct{})}
-	e, err := d.Resolve(ctx, addr)
+func (l *link) dialQueue(ctx context.Context, number uint16, entries int) (_ *queue, err error) {
+	q := &queue{l: l, number: number, entries: entries}
+	d := l.c.dialer
+	e, err := d.Resolve(ctx, l.c.addr)
 	if err != nil {
 		return nil, err
 	}
@@ -95,14 +102,22 @@ func dialQueue(ctx context.Context, addr string, d rdmacm.Dialer, number uint16,
 	if _, err := fabrics.ParseReply(q.conn.PrivateData()); err != nil {
 		return nil, errors.Join(err, q.conn.Close())
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, q)
 	q.work.Go(q.receive)
+	select {
+	case <-l.failed:
+		_ = q.conn.QP().ToErr()
+	default:
+	}
 	return q, nil
 }
 
 // prepare makes the queue pair, its memory, and its receives.
 func (q *queue) prepare(e *rdmacm.Endpoint) (err error) {
 	dev := e.Device()
-	if q.pd, err = dev.AllocPD(); err != nil {
+	if err := q.l.on(dev); err != nil {
 		return err
 	}
 	// For each slot: data, a capsule to send, and a completion to receive.
@@ -110,26 +125,34 @@ func (q *queue) prepare(e *rdmacm.Endpoint) (err error) {
 	if q.memory, err = verbs.AllocMemory(q.entries*perSlot, verbs.AllocConfig{Device: dev}); err != nil {
 		return err
 	}
-	if q.mr, err = q.pd.RegisterMemory(q.memory.Bytes(), verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite); err != nil {
+	if q.mr, err = q.l.pd.RegisterMemory(q.memory.Bytes(), hostAccess); err != nil {
 		return err
 	}
-	if q.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: 3 * q.entries}); err != nil {
+	// The controller may answer before its device has acknowledged the command.
+	sends := 4*q.entries + signalEvery
+	if q.cq, err = dev.CreateCQ(verbs.CQConfig{Depth: sends + q.entries}); err != nil {
 		return err
 	}
-	qp, err := e.CreateQP(q.pd, verbs.QPConfig{Type: verbs.RC, SendCQ: q.cq, MaxSend: 2 * q.entries, MaxRecv: q.entries, MaxSendSGE: 2})
+	qp, err := e.CreateQP(q.l.pd, verbs.QPConfig{
+		Type: verbs.RC, SendCQ: q.cq, MaxSend: sends, MaxRecv: q.entries, MaxSendSGE: 2, MaxRecvSGE: 1, MaxInline: capsule.CommandLen,
+	})
 	if err != nil {
 		return err
 	}
 	for i := range q.entries {
-		if err := qp.PostRecv(q.receiveOf(i)); err != nil {
-			return err
-		}
+		q.recvs = append(q.recvs, q.receiveOf(i))
 	}
-	for i := range q.entries - 1 { // a full queue has one entry free
-		s := &slot{number: i, off: i * slotBytes, answer: make(chan capsule.Completion, 1)}
-		s.data = q.memory.Bytes()[s.off : s.off+slotBytes]
-		q.all = append(q.all, s)
-		q.slots <- s
+	if err := qp.PostRecv(q.recvs...); err != nil {
+		return err
+	}
+	slots := q.entries - 1 // a full queue has one entry free
+	if q.number == 0 {
+		slots-- // for the asynchronous event request
+	}
+	q.all = make([]slot, slots)
+	for i := range q.all {
+		q.all[i] = slot{number: i, off: i * slotBytes}
+		q.free = append(q.free, &q.all[i])
 	}
 	return nil
 }
@@ -146,139 +169,190 @@ func (q *queue) receiveOf(number int) verbs.RecvWR {
 	return verbs.RecvWR{WRID: uint64(workReceive | number), SGL: []verbs.SGE{q.mr.SGE(q.completionAt(number), capsule.CompletionLen)}}
 }
 
-// receive passes completions to their commands until the queue ends.
-func (q *queue) receive() {
-	err := q.loop()
+// start sends a command, at once or when a slot is free.
+func (q *queue) start(c *command) {
 	q.mu.Lock()
-	q.err = err
+	if q.closed {
+		err := q.why
+		q.mu.Unlock()
+		c.lost(err)
+		return
+	}
+	last := len(q.free) - 1
+	if last < 0 {
+		q.waiting = append(q.waiting, c)
+		q.mu.Unlock()
+		return
+	}
+	s := q.free[last]
+	q.free = q.free[:last]
+	signal := q.occupy(s, c)
 	q.mu.Unlock()
-	close(q.done)
+	q.send(s, c, signal)
 }
 
-func (q *queue) loop() error {
-	for {
-		wc, err := q.cq.WaitOne(context.Background())
-		if err != nil {
-			var failed *verbs.CompletionError
-			if errors.As(err, &failed) && failed.Status == verbs.WRFlushErr {
-				<-q.conn.Done()
-				err = q.conn.Err()
-			}
-			return err
-		}
-		if wc.WRID&workKind != workReceive {
-			continue
-		}
-		number := int(wc.WRID &^ workKind)
-		at := q.completionAt(number)
-		c, err := capsule.ParseCompletion(q.memory.Bytes()[at : at+int(wc.ByteLen)])
-		if err != nil {
-			return err
-		}
-		if err := q.conn.QP().PostRecv(q.receiveOf(number)); err != nil {
-			return err
-		}
-		switch {
-		case int(c.ID) < len(q.all):
-			select {
-			case q.all[c.ID].answer <- c:
-			default:
-				return fmt.Errorf("the controller has completed command %d twice", c.ID)
-			}
-		case c.ID == eventID && q.events != nil:
-			q.events(c.Result)
-		default:
-			return fmt.Errorf("the controller has completed command %d, which was not sent", c.ID)
-		}
+// signalEvery is how many commands are sent for one completion of the send queue.
+const signalEvery = 16
+
+// occupy gives a slot to a command. It reports whether the command's send must be signaled.
+func (q *queue) occupy(s *slot, c *command) (signal bool) {
+	s.cmd, s.tick = c, q.tick
+	q.posted++
+	return q.posted%min(signalEvery, max(1, q.entries/2)) == 0
+}
+
+// vacate frees a slot, or gives it to a command that waits.
+func (q *queue) vacate(s *slot) {
+	q.mu.Lock()
+	s.cmd = nil
+	if q.closed || len(q.waiting) == 0 {
+		q.free = append(q.free, s)
+		q.mu.Unlock()
+		return
 	}
+	c := q.waiting[0]
+	q.waiting[0] = nil
+	if q.waiting = q.waiting[1:]; len(q.waiting) == 0 {
+		q.waiting = nil
+	}
+	signal := q.occupy(s, c)
+	q.mu.Unlock()
+	q.send(s, c, signal)
+}
+
+// send sends the capsule of a command in its slot.
+func (q *queue) send(s *slot, c *command, signal bool) {
+	c.mu.Lock()
+	if c.state == ended { // given up while it waited
+		c.mu.Unlock()
+		q.vacate(s)
+		return
+	}
+	if !q.holds(s, c) { // the queue has ended, and the command was sent by another
+		c.mu.Unlock()
+		return
+	}
+	c.state, c.direct = flying, false
+	mr, off := q.l.find(c.data)
+	if mr != nil {
+		c.direct = true
+	} else {
+		mr, off = q.mr, s.off
+	}
+	entry := c.entry
+	entry.ID, entry.Flags = uint16(s.number), capsule.FlagSGL
+	inCapsule := 0
+	switch n := len(c.data); {
+	case n == 0:
+		entry.SGL = capsule.KeyedSGL(0, 0, 0, false)
+	case entry.ToController() && q.number != 0 && n <= q.capsule:
+		entry.SGL, inCapsule = capsule.OffsetSGL(0, uint32(n)), n
+	default:
+		entry.SGL = capsule.KeyedSGL(mr.Addr()+uint64(off), mr.RKey(), uint32(n), false)
+	}
+	if entry.ToController() && !c.direct {
+		copy(q.memory.Bytes()[s.off:s.off+slotBytes], c.data)
+	}
+	at := q.capsuleAt(s.number)
+	b := entry.Append(q.memory.Bytes()[:at][at:at])
+	wr := &s.wr[0]
+	*wr = verbs.SendWR{WRID: uint64(workSend | s.number), Op: verbs.OpSend}
+	if signal {
+		wr.Flags = verbs.Signaled
+	}
+	if inCapsule > 0 {
+		s.sge = [2]verbs.SGE{q.mr.SGE(at, capsule.CommandLen), mr.SGE(off, inCapsule)}
+		wr.SGL = s.sge[:]
+	} else {
+		wr.Inline = b
+	}
+	err := q.post(s)
+	c.mu.Unlock()
+	if err != nil { // the command ends with the queue
+		q.l.fail(err)
+	}
+}
+
+// holds reports whether a slot has a command.
+func (q *queue) holds(s *slot, c *command) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return s.cmd == c
+}
+
+// post posts the request of a slot, at once or with those of a batch of completions.
+func (q *queue) post(s *slot) error {
+	q.mu.Lock()
+	gathers := q.gathers
+	if gathers {
+		q.gathered = append(q.gathered, s.wr[0])
+	}
+	q.mu.Unlock()
+	if gathers {
+		return nil
+	}
+	return q.conn.QP().PostSend(s.wr[:]...)
+}
+
+// gather makes post gather requests.
+func (q *queue) gather() {
+	q.mu.Lock()
+	q.gathers = true
+	q.mu.Unlock()
+}
+
+// scatter posts the requests that were gathered.
+func (q *queue) scatter() error {
+	q.mu.Lock()
+	q.gathers = false
+	list := q.gathered
+	q.gathered, q.spare = q.spare[:0], nil
+	q.mu.Unlock()
+	if len(list) == 0 {
+		q.spare = list
+		return nil
+	}
+	err := q.conn.QP().PostSend(list...)
+	clear(list)
+	q.spare = list[:0]
+	return err
+}
+
+// sendEvents sends the request that the controller completes when there is an asynchronous event.
+func (q *queue) sendEvents() error {
+	entry := capsule.Command{Opcode: capsule.AdminAsyncEvent, ID: eventID, Flags: capsule.FlagSGL, SGL: capsule.KeyedSGL(0, 0, 0, false)}
+	return q.conn.QP().PostSend(verbs.SendWR{WRID: workSend | eventID, Op: verbs.OpSend, Flags: verbs.Signaled, Inline: entry.Append(nil)})
 }
 
 // eventID is the identifier of the asynchronous event request.
 const eventID = 0xff00
 
-// reason returns why the queue has ended.
-func (q *queue) reason() error {
+// do runs a command that is not repeated.
+func (q *queue) do(ctx context.Context, entry capsule.Command, data []byte) (uint64, error) {
+	return run(ctx, &command{entry: entry, data: data}, q.start)
+}
+
+// overdue advances the queue's clock, and reports whether a command has been in flight for a number of
+// ticks.
+func (q *queue) overdue(most uint32) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.err
-}
-
-// do runs a command. Data is sent if the command sends data, and filled in if it returns data. It has at
-// most slotBytes.
-func (q *queue) do(ctx context.Context, cmd capsule.Command, data []byte) (result uint64, err error) {
-	var s *slot
-	select {
-	case s = <-q.slots:
-	case <-q.done:
-		return 0, q.reason()
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	cmd.ID, cmd.Flags = uint16(s.number), capsule.FlagSGL
-	cmd.SGL = capsule.KeyedSGL(q.mr.Addr()+uint64(s.off), q.mr.RKey(), uint32(len(data)), false)
-	inCapsule := 0
-	switch {
-	case len(data) == 0:
-		cmd.SGL = capsule.KeyedSGL(0, 0, 0, false)
-	case cmd.ToController():
-		copy(s.data, data)
-		if q.number != 0 && len(data) <= q.capsule {
-			cmd.SGL = capsule.OffsetSGL(0, uint32(len(data)))
-			inCapsule = len(data)
+	q.tick++
+	for i := range q.all {
+		if s := &q.all[i]; s.cmd != nil && q.tick-s.tick > most {
+			return true
 		}
 	}
-	if err := q.send(&cmd, s, inCapsule); err != nil {
-		q.slots <- s
-		return 0, err
-	}
-	select {
-	case c := <-s.answer:
-		if c.Status == status.Success && cmd.ToHost() {
-			copy(data, s.data)
-		}
-		q.slots <- s
-		if c.Status != status.Success {
-			return c.Result, &status.Error{Status: c.Status, Result: c.Result}
-		}
-		return c.Result, nil
-	case <-q.done:
-		return 0, q.reason()
-	case <-ctx.Done():
-		// The controller may still access the slot's memory.
-		q.work.Go(func() {
-			select {
-			case <-s.answer:
-				q.slots <- s
-			case <-q.done:
-			}
-		})
-		return 0, ctx.Err()
-	}
-}
-
-// send sends a command's capsule.
-func (q *queue) send(cmd *capsule.Command, s *slot, inCapsule int) error {
-	at := q.capsuleAt(s.number)
-	cmd.Append(q.memory.Bytes()[:at][at:at])
-	wr := verbs.SendWR{WRID: uint64(workSend | s.number), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{q.mr.SGE(at, capsule.CommandLen)}}
-	if inCapsule > 0 {
-		wr.SGL = append(wr.SGL, q.mr.SGE(s.off, inCapsule))
-	}
-	return q.conn.QP().PostSend(wr)
+	return false
 }
 
 // close ends the connection and releases everything.
 func (q *queue) close() (err error) {
-	if q.conn != nil {
-		if e := q.conn.Disconnect(); !errors.Is(e, rdmacm.ErrDisconnected) {
-			err = e
-		}
+	if e := q.conn.Disconnect(); !errors.Is(e, rdmacm.ErrDisconnected) {
+		err = e
 	}
 	q.work.Wait()
-	if q.conn != nil {
-		err = errors.Join(err, q.conn.Close())
-	}
-	return errors.Join(err, q.release())
+	return errors.Join(err, q.conn.Close(), q.release())
 }
 
 // release releases the memory of a queue without a queue pair.
@@ -291,9 +365,6 @@ func (q *queue) release() (err error) {
 	}
 	if q.memory != nil {
 		err = errors.Join(err, q.memory.Free())
-	}
-	if q.pd != nil {
-		err = errors.Join(err, q.pd.Dealloc())
 	}
 	return err
 }

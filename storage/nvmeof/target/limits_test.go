@@ -96,7 +96,7 @@ func (s *simulation) subsystem(t *testing.T, disks ...block.Backend) *controller
 // disk connects a host to the subsystem and returns a namespace.
 func (s *simulation) disk(t *testing.T, id uint32) (*host.Controller, *host.Namespace) {
 	t.Helper()
-	c := s.dial(t, host.Config{Subsystem: nqn})
+	c := s.dial(t, host.Config{Subsystem: nqn, Repeats: -1})
 	n, err := c.Namespace(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)

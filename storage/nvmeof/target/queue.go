@@ -53,6 +53,10 @@ type queue struct {
 	seen              uint64        // completed at the time moved, both of the goroutine that looks for stalls
 	moved             time.Time
 
+	sending  sync.Mutex // of all below, held while requests are posted
+	gathers  bool
+	gathered []verbs.SendWR
+
 	mu    sync.Mutex
 	tasks []*task
 	free  []*task
@@ -115,11 +119,17 @@ func (q *queue) serve(r *rdmacm.Request) (err error) {
 				break
 			}
 		}
+		if n > 1 {
+			q.gather()
+		}
 		for i := range wcs[:n] {
 			if err := q.handle(&wcs[i]); err != nil {
 				q.end(err)
 				break
 			}
+		}
+		if n > 1 {
+			q.scatter()
 		}
 	}
 	q.end(errClosed)

@@ -192,6 +192,7 @@ func TestStateOfGroupDecidesCommands(t *testing.T) {
 			t.Errorf("expected %v, found %v", status.ANAPersistentLoss, err)
 		}
 		s.target.Subsystems().SetState(sub, 1, logpage.ANAOptimized)
+		time.Sleep(time.Second) // the target tells the host
 		if _, err := n.ReadAt(make([]byte, 512), 0); err != nil {
 			t.Error(err)
 		}

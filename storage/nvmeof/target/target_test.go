@@ -221,7 +221,7 @@ func exercise(t *testing.T, ctx context.Context, n *host.Namespace) {
 	clear(want[64<<10 : 512<<10])
 	check("a trim", n.Trim(ctx, 64<<10, 448<<10))
 	clear(want[1<<20 : 2<<20])
-	check("zeros", n.WriteZeroes(ctx, 1<<20, 1<<20))
+	check("zeros", n.WriteZeroes(ctx, 1<<20, 1<<20, true))
 	if err := n.Compare(ctx, want[:200<<10], 0); err != nil {
 		t.Error("compare of equal data:", err)
 	}

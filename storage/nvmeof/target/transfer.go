@@ -189,10 +189,39 @@ func (q *queue) held(done capsule.Completion) {
 	q.post(verbs.SendWR{WRID: workEvent, Op: verbs.OpSend, Flags: verbs.Signaled, Inline: b[:]})
 }
 
-// post posts requests, of which the last is signaled. A failure ends the connection.
+// post posts requests, of which the last is signaled. A failure ends the connection. Those of one batch
+// of completions are posted together.
 func (q *queue) post(wrs ...verbs.SendWR) {
 	q.posted.Add(1)
+	q.sending.Lock()
+	defer q.sending.Unlock()
+	if q.gathers {
+		q.gathered = append(q.gathered, wrs...)
+		return
+	}
 	if err := q.qp.PostSend(wrs...); err != nil {
 		q.end(err)
 	}
+}
+
+// gather makes post gather requests.
+func (q *queue) gather() {
+	q.sending.Lock()
+	q.gathers = true
+	q.sending.Unlock()
+}
+
+// scatter posts the requests that were gathered.
+func (q *queue) scatter() {
+	q.sending.Lock()
+	defer q.sending.Unlock()
+	q.gathers = false
+	if len(q.gathered) == 0 {
+		return
+	}
+	if err := q.qp.PostSend(q.gathered...); err != nil {
+		q.end(err)
+	}
+	clear(q.gathered)
+	q.gathered = q.gathered[:0]
 }

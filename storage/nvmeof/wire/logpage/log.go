@@ -158,6 +158,10 @@ const (
 	anaDescriptionLen          = 32
 )
 
+// ANAGroupsOnly is the bit of a command that gets the log page of asymmetric namespace access without the
+// identifiers of namespaces.
+const ANAGroupsOnly = 1 << 8 // of CDW10
+
 // An ANAGroup is a group of namespaces with one state.
 type ANAGroup struct {
 	ID         uint32
