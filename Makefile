@@ -221,10 +221,16 @@ containers: preload build ## CDI devices in containers of Debian 12 and 13, by p
 	$(GO) test -tags interop -count=1 -v -timeout 40m ./interop/containers -args -containers -command bin/softrdma
 
 .PHONY: programs
-programs: hosts oracles faultprograms preload build ## Debian's programs under softrdma exec, and the table of docs/tested-against.md (wants them and a C compiler)
+programs: hosts oracles faultprograms nbdprograms preload build ## Debian's programs under softrdma exec, and the table of docs/tested-against.md (wants them and a C compiler)
 	$(GO) test -tags interop -count=1 -run 'Program|Exec|OpenSM' ./internal/uverbs ./cmd/softrdma/...
 	$(GO) run -tags interop ./interop/suites/programs -engine daemon
 	$(GO) run -tags interop ./interop/suites/programs -engine program -write docs/tested-against.md
+
+# Clients of softrdma nvme serve-nbd.
+.PHONY: nbdprograms
+nbdprograms:
+	@packaging/need.sh nbdcopy libnbd-bin || [ $$? = 1 ]
+	@packaging/need.sh qemu-img qemu-utils || [ $$? = 1 ]
 
 # What runs under each kind of fault and under scenarios.
 .PHONY: faultprograms

@@ -59,7 +59,7 @@ func TestFlagsExistOnlyWhereTheyApply(t *testing.T) {
 		"softrdma pingpong": true, "softrdma perf": true, "softrdma rping": true, "softrdma rcopy": true, "softrdma cat": true,
 		"softrdma exec": true, "softrdma env": true, "softrdma daemon": true, "softrdma demo": true, "softrdma demo peer": true,
 		"softrdma nvme serve": true, "softrdma nvme discover": true, "softrdma nvme list": true, "softrdma nvme read": true,
-		"softrdma nvme write": true, "softrdma serve-nfs": true, "softrdma serve-9p": true,
+		"softrdma nvme write": true, "softrdma nvme bench": true, "softrdma nvme serve-nbd": true, "softrdma serve-nfs": true, "softrdma serve-9p": true,
 	}
 	for _, cmd := range allCommands(newRootCommand()) {
 		for _, flag := range []string{cli.PcapFlag, cli.NoCRCFlag, cli.MarkersFlag, cli.SecretFlag, cli.CertificateFlag, cli.KeyFlag, cli.AuthorityFlag} {

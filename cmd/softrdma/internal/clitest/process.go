@@ -263,6 +263,21 @@ func (p *Process) PrintsError(s string) {
 	}
 }
 
+// AwaitError waits until the process has printed s to standard error, or another process has ended.
+func (p *Process) AwaitError(other *Process, s string) {
+	p.t.Helper()
+	for end := time.Now().Add(Timeout); !strings.Contains(p.Stderr.String(), s); time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-other.Ended:
+			return
+		default:
+		}
+		if time.Now().After(end) {
+			p.t.Fatalf("softrdma %v does not tell %q, but\n%s%s", p.Cmd.Args[1:], s, &p.Stderr, &other.Stderr)
+		}
+	}
+}
+
 // ServerAddress returns a loopback address for a server of the connection manager. Its
 // UDP port is 4791, which clients use.
 func ServerAddress(t *testing.T) string {

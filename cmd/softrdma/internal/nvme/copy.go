@@ -15,6 +15,12 @@ import (
 // copySize is how many bytes a copy moves at once, a multiple of every block size.
 const copySize = 1 << 20
 
+// pathsText says what all commands do that use a subsystem by several addresses.
+const pathsText = `
+
+With several HOSTs it uses each as a path to the same namespace. If a connection ends,
+commands continue by another path, or wait until the connection stands again.`
+
 // A copier has the flags of the commands that copy.
 type copier struct {
 	client
@@ -26,6 +32,7 @@ type copier struct {
 
 func (c *copier) addFlags(cmd *cobra.Command) {
 	c.client.addFlags(cmd, true)
+	c.client.addReconnectFlags(cmd)
 	f := cmd.Flags()
 	f.Uint32Var(&c.id, "namespace", 1, "`NUMBER` of the namespace")
 	f.Var(&c.offset, "offset", "begin at this byte, a multiple of the block size")
@@ -35,12 +42,12 @@ func (c *copier) addFlags(cmd *cobra.Command) {
 func newRead() *cobra.Command {
 	c := &copier{}
 	cmd := &cobra.Command{
-		Use: "read HOST[:PORT] --subsystem NQN", Short: "Read a namespace to standard output",
-		Long:    `Reads a namespace, or a part of it, to standard output.`,
+		Use: "read HOST[:PORT]... --subsystem NQN", Short: "Read a namespace to standard output",
+		Long:    `Reads a namespace, or a part of it, to standard output.` + pathsText,
 		Example: "  softrdma nvme read 192.0.2.1 -n nqn.2024-01.org.example:disk > copy.img",
-		Args:    cli.Args(1, 1, "the HOST of the target"),
+		Args:    hosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), args[0], c.queues, func(k *host.Controller) error { return c.read(cmd.Context(), k) })
+			return c.connect(cmd.Context(), args, host.Config{Queues: c.queues}, func(s *host.Subsystem) error { return c.read(cmd.Context(), s) })
 		},
 	}
 	c.addFlags(cmd)
@@ -51,21 +58,21 @@ func newRead() *cobra.Command {
 func newWrite() *cobra.Command {
 	c := &copier{}
 	cmd := &cobra.Command{
-		Use: "write HOST[:PORT] --subsystem NQN", Short: "Write standard input to a namespace",
+		Use: "write HOST[:PORT]... --subsystem NQN", Short: "Write standard input to a namespace",
 		Long: `Writes standard input to a namespace, and flushes it. A last block that the input does not
-fill is filled with zeros.`,
+fill is filled with zeros.` + pathsText,
 		Example: "  softrdma nvme write 192.0.2.1 -n nqn.2024-01.org.example:disk < disk.img",
-		Args:    cli.Args(1, 1, "the HOST of the target"),
+		Args:    hosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), args[0], c.queues, func(k *host.Controller) error { return c.write(cmd.Context(), k) })
+			return c.connect(cmd.Context(), args, host.Config{Queues: c.queues}, func(s *host.Subsystem) error { return c.write(cmd.Context(), s) })
 		},
 	}
 	c.addFlags(cmd)
 	return cmd
 }
 
-func (c *copier) read(ctx context.Context, k *host.Controller) error {
-	n, err := k.Namespace(ctx, c.id)
+func (c *copier) read(ctx context.Context, s *host.Subsystem) error {
+	n, err := s.Namespace(ctx, c.id)
 	if err != nil {
 		return err
 	}
@@ -90,8 +97,8 @@ func (c *copier) read(ctx context.Context, k *host.Controller) error {
 	return nil
 }
 
-func (c *copier) write(ctx context.Context, k *host.Controller) error {
-	n, err := k.Namespace(ctx, c.id)
+func (c *copier) write(ctx context.Context, s *host.Subsystem) error {
+	n, err := s.Namespace(ctx, c.id)
 	if err != nil {
 		return err
 	}

@@ -3,11 +3,13 @@
 package nvme
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/netip"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +26,8 @@ const long = `Serves files and memory as disks by NVMe over Fabrics on RDMA, and
 other targets.
 
 "nvme serve" is the target. Linux attaches its disks with nvme-cli and the module
-nvme-rdma. The other commands are a host: they use any target, such as Linux's nvmet-rdma.`
+nvme-rdma. The other commands are a host: they use any target, such as Linux's nvmet-rdma.
+"nvme serve-nbd" serves a target's disk to QEMU and other clients of NBD.`
 
 const example = `  softrdma nvme serve --subsystem nqn.2024-01.org.example:disk --namespace disk.img,1G
   softrdma nvme discover HOST
@@ -39,7 +42,7 @@ func NewCommand() *cobra.Command {
 		Long: long, Example: example, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newServe(), newDiscover(), newList(), newRead(), newWrite())
+	cmd.AddCommand(newServe(), newDiscover(), newList(), newRead(), newWrite(), newBench(), newServeNBD())
 	return cmd
 }
 
@@ -51,9 +54,26 @@ type client struct {
 	timeout   time.Duration
 	subsystem string
 	hostNQN   string
+	secrets   string
+	reconnect reconnect
 
 	device cli.Device
+	lost   atomic.Int64 // connections
 }
+
+// A reconnect has the flags of what happens when a connection has ended.
+type reconnect struct{ delay, loss, fail time.Duration }
+
+// addReconnectFlags adds the flags of commands that continue when a connection has ended.
+func (c *client) addReconnectFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.DurationVar(&c.reconnect.delay, "reconnect-delay", time.Second, "if a connection has ended, try again after each `DURATION`")
+	f.DurationVar(&c.reconnect.loss, "loss-timeout", 10*time.Minute, "give up a connection that was not there for this `DURATION`; 0 at once, -1s never")
+	f.DurationVar(&c.reconnect.fail, "fast-fail", 0, "let commands fail after this `DURATION` without a connection, while it is tried again; 0: they wait")
+}
+
+// hosts checks the arguments of commands that use a subsystem by one address or several.
+var hosts = cli.Args(1, 16, "the HOST of the target")
 
 // addFlags adds the flags. A command for one subsystem needs its name.
 func (c *client) addFlags(cmd *cobra.Command, subsystem bool) {
@@ -65,6 +85,7 @@ func (c *client) addFlags(cmd *cobra.Command, subsystem bool) {
 		_ = cmd.MarkFlagRequired("subsystem")
 	}
 	f.StringVar(&c.hostNQN, "host", "", "qualified name `NQN` of this host, if the target asks who it is")
+	f.StringVar(&c.secrets, "dhchap-secret", "", "authenticate with the host's secrets in `FILE`, as of nvme serve")
 	cli.SourceFlag(f, &c.source)
 	c.protocol.AddFlag(f, "")
 	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "give up connecting after this `DURATION`")
@@ -98,8 +119,17 @@ func (c *client) open(ctx context.Context, at string) (_ rdmacm.Dialer, err erro
 
 // config returns what to connect with.
 func (c *client) config(ctx context.Context, at string) (host.Config, error) {
-	d, err := c.open(ctx, at)
-	return host.Config{Subsystem: c.subsystem, Host: c.hostNQN, Dialer: d}, err
+	cfg := host.Config{Subsystem: c.subsystem, Host: cmp.Or(c.hostNQN, host.DefaultNQN)}
+	if c.secrets != "" {
+		table, err := readSecrets(c.secrets)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Secrets = table.For(cfg.Host)
+	}
+	var err error
+	cfg.Dialer, err = c.open(ctx, at)
+	return cfg, err
 }
 
 // failed explains why a target could not be used.
@@ -136,9 +166,39 @@ func (c *client) with(ctx context.Context, arg string, queues int, f func(*host.
 	return lost(f(k))
 }
 
+// connect connects to a subsystem by all addresses, and calls f.
+func (c *client) connect(ctx context.Context, args []string, cfg host.Config, f func(*host.Subsystem) error) (err error) {
+	var paths []host.Path
+	for _, arg := range args {
+		paths = append(paths, host.Path{Addr: address(arg)})
+	}
+	first, err := c.config(ctx, paths[0].Addr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.device.Close()) }()
+	cfg.Subsystem, cfg.Host, cfg.Secrets, cfg.Dialer = first.Subsystem, first.Host, first.Secrets, first.Dialer
+	cfg.ReconnectDelay, cfg.LossTimeout, cfg.FastFail = c.reconnect.delay, c.reconnect.loss, c.reconnect.fail
+	notes := cli.NewPrinter(c.cmd.ErrOrStderr())
+	cfg.Events = func(e host.Event) {
+		if e.Kind == host.Lost {
+			c.lost.Add(1)
+		}
+		notes.Println(e.String())
+	}
+	within, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	s, err := host.Connect(within, cfg, paths...)
+	if err != nil {
+		return c.failed(ctx, paths[0].Addr, err)
+	}
+	defer func() { err = errors.Join(err, cli.IgnoreClosed(s.Close())) }()
+	return lost(f(s))
+}
+
 // lost returns an error with the exit code of a lost peer if the connection has ended.
 func lost(err error) error {
-	if errors.Is(err, rdmacm.ErrDisconnected) || errors.As(err, new(*verbs.CompletionError)) {
+	if errors.As(err, new(*host.LostError)) || errors.Is(err, rdmacm.ErrDisconnected) || errors.As(err, new(*verbs.CompletionError)) {
 		return cli.PeerErrorf("%w", err)
 	}
 	return err

@@ -108,6 +108,7 @@ func TestHostWithoutItsSecretIsRefused(t *testing.T) {
 	serve(t, at, "--namespace", "memory,1M", "--dhchap-secret", secrets(t, 1))
 	clitest.Start(t, "nvme", "list", "-n", nqn, at).Fails(cli.ExitFailed, "NVME_SC_CONNECT_INVALID_HOST")
 	clitest.Start(t, "nvme", "list", "-n", nqn, "--host", "nqn.h", at).Fails(cli.ExitFailed, "the controller expects a secret")
+	clitest.Run(t, "nvme", "bench", "-n", nqn, "--host", "nqn.h", "--dhchap-secret", secrets(t, 1), "--iters", "1", at)
 }
 
 func TestWrongArgumentsAreNamed(t *testing.T) {

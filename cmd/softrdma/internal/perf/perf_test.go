@@ -90,7 +90,7 @@ func TestPerfJSONDescribesBothEnds(t *testing.T) {
 		t.Fatalf("unexpected report %+v", r)
 	}
 	b := r.Bandwidth[0]
-	if b.Size != 100<<10 || b.Iterations != 400 || b.Average <= 0 || b.Peak < b.Average || b.Rate <= 0 || b.ClientCPU <= 0 || b.ServerCPU <= 0 {
+	if b.Size != 100<<10 || b.Iterations != 400 || b.Average <= 0 || b.Peak < b.Average || b.PerSecond <= 0 || b.ClientCPU <= 0 || b.ServerCPU <= 0 {
 		t.Errorf("unexpected result %+v", b)
 	}
 }

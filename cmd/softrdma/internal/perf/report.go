@@ -18,14 +18,9 @@ import (
 // A bandwidthResult is the result of a bandwidth test of one size. It is the sum of
 // both directions.
 type bandwidthResult struct {
-	Size       int     `json:"bytes"`
-	Iterations int64   `json:"iterations"`
-	Peak       float64 `json:"bw_peak_gbit_per_s"`
-	Average    float64 `json:"bw_average_gbit_per_s"`
-	MiB        float64 `json:"bw_average_mib_per_s"`
-	Rate       float64 `json:"messages_per_s"`
-	ClientCPU  float64 `json:"client_cpu_s_per_gib"`
-	ServerCPU  float64 `json:"server_cpu_s_per_gib"`
+	measure.Rate
+	ClientCPU float64 `json:"client_cpu_s_per_gib"`
+	ServerCPU float64 `json:"server_cpu_s_per_gib"`
 
 	// Shares holds the iterations of each queue pair, the client's first.
 	Shares         []int64           `json:"qp_iterations,omitempty"`
@@ -35,31 +30,19 @@ type bandwidthResult struct {
 
 func newBandwidthResult(size int, client, server measure.FlowResult) bandwidthResult {
 	r := bandwidthResult{
-		Size: size, Shares: append(client.Counted, server.Counted...), ClientCounters: client.Counters, ServerCounters: server.Counters,
+		Rate:   measure.Rate{Size: size},
+		Shares: append(client.Counted, server.Counted...), ClientCounters: client.Counters, ServerCounters: server.Counters,
 	}
 	for _, n := range r.Shares {
 		r.Iterations += n
 	}
 	for _, d := range []measure.FlowResult{client, server} {
-		if d.Seconds > 0 {
-			r.Peak += d.Peak * 8e-9
-			r.Average += float64(d.Bytes) / d.Seconds * 8e-9
-			r.MiB += float64(d.Bytes) / d.Seconds / (1 << 20)
-			r.Rate += float64(d.Bytes) / float64(size) / d.Seconds
-		}
+		r.Add(d.Bytes, d.Seconds, d.Peak)
 	}
 	if gib := float64(client.Messages+server.Messages) * float64(size) / measure.GiB; gib > 0 {
 		r.ClientCPU, r.ServerCPU = client.CPU/gib, server.CPU/gib
 	}
 	return r
-}
-
-var bandwidthHeader = fmt.Sprintf(" %-10s %-12s %17s %20s %19s %14s",
-	"#bytes", "#iterations", "BW peak[Gb/sec]", "BW average[Gb/sec]", "BW average[MiB/s]", "MsgRate[Mpps]")
-
-// String returns the result as a row below bandwidthHeader.
-func (r bandwidthResult) String() string {
-	return fmt.Sprintf(" %-10d %-12d %17.3f %20.3f %19.2f %14.6f", r.Size, r.Iterations, r.Peak, r.Average, r.MiB, r.Rate/1e6)
 }
 
 // A report prints results: row by row, or with --json as one object at the end.
@@ -109,7 +92,7 @@ var titles = map[string]string{
 }
 
 func (r *report) title() {
-	kind, header := "bandwidth", bandwidthHeader
+	kind, header := "bandwidth", measure.RateHeader
 	if r.Metric == measure.MetricLatency {
 		kind, header = "latency", measure.LatencyHeader
 	}
