@@ -155,7 +155,7 @@ func (r *Rule) given() []parameter {
 		span("time", r.Time), span("jitter", r.Jitter), number("behind", int64(r.Behind)), text("part", r.Part),
 		text("icrc", r.ICRC), {"bytes", fmt.Sprint(r.Bytes), len(r.Bytes) > 0, false}, number("rate", r.Rate), number("queue", r.Queue),
 		number("above", int64(r.Above)), text("answer", r.Answer), text("status", r.Status), text("event", r.Event),
-		text("errno", r.Errno), number("reason", int64(r.Reason)), text("nvme_status", r.NVMeStatus),
+		text("errno", r.Errno), number("reason", int64(r.Reason)), number("nvme_status", int64(r.NVMeStatus)),
 	}
 }
 
@@ -168,7 +168,7 @@ func (r *Rule) names() *Error {
 	}{
 		{"part", one(r.Part)}, {"icrc", one(r.ICRC)}, {"answer", one(r.Answer)}, {"status", one(r.Status)}, {"event", one(r.Event)},
 		{"errno", one(r.Errno)}, {"direction", one(s.Direction)}, {"service", s.Service}, {"opcode", s.Opcode},
-		{"message", s.Message}, {"completion", s.Completion}, {"status", s.Status}, {"command", s.Command}, {"nvme_status", one(r.NVMeStatus)},
+		{"message", s.Message}, {"completion", s.Completion}, {"status", s.Status}, {"command", s.Command},
 	} {
 		for _, v := range f.values {
 			if allowed := Values(f.name); !slices.Contains(allowed, v) {

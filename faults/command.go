@@ -7,9 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"softrdma/storage/nvmeof/wire/capsule"
-	"softrdma/storage/nvmeof/wire/status"
 )
 
 // The actions of commands to a storage target (package storage/nvmeof/target).
@@ -71,16 +68,6 @@ func (m *matcher) command(f *CommandFacts) bool {
 	return f.Blocks > 0 && f.LBA <= last && f.LBA+f.Blocks-1 >= first
 }
 
-// commandStatus returns the status with which FailCommand fails a command, 0 if the command decides.
-func commandStatus(name string) status.Status {
-	for _, s := range status.All() {
-		if s.String() == name {
-			return s
-		}
-	}
-	return 0
-}
-
 // parseLBA parses blocks, as 100 or 100-199.
 func parseLBA(text string) (first, last uint64, err error) {
 	from, to, isRange := strings.Cut(text, "-")
@@ -99,6 +86,9 @@ func parseLBA(text string) (first, last uint64, err error) {
 // ofTargets checks the fields that only commands to targets have.
 func (r *Rule) ofTargets() *Error {
 	s := &r.Select
+	if r.NVMeStatus > maxNVMeStatus {
+		return &Error{0, "nvme_status", fmt.Sprintf("at most %d", maxNVMeStatus), fmt.Sprint(r.NVMeStatus)}
+	}
 	if s.LBA != "" {
 		if _, _, err := parseLBA(s.LBA); err != nil {
 			return &Error{0, "lba", "a block or a range, as 100 or 100-199", s.LBA}
@@ -121,15 +111,12 @@ func (r *Rule) ofTargets() *Error {
 	return nil
 }
 
-// failures are the statuses that commands can be made to fail with.
-func failures() (names []string) {
-	for _, s := range status.All() {
-		if s != status.Success {
-			names = append(names, s.String())
-		}
-	}
-	return names
+// commands are the names of commands, those that the target's package has.
+var commands = []string{
+	"abort", "asynchronous event request", "authentication receive", "authentication send", "compare", "connect", "dataset management",
+	"disconnect", "flush", "get features", "get log page", "identify", "keep alive", "property get", "property set", "read", "set features",
+	"write", "write zeroes",
 }
 
-// commands are the names of commands.
-func commands() []string { return capsule.Names() }
+// maxNVMeStatus is the largest status: 3 bits of type, 8 of code.
+const maxNVMeStatus = 1<<11 - 1

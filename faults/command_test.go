@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"testing"
 	"time"
-
-	"softrdma/storage/nvmeof/wire/status"
 )
 
 func TestRulesSelectCommands(t *testing.T) {
@@ -39,14 +37,14 @@ func TestRulesSelectCommands(t *testing.T) {
 	}
 	flush := disk
 	flush.Command, flush.Blocks = "flush", 0
-	x, err := New(Rules{Rules: []Rule{{Action: FailCommand, NVMeStatus: status.CapacityExceeded.String(), Select: Selector{LBA: "100"}}}}, "rdma0")
+	x, err := New(Rules{Rules: []Rule{{Action: FailCommand, NVMeStatus: 0x81, Select: Selector{LBA: "100"}}}}, "rdma0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if e := x.Command(flush); e.Action != "" {
 		t.Errorf("a command without blocks was hit: %+v", e)
 	}
-	if e := x.Command(disk); e.NVMeStatus != status.CapacityExceeded {
+	if e := x.Command(disk); e.NVMeStatus != 0x81 {
 		t.Errorf("got %+v", e)
 	}
 	if hits := x.Hits(); len(hits) != 1 || hits[0].What != "read to namespace 1 of nqn.a from 192.0.2.1, blocks 100-107" {
@@ -58,7 +56,7 @@ func TestWrongRulesForCommandsAreNamed(t *testing.T) {
 	for field, r := range map[string]Rule{
 		"lba":         {Action: FailCommand, Select: Selector{LBA: "9-8"}},
 		"command":     {Action: FailCommand, Select: Selector{Command: []string{"format"}}},
-		"nvme_status": {Action: FailCommand, NVMeStatus: "NVME_SC_SUCCESS"},
+		"nvme_status": {Action: FailCommand, NVMeStatus: 0x800},
 		"action":      {Action: LosePath}, // without a time
 		"namespace":   {Action: Drop, Select: Selector{Namespace: 1}},
 		"subsystem":   {Action: Fail, Errno: "EIO", Select: Selector{Subsystem: "nqn.a"}},

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"softrdma/storage/nvmeof/wire/status"
 )
 
 // An Injector has the rules of one device. Its methods may be called from any goroutine; now is any clock
@@ -259,7 +257,7 @@ type Effect struct {
 	Reason uint16        // of Reject
 	Match  uint64        // of the rule, from 1
 
-	NVMeStatus status.Status // of FailCommand, 0 if the command decides
+	NVMeStatus uint16 // of FailCommand, 0 if the command decides
 }
 
 // Call decides about a verbs call, by libibverbs' name of it. The first rule that hits decides.

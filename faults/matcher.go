@@ -55,7 +55,7 @@ func (m *matcher) init(r *Rule) {
 	m.effect = Effect{
 		Action: r.Action, Time: time.Duration(r.Time), Errno: errnos[r.Errno], Reason: r.Reason,
 		Status: uint8(max(slices.Index(statuses, r.Status), 0)), Event: uint8(max(slices.Index(events, r.Event), 0)),
-		NVMeStatus: commandStatus(r.NVMeStatus),
+		NVMeStatus: r.NVMeStatus,
 	}
 	if m.effect.Reason == 0 {
 		m.effect.Reason = uint16(mad.RejectConsumer)

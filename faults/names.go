@@ -125,9 +125,7 @@ func Values(field string) []string {
 	case "completion":
 		return completions
 	case "command":
-		return commands()
-	case "nvme_status":
-		return failures()
+		return commands
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ type Rule struct {
 	Errno  string   `json:"errno,omitempty" doc:"of fail: the error number's name"`
 	Reason uint16   `json:"reason,omitempty" doc:"of reject: the reason's number; 28 (the consumer rejects) without it"`
 
-	NVMeStatus string `json:"nvme_status,omitempty" doc:"of fail-command: the status; that of an unrecovered read or a write fault without it"`
+	NVMeStatus uint16 `json:"nvme_status,omitempty" doc:"of fail-command: the number of the status, type and code, as 0x281; that of an unrecovered read or a write fault without it"`
 }
 
 // An Action is what goes wrong.

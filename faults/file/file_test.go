@@ -89,7 +89,7 @@ func TestSchemaIsOfTheTypes(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("seed: 1\nrules: [{action: drop, select: {psn: 1}}]"))
-	f.Add([]byte("rules: [{action: fail-command, select: {lba: 1-2, command: read}, nvme_status: NVME_SC_READ_ERROR}]"))
+	f.Add([]byte("rules: [{action: fail-command, select: {lba: 1-2, command: read}, nvme_status: 0x281}]"))
 	f.Add([]byte("a: &a [*a]\nrules: *a"))
 	f.Add([]byte(`{"rules":[{"action":"delay","time":"1ms"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -23,7 +23,7 @@ func (q *queue) inject(t *task) (taken bool) {
 	why := fmt.Errorf("%w: %s", errFault, e.Where())
 	switch e.Action {
 	case faults.FailCommand:
-		r := &controller.Refusal{Why: controller.FaultInjected, Status: e.NVMeStatus, Detail: e.Where()}
+		r := &controller.Refusal{Why: controller.FaultInjected, Status: status.Status(e.NVMeStatus), Detail: e.Where()}
 		if r.Status == 0 {
 			r.Status = status.WriteFault
 			if c.ToHost() || c.Opcode == capsule.Compare {

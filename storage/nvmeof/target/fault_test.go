@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"softrdma/rdmacm"
 	"softrdma/storage/nvmeof/host"
 	"softrdma/storage/nvmeof/target"
+	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/fabrics"
 	"softrdma/storage/nvmeof/wire/status"
 )
@@ -30,6 +32,12 @@ func (s *simulation) hits(t *testing.T, want uint64) {
 	t.Helper()
 	if n := s.server.Device.Faults().Counts(); len(n) != 1 || n[0] != want {
 		t.Errorf("expected %d hits, found %v: %v", want, n, s.server.Device.Faults().Hits())
+	}
+}
+
+func TestRulesKnowAllCommands(t *testing.T) {
+	if names := faults.Values("command"); !slices.Equal(names, capsule.Names()) {
+		t.Errorf("rules know %q, the target %q", names, capsule.Names())
 	}
 }
 
@@ -69,7 +77,7 @@ func TestBadBlocksFailCommands(t *testing.T) {
 		want("another namespace", errors.Join(write, read), status.Success)
 		s.hits(t, 6)
 		s.inject(t, faults.Rule{
-			Action: faults.FailCommand, NVMeStatus: status.CapacityExceeded.String(), Select: faults.Selector{Command: []string{"write"}, Count: 1},
+			Action: faults.FailCommand, NVMeStatus: uint16(status.CapacityExceeded), Select: faults.Selector{Command: []string{"write"}, Count: 1},
 		})
 		write, read = access(n, 0)
 		want("one write", write, status.CapacityExceeded)
