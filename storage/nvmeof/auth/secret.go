@@ -31,7 +31,7 @@ func ParseSecret(text string) (Secret, error) {
 	rest, ok := strings.CutPrefix(text, secretPrefix)
 	fields := strings.Split(rest, ":")
 	if !ok || len(fields) != 3 || fields[2] != "" {
-		return Secret{}, fmt.Errorf("secret: expected %sHH:BASE64:", secretPrefix)
+		return Secret{}, fmt.Errorf("secret: expected the form %sHH:BASE64: of nvme gen-dhchap-key", secretPrefix)
 	}
 	var s Secret
 	if len(fields[0]) != 2 || fields[0][0] != '0' || fields[0][1] < '0' || fields[0][1] > '3' {

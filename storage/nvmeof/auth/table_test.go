@@ -19,7 +19,7 @@ func TestTableHasTheSecretsOfHosts(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "line 1: expected NQN SECRET", "# none\n\n": "line 2: expected NQN SECRET", "nqn.a\n": "found 1 words", "\nnqn.a a b c": "line 2: expected",
-		"nqn.a secret": "line 1: secret: expected DHHC-1", "nqn.a " + one + "\nnqn.a " + one: "line 2: expected each name once",
+		"nqn.a secret": "line 1: secret: expected the form DHHC-1", "nqn.a " + one + "\nnqn.a " + one: "line 2: expected each name once",
 	} {
 		if _, err := ParseTable(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: expected %q, found %v", text, want, err)
