@@ -192,9 +192,10 @@ interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debia
 
 # They write and compare files for minutes in emulated guests, so that they are not among those of interop.
 STORAGE := ^Test(NVMe|Files)
+# BLKTESTS=DIR, a checkout of github.com/linux-blktests/blktests, adds its nvme group; NVME_FIGURES=ROUNDS measures, too.
 .PHONY: storage
 storage: ## disks and directories over RDMA against Linux's, in virtual machines (root, installs Debian packages)
-	$(GO) test -tags interop -count=1 -v -timeout 45m -run '$(STORAGE)' ./interop/suites
+	$(GO) test -tags interop -count=1 -v -timeout 60m -run '$(STORAGE)' ./interop/suites
 
 # What the tests of the engine load beside it, or run in one process with it.
 .PHONY: hosts

@@ -79,6 +79,10 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 			"-netdev", fmt.Sprintf("tap,id=net%d,ifname=%s,script=no,downscript=no", i, tap),
 			"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,romfile=,mac=52:54:00:%02d:00:%02x", i, 77+i, 2+index))
 	}
+	scratch := filepath.Join(l.dir, "scratch-"+g.Name+".img")
+	if err := makeScratch(scratch); err != nil {
+		return nil, err
+	}
 	port, peer, err := socketPair()
 	if err != nil {
 		return nil, err
@@ -92,6 +96,7 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 		"-kernel", l.Kernel.Image(), "-initrd", l.initramfs, "-append", g.commandLine(l),
 		"-serial", "file:" + g.Console,
 		"-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
+		"-drive", "if=none,id=scratch,format=raw,cache=unsafe,file=" + scratch, "-device", "virtio-blk-pci,drive=scratch",
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=agent,fd=3",
 		"-device", "virtserialport,chardev=agent,name=" + control.PortName,
 	}, adapters...))
@@ -113,6 +118,16 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 	}()
 	go g.receive()
 	return g, nil
+}
+
+// makeScratch makes the file of a guest's scratch disk, /dev/vda after "modprobe virtio_blk". It takes the space of what the guest
+// writes.
+func makeScratch(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(4<<30), f.Close())
 }
 
 func (g *Guest) commandLine(l *Lab) string {

@@ -36,6 +36,9 @@ var packages = []debianPackage{
 	{"ibutils", "/usr/bin/ibdiagnet"},
 	{"ibacm", "/usr/sbin/ibacm"},
 	{"nvme-cli", "/usr/sbin/nvme"},
+	{"fio", "/usr/bin/fio"},
+	{"gawk", "/usr/bin/gawk"},
+	{"xfsprogs", "/usr/sbin/mkfs.xfs"},
 	{"python3-pyverbs", "/usr/lib/python3/dist-packages/pyverbs/__init__.py"},
 }
 

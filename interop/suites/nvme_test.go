@@ -25,8 +25,9 @@ const (
 // nvmeServe starts softrdma's target for a file and memory.
 func nvmeServe(t *testing.T, l *lab.Lab, n network, file string) *peers.Program {
 	t.Helper()
+	softrdma := program(t, l, "cmd/softrdma") // building it is not counted
 	ctx := within(t, nvmeLimit)
-	p := peers.StartHost(ctx, t, l, program(t, l, "cmd/softrdma"), "nvme", "serve", "-a", n.device(), "-n", nvmeNQN, "-v",
+	p := peers.StartHost(ctx, t, l, softrdma, "nvme", "serve", "-a", n.device(), "-n", nvmeNQN, "-v",
 		"--namespace", file+",320M", "--namespace", "memory,64M,block=4096")
 	if err := p.AwaitServing(ctx); err != nil {
 		t.Fatal(err)
@@ -76,19 +77,47 @@ blkdiscard $d2
 dd if=$d2 bs=1M count=4 iflag=direct | cmp -n 4194304 - /dev/zero
 `
 
+// nvmeVerify works on 4 queues, 2 for reads and 2 for writes: Linux makes no more of a kind than it has processors.
+const nvmeVerify = `
+nvme connect -t rdma -a $at -s 4420 -n $nqn -i 2 --nr-write-queues=2
+for i in $(seq 50); do
+	d1=$(ls /dev/nvme*n1 2>/dev/null | head -n 1)
+	[ -n "$d1" ] && break
+	sleep .2
+done
+fio --name=verify --filename=$d1 --direct=1 --ioengine=libaio --rw=randwrite --bsrange=4k-256k --iodepth=16 \
+	--numjobs=4 --size=32m --offset_increment=32m --verify=crc32c --verify_fatal=1 --output=/run/fio.said
+mkfs.xfs -q -f $d1
+mount $d1 /run/mounted
+cp /run/nvme.data /run/mounted/file
+fio --name=files --directory=/run/mounted --direct=1 --ioengine=libaio --rw=randrw --bs=4k --iodepth=16 --numjobs=4 --size=4m \
+	--verify=crc32c --verify_fatal=1 --output=/run/fio.said
+umount /run/mounted
+echo 3 >/proc/sys/vm/drop_caches
+xfs_repair -n $d1 2>/dev/null
+mount $d1 /run/mounted
+cmp /run/nvme.data /run/mounted/file
+umount /run/mounted
+nvme disconnect -n $nqn
+`
+
 func TestNVMeLinuxAttachesDisksOverRoCE(t *testing.T) { linuxAttachesDisks(t, network{}) }
 
 func TestNVMeLinuxAttachesDisksOverIWARP(t *testing.T) { linuxAttachesDisks(t, network{iwarp: true}) }
 
-// Linux's host attaches softrdma's disks, verifies data and a file system, and connects again after the
-// target was killed.
+// Linux's host attaches softrdma's disks, verifies data and file systems, and connects again after the target was
+// killed.
 func linuxAttachesDisks(t *testing.T, n network) {
 	l := openLab(t)
 	g := l.Guests[0]
 	file := filepath.Join(t.TempDir(), "disk.img")
 	target := nvmeServe(t, l, n, file)
 	variables := []string{"at=" + n.host(), "nqn=" + nvmeNQN}
-	t.Cleanup(func() { guestScript(t, g, "nvme disconnect -n $nqn", variables...) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			_, _ = g.Run(context.Background(), "nvme", "disconnect", "-n", nvmeNQN)
+		}
+	})
 	guestScript(t, g, nvmeAttach, variables...)
 	target.Kill()
 	<-target.Done
@@ -103,7 +132,9 @@ echo 3 >/proc/sys/vm/drop_caches
 mount $d1 /run/mounted
 cmp /run/nvme.data /run/mounted/again
 umount /run/mounted
+nvme disconnect -n $nqn
 `, variables...)
+	guestScript(t, g, nvmeVerify, variables...)
 	t.Logf("the target said:\n%s", lab.Tail(target.Said(), 1500))
 }
 
@@ -112,27 +143,9 @@ func TestNVMeReadsAndWritesLinuxsTarget(t *testing.T) {
 	l := openLab(t)
 	g := l.Guests[0]
 	softrdma := program(t, l, "cmd/softrdma")
-	guestScript(t, g, `
-modprobe nvmet-rdma
-truncate -s 64M /run/nvmet.img
-cd /sys/kernel/config/nvmet
-mkdir subsystems/$nqn
-echo 1 >subsystems/$nqn/attr_allow_any_host
-mkdir subsystems/$nqn/namespaces/1
-echo -n /run/nvmet.img >subsystems/$nqn/namespaces/1/device_path
-echo 1 >subsystems/$nqn/namespaces/1/buffered_io
-echo 1 >subsystems/$nqn/namespaces/1/enable
-mkdir ports/1
-echo rdma >ports/1/addr_trtype
-echo ipv4 >ports/1/addr_adrfam
-echo $at >ports/1/addr_traddr
-echo 4420 >ports/1/addr_trsvcid
-ln -s /sys/kernel/config/nvmet/subsystems/$nqn ports/1/subsystems/$nqn
-`, "at="+g.IPv4, "nqn="+nvmeNQN)
-	t.Cleanup(func() {
-		guestScript(t, g, `cd /sys/kernel/config/nvmet
-rm ports/1/subsystems/$nqn; rmdir ports/1 subsystems/$nqn/namespaces/1 subsystems/$nqn`, "nqn="+nvmeNQN)
-	})
+	variables := []string{"at=" + g.IPv4, "nqn=" + nvmeNQN}
+	guestScript(t, g, nvmetServe, variables...)
+	t.Cleanup(func() { guestScript(t, g, nvmetEnd, variables...) })
 	run := func(words string, args ...string) string {
 		p := peers.StartHost(within(t, nvmeLimit), t, l, append([]string{softrdma, "nvme"}, args...)...)
 		p.Succeeds(t, nvmeLimit)
