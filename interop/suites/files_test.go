@@ -22,8 +22,9 @@ const filesLimit = 5 * time.Minute
 // filesServe starts a command of softrdma that serves a directory.
 func filesServe(t *testing.T, l *lab.Lab, n network, command, dir string) *peers.Program {
 	t.Helper()
+	softrdma := program(t, l, "cmd/softrdma") // building it is not counted
 	ctx := within(t, filesLimit)
-	p := peers.StartHost(ctx, t, l, program(t, l, "cmd/softrdma"), command, "-v", "-a", n.device(), dir)
+	p := peers.StartHost(ctx, t, l, softrdma, command, "-v", "-a", n.device(), dir)
 	if err := p.AwaitServing(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +74,9 @@ func TestFilesLinuxMountsNFSOverIWARP(t *testing.T) { linuxMountsNFS(t, network{
 // Linux works on files of softrdma's NFS server, which is killed while a file is written, and started again.
 func linuxMountsNFS(t *testing.T, n network) {
 	l := openLab(t)
-	g, dir, ctx := l.Guests[0], t.TempDir(), within(t, filesLimit)
+	g, dir := l.Guests[0], t.TempDir()
 	server := filesServe(t, l, n, "serve-nfs", dir)
+	ctx := within(t, filesLimit)
 	inGuest(ctx, t, g, strings.ReplaceAll(`
 modprobe -a rpcrdma nfsv3
 mkdir -p /run/mnt
@@ -119,13 +121,13 @@ func TestFilesLinuxMounts9POverRoCE(t *testing.T) {
 	g := l.Guests[0]
 	const attempts = 3
 	err := lab.Retry(t, attempts, isGaveUp, func(int) error {
+		server := filesServe(t, l, n, "serve-9p", t.TempDir())
 		ctx, cancel := context.WithCancelCause(within(t, filesLimit))
 		defer cancel(nil)
 		before, err := g.Counters(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := filesServe(t, l, n, "serve-9p", t.TempDir())
 		defer func() {
 			_, _ = g.Run(context.Background(), "umount", "-l", "/run/mnt")
 			server.Kill()
