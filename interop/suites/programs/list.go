@@ -9,7 +9,7 @@ import (
 
 // list returns all programs, grouped by package.
 func list() []program {
-	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), jobs(), suites(), others(), storage(), migration(), sockets(), iwarp(), memory())
+	return slices.Concat(ibverbsUtils(), rdmacmUtils(), perftest(), ucx(), jobs(), suites(), others(), storage(), migrations(), sockets(), iwarp(), memory())
 }
 
 // memory returns the programs whose two ends, on a device each, reach each other through shared
@@ -208,46 +208,6 @@ func others() []program {
 	for _, kind := range []string{"verbs -e msg", "verbs -e dgram", "verbs;ofi_rxm -e rdm", "verbs;ofi_rxd -e rdm"} {
 		line := "fi_pingpong -p " + kind + " -I 20"
 		all = append(all, both("libfabric-bin", line, "usec/xfer").onTwoHosts())
-	}
-	return all
-}
-
-// target starts tgtd and gives it a disk, to which one initiator has access.
-const target = `tgtd -f -C 0 --iscsi portal=SERVER:3261 &
-trap "kill -9 $!" TERM EXIT
-truncate -s 16M FOLDER/disk
-until tgtadm -C 0 --lld iser --mode target --op new --tid 1 -T iqn.2026-01.test:disk; do sleep .1; done
-tgtadm -C 0 --lld iser --mode logicalunit --op new --tid 1 --lun 1 -b FOLDER/disk
-tgtadm -C 0 --lld iser --mode target --op bind --tid 1 -I ALL
-tgtadm -C 0 --lld iser --mode target --op bind --tid 1 -Q iqn.2026-01.test:initiator
-wait`
-
-// storage returns initiators of SCSI over iSER, with tgtd as the target.
-func storage() []program {
-	const disk = "-i iqn.2026-01.test:initiator iser://SERVER:3260/iqn.2026-01.test:disk/1"
-	var all []program
-	for _, p := range []program{
-		alone("libiscsi-bin", "iscsi-inq "+disk, "VIRTUAL-DISK"),
-		alone("libiscsi-bin", "iscsi-test-cu --dataloss -t SCSI.Write16 "+disk, "return value: 0"),
-		alone("libiscsi-bin", "iscsi-test-cu --dataloss -t SCSI.CompareAndWrite "+disk, "return value: 0"),
-	} {
-		p.server = []string{"sh", "-c", target}
-		all = append(all, p.serves().needing("tgtd", "tgt").with("TGT_IPC_SOCKET=FOLDER/tgt").because("tgtd is the target"))
-	}
-	return all
-}
-
-// migration returns virtual machines that move to another QEMU, with the guest's memory in RDMA WRITEs.
-func migration() []program {
-	const machine = "qemu-system-x86_64 -machine pc,accel=tcg -m 64M -display none -nodefaults -monitor stdio"
-	var all []program
-	for _, pin := range []string{"off", "on"} {
-		set := `echo "migrate_set_capability rdma-pin-all ` + pin + `"; `
-		p := script("qemu-system-x86", "qemu-system-x86_64 -m 64M, migrate rdma:SERVER:4444, rdma-pin-all "+pin,
-			"("+set+`echo "migrate rdma:SERVER:4444"; echo "info migrate"; echo quit) | `+machine, "Migration status: completed")
-		p.server = []string{"sh", "-c", ": > FOLDER/monitor; (" + set + `echo "migrate_incoming rdma:SERVER:4444"
-until grep -q "VM status: running" FOLDER/monitor; do sleep .2; echo "info status"; done; echo quit) | ` + machine + " -incoming defer | tee FOLDER/monitor"}
-		all = append(all, p.needing("qemu-system-x86_64", "qemu-system-x86"))
 	}
 	return all
 }
