@@ -191,7 +191,7 @@ interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debia
 	exit $${status:-0}
 
 # They write and compare files for minutes in emulated guests, so that they are not among those of interop.
-STORAGE := ^Test(NVMe|Files)
+STORAGE := ^Test(NVMe|Files|ISER)
 # BLKTESTS=DIR, a checkout of github.com/linux-blktests/blktests, adds its nvme group; NVME_FIGURES=ROUNDS measures, too.
 .PHONY: storage
 storage: ## disks and directories over RDMA against Linux's, in virtual machines (root, installs Debian packages)
@@ -223,6 +223,9 @@ containers: preload build ## CDI devices in containers of Debian 12 and 13, by p
 
 .PHONY: programs
 programs: hosts oracles faultprograms nbdprograms preload build ## Debian's programs under softrdma exec, and the table of docs/tested-against.md (wants them and a C compiler)
+	@packaging/need.sh tgtd tgt || [ $$? = 1 ]
+	@packaging/need.sh iscsi-test-cu libiscsi-bin || [ $$? = 1 ]
+	@packaging/need.sh qemu-system-x86_64 qemu-system-x86 || [ $$? = 1 ]
 	$(GO) test -tags interop -count=1 -run 'Program|Exec|OpenSM' ./internal/uverbs ./cmd/softrdma/...
 	$(GO) run -tags interop ./interop/suites/programs -engine daemon
 	$(GO) run -tags interop ./interop/suites/programs -engine program -write docs/tested-against.md

@@ -49,6 +49,13 @@ var programs = []debianPackage{
 	{"libopenmpi-dev", "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h"},
 }
 
+// iser are packages of SCSI over iSER: a target and initiators of user space, and what drives Linux's initiator.
+var iser = []debianPackage{
+	{"tgt", "/usr/sbin/tgtd"},
+	{"libiscsi-bin", "/usr/bin/iscsi-perf"},
+	{"open-iscsi", "/usr/sbin/iscsiadm"},
+}
+
 // containers are packages that run containers.
 var containers = []debianPackage{
 	{"podman", "/usr/bin/podman"},
@@ -83,6 +90,9 @@ func InstallImages(ctx context.Context) error { return install(ctx, images) }
 
 // InstallPrograms installs UCX's and Open MPI's programs if they are missing. It needs root.
 func InstallPrograms(ctx context.Context) error { return install(ctx, programs) }
+
+// InstallISER installs programs of SCSI over iSER if they are missing. It needs root.
+func InstallISER(ctx context.Context) error { return install(ctx, iser) }
 
 // LackError says what the lab needs and cannot get.
 type LackError struct{ What, Why string }
