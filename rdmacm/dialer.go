@@ -20,7 +20,7 @@ type Dialer struct {
 	// that is open. It is ignored if Device is set.
 	Protocol verbs.Protocol
 
-	// TLS, of iWARP, encrypts the connection, as described at verbs.Config.TLS. The
+	// TLS, of RoCE v2 and iWARP, encrypts the connection, as described at verbs.Config.TLS. The
 	// device that the host's routing chooses is opened with it, and all connections
 	// of its address in this process must have the same (SecurityError). If Device
 	// is set it must be nil or the device's.
@@ -191,8 +191,8 @@ func (id *ID) secure(cfg *tls.Config, p verbs.Protocol) error {
 	switch {
 	case cfg == nil:
 		return nil
-	case p != verbs.IWARP:
-		return reason.NotSupported("TLS: expected an iWARP device, found %v", p)
+	case p != verbs.IWARP && p != verbs.RoCE:
+		return reason.NotSupported("TLS: expected a device of RoCE v2 or iWARP, found %v", p)
 	}
 	return id.UseTLS(cfg)
 }

@@ -120,7 +120,7 @@ func (id *ID) carry(c provider.ID, dev *verbs.Device) error {
 	return c.SetResponseTimeout(id.timeout, id.retries)
 }
 
-// UseTLS makes the id use an iWARP device with a TLS configuration, as described at
+// UseTLS makes the id use a RoCE v2 or iWARP device with a TLS configuration, as described at
 // verbs.Config.TLS, before Bind and ResolveAddr. It has no counterpart in
 // librdmacm.
 func (id *ID) UseTLS(cfg *tls.Config) error {

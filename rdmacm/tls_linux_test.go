@@ -118,13 +118,13 @@ func TestTLSOfADeviceByHand(t *testing.T) {
 	}
 }
 
-func TestTLSOfRoCERefused(t *testing.T) {
+func TestTLSOfOtherProtocolsRefused(t *testing.T) {
 	leavesNothing(t)
-	cfg := secret(t, "RoCE v2 has none of it")
-	if _, err := Listen(serverIP+":0", ListenConfig{TLS: cfg}); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "iWARP") {
+	cfg := secret(t, "RoCE v1 has none of it")
+	if _, err := Listen(serverIP+":0", ListenConfig{Protocol: verbs.RoCEv1, TLS: cfg}); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "iWARP") {
 		t.Errorf("listener: %v", err)
 	}
-	if _, err := Dial(within(t), serverIP+":7", Dialer{TLS: cfg}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := Dial(within(t), serverIP+":7", Dialer{Protocol: verbs.RoCEv1, TLS: cfg}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("dialer: %v", err)
 	}
 }

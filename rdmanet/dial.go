@@ -37,7 +37,7 @@ type Dialer struct {
 	// protocol.
 	Protocol verbs.Protocol
 
-	// TLS, for iWARP only, encrypts the connection. Both ends must be softrdma
+	// TLS, for RoCE v2 and iWARP, encrypts the connection. Both ends must be softrdma
 	// devices: see rdmacm.Dialer. Programs then need no TLS of their own.
 	TLS *tls.Config
 

@@ -26,6 +26,17 @@ func TestTLSIsTheSame(t *testing.T) {
 	sameTests(t)
 }
 
+// TestSealedIsTheSame repeats them on RoCE v2 devices that encrypt.
+func TestSealedIsTheSame(t *testing.T) {
+	secret, err := verbs.SharedSecret([]byte("these bytes are not random"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testTLS = secret
+	defer func() { testTLS = nil }()
+	sameTests(t)
+}
+
 func sameTests(t *testing.T) {
 	for _, c := range []struct {
 		name string

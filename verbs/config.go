@@ -48,7 +48,10 @@ type Config struct {
 	// The device has 1/256 of the queue pair numbers for each of its lanes.
 	Shared bool
 
-	// TLS, of an iWARP device, encrypts every connection. siw and RDMA adapters do
+	// TLS, of a RoCE v2 or iWARP device, encrypts everything that it sends, and refuses
+	// what comes in the clear. On RoCE v2 two devices agree on keys by TLS, and packets
+	// are protected by PSP; the device has one lane, an address that is not shared, no
+	// multicast, and no path through memory (docs/security.md). rxe, siw and RDMA adapters do
 	// not have it: it is for softrdma at both ends of a path that is not trusted.
 	// SharedSecret returns a configuration by which two ends that know one secret
 	// trust each other. Otherwise set Certificates, and RootCAs at the end that

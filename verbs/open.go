@@ -22,6 +22,8 @@ type RoCEConfig struct {
 	Recovery                  Recovery
 	Lanes                     int
 	Shared                    bool
+	TLS                       *tls.Config
+	TLSRefused                func(peer netip.AddrPort, err error)
 	PeerTimeout               time.Duration
 	MTU                       int
 	KeepReasons               bool
@@ -49,7 +51,7 @@ func (c *RoCEConfig) config() *Config {
 	return &Config{
 		Sanitize: c.Sanitize, SanitizeReport: c.SanitizeReport,
 		Spin: c.Spin, ReceiveBuffer: c.ReceiveBuffer, SendBuffer: c.SendBuffer, Window: c.Window, Congestion: c.Congestion,
-		Recovery: c.Recovery, Lanes: c.Lanes, Shared: c.Shared, PeerTimeout: c.PeerTimeout, MTU: c.MTU, NoLoopback: c.NoLoopback,
+		Recovery: c.Recovery, Lanes: c.Lanes, Shared: c.Shared, TLS: c.TLS, TLSRefused: c.TLSRefused, PeerTimeout: c.PeerTimeout, MTU: c.MTU, NoLoopback: c.NoLoopback,
 		SameHost: c.SameHost, SameHostAllow: c.SameHostAllow, KeepReasons: c.KeepReasons,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
 	"softrdma/internal/host"
+	"softrdma/internal/link/sealed"
 	"softrdma/internal/provider/local"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
@@ -49,7 +50,14 @@ func (p *opening) check(cfg *Config) (err error) {
 	if err = errors.Join(err, modeErr, cfg.checkSanitize()); err != nil {
 		return err
 	}
-	p.mtu = host.MTUFor(p.choice.Interface.MTU)
+	if err := p.checkSealed(cfg); err != nil {
+		return err
+	}
+	room := p.choice.Interface.MTU
+	if cfg.seals(p.protocol) {
+		room -= sealed.Overhead
+	}
+	p.mtu = host.MTUFor(room)
 	if p.mtu == 0 && p.protocol != IWARP {
 		return fmt.Errorf("interface %s: %w", p.choice.Interface.Name, refusal(reason.InterfaceMTU, host.LeastMTU, p.choice.Interface.MTU))
 	}
@@ -67,7 +75,7 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	choice := p.choice
 	guid := host.GUID(choice.Interface, choice.Addr.Addr())
 	var b *adapter.Loopback
-	if p.protocol != IWARP && !cfg.NoLoopback {
+	if p.protocol != IWARP && !cfg.NoLoopback && !cfg.seals(p.protocol) {
 		b = &s.reg().Loopback
 	}
 	d := &Device{
@@ -82,6 +90,9 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 		HostBells: p.mode != samehost.Off && p.protocol != IWARP, MemoryOnly: p.mode == samehost.Require,
 		Reach: func(peer qp.Endpoint, qpn uint32) error { return s.reach(d, cfg, peer, qpn) },
 	})
+	if p.links.sealed != nil {
+		p.links.sealed.Report(func(why reason.Detail) { a.Trace.Refuse(0, why) })
+	}
 	d.drv, d.local, d.faults = local.Device{Device: a}, a, p.faults
 	if err := d.publish(p); err != nil {
 		return nil, errors.Join(err, a.Close(), d.giveUp())

@@ -14,6 +14,7 @@ import (
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
 	"softrdma/internal/link"
+	"softrdma/internal/link/sealed"
 	"softrdma/internal/link/tcp"
 	"softrdma/internal/link/udp"
 	"softrdma/internal/reason"
@@ -113,6 +114,7 @@ type links struct {
 	share    steering.Share // of the address; zero for the whole address
 	slots    slots          // for other programs; nil if the address is not shared
 	streams  link.Streams
+	sealed   *sealed.Device // the link of networks; nil if it does not encrypt
 }
 
 // openLinks opens the links of a device.
@@ -121,7 +123,10 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 	if lanes > adapter.MaxLanes {
 		return l, reason.BadArgument(adapter.MaxLanes, uint64(lanes), "lanes: expected at most %d, found %d", adapter.MaxLanes, lanes)
 	}
-	if s.reg().Networks != nil && p == RoCE {
+	if s.reg().Networks != nil && p == RoCE { // a simulated network
+		if cfg.TLS != nil {
+			return l, reason.NotSupported("TLS: expected a network, found a simulated one")
+		}
 		l.networks, err = s.reg().Networks(c.Addr)
 		return l, err
 	}
@@ -134,14 +139,20 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 		}
 		return l, err
 	}
-	if cfg.TLS != nil || cfg.NoCRC || cfg.Markers {
-		return l, reason.NotSupported("TLS, NoCRC and Markers: expected an iWARP device, %s%v", iwarpPrefix, c.Addr.Addr())
+	if cfg.NoCRC || cfg.Markers {
+		return l, reason.NotSupported("NoCRC and Markers: expected an iWARP device, %s%v", iwarpPrefix, c.Addr.Addr())
 	}
 	if p == RoCEv1 {
+		if cfg.TLS != nil {
+			return l, reason.NotSupported("TLS: expected a device of RoCE v2 or iWARP, found %v", p)
+		}
 		return s.openRoCEv1(c, cfg, lanes)
 	}
 	if c.Addr.Port() == rocev1.EtherType {
 		return l, reason.BadArgument(0, uint64(c.Addr.Port()), "UDP port %d: expected another one: this number stands for RoCE v1", c.Addr.Port())
+	}
+	if cfg.TLS != nil {
+		return openSealed(c, cfg)
 	}
 	if !cfg.Shared {
 		opened, err := udp.OpenLanes(c.Addr, udpConfig(c, cfg), lanes)

@@ -119,7 +119,7 @@ func counted(d *verbs.Device, name string) uint64 {
 }
 
 func TestTLSRefusals(t *testing.T) {
-	for _, cfg := range []verbs.Config{{TLS: secret(t, "one")}, {NoCRC: true}} {
+	for _, cfg := range []verbs.Config{{TLS: secret(t, "one"), Markers: true}, {NoCRC: true}} {
 		if d, err := verbs.Open("127.13.4.5", cfg); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("RoCE v2 with %+v: %v", cfg, err)
 			_ = d.Close()

@@ -58,6 +58,9 @@ func (d *Device) resolve(path *qp.Path, remote uint32) error {
 	if err := d.Prepare(path.Dst, remote); err != nil {
 		return err
 	}
+	if err := d.Introduce(path.Dst, false); err != nil {
+		return err
+	}
 	if d.IWARP() || d.packets[0].can.Resolver == nil {
 		return nil
 	}
@@ -69,6 +72,15 @@ func (d *Device) resolve(path *qp.Path, remote uint32) error {
 		return nil
 	}
 	return l.can.Resolver.Resolve(path)
+}
+
+// Introduce agrees on keys with a peer that a path is about to lead to, on a device that encrypts. With prove the
+// peer has to prove that it has the address. The caller has no lane, as this takes a while.
+func (d *Device) Introduce(peer qp.Endpoint, prove bool) error {
+	if d.IWARP() || d.packets[0].network.caps.Introducer == nil {
+		return nil
+	}
+	return d.packets[0].network.caps.Introducer.Introduce(peer, prove)
 }
 
 // GroupGID returns the GID of an IP multicast group, as an address.

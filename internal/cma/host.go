@@ -108,7 +108,7 @@ type FabricPath struct {
 type DeviceOptions struct {
 	Protocol cmid.Protocol
 	UDPPort  uint16      // of a RoCE device; 0 means 4791
-	TLS      *tls.Config // of an iWARP device; nil if the id does not ask for TLS
+	TLS      *tls.Config // of the device; nil if the id does not ask for TLS
 }
 
 // Place returns the local address with the port that the device of the options

@@ -155,7 +155,7 @@ func wildcard(a netip.Addr) netip.Addr {
 // has no subnet administrator: the path follows from the device, the host's routing
 // and the options. On an InfiniBand fabric the administrator answers it. If the peer is on
 // this host, the device connects to it through memory, because messages of the connection
-// manager take that path as well. If the device requires memory and the peer is not reached
+// manager take that path as well. A device that encrypts agrees on keys with the peer's. If the device requires memory and the peer is not reached
 // that way, ResolveRoute reports EventRouteError.
 func (id *ID) ResolveRoute() error {
 	found, why := id.prepare()
@@ -200,8 +200,8 @@ func (at *endpoint) plainRoute() Route {
 }
 
 // prepare asks a fabric's administrator for the path to the peer. On another device it looks
-// for a path through memory. Either may take a while: the manager is not locked. It returns an
-// error only if there has to be a path.
+// for a path through memory, and agrees on keys with the peer if the device encrypts. Each may take
+// a while: the manager is not locked. It returns an error only if there has to be such a path, or keys.
 func (id *ID) prepare() (*FabricPath, error) {
 	id.m.lock()
 	ready := id.state == cmid.AddrResolved && id.dev != nil
@@ -219,7 +219,10 @@ func (id *ID) prepare() (*FabricPath, error) {
 	case f != nil:
 		return f.FindPath(gid, service, class)
 	}
-	return nil, dev.Prepare(peer, 0)
+	if err := dev.Prepare(peer, 0); err != nil {
+		return nil, err
+	}
+	return nil, dev.Introduce(peer, true)
 }
 
 // pathMTU returns the largest MTU that the device and the path support.

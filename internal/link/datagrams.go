@@ -25,6 +25,14 @@ type Datagrams interface {
 	Leave(group netip.Addr) error
 }
 
+// An Introducer is a link that agrees on keys with a peer before it opens a flow.
+type Introducer interface {
+	// Introduce waits until packets can be sent to a peer. With prove the peer has to have proved that
+	// it has the address; otherwise it is enough that the peer has called from there. Any goroutine may
+	// call it.
+	Introduce(peer netip.AddrPort, prove bool) error
+}
+
 // A Sharer is a link whose address programs may share.
 type Sharer interface {
 	// HandOver passes a packet that has arrived here on to the program that it is for.

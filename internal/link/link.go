@@ -33,6 +33,8 @@ import (
 	"errors"
 	"net/netip"
 	"time"
+
+	"softrdma/internal/reason"
 )
 
 // MaxBatch is the largest number of bytes in one batch of packets: the payload of one IPv4 UDP
@@ -112,10 +114,11 @@ type Capabilities struct {
 	Lossless bool
 
 	// What else the link can do. A field is nil if it cannot.
-	Watcher  Watcher
-	Limited  Limited
-	Reporter Reporter
-	Sharer   Sharer
+	Watcher    Watcher
+	Limited    Limited
+	Reporter   Reporter
+	Sharer     Sharer
+	Introducer Introducer
 }
 
 // A Flow is a link's handle of a path to one peer. Links that route by packet headers have no
@@ -158,6 +161,10 @@ type Rx struct {
 	Src, Dst netip.AddrPort
 	TOS      uint8
 	HopLimit uint8
+
+	// Refused is why the link refuses a packet, of which Data has nothing. Links that check nothing leave
+	// it alone.
+	Refused reason.Detail
 
 	// Sparse is set by the caller: TOS and HopLimit may be 0 for most single packets, which
 	// lets a link receive them faster.

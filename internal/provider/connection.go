@@ -91,7 +91,7 @@ type Options interface {
 	SetResponseTimeout(field, retries uint8) error
 	SetProtocol(p cmid.Protocol) error
 
-	// SetTLS makes the id use a device with a TLS configuration (iWARP).
+	// SetTLS makes the id use a device with a TLS configuration (RoCE v2 and iWARP).
 	SetTLS(cfg *tls.Config) error
 }
 

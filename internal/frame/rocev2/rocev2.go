@@ -120,6 +120,9 @@ func (n *Network) Classify(f *frame.Flow, c frame.Class) { f.Class = c }
 
 // Arrive implements frame.Network.
 func (n *Network) Arrive(rx *link.Rx) (*frame.Source, reason.Detail) {
+	if rx.Refused.Reason != reason.None {
+		return nil, rx.Refused
+	}
 	s := n.last
 	if rx.Src != s.From || rx.Dst != s.To {
 		s = n.sources.find(rx, &n.checker)

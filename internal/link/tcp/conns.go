@@ -51,7 +51,7 @@ func openConns(local netip.Addr, cfg Config, security *tls.Config) (link.Streams
 	_ = probe.Close() // nothing was accepted
 	l := &conns{base: base{local}, cfg: cfg, linger: lingerTimeout, wake: make(chan struct{}, 1), open: make(map[interface{ Close() error }]struct{})}
 	if security != nil {
-		l.security = secure(security)
+		l.security = secure(security, cfg.Protocol)
 	}
 	l.ended, l.end = context.WithCancel(context.Background())
 	return l, nil

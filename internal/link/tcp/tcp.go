@@ -31,6 +31,10 @@ type Config struct {
 	// not fail its connections, because its host still answers.
 	PeerTimeout time.Duration
 
+	// Protocol is the ALPN name (RFC 7301) that both ends require with TLS, so that a server of
+	// another protocol is not taken for a peer. Empty means that of MPA.
+	Protocol string
+
 	// Refused, if not nil, is called for each peer whose TLS handshake with a listener failed,
 	// possibly by several goroutines at the same time.
 	Refused func(peer netip.AddrPort, err error)

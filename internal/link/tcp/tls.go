@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -21,9 +22,8 @@ const (
 	// handshakeTimeout is the time limit of a handshake.
 	handshakeTimeout = 10 * time.Second
 
-	// applicationProtocol is the ALPN name (RFC 7301) that both ends require, so that a server
-	// of another protocol is not mistaken for an MPA server.
-	applicationProtocol = "softrdma-mpa"
+	// mpaProtocol is the ALPN name of MPA.
+	mpaProtocol = "softrdma-mpa"
 
 	recordHandshake = 22 // the content type that TLS begins with (RFC 8446 5.1)
 )
@@ -32,15 +32,13 @@ const (
 // 8446 6), which an MPA initiator recognises.
 var goodbye = []byte{21, 3, 1, 0, 2, 2, 70}
 
-var errProtocol = errors.New("peer speaks TLS, but not softrdma's protocol in it: expected ALPN " + applicationProtocol)
-
-// secure completes a configuration with softrdma's defaults.
-func secure(cfg *tls.Config) *tls.Config {
+// secure completes a configuration with softrdma's defaults, for an ALPN name.
+func secure(cfg *tls.Config, protocol string) *tls.Config {
 	cfg = cfg.Clone()
 	if cfg.MinVersion == 0 {
 		cfg.MinVersion = tls.VersionTLS13
 	}
-	cfg.NextProtos = []string{applicationProtocol}
+	cfg.NextProtos = []string{cmp.Or(protocol, mpaProtocol)}
 	if len(cfg.Certificates) == 1 && cfg.GetClientCertificate == nil {
 		// crypto/tls sends no certificate to a listener that does not name its authority. The
 		// listener then could not report which certificate it does not trust.
@@ -88,13 +86,13 @@ func client(ctx context.Context, raw *net.TCPConn, cfg *tls.Config, peer netip.A
 		cfg.ServerName = peer.WithZone("").String()
 	}
 	s := &socket{TCPConn: raw, dialled: true}
-	return greet(ctx, s, tls.Client(s, cfg))
+	return greet(ctx, s, tls.Client(s, cfg), cfg)
 }
 
 // server does the handshake of the listening end.
 func server(ctx context.Context, raw *net.TCPConn, cfg *tls.Config) (transport, error) {
 	s := &socket{TCPConn: raw}
-	over, err := greet(ctx, s, tls.Server(s, cfg))
+	over, err := greet(ctx, s, tls.Server(s, cfg), cfg)
 	if err == nil {
 		return over, nil
 	}
@@ -108,12 +106,12 @@ func server(ctx context.Context, raw *net.TCPConn, cfg *tls.Config) (transport, 
 	return nil, err
 }
 
-func greet(ctx context.Context, s *socket, c *tls.Conn) (transport, error) {
+func greet(ctx context.Context, s *socket, c *tls.Conn, cfg *tls.Config) (transport, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	err := c.HandshakeContext(ctx)
-	if err == nil && c.ConnectionState().NegotiatedProtocol != applicationProtocol {
-		err = errProtocol
+	if want := cfg.NextProtos[0]; err == nil && c.ConnectionState().NegotiatedProtocol != want {
+		err = errors.New("peer speaks TLS, but not softrdma's protocol in it: expected ALPN " + want)
 	}
 	if err != nil {
 		return nil, s.failure(err, false)

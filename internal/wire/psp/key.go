@@ -104,6 +104,19 @@ func (k *Key) Seal(b []byte, h *Header) error {
 	return nil
 }
 
+// OpenTo is Open for a packet that is encrypted from its first byte on behind the header, and has no cookie or extension.
+// It leaves the packet alone and decrypts it to dst, which has room and does not overlap it.
+func (k *Key) OpenTo(dst, b []byte, h *Header) ([]byte, error) {
+	if h.SPI != k.spi || h.Version != k.version || h.CryptOffset != 0 {
+		return nil, fmt.Errorf("PSP packet: expected SPI %#08x, version %d and crypt offset 0, found %#08x, %d and %d", k.spi, k.version, h.SPI, h.Version, h.CryptOffset)
+	}
+	plain, err := k.aead.Open(dst[:0], nonce(b), b[HeaderLen:], b[:HeaderLen])
+	if err != nil {
+		return nil, ErrIntegrity
+	}
+	return plain, nil
+}
+
 // ErrIntegrity is the error of a packet that was changed, or was protected with another key.
 var ErrIntegrity = errors.New("integrity check value is wrong")
 

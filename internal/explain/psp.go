@@ -1,0 +1,64 @@
+package explain
+
+import "softrdma/internal/reason"
+
+const pspClause = "PSP Architecture Specification 1.0"
+
+// These texts explain what a RoCE v2 device with TLS refuses.
+var _ = explain(map[reason.Reason]text{
+	reason.PSPClear: {
+		"This device encrypts all packets, and a packet came in the clear to its UDP port. The packet was dropped.",
+		"Whether the peer's device was opened with TLS; the sender of the packets in a capture.",
+		"Open both ends with TLS, or neither.",
+		pspClause},
+	reason.PSPPacket: {
+		"A packet to the UDP port for PSP has no PSP header, is protected in another mode than the peers agree on, or holds something other than a UDP datagram for this device. Numbers that are not equal are those of the first field that is wrong.",
+		"A capture of the packet: traffic of other programs on the port, or a peer that is not softrdma.",
+		"Keep other traffic off the port.",
+		pspClause},
+	reason.PSPSPI: {
+		"No peer has been given the packet's SPI since this device was opened, or it was replaced twice since. The peer restarts, or talks to an earlier device on this address; or the packet is forged.",
+		"Whether this device was closed and opened again, and whether TCP connections between both devices' ports are possible, over which keys are renewed.",
+		"Let TCP through to the number of the device's UDP port, and connect again.",
+		pspClause},
+	reason.PSPSource: {
+		"The packet has the SPI of one peer and the address of another. Someone forges addresses, or translates them.",
+		"A capture, and whether there is an address translator on the path.",
+		"Connect without address translation.",
+		pspClause},
+	reason.PSPIntegrity: {
+		"The packet's integrity check value is wrong: it was changed on its way, or forged by someone without the key.",
+		"The sender of such packets in a capture; damaged links if there are few.",
+		"Nothing: the packet was dropped, and what was lost is sent again.",
+		pspClause},
+	reason.PSPReplay: {
+		"A packet with this number was received before, or so many newer ones that this device cannot tell. The network duplicated or delayed it, or someone repeats recorded packets.",
+		"Whether the network duplicates or reorders packets by more than a thousand.",
+		"Nothing: the packet was dropped.",
+		"PSP Architecture Specification 1.0, RFC 4303 3.4.3"},
+	reason.PSPNoKey: {
+		"The device has no key of this peer: both have not met, or the key was in use for too long without being renewed.",
+		"Whether TCP connections between both devices' ports are possible.",
+		"Connect again.",
+		pspClause},
+	reason.PSPOffer: {
+		"The peer's message with its key has another format or cipher than this version knows.",
+		"The versions of softrdma at both ends.",
+		"Run the same version of softrdma on both ends.",
+		pspClause},
+	reason.PSPPeer: {
+		"This device encrypts, and no device answers for keys at the TCP port that has the number of the peer's UDP port. The peer's device was opened without TLS, is not softrdma, or does not run. Nothing was sent in the clear.",
+		"How the peer's device was opened, and firewalls.",
+		"Open both ends with TLS, and let TCP through to the number of the device's UDP port.",
+		pspClause},
+	reason.PSPSilent: {
+		"The peer, or the network, does not answer at the TCP port for keys.",
+		"Whether a firewall drops TCP to the number of the device's UDP port.",
+		"Let TCP through to that port.",
+		pspClause},
+	reason.PSPPeers: {
+		"Other devices hold all places for keys that this device has. Places of peers that are gone are given to new ones.",
+		"Who connects to the TCP port of the device.",
+		"Require certificates of clients, so that no unauthenticated peer takes a place.",
+		pspClause},
+})

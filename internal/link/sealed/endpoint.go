@@ -1,0 +1,294 @@
+package sealed
+
+import (
+	"crypto/rand"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/psp"
+)
+
+const (
+	// renewBytes is how much a peer may send with one key before it gets another. TLS 1.3 renews AES-GCM keys
+	// after about as much (RFC 8446 5.5).
+	renewBytes = 256 << 30
+
+	// unrenewed is by how much a sender may exceed that if its key is not renewed.
+	unrenewed = 4
+
+	// maxPeers bounds the peers that have keys, and maxSessions the connections of each.
+	maxPeers    = 4096
+	maxSessions = 8
+)
+
+// An inbound is a key that a peer seals packets with for this device.
+type inbound struct {
+	key     *psp.Key
+	from    netip.Addr // of the peer
+	session *session
+	revoked atomic.Bool
+
+	// The link's, which one goroutine at a time uses.
+	window psp.Window
+	bytes  uint64
+	asked  bool // for another key
+}
+
+// An outbound is a key that this device seals packets with for a peer.
+type outbound struct {
+	key  *psp.Key
+	port uint16 // UDP port of the peer for PSP packets
+
+	iv, bytes atomic.Uint64 // used
+}
+
+// A session is the relation to one peer by one TLS connection.
+type session struct {
+	peer    *peer
+	dialled bool // the peer has proved its address
+	live    bool // the connection is open
+	tell    func(offer []byte)
+	offer   [offerLen]byte // the last one to the peer
+	in      [2]*inbound    // valid keys of the peer, the newest one first
+	out     *outbound
+}
+
+// A peer is another device.
+type peer struct {
+	at       netip.AddrPort // of the device, without a zone
+	sessions []*session     // oldest first
+	out      atomic.Pointer[outbound]
+	gone     atomic.Bool // no longer one of the endpoint's
+
+	// Of dialling.
+	dialling bool
+	waiting  []chan error
+	failures int
+}
+
+// An Endpoint has the keys of a device and of its peers.
+type Endpoint struct {
+	device uint16 // UDP port of the device
+	port   uint16 // UDP port for PSP packets
+	limit  uint64 // renewBytes
+
+	mu      sync.Mutex
+	masters [2][psp.MasterLen]byte
+	phase   uint32 // of the master key in use: 0 or 1
+	next    uint32 // SPI to give away next, without the phase
+	inbound map[uint32]*inbound
+	peers   map[netip.AddrPort]*peer
+}
+
+// NewEndpoint makes the keys of a device whose UDP port is device, and which receives PSP packets at port.
+func NewEndpoint(device, port uint16) *Endpoint {
+	e := &Endpoint{device: device, port: port, limit: renewBytes, next: 1, inbound: map[uint32]*inbound{}, peers: map[netip.AddrPort]*peer{}}
+	for i := range e.masters {
+		_, _ = rand.Read(e.masters[i][:]) // never fails
+	}
+	return e
+}
+
+// plain returns an address as packets have it.
+func plain(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+}
+
+// peer returns a peer, and makes room for a new one. The caller holds mu.
+func (e *Endpoint) peer(at netip.AddrPort) (*peer, error) {
+	at = plain(at)
+	if p := e.peers[at]; p != nil {
+		return p, nil
+	}
+	if len(e.peers) >= maxPeers {
+		for _, p := range e.peers {
+			if !p.dialling && !slices.ContainsFunc(p.sessions, func(s *session) bool { return s.live }) {
+				e.remove(p)
+				break
+			}
+		}
+	}
+	if n := len(e.peers); n >= maxPeers {
+		return nil, reason.Detail{Reason: reason.PSPPeers, Expected: maxPeers, Found: uint64(n)}.Err()
+	}
+	p := &peer{at: at}
+	e.peers[at] = p
+	return p, nil
+}
+
+// remove forgets a peer with its keys.
+func (e *Endpoint) remove(p *peer) {
+	for _, s := range p.sessions {
+		e.revoke(s)
+	}
+	p.gone.Store(true)
+	delete(e.peers, p.at)
+}
+
+// mayBegin reports why a peer may have no other session.
+func (p *peer) mayBegin() error {
+	if n := len(p.sessions); n > maxSessions {
+		return reason.Detail{Reason: reason.PSPPeers, Expected: maxSessions, Found: uint64(n)}.Err()
+	}
+	return nil
+}
+
+// begin makes the session of a connection that is open. The caller holds mu, as of the methods below.
+func (e *Endpoint) begin(p *peer, dialled bool, tell func(offer []byte)) *session {
+	s := &session{peer: p, dialled: dialled, live: true, tell: tell}
+	var kept []*session
+	for i, x := range p.sessions {
+		// Packets of the last session that ended may still be on their way.
+		if x.live || i == len(p.sessions)-1 {
+			kept = append(kept, x)
+			continue
+		}
+		e.revoke(x)
+	}
+	p.sessions = append(kept, s)
+	return s
+}
+
+// end notes that a session's connection has ended. Its keys are valid until another session has.
+func (e *Endpoint) end(s *session) {
+	s.live = false
+	s.peer.choose()
+}
+
+// choose chooses the key to send with: that of a session in which the peer has proved its address,
+// while it is open. A session that is open is not replaced by a later one, so that no
+// caller can take a peer's place.
+func (p *peer) choose() {
+	rank := func(s *session) int {
+		switch {
+		case s.out == nil:
+			return 0
+		case s.live && s.dialled:
+			return 3
+		case s.live:
+			return 2
+		}
+		return 1
+	}
+	var best *session
+	for _, s := range p.sessions {
+		// Of sessions that have ended, the last one counts.
+		if r := rank(s); r > 0 && (best == nil || r > rank(best) || r == 1 && rank(best) == 1) {
+			best = s
+		}
+	}
+	if best != nil {
+		p.out.Store(best.out)
+	}
+}
+
+// met reports whether packets can be sent to the peer, which has proved its address.
+func (p *peer) met(prove bool) bool {
+	return slices.ContainsFunc(p.sessions, func(s *session) bool { return s.live && s.out != nil && (s.dialled || !prove) })
+}
+
+// issue gives the peer of a session another key.
+func (e *Endpoint) issue(s *session) {
+	spi := e.next | e.phase*psp.Phase
+	e.next++
+	if e.next >= psp.Phase {
+		e.next = 1
+	}
+	o := offer{version: psp.AESGCM128, spi: spi, port: e.port, device: e.device}
+	b, err := psp.Derive(&e.masters[e.phase], spi, o.version)
+	var key *psp.Key
+	if err == nil {
+		key, err = psp.NewKey(spi, o.version, b)
+	}
+	if err != nil {
+		panic("psp: " + err.Error()) // lengths and version are right
+	}
+	copy(o.key[:], b)
+	e.drop(s.in[1])
+	s.in[1], s.in[0] = s.in[0], &inbound{key: key, from: s.peer.at.Addr(), session: s}
+	e.inbound[spi] = s.in[0]
+	o.put(s.offer[:])
+	s.tell(s.offer[:])
+}
+
+func (e *Endpoint) drop(in *inbound) {
+	if in != nil {
+		in.revoked.Store(true)
+		delete(e.inbound, in.key.SPI())
+	}
+}
+
+func (e *Endpoint) revoke(s *session) {
+	e.drop(s.in[0])
+	e.drop(s.in[1])
+	s.in = [2]*inbound{}
+}
+
+// take notes the key that a peer offers.
+func (e *Endpoint) take(s *session, o *offer) error {
+	if s.out != nil && s.out.key.SPI() == o.spi {
+		return nil // again; to count its IVs from 0 would use them twice
+	}
+	key, err := psp.NewKey(o.spi, o.version, o.keyBytes())
+	if err != nil {
+		return err
+	}
+	s.out = &outbound{key: key, port: o.port}
+	s.peer.choose()
+	return nil
+}
+
+// renew gives the peer of a key that was much used another one. The link calls it.
+func (e *Endpoint) renew(in *inbound) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := in.session; s.live && s.in[0] == in {
+		e.issue(s)
+	}
+}
+
+// Rotate replaces the older master key, and gives all peers keys of the new one. Keys of the
+// master key that was in use until now stay valid until the next rotation.
+func (e *Endpoint) Rotate() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.phase ^= 1
+	_, _ = rand.Read(e.masters[e.phase][:]) // never fails
+	for _, p := range e.peers {
+		for _, s := range p.sessions {
+			for i, in := range s.in {
+				if in != nil && in.key.SPI()/psp.Phase == e.phase {
+					e.drop(in)
+					s.in[i] = nil
+				}
+			}
+			if s.live {
+				e.issue(s)
+			}
+		}
+	}
+}
+
+// find returns the key of an SPI, nil if no peer has it, and how many peers have.
+func (e *Endpoint) find(spi uint32) (*inbound, int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.inbound[spi], len(e.inbound)
+}
+
+// keyOf returns the peer at an address if it has given this device a key.
+func (e *Endpoint) keyOf(at netip.AddrPort) (*peer, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p := e.peers[plain(at)]; p != nil && p.out.Load() != nil {
+		return p, nil
+	}
+	return nil, errNoKey(0)
+}
+
+func errNoKey(found uint64) error {
+	return reason.Detail{Reason: reason.PSPNoKey, Expected: 1, Found: found}.Err()
+}

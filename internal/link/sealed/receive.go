@@ -1,0 +1,124 @@
+package sealed
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+
+	"softrdma/internal/link"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/psp"
+)
+
+// putUDP writes a UDP header without a checksum, in place of which the packet has its integrity check value.
+func putUDP(b []byte, src, dst uint16, length int) {
+	binary.BigEndian.PutUint16(b, src)
+	binary.BigEndian.PutUint16(b[2:], dst)
+	binary.BigEndian.PutUint16(b[4:], uint16(length))
+	binary.BigEndian.PutUint16(b[6:], 0)
+}
+
+// Receive implements link.Packets. A packet that it refuses is a batch of its own, so that a flood
+// of them does not keep the caller.
+func (l *Link) Receive(rx *link.Rx) (bool, error) {
+	a := &l.arrived
+	if len(l.rest) == 0 && l.refused.Reason == reason.None {
+		a.Sparse = rx.Sparse
+		ok, err := l.over.Receive(a)
+		if !ok || err != nil {
+			return false, err
+		}
+		l.rest = a.Data
+		if len(a.Data) == 0 {
+			l.refused = reason.Detail{Reason: reason.PSPPacket, Expected: Overhead}
+		}
+	}
+	rx.Data, rx.Size, rx.HandedOver, rx.Refused = nil, 0, false, l.refused
+	rx.Src, rx.Dst, rx.TOS, rx.HopLimit = a.Src, a.Dst, a.TOS, a.HopLimit
+	l.refused = reason.Detail{}
+	if rx.Refused.Reason != reason.None {
+		return true, nil
+	}
+	end := udpLen // of the packets in plain
+	for len(l.rest) > 0 {
+		n := min(max(a.Size, 1), len(l.rest))
+		length, src, why := l.open(l.rest[:n:n], end)
+		l.rest = l.rest[n:]
+		if why.Reason == reason.None && end > udpLen && src != rx.Src.Port() {
+			why = reason.Detail{Reason: reason.PSPPacket, Expected: uint64(rx.Src.Port()), Found: uint64(src)}
+		}
+		switch {
+		case why.Reason == reason.None && end == udpLen:
+			rx.Src, rx.Dst = netip.AddrPortFrom(a.Src.Addr(), src), netip.AddrPortFrom(a.Dst.Addr(), l.local.Port())
+			rx.Size = length
+		case why.Reason == reason.None:
+		case end == udpLen:
+			rx.Refused = why
+			return true, nil
+		default:
+			l.refused = why
+			rx.Data = l.plain[udpLen:end]
+			return true, nil
+		}
+		end += length
+	}
+	rx.Data = l.plain[udpLen:end]
+	return true, nil
+}
+
+// open opens a packet: what it protects behind the UDP header goes to plain from at on. The header is
+// decrypted to the 8 bytes before, which keep what they had. It returns the length and the source port.
+func (l *Link) open(b []byte, at int) (length int, src uint16, why reason.Detail) {
+	refuse := func(r reason.Reason, expected, found uint64) (int, uint16, reason.Detail) {
+		return 0, 0, reason.Detail{Reason: r, Expected: expected, Found: found}
+	}
+	h, headers, err := psp.Parse(b)
+	switch {
+	case err != nil:
+		return refuse(reason.PSPPacket, psp.HeaderLen+udpLen+psp.ICVLen, uint64(len(b)))
+	case headers != psp.HeaderLen || h.CryptOffset != 0 || len(b) < Overhead:
+		return refuse(reason.PSPPacket, psp.HeaderLen, uint64(headers+h.CryptOffset))
+	case h.Next != psp.NextUDP:
+		return refuse(reason.PSPPacket, psp.NextUDP, uint64(h.Next))
+	}
+	in := l.last
+	if in == nil || in.key.SPI() != h.SPI || in.revoked.Load() {
+		found, n := l.e.find(h.SPI)
+		if found == nil {
+			return refuse(reason.PSPSPI, uint64(n), uint64(h.SPI))
+		}
+		in, l.last = found, found
+	}
+	if from := l.arrived.Src.Addr(); from != in.from {
+		return refuse(reason.PSPSource, low(in.from), low(from))
+	}
+	head := l.plain[at-udpLen : at]
+	before := binary.NativeEndian.Uint64(head)
+	data, err := in.key.OpenTo(l.plain[at-udpLen:], b, &h)
+	u := binary.BigEndian.Uint64(head)
+	binary.NativeEndian.PutUint64(head, before)
+	length = len(data) - udpLen
+	switch {
+	case errors.Is(err, psp.ErrIntegrity):
+		return refuse(reason.PSPIntegrity, uint64(h.SPI), h.IV)
+	case err != nil:
+		return refuse(reason.PSPPacket, uint64(psp.AESGCM128), uint64(h.Version))
+	case in.window.Seen(h.IV):
+		return refuse(reason.PSPReplay, uint64(h.SPI), h.IV)
+	case uint16(u>>32) != l.local.Port():
+		return refuse(reason.PSPPacket, uint64(l.local.Port()), u>>32&0xffff)
+	case int(uint16(u>>16)) != len(data):
+		return refuse(reason.PSPPacket, uint64(len(data)), u>>16&0xffff)
+	}
+	if in.bytes += uint64(length); in.bytes > l.e.limit && !in.asked {
+		in.asked = true
+		l.e.renew(in)
+	}
+	return length, uint16(u >> 48), reason.Detail{}
+}
+
+// low returns the last four bytes of an address.
+func low(a netip.Addr) uint64 {
+	b := a.As16()
+	return uint64(binary.BigEndian.Uint32(b[12:]))
+}

@@ -1,0 +1,161 @@
+package rdmacm
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	"softrdma/verbs"
+)
+
+// openSealed opens a RoCE v2 device with TLS, or in the clear.
+func openSealed(t *testing.T, at string, security *tls.Config) *verbs.Device {
+	t.Helper()
+	dev, err := verbs.Open(at, verbs.Config{TLS: security})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = dev.Close() })
+	return dev
+}
+
+// counter waits until a device has counted a reason.
+func counter(t *testing.T, dev *verbs.Device, name string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for k, n := range dev.Counters() {
+			if k == name && n > 0 {
+				return
+			}
+		}
+	}
+	t.Errorf("the device has not counted %s", name)
+}
+
+// Ends of which one does not encrypt, or has another secret, do not connect, and both say why. Nothing is sent in the
+// clear by the end that encrypts.
+func TestSealedEndsThatDoNotFit(t *testing.T) {
+	one := secret(t, "what one end knows alone")
+	for name, c := range map[string]struct {
+		listens, dials *tls.Config
+		want, counted  string
+	}{
+		"the dialer has none":   {one, nil, "", "PSP_CLEAR"},
+		"the listener has none": {nil, one, "PSP_PEER", ""},
+		"another secret":        {one, secret(t, "what the other end knows"), "TLS_TRUST", "TLS_HANDSHAKE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t)
+			server, client := openSealed(t, serverIP, c.listens), openSealed(t, clientIP, c.dials)
+			l, err := Listen(serverIP+":0", ListenConfig{Device: server})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closed(t, l)
+			d := Dialer{Device: client, Retries: 1, ResponseTimeout: 14}
+			_, err = d.Dial(within(t), l.Addr().String())
+			var why verbs.ReasonError
+			if !errors.As(err, &why) || c.want != "" && why.Reason() != c.want {
+				t.Errorf("expected %s, found %v", c.want, err)
+			}
+			if c.counted != "" {
+				counter(t, server, c.counted)
+			}
+		})
+	}
+}
+
+// A server that accepts any client has keys of a client that has no certificate, and does not connect to it.
+func TestSealedClientWithoutCertificate(t *testing.T) {
+	leavesNothing(t)
+	cert, pool := authority(t, serverIP)
+	server := openSealed(t, serverIP, &tls.Config{Certificates: []tls.Certificate{cert}})
+	client := openSealed(t, clientIP, &tls.Config{RootCAs: pool})
+	l, err := Listen(serverIP+":0", ListenConfig{Device: server, QP: verbs.QPConfig{MaxInline: 64}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed(t, l)
+	accept := accepted(t, l)
+	c, err := (&Dialer{Device: client, QP: verbs.QPConfig{MaxInline: 64}}).Dial(within(t), l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed(t, c)
+	s := accept()
+	defer closed(t, s)
+	talk(t, c, s, "for this server only")
+
+	var why verbs.ReasonError
+	if _, err := (&Dialer{Device: server}).Dial(within(t), clientIP+":7"); !errors.As(err, &why) || why.Reason() != "TLS_TRUST" && why.Reason() != "TLS_HANDSHAKE" {
+		t.Errorf("the server connected to a client that has not proved who it is: %v", err)
+	}
+}
+
+// A device that was closed and opened again is met again.
+func TestSealedPeerBeginsAnew(t *testing.T) {
+	leavesNothing(t)
+	both := secret(t, "what both ends know of each other")
+	client := openSealed(t, clientIP, both)
+	for range 3 {
+		server := openSealed(t, serverIP, both)
+		l, err := Listen(serverIP+":0", ListenConfig{Device: server, QP: verbs.QPConfig{MaxInline: 64}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		accept := accepted(t, l)
+		c, err := (&Dialer{Device: client, QP: verbs.QPConfig{MaxInline: 64}}).Dial(within(t), l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := accept()
+		talk(t, c, s, "again")
+		closed(t, c)
+		closed(t, s)
+		closed(t, l)
+		closed(t, server)
+	}
+}
+
+// What a device that encrypts cannot have is refused when it is opened.
+func TestSealedRefusals(t *testing.T) {
+	leavesNothing(t)
+	one := secret(t, "a secret that nobody uses")
+	for name, cfg := range map[string]verbs.Config{
+		"lanes": {TLS: one, Lanes: 2}, "a shared address": {TLS: one, Shared: true}, "memory only": {TLS: one, SameHost: verbs.SameHostRequire},
+	} {
+		if dev, err := verbs.Open(serverIP, cfg); err == nil {
+			t.Errorf("%s: expected an error", name)
+			closed(t, dev)
+		}
+	}
+}
+
+// authority makes a certificate for an address that signs itself.
+func authority(t *testing.T, addr string) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.ParseIP(addr)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(c)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}

@@ -1,0 +1,55 @@
+package verbs
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+
+	"softrdma/internal/frame/rocev2"
+	"softrdma/internal/host"
+	"softrdma/internal/link/sealed"
+	"softrdma/internal/link/tcp"
+	"softrdma/internal/link/udp"
+	"softrdma/internal/reason"
+	"softrdma/internal/samehost"
+	"softrdma/internal/wire/psp"
+)
+
+// seals reports whether a device encrypts RoCE v2.
+func (c *Config) seals(p Protocol) bool { return c.TLS != nil && p == RoCE }
+
+// checkSealed refuses what a device that encrypts RoCE v2 cannot have. Its packets all take the network: there each
+// is encrypted for a peer that has proved who it is.
+func (p *opening) checkSealed(cfg *Config) error {
+	switch {
+	case !cfg.seals(p.protocol):
+		return nil
+	case cfg.Lanes > 1 || cfg.Shared:
+		return reason.NotSupported("TLS of RoCE v2: expected one lane on an address that is not shared, as the queue pair of a packet is encrypted")
+	case p.mode == samehost.Require:
+		return reason.Detail{Reason: reason.HostTransport, Expected: 1}.Err()
+	}
+	p.mode = samehost.Off
+	return nil
+}
+
+// openSealed opens the link of a device that encrypts RoCE v2.
+func openSealed(c *host.Choice, cfg *Config) (l links, err error) {
+	over, err := udp.OpenLanes(netip.AddrPortFrom(c.Addr.Addr(), psp.Port), udpConfig(c, cfg), 1)
+	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EADDRINUSE) {
+		// Peers are told the port. This one needs a privilege, and another device may have it.
+		over, err = udp.OpenLanes(netip.AddrPortFrom(c.Addr.Addr(), 0), udpConfig(c, cfg), 1)
+	}
+	if err != nil {
+		return l, err
+	}
+	streams, err := tcp.OpenTLS(c.Addr.Addr(), tcp.Config{Refused: cfg.refused(), Protocol: sealed.Protocol}, cfg.TLS)
+	if err != nil {
+		return l, errors.Join(err, over[0].Close())
+	}
+	if l.sealed, err = sealed.Open(c.Addr, over[0], streams); err != nil {
+		return l, err
+	}
+	l.networks = rocev2.Networks([]*sealed.Device{l.sealed})
+	return l, nil
+}
