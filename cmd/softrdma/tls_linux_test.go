@@ -13,10 +13,16 @@ import (
 )
 
 func TestCommandsWithTLS(t *testing.T) {
+	for _, protocol := range []string{cli.ProtocolIWARP, cli.ProtocolRoCE} {
+		t.Run(protocol, func(t *testing.T) { commandsWithTLS(t, protocol) })
+	}
+}
+
+func commandsWithTLS(t *testing.T, protocol string) {
 	psk, at := clitest.SecretFile(t, "a secret that is not random"), clitest.LoopbackDevice(t)
 	t.Run("demo", func(t *testing.T) {
 		var r struct{ Operations []struct{} }
-		if err := json.Unmarshal([]byte(clitest.Run(t, "demo", "--json", "--size", "1M", "--protocol", "iwarp", "--psk-file", psk)), &r); err != nil {
+		if err := json.Unmarshal([]byte(clitest.Run(t, "demo", "--json", "--size", "1M", "--protocol", protocol, "--psk-file", psk)), &r); err != nil {
 			t.Fatal(err)
 		}
 		if len(r.Operations) != 6 {
@@ -27,14 +33,14 @@ func TestCommandsWithTLS(t *testing.T) {
 		port := clitest.FreePort(t)
 		server := clitest.Start(t, "perf", "send", "bw", "-p", port, "--psk-file", psk)
 		server.Prints("waiting")
-		clitest.Run(t, "perf", "send", "bw", "-n", "200", "-p", port, "--protocol", "iwarp", "--psk-file", psk, "127.0.0.1")
+		clitest.Run(t, "perf", "send", "bw", "-n", "200", "-p", port, "--protocol", protocol, "--psk-file", psk, "127.0.0.1")
 		server.Succeeds()
 	})
 	t.Run("rcopy", func(t *testing.T) {
 		dir := t.TempDir()
-		server := clitest.Start(t, "rcopy", "--once", "--dir", dir, "-a", at, "--protocol", "iwarp", "--psk-file", psk)
+		server := clitest.Start(t, "rcopy", "--once", "--dir", dir, "-a", at, "--protocol", protocol, "--psk-file", psk)
 		server.Prints("waiting")
-		clitest.Run(t, "rcopy", "--protocol", "iwarp", "--psk-file", psk, "root.go", at+":copy")
+		clitest.Run(t, "rcopy", "--protocol", protocol, "--psk-file", psk, "root.go", at+":copy")
 		server.Succeeds()
 		want, _ := os.ReadFile("root.go")
 		if got, err := os.ReadFile(filepath.Join(dir, "copy")); err != nil || string(got) != string(want) {
@@ -50,7 +56,7 @@ func TestCommandsWithTLS(t *testing.T) {
 			port := clitest.FreePort(t)
 			server := clitest.Start(t, "perf", "send", "bw", "-p", port, "--psk-file", psk)
 			server.Prints("waiting")
-			clitest.Start(t, "perf", "send", "bw", "-p", port, "--protocol", "iwarp", "--psk-file", other, "127.0.0.1").Fails(cli.ExitFailed, "not trusted", "TLS_TRUST")
+			clitest.Start(t, "perf", "send", "bw", "-p", port, "--protocol", protocol, "--psk-file", other, "127.0.0.1").Fails(cli.ExitFailed, "not trusted", "TLS_TRUST")
 			code, out := server.ExitCode(), server.Stderr.String()
 			if code != cli.ExitFailed || !strings.Contains(out, "TLS_TRUST") {
 				t.Fatalf("the server: code %d: %s", code, out)
@@ -64,21 +70,28 @@ func TestCommandsWithTLS(t *testing.T) {
 		}
 	})
 	t.Run("refusals", func(t *testing.T) {
-		server := clitest.Start(t, "rping", "-s", "-a", at, "--protocol", "iwarp", "--psk-file", psk)
+		server := clitest.Start(t, "rping", "-s", "-a", at, "--protocol", protocol, "--psk-file", psk)
 		server.Prints("waiting")
 		other := clitest.SecretFile(t, "quite another secret")
-		for _, c := range []struct{ args, says string }{
-			{"--psk-file " + other, "not trusted (see: softrdma explain TLS_TRUST)"},
-			{"", "speaks TLS"},
+		for _, c := range []struct {
+			args, says string
+			code       int
+		}{
+			{"--psk-file " + other, "not trusted (see: softrdma explain TLS_TRUST)", cli.ExitFailed},
+			{"", map[string]string{cli.ProtocolIWARP: "speaks TLS", cli.ProtocolRoCE: "no answer from"}[protocol],
+				map[string]int{cli.ProtocolIWARP: cli.ExitFailed, cli.ProtocolRoCE: cli.ExitPeer}[protocol]},
 		} {
-			args := append(strings.Fields("rping -c -a "+at+" --protocol iwarp -C 1"), strings.Fields(c.args)...)
-			clitest.Start(t, args...).Fails(cli.ExitFailed, c.says)
+			args := append(strings.Fields("rping -c -a "+at+" --protocol "+protocol+" -C 1"), strings.Fields(c.args)...)
+			clitest.Start(t, args...).Fails(c.code, c.says)
 		}
-		clitest.Run(t, "rping", "-c", "-a", at, "--protocol", "iwarp", "--psk-file", psk, "-C", "1")
+		clitest.Run(t, "rping", "-c", "-a", at, "--protocol", protocol, "--psk-file", psk, "-C", "1")
 		if code := server.ExitCode(); code != cli.ExitOK {
 			t.Errorf("the server: code %d: %s", code, &server.Stderr)
 		}
 		for _, name := range []string{"TLS_HANDSHAKE", "TLS_PLAIN"} {
+			if name == "TLS_PLAIN" && protocol == cli.ProtocolRoCE {
+				continue // a client in the clear does not call
+			}
 			if out := server.Stderr.String(); !regexp.MustCompile(`(?m)^softrdma: refused 127\.\S+:\d+: ` + name).MatchString(out) {
 				t.Errorf("expected the server to name a refused peer and %s, found %q", name, out)
 			}
@@ -89,10 +102,10 @@ func TestCommandsWithTLS(t *testing.T) {
 func TestTLSFlagsRefused(t *testing.T) {
 	psk, short := clitest.SecretFile(t, "a secret that is not random"), clitest.SecretFile(t, "short")
 	for args, words := range map[string][]string{
-		"rping -s --psk-file " + psk:                               {"--psk-file", "iwarp"},
+		"rping -s --protocol roce1 --psk-file " + psk:              {"--psk-file", "iwarp"},
 		"cat -l 7000 --protocol iwarp --tls-cert x":                {"--tls-key", "--tls-ca"},
 		"devices --psk-file " + psk:                                {"unknown flag"},
-		"demo --psk-file " + psk:                                   {"--psk-file", "--protocol iwarp"},
+		"demo --protocol roce1 --psk-file " + psk:                  {"--psk-file", "iwarp"},
 		"demo --markers":                                           {"--markers", "--protocol iwarp"},
 		"cat -l 7000 --no-crc":                                     {"--no-crc", "--protocol iwarp"},
 		"explain --markers":                                        {"unknown flag"},

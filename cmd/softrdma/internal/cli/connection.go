@@ -41,6 +41,8 @@ func ConnectError(ctx context.Context, err error, at, start string, p Protocol, 
 		return PeerErrorf("%s refused the connection: %s", at, PrivateDataText(rejected.PrivateData))
 	case rejected != nil:
 		return PeerErrorf("connect to %s: %w", at, rejected)
+	case errors.As(err, &resolve) && unmet(err):
+		return fmt.Errorf("connect to %s: %w", at, resolve.Err)
 	case errors.As(err, &resolve):
 		return PeerErrorf("%w", resolve)
 	case errors.As(err, &name):
@@ -61,6 +63,12 @@ func ConnectError(ctx context.Context, err error, at, start string, p Protocol, 
 	return fmt.Errorf("connect to %s: %w", at, err)
 }
 
+// unmet reports whether an error is that of two devices of RoCE v2 that did not agree on keys.
+func unmet(err error) bool {
+	var why verbs.ReasonError
+	return errors.As(err, &why) && (strings.HasPrefix(why.Reason(), "TLS_") || strings.HasPrefix(why.Reason(), "PSP_"))
+}
+
 // PrivateDataText returns private data as text, without trailing zeros. If the data is
 // not printable text it returns "".
 func PrivateDataText(b []byte) string {
@@ -74,7 +82,7 @@ func PrivateDataText(b []byte) string {
 // OpenLocal opens the device that a flag names: a network interface, a local address or
 // a host name of this machine, with the prefix "iwarp:" for iWARP. If the name is empty
 // or an unspecified address it opens none, and the connection manager chooses a device.
-// Only if iWARP flags are given it chooses one itself: a client the device that reaches
+// Only if flags of TLS or iWARP are given it chooses one itself: a client the device that reaches
 // peer ("host:port"), a server, whose peer is "", the best one.
 func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Protocol) (Device, error) {
 	none := Device{Close: func() error { return nil }}
@@ -85,14 +93,14 @@ func OpenLocal(ctx context.Context, cmd *cobra.Command, name, peer string, p Pro
 	if err != nil {
 		return none, err
 	}
-	if err := checkIWARPFlags(cmd, p.IWARP()); err != nil {
+	if err := checkIWARPFlags(cmd, p); err != nil {
 		return none, err
 	}
 	if a, err := netip.ParseAddr(name); name == "" || err == nil && a.IsUnspecified() {
 		if IWARPFlags(cmd) == nil {
 			return none, nil
 		}
-		if name, err = chooseIWARPDevice(ctx, peer); err != nil {
+		if name, err = chooseDevice(ctx, peer, p); err != nil {
 			return none, err
 		}
 	}

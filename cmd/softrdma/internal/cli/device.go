@@ -104,7 +104,8 @@ func OpenDevice(cmd *cobra.Command, name string, cfg verbs.Config) (Device, erro
 			return Device{}, err
 		}
 	}
-	if err := checkIWARPFlags(cmd, strings.HasPrefix(name, iwarpPrefix)); err != nil {
+	prefix, _ := SplitProtocol(name)
+	if err := checkIWARPFlags(cmd, Protocol(strings.TrimSuffix(prefix, ":"))); err != nil {
 		return Device{}, err
 	}
 	if cfg.TLS != nil {

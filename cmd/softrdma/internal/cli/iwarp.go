@@ -32,14 +32,19 @@ func IWARPFlags(cmd *cobra.Command) (args []string) {
 	return append(args, TLSFlags(cmd)...)
 }
 
-// checkIWARPFlags refuses the flags of iWARP for a device of another protocol.
-func checkIWARPFlags(cmd *cobra.Command, iwarp bool) error {
-	given := IWARPFlags(cmd)
-	if given == nil || iwarp {
+// checkIWARPFlags refuses the flags of iWARP and TLS for a device of a protocol that has no such thing.
+func checkIWARPFlags(cmd *cobra.Command, p Protocol) error {
+	given, secure := IWARPFlags(cmd), TLSFlags(cmd)
+	switch {
+	case p.IWARP() || given == nil:
 		return nil
+	case len(given) > len(secure):
+		return UsageErrorf("%s applies to iWARP only: expected --protocol %s", given[0], ProtocolIWARP)
+	case p != "" && p != ProtocolRoCE:
+		name, _, _ := strings.Cut(secure[0], "=")
+		return UsageErrorf("%s applies to RoCE v2 and iWARP: expected --protocol %s or %s", name, ProtocolRoCE, ProtocolIWARP)
 	}
-	name, _, _ := strings.Cut(given[0], "=")
-	return UsageErrorf("%s applies to iWARP only: expected --protocol %s", name, ProtocolIWARP)
+	return nil
 }
 
 // applyIWARPFlags copies the iWARP flags other than TLS into a device configuration.

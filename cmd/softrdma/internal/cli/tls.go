@@ -18,7 +18,7 @@ import (
 	"softrdma/verbs"
 )
 
-// Flags of TLS, for iWARP devices.
+// Flags of TLS, for devices of RoCE v2 and iWARP.
 const (
 	SecretFlag      = "psk-file"
 	CertificateFlag = "tls-cert"
@@ -28,8 +28,8 @@ const (
 
 func addTLSFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.String(SecretFlag, "", "iWARP: use TLS with a shared secret, the content of `FILE` (for example from openssl rand -base64 32)")
-	f.String(CertificateFlag, "", "iWARP: use TLS with the certificate chain in `FILE` (PEM); needs --tls-key and --tls-ca")
+	f.String(SecretFlag, "", "RoCE v2 and iWARP: encrypt, with a shared secret, the content of `FILE` (for example from openssl rand -base64 32)")
+	f.String(CertificateFlag, "", "RoCE v2 and iWARP: encrypt, with the certificate chain in `FILE` (PEM); needs --tls-key and --tls-ca")
 	f.String(KeyFlag, "", "private key of --tls-cert, in `FILE` (PEM)")
 	f.String(AuthorityFlag, "", "certificates of the authorities that sign the peers' certificates, in `FILE` (PEM)")
 }
@@ -144,14 +144,18 @@ func ownCertificate(out io.Writer, file, keyFile string) (tls.Certificate, error
 	return c, nil
 }
 
-// chooseIWARPDevice returns the name of a device if the user gave none but gave iWARP
-// flags, which apply only to devices that are opened by name. For a client it is the
+// chooseDevice returns the name of a device if the user gave none but gave flags of TLS or iWARP,
+// which apply only to devices that are opened by name. For a client it is the
 // device that reaches the peer, for a server the best one.
-func chooseIWARPDevice(ctx context.Context, peer string) (string, error) {
-	if peer == "" {
-		return iwarpPrefix, nil
+func chooseDevice(ctx context.Context, peer string, p Protocol) (string, error) {
+	d := rdmacm.Dialer{}
+	prefix := ""
+	if p.IWARP() {
+		d.Protocol, prefix = verbs.IWARP, iwarpPrefix
 	}
-	d := rdmacm.Dialer{Protocol: verbs.IWARP}
+	if peer == "" {
+		return prefix, nil
+	}
 	e, err := d.Resolve(ctx, peer)
 	if err != nil {
 		return "", err
