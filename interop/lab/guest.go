@@ -68,16 +68,9 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 		processes: map[uint64]*Process{},
 	}
 	g.Console = filepath.Join(l.dir, "console-"+g.Name+".log")
-	var adapters []string
-	for i, b := range []string{bridge, iwarpBridge} {
-		tap := fmt.Sprintf("tap%s%d", g.Name, i)
-		g.taps = append(g.taps, tap)
-		if err := l.network.addTap(ctx, tap, b); err != nil {
-			return nil, err
-		}
-		adapters = append(adapters,
-			"-netdev", fmt.Sprintf("tap,id=net%d,ifname=%s,script=no,downscript=no", i, tap),
-			"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,romfile=,mac=52:54:00:%02d:00:%02x", i, 77+i, 2+index))
+	adapters, err := g.addAdapters(ctx, 2+index)
+	if err != nil {
+		return nil, err
 	}
 	scratch := filepath.Join(l.dir, "scratch-"+g.Name+".img")
 	if err := makeScratch(scratch); err != nil {
@@ -118,6 +111,22 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 	}()
 	go g.receive()
 	return g, nil
+}
+
+// addAdapters makes the taps of a guest's network adapters, and returns QEMU's arguments for these. The address is the last
+// byte of their MAC addresses.
+func (g *Guest) addAdapters(ctx context.Context, address int) (args []string, err error) {
+	for i, b := range []string{bridge, iwarpBridge} {
+		tap := fmt.Sprintf("tap%s%d", g.Name, i)
+		g.taps = append(g.taps, tap)
+		if err := g.network.addTap(ctx, tap, b); err != nil {
+			return nil, err
+		}
+		args = append(args,
+			"-netdev", fmt.Sprintf("tap,id=net%d,ifname=%s,script=no,downscript=no", i, tap),
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,romfile=,mac=52:54:00:%02d:00:%02x", i, 77+i, address))
+	}
+	return args, nil
 }
 
 // makeScratch makes the file of a guest's scratch disk, /dev/vda after "modprobe virtio_blk". It takes the space of what the guest
