@@ -216,10 +216,10 @@ func TestIVsAreNeverUsedTwice(t *testing.T) {
 			}
 			seen[n] = true
 		}
-		switch {
-		case i%50 == 20:
+		switch i % 50 {
+		case 20:
 			p.e[1].Rotate()
-		case i%50 == 40: // the peer says the same again
+		case 40: // the peer says the same again
 			p.s[1].tell(p.s[1].offer[:])
 		}
 	}
