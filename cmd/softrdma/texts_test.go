@@ -36,8 +36,8 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 }
 
 // invocation matches a call of the command in a text, up to the end of the command line
-// or the sentence.
-var invocation = regexp.MustCompile("(?:^|[\\s\"`'(/$])softrdma((?:[ ]+[^\\s`\"'|;&()<>,]+)*)")
+// or the sentence. Words that are further apart stand in the columns of a table.
+var invocation = regexp.MustCompile("(?:^|[\\s\"`'(/$])softrdma((?:[ ]{1,3}[^\\s`\"'|;&()<>,]+)*)")
 
 // word matches the name of a subcommand.
 var word = regexp.MustCompile(`^[a-z]([a-z-]|-[0-9])*[a-z0-9]$`)
