@@ -124,7 +124,14 @@ func newEngine(t *testing.T) *engine {
 	e.must(append(e.podman, "network", "create", e.network)...)
 	t.Cleanup(func() {
 		_, _ = run(t, time.Minute, append(e.podman, "rm", "--all", "--force", "--time", "0")...)
-		_, _ = run(t, time.Minute, "umount", filepath.Join(dir, "root", "overlay")) // podman leaves it mounted
+		// A container that is removed when it ends is cleaned up by a process of podman's that may still run.
+		for range 100 {
+			_, _ = run(t, time.Minute, "umount", filepath.Join(dir, "root", "overlay")) // podman leaves it mounted
+			if os.RemoveAll(dir) == nil {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
 	})
 	return e
 }
