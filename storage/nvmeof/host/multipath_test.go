@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/faults"
 	"softrdma/storage/nvmeof/host"
 	"softrdma/storage/nvmeof/wire/logpage"
 	"softrdma/storage/nvmeof/wire/status"
@@ -135,6 +136,38 @@ func TestPathsMayComeLater(t *testing.T) {
 			r.t.Error(err)
 		}
 		a.start(nqn, d)
+	})
+}
+
+// A path whose controller is being connected again while the program opens the namespace is used
+// afterwards.
+func TestNamespaceOpenedDuringReconnectHasAllPaths(t *testing.T) {
+	simulate(t, func(r *rig) {
+		d := newDisk(r.t)
+		a, b := r.serve(d), r.serve(d)
+		s, _ := r.connect(host.Config{LossTimeout: 20 * time.Second}, a, b)
+		a.stop()
+		// The host looks at the namespaces that it has open, which takes until the second is opened.
+		slow := faults.Rule{Action: faults.DelayCommand, Time: faults.Duration(5 * time.Second)}
+		slow.Select.Command, slow.Select.Namespace = []string{"identify"}, 1
+		if err := a.net.Device.Faults().Set(faults.Rules{Rules: []faults.Rule{slow}}); err != nil {
+			r.t.Fatal(err)
+		}
+		a.start(nqn, d)
+		time.Sleep(4 * time.Second)
+		if hits := a.net.Device.Faults().Counts(); hits[0] == 0 || r.happened(host.Connected) != 0 {
+			r.t.Fatalf("hits %v, events %v", hits, r.events)
+		}
+		n, err := s.Namespace(r.t.Context(), 1)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		b.stop()
+		if _, err := n.ReadAt(make([]byte, 512), 0); err != nil {
+			r.t.Error(err)
+		}
+		b.start(nqn, d)
 	})
 }
 

@@ -47,9 +47,10 @@ func newNamespace(ctx context.Context, controllers []*Controller, id uint32) (*N
 	for _, p := range n.paths {
 		p.c.mu.Lock()
 		p.c.namespaces = append(p.c.namespaces, p)
+		l := p.c.current
 		p.c.mu.Unlock()
-		// The controller may have another link meanwhile.
-		if l := p.c.link.Load(); l != nil && p.place(l) == nil {
+		// The controller may have another link meanwhile, which perhaps did not see the new path.
+		if l != nil && p.place(l) == nil {
 			_ = p.attach(ctx, l) // the link says why
 		}
 	}
