@@ -223,13 +223,13 @@ func (q *queue) vacate(s *slot) {
 // send sends the capsule of a command in its slot.
 func (q *queue) send(s *slot, c *command, signal bool) {
 	c.mu.Lock()
+	if !q.holds(s, c) { // the queue has ended, or the controller has completed what it does not have
+		c.mu.Unlock()
+		return
+	}
 	if c.state == ended { // given up while it waited
 		c.mu.Unlock()
 		q.vacate(s)
-		return
-	}
-	if !q.holds(s, c) { // the queue has ended, and the command was sent by another
-		c.mu.Unlock()
 		return
 	}
 	c.state, c.direct = flying, false
