@@ -39,6 +39,7 @@ func TestSecretsOfOtherToolsAreRead(t *testing.T) {
 		"DHHC-2:00:" + example: "expected the form DHHC-1:HH:BASE64: of", "DHHC-1:00:" + strings.TrimSuffix(example, ":"): "expected the form DHHC-1:HH:BASE64: of",
 		"DHHC-1:04:" + example: "expected hash 00, 01, 02 or 03", "DHHC-1:00:!:": "expected base64", "DHHC-1:00:AAAA:": "expected a key of 32, 48 or 64 bytes, found 0",
 		"DHHC-1:00:ja6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:": "checksum is wrong", "": "expected the form DHHC-1:HH:BASE64: of",
+		"DHHC-1:" + example + "00:": "expected hash 00, 01, 02 or 03", // the parts in the wrong order
 	} {
 		if _, err := ParseSecret(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "6zGod") {
 			t.Errorf("%q: expected %q, found %v", text, want, err)

@@ -35,7 +35,7 @@ func ParseSecret(text string) (Secret, error) {
 	}
 	var s Secret
 	if len(fields[0]) != 2 || fields[0][0] != '0' || fields[0][1] < '0' || fields[0][1] > '3' {
-		return Secret{}, fmt.Errorf("secret: expected hash 00, 01, 02 or 03, found %.8q", fields[0])
+		return Secret{}, errors.New("secret: expected hash 00, 01, 02 or 03 before the key") // what is there may be the key
 	}
 	s.hash = dhchap.Hash(fields[0][1] - '0')
 	b, err := base64.StdEncoding.DecodeString(fields[1])
