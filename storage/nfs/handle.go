@@ -131,6 +131,20 @@ func (t *tree) removed(dir *node, name string) {
 	}
 }
 
+// gone notes that a file was not found at a place. Another file that got the place meanwhile keeps it.
+func (t *tree) gone(n *node, p place) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drop(n, p)
+}
+
+// entry returns the file that is known as an entry of a directory, nil if there is none.
+func (t *tree) entry(dir *node, name string) *node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return dir.entries[name]
+}
+
 // renamed notes that an entry was renamed. What is below it moves along.
 func (t *tree) renamed(from *node, old string, to *node, name string) {
 	t.mu.Lock()
@@ -212,7 +226,7 @@ func (t *tree) open(id fileID) (*object, error) {
 		}
 		if e == nil || errors.Is(e, fs.ErrNotExist) {
 			if n != t.top {
-				t.removed(p.dir, p.name)
+				t.gone(n, p.place)
 			}
 		} else if s := statusOf(e); s == errTryLater || s == errAccess {
 			err = e // the file may be there
@@ -261,10 +275,11 @@ func (t *tree) lookup(dir *object, name string) (*object, error) {
 		}
 		return t.open(id)
 	}
+	before := t.entry(dir.node, name)
 	o, err := dir.child(name)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			t.removed(dir.node, name)
+		if before != nil && errors.Is(err, fs.ErrNotExist) {
+			t.gone(before, place{dir.node, name})
 		}
 		return nil, err
 	}

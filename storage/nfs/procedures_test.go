@@ -274,6 +274,30 @@ func TestSwappedFileIsNotTouched(t *testing.T) {
 	}
 }
 
+// TestHandleOfReplacementRemains: a file that is replaced on the server has a handle that is not valid any more.
+// A call that finds this out must not take the handle of the new file away, which another call has just given.
+func TestHandleOfReplacementRemains(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir, false)
+	root := c.root()
+	other := caller{t, c.s, make([]byte, 4096)}
+	for range 500 {
+		write(t, filepath.Join(dir, "name"), "old")
+		old := mustLookup(c, root, "name")
+		write(t, filepath.Join(dir, "aside"), "new")
+		if err := os.Rename(filepath.Join(dir, "aside"), filepath.Join(dir, "name")); err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		both.Go(func() { c.expect("GETATTR of the old file", 70, first(other.nfs(1, old))) })
+		h := mustLookup(c, root, "name")
+		both.Wait()
+		if status := first(c.nfs(1, h)); status != 0 {
+			t.Fatalf("GETATTR of the new file: status %d", status)
+		}
+	}
+}
+
 func mustLookup(c caller, dir []byte, name string) []byte {
 	c.t.Helper()
 	h, status := c.lookup(dir, name)
