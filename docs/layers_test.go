@@ -20,7 +20,7 @@ var floors = []string{
 		"internal/inherit internal/waiting internal/pmix internal/host/... internal/testenv/... preload preload/library",
 	// Formats, states, and machines that know nothing but them.
 	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
-		"storage/nvmeof/wire/... storage/block " +
+		"storage/nvmeof/wire/... storage/block storage/internal/streams " +
 		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
 	"storage/nvmeof/auth storage/nbd",

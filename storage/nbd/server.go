@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"softrdma/storage/block"
+	"softrdma/storage/internal/streams"
 )
 
 // A Server serves one device. Its fields must not change while it serves.
@@ -34,28 +35,18 @@ const handshakeTime = 30 * time.Second
 // maxInFlight is how many commands of a connection are executed at a time.
 const maxInFlight = 64
 
+// maxClients is how many clients are served at a time.
+const maxClients = 256
+
 // Serve serves clients of a listener until ctx ends. Then it ends their connections, and returns when
-// no command is executed any more. It closes the listener.
+// no command is executed any more. It closes the listener. At most 256 clients are served at a time;
+// others wait.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	var work sync.WaitGroup
-	defer work.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { l.Close() })()
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return err
+	return streams.Serve(ctx, l, maxClients, func(ctx context.Context, c net.Conn) {
+		if err := s.ServeConn(ctx, c); err != nil && ctx.Err() == nil {
+			s.event(fmt.Errorf("client %v: %w", c.RemoteAddr(), err))
 		}
-		work.Go(func() {
-			if err := s.ServeConn(ctx, c); err != nil && ctx.Err() == nil {
-				s.event(fmt.Errorf("client %v: %w", c.RemoteAddr(), err))
-			}
-		})
-	}
+	})
 }
 
 func (s *Server) event(err error) {

@@ -3,13 +3,12 @@ package nfs
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"path"
-	"sync"
 	"time"
 
+	"softrdma/storage/internal/streams"
 	"softrdma/storage/rpcrdma/wire"
 )
 
@@ -30,27 +29,10 @@ const (
 // ServeMount serves the MOUNT protocol on TCP connections, and no other. It returns when the context
 // ends, after it has closed the listener and its connections.
 func (s *Service) ServeMount(ctx context.Context, l net.Listener) error {
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer context.AfterFunc(ctx, func() { l.Close() })()
-	tokens := make(chan struct{}, maxMounts)
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
-				return context.Cause(ctx)
-			}
-			return err
+	return streams.Serve(ctx, l, maxMounts, func(ctx context.Context, c net.Conn) {
+		for s.mountCall(ctx, c) == nil {
 		}
-		tokens <- struct{}{}
-		all.Go(func() {
-			defer func() { <-tokens }()
-			defer c.Close()
-			defer context.AfterFunc(ctx, func() { c.Close() })()
-			for s.mountCall(ctx, c) == nil {
-			}
-		})
-	}
+	})
 }
 
 // mountCall answers a call. An error ends the connection.
