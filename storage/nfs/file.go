@@ -203,12 +203,13 @@ func (c *call) write() error {
 	if err != nil {
 		return err
 	}
+	verifier := c.s.verifier.Load() // before, so that it does not say that lost data was written later
 	n, err := f.WriteAt(data, int64(offset))
 	if n > 0 {
 		err = nil // a short write is answered as one
 	}
 	if err == nil && how != unstable {
-		err = f.Sync()
+		err = c.s.stable(f)
 	}
 	if e := f.Close(); err == nil {
 		err = e
@@ -219,7 +220,7 @@ func (c *call) write() error {
 	c.ok()
 	c.wcc(0)
 	c.results.uint32(uint32(n), how)
-	copy(c.results.extend(8), c.s.verifier[:])
+	c.results.uint64(verifier)
 	return nil
 }
 
@@ -239,7 +240,7 @@ func (c *call) commit() error {
 	if err != nil {
 		return err
 	}
-	err = f.Sync()
+	err = c.s.stable(f)
 	if e := f.Close(); err == nil {
 		err = e
 	}
@@ -248,6 +249,6 @@ func (c *call) commit() error {
 	}
 	c.ok()
 	c.wcc(0)
-	copy(c.results.extend(8), c.s.verifier[:])
+	c.results.uint64(c.s.verifier.Load())
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"softrdma/storage/rpcrdma"
@@ -187,6 +188,29 @@ func TestCommitHasVerifierOfWrite(t *testing.T) {
 	again := open(t, dir, false)
 	if other := tail(again.nfs(21, h, 0, 0, 0)); bytes.Equal(written, other) {
 		t.Errorf("another run of the server has the verifier %x, too", other)
+	}
+}
+
+// TestLostDataChangesTheVerifier: the system tells one client that it could not write data, and the other must
+// not take its own for written.
+func TestLostDataChangesTheVerifier(t *testing.T) {
+	c := open(t, t.TempDir(), false)
+	h := c.create(c.root(), "file")
+	tail := func(status uint32, r []byte, _ []rpcrdma.Item) []byte {
+		c.expect("WRITE or COMMIT", 0, status)
+		return bytes.Clone(r[len(r)-8:])
+	}
+	for _, lose := range []func() uint32{
+		func() uint32 { return first(c.nfs(21, h, 0, 0, 0)) },                   // COMMIT
+		func() uint32 { return first(c.nfs(7, h, 0, 0, 4, 2, []byte("this"))) }, // WRITE
+	} {
+		written := tail(c.nfs(7, h, 0, 0, 4, 0, []byte("text")))
+		c.s.sync = func(*os.File) error { return &os.PathError{Op: "sync", Path: "file", Err: syscall.EIO} }
+		c.expect("WRITE or COMMIT of lost data", 5, lose())
+		c.s.sync = (*os.File).Sync
+		if committed := tail(c.nfs(21, h, 0, 0, 0)); bytes.Equal(written, committed) {
+			t.Errorf("data was lost, and the verifier is %x as before", committed)
+		}
 	}
 }
 

@@ -3,8 +3,10 @@ package nfs
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"os"
+	"sync/atomic"
 
 	"softrdma/storage/rpcrdma"
 	"softrdma/storage/rpcrdma/wire"
@@ -36,8 +38,9 @@ const (
 type Service struct {
 	tree     tree
 	readOnly bool
-	verifier [8]byte // of this run of the server (RFC 1813 3.3.7)
+	verifier atomic.Uint64 // of this run of the server, and since data was lost (RFC 1813 3.3.7)
 	replays  replays
+	sync     func(*os.File) error
 }
 
 // Open opens a directory to serve it. The caller closes it.
@@ -46,12 +49,29 @@ func Open(dir string, readOnly bool) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{tree: tree{root: root}, readOnly: readOnly, replays: newReplays()}
-	_, _ = rand.Read(s.verifier[:]) // never fails
+	s := &Service{tree: tree{root: root}, readOnly: readOnly, replays: newReplays(), sync: (*os.File).Sync}
+	s.verifier.Store(randomVerifier())
 	if err := s.tree.start(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
 	return s, nil
+}
+
+func randomVerifier() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// stable returns when what was written to a file is on disk. The system reports only once that it could not
+// write data, although the data may be that of several clients. So all must learn that, by another verifier,
+// and write again what they have not committed.
+func (s *Service) stable(f *os.File) error {
+	err := s.sync(f)
+	if err != nil {
+		s.verifier.Store(randomVerifier())
+	}
+	return err
 }
 
 // Close releases the directory. No call may be executed any more.
