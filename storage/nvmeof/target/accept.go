@@ -3,6 +3,7 @@ package target
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"softrdma/rdmacm"
@@ -45,16 +46,17 @@ func (t *Target) accept(r *rdmacm.Request) {
 		reject(fabrics.RejectReads, nil) // the target could not READ the data of writes
 		return
 	}
-	err := t.enter()
+	var q *queue
+	err := t.enter(peer.Addr())
 	if err == nil {
-		defer t.leave()
+		defer func() { t.leave(peer.Addr(), q == nil || !q.admitted.Load()) }()
 		err = t.pathLost(r.Device())
 	}
 	if err != nil {
 		reject(fabrics.RejectResources, err)
 		return
 	}
-	q, err := t.newQueue(r, asked)
+	q, err = t.newQueue(r, asked)
 	if err != nil {
 		reject(fabrics.RejectResources, err)
 		return
@@ -72,18 +74,38 @@ func (t *Target) accept(r *rdmacm.Request) {
 	t.cfg.Events(event)
 }
 
-// enter counts a connection, and returns an error if there are as many as there may be.
-func (t *Target) enter() error {
+// guestShare is which part of the connections one host may have that it does not use for a disk, so that
+// it keeps out no other with connections on which it says nothing. Discovery needs no authentication.
+const guestShare = 4
+
+// enter counts a connection of a host, and returns an error if there are as many as there may be.
+func (t *Target) enter(host netip.Addr) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.accepted >= t.cfg.Connections {
 		return fmt.Errorf("connections: expected at most %d, found one more", t.cfg.Connections)
 	}
+	if most := max(t.cfg.Connections/guestShare, 1); t.guests[host] >= most {
+		return fmt.Errorf("connections of the host without a disk: expected at most %d, found one more", most)
+	}
 	t.accepted++
+	t.guests[host]++
 	return nil
 }
 
-func (t *Target) leave() {
+// admit notes that a host uses a connection for a disk.
+func (t *Target) admit(host netip.Addr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.guests[host]--; t.guests[host] == 0 {
+		delete(t.guests, host)
+	}
+}
+
+func (t *Target) leave(host netip.Addr, guest bool) {
+	if guest {
+		t.admit(host)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.accepted--

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/bubble"
@@ -24,6 +25,7 @@ type simulation struct {
 	target       *target.Target
 	server, host *bubble.Host
 	addr         string
+	open         func(address string) *bubble.Host
 	ended        <-chan error // why queues have ended
 }
 
@@ -41,7 +43,7 @@ func simulate(t *testing.T, cfg target.Config, test func(t *testing.T, s *simula
 			t.Cleanup(func() { h.Device.Close() })
 			return h
 		}
-		s := &simulation{server: open("127.0.0.1"), host: open("127.0.0.2")}
+		s := &simulation{server: open("127.0.0.1"), host: open("127.0.0.2"), open: open}
 		ended := make(chan error, 64)
 		s.ended = ended
 		cfg.Events = func(e target.Event) {
@@ -174,5 +176,65 @@ func TestConnectionsAreLimited(t *testing.T) {
 		if _, err := host.Discover(t.Context(), s.addr, cfg); err != nil {
 			t.Errorf("after the end of the first: %v", err)
 		}
+	})
+}
+
+// TestSilentConnectionsLeaveRoomForOtherHosts: everyone who reaches the target can make them.
+func TestSilentConnectionsLeaveRoomForOtherHosts(t *testing.T) {
+	const connections, share = 8, 2
+	simulate(t, target.Config{Connections: connections}, func(t *testing.T, s *simulation) {
+		s.subsystem(t, newMemory(t))
+		cfg := host.Config{Subsystem: nqn, Dialer: rdmacm.Dialer{Device: s.host.Device}}
+		silent := newRaw(t, s, 0)
+		discovers := newRaw(t, s, 2)
+		discovers.enable(logpage.DiscoveryNQN, 0)
+		var rejected *host.RejectError
+		if c, err := host.Dial(t.Context(), s.addr, cfg); !errors.As(err, &rejected) || rejected.Status != fabrics.RejectResources {
+			t.Fatalf("expected %v, found %v, connected: %v", fabrics.RejectResources, err, c != nil)
+		}
+		// Another host has its own share, and its queues to the disk do not count.
+		other := s.open("127.0.0.3")
+		cfg.Queues, cfg.Dialer.Device = 2*share, other.Device
+		c, err := host.Dial(t.Context(), s.addr, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-silent.Done()
+		for _, err := range []error{c.Close(), silent.Close(), discovers.Close()} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(time.Second)
+		cfg.Dialer.Device = s.host.Device
+		if c, err = host.Dial(t.Context(), s.addr, cfg); err != nil {
+			t.Fatalf("after the end of the connections: %v", err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestDiscoveryLeavesBuffersToDisks: everyone who reaches the target can use it.
+func TestDiscoveryLeavesBuffersToDisks(t *testing.T) {
+	const most = 128 << 10
+	simulate(t, target.Config{Buffers: 2 * most, Limits: controller.Limits{MaxTransfer: most}}, func(t *testing.T, s *simulation) {
+		s.subsystem(t, newMemory(t))
+		r := newRaw(t, s, 2)
+		r.enable(logpage.DiscoveryNQN, 0)
+		for range 3 { // no receive is left for the responses
+			r.send(logpage.Command(logpage.Discovery, 0, most), most)
+			time.Sleep(time.Second)
+		}
+		began := time.Now()
+		c, _ := s.disk(t, 1)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("another host has connected after %v", took)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		r.end()
 	})
 }

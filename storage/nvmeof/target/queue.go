@@ -14,6 +14,7 @@ import (
 	"softrdma/storage/nvmeof/controller"
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/fabrics"
+	"softrdma/storage/nvmeof/wire/logpage"
 	"softrdma/verbs"
 )
 
@@ -39,7 +40,8 @@ type queue struct {
 	machine *controller.Queue
 	since   time.Time // when the host asked for the connection
 
-	entries, capsule int // number and length of receives
+	entries, capsule int         // number and length of receives
+	admitted         atomic.Bool // the host uses it for a disk
 	receives         *verbs.MR
 	cq               *verbs.CQ
 	qp               *verbs.QP
@@ -87,6 +89,16 @@ func (q *queue) event(kind EventKind, err error) Event {
 	n := q.machine.Name()
 	return Event{Kind: kind, Peer: q.peer, Controller: n.Controller, Queue: n.Queue, Host: n.Host, Err: err}
 }
+
+// admit notes when the queue is that of a subsystem with disks, and its host authenticated if it must be.
+func (q *queue) admit() {
+	if q.machine.Ready() && !q.discovers() && !q.admitted.Swap(true) {
+		q.t.admit(q.peer.Addr())
+	}
+}
+
+// discovers reports whether the queue is that of the discovery service.
+func (q *queue) discovers() bool { return q.machine.Name().Subsystem == logpage.DiscoveryNQN }
 
 // serve accepts the request and handles completions until the connection ends. It returns why it has
 // ended, nil if the host has ended it.

@@ -22,11 +22,11 @@ type raw struct {
 	*rdmacm.Conn
 	t    *testing.T
 	cq   *verbs.CQ
-	mr   *verbs.MR // data, a capsule, completions
+	mr   *verbs.MR // data, completions
 	next uint16
 }
 
-const rawData = 8192
+const rawData = 128 << 10
 
 // newRaw connects without a connect command. The queue has a number of receives.
 func newRaw(t *testing.T, s *simulation, receives int) *raw {
@@ -44,16 +44,16 @@ func newRaw(t *testing.T, s *simulation, receives int) *raw {
 	if r.cq, err = s.host.Device.CreateCQ(verbs.CQConfig{Depth: 4 + receives}); err != nil {
 		t.Fatal(err)
 	}
-	qp, err := e.CreateQP(pd, verbs.QPConfig{Type: verbs.RC, SendCQ: r.cq, MaxSend: 4, MaxRecv: max(receives, 1)})
+	qp, err := e.CreateQP(pd, verbs.QPConfig{Type: verbs.RC, SendCQ: r.cq, MaxSend: 4, MaxRecv: max(receives, 1), MaxInline: capsule.CommandLen})
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory := make([]byte, rawData+capsule.CommandLen+receives*capsule.CompletionLen)
+	memory := make([]byte, rawData+receives*capsule.CompletionLen)
 	if r.mr, err = pd.RegisterMemory(memory, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite); err != nil {
 		t.Fatal(err)
 	}
 	for i := range receives {
-		at := rawData + capsule.CommandLen + i*capsule.CompletionLen
+		at := rawData + i*capsule.CompletionLen
 		if err := qp.PostRecv(verbs.RecvWR{WRID: uint64(at), SGL: []verbs.SGE{r.mr.SGE(at, capsule.CompletionLen)}}); err != nil {
 			t.Fatal(err)
 		}
@@ -71,8 +71,7 @@ func (r *raw) send(cmd capsule.Command, length int) {
 	r.next++
 	cmd.ID, cmd.Flags = r.next, capsule.FlagSGL
 	cmd.SGL = capsule.KeyedSGL(r.mr.Addr(), r.mr.RKey(), uint32(length), false)
-	cmd.Append(r.mr.Bytes()[:rawData])
-	if err := r.QP().PostSend(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{r.mr.SGE(rawData, capsule.CommandLen)}}); err != nil {
+	if err := r.QP().PostSend(verbs.SendWR{Op: verbs.OpSend, Inline: cmd.Append(nil)}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -102,11 +101,17 @@ func (r *raw) run(cmd capsule.Command, length int) capsule.Completion {
 func newRawHost(t *testing.T, s *simulation, keepAlive time.Duration) *raw {
 	t.Helper()
 	r := newRaw(t, s, 16)
+	r.enable(nqn, keepAlive)
+	return r
+}
+
+// enable connects to a subsystem and enables the controller, which takes two receives.
+func (r *raw) enable(nqn string, keepAlive time.Duration) {
+	r.t.Helper()
 	data := fabrics.ConnectData{Controller: fabrics.AnyController, Subsystem: nqn, Host: host.DefaultNQN}
 	copy(r.mr.Bytes(), data.Append(nil))
 	r.run(fabrics.Connect{QueueSize: 31, KeepAlive: uint32(keepAlive.Milliseconds())}.Command(), fabrics.ConnectDataLen)
 	r.run(fabrics.PropertyAccess{Property: fabrics.PropertyCC, Value: uint64(fabrics.EnabledConfiguration)}.Command(true), 0)
-	return r
 }
 
 func (r *raw) end() {

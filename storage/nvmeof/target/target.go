@@ -18,11 +18,14 @@ import (
 
 // A Config configures a target. The zero value suits most programs.
 type Config struct {
-	Limits      controller.Limits
-	Connections int // queues of hosts at a time; others are rejected; 0 means 1,024
+	Limits controller.Limits
+
+	// Connections is how many queues hosts may have at a time; others are rejected; 0 means 1,024. One host
+	// may have a quarter of them without a disk: for discovery, or before it is authenticated.
+	Connections int
 
 	// Buffers bounds the bytes of data of the commands of one namespace that are in progress, and those
-	// of all commands without a namespace. Further commands wait, so that a backend that is stuck takes
+	// of all commands without a namespace, and those of discovery. Further commands wait, so that a backend that is stuck takes
 	// no buffers of others. 0 means 64 MiB. It is at least Limits.MaxTransfer.
 	Buffers int
 
@@ -78,7 +81,8 @@ type Target struct {
 	cfg  Config
 	subs *controller.Subsystems
 
-	buffers *buffers.Budget // of commands without a namespace
+	buffers   *buffers.Budget // of commands without a namespace
+	discovery *buffers.Budget // of commands to the discovery service
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -89,6 +93,7 @@ type Target struct {
 	queues    map[*controller.Queue]*queue
 	listeners []*rdmacm.Listener
 	accepted  int                         // connections at present
+	guests    map[netip.Addr]int          // those that a host does not use for a disk
 	lost      map[*verbs.Device]time.Time // until when a rule of faults loses the path
 
 	commands, refused, rejected, toHosts, fromHosts, connections, expired atomic.Uint64
@@ -111,8 +116,9 @@ func New(cfg Config) (*Target, error) {
 		cfg.Events = func(Event) {}
 	}
 	t := &Target{
-		cfg: cfg, subs: subs, buffers: buffers.NewBudget(cfg.Buffers), adapters: make(map[*verbs.Device]*adapter), queues: make(map[*controller.Queue]*queue),
-		lost: make(map[*verbs.Device]time.Time),
+		cfg: cfg, subs: subs, buffers: buffers.NewBudget(cfg.Buffers), discovery: buffers.NewBudget(cfg.Buffers),
+		adapters: make(map[*verbs.Device]*adapter), queues: make(map[*controller.Queue]*queue),
+		guests: make(map[netip.Addr]int), lost: make(map[*verbs.Device]time.Time),
 	}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.work.Go(t.expire)

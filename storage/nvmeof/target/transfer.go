@@ -17,6 +17,8 @@ func (q *queue) needBuffer(t *task) {
 	from, n := q.t.buffers, int(t.command.Length)
 	if v := volumeOf(t.command.Namespace); v != nil {
 		from = v.buffers
+	} else if q.discovers() {
+		from = q.t.discovery
 	}
 	if b, err := q.adapter.pool.Try(from, n); b != nil || err != nil {
 		q.haveBuffer(t, b, err)
@@ -146,6 +148,9 @@ func compare(b block.Backend, a *controller.Access, data []byte) error {
 func (q *queue) respond(t *task, err error) {
 	c := &t.command
 	done := q.machine.Complete(c, err)
+	if c.Opcode == capsule.OpFabrics {
+		q.admit()
+	}
 	switch {
 	case c.Refusal != nil:
 		q.t.refused.Add(1)
