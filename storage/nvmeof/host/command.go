@@ -114,6 +114,8 @@ func run(ctx context.Context, c *command, start func(*command)) (uint64, error) 
 	c.mu.Unlock()
 	if wait {
 		<-done
+	} else if c.ns != nil {
+		c.ns.forget(c)
 	}
 	return c.result, c.err
 }

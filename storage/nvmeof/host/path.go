@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"softrdma/storage/nvmeof/wire/capsule"
@@ -267,6 +268,13 @@ func (n *Namespace) wait(c *command) (*link, error) {
 	}
 	n.waiting = append(n.waiting, c)
 	return nil, nil
+}
+
+// forget takes a command that has ended out of the list of those that wait for a path.
+func (n *Namespace) forget(c *command) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waiting = slices.DeleteFunc(n.waiting, func(x *command) bool { return x == c })
 }
 
 // kick starts the commands that wait for a path. It is called after every change that can give them

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"softrdma/storage/nvmeof/host"
 	"softrdma/storage/nvmeof/wire/status"
@@ -206,6 +208,37 @@ func TestCancelledCommandsLeaveMemoryAndSlots(t *testing.T) {
 			}
 		}
 		if err := m.Free(); err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+// A call whose context ends while there is no connection leaves nothing that waits for one.
+func TestCancelledCommandsDoNotWaitForConnections(t *testing.T) {
+	simulate(t, func(r *rig) {
+		d := newDisk(r.t)
+		e := r.serve(d)
+		_, n := r.connect(host.Config{LossTimeout: -1}, e)
+		e.stop()
+		time.Sleep(time.Second)
+		call := func() weak.Pointer[[4096]byte] {
+			ctx, cancel := context.WithTimeout(r.t.Context(), time.Second)
+			defer cancel()
+			b := new([4096]byte)
+			if _, err := n.WriteContext(ctx, b[:], 0); !errors.Is(err, context.DeadlineExceeded) {
+				r.t.Errorf("without a connection: %v", err)
+			}
+			return weak.Make(b)
+		}
+		memory := []weak.Pointer[[4096]byte]{call(), call(), call()}
+		runtime.GC()
+		for i, p := range memory {
+			if p.Value() != nil {
+				r.t.Errorf("the host still has the memory of call %d", i)
+			}
+		}
+		e.start(nqn, d)
+		if _, err := n.ReadAt(make([]byte, 512), 0); err != nil {
 			r.t.Error(err)
 		}
 	})
