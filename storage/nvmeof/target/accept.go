@@ -74,37 +74,25 @@ func (t *Target) accept(r *rdmacm.Request) {
 	t.cfg.Events(event)
 }
 
-// guestShare is which part of the connections one host may have that it does not use for a disk, so that
-// it keeps out no other with connections on which it says nothing. Discovery needs no authentication.
-const guestShare = 4
-
 // enter counts a connection of a host, and returns an error if there are as many as there may be.
+// Discovery needs no authentication, so until the host uses the connection for a disk it is one of those
+// of which each host has a share.
 func (t *Target) enter(host netip.Addr) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.accepted >= t.cfg.Connections {
 		return fmt.Errorf("connections: expected at most %d, found one more", t.cfg.Connections)
 	}
-	if most := max(t.cfg.Connections/guestShare, 1); t.guests[host] >= most {
-		return fmt.Errorf("connections of the host without a disk: expected at most %d, found one more", most)
+	if !t.guests.Enter(host) {
+		return fmt.Errorf("connections of the host without a disk: expected at most %d, found one more", t.guests.PerHost())
 	}
 	t.accepted++
-	t.guests[host]++
 	return nil
-}
-
-// admit notes that a host uses a connection for a disk.
-func (t *Target) admit(host netip.Addr) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.guests[host]--; t.guests[host] == 0 {
-		delete(t.guests, host)
-	}
 }
 
 func (t *Target) leave(host netip.Addr, guest bool) {
 	if guest {
-		t.admit(host)
+		t.guests.Leave(host)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

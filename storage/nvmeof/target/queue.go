@@ -93,7 +93,7 @@ func (q *queue) event(kind EventKind, err error) Event {
 // admit notes when the queue is that of a subsystem with disks, and its host authenticated if it must be.
 func (q *queue) admit() {
 	if q.machine.Ready() && !q.discovers() && !q.admitted.Swap(true) {
-		q.t.admit(q.peer.Addr())
+		q.t.guests.Leave(q.peer.Addr())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"softrdma/rdmacm"
 	"softrdma/storage/internal/buffers"
+	"softrdma/storage/internal/shares"
 	"softrdma/storage/nvmeof/controller"
 	"softrdma/storage/nvmeof/wire/status"
 	"softrdma/verbs"
@@ -83,6 +84,7 @@ type Target struct {
 
 	buffers   *buffers.Budget // of commands without a namespace
 	discovery *buffers.Budget // of commands to the discovery service
+	guests    *shares.Shares  // of connections that hosts do not use for a disk
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -93,7 +95,6 @@ type Target struct {
 	queues    map[*controller.Queue]*queue
 	listeners []*rdmacm.Listener
 	accepted  int                         // connections at present
-	guests    map[netip.Addr]int          // those that a host does not use for a disk
 	lost      map[*verbs.Device]time.Time // until when a rule of faults loses the path
 
 	commands, refused, rejected, toHosts, fromHosts, connections, expired atomic.Uint64
@@ -118,7 +119,7 @@ func New(cfg Config) (*Target, error) {
 	t := &Target{
 		cfg: cfg, subs: subs, buffers: buffers.NewBudget(cfg.Buffers), discovery: buffers.NewBudget(cfg.Buffers),
 		adapters: make(map[*verbs.Device]*adapter), queues: make(map[*controller.Queue]*queue),
-		guests: make(map[netip.Addr]int), lost: make(map[*verbs.Device]time.Time),
+		guests: shares.New(cfg.Connections), lost: make(map[*verbs.Device]time.Time),
 	}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.work.Go(t.expire)
