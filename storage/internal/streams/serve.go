@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 	"syscall"
 	"time"
+
+	"softrdma/storage/internal/shares"
 )
 
 // retryTime is the time before the next attempt to accept a connection when the system had no memory or
@@ -16,7 +19,7 @@ import (
 const retryTime = 50 * time.Millisecond
 
 // Serve calls serve in a goroutine for each connection of a listener, at most limit at a time; others
-// wait. It closes the connections and the listener. When ctx ends, or when the listener is closed, it
+// wait. Another host has at most a quarter of them; its further ones are closed. It closes the connections and the listener. When ctx ends, or when the listener is closed, it
 // returns the cause after all calls.
 func Serve(ctx context.Context, l net.Listener, limit int, serve func(context.Context, net.Conn)) error {
 	var all sync.WaitGroup
@@ -25,7 +28,7 @@ func Serve(ctx context.Context, l net.Listener, limit int, serve func(context.Co
 	defer cancel()
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
-	places := make(chan struct{}, limit)
+	places, hosts := make(chan struct{}, limit), shares.New(limit)
 	for {
 		select {
 		case places <- struct{}{}:
@@ -42,13 +45,32 @@ func Serve(ctx context.Context, l net.Listener, limit int, serve func(context.Co
 		if err != nil {
 			return err
 		}
+		host, isOther := hostOf(c)
+		if isOther && !hosts.Enter(host) {
+			c.Close()
+			<-places
+			continue
+		}
 		all.Go(func() {
 			defer func() { <-places }()
+			if isOther {
+				defer hosts.Leave(host)
+			}
 			defer c.Close()
 			defer context.AfterFunc(ctx, func() { c.Close() })()
 			serve(ctx, c)
 		})
 	}
+}
+
+// hostOf returns the host that a connection is from. It reports whether that is another than this one.
+func hostOf(c net.Conn) (host netip.Addr, isOther bool) {
+	a, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return host, false
+	}
+	host = a.AddrPort().Addr().Unmap()
+	return host, !host.IsLoopback()
 }
 
 // accept accepts a connection. Clients can make the system run out of what it needs for one, so it then

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A queue is a listener with the connections and the errors of a channel.
@@ -116,5 +119,53 @@ func TestContextEndsConnections(t *testing.T) {
 	}
 	if _, err := here.Read(make([]byte, 1)); err == nil {
 		t.Error("the peer's end lives on")
+	}
+}
+
+// A conn comes from an address.
+type conn struct {
+	net.Conn
+	from string
+}
+
+func (c conn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.from)) }
+
+// A host with silent connections leaves places to others. Those of this machine are all of one address.
+func TestSilentHostLeavesPlacesToOthers(t *testing.T) {
+	const limit = 8
+	from := []string{
+		"192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3", "192.0.2.1:4", "192.0.2.1:5", "192.0.2.1:6", "192.0.2.1:7", "192.0.2.1:8",
+		"192.0.2.2:1", "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3",
+	}
+	q := &queue{make(chan any, len(from)), make(chan struct{})}
+	for _, a := range from {
+		_, there := net.Pipe()
+		q.results <- conn{there, a}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan string, len(from))
+	ended := make(chan error)
+	go func() {
+		ended <- Serve(ctx, q, limit, func(ctx context.Context, c net.Conn) {
+			served <- c.RemoteAddr().String()
+			<-ctx.Done()
+		})
+	}()
+	want := append(append([]string{}, from[:2]...), from[8:]...)
+	var got []string
+	for range want {
+		select {
+		case a := <-served:
+			got = append(got, a)
+		case <-time.After(10 * time.Second):
+			t.Fatalf("expected connections %v, found %v", want, got)
+		}
+	}
+	cancel()
+	<-ended
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("expected connections %v, found %v", want, got)
 	}
 }
