@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/dhchap"
@@ -268,4 +269,22 @@ func FuzzController(f *testing.F) {
 			t.Errorf("%x and %x have authenticated a host", first, second)
 		}
 	})
+}
+
+// TestDoneDoesNotWaitForComputations: a target asks with the lock of all its queues, and hosts that are not
+// authenticated choose how long the answer to their message takes.
+func TestDoneDoesNotWaitForComputations(t *testing.T) {
+	c := NewController(names, Secrets{})
+	c.mu.Lock() // as Send does meanwhile
+	defer c.mu.Unlock()
+	said := make(chan bool, 1)
+	go func() { said <- c.Done() }()
+	select {
+	case done := <-said:
+		if done {
+			t.Error("a host that has said nothing is authenticated")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("Done waits for a message that is being answered")
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"softrdma/storage/nvmeof/wire/dhchap"
 )
@@ -45,8 +46,9 @@ type Controller struct {
 	names   Names
 	secrets Secrets
 
+	done atomic.Bool // written with mu held, which is held while Send computes
+
 	mu   sync.Mutex
-	done bool
 	want dhchap.Kind // the next message of the host
 	next []byte      // message to the host, nil if there is none
 	pair pair
@@ -64,19 +66,16 @@ func NewController(n Names, s Secrets) *Controller {
 	return &Controller{names: n, secrets: s, want: dhchap.KindNegotiate}
 }
 
-// Done reports whether the host is authenticated.
-func (c *Controller) Done() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.done
-}
+// Done reports whether the host is authenticated. It does not wait for Send.
+func (c *Controller) Done() bool { return c.done.Load() }
 
 // Send takes a message of the host. If it is wrong, Receive returns the failure.
 func (c *Controller) Send(b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.take(b); e != nil {
-		c.done, c.want, c.failure = false, dhchap.KindNegotiate, e
+		c.done.Store(false)
+		c.want, c.failure = dhchap.KindNegotiate, e
 		c.next = dhchap.Failure{Transaction: c.transaction, Why: e.Why}.Append(nil)
 	}
 }
@@ -153,7 +152,8 @@ func (c *Controller) negotiate(b []byte) *Error {
 }
 
 func (c *Controller) succeed() {
-	c.done, c.want, c.negotiations = true, dhchap.KindNegotiate, 0
+	c.done.Store(true)
+	c.want, c.negotiations = dhchap.KindNegotiate, 0
 }
 
 // sequence returns a number that is not 0, which stands for none.
