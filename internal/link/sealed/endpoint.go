@@ -130,7 +130,13 @@ func (e *Endpoint) remove(p *peer) {
 
 // mayBegin reports why a peer may have no other session.
 func (p *peer) mayBegin() error {
-	if n := len(p.sessions); n > maxSessions {
+	n := 0
+	for _, s := range p.sessions {
+		if s.live {
+			n++
+		}
+	}
+	if n >= maxSessions {
 		return reason.Detail{Reason: reason.PSPPeers, Expected: maxSessions, Found: uint64(n)}.Err()
 	}
 	return nil

@@ -112,20 +112,22 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.DatagramFlow, e
 	return &f.DatagramFlow, nil
 }
 
-// lead finds the peer of a flow, and opens the flow of the other link to it.
-func (l *Link) lead(f *flow, dst netip.AddrPort) (err error) {
+// lead finds the peer of a flow, and opens the flow of the other link to it. The flow stays as it is if that fails.
+func (l *Link) lead(f *flow, dst netip.AddrPort) error {
 	if dst.Addr().IsMulticast() {
 		return errGroup(dst.Addr())
 	}
-	if f.peer, err = l.e.keyOf(dst); err != nil {
+	p, err := l.e.keyOf(dst)
+	if err != nil {
 		return err
 	}
-	f.port = f.peer.out.Load().port
-	f.outer, err = l.over.OpenFlow(netip.AddrPortFrom(dst.Addr(), f.port), f.label)
-	if err == nil {
-		f.Numbering = f.outer.Numbering
+	port := p.out.Load().port
+	outer, err := l.over.OpenFlow(netip.AddrPortFrom(dst.Addr(), port), f.label)
+	if err != nil {
+		return err
 	}
-	return err
+	f.peer, f.port, f.outer, f.Numbering = p, port, outer, outer.Numbering
+	return nil
 }
 
 // Reply implements link.Datagrams.
@@ -231,7 +233,6 @@ func (l *Link) keyFor(f *flow) (*outbound, error) {
 	}
 	old := f.outer
 	if err := l.lead(f, f.Dst); err != nil {
-		f.outer = old
 		return nil, err
 	}
 	l.over.CloseFlow(&old.Flow)

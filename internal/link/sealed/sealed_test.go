@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/netip"
+	"syscall"
 	"testing"
 
 	"softrdma/internal/link"
@@ -49,6 +50,7 @@ type wire struct {
 	sent  []link.Rx // batches, as they arrive at the peer
 	queue []link.Rx // what arrives here
 	flow  link.DatagramFlow
+	full  bool // opens no flow
 }
 
 func (w *wire) Local() netip.AddrPort { return w.local }
@@ -58,6 +60,9 @@ func (w *wire) Capabilities() link.Capabilities {
 }
 
 func (w *wire) OpenFlow(dst netip.AddrPort, _ uint32) (*link.DatagramFlow, error) {
+	if w.full {
+		return nil, syscall.EMFILE
+	}
 	w.flow.Src, w.flow.Dst = netip.AddrPortFrom(w.local.Addr(), 50000), dst
 	return &w.flow, nil
 }
@@ -448,11 +453,18 @@ func TestPeersAreBounded(t *testing.T) {
 		t.Errorf("%d keys", len(e.inbound))
 	}
 	p := sessions[0].peer
-	for range maxSessions {
+	for range maxSessions - 1 {
 		e.begin(p, false, func([]byte) {})
 	}
 	if err := p.mayBegin(); !named(err, reason.PSPPeers) {
 		t.Errorf("one session more: %v", err)
+	}
+	// A host that was cut off calls again when all of its connections have ended.
+	for _, s := range p.sessions {
+		e.end(s)
+	}
+	if err := p.mayBegin(); err != nil {
+		t.Errorf("all sessions have ended: %v", err)
 	}
 }
 
@@ -482,6 +494,35 @@ func TestFlowFollowsThePeersPort(t *testing.T) {
 		t.Errorf("packets go to %v", on.Dst)
 	}
 	p.expect(on, noise(20))
+}
+
+// A flow whose peer is forgotten, or cannot be reached at its new port, fails to send until the peer is back.
+func TestFlowOutlivesItsPeer(t *testing.T) {
+	p := newPair(t)
+	fails := func(when string) {
+		t.Helper()
+		for range 2 {
+			if err := p.links[0].Send(&link.Tx{Size: 20, Bytes: 20, Pieces: [][]byte{noise(20)}, Flow: &p.flow.Flow}); err == nil {
+				t.Errorf("%s: a packet was sent to %v", when, p.wires[0].sent[len(p.wires[0].sent)-1].Dst)
+			}
+		}
+	}
+	again := func() {
+		p.e[1] = NewEndpoint(4791, p.e[1].port+1)
+		p.wires[1] = &wire{local: netip.AddrPortFrom(addrs[1].Addr(), p.e[1].port)}
+		p.links[1] = New(p.wires[1], p.e[1], nil)
+		p.s[0], p.s[1] = join(t, p.e[0], p.e[1], addrs[0], addrs[1], always)
+	}
+	p.e[0].remove(p.s[0].peer)
+	fails("the peer is forgotten")
+	again()
+	p.expect(p.send(20, noise(20)), noise(20))
+	p.e[0].end(p.s[0])
+	p.wires[0].full = true
+	again()
+	fails("there is no flow to the peer's new port")
+	p.wires[0].full = false
+	p.expect(p.send(20, noise(20)), noise(20))
 }
 
 func FuzzOffer(f *testing.F) {
