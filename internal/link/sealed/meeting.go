@@ -17,7 +17,7 @@ import (
 const Protocol = "softrdma-psp"
 
 const (
-	// meetTimeout is how long Introduce waits for a peer.
+	// meetTimeout is how long a peer that was dialled may take for its offer.
 	meetTimeout = 10 * time.Second
 
 	// rotateEvery is how often the master key changes.
@@ -42,6 +42,7 @@ type Meeting struct {
 	report   func(reason.Detail)
 	done     chan struct{}
 	rotation *time.Timer
+	timeout  time.Duration // meetTimeout
 
 	mu     sync.Mutex
 	todo   []func() // for the goroutine
@@ -55,7 +56,7 @@ var _ link.Introducer = (*Meeting)(nil)
 // meet begins to listen. The streams belong to the meeting. Report is called for each connection that is refused, by
 // the meeting's goroutine.
 func meet(e *Endpoint, streams link.Streams, report func(reason.Detail)) (*Meeting, error) {
-	m := &Meeting{e: e, streams: streams, report: report, done: make(chan struct{})}
+	m := &Meeting{e: e, streams: streams, report: report, done: make(chan struct{}), timeout: meetTimeout}
 	var err error
 	if m.listener, err = streams.Listen(e.device, 0, m); err != nil {
 		return nil, err
@@ -67,7 +68,11 @@ func meet(e *Endpoint, streams link.Streams, report func(reason.Detail)) (*Meeti
 
 func (m *Meeting) rotate() {
 	m.e.Rotate()
-	m.rotation.Reset(rotateEvery)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.rotation.Reset(rotateEvery)
+	}
 }
 
 // Close closes all connections. Calls of Introduce fail.
@@ -81,6 +86,7 @@ func (m *Meeting) Close() error {
 	m.e.mu.Lock()
 	defer m.e.mu.Unlock()
 	for _, p := range m.e.peers {
+		p.dialling = false
 		p.answer(link.ErrClosed)
 	}
 	return err
@@ -105,14 +111,7 @@ func (m *Meeting) Introduce(at netip.AddrPort, prove bool) error {
 	p.failures = 0
 	m.dial(p, at)
 	m.e.mu.Unlock()
-	limit := time.NewTimer(meetTimeout)
-	defer limit.Stop()
-	select {
-	case err = <-met:
-	case <-limit.C:
-		err = reason.Detail{Reason: reason.PSPSilent, Expected: uint64(at.Port()), Found: uint64(meetTimeout.Milliseconds())}.Err()
-	}
-	if err == nil || !prove && p.out.Load() != nil {
+	if err = <-met; err == nil || !prove && p.out.Load() != nil {
 		return nil
 	}
 	return fmt.Errorf("agree on keys with %v: %w", at, err)
@@ -130,7 +129,9 @@ func (m *Meeting) dial(p *peer, at netip.AddrPort) {
 			m.e.mu.Lock()
 			c.failed(err)
 			m.e.mu.Unlock()
+			return
 		}
+		time.AfterFunc(m.timeout, func() { m.do(c.expire) })
 	})
 	if !p.dialling {
 		p.answer(link.ErrClosed)
@@ -247,6 +248,13 @@ func (c *call) progress() {
 	}
 	if !errors.Is(err, link.ErrWouldBlock) {
 		c.end(err)
+	}
+}
+
+// expire ends a connection that was dialled if the peer has not made an offer.
+func (c *call) expire() {
+	if !c.closed && (c.session == nil || c.session.out == nil) {
+		c.end(reason.Detail{Reason: reason.PSPSilent, Expected: uint64(c.at.Port()), Found: uint64(c.m.timeout.Milliseconds())}.Err())
 	}
 }
 

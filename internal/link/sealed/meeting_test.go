@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"math/big"
 	"net/netip"
 	"sync"
@@ -128,6 +129,47 @@ func TestMeetingOutlivesItsConnection(t *testing.T) {
 		return !cut.live && e.peers[b.at].met(true)
 	})
 	a.until(t, "another key", func(e *Endpoint) bool { return a.keyFor(e, b) != before })
+}
+
+// A peer that takes the connection and says nothing is given up in time, and called again the next time.
+func TestMeetingWithASilentPeer(t *testing.T) {
+	cfg := trusting(t, 1)
+	a, at := open(t, "127.37.1.6:4791", cfg), netip.MustParseAddrPort("127.37.1.7:4791")
+	own := cfg.Clone()
+	own.NextProtos = []string{Protocol}
+	l, err := tls.Listen("tcp", at.String(), own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := make(chan struct{}, 100)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			calls <- struct{}{}
+			go func() {
+				defer c.Close()
+				_, _ = io.Copy(io.Discard, c)
+			}()
+		}
+	}()
+	defer func() { <-done }()
+	defer l.Close()
+	a.timeout = time.Second
+	for range 2 {
+		if err := a.Introduce(at, true); !named(err, reason.PSPSilent) {
+			t.Errorf("found %v", err)
+		}
+		<-calls
+	}
+	a.until(t, "an end of the attempts", func(e *Endpoint) bool {
+		p := e.peers[plain(at)]
+		return !p.dialling && len(p.waiting) == 0
+	})
 }
 
 // Peers that do not trust each other, or do not listen, are refused by name, at once and without being called again.
