@@ -60,6 +60,7 @@ type session struct {
 type peer struct {
 	at       netip.AddrPort // of the device, without a zone
 	sessions []*session     // oldest first
+	proved   bool           // its address, at some time
 	out      atomic.Pointer[outbound]
 	gone     atomic.Bool // no longer one of the endpoint's
 
@@ -164,25 +165,13 @@ func (e *Endpoint) end(s *session) {
 	s.peer.choose()
 }
 
-// choose chooses the key to send with: that of a session in which the peer has proved its address,
-// while it is open. A session that is open is not replaced by a later one, so that no
-// caller can take a peer's place.
+// choose chooses the key to send with: that of a session that is open, else of the last one. A session that
+// is open is not replaced by a later one. Once the peer has proved its address only sessions in which it has count,
+// also when they have ended: no caller can take a peer's place.
 func (p *peer) choose() {
-	rank := func(s *session) int {
-		switch {
-		case s.out == nil:
-			return 0
-		case s.live && s.dialled:
-			return 3
-		case s.live:
-			return 2
-		}
-		return 1
-	}
 	var best *session
 	for _, s := range p.sessions {
-		// Of sessions that have ended, the last one counts.
-		if r := rank(s); r > 0 && (best == nil || r > rank(best) || r == 1 && rank(best) == 1) {
+		if s.out != nil && (s.dialled || !p.proved) && (best == nil || !best.live) {
 			best = s
 		}
 	}
@@ -191,8 +180,9 @@ func (p *peer) choose() {
 	}
 }
 
-// met reports whether packets can be sent to the peer, which has proved its address.
+// met reports whether packets can be sent to the peer, which has proved its address if it has to, or ever did.
 func (p *peer) met(prove bool) bool {
+	prove = prove || p.proved
 	return slices.ContainsFunc(p.sessions, func(s *session) bool { return s.live && s.out != nil && (s.dialled || !prove) })
 }
 
@@ -243,6 +233,7 @@ func (e *Endpoint) take(s *session, o *offer) error {
 		return err
 	}
 	s.out = &outbound{key: key, port: o.port}
+	s.peer.proved = s.peer.proved || s.dialled
 	s.peer.choose()
 	return nil
 }

@@ -97,9 +97,6 @@ func (m *Meeting) Introduce(at netip.AddrPort, prove bool) error {
 	if at.Addr().IsMulticast() {
 		return errGroup(at.Addr())
 	}
-	if a := at.Addr(); a.IsLinkLocalUnicast() && a.Is6() && a.Zone() == "" {
-		at = netip.AddrPortFrom(a.WithZone(m.streams.Local().Addr().Zone()), at.Port())
-	}
 	m.e.mu.Lock()
 	p, err := m.e.peer(at)
 	if err != nil || p.met(prove) {
@@ -109,7 +106,7 @@ func (m *Meeting) Introduce(at netip.AddrPort, prove bool) error {
 	met := make(chan error, 1)
 	p.waiting = append(p.waiting, met)
 	p.failures = 0
-	m.dial(p, at)
+	m.dial(p)
 	m.e.mu.Unlock()
 	if err = <-met; err == nil || !prove && p.out.Load() != nil {
 		return nil
@@ -118,9 +115,13 @@ func (m *Meeting) Introduce(at netip.AddrPort, prove bool) error {
 }
 
 // dial has the goroutine dial a peer, unless it does. The caller holds the endpoint's mu.
-func (m *Meeting) dial(p *peer, at netip.AddrPort) {
+func (m *Meeting) dial(p *peer) {
 	if p.dialling {
 		return
+	}
+	at := p.at
+	if a := at.Addr(); a.IsLinkLocalUnicast() && a.Is6() {
+		at = netip.AddrPortFrom(a.WithZone(m.streams.Local().Addr().Zone()), at.Port())
 	}
 	p.dialling = m.do(func() {
 		c := &call{m: m, peer: p, at: at}
@@ -331,6 +332,10 @@ func (c *call) offered() error {
 		}
 		c.peer = p
 		c.begin(false)
+		if p.proved && !p.met(true) { // it seems to be back
+			p.failures = 0
+			c.m.dial(p)
+		}
 	}
 	if err := e.take(c.session, &o); err != nil {
 		return err
@@ -366,7 +371,7 @@ func (c *call) failed(err error) {
 		c.m.e.mu.Lock()
 		defer c.m.e.mu.Unlock()
 		if !p.gone.Load() && !p.met(true) {
-			c.m.dial(p, c.at)
+			c.m.dial(p)
 		}
 	})
 }

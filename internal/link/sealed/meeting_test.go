@@ -7,7 +7,9 @@ import (
 	"crypto/x509"
 	"io"
 	"math/big"
+	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -129,6 +131,62 @@ func TestMeetingOutlivesItsConnection(t *testing.T) {
 		return !cut.live && e.peers[b.at].met(true)
 	})
 	a.until(t, "another key", func(e *Endpoint) bool { return a.keyFor(e, b) != before })
+}
+
+// Someone who cuts the connection to a peer that has proved its address, and calls from that address, gets nothing that
+// is for the peer, who is called again.
+func TestAttackCallerInTheNameOfAPeer(t *testing.T) {
+	cfg := trusting(t, 1)
+	open1 := cfg.Clone()
+	open1.ClientAuth = tls.NoClientCert
+	open1.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 {
+			return nil
+		}
+		return cfg.VerifyConnection(s)
+	}
+	a, b := open(t, "127.37.1.8:4791", open1), open(t, "127.37.1.9:4791", cfg)
+	if err := a.Introduce(b.at, true); err != nil {
+		t.Fatal(err)
+	}
+	var proved *outbound
+	a.until(t, "a key", func(e *Endpoint) bool { proved = e.peers[b.at].out.Load(); return true })
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a.until(t, "an end of the connection", func(e *Endpoint) bool { return !e.peers[b.at].met(true) })
+	d := tls.Dialer{NetDialer: &net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(b.at.Addr(), 0))}, Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{Protocol}}}
+	m, err := d.DialContext(t.Context(), "tcp", a.at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	const forged = 0x666
+	var o [offerLen]byte
+	(&offer{spi: forged, port: 1000, device: 4791}).put(o[:])
+	if _, err := m.Write(o[:]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(m, o[:]); err != nil { // the answer
+		t.Fatal(err)
+	}
+	a.until(t, "the caller's offer", func(e *Endpoint) bool {
+		return slices.ContainsFunc(e.peers[b.at].sessions, func(s *session) bool { return s.live && s.out != nil && s.out.key.SPI() == forged })
+	})
+	a.until(t, "the key that counts", func(e *Endpoint) bool {
+		if out := e.peers[b.at].out.Load(); out != proved {
+			t.Errorf("packets for the peer are sealed with key %#x, expected %#x", out.key.SPI(), proved.key.SPI())
+		}
+		return true
+	})
+	open(t, b.at.String(), cfg)
+	if err := a.Introduce(b.at, false); err != nil {
+		t.Fatal(err)
+	}
+	a.until(t, "the key of the peer", func(e *Endpoint) bool {
+		out := e.peers[b.at].out.Load()
+		return out != proved && out.key.SPI() != forged
+	})
 }
 
 // A peer that takes the connection and says nothing is given up in time, and called again the next time.

@@ -374,8 +374,8 @@ func named(err error, r reason.Reason) bool {
 	return errors.As(err, &e) && e.Detail.Reason == r
 }
 
-// Sessions that are open are not replaced by others, one in which the peer has proved its address comes first, and
-// the last one counts when all have ended.
+// A session that is open is not replaced by another one. When the peer has proved its address, only sessions in which it has
+// count, whether or not they are open.
 func TestWhichSessionCounts(t *testing.T) {
 	e := NewEndpoint(4791, 1000)
 	p, err := e.peer(addrs[1])
@@ -405,22 +405,31 @@ func TestWhichSessionCounts(t *testing.T) {
 	}
 	second := add(false)
 	check(first)
+	e.end(first)
+	check(second)
+	e.end(second)
+	check(second)
+	third := add(false)
+	check(third)
 	proved := add(true)
 	check(proved)
 	if !p.met(true) {
 		t.Error("the peer has proved its address")
 	}
 	e.end(proved)
-	check(first)
-	e.end(first)
-	check(second)
-	e.end(second)
 	check(proved)
+	if p.met(false) {
+		t.Error("a caller is enough, although the peer has proved its address before")
+	}
 	for range 20 {
 		s := add(false)
-		check(s)
+		check(proved)
 		e.end(s)
+		check(proved)
 	}
+	e.end(third)
+	again := add(true)
+	check(again)
 	if n := len(p.sessions); n > 2 {
 		t.Errorf("%d sessions are kept", n)
 	}
