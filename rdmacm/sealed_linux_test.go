@@ -71,12 +71,17 @@ func TestSealedEndsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A server that accepts any client has keys of a client that has no certificate, and does not connect to it.
-func TestSealedClientWithoutCertificate(t *testing.T) {
+// A server answers a client whose certificate is not for the client's address, and does not connect to it.
+func TestSealedClientWithAnotherName(t *testing.T) {
 	leavesNothing(t)
 	cert, pool := authority(t, serverIP)
-	server := openSealed(t, serverIP, &tls.Config{Certificates: []tls.Certificate{cert}})
-	client := openSealed(t, clientIP, &tls.Config{RootCAs: pool})
+	other, others := authority(t, "192.0.2.77")
+	server := openSealed(t, serverIP, &tls.Config{
+		Certificates: []tls.Certificate{cert}, RootCAs: others, ClientCAs: others, ClientAuth: tls.RequireAndVerifyClientCert,
+	})
+	client := openSealed(t, clientIP, &tls.Config{
+		Certificates: []tls.Certificate{other}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	})
 	l, err := Listen(serverIP+":0", ListenConfig{Device: server, QP: verbs.QPConfig{MaxInline: 64}})
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +132,13 @@ func TestSealedPeerBeginsAnew(t *testing.T) {
 func TestSealedRefusals(t *testing.T) {
 	leavesNothing(t)
 	one := secret(t, "a secret that nobody uses")
+	cert, pool := authority(t, serverIP)
 	for name, cfg := range map[string]verbs.Config{
+		"any caller":                  {TLS: &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool}},
+		"a certificate of any caller": {TLS: &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool, ClientAuth: tls.RequireAnyClientCert}},
+		"a certificate if there is one": {TLS: &tls.Config{
+			Certificates: []tls.Certificate{cert}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven,
+		}},
 		"lanes": {TLS: one, Lanes: 2}, "a shared address": {TLS: one, Shared: true}, "memory only": {TLS: one, SameHost: verbs.SameHostRequire},
 	} {
 		if dev, err := verbs.Open(serverIP, cfg); err == nil {

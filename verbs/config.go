@@ -56,7 +56,8 @@ type Config struct {
 	// SharedSecret returns a configuration by which two ends that know one secret
 	// trust each other. Otherwise set Certificates, and RootCAs at the end that
 	// dials, ClientCAs and ClientAuth at the end that listens. A listener whose
-	// ClientAuth is 0 accepts any client. If ServerName is empty, the certificate
+	// ClientAuth is 0 accepts any client; on RoCE v2, where each end calls the other, it
+	// has to require certificates. If ServerName is empty, the certificate
 	// must be for the address that is dialled. MinVersion 0 means TLS 1.3. Leave
 	// NextProtos empty: softrdma sets it.
 	TLS *tls.Config

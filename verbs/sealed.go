@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/netip"
 	"syscall"
@@ -24,6 +25,9 @@ func (p *opening) checkSealed(cfg *Config) error {
 	switch {
 	case !cfg.seals(p.protocol):
 		return nil
+	case !verifiesCallers(cfg.TLS):
+		return reason.NotSupported("TLS of RoCE v2: expected ClientAuth RequireAndVerifyClientCert, or RequireAnyClientCert with VerifyConnection, found %v: "+
+			"each end calls the other, and the keys of an address are for all of its connections", cfg.TLS.ClientAuth)
 	case cfg.Lanes > 1 || cfg.Shared:
 		return reason.NotSupported("TLS of RoCE v2: expected one lane on an address that is not shared, as the queue pair of a packet is encrypted")
 	case p.mode == samehost.Require:
@@ -31,6 +35,18 @@ func (p *opening) checkSealed(cfg *Config) error {
 	}
 	p.mode = samehost.Off
 	return nil
+}
+
+// verifiesCallers reports whether an end accepts only callers that it trusts. Without that anyone on the path could
+// cut the TCP connection to a peer, call in its place, and get the keys of connections that are open.
+func verifiesCallers(t *tls.Config) bool {
+	switch t.ClientAuth {
+	case tls.RequireAndVerifyClientCert:
+		return true
+	case tls.RequireAnyClientCert:
+		return t.VerifyConnection != nil || t.VerifyPeerCertificate != nil
+	}
+	return false
 }
 
 // openSealed opens the link of a device that encrypts RoCE v2.
