@@ -47,13 +47,13 @@ type outbound struct {
 
 // A session is the relation to one peer by one TLS connection.
 type session struct {
-	peer    *peer
-	dialled bool // the peer has proved its address
-	live    bool // the connection is open
-	tell    func(offer []byte)
-	offer   [offerLen]byte // the last one to the peer
-	in      [2]*inbound    // valid keys of the peer, the newest one first
-	out     *outbound
+	peer   *peer
+	proved bool // the peer has proved its address
+	live   bool // the connection is open
+	tell   func(offer []byte)
+	offer  [offerLen]byte // the last one to the peer
+	in     [2]*inbound    // valid keys of the peer, the newest one first
+	out    *outbound
 }
 
 // A peer is another device.
@@ -66,6 +66,7 @@ type peer struct {
 
 	// Of dialling.
 	dialling bool
+	retrying bool // will be dialled later
 	waiting  []chan error
 	failures int
 }
@@ -144,8 +145,8 @@ func (p *peer) mayBegin() error {
 }
 
 // begin makes the session of a connection that is open. The caller holds mu, as of the methods below.
-func (e *Endpoint) begin(p *peer, dialled bool, tell func(offer []byte)) *session {
-	s := &session{peer: p, dialled: dialled, live: true, tell: tell}
+func (e *Endpoint) begin(p *peer, proved bool, tell func(offer []byte)) *session {
+	s := &session{peer: p, proved: proved, live: true, tell: tell}
 	var kept []*session
 	for i, x := range p.sessions {
 		// Packets of the last session that ended may still be on their way.
@@ -171,7 +172,7 @@ func (e *Endpoint) end(s *session) {
 func (p *peer) choose() {
 	var best *session
 	for _, s := range p.sessions {
-		if s.out != nil && (s.dialled || !p.proved) && (best == nil || !best.live) {
+		if s.out != nil && (s.proved || !p.proved) && (best == nil || !best.live) {
 			best = s
 		}
 	}
@@ -183,7 +184,7 @@ func (p *peer) choose() {
 // met reports whether packets can be sent to the peer, which has proved its address if it has to, or ever did.
 func (p *peer) met(prove bool) bool {
 	prove = prove || p.proved
-	return slices.ContainsFunc(p.sessions, func(s *session) bool { return s.live && s.out != nil && (s.dialled || !prove) })
+	return slices.ContainsFunc(p.sessions, func(s *session) bool { return s.live && s.out != nil && (s.proved || !prove) })
 }
 
 // issue gives the peer of a session another key.
@@ -233,7 +234,7 @@ func (e *Endpoint) take(s *session, o *offer) error {
 		return err
 	}
 	s.out = &outbound{key: key, port: o.port}
-	s.peer.proved = s.peer.proved || s.dialled
+	s.peer.proved = s.peer.proved || s.proved
 	s.peer.choose()
 	return nil
 }

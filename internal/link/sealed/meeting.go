@@ -124,7 +124,7 @@ func (m *Meeting) dial(p *peer) {
 		at = netip.AddrPortFrom(a.WithZone(m.streams.Local().Addr().Zone()), at.Port())
 	}
 	p.dialling = m.do(func() {
-		c := &call{m: m, peer: p, at: at}
+		c := &call{m: m, dialled: true, peer: p, at: at}
 		var err error
 		if c.stream, err = m.streams.Dial(0, at, 0, c); err != nil {
 			m.e.mu.Lock()
@@ -222,6 +222,7 @@ func (m *Meeting) refuse(err error) {
 type call struct {
 	m         *Meeting
 	stream    link.Stream
+	dialled   bool
 	at        netip.AddrPort // what was dialled, or who calls
 	peer      *peer          // nil until an accepted connection has brought an offer
 	connected bool
@@ -268,9 +269,7 @@ func (c *call) end(err error) {
 	if c.session != nil {
 		c.m.e.end(c.session)
 	}
-	if c.peer != nil {
-		c.failed(err)
-	}
+	c.failed(err)
 }
 
 // connect makes the first offer to a peer that was dialled, when the handshake has ended.
@@ -289,8 +288,8 @@ func (c *call) connect() error {
 }
 
 // begin begins the session. The caller holds the endpoint's mu.
-func (c *call) begin(dialled bool) {
-	c.session = c.m.e.begin(c.peer, dialled, func(b []byte) {
+func (c *call) begin(proved bool) {
+	c.session = c.m.e.begin(c.peer, proved, func(b []byte) {
 		b = slices.Clone(b)
 		c.m.do(func() { c.write(b) })
 	})
@@ -331,27 +330,32 @@ func (c *call) offered() error {
 			}
 		}
 		c.peer = p
-		c.begin(false)
-		if p.proved && !p.met(true) { // it seems to be back
-			p.failures = 0
-			c.m.dial(p)
-		}
+		prover, ok := c.stream.(link.Prover)
+		c.begin(ok && prover.Proved())
 	}
 	if err := e.take(c.session, &o); err != nil {
 		return err
 	}
-	if c.session.dialled {
-		c.peer.dialling, c.peer.failures = false, 0
-		c.peer.answer(nil)
+	p := c.peer
+	if c.dialled {
+		p.dialling = false
+	}
+	switch {
+	case c.session.proved:
+		p.failures = 0
+		p.answer(nil)
+	case p.proved && !p.met(true): // it seems to be back
+		p.failures = 0
+		c.m.dial(p)
 	}
 	return nil
 }
 
-// failed notes that a connection has ended or could not be made. One that was dialled is dialled again, as the
-// peer may be unable to. The caller holds the endpoint's mu.
+// failed notes that a connection has ended or could not be made. A peer that was dialled and met, now or before, is
+// dialled again, as it may be unable to. The caller holds the endpoint's mu.
 func (c *call) failed(err error) {
 	p := c.peer
-	if c.session != nil && !c.session.dialled {
+	if !c.dialled {
 		return
 	}
 	p.dialling = false
@@ -362,14 +366,15 @@ func (c *call) failed(err error) {
 			err = &reason.Error{Detail: reason.Detail{Reason: reason.PSPPeer, Expected: uint64(c.at.Port()), Found: uint64(no)}, Cause: err}
 		}
 	}
-	asked, met := len(p.waiting) > 0, c.session != nil && c.session.out != nil
 	p.answer(err)
-	if p.failures++; asked && !met || p.failures > redials {
+	if p.failures++; p.out.Load() == nil || p.failures > redials || p.retrying {
 		return
 	}
+	p.retrying = true
 	time.AfterFunc(redialAfter<<p.failures, func() {
 		c.m.e.mu.Lock()
 		defer c.m.e.mu.Unlock()
+		p.retrying = false
 		if !p.gone.Load() && !p.met(true) {
 			c.m.dial(p)
 		}

@@ -110,8 +110,8 @@ func TestMeetingOutlivesItsConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until(t, "a key of the caller", func(e *Endpoint) bool { return b.keyFor(e, a) != 0 })
-	if err := b.Introduce(a.at, false); err != nil {
-		t.Fatal(err)
+	if err := b.Introduce(a.at, true); err != nil || b.dialled != nil {
+		t.Fatalf("the caller has proved its address and was called: %v", err)
 	}
 	for range 3 {
 		var before uint32
@@ -136,9 +136,14 @@ func TestMeetingOutlivesItsConnection(t *testing.T) {
 // Someone who cuts the connection to a peer that has proved its address, and calls from that address, gets nothing that
 // is for the peer, who is called again.
 func TestAttackCallerInTheNameOfAPeer(t *testing.T) {
+	t.Run("was dialled", func(t *testing.T) { callInTheNameOfAPeer(t, false) })
+	t.Run("has called", func(t *testing.T) { callInTheNameOfAPeer(t, true) })
+}
+
+func callInTheNameOfAPeer(t *testing.T, calls bool) {
 	cfg := trusting(t, 1)
 	open1 := cfg.Clone()
-	open1.ClientAuth = tls.NoClientCert
+	open1.ClientAuth = tls.RequestClientCert
 	open1.VerifyConnection = func(s tls.ConnectionState) error {
 		if len(s.PeerCertificates) == 0 {
 			return nil
@@ -146,10 +151,15 @@ func TestAttackCallerInTheNameOfAPeer(t *testing.T) {
 		return cfg.VerifyConnection(s)
 	}
 	a, b := open(t, "127.37.1.8:4791", open1), open(t, "127.37.1.9:4791", cfg)
-	if err := a.Introduce(b.at, true); err != nil {
+	dials, other := a, b
+	if calls {
+		dials, other = b, a
+	}
+	if err := dials.Introduce(other.at, true); err != nil {
 		t.Fatal(err)
 	}
 	var proved *outbound
+	a.until(t, "a key", func(e *Endpoint) bool { return a.keyFor(e, b) != 0 })
 	a.until(t, "a key", func(e *Endpoint) bool { proved = e.peers[b.at].out.Load(); return true })
 	if err := b.Close(); err != nil {
 		t.Fatal(err)

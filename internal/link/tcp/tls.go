@@ -48,6 +48,34 @@ func secure(cfg *tls.Config, protocol string) *tls.Config {
 	return cfg
 }
 
+// Proved implements link.Prover.
+func (c *conn) Proved() bool {
+	s, ok := c.over.(*secured)
+	return ok && proved(s.ConnectionState(), c.l.security, c.remote.Addr())
+}
+
+// proved reports whether a peer that has called would be trusted if it were dialled, as crypto/tls checks it.
+func proved(s tls.ConnectionState, cfg *tls.Config, peer netip.Addr) bool {
+	if len(s.PeerCertificates) == 0 {
+		return false
+	}
+	if cfg.InsecureSkipVerify { // VerifyConnection decides, which has been called
+		return true
+	}
+	o := x509.VerifyOptions{Roots: cfg.RootCAs, DNSName: cfg.ServerName, Intermediates: x509.NewCertPool()}
+	if o.DNSName == "" {
+		o.DNSName = peer.WithZone("").String()
+	}
+	if cfg.Time != nil {
+		o.CurrentTime = cfg.Time()
+	}
+	for _, c := range s.PeerCertificates[1:] {
+		o.Intermediates.AddCert(c)
+	}
+	_, err := s.PeerCertificates[0].Verify(o)
+	return err == nil
+}
+
 // A socket counts the bytes that TLS reads and writes, and records whether TCP ended.
 type socket struct {
 	*net.TCPConn

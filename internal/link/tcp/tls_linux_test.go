@@ -178,6 +178,48 @@ func TestTLSTrust(t *testing.T) {
 	}
 }
 
+// A caller has proved what a peer that is dialled has to: that it has the address, to authorities of peers that are dialled.
+func TestTLSCallerProvesItsAddress(t *testing.T) {
+	at := netip.MustParseAddr("127.13.3.1")
+	one, ones := certificate(t, at.String())
+	wrong, wrongs := certificate(t, "192.0.2.1")
+	demands := func(roots, clients *x509.CertPool, name string) *tls.Config {
+		return &tls.Config{Certificates: []tls.Certificate{one}, RootCAs: roots, ServerName: name, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
+	}
+	own := trusting(t)
+	for _, c := range []struct {
+		name   string
+		calls  tls.Certificate
+		listen *tls.Config
+		want   bool
+	}{
+		{"a certificate for the address", one, demands(ones, ones, ""), true},
+		{"one for another address", wrong, demands(wrongs, wrongs, ""), false},
+		{"one for the name of all peers", wrong, demands(wrongs, wrongs, "192.0.2.1"), true},
+		{"another name than that of all peers", one, demands(ones, ones, "host-a"), false},
+		{"an authority of callers only", one, demands(wrongs, ones, ""), false},
+		{"a shared secret", own.Certificates[0], own, true},
+		{"no certificate", tls.Certificate{}, &tls.Config{Certificates: []tls.Certificate{one}, RootCAs: ones}, false},
+	} {
+		x, y := net.Pipe()
+		caller := &tls.Config{InsecureSkipVerify: true}
+		if c.calls.Certificate != nil {
+			caller.Certificates = []tls.Certificate{c.calls}
+		}
+		client, server := tls.Client(x, secure(caller, "")), tls.Server(y, secure(c.listen, ""))
+		done := make(chan error, 1)
+		go func() { done <- client.HandshakeContext(t.Context()) }()
+		if err := errors.Join(server.HandshakeContext(t.Context()), <-done); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		s := &conn{l: &conns{security: c.listen}, over: &secured{Conn: server}, remote: netip.AddrPortFrom(at, 7)}
+		if got := s.Proved(); got != c.want {
+			t.Errorf("%s: expected %v, found %v", c.name, c.want, got)
+		}
+		_ = errors.Join(x.Close(), y.Close())
+	}
+}
+
 // A client sends its certificate also to a listener that does not list its authority, so that
 // both ends can name the untrusted certificate.
 func TestTLSClientOfAnotherAuthority(t *testing.T) {
