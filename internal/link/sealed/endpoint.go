@@ -149,8 +149,9 @@ func (e *Endpoint) begin(p *peer, proved bool, tell func(offer []byte)) *session
 	s := &session{peer: p, proved: proved, live: true, tell: tell}
 	var kept []*session
 	for i, x := range p.sessions {
-		// Packets of the last session that ended may still be on their way.
-		if x.live || i == len(p.sessions)-1 {
+		// Packets of the last session that ended may still be on their way. The peer of the one whose key is used
+		// may still use its own.
+		if x.live || i == len(p.sessions)-1 || x.out != nil && x.out == p.out.Load() {
 			kept = append(kept, x)
 			continue
 		}

@@ -312,7 +312,10 @@ func (c *call) offered() error {
 	if err != nil {
 		return err
 	}
-	e := c.m.e
+	e, proved := c.m.e, false
+	if p, ok := c.stream.(link.Prover); ok && c.session == nil {
+		proved = p.Proved() // takes a while: the endpoint is not locked
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c.session == nil {
@@ -330,8 +333,7 @@ func (c *call) offered() error {
 			}
 		}
 		c.peer = p
-		prover, ok := c.stream.(link.Prover)
-		c.begin(ok && prover.Proved())
+		c.begin(proved)
 	}
 	if err := e.take(c.session, &o); err != nil {
 		return err

@@ -427,13 +427,16 @@ func TestWhichSessionCounts(t *testing.T) {
 		e.end(s)
 		check(proved)
 	}
+	if proved.in[0] == nil || proved.in[0].revoked.Load() {
+		t.Error("callers ended the key of the peer")
+	}
 	e.end(third)
 	again := add(true)
 	check(again)
-	if n := len(p.sessions); n > 2 {
+	if n := len(p.sessions); n > 3 {
 		t.Errorf("%d sessions are kept", n)
 	}
-	if n := len(e.inbound); n > 2 {
+	if n := len(e.inbound); n > 3 {
 		t.Errorf("%d keys are kept", n)
 	}
 }
