@@ -79,10 +79,7 @@ func (e *Endpoint) request(ctx context.Context, p *ConnParam) (Event, error) {
 		return Event{}, fmt.Errorf("connect to %v: %w", id.RemoteAddr(), waitEnded(ctx))
 	}
 	if !e.routed {
-		if err := id.ResolveRoute(); err != nil {
-			return Event{}, err
-		}
-		if _, err := e.end.wait(ctx, "the route to"); err != nil {
+		if err := e.route(ctx); err != nil {
 			return Event{}, err
 		}
 		e.routed = true
@@ -99,6 +96,22 @@ func (e *Endpoint) request(ctx context.Context, p *ConnParam) (Event, error) {
 		id.leave()
 	}
 	return v, err
+}
+
+// route finds the path to the peer. Where that asks the peer or an administrator it may take longer than the context
+// lasts, and ends by itself.
+func (e *Endpoint) route(ctx context.Context) error {
+	begun := make(chan error, 1)
+	go func() { begun <- e.end.id.ResolveRoute() }()
+	select {
+	case err := <-begun:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+	}
+	_, err := e.end.wait(ctx, "the route to")
+	return err
 }
 
 // Lookup asks the peer for its datagram queue pair (PortSpaceUDP), once.

@@ -1,11 +1,13 @@
 package rdmacm
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"testing"
@@ -126,6 +128,38 @@ func TestSealedPeerBeginsAnew(t *testing.T) {
 		closed(t, l)
 		closed(t, server)
 	}
+}
+
+// A dialer whose context ends does not wait for a peer that does not agree on keys.
+func TestSealedDialEndsWithItsContext(t *testing.T) {
+	leavesNothing(t)
+	silent, err := net.Listen("tcp", serverIP+":4791")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed(t, silent)
+	client := openSealed(t, clientIP, secret(t, "nobody asks for this"))
+	ctx, cancel := context.WithCancel(within(t))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c, err := silent.Accept()
+		cancel()
+		if err == nil {
+			_, _ = io.Copy(io.Discard, c)
+			_ = c.Close()
+		}
+	}()
+	if _, err := (&Dialer{Device: client}).Dial(ctx, serverIP+":7"); !errors.Is(err, context.Canceled) {
+		t.Errorf("expected the end of the context, found %v", err)
+	}
+	for name, n := range client.Counters() {
+		if n > 0 && (name == "PSP_SILENT" || name == "TLS_HANDSHAKE") {
+			t.Errorf("the dialer waited until the call had failed: %s", name)
+		}
+	}
+	closed(t, client)
+	<-ended
 }
 
 // What a device that encrypts cannot have is refused when it is opened.
