@@ -62,7 +62,7 @@ func TestUnwritableStandardOutputFails(t *testing.T) {
 		testenv.Lacks(t, "/dev/full")
 	}
 	defer full.Close()
-	for _, args := range []string{"devices", "devices --json", "explain FLUSHED", "--version", "help exit-codes", "demo --json --size 1M --same-host off"} {
+	for _, args := range []string{"devices", "devices --json", "explain FLUSHED", "--version", "help exit-codes", "fault schema"} {
 		p := clitest.Prepare(t, strings.Fields(args)...)
 		p.Cmd.Stdout = full
 		p.Start()
