@@ -4,23 +4,19 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"softrdma/internal/control"
+	"softrdma/internal/testenv"
 )
 
 // A program that does not answer is asked once and then once in the background, however many snapshots
 // there are, and the other one is in all of them.
 func TestSnapshotsWaitOnceForAProgram(t *testing.T) {
-	dir, err := os.MkdirTemp("", "ask") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testenv.SocketDir(t)
 	t.Setenv("SOFTRDMA_CONTROL_DIR", dir)
 	listen := func(pid string) *net.UnixListener {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, pid), Net: "unix"})

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"softrdma/internal/testenv"
 )
 
 // listening makes a socket of a process in a directory, to which no process answers yet.
@@ -30,11 +31,7 @@ func answer(l net.Listener, pid int) {
 // A process that does not answer, as one that is stopped, is waited for once, not at each question. It is
 // there again once it answers.
 func TestProcessThatDoesNotAnswerIsWaitedForOnce(t *testing.T) {
-	dir, err := os.MkdirTemp("", "ask") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testenv.SocketDir(t)
 	t.Setenv("SOFTRDMA_CONTROL_DIR", dir)
 	go answer(listening(t, dir, "4711"), 4711)
 	stopped := listening(t, dir, "4712")

@@ -6,14 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"softrdma/internal/testenv"
 )
 
 func TestOnlySocketsOfEndedProcessesAreRemoved(t *testing.T) {
-	dir, err := os.MkdirTemp("", "dead") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testenv.SocketDir(t)
 	path := filepath.Join(dir, "socket")
 	if err := RemoveDead(path); err != nil {
 		t.Errorf("no socket: %v", err)
@@ -46,11 +44,7 @@ func TestOnlySocketsOfEndedProcessesAreRemoved(t *testing.T) {
 
 // A socket by packets is of a process as one of a stream is.
 func TestSocketOfPacketsThatIsServedStays(t *testing.T) {
-	dir, err := os.MkdirTemp("", "dead") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testenv.SocketDir(t)
 	path := filepath.Join(dir, "socket")
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,16 +12,13 @@ import (
 
 	"softrdma/internal/control"
 	"softrdma/internal/object"
+	"softrdma/internal/testenv"
 )
 
 // A device that does not say what it has is shown with what its process says, and the report says so. One
 // that has closed, and one that no program uses, are left out.
 func TestDeviceThatDoesNotAnswerIsShown(t *testing.T) {
-	dir, err := os.MkdirTemp("", "sample") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testenv.SocketDir(t)
 	t.Setenv("SOFTRDMA_CONTROL_DIR", dir)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "4711"), Net: "unix"})
 	if err != nil {

@@ -35,3 +35,15 @@ func Root(t testing.TB, something string) {
 		t.Skipf("SKIPPED: not root (%s)", something)
 	}
 }
+
+// SocketDir returns a new folder for Unix sockets, which is removed when the test ends. Its path is short, unlike
+// that of t.TempDir: the path of a socket has at most 108 bytes.
+func SocketDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}

@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
 
 	"softrdma/internal/control"
+	"softrdma/internal/testenv"
 	"softrdma/internal/uverbs/client"
 )
 
@@ -20,11 +20,7 @@ import (
 // that are asked beside it.
 func TestProgramThatDoesNotAnswerHidesNoOther(t *testing.T) {
 	s := newServer(t, "127.14.4.62")
-	dir, err := os.MkdirTemp("", "ask") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testenv.SocketDir(t)
 	t.Setenv("SOFTRDMA_CONTROL_DIR", dir)
 	const stopped, running = 1 << 30, 1<<30 + 1
 	var list []*slot

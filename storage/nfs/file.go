@@ -86,7 +86,7 @@ const (
 	mayRead    = 4
 )
 
-// access answers what the user may do who runs the server.
+// access answers what the user that runs the server may do.
 func (c *call) access() error {
 	handle, want := c.args.handle(), c.args.uint32()
 	o, err := c.open(handle)

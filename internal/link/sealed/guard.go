@@ -78,7 +78,8 @@ func Open(local netip.AddrPort, over link.Datagrams, streams link.Streams) (*Dev
 	return d, nil
 }
 
-// Report sets who is told why packets in the clear and callers are refused. Any goroutine may call f.
+// Report sets the function that is told why packets in the clear and callers are refused. Any goroutine may
+// call f.
 func (d *Device) Report(f func(reason.Detail)) { d.report.Store(&f) }
 
 // Close implements link.Waiter.

@@ -133,8 +133,8 @@ func TestMeetingOutlivesItsConnection(t *testing.T) {
 	a.until(t, "another key", func(e *Endpoint) bool { return a.keyFor(e, b) != before })
 }
 
-// Someone who cuts the connection to a peer that has proved its address, and calls from that address, gets nothing that
-// is for the peer, who is called again.
+// An attacker that cuts the connection to a peer that has proved its address, and calls from that address, gets
+// nothing that is for the peer. The peer is called again.
 func TestAttackCallerInTheNameOfAPeer(t *testing.T) {
 	t.Run("was dialled", func(t *testing.T) { callInTheNameOfAPeer(t, false) })
 	t.Run("has called", func(t *testing.T) { callInTheNameOfAPeer(t, true) })

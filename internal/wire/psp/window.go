@@ -13,7 +13,8 @@ const windowWords = 32
 // WindowLen is how many IVs below the highest may still come.
 const WindowLen = (windowWords - 1) * 64
 
-// Seen notes an IV, and reports whether it may have come before: it was noted, or is too old to tell. IV 2^64-1 is never new.
+// Seen notes an IV, and reports whether it may have come before: it was noted, or is too old to tell. IV
+// 2^64-1 is never new.
 func (w *Window) Seen(iv uint64) bool {
 	at, bit := iv/64, uint64(1)<<(iv%64)
 	switch {

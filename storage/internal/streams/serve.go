@@ -19,8 +19,9 @@ import (
 const retryTime = 50 * time.Millisecond
 
 // Serve calls serve in a goroutine for each connection of a listener, at most limit at a time; others
-// wait. Another host has at most a quarter of them; its further ones are closed. It closes the connections and the listener. When ctx ends, or when the listener is closed, it
-// returns the cause after all calls.
+// wait. Another host has at most a quarter of them; its further ones are closed. Serve closes the
+// connections and the listener. When ctx ends, or when the listener is closed, it returns the cause after
+// all calls.
 func Serve(ctx context.Context, l net.Listener, limit int, serve func(context.Context, net.Conn)) error {
 	var all sync.WaitGroup
 	defer all.Wait()
