@@ -3,11 +3,11 @@ package rdmacm_test
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"softrdma/internal/testenv"
 	"softrdma/internal/uverbs"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
@@ -15,11 +15,7 @@ import (
 
 // Queue pair 1 of a shared address belongs to the process that shares it.
 func TestSharedAddressRefusesConnections(t *testing.T) {
-	dir, err := os.MkdirTemp("", "rdmacm") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := testenv.SocketDir(t)
 	owner, err := verbs.NewStack().Open("127.8.42.1", verbs.Config{Shared: true})
 	if err != nil {
 		t.Fatal(err)

@@ -8,17 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/testenv"
 	"softrdma/verbs"
 )
 
 // hostDirectory gives the devices of a test a separate directory.
 func hostDirectory(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "host")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testenv.SocketDir(t)
 	t.Setenv("SOFTRDMA_HOST_DIR", dir)
 	return dir
 }

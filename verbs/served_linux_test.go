@@ -1,10 +1,10 @@
 package verbs_test
 
 import (
-	"os"
 	"testing"
 
 	"softrdma/internal/daemontest"
+	"softrdma/internal/testenv"
 	"softrdma/internal/uverbs"
 	"softrdma/verbs"
 )
@@ -19,12 +19,9 @@ type served struct {
 // serve serves a device until the test ends.
 func serve(t testing.TB, devices ...*verbs.Device) *served {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "verbs") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &served{dev: devices[0], dir: dir}
-	if s.server, err = uverbs.Serve(uverbs.Config{Devices: devices, Dir: dir}); err != nil {
+	s := &served{dev: devices[0], dir: testenv.SocketDir(t)}
+	var err error
+	if s.server, err = uverbs.Serve(uverbs.Config{Devices: devices, Dir: s.dir}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -34,7 +31,6 @@ func serve(t testing.TB, devices ...*verbs.Device) *served {
 		for _, d := range devices {
 			d.Close()
 		}
-		os.RemoveAll(dir)
 	})
 	return s
 }

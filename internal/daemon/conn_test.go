@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/testenv"
 	"softrdma/internal/wire/uapi"
 )
 
@@ -22,10 +23,7 @@ import (
 // nothing if answer is nil. It closes ended after it has closed the connection.
 func wrongDaemon(t *testing.T, answer []byte, fds ...int) (socket string, ended chan struct{}) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "daemon") // short, because a socket's path has at most 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testenv.SocketDir(t)
 	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(dir, "socket"), Net: "unixpacket"})
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +52,6 @@ func wrongDaemon(t *testing.T, answer []byte, fds ...int) (socket string, ended 
 	t.Cleanup(func() {
 		ln.Close()
 		<-ended
-		os.RemoveAll(dir)
 	})
 	return ln.Addr().String(), ended
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"softrdma/internal/testenv"
 	"softrdma/internal/uverbs"
 	"softrdma/verbs"
 )
@@ -69,16 +70,13 @@ type Process struct {
 // It is killed when the test ends.
 func Start(t testing.TB, devices ...string) *Process {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "daemon") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := &Process{
-		cmd: exec.Command("/proc/self/exe", "-test.run=^TestDaemonProcess$", "-test.v"), dir: dir, names: make(map[string]string),
+		cmd: exec.Command("/proc/self/exe", "-test.run=^TestDaemonProcess$", "-test.v"), dir: testenv.SocketDir(t), names: make(map[string]string),
 	}
 	p.cmd.Env = append(os.Environ(), environment+"="+p.Socket()+" "+strings.Join(devices, " "))
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = os.Stderr
+	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +89,6 @@ func Start(t testing.TB, devices ...string) *Process {
 	}
 	t.Cleanup(func() {
 		p.Kill()
-		os.RemoveAll(dir)
 	})
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {

@@ -13,16 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/reason"
+	"softrdma/internal/testenv"
 )
 
 // sharedDirectory returns a directory that every user can reach and publish in.
 func sharedDirectory(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "samehost")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testenv.SocketDir(t)
 	host := filepath.Join(dir, "host")
 	if err := os.Mkdir(host, 0o700); err != nil {
 		t.Fatal(err)

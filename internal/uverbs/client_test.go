@@ -5,7 +5,6 @@ package uverbs
 import (
 	"encoding/binary"
 	"net"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"softrdma/internal/testenv"
 	"softrdma/internal/uverbs/program"
 	"softrdma/internal/wire/uapi"
 	"softrdma/verbs"
@@ -48,11 +48,7 @@ func newServerOf(t testing.TB, addr string, cfg Config) *Server {
 		}
 		cfg.Devices = append(cfg.Devices, dev)
 	}
-	dir, err := os.MkdirTemp("", "uverbs") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Dir = dir
+	cfg.Dir = testenv.SocketDir(t)
 	s, err := Serve(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +66,6 @@ func newServerOf(t testing.TB, addr string, cfg Config) *Server {
 			}
 			dev.Close()
 		}
-		os.RemoveAll(dir)
 	})
 	return s
 }

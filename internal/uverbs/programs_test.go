@@ -166,11 +166,7 @@ func runUnchangedOverIWARP(t *testing.T, prefix string) {
 // other, and returns it.
 func setHostDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "host") // short: a socket's path has 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testenv.SocketDir(t)
 	t.Setenv("SOFTRDMA_HOST_DIR", dir)
 	return dir
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"softrdma/internal/testenv"
 	"testing"
 )
 
@@ -38,19 +39,8 @@ func listen(t *testing.T, dir string) {
 // die ends the use of a directory as the kernel does when its process is killed.
 func (f *Folder) die() { _ = f.lock.Close() }
 
-// shortDir returns a directory whose path is short enough for sockets in it.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "folder")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
 func TestCleanRemovesWhatDeadProcessesHaveLeft(t *testing.T) {
-	parent := shortDir(t)
+	parent := testenv.SocketDir(t)
 	dead, alive := served(t, parent), served(t, parent)
 	dead.die()
 	if got := Clean(parent); !slices.Equal(got, []string{dead.Path}) {
@@ -71,7 +61,7 @@ func TestCleanRemovesWhatDeadProcessesHaveLeft(t *testing.T) {
 }
 
 func TestDirectoryThatAProgramHoldsOutlivesItsServer(t *testing.T) {
-	parent := shortDir(t)
+	parent := testenv.SocketDir(t)
 	f := served(t, parent)
 	held, err := Hold(filepath.Join(f.Path, Socket))
 	if err != nil || held == nil {
@@ -140,7 +130,7 @@ func TestCleanLeavesTheRestAlone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parent := shortDir(t)
+			parent := testenv.SocketDir(t)
 			make(t, parent, filepath.Join(parent, prefix()+"1"))
 			before, err := os.ReadDir(parent)
 			if err != nil {
