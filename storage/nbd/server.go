@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -31,6 +32,13 @@ const maxPayload = 32 << 20
 
 // handshakeTime bounds how long a client may take to choose the export.
 const handshakeTime = 30 * time.Second
+
+// replyTime bounds how long a client may take for a part of a reply, of partLen bytes at most. A client that
+// does not read would hold memory, its place among the clients, and accesses of the backend.
+const (
+	replyTime = time.Minute
+	partLen   = 1 << 20
+)
 
 // maxInFlight is how many commands of a connection are executed at a time.
 const maxInFlight = 64
@@ -73,6 +81,9 @@ func (s *Server) ServeConn(ctx context.Context, conn net.Conn) error {
 	}
 	err = c.transmit()
 	c.work.Wait()
+	if c.failed != nil {
+		err = c.failed
+	}
 	return ended(err)
 }
 
@@ -93,7 +104,8 @@ type client struct {
 	slots      chan struct{}
 	work       sync.WaitGroup
 
-	out sync.Mutex // held while a reply is written
+	out    sync.Mutex // held while a reply is written
+	failed error      // why replies cannot be written
 
 	mu    sync.Mutex
 	room  *sync.Cond // bytes have become free
@@ -286,11 +298,25 @@ func (c *client) fail(r *request, code uint32, why error) {
 func (c *client) write(head, data []byte) {
 	c.out.Lock()
 	defer c.out.Unlock()
-	parts := net.Buffers{head, data}
-	if len(data) == 0 {
-		parts = parts[:1]
-	}
-	if _, err := parts.WriteTo(c.conn); err != nil {
+	for c.failed == nil && len(head)+len(data) > 0 {
+		part := data[:min(len(data), partLen)]
+		data = data[len(part):]
+		parts := net.Buffers{head, part}
+		if len(part) == 0 {
+			parts = parts[:1]
+		}
+		head = nil
+		err := c.conn.SetWriteDeadline(time.Now().Add(replyTime))
+		if err == nil {
+			_, err = parts.WriteTo(c.conn)
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fmt.Errorf("expected the client to take a part of a reply within %v: %w", replyTime, err)
+		}
+		c.failed = err
 		c.conn.Close()
 	}
 }

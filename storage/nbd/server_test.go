@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"softrdma/storage/block"
@@ -405,6 +406,34 @@ func TestServeOutlivesAShortageOfDescriptors(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// TestClientThatTakesNoRepliesIsGivenUp: it would hold memory, and its place among the clients.
+func TestClientThatTakesNoRepliesIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := block.NewMemory(2*partLen, 512)
+		if err != nil {
+			t.Fatal(err)
+		}
+		here, there := net.Pipe()
+		ended := make(chan error, 1)
+		go func() { ended <- (&Server{Backend: m, Name: "disk"}).ServeConn(t.Context(), there) }()
+		p := &peer{t: t, conn: here}
+		p.greet(flagFixed | flagNoZeroes)
+		p.goes("disk")
+		began := time.Now()
+		p.command(0, cmdRead, 0, 2*partLen, nil)
+		time.Sleep(replyTime / 2)
+		p.receive(16 + partLen) // and no more
+		err = <-ended
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "expected the client to take a part of a reply within 1m0s") {
+			t.Errorf("the reason of the end is %v", err)
+		}
+		if took := time.Since(began); took != replyTime+replyTime/2 {
+			t.Errorf("the end came after %v", took)
+		}
+		here.Close()
+	})
 }
 
 func FuzzParsers(f *testing.F) {
