@@ -42,5 +42,8 @@ func (q *Queue) authenticate(c *Command, data []byte) *Refusal {
 func (q *Queue) Ready() bool {
 	q.subs.mu.Lock()
 	defer q.subs.mu.Unlock()
-	return q.controller != nil && (q.auth == nil || q.auth.Done())
+	return q.admitted()
 }
+
+// admitted reports whether the queue is its controller's, and its host authenticated if it must be.
+func (q *Queue) admitted() bool { return q.joined && (q.auth == nil || q.auth.Done()) }

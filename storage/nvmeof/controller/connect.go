@@ -94,12 +94,32 @@ func (q *Queue) connect(now time.Time, c *Command, data []byte) *Refusal {
 		return r
 	}
 	q.number, q.size, q.noFlow = k.Queue, k.QueueSize+1, k.Attributes&fabrics.ConnectNoFlowControl != 0
-	q.controller.queues[q.number] = q
 	c.result = uint64(q.controller.id)
 	if s := sub.Secrets.For(d.Host); !s.Host.IsZero() {
 		q.auth = auth.NewController(auth.Names{Host: d.Host, Subsystem: sub.NQN}, s)
 		c.result |= fabrics.ConnectAuthRequired
+		if q.number != 0 {
+			q.controller.guests[q] = struct{}{}
+			return nil
+		}
 	}
+	return q.join()
+}
+
+// join makes the queue one of its controller. A queue for I/O that must be authenticated joins when it is:
+// names of hosts are no secrets, so others could take the place of a host's queue.
+func (q *Queue) join() *Refusal {
+	m := q.controller
+	switch {
+	case q.joined:
+		return nil
+	case q.subs.controllers[m.id] != m: // it has ended
+		return &Refusal{Why: NotReady, Status: NotReady.Status(), Have: uint64(m.cc)}
+	case m.queues[q.number] != nil:
+		return refuse(QueueInUse, 0, uint64(q.number))
+	}
+	delete(m.guests, q)
+	m.queues[q.number], q.joined = q, true
 	return nil
 }
 
@@ -112,7 +132,7 @@ func (q *Queue) connectAdmin(now time.Time, c *Command, sub *Subsystem, k fabric
 	if id == 0 {
 		return refuse(ControllersExhausted, 0, uint64(len(q.subs.controllers)))
 	}
-	q.controller = &Controller{subs: q.subs, sub: sub, id: id, host: d.Host, hostID: d.HostID, queues: make(map[uint16]*Queue)}
+	q.controller = &Controller{subs: q.subs, sub: sub, id: id, host: d.Host, hostID: d.HostID, queues: make(map[uint16]*Queue), guests: make(map[*Queue]struct{})}
 	q.controller.setKeepAlive(now, k.KeepAlive)
 	q.subs.controllers[id] = q.controller
 	return nil

@@ -29,6 +29,7 @@ type Controller struct {
 	host   string
 	hostID [16]byte
 	queues map[uint16]*Queue
+	guests map[*Queue]struct{} // for I/O, whose hosts are not authenticated
 
 	cc   fabrics.Configuration
 	csts uint32

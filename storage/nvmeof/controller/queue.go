@@ -23,6 +23,7 @@ type Queue struct {
 	head       uint16
 	noFlow     bool
 	inFlight   map[uint16]struct{} // command identifiers
+	joined     bool // the queue is one of the controller's
 	closed     bool
 	auth       *auth.Controller // nil if the host need not authenticate
 }
@@ -104,8 +105,8 @@ func (q *Queue) Begin(now time.Time, c *Command, received []byte) error {
 	if q.closed {
 		return ErrEnd
 	}
-	if k := q.controller; k != nil {
-		k.alive(now)
+	if q.joined {
+		q.controller.alive(now)
 	}
 	if _, used := q.inFlight[c.ID]; used {
 		q.refuse(c, refuse(CommandIDInUse, 0, uint64(c.ID)))
@@ -122,7 +123,7 @@ func (q *Queue) Begin(now time.Time, c *Command, received []byte) error {
 // refuse notes why a command fails.
 func (q *Queue) refuse(c *Command, r *Refusal) {
 	c.State, c.Refusal = Done, r
-	if q.controller != nil {
+	if q.joined {
 		q.controller.note(q, &c.Command, r)
 		r.Status |= status.More
 	}
@@ -151,7 +152,7 @@ func (q *Queue) dataLength(c *Command) (uint64, *Refusal) {
 		return fabrics.ConnectDataLen, nil
 	case c.Opcode == capsule.OpFabrics && c.Fabrics().Authenticates():
 		return q.fabricsLength(c)
-	case q.auth != nil && !q.auth.Done():
+	case !q.admitted():
 		return 0, refuse(NotAuthenticated, 0, uint64(c.Opcode))
 	case c.Opcode == capsule.OpFabrics:
 		return q.fabricsLength(c)
@@ -214,6 +215,9 @@ func (q *Queue) Execute(now time.Time, c *Command, data []byte) {
 	}
 	switch {
 	case authenticates:
+		if r == nil && q.auth.Done() {
+			r = q.join()
+		}
 	case c.Opcode == capsule.OpFabrics:
 		r = q.fabrics(now, c, data)
 	case q.number == 0:
@@ -301,6 +305,7 @@ func (q *Queue) Close() []*Queue {
 	if c.queues[q.number] == q {
 		delete(c.queues, q.number)
 	}
+	delete(c.guests, q)
 	if q.number == 0 {
 		return q.subs.end(c)
 	}

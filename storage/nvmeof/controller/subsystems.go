@@ -151,7 +151,10 @@ func (s *Subsystems) end(c *Controller) (ended []*Queue) {
 	for _, q := range c.queues {
 		ended = append(ended, q)
 	}
-	c.queues = nil
+	for q := range c.guests {
+		ended = append(ended, q)
+	}
+	c.queues, c.guests = nil, nil
 	return ended
 }
 
