@@ -21,7 +21,7 @@ func (c *call) lookup() error {
 	}
 	defer o.close()
 	c.ok()
-	c.results.opaque(o.at.id.bytes())
+	c.results.opaque(c.s.tree.key.handle(o.at.id))
 	c.results.uint32(1)
 	c.results.fattr(o.at)
 	c.postOp(0)
@@ -78,7 +78,7 @@ func (c *call) make(handle []byte, name string, set sattr, how func(dir *object)
 	}
 	c.ok()
 	c.results.uint32(1)
-	c.results.opaque(made.at.id.bytes())
+	c.results.opaque(c.s.tree.key.handle(made.at.id))
 	c.attributes(made)
 	c.wcc(0)
 	return nil
@@ -361,5 +361,5 @@ func (c *call) plus(dir *object, name string) {
 	c.results.uint32(1)
 	c.results.fattr(o.at)
 	c.results.uint32(1)
-	c.results.opaque(o.at.id.bytes())
+	c.results.opaque(c.s.tree.key.handle(o.at.id))
 }

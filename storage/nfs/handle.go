@@ -1,6 +1,8 @@
 package nfs
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -16,23 +18,46 @@ type fileID struct {
 	birth          int64 // ns, 0 if the file system does not keep it
 }
 
-// handleLen is the length of a file handle in bytes.
-const handleLen = 24
+// handleLen is the length of a file handle in bytes: a fileID and a code that shows who has made it.
+const (
+	idLen     = 24
+	handleLen = idLen + 8
+)
 
-// bytes returns the file handle.
-func (id fileID) bytes() []byte {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, handleLen), id.device)
+func (id fileID) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, id.device)
 	b = binary.BigEndian.AppendUint64(b, id.number)
 	return binary.BigEndian.AppendUint64(b, uint64(id.birth))
 }
 
-// parseHandle parses a file handle.
-func parseHandle(b []byte) (fileID, error) {
+// A key authenticates handles: a search for the file of a handle that the server does not know must not be
+// had for the asking. The servers of a directory on one machine have the same key, one after the other.
+type key [sha256.Size]byte
+
+// newKey returns the key of a directory. Without a machine-id(5) who has a handle of the top can make others.
+func newKey(top fileID) key {
+	secret, _ := os.ReadFile("/etc/machine-id") // the id must not be shown, so it is hashed
+	return sha256.Sum256(top.append(append(secret, "softrdma NFS handles"...)))
+}
+
+// handle returns the handle of a file. Its code needs no HMAC, because the length of what is hashed is fixed.
+func (k *key) handle(id fileID) []byte {
+	b := id.append(append(make([]byte, 0, len(k)+idLen), k[:]...))
+	sum := sha256.Sum256(b)
+	return append(b[len(k):], sum[:handleLen-idLen]...)
+}
+
+// parse returns the file of a handle.
+func (k *key) parse(b []byte) (fileID, error) {
 	if len(b) != handleLen {
 		return fileID{}, errBadHandle
 	}
 	word := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
-	return fileID{word(0), word(1), int64(word(2))}, nil
+	id := fileID{word(0), word(1), int64(word(2))}
+	if subtle.ConstantTimeCompare(b, k.handle(id)) == 0 {
+		return fileID{}, errStale // it may be another server's
+	}
+	return id, nil
 }
 
 // A node is a file of which clients have a handle, at the places where it was seen. There are several
@@ -53,6 +78,7 @@ type place struct {
 // compares it with the handle.
 type tree struct {
 	root *os.Root
+	key  key
 
 	// changing is held while names are changed, and shared while files are opened by names and added.
 	// So no name that the service changes is in between.
@@ -72,6 +98,7 @@ func (t *tree) start() error {
 	}
 	o.close()
 	t.top = &node{id: o.at.id}
+	t.key = newKey(t.top.id)
 	t.nodes = map[fileID]*node{t.top.id: t.top}
 	return nil
 }

@@ -92,7 +92,7 @@ func (c *call) mount() error {
 		return nil
 	}
 	c.ok()
-	c.results.opaque(c.s.tree.top.id.bytes())
+	c.results.opaque(c.s.tree.key.handle(c.s.tree.top.id))
 	c.results.uint32(2, authUnix, authNone)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -360,10 +361,36 @@ func TestLargeDirectory(t *testing.T) {
 	}
 }
 
+// TestForgedHandlesCostNoSearch: without a check, the first handle that the server does not know makes it search
+// the whole directory.
+func TestForgedHandlesCostNoSearch(t *testing.T) {
+	dir := t.TempDir()
+	for name := range 20 {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(name)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := open(t, dir, false)
+	_, r, _ := before.nfs(3, before.root(), []byte("7"))
+	handle := bytes.Clone(r[4 : 4+handleLen])
+	c := open(t, dir, false)
+	for at := range handle {
+		forged := bytes.Clone(handle)
+		forged[at] ^= 1
+		status, _, _ := c.nfs(1, forged)
+		c.expect("forged handle", uint32(errStale), status)
+	}
+	if n := len(c.s.tree.nodes); n != 1 {
+		t.Errorf("forged handles have made the server look at %d files", n-1)
+	}
+	status, _, _ := c.nfs(1, handle)
+	c.expect("handle of the last server", 0, status)
+}
+
 // Whatever a call is, it is answered or refused, and the answer fits.
 func FuzzCall(f *testing.F) {
 	c := fuzzed(f)
-	handle := c.tree.top.id.bytes()
+	handle := c.tree.key.handle(c.tree.top.id)
 	attributes := strings.Repeat("\x00", 24)
 	for _, b := range [][]byte{
 		request(programNFS, 2, handle, attributes, 1, 1, 2),

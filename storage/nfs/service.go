@@ -179,7 +179,7 @@ func (c *call) open(handle []byte) (*object, error) {
 	if c.args.bad {
 		return nil, errArguments
 	}
-	id, err := parseHandle(handle)
+	id, err := c.s.tree.key.parse(handle)
 	if err != nil {
 		return nil, err
 	}
