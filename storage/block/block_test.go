@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -92,6 +93,16 @@ func TestFileKeepsItsSizeAndContent(t *testing.T) {
 	f.f.Close()
 	if _, err := OpenFile(path, FileConfig{BlockSize: 8192}); err == nil {
 		t.Error("a file that is smaller than a block was opened")
+	}
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	if _, err := OpenFile(fresh, FileConfig{Size: 100}); err == nil || !strings.Contains(err.Error(), "expected at least a block of 512 bytes, found 100") {
+		t.Errorf("a size of less than a block: %v", err)
+	}
+	if _, err := os.Stat(fresh); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a refused file was made: %v", err)
+	}
+	if _, err := OpenFile(t.TempDir(), FileConfig{}); err == nil || !strings.Contains(err.Error(), "expected a file or a block device") {
+		t.Errorf("a directory: %v", err)
 	}
 	if _, err := OpenFile(path, FileConfig{BlockSize: 1000}); err == nil {
 		t.Error("a block size that is not a power of two was accepted")

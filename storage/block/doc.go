@@ -38,7 +38,10 @@ func CheckSize(size int64, block int) error {
 	if block < 512 || block > 65536 || block&(block-1) != 0 {
 		return fmt.Errorf("block size: expected a power of two from 512 to 65536, found %d", block)
 	}
-	if size < int64(block) || size%int64(block) != 0 {
+	if size < int64(block) {
+		return fmt.Errorf("size: expected at least a block of %d bytes, found %d", block, size)
+	}
+	if size%int64(block) != 0 {
 		return fmt.Errorf("size: expected a multiple of %d bytes, found %d", block, size)
 	}
 	return nil

@@ -33,10 +33,19 @@ type File struct {
 	direct bool
 }
 
-// OpenFile opens a file or a block device. Bytes beyond the last whole block are left out.
+// OpenFile opens a file or a block device. Bytes beyond the last whole block are left out. A file that is made
+// has at least one block.
 func OpenFile(path string, cfg FileConfig) (_ *File, err error) {
 	if cfg.BlockSize == 0 {
 		cfg.BlockSize = 512
+	}
+	if cfg.Size > 0 && cfg.Size < int64(cfg.BlockSize) && !cfg.ReadOnly {
+		return nil, fmt.Errorf("%s: %w", path, CheckSize(cfg.Size, cfg.BlockSize))
+	}
+	// Opening a FIFO would wait, and opening other devices may have effects.
+	info, err := os.Stat(path)
+	if err == nil && (info.Mode()&(os.ModeCharDevice|os.ModeNamedPipe|os.ModeSocket) != 0 || info.IsDir()) {
+		return nil, fmt.Errorf("%s: expected a file or a block device, found one of mode %v", path, info.Mode())
 	}
 	flags := os.O_RDWR
 	switch {

@@ -13,6 +13,7 @@ import (
 	"softrdma/storage/nvmeof/wire/fabrics"
 	"softrdma/storage/nvmeof/wire/identify"
 	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/status"
 	"softrdma/verbs"
 )
 
@@ -111,17 +112,17 @@ func (l *link) connectAdmin(ctx context.Context) (err error) {
 	if _, err := l.admin.do(ctx, enable.Command(true), nil); err != nil {
 		return fmt.Errorf("enable the controller: %w", err)
 	}
-	status, err := l.admin.do(ctx, fabrics.PropertyAccess{Property: fabrics.PropertyCSTS}.Command(false), nil)
-	for err == nil && status&(fabrics.StatusReady|fabrics.StatusFatal) == 0 {
+	state, err := l.admin.do(ctx, fabrics.PropertyAccess{Property: fabrics.PropertyCSTS}.Command(false), nil)
+	for err == nil && state&(fabrics.StatusReady|fabrics.StatusFatal) == 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(10 * time.Millisecond):
 		}
-		status, err = l.admin.do(ctx, fabrics.PropertyAccess{Property: fabrics.PropertyCSTS}.Command(false), nil)
+		state, err = l.admin.do(ctx, fabrics.PropertyAccess{Property: fabrics.PropertyCSTS}.Command(false), nil)
 	}
-	if err == nil && status&fabrics.StatusFatal != 0 {
-		err = fmt.Errorf("the controller failed when it was enabled: status %#x", status)
+	if err == nil && state&fabrics.StatusFatal != 0 {
+		err = fmt.Errorf("the controller failed when it was enabled: status %#x", state)
 	}
 	if err != nil {
 		return err
@@ -139,6 +140,9 @@ func (l *link) connectQueue(ctx context.Context, q *queue, k fabrics.Connect, id
 	cfg := &l.c.cfg
 	d := fabrics.ConnectData{HostID: cfg.HostID, Controller: id, Subsystem: cfg.Subsystem, Host: cfg.Host}
 	result, err := q.do(ctx, k.Command(), d.Append(nil))
+	if failed := (*status.Error)(nil); errors.As(err, &failed) && failed.Status.Code() == status.ConnectInvalid {
+		err = fmt.Errorf("the target does not accept %s: %w", fabrics.BadParameterName(failed.Result), err)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("connect queue %d to %s: %w", k.Queue, cfg.Subsystem, err)
 	}

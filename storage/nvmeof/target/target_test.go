@@ -255,13 +255,14 @@ func TestRefusalsReachTheHost(t *testing.T) {
 	for _, x := range []struct {
 		cfg    host.Config
 		status status.Status
+		says   string
 		reason controller.Reason
 	}{
-		{host.Config{Subsystem: "nqn.wrong", Host: allowed}, status.ConnectInvalid, controller.SubsystemUnknown},
-		{host.Config{Subsystem: nqn, Host: "nqn.stranger"}, status.ConnectHost, controller.HostNotAllowed},
+		{host.Config{Subsystem: "nqn.wrong", Host: allowed}, status.ConnectInvalid, "the target does not accept the subsystem's qualified name", controller.SubsystemUnknown},
+		{host.Config{Subsystem: nqn, Host: "nqn.stranger"}, status.ConnectHost, "the host may not use the subsystem", controller.HostNotAllowed},
 	} {
 		var failed *status.Error
-		if err := dial(x.cfg); !errors.As(err, &failed) || failed.Status.Code() != x.status {
+		if err := dial(x.cfg); !errors.As(err, &failed) || failed.Status.Code() != x.status || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%+v: got %v", x.cfg, err)
 		}
 		r.idle()

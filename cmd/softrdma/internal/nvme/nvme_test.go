@@ -66,6 +66,22 @@ func TestSubsystemsAndNamespacesAreListed(t *testing.T) {
 	clitest.Start(t, "nvme", "list", "-n", nqn, at).Fails(cli.ExitFailed, "NVME_SC_CONNECT_INVALID_HOST")
 }
 
+func TestNamespacesThatCannotBeOpenedSayWhy(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "disk.img")
+	for spec, says := range map[string]string{
+		missing:           "no such file or directory; to make it, add its size: --namespace " + missing + ",1G",
+		dir:               "expected a file or a block device",
+		missing + ",100":  "expected at least a block of 512 bytes, found 100",
+		missing + ",1M,x": "expected ro, direct, block=SIZE or a size",
+		"memory":          "expected memory,SIZE",
+	} {
+		if _, err := openDisk(spec); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: expected %q, found %v", spec, says, err)
+		}
+	}
+}
+
 // badBlock is a file of a rule by which one block can be neither read nor written.
 func badBlock(t *testing.T) string {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strconv"
@@ -113,10 +114,13 @@ func openDisk(spec string) (d disk, err error) {
 			into, option = &length, value
 		}
 		if err := into.Set(option); err != nil {
-			return d, cli.UsageErrorf("--namespace %s: %w", spec, err)
+			return d, cli.UsageErrorf("--namespace %s: expected ro, direct, block=SIZE or a size: %w", spec, err)
 		}
 	}
 	if d.name == "memory" {
+		if size == 0 {
+			return d, cli.UsageErrorf("--namespace %s: expected memory,SIZE", spec)
+		}
 		m, err := block.NewMemory(int64(size), int(length))
 		if err != nil {
 			return d, cli.UsageErrorf("--namespace %s: %w", spec, err)
@@ -126,10 +130,26 @@ func openDisk(spec string) (d disk, err error) {
 	}
 	f, err := block.OpenFile(d.name, block.FileConfig{Size: int64(size), BlockSize: int(length), ReadOnly: d.readOnly, Direct: direct})
 	if err != nil {
-		return d, fmt.Errorf("--namespace: %w", err)
+		return d, fmt.Errorf("--namespace %s: %w%s", spec, err, diskHint(err, d, size))
 	}
 	d.backend, d.close = f, f.Close
 	return d, nil
+}
+
+// diskHint returns what to do about a file that cannot be opened.
+func diskHint(err error, d disk, size cli.ByteSize) string {
+	if errors.Is(err, fs.ErrNotExist) && size == 0 && !d.readOnly {
+		return fmt.Sprintf("; to make it, add its size: --namespace %s,1G", d.name)
+	}
+	if !errors.Is(err, fs.ErrPermission) || d.readOnly {
+		return ""
+	}
+	f, err := os.Open(d.name)
+	if err != nil {
+		return ""
+	}
+	_ = f.Close()
+	return fmt.Sprintf("; it can be read: --namespace %s,ro", d.name)
 }
 
 // readSecrets reads the file of --dhchap-secret.

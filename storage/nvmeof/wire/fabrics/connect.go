@@ -4,6 +4,7 @@ package fabrics
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/format"
@@ -97,6 +98,35 @@ func BadParameter(inData bool, offset uint16) uint64 {
 		return uint64(offset) | 1<<16
 	}
 	return uint64(offset)
+}
+
+// BadParameterName returns the name of the field that the result of a refused connect names.
+func BadParameterName(result uint64) string {
+	offset := uint16(result)
+	if result>>16&1 != 0 {
+		switch {
+		case offset < ConnectOffsetController:
+			return "the host's identifier"
+		case offset < ConnectOffsetController+2:
+			return "the controller's identifier"
+		case offset >= ConnectOffsetSubsystem && offset < ConnectOffsetHost:
+			return "the subsystem's qualified name"
+		case offset >= ConnectOffsetHost && offset < ConnectOffsetHost+256:
+			return "the host's qualified name"
+		}
+		return fmt.Sprintf("byte %d of the data", offset)
+	}
+	switch offset {
+	case 40:
+		return "the record format"
+	case 42:
+		return "the queue's number"
+	case 44:
+		return "the queue's size"
+	case 48:
+		return "the keep-alive timeout"
+	}
+	return fmt.Sprintf("byte %d of the command", offset)
 }
 
 // A Property is a register of a controller, by its offset.

@@ -116,7 +116,7 @@ var statusNames = map[Status]statusName{
 	FeatureNotChangeable:   {"NVME_SC_FEATURE_NOT_CHANGEABLE", "the feature cannot be changed"},
 	ConnectFormat:          {"NVME_SC_CONNECT_FORMAT", "the controller does not support the format of the connect command"},
 	ConnectBusy:            {"NVME_SC_CONNECT_CTRL_BUSY", "the controller is already associated with a host"},
-	ConnectInvalid:         {"NVME_SC_CONNECT_INVALID_PARAM", "a parameter of the connect command is invalid: the result says which"},
+	ConnectInvalid:         {"NVME_SC_CONNECT_INVALID_PARAM", "a parameter of the connect command is invalid"},
 	ConnectRestart:         {"NVME_SC_CONNECT_RESTART_DISC", "the subsystem is not here any more: discover again"},
 	ConnectHost:            {"NVME_SC_CONNECT_INVALID_HOST", "the host may not use the subsystem"},
 	DiscoveryRestart:       {"NVME_SC_DISCOVERY_RESTART", "the discovery log has changed: read it again"},
