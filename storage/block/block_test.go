@@ -20,9 +20,10 @@ func newFile(t *testing.T, cfg FileConfig) *File {
 	return f
 }
 
+const size = 256 << 10
+
 // Every backend must store bytes, and return zeros for what was never written or was trimmed.
 func TestBackendsStoreBytes(t *testing.T) {
-	const size = 256 << 10
 	memory, err := NewMemory(size, 512)
 	if err != nil {
 		t.Fatal(err)
@@ -37,44 +38,50 @@ func TestBackendsStoreBytes(t *testing.T) {
 	}
 	for name, b := range all {
 		t.Run(name, func(t *testing.T) {
-			want := make([]byte, size)
-			check := func(after string, err error) {
-				t.Helper()
-				got := bytes.Repeat([]byte{0xee}, size)
-				if err != nil {
-					t.Fatal(after, err)
-				}
-				if n, err := b.ReadAt(got, 0); n != size || err != nil || !bytes.Equal(got, want) {
-					t.Fatalf("after %s: read %d, %v, equal %v", after, n, err, bytes.Equal(got, want))
-				}
-			}
-			check("opening", nil)
-			data := bytes.Repeat([]byte{1, 2, 3, 4}, 40<<10)
-			_, err := b.WriteAt(data, 30<<10)
-			copy(want[30<<10:], data)
-			check("a write", err)
-			clear(want[63<<10 : 129<<10])
-			check("a trim", b.Trim(63<<10, 66<<10))
-			clear(want[130<<10 : 131<<10])
-			check("zeros", b.WriteZeroes(130<<10, 1<<10, false))
-			check("a flush", b.Flush())
-			odd := make([]byte, 100<<10+1)[1:] // not aligned
-			for i := range odd {
-				odd[i] = byte(i >> 3)
-			}
-			_, err = b.WriteAt(odd, 150<<10)
-			copy(want[150<<10:], odd)
-			check("a write of memory that is not aligned", err)
-			if n, err := b.ReadAt(odd[:1024], 140<<10); n != 1024 || err != nil || !bytes.Equal(odd[:1024], want[140<<10:141<<10]) {
-				t.Errorf("a read to memory that is not aligned: %d, %v", n, err)
-			}
-			if _, err := b.ReadAt(make([]byte, 1024), size-512); !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("beyond the end: %v", err)
-			}
-			if b.Size() != size || b.BlockSize() != 512 {
-				t.Errorf("size %d, block %d", b.Size(), b.BlockSize())
-			}
+			storesBytes(t, b)
 		})
+	}
+}
+
+// storesBytes checks a backend of zeros.
+func storesBytes(t *testing.T, b Backend) {
+	t.Helper()
+	want := make([]byte, size)
+	check := func(after string, err error) {
+		t.Helper()
+		got := bytes.Repeat([]byte{0xee}, size)
+		if err != nil {
+			t.Fatal(after, err)
+		}
+		if n, err := b.ReadAt(got, 0); n != size || err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("after %s: read %d, %v, equal %v", after, n, err, bytes.Equal(got, want))
+		}
+	}
+	check("opening", nil)
+	data := bytes.Repeat([]byte{1, 2, 3, 4}, 40<<10)
+	_, err := b.WriteAt(data, 30<<10)
+	copy(want[30<<10:], data)
+	check("a write", err)
+	clear(want[63<<10 : 129<<10])
+	check("a trim", b.Trim(63<<10, 66<<10))
+	clear(want[130<<10 : 131<<10])
+	check("zeros", b.WriteZeroes(130<<10, 1<<10, false))
+	check("a flush", b.Flush())
+	odd := make([]byte, 100<<10+1)[1:] // not aligned
+	for i := range odd {
+		odd[i] = byte(i >> 3)
+	}
+	_, err = b.WriteAt(odd, 150<<10)
+	copy(want[150<<10:], odd)
+	check("a write of memory that is not aligned", err)
+	if n, err := b.ReadAt(odd[:1024], 140<<10); n != 1024 || err != nil || !bytes.Equal(odd[:1024], want[140<<10:141<<10]) {
+		t.Errorf("a read to memory that is not aligned: %d, %v", n, err)
+	}
+	if _, err := b.ReadAt(make([]byte, 1024), size-512); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("beyond the end: %v", err)
+	}
+	if b.Size() != size || b.BlockSize() != 512 {
+		t.Errorf("size %d, block %d", b.Size(), b.BlockSize())
 	}
 }
 

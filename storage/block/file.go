@@ -12,7 +12,7 @@ import (
 // FileConfig says how OpenFile opens a file.
 type FileConfig struct {
 	// Size makes a file that does not exist, and enlarges a smaller one, to this many bytes. 0 leaves
-	// the file as it is.
+	// the file as it is. A device cannot be enlarged.
 	Size int64
 
 	BlockSize int // 0 means 512
@@ -74,6 +74,9 @@ func OpenFile(path string, cfg FileConfig) (_ *File, err error) {
 		return nil, err
 	}
 	if cfg.Size > size && !cfg.ReadOnly {
+		if info != nil && info.Mode()&os.ModeDevice != 0 {
+			return nil, fmt.Errorf("%s: size of the device: expected at most %d bytes, found %d", path, size, cfg.Size)
+		}
 		if err := f.Truncate(cfg.Size); err != nil {
 			return nil, err
 		}
