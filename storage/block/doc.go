@@ -33,6 +33,16 @@ type Backend interface {
 	Blocks() bool
 }
 
+// ReadFull fills the whole buffer from a backend or returns an error. A buffer often has the data of others,
+// so protocols do not rely on the backend's contract.
+func ReadFull(b Backend, p []byte, off int64) error {
+	n, err := b.ReadAt(p, off)
+	if err == nil && n < len(p) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
 // CheckSize returns an error if a size is not that of a device.
 func CheckSize(size int64, block int) error {
 	if block < 512 || block > 65536 || block&(block-1) != 0 {

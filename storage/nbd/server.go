@@ -208,7 +208,7 @@ func (c *client) execute(r *request, data []byte) {
 	var err error
 	switch r.kind {
 	case cmdRead:
-		_, err = b.ReadAt(data, off)
+		err = block.ReadFull(b, data, off)
 	case cmdWrite:
 		_, err = b.WriteAt(data, off)
 	case cmdTrim:

@@ -98,7 +98,7 @@ func (q *queue) access(t *task, v *volume) {
 func access(b block.Backend, a *controller.Access, data []byte) (err error) {
 	switch a.Kind {
 	case controller.ReadBlocks:
-		_, err = b.ReadAt(data, a.Offset)
+		err = block.ReadFull(b, data, a.Offset)
 	case controller.WriteBlocks:
 		_, err = b.WriteAt(data, a.Offset)
 	case controller.CompareBlocks:
@@ -128,7 +128,7 @@ func compare(b block.Backend, a *controller.Access, data []byte) error {
 	found := make([]byte, min(len(data), compareLength))
 	for done := 0; done < len(data); {
 		part := found[:min(len(found), len(data)-done)]
-		if _, err := b.ReadAt(part, a.Offset+int64(done)); err != nil {
+		if err := block.ReadFull(b, part, a.Offset+int64(done)); err != nil {
 			return err
 		}
 		if want := data[done : done+len(part)]; !bytes.Equal(part, want) {
