@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -219,38 +220,98 @@ func TestReasonsHaveNames(t *testing.T) {
 	}
 }
 
-// FuzzQueue checks that no capsule breaks the machine.
+// FuzzQueue checks that no capsule breaks the machine, and that what a command returns to the host does not
+// depend on what was in the buffer before.
 func FuzzQueue(f *testing.F) {
 	cmd := identifyCommand(identify.CNSController, 0)
 	f.Add(false, cmd.Append(nil), []byte{1})
 	cmd = blocks(capsule.Read, 1, 0, 1)
 	f.Add(true, cmd.Append(nil), []byte{1})
+	for _, cmd := range returning() {
+		f.Add(false, cmd.Append(nil), []byte{1})
+	}
 	f.Fuzz(func(t *testing.T, io bool, capsule, data []byte) {
-		r := newRig(t)
-		q, id := r.admin(nqn)
-		if io {
-			q = r.io(id, 1)
-		}
-		c := new(Command)
-		if q.Begin(r.now, c, capsule) != nil {
-			return
-		}
-		if c.State == Begun {
-			b := c.InCapsule(capsule)
-			if b == nil {
-				b = make([]byte, c.Length)
-				copy(b, data)
-			}
-			q.Execute(r.now, c, b)
-		}
-		if c.State == Held {
-			return
-		}
-		if c.State == Work && c.Access.Kind != TrimBlocks && c.Access.Offset+c.Access.Length > c.Access.Namespace.Size {
-			t.Errorf("%+v lies outside", c.Access)
-		}
-		if done := q.Complete(c, nil); done.Status != status.Success && c.Refusal == nil {
-			t.Errorf("%v without a reason", done.Status)
+		first, second := executed(t, io, capsule, data, 0), executed(t, io, capsule, data, 0xff)
+		if !bytes.Equal(first, second) {
+			t.Errorf("the host gets what was in the buffer: %x, %x", first, second)
 		}
 	})
+}
+
+// returning returns admin commands that return data, of lengths that are not those of their pages.
+func returning() (all []capsule.Command) {
+	for _, p := range []logpage.Page{logpage.Error, logpage.Health, logpage.Firmware, logpage.ChangedNamespaces, logpage.Effects, logpage.ANA} {
+		for _, offset := range []uint64{0, 4, 64} {
+			cmd := logpage.Command(p, offset, 8192+4)
+			cmd.SGL = capsule.KeyedSGL(1, 1, 8192+4, false)
+			all = append(all, cmd)
+		}
+	}
+	for cns := range identify.CNS(0x20) {
+		for nsid := range uint32(3) {
+			cmd := identifyCommand(cns, nsid)
+			cmd.SGL = capsule.KeyedSGL(1, 1, identify.Len, false)
+			all = append(all, cmd)
+		}
+	}
+	host := capsule.Command{Opcode: capsule.AdminGetFeatures, CDW10: uint32(capsule.FeatureHostID), CDW11: 1, SGL: capsule.KeyedSGL(1, 1, hostIDLen, false)}
+	return append(all, host)
+}
+
+// TestReturnedDataIsTheCommandsOwn: buffers have what other hosts have read and written.
+func TestReturnedDataIsTheCommandsOwn(t *testing.T) {
+	returned := 0
+	for _, cmd := range returning() {
+		cmd.Flags = capsule.FlagSGL
+		first, second := executed(t, false, cmd.Append(nil), nil, 0), executed(t, false, cmd.Append(nil), nil, 0xff)
+		if !bytes.Equal(first, second) {
+			t.Errorf("%+v returns what was in the buffer", cmd)
+		}
+		if len(first) > 0 {
+			returned++
+		}
+	}
+	if returned < 20 {
+		t.Errorf("expected that most commands return data, found %d", returned)
+	}
+}
+
+// executed executes the command of a capsule with a buffer that is full of a byte, and returns what the host
+// gets.
+func executed(t *testing.T, io bool, capsule, data []byte, full byte) []byte {
+	t.Helper()
+	r := newRig(t)
+	q, id := r.admin(nqn)
+	if io {
+		q = r.io(id, 1)
+	}
+	c := new(Command)
+	if q.Begin(r.now, c, capsule) != nil {
+		return nil
+	}
+	var b []byte
+	if c.State == Begun {
+		if b = c.InCapsule(capsule); b == nil {
+			b = bytes.Repeat([]byte{full}, int(c.Length))
+			if c.Fetch() {
+				clear(b)
+				copy(b, data)
+			}
+		}
+		q.Execute(r.now, c, b)
+	}
+	if c.State == Held {
+		return nil
+	}
+	if c.State == Work && c.Access.Kind != TrimBlocks && c.Access.Offset+c.Access.Length > c.Access.Namespace.Size {
+		t.Errorf("%+v lies outside", c.Access)
+	}
+	blocks := c.State == Work
+	if done := q.Complete(c, nil); done.Status != status.Success && c.Refusal == nil {
+		t.Errorf("%v without a reason", done.Status)
+	}
+	if blocks || !c.Return() {
+		return nil // the backend fills the buffer, or nothing is returned
+	}
+	return b
 }
