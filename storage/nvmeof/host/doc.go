@@ -15,6 +15,10 @@
 // one when a path fails. A command whose connection has ended may have been executed, and may even be
 // executed later than its repetition if the target still runs, as with Linux.
 //
+// Who makes an object closes it. Controller.Close and Subsystem.Close end the commands of their namespaces,
+// which need no Close of their own then. Memory of Alloc outlives connections and controllers: the program
+// frees it. A program that opens many namespaces one after the other closes each.
+//
 // The package stands on the public packages rdmacm and verbs only. It has these parts:
 //
 //   - a command, which is sent once or several times until it ends;

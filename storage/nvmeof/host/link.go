@@ -255,11 +255,32 @@ func (l *link) change() {
 	}
 }
 
+// transition returns a channel that says when a group of namespaces has been changing for too long, nil if
+// none is. As in Linux it may take twice as long as the controller says (base 2.0, 8.1.3.5: ANATT).
+func (l *link) transition() <-chan time.Time {
+	if states := l.ana.Load(); states != nil && l.about.ANATransition > 0 {
+		for _, state := range *states {
+			if state == logpage.ANAStateChanging {
+				return time.After(l.transitionTime())
+			}
+		}
+	}
+	return nil
+}
+
+func (l *link) transitionTime() time.Duration {
+	return 2 * time.Duration(l.about.ANATransition) * time.Second
+}
+
 // follow follows changes until ctx ends.
 func (l *link) follow(ctx context.Context) {
+	overdue := l.transition()
 	for {
 		select {
 		case <-ctx.Done():
+			return
+		case <-overdue:
+			l.fail(fmt.Errorf("expected the end of a change of paths within %v", l.transitionTime()))
 			return
 		case <-l.changed:
 		}
@@ -271,6 +292,7 @@ func (l *link) follow(ctx context.Context) {
 			l.fail(err)
 			return
 		}
+		overdue = l.transition()
 		l.c.attachAll(ctx, l)
 	}
 }

@@ -94,6 +94,34 @@ func TestPathsAreChosenByTheirStates(t *testing.T) {
 	})
 }
 
+// TestPathThatChangesTooLongIsConnectedAgain: a host would wait for the end of the change for ever.
+func TestPathThatChangesTooLongIsConnectedAgain(t *testing.T) {
+	simulate(t, func(r *rig) {
+		e := r.serve(newDisk(r.t))
+		_, n := r.connect(host.Config{LossTimeout: time.Minute}, e)
+		set := func(state logpage.ANAState) { e.target.Subsystems().SetState(e.sub, 1, state) }
+		set(logpage.ANAStateChanging)
+		time.Sleep(15 * time.Second)
+		set(logpage.ANAOptimized)
+		time.Sleep(time.Minute)
+		if n := r.happened(host.Lost); n != 0 {
+			r.t.Errorf("a change of 15 s has ended %d connections", n)
+		}
+		began := time.Now()
+		set(logpage.ANAStateChanging)
+		for r.happened(host.Lost) == 0 && time.Since(began) < time.Minute {
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(began); took < 19*time.Second || took > 22*time.Second {
+			r.t.Errorf("expected the end of the connection after 20 s, found %v", took)
+		}
+		set(logpage.ANAOptimized)
+		if _, err := n.ReadAt(make([]byte, 512), 0); err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
 // Commands continue by the other path, however the first is lost.
 func TestCommandsGoOnByTheOtherPath(t *testing.T) {
 	simulate(t, func(r *rig) {

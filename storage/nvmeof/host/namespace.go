@@ -14,7 +14,8 @@ import (
 // directBytes is how much data in memory of Alloc one command moves at most.
 const directBytes = 1 << 20
 
-// A Namespace is a range of blocks of a subsystem. Its methods may be called from any goroutine.
+// A Namespace is a range of blocks of a subsystem. It can be used until Close, or until its controllers are
+// closed. Its methods may be called from any goroutine.
 type Namespace struct {
 	id    uint32
 	paths []*path
@@ -27,6 +28,7 @@ type Namespace struct {
 
 	mu      sync.Mutex
 	waiting []*command // for a path
+	closed  bool
 }
 
 // About returns what the controller says about the namespace.

@@ -94,7 +94,35 @@ func (p *path) attach(ctx context.Context, l *link) error {
 		p.at.Store(nil)
 		return err
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return errNamespaceClosed
+	}
 	p.at.Store(&place{l, about.ANAGroup})
+	return nil
+}
+
+// errNamespaceClosed is why commands fail of a namespace that the program has closed.
+var errNamespaceClosed = errors.New("the program has closed the namespace")
+
+// Close says that the program does not use the namespace any more. Commands that wait for a connection or that
+// follow fail, and those that a controller has end by themselves: each call still returns, and Request.Done is
+// called. Controllers of programs that open namespaces again and again need it; Controller.Close and
+// Subsystem.Close close all namespaces. Close does not wait, and its error is nil.
+func (n *Namespace) Close() error {
+	n.mu.Lock()
+	n.closed = true
+	for _, p := range n.paths {
+		p.at.Store(nil)
+	}
+	n.mu.Unlock()
+	for _, p := range n.paths {
+		p.c.mu.Lock()
+		p.c.namespaces = slices.DeleteFunc(p.c.namespaces, func(x *path) bool { return x == p })
+		p.c.mu.Unlock()
+	}
+	n.kick()
 	return nil
 }
 
@@ -210,8 +238,11 @@ func usable(s logpage.ANAState) bool {
 	return s == logpage.ANAOptimized || s == logpage.ANANonOptimized
 }
 
-// hope reports whether a command should wait for a path, and if not, why there will be none.
+// hope reports whether a command should wait for a path, and if not, why there will be none. The lock is held.
 func (n *Namespace) hope() (bool, error) {
+	if n.closed {
+		return false, errNamespaceClosed
+	}
 	var errs []error
 	for _, p := range n.paths {
 		wait, err := p.c.hope()

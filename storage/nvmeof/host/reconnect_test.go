@@ -15,6 +15,67 @@ import (
 	"softrdma/verbs"
 )
 
+func TestClosedNamespaceEndsItsCommands(t *testing.T) {
+	simulate(t, func(r *rig) {
+		d := newDisk(r.t)
+		e := r.serve(d)
+		s, n := r.connect(host.Config{LossTimeout: time.Hour}, e)
+		other, err := s.Namespace(r.t.Context(), 1)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		e.stop()
+		time.Sleep(5 * time.Second)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := n.ReadAt(make([]byte, 512), 0)
+			ended <- err
+		}()
+		time.Sleep(time.Second)
+		if err := n.Close(); err != nil {
+			r.t.Error(err)
+		}
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "the program has closed the namespace") {
+			r.t.Errorf("a command that waits: %v", err)
+		}
+		e.start(nqn, d)
+		time.Sleep(5 * time.Second)
+		if _, err := other.ReadAt(make([]byte, 512), 0); err != nil {
+			r.t.Errorf("another use of the namespace: %v", err)
+		}
+		if _, err := n.ReadAt(make([]byte, 512), 0); err == nil || !strings.Contains(err.Error(), "the program has closed the namespace") {
+			r.t.Errorf("a command after Close: %v", err)
+		}
+		if err := n.Close(); err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+// TestClosedNamespacesAreForgotten: a program may open them again and again.
+func TestClosedNamespacesAreForgotten(t *testing.T) {
+	simulate(t, func(r *rig) {
+		s, _ := r.connect(host.Config{}, r.serve(newDisk(r.t)))
+		var last weak.Pointer[host.Namespace]
+		for range 3 {
+			n, err := s.Namespace(r.t.Context(), 1)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			if err := n.Close(); err != nil {
+				r.t.Fatal(err)
+			}
+			last = weak.Make(n)
+		}
+		for range 3 {
+			runtime.GC()
+		}
+		if last.Value() != nil {
+			r.t.Error("the controller keeps a namespace that is closed")
+		}
+	})
+}
+
 // Programs notice nothing of a target that ends and begins again but the time that it takes.
 func TestCommandsAreRepeatedAfterReconnect(t *testing.T) {
 	simulate(t, func(r *rig) {
