@@ -114,7 +114,8 @@ func (r *Rule) ofTargets() *Error {
 // commands are the names of commands, those that the target's package has.
 var commands = []string{
 	"abort", "asynchronous event request", "authentication receive", "authentication send", "compare", "connect", "dataset management",
-	"disconnect", "flush", "get features", "get log page", "identify", "keep alive", "property get", "property set", "read", "set features",
+	"disconnect", "flush", "get features", "get log page", "identify", "keep alive", "property get", "property set", "read",
+	"reservation acquire", "reservation register", "reservation release", "reservation report", "set features",
 	"write", "write zeroes",
 }
 

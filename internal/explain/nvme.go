@@ -68,6 +68,8 @@ var nvmeReasonAdvice = map[controller.Reason]text{
 		look: "The size that the host believes (blockdev --getsize64) and that of the file.", remedy: "Let the host scan again: nvme ns-rescan."},
 	controller.NamespaceProtected: {cause: "The namespace is served read-only.",
 		look: "The option ro of --namespace.", remedy: "Mount it read-only, or serve it without ro."},
+	controller.ReservationConflict: {cause: "Another host holds a reservation of the namespace, which does not allow the command, or a reservation command has a key that is not the host's.",
+		look: "nvme resv-report -e, which lists the registrants and the holder.", remedy: "Let the holder release it, or preempt it: nvme resv-acquire --racqa 1.", clause: "NVMe base 2.0 8.19"},
 	controller.BackendFailed: {cause: "Reading or writing the file or block device failed.",
 		look: "The error at the end of the message, and the file system's free space.", remedy: "Fix the storage; the host may repeat the command."},
 	controller.FaultInjected: {cause: "A rule of faults with the action fail-command selects the command.",

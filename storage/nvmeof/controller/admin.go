@@ -16,7 +16,10 @@ var (
 		capsule.AdminGetLogPage, capsule.AdminIdentify, capsule.AdminAbort, capsule.AdminSetFeatures, capsule.AdminGetFeatures,
 		capsule.AdminAsyncEvent, capsule.AdminKeepAlive,
 	}
-	blockCommands = []capsule.Opcode{capsule.Flush, capsule.Write, capsule.Read, capsule.Compare, capsule.WriteZeroes, capsule.DatasetManagement}
+	blockCommands = []capsule.Opcode{
+		capsule.Flush, capsule.Write, capsule.Read, capsule.Compare, capsule.WriteZeroes, capsule.DatasetManagement,
+		capsule.ReservationRegister, capsule.ReservationReport, capsule.ReservationAcquire, capsule.ReservationRelease,
+	}
 	writeCommands = []capsule.Opcode{capsule.Write, capsule.WriteZeroes, capsule.DatasetManagement}
 )
 
@@ -148,7 +151,7 @@ func (m *Controller) structure() identify.Controller {
 	k.MultiPath = identify.MultiPathPorts | identify.MultiPathControllers | identify.MultiPathANA
 	k.ANATransition, k.ANACapabilities, k.ANAGroups = 10, 0x1f, maxGroups
 	k.Namespaces, k.MaxActive = maxNamespace, maxNamespace
-	k.Commands = identify.CommandCompare | identify.CommandDatasetManagement | identify.CommandWriteZeroes
+	k.Commands = identify.CommandCompare | identify.CommandDatasetManagement | identify.CommandWriteZeroes | identify.CommandReservations
 	k.VolatileCache = 1 | 2<<1 // present; flush of all namespaces at once is not supported
 	k.FabricsCommands = 1      // disconnect
 	if l.CapsuleData > 0 {
@@ -161,7 +164,7 @@ func (m *Controller) structure() identify.Controller {
 // structure returns what identify says about the namespace.
 func (n *Namespace) structure() identify.Namespace {
 	s := identify.Namespace{
-		Blocks: n.blocks(), Capacity: n.blocks(), Used: n.blocks(), Sharing: 1, Deallocate: identify.DeallocatedZeroes,
+		Blocks: n.blocks(), Capacity: n.blocks(), Used: n.blocks(), Sharing: 1, Reserves: capsule.AllTypes, Deallocate: identify.DeallocatedZeroes,
 		ANAGroup: n.Group, NGUID: n.NGUID, BlockShift: uint8(bits.Len(uint(n.Block)) - 1),
 	}
 	if n.ReadOnly {

@@ -47,6 +47,12 @@ func (q *Queue) blockLength(c *Command) (uint64, *Refusal) {
 		return uint64(c.Blocks()) * uint64(c.Namespace.Block), nil
 	case capsule.DatasetManagement:
 		return uint64(c.CDW10&0xff+1) * capsule.RangeLen, nil
+	case capsule.ReservationRegister, capsule.ReservationAcquire:
+		return capsule.ReservationKeysLen, nil
+	case capsule.ReservationRelease:
+		return capsule.ReservationKeyLen, nil
+	case capsule.ReservationReport:
+		return (uint64(c.CDW10) + 1) * 4, nil
 	case capsule.Flush, capsule.WriteZeroes:
 		return 0, nil
 	}
@@ -61,6 +67,9 @@ func (q *Queue) block(c *Command, data []byte) *Refusal {
 	}
 	if r := q.usable(n); r != nil {
 		return r
+	}
+	if c.reserves() {
+		return q.reserve(c, n, data)
 	}
 	c.Access = Access{Namespace: n}
 	a := &c.Access
@@ -78,6 +87,10 @@ func (q *Queue) block(c *Command, data []byte) *Refusal {
 		a.Kind, a.Durable, a.MayTrim = ZeroBlocks, c.CDW12&capsule.ForceUnitAccess != 0, c.CDW12&capsule.Deallocate != 0
 	case capsule.DatasetManagement:
 		a.Kind = TrimBlocks
+	}
+	// Flush belongs to the commands that write (base 2.0, 8.19.1).
+	if reads := a.Kind == ReadBlocks || a.Kind == CompareBlocks; !n.reservation.allows(q.controller.hostID, !reads) {
+		return refuse(ReservationConflict, 0, uint64(n.ID))
 	}
 	if writes && n.ReadOnly {
 		return refuse(NamespaceProtected, 0, uint64(n.ID))

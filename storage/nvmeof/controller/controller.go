@@ -42,6 +42,7 @@ type Controller struct {
 	pending []uint32
 	held    []uint16 // command identifiers of event requests
 	changed []uint32 // namespaces of the log page of changed ones
+	notices notices
 
 	errors []logpage.ErrorEntry // the newest last
 	count  uint64               // of errors
@@ -80,6 +81,7 @@ func (c *Controller) configure(cc fabrics.Configuration) {
 func (c *Controller) reset() {
 	c.csts = 0
 	c.asked, c.masked, c.pending, c.changed = 0, 0, nil, nil
+	c.notices = notices{count: c.notices.count}
 	if q := c.queues[0]; q != nil {
 		for _, id := range c.held {
 			delete(q.inFlight, id)

@@ -43,6 +43,11 @@ func (q *Queue) getFeature(c *Command, data []byte) *Refusal {
 			return refuse(FieldValue, 1, uint64(c.CDW11))
 		}
 		copy(data, m.hostID[:])
+	case f == capsule.FeatureReservations:
+		if m.sub.find(c.NSID) == nil {
+			return refuse(NamespaceUnknown, 0, uint64(c.NSID))
+		}
+		c.result = uint64(m.notices.masked[c.NSID])
 	case f == capsule.FeatureWriteProtect:
 		n := m.sub.find(c.NSID)
 		if n == nil {
@@ -79,6 +84,8 @@ func (q *Queue) setFeature(now time.Time, c *Command) *Refusal {
 		c.result = q.queues()
 	case f == capsule.FeatureHostID:
 		return &Refusal{Why: FieldValue, Status: status.SequenceError | status.DoNotRetry} // set by connect
+	case f == capsule.FeatureReservations:
+		return m.maskNotices(c.NSID, c.CDW11)
 	case f == capsule.FeatureWriteProtect:
 		return &Refusal{Why: FeatureUnknown, Status: status.FeatureNotChangeable | status.DoNotRetry, Have: uint64(f)}
 	default:

@@ -49,6 +49,8 @@ func (q *Queue) page(page logpage.Page, specific uint8, retain bool) ([]byte, *R
 		return m.changedLog(retain), nil
 	case page == logpage.Effects:
 		return logpage.AppendEffects(nil, adminCommands, blockCommands, writeCommands), nil
+	case page == logpage.Reservations:
+		return m.reservationLog(retain), nil
 	case page == logpage.ANA:
 		read(logpage.AskANAChanged)
 		b := logpage.AppendANA(nil, m.sub.changes, m.sub.groups, specific&1 != 0)

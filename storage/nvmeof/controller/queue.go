@@ -23,7 +23,7 @@ type Queue struct {
 	head       uint16
 	noFlow     bool
 	inFlight   map[uint16]struct{} // command identifiers
-	joined     bool // the queue is one of the controller's
+	joined     bool                // the queue is one of the controller's
 	closed     bool
 	auth       *auth.Controller // nil if the host need not authenticate
 }
@@ -191,7 +191,8 @@ func (q *Queue) checkData(c *Command, length uint64, inCapsule int) *Refusal {
 		return refuse(SGLType, uint64(capsule.SGLKeyed), uint64(c.SGL.Kind))
 	}
 	// Linux's host describes room for all ranges of dataset management, whatever their number.
-	exact := q.number == 0 || c.Opcode != capsule.DatasetManagement
+	// Older ones describe two keys for a release.
+	exact := q.number == 0 || c.Opcode != capsule.DatasetManagement && c.Opcode != capsule.ReservationRelease
 	if uint64(c.SGL.Length) < length || exact && uint64(c.SGL.Length) != length {
 		return refuse(SGLLength, length, uint64(c.SGL.Length))
 	}

@@ -45,6 +45,8 @@ const (
 	FaultInjected
 	NotAuthenticated
 	AuthenticationFailed
+	ReservationConflict
+	RegistrantLimit
 	reasonCount
 )
 
@@ -88,6 +90,8 @@ var reasonTexts = [reasonCount]reasonText{
 	ControllersExhausted: {"NVME_CONTROLLERS_EXHAUSTED", status.ConnectBusy, "the target has no identifier left: it has %[2]d controllers"},
 	FaultInjected:        {"NVME_FAULT_INJECTED", status.Internal, "a rule of faults makes the command fail"},
 	NotAuthenticated:     {"NVME_NOT_AUTHENTICATED", status.AuthenticationRequired, "the host must authenticate first, found opcode %#[2]x"},
+	ReservationConflict:  {"NVME_RESERVATION_CONFLICT", status.ReservationConflict, "another host has reserved the namespace, or the key is not the host's: found %#[2]x"},
+	RegistrantLimit:      {"NVME_REGISTRANT_LIMIT", status.Internal, "registrants of a namespace: expected at most %[1]d, found %[2]d"},
 	AuthenticationFailed: {"NVME_AUTHENTICATION_FAILED", status.AuthenticationRequired, "the host has not proved that it knows its secret"},
 }
 

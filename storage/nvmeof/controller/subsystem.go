@@ -43,6 +43,8 @@ type Namespace struct {
 	NGUID    [16]byte // zero: derived from the subsystem's name and the identifier
 	UUID     [16]byte // zero: derived likewise
 	Storage  any      // the transport's; the machine does not look at it
+
+	reservation reservation
 }
 
 const (

@@ -185,6 +185,8 @@ func FuzzParse(f *testing.F) {
 		_, _ = identify.ParseDescriptors(b)
 		_, _ = logpage.ParseErrorEntry(b)
 		_, _, _ = logpage.ParseANA(b)
+		_, _ = logpage.ParseReservationEntry(b)
+		_, _, _ = capsule.ReservationKeys(b)
 		_, _ = logpage.ParseDiscoveryEntry(b)
 		_, _ = logpage.ParseDiscoveryHead(b)
 	})

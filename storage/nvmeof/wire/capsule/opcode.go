@@ -30,6 +30,11 @@ const (
 	Compare           Opcode = 0x05
 	WriteZeroes       Opcode = 0x08
 	DatasetManagement Opcode = 0x09
+
+	ReservationRegister Opcode = 0x0d
+	ReservationReport   Opcode = 0x0e
+	ReservationAcquire  Opcode = 0x11
+	ReservationRelease  Opcode = 0x15
 )
 
 var adminNames = map[Opcode]string{
@@ -40,6 +45,8 @@ var adminNames = map[Opcode]string{
 var nvmNames = map[Opcode]string{
 	Flush: "Flush", Write: "Write", Read: "Read", Compare: "Compare", WriteZeroes: "Write Zeroes",
 	DatasetManagement: "Dataset Management", OpFabrics: "Fabrics",
+	ReservationRegister: "Reservation Register", ReservationReport: "Reservation Report",
+	ReservationAcquire: "Reservation Acquire", ReservationRelease: "Reservation Release",
 }
 
 // Name returns the opcode's name on an admin queue or on an I/O queue.
@@ -117,6 +124,7 @@ const (
 	FeatureAsyncEvents   Feature = 0x0b
 	FeatureKeepAlive     Feature = 0x0f
 	FeatureHostID        Feature = 0x81
+	FeatureReservations  Feature = 0x82 // notices of them that the host does not want
 	FeatureWriteProtect  Feature = 0x84
 )
 

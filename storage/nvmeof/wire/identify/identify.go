@@ -77,6 +77,7 @@ const (
 	CommandCompare           = 1 << 0
 	CommandDatasetManagement = 1 << 2
 	CommandWriteZeroes       = 1 << 3
+	CommandReservations      = 1 << 5
 	SGLSupported             = 1 << 0
 	SGLKeyedSupported        = 1 << 2
 	SGLOffsetSupported       = 1 << 20
@@ -144,6 +145,7 @@ type Namespace struct {
 	Used       uint64 // blocks
 	Features   uint8  // NSFEAT
 	Sharing    uint8  // NMIC: bit 0 other controllers can have it
+	Reserves   uint8  // RESCAP: types of reservations, by bits
 	Deallocate uint8  // DLFEAT: what deallocated blocks read as
 	ANAGroup   uint32
 	Attributes uint8 // NSATTR: bit 0 write protected
@@ -162,7 +164,7 @@ func (n *Namespace) Append(b []byte) []byte {
 	le.PutUint64(p, n.Blocks)
 	le.PutUint64(p[8:], n.Capacity)
 	le.PutUint64(p[16:], n.Used)
-	p[24], p[30], p[33] = n.Features, n.Sharing, n.Deallocate
+	p[24], p[30], p[31], p[33] = n.Features, n.Sharing, n.Reserves, n.Deallocate
 	le.PutUint32(p[92:], n.ANAGroup)
 	p[99] = n.Attributes
 	copy(p[104:], n.NGUID[:])
@@ -178,7 +180,7 @@ func ParseNamespace(b []byte) (Namespace, error) {
 	}
 	n := Namespace{
 		Blocks: le.Uint64(b), Capacity: le.Uint64(b[8:]), Used: le.Uint64(b[16:]),
-		Features: b[24], Sharing: b[30], Deallocate: b[33], ANAGroup: le.Uint32(b[92:]), Attributes: b[99],
+		Features: b[24], Sharing: b[30], Reserves: b[31], Deallocate: b[33], ANAGroup: le.Uint32(b[92:]), Attributes: b[99],
 		NGUID: [16]byte(b[104:120]), EUI64: [8]byte(b[120:128]),
 	}
 	inUse := b[26]&0xf | b[26]>>1&0x30
@@ -192,7 +194,7 @@ func ParseNamespace(b []byte) (Namespace, error) {
 // AppendIndependent appends the structure of CNS 08h, which does not depend on the command set.
 func (n *Namespace) AppendIndependent(b []byte) []byte {
 	b, p := format.Grow(b, Len)
-	p[0], p[1] = n.Features, n.Sharing
+	p[0], p[1], p[2] = n.Features, n.Sharing, n.Reserves
 	le.PutUint32(p[4:], n.ANAGroup)
 	p[8], p[14] = n.Attributes, 1 // NSTAT: ready
 	return b

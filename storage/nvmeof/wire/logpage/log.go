@@ -25,6 +25,7 @@ const (
 	Effects           Page = 0x05
 	ANA               Page = 0x0c
 	Discovery         Page = 0x70
+	Reservations      Page = 0x80
 )
 
 // Fields returns the fields of get log page: the page, its specific field, the part in bytes, and whether
@@ -49,6 +50,7 @@ const (
 	EventNamespaceChanged = 2 | 0x00<<8 | uint32(ChangedNamespaces)<<16
 	EventANAChanged       = 2 | 0x03<<8 | uint32(ANA)<<16
 	EventDiscoveryChanged = 2 | 0xf0<<8 | uint32(Discovery)<<16
+	EventReservation      = 6 | 0x00<<8 | uint32(Reservations)<<16
 )
 
 // Bits of the feature with which a host asks for events.
@@ -61,12 +63,14 @@ const (
 
 // Lengths of log pages, and of their entries, in bytes.
 const (
-	HealthLen         = 512
-	FirmwareLen       = 512
-	EffectsLen        = 4096
-	ErrorEntryLen     = 64
-	DiscoveryHeadLen  = 1024
-	DiscoveryEntryLen = 1024
+	HealthLen     = 512
+	FirmwareLen   = 512
+	EffectsLen    = 4096
+	ErrorEntryLen = 64
+
+	ReservationEntryLen = 64
+	DiscoveryHeadLen    = 1024
+	DiscoveryEntryLen   = 1024
 )
 
 // AppendHealth appends the log page of a healthy controller (02h): spare blocks and a temperature, and
@@ -107,6 +111,44 @@ func AppendEffects(b []byte, admin, io, writers []capsule.Opcode) []byte {
 		le.PutUint32(p[1024+4*int(o):], effects)
 	}
 	return b
+}
+
+// A ReservationNotice is what has happened to a host's reservation or registration.
+type ReservationNotice uint8
+
+// The notices.
+const (
+	RegistrationPreempted ReservationNotice = 1 + iota
+	ReservationReleased
+	ReservationPreempted
+)
+
+// ReservationNotices has the bits of all notices.
+const ReservationNotices = 1<<RegistrationPreempted | 1<<ReservationReleased | 1<<ReservationPreempted
+
+// A ReservationEntry is the log page of reservations (80h).
+type ReservationEntry struct {
+	Count uint64 // number of the notice, from 1; 0: there is none
+	Kind  ReservationNotice
+	More  uint8 // notices that follow
+	NSID  uint32
+}
+
+// Append appends the 64 bytes of the log page.
+func (e *ReservationEntry) Append(b []byte) []byte {
+	b, p := format.Grow(b, ReservationEntryLen)
+	le.PutUint64(p, e.Count)
+	p[8], p[9] = uint8(e.Kind), e.More
+	le.PutUint32(p[12:], e.NSID)
+	return b
+}
+
+// ParseReservationEntry parses the log page.
+func ParseReservationEntry(b []byte) (ReservationEntry, error) {
+	if err := format.Needs(b, ReservationEntryLen, "log page of reservations"); err != nil {
+		return ReservationEntry{}, err
+	}
+	return ReservationEntry{le.Uint64(b), ReservationNotice(b[8]), b[9], le.Uint32(b[12:])}, nil
 }
 
 // An ErrorEntry is an entry of the error log page (01h).

@@ -40,6 +40,7 @@ const (
 	KeepAliveInvalid    Status = 0x01a
 	WriteProtected      Status = 0x020
 	TransientTransport  Status = 0x022
+	HostIDFormat        Status = 0x024
 	LBARange            Status = 0x080
 	CapacityExceeded    Status = 0x081
 	NamespaceNotReady   Status = 0x082
@@ -103,6 +104,7 @@ var statusNames = map[Status]statusName{
 	KeepAliveInvalid:       {"NVME_SC_KA_TIMEOUT_INVALID", "the keep-alive timeout is invalid"},
 	WriteProtected:         {"NVME_SC_NS_WRITE_PROTECTED", "the namespace is write protected"},
 	TransientTransport:     {"NVME_SC_TRANSIENT_TR_ERR", "the transport had a transient error"},
+	HostIDFormat:           {"NVME_SC_HOST_ID_INCONSIST_FORMAT", "the command has host identifiers of another length"},
 	LBARange:               {"NVME_SC_LBA_RANGE", "the command's blocks lie beyond the end of the namespace"},
 	CapacityExceeded:       {"NVME_SC_CAP_EXCEEDED", "the namespace's capacity is exhausted"},
 	NamespaceNotReady:      {"NVME_SC_NS_NOT_READY", "the namespace is not ready"},
