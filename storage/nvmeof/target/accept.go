@@ -131,9 +131,10 @@ func (t *Target) newQueue(r *rdmacm.Request, asked fabrics.Request) (_ *queue, e
 		return nil, err
 	}
 	for slot := range q.entries {
-		if err := q.postReceive(slot); err != nil {
-			return nil, err
-		}
+		q.recvs = append(q.recvs, verbs.RecvWR{WRID: uint64(workReceive | slot), SGL: []verbs.SGE{q.receives.SGE(slot*q.capsule, q.capsule)}})
+	}
+	if err := q.qp.PostRecv(q.recvs...); err != nil {
+		return nil, err
 	}
 	origin := controller.Origin{Address: r.LocalAddr(), Provider: providers[dev.Protocol()]}
 	q.machine = t.subs.NewQueue(asked, origin, q.held)

@@ -55,9 +55,9 @@ type queue struct {
 	seen              uint64        // completed at the time moved, both of the goroutine that looks for stalls
 	moved             time.Time
 
-	sending  sync.Mutex // of all below, held while requests are posted
-	gathers  bool
-	gathered []verbs.SendWR
+	recvs   []verbs.RecvWR // of each receive
+	sending sync.Mutex     // of out, held while requests are posted
+	out     outbox
 
 	mu    sync.Mutex
 	tasks []*task
@@ -72,6 +72,11 @@ type task struct {
 	slot    int             // of its receive, posted again before the response
 	lost    bool            // a rule of faults loses its completion
 	buffer  *buffers.Buffer // nil if the command has no data or has it in its capsule
+
+	// Memory of the requests that are posted for it.
+	wrs    [2]verbs.SendWR
+	sge    [1]verbs.SGE
+	answer [capsule.CompletionLen]byte
 }
 
 func (q *queue) maxTasks() int { return 2*q.entries + 2 }
@@ -130,19 +135,16 @@ func (q *queue) serve(r *rdmacm.Request) (err error) {
 				q.end(err)
 				break
 			}
+			continue
 		}
-		if n > 1 {
-			q.gather()
-		}
+		q.gather()
 		for i := range wcs[:n] {
 			if err := q.handle(&wcs[i]); err != nil {
 				q.end(err)
 				break
 			}
 		}
-		if n > 1 {
-			q.scatter()
-		}
+		q.scatter()
 	}
 	q.end(errClosed)
 	return q.reason()
@@ -226,7 +228,7 @@ func (q *queue) finish(t *task) {
 }
 
 func (q *queue) postReceive(slot int) error {
-	return q.qp.PostRecv(verbs.RecvWR{WRID: uint64(workReceive | slot), SGL: []verbs.SGE{q.receives.SGE(slot*q.capsule, q.capsule)}})
+	return q.qp.PostRecv(q.recvs[slot : slot+1]...)
 }
 
 // received begins the command of a capsule.

@@ -7,7 +7,6 @@ import (
 	"softrdma/storage/block"
 	"softrdma/storage/internal/buffers"
 	"softrdma/storage/nvmeof/controller"
-	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/status"
 	"softrdma/verbs"
 )
@@ -44,14 +43,16 @@ func (q *queue) haveBuffer(t *task, b *buffers.Buffer, err error) {
 		q.execute(t)
 		return
 	}
-	q.post(verbs.SendWR{
-		WRID: uint64(workFetch | t.number), Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{t.sge()}, RemoteAddr: c.SGL.Addr, RKey: c.SGL.Key,
-	})
+	t.wrs[0] = verbs.SendWR{
+		WRID: uint64(workFetch | t.number), Op: verbs.OpRead, Flags: verbs.Signaled, SGL: t.sgl(), RemoteAddr: c.SGL.Addr, RKey: c.SGL.Key,
+	}
+	q.post(t.wrs[:1])
 }
 
-// sge returns the part of the buffer that the command uses.
-func (t *task) sge() verbs.SGE {
-	return t.buffer.SGE(0, int(t.command.Length))
+// sgl returns the part of the buffer that the command uses.
+func (t *task) sgl() []verbs.SGE {
+	t.sge[0] = t.buffer.SGE(0, int(t.command.Length))
+	return t.sge[:1]
 }
 
 // data returns the memory with the command's data.
@@ -142,91 +143,4 @@ func compare(b block.Backend, a *controller.Access, data []byte) error {
 		done += len(part)
 	}
 	return nil
-}
-
-// respond sends the data that a command returns and its completion, in one order.
-func (q *queue) respond(t *task, err error) {
-	c := &t.command
-	done := q.machine.Complete(c, err)
-	if c.Opcode == capsule.OpFabrics {
-		q.admit()
-	}
-	switch {
-	case c.Refusal != nil:
-		q.t.refused.Add(1)
-		q.t.cfg.Events(q.event(Refused, c.Refusal))
-	case c.Failed != nil:
-		q.t.refused.Add(1)
-		q.t.cfg.Events(q.event(Refused, c.Failed))
-	case c.Opcode == capsule.OpFabrics && c.Fabrics() == capsule.FabricsConnect:
-		q.t.cfg.Events(q.event(Connected, nil))
-	}
-	// The host may send its next command as soon as it has the completion.
-	if err := q.postReceive(t.slot); err != nil {
-		q.end(err)
-		return
-	}
-	if t.lost {
-		q.finish(t)
-		return
-	}
-	var b [capsule.CompletionLen]byte
-	done.Put(b[:])
-	wrs := make([]verbs.SendWR, 0, 2)
-	if c.Return() {
-		q.t.toHosts.Add(uint64(c.Length))
-		wrs = append(wrs, verbs.SendWR{
-			WRID: uint64(workRespond | t.number), Op: verbs.OpWrite, SGL: []verbs.SGE{t.sge()}, RemoteAddr: c.SGL.Addr, RKey: c.SGL.Key,
-		})
-	}
-	send := verbs.SendWR{WRID: uint64(workRespond | t.number), Op: verbs.OpSend, Flags: verbs.Signaled, Inline: b[:]}
-	// The key of a refused command may not be one.
-	if c.Refusal == nil && c.Length > 0 && c.SGL.Kind == capsule.SGLKeyedInvalidate {
-		send.Op, send.InvalidateKey = verbs.OpSendInv, c.SGL.Key
-	}
-	q.post(append(wrs, send)...)
-}
-
-// held sends the completion of a command that was held.
-func (q *queue) held(done capsule.Completion) {
-	var b [capsule.CompletionLen]byte
-	done.Put(b[:])
-	q.post(verbs.SendWR{WRID: workEvent, Op: verbs.OpSend, Flags: verbs.Signaled, Inline: b[:]})
-}
-
-// post posts requests, of which the last is signaled. A failure ends the connection. Those of one batch
-// of completions are posted together.
-func (q *queue) post(wrs ...verbs.SendWR) {
-	q.posted.Add(1)
-	q.sending.Lock()
-	defer q.sending.Unlock()
-	if q.gathers {
-		q.gathered = append(q.gathered, wrs...)
-		return
-	}
-	if err := q.qp.PostSend(wrs...); err != nil {
-		q.end(err)
-	}
-}
-
-// gather makes post gather requests.
-func (q *queue) gather() {
-	q.sending.Lock()
-	q.gathers = true
-	q.sending.Unlock()
-}
-
-// scatter posts the requests that were gathered.
-func (q *queue) scatter() {
-	q.sending.Lock()
-	defer q.sending.Unlock()
-	q.gathers = false
-	if len(q.gathered) == 0 {
-		return
-	}
-	if err := q.qp.PostSend(q.gathered...); err != nil {
-		q.end(err)
-	}
-	clear(q.gathered)
-	q.gathered = q.gathered[:0]
 }
