@@ -20,10 +20,10 @@ var floors = []string{
 		"internal/inherit internal/waiting internal/pmix storage/internal/shares internal/host/... internal/testenv/... preload preload/library",
 	// Formats, states, and machines that know nothing but them.
 	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
-		"storage/nvmeof/wire/... storage/block storage/internal/streams " +
+		"storage/nvmeof/wire/... storage/internal/streams " +
 		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
-	"storage/nvmeof/auth storage/nbd",
+	"storage/nvmeof/auth",
 	"storage/nvmeof/controller internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing",
 	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi " +
 		"internal/frame/infiniband internal/frame/rocev1 internal/frame/rocev2 internal/link/hostmem internal/link/tcp msg/internal/ring",
@@ -43,9 +43,9 @@ var floors = []string{
 	// The public API, and protocols above it.
 	"verbs",
 	"rdmacm internal/simnet/bubble internal/uverbs/device internal/exporter internal/lessons",
-	"internal/carrier metrics storage/internal/buffers",
+	"internal/carrier metrics storage/internal/buffers storage/block",
 	// Storage: what the protocols share, transports, services.
-	"storage/internal/channel storage/rpcrdma/wire",
+	"storage/internal/channel storage/rpcrdma/wire storage/nbd",
 	"storage/rpcrdma storage/ninep",
 	"storage/nfs",
 	"internal/uverbs/commands internal/uverbs/ucm internal/uverbs/umad msg/internal/... rdmanet",

@@ -22,12 +22,23 @@ func newFile(t *testing.T, cfg FileConfig) *File {
 
 const size = 256 << 10
 
-// Every backend must store bytes, and return zeros for what was never written or was trimmed.
-func TestBackendsStoreBytes(t *testing.T) {
-	memory, err := NewMemory(size, 512)
+func newMemory(t *testing.T, size int64) *Memory {
+	t.Helper()
+	m, err := NewMemory(size, 512)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// Every backend must store bytes, and return zeros for what was never written or was trimmed.
+func TestBackendsStoreBytes(t *testing.T) {
+	memory := newMemory(t, size)
 	all := map[string]Backend{"memory": memory, "file": newFile(t, FileConfig{Size: size})}
 	direct, err := OpenFile(filepath.Join(t.TempDir(), "disk"), FileConfig{Size: size, Direct: true})
 	if err != nil { // as on tmpfs before Linux 6.6, or with blocks of 4 KiB

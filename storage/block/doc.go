@@ -43,6 +43,28 @@ func ReadFull(b Backend, p []byte, off int64) error {
 	return err
 }
 
+// An Extent is a range of bytes.
+type Extent struct{ Offset, Length int64 }
+
+// A Resident is a Backend whose bytes are in memory, so a protocol can register it and send them from
+// there. Blocks reports false.
+type Resident interface {
+	Backend
+
+	// Memory returns the memory of Pin. It stays until the backend is closed, which fails while a region
+	// is registered in it.
+	Memory() []byte
+
+	// Pin appends to at where n bytes at off are in Memory, in their order. These bytes do not change until
+	// Unpin, also if the same blocks are written meanwhile: that is the order in which the read was first.
+	// Pin reports false, and pins nothing, if it needs more pieces than at has room for, or if too much
+	// is pinned. The caller uses ReadAt then.
+	Pin(off, n int64, at []Extent) ([]Extent, bool)
+
+	// Unpin ends a Pin of the same n bytes at off, which are at the returned pieces.
+	Unpin(off, n int64, at []Extent)
+}
+
 // CheckSize returns an error if a size is not that of a device.
 func CheckSize(size int64, block int) error {
 	if block < 512 || block > 65536 || block&(block-1) != 0 {

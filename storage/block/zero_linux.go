@@ -35,3 +35,10 @@ func zeroRange(f *os.File, off, n int64, mayTrim bool) (bool, error) {
 	}
 	return failed == nil, failed
 }
+
+// release gives the memory of zeros back to the system. It is that of a file, or private.
+func release(b []byte) {
+	if unix.Madvise(b, unix.MADV_REMOVE) != nil {
+		_ = unix.Madvise(b, unix.MADV_DONTNEED) // the bytes are not read again before they are written
+	}
+}

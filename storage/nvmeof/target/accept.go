@@ -124,7 +124,7 @@ func (t *Target) newQueue(r *rdmacm.Request, asked fabrics.Request) (_ *queue, e
 		return nil, err
 	}
 	q.qp, err = r.CreateQP(a.pd, verbs.QPConfig{
-		Type: verbs.RC, SendCQ: q.cq, MaxSend: sends, MaxRecv: q.entries, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: capsule.CompletionLen,
+		Type: verbs.RC, SendCQ: q.cq, MaxSend: sends, MaxRecv: q.entries, MaxSendSGE: maxPieces, MaxRecvSGE: 1, MaxInline: capsule.CompletionLen,
 		PeerTimeout: peerTimeout,
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package target
 
 import (
 	"errors"
+	"sync"
 
 	"softrdma/storage/internal/buffers"
 	"softrdma/verbs"
@@ -12,6 +13,48 @@ type adapter struct {
 	pd     *verbs.PD
 	pool   *buffers.Pool
 	queues int // that use it
+
+	mu      sync.Mutex
+	regions map[*volume]*verbs.MR // of resident backends
+}
+
+// region returns the region of a resident backend's memory. It is registered when a host first reads from
+// it. The caller has entered the volume.
+func (a *adapter) region(v *volume) (*verbs.MR, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if mr := a.regions[v]; mr != nil {
+		return mr, nil
+	}
+	mr, err := a.pd.RegisterMemory(v.resident.Memory(), 0)
+	if err != nil {
+		return nil, err
+	}
+	if a.regions == nil {
+		a.regions = make(map[*volume]*verbs.MR)
+	}
+	a.regions[v] = mr
+	return mr, nil
+}
+
+// forget deregisters a backend's memory. No queue uses it.
+func (a *adapter) forget(v *volume) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	mr := a.regions[v]
+	if mr == nil {
+		return nil
+	}
+	delete(a.regions, v)
+	return mr.Deregister()
+}
+
+// close frees all memory. No queue uses the adapter.
+func (a *adapter) close() (err error) {
+	for _, mr := range a.regions {
+		err = errors.Join(err, mr.Deregister())
+	}
+	return errors.Join(err, a.pool.Close(), a.pd.Dealloc())
 }
 
 // adapterOf returns the adapter of a device, for one queue more.
@@ -39,5 +82,5 @@ func (t *Target) release(dev *verbs.Device, a *adapter) error {
 		return nil
 	}
 	delete(t.adapters, dev)
-	return errors.Join(a.pool.Close(), a.pd.Dealloc())
+	return a.close()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"softrdma/rdmacm"
+	"softrdma/storage/block"
 	"softrdma/storage/internal/buffers"
 	"softrdma/storage/nvmeof/controller"
 	"softrdma/storage/nvmeof/wire/capsule"
@@ -65,17 +66,26 @@ type queue struct {
 	work  sync.WaitGroup // goroutines that access backends or wait for buffers
 }
 
+// maxPieces is the number of pieces of memory that the data of one response is sent from.
+const maxPieces = 4
+
 // A task is a command in progress. It ends when its response has completed.
 type task struct {
 	number  int
 	command controller.Command
 	slot    int             // of its receive, posted again before the response
 	lost    bool            // a rule of faults loses its completion
-	buffer  *buffers.Buffer // nil if the command has no data or has it in its capsule
+	buffer  *buffers.Buffer // nil if the command has no data or has it in its capsule or in pieces
+
+	// What the command reads if it is in the backend's memory. The volume is nil otherwise.
+	volume *volume
+	region *verbs.MR
+	pieces []block.Extent
 
 	// Memory of the requests that are posted for it.
 	wrs    [2]verbs.SendWR
-	sge    [1]verbs.SGE
+	sge    [maxPieces]verbs.SGE
+	room   [maxPieces]block.Extent // of pieces
 	answer [capsule.CompletionLen]byte
 }
 
@@ -222,6 +232,7 @@ func (q *queue) finish(t *task) {
 		q.adapter.pool.Put(t.buffer)
 		t.buffer = nil
 	}
+	t.unpin()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.free = append(q.free, t)
@@ -256,7 +267,7 @@ func (q *queue) begin(t *task) {
 	switch {
 	case c.State == controller.Done:
 		q.respond(t, nil)
-	case c.Length == 0 || c.SGL.Kind == capsule.SGLOffset:
+	case c.Length == 0 || c.SGL.Kind == capsule.SGLOffset || c.Opcode == capsule.Read && resident(c.Namespace):
 		q.execute(t)
 	default:
 		q.needBuffer(t)
@@ -293,6 +304,7 @@ func (q *queue) close() (err error) {
 		if t.buffer != nil {
 			q.adapter.pool.Put(t.buffer)
 		}
+		t.unpin()
 	}
 	if q.cq != nil {
 		err = errors.Join(err, q.cq.Destroy())

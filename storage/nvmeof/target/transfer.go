@@ -30,7 +30,7 @@ func (q *queue) needBuffer(t *task) {
 	})
 }
 
-// haveBuffer reads the data of a command from the host's memory, or executes it.
+// haveBuffer reads the data of a command from the host's memory, or executes it, or continues its execution.
 func (q *queue) haveBuffer(t *task, b *buffers.Buffer, err error) {
 	if err != nil {
 		q.machine.Fail(&t.command, err)
@@ -39,7 +39,11 @@ func (q *queue) haveBuffer(t *task, b *buffers.Buffer, err error) {
 	}
 	t.buffer = b
 	c := &t.command
-	if !c.Fetch() {
+	switch {
+	case c.State == controller.Work:
+		q.accessBlocks(t)
+		return
+	case !c.Fetch():
 		q.execute(t)
 		return
 	}
@@ -49,10 +53,16 @@ func (q *queue) haveBuffer(t *task, b *buffers.Buffer, err error) {
 	q.post(t.wrs[:1])
 }
 
-// sgl returns the part of the buffer that the command uses.
+// sgl returns the memory of the command's data: part of the buffer, or of the backend.
 func (t *task) sgl() []verbs.SGE {
-	t.sge[0] = t.buffer.SGE(0, int(t.command.Length))
-	return t.sge[:1]
+	if t.buffer != nil {
+		t.sge[0] = t.buffer.SGE(0, int(t.command.Length))
+		return t.sge[:1]
+	}
+	for i, e := range t.pieces {
+		t.sge[i] = t.region.SGE(int(e.Offset), int(e.Length))
+	}
+	return t.sge[:len(t.pieces)]
 }
 
 // data returns the memory with the command's data.
@@ -74,18 +84,57 @@ func (q *queue) execute(t *task) {
 		}
 		q.finish(t)
 	case controller.Work:
-		v := volumeOf(c.Access.Namespace)
-		switch {
-		case v == nil || !v.enter():
-			q.respond(t, &controller.Refusal{Why: controller.NamespaceUnknown, Status: status.InvalidNamespace | status.DoNotRetry, Have: uint64(c.NSID)})
-		case v.backend.Blocks():
-			q.work.Go(func() { q.access(t, v) })
-		default:
-			q.access(t, v)
-		}
+		q.accessBlocks(t)
 	default:
 		q.respond(t, nil)
 	}
+}
+
+// accessBlocks accesses the blocks of a command.
+func (q *queue) accessBlocks(t *task) {
+	c := &t.command
+	v := volumeOf(c.Access.Namespace)
+	switch {
+	case v == nil || !v.enter():
+		q.respond(t, &controller.Refusal{Why: controller.NamespaceUnknown, Status: status.InvalidNamespace | status.DoNotRetry, Have: uint64(c.NSID)})
+	case t.buffer == nil && c.Access.Kind == controller.ReadBlocks:
+		if q.pin(t, v) {
+			q.respond(t, nil)
+			return
+		}
+		v.leave()
+		q.needBuffer(t)
+	case v.backend.Blocks():
+		q.work.Go(func() { q.access(t, v) })
+	default:
+		q.access(t, v)
+	}
+}
+
+// pin finds what a command reads in the backend's memory, where it stays until the response has completed.
+// It reports false if the data must be copied. The task leaves the volume when it ends.
+func (q *queue) pin(t *task, v *volume) bool {
+	mr, err := q.adapter.region(v)
+	if err != nil {
+		return false
+	}
+	a := &t.command.Access
+	pieces, ok := v.resident.Pin(a.Offset, a.Length, t.room[:0])
+	if ok {
+		t.volume, t.region, t.pieces = v, mr, pieces
+	}
+	return ok
+}
+
+// unpin ends pin.
+func (t *task) unpin() {
+	if t.volume == nil {
+		return
+	}
+	a := &t.command.Access
+	t.volume.resident.Unpin(a.Offset, a.Length, t.pieces)
+	t.volume.leave()
+	t.volume, t.region, t.pieces = nil, nil, nil
 }
 
 // access accesses the blocks of a command, and responds.

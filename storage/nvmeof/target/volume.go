@@ -1,6 +1,7 @@
 package target
 
 import (
+	"errors"
 	"sync"
 
 	"softrdma/storage/block"
@@ -10,8 +11,9 @@ import (
 
 // A volume is what a namespace stores its blocks in.
 type volume struct {
-	backend block.Backend
-	buffers *buffers.Budget
+	backend  block.Backend
+	resident block.Resident // nil if the backend is not
+	buffers  *buffers.Budget
 
 	mu      sync.Mutex
 	users   int
@@ -26,6 +28,12 @@ func volumeOf(n *controller.Namespace) *volume {
 	}
 	v, _ := n.Storage.(*volume)
 	return v
+}
+
+// resident reports whether a namespace's bytes are in memory that responses are sent from.
+func resident(n *controller.Namespace) bool {
+	v := volumeOf(n)
+	return v != nil && v.resident != nil
 }
 
 // enter begins an access. It reports false if the namespace has been removed.
@@ -59,10 +67,17 @@ func (v *volume) remove() {
 
 // AddNamespace adds a namespace to a subsystem, and tells its hosts. The caller closes the backend
 // after the target, or after RemoveNamespace.
+//
+// If the backend is a block.Resident, its memory is registered while hosts use it, and what they read is sent
+// from there.
 func (t *Target) AddNamespace(sub *controller.Subsystem, id uint32, b block.Backend, readOnly bool) error {
+	v := &volume{backend: b, buffers: buffers.NewBudget(t.cfg.Buffers), idle: make(chan struct{})}
+	if !b.Blocks() {
+		v.resident, _ = b.(block.Resident)
+	}
 	return t.subs.AddNamespace(sub, &controller.Namespace{
 		ID: id, Size: b.Size(), Block: b.BlockSize(), ReadOnly: readOnly,
-		Storage: &volume{backend: b, buffers: buffers.NewBudget(t.cfg.Buffers), idle: make(chan struct{})},
+		Storage: v,
 	})
 }
 
@@ -73,8 +88,15 @@ func (t *Target) RemoveNamespace(sub *controller.Subsystem, id uint32) error {
 	if err != nil {
 		return err
 	}
-	if v := volumeOf(n); v != nil {
-		v.remove()
+	v := volumeOf(n)
+	if v == nil {
+		return nil
 	}
-	return nil
+	v.remove()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, a := range t.adapters {
+		err = errors.Join(err, a.forget(v))
+	}
+	return err
 }

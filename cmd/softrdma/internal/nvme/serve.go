@@ -125,7 +125,7 @@ func openDisk(spec string) (d disk, err error) {
 		if err != nil {
 			return d, cli.UsageErrorf("--namespace %s: %w", spec, err)
 		}
-		d.backend, d.close = m, func() error { return nil }
+		d.backend, d.close = m, m.Close
 		return d, nil
 	}
 	f, err := block.OpenFile(d.name, block.FileConfig{Size: int64(size), BlockSize: int(length), ReadOnly: d.readOnly, Direct: direct})
