@@ -22,6 +22,9 @@ import (
 // extraSends is how many responses to held commands may be in the send queue.
 const extraSends = 32
 
+// batch is how many completions a queue handles at once.
+const batch = 64
+
 // The kinds of work requests, in the upper half of their identifiers. The lower half is the number of a
 // receive or of a task.
 const (
@@ -73,7 +76,8 @@ const maxPieces = 4
 type task struct {
 	number  int
 	command controller.Command
-	slot    int             // of its receive, posted again before the response
+	slot    int // of its receive, posted again before the response
+	began   time.Time
 	lost    bool            // a rule of faults loses its completion
 	buffer  *buffers.Buffer // nil if the command has no data or has it in its capsule or in pieces
 
@@ -133,7 +137,7 @@ func (q *queue) serve(r *rdmacm.Request) (err error) {
 		case <-ctx.Done():
 		}
 	}()
-	var wcs [32]verbs.WC
+	var wcs [batch]verbs.WC
 	for ctx.Err() == nil {
 		n, err := q.cq.Poll(wcs[:])
 		if err != nil {
@@ -148,8 +152,9 @@ func (q *queue) serve(r *rdmacm.Request) (err error) {
 			continue
 		}
 		q.gather()
+		now := time.Now()
 		for i := range wcs[:n] {
-			if err := q.handle(&wcs[i]); err != nil {
+			if err := q.handle(now, &wcs[i]); err != nil {
 				q.end(err)
 				break
 			}
@@ -174,14 +179,14 @@ func (q *queue) reason() error {
 }
 
 // handle handles a completion. An error ends the connection.
-func (q *queue) handle(wc *verbs.WC) error {
+func (q *queue) handle(now time.Time, wc *verbs.WC) error {
 	if wc.Status != verbs.Success {
 		return wc.Err()
 	}
 	number := int(wc.WRID &^ workKind)
 	kind := wc.WRID & workKind
 	if kind == workReceive {
-		return q.received(number, int(wc.ByteLen))
+		return q.received(now, number, int(wc.ByteLen))
 	}
 	q.completed.Add(1)
 	switch kind {
@@ -243,15 +248,15 @@ func (q *queue) postReceive(slot int) error {
 }
 
 // received begins the command of a capsule.
-func (q *queue) received(slot, n int) error {
+func (q *queue) received(now time.Time, slot, n int) error {
 	t := q.newTask()
 	if t == nil {
 		return fmt.Errorf("the host has more than %d commands in a queue of %d entries", q.maxTasks(), q.entries)
 	}
-	t.slot = slot
+	t.slot, t.began = slot, now
 	q.t.commands.Add(1)
 	c := &t.command
-	if err := q.machine.Begin(time.Now(), c, q.capsuleOf(slot)[:n]); err != nil {
+	if err := q.machine.Begin(now, c, q.capsuleOf(slot)[:n]); err != nil {
 		return err
 	}
 	t.lost = false

@@ -2,7 +2,6 @@ package target
 
 import (
 	"bytes"
-	"time"
 
 	"softrdma/storage/block"
 	"softrdma/storage/internal/buffers"
@@ -76,7 +75,7 @@ func (q *queue) data(t *task) []byte {
 // execute executes a command whose data has arrived.
 func (q *queue) execute(t *task) {
 	c := &t.command
-	q.machine.Execute(time.Now(), c, q.data(t))
+	q.machine.Execute(t.began, c, q.data(t))
 	switch c.State {
 	case controller.Held:
 		if err := q.postReceive(t.slot); err != nil {
