@@ -11,6 +11,7 @@ import (
 
 	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/trace"
+	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
 )
 
@@ -25,10 +26,10 @@ func eventV1(k trace.Kind, tagged bool, p ib.Packet) *trace.Event {
 	b := bytes.Join(e.Packet.Pieces, nil)
 	prefix := rocev1.ICRCPrefix(gidA.Addr(), gidB.Addr())
 	ib.PutICRC(b[len(b)-ib.ICRCLen:], prefix.Sum(0, b))
-	eth := rocev1.Ethernet{Dst: rocev1.MAC{0, 2, 0xc9, 1, 0x23, 0x45}, Src: rocev1.MAC{2, 0, 0, 0, 0, 1}, Tagged: tagged, Tag: rocev1.NewTag(7, 5), Type: rocev1.EtherType}
+	eth := ethernet.Header{Dst: ethernet.MAC{0, 2, 0xc9, 1, 0x23, 0x45}, Src: ethernet.MAC{2, 0, 0, 0, 0, 1}, Tagged: tagged, Tag: ethernet.NewTag(7, 5), Type: rocev1.EtherType}
 	grh := ib.GRH{TrafficClass: 2, FlowLabel: 0xabcde, PayLen: uint16(len(b)), NextHeader: ib.NextBTH, HopLimit: 64,
 		SGID: gidA.Addr().As16(), DGID: gidB.Addr().As16()}
-	h := make([]byte, rocev1.EthernetLen+rocev1.TagLen+ib.GRHLen)
+	h := make([]byte, ethernet.HeaderLen+ethernet.TagLen+ib.GRHLen)
 	n := eth.Put(h)
 	grh.Put(h[n:])
 	e.Packet = trace.Packet{Src: gidA, Dst: gidB, TOS: 2, TTL: 64, Header: h[:n+ib.GRHLen], Pieces: [][]byte{b}}
@@ -66,7 +67,7 @@ func TestWriterRoCEv1ReadsBackWithGoodICRC(t *testing.T) {
 func TestReaderRoCEv1LinkTypes(t *testing.T) {
 	e := eventV1(trace.Sent, false, op(ib.RCSendOnly, 5, 4)).Packet
 	frame := append(bytes.Clone(e.Header), e.Pieces[0]...)
-	behind := frame[rocev1.EthernetLen:]
+	behind := frame[ethernet.HeaderLen:]
 	for _, c := range []struct {
 		name  string
 		link  layers.LinkType

@@ -59,29 +59,29 @@ var wrappings = []struct {
 		return join(make([]byte, 12), []byte("\x88\x47\x00\x02\x00\x40\x00\x01\x01\x40"), ip)
 	})},
 	{"VXLAN", layers.LinkTypeEthernet, one(func(ip []byte) []byte {
-		return outer(17, udp(4789, []byte("\x08\x00\x00\x00\x00\x00\x64\x00"), ethernet(ip)))
+		return outer(17, udp(4789, []byte("\x08\x00\x00\x00\x00\x00\x64\x00"), etherFrame(ip)))
 	})},
 	{"Geneve", layers.LinkTypeEthernet, one(func(ip []byte) []byte {
-		return outer(17, udp(6081, []byte("\x01\x00\x65\x58\x00\x00\x64\x00\x01\x02\x03\x00"), ethernet(ip)))
+		return outer(17, udp(6081, []byte("\x01\x00\x65\x58\x00\x00\x64\x00\x01\x02\x03\x00"), etherFrame(ip)))
 	})},
 	{"GRE", layers.LinkTypeEthernet, one(func(ip []byte) []byte { return outer(47, []byte("\x00\x00\x08\x00"), ip) })},
 	{"NVGRE", layers.LinkTypeEthernet, one(func(ip []byte) []byte {
-		return outer(47, []byte("\x20\x00\x65\x58\x00\x00\x64\x00"), ethernet(ip))
+		return outer(47, []byte("\x20\x00\x65\x58\x00\x00\x64\x00"), etherFrame(ip))
 	})},
-	{"ERSPAN I", layers.LinkTypeEthernet, one(func(ip []byte) []byte { return outer(47, []byte("\x00\x00\x88\xbe"), ethernet(ip)) })},
+	{"ERSPAN I", layers.LinkTypeEthernet, one(func(ip []byte) []byte { return outer(47, []byte("\x00\x00\x88\xbe"), etherFrame(ip)) })},
 	{"ERSPAN II", layers.LinkTypeEthernet, one(func(ip []byte) []byte {
-		return outer(47, []byte("\x10\x00\x88\xbe\x00\x00\x00\x01\x10\x01\x00\x01\x00\x00\x00\x00"), ethernet(ip))
+		return outer(47, []byte("\x10\x00\x88\xbe\x00\x00\x00\x01\x10\x01\x00\x01\x00\x00\x00\x00"), etherFrame(ip))
 	})},
 	{"ERSPAN III", layers.LinkTypeEthernet, one(func(ip []byte) []byte {
-		return outer(47, []byte("\x10\x00\x22\xeb\x00\x00\x00\x01\x20\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"), ethernet(ip))
+		return outer(47, []byte("\x10\x00\x22\xeb\x00\x00\x00\x01\x20\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"), etherFrame(ip))
 	})},
 	{"ERSPAN III with a subheader", layers.LinkTypeEthernet, one(func(ip []byte) []byte {
-		return outer(47, []byte("\x10\x00\x22\xeb\x00\x00\x00\x01\x20\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"), ethernet(ip))
+		return outer(47, []byte("\x10\x00\x22\xeb\x00\x00\x00\x01\x20\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"), etherFrame(ip))
 	})},
 	{"IP in IP", layers.LinkTypeEthernet, one(func(ip []byte) []byte { return outer(4, ip) })},
-	{"ERF", linkERF, one(func(ip []byte) []byte { return erf(erfEthernet, nil, ethernet(ip)) })},
+	{"ERF", linkERF, one(func(ip []byte) []byte { return erf(erfEthernet, nil, etherFrame(ip)) })},
 	{"ERF with extension headers", linkERF, one(func(ip []byte) []byte {
-		return erf(erfEthernet, []byte("\x83\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00"), ethernet(ip))
+		return erf(erfEthernet, []byte("\x83\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00"), etherFrame(ip))
 	})},
 	{"fragments", layers.LinkTypeEthernet, func(ip []byte) [][]byte { return frames(fragments4(ip, 16)) }},
 	{"fragments in disorder", layers.LinkTypeEthernet, func(ip []byte) [][]byte {
@@ -92,7 +92,7 @@ var wrappings = []struct {
 		return all
 	}},
 	{"fragments of VXLAN", layers.LinkTypeEthernet, func(ip []byte) [][]byte {
-		return frames(fragments4(outer(17, udp(4789, []byte("\x08\x00\x00\x00\x00\x00\x64\x00"), ethernet(ip)))[14:], 64))
+		return frames(fragments4(outer(17, udp(4789, []byte("\x08\x00\x00\x00\x00\x00\x64\x00"), etherFrame(ip)))[14:], 64))
 	}},
 }
 
@@ -100,11 +100,11 @@ func one(wrap func(ip []byte) []byte) func([]byte) [][]byte {
 	return func(ip []byte) [][]byte { return [][]byte{wrap(ip)} }
 }
 
-func ethernet(ip []byte) []byte { return join(make([]byte, 12), be16(0x0800), ip) }
+func etherFrame(ip []byte) []byte { return join(make([]byte, 12), be16(0x0800), ip) }
 
 func frames(packets [][]byte) (all [][]byte) {
 	for _, p := range packets {
-		all = append(all, ethernet(p))
+		all = append(all, etherFrame(p))
 	}
 	return all
 }
@@ -206,8 +206,8 @@ func TestReaderNamesSkippedFrames(t *testing.T) {
 		frame []byte
 		want  string
 	}{
-		"TCP":               {layers.LinkTypeEthernet, ethernet(tcp), "TCP"},
-		"TCP in VXLAN":      {layers.LinkTypeEthernet, outer(17, udp(4789, []byte("\x08\x00\x00\x00\x00\x00\x64\x00"), ethernet(tcp))), "TCP"},
+		"TCP":               {layers.LinkTypeEthernet, etherFrame(tcp), "TCP"},
+		"TCP in VXLAN":      {layers.LinkTypeEthernet, outer(17, udp(4789, []byte("\x08\x00\x00\x00\x00\x00\x64\x00"), etherFrame(tcp))), "TCP"},
 		"UDP":               {layers.LinkTypeEthernet, outer(17, udp(999, make([]byte, 40))), "UDP to port 999"},
 		"empty datagram":    {layers.LinkTypeEthernet, outer(17, udp(4791)), "empty datagrams to UDP port 4791"},
 		"ARP":               {layers.LinkTypeEthernet, join(make([]byte, 12), be16(0x0806), []byte{0, 1, 8, 0, 6, 4, 0, 1}, make([]byte, 20)), "ARP"},
@@ -219,7 +219,7 @@ func TestReaderNamesSkippedFrames(t *testing.T) {
 		"ERF":               {linkERF, erf(1, nil, make([]byte, 40)), "ERF records of another type"},
 		"InfiniBand":        {linkInfiniBand, make([]byte, 40), "InfiniBand without a transport header"},
 		"empty":             {layers.LinkTypeEthernet, nil, "damaged or empty frames"},
-		"cut":               {layers.LinkTypeEthernet, ethernet(ip)[:30], "damaged after the header of IPv4"},
+		"cut":               {layers.LinkTypeEthernet, etherFrame(ip)[:30], "damaged after the header of IPv4"},
 		"fragment":          {layers.LinkTypeEthernet, frames(fragments4(ip, 16))[1], "incomplete IPv4 fragments"},
 	} {
 		r, err := NewReader(bytes.NewReader(classic(t, c.link, c.frame, c.frame)))
@@ -307,7 +307,7 @@ func TestReaderFragmentsAreNoted(t *testing.T) {
 		var cleared [][]byte
 		for _, f := range fragments4(ip, 16) {
 			f[6] &^= 0x40
-			cleared = append(cleared, ethernet(f))
+			cleared = append(cleared, etherFrame(f))
 		}
 		return cleared
 	}, 1))

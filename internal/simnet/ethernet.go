@@ -8,17 +8,17 @@ import (
 
 	"golang.org/x/net/bpf"
 
-	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/link"
+	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
 )
 
 const (
 	// frontLen is the length of the headers of an untagged frame.
-	frontLen = rocev1.EthernetLen + ib.GRHLen
+	frontLen = ethernet.HeaderLen + ib.GRHLen
 
-	sgidAt = rocev1.EthernetLen + 8
-	dgidAt = rocev1.EthernetLen + 24
+	sgidAt = ethernet.HeaderLen + 8
+	dgidAt = ethernet.HeaderLen + 24
 )
 
 // An EthernetLink is a Link that carries frames of RoCE v1. It implements link.Frames.
@@ -80,7 +80,7 @@ func (l *EthernetLink) JoinMAC(mac [6]byte) error {
 }
 
 func (l *EthernetLink) LeaveMAC(mac [6]byte) error {
-	i := slices.Index(l.macs, rocev1.MAC(mac))
+	i := slices.Index(l.macs, ethernet.MAC(mac))
 	if i < 0 {
 		return fmt.Errorf("%w: %x", ErrGroup, mac)
 	}
@@ -107,7 +107,7 @@ func (l *EthernetLink) Send(tx *link.Tx) error {
 		copy(p.data, b[frontLen:])
 		p.front = append(p.front[:0], b[:frontLen]...)
 		p.src, p.dst = p.gid(sgidAt, l.local.Port()), p.gid(dgidAt, l.local.Port())
-		p.tos, p.hops = b[rocev1.EthernetLen]<<4|b[rocev1.EthernetLen+1]>>4, b[rocev1.EthernetLen+7]
+		p.tos, p.hops = b[ethernet.HeaderLen]<<4|b[ethernet.HeaderLen+1]>>4, b[ethernet.HeaderLen+7]
 		if undetected(p) || l.config.AnyICRC {
 			l.net.note(noteSent, l.index, p)
 			l.out.pass(l.net, l.index, place{}, p)
@@ -138,7 +138,7 @@ func (l *EthernetLink) Receive(rx *link.Rx) (bool, error) {
 		l.inbox[l.head] = nil
 		l.head++
 		l.bytes -= len(p.data)
-		class := p.front[rocev1.EthernetLen:]
+		class := p.front[ethernet.HeaderLen:]
 		class[0], class[1] = class[0]&0xf0|p.tos>>4, class[1]&0x0f|p.tos<<4
 		l.frame = append(append(l.frame[:0], p.front...), p.data...)
 		l.net.drop(p)

@@ -11,6 +11,7 @@ import (
 	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/link"
 	"softrdma/internal/steering"
+	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
 )
 
@@ -79,7 +80,7 @@ type Link struct {
 	flows   []*flow
 	reply   flow
 	groups  []netip.Addr
-	macs    []rocev1.MAC // of groups, of an EthernetLink
+	macs    []ethernet.MAC // of groups, of an EthernetLink
 
 	segments func(*packet) // receives what arrives, if the link carries TCP
 

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/net/bpf"
 
 	"softrdma/internal/steering"
+	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
 )
 
@@ -31,7 +32,7 @@ func (n *Network) steer() []bpf.Instruction {
 	if n.lanes == 1 {
 		return []bpf.Instruction{bpf.RetConstant{Val: whole}}
 	}
-	return append(steering.LoadLane(EthernetLen+ib.GRHLen, n.lanes),
+	return append(steering.LoadLane(ethernet.HeaderLen+ib.GRHLen, n.lanes),
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(n.lane), SkipTrue: 1},
 		bpf.RetConstant{Val: drop},
 		bpf.RetConstant{Val: whole},
@@ -45,7 +46,7 @@ func match(gid netip.Addr, then []bpf.Instruction) (program []bpf.Instruction) {
 	for i := range words {
 		left := 2*(words-1-i) + len(then)
 		program = append(program,
-			bpf.LoadAbsolute{Off: uint32(EthernetLen + dgidAt + 4*i), Size: 4},
+			bpf.LoadAbsolute{Off: uint32(ethernet.HeaderLen + dgidAt + 4*i), Size: 4},
 			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: binary.BigEndian.Uint32(b[4*i:]), SkipTrue: uint8(left)})
 	}
 	return append(program, then...)

@@ -1,35 +1,39 @@
 package rocev1
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"softrdma/internal/wire/ethernet"
+)
 
 // LinkLocalGID returns the GID of an interface without an IP address: fe80::/64 with
 // the modified EUI-64 of its MAC address (annex A16, RFC 4291 appendix A).
-func LinkLocalGID(m MAC) netip.Addr {
+func LinkLocalGID(m ethernet.MAC) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80,
 		8: m[0] ^ 2, 9: m[1], 10: m[2], 11: 0xff, 12: 0xfe, 13: m[3], 14: m[4], 15: m[5]})
 }
 
 // EUI64MAC returns the MAC address that a link-local GID was made of, and reports
 // whether it was made of one.
-func EUI64MAC(gid netip.Addr) (MAC, bool) {
+func EUI64MAC(gid netip.Addr) (ethernet.MAC, bool) {
 	b := gid.As16()
 	if !gid.Is6() || [8]byte(b[:]) != [8]byte{0: 0xfe, 1: 0x80} || b[11] != 0xff || b[12] != 0xfe {
-		return MAC{}, false
+		return ethernet.MAC{}, false
 	}
-	return MAC{b[8] ^ 2, b[9], b[10], b[13], b[14], b[15]}, true
+	return ethernet.MAC{b[8] ^ 2, b[9], b[10], b[13], b[14], b[15]}, true
 }
 
 // MulticastMAC returns the MAC address that frames to a multicast GID go to: that of
 // the IPv4 group (RFC 1112 6.4) or of the IPv6 group (RFC 2464 7). It reports whether
 // the GID is a group's.
-func MulticastMAC(gid netip.Addr) (MAC, bool) {
+func MulticastMAC(gid netip.Addr) (ethernet.MAC, bool) {
 	gid = gid.Unmap()
 	if !gid.IsMulticast() {
-		return MAC{}, false
+		return ethernet.MAC{}, false
 	}
 	b := gid.As16()
 	if gid.Is4() {
-		return MAC{0x01, 0x00, 0x5e, b[13] & 0x7f, b[14], b[15]}, true
+		return ethernet.MAC{0x01, 0x00, 0x5e, b[13] & 0x7f, b[14], b[15]}, true
 	}
-	return MAC{0x33, 0x33, b[12], b[13], b[14], b[15]}, true
+	return ethernet.MAC{0x33, 0x33, b[12], b[13], b[14], b[15]}, true
 }

@@ -3,10 +3,12 @@ package rocev1
 import (
 	"net/netip"
 	"testing"
+
+	"softrdma/internal/wire/ethernet"
 )
 
 func TestLinkLocalGIDAndItsMAC(t *testing.T) {
-	mac := MAC{0x00, 0x02, 0xc9, 0x01, 0x23, 0x45}
+	mac := ethernet.MAC{0x00, 0x02, 0xc9, 0x01, 0x23, 0x45}
 	gid := LinkLocalGID(mac)
 	if want := netip.MustParseAddr("fe80::202:c9ff:fe01:2345"); gid != want {
 		t.Errorf("GID %v, expected %v", gid, want)

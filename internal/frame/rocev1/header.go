@@ -6,11 +6,12 @@ import (
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
+	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
 )
 
 // maxHeaderLen is the length of the longest header in front of a BTH.
-const maxHeaderLen = EthernetLen + TagLen + ib.GRHLen
+const maxHeaderLen = ethernet.HeaderLen + ethernet.TagLen + ib.GRHLen
 
 // MaxFrame is the length of the longest frame for a path MTU, without its check
 // sequence.
@@ -39,9 +40,9 @@ func ICRCPrefix(src, dst netip.Addr) ib.Prefix {
 }
 
 // flow returns a flow to a GID behind a MAC address, with its header.
-func (n *Network) flow(via *link.Flow, mac MAC, path *qp.Path) *frame.Flow {
+func (n *Network) flow(via *link.Flow, mac ethernet.MAC, path *qp.Path) *frame.Flow {
 	dst := wireGID(path.Dst.Addr())
-	e := Ethernet{Dst: mac, Src: n.mac, Tagged: n.tagged, Tag: NewTag(n.vlan, 0), Type: EtherType}
+	e := ethernet.Header{Dst: mac, Src: n.mac, Tagged: n.tagged, Tag: ethernet.NewTag(n.vlan, 0), Type: EtherType}
 	g := ib.GRH{FlowLabel: path.FlowLabel, NextHeader: ib.NextBTH, SGID: n.gid.As16(), DGID: dst.As16()}
 	b := make([]byte, maxHeaderLen)
 	at := e.Put(b)
@@ -57,10 +58,10 @@ func (n *Network) Classify(f *frame.Flow, c frame.Class) {
 	f.Class = c
 	h := f.Header(0)
 	at := len(h) - ib.GRHLen
-	if at > EthernetLen {
-		e := Ethernet{}
+	if at > ethernet.HeaderLen {
+		e := ethernet.Header{}
 		e.Parse(h)
-		e.Tag = NewTag(e.Tag.VLAN(), c.ServiceLevel)
+		e.Tag = ethernet.NewTag(e.Tag.VLAN(), c.ServiceLevel)
 		e.Put(h)
 	}
 	h[at+classAt] = h[at+classAt]&0xf0 | c.TrafficClass>>4

@@ -1,6 +1,5 @@
 // Package rocev1 is the encapsulation of RoCE v1 (annex A16): packets with a GRH in
-// Ethernet frames of EtherType 0x8915, in one broadcast domain. It owns the Ethernet
-// header with its 802.1Q tag, the GRH, the ICRC over it, the MAC addresses of GIDs, and
+// Ethernet frames of EtherType 0x8915, in one broadcast domain. It owns the GRH, the ICRC over it, the MAC addresses of GIDs, and
 // the filter of the frames that are for a device.
 //
 //	+----------------+-------------+--------+-----+---------+------+-----+
@@ -24,6 +23,7 @@ import (
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
 	"softrdma/internal/steering"
+	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
 )
 
@@ -36,13 +36,16 @@ const (
 	resolveWait = time.Second
 )
 
+// EtherType is that of frames of RoCE v1 (annex A16).
+const EtherType = ethernet.TypeRoCE
+
 // A Network is a frame.Network of RoCE v1.
 type Network struct {
 	link        link.Frames
 	local       qp.Endpoint
 	gid         netip.Addr // of local, without a zone
 	lane, lanes int
-	mac         MAC
+	mac         ethernet.MAC
 	vlan        uint16
 	tagged      bool
 	groups      []netip.Addr
@@ -115,7 +118,9 @@ func (n *Network) Open(path *qp.Path, _ uint32) (*frame.Flow, error) {
 
 // Offline implements frame.Offline. The frames have no MAC address to go to, as those to devices
 // on this host.
-func (n *Network) Offline(path *qp.Path) *frame.Flow { return n.flow(n.link.Host(), MAC{}, path) }
+func (n *Network) Offline(path *qp.Path) *frame.Flow {
+	return n.flow(n.link.Host(), ethernet.MAC{}, path)
+}
 
 // Resolve implements frame.Resolver.
 func (n *Network) Resolve(path *qp.Path) error {
@@ -126,13 +131,13 @@ func (n *Network) Resolve(path *qp.Path) error {
 // resolve returns the MAC address of a GID and how frames get there. It waits for an
 // answer of the network; for one that the system has been asking for before only where
 // it is patient.
-func (n *Network) resolve(gid netip.Addr, wait time.Duration, patient bool) (mac MAC, via *link.Flow, err error) {
+func (n *Network) resolve(gid netip.Addr, wait time.Duration, patient bool) (mac ethernet.MAC, via *link.Flow, err error) {
 	gid = wireGID(gid)
 	if mac, is := MulticastMAC(gid); is {
 		return mac, n.link.Everywhere(), nil
 	}
 	if gid == n.gid {
-		return MAC{}, n.link.Host(), nil
+		return ethernet.MAC{}, n.link.Host(), nil
 	}
 	if mac, is := EUI64MAC(gid); is {
 		return mac, n.link.Wire(), nil
@@ -142,7 +147,7 @@ func (n *Network) resolve(gid netip.Addr, wait time.Duration, patient bool) (mac
 	case err != nil:
 		return mac, nil, err
 	case known.Local:
-		return MAC{}, n.link.Host(), nil
+		return ethernet.MAC{}, n.link.Host(), nil
 	case known.Known:
 		return known.MAC, n.link.Wire(), nil
 	case known.Asking && !patient:
@@ -160,7 +165,7 @@ func (n *Network) Reply(path *qp.Path) (*frame.Flow, error) {
 		return n.Open(path, 0)
 	}
 	via := n.link.Wire()
-	if s.mac == (MAC{}) {
+	if s.mac == (ethernet.MAC{}) {
 		via = n.link.Host()
 	}
 	return n.flow(via, s.mac, path), nil

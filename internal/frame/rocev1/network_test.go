@@ -14,18 +14,19 @@ import (
 	"softrdma/internal/link"
 	"softrdma/internal/qp"
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
 )
 
 // A table is a Link that knows some neighbours and carries nothing.
 type table struct {
 	link.Packets
-	mac    MAC
+	mac    ethernet.MAC
 	vlan   uint16
 	known  map[string]link.Neighbour
 	asked  []time.Duration // how long each Ask was told to wait
 	filter []bpf.Instruction
-	joined []MAC
+	joined []ethernet.MAC
 	refuse error // of Filter
 	flows  [3]link.Flow
 }
@@ -69,8 +70,8 @@ func (l *table) LeaveMAC(mac [6]byte) error {
 }
 
 func newTable() *table {
-	return &table{mac: MAC{2, 0, 0, 0, 0, 1}, known: map[string]link.Neighbour{
-		"10.0.0.2": {Known: true, MAC: MAC{2, 0, 0, 0, 0, 2}},
+	return &table{mac: ethernet.MAC{2, 0, 0, 0, 0, 1}, known: map[string]link.Neighbour{
+		"10.0.0.2": {Known: true, MAC: ethernet.MAC{2, 0, 0, 0, 0, 2}},
 		"10.0.0.8": {Local: true},
 		"10.0.0.9": {Asking: true},
 	}}
@@ -188,7 +189,7 @@ func TestKeyDistinguishesHeaders(t *testing.T) {
 func TestArriveReadsWhatOpenWrote(t *testing.T) {
 	for _, vlan := range []uint16{0, 7} {
 		from, to := newTable(), newTable()
-		from.mac, from.vlan = MAC{2, 0, 0, 0, 0, 2}, vlan
+		from.mac, from.vlan = ethernet.MAC{2, 0, 0, 0, 0, 2}, vlan
 		a, err := newNetwork(from, netip.MustParseAddr("10.0.0.2"), 0, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -251,24 +252,24 @@ func TestArriveRefusesByName(t *testing.T) {
 
 func TestReplyGoesWhereTheQuestionCameFrom(t *testing.T) {
 	from, to := newTable(), newTable()
-	from.mac = MAC{2, 0, 0, 0, 0, 0x77}
+	from.mac = ethernet.MAC{2, 0, 0, 0, 0, 0x77}
 	a, err := newNetwork(from, netip.MustParseAddr("10.0.0.77"), 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := newTestNetwork(t, to)
 	for _, c := range []struct {
-		mac MAC
+		mac ethernet.MAC
 		via *link.Flow
-	}{{from.mac, to.Wire()}, {MAC{}, to.Host()}} {
+	}{{from.mac, to.Wire()}, {ethernet.MAC{}, to.Host()}} {
 		a.mac = c.mac
 		data := packet(a.flow(from.Wire(), to.mac, pathTo("10.0.0.1")), 1)
 		if s, why := b.Arrive(&link.Rx{Data: data, Size: len(data)}); s == nil {
 			t.Fatalf("refused: %v", why)
 		}
 		f, err := b.Reply(pathTo("10.0.0.77"))
-		if err != nil || f.Link != c.via || MAC(f.Header(0)) != c.mac {
-			t.Errorf("from %v: to %v by %p, error %v", c.mac, MAC(f.Header(0)), f.Link, err)
+		if err != nil || f.Link != c.via || ethernet.MAC(f.Header(0)) != c.mac {
+			t.Errorf("from %v: to %v by %p, error %v", c.mac, ethernet.MAC(f.Header(0)), f.Link, err)
 		}
 	}
 	if _, err := b.Reply(pathTo("10.0.0.66")); !errors.Is(err, errNobody) {
@@ -307,8 +308,8 @@ func TestFilterTakesOwnFramesByLane(t *testing.T) {
 		{"10.0.0.2", 3, -1}, {"11.0.0.1", 3, -1}, {"fe80::1", 3, -1},
 		{"ff0e::ffff:e001:203", 0xff, 1}, {"ff0e::ffff:e001:204", 0xff, -1},
 	} {
-		data := packet(nets[0].flow(l.Wire(), MAC{}, pathTo(c.dst)), 1)
-		data[EthernetLen+ib.GRHLen+7] = c.qpn
+		data := packet(nets[0].flow(l.Wire(), ethernet.MAC{}, pathTo(c.dst)), 1)
+		data[ethernet.HeaderLen+ib.GRHLen+7] = c.qpn
 		for i, vm := range vms {
 			n, err := vm.Run(data)
 			if err != nil {
@@ -332,7 +333,7 @@ func TestJoinAndLeaveFollowTheFilter(t *testing.T) {
 	if err := n.Leave(group); err == nil {
 		t.Error("left a group that was not joined")
 	}
-	if err := n.Join(group); err != nil || len(l.filter) <= plain || len(l.joined) != 1 || l.joined[0] != (MAC{1, 0, 0x5e, 1, 2, 3}) {
+	if err := n.Join(group); err != nil || len(l.filter) <= plain || len(l.joined) != 1 || l.joined[0] != (ethernet.MAC{1, 0, 0x5e, 1, 2, 3}) {
 		t.Errorf("join: error %v, filter of %d, joined %v", err, len(l.filter), l.joined)
 	}
 	l.refuse = errors.New("too long")
@@ -355,7 +356,7 @@ func TestPutGRHIsTheHeaderOfThePacket(t *testing.T) {
 	n.Classify(f, class)
 	var b [ib.GRHLen]byte
 	n.PutGRH(b[:], f.Local, f.Peer, class, 100)
-	if want := f.Header(100)[EthernetLen:]; !bytes.Equal(b[:], want) {
+	if want := f.Header(100)[ethernet.HeaderLen:]; !bytes.Equal(b[:], want) {
 		t.Errorf("%x, expected %x", b, want)
 	}
 }

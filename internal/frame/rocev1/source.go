@@ -6,6 +6,7 @@ import (
 	"softrdma/internal/frame"
 	"softrdma/internal/link"
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
 )
 
@@ -13,7 +14,7 @@ import (
 type source struct {
 	frame.Source
 	gids [2 * 16]byte // of the GRH, source and destination
-	mac  MAC
+	mac  ethernet.MAC
 }
 
 // Places in a GRH.
@@ -39,11 +40,11 @@ func (t *sources) from(gid netip.Addr) *source {
 // Arrive implements frame.Network. It checks the GRH as IBTA 9.6.1.2 wants it, and
 // removes what Ethernet padded a short frame with.
 func (n *Network) Arrive(rx *link.Rx) (*frame.Source, reason.Detail) {
-	var e Ethernet
+	var e ethernet.Header
 	at := e.Parse(rx.Data)
 	front := at + ib.GRHLen
 	if at == 0 || len(rx.Data) < front {
-		return nil, reason.Detail{Reason: reason.PacketShort, Expected: EthernetLen + ib.GRHLen, Found: uint64(len(rx.Data))}
+		return nil, reason.Detail{Reason: reason.PacketShort, Expected: ethernet.HeaderLen + ib.GRHLen, Found: uint64(len(rx.Data))}
 	}
 	h := rx.Data[at:front]
 	if version, next := h[0]>>4, h[6]; version != 6 || next != ib.NextBTH {
@@ -70,7 +71,7 @@ func (n *Network) Arrive(rx *link.Rx) (*frame.Source, reason.Detail) {
 // find returns the source of a frame, nil if the frame has GIDs that no packet to
 // this device has: the source's must be one host's, the destination's this device's or
 // a group's.
-func (n *Network) find(e *Ethernet, h []byte) *source {
+func (n *Network) find(e *ethernet.Header, h []byte) *source {
 	from, to := netip.AddrFrom16([16]byte(h[gidsAt:])).Unmap(), netip.AddrFrom16([16]byte(h[dgidAt:])).Unmap()
 	if from.IsMulticast() || from.IsUnspecified() || to != n.gid && !to.IsMulticast() {
 		return nil

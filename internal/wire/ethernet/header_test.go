@@ -1,4 +1,4 @@
-package rocev1
+package ethernet
 
 import (
 	"bytes"
@@ -9,19 +9,19 @@ import (
 func TestEthernetHeaderGolden(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		h    Ethernet
+		h    Header
 		hex  string
 	}{
-		{"untagged", Ethernet{Dst: MAC{1, 2, 3, 4, 5, 6}, Src: MAC{7, 8, 9, 10, 11, 12}, Type: EtherType}, "010203040506" + "0708090a0b0c" + "8915"},
-		{"VLAN 100 with priority 5", Ethernet{Dst: MAC{1, 2, 3, 4, 5, 6}, Src: MAC{7, 8, 9, 10, 11, 12}, Tagged: true, Tag: NewTag(100, 5), Type: EtherType},
+		{"untagged", Header{Dst: MAC{1, 2, 3, 4, 5, 6}, Src: MAC{7, 8, 9, 10, 11, 12}, Type: TypeRoCE}, "010203040506" + "0708090a0b0c" + "8915"},
+		{"VLAN 100 with priority 5", Header{Dst: MAC{1, 2, 3, 4, 5, 6}, Src: MAC{7, 8, 9, 10, 11, 12}, Tagged: true, Tag: NewTag(100, 5), Type: TypeRoCE},
 			"010203040506" + "0708090a0b0c" + "8100" + "a064" + "8915"},
 	} {
 		want, _ := hex.DecodeString(c.hex)
-		var b [EthernetLen + TagLen]byte
+		var b [HeaderLen + TagLen]byte
 		if n := c.h.Put(b[:]); !bytes.Equal(b[:n], want) {
 			t.Errorf("%s: %x, expected %x", c.name, b[:n], want)
 		}
-		var back Ethernet
+		var back Header
 		if n := back.Parse(want); n != len(want) || back != c.h {
 			t.Errorf("%s: parsed %d bytes as %+v, expected %+v", c.name, n, back, c.h)
 		}

@@ -1,4 +1,10 @@
-package rocev1
+// Package ethernet has the formats of Ethernet links (IEEE 802.3, 802.1Q, 802.1AB): headers
+// with tags, frames of MAC control that pause a link, and LLDP with the elements by which the
+// ends of a link agree on priorities.
+//
+// It parses and builds. It never decides what a frame means for a port. All lengths are without
+// the check sequence of the frame, which hardware adds and checks.
+package ethernet
 
 import (
 	"encoding/binary"
@@ -7,15 +13,28 @@ import (
 
 // EtherTypes of a frame.
 const (
-	EtherType = 0x8915 // RoCE v1 (annex A16)
-	TypeVLAN  = 0x8100 // an IEEE 802.1Q tag follows
+	TypeIPv4    = 0x0800
+	TypeARP     = 0x0806
+	TypeVLAN    = 0x8100 // an IEEE 802.1Q tag follows
+	TypeIPv6    = 0x86dd
+	TypeControl = 0x8808 // MAC control (802.3 annex 31A)
+	TypeRoCE    = 0x8915 // RoCE v1 (annex A16)
+	TypeLLDP    = 0x88cc // 802.1AB
 )
 
 const (
-	// EthernetLen and TagLen are the lengths of the Ethernet header without a tag and
-	// of an 802.1Q tag.
-	EthernetLen = 14
-	TagLen      = 4
+	// HeaderLen and TagLen are the lengths of the header without a tag and of an 802.1Q tag.
+	HeaderLen = 14
+	TagLen    = 4
+
+	// MinLen is the length of the shortest frame (802.3 4A.2.3.2.4): 64 bytes with its check
+	// sequence of CheckLen bytes.
+	MinLen   = 60
+	CheckLen = 4
+
+	// GapLen is the number of byte times between two frames: preamble, start delimiter and the
+	// interpacket gap (802.3 4.2.3.2.1, 4.4.2).
+	GapLen = 20
 )
 
 // A MAC is an Ethernet address.
@@ -40,8 +59,8 @@ func (t Tag) VLAN() uint16 { return uint16(t) & 0xfff }
 // Priority is the 802.1p priority.
 func (t Tag) Priority() uint8 { return uint8(t >> 13) }
 
-// An Ethernet is an Ethernet header with at most one 802.1Q tag.
-type Ethernet struct {
+// A Header is an Ethernet header with at most one 802.1Q tag.
+type Header struct {
 	Dst, Src MAC
 	Tagged   bool
 	Tag      Tag
@@ -49,7 +68,7 @@ type Ethernet struct {
 }
 
 // Put writes the header to b and returns its length.
-func (h *Ethernet) Put(b []byte) int {
+func (h *Header) Put(b []byte) int {
 	copy(b, h.Dst[:])
 	copy(b[6:], h.Src[:])
 	n := 12
@@ -64,18 +83,18 @@ func (h *Ethernet) Put(b []byte) int {
 
 // Parse reads the header at the start of b. It returns the header's length, 0 where
 // b is too short.
-func (h *Ethernet) Parse(b []byte) int {
-	if len(b) < EthernetLen {
+func (h *Header) Parse(b []byte) int {
+	if len(b) < HeaderLen {
 		return 0
 	}
 	h.Dst, h.Src = MAC(b), MAC(b[6:])
 	h.Tagged, h.Tag, h.Type = false, 0, binary.BigEndian.Uint16(b[12:])
 	if h.Type != TypeVLAN {
-		return EthernetLen
+		return HeaderLen
 	}
-	if len(b) < EthernetLen+TagLen {
+	if len(b) < HeaderLen+TagLen {
 		return 0
 	}
 	h.Tagged, h.Tag, h.Type = true, Tag(binary.BigEndian.Uint16(b[14:])), binary.BigEndian.Uint16(b[16:])
-	return EthernetLen + TagLen
+	return HeaderLen + TagLen
 }

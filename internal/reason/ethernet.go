@@ -1,0 +1,52 @@
+package reason
+
+// The reasons of Ethernet fabrics.
+const (
+	// Frames that a switch or a host's port drops.
+	EthernetLength = ethernetRoom*roomSize + iota
+	EthernetLong
+	EthernetVLAN
+	EthernetReserved
+	EthernetLoop
+	EthernetRoute
+	EthernetHops
+	EthernetStorm
+	EthernetBufferFull
+	EthernetQueueFull
+	EthernetEarly
+	EthernetHeadroom
+	EthernetPauseStorm
+	EthernetLinkDown
+	EthernetForeign
+
+	// LLDP and DCBX.
+	EthernetLLDP
+	EthernetMismatchPFC
+	EthernetMismatchETS
+	EthernetMismatchApplication
+)
+
+const ethernetRoom Reason = 14
+
+var _ = register(ethernetRoom, []row{
+	{EthernetLength, "ETHERNET_LENGTH", "frame shorter than its headers: expected at least %d bytes, found %d"},
+	{EthernetLong, "ETHERNET_LONG", "frame longer than the port takes: expected at most %d bytes, found %d"},
+	{EthernetVLAN, "ETHERNET_VLAN", "frame of a VLAN that the port does not have: port's own VLAN %d, found %d"},
+	{EthernetReserved, "ETHERNET_RESERVED", "frame to an address that no bridge forwards: expected the last byte above %#02x, found %#02x"},
+	{EthernetLoop, "ETHERNET_LOOP", "frame would leave by the port at which it arrived: port %d, address %#012x"},
+	{EthernetRoute, "ETHERNET_ROUTE", "no route for this address: %d routes, address ends with %#08x"},
+	{EthernetHops, "ETHERNET_HOPS", "hop limit reached: expected at least %d, found %d"},
+	{EthernetStorm, "ETHERNET_STORM", "more flooded frames than the port's storm control allows: room for %d bytes, found %d"},
+	{EthernetBufferFull, "ETHERNET_BUFFER_FULL", "the switch's shared buffer has no room for the lossy frame: room for %d cells, %d needed"},
+	{EthernetQueueFull, "ETHERNET_QUEUE_FULL", "queue of the port full: limit of %d cells, %d needed"},
+	{EthernetEarly, "ETHERNET_EARLY", "frame without ECN dropped early, before the queue is full: begins at %d bytes, queue of %d bytes"},
+	{EthernetHeadroom, "ETHERNET_HEADROOM", "headroom of a lossless priority too small: %d cells, %d needed"},
+	{EthernetPauseStorm, "ETHERNET_PAUSE_STORM", "the neighbor paused the priority for too long, its frames are discarded: limit of %d ns, found %d ns"},
+	{EthernetLinkDown, "ETHERNET_LINK_DOWN", "frame for a port whose link is down: expected %d, found port %d"},
+	{EthernetForeign, "ETHERNET_FOREIGN", "frame to another host's address: own address %#012x, found %#012x"},
+
+	{EthernetLLDP, "ETHERNET_LLDP", "malformed LLDP frame: expected %d, found %d"},
+	{EthernetMismatchPFC, "ETHERNET_MISMATCH_PFC", "the ends of the link have different lossless priorities: here the set %#02x, at the neighbor %#02x"},
+	{EthernetMismatchETS, "ETHERNET_MISMATCH_ETS", "the ends of the link share it differently among priorities: here %d percent for priority %d's class"},
+	{EthernetMismatchApplication, "ETHERNET_MISMATCH_APPLICATION", "the ends of the link give an application different priorities: here priority %d, at the neighbor %d"},
+}, nil)
