@@ -23,9 +23,10 @@ var floors = []string{
 		"storage/nvmeof/wire/... storage/internal/streams " +
 		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
-	"storage/nvmeof/auth",
-	"storage/nvmeof/controller internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing",
-	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi " +
+	"storage/nvmeof/auth internal/fabric/dcb",
+	"storage/nvmeof/controller internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing " +
+		"internal/fabric/bridge internal/fabric/station",
+	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi internal/fabric/lan " +
 		"internal/frame/infiniband internal/frame/rocev1 internal/frame/rocev2 internal/link/hostmem internal/link/tcp msg/internal/ring",
 	"faults internal/recorder internal/rdmanl internal/sanitize internal/cmid internal/machine/... internal/fabric/port internal/management/agent internal/management/sm internal/link/udp " +
 		"internal/link/packet internal/link/sealed internal/link/fabric internal/samehost internal/capture internal/simnet internal/daemon",
@@ -73,11 +74,12 @@ const (
 )
 
 var walls = []wall{
-	{"internal/crc internal/psn internal/reason internal/wire/ib/... internal/wire/iwarp internal/wire/mad/... internal/qp internal/memory internal/queue internal/congestion internal/eventqueue " +
+	{"internal/crc internal/psn internal/reason internal/wire/ib/... internal/wire/iwarp internal/wire/mad/... internal/wire/ethernet internal/qp internal/memory internal/queue internal/congestion internal/eventqueue " +
 		"internal/session internal/tagmatch internal/message internal/link internal/steering internal/frame/... internal/object internal/cmid rdmanet/internal/rsocket " +
 		"internal/machine/... internal/rc/... internal/iwarp/... internal/uc internal/ud internal/unreliable internal/cm internal/provider " +
 		"internal/management/agent internal/management/hardware internal/fabric/node internal/fabric/port internal/management/rmpp internal/management/routing internal/management/sm " +
 		"internal/fabric/subnet internal/topology internal/management/partitions internal/fabric/trunk internal/fabric/control internal/fabric/drawing " +
+		"internal/fabric/dcb internal/fabric/bridge internal/fabric/station internal/fabric/lan " +
 		"internal/adapter/schedule internal/adapter/batch internal/adapter/share bench/relay",
 		outside, "packet in, packet out, next deadline: no I/O"},
 	{"internal/adapter internal/adapter/stream", "net os internal/host internal/link/udp internal/link/tcp internal/capture internal/explain", "the adapter is what hardware would be"},

@@ -1,0 +1,181 @@
+package bridge
+
+import (
+	"net/netip"
+	"slices"
+
+	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/reason"
+)
+
+// A Balance is how a switch chooses among paths of equal cost.
+type Balance uint8
+
+// The ways to choose.
+const (
+	ByFlow    Balance = iota // a hash of addresses and ports: the frames of a flow keep their order
+	ByFlowlet                // a flow that has paused may take another path
+	Spray                    // at random for each frame, so that frames of a flow overtake each other
+)
+
+// DefaultFlowlet is longer than the delays of paths in a data center differ.
+const DefaultFlowlet = 100 * dcb.Microsecond
+
+// flowlets is the number of flows, by their hash, whose last path a switch remembers.
+const flowlets = 4096
+
+// A Hop is where a route leads: a port, and the address of the neighbor there.
+type Hop struct {
+	Port    int
+	Address dcb.Address
+}
+
+// routes are the IP routes of a switch.
+type routes struct {
+	config   *Config
+	lengths  []prefixes // longest prefix first
+	count    int
+	flowlets []flowlet
+}
+
+// prefixes are routes to prefixes of one length.
+type prefixes struct {
+	mask dcb.IP
+	bits int
+	to   map[dcb.IP]*route
+}
+
+type route struct {
+	hops []Hop
+	live []Hop // those whose link is up
+}
+
+type flowlet struct {
+	hop  Hop
+	last dcb.Time
+}
+
+func (r *routes) init(c *Config) {
+	r.config = c
+	if c.Flowlet == 0 {
+		c.Flowlet = DefaultFlowlet
+	}
+	if c.Balance == ByFlowlet {
+		r.flowlets = make([]flowlet, flowlets)
+	}
+}
+
+// AddRoute adds a route to an IPv4 or IPv6 prefix, or replaces it.
+func (s *Switch) AddRoute(to netip.Prefix, hops ...Hop) {
+	n := to.Bits()
+	if to.Addr().Is4() {
+		n += 96
+	}
+	r := &s.routes
+	i, found := slices.BinarySearchFunc(r.lengths, n, func(p prefixes, n int) int { return n - p.bits })
+	if !found {
+		r.lengths = slices.Insert(r.lengths, i, prefixes{maskOf(n), n, make(map[dcb.IP]*route)})
+	}
+	p := &r.lengths[i]
+	k := and(dcb.IPFrom(to.Addr().As16()), p.mask)
+	if p.to[k] == nil {
+		r.count++
+	}
+	p.to[k] = &route{hops: slices.Clone(hops)}
+	r.follow(s)
+}
+
+func maskOf(n int) (m dcb.IP) {
+	switch {
+	case n > 64:
+		m.Hi, m.Lo = ^uint64(0), ^uint64(0)<<(128-n)
+	case n > 0:
+		m.Hi = ^uint64(0) << (64 - n)
+	}
+	return m
+}
+
+func and(a, b dcb.IP) dcb.IP { return dcb.IP{Hi: a.Hi & b.Hi, Lo: a.Lo & b.Lo} }
+
+// follow leaves out hops whose link is down.
+func (r *routes) follow(s *Switch) {
+	for _, p := range r.lengths {
+		for _, e := range p.to {
+			e.live = e.live[:0]
+			for _, h := range e.hops {
+				if s.ports[h.Port].Up() {
+					e.live = append(e.live, h)
+				}
+			}
+		}
+	}
+	clear(r.flowlets)
+}
+
+// find returns the route of an address with a hop that is up, nil if there is none.
+func (r *routes) find(to dcb.IP) *route {
+	for i := range r.lengths {
+		p := &r.lengths[i]
+		if e := p.to[and(to, p.mask)]; e != nil && len(e.live) > 0 {
+			return e
+		}
+	}
+	return nil
+}
+
+// route forwards a packet of IP to the next hop.
+func (s *Switch) route(now dcb.Time, f *dcb.Frame) {
+	in := int(f.In)
+	if !f.IP {
+		s.local(now, in, f, reason.Detail{Reason: reason.EthernetRoute, Expected: uint64(s.routes.count)})
+		return
+	}
+	e := s.routes.find(f.To)
+	switch {
+	case e == nil:
+		s.local(now, in, f, reason.Detail{Reason: reason.EthernetRoute, Expected: uint64(s.routes.count), Found: f.To.Lo & 0xffffffff})
+		return
+	case f.Hops <= 1: // RFC 1812 5.3.1
+		s.drop(now, in, f, reason.Detail{Reason: reason.EthernetHops, Expected: 2, Found: uint64(f.Hops)})
+		return
+	}
+	if !s.admit(now, f) {
+		return
+	}
+	h := s.next(now, e, f)
+	f.Forward(s.config.Address, h.Address)
+	s.push(now, h.Port, s.ports[h.Port].config.VLAN, f)
+}
+
+// next returns the next hop of a frame.
+func (s *Switch) next(now dcb.Time, e *route, f *dcb.Frame) Hop {
+	if len(e.live) == 1 {
+		return e.live[0]
+	}
+	switch s.config.Balance {
+	case Spray:
+		return e.live[pick(s.rand(), len(e.live))]
+	case ByFlowlet:
+		l := &s.routes.flowlets[f.Flow%flowlets]
+		if l.hop.Port == 0 || now-l.last > s.config.Flowlet || !slices.Contains(e.live, l.hop) {
+			l.hop = e.live[pick(s.rand(), len(e.live))]
+		}
+		l.last = now
+		return l.hop
+	}
+	return e.live[pick(dcb.Mix(f.Flow^s.config.Seed), len(e.live))]
+}
+
+// pick returns a number below n from a random one.
+func pick(random uint64, n int) int { return int(random >> 32 * uint64(n) >> 32) }
+
+func (s *Switch) rand() uint64 {
+	s.random += 0x9e3779b97f4a7c15
+	return dcb.Mix(s.random)
+}
+
+// ClearRoutes removes all routes.
+func (s *Switch) ClearRoutes() {
+	s.routes.lengths, s.routes.count = nil, 0
+	clear(s.routes.flowlets)
+}

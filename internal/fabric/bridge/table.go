@@ -1,0 +1,72 @@
+package bridge
+
+import "softrdma/internal/fabric/dcb"
+
+// Defaults of a switch's table of addresses (802.1Q table 8-6 for the time).
+const (
+	DefaultAgeing    = 300 * dcb.Second
+	DefaultAddresses = 32768
+)
+
+// A table is the addresses that a switch has learned (802.1Q 8.7).
+type table struct {
+	entries map[uint64]learned // by VLAN and address
+}
+
+type learned struct {
+	port int
+	seen dcb.Time
+}
+
+func key(vlan uint16, a dcb.Address) uint64 { return uint64(vlan)<<48 | uint64(a) }
+
+// learn notes that an address is behind a port.
+func (t *table) learn(now dcb.Time, c *Config, vlan uint16, a dcb.Address, port int) {
+	if a.Group() || a == 0 { // 802.1Q 8.7: only individual addresses are learned
+		return
+	}
+	k := key(vlan, a)
+	e, known := t.entries[k]
+	// An entry need not be newer than a fraction of the time after which it is forgotten.
+	if known && e.port == port && now-e.seen < c.Ageing/8 {
+		return
+	}
+	if !known {
+		if len(t.entries) >= c.Addresses && !t.age(now, c) {
+			return
+		}
+		if t.entries == nil {
+			t.entries = make(map[uint64]learned)
+		}
+	}
+	t.entries[k] = learned{port, now}
+}
+
+// age removes old entries and reports whether there were some.
+func (t *table) age(now dcb.Time, c *Config) bool {
+	before := len(t.entries)
+	for k, e := range t.entries {
+		if now-e.seen >= c.Ageing {
+			delete(t.entries, k)
+		}
+	}
+	return len(t.entries) < before
+}
+
+// find returns the port of an address, 0 if it is not known.
+func (t *table) find(now dcb.Time, c *Config, vlan uint16, a dcb.Address) int {
+	e, ok := t.entries[key(vlan, a)]
+	if !ok || now-e.seen >= c.Ageing {
+		return 0
+	}
+	return e.port
+}
+
+// forget removes the addresses behind a port.
+func (t *table) forget(port int) {
+	for k, e := range t.entries {
+		if e.port == port {
+			delete(t.entries, k)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package dcb
+
+// A Pool has unused frames. The nodes of a network can share one.
+type Pool struct {
+	free *Frame
+	used int
+}
+
+// slab is the number of frames that a pool allocates at once.
+const slab = 64
+
+// Frame returns an empty frame that nothing else uses.
+func (p *Pool) Frame() *Frame {
+	if p.free == nil {
+		all := make([]Frame, slab)
+		for i := range all {
+			all[i].next, p.free = p.free, &all[i]
+		}
+	}
+	f := p.free
+	p.free, f.next = f.next, nil
+	p.used++
+	return f
+}
+
+// Put takes a frame back. It keeps the memory of Data for the next one.
+func (p *Pool) Put(f *Frame) {
+	*f = Frame{Data: f.Data[:0], next: p.free}
+	p.free = f
+	p.used--
+}
+
+// Used returns the number of frames that are in use.
+func (p *Pool) Used() int { return p.used }
+
+// Copy returns a copy of a frame that takes no room of its own in the buffer of the node. The frame
+// itself stays where it is until all copies have left (see Leave).
+func (p *Pool) Copy(f *Frame) *Frame {
+	c := p.Frame()
+	data := append(c.Data[:0], f.Data...)
+	*c = *f
+	c.Data, c.whole, c.copies, c.next = data, f, 0, nil
+	f.copies++
+	return c
+}
+
+// Leave reports that a frame leaves a node. It returns the frame whose room in the buffer is free
+// now: f, or for the last copy the frame of which it is one, which the caller returns to the pool;
+// nil if there are more copies.
+func (p *Pool) Leave(f *Frame) *Frame {
+	whole := f.whole
+	if whole == nil {
+		return f
+	}
+	f.whole = nil
+	if whole.copies--; whole.copies > 0 {
+		return nil
+	}
+	return whole
+}
+
+// Hold keeps a frame of which copies are made until Release.
+func (f *Frame) Hold() { f.copies++ }
+
+// Release ends Hold. It reports whether all copies have left: the frame is the caller's then.
+func (f *Frame) Release() bool {
+	f.copies--
+	return f.copies == 0
+}

@@ -1,0 +1,230 @@
+package dcb
+
+import (
+	"math/bits"
+
+	"softrdma/internal/wire/ethernet"
+)
+
+// A Mode is how a port asks its neighbor to pause.
+type Mode uint8
+
+// The modes.
+const (
+	NoPause   Mode = iota // it does not, and ignores pauses
+	ByClass               // priority-based flow control (802.1Q clause 36)
+	WholeLink             // 802.3x: all priorities at once (802.3 annex 31B)
+)
+
+// String returns the mode's name.
+func (m Mode) String() string { return [...]string{"none", "PFC", "802.3x"}[m] }
+
+// A PortConfig is what a port is made with. Ports can share one.
+type PortConfig struct {
+	Speed Speed // 1 to 800 Gbit/s
+	MTU   int   // bytes of the longest frame with its check sequence; DefaultMTU if 0
+
+	Pause    Mode
+	Lossless uint8  // priorities with pauses, bit i for priority i; WholeLink: those that may cause a pause
+	Quanta   uint16 // that a pause lasts unless it ends before; ethernet.MaxQuanta if 0
+	Response Time   // from the end of a frame that pauses to its effect (802.3 31B.3.7)
+
+	// Selection is the classes of the priorities, and how they share the link. The zero value is one
+	// class for all priorities, which are served in turn.
+	Selection ethernet.ETS
+
+	Watchdog Watchdog
+}
+
+// DefaultMTU is the length of the longest untagged frame of 802.3.
+const DefaultMTU = 1518
+
+// A Port is the part of a switch or a host that sends on a link, and pauses.
+type Port struct {
+	config   *PortConfig
+	pool     *Pool
+	address  Address
+	perByte  Time
+	up       bool
+	ready    uint8 // priorities with frames
+	queues   [ethernet.Priorities]Queue
+	busy     Time // until when the link carries what has left
+	selector selector
+	pauses   pauses
+	stop     stop
+	watch    watch
+
+	Counters Counters
+}
+
+// Counters are what a port counts.
+type Counters struct {
+	Sent, Received       [ethernet.Priorities]Traffic
+	PausesSent           [ethernet.Priorities]uint64 // frames that pause a priority
+	PausesReceived       [ethernet.Priorities]uint64
+	Paused               [ethernet.Priorities]Time // how long the neighbor has paused the priority
+	Marked               [ethernet.Priorities]uint64
+	Dropped              [ethernet.Priorities]uint64
+	Storms               [ethernet.Priorities]uint32 // that the watchdog has found
+	Peak                 [ethernet.Priorities]int    // greatest length of the queue in bytes
+	ControlSent, Control uint64                      // frames that pause, sent and received
+}
+
+// A Traffic is frames and their bytes, with check sequences.
+type Traffic struct{ Frames, Bytes uint64 }
+
+// Add counts a frame.
+func (t *Traffic) Add(f *Frame) {
+	t.Frames++
+	t.Bytes += uint64(f.Len)
+}
+
+// A Queue is the frames of a priority that wait for a port.
+type Queue struct {
+	List
+	Cells int32 // see Frame.Cells
+}
+
+// NewPort returns a port whose link is down.
+func NewPort(c *PortConfig, pool *Pool, address Address) *Port {
+	p := new(Port)
+	p.Init(c, pool, address)
+	return p
+}
+
+// Init makes p a port whose link is down.
+func (p *Port) Init(c *PortConfig, pool *Pool, address Address) {
+	*p = Port{config: c, pool: pool, address: address, perByte: c.Speed.PerByte()}
+	p.selector.init(&c.Selection)
+	p.stop.refresh, p.watch.next = Never, Never
+}
+
+// Config returns the configuration, which the caller does not change.
+func (p *Port) Config() *PortConfig { return p.config }
+
+// Configure changes the configuration.
+func (p *Port) Configure(c *PortConfig) {
+	p.config, p.perByte = c, c.Speed.PerByte()
+	p.selector.init(&c.Selection)
+}
+
+// MTU returns the length of the longest frame that the port takes.
+func (p *Port) MTU() int {
+	if p.config.MTU == 0 {
+		return DefaultMTU
+	}
+	return p.config.MTU
+}
+
+// PerByte returns the time of a byte on the link.
+func (p *Port) PerByte() Time { return p.perByte }
+
+// Up reports whether the link is up.
+func (p *Port) Up() bool { return p.up }
+
+// Queue returns the queue of a priority.
+func (p *Port) Queue(priority uint8) *Queue { return &p.queues[priority] }
+
+// SetLink brings the link up or takes it down. Pauses of the old link end. A port whose link goes
+// down keeps its queues: see Drain.
+func (p *Port) SetLink(now Time, up bool) {
+	if p.up == up {
+		return
+	}
+	p.up, p.busy = up, now
+	p.pauses.clear(now, &p.Counters)
+	p.stop.renew(p.config)
+	p.watch = watch{next: Never}
+}
+
+// Push adds a frame to the queue of its priority. Frame.Due is when it may leave.
+func (p *Port) Push(now Time, f *Frame) {
+	i := f.Priority
+	q := &p.queues[i]
+	q.Push(f)
+	q.Cells += f.Cells
+	if q.Frames == 1 {
+		p.ready |= 1 << i
+		p.watch.waits(p, now, i)
+	}
+	p.Counters.Peak[i] = max(p.Counters.Peak[i], q.Bytes)
+}
+
+func (p *Port) pop(i uint8) *Frame {
+	q := &p.queues[i]
+	f := q.Pop()
+	q.Cells -= f.Cells
+	if q.Frames == 0 {
+		p.ready &^= 1 << i
+	}
+	return f
+}
+
+// Drain removes and returns the next frame of a queue, nil if there is none.
+func (p *Port) Drain(priority uint8) *Frame {
+	if p.queues[priority].head == nil {
+		return nil
+	}
+	f := p.pop(priority)
+	if p.queues[priority].head == nil {
+		p.watch.moved(p, priority)
+	}
+	return f
+}
+
+// Next returns the next frame that leaves now, nil if none does. Its first byte is on the link now.
+func (p *Port) Next(now Time) *Frame {
+	p.pauses.run(p, now)
+	if !p.up || now < p.busy {
+		return nil
+	}
+	if p.stop.refresh <= now {
+		p.stop.repeat()
+	}
+	if p.stop.tell != 0 {
+		f := p.stop.frame(p, now)
+		p.busy = now + Time(WireLen(int(f.Len)))*p.perByte
+		return f
+	}
+	can := p.due(now)
+	if can == 0 {
+		return nil
+	}
+	i := uint8(bits.TrailingZeros8(can))
+	if can&(can-1) != 0 || p.selector.active != can {
+		i = p.selector.choose(can)
+	}
+	f := p.pop(i)
+	p.selector.sent(i, int(f.Len))
+	p.watch.moved(p, i)
+	p.Counters.Sent[i].Add(f)
+	p.busy = now + Time(WireLen(int(f.Len)))*p.perByte
+	return f
+}
+
+// due returns the priorities whose first frame may leave.
+func (p *Port) due(now Time) (can uint8) {
+	for set := p.ready &^ p.pauses.paused; set != 0; set &= set - 1 {
+		i := bits.TrailingZeros8(set)
+		if p.queues[i].head.Due <= now {
+			can |= 1 << i
+		}
+	}
+	return can
+}
+
+// Deadline returns when to call Next and Watch again.
+func (p *Port) Deadline() Time {
+	at := min(p.pauses.deadline(p), p.watch.next)
+	if !p.up {
+		return at
+	}
+	if p.stop.tell != 0 {
+		return min(at, p.busy)
+	}
+	at = min(at, max(p.busy, p.stop.refresh))
+	for set := p.ready &^ p.pauses.paused; set != 0; set &= set - 1 {
+		at = min(at, max(p.busy, p.queues[bits.TrailingZeros8(set)].head.Due))
+	}
+	return at
+}

@@ -1,0 +1,54 @@
+package lan
+
+import (
+	"softrdma/internal/reason"
+	"softrdma/internal/topology"
+)
+
+// Cut takes a cable away: what is under way on it is lost. Repair puts it back. Both do nothing if
+// that was done before, or if the port has no cable. Switches then leave out paths of their own that
+// are down; Reroute computes all routes again.
+func (n *Network) Cut(at topology.End) { n.setCut(at, true) }
+
+// Repair ends Cut.
+func (n *Network) Repair(at topology.End) { n.setCut(at, false) }
+
+func (n *Network) end(at topology.End) *end { return &n.ends[int(n.nodes[at.Node].first)+at.Port-1] }
+
+func (n *Network) setCut(at topology.End, cut bool) {
+	e := n.end(at)
+	if e.peer < 0 || e.cut == cut {
+		return
+	}
+	for _, side := range [...]*end{e, &n.ends[e.peer]} {
+		side.cut = cut
+		if cut {
+			n.lose(side)
+		}
+		n.setLink(side, !cut)
+	}
+}
+
+func (n *Network) setLink(e *end, up bool) {
+	if e.node.sw != nil {
+		e.node.sw.SetLink(n.now, e.at.Port, up)
+		return
+	}
+	e.node.host.SetLink(n.now, up)
+}
+
+// lose drops what is under way to an end.
+func (n *Network) lose(e *end) {
+	for e.flights.Frames > 0 {
+		f := e.flights.Pop()
+		if f.Op == 0 {
+			e.lost++
+			e.node.Dropped(n.now, e.at.Port, f, reason.Detail{Reason: reason.EthernetLinkDown, Found: uint64(e.at.Port)})
+		}
+		n.pool.Put(f)
+	}
+	n.due.Clear(2*(int(e.node.first)+e.at.Port-1) + 1)
+}
+
+// Lost returns the number of frames that were under way to a port when its cable was cut.
+func (n *Network) Lost(at topology.End) uint64 { return n.end(at).lost }

@@ -1,0 +1,295 @@
+// Package lan is a network of Ethernet switches and hosts on virtual time: cables that carry frames
+// between their ports, routes, and an event queue. The same configuration and the same calls give
+// the same events, whatever the machine.
+//
+//	        first byte                  first byte, or the last one at a host
+//	node ------------> cable: delay ------------> node
+//	 ^                                              |
+//	 | Run: a port's deadline                       v
+//	 +-------------- event queue <------------------+
+//
+// The package does no I/O and reads no clock. A network belongs to one goroutine at a time.
+package lan
+
+import (
+	"softrdma/internal/eventqueue"
+	"softrdma/internal/fabric/bridge"
+	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/station"
+	"softrdma/internal/reason"
+	"softrdma/internal/topology"
+)
+
+// DefaultCable is the delay of a cable of five metres.
+const DefaultCable = 25 * dcb.Nanosecond
+
+// A Link is what the two ends of a cable are made with.
+type Link struct {
+	Port  dcb.PortConfig
+	Cable dcb.Time // delay; DefaultCable if 0
+
+	// Headroom is the bytes of each lossless priority of a switch's port: those that the link needs
+	// (see dcb.Headroom) if 0, none if negative.
+	Headroom int
+}
+
+// A Config is what a network is made of.
+type Config struct {
+	Fabric *topology.Fabric              // nodes and cables
+	Link   Link                          // of each cable
+	Each   func(e topology.End, l *Link) // changes the link of an end's cable; may be nil
+	Switch bridge.Config                 // of each switch, without Ports, Address and Seed
+	Host   station.Config                // of each host, without Link
+	Seed   uint64
+
+	// Deliver gets each frame that ends at a host, or at a switch itself. See dcb.Env.
+	Deliver func(now dcb.Time, at topology.End, f *dcb.Frame) bool
+
+	// Writable is called when a frame of a host has left, so that its queue has more room. It may be
+	// nil.
+	Writable func(now dcb.Time, node int)
+
+	// Dropped is called for each frame that is dropped. It may be nil.
+	Dropped func(now dcb.Time, at topology.End, f *dcb.Frame, d reason.Detail)
+}
+
+// A Network is nodes and cables.
+type Network struct {
+	config Config
+	now    dcb.Time
+	pool   dcb.Pool
+	due    eventqueue.Deadlines[dcb.Time]
+	nodes  []node
+	ends   []end
+	home   []dcb.IP // of each host
+	events uint64
+}
+
+// A node is a switch or a host. It is the Env of its machine.
+type node struct {
+	net   *Network
+	index int
+	first int32 // of its ends
+	sw    *bridge.Switch
+	host  *station.Port
+}
+
+// An end is an end of a cable. It has two timers: 2i for the port and 2i+1 for what arrives at it.
+type end struct {
+	at      topology.End
+	node    *node
+	peer    int32 // -1 without a cable
+	cut     bool
+	link    *Link
+	delay   dcb.Time
+	perByte dcb.Time
+	flights dcb.List // on their way to this end
+	lost    uint64   // frames that were under way when the cable was cut
+}
+
+// New makes a network. All links are up, and the switches have routes between all hosts.
+func New(c Config) *Network {
+	n := &Network{config: c, nodes: make([]node, len(c.Fabric.Nodes)), home: make([]dcb.IP, len(c.Fabric.Nodes))}
+	base := make([]int32, len(c.Fabric.Nodes))
+	total := 0
+	for i := range c.Fabric.Nodes {
+		base[i] = int32(total)
+		total += c.Fabric.Nodes[i].NumPorts()
+	}
+	n.ends = make([]end, total)
+	n.due.Add(2 * total)
+	for i := range c.Fabric.Nodes {
+		t := &c.Fabric.Nodes[i]
+		n.nodes[i] = node{net: n, index: i, first: base[i]}
+		for p := 1; p <= t.NumPorts(); p++ {
+			e := &n.ends[int(base[i])+p-1]
+			*e = end{at: topology.End{Node: i, Port: p}, node: &n.nodes[i], peer: -1}
+			if peer := t.Ports[p].Peer; peer.Port != 0 {
+				e.peer = base[peer.Node] + int32(peer.Port) - 1
+			}
+		}
+	}
+	n.links()
+	for i := range n.nodes {
+		n.make(&n.nodes[i])
+	}
+	for i := range n.ends {
+		if n.ends[i].peer >= 0 {
+			n.setLink(&n.ends[i], true)
+		}
+	}
+	n.address()
+	n.Reroute()
+	return n
+}
+
+// links gives each end its link. Ends with equal ones share it.
+func (n *Network) links() {
+	shared := n.config.Link
+	if shared.Cable == 0 {
+		shared.Cable = DefaultCable
+	}
+	for i := range n.ends {
+		e := &n.ends[i]
+		e.link = &shared
+		if n.config.Each != nil {
+			l := shared
+			if n.config.Each(e.at, &l); !same(&l, &shared) {
+				e.link = &l
+			}
+		}
+		e.delay, e.perByte = e.link.Cable, e.link.Port.Speed.PerByte()
+	}
+}
+
+func same(a, b *Link) bool { return *a == *b }
+
+// make makes the machine of a node.
+func (n *Network) make(k *node) {
+	t := &n.config.Fabric.Nodes[k.index]
+	if t.Kind != topology.Switch {
+		c := n.config.Host
+		c.Link = &n.ends[k.first].link.Port
+		k.host = station.New(&c, k, &n.pool, MAC(k.index))
+		return
+	}
+	c := n.config.Switch
+	c.Address, c.Seed = MAC(k.index), dcb.Mix(n.config.Seed^uint64(k.index+1)<<32)
+	c.Ports = make([]bridge.PortConfig, t.NumPorts()+1)
+	for p := 1; p <= t.NumPorts(); p++ {
+		l := n.ends[int(k.first)+p-1].link
+		c.Ports[p] = bridge.PortConfig{Link: &l.Port, Headroom: l.Headroom}
+		switch {
+		case l.Headroom < 0:
+			c.Ports[p].Headroom = 0
+		case l.Headroom == 0:
+			cell := c.Buffer.Cell
+			if cell == 0 {
+				cell = bridge.DefaultCell
+			}
+			c.Ports[p].Headroom = dcb.Headroom(&l.Port, cell, dcb.MinFrame, l.Cable, l.Port.Response)
+		}
+	}
+	k.sw = bridge.New(c, k, &n.pool)
+}
+
+// Pool returns the pool for the frames of Send.
+func (n *Network) Pool() *dcb.Pool { return &n.pool }
+
+// Now returns the time of the last event, or the time until which Run ran.
+func (n *Network) Now() dcb.Time { return n.now }
+
+// Events returns the number of events so far.
+func (n *Network) Events() uint64 { return n.events }
+
+// Switch returns the switch of a node, nil if it is a host.
+func (n *Network) Switch(node int) *bridge.Switch { return n.nodes[node].sw }
+
+// Host returns the port of a host, nil if the node is a switch.
+func (n *Network) Host(node int) *station.Port { return n.nodes[node].host }
+
+// Deadline returns when the next event happens, dcb.Never if there is none.
+func (n *Network) Deadline() dcb.Time {
+	_, at, ok := n.due.Next()
+	if !ok {
+		return dcb.Never
+	}
+	return at
+}
+
+// Run lets everything happen that is due until a time.
+func (n *Network) Run(until dcb.Time) {
+	for {
+		timer, at, ok := n.due.Next()
+		if !ok || at > until {
+			n.now = max(n.now, until)
+			return
+		}
+		n.now = max(n.now, at)
+		n.events++
+		e := &n.ends[timer/2]
+		switch {
+		case timer%2 != 0:
+			n.arrive(timer, e)
+		case e.node.sw != nil:
+			e.node.sw.Run(n.now, e.at.Port)
+		default:
+			e.node.host.Run(n.now)
+		}
+	}
+}
+
+// arrive hands the first frame that is under way to an end over to its node.
+func (n *Network) arrive(timer int, e *end) {
+	f := e.flights.Pop()
+	if next := e.flights.First(); next != nil {
+		n.due.Set(timer, e.arrival(next))
+	} else {
+		n.due.Clear(timer)
+	}
+	if e.node.sw != nil {
+		e.node.sw.Receive(n.now, e.at.Port, f)
+		return
+	}
+	e.node.host.Receive(n.now, f)
+}
+
+// arrival is when a node gets a frame: a switch with the first byte, a host with the last one. A
+// frame that pauses counts from its end on.
+func (e *end) arrival(f *dcb.Frame) dcb.Time {
+	if e.node.host != nil || f.Op != 0 {
+		return f.Tail
+	}
+	return f.At
+}
+
+// Transmit implements dcb.Env.
+func (k *node) Transmit(now dcb.Time, port int, f *dcb.Frame) {
+	n := k.net
+	e := &n.ends[int(k.first)+port-1]
+	to := &n.ends[e.peer]
+	f.At = now + e.delay
+	f.Tail = f.At + dcb.Time(f.Len)*e.perByte
+	to.flights.Push(f)
+	if to.flights.Frames == 1 {
+		n.due.Set(2*int(e.peer)+1, to.arrival(f))
+	}
+	if k.host != nil && n.config.Writable != nil && f.Op == 0 {
+		n.config.Writable(now, k.index)
+	}
+}
+
+// Schedule implements dcb.Env.
+func (k *node) Schedule(port int, at dcb.Time) {
+	timer := 2 * (int(k.first) + port - 1)
+	if at == dcb.Never {
+		k.net.due.Clear(timer)
+		return
+	}
+	k.net.due.Set(timer, at)
+}
+
+// Deliver implements dcb.Env.
+func (k *node) Deliver(now dcb.Time, port int, f *dcb.Frame) bool {
+	return k.net.config.Deliver(now, topology.End{Node: k.index, Port: port}, f)
+}
+
+// Dropped implements dcb.Env.
+func (k *node) Dropped(now dcb.Time, port int, f *dcb.Frame, d reason.Detail) {
+	if k.net.config.Dropped != nil {
+		k.net.config.Dropped(now, topology.End{Node: k.index, Port: port}, f, d)
+	}
+}
+
+// Send sends a frame from a host, and reports whether the host's queue takes it. The network owns
+// the frame then.
+func (n *Network) Send(now dcb.Time, node int, f *dcb.Frame) bool {
+	n.now = max(n.now, now)
+	return n.nodes[node].host.Send(n.now, f)
+}
+
+// Resume makes a host offer frames again that Deliver did not take.
+func (n *Network) Resume(now dcb.Time, node int) {
+	n.now = max(n.now, now)
+	n.nodes[node].host.Resume(n.now)
+}
