@@ -222,7 +222,7 @@ func (s *Switch) mark(m *Marking, p *Port, f *dcb.Frame) (d reason.Detail) {
 		if f.ECN != dcb.CE {
 			f.Mark()
 		}
-		p.Counters.Marked[f.Priority]++
+		p.Count(f.Priority).Marked++
 		return d
 	}
 	if m.Drop && f.In != 0 && !s.ports[f.In].lossless(f.Priority) {

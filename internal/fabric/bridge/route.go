@@ -34,6 +34,7 @@ type Hop struct {
 type routes struct {
 	config   *Config
 	lengths  []prefixes // longest prefix first
+	paths    []*paths   // that routes lead to
 	count    int
 	flowlets []flowlet
 }
@@ -42,10 +43,11 @@ type routes struct {
 type prefixes struct {
 	mask dcb.IP
 	bits int
-	to   map[dcb.IP]*route
+	to   map[dcb.IP]*paths
 }
 
-type route struct {
+// paths are where routes lead. Routes to the same hops share them.
+type paths struct {
 	hops []Hop
 	live []Hop // those whose link is up
 }
@@ -74,15 +76,27 @@ func (s *Switch) AddRoute(to netip.Prefix, hops ...Hop) {
 	r := &s.routes
 	i, found := slices.BinarySearchFunc(r.lengths, n, func(p prefixes, n int) int { return n - p.bits })
 	if !found {
-		r.lengths = slices.Insert(r.lengths, i, prefixes{maskOf(n), n, make(map[dcb.IP]*route)})
+		r.lengths = slices.Insert(r.lengths, i, prefixes{maskOf(n), n, make(map[dcb.IP]*paths)})
 	}
 	p := &r.lengths[i]
 	k := and(dcb.IPFrom(to.Addr().As16()), p.mask)
 	if p.to[k] == nil {
 		r.count++
 	}
-	p.to[k] = &route{hops: slices.Clone(hops)}
-	r.follow(s)
+	p.to[k] = r.share(s, hops)
+}
+
+// share returns the paths of hops.
+func (r *routes) share(s *Switch, hops []Hop) *paths {
+	for _, e := range r.paths {
+		if slices.Equal(e.hops, hops) {
+			return e
+		}
+	}
+	e := &paths{hops: slices.Clone(hops)}
+	e.follow(s)
+	r.paths = append(r.paths, e)
+	return e
 }
 
 func maskOf(n int) (m dcb.IP) {
@@ -97,23 +111,26 @@ func maskOf(n int) (m dcb.IP) {
 
 func and(a, b dcb.IP) dcb.IP { return dcb.IP{Hi: a.Hi & b.Hi, Lo: a.Lo & b.Lo} }
 
-// follow leaves out hops whose link is down.
+// follow notes that the links of ports have changed.
 func (r *routes) follow(s *Switch) {
-	for _, p := range r.lengths {
-		for _, e := range p.to {
-			e.live = e.live[:0]
-			for _, h := range e.hops {
-				if s.ports[h.Port].Up() {
-					e.live = append(e.live, h)
-				}
-			}
-		}
+	for _, e := range r.paths {
+		e.follow(s)
 	}
 	clear(r.flowlets)
 }
 
-// find returns the route of an address with a hop that is up, nil if there is none.
-func (r *routes) find(to dcb.IP) *route {
+// follow leaves out hops whose link is down.
+func (e *paths) follow(s *Switch) {
+	e.live = e.live[:0]
+	for _, h := range e.hops {
+		if s.ports[h.Port].Up() {
+			e.live = append(e.live, h)
+		}
+	}
+}
+
+// find returns the paths to an address, of which one is up at least, nil if there are none.
+func (r *routes) find(to dcb.IP) *paths {
 	for i := range r.lengths {
 		p := &r.lengths[i]
 		if e := p.to[and(to, p.mask)]; e != nil && len(e.live) > 0 {
@@ -148,7 +165,7 @@ func (s *Switch) route(now dcb.Time, f *dcb.Frame) {
 }
 
 // next returns the next hop of a frame.
-func (s *Switch) next(now dcb.Time, e *route, f *dcb.Frame) Hop {
+func (s *Switch) next(now dcb.Time, e *paths, f *dcb.Frame) Hop {
 	if len(e.live) == 1 {
 		return e.live[0]
 	}
@@ -176,6 +193,6 @@ func (s *Switch) rand() uint64 {
 
 // ClearRoutes removes all routes.
 func (s *Switch) ClearRoutes() {
-	s.routes.lengths, s.routes.count = nil, 0
+	s.routes.lengths, s.routes.paths, s.routes.count = nil, nil, 0
 	clear(s.routes.flowlets)
 }

@@ -99,7 +99,7 @@ type Port struct {
 	groups [ethernet.Priorities]group
 	storm  dcb.Time // when the bucket of storm control would be empty again
 
-	dropped [reasons]uint64
+	dropped *[reasons]uint64 // nil before the first
 }
 
 const vlans = 4096
@@ -113,7 +113,7 @@ const (
 // Dropped returns the number of frames that the port has dropped for a reason: as they arrived, or
 // from its queues.
 func (p *Port) Dropped(r reason.Reason) uint64 {
-	if i := r - firstReason; i < reasons {
+	if i := r - firstReason; i < reasons && p.dropped != nil {
 		return p.dropped[i]
 	}
 	return 0
@@ -223,7 +223,7 @@ func (s *Switch) Receive(now dcb.Time, number int, f *dcb.Frame) {
 		return
 	}
 	f.Priority = s.priority(p, f)
-	p.Counters.Received[f.Priority].Add(f)
+	p.Count(f.Priority).Received.Add(f)
 	if int(f.Len) > p.MTU()+tagLen(f) {
 		s.drop(now, number, f, reason.Detail{Reason: reason.EthernetLong, Expected: uint64(p.MTU()), Found: uint64(f.Len)})
 		return
@@ -370,8 +370,11 @@ func (s *Switch) push(now dcb.Time, out int, vlan uint16, f *dcb.Frame) {
 // drop ends a frame.
 func (s *Switch) drop(now dcb.Time, number int, f *dcb.Frame, d reason.Detail) {
 	p := &s.ports[number]
+	if p.dropped == nil {
+		p.dropped = new([reasons]uint64)
+	}
 	p.dropped[d.Reason-firstReason]++
-	p.Counters.Dropped[f.Priority&7]++
+	p.Count(f.Priority&7).Dropped++
 	s.env.Dropped(now, number, f, d)
 	s.leave(f)
 	s.pool.Put(f)

@@ -9,8 +9,6 @@ import (
 // pauses are those that the neighbor asks for.
 type pauses struct {
 	paused  uint8
-	until   [ethernet.Priorities]Time
-	since   [ethernet.Priorities]Time
 	pending []pending // in the order of their times
 }
 
@@ -24,7 +22,7 @@ type pending struct {
 // Paused takes a frame that pauses, whose last byte arrives now. The port reacts to it after
 // PortConfig.Response. It keeps nothing of the frame. A port without flow control ignores it.
 func (p *Port) Paused(now Time, f *Frame) {
-	p.Counters.Control++
+	p.Control.Received++
 	enable := f.Enable
 	switch p.config.Pause {
 	case NoPause:
@@ -41,7 +39,7 @@ func (p *Port) Paused(now Time, f *Frame) {
 		enable = 0xff
 	}
 	for set := enable; set != 0; set &= set - 1 {
-		p.Counters.PausesReceived[bits.TrailingZeros8(set)]++
+		p.lane(uint8(bits.TrailingZeros8(set))).PausesReceived++
 	}
 	k := pending{now + p.config.Response, enable, f.Quanta}
 	if len(p.pauses.pending) == 0 && k.at <= now {
@@ -58,24 +56,24 @@ func (s *pauses) apply(p *Port, now Time, k *pending) {
 		if p.watch.seen(p, now, i); p.watch.forwards(p, i) {
 			continue
 		}
-		quanta := k.quanta[i]
+		quanta, l := k.quanta[i], p.lane(i)
 		if quanta == 0 {
-			s.end(now, i, &p.Counters)
+			s.end(p, now, i)
 			continue
 		}
 		if s.paused&(1<<i) == 0 {
 			s.paused |= 1 << i
-			s.since[i] = now
+			l.since = now
 		}
-		s.until[i] = now + p.config.Speed.Quanta(int(quanta))
+		l.until = now + p.config.Speed.Quanta(int(quanta))
 		p.watch.waits(p, now, i)
 	}
 }
 
-func (s *pauses) end(now Time, i uint8, c *Counters) {
+func (s *pauses) end(p *Port, now Time, i uint8) {
 	if s.paused&(1<<i) != 0 {
 		s.paused &^= 1 << i
-		c.Paused[i] += now - s.since[i]
+		p.lanes[i].Paused += now - p.lanes[i].since
 	}
 }
 
@@ -87,8 +85,8 @@ func (s *pauses) run(p *Port, now Time) {
 		s.apply(p, k.at, &k)
 	}
 	for set := s.paused; set != 0; set &= set - 1 {
-		if i := uint8(bits.TrailingZeros8(set)); s.until[i] <= now {
-			s.end(s.until[i], i, &p.Counters)
+		if i := uint8(bits.TrailingZeros8(set)); p.lanes[i].until <= now {
+			s.end(p, p.lanes[i].until, i)
 		}
 	}
 }
@@ -99,14 +97,14 @@ func (s *pauses) deadline(p *Port) Time {
 		at = s.pending[0].at
 	}
 	for set := s.paused & p.ready; set != 0; set &= set - 1 {
-		at = min(at, s.until[bits.TrailingZeros8(set)])
+		at = min(at, p.lanes[bits.TrailingZeros8(set)].until)
 	}
 	return at
 }
 
-func (s *pauses) clear(now Time, c *Counters) {
+func (s *pauses) clear(p *Port, now Time) {
 	for i := range uint8(ethernet.Priorities) {
-		s.end(now, i, c)
+		s.end(p, now, i)
 	}
 	s.pending = s.pending[:0]
 }
@@ -114,8 +112,8 @@ func (s *pauses) clear(now Time, c *Counters) {
 // Halted returns the priorities that the neighbor has paused.
 func (p *Port) Halted() uint8 { return p.pauses.paused }
 
-// HaltedSince returns since when a priority is paused.
-func (p *Port) HaltedSince(priority uint8) Time { return p.pauses.since[priority] }
+// HaltedSince returns since when a priority is paused, which it is.
+func (p *Port) HaltedSince(priority uint8) Time { return p.lane(priority).since }
 
 // A stop is what a port has told its neighbor.
 type stop struct {
@@ -181,11 +179,11 @@ func (s *stop) frame(p *Port, now Time) *Frame {
 		f.Enable = s.tell | off
 	}
 	for set := off; set != 0; set &= set - 1 {
-		i := bits.TrailingZeros8(set)
+		i := uint8(bits.TrailingZeros8(set))
 		f.Quanta[i] = quanta
-		p.Counters.PausesSent[i]++
+		p.lane(i).PausesSent++
 	}
-	p.Counters.ControlSent++
+	p.Control.Sent++
 	s.tell, s.refresh = 0, Never
 	if off != 0 {
 		s.refresh = now + p.config.Speed.Quanta(int(quanta))/2

@@ -47,28 +47,41 @@ type Port struct {
 	perByte  Time
 	up       bool
 	ready    uint8 // priorities with frames
-	queues   [ethernet.Priorities]Queue
+	lanes    [ethernet.Priorities]*lane
 	busy     Time // until when the link carries what has left
 	selector selector
 	pauses   pauses
 	stop     stop
 	watch    watch
 
-	Counters Counters
+	Control Control
 }
 
-// Counters are what a port counts.
-type Counters struct {
-	Sent, Received       [ethernet.Priorities]Traffic
-	PausesSent           [ethernet.Priorities]uint64 // frames that pause a priority
-	PausesReceived       [ethernet.Priorities]uint64
-	Paused               [ethernet.Priorities]Time // how long the neighbor has paused the priority
-	Marked               [ethernet.Priorities]uint64
-	Dropped              [ethernet.Priorities]uint64
-	Storms               [ethernet.Priorities]uint32 // that the watchdog has found
-	Peak                 [ethernet.Priorities]int    // greatest length of the queue in bytes
-	ControlSent, Control uint64                      // frames that pause, sent and received
+// A lane is a priority of a port. It is there from the first frame or pause on, as most ports use
+// few priorities.
+type lane struct {
+	Queue
+	Counters
+	until  Time // of a pause
+	since  Time // when the pause began
+	stuck  Time // since when the queue is blocked, for the watchdog
+	storms Time // last pause of a storm
 }
+
+// Counters are what a port counts for a priority.
+type Counters struct {
+	Sent, Received Traffic
+	PausesSent     uint64 // frames that pause the priority at the neighbor
+	PausesReceived uint64 // frames that pause it or end its pause
+	Paused         Time   // how long the neighbor has paused it, without a pause that lasts
+	Marked         uint64 // frames with ECN's CE as they joined the queue
+	Dropped        uint64
+	Storms         uint64 // that the watchdog has found
+	Peak           int    // greatest length of the queue in bytes
+}
+
+// A Control counts the frames of a port that pause.
+type Control struct{ Sent, Received uint64 }
 
 // A Traffic is frames and their bytes, with check sequences.
 type Traffic struct{ Frames, Bytes uint64 }
@@ -84,6 +97,28 @@ type Queue struct {
 	List
 	Cells int32 // see Frame.Cells
 }
+
+// lane returns a priority, which it makes if it is new.
+func (p *Port) lane(i uint8) *lane {
+	if p.lanes[i] == nil {
+		p.lanes[i] = new(lane)
+	}
+	return p.lanes[i]
+}
+
+// Count returns the counters of a priority, for the port's owner to count in.
+func (p *Port) Count(priority uint8) *Counters { return &p.lane(priority).Counters }
+
+// Counters returns the counters of a priority.
+func (p *Port) Counters(priority uint8) (c Counters) {
+	if l := p.lanes[priority]; l != nil {
+		c = l.Counters
+	}
+	return c
+}
+
+// Queue returns the queue of a priority.
+func (p *Port) Queue(priority uint8) *Queue { return &p.lane(priority).Queue }
 
 // NewPort returns a port whose link is down.
 func NewPort(c *PortConfig, pool *Pool, address Address) *Port {
@@ -122,9 +157,6 @@ func (p *Port) PerByte() Time { return p.perByte }
 // Up reports whether the link is up.
 func (p *Port) Up() bool { return p.up }
 
-// Queue returns the queue of a priority.
-func (p *Port) Queue(priority uint8) *Queue { return &p.queues[priority] }
-
 // SetLink brings the link up or takes it down. Pauses of the old link end. A port whose link goes
 // down keeps its queues: see Drain.
 func (p *Port) SetLink(now Time, up bool) {
@@ -132,7 +164,7 @@ func (p *Port) SetLink(now Time, up bool) {
 		return
 	}
 	p.up, p.busy = up, now
-	p.pauses.clear(now, &p.Counters)
+	p.pauses.clear(p, now)
 	p.stop.renew(p.config)
 	p.watch = watch{next: Never}
 }
@@ -140,18 +172,18 @@ func (p *Port) SetLink(now Time, up bool) {
 // Push adds a frame to the queue of its priority. Frame.Due is when it may leave.
 func (p *Port) Push(now Time, f *Frame) {
 	i := f.Priority
-	q := &p.queues[i]
+	q := p.lane(i)
 	q.Push(f)
 	q.Cells += f.Cells
 	if q.Frames == 1 {
 		p.ready |= 1 << i
 		p.watch.waits(p, now, i)
 	}
-	p.Counters.Peak[i] = max(p.Counters.Peak[i], q.Bytes)
+	q.Peak = max(q.Peak, q.Bytes)
 }
 
 func (p *Port) pop(i uint8) *Frame {
-	q := &p.queues[i]
+	q := p.lanes[i]
 	f := q.Pop()
 	q.Cells -= f.Cells
 	if q.Frames == 0 {
@@ -162,11 +194,11 @@ func (p *Port) pop(i uint8) *Frame {
 
 // Drain removes and returns the next frame of a queue, nil if there is none.
 func (p *Port) Drain(priority uint8) *Frame {
-	if p.queues[priority].head == nil {
+	if p.ready&(1<<priority) == 0 {
 		return nil
 	}
 	f := p.pop(priority)
-	if p.queues[priority].head == nil {
+	if p.ready&(1<<priority) == 0 {
 		p.watch.moved(p, priority)
 	}
 	return f
@@ -197,7 +229,7 @@ func (p *Port) Next(now Time) *Frame {
 	f := p.pop(i)
 	p.selector.sent(i, int(f.Len))
 	p.watch.moved(p, i)
-	p.Counters.Sent[i].Add(f)
+	p.lanes[i].Sent.Add(f)
 	p.busy = now + Time(WireLen(int(f.Len)))*p.perByte
 	return f
 }
@@ -206,7 +238,7 @@ func (p *Port) Next(now Time) *Frame {
 func (p *Port) due(now Time) (can uint8) {
 	for set := p.ready &^ p.pauses.paused; set != 0; set &= set - 1 {
 		i := bits.TrailingZeros8(set)
-		if p.queues[i].head.Due <= now {
+		if p.lanes[i].head.Due <= now {
 			can |= 1 << i
 		}
 	}
@@ -224,7 +256,7 @@ func (p *Port) Deadline() Time {
 	}
 	at = min(at, max(p.busy, p.stop.refresh))
 	for set := p.ready &^ p.pauses.paused; set != 0; set &= set - 1 {
-		at = min(at, max(p.busy, p.queues[bits.TrailingZeros8(set)].head.Due))
+		at = min(at, max(p.busy, p.lanes[bits.TrailingZeros8(set)].head.Due))
 	}
 	return at
 }

@@ -4,7 +4,6 @@ import (
 	"math/bits"
 
 	"softrdma/internal/reason"
-	"softrdma/internal/wire/ethernet"
 )
 
 // A Watchdog ends pauses that do not end: those of a neighbor that is broken, and those of a cycle
@@ -19,8 +18,6 @@ type Watchdog struct {
 type watch struct {
 	blocked uint8 // queues that are paused and have frames
 	storms  uint8
-	since   [ethernet.Priorities]Time // when they were blocked
-	last    [ethernet.Priorities]Time // last pause of a storm
 	next    Time
 }
 
@@ -31,7 +28,7 @@ func (w *watch) waits(p *Port, now Time, i uint8) {
 		return
 	}
 	w.blocked |= bit
-	w.since[i] = now
+	p.lanes[i].stuck = now
 	w.next = min(w.next, now+p.config.Watchdog.Detect)
 }
 
@@ -46,7 +43,7 @@ func (w *watch) moved(p *Port, i uint8) {
 // seen notes that the neighbor pauses a priority, or ends its pause.
 func (w *watch) seen(p *Port, now Time, i uint8) {
 	if w.storms&(1<<i) != 0 {
-		w.last[i] = now
+		p.lanes[i].storms = now
 		w.schedule(p)
 	}
 }
@@ -66,10 +63,10 @@ func (w *watch) restore(p *Port) Time {
 func (w *watch) schedule(p *Port) {
 	w.next = Never
 	for set := w.blocked; set != 0; set &= set - 1 {
-		w.next = min(w.next, w.since[bits.TrailingZeros8(set)]+p.config.Watchdog.Detect)
+		w.next = min(w.next, p.lanes[bits.TrailingZeros8(set)].stuck+p.config.Watchdog.Detect)
 	}
 	for set := w.storms; set != 0; set &= set - 1 {
-		w.next = min(w.next, w.last[bits.TrailingZeros8(set)]+w.restore(p))
+		w.next = min(w.next, p.lanes[bits.TrailingZeros8(set)].storms+w.restore(p))
 	}
 }
 
@@ -80,20 +77,20 @@ func (p *Port) Watch(now Time) (drop uint8) {
 	if w.next <= now {
 		for set := w.blocked; set != 0; set &= set - 1 {
 			i := uint8(bits.TrailingZeros8(set))
-			if now-w.since[i] < p.config.Watchdog.Detect {
+			if now-p.lanes[i].stuck < p.config.Watchdog.Detect {
 				continue
 			}
 			w.blocked &^= 1 << i
 			w.storms |= 1 << i
-			w.last[i] = now
-			p.Counters.Storms[i]++
+			p.lanes[i].storms = now
+			p.lanes[i].Storms++
 			if p.config.Watchdog.Forward {
-				p.pauses.end(now, i, &p.Counters)
+				p.pauses.end(p, now, i)
 			}
 		}
 		for set := w.storms; set != 0; set &= set - 1 {
 			i := uint8(bits.TrailingZeros8(set))
-			if now-w.last[i] >= w.restore(p) {
+			if now-p.lanes[i].storms >= w.restore(p) {
 				w.storms &^= 1 << i
 				w.waits(p, now, i)
 			}
@@ -114,5 +111,5 @@ func (p *Port) Storms() uint8 {
 // StormDetail is the reason for which frames of a storm are dropped.
 func (p *Port) StormDetail(now Time, priority uint8) reason.Detail {
 	return reason.Detail{Reason: reason.EthernetPauseStorm, Expected: uint64(p.config.Watchdog.Detect / Nanosecond),
-		Found: uint64((now - p.watch.since[priority]) / Nanosecond)}
+		Found: uint64((now - p.lane(priority).stuck) / Nanosecond)}
 }

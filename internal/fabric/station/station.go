@@ -39,9 +39,9 @@ type Port struct {
 	env     dcb.Env
 	pool    *dcb.Pool
 	address dcb.Address
-	held    uint8 // priorities with frames that the host did not take
-	waiting [ethernet.Priorities]dcb.List
-	dropped [reasons]uint64
+	held    uint8                          // priorities with frames that the host did not take
+	waiting *[ethernet.Priorities]dcb.List // nil before the first
+	dropped *[reasons]uint64               // nil before the first
 }
 
 const (
@@ -64,7 +64,7 @@ func (p *Port) Address() dcb.Address { return p.address }
 
 // Dropped returns the number of frames that the port has dropped for a reason.
 func (p *Port) Dropped(r reason.Reason) uint64 {
-	if i := r - firstReason; i < reasons {
+	if i := r - firstReason; i < reasons && p.dropped != nil {
 		return p.dropped[i]
 	}
 	return 0
@@ -91,8 +91,11 @@ func (p *Port) drain(now dcb.Time, priorities uint8, why func(priority uint8) re
 }
 
 func (p *Port) drop(now dcb.Time, f *dcb.Frame, d reason.Detail) {
+	if p.dropped == nil {
+		p.dropped = new([reasons]uint64)
+	}
 	p.dropped[d.Reason-firstReason]++
-	p.Counters.Dropped[f.Priority&7]++
+	p.Count(f.Priority&7).Dropped++
 	p.env.Dropped(now, number, f, d)
 	p.pool.Put(f)
 }
@@ -151,7 +154,7 @@ func (p *Port) Receive(now dcb.Time, f *dcb.Frame) {
 		f.Priority = f.PCP & 7
 	}
 	i := f.Priority
-	p.Counters.Received[i].Add(f)
+	p.Count(i).Received.Add(f)
 	switch {
 	case !p.Up():
 		p.drop(now, f, reason.Detail{Reason: reason.EthernetLinkDown, Found: number})
@@ -171,6 +174,9 @@ func (p *Port) hold(now dcb.Time, f *dcb.Frame) {
 	limit := p.config.Buffer
 	if limit == 0 {
 		limit = DefaultBuffer
+	}
+	if p.waiting == nil {
+		p.waiting = new([ethernet.Priorities]dcb.List)
 	}
 	n := p.waiting[i].Bytes + int(f.Len)
 	switch {
@@ -216,4 +222,9 @@ func (p *Port) Resume(now dcb.Time) {
 }
 
 // Held returns the bytes of a priority that wait for the host.
-func (p *Port) Held(priority uint8) int { return p.waiting[priority].Bytes }
+func (p *Port) Held(priority uint8) int {
+	if p.waiting == nil {
+		return 0
+	}
+	return p.waiting[priority].Bytes
+}
