@@ -77,7 +77,9 @@ func (w *world) Deliver(_ dcb.Time, _ int, f *dcb.Frame) bool {
 	return true
 }
 
-func (w *world) Dropped(_ dcb.Time, _ int, _ *dcb.Frame, d reason.Detail) { w.drops = append(w.drops, d) }
+func (w *world) Dropped(_ dcb.Time, _ int, _ *dcb.Frame, d reason.Detail) {
+	w.drops = append(w.drops, d)
+}
 
 // run lets everything happen until a time.
 func (w *world) run(until dcb.Time) {

@@ -2,12 +2,11 @@ package control
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	"softrdma/internal/fabric/node"
 	"softrdma/internal/fabric/port"
+	"softrdma/internal/fabric/waitgraph"
 	"softrdma/internal/management/routing"
 	"softrdma/internal/topology"
 )
@@ -46,10 +45,10 @@ type Lane struct {
 
 // Causes of lanes that stand still.
 const (
-	CauseDeadlock = "deadlock" // it waits for a circle of lanes that wait for each other
-	CauseProgram  = "program"  // in the end it waits for a program or agent that takes no packets
-	CauseCredits  = "credits"  // the buffer at the other end is empty: grants of credit were lost
-	CauseTraffic  = "traffic"  // it waits for lanes that move
+	CauseDeadlock = waitgraph.Deadlock
+	CauseProgram  = waitgraph.Program
+	CauseCredits  = waitgraph.Lost
+	CauseTraffic  = waitgraph.Traffic
 )
 
 // defaultStill is long compared with the time that any packet takes on a link.
@@ -68,7 +67,7 @@ func (c *view) deadlock(r *Request, reply *Reply) error {
 	for _, at := range g.order {
 		d.Still = append(d.Still, g.lane(at))
 	}
-	for _, at := range g.circle() {
+	for _, at := range g.lanes.Circle(compareChannels) {
 		d.Deadlock = append(d.Deadlock, c.channel(at))
 	}
 	reply.Deadlock = d
@@ -82,30 +81,21 @@ func (c *view) channel(ch routing.Channel) Channel {
 // A waitGraph has the lanes that stand still, and which of them wait for which.
 type waitGraph struct {
 	*view
-	order []routing.Channel
-	lanes map[routing.Channel]*stillLane
-}
-
-// A stillLane is a lane that stands still. Its credit comes when a packet leaves the buffer at
-// the other end.
-type stillLane struct {
-	queue   node.Queue
-	next    []routing.Channel // on which packets of that buffer wait, and which stand still as well
-	program bool              // some wait for a program
-	moves   bool              // some can move
-	cause   string
+	order  []routing.Channel
+	queues map[routing.Channel]node.Queue
+	lanes  waitgraph.Graph[routing.Channel]
 }
 
 // waits looks at every queue of the fabric.
 func (c *view) waits(still time.Duration) *waitGraph {
-	g := &waitGraph{view: c, lanes: make(map[routing.Channel]*stillLane)}
+	g := &waitGraph{view: c, queues: make(map[routing.Channel]node.Queue), lanes: make(waitgraph.Graph[routing.Channel])}
 	queues := make([][]node.Queue, len(c.fabric.Nodes))
 	for i := range c.fabric.Nodes {
 		queues[i] = c.Node(i).Queues()
 		for _, q := range queues[i] {
 			if !q.Host && q.Blocked && c.now-q.Since >= still {
 				at := routing.Channel{End: topology.End{Node: i, Port: q.Port}, Lane: q.VL}
-				g.lanes[at] = &stillLane{queue: q}
+				g.lanes[at], g.queues[at] = new(waitgraph.Lane[routing.Channel]), q
 				g.order = append(g.order, at)
 			}
 		}
@@ -113,7 +103,7 @@ func (c *view) waits(still time.Duration) *waitGraph {
 	for _, at := range g.order {
 		g.join(at, queues)
 	}
-	g.judge()
+	g.lanes.Judge()
 	return g
 }
 
@@ -128,58 +118,23 @@ func (g *waitGraph) join(at routing.Channel, queues [][]node.Queue) {
 		to := routing.Channel{End: topology.End{Node: peer.Node, Port: q.Port}, Lane: q.VL}
 		switch {
 		case q.Host && q.Blocked:
-			l.program = true
+			l.Program = true
 		case !q.Host && g.lanes[to] != nil:
-			l.next = append(l.next, to)
+			l.Next = append(l.Next, to)
 		default:
-			l.moves = true
+			l.Moves = true
 		}
 	}
-}
-
-// judge finds the cause of each lane: one packet of the buffer that can move is enough.
-func (g *waitGraph) judge() {
-	spread := func(cause string, begins func(*stillLane) bool) {
-		for changed := true; changed; {
-			changed = false
-			for _, l := range g.lanes {
-				if l.cause == "" && (begins(l) || slices.ContainsFunc(l.next, func(to routing.Channel) bool { return g.lanes[to].cause == cause })) {
-					l.cause, changed = cause, true
-				}
-			}
-		}
-	}
-	spread(CauseTraffic, func(l *stillLane) bool { return l.moves })
-	spread(CauseProgram, func(l *stillLane) bool { return l.program })
-	spread(CauseCredits, func(l *stillLane) bool { return len(l.next) == 0 })
-	spread(CauseDeadlock, func(*stillLane) bool { return true })
 }
 
 func (g *waitGraph) lane(at routing.Channel) Lane {
-	l := g.lanes[at]
-	lane := Lane{Channel: g.channel(at), To: g.endName(g.fabric.Port(at.End).Peer), Time: g.now - l.queue.Since, Packets: l.queue.Packets,
-		Cause: l.cause, Waits: []Channel{}}
-	for _, to := range l.next {
+	l, q := g.lanes[at], g.queues[at]
+	lane := Lane{Channel: g.channel(at), To: g.endName(g.fabric.Port(at.End).Peer), Time: g.now - q.Since, Packets: q.Packets,
+		Cause: l.Cause, Waits: []Channel{}}
+	for _, to := range l.Next {
 		lane.Waits = append(lane.Waits, g.channel(to))
 	}
 	return lane
-}
-
-// circle returns lanes that wait for each other, nil if none do. Every lane of a deadlock
-// waits for another of it.
-func (g *waitGraph) circle() []routing.Channel {
-	dead := slices.SortedFunc(maps.Keys(g.lanes), compareChannels)
-	dead = slices.DeleteFunc(dead, func(at routing.Channel) bool { return g.lanes[at].cause != CauseDeadlock })
-	if len(dead) == 0 {
-		return nil
-	}
-	var path []routing.Channel
-	for at := dead[0]; ; at = g.lanes[at].next[0] {
-		if i := slices.Index(path, at); i >= 0 {
-			return path[i:]
-		}
-		path = append(path, at)
-	}
 }
 
 func compareChannels(a, b routing.Channel) int {

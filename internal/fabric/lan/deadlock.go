@@ -1,0 +1,99 @@
+package lan
+
+import (
+	"cmp"
+
+	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/waitgraph"
+	"softrdma/internal/topology"
+	"softrdma/internal/wire/ethernet"
+)
+
+// A Channel is a priority of a link, named by the port that sends on it.
+type Channel struct {
+	End      topology.End
+	Priority uint8
+}
+
+// A Wait is a channel that the neighbor has paused while frames wait for it.
+type Wait struct {
+	Channel
+	Since  dcb.Time
+	Frames int       // that wait for it
+	Cause  string    // one of package waitgraph
+	Next   []Channel // paused channels on which the frames wait that fill the neighbor
+}
+
+// A Standstill is which pauses wait for each other.
+type Standstill struct {
+	Waits []Wait
+
+	// Deadlock is a circle of channels of which each waits for the next one. No frame on them moves
+	// again until a link goes down or a watchdog drops frames. It is empty if there is none.
+	Deadlock []Channel
+}
+
+// Standstill looks at the pauses that have lasted for a time or longer.
+func (n *Network) Standstill(still dcb.Time) (s Standstill) {
+	g := make(waitgraph.Graph[Channel])
+	for i := range n.ends {
+		e := &n.ends[i]
+		p := n.port(e)
+		for priority := range uint8(ethernet.Priorities) {
+			if p.Halted()&(1<<priority) == 0 || p.Queue(priority).Frames == 0 || n.now-p.HaltedSince(priority) < still {
+				continue
+			}
+			at := Channel{e.at, priority}
+			g[at] = new(waitgraph.Lane[Channel])
+			s.Waits = append(s.Waits, Wait{Channel: at, Since: p.HaltedSince(priority), Frames: p.Queue(priority).Frames})
+		}
+	}
+	for _, w := range s.Waits {
+		n.join(g, w.Channel)
+	}
+	g.Judge()
+	for i := range s.Waits {
+		w := &s.Waits[i]
+		w.Cause, w.Next = g[w.Channel].Cause, g[w.Channel].Next
+	}
+	s.Deadlock = g.Circle(func(a, b Channel) int {
+		return cmp.Or(cmp.Compare(a.End.Node, b.End.Node), cmp.Compare(a.End.Port, b.End.Port), cmp.Compare(a.Priority, b.Priority))
+	})
+	return s
+}
+
+// port returns the port of an end.
+func (n *Network) port(e *end) *dcb.Port {
+	if e.node.sw != nil {
+		return &e.node.sw.Port(e.at.Port).Port
+	}
+	return &e.node.host.Port
+}
+
+// join finds out what a paused channel waits for: the frames that fill the neighbor.
+func (n *Network) join(g waitgraph.Graph[Channel], at Channel) {
+	l := g[at]
+	peer := &n.ends[n.end(at.End).peer]
+	if peer.node.host != nil {
+		l.Program = peer.node.host.Held(at.Priority) > 0
+		l.Moves = !l.Program && peer.node.host.Stopped()&(1<<at.Priority) == 0
+		return
+	}
+	sw := peer.node.sw
+	for out := 1; out <= sw.Ports(); out++ {
+		to := Channel{topology.End{Node: peer.at.Node, Port: out}, at.Priority}
+		from := 0
+		sw.Port(out).Queue(at.Priority).All(func(f *dcb.Frame) {
+			if int(f.In) == peer.at.Port {
+				from++
+			}
+		})
+		switch {
+		case from == 0:
+		case g[to] != nil:
+			l.Next = append(l.Next, to)
+		default:
+			l.Moves = true
+		}
+	}
+}
