@@ -35,6 +35,7 @@ func (n *Network) setLink(e *end, up bool) {
 		return
 	}
 	e.node.host.SetLink(n.now, up)
+	e.node.writable()
 }
 
 // lose drops what is under way to an end.

@@ -2,6 +2,7 @@ package lan
 
 import (
 	"cmp"
+	"slices"
 
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/fabric/waitgraph"
@@ -49,17 +50,60 @@ func (n *Network) Standstill(still dcb.Time) (s Standstill) {
 		}
 	}
 	for _, w := range s.Waits {
-		n.join(g, w.Channel)
+		n.pause(g, w.Channel)
 	}
 	g.Judge()
 	for i := range s.Waits {
 		w := &s.Waits[i]
-		w.Cause, w.Next = g[w.Channel].Cause, g[w.Channel].Next
+		w.Cause, w.Next = g[w.Channel].Cause, n.reached(g, w.Channel)
 	}
-	s.Deadlock = g.Circle(func(a, b Channel) int {
-		return cmp.Or(cmp.Compare(a.End.Node, b.End.Node), cmp.Compare(a.End.Port, b.End.Port), cmp.Compare(a.Priority, b.Priority))
-	})
+	s.Deadlock = slices.DeleteFunc(g.Circle(compareChannels), Channel.part)
 	return s
+}
+
+func compareChannels(a, b Channel) int {
+	return cmp.Or(cmp.Compare(a.End.Node, b.End.Node), cmp.Compare(a.End.Port, b.End.Port), cmp.Compare(a.Priority, b.Priority))
+}
+
+// parts is the first Priority of Channels that stand for a part of a pause of 802.3x: it lasts until
+// each priority of the neighbor that causes it has room.
+const parts = ethernet.Priorities
+
+func (c Channel) part() bool { return c.Priority >= parts }
+
+// reached returns the channels for which one waits, without parts of pauses.
+func (n *Network) reached(g waitgraph.Graph[Channel], at Channel) (all []Channel) {
+	for _, to := range g[at].Next {
+		if to.part() {
+			all = append(all, g[to].Next...)
+		} else {
+			all = append(all, to)
+		}
+	}
+	return all
+}
+
+// pause finds out what a paused channel waits for.
+func (n *Network) pause(g waitgraph.Graph[Channel], at Channel) {
+	e := n.end(at.End)
+	if e.link.Port.Pause != dcb.WholeLink {
+		n.join(g, at, at.Priority)
+		return
+	}
+	l := g[at]
+	l.All = true
+	for priority := range uint8(ethernet.Priorities) {
+		if n.port(&n.ends[e.peer]).Stopped()&(1<<priority) == 0 {
+			continue
+		}
+		part := Channel{at.End, parts + priority}
+		if g[part] == nil {
+			g[part] = new(waitgraph.Lane[Channel])
+			n.join(g, part, priority)
+		}
+		l.Next = append(l.Next, part)
+	}
+	l.Moves = len(l.Next) == 0 // the end of the pause is under way
 }
 
 // port returns the port of an end.
@@ -70,20 +114,20 @@ func (n *Network) port(e *end) *dcb.Port {
 	return &e.node.host.Port
 }
 
-// join finds out what a paused channel waits for: the frames that fill the neighbor.
-func (n *Network) join(g waitgraph.Graph[Channel], at Channel) {
+// join finds out what a channel waits for, if frames of a priority fill the neighbor.
+func (n *Network) join(g waitgraph.Graph[Channel], at Channel, priority uint8) {
 	l := g[at]
 	peer := &n.ends[n.end(at.End).peer]
 	if peer.node.host != nil {
-		l.Program = peer.node.host.Held(at.Priority) > 0
-		l.Moves = !l.Program && peer.node.host.Stopped()&(1<<at.Priority) == 0
+		l.Program = peer.node.host.Held(priority) > 0
+		l.Moves = !l.Program && peer.node.host.Stopped()&(1<<priority) == 0
 		return
 	}
 	sw := peer.node.sw
 	for out := 1; out <= sw.Ports(); out++ {
-		to := Channel{topology.End{Node: peer.at.Node, Port: out}, at.Priority}
+		to := Channel{topology.End{Node: peer.at.Node, Port: out}, priority}
 		from := 0
-		sw.Port(out).Queue(at.Priority).All(func(f *dcb.Frame) {
+		sw.Port(out).Queue(priority).All(func(f *dcb.Frame) {
 			if int(f.In) == peer.at.Port {
 				from++
 			}

@@ -45,8 +45,8 @@ type Config struct {
 	// Deliver gets each frame that ends at a host, or at a switch itself. See dcb.Env.
 	Deliver func(now dcb.Time, at topology.End, f *dcb.Frame) bool
 
-	// Writable is called when a frame of a host has left, so that its queue has more room. It may be
-	// nil.
+	// Writable is called when a frame of a host has left its queue, and when the host's link comes
+	// up. It may call Send. It may be nil.
 	Writable func(now dcb.Time, node int)
 
 	// Dropped is called for each frame that is dropped. It may be nil.
@@ -72,6 +72,7 @@ type node struct {
 	first int32 // of its ends
 	sw    *bridge.Switch
 	host  *station.Port
+	left  bool // frames have left the host's queue since Writable
 }
 
 // An end is an end of a cable. It has two timers: 2i for the port and 2i+1 for what arrives at it.
@@ -215,7 +216,16 @@ func (n *Network) Run(until dcb.Time) {
 			e.node.sw.Run(n.now, e.at.Port)
 		default:
 			e.node.host.Run(n.now)
+			e.node.writable()
 		}
+	}
+}
+
+// writable tells that a host's queue has room, if frames of it have left.
+func (k *node) writable() {
+	if k.left && k.host.Up() && k.net.config.Writable != nil {
+		k.left = false
+		k.net.config.Writable(k.net.now, k.index)
 	}
 }
 
@@ -254,9 +264,7 @@ func (k *node) Transmit(now dcb.Time, port int, f *dcb.Frame) {
 	if to.flights.Frames == 1 {
 		n.due.Set(2*int(e.peer)+1, to.arrival(f))
 	}
-	if k.host != nil && n.config.Writable != nil && f.Op == 0 {
-		n.config.Writable(now, k.index)
-	}
+	k.left = k.left || f.Op == 0
 }
 
 // Schedule implements dcb.Env.
@@ -276,6 +284,7 @@ func (k *node) Deliver(now dcb.Time, port int, f *dcb.Frame) bool {
 
 // Dropped implements dcb.Env.
 func (k *node) Dropped(now dcb.Time, port int, f *dcb.Frame, d reason.Detail) {
+	k.left = true
 	if k.net.config.Dropped != nil {
 		k.net.config.Dropped(now, topology.End{Node: k.index, Port: port}, f, d)
 	}

@@ -119,7 +119,7 @@ func (w *world) end(f *dcb.Frame, fate byte) *flow {
 }
 
 func (w *world) deliver(now dcb.Time, at topology.End, f *dcb.Frame) bool {
-	if w.stall[at.Node] {
+	if w.stall[at.Node] || w.net.Host(at.Node) == nil {
 		return false
 	}
 	k := w.end(f, 1)
@@ -162,7 +162,7 @@ func (w *world) finish() {
 	}
 	w.balance()
 	if n := w.net.pool.Used(); n != 0 {
-		w.t.Errorf("%d frames are left", n)
+		w.t.Errorf("%d frames are left: %+v", n, w.net.Standstill(0))
 	}
 }
 

@@ -23,19 +23,21 @@ type Lane[C comparable] struct {
 	Next    []C    // lanes that stand still as well, on which packets of that buffer wait
 	Program bool   // some packets wait for a program
 	Moves   bool   // some packets can move
+	All     bool   // it waits for all of Next; otherwise one is enough
 	Cause   string // see Judge
 }
 
 // A Graph is the lanes that stand still. All lanes of Lane.Next are in it.
 type Graph[C comparable] map[C]*Lane[C]
 
-// Judge finds the cause of each lane: one packet of the buffer that can move is enough.
+// Judge finds the cause of each lane: one packet of the buffer that can move is enough. A lane that
+// waits for all of several has the cause that lasts longest.
 func (g Graph[C]) Judge() {
 	spread := func(cause string, begins func(*Lane[C]) bool) {
 		for changed := true; changed; {
 			changed = false
 			for _, l := range g {
-				if l.Cause == "" && (begins(l) || slices.ContainsFunc(l.Next, func(to C) bool { return g[to].Cause == cause })) {
+				if l.Cause == "" && (begins(l) || g.follows(l, cause)) {
 					l.Cause, changed = cause, true
 				}
 			}
@@ -47,6 +49,14 @@ func (g Graph[C]) Judge() {
 	spread(Deadlock, func(*Lane[C]) bool { return true })
 }
 
+// follows reports whether a lane has a cause from the lanes for which it waits.
+func (g Graph[C]) follows(l *Lane[C], cause string) bool {
+	if l.All && slices.ContainsFunc(l.Next, func(to C) bool { return g[to].Cause == "" }) {
+		return false
+	}
+	return slices.ContainsFunc(l.Next, func(to C) bool { return g[to].Cause == cause })
+}
+
 // Circle returns lanes of a deadlock that wait for each other, beginning at the one that comes first
 // in the order; nil if there is no deadlock. Every lane of a deadlock waits for another of it.
 func (g Graph[C]) Circle(compare func(a, b C) int) []C {
@@ -56,10 +66,12 @@ func (g Graph[C]) Circle(compare func(a, b C) int) []C {
 		return nil
 	}
 	var path []C
-	for at := dead[0]; ; at = g[at].Next[0] {
+	for at := dead[0]; ; {
 		if i := slices.Index(path, at); i >= 0 {
 			return path[i:]
 		}
 		path = append(path, at)
+		next := g[at].Next
+		at = next[slices.IndexFunc(next, func(to C) bool { return g[to].Cause == Deadlock })]
 	}
 }
