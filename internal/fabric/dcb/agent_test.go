@@ -1,0 +1,113 @@
+package dcb
+
+import (
+	"testing"
+
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ethernet"
+)
+
+// settings are with one lossless priority that has a share of the link.
+func settings(willing bool, priority, percent uint8) Settings {
+	s := Settings{PFC: ethernet.PFC{Willing: willing, Limit: 8, Enable: 1 << priority}, TakeApplications: willing,
+		Applications: []ethernet.Application{{Priority: priority, Selector: ethernet.ByUDP, Number: 4791}}}
+	s.Selection.Willing = willing
+	s.Selection.Class[priority] = 1
+	s.Selection.Percent = [8]uint8{100 - percent, percent}
+	s.Selection.Algorithm = [8]ethernet.Selection{ethernet.Enhanced, ethernet.Enhanced}
+	return s
+}
+
+// exchange lets two agents talk for a time. Their frames pass as bytes.
+func exchange(t *testing.T, a, b *Agent, until Time) (frames int) {
+	t.Helper()
+	for now := Time(0); now <= until; now = min(a.Deadline(), b.Deadline()) {
+		for _, pair := range [][2]*Agent{{a, b}, {b, a}} {
+			f := pair[0].Next(now)
+			if f == nil {
+				continue
+			}
+			frames++
+			l := new(ethernet.LLDP)
+			if d := l.Parse(f.Append(nil)); d.Reason != reason.None {
+				t.Fatal(d)
+			}
+			pair[1].Receive(now, l)
+		}
+	}
+	return frames
+}
+
+func TestAgentsAgree(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		low, high         Settings // of the port with the lower address, and of the other one
+		pfcLow, pfcHigh   uint8
+		percLow, percHigh uint8 // of class 1
+		appLow, appHigh   uint8
+		mismatches        []reason.Reason
+	}{
+		{"the willing host takes the switch's", settings(true, 3, 50), settings(false, 4, 70), 1 << 4, 1 << 4, 70, 70, 4, 4, nil},
+		{"and with the addresses the other way round", settings(false, 4, 70), settings(true, 3, 50), 1 << 4, 1 << 4, 70, 70, 4, 4, nil},
+		{"both willing: PFC of the lower address (802.1Q 38.4.2), ETS of each other", settings(true, 3, 50), settings(true, 4, 70), 1 << 3, 1 << 3, 70, 50, 3, 3,
+			[]reason.Reason{reason.EthernetMismatchETS}},
+		{"the same, neither willing", settings(false, 3, 50), settings(false, 3, 50), 1 << 3, 1 << 3, 50, 50, 3, 3, nil},
+		{"different, neither willing", settings(false, 3, 50), settings(false, 4, 70), 1 << 3, 1 << 4, 50, 70, 3, 4,
+			[]reason.Reason{reason.EthernetMismatchPFC, reason.EthernetMismatchETS, reason.EthernetMismatchApplication}},
+	} {
+		low, high := NewAgent(1, "swp1", "a", c.low), NewAgent(2, "eth0", "b", c.high)
+		exchange(t, low, high, 10*Second)
+		for _, e := range []struct {
+			a            *Agent
+			pfc, pc, app uint8
+		}{{low, c.pfcLow, c.percLow, c.appLow}, {high, c.pfcHigh, c.percHigh, c.appHigh}} {
+			s := e.a.InForce()
+			app, _ := s.Priority(ethernet.ByUDP, 4791)
+			if s.PFC.Enable != e.pfc || s.Selection.Percent[1] != e.pc || app != e.app {
+				t.Errorf("%s: PFC %#x, %d percent, application %d; expected %#x, %d, %d", c.name, s.PFC.Enable, s.Selection.Percent[1], app, e.pfc, e.pc, e.app)
+			}
+			var found []reason.Reason
+			for _, d := range e.a.Mismatches() {
+				found = append(found, d.Reason)
+			}
+			if len(found) != len(c.mismatches) {
+				t.Errorf("%s: mismatches %v, expected %v", c.name, found, c.mismatches)
+			}
+			for i := range min(len(found), len(c.mismatches)) {
+				if found[i] != c.mismatches[i] {
+					t.Errorf("%s: mismatches %v, expected %v", c.name, found, c.mismatches)
+				}
+			}
+		}
+	}
+}
+
+func TestAgentSpeaksOftenAtFirstAndForgetsASilentNeighbor(t *testing.T) {
+	a, b := NewAgent(1, "swp1", "a", settings(true, 3, 50)), NewAgent(2, "eth0", "b", settings(false, 4, 70))
+	if n := exchange(t, a, b, 5*Second); n < 2*fastCount || n > 3*fastCount {
+		t.Errorf("%d frames in five seconds", n)
+	}
+	if n := exchange(t, a, b, 65*Second); n > 8 {
+		t.Errorf("%d frames in the next minute", n)
+	}
+	if a.InForce().PFC.Enable != 1<<4 || a.Neighbor() == nil {
+		t.Fatalf("%+v", a.InForce())
+	}
+	for now := 65 * Second; now < 300*Second; now = a.Deadline() {
+		a.Next(now)
+	}
+	if a.Neighbor() != nil || a.InForce().PFC.Enable != 1<<3 {
+		t.Errorf("the settings of a neighbor that fell silent are in force: %+v", a.InForce())
+	}
+}
+
+func TestAgentForgetsANeighborThatLeaves(t *testing.T) {
+	a, b := NewAgent(1, "swp1", "a", settings(true, 3, 50)), NewAgent(2, "eth0", "b", settings(false, 4, 70))
+	exchange(t, a, b, 5*Second)
+	leave := *b.Next(40 * Second)
+	leave.TTL = 0
+	a.Receive(40*Second, &leave)
+	if a.InForce().PFC.Enable != 1<<3 {
+		t.Errorf("%+v", a.InForce())
+	}
+}
