@@ -248,6 +248,13 @@ func (s *Switch) Receive(now dcb.Time, number int, f *dcb.Frame) {
 	s.bridge(now, vlan, f)
 }
 
+// Send sends a frame of the switch itself by a port, on the priority Frame.Priority. The switch owns
+// it.
+func (s *Switch) Send(now dcb.Time, number int, f *dcb.Frame) {
+	f.In, f.Cells, f.Tail = 0, 0, now
+	s.push(now, number, s.ports[number].config.VLAN, f)
+}
+
 // local delivers a frame to the switch itself, or drops it.
 func (s *Switch) local(now dcb.Time, number int, f *dcb.Frame, d reason.Detail) {
 	if !s.env.Deliver(now, number, f) {

@@ -69,7 +69,7 @@ func (w *world) Transmit(now dcb.Time, port int, f *dcb.Frame) {
 func (w *world) Schedule(port int, at dcb.Time) { w.due[port] = at }
 
 func (w *world) Deliver(_ dcb.Time, _ int, f *dcb.Frame) bool {
-	if f.Op == 0 && f.Dst.Reserved() && f.Dst&0xf != 0xe {
+	if !f.Dst.Reserved() || f.Dst&0xf != 0xe {
 		return false
 	}
 	w.delivered++
