@@ -195,7 +195,7 @@ func existsTest(ref string) error {
 // A10, A11, A16 and A17, and compliance statements. A bare number is a clause where "IBTA", "annex" or
 // another clause stands before it; the others are everywhere.
 var (
-	clause  = regexp.MustCompile(`\b(?:RFC \d{4} \d+(?:\.\d+)*|A1[0167](?:\.\d+)+|A10|CA17-\d+|[Co]\d+-\d+(?:\.\d+)*|(?:4|5|7|8|9|1[0-8])(?:\.\d+)+|5)\b`)
+	clause  = regexp.MustCompile(`\b(?:802\.(?:1Q|1AB|3) [A-Z]?\d+[A-Z]?(?:\.\d+)*|RFC \d{4} \d+(?:\.\d+)*|A1[0167](?:\.\d+)+|A10|CA17-\d+|[Co]\d+-\d+(?:\.\d+)*|(?:4|5|7|8|9|1[0-8])(?:\.\d+)+|5)\b`)
 	citing  = regexp.MustCompile(`(?:IBTA|[Aa]nnex)[ \n](?:` + clause.String() + `)(?:(?:, | to | and |; )(?:` + clause.String() + `))*`)
 	plain   = regexp.MustCompile(`\b(?:A1[0167](?:\.\d+)+|CA17-\d+|[Co](?:9|10|11)-\d+(?:\.\d+)*)\b`)
 	comment = regexp.MustCompile(`(?m)//[^\n]*(?:\n[ \t]*//[^\n]*)*|"(?:IBTA|annex)[^"]*"`)

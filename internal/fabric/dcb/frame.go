@@ -108,7 +108,7 @@ func Mix(h uint64) uint64 {
 }
 
 // FlowOf returns the hash of a flow. Ports are those of TCP and UDP, 0 without them. RoCE v2
-// distinguishes its flows by the source port (A17.9.2).
+// distinguishes its flows by the source port.
 func FlowOf(src, dst IP, protocol uint8, srcPort, dstPort uint16) uint64 {
 	h := Mix(src.Hi ^ bits.RotateLeft64(src.Lo, 17))
 	h = Mix(h ^ dst.Hi ^ bits.RotateLeft64(dst.Lo, 31))

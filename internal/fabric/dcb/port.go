@@ -13,7 +13,7 @@ type Mode uint8
 const (
 	NoPause   Mode = iota // it does not, and ignores pauses
 	ByClass               // priority-based flow control (802.1Q clause 36)
-	WholeLink             // 802.3x: all priorities at once (802.3 annex 31B)
+	WholeLink             // 802.3x: all priorities at once (802.3 31B)
 )
 
 // String returns the mode's name.

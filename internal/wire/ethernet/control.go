@@ -8,8 +8,8 @@ var ControlMAC = MAC{0x01, 0x80, 0xc2, 0, 0, 0x01}
 
 // The operations of MAC control (802.3 table 31A-1).
 const (
-	OpPause = 0x0001 // 802.3 annex 31B
-	OpPFC   = 0x0101 // 802.3 annex 31D, priority-based flow control of 802.1Q clause 36
+	OpPause = 0x0001 // 802.3 31B
+	OpPFC   = 0x0101 // 802.3 31D, priority-based flow control of 802.1Q clause 36
 )
 
 // QuantumBits is the number of bit times of a pause quantum (802.3 31B.2).

@@ -17,7 +17,7 @@ const (
 	TypeARP     = 0x0806
 	TypeVLAN    = 0x8100 // an IEEE 802.1Q tag follows
 	TypeIPv6    = 0x86dd
-	TypeControl = 0x8808 // MAC control (802.3 annex 31A)
+	TypeControl = 0x8808 // MAC control (802.3 31A)
 	TypeRoCE    = 0x8915 // RoCE v1 (annex A16)
 	TypeLLDP    = 0x88cc // 802.1AB
 )
