@@ -316,8 +316,9 @@ func (s *Switch) push(now dcb.Time, out int, vlan uint16, f *dcb.Frame) {
 	} else { // the last byte arrives before it is to leave, even by a faster link
 		f.Due = max(now, f.Tail-dcb.Time(f.Len)*p.PerByte()) + s.config.Hop
 	}
-	p.Push(now, f)
-	s.schedule(out)
+	if p.Push(now, f) {
+		s.schedule(out)
+	}
 }
 
 // drop ends a frame.

@@ -169,8 +169,9 @@ func (p *Port) SetLink(now Time, up bool) {
 	p.watch = watch{next: Never}
 }
 
-// Push adds a frame to the queue of its priority. Frame.Due is when it may leave.
-func (p *Port) Push(now Time, f *Frame) {
+// Push adds a frame to the queue of its priority. Frame.Due is when it may leave. It reports whether
+// the port's Deadline may have changed: whether the frame is the first one of its queue.
+func (p *Port) Push(now Time, f *Frame) bool {
 	i := f.Priority
 	q := p.lane(i)
 	q.Push(f)
@@ -180,6 +181,7 @@ func (p *Port) Push(now Time, f *Frame) {
 		p.watch.waits(p, now, i)
 	}
 	q.Peak = max(q.Peak, q.Bytes)
+	return q.Frames == 1
 }
 
 func (p *Port) pop(i uint8) *Frame {

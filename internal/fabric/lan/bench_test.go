@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/fabric/station"
 	"softrdma/internal/topology"
@@ -20,6 +21,7 @@ type permutation struct {
 func newPermutation(b testing.TB, text string, shift int) *permutation {
 	p := &permutation{}
 	p.net = New(Config{Fabric: generate(b, text), Link: lossless(), Host: station.Config{Queue: 3 * dcb.DefaultMTU},
+		Switch:   bridge.Config{Buffer: bridge.BufferConfig{Size: 2 << 20}}, // so that queues stop to grow soon
 		Deliver:  func(_ dcb.Time, _ topology.End, f *dcb.Frame) bool { p.delivered++; p.net.Pool().Put(f); return true },
 		Writable: func(_ dcb.Time, node int) { p.feed(node) }})
 	p.to = make([]int, len(p.net.nodes))
@@ -51,7 +53,7 @@ func (p *permutation) feed(node int) {
 // and hops over switches.
 func BenchmarkNetwork(b *testing.B) {
 	p := newPermutation(b, "fat-tree:k=8", 64)
-	p.net.Run(100 * dcb.Microsecond)
+	p.net.Run(200 * dcb.Microsecond)
 	const hops = 5
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -124,8 +124,9 @@ func (p *Port) Send(now dcb.Time, f *dcb.Frame) bool {
 	case p.Storms()&(1<<i) != 0:
 		p.drop(now, f, p.StormDetail(now, i))
 	default:
-		p.Push(now, f)
-		p.schedule()
+		if p.Push(now, f) {
+			p.schedule()
+		}
 	}
 	return true
 }
