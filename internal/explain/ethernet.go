@@ -57,7 +57,7 @@ var _ = explain(map[reason.Reason]text{
 	reason.EthernetEarly: {
 		"The queue is so long that frames are marked. This one cannot be marked, because its sender does not use ECN.",
 		"The ECN bits of the sender's packets, and the thresholds of the queue.",
-		"Let the sender use ECN (ECT in the IP header), or give it a queue without early drops.",
+		"Let the sender use ECN, or give it a queue without early drops.",
 		"RFC 3168 5"},
 	reason.EthernetHeadroom: {
 		"The port had paused the priority, and the frames that were still under way did not fit into its headroom.",

@@ -214,7 +214,7 @@ type Marking struct {
 // mark marks a frame that is about to join a queue. It returns why to drop it, with no reason if
 // it is not to be dropped.
 func (s *Switch) mark(m *Marking, p *Port, f *dcb.Frame) (d reason.Detail) {
-	length := int(p.Queue(f.Priority).Bytes)
+	length := p.Queue(f.Priority).Bytes
 	if length <= m.Min || length <= m.Max && !s.chance(m.Most*float64(length-m.Min)/float64(max(1, m.Max-m.Min))) {
 		return d
 	}

@@ -30,9 +30,8 @@ type flow struct {
 	delivered int
 	dropped   int
 	bytes     int
-	last      int      // number of the last frame that arrived
-	disorder  int      // frames that another one overtook
-	begin     dcb.Time // when it starts
+	last      int // number of the last frame that arrived
+	disorder  int // frames that another one overtook
 	done      dcb.Time
 	fate      []byte // of each frame: 0 under way, 1 delivered, 2 dropped
 	ecn       uint8

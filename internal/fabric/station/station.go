@@ -106,7 +106,7 @@ func (p *Port) Room(priority uint8) bool {
 	if limit == 0 {
 		limit = DefaultQueue
 	}
-	return int(p.Queue(priority).Bytes) < limit
+	return p.Queue(priority).Bytes < limit
 }
 
 // Send sends a frame, on the priority Frame.Priority. It reports whether it takes the frame, which
