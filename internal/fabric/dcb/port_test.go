@@ -109,6 +109,13 @@ func TestPortIgnoresPausesThatItIsNotSetTo(t *testing.T) {
 	}
 }
 
+func TestHeadroomOfTheDocument(t *testing.T) {
+	c := PortConfig{Speed: 100 * Gbit}
+	if one, all := Headroom(&c, 256, 1518, 500*Nanosecond, 0), Headroom(&c, 256, MinFrame, 500*Nanosecond, 0); one != 15360 || all != 44800 {
+		t.Errorf("%d and %d bytes, docs/ethernet.md has 15,360 and 44,800", one, all)
+	}
+}
+
 // Headroom is what arrives: the bound for all lengths is that of each length or above.
 func TestHeadroomCoversEachLength(t *testing.T) {
 	for _, mtu := range []int{1518, 9216} {
