@@ -9,6 +9,11 @@ const (
 	pollGrace = 250 * time.Microsecond
 	sendGrace = 5 * time.Millisecond
 
+	// othersPause is the time after which the worker drives for those that wait elsewhere, once a
+	// waiter has left the link. A program that handles what it waited for, and blocks again, takes
+	// less. Waking the worker for each such time costs more than the program's work.
+	othersPause = 100 * time.Microsecond
+
 	// answerGrace is the time after the last poll for which the worker leaves the answer to
 	// what it receives to the poller, once.
 	answerGrace = 20 * time.Millisecond

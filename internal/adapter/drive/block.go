@@ -103,15 +103,16 @@ func (d *Driver) Block(ctx context.Context, w *BlockingWait, e Events) bool {
 }
 
 // unblock ends Block. The waiter will most probably poll or block again soon; if
-// not, the worker comes by itself after a while, and at once where others wait.
+// not, the worker comes by itself after a while, and sooner where others wait.
 func (d *Driver) unblock() {
-	d.polled.Store(int64(d.clock()))
-	d.blocked.Store(false)
+	now, pause := d.clock(), pollPause
 	if d.waiting.Load() > 0 {
-		d.Attend()
-		return
+		pause = othersPause
+		now -= pollGrace - othersPause // the grace ends with the pause
 	}
-	d.pauser.reset(pollPause)
+	d.polled.Store(int64(now))
+	d.blocked.Store(false)
+	d.pauser.reset(pause)
 }
 
 // EnterWait counts a waiter that sleeps elsewhere while another one blocks in the

@@ -46,7 +46,7 @@
 //	Paused      nothing     pollers and waiters have gone       worker, when the pause is over
 //	                        what was deferred waited for long   worker, which pauses briefly then (Defer)
 //	                        the last poller waits elsewhere     that poller (Attend, EnterWait)
-//	                        the waiter leaves and others wait   that waiter (Block)
+//	                        the waiter left and others wait     worker, when the pause is over
 //	Stopped     nothing     never                               Stop, or a link that cannot wait
 //
 // The worker changes its state itself; others ask it to by Wake, by resume or by

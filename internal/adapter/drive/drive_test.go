@@ -414,7 +414,8 @@ func TestEndOfContextWakesTheWaiter(t *testing.T) {
 	})
 }
 
-// One waiter sleeps in the link. When it leaves, the worker drives for the others.
+// One waiter sleeps in the link. When it leaves, and does not poll or block again at once, the worker drives
+// for the others.
 func TestWorkerDrivesForWaitersThatSleepElsewhere(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
 		done := make(chan bool)
@@ -429,6 +430,8 @@ func TestWorkerDrivesForWaitersThatSleepElsewhere(t *testing.T) {
 		r.arrive()
 		<-done
 		<-r.port.events
+		r.expect(Paused)
+		time.Sleep(othersPause)
 		r.expect(Asleep)
 		r.arrive()
 		r.expect(Asleep)

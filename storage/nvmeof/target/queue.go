@@ -23,7 +23,7 @@ import (
 const extraSends = 32
 
 // batch is how many completions a queue handles at once.
-const batch = 64
+const batch = 32
 
 // The kinds of work requests, in the upper half of their identifiers. The lower half is the number of a
 // receive or of a task.
