@@ -113,10 +113,11 @@ func (q *Queue) block(c *Command, data []byte) *Refusal {
 // usable refuses a namespace whose group this controller cannot reach.
 func (q *Queue) usable(n *Namespace) *Refusal {
 	state := q.controller.sub.group(n.Group).State
+	if state == logpage.ANAOptimized || state == logpage.ANANonOptimized {
+		return nil
+	}
 	r := &Refusal{Why: PathUnusable, Have: uint64(state)}
 	switch state {
-	case logpage.ANAOptimized, logpage.ANANonOptimized:
-		return nil
 	case logpage.ANALost:
 		r.Status = status.ANAPersistentLoss
 	case logpage.ANAStateChanging:

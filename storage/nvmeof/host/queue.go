@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"softrdma/rdmacm"
@@ -211,10 +212,7 @@ func (q *queue) vacate(s *slot) {
 		return
 	}
 	c := q.waiting[0]
-	q.waiting[0] = nil
-	if q.waiting = q.waiting[1:]; len(q.waiting) == 0 {
-		q.waiting = nil
-	}
+	q.waiting = slices.Delete(q.waiting, 0, 1)
 	signal := q.occupy(s, c)
 	q.mu.Unlock()
 	q.send(s, c, signal)

@@ -38,12 +38,17 @@ func (s *stuck) begun() int {
 	return s.reads
 }
 
-func newMemory(t *testing.T) *block.Memory {
+func newMemory(t testing.TB) *block.Memory {
 	t.Helper()
 	m, err := block.NewMemory(size, 512)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return m
 }
 
