@@ -3,5 +3,6 @@
 //
 // Nothing outside of the directory can be reached: every access goes through an os.Root, so neither
 // ".." nor a symbolic link leaves it. Files are accessed as the user who runs the server, and
-// not as the user that a client names. Device files, extended attributes and locks of several clients are not supported.
+// not as the user that a client names. Locks hold among clients, not with programs of the server's system. Device files and
+// extended attributes are not supported, and no client learns who has a lock.
 package ninep

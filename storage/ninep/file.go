@@ -18,15 +18,18 @@ import (
 type attacher struct{ s *Server }
 
 // Attach implements p9.Attacher.
-func (a attacher) Attach() (p9.File, error) { return &file{s: a.s, path: "."}, nil }
+func (a attacher) Attach() (p9.File, error) {
+	return &file{s: a.s, session: new(session), path: "."}, nil
+}
 
 // A file is a file of the directory, which may be open.
 type file struct {
 	p9.DefaultWalkGetAttr
 	templatefs.NoopFile // what is not supported
 
-	s    *Server
-	path string // in the root; p9 tells of renames
+	s       *Server
+	session *session
+	path    string // in the root; p9 tells of renames
 
 	mu    sync.Mutex
 	file  *os.File
@@ -42,7 +45,9 @@ func (f *file) writable() error {
 	return nil
 }
 
-func (f *file) child(name string) *file { return &file{s: f.s, path: path.Join(f.path, name)} }
+func (f *file) child(name string) *file {
+	return &file{s: f.s, session: f.session, path: path.Join(f.path, name)}
+}
 
 func (f *file) info() (p9.QID, os.FileInfo, error) {
 	var info os.FileInfo
@@ -60,7 +65,7 @@ func (f *file) info() (p9.QID, os.FileInfo, error) {
 
 // Walk implements p9.File.
 func (f *file) Walk(names []string) (qids []p9.QID, last p9.File, err error) {
-	at := &file{s: f.s, path: f.path}
+	at := &file{s: f.s, session: f.session, path: f.path}
 	for _, name := range names {
 		at = at.child(name)
 		qid, _, err := at.info()
@@ -190,6 +195,7 @@ func (f *file) Close() error {
 	if f.file == nil {
 		return nil
 	}
+	f.unlock(f.file)
 	return f.file.Close()
 }
 

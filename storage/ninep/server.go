@@ -37,6 +37,7 @@ type Server struct {
 	Disconnected func(client netip.AddrPort, err error)
 
 	clients, messages atomic.Uint64
+	locks             locks
 }
 
 // Counts returns how many clients have connected, and how many requests they have sent.

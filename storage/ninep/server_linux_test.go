@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hugelgupf/p9/linux"
 	"github.com/hugelgupf/p9/p9"
@@ -317,6 +318,90 @@ func TestMessagesThatStopP9(t *testing.T) {
 		}
 		_, end := attachRoot(t, dial())
 		end()
+	})
+}
+
+// TestLocksHoldBetweenClients sends the messages of Linux's client. p9's own leaves the file out.
+func TestLocksHoldBetweenClients(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("file"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, dir, false, func(t *testing.T, dial func() *channel.Conn) {
+		exchange := func(c *channel.Conn, m string) []byte {
+			t.Helper()
+			if _, err := (&wire{c: c}).Write([]byte(m)); err != nil {
+				t.Fatal(err)
+			}
+			r, err := c.Receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Release(r)
+			return bytes.Clone(r.Data)
+		}
+		open := func() *channel.Conn {
+			c := dial()
+			for _, m := range []string{
+				message(100, 0xffff, "\x00\x20\x00\x00\x08\x009P2000.L"),
+				message(104, 1, "\x01\x00\x00\x00\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00"),
+				message(110, 1, "\x01\x00\x00\x00\x02\x00\x00\x00\x01\x00\x04\x00file"),
+				message(12, 1, "\x02\x00\x00\x00\x02\x00\x00\x00"),
+			} {
+				if r := exchange(c, m); r[4] != m[4]+1 {
+					t.Fatalf("found % x", r)
+				}
+			}
+			return c
+		}
+		const read, write, unlock = "\x00", "\x01", "\x02"
+		lock := func(c *channel.Conn, kind string, first, length byte) string {
+			m := "\x02\x00\x00\x00" + kind + "\x00\x00\x00\x00" + string([]byte{first}) + "\x00\x00\x00\x00\x00\x00\x00" +
+				string([]byte{length}) + "\x00\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x04\x00host"
+			r := exchange(c, message(52, 1, m))
+			if r[4] != 53 {
+				return fmt.Sprintf("% x", r)
+			}
+			return map[byte]string{0: "locked", 1: "blocked"}[r[7]]
+		}
+		a, b := open(), open()
+		for i, x := range []struct {
+			c             *channel.Conn
+			kind          string
+			first, length byte
+			want          string
+		}{
+			{a, read, 0, 10, "locked"},
+			{b, read, 5, 10, "locked"},
+			{a, write, 0, 10, "blocked"}, // although both call themselves alike
+			{a, write, 0, 5, "locked"},
+			{b, read, 0, 0, "blocked"},
+			{b, unlock, 0, 0, "locked"},
+			{a, write, 0, 0, "locked"},
+			{b, read, 200, 1, "blocked"},
+		} {
+			if found := lock(x.c, x.kind, x.first, x.length); found != x.want {
+				t.Errorf("%d: expected %s, found %s", i, x.want, found)
+			}
+		}
+		if r := exchange(b, message(54, 1, "\x02\x00\x00\x00")); r[4] != 7 || r[7] != 95 {
+			t.Errorf("a question for the lock's owner: expected EOPNOTSUPP, found % x", r)
+		}
+		if err := a.Close(); err != nil { // as of a client that is gone
+			t.Error(err)
+		}
+		for range 100 {
+			if lock(b, write, 0, 0) == "locked" {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if found := lock(b, write, 0, 0); found != "locked" {
+			t.Errorf("after the end of the other client: %s", found)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

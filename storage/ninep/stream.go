@@ -19,6 +19,7 @@ const (
 	typeError       = 7 // Rlerror
 	typeXattrWalk   = 30
 	typeXattrCreate = 32
+	typeGetLock     = 54
 	notSupported    = 95 // EOPNOTSUPP of Linux
 )
 
@@ -82,7 +83,7 @@ func (s *stream) next() (err error) {
 			return err
 		}
 		b, number := s.message.Data, byte(notSupported)
-		if b[4] != typeXattrWalk && b[4] != typeXattrCreate {
+		if b[4] != typeXattrWalk && b[4] != typeXattrCreate && b[4] != typeGetLock {
 			if err = s.order(b); err != nil {
 				return err
 			}

@@ -18,6 +18,9 @@ func qidOf(info os.FileInfo, path string) p9.QID {
 	return p9.QID{Type: p9.ModeFromOS(info.Mode()).QIDType(), Path: h.Sum64()}
 }
 
+// identity returns what names a file, which is its path.
+func identity(_ os.FileInfo, path string) any { return path }
+
 func attrOf(info os.FileInfo) p9.Attr { return plainAttr(info) }
 
 func statFS(*os.Root) (p9.FSStat, error) { return p9.FSStat{BlockSize: 4096, NameLength: 255}, nil }
