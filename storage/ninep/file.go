@@ -33,6 +33,7 @@ type file struct {
 
 	mu    sync.Mutex
 	file  *os.File
+	write bool     // the file is open for writing
 	names []string // of an open directory
 }
 
@@ -92,7 +93,7 @@ func (f *file) SetAttr(valid p9.SetAttrMask, a p9.SetAttr) error {
 		return err
 	}
 	if valid.Permissions {
-		if err := f.root().Chmod(f.path, fs.FileMode(a.Permissions)&fs.ModePerm); err != nil {
+		if err := f.chmod(fs.FileMode(a.Permissions) & fs.ModePerm); err != nil {
 			return err
 		}
 	}
@@ -131,7 +132,18 @@ func (f *file) SetAttr(valid p9.SetAttrMask, a p9.SetAttr) error {
 	return f.root().Chtimes(f.path, atime, mtime)
 }
 
+// chmod, as truncate, changes the file that is open, whatever has its name meanwhile.
+func (f *file) chmod(mode fs.FileMode) error {
+	if f.file != nil {
+		return f.file.Chmod(mode)
+	}
+	return f.root().Chmod(f.path, mode)
+}
+
 func (f *file) truncate(size int64) error {
+	if f.write {
+		return f.file.Truncate(size)
+	}
 	if err := f.regular(); err != nil {
 		return err
 	}
@@ -148,7 +160,10 @@ func (f *file) truncate(size int64) error {
 
 // regular refuses to open what is neither a file nor a directory.
 func (f *file) regular() error {
-	info, err := f.root().Stat(f.path)
+	return plain(f.root().Stat(f.path))
+}
+
+func plain(info os.FileInfo, err error) error {
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		err = syscall.EPERM
 	}
@@ -185,7 +200,11 @@ func (f *file) Open(mode p9.OpenFlags) (p9.QID, uint32, error) {
 	if err != nil {
 		return p9.QID{}, 0, err
 	}
-	f.file = o
+	if err := plain(o.Stat()); err != nil { // it was replaced meanwhile
+		o.Close()
+		return p9.QID{}, 0, err
+	}
+	f.file, f.write = o, write
 	qid, _, err := f.info()
 	return qid, 0, err
 }
@@ -219,13 +238,13 @@ func (f *file) Create(name string, mode p9.OpenFlags, perm p9.FileMode, _ p9.UID
 	if err := f.writable(); err != nil {
 		return nil, p9.QID{}, 0, err
 	}
-	flags, _ := flagsOf(mode)
+	flags, write := flagsOf(mode)
 	c := f.child(name)
 	o, err := f.root().OpenFile(c.path, flags|os.O_CREATE|os.O_EXCL, fs.FileMode(perm)&fs.ModePerm)
 	if err != nil {
 		return nil, p9.QID{}, 0, err
 	}
-	c.file = o
+	c.file, c.write = o, write
 	qid, _, err := c.info()
 	if err != nil {
 		o.Close()

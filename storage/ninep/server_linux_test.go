@@ -321,6 +321,40 @@ func TestMessagesThatStopP9(t *testing.T) {
 	})
 }
 
+// TestOpenFileIsChangedWhateverItsName: a program of the server's system renames it, and makes another.
+func TestOpenFileIsChangedWhateverItsName(t *testing.T) {
+	dir := t.TempDir()
+	name, moved := filepath.Join(dir, "file"), filepath.Join(dir, "moved")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.WriteFile(name, []byte("what is open"), 0o644))
+	serve(t, dir, false, func(t *testing.T, dial func() *channel.Conn) {
+		root, end := attachRoot(t, dial())
+		defer end()
+		f := walk(t, root, "file")
+		if _, _, err := f.Open(p9.ReadWrite); err != nil {
+			t.Fatal(err)
+		}
+		must(os.Rename(name, moved))
+		must(os.WriteFile(name, []byte("another"), 0o644))
+		must(f.SetAttr(p9.SetAttrMask{Size: true, Permissions: true}, p9.SetAttr{Size: 4, Permissions: 0o600}))
+		for path, want := range map[string]string{name: "another -rw-r--r--", moved: "what -rw-------"} {
+			b, err := os.ReadFile(path)
+			must(err)
+			info, err := os.Stat(path)
+			must(err)
+			if found := string(b) + " " + info.Mode().String(); found != want {
+				t.Errorf("%s: expected %s, found %s", path, want, found)
+			}
+		}
+		must(f.Close())
+	})
+}
+
 // TestLocksHoldBetweenClients sends the messages of Linux's client. p9's own leaves the file out.
 func TestLocksHoldBetweenClients(t *testing.T) {
 	dir := t.TempDir()
