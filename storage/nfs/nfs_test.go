@@ -419,6 +419,28 @@ func FuzzCall(f *testing.F) {
 	})
 }
 
+// FuzzMount sends any bytes to the server of MOUNT, which answers or ends the connection.
+func FuzzMount(f *testing.F) {
+	s := fuzzed(f)
+	call := request(programMount, 1, []byte("/"))
+	f.Add(append(words(uint32(len(call))|markLast), call...))
+	f.Add(words(markLast | 5))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		here, there := net.Pipe()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for s.mountCall(t.Context(), there) == nil {
+			}
+			there.Close()
+		}()
+		go func() { _, _ = io.Copy(io.Discard, here) }()
+		_, _ = here.Write(b)
+		here.Close()
+		<-ended
+	})
+}
+
 func fuzzed(f *testing.F) *Service {
 	f.Helper()
 	s, err := Open(f.TempDir(), false)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"softrdma/verbs"
@@ -29,8 +30,8 @@ type Buffer struct {
 // SGE returns the entry of a piece of the buffer.
 func (b *Buffer) SGE(off, n int) verbs.SGE { return b.chunk.mr.SGE(b.off+off, n) }
 
-// A Pool has the buffers of a protection domain. It keeps memory until Close. Its methods may be
-// called from any goroutine.
+// A Pool has the buffers of a protection domain. It keeps memory for later buffers. Its methods may be called
+// from any goroutine.
 type Pool struct {
 	pd    *verbs.PD
 	limit int
@@ -39,15 +40,20 @@ type Pool struct {
 	mu     sync.Mutex
 	free   [32][]*Buffer // by the power of two of their size
 	chunks []*chunk
+	size   int // bytes of all chunks
 }
 
 type chunk struct {
 	memory *verbs.Memory
 	mr     *verbs.MR
+	used   int // buffers
 }
 
+func (c *chunk) release() error { return errors.Join(c.mr.Deregister(), c.memory.Free()) }
+
 // NewPool returns a pool whose users together have at most about limit bytes at a time. Budgets bound
-// them; the limit is the size of the largest buffer and decides how much is allocated at once.
+// them; the limit is the size of the largest buffer, decides how much is allocated at once, and is how much
+// may be kept that is not in use.
 func NewPool(pd *verbs.PD, limit int) *Pool {
 	return &Pool{pd: pd, limit: limit, chunk: min(chunkSize, limit)}
 }
@@ -94,6 +100,7 @@ func (p *Pool) get(from *Budget, class int) (*Buffer, error) {
 	b := p.free[class][last]
 	p.free[class] = p.free[class][:last]
 	b.from = from
+	b.chunk.used++
 	return b, nil
 }
 
@@ -101,6 +108,11 @@ func (p *Pool) get(from *Budget, class int) (*Buffer, error) {
 func (p *Pool) grow(class int) error {
 	size := 1 << class
 	n := max(size, p.chunk&^(size-1))
+	if p.size+n > p.limit {
+		if err := p.shrink(); err != nil {
+			return err
+		}
+	}
 	memory, err := verbs.AllocMemory(n, verbs.AllocConfig{Device: p.pd.Device()})
 	if err != nil {
 		return err
@@ -109,12 +121,30 @@ func (p *Pool) grow(class int) error {
 	if err != nil {
 		return errors.Join(err, memory.Free())
 	}
-	c := &chunk{memory, mr}
+	c := &chunk{memory: memory, mr: mr}
 	p.chunks = append(p.chunks, c)
+	p.size += n
 	for off := 0; off < n; off += size {
 		p.free[class] = append(p.free[class], &Buffer{Bytes: memory.Bytes()[off : off+size : off+size], chunk: c, off: off})
 	}
 	return nil
+}
+
+// shrink frees the chunks that are not in use. Without it, memory would be kept for each size as much as buffers
+// of that size were once in use.
+func (p *Pool) shrink() (err error) {
+	for class := range p.free {
+		p.free[class] = slices.DeleteFunc(p.free[class], func(b *Buffer) bool { return b.chunk.used == 0 })
+	}
+	p.chunks = slices.DeleteFunc(p.chunks, func(c *chunk) bool {
+		if c.used > 0 {
+			return false
+		}
+		p.size -= len(c.memory.Bytes())
+		err = errors.Join(err, c.release())
+		return true
+	})
+	return err
 }
 
 // Put gives a buffer back.
@@ -124,6 +154,7 @@ func (p *Pool) Put(b *Buffer) {
 	p.mu.Lock()
 	class := bits.Len(uint(n)) - 1
 	p.free[class] = append(p.free[class], b)
+	b.chunk.used--
 	p.mu.Unlock()
 	from.Release(n)
 }
@@ -133,8 +164,8 @@ func (p *Pool) Close() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.chunks {
-		err = errors.Join(err, c.mr.Deregister(), c.memory.Free())
+		err = errors.Join(err, c.release())
 	}
-	p.chunks, p.free = nil, [32][]*Buffer{}
+	p.chunks, p.free, p.size = nil, [32][]*Buffer{}, 0
 	return err
 }

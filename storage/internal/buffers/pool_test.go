@@ -74,6 +74,50 @@ func TestBuffersDoNotOverlap(t *testing.T) {
 	})
 }
 
+// TestPoolKeepsNoMemoryForEachSize: a host could otherwise make a target keep its limit several times, with
+// one size of commands after the other.
+func TestPoolKeepsNoMemoryForEachSize(t *testing.T) {
+	withPD(t, func(t *testing.T, pd *verbs.PD) {
+		const limit = 4 << 20
+		p, budget := NewPool(pd, limit), NewBudget(limit)
+		kept, err := p.Try(budget, 4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(kept.Bytes, "in use")
+		for size := 4096; size <= 1<<20; size *= 2 {
+			var all []*Buffer
+			for {
+				b, err := p.Try(budget, size)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b == nil {
+					break
+				}
+				b.Bytes[0], b.Bytes[size-1] = 1, 1
+				all = append(all, b)
+			}
+			if size > 4096 && len(all) != limit/size-1 {
+				t.Errorf("%d bytes: %d buffers", size, len(all))
+			}
+			for _, b := range all {
+				p.Put(b)
+			}
+			if n := len(p.chunks); p.size > limit+1<<20 || n != p.size>>20 {
+				t.Errorf("after buffers of %d bytes the pool keeps %d bytes in %d chunks", size, p.size, n)
+			}
+		}
+		if string(kept.Bytes[:6]) != "in use" {
+			t.Error("a buffer in use was freed")
+		}
+		p.Put(kept)
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestBudgetsAreServedInOrder: a large request is not passed over by small ones, and another budget has
 // buffers all the time.
 func TestBudgetsAreServedInOrder(t *testing.T) {
