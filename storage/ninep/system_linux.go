@@ -22,7 +22,7 @@ func qidOf(info os.FileInfo, _ string) p9.QID {
 // identity returns what names a file as long as it exists.
 func identity(info os.FileInfo, path string) any {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return [2]uint64{uint64(s.Dev), s.Ino}
+		return [2]uint64{s.Dev, s.Ino}
 	}
 	return path
 }

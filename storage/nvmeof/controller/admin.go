@@ -7,6 +7,7 @@ import (
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/identify"
 	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/reserve"
 	"softrdma/storage/nvmeof/wire/status"
 )
 
@@ -164,7 +165,7 @@ func (m *Controller) structure() identify.Controller {
 // structure returns what identify says about the namespace.
 func (n *Namespace) structure() identify.Namespace {
 	s := identify.Namespace{
-		Blocks: n.blocks(), Capacity: n.blocks(), Used: n.blocks(), Sharing: 1, Reserves: capsule.AllTypes, Deallocate: identify.DeallocatedZeroes,
+		Blocks: n.blocks(), Capacity: n.blocks(), Used: n.blocks(), Sharing: 1, Reserves: reserve.AllTypes, Deallocate: identify.DeallocatedZeroes,
 		ANAGroup: n.Group, NGUID: n.NGUID, BlockShift: uint8(bits.Len(uint(n.Block)) - 1),
 	}
 	if n.ReadOnly {

@@ -65,9 +65,9 @@ func TestHostMustAuthenticateOnEachQueue(t *testing.T) {
 	q.expect("a read after a failure", blocks(capsule.Read, 1, 0, 1), make([]byte, 512), status.AuthenticationRequired, NotAuthenticated)
 }
 
-// TestStrangersTakeNoPlaceOfAQueue: names and identifiers of hosts are no secrets, so that others can connect
+// TestUnauthenticatedPeersTakeNoPlaceOfAQueue: names and identifiers of hosts are no secrets, so that others can connect
 // to their controllers.
-func TestStrangersTakeNoPlaceOfAQueue(t *testing.T) {
+func TestUnauthenticatedPeersTakeNoPlaceOfAQueue(t *testing.T) {
 	r := newRig(t)
 	r.sub.Secrets = auth.Table{host: {Host: secret(t)}}
 	a := r.queue(0)
@@ -81,7 +81,7 @@ func TestStrangersTakeNoPlaceOfAQueue(t *testing.T) {
 		q.must(fabrics.Connect{Queue: 1, QueueSize: 15}.Command(), connectData(uint16(id), nqn, host))
 		return q
 	}
-	stranger := connect()
+	peer := connect()
 	q := connect()
 	if err := q.authenticate(host, auth.Secrets{Host: secret(t)}); err != nil {
 		t.Fatal(err)
@@ -89,22 +89,22 @@ func TestStrangersTakeNoPlaceOfAQueue(t *testing.T) {
 	q.must(blocks(capsule.Read, 1, 0, 1), make([]byte, 512))
 	r.queue(1).expect("a third", fabrics.Connect{Queue: 1, QueueSize: 15}.Command(), connectData(uint16(id), nqn, host), status.SequenceError, QueueInUse)
 	// The host does not get a second queue of the number, either.
-	if err := stranger.authenticate(host, auth.Secrets{Host: secret(t)}); err == nil || stranger.Ready() {
+	if err := peer.authenticate(host, auth.Secrets{Host: secret(t)}); err == nil || peer.Ready() {
 		t.Errorf("found two queues of one number: %v", err)
 	}
 	logged := len(a.controller.errors)
-	stranger.expect("a read", blocks(capsule.Read, 1, 0, 1), make([]byte, 512), status.AuthenticationRequired, NotAuthenticated)
+	peer.expect("a read", blocks(capsule.Read, 1, 0, 1), make([]byte, 512), status.AuthenticationRequired, NotAuthenticated)
 	if n := len(a.controller.errors); n != logged {
 		t.Errorf("the error log of the host has grown by %d entries", n-logged)
 	}
-	// A stranger's commands do not keep the host's controller.
+	// The other peer's commands do not keep the host's controller.
 	r.now = r.now.Add(4 * time.Second)
-	stranger.expect("another read", blocks(capsule.Read, 1, 0, 1), make([]byte, 512), status.AuthenticationRequired, NotAuthenticated)
+	peer.expect("another read", blocks(capsule.Read, 1, 0, 1), make([]byte, 512), status.AuthenticationRequired, NotAuthenticated)
 	r.now = r.now.Add(4 * time.Second)
 	if n := len(r.subs.Expire(r.now)); n != 3 {
-		t.Errorf("expected the end of the host's queues and the stranger's, found %d", n)
+		t.Errorf("expected the end of the host's queues and the other peer's, found %d", n)
 	}
-	stranger.expect("after the end", blocks(capsule.Read, 1, 0, 1), make([]byte, 512), status.AuthenticationRequired, NotAuthenticated)
+	peer.expect("after the end", blocks(capsule.Read, 1, 0, 1), make([]byte, 512), status.AuthenticationRequired, NotAuthenticated)
 }
 
 func TestAuthenticationCommandsAreChecked(t *testing.T) {

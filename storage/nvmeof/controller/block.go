@@ -5,6 +5,7 @@ import (
 
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/reserve"
 	"softrdma/storage/nvmeof/wire/status"
 )
 
@@ -48,9 +49,9 @@ func (q *Queue) blockLength(c *Command) (uint64, *Refusal) {
 	case capsule.DatasetManagement:
 		return uint64(c.CDW10&0xff+1) * capsule.RangeLen, nil
 	case capsule.ReservationRegister, capsule.ReservationAcquire:
-		return capsule.ReservationKeysLen, nil
+		return reserve.ReservationKeysLen, nil
 	case capsule.ReservationRelease:
-		return capsule.ReservationKeyLen, nil
+		return reserve.ReservationKeyLen, nil
 	case capsule.ReservationReport:
 		return (uint64(c.CDW10) + 1) * 4, nil
 	case capsule.Flush, capsule.WriteZeroes:

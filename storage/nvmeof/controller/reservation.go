@@ -5,6 +5,7 @@ import (
 
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/reserve"
 	"softrdma/storage/nvmeof/wire/status"
 )
 
@@ -17,7 +18,7 @@ const maxRegistrants = 256
 type reservation struct {
 	generation  uint32
 	registrants []registrant // in the order of their registration
-	kind        capsule.ReservationType
+	kind        reserve.ReservationType
 	holder      [16]byte // host; not of a kind that all registrants hold
 }
 
@@ -63,22 +64,22 @@ func (r *reservation) others(host [16]byte, kind logpage.ReservationNotice) (lis
 }
 
 // register registers a key, replaces it or removes the registration.
-func (r *reservation) register(host [16]byte, f capsule.ReservationFields, key, other uint64) ([]notice, *Refusal) {
+func (r *reservation) register(host [16]byte, f reserve.ReservationFields, key, other uint64) ([]notice, *Refusal) {
 	x := r.find(host)
 	known := x != nil && (f.IgnoreKey || x.key == key)
 	switch {
-	case f.Action == capsule.RegisterKey && x != nil && x.key != other:
+	case f.Action == reserve.RegisterKey && x != nil && x.key != other:
 		return nil, refuse(ReservationConflict, 0, other)
-	case f.Action == capsule.RegisterKey && x == nil && len(r.registrants) >= maxRegistrants:
+	case f.Action == reserve.RegisterKey && x == nil && len(r.registrants) >= maxRegistrants:
 		return nil, refuse(RegistrantLimit, maxRegistrants, uint64(len(r.registrants)+1))
-	case f.Action == capsule.RegisterKey && x == nil:
+	case f.Action == reserve.RegisterKey && x == nil:
 		r.registrants = append(r.registrants, registrant{host, other})
-	case f.Action == capsule.RegisterKey: // again
-	case f.Action > capsule.ReplaceKey:
-		return nil, refuse(FieldValue, capsule.ReplaceKey, uint64(f.Action))
+	case f.Action == reserve.RegisterKey: // again
+	case f.Action > reserve.ReplaceKey:
+		return nil, refuse(FieldValue, reserve.ReplaceKey, uint64(f.Action))
 	case !known:
 		return nil, refuse(ReservationConflict, 0, key)
-	case f.Action == capsule.ReplaceKey:
+	case f.Action == reserve.ReplaceKey:
 		x.key = other
 	default:
 		r.generation++
@@ -104,18 +105,18 @@ func (r *reservation) unregister(host [16]byte) (told []notice) {
 }
 
 // acquire makes a registrant the holder.
-func (r *reservation) acquire(host [16]byte, f capsule.ReservationFields, key, other uint64) ([]notice, *Refusal) {
+func (r *reservation) acquire(host [16]byte, f reserve.ReservationFields, key, other uint64) ([]notice, *Refusal) {
 	x := r.find(host)
 	switch {
 	case f.IgnoreKey:
 		return nil, refuse(FieldValue, 0, 1)
 	case !f.Type.Valid():
-		return nil, refuse(FieldValue, uint64(capsule.ExclusiveAccessAllRegistrants), uint64(f.Type))
-	case f.Action > capsule.PreemptReservation: // commands that have begun cannot be aborted
-		return nil, refuse(FieldValue, capsule.PreemptReservation, uint64(f.Action))
+		return nil, refuse(FieldValue, uint64(reserve.ExclusiveAccessAllRegistrants), uint64(f.Type))
+	case f.Action > reserve.PreemptReservation: // commands that have begun cannot be aborted
+		return nil, refuse(FieldValue, reserve.PreemptReservation, uint64(f.Action))
 	case x == nil || x.key != key:
 		return nil, refuse(ReservationConflict, 0, key)
-	case f.Action == capsule.PreemptReservation:
+	case f.Action == reserve.PreemptReservation:
 		return r.preempt(host, other, f.Type)
 	case r.kind == 0:
 		r.kind, r.holder = f.Type, host
@@ -126,7 +127,7 @@ func (r *reservation) acquire(host [16]byte, f capsule.ReservationFields, key, o
 }
 
 // preempt removes the registrants that have a key, and takes the reservation if it is theirs (base 2.0, 8.19.7).
-func (r *reservation) preempt(host [16]byte, key uint64, kind capsule.ReservationType) (told []notice, _ *Refusal) {
+func (r *reservation) preempt(host [16]byte, key uint64, kind reserve.ReservationType) (told []notice, _ *Refusal) {
 	old, all := r.kind, r.kind.AllHold() && key == 0
 	takes := all
 	if r.kind != 0 && !r.kind.AllHold() {
@@ -162,16 +163,16 @@ func (r *reservation) preempt(host [16]byte, key uint64, kind capsule.Reservatio
 }
 
 // release ends the reservation of its holder, or all registrations.
-func (r *reservation) release(host [16]byte, f capsule.ReservationFields, key uint64) (told []notice, _ *Refusal) {
+func (r *reservation) release(host [16]byte, f reserve.ReservationFields, key uint64) (told []notice, _ *Refusal) {
 	x := r.find(host)
 	switch {
 	case f.IgnoreKey:
 		return nil, refuse(FieldValue, 0, 1)
-	case f.Action > capsule.ClearReservations:
-		return nil, refuse(FieldValue, capsule.ClearReservations, uint64(f.Action))
+	case f.Action > reserve.ClearReservations:
+		return nil, refuse(FieldValue, reserve.ClearReservations, uint64(f.Action))
 	case x == nil || x.key != key:
 		return nil, refuse(ReservationConflict, 0, key)
-	case f.Action == capsule.ClearReservations:
+	case f.Action == reserve.ClearReservations:
 		told = r.others(host, logpage.ReservationPreempted)
 		*r = reservation{generation: r.generation + 1}
 	case !r.holds(host):
@@ -188,9 +189,9 @@ func (r *reservation) release(host [16]byte, f capsule.ReservationFields, key ui
 
 // report returns the registrants and the holder.
 func (r *reservation) report() []byte {
-	b := capsule.AppendReservationReport(nil, r.generation, r.kind, len(r.registrants))
+	b := reserve.AppendReservationReport(nil, r.generation, r.kind, len(r.registrants))
 	for _, x := range r.registrants {
-		b = capsule.AppendRegistrant(b, r.holds(x.host), x.key, x.host)
+		b = reserve.AppendRegistrant(b, r.holds(x.host), x.key, x.host)
 	}
 	return b
 }
@@ -215,11 +216,11 @@ func (q *Queue) reserve(c *Command, n *Namespace, data []byte) *Refusal {
 		clear(data[copy(data, r.report()):])
 		return nil
 	}
-	key, other, err := capsule.ReservationKeys(data)
+	key, other, err := reserve.ReservationKeys(data)
 	if err != nil {
 		return &Refusal{Why: FieldValue, Status: status.InvalidField | status.DoNotRetry, Err: err}
 	}
-	f := capsule.ReservationOf(&c.Command)
+	f := reserve.ReservationOf(&c.Command)
 	var told []notice
 	var refused *Refusal
 	switch c.Opcode {

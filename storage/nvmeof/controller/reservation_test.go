@@ -10,6 +10,7 @@ import (
 	"softrdma/storage/nvmeof/wire/fabrics"
 	"softrdma/storage/nvmeof/wire/identify"
 	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/reserve"
 	"softrdma/storage/nvmeof/wire/status"
 )
 
@@ -34,7 +35,7 @@ func (r *rig) party(key uint64) *party {
 }
 
 // reserve runs a reservation command with two keys.
-func (p *party) reserve(o capsule.Opcode, f capsule.ReservationFields, keys ...uint64) status.Status {
+func (p *party) reserve(o capsule.Opcode, f reserve.ReservationFields, keys ...uint64) status.Status {
 	p.io.t.Helper()
 	b := make([]byte, 16)
 	for i, k := range keys {
@@ -51,27 +52,27 @@ func (p *party) reserve(o capsule.Opcode, f capsule.ReservationFields, keys ...u
 }
 
 func (p *party) register() status.Status {
-	return p.reserve(capsule.ReservationRegister, capsule.ReservationFields{Action: capsule.RegisterKey}, 0, p.key)
+	return p.reserve(capsule.ReservationRegister, reserve.ReservationFields{Action: reserve.RegisterKey}, 0, p.key)
 }
 
 func (p *party) unregister() status.Status {
-	return p.reserve(capsule.ReservationRegister, capsule.ReservationFields{Action: capsule.UnregisterKey}, p.key)
+	return p.reserve(capsule.ReservationRegister, reserve.ReservationFields{Action: reserve.UnregisterKey}, p.key)
 }
 
-func (p *party) acquire(kind capsule.ReservationType) status.Status {
-	return p.reserve(capsule.ReservationAcquire, capsule.ReservationFields{Type: kind}, p.key)
+func (p *party) acquire(kind reserve.ReservationType) status.Status {
+	return p.reserve(capsule.ReservationAcquire, reserve.ReservationFields{Type: kind}, p.key)
 }
 
-func (p *party) preempt(key uint64, kind capsule.ReservationType) status.Status {
-	return p.reserve(capsule.ReservationAcquire, capsule.ReservationFields{Action: capsule.PreemptReservation, Type: kind}, p.key, key)
+func (p *party) preempt(key uint64, kind reserve.ReservationType) status.Status {
+	return p.reserve(capsule.ReservationAcquire, reserve.ReservationFields{Action: reserve.PreemptReservation, Type: kind}, p.key, key)
 }
 
-func (p *party) release(kind capsule.ReservationType) status.Status {
-	return p.reserve(capsule.ReservationRelease, capsule.ReservationFields{Type: kind}, p.key)
+func (p *party) release(kind reserve.ReservationType) status.Status {
+	return p.reserve(capsule.ReservationRelease, reserve.ReservationFields{Type: kind}, p.key)
 }
 
 func (p *party) clear() status.Status {
-	return p.reserve(capsule.ReservationRelease, capsule.ReservationFields{Action: capsule.ClearReservations}, p.key)
+	return p.reserve(capsule.ReservationRelease, reserve.ReservationFields{Action: reserve.ClearReservations}, p.key)
 }
 
 // access returns what the host may do: "rw", "r", or nothing.
@@ -106,7 +107,7 @@ func (p *party) access() (may string) {
 }
 
 // holders returns the type of the reservation, and a text with the keys of registrants, those of holders with *.
-func (p *party) holders() (kind capsule.ReservationType, text string) {
+func (p *party) holders() (kind reserve.ReservationType, text string) {
 	p.io.t.Helper()
 	b := make([]byte, 64+3*64)
 	report := capsule.Command{Opcode: capsule.ReservationReport, NSID: 1, CDW10: uint32(len(b)/4 - 1), CDW11: 1}
@@ -121,10 +122,10 @@ func (p *party) holders() (kind capsule.ReservationType, text string) {
 			p.io.t.Errorf("registrant %x", x[:64])
 		}
 	}
-	return capsule.ReservationType(b[4]), strings.TrimSpace(text)
+	return reserve.ReservationType(b[4]), strings.TrimSpace(text)
 }
 
-func (p *party) holds(want string, kind capsule.ReservationType) {
+func (p *party) holds(want string, kind reserve.ReservationType) {
 	p.io.t.Helper()
 	if found, text := p.holders(); found != kind || text != want {
 		p.io.t.Errorf("expected type %d of %s, found type %d of %s", kind, want, found, text)
@@ -133,13 +134,13 @@ func (p *party) holds(want string, kind capsule.ReservationType) {
 
 // TestTypesOfReservationsDecideAccess: base 2.0, figure 106.
 func TestTypesOfReservationsDecideAccess(t *testing.T) {
-	for kind, want := range map[capsule.ReservationType][3]string{ // of the holder, a registrant, and another host
-		capsule.WriteExclusive:                {"rw", "r", "r"},
-		capsule.ExclusiveAccess:               {"rw", "", ""},
-		capsule.WriteExclusiveRegistrants:     {"rw", "rw", "r"},
-		capsule.ExclusiveAccessRegistrants:    {"rw", "rw", ""},
-		capsule.WriteExclusiveAllRegistrants:  {"rw", "rw", "r"},
-		capsule.ExclusiveAccessAllRegistrants: {"rw", "rw", ""},
+	for kind, want := range map[reserve.ReservationType][3]string{ // of the holder, a registrant, and another host
+		reserve.WriteExclusive:                {"rw", "r", "r"},
+		reserve.ExclusiveAccess:               {"rw", "", ""},
+		reserve.WriteExclusiveRegistrants:     {"rw", "rw", "r"},
+		reserve.ExclusiveAccessRegistrants:    {"rw", "rw", ""},
+		reserve.WriteExclusiveAllRegistrants:  {"rw", "rw", "r"},
+		reserve.ExclusiveAccessAllRegistrants: {"rw", "rw", ""},
 	} {
 		r := newRig(t)
 		holder, registrant, other := r.party(1), r.party(2), r.party(3)
@@ -199,34 +200,34 @@ func TestTypesOfReservationsDecideAccess(t *testing.T) {
 func TestKeysOfReservations(t *testing.T) {
 	r := newRig(t)
 	a, b := r.party(1), r.party(2)
-	replace := capsule.ReservationFields{Action: capsule.ReplaceKey}
+	replace := reserve.ReservationFields{Action: reserve.ReplaceKey}
 	for i, x := range []struct{ found, want status.Status }{
 		{a.unregister(), status.ReservationConflict},
 		{a.register(), 0},
 		{a.register(), 0}, // again
-		{a.reserve(capsule.ReservationRegister, capsule.ReservationFields{}, 0, 9), status.ReservationConflict},
+		{a.reserve(capsule.ReservationRegister, reserve.ReservationFields{}, 0, 9), status.ReservationConflict},
 		{a.reserve(capsule.ReservationRegister, replace, 9, 7), status.ReservationConflict},
 		{b.reserve(capsule.ReservationRegister, replace, 2, 7), status.ReservationConflict},
 		{a.reserve(capsule.ReservationRegister, replace, 1, 7), 0},
-		{a.acquire(capsule.WriteExclusive), status.ReservationConflict}, // with the old key
-		{a.reserve(capsule.ReservationRegister, capsule.ReservationFields{Action: capsule.ReplaceKey, IgnoreKey: true}, 0, 1), 0},
-		{a.acquire(capsule.WriteExclusive), 0},
-		{b.release(capsule.WriteExclusive), status.ReservationConflict},
+		{a.acquire(reserve.WriteExclusive), status.ReservationConflict}, // with the old key
+		{a.reserve(capsule.ReservationRegister, reserve.ReservationFields{Action: reserve.ReplaceKey, IgnoreKey: true}, 0, 1), 0},
+		{a.acquire(reserve.WriteExclusive), 0},
+		{b.release(reserve.WriteExclusive), status.ReservationConflict},
 		{b.register(), 0},
-		{b.release(capsule.WriteExclusive), 0}, // of a registrant that is not the holder: nothing happens
+		{b.release(reserve.WriteExclusive), 0}, // of a registrant that is not the holder: nothing happens
 		{a.acquire(0), status.InvalidField},
 		{a.acquire(7), status.InvalidField},
-		{a.reserve(capsule.ReservationAcquire, capsule.ReservationFields{IgnoreKey: true, Type: 1}, 1), status.InvalidField},
-		{a.reserve(capsule.ReservationAcquire, capsule.ReservationFields{Action: capsule.PreemptAbortReservation, Type: 1}, 1, 2), status.InvalidField},
-		{a.reserve(capsule.ReservationRelease, capsule.ReservationFields{IgnoreKey: true, Type: 1}, 1), status.InvalidField},
-		{a.reserve(capsule.ReservationRelease, capsule.ReservationFields{Action: 2}, 1), status.InvalidField},
-		{a.reserve(capsule.ReservationRegister, capsule.ReservationFields{Action: 3}, 1), status.InvalidField},
+		{a.reserve(capsule.ReservationAcquire, reserve.ReservationFields{IgnoreKey: true, Type: 1}, 1), status.InvalidField},
+		{a.reserve(capsule.ReservationAcquire, reserve.ReservationFields{Action: reserve.PreemptAbortReservation, Type: 1}, 1, 2), status.InvalidField},
+		{a.reserve(capsule.ReservationRelease, reserve.ReservationFields{IgnoreKey: true, Type: 1}, 1), status.InvalidField},
+		{a.reserve(capsule.ReservationRelease, reserve.ReservationFields{Action: 2}, 1), status.InvalidField},
+		{a.reserve(capsule.ReservationRegister, reserve.ReservationFields{Action: 3}, 1), status.InvalidField},
 	} {
 		if x.found != x.want {
 			t.Errorf("%d: expected %v, found %v", i, x.want, x.found)
 		}
 	}
-	a.holds("1* 2", capsule.WriteExclusive)
+	a.holds("1* 2", reserve.WriteExclusive)
 	short := capsule.Command{Opcode: capsule.ReservationReport, NSID: 1, CDW10: 15}
 	if done, _, _ := a.io.run(short, make([]byte, 64)); done.Status.Code() != status.HostIDFormat {
 		t.Errorf("a report with short identifiers: %v", done.Status)
@@ -243,7 +244,7 @@ func TestKeysOfReservations(t *testing.T) {
 		t.Errorf("the holder with another controller: %q", may)
 	}
 	// Linux of some versions describes 16 bytes for a release.
-	cmd := capsule.ReservationFields{Type: capsule.WriteExclusive}.Command(capsule.ReservationRelease, 1)
+	cmd := reserve.ReservationFields{Type: reserve.WriteExclusive}.Command(capsule.ReservationRelease, 1)
 	cmd.SGL = capsule.KeyedSGL(1, 1, 16, false)
 	a.io.must(cmd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	a.holds("1 2", 0)
@@ -251,22 +252,22 @@ func TestKeysOfReservations(t *testing.T) {
 
 func TestReservationsArePreempted(t *testing.T) {
 	for name, x := range map[string]struct {
-		held   capsule.ReservationType // by host 1; 0: none
+		held   reserve.ReservationType // by host 1; 0: none
 		key    uint64                  // that host 2 preempts
 		status status.Status
-		kind   capsule.ReservationType // afterwards
+		kind   reserve.ReservationType // afterwards
 		want   string
 	}{
-		"the holder":                        {capsule.WriteExclusive, 1, 0, capsule.ExclusiveAccess, "2* 3"},
-		"another registrant":                {capsule.WriteExclusive, 3, 0, capsule.WriteExclusive, "1* 2"},
-		"oneself":                           {capsule.WriteExclusive, 2, 0, capsule.WriteExclusive, "1* 3"},
-		"nobody":                            {capsule.WriteExclusive, 9, status.ReservationConflict, capsule.WriteExclusive, "1* 2 3"},
-		"no key":                            {capsule.WriteExclusive, 0, status.InvalidField, capsule.WriteExclusive, "1* 2 3"},
+		"the holder":                        {reserve.WriteExclusive, 1, 0, reserve.ExclusiveAccess, "2* 3"},
+		"another registrant":                {reserve.WriteExclusive, 3, 0, reserve.WriteExclusive, "1* 2"},
+		"oneself":                           {reserve.WriteExclusive, 2, 0, reserve.WriteExclusive, "1* 3"},
+		"nobody":                            {reserve.WriteExclusive, 9, status.ReservationConflict, reserve.WriteExclusive, "1* 2 3"},
+		"no key":                            {reserve.WriteExclusive, 0, status.InvalidField, reserve.WriteExclusive, "1* 2 3"},
 		"a registrant without a holder":     {0, 3, 0, 0, "1 2"},
 		"nobody without a holder":           {0, 9, status.ReservationConflict, 0, "1 2 3"},
-		"all of a reservation of all":       {capsule.WriteExclusiveAllRegistrants, 0, 0, capsule.ExclusiveAccess, "2*"},
-		"one of a reservation of all":       {capsule.WriteExclusiveAllRegistrants, 1, 0, capsule.WriteExclusiveAllRegistrants, "2* 3*"},
-		"the holder of a registrants' type": {capsule.ExclusiveAccessRegistrants, 1, 0, capsule.ExclusiveAccess, "2* 3"},
+		"all of a reservation of all":       {reserve.WriteExclusiveAllRegistrants, 0, 0, reserve.ExclusiveAccess, "2*"},
+		"one of a reservation of all":       {reserve.WriteExclusiveAllRegistrants, 1, 0, reserve.WriteExclusiveAllRegistrants, "2* 3*"},
+		"the holder of a registrants' type": {reserve.ExclusiveAccessRegistrants, 1, 0, reserve.ExclusiveAccess, "2* 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -279,7 +280,7 @@ func TestReservationsArePreempted(t *testing.T) {
 					t.Fatal(s)
 				}
 			}
-			if s := b.preempt(x.key, capsule.ExclusiveAccess); s != x.status {
+			if s := b.preempt(x.key, reserve.ExclusiveAccess); s != x.status {
 				t.Errorf("expected %v, found %v", x.status, s)
 			}
 			b.holds(x.want, x.kind)
@@ -312,20 +313,20 @@ func TestHostsAreToldOfReservations(t *testing.T) {
 			t.Errorf("found more events: %+v", p.admin.held)
 		}
 	}
-	a.acquire(capsule.WriteExclusiveRegistrants)
-	a.release(capsule.WriteExclusiveRegistrants)
+	a.acquire(reserve.WriteExclusiveRegistrants)
+	a.release(reserve.WriteExclusiveRegistrants)
 	told(a)
 	told(b, logpage.ReservationReleased)
 	told(c, logpage.ReservationReleased)
-	a.acquire(capsule.WriteExclusive)
-	c.preempt(1, capsule.WriteExclusive)
+	a.acquire(reserve.WriteExclusive)
+	c.preempt(1, reserve.WriteExclusive)
 	told(a, logpage.RegistrationPreempted)
 	told(b)
 	b.admin.must(capsule.Command{Opcode: capsule.AdminSetFeatures, NSID: 1, CDW10: uint32(capsule.FeatureReservations), CDW11: 1 << logpage.ReservationReleased}, nil)
 	if mask, _ := b.admin.must(capsule.Command{Opcode: capsule.AdminGetFeatures, NSID: 1, CDW10: uint32(capsule.FeatureReservations)}, nil); mask != 1<<logpage.ReservationReleased {
 		t.Errorf("the mask is %#x", mask)
 	}
-	c.preempt(3, capsule.WriteExclusiveRegistrants) // its own reservation, of another type
+	c.preempt(3, reserve.WriteExclusiveRegistrants) // its own reservation, of another type
 	told(b)
 	c.clear()
 	told(b, logpage.ReservationPreempted)
@@ -339,7 +340,7 @@ func TestHostsAreToldOfReservations(t *testing.T) {
 	for range maxNotices + 5 {
 		b.register()
 		c.register()
-		c.acquire(capsule.WriteExclusive)
+		c.acquire(reserve.WriteExclusive)
 		c.clear()
 	}
 	_, data = b.admin.must(logpage.Command(logpage.Reservations, 0, 64), make([]byte, 64))
@@ -363,7 +364,7 @@ func TestNamespacesSayThatTheyCanBeReserved(t *testing.T) {
 
 func TestRegistrantsAreLimited(t *testing.T) {
 	n := new(reservation)
-	f := capsule.ReservationFields{}
+	f := reserve.ReservationFields{}
 	for i := range maxRegistrants {
 		if _, r := n.register([16]byte{byte(i), byte(i >> 8)}, f, 0, 1); r != nil {
 			t.Fatal(r)
@@ -384,7 +385,7 @@ func FuzzReservation(f *testing.F) {
 		n := new(reservation)
 		for ; len(b) >= 4; b = b[4:] {
 			host := [16]byte{b[0] & 3}
-			fields := capsule.ReservationFields{Action: b[0] >> 5, IgnoreKey: b[1]&128 != 0, Type: capsule.ReservationType(b[1] & 7)}
+			fields := reserve.ReservationFields{Action: b[0] >> 5, IgnoreKey: b[1]&128 != 0, Type: reserve.ReservationType(b[1] & 7)}
 			before := fmt.Sprint(*n)
 			var r *Refusal
 			switch b[0] >> 2 & 3 {

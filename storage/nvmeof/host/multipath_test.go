@@ -94,7 +94,7 @@ func TestPathsAreChosenByTheirStates(t *testing.T) {
 	})
 }
 
-// TestPathThatChangesTooLongIsConnectedAgain: a host would wait for the end of the change for ever.
+// TestPathThatChangesTooLongIsConnectedAgain: a host would wait for the end of the change without limit.
 func TestPathThatChangesTooLongIsConnectedAgain(t *testing.T) {
 	simulate(t, func(r *rig) {
 		e := r.serve(newDisk(r.t))

@@ -13,6 +13,7 @@ import (
 	"softrdma/storage/nvmeof/wire/format"
 	"softrdma/storage/nvmeof/wire/identify"
 	"softrdma/storage/nvmeof/wire/logpage"
+	"softrdma/storage/nvmeof/wire/reserve"
 	"softrdma/storage/nvmeof/wire/status"
 )
 
@@ -186,7 +187,7 @@ func FuzzParse(f *testing.F) {
 		_, _ = logpage.ParseErrorEntry(b)
 		_, _, _ = logpage.ParseANA(b)
 		_, _ = logpage.ParseReservationEntry(b)
-		_, _, _ = capsule.ReservationKeys(b)
+		_, _, _ = reserve.ReservationKeys(b)
 		_, _ = logpage.ParseDiscoveryEntry(b)
 		_, _ = logpage.ParseDiscoveryHead(b)
 	})

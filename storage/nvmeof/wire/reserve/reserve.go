@@ -1,6 +1,14 @@
-package capsule
+// Package reserve has the formats of commands for reservations of namespaces.
+package reserve
 
-import "softrdma/storage/nvmeof/wire/format"
+import (
+	"encoding/binary"
+
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/format"
+)
+
+var le = binary.LittleEndian
 
 // A ReservationType says what hosts may do that do not hold the reservation of a namespace.
 type ReservationType uint8
@@ -54,13 +62,13 @@ type ReservationFields struct {
 }
 
 // ReservationOf returns the fields of a command.
-func ReservationOf(c *Command) ReservationFields {
+func ReservationOf(c *capsule.Command) ReservationFields {
 	return ReservationFields{uint8(c.CDW10 & 7), c.CDW10>>3&1 != 0, ReservationType(c.CDW10 >> 8)}
 }
 
 // Command returns the command of an opcode with the fields.
-func (f ReservationFields) Command(o Opcode, nsid uint32) Command {
-	c := Command{Opcode: o, NSID: nsid, CDW10: uint32(f.Action) | uint32(f.Type)<<8}
+func (f ReservationFields) Command(o capsule.Opcode, nsid uint32) capsule.Command {
+	c := capsule.Command{Opcode: o, NSID: nsid, CDW10: uint32(f.Action) | uint32(f.Type)<<8}
 	if f.IgnoreKey {
 		c.CDW10 |= 1 << 3
 	}
