@@ -408,7 +408,7 @@ func FuzzReservation(f *testing.F) {
 				}
 			}
 			if n.kind != 0 && n.allows([16]byte{15: 1}, true) {
-				t.Errorf("a stranger may write: %+v", *n)
+				t.Errorf("another host may write: %+v", *n)
 			}
 		}
 	})
