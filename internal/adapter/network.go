@@ -42,7 +42,7 @@ func (*network) Path() object.Path { return object.PathNetwork }
 func (t *network) Prepare(q *QP, o *machine.Out) {
 	o.Longest, o.Whole, o.Lossless = 0, false, false
 	if q.transport.Acknowledged && q.flow != nil {
-		o.Longest = min(t.caps.Bytes/(q.flow.HeaderLen()+q.Attr.PathMTU+ib.BTHLen+ib.ICRCLen), t.caps.Packets)
+		o.Longest = min(t.caps.Bytes/(q.flow.HeaderLen()+q.Attr.PathMTU+ib.BTHLen+ib.ICRCLen+t.caps.Overhead), t.caps.Packets)
 	}
 }
 

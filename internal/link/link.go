@@ -97,6 +97,9 @@ type Capabilities struct {
 	// each packet with a separate call has Packets 1.
 	Packets, Bytes int
 
+	// Overhead is how many bytes the link adds to each packet. They count towards Bytes.
+	Overhead int
+
 	// Frame is the length in bytes of the longest packet, including the frame's headers. It is
 	// 0 if only Bytes limits it.
 	Frame int
@@ -165,6 +168,10 @@ type Rx struct {
 	// Refused is why the link refuses a packet, of which Data has nothing. Links that check nothing leave
 	// it alone.
 	Refused reason.Detail
+
+	// Intact means that the link has proved that the packets are as the peer sent them, by more than their own
+	// CRC does. Links that prove nothing leave it alone.
+	Intact bool
 
 	// Sparse is set by the caller: TOS and HopLimit may be 0 for most single packets, which
 	// lets a link receive them faster.

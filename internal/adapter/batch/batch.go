@@ -37,11 +37,12 @@ type Builder struct {
 	middle ib.Template // of the train's next packet
 
 	maxBytes, maxPackets int // of a batch
+	overhead             int // bytes of each packet that count, too
 }
 
 // Init prepares the builder for a link.
 func (b *Builder) Init(c link.Capabilities) {
-	b.maxBytes, b.maxPackets = c.Bytes, c.Packets
+	b.maxBytes, b.maxPackets, b.overhead = c.Bytes, c.Packets, c.Overhead
 	b.arena = make([]byte, link.MaxBatch+link.MaxPackets*(ib.MaxHeaderLen+8))
 	b.Tx.Pieces = make([][]byte, 0, 4*link.MaxPackets)
 }
@@ -60,7 +61,7 @@ func (b *Builder) Begin(f *frame.Flow, size int, class frame.Class) {
 
 // fits reports whether the batch has room for one more packet.
 func (b *Builder) fits(size int) bool {
-	return b.Tx.Bytes+size <= b.maxBytes && b.N < b.maxPackets
+	return b.Tx.Bytes+size+(b.N+1)*b.overhead <= b.maxBytes && b.N < b.maxPackets
 }
 
 // Append adds a packet, with length bytes from BTH to ICRC, to a batch that was begun and

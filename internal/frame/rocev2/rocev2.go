@@ -128,7 +128,7 @@ func (n *Network) Arrive(rx *link.Rx) (*frame.Source, reason.Detail) {
 		s = n.sources.find(rx, &n.checker)
 		n.last = s
 	}
-	s.Class.TrafficClass, s.Class.HopLimit = rx.TOS, rx.HopLimit
+	s.Class.TrafficClass, s.Class.HopLimit, s.Intact = rx.TOS, rx.HopLimit, rx.Intact
 	s.Begin()
 	return s, reason.Detail{}
 }

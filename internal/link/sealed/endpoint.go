@@ -27,6 +27,7 @@ const (
 // An inbound is a key that a peer seals packets with for this device.
 type inbound struct {
 	key     *psp.Key
+	head    uint64     // of its packets, up to the IV
 	from    netip.Addr // of the peer
 	session *session
 	revoked atomic.Bool
@@ -206,7 +207,7 @@ func (e *Endpoint) issue(s *session) {
 	}
 	copy(o.key[:], b)
 	e.drop(s.in[1])
-	s.in[1], s.in[0] = s.in[0], &inbound{key: key, from: s.peer.at.Addr(), session: s}
+	s.in[1], s.in[0] = s.in[0], &inbound{key: key, head: key.Head(psp.NextUDP), from: s.peer.at.Addr(), session: s}
 	e.inbound[spi] = s.in[0]
 	o.put(s.offer[:])
 	s.tell(s.offer[:])

@@ -10,9 +10,6 @@ import (
 	"softrdma/internal/wire/psp"
 )
 
-// maxPackets limits a batch, so that it has enough bytes for long packets and room for what sealing adds.
-const maxPackets = 64
-
 // A Link is a link.Datagrams that seals the packets of another one.
 type Link struct {
 	over  link.Datagrams
@@ -57,9 +54,8 @@ func New(over link.Datagrams, e *Endpoint, meet link.Introducer) *Link {
 		over: over, e: e, meet: meet, local: netip.AddrPortFrom(over.Local().Addr(), e.device),
 		out: make([]byte, link.MaxBatch), plain: make([]byte, udpLen+1<<16),
 	}
-	packets := min(below.Packets, maxPackets)
 	l.caps = link.Capabilities{
-		Packets: packets, Bytes: below.Bytes - packets*Overhead, ReceiveBuffer: below.ReceiveBuffer,
+		Packets: below.Packets, Bytes: below.Bytes, Overhead: below.Overhead + Overhead, ReceiveBuffer: below.ReceiveBuffer,
 		Segmentation: below.Segmentation, Watcher: below.Watcher, Introducer: meet,
 	}
 	if below.Frame != 0 {
@@ -191,8 +187,9 @@ func (l *Link) Send(tx *link.Tx) error {
 		return err
 	}
 	n := (tx.Bytes + tx.Size - 1) / max(tx.Size, 1)
-	if tx.Size <= 0 || n > maxPackets || tx.Bytes+n*Overhead > len(l.out) {
-		return fmt.Errorf("send: expected 1 to %d packets of up to %d bytes in all, found %d bytes in packets of %d", maxPackets, l.caps.Bytes, tx.Bytes, tx.Size)
+	if tx.Size <= 0 || n > l.caps.Packets || tx.Bytes+n*Overhead > min(l.caps.Bytes, len(l.out)) {
+		return fmt.Errorf("send: expected 1 to %d packets of up to %d bytes in all with %d for each, found %d bytes in packets of %d",
+			l.caps.Packets, l.caps.Bytes, Overhead, tx.Bytes, tx.Size)
 	}
 	if sealed := out.bytes.Add(uint64(tx.Bytes)); sealed/unrenewed > l.e.limit {
 		return errNoKey(sealed)

@@ -9,6 +9,7 @@ import (
 
 	"softrdma/internal/adapter"
 	"softrdma/internal/frame/rocev2"
+	"softrdma/internal/link"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -23,15 +24,29 @@ type met struct{}
 
 func (met) Introduce(netip.AddrPort, bool) error { return nil }
 
-// hosts makes two devices that encrypt on a simulated network.
+// A doubter is a link that does not vouch for packets, so that the adapter checks their ICRC.
+type doubter struct{ *Link }
+
+func (d doubter) Receive(rx *link.Rx) (bool, error) {
+	ok, err := d.Link.Receive(rx)
+	rx.Intact = false
+	return ok, err
+}
+
+// hosts makes two devices that encrypt on a simulated network. The second one checks each ICRC.
 func hosts(t *testing.T, n *simnet.Network, lc simnet.LinkConfig) (hs [2]*rig.Host, es [2]*Endpoint) {
 	lc.AnyICRC = true // the network sees none
 	for i, at := range addrs {
 		on := n.Attach(netip.AddrPortFrom(at.Addr(), psp.Port), lc)
 		es[i] = NewEndpoint(at.Port(), psp.Port)
 		h := &rig.Host{Net: n, Link: on}
+		l := New(on, es[i], met{})
+		links := []link.Datagrams{l}
+		if i == 1 {
+			links[0] = doubter{l}
+		}
 		h.Dev = adapter.Open(adapter.Config{
-			Networks: rocev2.Networks([]*Link{New(on, es[i], met{})}), Clock: n.Clock, Manual: true, Random: n.Random(uint64(i) + 100).Uint32,
+			Networks: rocev2.Networks(links), Clock: n.Clock, Manual: true, Random: n.Random(uint64(i) + 100).Uint32,
 		})
 		var err error
 		if h.PD, err = h.Dev.AllocPD(); err != nil {

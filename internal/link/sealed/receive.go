@@ -2,7 +2,6 @@ package sealed
 
 import (
 	"encoding/binary"
-	"errors"
 	"net/netip"
 
 	"softrdma/internal/link"
@@ -33,7 +32,7 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 			l.refused = reason.Detail{Reason: reason.PSPPacket, Expected: Overhead}
 		}
 	}
-	rx.Data, rx.Size, rx.HandedOver, rx.Refused = nil, 0, false, l.refused
+	rx.Data, rx.Size, rx.HandedOver, rx.Intact, rx.Refused = nil, 0, false, true, l.refused
 	rx.Src, rx.Dst, rx.TOS, rx.HopLimit = a.Src, a.Dst, a.TOS, a.HopLimit
 	l.refused = reason.Detail{}
 	if rx.Refused.Reason != reason.None {
@@ -72,39 +71,28 @@ func (l *Link) open(b []byte, at int) (length int, src uint16, why reason.Detail
 	refuse := func(r reason.Reason, expected, found uint64) (int, uint16, reason.Detail) {
 		return 0, 0, reason.Detail{Reason: r, Expected: expected, Found: found}
 	}
-	h, headers, err := psp.Parse(b)
-	switch {
-	case err != nil:
-		return refuse(reason.PSPPacket, psp.HeaderLen+udpLen+psp.ICVLen, uint64(len(b)))
-	case headers != psp.HeaderLen || h.CryptOffset != 0 || len(b) < Overhead:
-		return refuse(reason.PSPPacket, psp.HeaderLen, uint64(headers+h.CryptOffset))
-	case h.Next != psp.NextUDP:
-		return refuse(reason.PSPPacket, psp.NextUDP, uint64(h.Next))
-	}
 	in := l.last
-	if in == nil || in.key.SPI() != h.SPI || in.revoked.Load() {
-		found, n := l.e.find(h.SPI)
-		if found == nil {
-			return refuse(reason.PSPSPI, uint64(n), uint64(h.SPI))
+	if in == nil || len(b) < Overhead || binary.BigEndian.Uint64(b) != in.head || in.revoked.Load() {
+		if in, why = l.inbound(b); in == nil {
+			return 0, 0, why
 		}
-		in, l.last = found, found
+		l.last = in
 	}
 	if from := l.arrived.Src.Addr(); from != in.from {
 		return refuse(reason.PSPSource, low(in.from), low(from))
 	}
 	head := l.plain[at-udpLen : at]
 	before := binary.NativeEndian.Uint64(head)
-	data, err := in.key.OpenTo(l.plain[at-udpLen:], b, &h)
+	data, err := in.key.OpenTo(l.plain[at-udpLen:], b)
 	u := binary.BigEndian.Uint64(head)
 	binary.NativeEndian.PutUint64(head, before)
 	length = len(data) - udpLen
+	iv := binary.BigEndian.Uint64(b[8:])
 	switch {
-	case errors.Is(err, psp.ErrIntegrity):
-		return refuse(reason.PSPIntegrity, uint64(h.SPI), h.IV)
 	case err != nil:
-		return refuse(reason.PSPPacket, uint64(psp.AESGCM128), uint64(h.Version))
-	case in.window.Seen(h.IV):
-		return refuse(reason.PSPReplay, uint64(h.SPI), h.IV)
+		return refuse(reason.PSPIntegrity, uint64(in.key.SPI()), iv)
+	case in.window.Seen(iv):
+		return refuse(reason.PSPReplay, uint64(in.key.SPI()), iv)
 	case uint16(u>>32) != l.local.Port():
 		return refuse(reason.PSPPacket, uint64(l.local.Port()), u>>32&0xffff)
 	case int(uint16(u>>16)) != len(data):
@@ -115,6 +103,30 @@ func (l *Link) open(b []byte, at int) (length int, src uint16, why reason.Detail
 		l.e.renew(in)
 	}
 	return length, uint16(u >> 48), reason.Detail{}
+}
+
+// inbound returns the key of a packet, nil and the reason if there is none.
+func (l *Link) inbound(b []byte) (*inbound, reason.Detail) {
+	refuse := func(r reason.Reason, expected, found uint64) (*inbound, reason.Detail) {
+		return nil, reason.Detail{Reason: r, Expected: expected, Found: found}
+	}
+	h, headers, err := psp.Parse(b)
+	switch {
+	case err != nil:
+		return refuse(reason.PSPPacket, psp.HeaderLen+udpLen+psp.ICVLen, uint64(len(b)))
+	case headers != psp.HeaderLen || h.CryptOffset != 0 || len(b) < Overhead:
+		return refuse(reason.PSPPacket, psp.HeaderLen, uint64(headers+h.CryptOffset))
+	case h.Next != psp.NextUDP:
+		return refuse(reason.PSPPacket, psp.NextUDP, uint64(h.Next))
+	}
+	in, n := l.e.find(h.SPI)
+	switch {
+	case in == nil:
+		return refuse(reason.PSPSPI, uint64(n), uint64(h.SPI))
+	case h.Version != in.key.Version():
+		return refuse(reason.PSPPacket, uint64(in.key.Version()), uint64(h.Version))
+	}
+	return in, reason.Detail{}
 }
 
 // low returns the last four bytes of an address.

@@ -104,12 +104,22 @@ func (k *Key) Seal(b []byte, h *Header) error {
 	return nil
 }
 
+// Version returns the version that the key belongs to.
+func (k *Key) Version() Version { return k.version }
+
+// Head returns what packets of the key begin with, which are encrypted from their first byte behind the header on and have
+// neither a cookie nor an extension: the header up to the IV.
+func (k *Key) Head(next uint8) uint64 {
+	var b [HeaderLen]byte
+	h := Header{Next: next, Version: k.version, SPI: k.spi}
+	h.Put(b[:])
+	return binary.BigEndian.Uint64(b[:])
+}
+
 // OpenTo is Open for a packet that is encrypted from its first byte on behind the header, and has no cookie or extension.
-// It leaves the packet alone and decrypts it to dst, which has room and does not overlap it.
-func (k *Key) OpenTo(dst, b []byte, h *Header) ([]byte, error) {
-	if h.SPI != k.spi || h.Version != k.version || h.CryptOffset != 0 {
-		return nil, fmt.Errorf("PSP packet: expected SPI %#08x, version %d and crypt offset 0, found %#08x, %d and %d", k.spi, k.version, h.SPI, h.Version, h.CryptOffset)
-	}
+// The packet has the key's SPI and version, and room for the integrity check value. OpenTo leaves it alone and decrypts it to dst,
+// which has room and does not overlap it.
+func (k *Key) OpenTo(dst, b []byte) ([]byte, error) {
 	plain, err := k.aead.Open(dst[:0], nonce(b), b[HeaderLen:], b[:HeaderLen])
 	if err != nil {
 		return nil, ErrIntegrity
