@@ -43,15 +43,16 @@ type Config struct {
 
 	// Shared lets other programs of this user open devices on the same address, with
 	// "shared:" names, once a uverbs server serves this device. It needs Linux. The
-	// connections of iWARP with TLS stay in this program. Programs at a port of a fabric
+	// connections of iWARP with TLS stay in this program. So does a RoCE v2 device with TLS: the
+	// server's programs use it where it is. Programs at a port of a fabric
 	// on another host get this program's secret of it.
 	// The device has 1/256 of the queue pair numbers for each of its lanes.
 	Shared bool
 
 	// TLS, of a RoCE v2 or iWARP device, encrypts everything that it sends, and refuses
 	// what comes in the clear. On RoCE v2 two devices agree on keys by TLS, and packets
-	// are protected by PSP; the device has one lane, an address that is not shared, no
-	// multicast, and no path through memory (docs/security.md). rxe, siw and RDMA adapters do
+	// are protected by PSP; the device has one lane, no multicast, and no path through
+	// memory (docs/security.md). rxe, siw and RDMA adapters do
 	// not have it: it is for softrdma at both ends of a path that is not trusted.
 	// SharedSecret returns a configuration by which two ends that know one secret
 	// trust each other. Otherwise set Certificates, and RootCAs at the end that

@@ -61,8 +61,8 @@ var _ = explain(map[reason.Reason]text{
 		"Start the server with larger limits, or use fewer rings and regions.",
 		"no clause: local to the host"},
 	reason.SlotUnshared: {
-		"A program asked for a share of a device's address, so that the adapter runs in the program. The server has opened the device in another way.",
-		"The device's protocol, and whether the server's program opens it with verbs.Config.Shared. softrdma exec and softrdma daemon do so.",
+		"A program asked for a share of a device's address, so that the adapter runs in the program. The server has opened the device in another way, or its packets are encrypted (RoCE v2 with TLS): only the server has the keys.",
+		"The device's protocol, whether it has TLS, and whether the server's program opens it with verbs.Config.Shared. softrdma exec and softrdma daemon do so.",
 		"Serve another device, or let the server have the device of a C program (softrdma exec --engine daemon).",
 		localClause},
 	reason.SlotUser: {

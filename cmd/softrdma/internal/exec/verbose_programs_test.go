@@ -68,6 +68,23 @@ func TestProgramsFindEveryDeviceOfTheirOwn(t *testing.T) {
 	}
 }
 
+// An encrypted device of RoCE v2 stays with exec, which keeps its keys.
+func TestProgramsUseAnEncryptedDeviceOfTheirServer(t *testing.T) {
+	clitest.NeedPrograms(t, "ibv_devinfo")
+	secret := clitest.SecretFile(t, "0123456789abcdef0123456789abcdef")
+	args := []string{"exec", "-v", "-d", clitest.LoopbackDevice(t), "--psk-file", secret, "--engine"}
+	for _, engine := range []string{"auto", "daemon"} {
+		p := clitest.Start(t, append(args, engine, "--", "ibv_devinfo")...)
+		if code := p.ExitCode(); code != 0 || !strings.Contains(p.Stdout.String(), "hca_id:\trxe0\n") || strings.Contains(p.Stderr.String(), " is in the program") {
+			t.Errorf("--engine %s: code %d\n%s%s", engine, code, &p.Stdout, &p.Stderr)
+		}
+	}
+	p := clitest.Start(t, append(args, "program", "--", "ibv_devinfo")...)
+	if code := p.ExitCode(); code == 0 || strings.Contains(p.Stdout.String(), "rxe0") {
+		t.Errorf("--engine program: code %d\n%s%s", code, &p.Stdout, &p.Stderr)
+	}
+}
+
 // A static program loads no libraries: exec says that it finds no device.
 func TestStaticProgramsFindNoDevice(t *testing.T) {
 	clitest.NeedPrograms(t, "true")
