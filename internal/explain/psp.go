@@ -57,7 +57,7 @@ var _ = explain(map[reason.Reason]text{
 		"Let TCP through to that port.",
 		pspClause},
 	reason.PSPPeers: {
-		"Other devices hold all places for keys that this device has. Places of peers that are gone are given to new ones.",
+		"Other devices hold all places for keys that this device has, or those that one host may have. Places of peers that are gone are given to new ones.",
 		"Who connects to the TCP port of the device.",
 		"Require certificates of clients, so that no unauthenticated peer takes a place.",
 		pspClause},

@@ -19,9 +19,11 @@ const (
 	// unrenewed is by how much a sender may exceed that if its key is not renewed.
 	unrenewed = 4
 
-	// maxPeers bounds the peers that have keys, and maxSessions the connections of each.
-	maxPeers    = 4096
-	maxSessions = 8
+	// maxPeers bounds the peers that have keys, maxHostPeers those of one address, which differ by the UDP port that they say they
+	// have, and maxSessions the connections of each.
+	maxPeers     = 4096
+	maxHostPeers = 128
+	maxSessions  = 8
 )
 
 // An inbound is a key that a peer seals packets with for this device.
@@ -106,20 +108,36 @@ func (e *Endpoint) peer(at netip.AddrPort) (*peer, error) {
 	if p := e.peers[at]; p != nil {
 		return p, nil
 	}
-	if len(e.peers) >= maxPeers {
-		for _, p := range e.peers {
-			if !p.dialling && !slices.ContainsFunc(p.sessions, func(s *session) bool { return s.live }) {
-				e.remove(p)
-				break
-			}
-		}
+	if n := e.makeRoom(maxHostPeers, func(p *peer) bool { return p.at.Addr() == at.Addr() }); n >= maxHostPeers {
+		return nil, reason.Detail{Reason: reason.PSPPeers, Expected: maxHostPeers, Found: uint64(n)}.Err()
 	}
-	if n := len(e.peers); n >= maxPeers {
+	if n := e.makeRoom(maxPeers, func(*peer) bool { return true }); n >= maxPeers {
 		return nil, reason.Detail{Reason: reason.PSPPeers, Expected: maxPeers, Found: uint64(n)}.Err()
 	}
 	p := &peer{at: at}
 	e.peers[at] = p
 	return p, nil
+}
+
+// makeRoom forgets a peer that is gone if there are as many of a kind as may be. It returns how many are left.
+func (e *Endpoint) makeRoom(most int, of func(*peer) bool) (n int) {
+	if len(e.peers) < most {
+		return len(e.peers)
+	}
+	var idle *peer
+	for _, p := range e.peers {
+		if of(p) {
+			n++
+			if !p.dialling && !slices.ContainsFunc(p.sessions, func(s *session) bool { return s.live }) {
+				idle = p
+			}
+		}
+	}
+	if n >= most && idle != nil {
+		e.remove(idle)
+		n--
+	}
+	return n
 }
 
 // remove forgets a peer with its keys.

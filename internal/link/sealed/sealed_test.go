@@ -464,6 +464,27 @@ func TestPeersAreBounded(t *testing.T) {
 	if !sessions[5].peer.gone.Load() || len(e.inbound) != maxPeers-1 {
 		t.Errorf("%d keys", len(e.inbound))
 	}
+	// One host cannot take the places of all others, whichever ports it says it has.
+	host := netip.MustParseAddr("10.9.9.9")
+	for i := range maxHostPeers {
+		e.remove(sessions[30+i].peer)
+		p, err := e.peer(netip.AddrPortFrom(host, uint16(1+i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.begin(p, false, func([]byte) {})
+	}
+	if _, err := e.peer(netip.AddrPortFrom(host, 999)); !named(err, reason.PSPPeers) {
+		t.Errorf("one peer more of a host: %v", err)
+	}
+	e.remove(sessions[20].peer)
+	if _, err := e.peer(netip.MustParseAddrPort("10.9.9.10:4791")); err != nil {
+		t.Errorf("a peer of another host: %v", err)
+	}
+	e.end(e.peers[netip.AddrPortFrom(host, 5)].sessions[0])
+	if _, err := e.peer(netip.AddrPortFrom(host, 999)); err != nil || e.peers[netip.AddrPortFrom(host, 5)] != nil {
+		t.Errorf("a peer of the host is gone, and the next one: %v", err)
+	}
 	p := sessions[0].peer
 	for range maxSessions - 1 {
 		e.begin(p, false, func([]byte) {})
