@@ -83,6 +83,14 @@ func (d *Device) Introduce(peer qp.Endpoint, prove bool) error {
 	return d.packets[0].network.caps.Introducer.Introduce(peer, prove)
 }
 
+// Overhead returns how many bytes the network of a device adds to each packet, besides the headers of its protocol.
+func Overhead(d *Device) int {
+	if d.IWARP() {
+		return 0
+	}
+	return d.packets[0].network.caps.Overhead
+}
+
 // GroupGID returns the GID of an IP multicast group, as an address.
 func (d *Device) GroupGID(ip netip.Addr) netip.Addr {
 	if d.IWARP() {

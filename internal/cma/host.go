@@ -26,8 +26,9 @@ type Host interface {
 	Routed(dst netip.Addr) error
 
 	// PathMTU returns the largest path MTU that the host knows to fit the path
-	// to a peer, 0 if it knows none.
-	PathMTU(dst netip.Addr) int
+	// to a peer, 0 if it knows none. Packets of the device are overhead bytes longer than
+	// its protocol makes them.
+	PathMTU(dst netip.Addr, overhead int) int
 
 	// Addresses returns the local addresses that a wildcard listener listens on.
 	Addresses() ([]netip.Addr, error)

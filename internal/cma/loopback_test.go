@@ -32,7 +32,7 @@ type loopback struct {
 const loopbackUDP = 45791
 
 func (h *loopback) Routed(netip.Addr) error                 { return nil }
-func (h *loopback) PathMTU(netip.Addr) int                  { return 0 }
+func (h *loopback) PathMTU(netip.Addr, int) int             { return 0 }
 func (h *loopback) Addresses() (list []netip.Addr, _ error) { return []netip.Addr{h.source}, nil }
 
 func (h *loopback) Reach(_ netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {

@@ -228,7 +228,7 @@ func (id *ID) prepare() (*FabricPath, error) {
 // pathMTU returns the largest MTU that the device and the path support.
 func (at *endpoint) pathMTU() int {
 	mtu := at.dev.dev.MTU()
-	if known := at.m.host.PathMTU(at.remote.Addr()); known != 0 {
+	if known := at.m.host.PathMTU(at.remote.Addr(), adapter.Overhead(at.dev.dev)); known != 0 {
 		mtu = min(mtu, known)
 	}
 	return mtu

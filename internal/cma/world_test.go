@@ -46,8 +46,8 @@ func (c *computer) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, error)
 
 var errNoSuchDevice = errors.New("no such device")
 
-func (c *computer) Routed(netip.Addr) error { return c.fail }
-func (c *computer) PathMTU(netip.Addr) int  { return c.pathMTU }
+func (c *computer) Routed(netip.Addr) error     { return c.fail }
+func (c *computer) PathMTU(netip.Addr, int) int { return c.pathMTU }
 
 func (c *computer) Acquire(local netip.Addr, o cma.DeviceOptions) (cma.Lease, error) {
 	for _, d := range c.devs {

@@ -24,19 +24,30 @@ func TestPathMTUIsBoundedByRouteAndByOwnInterface(t *testing.T) {
 		{"other loopback address", "127.0.0.2", "127.0.0.1", 65536, 4096},
 		{"IPv6 loopback", "::1", "::1", 65536, 4096},
 	} {
-		if got := pathMTU(netip.MustParseAddr(c.dst), netip.MustParseAddr(c.src), c.route, list); got != c.want {
+		if got := pathMTU(netip.MustParseAddr(c.dst), netip.MustParseAddr(c.src), c.route, 0, list); got != c.want {
 			t.Errorf("%s: found %d, expected %d", c.name, got, c.want)
 		}
 	}
 	fails := func() ([]Interface, error) { return nil, errors.New("no interfaces") }
-	if got := pathMTU(netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.5"), 1500, fails); got != 1024 {
+	if got := pathMTU(netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.5"), 1500, 0, fails); got != 1024 {
 		t.Errorf("without the list of interfaces: found %d, expected the route's 1024", got)
+	}
+}
+
+func TestPathMTULeavesRoomForLongerPackets(t *testing.T) {
+	dst, src := netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("192.0.2.5")
+	for _, c := range []struct{ route, overhead, want int }{
+		{1024 + maxHeaders, 0, 1024}, {1024 + maxHeaders, 1, 512}, {1024 + maxHeaders + 40, 40, 1024}, {256 + maxHeaders, 40, 0}, {0, 40, 0},
+	} {
+		if got := pathMTU(dst, src, c.route, c.overhead, Interfaces); got != c.want {
+			t.Errorf("%+v: found %d", c, got)
+		}
 	}
 }
 
 func TestPathMTUOfNoDestinationIsUnknown(t *testing.T) {
 	for _, a := range []netip.Addr{{}, netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
-		if got := PathMTU(a); got != 0 {
+		if got := PathMTU(a, 0); got != 0 {
 			t.Errorf("%v: found %d, expected 0", a, got)
 		}
 	}
@@ -49,7 +60,7 @@ func TestPathMTUOfLoopbackFitsItsInterface(t *testing.T) {
 	}
 	for _, i := range list {
 		if i.Loopback {
-			if got := PathMTU(netip.MustParseAddr("127.0.0.1")); got != 0 && got != MTUFor(i.MTU) {
+			if got := PathMTU(netip.MustParseAddr("127.0.0.1"), 0); got != 0 && got != MTUFor(i.MTU) {
 				t.Errorf("found %d, expected %d of %s", got, MTUFor(i.MTU), i.Name)
 			}
 		}

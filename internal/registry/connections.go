@@ -191,7 +191,7 @@ func (c *connections) Routed(dst netip.Addr) error {
 }
 
 // PathMTU implements cma.Host.
-func (c *connections) PathMTU(dst netip.Addr) int { return host.PathMTU(dst) }
+func (c *connections) PathMTU(dst netip.Addr, overhead int) int { return host.PathMTU(dst, overhead) }
 
 // Addresses implements cma.Host.
 func (c *connections) Addresses() ([]netip.Addr, error) { return host.LocalAddresses() }

@@ -61,7 +61,7 @@ func (h host) Routed(dst netip.Addr) error {
 }
 
 // PathMTU returns the path MTU that the system knows.
-func (h host) PathMTU(dst netip.Addr) int { return hostpkg.PathMTU(dst) }
+func (h host) PathMTU(dst netip.Addr, overhead int) int { return hostpkg.PathMTU(dst, overhead) }
 
 // on returns the first device with an address and a protocol, or nil.
 func (h host) on(a netip.Addr, p cmid.Protocol) *device.Device {
