@@ -166,6 +166,7 @@ type Device struct {
 	failed atomic.Pointer[func(qpn uint32, why reason.Detail)] // see OnFailure
 
 	failures failures
+	paths    paths
 }
 
 // Open makes a device on a link.

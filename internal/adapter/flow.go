@@ -23,6 +23,8 @@ type txFlow struct {
 
 	routes  []route // by lane of the peer's address; nil if none was needed yet
 	offline bool    // no network leads to the peer
+
+	fragments fragments
 }
 
 // A flowKey is what the packets of a flow have in common. A peer whose endpoint has as many
@@ -184,6 +186,7 @@ func (t *flowTable) close(f *txFlow) {
 	t.lane.network.flush()
 	t.lane.faults.forget(f)
 	if !f.offline {
+		t.setMode(f, link.Unfragmented) // the link may keep the socket for others
 		t.lane.net.Close(f.Flow)
 	}
 	delete(t.open, f.key)

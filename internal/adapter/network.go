@@ -126,6 +126,7 @@ func (t *network) flush() {
 		}
 		t.lane.dev.Trace.Refuse(t.qps[0].QPN, d)
 		t.lane.reports.SendFailed()
+		t.tooLong(d)
 		if t.lane.gsi != nil && unreachable.NoRoute(err) && slices.Contains(t.qps, t.lane.gsi) {
 			for p := range t.Copied() { // the manager finds its own messages among them
 				t.lane.reports.Unsent(t.flow.Peer, p, err)

@@ -53,12 +53,14 @@ type QP struct {
 	sanitizer *sanitize.Sanitizer
 
 	// The lane's:
-	flow      *txFlow      // of a connection
-	inMemory  bool         // the peer of a connection sends through memory
-	sharing   share.Member // of what may be in flight to its peer
-	groups    []netip.Addr
-	sendError reason.Detail // why the system refused to send last
-	look      *look         // in ERR, if another process posts to Recv
+	flow       *txFlow      // of a connection
+	inMemory   bool         // the peer of a connection sends through memory
+	fragmented bool         // flow's packets may be fragmented for this connection
+	passes     uint16       // what the device remembers of Passes
+	sharing    share.Member // of what may be in flight to its peer
+	groups     []netip.Addr
+	sendError  reason.Detail // why the system refused to send last
+	look       *look         // in ERR, if another process posts to Recv
 
 	rung  atomic.Bool
 	state atomic.Uint32 // copy of Attr.State for StateHint
@@ -191,6 +193,9 @@ func (q *QP) openFlow(mask qp.Mask, a *qp.Attr) error {
 func (q *QP) closeFlow() {
 	if f := q.flow; f != nil {
 		q.revoke()
+		if q.fragmented {
+			q.packets.flows.fragment(q, false)
+		}
 		q.flow = nil
 		q.entry.SetGroup(nil)
 		f.uses--

@@ -22,6 +22,9 @@ const (
 func (l *packetLane) burst(now time.Duration, q *QP) (n int, more bool) {
 	r := q.route()
 	r.Prepare(q, &l.out)
+	if (q.Fragment != q.fragmented || q.Passes != q.passes) && q.flow != nil {
+		l.flows.followPath(now, q)
+	}
 	mayWait := l.dev.cfg.MemoryOnly && !q.transport.Connected
 	for n < maxBurst {
 		if !r.Admit(now, q) || mayWait && l.awaitsPath(q) {
@@ -75,6 +78,9 @@ func (l *packetLane) send(now time.Duration, q *QP, r route, limit int) int {
 		return 1
 	}
 	l.recorder.Packet(recorder.Sent, now, q.QPN, &o.Packet, o.Len, o.Train)
+	if o.Probe {
+		return l.flows.probe(now, q, f, r, o, class)
+	}
 	return r.Send(now, q, f, o, class, limit)
 }
 

@@ -84,6 +84,16 @@ var _ = explain(map[reason.Reason]text{
 		"`ip link` for the interface's MTU, `ip route get PEER` for the route's, and the connection's path MTU.",
 		"Raise the MTU again, or reconnect: a new connection uses a path MTU that fits the interface. A packet is up to 80 bytes longer than the path MTU.",
 		"IBTA A17.3.1.1"},
+	reason.PathNarrow: {
+		"Packets of the connection's path MTU were lost repeatedly while shorter ones passed, and probes between the two softrdma ends confirm that the path drops them. Such packets are sent in IP fragments until a probe of the whole length passes again. No ICMP message is needed for this.",
+		"The MTU of each hop (`tracepath PEER`), tunnels, and firewalls that drop ICMP \"fragmentation needed\" or \"packet too big\".",
+		"Fragments cost speed, and some firewalls drop them. Connect again: a new connection to the peer uses the path MTU that passed. Or set a smaller one on both ends (verbs.Config.MTU), or raise the MTU of the path.",
+		"RFC 8899"},
+	reason.PathWhole: {
+		"A probe as long as a packet of the connection's path MTU has passed: packets are sent whole again. Before, several packets were lost, and perhaps the path was narrower for a while.",
+		"Whether it was preceded by PATH_NARROW. If not, packets were lost for another reason: a busy peer, or congestion.",
+		"Nothing.",
+		"RFC 8899"},
 	reason.InterfaceMTU: {
 		"The interface's MTU is below 336 bytes, which is the smallest path MTU, 256, plus up to 80 bytes of headers.",
 		"`ip link` for the interface's MTU.",

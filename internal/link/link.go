@@ -122,6 +122,7 @@ type Capabilities struct {
 	Reporter   Reporter
 	Sharer     Sharer
 	Introducer Introducer
+	Fragmenter Fragmenter
 }
 
 // A Flow is a link's handle of a path to one peer. Links that route by packet headers have no

@@ -17,3 +17,27 @@ func (e *MTUError) Error() string {
 
 // Unwrap returns the system's error.
 func (e *MTUError) Unwrap() error { return e.Err }
+
+// A Fragmentation says what happens to packets that are too long for their path.
+type Fragmentation uint8
+
+// The fragmentations.
+const (
+	// Unfragmented packets are dropped, or refused by Send if the system knows of a smaller MTU. New flows are
+	// like that.
+	Unfragmented Fragmentation = iota
+
+	// Probed packets are dropped. Send refuses those that are longer than the interface's MTU, and does not ask what the
+	// system has learned from ICMP.
+	Probed
+
+	// Fragmented packets arrive in fragments, which the peer's system puts together.
+	Fragmented
+)
+
+// A Fragmenter is a link of packets that can fragment them. RoCE v2 does not want that (annex A17.3.1.1.5), and a
+// peer that sees the IP header, such as an adapter, refuses the packets for their ICRC.
+type Fragmenter interface {
+	// Fragment sets the fragmentation of a flow.
+	Fragment(*Flow, Fragmentation)
+}

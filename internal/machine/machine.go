@@ -65,6 +65,7 @@ type Capabilities struct {
 	Unreachable UnreachableHandler
 	Revoker     Revoker
 	Withdrawer  Withdrawer
+	Path        PathHandler
 }
 
 // A Receiver is a Machine of a transport of packets.
@@ -122,6 +123,13 @@ type Revoker interface {
 	Revoked()
 }
 
+// A PathHandler is a Machine (RC) that finds out what its path carries, see Port.Fragment.
+type PathHandler interface {
+	// TooLong notes that the host did not send packets, because the path does not carry any that long as far as
+	// it knows.
+	TooLong(now time.Duration)
+}
+
 // In is a received packet with what the network told of it.
 type In struct {
 	ib.Packet
@@ -163,6 +171,7 @@ type Out struct {
 	Whole     bool           // the train is handed over in memory as a whole; the caller sets it
 	Lossless  bool           // a packet for which there is no room waits, as on a ring in memory; the caller sets it
 	Train     int            // packets that it stands for; 0 is one
+	Probe     bool           // must not be fragmented, as it finds out what the path carries; the sender clears it
 }
 
 // A CQ takes completions.
@@ -245,7 +254,8 @@ type Withdrawer interface {
 }
 
 // A Port is one queue pair's environment. The adapter fills it before it makes
-// the machine; the machine changes nothing but Attr.State and Attr.SQDraining.
+// the machine; the machine changes nothing but Attr.State, Attr.SQDraining,
+// Fragment and Passes.
 type Port struct {
 	QPN         uint32
 	Type        qp.Type
@@ -270,5 +280,7 @@ type Port struct {
 	Received    uint64                  // bytes of payload that the machine took, see trace.Traffic
 	counted     int64                   // by Share, in its epoch
 	epoch       uint32
-	Waits       bool // Share did not admit a packet
+	Waits       bool   // Share did not admit a packet
+	Fragment    bool   // the path does not carry packets of the path MTU, which may be fragmented; the machine sets it
+	Passes      uint16 // the largest path MTU that it carries, 0 if that is unknown; the machine sets it
 }

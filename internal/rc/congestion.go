@@ -37,7 +37,7 @@ func (q *QP) paced(now time.Duration) bool {
 
 // isAcknowledge reports whether a packet is one that no congestion control counts.
 func isAcknowledge(o ib.Opcode) bool {
-	return o == ib.RCAcknowledge || o == ib.RCSelectiveAck || o == ib.RCReason || o == ib.CongestionNotify
+	return o == ib.RCAcknowledge || o == ib.RCSelectiveAck || o == ib.RCReason || o == ib.RCPathProbe || o == ib.CongestionNotify
 }
 
 // plausibleNotification reports whether a congestion notification may be the peer's. One

@@ -119,6 +119,9 @@ func (r *recovery) lost(now time.Duration, h *scoreboard.Hole) {
 	if t := &r.trips; t.timing && !seq.Before(t.timed, h.First) && seq.Before(t.timed, h.End) {
 		t.timing = false // it would be unknown which transmission the answer is of
 	}
+	if h.Tries >= narrowTries {
+		r.q.suspectPath(now, &r.requests[r.find(h.First)])
+	}
 	n := int(h.End-h.First) * int(r.mtu+overhead)
 	switch w := &r.requests[r.find(h.First)]; {
 	case !w.responds():

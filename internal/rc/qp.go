@@ -29,6 +29,7 @@ type QP struct {
 	heard   time.Duration // when the last packet from one of them arrived
 	alive   keepalive
 	check   portCheck
+	narrow  *narrowPath // nil unless the path was in doubt
 
 	notifier machine.Notifier
 	paceAt   time.Duration // the control lets data leave again
@@ -81,6 +82,10 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 		if q.plausibleNotification(in) {
 			q.notified(now)
 		}
+		return
+	}
+	if info != nil && info.Kind == ib.KindPathProbe {
+		q.pathProbe(now, in)
 		return
 	}
 	if info == nil || in.Opcode.Transport() != ib.RC {
@@ -149,7 +154,7 @@ func (q *QP) settle() {
 
 // Capabilities implements machine.Machine.
 func (q *QP) Capabilities() machine.Capabilities {
-	return machine.Capabilities{Receiver: q, InFlight: q, Follower: q, Continuer: q, Unreachable: q, Revoker: q}
+	return machine.Capabilities{Receiver: q, InFlight: q, Follower: q, Continuer: q, Unreachable: q, Revoker: q, Path: q}
 }
 
 // Transition implements machine.Machine.
@@ -187,7 +192,8 @@ func (q *QP) reset() {
 	q.established, q.turn = false, 0
 	q.c.Peer, q.notifier, q.paceAt = conn.Unknown, machine.Notifier{}, machine.Never
 	q.origins, q.heard = [origins]machine.Origin{}, 0
-	q.alive, q.check = keepalive{at: machine.Never}, portCheck{}
+	q.alive, q.check, q.narrow = keepalive{at: machine.Never}, portCheck{}, nil
+	q.c.Port.Fragment, q.c.Port.Passes = false, 0
 }
 
 // flush completes all posted work requests with WR_FLUSH_ERR (IBTA 10.3.1.7, 10.8.3),

@@ -64,7 +64,9 @@ func (r *recovery) expire(now time.Duration) {
 		r.tail.at = machine.Never
 		if r.una != r.nxt && r.rnr.until == machine.Never {
 			r.tail.wanted = true
-			r.tail.sent++
+			if r.tail.sent++; r.tail.sent > narrowTries {
+				r.q.suspectPath(now, &r.requests[r.sq.Head])
+			}
 		}
 	}
 	if r.retry.ackAt <= now {
@@ -82,6 +84,9 @@ func (r *recovery) ackTimeout(now time.Duration) {
 	r.q.ctl.Timeout(now)
 	if r.reads.ctl != nil {
 		r.reads.ctl.Timeout(now)
+	}
+	if r.retry.retries > 0 {
+		r.q.suspectPath(now, &r.requests[r.sq.Head])
 	}
 	r.retransmitAll(reason.Detail{Reason: reason.AckTimeout, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retry.retries) + 1})
 }

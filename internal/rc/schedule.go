@@ -23,7 +23,7 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 	}
 	out.Train = 0
 	q.req.window.lossless = out.Lossless
-	if !q.urgent(out) && !q.next(now, out) {
+	if !q.urgent(now, out) && !q.next(now, out) {
 		return false
 	}
 	q.resp.Sent(now)
@@ -36,9 +36,9 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 }
 
 // urgent produces what goes before everything else: a keep-alive probe, a congestion
-// notification, or a selective acknowledge.
-func (q *QP) urgent(out *machine.Out) bool {
-	if !q.notifier.Owes() && !q.resp.OwesReport() && !q.alive.wanted || q.c.Port.Attr.State == qp.Err {
+// notification, a selective acknowledge, or a path probe.
+func (q *QP) urgent(now time.Duration, out *machine.Out) bool {
+	if !q.notifier.Owes() && !q.resp.OwesReport() && !q.alive.wanted && !q.narrow.owes() || q.c.Port.Attr.State == qp.Err {
 		return false
 	}
 	if q.alive.wanted && q.sendProbe(out) {
@@ -52,6 +52,8 @@ func (q *QP) urgent(out *machine.Out) bool {
 		}
 	case q.resp.OwesReport():
 		q.resp.Report(out)
+	case q.narrow.owes():
+		q.nextPathProbe(now, out)
 	default:
 		return false
 	}
@@ -132,7 +134,7 @@ func (q *QP) both(now time.Duration, out *machine.Out) bool {
 // Deadline implements machine.Machine.
 func (q *QP) Deadline() time.Duration {
 	r := &q.req.recovery
-	return min(r.retry.ackAt, r.rnr.until, r.loss.at, r.tail.at, q.paceAt, q.alive.at, q.portCheckAt(), q.resp.Deadline())
+	return min(r.retry.ackAt, r.rnr.until, r.loss.at, r.tail.at, q.paceAt, q.alive.at, q.portCheckAt(), q.narrowAt(), q.resp.Deadline())
 }
 
 // Expire implements machine.Machine.
@@ -147,6 +149,9 @@ func (q *QP) Expire(now time.Duration) {
 	}
 	if q.portCheckAt() <= now {
 		q.probePort(now)
+	}
+	if q.narrowAt() <= now {
+		q.expireNarrow(now)
 	}
 	q.settle()
 }

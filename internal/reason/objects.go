@@ -23,6 +23,8 @@ const (
 	InterfaceMTU
 	SendWouldBlock
 	SendPKey
+	PathNarrow
+	PathWhole
 )
 
 const objectsRoom Reason = 4
@@ -47,6 +49,8 @@ var _ = register(objectsRoom, []row{
 	{InterfaceMTU, "INTERFACE_MTU", "network interface's MTU is too small for RoCE v2: expected at least %d bytes, found %d"},
 	{SendWouldBlock, "SEND_WOULD_BLOCK", "socket send buffer full: %d bytes to send, waited %d ms"},
 	{SendPKey, "SEND_PKEY", "no P_Key at the queue pair's index: the port's table has %d entries, index %d is empty"},
+	{PathNarrow, "PATH_NARROW", "path does not carry packets of the path MTU, which are fragmented: path MTU %d, largest that passes %d"},
+	{PathWhole, "PATH_WHOLE", "path carries packets of the path MTU again: path MTU %d, largest that passes %d"},
 }, kinds{
 	AddressUnreachable: {NumFamily, NumFamily},
 	SendRefused:        {0, NumErrno},

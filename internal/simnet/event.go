@@ -12,6 +12,7 @@ type packet struct {
 	front     []byte // Ethernet header and GRH of a frame, see EthernetLink
 	src, dst  netip.AddrPort
 	tos, hops uint8
+	fragments bool    // may be fragmented
 	routed    bool    // its route through the switches is chosen
 	segment   segment // of a link that carries TCP
 }

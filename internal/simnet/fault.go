@@ -29,7 +29,8 @@ type Faults struct {
 	// one. Otherwise it leaves when it has arrived completely.
 	CutThrough bool
 
-	MTU int // longest datagram payload that passes; 0 means no limit
+	// MTU is the longest datagram payload that passes without being fragmented; 0 means no limit.
+	MTU int
 }
 
 // Stats count the packets of one direction by result.
@@ -72,7 +73,7 @@ func (d *direction) chance(p float64) bool { return p > 0 && d.random.Float64() 
 func (d *direction) pass(n *Network, index int, to place, p *packet) {
 	f := &d.faults
 	d.stats.Packets++
-	if f.MTU > 0 && len(p.data) > f.MTU {
+	if f.MTU > 0 && len(p.data) > f.MTU && !p.fragments {
 		d.stats.TooLong++
 		n.lose(noteTooLong, index, p)
 		return

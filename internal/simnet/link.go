@@ -101,6 +101,7 @@ type flow struct {
 	link.DatagramFlow
 	crc  ib.Prefix
 	uses int
+	mode link.Fragmentation
 }
 
 var _ link.Datagrams = (*Link)(nil)
@@ -218,8 +219,8 @@ func (l *Link) Send(tx *link.Tx) error {
 	if tx.Size <= 0 || total != tx.Bytes || total > link.MaxBatch || total > link.MaxPackets*tx.Size {
 		return fmt.Errorf("%w: %d bytes (said to be %d) in packets of %d", ErrBatch, total, tx.Bytes, tx.Size)
 	}
-	if mtu := l.out.faults.MTU; mtu > 0 && tx.Size > mtu {
-		return fmt.Errorf("packets of %d bytes over an MTU of %d: %w", tx.Size, mtu, syscall.EMSGSIZE)
+	if mtu := l.out.faults.MTU; mtu > 0 && tx.Size > mtu && f.mode != link.Fragmented {
+		return &link.MTUError{MTU: mtu, Size: tx.Size, Err: syscall.EMSGSIZE}
 	}
 	return l.cut(f, tx, total)
 }
@@ -240,6 +241,7 @@ func (l *Link) cut(f *flow, tx *link.Tx, total int) error {
 			}
 		}
 		p.src, p.dst, p.tos, p.hops = f.Src, f.Dst, tx.TOS, tx.HopLimit
+		p.fragments = f.mode == link.Fragmented
 		if err := l.strict(f, i, p); err != nil {
 			l.net.drop(p)
 			return err
@@ -366,6 +368,13 @@ func (l *Link) Wait(time.Duration) error { return ErrWait }
 // Wake implements link.Packets.
 func (l *Link) Wake() {}
 
+// Fragment implements link.Fragmenter.
+func (l *Link) Fragment(p *link.Flow, m link.Fragmentation) {
+	if f := l.open(p); f != nil {
+		f.mode = m
+	}
+}
+
 // Join implements link.Datagrams.
 func (l *Link) Join(group netip.Addr) error {
 	if !group.IsMulticast() || group.Is4() != l.local.Addr().Is4() {
@@ -388,7 +397,7 @@ func (l *Link) Leave(group netip.Addr) error {
 
 // Capabilities implements link.Packets.
 func (l *Link) Capabilities() link.Capabilities {
-	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: l.config.ReceiveBuffer, Segmentation: l.config.Segments == 0}
+	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: l.config.ReceiveBuffer, Segmentation: l.config.Segments == 0, Fragmenter: l}
 }
 
 // Close implements link.Packets.

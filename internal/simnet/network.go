@@ -230,7 +230,7 @@ func (n *Network) packet(size int) *packet {
 	if cap(p.data) < size {
 		p.data = make([]byte, size, max(size, 2048))
 	}
-	p.data, p.front, p.routed, p.segment = p.data[:size], p.front[:0], false, segment{}
+	p.data, p.front, p.fragments, p.routed, p.segment = p.data[:size], p.front[:0], false, false, segment{}
 	return p
 }
 

@@ -61,6 +61,9 @@ func New(over link.Datagrams, e *Endpoint, meet link.Introducer) *Link {
 	if below.Frame != 0 {
 		l.caps.Frame = below.Frame - Overhead
 	}
+	if below.Fragmenter != nil {
+		l.caps.Fragmenter = l
+	}
 	return l
 }
 
@@ -254,4 +257,12 @@ func (s *source) read(b []byte) bool {
 		}
 	}
 	return true
+}
+
+// Fragment implements link.Fragmenter.
+func (l *Link) Fragment(p *link.Flow, m link.Fragmentation) {
+	if f := l.find(p); f != nil {
+		l.over.Capabilities().Fragmenter.Fragment(&f.outer.Flow, m)
+		f.Numbering = f.outer.Numbering
+	}
 }

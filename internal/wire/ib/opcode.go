@@ -60,6 +60,7 @@ const (
 	CongestionNotify     Opcode = 0x81 // CNP, annex A17.9.3
 	RCSelectiveAck       Opcode = 0xd1 // softrdma's own, of the manufacturers' range 0xc0 to 0xff; see package own
 	RCReason             Opcode = 0xd2 // the same
+	RCPathProbe          Opcode = 0xd3 // the same
 )
 
 // A Kind is the operation of an opcode, without transport and segment.
@@ -81,6 +82,7 @@ const (
 	KindCongestion
 	KindSelectiveAck
 	KindReason
+	KindPathProbe
 )
 
 // Headers is the set of extended headers that follow the BTH, in the order of
@@ -142,7 +144,7 @@ func (o Opcode) Segment(begins, ends bool) Opcode {
 // Transport returns the upper three bits, or for a manufacturer's opcode the transport
 // that it belongs to.
 func (o Opcode) Transport() Transport {
-	if o == RCSelectiveAck || o == RCReason {
+	if o == RCSelectiveAck || o == RCReason || o == RCPathProbe {
 		return RC
 	}
 	return Transport(o >> 5)
@@ -217,6 +219,7 @@ var table = func() (t [256]*Info) {
 	row(UDSendOnlyImm, "UD SEND Only with Immediate", KindSend, only, HasDETH|HasImmDt, true)
 	row(RCSelectiveAck, "RC Selective Acknowledge (softrdma)", KindSelectiveAck, only, HasAETH, true)
 	row(RCReason, "RC Reason (softrdma)", KindReason, only, HasAETH, true)
+	row(RCPathProbe, "RC Path Probe (softrdma)", KindPathProbe, only, 0, true)
 	row(CongestionNotify, "CNP", KindCongestion, only, 0, true) // 16 reserved bytes, A17.9.3
 	return t
 }()

@@ -1,0 +1,152 @@
+package rc
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/pathmtu"
+	"softrdma/internal/qp"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
+)
+
+const (
+	// narrowTries is the number of repetitions of a packet of the path MTU, without an answer, after which
+	// the path may be too narrow for it. Short packets get through such a path, so nothing else tells.
+	narrowTries = 2
+
+	// leastProbeWait bounds the wait for the answer to a path probe from below.
+	leastProbeWait = 20 * time.Millisecond
+)
+
+// A narrowPath is what a softrdma end does about a path that does not carry packets of its path MTU (package
+// pathmtu). Few connections ever have one.
+type narrowPath struct {
+	search  pathmtu.Search
+	token   uint32 // of the probes
+	answer  own.PathProbe
+	missing bool // the peer's packets of the path MTU do not arrive
+	payload [own.PathProbeLen]byte
+}
+
+var padding [4096]byte
+
+// narrowPath returns the state of the path, which it makes if there is none.
+func (q *QP) narrowPath() *narrowPath {
+	if q.narrow == nil {
+		q.narrow = &narrowPath{}
+	}
+	return q.narrow
+}
+
+// suspectPath notes that the oldest packet of a request, or of the peer's answer to it, was lost several times. If packets of the
+// path MTU are among those, the path may be too narrow for them.
+func (q *QP) suspectPath(now time.Duration, w *request) {
+	switch mtu := uint32(q.c.Port.Attr.PathMTU); {
+	case !q.c.Selective() || w.length < mtu:
+	case w.responds():
+		q.narrowPath().missing = true
+	default:
+		q.searchPath(now)
+	}
+}
+
+// searchPath lets packets be fragmented, and begins to probe the path.
+func (q *QP) searchPath(now time.Duration) {
+	n := q.narrowPath()
+	if n.search.State() != pathmtu.Whole || !q.mayProbe() {
+		return
+	}
+	// Like the PSN, the token is known to none but those who see the packets.
+	n.token = q.req.max<<8 ^ uint32(q.resp.Expected())*0x9e3779b1
+	n.search.Suspect(now, q.c.Port.Attr.PathMTU, max(q.req.recovery.tailProbeTime(), leastProbeWait))
+	q.followPath()
+}
+
+// TooLong implements machine.PathHandler.
+func (q *QP) TooLong(now time.Duration) {
+	if q.c.Selective() && q.mayProbe() {
+		q.searchPath(now)
+	}
+}
+
+// followPath tells the owner of the connection what the search has decided.
+func (q *QP) followPath() {
+	p, s := q.c.Port, &q.narrow.search
+	before := p.Fragment
+	p.Fragment = s.Fragments()
+	if s.State() == pathmtu.Narrow && int(p.Passes) != s.Known() {
+		q.c.Refuse(reason.Detail{Reason: reason.PathNarrow, Expected: uint64(p.Attr.PathMTU), Found: uint64(s.Known())})
+	}
+	if s.State() != pathmtu.Searching {
+		p.Passes = uint16(s.Known())
+	}
+	if before && !p.Fragment {
+		q.c.Refuse(reason.Detail{Reason: reason.PathWhole, Expected: uint64(p.Attr.PathMTU), Found: uint64(s.Known())})
+	}
+}
+
+// narrowAt is when the search has something to do.
+func (q *QP) narrowAt() time.Duration {
+	if q.narrow == nil || !q.mayProbe() {
+		return machine.Never
+	}
+	return q.narrow.search.Deadline()
+}
+
+// expireNarrow acts on that.
+func (q *QP) expireNarrow(now time.Duration) {
+	q.narrow.search.Expire(now)
+	q.followPath()
+}
+
+// owes reports whether a path probe or an answer to one is to be sent.
+func (n *narrowPath) owes() bool {
+	return n != nil && (n.search.Due() || n.missing || n.answer.Kind != 0)
+}
+
+// nextPathProbe produces it.
+func (q *QP) nextPathProbe(now time.Duration, out *machine.Out) {
+	n, a := q.narrow, &q.c.Port.Attr
+	p, pad := n.answer, 0
+	switch {
+	case p.Kind != 0:
+		n.answer = own.PathProbe{}
+	case n.missing:
+		n.missing, p = false, own.PathProbe{Kind: own.Missing, MTU: uint32(a.PathMTU)}
+	default:
+		mtu := n.search.Probe(now)
+		p = own.PathProbe{Kind: own.Probe, Token: n.token, MTU: uint32(mtu)}
+		// As long as the longest packet of that path MTU that the connection sends: a WRITE First.
+		pad = mtu + ib.RCWriteFirst.Info().Len - ib.RCPathProbe.Info().Len - own.PathProbeLen
+		out.Probe = true
+	}
+	out.BTH = ib.BTH{Opcode: ib.RCPathProbe, DestQPN: a.DestQPN, PSN: q.req.before()}
+	out.Path = &a.Path
+	out.Pieces = append(out.Pieces[:0], p.Append(n.payload[:0]))
+	for left := pad; left > 0; left -= len(padding) {
+		out.Pieces = append(out.Pieces, padding[:min(left, len(padding))])
+	}
+	out.Len = own.PathProbeLen + pad
+}
+
+// pathProbe takes a path probe of the peer, or an answer.
+func (q *QP) pathProbe(now time.Duration, in *machine.In) {
+	p, ok := own.ParsePathProbe(in.Payload)
+	port := in.Src.Port()
+	switch {
+	case !q.c.Selective() || !ok:
+		q.c.Refuse(reason.Detail{Reason: reason.OpcodeUnsupported, Expected: uint64(ib.RC), Found: uint64(in.Opcode)})
+	case !q.origins[ofRequests].Is(port) && !q.origins[ofAnswers].Is(port):
+		q.c.Refuse(reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(q.origins[ofAnswers].Port()), Found: uint64(port)})
+	case p.Kind == own.Probe:
+		q.narrowPath().answer = own.PathProbe{Kind: own.Answer, Token: p.Token, MTU: p.MTU}
+	case q.c.Port.Attr.State < qp.RTS:
+	case p.Kind == own.Missing:
+		q.searchPath(now)
+	case q.narrow != nil && p.Token == q.narrow.token:
+		q.narrow.search.Answer(now, int(p.MTU))
+		q.followPath()
+	}
+}
