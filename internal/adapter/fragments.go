@@ -77,7 +77,7 @@ func (t *network) tooLong(d reason.Detail) {
 	}
 	now := t.lane.dev.clock()
 	for _, q := range t.qps {
-		if m := q.can.Path; m != nil && q.flow == t.flow {
+		if m, ok := q.m.(machine.PathHandler); ok && q.flow == t.flow {
 			m.TooLong(now)
 			t.lane.tasks.Set(&q.entry, q.deadline())
 		}

@@ -65,7 +65,6 @@ type Capabilities struct {
 	Unreachable UnreachableHandler
 	Revoker     Revoker
 	Withdrawer  Withdrawer
-	Path        PathHandler
 }
 
 // A Receiver is a Machine of a transport of packets.

@@ -6,6 +6,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/pathmtu"
 	"softrdma/internal/qp"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/ib/own"
@@ -44,11 +45,25 @@ func (q *QP) narrowPath() *narrowPath {
 // path MTU are among those, the path may be too narrow for them.
 func (q *QP) suspectPath(now time.Duration, w *request) {
 	switch mtu := uint32(q.c.Port.Attr.PathMTU); {
-	case !q.c.Selective() || w.length < mtu:
+	case w.length < mtu:
+	case q.c.Peer == conn.Unknown:
+		q.askPeer(now)
+	case !q.c.Selective():
 	case w.responds():
 		q.narrowPath().missing = true
 	default:
 		q.searchPath(now)
+	}
+}
+
+// askPeer sends a peer that nothing was heard of a packet that is short enough for any path, and that every peer
+// answers, a keepalive probe. The answer tells whether the peer is softrdma.
+func (q *QP) askPeer(now time.Duration) {
+	if k := &q.alive; q.mayProbe() {
+		if k.probes == 0 {
+			k.probes, k.began = 1, now
+		}
+		k.wanted = true
 	}
 }
 
@@ -66,7 +81,10 @@ func (q *QP) searchPath(now time.Duration) {
 
 // TooLong implements machine.PathHandler.
 func (q *QP) TooLong(now time.Duration) {
-	if q.c.Selective() && q.mayProbe() {
+	switch q.c.Peer {
+	case conn.Unknown:
+		q.askPeer(now)
+	case conn.Selective:
 		q.searchPath(now)
 	}
 }

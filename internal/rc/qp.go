@@ -154,7 +154,7 @@ func (q *QP) settle() {
 
 // Capabilities implements machine.Machine.
 func (q *QP) Capabilities() machine.Capabilities {
-	return machine.Capabilities{Receiver: q, InFlight: q, Follower: q, Continuer: q, Unreachable: q, Revoker: q, Path: q}
+	return machine.Capabilities{Receiver: q, InFlight: q, Follower: q, Continuer: q, Unreachable: q, Revoker: q}
 }
 
 // Transition implements machine.Machine.

@@ -76,12 +76,15 @@ func (q *QP) isNext(in *machine.In, which int) bool {
 }
 
 // isNext reports whether an answer is to the oldest packet in flight or to the
-// youngest: whatever else is lost, the peer comes to answer that one in the end. With
-// nothing in flight it is the answer to a keep-alive probe.
+// youngest: whatever else is lost, the peer comes to answer that one in the end. Before it is the answer
+// to a keep-alive probe.
 func (r *unacked) isNext(in *machine.In) bool {
 	e := r.sequence(in.PSN)
+	if r.q.probed() && e == r.una-1 {
+		return true
+	}
 	if r.una == r.max {
-		return r.q.probed() && e == r.una-1
+		return false
 	}
 	return e == r.una || e == r.max-1
 }

@@ -101,6 +101,20 @@ func TestPathShrinksAndGrows(t *testing.T) {
 	}
 }
 
+// A connection begins over a path that is too narrow for its first packets. Nothing was heard of the peer before.
+func TestConnectionBeginsOverANarrowPath(t *testing.T) {
+	for _, op := range []queue.Op{queue.Write, queue.Read, queue.Send} {
+		for _, known := range []bool{false, true} {
+			c := course{op: op, delay: time.Millisecond, message: 100_000}
+			r := c.prepare(t)
+			r.setMTU(1472, known)
+			if took := r.transfer(t, &c); took > 5*time.Second {
+				t.Errorf("%v, known=%v: the transfer took %v", op, known, took)
+			}
+		}
+	}
+}
+
 // Losses by chance do not make packets be fragmented for long, and the bytes arrive.
 func TestLossIsNotTakenForANarrowPath(t *testing.T) {
 	for _, loss := range []float64{.05, .1} {
