@@ -71,8 +71,8 @@ var _ = explain(map[reason.Reason]text{
 		"annex A16"},
 	reason.SendUnreachable: {
 		"A router, or this host itself, answered by ICMP that the peer's host or network is unreachable. The condition may be temporary: the packets are retransmitted like lost ones.",
-		"The errno: 113 (EHOSTUNREACH) means a host that does not answer on its network, 101 (ENETUNREACH) a missing route, 13 (EACCES) a firewall.",
-		"Check the route, the peer's address, and that its host is up.",
+		"The errno: 113 (EHOSTUNREACH) means a host that does not answer on its network, 101 (ENETUNREACH) a missing route, 13 (EACCES) a firewall that rejects UDP port 4791 (1000 if the device encrypts).",
+		"Check the route, the peer's address, and that its host is up. Firewalls have to allow the port in both directions: answers go to that port, too, and not to the one that a packet came from.",
 		"RFC 1122 3.2.2.1, RFC 4443 3.1"},
 	reason.SendPKey: {
 		"The subnet manager has removed the partition key that the queue pair's index names, so its packets cannot be sent. They count as lost.",

@@ -9,7 +9,7 @@ import (
 // forge one, so compare its quotation with what was sent before you act on it.
 type Report struct {
 	Src, Dst netip.AddrPort // of the packet, with UDP ports
-	Err      syscall.Errno  // ECONNREFUSED if the port is closed, else the host or network is unreachable
+	Err      syscall.Errno  // ECONNREFUSED if the port is closed, EACCES if a firewall says that it refuses, else the host or network is unreachable
 	Quoted   []byte         // the returned part of the packet behind its UDP header
 }
 

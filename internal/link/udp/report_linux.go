@@ -80,7 +80,7 @@ func (s *reports) read(fd int) {
 			return
 		}
 		if e := s.extended(int(h.Controllen)); e != nil && s.n < maxReports {
-			s.keep(fd, int(n), syscall.Errno(e.Errno))
+			s.keep(fd, int(n), errnoOf(e))
 		}
 	}
 }
@@ -105,6 +105,16 @@ func (s *reports) extended(n int) *unix.SockExtendedErr {
 		at += unix.CmsgSpace(length - unix.CmsgLen(0))
 	}
 	return nil
+}
+
+// errnoOf returns the error of an ICMP message. The kernel has one for each code, but takes a firewall's refusal over IPv4
+// (RFC 1812 5.2.7.1) for a host that cannot be reached, and over IPv6 names it.
+func errnoOf(e *unix.SockExtendedErr) syscall.Errno {
+	const unreachable, network, host, communication = 3, 9, 10, 13
+	if e.Origin == unix.SO_EE_ORIGIN_ICMP && e.Type == unreachable && (e.Code == network || e.Code == host || e.Code == communication) {
+		return syscall.EACCES
+	}
+	return syscall.Errno(e.Errno)
 }
 
 // keep adds a report of n quoted bytes to the list. The kernel has compared the addresses and

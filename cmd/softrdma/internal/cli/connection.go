@@ -51,14 +51,16 @@ func ConnectError(ctx context.Context, err error, at, start string, p Protocol, 
 		if !p.IWARP() {
 			hint = "; if the peer uses iWARP, add --protocol " + ProtocolIWARP
 		}
-		return PeerErrorf("nothing listens at %s: no RDMA device is open there; start \"%s\" there first%s (%w)", at, start, hint, unreachable)
+		return PeerErrorf("nothing listens at %s: no RDMA device is open there, or a firewall rejects %s; start \"%s\" there first%s (%w)", at, p.firewallPort(at), start, hint, unreachable)
+	case errors.Is(err, syscall.EACCES) && errors.As(err, &unreachable):
+		return PeerErrorf("a firewall rejects packets to %s: it has to let %s through, in both directions (%w)", at, p.firewallPort(at), unreachable)
 	case errors.As(err, new(syscall.Errno)) && errors.As(err, &unreachable):
 		return PeerErrorf("%s cannot be reached: is its host up, and is there a route to it? (%w)", at, unreachable)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, new(*rdmacm.UnreachableError)):
 		if !p.IWARP() {
 			hint = "; if the peer uses iWARP, add --protocol " + ProtocolIWARP
 		}
-		return PeerErrorf("no answer from %s within %v: expected \"%s\" or another server there, and firewalls that allow %s%s", at, within, start, p.firewallPort(at), hint)
+		return PeerErrorf("no answer from %s within %v: expected \"%s\" or another server there, and firewalls that allow %s in both directions%s", at, within, start, p.firewallPort(at), hint)
 	}
 	return fmt.Errorf("connect to %s: %w", at, err)
 }

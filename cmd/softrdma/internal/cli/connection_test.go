@@ -34,7 +34,8 @@ func TestConnectErrorNamesRemedy(t *testing.T) {
 		{t.Context(), &rdmacm.UnreachableError{Addr: at, Err: errors.New("silence")}, ExitPeer, "no answer from HOST:7 within 3s"},
 		{t.Context(), &rdmacm.UnreachableError{Addr: at, Err: syscall.ECONNREFUSED}, ExitPeer, "nothing listens at HOST:7: no RDMA device is open there"},
 		{t.Context(), &rdmacm.UnreachableError{Addr: at, Err: syscall.EHOSTUNREACH}, ExitPeer, "HOST:7 cannot be reached"},
-		{t.Context(), context.DeadlineExceeded, ExitPeer, "UDP port 4791"},
+		{t.Context(), &rdmacm.UnreachableError{Addr: at, Err: syscall.EACCES}, ExitPeer, "a firewall rejects packets to HOST:7: it has to let UDP port 4791 through"},
+		{t.Context(), context.DeadlineExceeded, ExitPeer, "UDP port 4791 in both directions"},
 		{t.Context(), errors.New("odd"), ExitFailed, "connect to HOST:7: dial: odd"},
 		{ended, &rdmacm.RejectedError{Addr: at, Code: 8}, ExitFailed, "context canceled"},
 	} {
