@@ -18,16 +18,12 @@ import (
 
 // Copies of a file over a long path, by softrdma and by what Debian has. It takes minutes, so it runs only if asked to:
 //
-//	cd bench && sudo SOFTRDMA_COPIES=$PWD/../bin/softrdma go test -count=1 -v -run TestCopiesOverALongPath ./compare
+//	cd bench && sudo SOFTRDMA_PROGRAM=$PWD/../bin/softrdma go test -count=1 -v -run TestCopiesOverALongPath ./compare
 //
 // SOFTRDMA_COPIES_MIB is the length of the file (16), SOFTRDMA_COPIES_MS the round trip (100), SOFTRDMA_COPIES_LOSS the
 // loss in per cent (1).
 func TestCopiesOverALongPath(t *testing.T) {
-	program := os.Getenv("SOFTRDMA_COPIES")
-	if program == "" {
-		t.Skip("SOFTRDMA_COPIES is not set: the path of the softrdma program to measure")
-	}
-	asRoot(t)
+	program := wanProgram(t)
 	number := func(name string, zero float64) float64 {
 		if v, err := strconv.ParseFloat(os.Getenv(name), 64); err == nil {
 			return v
@@ -90,7 +86,7 @@ func (x *copies) all() []copying {
 		{"rcopy, RoCE in PSP", p + " rcopy --once --dir in --psk-file psk -a {S}", p + " rcopy --psk-file psk file {S}:copy", ""},
 		{"cat, RoCE in PSP", p + " cat --psk-file psk -l {S}:7000 > in/copy < /dev/null", p + " cat --psk-file psk {S} 7000 < file", ""},
 		{"rcopy, iWARP with TLS", p + " rcopy --protocol iwarp --once --dir in --psk-file psk -a {S}", p + " rcopy --protocol iwarp --psk-file psk file {S}:copy", ""},
-		{"rcopy, RoCE in the clear", p + " rcopy --once --dir in -a {S}", p + " rcopy file {S}:copy", ""},
+		{"rcopy, RoCE in the clear", p + " rcopy --same-host off --once --dir in -a {S}", p + " rcopy --same-host off file {S}:copy", ""},
 		{"scp", sshd, "scp -F none -i user -P 2222 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -q file {S}:" + x.path("in/copy"), "scp"},
 		{"rsync over ssh", sshd, "rsync -W -e '" + ssh + "' file {S}:" + x.path("in/copy"), "rsync"},
 		{"rclone over sftp", sshd, "rclone --config /dev/null copyto file ':sftp,host={S},port=2222,user=root,key_file=" + x.path("user") + ":" + x.path("in/copy") + "'", "rclone"},

@@ -137,6 +137,10 @@ func (a *Analyzer) Add(p *Packet) []Finding {
 	case p.Truncated && (i.Kind == ib.KindSelectiveAck || i.Kind == ib.KindReason): // what it says is in the payload
 	case i.Kind == ib.KindSelectiveAck:
 		a.note("softrdma's selective acknowledge: %d ranges received after a lost request", max(own.Ranges(p.Payload), 0))
+	case i.Kind == ib.KindPathProbe:
+		if probe, ok := own.ParsePathProbe(p.Payload); ok && !p.Truncated {
+			a.note("softrdma's %v path MTU %d", probe.Kind, probe.MTU)
+		}
 	case i.Kind == ib.KindReason:
 		if r, ok := own.ParseReason(p.Payload); ok {
 			d := reason.Detail{Reason: reason.Reason(r.Number), Expected: r.Expected, Found: r.Found}
@@ -157,7 +161,7 @@ func response(k ib.Kind) bool {
 
 // single makes the checks that need no other packet.
 func (a *Analyzer) single(p *Packet) {
-	if len(p.Payload) > maxMTU {
+	if len(p.Payload) > maxMTU && p.Opcode != ib.RCPathProbe { // which is as long as packets with longer headers
 		a.fault(reason.LengthMTU, maxMTU, uint64(len(p.Payload)), "")
 	}
 	if p.PKey&0x7fff == 0 { // IBTA 10.9, C10-116: such a key is invalid

@@ -29,6 +29,9 @@ type Faults struct {
 	// one. Otherwise it leaves when it has arrived completely.
 	CutThrough bool
 
+	// Bleached means that the network clears the ECN field of IP headers.
+	Bleached bool
+
 	// MTU is the longest datagram payload that passes without being fragmented; 0 means no limit.
 	MTU int
 }
@@ -77,6 +80,9 @@ func (d *direction) pass(n *Network, index int, to place, p *packet) {
 		d.stats.TooLong++
 		n.lose(noteTooLong, index, p)
 		return
+	}
+	if f.Bleached {
+		p.tos &^= 3
 	}
 	at, ok := d.queue(n, index, p)
 	if !ok {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/memory"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
@@ -134,6 +135,37 @@ func TestLossIsNotTakenForANarrowPath(t *testing.T) {
 		}
 		if n := r.hosts[0].Dev.Trace.Counter(reason.PathNarrow); n != 0 {
 			t.Errorf("at a loss of %v the path was found narrow %d times", loss, n)
+		}
+	}
+}
+
+// A network that clears the ECN field takes away the marks that DCQCN obeys, and no packet: losses tell it about
+// the queue instead.
+func TestBleachedECNIsHarmless(t *testing.T) {
+	for _, kind := range []congestion.Kind{congestion.DCQCN, congestion.Window} {
+		c := course{op: queue.Write, delay: time.Millisecond, message: 4 << 20, control: kind}
+		r := c.prepare(t)
+		for _, h := range r.hosts {
+			h.Link.SetFaults(
+				simnet.Faults{Bleached: true, Delay: 500 * time.Microsecond},
+				simnet.Faults{Delay: 500 * time.Microsecond, Bandwidth: 1e9, Queue: 100_000, MarkAbove: 20_000})
+		}
+		src := r.mrs[0].Bytes(0x10000, c.message)
+		for i := range src {
+			src[i] = byte(i * i >> 5)
+		}
+		var took time.Duration
+		for range 5 {
+			took = r.transfer(t, &c)
+		}
+		if !bytes.Equal(src, r.mrs[1].Bytes(0x10000, c.message)) {
+			t.Errorf("%v: the data differs", kind)
+		}
+		if n := r.hosts[1].Dev.Trace.Counter(reason.CongestionMarked); n != 0 {
+			t.Errorf("%v: %d marks were seen", kind, n)
+		}
+		if least := 4 * time.Duration(c.message*8); took > least { // 1 Gbit/s is a bit per nanosecond
+			t.Errorf("%v: a message took %v, expected at most %v", kind, took, least)
 		}
 	}
 }

@@ -93,15 +93,17 @@ func (r *Reader) Take(now time.Duration, handle func(p *link.Report, h *ib.BTH, 
 	}
 }
 
-// next removes a report and returns it, nil if there is none.
+// next removes a report and returns it, nil if there is none. Those of the link go first, because they say more.
 func (r *Reader) next() *link.Report {
+	if r.link != nil {
+		if p := r.link.NextReport(); p != nil {
+			return p
+		}
+	}
 	if n := len(r.local); n > 0 {
 		p := r.local[n-1]
 		r.local = r.local[:n-1]
 		return &p
 	}
-	if r.link == nil {
-		return nil
-	}
-	return r.link.NextReport()
+	return nil
 }

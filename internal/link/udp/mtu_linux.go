@@ -41,12 +41,8 @@ func (h *host) interfaceMTU(fd int) (int, error) {
 	return int(r.Uint32()), nil
 }
 
-// leastMTU6 is the MTU that every path of IPv6 has (RFC 8200 5), and the length of fragments: only the source
-// fragments there.
-const leastMTU6 = 1280
-
 // Fragment implements link.Fragmenter. The receiving socket, which flows without a socket of their own use, fragments
-// nothing.
+// nothing. Over IPv6, where only the source fragments, Linux does so to what it knows to be the path's MTU.
 func (l *Link) Fragment(p *link.Flow, m link.Fragmentation) {
 	if !l.life.Enter() {
 		return
@@ -56,19 +52,18 @@ func (l *Link) Fragment(p *link.Flow, m link.Fragmentation) {
 	if f == nil || !f.own {
 		return
 	}
-	discover, dont, size := unix.IP_PMTUDISC_DO, 1, 0
+	discover, dont := unix.IP_PMTUDISC_DO, 1
 	switch m {
 	case link.Probed:
 		discover = unix.IP_PMTUDISC_PROBE
 	case link.Fragmented:
-		discover, dont, size = unix.IP_PMTUDISC_DONT, 0, leastMTU6
+		discover, dont = unix.IP_PMTUDISC_DONT, 0
 	}
 	if l.local.Addr().Is4() {
 		_ = unix.SetsockoptInt(f.end.fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, discover)
 	} else { // the values of IPv6 are the same
 		_ = unix.SetsockoptInt(f.end.fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, discover)
 		_ = unix.SetsockoptInt(f.end.fd, unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, dont)
-		_ = unix.SetsockoptInt(f.end.fd, unix.IPPROTO_IPV6, unix.IPV6_MTU, size)
 	}
 	// The kernel segments no batch whose packets it has to fragment.
 	if f.Segments = l.segments(); m == link.Fragmented {

@@ -15,6 +15,19 @@ const (
 	Missing ProbeKind = 3 // asks the peer to probe, because its answers of the path MTU do not arrive
 )
 
+// String says what such a packet does, before the path MTU that it is about.
+func (k ProbeKind) String() string {
+	switch k {
+	case Probe:
+		return "probe of whether packets pass that are as long as those of"
+	case Answer:
+		return "answer to a probe of"
+	case Missing:
+		return "message that packets do not arrive that are as long as those of"
+	}
+	return "unknown probe"
+}
+
 // A PathProbe is the payload of the packets by which two ends find out what their path carries (RFC 8899).
 //
 //	+---------------+-----------------------------------------------+
