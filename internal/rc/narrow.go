@@ -33,8 +33,8 @@ type narrowPath struct {
 
 var padding [4096]byte
 
-// narrowPath returns the state of the path, which it makes if there is none.
-func (q *QP) narrowPath() *narrowPath {
+// narrowPathOf returns the state of the path, which it makes if there is none.
+func narrowPathOf(q *QP) *narrowPath {
 	if q.narrow == nil {
 		q.narrow = &narrowPath{}
 	}
@@ -47,51 +47,49 @@ func (q *QP) suspectPath(now time.Duration, w *request) {
 	switch mtu := uint32(q.c.Port.Attr.PathMTU); {
 	case w.length < mtu:
 	case q.c.Peer == conn.Unknown:
-		q.askPeer(now)
+		q.alive.ask(now)
 	case !q.c.Selective():
 	case w.responds():
-		q.narrowPath().missing = true
+		narrowPathOf(q).missing = true
 	default:
 		q.searchPath(now)
 	}
 }
 
-// askPeer sends a peer that nothing was heard of a packet that is short enough for any path, and that every peer
+// ask sends a peer that nothing was heard of a packet that is short enough for any path, and that every peer
 // answers, a keepalive probe. The answer tells whether the peer is softrdma.
-func (q *QP) askPeer(now time.Duration) {
-	if k := &q.alive; q.mayProbe() {
-		if k.probes == 0 {
-			k.probes, k.began = 1, now
-		}
-		k.wanted = true
+func (k *keepalive) ask(now time.Duration) {
+	if k.probes == 0 {
+		k.probes, k.began = 1, now
 	}
+	k.wanted = true // sent if that is allowed
 }
 
 // searchPath lets packets be fragmented, and begins to probe the path.
 func (q *QP) searchPath(now time.Duration) {
-	n := q.narrowPath()
+	n := narrowPathOf(q)
 	if n.search.State() != pathmtu.Whole || !q.mayProbe() {
 		return
 	}
 	// Like the PSN, the token is known to none but those who see the packets.
 	n.token = q.req.max<<8 ^ uint32(q.resp.Expected())*0x9e3779b1
 	n.search.Suspect(now, q.c.Port.Attr.PathMTU, max(q.req.recovery.tailProbeTime(), leastProbeWait))
-	q.followPath()
+	q.narrow.follow(q)
 }
 
 // TooLong implements machine.PathHandler.
 func (q *QP) TooLong(now time.Duration) {
 	switch q.c.Peer {
 	case conn.Unknown:
-		q.askPeer(now)
+		q.alive.ask(now)
 	case conn.Selective:
 		q.searchPath(now)
 	}
 }
 
-// followPath tells the owner of the connection what the search has decided.
-func (q *QP) followPath() {
-	p, s := q.c.Port, &q.narrow.search
+// follow tells the owner of the connection what the search has decided.
+func (n *narrowPath) follow(q *QP) {
+	p, s := q.c.Port, &n.search
 	before := p.Fragment
 	p.Fragment = s.Fragments()
 	if s.State() == pathmtu.Narrow && int(p.Passes) != s.Known() {
@@ -105,18 +103,18 @@ func (q *QP) followPath() {
 	}
 }
 
-// narrowAt is when the search has something to do.
-func (q *QP) narrowAt() time.Duration {
-	if q.narrow == nil || !q.mayProbe() {
+// deadline is when the search has something to do.
+func (n *narrowPath) deadline(q *QP) time.Duration {
+	if n == nil || !q.mayProbe() {
 		return machine.Never
 	}
-	return q.narrow.search.Deadline()
+	return n.search.Deadline()
 }
 
-// expireNarrow acts on that.
-func (q *QP) expireNarrow(now time.Duration) {
-	q.narrow.search.Expire(now)
-	q.followPath()
+// expire acts on that.
+func (n *narrowPath) expire(now time.Duration, q *QP) {
+	n.search.Expire(now)
+	q.narrow.follow(q)
 }
 
 // owes reports whether a path probe or an answer to one is to be sent.
@@ -124,9 +122,9 @@ func (n *narrowPath) owes() bool {
 	return n != nil && (n.search.Due() || n.missing || n.answer.Kind != 0)
 }
 
-// nextPathProbe produces it.
-func (q *QP) nextPathProbe(now time.Duration, out *machine.Out) {
-	n, a := q.narrow, &q.c.Port.Attr
+// next produces it.
+func (n *narrowPath) next(now time.Duration, q *QP, out *machine.Out) {
+	a := &q.c.Port.Attr
 	p, pad := n.answer, 0
 	switch {
 	case p.Kind != 0:
@@ -159,12 +157,12 @@ func (q *QP) pathProbe(now time.Duration, in *machine.In) {
 	case !q.origins[ofRequests].Is(port) && !q.origins[ofAnswers].Is(port):
 		q.c.Refuse(reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(q.origins[ofAnswers].Port()), Found: uint64(port)})
 	case p.Kind == own.Probe:
-		q.narrowPath().answer = own.PathProbe{Kind: own.Answer, Token: p.Token, MTU: p.MTU}
+		narrowPathOf(q).answer = own.PathProbe{Kind: own.Answer, Token: p.Token, MTU: p.MTU}
 	case q.c.Port.Attr.State < qp.RTS:
 	case p.Kind == own.Missing:
 		q.searchPath(now)
 	case q.narrow != nil && p.Token == q.narrow.token:
 		q.narrow.search.Answer(now, int(p.MTU))
-		q.followPath()
+		q.narrow.follow(q)
 	}
 }

@@ -53,7 +53,7 @@ func (q *QP) urgent(now time.Duration, out *machine.Out) bool {
 	case q.resp.OwesReport():
 		q.resp.Report(out)
 	case q.narrow.owes():
-		q.nextPathProbe(now, out)
+		q.narrow.next(now, q, out)
 	default:
 		return false
 	}
@@ -134,7 +134,7 @@ func (q *QP) both(now time.Duration, out *machine.Out) bool {
 // Deadline implements machine.Machine.
 func (q *QP) Deadline() time.Duration {
 	r := &q.req.recovery
-	return min(r.retry.ackAt, r.rnr.until, r.loss.at, r.tail.at, q.paceAt, q.alive.at, q.portCheckAt(), q.narrowAt(), q.resp.Deadline())
+	return min(r.retry.ackAt, r.rnr.until, r.loss.at, r.tail.at, q.paceAt, q.alive.at, q.portCheckAt(), q.narrow.deadline(q), q.resp.Deadline())
 }
 
 // Expire implements machine.Machine.
@@ -150,8 +150,8 @@ func (q *QP) Expire(now time.Duration) {
 	if q.portCheckAt() <= now {
 		q.probePort(now)
 	}
-	if q.narrowAt() <= now {
-		q.expireNarrow(now)
+	if q.narrow.deadline(q) <= now {
+		q.narrow.expire(now, q)
 	}
 	q.settle()
 }

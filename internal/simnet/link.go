@@ -368,13 +368,6 @@ func (l *Link) Wait(time.Duration) error { return ErrWait }
 // Wake implements link.Packets.
 func (l *Link) Wake() {}
 
-// Fragment implements link.Fragmenter.
-func (l *Link) Fragment(p *link.Flow, m link.Fragmentation) {
-	if f := l.open(p); f != nil {
-		f.mode = m
-	}
-}
-
 // Join implements link.Datagrams.
 func (l *Link) Join(group netip.Addr) error {
 	if !group.IsMulticast() || group.Is4() != l.local.Addr().Is4() {
