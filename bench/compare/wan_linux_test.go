@@ -45,7 +45,7 @@ func TestPathsOfTheInternet(t *testing.T) {
 	}
 }
 
-// wanProgram returns the program to test over emulated long paths, and skips tests that nobody asked for.
+// wanProgram returns the program to test over emulated long paths, and skips the test if there is none.
 func wanProgram(t *testing.T) string {
 	t.Helper()
 	program := os.Getenv("SOFTRDMA_PROGRAM")

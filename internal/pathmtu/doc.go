@@ -1,5 +1,5 @@
 // Package pathmtu finds out which packets a path carries, by probes of the transport's own (RFC 8899,
-// packetization layer path MTU discovery for datagrams), and not by ICMP, which networks filter and strangers
+// packetization layer path MTU discovery for datagrams), and not by ICMP, which networks filter and attackers
 // forge.
 //
 // A path MTU of RoCE is agreed when a connection begins, and the PSNs of a message are counted by it (IBTA

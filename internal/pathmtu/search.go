@@ -35,7 +35,7 @@ type Search struct {
 	state State
 	mtu   int // the connection's path MTU
 	size  int // path MTU that is being probed
-	known int // largest path MTU that passed, 0 for none
+	known int // largest path MTU that passed, 0 if there is none
 	tries int // probes of size that were sent
 	due   bool
 	wait  time.Duration // for an answer

@@ -57,7 +57,7 @@ func (q *QP) suspectPath(now time.Duration, w *request) {
 }
 
 // ask sends a peer that nothing was heard of a packet that is short enough for any path, and that every peer
-// answers, a keepalive probe. The answer tells whether the peer is softrdma.
+// answers, a keepalive probe. The answer reports whether the peer is softrdma.
 func (k *keepalive) ask(now time.Duration) {
 	if k.probes == 0 {
 		k.probes, k.began = 1, now
