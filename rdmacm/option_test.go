@@ -47,6 +47,21 @@ func TestIDOptionsReachQueuePair(t *testing.T) {
 	}
 }
 
+// The client's queue pair waits at least as long as the server says that it may take to acknowledge.
+func TestAckDelayOfServerReachesClientsQueuePair(t *testing.T) {
+	for _, c := range []struct{ said, timeout uint8 }{{0, 17}, {14, 17}, {23, 23}} {
+		p := newPair(t, PortSpaceTCP)
+		id := p.request(nil, true)
+		_, err := id.CreateQP(nil, verbs.QPConfig{})
+		p.ok(err)
+		p.ok(id.Accept(&ConnParam{AckDelay: c.said}))
+		expect(t, p.client, EventEstablished)
+		if a := p.dialer.QP().Query(); a.Timeout != c.timeout {
+			t.Errorf("delay %d: found timeout %d, expected %d", c.said, a.Timeout, c.timeout)
+		}
+	}
+}
+
 func TestIDReuseAddrSharesPort(t *testing.T) {
 	leavesNothing(t)
 	ch := NewEventChannel()

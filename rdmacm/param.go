@@ -61,6 +61,12 @@ type ConnParam struct {
 	// posted, 1 to 6; 7 retries without end; 0 means 7, Zero never.
 	RNRRetryCount uint8
 
+	// AckDelay is sent when accepting over RoCE or InfiniBand: this side may take 4.096 µs times 2 to
+	// its power to acknowledge (IBTA 12.6.8), at most 31. The peer's queue pair waits at least that
+	// long before it retries or, if the client asked for no retries, fails. Values below the device's
+	// change nothing.
+	AckDelay uint8
+
 	// SRQ and QPN describe a queue pair that the program moves through its states
 	// itself (see ID.InitAttr). They are ignored if the id has a queue pair.
 	SRQ bool
@@ -139,13 +145,15 @@ func (p *ConnParam) manager(limit int) (*cmid.ConnParam, error) {
 	}
 	c := &cmid.ConnParam{
 		PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPN: p.QPN,
-		RetryCount: orDefault(p.RetryCount, 7), RNRRetryCount: orDefault(p.RNRRetryCount, 7),
+		RetryCount: orDefault(p.RetryCount, 7), RNRRetryCount: orDefault(p.RNRRetryCount, 7), AckDelay: p.AckDelay,
 	}
 	switch {
 	case c.RetryCount > 7:
 		return nil, reason.BadArgument(7, uint64(c.RetryCount), "retry count: expected 0 to 7, found %d", c.RetryCount)
 	case c.RNRRetryCount > 7:
 		return nil, reason.BadArgument(7, uint64(c.RNRRetryCount), "RNR retry count: expected 0 to 7, found %d", c.RNRRetryCount)
+	case c.AckDelay > 31:
+		return nil, reason.BadArgument(31, uint64(c.AckDelay), "acknowledge delay: expected 0 to 31, found %d", c.AckDelay)
 	case c.QPN >= 1<<24:
 		return nil, reason.BadArgument(1<<24-1, uint64(c.QPN), "queue pair number: expected 24 bits, found %#x", c.QPN)
 	}

@@ -247,6 +247,7 @@ func TestConnParamOutOfRangeRefused(t *testing.T) {
 	}{
 		{ConnParam{RetryCount: 8}, "retry count: expected 0 to 7, found 8"},
 		{ConnParam{RNRRetryCount: 9}, "RNR retry count: expected 0 to 7, found 9"},
+		{ConnParam{AckDelay: 32}, "acknowledge delay: expected 0 to 31, found 32"},
 		{ConnParam{ResponderResources: 129}, "responder resources: expected at most 128, found 129"},
 		{ConnParam{InitiatorDepth: 200}, "initiator depth: expected at most 128, found 200"},
 		{ConnParam{QPN: 1 << 24}, "queue pair number: expected 24 bits, found 0x1000000"},

@@ -104,6 +104,27 @@ func TestRequestHasTheFieldsThatLinuxExpects(t *testing.T) {
 	}
 }
 
+// A REP has the longer one of the device's and the caller's ACK delay.
+func TestAckDelayOfAcceptReachesThePeer(t *testing.T) {
+	for _, c := range []struct{ said, sent uint8 }{{0, 15}, {14, 15}, {23, 23}} {
+		w, _, b, ca, cb := requested(t)
+		p := accepting
+		p.AckDelay = 32
+		if err := cb.Accept(w.now, &p); err == nil {
+			t.Error("a delay of 6 bits was taken")
+		}
+		p.AckDelay = c.said
+		w.must(cb.Accept(w.now, &p))
+		w.pass(2 * time.Millisecond)
+		var rep mad.REP
+		d := b.last[mad.AttrREP]
+		rep.Parse(&d)
+		if rep.TargetAckDelay != c.sent || ca.ack < c.sent {
+			t.Errorf("delay %d: the REP has %d, and the peer's timeout is %d, expected %d", c.said, rep.TargetAckDelay, ca.ack, c.sent)
+		}
+	}
+}
+
 // Zero parameters have defaults.
 func TestRequestDefaults(t *testing.T) {
 	w, a, b, _ := pair(t)

@@ -78,6 +78,7 @@ type AcceptParams struct {
 	ResponderResources uint8   // of this end, as in ConnectParams
 	InitiatorDepth     uint8
 	RNRRetryCount      uint8 // 0 to 7: of the peer's queue pair
+	AckDelay           uint8 // 5 bits: how long this end may take to acknowledge, if longer than Config.AckDelay
 	FlowControl        bool
 	SRQ                bool
 	Private            []byte // at most 196 bytes, copied

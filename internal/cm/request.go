@@ -215,7 +215,7 @@ func (c *Conn) Accept(now time.Duration, p *AcceptParams) error {
 		return err
 	}
 	if err := within(op, limit{"QPN", uint64(p.QPN), 0xffffff}, limit{"PSN", uint64(p.PSN), 0xffffff},
-		limit{"RNRRetryCount", uint64(p.RNRRetryCount), 7}); err != nil {
+		limit{"RNRRetryCount", uint64(p.RNRRetryCount), 7}, limit{"AckDelay", uint64(p.AckDelay), 31}); err != nil {
 		return err
 	}
 	c.localQPN, c.recvPSN = p.QPN, or(p.PSN, c.recvPSN)
@@ -224,7 +224,7 @@ func (c *Conn) Accept(now time.Duration, p *AcceptParams) error {
 		LocalID: c.localID, RemoteID: c.remoteID,
 		QPN: p.QPN, StartingPSN: c.recvPSN,
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
-		TargetAckDelay: c.m.config.AckDelay, RNRRetryCount: p.RNRRetryCount,
+		TargetAckDelay: max(c.m.config.AckDelay, p.AckDelay), RNRRetryCount: p.RNRRetryCount,
 		FlowControl: p.FlowControl, SRQ: p.SRQ, GUID: c.m.config.GUID,
 	}
 	if c.alternate {

@@ -79,7 +79,7 @@ func (x *managed) accept(p *cmid.ConnParam) error {
 	return x.do(func(now time.Duration) error {
 		return x.c.Accept(now, &cm.AcceptParams{
 			QPN: p.QPN, ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
-			RNRRetryCount: min(p.RNRRetryCount, 7), FlowControl: p.FlowControl, SRQ: p.SRQ, Private: p.PrivateData,
+			RNRRetryCount: min(p.RNRRetryCount, 7), AckDelay: p.AckDelay, FlowControl: p.FlowControl, SRQ: p.SRQ, Private: p.PrivateData,
 		})
 	})
 }

@@ -75,6 +75,7 @@ type ConnParam struct {
 	FlowControl        bool  // end-to-end flow control
 	RetryCount         uint8 // 0 to 7; ignored when accepting
 	RNRRetryCount      uint8 // 0 to 7; 7 retries without end
+	AckDelay           uint8 // 5 bits: how long this end may take to acknowledge; only when accepting, not over iWARP
 	SRQ                bool  // the queue pair uses a shared receive queue
 	QPN                uint32
 	QKey               uint32 // of a UD Accept; 0 means DefaultQKey

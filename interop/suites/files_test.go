@@ -47,7 +47,7 @@ func tryInGuest(ctx context.Context, g *lab.Guest, script string) error {
 	return nil
 }
 
-// filesWork writes, reads, compares, renames and removes files below /run/mnt, and tries to leave it.
+// filesWork writes, reads, compares, verifies, renames and removes files below /run/mnt.
 const filesWork = `
 cd /run/mnt
 head -c 3000001 /dev/urandom >/run/data
@@ -65,6 +65,9 @@ ln -s renamed/33 link
 [ $(cat link) = 33 ]
 ls -l renamed >/dev/null
 rm -r renamed link sparse
+fio --name=verify --directory=/run/mnt --ioengine=psync --fallocate=none --rw=randwrite --bsrange=512-64k --size=2m --numjobs=2 \
+	--verify=crc32c --verify_fatal=1 --output=/run/fio.said
+rm verify.*
 [ "$(ls)" = copy ]
 `
 

@@ -4,7 +4,9 @@ package suites
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,10 +19,11 @@ import (
 	"softrdma/interop/peers"
 )
 
-const blktestsLimit = 20 * time.Minute
+// blktestLimit bounds a test of blktests. Those with fio take a minute.
+const blktestLimit = 5 * time.Minute
 
-// blktestsEnv prepares a guest for blktests: a scratch disk for images, and a command "rdma" that shows only the
-// device of one network and does not remove it. The guest has no udev, for which "udevadm settle" would wait.
+// blktestsEnv prepares a guest for blktests: a scratch disk for images, and commands instead of Debian's. "rdma" shows
+// and changes only the device of one network. "udevadm settle" waits until Linux has found the disks, as there is no udev.
 const blktestsEnv = `
 modprobe -a virtio_blk loop nvme-rdma nvmet-rdma
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
@@ -28,12 +31,20 @@ mkdir -p /run/blktests/bin
 cat >/run/blktests/bin/rdma <<'END'
 #!/bin/sh
 case "$*" in
-*"link add"*|*"link del"*) ;;
+*"link add"*"netdev eth0") exec /usr/bin/rdma link add rxe0 type rxe netdev eth0 ;;
+*"link add"*) ;;
 *"link show"*|link) /usr/bin/rdma link show | grep rxe0 ;;
 *) exec /usr/bin/rdma "$@" ;;
 esac
 END
-ln -s /bin/true /run/blktests/bin/udevadm
+cat >/run/blktests/bin/udevadm <<'END'
+#!/bin/sh
+for c in /sys/class/nvme/nvme*; do
+	[ "$(cat $c/cntrltype 2>/dev/null)" = io ] || continue
+	for i in $(seq 100); do ls $c/nvme*n*/uuid /sys/block/nvme*n*/uuid >/dev/null 2>&1 && break; sleep .1; done
+done
+true
+END
 cat >/run/blktests/control <<END
 #!/bin/sh
 case "\$*" in
@@ -45,41 +56,150 @@ case "\$*" in
 *--show-trsvid) echo 4420 ;;
 *--show-subsys-uuid) cat /run/blktests/uuid ;;
 *--show-subsysnqn) echo $nqn ;;
-setup*|cleanup*) echo "\$1" >/run/blktests/request; read done </run/blktests/answer ;;
+setup*|cleanup*) echo "\$1 \$3" >/run/blktests/request; read done </run/blktests/answer ;;
 *) exit 1 ;;
 esac
 END
-chmod +x /run/blktests/bin/rdma /run/blktests/control
+chmod +x /run/blktests/bin/* /run/blktests/control
 mkfifo /run/blktests/request /run/blktests/answer
 mkdir -p /run/blktests/scratch
 mkfs.ext4 -q -F /dev/vda
 mount /dev/vda /run/blktests/scratch
 `
 
-// blktestsLine matches a result, such as "nvme/008 (tr=rdma bd=device) (create an NVMeOF host) [passed]".
-var blktestsLine = regexp.MustCompile(`(?m)^nvme/(\d+) (?:\([^)]*\) )?\((.*)\)\s*\[(passed|failed|not run)\]$`)
+// blktestsLine matches a result, such as "nvme/008 (tr=rdma bd=device) (create an NVMeOF host) [passed]", and the lines below it,
+// which say why a test did not run.
+var blktestsLine = regexp.MustCompile(`(?m)^nvme/(\d+) (?:\([^)]*\) )?\((.*)\)\s*\[(passed|failed|not run)\]\n((?:    .*\n)*)`)
 
 // ownTarget matches tests that change Linux's target themselves. They cannot use another one.
-var ownTarget = regexp.MustCompile(`NVMET_CFS|_create_nvmet|_get_nvmet_ports|_set_nvmet|--port|passthru_target`)
+var ownTarget = regexp.MustCompile(`NVMET_CFS|_create_nvmet_(ns|subsystem|host)|_get_nvmet_ports|_set_nvmet_(host|ctrl|hash|dh|ns)|passthru_target`)
 
-// runBlktests runs tests of blktests in a guest. It returns the results by number, and adds descriptions.
-func runBlktests(t *testing.T, g *lab.Guest, dir, variables string, descriptions map[string]string, tests ...string) map[string]string {
+// A blktest is a test of blktests and its results: "passed", "failed", "not run" or another reason why there is none.
+type blktest struct{ Description, Linux, Softrdma, Why string }
+
+// runBlktest runs a test of blktests in a guest. It returns its description, its result, and why it did not run.
+func runBlktest(t *testing.T, g *lab.Guest, dir, variables, number string) (description, result, why string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), blktestsLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), blktestLimit)
 	defer cancel()
 	r, err := g.Run(ctx, "sh", "-c", fmt.Sprintf(
-		`export PATH=/run/blktests/bin:$PATH; cd %s && %s USE_RXE=1 NVMET_TRTYPES=rdma NVMET_BLKDEV_TYPES=device NVME_IMG_SIZE=360M TIMEOUT=10 ./check -o /run/blktests/scratch/results %s`,
-		dir, variables, strings.Join(tests, " ")))
-	t.Logf("blktests %s:\n%s", variables, r.Stdout+r.Stderr)
-	results := map[string]string{}
-	for _, m := range blktestsLine.FindAllStringSubmatch(r.Stdout, -1) {
-		results[m[1]], descriptions[m[1]] = m[3], m[2]
+		`export PATH=/run/blktests/bin:$PATH; cd %s && %s MODPROBE_PATIENT_RM_TIMEOUT_SECONDS=5 USE_RXE=1 NVMET_TRTYPES=rdma NVMET_BLKDEV_TYPES=device NVME_IMG_SIZE=360M TIMEOUT=10 ./check -o /run/blktests/scratch/results nvme/%s`,
+		dir, variables, number))
+	t.Logf("%s\n%s", variables, r.Stdout+r.Stderr)
+	m := blktestsLine.FindStringSubmatch(r.Stdout)
+	if m == nil || m[1] != number {
+		t.Errorf("nvme/%s has no result: %v", number, err) // the status tells that a test failed, too
+		return "", "no result", ""
 	}
-	// The status tells that a test failed, too.
-	if len(results) == 0 {
-		t.Fatalf("blktests printed no result: %v", err)
+	return m[2], m[3], strings.Join(strings.Fields(m[4]), " ")
+}
+
+// A controlledTarget runs softrdma's target between "setup" and "cleanup" of each test.
+type controlledTarget struct {
+	t     *testing.T
+	l     *lab.Lab
+	disk  string
+	serve *peers.Program // nil if it does not run
+}
+
+func (c *controlledTarget) start(nqn string) {
+	n := network{}
+	c.serve = peers.StartHost(c.t.Context(), c.t, c.l, program(c.t, c.l, "cmd/softrdma"), "nvme", "serve", "-v", "-a", n.device(), "-n", nqn, "--namespace", c.disk+",360M")
+	if err := c.serve.AwaitServing(c.t.Context()); err != nil {
+		c.t.Error(err)
 	}
-	return results
+}
+
+func (c *controlledTarget) end() {
+	if c.serve == nil {
+		return
+	}
+	c.serve.Kill()
+	<-c.serve.Done
+	c.t.Logf("the target said:\n%s", lab.Tail(c.serve.Said(), 1000))
+	c.serve = nil
+}
+
+// control tells the guest the disk's identifier, and begins to answer tests. The function that it returns ends that.
+func (c *controlledTarget) control(g *lab.Guest, variables []string) (end func()) {
+	c.t.Helper()
+	c.start(nvmeNQN)
+	guestScript(c.t, g, devicesBack+`
+nvme connect -t rdma -a $at -s 4420 -n $nqn
+for i in $(seq 100); do cat /sys/block/nvme*n1/uuid 2>/dev/null | head -n 1 >/run/blktests/uuid; [ -s /run/blktests/uuid ] && break; sleep .1; done
+[ -s /run/blktests/uuid ]
+nvme disconnect -n $nqn
+`, variables...)
+	c.end()
+	ctx, cancel := context.WithCancel(c.t.Context())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		c.answer(ctx, g)
+	}()
+	return func() {
+		cancel()
+		<-served
+	}
+}
+
+// answer does what tests in the guest ask for, until ctx ends.
+func (c *controlledTarget) answer(ctx context.Context, g *lab.Guest) {
+	defer c.end()
+	for {
+		r, err := g.Run(ctx, "cat", "/run/blktests/request")
+		if err != nil {
+			return
+		}
+		c.end()
+		if request, nqn, _ := strings.Cut(strings.TrimSpace(r.Stdout), " "); request == "setup" {
+			c.start(nqn)
+		}
+		if _, err := g.Run(ctx, "sh", "-c", "echo done >/run/blktests/answer"); err != nil {
+			return
+		}
+	}
+}
+
+// readBlktests returns the results of earlier runs, if BLKTESTS_RESULTS names a file with them, and what saves all.
+func readBlktests(t *testing.T) (all map[string]*blktest, save func()) {
+	t.Helper()
+	all = map[string]*blktest{}
+	file := os.Getenv("BLKTESTS_RESULTS")
+	if file == "" {
+		return all, func() {}
+	}
+	if text, err := os.ReadFile(file); err == nil {
+		if err := json.Unmarshal(text, &all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all, func() {
+		text, err := json.MarshalIndent(all, "", "\t")
+		if err == nil {
+			err = os.WriteFile(file, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// blktestNumbers returns the tests that BLKTESTS_RUN names, or all.
+func blktestNumbers(t *testing.T, dir string) []string {
+	t.Helper()
+	numbers := strings.Fields(strings.ReplaceAll(os.Getenv("BLKTESTS_RUN"), "nvme/", ""))
+	if len(numbers) > 0 {
+		return numbers
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "tests/nvme/[0-9][0-9][0-9]"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no tests in %s: %v", dir, err)
+	}
+	for _, f := range files {
+		numbers = append(numbers, filepath.Base(f))
+	}
+	return numbers
 }
 
 // The tests of blktests's nvme group that pass with Linux's nvmet-rdma pass with softrdma's target.
@@ -94,91 +214,42 @@ func TestNVMeBlktests(t *testing.T) {
 	guestScript(t, g, blktestsEnv, variables...)
 	t.Cleanup(func() { guestScript(t, g, devicesBack+"umount /run/blktests/scratch; rm -r /run/blktests") })
 
-	description := map[string]string{}
-	tests := strings.Fields(os.Getenv("BLKTESTS_RUN"))
-	if len(tests) == 0 {
-		tests = []string{"nvme"}
+	all, save := readBlktests(t)
+	numbers := blktestNumbers(t, dir)
+	for _, number := range numbers {
+		b := &blktest{}
+		b.Description, b.Linux, b.Why = runBlktest(t, g, dir, "", number)
+		all[number] = b
+		save()
 	}
-	linux := runBlktests(t, g, dir, "", description, tests...)
-	softrdma := map[string]string{}
-	var run []string
-	for test, result := range linux {
-		source, err := os.ReadFile(filepath.Join(dir, "tests/nvme", test))
-		if err != nil {
-			t.Fatal(err)
-		}
+	target := &controlledTarget{t: t, l: l, disk: filepath.Join(t.TempDir(), "disk.img")}
+	defer target.control(g, variables)()
+	for _, number := range numbers {
+		b := all[number]
+		source, err := os.ReadFile(filepath.Join(dir, "tests/nvme", number))
 		switch {
-		case ownTarget.Match(source):
-			softrdma[test] = "needs nvmet"
-		case result == "passed":
-			run = append(run, "nvme/"+test)
-		}
-	}
-	slices.Sort(run)
-	disk := filepath.Join(t.TempDir(), "disk.img")
-	serve := func() *peers.Program {
-		p := peers.StartHost(t.Context(), t, l, program(t, l, "cmd/softrdma"), "nvme", "serve", "-a", n.device(), "-n", nvmeNQN, "--namespace", disk+",360M")
-		if err := p.AwaitServing(t.Context()); err != nil {
+		case err != nil:
 			t.Fatal(err)
+		case b.Linux == "not run":
+		case ownTarget.Match(source):
+			b.Softrdma = "needs nvmet"
+		case b.Linux == "passed":
+			_, b.Softrdma, b.Why = runBlktest(t, g, dir, "NVME_TARGET_CONTROL=/run/blktests/control", number)
 		}
-		return p
+		save()
 	}
-	target := serve()
-	guestScript(t, g, devicesBack+`
-nvme connect -t rdma -a $at -s 4420 -n $nqn
-for i in $(seq 100); do cat /sys/block/nvme*n1/uuid 2>/dev/null | head -n 1 >/run/blktests/uuid; [ -s /run/blktests/uuid ] && break; sleep .1; done
-[ -s /run/blktests/uuid ]
-nvme disconnect -n $nqn
-`, variables...)
-	end := func() {
-		target.Kill()
-		<-target.Done
-	}
-	end()
-	// The target runs between "setup" and "cleanup" of each test.
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan struct{})
-	running := false
-	go func() {
-		defer close(served)
-		for {
-			r, err := g.Run(ctx, "cat", "/run/blktests/request")
-			if err != nil {
-				return
-			}
-			switch request := strings.TrimSpace(r.Stdout); {
-			case request == "setup" && !running:
-				target, running = serve(), true
-			case request == "cleanup" && running:
-				end()
-				running = false
-			}
-			if _, err := g.Run(ctx, "sh", "-c", "echo done >/run/blktests/answer"); err != nil {
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-served
-	})
-	for test, result := range runBlktests(t, g, dir, "NVME_TARGET_CONTROL=/run/blktests/control", description, run...) {
-		softrdma[test] = result
-	}
+	reportBlktests(t, all)
+}
+
+// reportBlktests prints a table of the results, and fails if a test passes with Linux's target only.
+func reportBlktests(t *testing.T, all map[string]*blktest) {
+	t.Helper()
 	var table strings.Builder
-	for _, test := range slices.Sorted(func(yield func(string) bool) {
-		for test := range linux {
-			if !yield(test) {
-				return
-			}
-		}
-	}) {
-		if linux[test] == "not run" {
-			continue
-		}
-		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", test, description[test], linux[test], softrdma[test])
-		if linux[test] == "passed" && softrdma[test] != "passed" && softrdma[test] != "needs nvmet" {
-			t.Errorf("nvme/%s passes with nvmet-rdma, with softrdma: %q", test, softrdma[test])
+	for _, test := range slices.Sorted(maps.Keys(all)) {
+		b := all[test]
+		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", test, b.Description, b.Linux, b.Softrdma, b.Why)
+		if b.Linux == "passed" && b.Softrdma != "passed" && b.Softrdma != "needs nvmet" {
+			t.Errorf("nvme/%s passes with nvmet-rdma, with softrdma: %q", test, b.Softrdma)
 		}
 	}
 	t.Logf("blktests, nvme group:\n%s", table.String())

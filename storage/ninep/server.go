@@ -70,6 +70,11 @@ func (c Config) complete() (Config, error) {
 	return c, nil
 }
 
+// ackDelay makes clients wait 34 s for an acknowledge. Linux's client asks for no retries, and the timer of Linux's Soft
+// RoCE may expire although nothing was lost: rxe does not stop it when a request is acknowledged, so it ends the connection
+// if any request is in flight at that time. With the 2 s that Linux takes otherwise, a busy mount ended soon.
+const ackDelay = 23
+
 // Serve serves clients until the context ends or the listener is closed.
 func (s *Server) Serve(ctx context.Context, l *rdmacm.Listener) error {
 	cfg, err := s.Config.complete()
@@ -84,7 +89,7 @@ func (s *Server) Serve(ctx context.Context, l *rdmacm.Listener) error {
 func (s *Server) client(ctx context.Context, r *rdmacm.Request, cfg Config, server *p9.Server) {
 	conn, err := channel.Accept(ctx, r, channel.Config{
 		Receives: cfg.Receives, ReceiveSize: cfg.MaxMessage, Sends: cfg.Receives, Memory: max(4<<20, 4*cfg.MaxMessage), PeerTimeout: cfg.PeerTimeout,
-	}, rdmacm.ConnParam{})
+	}, rdmacm.ConnParam{AckDelay: ackDelay})
 	if err != nil {
 		return // the client was told, or is gone
 	}
