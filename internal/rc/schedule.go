@@ -74,7 +74,7 @@ func (q *QP) next(now time.Duration, out *machine.Out) bool {
 			q.settle() // a work request may have failed here
 			return q.resp.Owes() && q.resp.Next(out)
 		}
-		if q.resp.OwesAckOnly() {
+		if q.resp.OwesAckOnly() && !out.Lossless {
 			return q.beforeAcknowledge(now, out)
 		}
 		return q.both(now, out)
@@ -96,7 +96,9 @@ func (q *QP) next(now time.Duration, out *machine.Out) bool {
 
 // beforeAcknowledge lets up to burst requests go before an acknowledge, which is shorter:
 // the answers to a message and its acknowledge leave as one batch. There is no order
-// between the two directions of a connection.
+// between the two directions of a connection, but programs such as tgtd expect that their message
+// has completed before they receive the answer. So the acknowledge goes first through memory, where
+// there are no batches.
 func (q *QP) beforeAcknowledge(now time.Duration, out *machine.Out) bool {
 	if q.turn < burst && q.req.next(now, out) {
 		q.turn++

@@ -161,7 +161,7 @@ func (c *controlledTarget) answer(ctx context.Context, g *lab.Guest) {
 	}
 }
 
-// readBlktests returns the results of earlier runs, if BLKTESTS_RESULTS names a file with them, and what saves all.
+// readBlktests returns the results of earlier runs, which are not repeated with Linux's target, if BLKTESTS_RESULTS names a file with them, and what saves all.
 func readBlktests(t *testing.T) (all map[string]*blktest, save func()) {
 	t.Helper()
 	all = map[string]*blktest{}
@@ -216,16 +216,15 @@ func TestNVMeBlktests(t *testing.T) {
 
 	all, save := readBlktests(t)
 	numbers := blktestNumbers(t, dir)
-	for _, number := range numbers {
-		b := &blktest{}
-		b.Description, b.Linux, b.Why = runBlktest(t, g, dir, "", number)
-		all[number] = b
-		save()
-	}
 	target := &controlledTarget{t: t, l: l, disk: filepath.Join(t.TempDir(), "disk.img")}
 	defer target.control(g, variables)()
 	for _, number := range numbers {
 		b := all[number]
+		if b == nil {
+			b = &blktest{}
+			b.Description, b.Linux, b.Why = runBlktest(t, g, dir, "", number)
+			all[number] = b
+		}
 		source, err := os.ReadFile(filepath.Join(dir, "tests/nvme", number))
 		switch {
 		case err != nil:
@@ -234,6 +233,7 @@ func TestNVMeBlktests(t *testing.T) {
 		case ownTarget.Match(source):
 			b.Softrdma = "needs nvmet"
 		case b.Linux == "passed":
+			guestScript(t, g, devicesBack)
 			_, b.Softrdma, b.Why = runBlktest(t, g, dir, "NVME_TARGET_CONTROL=/run/blktests/control", number)
 		}
 		save()

@@ -70,10 +70,10 @@ func (c Config) complete() (Config, error) {
 	return c, nil
 }
 
-// ackDelay makes clients wait 34 s for an acknowledge. Linux's client asks for no retries, and the timer of Linux's Soft
-// RoCE may expire although nothing was lost: rxe does not stop it when a request is acknowledged, so it ends the connection
-// if any request is in flight at that time. With the 2 s that Linux takes otherwise, a busy mount ended soon.
-const ackDelay = 23
+// ackDelay makes clients wait 37 minutes for an acknowledge. Linux's client asks for no retries, and the timer of Linux's
+// Soft RoCE may expire although nothing was lost: rxe does not stop it when a request is acknowledged, and ends the
+// connection if any request is in flight when it expires. With the 2 s that Linux takes otherwise, a busy mount ended soon.
+const ackDelay = 29
 
 // Serve serves clients until the context ends or the listener is closed.
 func (s *Server) Serve(ctx context.Context, l *rdmacm.Listener) error {
