@@ -117,13 +117,10 @@ type gaveUpError struct{ error }
 
 func isGaveUp(err error) bool { return errors.As(err, new(gaveUpError)) }
 
-func TestFilesLinuxMounts9POverRoCE(t *testing.T)  { linuxMounts9P(t, network{}) }
-func TestFilesLinuxMounts9POverIWARP(t *testing.T) { linuxMounts9P(t, network{iwarp: true}) }
-
 // Linux works on files of softrdma's 9P server. Its client asks for a retry count of 0 and does not connect again: if
 // rxe's timer expires while a request is in flight, that is the end of the mount, which rxe's counters show.
-func linuxMounts9P(t *testing.T, n network) {
-	l := openLab(t)
+func TestFilesLinuxMounts9POverRoCE(t *testing.T) {
+	l, n := openLab(t), network{}
 	g := l.Guests[0]
 	const attempts = 3
 	err := lab.Retry(t, attempts, isGaveUp, func(int) error {
