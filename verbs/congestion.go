@@ -8,7 +8,8 @@ import (
 
 // A CongestionControl names the algorithm that decides how much a connection may
 // send and how fast. Each end controls its own sending. The empty name means the
-// device's choice; the choice of a device is CongestionWindow.
+// device's choice. The choice of a device is CongestionWindow, and CongestionPath
+// between softrdma ends whose round trip is longer than a millisecond.
 //
 // An unreliable connection has congestion notifications but no acknowledges. It
 // can have CongestionDCQCN or CongestionNone. On a device with CongestionWindow
@@ -34,6 +35,13 @@ const (
 	// acknowledges take. It needs no marks. On paths with many accidental losses
 	// its window grows slowly.
 	CongestionDelay CongestionControl = "delay"
+
+	// CongestionPath models a path with a queue of its own, as BBR does for TCP: it
+	// measures how much the path delivers and how long its round trip is without a
+	// queue, and sends at that rate. Accidental losses do not slow it down. It is for
+	// paths longer than a millisecond, where a device that chooses nothing uses it
+	// between softrdma ends.
+	CongestionPath CongestionControl = "path"
 
 	// CongestionNone sends as much as Config.Window allows.
 	CongestionNone CongestionControl = "none"
@@ -117,7 +125,7 @@ func (c *QPConfig) transmission(p Protocol, a *provider.QPConfig) (err error) {
 		return reason.NotSupported("XRC has no selective acknowledges: expected recovery %s, found %q", GoBackN, c.Recovery)
 	case c.Type == UC && c.Recovery != "":
 		return reason.NotSupported("UC does not retransmit: expected no recovery, found %q", c.Recovery)
-	case c.Type == UC && (c.Congestion == CongestionWindow || c.Congestion == CongestionDelay):
+	case c.Type == UC && (c.Congestion == CongestionWindow || c.Congestion == CongestionDelay || c.Congestion == CongestionPath):
 		return reason.NotSupported("UC has no acknowledges: expected congestion control %s or %s, found %q",
 			CongestionDCQCN, CongestionNone, c.Congestion)
 	}

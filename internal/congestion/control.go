@@ -8,17 +8,19 @@ import (
 // A Kind is a kind of congestion control.
 type Kind uint8
 
-// The kinds. The zero value takes Window.
+// The kinds. The zero value takes Window on short paths, and Path on those that are longer than
+// LongTrip.
 const (
 	Default Kind = iota
 	Window       // reacts to losses with a queue, and to marks
 	DCQCN        // reacts to congestion notifications, with pacing
 	Delay        // reacts to the round trip
+	Path         // models the path, with pacing
 	None         // only the port's window
 	kinds
 )
 
-var kindNames = [kinds]string{"default", "window", "dcqcn", "delay", "none"}
+var kindNames = [kinds]string{"default", "window", "dcqcn", "delay", "path", "none"}
 
 // String returns the name that ParseKind takes.
 func (k Kind) String() string {
@@ -38,23 +40,25 @@ func ParseKind(name string) (Kind, error) {
 			return k, nil
 		}
 	}
-	return Default, fmt.Errorf("congestion control: expected %s, %s, %s or %s, found %q", Window, DCQCN, Delay, None, name)
+	return Default, fmt.Errorf("congestion control: expected %s, %s, %s, %s or %s, found %q", Window, DCQCN, Delay, Path, None, name)
 }
 
 // ECN reports whether the kind reacts to marks, so that its packets may be sent as
 // ECN-capable (annex A17, CA17-5; RFC 3168).
-func (k Kind) ECN() bool { return k == Default || k == Window || k == DCQCN }
+func (k Kind) ECN() bool { return k == Default || k == Window || k == DCQCN || k == Path }
 
 // Limits are the bounds of a control.
 type Limits struct {
 	Window int // maximum number of bytes in flight
+	Long   int // the same on a path that is longer than LongTrip, for the controls that model it
 	Packet int // bytes of a full packet
 }
 
 // A Control is the congestion control of one queue pair. Bytes include headers.
 type Control interface {
-	// Sent counts n bytes that are sent now, including retransmissions.
-	Sent(now time.Duration, n int)
+	// Sent counts n bytes that are sent now, including retransmissions. With them, flight
+	// bytes are in flight. A control that does not pace need not be told.
+	Sent(now time.Duration, n int, flight int64)
 	// Acked counts n bytes that arrived at the peer. The last of them was acknowledged after
 	// sample; 0 means unknown. rtt already includes the sample.
 	Acked(now time.Duration, n int, sample time.Duration, rtt *RTT)
@@ -71,6 +75,9 @@ type Control interface {
 	Ready(now time.Duration) time.Duration
 	// Rate returns the pace in bytes per second, or 0 if there is none.
 	Rate() float64
+	// Paces reports whether the control is to be told what is sent, and asked when. It may
+	// change with Acked.
+	Paces() bool
 }
 
 // New makes a control of a kind.
@@ -80,8 +87,14 @@ func New(k Kind, l Limits) Control {
 		return newDCQCN(l)
 	case Delay:
 		return newDelay(l)
+	case Path:
+		return newPath(l)
 	case None:
 		return &fixed{l.Window}
+	case Default:
+		a := &automatic{}
+		a.start(l)
+		return a
 	}
 	w := &window{}
 	w.start(l)
@@ -95,17 +108,23 @@ func NewFetch(k Kind, l Limits) Control {
 	if k == Delay || k == None {
 		return New(k, l)
 	}
-	w := &window{}
+	w := window{}
 	w.start(l)
 	w.size = l.Window
 	w.losses.blind = true
-	return w
+	switch k {
+	case Default:
+		return &automatic{window: w}
+	case Path:
+		return newPath(l)
+	}
+	return &w
 }
 
 // fixed is no control: only the port's window limits a sender.
 type fixed struct{ limit int }
 
-func (*fixed) Sent(time.Duration, int)                       {}
+func (*fixed) Sent(time.Duration, int, int64)                {}
 func (*fixed) Acked(time.Duration, int, time.Duration, *RTT) {}
 func (*fixed) Lost(time.Duration, int, *RTT)                 {}
 func (*fixed) Timeout(time.Duration)                         {}
@@ -113,3 +132,4 @@ func (*fixed) Notified(time.Duration, *RTT)                  {}
 func (n *fixed) Window() int                                 { return n.limit }
 func (*fixed) Ready(time.Duration) time.Duration             { return 0 }
 func (*fixed) Rate() float64                                 { return 0 }
+func (*fixed) Paces() bool                                   { return false }

@@ -45,7 +45,7 @@ func TestKindNamesParse(t *testing.T) {
 		t.Errorf("no name: %v, %v", k, err)
 	}
 	_, err := ParseKind("cubic")
-	if err == nil || !strings.Contains(err.Error(), `expected window, dcqcn, delay or none, found "cubic"`) {
+	if err == nil || !strings.Contains(err.Error(), `expected window, dcqcn, delay, path or none, found "cubic"`) {
 		t.Errorf("an unknown control: %v", err)
 	}
 }
@@ -56,7 +56,7 @@ func TestKindECNWhereMarksAreObeyed(t *testing.T) {
 		c := New(k, testLimits)
 		for range 2000 {
 			c.Acked(0, testPacket, 100*time.Microsecond, calm())
-			c.Sent(0, testPacket)
+			c.Sent(0, testPacket, 0)
 		}
 		w := c.Window()
 		c.Notified(time.Second, calm())
@@ -86,7 +86,7 @@ func TestEveryControlStaysWithinItsLimits(t *testing.T) {
 				d := time.Duration(50+i%500) * time.Microsecond
 				rtt.Sample(now, d)
 				c.Acked(now, testPacket, d, rtt)
-				c.Sent(now, testPacket)
+				c.Sent(now, testPacket, 0)
 			}
 			if w := c.Window(); w < testPacket || w > testLimit {
 				t.Fatalf("%v: window %d after %d steps", k, w, i)

@@ -50,14 +50,16 @@ const (
 // round trip at which marks begin.
 type dcqcn struct {
 	window
-	rate, target float64 // bytes per second, 0 before the first notification
-	alpha        float64
-	cutAt        time.Duration // the effect of the last decrease shows from then on
-	alphaAt      time.Duration // alpha decays next
-	raiseAt      time.Duration // the rate is raised next by time
-	raiseIn      int           // bytes until it is raised by what was sent
-	byTime       uint8         // increases since the last decrease
-	byBytes      uint8
+	pacer          // without a rate before the first notification
+	target float64 // bytes per second
+
+	alpha   float64
+	cutAt   time.Duration // the effect of the last decrease shows from then on
+	alphaAt time.Duration // alpha decays next
+	raiseAt time.Duration // the rate is raised next by time
+	raiseIn int           // bytes until it is raised by what was sent
+	byTime  uint8         // increases since the last decrease
+	byBytes uint8
 
 	trip time.Duration // smoothed round trip, 0 while it is not known
 	loop time.Duration // smallest recent round trip when marking began
@@ -65,7 +67,6 @@ type dcqcn struct {
 	heard   time.Duration // when something was acknowledged last
 	unheard int           // bytes sent since
 
-	free time.Duration // when all that was sent has left at the rate
 	sent meter
 }
 
@@ -103,7 +104,7 @@ func newDCQCN(l Limits) *dcqcn {
 }
 
 // Sent implements Control.
-func (d *dcqcn) Sent(now time.Duration, n int) {
+func (d *dcqcn) Sent(now time.Duration, n int, _ int64) {
 	d.sent.add(now, n)
 	d.unheard = min(d.unheard+n, math.MaxInt32)
 	if d.rate == 0 {
@@ -116,7 +117,7 @@ func (d *dcqcn) Sent(now time.Duration, n int) {
 		d.raise()
 	}
 	if d.rate > 0 {
-		d.free = max(d.free, now-d.burst()) + d.took(n)
+		d.pass(now, n, d.burst())
 	}
 }
 
@@ -127,23 +128,15 @@ func (d *dcqcn) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) 
 	d.trip, d.heard, d.unheard = rtt.Smoothed(), now, 0
 }
 
-// took returns the time of n bytes at the rate.
-func (d *dcqcn) took(n int) time.Duration {
-	return time.Duration(float64(n) / d.rate * float64(time.Second))
-}
-
 // quantum returns the duration of the data that is sent at once: at least one packet.
 func (d *dcqcn) quantum() time.Duration { return max(paceQuantum, d.took(d.limits.Packet)) }
 
 // burst returns how much may be sent at once after a pause.
 func (d *dcqcn) burst() time.Duration { return 2 * d.quantum() }
 
-// Ready implements Control. A flow that has to wait waits until it may send a quantum.
+// Ready implements Control.
 func (d *dcqcn) Ready(now time.Duration) time.Duration {
-	if d.rate == 0 || d.free <= now {
-		return now
-	}
-	return d.free + d.quantum() - d.took(d.limits.Packet)
+	return d.ready(now, d.quantum(), d.limits.Packet)
 }
 
 // Window implements Control.
@@ -281,3 +274,6 @@ func (d *dcqcn) Timeout(now time.Duration) {
 
 // Rate implements Control.
 func (d *dcqcn) Rate() float64 { return d.rate }
+
+// Paces implements Control.
+func (d *dcqcn) Paces() bool { return true }

@@ -10,7 +10,7 @@ import (
 func sending(d *dcqcn) (now time.Duration) {
 	for now < 10*time.Millisecond {
 		now += 4160 * time.Nanosecond * 8 / 10
-		d.Sent(now, testPacket)
+		d.Sent(now, testPacket, 0)
 	}
 	return now
 }
@@ -99,7 +99,7 @@ func TestDCQCNRaisesWhereNothingIsAcknowledged(t *testing.T) {
 	now := sending(d)
 	d.Notified(now, calm())
 	for rate := d.rate; d.rate <= rate*3/2; now += raiseInterval {
-		d.Sent(now, 16*testPacket)
+		d.Sent(now, 16*testPacket, 0)
 		if now > time.Second {
 			t.Fatalf("rate %v, %v at the notification", d.rate, rate)
 		}
@@ -187,7 +187,7 @@ func TestDCQCNForgetsItsPaceAfterALongPause(t *testing.T) {
 	now := sending(d)
 	d.Notified(now, calm())
 	now += time.Minute
-	d.Sent(now, testPacket)
+	d.Sent(now, testPacket, 0)
 	if d.Rate() != 0 || d.Ready(now) > now {
 		t.Fatalf("rate %v after a minute's silence", d.Rate())
 	}
@@ -204,7 +204,7 @@ func TestDCQCNPacesToItsRate(t *testing.T) {
 		sent, now := 0, start
 		for ; now < start+raiseInterval; now += step {
 			for d.Ready(now) <= now {
-				d.Sent(now, testPacket)
+				d.Sent(now, testPacket, 0)
 				sent += testPacket
 			}
 		}
@@ -220,11 +220,11 @@ func TestDCQCNWaitsForAQuantum(t *testing.T) {
 	now := sending(d)
 	d.Notified(now, calm())
 	for d.Ready(now) <= now {
-		d.Sent(now, testPacket)
+		d.Sent(now, testPacket, 0)
 	}
 	at, n := d.Ready(now), 0
 	for d.Ready(at) <= at {
-		d.Sent(at, testPacket)
+		d.Sent(at, testPacket, 0)
 		n++
 	}
 	if want := int(d.Rate() * paceQuantum.Seconds() / testPacket); n < want || n > want+2 {

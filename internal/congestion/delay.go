@@ -42,7 +42,7 @@ func (d *delay) target(rtt *RTT) time.Duration {
 }
 
 // Sent implements Control.
-func (d *delay) Sent(time.Duration, int) {}
+func (d *delay) Sent(time.Duration, int, int64) {}
 
 // Acked implements Control.
 func (d *delay) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) {
@@ -101,3 +101,6 @@ func (d *delay) Ready(time.Duration) time.Duration { return 0 }
 
 // Rate implements Control.
 func (d *delay) Rate() float64 { return 0 }
+
+// Paces implements Control.
+func (d *delay) Paces() bool { return false }

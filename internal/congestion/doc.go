@@ -2,7 +2,7 @@
 // window of bytes in flight, a rate, or both. Its inputs are acknowledges, losses, round trips
 // and congestion notifications (annex A17.9.3, RFC 3168).
 //
-// The kinds of control are in window.go, dcqcn.go and delay.go; dcqcn.Notified applies a
+// The kinds of control are in window.go, dcqcn.go, delay.go and path.go; dcqcn.Notified applies a
 // notification to a rate. machine.Notifier sends the notifications, one per NotifyInterval.
 //
 // A Control belongs to one queue pair and is driven by its protocol machine; the time is an

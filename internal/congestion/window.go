@@ -29,7 +29,7 @@ func (w *window) start(l Limits) {
 }
 
 // Sent implements Control.
-func (w *window) Sent(time.Duration, int) {}
+func (w *window) Sent(time.Duration, int, int64) {}
 
 // Acked implements Control.
 func (w *window) Acked(now time.Duration, n int, _ time.Duration, rtt *RTT) {
@@ -92,6 +92,9 @@ func (w *window) Ready(time.Duration) time.Duration { return 0 }
 
 // Rate implements Control.
 func (w *window) Rate() float64 { return 0 }
+
+// Paces implements Control.
+func (w *window) Paces() bool { return false }
 
 // losses distinguishes overflows from accidents, one round trip at a time. The round
 // before counts as well: losses are detected together, and the current round may begin

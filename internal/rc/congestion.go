@@ -23,7 +23,7 @@ func (q *QP) notified(now time.Duration) {
 
 // paced reports whether the congestion control lets no data leave now.
 func (q *QP) paced(now time.Duration) bool {
-	if q.kind != congestion.DCQCN {
+	if !q.paces {
 		return false
 	}
 	at := q.ctl.Ready(now)
@@ -33,6 +33,15 @@ func (q *QP) paced(now time.Duration) bool {
 	}
 	q.paceAt = at
 	return true
+}
+
+// count tells a control that paces of a packet that leaves. Answers to READs are not
+// acknowledged, so only DCQCN counts them, which knows rates without acknowledges.
+func (q *QP) count(now time.Duration, out *machine.Out) {
+	if isAcknowledge(out.Opcode) || q.kind != congestion.DCQCN && isAnswer(out.Opcode.Info().Kind) {
+		return
+	}
+	q.ctl.Sent(now, out.Len+max(out.Train, 1)*overhead, q.req.flight())
 }
 
 // isAcknowledge reports whether a packet is one that no congestion control counts.

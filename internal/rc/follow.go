@@ -3,7 +3,6 @@ package rc
 import (
 	"time"
 
-	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
@@ -15,7 +14,7 @@ import (
 // Follow implements machine.Follower: a faster path for short WRITEs that are posted one after
 // the other. Each check is one of those that Next makes. If one fails, Next does the rest.
 func (q *QP) Follow(now time.Duration, out *machine.Out) bool {
-	if out.Opcode != ib.RCWriteOnly || q.c.Port.Attr.State != qp.RTS || q.kind == congestion.DCQCN ||
+	if out.Opcode != ib.RCWriteOnly || q.c.Port.Attr.State != qp.RTS || q.paces ||
 		q.notifier.Owes() || q.alive.wanted || q.resp.OwesReport() || q.resp.Owes() {
 		return false
 	}

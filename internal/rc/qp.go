@@ -24,6 +24,7 @@ type QP struct {
 	store *Store // nil without selective acknowledges
 	kind  congestion.Kind
 	ctl   congestion.Control
+	paces bool // what ctl says
 
 	origins [origins]machine.Origin
 	heard   time.Duration // when the last packet from one of them arrived
@@ -55,11 +56,17 @@ type Config struct {
 func New(p *machine.Port, c Config) *QP {
 	q := &QP{store: c.Store, kind: c.Control, paceAt: machine.Never}
 	q.c = conn.Conn{Port: p, Done: machine.NewCompletions(p), Stop: q.req.recovery.stop, KeepReasons: c.KeepReasons}
-	q.ctl = congestion.New(q.kind, congestion.Limits{Window: p.Window, Packet: overhead})
+	q.control(congestion.Limits{Window: p.Window, Packet: overhead})
 	q.alive.at = machine.Never
 	q.req.init(q)
 	q.resp.Init(&q.c, c.Store.held())
 	return q
+}
+
+// control makes the congestion control.
+func (q *QP) control(l congestion.Limits) {
+	q.ctl = congestion.New(q.kind, l)
+	q.paces = q.ctl.Paces()
 }
 
 // PeerSays notes why the peer ends the connection, and reports whether it says so for the first time.
@@ -110,6 +117,9 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 	case in.Lost:
 		q.resp.Lost(in, info)
 	default:
+		if in.Wide {
+			q.resp.Widen(now, in)
+		}
 		q.resp.Receive(in, info)
 		q.resp.ScheduleLook(now)
 	}
@@ -169,7 +179,7 @@ func (q *QP) Transition(now time.Duration, from qp.State) {
 		a.SQDraining = false
 		if from == qp.RTR {
 			q.req.start()
-			q.ctl = congestion.New(q.kind, q.req.limits())
+			q.control(q.req.limits())
 			q.startKeepalive(now)
 		}
 	case qp.SQD:

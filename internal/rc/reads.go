@@ -20,10 +20,10 @@ type reads struct {
 	ctl         congestion.Control // of what they bring, made with the first
 }
 
-// admit reports whether another READ or atomic may be sent (IBTA 9.4.4); most is the
-// agreed number.
-func (r *reads) admit(most uint16) bool {
-	return r.outstanding-r.landed < most && r.outstanding < conn.KeepFactor*most
+// admit reports whether another READ or atomic may be sent (IBTA 9.4.4), if most may be without an
+// answer.
+func (r *reads) admit(most, agreed uint16) bool {
+	return r.outstanding-r.landed < most && r.outstanding < conn.KeepFactor*agreed
 }
 
 // wholeReads is how many bytes READs in flight may bring through memory. The requester copies all
@@ -48,6 +48,29 @@ func (r *sender) fitsDue(n uint32, whole bool) bool {
 	return int64(d.due)+min(int64(n), window/2) <= window
 }
 
+// fetchPaced reports whether the next READ has to wait so that what READs bring does not come as a
+// burst. The peer sends all of one at once.
+func (r *sender) fetchPaced(now time.Duration) bool {
+	if !r.reads.ctl.Paces() {
+		return false
+	}
+	at := r.reads.ctl.Ready(now)
+	if at > now {
+		r.q.paceAt = min(r.q.paceAt, at)
+	}
+	return at > now
+}
+
+// most is the number of READs and atomics that may be outstanding. On a long path a softrdma
+// responder remembers more of them than agreed.
+func (r *sender) most() uint16 {
+	n := uint16(r.p.Attr.MaxRdAtomic)
+	if r.reads.ctl != nil && r.reads.ctl.Paces() && r.q.c.Selective() {
+		n *= conn.KeepFactor
+	}
+	return n
+}
+
 // responseMarked notes that a router marked a READ response: less is asked for at a time.
 // The peer is notified as well, and may pace its responses, but need not.
 func (r *sender) responseMarked(now time.Duration) {
@@ -65,7 +88,7 @@ func (r *sender) ask(now time.Duration, w *request, out *machine.Out) bool {
 	if w.read() {
 		brings += w.length - r.off
 	}
-	if !r.fits(now, n, overhead) || !r.fitsDue(brings, out.Whole) || !r.admits(overhead+brings) {
+	if !r.fits(now, n, overhead) || !r.fitsDue(brings, out.Whole) || !r.admits(overhead+brings) || !out.Whole && r.fetchPaced(now) {
 		return false
 	}
 	fresh := w.state&started == 0
@@ -80,6 +103,9 @@ func (r *sender) ask(now time.Duration, w *request, out *machine.Out) bool {
 	r.recovery.time(now, r.nxt, true)
 	r.account(now, w, n, overhead)
 	r.reads.due += brings
+	if r.reads.ctl.Paces() {
+		r.reads.ctl.Sent(now, int(brings), int64(r.reads.due))
+	}
 	r.window.sinceAckReq = 0
 	r.forward()
 	return true

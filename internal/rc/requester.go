@@ -217,7 +217,7 @@ func (r *sender) admit(now time.Duration, w *request) bool {
 	if w.takesReceive() && !r.receivable(now) {
 		return false
 	}
-	return !w.responds() || r.reads.admit(uint16(r.p.Attr.MaxRdAtomic))
+	return !w.responds() || r.reads.admit(r.most(), uint16(r.p.Attr.MaxRdAtomic))
 }
 
 // local executes the local operation at sq.Cur: binding a memory window or

@@ -18,8 +18,8 @@ const burst = 16
 
 // Next implements machine.Machine.
 func (q *QP) Next(now time.Duration, out *machine.Out) bool {
-	if q.kind == congestion.DCQCN && !out.Whole {
-		out.Longest = 0 // it paces packets
+	if q.paces && !out.Whole {
+		out.Longest = 0 // packets are paced
 	}
 	out.Train = 0
 	q.req.window.lossless = out.Lossless
@@ -28,9 +28,12 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 	}
 	q.resp.Sent(now)
 	out.Selective = q.announces()
+	if q.paces && !isAnswer(out.Opcode.Info().Kind) {
+		out.Wide = q.req.wantsMore()
+	}
 	out.Markable = q.kind.ECN() && out.Opcode != ib.CongestionNotify
-	if q.kind == congestion.DCQCN && !isAcknowledge(out.Opcode) {
-		q.ctl.Sent(now, out.Len+overhead)
+	if q.paces {
+		q.count(now, out)
 	}
 	return true
 }
@@ -63,7 +66,9 @@ func (q *QP) urgent(now time.Duration, out *machine.Out) bool {
 // next produces the next packet that has to take its turn.
 func (q *QP) next(now time.Duration, out *machine.Out) bool {
 	if q.paced(now) {
-		return !q.resp.Streams() && q.resp.Owes() && q.resp.Next(out)
+		// Answers with data wait only for DCQCN: other controls are not told of them.
+		wait := q.kind == congestion.DCQCN && q.resp.Streams()
+		return !wait && q.resp.Owes() && q.resp.Next(out)
 	}
 	switch q.c.Port.Attr.State {
 	case qp.RTS:

@@ -15,6 +15,7 @@ func (q *QP) learnPeer(in *machine.In, info *ib.Info) {
 		q.c.Peer = conn.Selective
 	case q.c.Peer == conn.Unknown && isAnswer(info.Kind):
 		q.c.Peer = conn.Standard
+		q.keepWindow()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/rc/scoreboard"
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
@@ -15,7 +16,7 @@ import (
 
 // selectiveAck takes a selective acknowledge: what the peer executed, and what it holds.
 func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
-	duplicates, ok := own.Duplicates(in.Payload)
+	w, ranges, ok := parseSelectiveAck(in)
 	if !ok {
 		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseLength, Expected: own.SelectiveAckLen, Found: uint64(len(in.Payload))})
 		return
@@ -30,9 +31,12 @@ func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
 		return
 	}
 	r.sender.credited(now, in.AETH.Syndrome)
-	r.recovery.countDuplicates(now, duplicates, upTo)
-	ranges := own.Ranges(in.Payload)
-	if r.recovery.loss.board == nil && (ranges == 0 || seq.Before(r.nxt, upTo)) {
+	if in.Wide {
+		r.sender.widened(w.Span)
+	}
+	r.recovery.countDuplicates(now, w.Duplicates, upTo)
+	n := len(ranges) / own.RangeLen
+	if r.recovery.loss.board == nil && (n == 0 || seq.Before(r.nxt, upTo)) {
 		// Nothing is missing, or everything is being sent again already.
 		r.advance(now, upTo)
 		return
@@ -41,9 +45,9 @@ func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
 	b := r.recovery.openBoard()
 	b.Executed = seq.Max(b.Executed, upTo)
 	r.recovery.arrived(now, r.una, upTo, true)
-	at := upTo
-	for i := range ranges {
-		skip, count := own.Range(in.Payload, i)
+	at := upTo + min(w.Begin, conn.MaxSpan)
+	for i := range n {
+		skip, count := own.RangeOf(ranges, i)
 		first := at + skip
 		at = first + count
 		if seq.Before(r.max, at) {
@@ -55,6 +59,17 @@ func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
 		r.recovery.arrived(now, first, r.nxt-uint32(max(int32(r.nxt-at), 0)), true)
 	}
 	r.recovery.judge(now)
+}
+
+// parseSelectiveAck reads the payload of a selective acknowledge, of either kind.
+func parseSelectiveAck(in *machine.In) (w own.WideAck, ranges []byte, ok bool) {
+	if in.Wide {
+		return own.ParseWideAck(in.Payload)
+	}
+	if w.Duplicates, ok = own.Duplicates(in.Payload); ok {
+		ranges = in.Payload[own.SelectiveAckLen:]
+	}
+	return w, ranges, ok
 }
 
 // countDuplicates takes the peer's count of requests that it got twice. A keep-alive

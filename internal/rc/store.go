@@ -14,7 +14,7 @@ type Store struct {
 }
 
 // DefaultStore is a good limit for NewStore.
-const DefaultStore = 64 << 20
+const DefaultStore = 512 << 20
 
 // spareBoards bounds the scoreboards that a Store keeps unused.
 const spareBoards = 64

@@ -6,6 +6,7 @@ import (
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/rc/seq"
 )
 
@@ -28,12 +29,19 @@ type window struct {
 // messages, so that the peer has work until the acknowledge of one has woken this side.
 const losslessWindow = 4 << 20
 
+// longWindow is what may be in flight on a long path, if the peer's reorder memory allows it.
+const longWindow = 1 << 30
+
 // limit is how many bytes may be in flight.
 func (r *sender) limit() int64 {
 	if r.window.lossless {
 		return losslessWindow
 	}
-	return int64(r.q.ctl.Window())
+	w := r.q.ctl.Window()
+	if w > r.p.Window && !r.q.c.Selective() {
+		w = r.p.Window // a standard peer makes this side send everything again for one loss
+	}
+	return int64(w)
 }
 
 // fits reports whether n PSNs and cost bytes may be added to what is in flight. A single
@@ -55,6 +63,27 @@ func (r *sender) fits(now time.Duration, n, cost uint32) bool {
 		}
 	}
 	return free >= 0
+}
+
+// wantsMore reports whether the peer is to hold more than usual. It takes a round trip until it
+// does, so the window is let grow meanwhile.
+func (r *sender) wantsMore() bool {
+	base := conn.Span(r.mtu)
+	wants := r.q.c.Selective() && !r.window.lossless && r.limit() > int64(base)*int64(r.mtu+overhead)/wantFrom
+	if !wants {
+		r.span = base
+	}
+	return wants
+}
+
+// wantFrom is the part of the usual span from which on more is asked for.
+const wantFrom = 8
+
+// widened takes what the peer holds.
+func (r *sender) widened(span uint32) {
+	if r.q.paces {
+		r.span = min(max(span, conn.Span(r.mtu)), conn.MaxSpan)
+	}
 }
 
 // admits reports whether all queue pairs to the peer together may have n bytes more in
@@ -87,7 +116,20 @@ func (r *sender) flight() int64 {
 }
 
 func (r *sender) limits() congestion.Limits {
-	return congestion.Limits{Window: r.p.Window, Packet: int(r.mtu + overhead)}
+	l := congestion.Limits{Window: r.p.Window, Packet: int(r.mtu + overhead)}
+	if r.q.c.Selective() || r.q.announces() {
+		l.Long = longWindow
+	}
+	return l
+}
+
+// keepWindow makes the controls again for a standard peer, whose recovery a long window would
+// overtax. This is its first answer, so they know nothing yet.
+func (q *QP) keepWindow() {
+	q.control(q.req.limits())
+	if r := &q.req.reads; r.ctl != nil {
+		r.ctl = congestion.NewFetch(q.kind, q.req.limits())
+	}
 }
 
 // report tells the congestion controls what has arrived since the last report.
@@ -104,6 +146,7 @@ func (r *recovery) report(now time.Duration) {
 	w.early -= early
 	if n -= early; n > 0 || took > 0 {
 		r.q.ctl.Acked(now, int(n), took, &r.trips.acks)
+		r.q.paces = r.q.ctl.Paces()
 	}
 	if r.reads.brought > 0 {
 		r.reads.ctl.Acked(now, int(r.reads.brought), readTook, &r.trips.answers)

@@ -38,6 +38,7 @@ type course struct {
 	jitter  time.Duration // maximum additional delay of a packet, without reordering
 	mtu     int           // of the path, 0 for 4096
 	message int           // bytes of each, 0 for goodputMessage
+	depth   int           // of outstanding messages, 0 for goodputDepth
 
 	control  congestion.Kind
 	recovery congestion.Recovery    // of the devices
@@ -73,11 +74,12 @@ func (c *course) prepare(t *testing.T) *runner {
 			t.Fatal(err)
 		}
 		r.hosts[i] = h
-		if r.cqs[i], err = h.Dev.CreateCQ(256, nil); err != nil {
+		depth := cmp.Or(c.depth, goodputDepth)
+		if r.cqs[i], err = h.Dev.CreateCQ(2*depth, nil); err != nil {
 			t.Fatal(err)
 		}
 		if r.qps[i], err = h.PD.CreateQP(&adapter.QPConfig{
-			Type: qp.RC, SendCQ: r.cqs[i], RecvCQ: r.cqs[i], SendDepth: goodputDepth, SendSGE: 1, RecvDepth: 1, RecvSGE: 1, Recovery: c.qps[i],
+			Type: qp.RC, SendCQ: r.cqs[i], RecvCQ: r.cqs[i], SendDepth: depth, SendSGE: 1, RecvDepth: depth, RecvSGE: 1, Recovery: c.qps[i],
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +209,7 @@ func TestGoodputHoldsUnderLossAndReordering(t *testing.T) {
 			base := 0.0
 			for i, loss := range losses {
 				for _, reorder := range []float64{0, 0.01} {
-					c := course{op: op.op, loss: loss, reorder: reorder, delay: trip / 2, queue: 2 << 20}
+					c := course{op: op.op, loss: loss, reorder: reorder, delay: trip / 2, queue: 2 << 20, control: congestion.Window}
 					v, r := c.goodput(t)
 					if base == 0 {
 						base = v
@@ -361,7 +363,7 @@ func TestLongWritesMoveTheWindowOn(t *testing.T) {
 func TestLongReadsFollowEachOther(t *testing.T) {
 	base := 0.0
 	for _, loss := range []float64{0, 0.01, 0.05} {
-		c := course{op: queue.Read, loss: loss, delay: 500 * time.Microsecond, queue: 4 << 20, message: 1 << 20}
+		c := course{op: queue.Read, loss: loss, delay: 500 * time.Microsecond, queue: 4 << 20, message: 1 << 20, control: congestion.Window}
 		v, r := c.goodput(t)
 		t.Logf("loss %v: %.0f Mbit/s", loss, v/1e6)
 		if loss == 0 {

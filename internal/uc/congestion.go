@@ -42,7 +42,7 @@ func (p *pacer) sent(now time.Duration, n, mtu int) (markable bool) {
 	if p.ctl == nil {
 		p.ctl = congestion.New(p.kind, congestion.Limits{Window: 1 << 30, Packet: mtu + overhead})
 	}
-	p.ctl.Sent(now, n+overhead)
+	p.ctl.Sent(now, n+overhead, 0)
 	return true
 }
 

@@ -59,8 +59,13 @@ func (c *Conn) EnterErr(d reason.Detail, s queue.Status) {
 
 // Span is the number of PSNs from the expected one on of which a responder holds
 // requests, and which a requester has in flight: 4 MiB of them and 4096 at most. Both
-// ends of a connection know the path MTU, and so each other's span.
+// ends of a connection know the path MTU, and so each other's span. On a long path the requester
+// asks for more, and the responder says how much it gets (own.WideAck).
 func Span(mtu uint32) uint32 { return min(4<<20/mtu, 4096) }
+
+// MaxSpan bounds every span, so that PSNs before and behind the expected one can be told apart
+// (IBTA 9.7.2).
+const MaxSpan = 1 << 21
 
 // KeepFactor is how many times the agreed number of READs and atomics a softrdma
 // responder remembers if it is asked to: while the answer to one is missing, those behind

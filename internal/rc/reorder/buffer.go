@@ -15,9 +15,11 @@ import (
 
 // A Buffer holds the requests of one connection.
 type Buffer struct {
-	runs []run // by PSN
-	news uint8 // requests held since the last report
-	told [own.SelectiveAckLen + own.MaxRanges*own.RangeLen]byte
+	runs []run   // by PSN
+	news uint8   // requests held since the last report
+	from psn.PSN // the lowest and the highest of them, see ReportNews
+	to   psn.PSN
+	told [own.WideAckLen + own.MaxRanges*own.RangeLen]byte
 }
 
 // A run is a list of requests without a gap.
@@ -83,7 +85,13 @@ func (h *Request) Contradicts(in *machine.In, info *ib.Info) bool {
 // been held since the last report.
 func (b *Buffer) Insert(at int, h *Request) (report bool) {
 	edge := b.insert(at, h)
-	b.news++
+	if b.news == 0 || h.PSN.Before(b.from) {
+		b.from = h.PSN
+	}
+	if b.news == 0 || h.PSN.After(b.to) {
+		b.to = h.PSN
+	}
+	b.news = min(b.news+1, reportEvery)
 	return edge || b.news >= reportEvery
 }
 
@@ -160,4 +168,42 @@ func (b *Buffer) Report(duplicates uint32, expected psn.PSN) []byte {
 		at = u.end
 	}
 	return told
+}
+
+// overlap is the number of runs before the first new one that are reported again, in case the
+// report of them was lost.
+const overlap = own.MaxRanges / 3
+
+// ReportNews builds the payload of a wide acknowledge: those of the ranges behind the expected PSN
+// that are new since the last report, and some before them. It reports whether others are left for
+// a further report. The payload is valid until the next call.
+func (b *Buffer) ReportNews(w own.WideAck, expected psn.PSN) (payload []byte, more bool) {
+	first := 0
+	if b.news > 0 && len(b.runs) > own.MaxRanges {
+		at, _ := b.Place(b.from)
+		first = max(at-overlap, 0)
+	}
+	at := expected
+	if first > 0 {
+		at = b.runs[first-1].end
+		w.Begin = uint32(at.Sub(expected))
+	}
+	told := w.Append(b.told[:0])
+	for _, u := range b.runs[first:] {
+		if u.first.Before(at) {
+			continue // a tail-loss probe of a READ that has arrived as well
+		}
+		skip, count := uint32(u.first.Sub(at)), uint32(u.end.Sub(u.first))
+		if (len(told)-own.WideAckLen)/own.RangeLen+own.LongRange(skip, count) > own.MaxRanges {
+			if b.news > 0 && !u.first.After(b.to) {
+				b.from = u.first
+				return told, true
+			}
+			break
+		}
+		told = own.AppendLongRange(told, skip, count)
+		at = u.end
+	}
+	b.news = 0
+	return told, false
 }

@@ -29,6 +29,9 @@ const (
 // NewPool makes a pool of at most limit bytes of copies.
 func NewPool(limit int) *Pool { return &Pool{limit: limit} }
 
+// Limit is the most bytes of copies that are lent.
+func (p *Pool) Limit() int { return p.limit }
+
 // Used is the number of bytes of copies that are lent.
 func (p *Pool) Used() int { return p.used }
 

@@ -3,7 +3,6 @@ package responder
 import (
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
-	"softrdma/internal/rc/conn"
 	"softrdma/internal/rc/reorder"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
@@ -16,6 +15,7 @@ type reordering struct {
 	answers
 	held    *reorder.Buffer // nil if nothing is held
 	sack    sack
+	wide    wide
 	first   firstReceive
 	counted int // bytes of payload counted when they were held for the first receive
 }
@@ -60,7 +60,7 @@ func (o *reordering) hold(in *machine.In, info *ib.Info, d int) bool {
 	if info.Kind == ib.KindReadRequest && in.RETH.Length > 0 {
 		n = (in.RETH.Length-1)>>o.shift + 1
 	}
-	if most := conn.Span(o.mtu); uint32(d) > most || n > most || uint32(d)+n > most {
+	if most := o.span(); uint32(d) > most || n > most || uint32(d)+n > most {
 		return false
 	}
 	pool := o.store.pool
@@ -166,8 +166,8 @@ func (o *reordering) DropHeld() {
 // A sack is the selective acknowledge that is owed to a softrdma peer.
 type sack struct {
 	due        bool
-	duplicates uint32  // requests that came twice
-	short      [4]byte // the payload without ranges
+	duplicates uint32               // requests that came twice
+	short      [own.WideAckLen]byte // the payload without ranges
 }
 
 // countDuplicate counts a request that came twice, and tells the peer.
@@ -187,6 +187,10 @@ func (o *reordering) oweReport() {
 // Report produces the acknowledge that says what is held.
 func (o *reordering) Report(out *machine.Out) {
 	o.sack.due = false
+	if o.wide.span != 0 {
+		o.reportWide(out)
+		return
+	}
 	var b []byte
 	if o.held != nil {
 		b = o.held.Report(o.sack.duplicates, o.expected)

@@ -75,6 +75,7 @@ func (r *Responder) Stop() {
 	r.posted.exhausted, r.posted.at = false, machine.Never
 	r.endFirst()
 	r.DropHeld()
+	r.narrow()
 	r.write.region, r.known = nil, nil
 	r.history.drop()
 }
@@ -82,6 +83,7 @@ func (r *Responder) Stop() {
 // Reset forgets everything, the posted receives too (IBTA 10.3.1.1).
 func (r *Responder) Reset() {
 	r.DropHeld()
+	r.narrow()
 	c, store, list := r.c, r.store, r.recv.SGEs[:0]
 	*r = Responder{}
 	r.recv.SGEs = list

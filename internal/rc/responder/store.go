@@ -7,6 +7,7 @@ import "softrdma/internal/rc/reorder"
 type Store struct {
 	pool  *reorder.Pool
 	parts [][]resource
+	wide  []*reordering // whose peers have asked for more
 }
 
 // spareLists bounds the lists of parts that a Store keeps unused.

@@ -13,7 +13,7 @@ import (
 
 // MaxHoles is the number of holes from which on the requester goes back to the first
 // packet instead.
-const MaxHoles = 2048
+const MaxHoles = 8192
 
 // A Board says which sequence numbers from the oldest unacknowledged one up to High are
 // missing: those in its holes. Everything else below High has arrived.

@@ -41,8 +41,7 @@ func Ranges(payload []byte) int { return (len(payload) - SelectiveAckLen) / Rang
 
 // Range reads the i-th range.
 func Range(payload []byte, i int) (skip, count uint32) {
-	b := payload[SelectiveAckLen+i*RangeLen:]
-	return uint32(binary.BigEndian.Uint16(b)), uint32(binary.BigEndian.Uint16(b[2:]))
+	return RangeOf(payload[SelectiveAckLen:], i)
 }
 
 // AppendDuplicates begins the payload of a selective acknowledge.

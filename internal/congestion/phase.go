@@ -1,0 +1,214 @@
+package congestion
+
+import "time"
+
+// A phase is what a path's control is about to learn.
+type phase uint8
+
+const (
+	startup   phase = iota // how fast the path is
+	drain                  // remove the queue that the start made
+	probeDown              // remove the queue that a probe made
+	cruise                 // use the path, with room for others
+	refill                 // fill it, before a probe
+	probeUp                // whether it carries more
+	probeTrip              // how long it is without a queue
+)
+
+// phases has the pace and the window of each phase: multiples of the path's rate, and of what
+// fits into the path (draft-ietf-ccwg-bbr, 4.6).
+var phases = [...]struct{ pace, window float64 }{
+	startup: {2.77, 2.2}, drain: {.4, 2.2}, probeDown: {.8, 2}, cruise: {1, 2}, refill: {1, 2}, probeUp: {1.25, 2.25}, probeTrip: {1, .5},
+}
+
+const (
+	paceMargin = .99 // of the rate, so that a queue drains
+	headroom   = .15 // of what was carried, left for others, if the rest fills the path
+	growShare  = 32  // of what was carried, added in the first round trip of a probe, then doubled
+	keepShare  = .7  // of the window after a sign of congestion
+	markKeep   = .85 // and of a mark
+
+	fullGrowth = 1.25 // from round to round, while the path is not full
+	fullRounds = 3
+
+	lossThreshold = .02 // more than what the path loses anyway, with a queue
+	startLosses   = .1  // the same without one, at the start
+	heavyLosses   = .2  // the same later
+	lossPackets   = 8   // fewer lost packets say nothing
+	mostBase      = .3
+
+	confirmShare = 32              // a round trip this part longer than the smallest confirms it
+	tripAge      = 5 * time.Second // of an unconfirmed smallest round trip, after which it is measured
+	tripTime     = 200 * time.Millisecond
+	cruiseRounds = 8 // at least, and up to twice as many
+
+	quantumTime = time.Millisecond
+	maxQuantum  = 64 << 10
+	lateTimer   = 2 * time.Millisecond
+)
+
+// enter begins a phase.
+func (p *path) enter(now time.Duration, f phase) {
+	p.phase, p.since, p.sinceAt = f, now, p.answered()+p.flight
+	switch f {
+	case drain:
+		// The start measured parts of round trips. The round trip that drains the queue shows
+		// the rate better.
+		p.bw = [2]float64{p.best(), 0}
+	case probeDown:
+		p.told = now + 2*p.least // what is found lost until then left earlier
+		if p.bw[1] > p.bw[0]/2 {
+			p.bw = [2]float64{p.bw[1], 0}
+		}
+	case cruise:
+		p.leastLoss = 1
+		// Flows that probe at the same time would learn nothing, so the time depends on
+		// what a flow has delivered.
+		p.cruise = uint8(cruiseRounds + uint64(p.delivered)*0x9e3779b97f4a7c15>>61)
+	case refill:
+		p.low, p.slow = 0, 0
+		if p.leastLoss < 1 {
+			p.base = min((p.base+p.leastLoss)/2, p.leastLoss) // slowly up, at once down
+		}
+	case probeUp:
+		p.grow = max(p.high/growShare, float64(p.limits.Packet))
+	}
+}
+
+// roundEnds learns from a round trip that is over.
+func (p *path) roundEnds(now time.Duration, limited bool) {
+	p.congested(now)
+	r := &p.round
+	got, gone := p.delivered-r.delivered, p.lost-r.lost
+	if all := got + gone; all >= lossPackets*int64(p.limits.Packet) && p.phase == cruise && now > p.told+p.least {
+		p.leastLoss = min(p.leastLoss, float64(gone)/float64(all))
+	}
+	if p.phase == startup && !limited && now-r.began >= p.least {
+		p.checkFull()
+	}
+	if p.phase == cruise && p.cruise > 0 {
+		p.cruise--
+	}
+	if p.phase == probeUp && p.high > 0 && float64(p.flight) > .9*p.high {
+		p.high += p.grow
+		p.grow *= 2
+	}
+	*r = round{end: p.answered() + p.flight, delivered: p.delivered, lost: p.lost, began: now, lastLow: r.low, count: r.count + 1}
+}
+
+// checkFull notes whether the rate still grows.
+func (p *path) checkFull() {
+	if bw := p.best(); bw >= p.full*fullGrowth {
+		p.full, p.fullCount = bw, 0
+		return
+	}
+	p.fullCount++
+}
+
+// queued reports whether all round trips of the round are long: there is a queue.
+func (p *path) queued() bool {
+	low := p.round.low
+	if low == 0 {
+		low = p.round.lastLow
+	}
+	return low > p.least+max(p.least/16, LongTrip/2)
+}
+
+// congested acts on the losses of this round trip, if they are more than the path's own.
+func (p *path) congested(now time.Duration) {
+	got, gone := float64(p.delivered-p.round.delivered), float64(p.lost-p.round.lost)
+	if gone < lossPackets*float64(p.limits.Packet) || now < p.told || got+gone < p.fill()/4 {
+		return // too few, or most of them left earlier
+	}
+	excess := gone/(got+gone) - p.base
+	least := heavyLosses
+	switch {
+	case p.queued():
+		least = lossThreshold
+	case p.phase == startup:
+		least = startLosses
+	}
+	if excess < least {
+		return
+	}
+	p.told = now + p.least
+	switch p.phase {
+	case startup:
+		p.high = max(p.fill(), got)
+		p.enter(now, drain)
+	case probeUp:
+		p.high = max(float64(p.flight), p.fill()*keepShare)
+		p.enter(now, probeDown)
+	default:
+		p.lower(keepShare)
+	}
+}
+
+// slowDown acts on a mark.
+func (p *path) slowDown(now time.Duration) {
+	if now < p.told || p.best() == 0 {
+		return
+	}
+	p.told = now + p.least
+	switch p.phase {
+	case startup:
+		p.enter(now, drain)
+	case probeUp:
+		p.enter(now, probeDown)
+	default:
+		p.lower(markKeep)
+	}
+}
+
+// lower bounds rate and window until the next probe.
+func (p *path) lower(keep float64) {
+	if p.slow == 0 {
+		p.slow = p.best()
+	}
+	p.slow = max(p.round.rate, p.slow*keep)
+	if p.low == 0 {
+		p.low = float64(p.Window())
+	}
+	p.low = max(p.fill(), p.low*keep)
+}
+
+// step moves to the next phase when the present one has shown what it is to show. A round trip
+// ended now if ended is set.
+func (p *path) step(now time.Duration, ended bool) {
+	lasted := p.answered() >= p.sinceAt // one round trip
+	switch p.phase {
+	case startup:
+		if p.fullCount >= fullRounds {
+			p.enter(now, drain)
+		}
+	case drain:
+		if float64(p.flight) <= p.fill() {
+			p.enter(now, probeDown)
+		}
+	case probeDown:
+		if float64(p.flight) <= p.fill() || lasted && now-p.since > 4*p.least {
+			p.enter(now, cruise)
+		}
+	case cruise:
+		if p.cruise == 0 {
+			p.enter(now, refill)
+		}
+	case refill:
+		if lasted && ended {
+			p.enter(now, probeUp)
+		}
+	case probeUp:
+		if lasted && float64(p.flight) >= phases[probeUp].pace*p.fill() || now-p.since > 3*p.least && p.queued() {
+			p.enter(now, probeDown)
+		}
+	case probeTrip:
+		if now-p.since > max(tripTime, p.least) && lasted {
+			p.seenAt = now
+			p.enter(now, refill)
+		}
+		return
+	}
+	if p.phase != startup && now-p.seenAt > tripAge {
+		p.enter(now, probeTrip)
+	}
+}

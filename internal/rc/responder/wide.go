@@ -1,0 +1,86 @@
+package responder
+
+import (
+	"time"
+
+	"softrdma/internal/machine"
+	"softrdma/internal/rc/conn"
+	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
+)
+
+// A wide is how much more than usual is held for a peer on a long path, which asks for it. It is a
+// limit; memory is taken only for what is held.
+type wide struct {
+	span uint32        // PSNs; 0 if the peer asks for nothing
+	at   time.Duration // when it asked last
+}
+
+// wideTime is how long a share of the store is kept for a peer that does not ask for it.
+const wideTime = 10 * time.Second
+
+// Widen follows a request of a peer that would have more in flight. It gets an even share of what
+// the store may hold.
+func (o *reordering) Widen(now time.Duration, in *machine.In) {
+	if o.store == nil || !o.c.Selective() || !o.c.Trusted || o.mtu == 0 {
+		return
+	}
+	n := o.store.share(now, o)
+	o.wide.at = now
+	o.wide.span = uint32(min(max(n/int(o.mtu), int(conn.Span(o.mtu))), conn.MaxSpan))
+	if in.AckReq {
+		o.oweReport()
+	}
+}
+
+// span is the number of PSNs from the expected one on of which requests are held.
+func (o *reordering) span() uint32 { return max(o.wide.span, conn.Span(o.mtu)) }
+
+// reportWide produces the acknowledge that says what is new, and how much is held.
+func (o *reordering) reportWide(out *machine.Out) {
+	w := own.WideAck{Duplicates: o.sack.duplicates, Span: o.wide.span}
+	var b []byte
+	if o.held != nil {
+		b, o.sack.due = o.held.ReportNews(w, o.expected)
+	} else {
+		b = w.Append(o.sack.short[:0])
+	}
+	o.header(out, ib.RCSelectiveAck, o.expected.Add(-1))
+	out.Wide = true
+	out.AETH = ib.AETH{Syndrome: o.creditCount(), MSN: o.msn}
+	out.Pieces, out.Len = append(out.Pieces, b), len(b)
+}
+
+// narrow ends Widen.
+func (o *reordering) narrow() {
+	if o.wide.span != 0 {
+		o.wide.span = 0
+		o.store.leave(o)
+	}
+}
+
+// share returns the bytes of copies that a responder may hold, if it and those that have asked
+// lately share the store.
+func (s *Store) share(now time.Duration, o *reordering) int {
+	if o.wide.span == 0 {
+		s.wide = append(s.wide, o)
+	}
+	for i := len(s.wide) - 1; i >= 0; i-- {
+		if x := s.wide[i]; x != o && now-x.wide.at > wideTime {
+			x.narrow()
+		}
+	}
+	return s.pool.Limit() / len(s.wide)
+}
+
+// leave ends the part of a responder.
+func (s *Store) leave(o *reordering) {
+	for i, x := range s.wide {
+		if x == o {
+			last := len(s.wide) - 1
+			s.wide[i], s.wide[last] = s.wide[last], nil
+			s.wide = s.wide[:last]
+			return
+		}
+	}
+}

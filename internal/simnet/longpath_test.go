@@ -1,0 +1,210 @@
+package simnet_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"softrdma/internal/adapter"
+	"softrdma/internal/memory"
+	"softrdma/internal/qp"
+	"softrdma/internal/queue"
+	"softrdma/internal/simnet/rig"
+)
+
+// A journey is a course that is watched as time passes: how soon the path is full, how much it
+// then carries, and how long its queue becomes.
+type journey struct {
+	course
+	trips int // round trips in all; the second half of them is measured
+}
+
+// A journeyResult is what a journey shows.
+type journeyResult struct {
+	goodput float64 // bits per second, in the second half
+	started float64 // round trips until a round trip carried nine tenths of the line
+	peak    int     // longest queue, in bytes
+	run     *runner
+}
+
+// line returns the bits per second of payload that the course's line carries.
+func (c *course) line() float64 {
+	mtu := float64(c.mtu)
+	return float64(c.rate) * mtu / (mtu + 16 + 66) * (1 - c.loss)
+}
+
+func (j *journey) travel(t *testing.T) (o journeyResult) {
+	t.Helper()
+	r := j.prepare(t)
+	request := []rig.Send{{
+		Op: j.op, Flags: queue.Signaled, SGEs: []memory.SGE{{Addr: 0x10000, Length: uint32(j.message), LKey: r.mrs[0].Key}},
+		Addr: 0x10000, RKey: r.mrs[1].Key,
+	}}
+	trip := 2 * j.delay
+	from := r.hosts[0]
+	if j.op == queue.Read {
+		from = r.hosts[1]
+	}
+	receive := memory.SGE{Addr: 0x10000, Length: uint32(j.message), LKey: r.mrs[1].Key}
+	done, posted, half, receives := 0, 0, 0, 0
+	var rounds []int // what had arrived at the end of each round trip
+	var batch [256]queue.CQE
+	err := r.net.Run(func() bool {
+		for _, e := range batch[:rig.Poll(r.cqs[0], batch[:])] {
+			if e.Status != queue.Success {
+				t.Fatalf("%+v: %+v", j.course, e)
+			}
+			done++
+		}
+		for ; posted-done < j.depth; posted++ {
+			if err := rig.PostSend(r.qps[0], request...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if j.op == queue.Send {
+			receives -= rig.Poll(r.cqs[1], batch[:])
+			for ; receives < j.depth; receives++ {
+				if err := rig.PostRecv(r.qps[1].Recv, 0, receive); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		now := r.net.Clock()
+		if k := int(now / trip); k > len(rounds) {
+			out, _ := from.Link.Stats()
+			for k > len(rounds) {
+				rounds = append(rounds, out.Packets-out.QueueFull)
+			}
+		}
+		if now < trip*time.Duration(j.trips)/2 {
+			half = done
+		}
+		return now >= trip*time.Duration(j.trips)
+	}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.goodput = float64(done-half) * float64(j.message) * 8 / (trip.Seconds() * float64(j.trips) / 2)
+	packet := float64((j.mtu + 16 + 66) * 8)
+	for i := 1; i < len(rounds) && o.started == 0; i++ {
+		if float64(rounds[i]-rounds[i-1])*packet >= .9*float64(j.rate)*trip.Seconds() {
+			o.started = float64(i)
+		}
+	}
+	out, _ := from.Link.Stats()
+	o.peak, o.run = out.Peak, r
+	return o
+}
+
+// TestLongPathsAreFilled checks what a queue pair that chooses no control makes of a long path:
+// nine tenths of the line although the path loses and delays packets, reached within ten round
+// trips, with a queue of at most one and a half times what fits into the path.
+func TestLongPathsAreFilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("moves half a gigabyte")
+	}
+	const short, long = 20 * time.Millisecond, 100 * time.Millisecond
+	for _, c := range []struct {
+		op         queue.Op
+		rate       int64
+		trip       time.Duration
+		loss, late float64
+		queue      float64 // part of what fits into the path
+		part       float64 // of the line
+		trips      int
+		started    float64
+	}{
+		{queue.Write, 500e6, short, 0, 0, .2, .9, 60, 10},
+		{queue.Write, 500e6, short, .01, .01, .2, .9, 60, 10},
+		{queue.Write, 500e6, short, .05, 0, .2, .9, 60, 10},
+		{queue.Send, 500e6, short, .01, 0, .2, .9, 60, 10},
+		{queue.Read, 500e6, short, .01, 0, .2, .9, 60, 30},
+		{queue.Write, 500e6, long, .01, 0, .2, .9, 40, 10},
+		{queue.Write, 10e9, short, .01, 0, .7, .9, 26, 10},
+	} {
+		j := journey{course: course{
+			op: c.op, loss: c.loss, reorder: c.late, delay: c.trip / 2, rate: c.rate, mtu: 1024, message: 64 << 10,
+		}, trips: c.trips}
+		if c.rate > 1e9 {
+			j.mtu, j.message = 4096, 1<<20
+		}
+		fill := float64(c.rate) / 8 * c.trip.Seconds()
+		j.queue, j.depth = int(c.queue*fill), int(8*fill)/j.message+16
+		o := j.travel(t)
+		what := fmt.Sprintf("operation %d, %d Mbit/s, %v, %v lost, %v late: %.0f Mbit/s, %.3f of the line, started after %v round trips, at most %.2f of the path waiting",
+			c.op, c.rate/1e6, c.trip, c.loss, c.late, o.goodput/1e6, o.goodput/j.line(), o.started, float64(o.peak)/fill)
+		t.Log(what)
+		if o.goodput < c.part*j.line() || o.started == 0 || o.started > c.started || float64(o.peak) > 1.5*fill {
+			t.Error(what)
+		}
+	}
+}
+
+// TestLongPathKeepsShortMessagesQuick checks that a message of 8 bytes on another queue pair takes
+// at most a quarter longer beside a bulk transfer than on the empty path.
+func TestLongPathKeepsShortMessagesQuick(t *testing.T) {
+	if testing.Short() {
+		t.Skip("moves a hundred megabytes")
+	}
+	const trip = 20 * time.Millisecond
+	j := journey{course: course{op: queue.Write, delay: trip / 2, rate: 500e6, mtu: 1024, message: 64 << 10, depth: 150, queue: 4 << 20}}
+	took := j.pings(t, 0)
+	beside := j.pings(t, j.depth)
+	t.Logf("8 bytes take %v, beside a bulk transfer %v", took, beside)
+	if beside > took*5/4 {
+		t.Errorf("8 bytes take %v, beside a bulk transfer %v", took, beside)
+	}
+}
+
+// pings returns the median time of a WRITE of 8 bytes on a second queue pair, beside some
+// outstanding messages of the first.
+func (j *journey) pings(t *testing.T, bulk int) time.Duration {
+	t.Helper()
+	r := j.prepare(t)
+	var cqs [2]*adapter.CQ
+	var pair [2]*adapter.QP
+	var err error
+	for i, h := range r.hosts {
+		if cqs[i], err = h.Dev.CreateCQ(16, nil); err != nil {
+			t.Fatal(err)
+		}
+		if pair[i], err = h.PD.CreateQP(&adapter.QPConfig{Type: qp.RC, SendCQ: cqs[i], RecvCQ: cqs[i], SendDepth: 4, SendSGE: 1, RecvDepth: 1, RecvSGE: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rig.Connect(pair[0], pair[1], rig.Options{MTU: j.mtu, Timeout: 18}); err != nil {
+		t.Fatal(err)
+	}
+	write := func(q *adapter.QP, n int) {
+		if err := rig.PostSend(q, rig.Send{
+			Op: queue.Write, Flags: queue.Signaled, SGEs: []memory.SGE{{Addr: 0x10000, Length: uint32(n), LKey: r.mrs[0].Key}}, Addr: 0x10000, RKey: r.mrs[1].Key,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var times []time.Duration
+	var batch [64]queue.CQE
+	outstanding, since := 0, time.Duration(-1)
+	const warm, pings = 600 * time.Millisecond, 50
+	err = r.net.Run(func() bool {
+		outstanding -= rig.Poll(r.cqs[0], batch[:])
+		for ; outstanding < bulk; outstanding++ {
+			write(r.qps[0], j.message)
+		}
+		now := r.net.Clock()
+		if rig.Poll(cqs[0], batch[:]) > 0 {
+			times, since = append(times, now-since), -1
+		}
+		if since < 0 && (bulk == 0 || now > warm) {
+			since = now
+			write(pair[0], 8)
+		}
+		return len(times) == pings
+	}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(times)
+	return times[pings/2]
+}
