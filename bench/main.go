@@ -91,7 +91,7 @@ interoperability tests (make preload && cd bench && go run -tags interop .
 
 With --loss it measures the goodput of softrdma, of softrdma with go-back-N and of
 TCP with cubic and with bbr over a relay between two network namespaces (as root).
-The relay loses 0 to 5 % of the packets, has round trips of 0.1 to 20 ms, and
+The relay loses 0 to 5 % of the packets, has round trips of 0.1 to 100 ms, and
 delivers packets in order or 1 % of them late. It also measures how sixteen flows
 share a bottleneck that marks packets (ECN).
 
@@ -137,7 +137,7 @@ func newCommand() *cobra.Command {
 	f.DurationVar(&opt.each, "time", time.Second, "`DURATION` of one measurement")
 	f.StringSliceVar(&opt.only, "figures", nil, "measure only figures, or with --loss impairments, whose names contain one of these `WORDS`")
 	f.StringSliceVar(&opt.paths, "paths", defaultPaths(), "measure on `PATHS`: host (through memory); loopback; veth1500, veth9000 (two network namespaces; root); guest (a virtual machine with Linux's rxe; root)")
-	f.StringVar(&opt.congestion, "congestion", "", "congestion control `ALGORITHM` of softrdma: window, dcqcn, delay or none (default window)")
+	f.StringVar(&opt.congestion, "congestion", "", "congestion control `ALGORITHM` of softrdma: window, dcqcn, delay, path or none (default window)")
 	f.StringVar(&opt.softrdma, "softrdma", "", "measure the command `FILE` (default: one built from the source)")
 	f.BoolVar(&opt.loss, "loss", false, "measure goodput over a relay that loses, delays and reorders packets (root)")
 	f.BoolVar(&opt.json, "json", false, "print a JSON array with a table for each path, or with --loss one object")

@@ -93,7 +93,7 @@ func (s RDMASender) Name() string {
 
 const (
 	flowMessage = 16 << 10 // bytes of a message, short enough to count messages
-	flowWindow  = 8 << 20  // outstanding bytes of all flows, more than any congestion window
+	flowWindow  = 32 << 20 // outstanding bytes of all flows: several times what fits into the longest path
 )
 
 // Saturate implements Sender.

@@ -24,7 +24,7 @@ func (c Impairment) String() string {
 
 // The round trip times, loss rates and reordering rates of Impairments.
 var (
-	lossTrips    = []time.Duration{100 * time.Microsecond, time.Millisecond, 20 * time.Millisecond}
+	lossTrips    = []time.Duration{100 * time.Microsecond, time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}
 	lossLosses   = []float64{0, .001, .01, .05}
 	lossReorders = []float64{0, .01}
 )

@@ -66,7 +66,7 @@ func TestLossRunFiguresAreOfTheFirstSender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Rows) != 24 || len(got.Senders) != 2 || c.runs != 2*24*2 {
+	if len(got.Rows) != 32 || len(got.Senders) != 2 || c.runs != 2*32*2 {
 		t.Fatalf("%d impairments of %v, %d runs", len(got.Rows), got.Senders, c.runs)
 	}
 	if len(got.Missing) != 1 || !strings.Contains(got.Missing[0], "no bbr here") {
@@ -88,7 +88,7 @@ func TestLossRunFiguresAreOfTheFirstSender(t *testing.T) {
 		t.Errorf("the account of all runs is %+v", s)
 	}
 	plots := got.Plots()
-	if len(plots) != 3 || len(plots[0].Curves) != 4 || len(plots[0].Curves[0].Points) != 4 {
+	if len(plots) != 4 || len(plots[0].Curves) != 4 || len(plots[0].Curves[0].Points) != 4 {
 		t.Errorf("plots %+v", plots)
 	}
 	for i := range plots {
