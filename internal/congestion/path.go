@@ -38,11 +38,11 @@ type path struct {
 	full      float64 // largest rate when the pipe was last seen growing
 	fullCount uint8
 
-	// Bounds of what is in flight, 0 for none: high is what the path has carried without
+	// Bounds of what is in flight, 0 if there is none: high is what the path has carried without
 	// losses, low is what it carries now, until the next probe.
 	high, low float64
 	grow      float64       // of high, in the next round trip of a probe
-	slow      float64       // the rate that belongs to low; 0 for none
+	slow      float64       // the rate that belongs to low; 0 if there is none
 	told      time.Duration // signs of congestion before this time are known
 	silent    bool          // a timeout expired, and nothing was acknowledged since
 }
@@ -52,7 +52,7 @@ type round struct {
 	end             int64 // position that ends it
 	delivered, lost int64 // when it began
 	began           time.Duration
-	low             time.Duration // smallest round trip in it; 0 for none
+	low             time.Duration // smallest round trip in it; 0 if there is none
 	lastLow         time.Duration // of the one before
 	rate            float64       // largest rate in it
 	count           uint32
