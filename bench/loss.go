@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -43,9 +44,11 @@ func runLoss(cmd *cobra.Command, opt *options, self string) error {
 	run.Progress, done = progress(cmd.ErrOrStderr(), "relay", time.Now)
 	t, err := run.Do(cmd.Context())
 	done()
-	if err != nil {
-		return err
-	}
+	return errors.Join(err, reportLoss(cmd, opt, t))
+}
+
+// reportLoss prints the tables, and writes the page if there is to be one.
+func reportLoss(cmd *cobra.Command, opt *options, t *compare.LossTable) error {
 	if opt.html != "" {
 		if err := writePage(opt.html, func(w io.Writer) error { return t.WriteHTML(w, origin(opt.version), opt.gates) }); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -199,6 +200,8 @@ func (o *options) prepare(ctx context.Context) (remove func(), err error) {
 		if o.softrdma, remove, err = buildSoftrdma(ctx); err != nil {
 			return nil, err
 		}
+	} else if o.softrdma, err = filepath.Abs(o.softrdma); err != nil { // tools start it in other folders
+		return nil, err
 	}
 	out, err := exec.CommandContext(ctx, o.softrdma, "--version").Output()
 	if err != nil {

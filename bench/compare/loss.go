@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"softrdma/bench/relay"
@@ -96,8 +97,32 @@ type LossTable struct {
 }
 
 // Do measures all senders. Missing names senders that are missing or fail. Do returns an
-// error only if ctx ends or the relay fails.
+// error only if ctx ends or the relay fails. The table then has what was measured for all senders before.
 func (r *LossRun) Do(ctx context.Context) (*LossTable, error) {
+	err := r.rounds(ctx)
+	if err != nil {
+		r.table.keepWhole()
+	}
+	r.sum()
+	return &r.table, err
+}
+
+// keepWhole removes what was not measured for each sender.
+func (t *LossTable) keepWhole() {
+	t.Rows = slices.DeleteFunc(t.Rows, func(row LossRow) bool {
+		whole := t.Rounds
+		for _, rounds := range row.Rounds {
+			whole = min(whole, len(rounds))
+		}
+		for k := range row.Rounds {
+			row.Rounds[k] = row.Rounds[k][:whole]
+		}
+		return whole == 0
+	})
+}
+
+// rounds measures all rounds.
+func (r *LossRun) rounds(ctx context.Context) error {
 	r.table = LossTable{Network: r.Network, Rounds: r.Rounds}
 	var senders []Sender
 	for _, s := range r.Senders {
@@ -116,19 +141,18 @@ func (r *LossRun) Do(ctx context.Context) (*LossTable, error) {
 			for k, s := range senders {
 				g, _, err := r.measure(ctx, s, 1, row.over(r.Network, uint64(round)<<16|uint64(i)), measurement{s, row.Impairment})
 				if err != nil {
-					return nil, err
+					return err
 				}
 				row.Rounds[k] = append(row.Rounds[k], g.Bits)
 			}
 		}
 		for i := range r.Shares {
 			if err := r.share(ctx, &r.Shares[i], round); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	r.sum()
-	return &r.table, nil
+	return nil
 }
 
 // sum computes medians and figures.

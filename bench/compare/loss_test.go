@@ -123,6 +123,41 @@ func TestLossRunRepeatsDisturbedMeasurements(t *testing.T) {
 	}
 }
 
+// An endingSender ends a run with one of its measurements.
+type endingSender struct {
+	fakeSender
+	end  func()
+	left *int // measurements before that
+}
+
+func (s endingSender) Saturate(ctx context.Context, p *Path, flows int, d, margin time.Duration) (Goodput, error) {
+	if *s.left--; *s.left < 0 {
+		s.end()
+		return Goodput{}, ctx.Err()
+	}
+	return s.fakeSender.Saturate(ctx, p, flows, d, margin)
+}
+
+func TestLossRunKeepsWhatWasMeasuredBeforeItsEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c, left := &carrier{}, 5
+	r := newLossRun(c, fakeSender{name: "softrdma", on: c}, endingSender{fakeSender{name: "TCP bbr", on: c}, cancel, &left})
+	r.Impairments = r.Impairments[:4]
+	got, err := r.Do(ctx)
+	if !errors.Is(err, context.Canceled) || len(got.Rows) != 4 {
+		t.Fatalf("%v, %d impairments", err, len(got.Rows))
+	}
+	for i, row := range got.Rows {
+		want := 1
+		if i == 0 {
+			want = 2
+		}
+		if len(row.Rounds[0]) != want || len(row.Rounds[1]) != want || row.Goodput[1] <= 0 {
+			t.Errorf("%v: expected %d rounds of each sender, found %v", row.Impairment, want, row.Rounds)
+		}
+	}
+}
+
 func TestLossRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
