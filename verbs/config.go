@@ -81,6 +81,14 @@ type Config struct {
 	// connection.
 	Markers bool
 
+	// TCPCongestion, of an iWARP device, is the congestion control that the system's
+	// TCP uses for the device's connections, for example "bbr" on long paths with
+	// losses. It must be one of those in
+	// /proc/sys/net/ipv4/tcp_allowed_congestion_control, unless the program has
+	// CAP_NET_ADMIN. Empty means the system's default, or reno between processes of
+	// one host. Other systems than Linux refuse it with errors.ErrUnsupported.
+	TCPCongestion string
+
 	// Faults are rules of what goes wrong on purpose: lost, late and wrong packets, and more. Nil means
 	// none. Device.Faults changes them later.
 	Faults *faults.Rules

@@ -110,8 +110,8 @@ func (cfg *Config) refuseFabric() error {
 	switch {
 	case cfg.Lanes > 1:
 		return reason.NotSupported("lanes: expected 1 of a port of a fabric, found %d", cfg.Lanes)
-	case cfg.TLS != nil || cfg.NoCRC || cfg.Markers:
-		return reason.NotSupported("TLS, NoCRC and Markers: expected a device of another protocol than %v", InfiniBand)
+	case cfg.TLS != nil || cfg.NoCRC || cfg.Markers || cfg.TCPCongestion != "":
+		return reason.NotSupported("TLS, NoCRC, Markers and TCPCongestion: expected a device of another protocol than %v", InfiniBand)
 	case cfg.MTU != 0:
 		return reason.NotSupported("MTU: the subnet manager chooses that of a port of a fabric")
 	}

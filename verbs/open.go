@@ -103,6 +103,7 @@ type IWARPConfig struct {
 	TLS                       *tls.Config
 	TLSRefused                func(peer netip.AddrPort, err error)
 	NoCRC, Markers            bool
+	TCPCongestion             string
 	PeerTimeout               time.Duration
 	Sanitize                  string
 	SanitizeReport            func(rule, text string)
@@ -124,7 +125,7 @@ func (c *IWARPConfig) config() *Config {
 	return &Config{
 		Sanitize: c.Sanitize, SanitizeReport: c.SanitizeReport,
 		Spin: c.Spin, ReceiveBuffer: c.ReceiveBuffer, SendBuffer: c.SendBuffer, TLS: c.TLS, TLSRefused: c.TLSRefused,
-		NoCRC: c.NoCRC, Markers: c.Markers, PeerTimeout: c.PeerTimeout,
+		NoCRC: c.NoCRC, Markers: c.Markers, TCPCongestion: c.TCPCongestion, PeerTimeout: c.PeerTimeout,
 	}
 }
 

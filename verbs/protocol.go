@@ -139,8 +139,8 @@ func (s *Stack) openLinks(p Protocol, c *host.Choice, cfg *Config) (l links, err
 		}
 		return l, err
 	}
-	if cfg.NoCRC || cfg.Markers {
-		return l, reason.NotSupported("NoCRC and Markers: expected an iWARP device, %s%v", iwarpPrefix, c.Addr.Addr())
+	if cfg.NoCRC || cfg.Markers || cfg.TCPCongestion != "" {
+		return l, reason.NotSupported("NoCRC, Markers and TCPCongestion: expected an iWARP device, %s%v", iwarpPrefix, c.Addr.Addr())
 	}
 	if p == RoCEv1 {
 		if cfg.TLS != nil {
@@ -174,7 +174,7 @@ func (s *Stack) openStreams(c *host.Choice, cfg *Config) (link.Streams, error) {
 	if s.reg().Find(c.Addr) != nil {
 		return nil, fmt.Errorf("address %v is in use by another iWARP device of this process: %w", c.Addr.Addr(), syscall.EADDRINUSE)
 	}
-	t := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout, Refused: cfg.refused()}
+	t := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout, Congestion: cfg.TCPCongestion, Refused: cfg.refused()}
 	if cfg.TLS != nil {
 		return tcp.OpenTLS(c.Addr.Addr(), t, cfg.TLS)
 	}

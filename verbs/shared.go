@@ -21,7 +21,7 @@ func (c *Config) refuseShared() error {
 		name string
 		set  bool
 	}{
-		{"Lanes", c.Lanes > 1}, {"Shared", c.Shared}, {"MTU", c.MTU != 0}, {"TLS", c.TLS != nil}, {"NoCRC", c.NoCRC}, {"Markers", c.Markers},
+		{"Lanes", c.Lanes > 1}, {"Shared", c.Shared}, {"MTU", c.MTU != 0}, {"TLS", c.TLS != nil}, {"NoCRC", c.NoCRC}, {"Markers", c.Markers}, {"TCPCongestion", c.TCPCongestion != ""},
 	} {
 		if f.set {
 			found = append(found, f.name)

@@ -108,6 +108,7 @@ func TestTLSFlagsRefused(t *testing.T) {
 		"demo --protocol roce1 --psk-file " + psk:                  {"--psk-file", "iwarp"},
 		"demo --markers":                                           {"--markers", "--protocol iwarp"},
 		"cat -l 7000 --no-crc":                                     {"--no-crc", "--protocol iwarp"},
+		"demo --tcp-congestion bbr":                                {"--tcp-congestion applies", "--protocol iwarp"},
 		"explain --markers":                                        {"unknown flag"},
 		"devices lo":                                               {"every device", "lo"},
 		"perf write bw -m 1024 --protocol iwarp 127.0.0.1":         {"-m", "TCP"},
@@ -122,6 +123,7 @@ func TestTLSFlagsRefused(t *testing.T) {
 	} {
 		clitest.Start(t, strings.Fields(args)...).Fails(cli.ExitUsage, words...)
 	}
+	clitest.Start(t, "rping", "-s", "--protocol", "iwarp", "--tcp-congestion", "none.such").Fails(cli.ExitFailed, "none.such", "reno")
 	for args, words := range map[string][]string{
 		"rping -s --protocol iwarp --psk-file " + short:                  {"16"},
 		"rping -s --protocol iwarp --psk-file missing":                   {"missing"},

@@ -48,7 +48,11 @@ func openConns(local netip.Addr, cfg Config, security *tls.Config) (link.Streams
 	if err != nil {
 		return nil, fmt.Errorf("open TCP link on %v: expected an address of this host: %w", local, err)
 	}
+	err = setCongestion(probe, cfg.Congestion)
 	_ = probe.Close() // nothing was accepted
+	if err != nil {
+		return nil, fmt.Errorf("open TCP link on %v: %w", local, err)
+	}
 	l := &conns{base: base{local}, cfg: cfg, linger: lingerTimeout, wake: make(chan struct{}, 1), open: make(map[interface{ Close() error }]struct{})}
 	if security != nil {
 		l.security = secure(security, cfg.Protocol)
@@ -194,6 +198,9 @@ func (l *conns) prepare(c *net.TCPConn) error {
 	}
 	if n := l.cfg.SendBuffer; n > 0 {
 		_ = c.SetWriteBuffer(n)
+	}
+	if err := setCongestion(c, l.cfg.Congestion); err != nil {
+		return err
 	}
 	s := l.cfg.silence()
 	if s.count == 0 {

@@ -95,6 +95,9 @@ func (l *epollLink) init() (err error) {
 	if err := unix.Bind(fd, l.sockaddr(netip.AddrPortFrom(l.local, 0))); err != nil {
 		return fmt.Errorf("expected an address of this host: %w", os.NewSyscallError("bind", err))
 	}
+	if name := l.cfg.Congestion; name != "" {
+		return congestion(fd, name)
+	}
 	return nil
 }
 

@@ -3,9 +3,21 @@
 package tcp
 
 import (
+	"errors"
+	"fmt"
 	"net"
+	"runtime"
+	"syscall"
 	"time"
 )
 
 // setUserTimeout does nothing. Keep-alive probes and the system's retransmission limit apply.
 func setUserTimeout(*net.TCPConn, time.Duration) error { return nil }
+
+// setCongestion refuses every choice.
+func setCongestion(_ syscall.Conn, name string) error {
+	if name == "" {
+		return nil
+	}
+	return fmt.Errorf("TCP congestion control %q: expected none on %s: %w", name, runtime.GOOS, errors.ErrUnsupported)
+}

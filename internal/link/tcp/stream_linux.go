@@ -214,7 +214,11 @@ func (s *stream) start(owner any) error {
 	if err := s.l.cfg.silence().set(s.fd); err != nil {
 		return err
 	}
-	if s.remote.Addr().IsLoopback() || s.remote.Addr() == s.l.local {
+	if name := s.l.cfg.Congestion; name != "" {
+		if err := congestion(s.fd, name); err != nil {
+			return err
+		}
+	} else if s.remote.Addr().IsLoopback() || s.remote.Addr() == s.l.local {
 		// Between processes of one host there is no network congestion, and a paced control
 		// such as BBR only costs timers. If the system does not let this program choose the
 		// control, its default is good enough.

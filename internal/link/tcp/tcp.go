@@ -31,6 +31,10 @@ type Config struct {
 	// not fail its connections, because its host still answers.
 	PeerTimeout time.Duration
 
+	// Congestion is the system's congestion control, by its name. Empty means the system's default, or between
+	// processes of one host one that does not pace. Only Linux lets programs choose.
+	Congestion string
+
 	// Protocol is the ALPN name (RFC 7301) that both ends require with TLS, so that a server of
 	// another protocol is not taken for a peer. Empty means that of MPA.
 	Protocol string

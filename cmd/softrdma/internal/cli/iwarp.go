@@ -12,6 +12,8 @@ import (
 const (
 	NoCRCFlag   = "no-crc"
 	MarkersFlag = "markers"
+
+	TCPCongestionFlag = "tcp-congestion"
 )
 
 // AddIWARPFlags adds the flags of iWARP and TLS to a command.
@@ -19,6 +21,7 @@ func AddIWARPFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Bool(NoCRCFlag, false, "iWARP: send no CRCs, if the peer wants none either")
 	f.Bool(MarkersFlag, false, "iWARP: ask the peer to send markers (Linux's siw refuses)")
+	f.String(TCPCongestionFlag, "", "iWARP: congestion control `NAME` of the system's TCP, for example bbr (default: the system's)")
 	addTLSFlags(cmd)
 }
 
@@ -28,6 +31,9 @@ func IWARPFlags(cmd *cobra.Command) (args []string) {
 		if FlagText(cmd, name) == "true" {
 			args = append(args, "--"+name)
 		}
+	}
+	if name := FlagText(cmd, TCPCongestionFlag); name != "" {
+		args = append(args, "--"+TCPCongestionFlag+"="+name)
 	}
 	return append(args, TLSFlags(cmd)...)
 }
@@ -39,7 +45,8 @@ func checkIWARPFlags(cmd *cobra.Command, p Protocol) error {
 	case p.IWARP() || given == nil:
 		return nil
 	case len(given) > len(secure):
-		return UsageErrorf("%s applies to iWARP only: expected --protocol %s", given[0], ProtocolIWARP)
+		name, _, _ := strings.Cut(given[0], "=")
+		return UsageErrorf("%s applies to iWARP only: expected --protocol %s", name, ProtocolIWARP)
 	case p != "" && p != ProtocolRoCE:
 		name, _, _ := strings.Cut(secure[0], "=")
 		return UsageErrorf("%s applies to RoCE v2 and iWARP: expected --protocol %s or %s", name, ProtocolRoCE, ProtocolIWARP)
@@ -51,4 +58,5 @@ func checkIWARPFlags(cmd *cobra.Command, p Protocol) error {
 func applyIWARPFlags(cmd *cobra.Command, cfg *verbs.Config) {
 	cfg.NoCRC = cfg.NoCRC || FlagText(cmd, NoCRCFlag) == "true"
 	cfg.Markers = cfg.Markers || FlagText(cmd, MarkersFlag) == "true"
+	cfg.TCPCongestion = FlagText(cmd, TCPCongestionFlag)
 }
