@@ -62,7 +62,7 @@ func TestFlagsExistOnlyWhereTheyApply(t *testing.T) {
 		"softrdma nvme write": true, "softrdma nvme bench": true, "softrdma nvme serve-nbd": true, "softrdma serve-nfs": true, "softrdma serve-9p": true,
 	}
 	for _, cmd := range allCommands(newRootCommand()) {
-		for _, flag := range []string{cli.PcapFlag, cli.NoCRCFlag, cli.MarkersFlag, cli.TCPCongestionFlag, cli.SecretFlag, cli.CertificateFlag, cli.KeyFlag, cli.AuthorityFlag} {
+		for _, flag := range []string{cli.PcapFlag, cli.NoCRCFlag, cli.MarkersFlag, "tcp-congestion", cli.SecretFlag, cli.CertificateFlag, cli.KeyFlag, cli.AuthorityFlag} {
 			if flag == cli.PcapFlag && cmd.Name() == "peer" {
 				continue // the first process captures
 			}

@@ -50,7 +50,7 @@ func DeviceArguments(cmd *cobra.Command) (args []string, err error) {
 		}
 		args = append(args, "--"+name+"="+path)
 	}
-	for _, name := range []string{KeepReasonsFlag, SameHostFlag, NoCRCFlag, MarkersFlag, TCPCongestionFlag} {
+	for _, name := range []string{KeepReasonsFlag, SameHostFlag, NoCRCFlag, MarkersFlag, tcpCongestionFlag} {
 		if FlagGiven(cmd, name) {
 			args = append(args, "--"+name+"="+FlagText(cmd, name))
 		}

@@ -13,7 +13,7 @@ const (
 	NoCRCFlag   = "no-crc"
 	MarkersFlag = "markers"
 
-	TCPCongestionFlag = "tcp-congestion"
+	tcpCongestionFlag = "tcp-congestion"
 )
 
 // AddIWARPFlags adds the flags of iWARP and TLS to a command.
@@ -21,7 +21,7 @@ func AddIWARPFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Bool(NoCRCFlag, false, "iWARP: send no CRCs, if the peer wants none either")
 	f.Bool(MarkersFlag, false, "iWARP: ask the peer to send markers (Linux's siw refuses)")
-	f.String(TCPCongestionFlag, "", "iWARP: congestion control `NAME` of the system's TCP, for example bbr (default: the system's)")
+	f.String(tcpCongestionFlag, "", "iWARP: congestion control `NAME` of the system's TCP, for example bbr (default: the system's)")
 	addTLSFlags(cmd)
 }
 
@@ -32,8 +32,8 @@ func IWARPFlags(cmd *cobra.Command) (args []string) {
 			args = append(args, "--"+name)
 		}
 	}
-	if name := FlagText(cmd, TCPCongestionFlag); name != "" {
-		args = append(args, "--"+TCPCongestionFlag+"="+name)
+	if name := FlagText(cmd, tcpCongestionFlag); name != "" {
+		args = append(args, "--"+tcpCongestionFlag+"="+name)
 	}
 	return append(args, TLSFlags(cmd)...)
 }
@@ -58,5 +58,5 @@ func checkIWARPFlags(cmd *cobra.Command, p Protocol) error {
 func applyIWARPFlags(cmd *cobra.Command, cfg *verbs.Config) {
 	cfg.NoCRC = cfg.NoCRC || FlagText(cmd, NoCRCFlag) == "true"
 	cfg.Markers = cfg.Markers || FlagText(cmd, MarkersFlag) == "true"
-	cfg.TCPCongestion = FlagText(cmd, TCPCongestionFlag)
+	cfg.TCPCongestion = FlagText(cmd, tcpCongestionFlag)
 }
