@@ -173,7 +173,7 @@ func TestSealedRefusals(t *testing.T) {
 		"a certificate if there is one": {TLS: &tls.Config{
 			Certificates: []tls.Certificate{cert}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven,
 		}},
-		"lanes": {TLS: one, Lanes: 2}, "a shared address": {TLS: one, Shared: true}, "memory only": {TLS: one, SameHost: verbs.SameHostRequire},
+		"lanes": {TLS: one, Lanes: 2}, "memory only": {TLS: one, SameHost: verbs.SameHostRequire},
 	} {
 		if dev, err := verbs.Open(serverIP, cfg); err == nil {
 			t.Errorf("%s: expected an error", name)
