@@ -81,9 +81,10 @@ func (s *Search) Probe(now time.Duration) (mtu int) {
 	return s.size
 }
 
-// Answer notes that a probe of a path MTU arrived.
+// Answer notes that a probe of a path MTU arrived. It ignores path MTUs that this search has not probed: a peer may
+// name any.
 func (s *Search) Answer(now time.Duration, mtu int) {
-	if s.state == Whole || mtu > s.mtu {
+	if s.state == Whole || mtu < s.size || mtu > s.mtu || s.mtu%mtu != 0 {
 		return
 	}
 	s.known = max(s.known, mtu)

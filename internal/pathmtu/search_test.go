@@ -68,6 +68,31 @@ func TestSearchFindsWhatPasses(t *testing.T) {
 	}
 }
 
+// A peer that answers with path MTUs which were not probed changes nothing. Later connections would begin with them.
+func TestSearchIgnoresAnswersToNoProbe(t *testing.T) {
+	var s Search
+	s.Suspect(0, 4096, wait)
+	p := &path{limit: 0}
+	p.run(&s, wait)
+	for _, mtu := range []int{-1, 0, 1, 300, 1024, 2048, 4095, 8192} {
+		s.Answer(p.now, mtu)
+		if s.Known() != 0 || s.State() != Searching {
+			t.Fatalf("path MTU %d is known after an answer of %d", s.Known(), mtu)
+		}
+	}
+	for s.size != 1024 {
+		p.run(&s, p.now+wait)
+	}
+	for _, mtu := range []int{512, 1025, 1500, 3072} {
+		if s.Answer(p.now, mtu); s.Known() != 0 {
+			t.Fatalf("path MTU %d is known after an answer of %d", s.Known(), mtu)
+		}
+	}
+	if s.Answer(p.now, 2048); s.Known() != 2048 {
+		t.Error("a late answer is ignored")
+	}
+}
+
 // A path that grows is noticed when it is probed again, at longer and longer intervals.
 func TestSearchNoticesThatThePathGrows(t *testing.T) {
 	p, s := &path{limit: 1024}, &Search{}
