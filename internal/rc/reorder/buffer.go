@@ -6,6 +6,7 @@ package reorder
 import (
 	"bytes"
 	"slices"
+	"sort"
 
 	"softrdma/internal/machine"
 	"softrdma/internal/psn"
@@ -21,6 +22,10 @@ type Buffer struct {
 	to   psn.PSN
 	told [own.WideAckLen + own.MaxRanges*own.RangeLen]byte
 }
+
+// MaxRuns bounds the runs of a buffer, and with them the time that one more takes. A softrdma requester
+// goes back to the first missing packet before there are as many (scoreboard.MaxHoles).
+const MaxRuns = 8192
 
 // A run is a list of requests without a gap.
 type run struct {
@@ -51,11 +56,18 @@ func (b *Buffer) First() *Request { return b.runs[0].head }
 // Place returns where a request with PSN p belongs, for Insert and Find, and whether a
 // held request covers p already.
 func (b *Buffer) Place(p psn.PSN) (at int, covered bool) {
-	at = len(b.runs) - 1 // mostly, new requests come at the end
-	for at >= 0 && p.Before(b.runs[at].first) {
-		at--
+	at = len(b.runs) - 1
+	if at >= 0 && p.Before(b.runs[at].first) { // mostly, new requests come at the end
+		at = sort.Search(at, func(i int) bool { return p.Before(b.runs[i].first) }) - 1
 	}
 	return at, at >= 0 && p.Before(b.runs[at].end)
+}
+
+// Fits reports whether a request with PSN p that takes count PSNs fits in at the place that Place
+// returned: there are not too many runs, or it needs none of its own.
+func (b *Buffer) Fits(at int, p psn.PSN, count uint32) bool {
+	return len(b.runs) < MaxRuns || at >= 0 && b.runs[at].end == p ||
+		at+1 < len(b.runs) && b.runs[at+1].first == p.Add(int(count))
 }
 
 // Find returns the held request that begins at PSN p, nil if there is none.
@@ -152,6 +164,18 @@ func (b *Buffer) Cut(p psn.PSN, pool *Pool) (n int) {
 		u.tail, u.end = keep, keep.PSN.Add(int(keep.Count))
 	}
 	return n
+}
+
+// Drop removes all requests and gives them back to the pool.
+func (b *Buffer) Drop(pool *Pool) {
+	for i := range b.runs {
+		for h := b.runs[i].head; h != nil; {
+			next := h.next
+			pool.Free(h)
+			h = next
+		}
+	}
+	b.runs = b.runs[:0]
 }
 
 // Report builds the payload of a selective acknowledge with the number of duplicates

@@ -111,3 +111,34 @@ func TestPoolIsBounded(t *testing.T) {
 		t.Error("a copy that was returned is not used again")
 	}
 }
+
+// The number of runs is bounded: each one more would take longer to place. Requests that need no run fit in.
+func TestBufferBoundsItsRuns(t *testing.T) {
+	pool := NewPool(64 << 20)
+	b := pool.Buffer()
+	hold := func(i int) bool {
+		p := expected.Add(i)
+		at, covered := b.Place(p)
+		if covered || !b.Fits(at, p, 1) {
+			return false
+		}
+		b.Insert(at, pool.Copy(request(p), 1))
+		return true
+	}
+	for i := range MaxRuns { // backwards, in which order nothing comes by accident
+		if !hold(3 * (MaxRuns - i)) {
+			t.Fatalf("the buffer holds %d runs only", i)
+		}
+	}
+	for _, c := range []struct {
+		i    int
+		fits bool
+	}{{1, false}, {3*MaxRuns + 2, false}, {3 * 5, false}, {3*5 + 1, true}, {3*7 - 1, true}, {3*5 + 2, true}, {3*MaxRuns + 2, true}} {
+		if hold(c.i) != c.fits {
+			t.Errorf("request %d fits: %v", c.i, !c.fits)
+		}
+	}
+	if b.Drop(pool); !b.Empty() || pool.Used() != 0 {
+		t.Errorf("%d bytes are lent for nothing", pool.Used())
+	}
+}

@@ -71,6 +71,9 @@ func (o *reordering) hold(in *machine.In, info *ib.Info, d int) bool {
 	if covered {
 		return o.heldAlready(in, info, at)
 	}
+	if !o.held.Fits(at, in.PSN, n) {
+		return false
+	}
 	h := pool.Copy(in, n)
 	if h == nil {
 		o.returnEmpty()
@@ -155,8 +158,8 @@ func (o *reordering) returnEmpty() {
 
 // DropHeld drops everything that is held.
 func (o *reordering) DropHeld() {
-	for o.held != nil && !o.held.Empty() {
-		o.store.pool.Free(o.held.Pop())
+	if o.held != nil {
+		o.held.Drop(o.store.pool)
 	}
 	o.returnEmpty()
 	o.sack.due = false
