@@ -190,7 +190,7 @@ func (o *reordering) oweReport() {
 // Report produces the acknowledge that says what is held.
 func (o *reordering) Report(out *machine.Out) {
 	o.sack.due = false
-	if o.wide.span != 0 {
+	if o.wide.asked {
 		o.reportWide(out)
 		return
 	}

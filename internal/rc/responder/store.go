@@ -1,6 +1,10 @@
 package responder
 
-import "softrdma/internal/rc/reorder"
+import (
+	"time"
+
+	"softrdma/internal/rc/reorder"
+)
 
 // A Store lends the responders of one lane what they need while packets are missing:
 // reorder buffers, and lists of parts of READs. The holder of the lane may use it.
@@ -8,6 +12,7 @@ type Store struct {
 	pool  *reorder.Pool
 	parts [][]resource
 	wide  []*reordering // whose peers have asked for more
+	swept time.Duration // when those that ask no more were looked for last
 }
 
 // spareLists bounds the lists of parts that a Store keeps unused.

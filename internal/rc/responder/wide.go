@@ -12,12 +12,18 @@ import (
 // A wide is how much more than usual is held for a peer on a long path, which asks for it. It is a
 // limit; memory is taken only for what is held.
 type wide struct {
-	span uint32        // PSNs; 0 if the peer asks for nothing
-	at   time.Duration // when it asked last
+	span  uint32        // PSNs; 0 if the peer asks for nothing
+	at    time.Duration // when it asked last
+	asked bool          // it has asked, and so knows wide acknowledges
 }
 
-// wideTime is how long a share of the store is kept for a peer that does not ask for it.
-const wideTime = 10 * time.Second
+const (
+	// wideTime is how long a share of the store is kept for a peer that does not ask for it.
+	wideTime = 10 * time.Second
+
+	// sweepTime is the time between two looks for such peers, which take time for each peer.
+	sweepTime = time.Second
+)
 
 // Widen follows a request of a peer that would have more in flight. It gets an even share of what
 // the store may hold.
@@ -26,7 +32,7 @@ func (o *reordering) Widen(now time.Duration, in *machine.In) {
 		return
 	}
 	n := o.store.share(now, o)
-	o.wide.at = now
+	o.wide.at, o.wide.asked = now, true
 	o.wide.span = uint32(min(max(n/int(o.mtu), int(conn.Span(o.mtu))), conn.MaxSpan))
 	if in.AckReq {
 		o.oweReport()
@@ -38,7 +44,7 @@ func (o *reordering) span() uint32 { return max(o.wide.span, conn.Span(o.mtu)) }
 
 // reportWide produces the acknowledge that says what is new, and how much is held.
 func (o *reordering) reportWide(out *machine.Out) {
-	w := own.WideAck{Duplicates: o.sack.duplicates, Span: o.wide.span}
+	w := own.WideAck{Duplicates: o.sack.duplicates, Span: o.span()}
 	var b []byte
 	if o.held != nil {
 		b, o.sack.due = o.held.ReportNews(w, o.expected)
@@ -51,7 +57,7 @@ func (o *reordering) reportWide(out *machine.Out) {
 	out.Pieces, out.Len = append(out.Pieces, b), len(b)
 }
 
-// narrow ends Widen.
+// narrow ends Widen. What is held far ahead stays, so acknowledges stay wide.
 func (o *reordering) narrow() {
 	if o.wide.span != 0 {
 		o.wide.span = 0
@@ -65,9 +71,12 @@ func (s *Store) share(now time.Duration, o *reordering) int {
 	if o.wide.span == 0 {
 		s.wide = append(s.wide, o)
 	}
-	for i := len(s.wide) - 1; i >= 0; i-- {
-		if x := s.wide[i]; x != o && now-x.wide.at > wideTime {
-			x.narrow()
+	if now-s.swept >= sweepTime {
+		s.swept = now
+		for i := len(s.wide) - 1; i >= 0; i-- {
+			if x := s.wide[i]; x != o && now-x.wide.at > wideTime {
+				x.narrow()
+			}
 		}
 	}
 	return s.pool.Limit() / len(s.wide)
