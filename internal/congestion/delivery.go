@@ -88,7 +88,7 @@ func (d *delivery) acked(now time.Duration, n int, least time.Duration) (s, star
 func (d *delivery) startRate(now, least time.Duration, m mark) (s rateSample) {
 	from := d.short
 	took := max(now-d.ended.at, m.at-from.at)
-	if from.position > 0 && took < least/startParts {
+	if from.position > 0 && took < max(least/startParts, 1) {
 		return s
 	}
 	if from.position > 0 && m.position > from.position {

@@ -78,6 +78,9 @@ func (p *path) Sent(now time.Duration, n int, flight int64) {
 	if p.rate > 0 && p.free < now-p.slack() && flight < int64(p.Window())*3/4 {
 		p.limited = p.answered() + flight // a packet could have left earlier
 	}
+	if flight <= int64(n) {
+		p.free = min(p.free, now) // what has arrived has left, whatever the rate was
+	}
 	p.sent(now, n, flight, int64(max(p.Window()/(maxMarks-4), p.limits.Packet)))
 	if p.rate > 0 {
 		p.pass(now, n, p.slack())
@@ -199,7 +202,7 @@ func (p *path) slack() time.Duration {
 
 // Ready implements Control.
 func (p *path) Ready(now time.Duration) time.Duration {
-	if p.rate == 0 {
+	if p.rate == 0 || p.flight == 0 {
 		return now
 	}
 	return p.ready(now, p.took(p.quantum()), p.limits.Packet)

@@ -252,6 +252,31 @@ func TestDefaultModelsLongPaths(t *testing.T) {
 	}
 }
 
+// What has arrived has left. A READ asks for a gigabyte at once, while the rate is not known yet, so the pace it was
+// counted with may be far too low. The next one does not wait for that.
+func TestPathDoesNotWaitForWhatHasArrived(t *testing.T) {
+	const trip = 100 * time.Millisecond
+	var r RTT
+	r.Sample(0, trip)
+	for _, k := range []Kind{Default, Path} {
+		c := NewFetch(k, longLimits)
+		now := trip
+		c.Acked(now, testPacket, trip, &r)
+		if c.Sent(now, 1<<30, 1<<30); c.Ready(now) < now+time.Second {
+			t.Fatalf("%v: a gigabyte leaves at once", k)
+		}
+		now += time.Second
+		c.Acked(now, 1<<30, 0, &r)
+		if at := c.Ready(now); at > now {
+			t.Errorf("%v: nothing is in flight, and the next READ waits for %v", k, at-now)
+		}
+		c.Sent(now, testPacket, testPacket)
+		if at := c.Ready(now); at > now+trip {
+			t.Errorf("%v: a packet is in flight, and the next one waits for %v", k, at-now)
+		}
+	}
+}
+
 // A mark ends a probe and lowers the rate, once in a round trip.
 func TestPathObeysMarks(t *testing.T) {
 	const trip = 20 * time.Millisecond
