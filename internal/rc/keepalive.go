@@ -132,6 +132,9 @@ func (q *QP) answersProbe(now time.Duration, e uint32) bool {
 		return false
 	}
 	q.alive.heard = now
+	if q.alive.at == machine.Never {
+		q.alive.probes = 0 // there is no check that would do it, see ask
+	}
 	return true
 }
 

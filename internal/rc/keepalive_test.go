@@ -10,6 +10,7 @@ import (
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -241,5 +242,20 @@ func TestForgedUnreachableEndsNothing(t *testing.T) {
 		if asked := a.count(reason.PeerProbe) > before; asked != c.asks || a.port.Attr.State != qp.RTS {
 			t.Errorf("%s: asked %v, state %v", name, asked, a.port.Attr.State)
 		}
+	}
+}
+
+// A peer is asked once while its path may be too narrow. Its answer ends that, also where nothing else probes it: what
+// comes twice later is no answer to a probe.
+func TestAskedPeerIsNotProbedForGood(t *testing.T) {
+	w := newSelective(t, nil)
+	a := w.n[0]
+	a.q.alive.ask(w.now)
+	w.settle()
+	if a.q.c.Peer != conn.Selective {
+		t.Fatal("the peer has not answered")
+	}
+	if a.q.probed() {
+		t.Error("the peer has answered, and still owes an answer")
 	}
 }
