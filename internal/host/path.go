@@ -6,10 +6,11 @@ import (
 )
 
 // PathMTU returns the largest path MTU (256 to 4096) of RoCE v2 that fits the path to a
-// destination, or 0 if it is unknown. Overhead is how many bytes longer than those of RoCE v2 the packets are. It is limited by the route, its interface and the
-// path MTU that the system has discovered. A destination on this machine is limited by
-// the MTU of its own interface and not of the loopback interface, because a device on
-// the interface has no larger one.
+// destination, or 0 if it is unknown. The packets are overhead bytes longer than those of
+// RoCE v2. The path MTU is limited by the route, its interface and the path MTU that the
+// system has discovered. A destination on this machine is limited by the MTU of its own
+// interface and not of the loopback interface, because a device on the interface has no
+// larger one.
 func PathMTU(dst netip.Addr, overhead int) int {
 	dst = dst.Unmap()
 	if !dst.IsValid() || dst.IsUnspecified() {

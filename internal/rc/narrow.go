@@ -134,8 +134,8 @@ func (n *narrowPath) next(now time.Duration, q *QP, out *machine.Out) {
 	default:
 		mtu := n.search.Probe(now)
 		p = own.PathProbe{Kind: own.Probe, Token: n.token, MTU: uint32(mtu)}
-		// As long as the longest packet of that path MTU that the connection sends: a WRITE First.
-		pad = mtu + ib.RCWriteFirst.Info().Len - ib.RCPathProbe.Info().Len - own.PathProbeLen
+		// As long as the longest packet of that path MTU that the connection sends.
+		pad = mtu + ib.RCWriteOnlyImm.Info().Len - ib.RCPathProbe.Info().Len - own.PathProbeLen
 		out.Probe = true
 	}
 	out.BTH = ib.BTH{Opcode: ib.RCPathProbe, DestQPN: a.DestQPN, PSN: q.req.before()}
