@@ -39,8 +39,8 @@ var (
 	}
 	largeExported = map[string]int{
 		"internal/wire/uapi":        233,
-		"verbs":                     214,
-		"internal/wire/ib":          174,
+		"verbs":                     215,
+		"internal/wire/ib":          176,
 		"internal/wire/mad":         175,
 		"internal/wire/mad/smp":     137,
 		"ucx":                       130,

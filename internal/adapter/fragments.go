@@ -19,6 +19,12 @@ type fragments struct {
 	mode link.Fragmentation
 }
 
+// A followed is what is done about the path for a connection, as its machine wants it.
+type followed struct {
+	fragmented bool   // the flow's packets may be fragmented for it
+	passes     uint16 // what the device remembers of Passes
+}
+
 // followPath follows what q's machine has found out about the path.
 func (t *flowTable) followPath(now time.Duration, q *QP) {
 	if q.passes = q.Passes; q.passes != 0 {

@@ -46,7 +46,7 @@ func (p *paths) learn(now time.Duration, q *QP) {
 }
 
 // PathMTU returns the largest path MTU that connections to a peer have found to pass, 0 if nothing is known.
-func (d *Device) PathMTU(peer netip.Addr) int {
+func PathMTU(d *Device, peer netip.Addr) int {
 	p := &d.paths
 	p.mu.Lock()
 	defer p.mu.Unlock()

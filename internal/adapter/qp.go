@@ -44,8 +44,7 @@ type QP struct {
 	xrcd      *XRCD // of an XRC target
 	target    *SRQ  // of an XRC target: the queue that it is aimed at, nil if there is none; the lane's
 
-	control    congestion.Kind
-	recovery   congestion.Recovery
+	methods
 	sharedRecv bool // another process posts to Recv, without a doorbell
 
 	deferral deferral.Offer
@@ -53,17 +52,22 @@ type QP struct {
 	sanitizer *sanitize.Sanitizer
 
 	// The lane's:
-	flow       *txFlow      // of a connection
-	inMemory   bool         // the peer of a connection sends through memory
-	fragmented bool         // flow's packets may be fragmented for this connection
-	passes     uint16       // what the device remembers of Passes
-	sharing    share.Member // of what may be in flight to its peer
-	groups     []netip.Addr
-	sendError  reason.Detail // why the system refused to send last
-	look       *look         // in ERR, if another process posts to Recv
+	flow     *txFlow // of a connection
+	inMemory bool    // the peer of a connection sends through memory
+	followed
+	sharing   share.Member // of what may be in flight to its peer
+	groups    []netip.Addr
+	sendError reason.Detail // why the system refused to send last
+	look      *look         // in ERR, if another process posts to Recv
 
 	rung  atomic.Bool
 	state atomic.Uint32 // copy of Attr.State for StateHint
+}
+
+// methods are how a queue pair sends.
+type methods struct {
+	control  congestion.Kind
+	recovery congestion.Recovery
 }
 
 // release ends the use of everything that the queue pair is made of.

@@ -57,7 +57,7 @@ func (p *PD) CreateQP(c *QPConfig) (*QP, error) {
 // newQP makes a queue pair with its rings, which has no number yet.
 func (p *PD) newQP(c *QPConfig, transport *machine.Transport, l *lane) *QP {
 	d := p.dev
-	q := &QP{pd: p, lane: l, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, control: c.Control, recovery: c.Recovery, transport: transport}
+	q := &QP{pd: p, lane: l, sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ, methods: methods{c.Control, c.Recovery}, transport: transport}
 	q.inMemory = d.cfg.MemoryOnly // nothing comes from the network then
 	q.entry.Init((*qpTask)(q))
 	q.sharing.Init(&q.Port, &q.entry)

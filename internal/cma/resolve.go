@@ -231,7 +231,7 @@ func (at *endpoint) pathMTU() int {
 	if known := at.m.host.PathMTU(at.remote.Addr(), adapter.Overhead(at.dev.dev)); known != 0 {
 		mtu = min(mtu, known)
 	}
-	if found := at.dev.dev.PathMTU(at.remote.Addr()); found != 0 {
+	if found := adapter.PathMTU(at.dev.dev, at.remote.Addr()); found != 0 {
 		mtu = min(mtu, found)
 	}
 	return mtu

@@ -120,7 +120,7 @@ func (r *recovery) lost(now time.Duration, h *scoreboard.Hole) {
 		t.timing = false // it would be unknown which transmission the answer is of
 	}
 	if h.Tries >= narrowTries {
-		r.q.suspectPath(now, &r.requests[r.find(h.First)])
+		suspectPath(r.q, now, &r.requests[r.find(h.First)])
 	}
 	n := int(h.End-h.First) * int(r.mtu+overhead)
 	switch w := &r.requests[r.find(h.First)]; {

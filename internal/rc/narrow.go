@@ -41,9 +41,9 @@ func narrowPathOf(q *QP) *narrowPath {
 	return q.narrow
 }
 
-// suspectPath notes that the oldest packet of a request, or of the peer's answer to it, was lost several times. If packets of the
-// path MTU are among those, the path may be too narrow for them.
-func (q *QP) suspectPath(now time.Duration, w *request) {
+// suspectPath notes that the oldest packet of a request, or of the peer's answer to it, was lost several times. If
+// packets of the path MTU are among those, the path may be too narrow for them.
+func suspectPath(q *QP, now time.Duration, w *request) {
 	switch mtu := uint32(q.c.Port.Attr.PathMTU); {
 	case w.length < mtu:
 	case q.c.Peer == conn.Unknown:
@@ -52,7 +52,7 @@ func (q *QP) suspectPath(now time.Duration, w *request) {
 	case w.responds():
 		narrowPathOf(q).missing = true
 	default:
-		q.searchPath(now)
+		searchPath(q, now)
 	}
 }
 
@@ -66,7 +66,7 @@ func (k *keepalive) ask(now time.Duration) {
 }
 
 // searchPath lets packets be fragmented, and begins to probe the path.
-func (q *QP) searchPath(now time.Duration) {
+func searchPath(q *QP, now time.Duration) {
 	n := narrowPathOf(q)
 	if n.search.State() != pathmtu.Whole || !q.mayProbe() {
 		return
@@ -83,7 +83,7 @@ func (q *QP) TooLong(now time.Duration) {
 	case conn.Unknown:
 		q.alive.ask(now)
 	case conn.Selective:
-		q.searchPath(now)
+		searchPath(q, now)
 	}
 }
 
@@ -147,8 +147,8 @@ func (n *narrowPath) next(now time.Duration, q *QP, out *machine.Out) {
 	out.Len = own.PathProbeLen + pad
 }
 
-// pathProbe takes a path probe of the peer, or an answer.
-func (q *QP) pathProbe(now time.Duration, in *machine.In) {
+// takePathProbe takes a path probe of the peer, or an answer.
+func takePathProbe(q *QP, now time.Duration, in *machine.In) {
 	p, ok := own.ParsePathProbe(in.Payload)
 	port := in.Src.Port()
 	switch {
@@ -160,7 +160,7 @@ func (q *QP) pathProbe(now time.Duration, in *machine.In) {
 		narrowPathOf(q).answer = own.PathProbe{Kind: own.Answer, Token: p.Token, MTU: p.MTU}
 	case q.c.Port.Attr.State < qp.RTS:
 	case p.Kind == own.Missing:
-		q.searchPath(now)
+		searchPath(q, now)
 	case q.narrow != nil && p.Token == q.narrow.token:
 		q.narrow.search.Answer(now, int(p.MTU))
 		q.narrow.follow(q)

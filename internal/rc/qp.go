@@ -92,7 +92,7 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 		return
 	}
 	if info != nil && info.Kind == ib.KindPathProbe {
-		q.pathProbe(now, in)
+		takePathProbe(q, now, in)
 		return
 	}
 	if info == nil || in.Opcode.Transport() != ib.RC {

@@ -65,7 +65,7 @@ func (r *recovery) expire(now time.Duration) {
 		if r.una != r.nxt && r.rnr.until == machine.Never {
 			r.tail.wanted = true
 			if r.tail.sent++; r.tail.sent > narrowTries {
-				r.q.suspectPath(now, &r.requests[r.sq.Head])
+				suspectPath(r.q, now, &r.requests[r.sq.Head])
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func (r *recovery) ackTimeout(now time.Duration) {
 		r.reads.ctl.Timeout(now)
 	}
 	if r.retry.retries > 0 {
-		r.q.suspectPath(now, &r.requests[r.sq.Head])
+		suspectPath(r.q, now, &r.requests[r.sq.Head])
 	}
 	r.retransmitAll(reason.Detail{Reason: reason.AckTimeout, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retry.retries) + 1})
 }

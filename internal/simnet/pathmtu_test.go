@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
 	"softrdma/internal/memory"
 	"softrdma/internal/queue"
@@ -84,7 +85,7 @@ func TestPathShrinksAndGrows(t *testing.T) {
 				if n := dev.Trace.Counter(reason.PathNarrow) - narrow; n != 1 {
 					t.Errorf("the path was found narrow %d times", n)
 				}
-				if mtu := dev.PathMTU(peer); mtu != 1024 {
+				if mtu := adapter.PathMTU(dev, peer); mtu != 1024 {
 					t.Errorf("later connections have path MTU %d, expected 1024", mtu)
 				}
 				r.net.Sleep(time.Minute)
@@ -94,7 +95,7 @@ func TestPathShrinksAndGrows(t *testing.T) {
 				if n := dev.Trace.Counter(reason.PathWhole) - whole; n != 1 {
 					t.Errorf("the path was found whole %d times after it grew", n)
 				}
-				if mtu := dev.PathMTU(peer); mtu != 0 {
+				if mtu := adapter.PathMTU(dev, peer); mtu != 0 {
 					t.Errorf("the path is remembered with path MTU %d", mtu)
 				}
 			})
