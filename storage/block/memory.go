@@ -97,8 +97,9 @@ func (m *Memory) put(slot int32) {
 }
 
 // take returns a free slot for a page: its own, which keeps pages that follow each other together, or
-// another one. There is one, because at most spare pages are pinned.
-func (m *Memory) take(index int) int32 {
+// another one. There is one, because at most spare pages are pinned. If the pins of the page's slot end
+// meanwhile, others may have all free slots: the page keeps the slot that it has then.
+func (m *Memory) take(index int, old int32) int32 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := int32(index)
@@ -108,6 +109,9 @@ func (m *Memory) take(index int) int32 {
 	for {
 		last := len(m.free) - 1
 		if last < 0 { // a slot is about to be freed
+			if old != noSlot && m.refs[old].Load() == 1 {
+				return old
+			}
 			m.mu.Unlock()
 			runtime.Gosched()
 			m.mu.Lock()
@@ -182,8 +186,11 @@ func (m *Memory) writable(index, begin, end int) []byte {
 	if old != noSlot && m.refs[old].Load() == 1 {
 		return m.slot(old)
 	}
-	p.at = m.take(index)
+	p.at = m.take(index, old)
 	b := m.slot(p.at)
+	if p.at == old {
+		return b
+	}
 	if old == noSlot {
 		clear(b[:begin])
 		clear(b[end:])

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A pin is what a test has pinned, with the bytes that must stay there.
@@ -106,6 +107,44 @@ func TestMemoryPinsInPieces(t *testing.T) {
 	}
 	if n := m.pinned.Load(); n != 0 {
 		t.Errorf("%d pages are pinned at the end", n)
+	}
+}
+
+// A write finds that its page is pinned, and the pin ends before the write takes another slot. Meanwhile
+// pins of other pages have all of them, perhaps for as long as a host takes no data.
+func TestMemoryKeepsSlotWhosePinHasEnded(t *testing.T) {
+	const size = 2 * pageSize
+	m := newMemory(t, size)
+	write := func() {
+		t.Helper()
+		if _, err := m.WriteAt(make([]byte, pageSize), pageSize); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.WriteAt(make([]byte, size), 0); err != nil {
+		t.Fatal(err)
+	}
+	var all [][]Extent
+	for range m.spare {
+		at, ok := m.Pin(pageSize, pageSize, make([]Extent, 0, 1))
+		if !ok {
+			t.Fatal("a pin was refused")
+		}
+		all = append(all, at)
+		write()
+	}
+	taken := make(chan int32, 1)
+	go func() { taken <- m.take(0, m.pages[0].at) }()
+	select {
+	case slot := <-taken:
+		if slot != m.pages[0].at {
+			t.Errorf("expected slot %d, found %d", m.pages[0].at, slot)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the write waits for pins of another page")
+	}
+	for _, at := range all {
+		m.Unpin(pageSize, pageSize, at)
 	}
 }
 
