@@ -74,6 +74,7 @@ func (s *pauses) end(p *Port, now Time, i uint8) {
 	if s.paused&(1<<i) != 0 {
 		s.paused &^= 1 << i
 		p.lanes[i].Paused += now - p.lanes[i].since
+		p.watch.moved(p, i)
 	}
 }
 
@@ -150,6 +151,13 @@ func (s *stop) repeat() {
 	s.tell |= s.off
 	if s.off == 0 {
 		s.refresh = Never
+	}
+}
+
+// configure follows a change of the configuration.
+func (s *stop) configure(c *PortConfig) {
+	if c.Pause == NoPause { // nothing would end the pauses
+		*s = stop{refresh: Never}
 	}
 }
 

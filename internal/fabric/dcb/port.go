@@ -141,6 +141,7 @@ func (p *Port) Config() *PortConfig { return p.config }
 func (p *Port) Configure(c *PortConfig) {
 	p.config, p.perByte = c, c.Speed.PerByte()
 	p.selector.init(&c.Selection)
+	p.stop.configure(c)
 }
 
 // MTU returns the length of the longest frame that the port takes.

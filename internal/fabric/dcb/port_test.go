@@ -133,3 +133,45 @@ func TestHeadroomCoversEachLength(t *testing.T) {
 		}
 	}
 }
+
+// A queue whose pause has ended and that waits for other priorities is in no storm.
+func TestWatchdogLooksAtPausesAlone(t *testing.T) {
+	c := PortConfig{Speed: 100 * Gbit, Pause: ByClass, Lossless: 1 << 0, Watchdog: Watchdog{Detect: 10 * Microsecond}}
+	c.Selection.Class = [8]uint8{0, 1, 1, 1, 1, 1, 1, 1} // strict: priority 1 goes first
+	p, pool := newPort(c)
+	push := func(priority uint8) {
+		f := pool.Frame()
+		f.Priority, f.Len = priority, DefaultMTU
+		p.Push(0, f)
+	}
+	push(0)
+	for range 200 { // 24 us on the link
+		push(1)
+	}
+	pause := pool.Frame()
+	pause.Op, pause.Enable, pause.Quanta[0] = ethernet.OpPFC, 1, 100
+	p.Paused(0, pause)
+	for at, f := next(t, p); f != nil; at, f = next(t, p) {
+		if p.Storms() != 0 {
+			t.Fatalf("a storm after %d ps, although the pause ended after %d", at, c.Speed.Quanta(100))
+		}
+	}
+	if n := p.Counters(0).Sent.Frames; n != 1 {
+		t.Errorf("%d frames of the priority were sent", n)
+	}
+}
+
+// A port that is set to send no pauses sends none for what it has stopped before.
+func TestConfiguredPortEndsItsPauses(t *testing.T) {
+	c := PortConfig{Speed: 100 * Gbit, Pause: ByClass, Lossless: 1 << 3}
+	p, _ := newPort(c)
+	p.Stop(3)
+	if _, f := next(t, p); f == nil || f.Quanta[3] == 0 {
+		t.Fatalf("found %+v", f)
+	}
+	c.Pause = NoPause
+	p.Configure(&c)
+	if at, f := next(t, p); f != nil || p.Stopped() != 0 {
+		t.Errorf("found %+v after %d ps, priorities %#x stopped", f, at, p.Stopped())
+	}
+}

@@ -32,7 +32,7 @@ func (w *watch) waits(p *Port, now Time, i uint8) {
 	w.next = min(w.next, now+p.config.Watchdog.Detect)
 }
 
-// moved notes that a frame of a queue has left, or that it is empty.
+// moved notes that a frame of a queue has left, that it is empty, or that its pause has ended.
 func (w *watch) moved(p *Port, i uint8) {
 	if w.blocked&(1<<i) != 0 {
 		w.blocked &^= 1 << i
