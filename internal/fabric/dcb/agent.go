@@ -25,6 +25,7 @@ const (
 	fastInterval  = Second
 	fastCount     = 4 // frames at the fast interval after a new neighbor has come
 	holdSeconds   = 121
+	maxCredit     = 5 // frames at once; one more each second
 )
 
 // An Agent speaks LLDP for a port: it says what the port is set to, and decides what is in force
@@ -37,13 +38,15 @@ type Agent struct {
 	expires  Time
 	next     Time
 	fast     int
+	credit   int  // frames that may be sent now
+	credited Time // when the credit grew last
 }
 
 // NewAgent returns the agent of a port with this address and name.
 func NewAgent(address Address, port, system string, local Settings) *Agent {
 	m := address.MAC()
 	a := &Agent{frame: ethernet.LLDP{Src: m, Chassis: ethernet.ID{Kind: ethernet.ChassisMAC, Value: string(m[:])},
-		Port: ethernet.ID{Kind: ethernet.PortName, Value: port}, SystemName: system}, expires: Never}
+		Port: ethernet.ID{Kind: ethernet.PortName, Value: port}, SystemName: system}, expires: Never, credit: maxCredit}
 	a.Set(0, local)
 	return a
 }
@@ -64,7 +67,7 @@ func (a *Agent) Next(now Time) *ethernet.LLDP {
 	if a.expires <= now {
 		a.forget()
 	}
-	if now < a.next {
+	if now < a.next || !a.spend(now) {
 		return nil
 	}
 	a.next = now + helloInterval
@@ -75,6 +78,19 @@ func (a *Agent) Next(now Time) *ethernet.LLDP {
 	f := &a.frame
 	f.TTL, f.ETS, f.Recommendation, f.PFC, f.Applications = holdSeconds, &a.local.Selection, &a.local.Selection, &a.local.PFC, a.force.Applications
 	return f
+}
+
+// spend takes the credit of a frame (802.1AB 9.2.5: txCredit). Without credit it puts the frame off.
+func (a *Agent) spend(now Time) bool {
+	grown := (now - a.credited) / Second
+	a.credited += grown * Second
+	a.credit = int(min(Time(a.credit)+grown, maxCredit))
+	if a.credit == 0 {
+		a.next = a.credited + Second
+		return false
+	}
+	a.credit--
+	return true
 }
 
 // Receive takes a frame of the neighbor. It keeps it, and the caller does not change it.

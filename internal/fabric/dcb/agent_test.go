@@ -111,3 +111,42 @@ func TestAgentForgetsANeighborThatLeaves(t *testing.T) {
 		t.Errorf("%+v", a.InForce())
 	}
 }
+
+// Two ends that take each other's application priorities never agree, and a neighbor may call itself otherwise
+// in each frame. Neither makes an agent send more than LLDP allows.
+func TestAgentSendsNoMoreThanItsCredit(t *testing.T) {
+	low, high := settings(false, 3, 50), settings(false, 4, 50)
+	low.TakeApplications, high.TakeApplications = true, true
+	a, b := NewAgent(1, "swp1", "a", low), NewAgent(2, "eth0", "b", high)
+	const limit = 5 + 10 // txCreditMax, and one for each second
+	frames := 0
+	for now := Time(0); now <= 10*Second && frames <= 2*limit; now = min(a.Deadline(), b.Deadline()) {
+		agents, under := [2]*Agent{a, b}, [2]*ethernet.LLDP{}
+		for i, x := range agents { // both send before either receives
+			if f := x.Next(now); f != nil {
+				frames++
+				l := *f
+				under[i] = &l
+			}
+		}
+		for i, l := range under {
+			if l != nil {
+				agents[1-i].Receive(now, l)
+			}
+		}
+	}
+	if frames > 2*limit {
+		t.Errorf("two agents have sent more than %d frames in 10 s", 2*limit)
+	}
+	a, frames = NewAgent(1, "swp1", "a", low), 0
+	for now := Time(0); now <= 10*Second; now += Millisecond {
+		l := ethernet.LLDP{Src: ethernet.MAC{2, 0, 0, 0, byte(now / Millisecond >> 8), byte(now / Millisecond)}, TTL: 1}
+		a.Receive(now, &l)
+		if a.Next(now) != nil {
+			frames++
+		}
+	}
+	if frames > limit {
+		t.Errorf("%d frames for a neighbor that changes, expected at most %d", frames, limit)
+	}
+}
