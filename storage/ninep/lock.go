@@ -9,10 +9,14 @@ import (
 	"github.com/hugelgupf/p9/p9"
 )
 
-// maxLocks is how many locks a client may have.
-const maxLocks = 4096
+// maxLocks is how many locks an attachment of a client may have, and maxAllLocks is how many all may have. A client
+// can attach many times.
+const (
+	maxLocks    = 4096
+	maxAllLocks = 64 << 10
+)
 
-// A session is an attachment of a client, from which all of its files come.
+// A session is an attachment of a client: the files that were walked to from there have the same one.
 type session struct {
 	locks int // held
 }
@@ -39,6 +43,7 @@ type lock struct {
 type locks struct {
 	mu    sync.Mutex
 	files map[any][]lock
+	count int // of all
 }
 
 // set sets a lock, or removes those of its owner in its range. It reports false if another owner has a lock
@@ -76,10 +81,11 @@ func (l *locks) set(key any, x lock, unlock bool) (bool, error) {
 	if !unlock {
 		rest, more = append(rest, x), more+1
 	}
-	if more > 0 && x.owner.session.locks+more > maxLocks {
+	if more > 0 && (x.owner.session.locks+more > maxLocks || l.count+more > maxAllLocks) {
 		return false, syscall.ENOLCK
 	}
 	x.owner.session.locks += more
+	l.count += more
 	l.put(key, rest)
 	return true, nil
 }
@@ -106,6 +112,7 @@ func (l *locks) end(key any, f *file) {
 			continue
 		}
 		x.owner.session.locks--
+		l.count--
 	}
 	l.put(key, rest)
 }

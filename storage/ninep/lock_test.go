@@ -69,7 +69,7 @@ func TestLocksAreThoseOfBytes(t *testing.T) {
 	for _, f := range files {
 		l.end("file", f)
 	}
-	if len(l.files) != 0 || slices.ContainsFunc(owners, func(o owner) bool { return o.session.locks != 0 }) {
+	if l.count != 0 || len(l.files) != 0 || slices.ContainsFunc(owners, func(o owner) bool { return o.session.locks != 0 }) {
 		t.Errorf("locks are left: %v", l.files)
 	}
 }
@@ -91,5 +91,32 @@ func TestLocksOfClientAreLimited(t *testing.T) {
 	}
 	if ok, err := l.set("0", lock{owner: o, last: math.MaxUint64}, true); !ok || err != nil {
 		t.Errorf("an unlock: %v, %v", ok, err)
+	}
+}
+
+// A client can attach again and again.
+func TestLocksOfAllAttachmentsAreLimited(t *testing.T) {
+	var l locks
+	f := new(file)
+	set := 0
+	for i := range uint64(2 * maxAllLocks) {
+		o := owner{session: new(session)}
+		ok, err := l.set(i%1024, lock{owner: o, by: f, first: i, last: i}, false)
+		if errors.Is(err, syscall.ENOLCK) {
+			break
+		}
+		if !ok || err != nil {
+			t.Fatal(i, ok, err)
+		}
+		set++
+	}
+	if set != maxAllLocks {
+		t.Errorf("expected %d locks, found %d", maxAllLocks, set)
+	}
+	for key := range uint64(1024) {
+		l.end(key, f)
+	}
+	if l.count != 0 {
+		t.Errorf("%d locks are counted at the end", l.count)
 	}
 }
