@@ -316,3 +316,27 @@ func TestPausedPriorityWaitsAlone(t *testing.T) {
 		t.Errorf("%d frames left after the end of a pause", len(w.sent))
 	}
 }
+
+// A host that invents an address for each frame fills the table, and makes the switch look through all of it a
+// few times, not for each frame.
+func TestFullTableIsAgedSeldom(t *testing.T) {
+	c := Config{Addresses: 16, Ageing: 64 * dcb.Second}
+	var k table
+	looked := 0
+	for now := dcb.Time(0); now < 2*c.Ageing; now += 10 * dcb.Millisecond {
+		before := k.aged
+		k.learn(now, &c, 1, host(1)+dcb.Address(now/dcb.Millisecond), 1)
+		if k.aged != before {
+			looked++
+		}
+		if len(k.entries) > c.Addresses {
+			t.Fatalf("%d addresses in a table of %d", len(k.entries), c.Addresses)
+		}
+	}
+	if looked == 0 || looked > 2*64 {
+		t.Errorf("the switch has looked through its table %d times in twice the time of an entry", looked)
+	}
+	if k.learn(4*c.Ageing, &c, 1, host(0), 2); k.find(4*c.Ageing, &c, 1, host(0)) != 2 {
+		t.Error("an address that comes when the others have aged is not learned")
+	}
+}

@@ -11,6 +11,7 @@ const (
 // A table is the addresses that a switch has learned (802.1Q 8.7).
 type table struct {
 	entries map[uint64]learned // by VLAN and address
+	aged    dcb.Time           // before which age is not worth its time
 }
 
 type learned struct {
@@ -42,8 +43,13 @@ func (t *table) learn(now dcb.Time, c *Config, vlan uint16, a dcb.Address, port 
 	t.entries[k] = learned{port, now}
 }
 
-// age removes old entries and reports whether there were some.
+// age removes old entries and reports whether there were some. It looks through a table that stays full
+// a few times in the time after which entries are forgotten, as a host may invent an address for each frame.
 func (t *table) age(now dcb.Time, c *Config) bool {
+	if now < t.aged {
+		return false
+	}
+	t.aged = now + c.Ageing/64
 	before := len(t.entries)
 	for k, e := range t.entries {
 		if now-e.seen >= c.Ageing {
