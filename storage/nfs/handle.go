@@ -30,11 +30,12 @@ func (id fileID) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(id.birth))
 }
 
-// A key authenticates handles: a search for the file of a handle that the server does not know must not be
-// had for the asking. The servers of a directory on one machine have the same key, one after the other.
+// A key authenticates handles, so that a client cannot make the server search the directory for a handle that it has
+// invented. A server of the same directory that is started later on the same machine has the same key.
 type key [sha256.Size]byte
 
-// newKey returns the key of a directory. Without a machine-id(5) who has a handle of the top can make others.
+// newKey returns the key of a directory. If the machine has no machine-id(5), a client that has the handle of the top
+// can compute the key.
 func newKey(top fileID) key {
 	secret, _ := os.ReadFile("/etc/machine-id") // the id must not be shown, so it is hashed
 	return sha256.Sum256(top.append(append(secret, "softrdma NFS handles"...)))

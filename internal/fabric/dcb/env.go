@@ -12,9 +12,10 @@ type Env interface {
 	// Never. It replaces what was told before.
 	Schedule(port int, at Time)
 
-	// Deliver gets a frame that ends at the node: its last byte has arrived now. It owns the frame if
-	// it returns true. With false the frame stays in the node with all behind it on its priority,
-	// until the node's Resume; a switch drops it.
+	// Deliver gets a frame that ends at the node: at a host its last byte has arrived now, at a switch
+	// its first, and Frame.Tail is when the last one has. It owns the frame if it returns true. With
+	// false the frame stays in the node with all behind it on its priority, until the node's Resume; a
+	// switch drops it.
 	Deliver(now Time, port int, f *Frame) bool
 
 	// Dropped gets each frame that a node drops, with the port at which it happens. The frame stays

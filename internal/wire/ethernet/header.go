@@ -52,8 +52,7 @@ type Tag uint16
 // NewTag makes a tag of a VLAN identifier (12 bits) and a priority (3 bits).
 func NewTag(vlan uint16, priority uint8) Tag { return Tag(vlan&0xfff | uint16(priority&7)<<13) }
 
-// VLAN is the identifier of the tag's VLAN. 0 means that the tag has a priority
-// alone.
+// VLAN is the identifier of the tag's VLAN. 0 means that the tag has only a priority.
 func (t Tag) VLAN() uint16 { return uint16(t) & 0xfff }
 
 // Priority is the 802.1p priority.
