@@ -81,8 +81,8 @@ type task struct {
 	lost    bool            // a rule of faults loses its completion
 	buffer  *buffers.Buffer // nil if the command has no data or has it in its capsule or in pieces
 
-	// What the command reads if it is in the backend's memory. The volume is nil otherwise.
-	volume *volume
+	// What the command reads if it is in the backend's memory. The volume is nil otherwise. Any goroutine may read it.
+	volume atomic.Pointer[volume]
 	region *verbs.MR
 	pieces []block.Extent
 

@@ -29,7 +29,9 @@ type raw struct {
 const rawData = 128 << 10
 
 // newRaw connects without a connect command. The queue has a number of receives.
-func newRaw(t *testing.T, s *simulation, receives int) *raw {
+func newRaw(t *testing.T, s *simulation, receives int) *raw { return newRawQueue(t, s, 0, receives) }
+
+func newRawQueue(t *testing.T, s *simulation, queue uint16, receives int) *raw {
 	t.Helper()
 	r := &raw{t: t}
 	d := rdmacm.Dialer{Device: s.host.Device}
@@ -58,7 +60,7 @@ func newRaw(t *testing.T, s *simulation, receives int) *raw {
 			t.Fatal(err)
 		}
 	}
-	r.Conn, err = e.Connect(t.Context(), rdmacm.ConnParam{PrivateData: fabrics.Request{HostReceives: 32, HostSends: 31}.Append(nil)})
+	r.Conn, err = e.Connect(t.Context(), rdmacm.ConnParam{PrivateData: fabrics.Request{Queue: queue, HostReceives: 32, HostSends: 31}.Append(nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,13 +107,14 @@ func newRawHost(t *testing.T, s *simulation, keepAlive time.Duration) *raw {
 	return r
 }
 
-// enable connects to a subsystem and enables the controller, which takes two receives.
-func (r *raw) enable(nqn string, keepAlive time.Duration) {
+// enable connects to a subsystem and enables the controller, whose identifier it returns. It takes two receives.
+func (r *raw) enable(nqn string, keepAlive time.Duration) uint16 {
 	r.t.Helper()
 	data := fabrics.ConnectData{Controller: fabrics.AnyController, Subsystem: nqn, Host: host.DefaultNQN}
 	copy(r.mr.Bytes(), data.Append(nil))
-	r.run(fabrics.Connect{QueueSize: 31, KeepAlive: uint32(keepAlive.Milliseconds())}.Command(), fabrics.ConnectDataLen)
+	c := r.run(fabrics.Connect{QueueSize: 31, KeepAlive: uint32(keepAlive.Milliseconds())}.Command(), fabrics.ConnectDataLen)
 	r.run(fabrics.PropertyAccess{Property: fabrics.PropertyCC, Value: uint64(fabrics.EnabledConfiguration)}.Command(true), 0)
+	return uint16(c.Result)
 }
 
 func (r *raw) end() {

@@ -3,10 +3,15 @@ package target_test
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"softrdma/storage/block"
+	"softrdma/storage/nvmeof/host"
 	"softrdma/storage/nvmeof/target"
+	"softrdma/storage/nvmeof/wire/capsule"
+	"softrdma/storage/nvmeof/wire/fabrics"
 	"softrdma/verbs"
 )
 
@@ -84,5 +89,51 @@ func TestReadsAreSentFromTheBackendsMemory(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// A host that takes one response now and then does not keep a namespace whose memory its responses are sent from.
+func TestRemovedNamespaceDoesNotWaitForSlowHosts(t *testing.T) {
+	simulate(t, target.Config{}, func(t *testing.T, s *simulation) {
+		memory := newMemory(t)
+		sub := s.subsystem(t, memory)
+		admin := newRaw(t, s, 2)
+		id := admin.enable(nqn, 0)
+		io := newRawQueue(t, s, 1, 1)
+		data := fabrics.ConnectData{Controller: id, Subsystem: nqn, Host: host.DefaultNQN}
+		copy(io.mr.Bytes(), data.Append(nil))
+		io.run(fabrics.Connect{Queue: 1, QueueSize: 31}.Command(), fabrics.ConnectDataLen)
+		const reads = 6
+		for range reads {
+			io.send(capsule.Command{Opcode: capsule.Read, NSID: 1, CDW12: 7}, 4096)
+			time.Sleep(time.Second)
+		}
+		began := time.Now()
+		removed := make(chan error, 1)
+		var took time.Duration
+		go func() {
+			err := s.target.RemoveNamespace(sub, 1)
+			took = time.Since(began)
+			removed <- err
+		}()
+		for range reads {
+			time.Sleep(20 * time.Second)
+			// The queue pair fails when the target has given the host up.
+			_ = io.QP().PostRecv(verbs.RecvWR{WRID: rawData, SGL: []verbs.SGE{io.mr.SGE(rawData, capsule.CompletionLen)}})
+		}
+		if err := <-removed; err != nil {
+			t.Error(err)
+		}
+		if err := memory.Close(); err != nil {
+			t.Errorf("the backend is in use: %v", err)
+		}
+		if err := <-s.ended; err == nil || !strings.Contains(err.Error(), "a namespace that was removed") {
+			t.Errorf("the reason of the end is %v", err)
+		}
+		if took > 35*time.Second {
+			t.Errorf("the namespace was removed after %v", took)
+		}
+		io.end()
+		admin.end()
 	})
 }

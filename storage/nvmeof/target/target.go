@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,15 +201,16 @@ const (
 	stallTime = 30 * time.Second
 )
 
+// all returns the queues.
+func (t *Target) all() []*queue {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.queues))
+}
+
 // endUnused ends connections whose hosts do not send the connect command, or do not take responses.
 func (t *Target) endUnused(now time.Time) {
-	t.mu.Lock()
-	all := make([]*queue, 0, len(t.queues))
-	for _, q := range t.queues {
-		all = append(all, q)
-	}
-	t.mu.Unlock()
-	for _, q := range all {
+	for _, q := range t.all() {
 		switch {
 		case now.Sub(q.since) <= connectTime || q.machine.Ready():
 		case q.machine.Name().Controller == 0:

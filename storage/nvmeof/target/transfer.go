@@ -120,20 +120,23 @@ func (q *queue) pin(t *task, v *volume) bool {
 	a := &t.command.Access
 	pieces, ok := v.resident.Pin(a.Offset, a.Length, t.room[:0])
 	if ok {
-		t.volume, t.region, t.pieces = v, mr, pieces
+		t.region, t.pieces = mr, pieces
+		t.volume.Store(v)
 	}
 	return ok
 }
 
 // unpin ends pin.
 func (t *task) unpin() {
-	if t.volume == nil {
+	v := t.volume.Load()
+	if v == nil {
 		return
 	}
 	a := &t.command.Access
-	t.volume.resident.Unpin(a.Offset, a.Length, t.pieces)
-	t.volume.leave()
-	t.volume, t.region, t.pieces = nil, nil, nil
+	v.resident.Unpin(a.Offset, a.Length, t.pieces)
+	t.region, t.pieces = nil, nil
+	t.volume.Store(nil)
+	v.leave()
 }
 
 // access accesses the blocks of a command, and responds.

@@ -2,7 +2,10 @@ package target
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"softrdma/storage/block"
 	"softrdma/storage/internal/buffers"
@@ -54,15 +57,14 @@ func (v *volume) leave() {
 	}
 }
 
-// remove waits until no access is in progress.
+// remove ends the use of the volume. idle is closed when no access is in progress any more.
 func (v *volume) remove() {
 	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.removed = true
 	if v.users == 0 {
 		close(v.idle)
 	}
-	v.mu.Unlock()
-	<-v.idle
 }
 
 // AddNamespace adds a namespace to a subsystem, and tells its hosts. The caller closes the backend
@@ -82,7 +84,8 @@ func (t *Target) AddNamespace(sub *controller.Subsystem, id uint32, b block.Back
 }
 
 // RemoveNamespace removes a namespace of a subsystem and tells its hosts. It returns when no command
-// accesses the backend any more.
+// accesses the backend any more. Connections end whose hosts do not take the data of reads that have begun
+// within 30 s.
 func (t *Target) RemoveNamespace(sub *controller.Subsystem, id uint32) error {
 	n, err := t.subs.RemoveNamespace(sub, id)
 	if err != nil {
@@ -93,10 +96,32 @@ func (t *Target) RemoveNamespace(sub *controller.Subsystem, id uint32) error {
 		return nil
 	}
 	v.remove()
+	select {
+	case <-v.idle:
+	case <-time.After(stallTime):
+		t.endReaders(v)
+		<-v.idle
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, a := range t.adapters {
 		err = errors.Join(err, a.forget(v))
 	}
 	return err
+}
+
+// endReaders ends the connections to whose hosts data of a volume is being sent.
+func (t *Target) endReaders(v *volume) {
+	for _, q := range t.all() {
+		if q.sends(v) {
+			q.end(fmt.Errorf("expected the host to take data of a namespace that was removed within %v", stallTime))
+		}
+	}
+}
+
+// sends reports whether data of a volume is being sent from its memory.
+func (q *queue) sends(v *volume) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(q.tasks, func(t *task) bool { return t.volume.Load() == v })
 }
