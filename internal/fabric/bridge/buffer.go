@@ -136,10 +136,10 @@ func (s *Switch) admit(now dcb.Time, f *dcb.Frame) bool {
 		b.used += more
 		b.peak = max(b.peak, b.used)
 	case !lossless:
-		s.drop(now, int(f.In), f, reason.Detail{Reason: reason.EthernetBufferFull, Expected: uint64(max(0, min(free, alpha.of(free)-b.beyond(g.held)))), Found: uint64(n)})
+		s.drop(now, int(f.In), f, b.detail(reason.EthernetBufferFull, min(free, alpha.of(free)-b.beyond(g.held)), n))
 		return false
 	case g.headroom+n > g.limit:
-		s.drop(now, int(f.In), f, reason.Detail{Reason: reason.EthernetHeadroom, Expected: uint64(g.limit), Found: uint64(g.headroom + n)})
+		s.drop(now, int(f.In), f, b.detail(reason.EthernetHeadroom, g.limit, g.headroom+n))
 		return false
 	default:
 		g.headroom += n
@@ -151,6 +151,12 @@ func (s *Switch) admit(now dcb.Time, f *dcb.Frame) bool {
 	}
 	f.Cells = n
 	return true
+}
+
+// detail is a reason with the bytes of cells that there are and that are needed.
+func (b *buffer) detail(r reason.Reason, room, need int32) reason.Detail {
+	cell := uint64(b.config.Cell)
+	return reason.Detail{Reason: r, Expected: uint64(max(0, room)) * cell, Found: uint64(need) * cell}
 }
 
 // free takes a frame out of the buffer, from the headroom first.
@@ -178,7 +184,7 @@ func (b *buffer) limit(s *Switch, p *Port, f *dcb.Frame) (d reason.Detail) {
 	}
 	n, most := p.Queue(f.Priority).Cells+f.Cells, b.config.Queue.of(b.shared-b.used)
 	if n > most {
-		return reason.Detail{Reason: reason.EthernetQueueFull, Expected: uint64(most), Found: uint64(n)}
+		return b.detail(reason.EthernetQueueFull, most, n)
 	}
 	return d
 }

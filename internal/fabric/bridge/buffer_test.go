@@ -29,7 +29,7 @@ func TestHeadroomIsExact(t *testing.T) {
 					t.Errorf("%d m, response of %d ps, headroom of %d bytes: dropped %v", metres, response, exact-short*cell, w.drops)
 				}
 				for _, d := range w.drops {
-					if d.Reason != reason.EthernetHeadroom || d.Expected != uint64(exact/cell-short) {
+					if d.Reason != reason.EthernetHeadroom || d.Expected != uint64(exact-short*cell) {
 						t.Errorf("dropped for %v", d)
 					}
 				}

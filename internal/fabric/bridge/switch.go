@@ -173,9 +173,7 @@ func (s *Switch) SetLink(now dcb.Time, number int, up bool) {
 	s.routes.follow(s)
 	if !up {
 		s.table.forget(number)
-		s.drain(now, number, 0xff, func(uint8) reason.Detail {
-			return reason.Detail{Reason: reason.EthernetLinkDown, Found: uint64(number)}
-		})
+		s.drain(now, number, 0xff, func(i uint8) reason.Detail { return dcb.LinkDown(number, i) })
 	}
 	s.schedule(number)
 }
@@ -214,7 +212,7 @@ func (s *Switch) Receive(now dcb.Time, number int, f *dcb.Frame) {
 	f.In, f.Cells = int32(number), 0
 	switch {
 	case !p.Up():
-		s.drop(now, number, f, reason.Detail{Reason: reason.EthernetLinkDown, Found: uint64(number)})
+		s.drop(now, number, f, dcb.LinkDown(number, f.Priority))
 		return
 	case f.Op != 0:
 		p.Paused(now, f)
@@ -291,7 +289,7 @@ func (s *Switch) push(now dcb.Time, out int, vlan uint16, f *dcb.Frame) {
 	p := &s.ports[out]
 	i := f.Priority
 	if !p.Up() {
-		s.drop(now, out, f, reason.Detail{Reason: reason.EthernetLinkDown, Found: uint64(out)})
+		s.drop(now, out, f, dcb.LinkDown(out, i))
 		return
 	}
 	if p.Storms()&(1<<i) != 0 {

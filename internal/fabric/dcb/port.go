@@ -3,6 +3,7 @@ package dcb
 import (
 	"math/bits"
 
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/ethernet"
 )
 
@@ -168,6 +169,11 @@ func (p *Port) SetLink(now Time, up bool) {
 	p.pauses.clear(p, now)
 	p.stop.renew(p.config)
 	p.watch = watch{next: Never}
+}
+
+// LinkDown is the reason for which frames are dropped at a port without a link.
+func LinkDown(port int, priority uint8) reason.Detail {
+	return reason.Detail{Reason: reason.EthernetLinkDown, Expected: uint64(port), Found: uint64(priority)}
 }
 
 // Push adds a frame to the queue of its priority. Frame.Due is when it may leave. It reports whether

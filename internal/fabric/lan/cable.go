@@ -1,7 +1,7 @@
 package lan
 
 import (
-	"softrdma/internal/reason"
+	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/topology"
 )
 
@@ -44,7 +44,7 @@ func (n *Network) lose(e *end) {
 		f := e.flights.Pop()
 		if f.Op == 0 {
 			e.lost++
-			e.node.Dropped(n.now, e.at.Port, f, reason.Detail{Reason: reason.EthernetLinkDown, Found: uint64(e.at.Port)})
+			e.node.Dropped(n.now, e.at.Port, f, dcb.LinkDown(e.at.Port, f.Priority))
 		}
 		n.pool.Put(f)
 	}

@@ -74,7 +74,7 @@ func (p *Port) Dropped(r reason.Reason) uint64 {
 func (p *Port) SetLink(now dcb.Time, up bool) {
 	p.Port.SetLink(now, up)
 	if !up {
-		p.drain(now, 0xff, func(uint8) reason.Detail { return reason.Detail{Reason: reason.EthernetLinkDown, Found: number} })
+		p.drain(now, 0xff, func(i uint8) reason.Detail { return dcb.LinkDown(number, i) })
 	}
 	p.schedule()
 }
@@ -118,7 +118,7 @@ func (p *Port) Send(now dcb.Time, f *dcb.Frame) bool {
 	f.In, f.Due = 0, now
 	switch i := f.Priority; {
 	case !p.Up():
-		p.drop(now, f, reason.Detail{Reason: reason.EthernetLinkDown, Found: number})
+		p.drop(now, f, dcb.LinkDown(number, i))
 	case int(f.Len) > p.MTU()+ethernet.TagLen:
 		p.drop(now, f, reason.Detail{Reason: reason.EthernetLong, Expected: uint64(p.MTU()), Found: uint64(f.Len)})
 	case p.Storms()&(1<<i) != 0:
@@ -158,7 +158,7 @@ func (p *Port) Receive(now dcb.Time, f *dcb.Frame) {
 	p.Count(i).Received.Add(f)
 	switch {
 	case !p.Up():
-		p.drop(now, f, reason.Detail{Reason: reason.EthernetLinkDown, Found: number})
+		p.drop(now, f, dcb.LinkDown(number, i))
 	case int(f.Len) > p.MTU()+ethernet.TagLen:
 		p.drop(now, f, reason.Detail{Reason: reason.EthernetLong, Expected: uint64(p.MTU()), Found: uint64(f.Len)})
 	case f.Dst != p.address && !f.Dst.Group() && !p.config.Foreign:
