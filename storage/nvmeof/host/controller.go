@@ -206,7 +206,7 @@ func (c *Controller) attachAll(ctx context.Context, l *link) {
 	list := append([]*path(nil), c.namespaces...)
 	c.mu.Unlock()
 	for _, p := range list {
-		if err := p.attach(ctx, l); err != nil && ctx.Err() == nil {
+		if err := p.attach(ctx, l); err != nil && !errors.Is(err, errNamespaceClosed) && ctx.Err() == nil {
 			c.cfg.Events(Event{Differs, c.addr, err})
 		}
 	}
