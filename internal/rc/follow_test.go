@@ -77,13 +77,16 @@ func randomRequest(r *rand.Rand, from, to *node) wqe {
 
 // Follow produces the packets that Next would, and leaves the machine as Next would.
 func TestFollowMatchesNext(t *testing.T) {
-	seeds, followed := uint64(60), 0
+	seeds, unpaced, followed := uint64(60), 0, 0
 	if testing.Short() {
 		seeds = 30
 	}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 7))
-		c := Config{Control: congestion.Kind(r.IntN(5))}
+		c := Config{Control: congestion.Kind(r.IntN(int(congestion.None) + 1))}
+		if c.Control != congestion.DCQCN && c.Control != congestion.Path {
+			unpaced++ // Follow leaves packets that wait for their time to Next
+		}
 		if r.IntN(2) == 0 {
 			c.Store = NewStore(DefaultStore)
 		}
@@ -135,7 +138,8 @@ func TestFollowMatchesNext(t *testing.T) {
 			}
 		}
 	}
-	if followed < int(seeds)*30 {
-		t.Errorf("%d packets were produced by Follow", followed)
+	t.Logf("%d packets were produced by Follow in %d runs", followed, unpaced)
+	if followed < unpaced*30 {
+		t.Error("expected 30 in each")
 	}
 }
