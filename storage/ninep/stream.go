@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"softrdma/storage/internal/channel"
 	"softrdma/verbs"
@@ -54,11 +55,18 @@ func newStream(conn *channel.Conn, server *Server, cfg Config) *stream {
 	}
 }
 
+// startTime is how long p9 learns of the end of a connection after it. p9 starts goroutines that count
+// themselves when they run, and waits for all that are counted as soon as it knows of the end. One that
+// was started and has not run would count itself meanwhile, which sync.WaitGroup does not allow, although
+// all that it does then is to see the end.
+const startTime = 50 * time.Millisecond
+
 // Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) {
 	if len(s.in) == 0 {
 		if err := s.next(); err != nil {
 			s.conn.Fail(err) // now, because p9 waits for replies that the client may not receive
+			time.Sleep(startTime)
 			return 0, err
 		}
 	}
