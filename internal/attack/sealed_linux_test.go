@@ -109,7 +109,7 @@ func (x *tap) any(r *rand.Rand) (attack.Datagram, bool) {
 // refusals are the names by which packets in the hands of an attacker are refused.
 var refusals = []string{"PSP_REPLAY", "PSP_INTEGRITY", "PSP_PACKET", "PSP_SPI", "PSP_SOURCE"}
 
-// forge makes of a packet what an attacker who has recorded it can.
+// forge returns a packet of a kind that an attacker can make from a recorded one.
 func forge(r *rand.Rand, d attack.Datagram, kind int) attack.Datagram {
 	b := bytes.Clone(d.Data)
 	switch kind % 7 {

@@ -45,7 +45,7 @@ func (r *runner) transfer(t *testing.T, c *course) time.Duration {
 	return r.net.Clock() - began
 }
 
-// setMTU gives the path in both directions an MTU: hosts know it, or a router drops what is longer and says nothing.
+// setMTU sets the MTU of the path in both directions. Either the hosts know it, or a router silently drops longer packets.
 func (r *runner) setMTU(mtu int, known bool) {
 	for _, h := range r.hosts {
 		out, in := simnet.Faults{Delay: 500 * time.Microsecond, Bandwidth: goodputBandwidth}, simnet.Faults{Delay: 500 * time.Microsecond}

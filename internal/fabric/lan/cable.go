@@ -38,7 +38,7 @@ func (n *Network) setLink(e *end, up bool) {
 	e.node.writable()
 }
 
-// lose drops what is under way to an end.
+// lose drops the frames in flight to one end of a cable.
 func (n *Network) lose(e *end) {
 	for e.flights.Frames > 0 {
 		f := e.flights.Pop()

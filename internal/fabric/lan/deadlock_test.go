@@ -136,12 +136,7 @@ func TestShortestPathsOfATreeDoNotDeadlock(t *testing.T) {
 }
 
 func TestStalledHostIsTheCauseOfItsPauses(t *testing.T) {
-	c := Config{Fabric: generate(t, "star:3"), Link: lossless()}
-	c.Host.Headroom = 1 << 20
-	c.Switch.Buffer.Size = 1 << 20
-	w := newWorld(t, c)
-	h := w.hosts()
-	w.stall[h[0]] = true
+	w, h := newStalledStar(t)
 	w.add(flow{from: h[1], to: h[0], priority: 3, frames: 3000})
 	w.net.Run(dcb.Millisecond)
 	s := w.net.Standstill(0)

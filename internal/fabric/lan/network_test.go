@@ -200,13 +200,20 @@ func TestVictimOfAPause(t *testing.T) {
 	}
 }
 
-func TestHostThatTakesNothingPausesItsPriority(t *testing.T) {
+// newStalledStar returns a switch with three hosts, the first of which takes no frames.
+func newStalledStar(t *testing.T) (w *world, hosts []int) {
+	t.Helper()
 	c := Config{Fabric: generate(t, "star:3"), Link: lossless()}
 	c.Host.Headroom = 1 << 20
 	c.Switch.Buffer.Size = 1 << 20
-	w := newWorld(t, c)
-	h := w.hosts()
-	w.stall[h[0]] = true
+	w = newWorld(t, c)
+	hosts = w.hosts()
+	w.stall[hosts[0]] = true
+	return w, hosts
+}
+
+func TestHostThatTakesNothingPausesItsPriority(t *testing.T) {
+	w, h := newStalledStar(t)
 	slow := w.add(flow{from: h[1], to: h[0], priority: 3, frames: 3000})
 	other := w.add(flow{from: h[1], to: h[2], priority: 0, frames: 500})
 	w.net.Run(dcb.Millisecond)
