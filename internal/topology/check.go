@@ -45,7 +45,7 @@ func (f *Fabric) checkPort(e End, lids map[uint16]End) error {
 			return fmt.Errorf("%s is linked with a port that does not exist", f.EndName(e))
 		}
 		q := f.Port(p.Peer)
-		if p.Peer == e || q.Peer != e || q.Width != p.Width || q.Speed != p.Speed {
+		if p.Peer == e || q.Peer != e || q.Width != p.Width || q.Speed != p.Speed || q.Length != p.Length {
 			return fmt.Errorf("%s and %s disagree on their link", f.EndName(e), f.EndName(p.Peer))
 		}
 	}

@@ -23,11 +23,11 @@ func TestParseFillsTheGapsOfARealNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`net:8: this end of the link is 4xEDR, that of line 20 is 1xEDR: it becomes 1xEDR`,
-		`net:10: no node "H-0000000000100009" has a record in this file: port 3 of "S-0000000000200000" is left without a link`,
-		`net:12: no node "?-000000000010000c" has a record in this file: port 5 of "S-0000000000200000" is left without a link`,
-		`net:13: the width or speed of the link is unknown at both ends: it becomes 4xEDR`,
-		`net:40: node	1 "?-000000000010000c"		# "unknown" has an unknown type: it is left out`,
+		`net:8:5: this end of the link is 4xEDR, that of line 20 is 1xEDR: it becomes 1xEDR`,
+		`net:10:5: no node "H-0000000000100009" has a record in this file: port 3 of "S-0000000000200000" is left without a link`,
+		`net:12:5: no node "?-000000000010000c" has a record in this file: port 5 of "S-0000000000200000" is left without a link`,
+		`net:13:5: the width or speed of the link is unknown at both ends: it becomes 4xEDR`,
+		`net:40:1: node	1 "?-000000000010000c"		# "unknown" has an unknown type: it is left out`,
 	}
 	got := append([]string(nil), warnings...)
 	// The record is read before the links are joined.
@@ -47,12 +47,12 @@ func TestParseFillsTheGapsOfARealNetwork(t *testing.T) {
 
 func TestParseTakesTheSmallerOfTwoSpeeds(t *testing.T) {
 	for _, c := range []struct{ a, b, want, warning string }{
-		{"s=1", "s=4", "4xSDR", "net:2: this end of the link is SDR, that of line 5 is QDR: it becomes 4xSDR"},
-		{"w=1", "w=2", "1xEDR", "net:2: this end"},
+		{"s=1", "s=4", "4xSDR", "net:2:5: this end of the link is SDR, that of line 5 is QDR: it becomes 4xSDR"},
+		{"w=1", "w=2", "1xEDR", "net:2:5: this end"},
 		{"w=3 s=7", "w=2 s=3", "4xDDR", ""}, // as ports negotiate
 		{"w=8", "", "12xEDR", ""},
 		{"# \"b\" lid 0 4xQDR", "# \"a\" lid 0 ??QDR", "4xQDR", ""},
-		{"# \"b\" lid 0 ?????", "# \"a\" lid 0 1x???", "1xEDR", "net:2: the width or speed"},
+		{"# \"b\" lid 0 ?????", "# \"a\" lid 0 1x???", "1xEDR", "net:2:5: the width or speed"},
 		{"# \"b\" lid 0 4x???", "s=2", "4xDDR", ""},
 	} {
 		f, warnings, err := Parse("net", "Switch 4 \"a\"\n[1] \"b\"[1] "+c.a+"\n\nSwitch 4 \"b\"\n[1] \"a\"[1] "+c.b+"\n")

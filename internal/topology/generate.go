@@ -38,13 +38,22 @@ var shapes = []shape{
 	{"hyperx", "hyperx:4x4,hosts=4", []string{"", "hosts"}, hyperX},
 	{"ring", "ring:4,hosts=1", []string{"", "hosts"}, ring},
 	{"star", "star:8", []string{""}, star},
+	{"leaf-spine", "leaf-spine:leaves=4,spines=2,hosts=8", []string{"leaves", "spines", "hosts", "links", "oversubscription"}, leafSpine},
 }
 
 // Generate builds a regular fabric from a text like "fat-tree:k=8". Every shape
-// takes width= and speed= of its links as well. With spare=2 each switch has two
-// more ports, for trunks. Fabrics that trunks join need different GUIDs: part=1
-// to 255 changes those and the names of the nodes.
+// takes width= and speed= of its links as well: speed=EDR is InfiniBand,
+// speed=100G is Ethernet, whose links have no width. The cables have a length if
+// length= is there. switch-speed= and switch-length= are those of links between
+// switches, if they differ. failed=3 leaves out three links between switches, at
+// random by seed=, of those without which all nodes still reach each other. With
+// spare=2 each switch has two more ports, for trunks. Fabrics that trunks join need
+// different GUIDs: part=1 to 255 changes those and the names of the nodes.
 //
+//   - leaf-spine:leaves=4,spines=2,hosts=8 links each leaf switch, which has hosts, with
+//     each spine switch, or by links= of them. oversubscription=3 is the speed of a
+//     leaf's hosts divided by that of its links to spines. Without spines= or hosts= it
+//     follows from the others; the oversubscription is 1 then unless it is there.
 //   - fat-tree:k=8,levels=3 has switches of k ports in two or three levels, and
 //     k/2 hosts on each leaf switch (or hosts=).
 //   - dragonfly:routers=4,global=2,hosts=2,groups=9 has groups of fully linked
@@ -64,10 +73,12 @@ func Generate(text string) (*Fabric, error) {
 		return nil, fmt.Errorf("topology %q: expected one of %s; found %q", text, strings.Join(known, ", "), name)
 	}
 	s := &shapes[i]
-	g := &generator{f: &Fabric{}, width: DefaultWidth, speed: DefaultSpeed}
+	g := &generator{f: &Fabric{}, host: cable{DefaultWidth, DefaultSpeed, 0}}
 	err := g.parse(rest, s)
 	if err == nil {
-		s.build(g)
+		if s.build(g); g.err == nil {
+			g.leaveOut(g.number("failed", 0, maxGenerated*MaxPorts, 0), g.number("seed", 0, 1<<31-1, 0))
+		}
 		err = g.err
 	}
 	if err != nil {
@@ -80,8 +91,8 @@ func Generate(text string) (*Fabric, error) {
 type generator struct {
 	f        *Fabric
 	params   map[string]string
-	width    Width
-	speed    Speed
+	host     cable // of a host
+	fabric   cable // between switches
 	switches int
 	hosts    int
 	part     int
@@ -90,7 +101,7 @@ type generator struct {
 	err      error
 }
 
-func (g *generator) fail(format string, args ...any) {
+func (g *generator) failf(format string, args ...any) {
 	if g.err == nil {
 		g.err = fmt.Errorf(format, args...)
 	}
@@ -99,7 +110,7 @@ func (g *generator) fail(format string, args ...any) {
 // checkSize fails if a fabric would be too large to build.
 func (g *generator) checkSize(switches, hosts int) bool {
 	if switches+hosts > maxGenerated {
-		g.fail("expected %d nodes at most, found %d switches and %d hosts", maxGenerated, switches, hosts)
+		g.failf("expected %d nodes at most, found %d switches and %d hosts", maxGenerated, switches, hosts)
 	}
 	return g.err == nil
 }
@@ -107,7 +118,7 @@ func (g *generator) checkSize(switches, hosts int) bool {
 // checkPorts fails if a switch would have no port or too many.
 func (g *generator) checkPorts(ports int) bool {
 	if ports < 1 || ports > MaxPorts {
-		g.fail("expected switches of 1 to %d ports, found %d", MaxPorts, ports)
+		g.failf("expected switches of 1 to %d ports, found %d", MaxPorts, ports)
 	}
 	return g.err == nil
 }
@@ -140,7 +151,7 @@ func (g *generator) addHosts(to, n int) {
 		host := g.f.addNode(Adapter, fmt.Sprintf("H-%016x", guid), g.name(fmt.Sprintf("node-%d", g.hosts)), guid, 1)
 		g.hosts++
 		g.used[to]++
-		g.f.connect(End{host, 1}, End{to, g.used[to]}, g.width, g.speed)
+		g.f.connect(End{host, 1}, End{to, g.used[to]}, g.host)
 	}
 }
 
@@ -148,5 +159,5 @@ func (g *generator) addHosts(to, n int) {
 func (g *generator) connectSwitches(a, b int) {
 	g.used[a]++
 	g.used[b]++
-	g.f.connect(End{a, g.used[a]}, End{b, g.used[b]}, g.width, g.speed)
+	g.f.connect(End{a, g.used[a]}, End{b, g.used[b]}, g.fabric)
 }

@@ -8,7 +8,8 @@ import (
 // lanes are the widths and speeds that an end of a link enables, as bits
 // 1<<Width and 1<<Speed. No bits mean that the file says nothing.
 type lanes struct {
-	widths, speeds uint16
+	widths uint16
+	speeds uint32
 }
 
 // The bits of LinkWidthEnabled, LinkSpeedEnabled and LinkSpeedExtEnabled in
@@ -41,7 +42,7 @@ func (p *parser) parseMask(name string, v uint64, l *lanes) error {
 	return nil
 }
 
-func speedMask(v uint64, bits []Speed) (m uint16) {
+func speedMask(v uint64, bits []Speed) (m uint32) {
 	for i, s := range bits {
 		if v>>i&1 != 0 {
 			m |= 1 << s
@@ -52,13 +53,16 @@ func speedMask(v uint64, bits []Speed) (m uint16) {
 
 // greatest returns the width and the speed of a link, as far as the masks tell them.
 func (l lanes) greatest() (Width, Speed) {
-	return Width(max(0, bits.Len16(l.widths)-1)), Speed(max(0, bits.Len16(l.speeds)-1))
+	return Width(max(0, bits.Len16(l.widths)-1)), Speed(max(0, bits.Len32(l.speeds)-1))
 }
 
-// String is the greatest width and speed, like "4xEDR", without those that are not known.
+// ethernet reports whether the link is one of Ethernet.
+func (l lanes) ethernet() bool { return l.speeds>>Ethernet1G != 0 }
+
+// String is the greatest width and speed, like "4xEDR" or "100G", without those that are not known.
 func (l lanes) String() (text string) {
 	w, s := l.greatest()
-	if w != 0 {
+	if w != 0 && !s.Ethernet() {
 		text = w.String()
 	}
 	if s != 0 {
@@ -85,12 +89,13 @@ func negotiate(a, b lanes) (w Width, s Speed, agree bool) {
 	return w, s, agree
 }
 
-// smaller is the mask whose greatest bit is smaller. An empty mask agrees with the other one.
-func smaller(a, b, otherwise uint16) uint16 {
+// smaller is the mask whose greatest bit is smaller, of two that have no bit in common. An empty mask
+// agrees with the other one.
+func smaller[T uint16 | uint32](a, b, otherwise T) T {
 	switch {
 	case a == 0 && b == 0:
 		return otherwise
-	case a == 0 || b != 0 && bits.Len16(b) < bits.Len16(a):
+	case a == 0 || b != 0 && b < a:
 		return b
 	}
 	return a

@@ -8,7 +8,7 @@ func (p *parser) link() error {
 	at := make(map[End]*link, len(p.links)) // the line of each port
 	for i := range p.links {
 		l := &p.links[i]
-		p.line = l.line
+		p.line, p.column = l.line, 1
 		if first := at[l.local]; first != nil {
 			return p.errorf("each port of a node once", "port %d again, after line %d", l.local.Port, first.line)
 		}
@@ -17,7 +17,7 @@ func (p *parser) link() error {
 	taken := make(map[End]*link, len(p.links)) // the line that links a port, for those without a line of their own
 	for i := range p.links {
 		l := &p.links[i]
-		p.line = l.line
+		p.line, p.column = l.line, l.column
 		if _, ok := p.ids[l.peer]; !ok {
 			p.warnf("no node %q has a record in this file: port %d of %q is left without a link", l.peer, l.local.Port, p.f.Nodes[l.local.Node].ID)
 			continue
@@ -35,6 +35,11 @@ func (p *parser) link() error {
 		} else if first := taken[peer]; first != nil {
 			return p.errorf("a peer that no other link uses", "%q[%d], which line %d links with %s", l.peer, l.port, first.line, p.f.EndName(first.local))
 		}
+		if back != nil {
+			if err := p.agree(l, back); err != nil {
+				return err
+			}
+		}
 		taken[peer] = l
 		p.join(l, peer, back)
 		if l.guid != 0 && p.f.Nodes[peer.Node].Kind != Switch {
@@ -46,21 +51,32 @@ func (p *parser) link() error {
 	return p.unique(at)
 }
 
+// agree checks that two lines name a link of one kind, and a cable of one length.
+func (p *parser) agree(a, b *link) error {
+	if a.lanes.speeds != 0 && b.lanes.speeds != 0 && a.lanes.ethernet() != b.lanes.ethernet() {
+		return p.errorf(fmt.Sprintf("a link of one kind at both ends: that of line %d is %v", b.line, b.lanes), "%v", a.lanes)
+	}
+	if a.length != 0 && b.length != 0 && a.length != b.length {
+		return p.errorf(fmt.Sprintf("a cable of %v, as line %d has it", b.length, b.line), "%v", a.length)
+	}
+	return nil
+}
+
 // join connects the ends of a link. back is the line of the other end, nil if it has none.
 func (p *parser) join(l *link, peer End, back *link) {
 	first := !p.f.Port(peer).Connected() // each link is here twice, and warned about once
-	other := lanes{}
+	other, length := lanes{}, l.length
 	if back != nil {
-		other = back.lanes
+		other, length = back.lanes, max(length, back.length)
 	}
 	w, s, agree := negotiate(l.lanes, other)
-	p.f.connect(l.local, peer, w, s)
+	p.f.connect(l.local, peer, cable{w, s, length})
 	switch none := l.lanes.widths|other.widths == 0 || l.lanes.speeds|other.speeds == 0; {
 	case !first:
 	case !agree:
-		p.warnf("this end of the link is %v, that of line %d is %v: it becomes %v%v", l.lanes, back.line, other, w, s)
+		p.warnf("this end of the link is %v, that of line %d is %v: it becomes %s", l.lanes, back.line, other, LinkName(w, s))
 	case none && (l.gap || back != nil && back.gap):
-		p.warnf("the width or speed of the link is unknown at both ends: it becomes %v%v", w, s)
+		p.warnf("the width or speed of the link is unknown at both ends: it becomes %s", LinkName(w, s))
 	}
 }
 
@@ -97,9 +113,9 @@ func (p *parser) unique(at map[End]*link) error {
 		n := &p.f.Nodes[i]
 		for number := range n.Ports {
 			e := End{i, number}
-			p.line = p.guids[n.GUID]
+			p.line, p.column = p.guids[n.GUID], 1
 			if l := at[e]; l != nil {
-				p.line = l.line
+				p.line, p.column = l.line, l.column
 			}
 			port := &n.Ports[number]
 			if n.Kind != Switch && number > 0 {

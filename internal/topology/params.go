@@ -26,9 +26,15 @@ func (g *generator) parse(text string, s *shape) error {
 		var err error
 		switch {
 		case name == "width":
-			g.width, err = ParseWidth(value)
+			g.host.width, err = ParseWidth(value)
 		case name == "speed":
-			g.speed, err = ParseSpeed(value)
+			g.host.speed, err = ParseSpeed(value)
+		case name == "length":
+			g.host.length, err = ParseLength(value)
+		case name == "switch-speed":
+			g.fabric.speed, err = ParseSpeed(value)
+		case name == "switch-length":
+			g.fabric.length, err = ParseLength(value)
 		case slices.Contains(common, name):
 		case !slices.Contains(s.params, name):
 			names := slices.DeleteFunc(slices.Concat(s.params, common), func(n string) bool { return n == "" })
@@ -38,13 +44,38 @@ func (g *generator) parse(text string, s *shape) error {
 			return err
 		}
 	}
+	if err := g.parseCables(); err != nil {
+		return err
+	}
 	g.part = g.number("part", 0, maxPart, 0)
 	g.spare = g.number("spare", 0, MaxPorts-1, 0)
 	return g.err
 }
 
 // common are the parameters that every shape knows.
-var common = []string{"width", "speed", "part", "spare"}
+var common = []string{"width", "speed", "length", "switch-speed", "switch-length", "failed", "seed", "part", "spare"}
+
+// parseCables completes the cables: those between switches are like those of hosts if the text does
+// not say more, and all links are of one kind.
+func (g *generator) parseCables() error {
+	if g.fabric.speed == 0 {
+		g.fabric.speed = g.host.speed
+	}
+	if g.fabric.length == 0 {
+		g.fabric.length = g.host.length
+	}
+	if g.host.speed.Ethernet() != g.fabric.speed.Ethernet() {
+		return fmt.Errorf("expected links of one kind; found speed=%v and switch-speed=%v", g.host.speed, g.fabric.speed)
+	}
+	if g.host.speed.Ethernet() {
+		if text, ok := g.params["width"]; ok {
+			return fmt.Errorf("expected no width for links of Ethernet; found width=%s", text)
+		}
+		g.host.width = 1
+	}
+	g.fabric.width = g.host.width
+	return nil
+}
 
 // number is a parameter within limits. least > otherwise means that the shape needs it.
 func (g *generator) number(name string, least, most, otherwise int) int {
@@ -58,7 +89,7 @@ func (g *generator) number(name string, least, most, otherwise int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
-		g.fail("expected %s from %d to %d; found %q", label, least, most, text)
+		g.failf("expected %s from %d to %d; found %q", label, least, most, text)
 		return least
 	}
 	return n
@@ -71,7 +102,7 @@ func (g *generator) dimensions() []int {
 	for part := range strings.SplitSeq(text, "x") {
 		n, err := strconv.Atoi(part)
 		if err != nil || n < 2 || n > maxGenerated || len(dims) == maxDimensions {
-			g.fail("expected up to %d dimensions from 2 to %d like 4x4x4; found %q", maxDimensions, maxGenerated, text)
+			g.failf("expected up to %d dimensions from 2 to %d like 4x4x4; found %q", maxDimensions, maxGenerated, text)
 			return nil
 		}
 		dims = append(dims, n)

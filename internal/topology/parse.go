@@ -10,12 +10,13 @@ import (
 type Error struct {
 	File     string
 	Line     int
+	Column   int // byte of the line, from 1 on
 	Expected string
 	Found    string
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s:%d: expected %s, found %s", e.File, e.Line, e.Expected, e.Found)
+	return fmt.Sprintf("%s:%d:%d: expected %s, found %s", e.File, e.Line, e.Column, e.Expected, e.Found)
 }
 
 // Parse reads a topology in the format of ibnetdiscover's output and of ibsim's
@@ -33,6 +34,9 @@ func (e *Error) Error() string {
 //	Ca	1 "H-0000000000100000"		# "node-1"
 //	[1](100001) 	"S-0000000000200000"[1]		# lid 1 lmc 0 "leaf-1" lid 2 4xEDR
 //
+// A link of Ethernet has a speed like 100G instead of 4xEDR. The length of a cable may follow in
+// metres, as in 100G 30m.
+//
 // A file that names a GUID twice, links a port twice, or contradicts itself in
 // another way is refused with the line where the contradiction shows. A link
 // that only one end mentions is accepted. ibsim's lines "module", "include", "do"
@@ -47,10 +51,12 @@ func Parse(file, text string) (f *Fabric, warnings []string, err error) {
 	p.base = p.next
 	for line := range strings.Lines(text) {
 		p.line++
-		if err := p.parseLine(strings.TrimRight(line, "\r\n\t ")); err != nil {
+		p.text, p.column = strings.TrimRight(line, "\r\n\t "), 1
+		if err := p.parseLine(p.text); err != nil {
 			return nil, nil, err
 		}
 	}
+	p.column = 1
 	if len(p.f.Nodes) == 0 {
 		return nil, nil, p.errorf("a node, like: Switch 8 \"leaf-1\"", "the end of the file")
 	}
@@ -62,14 +68,16 @@ func Parse(file, text string) (f *Fabric, warnings []string, err error) {
 
 // A parser holds what was read so far.
 type parser struct {
-	file  string
-	line  int
-	f     *Fabric
-	ids   map[string]int // node by ID
-	guids map[uint64]int // line of each node GUID
-	links []link
-	open  bool // the last line belongs to a node's record
-	skip  bool // the last line belongs to the record of a node of unknown type
+	file   string
+	line   int
+	column int    // where the part of the line begins that is read
+	text   string // of the line
+	f      *Fabric
+	ids    map[string]int // node by ID
+	guids  map[uint64]int // line of each node GUID
+	links  []link
+	open   bool // the last line belongs to a node's record
+	skip   bool // the last line belongs to the record of a node of unknown type
 
 	warnings []string
 
@@ -86,21 +94,29 @@ type parser struct {
 
 // A link is one line of a record.
 type link struct {
-	line  int
-	local End
-	peer  string // ID
-	port  int
-	guid  uint64 // of the peer's port, if the line has it
-	lanes lanes
-	gap   bool // the line has ?? or ??? instead of a width or speed
+	line   int
+	column int // of the peer
+	local  End
+	peer   string // ID
+	port   int
+	guid   uint64 // of the peer's port, if the line has it
+	lanes  lanes
+	length Length
+	gap    bool // the line has ?? or ??? instead of a width or speed
 }
 
 func (p *parser) errorf(expected, format string, found ...any) *Error {
-	return &Error{File: p.file, Line: p.line, Expected: expected, Found: fmt.Sprintf(format, found...)}
+	return &Error{File: p.file, Line: p.line, Column: p.column, Expected: expected, Found: fmt.Sprintf(format, found...)}
+}
+
+// at notes that the rest of the line is read now, where an error would be.
+func (p *parser) at(s *scanner) {
+	s.skipSpace()
+	p.column = len(p.text) - len(s.rest) + 1
 }
 
 func (p *parser) warnf(format string, args ...any) {
-	p.warnings = append(p.warnings, fmt.Sprintf("%s:%d: ", p.file, p.line)+fmt.Sprintf(format, args...))
+	p.warnings = append(p.warnings, fmt.Sprintf("%s:%d:%d: ", p.file, p.line, p.column)+fmt.Sprintf(format, args...))
 }
 
 // unknownType is what ibnetdiscover prints for a type of node that it does not know.
@@ -148,6 +164,7 @@ func (p *parser) parseAttribute(name string, sign byte, value string) error {
 	value = strings.TrimSpace(value)
 	v, err := strconv.ParseUint(value, 0, 64)
 	if err != nil {
+		p.column = len(name) + 2
 		return p.errorf("a number after "+name+string(sign), "%q", value)
 	}
 	switch name {
@@ -189,10 +206,12 @@ func (p *parser) setGUID(k Kind, sign byte, v uint64) {
 // parseNode reads the first line of a record behind its first word.
 func (p *parser) parseNode(k Kind, rest string) error {
 	s := scanner{rest}
+	p.at(&s)
 	ports, ok := s.number()
 	if !ok || ports < 1 || ports > MaxPorts {
 		return p.errorf(fmt.Sprintf("a number of ports from 1 to %d", MaxPorts), "%s", s.found(rest))
 	}
+	p.at(&s)
 	id, ok := s.quoted()
 	if !ok || id == "" {
 		return p.errorf("a node's ID in quotation marks", "%s", s.found(rest))
@@ -228,9 +247,11 @@ func (p *parser) parseNodeComment(n *Node, s *scanner) error {
 	if s.end() {
 		return nil
 	}
+	p.at(s)
 	if !s.take("#") {
 		return p.errorf("a comment or the end of the line", "%s", s.found(""))
 	}
+	p.at(s)
 	if d, ok := s.quoted(); ok {
 		if len(d) > MaxDescription {
 			return p.errorf(fmt.Sprintf("a description of %d bytes at most", MaxDescription), "%d bytes", len(d))
@@ -252,6 +273,7 @@ func (p *parser) parseLID(s *scanner, port *Port) error {
 	}
 	s.rest = s.rest[i:]
 	s.take("lid")
+	p.at(s)
 	lid, ok := s.number()
 	if !ok || lid > LastUnicastLID {
 		return p.errorf("a unicast LID", "%s", s.found(""))
@@ -260,6 +282,7 @@ func (p *parser) parseLID(s *scanner, port *Port) error {
 	if !s.take("lmc") {
 		return nil
 	}
+	p.at(s)
 	lmc, ok := s.number()
 	if !ok || lmc > MaxLMC {
 		return p.errorf(fmt.Sprintf("an LMC of 0 to %d", MaxLMC), "%s", s.found(""))

@@ -32,11 +32,12 @@ func (p *parser) parsePort(line string) error {
 	} else if ok && n.Kind != Switch {
 		n.Ports[local].GUID = guid
 	}
+	p.at(&s)
 	peer, ok := s.quoted()
 	if !ok {
 		return p.errorf("the peer's ID in quotation marks", "%s", s.found(""))
 	}
-	l := link{line: p.line, local: End{node, local}, peer: peer, port: 1, lanes: p.lanes}
+	l := link{line: p.line, column: p.column, local: End{node, local}, peer: peer, port: 1, lanes: p.lanes}
 	if strings.HasPrefix(s.rest, "[") { // ibsim: without a number it is the peer's port 1
 		if l.port, err = p.parsePortNumber(&s, nil); err != nil {
 			return err
@@ -60,6 +61,7 @@ func (p *parser) parsePort(line string) error {
 
 // parsePortNumber reads "[1]". Without a node it checks the number later.
 func (p *parser) parsePortNumber(s *scanner, n *Node) (int, error) {
+	p.at(s)
 	whole := s.rest
 	text, ok := s.bracketed("[", "]")
 	number, err := strconv.Atoi(strings.TrimSpace(text))
@@ -77,6 +79,7 @@ func (p *parser) parseVendorLabel(s *scanner) error {
 	if !strings.HasPrefix(s.rest, "[") {
 		return nil
 	}
+	p.at(s)
 	whole := s.rest
 	text, ok := s.bracketed("[", "]")
 	if !ok || !strings.HasPrefix(text, "ext ") {
@@ -90,6 +93,7 @@ func (p *parser) parsePortGUID(s *scanner) (guid uint64, ok bool, err error) {
 	if !strings.HasPrefix(s.rest, "(") {
 		return 0, false, nil
 	}
+	p.at(s)
 	whole := s.rest
 	text, ok := s.bracketed("(", ")")
 	guid, bad := strconv.ParseUint(text, 16, 64)
@@ -103,6 +107,7 @@ func (p *parser) parsePortGUID(s *scanner) (guid uint64, ok bool, err error) {
 func (p *parser) parsePortOptions(s *scanner, l *link) error {
 	names := map[string]string{"w": "width", "s": "speed", "e": "extspeed"}
 	for !s.end() && s.rest[0] != '#' {
+		p.at(s)
 		word, rest := s.rest, ""
 		if i := strings.IndexAny(s.rest, " \t#"); i >= 0 {
 			word, rest = s.rest[:i], s.rest[i:]
@@ -130,13 +135,8 @@ func (p *parser) parsePortComment(s *scanner, n *Node, l *link) error {
 	if end < 0 || strings.Contains(s.rest[end:], `"`) {
 		return nil // a remark of the file's author
 	}
-	words := strings.Fields(s.rest[end:])
-	if len(words) >= 3 {
-		lanes, err := parseLink(words[2])
-		if err != nil {
-			return p.errorf("a link like 4xEDR behind the peer's LID", "%q", words[2])
-		}
-		l.lanes, l.gap = lanes, strings.Contains(words[2], "??")
+	if err := p.parseCable(s.rest[end:], l); err != nil {
+		return err
 	}
 	if n.Kind == Switch {
 		return nil
@@ -144,6 +144,31 @@ func (p *parser) parsePortComment(s *scanner, n *Node, l *link) error {
 	if !strings.HasPrefix(s.rest, "lid ") {
 		return nil
 	}
-	own, _, _ := strings.Cut(s.rest, `"`)
-	return p.parseLID(&scanner{own}, &n.Ports[l.local.Port])
+	return p.parseLID(s, &n.Ports[l.local.Port])
+}
+
+// parseCable reads the link and the length of its cable behind the peer's LID: lid 1 100G 30m.
+func (p *parser) parseCable(text string, l *link) error {
+	s := scanner{text}
+	s.word()
+	s.word()
+	p.at(&s)
+	if s.rest == "" {
+		return nil
+	}
+	word := s.word()
+	lanes, err := parseLink(word)
+	if err != nil {
+		return p.errorf("a link like 4xEDR or 100G behind the peer's LID", "%q", word)
+	}
+	l.lanes, l.gap = lanes, strings.Contains(word, "??")
+	p.at(&s)
+	word = s.word()
+	if word == "" || word[0] < '0' || word[0] > '9' || !strings.HasSuffix(word, "m") {
+		return nil // a remark of the file's author
+	}
+	if l.length, err = ParseLength(word); err != nil {
+		return p.errorf(fmt.Sprintf("a length of the cable from %v to %v", Length(1), MaxLength), "%q", word)
+	}
+	return nil
 }

@@ -30,6 +30,18 @@ func (s *scanner) take(text string) bool {
 	return ok
 }
 
+// word removes what is in front of the next space.
+func (s *scanner) word() (text string) {
+	s.skipSpace()
+	n := strings.IndexAny(s.rest, " \t")
+	if n < 0 {
+		n = len(s.rest)
+	}
+	text, s.rest = s.rest[:n], s.rest[n:]
+	s.skipSpace()
+	return text
+}
+
 // number removes a decimal number from the front.
 func (s *scanner) number() (uint64, bool) {
 	s.skipSpace()

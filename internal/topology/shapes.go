@@ -21,7 +21,7 @@ func star(g *generator) {
 func fatTree(g *generator) {
 	k := g.number("k", 2, MaxPorts, 0)
 	if k%2 != 0 {
-		g.fail("expected an even k; found %d", k)
+		g.failf("expected an even k; found %d", k)
 	}
 	levels := g.number("levels", 2, 3, 3)
 	half := k / 2
@@ -205,7 +205,7 @@ func dragonfly(g *generator) {
 		return
 	}
 	if groups > a*h+1 {
-		g.fail("expected %d groups at most, as %d routers with %d global links reach; found %d", a*h+1, a, h, groups)
+		g.failf("expected %d groups at most, as %d routers with %d global links reach; found %d", a*h+1, a, h, groups)
 	}
 	if g.err != nil || !g.checkPorts(a-1+h+hosts) || !g.checkSize(groups*a, groups*a*hosts) {
 		return

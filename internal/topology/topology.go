@@ -1,4 +1,4 @@
-// Package topology describes an InfiniBand fabric as data: switches and
+// Package topology describes a fabric of InfiniBand or Ethernet as data: switches and
 // adapters, their GUIDs and names, and the links between their ports. It reads
 // and writes the file format that ibnetdiscover prints and ibsim reads, and
 // generates regular topologies from a short text.
@@ -68,6 +68,8 @@ type Port struct {
 	Peer  End   // Peer.Port is 0 if nothing is connected
 	Width Width // of the link; 0 if nothing is connected
 	Speed Speed
+
+	Length Length // of the cable; 0 if it is not known
 }
 
 // An End names a port of a fabric.
@@ -138,11 +140,30 @@ func (f *Fabric) addNode(k Kind, id, description string, guid uint64, ports int)
 	return len(f.Nodes) - 1
 }
 
+// A cable is what a link consists of.
+type cable struct {
+	width  Width
+	speed  Speed
+	length Length
+}
+
 // connect joins two ports by a link.
-func (f *Fabric) connect(a, b End, w Width, s Speed) {
+func (f *Fabric) connect(a, b End, c cable) {
 	pa, pb := f.Port(a), f.Port(b)
-	pa.Peer, pa.Width, pa.Speed = b, w, s
-	pb.Peer, pb.Width, pb.Speed = a, w, s
+	pa.Peer, pa.Width, pa.Speed, pa.Length = b, c.width, c.speed, c.length
+	pb.Peer, pb.Width, pb.Speed, pb.Length = a, c.width, c.speed, c.length
+}
+
+// Ethernet reports whether the fabric has a link of Ethernet, and names a port of it.
+func (f *Fabric) Ethernet() (at End, ok bool) {
+	for i := range f.Nodes {
+		for p := range f.Nodes[i].Ports {
+			if f.Nodes[i].Ports[p].Speed.Ethernet() {
+				return End{i, p}, true
+			}
+		}
+	}
+	return End{}, false
 }
 
 // Clone returns a copy that shares nothing with f.
@@ -161,6 +182,6 @@ func (f *Fabric) Disconnect(e End) {
 		return
 	}
 	q := f.Port(p.Peer)
-	p.Peer, p.Width, p.Speed = End{}, 0, 0
-	q.Peer, q.Width, q.Speed = End{}, 0, 0
+	p.Peer, p.Width, p.Speed, p.Length = End{}, 0, 0, 0
+	q.Peer, q.Width, q.Speed, q.Length = End{}, 0, 0, 0
 }

@@ -65,7 +65,11 @@ func (f *Fabric) appendPort(b []byte, e End) []byte {
 	if n.Kind != Switch {
 		b = fmt.Appendf(b, "lid %d lmc %d ", port.LID, port.LMC)
 	}
-	return fmt.Appendf(b, "\"%s\" lid %d %v%v\n", clean(peer.Description), lid, port.Width, port.Speed)
+	b = fmt.Appendf(b, "\"%s\" lid %d %s", clean(peer.Description), lid, LinkName(port.Width, port.Speed))
+	if port.Length != 0 {
+		b = fmt.Appendf(b, " %v", port.Length)
+	}
+	return append(b, '\n')
 }
 
 // clean removes what would end a description in a file.

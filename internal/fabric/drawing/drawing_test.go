@@ -20,7 +20,8 @@ import (
 )
 
 var shapes = []string{"star:8", "fat-tree:k=4", "fat-tree:k=8", "fat-tree:k=4,levels=2", "ring:6", "ring:5,hosts=3", "torus:4x4", "torus:3x3x3",
-	"torus:2x2x2x2", "mesh:4x3,hosts=2", "hyperx:4x4,hosts=2", "dragonfly:routers=4,global=2,hosts=2,groups=9", "ring:2,hosts=0"}
+	"torus:2x2x2x2", "mesh:4x3,hosts=2", "hyperx:4x4,hosts=2", "dragonfly:routers=4,global=2,hosts=2,groups=9", "ring:2,hosts=0",
+	"leaf-spine:leaves=8,spines=3,hosts=6", "leaf-spine:leaves=4,spines=2,hosts=4,links=2"}
 
 // picture has the nodes and cables of a generated fabric.
 func picture(t *testing.T, shape string) *Picture {

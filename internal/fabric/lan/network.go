@@ -20,20 +20,24 @@ import (
 	"softrdma/internal/topology"
 )
 
+// perMetre is the delay of a metre of cable.
+const perMetre = 5 * dcb.Nanosecond
+
 // DefaultCable is the delay of a cable of five metres.
-const DefaultCable = 25 * dcb.Nanosecond
+const DefaultCable = 5 * perMetre
 
 // A Link is what the two ends of a cable are made with.
 type Link struct {
 	Port  dcb.PortConfig
-	Cable dcb.Time // delay; DefaultCable if 0
+	Cable dcb.Time // delay; DefaultCable if 0, see Config
 
 	// Headroom is the bytes of each lossless priority of a switch's port: those that the link needs
 	// (see dcb.Headroom) if 0, none if negative.
 	Headroom int
 }
 
-// A Config is what a network is made of.
+// A Config is what a network is made of. If the fabric has the speed of a link of Ethernet, or the
+// length of its cable, they replace Speed and Cable.
 type Config struct {
 	Fabric *topology.Fabric              // nodes and cables
 	Link   Link                          // of each cable
@@ -126,24 +130,30 @@ func New(c Config) *Network {
 
 // links gives each end its link. Ends with equal ones share it.
 func (n *Network) links() {
-	shared := n.config.Link
-	if shared.Cable == 0 {
-		shared.Cable = DefaultCable
-	}
+	shared := make(map[Link]*Link)
 	for i := range n.ends {
 		e := &n.ends[i]
-		e.link = &shared
-		if n.config.Each != nil {
-			l := shared
-			if n.config.Each(e.at, &l); !same(&l, &shared) {
-				e.link = &l
-			}
+		l := n.config.Link
+		if l.Cable == 0 {
+			l.Cable = DefaultCable
 		}
-		e.delay, e.perByte = e.link.Cable, e.link.Port.Speed.PerByte()
+		p := n.config.Fabric.Port(e.at)
+		if p.Speed.Ethernet() {
+			l.Port.Speed = dcb.Speed(topology.LinkRate(p.Width, p.Speed))
+		}
+		if p.Length != 0 {
+			l.Cable = dcb.Time(p.Length) * perMetre / dcb.Time(topology.Metre)
+		}
+		if n.config.Each != nil {
+			n.config.Each(e.at, &l)
+		}
+		if e.link = shared[l]; e.link == nil {
+			e.link = &l
+			shared[l] = e.link
+		}
+		e.delay, e.perByte = l.Cable, l.Port.Speed.PerByte()
 	}
 }
-
-func same(a, b *Link) bool { return *a == *b }
 
 // make makes the machine of a node.
 func (n *Network) make(k *node) {

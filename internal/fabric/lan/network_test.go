@@ -20,6 +20,28 @@ func TestFrameTakesTheTimeOfItsPath(t *testing.T) {
 	}
 }
 
+// The time follows from the speeds and the lengths that the fabric has. A frame is cut through unless
+// it comes from a slower link: then its last byte leaves no sooner than it has arrived.
+func TestFrameTakesTheTimeOfTheLinksOfItsFabric(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want dcb.Time
+	}{
+		{"star:2,speed=10G", 230*dcb.Nanosecond + 2*DefaultCable + dcb.DefaultMTU*800},
+		{"star:2,speed=400G,length=2.5m", 230*dcb.Nanosecond + 2*12500*dcb.Nanosecond/1000 + dcb.DefaultMTU*20},
+		{"leaf-spine:leaves=2,spines=1,hosts=1,speed=100G,length=3m,switch-length=30m", 3*230*dcb.Nanosecond + (2*15+2*150)*dcb.Nanosecond + dcb.DefaultMTU*80},
+		{"leaf-spine:leaves=2,spines=1,hosts=1,speed=25G,switch-speed=100G", 3*230*dcb.Nanosecond + 4*DefaultCable + dcb.DefaultMTU*(320-80) + dcb.DefaultMTU*320},
+	} {
+		w := newWorld(t, Config{Fabric: generate(t, c.text), Link: lossless()})
+		h := w.hosts()
+		k := w.add(flow{from: h[0], to: h[1], priority: 3, frames: 1})
+		w.finish()
+		if k.done != c.want {
+			t.Errorf("%s: arrived after %d ps, expected %d", c.text, k.done, c.want)
+		}
+	}
+}
+
 func TestOneFlowHasTheWholeLink(t *testing.T) {
 	w := newWorld(t, Config{Fabric: generate(t, "fat-tree:k=4"), Link: lossless()})
 	h := w.hosts()

@@ -139,7 +139,7 @@ func TestFabricUpRefusesWhatItCannotBuild(t *testing.T) {
 	if err := os.WriteFile(file, []byte("Switch 4 \"S1\"\n[1] \"H1\"[1]\n\nCa 1 \"H1\"\n[9] \"S1\"[1]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Start(t, "fabric", "up", file).Fails(cli.ExitFailed, "bad.topo:5: expected a port from 1 to 1")
+	clitest.Start(t, "fabric", "up", file).Fails(cli.ExitFailed, "bad.topo:5:1: expected a port from 1 to 1")
 	clitest.Start(t, "fabric", "up", "--partitions", file).Fails(cli.ExitFailed, "bad.topo:1: ", "expected a semicolon at the end")
 	clitest.Start(t, "fabric", "up", filepath.Join(t.TempDir(), "none")).Fails(cli.ExitFailed, "no such file")
 	for _, c := range []struct {

@@ -35,15 +35,19 @@ The nodes and cables come from a file in the format of ibnetdiscover and ibsim, 
   star:8                       one switch with eight adapters
   fat-tree:k=8                 three levels of switches with 8 ports (levels=2 for two)
   ring:5, torus:4x4, mesh:4x4  a switch at each point (hosts= adapters at each, 1)
-  hyperx:4x4, dragonfly:routers=4,global=2,hosts=2
+  hyperx:4x4, dragonfly:routers=4,global=2,hosts=2,
+  leaf-spine:leaves=4,spines=2,hosts=8
 
-width= and speed= set the links, which are 4x EDR otherwise. spare= adds ports without a
-cable to each switch, part= changes GUIDs and names (see --trunk).
+width= and speed= set the links, which are 4x EDR otherwise, and switch-speed= those between
+switches. oversubscription=3 of leaf-spine gives each leaf three times as much speed to its
+hosts as to spines; spines= or hosts= follows from it. failed=2 leaves out two links between
+switches. spare= adds ports without a cable to each switch, part= changes GUIDs and names
+(see --trunk).
 
 The fabric's own subnet manager sets it up, unless --no-sm leaves that to another one.
 --routing chooses how it computes forwarding tables:
 
-  auto    ftree for fat trees, torus for rings, tori and meshes, minhop for stars,
+  auto    ftree for fat trees and leaf-spine, torus for rings, tori and meshes, minhop for stars,
           updn for everything else
   minhop  shortest paths; can deadlock where links form a cycle
   updn    up towards a root, then down
@@ -120,7 +124,7 @@ func newUp() *cobra.Command {
 	f.StringVar(&b.attach, "attach", "", "let programs on other hosts attach, at the local `ADDRESS:UDPPORT`")
 	f.String(attachSecretFlag, "", "accept programs on other hosts only if they have the same secret in `FILE`, of 16 to 256 bytes")
 	f.BoolVarP(&b.verbose, "verbose", "v", false, "print the first packet that is dropped for each reason, and at the end a count")
-	cli.CompleteFlag(cmd, "topology", "star:4", "fat-tree:k=4", "ring:5", "torus:4x4", "mesh:4x4", "hyperx:4x4", "dragonfly:routers=4,global=2,hosts=2")
+	cli.CompleteFlag(cmd, "topology", "star:4", "fat-tree:k=4", "ring:5", "torus:4x4", "mesh:4x4", "hyperx:4x4", "dragonfly:routers=4,global=2,hosts=2", "leaf-spine:leaves=4,spines=2,hosts=8")
 	cli.CompleteFlag(cmd, "routing", append([]string{automatic}, algorithms...)...)
 	cli.AddMetricsFlag(cmd)
 	return cmd
@@ -195,6 +199,9 @@ func (b *builder) config(cmd *cobra.Command, args []string) (c *live.Config, fro
 			return nil, "", cli.UsageErrorf("--topology: %v", err)
 		}
 		shape, _, _ = strings.Cut(from, ":")
+	}
+	if at, ok := c.Fabric.Ethernet(); ok {
+		return nil, "", cli.UsageErrorf("%s: expected links of InfiniBand, like 4xEDR; found %v at %s", from, c.Fabric.Port(at).Speed, c.Fabric.EndName(at))
 	}
 	if err = errors.Join(b.plug(cmd, c), b.admit(cmd, c)); err != nil {
 		return nil, "", err
@@ -276,7 +283,7 @@ func (b *builder) algorithm(shape string) (routing.Algorithm, error) {
 	switch shape {
 	case "star":
 		return routing.MinHop, nil
-	case "fat-tree":
+	case "fat-tree", "leaf-spine":
 		return routing.FatTree, nil
 	case "ring", "torus", "mesh":
 		if b.vls >= 2 {
