@@ -36,11 +36,10 @@ The nodes and cables come from a file in the format of ibnetdiscover and ibsim, 
   fat-tree:k=8                 three levels of switches with 8 ports (levels=2 for two)
   ring:5, torus:4x4, mesh:4x4  a switch at each point (hosts= adapters at each, 1)
   hyperx:4x4, dragonfly:routers=4,global=2,hosts=2,
-  leaf-spine:leaves=4,spines=2,hosts=8 (oversubscription=3 instead of spines= or hosts=)
+  leaf-spine:leaves=4,spines=2,hosts=8   (or oversubscription=3 for spines= or hosts=)
 
-width= and speed= set the links, which are 4x EDR otherwise, switch-speed= those between
-switches; failed=2 leaves out two of these. spare= adds ports without a cable to each switch,
-part= changes GUIDs and names (see --trunk).
+width= and speed= set the links, which are 4x EDR otherwise, switch-speed= those of switches;
+failed=2 leaves out two of these. For --trunk, spare= adds ports and part= changes names.
 
 The fabric's own subnet manager sets it up, unless --no-sm leaves that to another one.
 --routing chooses how it computes forwarding tables:
