@@ -21,9 +21,11 @@ func (n *Network) setCut(at topology.End, cut bool) {
 		return
 	}
 	for _, side := range [...]*end{e, &n.ends[e.peer]} {
-		side.cut = cut
-		if cut {
+		if side.cut = cut; cut {
+			n.cuts++
 			n.lose(side)
+		} else {
+			n.cuts--
 		}
 		n.setLink(side, !cut)
 	}

@@ -46,6 +46,10 @@ type Config struct {
 	Host   station.Config                // of each host, without Link
 	Seed   uint64
 
+	// UpDown makes routes go up towards a root and then down, so that pauses cannot deadlock. Routes
+	// are all shortest paths otherwise.
+	UpDown bool
+
 	// Deliver gets each frame that ends at a host, or at a switch itself. See dcb.Env.
 	Deliver func(now dcb.Time, at topology.End, f *dcb.Frame) bool
 
@@ -66,6 +70,7 @@ type Network struct {
 	nodes  []node
 	ends   []end
 	home   []dcb.IP // of each host
+	cuts   int      // ends whose cable is away
 	events uint64
 }
 

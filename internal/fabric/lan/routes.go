@@ -6,6 +6,7 @@ import (
 
 	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/management/routing"
 )
 
 // MAC returns the MAC address of a node: that of a host's port, and of a switch as a router.
@@ -51,46 +52,42 @@ func prefixOf(a uint32, length int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, a))), length)
 }
 
-// Reroute computes the routes of all switches: all shortest paths over links that are up.
+// Reroute computes the routes of all switches over links that are up: all shortest paths, of those
+// that go up and then down with Config.UpDown.
 func (n *Network) Reroute() {
-	distance := make([]int, len(n.nodes))
+	f := n.config.Fabric
+	if n.cuts > 0 {
+		f = f.Clone()
+		for i := range n.ends {
+			if n.ends[i].cut {
+				f.Disconnect(n.ends[i].at)
+			}
+		}
+	}
 	for i := range n.nodes {
 		if n.nodes[i].sw != nil {
 			n.nodes[i].sw.ClearRoutes()
+			n.local(i)
 		}
 	}
-	for leaf := range n.nodes {
-		if n.nodes[leaf].sw == nil || !n.local(leaf) {
-			continue
+	var hops []bridge.Hop
+	routing.Hops(f, n.config.UpDown, func(from, to int, ports []int) {
+		hops = hops[:0]
+		for _, p := range ports {
+			hops = append(hops, bridge.Hop{Port: p, Address: MAC(f.Nodes[from].Ports[p].Peer.Node)})
 		}
-		n.distances(leaf, distance)
-		for i := range n.nodes {
-			if n.nodes[i].sw == nil || i == leaf {
-				continue
-			}
-			var hops []bridge.Hop
-			n.neighbors(i, func(port int, to *end) {
-				if d := distance[to.at.Node]; to.node.sw != nil && d >= 0 && d == distance[i]-1 {
-					hops = append(hops, bridge.Hop{Port: port, Address: MAC(to.at.Node)})
-				}
-			})
-			if len(hops) > 0 {
-				n.nodes[i].sw.AddRoute(prefixOf(network|uint32(leaf)<<hostBits, 32-hostBits), hops...)
-			}
-		}
-	}
+		n.nodes[from].sw.AddRoute(prefixOf(network|uint32(to)<<hostBits, 32-hostBits), hops...)
+	})
 }
 
-// local adds the routes of a switch to its own hosts, and reports whether it has hosts.
-func (n *Network) local(leaf int) (has bool) {
+// local adds the routes of a switch to its own hosts.
+func (n *Network) local(leaf int) {
 	n.neighbors(leaf, func(port int, to *end) {
 		if to.node.host == nil {
 			return
 		}
-		has = true
 		n.nodes[leaf].sw.AddRoute(prefixOf(uint32(n.home[to.at.Node].Lo), 32), bridge.Hop{Port: port, Address: MAC(to.at.Node)})
 	})
-	return has
 }
 
 // neighbors calls f with each port of a node whose link is up, and the other end.
@@ -100,25 +97,6 @@ func (n *Network) neighbors(node int, f func(port int, to *end)) {
 		if e := &n.ends[int(k.first)+p-1]; e.peer >= 0 && !e.cut {
 			f(p, &n.ends[e.peer])
 		}
-	}
-}
-
-// distances sets the number of cables between each switch and one of them, -1 without a path.
-func (n *Network) distances(from int, d []int) {
-	for i := range d {
-		d[i] = -1
-	}
-	d[from] = 0
-	queue := []int{from}
-	for len(queue) > 0 {
-		at := queue[0]
-		queue = queue[1:]
-		n.neighbors(at, func(_ int, to *end) {
-			if to.node.sw != nil && d[to.at.Node] < 0 {
-				d[to.at.Node] = d[at] + 1
-				queue = append(queue, to.at.Node)
-			}
-		})
 	}
 }
 

@@ -20,7 +20,7 @@ func newFatTree(g *graph) (*fatTree, error) {
 	t := &fatTree{upDown: newRanks(g), level: make([]int32, len(g.nodes))}
 	var leaves []int32
 	for s := range g.nodes {
-		if g.hasAdapters(s) {
+		if g.adapters[s] {
 			leaves = append(leaves, int32(s))
 		}
 	}

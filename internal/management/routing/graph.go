@@ -18,6 +18,7 @@ type graph struct {
 	number    []int        // switch number by node, -1 for others
 	neighbors [][]neighbor // by switch, ordered by number
 	ends      [][]endPort  // by switch, ordered by port
+	adapters  []bool       // by switch: whether it has some
 	ports     [][]int32    // by switch and port: the switch behind it, or -1
 	top       uint16       // the highest LID
 }
@@ -49,6 +50,7 @@ func newGraph(f *topology.Fabric) *graph {
 	}
 	g.neighbors = make([][]neighbor, len(g.nodes))
 	g.ends = make([][]endPort, len(g.nodes))
+	g.adapters = make([]bool, len(g.nodes))
 	g.ports = make([][]int32, len(g.nodes))
 	for s, node := range g.nodes {
 		g.addSwitch(s, &f.Nodes[node])
@@ -69,6 +71,7 @@ func (g *graph) addSwitch(s int, n *topology.Node) {
 		peer := n.Ports[p].Peer
 		to := g.number[peer.Node]
 		if to < 0 {
+			g.adapters[s] = true
 			g.addEnd(s, p, g.f.Port(peer))
 			continue
 		}
@@ -91,11 +94,6 @@ func (g *graph) addEnd(s, port int, p *topology.Port) {
 	e := endPort{uint8(port), p.LID, 1 << p.LMC}
 	g.ends[s] = append(g.ends[s], e)
 	g.top = max(g.top, e.lid+uint16(e.count)-1)
-}
-
-// hasAdapters reports whether an end port other than port 0 is at a switch.
-func (g *graph) hasAdapters(s int) bool {
-	return len(g.ends[s]) > 0 && g.ends[s][len(g.ends[s])-1].port != 0
 }
 
 // distances writes the number of links between each switch and the nearest

@@ -7,6 +7,10 @@ type minHop struct {
 	distance []int32
 }
 
+func newMinHop(g *graph) *minHop {
+	return &minHop{graph: g, balancer: newBalancer(g), distance: make([]int32, len(g.nodes))}
+}
+
 func (m *minHop) target(to int) {
 	m.distances(m.distance, int32(to))
 }

@@ -87,7 +87,7 @@ func Route(f *topology.Fabric, a Algorithm, roots ...int) (*Tables, error) {
 	var e engine
 	switch a {
 	case MinHop:
-		e = &minHop{graph: g, balancer: newBalancer(g), distance: make([]int32, len(g.nodes))}
+		e = newMinHop(g)
 	case UpDown:
 		u, err := newUpDown(g, roots)
 		if err != nil {

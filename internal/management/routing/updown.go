@@ -60,7 +60,7 @@ func (u *upDown) chooseRoots() {
 	}
 	var leaves, top []int32
 	for s := range u.nodes {
-		if u.hasAdapters(s) {
+		if u.adapters[s] {
 			leaves = append(leaves, int32(s))
 		}
 	}
@@ -125,13 +125,13 @@ func (u *upDown) up(a, b int32) bool {
 func (u *upDown) connects() bool {
 	d := make([]int32, len(u.nodes))
 	for to := range u.nodes {
-		if !u.hasAdapters(to) {
+		if !u.adapters[to] {
 			continue
 		}
 		u.distances(d, int32(to))
 		u.legal(to)
 		for s := range u.nodes {
-			if d[s] != unreachable && u.total[s] == unreachable && u.hasAdapters(s) {
+			if d[s] != unreachable && u.total[s] == unreachable && u.adapters[s] {
 				return false
 			}
 		}
