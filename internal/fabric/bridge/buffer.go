@@ -162,7 +162,7 @@ func (b *buffer) detail(r reason.Reason, room, need int32) reason.Detail {
 // free takes a frame out of the buffer, from the headroom first.
 func (s *Switch) free(f *dcb.Frame) {
 	b, p := &s.buffer, &s.ports[f.In]
-	g := &p.groups[f.Priority]
+	g := &p.groups[f.From]
 	head := min(g.headroom, f.Cells)
 	g.headroom -= head
 	before := b.beyond(g.held)
@@ -170,16 +170,16 @@ func (s *Switch) free(f *dcb.Frame) {
 	shared := b.beyond(g.held)
 	b.used -= before - shared
 	f.Cells = 0
-	if p.Stopped()&(1<<f.Priority) != 0 && g.headroom == 0 &&
+	if p.Stopped()&(1<<f.From) != 0 && g.headroom == 0 &&
 		(shared == 0 || shared+b.resume <= b.config.Lossless.of(b.shared-b.used)) {
-		p.Go(f.Priority)
+		p.Go(f.From)
 		s.schedule(int(f.In))
 	}
 }
 
 // limit returns why a queue of a lossy priority takes no more, with no reason if it does.
 func (b *buffer) limit(s *Switch, p *Port, f *dcb.Frame) (d reason.Detail) {
-	if f.In == 0 || s.ports[f.In].lossless(f.Priority) {
+	if f.In == 0 || s.ports[f.In].lossless(f.From) {
 		return d
 	}
 	n, most := p.Queue(f.Priority).Cells+f.Cells, b.config.Queue.of(b.shared-b.used)
@@ -231,7 +231,7 @@ func (s *Switch) mark(m *Marking, p *Port, f *dcb.Frame) (d reason.Detail) {
 		p.Count(f.Priority).Marked++
 		return d
 	}
-	if m.Drop && f.In != 0 && !s.ports[f.In].lossless(f.Priority) {
+	if m.Drop && f.In != 0 && !s.ports[f.In].lossless(f.From) {
 		return reason.Detail{Reason: reason.EthernetEarly, Expected: uint64(m.Min), Found: uint64(length)}
 	}
 	return d

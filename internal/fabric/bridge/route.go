@@ -161,6 +161,10 @@ func (s *Switch) route(now dcb.Time, f *dcb.Frame) {
 	}
 	h := s.next(now, e, f)
 	f.Forward(s.config.Address, h.Address)
+	if s.config.Remark != nil {
+		f.Remark(s.Remarked(f.DSCP))
+		f.Priority = s.priority(&s.ports[in], f)
+	}
 	s.push(now, h.Port, s.ports[h.Port].config.VLAN, f)
 }
 
@@ -181,6 +185,14 @@ func (s *Switch) next(now dcb.Time, e *paths, f *dcb.Frame) Hop {
 		return l.hop
 	}
 	return e.live[pick(dcb.Mix(f.Flow^s.config.Seed), len(e.live))]
+}
+
+// Paths returns the next hops to an address whose link is up, which the caller does not change.
+func (s *Switch) Paths(to dcb.IP) []Hop {
+	if e := s.routes.find(to); e != nil {
+		return e.live
+	}
+	return nil
 }
 
 // pick returns a number below n from a random one.

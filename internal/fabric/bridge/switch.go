@@ -47,6 +47,10 @@ type Config struct {
 	DSCP  *[64]uint8                  // priorities of code points; nil: the upper three bits
 	PCP   *[ethernet.Priorities]uint8 // nil: the same priority
 
+	// Remark is the code points with which routed frames leave, by those with which they came; nil: the
+	// same. Frames wait for the port on the new priority. See RaisePriorities.
+	Remark *[64]uint8
+
 	Buffer  BufferConfig
 	Marking [ethernet.Priorities]Marking
 
@@ -221,6 +225,7 @@ func (s *Switch) Receive(now dcb.Time, number int, f *dcb.Frame) {
 		return
 	}
 	f.Priority = s.priority(p, f)
+	f.From = f.Priority
 	p.Count(f.Priority).Received.Add(f)
 	if int(f.Len) > p.MTU()+tagLen(f) {
 		s.drop(now, number, f, reason.Detail{Reason: reason.EthernetLong, Expected: uint64(p.MTU()), Found: uint64(f.Len)})

@@ -42,6 +42,20 @@ func (f *Frame) Forward(src, dst Address) {
 	})
 }
 
+// Remark changes the DSCP, in Data as well.
+func (f *Frame) Remark(dscp uint8) {
+	f.DSCP = dscp
+	f.traffic(func(at []byte, v4 bool) {
+		if v4 {
+			before := binary.BigEndian.Uint16(at)
+			at[1] = dscp<<2 | at[1]&CE
+			adjust(at[10:], before, binary.BigEndian.Uint16(at))
+			return
+		}
+		at[0], at[1] = at[0]&0xf0|dscp>>2, at[1]&0x3f|dscp<<6
+	})
+}
+
 // traffic calls f with the header of IP or the GRH, if Data has one.
 func (f *Frame) traffic(change func(at []byte, v4 bool)) {
 	var h ethernet.Header

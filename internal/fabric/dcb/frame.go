@@ -38,6 +38,7 @@ type Frame struct {
 
 	// In the node.
 	Priority uint8
+	From     uint8 // priority on which it arrived, to which its room in the buffer counts
 	In       int32 // port of arrival, from 1 on; 0 for frames of the node itself
 	Cells    int32 // that it takes of the buffer
 	At       Time  // when the first byte arrives

@@ -69,6 +69,9 @@ func FuzzFrame(f *testing.F) {
 		if k.IP && k.ECN != NotECT {
 			k.Mark()
 		}
+		if k.IP {
+			k.Remark(k.DSCP ^ 0x29)
+		}
 		k.Tag(true, 9, 6)
 		again := Frame{Data: bytes.Clone(k.Data)}
 		if again.Parse().Reason != reason.None || again.Dst != k.Dst || again.Src != k.Src || again.Hops != k.Hops || again.ECN != k.ECN || again.VLAN != 9 || again.PCP != 6 || again.DSCP != k.DSCP {

@@ -118,6 +118,9 @@ func (p *Port) Counters(priority uint8) (c Counters) {
 	return c
 }
 
+// Ready returns the priorities with frames, bit i for priority i.
+func (p *Port) Ready() uint8 { return p.ready }
+
 // Queue returns the queue of a priority.
 func (p *Port) Queue(priority uint8) *Queue { return &p.lane(priority).Queue }
 

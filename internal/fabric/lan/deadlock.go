@@ -2,6 +2,7 @@ package lan
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"softrdma/internal/fabric/dcb"
@@ -125,19 +126,21 @@ func (n *Network) join(g waitgraph.Graph[Channel], at Channel, priority uint8) {
 	}
 	sw := peer.node.sw
 	for out := 1; out <= sw.Ports(); out++ {
-		to := Channel{topology.End{Node: peer.at.Node, Port: out}, priority}
-		from := 0
-		sw.Port(out).Queue(priority).All(func(f *dcb.Frame) {
-			if int(f.In) == peer.at.Port {
-				from++
+		for set := sw.Port(out).Ready(); set != 0; set &= set - 1 {
+			to := Channel{topology.End{Node: peer.at.Node, Port: out}, uint8(bits.TrailingZeros8(set))}
+			from := 0
+			sw.Port(out).Queue(to.Priority).All(func(f *dcb.Frame) {
+				if int(f.In) == peer.at.Port && f.From == priority {
+					from++
+				}
+			})
+			switch {
+			case from == 0:
+			case g[to] != nil:
+				l.Next = append(l.Next, to)
+			default:
+				l.Moves = true
 			}
-		})
-		switch {
-		case from == 0:
-		case g[to] != nil:
-			l.Next = append(l.Next, to)
-		default:
-			l.Moves = true
 		}
 	}
 }

@@ -59,6 +59,10 @@ func randomConfig(t *testing.T, r *rand.Rand) Config {
 	c.Switch.StoreAndForward = r.IntN(2) == 0
 	c.Switch.Balance = pick(r, bridge.ByFlow, bridge.ByFlowlet, bridge.Spray)
 	c.Host.Headroom = pick(r, 0, 1<<20)
+	c.UpDown = r.IntN(3) == 0
+	if r.IntN(3) == 0 {
+		c.Switch.Remark = bridge.RaisePriorities(uint8(r.IntN(4)), 4+uint8(r.IntN(4)))
+	}
 	return c
 }
 

@@ -2,9 +2,11 @@ package routing
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"softrdma/internal/fabric/waitgraph"
 	"softrdma/internal/topology"
 )
 
@@ -112,45 +114,18 @@ func (d *dependencies) packet(at topology.End, lid uint16, sl uint8) {
 	}
 }
 
-// search looks for a cycle, depth first.
+// search looks for a cycle.
 func (d *dependencies) search() []Channel {
-	const open, closed = 1, 2
-	state := make(map[int]int, len(d.next))
-	starts := make([]int, 0, len(d.next))
-	for c := range d.next {
-		starts = append(starts, c)
+	next := func(c int) []int { return d.next[c] }
+	circles := waitgraph.Circles(slices.Sorted(maps.Keys(d.next)), next)
+	if len(circles) == 0 {
+		return nil
 	}
-	slices.Sort(starts)
-	type step struct{ channel, index int }
-	for _, start := range starts {
-		if state[start] != 0 {
-			continue
-		}
-		path := []step{{start, 0}}
-		state[start] = open
-		for len(path) > 0 {
-			at := &path[len(path)-1]
-			if at.index == len(d.next[at.channel]) {
-				state[at.channel] = closed
-				path = path[:len(path)-1]
-				continue
-			}
-			to := d.next[at.channel][at.index]
-			at.index++
-			switch state[to] {
-			case open:
-				var cycle []Channel
-				for i := slices.IndexFunc(path, func(s step) bool { return s.channel == to }); i < len(path); i++ {
-					cycle = append(cycle, Channel{d.ends[path[i].channel/lanesOf], uint8(path[i].channel % lanesOf)})
-				}
-				return cycle
-			case 0:
-				state[to] = open
-				path = append(path, step{to, 0})
-			}
-		}
+	var cycle []Channel
+	for _, c := range waitgraph.Around(circles[0], next) {
+		cycle = append(cycle, Channel{d.ends[c/lanesOf], uint8(c % lanesOf)})
 	}
-	return nil
+	return cycle
 }
 
 // CycleString names a cycle for people: each channel waits for the one behind it.
