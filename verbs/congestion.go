@@ -12,9 +12,9 @@ import (
 // between softrdma ends whose round trip is longer than a millisecond.
 //
 // An unreliable connection has congestion notifications but no acknowledges. It
-// can have CongestionDCQCN or CongestionNone. On a device with CongestionWindow
-// its default is the former, with CongestionDelay the latter. Datagrams have no
-// congestion control.
+// can have CongestionDCQCN or CongestionNone. On a device whose control obeys
+// marks (CongestionWindow, CongestionDCQCN, CongestionPath) its default is the
+// former, on others the latter. Datagrams have no congestion control.
 type CongestionControl string
 
 // The algorithms.
@@ -45,6 +45,20 @@ const (
 
 	// CongestionNone sends as much as Config.Window allows.
 	CongestionNone CongestionControl = "none"
+
+	// CongestionTimely paces packets at a rate that follows the gradient of the round
+	// trip, as TIMELY does (SIGCOMM 2015). It needs no marks. Flows of one path may
+	// settle at unequal rates.
+	CongestionTimely CongestionControl = "timely"
+
+	// CongestionSwift keeps the round trip at a target as Swift does (SIGCOMM 2020),
+	// with a pause between packets where less than one fits. It needs no marks.
+	CongestionSwift CongestionControl = "swift"
+
+	// CongestionBounded keeps what fits into the path in flight, as IRN does (SIGCOMM
+	// 2018): the largest rate that was delivered, times the smallest round trip.
+	// Losses and marks do not slow it down.
+	CongestionBounded CongestionControl = "bounded"
 )
 
 // A Recovery names how a reliable connection retransmits lost packets. The empty
@@ -125,7 +139,7 @@ func (c *QPConfig) transmission(p Protocol, a *provider.QPConfig) (err error) {
 		return reason.NotSupported("XRC has no selective acknowledges: expected recovery %s, found %q", GoBackN, c.Recovery)
 	case c.Type == UC && c.Recovery != "":
 		return reason.NotSupported("UC does not retransmit: expected no recovery, found %q", c.Recovery)
-	case c.Type == UC && (c.Congestion == CongestionWindow || c.Congestion == CongestionDelay || c.Congestion == CongestionPath):
+	case c.Type == UC && c.Congestion != "" && c.Congestion != CongestionDCQCN && c.Congestion != CongestionNone:
 		return reason.NotSupported("UC has no acknowledges: expected congestion control %s or %s, found %q",
 			CongestionDCQCN, CongestionNone, c.Congestion)
 	}

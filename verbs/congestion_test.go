@@ -9,7 +9,7 @@ import (
 )
 
 func TestTransmissionUnknownNameListsKnownOnes(t *testing.T) {
-	const controls, recoveries = "expected window, dcqcn, delay, path or none, found", "expected selective-repeat or go-back-n, found"
+	const controls, recoveries = "expected window, dcqcn, delay, path, none, timely, swift or bounded, found", "expected selective-repeat or go-back-n, found"
 	for want, cfg := range map[string]verbs.Config{
 		controls + ` "cubic"`:   {Congestion: "cubic"},
 		controls + ` "default"`: {Congestion: "default"},
@@ -40,7 +40,7 @@ func TestTransmissionUnknownNameListsKnownOnes(t *testing.T) {
 }
 
 func TestTransmissionNamesAreTaken(t *testing.T) {
-	for _, c := range []verbs.CongestionControl{"", verbs.CongestionWindow, verbs.CongestionDCQCN, verbs.CongestionDelay, verbs.CongestionNone} {
+	for _, c := range []verbs.CongestionControl{"", verbs.CongestionWindow, verbs.CongestionDCQCN, verbs.CongestionDelay, verbs.CongestionNone, verbs.CongestionTimely, verbs.CongestionSwift, verbs.CongestionBounded} {
 		for _, r := range []verbs.Recovery{"", verbs.SelectiveRepeat, verbs.GoBackN} {
 			dev, err := verbs.Open(addrA, verbs.Config{Congestion: c, Recovery: r})
 			if err != nil {

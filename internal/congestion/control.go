@@ -2,6 +2,7 @@ package congestion
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -17,10 +18,17 @@ const (
 	Delay        // reacts to the round trip
 	Path         // models the path, with pacing
 	None         // only the port's window
+	Timely       // reacts to the gradient of the round trip, with pacing
+	Swift        // reacts to the round trip, with pauses below one packet
+	Bounded      // keeps what fits into the path in flight
+	HPCC         // reacts to telemetry of switches, with pacing: see Informed
 	kinds
+
+	named = HPCC // those below have a name for programs: no transport brings telemetry
+
 )
 
-var kindNames = [kinds]string{"default", "window", "dcqcn", "delay", "path", "none"}
+var kindNames = [kinds]string{"default", "window", "dcqcn", "delay", "path", "none", "timely", "swift", "bounded", "hpcc"}
 
 // String returns the name that ParseKind takes.
 func (k Kind) String() string {
@@ -35,12 +43,13 @@ func ParseKind(name string) (Kind, error) {
 	if name == "" {
 		return Default, nil
 	}
-	for k := Window; k < kinds; k++ {
+	for k := Window; k < named; k++ {
 		if name == kindNames[k] {
 			return k, nil
 		}
 	}
-	return Default, fmt.Errorf("congestion control: expected %s, %s, %s, %s or %s, found %q", Window, DCQCN, Delay, Path, None, name)
+	last := named - 1
+	return Default, fmt.Errorf("congestion control: expected %s or %s, found %q", strings.Join(kindNames[Window:last], ", "), kindNames[last], name)
 }
 
 // ECN reports whether the kind reacts to marks, so that its packets may be sent as
@@ -91,6 +100,14 @@ func New(k Kind, l Limits) Control {
 		return newPath(l)
 	case None:
 		return &fixed{l.Window}
+	case Timely:
+		return newTimely(l)
+	case Swift:
+		return newSwift(l)
+	case Bounded:
+		return newBounded(l)
+	case HPCC:
+		return newHPCC(l)
 	case Default:
 		a := &automatic{}
 		a.start(l)
@@ -105,7 +122,7 @@ func New(k Kind, l Limits) Control {
 // buffer of this side's socket, whose size is known, so the whole window may be used from the
 // start. The time of answers shows how many were requested, not a queue, so only losses count.
 func NewFetch(k Kind, l Limits) Control {
-	if k == Delay || k == None {
+	if k == Delay || k == None || k == Bounded {
 		return New(k, l)
 	}
 	w := window{}

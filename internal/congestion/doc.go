@@ -2,8 +2,9 @@
 // window of bytes in flight, a rate, or both. Its inputs are acknowledges, losses, round trips
 // and congestion notifications (annex A17.9.3, RFC 3168).
 //
-// The kinds of control are in window.go, dcqcn.go, delay.go and path.go; dcqcn.Notified applies a
-// notification to a rate. machine.Notifier sends the notifications, one per NotifyInterval.
+// The kinds of control are in window.go, dcqcn.go, delay.go, path.go, timely.go, swift.go, bounded.go
+// and hpcc.go; dcqcn.Notified applies a notification to a rate. machine.Notifier sends the
+// notifications, one per NotifyInterval.
 //
 // A Control belongs to one queue pair and is driven by its protocol machine; the time is an
 // argument. The package sends nothing, keeps no timer (each call catches up with what would

@@ -214,14 +214,18 @@ func (w *flowing) between(t *testing.T, from, to time.Duration) (o outcome) {
 // queue short and lose nothing, controlled by marks and pacing, by marks and a window, or only
 // by delay.
 func TestFlowsShareAMarkedBottleneck(t *testing.T) {
-	for _, k := range []congestion.Kind{congestion.DCQCN, congestion.Delay, congestion.Window} {
+	for _, k := range []congestion.Kind{congestion.DCQCN, congestion.Delay, congestion.Window, congestion.Timely, congestion.Swift, congestion.Bounded} {
 		t.Run(k.String(), func(t *testing.T) {
 			f := funnel{control: k, flows: 16, bandwidth: 10e9, queue: 4 << 20, markAbove: 100 << 10, delay: 10 * time.Microsecond}
 			w := f.open(t)
 			o := w.between(t, 60*time.Millisecond, 160*time.Millisecond)
 			t.Logf("%.0f Mbit/s in all, fairness %.3f, at most %d bytes waiting, before that %d; %d of %d packets marked",
 				o.total/1e6, o.fair, o.peak, o.first.Peak, o.marked, o.packets)
-			if o.fair < 0.95 {
+			least := 0.95
+			if k == congestion.Timely { // between its thresholds many distributions are stable (CoNEXT 2016, "ECN or Delay")
+				least = 0.5
+			}
+			if o.fair < least {
 				t.Errorf("fairness %.3f", o.fair)
 			}
 			if o.lost+o.first.QueueFull+w.sink.Link.Overruns > 0 {

@@ -54,6 +54,8 @@ type Config struct {
 	Buffer  BufferConfig
 	Marking [ethernet.Priorities]Marking
 
+	Telemetry bool // frames that have room for it are told of the links by which they leave
+
 	Balance Balance
 	Flowlet dcb.Time // pause of a flow after which it may take another path; DefaultFlowlet if 0
 
@@ -191,6 +193,9 @@ func (s *Switch) Run(now dcb.Time, number int) {
 	if f := p.Next(now); f != nil {
 		if f.Op == 0 {
 			s.leave(f)
+			if f.Telemetry != nil && s.config.Telemetry {
+				f.Telemetry.Stamp(now, &p.Port, f.Priority)
+			}
 		}
 		s.env.Transmit(now, number, f)
 	}

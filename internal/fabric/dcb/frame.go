@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ethernet"
 )
@@ -33,6 +34,10 @@ type Frame struct {
 	Enable uint8 // of a frame that pauses: see ethernet.Control
 	Quanta [ethernet.Priorities]uint16
 
+	// Telemetry is what switches say of their links, if they do. It goes with the frame, and with
+	// no copy of it.
+	Telemetry *Telemetry
+
 	// Cookie is the user's: switches copy it and look at nothing in it.
 	Cookie uint64
 
@@ -48,6 +53,28 @@ type Frame struct {
 	whole  *Frame // of which this one is a copy
 	copies int32  // of this frame that are still there
 	next   *Frame
+}
+
+// A Telemetry is the links by which a frame has left switches, in their order, as HPCC has it
+// (SIGCOMM 2019). Later ones than fit are left out.
+type Telemetry struct {
+	Hops  [congestion.MaxHops]congestion.Hop
+	Count int
+}
+
+// Stamp adds the link by which the frame leaves now, of a port with a queue.
+func (t *Telemetry) Stamp(now Time, p *Port, priority uint8) {
+	if t.Count == len(t.Hops) {
+		return
+	}
+	h := congestion.Hop{At: now.Duration(), Queue: p.Queue(priority).Bytes, Rate: float64(p.config.Speed) / 8}
+	for _, l := range p.lanes {
+		if l != nil {
+			h.Sent += l.Sent.Bytes
+		}
+	}
+	t.Hops[t.Count] = h
+	t.Count++
 }
 
 // The values of ECN (RFC 3168 5).

@@ -39,7 +39,7 @@ func (p *Pool) Copy(f *Frame) *Frame {
 	c := p.Frame()
 	data := append(c.Data[:0], f.Data...)
 	*c = *f
-	c.Data, c.whole, c.copies, c.next = data, f, 0, nil
+	c.Data, c.Telemetry, c.whole, c.copies, c.next = data, nil, f, 0, nil
 	f.copies++
 	return c
 }

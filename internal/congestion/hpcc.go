@@ -1,0 +1,177 @@
+package congestion
+
+import "time"
+
+// The parameters of HPCC, as published (SIGCOMM 2019).
+const (
+	hpccUse    = 0.95 // of each link: eta
+	hpccStages = 5    // increases by a step before the window is set by the measured use again
+	hpccFlows  = 100  // for which a step leaves room
+)
+
+// A Hop is what a switch says of the link by which a packet left it: in-band telemetry.
+type Hop struct {
+	At    time.Duration // when the packet left, by the clock of the switch
+	Sent  uint64        // bytes that the link has carried
+	Queue int           // bytes that waited
+	Rate  float64       // bytes per second of the link
+}
+
+// An Informed control takes telemetry.
+type Informed interface {
+	Control
+	// Telemetry takes what the switches of the path said of a packet, the first one first. The packet
+	// is the next one that Acked counts. The control does not keep hops.
+	Telemetry(now time.Duration, hops []Hop, rtt *RTT)
+}
+
+// hpcc sets the window by the use of the busiest link of the path: what is in flight on it, and what
+// waits in front of it. Without telemetry it keeps its window.
+type hpcc struct {
+	limits Limits
+	pacer
+	size float64 // bytes: W
+	base float64 // Wc, from which the window is computed during a round trip
+	use  float64 // U, as a moving mean
+	step float64 // bytes: W_AI
+	trip time.Duration
+
+	stage    uint8
+	known    bool
+	position int64 // bytes acknowledged
+	next     int64 // the base changes when this position is acknowledged
+	flight   int64
+	hops     [MaxHops]Hop
+	count    int
+}
+
+// MaxHops is the largest number of switches of a path of which telemetry speaks, as in the header of
+// the paper.
+const MaxHops = 5
+
+func newHPCC(l Limits) *hpcc {
+	h := &hpcc{limits: l, use: 1, size: float64(min(initialWindow, l.Window))}
+	h.base = h.size
+	return h
+}
+
+// Telemetry implements Informed.
+func (h *hpcc) Telemetry(now time.Duration, hops []Hop, rtt *RTT) {
+	h.trip = rtt.Least()
+	hops = hops[:min(len(hops), MaxHops)]
+	if h.trip == 0 || len(hops) == 0 {
+		return
+	}
+	if !h.known || h.count != len(hops) { // the path has changed
+		h.begin(hops)
+		h.pace()
+		return
+	}
+	use, took := h.measure(hops)
+	if took > 0 {
+		took = min(took, h.trip)
+		part := took.Seconds() / h.trip.Seconds()
+		h.use = (1-part)*h.use + part*use
+		h.change(h.position >= h.next)
+	}
+	copy(h.hops[:], hops)
+	h.pace()
+}
+
+// pace spreads the window over a round trip.
+func (h *hpcc) pace() { h.rate = min(max(h.size/h.trip.Seconds(), slowest), fastest) }
+
+// begin takes the first telemetry of a path: the window is what its slowest link carries in a round
+// trip, as for the adapter's link in the paper, and a step leaves the unused part of it to hpccFlows.
+func (h *hpcc) begin(hops []Hop) {
+	h.known, h.count = true, copy(h.hops[:], hops)
+	slowest := hops[0].Rate
+	for _, k := range hops {
+		slowest = min(slowest, k.Rate)
+	}
+	fits := slowest * h.trip.Seconds()
+	h.step = fits * (1 - hpccUse) / hpccFlows
+	h.set(fits)
+	h.base, h.use, h.stage, h.next = h.size, 1, 0, h.position+h.flight
+}
+
+// measure returns the use of the busiest link since the last telemetry, and the time for which it was
+// measured.
+func (h *hpcc) measure(hops []Hop) (use float64, took time.Duration) {
+	for i := range hops {
+		a, b := &h.hops[i], &hops[i]
+		t := b.At - a.At
+		if t <= 0 || b.Rate <= 0 {
+			continue // an older packet
+		}
+		sent := float64(b.Sent-a.Sent) / t.Seconds()
+		if u := float64(min(a.Queue, b.Queue))/(b.Rate*h.trip.Seconds()) + sent/b.Rate; u > use {
+			use, took = u, t
+		}
+	}
+	return use, took
+}
+
+// change computes the window. Once in a round trip the new window becomes the base.
+func (h *hpcc) change(update bool) {
+	over := h.use >= hpccUse || h.stage >= hpccStages
+	if over {
+		h.set(h.base*hpccUse/h.use + h.step)
+	} else {
+		h.set(h.base + h.step)
+	}
+	if !update {
+		return
+	}
+	if h.stage++; over {
+		h.stage = 0
+	}
+	h.base = h.size
+	h.next = h.position + h.flight
+}
+
+func (h *hpcc) set(v float64) {
+	h.size = min(max(v, float64(h.limits.Packet)), float64(h.limits.Window))
+}
+
+// Sent implements Control.
+func (h *hpcc) Sent(now time.Duration, n int, flight int64) {
+	if h.flight = flight; h.rate > 0 {
+		h.pass(now, n, 2*h.quantum())
+	}
+}
+
+// quantum returns the duration of the data that is sent at once: at least one packet.
+func (h *hpcc) quantum() time.Duration { return max(paceQuantum, h.took(h.limits.Packet)) }
+
+// Acked implements Control.
+func (h *hpcc) Acked(_ time.Duration, n int, _ time.Duration, _ *RTT) {
+	h.position += int64(n)
+	h.flight = max(h.flight-int64(n), 0)
+}
+
+// Lost implements Control. The network of the paper loses nothing by a queue: telemetry tells first.
+func (h *hpcc) Lost(_ time.Duration, n int, _ *RTT) { h.flight = max(h.flight-int64(n), 0) }
+
+// Timeout implements Control.
+func (h *hpcc) Timeout(time.Duration) {
+	h.set(h.size / 2)
+	h.base = h.size
+}
+
+// Notified implements Control.
+func (*hpcc) Notified(time.Duration, *RTT) {}
+
+// Window implements Control.
+func (h *hpcc) Window() int { return int(h.size) }
+
+// Ready implements Control.
+func (h *hpcc) Ready(now time.Duration) time.Duration {
+	if h.rate == 0 {
+		return now
+	}
+	return h.ready(now, h.quantum(), h.limits.Packet)
+}
+
+// Paces implements Control.
+func (*hpcc) Paces() bool { return true }
