@@ -1,5 +1,7 @@
 package eventqueue
 
+import "math/bits"
+
 // Deadlines are timers with numbers from 0 on, each with at most one deadline. Timers that are due
 // at the same time are due in the order of their numbers, whatever the order in which they were
 // set. The zero value has no timers.
@@ -21,6 +23,15 @@ const fan = 4
 func (d deadline[T]) before(o deadline[T]) bool {
 	return d.at < o.at || d.at == o.at && d.timer < o.timer
 }
+
+// less is 1 if a is before b and 0 otherwise. It has no branch, which a processor could not predict.
+func less[T ~int64](a, b *deadline[T]) int {
+	_, borrow := bits.Sub64(uint64(a.timer), uint64(b.timer), 0)
+	_, borrow = bits.Sub64(uint64(a.at)^sign, uint64(b.at)^sign, borrow)
+	return int(borrow)
+}
+
+const sign = 1 << 63
 
 // Add makes n timers without deadlines and returns the number of the first one.
 func (d *Deadlines[T]) Add(n int) (first int) {
@@ -94,9 +105,13 @@ func (d *Deadlines[T]) down(i int, e deadline[T]) {
 			break
 		}
 		least := first
-		for k := first + 1; k < min(first+fan, n); k++ {
-			if d.heap[k].before(d.heap[least]) {
-				least = k
+		if first+fan <= n {
+			c := (*[fan]deadline[T])(d.heap[first:])
+			low, high := less(&c[1], &c[0]), 2+less(&c[3], &c[2])
+			least += low + (high-low)*less(&c[high&3], &c[low&3])
+		} else {
+			for k := first + 1; k < n; k++ {
+				least += (k - least) * less(&d.heap[k], &d.heap[least])
 			}
 		}
 		if !d.heap[least].before(e) {
