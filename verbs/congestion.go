@@ -11,6 +11,10 @@ import (
 // device's choice. The choice of a device is CongestionWindow, and CongestionPath
 // between softrdma ends whose round trip is longer than a millisecond.
 //
+// Besides the names below there are "timely", "swift" and "bounded", for comparison:
+// the published controls TIMELY (SIGCOMM 2015), Swift (SIGCOMM 2020) and IRN's bound
+// of what is in flight (SIGCOMM 2018). None of them needs marks.
+//
 // An unreliable connection has congestion notifications but no acknowledges. It
 // can have CongestionDCQCN or CongestionNone. On a device whose control obeys
 // marks (CongestionWindow, CongestionDCQCN, CongestionPath) its default is the
@@ -45,20 +49,6 @@ const (
 
 	// CongestionNone sends as much as Config.Window allows.
 	CongestionNone CongestionControl = "none"
-
-	// CongestionTimely paces packets at a rate that follows the gradient of the round
-	// trip, as TIMELY does (SIGCOMM 2015). It needs no marks. Flows of one path may
-	// settle at unequal rates.
-	CongestionTimely CongestionControl = "timely"
-
-	// CongestionSwift keeps the round trip at a target as Swift does (SIGCOMM 2020),
-	// with a pause between packets where less than one fits. It needs no marks.
-	CongestionSwift CongestionControl = "swift"
-
-	// CongestionBounded keeps what fits into the path in flight, as IRN does (SIGCOMM
-	// 2018): the largest rate that was delivered, times the smallest round trip.
-	// Losses and marks do not slow it down.
-	CongestionBounded CongestionControl = "bounded"
 )
 
 // A Recovery names how a reliable connection retransmits lost packets. The empty

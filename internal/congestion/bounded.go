@@ -6,7 +6,7 @@ import "time"
 // trip, times the smallest round trip. IRN (SIGCOMM 2018) sets this bound once and for all, from the
 // rate of the adapter and the longest path, and has no other control; losses do not count. A process
 // knows neither: it doubles what is in flight with each round trip until the rate stops growing, and
-// takes the bound then. While no round trip shows a queue it goes on by a packet in each, for when
+// takes the bound then. While no round trip shows a queue it continues by a packet in each, for when
 // other flows have ended.
 type bounded struct {
 	size   float64 // bytes

@@ -71,7 +71,7 @@ func TestTimelyStartsByDoubling(t *testing.T) {
 	was := k.rate
 	k.Acked(now+20*time.Microsecond, timelySegment, 60*time.Microsecond, rtt)
 	if k.fresh || k.rate > was {
-		t.Errorf("the start goes on at %.0f bytes per second behind a queue", k.rate)
+		t.Errorf("the start continues at %.0f bytes per second behind a queue", k.rate)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestBoundedKeepsTheContentOfThePath(t *testing.T) {
 	}
 }
 
-// A flow that began beside others goes on growing when they have ended.
+// A flow that began beside others continues growing when they have ended.
 func TestBoundedTakesWhatOthersLeave(t *testing.T) {
 	p := pipe{rate: 5e9, path: 24 * time.Microsecond}
 	k := newBounded(testLimits)

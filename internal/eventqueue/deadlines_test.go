@@ -53,3 +53,48 @@ func BenchmarkDeadlines(b *testing.B) {
 		d.Set(i, at+r.Int64N(1e6))
 	}
 }
+
+// The order does not depend on how far away deadlines are.
+func TestDeadlinesKeepTheirOrderAtEachDistance(t *testing.T) {
+	for _, distance := range []int64{1, 100, 1e5, 1e9, 1e15} {
+		r := rand.New(rand.NewPCG(3, uint64(distance)))
+		var d Deadlines[int64]
+		const n = 40
+		d.Add(n)
+		var model [n]int64
+		for i := range model {
+			model[i] = -1
+		}
+		now := int64(0)
+		set := func(timer int) {
+			if r.IntN(8) == 0 {
+				d.Clear(timer)
+				model[timer] = -1
+				return
+			}
+			away := r.Int64N(distance)
+			if r.IntN(50) == 0 {
+				away *= 1000
+			}
+			model[timer] = now + away
+			d.Set(timer, now+away)
+		}
+		for range 10000 {
+			best := -1
+			for k, at := range model {
+				if at >= 0 && (best < 0 || at < model[best]) {
+					best = k
+				}
+			}
+			timer, at, ok := d.Next()
+			if ok != (best >= 0) || ok && (timer != best || at != model[best]) {
+				t.Fatalf("distance %d: timer %d at %d (%v), expected %d", distance, timer, at, ok, best)
+			}
+			if ok && r.IntN(4) != 0 {
+				now = at
+				set(timer)
+			}
+			set(r.IntN(n))
+		}
+	}
+}

@@ -6,9 +6,9 @@ import (
 
 	"softrdma/internal/fabric/node"
 	"softrdma/internal/fabric/port"
-	"softrdma/internal/fabric/waitgraph"
 	"softrdma/internal/management/routing"
 	"softrdma/internal/topology"
+	"softrdma/internal/waitgraph"
 )
 
 // A Deadlock says whether packets can wait for each other in a circle, and whether they do.

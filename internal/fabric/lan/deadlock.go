@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"softrdma/internal/fabric/dcb"
-	"softrdma/internal/fabric/waitgraph"
 	"softrdma/internal/topology"
+	"softrdma/internal/waitgraph"
 	"softrdma/internal/wire/ethernet"
 )
 

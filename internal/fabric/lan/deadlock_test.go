@@ -6,9 +6,9 @@ import (
 
 	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
-	"softrdma/internal/fabric/waitgraph"
 	"softrdma/internal/reason"
 	"softrdma/internal/topology"
+	"softrdma/internal/waitgraph"
 )
 
 // circle makes a ring of switches that all route in one direction, and a flow from each host to the

@@ -7,7 +7,7 @@ import (
 
 	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
-	"softrdma/internal/fabric/waitgraph"
+	"softrdma/internal/waitgraph"
 )
 
 var deadlockSeeds = flag.Int("deadlock-seeds", 40, "number of random networks in which deadlocks are compared with those that are possible")

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"softrdma/internal/fabric/waitgraph"
 	"softrdma/internal/topology"
+	"softrdma/internal/waitgraph"
 )
 
 // A Channel is a data lane of a link, named by the port that sends on it.
