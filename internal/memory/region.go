@@ -40,6 +40,7 @@ type Region struct {
 	Access qp.Access
 
 	mem      []byte
+	void     uint64   // bytes behind mem that do not exist, see RegisterVoid
 	foreign  *Foreign // nil: mem is the memory itself
 	unpinned bool     // mem may be unmapped by its program
 	segment  *Segment // that the region covers, or nil
@@ -51,7 +52,7 @@ type Region struct {
 }
 
 // Len returns the region's length in bytes.
-func (r *Region) Len() uint64 { return uint64(len(r.mem)) }
+func (r *Region) Len() uint64 { return uint64(len(r.mem)) + r.void }
 
 // Index returns the region's number in its table, which its key begins with.
 func (r *Region) Index() uint32 { return r.Key >> indexShift }
@@ -66,7 +67,7 @@ func (r *Region) Valid() bool { return r.valid.Load() }
 func (r *Region) Bytes(addr uint64, n int) []byte {
 	off := addr - r.Base
 	if off > uint64(len(r.mem)) || uint64(n) > uint64(len(r.mem))-off {
-		return nil
+		return r.beyond(off, n)
 	}
 	return r.mem[off : off+uint64(n) : off+uint64(n)]
 }

@@ -59,6 +59,10 @@ type Config struct {
 
 	// Dropped is called for each frame that is dropped. It may be nil.
 	Dropped func(now dcb.Time, at topology.End, f *dcb.Frame, d reason.Detail)
+
+	// Expired is called when a timer of Timers is due, which has no deadline then. It may be nil if
+	// there are no such timers.
+	Expired func(now dcb.Time, timer int)
 }
 
 // A Network is nodes and cables.
@@ -204,6 +208,19 @@ func (n *Network) Switch(node int) *bridge.Switch { return n.nodes[node].sw }
 // Host returns the port of a host, nil if the node is a switch.
 func (n *Network) Host(node int) *station.Port { return n.nodes[node].host }
 
+// Timers makes timers of the caller's, without deadlines, and returns the number of the first one.
+// They are due in the order of time together with the events of the network.
+func (n *Network) Timers(count int) (first int) { return n.due.Add(count) - 2*len(n.ends) }
+
+// SetTimer changes the deadline of a timer of Timers; dcb.Never is none.
+func (n *Network) SetTimer(timer int, at dcb.Time) {
+	if timer += 2 * len(n.ends); at == dcb.Never {
+		n.due.Clear(timer)
+		return
+	}
+	n.due.Set(timer, at)
+}
+
 // Deadline returns when the next event happens, dcb.Never if there is none.
 func (n *Network) Deadline() dcb.Time {
 	_, at, ok := n.due.Next()
@@ -223,6 +240,11 @@ func (n *Network) Run(until dcb.Time) {
 		}
 		n.now = max(n.now, at)
 		n.events++
+		if own := timer - 2*len(n.ends); own >= 0 {
+			n.due.Clear(timer)
+			n.config.Expired(n.now, own)
+			continue
+		}
 		e := &n.ends[timer/2]
 		switch {
 		case timer%2 != 0:
