@@ -4,6 +4,7 @@
 package strictyaml
 
 import (
+	"encoding"
 	"errors"
 	"fmt"
 	"reflect"
@@ -105,7 +106,9 @@ func (f *File) value(n *yaml.Node, path, field string, v reflect.Value) error {
 			f.each(Place{path, field, n.Value, n})
 		}
 	}
+	_, text := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
+	case text && n.Kind == yaml.ScalarNode:
 	case v.Kind() == reflect.Struct:
 		return f.structure(n, path, v)
 	case v.Kind() == reflect.Slice:
@@ -160,7 +163,7 @@ func (f *File) list(n *yaml.Node, path, field string, v reflect.Value) error {
 
 // scalar sets a value from its text.
 func scalar(text string, v reflect.Value) error {
-	if t, ok := v.Addr().Interface().(interface{ UnmarshalText(b []byte) error }); ok {
+	if t, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return t.UnmarshalText([]byte(text))
 	}
 	bits := v.Type().Bits

@@ -124,6 +124,14 @@ func (p *Port) Ready() uint8 { return p.ready }
 // Queue returns the queue of a priority.
 func (p *Port) Queue(priority uint8) *Queue { return &p.lane(priority).Queue }
 
+// Waiting returns the bytes in the queue of a priority.
+func (p *Port) Waiting(priority uint8) int {
+	if l := p.lanes[priority]; l != nil {
+		return l.Bytes
+	}
+	return 0
+}
+
 // NewPort returns a port whose link is down.
 func NewPort(c *PortConfig, pool *Pool, address Address) *Port {
 	p := new(Port)

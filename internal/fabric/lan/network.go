@@ -202,6 +202,9 @@ func (n *Network) Now() dcb.Time { return n.now }
 // Events returns the number of events so far.
 func (n *Network) Events() uint64 { return n.events }
 
+// Nodes returns the number of nodes, which have numbers from 0 on.
+func (n *Network) Nodes() int { return len(n.nodes) }
+
 // Switch returns the switch of a node, nil if it is a host.
 func (n *Network) Switch(node int) *bridge.Switch { return n.nodes[node].sw }
 

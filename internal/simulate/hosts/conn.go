@@ -19,7 +19,7 @@ type Conn struct {
 	ends [2]end
 
 	// User is the user's.
-	User int
+	User any
 }
 
 // An end is a queue pair.

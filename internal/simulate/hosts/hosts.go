@@ -179,6 +179,7 @@ func (h *Hosts) expired(now dcb.Time, timer int) {
 	e := h.timers[timer]
 	if e == nil {
 		h.handler.Alarm(now, timer)
+		h.report(now)
 		return
 	}
 	e.at = dcb.Never

@@ -1,0 +1,168 @@
+// Package simulate runs scenarios: the reliable connections of softrdma (package hosts) with the
+// traffic of a scenario, on a network of Ethernet switches on virtual time.
+//
+//	scenario file -> scenario.Parse -> Run, for each variant and seed -> Runs -> Summarize
+//
+// A run belongs to one goroutine; different runs share nothing, so they may run at the same time. The
+// same scenario and seed give the same result. The package does no I/O and reads no clock.
+package simulate
+
+import (
+	"fmt"
+	"time"
+
+	"softrdma/internal/fabric/bridge"
+	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/lan"
+	"softrdma/internal/fabric/station"
+	"softrdma/internal/reason"
+	"softrdma/internal/simulate/hosts"
+	"softrdma/internal/simulate/scenario"
+	"softrdma/internal/topology"
+	"softrdma/internal/wire/ib"
+)
+
+// priority is that of all traffic.
+const priority = 3
+
+// A run is a scenario that is being simulated.
+type run struct {
+	s       *scenario.Scenario
+	v       *scenario.Variant
+	h       *hosts.Hosts
+	sender  hosts.Sender
+	paths   *paths
+	sources []source // by timer
+	streams []*stream
+	busy    int // messages that have not arrived, and sources that have more
+	result  *Result
+	err     error
+}
+
+// Run simulates one variant of a scenario. It asks stop now and then whether to end early; stop may be
+// nil.
+func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, stop func() bool) (*Result, error) {
+	fabric, err := s.Fabric()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{s: s, v: v, result: &Result{Seed: seed}, sender: sender(&v.Sender)}
+	c := config(v, fabric)
+	c.Seed = seed
+	if r.h, err = hosts.New(hosts.Config{Network: c, Handler: r}); err != nil {
+		return nil, err
+	}
+	r.paths = newPaths(fabric, v)
+	for i := range s.Traffic {
+		r.add(i, &s.Traffic[i])
+	}
+	net := r.h.Network()
+	for r.busy > 0 && net.Now() < s.Limit.Time() && r.err == nil {
+		if stop != nil && stop() {
+			return nil, fmt.Errorf("stopped at %v", net.Now().Duration())
+		}
+		net.Run(min(net.Now()+s.Sample.Time(), s.Limit.Time()))
+		r.sample(net.Now())
+	}
+	r.finish(net.Now())
+	return r.result, r.err
+}
+
+// sender returns the settings of connections.
+func sender(s *scenario.Sender) hosts.Sender {
+	x := hosts.Sender{Control: s.Control.Kind, GoBackN: s.Recovery == scenario.GoBackN, Window: int(s.Window), MTU: s.MTU, Priority: priority}
+	if s.Timeout > 0 {
+		for x.Timeout = 1; x.Timeout < maxTimeout && 4096*time.Nanosecond<<x.Timeout < time.Duration(s.Timeout); x.Timeout++ {
+		}
+	}
+	return x
+}
+
+// maxTimeout is the largest exponent of a timeout (IBTA 9.7.6.1.3).
+const maxTimeout = 31
+
+// config returns the network of a variant.
+func config(v *scenario.Variant, f *topology.Fabric) lan.Config {
+	l, w := &v.Links, &v.Switch
+	c := lan.Config{Fabric: f, Host: station.Config{Queue: 1}}
+	c.Link = lan.Link{Cable: l.Cable.Time(), Port: dcb.PortConfig{Speed: speed(l.Speed), MTU: frameLimit(&v.Sender)}}
+	if w.PFC {
+		c.Link.Port.Pause, c.Link.Port.Lossless = dcb.ByClass, 1<<priority
+		c.Link.Headroom = int(w.Headroom)
+	}
+	if h := l.Hosts; h != (scenario.Host{}) {
+		c.Each = func(e topology.End, k *lan.Link) {
+			if !hostLink(f, e) {
+				return
+			}
+			if h.Speed != 0 {
+				k.Port.Speed = dcb.Speed(h.Speed)
+			}
+			if h.Cable != 0 {
+				k.Cable = h.Cable.Time()
+			}
+		}
+	}
+	c.Switch = bridge.Config{Hop: w.Hop.Time(), Buffer: bridge.BufferConfig{Size: int(w.Buffer)}}
+	c.Switch.Marking[priority] = bridge.Marking{Min: int(w.Mark.Min), Max: int(w.Mark.Max), Most: w.Mark.Most}
+	switch w.Balance {
+	case scenario.ByFlowlet:
+		c.Switch.Balance = bridge.ByFlowlet
+	case scenario.ByPacket:
+		c.Switch.Balance = bridge.Spray
+	}
+	return c
+}
+
+// hostLink reports whether one end of a cable is a host.
+func hostLink(f *topology.Fabric, e topology.End) bool {
+	n := &f.Nodes[e.Node]
+	return n.Kind != topology.Switch || f.Nodes[n.Ports[e.Port].Peer.Node].Kind != topology.Switch
+}
+
+func speed(r scenario.Rate) dcb.Speed {
+	if r == 0 {
+		return 100 * dcb.Gbit
+	}
+	return dcb.Speed(r)
+}
+
+// frameLimit returns the longest frame of a sender.
+func frameLimit(s *scenario.Sender) int {
+	mtu := s.MTU
+	if mtu == 0 {
+		mtu = hosts.DefaultMTU
+	}
+	return max(dcb.DefaultMTU, hosts.FrameLen(ib.RCWriteOnlyImm, mtu))
+}
+
+// node returns the node of a host.
+func (r *run) node(host int) int { return r.h.Nodes()[host] }
+
+// Alarm implements hosts.Handler.
+func (r *run) Alarm(now dcb.Time, timer int) {
+	if next := r.sources[timer].next(now); next != dcb.Never {
+		r.h.SetTimer(timer, next)
+		return
+	}
+	r.busy--
+}
+
+// Sent implements hosts.Handler.
+func (r *run) Sent(now dcb.Time, c *hosts.Conn, id uint64) { c.User.(user).sent(now, c, id) }
+
+// Received implements hosts.Handler.
+func (r *run) Received(now dcb.Time, c *hosts.Conn, id uint32) { c.User.(user).received(now, id) }
+
+// Failed implements hosts.Handler.
+func (r *run) Failed(now dcb.Time, c *hosts.Conn, d reason.Detail) {
+	r.result.Failed++
+	c.User.(user).failed(now, c, d)
+}
+
+// A user is what uses a connection.
+type user interface {
+	sent(now dcb.Time, c *hosts.Conn, id uint64)
+	received(now dcb.Time, id uint32)
+	failed(now dcb.Time, c *hosts.Conn, d reason.Detail)
+}

@@ -1,0 +1,210 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"softrdma/internal/strictyaml"
+	"softrdma/internal/topology"
+)
+
+// Parse reads a scenario. Errors begin with the name, line and column.
+func Parse(name string, b []byte) (*Scenario, error) {
+	s := &Scenario{}
+	f, err := strictyaml.Parse(name, "a scenario", b, s, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(f); err != nil {
+		return nil, err
+	}
+	for i := range s.Variants { // what a variant does not name is that of the scenario
+		v := &s.Variants[i]
+		v.Links, v.Switch, v.Sender = s.Links, s.Switch, s.Sender
+		at := fmt.Sprintf("variants[%d].", i)
+		for part, into := range map[string]any{"links": &v.Links, "switch": &v.Switch, "sender": &v.Sender} {
+			if err := f.Decode(at+part, into); err != nil {
+				return nil, err
+			}
+		}
+		if err := checkParts(f, at, &v.Switch, &v.Sender); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.Variants) == 0 {
+		s.Variants = []Variant{{Name: string(s.Sender.name()), Links: s.Links, Switch: s.Switch, Sender: s.Sender}}
+	}
+	return s, nil
+}
+
+// name returns what tells a sender from others.
+func (s *Sender) name() string {
+	recovery := s.Recovery
+	if recovery == "" {
+		recovery = Selective
+	}
+	return s.Control.String() + ", " + string(recovery)
+}
+
+// Bounds of a scenario.
+const (
+	maxTraffic  = 64
+	maxVariants = 32
+	maxRate     = 100_000 // samples, repetitions
+)
+
+// check checks a scenario, and fills in what it leaves out.
+func (s *Scenario) check(f *strictyaml.File) error {
+	if s.Topology == "" {
+		return f.ErrorAt("", "expected a topology, such as star:16, found none")
+	}
+	fabric, err := topology.Generate(s.Topology)
+	if err != nil {
+		return f.ErrorAt("topology", "%v", err)
+	}
+	hosts := 0
+	for i := range fabric.Nodes {
+		if fabric.Nodes[i].Kind != topology.Switch {
+			hosts++
+		}
+	}
+	switch {
+	case s.Duration == 0:
+		return f.ErrorAt("duration", "duration: expected the time of the traffic, such as 10ms, found none")
+	case s.Limit != 0 && s.Limit < s.Duration:
+		return f.ErrorAt("limit", "limit: expected at least duration, %v, found %v", time.Duration(s.Duration), time.Duration(s.Limit))
+	case s.Warm >= s.Duration:
+		return f.ErrorAt("warm", "warm: expected less than duration, %v, found %v", time.Duration(s.Duration), time.Duration(s.Warm))
+	case len(s.Traffic) == 0:
+		return f.ErrorAt("traffic", "traffic: expected at least one, found none")
+	case len(s.Traffic) > maxTraffic:
+		return f.ErrorAt("traffic", "traffic: expected at most %d, found %d", maxTraffic, len(s.Traffic))
+	case len(s.Variants) > maxVariants:
+		return f.ErrorAt("variants", "variants: expected at most %d, found %d", maxVariants, len(s.Variants))
+	}
+	if s.Limit == 0 {
+		s.Limit = s.Duration
+	}
+	if s.Sample == 0 {
+		s.Sample = max(s.Duration/200, 1)
+	}
+	if n := s.Limit / s.Sample; n > maxRate {
+		return f.ErrorAt("sample", "sample: expected at most %d samples, found %d", maxRate, n)
+	}
+	if err := checkParts(f, "", &s.Switch, &s.Sender); err != nil {
+		return err
+	}
+	for i := range s.Variants {
+		if s.Variants[i].Name == "" {
+			return f.ErrorAt(fmt.Sprintf("variants[%d]", i), "expected a name, found none")
+		}
+	}
+	for i := range s.Traffic {
+		if err := s.Traffic[i].check(f, fmt.Sprintf("traffic[%d]", i), hosts, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkParts checks the settings of switches and senders.
+func checkParts(f *strictyaml.File, at string, w *Switch, s *Sender) error {
+	switch m := &w.Mark; {
+	case m.Max != 0 && m.Min > m.Max:
+		return f.ErrorAt(at+"switch.mark.min", "min: expected at most max, %d, found %d", m.Max, m.Min)
+	case m.Most < 0 || m.Most > 1:
+		return f.ErrorAt(at+"switch.mark.most", "most: expected a probability from 0 to 1, found %v", m.Most)
+	case w.Buffer > 1<<30:
+		return f.ErrorAt(at+"switch.buffer", "buffer: expected at most 1GiB, found %d bytes", w.Buffer)
+	case w.Headroom > 1<<30:
+		return f.ErrorAt(at+"switch.headroom", "headroom: expected at most 1GiB, found %d bytes", w.Headroom)
+	case s.MTU != 0 && !slices.Contains([]int{256, 512, 1024, 2048, 4096}, s.MTU):
+		return f.ErrorAt(at+"sender.mtu", "mtu: expected 256, 512, 1024, 2048 or 4096, found %d", s.MTU)
+	case s.Window > 1<<30:
+		return f.ErrorAt(at+"sender.window", "window: expected at most 1GiB, found %d bytes", s.Window)
+	}
+	return nil
+}
+
+// check checks a traffic.
+func (t *Traffic) check(f *strictyaml.File, at string, hosts int, s *Scenario) error {
+	if t.Kind == "" {
+		return f.ErrorAt(at, "expected a kind, one of %v, found none", kinds)
+	}
+	if t.Name == "" {
+		t.Name = string(t.Kind)
+	}
+	if t.Stop == 0 {
+		t.Stop = s.Duration
+	}
+	for _, list := range []struct {
+		name string
+		of   []int
+	}{{"hosts", t.Hosts}, {"from", t.From}, {"to", t.To}} {
+		seen := map[int]bool{}
+		for i, h := range list.of {
+			if h < 0 || h >= hosts {
+				return f.ErrorAt(fmt.Sprintf("%s.%s[%d]", at, list.name, i), "%s: expected a host from 0 to %d, found %d", list.name, hosts-1, h)
+			}
+			if list.name == "hosts" && seen[h] {
+				return f.ErrorAt(fmt.Sprintf("%s.hosts[%d]", at, i), "hosts: expected each host once, found %d twice", h)
+			}
+			seen[h] = true
+		}
+	}
+	switch {
+	case t.Start >= t.Stop:
+		return f.ErrorAt(at+".start", "start: expected a time before stop, %v, found %v", time.Duration(t.Stop), time.Duration(t.Start))
+	case t.Every != 0 && (t.Stop-t.Start)/t.Every > maxRate:
+		return f.ErrorAt(at+".every", "every: expected at most %d repetitions, found %d", maxRate, (t.Stop-t.Start)/t.Every)
+	}
+	return t.checkKind(f, at, hosts)
+}
+
+// checkKind checks what the kinds of traffic need.
+func (t *Traffic) checkKind(f *strictyaml.File, at string, hosts int) error {
+	none := func(field string) error {
+		if f.Has(at + "." + field) {
+			return f.ErrorAt(at+"."+field, "%s: expected none for kind %s", field, t.Kind)
+		}
+		return nil
+	}
+	pairs := t.Kind == Message || t.Kind == Streaming
+	members := hosts
+	if len(t.Hosts) > 0 {
+		members = len(t.Hosts)
+	}
+	switch {
+	case t.Kind == Random && t.Sizes == "" && t.Size == 0:
+		return f.ErrorAt(at, "expected sizes or size for kind %s, found none", t.Kind)
+	case t.Kind == Random && (t.Load <= 0 || t.Load > 2):
+		return f.ErrorAt(at+".load", "load: expected a share of the links above 0, such as 0.5, found %v", t.Load)
+	case t.Kind != Random && t.Kind != Streaming && t.Size == 0:
+		return f.ErrorAt(at+".size", "size: expected the bytes of a message for kind %s, found none", t.Kind)
+	case t.Size > 1<<31:
+		return f.ErrorAt(at+".size", "size: expected at most 2GiB, found %d bytes", t.Size)
+	case pairs && (len(t.From) == 0 || len(t.To) == 0 || len(t.From) != len(t.To) && len(t.To) != 1):
+		return f.ErrorAt(at+".to", "to: expected one host, or as many as from has, %d, found %d", len(t.From), len(t.To))
+	case !pairs && members < 2:
+		return f.ErrorAt(at+".hosts", "hosts: expected at least 2, found %d", members)
+	case t.Kind == Incast && len(t.To) > 1:
+		return f.ErrorAt(at+".to", "to: expected one host, found %d", len(t.To))
+	}
+	for i := range t.From {
+		if pairs && t.From[i] == t.To[min(i, len(t.To)-1)] {
+			return f.ErrorAt(fmt.Sprintf("%s.from[%d]", at, i), "from: expected another host than to, found %d", t.From[i])
+		}
+	}
+	unused := map[Kind][]string{
+		Incast: {"from", "sizes", "load"}, Permute: {"from", "to", "sizes", "load"}, AllToAll: {"from", "to", "sizes", "load"},
+		Ring: {"from", "to", "sizes", "load"}, Random: {"from", "to", "every"}, Message: {"hosts", "sizes", "load"},
+		Streaming: {"hosts", "size", "every", "sizes", "load"},
+	}
+	for _, field := range unused[t.Kind] {
+		if err := none(field); err != nil {
+			return err
+		}
+	}
+	return nil
+}

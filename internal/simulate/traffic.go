@@ -1,0 +1,236 @@
+package simulate
+
+import (
+	"math/rand/v2"
+
+	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/reason"
+	"softrdma/internal/simulate/hosts"
+	"softrdma/internal/simulate/scenario"
+)
+
+// A source starts traffic.
+type source interface {
+	// next starts what is due, and returns when to call it again, dcb.Never for not at all.
+	next(now dcb.Time) dcb.Time
+}
+
+// A pattern starts the messages of a traffic, once or again and again.
+type pattern struct {
+	r      *run
+	number int
+	t      *scenario.Traffic
+	start  func(now dcb.Time)
+}
+
+func (p *pattern) next(now dcb.Time) dcb.Time {
+	p.start(now)
+	if at := now + p.t.Every.Time(); p.t.Every > 0 && at < p.t.Stop.Time() {
+		return at
+	}
+	return dcb.Never
+}
+
+// add adds a traffic.
+func (r *run) add(number int, t *scenario.Traffic) {
+	var from source
+	all := t.Hosts
+	if len(all) == 0 {
+		for i := range r.h.Nodes() {
+			all = append(all, i)
+		}
+	}
+	p := &pattern{r: r, number: number, t: t}
+	switch from = p; t.Kind {
+	case scenario.Incast:
+		p.start = func(now dcb.Time) { p.incast(now, all) }
+	case scenario.Permute:
+		p.start = func(now dcb.Time) { p.permute(now, all) }
+	case scenario.AllToAll:
+		p.start = func(now dcb.Time) { p.allToAll(now, all) }
+	case scenario.Ring:
+		p.start = func(now dcb.Time) { newRing(p, now, all) }
+	case scenario.Message:
+		p.start = func(now dcb.Time) {
+			for i := range t.From {
+				p.message(now, t.From[i], t.To[min(i, len(t.To)-1)], uint32(t.Size))
+			}
+		}
+	case scenario.Streaming:
+		p.start = func(now dcb.Time) {
+			for i := range t.From {
+				r.stream(now, number, t.From[i], t.To[min(i, len(t.To)-1)])
+			}
+		}
+	default:
+		from = newRandom(p, all)
+	}
+	timer := r.h.Timer()
+	r.sources = append(r.sources, from)
+	r.busy++
+	r.h.SetTimer(timer, t.Start.Time())
+}
+
+func (p *pattern) incast(now dcb.Time, all []int) {
+	to := all[0]
+	if len(p.t.To) > 0 {
+		to = p.t.To[0]
+	}
+	for _, from := range all {
+		if from != to {
+			p.message(now, from, to, uint32(p.t.Size))
+		}
+	}
+}
+
+// permute draws a cycle of all hosts, so that none sends to itself.
+func (p *pattern) permute(now dcb.Time, all []int) {
+	order := p.r.h.Random().Perm(len(all))
+	for i := range order {
+		p.message(now, all[order[i]], all[order[(i+1)%len(order)]], uint32(p.t.Size))
+	}
+}
+
+// allToAll lets each host begin with the one behind it, so that not all send to the same one first.
+func (p *pattern) allToAll(now dcb.Time, all []int) {
+	for shift := 1; shift < len(all); shift++ {
+		for i := range all {
+			p.message(now, all[i], all[(i+shift)%len(all)], uint32(p.t.Size))
+		}
+	}
+}
+
+// A message is a message on a connection of its own.
+type message struct {
+	r     *run
+	index int
+}
+
+// message sends a message from a host to another one.
+func (p *pattern) message(now dcb.Time, from, to int, size uint32) {
+	r := p.r
+	a, b := r.node(from), r.node(to)
+	m := &message{r, r.started(p.number, from, to, int64(size), now, r.paths.message(a, b, int(size)))}
+	c := r.h.Connect(now, a, b, 1, &r.sender)
+	c.User = m
+	c.Post(now, 0, size)
+}
+
+func (m *message) sent(now dcb.Time, c *hosts.Conn, _ uint64) {
+	m.r.ended(m.index, now)
+	c.Close(now)
+}
+
+func (m *message) received(dcb.Time, uint32) {}
+
+func (m *message) failed(now dcb.Time, c *hosts.Conn, _ reason.Detail) {
+	m.r.busy--
+	c.Close(now)
+}
+
+// started notes a message that begins, and returns its number.
+func (r *run) started(traffic, from, to int, size int64, now, ideal dcb.Time) int {
+	r.busy++
+	r.result.Messages = append(r.result.Messages, Message{
+		Traffic: traffic, From: from, To: to, Size: size, Start: now, Ideal: ideal, End: dcb.Never,
+	})
+	return len(r.result.Messages) - 1
+}
+
+// ended notes a message that has been acknowledged.
+func (r *run) ended(index int, now dcb.Time) {
+	r.busy--
+	r.result.Messages[index].End = now
+}
+
+// A stream sends without an end.
+type stream struct {
+	r       *run
+	c       *hosts.Conn
+	traffic int
+	from    int
+	to      int
+	warm    uint64 // bytes received until the end of the warm-up, and when that was
+	warmAt  dcb.Time
+	closed  bool
+	until   dcb.Time
+	seen    uint64 // at the last sample
+	bytes   uint64 // at the end
+}
+
+// streamPart is the size of the messages of a stream.
+const streamPart = 1 << 28
+
+func (r *run) stream(now dcb.Time, traffic, from, to int) {
+	x := &stream{r: r, traffic: traffic, from: from, to: to, warmAt: now, until: r.s.Traffic[traffic].Stop.Time()}
+	x.c = r.h.Connect(now, r.node(from), r.node(to), 2, &r.sender)
+	x.c.User = x
+	r.streams = append(r.streams, x)
+	r.busy++
+	for range 2 {
+		x.c.Post(now, 0, streamPart)
+	}
+}
+
+func (x *stream) sent(now dcb.Time, c *hosts.Conn, _ uint64) { c.Post(now, 0, streamPart) }
+func (x *stream) received(dcb.Time, uint32)                  {}
+func (x *stream) failed(now dcb.Time, _ *hosts.Conn, _ reason.Detail) {
+	x.stop(now)
+}
+
+// stop ends a stream.
+func (x *stream) stop(now dcb.Time) {
+	if x.closed {
+		return
+	}
+	x.closed, x.until, x.bytes = true, now, x.c.Received()
+	x.c.Close(now)
+	x.r.busy--
+}
+
+// received returns the bytes that have arrived.
+func (x *stream) total() uint64 {
+	if x.closed {
+		return x.bytes
+	}
+	return x.c.Received()
+}
+
+// A random starts messages of random sizes between random hosts, as a Poisson process.
+type random struct {
+	*pattern
+	all  []int
+	mean float64 // picoseconds between two messages
+	r    *rand.Rand
+}
+
+func newRandom(p *pattern, all []int) *random {
+	x := &random{pattern: p, all: all, r: p.r.h.Random()}
+	size := float64(p.t.Size)
+	if p.t.Sizes != "" {
+		size = p.t.Sizes.Mean()
+	}
+	rate := 0.0 // bytes in a picosecond
+	for _, h := range all {
+		node := p.r.node(h)
+		rate += p.t.Load / float64(p.r.paths.link(node, p.r.paths.gateway(node)).perByte)
+	}
+	x.mean = size / rate
+	return x
+}
+
+func (x *random) next(now dcb.Time) dcb.Time {
+	if now > x.t.Start.Time() { // the first call is before the first message
+		from := x.r.IntN(len(x.all))
+		to := (from + 1 + x.r.IntN(len(x.all)-1)) % len(x.all)
+		size := uint32(x.t.Size)
+		if x.t.Sizes != "" {
+			size = x.t.Sizes.Draw(x.r)
+		}
+		x.message(now, x.all[from], x.all[to], size)
+	}
+	if at := now + 1 + dcb.Time(x.r.ExpFloat64()*x.mean); at < x.t.Stop.Time() {
+		return at
+	}
+	return dcb.Never
+}
