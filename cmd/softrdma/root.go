@@ -31,6 +31,7 @@ import (
 	"softrdma/cmd/softrdma/internal/rcopy"
 	"softrdma/cmd/softrdma/internal/rping"
 	"softrdma/cmd/softrdma/internal/run"
+	"softrdma/cmd/softrdma/internal/simulate"
 	"softrdma/cmd/softrdma/internal/top"
 )
 
@@ -84,7 +85,7 @@ func newRootCommand() *cobra.Command {
 		rping.NewCommand(), rcopy.NewCommand(), cat.NewCommand(),
 		exec.NewCommand(), exec.NewEnvCommand(), daemon.NewCommand(), run.NewCommand(),
 		top.NewCommand(), console.NewCommand(), fault.NewCommand(), cdi.NewCommand(),
-		fabric.NewCommand(), kubernetes.NewCommand(), nvme.NewCommand(),
+		fabric.NewCommand(), simulate.NewCommand(), kubernetes.NewCommand(), nvme.NewCommand(),
 		files.NewNFSCommand(), files.New9PCommand(),
 		demo.NewCommand(),
 		capture.NewCommand(),

@@ -63,12 +63,7 @@ func (s *Scenario) check(f *strictyaml.File) error {
 	if err != nil {
 		return f.ErrorAt("topology", "%v", err)
 	}
-	hosts := 0
-	for i := range fabric.Nodes {
-		if fabric.Nodes[i].Kind != topology.Switch {
-			hosts++
-		}
-	}
+	hosts := Hosts(fabric)
 	switch {
 	case s.Duration == 0:
 		return f.ErrorAt("duration", "duration: expected the time of the traffic, such as 10ms, found none")

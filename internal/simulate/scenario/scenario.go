@@ -107,5 +107,15 @@ func (c *Control) UnmarshalText(b []byte) (err error) {
 // MarshalText returns the name.
 func (c Control) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// A Fabric returns the network's nodes and cables.
+// Fabric returns the network's nodes and cables.
 func (s *Scenario) Fabric() (*topology.Fabric, error) { return topology.Generate(s.Topology) }
+
+// Hosts returns the number of hosts of a network.
+func Hosts(f *topology.Fabric) (n int) {
+	for i := range f.Nodes {
+		if f.Nodes[i].Kind != topology.Switch {
+			n++
+		}
+	}
+	return n
+}
