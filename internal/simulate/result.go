@@ -60,7 +60,8 @@ type Sample struct {
 func (r *run) sample(now dcb.Time) {
 	x := Sample{At: now}
 	r.eachPort(func(p *dcb.Port) { x.Queue = max(x.Queue, p.Waiting(priority)) })
-	since := r.s.Sample.Time()
+	since := now - r.sampled
+	r.sampled = now
 	for _, s := range r.streams {
 		total := s.total()
 		x.Rates = append(x.Rates, float64(total-s.seen)/seconds(since))

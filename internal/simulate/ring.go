@@ -82,7 +82,7 @@ func (x *rank) sent(now dcb.Time, _ *hosts.Conn, _ uint64) {
 func (x *rank) failed(now dcb.Time, _ *hosts.Conn, _ reason.Detail) {
 	if x.ring.left > 0 {
 		x.ring.left = 0
-		x.ring.r.busy--
+		x.ring.r.ends(now)
 		x.ring.close(now)
 	}
 }

@@ -34,9 +34,10 @@ type run struct {
 	paths   *paths
 	sources []source // by timer
 	streams []*stream
-	busy    int // messages that have not arrived, and sources that have more
+	busy    int      // messages that have not arrived, and sources that have more
+	last    dcb.Time // when busy became less
+	sampled dcb.Time
 	result  *Result
-	err     error
 }
 
 // Run simulates one variant of a scenario. It asks stop now and then whether to end early; stop may be
@@ -57,16 +58,26 @@ func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, stop func() boo
 		r.add(i, &s.Traffic[i])
 	}
 	net := r.h.Network()
-	for r.busy > 0 && net.Now() < s.Limit.Time() && r.err == nil {
+	for r.busy > 0 && net.Now() < s.Limit.Time() {
 		if stop != nil && stop() {
 			return nil, fmt.Errorf("stopped at %v", net.Now().Duration())
 		}
-		net.Run(min(net.Now()+s.Sample.Time(), s.Limit.Time()))
+		step := s.Sample
+		if net.Now() >= s.Duration.Time() { // the rest is messages that are late
+			step = max(step, (s.Limit-s.Duration)/lateSamples)
+		}
+		net.Run(min(net.Now()+step.Time(), s.Limit.Time()))
 		r.sample(net.Now())
 	}
-	r.finish(net.Now())
-	return r.result, r.err
+	if r.busy > 0 {
+		r.last = net.Now()
+	}
+	r.finish(r.last)
+	return r.result, nil
 }
+
+// lateSamples is the number of samples between Duration and Limit.
+const lateSamples = 200
 
 // sender returns the settings of connections.
 func sender(s *scenario.Sender) hosts.Sender {
@@ -145,8 +156,11 @@ func (r *run) Alarm(now dcb.Time, timer int) {
 		r.h.SetTimer(timer, next)
 		return
 	}
-	r.busy--
+	r.ends(now)
 }
+
+// ends notes that a source or a message has ended.
+func (r *run) ends(now dcb.Time) { r.busy, r.last = r.busy-1, now }
 
 // Sent implements hosts.Handler.
 func (r *run) Sent(now dcb.Time, c *hosts.Conn, id uint64) { c.User.(user).sent(now, c, id) }

@@ -1,9 +1,15 @@
 package simulate
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
+	"time"
 
+	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/simulate/hosts"
 	"softrdma/internal/simulate/scenario"
+	"softrdma/internal/wire/ib"
 )
 
 func parse(t testing.TB, text string) *scenario.Scenario {
@@ -43,5 +49,113 @@ func TestMessageInEmptyNetworkTakesIdealTime(t *testing.T) {
 				t.Errorf("%s bytes over %q took %d ps, computed %d", size, network, m.End-m.Start, m.Ideal)
 			}
 		}
+	}
+}
+
+const busy = `topology: fat-tree:k=4
+duration: 300us
+limit: 500ms
+links: {speed: 25Gbit, cable: 1us}
+sender: {timeout: 500us}
+switch: {buffer: 200KiB, mark: {min: 20KiB, max: 60KiB, most: 0.3}}
+traffic:
+  - {kind: random, sizes: hadoop, load: 0.6}
+  - {kind: incast, to: 3, size: 20kB, every: 100us}
+  - {kind: permutation, size: 64KiB}
+  - {kind: all-to-all, hosts: [0, 5, 10, 15], size: 5000}
+  - {kind: ring-all-reduce, hosts: [1, 2, 3, 4], size: 100kB}
+variants:
+  - {name: pfc, switch: {pfc: true}, sender: {control: dcqcn}}
+  - {name: lossy, sender: {control: dcqcn, recovery: go-back-n}}
+  - {name: sprayed, switch: {balance: packet}, sender: {control: window}}
+`
+
+func TestSameSeedGivesSameBytes(t *testing.T) {
+	s := parse(t, strings.Replace(busy, "duration: 300us", "duration: 50us", 1))
+	text := func(seed uint64) string {
+		runs, err := RunAll(s, seed, 2, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(Summarize(s, seed, runs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	first := text(1)
+	if text(1) != first {
+		t.Error("two runs of one seed differ")
+	}
+	if text(2) == first {
+		t.Error("runs of different seeds are the same")
+	}
+}
+
+// No message is faster than in an empty network, all arrive, and PFC loses nothing.
+func TestBusyNetworkDeliversAll(t *testing.T) {
+	for i, x := range runAll(t, busy) {
+		for k := range x.Messages {
+			m := &x.Messages[k]
+			if m.End == dcb.Never || m.Slowdown() < 1 {
+				t.Errorf("variant %d: %+v", i, m)
+			}
+		}
+		if len(x.Messages) < 100 || x.Failed != 0 {
+			t.Errorf("variant %d: %d messages, %d connections failed", i, len(x.Messages), x.Failed)
+		}
+		if lossy := i > 0; lossy != (len(x.Drops) > 0) {
+			t.Errorf("variant %d: drops %v", i, x.Drops)
+		}
+	}
+}
+
+func TestStreamsShareTheLink(t *testing.T) {
+	x := runAll(t, `topology: star:3
+duration: 2ms
+warm: 500us
+switch: {pfc: true}
+sender: {control: none}
+traffic: [{kind: stream, from: [0, 1], to: 2, stop: 1500us}]
+`)[0]
+	if len(x.Streams) != 2 || x.Fairness() < 0.999 {
+		t.Fatalf("%+v, fairness %.3f", x.Streams, x.Fairness())
+	}
+	full := 100e9 / 8 * float64(hosts.DefaultMTU) / float64(dcb.WireLen(hosts.FrameLen(ib.RCWriteMiddle, hosts.DefaultMTU)))
+	if sum := x.Streams[0].Rate + x.Streams[1].Rate; sum < 0.99*full || sum > 1.001*full {
+		t.Errorf("%.4g bytes per second, expected %.4g", sum, full)
+	}
+	if at := x.End.Duration(); at < 1500*time.Microsecond || at > 1600*time.Microsecond {
+		t.Errorf("ended at %v", at)
+	}
+}
+
+func TestRingTakesItsSteps(t *testing.T) {
+	x := runAll(t, `topology: fat-tree:k=4
+duration: 10ms
+sender: {control: none}
+traffic: [{kind: ring-all-reduce, size: 1MB}]
+`)[0]
+	if m := &x.Messages[0]; len(x.Messages) != 1 || m.End == dcb.Never || m.Slowdown() > 1.2 {
+		t.Errorf("%+v, slowdown %.3f", x.Messages, m.Slowdown())
+	}
+}
+
+func TestFailedConnectionIsCounted(t *testing.T) {
+	x := runAll(t, `topology: star:3
+duration: 1s
+switch: {buffer: 1000}
+sender: {control: none, timeout: 8us}
+traffic: [{kind: message, from: [0], to: [2], size: 10kB}]
+`)[0]
+	if x.Failed != 1 || x.Messages[0].End != dcb.Never || x.End.Duration() > time.Second/2 {
+		t.Errorf("%d failed, %+v, ended at %v", x.Failed, x.Messages, x.End.Duration())
+	}
+}
+
+func TestStoppedRunSaysWhen(t *testing.T) {
+	s := parse(t, "topology: star:3\nduration: 1ms\ntraffic: [{kind: stream, from: 0, to: 1}]\n")
+	if _, err := RunAll(s, 1, 1, func() bool { return true }, nil); err == nil || !strings.Contains(err.Error(), "stopped at 0s") {
+		t.Error(err)
 	}
 }

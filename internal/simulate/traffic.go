@@ -124,7 +124,7 @@ func (m *message) sent(now dcb.Time, c *hosts.Conn, _ uint64) {
 func (m *message) received(dcb.Time, uint32) {}
 
 func (m *message) failed(now dcb.Time, c *hosts.Conn, _ reason.Detail) {
-	m.r.busy--
+	m.r.ends(now)
 	c.Close(now)
 }
 
@@ -139,7 +139,7 @@ func (r *run) started(traffic, from, to int, size int64, now, ideal dcb.Time) in
 
 // ended notes a message that has been acknowledged.
 func (r *run) ended(index int, now dcb.Time) {
-	r.busy--
+	r.ends(now)
 	r.result.Messages[index].End = now
 }
 
@@ -185,7 +185,7 @@ func (x *stream) stop(now dcb.Time) {
 	}
 	x.closed, x.until, x.bytes = true, now, x.c.Received()
 	x.c.Close(now)
-	x.r.busy--
+	x.r.ends(now)
 }
 
 // received returns the bytes that have arrived.

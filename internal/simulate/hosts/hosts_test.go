@@ -1,9 +1,11 @@
 package hosts
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"softrdma/internal/congestion"
+	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/fabric/lan"
 	"softrdma/internal/fabric/station"
@@ -52,11 +54,46 @@ func (w *world) Alarm(now dcb.Time, timer int) { w.alarm(now, timer) }
 func TestMessageArrives(t *testing.T) {
 	w := newWorld(t, "star:2", lan.Config{Seed: 1})
 	n := w.Nodes()
-	c := w.Connect(0, n[0], n[1], 1, &Sender{Control: congestion.None})
-	c.Post(0, 7, 1<<20)
+	w.Connect(0, n[0], n[1], 1, &Sender{Control: congestion.None}).Post(0, 7, 1<<20)
 	w.Network().Run(10 * dcb.Millisecond)
-	t.Log(w.last.Duration(), w.sent, w.received, w.Reasons(), w.Traffic())
-	if w.sent != 1 || w.received != 1 {
-		t.Errorf("%d sent, %d received", w.sent, w.received)
+	if w.sent != 1 || w.received != 1 || w.Traffic().Received != 1<<20 {
+		t.Errorf("%d sent, %d received, %+v", w.sent, w.received, w.Traffic())
+	}
+}
+
+// Whatever the network loses, delays and reorders, each message arrives once, and nothing is left.
+func TestMessagesArriveOverRandomNetworks(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		c := lan.Config{Seed: seed, Switch: bridge.Config{Balance: bridge.Balance(r.IntN(3))}}
+		c.Switch.Buffer = bridge.BufferConfig{Size: 20<<10 + r.IntN(200<<10)}
+		c.Link.Cable = dcb.Time(1+r.IntN(2000)) * dcb.Nanosecond
+		c.Link.Port.Speed = dcb.Gbit * dcb.Speed(1+r.IntN(200))
+		if r.IntN(2) == 0 {
+			c.Link.Port.Pause, c.Link.Port.Lossless = dcb.ByClass, 1<<3
+		}
+		c.Switch.Marking[3] = bridge.Marking{Min: r.IntN(50 << 10), Max: 50<<10 + r.IntN(50<<10), Most: r.Float64()}
+		w := newWorld(t, []string{"star:5", "fat-tree:k=4", "mesh:2x2,hosts=2", "ring:4"}[r.IntN(4)], c)
+		nodes := w.Nodes()
+		const messages = 12
+		for i := range messages {
+			from := r.IntN(len(nodes))
+			to := (from + 1 + r.IntN(len(nodes)-1)) % len(nodes)
+			s := Sender{
+				Control: congestion.Kind(r.IntN(int(congestion.None) + 1)), GoBackN: r.IntN(2) == 0, Priority: 3,
+				MTU: 256 << r.IntN(3), Timeout: uint8(8 + r.IntN(4)),
+			}
+			w.Connect(0, nodes[from], nodes[to], 1, &s).Post(0, uint64(i), uint32(r.IntN(200<<10)))
+		}
+		w.Network().Run(20 * dcb.Second)
+		if w.sent != messages || w.received != messages {
+			t.Errorf("seed %d: %d of %d sent, %d received", seed, w.sent, messages, w.received)
+		}
+		if free := len(w.packets.free); free != slab*len(w.packets.slabs) || w.Network().Pool().Used() != 0 {
+			t.Errorf("seed %d: %d packets of %d are free, %d frames are left", seed, free, slab*len(w.packets.slabs), w.Network().Pool().Used())
+		}
+		if len(w.spare) != 2*messages {
+			t.Errorf("seed %d: %d timers of %d are free", seed, len(w.spare), 2*messages)
+		}
 	}
 }

@@ -52,6 +52,7 @@ const (
 	maxTraffic  = 64
 	maxVariants = 32
 	maxRate     = 100_000 // samples, repetitions
+	maxMessages = 1_000_000
 )
 
 // check checks a scenario, and fills in what it leaves out.
@@ -84,7 +85,7 @@ func (s *Scenario) check(f *strictyaml.File) error {
 	if s.Sample == 0 {
 		s.Sample = max(s.Duration/200, 1)
 	}
-	if n := s.Limit / s.Sample; n > maxRate {
+	if n := s.Duration / s.Sample; n > maxRate {
 		return f.ErrorAt("sample", "sample: expected at most %d samples, found %d", maxRate, n)
 	}
 	if err := checkParts(f, "", &s.Switch, &s.Sender); err != nil {
@@ -108,7 +109,7 @@ func checkParts(f *strictyaml.File, at string, w *Switch, s *Sender) error {
 	switch m := &w.Mark; {
 	case m.Max != 0 && m.Min > m.Max:
 		return f.ErrorAt(at+"switch.mark.min", "min: expected at most max, %d, found %d", m.Max, m.Min)
-	case m.Most < 0 || m.Most > 1:
+	case !(m.Most >= 0 && m.Most <= 1):
 		return f.ErrorAt(at+"switch.mark.most", "most: expected a probability from 0 to 1, found %v", m.Most)
 	case w.Buffer > 1<<30:
 		return f.ErrorAt(at+"switch.buffer", "buffer: expected at most 1GiB, found %d bytes", w.Buffer)
@@ -173,7 +174,7 @@ func (t *Traffic) checkKind(f *strictyaml.File, at string, hosts int) error {
 	switch {
 	case t.Kind == Random && t.Sizes == "" && t.Size == 0:
 		return f.ErrorAt(at, "expected sizes or size for kind %s, found none", t.Kind)
-	case t.Kind == Random && (t.Load <= 0 || t.Load > 2):
+	case t.Kind == Random && !(t.Load > 0 && t.Load <= 2):
 		return f.ErrorAt(at+".load", "load: expected a share of the links above 0, such as 0.5, found %v", t.Load)
 	case t.Kind != Random && t.Kind != Streaming && t.Size == 0:
 		return f.ErrorAt(at+".size", "size: expected the bytes of a message for kind %s, found none", t.Kind)
@@ -181,6 +182,8 @@ func (t *Traffic) checkKind(f *strictyaml.File, at string, hosts int) error {
 		return f.ErrorAt(at+".size", "size: expected at most 2GiB, found %d bytes", t.Size)
 	case pairs && (len(t.From) == 0 || len(t.To) == 0 || len(t.From) != len(t.To) && len(t.To) != 1):
 		return f.ErrorAt(at+".to", "to: expected one host, or as many as from has, %d, found %d", len(t.From), len(t.To))
+	case t.Kind == AllToAll && members*(members-1) > maxMessages:
+		return f.ErrorAt(at+".kind", "%s: expected at most %d messages at once, found %d", t.Kind, maxMessages, members*(members-1))
 	case !pairs && members < 2:
 		return f.ErrorAt(at+".hosts", "hosts: expected at least 2, found %d", members)
 	case t.Kind == Incast && len(t.To) > 1:
