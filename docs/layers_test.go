@@ -35,7 +35,7 @@ var floors = []string{
 		"internal/fabric/trunk",
 	"faults/file internal/control internal/cdi internal/rc/... internal/iwarp/... internal/uc internal/ud internal/allocation internal/fabric/subnet internal/fabric/relay",
 	// The adapter drives them.
-	"internal/adapter/... internal/fabric/attach internal/fabric/control",
+	"internal/adapter/... internal/fabric/attach internal/fabric/control internal/simulate/...",
 	"faults/scenarios internal/sampler internal/cma internal/away internal/simnet/rig internal/uverbs/client internal/fabric/drawing internal/fabric/live",
 	"internal/provider/local internal/fabric/fabrictest internal/simnet/comparison internal/console",
 	"internal/provider/fabric",
@@ -79,7 +79,7 @@ var walls = []wall{
 		"internal/machine/... internal/rc/... internal/iwarp/... internal/uc internal/ud internal/unreliable internal/cm internal/provider " +
 		"internal/management/agent internal/management/hardware internal/fabric/node internal/fabric/port internal/management/rmpp internal/management/routing internal/management/sm " +
 		"internal/fabric/subnet internal/topology internal/management/partitions internal/fabric/trunk internal/fabric/control internal/fabric/drawing " +
-		"internal/fabric/dcb internal/fabric/bridge internal/fabric/station internal/fabric/lan " +
+		"internal/fabric/dcb internal/fabric/bridge internal/fabric/station internal/fabric/lan internal/simulate/... " +
 		"internal/adapter/schedule internal/adapter/batch internal/adapter/share bench/relay",
 		outside, "packet in, packet out, next deadline: no I/O"},
 	{"internal/adapter internal/adapter/stream", "net os internal/host internal/link/udp internal/link/tcp internal/capture internal/explain", "the adapter is what hardware would be"},

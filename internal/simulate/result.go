@@ -17,6 +17,7 @@ type Result struct {
 
 	Goodput   float64 // bytes of messages that have arrived, per second
 	Sent      uint64  // bytes of messages with those that were sent again
+	Repeated  uint64  // that were sent again
 	Received  uint64
 	Packets   uint64 // that arrived at hosts
 	Events    uint64
@@ -107,7 +108,7 @@ func (r *run) finish(now dcb.Time) {
 	}
 	net, traffic := r.h.Network(), r.h.Traffic()
 	x.Sent, x.Received, x.Packets, x.Events = traffic.Sent, traffic.Received, traffic.ReceivedPackets, net.Events()
-	x.Drops, x.Reasons = r.h.Drops(), r.h.Reasons()
+	x.Repeated, x.Drops, x.Reasons = r.h.Repeated(), r.h.Drops(), r.h.Reasons()
 	if now > 0 {
 		x.Goodput = float64(x.Received) / seconds(now)
 	}

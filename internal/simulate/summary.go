@@ -126,11 +126,11 @@ func summarize(s *scenario.Scenario, name string, runs []*Result) VariantSummary
 	v := VariantSummary{Name: name}
 	drops, reasons := map[reason.Reason]uint64{}, map[reason.Reason]uint64{}
 	var queues []int
-	var sent, received uint64
+	var sent, repeated uint64
 	for _, r := range runs {
 		v.Messages.Failed += r.Failed
 		v.Goodput += gigabits(r.Goodput) / float64(len(runs))
-		sent, received = sent+r.Sent, received+r.Received
+		sent, repeated = sent+r.Sent, repeated+r.Repeated
 		v.Queue.Peak, v.Queue.Used = max(v.Queue.Peak, r.QueuePeak), max(v.Queue.Used, r.Used)
 		v.Pauses.Frames += r.Pauses
 		v.Pauses.Time += micros(r.Paused)
@@ -149,8 +149,8 @@ func summarize(s *scenario.Scenario, name string, runs []*Result) VariantSummary
 			queues = append(queues, q.Queue)
 		}
 	}
-	if sent > received {
-		v.Repeated = float64(sent-received) / float64(sent)
+	if sent > 0 {
+		v.Repeated = float64(repeated) / float64(sent)
 	}
 	slices.Sort(queues)
 	v.Queue.P50, v.Queue.P99 = percentile(queues, 50), percentile(queues, 99)

@@ -31,6 +31,7 @@ type end struct {
 	priority uint8
 	port     machine.Port
 	q        *rc.QP
+	high     psn.PSN // of the last packet that was sent for the first time
 	timer    int
 	at       dcb.Time // of the timer
 	closed   bool
@@ -60,7 +61,7 @@ func (h *Hosts) Connect(now dcb.Time, from, to, depth int, s *Sender) *Conn {
 		e, peer := &c.ends[i], &c.ends[1-i]
 		a := &e.port.Attr
 		a.Path.Dst, a.DestQPN = netip.AddrPortFrom(peer.local.Addr(), roce), peer.port.QPN
-		a.SQPSN, a.RQPSN = first[i], first[1-i]
+		a.SQPSN, a.RQPSN, e.high = first[i], first[1-i], first[i].Add(-1)
 		var store *rc.Store
 		if !s.GoBackN {
 			store = h.store

@@ -29,6 +29,7 @@ import (
 	"softrdma/internal/topology"
 	"softrdma/internal/trace"
 	"softrdma/internal/wire/ethernet"
+	"softrdma/internal/wire/ib"
 )
 
 // A Sender is how connections send.
@@ -88,9 +89,10 @@ type Hosts struct {
 	in  machine.In
 	out machine.Out
 
-	traffic trace.Traffic
-	reasons map[reason.Reason]uint64
-	drops   map[reason.Reason]uint64
+	traffic  trace.Traffic
+	repeated uint64
+	reasons  map[reason.Reason]uint64
+	drops    map[reason.Reason]uint64
 }
 
 // A host is the port of a host, and the queue pairs that may have something to send.
@@ -147,6 +149,9 @@ func (h *Hosts) Random() *rand.Rand { return h.random }
 
 // Traffic returns what all hosts have sent and received.
 func (h *Hosts) Traffic() trace.Traffic { return h.traffic }
+
+// Repeated returns the bytes of messages that were sent again.
+func (h *Hosts) Repeated() uint64 { return h.repeated }
 
 // Reasons returns how often queue pairs have named a reason.
 func (h *Hosts) Reasons() map[reason.Reason]uint64 { return h.reasons }
@@ -263,8 +268,8 @@ func (h *Hosts) send(now dcb.Time, e *end) bool {
 	h.net.Address(f, e.node, e.peer.node, e.local.Port())
 	f.Len = int32(FrameLen(out.Opcode, out.Len))
 	f.Priority, f.DSCP, f.ECN = e.priority, e.priority<<3, dcb.NotECT
-	if out.Opcode.Info().Payload {
-		h.traffic.Sent += uint64(out.Len)
+	if out.Opcode.Info().Kind == ib.KindWrite {
+		h.count(e, out)
 	}
 	if out.Markable {
 		f.ECN = dcb.ECT0
@@ -272,6 +277,16 @@ func (h *Hosts) send(now dcb.Time, e *end) bool {
 	h.net.Send(now, e.node, f)
 	out.Markable = false
 	return true
+}
+
+// count counts a packet of a message.
+func (h *Hosts) count(e *end, out *machine.Out) {
+	h.traffic.Sent += uint64(out.Len)
+	if out.PSN.After(e.high) {
+		e.high = out.PSN
+	} else {
+		h.repeated += uint64(out.Len)
+	}
 }
 
 // report tells the handler what has been completed. It may post, connect and close.
