@@ -25,6 +25,7 @@ const (
 
 	maxPoints = 500 // of a curve
 	maxCurves = 12
+	maxTicks  = 12
 )
 
 var colors = []string{"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#e377c2", "#17becf", "#7f7f7f", "#bcbd22", "#1b4f72", "#7b241c"}
@@ -38,18 +39,19 @@ type axis struct {
 
 func (a *axis) at(v float64) float64 {
 	if a.log {
-		v = math.Log10(v)
+		v = logarithm(v)
 	}
 	return a.from + (a.to-a.from)*(v-a.low)/(a.high-a.low)
 }
 
+// logarithm is that of a value that may be 0.
+func logarithm(v float64) float64 { return math.Log10(max(v, 1e-9)) }
+
 // ticks returns round values: about five, or the powers of ten.
 func (a *axis) ticks() (list []float64) {
 	if a.log {
-		for e := math.Floor(a.low); e <= math.Ceil(a.high); e++ {
-			if e >= a.low-1e-9 && e <= a.high+1e-9 {
-				list = append(list, math.Pow(10, e))
-			}
+		for e := a.low; e <= a.high; e += math.Ceil((a.high - a.low) / maxTicks) {
+			list = append(list, math.Pow(10, e))
 		}
 		return list
 	}
@@ -60,8 +62,11 @@ func (a *axis) ticks() (list []float64) {
 			break
 		}
 	}
-	for v := math.Ceil(a.low/step) * step; v <= a.high+step/1e6; v += step {
-		list = append(list, v)
+	first := math.Ceil(a.low/step) * step
+	for i := range maxTicks {
+		if v := first + float64(i)*step; v <= a.high+step/1e6 {
+			list = append(list, v)
+		}
 	}
 	return list
 }
@@ -74,15 +79,18 @@ func (p *plot) axes() (x, y axis) {
 		for _, q := range c.Points {
 			v := q.X
 			if x.log {
-				v = math.Log10(max(v, 1e-9))
+				v = logarithm(v)
 			}
 			x.low, x.high, y.high = min(x.low, v), max(x.high, v), max(y.high, q.Y)
 		}
 	}
+	if x.low > x.high { // no points
+		x.low, x.high = 0, 0
+	}
 	if x.log {
 		x.low, x.high = math.Floor(x.low), math.Ceil(x.high)
 	}
-	if !(x.high > x.low) {
+	if x.high == x.low {
 		x.high = x.low + 1
 	}
 	if y.high <= 0 {
