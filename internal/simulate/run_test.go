@@ -71,7 +71,7 @@ variants:
 `
 
 func TestSameSeedGivesSameBytes(t *testing.T) {
-	s := parse(t, strings.Replace(busy, "duration: 300us", "duration: 50us", 1))
+	s := parse(t, strings.Replace(busy, "duration: 300us", "duration: 20us", 1))
 	text := func(seed uint64) string {
 		runs, err := RunAll(s, seed, 2, nil, nil)
 		if err != nil {

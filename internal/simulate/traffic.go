@@ -20,6 +20,7 @@ type pattern struct {
 	r      *run
 	number int
 	t      *scenario.Traffic
+	random *rand.Rand // of the seed and the traffic, whatever other traffic there is
 	start  func(now dcb.Time)
 }
 
@@ -40,7 +41,7 @@ func (r *run) add(number int, t *scenario.Traffic) {
 			all = append(all, i)
 		}
 	}
-	p := &pattern{r: r, number: number, t: t}
+	p := &pattern{r: r, number: number, t: t, random: rand.New(rand.NewPCG(r.result.Seed, uint64(number)))}
 	switch from = p; t.Kind {
 	case scenario.Incast:
 		p.start = func(now dcb.Time) { p.incast(now, all) }
@@ -63,7 +64,7 @@ func (r *run) add(number int, t *scenario.Traffic) {
 			}
 		}
 	default:
-		from = newRandom(p, all)
+		from = newPoisson(p, all)
 	}
 	timer := r.h.Timer()
 	r.sources = append(r.sources, from)
@@ -83,15 +84,15 @@ func (p *pattern) incast(now dcb.Time, all []int) {
 	}
 }
 
-// permute draws a cycle of all hosts, so that none sends to itself.
+// permute draws a cycle of all hosts: a host never sends to itself.
 func (p *pattern) permute(now dcb.Time, all []int) {
-	order := p.r.h.Random().Perm(len(all))
+	order := p.random.Perm(len(all))
 	for i := range order {
 		p.message(now, all[order[i]], all[order[(i+1)%len(order)]], uint32(p.t.Size))
 	}
 }
 
-// allToAll lets each host begin with the one behind it, so that not all send to the same one first.
+// allToAll lets each host begin with the one behind it, because a common order would be an incast.
 func (p *pattern) allToAll(now dcb.Time, all []int) {
 	for shift := 1; shift < len(all); shift++ {
 		for i := range all {
@@ -196,16 +197,15 @@ func (x *stream) total() uint64 {
 	return x.c.Received()
 }
 
-// A random starts messages of random sizes between random hosts, as a Poisson process.
-type random struct {
+// A poisson starts messages of random sizes between random hosts, as a Poisson process.
+type poisson struct {
 	*pattern
 	all  []int
 	mean float64 // picoseconds between two messages
-	r    *rand.Rand
 }
 
-func newRandom(p *pattern, all []int) *random {
-	x := &random{pattern: p, all: all, r: p.r.h.Random()}
+func newPoisson(p *pattern, all []int) *poisson {
+	x := &poisson{pattern: p, all: all}
 	size := float64(p.t.Size)
 	if p.t.Sizes != "" {
 		size = p.t.Sizes.Mean()
@@ -219,17 +219,17 @@ func newRandom(p *pattern, all []int) *random {
 	return x
 }
 
-func (x *random) next(now dcb.Time) dcb.Time {
+func (x *poisson) next(now dcb.Time) dcb.Time {
 	if now > x.t.Start.Time() { // the first call is before the first message
-		from := x.r.IntN(len(x.all))
-		to := (from + 1 + x.r.IntN(len(x.all)-1)) % len(x.all)
+		from := x.random.IntN(len(x.all))
+		to := (from + 1 + x.random.IntN(len(x.all)-1)) % len(x.all)
 		size := uint32(x.t.Size)
 		if x.t.Sizes != "" {
-			size = x.t.Sizes.Draw(x.r)
+			size = x.t.Sizes.Draw(x.random)
 		}
 		x.message(now, x.all[from], x.all[to], size)
 	}
-	if at := now + 1 + dcb.Time(x.r.ExpFloat64()*x.mean); at < x.t.Stop.Time() {
+	if at := now + 1 + dcb.Time(x.random.ExpFloat64()*x.mean); at < x.t.Stop.Time() {
 		return at
 	}
 	return dcb.Never

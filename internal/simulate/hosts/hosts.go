@@ -144,9 +144,6 @@ func (h *Hosts) Network() *lan.Network { return h.net }
 // Nodes returns the nodes that are hosts.
 func (h *Hosts) Nodes() []int { return h.nodes }
 
-// Random returns the source of random numbers, which depends on the seed of the network.
-func (h *Hosts) Random() *rand.Rand { return h.random }
-
 // Traffic returns what all hosts have sent and received.
 func (h *Hosts) Traffic() trace.Traffic { return h.traffic }
 

@@ -17,10 +17,8 @@ import (
 type world struct {
 	*Hosts
 	t        testing.TB
-	now      dcb.Time
 	sent     int
 	received int
-	last     dcb.Time
 	alarm    func(now dcb.Time, timer int)
 }
 
@@ -42,7 +40,6 @@ func newWorld(t testing.TB, text string, c lan.Config) *world {
 
 func (w *world) Sent(now dcb.Time, c *Conn, _ uint64) {
 	w.sent++
-	w.last = now
 	c.Close(now)
 }
 func (w *world) Received(dcb.Time, *Conn, uint32) { w.received++ }

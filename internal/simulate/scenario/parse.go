@@ -33,7 +33,7 @@ func Parse(name string, b []byte) (*Scenario, error) {
 		}
 	}
 	if len(s.Variants) == 0 {
-		s.Variants = []Variant{{Name: string(s.Sender.name()), Links: s.Links, Switch: s.Switch, Sender: s.Sender}}
+		s.Variants = []Variant{{Name: s.Sender.name(), Links: s.Links, Switch: s.Switch, Sender: s.Sender}}
 	}
 	return s, nil
 }
