@@ -19,8 +19,12 @@ import (
 // has configured their ports.
 func fabricDevices(t *testing.T, x *fabrictest.Fabric) (devices []*Device) {
 	t.Helper()
+	prefix := fabricPrefix
+	if x.Ethernet() {
+		prefix = ethernetPrefix
+	}
 	for _, name := range x.Adapters {
-		d, err := Open("ib:"+name, Config{})
+		d, err := Open(prefix+name, Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +36,7 @@ func fabricDevices(t *testing.T, x *fabrictest.Fabric) (devices []*Device) {
 		devices = append(devices, d)
 	}
 	for _, d := range devices {
-		fabrictest.WaitFor(t, "an active port", func() bool { a := d.QueryPort(); return a.Active && a.LID != 0 })
+		fabrictest.WaitFor(t, "an active port", func() bool { a := d.QueryPort(); return a.Active && (a.LID != 0 || x.Ethernet()) })
 	}
 	return devices
 }
@@ -104,7 +108,15 @@ func fill(b []byte, seed byte) {
 }
 
 func TestFabricMovesEveryOperation(t *testing.T) {
-	devices := fabricDevices(t, fabrictest.Start(t, "star:3"))
+	everyOperationOn(t, fabrictest.Start(t, "star:3"))
+}
+
+func TestEthernetMovesEveryOperation(t *testing.T) {
+	everyOperationOn(t, fabrictest.StartEthernet(t, "fat-tree:k=4,hosts=1", func(*live.Config) {}))
+}
+
+func everyOperationOn(t *testing.T, x *fabrictest.Fabric) {
+	devices := fabricDevices(t, x)[:3]
 	for _, typ := range []QPType{RC, UC} {
 		for i := range devices {
 			a, b := newFabricEnd(t, devices[i], typ), newFabricEnd(t, devices[(i+1)%len(devices)], typ)

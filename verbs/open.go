@@ -211,7 +211,8 @@ const openTime = 10 * time.Second
 
 // Open opens the device of a name, as commands take it: what OpenRoCE takes, or a prefix and what
 // the function of that kind of device takes: "iwarp:" (OpenIWARP), "roce1:" (OpenRoCEv1), "ib:"
-// (OpenPort) or "shared:" (OpenShared). A setting of cfg that the kind of device does not have is
+// (OpenPort) or "shared:" (OpenShared); or "eth:" and the port of an Ethernet fabric that `softrdma
+// fabric up --ethernet` runs, "eth:FABRIC/NODE", which is a RoCE v2 device. A setting of cfg that the kind of device does not have is
 // refused. It waits at most ten seconds for other processes.
 func Open(name string, cfg Config) (*Device, error) { return process.Open(name, cfg) }
 
@@ -224,6 +225,9 @@ func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	}
 	if rest, ok := strings.CutPrefix(name, fabricPrefix); ok {
 		return s.openPort(ctx, rest, &cfg)
+	}
+	if rest, ok := strings.CutPrefix(name, ethernetPrefix); ok {
+		return s.openEthernet(ctx, rest, &cfg)
 	}
 	p, at := protocolOf(name)
 	return s.openAddress(ctx, p, at, &cfg)

@@ -8,6 +8,7 @@ import (
 	"softrdma/faults"
 	"softrdma/internal/adapter"
 	"softrdma/internal/congestion"
+	"softrdma/internal/fabric/attach"
 	"softrdma/internal/host"
 	"softrdma/internal/link/sealed"
 	"softrdma/internal/provider/local"
@@ -33,6 +34,7 @@ type opening struct {
 	faults   *faults.Injector
 	hostDir  string // of the memory path; empty for the default
 	links    links
+	port     *attach.Port // of an Ethernet fabric; nil for an address of this host
 	release  func() error
 }
 
@@ -99,10 +101,13 @@ func (s *Stack) start(p *opening, cfg *Config) (*Device, error) {
 	}
 	d.attr, d.state = attributes(d.Name(), GUID(guid), GUID(host.SystemGUID(choice.Interface, choice.Addr.Addr())), p.protocol), d.portState
 	d.gids = gidTable(p.protocol, choice.Addr.Addr(), choice.Interface.MAC, choice.Interface.Name)
-	if s.reg().Networks == nil {
+	switch {
+	case p.port != nil:
+		d.follow(p.port)
+	case s.reg().Networks == nil:
 		d.watch()
 	}
-	e := &registry.Entry{Handle: d, Provider: d.drv, Adapter: a, TLS: cfg.TLS}
+	e := &registry.Entry{Handle: d, Provider: d.drv, Adapter: a, TLS: cfg.TLS, Ethernet: p.port}
 	if d.slots != nil {
 		e.Slots = deviceSlots{d}
 	}

@@ -34,7 +34,7 @@ type QP struct {
 	packets   *packetLane // lane, if it carries packets
 	transport *machine.Transport
 	entry     schedule.Entry       // among the lane's tasks
-	level     uint8                // service level of the last packet
+	level     uint8                // of the last packet, see link.Limited
 	failing   qp.State             // to which a rule of faults moves it next, RESET for none; the lane's
 	m         machine.Machine      // an idle until there is something to do
 	can       machine.Capabilities // of m

@@ -14,6 +14,8 @@ type gate struct {
 	open bool
 }
 
+func (g *gate) Level(_, serviceLevel uint8) uint8 { return serviceLevel }
+
 func (g *gate) Room(uint8) bool { return g.open }
 
 // A queue pair sends nothing into a link without room, and continues when there is some. While

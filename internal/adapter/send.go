@@ -59,7 +59,6 @@ func (l *packetLane) send(now time.Duration, q *QP, r route, limit int) int {
 	if path == nil {
 		path = &q.Attr.Path
 	}
-	q.level = path.ServiceLevel
 	class := frame.Class{TrafficClass: path.TrafficClass &^ 3, HopLimit: path.HopLimit, ServiceLevel: path.ServiceLevel}
 	if o.Markable { // CA17-5: 00 if no sender slows down for marks
 		class.TrafficClass |= ect0
@@ -67,6 +66,9 @@ func (l *packetLane) send(now time.Duration, q *QP, r route, limit int) int {
 	}
 	if class.HopLimit == 0 {
 		class.HopLimit = defaultHopLimit
+	}
+	if x := l.network.caps.Limited; x != nil {
+		q.level = x.Level(class.TrafficClass, class.ServiceLevel)
 	}
 	o.Pad = ib.PadLen(o.Len)
 	l.countSent(o)

@@ -99,4 +99,14 @@ var _ = explain(map[reason.Reason]text{
 		"The application priorities of both ends, and which of them is willing.",
 		"Set the same priority at both ends, or make one of them willing.",
 		"802.1Q 38.4.1"},
+	reason.EthernetDatagram: {
+		"The port of a host has a network stack for UDP over IPv4 only, and got something else: another protocol, a fragment, IP options, or another host's address.",
+		"What sends it (`softrdma fabric counters`, a capture at the sender).",
+		"Use RoCE v2 over IPv4 between the hosts of the fabric.",
+		"annex A17.3"},
+	reason.EthernetNobody: {
+		"The frame is for a host to whose port no program is attached: it has ended, or has not begun.",
+		"`softrdma devices`, which lists the hosts of the fabric with their programs.",
+		"Open the device at that host (`-d eth:FABRIC/HOST`) before others send to it.",
+		"no clause: an adapter that is off answers nothing"},
 })

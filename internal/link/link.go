@@ -83,12 +83,15 @@ type Packets interface {
 	Receive(*Rx) (bool, error)
 }
 
-// A Limited is a link of packets that loses nothing and has room for a limited number of
-// packets of each service level. Packets sent without room are lost.
+// A Limited is a link of packets that has room for a limited number of packets of each of 16 levels,
+// and tells when it has. Packets sent without room are lost.
 type Limited interface {
-	// Room reports whether there is room for several batches of a service level. If not, Wait
-	// ends when there is.
-	Room(serviceLevel uint8) bool
+	// Level returns the level of packets with a TOS and a service level.
+	Level(tos, serviceLevel uint8) uint8
+
+	// Room reports whether there is room for several batches of a level. If not, Wait ends when
+	// there is.
+	Room(level uint8) bool
 }
 
 // Capabilities are the properties of a link of packets.

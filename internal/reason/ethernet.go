@@ -24,6 +24,10 @@ const (
 	EthernetMismatchPFC
 	EthernetMismatchETS
 	EthernetMismatchApplication
+
+	// Frames that a host's port drops in front of a program.
+	EthernetDatagram
+	EthernetNobody
 )
 
 const ethernetRoom Reason = 14
@@ -49,4 +53,6 @@ var _ = register(ethernetRoom, []row{
 	{EthernetMismatchPFC, "ETHERNET_MISMATCH_PFC", "the ends of the link have different lossless priorities: here the set %#02x, at the neighbor %#02x"},
 	{EthernetMismatchETS, "ETHERNET_MISMATCH_ETS", "the ends of the link share it differently among priorities: here %d percent for priority %d's class"},
 	{EthernetMismatchApplication, "ETHERNET_MISMATCH_APPLICATION", "the ends of the link give an application different priorities: here priority %d, at the neighbor %d"},
+	{EthernetDatagram, "ETHERNET_DATAGRAM", "a host's port takes whole UDP datagrams over IPv4 to its address only: expected %#08x, found %#08x"},
+	{EthernetNobody, "ETHERNET_NOBODY", "no program is attached to the host's port: expected one for UDP port %d, found none for %d"},
 }, nil)

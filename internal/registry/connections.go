@@ -72,6 +72,9 @@ func (c *connections) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, err
 	if o.Protocol == cmid.InfiniBand {
 		return c.reachFabric(dst, &o)
 	}
+	if e := c.r.onEthernet(dst); e != nil && o.Protocol != cmid.IWARP && o.Protocol != cmid.RoCEv1 {
+		return leased(c.r.lease(e, c.m.RemoveDevice))
+	}
 	src, err := host.Source(dst)
 	if err != nil {
 		return nil, fmt.Errorf("no route: %w", err)
@@ -91,6 +94,25 @@ func (c *connections) reachFabric(dst netip.Addr, o *cma.DeviceOptions) (cma.Lea
 		}
 	}
 	return nil, fmt.Errorf("no port of a fabric is open whose address is of the family of %v: %w", dst, syscall.ENETUNREACH)
+}
+
+// onEthernet returns an open device on the Ethernet fabric that has an address, nil if there is none.
+// This host's routes do not lead to the hosts of a fabric.
+func (r *Registry) onEthernet(dst netip.Addr) *Entry {
+	var ports []*Entry
+	r.mu.Lock()
+	for _, e := range r.open {
+		if e.Ethernet != nil {
+			ports = append(ports, e)
+		}
+	}
+	r.mu.Unlock()
+	for _, e := range ports {
+		if e.Ethernet.Reaches(dst) {
+			return e
+		}
+	}
+	return nil
 }
 
 // fabricPorts lists the addresses of the open ports of fabrics.
@@ -186,12 +208,20 @@ func randomPort(src netip.Addr) netip.AddrPort {
 
 // Routed implements cma.Host.
 func (c *connections) Routed(dst netip.Addr) error {
+	if c.r.onEthernet(dst) != nil {
+		return nil
+	}
 	_, err := host.Source(dst)
 	return err
 }
 
 // PathMTU implements cma.Host.
-func (c *connections) PathMTU(dst netip.Addr, overhead int) int { return host.PathMTU(dst, overhead) }
+func (c *connections) PathMTU(dst netip.Addr, overhead int) int {
+	if e := c.r.onEthernet(dst); e != nil {
+		return host.MTUFor(e.Ethernet.Info().Ethernet.MTU - overhead)
+	}
+	return host.PathMTU(dst, overhead)
+}
 
 // Addresses implements cma.Host.
 func (c *connections) Addresses() ([]netip.Addr, error) { return host.LocalAddresses() }

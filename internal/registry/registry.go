@@ -46,6 +46,7 @@ type Entry struct {
 	TLS      *tls.Config  // that it was opened with
 	Fabric   *attach.Port // nil unless the device is a port of a fabric
 	Subnet   *sa.Client   // of the same
+	Ethernet *attach.Port // nil unless the device is a port of an Ethernet fabric
 	Slots    Slots        // nil unless the device's address can be shared with programs
 
 	// Objects describes the device's objects if others than this process own some.

@@ -87,7 +87,7 @@ func TestManagementDatagramsCrossTheNetwork(t *testing.T) {
 		t.Fatal(syscall.Errno(-n))
 	}
 	got, data := server.read()
-	if got.GRHPresent != 1 || got.GID != netip.MustParseAddr("127.14.19.2").As16() || got.HopLimit != 9 || got.TrafficClass != 0x20 ||
+	if got.GRHPresent != 1 || got.GID != netip.MustParseAddr("127.14.19.2").As16() || got.HopLimit != 64 || got.TrafficClass != 0x20 ||
 		got.QPN != [4]byte{3: 1} || got.Length != 320 || !strings.HasPrefix(string(data[40:]), "hello") {
 		t.Fatalf("request %+v % x", got, data)
 	}

@@ -27,6 +27,17 @@ type Info struct {
 
 	// Addrs are the port's IP addresses by the table of the fabric.
 	Addrs []netip.Addr
+
+	// Ethernet is what a port of an Ethernet has, where NodeInfo has the GUID of the node only, and
+	// PortInfo the state only. It is nil for a port of an InfiniBand subnet.
+	Ethernet *EthernetInfo
+}
+
+// An EthernetInfo describes a port of an Ethernet.
+type EthernetInfo struct {
+	MAC       [6]byte
+	MTU       int // bytes of the longest IP packet
+	SpeedMbps int
 }
 
 // Address returns the port's name.

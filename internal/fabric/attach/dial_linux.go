@@ -108,7 +108,7 @@ func (p *Port) shakeHands(c *Conn, bell *hostmem.Bell) (end *fabric.End, ringer 
 	}
 	m = new(InfoBody)
 	if err = Protocol.Parse(b, m); err == nil {
-		end, err = fabric.OpenEnd(fds[0])
+		end, err = fabric.OpenEnd(fds[0], p.network.Headers())
 	}
 	_ = unix.Close(fds[0])
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *Port) shakeHands(c *Conn, bell *hostmem.Bell) (end *fabric.End, ringer 
 
 // sayHello sends the first message, with the bell for the fabric's process.
 func (p *Port) sayHello(c *Conn, bell *hostmem.Bell) error {
-	hello, err := Protocol.Message(Hello, HelloBody{Version: Version, Node: p.address.Node, Port: p.address.Port, Program: filepath.Base(os.Args[0]), Share: p.share})
+	hello, err := Protocol.Message(Hello, HelloBody{Version: Version, Node: p.address.Node, Port: p.address.Port, Program: filepath.Base(os.Args[0]), Network: p.network, Share: p.share})
 	if err != nil {
 		return err
 	}
@@ -185,6 +185,17 @@ func Down(ctx context.Context, name string) error {
 		return nil // the fabric has closed its connections
 	}
 	return err
+}
+
+// findTime limits the wait of Reaches for a fabric's answer, whose process may be stopped.
+const findTime = time.Second
+
+// Reaches reports whether the fabric has a host with an IP address.
+func (p *Port) Reaches(ip netip.Addr) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), findTime)
+	defer cancel()
+	_, err := p.FindGID(ctx, ip)
+	return err == nil
 }
 
 // FindGID asks the fabric for the GID of the port with an IP address.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
 	"softrdma/internal/unixmsg"
 	"softrdma/internal/wire/mad"
@@ -42,7 +43,7 @@ const (
 const MaxMessage = 64 << 10
 
 // Version is that of the messages, and of the memory between a program and its port.
-const Version = 3
+const Version = 4
 
 // A HelloBody asks for a port.
 type HelloBody struct {
@@ -50,7 +51,33 @@ type HelloBody struct {
 	Node    string
 	Port    uint8
 	Program string // for people
+	Network Network
 	Share   *Share // nil for the whole port
+}
+
+// A Network is what a fabric is.
+type Network string
+
+// The networks.
+const (
+	InfiniBand Network = ""
+	Ethernet   Network = "Ethernet"
+)
+
+// String returns the name of the network.
+func (n Network) String() string {
+	if n == InfiniBand {
+		return "InfiniBand"
+	}
+	return string(n)
+}
+
+// Headers is what messages of packets have at a port of the network.
+func (n Network) Headers() fabric.Headers {
+	if n == Ethernet {
+		return fabric.DatagramHeaders
+	}
+	return fabric.NoHeaders
 }
 
 // A Share is what a program has of a port that several programs with one key share: the queue

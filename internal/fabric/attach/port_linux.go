@@ -20,6 +20,7 @@ import (
 // its methods.
 type Port struct {
 	address Address
+	network Network
 	share   *Share // nil for the whole port
 	link    *fabric.Link
 	info    atomic.Pointer[Info]
@@ -48,13 +49,22 @@ type Port struct {
 // the ID of the node in the topology, its description or its GUID as 0x….
 func Open(ctx context.Context, address string) (*Port, error) { return OpenShare(ctx, address, nil) }
 
+// OpenEthernet attaches to a port of an Ethernet.
+func OpenEthernet(ctx context.Context, address string) (*Port, error) {
+	return open(ctx, address, Ethernet, nil)
+}
+
 // OpenShare attaches to a port that programs share. A nil share is the whole port.
 func OpenShare(ctx context.Context, address string, share *Share) (*Port, error) {
+	return open(ctx, address, InfiniBand, share)
+}
+
+func open(ctx context.Context, address string, n Network, share *Share) (*Port, error) {
 	a, err := ParseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	p := &Port{address: a, share: share, done: make(chan struct{}), refused: make(chan *Violation, maxRefused), watchers: make(map[int]func(*Info, *Info, Event))}
+	p := &Port{address: a, network: n, share: share, done: make(chan struct{}), refused: make(chan *Violation, maxRefused), watchers: make(map[int]func(*Info, *Info, Event))}
 	p.life, p.end = context.WithCancel(context.Background())
 	p.info.Store(&Info{Fabric: a.Fabric, Node: a.Node, Port: a.Port})
 	if p.link, err = fabric.New(func(reason.Detail) { p.hangUp() }); err != nil {

@@ -21,6 +21,9 @@ func Open(context.Context, string) (*Port, error) { return nil, errSystem }
 // OpenShare fails.
 func OpenShare(context.Context, string, *Share) (*Port, error) { return nil, errSystem }
 
+// OpenEthernet fails.
+func OpenEthernet(context.Context, string) (*Port, error) { return nil, errSystem }
+
 // Do fails.
 func Do(context.Context, string, []byte) ([]byte, error) { return nil, errSystem }
 
@@ -37,6 +40,9 @@ func (p *Port) Place() *Place { return nil }
 func (p *Port) FindGID(context.Context, netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, errSystem
 }
+
+// Reaches reports false.
+func (p *Port) Reaches(netip.Addr) bool { return false }
 
 // Link returns nothing.
 func (p *Port) Link() *fabric.Link { return nil }

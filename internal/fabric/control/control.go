@@ -68,14 +68,23 @@ type Reply struct {
 func Do(now time.Duration, s *subnet.Subnet, m *sm.Manager, r Request) (Reply, error) {
 	c := newView(now, s, m)
 	reply := Reply{Now: now}
-	verb, ok := verbs[r.Verb]
-	if !ok {
-		return reply, fmt.Errorf("the fabric does not know the request %q: expected one of its own version", r.Verb)
-	}
-	if n := len(r.Args); n < verb.least || n > verb.most {
-		return reply, fmt.Errorf("%s: expected %d to %d arguments, found %d", r.Verb, verb.least, verb.most, n)
+	verb, err := r.verb()
+	if err != nil {
+		return reply, err
 	}
 	return reply, verb.do(c, &r, &reply)
+}
+
+// verb returns the verb of a request whose arguments have the right number.
+func (r *Request) verb() (v verb, err error) {
+	v, ok := verbs[r.Verb]
+	if !ok {
+		return v, fmt.Errorf("the fabric does not know the request %q: expected one of its own version", r.Verb)
+	}
+	if n := len(r.Args); n < v.least || n > v.most {
+		return v, fmt.Errorf("%s: expected %d to %d arguments, found %d", r.Verb, v.least, v.most, n)
+	}
+	return v, nil
 }
 
 // Answer is Do for a request and a reply in JSON.
@@ -94,10 +103,13 @@ func Answer(now time.Duration, s *subnet.Subnet, m *sm.Manager, question []byte)
 // maxArgs is the most arguments of a request, which bounds the length of a reply.
 const maxArgs = 256
 
-var verbs = map[string]struct {
-	least, most int
+// A verb is how an InfiniBand subnet answers one.
+type verb struct {
+	least, most int // arguments
 	do          func(c *view, r *Request, reply *Reply) error
-}{
+}
+
+var verbs = map[string]verb{
 	VerbStatus:   {0, 0, (*view).status},
 	VerbPorts:    {0, 0, (*view).ports},
 	VerbLinks:    {0, maxArgs, (*view).links},
@@ -126,12 +138,14 @@ type view struct {
 // A directory finds nodes and ports by their names.
 type directory struct {
 	fabric *topology.Fabric
-	names  []string // by node
+	names  []string                // by node
+	trunk  func(topology.End) bool // whether a port has a trunk
 }
 
 func newView(now time.Duration, s *subnet.Subnet, m *sm.Manager) *view {
 	f := s.Fabric()
-	return &view{Subnet: s, directory: directory{f, f.Names()}, now: now, manager: m}
+	trunk := func(e topology.End) bool { return s.Trunk(e) != nil }
+	return &view{Subnet: s, directory: directory{f, f.Names(), trunk}, now: now, manager: m}
 }
 
 func (d *directory) isSwitch(node int) bool { return d.fabric.Nodes[node].Kind == topology.Switch }
@@ -154,7 +168,7 @@ func (d *directory) find(name string) (node, port int, err error) {
 }
 
 // findPort reads the name of a port that may have a cable.
-func (c *view) findPort(name string) (topology.End, error) {
+func (c *directory) findPort(name string) (topology.End, error) {
 	node, port, err := c.find(name)
 	if err != nil || port > 0 {
 		return topology.End{Node: node, Port: port}, err
@@ -164,7 +178,7 @@ func (c *view) findPort(name string) (topology.End, error) {
 
 // onlyPort returns the port of a node that is named without a port: the only one, or the only
 // one of an adapter that has a cable.
-func (c *view) onlyPort(name string, node int) (topology.End, error) {
+func (c *directory) onlyPort(name string, node int) (topology.End, error) {
 	ports := c.portsOf(node)
 	switch n := c.fabric.Nodes[node].NumPorts(); {
 	case n == 1:
@@ -178,7 +192,7 @@ func (c *view) onlyPort(name string, node int) (topology.End, error) {
 }
 
 // findEndPort reads the name of a port that has LIDs: port 0 of a switch, or an adapter's.
-func (c *view) findEndPort(name string) (topology.End, error) {
+func (c *directory) findEndPort(name string) (topology.End, error) {
 	node, port, err := c.find(name)
 	switch {
 	case err != nil:
@@ -192,7 +206,7 @@ func (c *view) findEndPort(name string) (topology.End, error) {
 }
 
 // findCable reads the name of a port that has a cable.
-func (c *view) findCable(name string) (topology.End, error) {
+func (c *directory) findCable(name string) (topology.End, error) {
 	e, err := c.findPort(name)
 	if err == nil && !c.hasCable(e) {
 		return e, fmt.Errorf("%s has no cable", c.endName(e))

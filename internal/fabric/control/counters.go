@@ -33,7 +33,7 @@ func (c *view) counters(r *Request, reply *Reply) error {
 }
 
 // findPorts reads the name of a port, or that of a node with all its ports.
-func (c *view) findPorts(name string) ([]topology.End, error) {
+func (c *directory) findPorts(name string) ([]topology.End, error) {
 	node, port, err := c.find(name)
 	if err != nil || port > 0 {
 		return []topology.End{{Node: node, Port: port}}, err
@@ -42,7 +42,7 @@ func (c *view) findPorts(name string) ([]topology.End, error) {
 }
 
 // portsOf returns the ports of a node that have a cable.
-func (c *view) portsOf(node int) (list []topology.End) {
+func (c *directory) portsOf(node int) (list []topology.End) {
 	for p := 1; p <= c.fabric.Nodes[node].NumPorts(); p++ {
 		if e := (topology.End{Node: node, Port: p}); c.hasCable(e) {
 			list = append(list, e)

@@ -14,7 +14,8 @@ import (
 // A Deadlock says whether packets can wait for each other in a circle, and whether they do.
 type Deadlock struct {
 	// Cycle is a cycle of the channel dependency graph of the present tables, in which each
-	// channel waits for the next (Dally and Seitz, 1987). It is empty if there is none.
+	// channel waits for the next (Dally and Seitz, 1987). It is empty if there is none, and null on
+	// Ethernet, whose routes are not searched.
 	Cycle   []Channel `json:"cycle"`
 	Assumed bool      `json:"assumed"` // the service level of each path is assumed
 

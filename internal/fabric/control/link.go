@@ -81,18 +81,18 @@ func (c *view) links(r *Request, reply *Reply) error {
 }
 
 // hasCable reports whether a port has a cable or a trunk.
-func (c *view) hasCable(e topology.End) bool {
-	return c.fabric.Port(e).Connected() || c.Trunk(e) != nil
+func (c *directory) hasCable(e topology.End) bool {
+	return c.fabric.Port(e).Connected() || c.trunk(e)
 }
 
 // cables returns one end of each cable: that of the node which comes first in the fabric. A
 // trunk has one end here.
-func (c *view) cables() (list []topology.End) {
+func (c *directory) cables() (list []topology.End) {
 	for i := range c.fabric.Nodes {
 		for p := 1; p <= c.fabric.Nodes[i].NumPorts(); p++ {
 			e := topology.End{Node: i, Port: p}
 			peer := c.fabric.Port(e).Peer
-			if c.Trunk(e) != nil || peer.Port != 0 && (i < peer.Node || i == peer.Node && p < peer.Port) {
+			if c.trunk(e) || peer.Port != 0 && (i < peer.Node || i == peer.Node && p < peer.Port) {
 				list = append(list, e)
 			}
 		}

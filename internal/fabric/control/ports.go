@@ -13,6 +13,7 @@ type Port struct {
 	State   string `json:"state"`
 	LID     uint16 `json:"lid"`              // 0 if it has none
 	Manager uint16 `json:"manager"`          // LID of the master subnet manager, 0 if there is none
+	IP      string `json:"ip,omitempty"`     // on Ethernet
 	MTU     int    `json:"mtu"`              // active, in bytes
 	Width   string `json:"width,omitempty"`  // like "4x"; "" while the link is down
 	Speed   string `json:"speed,omitempty"`  // like "EDR"

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"softrdma/internal/fabric/attach"
 	"softrdma/internal/topology"
 	"softrdma/internal/wire/mad/smp"
 )
@@ -9,7 +10,8 @@ import (
 type Status struct {
 	Switches int            `json:"switches"`
 	Adapters int            `json:"adapters"`
-	Links    map[string]int `json:"links"` // by Link.State
+	Links    map[string]int `json:"links"`   // by Link.State
+	Network  string         `json:"network"` // "InfiniBand" or "Ethernet"
 	Manager  Manager        `json:"manager"`
 	LIDs     int            `json:"lids"` // end ports that have one
 	TopLID   uint16         `json:"top_lid"`
@@ -19,9 +21,11 @@ type Status struct {
 // A Node is a switch or an adapter.
 type Node struct {
 	Name   string   `json:"name"`
-	Kind   string   `json:"kind"` // "switch" or "adapter"
+	Kind   string   `json:"kind"` // "switch", or "adapter", "host" on Ethernet
 	GUID   uint64   `json:"guid"`
-	LIDs   []uint16 `json:"lids"` // base LIDs: of the switch, or of each port of an adapter; 0 if unset
+	LIDs   []uint16 `json:"lids"`          // base LIDs: of the switch, or of each port of an adapter; 0 if unset; none on Ethernet
+	MAC    string   `json:"mac,omitempty"` // on Ethernet
+	IP     string   `json:"ip,omitempty"`  // of a host on Ethernet
 	Ports  int      `json:"ports"`
 	Cables int      `json:"cables"`
 	Active int      `json:"active"` // ports that carry data
@@ -48,7 +52,7 @@ type OwnManager struct {
 }
 
 func (c *view) status(_ *Request, reply *Reply) error {
-	st := &Status{Links: make(map[string]int)}
+	st := &Status{Network: attach.InfiniBand.String(), Links: make(map[string]int)}
 	for i := range c.fabric.Nodes {
 		n := c.node(i)
 		if c.isSwitch(i) {

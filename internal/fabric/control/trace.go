@@ -95,7 +95,7 @@ func (c *view) destination(name string, t *Trace) error {
 }
 
 // endPortName is the name of a port, or of a switch's management port.
-func (c *view) endPortName(e topology.End) string {
+func (c *directory) endPortName(e topology.End) string {
 	if e.Port == 0 {
 		return c.names[e.Node]
 	}

@@ -3,6 +3,7 @@ package dcb
 import (
 	"encoding/binary"
 	"math/bits"
+	"net/netip"
 
 	"softrdma/internal/congestion"
 	"softrdma/internal/reason"
@@ -121,6 +122,14 @@ const mapped = 0xffff << 32
 // IPFrom returns the number of an address.
 func IPFrom(b [16]byte) IP {
 	return IP{binary.BigEndian.Uint64(b[:]), binary.BigEndian.Uint64(b[8:])}
+}
+
+// Addr returns the address.
+func (a IP) Addr() netip.Addr {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:], a.Hi)
+	binary.BigEndian.PutUint64(b[8:], a.Lo)
+	return netip.AddrFrom16(b).Unmap()
 }
 
 // IPv4 returns the mapped address of four bytes.

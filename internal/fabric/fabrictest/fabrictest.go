@@ -12,6 +12,10 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/bridge"
+	"softrdma/internal/fabric/control"
+	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/lan"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/management/sm"
 	"softrdma/internal/reason"
@@ -64,6 +68,39 @@ func StartWith(t testing.TB, shape string, change func(*live.Config)) *Fabric {
 	x.Restart()
 	t.Cleanup(func() { _ = x.Close() })
 	return x
+}
+
+// StartEthernet runs an Ethernet of a shape, with links of 100 Gbit/s whose priority 3 is lossless, in
+// a directory of the test. Adapters has the addresses of its hosts.
+func StartEthernet(t testing.TB, shape string, change func(*live.Config)) *Fabric {
+	t.Helper()
+	return StartWith(t, shape, func(c *live.Config) {
+		c.Manager, c.Addrs = nil, nil
+		c.Ethernet = &live.Ethernet{
+			Link:   lan.Link{Port: dcb.PortConfig{Speed: 100 * dcb.Gbit, MTU: 9018, Pause: dcb.ByClass, Lossless: 1 << 3}},
+			Switch: bridge.Config{Buffer: bridge.BufferConfig{Size: 4 << 20}},
+			Control: func(now time.Duration, n *lan.Network, attached func(topology.End) int, question []byte) ([]byte, error) {
+				return control.AnswerEthernet(now, n, attached, question)
+			},
+		}
+		change(c)
+	})
+}
+
+// Ethernet reports whether the fabric is an Ethernet.
+func (x *Fabric) Ethernet() bool { return x.config.Ethernet != nil }
+
+// AttachHost attaches to the port of host i of an Ethernet, until the end of the test.
+func (x *Fabric) AttachHost(i int) *attach.Port {
+	x.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	p, err := attach.OpenEthernet(ctx, x.Adapters[i])
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(func() { _ = p.Close() })
+	return p
 }
 
 // StartRemote is StartWith for programs on another host: the fabric listens at a loopback address

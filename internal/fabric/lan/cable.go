@@ -13,6 +13,15 @@ func (n *Network) Cut(at topology.End) { n.setCut(at, true) }
 // Repair ends Cut.
 func (n *Network) Repair(at topology.End) { n.setCut(at, false) }
 
+// IsCut reports whether the cable of a port was taken away.
+func (n *Network) IsCut(at topology.End) bool { return n.end(at).cut }
+
+// Port returns a port of a switch or a host.
+func (n *Network) Port(at topology.End) *dcb.Port { return n.port(n.end(at)) }
+
+// Fabric returns the nodes and cables.
+func (n *Network) Fabric() *topology.Fabric { return n.config.Fabric }
+
 func (n *Network) end(at topology.End) *end { return &n.ends[int(n.nodes[at.Node].first)+at.Port-1] }
 
 func (n *Network) setCut(at topology.End, cut bool) {

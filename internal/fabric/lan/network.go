@@ -69,6 +69,7 @@ type Config struct {
 type Network struct {
 	config Config
 	now    dcb.Time
+	last   dcb.Time // of an event
 	pool   dcb.Pool
 	due    eventqueue.Deadlines[dcb.Time]
 	nodes  []node
@@ -242,6 +243,7 @@ func (n *Network) Run(until dcb.Time) {
 			return
 		}
 		n.now = max(n.now, at)
+		n.last = n.now
 		n.events++
 		if own := timer - 2*len(n.ends); own >= 0 {
 			n.due.Clear(timer)
@@ -259,6 +261,14 @@ func (n *Network) Run(until dcb.Time) {
 			e.node.writable()
 		}
 	}
+}
+
+// RunAhead lets everything happen that is due until a time, as Run does, but leaves the time at that
+// of the last event: what is sent next is sent then, or later.
+func (n *Network) RunAhead(until dcb.Time) {
+	now := n.now
+	n.Run(until)
+	n.now = max(now, min(n.now, n.last))
 }
 
 // writable tells that a host's queue has room, if frames of it have left.

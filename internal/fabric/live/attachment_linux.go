@@ -7,14 +7,11 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/link/hostmem"
-	"softrdma/internal/management/agent"
 	"softrdma/internal/reason"
 	"softrdma/internal/topology"
-	"softrdma/internal/wire/ib"
-	"softrdma/internal/wire/mad"
-	"softrdma/internal/wire/mad/smp"
 )
 
 // A program is what is attached to the ports of a node.
@@ -38,39 +35,6 @@ func (p *program) Remote(port int) string {
 		return a.visit.From.String()
 	}
 	return ""
-}
-
-// MAD implements subnet.Program.
-func (p *program) MAD(_ time.Duration, in *agent.Arrival) {
-	if a := p.ports[in.Port].manager(); a != nil {
-		a.tellMAD(in)
-	}
-}
-
-// Packet implements subnet.Program.
-func (p *program) Packet(now time.Duration, port int, frame []byte) bool {
-	t := &p.ports[port]
-	if len(t.lanes) > 1 && isGroup(frame) {
-		t.spread(frame, nil)
-		p.fabric.subnet.Pool().Recycle(frame)
-		return true
-	}
-	a := t.of(frame)
-	if a == nil {
-		p.fabric.subnet.Unwanted(topology.End{Node: p.node, Port: port}, frame)
-		return true
-	}
-	return a.put(now, frame)
-}
-
-// Notify implements subnet.Program.
-func (p *program) Notify(port int, e agent.Event) {
-	for _, a := range p.ports[port].lanes {
-		if a != nil {
-			a.reregister = a.reregister || e == agent.ClientReregister
-			a.changed()
-		}
-	}
 }
 
 func (f *Fabric) drop(at topology.End, d reason.Detail) {
@@ -111,8 +75,9 @@ type attachment struct {
 // An input is the message of a service level that is being sent.
 type input struct {
 	batch fabric.Batch
-	at    int    // bytes of it that were read
-	frame []byte // that the node did not take yet, with VCRC; nil if there is none
+	at    int        // bytes of it that were read
+	frame []byte     // that the node did not take yet, with VCRC; nil if there is none
+	wired *dcb.Frame // whose content is frame, on Ethernet
 }
 
 // pullBudget is the number of packets that one program sends in a round.
@@ -147,56 +112,28 @@ func (a *attachment) pullOne(now time.Duration, sl uint8) bool {
 			}
 			x.at = 0
 		}
-		if !a.read(sl, x) {
+		if !a.fabric.network.read(a, sl, x) {
 			return true
 		}
 	}
-	if !a.fabric.subnet.Send(now, a.at, x.frame) {
+	if !a.fabric.network.send(now, a, x) {
 		return false
 	}
-	x.frame = nil
+	x.frame, x.wired = nil, nil
 	return true
 }
 
-// read copies the next packet out of a message, and checks what an adapter's hardware writes
-// itself. It reports false for a packet that is dropped.
-func (a *attachment) read(sl uint8, x *input) bool {
-	n := min(x.batch.Size, len(x.batch.Data)-x.at)
-	frame := a.fabric.subnet.Pool().Buffer(n + ib.VCRCLen)
-	copy(frame, x.batch.Data[x.at:x.at+n])
+// size is the length of the next packet.
+func (x *input) size() int { return min(x.batch.Size, len(x.batch.Data)-x.at) }
+
+// advance notes that n bytes of a message were read, and frees it at its end.
+func (a *attachment) advance(level uint8, x *input, n int) {
 	if x.at += n; x.at == len(x.batch.Data) {
 		x.batch.Data = nil
-		if a.end.Release(sl) {
+		if a.end.Release(level) {
 			a.ringer.Ring()
 		}
 	}
-	var h ib.LRH
-	var d reason.Detail
-	lid, lmc := a.fabric.subnet.Agent(a.at.Node).LID(a.at.Port)
-	switch {
-	case !h.Parse(frame) || 4*int(h.Words) != n || n < h.HeaderLen()+ib.BTHLen+ib.ICRCLen:
-		d = reason.Detail{Reason: reason.FabricLength, Expected: 4 * uint64(h.Words), Found: uint64(n)}
-	case h.Next < ib.LocalBTH || h.Version != 0:
-		d = reason.Detail{Reason: reason.PacketLRH, Expected: uint64(ib.LocalBTH), Found: uint64(h.Version)<<8 | uint64(h.Next)}
-	case h.DLID == ib.PermissiveLID || [3]byte(frame[h.HeaderLen()+destQPNAt:]) == [3]byte{}: // IBTA 7.6.4: lane 15 is for queue pair 0
-		d = reason.Detail{Reason: reason.FabricManagementVL, Expected: uint64(ib.LocalBTH), Found: uint64(h.Next)}
-	case h.VL != 0:
-		d = reason.Detail{Reason: reason.FabricVL, Expected: 1, Found: uint64(h.VL)}
-	case h.SL != sl:
-		d = reason.Detail{Reason: reason.FabricLane, Expected: uint64(sl), Found: uint64(h.SL)}
-	case lid == 0 || uint16(h.SLID)>>lmc != lid>>lmc:
-		d = reason.Detail{Reason: reason.PacketSLID, Expected: uint64(lid), Found: uint64(h.SLID)}
-	default:
-		clear(frame[n:]) // see port.Config.NoVCRC
-		x.frame = frame
-		if a.share.Of > 1 && h.DLID.Multicast() { // no switch sends it back to this port
-			a.fabric.programs[a.at.Node].ports[a.at.Port].spread(frame, a)
-		}
-		return true
-	}
-	a.fabric.drop(a.at, d)
-	a.fabric.subnet.Pool().Recycle(frame)
-	return false
 }
 
 // refused returns the service levels of which the node did not take a packet.
@@ -208,9 +145,6 @@ func (a *attachment) refused() (set uint16) {
 	}
 	return set
 }
-
-// destQPNAt is where a BTH has the destination's number.
-const destQPNAt = 5
 
 // fail ends an attachment whose program broke the rules.
 func (a *attachment) fail(d reason.Detail) {
@@ -231,7 +165,7 @@ func (a *attachment) changed() {
 func (f *Fabric) tell() {
 	for _, a := range f.todo.stale {
 		a.stale = false
-		now := f.describe(a.at)
+		now := f.network.describe(a.at)
 		if a.ended || !a.reregister && reflect.DeepEqual(&a.info, &now) {
 			continue
 		}
@@ -242,21 +176,6 @@ func (f *Fabric) tell() {
 	f.todo.stale = f.todo.stale[:0]
 }
 
-// describe returns what a port is.
-func (f *Fabric) describe(at topology.End) attach.Info {
-	n := &f.config.Fabric.Nodes[at.Node]
-	g := f.subnet.Agent(at.Node)
-	i := attach.Info{
-		Up: true, Fabric: f.config.Name, Node: f.names[at.Node], Port: uint8(at.Port), Description: n.Description,
-		NodeInfo: g.NodeInfo(at.Port), PortInfo: g.PortInfo(at.Port), GUIDs: g.GUIDs(at.Port), Addrs: f.config.Addrs[at],
-	}
-	for block := 0; len(i.PKeys) < int(i.NodeInfo.PartitionCap); block++ {
-		t := f.subnet.Node(at.Node).Partitions(at.Port, block)
-		i.PKeys = append(i.PKeys, t[:]...)
-	}
-	return i
-}
-
 // attach gives a port to a program and returns the state of the port. If another program has the
 // port, attach returns that program as held, and an error.
 func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err error) {
@@ -264,7 +183,7 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 	if p == nil {
 		p = &program{fabric: f, node: a.at.Node, ports: make([]tenants, len(f.config.Fabric.Nodes[a.at.Node].Ports))}
 		f.programs[a.at.Node] = p
-		f.subnet.Attach(a.at.Node, p)
+		f.network.plug(p)
 	}
 	if held := p.ports[a.at.Port].enter(a); held != nil {
 		name := attach.Address{Fabric: f.config.Name, Node: f.names[a.at.Node], Port: uint8(a.at.Port)}
@@ -277,7 +196,7 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 			Text:   text,
 		}
 	}
-	a.info = f.describe(a.at)
+	a.info = f.network.describe(a.at)
 	f.heat(a)
 	f.arrive(a)
 	return a.info, nil, nil
@@ -288,51 +207,4 @@ func (a *attachment) free() error {
 	a.outbox.close()
 	a.bell.Close()
 	return errors.Join(a.ringer.Close(), a.end.Close())
-}
-
-// sendMAD sends a packet of queue pair 0 of a program.
-func (a *attachment) sendMAD(d *attach.Departure) {
-	if a.ended {
-		return
-	}
-	lid, _ := a.fabric.subnet.Agent(a.at.Node).LID(a.at.Port)
-	a.fabric.subnet.SendMAD(a.fabric.now(), a.at.Node, &agent.Departure{
-		Port: a.at.Port, SLID: lid, DLID: d.DLID, SL: d.SL, QPN: smp.QPN, SourceQPN: smp.QPN, PKey: smp.DefaultPKey, MAD: d.MAD,
-	})
-}
-
-// violated counts and reports a packet that the program's adapter has refused for its key.
-func (a *attachment) violated(v *attach.Violation) {
-	if a.ended {
-		return
-	}
-	x := agent.Violation{SLID: v.SLID, DLID: v.DLID, SL: v.SL, SourceQPN: v.SourceQPN, DestinationQPN: v.DestinationQPN, Key: v.Key,
-		Global: v.Global, Source: v.Source, Destination: v.Destination}
-	g := a.fabric.subnet.Agent(a.at.Node)
-	if v.QKey {
-		g.QKeyViolation(a.fabric.now(), a.at.Port, &x)
-	} else {
-		g.PKeyViolation(a.fabric.now(), a.at.Port, &x)
-	}
-	a.fabric.subnet.Wake(a.at.Node)
-	a.changed()
-}
-
-func (a *attachment) setSM(on bool) {
-	if a.ended {
-		return
-	}
-	a.fabric.subnet.Agent(a.at.Node).SetCapability(a.fabric.now(), a.at.Port, smp.CapSM, on)
-	a.fabric.subnet.Wake(a.at.Node)
-	a.changed()
-}
-
-// tellMAD gives the program a packet of queue pair 0. Lane 15 has no credits: a program that
-// does not read loses packets (IBTA 7.9.1).
-func (a *attachment) tellMAD(in *agent.Arrival) {
-	m := *in.MAD
-	x := attach.Arrival{SLID: in.SLID, DLID: in.DLID, SL: in.SL, SourceQPN: in.SourceQPN, MAD: (*[mad.Len]byte)(m[:])}
-	if !a.outbox.mad(x.Message()) {
-		a.fabric.drop(a.at, reason.Detail{Reason: reason.FabricManagementFull, Expected: outboxLen, Found: outboxLen})
-	}
 }

@@ -56,11 +56,16 @@ func (a *attachment) put(now time.Duration, frame []byte) bool {
 		return true
 	}
 	a.out.add(frame)
+	a.heard(sl)
+	return true
+}
+
+// heard notes that the program is to be woken for what was put.
+func (a *attachment) heard(level uint8) {
 	if a.unheard == 0 {
 		a.fabric.todo.wrote = append(a.fabric.todo.wrote, a)
 	}
-	a.unheard |= 1 << sl
-	return true
+	a.unheard |= 1 << level
 }
 
 // room makes the train one that takes a packet, and reports whether the ring has room for both.
@@ -112,7 +117,7 @@ func (a *attachment) resume(now time.Duration) (some bool) {
 		}
 	}
 	if some {
-		a.fabric.subnet.Resume(now, a.at)
+		a.fabric.network.resume(now, a.at)
 	}
 	return some
 }

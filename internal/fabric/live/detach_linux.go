@@ -1,10 +1,6 @@
 package live
 
-import (
-	"time"
-
-	"softrdma/internal/wire/mad/smp"
-)
+import "time"
 
 // Limits on sending what an ended program has left in its rings: it ends after a time and a
 // number of looks in which no packet has left, and after more packets than the rings hold.
@@ -27,7 +23,7 @@ func (f *Fabric) drain(a *attachment) {
 		default:
 			idle++
 		}
-		f.subnet.RunAhead(now, now+ahead)
+		f.network.run(now, now+ahead)
 		f.ring()
 	}
 }
@@ -40,17 +36,11 @@ func (f *Fabric) detach(a *attachment) {
 	a.ended = true
 	f.programs[a.at.Node].ports[a.at.Port].leave(a)
 	for i := range a.in {
-		if x := a.in[i].frame; x != nil {
-			f.subnet.Pool().Recycle(x)
+		if x := &a.in[i]; x.frame != nil {
+			f.network.discard(x)
 		}
 	}
-	f.leaveGroups(a)
-	now := f.now()
-	f.subnet.Resume(now, a.at)
-	if a.share.Lane == 0 {
-		f.subnet.Agent(a.at.Node).SetCapability(now, a.at.Port, smp.CapSM, false)
-		f.subnet.Wake(a.at.Node)
-	}
+	f.network.unplug(f.now(), a)
 	f.depart(a)
 	close(a.gone)
 }

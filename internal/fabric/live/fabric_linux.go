@@ -9,12 +9,10 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/fabric/port"
 	"softrdma/internal/fabric/relay"
 	"softrdma/internal/fabric/subnet"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/management/sm"
-	"softrdma/internal/reason"
 	"softrdma/internal/topology"
 	"softrdma/internal/wake"
 )
@@ -46,14 +44,20 @@ type Fabric struct {
 	alarm    time.Duration // when the loop wakes up by itself
 	armed    []*attachment // whose rings wake it
 	held     bool          // the node holds a packet of one of them: any event may make room for that
-	subnet   *subnet.Subnet
-	manager  *sm.Manager
+	network  network
+	managed                   // of an InfiniBand subnet
 	programs map[int]*program // by node
 	trunks   *trunks
 	hot      []*attachment // whose rings are looked at
 	linger   linger
 	todo     todo
-	leaves   uint64 // transactions of leaveGroups
+}
+
+// managed is what a fabric has that is an InfiniBand subnet.
+type managed struct {
+	subnet  *subnet.Subnet
+	manager *sm.Manager
+	leaves  uint64 // transactions of leaveGroups
 
 	unplugged map[topology.End]bool // ports that are down because their program was lost
 }
@@ -72,16 +76,12 @@ func Start(c Config) (f *Fabric, err error) {
 	}
 	f = &Fabric{
 		config: c, names: c.Fabric.Names(), start: time.Now(), work: make(chan func(), 256), closing: make(chan struct{}), ended: make(chan struct{}), conns: make(map[*attach.Conn]bool),
-		programs: make(map[int]*program), unplugged: make(map[topology.End]bool),
+		programs: make(map[int]*program), managed: managed{unplugged: make(map[topology.End]bool)},
 	}
-	c.Port.Refresh, c.Port.NoVCRC, c.Port.Early = port.Never, true, early
-	f.subnet = subnet.New(subnet.Config{Fabric: c.Fabric, Cable: c.Cable, Port: c.Port, Node: c.Node, Dropped: c.Dropped})
-	if c.Manager != nil {
-		at := managerNode(c.Fabric)
-		mc := *c.Manager
-		mc.GUID = ManagerGUID(c.Fabric)
-		f.manager = sm.New(&mc)
-		f.subnet.Manage(0, at, f.manager)
+	if c.Ethernet != nil {
+		f.network = newEthernet(f)
+	} else {
+		f.network = newInfiniBand(f)
 	}
 	if f.bells, err = hostmem.NewBells(); err != nil {
 		return nil, err
@@ -139,13 +139,10 @@ func (f *Fabric) Do(fn func(now time.Duration, s *subnet.Subnet, m *sm.Manager))
 	return f.call(func() { fn(f.now(), f.subnet, f.manager) })
 }
 
-// Ask answers a question by Config.Control.
+// Ask answers a question by Config.Control, or that of the Ethernet.
 func (f *Fabric) Ask(question []byte) (answer []byte, err error) {
-	if f.config.Control == nil {
-		return nil, reason.NotSupported("this fabric answers no questions")
-	}
 	err = net.ErrClosed
-	f.call(func() { answer, err = f.config.Control(f.now(), f.subnet, f.manager, question) })
+	f.call(func() { answer, err = f.network.answer(question) })
 	return answer, err
 }
 
@@ -208,11 +205,11 @@ func (f *Fabric) now() time.Duration { return time.Since(f.start) }
 // run does what is due.
 func (f *Fabric) run(now time.Duration) {
 	until := now + ahead
-	if d := f.subnet.Deadline(); d < until-slice {
+	if d := f.network.deadline(); d < until-slice {
 		until = d + slice
 	}
 	f.unblock(now)
-	f.subnet.RunAhead(now, until)
+	f.network.run(now, until)
 	f.trunks.send(now)
 	f.ring()
 	f.tell()
@@ -258,8 +255,8 @@ func (f *Fabric) doWork() (some bool) {
 
 // due returns when the loop has something to do next.
 func (f *Fabric) due() time.Duration {
-	d := f.subnet.Deadline()
-	if d != subnet.Never {
+	d := f.network.deadline()
+	if d != never {
 		d -= ahead
 	}
 	return min(d, f.trunks.deadline(), f.unblockAt())
@@ -268,7 +265,7 @@ func (f *Fabric) due() time.Duration {
 // sleep waits until something is due or a program wants something.
 func (f *Fabric) sleep() {
 	wait := time.Duration(-1)
-	if f.alarm = f.due(); f.alarm != subnet.Never {
+	if f.alarm = f.due(); f.alarm != never {
 		if wait = f.alarm - f.now(); wait <= 0 {
 			return
 		}

@@ -37,13 +37,13 @@ func TestSpreadPacketWithoutRoomIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := 0
-	f := &Fabric{subnet: subnet.New(subnet.Config{Fabric: shape})}
+	f := &Fabric{managed: managed{subnet: subnet.New(subnet.Config{Fabric: shape})}}
 	f.config.Dropped = func(_ topology.End, d reason.Detail) {
 		if d.Reason == reason.FabricFull {
 			lost++
 		}
 	}
-	end, err := fabric.NewEnd()
+	end, err := fabric.NewEnd(fabric.NoHeaders)
 	if err != nil {
 		t.Fatal(err)
 	}

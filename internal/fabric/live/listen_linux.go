@@ -1,14 +1,12 @@
 package live
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -164,7 +162,19 @@ func (f *Fabric) first(c *attach.Conn, v *visit) (*attachment, error) {
 	if h.Version != attach.Version {
 		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: attach.Version, Found: uint64(h.Version)}.Err()
 	}
+	if k := f.network.kind(); h.Network != k {
+		return nil, refused(&h, 0, fmt.Errorf("fabric %s is %v: expected a device of it, %s", f.config.Name, k, deviceName(k, &h, f.config.Name)))
+	}
 	return f.welcome(c, &h, v, fds.Take(0))
+}
+
+// deviceName is how programs name the device of a port.
+func deviceName(k attach.Network, h *attach.HelloBody, fabric string) string {
+	prefix := "ib:"
+	if k == attach.Ethernet {
+		prefix = "eth:"
+	}
+	return prefix + attach.Address{Fabric: fabric, Node: h.Node, Port: h.Port}.String()
 }
 
 // welcome attaches a program to the port that it asks for. It owns the descriptor of the
@@ -182,7 +192,7 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 	if err != nil {
 		return nil, errors.Join(err, ringer.Close())
 	}
-	end, err := fabric.NewEnd()
+	end, err := fabric.NewEnd(h.Network.Headers())
 	if err != nil {
 		return nil, errors.Join(err, ringer.Close())
 	}
@@ -248,35 +258,7 @@ func (f *Fabric) receive(c *attach.Conn, a *attachment) error {
 	if err != nil {
 		return err
 	}
-	switch k := attach.Kind(b[0]); {
-	case (k == attach.Send || k == attach.SetSM) && a.share.Lane != 0: // queue pair 0 is the manager's
-		return reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Violated), Found: uint64(k)}.Err()
-	case k == attach.Send:
-		d := new(attach.Departure)
-		if err := d.Parse(b); err != nil {
-			return err
-		}
-		f.post(func() { a.sendMAD(d) })
-	case k == attach.SetSM && len(b) == 2 && b[1] <= 1:
-		on := b[1] == 1
-		f.post(func() { a.setSM(on) })
-	case k == attach.Violated:
-		v := new(attach.Violation)
-		if err := v.Parse(b); err != nil {
-			return err
-		}
-		f.post(func() { a.violated(v) })
-	case k == attach.Member:
-		var m attach.Membership
-		on, err := m.Parse(b)
-		if err != nil {
-			return err
-		}
-		f.post(func() { a.setMember(m, on) })
-	default:
-		return reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Send), Found: uint64(k)}.Err()
-	}
-	return nil
+	return f.network.message(a, attach.Kind(b[0]), b)
 }
 
 // find answers which port has an IP address.
@@ -285,18 +267,11 @@ func (f *Fabric) find(c *attach.Conn, question []byte) error {
 	if err != nil {
 		return err
 	}
+	var gid [16]byte
+	found := false
 	ip = ip.Unmap()
-	for at, addrs := range f.config.Addrs {
-		if !slices.Contains(addrs, ip) {
-			continue
-		}
-		var gid [16]byte
-		f.call(func() {
-			g := f.subnet.Agent(at.Node)
-			p := g.PortInfo(at.Port)
-			binary.BigEndian.PutUint64(gid[:], p.GIDPrefix)
-			binary.BigEndian.PutUint64(gid[8:], g.GUIDs(at.Port)[0])
-		})
+	f.call(func() { gid, found = f.network.find(ip) })
+	if found {
 		return c.Send(append([]byte{byte(attach.Found)}, gid[:]...))
 	}
 	return &reason.Error{

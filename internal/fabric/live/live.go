@@ -38,6 +38,10 @@ type Config struct {
 	// Addrs is the table of IP addresses of adapters' ports.
 	Addrs map[topology.End][]netip.Addr
 
+	// Ethernet makes the fabric an Ethernet. Cable, Port, Node, Manager, Addrs, Trunks, Remote and
+	// Control are not used then.
+	Ethernet *Ethernet
+
 	Trunks Trunks // to other fabrics
 	Remote Remote // programs on other hosts
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/fabric/subnet"
 	"softrdma/internal/reason"
 	"softrdma/internal/steering"
 	"softrdma/internal/wire/ib"
@@ -135,14 +134,14 @@ func (f *Fabric) unblock(now time.Duration) {
 		f.todo.blocked = slices.Delete(f.todo.blocked, i, i+1)
 		a.blocked = false
 		if stopped {
-			f.subnet.Resume(now, a.at) // which may append to f.todo.blocked
+			f.network.resume(now, a.at) // which may append to f.todo.blocked
 		}
 	}
 }
 
 // unblockAt returns when unblock has something to do.
 func (f *Fabric) unblockAt() time.Duration {
-	at := subnet.Never
+	at := never
 	for _, a := range f.todo.blocked {
 		at = min(at, a.since+stopTime)
 	}

@@ -17,9 +17,19 @@ type End struct {
 	out        [Levels]*hostmem.Sender
 	in         [Levels]*hostmem.Receiver
 	sent, told index
-	header     [2]byte
+	header     []byte // of the next message: the size of its packets, and what Headers says
 	one        [1][]byte
 }
+
+// Headers says what a message has besides its packets: nothing at a port of InfiniBand, whose packets
+// have all their headers; the headers of its datagrams at a port of Ethernet.
+type Headers int
+
+// The headers.
+const (
+	NoHeaders       Headers = 0
+	DatagramHeaders Headers = datagramLen
+)
 
 // areaSize is the size of the rings of one direction. The rings that the fabric sends on come
 // first.
@@ -29,7 +39,7 @@ var areaSize = hostmem.AreaSize(Levels, 1)
 var MemorySize = (indexesLen + 2*areaSize + 65535) &^ 65535
 
 // NewEnd returns the fabric's end, and makes the memory.
-func NewEnd() (*End, error) {
+func NewEnd(h Headers) (*End, error) {
 	m, err := hostmem.NewMemory(MemorySize)
 	if err != nil {
 		return nil, err
@@ -37,14 +47,14 @@ func NewEnd() (*End, error) {
 	b := m.Bytes()[indexesLen:]
 	// Set the geometry of the program's area before the program opens it.
 	out, in := hostmem.NewArea(b[:areaSize], Levels, 1), hostmem.NewArea(b[areaSize:2*areaSize], Levels, 1)
-	e := newEnd(m, out, in)
+	e := newEnd(m, out, in, h)
 	e.sent, e.told = newIndex(m.Bytes(), 0), newIndex(m.Bytes(), 1)
 	return e, nil
 }
 
 // OpenEnd returns the program's end, in memory whose descriptor the fabric has passed. The
 // caller keeps the descriptor.
-func OpenEnd(fd int) (*End, error) {
+func OpenEnd(fd int, h Headers) (*End, error) {
 	m, err := hostmem.MapMemory(fd, MemorySize, true)
 	if err != nil {
 		return nil, err
@@ -55,13 +65,13 @@ func OpenEnd(fd int) (*End, error) {
 		_ = m.Close()
 		return nil, err
 	}
-	e := newEnd(m, hostmem.NewArea(b[areaSize:2*areaSize], Levels, 1), in)
+	e := newEnd(m, hostmem.NewArea(b[areaSize:2*areaSize], Levels, 1), in, h)
 	e.sent, e.told = newIndex(m.Bytes(), 1), newIndex(m.Bytes(), 0)
 	return e, nil
 }
 
-func newEnd(m *hostmem.Memory, out, in *hostmem.Area) *End {
-	e := &End{memory: m}
+func newEnd(m *hostmem.Memory, out, in *hostmem.Area, h Headers) *End {
+	e := &End{memory: m, header: make([]byte, 2+h)}
 	for i := range Levels {
 		e.out[i], e.in[i] = out.Sender(i, 0), in.Receiver(i, 0)
 	}
@@ -93,8 +103,8 @@ func (e *End) Room(sl uint8, messages, n int) bool {
 // reports whether there was room.
 func (e *End) Put(sl uint8, size int, pieces [][]byte, n int) bool {
 	beforePut()
-	binary.LittleEndian.PutUint16(e.header[:], uint16(size))
-	if !e.out[sl%Levels].Copy(&hostmem.Head{Kind: hostmem.Packet}, e.header[:], pieces, n) {
+	binary.LittleEndian.PutUint16(e.header, uint16(size))
+	if !e.out[sl%Levels].Copy(&hostmem.Head{Kind: hostmem.Packet}, e.header, pieces, n) {
 		return false
 	}
 	e.sent.add(sl % Levels)
@@ -134,10 +144,17 @@ func (e *End) PutOne(sl uint8, packet []byte) bool {
 // service level.
 func (e *End) Sleeps(sl uint8) bool { return e.sent.takeArmed(sl % Levels) }
 
+// PutDatagrams publishes the payloads of datagrams, as Put does packets.
+func (e *End) PutDatagrams(priority uint8, d *Datagram, size int, pieces [][]byte, n int) bool {
+	d.put(e.header[2:])
+	return e.Put(priority, size, pieces, n)
+}
+
 // A Batch is a group of packets that an End has received.
 type Batch struct {
-	Data []byte // in shared memory, which the other side may change at any time
-	Size int    // of each packet; the last may be shorter
+	Data    []byte // in shared memory, which the other side may change at any time
+	Size    int    // of each packet; the last may be shorter
+	Headers []byte // a private copy, as the other side has written it; valid until Release
 
 	message hostmem.Received
 }
@@ -173,7 +190,7 @@ func (e *End) Next(sl uint8, b *Batch) (ok bool, fault reason.Detail) {
 	if size == 0 || size > maxFrame {
 		return false, reason.Detail{Reason: reason.FabricBatch, Expected: maxFrame, Found: uint64(size)}
 	}
-	b.Data, b.Size = m.Payload, size
+	b.Data, b.Size, b.Headers = m.Payload, size, m.Header[2:]
 	return true, reason.Detail{}
 }
 

@@ -130,6 +130,9 @@ func (l *Link) Capabilities() link.Capabilities {
 // that may precede it.
 const batches = 3
 
+// Level implements link.Limited: the service level.
+func (*Link) Level(_, serviceLevel uint8) uint8 { return serviceLevel }
+
 // Room implements link.Limited. Without a fabric it reports true.
 func (l *Link) Room(sl uint8) bool {
 	l.mu.Lock()
@@ -223,13 +226,18 @@ func (l *Link) receive() (n, size int, fault reason.Detail) {
 	}
 	size = l.batch.Size
 	n = alike(l.buffer[:copy(l.buffer[:len(l.buffer)/size*size], l.batch.Data[l.read:])], size)
+	l.take(n)
+	return n, min(n, size), reason.Detail{}
+}
+
+// take notes that n bytes of the message were received, and frees it at its end.
+func (l *Link) take(n int) {
 	if l.read += n; l.read == len(l.batch.Data) {
 		l.read = 0
 		if l.end.Release(l.level) {
 			l.ringer.Ring()
 		}
 	}
-	return n, min(n, size), reason.Detail{}
 }
 
 // alike returns the length of the packets at the start of data that may form one batch,

@@ -17,11 +17,11 @@ import (
 // pair returns a connected link and the fabric's end.
 func pair(t testing.TB) (*Link, *End, *hostmem.Bells) {
 	t.Helper()
-	far, err := NewEnd()
+	far, err := NewEnd(NoHeaders)
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, err := OpenEnd(far.FD())
+	near, err := OpenEnd(far.FD(), NoHeaders)
 	if err != nil {
 		t.Fatal(err)
 	}

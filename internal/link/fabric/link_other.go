@@ -3,6 +3,7 @@
 package fabric
 
 import (
+	"net/netip"
 	"time"
 
 	"softrdma/internal/link"
@@ -41,3 +42,9 @@ func (l *Link) Wake() {}
 
 // Close does nothing.
 func (l *Link) Close() error { return nil }
+
+// Datagrams is a Link to a port of an Ethernet fabric. It exists only on Linux.
+type Datagrams struct{ link.Datagrams }
+
+// NewDatagrams returns nothing.
+func NewDatagrams(*Link, netip.AddrPort) *Datagrams { return nil }

@@ -105,6 +105,9 @@ func (l *fabricLink) lid() uint16 {
 	return lid
 }
 
+// Level implements link.Limited.
+func (*fabricLink) Level(_, serviceLevel uint8) uint8 { return serviceLevel }
+
 // Room implements link.Limited.
 func (l *fabricLink) Room(uint8) bool { return len(l.out) == 0 }
 

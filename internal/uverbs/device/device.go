@@ -77,6 +77,8 @@ type Device struct {
 	Fabric  *attach.Port // the port of an InfiniBand fabric; nil of other devices
 	Subnet  *sa.Client   // of the same
 
+	Ethernet *attach.Port // the port of an Ethernet fabric; nil of other devices
+
 	Deferrals []deferral.Place // where the program of this process looks, by handles; nil elsewhere
 
 	// LaneOwner returns the program that has a lane of the address, or nil; of an iWARP device of a
@@ -99,7 +101,7 @@ type Driver struct {
 func New(v *verbs.Device, others []*Device) *Device {
 	e := registry.Of(v)
 	d := &Device{
-		Verbs: v, Adapter: e.Adapter, Driver: Driver{"rxe", 14}, Fabric: e.Fabric, Subnet: e.Subnet,
+		Verbs: v, Adapter: e.Adapter, Driver: Driver{"rxe", 14}, Fabric: e.Fabric, Subnet: e.Subnet, Ethernet: e.Ethernet,
 		Index: len(others), owners: make(map[uint32]*client.Process),
 	}
 	if d.Adapter.IWARP() {
@@ -185,8 +187,15 @@ func (d *Device) Path(h *uapi.AHAttr) (qp.Path, error) {
 	}
 	p.Dst = netip.AddrPortFrom(a, d.Verbs.Addr().Port())
 	p.FlowLabel &= 0xfffff
+	if !a.IsMulticast() {
+		p.HopLimit = routeHops
+	}
 	return p, nil
 }
+
+// routeHops is the hop limit of unicast packets. As in Linux (ib_resolve_unicast_gid_dmac) it is that of
+// the route, whatever the program says: ibv_rc_pingpong says 1 also for peers behind routers.
+const routeHops = 64
 
 // noGID refuses an index without an entry in a GID table.
 func noGID(entries int, index uint8) error {

@@ -35,17 +35,21 @@ func TestPath(t *testing.T) {
 		h    *uapi.AHAttr
 		want qp.Path
 	}{
-		{"peer", at("10.0.0.1", nil), qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793")}},
-		{"the device itself", at("127.14.10.1", nil), qp.Path{Dst: netip.MustParseAddrPort("127.14.10.1:4793")}},
+		{"peer", at("10.0.0.1", nil), qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793"), HopLimit: 64}},
+		{"the device itself", at("127.14.10.1", nil), qp.Path{Dst: netip.MustParseAddrPort("127.14.10.1:4793"), HopLimit: 64}},
 		{
 			"service level", at("10.0.0.1", func(h *uapi.AHAttr) {
 				h.SL, h.GRH.TrafficClass, h.GRH.HopLimit, h.GRH.FlowLabel = 5, 0xb8, 3, 0xfff00001
 			}),
-			qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793"), ServiceLevel: 5, TrafficClass: 0xb8, HopLimit: 3, FlowLabel: 1},
+			qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793"), ServiceLevel: 5, TrafficClass: 0xb8, HopLimit: 64, FlowLabel: 1},
 		},
 		{
 			"SGID index 3", at("10.0.0.1", func(h *uapi.AHAttr) { h.GRH.SGIDIndex = 3 }),
-			qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793"), SGIDIndex: 3},
+			qp.Path{Dst: netip.MustParseAddrPort("10.0.0.1:4793"), SGIDIndex: 3, HopLimit: 64},
+		},
+		{
+			"group", at("224.1.2.3", func(h *uapi.AHAttr) { h.GRH.HopLimit = 3 }),
+			qp.Path{Dst: netip.MustParseAddrPort("224.1.2.3:4793"), HopLimit: 3},
 		},
 	} {
 		if got, err := d.Path(c.h); got != c.want || err != nil {

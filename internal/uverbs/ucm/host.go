@@ -34,6 +34,9 @@ func (h host) source(dst netip.Addr) (netip.Addr, error) {
 	if h.on(dst, cmid.Any) != nil {
 		return dst, nil
 	}
+	if d := h.onEthernet(dst); d != nil {
+		return d.Addr(), nil
+	}
 	src, why := hostpkg.Source(dst)
 	if why == nil && h.on(src, cmid.Any) != nil {
 		return src, nil
@@ -51,9 +54,19 @@ func (h host) source(dst netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("no device has an address of the family of %v: %w", dst, syscall.ENETUNREACH)
 }
 
+// onEthernet returns a device on the Ethernet fabric that has an address, or nil.
+func (h host) onEthernet(dst netip.Addr) *device.Device {
+	for _, d := range h.devices {
+		if d.Ethernet != nil && d.Ethernet.Reaches(dst) {
+			return d
+		}
+	}
+	return nil
+}
+
 // Routed implements cma.Host.
 func (h host) Routed(dst netip.Addr) error {
-	if h.on(dst, cmid.Any) != nil {
+	if h.on(dst, cmid.Any) != nil || h.onEthernet(dst) != nil {
 		return nil
 	}
 	_, err := hostpkg.Source(dst)
@@ -61,7 +74,12 @@ func (h host) Routed(dst netip.Addr) error {
 }
 
 // PathMTU returns the path MTU that the system knows.
-func (h host) PathMTU(dst netip.Addr, overhead int) int { return hostpkg.PathMTU(dst, overhead) }
+func (h host) PathMTU(dst netip.Addr, overhead int) int {
+	if d := h.onEthernet(dst); d != nil {
+		return hostpkg.MTUFor(d.Ethernet.Info().Ethernet.MTU - overhead)
+	}
+	return hostpkg.PathMTU(dst, overhead)
+}
 
 // on returns the first device with an address and a protocol, or nil.
 func (h host) on(a netip.Addr, p cmid.Protocol) *device.Device {

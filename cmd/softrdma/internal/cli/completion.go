@@ -69,7 +69,7 @@ func completeDevices(cmd *cobra.Command, _ []string, toComplete string) (names [
 		return nil, d
 	}
 	prefix, _ := SplitProtocol(toComplete)
-	if prefix == InfiniBandPrefix {
+	if OnFabric(toComplete) {
 		return fabricPorts(cmd.Context()), d
 	}
 	for i := range list {
@@ -81,7 +81,7 @@ func completeDevices(cmd *cobra.Command, _ []string, toComplete string) (names [
 	for i := range list {
 		names = append(names, fmt.Sprintf("%s%v\ton %s", prefix, list[i].Addr, list[i].Interface))
 	}
-	if strings.HasPrefix(InfiniBandPrefix, toComplete) {
+	if strings.HasPrefix(InfiniBandPrefix, toComplete) || strings.HasPrefix(ethernetPrefix, toComplete) {
 		names = append(names, fabricPorts(cmd.Context())...)
 	}
 	return names, d

@@ -63,7 +63,11 @@ func fabricPorts(ctx context.Context) (names []string) {
 	for i := range all {
 		for k := range all[i].Reply.Ports {
 			p := &all[i].Reply.Ports[k]
-			names = append(names, fmt.Sprintf("%s\tLID %d, %s", all[i].Device(p), p.LID, p.State))
+			address := p.IP
+			if address == "" {
+				address = fmt.Sprintf("LID %d", p.LID)
+			}
+			names = append(names, fmt.Sprintf("%s\t%s, %s", all[i].Device(p), address, p.State))
 		}
 	}
 	return names
@@ -71,7 +75,11 @@ func fabricPorts(ctx context.Context) (names []string) {
 
 // Device returns the name of a port for -d.
 func (f *Fabric) Device(p *control.Port) string {
-	name := InfiniBandPrefix + f.Name + "/" + p.Node
+	prefix := InfiniBandPrefix
+	if p.IP != "" {
+		prefix = ethernetPrefix
+	}
+	name := prefix + f.Name + "/" + p.Node
 	if p.Port != 1 || strings.Contains(p.Node, ":") {
 		name += ":" + strconv.Itoa(p.Port)
 	}

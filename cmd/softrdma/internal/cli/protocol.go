@@ -28,6 +28,14 @@ const (
 	InfiniBandPrefix = protocolInfiniBand + ":" // a port of a fabric: ib:FABRIC/NODE:PORT
 )
 
+// ethernetPrefix begins the names of ports of Ethernet fabrics, which are RoCE v2 devices.
+const ethernetPrefix = "eth:"
+
+// OnFabric reports whether a device name is that of a port of a fabric.
+func OnFabric(name string) bool {
+	return strings.HasPrefix(name, InfiniBandPrefix) || strings.HasPrefix(name, ethernetPrefix)
+}
+
 // SplitProtocol splits a device name into the prefix of its protocol, "" for RoCE v2, and
 // the rest.
 func SplitProtocol(name string) (prefix, rest string) {
@@ -152,6 +160,9 @@ func DeviceName(dev *verbs.Device) string {
 		return InfiniBandPrefix + dev.Name()
 	case p.prefix() != "":
 		return p.prefix() + dev.Addr().Addr().String()
+	}
+	if strings.Contains(dev.Name(), "/") { // FABRIC/NODE; names of interfaces have none
+		return ethernetPrefix + dev.Name()
 	}
 	return dev.Addr().String()
 }

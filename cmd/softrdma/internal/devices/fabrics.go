@@ -9,6 +9,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/fabric/control"
+	"softrdma/verbs"
 )
 
 // fewPorts is how many ports of a fabric are listed without -v.
@@ -24,11 +25,15 @@ func fabrics(ctx context.Context) []cli.Fabric {
 func printFabrics(out io.Writer, all []cli.Fabric, verbose bool) error {
 	for i := range all {
 		f := &all[i]
-		fmt.Fprintf(out, "\nThe InfiniBand fabric %s has the ports:\n", f.Name)
+		network, print := "InfiniBand", printPorts
+		if onEthernet(f) {
+			network, print = "Ethernet", printHosts
+		}
+		fmt.Fprintf(out, "\nThe %s fabric %s has the ports:\n", network, f.Name)
 		if verbose {
 			fmt.Fprintf(out, "   (its socket is %s)\n", f.Path)
 		}
-		if err := printPorts(out, f, verbose); err != nil {
+		if err := print(out, f, verbose); err != nil {
 			return err
 		}
 	}
@@ -38,8 +43,25 @@ func printFabrics(out io.Writer, all []cli.Fabric, verbose bool) error {
 // printPorts lists the ports of a fabric. Of a large one it lists those in use, unless all are
 // asked for.
 func printPorts(out io.Writer, f *cli.Fabric, all bool) error {
-	all = all || len(f.Reply.Ports) <= fewPorts
 	t := cli.NewTable("DEVICE", "STATE", "LID", "MANAGER", "MTU", "SPEED", "GUID", "PROCESS")
+	return printUsed(out, f, all, t, func(p *control.Port) {
+		t.Row(f.Device(p), strings.ToUpper(p.State), lidName(p.LID), lidName(p.Manager), p.MTU, strings.TrimSpace(p.Width+" "+p.Speed), guidName(p.GUID), holderName(p))
+	})
+}
+
+func onEthernet(f *cli.Fabric) bool { return len(f.Reply.Ports) > 0 && f.Reply.Ports[0].IP != "" }
+
+// printHosts is printPorts for an Ethernet.
+func printHosts(out io.Writer, f *cli.Fabric, all bool) error {
+	t := cli.NewTable("DEVICE", "STATE", "ADDRESS", "MTU", "SPEED", "PROCESS")
+	return printUsed(out, f, all, t, func(p *control.Port) {
+		t.Row(f.Device(p), strings.ToUpper(p.State), p.IP, p.MTU, p.Speed, holderName(p))
+	})
+}
+
+// printUsed prints a table with a row for each port, or for those in use.
+func printUsed(out io.Writer, f *cli.Fabric, all bool, t *cli.Table, row func(p *control.Port)) error {
+	all = all || len(f.Reply.Ports) <= fewPorts
 	t.Indent = "   "
 	left := 0
 	for i := range f.Reply.Ports {
@@ -48,7 +70,7 @@ func printPorts(out io.Writer, f *cli.Fabric, all bool) error {
 			left++
 			continue
 		}
-		t.Row(f.Device(p), strings.ToUpper(p.State), lidName(p.LID), lidName(p.Manager), p.MTU, strings.TrimSpace(p.Width+" "+p.Speed), guidName(p.GUID), holderName(p))
+		row(p)
 	}
 	if err := t.Print(out); err != nil {
 		return err
@@ -98,6 +120,7 @@ type portRecord struct {
 	GUID      string `json:"guid"`
 	Active    bool   `json:"active"`
 	State     string `json:"state"`
+	Address   string `json:"address,omitempty"` // of a port of an Ethernet
 	LID       uint16 `json:"lid"`
 	Manager   uint16 `json:"sm_lid"`
 	ActiveMTU int    `json:"active_mtu"`
@@ -107,13 +130,21 @@ type portRecord struct {
 	Remote    string `json:"remote,omitempty"` // address of a program on another host
 }
 
+// protocolOf is what devices at a port speak.
+func protocolOf(p *control.Port) string {
+	if p.IP != "" {
+		return verbs.RoCE.String()
+	}
+	return verbs.InfiniBand.String()
+}
+
 func portRecords(all []cli.Fabric) (records []any) {
 	for i := range all {
 		f := &all[i]
 		for k := range f.Reply.Ports {
 			p := &f.Reply.Ports[k]
 			records = append(records, portRecord{
-				Device: f.Device(p), Fabric: f.Name, Socket: f.Path, Node: p.Node, Port: p.Port, Protocol: "InfiniBand", GUID: guidName(p.GUID),
+				Device: f.Device(p), Fabric: f.Name, Socket: f.Path, Node: p.Node, Port: p.Port, Protocol: protocolOf(p), Address: p.IP, GUID: guidName(p.GUID),
 				Active: p.State == "active", State: p.State, LID: p.LID, Manager: p.Manager, ActiveMTU: p.MTU, Width: p.Width, Speed: p.Speed, Process: p.Process, Remote: p.Remote,
 			})
 		}

@@ -121,7 +121,7 @@ func canonical(name string) (string, error) {
 	var c host.Choice
 	var err error
 	switch {
-	case prefix == cli.InfiniBandPrefix:
+	case cli.OnFabric(name):
 		return name, nil // of a fabric that may start later
 	case at == "":
 		_, err = host.DefaultDevice()

@@ -1,4 +1,4 @@
-// Package fabric is the command that builds an InfiniBand fabric in software, shows it and
+// Package fabric is the command that builds a fabric in software, shows it and
 // disturbs it. Package internal/fabric/live runs the fabric, internal/fabric/control answers
 // the questions; this package has flags, texts and tables.
 package fabric
@@ -9,8 +9,9 @@ import (
 
 const long = `Builds InfiniBand fabrics in software and shows what happens in them: switches that
 forward by LID with virtual lanes and credits, links with a speed and a delay, and a
-subnet manager that programs them. A fabric runs in the process of "softrdma fabric up".
-The other commands ask that process.
+subnet manager that programs them. With --ethernet the switches are Ethernet's, with
+priorities, pauses and shared buffers. A fabric runs in the process of "softrdma fabric
+up". The other commands ask that process.
 
 Nodes are named by their description, ID or GUID (0x...), ports by NODE:PORT, or by NODE
 if the node has one port.`
@@ -26,7 +27,7 @@ const example = `  softrdma fabric up --topology fat-tree:k=4
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "fabric", Short: "Build, show and disturb an InfiniBand fabric in software",
+		Use: "fabric", Short: "Build, show and disturb a fabric of switches in software",
 		Long: long, Example: example, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

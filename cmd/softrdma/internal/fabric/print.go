@@ -3,10 +3,12 @@ package fabric
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/control"
 )
 
@@ -27,7 +29,11 @@ func summary(name string, s *control.Status) string {
 	for _, n := range s.Links {
 		links += n
 	}
-	return fmt.Sprintf("fabric %s: %s, %s, %s (%s)", name, plural(s.Switches, "switch", "switches"), cli.Plural(s.Adapters, "adapter"),
+	host := "adapter"
+	if s.Network == attach.Ethernet.String() {
+		host = "host"
+	}
+	return fmt.Sprintf("fabric %s: %s, %s, %s (%s)", name, plural(s.Switches, "switch", "switches"), cli.Plural(s.Adapters, host),
 		cli.Plural(links, "link"), linkStates(s))
 }
 
@@ -77,13 +83,20 @@ func printStatus(out io.Writer, name string, r *control.Reply, verbose bool) {
 	s := r.Status
 	fmt.Fprintln(out, summary(name, s))
 	fmt.Fprintf(out, "up       %v\n", r.Now.Round(time.Second))
-	fmt.Fprintf(out, "manager  %s\n", managerText(&s.Manager))
-	fmt.Fprintf(out, "LIDs     %d assigned, the highest is %d\n", s.LIDs, s.TopLID)
+	onEthernet := s.Network == attach.Ethernet.String()
+	if !onEthernet {
+		fmt.Fprintf(out, "manager  %s\n", managerText(&s.Manager))
+		fmt.Fprintf(out, "LIDs     %d assigned, the highest is %d\n", s.LIDs, s.TopLID)
+	}
 	if len(s.Nodes) > manyNodes && !verbose {
 		fmt.Fprintln(out, "\nsoftrdma fabric status -v lists the nodes.")
 		return
 	}
 	fmt.Fprintln(out)
+	if onEthernet {
+		printHosts(out, s)
+		return
+	}
 	t := cli.NewTable("NODE", "KIND", "LID", "PORTS", "CABLES", "ACTIVE", "GUID")
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -108,19 +121,28 @@ func lidText(lids []uint16) string {
 // printLinks prints a table that fits 80 columns as long as nothing is wrong: what links have
 // counted is in its last column.
 func printLinks(out io.Writer, r *control.Reply) {
-	t := cli.NewTable("LINK", "", "LIDS", "STATE", "SPEED", "LOAD", "", "TROUBLE")
+	header := []any{"LINK", "", "LIDS", "STATE", "SPEED", "LOAD", "", "TROUBLE"}
+	onEthernet := len(r.Links) > 0 && r.Links[0].Width == "" && r.Links[0].Rate != 0
+	if onEthernet {
+		header = slices.Delete(header, 2, 3)
+	}
+	t := cli.NewTable(header...)
 	for i := range r.Links {
 		l := &r.Links[i]
 		a, b := &l.Ends[0], &l.Ends[1]
 		speed := "-"
-		if l.Width != "" {
-			speed = l.Width + " " + l.Speed
+		if l.Speed != "" {
+			speed = strings.TrimSpace(l.Width + " " + l.Speed)
 		}
 		state := l.State
 		if l.Faults != nil {
 			state += ", faults"
 		}
-		t.Row(a.Name, b.Name, lidText([]uint16{a.LID})+"-"+lidText([]uint16{b.LID}), state, speed, "→"+loadText(a.Load), "←"+loadText(b.Load), troubleText(a, b))
+		row := []any{a.Name, b.Name, lidText([]uint16{a.LID}) + "-" + lidText([]uint16{b.LID}), state, speed, "→" + loadText(a.Load), "←" + loadText(b.Load), troubleText(a, b)}
+		if onEthernet {
+			row = slices.Delete(row, 2, 3)
+		}
+		t.Row(row...)
 	}
 	_ = t.Print(out)
 }
@@ -281,9 +303,11 @@ func printDeadlock(out io.Writer, d *control.Deadlock) {
 	if d.Assumed {
 		assumed = ", if packets have the assumed service level (--sl)"
 	}
-	if len(d.Cycle) == 0 {
+	switch {
+	case d.Cycle == nil:
+	case len(d.Cycle) == 0:
 		fmt.Fprintf(out, "The forwarding tables allow no deadlock%s.\n", assumed)
-	} else {
+	default:
 		fmt.Fprintf(out, "The forwarding tables allow a deadlock%s. Packets can fill these buffers so that\n", assumed)
 		circleText(out, d.Cycle)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"slices"
@@ -56,6 +55,10 @@ from a port of this fabric to a port of the other one, by UDP. Both ends name ea
 One of the fabrics runs the subnet manager, the others take --no-sm. Generated fabrics
 need different part= numbers, because GUIDs are unique in a subnet.
 
+--ethernet builds Ethernet switches and hosts instead, of which programs open the hosts as RoCE
+v2 devices, eth:NAME/NODE. Their links have one speed (--gbit). Priorities in --lossless pause
+before they lose a frame.
+
 --attach :7701 --attach-secret FILE lets programs on other hosts attach to adapters, as
 ib:NAME@HOST:7701/NODE with SOFTRDMA_FABRIC_SECRET=FILE. At a loopback address no secret is
 needed, and all users of this host may attach.`
@@ -66,7 +69,8 @@ const upExample = `  softrdma fabric up
   softrdma fabric up --topology ring:5 --routing minhop --vls 1
   softrdma fabric up --topology star:4,spare=1 --trunk switch-0:5=host-b:7700
   softrdma fabric up --topology star:4,spare=1,part=1 --no-sm --trunk p1-switch-0:5=host-a:7700
-  softrdma fabric up --attach :7701 --attach-secret secret`
+  softrdma fabric up --attach :7701 --attach-secret secret
+  softrdma fabric up --ethernet --topology fat-tree:k=4 --lossless 3`
 
 // defaultTopology is a fabric on which everything can be tried.
 const defaultTopology = "star:4"
@@ -89,6 +93,7 @@ type builder struct {
 	trunks   []string
 	listen   string
 	attach   string
+	ethernet ethernet
 }
 
 func newUp() *cobra.Command {
@@ -120,6 +125,7 @@ func newUp() *cobra.Command {
 	f.String(trunkSecretFlag, "", "accept the other ends of trunks only if they have the same secret in `FILE`, of 16 to 256 bytes")
 	f.StringVar(&b.attach, "attach", "", "let programs on other hosts attach, at the local `ADDRESS:UDPPORT`")
 	f.String(attachSecretFlag, "", "accept programs on other hosts only if they have the same secret in `FILE`, of 16 to 256 bytes")
+	b.ethernet.addFlags(f)
 	f.BoolVarP(&b.verbose, "verbose", "v", false, "print the first packet that is dropped for each reason, and at the end a count")
 	cli.CompleteFlag(cmd, "topology", "star:4", "fat-tree:k=4", "ring:5", "torus:4x4", "mesh:4x4", "hyperx:4x4", "dragonfly:routers=4,global=2,hosts=2", "leaf-spine:leaves=4,spines=2,hosts=8")
 	cli.CompleteFlag(cmd, "routing", append([]string{automatic}, algorithms...)...)
@@ -156,12 +162,20 @@ func (b *builder) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer process.AddFabric(c.Name, f.Ask)()
-	defer cli.ExportMetrics(newCollector(c.Name, f.Do))()
-	b.greet(out, c, from)
+	if c.Ethernet == nil {
+		defer cli.ExportMetrics(newCollector(c.Name, f.Do))()
+	}
+	if c.Ethernet == nil {
+		b.greet(out, c, from)
+	} else if err := b.ethernet.greet(out, b.name, from, f); err != nil {
+		return errors.Join(err, f.Close())
+	}
 	for _, text := range b.trunks {
 		fmt.Fprintf(out, "trunk %s waits for its other end\n", text)
 	}
-	b.await(cmd, f)
+	if c.Ethernet == nil {
+		b.await(cmd, f)
+	}
 	<-cmd.Context().Done()
 	if err := f.Close(); err != nil {
 		return err
@@ -197,8 +211,12 @@ func (b *builder) config(cmd *cobra.Command, args []string) (c *live.Config, fro
 		}
 		shape, _, _ = strings.Cut(from, ":")
 	}
+	if b.ethernet.on {
+		c.Ethernet, err = b.ethernet.config(b)
+		return c, from, err
+	}
 	if at, ok := c.Fabric.Ethernet(); ok {
-		return nil, "", cli.UsageErrorf("%s: expected links of InfiniBand, like 4xEDR; found %v at %s", from, c.Fabric.Port(at).Speed, c.Fabric.EndName(at))
+		return nil, "", cli.UsageErrorf("%s: expected links of InfiniBand, like 4xEDR, or --ethernet; found %v at %s", from, c.Fabric.Port(at).Speed, c.Fabric.EndName(at))
 	}
 	if err = errors.Join(b.plug(cmd, c), b.admit(cmd, c)); err != nil {
 		return nil, "", err
@@ -239,6 +257,9 @@ func (b *builder) check(cmd *cobra.Command, args []string) error {
 		return cli.UsageErrorf("--lmc: expected 0 to %d, found %d", topology.MaxLMC, b.lmc)
 	case b.hop <= 0 || b.cable <= 0:
 		return cli.UsageErrorf("--hop and --cable: expected durations greater than 0")
+	}
+	if err := b.ethernet.check(cmd); err != nil {
+		return err
 	}
 	if err := attach.CheckName(b.name); err != nil {
 		return cli.UsageErrorf("--name: %v", err)
@@ -288,77 +309,6 @@ func (b *builder) algorithm(shape string) (routing.Algorithm, error) {
 		}
 	}
 	return routing.UpDown, nil
-}
-
-// greet says what was built and how to use it.
-func (b *builder) greet(out io.Writer, c *live.Config, from string) {
-	switches, adapters, cables := 0, 0, 0
-	var ports []topology.End // of adapters, with a cable
-	for i := range c.Fabric.Nodes {
-		n := &c.Fabric.Nodes[i]
-		if n.Kind == topology.Switch {
-			switches++
-		} else {
-			adapters++
-		}
-		for p := range n.Ports {
-			if !n.Ports[p].Connected() {
-				continue
-			}
-			cables++
-			if n.Kind != topology.Switch {
-				ports = append(ports, topology.End{Node: i, Port: p})
-			}
-		}
-	}
-	fmt.Fprintf(out, "fabric %s from %s: %s, %s, %s\n", b.name, from, plural(switches, "switch", "switches"), cli.Plural(adapters, "adapter"), cli.Plural(cables/2, "link"))
-	pair := len(ports) > 1
-	var names, addrs [2]string
-	if pair {
-		all := c.Fabric.Names()
-		for i, e := range []topology.End{ports[0], ports[len(ports)-1]} {
-			names[i] = c.Fabric.PortName(all[e.Node], e)
-			if list := c.Addrs[e]; len(list) > 0 {
-				addrs[i] = " (" + list[0].String() + ")"
-			}
-		}
-		fmt.Fprintf(out, "adapters %s%s to %s%s\n", names[0], addrs[0], names[1], addrs[1])
-	}
-	fmt.Fprintf(out, `
-Look at it from another terminal:
-  softrdma fabric status
-  softrdma fabric draw
-`)
-	if pair {
-		fmt.Fprintf(out, "  softrdma fabric trace %s %s\n", quote(names[0]), quote(names[1]))
-		fmt.Fprintf(out, `
-Attach programs to its adapters, for example:
-  softrdma exec -d %s -- ibv_rc_pingpong
-  softrdma exec -d %s -- ibv_rc_pingpong 127.0.0.1
-`, quote("ib:"+b.name+"/"+names[0]), quote("ib:"+b.name+"/"+names[1]))
-	}
-	fmt.Fprintln(out)
-}
-
-// mostWarnings is how many warnings about a file are printed.
-const mostWarnings = 10
-
-// printWarnings prints the warnings about a topology.
-func printWarnings(out io.Writer, warnings []string) {
-	for _, w := range warnings[:min(len(warnings), mostWarnings)] {
-		fmt.Fprintf(out, "softrdma: warning: %s\n", w)
-	}
-	if n := len(warnings) - mostWarnings; n > 0 {
-		fmt.Fprintf(out, "softrdma: warning: and %d more\n", n)
-	}
-}
-
-// quote quotes a name for a shell if it needs that.
-func quote(name string) string {
-	if strings.ContainsAny(name, " \t'\"$&;|<>()*?[]#~`\\") {
-		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
-	}
-	return name
 }
 
 // Times of the wait for the manager.

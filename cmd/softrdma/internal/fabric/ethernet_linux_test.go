@@ -1,0 +1,43 @@
+package fabric
+
+import (
+	"testing"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/cmd/softrdma/internal/clitest"
+)
+
+func TestEthernetFabric(t *testing.T) {
+	t.Setenv("SOFTRDMA_FABRIC_DIR", t.TempDir())
+	p := clitest.Start(t, "fabric", "up", "--ethernet", "--topology", "star:3", "--gbit", "25", "--lossless", "3,4")
+	p.Prints("softrdma pingpong -d eth:fab0/node-2 127.0.0.1")
+	expect(t, clitest.Run(t, "fabric", "status"), "fabric fab0: 1 switch, 3 hosts, 3 links (3 active)", "node-1    host    10.0.0.2  02:00:00:00:00:03")
+	port := clitest.FreePort(t)
+	server := clitest.Start(t, "pingpong", "-d", "eth:fab0/node-0", "-n", "10", "-p", port)
+	server.Prints("local address")
+	expect(t, clitest.Run(t, "pingpong", "-d", "eth:fab0/node-1", "-n", "10", "-p", port, "127.0.0.1"), "GID ::ffff:10.0.0.2", "10 iters")
+	expect(t, clitest.Run(t, "fabric", "links", "-i", "0"), "LINK", "node-0", "active  25G")
+	expect(t, clitest.Run(t, "fabric", "counters", "node-0"), "priority 0 frames sent")
+	expect(t, clitest.Run(t, "fabric", "deadlock"), "No lane stands still.")
+	expect(t, clitest.Run(t, "fabric", "link", "down", "node-2"), "node-2 - switch-0:3: cut")
+	until(t, "eth:fab0/node-2  CUT", "devices")
+	expect(t, clitest.Run(t, "fabric", "draw"), "node-1")
+	clitest.Start(t, "fabric", "trace", "node-0", "node-1").Fails(cli.ExitFailed, "trace: expected an InfiniBand fabric, found an Ethernet")
+	clitest.Start(t, "pingpong", "-d", "ib:fab0/node-0").Fails(cli.ExitFailed, "fabric fab0 is Ethernet: expected a device of it, eth:fab0/node-0:1")
+}
+
+func TestEthernetFlagsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"--routing: expected no --ethernet beside it", []string{"--ethernet", "--routing", "updn"}},
+		{"--gbit: expected --ethernet beside it", []string{"--gbit", "10"}},
+		{"--gbit: expected one of [1 2 5 10 25 40 50 100 200 400 800], found 3", []string{"--ethernet", "--gbit", "3"}},
+		{"--mtu: expected 1500 to 9000, found 100", []string{"--ethernet", "--mtu", "100"}},
+		{"--lossless: expected priorities 0 to 7, found 8", []string{"--ethernet", "--lossless", "8"}},
+		{"--buffer: expected at least 65536, found 1", []string{"--ethernet", "--buffer", "1"}},
+	} {
+		clitest.Start(t, append([]string{"fabric", "up"}, c.args...)...).Fails(cli.ExitUsage, c.want)
+	}
+}

@@ -1,0 +1,20 @@
+package live
+
+import (
+	"time"
+
+	"softrdma/internal/fabric/bridge"
+	"softrdma/internal/fabric/lan"
+	"softrdma/internal/topology"
+)
+
+// An Ethernet says what a fabric of Ethernet switches is. Programs attach to its hosts.
+type Ethernet struct {
+	Link   lan.Link                          // of each cable
+	Each   func(e topology.End, l *lan.Link) // changes the link of an end's cable; may be nil
+	Switch bridge.Config                     // of each switch, see lan.Config
+
+	// Control answers the questions of attach.Do. It is called by the goroutine that owns the
+	// network. Nil refuses all questions. attached returns the process at a port, 0 if there is none.
+	Control func(now time.Duration, n *lan.Network, attached func(topology.End) (pid int), question []byte) ([]byte, error)
+}

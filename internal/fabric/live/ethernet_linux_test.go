@@ -1,0 +1,223 @@
+package live_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/control"
+	"softrdma/internal/fabric/fabrictest"
+	"softrdma/internal/fabric/live"
+	"softrdma/internal/link"
+	"softrdma/internal/link/fabric"
+	"softrdma/internal/reason"
+	"softrdma/internal/topology"
+	"softrdma/internal/wire/mad/smp"
+)
+
+// udpPort is that of the tests' programs.
+const udpPort = 4791
+
+// A wired is a program at a port of an Ethernet.
+type wired struct {
+	*fabric.Datagrams
+	port *attach.Port
+}
+
+func attachHost(f *fabrictest.Fabric, i int) *wired {
+	p := f.AttachHost(i)
+	return &wired{fabric.NewDatagrams(p.Link(), netip.AddrPortFrom(p.Info().Addrs[0], udpPort)), p}
+}
+
+// send sends datagrams of one size, and waits for room.
+func (w *wired) send(t *testing.T, to *wired, tos uint8, payloads ...[]byte) {
+	t.Helper()
+	f, err := w.OpenFlow(to.Local(), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.CloseFlow(&f.Flow)
+	fabrictest.WaitFor(t, "room", func() bool { return w.Room(w.Level(tos, 0)) })
+	b := bytes.Join(payloads, nil)
+	if err := w.Send(&link.Tx{Pieces: [][]byte{b}, Bytes: len(b), Size: len(payloads[0]), Flow: &f.Flow, TOS: tos}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *wired) receive(t *testing.T) *link.Rx {
+	t.Helper()
+	var rx link.Rx
+	fabrictest.WaitFor(t, "a datagram", func() bool {
+		ok, err := w.Datagrams.Receive(&rx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	})
+	return &rx
+}
+
+func TestDatagramsGoFromHostToHost(t *testing.T) {
+	f := fabrictest.StartEthernet(t, "fat-tree:k=4", func(*live.Config) {})
+	a, b := attachHost(f, 0), attachHost(f, 15)
+	if i := a.port.Info(); i.Ethernet == nil || i.Ethernet.MTU != 9000 || i.Ethernet.SpeedMbps != 100000 || i.PortInfo.State != smp.PortActive {
+		t.Errorf("info %+v, %+v", i, i.Ethernet)
+	}
+	for i := range 100 {
+		tos := uint8(i) << 2 // each code point
+		want := [][]byte{bytes.Repeat([]byte{byte(i)}, 4096), bytes.Repeat([]byte{byte(i + 1)}, 4096), {1, 2, byte(i)}}
+		a.send(t, b, tos, want...)
+		for k, w := range want {
+			rx := b.receive(t)
+			if !bytes.Equal(rx.Data, w) || rx.Src.Addr() != a.Local().Addr() || rx.Src.Port() < 0xc000 || rx.Dst != b.Local() || rx.TOS != tos {
+				t.Fatalf("datagram %d of batch %d: %d bytes from %v to %v, TOS %#x", k, i, len(rx.Data), rx.Src, rx.Dst, rx.TOS)
+			}
+			if rx.HopLimit != 64-5 { // the switches between hosts of different pods
+				t.Fatalf("hop limit %d", rx.HopLimit)
+			}
+		}
+	}
+	a.send(t, a, 0, []byte("own"))
+	if rx := a.receive(t); string(rx.Data) != "own" {
+		t.Errorf("to itself: %q", rx.Data)
+	}
+}
+
+// A program that takes nothing makes a lossless priority wait, from switch to switch, and loses
+// nothing. Other priorities continue.
+func TestLosslessPriorityWaitsForTheProgram(t *testing.T) {
+	var drops atomic.Int64
+	f := fabrictest.StartEthernet(t, "star:2", func(c *live.Config) {
+		c.Dropped = func(topology.End, reason.Detail) { drops.Add(1) }
+	})
+	a, b := attachHost(f, 0), attachHost(f, 1)
+	const lossless, size = 3 << 5, 4000
+	sent := 0
+	room := func() bool { return a.Room(a.Level(lossless, 0)) }
+	full := func() bool { // also in the switch: the port has been paused
+		for room() {
+			a.send(t, b, lossless, bytes.Repeat([]byte{byte(sent)}, size))
+			sent++
+		}
+		return paused(t, f, "node-0")
+	}
+	fabrictest.WaitFor(t, "a pause", full)
+	a.send(t, b, 0, []byte("past"))
+	got := 0
+	for past := false; !past || got < sent; {
+		switch rx := b.receive(t); {
+		case string(rx.Data) == "past":
+			past = true
+		case len(rx.Data) != size || rx.Data[0] != byte(got):
+			t.Fatalf("datagram %d: %d bytes that begin with %d", got, len(rx.Data), rx.Data[0])
+		default:
+			got++
+		}
+	}
+	if n := drops.Load(); n != 0 {
+		t.Errorf("%d frames dropped", n)
+	}
+}
+
+// paused reports whether a node's port was paused.
+func paused(t *testing.T, f *fabrictest.Fabric, node string) bool {
+	t.Helper()
+	for _, c := range answer(t, f, control.Request{Verb: control.VerbCounters, Args: []string{node}}).Counters {
+		for _, v := range c.Values {
+			if strings.HasSuffix(v.Name, "pauses received") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func answer(t *testing.T, f *fabrictest.Fabric, r control.Request) (reply control.Reply) {
+	t.Helper()
+	question, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := f.Ask(question)
+	if err == nil {
+		err = json.Unmarshal(b, &reply)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+// The fabric drops what no port of a host sends, and what no program takes, and continues.
+func TestDatagramsThatAreRefused(t *testing.T) {
+	why := make(chan reason.Reason, 100)
+	f := fabrictest.StartEthernet(t, "star:3", func(c *live.Config) {
+		c.Dropped = func(_ topology.End, d reason.Detail) { why <- d.Reason }
+	})
+	a, b := attachHost(f, 0), attachHost(f, 1)
+	forged := &wired{fabric.NewDatagrams(a.port.Link(), netip.MustParseAddrPort("10.0.0.2:4791")), a.port}
+	nobody := &wired{fabric.NewDatagrams(a.port.Link(), netip.MustParseAddrPort("10.0.0.3:4791")), a.port}
+	absent := &wired{fabric.NewDatagrams(a.port.Link(), netip.MustParseAddrPort("10.9.9.9:4791")), a.port}
+	for _, c := range []struct {
+		what     string
+		from, to *wired
+		want     reason.Reason
+	}{
+		{"another host's address", forged, b, reason.PacketGID},
+		{"a host without a program", a, nobody, reason.EthernetNobody},
+		{"no host", a, absent, reason.EthernetRoute},
+	} {
+		c.from.send(t, c.to, 0, []byte("x"))
+		if got := <-why; got != c.want {
+			t.Errorf("%s: %v, expected %v", c.what, got, c.want)
+		}
+	}
+	long := bytes.Repeat([]byte{1}, 4200)
+	a.send(t, b, 0, long)
+	if rx := b.receive(t); !bytes.Equal(rx.Data, long) {
+		t.Errorf("%d bytes", len(rx.Data))
+	}
+}
+
+// A port of one network is no device of the other one.
+func TestDevicesNameTheirNetwork(t *testing.T) {
+	f := fabrictest.StartEthernet(t, "star:2", func(*live.Config) {})
+	_, err := attach.Open(context.Background(), f.Adapters[0])
+	if err == nil || !strings.Contains(err.Error(), "fabric test is Ethernet: expected a device of it, eth:"+f.Adapters[0]+":1") {
+		t.Error(err)
+	}
+	g := fabrictest.Start(t, "star:2")
+	_, err = attach.OpenEthernet(context.Background(), g.Adapters[0])
+	if err == nil || !strings.Contains(err.Error(), "fabric test is InfiniBand: expected a device of it, ib:"+g.Adapters[0]+":1") {
+		t.Error(err)
+	}
+}
+
+// A host whose cable is cut has a port that is down, until the cable is back. A path that is cut
+// between switches is replaced.
+func TestCablesOfAnEthernet(t *testing.T) {
+	f := fabrictest.StartEthernet(t, "fat-tree:k=4", func(*live.Config) {})
+	a, b := attachHost(f, 0), attachHost(f, 15)
+	state := func(want smp.PortState) func() bool {
+		return func() bool { return a.port.Info().PortInfo.State == want }
+	}
+	answer(t, f, control.Request{Verb: control.VerbLinkDown, Args: []string{"node-0"}})
+	fabrictest.WaitFor(t, "a port that is down", state(smp.PortDown))
+	answer(t, f, control.Request{Verb: control.VerbLinkUp, Args: []string{"node-0"}})
+	fabrictest.WaitFor(t, "a port that is active", state(smp.PortActive))
+	for i, spine := range []string{"spine-0-0", "spine-0-1"} {
+		answer(t, f, control.Request{Verb: control.VerbFail, Args: []string{spine}})
+		want := fmt.Sprintf("without %d", i)
+		a.send(t, b, 0, []byte(want))
+		if rx := b.receive(t); string(rx.Data) != want {
+			t.Errorf("%q, expected %q", rx.Data, want)
+		}
+		answer(t, f, control.Request{Verb: control.VerbRepair, Args: []string{spine}})
+	}
+}

@@ -1,0 +1,44 @@
+package fabric
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// A Datagram has the fields of the IP and UDP headers of a message's datagrams. A program and the
+// network stack of its port pass them in front of the payload, as a socket does.
+type Datagram struct {
+	Src, Dst netip.AddrPort
+	TOS      uint8 // DSCP and ECN
+	HopLimit uint8 // 0 means the stack's default
+}
+
+// datagramLen is the length of a Datagram in memory.
+const datagramLen = 2*(16+2) + 2
+
+// put writes the fields:
+//
+//	source (16), destination (16), source port (2), destination port (2), TOS (1), hop limit (1)
+func (d *Datagram) put(b []byte) {
+	src, dst := d.Src.Addr().As16(), d.Dst.Addr().As16()
+	copy(b, src[:])
+	copy(b[16:], dst[:])
+	binary.LittleEndian.PutUint16(b[32:], d.Src.Port())
+	binary.LittleEndian.PutUint16(b[34:], d.Dst.Port())
+	b[36], b[37] = d.TOS, d.HopLimit
+}
+
+// Parse reads the headers of a batch.
+func (d *Datagram) Parse(b []byte) {
+	src, dst := netip.AddrFrom16([16]byte(b)).Unmap(), netip.AddrFrom16([16]byte(b[16:])).Unmap()
+	d.Src = netip.AddrPortFrom(src, binary.LittleEndian.Uint16(b[32:]))
+	d.Dst = netip.AddrPortFrom(dst, binary.LittleEndian.Uint16(b[34:]))
+	d.TOS, d.HopLimit = b[36], b[37]
+}
+
+// priorityShift is what is left of the bits of a TOS in front of its class selector (RFC 2474 4.2.2).
+const priorityShift = 5
+
+// Priority is the priority of the datagrams on the fabric, and the number of their ring: the first
+// three bits of their DSCP, as in switches without a configuration.
+func (d *Datagram) Priority() uint8 { return d.TOS >> priorityShift }

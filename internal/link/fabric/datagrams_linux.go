@@ -1,0 +1,162 @@
+package fabric
+
+import (
+	"fmt"
+	"net/netip"
+
+	"softrdma/internal/link"
+	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
+)
+
+// Datagrams is a Link to a port of an Ethernet fabric. It carries the payloads of UDP datagrams:
+// the fabric's process has the port's network stack, which writes and removes their headers.
+type Datagrams struct {
+	*Link
+	local netip.AddrPort
+	flows []datagramFlow // by handle
+	reply link.DatagramFlow
+	next  Datagram // to send
+	last  Datagram // of the batch that Receive reads
+}
+
+// A datagramFlow is one source port to a peer.
+type datagramFlow struct {
+	*link.DatagramFlow
+	users int
+}
+
+var (
+	_ link.Datagrams = (*Datagrams)(nil)
+	_ link.Limited   = (*Datagrams)(nil)
+)
+
+// NewDatagrams returns the datagrams of an address of the port to which a link is connected.
+func NewDatagrams(l *Link, local netip.AddrPort) *Datagrams {
+	d := &Datagrams{Link: l, local: local}
+	d.reply.Src, d.reply.Handle, d.reply.Segments = local, -1, 1
+	return d
+}
+
+// Capabilities implements link.Packets. The switches may drop packets, so the link is not lossless.
+func (d *Datagrams) Capabilities() link.Capabilities {
+	c := capabilities
+	c.Lossless, c.Frame = false, 0
+	c.Watcher, c.Limited = d, d
+	return c
+}
+
+// Local implements link.Datagrams.
+func (d *Datagrams) Local() netip.AddrPort { return d.local }
+
+// sourcePort is the source port of a label (annex A17.4.3: one of the dynamic range).
+func sourcePort(label uint32) uint16 { return 0xc000 | uint16(label^label>>14)&0x3fff }
+
+// OpenFlow implements link.Datagrams. The port's stack numbers no datagrams: it sets "don't
+// fragment", and the identification is 0 (RFC 6864 4.1).
+func (d *Datagrams) OpenFlow(dst netip.AddrPort, label uint32) (*link.DatagramFlow, error) {
+	if dst.Addr().Is4() != d.local.Addr().Is4() {
+		return nil, fmt.Errorf("%v: expected an address of the family of %v", dst.Addr(), d.local.Addr())
+	}
+	src, free := netip.AddrPortFrom(d.local.Addr(), sourcePort(label)), -1
+	for i := range d.flows {
+		f := &d.flows[i]
+		if f.users == 0 {
+			free = i
+		} else if f.Src == src && f.Dst == dst {
+			f.users++
+			return f.DatagramFlow, nil
+		}
+	}
+	if free < 0 {
+		free = len(d.flows)
+		d.flows = append(d.flows, datagramFlow{})
+	}
+	f := &link.DatagramFlow{Flow: link.Flow{Handle: free}, Src: src, Dst: dst, Numbering: link.Numbering{Segments: 1}}
+	d.flows[free] = datagramFlow{f, 1}
+	return f, nil
+}
+
+// Reply implements link.Datagrams.
+func (d *Datagrams) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) {
+	d.reply.Dst = dst
+	return &d.reply, nil
+}
+
+// CloseFlow implements link.Datagrams.
+func (d *Datagrams) CloseFlow(f *link.Flow) { d.flows[f.Handle].users-- }
+
+// Join implements link.Datagrams. The fabric floods no groups yet.
+func (d *Datagrams) Join(group netip.Addr) error {
+	return reason.NotSupported("multicast group %v: a port of an Ethernet fabric has none", group)
+}
+
+// Leave implements link.Datagrams.
+func (d *Datagrams) Leave(group netip.Addr) error { return d.Join(group) }
+
+// Send implements link.Packets. It fails without a fabric, and if the priority's ring is full, see
+// Room.
+func (d *Datagrams) Send(tx *link.Tx) error {
+	if d.Closed() {
+		return link.ErrClosed
+	}
+	f := &d.reply
+	if h := tx.Flow.Handle; h >= 0 {
+		f = d.flows[h].DatagramFlow
+	}
+	d.next = Datagram{Src: f.Src, Dst: f.Dst, TOS: tx.TOS, HopLimit: tx.HopLimit}
+	p := d.next.Priority()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.end == nil {
+		return reason.Detail{Reason: reason.FabricGone, Expected: 1}.Err()
+	}
+	if !d.end.PutDatagrams(p, &d.next, tx.Size, tx.Pieces, tx.Bytes) {
+		return reason.Detail{Reason: reason.FabricFull, Expected: uint64(p), Found: uint64(tx.Bytes)}.Err()
+	}
+	if d.end.Sleeps(p) {
+		d.ringer.Ring()
+	}
+	return nil
+}
+
+// Receive implements link.Packets.
+func (d *Datagrams) Receive(rx *link.Rx) (bool, error) {
+	if d.Closed() {
+		return false, link.ErrClosed
+	}
+	d.mu.Lock()
+	n, size, fault := d.receive(rx)
+	d.mu.Unlock()
+	if fault.Reason != reason.None {
+		d.Disconnect()
+		d.broken(fault)
+	}
+	rx.Data, rx.Size = d.buffer[:n], size
+	return n > 0, nil
+}
+
+// receive copies the next datagrams out of the rings, as that of Link does packets.
+func (d *Datagrams) receive(rx *link.Rx) (n, size int, fault reason.Detail) {
+	if d.end == nil {
+		return 0, 0, reason.Detail{}
+	}
+	if d.read == 0 {
+		var found bool
+		if found, fault = d.find(); !found {
+			return 0, 0, fault
+		}
+		d.last.Parse(d.batch.Headers)
+	}
+	rx.Src, rx.Dst, rx.TOS, rx.HopLimit = d.last.Src, d.last.Dst, d.last.TOS, d.last.HopLimit
+	size = d.batch.Size
+	n = copy(d.buffer[:len(d.buffer)/size*size], d.batch.Data[d.read:])
+	d.take(n)
+	return n, min(n, size), reason.Detail{}
+}
+
+// Level implements link.Limited: the priority on the fabric.
+func (*Datagrams) Level(tos, _ uint8) uint8 { return tos >> priorityShift }
+
+// Port is the number of the devices of an address: that of RoCE v2.
+const Port = ib.UDPPort
