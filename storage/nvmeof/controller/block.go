@@ -90,7 +90,7 @@ func (q *Queue) block(c *Command, data []byte) *Refusal {
 		a.Kind = TrimBlocks
 	}
 	// Flush belongs to the commands that write (base 2.0, 8.19.1).
-	if reads := a.Kind == ReadBlocks || a.Kind == CompareBlocks; !n.reservation.allows(q.controller.hostID, !reads) {
+	if reads := a.Kind == ReadBlocks || a.Kind == CompareBlocks; !n.reservation.allows(q.controller.reserver(), !reads) {
 		return refuse(ReservationConflict, 0, uint64(n.ID))
 	}
 	if writes && n.ReadOnly {

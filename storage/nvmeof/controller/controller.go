@@ -82,6 +82,7 @@ func (c *Controller) reset() {
 	c.csts = 0
 	c.asked, c.masked, c.pending, c.changed = 0, 0, nil, nil
 	c.notices = notices{count: c.notices.count}
+	c.unregister()
 	if q := c.queues[0]; q != nil {
 		for _, id := range c.held {
 			delete(q.inFlight, id)
@@ -124,9 +125,6 @@ func (c *Controller) tell() {
 		c.subs.calls = append(c.subs.calls, func() { q.completed(done) })
 	}
 }
-
-// logRead says that the host has read the log page of an event.
-func (c *Controller) logRead(ask uint32) { c.masked &^= ask }
 
 // namespaceChanged notes a namespace for the log page of changed ones.
 func (c *Controller) namespaceChanged(id uint32) {

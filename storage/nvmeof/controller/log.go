@@ -13,7 +13,7 @@ import (
 // logPage fills in a part of a log page. What lies behind the page's end is zeros.
 func (q *Queue) logPage(c *Command, data []byte) *Refusal {
 	page, specific, offset, _, retain := logpage.Fields(&c.Command)
-	whole, r := q.page(page, specific, retain)
+	whole, r := q.page(page, specific)
 	if r != nil {
 		return r
 	}
@@ -21,20 +21,32 @@ func (q *Queue) logPage(c *Command, data []byte) *Refusal {
 		return refuse(FieldValue, uint64(len(whole)), offset)
 	}
 	clear(data[copy(data, whole[offset:]):])
+	if !retain {
+		q.controller.pageRead(page)
+	}
 	return nil
 }
 
-// page returns a whole log page. Unless retain, the events of the page can be raised again.
-func (q *Queue) page(page logpage.Page, specific uint8, retain bool) ([]byte, *Refusal) {
-	m := q.controller
-	read := func(ask uint32) {
-		if !retain {
-			m.logRead(ask)
-		}
+// pageRead notes that the host has read a log page: its events can be raised again.
+func (c *Controller) pageRead(page logpage.Page) {
+	switch page {
+	case logpage.Discovery:
+		c.masked &^= logpage.AskDiscoveryChanged
+	case logpage.ChangedNamespaces:
+		c.masked &^= logpage.AskNamespaceChanged
+		c.changed = nil
+	case logpage.ANA:
+		c.masked &^= logpage.AskANAChanged
+	case logpage.Reservations:
+		c.noticeRead()
 	}
+}
+
+// page returns a whole log page.
+func (q *Queue) page(page logpage.Page, specific uint8) ([]byte, *Refusal) {
+	m := q.controller
 	switch {
 	case page == logpage.Discovery && m.sub.discovery:
-		read(logpage.AskDiscoveryChanged)
 		return q.discoveryLog(), nil
 	case m.sub.discovery:
 	case page == logpage.Error:
@@ -45,14 +57,12 @@ func (q *Queue) page(page logpage.Page, specific uint8, retain bool) ([]byte, *R
 	case page == logpage.Firmware:
 		return logpage.AppendFirmware(nil, firmware), nil
 	case page == logpage.ChangedNamespaces:
-		read(logpage.AskNamespaceChanged)
-		return m.changedLog(retain), nil
+		return m.changedLog(), nil
 	case page == logpage.Effects:
 		return logpage.AppendEffects(nil, adminCommands, blockCommands, writeCommands), nil
 	case page == logpage.Reservations:
-		return m.reservationLog(retain), nil
+		return m.notices.page(), nil
 	case page == logpage.ANA:
-		read(logpage.AskANAChanged)
 		b := logpage.AppendANA(nil, m.sub.changes, m.sub.groups, specific&1 != 0)
 		// Hosts read as much as the largest numbers of groups and namespaces take.
 		return append(b, make([]byte, max(0, logpage.MaxANALen(maxGroups, maxNamespace)-len(b)))...), nil
@@ -69,13 +79,10 @@ func (m *Controller) errorLog() (b []byte) {
 }
 
 // changedLog returns the list of changed namespaces, which reading empties.
-func (m *Controller) changedLog(retain bool) []byte {
+func (m *Controller) changedLog() []byte {
 	ids := slices.Sorted(slices.Values(m.changed))
 	if len(ids) > maxChanged {
 		ids = []uint32{capsule.AllNamespaces}
-	}
-	if !retain {
-		m.changed = nil
 	}
 	return identify.AppendNamespaces(nil, ids, 0)
 }

@@ -19,15 +19,30 @@ type reservation struct {
 	generation  uint32
 	registrants []registrant // in the order of their registration
 	kind        reserve.ReservationType
-	holder      [16]byte // host; not of a kind that all registrants hold
+	holder      reserver // not of a kind that all registrants hold
+}
+
+// A reserver is a host to reservations. One with the identifier 0 is no other host's, and not known again: its
+// controller stands for it (base 2.0, 5.27.1.25).
+type reserver struct {
+	host       [16]byte
+	controller uint16 // only of the host 0
+}
+
+// reserver returns the controller's host.
+func (c *Controller) reserver() reserver {
+	if c.hostID == [16]byte{} {
+		return reserver{controller: c.id}
+	}
+	return reserver{host: c.hostID}
 }
 
 type registrant struct {
-	host [16]byte
+	host reserver
 	key  uint64
 }
 
-func (r *reservation) find(host [16]byte) *registrant {
+func (r *reservation) find(host reserver) *registrant {
 	if i := slices.IndexFunc(r.registrants, func(x registrant) bool { return x.host == host }); i >= 0 {
 		return &r.registrants[i]
 	}
@@ -35,7 +50,7 @@ func (r *reservation) find(host [16]byte) *registrant {
 }
 
 // holds reports whether a host holds the reservation.
-func (r *reservation) holds(host [16]byte) bool {
+func (r *reservation) holds(host reserver) bool {
 	if r.kind.AllHold() {
 		return r.find(host) != nil
 	}
@@ -43,18 +58,18 @@ func (r *reservation) holds(host [16]byte) bool {
 }
 
 // allows reports whether a host may access the namespace (base 2.0, figure 106).
-func (r *reservation) allows(host [16]byte, writes bool) bool {
+func (r *reservation) allows(host reserver, writes bool) bool {
 	return r.kind == 0 || !writes && r.kind.WritesOnly() || r.holds(host) || r.kind.Registrants() && r.find(host) != nil
 }
 
 // A notice is what a host is told of what others do.
 type notice struct {
-	host [16]byte
+	host reserver
 	kind logpage.ReservationNotice
 }
 
 // others returns notices for the registrants but one.
-func (r *reservation) others(host [16]byte, kind logpage.ReservationNotice) (list []notice) {
+func (r *reservation) others(host reserver, kind logpage.ReservationNotice) (list []notice) {
 	for _, x := range r.registrants {
 		if x.host != host {
 			list = append(list, notice{x.host, kind})
@@ -64,7 +79,7 @@ func (r *reservation) others(host [16]byte, kind logpage.ReservationNotice) (lis
 }
 
 // register registers a key, replaces it or removes the registration.
-func (r *reservation) register(host [16]byte, f reserve.ReservationFields, key, other uint64) ([]notice, *Refusal) {
+func (r *reservation) register(host reserver, f reserve.ReservationFields, key, other uint64) ([]notice, *Refusal) {
 	x := r.find(host)
 	known := x != nil && (f.IgnoreKey || x.key == key)
 	switch {
@@ -90,7 +105,7 @@ func (r *reservation) register(host [16]byte, f reserve.ReservationFields, key, 
 }
 
 // unregister removes a host. Its reservation ends, unless the other registrants hold it, too.
-func (r *reservation) unregister(host [16]byte) (told []notice) {
+func (r *reservation) unregister(host reserver) (told []notice) {
 	held := r.holds(host)
 	r.registrants = slices.DeleteFunc(r.registrants, func(x registrant) bool { return x.host == host })
 	switch {
@@ -105,7 +120,7 @@ func (r *reservation) unregister(host [16]byte) (told []notice) {
 }
 
 // acquire makes a registrant the holder.
-func (r *reservation) acquire(host [16]byte, f reserve.ReservationFields, key, other uint64) ([]notice, *Refusal) {
+func (r *reservation) acquire(host reserver, f reserve.ReservationFields, key, other uint64) ([]notice, *Refusal) {
 	x := r.find(host)
 	switch {
 	case f.IgnoreKey:
@@ -127,14 +142,14 @@ func (r *reservation) acquire(host [16]byte, f reserve.ReservationFields, key, o
 }
 
 // preempt removes the registrants that have a key, and takes the reservation if it is theirs (base 2.0, 8.19.7).
-func (r *reservation) preempt(host [16]byte, key uint64, kind reserve.ReservationType) (told []notice, _ *Refusal) {
+func (r *reservation) preempt(host reserver, key uint64, kind reserve.ReservationType) (told []notice, _ *Refusal) {
 	old, all := r.kind, r.kind.AllHold() && key == 0
 	takes := all
 	if r.kind != 0 && !r.kind.AllHold() {
 		holder := r.find(r.holder)
 		takes = holder != nil && holder.key == key
 	}
-	var gone [][16]byte
+	var gone []reserver
 	for _, x := range r.registrants {
 		if all && x.host != host || x.key == key && !(takes && x.host == host) {
 			gone = append(gone, x.host)
@@ -163,7 +178,7 @@ func (r *reservation) preempt(host [16]byte, key uint64, kind reserve.Reservatio
 }
 
 // release ends the reservation of its holder, or all registrations.
-func (r *reservation) release(host [16]byte, f reserve.ReservationFields, key uint64) (told []notice, _ *Refusal) {
+func (r *reservation) release(host reserver, f reserve.ReservationFields, key uint64) (told []notice, _ *Refusal) {
 	x := r.find(host)
 	switch {
 	case f.IgnoreKey:
@@ -191,7 +206,7 @@ func (r *reservation) release(host [16]byte, f reserve.ReservationFields, key ui
 func (r *reservation) report() []byte {
 	b := reserve.AppendReservationReport(nil, r.generation, r.kind, len(r.registrants))
 	for _, x := range r.registrants {
-		b = reserve.AppendRegistrant(b, r.holds(x.host), x.key, x.host)
+		b = reserve.AppendRegistrant(b, r.holds(x.host), x.key, x.host.host)
 	}
 	return b
 }
@@ -208,7 +223,7 @@ func (c *Command) reserves() bool {
 // reserve executes a reservation command. Linux's hosts ask for reservations that outlive power cycles, whether
 // the controller has them or not, so that field is ignored as Linux's target does.
 func (q *Queue) reserve(c *Command, n *Namespace, data []byte) *Refusal {
-	m, r := q.controller, &n.reservation
+	host, r := q.controller.reserver(), &n.reservation
 	if c.Opcode == capsule.ReservationReport {
 		if c.CDW11&1 == 0 { // the structure with short identifiers
 			return &Refusal{Why: FieldValue, Status: status.HostIDFormat | status.DoNotRetry, Want: 1}
@@ -225,21 +240,40 @@ func (q *Queue) reserve(c *Command, n *Namespace, data []byte) *Refusal {
 	var refused *Refusal
 	switch c.Opcode {
 	case capsule.ReservationRegister:
-		told, refused = r.register(m.hostID, f, key, other)
+		told, refused = r.register(host, f, key, other)
 	case capsule.ReservationAcquire:
-		told, refused = r.acquire(m.hostID, f, key, other)
+		told, refused = r.acquire(host, f, key, other)
 	default:
-		told, refused = r.release(m.hostID, f, key)
+		told, refused = r.release(host, f, key)
 	}
+	q.subs.notify(q.controller.sub, n.ID, told)
+	return refused
+}
+
+// notify adds notices to the log pages of the hosts' controllers.
+func (s *Subsystems) notify(sub *Subsystem, nsid uint32, told []notice) {
 	for _, x := range told {
-		for _, k := range q.subs.controllers {
-			if k.sub == m.sub && k.hostID == x.host {
-				k.notices.add(x.kind, n.ID)
-				k.noticed()
+		for _, c := range s.controllers {
+			if c.sub == sub && c.reserver() == x.host {
+				c.notices.add(x.kind, nsid)
+				c.noticed()
 			}
 		}
 	}
-	return refused
+}
+
+// unregister ends the registrations of a host that is not known again after the controller.
+func (c *Controller) unregister() {
+	host := c.reserver()
+	if host.controller == 0 {
+		return
+	}
+	for _, n := range c.sub.namespaces {
+		if n.reservation.find(host) != nil {
+			n.reservation.generation++
+			c.subs.notify(c.sub, n.ID, n.reservation.unregister(host))
+		}
+	}
 }
 
 // maxNotices is how many notices of reservations a controller keeps.
@@ -273,19 +307,22 @@ func (c *Controller) noticed() {
 	c.tell()
 }
 
-// reservationLog returns the log page of reservations: the oldest notice.
-func (c *Controller) reservationLog(retain bool) []byte {
-	l := &c.notices
+// page returns the log page of reservations: the oldest notice.
+func (l *notices) page() []byte {
 	var e logpage.ReservationEntry
 	if len(l.list) > 0 {
 		e = l.list[0]
 		e.More = uint8(len(l.list) - 1)
 	}
-	if !retain && len(l.list) > 0 {
+	return e.Append(nil)
+}
+
+// noticeRead removes the oldest notice, which the host has read.
+func (c *Controller) noticeRead() {
+	if l := &c.notices; len(l.list) > 0 {
 		l.list, l.raised = l.list[1:], false
 		c.noticed()
 	}
-	return e.Append(nil)
 }
 
 // maskNotices sets the notices that the host does not want to hear of.

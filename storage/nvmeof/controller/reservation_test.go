@@ -118,7 +118,7 @@ func (p *party) holders() (kind reserve.ReservationType, text string) {
 		if x[2] == 1 {
 			text += "*"
 		}
-		if x[17] != x[8] { // the identifier of the host
+		if x[17] != x[8] && p.key < 256 { // the identifier of the host
 			p.io.t.Errorf("registrant %x", x[:64])
 		}
 	}
@@ -349,6 +349,79 @@ func TestHostsAreToldOfReservations(t *testing.T) {
 	}
 }
 
+// TestHostsWithoutIdentifierAreNotOne: base 2.0, 5.27.1.25. party names hosts by their keys: that of 256 is zero.
+func TestHostsWithoutIdentifierAreNotOne(t *testing.T) {
+	for name, end := range map[string]func(*party){
+		"end":   func(p *party) { p.admin.End(); p.io.Close(); p.admin.Close() },
+		"reset": func(p *party) { p.admin.must(fabrics.PropertyAccess{Property: fabrics.PropertyCC}.Command(true), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			a, b, c := r.party(256), r.party(256), r.party(1)
+			b.key = 257
+			c.admin.run(capsule.Command{Opcode: capsule.AdminAsyncEvent}, nil)
+			for _, p := range []*party{a, b, c} {
+				if s := p.register(); s != 0 {
+					t.Fatal(s)
+				}
+			}
+			if s := a.acquire(reserve.ExclusiveAccessRegistrants); s != 0 {
+				t.Fatal(s)
+			}
+			if s := b.acquire(reserve.ExclusiveAccessRegistrants); s != status.ReservationConflict {
+				t.Errorf("acquire of another host without an identifier: %v", s)
+			}
+			if s := b.unregister(); s != 0 {
+				t.Error(s)
+			}
+			if x, y, z := a.access(), b.access(), c.access(); x != "rw" || y != "" || z != "rw" {
+				t.Errorf("found %q, %q, %q", x, y, z)
+			}
+			end(a)
+			c.holds("1", 0)
+			if len(c.admin.held) != 1 || c.admin.held[0].Result != uint64(logpage.EventReservation) {
+				t.Errorf("found events %+v", c.admin.held)
+			}
+			if may := b.access(); may != "rw" {
+				t.Errorf("after the end of the holder: %q", may)
+			}
+		})
+	}
+}
+
+func TestRefusedReadsOfLogPagesRemoveNothing(t *testing.T) {
+	r := newRig(t)
+	a, b := r.party(1), r.party(2)
+	a.register()
+	b.register()
+	a.acquire(reserve.WriteExclusive)
+	b.preempt(1, reserve.WriteExclusive)
+	beyond := logpage.Command(logpage.Reservations, 0, 64)
+	beyond.CDW12 = 68
+	if done, _, _ := a.admin.run(beyond, make([]byte, 64)); done.Status.Code() != status.InvalidField {
+		t.Errorf("found %v", done.Status)
+	}
+	for _, want := range []logpage.ReservationNotice{logpage.RegistrationPreempted, 0} {
+		_, data := a.admin.must(logpage.Command(logpage.Reservations, 0, 64), make([]byte, 64))
+		if e, err := logpage.ParseReservationEntry(data); err != nil || e.Kind != want {
+			t.Errorf("expected notice %d, found %+v, %v", want, e, err)
+		}
+	}
+	// The list of changed namespaces likewise.
+	if err := r.subs.AddNamespace(r.sub, &Namespace{ID: 9, Size: 4096, Block: 512}); err != nil {
+		t.Fatal(err)
+	}
+	beyond = logpage.Command(logpage.ChangedNamespaces, 0, 64)
+	beyond.CDW12 = 1 << 20
+	a.admin.run(beyond, make([]byte, 64))
+	for _, want := range []byte{9, 0} {
+		_, data := a.admin.must(logpage.Command(logpage.ChangedNamespaces, 0, 64), make([]byte, 64))
+		if data[0] != want {
+			t.Errorf("expected namespace %d, found %x", want, data)
+		}
+	}
+}
+
 func TestNamespacesSayThatTheyCanBeReserved(t *testing.T) {
 	r := newRig(t)
 	a, _ := r.admin(nqn)
@@ -366,11 +439,11 @@ func TestRegistrantsAreLimited(t *testing.T) {
 	n := new(reservation)
 	f := reserve.ReservationFields{}
 	for i := range maxRegistrants {
-		if _, r := n.register([16]byte{byte(i), byte(i >> 8)}, f, 0, 1); r != nil {
+		if _, r := n.register(reserver{host: [16]byte{byte(i), byte(i >> 8)}}, f, 0, 1); r != nil {
 			t.Fatal(r)
 		}
 	}
-	if _, r := n.register([16]byte{15: 1}, f, 0, 1); r == nil || r.Why != RegistrantLimit {
+	if _, r := n.register(reserver{host: [16]byte{15: 1}}, f, 0, 1); r == nil || r.Why != RegistrantLimit {
 		t.Errorf("found %v", r)
 	}
 	if len(n.report()) != 64+maxRegistrants*64 {
@@ -384,7 +457,7 @@ func FuzzReservation(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := new(reservation)
 		for ; len(b) >= 4; b = b[4:] {
-			host := [16]byte{b[0] & 3}
+			host := reserver{host: [16]byte{b[0] & 3}}
 			fields := reserve.ReservationFields{Action: b[0] >> 5, IgnoreKey: b[1]&128 != 0, Type: reserve.ReservationType(b[1] & 7)}
 			before := fmt.Sprint(*n)
 			var r *Refusal
@@ -407,7 +480,7 @@ func FuzzReservation(f *testing.F) {
 					t.Errorf("the holder %v may not write: %+v", x.host, *n)
 				}
 			}
-			if n.kind != 0 && n.allows([16]byte{15: 1}, true) {
+			if n.kind != 0 && n.allows(reserver{host: [16]byte{15: 1}}, true) {
 				t.Errorf("another host may write: %+v", *n)
 			}
 		}

@@ -147,6 +147,7 @@ func (s *Subsystems) end(c *Controller) (ended []*Queue) {
 		return nil
 	}
 	delete(s.controllers, c.id)
+	c.unregister()
 	c.csts |= fabrics.StatusFatal // for commands that are still in its I/O queues
 	for _, q := range c.queues {
 		ended = append(ended, q)
