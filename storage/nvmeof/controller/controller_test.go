@@ -255,7 +255,7 @@ func TestBackendErrorsHaveStatuses(t *testing.T) {
 
 func TestDiscoveryNamesAllowedSubsystems(t *testing.T) {
 	r := newRig(t, host)
-	if err := r.subs.Add(&Subsystem{NQN: "nqn.other", Hosts: []string{"nqn.nobody"}}); err != nil {
+	if err := r.subs.Add(&Subsystem{NQN: "other-of-linux", Hosts: []string{"nqn.nobody"}}); err != nil {
 		t.Fatal(err)
 	}
 	d, _ := r.admin(logpage.DiscoveryNQN)

@@ -134,7 +134,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		args []string
 	}{
 		{"--namespace FILE", []string{"serve", "-n", nqn}},
-		{`"nqn."`, []string{"serve", "-n", "disk", "--namespace", "memory,1M"}},
+		{"expected 1 to 223 bytes, found 224", []string{"serve", "-n", strings.Repeat("n", 224), "--namespace", "memory,1M"}},
 		{"expected a size", []string{"serve", "-n", nqn, "--namespace", "memory,1M,rw"}},
 		{"power of two", []string{"serve", "-n", nqn, "--namespace", "memory,1M,block=1000"}},
 		{"--faults: name the device with -a ADDR", []string{"serve", "-n", nqn, "--namespace", "memory,1M", "--faults", badBlock(t)}},
