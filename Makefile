@@ -191,7 +191,7 @@ interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debia
 	exit $${status:-0}
 
 # They write and compare files for minutes in emulated guests, so that they are not among those of interop.
-STORAGE := ^Test(NVMe|Files|ISER)
+STORAGE := ^Test(NVMe|Files|ISER|Switch)
 # BLKTESTS=DIR, a checkout of github.com/linux-blktests/blktests, adds its nvme group; NVME_FIGURES=ROUNDS measures, too.
 .PHONY: storage
 storage: ## disks and directories over RDMA against Linux's, in virtual machines (root, installs Debian packages)

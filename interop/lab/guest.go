@@ -129,10 +129,10 @@ func (g *Guest) addAdapters(ctx context.Context, address int) (args []string, er
 	return args, nil
 }
 
-// makeScratch makes the file of a guest's scratch disk, /dev/vda after "modprobe virtio_blk". It takes the space of what the guest
-// writes.
+// makeScratch makes the empty file of a guest's scratch disk, /dev/vda after "modprobe virtio_blk". It takes the space of what
+// the guest writes.
 func makeScratch(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -226,6 +226,17 @@ func (g *Guest) Unplug(ctx context.Context) error { return g.setTaps(ctx, "down"
 
 // Plug ends Unplug.
 func (g *Guest) Plug(ctx context.Context) error { return g.setTaps(ctx, "up") }
+
+// Detach takes the guest off the RoCE network and returns the interface of the lab's network namespace that leads to it.
+// Attach puts it back.
+func (g *Guest) Detach(ctx context.Context) (name string, err error) {
+	return g.taps[0], g.network.setMaster(ctx, g.taps[0], "nomaster")
+}
+
+// Attach ends Detach.
+func (g *Guest) Attach(ctx context.Context) error {
+	return g.network.setMaster(ctx, g.taps[0], "master", bridge)
+}
 
 func (g *Guest) setTaps(ctx context.Context, state string) error {
 	var errs []error

@@ -78,6 +78,30 @@ func (l *Lab) open(ctx context.Context, cache string) (err error) {
 	return nil
 }
 
+// PowerOff ends a guest at once, as a power failure does. Boot starts it again.
+func (l *Lab) PowerOff(index int) {
+	g := l.Guests[index]
+	g.qemu.Process.Kill()
+	<-g.exited
+}
+
+// Boot boots a guest that was powered off. It is another [Guest], which takes its place.
+func (l *Lab) Boot(ctx context.Context, index int) error {
+	old := l.Guests[index]
+	old.close()
+	for _, tap := range old.taps {
+		if err := l.network.ip(ctx, "link", "del", tap); err != nil {
+			return err
+		}
+	}
+	g, err := bootGuest(ctx, l, index)
+	if err != nil {
+		return err
+	}
+	l.Guests[index] = g
+	return g.waitReady(ctx)
+}
+
 // Host returns a command that runs on the host, in the lab's network, and ends with the lab's process or with ctx.
 func (l *Lab) Host(ctx context.Context, argv ...string) *exec.Cmd {
 	argv = l.network.inside(argv)

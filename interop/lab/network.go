@@ -88,6 +88,11 @@ func (n *network) addTap(ctx context.Context, name, bridge string) error {
 	return n.ip(ctx, "link", "set", name, "mtu", strconv.Itoa(MTU), "txqueuelen", "8192", "master", bridge, "up")
 }
 
+// setMaster connects a guest's port with a bridge, or with none.
+func (n *network) setMaster(ctx context.Context, name string, master ...string) error {
+	return n.ip(ctx, append([]string{"link", "set", name}, master...)...)
+}
+
 // setTap takes a guest's port of a bridge down or up. The guest keeps its carrier and sees only silence.
 func (n *network) setTap(ctx context.Context, name, state string) error {
 	return n.ip(ctx, "link", "set", name, state)

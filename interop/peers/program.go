@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,10 +20,11 @@ import (
 
 // A Program is a running program, in a guest or on the host.
 type Program struct {
-	Name string
-	Said func() string // standard output and standard error so far
-	Kill func()        // -9
-	Done chan struct{} // closed when it has ended
+	Name      string
+	Said      func() string // standard output and standard error so far
+	Kill      func()        // -9
+	Interrupt func()        // as Ctrl-C does
+	Done      chan struct{} // closed when it has ended
 
 	// Set before Done is closed.
 	Stdout string
@@ -43,7 +46,8 @@ func startGuest(ctx context.Context, g *lab.Guest, argv ...string) (*Program, er
 	if err != nil {
 		return nil, err
 	}
-	e := &Program{Name: p.Name(), Said: p.Said, Kill: func() { p.Kill() }, Done: make(chan struct{})}
+	e := &Program{Name: p.Name(), Said: p.Said, Done: make(chan struct{})}
+	e.Kill, e.Interrupt = func() { p.Kill() }, func() { p.Signal(syscall.SIGINT) }
 	go func() {
 		var out lab.Output
 		out, e.Err = p.Wait(ctx)
@@ -74,7 +78,8 @@ func startCommand(ctx context.Context, cmd *exec.Cmd, name string) (*Program, er
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	e := &Program{Name: name, Said: said.String, Kill: func() { cmd.Process.Kill() }, Done: make(chan struct{})}
+	e := &Program{Name: name, Said: said.String, Done: make(chan struct{})}
+	e.Kill, e.Interrupt = func() { cmd.Process.Kill() }, func() { cmd.Process.Signal(os.Interrupt) }
 	go func() {
 		if err := cmd.Wait(); err != nil {
 			e.Err = fmt.Errorf("%s: %w; output:\n%s", e.Name, errors.Join(err, context.Cause(ctx)), lab.Tail(said.String(), 1500))

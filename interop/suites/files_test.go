@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,16 +19,54 @@ import (
 const filesLimit = 5 * time.Minute
 
 // filesServe starts a command of softrdma that serves a directory.
-func filesServe(t *testing.T, l *lab.Lab, n network, command, dir string) *peers.Program {
+func filesServe(t *testing.T, l *lab.Lab, n network, s share, dir string) *peers.Program {
 	t.Helper()
 	softrdma := program(t, l, "cmd/softrdma") // building it is not counted
 	ctx := within(t, filesLimit)
-	p := peers.StartHost(ctx, t, l, softrdma, command, "-v", "-a", n.device(), dir)
+	p := peers.StartHost(ctx, t, l, softrdma, s.command, "-v", "-a", n.device(), dir)
 	if err := p.AwaitServing(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
+
+// awaitFile waits until a file of the server has bytes.
+func awaitFile(ctx context.Context, t *testing.T, path string) {
+	t.Helper()
+	for {
+		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(context.Cause(ctx))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A share is how a directory is served, and how a guest mounts it.
+type share struct{ command, mount string }
+
+var (
+	shareNFS = share{"serve-nfs", `
+modprobe -a rpcrdma nfsv3
+mkdir -p /run/mnt
+busybox mount -t nfs -o vers=3,proto=rdma,port=20049,mountproto=tcp,mountport=20048,nolock,addr=$at,mountaddr=$at $at:/ /run/mnt
+`}
+	share9P = share{"serve-9p", `
+modprobe 9pnet_rdma
+mkdir -p /run/mnt
+busybox mount -t 9p -o trans=rdma,port=5640,version=9p2000.L $at /run/mnt
+`}
+)
+
+// mountIn mounts what a server of the network serves.
+func (s share) mountIn(ctx context.Context, g *lab.Guest, n network) error {
+	return tryInGuest(ctx, g, "at="+n.host()+s.mount)
+}
+
+// unmount unmounts in a guest what a failed test has left.
+func unmount(g *lab.Guest) { _, _ = g.Run(context.Background(), "umount", "-f", "-l", "/run/mnt") }
 
 // inGuest runs a script in a guest, which must succeed.
 func inGuest(ctx context.Context, t *testing.T, g *lab.Guest, script string) {
@@ -47,9 +84,10 @@ func tryInGuest(ctx context.Context, g *lab.Guest, script string) error {
 	return nil
 }
 
-// filesWork writes, reads, compares, verifies, renames and removes files below /run/mnt.
+// filesWork writes, reads, compares, verifies, renames and removes files below /run/mnt, or $work, and kills a program that
+// writes.
 const filesWork = `
-cd /run/mnt
+cd ${work:-/run/mnt}
 head -c 3000001 /dev/urandom >/run/data
 cp /run/data copy
 echo 3 >/proc/sys/vm/drop_caches
@@ -65,9 +103,17 @@ ln -s renamed/33 link
 [ $(cat link) = 33 ]
 ls -l renamed >/dev/null
 rm -r renamed link sparse
-fio --name=verify --directory=/run/mnt --ioengine=psync --fallocate=none --rw=randwrite --bsrange=512-64k --size=2m --numjobs=2 \
+fio --name=verify --directory=$PWD --ioengine=psync --fallocate=none --rw=randwrite --bsrange=512-64k --size=2m --numjobs=2 \
 	--verify=crc32c --verify_fatal=1 --verify_state_save=0 --output=/run/fio.said || { cat /run/fio.said; exit 1; }
 rm verify.*
+dd if=/dev/zero of=killed bs=4k count=1000000 oflag=sync 2>/dev/null & writer=$!
+until [ -s killed ]; do sleep .1; done
+kill -9 $writer
+if wait $writer; then exit 1; fi
+cmp -n $(stat -c %s killed) killed /dev/zero
+cp /run/data killed
+cmp killed /run/data
+rm killed
 [ "$(ls)" = copy ]
 `
 
@@ -78,29 +124,19 @@ func TestFilesLinuxMountsNFSOverIWARP(t *testing.T) { linuxMountsNFS(t, network{
 func linuxMountsNFS(t *testing.T, n network) {
 	l := openLab(t)
 	g, dir := l.Guests[0], t.TempDir()
-	server := filesServe(t, l, n, "serve-nfs", dir)
+	server := filesServe(t, l, n, shareNFS, dir)
 	ctx := within(t, filesLimit)
-	inGuest(ctx, t, g, strings.ReplaceAll(`
-modprobe -a rpcrdma nfsv3
-mkdir -p /run/mnt
-busybox mount -t nfs -o vers=3,proto=rdma,port=20049,mountproto=tcp,mountport=20048,nolock,addr=HOST,mountaddr=HOST HOST:/ /run/mnt
-`, "HOST", n.host()))
-	t.Cleanup(func() { _, _ = g.Run(context.Background(), "umount", "-f", "-l", "/run/mnt") })
+	if err := shareNFS.mountIn(ctx, g, n); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unmount(g) })
 	inGuest(ctx, t, g, filesWork)
 	inGuest(ctx, t, g, "(cat /run/data /run/data /run/data >/run/mnt/large; echo $? >/run/status) >/dev/null 2>&1 &")
-	for {
-		if info, err := os.Stat(filepath.Join(dir, "large")); err == nil && info.Size() > 0 {
-			break
-		}
-		if ctx.Err() != nil {
-			t.Fatal(context.Cause(ctx))
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	awaitFile(ctx, t, filepath.Join(dir, "large"))
 	server.Kill()
 	<-server.Done
 	killed := time.Now()
-	server = filesServe(t, l, n, "serve-nfs", dir)
+	server = filesServe(t, l, n, shareNFS, dir)
 	inGuest(ctx, t, g, `
 while [ ! -e /run/status ]; do sleep .1; done
 [ $(cat /run/status) = 0 ]
@@ -117,33 +153,23 @@ type gaveUpError struct{ error }
 
 func isGaveUp(err error) bool { return errors.As(err, new(gaveUpError)) }
 
-// Linux works on files of softrdma's 9P server. Its client asks for a retry count of 0 and does not connect again: if
-// rxe's timer expires while a request is in flight, that is the end of the mount, which rxe's counters show.
-func TestFilesLinuxMounts9POverRoCE(t *testing.T) {
-	l, n := openLab(t), network{}
+func TestFilesLinuxMounts9POverRoCE(t *testing.T)  { linuxMounts9P(t, network{}) }
+func TestFilesLinuxMounts9POverIWARP(t *testing.T) { linuxMounts9P(t, network{iwarp: true}) }
+
+// Linux works on files of softrdma's 9P server, which ends while a file is written. Linux does not connect again: the
+// write fails, and the directory is mounted again. Over RoCE its client asks for a retry count of 0: if rxe's timer expires
+// while a request is in flight, that is the end of the mount, which rxe's counters show.
+func linuxMounts9P(t *testing.T, n network) {
+	l := openLab(t)
 	g := l.Guests[0]
 	const attempts = 3
 	err := lab.Retry(t, attempts, isGaveUp, func(int) error {
-		server := filesServe(t, l, n, "serve-9p", t.TempDir())
-		ctx, cancel := context.WithCancelCause(within(t, filesLimit))
-		defer cancel(nil)
+		ctx := within(t, filesLimit)
 		before, err := g.Counters(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() {
-			_, _ = g.Run(context.Background(), "umount", "-l", "/run/mnt")
-			server.Kill()
-			<-server.Done
-		}()
-		go func() {
-			if server.AwaitOutput(ctx, "connection failed") == nil {
-				cancel(errors.New("the connection failed"))
-			}
-		}()
-		err = tryInGuest(ctx, g, "modprobe 9pnet_rdma; mkdir -p /run/mnt; busybox mount -t 9p -o trans=rdma,port=5640,version=9p2000.L "+n.host()+" /run/mnt\n"+
-			filesWork+"cd /; umount /run/mnt")
-		t.Logf("the server said:\n%s", lab.Tail(server.Said(), 1000))
+		err = use9P(ctx, t, l, g, n)
 		if after, failed := g.Counters(context.Background()); err != nil && failed == nil && after["retry_exceeded_err"] > before["retry_exceeded_err"] {
 			return gaveUpError{err}
 		}
@@ -152,4 +178,53 @@ func TestFilesLinuxMounts9POverRoCE(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func use9P(ctx context.Context, t *testing.T, l *lab.Lab, g *lab.Guest, n network) (err error) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dir := t.TempDir()
+	server := filesServe(t, l, n, share9P, dir)
+	defer func() {
+		t.Logf("the server said:\n%s", lab.Tail(server.Said(), 1000))
+		unmount(g)
+		server.Kill()
+		<-server.Done
+	}()
+	go func() {
+		if server.AwaitOutput(ctx, "connection failed") == nil {
+			cancel(errors.New("the connection failed"))
+		}
+	}()
+	if err := share9P.mountIn(ctx, g, n); err != nil {
+		return err
+	}
+	if err := tryInGuest(ctx, g, filesWork+"(cat /run/data /run/data /run/data >/run/mnt/large; echo $? >/run/status) >/dev/null 2>&1 &"); err != nil {
+		return err
+	}
+	awaitFile(ctx, t, filepath.Join(dir, "large"))
+	server.Interrupt()
+	<-server.Done
+	if err := tryInGuest(ctx, g, `
+for i in $(seq 600); do [ -e /run/status ] && break; sleep .1; done
+[ $(cat /run/status) != 0 ]
+rm /run/status
+if ls /run/mnt 2>/run/said; then exit 1; fi
+umount /run/mnt
+`); err != nil {
+		return err
+	}
+	server = filesServe(t, l, n, share9P, dir)
+	if err := share9P.mountIn(ctx, g, n); err != nil {
+		return err
+	}
+	return tryInGuest(ctx, g, `
+cmp /run/mnt/copy /run/data
+cat /run/data /run/data /run/data >/run/large
+[ -s /run/mnt/large ]
+cmp -n $(stat -c %s /run/mnt/large) /run/mnt/large /run/large
+rm /run/large
+umount /run/mnt
+`)
 }
