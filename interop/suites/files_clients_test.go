@@ -46,9 +46,9 @@ func both(ctx context.Context, l *lab.Lab, script string) error {
 
 // Two guests make 10,000 files in one directory at a time, read each other's, and remove them.
 func manyFiles(t *testing.T, s share) {
-	l, n, dir := openLab(t), network{}, t.TempDir()
-	server := filesServe(t, l, n, s, dir)
-	ctx := within(t, manyLimit)
+	ctx, l := filesStart(t, manyLimit)
+	n, dir := network{}, t.TempDir()
+	server := filesServe(ctx, t, l, n, s, dir)
 	for _, g := range l.Guests {
 		if err := s.mountIn(ctx, g, n); err != nil {
 			t.Fatal(err)
@@ -96,9 +96,9 @@ func TestFilesGuestPoweredOffBy9P(t *testing.T) {
 // A guest loses its power in the middle of a write. The other's mount stays usable, and finds of the file what was
 // written, and afterwards the locks of the other free. The guest boots again, and finishes the file.
 func poweredOff(t *testing.T, s share, unlocked string) {
-	l, n, dir := openLab(t), network{}, t.TempDir()
-	server := filesServe(t, l, n, s, dir)
-	ctx := within(t, 2*filesLimit)
+	ctx, l := filesStart(t, 2*filesLimit)
+	n, dir := network{}, t.TempDir()
+	server := filesServe(ctx, t, l, n, s, dir)
 	for _, g := range l.Guests {
 		if err := s.mountIn(ctx, g, n); err != nil {
 			t.Fatal(err)

@@ -18,16 +18,25 @@ import (
 // filesLimit bounds a test. Linux's NFS client takes 20 to 60 s to notice that a server was killed and to connect again.
 const filesLimit = 5 * time.Minute
 
-// filesServe starts a command of softrdma that serves a directory.
-func filesServe(t *testing.T, l *lab.Lab, n network, s share, dir string) *peers.Program {
+// filesServe starts a command of softrdma that serves a directory. It ends in a cleanup, after those of mounts: a client
+// waits long for a server that has vanished.
+func filesServe(ctx context.Context, t *testing.T, l *lab.Lab, n network, s share, dir string) *peers.Program {
 	t.Helper()
-	softrdma := program(t, l, "cmd/softrdma") // building it is not counted
-	ctx := within(t, filesLimit)
-	p := peers.StartHost(ctx, t, l, softrdma, s.command, "-v", "-a", n.device(), dir)
+	until, end := context.WithCancel(context.Background())
+	t.Cleanup(end)
+	p := peers.StartHost(until, t, l, program(t, l, "cmd/softrdma"), s.command, "-v", "-a", n.device(), dir)
 	if err := p.AwaitServing(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// filesStart prepares a test: the lab, with the program that the limit does not count the building of.
+func filesStart(t *testing.T, limit time.Duration) (context.Context, *lab.Lab) {
+	t.Helper()
+	l := openLab(t)
+	program(t, l, "cmd/softrdma")
+	return within(t, limit), l
 }
 
 // awaitFile waits until a file of the server has bytes.
@@ -66,7 +75,11 @@ func (s share) mountIn(ctx context.Context, g *lab.Guest, n network) error {
 }
 
 // unmount unmounts in a guest what a failed test has left.
-func unmount(g *lab.Guest) { _, _ = g.Run(context.Background(), "umount", "-f", "-l", "/run/mnt") }
+func unmount(g *lab.Guest) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, _ = g.Run(ctx, "umount", "-f", "-l", "/run/mnt")
+}
 
 // inGuest runs a script in a guest, which must succeed.
 func inGuest(ctx context.Context, t *testing.T, g *lab.Guest, script string) {
@@ -122,10 +135,9 @@ func TestFilesLinuxMountsNFSOverIWARP(t *testing.T) { linuxMountsNFS(t, network{
 
 // Linux works on files of softrdma's NFS server, which is killed while a file is written, and started again.
 func linuxMountsNFS(t *testing.T, n network) {
-	l := openLab(t)
+	ctx, l := filesStart(t, filesLimit)
 	g, dir := l.Guests[0], t.TempDir()
-	server := filesServe(t, l, n, shareNFS, dir)
-	ctx := within(t, filesLimit)
+	server := filesServe(ctx, t, l, n, shareNFS, dir)
 	if err := shareNFS.mountIn(ctx, g, n); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +148,7 @@ func linuxMountsNFS(t *testing.T, n network) {
 	server.Kill()
 	<-server.Done
 	killed := time.Now()
-	server = filesServe(t, l, n, shareNFS, dir)
+	server = filesServe(ctx, t, l, n, shareNFS, dir)
 	inGuest(ctx, t, g, `
 while [ ! -e /run/status ]; do sleep .1; done
 [ $(cat /run/status) = 0 ]
@@ -160,11 +172,10 @@ func TestFilesLinuxMounts9POverIWARP(t *testing.T) { linuxMounts9P(t, network{iw
 // write fails, and the directory is mounted again. Over RoCE its client asks for a retry count of 0: if rxe's timer expires
 // while a request is in flight, that is the end of the mount, which rxe's counters show.
 func linuxMounts9P(t *testing.T, n network) {
-	l := openLab(t)
-	g := l.Guests[0]
+	g := openLab(t).Guests[0]
 	const attempts = 3
 	err := lab.Retry(t, attempts, isGaveUp, func(int) error {
-		ctx := within(t, filesLimit)
+		ctx, l := filesStart(t, 2*filesLimit)
 		before, err := g.Counters(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -185,7 +196,7 @@ func use9P(ctx context.Context, t *testing.T, l *lab.Lab, g *lab.Guest, n networ
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	dir := t.TempDir()
-	server := filesServe(t, l, n, share9P, dir)
+	server := filesServe(ctx, t, l, n, share9P, dir)
 	defer func() {
 		t.Logf("the server said:\n%s", lab.Tail(server.Said(), 1000))
 		unmount(g)
@@ -215,7 +226,7 @@ umount /run/mnt
 `); err != nil {
 		return err
 	}
-	server = filesServe(t, l, n, share9P, dir)
+	server = filesServe(ctx, t, l, n, share9P, dir)
 	if err := share9P.mountIn(ctx, g, n); err != nil {
 		return err
 	}

@@ -46,13 +46,13 @@ def add_eid():
 
 
 def carriers():
-    """Returns what carries each connection of this host: smc_diag's mode, and the reason of a fallback."""
+    """Returns what carries each connection of this host: smc_diag's mode, and the reasons of a fallback."""
     request = struct.pack("=BBBB48x", AF_SMC, 0, 0, 0xff)
     for b in netlink(4, 20, 0x301, request):
         if not isinstance(b, bytes):
             continue
         _, state, mode = struct.unpack_from("=BBB", b)
-        fallback = attributes(b[64:]).get(6)
+        fallback = attributes(b[64:]).get(5)
         yield state, {0: "SMC-R", 1: "TCP", 2: "SMC-D"}[mode], fallback and "own 0x%08x, peer 0x%08x" % struct.unpack("=II", fallback)
 
 
