@@ -54,8 +54,8 @@ type Guest struct {
 	gone      error // why no request can be answered any more
 }
 
-// bootGuest starts the guest with the given index, 0 or 1, and does not wait for it.
-func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
+// bootGuest starts the guest with the given index, 0 or 1, and does not wait for it. It makes the taps if there are none.
+func bootGuest(ctx context.Context, l *Lab, index int, taps []string) (*Guest, error) {
 	g := &Guest{
 		Name:      string(rune('a' + index)),
 		IPv4:      fmt.Sprintf("10.77.0.%d", 2+index),
@@ -63,6 +63,7 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 		IWARPv4:   fmt.Sprintf("10.78.0.%d", 2+index),
 		IWARPv6:   fmt.Sprintf("fd78::%d", 2+index),
 		network:   l.network,
+		taps:      taps,
 		exited:    make(chan struct{}),
 		ready:     make(chan struct{}),
 		processes: map[uint64]*Process{},
@@ -113,14 +114,17 @@ func bootGuest(ctx context.Context, l *Lab, index int) (*Guest, error) {
 	return g, nil
 }
 
-// addAdapters makes the taps of a guest's network adapters, and returns QEMU's arguments for these. The address is the last
-// byte of their MAC addresses.
+// addAdapters makes the taps of a guest's network adapters if there are none, and returns QEMU's arguments for these. The
+// address is the last byte of their MAC addresses.
 func (g *Guest) addAdapters(ctx context.Context, address int) (args []string, err error) {
+	made := len(g.taps) > 0
 	for i, b := range []string{bridge, iwarpBridge} {
 		tap := fmt.Sprintf("tap%s%d", g.Name, i)
-		g.taps = append(g.taps, tap)
-		if err := g.network.addTap(ctx, tap, b); err != nil {
-			return nil, err
+		if !made {
+			g.taps = append(g.taps, tap)
+			if err := g.network.addTap(ctx, tap, b); err != nil {
+				return nil, err
+			}
 		}
 		args = append(args,
 			"-netdev", fmt.Sprintf("tap,id=net%d,ifname=%s,script=no,downscript=no", i, tap),

@@ -64,7 +64,7 @@ func (l *Lab) open(ctx context.Context, cache string) (err error) {
 		return err
 	}
 	for i := range l.count {
-		g, err := bootGuest(ctx, l, i)
+		g, err := bootGuest(ctx, l, i, nil)
 		if err != nil {
 			return err
 		}
@@ -85,16 +85,12 @@ func (l *Lab) PowerOff(index int) {
 	<-g.exited
 }
 
-// Boot boots a guest that was powered off. It is another [Guest], which takes its place.
+// Boot boots a guest that was powered off. It is another [Guest], which takes its place and its ports of the bridges: with
+// other ports the bridge would have another address, and the other guest lose packets.
 func (l *Lab) Boot(ctx context.Context, index int) error {
 	old := l.Guests[index]
 	old.close()
-	for _, tap := range old.taps {
-		if err := l.network.ip(ctx, "link", "del", tap); err != nil {
-			return err
-		}
-	}
-	g, err := bootGuest(ctx, l, index)
+	g, err := bootGuest(ctx, l, index, old.taps)
 	if err != nil {
 		return err
 	}
