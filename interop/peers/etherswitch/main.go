@@ -1,4 +1,4 @@
-//go:build interop && linux
+//go:build linux
 
 // Command etherswitch is an Ethernet switch of softrdma between interfaces of Linux, such as the taps of virtual machines.
 //
