@@ -105,7 +105,7 @@ func poweredOff(t *testing.T, s share, unlocked string) {
 		}
 	}
 	t.Cleanup(func() { unmount(l.Guests[0]) })
-	const lines = 10_000_000 // of some 80 MB
+	const lines = 2_000_000 // of some 15 MB
 	write := "seq " + strconv.Itoa(lines) + " | dd of=/run/mnt/large bs=64k iflag=fullblock 2>/dev/null"
 	if unlocked != "" {
 		inGuest(ctx, t, l.Guests[1], "flock /run/mnt/locked sleep 10000 >/dev/null 2>&1 & while flock -n /run/mnt/locked true; do sleep .1; done")
