@@ -196,7 +196,7 @@ func (w *world) Transmit(_ dcb.Time, port int, f *dcb.Frame) {
 // Schedule implements dcb.Env.
 func (w *world) Schedule(port int, at dcb.Time) { w.due[port] = at }
 
-// Deliver implements dcb.Env: nobody listens at the switch.
+// Deliver implements dcb.Env. The switch takes no frames for itself.
 func (w *world) Deliver(dcb.Time, int, *dcb.Frame) bool { return false }
 
 // Dropped implements dcb.Env.
