@@ -98,19 +98,34 @@ func TestSwitchSMCBetweenGuests(t *testing.T) {
 	t.Log(exchange(ctx, t, l, smcProgram))
 }
 
-// nfsd serves /srv/nfs by NFS version 4 over RDMA, without programs of nfs-utils: what these answer is written into the
-// kernel's caches (the client's domain, the export with fsid=0, and the file handle of its root).
+// nfsd serves /run/nfs by NFS version 4 over RDMA, without programs of nfs-utils: what these answer is written into the
+// kernel's caches (the client's domain, the export with fsid=0, and the file handle of its root). rpcbind is a program that
+// says yes to everything.
 const nfsd = `
+cat >/run/rpcbind.py <<'PY'
+import os, socket, struct
+s = socket.socket(socket.AF_UNIX)
+s.bind("/run/rpcbind.sock")
+s.listen(8)
+while True:
+    c, _ = s.accept()
+    if os.fork() == 0:
+        while head := c.recv(4, socket.MSG_WAITALL):
+            call = c.recv(struct.unpack("!I", head)[0] & 0x7fffffff, socket.MSG_WAITALL)
+            c.sendall(struct.pack("!I", 1 << 31 | 28) + call[:4] + struct.pack("!6I", 1, 0, 0, 0, 0, 1))
+        os._exit(0)
+PY
+python3 /run/rpcbind.py >/dev/null 2>&1 &
+while [ ! -S /run/rpcbind.sock ]; do sleep .1; done
 modprobe -a nfsd rpcrdma
 mkdir -p /run/nfs
-mount -t nfsd nfsd /proc/fs/nfsd 2>/dev/null || [ -e /proc/fs/nfsd/threads ]
+[ -e /proc/fs/nfsd/threads ] || mount -t nfsd nfsd /proc/fs/nfsd
 never=4294967295
 echo "nfsd $client $never lab" >/proc/net/rpc/auth.unix.ip/channel
 echo "lab /run/nfs $never 9234 65534 65534 0" >/proc/net/rpc/nfsd.export/channel
-echo "lab 1 \x00000000 $never /run/nfs" >/proc/net/rpc/nfsd.fh/channel
-echo "-2 -3 +4 +4.1 +4.2" >/proc/fs/nfsd/versions || true
-echo 1 >/proc/fs/nfsd/nfsv4gracetime
-echo "rdma 20049" >/proc/fs/nfsd/portlist || { echo "tcp 2049" >/proc/fs/nfsd/portlist; echo "rdma 20049" >/proc/fs/nfsd/portlist; }
+printf 'lab 1 \\x00000000 %s /run/nfs\n' $never >/proc/net/rpc/nfsd.fh/channel
+echo 1 >/proc/fs/nfsd/nfsv4gracetime || true
+python3 -c 'import os; os.write(os.open("/proc/fs/nfsd/portlist", os.O_WRONLY), b"rdma 20049\n")'
 echo 4 >/proc/fs/nfsd/threads
 `
 
