@@ -47,12 +47,12 @@ layouts = {"register": (200, "QQII"), "reserve": (201, "QII"), "release": (202, 
 number, layout = layouts[sys.argv[2]]
 size = struct.calcsize("=" + layout)
 with open(sys.argv[1], "rb") as d:
-    try:
-        result = fcntl.ioctl(d, 1 << 30 | size << 16 | ord("p") << 8 | number, struct.pack("=" + layout, *map(int, sys.argv[3:])))
+    try: # Linux 6.1 returns the status of a command that is refused
+        status = fcntl.ioctl(d, 1 << 30 | size << 16 | ord("p") << 8 | number, bytearray(struct.pack("=" + layout, *map(int, sys.argv[3:]))))
     except OSError as e:
         sys.exit(errno.errorcode[e.errno])
-    if result not in (0, struct.pack("=" + layout, *map(int, sys.argv[3:]))):
-        sys.exit("status %#x" % result)
+    if status != 0:
+        sys.exit("status %#x" % status)
 PY
 }
 `
