@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"softrdma/internal/aesgcm"
 )
 
 // MasterLen is the length of a master key in bytes.
@@ -76,11 +78,7 @@ func NewKey(spi uint32, v Version, key []byte) (*Key, error) {
 	if v > AESGCM256 || len(key) != want {
 		return nil, fmt.Errorf("PSP key: expected version %d or %d and %d bytes, found version %d and %d bytes", AESGCM128, AESGCM256, want, v, len(key))
 	}
-	b, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCM(b)
+	aead, err := aesgcm.New(key)
 	return &Key{spi, v, aead}, err
 }
 
