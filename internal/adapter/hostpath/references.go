@@ -26,12 +26,15 @@ func (r *references) add(s *hostmem.Sender, payload []byte, region *memory.Regio
 			*r = slices.Delete(*r, 0, used)
 		}
 	}
-	at := memory.Addr(payload)
-	x := reference{message: s.Sent(), from: at, to: at + uint64(len(payload))}
-	if x.keyed = region != nil && region.Kind == memory.MR; x.keyed {
-		x.key = region.Key
+	n := len(*r)
+	*r = slices.Grow(*r, 1)[:n+1]
+	// The fields are stored where they stay. A copy of a new value is made by wide loads, which wait until the
+	// stores before them are in the cache, among them those to the ring, whose line the peer has.
+	x, at := &(*r)[n], memory.Addr(payload)
+	x.message, x.from, x.to, x.key, x.keyed = s.Sent(), at, at+uint64(len(payload)), 0, false
+	if region != nil && region.Kind == memory.MR {
+		x.key, x.keyed = region.Key, true
 	}
-	*r = append(*r, x)
 }
 
 // used returns how many of the references are in the first messages.
