@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,8 +23,9 @@ import (
 // extraSends is how many responses to held commands may be in the send queue.
 const extraSends = 32
 
-// batch is how many completions a queue handles at once.
-const batch = 32
+// batch is how many completions a queue handles at once. Host and target work at the same time only if neither
+// takes all commands in flight at once.
+const batch = 16
 
 // The kinds of work requests, in the upper half of their identifiers. The lower half is the number of a
 // receive or of a task.
@@ -63,9 +65,13 @@ type queue struct {
 	sending sync.Mutex     // of out, held while requests are posted
 	out     outbox
 
+	pinned atomic.Pointer[pinned] // the last region that a read was sent from
+
+	done  []int   // tasks that end, of the goroutine that handles completions
+	own   []*task // free tasks, of the goroutine that handles completions
 	mu    sync.Mutex
-	tasks []*task
-	free  []*task
+	tasks []*task        // only that goroutine changes it
+	free  []*task        // by other goroutines
 	work  sync.WaitGroup // goroutines that access backends or wait for buffers
 }
 
@@ -194,9 +200,23 @@ func (q *queue) handle(now time.Time, wc *verbs.WC) error {
 		q.t.fromHosts.Add(uint64(wc.ByteLen))
 		q.execute(q.task(number))
 	case workRespond:
-		q.finish(q.task(number))
+		q.responded(number)
 	}
 	return nil
+}
+
+// responded finishes the tasks whose responses have completed: up to that of a number.
+func (q *queue) responded(number int) {
+	q.sending.Lock()
+	n := slices.Index(q.out.sent, number) + 1
+	q.done = append(q.done[:0], q.out.sent[:n]...)
+	q.out.sent = slices.Delete(q.out.sent, 0, n)
+	q.sending.Unlock()
+	for _, number := range q.done {
+		t := q.task(number)
+		q.clean(t)
+		q.own = append(q.own, t)
+	}
 }
 
 // stalled reports whether no send request has completed for stallTime, although some are posted.
@@ -208,14 +228,17 @@ func (q *queue) stalled(now time.Time) bool {
 	return now.Sub(q.moved) > stallTime
 }
 
-func (q *queue) task(number int) *task {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.tasks[number]
-}
+// task returns the task of a number. The goroutine that handles completions calls it.
+func (q *queue) task(number int) *task { return q.tasks[number] }
 
-// newTask returns a free task, nil if the host has more commands than it may.
+// newTask returns a free task, nil if the host has more commands than it may. The goroutine that handles completions
+// calls it.
 func (q *queue) newTask() *task {
+	if last := len(q.own) - 1; last >= 0 {
+		t := q.own[last]
+		q.own = q.own[:last]
+		return t
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if last := len(q.free) - 1; last >= 0 {
@@ -231,13 +254,18 @@ func (q *queue) newTask() *task {
 	return t
 }
 
-// finish gives the memory of a task back.
-func (q *queue) finish(t *task) {
+// clean gives the memory of a task back.
+func (q *queue) clean(t *task) {
 	if t.buffer != nil {
 		q.adapter.pool.Put(t.buffer)
 		t.buffer = nil
 	}
 	t.unpin()
+}
+
+// finish ends a task that sends no response.
+func (q *queue) finish(t *task) {
+	q.clean(t)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.free = append(q.free, t)

@@ -17,6 +17,28 @@ type outbox struct {
 	receives []verbs.RecvWR // posted before the responses, after which the host sends further commands
 	moves    []verbs.SendWR
 	answers  []verbs.SendWR // follow all moves
+	sent     []int          // tasks whose responses are posted and have not completed, in their order
+}
+
+// note notes the responses among requests that are about to be posted. It returns how many requests are signaled.
+func (o *outbox) note(wrs []verbs.SendWR) (signaled int) {
+	for i := range wrs {
+		wr := &wrs[i]
+		if wr.Flags&verbs.Signaled != 0 {
+			signaled++
+		}
+		if wr.WRID&workKind == workRespond && wr.Op != verbs.OpWrite {
+			o.sent = append(o.sent, int(wr.WRID&^workKind))
+		}
+	}
+	return signaled
+}
+
+// combine makes the last answer the only signaled one: when it has completed, so have those before it.
+func (o *outbox) combine() {
+	for i := range len(o.answers) - 1 {
+		o.answers[i].Flags &^= verbs.Signaled
+	}
 }
 
 // respond sends the data that a command returns and its completion, in one order.
@@ -75,7 +97,6 @@ func (q *queue) held(done capsule.Completion) {
 // answer posts the receive of a task again, and then its response. Short data of a batch's commands goes
 // before all their responses: packets of one length travel together.
 func (q *queue) answer(t *task, wrs []verbs.SendWR) {
-	q.posted.Add(1)
 	q.sending.Lock()
 	defer q.sending.Unlock()
 	o := &q.out
@@ -97,7 +118,6 @@ func (q *queue) answer(t *task, wrs []verbs.SendWR) {
 
 // post posts requests, of which the last is signaled. A failure ends the connection.
 func (q *queue) post(wrs []verbs.SendWR) {
-	q.posted.Add(1)
 	q.sending.Lock()
 	defer q.sending.Unlock()
 	if q.out.open {
@@ -107,7 +127,9 @@ func (q *queue) post(wrs []verbs.SendWR) {
 	q.send(wrs)
 }
 
+// send posts requests. The caller has the sending lock.
 func (q *queue) send(wrs []verbs.SendWR) {
+	q.posted.Add(uint64(q.out.note(wrs)))
 	if err := q.qp.PostSend(wrs...); err != nil {
 		q.end(err)
 	}
@@ -131,6 +153,7 @@ func (q *queue) scatter() {
 			q.end(err)
 		}
 	}
+	o.combine()
 	if all := append(o.moves, o.answers...); len(all) > 0 {
 		q.send(all)
 		clear(all)

@@ -110,17 +110,29 @@ func (q *queue) accessBlocks(t *task) {
 	}
 }
 
+// A pinned is a volume and the region of its memory.
+type pinned struct {
+	volume *volume
+	region *verbs.MR
+}
+
 // pin finds what a command reads in the backend's memory, where it stays until the response has completed.
 // It reports false if the data must be copied. The task leaves the volume when it ends.
 func (q *queue) pin(t *task, v *volume) bool {
-	mr, err := q.adapter.region(v)
-	if err != nil {
-		return false
+	// Nobody has entered a volume whose region is deregistered.
+	p := q.pinned.Load()
+	if p == nil || p.volume != v {
+		mr, err := q.adapter.region(v)
+		if err != nil {
+			return false
+		}
+		p = &pinned{v, mr}
+		q.pinned.Store(p)
 	}
 	a := &t.command.Access
 	pieces, ok := v.resident.Pin(a.Offset, a.Length, t.room[:0])
 	if ok {
-		t.region, t.pieces = mr, pieces
+		t.region, t.pieces = p.region, pieces
 		t.volume.Store(v)
 	}
 	return ok
