@@ -26,9 +26,12 @@ type narrow struct {
 	until time.Duration
 }
 
+// pathKey returns what a peer's address is remembered as: a path has it with or without a zone, and mapped or not.
+func pathKey(peer netip.Addr) netip.Addr { return peer.Unmap().WithZone("") }
+
 // learn notes which path MTU q's machine has found to pass.
 func (p *paths) learn(now time.Duration, q *QP) {
-	peer, passes := q.flow.Peer.Addr(), int(q.Passes)
+	peer, passes := pathKey(q.flow.Peer.Addr()), int(q.Passes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -50,7 +53,8 @@ func PathMTU(d *Device, peer netip.Addr) int {
 	p := &d.paths
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, ok := p.narrow[peer.Unmap().WithZone("")]
+	peer = pathKey(peer)
+	n, ok := p.narrow[peer]
 	if !ok {
 		return 0
 	}
