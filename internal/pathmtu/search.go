@@ -35,7 +35,7 @@ type Search struct {
 	state State
 	mtu   int // the connection's path MTU
 	size  int // path MTU that is being probed
-	known int // largest path MTU that passed, 0 if there is none
+	known int // largest path MTU that passed in the last search, 0 if there is none
 	tries int // probes of size that were sent
 	due   bool
 	wait  time.Duration // for an answer
@@ -58,7 +58,7 @@ func (s *Search) Suspect(now time.Duration, mtu int, wait time.Duration) {
 	if s.state != Whole {
 		return
 	}
-	s.mtu, s.wait, s.known = mtu, wait, 0
+	s.mtu, s.wait = mtu, wait
 	if s.raise == 0 {
 		s.raise = firstRaise
 	}
@@ -66,8 +66,9 @@ func (s *Search) Suspect(now time.Duration, mtu int, wait time.Duration) {
 }
 
 // begin begins a search from the path MTU downwards: most often a packet was lost by accident, and the path is whole.
+// What passed in an earlier search need not pass any more.
 func (s *Search) begin(now time.Duration) {
-	s.state, s.size, s.tries = Searching, s.mtu, 0
+	s.state, s.size, s.tries, s.known = Searching, s.mtu, 0, 0
 	s.due, s.at = true, now
 }
 

@@ -119,6 +119,26 @@ func TestSearchNoticesThatThePathGrows(t *testing.T) {
 	}
 }
 
+// A path that shrinks while it is narrow is found narrower: what passed in the search before says nothing.
+func TestSearchNoticesThatANarrowPathShrinks(t *testing.T) {
+	p, s := &path{limit: 2048}, &Search{}
+	s.Suspect(0, 4096, wait)
+	p.run(s, firstRaise)
+	if s.State() != Narrow || s.Known() != 2048 {
+		t.Fatalf("state %d, known %d", s.State(), s.Known())
+	}
+	for _, c := range []struct {
+		limit, known int
+		state        State
+	}{{1024, 1024, Narrow}, {512, 512, Narrow}, {0, 0, Silent}, {2048, 2048, Narrow}} {
+		p.limit = c.limit
+		p.run(s, s.Deadline()+time.Minute)
+		if s.State() != c.state || s.Known() != c.known {
+			t.Errorf("the path carries %d: state %d, known %d", c.limit, s.State(), s.Known())
+		}
+	}
+}
+
 // Whatever is answered and when, probes are as long as path MTUs up to the connection's, few, and packets are whole
 // exactly when the last word was that those of the path MTU pass.
 func TestSearchIsBounded(t *testing.T) {
