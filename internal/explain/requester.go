@@ -169,6 +169,11 @@ var _ = explain(map[reason.Reason]text{
 		"Whether an attacker forges notifications, or this one is very late.",
 		"Nothing for single notifications. For many, find the sender with `softrdma capture`.",
 		"annex A17.9.3"},
+	reason.PathProbePSN: {
+		"A packet by which softrdma peers find out what their path carries had a PSN that the peer cannot have sent lately. It was ignored.",
+		"Whether an attacker forges packets, or this one is very late.",
+		"Nothing for single packets. For many, find the sender with `softrdma capture`.",
+		"RFC 8899 9"},
 	reason.CongestionIgnored: {
 		"A congestion notification arrived for a queue pair that no longer exists or has no congestion control: a UD queue pair, or one configured without it.",
 		"The congestion control of the queue pair that sent the packets; whether it was destroyed while packets were in flight.",

@@ -156,6 +156,8 @@ func takePathProbe(q *QP, now time.Duration, in *machine.In) {
 		q.c.Refuse(reason.Detail{Reason: reason.OpcodeUnsupported, Expected: uint64(ib.RC), Found: uint64(in.Opcode)})
 	case !q.origins[ofRequests].Is(port) && !q.origins[ofAnswers].Is(port):
 		q.c.Refuse(reason.Detail{Reason: reason.PacketSourcePort, Expected: uint64(q.origins[ofAnswers].Port()), Found: uint64(port)})
+	case !q.resp.Acknowledged(in.PSN): // the sender's addresses, port and queue pair number are easily guessed
+		q.c.Refuse(reason.Detail{Reason: reason.PathProbePSN, Expected: uint64(q.resp.Expected()), Found: uint64(in.PSN)})
 	case p.Kind == own.Probe:
 		narrowPathOf(q).answer = own.PathProbe{Kind: own.Answer, Token: p.Token, MTU: p.MTU}
 	case q.c.Port.Attr.State < qp.RTS:

@@ -8,12 +8,14 @@ import (
 
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
+	"softrdma/internal/pathmtu"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // forge delivers a packet to node i with the peer's address and the given source port.
@@ -391,4 +393,30 @@ func TestLossesAreNotDisowned(t *testing.T) {
 		t.Errorf("refused %v, %v", a.refused, b.refused)
 	}
 	w.holdsNothing()
+}
+
+// A path probe, an answer to one, or a message that packets are missing counts only with a PSN that the peer may have.
+// Otherwise a few guesses of the port would have packets be fragmented, and probes be sent.
+func TestForgedPathProbeNeedsPortAndPSN(t *testing.T) {
+	probe := func(k own.ProbeKind, d int) ib.Packet {
+		p := own.PathProbe{Kind: k, MTU: testMTU}
+		return ib.Packet{BTH: ib.BTH{Opcode: ib.RCPathProbe, Selective: true, PSN: psn.PSN(testPSN0).Add(d)}, Payload: p.Append(nil)}
+	}
+	w := newRunning(t, true)
+	b := w.n[1]
+	expected := b.q.resp.Expected().Sub(testPSN0)
+	for _, k := range []own.ProbeKind{own.Probe, own.Answer, own.Missing} {
+		b.refused = nil
+		w.forge(1, otherPort, probe(k, expected-1))
+		for _, d := range []int{0, 1, 5000, 1 << 22, -1 << 22, -1 - int(conn.Span(testMTU))} {
+			w.forge(1, truePort, probe(k, expected+d))
+		}
+		if b.count(reason.PacketSourcePort) != 1 || b.count(reason.PathProbePSN) != 6 || b.q.narrow != nil {
+			t.Errorf("%v: refused %v", k, b.refused)
+		}
+	}
+	w.forge(1, truePort, probe(own.Missing, expected-1))
+	if b.q.narrow == nil || b.q.narrow.search.State() != pathmtu.Searching {
+		t.Error("the message of the peer was ignored")
+	}
 }

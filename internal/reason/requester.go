@@ -36,6 +36,7 @@ const (
 	HeldUnsent
 	NeverAnswered
 	PeerReason
+	PathProbePSN
 )
 
 const requesterRoom Reason = 3
@@ -75,6 +76,7 @@ var _ = register(requesterRoom, []row{
 	{HeldUnsent, "HELD_UNSENT", "peer buffers a request that was never sent and is told to drop it: next PSN %#06x, buffered %#06x"},
 	{NeverAnswered, "NEVER_ANSWERED", "peer never answered: retry_cnt %d used up, %d timeouts"},
 	{PeerReason, "PEER_REASON", "peer says why it refuses a request: %v, NAK at %#06x"},
+	{PathProbePSN, "PATH_PROBE_PSN", "path probe with a PSN that the peer cannot have sent lately: next expected PSN %#06x, found %#06x"},
 }, kinds{
 	PeerReason:        {NumCause, 0},
 	NAKReserved:       {0, NumSyndrome},

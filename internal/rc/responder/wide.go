@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/psn"
 	"softrdma/internal/rc/conn"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/ib/own"
@@ -41,6 +42,13 @@ func (o *reordering) Widen(now time.Duration, in *machine.In) {
 
 // span is the number of PSNs from the expected one on of which requests are held.
 func (o *reordering) span() uint32 { return max(o.wide.span, conn.Span(o.mtu)) }
+
+// Acknowledged reports whether the peer may believe a PSN to be the last one that was acknowledged: it is before the
+// expected one, or before the end of the READ responses that are on their way, and no further than a span.
+func (o *reordering) Acknowledged(p psn.PSN) bool {
+	d := o.response.upTo.Sub(p)
+	return o.SentLately(p, int(o.span())) || o.response.sent && d > 0 && uint32(d) <= o.span()
+}
 
 // reportWide produces the acknowledge that says what is new, and how much is held.
 func (o *reordering) reportWide(out *machine.Out) {
