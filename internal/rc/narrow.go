@@ -93,7 +93,7 @@ func (n *narrowPath) follow(q *QP) {
 	before := p.Fragment
 	p.Fragment = s.Fragments()
 	if s.State() == pathmtu.Narrow && int(p.Passes) != s.Known() {
-		q.c.Refuse(reason.Detail{Reason: reason.PathNarrow, Expected: uint64(p.Attr.PathMTU), Found: uint64(s.Known())})
+		q.c.Refuse(n.detail(q))
 	}
 	if s.State() != pathmtu.Searching {
 		p.Passes = uint16(s.Known())
@@ -101,6 +101,11 @@ func (n *narrowPath) follow(q *QP) {
 	if before && !p.Fragment {
 		q.c.Refuse(reason.Detail{Reason: reason.PathWhole, Expected: uint64(p.Attr.PathMTU), Found: uint64(s.Known())})
 	}
+}
+
+// detail says what passes.
+func (n *narrowPath) detail(q *QP) reason.Detail {
+	return reason.Detail{Reason: reason.PathNarrow, Expected: uint64(q.c.Port.Attr.PathMTU), Found: uint64(n.search.Known())}
 }
 
 // deadline is when the search has something to do.

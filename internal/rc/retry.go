@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/pathmtu"
 	"softrdma/internal/queue"
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
@@ -115,16 +116,24 @@ func (r *recovery) lostPacket(now time.Duration) {
 	r.q.ctl.Lost(now, int(r.mtu+overhead), &r.trips.acks)
 }
 
+// unanswered returns why the retries were used up.
+func (r *recovery) unanswered() reason.Detail {
+	if n := r.q.narrow; n != nil && n.search.State() == pathmtu.Narrow { // short packets are answered
+		return n.detail(r.q)
+	}
+	why := reason.RetryExceeded
+	if !r.q.origins[ofAnswers].Known() {
+		why = reason.NeverAnswered
+	}
+	return reason.Detail{Reason: why, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retry.retries) + 1}
+}
+
 // retransmitAll goes back to the oldest unanswered packet, or gives up. NAKs for sequence
 // errors, implied NAKs and timeouts count against one retry counter (IBTA 9.9.2).
 func (r *recovery) retransmitAll(d reason.Detail) {
 	r.q.c.Refuse(d)
 	if r.retry.retries >= r.p.Attr.RetryCnt {
-		why := reason.RetryExceeded
-		if !r.q.origins[ofAnswers].Known() {
-			why = reason.NeverAnswered
-		}
-		r.completer.fail(queue.RetryExcErr, reason.Detail{Reason: why, Expected: uint64(r.p.Attr.RetryCnt), Found: uint64(r.retry.retries) + 1})
+		r.completer.fail(queue.RetryExcErr, r.unanswered())
 		return
 	}
 	r.retry.retries++

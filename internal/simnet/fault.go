@@ -34,6 +34,9 @@ type Faults struct {
 
 	// MTU is the longest datagram payload that passes without being fragmented; 0 means no limit.
 	MTU int
+
+	// NoFragments means that longer datagrams do not pass in fragments either.
+	NoFragments bool
 }
 
 // Stats count the packets of one direction by result.
@@ -76,7 +79,7 @@ func (d *direction) chance(p float64) bool { return p > 0 && d.random.Float64() 
 func (d *direction) pass(n *Network, index int, to place, p *packet) {
 	f := &d.faults
 	d.stats.Packets++
-	if f.MTU > 0 && len(p.data) > f.MTU && !p.fragments {
+	if f.MTU > 0 && len(p.data) > f.MTU && (!p.fragments || f.NoFragments) {
 		d.stats.TooLong++
 		n.lose(noteTooLong, index, p)
 		return

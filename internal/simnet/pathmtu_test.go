@@ -117,6 +117,37 @@ func TestConnectionBeginsOverANarrowPath(t *testing.T) {
 	}
 }
 
+// A path drops long packets and fragments, as one over IPv6 without ICMPv6 messages does, and firewalls do. The connection ends by
+// the name of that, says what passes, and later connections begin with that.
+func TestBlackHoleIsNamed(t *testing.T) {
+	c := course{op: queue.Write, delay: 10 * time.Millisecond, message: 100_000}
+	r := c.prepare(t)
+	r.transfer(t, &c)
+	for _, h := range r.hosts {
+		h.Link.SetFaults(simnet.Faults{Delay: 5 * time.Millisecond}, simnet.Faults{Delay: 5 * time.Millisecond, MTU: 1472, NoFragments: true})
+	}
+	began := r.net.Clock()
+	if err := rig.PostSend(r.qps[0], rig.Send{
+		Op: queue.Write, SGEs: []memory.SGE{{Addr: 0x10000, Length: uint32(c.message), LKey: r.mrs[0].Key}}, Addr: 0x10000, RKey: r.mrs[1].Key,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	done, err := r.hosts[0].Wait(r.cqs[0], 1)
+	if err != nil || done[0].Status != queue.RetryExcErr {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	want := reason.Detail{Reason: reason.PathNarrow, Expected: 4096, Found: 1024}
+	if own, _ := done[0].Reasons(); own != want {
+		t.Errorf("expected %v, found %v", want, own)
+	}
+	if took := r.net.Clock() - began; took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if mtu := adapter.PathMTU(r.hosts[0].Dev, r.hosts[1].Link.Local().Addr()); mtu != 1024 {
+		t.Errorf("later connections have path MTU %d, expected 1024", mtu)
+	}
+}
+
 // Losses by chance do not make packets be fragmented for long, and the bytes arrive.
 func TestLossIsNotTakenForANarrowPath(t *testing.T) {
 	for _, loss := range []float64{.05, .1} {
