@@ -26,6 +26,8 @@ func TestPathsOfTheInternet(t *testing.T) {
 		{"narrow-4", []string{"write ok", "read ok", "send ok"}},
 		{"narrow-6", []string{"write ok", "read ok", "send ok"}},
 		{"nat", []string{"iWARP with TLS ok", "no answer from 10.9.2.1:7175"}},
+		{"nat-psp", []string{"first client ok", "second client ok", "write ok", "read ok", "send ok", "rebinding ok"}},
+		{"hole-6", []string{"PATH_NARROW: ", "largest that passes 1024"}},
 		{"blocked", []string{"or a firewall rejects UDP port 4791", "a firewall rejects packets to 10.9.2.1:7174"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -85,6 +85,14 @@ func (d *Device) Introduce(peer qp.Endpoint, prove bool) error {
 	return d.packets[0].network.caps.Introducer.Introduce(peer, prove)
 }
 
+// Translation returns what is known of an address translator on the path to a peer, as its packets name it.
+func Translation(d *Device, peer qp.Endpoint) link.Translation {
+	if d.IWARP() || d.packets[0].network.caps.Translator == nil {
+		return link.Translation{}
+	}
+	return d.packets[0].network.caps.Translator.Translation(peer)
+}
+
 // Overhead returns how many bytes the network of a device adds to each packet, besides the headers of its protocol.
 func Overhead(d *Device) int {
 	if d.IWARP() {

@@ -24,6 +24,10 @@ func newGSI(l *packetLane) *QP {
 		GUID: d.cfg.GUID, Local: local, MTU: d.cfg.MTU, Random: d.cfg.Random, KeepReasons: d.cfg.KeepReasons,
 		Why:    d.Why,
 		Refuse: func(why reason.Detail) { d.Trace.Refuse(gsi.QPN, why) },
+		Translation: func(peer netip.AddrPort) (own netip.Addr, behind bool) {
+			t := Translation(d, peer)
+			return t.Own, t.Outer.IsValid()
+		},
 	})
 	q := &QP{lane: &l.lane, packets: l, transport: &transports[qp.UD], Port: machine.Port{QPN: gsi.QPN, Type: qp.UD, Host: d}}
 	q.entry.Init((*qpTask)(q))

@@ -24,6 +24,11 @@ type Config struct {
 
 	KeepReasons bool // does not tell softrdma peers why a connection is refused or ends
 
+	// Translation tells of an address translator between this device and a peer, as its packets name it: what the
+	// peer takes this device's address to be, invalid if that is the address that it has, and whether the peer has another one
+	// than it says in its requests. It may be nil.
+	Translation func(peer netip.AddrPort) (own netip.Addr, behind bool)
+
 	// Why returns the first failure of a queue pair, None if there was none. It may be nil.
 	Why func(qpn uint32) reason.Detail
 }
@@ -120,6 +125,9 @@ func (m *Manager) announced(port uint16) {
 func New(c Config) *Manager {
 	if c.Refuse == nil {
 		c.Refuse = func(reason.Detail) {}
+	}
+	if c.Translation == nil {
+		c.Translation = func(netip.AddrPort) (own netip.Addr, behind bool) { return own, false }
 	}
 	m := &Manager{
 		config:    c,

@@ -112,8 +112,12 @@ func (c *Conn) takeREQ(q *mad.REQ) {
 		c.path = m.port.replyPath(&q.Primary, &c.reach.Path)
 		c.reach.PKeyIndex, _ = m.pkeyIndex(q.PKey)
 	} else {
+		dst := q.Primary.LocalGID.Addr()
+		if _, behind := m.config.Translation(m.received.from()); behind {
+			dst = m.received.from().Addr() // the address in the request leads nowhere from here
+		}
 		c.path = qp.Path{
-			Dst:          netip.AddrPortFrom(q.Primary.LocalGID.Addr(), c.peer().Port()),
+			Dst:          netip.AddrPortFrom(dst, c.peer().Port()),
 			FlowLabel:    q.Primary.FlowLabel,
 			TrafficClass: q.Primary.TrafficClass,
 		}
@@ -176,7 +180,7 @@ func (m *Manager) acceptable(q *mad.REQ) bool {
 		// There is no reject reason for partitions. Linux uses the one for paths.
 		m.refuse(reason.CMPKey, uint64(m.firstPKey()), uint64(q.PKey))
 		m.answerREJ(mad.RejectInvalidGID, mad.OfREQ, q.LocalID, 0, m.gid[:])
-	case !m.hasGID(q.Primary.RemoteGID):
+	case !m.hasGID(q.Primary.RemoteGID) && !m.config.seenAs(q.Primary.RemoteGID, m.received.from()):
 		m.refuse(reason.CMGID, low(own), low(q.Primary.RemoteGID.Addr()))
 		m.answerREJ(mad.RejectInvalidGID, mad.OfREQ, q.LocalID, 0, m.gid[:])
 	case local.IsUnspecified() || local.IsMulticast() || local.Is4() != own.Is4():
@@ -190,6 +194,12 @@ func (m *Manager) acceptable(q *mad.REQ) bool {
 		return true
 	}
 	return false
+}
+
+// seenAs reports whether a peer knows this device by a GID because of an address translator.
+func (c *Config) seenAs(g mad.GID, peer netip.AddrPort) bool {
+	own, _ := c.Translation(peer)
+	return own.IsValid() && mad.GIDFrom(own) == g
 }
 
 // stale ends a connection that the peer has lost: it uses the queue pair for another one (IBTA

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"softrdma/internal/adapter"
 	"softrdma/internal/cm"
 	"softrdma/internal/cmid"
 	"softrdma/internal/qp"
@@ -38,6 +39,9 @@ func (m *Manager) request(r *report) {
 	}
 	id.local = netip.AddrPortFrom(r.dev.addr(), l.local.Port())
 	id.remote = netip.AddrPortFrom(h.Src.WithZone(id.local.Addr().Zone()), h.Port)
+	if outer := adapter.Translation(r.dev.dev, r.Source).Outer; outer.IsValid() { // what the peer says is of another network
+		id.remote = netip.AddrPortFrom(outer.Addr(), h.Port)
+	}
 	r.dev.uses++
 	id.use(r.dev)
 	e := Event{Type: cmid.EventConnectRequest, ID: id, Listener: l}
@@ -79,7 +83,8 @@ func (at *endpoint) match(r *report, h *mad.IPHeader) reason.Detail {
 		}
 	}
 	local, dst := r.dev.addr().WithZone(""), h.Dst.Unmap()
-	if dst != local || at.option.afOnly && dst.Is4() != at.local.Addr().Is4() {
+	own := adapter.Translation(r.dev.dev, r.Source).Own
+	if dst != local && dst != own || at.option.afOnly && dst.Is4() != at.local.Addr().Is4() {
 		return reason.Detail{Reason: reason.CMIPAddress, Expected: low(local), Found: low(dst)}
 	}
 	if h.Src.IsUnspecified() || h.Src.IsMulticast() || h.Src.Is4() != h.Dst.Is4() {

@@ -18,7 +18,7 @@ var _ = explain(map[reason.Reason]text{
 	reason.CMGID: {
 		"The primary path of a connection request has an address that the receiving device does not have.",
 		"Address translation between the two ends, and the addresses of both devices.",
-		"Connect the two ends without address translation.",
+		"Connect the two ends without address translation, or encrypt (--psk-file).",
 		"IBTA 12.6.5, 12.6.7.2"},
 	reason.CMPeerGID: {
 		"The sender's GID in a connection request is not a unicast address, or its address family differs from the device's.",

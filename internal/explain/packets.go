@@ -32,7 +32,7 @@ var _ = explain(map[reason.Reason]text{
 	reason.PacketICRC: {
 		"The invariant CRC does not match the packet: the packet was corrupted on the path, or a device changed a field that must not change (addresses, ports, IPv4 identification).",
 		"Whether all packets fail (address translation, a tunnel or a firewall rewrites headers) or only a few (corruption on the path); `softrdma capture` shows the expected and the found CRC.",
-		"Connect the two ends without address translation; replace a faulty cable, adapter or virtual switch; turn off offloads that rewrite the IPv4 identification.",
+		"Connect the two ends without address translation, or encrypt (--psk-file): encrypted packets pass it; replace a faulty cable, adapter or virtual switch; turn off offloads that rewrite the IPv4 identification.",
 		"IBTA 7.8.1, annex A17.3.3"},
 	reason.PacketPKey: {
 		"The packet's partition key is not in the queue pair's table, or both ends are limited members.",

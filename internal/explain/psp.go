@@ -22,9 +22,9 @@ var _ = explain(map[reason.Reason]text{
 		"Let TCP through to the number of the device's UDP port, and connect again.",
 		pspClause},
 	reason.PSPSource: {
-		"The packet has the SPI of one peer and the address of another. Someone forges addresses, or translates them.",
+		"The packet has the SPI of one peer and the address of another. Someone forges addresses, or a translator gives packets another address than the TCP connection has, and began to do so while the two devices were connected.",
 		"A capture, and whether there is an address translator on the path.",
-		"Connect without address translation.",
+		"Connect again.",
 		pspClause},
 	reason.PSPIntegrity: {
 		"The packet's integrity check value is wrong: it was changed on its way, or forged by someone without the key.",
@@ -61,4 +61,14 @@ var _ = explain(map[reason.Reason]text{
 		"Who connects to the TCP port of the device.",
 		"Require certificates of clients, so that no unauthenticated peer takes a place.",
 		pspClause},
+	reason.PSPBehind: {
+		"An address translator (NAT) is between the peer and this device, and the peer has no open connection to it. Nothing can be sent to the peer before it calls. The address that it has behind the translator leads nowhere from here.",
+		"Which end connects, and whether a program tells the other its GID by means of its own.",
+		"Let the end behind the translator connect, by the connection manager.",
+		"RFC 4787"},
+	reason.PSPMoved: {
+		"The translator (NAT) between the peer and this device has begun to use another address or port for the peer. The peer has confirmed it by a packet that only it can make, and its packets go there from now on.",
+		"How long the translator keeps entries without traffic, if it happens often.",
+		"Nothing.",
+		"RFC 4787 4.3"},
 })

@@ -33,6 +33,25 @@ type Introducer interface {
 	Introduce(peer netip.AddrPort, prove bool) error
 }
 
+// A Returner is a link of datagrams that can send from the port where it receives, for as long as a
+// flow is open. So packets pass an address translator on the way, which lets only answers through.
+type Returner interface {
+	// OpenReturn returns the flow to a peer from the port that peers send to. CloseFlow ends one use of it.
+	OpenReturn(dst netip.AddrPort) (*DatagramFlow, error)
+}
+
+// A Translator is a link that knows of address translators (NAT) between this device and its peers.
+type Translator interface {
+	// Translation returns what is known of the path to a peer, as its packets name it. Any goroutine may call it.
+	Translation(peer netip.AddrPort) Translation
+}
+
+// A Translation is what an address translator has changed. The zero value is that of a path without one.
+type Translation struct {
+	Own   netip.Addr     // what the peer takes this device's address to be; invalid if that is the address that it has
+	Outer netip.AddrPort // where packets of a peer behind a translator come from, with port 0 if none has come; invalid for others
+}
+
 // A Sharer is a link whose address programs may share.
 type Sharer interface {
 	// HandOver passes a packet that has arrived here on to the program that it is for.

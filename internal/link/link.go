@@ -125,7 +125,9 @@ type Capabilities struct {
 	Reporter   Reporter
 	Sharer     Sharer
 	Introducer Introducer
+	Translator Translator
 	Fragmenter Fragmenter
+	Returner   Returner
 }
 
 // A Flow is a link's handle of a path to one peer. Links that route by packet headers have no

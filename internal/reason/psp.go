@@ -13,6 +13,8 @@ const (
 	PSPPeer
 	PSPSilent
 	PSPPeers
+	PSPBehind
+	PSPMoved
 )
 
 const pspRoom Reason = 13
@@ -29,6 +31,8 @@ var _ = register(pspRoom, []row{
 	{PSPPeer, "PSP_PEER", "no device that encrypts at the peer's address: TCP port %d, errno %v"},
 	{PSPSilent, "PSP_SILENT", "peer did not agree on keys in time: TCP port %d, waited %d ms"},
 	{PSPPeers, "PSP_PEERS", "too many peers have keys of this device: at most %d, found %d"},
+	{PSPBehind, "PSP_BEHIND_NAT", "peer is behind an address translator, so only it can call: its address ...%08x, calls from ...%08x"},
+	{PSPMoved, "PSP_MOVED", "address translator of the peer has given it another address or port, which it has confirmed: port %d before, %d now"},
 }, kinds{
 	PSPPeer: {0, NumErrno},
 })

@@ -17,11 +17,12 @@ type packet struct {
 	segment   segment // of a link that carries TCP
 }
 
-// A place is where a packet arrives: at a link, at the next of a list of switch ports, or, if
-// it is zero, in the middle of the network.
+// A place is where a packet arrives: at a link, at the next of a list of switch ports, in the translator of the link that has
+// sent it, or, if it is zero, in the middle of the network.
 type place struct {
 	link  *Link
 	ports []*Port
+	nat   *Link
 }
 
 // An event is the arrival of a packet, or a call.

@@ -74,6 +74,7 @@ type Link struct {
 	local  netip.AddrPort
 	config LinkConfig
 	lanes  []*Link // all lanes of the address, in the first one if there are several
+	nat    *NAT    // that it is behind; nil if it is behind none
 	closed bool
 
 	out, in direction
@@ -97,13 +98,6 @@ type Link struct {
 	Wrong error
 }
 
-type flow struct {
-	link.DatagramFlow
-	crc  ib.Prefix
-	uses int
-	mode link.Fragmentation
-}
-
 var _ link.Datagrams = (*Link)(nil)
 
 // SetFaults changes the faults of both directions, for later packets.
@@ -117,90 +111,6 @@ func (l *Link) RestartPeak() { l.out.stats.Peak, l.in.stats.Peak = 0, 0 }
 
 // Local implements link.Datagrams.
 func (l *Link) Local() netip.AddrPort { return l.local }
-
-// OpenFlow implements link.Datagrams.
-func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.DatagramFlow, error) {
-	switch {
-	case l.closed:
-		return nil, link.ErrClosed
-	case dst.Addr().Is4() != l.local.Addr().Is4():
-		return nil, fmt.Errorf("%w: link has %v, peer %v", ErrFamily, l.local.Addr(), dst.Addr())
-	}
-	port := (label ^ label>>14 ^ label>>28) & portMask
-	if l.config.Ports > 0 {
-		port %= uint32(l.config.Ports)
-	}
-	src := netip.AddrPortFrom(l.local.Addr(), uint16(firstPort|port))
-	handle := -1
-	for i, f := range l.flows {
-		if f == nil {
-			handle = i
-			continue
-		}
-		if f.Src == src && f.Dst == dst {
-			f.uses++
-			return &f.DatagramFlow, nil
-		}
-	}
-	f := &flow{
-		DatagramFlow: link.DatagramFlow{Src: src, Dst: dst, Numbering: link.Numbering{Segments: l.config.Segments, Counts: l.config.Counts}},
-		crc:          ib.NewPseudoHeader(src, dst), uses: 1,
-	}
-	if f.Counts {
-		f.First = uint16(label * 40503)
-	}
-	if handle < 0 {
-		handle = len(l.flows)
-		l.flows = append(l.flows, nil)
-	}
-	f.Handle = handle
-	l.flows[handle] = f
-	return &f.DatagramFlow, nil
-}
-
-// Reply implements link.Datagrams.
-func (l *Link) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) {
-	switch {
-	case l.closed:
-		return nil, link.ErrClosed
-	case dst.Addr().Is4() != l.local.Addr().Is4():
-		return nil, fmt.Errorf("%w: link has %v, peer %v", ErrFamily, l.local.Addr(), dst.Addr())
-	}
-	l.reply = flow{DatagramFlow: link.DatagramFlow{Src: l.local, Dst: dst, Numbering: link.Numbering{Segments: 1}}, crc: ib.NewPseudoHeader(l.local, dst), uses: 1}
-	return &l.reply.DatagramFlow, nil
-}
-
-// CloseFlow implements link.Datagrams.
-func (l *Link) CloseFlow(f *link.Flow) {
-	if x := l.open(f); x != nil {
-		if x.uses--; x.uses == 0 {
-			l.flows[f.Handle] = nil
-		}
-	}
-}
-
-// Flows returns the number of open flows.
-func (l *Link) Flows() (n int) {
-	for _, f := range l.flows {
-		if f != nil {
-			n++
-		}
-	}
-	return n
-}
-
-func (l *Link) open(f *link.Flow) *flow {
-	if f == &l.reply.Flow {
-		return &l.reply
-	}
-	if f == nil || uint(f.Handle) >= uint(len(l.flows)) {
-		return nil
-	}
-	if x := l.flows[f.Handle]; x != nil && &x.Flow == f {
-		return x
-	}
-	return nil
-}
 
 // Send implements link.Packets. It checks that the adapter keeps the contract of batches.
 func (l *Link) Send(tx *link.Tx) error {
@@ -247,12 +157,20 @@ func (l *Link) cut(f *flow, tx *link.Tx, total int) error {
 			return err
 		}
 		l.net.note(noteSent, l.index, p)
-		l.out.pass(l.net, l.index, place{}, p)
+		l.out.pass(l.net, l.index, place{nat: l.behind()}, p)
 	}
 	if f.Counts {
 		f.First += uint16(f.datagram(i-1)) + 1
 	}
 	return nil
+}
+
+// behind returns the link if its packets have to be translated, and nil if they have not.
+func (l *Link) behind() *Link {
+	if l.nat == nil {
+		return nil
+	}
+	return l
 }
 
 // datagram returns the index of the datagram that contains packet i of a batch.
@@ -390,7 +308,7 @@ func (l *Link) Leave(group netip.Addr) error {
 
 // Capabilities implements link.Packets.
 func (l *Link) Capabilities() link.Capabilities {
-	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: l.config.ReceiveBuffer, Segmentation: l.config.Segments == 0, Fragmenter: l}
+	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: l.config.ReceiveBuffer, Segmentation: l.config.Segments == 0, Fragmenter: l, Returner: l}
 }
 
 // Close implements link.Packets.

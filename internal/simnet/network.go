@@ -46,6 +46,7 @@ type Network struct {
 	seed    uint64
 	events  eventqueue.Queue[event]
 	links   []*Link
+	nats    []*NAT
 	streams []*StreamLink
 	drivers []Driver
 	route   func(src, dst netip.AddrPort) []*Port // see Route
@@ -107,7 +108,7 @@ func (n *Network) attach(local netip.AddrPort, c LinkConfig) *Link {
 
 func (n *Network) find(a netip.AddrPort) *Link {
 	for _, l := range n.links {
-		if l.local == a && !l.closed {
+		if l.local == a && !l.closed && l.nat == nil {
 			return l
 		}
 	}
@@ -260,7 +261,13 @@ func (n *Network) arrive(e event) {
 		n.drop(p)
 		return
 	}
+	if e.nat != nil {
+		e.nat.nat.leave(e.nat, p)
+	}
 	l := n.find(p.dst)
+	if l == nil {
+		l = n.translate(p)
+	}
 	if l == nil {
 		n.note(noteUnreachable, -1, p)
 		n.drop(p)

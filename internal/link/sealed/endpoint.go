@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/psp"
@@ -30,7 +31,9 @@ const (
 type inbound struct {
 	key     *psp.Key
 	head    uint64     // of its packets, up to the IV
-	from    netip.Addr // of the peer
+	number  uint64     // of the key, in the order in which keys are given away
+	from    netip.Addr // of the peer, as the device has it
+	behind  bool       // the peer is behind a translator: packets may come from anywhere
 	session *session
 	revoked atomic.Bool
 
@@ -51,8 +54,9 @@ type outbound struct {
 // A session is the relation to one peer by one TLS connection.
 type session struct {
 	peer   *peer
-	proved bool // the peer has proved its address
-	live   bool // the connection is open
+	from   netip.Addr // of the peer, as the connection has it
+	proved bool       // the peer has proved its address
+	live   bool       // the connection is open
 	tell   func(offer []byte)
 	offer  [offerLen]byte // the last one to the peer
 	in     [2]*inbound    // valid keys of the peer, the newest one first
@@ -61,7 +65,15 @@ type session struct {
 
 // A peer is another device.
 type peer struct {
-	at       netip.AddrPort // of the device, without a zone
+	at       netip.AddrPort // of the device, without a zone; an alias if it is behind a translator
+	via      netip.Addr     // where it calls from
+	name     pairName       // of this device, for the peer
+	behind   *translated    // nil if no translator hides the peer
+	inside   atomic.Bool    // a translator hides this device from the peer
+	seen     netip.Addr     // what the peer takes this device's address to be
+	sent     atomic.Bool    // something was sent through that translator since the last tick
+	pause    time.Duration  // before the next keepalive
+	due      time.Time      // when it is due
 	sessions []*session     // oldest first
 	proved   bool           // its address, at some time
 	out      atomic.Pointer[outbound]
@@ -76,21 +88,36 @@ type peer struct {
 
 // An Endpoint has the keys of a device and of its peers.
 type Endpoint struct {
-	device uint16 // UDP port of the device
-	port   uint16 // UDP port for PSP packets
-	limit  uint64 // renewBytes
+	address netip.Addr // of the device
+	device  uint16     // its UDP port
+	port    uint16     // UDP port for PSP packets
+	limit   uint64     // renewBytes
+	clock   func() time.Time
+	secret  [32]byte // of cookies
+	report  atomic.Pointer[func(reason.Detail)]
 
 	mu      sync.Mutex
 	masters [2][psp.MasterLen]byte
 	phase   uint32 // of the master key in use: 0 or 1
 	next    uint32 // SPI to give away next, without the phase
+	keys    uint64 // given away
 	inbound map[uint32]*inbound
 	peers   map[netip.AddrPort]*peer
+	named   map[pairName]*peer // behind translators
+	aliases uint32             // given away
+	links   []*Link
+	keeper  *time.Timer // of keepalives; nil until one is needed
+	closed  bool
 }
 
-// NewEndpoint makes the keys of a device whose UDP port is device, and which receives PSP packets at port.
-func NewEndpoint(device, port uint16) *Endpoint {
-	e := &Endpoint{device: device, port: port, limit: renewBytes, next: 1, inbound: map[uint32]*inbound{}, peers: map[netip.AddrPort]*peer{}}
+// NewEndpoint makes the keys of the device of an address and UDP port, which receives PSP packets at another port.
+func NewEndpoint(device netip.AddrPort, port uint16) *Endpoint {
+	device = plain(device)
+	e := &Endpoint{
+		address: device.Addr(), device: device.Port(), port: port, limit: renewBytes, clock: time.Now, next: 1,
+		inbound: map[uint32]*inbound{}, peers: map[netip.AddrPort]*peer{}, named: map[pairName]*peer{},
+	}
+	_, _ = rand.Read(e.secret[:]) // never fails
 	for i := range e.masters {
 		_, _ = rand.Read(e.masters[i][:]) // never fails
 	}
@@ -108,15 +135,27 @@ func (e *Endpoint) peer(at netip.AddrPort) (*peer, error) {
 	if p := e.peers[at]; p != nil {
 		return p, nil
 	}
-	if n := e.makeRoom(maxHostPeers, func(p *peer) bool { return p.at.Addr() == at.Addr() }); n >= maxHostPeers {
+	if isAlias(at.Addr()) {
+		return nil, e.errBehind(at)
+	}
+	p, err := e.room(at.Addr())
+	if err != nil {
+		return nil, err
+	}
+	p.at = at
+	e.peers[at] = p
+	return p, nil
+}
+
+// room makes room for a peer that calls from an address, and returns it. The caller holds mu.
+func (e *Endpoint) room(from netip.Addr) (*peer, error) {
+	if n := e.makeRoom(maxHostPeers, func(p *peer) bool { return p.via == from }); n >= maxHostPeers {
 		return nil, reason.Detail{Reason: reason.PSPPeers, Expected: maxHostPeers, Found: uint64(n)}.Err()
 	}
 	if n := e.makeRoom(maxPeers, func(*peer) bool { return true }); n >= maxPeers {
 		return nil, reason.Detail{Reason: reason.PSPPeers, Expected: maxPeers, Found: uint64(n)}.Err()
 	}
-	p := &peer{at: at}
-	e.peers[at] = p
-	return p, nil
+	return &peer{via: from, name: newName()}, nil
 }
 
 // makeRoom forgets a peer that is gone if there are as many of a kind as may be. It returns how many are left.
@@ -147,6 +186,9 @@ func (e *Endpoint) remove(p *peer) {
 	}
 	p.gone.Store(true)
 	delete(e.peers, p.at)
+	if p.behind != nil {
+		delete(e.named, p.behind.name)
+	}
 }
 
 // mayBegin reports why a peer may have no other session.
@@ -165,7 +207,7 @@ func (p *peer) mayBegin() error {
 
 // begin makes the session of a connection that is open. The caller holds mu, as of the methods below.
 func (e *Endpoint) begin(p *peer, proved bool, tell func(offer []byte)) *session {
-	s := &session{peer: p, proved: proved, live: true, tell: tell}
+	s := &session{peer: p, from: p.via, proved: proved, live: true, tell: tell}
 	var kept []*session
 	for i, x := range p.sessions {
 		// Packets of the last session that ended may still be on their way. The peer of the one whose key is used
@@ -214,7 +256,9 @@ func (e *Endpoint) issue(s *session) {
 	if e.next >= psp.Phase {
 		e.next = 1
 	}
-	o := offer{version: psp.AESGCM128, spi: spi, port: e.port, device: e.device}
+	e.keys++
+	p := s.peer
+	o := offer{version: psp.AESGCM128, spi: spi, port: e.port, device: e.device, self: e.address, you: s.from, name: p.name}
 	b, err := psp.Derive(&e.masters[e.phase], spi, o.version)
 	var key *psp.Key
 	if err == nil {
@@ -225,7 +269,9 @@ func (e *Endpoint) issue(s *session) {
 	}
 	copy(o.key[:], b)
 	e.drop(s.in[1])
-	s.in[1], s.in[0] = s.in[0], &inbound{key: key, head: key.Head(psp.NextUDP), from: s.peer.at.Addr(), session: s}
+	s.in[1], s.in[0] = s.in[0], &inbound{
+		key: key, head: key.Head(psp.NextUDP), number: e.keys, from: p.at.Addr(), behind: p.behind != nil, session: s,
+	}
 	e.inbound[spi] = s.in[0]
 	o.put(s.offer[:])
 	s.tell(s.offer[:])
@@ -253,9 +299,15 @@ func (e *Endpoint) take(s *session, o *offer) error {
 	if err != nil {
 		return err
 	}
+	p := s.peer
 	s.out = &outbound{key: key, port: o.port}
-	s.peer.proved = s.peer.proved || s.proved
-	s.peer.choose()
+	p.proved = p.proved || s.proved
+	p.choose()
+	p.seen = o.you
+	p.inside.Store(differ(o.you, e.address))
+	if p.inside.Load() {
+		e.beginKeepalives(p)
+	}
 	return nil
 }
 
@@ -305,6 +357,13 @@ func (e *Endpoint) keyOf(at netip.AddrPort) (*peer, error) {
 		return p, nil
 	}
 	return nil, errNoKey(0)
+}
+
+// tell reports what has happened.
+func (e *Endpoint) tell(why reason.Detail) {
+	if f := e.report.Load(); f != nil {
+		(*f)(why)
+	}
 }
 
 func errNoKey(found uint64) error {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"softrdma/internal/link"
@@ -54,33 +53,27 @@ type Device struct {
 	*Link
 	guard   *guard
 	meeting *Meeting
-	report  atomic.Pointer[func(reason.Detail)]
 }
 
 // Open encrypts a link for the device of an address and UDP port. It meets peers by streams, which have TLS with the ALPN name
 // Protocol. Both links belong to the device from then on, also if Open fails.
 func Open(local netip.AddrPort, over link.Datagrams, streams link.Streams) (*Device, error) {
 	d := &Device{}
-	refuse := func(why reason.Detail) {
-		if f := d.report.Load(); f != nil {
-			(*f)(why)
-		}
-	}
-	e := NewEndpoint(local.Port(), over.Local().Port())
+	e := NewEndpoint(local, over.Local().Port())
 	var err error
-	if d.guard, err = watch(local, e.port, refuse); err != nil {
+	if d.guard, err = watch(local, e.port, e.tell); err != nil {
 		return nil, errors.Join(err, over.Close(), streams.Close())
 	}
-	if d.meeting, err = meet(e, streams, refuse); err != nil {
+	if d.meeting, err = meet(e, streams, e.tell); err != nil {
 		return nil, errors.Join(err, d.guard.Close(), over.Close(), streams.Close())
 	}
 	d.Link = New(over, e, d.meeting)
 	return d, nil
 }
 
-// Report sets the function that is told why packets in the clear and callers are refused. Any goroutine may
-// call f.
-func (d *Device) Report(f func(reason.Detail)) { d.report.Store(&f) }
+// Report sets the function that is told why packets in the clear and callers are refused, and when a translator gives a
+// peer another address. Any goroutine may call f.
+func (d *Device) Report(f func(reason.Detail)) { d.e.report.Store(&f) }
 
 // Close implements link.Waiter.
 func (d *Device) Close() error {

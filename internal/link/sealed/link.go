@@ -3,6 +3,7 @@ package sealed
 import (
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"softrdma/internal/link"
@@ -17,6 +18,9 @@ type Link struct {
 	meet  link.Introducer
 	local netip.AddrPort
 	caps  link.Capabilities
+
+	returner link.Returner // of the other link; nil if it cannot
+	due      atomic.Bool   // keepalives may be
 
 	// Flows by handle, nil if free, and the number of uses of each flow of the other link.
 	flows []*flow
@@ -40,7 +44,7 @@ type flow struct {
 	link.DatagramFlow
 	outer *link.DatagramFlow
 	peer  *peer
-	port  uint16 // of the peer, that outer leads to
+	way   way // of outer
 	label uint32
 	uses  int
 }
@@ -54,9 +58,10 @@ func New(over link.Datagrams, e *Endpoint, meet link.Introducer) *Link {
 		over: over, e: e, meet: meet, local: netip.AddrPortFrom(over.Local().Addr(), e.device),
 		out: make([]byte, link.MaxBatch), plain: make([]byte, udpLen+1<<16),
 	}
+	l.returner = below.Returner
 	l.caps = link.Capabilities{
 		Packets: below.Packets, Bytes: below.Bytes, Overhead: below.Overhead + Overhead, ReceiveBuffer: below.ReceiveBuffer,
-		Segmentation: below.Segmentation, Watcher: below.Watcher, Introducer: meet,
+		Segmentation: below.Segmentation, Watcher: below.Watcher, Introducer: meet, Translator: e,
 	}
 	if below.Frame != 0 {
 		l.caps.Frame = below.Frame - Overhead
@@ -64,6 +69,9 @@ func New(over link.Datagrams, e *Endpoint, meet link.Introducer) *Link {
 	if below.Fragmenter != nil {
 		l.caps.Fragmenter = l
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.links = append(e.links, l)
 	return l
 }
 
@@ -80,7 +88,10 @@ func (l *Link) Wait(d time.Duration) error { return l.over.Wait(d) }
 func (l *Link) Wake() { l.over.Wake() }
 
 // Close implements link.Waiter.
-func (l *Link) Close() error { return l.over.Close() }
+func (l *Link) Close() error {
+	l.e.leave(l)
+	return l.over.Close()
+}
 
 // OpenFlow implements link.Datagrams. The peer has given this device a key.
 func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.DatagramFlow, error) {
@@ -120,12 +131,12 @@ func (l *Link) lead(f *flow, dst netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	port := p.out.Load().port
-	outer, err := l.over.OpenFlow(netip.AddrPortFrom(dst.Addr(), port), f.label)
+	w := p.way(p.out.Load().port)
+	outer, err := l.openWay(w, f.label)
 	if err != nil {
 		return err
 	}
-	f.peer, f.port, f.outer, f.Numbering = p, port, outer, outer.Numbering
+	f.peer, f.way, f.outer, f.Numbering = p, w, outer, outer.Numbering
 	return nil
 }
 
@@ -136,8 +147,11 @@ func (l *Link) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) {
 		return nil, err
 	}
 	f := &l.reply
-	*f = flow{peer: p, port: p.out.Load().port}
-	if f.outer, err = l.over.Reply(netip.AddrPortFrom(dst.Addr(), f.port)); err != nil {
+	*f = flow{peer: p, way: p.way(p.out.Load().port)}
+	if !f.way.to.IsValid() {
+		return nil, errNoKey(0)
+	}
+	if f.outer, err = l.over.Reply(f.way.to); err != nil {
 		return nil, err
 	}
 	f.Handle, f.Src, f.Dst, f.Numbering = -1, plain(l.local), plain(dst), f.outer.Numbering
@@ -225,10 +239,14 @@ func (l *Link) Send(tx *link.Tx) error {
 	return err
 }
 
-// keyFor returns the key to send with. A device that was opened again may have another port.
+// keyFor returns the key to send with. A device that was opened again may have another port, and a translator may have
+// given a peer another address.
 func (l *Link) keyFor(f *flow) (*outbound, error) {
 	out := f.peer.out.Load()
-	if f == &l.reply || out.port == f.port && !f.peer.gone.Load() {
+	if f.way.back {
+		l.e.busy(f.peer)
+	}
+	if f == &l.reply || f.peer.way(out.port) == f.way && !f.peer.gone.Load() {
 		return out, nil
 	}
 	old := f.outer

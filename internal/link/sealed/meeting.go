@@ -111,12 +111,16 @@ func (m *Meeting) Introduce(at netip.AddrPort, prove bool) error {
 	if err = <-met; err == nil || !prove && p.out.Load() != nil {
 		return nil
 	}
-	return fmt.Errorf("agree on keys with %v: %w", at, err)
+	return fmt.Errorf("agree on keys with %v: %w", at, m.e.unmet(at, err))
 }
 
 // dial has the goroutine dial a peer, unless it does. The caller holds the endpoint's mu.
 func (m *Meeting) dial(p *peer) {
 	if p.dialling {
+		return
+	}
+	if p.behind != nil {
+		p.answer(m.e.errBehind(p.at))
 		return
 	}
 	at := p.at
@@ -320,7 +324,7 @@ func (c *call) offered() error {
 	defer e.mu.Unlock()
 	if c.session == nil {
 		c.m.strangers = slices.DeleteFunc(c.m.strangers, func(x *call) bool { return x == c })
-		p, err := e.peer(netip.AddrPortFrom(c.at.Addr(), o.device))
+		p, err := e.caller(c.at.Addr(), &o)
 		if err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ func open(t *testing.T, at string, cfg *tls.Config) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Meeting, err = meet(NewEndpoint(h.at.Port(), 1000), dialler{streams, h}, func(d reason.Detail) {
+	h.Meeting, err = meet(NewEndpoint(h.at, 1000), dialler{streams, h}, func(d reason.Detail) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.reported = append(h.reported, d.Reason)

@@ -38,7 +38,7 @@ func hosts(t *testing.T, n *simnet.Network, lc simnet.LinkConfig) (hs [2]*rig.Ho
 	lc.AnyICRC = true // the network sees none
 	for i, at := range addrs {
 		on := n.Attach(netip.AddrPortFrom(at.Addr(), psp.Port), lc)
-		es[i] = NewEndpoint(at.Port(), psp.Port)
+		es[i] = NewEndpoint(at, psp.Port)
 		h := &rig.Host{Net: n, Link: on}
 		l := New(on, es[i], met{})
 		links := []link.Datagrams{l}

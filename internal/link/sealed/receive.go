@@ -17,9 +17,25 @@ func putUDP(b []byte, src, dst uint16, length int) {
 	binary.BigEndian.PutUint16(b[6:], 0)
 }
 
+// maxControl bounds the batches without a packet of the device, only with control messages, that one Receive reads.
+const maxControl = 16
+
 // Receive implements link.Packets. A packet that it refuses is a batch of its own, so that a flood
 // of them does not keep the caller.
 func (l *Link) Receive(rx *link.Rx) (bool, error) {
+	if l.due.Load() {
+		l.keepAlive()
+	}
+	for range maxControl {
+		ok, err := l.receive(rx)
+		if !ok || err != nil || len(rx.Data) > 0 || rx.Refused.Reason != reason.None {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+func (l *Link) receive(rx *link.Rx) (bool, error) {
 	a := &l.arrived
 	if len(l.rest) == 0 && l.refused.Reason == reason.None {
 		a.Sparse = rx.Sparse
@@ -43,12 +59,12 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 		n := min(max(a.Size, 1), len(l.rest))
 		length, src, why := l.open(l.rest[:n:n], end)
 		l.rest = l.rest[n:]
-		if why.Reason == reason.None && end > udpLen && src != rx.Src.Port() {
-			why = reason.Detail{Reason: reason.PSPPacket, Expected: uint64(rx.Src.Port()), Found: uint64(src)}
+		if length > 0 && end > udpLen && src != rx.Src {
+			length, why = 0, reason.Detail{Reason: reason.PSPPacket, Expected: uint64(rx.Src.Port()), Found: uint64(src.Port())}
 		}
 		switch {
-		case why.Reason == reason.None && end == udpLen:
-			rx.Src, rx.Dst = netip.AddrPortFrom(a.Src.Addr(), src), netip.AddrPortFrom(a.Dst.Addr(), l.local.Port())
+		case length > 0 && end == udpLen:
+			rx.Src, rx.Dst = src, netip.AddrPortFrom(a.Dst.Addr(), l.local.Port())
 			rx.Size = length
 		case why.Reason == reason.None:
 		case end == udpLen:
@@ -66,25 +82,26 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 }
 
 // open opens a packet: what it protects behind the UDP header goes to plain from at on. The header is
-// decrypted to the 8 bytes before, which keep what they had. It returns the length and the source port.
-func (l *Link) open(b []byte, at int) (length int, src uint16, why reason.Detail) {
-	refuse := func(r reason.Reason, expected, found uint64) (int, uint16, reason.Detail) {
-		return 0, 0, reason.Detail{Reason: r, Expected: expected, Found: found}
+// decrypted to the 8 bytes before, which keep what they had. It returns the length and the source, or length 0 for
+// packets that are refused or of the link's own.
+func (l *Link) open(b []byte, at int) (length int, src netip.AddrPort, why reason.Detail) {
+	refuse := func(r reason.Reason, expected, found uint64) (int, netip.AddrPort, reason.Detail) {
+		return 0, netip.AddrPort{}, reason.Detail{Reason: r, Expected: expected, Found: found}
 	}
 	in := l.last
 	if in == nil || len(b) < Overhead || binary.BigEndian.Uint64(b) != in.head || in.revoked.Load() {
 		if in, why = l.inbound(b); in == nil {
-			return 0, 0, why
+			return 0, src, why
 		}
 		l.last = in
 	}
-	if from := l.arrived.Src.Addr(); from != in.from {
+	if from := l.arrived.Src.Addr(); from != in.from && !in.behind {
 		return refuse(reason.PSPSource, low(in.from), low(from))
 	}
 	head := l.plain[at-udpLen : at]
 	before := binary.NativeEndian.Uint64(head)
 	data, err := in.key.OpenTo(l.plain[at-udpLen:], b)
-	u := binary.BigEndian.Uint64(head)
+	u, own := binary.BigEndian.Uint64(head), b[0] == nextControl
 	binary.NativeEndian.PutUint64(head, before)
 	length = len(data) - udpLen
 	iv := binary.BigEndian.Uint64(b[8:])
@@ -93,16 +110,26 @@ func (l *Link) open(b []byte, at int) (length int, src uint16, why reason.Detail
 		return refuse(reason.PSPIntegrity, uint64(in.key.SPI()), iv)
 	case in.window.Seen(iv):
 		return refuse(reason.PSPReplay, uint64(in.key.SPI()), iv)
+	case own && len(data) != controlLen, !own && length == 0:
+		return refuse(reason.PSPPacket, controlLen, uint64(len(data)))
+	case own:
+		if in.behind {
+			l.follow(in, iv)
+		}
+		return 0, src, l.controlled(in, iv, u, data)
 	case uint16(u>>32) != l.local.Port():
 		return refuse(reason.PSPPacket, uint64(l.local.Port()), u>>32&0xffff)
 	case int(uint16(u>>16)) != len(data):
 		return refuse(reason.PSPPacket, uint64(len(data)), u>>16&0xffff)
 	}
+	if in.behind {
+		l.follow(in, iv)
+	}
 	if in.bytes += uint64(length); in.bytes > l.e.limit && !in.asked {
 		in.asked = true
 		l.e.renew(in)
 	}
-	return length, uint16(u >> 48), reason.Detail{}
+	return length, netip.AddrPortFrom(in.from, uint16(u>>48)), reason.Detail{}
 }
 
 // inbound returns the key of a packet, nil and the reason if there is none.
@@ -116,7 +143,7 @@ func (l *Link) inbound(b []byte) (*inbound, reason.Detail) {
 		return refuse(reason.PSPPacket, psp.HeaderLen+udpLen+psp.ICVLen, uint64(len(b)))
 	case headers != psp.HeaderLen || h.CryptOffset != 0 || len(b) < Overhead:
 		return refuse(reason.PSPPacket, psp.HeaderLen, uint64(headers+h.CryptOffset))
-	case h.Next != psp.NextUDP:
+	case h.Next != psp.NextUDP && h.Next != nextControl:
 		return refuse(reason.PSPPacket, psp.NextUDP, uint64(h.Next))
 	}
 	in, n := l.e.find(h.SPI)

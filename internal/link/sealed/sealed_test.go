@@ -56,8 +56,15 @@ type wire struct {
 func (w *wire) Local() netip.AddrPort { return w.local }
 
 func (w *wire) Capabilities() link.Capabilities {
-	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch}
+	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, Returner: w}
 }
+
+func (w *wire) OpenReturn(dst netip.AddrPort) (*link.DatagramFlow, error) {
+	w.flow.Src, w.flow.Dst = w.local, dst
+	return &w.flow, nil
+}
+
+func (w *wire) Wake() {}
 
 func (w *wire) OpenFlow(dst netip.AddrPort, _ uint32) (*link.DatagramFlow, error) {
 	if w.full {
@@ -107,7 +114,7 @@ var addrs = [2]netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:4791"), netip.Mu
 func newPair(t testing.TB) *pair {
 	p := &pair{TB: t, told: true}
 	for i := range p.e {
-		p.e[i] = NewEndpoint(4791, uint16(1000+i))
+		p.e[i] = NewEndpoint(addrs[i], uint16(1000+i))
 		p.wires[i] = &wire{local: netip.AddrPortFrom(addrs[i].Addr(), uint16(1000+i))}
 		p.links[i] = New(p.wires[i], p.e[i], nil)
 	}
@@ -377,7 +384,7 @@ func named(err error, r reason.Reason) bool {
 // A session that is open is not replaced by another one. When the peer has proved its address, only sessions in which it has
 // count, whether or not they are open.
 func TestWhichSessionCounts(t *testing.T) {
-	e := NewEndpoint(4791, 1000)
+	e := NewEndpoint(addrs[0], 1000)
 	p, err := e.peer(addrs[1])
 	if err != nil {
 		t.Fatal(err)
@@ -443,7 +450,7 @@ func TestWhichSessionCounts(t *testing.T) {
 
 // The places for peers are bounded. Those that are gone make room for others.
 func TestPeersAreBounded(t *testing.T) {
-	e := NewEndpoint(4791, 1000)
+	e := NewEndpoint(addrs[0], 1000)
 	var sessions []*session
 	for i := range maxPeers {
 		p, err := e.peer(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), 4791))
@@ -518,7 +525,7 @@ func TestGroupsAreRefused(t *testing.T) {
 func TestFlowFollowsThePeersPort(t *testing.T) {
 	p := newPair(t)
 	p.e[0].end(p.s[0])
-	p.e[1] = NewEndpoint(4791, 1777)
+	p.e[1] = NewEndpoint(addrs[1], 1777)
 	p.wires[1] = &wire{local: netip.AddrPortFrom(addrs[1].Addr(), 1777)}
 	p.links[1] = New(p.wires[1], p.e[1], nil)
 	join(t, p.e[0], p.e[1], addrs[0], addrs[1], always)
@@ -541,7 +548,7 @@ func TestFlowOutlivesItsPeer(t *testing.T) {
 		}
 	}
 	again := func() {
-		p.e[1] = NewEndpoint(4791, p.e[1].port+1)
+		p.e[1] = NewEndpoint(addrs[1], p.e[1].port+1)
 		p.wires[1] = &wire{local: netip.AddrPortFrom(addrs[1].Addr(), p.e[1].port)}
 		p.links[1] = New(p.wires[1], p.e[1], nil)
 		p.s[0], p.s[1] = join(t, p.e[0], p.e[1], addrs[0], addrs[1], always)
@@ -574,7 +581,7 @@ func FuzzOffer(f *testing.F) {
 		if x, err := parseOffer(again[:]); err != nil || x != o {
 			t.Fatalf("expected %+v, found %+v, %v", o, x, err)
 		}
-		if err := NewEndpoint(1, 1).take(&session{peer: &peer{}}, &o); err != nil {
+		if err := NewEndpoint(addrs[1], 1).take(&session{peer: &peer{}}, &o); err != nil {
 			t.Fatal(err)
 		}
 	})

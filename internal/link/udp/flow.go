@@ -90,6 +90,19 @@ func (l *Link) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) {
 	return &f.DatagramFlow, nil
 }
 
+// OpenReturn implements link.Returner.
+func (l *Link) OpenReturn(dst netip.AddrPort) (*link.DatagramFlow, error) {
+	if !l.life.Enter() {
+		return nil, link.ErrClosed
+	}
+	defer l.life.Leave()
+	dst, err := checkPeer(l.local, dst)
+	if err != nil {
+		return nil, err
+	}
+	return l.flows.openReturn(l, dst), nil
+}
+
 // CloseFlow implements link.Datagrams.
 func (l *Link) CloseFlow(f *link.Flow) {
 	if !l.life.Enter() {
@@ -132,6 +145,19 @@ func (t *flowTable) open(o flowOpener, dst netip.AddrPort, label uint32) *link.D
 	f.uses++
 	f.keys = append(f.keys, key)
 	t.byKey[key] = f
+	return &f.DatagramFlow
+}
+
+// openReturn finds or makes a flow of the receiving socket and adds a user.
+func (t *flowTable) openReturn(o flowOpener, dst netip.AddrPort) *link.DatagramFlow {
+	key := flowKey{dst: dst} // port 0: no label has it
+	f := t.byKey[key]
+	if f == nil {
+		f = t.ofReceiver(o, dst)
+		f.keys = append(f.keys, key)
+		t.byKey[key] = f
+	}
+	f.uses++
 	return &f.DatagramFlow
 }
 
@@ -195,8 +221,13 @@ func (t *flowTable) fold(o flowOpener, key flowKey) *flow {
 	if len(same) > 0 {
 		return same[int(key.port)%len(same)]
 	}
+	return t.ofReceiver(o, key.dst)
+}
+
+// ofReceiver makes a flow of the receiving socket.
+func (t *flowTable) ofReceiver(o flowOpener, dst netip.AddrPort) *flow {
 	end, src := o.receiver()
-	f := t.add(o, key.dst)
+	f := t.add(o, dst)
 	f.end, f.Src = end, onWire(src)
 	return f
 }

@@ -83,3 +83,39 @@ func TestFlowsWithoutUsersAreClosedInTime(t *testing.T) {
 		t.Errorf("%v, stale %v", err, a.stale.Load())
 	}
 }
+
+// A flow back leaves from the port where the link receives, however many users it has, beside flows with ports of their own.
+func TestReturnFlowLeavesFromTheReceivingPort(t *testing.T) {
+	for _, host := range loopbacks(t) {
+		a, b := pair(t, host, Config{})
+		other := openFlow(t, a, b.Local(), 1)
+		var flows [2]*link.DatagramFlow
+		for i := range flows {
+			var err error
+			if flows[i], err = a.OpenReturn(b.Local()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f := flows[0]
+		if f != flows[1] || f.Src != a.Local() || f.Dst != b.Local() || other.Src == f.Src {
+			t.Fatalf("%s: %v to %v and %v to %v, beside one from %v", host, f.Src, f.Dst, flows[1].Src, flows[1].Dst, other.Src)
+		}
+		p := pattern(5000)
+		for range flows {
+			send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: 1000})
+			var rx link.Rx
+			for got := 0; got < len(p); got += len(rx.Data) {
+				if receive(t, b, &rx); rx.Src != a.Local() || string(rx.Data) != string(p[got:got+len(rx.Data)]) {
+					t.Fatalf("%s: %d bytes from %v", host, len(rx.Data), rx.Src)
+				}
+			}
+			a.CloseFlow(&f.Flow)
+		}
+		if err := a.Send(&link.Tx{Flow: &f.Flow, Pieces: [][]byte{p}, Bytes: len(p), Size: 1000}); !errors.Is(err, ErrFlow) {
+			t.Errorf("%s: sent on a closed flow: %v", host, err)
+		}
+		if f, err := a.OpenReturn(b.Local()); err != nil || f.Src != a.Local() {
+			t.Errorf("%s: opened again: %v", host, err)
+		}
+	}
+}

@@ -167,7 +167,7 @@ func (l *Link) Local() netip.AddrPort { return l.local }
 
 // Capabilities implements link.Packets. The receive buffer is an estimate.
 func (l *Link) Capabilities() link.Capabilities {
-	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: l.receiveBuffer}
+	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: l.receiveBuffer, Returner: l}
 }
 
 func (l *Link) receiver() (*endpoint, netip.AddrPort) { return &l.rx, l.local }

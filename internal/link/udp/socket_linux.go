@@ -131,6 +131,6 @@ func (l *Link) Capabilities() link.Capabilities {
 	return link.Capabilities{
 		Packets: link.MaxPackets, Bytes: link.MaxBatch,
 		ReceiveBuffer: l.receiveBuffer, Segmentation: l.out.segments > 1,
-		Watcher: l, Reporter: l, Sharer: l, Fragmenter: l,
+		Watcher: l, Reporter: l, Sharer: l, Fragmenter: l, Returner: l,
 	}
 }

@@ -162,6 +162,12 @@ func (l *Link) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) {
 	return l.Link.Reply(dst)
 }
 
+// OpenReturn implements link.Returner.
+func (l *Link) OpenReturn(dst netip.AddrPort) (*link.DatagramFlow, error) {
+	defer l.lock()()
+	return l.Link.OpenReturn(dst)
+}
+
 // CloseFlow implements link.Datagrams.
 func (l *Link) CloseFlow(f *link.Flow) {
 	defer l.lock()()

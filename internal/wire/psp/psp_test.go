@@ -200,6 +200,9 @@ func TestWindow(t *testing.T) {
 			if got := w.Seen(iv); got != want {
 				t.Fatalf("seed %d: IV %d, highest %d: expected %v, found %v", seed, iv, highest, want, got)
 			}
+			if got := w.Newest(iv); got != (iv >= highest) {
+				t.Fatalf("seed %d: IV %d, highest %d: newest is %v", seed, iv, highest, got)
+			}
 			taken[iv], highest = true, max(highest, iv)
 		}
 		if leap := base + 1<<20; leap > base && (w.Seen(leap) || !w.Seen(leap) || !w.Seen(base)) {

@@ -32,3 +32,6 @@ func (w *Window) Seen(iv uint64) bool {
 	*word |= bit
 	return seen
 }
+
+// Newest reports whether an IV is the highest one that has come.
+func (w *Window) Newest(iv uint64) bool { return w.next == iv+1 }
