@@ -2,7 +2,6 @@ package sealed
 
 import (
 	"time"
-
 )
 
 // Keepalives follow the last packet through a translator after firstKeepalive, then at intervals that double up to
