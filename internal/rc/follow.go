@@ -65,7 +65,7 @@ func (r *sender) follow(now time.Duration, out *machine.Out) bool {
 	r.window.sinceAckReq += cost
 	if out.AckReq = !r.quiet(now, w, segOnly); out.AckReq {
 		r.window.sinceAckReq = 0
-		r.recovery.time(now, r.nxt-1, false)
+		r.recovery.time(now, r.nxt-1, false, false)
 	}
 	r.forward()
 	return true

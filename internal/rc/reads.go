@@ -100,7 +100,7 @@ func (r *sender) ask(now time.Duration, w *request, out *machine.Out) bool {
 		r.recovery.copyLater(w, out)
 	}
 	out.PSN, out.Disown = psn.New(r.nxt), r.disowns()
-	r.recovery.time(now, r.nxt, true)
+	r.recovery.time(now, r.nxt, true, r.nxt != r.max)
 	r.account(now, w, n, overhead)
 	r.reads.due += brings
 	if r.reads.ctl.Paces() {

@@ -17,8 +17,12 @@ type retry struct {
 	retries uint8         // retransmissions without progress
 	implied bool          // one of them was for an implied NAK
 	certain bool          // the peer said that it did not take what is being sent again
+	doubled uint8         // how often the timeout is doubled until a round trip is measured
 	all     uint32        // decisions to send packets again
 }
+
+// longestTimeout bounds the doubling of the timeout for a peer that answers late.
+const longestTimeout = 4 * time.Second
 
 // armAckTimer starts the acknowledgement timer. The first wait is the timeout of the
 // queue pair. The standard allows up to four times as much (IBTA 9.7.6.1.3), so
@@ -26,14 +30,37 @@ type retry struct {
 // overloaded peer or network. The last wait before the end is four times as long, too, so
 // that a peer that gets no processor for a moment is not taken for gone.
 func (r *recovery) armAckTimer(now time.Duration) {
-	if d := r.p.Attr.AckTimeout(); d != 0 {
-		times := min(r.retry.retries, 2)
+	if d := r.ackTimeoutOfPath(); d != 0 {
+		times := max(min(r.retry.retries, 2), r.retry.doubled)
 		if r.retry.retries >= r.p.Attr.RetryCnt {
 			times = 2
 		}
 		r.retry.ackAt = now + d<<times
 	}
 	r.armTailProbe(now)
+}
+
+// ackTimeoutOfPath is the timeout of the queue pair, or longer on a path that is too long for it. The
+// answer to a tail loss probe must be able to come first. This deviates from IBTA 9.7.6.1.3, which allows
+// four times the timeout at most: a requester that does not wait for the answers sends all packets again
+// for each of them, and completes almost nothing.
+func (r *recovery) ackTimeoutOfPath() time.Duration {
+	d := r.p.Attr.AckTimeout()
+	if d != 0 && r.trips.least() > d/4 {
+		d = max(d, r.tailProbeTime()+r.answerTime(r.slower()))
+	}
+	return d
+}
+
+// doubleTimeout follows the end of the timer. An answer to what was sent before the timeout may still come,
+// on a path that is longer than that. No round trip can be measured then, since everything is sent again
+// before it is answered. So the timeout stays doubled until one is (RFC 6298, 5.5), and is doubled further
+// if there were answers meanwhile.
+func (r *recovery) doubleTimeout() {
+	t := &r.retry
+	if t.doubled < 2 || t.retries == 0 && r.p.Attr.AckTimeout()<<t.doubled < longestTimeout {
+		t.doubled++
+	}
 }
 
 // progress follows news from the peer: the retry counters start again, and so does the
@@ -82,6 +109,7 @@ func (r *recovery) ackTimeout(now time.Duration) {
 		return
 	}
 	r.retry.implied = false
+	r.doubleTimeout()
 	r.q.ctl.Timeout(now)
 	if r.reads.ctl != nil {
 		r.reads.ctl.Timeout(now)

@@ -169,3 +169,31 @@ func TestRetryAnswerBeforeRepetitionKeepsLocalOperation(t *testing.T) {
 		t.Error("not bound")
 	}
 }
+
+// An answer may come after the timeout, shortly after the packet was sent again. It is of the first
+// transmission, so it says nothing of the round trip, and the timeout stays doubled until one is measured.
+func TestRetryAnswerAfterTheTimeoutIsNotMeasured(t *testing.T) {
+	w := newPair(t, nil)
+	a, b := w.n[0], w.n[1]
+	timeout := a.port.Attr.AckTimeout()
+	trip := timeout * 3 / 2
+	for i := range 3 {
+		a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0)})
+		w.take(0, 1)
+		w.deliver(1, 1)
+		answered := w.now + trip
+		for a.q.Deadline() < answered {
+			w.now = a.q.Deadline()
+			a.q.Expire(w.now)
+			w.take(0, 1)
+		}
+		w.now = answered
+		w.quiet()
+		if n := a.count(reason.AckTimeout); n != 1 {
+			t.Errorf("%d timeouts after %d answers, expected one", n, i+1)
+		}
+		if took := a.q.Measure().RoundTrip; i == 0 && took != 0 || i > 0 && took < trip {
+			t.Errorf("measured a round trip of %v after %d answers, each took %v", took, i+1, trip)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"math"
 	"time"
 
 	"softrdma/internal/machine"
@@ -32,13 +33,11 @@ func (r *recovery) notReady(now time.Duration, s ib.Syndrome) {
 	r.retry.retries = 0
 	limit := r.p.Attr.RNRRetry
 	r.q.c.Refuse(reason.Detail{Reason: reason.NAKNotReady, Expected: uint64(limit), Found: uint64(r.rnr.retries) + 1})
-	if limit != rnrForever {
-		if r.rnr.retries >= limit {
-			r.completer.fail(queue.RNRRetryExcErr, reason.Detail{Reason: reason.RNRRetryExceeded, Expected: uint64(limit), Found: uint64(r.rnr.retries) + 1})
-			return
-		}
-		r.rnr.retries++
+	if limit != rnrForever && r.rnr.retries >= limit {
+		r.completer.fail(queue.RNRRetryExcErr, reason.Detail{Reason: reason.RNRRetryExceeded, Expected: uint64(limit), Found: uint64(r.rnr.retries) + 1})
+		return
 	}
+	r.rnr.retries = min(r.rnr.retries, math.MaxUint8-1) + 1
 	r.retry.all++
 	r.goBack()
 	r.rnr.until = now + s.RNRTimer()

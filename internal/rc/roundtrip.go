@@ -26,11 +26,12 @@ type roundTrips struct {
 // wait for their processors.
 const slack = 200 * time.Microsecond
 
-// time starts to time the answer of sequence number e. If it was sent before, the answer
-// must be of the last time: the peer has said that it did not take it.
-func (r *recovery) time(now time.Duration, e uint32, read bool) {
+// time starts to time the answer of sequence number e, of a packet that leaves now. If it is sent again,
+// the answer must be of this time: the peer has said that it did not take it. After a NAK for a sequence
+// error the oldest packet may still be on its way; after an RNR NAK it was refused.
+func (r *recovery) time(now time.Duration, e uint32, read, again bool) {
 	t := &r.trips
-	if again := r.nxt != r.max; !t.timing && (!again || r.retry.certain && e != r.una) {
+	if !t.timing && (!again || r.retry.certain && e != r.una || r.rnr.retries > 0) {
 		t.timedAgain = again
 		t.timing, t.timedRead, t.timed, t.at = true, read, e, now
 	}
@@ -45,6 +46,7 @@ func (r *recovery) sample(now time.Duration) {
 	if t.timedAgain && took < t.acks.Least() {
 		return // it answers the first transmission, and was late
 	}
+	r.retry.doubled = 0
 	if t.timedRead {
 		t.answers.Sample(now, took)
 		if r.loss.board == nil { // otherwise it shows what was missing, not a queue
@@ -65,6 +67,15 @@ func (t *roundTrips) least() time.Duration {
 		return t.acks.Least()
 	}
 	return min(t.acks.Least(), t.answers.Least())
+}
+
+// slower returns the round trips of the kind of answer that is expected last.
+func (r *recovery) slower() *congestion.RTT {
+	t := &r.trips
+	if !t.acks.Known() || r.reads.outstanding > 0 && t.answers.Smoothed() > t.acks.Smoothed() {
+		return &t.answers
+	}
+	return &t.acks
 }
 
 // answerTime is how long an answer of a kind takes at most, as far as is known.

@@ -6,6 +6,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/psn"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -71,6 +72,7 @@ func (r *sender) segment(now time.Duration, w *request, out *machine.Out) bool {
 		return false
 	}
 	out.PSN, out.Train, out.Disown = psn.New(r.nxt), int(train), r.disowns()
+	again := seq.Before(r.nxt+train-1, r.max)
 	r.account(now, w, train, cost)
 	r.off += n
 	r.window.sinceAckReq += cost
@@ -86,7 +88,7 @@ func (r *sender) segment(now time.Duration, w *request, out *machine.Out) bool {
 	}
 	if out.AckReq {
 		r.window.sinceAckReq = 0
-		r.recovery.time(now, r.nxt-1, false)
+		r.recovery.time(now, r.nxt-1, false, again)
 	}
 	return true
 }

@@ -50,10 +50,7 @@ const tailProbeLimit = 6
 
 // tailProbeTime is the time without an answer after which a probe is sent.
 func (r *recovery) tailProbeTime() time.Duration {
-	t := &r.trips.acks
-	if !t.Known() || r.reads.outstanding > 0 && r.trips.answers.Smoothed() > t.Smoothed() {
-		t = &r.trips.answers
-	}
+	t := r.slower()
 	d := 2*t.Smoothed() + 4*t.Deviation() + slack
 	if r.window.lossless {
 		return d + losslessSlack

@@ -39,6 +39,8 @@ type course struct {
 	mtu     int           // of the path, 0 for 4096
 	message int           // bytes of each, 0 for goodputMessage
 	depth   int           // of outstanding messages, 0 for goodputDepth
+	seed    uint64        // of the network, 0 for the usual one
+	timeout uint8         // of an acknowledge (IBTA 9.7.6.1.3), 0 for more than two round trips
 
 	control  congestion.Kind
 	recovery congestion.Recovery    // of the devices
@@ -58,7 +60,7 @@ func (c *course) prepare(t *testing.T) *runner {
 	if c.message == 0 {
 		c.message = goodputMessage
 	}
-	r := &runner{net: simnet.New(42)}
+	r := &runner{net: simnet.New(cmp.Or(c.seed, 42))}
 	half := max(c.delay/2, time.Nanosecond)
 	for i := range r.hosts {
 		lc := simnet.LinkConfig{
@@ -87,8 +89,8 @@ func (c *course) prepare(t *testing.T) *runner {
 			t.Fatal(err)
 		}
 	}
-	o := rig.Options{MTU: cmp.Or(c.mtu, 4096), Timeout: 1, Reads: 16}
-	for 4096*time.Nanosecond<<o.Timeout < 4*c.delay+2*time.Millisecond {
+	o := rig.Options{MTU: cmp.Or(c.mtu, 4096), Timeout: cmp.Or(c.timeout, 1), Reads: 16}
+	for c.timeout == 0 && 4096*time.Nanosecond<<o.Timeout < 4*c.delay+2*time.Millisecond {
 		o.Timeout++
 	}
 	if err := rig.Connect(r.qps[0], r.qps[1], o); err != nil {

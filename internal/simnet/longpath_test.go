@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"softrdma/internal/adapter"
+	"softrdma/internal/congestion"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
+	"softrdma/internal/reason"
 	"softrdma/internal/simnet/rig"
 )
 
@@ -137,6 +139,40 @@ func TestLongPathsAreFilled(t *testing.T) {
 		t.Log(what)
 		if o.goodput < c.part*j.line() || o.started == 0 || o.started > c.started || float64(o.peak) > 1.5*fill {
 			t.Error(what)
+		}
+	}
+}
+
+// TestTimeoutShorterThanTheRoundTrip has queue pairs whose timeout ends before the peer can answer. It
+// may end once in vain: from then on the round trip is known.
+func TestTimeoutShorterThanTheRoundTrip(t *testing.T) {
+	for _, c := range []struct {
+		op         queue.Op
+		recovery   congestion.Recovery
+		timeout    uint8 // 14: 67 ms, 11: 8 ms
+		loss, late float64
+		depth      int
+		least      float64 // Mbit/s
+		timeouts   uint64
+	}{
+		{queue.Write, congestion.GoBackN, 14, 0, 0, 200, 40, 1},
+		{queue.Write, congestion.GoBackN, 11, 0, 0, 200, 3, 6},
+		{queue.Read, congestion.GoBackN, 14, 0, 0, 200, 8, 1},
+		{queue.Write, congestion.SelectiveRepeat, 14, .001, .01, 200, 75, 1},
+		{queue.Write, congestion.SelectiveRepeat, 11, .001, .01, 200, 75, 6},
+		{queue.Write, congestion.SelectiveRepeat, 14, 0, 0, 1, 1.1, 1},
+	} {
+		for _, seed := range []uint64{1, 4}[:1+int(min(c.loss*1000, 1))] {
+			j := journey{course: course{
+				op: c.op, loss: c.loss, reorder: c.late, delay: 50 * time.Millisecond, rate: 100e6, mtu: 1024, message: 16 << 10, queue: 256 << 10,
+				depth: c.depth, recovery: c.recovery, timeout: c.timeout, seed: seed,
+			}, trips: 30}
+			o := j.travel(t)
+			n := o.run.hosts[0].Dev.Trace.Counter(reason.AckTimeout)
+			t.Logf("operation %d, %v, timeout %d, seed %d: %.1f Mbit/s, %d timeouts", c.op, c.recovery, c.timeout, seed, o.goodput/1e6, n)
+			if o.goodput < c.least*1e6 || n > c.timeouts {
+				t.Errorf("operation %d, %v, timeout %d, seed %d: %.1f Mbit/s, expected %v; %d timeouts", c.op, c.recovery, c.timeout, seed, o.goodput/1e6, c.least, n)
+			}
 		}
 	}
 }
