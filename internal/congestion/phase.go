@@ -25,13 +25,13 @@ const (
 	paceMargin = .99 // of the rate, so that a queue drains
 	headroom   = .15 // of what was carried, left for others, if the rest fills the path
 	growShare  = 32  // of what was carried, added in the first round trip of a probe, then doubled
-	keepShare  = .7  // of the window after a sign of congestion
-	markKeep   = .85 // and of a mark
+	keepShare  = .7  // of window and rate after a sign of congestion, and at least that of the rate until the next probe
+	markKeep   = .85 // the same of a mark
 
 	fullGrowth = 1.25 // from round to round, while the path is not full
 	fullRounds = 3
 
-	lossThreshold = .02 // more than what the path loses anyway, with a queue
+	lossThreshold = .01 // more than what the path loses anyway and a quarter of that, with a queue
 	startLosses   = .1  // the same without one, at the start
 	heavyLosses   = .2  // the same later
 	lossPackets   = 8   // fewer lost packets say nothing
@@ -40,7 +40,9 @@ const (
 	confirmShare = 32              // a round trip this part longer than the smallest confirms it
 	tripAge      = 5 * time.Second // of an unconfirmed smallest round trip, after which it is measured
 	tripTime     = 200 * time.Millisecond
-	cruiseRounds = 8 // at least, and up to twice as many
+	cruiseRounds = 8  // at least, and up to twice as many
+	yieldRounds  = 50 // after a loss meanwhile: other flows need that long to use what is left to them
+	yieldRise    = .1 // of the rate, by which it rises in that time
 
 	quantumTime = time.Millisecond
 	maxQuantum  = 64 << 10
@@ -88,6 +90,9 @@ func (p *path) roundEnds(now time.Duration, limited bool) {
 	}
 	if p.phase == cruise && p.cruise > 0 {
 		p.cruise--
+		if p.slow > 0 {
+			p.slow += p.best() * yieldRise / yieldRounds
+		}
 	}
 	if p.phase == probeUp && p.high > 0 && float64(p.flight) > .9*p.high {
 		p.high += p.grow
@@ -124,7 +129,7 @@ func (p *path) congested(now time.Duration) {
 	least := heavyLosses
 	switch {
 	case p.queued():
-		least = lossThreshold
+		least = lossThreshold + p.base/4
 	case p.phase == startup:
 		least = startLosses
 	}
@@ -141,6 +146,7 @@ func (p *path) congested(now time.Duration) {
 		p.enter(now, probeDown)
 	default:
 		p.lower(keepShare)
+		p.cruise = max(p.cruise, yieldRounds)
 	}
 }
 
@@ -160,12 +166,13 @@ func (p *path) slowDown(now time.Duration) {
 	}
 }
 
-// lower bounds rate and window until the next probe.
+// lower bounds rate and window until the next probe. The rate falls below what was just delivered, unlike
+// that of BBR: the rest is for flows that take losses as a sign to send less.
 func (p *path) lower(keep float64) {
 	if p.slow == 0 {
 		p.slow = p.best()
 	}
-	p.slow = max(p.round.rate, p.slow*keep)
+	p.slow = max(p.slow*keep, p.best()*keepShare)
 	if p.low == 0 {
 		p.low = float64(p.Window())
 	}
