@@ -30,6 +30,7 @@ func runLoss(cmd *cobra.Command, opt *options, self string) error {
 			softrdma(verbs.CongestionWindow, ""), softrdma(verbs.CongestionDCQCN, ""), softrdma(verbs.CongestionDelay, ""), cubic,
 		}),
 	}
+	run.Shares = append(run.Shares, compare.RivalRuns(softrdma(chosen, ""), []compare.Sender{cubic, bbr, softrdma(chosen, "")})...)
 	run.Shares = slices.DeleteFunc(run.Shares, func(s compare.ShareRun) bool { return !matches(s.String(), opt.only) })
 	if len(run.Impairments)+len(run.Shares) == 0 {
 		return fmt.Errorf("--figures: no impairment's name contains %s", strings.Join(opt.only, " or "))
@@ -111,20 +112,24 @@ func shareTable(t *compare.LossTable) string {
 		return ""
 	}
 	w := table.NewWriter()
-	w.SetTitle("flows through one port that marks packets")
-	w.AppendHeader(table.Row{"sender", "flows", "Mbit/s", "fairness", "lowest", "longest queue", "dropped", "marked", ""})
+	w.SetTitle("flows through one port; that of the sixteen marks packets")
+	w.AppendHeader(table.Row{"sender", "flows", "Mbit/s", "fairness", "lowest", "longest queue", "dropped", "marked", "", "of each"})
 	for i := range t.Shares {
 		s := &t.Shares[i]
 		if s.Missing != "" {
 			w.AppendRow(table.Row{s.Sender, s.Flows, "–", "", "", "", "", "", "missing: " + s.Missing})
 			continue
 		}
+		var each []string
+		for _, bits := range s.Shares {
+			each = append(each, fmt.Sprintf("%.0f", bits/1e6))
+		}
 		verdict := "below"
 		if s.Reached() {
 			verdict = "gate"
 		}
 		w.AppendRow(table.Row{s.Sender, s.Flows, fmt.Sprintf("%.0f", s.Bits/1e6), fmt.Sprintf("%.3f", s.Fairness), fmt.Sprintf("%.3f", s.Lowest),
-			fmt.Sprintf("%d KiB", s.Peak>>10), s.Dropped, s.Marked, verdict})
+			fmt.Sprintf("%d KiB", s.Peak>>10), s.Dropped, s.Marked, verdict, strings.Join(each, " : ")})
 	}
 	return w.Render()
 }

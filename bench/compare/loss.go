@@ -139,7 +139,7 @@ func (r *LossRun) rounds(ctx context.Context) error {
 		for i := range r.table.Rows {
 			row := &r.table.Rows[i]
 			for k, s := range senders {
-				g, _, err := r.measure(ctx, s, 1, row.over(r.Network, uint64(round)<<16|uint64(i)), measurement{s, row.Impairment})
+				g, _, err := r.measure(ctx, s, 1, r.Each, row.over(r.Network, uint64(round)<<16|uint64(i)), measurement{s, row.Impairment})
 				if err != nil {
 					return err
 				}
@@ -203,19 +203,19 @@ const (
 
 // measure makes one measurement. If it fails the goodput is zero and Missing has the
 // error.
-func (r *LossRun) measure(ctx context.Context, s Sender, flows int, c relay.Config, what fmt.Stringer) (g Goodput, a Account, err error) {
+func (r *LossRun) measure(ctx context.Context, s Sender, flows int, each time.Duration, c relay.Config, what fmt.Stringer) (g Goodput, a Account, err error) {
 	if r.Progress != nil {
 		r.Progress(r.done, r.all(), what)
 	}
 	r.done++
-	margin := r.margin(c)
+	margin := margin(each, c)
 	for repeats := 0; ; repeats++ {
 		if err := r.Relay.Start(c); err != nil {
 			return g, a, err
 		}
-		limit := 30*time.Second + 2*(r.Each+2*margin)
+		limit := 30*time.Second + 2*(each+2*margin)
 		limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("took longer than %v", limit))
-		g, err = s.Saturate(limited, r.Path, flows, r.Each+2*margin, margin)
+		g, err = s.Saturate(limited, r.Path, flows, each+2*margin, margin)
 		if err != nil && limited.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Cause(limited), err)
 		}
@@ -240,8 +240,8 @@ func (r *LossRun) measure(ctx context.Context, s Sender, flows int, c relay.Conf
 }
 
 // margin returns the time that senders have to grow.
-func (r *LossRun) margin(c relay.Config) time.Duration {
-	return max(r.Each/4, 50*c.Delay, 200*time.Millisecond)
+func margin(each time.Duration, c relay.Config) time.Duration {
+	return max(each/4, 50*c.Delay, 200*time.Millisecond)
 }
 
 // A lossFigure is a ratio of two goodputs. The numerator is the first sender's.
