@@ -24,7 +24,7 @@ type path struct {
 	phase   phase
 	since   time.Duration // when the phase began
 	sinceAt int64         // position at that time
-	cruise  uint8         // round trips until the next probe
+	cruise  uint16        // round trips until the next probe
 
 	bw     [2]float64 // largest rate of the cycle before, and of this one
 	least  time.Duration
@@ -43,6 +43,9 @@ type path struct {
 	high, low float64
 	grow      float64       // of high, in the next round trip of a probe
 	slow      float64       // the rate that belongs to low; 0 if there is none
+	rise      float64       // of slow, in each round trip
+	yielded   uint32        // number of the round trip in which others were left room last
+	stood     uint16        // round trips between probes that all had a queue
 	told      time.Duration // signs of congestion before this time are known
 	silent    bool          // a timeout expired, and nothing was acknowledged since
 }

@@ -182,7 +182,7 @@ func TestPathSharesWithItself(t *testing.T) {
 		b.add(New(Path, longLimits))
 		b.run(50 * trip)
 		b.add(New(Path, longLimits))
-		shares := b.between(300*trip, 600*trip)
+		shares := b.between(500*trip, 1000*trip)
 		t.Logf("queue %v: %.0f, fairness %.3f", queue, shares, Jain(shares))
 		if f := Jain(shares); f < .9 {
 			t.Errorf("queue %v: shares %.0f, fairness %.3f", queue, shares, f)

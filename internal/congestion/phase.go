@@ -1,6 +1,9 @@
 package congestion
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // A phase is what a path's control is about to learn.
 type phase uint8
@@ -25,8 +28,8 @@ const (
 	paceMargin = .99 // of the rate, so that a queue drains
 	headroom   = .15 // of what was carried, left for others, if the rest fills the path
 	growShare  = 32  // of what was carried, added in the first round trip of a probe, then doubled
-	keepShare  = .7  // of window and rate after a sign of congestion, and at least that of the rate until the next probe
-	markKeep   = .85 // the same of a mark
+	keepShare  = .7  // of window and rate after a sign of congestion
+	markKeep   = .85 // and of a mark
 
 	fullGrowth = 1.25 // from round to round, while the path is not full
 	fullRounds = 3
@@ -41,8 +44,11 @@ const (
 	tripAge      = 5 * time.Second // of an unconfirmed smallest round trip, after which it is measured
 	tripTime     = 200 * time.Millisecond
 	cruiseRounds = 8  // at least, and up to twice as many
-	yieldRounds  = 50 // after a loss meanwhile: other flows need that long to use what is left to them
-	yieldRise    = .1 // of the rate, by which it rises in that time
+	leastRate    = .5 // of the path's, until the next probe
+
+	tcpPacket      = 1500
+	stubbornRounds = 24 // losses that come again within them are of flows that do not react to losses
+	stoodRounds    = 6  // a queue that stays for them is of another flow
 
 	quantumTime = time.Millisecond
 	maxQuantum  = 64 << 10
@@ -66,9 +72,9 @@ func (p *path) enter(now time.Duration, f phase) {
 		p.leastLoss = 1
 		// Flows that probe at the same time would learn nothing, so the time depends on
 		// what a flow has delivered.
-		p.cruise = uint8(cruiseRounds + uint64(p.delivered)*0x9e3779b97f4a7c15>>61)
+		p.cruise = max(p.cruise, uint16(cruiseRounds+uint64(p.delivered)*0x9e3779b97f4a7c15>>61))
 	case refill:
-		p.low, p.slow = 0, 0
+		p.low, p.slow, p.rise = 0, 0, 0
 		if p.leastLoss < 1 {
 			p.base = min((p.base+p.leastLoss)/2, p.leastLoss) // slowly up, at once down
 		}
@@ -88,10 +94,16 @@ func (p *path) roundEnds(now time.Duration, limited bool) {
 	if p.phase == startup && !limited && now-r.began >= p.least {
 		p.checkFull()
 	}
+	if p.phase == cruise {
+		p.stood++
+		if !p.queued() {
+			p.stood = 0
+		}
+	}
 	if p.phase == cruise && p.cruise > 0 {
 		p.cruise--
 		if p.slow > 0 {
-			p.slow += p.best() * yieldRise / yieldRounds
+			p.slow += p.rise
 		}
 	}
 	if p.phase == probeUp && p.high > 0 && float64(p.flight) > .9*p.high {
@@ -143,11 +155,38 @@ func (p *path) congested(now time.Duration) {
 		p.enter(now, drain)
 	case probeUp:
 		p.high = max(float64(p.flight), p.fill()*keepShare)
+		if p.stood >= stoodRounds {
+			p.yield()
+		}
 		p.enter(now, probeDown)
 	default:
-		p.lower(keepShare)
-		p.cruise = max(p.cruise, yieldRounds)
+		p.yield()
 	}
+}
+
+// yield leaves a part of the rate to other flows, which may take a loss as a sign to send less as well. They
+// need some time until they send as much as before, and no probe may disturb them. Losses that come again
+// soon are of flows that do not react to them: these have the path's rate for the asking, and so has this one.
+func (p *path) yield() {
+	before := p.yielded
+	p.yielded = p.round.count
+	if before > 0 && p.round.count-before < stubbornRounds {
+		p.slow, p.low, p.rise = 0, 0, 0
+		p.cruise = min(p.cruise, cruiseRounds)
+		return
+	}
+	rounds := p.recovers()
+	p.cruise = max(p.cruise, uint16(rounds))
+	p.lower(keepShare)
+	p.rise = p.slow * (1/keepShare - 1) / rounds
+}
+
+// recovers returns the round trips that a flow of TCP as fast as this one needs after a loss to send as
+// much as before: one for two packets of its window (RFC 5681, 3.1), or fewer if it has cubic (RFC 9438, 4.2).
+func (p *path) recovers() float64 {
+	packets := p.fill() / tcpPacket
+	cubic := math.Cbrt(packets*(1-.7)/.4) / p.least.Seconds()
+	return min(max(min(packets/2, cubic), cruiseRounds), 1<<10)
 }
 
 // slowDown acts on a mark.
@@ -172,7 +211,7 @@ func (p *path) lower(keep float64) {
 	if p.slow == 0 {
 		p.slow = p.best()
 	}
-	p.slow = max(p.slow*keep, p.best()*keepShare)
+	p.slow = max(p.slow*keep, p.best()*leastRate)
 	if p.low == 0 {
 		p.low = float64(p.Window())
 	}

@@ -10,15 +10,15 @@ import (
 // cubic is the control that most TCP connections have (RFC 9438).
 type cubic struct {
 	fixed
-	packet          float64
 	size, threshold float64
 	most            float64       // window before the last loss
 	epoch, recovery time.Duration // when growth began; losses before recovery are known
 }
 
-func newCubic(l Limits) *cubic {
-	return &cubic{packet: float64(l.Packet), size: float64(10 * l.Packet), threshold: math.MaxFloat64}
-}
+// cubicPacket is what it counts its window in.
+const cubicPacket = 1500
+
+func newCubic() *cubic { return &cubic{size: 10 * cubicPacket, threshold: math.MaxFloat64} }
 
 func (c *cubic) Window() int { return int(c.size) }
 
@@ -27,7 +27,7 @@ func (c *cubic) Lost(now time.Duration, _ int, r *RTT) {
 		return
 	}
 	c.recovery = now + r.Smoothed()
-	c.most, c.size = c.size, max(c.size*.7, 2*c.packet)
+	c.most, c.size = c.size, max(c.size*.7, 2*cubicPacket)
 	c.threshold, c.epoch = c.size, now
 }
 
@@ -36,10 +36,10 @@ func (c *cubic) Acked(now time.Duration, n int, _ time.Duration, r *RTT) {
 		c.size += float64(n)
 		return
 	}
-	k := math.Cbrt(c.most / c.packet * .3 / .4)
+	k := math.Cbrt(c.most / cubicPacket * .3 / .4)
 	t := (now - c.epoch + r.Smoothed()).Seconds() - k
-	reno := c.most*.7 + 3*.3/1.7*(now-c.epoch).Seconds()/r.Smoothed().Seconds()*c.packet
-	if target := min(max(.4*t*t*t*c.packet+c.most, reno), 1.5*c.size); target > c.size {
+	reno := c.most*.7 + 3*.3/1.7*(now-c.epoch).Seconds()/r.Smoothed().Seconds()*cubicPacket
+	if target := min(max(.4*t*t*t*cubicPacket+c.most, reno), 1.5*c.size); target > c.size {
 		c.size += (target - c.size) * float64(n) / c.size
 	}
 }
@@ -167,7 +167,7 @@ func TestPathSharesWithOthers(t *testing.T) {
 		queue float64 // part of what fits into the path
 		least float64 // Jain's index
 	}{
-		{"cubic", newCubic(longLimits), .5, .9}, {"cubic", newCubic(longLimits), 1, .9},
+		{"cubic", newCubic(), .5, .9}, {"cubic", newCubic(), 1, .9},
 		{"BBR", &bbr1{packet: testPacket}, .5, .9}, {"BBR", &bbr1{packet: testPacket}, 1, .9},
 	} {
 		b := newBottleneck(500*mbit, trip, 0, 0)
