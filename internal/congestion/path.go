@@ -6,6 +6,10 @@ import "time"
 // process that waits for its processor takes longer than the packets.
 const LongTrip = time.Millisecond
 
+// shortTrip is the round trip up to which a path that is modelled becomes short. Between both the choice
+// stays, since each start of a model fills a queue.
+const shortTrip = LongTrip * 3 / 4
+
 // path models a path with a queue of its own, in the manner of BBR version 3
 // (draft-ietf-ccwg-bbr): the largest rate that was delivered and the smallest round trip say
 // how much fits into the path, packets leave at that rate, and the flow probes from time to time
@@ -240,7 +244,7 @@ func (a *automatic) Acked(now time.Duration, n int, sample time.Duration, rtt *R
 		return
 	}
 	a.model.Acked(now, n, sample, rtt)
-	if rtt.Least() <= LongTrip {
+	if rtt.Least() <= shortTrip {
 		a.size = min(max(a.model.Window(), initialWindow), a.limits.Window)
 		a.model = nil
 	}

@@ -252,6 +252,49 @@ func TestDefaultModelsLongPaths(t *testing.T) {
 	}
 }
 
+// The smallest round trip of a path of about LongTrip is sometimes longer than that and sometimes shorter.
+// The choice changes once at most: each start of the model fills a queue.
+func TestDefaultDoesNotAlternate(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	c := New(Default, longLimits)
+	var r RTT
+	changes, paced := 0, false
+	for now := time.Duration(0); now < 10*time.Minute; now += 10 * time.Millisecond {
+		trip := LongTrip + time.Duration(float64(LongTrip)*.2*math.Sin(now.Minutes())) + time.Duration(random.IntN(int(LongTrip/10)))
+		r.Sample(now, trip)
+		c.Acked(now, testPacket, trip, &r)
+		if c.Paces() != paced {
+			paced = !paced
+			changes++
+		}
+	}
+	if changes != 1 {
+		t.Errorf("the choice changed %d times, expected one", changes)
+	}
+}
+
+// A path that becomes long during a transfer, and short again, is filled in each case. The smallest round
+// trip of the short path is known for two epochs.
+func TestDefaultFollowsAPathThatChanges(t *testing.T) {
+	const short, long = 100 * time.Microsecond, 20 * time.Millisecond
+	b := newBottleneck(500*mbit, short, 256<<10, .001)
+	b.add(New(Default, longLimits))
+	for _, c := range []struct {
+		trip  time.Duration
+		until time.Duration // when it is filled
+		least float64       // of the line until then
+	}{{short, time.Second, .9}, {long, 2*leastEpoch + time.Second, .25}, {short, time.Second, .9}, {long, 2*leastEpoch + time.Second, .25}} {
+		b.trip = c.trip
+		start := b.now
+		until := b.between(start, start+c.until)[0] / b.rate
+		then := b.between(start+c.until, start+c.until+2*time.Second)[0] / b.rate
+		t.Logf("%v: %.2f of the line, then %.2f", c.trip, until, then)
+		if then < .9 || until < c.least {
+			t.Errorf("%v: %.2f of the line, then %.2f", c.trip, until, then)
+		}
+	}
+}
+
 // What has arrived has left. A READ asks for a gigabyte at once, while the rate is not known yet, so the pace it was
 // counted with may be far too low. The next one does not wait for that.
 func TestPathDoesNotWaitForWhatHasArrived(t *testing.T) {
