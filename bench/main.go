@@ -94,7 +94,8 @@ With --loss it measures the goodput of softrdma, of softrdma with go-back-N and 
 TCP with cubic and with bbr over a relay between two network namespaces (as root).
 The relay loses 0 to 5 % of the packets, has round trips of 0.1 to 100 ms, and
 delivers packets in order or 1 % of them late. It also measures how sixteen flows
-share a bottleneck that marks packets (ECN).
+share a bottleneck that marks packets (ECN), and how one flow shares a long path
+with one of TCP (--figures beside).
 
 bench builds the softrdma that it measures from the source above its directory;
 --softrdma names another one.
@@ -114,7 +115,8 @@ const example = `  go run .
   sudo go run -tags interop . --paths guest
   sudo go run -tags interop . --paths guest --figures exec
   sudo go run . --loss --rounds 3 --html loss.html
-  sudo go run . --loss --figures "1ms with","16 flows"`
+  sudo go run . --loss --figures "1ms with","16 flows"
+  sudo go run . --loss --figures beside --rounds 3`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -127,7 +127,7 @@ var _ = explain(map[reason.Reason]text{
 	reason.AckTimeout: {
 		"No acknowledge arrived within the local timeout; all unacknowledged packets are retransmitted.",
 		"Whether the peer is busy or gone, and timeout (4.096 µs × 2^timeout) compared with the path's delay.",
-		"Raise timeout; 14 means 67 ms.",
+		"Raise timeout; 14 means 67 ms. On a longer path it ends too soon once, until a round trip is measured.",
 		"IBTA 9.7.6.1.3"},
 	reason.PacketRepeated: {
 		"The peer, which is softrdma too, reported which packets it misses, and only those are retransmitted.",
