@@ -192,3 +192,29 @@ func TestShareRunsMeasureFairnessAndQueue(t *testing.T) {
 		}
 	}
 }
+
+func TestRivalRunsShowEachSender(t *testing.T) {
+	c := &carrier{}
+	r := newLossRun(c)
+	r.Impairments = nil
+	one := fakeSender{name: "softrdma", on: c}
+	r.Shares = RivalRuns(one, []Sender{fakeSender{name: "TCP cubic", on: c}, fakeSender{name: "TCP bbr", missing: errors.New("no bbr")}})
+	r.Shares[0].Least = 0
+	got, err := r.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := got.Shares[0]
+	if s.Sender != "softrdma beside TCP cubic" || s.Flows != 2 || len(s.Shares) != 2 || s.Shares[0] != 1e8 || s.Fairness != 1 || !s.Reached() {
+		t.Errorf("%+v", s)
+	}
+	if s.Dropped = 1; !s.Reached() {
+		t.Error("flows that fill a queue drop packets, which is no fault")
+	}
+	if s.Fairness = .89; s.Reached() {
+		t.Error("unfair flows reach the gate")
+	}
+	if missing := got.Shares[1]; missing.Missing != "no bbr" || missing.Reached() {
+		t.Errorf("%+v", missing)
+	}
+}
