@@ -144,7 +144,7 @@ func TestLongPathsAreFilled(t *testing.T) {
 }
 
 // TestTimeoutShorterThanTheRoundTrip has queue pairs whose timeout ends before the peer can answer. It
-// may end once in vain: from then on the round trip is known.
+// may end once without success: from then on the round trip is known.
 func TestTimeoutShorterThanTheRoundTrip(t *testing.T) {
 	for _, c := range []struct {
 		op         queue.Op
