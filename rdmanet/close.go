@@ -66,6 +66,7 @@ func (c *Conn) release() error {
 	_ = c.link.Disconnect() // fails if the peer has ended the connection
 	err := errors.Join(kept(c.store.deregister()), kept(c.maps.close()),
 		kept(c.link.Close()), kept(c.cq.Destroy()), kept(c.events.Destroy()), kept(c.pd.Dealloc()))
+	c.forget()
 	c.busy.release()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +124,7 @@ func (c *Conn) SetReadBuffer(bytes int) error {
 // SetWriteBuffer checks the size of the send buffer, as SetReadBuffer does. Set
 // Options.WriteBuffer instead.
 func (c *Conn) SetWriteBuffer(bytes int) error {
-	return c.set(func() error { return granted("write", bytes, len(c.store.send)) })
+	return c.set(func() error { return granted("write", bytes, len(c.store.sendArea.bytes)) })
 }
 
 func granted(what string, want, have int) error {
@@ -173,6 +174,7 @@ func (e *endpoint) ask() {
 		return
 	}
 	e.progress()
+	e.shrinkRing()
 	if e.controls < controlSlots && !e.life.Gone() {
 		e.wr[0] = verbs.SendWR{WRID: workControl, Op: verbs.OpWrite}
 		if e.send(1) {

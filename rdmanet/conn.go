@@ -68,7 +68,7 @@ type endpoint struct {
 	life    rsocket.Life
 	tx      rsocket.Sender
 	rx      *rsocket.Receiver
-	out     *rsocket.SendBuffer
+	out     *ring
 	peer    rsocket.Remote
 	maps    mappings
 	inFlight
@@ -77,6 +77,7 @@ type endpoint struct {
 	pins   int   // foreign readers and writers that use the memory
 	freed  bool  // free the memory when pins becomes 0
 	timers
+	growth
 	dialect
 	scratch
 }
@@ -161,7 +162,7 @@ func newConn(dev *verbs.Device, o *Options) (c *Conn, err error) {
 	c = &Conn{endpoint: endpoint{
 		objects: objects{spin: o.spin()}, users: users{idle: make(chan struct{})}, linger: o.linger(),
 		timers: timers{keep: o.keepAlive()}, dialect: dialect{sends: dev.Protocol() == verbs.IWARP},
-		rx: rsocket.NewReceiver(half, credits), out: rsocket.NewSendBuffer(send, spans),
+		rx: rsocket.NewReceiver(half, credits), growth: growth{fixedRead: o.ReadBuffer != 0, fixedWrite: o.WriteBuffer != 0},
 	}}
 	for _, s := range []*side{&c.r, &c.w, &c.x} {
 		s.init()
@@ -173,6 +174,7 @@ func newConn(dev *verbs.Device, o *Options) (c *Conn, err error) {
 	if c.store, err = newStorage(c.pd, 2*half, send, o.iomaps(), c.words()); err != nil {
 		return nil, errors.Join(err, c.pd.Dealloc())
 	}
+	c.out = &ring{rsocket.NewSendBuffer(send, spans), &c.store.sendArea}
 	c.empty = c.receives()
 	if c.events, err = dev.CreateCompChannel(); err != nil {
 		return nil, errors.Join(err, c.discard())
@@ -227,10 +229,10 @@ func (e *endpoint) connData() []byte {
 	d := rsocket.ConnData{
 		Flags: rsocket.FlagIomap, Credits: credits, IomapSize: e.maps.announced,
 		Target: rsocket.SGE{Addr: e.store.tableMR.Addr(), Key: e.store.tableMR.RKey(), Length: rsocket.TargetEntries},
-		Data:   rsocket.SGE{Addr: e.store.recvMR.Addr(), Key: e.store.recvMR.RKey(), Length: uint32(len(e.store.recv) / 2)},
+		Data:   rsocket.SGE{Addr: e.store.recvMR.Addr(), Key: e.store.recvMR.RKey(), Length: uint32(e.store.half())},
 	}
 	if e.sends {
-		d.Flags |= rsocket.FlagProof
+		d.Flags |= rsocket.FlagProof | rsocket.FlagSizes
 	}
 	b := make([]byte, rsocket.ConnDataLen)
 	d.Put(b)
@@ -252,6 +254,7 @@ func (c *Conn) start(peer *rsocket.ConnData, l link, local, remote net.Addr) {
 	c.tx.Start(peer)
 	c.peerHalf = peer.Data.Length
 	c.peer.Start(peer)
+	c.fixedRead = c.fixedRead || c.sends && peer.Flags&rsocket.FlagSizes == 0
 	c.proves = c.sends && peer.Flags&rsocket.FlagProof != 0 && c.qp.Query().MaxRdAtomic > 0
 	c.update()
 	c.keepAlive(c.keep)

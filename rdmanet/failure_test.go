@@ -166,7 +166,7 @@ func TestPeerThatGrantsABufferTwiceIsRefused(t *testing.T) {
 func TestPeerCannotReachOtherMemory(t *testing.T) {
 	a, _, wa, wb := pairOn(t, openDevice(t, verbs.Config{}), openDevice(t, verbs.Config{}), Options{})
 	if err := wb.qp.PostSend(verbs.SendWR{
-		Op: verbs.OpWrite, SGL: []verbs.SGE{wb.peerSend(t, 16)}, RemoteAddr: a.store.sendMR.Addr(), RKey: a.store.sendMR.RKey(),
+		Op: verbs.OpWrite, SGL: []verbs.SGE{wb.peerSend(t, 16)}, RemoteAddr: a.store.sendArea.mr.Addr(), RKey: a.store.sendArea.mr.RKey(),
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestPeerCannotReachOtherMemory(t *testing.T) {
 	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("expected ECONNRESET, found %v", err)
 	}
-	for _, x := range a.store.send {
+	for _, x := range a.store.sendArea.bytes {
 		if x != 0 {
 			t.Fatal("the peer has written to the send buffer")
 		}

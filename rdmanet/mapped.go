@@ -162,9 +162,9 @@ func (c *Conn) writeMapped(p []byte, offset uint64) (int, error) {
 	}
 	at := offset - m.Offset
 	off, n, id := c.out.Take(int(min(uint64(len(p)), maxTransfer, uint64(m.Memory.Length)-at)))
-	defer c.out.Done(id)
-	copy(c.store.send[off:off+n], p)
-	c.sge[0] = c.store.sendMR.SGE(off, n)
+	defer c.doneSpan(id)
+	copy(c.out.bytes[off:off+n], p)
+	c.sge[0] = c.out.mr.SGE(off, n)
 	c.wr[0] = verbs.SendWR{
 		WRID: workData | uint64(id)<<8, Op: verbs.OpWrite, SGL: c.sge[:], RemoteAddr: m.Memory.Addr + at, RKey: m.Memory.Key,
 	}

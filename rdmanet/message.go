@@ -72,14 +72,14 @@ func (e *endpoint) messageOf(wc *verbs.WC) (m rsocket.Message, n uint32, err err
 // writtenBefore returns how many bytes the peer wrote before a message that came as a
 // SEND. For OpIomap it is always one entry. For OpCredits it is one entry if the
 // target table holds a complete one. All targets of a peer have the length of its
-// first one, so an entry that has arrived only in part is not mistaken for a
-// complete one.
+// first one, or that doubled some times, so an entry that has arrived only in part is not
+// mistaken for a complete one: none of these is the lower bytes of another.
 func (e *endpoint) writtenBefore(m rsocket.Message) uint32 {
 	switch m.Op() {
 	case rsocket.OpIomap:
 		return rsocket.IomapLen
 	case rsocket.OpCredits:
-		if t := rsocket.ParseTarget(e.target()); t.Length == e.peerHalf && t.Addr != 0 && t.Key != 0 {
+		if t := rsocket.ParseTarget(e.target()); rsocket.Doubled(e.peerHalf, t.Length) && t.Addr != 0 && t.Key != 0 {
 			return rsocket.SGELen
 		}
 	}

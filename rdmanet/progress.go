@@ -71,11 +71,14 @@ func (e *endpoint) complete(wc *verbs.WC) {
 		}
 	case workData:
 		e.posted--
-		e.out.Done(uint32(wc.WRID >> 8))
+		e.sentSpan(uint32(wc.WRID >> 8))
 	case workInline:
 		e.posted--
 	case workControl:
 		e.controls--
+		if wc.WRID&timedFlag != 0 {
+			e.arriving.End(e.clock(), e.rx.Total())
+		}
 	case workProof:
 		e.lasts--
 		e.unproven = e.unproven && wc.Status != verbs.Success
@@ -120,8 +123,7 @@ func (e *endpoint) receive(wc *verbs.WC) error {
 // drop discards data that arrived after CloseRead.
 func (e *endpoint) drop() {
 	for e.rx.Unread() > 0 {
-		_, n := e.rx.Next()
-		e.rx.Consume(n)
+		e.rx.Consume(e.rx.Next().Len)
 	}
 }
 
@@ -184,14 +186,14 @@ func (e *endpoint) update() {
 			e.scheduleUpdate()
 			return
 		}
+		e.resizeSpare()
 		u := e.rx.Update()
 		w := &e.wr[0]
 		*w = verbs.SendWR{WRID: workControl}
-		if u.Length > 0 {
-			w.RemoteAddr, w.RKey = e.peer.PutTarget(e.small[:], rsocket.SGE{
-				Addr: e.store.recvMR.Addr() + uint64(u.Off), Key: e.store.recvMR.RKey(), Length: uint32(u.Length),
-			})
+		if u.Len > 0 {
+			w.RemoteAddr, w.RKey = e.peer.PutTarget(e.small[:], e.store.target(u.Piece))
 			w.Inline = e.small[:rsocket.SGELen]
+			w.WRID |= e.timeGrant()
 		}
 		if e.postMessage(u.Message) {
 			e.controls++

@@ -38,9 +38,9 @@ func (c *Conn) read(p []byte) (n int, err error) {
 		return 0, err
 	}
 	for n < len(p) && c.rx.Unread() > 0 {
-		off, k := c.rx.Next()
-		k = min(k, len(p)-n)
-		from := c.store.recv[off : off+k]
+		from := c.store.piece(c.rx.Next())
+		k := min(len(from), len(p)-n)
+		from = from[:k]
 		if k > smallCopy {
 			c.mu.Unlock()
 			copy(p[n:], from)
@@ -119,8 +119,8 @@ func (c *Conn) borrow() ([]byte, error) {
 		return nil, err
 	}
 	c.pins++
-	off, n := c.rx.Next()
-	return c.store.recv[off : off+min(n, maxTransfer)], nil
+	b := c.store.piece(c.rx.Next())
+	return b[:min(len(b), maxTransfer)], nil
 }
 
 // giveBack ends borrow after n bytes were used.

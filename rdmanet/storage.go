@@ -2,6 +2,7 @@ package rdmanet
 
 import (
 	"errors"
+	"slices"
 
 	"softrdma/rdmanet/internal/rsocket"
 	"softrdma/verbs"
@@ -12,10 +13,31 @@ import (
 // its own, because a peer on the same host maps an allocation to read from it, and it
 // may see nothing else.
 type storage struct {
-	mem, sendMem *verbs.Memory
+	mem *verbs.Memory
 
-	recv, send, table, words         []byte
-	recvMR, sendMR, tableMR, wordsMR *verbs.MR
+	recv, table, words       []byte
+	recvMR, tableMR, wordsMR *verbs.MR
+
+	sendArea area
+	grown    []*area // what the connection has in addition; nil entries are free
+}
+
+// An area is registered memory.
+type area struct {
+	mem   *verbs.Memory
+	mr    *verbs.MR
+	bytes []byte
+}
+
+func newArea(pd *verbs.PD, n int, access verbs.Access) (a area, err error) {
+	if a.mem, err = verbs.AllocMemory(n, verbs.AllocConfig{Device: pd.Device()}); err != nil {
+		return a, err
+	}
+	a.bytes = a.mem.Bytes()
+	if a.mr, err = pd.RegisterMemory(a.bytes, access); err != nil {
+		err = errors.Join(err, a.mem.Free())
+	}
+	return a, err
 }
 
 const page = 4096
@@ -32,15 +54,11 @@ func newStorage(pd *verbs.PD, recv, send, iomaps, words int) (*storage, error) {
 	table := tableLen(iomaps)
 	s := &storage{}
 	var err error
-	if s.sendMem, err = verbs.AllocMemory(send, verbs.AllocConfig{Device: pd.Device()}); err != nil {
+	if s.sendArea, err = newArea(pd, send, 0); err != nil {
 		return nil, err
 	}
 	if s.mem, err = verbs.AllocMemory(pages(recv)+pages(table)+pages(words), verbs.AllocConfig{Device: pd.Device()}); err != nil {
-		return nil, errors.Join(err, s.free())
-	}
-	s.send = s.sendMem.Bytes()
-	if s.sendMR, err = pd.RegisterMemory(s.send, 0); err != nil {
-		return nil, errors.Join(err, s.free())
+		return nil, errors.Join(err, s.deregister(), s.free())
 	}
 	b := s.mem.Bytes()
 	for _, part := range []struct {
@@ -64,21 +82,74 @@ func newStorage(pd *verbs.PD, recv, send, iomaps, words int) (*storage, error) {
 	return s, nil
 }
 
+// half is the length of half of the receive buffer.
+func (s *storage) half() int { return len(s.recv) / 2 }
+
+// piece returns the memory of a piece.
+func (s *storage) piece(p rsocket.Piece) []byte {
+	b := s.recv
+	if p.Area > 0 {
+		b = s.grown[p.Area-1].bytes
+	}
+	return b[p.Off : p.Off+p.Len]
+}
+
+// target describes a piece for the peer.
+func (s *storage) target(p rsocket.Piece) rsocket.SGE {
+	mr := s.recvMR
+	if p.Area > 0 {
+		mr = s.grown[p.Area-1].mr
+	}
+	return rsocket.SGE{Addr: mr.Addr() + uint64(p.Off), Key: mr.RKey(), Length: uint32(p.Len)}
+}
+
+// add keeps an area, and returns its number in pieces.
+func (s *storage) add(a *area) int {
+	i := slices.Index(s.grown, nil)
+	if i < 0 {
+		i, s.grown = len(s.grown), append(s.grown, nil)
+	}
+	s.grown[i] = a
+	return i + 1
+}
+
+// remove frees an area that nobody uses.
+func (s *storage) remove(a *area) error {
+	if i := slices.Index(s.grown, a); i >= 0 {
+		s.grown[i] = nil
+	}
+	return errors.Join(a.mr.Deregister(), a.mem.Free())
+}
+
 // free unmaps the memory, whose regions were deregistered.
 func (s *storage) free() error {
 	var errs []error
-	for _, m := range []*verbs.Memory{s.mem, s.sendMem} {
-		if m != nil {
-			errs = append(errs, m.Free())
-		}
+	for _, m := range s.all() {
+		errs = append(errs, m.mem.Free())
+	}
+	if s.mem != nil {
+		errs = append(errs, s.mem.Free())
 	}
 	return errors.Join(errs...)
+}
+
+// all returns the areas.
+func (s *storage) all() (list []*area) {
+	for _, a := range append([]*area{&s.sendArea}, s.grown...) {
+		if a != nil && a.mem != nil {
+			list = append(list, a)
+		}
+	}
+	return list
 }
 
 // deregister deregisters the regions. The memory remains mapped.
 func (s *storage) deregister() error {
 	var errs []error
-	for _, mr := range []*verbs.MR{s.recvMR, s.sendMR, s.tableMR, s.wordsMR} {
+	for _, a := range s.all() {
+		errs = append(errs, a.mr.Deregister())
+	}
+	for _, mr := range []*verbs.MR{s.recvMR, s.tableMR, s.wordsMR} {
 		if mr != nil {
 			errs = append(errs, mr.Deregister())
 		}

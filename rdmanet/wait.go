@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"softrdma/internal/waiting"
 	"softrdma/verbs"
@@ -159,11 +160,12 @@ var past = func() context.Context {
 	return ctx
 }()
 
-// A spinner is the turn to poll a device, with the number of connections that use it.
+// A spinner is what the connections of a device share: the turn to poll it.
 type spinner struct {
 	turn  waiting.Turn
 	dev   *verbs.Device
 	conns int
+	grown atomic.Int64 // bytes that the buffers of the connections have grown by
 }
 
 var spinners struct {

@@ -35,7 +35,7 @@ func (c *Conn) write(p []byte) (n int, err error) {
 		if err := c.awaitRoom(wantRoom); err != nil {
 			return n, err
 		}
-		k := min(len(p)-n, c.tx.Room(), maxTransfer)
+		k := min(len(p)-n, c.tx.Room(), c.out.longest())
 		if k <= maxInline {
 			err = c.sendInline(p[n : n+k])
 		} else {
@@ -67,7 +67,9 @@ func (c *Conn) awaitRoom(w want) error {
 	if err := c.unwritable(); err != nil {
 		return err
 	}
-	c.w.want = w
+	if c.w.want = w; (w == wantRoom || w == wantMemory) && !c.ready(&c.w) {
+		c.growRing()
+	}
 	if err := c.await(&c.w); err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func (e *endpoint) sendInline(p []byte) error {
 // message.
 func (c *Conn) sendCopy(p []byte) (n int, err error) {
 	off, n, id := c.out.Take(len(p))
-	if to := c.store.send[off : off+n]; n > smallCopy {
+	if to := c.out.bytes[off : off+n]; n > smallCopy {
 		c.mu.Unlock()
 		copy(to, p)
 		c.mu.Lock()
@@ -95,18 +97,20 @@ func (c *Conn) sendCopy(p []byte) (n int, err error) {
 	if err = c.unwritable(); err == nil {
 		err = c.sendSpan(off, n, id)
 	}
-	c.out.Done(id)
+	c.doneSpan(id)
 	return n, err
 }
 
 // sendSpan sends a message from the send buffer.
 func (e *endpoint) sendSpan(off, n int, id uint32) error {
-	e.sge[0] = e.store.sendMR.SGE(off, n)
+	r := e.ringOf(id)
+	e.sge[0] = r.mr.SGE(off, n)
 	e.wr[0] = verbs.SendWR{WRID: workData | uint64(id)<<8, SGL: e.sge[:]}
 	if err := e.sendData(n); err != nil {
 		return err
 	}
-	e.out.Hold(id)
+	r.Hold(id)
+	e.timeSpan(id)
 	return nil
 }
 
@@ -114,11 +118,12 @@ func (e *endpoint) sendSpan(off, n int, id uint32) error {
 // memory. Write may be called while r blocks. It implements io.ReaderFrom.
 func (c *Conn) ReadFrom(r io.Reader) (total int64, err error) {
 	for {
-		off, n, id, err := c.reserve()
+		buf, off, id, err := c.reserve()
 		if err != nil {
 			return total, c.opError("write", err)
 		}
-		k, end := r.Read(c.store.send[off : off+n])
+		n := len(buf)
+		k, end := r.Read(buf)
 		if k < 0 || k > n {
 			k, end = 0, errors.New("rdmanet: a Reader returned a count that cannot be")
 		}
@@ -137,21 +142,21 @@ func (c *Conn) ReadFrom(r io.Reader) (total int64, err error) {
 
 // reserve waits for room and returns memory to fill. The memory remains valid until
 // fill, even if the connection is closed.
-func (c *Conn) reserve() (off, n int, id uint32, err error) {
+func (c *Conn) reserve() (buf []byte, off int, id uint32, err error) {
 	c.w.turn.Lock()
 	defer c.w.turn.Unlock()
 	if !c.begin() {
-		return 0, 0, 0, errClosed
+		return nil, 0, 0, errClosed
 	}
 	defer c.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.awaitRoom(wantRoom); err != nil {
-		return 0, 0, 0, err
+		return nil, 0, 0, err
 	}
-	off, n, id = c.out.Take(min(maxTransfer, len(c.store.send)/2))
+	off, n, id := c.out.Take(min(c.out.longest(), c.out.Size()/2))
 	c.pins++
-	return off, n, id, nil
+	return c.out.bytes[off : off+n], off, id, nil
 }
 
 // fill ends reserve: it sends the first k of the n bytes.
@@ -168,7 +173,7 @@ func (c *Conn) fill(off, n, k int, id uint32) (sent int, err error) {
 	if !using {
 		return 0, errClosed
 	}
-	c.out.Trim(id, n, k)
+	c.ringOf(id).Trim(id, n, k)
 	for sent < k && err == nil {
 		if err = c.awaitRoom(wantTarget); err != nil {
 			break
@@ -178,7 +183,7 @@ func (c *Conn) fill(off, n, k int, id uint32) (sent int, err error) {
 			sent += m
 		}
 	}
-	c.out.Done(id)
+	c.doneSpan(id)
 	return sent, err
 }
 

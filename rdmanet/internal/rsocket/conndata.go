@@ -17,6 +17,7 @@ const ConnDataLen = 40
 const (
 	FlagBigEndian = 1 << 0 // the peer must write this side's tables in big-endian order
 	FlagIomap     = 1 << 1 // IomapSize is valid
+	FlagSizes     = 1 << 6 // this side knows targets of other lengths than the first, over transports without immediate data; ignored as FlagProof
 	FlagProof     = 1 << 7 // this side answers READs of no bytes; librdmacm does not have it and ignores it
 )
 

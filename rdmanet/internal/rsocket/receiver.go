@@ -1,24 +1,31 @@
 package rsocket
 
-import "softrdma/internal/reason"
+import (
+	"slices"
+
+	"softrdma/internal/reason"
+)
+
+// A Piece is a range of the memory that a side receives into. Area says which memory, if there are
+// several; the receiver does not interpret it.
+type Piece struct{ Area, Off, Len int }
 
 // A Receiver tracks which part of the receive buffer holds data and which messages
 // the peer must get.
 type Receiver struct {
-	half    int // bytes
 	credits uint16
 
 	lengths []uint32 // unread bytes of each message that is not read completely: a ring
 	first   int
 	count   int
 
+	pieces pieceList // granted to the peer and not read completely: the peer fills them in turn
+	spare  pieceList // read completely, and to be granted again
+
 	total  uint64 // bytes received
-	pos    int    // offset of the oldest unread byte
+	pos    int    // bytes of the oldest piece that are read
 	unread int
 	room   int // bytes that the peer may still write
-
-	free int // bytes read and not yet granted again
-	next int // the half to grant next
 
 	arrived uint16 // messages received, modulo 2^16
 	read    uint16 // messages read, modulo 2^16
@@ -26,13 +33,34 @@ type Receiver struct {
 	due     uint16 // the value of read at which an update is due
 }
 
-// NewReceiver returns the receiver of a buffer of two halves, with receives for
-// that many data messages. The connection data grants the first half.
+// A pieceList is a short queue.
+type pieceList struct {
+	of [TargetEntries]Piece
+	n  int
+}
+
+func (l *pieceList) push(p Piece) {
+	l.of[l.n] = p
+	l.n++
+}
+
+func (l *pieceList) pop() Piece {
+	p := l.of[0]
+	l.n--
+	copy(l.of[:], l.of[1:])
+	return p
+}
+
+// NewReceiver returns the receiver of a buffer of two halves, the pieces of area 0, with receives
+// for that many data messages. The connection data grants the first half.
 func NewReceiver(half int, credits uint16) *Receiver {
-	return &Receiver{
-		half: half, credits: credits, lengths: make([]uint32, credits),
-		room: half, free: half, next: 1, limit: credits, due: max(credits/2, 1),
+	r := &Receiver{
+		credits: credits, lengths: make([]uint32, credits),
+		room: half, limit: credits, due: max(credits/2, 1),
 	}
+	r.pieces.push(Piece{Len: half})
+	r.spare.push(Piece{Off: half, Len: half})
+	return r
 }
 
 // Arrived counts an OpData message of n bytes.
@@ -73,15 +101,18 @@ func (r *Receiver) Total() uint64 { return r.total }
 // Unread returns how many bytes can be read.
 func (r *Receiver) Unread() int { return r.unread }
 
-// Next returns the offset and length of the oldest contiguous unread bytes.
-func (r *Receiver) Next() (off, n int) { return r.pos, min(r.unread, 2*r.half-r.pos) }
+// Next returns the oldest contiguous unread bytes.
+func (r *Receiver) Next() Piece {
+	p := r.pieces.of[0]
+	return Piece{p.Area, p.Off + r.pos, min(r.unread, p.Len-r.pos)}
+}
 
 // Consume frees the first n unread bytes. n is at most the length that Next
 // returns.
 func (r *Receiver) Consume(n int) {
 	r.unread -= n
-	r.free += n
-	if r.pos += n; r.pos == 2*r.half {
+	if r.pos += n; n > 0 && r.pos == r.pieces.of[0].Len {
+		r.spare.push(r.pieces.pop())
 		r.pos = 0
 	}
 	for n > 0 {
@@ -92,17 +123,28 @@ func (r *Receiver) Consume(n int) {
 	}
 }
 
-// An Update is a message for the peer: OpCredits and, if Length is not 0, a half of
-// the buffer that the peer may fill again.
+// Spare returns the piece that the next update grants, and reports whether there is one.
+func (r *Receiver) Spare() (Piece, bool) { return r.spare.of[0], r.spare.n > 0 }
+
+// Replace replaces the piece that Spare returns.
+func (r *Receiver) Replace(p Piece) { r.spare.of[0] = p }
+
+// Uses reports whether a piece begins at an offset of an area.
+func (r *Receiver) Uses(area, off int) bool {
+	is := func(p Piece) bool { return p.Area == area && p.Off == off }
+	return slices.ContainsFunc(r.pieces.of[:r.pieces.n], is) || slices.ContainsFunc(r.spare.of[:r.spare.n], is)
+}
+
+// An Update is a message for the peer: OpCredits and, if the piece's length is not 0, a piece of
+// memory that the peer may fill.
 type Update struct {
 	Message Message
-	Off     int
-	Length  int
+	Piece
 }
 
 // Due reports whether the peer needs an update.
 func (r *Receiver) Due() bool {
-	return r.free >= r.half || int16(r.read-r.due) >= 0
+	return r.spare.n > 0 || int16(r.read-r.due) >= 0
 }
 
 // Update returns the update that is due. The caller must send it.
@@ -110,11 +152,10 @@ func (r *Receiver) Update() (u Update) {
 	r.due = r.read + max(r.credits/2, 1)
 	r.limit = r.read + r.credits
 	u.Message = NewMessage(OpCredits, uint32(r.limit))
-	if r.free >= r.half {
-		u.Off, u.Length = r.next*r.half, r.half
-		r.next ^= 1
-		r.free -= r.half
-		r.room += r.half
+	if r.spare.n > 0 {
+		u.Piece = r.spare.pop()
+		r.pieces.push(u.Piece)
+		r.room += u.Len
 	}
 	return u
 }

@@ -27,6 +27,21 @@ func NewSendBuffer(size, spans int) *SendBuffer {
 	return &SendBuffer{size: size, spans: make([]span, spans)}
 }
 
+// Successor returns the state of another memory of size bytes, to use instead of b. Its spans are
+// numbered on, so that those of b are known as its own until all are done.
+func (b *SendBuffer) Successor(size int) *SendBuffer {
+	return &SendBuffer{size: size, spans: make([]span, len(b.spans)), first: b.first + b.count}
+}
+
+// Has reports whether a span in use is one of b.
+func (b *SendBuffer) Has(id uint32) bool { return id-b.first < b.count }
+
+// Size returns the size of the memory.
+func (b *SendBuffer) Size() int { return b.size }
+
+// Busy reports whether more than a quarter of the memory is in use.
+func (b *SendBuffer) Busy() bool { return b.used > b.size/4 }
+
 // Used reports whether any of the memory is in use.
 func (b *SendBuffer) Used() bool { return b.count > 0 }
 
@@ -87,15 +102,18 @@ func (b *SendBuffer) Trim(id uint32, len, n int) {
 // Hold adds a user to a span.
 func (b *SendBuffer) Hold(id uint32) { b.at(id).users++ }
 
-// Done removes a user from a span. A span without users is freed.
-func (b *SendBuffer) Done(id uint32) {
+// Done removes a user from a span. A span without users is freed, after those before it. It returns
+// how many bytes were freed.
+func (b *SendBuffer) Done(id uint32) (freed int) {
 	b.at(id).users--
 	for b.count > 0 && b.at(b.first).users == 0 {
 		b.used -= b.at(b.first).len
+		freed += b.at(b.first).len
 		b.first++
 		b.count--
 	}
 	if b.count == 0 {
 		b.head = 0 // reuse memory that is likely to be cached
 	}
+	return freed
 }

@@ -14,7 +14,8 @@ type end struct {
 	tx     Sender
 	rx     *Receiver
 	remote Remote
-	buf    []byte
+	mem    [3][]byte // by area: the buffer, and what replaced pieces of it
+	half   int
 	table  [TargetEntries * SGELen]byte
 	in     []packet
 	peer   *end
@@ -33,6 +34,7 @@ type packet struct {
 const (
 	bufAddr   = 0x10000
 	tableAddr = 0x90000
+	areaAddr  = 0x100000
 )
 
 func newEnds(half int, credits uint16, flags uint8) (a, b *end) {
@@ -47,7 +49,7 @@ func newEnds(half int, credits uint16, flags uint8) (a, b *end) {
 }
 
 func newEnd(half int, credits uint16) *end {
-	return &end{rx: NewReceiver(half, credits), buf: make([]byte, 2*half)}
+	return &end{rx: NewReceiver(half, credits), mem: [3][]byte{make([]byte, 2*half)}, half: half}
 }
 
 // stream returns byte i of every stream.
@@ -76,9 +78,9 @@ func (e *end) tell() (did bool) {
 	for e.rx.Due() {
 		u := e.rx.Update()
 		p := packet{m: u.Message}
-		if u.Length > 0 {
+		if u.Len > 0 {
 			p.data = make([]byte, SGELen)
-			p.addr, _ = e.remote.PutTarget(p.data, SGE{bufAddr + uint64(u.Off), 2, uint32(u.Length)})
+			p.addr, _ = e.remote.PutTarget(p.data, SGE{areaAddr*uint64(u.Area) + bufAddr + uint64(u.Off), 2, uint32(u.Len)})
 		}
 		e.peer.in = append(e.peer.in, p)
 		did = true
@@ -96,7 +98,7 @@ func (e *end) receive(t *testing.T) bool {
 	var err error
 	switch {
 	case p.m.Op() == OpData:
-		if copy(e.buf[p.addr-bufAddr:], p.data) != len(p.data) {
+		if copy(e.mem[p.addr/areaAddr][p.addr%areaAddr-bufAddr:], p.data) != len(p.data) {
 			t.Fatalf("%d bytes at %#x do not lie in the buffer", len(p.data), p.addr)
 		}
 		err = e.rx.Arrived(p.m.Data())
@@ -115,9 +117,9 @@ func (e *end) receive(t *testing.T) bool {
 
 // take reads up to n bytes and reports whether there were any.
 func (e *end) take(t *testing.T, n int) bool {
-	off, k := e.rx.Next()
-	k = min(n, k)
-	for i, b := range e.buf[off : off+k] {
+	p := e.rx.Next()
+	k := min(n, p.Len)
+	for i, b := range e.mem[p.Area][p.Off : p.Off+k] {
 		if b != stream(e.read+i) {
 			t.Fatalf("byte %d of the stream is %#x, expected %#x", e.read+i, b, stream(e.read+i))
 		}
@@ -125,6 +127,28 @@ func (e *end) take(t *testing.T, n int) bool {
 	e.rx.Consume(k)
 	e.read += k
 	return k > 0
+}
+
+// replace replaces the piece that is granted next by one of another length, or by a half of the
+// buffer.
+func (e *end) replace(n int) {
+	p, any := e.rx.Spare()
+	if !any || n == 0 && p.Area == 0 {
+		return
+	}
+	next := Piece{Len: e.half}
+	switch {
+	case n > 0:
+		if next = (Piece{p.Area, 0, n}); p.Area == 0 {
+			if next.Area = 1; e.rx.Uses(1, 0) {
+				next.Area = 2
+			}
+		}
+		e.mem[next.Area] = make([]byte, n)
+	case e.rx.Uses(0, 0):
+		next.Off = e.half
+	}
+	e.rx.Replace(next)
 }
 
 // Both ends act in random order. The streams must arrive unchanged and must never
@@ -146,7 +170,11 @@ func TestStreamAnyOrder(t *testing.T) {
 			if r.IntN(2) == 0 {
 				e = b
 			}
-			switch r.IntN(4) {
+			switch r.IntN(5) {
+			case 4:
+				if r.IntN(8) == 0 {
+					e.replace(r.IntN(3 * half))
+				}
 			case 0:
 				if left := total - e.written; left > 0 {
 					e.send(min(left, 1+r.IntN(size)))
@@ -284,9 +312,9 @@ func FuzzPeer(f *testing.F) {
 					return
 				}
 			case 1:
-				off, k := r.Next()
-				bytes.Count(buf[off:off+k], []byte{0}) // access the bytes, which must be in the buffer
-				r.Consume(min(n, k))
+				p := r.Next()
+				bytes.Count(buf[p.Off:p.Off+p.Len], []byte{0}) // access the bytes, which must be in the buffer
+				r.Consume(min(n, p.Len))
 			case 2:
 				if r.Due() {
 					r.Update()

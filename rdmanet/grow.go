@@ -1,0 +1,192 @@
+package rdmanet
+
+import (
+	"time"
+
+	"softrdma/rdmanet/internal/rsocket"
+	"softrdma/verbs"
+)
+
+// The buffers of a connection follow a long path, unless the program chose their sizes. What
+// arrives and what leaves within a round trip says how much a buffer must hold so that the stream
+// does not stop. Short paths keep their buffers: a connection learns with its first message how
+// long its path is.
+//
+// The receive buffer is granted to the peer in two pieces. One that was read is granted again
+// with another length, in other memory, which the protocol allows. The send buffer is replaced by
+// another one, and the old one is freed when the peer's device has acknowledged what it holds.
+
+const (
+	maxPiece = 128 << 20 // of the receive buffer
+	maxRing  = 256 << 20 // send buffer
+	maxGrown = 1 << 30   // of all connections of a device
+
+	messagesInRing = 32 // at least, of the longest messages
+)
+
+// timedFlag in a WRID is set for the control message that is timed.
+const timedFlag = 1 << 8
+
+// growth is what the sizes of the buffers depend on.
+type growth struct {
+	fixedRead, fixedWrite bool // the sizes do not change
+	arriving, leaving     rsocket.Tuner
+	timed                 uint32 // the span that is timed for leaving
+	left                  uint64 // bytes that have left the send buffers
+	older                 *ring  // was used before out, and is not yet acknowledged
+}
+
+// A ring is memory to send from.
+type ring struct {
+	*rsocket.SendBuffer
+	*area
+}
+
+// longest is the length of the longest message from the ring. There are only dataSlots messages in
+// flight.
+func (r *ring) longest() int { return max(maxTransfer, r.Size()/messagesInRing) }
+
+var processStart = time.Now()
+
+func (*growth) clock() time.Duration { return time.Since(processStart) }
+
+// timeGrant returns the flag of the control message that grants a piece, if it is timed.
+func (e *endpoint) timeGrant() uint64 {
+	if e.fixedRead || e.arriving.Timing() {
+		return 0
+	}
+	e.arriving.Begin(e.clock(), e.rx.Total())
+	return timedFlag
+}
+
+// resizeSpare changes the length of the piece that is granted next to what the path needs. Without
+// memory the piece stays as it is.
+func (e *endpoint) resizeSpare() {
+	p, any := e.rx.Spare()
+	if !any || e.fixedRead || e.noRead { // a reader may still copy from what CloseRead has discarded
+		return
+	}
+	need := e.arriving.Need()
+	half := e.store.half()
+	fit := rsocket.Fit(half, p.Len, min(need+need/16, maxPiece))
+	if fit == p.Len {
+		return
+	}
+	next := rsocket.Piece{Len: half}
+	if fit == half {
+		if e.rx.Uses(0, 0) {
+			next.Off = half
+		}
+	} else {
+		a := e.grow(fit, verbs.LocalWrite|verbs.RemoteWrite)
+		if a == nil {
+			return
+		}
+		next = rsocket.Piece{Area: e.store.add(a), Len: fit}
+	}
+	e.rx.Replace(next)
+	if p.Area > 0 {
+		e.shrink(e.store.grown[p.Area-1])
+	}
+}
+
+// grow allocates memory, or returns nil. A connection gets at most half of what a device's
+// connections have not taken, so that others find some.
+func (e *endpoint) grow(n int, access verbs.Access) *area {
+	left := maxGrown - e.busy.grown.Add(int64(n))
+	if left >= int64(n) {
+		if a, err := newArea(e.pd, n, access); err == nil {
+			return &a
+		}
+	}
+	e.busy.grown.Add(-int64(n))
+	return nil
+}
+
+// shrink frees memory of grow.
+func (e *endpoint) shrink(a *area) {
+	e.busy.grown.Add(-int64(len(a.bytes)))
+	if err := kept(e.store.remove(a)); err != nil {
+		e.fail(err)
+	}
+}
+
+// forget gives back the share of a connection that closes.
+func (e *endpoint) forget() {
+	for _, a := range e.store.grown {
+		if a != nil {
+			e.busy.grown.Add(-int64(len(a.bytes)))
+		}
+	}
+}
+
+// ringOf returns the ring of a span.
+func (e *endpoint) ringOf(id uint32) *ring {
+	if e.older != nil && e.older.Has(id) {
+		return e.older
+	}
+	return e.out
+}
+
+// timeSpan times the message that sends a span. Only a stream that fills a part of the buffer can
+// need more.
+func (e *endpoint) timeSpan(id uint32) {
+	if !e.fixedWrite && !e.leaving.Timing() && e.out.Busy() {
+		e.leaving.Begin(e.clock(), e.left)
+		e.timed = id
+	}
+}
+
+// sentSpan handles the completion of a message from a span.
+func (e *endpoint) sentSpan(id uint32) {
+	e.doneSpan(id)
+	if id == e.timed && e.leaving.Timing() {
+		e.leaving.End(e.clock(), e.left)
+	}
+}
+
+// doneSpan ends a use of a span.
+func (e *endpoint) doneSpan(id uint32) {
+	r := e.ringOf(id)
+	e.left += uint64(r.Done(id))
+	if r == e.older && !r.Used() {
+		e.older = nil
+		if r.area != &e.store.sendArea {
+			e.shrink(r.area)
+		}
+	}
+}
+
+// growRing replaces the send buffer by a longer one, if the path needs it. Behind a lost packet
+// waits what was sent in two round trips.
+func (e *endpoint) growRing() {
+	if e.fixedWrite || e.older != nil || e.out.Room(1) > 0 {
+		return
+	}
+	need := min(2*e.leaving.Need()+e.leaving.Need()/4, maxRing)
+	fit := rsocket.Fit(len(e.store.sendArea.bytes), e.out.Size(), need)
+	if fit <= e.out.Size() {
+		return
+	}
+	if a := e.grow(fit, 0); a != nil {
+		e.store.add(a)
+		e.use(a)
+	}
+}
+
+// use makes an area the send buffer.
+func (e *endpoint) use(a *area) {
+	if old := e.out; old.Used() {
+		e.older = old
+	} else if old.area != &e.store.sendArea {
+		defer e.shrink(old.area)
+	}
+	e.out = &ring{e.out.Successor(len(a.bytes)), a}
+}
+
+// shrinkRing goes back to the initial send buffer when nothing is being sent.
+func (e *endpoint) shrinkRing() {
+	if e.out.area != &e.store.sendArea && !e.out.Used() && e.older == nil {
+		e.use(&e.store.sendArea)
+	}
+}

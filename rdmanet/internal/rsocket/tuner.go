@@ -1,0 +1,63 @@
+package rsocket
+
+import "time"
+
+// longTrip is the round trip from which on buffers follow the path. On a shorter one the initial
+// size is enough, and a process that waits for its processor takes longer than the packets.
+const longTrip = time.Millisecond
+
+// A Tuner estimates how much of a stream fits into the path: the bytes that pass in a round trip.
+// It times one message at a time until the peer's device has acknowledged it.
+type Tuner struct {
+	trip time.Duration // the smallest so far; 0 if there is none
+	need int
+
+	timing bool
+	since  time.Duration
+	from   uint64 // bytes that had passed at that time
+}
+
+// Timing reports whether a message is being timed.
+func (t *Tuner) Timing() bool { return t.timing }
+
+// Begin times a message that is sent now. count is how many bytes have passed.
+func (t *Tuner) Begin(now time.Duration, count uint64) { t.timing, t.since, t.from = true, now, count }
+
+// End handles the acknowledge of the message.
+func (t *Tuner) End(now time.Duration, count uint64) {
+	if !t.timing {
+		return
+	}
+	t.timing = false
+	took := max(now-t.since, 1)
+	if t.trip == 0 || took < t.trip {
+		t.trip = took
+	}
+	if t.need = 0; t.trip > longTrip {
+		t.need = int(float64(count-t.from) * float64(t.trip) / float64(took))
+	}
+}
+
+// Need returns how many bytes passed in a round trip of late; 0 on a short path.
+func (t *Tuner) Need() int { return t.need }
+
+// Fit returns a size for a buffer that has size bytes now: base, doubled until it is at least
+// need. It is at most twice the present size, so that one wrong sample costs little, and not
+// smaller than that unless that is eight times as large as necessary.
+func Fit(base, size, need int) int {
+	fit := base
+	for fit < need && fit < 2*size {
+		fit *= 2
+	}
+	if fit < size && need > size/8 {
+		return size
+	}
+	return fit
+}
+
+// Doubled reports whether n is base, doubled any number of times.
+func Doubled(base, n uint32) bool {
+	for ; base != 0 && base < n; base *= 2 {
+	}
+	return base == n && n != 0
+}

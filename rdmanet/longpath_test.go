@@ -1,0 +1,127 @@
+package rdmanet_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"softrdma/internal/simnet"
+	"softrdma/internal/simnet/bubble"
+	"softrdma/rdmanet"
+)
+
+// A longPath is a path on which one stream is measured, on virtual time.
+type longPath struct {
+	rate  int64
+	trip  time.Duration
+	loss  float64
+	write int // bytes of a Write; 0 means ReadFrom
+}
+
+// blocking options do not poll, as time passes only while all wait.
+var blocking = rdmanet.Options{Spin: -1}
+
+// A zeros is a file of n zeros.
+type zeros struct{ n int64 }
+
+func (z *zeros) Read(b []byte) (int, error) {
+	if z.n == 0 {
+		return 0, io.EOF
+	}
+	k := min(int64(len(b)), z.n)
+	z.n -= k
+	return int(k), nil
+}
+
+// goodput returns the part of the line that one stream of n bytes fills, from its first third on,
+// and its seconds in all.
+func (p *longPath) goodput(t *testing.T, n int64) (part, took float64) {
+	queue := int(float64(p.rate) / 8 * p.trip.Seconds() / 2)
+	f := simnet.LinkConfig{Egress: simnet.Faults{Delay: p.trip / 2, Loss: p.loss, Bandwidth: p.rate, Queue: queue}}
+	synctest.Test(t, func(t *testing.T) {
+		w := bubble.New(1, f)
+		defer w.End()
+		var hosts [2]*bubble.Host
+		for i := range hosts {
+			var err error
+			if hosts[i], err = w.Open(fmt.Sprintf("127.0.0.%d", 2+i)); err != nil {
+				t.Fatal(err)
+			}
+			defer hosts[i].Device.Close()
+		}
+		l, err := (&rdmanet.ListenConfig{Options: blocking, Device: hosts[1].Device}).Listen(t.Context(), "rdma", "127.0.0.3:7000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		sent := make(chan error, 1)
+		go func() {
+			c, err := (&rdmanet.Dialer{Options: blocking, Device: hosts[0].Device}).DialContext(t.Context(), "rdma", "127.0.0.3:7000")
+			if err != nil {
+				sent <- err
+				return
+			}
+			if p.write == 0 {
+				_, err = c.(*rdmanet.Conn).ReadFrom(&zeros{n})
+			} else {
+				buf := make([]byte, p.write)
+				for left := n; left > 0 && err == nil; left -= int64(len(buf)) {
+					_, err = c.Write(buf[:min(int64(len(buf)), left)])
+				}
+			}
+			if err == nil {
+				err = c.Close()
+			}
+			sent <- err
+		}()
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		start := time.Now()
+		if _, err := io.CopyN(io.Discard, c, n/3); err != nil {
+			t.Fatal(err)
+		}
+		from := time.Now()
+		if k, err := io.Copy(io.Discard, c); err != nil || k != n-n/3 {
+			t.Fatal(k, err)
+		}
+		part = float64(n-n/3) * 8 / time.Since(from).Seconds() / float64(p.rate)
+		took = time.Since(start).Seconds()
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+	})
+	return part, took
+}
+
+func TestStreamFillsLongPath(t *testing.T) {
+	for _, p := range []longPath{
+		{rate: 500e6, trip: 20 * time.Millisecond},
+		{rate: 500e6, trip: 100 * time.Millisecond},
+		{rate: 500e6, trip: 100 * time.Millisecond, loss: .01},
+		{rate: 500e6, trip: 100 * time.Millisecond, write: 64 << 10},
+	} {
+		began := time.Now()
+		part, took := p.goodput(t, int64(float64(p.rate)/8*p.trip.Seconds()*12))
+		t.Logf("%+v: %.3f of the line, %.2f s (%v)", p, part, took, time.Since(began))
+	}
+}
+
+func TestStreamFillsFastLongPath(t *testing.T) {
+	if os.Getenv("LONG") == "" {
+		t.Skip()
+	}
+	for _, p := range []longPath{
+		{rate: 10e9, trip: 20 * time.Millisecond},
+		{rate: 10e9, trip: 100 * time.Millisecond, loss: .01},
+	} {
+		began := time.Now()
+		part, took := p.goodput(t, int64(float64(p.rate)/8*p.trip.Seconds()*16))
+		t.Logf("%+v: %.3f of the line, %.2f s (%v)", p, part, took, time.Since(began))
+	}
+}
