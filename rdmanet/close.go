@@ -113,10 +113,10 @@ func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
 	return c.set(func() error { c.keepAlive(d); return nil })
 }
 
-// SetReadBuffer checks the size of the receive buffer. The peer learns the size
-// when the connection is made, so it cannot change: a size up to the current one
-// succeeds and a larger one fails with errors.ErrUnsupported. Set
-// Options.ReadBuffer instead.
+// SetReadBuffer checks the size of the receive buffer. A size up to the one at the
+// start of the connection succeeds and a larger one fails with
+// errors.ErrUnsupported. Set Options.ReadBuffer instead, or let the connection
+// choose.
 func (c *Conn) SetReadBuffer(bytes int) error {
 	return c.set(func() error { return granted("read", bytes, len(c.store.recv)) })
 }

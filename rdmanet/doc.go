@@ -33,8 +33,11 @@
 //     iWARP the acknowledgment is the answer to a READ. C programs on rsockets
 //     cannot be relied on to give it: then Close waits until this host's TCP has the data. To know that such a peer has
 //     read everything, call CloseWrite and read to the end of its answer.
-//   - Buffers have the size of Options and do not grow. By default a connection
-//     registers two megabytes of memory, of which only the touched part is in use.
+//   - By default a connection registers two megabytes of memory, of which only the
+//     touched part is in use. Both buffers grow on a path with a round trip of more
+//     than a millisecond, if the stream fills them, and become smaller again when less
+//     is sent (see grow.go). All connections of a device grow by at most a gigabyte.
+//     Towards librdmacm's rsockets over iWARP the receive buffer does not grow.
 //   - The stream ends only if the peer closes the connection or its direction. If
 //     the peer is killed, or exits without closing, Read returns a *CutError, which
 //     wraps io.ErrUnexpectedEOF, where TCP would return io.EOF. Keep-alives, every

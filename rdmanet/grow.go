@@ -68,7 +68,7 @@ func (e *endpoint) resizeSpare() {
 	}
 	need := e.arriving.Need()
 	half := e.store.half()
-	fit := rsocket.Fit(half, p.Len, min(need+need/16, maxPiece))
+	fit := rsocket.Fit(half, p.Len, min(2*need, maxPiece))
 	if fit == p.Len {
 		return
 	}
@@ -163,7 +163,7 @@ func (e *endpoint) growRing() {
 	if e.fixedWrite || e.older != nil || e.out.Room(1) > 0 {
 		return
 	}
-	need := min(2*e.leaving.Need()+e.leaving.Need()/4, maxRing)
+	need := min(4*e.leaving.Need(), maxRing)
 	fit := rsocket.Fit(len(e.store.sendArea.bytes), e.out.Size(), need)
 	if fit <= e.out.Size() {
 		return

@@ -7,7 +7,7 @@ import (
 	"softrdma/verbs"
 )
 
-// The defaults of Options.
+// The defaults of Options. DefaultBuffer is what a buffer begins with.
 const (
 	DefaultBuffer    = 1 << 20
 	DefaultKeepAlive = 15 * time.Second
@@ -23,7 +23,8 @@ const minBuffer = 8 << 10
 type Options struct {
 	// ReadBuffer and WriteBuffer are the sizes in bytes of the registered memory
 	// that a connection receives into and sends from, at least 8 KiB; 0 means
-	// DefaultBuffer.
+	// DefaultBuffer, and as much as a long path needs while it needs it. A size that
+	// the program chooses does not change.
 	ReadBuffer, WriteBuffer int
 
 	// KeepAlive is the period of probes to the peer's device; 0 means

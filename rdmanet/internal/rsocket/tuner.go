@@ -6,11 +6,15 @@ import "time"
 // size is enough, and a process that waits for its processor takes longer than the packets.
 const longTrip = time.Millisecond
 
+// needSamples is the number of samples after which older ones begin to be forgotten.
+const needSamples = 16
+
 // A Tuner estimates how much of a stream fits into the path: the bytes that pass in a round trip.
 // It times one message at a time until the peer's device has acknowledged it.
 type Tuner struct {
-	trip time.Duration // the smallest so far; 0 if there is none
-	need int
+	trip    time.Duration // the smallest so far; 0 if there is none
+	needs   [2]int        // largest of these samples, and of those before
+	samples int
 
 	timing bool
 	since  time.Duration
@@ -33,13 +37,19 @@ func (t *Tuner) End(now time.Duration, count uint64) {
 	if t.trip == 0 || took < t.trip {
 		t.trip = took
 	}
-	if t.need = 0; t.trip > longTrip {
-		t.need = int(float64(count-t.from) * float64(t.trip) / float64(took))
+	if t.trip <= longTrip {
+		t.needs = [2]int{}
+		return
 	}
+	if t.samples++; t.samples > needSamples {
+		t.samples, t.needs = 1, [2]int{1: t.needs[0]}
+	}
+	t.needs[0] = max(t.needs[0], int(float64(count-t.from)*float64(t.trip)/float64(took)))
 }
 
-// Need returns how many bytes passed in a round trip of late; 0 on a short path.
-func (t *Tuner) Need() int { return t.need }
+// Need returns how many bytes passed in a round trip of late; 0 on a short path. It is the most of
+// the last samples, because a stream that waits for a lost packet is slow.
+func (t *Tuner) Need() int { return max(t.needs[0], t.needs[1]) }
 
 // Fit returns a size for a buffer that has size bytes now: base, doubled until it is at least
 // need. It is at most twice the present size, so that one wrong sample costs little, and not

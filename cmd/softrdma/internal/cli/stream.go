@@ -44,11 +44,8 @@ func (e *StreamEnd) CheckFlags(local *string) error {
 }
 
 // streamOptions probe the peer every second, so that an end that only receives notices
-// within three seconds that the other one was killed. Half of the receiver's buffer is on its way at a time, so
-// that the default of 1 MiB would hold a path of 100 ms at 40 Mbit/s.
-var streamOptions = rdmanet.Options{KeepAlive: time.Second, ReadBuffer: streamBuffer, WriteBuffer: streamBuffer}
-
-const streamBuffer = 4 << 20
+// within three seconds that the other one was killed.
+var streamOptions = rdmanet.Options{KeepAlive: time.Second}
 
 // Dial connects to a server. start is the command that should be running there.
 func (e *StreamEnd) Dial(ctx context.Context, host string, port uint16, start string) (*rdmanet.Conn, error) {
