@@ -24,7 +24,7 @@ const (
 	messagesInRing = 32 // at least, of the longest messages
 )
 
-// timedFlag in a WRID is set for the control message that is timed.
+// timedFlag in a WRID is set for the control message that is timed, or the READ after it.
 const timedFlag = 1 << 8
 
 // growth is what the sizes of the buffers depend on.
@@ -50,13 +50,23 @@ var processStart = time.Now()
 
 func (*growth) clock() time.Duration { return time.Since(processStart) }
 
-// timeGrant returns the flag of the control message that grants a piece, if it is timed.
-func (e *endpoint) timeGrant() uint64 {
-	if e.fixedRead || e.arriving.Timing() {
-		return 0
+// timesGrant reports whether the control message that grants a piece is to be timed, which begins
+// now. On iWARP its completion says only that this host's TCP has it, so a READ of nothing behind
+// it is timed, if the peer answers such READs (proof.go).
+func (e *endpoint) timesGrant() bool {
+	if e.fixedRead || e.arriving.Timing() || e.sends && (!e.proves || e.controls+2 > controlSlots) {
+		return false
 	}
 	e.arriving.Begin(e.clock(), e.rx.Total())
-	return timedFlag
+	return true
+}
+
+// timeRead posts that READ.
+func (e *endpoint) timeRead() {
+	e.wr[0] = verbs.SendWR{WRID: workControl | timedFlag, Op: verbs.OpRead, RKey: proofKey}
+	if e.err == nil && e.send(1) {
+		e.controls++
+	}
 }
 
 // resizeSpare changes the length of the piece that is granted next to what the path needs. Without
@@ -68,7 +78,7 @@ func (e *endpoint) resizeSpare() {
 	}
 	need := e.arriving.Need()
 	half := e.store.half()
-	fit := rsocket.Fit(half, p.Len, min(2*need, maxPiece))
+	fit := min(rsocket.Fit(half, p.Len, 2*need), max(maxPiece, half))
 	if fit == p.Len {
 		return
 	}
@@ -163,8 +173,8 @@ func (e *endpoint) growRing() {
 	if e.fixedWrite || e.older != nil || e.out.Room(1) > 0 {
 		return
 	}
-	need := min(4*e.leaving.Need(), maxRing)
-	fit := rsocket.Fit(len(e.store.sendArea.bytes), e.out.Size(), need)
+	base := len(e.store.sendArea.bytes)
+	fit := min(rsocket.Fit(base, e.out.Size(), 4*e.leaving.Need()), max(maxRing, base))
 	if fit <= e.out.Size() {
 		return
 	}

@@ -193,10 +193,16 @@ func (e *endpoint) update() {
 		if u.Len > 0 {
 			w.RemoteAddr, w.RKey = e.peer.PutTarget(e.small[:], e.store.target(u.Piece))
 			w.Inline = e.small[:rsocket.SGELen]
-			w.WRID |= e.timeGrant()
+		}
+		timed := u.Len > 0 && e.timesGrant()
+		if timed && !e.sends {
+			w.WRID |= timedFlag
 		}
 		if e.postMessage(u.Message) {
 			e.controls++
+		}
+		if timed && e.sends {
+			e.timeRead()
 		}
 	}
 }

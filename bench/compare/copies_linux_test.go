@@ -84,7 +84,7 @@ func (x *copies) all() []copying {
 	p := x.program
 	return []copying{
 		{"rcopy, RoCE in PSP", p + " rcopy --once --dir in --psk-file psk -a {S}", p + " rcopy --psk-file psk file {S}:copy", ""},
-		{"cat, RoCE in PSP", p + " cat --psk-file psk -l {S}:7000 > in/copy < /dev/null", p + " cat --psk-file psk {S} 7000 < file", ""},
+		{"cat, RoCE in PSP", p + " cat --psk-file psk -l {S}:7000 > in/copy < /dev/null", p + " cat -v --psk-file psk {S} 7000 < file", ""},
 		{"rcopy, iWARP with TLS", p + " rcopy --protocol iwarp --once --dir in --psk-file psk -a {S}", p + " rcopy --protocol iwarp --psk-file psk file {S}:copy", ""},
 		{"rcopy, RoCE in the clear", p + " rcopy --same-host off --once --dir in -a {S}", p + " rcopy --same-host off file {S}:copy", ""},
 		{"scp", sshd, "scp -F none -i user -P 2222 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -q file {S}:" + x.path("in/copy"), "scp"},
@@ -121,7 +121,13 @@ func (x *copies) measure(how copying, mib float64) {
 		x.t.Errorf("%-26s failed after %.1f s: %v, %d of %d bytes: %s", how.name, took.Seconds(), err, len(got), len(x.data), out)
 		return
 	}
-	x.t.Logf("%-26s %6.1f s %7.1f Mbit/s", how.name, took.Seconds(), mib*(1<<20)*8/1e6/took.Seconds())
+	x.t.Logf("%-26s %6.1f s %7.1f Mbit/s %s", how.name, took.Seconds(), mib*(1<<20)*8/1e6/took.Seconds(), lastLine(out))
+}
+
+// lastLine returns the last line of a command's output.
+func lastLine(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
 }
 
 // command runs a line of the shell at one end.

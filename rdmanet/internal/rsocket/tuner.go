@@ -51,16 +51,25 @@ func (t *Tuner) End(now time.Duration, count uint64) {
 // the last samples, because a stream that waits for a lost packet is slow.
 func (t *Tuner) Need() int { return max(t.needs[0], t.needs[1]) }
 
-// Fit returns a size for a buffer that has size bytes now: base, doubled until it is at least
-// need. It is at most twice the present size, so that one wrong sample costs little, and not
-// smaller than that unless that is eight times as large as necessary.
+// quickSize is the size up to which a buffer that is too small becomes four times as large at once.
+const quickSize = 4 << 20
+
+// Fit returns a size for a buffer that has size bytes now and should have need: base, doubled some
+// times. What passes through a buffer that is too small is less than what the path carries, so a
+// small one grows by more than it seems to need. It at most doubles when it is large, so that one
+// wrong sample costs little. A buffer becomes smaller if an eighth of it would do.
 func Fit(base, size, need int) int {
-	fit := base
-	for fit < need && fit < 2*size {
-		fit *= 2
-	}
-	if fit < size && need > size/8 {
+	switch {
+	case need > size && size < quickSize:
+		need = min(2*need, 4*size)
+	case need > size:
+		need = min(need, 2*size)
+	case need > size/8 && size > base:
 		return size
+	}
+	fit := base
+	for fit < need {
+		fit *= 2
 	}
 	return fit
 }

@@ -1,4 +1,4 @@
-package rdmanet_test
+package longpath
 
 import (
 	"fmt"
