@@ -135,10 +135,12 @@ func (e *endpoint) handleFailure(wc *verbs.WC) {
 	}
 	err := wc.Err()
 	errno := syscall.ECONNRESET
-	if wc.Status == verbs.RetryExcErr || wc.Status == verbs.RNRRetryExcErr || silent(err) {
+	// The READ of timeRead fails with a status of its own when the stream ends.
+	read := e.sends && wc.WRID == workControl|timedFlag
+	if (wc.Status == verbs.RetryExcErr || wc.Status == verbs.RNRRetryExcErr) && !read || silent(err) {
 		errno = syscall.ETIMEDOUT
 	}
-	if wc.Status == verbs.WRFlushErr {
+	if wc.Status == verbs.WRFlushErr || read && !silent(err) {
 		err = e.flushed(err)
 	}
 	e.fail(fmt.Errorf("%w: %w", errno, err))
