@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +32,10 @@ can write wherever the server's user can, as with librdmacm's server.
 An existing file is replaced only when the whole new file is on storage. Until
 then the data is in a file .rcopy-*.part beside it. If a copy between two softrdma
 ends is interrupted, repeat the command to continue it, in steps of 32 MiB. Other
-partial files can be deleted.`
+partial files can be deleted.
+
+If the connection is lost during a copy, the client connects again and continues,
+for up to --retry. It does not wait for a server that has ended.`
 
 const example = `  softrdma rcopy --dir /srv/incoming         the server
   softrdma rcopy data.bin HOST               copy data.bin to /srv/incoming/data.bin
@@ -47,6 +52,8 @@ type command struct {
 	addr string
 	dir  string
 	once bool
+
+	retry time.Duration
 }
 
 // NewCommand returns the command.
@@ -72,6 +79,7 @@ func NewCommand() *cobra.Command {
 	f.StringVarP(&r.addr, "address", "a", "", "server: local `ADDR` or interface to listen on (default: every address)")
 	f.StringVar(&r.dir, "dir", ".", "server: write files only below `DIRECTORY`; / allows any path")
 	f.BoolVar(&r.once, "once", false, "server: exit after one client, with an exit code that says whether it succeeded")
+	f.DurationVar(&r.retry, "retry", 2*time.Minute, "client: after a lost connection, try to continue for this `DURATION`; 0 gives up at once")
 	r.AddFlags(f)
 	cli.SilenceFlag(f, &r.Timeout)
 	cli.AddDeviceFlags(cmd)
@@ -84,6 +92,12 @@ func (r *command) check(args []string) error {
 	}
 	if err := cli.CheckPort(r.port); err != nil {
 		return err
+	}
+	switch {
+	case r.retry < 0:
+		return cli.UsageErrorf("--retry: expected a duration such as 2m, or 0, found %v", r.retry)
+	case len(args) == 0 && r.Cmd.Flags().Changed("retry"):
+		return cli.UsageErrorf("--retry is for the client")
 	}
 	switch len(args) {
 	case 0:
@@ -143,10 +157,15 @@ func (r *command) copy(ctx context.Context, source, to string) (err error) {
 	if err := checkName(path); err != nil {
 		return cli.UsageErrorf("destination: %w", err)
 	}
+	return r.persist(ctx, func() (bool, error) { return r.try(ctx, f, size, mode, server, path) })
+}
+
+// try connects and copies the file, or the rest of it. It reports whether it has connected.
+func (r *command) try(ctx context.Context, f *os.File, size int64, mode fs.FileMode, server, path string) (connected bool, err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	conn, err := r.Dial(ctx, server, r.port, "softrdma rcopy")
 	if err != nil {
-		return err
+		return false, err
 	}
 	// The server has confirmed everything, so there is nothing to linger for.
 	defer conn.Close()
@@ -156,13 +175,13 @@ func (r *command) copy(ctx context.Context, source, to string) (err error) {
 	from, took, err := c.send(f, size, mode, path)
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return true, ctx.Err()
 	case err != nil:
-		return fmt.Errorf("copy %s to %s:%s: %w", source, server, path, r.ExplainPathMTU(ctx, net.JoinHostPort(server, strconv.Itoa(int(r.port))), c.failed(err)))
+		return true, fmt.Errorf("copy %s to %s:%s: %w", f.Name(), server, path, r.ExplainPathMTU(ctx, net.JoinHostPort(server, strconv.Itoa(int(r.port))), c.failed(err)))
 	}
 	if from > 0 {
 		fmt.Fprintf(r.out, "continued after %d bytes of an earlier copy\n", from)
 	}
-	fmt.Fprintf(r.out, "copied %s to %s:%s, path %s\n%s\n", source, server, path, via, summaryLine(size-from, took))
-	return nil
+	fmt.Fprintf(r.out, "copied %s to %s:%s, path %s\n%s\n", f.Name(), server, path, via, summaryLine(size-from, took))
+	return true, nil
 }

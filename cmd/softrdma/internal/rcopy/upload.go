@@ -30,8 +30,9 @@ type directory struct {
 	root         *os.Root
 	unrestricted bool // clients may write to the whole file system
 
-	mu   sync.Mutex
-	busy map[string]bool // partial files that are being written
+	mu    sync.Mutex
+	busy  map[string]bool  // partial files that are being written
+	whole map[string]int64 // lengths of those that were synchronised when a copy ended
 }
 
 func openDirectory(dir string) (*directory, error) {
@@ -43,7 +44,7 @@ func openDirectory(dir string) (*directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--dir: %w", err)
 	}
-	return &directory{path: abs, root: root, unrestricted: filepath.Dir(abs) == abs, busy: make(map[string]bool)}, nil
+	return &directory{path: abs, root: root, unrestricted: filepath.Dir(abs) == abs, busy: make(map[string]bool), whole: make(map[string]int64)}, nil
 }
 
 func (d *directory) close() { d.root.Close() }
@@ -180,6 +181,9 @@ func (u *upload) begin() (err error) {
 		flags &^= os.O_EXCL
 		// A full step is synchronised before the first byte after it is written.
 		u.from = max(info.Size()-1, 0) / syncSize * syncSize
+		if n := u.dir.synced(u.partial); n == info.Size() {
+			u.from = n
+		}
 	}
 	if u.file, err = u.dir.openFile(u.partial, flags, u.perm|0o200); err != nil {
 		return err
@@ -238,10 +242,26 @@ func (u *upload) finish() error {
 	return err
 }
 
-// abandon ends an incomplete upload. It keeps the part that a later copy can continue.
+// synced returns the length of a partial file that was synchronised as a whole, or 0.
+func (d *directory) synced(part string) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.whole[part]
+	delete(d.whole, part)
+	return n
+}
+
+// abandon ends an incomplete upload. It keeps the part that a later copy can continue, all of it
+// while the server runs.
 func (u *upload) abandon() error {
+	keeps := u.keep && u.size >= syncSize
+	if keeps && u.file.Sync() == nil {
+		u.dir.mu.Lock()
+		u.dir.whole[u.partial] = u.size
+		u.dir.mu.Unlock()
+	}
 	err := u.file.Close()
-	if !u.keep || u.size < syncSize {
+	if !keeps {
 		err = errors.Join(err, u.dir.remove(u.partial))
 	}
 	u.release()

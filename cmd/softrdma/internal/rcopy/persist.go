@@ -1,0 +1,58 @@
+package rcopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/rdmacm"
+)
+
+// retryPause is how long a client waits before it connects again. It notices a lost link 10 s
+// after the last progress (--timeout), and the server after 15 s: until then the server keeps the
+// partial file for the old connection.
+const retryPause = 5 * time.Second
+
+// persist calls try until it succeeds. After a connection was lost, it tries again for r.retry.
+// The error of the lost connection says more than those of connecting again.
+func (r *command) persist(ctx context.Context, try func() (connected bool, err error)) error {
+	var lost error
+	var until time.Time
+	for {
+		connected, err := try()
+		switch {
+		case err == nil, ctx.Err() != nil, r.retry == 0:
+			return err
+		case connected && !linkLost(err):
+			return err
+		case connected:
+			lost, until = err, time.Now().Add(r.retry)
+			fmt.Fprintf(r.Cmd.ErrOrStderr(), "connection lost, trying to continue for %v: %s\n", r.retry, cli.OneLine(err))
+		case lost == nil:
+			return err
+		case absent(err), time.Now().After(until):
+			return lost
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// linkLost reports whether the peer does not answer any more. A peer that has ended the connection
+// said so, and connecting again would not help.
+func linkLost(err error) bool {
+	op := (*net.OpError)(nil)
+	return errors.As(err, &op) && op.Timeout() || errors.Is(err, syscall.ETIMEDOUT)
+}
+
+// absent reports whether the server's host says that nothing listens there.
+func absent(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, new(*rdmacm.RejectedError))
+}
