@@ -18,7 +18,12 @@ type reads struct {
 	due         uint32             // bytes that they will bring
 	brought     uint32             // bytes that they brought, as far as the control does not know
 	ctl         congestion.Control // of what they bring, made with the first
+	first       bool               // none was answered yet, so ctl does not know the path
 }
+
+// firstReads is how many bytes READs may bring before the first answer has shown the path. On a
+// long one more would overflow a queue, and a model that begins with losses begins slowly.
+const firstReads = 128 << 10
 
 // admit reports whether another READ or atomic may be sent (IBTA 9.4.4), if most may be without an
 // answer.
@@ -39,13 +44,27 @@ const wholeReads = 16 << 20
 func (r *sender) fitsDue(n uint32, whole bool) bool {
 	d := &r.reads
 	if d.ctl == nil {
-		d.ctl = congestion.NewFetch(r.q.kind, r.limits())
+		l := r.limits()
+		if d.first = l.Long > 0; d.first {
+			l.Window = min(l.Window, firstReads)
+		}
+		d.ctl = congestion.NewFetch(r.q.kind, l)
 	}
 	window := int64(d.ctl.Window())
 	if whole {
 		window = wholeReads
 	}
 	return int64(d.due)+min(int64(n), window/2) <= window
+}
+
+// answered notes that the path is known. Where no model of it is needed, the whole window may be
+// used.
+func (r *sender) answered() {
+	if d := &r.reads; d.first {
+		if d.first = false; !d.ctl.Paces() {
+			d.ctl = congestion.NewFetch(r.q.kind, r.limits())
+		}
+	}
 }
 
 // fetchPaced reports whether the next READ has to wait so that what READs bring does not come as a

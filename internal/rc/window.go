@@ -151,6 +151,9 @@ func (r *recovery) report(now time.Duration) {
 	if r.reads.brought > 0 {
 		r.reads.ctl.Acked(now, int(r.reads.brought), readTook, &r.trips.answers)
 		r.reads.brought = 0
+		if readTook > 0 {
+			r.q.req.answered()
+		}
 	}
 }
 

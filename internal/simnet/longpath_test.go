@@ -121,7 +121,7 @@ func TestLongPathsAreFilled(t *testing.T) {
 		{queue.Write, 500e6, short, .01, .01, .2, .9, 60, 10},
 		{queue.Write, 500e6, short, .05, 0, .2, .9, 60, 10},
 		{queue.Send, 500e6, short, .01, 0, .2, .9, 60, 10},
-		{queue.Read, 500e6, short, .01, 0, .2, .9, 60, 30},
+		{queue.Read, 500e6, short, .01, 0, .2, .9, 60, 10},
 		{queue.Write, 500e6, long, .01, 0, .2, .9, 40, 10},
 		{queue.Write, 10e9, short, .01, 0, .7, .9, 26, 10},
 	} {
