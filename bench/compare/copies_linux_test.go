@@ -74,10 +74,15 @@ func (x *copies) prepare(n int) {
 	random := rand.NewChaCha8([32]byte{1})
 	_, _ = random.Read(x.data)
 	x.must(os.WriteFile(x.path("file"), x.data, 0o600))
-	x.must(os.WriteFile(x.path("psk"), []byte(strings.Repeat("secret of a test ", 4)), 0o600))
+	x.secret()
 	x.shell("ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f user; cp user.pub authorized; mkdir -p in /run/sshd")
 	x.must(os.WriteFile(x.path("sshd_config"), fmt.Appendf(nil, "HostKey %s\nAuthorizedKeysFile %s\nPermitRootLogin yes\nStrictModes no\nSubsystem sftp internal-sftp\nPort 2222\n",
 		x.path("host"), x.path("authorized")), 0o600))
+}
+
+// secret makes the shared secret.
+func (x *copies) secret() {
+	x.must(os.WriteFile(x.path("psk"), []byte(strings.Repeat("secret of a test ", 4)), 0o600))
 }
 
 // all are the ways to copy. {S} is the server's address.
