@@ -51,7 +51,7 @@ var floors = []string{
 	"storage/nfs",
 	"internal/uverbs/commands internal/uverbs/ucm internal/uverbs/umad msg/internal/... rdmanet",
 	"msg rpc internal/uverbs internal/uverbs/program internal/attack/honest",
-	"coll rpc/stream ucx internal/daemontest preload/engine preload/oldglibc storage/nvmeof/target storage/nvmeof/host",
+	"coll rpc/stream ucx internal/simnet/longpath internal/daemontest preload/engine preload/oldglibc storage/nvmeof/target storage/nvmeof/host",
 	// Programs.
 	"cmd/softrdma/internal/cli cmd/softrdma/internal/clitest",
 	"cmd/softrdma/internal/measure rpc/protobuf/...",

@@ -121,7 +121,7 @@ func (e *endpoint) shrink(a *area) {
 	}
 }
 
-// forget gives back the share of a connection that closes.
+// forget frees the share of a connection that closes.
 func (e *endpoint) forget() {
 	for _, a := range e.store.grown {
 		if a != nil {

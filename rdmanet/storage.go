@@ -113,7 +113,7 @@ func (s *storage) add(a *area) int {
 	return i + 1
 }
 
-// remove frees an area that nobody uses.
+// remove frees an area that is not in use.
 func (s *storage) remove(a *area) error {
 	if i := slices.Index(s.grown, a); i >= 0 {
 		s.grown[i] = nil
