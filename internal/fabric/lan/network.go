@@ -12,6 +12,7 @@
 package lan
 
 import (
+	"cmp"
 	"softrdma/internal/eventqueue"
 	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
@@ -31,7 +32,7 @@ type Link struct {
 	Port  dcb.PortConfig
 	Cable dcb.Time // delay; DefaultCable if 0, see Config
 
-	// Headroom is the bytes of each lossless priority of a switch's port: those that the link needs
+	// Headroom is the bytes of each lossless priority of the ports at the link: those that it needs
 	// (see dcb.Headroom) if 0, none if negative.
 	Headroom int
 }
@@ -169,8 +170,11 @@ func (n *Network) links() {
 func (n *Network) make(k *node) {
 	t := &n.config.Fabric.Nodes[k.index]
 	if t.Kind != topology.Switch {
-		c := n.config.Host
-		c.Link = &n.ends[k.first].link.Port
+		c, l := n.config.Host, n.ends[k.first].link
+		c.Link = &l.Port
+		if c.Headroom == 0 {
+			c.Headroom = l.headroom(bridge.DefaultCell)
+		}
 		k.host = station.New(&c, k, &n.pool, MAC(k.index))
 		return
 	}
@@ -179,19 +183,17 @@ func (n *Network) make(k *node) {
 	c.Ports = make([]bridge.PortConfig, t.NumPorts()+1)
 	for p := 1; p <= t.NumPorts(); p++ {
 		l := n.ends[int(k.first)+p-1].link
-		c.Ports[p] = bridge.PortConfig{Link: &l.Port, Headroom: l.Headroom}
-		switch {
-		case l.Headroom < 0:
-			c.Ports[p].Headroom = 0
-		case l.Headroom == 0:
-			cell := c.Buffer.Cell
-			if cell == 0 {
-				cell = bridge.DefaultCell
-			}
-			c.Ports[p].Headroom = dcb.Headroom(&l.Port, cell, dcb.MinFrame, l.Cable, l.Port.Response)
-		}
+		c.Ports[p] = bridge.PortConfig{Link: &l.Port, Headroom: l.headroom(cmp.Or(c.Buffer.Cell, bridge.DefaultCell))}
 	}
 	k.sw = bridge.New(c, k, &n.pool)
+}
+
+// headroom is the headroom of a port at the link, whose buffer has cells.
+func (l *Link) headroom(cell int) int {
+	if l.Headroom != 0 {
+		return max(l.Headroom, 0)
+	}
+	return dcb.Headroom(&l.Port, cell, dcb.MinFrame, l.Cable, l.Port.Response)
 }
 
 // Pool returns the pool for the frames of Send.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/attach"
-	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/fabric/lan"
 	"softrdma/internal/fabric/station"
@@ -35,15 +34,8 @@ var _ network = (*ethernetNetwork)(nil)
 func newEthernet(f *Fabric) *ethernetNetwork {
 	c := f.config.Ethernet
 	n := &ethernetNetwork{Fabric: f, hosts: make(map[netip.Addr]int)}
-	l := &c.Link
-	if l.Cable == 0 {
-		l.Cable = lan.DefaultCable
-	}
 	n.lan = lan.New(lan.Config{
-		Fabric: f.config.Fabric, Link: *l, Each: c.Each, Switch: c.Switch,
-		Host: station.Config{
-			Queue: hostQueue, Buffer: hostBuffer, Headroom: dcb.Headroom(&l.Port, bridge.DefaultCell, dcb.MinFrame, l.Cable, l.Port.Response),
-		},
+		Fabric: f.config.Fabric, Link: c.Link, Each: c.Each, Switch: c.Switch, Host: station.Config{Queue: hostQueue, Buffer: hostBuffer},
 		Deliver: n.deliver,
 		Dropped: func(_ dcb.Time, at topology.End, _ *dcb.Frame, d reason.Detail) { f.drop(at, d) },
 	})
