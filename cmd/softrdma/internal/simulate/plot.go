@@ -154,4 +154,9 @@ func command(k int) string {
 	return "L"
 }
 
-func label(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+func label(v float64) string {
+	if v >= 1e4 && v < 1e8 { // without an exponent
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
