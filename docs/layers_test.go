@@ -36,7 +36,7 @@ var floors = []string{
 	"faults/file internal/control internal/cdi internal/rc/... internal/iwarp/... internal/uc internal/ud internal/allocation internal/fabric/subnet internal/fabric/relay",
 	// The adapter drives them.
 	"internal/adapter/... internal/fabric/attach internal/fabric/control internal/simulate/...",
-	"faults/scenarios internal/sampler internal/cma internal/away internal/simnet/rig internal/uverbs/client internal/fabric/drawing internal/fabric/live",
+	"faults/scenarios internal/sampler internal/cma internal/away internal/simnet/rig internal/uverbs/client internal/fabric/drawing internal/fabric/live internal/fabric/tap",
 	"internal/provider/local internal/fabric/fabrictest internal/simnet/comparison internal/console",
 	"internal/provider/fabric",
 	"internal/sa",

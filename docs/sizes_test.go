@@ -48,7 +48,7 @@ var (
 		"internal/wire/iwarp":       117,
 		"internal/queue":            109,
 		"cmd/softrdma/internal/cli": 113,
-		"bench/compare":             99,
+		"bench/compare":             102,
 	}
 )
 

@@ -100,7 +100,7 @@ var _ = explain(map[reason.Reason]text{
 		"Set the same priority at both ends, or make one of them willing.",
 		"802.1Q 38.4.1"},
 	reason.EthernetDatagram: {
-		"The port of a host has a network stack for UDP over IPv4 only, and got something else: another protocol, a fragment, IP options, or another host's address.",
+		"The port of a host has a network stack for UDP over IPv4 only, and got something else: another protocol, a fragment, or IP options.",
 		"What sends it (`softrdma fabric counters`, a capture at the sender).",
 		"Use RoCE v2 over IPv4 between the hosts of the fabric.",
 		"annex A17.3"},

@@ -122,7 +122,7 @@ func (p *Port) shakeHands(c *Conn, bell *hostmem.Bell) (end *fabric.End, ringer 
 
 // sayHello sends the first message, with the bell for the fabric's process.
 func (p *Port) sayHello(c *Conn, bell *hostmem.Bell) error {
-	hello, err := Protocol.Message(Hello, HelloBody{Version: Version, Node: p.address.Node, Port: p.address.Port, Program: filepath.Base(os.Args[0]), Network: p.network, Share: p.share})
+	hello, err := Protocol.Message(Hello, HelloBody{Version: Version, Node: p.address.Node, Port: p.address.Port, Program: filepath.Base(os.Args[0]), Network: p.network, Frames: p.frames, Share: p.share})
 	if err != nil {
 		return err
 	}

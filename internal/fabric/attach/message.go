@@ -52,6 +52,7 @@ type HelloBody struct {
 	Port    uint8
 	Program string // for people
 	Network Network
+	Frames  bool   // whole frames at a port of an Ethernet, otherwise datagrams
 	Share   *Share // nil for the whole port
 }
 

@@ -21,6 +21,7 @@ import (
 type Port struct {
 	address Address
 	network Network
+	frames  bool
 	share   *Share // nil for the whole port
 	link    *fabric.Link
 	info    atomic.Pointer[Info]
@@ -51,20 +52,26 @@ func Open(ctx context.Context, address string) (*Port, error) { return OpenShare
 
 // OpenEthernet attaches to a port of an Ethernet.
 func OpenEthernet(ctx context.Context, address string) (*Port, error) {
-	return open(ctx, address, Ethernet, nil)
+	return open(ctx, address, Ethernet, false, nil)
+}
+
+// OpenFrames attaches to a port of an Ethernet for a host that has a network stack of its own: whole
+// frames pass. The port answers ARP requests for the hosts of the fabric.
+func OpenFrames(ctx context.Context, address string) (*Port, error) {
+	return open(ctx, address, Ethernet, true, nil)
 }
 
 // OpenShare attaches to a port that programs share. A nil share is the whole port.
 func OpenShare(ctx context.Context, address string, share *Share) (*Port, error) {
-	return open(ctx, address, InfiniBand, share)
+	return open(ctx, address, InfiniBand, false, share)
 }
 
-func open(ctx context.Context, address string, n Network, share *Share) (*Port, error) {
+func open(ctx context.Context, address string, n Network, frames bool, share *Share) (*Port, error) {
 	a, err := ParseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	p := &Port{address: a, network: n, share: share, done: make(chan struct{}), refused: make(chan *Violation, maxRefused), watchers: make(map[int]func(*Info, *Info, Event))}
+	p := &Port{address: a, network: n, frames: frames, share: share, done: make(chan struct{}), refused: make(chan *Violation, maxRefused), watchers: make(map[int]func(*Info, *Info, Event))}
 	p.life, p.end = context.WithCancel(context.Background())
 	p.info.Store(&Info{Fabric: a.Fabric, Node: a.Node, Port: a.Port})
 	if p.link, err = fabric.New(func(reason.Detail) { p.hangUp() }); err != nil {

@@ -24,6 +24,9 @@ func OpenShare(context.Context, string, *Share) (*Port, error) { return nil, err
 // OpenEthernet fails.
 func OpenEthernet(context.Context, string) (*Port, error) { return nil, errSystem }
 
+// OpenFrames fails.
+func OpenFrames(context.Context, string) (*Port, error) { return nil, errSystem }
+
 // Do fails.
 func Do(context.Context, string, []byte) ([]byte, error) { return nil, errSystem }
 

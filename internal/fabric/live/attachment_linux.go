@@ -47,6 +47,7 @@ func (f *Fabric) drop(at topology.End, d reason.Detail) {
 type attachment struct {
 	fabric *Fabric
 	at     topology.End
+	frames bool         // whole frames pass at the port of an Ethernet
 	share  attach.Share // of the port
 	pid    int          // 0 for a program on another host
 	visit  *visit       // nil for one on this host

@@ -123,41 +123,71 @@ const (
 // defaultHops is the hop limit of datagrams for which a program sets none.
 const defaultHops = 64
 
-// read implements network: it writes the headers, as a network stack does.
+// read implements network.
 func (n *ethernetNetwork) read(a *attachment, level uint8, x *input) bool {
-	size := x.size()
+	size, front := x.size(), headersLen
+	if a.frames {
+		front = 0
+	}
 	d := &n.out
 	d.Parse(x.batch.Headers)
 	f := n.lan.Pool().Frame()
-	f.Data = grow(f.Data, headersLen+size)
-	copy(f.Data[headersLen:], x.batch.Data[x.at:x.at+size])
+	f.Data = grow(f.Data, front+size)
+	copy(f.Data[front:], x.batch.Data[x.at:x.at+size])
 	a.advance(level, x, size)
+	var why reason.Detail
+	if a.frames {
+		why = n.check(a, f, level)
+	} else {
+		why = n.wrap(a, f, level)
+	}
+	switch {
+	case why.Reason != reason.None:
+		n.drop(a.at, why)
+	case f.Op != 0: // for the neighbor only, and the port pauses by itself
+	case a.frames && n.answerARP(a, f):
+	default:
+		f.Priority = level
+		x.frame, x.wired = f.Data, f
+		return true
+	}
+	n.lan.Pool().Put(f)
+	return false
+}
+
+// wrap writes the headers in front of a program's payload, as a network stack does.
+func (n *ethernetNetwork) wrap(a *attachment, f *dcb.Frame, level uint8) reason.Detail {
+	d := &n.out
 	own, _ := n.addr(a.at.Node)
-	why := reason.Detail{}
 	switch {
 	case d.Src.Addr() != own:
-		why = reason.Detail{Reason: reason.PacketGID, Expected: low(own), Found: low(d.Src.Addr())}
+		return reason.Detail{Reason: reason.PacketGID, Expected: low(own), Found: low(d.Src.Addr())}
 	case d.Priority() != level:
-		why = reason.Detail{Reason: reason.FabricLane, Expected: uint64(level), Found: uint64(d.Priority())}
+		return reason.Detail{Reason: reason.FabricLane, Expected: uint64(level), Found: uint64(d.Priority())}
 	case !d.Dst.Addr().Is4():
-		why = reason.Detail{Reason: reason.EthernetRoute, Found: low(d.Dst.Addr())}
-	}
-	if why.Reason != reason.None {
-		n.drop(a.at, why)
-		n.lan.Pool().Put(f)
-		return false
+		return reason.Detail{Reason: reason.EthernetRoute, Found: low(d.Dst.Addr())}
 	}
 	if d.HopLimit == 0 {
 		d.HopLimit = defaultHops
 	}
+	size := len(f.Data) - headersLen
 	e := ethernet.Header{Dst: n.lan.Gateway(a.at.Node).MAC(), Src: n.lan.Host(a.at.Node).Address().MAC(), Type: ethernet.TypeIPv4}
 	at := e.Put(f.Data)
 	at += ib.PutIP(f.Data[at:], own, d.Dst.Addr(), d.TOS, d.HopLimit, 0, udpLen+size)
 	ib.PutUDP(f.Data[at:], d.Src.Port(), d.Dst.Port(), size, 0)
-	f.Parse()
-	f.Priority = level
-	x.frame, x.wired = f.Data, f
-	return true
+	return f.Parse()
+}
+
+// check checks a frame of a host that has a network stack of its own.
+func (n *ethernetNetwork) check(a *attachment, f *dcb.Frame, level uint8) reason.Detail {
+	if level >= ethernet.Priorities {
+		return reason.Detail{Reason: reason.FabricLane, Expected: ethernet.Priorities - 1, Found: uint64(level)}
+	}
+	why := f.Parse()
+	if own := n.lan.Host(a.at.Node).Address(); why.Reason == reason.None && f.Src != own {
+		why = reason.Detail{Reason: reason.EthernetForeign, Expected: uint64(own), Found: uint64(f.Src)}
+	}
+	return why
 }
 
 // grow returns a slice of a length, with the memory of another one if that has room.
@@ -190,10 +220,16 @@ func (n *ethernetNetwork) deliver(now dcb.Time, at topology.End, f *dcb.Frame) b
 	if n.lan.Host(at.Node) == nil {
 		return false
 	}
-	payload, why := n.open(at.Node, f)
 	var a *attachment
 	if p := n.programs[at.Node]; p != nil {
 		a = p.ports[at.Port].any()
+	}
+	var payload []byte
+	var why reason.Detail
+	if a != nil && a.frames {
+		payload, n.in = f.Data, fabric.Datagram{TOS: f.Priority << 5}
+	} else {
+		payload, why = n.open(at.Node, f)
 	}
 	if why.Reason == reason.None && (a == nil || a.ended) {
 		why = reason.Detail{Reason: reason.EthernetNobody, Expected: uint64(n.in.Dst.Port()), Found: uint64(n.in.Dst.Port())}
@@ -230,10 +266,12 @@ func (n *ethernetNetwork) open(node int, f *dcb.Frame) (payload []byte, why reas
 		length = int(binary.BigEndian.Uint16(b[ipv4Len+4:])) - udpLen
 	}
 	switch {
-	case !f.IP || len(b) < ipv4Len+udpLen || b[0] != 0x45 || b[9] != protocolUDP || binary.BigEndian.Uint16(b[6:])&^dontFragment != 0:
-		return nil, reason.Detail{Reason: reason.EthernetDatagram, Expected: low(own), Found: f.To.Lo & 0xffffffff}
+	case !f.IP || len(b) < ipv4Len+udpLen || b[0] != 0x45:
+		return nil, reason.Detail{Reason: reason.EthernetDatagram, Expected: protocolUDP}
+	case b[9] != protocolUDP || binary.BigEndian.Uint16(b[6:])&^dontFragment != 0:
+		return nil, reason.Detail{Reason: reason.EthernetDatagram, Expected: protocolUDP, Found: uint64(b[9])}
 	case f.To.Addr() != own:
-		return nil, reason.Detail{Reason: reason.EthernetDatagram, Expected: low(own), Found: f.To.Lo & 0xffffffff}
+		return nil, reason.Detail{Reason: reason.EthernetForeign, Expected: low(own), Found: f.To.Lo & 0xffffffff}
 	case length <= 0 || length > len(b)-ipv4Len-udpLen:
 		return nil, reason.Detail{Reason: reason.EthernetLength, Expected: uint64(max(length, 1)), Found: uint64(len(b) - ipv4Len - udpLen)}
 	}

@@ -18,6 +18,8 @@ import (
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
 	"softrdma/internal/topology"
+	"softrdma/internal/wire/ethernet"
+	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
 )
 
@@ -219,5 +221,79 @@ func TestCablesOfAnEthernet(t *testing.T) {
 			t.Errorf("%q, expected %q", rx.Data, want)
 		}
 		answer(t, f, control.Request{Verb: control.VerbRepair, Args: []string{spine}})
+	}
+}
+
+// A host that has a network stack of its own learns where the others are, and its frames pass as they
+// are. Frames with another source do not.
+func TestFramesOfAHost(t *testing.T) {
+	why := make(chan reason.Reason, 100)
+	f := fabrictest.StartEthernet(t, "star:2", func(c *live.Config) {
+		c.Dropped = func(_ topology.End, d reason.Detail) { why <- d.Reason }
+	})
+	ctx := context.Background()
+	p, err := attach.OpenFrames(ctx, f.Adapters[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	frames, b := fabric.NewFrames(p.Link()), attachHost(f, 1)
+	mac := ethernet.MAC(p.Info().Ethernet.MAC)
+	receive := func() []byte {
+		buffer := make([]byte, fabric.MaxFrame)
+		n := 0
+		fabrictest.WaitFor(t, "a frame", func() bool {
+			if n, err = frames.Receive(buffer); err != nil {
+				t.Fatal(err)
+			}
+			return n > 0
+		})
+		return buffer[:n]
+	}
+	send := func(frame []byte) {
+		t.Helper()
+		if err := frames.Send(0, frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(target string) []byte {
+		request := make([]byte, ethernet.HeaderLen)
+		(&ethernet.Header{Dst: ethernet.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, Src: mac, Type: ethernet.TypeARP}).Put(request)
+		request = append(request, 0, 1, 8, 0, 6, 4, 0, 1)
+		request = append(append(request, mac[:]...), p.Info().Addrs[0].AsSlice()...)
+		return append(append(request, 0, 0, 0, 0, 0, 0), netip.MustParseAddr(target).AsSlice()...)
+	}
+	send(ask("10.0.0.9")) // no host
+	send(ask("10.0.0.2"))
+	reply := receive()
+	gateway := ethernet.MAC(reply[6:12])
+	want := append([]byte{0, 1, 8, 0, 6, 4, 0, 2}, gateway[:]...)
+	want = append(append(append(want, 10, 0, 0, 2), mac[:]...), 10, 0, 0, 1)
+	if !bytes.Equal(reply[:6], mac[:]) || !bytes.Equal(reply[ethernet.HeaderLen:], want) {
+		t.Fatalf("answer % x, expected % x", reply, want)
+	}
+	packet := func(src ethernet.MAC, payload string) []byte {
+		frame := make([]byte, 42)
+		at := (&ethernet.Header{Dst: gateway, Src: src, Type: ethernet.TypeIPv4}).Put(frame)
+		at += ib.PutIP(frame[at:], p.Info().Addrs[0], b.Local().Addr(), 0, 64, 0, 8+len(payload))
+		ib.PutUDP(frame[at:], 1234, udpPort, len(payload), 0)
+		return append(frame, payload...)
+	}
+	send(packet(gateway, "forged"))
+	if got := <-why; got != reason.EthernetForeign {
+		t.Errorf("another source: %v", got)
+	}
+	send(packet(mac, "hello"))
+	rx := b.receive(t)
+	if string(rx.Data) != "hello" || rx.Src != netip.AddrPortFrom(p.Info().Addrs[0], 1234) {
+		t.Errorf("%q from %v", rx.Data, rx.Src)
+	}
+	b.send(t, &wired{fabric.NewDatagrams(nil, rx.Src), nil}, 0, []byte("answer"))
+	if got := receive(); !bytes.HasSuffix(got, []byte("answer")) || !bytes.Equal(got[:6], mac[:]) || !bytes.Equal(got[6:12], gateway[:]) {
+		t.Errorf("frame % x", got)
+	}
+	send(make([]byte, 5))
+	if got := <-why; got != reason.EthernetLength {
+		t.Errorf("a short frame: %v", got)
 	}
 }

@@ -198,7 +198,7 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 	}
 	_ = c.SetDeadline(time.Time{})
 	c.LeavePoller()
-	a := &attachment{fabric: f, at: at, share: *share, visit: v, ringer: ringer, outbox: newOutbox(c), end: end, gone: make(chan struct{})}
+	a := &attachment{fabric: f, at: at, frames: h.Frames, share: *share, visit: v, ringer: ringer, outbox: newOutbox(c), end: end, gone: make(chan struct{})}
 	if v == nil {
 		a.pid, _ = c.Peer()
 	}

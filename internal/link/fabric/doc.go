@@ -19,6 +19,9 @@ const Levels = 16
 // maxFrame is the length of the longest packet without its VCRC.
 const maxFrame = 4096 + 124
 
+// maxEthernet is the length of the longest frame of Ethernet, or payload of a datagram.
+const maxEthernet = 9022
+
 // capabilities are the same for every Link.
 var capabilities = link.Capabilities{
 	Packets: link.MaxPackets, Bytes: link.MaxBatch, Frame: maxFrame, ReceiveBuffer: 1 << 20, Segmentation: true, Lossless: true,

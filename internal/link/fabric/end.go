@@ -17,6 +17,7 @@ type End struct {
 	out        [Levels]*hostmem.Sender
 	in         [Levels]*hostmem.Receiver
 	sent, told index
+	longest    int    // packet
 	header     []byte // of the next message: the size of its packets, and what Headers says
 	one        [1][]byte
 }
@@ -71,7 +72,10 @@ func OpenEnd(fd int, h Headers) (*End, error) {
 }
 
 func newEnd(m *hostmem.Memory, out, in *hostmem.Area, h Headers) *End {
-	e := &End{memory: m, header: make([]byte, 2+h)}
+	e := &End{memory: m, longest: maxFrame, header: make([]byte, 2+h)}
+	if h == DatagramHeaders {
+		e.longest = maxEthernet
+	}
 	for i := range Levels {
 		e.out[i], e.in[i] = out.Sender(i, 0), in.Receiver(i, 0)
 	}
@@ -187,8 +191,8 @@ func (e *End) Next(sl uint8, b *Batch) (ok bool, fault reason.Detail) {
 		return false, reason.Detail{Reason: reason.FabricBatch, Expected: link.MaxBatch, Found: uint64(len(m.Payload))}
 	}
 	size := int(binary.LittleEndian.Uint16(m.Header))
-	if size == 0 || size > maxFrame {
-		return false, reason.Detail{Reason: reason.FabricBatch, Expected: maxFrame, Found: uint64(size)}
+	if size == 0 || size > e.longest {
+		return false, reason.Detail{Reason: reason.FabricBatch, Expected: uint64(e.longest), Found: uint64(size)}
 	}
 	b.Data, b.Size, b.Headers = m.Payload, size, m.Header[2:]
 	return true, reason.Detail{}

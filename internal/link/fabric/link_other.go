@@ -46,5 +46,11 @@ func (l *Link) Close() error { return nil }
 // Datagrams is a Link to a port of an Ethernet fabric. It exists only on Linux.
 type Datagrams struct{ link.Datagrams }
 
+// Frames is a Link to a port of an Ethernet fabric that carries whole frames. It exists only on Linux.
+type Frames struct{ *Link }
+
+// NewFrames returns nothing.
+func NewFrames(*Link) *Frames { return nil }
+
 // NewDatagrams returns nothing.
 func NewDatagrams(*Link, netip.AddrPort) *Datagrams { return nil }

@@ -119,7 +119,7 @@ type pinned struct {
 // pin finds what a command reads in the backend's memory, where it stays until the response has completed.
 // It reports false if the data must be copied. The task leaves the volume when it ends.
 func (q *queue) pin(t *task, v *volume) bool {
-	// Nobody has entered a volume whose region is deregistered.
+	// No task is in a volume whose region is deregistered.
 	p := q.pinned.Load()
 	if p == nil || p.volume != v {
 		mr, err := q.adapter.region(v)

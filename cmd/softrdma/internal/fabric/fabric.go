@@ -32,6 +32,6 @@ func NewCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newUp(), newDown(), newStatus(), newLinks(), newRoutes(), newTrace(), newCounters(), newDeadlock(), newDraw(),
-		newLoad(), newLink(), newFail(), newRepair(), newFaults(), newStall(), newManager())
+		newLoad(), newLink(), newFail(), newRepair(), newFaults(), newStall(), newManager(), newTap())
 	return cmd
 }

@@ -56,8 +56,9 @@ One of the fabrics runs the subnet manager, the others take --no-sm. Generated f
 need different part= numbers, because GUIDs are unique in a subnet.
 
 --ethernet builds Ethernet switches and hosts instead, of which programs open the hosts as RoCE
-v2 devices, eth:NAME/NODE. Their links have one speed (--gbit). Priorities in --lossless pause
-before they lose a frame.
+v2 devices, eth:NAME/NODE. Their links have the speed of --gbit if the topology names none.
+Priorities in --lossless pause before they lose a frame. "softrdma fabric tap" makes this
+system a host.
 
 --attach :7701 --attach-secret FILE lets programs on other hosts attach to adapters, as
 ib:NAME@HOST:7701/NODE with SOFTRDMA_FABRIC_SECRET=FILE. At a loopback address no secret is

@@ -1,0 +1,73 @@
+package fabric
+
+import (
+	"softrdma/internal/link"
+	"softrdma/internal/reason"
+)
+
+// Frames is a Link to a port of an Ethernet fabric that carries whole frames, without check
+// sequence: those of a host that has a network stack of its own.
+type Frames struct {
+	*Link
+	head Datagram // has the priority of a frame, and nothing else
+	one  [1][]byte
+}
+
+// NewFrames returns the frames of the port to which a link is connected.
+func NewFrames(l *Link) *Frames { return &Frames{Link: l} }
+
+// MaxFrame is the length of the longest frame.
+const MaxFrame = maxEthernet
+
+// Send sends a frame of a priority. It fails without a fabric, and without room, see Room.
+func (f *Frames) Send(priority uint8, frame []byte) error {
+	if f.Closed() {
+		return link.ErrClosed
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.end == nil {
+		return reason.Detail{Reason: reason.FabricGone, Expected: 1}.Err()
+	}
+	f.head.TOS, f.one[0] = priority<<priorityShift, frame
+	ok := f.end.PutDatagrams(priority, &f.head, len(frame), f.one[:], len(frame))
+	f.one[0] = nil
+	if !ok {
+		return reason.Detail{Reason: reason.FabricFull, Expected: uint64(priority), Found: uint64(len(frame))}.Err()
+	}
+	if f.end.Sleeps(priority) {
+		f.ringer.Ring()
+	}
+	return nil
+}
+
+// Receive copies the next frame to b, of at least MaxFrame bytes. It returns its length, 0 if there
+// is none. It never waits.
+func (f *Frames) Receive(b []byte) (n int, err error) {
+	if f.Closed() {
+		return 0, link.ErrClosed
+	}
+	f.mu.Lock()
+	n, fault := f.receive(b)
+	f.mu.Unlock()
+	if fault.Reason != reason.None {
+		f.Disconnect()
+		f.broken(fault)
+	}
+	return n, nil
+}
+
+func (f *Frames) receive(b []byte) (n int, fault reason.Detail) {
+	if f.end == nil {
+		return 0, reason.Detail{}
+	}
+	if f.read == 0 {
+		var found bool
+		if found, fault = f.find(); !found {
+			return 0, fault
+		}
+	}
+	n = copy(b[:min(f.batch.Size, len(b))], f.batch.Data[f.read:])
+	f.take(n)
+	return n, reason.Detail{}
+}
