@@ -50,6 +50,7 @@ type path struct {
 	rise      float64       // of slow, in each round trip
 	yielded   uint32        // number of the round trip in which others were left room last
 	stood     uint16        // round trips between probes that all had a queue
+	shrunk    bool          // less than shrunkShare of the rate arrived at times since the last probe
 	told      time.Duration // signs of congestion before this time are known
 	silent    bool          // a timeout expired, and nothing was acknowledged since
 }

@@ -46,6 +46,8 @@ const (
 	cruiseRounds = 8  // at least, and up to twice as many
 	leastRate    = .5 // of the path's, until the next probe
 
+	shrunkShare  = .55 // of the path's rate: less shows another path
+
 	tcpPacket      = 1500
 	stubbornRounds = 24 // losses that come again within them are of flows that do not react to losses
 	stoodRounds    = 6  // a queue that stays for them is of another flow
@@ -65,9 +67,10 @@ func (p *path) enter(now time.Duration, f phase) {
 		p.bw = [2]float64{p.best(), 0}
 	case probeDown:
 		p.told = now + 2*p.least // what is found lost until then left earlier
-		if p.bw[1] > p.bw[0]/2 {
+		if p.bw[1] > p.bw[0]/2 || p.bw[1] > 0 && p.shrunk {
 			p.bw = [2]float64{p.bw[1], 0}
 		}
+		p.shrunk = false
 	case cruise:
 		p.leastLoss = 1
 		// Flows that probe at the same time would learn nothing, so the time depends on
@@ -167,11 +170,15 @@ func (p *path) congested(now time.Duration) {
 // yield leaves a part of the rate to other flows, which may take a loss as a sign to send less as well. They
 // need some time until they send as much as before, and no probe may disturb them. Losses that come again
 // soon are of flows that do not react to them: these have the path's rate for the asking, and so has this one.
+// If not much more than half of the rate arrives, the path itself carries less than before, and the rate is what arrives.
 func (p *path) yield() {
 	before := p.yielded
 	p.yielded = p.round.count
 	if before > 0 && p.round.count-before < stubbornRounds {
 		p.slow, p.low, p.rise = 0, 0, 0
+		if p.round.rate < p.best()*shrunkShare {
+			p.slow, p.shrunk = p.round.rate, true
+		}
 		p.cruise = min(p.cruise, cruiseRounds)
 		return
 	}
@@ -211,7 +218,7 @@ func (p *path) lower(keep float64) {
 	if p.slow == 0 {
 		p.slow = p.best()
 	}
-	p.slow = max(p.slow*keep, p.best()*leastRate)
+	p.slow = max(p.slow*keep, min(p.best()*leastRate, p.round.rate))
 	if p.low == 0 {
 		p.low = float64(p.Window())
 	}

@@ -182,3 +182,37 @@ func TestPathSharesWithOthers(t *testing.T) {
 		}
 	}
 }
+
+// A path that carries much less than before, as one whose line or route changed, is not flooded for longer than two probes.
+// Four flows on 60 or 20 Mbit/s always lose as much as is expected here: a part of the queue is less than their smallest windows.
+func TestPathFollowsAPathThatShrinks(t *testing.T) {
+	const trip = 20 * time.Millisecond
+	for _, c := range []struct {
+		part  float64 // of the rate that is left
+		flows int
+		most  float64 // bytes sent for each that arrives
+	}{{.5, 1, 1.05}, {.3, 1, 1.05}, {.1, 1, 1.05}, {.03, 1, 1.05}, {.3, 4, 1.4}, {.1, 4, 1.8}} {
+		b := newBottleneck(200*mbit, trip, 0, 0)
+		b.queue = b.fill()
+		for range c.flows {
+			b.add(New(Path, longLimits))
+		}
+		b.run(2 * time.Second)
+		b.rate, b.queue = b.rate*c.part, b.queue*c.part
+		b.run(4 * time.Second)
+		var sent, arrived int64
+		count := func(sign int64) {
+			for _, f := range b.flows {
+				sent, arrived = sent+sign*f.sent, arrived+sign*f.arrived
+			}
+		}
+		count(-1)
+		b.run(8 * time.Second)
+		count(1)
+		used, more := float64(arrived)/4/b.rate, float64(sent)/float64(arrived)
+		t.Logf("%v of the rate, %d flows: %.2f of it used, %.2f bytes sent for each that arrived", c.part, c.flows, used, more)
+		if more > c.most || used < .9 {
+			t.Errorf("%v of the rate, %d flows: %.2f of it used, %.2f bytes sent for each that arrived", c.part, c.flows, used, more)
+		}
+	}
+}
