@@ -118,6 +118,9 @@ func New(k Kind, l Limits) Control {
 	return w
 }
 
+// Models reports whether a control models long paths.
+func Models(k Kind) bool { return k == Default || k == Path }
+
 // NewFetch makes the control of a queue pair's READ responses. They arrive as a burst in the
 // buffer of this side's socket, whose size is known, so the whole window may be used from the
 // start. The time of answers shows how many were requested, not a queue, so only losses count.

@@ -46,7 +46,7 @@ const (
 	cruiseRounds = 8  // at least, and up to twice as many
 	leastRate    = .5 // of the path's, until the next probe
 
-	shrunkShare  = .55 // of the path's rate: less shows another path
+	shrunkShare = .55 // of the path's rate: less shows another path
 
 	tcpPacket      = 1500
 	stubbornRounds = 24 // losses that come again within them are of flows that do not react to losses

@@ -21,8 +21,9 @@ type reads struct {
 	first       bool               // none was answered yet, so ctl does not know the path
 }
 
-// firstReads is how many bytes READs may bring before the first answer has shown the path. On a
-// long one more would overflow a queue, and a model that begins with losses begins slowly.
+// firstReads is how many bytes READs may bring before the first answer has shown the path, with a
+// control that may model it. On a long path more would overflow a queue, and a model that begins with
+// losses begins slowly.
 const firstReads = 128 << 10
 
 // admit reports whether another READ or atomic may be sent (IBTA 9.4.4), if most may be without an
@@ -45,7 +46,7 @@ func (r *sender) fitsDue(n uint32, whole bool) bool {
 	d := &r.reads
 	if d.ctl == nil {
 		l := r.limits()
-		if d.first = l.Long > 0; d.first {
+		if d.first = l.Long > 0 && congestion.Models(r.q.kind); d.first {
 			l.Window = min(l.Window, firstReads)
 		}
 		d.ctl = congestion.NewFetch(r.q.kind, l)

@@ -3,6 +3,7 @@ package rc
 import (
 	"testing"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/queue"
@@ -61,5 +62,12 @@ func TestFirstReadsAreFew(t *testing.T) {
 	w.settle()
 	if asked := ask(window - 2*brings); asked != 2 {
 		t.Errorf("after an answer: %d READs, expected 2 up to %d bytes in flight", asked, window)
+	}
+	w = newSelective(t, func(_ int, p *machine.Port) { p.Window, p.Attr.MaxRdAtomic = window, 16 })
+	a = w.n[0]
+	a.q.kind = congestion.Window
+	reads = &a.q.req.reads
+	if asked := ask(window - 2*brings); asked != 2 {
+		t.Errorf("without a model of the path: %d READs, expected 2 up to %d bytes in flight", asked, window)
 	}
 }
