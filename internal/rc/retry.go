@@ -33,7 +33,7 @@ func (r *recovery) armAckTimer(now time.Duration) {
 	if d := r.ackTimeoutOfPath(); d != 0 {
 		times := max(min(r.retry.retries, 2), r.retry.doubled)
 		if r.retry.retries >= r.p.Attr.RetryCnt {
-			times = 2
+			times = max(times, 2)
 		}
 		r.retry.ackAt = now + d<<times
 	}
@@ -58,7 +58,7 @@ func (r *recovery) ackTimeoutOfPath() time.Duration {
 // if there were answers meanwhile.
 func (r *recovery) doubleTimeout() {
 	t := &r.retry
-	if t.doubled < 2 || t.retries == 0 && r.p.Attr.AckTimeout()<<t.doubled < longestTimeout {
+	if t.doubled < 2 || t.retries == 0 && r.ackTimeoutOfPath()<<t.doubled < longestTimeout {
 		t.doubled++
 	}
 }

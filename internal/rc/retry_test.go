@@ -197,3 +197,43 @@ func TestRetryAnswerAfterTheTimeoutIsNotMeasured(t *testing.T) {
 		}
 	}
 }
+
+// Doubling ends at a time, also if the path is what makes the timeout long. The last wait before the end is no shorter than those
+// before it.
+func TestRetryDoublingIsBounded(t *testing.T) {
+	for _, trip := range []time.Duration{0, time.Millisecond, 300 * time.Millisecond} {
+		w := newPair(t, nil)
+		a := w.n[0]
+		r := &a.q.req.recovery
+		if trip > 0 {
+			r.trips.acks.Sample(0, trip)
+		}
+		most := 4 * max(r.ackTimeoutOfPath(), longestTimeout/2)
+		for range 40 {
+			r.retry.retries = 0
+			r.doubleTimeout()
+			r.armAckTimer(0)
+			first := r.retry.ackAt
+			r.retry.retries = a.port.Attr.RetryCnt
+			r.armAckTimer(0)
+			if first > most || r.retry.ackAt < first {
+				t.Fatalf("round trip %v: waits %v, expected at most %v, and %v at the end", trip, first, most, r.retry.ackAt)
+			}
+		}
+	}
+}
+
+// After an RNR NAK the answer to a repetition is timed. After a timeout behind that it may be of the repetition before.
+func TestRetryTimesRepetitionsAfterAnRNRNAKOnce(t *testing.T) {
+	w := newPair(t, nil)
+	r := &w.n[0].q.req.recovery
+	for _, c := range []struct {
+		naks, retries uint8
+		timed         bool
+	}{{1, 0, true}, {1, 1, false}, {0, 0, false}, {0, 1, false}} {
+		r.rnr.retries, r.retry.retries, r.trips.timing = c.naks, c.retries, false
+		if r.time(0, 0, false, true); r.trips.timing != c.timed {
+			t.Errorf("%d RNR NAKs, then %d timeouts: timed: %v", c.naks, c.retries, r.trips.timing)
+		}
+	}
+}

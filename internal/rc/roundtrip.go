@@ -28,10 +28,10 @@ const slack = 200 * time.Microsecond
 
 // time starts to time the answer of sequence number e, of a packet that leaves now. If it is sent again,
 // the answer must be of this time: the peer has said that it did not take it. After a NAK for a sequence
-// error the oldest packet may still be on its way; after an RNR NAK it was refused.
+// error the oldest packet may still be on its way; after an RNR NAK it was refused, unless a timeout followed.
 func (r *recovery) time(now time.Duration, e uint32, read, again bool) {
 	t := &r.trips
-	if !t.timing && (!again || r.retry.certain && e != r.una || r.rnr.retries > 0) {
+	if !t.timing && (!again || r.retry.certain && e != r.una || r.rnr.retries > 0 && r.retry.retries == 0) {
 		t.timedAgain = again
 		t.timing, t.timedRead, t.timed, t.at = true, read, e, now
 	}
