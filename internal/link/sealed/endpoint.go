@@ -68,6 +68,7 @@ type peer struct {
 	at       netip.AddrPort // of the device, without a zone; an alias if it is behind a translator
 	via      netip.Addr     // where it calls from
 	name     pairName       // of this device, for the peer
+	theirs   pairName       // of the peer, for this device; zero before its first offer
 	behind   *translated    // nil if no translator hides the peer
 	inside   atomic.Bool    // a translator hides this device from the peer
 	seen     netip.Addr     // what the peer takes this device's address to be
@@ -303,7 +304,7 @@ func (e *Endpoint) take(s *session, o *offer) error {
 	s.out = &outbound{key: key, port: o.port}
 	p.proved = p.proved || s.proved
 	p.choose()
-	p.seen = o.you
+	p.seen, p.theirs = o.you, o.name
 	p.inside.Store(differ(o.you, e.address))
 	if p.inside.Load() {
 		e.beginKeepalives(p)

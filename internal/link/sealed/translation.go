@@ -64,6 +64,10 @@ func (e *Endpoint) caller(from netip.Addr, o *offer) (*peer, error) {
 	if !differ(o.self, from) {
 		return e.peer(netip.AddrPortFrom(from, o.device))
 	}
+	// One with open ports may call a device that has called it, and is the peer that it was then.
+	if p := e.peers[netip.AddrPortFrom(from, o.device)]; p != nil && p.behind == nil && p.theirs == o.name && o.name != (pairName{}) {
+		return p, nil
+	}
 	if p := e.named[o.name]; p != nil {
 		p.via, p.behind.told = from, o.self
 		return p, nil

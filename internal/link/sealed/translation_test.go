@@ -543,3 +543,20 @@ func TestTranslation(t *testing.T) {
 		t.Errorf("without a translator: %+v", got)
 	}
 }
+
+// A server behind a translator with open ports calls a client that has called it. It is the same peer for the client, under the
+// address that the client has called, or what it sends would no longer belong to the client's connections.
+func TestServerBehindATranslatorCallsItsClient(t *testing.T) {
+	at := netip.AddrPortFrom(outside, public.Port())
+	c, s := NewEndpoint(public, psp.Port), NewEndpoint(private, psp.Port)
+	x, _ := callThrough(t, c, s, at, public.Addr())
+	_, y := callThrough(t, s, c, public, outside)
+	if y.peer != x.peer || y.in[0].from != outside {
+		t.Errorf("called %v, called by %v: packets come from %v", x.peer.at, y.peer.at, y.in[0].from)
+	}
+	// Another device behind the translator does not know the name.
+	other := NewEndpoint(private, psp.Port)
+	if _, z := callThrough(t, other, c, public, outside); z.peer == x.peer || !isAlias(z.peer.at.Addr()) {
+		t.Errorf("another device is %v", z.peer.at)
+	}
+}
