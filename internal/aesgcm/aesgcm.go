@@ -1,7 +1,7 @@
 // Package aesgcm encrypts and authenticates by AES-GCM (NIST SP 800-38D), with nonces of 12 bytes and tags of 16.
 //
 // On processors with wide instructions for AES and for products of polynomials (VAES and VPCLMULQDQ of 512 bits) it
-// takes less than half the time of crypto/cipher for packets of 4 KiB. Elsewhere, and in FIPS 140 mode, it is
+// takes little more than half the time of crypto/cipher for packets of 4 KiB. Elsewhere, and in FIPS 140 mode, it is
 // crypto/cipher. Neither the time nor the memory accesses of the wide code depend on keys or data.
 //
 // The package decides nothing about keys and nonces.
