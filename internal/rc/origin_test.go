@@ -408,7 +408,7 @@ func TestForgedPathProbeNeedsPortAndPSN(t *testing.T) {
 	for _, k := range []own.ProbeKind{own.Probe, own.Answer, own.Missing} {
 		b.refused = nil
 		w.forge(1, otherPort, probe(k, expected-1))
-		for _, d := range []int{0, 1, 5000, 1 << 22, -1 << 22, -1 - int(conn.Span(testMTU))} {
+		for _, d := range []int{0, 1, 5000, 1 << 22, -1 << 22, -1 - 4*int(conn.Span(testMTU))} {
 			w.forge(1, truePort, probe(k, expected+d))
 		}
 		if b.count(reason.PacketSourcePort) != 1 || b.count(reason.PathProbePSN) != 6 || b.q.narrow != nil {

@@ -43,11 +43,19 @@ func (o *reordering) Widen(now time.Duration, in *machine.In) {
 // span is the number of PSNs from the expected one on of which requests are held.
 func (o *reordering) span() uint32 { return max(o.wide.span, conn.Span(o.mtu)) }
 
+// lag is how many spans a requester may be behind its responder. One span of requests is in flight at
+// most. READs add their responses, of which a lost one stops those that follow it for some round trips.
+const lag = 4
+
 // Acknowledged reports whether the peer may believe a PSN to be the last one that was acknowledged: it is before the
-// expected one, or before the end of the READ responses that are on their way, and no further than a span.
+// expected one, or before the end of the READ responses that are on their way, and no further than some spans.
 func (o *reordering) Acknowledged(p psn.PSN) bool {
+	most := lag * int(o.span())
+	if d := o.expected.Sub(p); d > 0 && d <= most {
+		return true
+	}
 	d := o.response.upTo.Sub(p)
-	return o.SentLately(p, int(o.span())) || o.response.sent && d > 0 && uint32(d) <= o.span()
+	return o.response.sent && d > 0 && d <= most
 }
 
 // reportWide produces the acknowledge that says what is new, and how much is held.
