@@ -12,12 +12,12 @@ import (
 
 // paths know how long messages take in an empty network.
 type paths struct {
+	net    *lan.Network
 	fabric *topology.Fabric
-	links  scenario.Links
 	hop    dcb.Time
 	mtu    int
-	trees  map[int][]int32 // by the switch at which they begin: the node before each node
-	path   []cable         // of the last call of between
+	trees  map[int][]topology.End // by the switch at which they begin: the end of a cable at the node before each node
+	path   []cable                // of the last call of between
 }
 
 // A cable is a link of a path.
@@ -26,8 +26,8 @@ type cable struct {
 	free           dcb.Time // when it carries the next frame
 }
 
-func newPaths(f *topology.Fabric, v *scenario.Variant) *paths {
-	p := &paths{fabric: f, links: v.Links, hop: v.Switch.Hop.Time(), mtu: v.Sender.MTU, trees: map[int][]int32{}}
+func newPaths(n *lan.Network, v *scenario.Variant) *paths {
+	p := &paths{net: n, fabric: n.Fabric(), hop: v.Switch.Hop.Time(), mtu: v.Sender.MTU, trees: map[int][]topology.End{}}
 	if p.hop == 0 {
 		p.hop = bridge.DefaultHop
 	}
@@ -37,61 +37,45 @@ func newPaths(f *topology.Fabric, v *scenario.Variant) *paths {
 	return p
 }
 
-// link returns the cable between two nodes.
-func (p *paths) link(a, b int) cable {
-	rate, delay := p.links.Speed, p.links.Cable
-	if !p.isSwitch(a) || !p.isSwitch(b) {
-		if h := p.links.Hosts; h.Speed != 0 {
-			rate = h.Speed
-		}
-		if h := p.links.Hosts; h.Cable != 0 {
-			delay = h.Cable
-		}
-	}
-	c := cable{delay: delay.Time(), perByte: speed(rate).PerByte()}
-	if c.delay == 0 {
-		c.delay = lan.DefaultCable
-	}
+// link returns the cable of a port.
+func (p *paths) link(at topology.End) (c cable) {
+	c.delay, c.perByte = p.net.Cable(at)
 	return c
 }
 
 func (p *paths) isSwitch(node int) bool { return p.fabric.Nodes[node].Kind == topology.Switch }
 
-// gateway returns the node that a host is connected to.
-func (p *paths) gateway(host int) int { return p.fabric.Nodes[host].Ports[1].Peer.Node }
+// gateway returns the port that a host is connected to.
+func (p *paths) gateway(host int) topology.End { return p.fabric.Nodes[host].Ports[1].Peer }
 
 // between returns the cables between two hosts, which the next call changes.
 func (p *paths) between(from, to int) []cable {
-	last := p.gateway(to) // trees begin at the receiver, so that following one leads forward
-	tree := p.trees[last]
+	first, last := p.gateway(from), p.gateway(to)
+	tree := p.trees[last.Node] // trees begin at the receiver, so that following one leads forward
 	if tree == nil {
-		tree = p.search(last)
-		p.trees[last] = tree
+		tree = p.search(last.Node)
+		p.trees[last.Node] = tree
 	}
-	at := p.gateway(from)
-	p.path = append(p.path[:0], p.link(from, at))
-	for at != last {
-		next := int(tree[at])
-		p.path = append(p.path, p.link(at, next))
-		at = next
+	p.path = append(p.path[:0], p.link(first))
+	for at := first.Node; at != last.Node; {
+		next := tree[at]
+		p.path = append(p.path, p.link(next))
+		at = next.Node
 	}
-	p.path = append(p.path, p.link(last, to))
+	p.path = append(p.path, p.link(last))
 	return p.path
 }
 
-// search finds the next node on a shortest path from each switch to one of them.
-func (p *paths) search(to int) []int32 {
-	tree := make([]int32, len(p.fabric.Nodes))
-	for i := range tree {
-		tree[i] = -1
-	}
-	tree[to] = int32(to)
+// search finds the cable to the next node on a shortest path from each switch to one of them. Port 0
+// is none.
+func (p *paths) search(to int) []topology.End {
+	tree := make([]topology.End, len(p.fabric.Nodes))
 	for queue := []int{to}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
 		n := &p.fabric.Nodes[at]
 		for i := 1; i <= n.NumPorts(); i++ {
-			if peer := n.Ports[i].Peer; peer.Port != 0 && tree[peer.Node] < 0 && p.isSwitch(peer.Node) {
-				tree[peer.Node] = int32(at)
+			if peer := n.Ports[i].Peer; peer.Port != 0 && peer.Node != to && tree[peer.Node].Port == 0 && p.isSwitch(peer.Node) {
+				tree[peer.Node] = topology.End{Node: at, Port: i}
 				queue = append(queue, peer.Node)
 			}
 		}

@@ -53,7 +53,7 @@ func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, stop func() boo
 	if r.h, err = hosts.New(hosts.Config{Network: c, Handler: r}); err != nil {
 		return nil, err
 	}
-	r.paths = newPaths(fabric, v)
+	r.paths = newPaths(r.h.Network(), v)
 	for i := range s.Traffic {
 		r.add(i, &s.Traffic[i])
 	}

@@ -41,6 +41,8 @@ func TestMessageInEmptyNetworkTakesIdealTime(t *testing.T) {
 		"topology: star:3\n", "topology: fat-tree:k=4\nlinks: {speed: 40Gbit, cable: 1us}\n",
 		"topology: fat-tree:k=4\nlinks: {speed: 400Gbit, cable: 1us, hosts: {speed: 25Gbit}}\n",
 		"topology: star:3\nlinks: {hosts: {cable: 2us}}\nsender: {mtu: 4096}\nswitch: {hop: 1us}\n",
+		"topology: leaf-spine:leaves=2,hosts=2,oversubscription=1,speed=25G,switch-speed=100G,switch-length=30m\n",
+		"topology: fat-tree:k=4,speed=400G\nlinks: {speed: 40Gbit}\n",
 	} {
 		for _, size := range []string{"1", "1000", "1024", "1025", "5000", "300000"} {
 			x := runAll(t, network+"duration: 10ms\nvariants: [{name: a, sender: {control: none}}]\n"+
@@ -48,6 +50,16 @@ func TestMessageInEmptyNetworkTakesIdealTime(t *testing.T) {
 			if m := x.Messages[0]; m.End-m.Start != m.Ideal {
 				t.Errorf("%s bytes over %q took %d ps, computed %d", size, network, m.End-m.Start, m.Ideal)
 			}
+		}
+	}
+}
+
+// A load so small that no message comes before the end is not a storm of messages.
+func TestSmallLoadSendsNothing(t *testing.T) {
+	for _, load := range []string{"1e-9", "1e-13", "1e-300"} {
+		x := runAll(t, "topology: star:4\nduration: 1ms\ntraffic: [{kind: random, size: 1GB, load: "+load+"}]\n")[0]
+		if len(x.Messages) != 0 {
+			t.Errorf("load %s: %d messages", load, len(x.Messages))
 		}
 	}
 }

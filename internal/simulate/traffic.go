@@ -212,8 +212,7 @@ func newPoisson(p *pattern, all []int) *poisson {
 	}
 	rate := 0.0 // bytes in a picosecond
 	for _, h := range all {
-		node := p.r.node(h)
-		rate += p.t.Load / float64(p.r.paths.link(node, p.r.paths.gateway(node)).perByte)
+		rate += p.t.Load / float64(p.r.paths.link(p.r.paths.gateway(p.r.node(h))).perByte)
 	}
 	x.mean = size / rate
 	return x
@@ -229,8 +228,9 @@ func (x *poisson) next(now dcb.Time) dcb.Time {
 		}
 		x.message(now, x.all[from], x.all[to], size)
 	}
-	if at := now + 1 + dcb.Time(x.random.ExpFloat64()*x.mean); at < x.t.Stop.Time() {
-		return at
+	wait := x.random.ExpFloat64() * x.mean
+	if stop := x.t.Stop.Time(); wait < float64(stop) && now+1+dcb.Time(wait) < stop {
+		return now + 1 + dcb.Time(wait)
 	}
-	return dcb.Never
+	return dcb.Never // and wait may be more than a Time holds
 }

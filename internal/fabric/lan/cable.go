@@ -22,6 +22,12 @@ func (n *Network) Port(at topology.End) *dcb.Port { return n.port(n.end(at)) }
 // Fabric returns the nodes and cables.
 func (n *Network) Fabric() *topology.Fabric { return n.config.Fabric }
 
+// Cable returns the delay of the cable of a port, and the time of a byte on it.
+func (n *Network) Cable(at topology.End) (delay, perByte dcb.Time) {
+	e := n.end(at)
+	return e.delay, e.perByte
+}
+
 func (n *Network) end(at topology.End) *end { return &n.ends[int(n.nodes[at.Node].first)+at.Port-1] }
 
 func (n *Network) setCut(at topology.End, cut bool) {
