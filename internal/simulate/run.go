@@ -59,14 +59,16 @@ func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, stop func() boo
 	}
 	net := r.h.Network()
 	for r.busy > 0 && net.Now() < s.Limit.Time() {
-		if stop != nil && stop() {
-			return nil, fmt.Errorf("stopped at %v", net.Now().Duration())
-		}
 		step := s.Sample
 		if net.Now() >= s.Duration.Time() { // the rest is messages that are late
 			step = max(step, (s.Limit-s.Duration)/lateSamples)
 		}
-		net.Run(min(net.Now()+step.Time(), s.Limit.Time()))
+		until := min(net.Now()+step.Time(), s.Limit.Time())
+		for done := false; !done; done = net.RunSome(until, stopEvents) {
+			if stop != nil && stop() {
+				return nil, fmt.Errorf("stopped at %v", net.Now().Duration())
+			}
+		}
 		r.sample(net.Now())
 	}
 	if r.busy > 0 {
@@ -75,6 +77,9 @@ func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, stop func() boo
 	r.finish(r.last)
 	return r.result, nil
 }
+
+// stopEvents is the number of events between two questions to stop: some hundredths of a second.
+const stopEvents = 1 << 16
 
 // lateSamples is the number of samples between Duration and Limit.
 const lateSamples = 200

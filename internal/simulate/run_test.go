@@ -171,3 +171,13 @@ func TestStoppedRunSaysWhen(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A run can be stopped long before its next sample.
+func TestRunStopsBetweenSamples(t *testing.T) {
+	s := parse(t, "topology: star:3\nduration: 10ms\nsample: 10ms\nsender: {control: none}\ntraffic: [{kind: stream, from: 0, to: 1}]\n")
+	asked := 0
+	_, err := Run(s, &s.Variants[0], 1, func() bool { asked++; return asked > 1 })
+	if err == nil || asked != 2 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+}

@@ -13,6 +13,8 @@ package lan
 
 import (
 	"cmp"
+	"math"
+
 	"softrdma/internal/eventqueue"
 	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
@@ -238,11 +240,17 @@ func (n *Network) Deadline() dcb.Time {
 
 // Run lets everything happen that is due until a time.
 func (n *Network) Run(until dcb.Time) {
-	for {
+	for !n.RunSome(until, math.MaxInt) {
+	}
+}
+
+// RunSome is Run with a bound on the number of events. It reports whether all has happened that is due.
+func (n *Network) RunSome(until dcb.Time, events int) bool {
+	for ; events > 0; events-- {
 		timer, at, ok := n.due.Next()
 		if !ok || at > until {
 			n.now = max(n.now, until)
-			return
+			return true
 		}
 		n.now = max(n.now, at)
 		n.last = n.now
@@ -263,6 +271,7 @@ func (n *Network) Run(until dcb.Time) {
 			e.node.writable()
 		}
 	}
+	return false
 }
 
 // RunAhead lets everything happen that is due until a time, as Run does, but leaves the time at that
