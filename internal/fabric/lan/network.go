@@ -13,6 +13,7 @@ package lan
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 
 	"softrdma/internal/eventqueue"
@@ -103,6 +104,20 @@ type end struct {
 	perByte dcb.Time
 	flights dcb.List // on their way to this end
 	lost    uint64   // frames that were under way when the cable was cut
+}
+
+// Check refuses nodes that a network does not have: hosts with another cable than one from port 1 to
+// a switch. Hosts without a cable have no address.
+func Check(f *topology.Fabric) error {
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		for p := 1; p <= n.NumPorts() && n.Kind != topology.Switch; p++ {
+			if peer := n.Ports[p].Peer; peer.Port != 0 && (p != 1 || f.Nodes[peer.Node].Kind != topology.Switch) {
+				return fmt.Errorf("expected a cable of a host from port 1 to a switch, found one from %s to %s", f.EndName(topology.End{Node: i, Port: p}), f.EndName(peer))
+			}
+		}
+	}
+	return nil
 }
 
 // New makes a network. All links are up, and the switches have routes between all hosts.

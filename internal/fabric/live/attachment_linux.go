@@ -187,8 +187,8 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 		f.network.plug(p)
 	}
 	if held := p.ports[a.at.Port].enter(a); held != nil {
-		name := attach.Address{Fabric: f.config.Name, Node: f.names[a.at.Node], Port: uint8(a.at.Port)}
-		text := fmt.Sprintf("%s is attached to it: share the port by softrdma daemon -d ib:%v", held.holder(), name)
+		name := deviceName(f.network.kind(), attach.Address{Fabric: f.config.Name, Node: f.names[a.at.Node], Port: uint8(a.at.Port)})
+		text := fmt.Sprintf("%s is attached to it: share the port by softrdma daemon -d %s", held.holder(), name)
 		if p.ports[a.at.Port].manager() == nil {
 			text = fmt.Sprintf("%s is attached to it, which a softrdma daemon or exec started that has ended: end its programs first", held.holder())
 		}

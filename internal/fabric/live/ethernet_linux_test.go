@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/fabrictest"
@@ -194,6 +196,11 @@ func TestDevicesNameTheirNetwork(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "fabric test is Ethernet: expected a device of it, eth:"+f.Adapters[0]+":1") {
 		t.Error(err)
 	}
+	attachHost(f, 0)
+	_, err = attach.OpenEthernet(context.Background(), f.Adapters[0])
+	if want := "share the port by softrdma daemon -d eth:test/node-0:1"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, expected %q", err, want)
+	}
 	g := fabrictest.Start(t, "star:2")
 	_, err = attach.OpenEthernet(context.Background(), g.Adapters[0])
 	if err == nil || !strings.Contains(err.Error(), "fabric test is InfiniBand: expected a device of it, ib:"+g.Adapters[0]+":1") {
@@ -295,5 +302,57 @@ func TestFramesOfAHost(t *testing.T) {
 	send(make([]byte, 5))
 	if got := <-why; got != reason.EthernetLength {
 		t.Errorf("a short frame: %v", got)
+	}
+}
+
+// A host has one cable, to a switch: others would have no address, or frames would take another one.
+func TestHostsOfAnEthernetHaveOneCable(t *testing.T) {
+	parse := func(text string) *topology.Fabric {
+		t.Helper()
+		f, _, err := topology.Parse("test", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	for _, c := range []struct{ text, want string }{
+		{"Switch 2 \"S\"\n[1] \"H\"[1]\n[2] \"H\"[2]\nCa 2 \"H\"\n", "from H port 2 to S port 2"},
+		{"Ca 1 \"H\"\n[1] \"G\"[1]\nCa 1 \"G\"\n", "from H port 1 to G port 1"},
+	} {
+		_, err := live.Start(live.Config{Name: "test", Directory: t.TempDir(), Fabric: parse(c.text), Ethernet: &live.Ethernet{}})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, expected %q", err, c.want)
+		}
+	}
+	fabrictest.StartEthernet(t, "star:2", func(c *live.Config) {
+		c.Fabric = parse("Switch 2 \"S\"\n[1] \"H\"[1]\nCa 2 \"H\"\nCa 1 \"G\"\n")
+	})
+	for _, name := range []string{"test/H:2", "test/G"} {
+		if _, err := attach.OpenEthernet(context.Background(), name); err == nil || !strings.Contains(err.Error(), "has no cable") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Datagrams of a port are not divided among programs.
+func TestPortOfAnEthernetIsNotShared(t *testing.T) {
+	f := fabrictest.StartEthernet(t, "star:2", func(*live.Config) {})
+	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(bell)
+	share := &attach.Share{Key: make([]byte, attach.MinKey), Lane: 1, Of: 2}
+	hello, err := attach.Protocol.Message(attach.Hello, attach.HelloBody{Version: attach.Version, Node: "node-0", Port: 1, Network: attach.Ethernet, Share: share})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, f)
+	if err := c.Send(hello, bell); err != nil {
+		t.Fatal(err)
+	}
+	if _, fds, err := c.Expect(attach.Welcome, 2); err == nil || !strings.Contains(err.Error(), "share no port") {
+		fds.Close()
+		t.Error(err)
 	}
 }

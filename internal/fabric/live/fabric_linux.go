@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/lan"
 	"softrdma/internal/fabric/relay"
 	"softrdma/internal/fabric/subnet"
 	"softrdma/internal/link/hostmem"
@@ -73,6 +74,11 @@ type todo struct {
 func Start(c Config) (f *Fabric, err error) {
 	if err := attach.CheckName(c.Name); err != nil {
 		return nil, err
+	}
+	if c.Ethernet != nil {
+		if err := lan.Check(c.Fabric); err != nil {
+			return nil, fmt.Errorf("fabric %s: %w", c.Name, err)
+		}
 	}
 	f = &Fabric{
 		config: c, names: c.Fabric.Names(), start: time.Now(), work: make(chan func(), 256), closing: make(chan struct{}), ended: make(chan struct{}), conns: make(map[*attach.Conn]bool),
@@ -338,5 +344,9 @@ func (f *Fabric) findPort(h *attach.HelloBody) (topology.End, error) {
 	if int(h.Port) > n.NumPorts() || h.Port == 0 {
 		return topology.End{}, refused(h, n.NumPorts(), fmt.Errorf("%s has ports 1 to %d, found %d", n.ID, n.NumPorts(), h.Port))
 	}
-	return topology.End{Node: i, Port: int(h.Port)}, nil
+	at := topology.End{Node: i, Port: int(h.Port)}
+	if f.config.Ethernet != nil && f.config.Fabric.Port(at).Peer.Port == 0 {
+		return topology.End{}, refused(h, 1, fmt.Errorf("port %d of %s has no cable, and so no address", h.Port, n.ID))
+	}
+	return at, nil
 }

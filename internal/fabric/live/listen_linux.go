@@ -162,19 +162,22 @@ func (f *Fabric) first(c *attach.Conn, v *visit) (*attachment, error) {
 	if h.Version != attach.Version {
 		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: attach.Version, Found: uint64(h.Version)}.Err()
 	}
-	if k := f.network.kind(); h.Network != k {
-		return nil, refused(&h, 0, fmt.Errorf("fabric %s is %v: expected a device of it, %s", f.config.Name, k, deviceName(k, &h, f.config.Name)))
+	k := f.network.kind()
+	if h.Network != k {
+		return nil, refused(&h, 0, fmt.Errorf("fabric %s is %v: expected a device of it, %s", f.config.Name, k, deviceName(k, attach.Address{Fabric: f.config.Name, Node: h.Node, Port: h.Port})))
+	}
+	if k == attach.Ethernet && h.Share != nil {
+		return nil, refused(&h, 1, errors.New("programs share no port of an Ethernet"))
 	}
 	return f.welcome(c, &h, v, fds.Take(0))
 }
 
 // deviceName is how programs name the device of a port.
-func deviceName(k attach.Network, h *attach.HelloBody, fabric string) string {
-	prefix := "ib:"
+func deviceName(k attach.Network, a attach.Address) string {
 	if k == attach.Ethernet {
-		prefix = "eth:"
+		return "eth:" + a.String()
 	}
-	return prefix + attach.Address{Fabric: fabric, Node: h.Node, Port: h.Port}.String()
+	return "ib:" + a.String()
 }
 
 // welcome attaches a program to the port that it asks for. It owns the descriptor of the
