@@ -4,9 +4,11 @@
 package strictyaml
 
 import (
+	"bytes"
 	"encoding"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -41,8 +43,15 @@ func Parse(name, what string, b []byte, into any, each func(Place)) (*File, erro
 	if len(b) > maxSize {
 		return f, fmt.Errorf("%s: expected at most %d bytes, found %d", name, maxSize, len(b))
 	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(b, &root); err != nil {
+	var root, more yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	if err := d.Decode(&root); err != nil && !errors.Is(err, io.EOF) {
+		return f, f.syntax(err)
+	}
+	switch err := d.Decode(&more); {
+	case err == nil:
+		return f, f.Errorf(more.Content[0], "expected one document, found another one")
+	case !errors.Is(err, io.EOF):
 		return f, f.syntax(err)
 	}
 	if len(root.Content) == 0 {

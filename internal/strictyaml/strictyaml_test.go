@@ -64,6 +64,8 @@ func TestParseNamesLineAndColumn(t *testing.T) {
 		{"of: {count: [1]}\n", `f.yaml:1:13: count: expected one value, found a list`},
 		{"on: &a true\nof: *a\n", `f.yaml:2:5: expected a value, found the alias *a`},
 		{"of: [\n", `f.yaml:`},
+		{"on: true\n---\nof: {count: 1}\n", `f.yaml:3:1: expected one document, found another one`},
+		{"on: true\n---\nof: [\n", `f.yaml:`},
 		{"", `f.yaml:1:1: expected parts, found an empty file`},
 	} {
 		var w whole
