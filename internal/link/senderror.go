@@ -21,6 +21,10 @@ func SendDetail(err error, bytes int) reason.Detail {
 		b := unknown.Addr.As16()
 		return reason.Detail{Reason: reason.SendNeighbour, Expected: binary.BigEndian.Uint64(b[8:])}
 	}
+	var named *reason.Error
+	if errors.As(err, &named) { // a fabric that has gone, for example
+		return named.Detail
+	}
 	var no syscall.Errno
 	if errors.As(err, &no) {
 		d.Found = uint64(no)
