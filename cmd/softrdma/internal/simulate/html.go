@@ -74,7 +74,7 @@ func plots(s *scenario.Scenario, x *simulate.Summary) (list []plot) {
 func share(name string, values []float64) simulate.Series {
 	c := simulate.Series{Name: name}
 	step := max(1, len(values)/maxPoints)
-	for i := step - 1; i < len(values); i += step {
+	for i := (len(values) - 1) % step; i < len(values); i += step { // up to the last one
 		c.Points = append(c.Points, simulate.Point{X: values[i], Y: float64(i+1) / float64(len(values))})
 	}
 	return c

@@ -156,3 +156,17 @@ func TestTicksAreRound(t *testing.T) {
 		t.Errorf("%v", a.ticks())
 	}
 }
+
+// A curve ends with the slowest message, however many there are.
+func TestCurveHasTheSlowestMessage(t *testing.T) {
+	for _, n := range []int{1, 500, 501, 999, 1499} {
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = float64(i)
+		}
+		c := share("x", values)
+		if last := c.Points[len(c.Points)-1]; last.X != float64(n-1) || last.Y != 1 || len(c.Points) > 2*maxPoints {
+			t.Errorf("%d values: %d points, the last is %+v", n, len(c.Points), last)
+		}
+	}
+}
