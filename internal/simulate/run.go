@@ -55,7 +55,9 @@ func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, stop func() boo
 	}
 	r.paths = newPaths(r.h.Network(), v)
 	for i := range s.Traffic {
-		r.add(i, &s.Traffic[i])
+		if err := r.add(i, &s.Traffic[i]); err != nil {
+			return nil, err
+		}
 	}
 	net := r.h.Network()
 	for r.busy > 0 && net.Now() < s.Limit.Time() {

@@ -181,3 +181,12 @@ func TestRunStopsBetweenSamples(t *testing.T) {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 }
+
+// A small file does not take all memory: each message is kept for the result.
+func TestTooManyMessagesAreRefused(t *testing.T) {
+	s := parse(t, "topology: star:4\nduration: 1s\ntraffic: [{kind: random, name: r, size: 1, load: 1}]\n")
+	stop := func() bool { return true }
+	if _, err := Run(s, &s.Variants[0], 1, stop); err == nil || !strings.Contains(err.Error(), `traffic "r": expected at most 100000000 messages, found about 5e+10`) {
+		t.Error(err)
+	}
+}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"math/rand/v2"
 
 	"softrdma/internal/fabric/dcb"
@@ -32,8 +33,8 @@ func (p *pattern) next(now dcb.Time) dcb.Time {
 	return dcb.Never
 }
 
-// add adds a traffic.
-func (r *run) add(number int, t *scenario.Traffic) {
+// add adds a traffic. It refuses random messages that are too many.
+func (r *run) add(number int, t *scenario.Traffic) error {
 	var from source
 	all := t.Hosts
 	if len(all) == 0 {
@@ -64,12 +65,17 @@ func (r *run) add(number int, t *scenario.Traffic) {
 			}
 		}
 	default:
-		from = newPoisson(p, all)
+		x := newPoisson(p, all)
+		if n := float64((t.Stop - t.Start).Time()) / x.mean; n > scenario.MaxTotal {
+			return fmt.Errorf("traffic %q: expected at most %d messages, found about %.3g: choose a smaller load, larger messages or less time", t.Name, scenario.MaxTotal, n)
+		}
+		from = x
 	}
 	timer := r.h.Timer()
 	r.sources = append(r.sources, from)
 	r.busy++
 	r.h.SetTimer(timer, t.Start.Time())
+	return nil
 }
 
 func (p *pattern) incast(now dcb.Time, all []int) {

@@ -53,6 +53,9 @@ const (
 	maxVariants = 32
 	maxRate     = 100_000 // samples, repetitions
 	maxMessages = 1_000_000
+
+	// MaxTotal bounds the messages of a traffic, which are kept for the result.
+	MaxTotal = 100_000_000
 )
 
 // check checks a scenario, and fills in what it leaves out.
@@ -158,6 +161,23 @@ func (t *Traffic) check(f *strictyaml.File, at string, hosts int, s *Scenario) e
 	return t.checkKind(f, at, hosts)
 }
 
+// total returns the number of messages that are not random, with the repetitions.
+func (t *Traffic) total(members int) int {
+	once := members
+	switch t.Kind {
+	case Random:
+		return 0
+	case AllToAll, Ring: // a ring has about twice as many parts
+		once = members * (members - 1)
+	case Message, Streaming:
+		once = len(t.From)
+	}
+	if t.Every == 0 {
+		return once
+	}
+	return once * int(1+(t.Stop-t.Start-1)/t.Every)
+}
+
 // checkKind checks what the kinds of traffic need.
 func (t *Traffic) checkKind(f *strictyaml.File, at string, hosts int) error {
 	none := func(field string) error {
@@ -186,6 +206,8 @@ func (t *Traffic) checkKind(f *strictyaml.File, at string, hosts int) error {
 		return f.ErrorAt(at+".kind", "%s: expected at most %d messages at once, found %d", t.Kind, maxMessages, members*(members-1))
 	case !pairs && members < 2:
 		return f.ErrorAt(at+".hosts", "hosts: expected at least 2, found %d", members)
+	case t.total(members) > MaxTotal:
+		return f.ErrorAt(at+".every", "every: expected at most %d messages of a traffic, found %d", MaxTotal, t.total(members))
 	case t.Kind == Incast && len(t.To) > 1:
 		return f.ErrorAt(at+".to", "to: expected one host, found %d", len(t.To))
 	}

@@ -77,6 +77,7 @@ func TestParseNamesLineAndColumn(t *testing.T) {
 		{head + "traffic: [{kind: incast, size: 1}]\nvariants: [{sender: {mtu: 256}}]\n", "s.yaml:4:12: expected a name, found none"},
 		{head + "traffic: [{kind: incast, size: 1}]\nvariants: [{name: a, sender: {mtu: 1}}]\n", "s.yaml:4:36: mtu: expected 256"},
 		{"topology: star:200\nduration: 1ms\ntraffic: [{kind: all-to-all, size: 1}, {kind: all-to-all, size: 1, every: 1us}]\n", ""},
+		{"topology: star:200\nduration: 10ms\ntraffic: [{kind: all-to-all, size: 1, every: 1us}]\n", "s.yaml:3:46: every: expected at most 100000000 messages of a traffic, found 398000000"},
 		{"topology: fat-tree:k=32\nduration: 1ms\ntraffic: [{kind: all-to-all, size: 1}]\n", "s.yaml:3:18: all-to-all: expected at most 1000000 messages at once, found 67100672"},
 	} {
 		_, err := Parse("s.yaml", []byte(x.text))
