@@ -64,8 +64,8 @@ func (e *ethernet) check(cmd *cobra.Command) error {
 		return cli.UsageErrorf("--gbit: expected one of %v, found %d", speeds, e.gbit)
 	case e.mtu < 1500 || e.mtu > 9000:
 		return cli.UsageErrorf("--mtu: expected 1500 to 9000, found %d", e.mtu)
-	case e.buffer < 64<<10:
-		return cli.UsageErrorf("--buffer: expected at least %d, found %d", 64<<10, e.buffer)
+	case e.buffer < 64<<10 || e.buffer > 1<<30:
+		return cli.UsageErrorf("--buffer: expected %d to %d, found %d", 64<<10, 1<<30, e.buffer)
 	}
 	for _, p := range e.lossless {
 		if p >= wire.Priorities {

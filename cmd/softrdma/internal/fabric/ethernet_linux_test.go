@@ -36,7 +36,9 @@ func TestEthernetFlagsAreChecked(t *testing.T) {
 		{"--gbit: expected one of [1 2 5 10 25 40 50 100 200 400 800], found 3", []string{"--ethernet", "--gbit", "3"}},
 		{"--mtu: expected 1500 to 9000, found 100", []string{"--ethernet", "--mtu", "100"}},
 		{"--lossless: expected priorities 0 to 7, found 8", []string{"--ethernet", "--lossless", "8"}},
-		{"--buffer: expected at least 65536, found 1", []string{"--ethernet", "--buffer", "1"}},
+		{"--buffer: expected 65536 to 1073741824, found 1", []string{"--ethernet", "--buffer", "1"}},
+		{"--buffer: expected 65536 to 1073741824, found 4611686018427387904", []string{"--ethernet", "--buffer", "4611686018427387904"}},
+		{"--hop and --cable: expected durations greater than 0, up to 1h0m0s", []string{"--ethernet", "--cable", "2562047h"}},
 	} {
 		clitest.Start(t, append([]string{"fabric", "up"}, c.args...)...).Fails(cli.ExitUsage, c.want)
 	}

@@ -134,6 +134,9 @@ func newUp() *cobra.Command {
 	return cmd
 }
 
+// longest bounds times, whose sums are picoseconds in 63 bits.
+const longest = time.Hour
+
 // automatic is the routing that follows from the topology.
 const automatic = "auto"
 
@@ -256,8 +259,8 @@ func (b *builder) check(cmd *cobra.Command, args []string) error {
 		return cli.UsageErrorf("--partitions is for the fabric's own subnet manager: expected no --no-sm")
 	case b.lmc > topology.MaxLMC:
 		return cli.UsageErrorf("--lmc: expected 0 to %d, found %d", topology.MaxLMC, b.lmc)
-	case b.hop <= 0 || b.cable <= 0:
-		return cli.UsageErrorf("--hop and --cable: expected durations greater than 0")
+	case min(b.hop, b.cable) <= 0 || max(b.hop, b.cable) > longest:
+		return cli.UsageErrorf("--hop and --cable: expected durations greater than 0, up to %v", longest)
 	}
 	if err := b.ethernet.check(cmd); err != nil {
 		return err
