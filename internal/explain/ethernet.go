@@ -103,7 +103,7 @@ var _ = explain(map[reason.Reason]text{
 		"The port of a host has a network stack for UDP over IPv4 only, and got something else: another protocol, a fragment, or IP options.",
 		"What sends it (`softrdma fabric counters`, a capture at the sender).",
 		"Use RoCE v2 over IPv4 between the hosts of the fabric.",
-		"annex A17.3"},
+		"annex A17.3.1.1, A17.3.2.2"},
 	reason.EthernetNobody: {
 		"The frame is for a host to whose port no program is attached: it has ended, or has not begun.",
 		"`softrdma devices`, which lists the hosts of the fabric with their programs.",
