@@ -62,6 +62,9 @@ func (q *Queue) blockLength(c *Command) (uint64, *Refusal) {
 
 // block decides which blocks a command accesses.
 func (q *Queue) block(c *Command, data []byte) *Refusal {
+	if !q.controller.ready() { // since Begin: what the host had registered has ended
+		return refuse(NotReady, 0, uint64(q.controller.cc))
+	}
 	n := q.controller.sub.find(c.NSID)
 	if n == nil || n != c.Namespace { // removed since Begin, and perhaps replaced
 		return refuse(NamespaceUnknown, 0, uint64(c.NSID))

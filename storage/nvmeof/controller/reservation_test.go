@@ -389,6 +389,32 @@ func TestHostsWithoutIdentifierAreNotOne(t *testing.T) {
 	}
 }
 
+// TestCommandsOfEndedControllersReserveNothing: commands whose data is still on its way execute after the end.
+func TestCommandsOfEndedControllersReserveNothing(t *testing.T) {
+	for name, end := range map[string]func(*party){
+		"end":   func(p *party) { p.admin.End() },
+		"reset": func(p *party) { p.admin.must(fabrics.PropertyAccess{Property: fabrics.PropertyCC}.Command(true), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			a, b := r.party(256), r.party(1)
+			keys := make([]byte, 16)
+			binary.LittleEndian.PutUint64(keys[8:], a.key)
+			cmd := reserve.ReservationFields{Action: reserve.RegisterKey}.Command(capsule.ReservationRegister, 1)
+			cmd.ID, cmd.Flags, cmd.SGL = 99, capsule.FlagSGL, capsule.KeyedSGL(0x1000, 7, uint32(len(keys)), false)
+			c := new(Command)
+			if err := a.io.Begin(a.io.now, c, cmd.Append(nil)); err != nil || c.State != Begun {
+				t.Fatal(err, c.State)
+			}
+			end(a)
+			if done, _, _ := a.io.go1(c, keys); done.Status == status.Success {
+				t.Error("the command succeeded")
+			}
+			b.holds("", 0)
+		})
+	}
+}
+
 func TestRefusedReadsOfLogPagesRemoveNothing(t *testing.T) {
 	r := newRig(t)
 	a, b := r.party(1), r.party(2)
