@@ -16,9 +16,9 @@ import (
 )
 
 // openSource opens the file to copy.
-func openSource(name string) (f *os.File, size int64, mode fs.FileMode, err error) {
+func openSource(name string) (f *os.File, err error) {
 	if f, err = os.Open(name); err != nil {
-		return nil, 0, 0, err
+		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -26,9 +26,9 @@ func openSource(name string) (f *os.File, size int64, mode fs.FileMode, err erro
 	}
 	if err != nil {
 		f.Close()
-		return nil, 0, 0, err
+		return nil, err
 	}
-	return f, info.Size(), info.Mode(), nil
+	return f, nil
 }
 
 // fileKind describes the type of a file that is not a regular file.
@@ -50,13 +50,9 @@ const modeRegular = 0o100000
 // A client is the end that sends a file.
 type client struct{ stream }
 
-// sourceKey identifies the current version of a source, so that the server recognises a
-// partial copy of it. It is never 0.
-func sourceKey(f *os.File) (uint64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
+// sourceKey identifies a version of a source, so that the server recognises a partial copy of
+// it. It is never 0.
+func sourceKey(f *os.File, info fs.FileInfo) (uint64, error) {
 	path, err := filepath.Abs(f.Name())
 	if err != nil {
 		return 0, err
@@ -66,35 +62,48 @@ func sourceKey(f *os.File) (uint64, error) {
 	return binary.LittleEndian.Uint64(sum[:]) | 1, nil
 }
 
-// send copies a file, starting where an earlier copy ended. It returns that offset
-// and how long the data took.
-func (c *client) send(f *os.File, size int64, mode fs.FileMode, path string) (from int64, took time.Duration, err error) {
-	var key uint64
-	if size > syncSize {
-		if key, err = sourceKey(f); err != nil {
-			return 0, 0, err
-		}
-	}
-	id, err := c.open(path, mode, key)
+// A sent describes a copy.
+type sent struct {
+	from, size int64         // of the part that was sent: where it begins, and its length
+	took       time.Duration // for the data
+}
+
+// send copies a file, starting where an earlier copy ended. If it fails, only from is set.
+func (c *client) send(f *os.File, path string) (s sent, err error) {
+	// The file may have changed since the connection before. The key and the length must be those of
+	// one version, or the server would continue a part of another one.
+	info, err := f.Stat()
 	if err != nil {
-		return 0, 0, err
+		return s, err
 	}
-	if had := id - key; key != 0 && had <= uint64(size) { // otherwise the server did not answer with an offset
-		from = int64(had)
-	}
-	if _, err := f.Seek(from, io.SeekStart); err != nil {
-		return 0, 0, err
-	}
-	start := time.Now()
-	// Opening creates an empty file. librdmacm's server fails to map 0 bytes.
-	if size > from {
-		if err := c.data(f, size-from); err != nil {
-			return 0, 0, err
+	var key uint64
+	if info.Size() > syncSize {
+		if key, err = sourceKey(f, info); err != nil {
+			return s, err
 		}
 	}
-	took = time.Since(start)
-	_, err = c.ask(header{command: opClose, length: headerLen}, nil, "close the file")
-	return from, took, err
+	id, err := c.open(path, info.Mode(), key)
+	if err != nil {
+		return s, err
+	}
+	if had := id - key; key != 0 && had <= uint64(info.Size()) { // otherwise the server did not answer with an offset
+		s.from = int64(had)
+	}
+	if _, err := f.Seek(s.from, io.SeekStart); err != nil {
+		return s, err
+	}
+	start, size := time.Now(), info.Size()-s.from
+	// Opening creates an empty file. librdmacm's server fails to map 0 bytes.
+	if size > 0 {
+		if err := c.data(f, size); err != nil {
+			return s, err
+		}
+	}
+	took := time.Since(start)
+	if _, err = c.ask(header{command: opClose, length: headerLen}, nil, "close the file"); err == nil {
+		s.size, s.took = size, took
+	}
+	return s, err
 }
 
 func (c *client) open(path string, mode fs.FileMode, key uint64) (id uint64, err error) {

@@ -137,10 +137,7 @@ func TestRcopyContinuesInterruptedCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	key, err := sourceKey(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := keyOf(t, f)
 	at, s := startServer(t, dir)
 	sendPart(t, dialServer(t, at), dir, key, data, syncSize+1<<20)
 	if err := s.Cmd.Process.Kill(); err != nil {
@@ -250,5 +247,79 @@ func TestRcopyRefusesControlCharacters(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("found %v, %v", left, err)
+	}
+}
+
+func keyOf(t *testing.T, f *os.File) uint64 {
+	t.Helper()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := sourceKey(f, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// A source that changes between two connections is copied as it is then, also if the server has a
+// part of that version that is longer than the whole one before.
+func TestClientSendsTheVersionOfTheSourceThatItNames(t *testing.T) {
+	const first, second, had = syncSize + 1<<20, syncSize + 3<<20, syncSize + 3<<20 - 1000
+	f, err := openSource(writeSource(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	l, err := rdmanet.Listen("rdma", clitest.ServerAddress(t)+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	// serve answers that the server has a part, and returns how long the client says that the rest is.
+	serve := func(had uint64) (rest uint64, err error) {
+		conn, err := l.Accept()
+		if err != nil {
+			return 0, err
+		}
+		defer conn.Close()
+		b := make([]byte, headerLen+8+writeLen)
+		if _, err := io.ReadFull(conn, b[:headerLen+8]); err != nil {
+			return 0, err
+		}
+		h, err := parseHeader(b)
+		if err != nil {
+			return 0, err
+		}
+		answer := header{command: opOpen | replyFlag, length: headerLen, id: h.id + had}
+		if _, err := conn.Write(answer.append(nil)); err != nil {
+			return 0, err
+		}
+		_, err = io.ReadFull(conn, b[:writeLen])
+		return binary.LittleEndian.Uint64(b[headerLen:]), err
+	}
+	for _, c := range []struct{ size, had int64 }{{first, 0}, {second, had}} {
+		if err := os.Truncate(f.Name(), c.size); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			conn, err := rdmanet.Dial("rdma", l.Addr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			copier := &client{newStream(conn.(*rdmanet.Conn), clitest.Timeout)}
+			if s, err := copier.send(f, "name"); err == nil || s.from != c.had {
+				t.Errorf("began at %d, expected %d; %v", s.from, c.had, err)
+			}
+		}()
+		if rest, err := serve(uint64(c.had)); err != nil || int64(rest) != c.size-c.had {
+			t.Errorf("sends %d bytes, expected %d: %v", rest, c.size-c.had, err)
+		}
+		<-done
 	}
 }

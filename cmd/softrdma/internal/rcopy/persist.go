@@ -17,21 +17,29 @@ import (
 // partial file for the old connection.
 const retryPause = 5 * time.Second
 
-// persist calls try until it succeeds. After a connection was lost, it tries again for r.retry.
-// The error of the lost connection says more than those of connecting again.
-func (r *command) persist(ctx context.Context, try func() (connected bool, err error)) error {
+// persist calls try until it succeeds. After a connection was lost, it tries again for r.retry,
+// which begins anew only if the copy advances: a path may let a client connect and still lose all
+// data. from is where a try began. The error of the lost connection says more than those of
+// connecting again.
+func (r *command) persist(ctx context.Context, try func() (connected bool, from int64, err error)) error {
 	var lost error
 	var until time.Time
+	var reached int64
 	for {
-		connected, err := try()
+		connected, from, err := try()
 		switch {
 		case err == nil, ctx.Err() != nil, r.retry == 0:
 			return err
 		case connected && !linkLost(err):
 			return err
 		case connected:
-			lost, until = err, time.Now().Add(r.retry)
-			fmt.Fprintf(r.Cmd.ErrOrStderr(), "connection lost, trying to continue for %v: %s\n", r.retry, cli.OneLine(err))
+			if lost == nil || from > reached {
+				reached, until = from, time.Now().Add(r.retry)
+			}
+			if lost = err; time.Now().After(until) {
+				return lost
+			}
+			fmt.Fprintf(r.Cmd.ErrOrStderr(), "connection lost, trying to continue for %v: %s\n", time.Until(until).Round(time.Second), cli.OneLine(err))
 		case lost == nil:
 			return err
 		case absent(err), time.Now().After(until):

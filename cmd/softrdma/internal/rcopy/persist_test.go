@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,7 @@ type attempt struct {
 	connected bool
 	err       error
 	takes     time.Duration
+	from      int64
 }
 
 func TestClientContinuesAfterALostLink(t *testing.T) {
@@ -29,21 +31,23 @@ func TestClientContinuesAfterALostLink(t *testing.T) {
 	refused := syscall.ECONNREFUSED
 	away := make([]attempt, 6) // a minute
 	for i := range away {
-		away[i] = attempt{false, silent, 5 * time.Second}
+		away[i] = attempt{false, silent, 5 * time.Second, 0}
 	}
+	stuck := slices.Repeat([]attempt{{true, lost, 10 * time.Second, 7}}, 20) // connects, and no data passes
 	for name, c := range map[string]struct {
 		retry    time.Duration
 		attempts []attempt
 		want     error
 		took     time.Duration
 	}{
-		"back after a minute": {2 * time.Minute, append(append([]attempt{{true, lost, 0}}, away...), attempt{true, nil, 0}), nil, 65 * time.Second},
-		"away for too long":   {30 * time.Second, append([]attempt{{true, lost, 0}}, away...), lost, 40 * time.Second},
-		"lost twice":          {10 * time.Second, []attempt{{true, lost, 0}, {true, lost, time.Hour}, {true, nil, 0}}, nil, time.Hour + 10*time.Second},
-		"server has ended":    {2 * time.Minute, []attempt{{true, lost, 0}, {false, refused, 0}}, lost, 5 * time.Second},
-		"never connected":     {2 * time.Minute, []attempt{{false, silent, 0}}, silent, 0},
-		"peer was killed":     {2 * time.Minute, []attempt{{true, gone, 0}}, gone, 0},
-		"without retry":       {0, []attempt{{true, lost, 0}}, lost, 0},
+		"back after a minute": {2 * time.Minute, append(append([]attempt{{true, lost, 0, 0}}, away...), attempt{true, nil, 0, 0}), nil, 65 * time.Second},
+		"away for too long":   {30 * time.Second, append([]attempt{{true, lost, 0, 0}}, away...), lost, 40 * time.Second},
+		"lost twice":          {10 * time.Second, []attempt{{true, lost, 0, 0}, {true, lost, time.Hour, 1}, {true, nil, 0, 1}}, nil, time.Hour + 10*time.Second},
+		"connects in vain":    {30 * time.Second, stuck, lost, 55 * time.Second},
+		"server has ended":    {2 * time.Minute, []attempt{{true, lost, 0, 0}, {false, refused, 0, 0}}, lost, 5 * time.Second},
+		"never connected":     {2 * time.Minute, []attempt{{false, silent, 0, 0}}, silent, 0},
+		"peer was killed":     {2 * time.Minute, []attempt{{true, gone, 0, 0}}, gone, 0},
+		"without retry":       {0, []attempt{{true, lost, 0, 0}}, lost, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -52,11 +56,11 @@ func TestClientContinuesAfterALostLink(t *testing.T) {
 				r.Cmd = &cobra.Command{}
 				r.Cmd.SetErr(&said)
 				start, i := time.Now(), 0
-				err := r.persist(context.Background(), func() (bool, error) {
+				err := r.persist(context.Background(), func() (bool, int64, error) {
 					a := c.attempts[i]
 					i++
 					time.Sleep(a.takes)
-					return a.connected, a.err
+					return a.connected, a.from, a.err
 				})
 				if took := time.Since(start); err != c.want || took != c.took {
 					t.Errorf("%v after %v, expected %v after %v", err, took, c.want, c.took)

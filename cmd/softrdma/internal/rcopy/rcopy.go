@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -35,7 +34,8 @@ ends is interrupted, repeat the command to continue it, in steps of 32 MiB. Othe
 partial files can be deleted.
 
 If the connection is lost during a copy, the client connects again and continues,
-for up to --retry. It does not wait for a server that has ended.`
+for up to --retry. The time begins anew when the server has got more of the file.
+The client does not wait for a server that has ended.`
 
 const example = `  softrdma rcopy --dir /srv/incoming         the server
   softrdma rcopy data.bin HOST               copy data.bin to /srv/incoming/data.bin
@@ -139,7 +139,7 @@ func summaryLine(n int64, took time.Duration) string {
 
 // copy is the client.
 func (r *command) copy(ctx context.Context, source, to string) (err error) {
-	f, size, mode, err := openSource(source)
+	f, err := openSource(source)
 	if err != nil {
 		return err
 	}
@@ -157,31 +157,32 @@ func (r *command) copy(ctx context.Context, source, to string) (err error) {
 	if err := checkName(path); err != nil {
 		return cli.UsageErrorf("destination: %w", err)
 	}
-	return r.persist(ctx, func() (bool, error) { return r.try(ctx, f, size, mode, server, path) })
+	return r.persist(ctx, func() (bool, int64, error) { return r.try(ctx, f, server, path) })
 }
 
-// try connects and copies the file, or the rest of it. It reports whether it has connected.
-func (r *command) try(ctx context.Context, f *os.File, size int64, mode fs.FileMode, server, path string) (connected bool, err error) {
+// try connects and copies the file, or the rest of it. It reports whether it has connected, and
+// where the rest began.
+func (r *command) try(ctx context.Context, f *os.File, server, path string) (connected bool, from int64, err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	conn, err := r.Dial(ctx, server, r.port, "softrdma rcopy")
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	// The server has confirmed everything, so there is nothing to linger for.
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetLinger(0); conn.Close() })()
 	c := &client{newStream(conn, r.Timeout)}
 	via := conn.Path()
-	from, took, err := c.send(f, size, mode, path)
+	s, err := c.send(f, path)
 	switch {
 	case ctx.Err() != nil:
-		return true, ctx.Err()
+		return true, s.from, ctx.Err()
 	case err != nil:
-		return true, fmt.Errorf("copy %s to %s:%s: %w", f.Name(), server, path, r.ExplainPathMTU(ctx, net.JoinHostPort(server, strconv.Itoa(int(r.port))), c.failed(err)))
+		return true, s.from, fmt.Errorf("copy %s to %s:%s: %w", f.Name(), server, path, r.ExplainPathMTU(ctx, net.JoinHostPort(server, strconv.Itoa(int(r.port))), c.failed(err)))
 	}
-	if from > 0 {
-		fmt.Fprintf(r.out, "continued after %d bytes of an earlier copy\n", from)
+	if s.from > 0 {
+		fmt.Fprintf(r.out, "continued after %d bytes of an earlier copy\n", s.from)
 	}
-	fmt.Fprintf(r.out, "copied %s to %s:%s, path %s\n%s\n", f.Name(), server, path, via, summaryLine(size-from, took))
-	return true, nil
+	fmt.Fprintf(r.out, "copied %s to %s:%s, path %s\n%s\n", f.Name(), server, path, via, summaryLine(s.size, s.took))
+	return true, s.from, nil
 }
