@@ -323,3 +323,43 @@ func TestClientSendsTheVersionOfTheSourceThatItNames(t *testing.T) {
 		<-done
 	}
 }
+
+// After a step could not be synchronised, a copy does not continue behind it: a second attempt to
+// synchronise the file may succeed without the data.
+func TestRcopyContinuesBeforeAStepThatFailed(t *testing.T) {
+	in, err := openDirectory(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close()
+	u, err := in.open("x", 0o600, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.file.Truncate(2 * syncSize); err != nil {
+		t.Fatal(err)
+	}
+	u.size = 2 * syncSize
+	file := u.file
+	r, w, err := os.Pipe() // which cannot be synchronised
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.file = w
+	if err := u.sync(); err == nil {
+		t.Fatal("a pipe was synchronised")
+	}
+	u.file = file
+	if err := errors.Join(u.abandon(), r.Close(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if u, err = in.open("x", 0o600, 7); err != nil {
+		t.Fatal(err)
+	}
+	if u.from != syncSize {
+		t.Errorf("continues at %d, expected %d", u.from, syncSize)
+	}
+	if err := u.abandon(); err != nil {
+		t.Fatal(err)
+	}
+}

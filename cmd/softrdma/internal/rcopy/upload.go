@@ -58,6 +58,7 @@ type upload struct {
 	partial string // the partial file
 	perm    fs.FileMode
 	keep    bool // a later copy may continue the partial file
+	failed  bool // data may be missing from the storage, although it seems to be in the file
 	file    *os.File
 	size    int64 // bytes so far, those of an earlier copy included
 	from    int64 // where this copy began
@@ -211,13 +212,21 @@ func (u *upload) receive(r io.Reader, n int64) error {
 			err = io.EOF
 		}
 		if err == nil && n > 0 {
-			err = u.file.Sync()
+			err = u.sync()
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sync synchronises the file with its storage. The system reports only once that it could not
+// write data: another call may succeed without that data.
+func (u *upload) sync() error {
+	err := u.file.Sync()
+	u.failed = u.failed || err != nil
+	return err
 }
 
 // finish renames the file to its final name. When it returns nil the file is on
@@ -255,7 +264,7 @@ func (d *directory) synced(part string) int64 {
 // while the server runs.
 func (u *upload) abandon() error {
 	keeps := u.keep && u.size >= syncSize
-	if keeps && u.file.Sync() == nil {
+	if keeps && !u.failed && u.file.Sync() == nil {
 		u.dir.mu.Lock()
 		u.dir.whole[u.partial] = u.size
 		u.dir.mu.Unlock()
