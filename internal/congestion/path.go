@@ -48,6 +48,7 @@ type path struct {
 	grow      float64       // of high, in the next round trip of a probe
 	slow      float64       // the rate that belongs to low; 0 if there is none
 	rise      float64       // of slow, in each round trip
+	learned   bool          // base is known
 	yielded   uint32        // number of the round trip in which others were left room last
 	stood     uint16        // round trips between probes that all had a queue
 	shrunk    bool          // less than shrunkShare of the rate arrived at times since the last probe

@@ -79,6 +79,7 @@ func (p *path) enter(now time.Duration, f phase) {
 	case refill:
 		p.low, p.slow, p.rise = 0, 0, 0
 		if p.leastLoss < 1 {
+			p.learned = true
 			p.base = min((p.base+p.leastLoss)/2, p.leastLoss) // slowly up, at once down
 		}
 	case probeUp:
@@ -183,6 +184,9 @@ func (p *path) yield() {
 		return
 	}
 	rounds := p.recovers()
+	if !p.learned { // these may be losses of the path: as long as between probes
+		rounds = 3 * cruiseRounds / 2
+	}
 	p.cruise = max(p.cruise, uint16(rounds))
 	p.lower(keepShare)
 	p.rise = p.slow * (1/keepShare - 1) / rounds
