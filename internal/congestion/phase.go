@@ -170,7 +170,7 @@ func (p *path) congested(now time.Duration) {
 
 // yield leaves a part of the rate to other flows, which may take a loss as a sign to send less as well. They
 // need some time until they send as much as before, and no probe may disturb them. Losses that come again
-// soon are of flows that do not react to them: these have the path's rate for the asking, and so has this one.
+// soon are of flows that do not react to them, so this one takes its rate back.
 // If not much more than half of the rate arrives, the path itself carries less than before, and the rate is what arrives.
 func (p *path) yield() {
 	before := p.yielded

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/fabric/lan"
 	"softrdma/internal/reason"
@@ -61,7 +60,7 @@ type etherView struct {
 }
 
 func (c *etherView) status(_ *Request, reply *Reply) error {
-	st := &Status{Network: attach.Ethernet.String(), Links: make(map[string]int)}
+	st := &Status{Network: Ethernet, Links: make(map[string]int)}
 	for i := range c.fabric.Nodes {
 		t := &c.fabric.Nodes[i]
 		n := Node{Name: c.names[i], Kind: "host", GUID: t.GUID, MAC: lan.MAC(i).MAC().String(), Ports: t.NumPorts(), LIDs: []uint16{}}

@@ -1,9 +1,14 @@
 package control
 
 import (
-	"softrdma/internal/fabric/attach"
 	"softrdma/internal/topology"
 	"softrdma/internal/wire/mad/smp"
+)
+
+// The networks of a Status.
+const (
+	InfiniBand = "InfiniBand"
+	Ethernet   = "Ethernet"
 )
 
 // A Status is what a fabric consists of, and its manager.
@@ -11,7 +16,7 @@ type Status struct {
 	Switches int            `json:"switches"`
 	Adapters int            `json:"adapters"`
 	Links    map[string]int `json:"links"`   // by Link.State
-	Network  string         `json:"network"` // "InfiniBand" or "Ethernet"
+	Network  string         `json:"network"` // InfiniBand or Ethernet
 	Manager  Manager        `json:"manager"`
 	LIDs     int            `json:"lids"` // end ports that have one
 	TopLID   uint16         `json:"top_lid"`
@@ -52,7 +57,7 @@ type OwnManager struct {
 }
 
 func (c *view) status(_ *Request, reply *Reply) error {
-	st := &Status{Network: attach.InfiniBand.String(), Links: make(map[string]int)}
+	st := &Status{Network: InfiniBand, Links: make(map[string]int)}
 	for i := range c.fabric.Nodes {
 		n := c.node(i)
 		if c.isSwitch(i) {

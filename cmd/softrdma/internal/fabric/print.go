@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"softrdma/cmd/softrdma/internal/cli"
-	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/control"
 )
 
@@ -30,7 +29,7 @@ func summary(name string, s *control.Status) string {
 		links += n
 	}
 	host := "adapter"
-	if s.Network == attach.Ethernet.String() {
+	if s.Network == control.Ethernet {
 		host = "host"
 	}
 	return fmt.Sprintf("fabric %s: %s, %s, %s (%s)", name, plural(s.Switches, "switch", "switches"), cli.Plural(s.Adapters, host),
@@ -83,7 +82,7 @@ func printStatus(out io.Writer, name string, r *control.Reply, verbose bool) {
 	s := r.Status
 	fmt.Fprintln(out, summary(name, s))
 	fmt.Fprintf(out, "up       %v\n", r.Now.Round(time.Second))
-	onEthernet := s.Network == attach.Ethernet.String()
+	onEthernet := s.Network == control.Ethernet
 	if !onEthernet {
 		fmt.Fprintf(out, "manager  %s\n", managerText(&s.Manager))
 		fmt.Fprintf(out, "LIDs     %d assigned, the highest is %d\n", s.LIDs, s.TopLID)

@@ -18,7 +18,7 @@ import (
 const retryPause = 5 * time.Second
 
 // persist calls try until it succeeds. After a connection was lost, it tries again for r.retry,
-// which begins anew only if the copy advances: a path may let a client connect and still lose all
+// which begins again only if the copy advances: a path may let a client connect and still lose all
 // data. from is where a try began. The error of the lost connection says more than those of
 // connecting again.
 func (r *command) persist(ctx context.Context, try func() (connected bool, from int64, err error)) error {

@@ -34,7 +34,7 @@ ends is interrupted, repeat the command to continue it, in steps of 32 MiB. Othe
 partial files can be deleted.
 
 If the connection is lost during a copy, the client connects again and continues,
-for up to --retry. The time begins anew when the server has got more of the file.
+for up to --retry. The time begins again when the server has got more of the file.
 The client does not wait for a server that has ended.`
 
 const example = `  softrdma rcopy --dir /srv/incoming         the server
