@@ -40,14 +40,14 @@ func TestClientContinuesAfterALostLink(t *testing.T) {
 		want     error
 		took     time.Duration
 	}{
-		"back after a minute": {2 * time.Minute, append(append([]attempt{{true, lost, 0, 0}}, away...), attempt{true, nil, 0, 0}), nil, 65 * time.Second},
-		"away for too long":   {30 * time.Second, append([]attempt{{true, lost, 0, 0}}, away...), lost, 40 * time.Second},
-		"lost twice":          {10 * time.Second, []attempt{{true, lost, 0, 0}, {true, lost, time.Hour, 1}, {true, nil, 0, 1}}, nil, time.Hour + 10*time.Second},
-		"connects without success":    {30 * time.Second, stuck, lost, 55 * time.Second},
-		"server has ended":    {2 * time.Minute, []attempt{{true, lost, 0, 0}, {false, refused, 0, 0}}, lost, 5 * time.Second},
-		"never connected":     {2 * time.Minute, []attempt{{false, silent, 0, 0}}, silent, 0},
-		"peer was killed":     {2 * time.Minute, []attempt{{true, gone, 0, 0}}, gone, 0},
-		"without retry":       {0, []attempt{{true, lost, 0, 0}}, lost, 0},
+		"back after a minute":      {2 * time.Minute, append(append([]attempt{{true, lost, 0, 0}}, away...), attempt{true, nil, 0, 0}), nil, 65 * time.Second},
+		"away for too long":        {30 * time.Second, append([]attempt{{true, lost, 0, 0}}, away...), lost, 40 * time.Second},
+		"lost twice":               {10 * time.Second, []attempt{{true, lost, 0, 0}, {true, lost, time.Hour, 1}, {true, nil, 0, 1}}, nil, time.Hour + 10*time.Second},
+		"connects without success": {30 * time.Second, stuck, lost, 55 * time.Second},
+		"server has ended":         {2 * time.Minute, []attempt{{true, lost, 0, 0}, {false, refused, 0, 0}}, lost, 5 * time.Second},
+		"never connected":          {2 * time.Minute, []attempt{{false, silent, 0, 0}}, silent, 0},
+		"peer was killed":          {2 * time.Minute, []attempt{{true, gone, 0, 0}}, gone, 0},
+		"without retry":            {0, []attempt{{true, lost, 0, 0}}, lost, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
