@@ -219,7 +219,8 @@ func TestCloseEndsTheHandler(t *testing.T) {
 	}
 }
 
-// The client is lost without a word: the handler ends with the session.
+// The client is lost without a word: the handler ends with the session, or later if the client was lost
+// before the server knew that it holds the stream. Some reads make that unlikely.
 func TestLostClientEndsTheHandler(t *testing.T) {
 	ended := make(chan struct{})
 	c := dial(t, func(ctx context.Context, c *stream.Conn) error {
@@ -231,7 +232,7 @@ func TestLostClientEndsTheHandler(t *testing.T) {
 			}
 		}
 	})
-	if _, err := open(t, c, stream.Config{}).Read(make([]byte, 1)); err != nil {
+	if _, err := io.ReadFull(open(t, c, stream.Config{}), make([]byte, 100)); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Close(); err != nil {
@@ -239,8 +240,8 @@ func TestLostClientEndsTheHandler(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-within(t).Done():
-		t.Fatal("the handler goes on")
+	case <-time.After(2 * time.Minute): // longer than the server waits for a client that holds the stream
+		t.Fatal("the handler continues")
 	}
 }
 
