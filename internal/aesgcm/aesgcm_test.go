@@ -34,7 +34,7 @@ func both(tb testing.TB, key []byte) (ours, standard cipher.AEAD) {
 	return ours, standard
 }
 
-// agree seals and opens by both, with ciphertext in place of the plaintext and elsewhere, and changes each part.
+// agree seals and opens with both implementations, in place and into other memory, and changes each part.
 func agree(t *testing.T, ours, standard cipher.AEAD, nonce, plain, additional []byte) {
 	t.Helper()
 	want := standard.Seal(nil, nonce, plain, additional)

@@ -53,7 +53,7 @@ func newWide(key []byte) *wide {
 	w.expand(key)
 	var zero, h [blockLen]byte
 	xorCTR(&w.keys, w.rounds, &zero, &h[0], &zero[0], blockLen)
-	// The product by x: a shift, and the polynomial x^127 + x^126 + x^121 + 1 in place of the bit that leaves it.
+	// The product by x: a shift, and the polynomial x^127 + x^126 + x^121 + 1 instead of the bit that is shifted out.
 	high, low := binary.BigEndian.Uint64(h[:]), binary.BigEndian.Uint64(h[8:])
 	carry := -(high >> 63)
 	power := &w.powers[powerCount-1]

@@ -14,7 +14,7 @@ import (
 
 const switchLimit = 5 * time.Minute
 
-// switched connects the guests' RoCE adapters by a switch of softrdma, in place of Linux's bridge, until the test ends.
+// switched connects the guests' RoCE adapters by a switch of softrdma, instead of Linux's bridge, until the test ends.
 func switched(ctx context.Context, t *testing.T, l *lab.Lab) {
 	t.Helper()
 	argv := []string{program(t, l, "interop/peers/etherswitch")}

@@ -22,12 +22,22 @@ type Counter struct {
 }
 
 func (c *view) counters(r *Request, reply *Reply) error {
+	return c.count(r, reply, func(e topology.End) []Counter { return counterValues(c.Node(e.Node).Counters(e.Port)) })
+}
+
+// count answers with what the ports of a request have counted.
+func (c *directory) count(r *Request, reply *Reply, values func(topology.End) []Counter) error {
 	reply.Counters = []Counters{}
+	add := func(list []topology.End) {
+		for _, e := range list {
+			reply.Counters = append(reply.Counters, Counters{c.names[e.Node], e.Port, values(e)})
+		}
+	}
 	if len(r.Args) > 0 {
-		return each(r.Args, c.findPorts, func(list []topology.End) { c.appendCounters(reply, list) })
+		return each(r.Args, c.findPorts, add)
 	}
 	for i := range c.fabric.Nodes {
-		c.appendCounters(reply, c.portsOf(i))
+		add(c.portsOf(i))
 	}
 	return nil
 }
@@ -49,12 +59,6 @@ func (c *directory) portsOf(node int) (list []topology.End) {
 		}
 	}
 	return list
-}
-
-func (c *view) appendCounters(reply *Reply, list []topology.End) {
-	for _, e := range list {
-		reply.Counters = append(reply.Counters, Counters{c.names[e.Node], e.Port, counterValues(c.Node(e.Node).Counters(e.Port))})
-	}
 }
 
 func counterValues(k *hardware.Counters) []Counter {

@@ -116,17 +116,7 @@ func (c *etherView) ports(_ *Request, reply *Reply) error {
 
 func speedText(p *dcb.Port) string { return fmt.Sprintf("%dG", p.Config().Speed/dcb.Gbit) }
 
-func (c *etherView) links(r *Request, reply *Reply) error {
-	only := make(map[int]bool)
-	err := each(r.Args, c.fabric.Find, func(node int) { only[node] = true })
-	reply.Links = []Link{}
-	for _, e := range c.cables() {
-		if len(only) == 0 || only[e.Node] || only[c.fabric.Port(e).Peer.Node] {
-			reply.Links = append(reply.Links, c.link(e))
-		}
-	}
-	return err
-}
+func (c *etherView) links(r *Request, reply *Reply) error { return c.list(r, reply, c.link) }
 
 func (c *etherView) link(e topology.End) Link {
 	p := c.Port(e)
@@ -147,39 +137,29 @@ func (c *etherView) linkEnd(e topology.End) LinkEnd {
 	return end
 }
 
-func (c *etherView) counters(r *Request, reply *Reply) error {
-	reply.Counters = []Counters{}
-	if len(r.Args) > 0 {
-		return each(r.Args, c.findPorts, func(list []topology.End) { c.appendCounters(reply, list) })
-	}
-	for i := range c.fabric.Nodes {
-		c.appendCounters(reply, c.portsOf(i))
-	}
-	return nil
-}
+func (c *etherView) counters(r *Request, reply *Reply) error { return c.count(r, reply, c.counted) }
 
-func (c *etherView) appendCounters(reply *Reply, list []topology.End) {
-	for _, e := range list {
-		values := []Counter{}
-		for i := range uint8(ethernet.Priorities) {
-			k := c.Port(e).Counters(i)
-			for _, v := range []Counter{
-				{"frames sent", k.Sent.Frames}, {"bytes sent", k.Sent.Bytes}, {"frames received", k.Received.Frames}, {"bytes received", k.Received.Bytes},
-				{"pauses sent", k.PausesSent}, {"pauses received", k.PausesReceived}, {"paused ns", uint64(k.Paused.Duration())},
-				{"marked", k.Marked}, {"dropped", k.Dropped}, {"storms", k.Storms}, {"longest queue", uint64(k.Peak)},
-			} {
-				if v.Value != 0 {
-					values = append(values, Counter{fmt.Sprintf("priority %d %s", i, v.Name), v.Value})
-				}
+// counted is what a port has counted.
+func (c *etherView) counted(e topology.End) []Counter {
+	values := []Counter{}
+	for i := range uint8(ethernet.Priorities) {
+		k := c.Port(e).Counters(i)
+		for _, v := range []Counter{
+			{"frames sent", k.Sent.Frames}, {"bytes sent", k.Sent.Bytes}, {"frames received", k.Received.Frames}, {"bytes received", k.Received.Bytes},
+			{"pauses sent", k.PausesSent}, {"pauses received", k.PausesReceived}, {"paused ns", uint64(k.Paused.Duration())},
+			{"marked", k.Marked}, {"dropped", k.Dropped}, {"storms", k.Storms}, {"longest queue", uint64(k.Peak)},
+		} {
+			if v.Value != 0 {
+				values = append(values, Counter{fmt.Sprintf("priority %d %s", i, v.Name), v.Value})
 			}
 		}
-		for why := reason.EthernetLength; why <= reason.EthernetForeign; why++ {
-			if n := c.dropped(e, why); n != 0 {
-				values = append(values, Counter{why.String(), n})
-			}
-		}
-		reply.Counters = append(reply.Counters, Counters{c.names[e.Node], e.Port, values})
 	}
+	for why := reason.EthernetLength; why <= reason.EthernetForeign; why++ {
+		if n := c.dropped(e, why); n != 0 {
+			values = append(values, Counter{why.String(), n})
+		}
+	}
+	return values
 }
 
 // dropped is how many frames a port has dropped for a reason.

@@ -68,13 +68,16 @@ func Loads(before, after *Reply) {
 	}
 }
 
-func (c *view) links(r *Request, reply *Reply) error {
+func (c *view) links(r *Request, reply *Reply) error { return c.list(r, reply, c.link) }
+
+// list answers with the cables of the nodes of a request.
+func (c *directory) list(r *Request, reply *Reply, link func(topology.End) Link) error {
 	only := make(map[int]bool)
 	err := each(r.Args, c.fabric.Find, func(node int) { only[node] = true })
 	reply.Links = []Link{}
 	for _, e := range c.cables() {
 		if peer := c.fabric.Port(e).Peer; len(only) == 0 || only[e.Node] || peer.Port != 0 && only[peer.Node] {
-			reply.Links = append(reply.Links, c.link(e))
+			reply.Links = append(reply.Links, link(e))
 		}
 	}
 	return err

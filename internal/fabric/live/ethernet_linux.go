@@ -3,6 +3,7 @@ package live
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"time"
 
 	"softrdma/internal/fabric/attach"
@@ -93,7 +94,7 @@ func (n *ethernetNetwork) describe(at topology.End) attach.Info {
 	mac := host.Address().MAC()
 	i := attach.Info{
 		Up: true, Fabric: n.config.Name, Node: n.names[at.Node], Port: uint8(at.Port), Description: n.config.Fabric.Nodes[at.Node].Description,
-		Ethernet: &attach.EthernetInfo{MAC: mac, MTU: mtuOf(c) - ethernet.HeaderLen - ethernet.CheckLen, SpeedMbps: int(c.Speed / 1e6)},
+		Ethernet: &attach.EthernetInfo{MAC: mac, MTU: host.MTU() - ethernet.HeaderLen - ethernet.CheckLen, SpeedMbps: int(c.Speed / 1e6)},
 	}
 	i.PortInfo.State = smp.PortDown
 	if host.Up() {
@@ -103,13 +104,6 @@ func (n *ethernetNetwork) describe(at topology.End) attach.Info {
 		i.Addrs = []netip.Addr{ip}
 	}
 	return i
-}
-
-func mtuOf(c *dcb.PortConfig) int {
-	if c.MTU == 0 {
-		return dcb.DefaultMTU
-	}
-	return c.MTU
 }
 
 // headersLen is the length of the headers in front of the payload of a datagram.
@@ -132,7 +126,7 @@ func (n *ethernetNetwork) read(a *attachment, level uint8, x *input) bool {
 	d := &n.out
 	d.Parse(x.batch.Headers)
 	f := n.lan.Pool().Frame()
-	f.Data = grow(f.Data, front+size)
+	f.Data = slices.Grow(f.Data[:0], front+size)[:front+size]
 	copy(f.Data[front:], x.batch.Data[x.at:x.at+size])
 	a.advance(level, x, size)
 	var why reason.Detail
@@ -188,14 +182,6 @@ func (n *ethernetNetwork) check(a *attachment, f *dcb.Frame, level uint8) reason
 		why = reason.Detail{Reason: reason.EthernetForeign, Expected: uint64(own), Found: uint64(f.Src)}
 	}
 	return why
-}
-
-// grow returns a slice of a length, with the memory of another one if that has room.
-func grow(b []byte, n int) []byte {
-	if cap(b) < n {
-		return make([]byte, n)
-	}
-	return b[:n]
 }
 
 // low is the last four bytes of an address.

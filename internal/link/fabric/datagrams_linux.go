@@ -6,7 +6,6 @@ import (
 
 	"softrdma/internal/link"
 	"softrdma/internal/reason"
-	"softrdma/internal/wire/ib"
 )
 
 // Datagrams is a Link to a port of an Ethernet fabric. It carries the payloads of UDP datagrams:
@@ -105,17 +104,22 @@ func (d *Datagrams) Send(tx *link.Tx) error {
 		f = d.flows[h].DatagramFlow
 	}
 	d.next = Datagram{Src: f.Src, Dst: f.Dst, TOS: tx.TOS, HopLimit: tx.HopLimit}
-	p := d.next.Priority()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.end == nil {
+	return d.put(&d.next, tx.Size, tx.Pieces, tx.Bytes)
+}
+
+// put publishes a message at a port of Ethernet, in the ring of its priority.
+func (l *Link) put(d *Datagram, size int, pieces [][]byte, n int) error {
+	p := d.Priority()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end == nil {
 		return reason.Detail{Reason: reason.FabricGone, Expected: 1}.Err()
 	}
-	if !d.end.PutDatagrams(p, &d.next, tx.Size, tx.Pieces, tx.Bytes) {
-		return reason.Detail{Reason: reason.FabricFull, Expected: uint64(p), Found: uint64(tx.Bytes)}.Err()
+	if !l.end.PutDatagrams(p, d, size, pieces, n) {
+		return reason.Detail{Reason: reason.FabricFull, Expected: uint64(p), Found: uint64(n)}.Err()
 	}
-	if d.end.Sleeps(p) {
-		d.ringer.Ring()
+	if l.end.Sleeps(p) {
+		l.ringer.Ring()
 	}
 	return nil
 }
@@ -128,24 +132,19 @@ func (d *Datagrams) Receive(rx *link.Rx) (bool, error) {
 	d.mu.Lock()
 	n, size, fault := d.receive(rx)
 	d.mu.Unlock()
-	if fault.Reason != reason.None {
-		d.Disconnect()
-		d.broken(fault)
-	}
+	d.judge(fault)
 	rx.Data, rx.Size = d.buffer[:n], size
 	return n > 0, nil
 }
 
 // receive copies the next datagrams out of the rings, as that of Link does packets.
 func (d *Datagrams) receive(rx *link.Rx) (n, size int, fault reason.Detail) {
-	if d.end == nil {
-		return 0, 0, reason.Detail{}
+	begins := d.read == 0
+	found, fault := d.message()
+	if !found {
+		return 0, 0, fault
 	}
-	if d.read == 0 {
-		var found bool
-		if found, fault = d.find(); !found {
-			return 0, 0, fault
-		}
+	if begins {
 		d.last.Parse(d.batch.Headers)
 	}
 	rx.Src, rx.Dst, rx.TOS, rx.HopLimit = d.last.Src, d.last.Dst, d.last.TOS, d.last.HopLimit
@@ -157,6 +156,3 @@ func (d *Datagrams) receive(rx *link.Rx) (n, size int, fault reason.Detail) {
 
 // Level implements link.Limited: the priority on the fabric.
 func (*Datagrams) Level(tos, _ uint8) uint8 { return tos >> priorityShift }
-
-// Port is the number of the devices of an address: that of RoCE v2.
-const Port = ib.UDPPort

@@ -24,21 +24,10 @@ func (f *Frames) Send(priority uint8, frame []byte) error {
 	if f.Closed() {
 		return link.ErrClosed
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.end == nil {
-		return reason.Detail{Reason: reason.FabricGone, Expected: 1}.Err()
-	}
 	f.head.TOS, f.one[0] = priority<<priorityShift, frame
-	ok := f.end.PutDatagrams(priority, &f.head, len(frame), f.one[:], len(frame))
+	err := f.put(&f.head, len(frame), f.one[:], len(frame))
 	f.one[0] = nil
-	if !ok {
-		return reason.Detail{Reason: reason.FabricFull, Expected: uint64(priority), Found: uint64(len(frame))}.Err()
-	}
-	if f.end.Sleeps(priority) {
-		f.ringer.Ring()
-	}
-	return nil
+	return err
 }
 
 // Receive copies the next frame to b, of at least MaxFrame bytes. It returns its length, 0 if there
@@ -50,22 +39,14 @@ func (f *Frames) Receive(b []byte) (n int, err error) {
 	f.mu.Lock()
 	n, fault := f.receive(b)
 	f.mu.Unlock()
-	if fault.Reason != reason.None {
-		f.Disconnect()
-		f.broken(fault)
-	}
+	f.judge(fault)
 	return n, nil
 }
 
 func (f *Frames) receive(b []byte) (n int, fault reason.Detail) {
-	if f.end == nil {
-		return 0, reason.Detail{}
-	}
-	if f.read == 0 {
-		var found bool
-		if found, fault = f.find(); !found {
-			return 0, fault
-		}
+	found, fault := f.message()
+	if !found {
+		return 0, fault
 	}
 	n = copy(b[:min(f.batch.Size, len(b))], f.batch.Data[f.read:])
 	f.take(n)

@@ -197,10 +197,7 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	l.mu.Lock()
 	n, size, fault := l.receive()
 	l.mu.Unlock()
-	if fault.Reason != reason.None {
-		l.Disconnect()
-		l.broken(fault)
-	}
+	l.judge(fault)
 	rx.Data, rx.Size = l.buffer[:n], size
 	return n > 0, nil
 }
@@ -215,19 +212,34 @@ func (l *Link) receive() (n, size int, fault reason.Detail) {
 		}
 		return n, n, reason.Detail{}
 	}
-	if l.end == nil {
-		return 0, 0, reason.Detail{}
-	}
-	if l.read == 0 {
-		var found bool
-		if found, fault = l.find(); !found {
-			return 0, 0, fault
-		}
+	found, fault := l.message()
+	if !found {
+		return 0, 0, fault
 	}
 	size = l.batch.Size
 	n = alike(l.buffer[:copy(l.buffer[:len(l.buffer)/size*size], l.batch.Data[l.read:])], size)
 	l.take(n)
 	return n, min(n, size), reason.Detail{}
+}
+
+// judge ends the connection to a fabric that has violated the protocol of the rings.
+func (l *Link) judge(fault reason.Detail) {
+	if fault.Reason != reason.None {
+		l.Disconnect()
+		l.broken(fault)
+	}
+}
+
+// message reports whether there is a message in batch with bytes that were not received: the one that
+// is being read, or the next one.
+func (l *Link) message() (bool, reason.Detail) {
+	switch {
+	case l.end == nil:
+		return false, reason.Detail{}
+	case l.read > 0:
+		return true, reason.Detail{}
+	}
+	return l.find()
 }
 
 // take notes that n bytes of the message were received, and frees it at its end.
