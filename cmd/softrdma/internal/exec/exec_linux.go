@@ -128,6 +128,9 @@ func (s *options) serve(cmd *cobra.Command, names []string, dir string, env *ond
 			}
 		}
 	}
+	if err := s.mayBeInProgram(cmd, devices); err != nil {
+		return nil, errors.Join(err, closeDevices())
+	}
 	cfg := uverbs.Config{Devices: devices, Dir: dir, Behind: true}
 	if s.verbose {
 		cfg.Log = func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), "softrdma:", line) }

@@ -13,9 +13,11 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/ondemand"
+	"softrdma/internal/reason"
 	"softrdma/internal/uverbs/folder"
 	"softrdma/preload"
 	"softrdma/preload/library"
+	"softrdma/verbs"
 )
 
 // places returns the directories in which exec may make its own, the first choice first. Containers
@@ -73,6 +75,21 @@ func (s *options) addEngine(cmd *cobra.Command, env *ondemand.Environment, file 
 		fmt.Fprintf(cmd.ErrOrStderr(), "softrdma: the device is not in the program: %s\n", why)
 	}
 	return func() {}, nil
+}
+
+// mayBeInProgram refuses devices that encrypt RoCE v2 if the program is to have its devices in its own process: the server
+// keeps the keys.
+func (s *options) mayBeInProgram(cmd *cobra.Command, devices []*verbs.Device) error {
+	if s.engine != engineProgram || cli.TLSFlags(cmd) == nil {
+		return nil
+	}
+	for _, d := range devices {
+		if d.Protocol() == verbs.RoCE {
+			return reason.NotSupported("--engine %s: %s encrypts RoCE v2, so it stays with exec, which keeps the keys: expected --engine %s or %s",
+				s.engine, cli.DeviceName(d), engineAuto, engineDaemon)
+		}
+	}
+	return nil
 }
 
 // engineFile returns the engine's file: the user's cached copy, or one for this start.
