@@ -24,7 +24,7 @@ var floors = []string{
 		"internal/wake internal/topology internal/fabric/trunk/udp internal/uverbs/folder " +
 		"rdmanet/internal/rsocket msg/internal/wakeup",
 	"storage/nvmeof/auth internal/fabric/dcb",
-	"storage/nvmeof/controller internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/attack internal/management/routing " +
+	"storage/nvmeof/controller internal/message internal/memory internal/trace internal/unixmsg internal/steering internal/frame internal/link/trust internal/attack internal/management/routing " +
 		"internal/fabric/bridge internal/fabric/station",
 	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi internal/fabric/lan " +
 		"internal/frame/infiniband internal/frame/rocev1 internal/frame/rocev2 internal/link/hostmem internal/link/tcp msg/internal/ring",

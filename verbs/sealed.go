@@ -9,7 +9,6 @@ import (
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
 	"softrdma/internal/link/sealed"
-	"softrdma/internal/link/tcp"
 	"softrdma/internal/link/udp"
 	"softrdma/internal/reason"
 	"softrdma/internal/samehost"
@@ -38,7 +37,7 @@ func (p *opening) checkSealed(cfg *Config) error {
 }
 
 // verifiesCallers reports whether an end accepts only callers that it trusts. Without that anyone on the path could
-// cut the TCP connection to a peer, call in its place, and get the keys of connections that are open.
+// cut the connection to a peer, call in its place, and get the keys of connections that are open.
 func verifiesCallers(t *tls.Config) bool {
 	switch t.ClientAuth {
 	case tls.RequireAndVerifyClientCert:
@@ -59,11 +58,7 @@ func openSealed(c *host.Choice, cfg *Config) (l links, err error) {
 	if err != nil {
 		return l, err
 	}
-	streams, err := tcp.OpenTLS(c.Addr.Addr(), tcp.Config{Refused: cfg.refused(), Protocol: sealed.Protocol}, cfg.TLS)
-	if err != nil {
-		return l, errors.Join(err, over[0].Close())
-	}
-	if l.sealed, err = sealed.Open(c.Addr, over[0], streams); err != nil {
+	if l.sealed, err = sealed.Open(c.Addr, over[0], cfg.TLS, cfg.refused()); err != nil {
 		return l, err
 	}
 	l.networks = rocev2.Networks([]*sealed.Device{l.sealed})

@@ -12,7 +12,7 @@ import (
 	"math/big"
 	"time"
 
-	"softrdma/internal/link/tcp"
+	"softrdma/internal/link/trust"
 	"softrdma/internal/reason"
 )
 
@@ -59,7 +59,7 @@ func SharedSecret(secret []byte) (*tls.Config, error) {
 					return nil
 				}
 			}
-			return fmt.Errorf("certificate of another key than the shared secret's: %w", tcp.ErrUntrusted)
+			return fmt.Errorf("certificate of another key than the shared secret's: %w", trust.ErrUntrusted)
 		},
 	}, nil
 }

@@ -18,11 +18,11 @@ var _ = explain(map[reason.Reason]text{
 		pspClause},
 	reason.PSPSPI: {
 		"No peer has been given the packet's SPI since this device was opened, or it was replaced twice since. The peer restarts, or talks to an earlier device on this address; or the packet is forged.",
-		"Whether this device was closed and opened again, and whether TCP connections between both devices' ports are possible, over which keys are renewed.",
-		"Let TCP through to the number of the device's UDP port, and connect again.",
+		"Whether this device was closed and opened again, and whether UDP gets through between both devices' ports, over which keys are renewed.",
+		"Let UDP through to the device's port, and connect again.",
 		pspClause},
 	reason.PSPSource: {
-		"The packet has the SPI of one peer and the address of another. Someone forges addresses, or a translator gives packets another address than the TCP connection has, and began to do so while the two devices were connected.",
+		"The packet has the SPI of one peer and the address of another. Someone forges addresses, or a translator gives packets another address than the connection has over which keys are agreed on, and began to do so while the two devices were connected.",
 		"A capture, and whether there is an address translator on the path.",
 		"Connect again.",
 		pspClause},
@@ -38,7 +38,7 @@ var _ = explain(map[reason.Reason]text{
 		"PSP Architecture Specification 1.0, RFC 4303 3.4.3"},
 	reason.PSPNoKey: {
 		"The device has no key of this peer: both have not met, or the key was in use for too long without being renewed.",
-		"Whether TCP connections between both devices' ports are possible.",
+		"Whether UDP gets through to the device's port.",
 		"Connect again.",
 		pspClause},
 	reason.PSPOffer: {
@@ -47,18 +47,18 @@ var _ = explain(map[reason.Reason]text{
 		"Run the same version of softrdma on both ends.",
 		pspClause},
 	reason.PSPPeer: {
-		"This device encrypts, and no device answers for keys at the TCP port that has the number of the peer's UDP port. The peer's device was opened without TLS, is not softrdma, or does not run. Nothing was sent in the clear.",
+		"This device encrypts, and no device answers for keys at the peer's UDP port. The peer's device was opened without TLS, is not softrdma, or does not run, or a firewall drops UDP to the port. Nothing was sent in the clear.",
 		"How the peer's device was opened, and firewalls.",
-		"Open both ends with TLS, and let TCP through to the number of the device's UDP port.",
+		"Open both ends with TLS, and let UDP through to the device's port.",
 		pspClause},
 	reason.PSPSilent: {
-		"The peer, or the network, does not answer at the TCP port for keys.",
-		"Whether a firewall drops TCP to the number of the device's UDP port.",
-		"Let TCP through to that port.",
+		"The peer has completed the handshake, and then did not say with which key it can be sent to.",
+		"The versions of softrdma at both ends, and whether the peer is stopped.",
+		"Run the same version of softrdma on both ends.",
 		pspClause},
 	reason.PSPPeers: {
-		"Other devices hold all places for keys that this device has, or those that one host may have. Places of peers that are gone are given to new ones.",
-		"Who connects to the TCP port of the device.",
+		"Other devices hold all places for keys that this device has, or those that one host may have. Places of peers that are gone are given to new ones. The same holds for callers that have not proved who they are.",
+		"Who calls at the device's UDP port.",
 		"Require certificates of clients, so that no unauthenticated peer takes a place.",
 		pspClause},
 	reason.PSPBehind: {
@@ -71,4 +71,9 @@ var _ = explain(map[reason.Reason]text{
 		"How long the translator keeps entries without traffic, if it happens often.",
 		"Nothing.",
 		"RFC 4787 4.3"},
+	reason.PSPEarly: {
+		"Packets came with a key that was given to a caller before it has proved who it is. A few are held until then, unopened, and replace each other.",
+		"Whether callers are refused (TLS_HANDSHAKE, TLS_TRUST), and how many there are.",
+		"Nothing: the packet was dropped, and what was lost is sent again.",
+		pspClause},
 })

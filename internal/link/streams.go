@@ -104,13 +104,6 @@ type Stream interface {
 	Reset() error
 }
 
-// A Prover is a stream whose peer, one that has called, may have proved who it is.
-type Prover interface {
-	// Proved reports whether the peer has proved what it would have to if it were dialled: with TLS, that it
-	// has the address.
-	Proved() bool
-}
-
 // A Hold reserves what one stream that another process drives takes of this process. The stream's end
 // calls release.
 type Hold func() (release func(), err error)

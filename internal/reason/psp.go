@@ -15,6 +15,7 @@ const (
 	PSPPeers
 	PSPBehind
 	PSPMoved
+	PSPEarly
 )
 
 const pspRoom Reason = 13
@@ -28,11 +29,12 @@ var _ = register(pspRoom, []row{
 	{PSPReplay, "PSP_REPLAY", "PSP packet came before, or is too old to tell: SPI %#08x, IV %d"},
 	{PSPNoKey, "PSP_NO_KEY", "no key to send to the peer with: expected %d, found %d"},
 	{PSPOffer, "PSP_OFFER", "peer offers a key that this version cannot use: expected %#08x, found %#08x"},
-	{PSPPeer, "PSP_PEER", "no device that encrypts at the peer's address: TCP port %d, errno %v"},
-	{PSPSilent, "PSP_SILENT", "peer did not agree on keys in time: TCP port %d, waited %d ms"},
+	{PSPPeer, "PSP_PEER", "no device that encrypts at the peer's address: UDP port %d, errno %v"},
+	{PSPSilent, "PSP_SILENT", "peer did not agree on keys in time: UDP port %d, waited %d ms"},
 	{PSPPeers, "PSP_PEERS", "too many peers have keys of this device: at most %d, found %d"},
 	{PSPBehind, "PSP_BEHIND_NAT", "peer is behind an address translator, so only it can call: its address ...%08x, calls from ...%08x"},
 	{PSPMoved, "PSP_MOVED", "address translator of the peer has given it another address or port, which it has confirmed: port %d before, %d now"},
+	{PSPEarly, "PSP_EARLY", "packets of a peer that has not proved who it is yet: at most %d are held, found %d"},
 }, kinds{
 	PSPPeer: {0, NumErrno},
 })

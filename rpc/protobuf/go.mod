@@ -9,8 +9,10 @@ require (
 
 require (
 	github.com/gopacket/gopacket v1.7.7 // indirect
+	github.com/quic-go/quic-go v0.65.0 // indirect
 	github.com/vishvananda/netlink v1.3.1 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
+	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 )

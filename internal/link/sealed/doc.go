@@ -8,7 +8,7 @@
 //	                       |<------------ encrypted ----------------->|
 //
 // An [Endpoint] has the keys of a device. Each receiver makes the keys that others use for sending to
-// it, from two master keys, and gives one to each peer: an offer (offer.go), by a TLS connection between the
+// it, from two master keys, and gives one to each peer: an offer (offer.go), by a QUIC connection between the
 // two devices (meeting.go). The connection stays open, renews keys, and by its end tells that a peer
 // is gone. Packets whose SPI was not given to their source are dropped without any work
 // or state for them.

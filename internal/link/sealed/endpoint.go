@@ -30,12 +30,19 @@ const (
 // An inbound is a key that a peer seals packets with for this device.
 type inbound struct {
 	key     *psp.Key
-	head    uint64     // of its packets, up to the IV
-	number  uint64     // of the key, in the order in which keys are given away
-	from    netip.Addr // of the peer, as the device has it
-	behind  bool       // the peer is behind a translator: packets may come from anywhere
+	head    uint64 // of its packets, up to the IV
+	number  uint64 // of the key, in the order in which keys are given away
 	session *session
 	revoked atomic.Bool
+
+	// accepted is set when the peer has proved who it is. Until then packets are neither decrypted nor delivered, and
+	// the fields below are not set.
+	accepted atomic.Bool
+	from     netip.Addr // of the peer, as the device has it
+	behind   bool       // the peer is behind a translator: packets may come from anywhere
+
+	// used is set when a packet was opened, and cleared when the peer is dialled.
+	used atomic.Bool
 
 	// The link's, which one goroutine at a time uses.
 	window psp.Window
@@ -51,18 +58,6 @@ type outbound struct {
 	iv, bytes atomic.Uint64 // used
 }
 
-// A session is the relation to one peer by one TLS connection.
-type session struct {
-	peer   *peer
-	from   netip.Addr // of the peer, as the connection has it
-	proved bool       // the peer has proved its address
-	live   bool       // the connection is open
-	tell   func(offer []byte)
-	offer  [offerLen]byte // the last one to the peer
-	in     [2]*inbound    // valid keys of the peer, the newest one first
-	out    *outbound
-}
-
 // A peer is another device.
 type peer struct {
 	at       netip.AddrPort // of the device, without a zone; an alias if it is behind a translator
@@ -75,8 +70,9 @@ type peer struct {
 	sent     atomic.Bool    // something was sent through that translator since the last tick
 	pause    time.Duration  // before the next keepalive
 	due      time.Time      // when it is due
-	sessions []*session     // oldest first
+	sessions []*session     // oldest first, and those that replace others behind them
 	proved   bool           // its address, at some time
+	heard    time.Time      // the last time that it has made an offer
 	out      atomic.Pointer[outbound]
 	gone     atomic.Bool // no longer one of the endpoint's
 
@@ -96,6 +92,9 @@ type Endpoint struct {
 	clock   func() time.Time
 	secret  [32]byte // of cookies
 	report  atomic.Pointer[func(reason.Detail)]
+
+	// admitted, if not nil, is called when a peer that has called is admitted, and may not wait.
+	admitted func()
 
 	mu      sync.Mutex
 	masters [2][psp.MasterLen]byte
@@ -192,64 +191,6 @@ func (e *Endpoint) remove(p *peer) {
 	}
 }
 
-// mayBegin reports why a peer may have no other session.
-func (p *peer) mayBegin() error {
-	n := 0
-	for _, s := range p.sessions {
-		if s.live {
-			n++
-		}
-	}
-	if n >= maxSessions {
-		return reason.Detail{Reason: reason.PSPPeers, Expected: maxSessions, Found: uint64(n)}.Err()
-	}
-	return nil
-}
-
-// begin makes the session of a connection that is open. The caller holds mu, as of the methods below.
-func (e *Endpoint) begin(p *peer, proved bool, tell func(offer []byte)) *session {
-	s := &session{peer: p, from: p.via, proved: proved, live: true, tell: tell}
-	var kept []*session
-	for i, x := range p.sessions {
-		// Packets of the last session that ended may still be on their way. The peer of the one whose key is used
-		// may still use its own.
-		if x.live || i == len(p.sessions)-1 || x.out != nil && x.out == p.out.Load() {
-			kept = append(kept, x)
-			continue
-		}
-		e.revoke(x)
-	}
-	p.sessions = append(kept, s)
-	return s
-}
-
-// end notes that a session's connection has ended. Its keys are valid until another session has.
-func (e *Endpoint) end(s *session) {
-	s.live = false
-	s.peer.choose()
-}
-
-// choose chooses the key to send with: that of a session that is open, else of the last one. A session that
-// is open is not replaced by a later one. Once the peer has proved its address only sessions in which it has count,
-// also when they have ended: no caller can take a peer's place.
-func (p *peer) choose() {
-	var best *session
-	for _, s := range p.sessions {
-		if s.out != nil && (s.proved || !p.proved) && (best == nil || !best.live) {
-			best = s
-		}
-	}
-	if best != nil {
-		p.out.Store(best.out)
-	}
-}
-
-// met reports whether packets can be sent to the peer, which has proved its address if it has to, or ever did.
-func (p *peer) met(prove bool) bool {
-	prove = prove || p.proved
-	return slices.ContainsFunc(p.sessions, func(s *session) bool { return s.live && s.out != nil && (s.proved || !prove) })
-}
-
 // issue gives the peer of a session another key.
 func (e *Endpoint) issue(s *session) {
 	spi := e.next | e.phase*psp.Phase
@@ -258,8 +199,10 @@ func (e *Endpoint) issue(s *session) {
 		e.next = 1
 	}
 	e.keys++
-	p := s.peer
-	o := offer{version: psp.AESGCM128, spi: spi, port: e.port, device: e.device, self: e.address, you: s.from, name: p.name}
+	o := offer{version: psp.AESGCM128, spi: spi, port: e.port, device: e.device, you: s.from}
+	if s.peer != nil { // others do not need the rest
+		o.self, o.name = e.address, s.peer.name
+	}
 	b, err := psp.Derive(&e.masters[e.phase], spi, o.version)
 	var key *psp.Key
 	if err == nil {
@@ -270,12 +213,20 @@ func (e *Endpoint) issue(s *session) {
 	}
 	copy(o.key[:], b)
 	e.drop(s.in[1])
-	s.in[1], s.in[0] = s.in[0], &inbound{
-		key: key, head: key.Head(psp.NextUDP), number: e.keys, from: p.at.Addr(), behind: p.behind != nil, session: s,
+	in := &inbound{key: key, head: key.Head(psp.NextUDP), number: e.keys, session: s}
+	if s.peer != nil {
+		in.accept(s.peer)
 	}
+	s.in[1], s.in[0] = s.in[0], in
 	e.inbound[spi] = s.in[0]
 	o.put(s.offer[:])
 	s.tell(s.offer[:])
+}
+
+// accept makes packets with a key count as those of a peer.
+func (in *inbound) accept(p *peer) {
+	in.from, in.behind = p.at.Addr(), p.behind != nil
+	in.accepted.Store(true)
 }
 
 func (e *Endpoint) drop(in *inbound) {
@@ -289,27 +240,6 @@ func (e *Endpoint) revoke(s *session) {
 	e.drop(s.in[0])
 	e.drop(s.in[1])
 	s.in = [2]*inbound{}
-}
-
-// take notes the key that a peer offers.
-func (e *Endpoint) take(s *session, o *offer) error {
-	if s.out != nil && s.out.key.SPI() == o.spi {
-		return nil // again; to count its IVs from 0 would use them twice
-	}
-	key, err := psp.NewKey(o.spi, o.version, o.keyBytes())
-	if err != nil {
-		return err
-	}
-	p := s.peer
-	s.out = &outbound{key: key, port: o.port}
-	p.proved = p.proved || s.proved
-	p.choose()
-	p.seen, p.theirs = o.you, o.name
-	p.inside.Store(differ(o.you, e.address))
-	if p.inside.Load() {
-		e.beginKeepalives(p)
-	}
-	return nil
 }
 
 // renew gives the peer of a key that was much used another one. The link calls it.

@@ -37,6 +37,7 @@ type Link struct {
 	rest    []byte // of arrived: packets that were not opened
 	refused reason.Detail
 	last    *inbound
+	early   early
 }
 
 // A flow is a flow of the device and the one of the other link that carries it.

@@ -1,15 +1,19 @@
 package sealed
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
-	"slices"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/quic-go/quic-go"
+
 	"softrdma/internal/link"
+	"softrdma/internal/link/trust"
 	"softrdma/internal/reason"
 )
 
@@ -17,14 +21,21 @@ import (
 const Protocol = "softrdma-psp"
 
 const (
-	// meetTimeout is how long a peer that was dialled may take for its offer.
-	meetTimeout = 10 * time.Second
+	// handshakeTimeout is how long a peer that is dialled may be silent, and meetTimeout how long it may take for its
+	// first offer.
+	handshakeTimeout = 5 * time.Second
+	meetTimeout      = 10 * time.Second
+
+	// A connection is lost when nothing was heard for idleTimeout. The end that has dialled sends something every keepAlive.
+	idleTimeout = 30 * time.Second
+	keepAlive   = 10 * time.Second
 
 	// rotateEvery is how often the master key changes.
 	rotateEvery = 8 * time.Hour
 
-	// maxStrangers bounds the accepted connections on which no offer has come. One more replaces the oldest.
-	maxStrangers = 256
+	// freshFor is how long a peer is believed to be the one that it was. A peer that was killed says nothing, and another
+	// one may have its place.
+	freshFor = time.Second
 
 	// A connection that was lost is dialled again after redialAfter, twice as long after each failure, and
 	// given up after redials failures.
@@ -32,38 +43,71 @@ const (
 	redials     = 10
 )
 
-// A Meeting makes the keys of an endpoint and its peers known to each other, by the connections of a
-// link of streams with TLS. It listens on the TCP port that has the number of the device's UDP port, where
-// peers expect it. One goroutine uses the streams.
+// A Meeting makes the keys of an endpoint and its peers known to each other, by QUIC connections. It listens on the
+// device's UDP port, where peers expect it. A peer that is dialled sends its offer with its part of the handshake, before it knows who
+// calls; the caller sends its own with its proof. So the caller has a key after one round trip.
 type Meeting struct {
 	e        *Endpoint
-	streams  link.Streams
-	listener link.Listener
-	report   func(reason.Detail)
-	done     chan struct{}
+	zone     string // of the device's address
+	security *tls.Config
+	tell     Tell
+	listener *quic.EarlyListener
+	socket   *quic.Transport
 	rotation *time.Timer
 	timeout  time.Duration // meetTimeout
+	ended    context.Context
+	end      context.CancelFunc
+	work     sync.WaitGroup
+	lobby    lobby
+	open     func(to netip.AddrPort) (net.Conn, error) // a socket that is connected to a peer
 
 	mu     sync.Mutex
-	todo   []func() // for the goroutine
 	closed bool
+}
 
-	strangers []*call // accepted, oldest first
+// Tell has functions that are told why peers are refused. Any goroutine may call them.
+type Tell struct {
+	Refused func(peer netip.AddrPort, err error) // a caller whose handshake failed; may be nil
+	Report  func(reason.Detail)                  // anything
 }
 
 var _ link.Introducer = (*Meeting)(nil)
 
-// meet begins to listen. The streams belong to the meeting. Report is called for each connection that is refused, by
-// the meeting's goroutine.
-func meet(e *Endpoint, streams link.Streams, report func(reason.Detail)) (*Meeting, error) {
-	m := &Meeting{e: e, streams: streams, report: report, done: make(chan struct{}), timeout: meetTimeout}
+// meet begins to listen on a socket, which belongs to the meeting from then on.
+func meet(e *Endpoint, local netip.Addr, socket net.PacketConn, security *tls.Config, tell Tell) (*Meeting, error) {
+	m := &Meeting{e: e, zone: local.Zone(), security: trust.Complete(security, Protocol), tell: tell, timeout: meetTimeout}
+	m.ended, m.end = context.WithCancel(context.Background())
+	m.lobby.refuse = m.refuseCaller
+	m.open = func(to netip.AddrPort) (net.Conn, error) {
+		return net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(local, 0)), net.UDPAddrFromAddrPort(to))
+	}
+	m.socket = &quic.Transport{
+		Conn:                             &port{PacketConn: socket, sealed: e.port, report: tell.Report},
+		ConnectionIDGenerator:            ids{},
+		DisableVersionNegotiationPackets: true,
+		VerifySourceAddress:              m.lobby.busy,
+		ConnContext:                      m.lobby.enter,
+	}
+	cfg := settings(0)
+	cfg.GetConfigForClient = m.lobby.settings
 	var err error
-	if m.listener, err = streams.Listen(e.device, 0, m); err != nil {
-		return nil, err
+	if m.listener, err = m.socket.ListenEarly(m.security, cfg); err != nil {
+		return nil, errors.Join(err, socket.Close())
 	}
 	m.rotation = time.AfterFunc(rotateEvery, m.rotate)
-	go m.run()
+	m.work.Go(m.accept)
 	return m, nil
+}
+
+// settings returns those of a connection. Each end opens one stream.
+func settings(keepAlive time.Duration) *quic.Config {
+	return &quic.Config{
+		Versions: []quic.Version{quic.Version1}, HandshakeIdleTimeout: handshakeTimeout, MaxIdleTimeout: idleTimeout, KeepAlivePeriod: keepAlive,
+		InitialStreamReceiveWindow: 1 << 14, MaxStreamReceiveWindow: 1 << 14, InitialConnectionReceiveWindow: 1 << 14, MaxConnectionReceiveWindow: 1 << 14,
+		MaxIncomingStreams: -1, MaxIncomingUniStreams: 1,
+		// The least that any path has to carry (RFC 9000 14).
+		InitialPacketSize: 1200, DisablePathMTUDiscovery: true,
+	}
 }
 
 func (m *Meeting) rotate() {
@@ -81,8 +125,9 @@ func (m *Meeting) Close() error {
 	m.closed = true
 	m.mu.Unlock()
 	m.rotation.Stop()
-	err := m.streams.Close()
-	<-m.done
+	m.end()
+	m.work.Wait()
+	err := errors.Join(m.listener.Close(), m.socket.Close(), m.socket.Conn.Close())
 	m.e.mu.Lock()
 	defer m.e.mu.Unlock()
 	for _, p := range m.e.peers {
@@ -92,6 +137,17 @@ func (m *Meeting) Close() error {
 	return err
 }
 
+// start runs f in a goroutine for which Close waits. It reports false if the meeting is closed.
+func (m *Meeting) start(f func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	m.work.Go(f)
+	return true
+}
+
 // Introduce implements link.Introducer.
 func (m *Meeting) Introduce(at netip.AddrPort, prove bool) error {
 	if at.Addr().IsMulticast() {
@@ -99,7 +155,7 @@ func (m *Meeting) Introduce(at netip.AddrPort, prove bool) error {
 	}
 	m.e.mu.Lock()
 	p, err := m.e.peer(at)
-	if err != nil || p.met(prove) {
+	if err != nil || p.met(prove) && (!prove || time.Since(p.heard) < freshFor) {
 		m.e.mu.Unlock()
 		return err
 	}
@@ -114,7 +170,7 @@ func (m *Meeting) Introduce(at netip.AddrPort, prove bool) error {
 	return fmt.Errorf("agree on keys with %v: %w", at, m.e.unmet(at, err))
 }
 
-// dial has the goroutine dial a peer, unless it does. The caller holds the endpoint's mu.
+// dial dials a peer, unless it is being dialled. The caller holds the endpoint's mu.
 func (m *Meeting) dial(p *peer) {
 	if p.dialling {
 		return
@@ -125,19 +181,12 @@ func (m *Meeting) dial(p *peer) {
 	}
 	at := p.at
 	if a := at.Addr(); a.IsLinkLocalUnicast() && a.Is6() {
-		at = netip.AddrPortFrom(a.WithZone(m.streams.Local().Addr().Zone()), at.Port())
+		at = netip.AddrPortFrom(a.WithZone(m.zone), at.Port())
 	}
-	p.dialling = m.do(func() {
-		c := &call{m: m, dialled: true, peer: p, at: at}
-		var err error
-		if c.stream, err = m.streams.Dial(0, at, 0, c); err != nil {
-			m.e.mu.Lock()
-			c.failed(err)
-			m.e.mu.Unlock()
-			return
-		}
-		time.AfterFunc(m.timeout, func() { m.do(c.expire) })
-	})
+	c := &call{m: m, peer: p, at: at, waited: true}
+	c.line = line{dialled: true, tell: c.offer, hangUp: c.hangUp}
+	p.dialled()
+	p.dialling = m.start(c.dial)
 	if !p.dialling {
 		p.answer(link.ErrClosed)
 	}
@@ -151,247 +200,36 @@ func (p *peer) answer(err error) {
 	p.waiting = nil
 }
 
-// do has the goroutine call f. It reports false if the meeting is closed.
-func (m *Meeting) do(f func()) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return false
-	}
-	m.todo = append(m.todo, f)
-	m.streams.Wake()
-	return true
-}
-
-func (m *Meeting) run() {
-	defer close(m.done)
-	var ready [64]link.Readiness
-	for m.streams.Wait(-1) == nil {
-		m.mu.Lock()
-		todo := m.todo
-		m.todo = nil
-		m.mu.Unlock()
-		for _, f := range todo {
-			f()
-		}
-		for {
-			n, err := m.streams.Ready(ready[:])
-			if err != nil {
-				return
-			}
-			for _, r := range ready[:n] {
-				switch c := r.Owner.(type) {
-				case *Meeting:
-					m.accept()
-				case *call:
-					c.progress()
-				}
-			}
-			if n < len(ready) {
-				break
-			}
-		}
-	}
-}
-
-// accept takes connections whose handshakes have ended.
+// accept takes connections whose handshakes have begun.
 func (m *Meeting) accept() {
 	for {
-		c := &call{m: m}
-		var err error
-		c.stream, err = m.listener.Accept(c)
-		switch {
-		case errors.Is(err, link.ErrWouldBlock) || errors.Is(err, link.ErrClosed):
+		conn, err := m.listener.Accept(m.ended)
+		if err != nil {
 			return
-		case err != nil:
-			m.refuse(err)
-			continue
 		}
-		c.at, c.connected = c.stream.Remote(), true
-		if len(m.strangers) >= maxStrangers {
-			m.strangers[0].close()
+		m.lobby.accept(conn)
+		c := &call{m: m, conn: conn, at: addrPort(conn.RemoteAddr())}
+		c.line = line{tell: c.offer, hangUp: c.hangUp}
+		if !m.start(c.answer) {
+			_ = conn.CloseWithError(codeClosed, "")
 		}
-		m.strangers = append(m.strangers, c)
+	}
+}
+
+// refuseCaller reports why the handshake of a caller failed.
+func (m *Meeting) refuseCaller(from netip.AddrPort, err error) {
+	if m.ended.Err() != nil {
+		return
+	}
+	m.refuse(err)
+	if f := m.tell.Refused; f != nil {
+		f(from, err)
 	}
 }
 
 // refuse reports the reason of an error.
 func (m *Meeting) refuse(err error) {
 	if e := (*reason.Error)(nil); errors.As(err, &e) {
-		m.report(e.Detail)
-	}
-}
-
-// A call is a connection to a peer. The meeting's goroutine uses it.
-type call struct {
-	m         *Meeting
-	stream    link.Stream
-	dialled   bool
-	at        netip.AddrPort // what was dialled, or who calls
-	peer      *peer          // nil until an accepted connection has brought an offer
-	connected bool
-	closed    bool
-	session   *session // nil until there is one
-	in        [offerLen]byte
-	have      int
-}
-
-// progress reads what has come.
-func (c *call) progress() {
-	if c.closed {
-		return
-	}
-	err := c.connect()
-	for err == nil {
-		var n int
-		if n, err = c.stream.Read([][]byte{c.in[c.have:]}); err != nil {
-			break
-		}
-		if c.have += n; c.have == offerLen {
-			c.have = 0
-			err = c.offered()
-		}
-	}
-	if !errors.Is(err, link.ErrWouldBlock) {
-		c.end(err)
-	}
-}
-
-// expire ends a connection that was dialled if the peer has not made an offer.
-func (c *call) expire() {
-	if !c.closed && (c.session == nil || c.session.out == nil) {
-		c.end(reason.Detail{Reason: reason.PSPSilent, Expected: uint64(c.at.Port()), Found: uint64(c.m.timeout.Milliseconds())}.Err())
-	}
-}
-
-// end ends the connection.
-func (c *call) end(err error) {
-	c.m.refuse(err)
-	c.close()
-	c.m.e.mu.Lock()
-	defer c.m.e.mu.Unlock()
-	if c.session != nil {
-		c.m.e.end(c.session)
-	}
-	c.failed(err)
-}
-
-// connect makes the first offer to a peer that was dialled, when the handshake has ended.
-func (c *call) connect() error {
-	if c.connected {
-		return nil
-	}
-	if err := c.stream.Connected(); err != nil {
-		return err
-	}
-	c.connected = true
-	c.m.e.mu.Lock()
-	defer c.m.e.mu.Unlock()
-	c.begin(true)
-	return nil
-}
-
-// begin begins the session. The caller holds the endpoint's mu.
-func (c *call) begin(proved bool) {
-	c.session = c.m.e.begin(c.peer, proved, func(b []byte) {
-		b = slices.Clone(b)
-		c.m.do(func() { c.write(b) })
-	})
-	c.m.e.issue(c.session)
-}
-
-// write sends an offer. The buffers of a connection have room for many.
-func (c *call) write(b []byte) {
-	if c.closed {
-		return
-	}
-	if n, err := c.stream.Write([][]byte{b}); n < len(b) && (err == nil || errors.Is(err, link.ErrWouldBlock)) {
-		c.end(fmt.Errorf("the peer takes no offers: %w", syscall.ENOBUFS))
-	}
-}
-
-// offered takes an offer.
-func (c *call) offered() error {
-	o, err := parseOffer(c.in[:])
-	if err != nil {
-		return err
-	}
-	e, proved := c.m.e, false
-	if p, ok := c.stream.(link.Prover); ok && c.session == nil {
-		proved = p.Proved() // takes a while: the endpoint is not locked
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if c.session == nil {
-		c.m.strangers = slices.DeleteFunc(c.m.strangers, func(x *call) bool { return x == c })
-		p, err := e.caller(c.at.Addr(), &o)
-		if err != nil {
-			return err
-		}
-		if err := p.mayBegin(); err != nil {
-			return err
-		}
-		for _, s := range p.sessions { // TCP finds out whether the peer still has the earlier ones
-			if s.live {
-				s.tell(s.offer[:])
-			}
-		}
-		c.peer = p
-		c.begin(proved)
-	}
-	if err := e.take(c.session, &o); err != nil {
-		return err
-	}
-	p := c.peer
-	if c.dialled {
-		p.dialling = false
-	}
-	switch {
-	case c.session.proved:
-		p.failures = 0
-		p.answer(nil)
-	case p.proved && !p.met(true): // it seems to be back
-		p.failures = 0
-		c.m.dial(p)
-	}
-	return nil
-}
-
-// failed notes that a connection has ended or could not be made. A peer that was dialled and met, now or before, is
-// dialled again, as it may be unable to. The caller holds the endpoint's mu.
-func (c *call) failed(err error) {
-	p := c.peer
-	if !c.dialled {
-		return
-	}
-	p.dialling = false
-	if c.session == nil {
-		var no syscall.Errno
-		var named *reason.Error
-		if errors.As(err, &no) && !errors.As(err, &named) {
-			err = &reason.Error{Detail: reason.Detail{Reason: reason.PSPPeer, Expected: uint64(c.at.Port()), Found: uint64(no)}, Cause: err}
-		}
-	}
-	p.answer(err)
-	if p.failures++; p.out.Load() == nil || p.failures > redials || p.retrying {
-		return
-	}
-	p.retrying = true
-	time.AfterFunc(redialAfter<<p.failures, func() {
-		c.m.e.mu.Lock()
-		defer c.m.e.mu.Unlock()
-		p.retrying = false
-		if !p.gone.Load() && !p.met(true) {
-			c.m.dial(p)
-		}
-	})
-}
-
-// close closes the connection.
-func (c *call) close() {
-	if !c.closed {
-		c.closed = true
-		_ = c.stream.Close()
-		c.m.strangers = slices.DeleteFunc(c.m.strangers, func(x *call) bool { return x == c })
+		m.tell.Report(e.Detail)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -14,8 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/link"
-	"softrdma/internal/link/tcp"
+	"github.com/quic-go/quic-go"
+
+	"softrdma/internal/link/trust"
 	"softrdma/internal/reason"
 )
 
@@ -32,51 +34,53 @@ func trusting(t *testing.T, seed byte) *tls.Config {
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if k, ok := s.PeerCertificates[0].PublicKey.(ed25519.PublicKey); !ok || !k.Equal(key.Public()) {
-				return tcp.ErrUntrusted
+				return trust.ErrUntrusted
 			}
 			return nil
 		},
 	}
 }
 
-// A host is a meeting at an address, with the stream that it dialled last and what it reported.
+// A host is a meeting at an address, with what it reported.
 type host struct {
 	*Meeting
-	at      netip.AddrPort
-	dialled link.Stream
+	at netip.AddrPort
 
 	mu       sync.Mutex
 	reported []reason.Reason
 }
 
-// A dialler notes what a host dials.
-type dialler struct {
-	link.Streams
-	h *host
-}
-
-func (d dialler) Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) (s link.Stream, err error) {
-	d.h.dialled, err = d.Streams.Dial(port, dst, tos, owner)
-	return d.h.dialled, err
-}
-
 func open(t *testing.T, at string, cfg *tls.Config) *host {
 	t.Helper()
-	h := &host{at: netip.MustParseAddrPort(at)}
-	streams, err := tcp.OpenTLS(h.at.Addr(), tcp.Config{Protocol: Protocol}, cfg)
+	socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(at)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Meeting, err = meet(NewEndpoint(h.at, 1000), dialler{streams, h}, func(d reason.Detail) {
+	return openOn(t, socket, cfg)
+}
+
+// openOn opens a meeting on a socket.
+func openOn(t *testing.T, socket net.PacketConn, cfg *tls.Config) *host {
+	t.Helper()
+	h := &host{at: addrPort(socket.LocalAddr())}
+	var err error
+	h.Meeting, err = meet(NewEndpoint(h.at, 1000), h.at.Addr(), socket, cfg, Tell{Report: func(d reason.Detail) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.reported = append(h.reported, d.Reason)
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.Close() })
 	return h
+}
+
+// has reports whether a host has reported exactly these reasons.
+func (h *host) has(want ...reason.Reason) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Equal(h.reported, want)
 }
 
 // until waits for a condition on the endpoint of a host.
@@ -110,9 +114,10 @@ func TestMeetingOutlivesItsConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until(t, "a key of the caller", func(e *Endpoint) bool { return b.keyFor(e, a) != 0 })
-	if err := b.Introduce(a.at, true); err != nil || b.dialled != nil {
-		t.Fatalf("the caller has proved its address and was called: %v", err)
+	if err := b.Introduce(a.at, true); err != nil {
+		t.Fatal(err)
 	}
+	b.until(t, "no call to a caller that has proved its address", func(e *Endpoint) bool { return len(e.peers[a.at].sessions) == 1 })
 	for range 3 {
 		var before uint32
 		a.until(t, "a key", func(e *Endpoint) bool { before = a.keyFor(e, b); return before != 0 })
@@ -123,7 +128,7 @@ func TestMeetingOutlivesItsConnection(t *testing.T) {
 	a.until(t, "a key", func(e *Endpoint) bool { before = a.keyFor(e, b); return before != 0 })
 	var cut *session
 	a.until(t, "a session", func(e *Endpoint) bool { cut = e.peers[b.at].sessions[0]; return true })
-	a.do(func() { _ = a.dialled.ShutWrite() })
+	cut.hangUp()
 	a.until(t, "another connection", func(e *Endpoint) bool {
 		if a.keyFor(e, b) == 0 {
 			t.Error("there is no key meanwhile")
@@ -165,19 +170,22 @@ func callInTheNameOfAPeer(t *testing.T, calls bool) {
 		t.Fatal(err)
 	}
 	a.until(t, "an end of the connection", func(e *Endpoint) bool { return !e.peers[b.at].met(true) })
-	d := tls.Dialer{NetDialer: &net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(b.at.Addr(), 0))}, Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{Protocol}}}
-	m, err := d.DialContext(t.Context(), "tcp", a.at.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
+	m := callAs(t, b.at.Addr(), a.at, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{Protocol}})
 	const forged = 0x666
 	var o [offerLen]byte
 	(&offer{spi: forged, port: 1000, device: 4791}).put(o[:])
-	if _, err := m.Write(o[:]); err != nil {
+	out, err := m.OpenUniStream()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadFull(m, o[:]); err != nil { // the answer
+	if _, err := out.Write(o[:]); err != nil {
+		t.Fatal(err)
+	}
+	in, err := m.AcceptUniStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(in, o[:]); err != nil { // the answer
 		t.Fatal(err)
 	}
 	a.until(t, "the caller's offer", func(e *Endpoint) bool {
@@ -199,13 +207,32 @@ func callInTheNameOfAPeer(t *testing.T, calls bool) {
 	})
 }
 
+// callAs connects to a meeting from an address.
+func callAs(t *testing.T, from netip.Addr, to netip.AddrPort, cfg *tls.Config) *quic.Conn {
+	t.Helper()
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &quic.Transport{Conn: &port{PacketConn: c, report: func(reason.Detail) {}}, ConnectionIDGenerator: ids{}}
+	m, err := tr.Dial(t.Context(), net.UDPAddrFromAddrPort(to), cfg, settings(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = m.CloseWithError(0, "")
+		_ = errors.Join(tr.Close(), c.Close())
+	})
+	return m
+}
+
 // A peer that takes the connection and says nothing is given up in time, and called again the next time.
 func TestMeetingWithASilentPeer(t *testing.T) {
 	cfg := trusting(t, 1)
 	a, at := open(t, "127.37.1.6:4791", cfg), netip.MustParseAddrPort("127.37.1.7:4791")
 	own := cfg.Clone()
 	own.NextProtos = []string{Protocol}
-	l, err := tls.Listen("tcp", at.String(), own)
+	l, err := quic.ListenAddr(at.String(), own, settings(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,15 +241,10 @@ func TestMeetingWithASilentPeer(t *testing.T) {
 	go func() {
 		defer close(done)
 		for {
-			c, err := l.Accept()
-			if err != nil {
+			if _, err := l.Accept(t.Context()); err != nil {
 				return
 			}
 			calls <- struct{}{}
-			go func() {
-				defer c.Close()
-				_, _ = io.Copy(io.Discard, c)
-			}()
 		}
 	}()
 	defer func() { <-done }()
@@ -246,11 +268,7 @@ func TestMeetingsThatFail(t *testing.T) {
 	if err := a.Introduce(b.at, true); !named(err, reason.TLSTrust) {
 		t.Errorf("another secret: %v", err)
 	}
-	b.until(t, "a report of the caller", func(*Endpoint) bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return len(b.reported) == 1 && b.reported[0] == reason.TLSHandshake
-	})
+	b.until(t, "a report of the caller", func(*Endpoint) bool { return b.has(reason.TLSHandshake) })
 	if err := a.Introduce(netip.MustParseAddrPort("127.37.1.5:4791"), true); !named(err, reason.PSPPeer) {
 		t.Errorf("no device there: %v", err)
 	}

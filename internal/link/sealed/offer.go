@@ -8,7 +8,7 @@ import (
 	"softrdma/internal/wire/psp"
 )
 
-// offerLen is the length of an offer on a TLS connection.
+// offerLen is the length of an offer on a connection of the meeting.
 const offerLen = 96
 
 // offerMagic begins every offer. Another format gets another number.

@@ -17,7 +17,8 @@ func putUDP(b []byte, src, dst uint16, length int) {
 	binary.BigEndian.PutUint16(b[6:], 0)
 }
 
-// maxControl bounds the batches without a packet of the device, only with control messages, that one Receive reads.
+// maxControl bounds the batches without a packet of the device, only with control messages or packets to hold, that one
+// Receive reads besides those that were held.
 const maxControl = 16
 
 // Receive implements link.Packets. A packet that it refuses is a batch of its own, so that a flood
@@ -26,33 +27,43 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	if l.due.Load() {
 		l.keepAlive()
 	}
-	for range maxControl {
-		ok, err := l.receive(rx)
-		if !ok || err != nil || len(rx.Data) > 0 || rx.Refused.Reason != reason.None {
-			return ok, err
+	for range maxControl + maxEarly {
+		if len(l.rest) == 0 && l.refused.Reason == reason.None {
+			if ok, err := l.arrive(rx.Sparse); !ok || err != nil {
+				return false, err
+			}
+		}
+		if l.deliver(rx) {
+			return true, nil
 		}
 	}
 	return false, nil
 }
 
-func (l *Link) receive(rx *link.Rx) (bool, error) {
+// arrive takes a batch from the other link, or a packet that was held and is not any longer.
+func (l *Link) arrive(sparse bool) (bool, error) {
 	a := &l.arrived
-	if len(l.rest) == 0 && l.refused.Reason == reason.None {
-		a.Sparse = rx.Sparse
-		ok, err := l.over.Receive(a)
-		if !ok || err != nil {
+	if !l.early.next(a) {
+		a.Sparse = sparse
+		if ok, err := l.over.Receive(a); !ok || err != nil {
 			return false, err
 		}
-		l.rest = a.Data
-		if len(a.Data) == 0 {
-			l.refused = reason.Detail{Reason: reason.PSPPacket, Expected: Overhead}
-		}
 	}
+	l.rest = a.Data
+	if len(a.Data) == 0 {
+		l.refused = reason.Detail{Reason: reason.PSPPacket, Expected: Overhead}
+	}
+	return true, nil
+}
+
+// deliver opens the packets that have arrived. It reports false if there is nothing to deliver.
+func (l *Link) deliver(rx *link.Rx) bool {
+	a := &l.arrived
 	rx.Data, rx.Size, rx.HandedOver, rx.Intact, rx.Refused = nil, 0, false, true, l.refused
 	rx.Src, rx.Dst, rx.TOS, rx.HopLimit = a.Src, a.Dst, a.TOS, a.HopLimit
 	l.refused = reason.Detail{}
 	if rx.Refused.Reason != reason.None {
-		return true, nil
+		return true
 	}
 	end := udpLen // of the packets in plain
 	for len(l.rest) > 0 {
@@ -69,21 +80,21 @@ func (l *Link) receive(rx *link.Rx) (bool, error) {
 		case why.Reason == reason.None:
 		case end == udpLen:
 			rx.Refused = why
-			return true, nil
+			return true
 		default:
 			l.refused = why
 			rx.Data = l.plain[udpLen:end]
-			return true, nil
+			return true
 		}
 		end += length
 	}
 	rx.Data = l.plain[udpLen:end]
-	return true, nil
+	return end > udpLen
 }
 
 // open opens a packet: what it protects behind the UDP header goes to plain from at on. The header is
-// decrypted to the 8 bytes before, which keep what they had. It returns the length and the source, or length 0 for
-// packets that are refused or of the link's own.
+// decrypted to the 8 bytes before, which keep what they had. It returns the length and the source, or the length 0 of
+// packets that are refused, held or of the link's own.
 func (l *Link) open(b []byte, at int) (length int, src netip.AddrPort, why reason.Detail) {
 	refuse := func(r reason.Reason, expected, found uint64) (int, netip.AddrPort, reason.Detail) {
 		return 0, netip.AddrPort{}, reason.Detail{Reason: r, Expected: expected, Found: found}
@@ -92,6 +103,9 @@ func (l *Link) open(b []byte, at int) (length int, src netip.AddrPort, why reaso
 	if in == nil || len(b) < Overhead || binary.BigEndian.Uint64(b) != in.head || in.revoked.Load() {
 		if in, why = l.inbound(b); in == nil {
 			return 0, src, why
+		}
+		if !in.accepted.Load() {
+			return 0, src, l.early.hold(in, &l.arrived, b)
 		}
 		l.last = in
 	}
@@ -121,6 +135,9 @@ func (l *Link) open(b []byte, at int) (length int, src netip.AddrPort, why reaso
 		return refuse(reason.PSPPacket, uint64(l.local.Port()), u>>32&0xffff)
 	case int(uint16(u>>16)) != len(data):
 		return refuse(reason.PSPPacket, uint64(len(data)), u>>16&0xffff)
+	}
+	if !in.used.Load() {
+		in.used.Store(true)
 	}
 	if in.behind {
 		l.follow(in, iv)

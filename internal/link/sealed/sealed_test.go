@@ -23,7 +23,7 @@ func join(t testing.TB, a, b *Endpoint, at, bt netip.AddrPort, told func() bool)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return e.begin(p, dialled, func(b []byte) {
+		return e.begin(p, dialled, line{dialled: dialled, hangUp: func() {}, tell: func(b []byte) {
 			o, err := parseOffer(b)
 			if err != nil {
 				t.Error(err)
@@ -32,7 +32,7 @@ func join(t testing.TB, a, b *Endpoint, at, bt netip.AddrPort, told func() bool)
 				e, s := other()
 				_ = e.take(s, &o)
 			}
-		})
+		}})
 	}
 	x = side(a, bt, true, func() (*Endpoint, *session) { return b, y })
 	y = side(b, at, false, func() (*Endpoint, *session) { return a, x })
@@ -381,8 +381,13 @@ func named(err error, r reason.Reason) bool {
 	return errors.As(err, &e) && e.Detail.Reason == r
 }
 
-// A session that is open is not replaced by another one. When the peer has proved its address, only sessions in which it has
-// count, whether or not they are open.
+// quiet returns a line on which nothing is said.
+func quiet(dialled bool, identity string) line {
+	return line{dialled: dialled, identity: identity, tell: func([]byte) {}, hangUp: func() {}}
+}
+
+// A session that is open is replaced only by one in which the peer has proved its address, or in which it has the same
+// public key. When the peer has proved its address, only sessions in which it has count, whether or not they are open.
 func TestWhichSessionCounts(t *testing.T) {
 	e := NewEndpoint(addrs[0], 1000)
 	p, err := e.peer(addrs[1])
@@ -390,8 +395,11 @@ func TestWhichSessionCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []*session
-	add := func(dialled bool) *session {
-		s := e.begin(p, dialled, func([]byte) {})
+	add := func(dialled bool, identity string) *session {
+		l := quiet(dialled, identity)
+		var s *session
+		l.hangUp = func() { e.end(s) }
+		s = e.begin(p, dialled, l)
 		e.issue(s)
 		all = append(all, s)
 		if err := e.take(s, &offer{spi: uint32(len(all)), port: 1, device: 1}); err != nil {
@@ -405,41 +413,57 @@ func TestWhichSessionCounts(t *testing.T) {
 			t.Errorf("the key of session %d is used", p.out.Load().key.SPI())
 		}
 	}
-	first := add(false)
+	first := add(false, "x")
 	check(first)
 	if !p.met(false) || p.met(true) {
 		t.Error("a caller counts as one that has proved its address")
 	}
-	second := add(false)
+	nobody := add(false, "")
 	check(first)
-	e.end(first)
+	e.end(nobody)
+	second := add(false, "y")
+	check(first)
+	again := add(false, "x")
+	check(again)
+	if first.live || !second.live {
+		t.Error("a caller that calls again takes its own place only")
+	}
+	e.end(again)
 	check(second)
 	e.end(second)
 	check(second)
-	third := add(false)
+	third := add(false, "y")
 	check(third)
-	proved := add(true)
+	proved := add(true, "z")
 	check(proved)
-	if !p.met(true) {
+	if !p.met(true) || !third.live {
 		t.Error("the peer has proved its address")
 	}
-	e.end(proved)
-	check(proved)
+	later := add(true, "z")
+	check(later)
+	if proved.live {
+		t.Error("the earlier connection is open")
+	}
+	if err := e.take(later, &offer{spi: 77, port: 1, device: 1}); err != nil || !later.live {
+		t.Error("another key ends the connection", err)
+	}
+	e.end(later)
+	check(later)
 	if p.met(false) {
 		t.Error("a caller is enough, although the peer has proved its address before")
 	}
 	for range 20 {
-		s := add(false)
-		check(proved)
+		s := add(false, "y")
+		check(later)
 		e.end(s)
-		check(proved)
+		check(later)
 	}
-	if proved.in[0] == nil || proved.in[0].revoked.Load() {
+	if later.in[0] == nil || later.in[0].revoked.Load() {
 		t.Error("callers ended the key of the peer")
 	}
 	e.end(third)
-	again := add(true)
-	check(again)
+	back := add(true, "z")
+	check(back)
 	if n := len(p.sessions); n > 3 {
 		t.Errorf("%d sessions are kept", n)
 	}
@@ -457,7 +481,7 @@ func TestPeersAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := e.begin(p, false, func([]byte) {})
+		s := e.begin(p, false, quiet(false, ""))
 		e.issue(s)
 		sessions = append(sessions, s)
 	}
@@ -479,7 +503,7 @@ func TestPeersAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.begin(p, false, func([]byte) {})
+		e.begin(p, false, quiet(false, ""))
 	}
 	if _, err := e.peer(netip.AddrPortFrom(host, 999)); !named(err, reason.PSPPeers) {
 		t.Errorf("one peer more of a host: %v", err)
@@ -494,16 +518,16 @@ func TestPeersAreBounded(t *testing.T) {
 	}
 	p := sessions[0].peer
 	for range maxSessions - 1 {
-		e.begin(p, false, func([]byte) {})
+		e.begin(p, false, quiet(false, ""))
 	}
-	if err := p.mayBegin(); !named(err, reason.PSPPeers) {
+	if err := p.mayBegin(&session{}); !named(err, reason.PSPPeers) {
 		t.Errorf("one session more: %v", err)
 	}
 	// A host that was cut off calls again when all of its connections have ended.
 	for _, s := range p.sessions {
 		e.end(s)
 	}
-	if err := p.mayBegin(); err != nil {
+	if err := p.mayBegin(&session{}); err != nil {
 		t.Errorf("all sessions have ended: %v", err)
 	}
 }

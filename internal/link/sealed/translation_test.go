@@ -41,19 +41,17 @@ func callThrough(t testing.TB, c, s *Endpoint, server netip.AddrPort, from netip
 		return &o
 	}
 	answer := func(b []byte) { _ = c.take(x, parse(b)) }
-	x = c.begin(p, true, func(b []byte) {
+	x = c.begin(p, true, line{dialled: true, hangUp: func() {}, tell: func(b []byte) {
 		o := parse(b)
-		if y == nil {
-			p, err := s.caller(from, o)
-			if err != nil {
+		if y.peer == nil {
+			if err := s.admit(y, o, false); err != nil {
 				t.Fatal(err)
 			}
-			y = s.begin(p, false, answer)
 		}
 		_ = s.take(y, o)
-	})
+	}})
+	y = s.promise(from, line{hangUp: func() {}, tell: answer})
 	c.issue(x)
-	s.issue(y)
 	return x, y
 }
 
@@ -505,9 +503,9 @@ func TestCallersBehindATranslator(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.begin(p, false, func([]byte) {})
+		s.begin(p, false, quiet(false, ""))
 	}
-	s.begin(direct, false, func([]byte) {})
+	s.begin(direct, false, quiet(false, ""))
 	if _, err := s.caller(other, &offer{self: private.Addr(), device: 4791, name: pairName{1: 2}}); !named(err, reason.PSPPeers) {
 		t.Errorf("one more: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"softrdma/internal/link"
+	"softrdma/internal/link/trust"
 )
 
 // A conns is a link.Streams over package net's connections. Goroutines read and write them,
@@ -55,7 +56,7 @@ func openConns(local netip.Addr, cfg Config, security *tls.Config) (link.Streams
 	}
 	l := &conns{base: base{local}, cfg: cfg, linger: lingerTimeout, wake: make(chan struct{}, 1), open: make(map[interface{ Close() error }]struct{})}
 	if security != nil {
-		l.security = secure(security, cfg.Protocol)
+		l.security = trust.Complete(security, mpaProtocol)
 	}
 	l.ended, l.end = context.WithCancel(context.Background())
 	return l, nil

@@ -35,10 +35,6 @@ type Config struct {
 	// processes of one host one that does not pace. Only Linux lets programs choose.
 	Congestion string
 
-	// Protocol is the ALPN name (RFC 7301) that both ends require with TLS, so that a server of
-	// another protocol is not taken for a peer. Empty means that of MPA.
-	Protocol string
-
 	// Refused, if not nil, is called for each peer whose TLS handshake with a listener failed,
 	// possibly by several goroutines at the same time.
 	Refused func(peer netip.AddrPort, err error)

@@ -1,10 +1,8 @@
 package tcp
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"softrdma/internal/link"
+	"softrdma/internal/link/trust"
 	"softrdma/internal/reason"
 )
 
@@ -31,50 +30,6 @@ const (
 // goodbye answers a peer that does not begin with TLS: a fatal alert, protocol_version (RFC
 // 8446 6), which an MPA initiator recognises.
 var goodbye = []byte{21, 3, 1, 0, 2, 2, 70}
-
-// secure completes a configuration with softrdma's defaults, for an ALPN name.
-func secure(cfg *tls.Config, protocol string) *tls.Config {
-	cfg = cfg.Clone()
-	if cfg.MinVersion == 0 {
-		cfg.MinVersion = tls.VersionTLS13
-	}
-	cfg.NextProtos = []string{cmp.Or(protocol, mpaProtocol)}
-	if len(cfg.Certificates) == 1 && cfg.GetClientCertificate == nil {
-		// crypto/tls sends no certificate to a listener that does not name its authority. The
-		// listener then could not report which certificate it does not trust.
-		own := &cfg.Certificates[0]
-		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own, nil }
-	}
-	return cfg
-}
-
-// Proved implements link.Prover.
-func (c *conn) Proved() bool {
-	s, ok := c.over.(*secured)
-	return ok && proved(s.ConnectionState(), c.l.security, c.remote.Addr())
-}
-
-// proved reports whether a peer that has called would be trusted if it were dialled, as crypto/tls checks it.
-func proved(s tls.ConnectionState, cfg *tls.Config, peer netip.Addr) bool {
-	if len(s.PeerCertificates) == 0 {
-		return false
-	}
-	if cfg.InsecureSkipVerify { // VerifyConnection decides, which has been called
-		return true
-	}
-	o := x509.VerifyOptions{Roots: cfg.RootCAs, DNSName: cfg.ServerName, Intermediates: x509.NewCertPool()}
-	if o.DNSName == "" {
-		o.DNSName = peer.WithZone("").String()
-	}
-	if cfg.Time != nil {
-		o.CurrentTime = cfg.Time()
-	}
-	for _, c := range s.PeerCertificates[1:] {
-		o.Intermediates.AddCert(c)
-	}
-	_, err := s.PeerCertificates[0].Verify(o)
-	return err == nil
-}
 
 // A socket counts the bytes that TLS reads and writes, and records whether TCP ended.
 type socket struct {
@@ -109,10 +64,7 @@ type secured struct {
 // client does the handshake of the dialling end, which requires the certificate to match the
 // address, or the name in cfg.
 func client(ctx context.Context, raw *net.TCPConn, cfg *tls.Config, peer netip.Addr) (transport, error) {
-	if cfg.ServerName == "" {
-		cfg = cfg.Clone()
-		cfg.ServerName = peer.WithZone("").String()
-	}
+	cfg = trust.Dialling(cfg, peer)
 	s := &socket{TCPConn: raw, dialled: true}
 	return greet(ctx, s, tls.Client(s, cfg), cfg)
 }
@@ -152,16 +104,13 @@ func greet(ctx context.Context, s *socket, c *tls.Conn, cfg *tls.Config) (transp
 func (s *socket) failure(err error, begun bool) error {
 	d := reason.Detail{Reason: reason.TLSLost, Expected: s.out.Load(), Found: s.in.Load()}
 	var header tls.RecordHeaderError
-	var trust *tls.CertificateVerificationError
 	var no syscall.Errno
+	refusal := trust.Refusal(err)
 	switch {
 	case errors.As(err, &header):
 		d = reason.Detail{Reason: reason.TLSPlain, Expected: recordHandshake, Found: uint64(header.RecordHeader[0])}
-	case errors.As(err, &trust):
-		d = reason.Detail{Reason: reason.TLSTrust, Expected: 1, Found: uint64(len(trust.UnverifiedCertificates))}
-		err = fmt.Errorf("%s: %w", whose(trust.UnverifiedCertificates), err)
-	case errors.Is(err, ErrUntrusted):
-		d = reason.Detail{Reason: reason.TLSTrust, Expected: 1, Found: 1}
+	case refusal != nil:
+		return refusal
 	case !begun:
 		d.Reason, err = reason.TLSHandshake, s.unanswered(err)
 	case errors.As(err, &no):
@@ -184,19 +133,6 @@ func (s *socket) unanswered(err error) error {
 	}
 	return err
 }
-
-// whose returns the holder and the issuer of a peer's certificate, quoted and truncated,
-// because a peer can write anything there.
-func whose(chain []*x509.Certificate) string {
-	if len(chain) == 0 {
-		return "no certificate"
-	}
-	return fmt.Sprintf("certificate of %.80q, issued by %.80q", chain[0].Subject.String(), chain[0].Issuer.String())
-}
-
-// ErrUntrusted is wrapped by errors of a tls.Config's VerifyConnection for a peer that is not
-// trusted.
-var ErrUntrusted = errors.New("not trusted")
 
 // Read implements net.Conn. An end of TCP that TLS did not announce is an error, because an
 // attacker may have truncated the stream (RFC 8446 6.1).

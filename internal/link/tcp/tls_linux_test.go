@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"softrdma/internal/link"
+	"softrdma/internal/link/trust"
 	"softrdma/internal/reason"
 )
 
@@ -61,7 +62,7 @@ func trusting(t *testing.T) *tls.Config {
 		Certificates: []tls.Certificate{c}, ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) != 1 || !bytes.Equal(s.PeerCertificates[0].Raw, c.Certificate[0]) {
-				return ErrUntrusted
+				return trust.ErrUntrusted
 			}
 			return nil
 		},
@@ -206,14 +207,13 @@ func TestTLSCallerProvesItsAddress(t *testing.T) {
 		if c.calls.Certificate != nil {
 			caller.Certificates = []tls.Certificate{c.calls}
 		}
-		client, server := tls.Client(x, secure(caller, "")), tls.Server(y, secure(c.listen, ""))
+		client, server := tls.Client(x, trust.Complete(caller, mpaProtocol)), tls.Server(y, trust.Complete(c.listen, mpaProtocol))
 		done := make(chan error, 1)
 		go func() { done <- client.HandshakeContext(t.Context()) }()
 		if err := errors.Join(server.HandshakeContext(t.Context()), <-done); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		s := &conn{l: &conns{security: c.listen}, over: &secured{Conn: server}, remote: netip.AddrPortFrom(at, 7)}
-		if got := s.Proved(); got != c.want {
+		if got := trust.Proved(server.ConnectionState(), c.listen, at); got != c.want {
 			t.Errorf("%s: expected %v, found %v", c.name, c.want, got)
 		}
 		_ = errors.Join(x.Close(), y.Close())
@@ -275,7 +275,7 @@ func TestTLSPeersThatSayNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer raw.Close()
-			_, err = client(t.Context(), raw, secure(trusting(t), ""), netip.MustParseAddr("127.0.0.1"))
+			_, err = client(t.Context(), raw, trust.Complete(trusting(t), mpaProtocol), netip.MustParseAddr("127.0.0.1"))
 			if failed(err) != reason.TLSHandshake || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("expected TLS_HANDSHAKE and %q, found %v", c.says, err)
 			}

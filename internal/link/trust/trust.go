@@ -1,0 +1,93 @@
+// Package trust has what the TLS handshakes of links have in common: the settings that each of them
+// has, who is trusted, and the names of failures. It does no handshake.
+package trust
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"softrdma/internal/link"
+	"softrdma/internal/reason"
+)
+
+// ErrUntrusted is wrapped by errors of a tls.Config's VerifyConnection for a peer that is not
+// trusted.
+var ErrUntrusted = errors.New("not trusted")
+
+// Complete returns a copy of a configuration with softrdma's defaults, for an ALPN name (RFC 7301).
+func Complete(cfg *tls.Config, protocol string) *tls.Config {
+	cfg = cfg.Clone()
+	if cfg.MinVersion == 0 {
+		cfg.MinVersion = tls.VersionTLS13
+	}
+	cfg.NextProtos = []string{protocol}
+	if len(cfg.Certificates) == 1 && cfg.GetClientCertificate == nil {
+		// crypto/tls sends no certificate to a listener that does not name its authority. The
+		// listener then could not report which certificate it does not trust.
+		own := &cfg.Certificates[0]
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own, nil }
+	}
+	return cfg
+}
+
+// Dialling returns the configuration for dialling a peer, whose certificate has to be for its
+// address, or for the name in cfg.
+func Dialling(cfg *tls.Config, peer netip.Addr) *tls.Config {
+	if cfg.ServerName == "" {
+		cfg = cfg.Clone()
+		cfg.ServerName = peer.WithZone("").String()
+	}
+	return cfg
+}
+
+// Proved reports whether a peer that has called would be trusted if it were dialled, as crypto/tls
+// checks it. The handshake has ended.
+func Proved(s tls.ConnectionState, cfg *tls.Config, peer netip.Addr) bool {
+	if len(s.PeerCertificates) == 0 {
+		return false
+	}
+	if cfg.InsecureSkipVerify { // VerifyConnection decides, which has been called
+		return true
+	}
+	o := x509.VerifyOptions{Roots: cfg.RootCAs, DNSName: cfg.ServerName, Intermediates: x509.NewCertPool()}
+	if o.DNSName == "" {
+		o.DNSName = peer.WithZone("").String()
+	}
+	if cfg.Time != nil {
+		o.CurrentTime = cfg.Time()
+	}
+	for _, c := range s.PeerCertificates[1:] {
+		o.Intermediates.AddCert(c)
+	}
+	_, err := s.PeerCertificates[0].Verify(o)
+	return err == nil
+}
+
+// Refusal returns the named failure for an error of a handshake in which this end does not trust
+// the peer, and nil for another error.
+func Refusal(err error) *link.Failure {
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &untrusted):
+		n := len(untrusted.UnverifiedCertificates)
+		return &link.Failure{
+			Detail: reason.Detail{Reason: reason.TLSTrust, Expected: 1, Found: uint64(n)},
+			Err:    fmt.Errorf("%s: %w", whose(untrusted.UnverifiedCertificates), err),
+		}
+	case errors.Is(err, ErrUntrusted):
+		return &link.Failure{Detail: reason.Detail{Reason: reason.TLSTrust, Expected: 1, Found: 1}, Err: err}
+	}
+	return nil
+}
+
+// whose returns the holder and the issuer of a peer's certificate, quoted and truncated,
+// because a peer can write anything there.
+func whose(chain []*x509.Certificate) string {
+	if len(chain) == 0 {
+		return "no certificate"
+	}
+	return fmt.Sprintf("certificate of %.80q, issued by %.80q", chain[0].Subject.String(), chain[0].Issuer.String())
+}
