@@ -200,9 +200,6 @@ func (e *Endpoint) issue(s *session) {
 	}
 	e.keys++
 	o := offer{version: psp.AESGCM128, spi: spi, port: e.port, device: e.device, you: s.from}
-	if s.peer != nil { // others do not need the rest
-		o.self, o.name = e.address, s.peer.name
-	}
 	b, err := psp.Derive(&e.masters[e.phase], spi, o.version)
 	var key *psp.Key
 	if err == nil {
@@ -219,8 +216,18 @@ func (e *Endpoint) issue(s *session) {
 	}
 	s.in[1], s.in[0] = s.in[0], in
 	e.inbound[spi] = s.in[0]
-	o.put(s.offer[:])
-	s.tell(s.offer[:])
+	s.offer = o
+	e.offer(s)
+}
+
+// offer tells the peer of a session its newest key.
+func (e *Endpoint) offer(s *session) {
+	if s.peer != nil { // others do not need the rest
+		s.offer.self, s.offer.name = e.address, s.peer.name
+	}
+	var b [offerLen]byte
+	s.offer.put(b[:])
+	s.tell(b[:])
 }
 
 // accept makes packets with a key count as those of a peer.

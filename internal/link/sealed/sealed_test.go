@@ -232,7 +232,7 @@ func TestIVsAreNeverUsedTwice(t *testing.T) {
 		case 20:
 			p.e[1].Rotate()
 		case 40: // the peer says the same again
-			p.s[1].tell(p.s[1].offer[:])
+			p.e[1].offer(p.s[1])
 		}
 	}
 }
@@ -591,7 +591,9 @@ func TestFlowOutlivesItsPeer(t *testing.T) {
 
 func FuzzOffer(f *testing.F) {
 	p := newPair(f)
-	f.Add(p.s[0].offer[:])
+	var b [offerLen]byte
+	p.s[0].offer.put(b[:])
+	f.Add(b[:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := parseOffer(b)
 		if err != nil {

@@ -11,13 +11,13 @@ import (
 // A session is the relation to one peer by one connection of the meeting.
 type session struct {
 	line
-	peer   *peer          // nil before the peer has proved who it is
-	from   netip.Addr     // of the peer, as the connection has it
-	proved bool           // the peer has proved its address
-	live   bool           // the connection is open
-	early  bool           // the peer may not have admitted this device yet, and there is another session with traffic
-	offer  [offerLen]byte // the last one to the peer
-	in     [2]*inbound    // valid keys of the peer, the newest one first
+	peer   *peer       // nil before the peer has proved who it is
+	from   netip.Addr  // of the peer, as the connection has it
+	proved bool        // the peer has proved its address
+	live   bool        // the connection is open
+	early  bool        // the peer may not have admitted this device yet, and there is another session with traffic
+	offer  offer       // the last one to the peer
+	in     [2]*inbound // valid keys of the peer, the newest one first
 	out    *outbound
 }
 
@@ -141,7 +141,9 @@ func (p *peer) met(prove bool) bool {
 // take notes the key that a peer offers.
 func (e *Endpoint) take(s *session, o *offer) error {
 	if s.out != nil && s.out.key.SPI() == o.spi {
-		// Again; to count its IVs from 0 would use them twice. The peer says so when it has admitted this device.
+		// Again; to count its IVs from 0 would use them twice. The peer says so when it has admitted this device, with
+		// the name that it has given it.
+		s.peer.theirs = o.name
 		if s.early {
 			s.early = false
 			s.peer.replace(s)
@@ -157,7 +159,7 @@ func (e *Endpoint) take(s *session, o *offer) error {
 	s.out = &outbound{key: key, port: o.port}
 	p.proved = p.proved || s.proved
 	if first && !s.dialled && s.in[0] != nil {
-		s.tell(s.offer[:])
+		e.offer(s)
 	}
 	s.early = first && s.dialled && p.traffic()
 	p.replace(s)
