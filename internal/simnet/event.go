@@ -13,16 +13,15 @@ type packet struct {
 	src, dst  netip.AddrPort
 	tos, hops uint8
 	fragments bool    // may be fragmented
-	routed    bool    // its route through the switches is chosen
+	carried   bool    // it has been in the middle of the network, see Carry
 	segment   segment // of a link that carries TCP
 }
 
-// A place is where a packet arrives: at a link, at the next of a list of switch ports, in the translator of the link that has
-// sent it, or, if it is zero, in the middle of the network.
+// A place is where a packet arrives: at a link, in the translator of the link that has sent it, or, if it is zero, in the
+// middle of the network.
 type place struct {
-	link  *Link
-	ports []*Port
-	nat   *Link
+	link *Link
+	nat  *Link
 }
 
 // An event is the arrival of a packet, or a call.
@@ -47,6 +46,7 @@ const (
 	noteBufferFull
 	noteUnreachable
 	noteReceived
+	noteDropped
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

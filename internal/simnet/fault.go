@@ -25,10 +25,6 @@ type Faults struct {
 	Queue     int   // bytes that may be queued; 0 means 1 MiB
 	MarkAbove int   // queued bytes above which ECN-capable packets are marked CE; 0 means never
 
-	// CutThrough means that a packet leaves while it still arrives, by a link as fast as this
-	// one. Otherwise it leaves when it has arrived completely.
-	CutThrough bool
-
 	// Bleached means that the network clears the ECN field of IP headers.
 	Bleached bool
 
@@ -74,7 +70,7 @@ type direction struct {
 // number, so that a new kind of fault does not change old seeds.
 func (d *direction) chance(p float64) bool { return p > 0 && d.random.Float64() < p }
 
-// pass passes a packet through the direction of the link or port with an index. It then
+// pass passes a packet through the direction of the link with an index. It then
 // arrives at to or nowhere.
 func (d *direction) pass(n *Network, index int, to place, p *packet) {
 	f := &d.faults
@@ -129,7 +125,6 @@ func (d *direction) queue(n *Network, index int, p *packet) (time.Duration, bool
 	if room == 0 {
 		room = defaultQueue
 	}
-	free := d.busy
 	d.busy = max(d.busy, n.now)
 	waiting := int((d.busy - n.now).Seconds() * float64(f.Bandwidth) / 8)
 	if waiting+len(p.data) > room {
@@ -147,11 +142,7 @@ func (d *direction) queue(n *Network, index int, p *packet) (time.Duration, bool
 	}
 	bits := int64(len(p.data)+wireOverhead) * 8
 	on := time.Duration(bits * int64(time.Second) / f.Bandwidth)
-	if f.CutThrough {
-		d.busy = max(free+on, n.now)
-	} else {
-		d.busy += on
-	}
+	d.busy += on
 	return d.busy, true
 }
 

@@ -49,8 +49,7 @@ type Network struct {
 	nats    []*NAT
 	streams []*StreamLink
 	drivers []Driver
-	route   func(src, dst netip.AddrPort) []*Port // see Route
-	ports   int
+	carrier func(Transit) // see Carry
 	free    []*packet
 	hash    uint64
 }
@@ -231,7 +230,7 @@ func (n *Network) packet(size int) *packet {
 	if cap(p.data) < size {
 		p.data = make([]byte, size, max(size, 2048))
 	}
-	p.data, p.front, p.fragments, p.routed, p.segment = p.data[:size], p.front[:0], false, false, segment{}
+	p.data, p.front, p.fragments, p.carried, p.segment = p.data[:size], p.front[:0], false, false, segment{}
 	return p
 }
 
@@ -244,12 +243,8 @@ func (n *Network) arrive(e event) {
 		return
 	}
 	p := e.packet
-	switch {
-	case e.link != nil:
+	if e.link != nil {
 		e.link.enqueue(p)
-		return
-	case len(e.ports) > 0:
-		n.leave(e.ports, p)
 		return
 	}
 	if p.dst.Addr().IsMulticast() {
@@ -273,12 +268,10 @@ func (n *Network) arrive(e event) {
 		n.drop(p)
 		return
 	}
-	if n.route != nil && !p.routed {
-		p.routed = true
-		if ports := n.route(p.src, p.dst); len(ports) > 0 {
-			n.leave(ports, p)
-			return
-		}
+	if n.carrier != nil && !p.carried {
+		p.carried = true
+		n.carrier(transit(p))
+		return
 	}
 	n.enter(l.lane(p.data), p)
 }
@@ -290,7 +283,7 @@ func (n *Network) copy(p *packet) *packet {
 	c := n.packet(len(p.data))
 	copy(c.data, p.data)
 	c.front = append(c.front, p.front...)
-	c.src, c.dst, c.tos, c.hops, c.routed, c.segment = p.src, p.dst, p.tos, p.hops, p.routed, p.segment
+	c.src, c.dst, c.tos, c.hops, c.carried, c.segment = p.src, p.dst, p.tos, p.hops, p.carried, p.segment
 	return c
 }
 

@@ -113,7 +113,7 @@ func (l *fabricLink) Room(uint8) bool { return len(l.out) == 0 }
 
 // Capabilities implements link.Packets.
 func (l *fabricLink) Capabilities() link.Capabilities {
-	return link.Capabilities{Packets: link.MaxPackets, Bytes: link.MaxBatch, ReceiveBuffer: 4 << 20, Lossless: true, Limited: l}
+	return link.Capabilities{Packets: 1, Bytes: link.MaxBatch, ReceiveBuffer: 4 << 20, Lossless: true, Limited: l}
 }
 
 // Send implements link.Packets.
