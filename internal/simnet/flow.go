@@ -15,13 +15,21 @@ type flow struct {
 	mode link.Fragmentation
 }
 
-// OpenFlow implements link.Datagrams.
-func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.DatagramFlow, error) {
+// check reports why packets cannot be sent to a peer.
+func (l *Link) check(dst netip.AddrPort) error {
 	switch {
 	case l.closed:
-		return nil, link.ErrClosed
+		return link.ErrClosed
 	case dst.Addr().Is4() != l.local.Addr().Is4():
-		return nil, fmt.Errorf("%w: link has %v, peer %v", ErrFamily, l.local.Addr(), dst.Addr())
+		return fmt.Errorf("%w: link has %v, peer %v", ErrFamily, l.local.Addr(), dst.Addr())
+	}
+	return nil
+}
+
+// OpenFlow implements link.Datagrams.
+func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.DatagramFlow, error) {
+	if err := l.check(dst); err != nil {
+		return nil, err
 	}
 	port := (label ^ label>>14 ^ label>>28) & portMask
 	if l.config.Ports > 0 {
@@ -32,11 +40,8 @@ func (l *Link) OpenFlow(dst netip.AddrPort, label uint32) (*link.DatagramFlow, e
 
 // OpenReturn implements link.Returner.
 func (l *Link) OpenReturn(dst netip.AddrPort) (*link.DatagramFlow, error) {
-	switch {
-	case l.closed:
-		return nil, link.ErrClosed
-	case dst.Addr().Is4() != l.local.Addr().Is4():
-		return nil, fmt.Errorf("%w: link has %v, peer %v", ErrFamily, l.local.Addr(), dst.Addr())
+	if err := l.check(dst); err != nil {
+		return nil, err
 	}
 	return l.flow(l.local, dst, 0), nil
 }
@@ -72,11 +77,8 @@ func (l *Link) flow(src, dst netip.AddrPort, label uint32) *link.DatagramFlow {
 
 // Reply implements link.Datagrams.
 func (l *Link) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) {
-	switch {
-	case l.closed:
-		return nil, link.ErrClosed
-	case dst.Addr().Is4() != l.local.Addr().Is4():
-		return nil, fmt.Errorf("%w: link has %v, peer %v", ErrFamily, l.local.Addr(), dst.Addr())
+	if err := l.check(dst); err != nil {
+		return nil, err
 	}
 	l.reply = flow{DatagramFlow: link.DatagramFlow{Src: l.local, Dst: dst, Numbering: link.Numbering{Segments: 1}}, crc: ib.NewPseudoHeader(l.local, dst), uses: 1}
 	return &l.reply.DatagramFlow, nil
