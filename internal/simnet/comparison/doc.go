@@ -1,12 +1,11 @@
-// Package comparison lets InfiniBand, RoCE v2 and iWARP carry the same loads over the same
-// fabric, on virtual time, and measures latency, throughput, fairness and drops. The protocols
-// are the machines of softrdma's devices. The networks are models:
+// Package comparison lets InfiniBand, RoCE, iWARP and TCP carry the same loads over the same fabric,
+// on virtual time, and measures latency, throughput, fairness, drops and pauses. The protocols are
+// the machines of softrdma's devices. The networks are:
 //
-//   - InfiniBand: the nodes of internal/fabric with credits for each lane, configured by the
+//   - InfiniBand: the nodes of internal/fabric/subnet with credits for each lane, configured by the
 //     subnet manager. Switches route by the destination's LID.
-//   - RoCE v2 and iWARP: Ethernet switches that drop packets if the queue of an output port is
-//     full, and mark packets above a threshold. They choose among the shortest paths by a
-//     hash of addresses and ports. The bytes of iWARP travel as simnet's model of TCP.
+//   - Ethernet for the others: the switches of internal/fabric/lan, with or without pauses. The bytes
+//     of iWARP and TCP travel as simnet's model of TCP.
 //
 // Computing takes no time: a device acts at once. So the figures describe only the protocols
 // and networks.
