@@ -17,7 +17,7 @@ import (
 var floors = []string{
 	// Arithmetic, names, and what the system has.
 	"internal/crc internal/aesgcm internal/psn internal/reason internal/congestion internal/eventqueue internal/vector internal/memfd internal/rundir " +
-		"internal/inherit internal/waiting internal/pathmtu internal/strictyaml internal/waitgraph internal/pmix storage/internal/shares internal/host/... internal/testenv/... preload preload/library",
+		"internal/inherit internal/waiting internal/pathmtu internal/namedfiles internal/strictyaml internal/waitgraph internal/pmix storage/internal/shares internal/host/... internal/testenv/... preload preload/library",
 	// Formats, states, and machines that know nothing but them.
 	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
 		"storage/nvmeof/wire/... storage/internal/streams " +

@@ -4,27 +4,17 @@ package scenarios
 
 import (
 	"embed"
-	"slices"
-	"strings"
+
+	"softrdma/internal/namedfiles"
 )
 
 //go:embed *.yaml
 var files embed.FS
 
-const extension = ".yaml"
+var dir = namedfiles.New(files, ".yaml")
 
 // Names returns the names of the scenarios in order.
-func Names() (names []string) {
-	list, _ := files.ReadDir(".") // an embedded directory can be read
-	for _, f := range list {
-		names = append(names, strings.TrimSuffix(f.Name(), extension))
-	}
-	slices.Sort(names)
-	return names
-}
+func Names() []string { return dir.Names() }
 
 // Text returns the file of a scenario, and false if there is none of that name.
-func Text(name string) ([]byte, bool) {
-	b, err := files.ReadFile(name + extension)
-	return b, err == nil
-}
+func Text(name string) ([]byte, bool) { return dir.Text(name) }
