@@ -40,14 +40,14 @@ var (
 	largeExported = map[string]int{
 		"internal/wire/uapi":        233,
 		"verbs":                     215,
-		"internal/wire/ib":          176,
+		"internal/wire/ib":          178,
 		"internal/wire/mad":         175,
 		"internal/wire/mad/smp":     137,
 		"ucx":                       130,
 		"internal/wire/mad/sa":      124,
 		"internal/wire/iwarp":       117,
 		"internal/queue":            109,
-		"cmd/softrdma/internal/cli": 113,
+		"cmd/softrdma/internal/cli": 114,
 		"bench/compare":             102,
 	}
 )

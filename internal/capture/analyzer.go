@@ -134,9 +134,13 @@ func (a *Analyzer) Add(p *Packet) []Finding {
 	switch i := p.Opcode.Info(); {
 	case i.Kind == ib.KindCongestion:
 		a.note("congestion notification: the receiver got packets that a router had marked")
-	case p.Truncated && (i.Kind == ib.KindSelectiveAck || i.Kind == ib.KindReason): // what it says is in the payload
+	case p.Truncated && (i.Kind == ib.KindSelectiveAck || i.Kind == ib.KindReason || i.Kind == ib.KindTelemetry): // what it says is in the payload
 	case i.Kind == ib.KindSelectiveAck:
 		a.note("softrdma's selective acknowledge: %d ranges received after a lost request", max(own.Ranges(p.Payload), 0))
+	case i.Kind == ib.KindTelemetry:
+		if _, hops, ok := own.ParseTelemetry(p.Payload); ok {
+			a.note("softrdma's acknowledge with telemetry of %d links", len(hops)/own.HopLen)
+		}
 	case i.Kind == ib.KindPathProbe:
 		if probe, ok := own.ParsePathProbe(p.Payload); ok && !p.Truncated {
 			a.note("softrdma's %v path MTU %d", probe.Kind, probe.MTU)

@@ -112,7 +112,7 @@ func TestReaderRoCEv1Damage(t *testing.T) {
 // newer reports whether dissectors may not know the headers after the BTH of an opcode.
 func newer(o ib.Opcode) bool {
 	switch o {
-	case ib.RCFlush, ib.RCAtomicWrite, ib.CongestionNotify, ib.RCSelectiveAck, ib.RCReason, ib.RCPathProbe:
+	case ib.RCFlush, ib.RCAtomicWrite, ib.CongestionNotify, ib.RCSelectiveAck, ib.RCReason, ib.RCPathProbe, ib.RCTelemetry:
 		return true
 	}
 	return o.Transport() == ib.XRC

@@ -2,6 +2,7 @@ package congestion
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -24,8 +25,7 @@ const (
 	HPCC         // reacts to telemetry of switches, with pacing: see Informed
 	kinds
 
-	named = HPCC // those below have a name for programs: no transport brings telemetry
-
+	named = HPCC // those below have a name for programs, whose networks have no telemetry
 )
 
 var kindNames = [kinds]string{"default", "window", "dcqcn", "delay", "path", "none", "timely", "swift", "bounded", "hpcc"}
@@ -39,16 +39,21 @@ func (k Kind) String() string {
 }
 
 // ParseKind returns the kind of a name; the empty name is Default.
-func ParseKind(name string) (Kind, error) {
+func ParseKind(name string) (Kind, error) { return parseKind(name, named) }
+
+// ParseInformedKind is ParseKind where switches give telemetry, so that HPCC has a name as well.
+func ParseInformedKind(name string) (Kind, error) { return parseKind(name, kinds) }
+
+func parseKind(name string, end Kind) (Kind, error) {
 	if name == "" {
 		return Default, nil
 	}
-	for k := Window; k < named; k++ {
+	for k := Window; k < end; k++ {
 		if name == kindNames[k] {
 			return k, nil
 		}
 	}
-	last := named - 1
+	last := end - 1
 	return Default, fmt.Errorf("congestion control: expected %s or %s, found %q", strings.Join(kindNames[Window:last], ", "), kindNames[last], name)
 }
 
@@ -61,6 +66,56 @@ type Limits struct {
 	Window int // maximum number of bytes in flight
 	Long   int // the same on a path that is longer than LongTrip, for the controls that model it
 	Packet int // bytes of a full packet
+
+	// Tuning is nil for the parameters that suit processes.
+	Tuning *Tuning
+}
+
+// first returns the window of a new connection.
+func (l *Limits) first() int {
+	if l.Tuning != nil && l.Tuning.First != 0 {
+		return min(l.Tuning.First, l.Window)
+	}
+	return min(initialWindow, l.Window)
+}
+
+// quantum returns how long a flow that has to wait sends at once.
+func (l *Limits) quantum() time.Duration {
+	if l.Tuning != nil && l.Tuning.Quantum != 0 {
+		return l.Tuning.Quantum
+	}
+	return paceQuantum
+}
+
+// A Tuning has other parameters, such as those of adapters in hardware. A field that is 0 changes
+// nothing.
+type Tuning struct {
+	First   int           // bytes in flight at the start, of Window, DCQCN and HPCC
+	Quantum time.Duration // for which a flow that has to wait sends at once; a packet leaves at least
+
+	// Trip is the round trip without queues, for controls that compare with it: Timely, Swift and
+	// HPCC. They measure it if it is 0, which takes until the first queue has drained.
+	Trip time.Duration
+
+	// Of DCQCN: the time and the bytes between two increases, and how much an additive one is. With
+	// Raise nothing depends on round trips.
+	Raise time.Duration
+	Bytes int
+	Step  float64 // bytes per second
+}
+
+// least returns the round trip without queues.
+func (l *Limits) least(rtt *RTT) time.Duration {
+	if l.Tuning != nil && l.Tuning.Trip != 0 && rtt.Known() {
+		return l.Tuning.Trip
+	}
+	return rtt.Least()
+}
+
+// PaperTuning is DCQCN's parameters as its authors have published them (SIGCOMM 2015, table 14 and
+// section 5), for adapters that pace each packet and begin at the rate of the line.
+func PaperTuning() Tuning {
+	return Tuning{First: math.MaxInt32, Quantum: 1, Raise: 55 * time.Microsecond, Bytes: 10e6, Step: 5e6}
 }
 
 // A Control is the congestion control of one queue pair. Bytes include headers.

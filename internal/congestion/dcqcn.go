@@ -112,7 +112,7 @@ func (d *dcqcn) Sent(now time.Duration, n int, _ int64) {
 	}
 	d.catchUp(now)
 	if d.raiseIn -= n; d.raiseIn <= 0 {
-		d.raiseIn += raiseBytes
+		d.raiseIn += d.raiseBytes()
 		d.byBytes = min(d.byBytes+1, 100)
 		d.raise()
 	}
@@ -129,7 +129,7 @@ func (d *dcqcn) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) 
 }
 
 // quantum returns the duration of the data that is sent at once: at least one packet.
-func (d *dcqcn) quantum() time.Duration { return max(paceQuantum, d.took(d.limits.Packet)) }
+func (d *dcqcn) quantum() time.Duration { return max(d.limits.quantum(), d.took(d.limits.Packet)) }
 
 // burst returns how much may be sent at once after a pause.
 func (d *dcqcn) burst() time.Duration { return 2 * d.quantum() }
@@ -141,7 +141,7 @@ func (d *dcqcn) Ready(now time.Duration) time.Duration {
 
 // Window implements Control.
 func (d *dcqcn) Window() int {
-	if d.rate == 0 || d.loop == 0 {
+	if d.rate == 0 || d.loop == 0 || d.published() {
 		return d.size
 	}
 	trip := d.loop + max(d.loop/4, answerSlack)
@@ -160,7 +160,7 @@ func (d *dcqcn) Notified(now time.Duration, rtt *RTT) {
 		d.loop = min(rtt.Low(), 2*d.loop)
 	}
 	d.byTime, d.byBytes = 0, 0
-	d.raiseAt, d.raiseIn = now+d.raiseEvery(), raiseBytes
+	d.raiseAt, d.raiseIn = now+d.raiseEvery(), d.raiseBytes()
 	period := d.period()
 	d.alphaAt = now + period
 	if now < d.cutAt {
@@ -187,6 +187,9 @@ func (d *dcqcn) begin(now time.Duration, rtt *RTT) {
 // decreases: until the effect of the last decrease shows, and at least the time of a
 // packet.
 func (d *dcqcn) period() time.Duration {
+	if d.published() {
+		return alphaInterval
+	}
 	return max(alphaInterval, d.loop, d.trip, d.took(d.limits.Packet))
 }
 
@@ -226,11 +229,27 @@ func (d *dcqcn) catchUp(now time.Duration) {
 // silent reports whether nothing was acknowledged for a long time, so that no packet was
 // marked either. Answers to READs, which are sent beyond the window, are not acknowledged.
 func (d *dcqcn) silent(now time.Duration) bool {
-	return d.loop > 0 && now-d.heard > silence*d.raiseEvery() && d.unheard <= d.size
+	return d.loop > 0 && !d.published() && now-d.heard > silence*d.raiseEvery() && d.unheard <= d.size
 }
 
+// published reports whether times are those of the authors on any path.
+func (d *dcqcn) published() bool { return d.limits.Tuning != nil && d.limits.Tuning.Raise != 0 }
+
 // raiseEvery returns the time between two increases.
-func (d *dcqcn) raiseEvery() time.Duration { return max(raiseInterval, d.loop) }
+func (d *dcqcn) raiseEvery() time.Duration {
+	if d.published() {
+		return d.limits.Tuning.Raise
+	}
+	return max(raiseInterval, d.loop)
+}
+
+// raiseBytes returns how much is sent between two increases.
+func (d *dcqcn) raiseBytes() int {
+	if t := d.limits.Tuning; t != nil && t.Bytes != 0 {
+		return t.Bytes
+	}
+	return raiseBytes
+}
 
 // raise is one step of recovery or increase.
 func (d *dcqcn) raise() {
@@ -238,7 +257,7 @@ func (d *dcqcn) raise() {
 	switch {
 	case both > fastRecovery:
 		d.target += hyperSteps * d.step()
-	case any > longCalm: // the measured queue is old
+	case any > longCalm && !d.published(): // the measured queue is old
 		d.target += min(float64(any-longCalm)*d.step(), additive)
 		d.loop -= max(d.loop-d.trip, 0) / 8
 	case any > fastRecovery:
@@ -257,6 +276,9 @@ func (d *dcqcn) raise() {
 // for all flows of a path. If round trips are unknown it is a share of the rate; faster flows
 // are notified more often.
 func (d *dcqcn) step() float64 {
+	if t := d.limits.Tuning; t != nil && t.Step != 0 {
+		return t.Step
+	}
 	if d.loop == 0 {
 		return min(additive, d.rate/rateShare)
 	}

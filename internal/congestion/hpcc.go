@@ -50,14 +50,14 @@ type hpcc struct {
 const MaxHops = 5
 
 func newHPCC(l Limits) *hpcc {
-	h := &hpcc{limits: l, use: 1, size: float64(min(initialWindow, l.Window))}
+	h := &hpcc{limits: l, use: 1, size: float64(l.first())}
 	h.base = h.size
 	return h
 }
 
 // Telemetry implements Informed.
 func (h *hpcc) Telemetry(now time.Duration, hops []Hop, rtt *RTT) {
-	h.trip = rtt.Least()
+	h.trip = h.limits.least(rtt)
 	hops = hops[:min(len(hops), MaxHops)]
 	if h.trip == 0 || len(hops) == 0 {
 		return
@@ -142,7 +142,7 @@ func (h *hpcc) Sent(now time.Duration, n int, flight int64) {
 }
 
 // quantum returns the duration of the data that is sent at once: at least one packet.
-func (h *hpcc) quantum() time.Duration { return max(paceQuantum, h.took(h.limits.Packet)) }
+func (h *hpcc) quantum() time.Duration { return max(h.limits.quantum(), h.took(h.limits.Packet)) }
 
 // Acked implements Control.
 func (h *hpcc) Acked(_ time.Duration, n int, _ time.Duration, _ *RTT) {

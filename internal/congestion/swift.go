@@ -60,7 +60,7 @@ func (s *swift) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) 
 	acked := float64(n) / float64(s.limits.Packet)
 	if sample > 0 {
 		s.trip = sample
-		if target := rtt.Least() + swiftTarget(s.size); sample >= target {
+		if target := s.limits.least(rtt) + swiftTarget(s.size); sample >= target {
 			s.shrink(now, min(swiftBeta*float64(sample-target)/float64(sample), swiftCut), rtt)
 			return
 		}

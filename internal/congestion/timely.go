@@ -41,7 +41,7 @@ func newTimely(l Limits) *timely { return &timely{limits: l, fresh: true} }
 
 // thresholds returns the round trips between which the gradient decides.
 func (t *timely) thresholds(rtt *RTT) (low, high time.Duration) {
-	longer := max(rtt.Least()-timelyPath, 0)
+	longer := max(t.limits.least(rtt)-timelyPath, 0)
 	return timelyLow + longer, timelyHigh + longer
 }
 
@@ -53,7 +53,7 @@ func (t *timely) Sent(now time.Duration, n int, _ int64) {
 }
 
 // quantum returns the duration of the data that is sent at once: at least one packet.
-func (t *timely) quantum() time.Duration { return max(paceQuantum, t.took(t.limits.Packet)) }
+func (t *timely) quantum() time.Duration { return max(t.limits.quantum(), t.took(t.limits.Packet)) }
 
 // Acked implements Control.
 func (t *timely) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) {
@@ -64,7 +64,7 @@ func (t *timely) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT)
 		return
 	case t.rate == 0:
 		t.set(initialDelay * float64(t.limits.Packet) / sample.Seconds())
-	case now-t.changed < rtt.Least() || t.acked < timelySegment && !t.fresh:
+	case now-t.changed < t.limits.least(rtt) || t.acked < timelySegment && !t.fresh:
 		return
 	default:
 		t.change(sample, rtt)
@@ -76,7 +76,7 @@ func (t *timely) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT)
 func (t *timely) change(sample time.Duration, rtt *RTT) {
 	low, high := t.thresholds(rtt)
 	t.growth += timelyWeight * ((sample - t.before).Seconds() - t.growth)
-	gradient := t.growth / rtt.Least().Seconds()
+	gradient := t.growth / t.limits.least(rtt).Seconds()
 	if gradient > 0 {
 		t.falling = 0
 	} else {

@@ -25,7 +25,7 @@ type window struct {
 }
 
 func (w *window) start(l Limits) {
-	*w = window{size: min(initialWindow, l.Window), threshold: l.Window, limits: l}
+	*w = window{size: l.first(), threshold: l.Window, limits: l}
 }
 
 // Sent implements Control.

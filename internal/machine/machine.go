@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"time"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -142,6 +143,10 @@ type In struct {
 	Answer    ib.Syndrome // the refusal that a rule of faults wants of the responder; 0 if there is none
 	Dropped   int         // bytes of payload that the machine did not take; set by it, see trace.Traffic
 	Lender    Lender
+
+	// Hops is what the switches of the path said of their links, in their order, if the packet asked
+	// for it (ib.BTH.Telemetry). It is valid during the call.
+	Hops []congestion.Hop
 }
 
 // A Lender owns the memory that a payload lies in, and may take it back at any time. A machine

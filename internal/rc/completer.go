@@ -14,7 +14,7 @@ import (
 
 // receive takes an acknowledge or a response from the peer.
 func (r *completer) receive(now time.Duration, in *machine.In, info *ib.Info) {
-	if info.Kind == ib.KindSelectiveAck {
+	if info.Kind == ib.KindSelectiveAck || info.Kind == ib.KindTelemetry {
 		if r.q.c.Selective() {
 			r.selectiveAck(now, in)
 		}

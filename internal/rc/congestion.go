@@ -46,7 +46,7 @@ func (q *QP) count(now time.Duration, out *machine.Out) {
 
 // isAcknowledge reports whether a packet is one that no congestion control counts.
 func isAcknowledge(o ib.Opcode) bool {
-	return o == ib.RCAcknowledge || o == ib.RCSelectiveAck || o == ib.RCReason || o == ib.RCPathProbe || o == ib.CongestionNotify
+	return o == ib.RCAcknowledge || o == ib.RCSelectiveAck || o == ib.RCReason || o == ib.RCPathProbe || o == ib.RCTelemetry || o == ib.CongestionNotify
 }
 
 // plausibleNotification reports whether a congestion notification may be the peer's. One

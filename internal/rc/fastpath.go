@@ -14,7 +14,7 @@ import (
 // the packet, or knows what to do.
 func (q *QP) Continue(now time.Duration, in *machine.In) bool {
 	st := q.c.Port.Attr.State
-	if st != qp.RTS && (st != qp.RTR || !q.established) || in.Marked() || in.Wide && in.AckReq || !q.fromPeer(in) {
+	if st != qp.RTS && (st != qp.RTR || !q.established) || in.Marked() || in.Wide && in.AckReq || len(in.Hops) != 0 || !q.fromPeer(in) {
 		return false
 	}
 	info := in.Opcode.Info()

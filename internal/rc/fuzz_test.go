@@ -50,6 +50,9 @@ func FuzzReceive(f *testing.F) {
 	seed(announced(why), announced(ackPacket(ib.NAKRemoteAccess, testPSN0)))
 	seed(announced(told), announced(read), announced(ackPacket(ib.ACKNoCredits, testPSN0)))
 	seed(announced(writePacket(ib.RCReadRequest, 3, 0, h)), announced(writePacket(ib.RCReadRequest, 0, 0, h)), announced(writePacket(ib.RCReadRequest, 0, 0, h)))
+	tells := ib.Packet{BTH: ib.BTH{Opcode: ib.RCTelemetry, PSN: testPSN0}}
+	tells.Payload = (&own.Hop{Time: 1, Bytes: 2, Queue: 3, Rate: 4}).Append(own.AppendDuplicates(nil, 0))
+	seed(announced(requestPacket(ib.RCSendOnly, 0, 8)), announced(tells))
 	f.Fuzz(func(t *testing.T, data []byte) { fuzzReceive(t, data) })
 }
 

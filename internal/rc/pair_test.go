@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
@@ -135,6 +136,9 @@ type pair struct {
 
 	// unread reports whether node i cannot read the payload of a packet. Nil reads all.
 	unread func(i int, p *ib.Packet) bool
+
+	// tell returns what switches say of a packet that node i is about to receive. Nil says nothing.
+	tell func(i int, p *ib.Packet) []congestion.Hop
 
 	fastPath bool // offer packets to Continue first
 	taken    int  // packets that Continue took
@@ -339,6 +343,9 @@ func (w *pair) give(i int, p packet) {
 	}
 	if w.unread != nil && len(in.Payload) > 0 && w.unread(i, &in.Packet) {
 		in.Lost, in.Payload, in.Lender = true, nil, nil
+	}
+	if w.tell != nil {
+		in.Hops = w.tell(i, &in.Packet)
 	}
 	if w.fastPath && !in.Lost && in.Train <= 1 && w.n[i].q.Continue(w.now, &in) {
 		machine.Continued(&w.n[i].traffic, &w.n[i].port, &in)

@@ -23,6 +23,7 @@ type QP struct {
 
 	store *Store // nil without selective acknowledges
 	kind  congestion.Kind
+	tuned *congestion.Tuning
 	ctl   congestion.Control
 	paces bool // what ctl says
 
@@ -48,13 +49,15 @@ type Config struct {
 	Store *Store
 	// Control is the congestion control.
 	Control congestion.Kind
+	// Tuning is its parameters, nil for its own.
+	Tuning *congestion.Tuning
 	// KeepReasons does not tell the peer why its requests are refused.
 	KeepReasons bool
 }
 
 // New makes the machine of a queue pair.
 func New(p *machine.Port, c Config) *QP {
-	q := &QP{store: c.Store, kind: c.Control, paceAt: machine.Never}
+	q := &QP{store: c.Store, kind: c.Control, tuned: c.Tuning, paceAt: machine.Never}
 	q.c = conn.Conn{Port: p, Done: machine.NewCompletions(p), Stop: q.req.recovery.stop, KeepReasons: c.KeepReasons}
 	q.control(congestion.Limits{Window: p.Window, Packet: overhead})
 	q.alive.at = machine.Never
@@ -121,6 +124,9 @@ func (q *QP) Receive(now time.Duration, in *machine.In) {
 			q.resp.Widen(now, in)
 		}
 		q.resp.Receive(in, info)
+		if len(in.Hops) != 0 {
+			q.resp.Inform(in)
+		}
 		q.resp.ScheduleLook(now)
 	}
 	q.settle()
@@ -146,7 +152,7 @@ func (q *QP) fromPeer(in *machine.In) bool {
 // others.
 func isAnswer(k ib.Kind) bool {
 	switch k {
-	case ib.KindReadResponse, ib.KindAcknowledge, ib.KindAtomicAcknowledge, ib.KindSelectiveAck, ib.KindReason:
+	case ib.KindReadResponse, ib.KindAcknowledge, ib.KindAtomicAcknowledge, ib.KindSelectiveAck, ib.KindReason, ib.KindTelemetry:
 		return true
 	}
 	return false

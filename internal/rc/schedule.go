@@ -30,6 +30,7 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 	out.Selective = q.announces()
 	if q.paces && !isAnswer(out.Opcode.Info().Kind) {
 		out.Wide = q.req.wantsMore()
+		out.Telemetry = q.kind == congestion.HPCC && q.c.Selective()
 	}
 	out.Markable = q.kind.ECN() && out.Opcode != ib.CongestionNotify
 	if q.paces {
@@ -39,7 +40,7 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 }
 
 // urgent produces what goes before everything else: a keep-alive probe, a congestion
-// notification, a selective acknowledge, or a path probe.
+// notification, a selective acknowledge, telemetry, or a path probe.
 func (q *QP) urgent(now time.Duration, out *machine.Out) bool {
 	if !q.notifier.Owes() && !q.resp.OwesReport() && !q.alive.wanted && !q.narrow.owes() || q.c.Port.Attr.State == qp.Err {
 		return false

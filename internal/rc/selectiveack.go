@@ -8,13 +8,14 @@ import (
 	"softrdma/internal/rc/scoreboard"
 	"softrdma/internal/rc/seq"
 	"softrdma/internal/reason"
+	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/ib/own"
 )
 
 // This file turns the peer's answers into the scoreboard, between softrdma peers. What is
 // done about losses is in loss.go.
 
-// selectiveAck takes a selective acknowledge: what the peer executed, and what it holds.
+// selectiveAck takes a selective acknowledge, what the peer executed and what it holds, or one with telemetry.
 func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
 	w, ranges, ok := parseSelectiveAck(in)
 	if !ok {
@@ -30,8 +31,11 @@ func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
 		r.q.c.Refuse(reason.Detail{Reason: reason.ResponseStale, Expected: seq.Detail(r.una), Found: uint64(in.PSN)})
 		return
 	}
+	if in.Opcode == ib.RCTelemetry {
+		r.inform(now, in.Payload)
+	}
 	r.sender.credited(now, in.AETH.Syndrome)
-	if in.Wide {
+	if in.Wide && in.Opcode == ib.RCSelectiveAck {
 		r.sender.widened(w.Span)
 	}
 	r.recovery.countDuplicates(now, w.Duplicates, upTo)
@@ -61,8 +65,12 @@ func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
 	r.recovery.judge(now)
 }
 
-// parseSelectiveAck reads the payload of a selective acknowledge, of either kind.
+// parseSelectiveAck reads the payload of a selective acknowledge of either kind, or of one with telemetry.
 func parseSelectiveAck(in *machine.In) (w own.WideAck, ranges []byte, ok bool) {
+	if in.Opcode == ib.RCTelemetry {
+		w.Duplicates, _, ok = own.ParseTelemetry(in.Payload)
+		return w, nil, ok
+	}
 	if in.Wide {
 		return own.ParseWideAck(in.Payload)
 	}

@@ -116,7 +116,7 @@ func (r *sender) flight() int64 {
 }
 
 func (r *sender) limits() congestion.Limits {
-	l := congestion.Limits{Window: r.p.Window, Packet: int(r.mtu + overhead)}
+	l := congestion.Limits{Window: r.p.Window, Packet: int(r.mtu + overhead), Tuning: r.q.tuned}
 	if r.q.c.Selective() || r.q.announces() {
 		l.Long = longWindow
 	}

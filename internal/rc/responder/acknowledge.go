@@ -35,11 +35,11 @@ type lastResponse struct {
 
 // Owes reports whether there is anything to answer.
 func (r *Responder) Owes() bool {
-	return r.Streams() || r.nak.due || r.ack.due || r.sack.due
+	return r.Streams() || r.nak.due || r.ack.due || r.OwesReport()
 }
 
-// OwesReport reports whether a selective acknowledge is owed.
-func (o *reordering) OwesReport() bool { return o.sack.due }
+// OwesReport reports whether a selective acknowledge or telemetry is owed.
+func (o *reordering) OwesReport() bool { return o.sack.due || o.echoDue() }
 
 // Streams reports whether answers with data are owed.
 func (a *answers) Streams() bool { return a.history.pending > 0 || len(a.parts) > 0 }

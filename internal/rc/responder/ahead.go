@@ -16,6 +16,7 @@ type reordering struct {
 	held    *reorder.Buffer // nil if nothing is held
 	sack    sack
 	wide    wide
+	echo    *echo // nil if there was no telemetry
 	first   firstReceive
 	counted int // bytes of payload counted when they were held for the first receive
 }
@@ -79,7 +80,7 @@ func (o *reordering) hold(in *machine.In, info *ib.Info, d int) bool {
 		o.returnEmpty()
 		return false
 	}
-	h.Lender = nil
+	h.Lender, h.Hops = nil, nil
 	if !in.Intact() {
 		pool.Free(h)
 		o.returnEmpty()
@@ -163,6 +164,7 @@ func (o *reordering) DropHeld() {
 	}
 	o.returnEmpty()
 	o.sack.due = false
+	o.endEcho()
 	o.dropParts()
 }
 
@@ -187,8 +189,12 @@ func (o *reordering) oweReport() {
 	}
 }
 
-// Report produces the acknowledge that says what is held.
+// Report produces the acknowledge that says what is held, or what switches said.
 func (o *reordering) Report(out *machine.Out) {
+	if !o.sack.due && o.echoDue() {
+		o.reportEcho(out)
+		return
+	}
 	o.sack.due = false
 	if o.wide.asked {
 		o.reportWide(out)

@@ -66,7 +66,7 @@ func (h *Hosts) Connect(now dcb.Time, from, to, depth int, s *Sender) *Conn {
 		if !s.GoBackN {
 			store = h.store
 		}
-		e.q = rc.New(&e.port, rc.Config{Store: store, Control: s.Control})
+		e.q = rc.New(&e.port, rc.Config{Store: store, Control: s.Control, Tuning: s.Tuning})
 		for to := qp.Init; to <= qp.RTS; to++ {
 			a.State = to
 			e.q.Transition(clock(now), to-1)

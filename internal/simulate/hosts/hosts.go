@@ -35,11 +35,12 @@ import (
 // A Sender is how connections send.
 type Sender struct {
 	Control  congestion.Kind
-	GoBackN  bool  // otherwise lost packets alone are sent again
-	Window   int   // bytes in flight; DefaultWindow if 0
-	MTU      int   // bytes of payload of a full packet, as in qp.Attr; DefaultMTU if 0
-	Timeout  uint8 // as in qp.Attr; DefaultTimeout if 0
-	Priority uint8 // of the network
+	Tuning   *congestion.Tuning // of the control; nil for its own
+	GoBackN  bool               // otherwise lost packets alone are sent again
+	Window   int                // bytes in flight; DefaultWindow if 0
+	MTU      int                // bytes of payload of a full packet, as in qp.Attr; DefaultMTU if 0
+	Timeout  uint8              // as in qp.Attr; DefaultTimeout if 0
+	Priority uint8              // of the network
 }
 
 // Defaults of a sender: those of softrdma's devices and commands.
@@ -99,6 +100,7 @@ type Hosts struct {
 type host struct {
 	address netip.Addr
 	ready   [ethernet.Priorities]turns
+	halted  bool // takes nothing
 }
 
 // protection is the protection domain of all queue pairs. They share one region as well.
@@ -195,12 +197,19 @@ func (h *Hosts) expired(now dcb.Time, timer int) {
 
 // deliver hands a frame over to its queue pair.
 func (h *Hosts) deliver(now dcb.Time, at topology.End, f *dcb.Frame) bool {
+	if h.hosts[at.Node].halted {
+		return false
+	}
 	p := h.packets.at(f.Cookie)
 	if e := p.to; !e.closed && e.node == at.Node {
 		in := &h.in
 		in.Packet, in.Payload = p.Packet, p.payload()
 		in.Src, in.Dst = e.peer.local, e.local
 		in.TOS, in.TTL = f.DSCP<<2|f.ECN, f.Hops
+		in.Hops = nil
+		if f.Telemetry != nil {
+			in.Hops = f.Telemetry.Hops[:f.Telemetry.Count]
+		}
 		t := clock(now)
 		if e.q.Continue(t, in) {
 			machine.Continued(&h.traffic, &e.port, in)
@@ -220,6 +229,15 @@ func (h *Hosts) continueWith(now dcb.Time, e *end) {
 	e.arm(now)
 	h.pump(now, e.node)
 	h.report(now)
+}
+
+// Halt lets a host take nothing that arrives, until Resume. Its port then pauses without an end.
+func (h *Hosts) Halt(node int) { h.hosts[node].halted = true }
+
+// Resume ends Halt.
+func (h *Hosts) Resume(now dcb.Time, node int) {
+	h.hosts[node].halted = false
+	h.net.Resume(now, node)
 }
 
 // writable is called when the port of a host has room again.
@@ -267,6 +285,9 @@ func (h *Hosts) send(now dcb.Time, e *end) bool {
 	f.Priority, f.DSCP, f.ECN = e.priority, e.priority<<3, dcb.NotECT
 	if out.Opcode.Info().Kind == ib.KindWrite {
 		h.count(e, out)
+	}
+	if out.Telemetry {
+		f.Telemetry = h.packets.telemetry(f.Cookie)
 	}
 	if out.Markable {
 		f.ECN = dcb.ECT0

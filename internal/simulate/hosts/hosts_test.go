@@ -63,7 +63,7 @@ func TestMessagesArriveOverRandomNetworks(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		c := lan.Config{Seed: seed, Switch: bridge.Config{Balance: bridge.Balance(r.IntN(3))}}
-		c.Switch.Buffer = bridge.BufferConfig{Size: 20<<10 + r.IntN(200<<10)}
+		c.Switch.Telemetry, c.Switch.Buffer = true, bridge.BufferConfig{Size: 20<<10 + r.IntN(200<<10)}
 		c.Link.Cable = dcb.Time(1+r.IntN(2000)) * dcb.Nanosecond
 		c.Link.Port.Speed = dcb.Gbit * dcb.Speed(1+r.IntN(200))
 		if r.IntN(2) == 0 {
@@ -77,7 +77,7 @@ func TestMessagesArriveOverRandomNetworks(t *testing.T) {
 			from := r.IntN(len(nodes))
 			to := (from + 1 + r.IntN(len(nodes)-1)) % len(nodes)
 			s := Sender{
-				Control: congestion.Kind(r.IntN(int(congestion.None) + 1)), GoBackN: r.IntN(2) == 0, Priority: 3,
+				Control: congestion.Kind(r.IntN(int(congestion.HPCC) + 1)), GoBackN: r.IntN(2) == 0, Priority: 3,
 				MTU: 256 << r.IntN(3), Timeout: uint8(8 + r.IntN(4)),
 			}
 			w.Connect(0, nodes[from], nodes[to], 1, &s).Post(0, uint64(i), uint32(r.IntN(200<<10)))

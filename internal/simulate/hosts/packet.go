@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/machine"
 	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
@@ -12,8 +13,9 @@ type packet struct {
 	ib.Packet
 	to      *end
 	length  int32
-	says    bool   // content is the payload
-	content []byte // memory for it
+	says    bool           // content is the payload
+	content []byte         // memory for it
+	tells   *dcb.Telemetry // room for telemetry, if there ever was any
 }
 
 // zeros are the payload of all messages.
@@ -61,12 +63,22 @@ func (s *packets) take(out *machine.Out, to *end) (number uint64) {
 	return number
 }
 
+// telemetry returns the room of a packet for what switches say.
+func (s *packets) telemetry(number uint64) *dcb.Telemetry {
+	p := s.at(number)
+	if p.tells == nil {
+		p.tells = new(dcb.Telemetry)
+	}
+	p.tells.Count = 0
+	return p.tells
+}
+
 func (s *packets) put(number uint64) { s.free = append(s.free, uint32(number)) }
 
 // own reports whether a packet's payload is not that of a message.
 func own(o ib.Opcode) bool {
 	switch o.Info().Kind {
-	case ib.KindSelectiveAck, ib.KindReason, ib.KindPathProbe, ib.KindCongestion:
+	case ib.KindSelectiveAck, ib.KindReason, ib.KindPathProbe, ib.KindCongestion, ib.KindTelemetry:
 		return true
 	}
 	return false

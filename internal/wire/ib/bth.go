@@ -18,10 +18,10 @@ const BTHLen = 12
 //	+---------------+-+-+---+-------+-------------------------------+
 //	|F|B| Reserved  |             Destination QP                    |
 //	+-+-+-----------+-----------------------------------------------+
-//	|A|S|K|C|D|W|Rsv|             Packet Sequence Number            |
-//	+-+-+-+-+-+-+---+-----------------------------------------------+
+//	|A|S|K|C|D|W|T|R|             Packet Sequence Number            |
+//	+-+-+-+-+-+-+-+-+-----------------------------------------------+
 //
-// S, K, C, D and W are softrdma's own. They are reserved bits, which others send as zero and
+// S, K, C, D, W and T are softrdma's own. They are reserved bits, which others send as zero and
 // ignore, and which the ICRC covers:
 //
 //   - S: the sender understands selective acknowledges.
@@ -30,6 +30,7 @@ const BTHLen = 12
 //   - D: nothing from this PSN on was sent before: what is held of it is forged.
 //   - W: of a request: the sender would have more in flight than the receiver holds; of a
 //     selective acknowledge: it says how much that is (own.WideAck).
+//   - T: of a request: the sender takes telemetry of switches (own.Telemetry).
 //
 // F and B are the FECN and BECN bits of annex A10, in the byte that the ICRC
 // leaves out (resv8a). RoCE v2 does not use them and ignores them (A17.4.8,
@@ -50,6 +51,7 @@ type BTH struct {
 	Copy      bool // C
 	Disown    bool // D
 	Wide      bool // W
+	Telemetry bool // T
 	PSN       psn.PSN
 }
 
@@ -75,7 +77,7 @@ func (h *BTH) parse(b []byte) {
 	h.FECN, h.BECN = q&(1<<31) != 0, q&(1<<30) != 0
 	h.DestQPN = q & DestQPNMask
 	p := binary.BigEndian.Uint32(b[8:])
-	h.AckReq, h.Selective, h.Keep, h.Copy, h.Disown, h.Wide = p&(1<<31) != 0, p&(1<<30) != 0, p&(1<<29) != 0, p&(1<<28) != 0, p&(1<<27) != 0, p&(1<<26) != 0
+	h.AckReq, h.Selective, h.Keep, h.Copy, h.Disown, h.Wide, h.Telemetry = p&(1<<31) != 0, p&(1<<30) != 0, p&(1<<29) != 0, p&(1<<28) != 0, p&(1<<27) != 0, p&(1<<26) != 0, p&(1<<25) != 0
 	h.PSN = psn.New(p)
 }
 
@@ -85,7 +87,7 @@ func (h *BTH) put(b []byte) {
 	b[1] = bit(h.Solicited, 7) | bit(h.MigReq, 6) | h.Pad&3<<4 | h.Version&0xf
 	binary.BigEndian.PutUint16(b[2:], h.PKey)
 	binary.BigEndian.PutUint32(b[DestQPNOffset:], h.DestQPN&DestQPNMask|uint32(bit(h.FECN, 7)|bit(h.BECN, 6))<<24)
-	binary.BigEndian.PutUint32(b[8:], uint32(h.PSN)|uint32(bit(h.AckReq, 7)|bit(h.Selective, 6)|bit(h.Keep, 5)|bit(h.Copy, 4)|bit(h.Disown, 3)|bit(h.Wide, 2))<<24)
+	binary.BigEndian.PutUint32(b[8:], uint32(h.PSN)|uint32(bit(h.AckReq, 7)|bit(h.Selective, 6)|bit(h.Keep, 5)|bit(h.Copy, 4)|bit(h.Disown, 3)|bit(h.Wide, 2)|bit(h.Telemetry, 1))<<24)
 }
 
 func bit(set bool, n uint) byte {

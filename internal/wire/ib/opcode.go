@@ -61,6 +61,7 @@ const (
 	RCSelectiveAck       Opcode = 0xd1 // softrdma's own, of the manufacturers' range 0xc0 to 0xff; see package own
 	RCReason             Opcode = 0xd2 // the same
 	RCPathProbe          Opcode = 0xd3 // the same
+	RCTelemetry          Opcode = 0xd4 // the same
 )
 
 // A Kind is the operation of an opcode, without transport and segment.
@@ -83,6 +84,7 @@ const (
 	KindSelectiveAck
 	KindReason
 	KindPathProbe
+	KindTelemetry
 )
 
 // Headers is the set of extended headers that follow the BTH, in the order of
@@ -144,7 +146,7 @@ func (o Opcode) Segment(begins, ends bool) Opcode {
 // Transport returns the upper three bits, or for a manufacturer's opcode the transport
 // that it belongs to.
 func (o Opcode) Transport() Transport {
-	if o == RCSelectiveAck || o == RCReason || o == RCPathProbe {
+	if o == RCSelectiveAck || o == RCReason || o == RCPathProbe || o == RCTelemetry {
 		return RC
 	}
 	return Transport(o >> 5)
@@ -220,6 +222,7 @@ var table = func() (t [256]*Info) {
 	row(RCSelectiveAck, "RC Selective Acknowledge (softrdma)", KindSelectiveAck, only, HasAETH, true)
 	row(RCReason, "RC Reason (softrdma)", KindReason, only, HasAETH, true)
 	row(RCPathProbe, "RC Path Probe (softrdma)", KindPathProbe, only, 0, true)
+	row(RCTelemetry, "RC Telemetry (softrdma)", KindTelemetry, only, HasAETH, true)
 	row(CongestionNotify, "CNP", KindCongestion, only, 0, true) // 16 reserved bytes, A17.9.3
 	return t
 }()

@@ -1,4 +1,4 @@
 // Package own has the payloads of softrdma's own packets, whose opcodes are of the manufacturers'
-// range: selective acknowledges, the reasons of NAKs, and probes of the path. A softrdma end sends them only to
-// another one.
+// range: selective acknowledges, the reasons of NAKs, probes of the path, and telemetry of switches. A softrdma end
+// sends them only to another one.
 package own

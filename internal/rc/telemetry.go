@@ -1,0 +1,25 @@
+package rc
+
+import (
+	"time"
+
+	"softrdma/internal/congestion"
+	"softrdma/internal/wire/ib/own"
+)
+
+// inform tells the congestion control what the switches of the path said of a packet that the peer
+// acknowledges. payload is telemetry, as own.ParseTelemetry has found.
+func (r *completer) inform(now time.Duration, payload []byte) {
+	c, ok := r.q.ctl.(congestion.Informed)
+	if !ok {
+		return
+	}
+	_, b, _ := own.ParseTelemetry(payload)
+	var hops [congestion.MaxHops]congestion.Hop
+	n := min(len(b)/own.HopLen, len(hops))
+	for i := range n {
+		h := own.HopOf(b, i)
+		hops[i] = congestion.Hop{At: time.Duration(h.Time), Sent: h.Bytes, Queue: int(h.Queue), Rate: float64(h.Rate) * 1e6 / 8}
+	}
+	c.Telemetry(now, hops[:n], &r.recovery.trips.acks)
+}
