@@ -100,6 +100,15 @@ func (p *paths) frame(path []cable, length int) (tail dcb.Time) {
 	return tail
 }
 
+// serial returns how long the link of a host carries a message of n bytes.
+func (p *paths) serial(host, n int) (t dcb.Time) {
+	c := p.link(p.gateway(host))
+	for ; n > 0; n -= p.mtu {
+		t += dcb.Time(dcb.WireLen(hosts.FrameLen(ib.RCWriteMiddle, min(n, p.mtu)))) * c.perByte
+	}
+	return t
+}
+
 // arrival returns how long the last byte of a message of n bytes takes in an empty network, if the
 // sender does not wait for anything.
 func (p *paths) arrival(from, to, n int) (tail dcb.Time) {

@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"math"
+
 	"softrdma/internal/congestion"
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/reason"
@@ -22,10 +24,13 @@ type Result struct {
 	Packets   uint64 // that arrived at hosts
 	Events    uint64
 	QueuePeak int // bytes, the longest queue of a switch
+	Shared    int // bytes, the least part of a switch's buffer that is not headroom
 	Used      int // bytes, the greatest use of a switch's shared buffer
 	Pauses    uint64
 	Paused    dcb.Time // all ports
 	Marked    uint64
+	Storms    uint64 // that watchdogs have found
+	Deadlock  int    // queues in a circle of pauses that wait for each other, at the end
 	Drops     map[reason.Reason]uint64
 	Reasons   map[reason.Reason]uint64
 }
@@ -52,15 +57,23 @@ type Stream struct {
 
 // A Sample is the state at a time.
 type Sample struct {
-	At    dcb.Time
-	Queue int       // bytes, the longest queue of a switch now
-	Rates []float64 // of the streams since the sample before, bytes in a second
+	At     dcb.Time
+	Queue  int       // bytes, the longest queue of a switch now
+	Paused int       // ports of switches that the neighbor has paused
+	Rates  []float64 // of the streams since the sample before, bytes in a second
 }
 
 // sample notes the state of the network.
 func (r *run) sample(now dcb.Time) {
 	x := Sample{At: now}
-	r.eachPort(func(p *dcb.Port) { x.Queue = max(x.Queue, p.Waiting(priority)) })
+	r.eachPort(func(p *dcb.Port) {
+		for _, i := range r.used {
+			x.Queue = max(x.Queue, p.Waiting(i))
+		}
+		if p.Halted() != 0 {
+			x.Paused++
+		}
+	})
 	since := now - r.sampled
 	r.sampled = now
 	for _, s := range r.streams {
@@ -107,25 +120,43 @@ func (r *run) finish(now dcb.Time) {
 		s.stop(now)
 	}
 	net, traffic := r.h.Network(), r.h.Traffic()
+	x.Deadlock = len(net.Standstill(0).Deadlock)
 	x.Sent, x.Received, x.Packets, x.Events = traffic.Sent, traffic.Received, traffic.ReceivedPackets, net.Events()
 	x.Repeated, x.Drops, x.Reasons = r.h.Repeated(), r.h.Drops(), r.h.Reasons()
 	if now > 0 {
 		x.Goodput = float64(x.Received) / seconds(now)
 	}
 	r.eachPort(func(p *dcb.Port) {
-		c := p.Counters(priority)
-		x.QueuePeak = max(x.QueuePeak, c.Peak)
-		x.Pauses += c.PausesSent
-		x.Paused += c.Paused
-		x.Marked += c.Marked
+		for _, i := range r.used {
+			c := p.Counters(i)
+			x.QueuePeak = max(x.QueuePeak, c.Peak)
+			x.Pauses += c.PausesSent
+			x.Paused += c.Paused + lasting(now, p, i)
+			x.Marked += c.Marked
+			x.Storms += c.Storms
+		}
 	})
+	x.Shared = math.MaxInt
 	for i := range net.Nodes() {
 		if w := net.Switch(i); w != nil {
-			x.Used = max(x.Used, w.Buffer().Peak)
+			b := w.Buffer()
+			x.Used = max(x.Used, b.Peak)
+			x.Shared = min(x.Shared, b.Shared)
 			continue
 		}
-		x.Paused += net.Host(i).Counters(priority).Paused
+		for _, k := range r.used {
+			h := net.Host(i)
+			x.Paused += h.Counters(k).Paused + lasting(now, &h.Port, k)
+		}
 	}
+}
+
+// lasting returns how long a pause of a port has lasted that has not ended.
+func lasting(now dcb.Time, p *dcb.Port, priority uint8) dcb.Time {
+	if p.Halted()&(1<<priority) == 0 {
+		return 0
+	}
+	return max(now-p.HaltedSince(priority), 0)
 }
 
 // Fairness returns Jain's index of the streams' rates, 1 if there are fewer than two.

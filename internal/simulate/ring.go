@@ -45,7 +45,7 @@ func newRing(p *pattern, now dcb.Time, all []int) {
 	g.index = r.started(p.number, all[0], all[0], int64(p.t.Size), now, dcb.Time(g.steps-1)*step+last)
 	for i := range g.ranks {
 		x := &g.ranks[i]
-		x.c = r.h.Connect(now, r.node(all[i]), r.node(all[(i+1)%n]), ringDepth, &r.sender)
+		x.c = r.connect(now, p.number, r.node(all[i]), r.node(all[(i+1)%n]), ringDepth)
 		x.c.User = x
 	}
 	for i := range g.ranks {

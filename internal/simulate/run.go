@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"time"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/fabric/lan"
@@ -19,18 +20,17 @@ import (
 	"softrdma/internal/simulate/hosts"
 	"softrdma/internal/simulate/scenario"
 	"softrdma/internal/topology"
+	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
 )
-
-// priority is that of all traffic.
-const priority = 3
 
 // A run is a scenario that is being simulated.
 type run struct {
 	s       *scenario.Scenario
 	v       *scenario.Variant
 	h       *hosts.Hosts
-	sender  hosts.Sender
+	sender  hosts.Sender // without its priority
+	used    []uint8      // priorities of the traffic
 	paths   *paths
 	sources []source // by timer
 	streams []*stream
@@ -48,7 +48,12 @@ func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, stop func() boo
 		return nil, err
 	}
 	r := &run{s: s, v: v, result: &Result{Seed: seed}, sender: sender(&v.Sender)}
-	c := config(v, fabric)
+	for i := range uint8(ethernet.Priorities) {
+		if s.Priorities()&(1<<i) != 0 {
+			r.used = append(r.used, i)
+		}
+	}
+	c := config(v, fabric, s.Priorities())
 	c.Seed = seed
 	if r.h, err = hosts.New(hosts.Config{Network: c, Handler: r}); err != nil {
 		return nil, err
@@ -88,7 +93,7 @@ const lateSamples = 200
 
 // sender returns the settings of connections.
 func sender(s *scenario.Sender) hosts.Sender {
-	x := hosts.Sender{Control: s.Control.Kind, GoBackN: s.Recovery == scenario.GoBackN, Window: int(s.Window), MTU: s.MTU, Priority: priority}
+	x := hosts.Sender{Control: s.Control.Kind, GoBackN: s.Recovery == scenario.GoBackN, Window: int(s.Window), MTU: s.MTU, Tuning: s.Tuning()}
 	if s.Timeout > 0 {
 		for x.Timeout = 1; x.Timeout < maxTimeout && 4096*time.Nanosecond<<x.Timeout < time.Duration(s.Timeout); x.Timeout++ {
 		}
@@ -99,20 +104,21 @@ func sender(s *scenario.Sender) hosts.Sender {
 // maxTimeout is the largest exponent of a timeout (IBTA 9.7.6.1.3).
 const maxTimeout = 31
 
-// config returns the network of a variant.
-func config(v *scenario.Variant, f *topology.Fabric) lan.Config {
+// config returns the network of a variant, for traffic of some priorities.
+func config(v *scenario.Variant, f *topology.Fabric, priorities uint8) lan.Config {
 	l, w := &v.Links, &v.Switch
 	c := lan.Config{Fabric: f, Host: station.Config{Queue: 1}}
 	c.Link = lan.Link{Cable: l.Cable.Time(), Port: dcb.PortConfig{Speed: speed(l.Speed), MTU: frameLimit(&v.Sender)}}
 	if w.PFC {
-		c.Link.Port.Pause, c.Link.Port.Lossless = dcb.ByClass, 1<<priority
+		c.Link.Port.Pause, c.Link.Port.Lossless = dcb.ByClass, priorities
+		c.Link.Port.Watchdog = dcb.Watchdog{Detect: w.Watchdog.Detect.Time(), Restore: w.Watchdog.Restore.Time(), Forward: w.Watchdog.Forward}
 		c.Link.Headroom = int(w.Headroom)
 	}
-	if h := l.Hosts; h != (scenario.Host{}) {
-		c.Each = func(e topology.End, k *lan.Link) {
-			if !hostLink(f, e) {
-				return
-			}
+	c.Each = func(e topology.End, k *lan.Link) {
+		if f.Nodes[e.Node].Kind != topology.Switch {
+			k.Port.Watchdog = dcb.Watchdog{}
+		}
+		if h := l.Hosts; hostLink(f, e) {
 			if h.Speed != 0 {
 				k.Port.Speed = dcb.Speed(h.Speed)
 			}
@@ -122,7 +128,12 @@ func config(v *scenario.Variant, f *topology.Fabric) lan.Config {
 		}
 	}
 	c.Switch = bridge.Config{Hop: w.Hop.Time(), Buffer: bridge.BufferConfig{Size: int(w.Buffer)}}
-	c.Switch.Marking[priority] = bridge.Marking{Min: int(w.Mark.Min), Max: int(w.Mark.Max), Most: w.Mark.Most}
+	c.Switch.Telemetry = v.Sender.Control.Kind == congestion.HPCC
+	for i := range c.Switch.Marking {
+		if priorities&(1<<i) != 0 {
+			c.Switch.Marking[i] = bridge.Marking{Min: int(w.Mark.Min), Max: int(w.Mark.Max), Most: w.Mark.Most}
+		}
+	}
 	switch w.Balance {
 	case scenario.ByFlowlet:
 		c.Switch.Balance = bridge.ByFlowlet
@@ -152,6 +163,13 @@ func frameLimit(s *scenario.Sender) int {
 		mtu = hosts.DefaultMTU
 	}
 	return max(dcb.DefaultMTU, hosts.FrameLen(ib.RCWriteOnlyImm, mtu))
+}
+
+// connect connects two nodes for a traffic.
+func (r *run) connect(now dcb.Time, traffic, from, to, depth int) *hosts.Conn {
+	s := r.sender
+	s.Priority = r.s.Traffic[traffic].Priority
+	return r.h.Connect(now, from, to, depth, &s)
 }
 
 // node returns the node of a host.

@@ -190,3 +190,49 @@ func TestTooManyMessagesAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A tree reaches all hosts, takes no less than the least, and little more in an empty network.
+func TestTreeTakesItsLevels(t *testing.T) {
+	for _, c := range []struct {
+		network string
+		size    string
+		most    float64
+	}{
+		{"star:2", "1", 1.02}, {"star:2", "1MB", 1.2}, {"star:3", "1MB", 2.1}, {"star:9", "2MiB", 1.6}, {"fat-tree:k=4", "64KiB", 2}, {"fat-tree:k=4", "1MB", 3},
+	} {
+		x := runAll(t, "topology: "+c.network+"\nduration: 10ms\nsender: {control: none}\ntraffic: [{kind: tree-all-reduce, size: "+c.size+"}]\n")[0]
+		if m := &x.Messages[0]; len(x.Messages) != 1 || m.End == dcb.Never || m.Slowdown() < 1 || m.Slowdown() > c.most {
+			t.Errorf("%s, %s: %+v, slowdown %.3f", c.network, c.size, x.Messages, m.Slowdown())
+		}
+	}
+}
+
+// Traffic of a priority of its own does not wait behind that of another one.
+func TestPrioritiesKeepTrafficApart(t *testing.T) {
+	const text = `topology: star:5
+duration: 1ms
+sender: {control: none}
+switch: {pfc: true}
+traffic:
+  - {kind: stream, from: [0, 1, 2], to: 4}
+  - {kind: message, from: 3, to: 4, size: 1kB, start: 500us, priority: `
+	apart, together := runAll(t, text+"5}\n")[0], runAll(t, text+"3}\n")[0]
+	if a, b := apart.Messages[0].Slowdown(), together.Messages[0].Slowdown(); a > 1.5 || b < 10 {
+		t.Errorf("slowdown %.1f on a priority of its own, and %.1f beside streams", a, b)
+	}
+}
+
+// Headroom that takes the buffer is not what the author of a scenario meant.
+func TestHeadroomThatTakesTheBufferIsNamed(t *testing.T) {
+	s := parse(t, "topology: star:8\nduration: 10us\nlinks: {cable: 10us}\nswitch: {pfc: true}\ntraffic: [{kind: incast, size: 1}]\n"+
+		"variants: [{name: a}, {name: b, switch: {buffer: 1MiB}}, {name: c, switch: {buffer: 1MiB, pfc: false}}]\n")
+	runs, err := RunAll(s, 1, 1, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range Summarize(s, 1, runs).Variants {
+		if named := len(v.Warnings) == 1 && strings.Contains(v.Warnings[0], "headroom takes"); named != (i == 1) {
+			t.Errorf("%s: warnings %q", v.Name, v.Warnings)
+		}
+	}
+}

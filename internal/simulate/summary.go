@@ -1,11 +1,14 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 
+	"softrdma/internal/congestion"
+	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/reason"
 	"softrdma/internal/simulate/scenario"
@@ -34,6 +37,8 @@ type VariantSummary struct {
 	Repeated float64     `json:"repeated"`           // share of the payload that was sent again
 	Queue    Queue       `json:"queue"`
 	Pauses   Pauses      `json:"pauses"`
+	Storms   uint64      `json:"storms,omitempty"`   // of pauses, that watchdogs have found
+	Deadlock int         `json:"deadlock,omitempty"` // runs that ended in a deadlock
 	Marked   uint64      `json:"marked"`
 	Drops    uint64      `json:"drops"`
 	DropsBy  []Reason    `json:"drops_by,omitempty"`
@@ -41,8 +46,14 @@ type VariantSummary struct {
 	Packets  uint64      `json:"packets"`           // that arrived at hosts
 	Events   uint64      `json:"events"`            // of the simulation
 	Network  float64     `json:"network_us"`        // simulated time of each run
-	Series   []Series    `json:"-"`                 // of the first seed
+	Warnings []string    `json:"warnings,omitempty"`
 	Curves   []Slowdowns `json:"-"`
+
+	// Samples of the first seed over time.
+	Queues      []Point  `json:"-"` // KiB of the longest queue
+	PausedPorts []Point  `json:"-"` // number of them
+	Rates       []Series `json:"-"` // Gbit/s of the streams
+	Fair        []Point  `json:"-"` // Jain's index of the rates of several streams
 }
 
 // A Count is a number of messages.
@@ -54,6 +65,7 @@ type Count struct {
 
 // A Slowdown is how many times as long as in an empty network messages take.
 type Slowdown struct {
+	Number   int     `json:"-"` // of the traffic
 	Traffic  string  `json:"traffic"`
 	UpTo     int64   `json:"up_to"` // bytes of a message, and more than the row before
 	Messages int     `json:"messages"`
@@ -117,13 +129,13 @@ func Summarize(s *scenario.Scenario, first uint64, runs [][]*Result) *Summary {
 	}
 	for i, list := range runs {
 		x.Seeds = len(list)
-		x.Variants = append(x.Variants, summarize(s, s.Variants[i].Name, list))
+		x.Variants = append(x.Variants, summarize(s, &s.Variants[i], list))
 	}
 	return x
 }
 
-func summarize(s *scenario.Scenario, name string, runs []*Result) VariantSummary {
-	v := VariantSummary{Name: name}
+func summarize(s *scenario.Scenario, of *scenario.Variant, runs []*Result) VariantSummary {
+	v := VariantSummary{Name: of.Name, Warnings: warnings(of, runs[0])}
 	drops, reasons := map[reason.Reason]uint64{}, map[reason.Reason]uint64{}
 	var queues []int
 	var sent, repeated uint64
@@ -135,6 +147,10 @@ func summarize(s *scenario.Scenario, name string, runs []*Result) VariantSummary
 		v.Pauses.Frames += r.Pauses
 		v.Pauses.Time += micros(r.Paused)
 		v.Marked += r.Marked
+		v.Storms += r.Storms
+		if r.Deadlock > 0 {
+			v.Deadlock++
+		}
 		v.Packets += r.Packets
 		v.Events += r.Events
 		v.Network += micros(r.End) / float64(len(runs))
@@ -146,7 +162,9 @@ func summarize(s *scenario.Scenario, name string, runs []*Result) VariantSummary
 			reasons[k] += n
 		}
 		for _, q := range r.Samples {
-			queues = append(queues, q.Queue)
+			if q.At > s.Warm.Time() {
+				queues = append(queues, q.Queue)
+			}
 		}
 	}
 	if sent > 0 {
@@ -159,6 +177,16 @@ func summarize(s *scenario.Scenario, name string, runs []*Result) VariantSummary
 	v.streams(s, runs)
 	v.series(s, runs[0])
 	return v
+}
+
+// warnings says what of a variant's settings is likely not meant.
+func warnings(v *scenario.Variant, r *Result) (list []string) {
+	size := cmp.Or(int(v.Switch.Buffer), bridge.DefaultBuffer)
+	if v.Switch.PFC && r.Shared < size/4 {
+		list = append(list, fmt.Sprintf("headroom takes %d of the %d bytes of a switch's buffer, so ports pause early or drop: expected a larger switch.buffer, "+
+			"or fewer priorities with PFC", size-r.Shared, size))
+	}
+	return list
 }
 
 func gigabits(bytes float64) float64 { return bytes * 8 / 1e9 }
@@ -219,7 +247,7 @@ func (v *VariantSummary) slowdowns(s *scenario.Scenario, runs []*Result) {
 			slices.Sort(x.values)
 			n := len(x.values)
 			v.Slowdown = append(v.Slowdown, Slowdown{
-				Traffic: s.Traffic[t].Name, UpTo: x.up, Messages: n, P50: percentile(x.values, 50), P95: percentile(x.values, 95),
+				Number: t, Traffic: s.Traffic[t].Name, UpTo: x.up, Messages: n, P50: percentile(x.values, 50), P95: percentile(x.values, 95),
 				P99: percentile(x.values, 99), Max: x.values[n-1], Mean: x.time / float64(n),
 			})
 		}
@@ -257,19 +285,20 @@ func (v *VariantSummary) streams(s *scenario.Scenario, runs []*Result) {
 
 // series adds what the first run has sampled.
 func (v *VariantSummary) series(s *scenario.Scenario, r *Result) {
-	queue := Series{Name: "longest queue"}
-	rates := make([]Series, len(r.Streams))
-	for i, x := range r.Streams {
-		rates[i].Name = streamName(s.Traffic[x.Traffic].Name, x.From, x.To)
+	for _, x := range r.Streams {
+		v.Rates = append(v.Rates, Series{Name: streamName(s.Traffic[x.Traffic].Name, x.From, x.To)})
 	}
 	for _, x := range r.Samples {
 		at := micros(x.At)
-		queue.Points = append(queue.Points, Point{at, float64(x.Queue) / 1024})
+		v.Queues = append(v.Queues, Point{at, float64(x.Queue) / 1024})
+		v.PausedPorts = append(v.PausedPorts, Point{at, float64(x.Paused)})
 		for i, rate := range x.Rates {
-			rates[i].Points = append(rates[i].Points, Point{at, gigabits(rate)})
+			v.Rates[i].Points = append(v.Rates[i].Points, Point{at, gigabits(rate)})
+		}
+		if len(x.Rates) > 1 {
+			v.Fair = append(v.Fair, Point{at, congestion.Jain(x.Rates)})
 		}
 	}
-	v.Series = append([]Series{queue}, rates...)
 }
 
 func streamName(traffic string, from, to int) string {

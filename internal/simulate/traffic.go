@@ -52,6 +52,10 @@ func (r *run) add(number int, t *scenario.Traffic) error {
 		p.start = func(now dcb.Time) { p.allToAll(now, all) }
 	case scenario.Ring:
 		p.start = func(now dcb.Time) { newRing(p, now, all) }
+	case scenario.Tree:
+		p.start = func(now dcb.Time) { newTree(p, now, all) }
+	case scenario.Storm:
+		from = &storm{pattern: p, all: all}
 	case scenario.Message:
 		p.start = func(now dcb.Time) {
 			for i := range t.From {
@@ -118,7 +122,7 @@ func (p *pattern) message(now dcb.Time, from, to int, size uint32) {
 	r := p.r
 	a, b := r.node(from), r.node(to)
 	m := &message{r, r.started(p.number, from, to, int64(size), now, r.paths.message(a, b, int(size)))}
-	c := r.h.Connect(now, a, b, 1, &r.sender)
+	c := r.connect(now, p.number, a, b, 1)
 	c.User = m
 	c.Post(now, 0, size)
 }
@@ -150,6 +154,27 @@ func (r *run) ended(index int, now dcb.Time) {
 	r.result.Messages[index].End = now
 }
 
+// A storm is hosts that take nothing for a time.
+type storm struct {
+	*pattern
+	all []int
+	on  bool
+}
+
+func (x *storm) next(now dcb.Time) dcb.Time {
+	for _, i := range x.all {
+		if node := x.r.node(i); x.on {
+			x.r.h.Resume(now, node)
+		} else {
+			x.r.h.Halt(node)
+		}
+	}
+	if x.on = !x.on; x.on {
+		return x.t.Stop.Time()
+	}
+	return dcb.Never
+}
+
 // A stream sends without an end.
 type stream struct {
 	r       *run
@@ -170,7 +195,7 @@ const streamPart = 1 << 28
 
 func (r *run) stream(now dcb.Time, traffic, from, to int) {
 	x := &stream{r: r, traffic: traffic, from: from, to: to, warmAt: now, until: r.s.Traffic[traffic].Stop.Time()}
-	x.c = r.h.Connect(now, r.node(from), r.node(to), 2, &r.sender)
+	x.c = r.connect(now, traffic, r.node(from), r.node(to), 2)
 	x.c.User = x
 	r.streams = append(r.streams, x)
 	r.busy++

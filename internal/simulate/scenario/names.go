@@ -15,12 +15,14 @@ const (
 	Permute   Kind = "permutation"     // each host sends a message to another one, which receives one
 	AllToAll  Kind = "all-to-all"      // each host sends a message to each other one
 	Ring      Kind = "ring-all-reduce" // each host sends parts of a vector to its neighbor, 2(n-1) in turn
+	Tree      Kind = "tree-all-reduce" // a binary tree: parts of a vector to the root, and back to all
+	Storm     Kind = "pause-storm"     // no messages: hosts take nothing, so their ports pause the switch
 	Random    Kind = "random"          // messages of random sizes, between random hosts, at random times
 	Message   Kind = "message"         // a message from each host of from to that of to
 	Streaming Kind = "stream"          // the same without an end
 )
 
-var kinds = []Kind{Incast, Permute, AllToAll, Ring, Random, Message, Streaming}
+var kinds = []Kind{Incast, Permute, AllToAll, Ring, Tree, Random, Message, Streaming, Storm}
 
 // UnmarshalText reads a name.
 func (k *Kind) UnmarshalText(b []byte) error { return choose(k, b, kinds) }
@@ -38,6 +40,18 @@ const (
 func (r *Recovery) UnmarshalText(b []byte) error {
 	return choose(r, b, []Recovery{Selective, GoBackN})
 }
+
+// A Preset is a set of parameters of DCQCN.
+type Preset string
+
+// The presets.
+const (
+	Device    Preset = "device" // softrdma's
+	Published Preset = "paper"  // its authors'
+)
+
+// UnmarshalText reads a name.
+func (p *Preset) UnmarshalText(b []byte) error { return choose(p, b, []Preset{Device, Published}) }
 
 // A Balance is how switches choose among paths of equal length.
 type Balance string

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/strictyaml"
 	"softrdma/internal/topology"
 )
@@ -53,6 +54,7 @@ const (
 	maxVariants = 32
 	maxRate     = 100_000 // samples, repetitions
 	maxMessages = 1_000_000
+	treePart    = 64 << 10
 
 	// MaxTotal bounds the messages of a traffic, which are kept for the result.
 	MaxTotal = 100_000_000
@@ -114,6 +116,8 @@ func checkParts(f *strictyaml.File, at string, w *Switch, s *Sender) error {
 		return f.ErrorAt(at+"switch.mark.min", "min: expected at most max, %d, found %d", m.Max, m.Min)
 	case !(m.Most >= 0 && m.Most <= 1):
 		return f.ErrorAt(at+"switch.mark.most", "most: expected a probability from 0 to 1, found %v", m.Most)
+	case m.Max == 0 && (m.Min != 0 || m.Most != 0):
+		return f.ErrorAt(at+"switch.mark", "mark: expected max, from which on each packet is marked, found none; {max: 100KiB} is a step")
 	case w.Buffer > 1<<30:
 		return f.ErrorAt(at+"switch.buffer", "buffer: expected at most 1GiB, found %d bytes", w.Buffer)
 	case w.Headroom > 1<<30:
@@ -122,6 +126,18 @@ func checkParts(f *strictyaml.File, at string, w *Switch, s *Sender) error {
 		return f.ErrorAt(at+"sender.mtu", "mtu: expected 256, 512, 1024, 2048 or 4096, found %d", s.MTU)
 	case s.Window > 1<<30:
 		return f.ErrorAt(at+"sender.window", "window: expected at most 1GiB, found %d bytes", s.Window)
+	case s.First > 1<<30:
+		return f.ErrorAt(at+"sender.first", "first: expected at most 1GiB, found %d bytes", s.First)
+	case s.DCQCN.Bytes > 1<<30:
+		return f.ErrorAt(at+"sender.dcqcn.bytes", "bytes: expected at most 1GiB, found %d bytes", s.DCQCN.Bytes)
+	case f.Has(at+"sender.dcqcn") && s.Control.Kind != congestion.DCQCN:
+		return f.ErrorAt(at+"sender.dcqcn", "dcqcn: expected none for control %s", s.Control)
+	case s.Control.Kind == congestion.HPCC && s.Recovery == GoBackN:
+		return f.ErrorAt(at+"sender.recovery", "recovery: expected selective for control hpcc, whose acknowledges carry telemetry, found %s", s.Recovery)
+	case w.Watchdog != Watchdog{} && !w.PFC:
+		return f.ErrorAt(at+"switch.watchdog", "watchdog: expected none without pfc")
+	case w.Watchdog != Watchdog{} && w.Watchdog.Detect == 0:
+		return f.ErrorAt(at+"switch.watchdog", "watchdog: expected detect, how long a queue is paused until that is a storm, found none")
 	}
 	return nil
 }
@@ -136,6 +152,15 @@ func (t *Traffic) check(f *strictyaml.File, at string, hosts int, s *Scenario) e
 	}
 	if t.Stop == 0 {
 		t.Stop = s.Duration
+	}
+	if !f.Has(at + ".priority") {
+		t.Priority = DefaultPriority
+	}
+	if t.Priority > 7 {
+		return f.ErrorAt(at+".priority", "priority: expected 0 to 7, found %d", t.Priority)
+	}
+	if t.Kind == Tree && t.Part == 0 {
+		t.Part = treePart
 	}
 	for _, list := range []struct {
 		name string
@@ -165,10 +190,12 @@ func (t *Traffic) check(f *strictyaml.File, at string, hosts int, s *Scenario) e
 func (t *Traffic) total(members int) int {
 	once := members
 	switch t.Kind {
-	case Random:
+	case Random, Storm:
 		return 0
 	case AllToAll, Ring: // a ring has about twice as many parts
 		once = members * (members - 1)
+	case Tree: // parts in both directions
+		once = 2 * members * int((t.Size+t.Part-1)/t.Part)
 	case Message, Streaming:
 		once = len(t.From)
 	}
@@ -196,7 +223,7 @@ func (t *Traffic) checkKind(f *strictyaml.File, at string, hosts int) error {
 		return f.ErrorAt(at, "expected sizes or size for kind %s, found none", t.Kind)
 	case t.Kind == Random && !(t.Load > 0 && t.Load <= 2):
 		return f.ErrorAt(at+".load", "load: expected a share of the links above 0, such as 0.5, found %v", t.Load)
-	case t.Kind != Random && t.Kind != Streaming && t.Size == 0:
+	case t.Kind != Random && t.Kind != Streaming && t.Kind != Storm && t.Size == 0:
 		return f.ErrorAt(at+".size", "size: expected the bytes of a message for kind %s, found none", t.Kind)
 	case t.Size > 1<<31:
 		return f.ErrorAt(at+".size", "size: expected at most 2GiB, found %d bytes", t.Size)
@@ -204,7 +231,9 @@ func (t *Traffic) checkKind(f *strictyaml.File, at string, hosts int) error {
 		return f.ErrorAt(at+".to", "to: expected one host, or as many as from has, %d, found %d", len(t.From), len(t.To))
 	case t.Kind == AllToAll && members*(members-1) > maxMessages:
 		return f.ErrorAt(at+".kind", "%s: expected at most %d messages at once, found %d", t.Kind, maxMessages, members*(members-1))
-	case !pairs && members < 2:
+	case t.Kind == Storm && len(t.Hosts) == 0:
+		return f.ErrorAt(at, "expected hosts that take nothing, found none")
+	case !pairs && t.Kind != Storm && members < 2:
 		return f.ErrorAt(at+".hosts", "hosts: expected at least 2, found %d", members)
 	case t.total(members) > MaxTotal:
 		return f.ErrorAt(at+".every", "every: expected at most %d messages of a traffic, found %d", MaxTotal, t.total(members))
@@ -217,9 +246,11 @@ func (t *Traffic) checkKind(f *strictyaml.File, at string, hosts int) error {
 		}
 	}
 	unused := map[Kind][]string{
-		Incast: {"from", "sizes", "load"}, Permute: {"from", "to", "sizes", "load"}, AllToAll: {"from", "to", "sizes", "load"},
-		Ring: {"from", "to", "sizes", "load"}, Random: {"from", "to", "every"}, Message: {"hosts", "sizes", "load"},
-		Streaming: {"hosts", "size", "every", "sizes", "load"},
+		Incast: {"from", "sizes", "load", "part"}, Permute: {"from", "to", "sizes", "load", "part"},
+		AllToAll: {"from", "to", "sizes", "load", "part"}, Ring: {"from", "to", "sizes", "load", "part"},
+		Tree: {"from", "to", "sizes", "load"}, Random: {"from", "to", "every", "part"}, Message: {"hosts", "sizes", "load", "part"},
+		Streaming: {"hosts", "size", "every", "sizes", "load", "part"},
+		Storm:     {"from", "to", "size", "every", "sizes", "load", "part", "priority"},
 	}
 	for _, field := range unused[t.Kind] {
 		if err := none(field); err != nil {

@@ -72,6 +72,16 @@ func TestParseNamesLineAndColumn(t *testing.T) {
 		{head + "sender: {control: tcp}\n", `s.yaml:3:19: control "tcp": congestion control: expected window`},
 		{head + "sender: {mtu: 1500}\ntraffic: [{kind: incast, size: 1}]\n", "s.yaml:3:15: mtu: expected 256, 512, 1024, 2048 or 4096, found 1500"},
 		{head + "switch: {mark: {min: 2kB, max: 1kB}}\ntraffic: [{kind: incast, size: 1}]\n", "s.yaml:3:22: min: expected at most max, 1000, found 2000"},
+		{head + "switch: {mark: {min: 2kB}}\ntraffic: [{kind: incast, size: 1}]\n", "s.yaml:3:16: mark: expected max, from which on each packet is marked, found none"},
+		{head + "switch: {watchdog: {detect: 1ms}}\ntraffic: [{kind: incast, size: 1}]\n", "s.yaml:3:20: watchdog: expected none without pfc"},
+		{head + "switch: {pfc: true, watchdog: {forward: true}}\ntraffic: [{kind: incast, size: 1}]\n", "s.yaml:3:31: watchdog: expected detect"},
+		{head + "sender: {dcqcn: {preset: paper}}\ntraffic: [{kind: incast, size: 1}]\n", "s.yaml:3:17: dcqcn: expected none for control default"},
+		{head + "sender: {control: dcqcn, dcqcn: {preset: papre}}\n", `s.yaml:3:42: preset "papre": expected one of device, paper`},
+		{head + "sender: {control: hpcc, recovery: go-back-n}\ntraffic: [{kind: incast, size: 1}]\n", "s.yaml:3:35: recovery: expected selective for control hpcc"},
+		{head + "traffic: [{kind: incast, size: 1, priority: 8}]\n", "s.yaml:3:45: priority: expected 0 to 7, found 8"},
+		{head + "traffic: [{kind: incast, size: 1, part: 8}]\n", "s.yaml:3:41: part: expected none for kind incast"},
+		{head + "traffic: [{kind: pause-storm}]\n", "s.yaml:3:11: expected hosts that take nothing, found none"},
+		{head + "traffic: [{kind: tree-all-reduce, size: 2GiB, part: 1, every: 1us}]\n", "s.yaml:3:63: every: expected at most 100000000 messages"},
 		{head + "switch: {pfc: yes}\n", `s.yaml:3:15: pfc "yes": expected true or false`},
 		{head + "links: {speed: 100}\n", `s.yaml:3:16: speed "100": expected a rate with its unit`},
 		{head + "traffic: [{kind: incast, size: 1}]\nvariants: [{sender: {mtu: 256}}]\n", "s.yaml:4:12: expected a name, found none"},
@@ -106,6 +116,7 @@ func TestDrawnSizesHaveTheMean(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte("topology: ring:3\nduration: 1h\nsample: 1ns\ntraffic: [{kind: stream, from: 0, to: 1}]"))
+	f.Add([]byte("topology: star:3\nduration: 1s\nsender: {control: dcqcn, dcqcn: {preset: paper, step: 5Gbit}}\ntraffic: [{kind: tree-all-reduce, size: 1TB, part: 1}, {kind: pause-storm, hosts: [0]}]"))
 	f.Add([]byte("topology: star:2\nduration: 1s\ntraffic: [{kind: ring-all-reduce, size: 1TB}]"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := Parse("f", b)

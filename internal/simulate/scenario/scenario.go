@@ -4,6 +4,8 @@
 package scenario
 
 import (
+	"time"
+
 	"softrdma/internal/congestion"
 	"softrdma/internal/topology"
 )
@@ -47,6 +49,7 @@ type Switch struct {
 	Headroom Size     `json:"headroom"` // with PFC, of each port; what the link needs if 0
 	Mark     Mark     `json:"mark"`
 	Balance  Balance  `json:"balance"`
+	Watchdog Watchdog `json:"watchdog"` // of pauses
 }
 
 // Mark is when a switch marks packets as they join a queue (RED).
@@ -56,6 +59,13 @@ type Mark struct {
 	Most float64 `json:"most"`
 }
 
+// Watchdog is what a switch does about pauses that do not end.
+type Watchdog struct {
+	Detect  Duration `json:"detect"`  // how long a queue is paused until that is a storm; no watchdog if 0
+	Restore Duration `json:"restore"` // how long the neighbor does not pause until the storm is over; Detect if 0
+	Forward bool     `json:"forward"` // sends in spite of the pause; otherwise what waits is dropped
+}
+
 // A Sender is how hosts send.
 type Sender struct {
 	Control  Control  `json:"control"`
@@ -63,6 +73,47 @@ type Sender struct {
 	Window   Size     `json:"window"`  // bytes of a queue pair in flight; 1 MiB if 0
 	MTU      int      `json:"mtu"`     // 256 to 4096; 1024 if 0
 	Timeout  Duration `json:"timeout"` // of acknowledges; 67 ms if 0
+	First    Size     `json:"first"`   // bytes in flight at the start; 128 KiB if 0, as a process does not know its line
+	Quantum  Duration `json:"quantum"` // for which a paced flow sends at once; 50 µs if 0, the timer of a process
+	Trip     Duration `json:"trip"`    // without queues, for timely, swift and hpcc; measured if 0
+	DCQCN    DCQCN    `json:"dcqcn"`
+}
+
+// DCQCN is how the control of this name recovers from notifications.
+type DCQCN struct {
+	Preset Preset   `json:"preset"`
+	Raise  Duration `json:"raise"` // between two increases by time; 300 µs if 0
+	Bytes  Size     `json:"bytes"` // and by what was sent; 10 MiB if 0
+	Step   Rate     `json:"step"`  // of an additive increase; at most 40 Mbit/s and a packet in a round trip if 0
+}
+
+// Tuning returns the parameters of the control, nil for its own.
+func (s *Sender) Tuning() *congestion.Tuning {
+	var t congestion.Tuning
+	if s.DCQCN.Preset == Published {
+		t = congestion.PaperTuning()
+	}
+	for _, x := range []struct{ into, from *time.Duration }{
+		{&t.Quantum, (*time.Duration)(&s.Quantum)}, {&t.Raise, (*time.Duration)(&s.DCQCN.Raise)},
+		{&t.Trip, (*time.Duration)(&s.Trip)},
+	} {
+		if *x.from != 0 {
+			*x.into = *x.from
+		}
+	}
+	if s.First != 0 {
+		t.First = int(s.First)
+	}
+	if s.DCQCN.Bytes != 0 {
+		t.Bytes = int(s.DCQCN.Bytes)
+	}
+	if s.DCQCN.Step != 0 {
+		t.Step = float64(s.DCQCN.Step) / 8
+	}
+	if t == (congestion.Tuning{}) {
+		return nil
+	}
+	return &t
 }
 
 // A Traffic is messages between hosts. Hosts have numbers from 0 on, in the order of the topology.
@@ -78,6 +129,20 @@ type Traffic struct {
 	Every Duration `json:"every"` // the traffic is repeated after this time
 	Sizes Sizes    `json:"sizes"` // of random messages
 	Load  float64  `json:"load"`  // of random messages: share of the hosts' links, 0 to 1
+	Part  Size     `json:"part"`  // of a tree's vector that is sent on by itself; 64 KiB if 0
+
+	Priority uint8 `json:"priority"` // of the network; DefaultPriority if there is none
+}
+
+// DefaultPriority is that of traffic that names none.
+const DefaultPriority = 3
+
+// Priorities returns the priorities of all traffic, bit i for priority i.
+func (s *Scenario) Priorities() (set uint8) {
+	for i := range s.Traffic {
+		set |= 1 << s.Traffic[i].Priority
+	}
+	return set
 }
 
 // A Variant is a change of the scenario.
@@ -100,7 +165,7 @@ type Control struct{ congestion.Kind }
 
 // UnmarshalText reads a name.
 func (c *Control) UnmarshalText(b []byte) (err error) {
-	c.Kind, err = congestion.ParseKind(string(b))
+	c.Kind, err = congestion.ParseInformedKind(string(b))
 	return err
 }
 

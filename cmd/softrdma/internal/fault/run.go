@@ -52,6 +52,11 @@ func (s *runOptions) run(cmd *cobra.Command, names, program []string) error {
 	if err != nil {
 		return err
 	}
+	if s.junit != "" {
+		if err := cli.CheckFile(s.junit); err != nil {
+			return fmt.Errorf("--junit: %w", err)
+		}
+	}
 	clean, err := s.once(cmd, noScenario, "", program, wrong, or(s.timeout, cleanRunLimit))
 	if err != nil {
 		return err

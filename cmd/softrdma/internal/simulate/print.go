@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -24,6 +25,11 @@ func print(out io.Writer, x *simulate.Summary) error {
 		fmt.Fprintln(out, x.Title)
 	}
 	fmt.Fprintln(out, where(x))
+	for i := range x.Variants {
+		for _, w := range x.Variants[i].Warnings {
+			fmt.Fprintf(out, "warning: %s: %s\n", x.Variants[i].Name, w)
+		}
+	}
 	for _, t := range tables(x) {
 		fmt.Fprintln(out)
 		w := cli.NewTable(t.Header...)
@@ -104,10 +110,18 @@ func streams(x *simulate.Summary) *table {
 // network returns the table of what the network did.
 func network(x *simulate.Summary) *table {
 	t := &table{Title: "Network", Header: []any{"VARIANT", "GOODPUT Gbit/s", "QUEUE p50", "p99", "PEAK", "PAUSES", "PAUSED µs", "MARKS", "DROPS", "REPEATED", "FAILED"}}
+	stuck := slices.ContainsFunc(x.Variants, func(v simulate.VariantSummary) bool { return v.Deadlock > 0 || v.Storms > 0 })
+	if stuck {
+		t.Header = append(t.Header, "STORMS", "DEADLOCKS")
+	}
 	for i := range x.Variants {
 		v := &x.Variants[i]
-		t.row(v.Name, two(v.Goodput), size(int64(v.Queue.P50)), size(int64(v.Queue.P99)), size(int64(v.Queue.Peak)), v.Pauses.Frames,
-			fmt.Sprintf("%.0f", v.Pauses.Time), v.Marked, v.Drops, fmt.Sprintf("%.2f %%", 100*v.Repeated), v.Messages.Failed)
+		row := []any{v.Name, two(v.Goodput), size(int64(v.Queue.P50)), size(int64(v.Queue.P99)), size(int64(v.Queue.Peak)), v.Pauses.Frames,
+			fmt.Sprintf("%.0f", v.Pauses.Time), v.Marked, v.Drops, fmt.Sprintf("%.2f %%", 100*v.Repeated), v.Messages.Failed}
+		if stuck {
+			row = append(row, v.Storms, v.Deadlock)
+		}
+		t.row(row...)
 	}
 	return t
 }

@@ -138,6 +138,11 @@ func (o *options) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	if o.html != "" {
+		if err := cli.CheckFile(o.html); err != nil {
+			return err
+		}
+	}
 	first := s.Seed
 	if cmd.Flags().Changed("seed") {
 		first = o.seed

@@ -69,7 +69,7 @@ func TestSimulatePrintsTablesJSONAndPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<h1>A small one</h1>", "Two variants &amp; their plots.", "&lt;lossy&gt;", "Slowdown of messages, incast", "Rates of streams, with PFC", "Longest queue of a switch"} {
+	for _, want := range []string{"<h1>A small one</h1>", "Two variants &amp; their plots.", "&lt;lossy&gt;", "Slowdown of messages, incast", "Rates of streams, with PFC", "Longest queue of a switch", "Fairness of the streams&#39; rates", `<td class="n">`} {
 		if !bytes.Contains(html, []byte(want)) {
 			t.Errorf("no %q in the page", want)
 		}
@@ -122,13 +122,21 @@ func TestSimulateRefusals(t *testing.T) {
 	}
 }
 
+// A report that cannot be written is refused before the simulation.
+func TestSimulateChecksTheReportFirst(t *testing.T) {
+	path := writeScenario(t, "topology: star:4\nduration: 1h\nsample: 1m\ntraffic: [{kind: stream, from: 0, to: 1}]\n")
+	if _, err := run(t, path, "--html", filepath.Join(t.TempDir(), "none", "r.html")); err == nil || !strings.Contains(err.Error(), "r.html") {
+		t.Error(err)
+	}
+}
+
 // A plot is well-formed and finite for any values.
 func TestPlotsOfAnyValues(t *testing.T) {
 	for _, points := range [][]simulate.Point{
 		nil, {{X: 0, Y: 0}}, {{X: 1, Y: 1}, {X: 1, Y: 5}}, {{X: 1e-12, Y: 0}, {X: 1e12, Y: 1e300}}, {{X: 3, Y: 2}, {X: 4, Y: 2}},
 	} {
 		for _, log := range []bool{false, true} {
-			p := plot{title: "a < b", x: "x", y: "y", logX: log, curves: []simulate.Series{{Name: "c & d", Points: points}}}
+			p := plot{title: "a < b", x: "x", y: "y", logX: log, logY: log, dots: log, curves: []simulate.Series{{Name: "c & d", Points: points}}}
 			text := string(p.svg())
 			if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Count(text, "<text") > 60 {
 				t.Errorf("%v: %s", points, text)
@@ -151,6 +159,9 @@ func TestTicksAreRound(t *testing.T) {
 		if n < 4 || n > 12 {
 			t.Errorf("%d ticks up to %v: %v", n, high, a.ticks())
 		}
+	}
+	if a := (axis{low: 0, high: 1, log: true}); len(a.ticks()) != 4 || a.ticks()[2] != 5 {
+		t.Errorf("%v", a.ticks())
 	}
 	if a := (axis{low: 0, high: 2, log: true}); len(a.ticks()) != 3 || math.Abs(a.ticks()[2]-100) > 1e-9 {
 		t.Errorf("%v", a.ticks())
