@@ -19,8 +19,10 @@ type Config struct {
 	Spin time.Duration
 
 	// ReceiveBuffer and SendBuffer are the requested sizes of the socket's buffers
-	// in bytes; 0 means 4 MiB. The system may grant less. With iWARP they are for
-	// each connection, and 0 lets the system adapt them.
+	// in bytes; 0 means 4 MiB. The system may grant less. On Linux a receive buffer of
+	// RoCE v2 with size 0 grows while packets are dropped, up to 64 MiB for a device, and
+	// shrinks when nothing arrives. With iWARP they are for each connection, and 0 lets the
+	// system adapt them.
 	ReceiveBuffer, SendBuffer int
 
 	// Window limits the bytes in flight of one queue pair on a network. 0 means half of the

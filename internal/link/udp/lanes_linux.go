@@ -46,9 +46,14 @@ func openFirst(local netip.AddrPort, cfg Config, n int, shared bool) (links []*L
 	}
 	for err == nil && len(links) < n {
 		var l *Link
-		if l, err = open(first.local, first.cfg, true); err == nil {
+		next := first.cfg
+		next.ReceiveBuffer = cfg.ReceiveBuffer
+		if l, err = open(first.local, next, true); err == nil {
 			links = append(links, l)
 		}
+	}
+	for _, l := range links {
+		l.buffer.share(n)
 	}
 	return links, err
 }

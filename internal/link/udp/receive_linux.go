@@ -53,6 +53,9 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	} else {
 		ok, err = l.receiveAny(rx)
 	}
+	if ok {
+		l.buffer.received(l.rx.fd)
+	}
 	l.life.Leave()
 	if err != 0 {
 		return false, err

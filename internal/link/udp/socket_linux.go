@@ -22,7 +22,7 @@ type Link struct {
 	sleeper wake.Sleeper
 	watched int // see Watch; -1 if not set
 	flows   flowTable
-	stale   atomic.Bool // flows has sockets to trim
+	stale   atomic.Bool // Receive is to trim
 	in      receiver
 	out     sender
 	group   groupSet
@@ -30,6 +30,7 @@ type Link struct {
 	reports reports
 
 	receiveBuffer int
+	buffer        receiveBuffer
 	keeper        int // of Slots; -1 if there is none
 }
 
@@ -57,6 +58,7 @@ func open(local netip.AddrPort, cfg Config, shared bool) (*Link, error) {
 
 func newLink(local netip.AddrPort, cfg Config) *Link {
 	l := &Link{host: host{cfg: cfg.withDefaults(), local: local}, watched: -1, keeper: -1}
+	l.buffer.fixed = cfg.ReceiveBuffer > 0
 	l.rx, l.group.epoll = noEndpoint, -1
 	return l
 }
@@ -91,6 +93,7 @@ func (l *Link) openAll(receive func() error) (err error) {
 	// Measured: single packets of 1 to 4 KB, with the kernel's bookkeeping, fill up to .45 of
 	// the granted size; coalesced ones .83.
 	l.receiveBuffer = granted * 45 / 100
+	l.buffer.init(l.rx.fd, l.cfg.ReceiveBuffer)
 	if err := l.group.init(&l.host); err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ import (
 type Config struct {
 	// ReceiveBuffer and SendBuffer are the requested sizes of the socket
 	// buffers in bytes, 4 MiB when 0. The system may grant less: see
-	// Link.Capabilities.
+	// Link.Capabilities. On Linux a receive buffer of size 0 follows need
+	// (buffer_linux.go).
 	ReceiveBuffer int
 	SendBuffer    int
 

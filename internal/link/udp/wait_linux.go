@@ -27,9 +27,9 @@ func (l *Link) Wait(d time.Duration) error {
 		return link.ErrClosed
 	}
 	defer l.life.Leave()
-	trim := l.flows.kept.Load() && (d < 0 || d > keptTime)
+	trim := (l.flows.kept.Load() || l.buffer.grown.Load()) && (d < 0 || d > keptTime)
 	var start time.Time
-	if trim { // the next Receive closes the sockets
+	if trim { // the next Receive frees what is not needed
 		d, start = keptTime, time.Now()
 	}
 	ready, err := l.sleeper.Sleep(&l.life, d, l.rx.fd, l.group.epoll, l.watched)

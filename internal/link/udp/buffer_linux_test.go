@@ -1,0 +1,85 @@
+//go:build linux && !softrdma_portable
+
+package udp
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"softrdma/internal/link"
+)
+
+// The receive buffer grows while packets do not fit in, up to a limit, and shrinks when nothing comes. One whose size the
+// program has chosen stays.
+func TestReceiveBufferFollowsNeed(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		const size, most, burst, bursts = 16 << 10, 64 << 10, 200, 100
+		a, b := pair(t, "127.0.0.1", Config{})
+		b.buffer.resize(b.rx.fd, size)
+		b.buffer.fixed = fixed
+		b.buffer.init(b.rx.fd, size)
+		b.buffer.most = min(b.buffer.most, most) // which every system grants
+		granted := func() int {
+			n, err := unix.GetsockoptInt(b.rx.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		first := granted()
+		f := openFlow(t, a, b.Local(), 1)
+		data := pattern(1000)
+		var rx link.Rx
+		for range bursts {
+			for range burst {
+				send(t, a, &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data}, Bytes: len(data), Size: len(data)})
+			}
+			for ok := true; ok; {
+				var err error
+				if ok, err = b.Receive(&rx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		want := first * most / size
+		if fixed {
+			want = first
+		}
+		if n := granted(); n != want {
+			t.Errorf("fixed %v: %d bytes after packets were dropped, %d at first, expected %d", fixed, n, first, want)
+		}
+		if fixed {
+			continue
+		}
+		if err := b.Wait(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Receive(&rx); err != nil || granted() != first {
+			t.Errorf("%d bytes after a pause, %d at first; %v", granted(), first, err)
+		}
+	}
+}
+
+// The receive buffers of the lanes of a device grow up to one limit.
+func TestReceiveBuffersOfLanesShareALimit(t *testing.T) {
+	links, err := OpenLanes(netip.MustParseAddrPort("127.0.0.1:0"), Config{}, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := 0
+	for _, l := range links {
+		if l.buffer.fixed {
+			t.Error("a size that no program has chosen is fixed")
+		}
+		all += l.buffer.most
+	}
+	if all > mostGrown || all <= len(links)*defaultBuffer {
+		t.Errorf("%d bytes of all lanes", all)
+	}
+	if err := closeAll(links); err != nil {
+		t.Error(err)
+	}
+}
