@@ -3,7 +3,7 @@
 // and congestion notifications (annex A17.9.3, RFC 3168).
 //
 // The kinds of control are in window.go, dcqcn.go, delay.go, path.go, timely.go, swift.go, bounded.go
-// and hpcc.go; dcqcn.Notified applies a notification to a rate. machine.Notifier sends the
+// and hpcc.go; automatic.go chooses between the first and path.go; dcqcn.Notified applies a notification to a rate. machine.Notifier sends the
 // notifications, one per NotifyInterval.
 //
 // A Control belongs to one queue pair and is driven by its protocol machine; the time is an

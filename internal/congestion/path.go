@@ -45,15 +45,16 @@ type path struct {
 	// Bounds of what is in flight, 0 if there is none: high is what the path has carried without
 	// losses, low is what it carries now, until the next probe.
 	high, low float64
-	grow      float64       // of high, in the next round trip of a probe
-	slow      float64       // the rate that belongs to low; 0 if there is none
-	rise      float64       // of slow, in each round trip
+	grow      float64 // of high, in the next round trip of a probe
+	slow      float64 // the rate that belongs to low; 0 if there is none
+	yield     yielding
 	learned   bool          // base is known
 	yielded   uint32        // number of the round trip in which others were left room last
 	stood     uint16        // round trips between probes that all had a queue
-	shrunk    bool          // less than shrunkShare of the rate arrived at times since the last probe
 	told      time.Duration // signs of congestion before this time are known
 	silent    bool          // a timeout expired, and nothing was acknowledged since
+	far       uint8         // round trips in a row that are too long for a queue of this flow
+	alone     alone
 }
 
 // A round is what happened in the current round trip.
@@ -63,7 +64,7 @@ type round struct {
 	began           time.Duration
 	low             time.Duration // smallest round trip in it; 0 if there is none
 	lastLow         time.Duration // of the one before
-	rate            float64       // largest rate in it
+	rate, lastRate  float64       // largest rate in it, and in the one before
 	count           uint32
 }
 
@@ -101,6 +102,9 @@ func (p *path) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) {
 	p.silent = false
 	if sample > 0 {
 		p.tripTook(now, sample)
+		if p.phase == empty && p.alone.took(now, sample, p.since) {
+			p.emptied(now, rtt)
+		}
 	}
 	if p.least == 0 {
 		return
@@ -171,7 +175,7 @@ func (p *path) fill() float64 {
 // pace sets the rate for the phase.
 func (p *path) pace() {
 	bw := p.best()
-	if p.slow > 0 && p.phase != probeUp && p.phase != startup {
+	if p.slow > 0 && p.phase != startup {
 		bw = min(bw, p.slow)
 	}
 	p.rate = max(bw*phases[p.phase].pace*paceMargin/(1-min(p.base, mostBase)), float64(p.limits.Packet))
@@ -179,7 +183,7 @@ func (p *path) pace() {
 
 // Window implements Control.
 func (p *path) Window() int {
-	if p.silent {
+	if p.silent || p.phase == empty {
 		return leastPackets * p.limits.Packet
 	}
 	if p.best() == 0 || p.least == 0 {
@@ -219,89 +223,3 @@ func (p *path) Ready(now time.Duration) time.Duration {
 
 // Paces implements Control.
 func (p *path) Paces() bool { return true }
-
-// automatic is the control of a queue pair that chooses none: a window, and the model of the
-// path while that is longer than LongTrip.
-type automatic struct {
-	window
-	model *path
-}
-
-// Sent implements Control.
-func (a *automatic) Sent(now time.Duration, n int, flight int64) {
-	if a.model != nil {
-		a.model.Sent(now, n, flight)
-	}
-}
-
-// Acked implements Control.
-func (a *automatic) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) {
-	if a.model == nil {
-		a.window.Acked(now, n, sample, rtt)
-		if sample > 0 && rtt.Least() > LongTrip && a.limits.Long > a.limits.Window {
-			a.model = newPath(a.limits)
-			a.model.begin(now, a.size, rtt.Least())
-			a.model.pace()
-		}
-		return
-	}
-	a.model.Acked(now, n, sample, rtt)
-	if rtt.Least() <= shortTrip {
-		a.size = min(max(a.model.Window(), initialWindow), a.limits.Window)
-		a.model = nil
-	}
-}
-
-// Lost implements Control.
-func (a *automatic) Lost(now time.Duration, n int, rtt *RTT) {
-	if a.model != nil {
-		a.model.Lost(now, n, rtt)
-		return
-	}
-	a.window.Lost(now, n, rtt)
-}
-
-// Timeout implements Control.
-func (a *automatic) Timeout(now time.Duration) {
-	if a.model != nil {
-		a.model.Timeout(now)
-		return
-	}
-	a.window.Timeout(now)
-}
-
-// Notified implements Control.
-func (a *automatic) Notified(now time.Duration, rtt *RTT) {
-	if a.model != nil {
-		a.model.Notified(now, rtt)
-		return
-	}
-	a.window.Notified(now, rtt)
-}
-
-// Window implements Control.
-func (a *automatic) Window() int {
-	if a.model != nil {
-		return a.model.Window()
-	}
-	return a.size
-}
-
-// Ready implements Control.
-func (a *automatic) Ready(now time.Duration) time.Duration {
-	if a.model != nil {
-		return a.model.Ready(now)
-	}
-	return now
-}
-
-// Rate implements Control.
-func (a *automatic) Rate() float64 {
-	if a.model != nil {
-		return a.model.Rate()
-	}
-	return 0
-}
-
-// Paces implements Control.
-func (a *automatic) Paces() bool { return a.model != nil }

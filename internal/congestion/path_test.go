@@ -28,6 +28,7 @@ type bottleneck struct {
 type flow struct {
 	ctl     Control
 	rtt     RTT
+	packet  int64 // bytes of each
 	flight  int64
 	arrived int64
 	until   int64 // bytes that it sends; 0 for any number
@@ -50,15 +51,18 @@ func newBottleneck(rate float64, trip time.Duration, queue, loss float64) *bottl
 // fill is the bandwidth-delay product.
 func (b *bottleneck) fill() float64 { return b.rate * b.trip.Seconds() }
 
-func (b *bottleneck) add(c Control) *flow {
-	f := &flow{ctl: c}
+func (b *bottleneck) add(c Control) *flow { return b.addWith(c, testPacket) }
+
+// addWith adds a flow whose packets have that many bytes.
+func (b *bottleneck) addWith(c Control, packet int64) *flow {
+	f := &flow{ctl: c, packet: packet}
 	b.flows = append(b.flows, f)
 	return f
 }
 
 // send sends what a flow may send now.
 func (b *bottleneck) send(f *flow) {
-	for f.flight == 0 || f.flight+testPacket <= int64(f.ctl.Window()) {
+	for f.flight == 0 || f.flight+f.packet <= int64(f.ctl.Window()) {
 		if f.until > 0 && f.sent >= f.until {
 			return
 		}
@@ -71,18 +75,18 @@ func (b *bottleneck) send(f *flow) {
 				return
 			}
 		}
-		f.flight += testPacket
-		f.sent += testPacket
-		f.ctl.Sent(b.now, testPacket, f.flight)
+		f.flight += f.packet
+		f.sent += f.packet
+		f.ctl.Sent(b.now, int(f.packet), f.flight)
 		b.busy = max(b.busy, b.now)
 		waiting := (b.busy - b.now).Seconds() * b.rate
-		if waiting+testPacket > b.queue || b.random.Float64() < b.loss {
+		if waiting+float64(f.packet) > b.queue || b.random.Float64() < b.loss {
 			// It is known from those behind it, a quarter of a round trip later.
 			b.events.Push(b.busy+b.trip*5/4, event{flow: f, sent: b.now, lost: true})
 			continue
 		}
 		b.peak = max(b.peak, waiting)
-		b.busy += time.Duration(testPacket / b.rate * 1e9)
+		b.busy += time.Duration(float64(f.packet) / b.rate * 1e9)
 		b.events.Push(b.busy+b.trip, event{flow: f, sent: b.now})
 	}
 }
@@ -103,13 +107,13 @@ func (b *bottleneck) run(until time.Duration) {
 		case e.wake:
 			f.asleep = false
 		case e.lost:
-			f.flight -= testPacket
-			f.ctl.Lost(b.now, testPacket, &f.rtt)
+			f.flight -= f.packet
+			f.ctl.Lost(b.now, int(f.packet), &f.rtt)
 		default:
-			f.flight -= testPacket
-			f.arrived += testPacket
+			f.flight -= f.packet
+			f.arrived += f.packet
 			f.rtt.Sample(b.now, b.now-e.sent)
-			f.ctl.Acked(b.now, testPacket, b.now-e.sent, &f.rtt)
+			f.ctl.Acked(b.now, int(f.packet), b.now-e.sent, &f.rtt)
 		}
 		b.send(f)
 	}
@@ -273,25 +277,40 @@ func TestDefaultDoesNotAlternate(t *testing.T) {
 	}
 }
 
-// A path that becomes long during a transfer, and short again, is filled in each case. The smallest round
-// trip of the short path is known for two epochs.
-func TestDefaultFollowsAPathThatChanges(t *testing.T) {
-	const short, long = 100 * time.Microsecond, 20 * time.Millisecond
-	b := newBottleneck(500*mbit, short, 256<<10, .001)
-	b.add(New(Default, longLimits))
+// A path that becomes longer during a transfer, and shorter again, is filled within a few round trips in each case,
+// whether it was modelled before or not.
+func TestPathFollowsAPathThatChanges(t *testing.T) {
 	for _, c := range []struct {
-		trip  time.Duration
-		until time.Duration // when it is filled
-		least float64       // of the line until then
-	}{{short, time.Second, .9}, {long, 2*leastEpoch + time.Second, .25}, {short, time.Second, .9}, {long, 2*leastEpoch + time.Second, .25}} {
-		b.trip = c.trip
-		start := b.now
-		until := b.between(start, start+c.until)[0] / b.rate
-		then := b.between(start+c.until, start+c.until+2*time.Second)[0] / b.rate
-		t.Logf("%v: %.2f of the line, then %.2f", c.trip, until, then)
-		if then < .9 || until < c.least {
-			t.Errorf("%v: %.2f of the line, then %.2f", c.trip, until, then)
+		kind        Kind
+		short, long time.Duration
+	}{{Default, 100 * time.Microsecond, 20 * time.Millisecond}, {Default, 5 * time.Millisecond, 50 * time.Millisecond}, {Path, 20 * time.Millisecond, 100 * time.Millisecond}} {
+		b := newBottleneck(500*mbit, c.short, 256<<10, .001)
+		f := b.add(New(c.kind, longLimits))
+		b.run(time.Second)
+		for range 3 {
+			for _, trip := range []time.Duration{c.long, c.short} {
+				b.trip = trip
+				start, settled := b.now, 35*trip
+				until := b.between(start, start+settled)[0] / b.rate
+				then := b.between(start+settled, start+settled+8*time.Second)[0] / b.rate
+				t.Logf("%v, %v: %.2f of the line in the first %v, then %.2f", c.kind, trip, until, settled, then)
+				if then < .9 || f.rtt.Least() > trip*9/8+queueSlack*2 {
+					t.Errorf("%v, %v: %.2f of the line after %v, smallest round trip %v", c.kind, trip, then, settled, f.rtt.Least())
+				}
+			}
 		}
+	}
+}
+
+// The flow's own queue is not taken for a longer path.
+func TestDefaultTellsAQueueFromALongerPath(t *testing.T) {
+	const trip = 100 * time.Microsecond
+	b := newBottleneck(100*mbit, trip, 1e9, 0)
+	f := b.add(New(Default, longLimits))
+	used := b.between(100*time.Millisecond, 2*leastEpoch-time.Second)[0] / b.rate
+	t.Logf("%.3f of the line, smallest round trip %v, %.0f bytes waited", used, f.rtt.Least(), b.peak)
+	if used < .98 || f.rtt.Least() > LongTrip || b.peak < 2*b.rate*LongTrip.Seconds() {
+		t.Errorf("%.3f of the line, smallest round trip %v, %.0f bytes waited", used, f.rtt.Least(), b.peak)
 	}
 }
 

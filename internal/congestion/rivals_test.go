@@ -11,12 +11,16 @@ import (
 type cubic struct {
 	fixed
 	size, threshold float64
-	most            float64       // window before the last loss
+	most            float64       // window that it grows back to after a loss
 	epoch, recovery time.Duration // when growth began; losses before recovery are known
 }
 
-// cubicPacket is what it counts its window in.
-const cubicPacket = 1500
+// cubicPacket is what it counts its window in. A queue of bytes that is almost full has room for smallPacket more
+// often, which is one of a path MTU that fits into it.
+const (
+	cubicPacket = 1500
+	smallPacket = 1024 + 64
+)
 
 func newCubic() *cubic { return &cubic{size: 10 * cubicPacket, threshold: math.MaxFloat64} }
 
@@ -27,7 +31,12 @@ func (c *cubic) Lost(now time.Duration, _ int, r *RTT) {
 		return
 	}
 	c.recovery = now + r.Smoothed()
-	c.most, c.size = c.size, max(c.size*.7, 2*cubicPacket)
+	if c.size < c.most { // leaves room for flows that have begun (RFC 9438, 4.7)
+		c.most = c.size * (1 + .7) / 2
+	} else {
+		c.most = c.size
+	}
+	c.size = max(c.size*.7, 2*cubicPacket)
 	c.threshold, c.epoch = c.size, now
 }
 
@@ -172,9 +181,11 @@ func TestPathSharesWithOthers(t *testing.T) {
 	} {
 		b := newBottleneck(500*mbit, trip, 0, 0)
 		b.queue = c.queue * b.fill()
-		b.add(New(Path, longLimits))
+		limits := longLimits
+		limits.Packet = smallPacket
+		b.addWith(New(Path, limits), smallPacket)
 		b.run(20 * trip)
-		b.add(c.other)
+		b.addWith(c.other, cubicPacket)
 		shares := b.between(10*time.Second, 30*time.Second)
 		t.Logf("%s, queue of %v of the path: %.0f Mbit/s beside %.0f, fairness %.3f", c.name, c.queue, shares[0]/mbit, shares[1]/mbit, Jain(shares))
 		if f := Jain(shares); f < c.least || shares[0]+shares[1] < .8*b.rate {

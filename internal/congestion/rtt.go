@@ -43,6 +43,12 @@ func (r *RTT) Sample(now, d time.Duration) {
 	}
 }
 
+// Lengthened notes that the path has become longer: d is its smallest round trip now.
+func (r *RTT) Lengthened(now, d time.Duration) {
+	v := uint32(min(max(d, 1), longest))
+	r.least, r.younger, r.epoch = v, v, now+leastEpoch
+}
+
 // Known reports whether there was a sample.
 func (r *RTT) Known() bool { return r.smoothed != 0 }
 
