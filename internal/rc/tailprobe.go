@@ -17,6 +17,7 @@ type tailProbe struct {
 	rare   uint8         // short messages that are still to request an acknowledge, see quiet
 	single bool          // the last probe was for the only packet without an answer
 	slack  time.Duration // of the next probe for such a packet, if it is more than slack
+	blind  uint8         // probes since a round trip was measured that ended a measurement
 }
 
 // maxSingleSlack bounds the slack of probes for single packets.
@@ -38,7 +39,10 @@ func (t *tailProbe) needless() {
 }
 
 // timed notes an answer that came without a probe.
-func (t *tailProbe) timed() { t.slack -= t.slack / 64 }
+func (t *tailProbe) timed() {
+	t.slack -= t.slack / 64
+	t.blind = 0
+}
 
 // rareMessages is the number of short messages that request an acknowledge after one for
 // which only a probe did. The peer takes a probe for a needless repetition.
@@ -70,7 +74,7 @@ func (r *recovery) armTailProbe(now time.Duration) {
 	r.tail.at = machine.Never
 	if (r.trips.acks.Known() || r.trips.answers.Known()) && r.tail.sent < tailProbeLimit && r.una != r.nxt &&
 		(r.reads.outstanding == 0 || r.q.c.Selective()) {
-		r.tail.at = now + r.tailProbeTime()<<r.tail.sent
+		r.tail.at = now + r.tailProbeTime()<<max(r.tail.sent, r.tail.blind)
 	}
 }
 
@@ -101,7 +105,12 @@ func (r *recovery) sendTailProbe(now time.Duration, out *machine.Out) bool {
 	if r.window.sinceAckReq > 0 {
 		r.tail.rare = rareMessages
 	}
-	r.trips.timing = false
+	if r.trips.timing {
+		// On a path that has become longer each packet would be probed before it is answered, and
+		// no round trip measured. So probes come later until one is (RFC 6298, 5.5).
+		r.trips.timing = false
+		r.tail.blind = min(r.tail.blind+1, tailProbeLimit)
+	}
 	r.q.c.Refuse(reason.Detail{Reason: reason.TailProbe, Expected: uint64(r.tailProbeTime().Microseconds()), Found: uint64(r.tail.sent)})
 	r.armTailProbe(now)
 	return true
