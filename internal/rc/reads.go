@@ -122,14 +122,29 @@ func (r *sender) ask(now time.Duration, w *request, out *machine.Out) bool {
 	out.PSN, out.Disown = psn.New(r.nxt), r.disowns()
 	r.recovery.time(now, r.nxt, true, r.nxt != r.max)
 	r.account(now, w, n, overhead)
-	r.reads.due += brings
-	if r.reads.ctl.Paces() {
-		r.reads.ctl.Sent(now, int(brings), int64(r.reads.due))
-	}
+	r.reads.asked(now, brings)
 	r.window.sinceAckReq = 0
 	r.forward()
 	return true
 }
+
+// asked counts n bytes that a READ will bring. The control is told in parts, and so measures when parts of a long READ
+// arrive. Otherwise a lost packet would hide when all others came.
+func (r *reads) asked(now time.Duration, n uint32) {
+	if !r.ctl.Paces() {
+		r.due += n
+		return
+	}
+	for n > 0 {
+		part := min(n, askedPart)
+		n -= part
+		r.due += part
+		r.ctl.Sent(now, int(part), int64(r.due))
+	}
+}
+
+// askedPart is the length of those parts.
+const askedPart = 128 << 10
 
 // question builds the packet of the READ or atomic at ring index at, without its PSN. A
 // READ asks for length bytes at offset off.
