@@ -31,7 +31,11 @@ const longestTimeout = 4 * time.Second
 // that a peer that gets no processor for a moment is not taken for gone.
 func (r *recovery) armAckTimer(now time.Duration) {
 	if d := r.ackTimeoutOfPath(); d != 0 {
-		times := max(min(r.retry.retries, 2), r.retry.doubled)
+		times := r.retry.retries
+		if r.retry.certain && times > 0 {
+			times-- // for a NAK, which the peer has answered in time
+		}
+		times = max(min(times, 2), r.retry.doubled)
 		if r.retry.retries >= r.p.Attr.RetryCnt {
 			times = max(times, 2)
 		}
