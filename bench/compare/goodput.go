@@ -94,14 +94,27 @@ func (s RDMASender) Name() string {
 const (
 	flowMessage = 16 << 10 // bytes of a message, short enough to count messages
 	flowWindow  = 32 << 20 // outstanding bytes of all flows: several times what fits into the longest path
+
+	// standardWindow is the same for the standard's recovery, which has at most 1 MiB in flight. All that is
+	// outstanding has to arrive before the end, at a message in each round trip if many packets are lost.
+	standardWindow = 2 << 20
 )
+
+// outstanding returns how many messages each flow posts ahead.
+func (s RDMASender) outstanding(flows int) int {
+	window := flowWindow
+	if s.Recovery == congestion.GoBackN.String() {
+		window = standardWindow
+	}
+	return max(window/flowMessage/flows, 1)
+}
 
 // Saturate implements Sender.
 func (s RDMASender) Saturate(ctx context.Context, p *Path, flows int, d, margin time.Duration) (Goodput, error) {
 	port := strconv.Itoa(int(loop.FreePort()))
 	serve := []string{s.Path, "perf", "write", "bw", "-p", port, "-d", p.Server.String(), "--same-host", p.sameHostMode()}
 	ask := []string{s.Path, "perf", "write", "bw", "-p", port, "-d", p.Client.String(), "--same-host", p.sameHostMode(), "--json", "-e", "-s", strconv.Itoa(flowMessage),
-		"-t", strconv.Itoa(flowWindow / flowMessage / flows), "-q", strconv.Itoa(flows), "-D", fmt.Sprint(d.Seconds()), "--margin", fmt.Sprint(margin.Seconds())}
+		"-t", strconv.Itoa(s.outstanding(flows)), "-q", strconv.Itoa(flows), "-D", fmt.Sprint(d.Seconds()), "--margin", fmt.Sprint(margin.Seconds())}
 	if s.Congestion != "" {
 		ask = append(ask, "--congestion", s.Congestion)
 	}
