@@ -203,7 +203,6 @@ func use9P(ctx context.Context, t *testing.T, l *lab.Lab, g *lab.Guest, n networ
 		server.Kill()
 		<-server.Done
 	}()
-	// Only of this server: over iWARP it says so after an unmount, too, when siw closes the stream.
 	first := server
 	go func() {
 		if first.AwaitOutput(ctx, "connection failed") == nil {

@@ -231,7 +231,7 @@ func (c *Conn) complete(ctx context.Context) {
 func (c *Conn) completed(wc *verbs.WC) {
 	err := wc.Err()
 	if err != nil {
-		c.fail(fmt.Errorf("connection failed: %w", err))
+		c.fail(c.ended(err))
 	}
 	if wc.WRID&receiveID != 0 {
 		c.mu.Lock()
@@ -262,6 +262,22 @@ func (c *Conn) completed(wc *verbs.WC) {
 	if wc.WRID&1 != 0 {
 		w.done <- w.err
 	}
+}
+
+// ended returns why the connection has ended, of which a failed completion is the first sign. A request that was
+// flushed because a side disconnected only says so, and the connection knows which side. The end of a stream of
+// iWARP flushes requests before the connection's event arrives.
+func (c *Conn) ended(err error) error {
+	var failed *verbs.CompletionError
+	if errors.As(err, &failed) && failed.Status == verbs.WRFlushErr && (failed.Cause() == "" || failed.Cause() == "STREAM_CLOSED") {
+		select {
+		case <-c.conn.Done():
+			return c.conn.Err()
+		case <-c.failed:
+		case <-time.After(time.Second):
+		}
+	}
+	return fmt.Errorf("connection failed: %w", err)
 }
 
 // idle reports whether the connection has failed and nothing is posted.
