@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -94,43 +95,52 @@ func runBlktest(t *testing.T, g *lab.Guest, dir, variables, number string) (desc
 	return m[2], m[3], strings.Join(strings.Fields(m[4]), " ")
 }
 
-// A controlledTarget runs softrdma's target between "setup" and "cleanup" of each test.
+// A controlledTarget is softrdma's target between "setup" and "cleanup" of each test. Its device stays, as Linux's does
+// without nvmet.
 type controlledTarget struct {
-	t     *testing.T
-	l     *lab.Lab
-	disk  string
-	serve *peers.Program // nil if it does not run
+	t        *testing.T
+	p        *peers.Program
+	requests *os.File
+	count    int
 }
 
-func (c *controlledTarget) start(nqn string) {
-	n := network{}
-	c.serve = peers.StartHost(c.t.Context(), c.t, c.l, program(c.t, c.l, "cmd/softrdma"), "nvme", "serve", "-v", "-a", n.device(), "-n", nqn, "--namespace", c.disk+",360M")
-	if err := c.serve.AwaitServing(c.t.Context()); err != nil {
+func newControlledTarget(t *testing.T, l *lab.Lab) *controlledTarget {
+	t.Helper()
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "requests")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	requests, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { requests.Close() })
+	n, size := network{}, 360<<20
+	command := fmt.Sprintf("exec %s -a %s -size %d %s/disk.img <%s", program(t, l, "interop/peers/nvmepeer"), n.device(), size, dir, fifo)
+	return &controlledTarget{t: t, p: peers.StartHost(t.Context(), t, l, "sh", "-c", command), requests: requests}
+}
+
+// serve begins to serve a subsystem, or none if the name is empty.
+func (c *controlledTarget) serve(ctx context.Context, nqn string) {
+	c.count++
+	fmt.Fprintln(c.requests, nqn)
+	if err := c.p.AwaitOutput(ctx, fmt.Sprintf("ready %d.\n", c.count)); err != nil && ctx.Err() == nil {
 		c.t.Error(err)
 	}
-}
-
-func (c *controlledTarget) end() {
-	if c.serve == nil {
-		return
-	}
-	c.serve.Kill()
-	<-c.serve.Done
-	c.t.Logf("the target said:\n%s", lab.Tail(c.serve.Said(), 1000))
-	c.serve = nil
 }
 
 // control tells the guest the disk's identifier, and begins to answer tests. The function that it returns ends that.
 func (c *controlledTarget) control(g *lab.Guest, variables []string) (end func()) {
 	c.t.Helper()
-	c.start(nvmeNQN)
+	c.serve(c.t.Context(), nvmeNQN)
 	guestScript(c.t, g, devicesBack+`
 nvme connect -t rdma -a $at -s 4420 -n $nqn
 for i in $(seq 100); do cat /sys/block/nvme*n1/uuid 2>/dev/null | head -n 1 >/run/blktests/uuid; [ -s /run/blktests/uuid ] && break; sleep .1; done
 [ -s /run/blktests/uuid ]
 nvme disconnect -n $nqn
 `, variables...)
-	c.end()
+	c.serve(c.t.Context(), "")
 	ctx, cancel := context.WithCancel(c.t.Context())
 	served := make(chan struct{})
 	go func() {
@@ -145,16 +155,16 @@ nvme disconnect -n $nqn
 
 // answer does what tests in the guest ask for, until ctx ends.
 func (c *controlledTarget) answer(ctx context.Context, g *lab.Guest) {
-	defer c.end()
 	for {
 		r, err := g.Run(ctx, "cat", "/run/blktests/request")
 		if err != nil {
 			return
 		}
-		c.end()
-		if request, nqn, _ := strings.Cut(strings.TrimSpace(r.Stdout), " "); request == "setup" {
-			c.start(nqn)
+		request, nqn, _ := strings.Cut(strings.TrimSpace(r.Stdout), " ")
+		if request != "setup" {
+			nqn = ""
 		}
+		c.serve(ctx, nqn)
 		if _, err := g.Run(ctx, "sh", "-c", "echo done >/run/blktests/answer"); err != nil {
 			return
 		}
@@ -212,11 +222,11 @@ func TestNVMeBlktests(t *testing.T) {
 	g := l.Guests[0]
 	variables := []string{"at=" + n.host(), "nqn=" + nvmeNQN, "hostid=0f01fb42-9f7f-4856-b0b3-51e60b8de349"}
 	guestScript(t, g, blktestsEnv, variables...)
-	t.Cleanup(func() { guestScript(t, g, devicesBack+"umount /run/blktests/scratch; rm -r /run/blktests") })
+	t.Cleanup(func() { guestScript(t, g, devicesBack+"losetup -D; umount /run/blktests/scratch; rm -r /run/blktests") })
 
 	all, save := readBlktests(t)
 	numbers := blktestNumbers(t, dir)
-	target := &controlledTarget{t: t, l: l, disk: filepath.Join(t.TempDir(), "disk.img")}
+	target := newControlledTarget(t, l)
 	defer target.control(g, variables)()
 	for _, number := range numbers {
 		b := all[number]
@@ -238,6 +248,7 @@ func TestNVMeBlktests(t *testing.T) {
 		}
 		save()
 	}
+	t.Logf("the target said:\n%s", lab.Tail(target.p.Said(), 3000))
 	reportBlktests(t, all)
 }
 
