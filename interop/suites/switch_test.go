@@ -97,3 +97,38 @@ func TestSwitchSMCBetweenGuests(t *testing.T) {
 	}
 	t.Log(exchange(ctx, t, l, smcProgram))
 }
+
+//go:embed testdata/nfsd.py
+var nfsdProgram []byte
+
+// mountNFS4 mounts Linux's export by the system call: Debian's busybox mounts version 3 only.
+const mountNFS4 = `
+modprobe -a nfsv4 rpcrdma
+mkdir -p /run/mnt
+python3 - <<'PY'
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+own, server = os.environ["own"], os.environ["server"]
+options = "vers=4.2,proto=rdma,port=20049,addr=%s,clientaddr=%s,sec=sys" % (server, own)
+if libc.mount((server + ":/").encode(), b"/run/mnt", b"nfs4", 0, options.encode()) != 0:
+    sys.exit("mount: " + os.strerror(ctypes.get_errno()))
+PY
+grep /run/mnt /proc/mounts | grep proto=rdma
+`
+
+// Linux's NFS over RDMA between two guests, through softrdma's switch.
+func TestSwitchNFSBetweenGuests(t *testing.T) {
+	l := openLab(t)
+	ctx := within(t, switchLimit)
+	switched(ctx, t, l)
+	a, b := l.Guests[0], l.Guests[1]
+	if err := a.WriteFile(ctx, "/run/nfsd.py", nfsdProgram); err != nil {
+		t.Fatal(err)
+	}
+	inGuest(ctx, t, a, "python3 /run/nfsd.py "+b.IPv4)
+	t.Cleanup(func() {
+		unmount(b)
+		_, _ = a.Run(context.Background(), "sh", "-c", "echo 0 >/proc/fs/nfsd/threads")
+	})
+	inGuest(ctx, t, b, "export own="+b.IPv4+" server="+a.IPv4+mountNFS4+filesWork+"cd /\numount /run/mnt")
+}
