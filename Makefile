@@ -192,7 +192,8 @@ interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debia
 
 # They write and compare files for minutes in emulated guests, so that they are not among those of interop.
 STORAGE := ^Test(NVMe|Files|ISER|Switch)
-# BLKTESTS=DIR, a checkout of github.com/linux-blktests/blktests, adds its nvme group; NVME_FIGURES=ROUNDS measures, too.
+# BLKTESTS=DIR, a checkout of github.com/linux-blktests/blktests, adds its nvme group; NVME_FIGURES=ROUNDS measures, too;
+# FSX=PROGRAM adds the file system exerciser, and FILES_LARGE=1 files of 4 GiB.
 .PHONY: storage
 storage: ## disks and directories over RDMA against Linux's, in virtual machines (root, installs Debian packages)
 	$(GO) test -tags interop -count=1 -v -timeout 60m -run '$(STORAGE)' ./interop/suites

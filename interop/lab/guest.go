@@ -23,10 +23,6 @@ import (
 // bootTimeLimit bounds a boot. It takes some 6 s on an idle machine.
 const bootTimeLimit = 10 * time.Minute
 
-// processors is how many CPUs a guest has. With one, receiving and programs delay each other so much that an
-// acknowledge takes longer than the 67 ms that pingpongs wait.
-const processors = "2"
-
 // Guest is a running virtual machine with the devices rxe0 on eth0 and siw0 on eth1.
 type Guest struct {
 	Name    string
@@ -86,7 +82,7 @@ func bootGuest(ctx context.Context, l *Lab, index int, taps []string) (*Guest, e
 
 	argv := l.network.inside(append([]string{
 		"qemu-system-x86_64", "-name", "softrdma-lab-" + g.Name, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-M", "q35", "-accel", "tcg,thread=multi", "-cpu", l.processor.model, "-smp", processors, "-m", "1024",
+		"-M", "q35", "-accel", "tcg,thread=multi", "-cpu", l.processor.model, "-smp", l.processor.count, "-m", "1024",
 		"-kernel", l.Kernel.Image(), "-initrd", l.initramfs, "-append", g.commandLine(l),
 		"-serial", "file:" + g.Console,
 		"-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",

@@ -51,6 +51,20 @@ func openLab(t *testing.T) *lab.Lab {
 	return shared.lab
 }
 
+// ownLab returns a lab for one test, with guests of another kind.
+func ownLab(t *testing.T, guests int, p lab.Processor) *lab.Lab {
+	t.Helper()
+	l, err := lab.Open(t.Context(), guests, p)
+	if err != nil {
+		needs(t, err)
+	}
+	t.Cleanup(func() {
+		l.Close(t.Failed())
+		builtPrograms.Clear() // they may be in this lab's folder
+	})
+	return l
+}
+
 // needs ends a test that cannot run because of err.
 func needs(t *testing.T, err error) {
 	t.Helper()

@@ -89,14 +89,11 @@ func TestNVMeFigures(t *testing.T) {
 	if rounds == 0 {
 		t.Skip("SKIPPED: expected NVME_FIGURES, the number of rounds to measure")
 	}
-	l := openLab(t)
+	l := ownLab(t, 2, lab.BenchProcessor)
 	g, other := l.Guests[0], l.Guests[1]
 	variables := []string{"at=" + other.IPv4, "nqn=" + nvmeNQN}
 	softrdma := program(t, l, "cmd/softrdma")
 	linux, ours := make([][]float64, len(nvmeFigures)), make([][]float64, len(nvmeFigures))
-	t.Cleanup(func() {
-		guestScript(t, other, "rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev eth0")
-	})
 	for range rounds {
 		guestScript(t, other, nvmetServe, variables...)
 		fioFigures(t, g, linux, variables...)

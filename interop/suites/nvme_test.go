@@ -25,11 +25,10 @@ const (
 // nvmeServe starts softrdma's target for a file and memory.
 func nvmeServe(t *testing.T, l *lab.Lab, n network, file string) *peers.Program {
 	t.Helper()
-	softrdma := program(t, l, "cmd/softrdma") // building it is not counted
-	ctx := within(t, nvmeLimit)
-	p := peers.StartHost(ctx, t, l, softrdma, "nvme", "serve", "-a", n.device(), "-n", nvmeNQN, "-v",
+	softrdma := program(t, l, "cmd/softrdma")
+	p := peers.StartHost(t.Context(), t, l, softrdma, "nvme", "serve", "-a", n.device(), "-n", nvmeNQN, "-v",
 		"--namespace", file+",320M", "--namespace", "memory,64M,block=4096")
-	if err := p.AwaitServing(ctx); err != nil {
+	if err := p.AwaitServing(within(t, nvmeLimit)); err != nil {
 		t.Fatal(err)
 	}
 	return p
