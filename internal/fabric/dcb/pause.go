@@ -169,15 +169,24 @@ func (s *stop) renew(c *PortConfig) {
 	}
 }
 
+// quanta returns how long a pause lasts. It is repeated after half of that time, or when the frame has
+// left that the port is sending then.
+func (p *Port) quanta() uint16 {
+	if p.config.Quanta == 0 {
+		return ethernet.MaxQuanta
+	}
+	least := 2 * (WireLen(p.MTU()) + WireLen(MinFrame)) / quantum
+	return max(p.config.Quanta, uint16(min(least+1, ethernet.MaxQuanta)))
+}
+
+// quantum is the bytes of a link that a quantum of a pause lasts (802.3 31B.2).
+const quantum = 64
+
 // frame makes the frame that pauses. It repeats all pauses, so that they end together.
 func (s *stop) frame(p *Port, now Time) *Frame {
 	f := p.pool.Frame()
 	f.Dst, f.Src, f.Len, f.Op = AddressOf(ethernet.ControlMAC), p.address, MinFrame, ethernet.OpPFC
-	quanta := p.config.Quanta
-	if quanta == 0 {
-		quanta = ethernet.MaxQuanta
-	}
-	off := s.off
+	quanta, off := p.quanta(), s.off
 	if p.config.Pause == WholeLink {
 		f.Op, f.Enable = ethernet.OpPause, 0xff
 		if off != 0 {

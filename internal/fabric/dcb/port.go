@@ -27,7 +27,7 @@ type PortConfig struct {
 
 	Pause    Mode
 	Lossless uint8  // priorities with pauses, bit i for priority i; WholeLink: those that may cause a pause
-	Quanta   uint16 // that a pause lasts unless it ends before; ethernet.MaxQuanta if 0
+	Quanta   uint16 // that a pause lasts unless it ends before, and longer if two frames take longer; ethernet.MaxQuanta if 0
 	Response Time   // from the end of a frame that pauses to its effect (802.3 31B.3.7)
 
 	// Selection is the classes of the priorities, and how they share the link. The zero value is one

@@ -56,6 +56,32 @@ func TestPauseIsRepeatedBeforeItEnds(t *testing.T) {
 	}
 }
 
+// A pause that is too short for the frames of the link is longer than configured: it would end before the
+// port can repeat it, behind a frame that it has just begun to send.
+func TestPauseIsRepeatedBehindTheLongestFrame(t *testing.T) {
+	p, pool := newPort(PortConfig{Speed: 100 * Gbit, MTU: 9216, Pause: ByClass, Lossless: 1 << 3, Quanta: 100})
+	for range 20 {
+		f := pool.Frame()
+		f.Len = 9216
+		p.Push(0, f)
+	}
+	p.Stop(3)
+	ends := Never
+	for pauses := 0; pauses < 10; {
+		at, f := next(t, p)
+		if f == nil {
+			break
+		}
+		if f.Op == 0 {
+			continue
+		}
+		if pauses++; at+Time(WireLen(MinFrame))*80 > ends {
+			t.Errorf("pause %d comes at %d ps, the one before ended at %d", pauses, at, ends)
+		}
+		ends = at + Time(WireLen(MinFrame))*80 + (100 * Gbit).Quanta(int(f.Quanta[3]))
+	}
+}
+
 // 802.3x has one pause: it begins with the first priority and ends with the last one.
 func TestWholeLinkPausesOnce(t *testing.T) {
 	p, _ := newPort(PortConfig{Speed: 100 * Gbit, Pause: WholeLink, Lossless: 0xff})
