@@ -37,6 +37,16 @@ type routes struct {
 	paths    []*paths   // that routes lead to
 	count    int
 	flowlets []flowlet
+	recent   *[recent]found // what find has found, by a hash of the address; nil if nothing
+}
+
+// recent is the number of addresses whose paths a switch remembers.
+const recent = 512
+
+// A found is an address and the paths to it.
+type found struct {
+	to dcb.IP
+	e  *paths
 }
 
 // prefixes are routes to prefixes of one length.
@@ -79,16 +89,15 @@ func (s *Switch) AddRoute(to netip.Prefix, hops ...Hop) {
 		r.lengths = slices.Insert(r.lengths, i, prefixes{maskOf(n), n, make(map[dcb.IP]*paths)})
 	}
 	p := &r.lengths[i]
-	k := and(dcb.IPFrom(to.Addr().As16()), p.mask)
-	if p.to[k] == nil {
-		r.count++
-	}
-	p.to[k] = r.share(s, hops)
+	before := len(p.to)
+	p.to[and(dcb.IPFrom(to.Addr().As16()), p.mask)] = r.share(s, hops)
+	r.count += len(p.to) - before
+	r.recent = nil
 }
 
 // share returns the paths of hops.
 func (r *routes) share(s *Switch, hops []Hop) *paths {
-	for _, e := range r.paths {
+	for _, e := range slices.Backward(r.paths) { // routes to neighbors are added one after the other
 		if slices.Equal(e.hops, hops) {
 			return e
 		}
@@ -117,6 +126,7 @@ func (r *routes) follow(s *Switch) {
 		e.follow(s)
 	}
 	clear(r.flowlets)
+	r.recent = nil
 }
 
 // follow leaves out hops whose link is down.
@@ -131,6 +141,21 @@ func (e *paths) follow(s *Switch) {
 
 // find returns the paths to an address, of which one is up at least, nil if there are none.
 func (r *routes) find(to dcb.IP) *paths {
+	if r.recent == nil {
+		if len(r.lengths) == 0 {
+			return nil
+		}
+		r.recent = new([recent]found)
+	}
+	m := &r.recent[(to.Lo^to.Hi)*0x9e3779b97f4a7c15>>32%recent]
+	if m.to != to || m.e == nil {
+		*m = found{to, r.search(to)}
+	}
+	return m.e
+}
+
+// search is find without what it remembers.
+func (r *routes) search(to dcb.IP) *paths {
 	for i := range r.lengths {
 		p := &r.lengths[i]
 		if e := p.to[and(to, p.mask)]; e != nil && len(e.live) > 0 {
@@ -205,6 +230,6 @@ func (s *Switch) rand() uint64 {
 
 // ClearRoutes removes all routes.
 func (s *Switch) ClearRoutes() {
-	s.routes.lengths, s.routes.paths, s.routes.count = nil, nil, 0
+	s.routes.lengths, s.routes.paths, s.routes.count, s.routes.recent = nil, nil, 0, nil
 	clear(s.routes.flowlets)
 }

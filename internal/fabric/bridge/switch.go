@@ -104,6 +104,7 @@ type Port struct {
 	member *[vlans / 64]uint64 // nil without tagged VLANs, or with all
 	groups [ethernet.Priorities]group
 	storm  dcb.Time // when the bucket of storm control would be empty again
+	source source
 
 	dropped *[reasons]uint64 // nil before the first
 }
@@ -248,7 +249,7 @@ func (s *Switch) Receive(now dcb.Time, number int, f *dcb.Frame) {
 		s.drop(now, number, f, reason.Detail{Reason: reason.EthernetVLAN, Expected: uint64(p.config.VLAN), Found: uint64(vlan)})
 		return
 	}
-	s.table.learn(now, &s.config, vlan, f.Src, number)
+	s.table.learn(now, &s.config, vlan, f.Src, number, &p.source)
 	if f.Dst == s.config.Address {
 		s.route(now, f)
 		return

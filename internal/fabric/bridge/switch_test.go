@@ -325,7 +325,7 @@ func TestFullTableIsAgedSeldom(t *testing.T) {
 	looked := 0
 	for now := dcb.Time(0); now < 2*c.Ageing; now += 10 * dcb.Millisecond {
 		before := k.aged
-		k.learn(now, &c, 1, host(1)+dcb.Address(now/dcb.Millisecond), 1)
+		k.learn(now, &c, 1, host(1)+dcb.Address(now/dcb.Millisecond), 1, new(source))
 		if k.aged != before {
 			looked++
 		}
@@ -336,7 +336,7 @@ func TestFullTableIsAgedSeldom(t *testing.T) {
 	if looked == 0 || looked > 2*64 {
 		t.Errorf("the switch has looked through its table %d times in twice the time of an entry", looked)
 	}
-	if k.learn(4*c.Ageing, &c, 1, host(0), 2); k.find(4*c.Ageing, &c, 1, host(0)) != 2 {
+	if k.learn(4*c.Ageing, &c, 1, host(0), 2, new(source)); k.find(4*c.Ageing, &c, 1, host(0)) != 2 {
 		t.Error("an address that comes when the others have aged is not learned")
 	}
 }

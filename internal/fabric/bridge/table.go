@@ -12,6 +12,14 @@ const (
 type table struct {
 	entries map[uint64]learned // by VLAN and address
 	aged    dcb.Time           // before which age is not worth its time
+	changes uint64             // of what is behind ports
+}
+
+// A source is the address that a port has learned last. It saves a look-up for most frames.
+type source struct {
+	key     uint64
+	changes uint64 // of the table, then
+	seen    dcb.Time
 }
 
 type learned struct {
@@ -21,15 +29,19 @@ type learned struct {
 
 func key(vlan uint16, a dcb.Address) uint64 { return uint64(vlan)<<48 | uint64(a) }
 
-// learn notes that an address is behind a port.
-func (t *table) learn(now dcb.Time, c *Config, vlan uint16, a dcb.Address, port int) {
+// learn notes that an address is behind a port, whose last one is given.
+func (t *table) learn(now dcb.Time, c *Config, vlan uint16, a dcb.Address, port int, last *source) {
 	if a.Group() || a == 0 { // 802.1Q 8.7: only individual addresses are learned
 		return
 	}
 	k := key(vlan, a)
-	e, known := t.entries[k]
 	// An entry need not be newer than a fraction of the time after which it is forgotten.
+	if last.key == k && last.changes == t.changes && now-last.seen < c.Ageing/8 {
+		return
+	}
+	e, known := t.entries[k]
 	if known && e.port == port && now-e.seen < c.Ageing/8 {
+		*last = source{k, t.changes, e.seen}
 		return
 	}
 	if !known {
@@ -40,7 +52,11 @@ func (t *table) learn(now dcb.Time, c *Config, vlan uint16, a dcb.Address, port 
 			t.entries = make(map[uint64]learned)
 		}
 	}
+	if !known || e.port != port {
+		t.changes++
+	}
 	t.entries[k] = learned{port, now}
+	*last = source{k, t.changes, now}
 }
 
 // age removes old entries and reports whether there were some. It looks through a table that stays full
@@ -54,6 +70,7 @@ func (t *table) age(now dcb.Time, c *Config) bool {
 	for k, e := range t.entries {
 		if now-e.seen >= c.Ageing {
 			delete(t.entries, k)
+			t.changes++
 		}
 	}
 	return len(t.entries) < before
@@ -73,6 +90,7 @@ func (t *table) forget(port int) {
 	for k, e := range t.entries {
 		if e.port == port {
 			delete(t.entries, k)
+			t.changes++
 		}
 	}
 }

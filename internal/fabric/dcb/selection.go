@@ -21,7 +21,7 @@ type selector struct {
 	class   [ethernet.Priorities]uint8
 	members [ethernet.Classes]uint8 // priorities of each class
 	last    [ethernet.Classes]uint8 // priority of each class that was served last
-	cost    [ethernet.Classes]uint64
+	cost    [ethernet.Classes]uint32
 	start   [ethernet.Classes]uint64
 	now     uint64
 }
@@ -42,7 +42,7 @@ func (s *selector) init(e *ethernet.ETS) {
 	}
 	s.single = s.members[e.Class[0]%ethernet.Classes] == 0xff
 	for c, a := range e.Algorithm {
-		s.cost[c] = 100 * 100 * costScale / max(idlePercent, 100*uint64(e.Percent[c]))
+		s.cost[c] = 100 * 100 * costScale / max(idlePercent, 100*uint32(e.Percent[c]))
 		if a == ethernet.Strict && !s.single {
 			s.strict |= 1 << c
 		}
@@ -87,5 +87,5 @@ func (s *selector) sent(priority uint8, length int) {
 	c := s.class[priority]
 	s.last[c] = priority
 	s.now = s.start[c]
-	s.start[c] += uint64(length) * s.cost[c]
+	s.start[c] += uint64(length) * uint64(s.cost[c])
 }
