@@ -36,7 +36,7 @@ func published(t *testing.T, s *scenario.Scenario, names ...string) map[string]*
 			if n != v.Name {
 				continue
 			}
-			x, err := Run(s, v, s.Seed, nil)
+			x, err := Run(s, v, s.Seed, 1, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

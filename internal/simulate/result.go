@@ -65,6 +65,7 @@ type Sample struct {
 
 // sample notes the state of the network.
 func (r *run) sample(now dcb.Time) {
+	r.closeBroken(now)
 	x := Sample{At: now}
 	r.eachPort(func(p *dcb.Port) {
 		for _, i := range r.used {

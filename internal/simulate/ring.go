@@ -9,12 +9,10 @@ import (
 // A ring is an all-reduce of n hosts: the vector has n parts, and in each of 2(n-1) steps each host
 // sends a part to its neighbor, once the part of the step before has arrived.
 type ring struct {
-	r     *run
-	index int // of the message that stands for the whole
+	group
 	ranks []rank
 	part  uint32
 	steps int
-	left  int // parts that are not acknowledged
 }
 
 // A rank is a host of a ring.
@@ -32,8 +30,7 @@ const ringDepth = 15
 
 func newRing(p *pattern, now dcb.Time, all []int) {
 	r, n := p.r, len(all)
-	g := &ring{r: r, steps: 2 * (n - 1), ranks: make([]rank, n), part: uint32(max(1, (int(p.t.Size)+n-1)/n))}
-	g.left = g.steps * n
+	g := &ring{group: group{r: r}, steps: 2 * (n - 1), ranks: make([]rank, n), part: uint32(max(1, (int(p.t.Size)+n-1)/n))}
 	var step, last dcb.Time // the slowest of the neighbors
 	for i := range g.ranks {
 		a, b := r.node(all[i]), r.node(all[(i+1)%n])
@@ -45,7 +42,7 @@ func newRing(p *pattern, now dcb.Time, all []int) {
 	g.index = r.started(p.number, all[0], all[0], int64(p.t.Size), now, dcb.Time(g.steps-1)*step+last)
 	for i := range g.ranks {
 		x := &g.ranks[i]
-		x.c = r.connect(now, p.number, r.node(all[i]), r.node(all[(i+1)%n]), ringDepth)
+		x.c = g.connect(now, p.number, r.node(all[i]), r.node(all[(i+1)%n]))
 		x.c.User = x
 	}
 	for i := range g.ranks {
@@ -69,26 +66,12 @@ func (x *rank) received(now dcb.Time, _ uint32) {
 	}
 }
 
-func (x *rank) sent(now dcb.Time, _ *hosts.Conn, _ uint64) {
-	x.acked++
-	if x.ring.left--; x.ring.left > 0 {
+func (x *rank) sent(now dcb.Time, c *hosts.Conn, _ uint64) {
+	if x.acked++; x.acked < x.ring.steps {
 		x.send(now)
 		return
 	}
-	x.ring.r.ended(x.ring.index, now)
-	x.ring.close(now)
+	x.ring.finished(now, c)
 }
 
-func (x *rank) failed(now dcb.Time, _ *hosts.Conn, _ reason.Detail) {
-	if x.ring.left > 0 {
-		x.ring.left = 0
-		x.ring.r.ends(now)
-		x.ring.close(now)
-	}
-}
-
-func (g *ring) close(now dcb.Time) {
-	for i := range g.ranks {
-		g.ranks[i].c.Close(now)
-	}
-}
+func (x *rank) failed(now dcb.Time, c *hosts.Conn, _ reason.Detail) { x.ring.fails(now, c) }

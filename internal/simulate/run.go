@@ -3,12 +3,13 @@
 //
 //	scenario file -> scenario.Parse -> Run, for each variant and seed -> Runs -> Summarize
 //
-// A run belongs to one goroutine; different runs share nothing, so they may run at the same time. The
-// same scenario and seed give the same result. The package does no I/O and reads no clock.
+// A run belongs to one goroutine, which may have workers help; different runs share nothing, so they may
+// run at the same time. The same scenario and seed give the same result. The package does no I/O and reads no clock.
 package simulate
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"softrdma/internal/congestion"
@@ -34,15 +35,18 @@ type run struct {
 	paths   *paths
 	sources []source // by timer
 	streams []*stream
-	busy    int      // messages that have not arrived, and sources that have more
-	last    dcb.Time // when busy became less
 	sampled dcb.Time
 	result  *Result
+
+	mutex  sync.Mutex // of what follows, for the callbacks from hosts
+	busy   int        // messages that have not arrived, and sources that have more
+	last   dcb.Time   // when busy became less
+	broken []*group   // that are to be closed
 }
 
-// Run simulates one variant of a scenario. It asks stop now and then whether to end early; stop may be
-// nil.
-func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, stop func() bool) (*Result, error) {
+// Run simulates one variant of a scenario on a number of workers, which changes nothing in the result.
+// It asks stop now and then whether to end early; stop may be nil.
+func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, workers int, stop func() bool) (*Result, error) {
 	fabric, err := s.Fabric()
 	if err != nil {
 		return nil, err
@@ -54,7 +58,7 @@ func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, stop func() boo
 		}
 	}
 	c := config(v, fabric, s.Priorities())
-	c.Seed = seed
+	c.Seed, c.Parts, c.Workers = seed, parts(fabric), workers
 	if r.h, err = hosts.New(hosts.Config{Network: c, Handler: r}); err != nil {
 		return nil, err
 	}
@@ -71,7 +75,7 @@ func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, stop func() boo
 			step = max(step, (s.Limit-s.Duration)/lateSamples)
 		}
 		until := min(net.Now()+step.Time(), s.Limit.Time())
-		for done := false; !done; done = net.RunSome(until, stopEvents) {
+		for done := false; !done; done = r.h.RunSome(until, stopEvents) {
 			if stop != nil && stop() {
 				return nil, fmt.Errorf("stopped at %v", net.Now().Duration())
 			}
@@ -103,6 +107,18 @@ func sender(s *scenario.Sender) hosts.Sender {
 
 // maxTimeout is the largest exponent of a timeout (IBTA 9.7.6.1.3).
 const maxTimeout = 31
+
+// parts returns the number of parts into which a network is divided.
+func parts(f *topology.Fabric) int {
+	return min(maxParts, scenario.Hosts(f)/partHosts)
+}
+
+// Parts have partHosts hosts at least. There are more of them than processors, so that all of these have
+// something to do for about the same time, and their events stay in a processor's caches.
+const (
+	partHosts = 16
+	maxParts  = 32
+)
 
 // config returns the network of a variant, for traffic of some priorities.
 func config(v *scenario.Variant, f *topology.Fabric, priorities uint8) lan.Config {
@@ -185,7 +201,11 @@ func (r *run) Alarm(now dcb.Time, timer int) {
 }
 
 // ends notes that a source or a message has ended.
-func (r *run) ends(now dcb.Time) { r.busy, r.last = r.busy-1, now }
+func (r *run) ends(now dcb.Time) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.busy, r.last = r.busy-1, max(r.last, now)
+}
 
 // Sent implements hosts.Handler.
 func (r *run) Sent(now dcb.Time, c *hosts.Conn, id uint64) { c.User.(user).sent(now, c, id) }
@@ -195,7 +215,9 @@ func (r *run) Received(now dcb.Time, c *hosts.Conn, id uint32) { c.User.(user).r
 
 // Failed implements hosts.Handler.
 func (r *run) Failed(now dcb.Time, c *hosts.Conn, d reason.Detail) {
+	r.mutex.Lock()
 	r.result.Failed++
+	r.mutex.Unlock()
 	c.User.(user).failed(now, c, d)
 }
 

@@ -26,7 +26,7 @@ func runAll(t testing.TB, text string) []*Result {
 	s := parse(t, text)
 	var all []*Result
 	for i := range s.Variants {
-		x, err := Run(s, &s.Variants[i], s.Seed, nil)
+		x, err := Run(s, &s.Variants[i], s.Seed, 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ variants:
 func TestSameSeedGivesSameBytes(t *testing.T) {
 	s := parse(t, strings.Replace(busy, "duration: 300us", "duration: 20us", 1))
 	text := func(seed uint64) string {
-		runs, err := RunAll(s, seed, 2, nil, nil)
+		runs, err := RunAll(s, seed, 2, 0, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +101,31 @@ func TestSameSeedGivesSameBytes(t *testing.T) {
 	}
 	if text(2) == first {
 		t.Error("runs of different seeds are the same")
+	}
+}
+
+// A run gives the same bytes on any number of workers.
+func TestWorkersChangeNothing(t *testing.T) {
+	s := parse(t, strings.NewReplacer("fat-tree:k=4", "fat-tree:k=4,hosts=6", "duration: 300us", "duration: 40us", "variants:",
+		"  - {kind: tree-all-reduce, size: 100kB}\n  - {kind: pause-storm, hosts: [7], stop: 20us}\nvariants:").Replace(busy))
+	for i := range s.Variants[:2] {
+		var first string
+		for _, workers := range []int{1, 3} {
+			x, err := Run(s, &s.Variants[i], 1, workers, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := json.Marshal(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == "" {
+				first = string(b)
+			}
+			if string(b) != first {
+				t.Errorf("%s: %d workers have another result than one", s.Variants[i].Name, workers)
+			}
+		}
 	}
 }
 
@@ -167,7 +192,7 @@ traffic: [{kind: message, from: [0], to: [2], size: 10kB}]
 
 func TestStoppedRunSaysWhen(t *testing.T) {
 	s := parse(t, "topology: star:3\nduration: 1ms\ntraffic: [{kind: stream, from: 0, to: 1}]\n")
-	if _, err := RunAll(s, 1, 1, func() bool { return true }, nil); err == nil || !strings.Contains(err.Error(), "stopped at 0s") {
+	if _, err := RunAll(s, 1, 1, 0, func() bool { return true }, nil); err == nil || !strings.Contains(err.Error(), "stopped at 0s") {
 		t.Error(err)
 	}
 }
@@ -176,7 +201,7 @@ func TestStoppedRunSaysWhen(t *testing.T) {
 func TestRunStopsBetweenSamples(t *testing.T) {
 	s := parse(t, "topology: star:3\nduration: 10ms\nsample: 10ms\nsender: {control: none}\ntraffic: [{kind: stream, from: 0, to: 1}]\n")
 	asked := 0
-	_, err := Run(s, &s.Variants[0], 1, func() bool { asked++; return asked > 1 })
+	_, err := Run(s, &s.Variants[0], 1, 1, func() bool { asked++; return asked > 1 })
 	if err == nil || asked != 2 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
@@ -186,7 +211,7 @@ func TestRunStopsBetweenSamples(t *testing.T) {
 func TestTooManyMessagesAreRefused(t *testing.T) {
 	s := parse(t, "topology: star:4\nduration: 1s\ntraffic: [{kind: random, name: r, size: 1, load: 1}]\n")
 	stop := func() bool { return true }
-	if _, err := Run(s, &s.Variants[0], 1, stop); err == nil || !strings.Contains(err.Error(), `traffic "r": expected at most 100000000 messages, found about 5e+10`) {
+	if _, err := Run(s, &s.Variants[0], 1, 1, stop); err == nil || !strings.Contains(err.Error(), `traffic "r": expected at most 100000000 messages, found about 5e+10`) {
 		t.Error(err)
 	}
 }
@@ -226,7 +251,7 @@ traffic:
 func TestHeadroomThatTakesTheBufferIsNamed(t *testing.T) {
 	s := parse(t, "topology: star:8\nduration: 10us\nlinks: {cable: 10us}\nswitch: {pfc: true}\ntraffic: [{kind: incast, size: 1}]\n"+
 		"variants: [{name: a}, {name: b, switch: {buffer: 1MiB}}, {name: c, switch: {buffer: 1MiB, pfc: false}}]\n")
-	runs, err := RunAll(s, 1, 1, nil, nil)
+	runs, err := RunAll(s, 1, 1, 0, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

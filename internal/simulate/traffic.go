@@ -166,7 +166,7 @@ func (x *storm) next(now dcb.Time) dcb.Time {
 		if node := x.r.node(i); x.on {
 			x.r.h.Resume(now, node)
 		} else {
-			x.r.h.Halt(node)
+			x.r.h.Halt(now, node)
 		}
 	}
 	if x.on = !x.on; x.on {
@@ -204,18 +204,16 @@ func (r *run) stream(now dcb.Time, traffic, from, to int) {
 	}
 }
 
-func (x *stream) sent(now dcb.Time, c *hosts.Conn, _ uint64) { c.Post(now, 0, streamPart) }
-func (x *stream) received(dcb.Time, uint32)                  {}
-func (x *stream) failed(now dcb.Time, _ *hosts.Conn, _ reason.Detail) {
-	x.stop(now)
-}
+func (x *stream) sent(now dcb.Time, c *hosts.Conn, _ uint64)          { c.Post(now, 0, streamPart) }
+func (x *stream) received(dcb.Time, uint32)                           {}
+func (x *stream) failed(now dcb.Time, _ *hosts.Conn, _ reason.Detail) { x.until = now }
 
-// stop ends a stream.
+// stop ends a stream. It is called between two steps.
 func (x *stream) stop(now dcb.Time) {
 	if x.closed {
 		return
 	}
-	x.closed, x.until, x.bytes = true, now, x.c.Received()
+	x.closed, x.until, x.bytes = true, min(x.until, now), x.c.Received()
 	x.c.Close(now)
 	x.r.ends(now)
 }

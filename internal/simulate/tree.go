@@ -10,13 +10,11 @@ import (
 // part of the vector goes to the parent once it has come from all children. From the root it comes
 // back to all. Parts follow each other, so that all levels work at the same time.
 type tree struct {
-	r     *run
-	index int // of the message that stands for the whole
+	group
 	nodes []treeNode
 	part  uint32
 	last  uint32 // size of the last part
 	parts int
-	left  int // parts that are not acknowledged
 }
 
 // A treeNode is a host of a tree.
@@ -42,9 +40,8 @@ type branch struct {
 func newTree(p *pattern, now dcb.Time, all []int) {
 	r, n := p.r, len(all)
 	size, part := int(p.t.Size), min(int(p.t.Part), int(p.t.Size))
-	t := &tree{r: r, nodes: make([]treeNode, n), part: uint32(part), parts: (size + part - 1) / part}
+	t := &tree{group: group{r: r}, nodes: make([]treeNode, n), part: uint32(part), parts: (size + part - 1) / part}
 	t.last = uint32(size - (t.parts-1)*part)
-	t.left = 2 * (n - 1) * t.parts
 	t.index = r.started(p.number, all[0], all[0], int64(size), now, t.ideal(all))
 	var leaves []*branch
 	for i := range t.nodes {
@@ -57,8 +54,8 @@ func newTree(p *pattern, now dcb.Time, all []int) {
 		a, b := r.node(all[i]), r.node(all[(i-1)/2])
 		k := parent.children
 		parent.children++
-		x.up = &branch{node: x, to: parent, child: k, c: r.connect(now, p.number, a, b, ringDepth)}
-		parent.down[k] = &branch{node: parent, to: x, child: -1, c: r.connect(now, p.number, b, a, ringDepth)}
+		x.up = &branch{node: x, to: parent, child: k, c: t.connect(now, p.number, a, b)}
+		parent.down[k] = &branch{node: parent, to: x, child: -1, c: t.connect(now, p.number, b, a)}
 		x.up.c.User, parent.down[k].c.User = x.up, parent.down[k]
 		if 2*i+1 >= n {
 			leaves = append(leaves, x.up)
@@ -136,32 +133,12 @@ func (x *treeNode) pass(now dcb.Time) {
 	}
 }
 
-func (b *branch) sent(now dcb.Time, _ *hosts.Conn, _ uint64) {
-	t := b.node.tree
-	b.acked++
-	if t.left--; t.left > 0 {
+func (b *branch) sent(now dcb.Time, c *hosts.Conn, _ uint64) {
+	if b.acked++; b.acked < b.node.tree.parts {
 		b.send(now)
 		return
 	}
-	t.r.ended(t.index, now)
-	t.close(now)
+	b.node.tree.finished(now, c)
 }
 
-func (b *branch) failed(now dcb.Time, _ *hosts.Conn, _ reason.Detail) {
-	if t := b.node.tree; t.left > 0 {
-		t.left = 0
-		t.r.ends(now)
-		t.close(now)
-	}
-}
-
-func (t *tree) close(now dcb.Time) {
-	for i := range t.nodes[1:] {
-		t.nodes[i+1].up.c.Close(now)
-	}
-	for i := range t.nodes {
-		for _, d := range t.nodes[i].down[:t.nodes[i].children] {
-			d.c.Close(now)
-		}
-	}
-}
+func (b *branch) failed(now dcb.Time, c *hosts.Conn, _ reason.Detail) { b.node.tree.fails(now, c) }

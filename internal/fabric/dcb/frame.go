@@ -16,24 +16,33 @@ import (
 // A frame belongs to the node in which it is, or to the link. What receives one passes it on or
 // returns it to the pool.
 type Frame struct {
-	Data []byte // from the destination address on, without the check sequence; may be empty
-	Len  int32  // in bytes, with the check sequence
+	// The next fields fill two cache lines: each switch uses almost all of them.
 
-	VLAN   uint16
+	Len    int32 // in bytes, with the check sequence
+	Op     uint16
+	IP     bool  // IPv4 or IPv6, with To
+	Hops   uint8 // hop limit of IP
 	Tagged bool
 	PCP    uint8 // priority code point of the tag
+	VLAN   uint16
 	DSCP   uint8 // of IP, or of the GRH of RoCE v1
 	ECN    uint8 // the same
-	Hops   uint8 // hop limit of IP
-	IP     bool  // IPv4 or IPv6, with To
-	Op     uint16
+
+	// In the node.
+	Priority uint8
+	From     uint8 // priority on which it arrived, to which its room in the buffer counts
+	At       Time  // when the first byte arrives
+	Tail     Time  // when the last byte has arrived
+	Due      Time  // when it may leave
+	In       int32 // port of arrival, from 1 on; 0 for frames of the node itself
+	Cells    int32 // that it takes of the buffer
+
+	next  *Frame
+	whole *Frame // of which this one is a copy
 
 	Dst, Src Address
 	To       IP
 	Flow     uint64 // hash of addresses and ports, see FlowOf
-
-	Enable uint8 // of a frame that pauses: see ethernet.Control
-	Quanta [ethernet.Priorities]uint16
 
 	// Telemetry is what switches say of their links, if they do. It goes with the frame, and with
 	// no copy of it.
@@ -42,18 +51,15 @@ type Frame struct {
 	// Cookie is the user's: switches copy it and look at nothing in it.
 	Cookie uint64
 
-	// In the node.
-	Priority uint8
-	From     uint8 // priority on which it arrived, to which its room in the buffer counts
-	In       int32 // port of arrival, from 1 on; 0 for frames of the node itself
-	Cells    int32 // that it takes of the buffer
-	At       Time  // when the first byte arrives
-	Tail     Time  // when the last byte has arrived
-	Due      Time  // when it may leave
+	// Content is the user's, too. It stays with the frame when it is returned to the pool and used
+	// again, as the memory of Data does. No copy of the frame has it.
+	Content any
 
-	whole  *Frame // of which this one is a copy
-	copies int32  // of this frame that are still there
-	next   *Frame
+	Data []byte // from the destination address on, without the check sequence; may be empty
+
+	copies int32 // of this frame that are still there
+	Enable uint8 // of a frame that pauses: see ethernet.Control
+	Quanta [ethernet.Priorities]uint16
 }
 
 // A Telemetry is the links by which a frame has left switches, in their order, as HPCC has it

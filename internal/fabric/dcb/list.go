@@ -51,3 +51,19 @@ func (l *List) All(f func(*Frame)) {
 		f(k)
 	}
 }
+
+// Join moves all frames of another list to the end.
+func (l *List) Join(o *List) {
+	if o.head == nil {
+		return
+	}
+	if l.tail == nil {
+		l.head = o.head
+	} else {
+		l.tail.next = o.head
+	}
+	l.tail = o.tail
+	l.Frames += o.Frames
+	l.Bytes += o.Bytes
+	*o = List{}
+}

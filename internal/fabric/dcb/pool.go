@@ -23,23 +23,34 @@ func (p *Pool) Frame() *Frame {
 	return f
 }
 
-// Put takes a frame back. It keeps the memory of Data for the next one.
+// Put takes a frame back. It keeps Content and the memory of Data for the next one.
 func (p *Pool) Put(f *Frame) {
-	*f = Frame{Data: f.Data[:0], next: p.free}
+	*f = Frame{Data: f.Data[:0], Content: f.Content, next: p.free}
 	p.free = f
 	p.used--
 }
 
-// Used returns the number of frames that are in use.
+// Used returns the number of frames that are in use. It is negative for a pool that has got more
+// frames of other pools than it has lent.
 func (p *Pool) Used() int { return p.used }
+
+// Give gives up to n unused frames to another pool, which counts them as its own.
+func (p *Pool) Give(to *Pool, n int) {
+	for ; n > 0 && p.free != nil; n-- {
+		f := p.free
+		p.free, f.next, to.free = f.next, to.free, f
+		p.used++
+		to.used--
+	}
+}
 
 // Copy returns a copy of a frame that takes no room of its own in the buffer of the node. The frame
 // itself stays where it is until all copies have left (see Leave).
 func (p *Pool) Copy(f *Frame) *Frame {
 	c := p.Frame()
-	data := append(c.Data[:0], f.Data...)
+	data, content := append(c.Data[:0], f.Data...), c.Content
 	*c = *f
-	c.Data, c.Telemetry, c.whole, c.copies, c.next = data, nil, f, 0, nil
+	c.Data, c.Content, c.Telemetry, c.whole, c.copies, c.next = data, content, nil, f, 0, nil
 	f.copies++
 	return c
 }

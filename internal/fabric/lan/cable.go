@@ -48,10 +48,10 @@ func (n *Network) setCut(at topology.End, cut bool) {
 
 func (n *Network) setLink(e *end, up bool) {
 	if e.node.sw != nil {
-		e.node.sw.SetLink(n.now, e.at.Port, up)
+		e.node.sw.SetLink(e.node.part.now, e.at.Port, up)
 		return
 	}
-	e.node.host.SetLink(n.now, up)
+	e.node.host.SetLink(e.node.part.now, up)
 	e.node.writable()
 }
 
@@ -61,11 +61,11 @@ func (n *Network) lose(e *end) {
 		f := e.flights.Pop()
 		if f.Op == 0 {
 			e.lost++
-			e.node.Dropped(n.now, e.at.Port, f, dcb.LinkDown(e.at.Port, f.Priority))
+			e.node.Dropped(e.node.part.now, e.at.Port, f, dcb.LinkDown(e.at.Port, f.Priority))
 		}
-		n.pool.Put(f)
+		e.node.part.pool.Put(f)
 	}
-	n.due.Clear(2*(int(e.node.first)+e.at.Port-1) + 1)
+	e.node.part.due.Clear(2*(int(e.node.first-e.node.part.first)+e.at.Port-1) + 1)
 }
 
 // Lost returns the number of frames that were under way to a port when its cable was cut.

@@ -42,7 +42,7 @@ func (n *Network) Standstill(still dcb.Time) (s Standstill) {
 		e := &n.ends[i]
 		p := n.port(e)
 		for priority := range uint8(ethernet.Priorities) {
-			if p.Halted()&(1<<priority) == 0 || p.Queue(priority).Frames == 0 || n.now-p.HaltedSince(priority) < still {
+			if p.Halted()&(1<<priority) == 0 || p.Queue(priority).Frames == 0 || n.Now()-p.HaltedSince(priority) < still {
 				continue
 			}
 			at := Channel{e.at, priority}

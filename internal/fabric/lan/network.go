@@ -8,15 +8,19 @@
 //	 | Run: a port's deadline                       v
 //	 +-------------- event queue <------------------+
 //
-// The package does no I/O and reads no clock. A network belongs to one goroutine at a time.
+// Events are in the order of their times. Those of a node at the same time are in the order of its
+// ports, arrivals after departures, and its timer comes last. Nodes meet by frames alone, which take
+// the delay of a cable at least, so the order among nodes does not matter. A network can therefore be
+// divided into parts with event queues of their own, on which several goroutines work.
+//
+// The package does no I/O and reads no clock. A network belongs to one goroutine at a time, except that
+// Run lets others help.
 package lan
 
 import (
 	"cmp"
 	"fmt"
-	"math"
 
-	"softrdma/internal/eventqueue"
 	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/fabric/station"
@@ -29,6 +33,9 @@ const perMetre = 5 * dcb.Nanosecond
 
 // DefaultCable is the delay of a cable of five metres.
 const DefaultCable = 5 * perMetre
+
+// DefaultGrain is the number of events that take as long as waking a goroutine, or some times that.
+const DefaultGrain = 400
 
 // A Link is what the two ends of a cable are made with.
 type Link struct {
@@ -64,46 +71,58 @@ type Config struct {
 	// Dropped is called for each frame that is dropped. It may be nil.
 	Dropped func(now dcb.Time, at topology.End, f *dcb.Frame, d reason.Detail)
 
-	// Expired is called when a timer of Timers is due, which has no deadline then. It may be nil if
-	// there are no such timers.
-	Expired func(now dcb.Time, timer int)
+	// Expired is called when the timer of a node is due, which has no deadline then. It may be nil if
+	// no timer is set.
+	Expired func(now dcb.Time, node int)
+
+	// Parts is the number of parts into which the network is divided, at most; 1 if 0. What happens is
+	// the same with any number. With several parts the functions above are called for different nodes
+	// at the same time, and may use what belongs to the part of the node only.
+	Parts int
+
+	// Workers is the number of goroutines that work on parts, at most; 1 if 0. They work together if the
+	// last window of time (see part) had Grain events or more; DefaultGrain if 0.
+	Workers, Grain int
 }
 
 // A Network is nodes and cables.
 type Network struct {
 	config Config
-	now    dcb.Time
-	last   dcb.Time // of an event
-	pool   dcb.Pool
-	due    eventqueue.Deadlines[dcb.Time]
+	parts  []*part
+	ahead  dcb.Time // for which parts do not notice each other; see part
+	order  []*part  // parts with something to do, for a window of time
+	work   int      // events in the last one
 	nodes  []node
-	ends   []end
+	ends   []end    // by part
 	home   []dcb.IP // of each host
 	cuts   int      // ends whose cable is away
-	events uint64
 }
 
 // A node is a switch or a host. It is the Env of its machine.
 type node struct {
 	net   *Network
+	part  *part
 	index int
 	first int32 // of its ends
+	timer int32 // in the part
 	sw    *bridge.Switch
 	host  *station.Port
 	left  bool // frames have left the host's queue since Writable
 }
 
-// An end is an end of a cable. It has two timers: 2i for the port and 2i+1 for what arrives at it.
+// An end is an end of a cable. It has two timers of its part: 2i for the port and 2i+1 for what arrives
+// at it, where i is its number in the part.
 type end struct {
 	at      topology.End
 	node    *node
 	peer    int32 // -1 without a cable
 	cut     bool
-	link    *Link
+	link    *link
 	delay   dcb.Time
 	perByte dcb.Time
-	flights dcb.List // on their way to this end
-	lost    uint64   // frames that were under way when the cable was cut
+	flights dcb.List  // on their way to this end
+	foreign *dcb.List // the same, from another part, in the current window of time; nil before the first
+	lost    uint64    // frames that were under way when the cable was cut
 }
 
 // Check refuses nodes that a network does not have: hosts with another cable than one from port 1 to
@@ -123,26 +142,13 @@ func Check(f *topology.Fabric) error {
 // New makes a network. All links are up, and the switches have routes between all hosts.
 func New(c Config) *Network {
 	n := &Network{config: c, nodes: make([]node, len(c.Fabric.Nodes)), home: make([]dcb.IP, len(c.Fabric.Nodes))}
-	base := make([]int32, len(c.Fabric.Nodes))
-	total := 0
-	for i := range c.Fabric.Nodes {
-		base[i] = int32(total)
-		total += c.Fabric.Nodes[i].NumPorts()
-	}
-	n.ends = make([]end, total)
-	n.due.Add(2 * total)
-	for i := range c.Fabric.Nodes {
-		t := &c.Fabric.Nodes[i]
-		n.nodes[i] = node{net: n, index: i, first: base[i]}
-		for p := 1; p <= t.NumPorts(); p++ {
-			e := &n.ends[int(base[i])+p-1]
-			*e = end{at: topology.End{Node: i, Port: p}, node: &n.nodes[i], peer: -1}
-			if peer := t.Ports[p].Peer; peer.Port != 0 {
-				e.peer = base[peer.Node] + int32(peer.Port) - 1
-			}
-		}
-	}
+	n.config.Grain = cmp.Or(c.Grain, DefaultGrain)
+	n.divide()
 	n.links()
+	if n.ahead = n.least(); n.ahead <= 0 {
+		c.Parts = 1
+		return New(c)
+	}
 	for i := range n.nodes {
 		n.make(&n.nodes[i])
 	}
@@ -156,9 +162,62 @@ func New(c Config) *Network {
 	return n
 }
 
+// divide makes the nodes and the ends of their cables, those of each part together.
+func (n *Network) divide() {
+	f := n.config.Fabric
+	of, parts := divide(f, n.config.Parts)
+	total := 0
+	for i := range f.Nodes {
+		total += f.Nodes[i].NumPorts()
+	}
+	n.ends = make([]end, 0, total)
+	for i := range parts {
+		p := &part{net: n, number: i, first: int32(len(n.ends))}
+		n.parts = append(n.parts, p)
+		for k := range f.Nodes {
+			if int(of[k]) != i {
+				continue
+			}
+			n.nodes[k] = node{net: n, part: p, index: k, first: int32(len(n.ends))}
+			for port := 1; port <= f.Nodes[k].NumPorts(); port++ {
+				n.ends = append(n.ends, end{at: topology.End{Node: k, Port: port}, node: &n.nodes[k], peer: -1})
+			}
+			p.nodes = append(p.nodes, int32(k))
+		}
+		p.ends = n.ends[p.first:len(n.ends):len(n.ends)]
+		p.due.Add(2*len(p.ends) + len(p.nodes))
+		for k, number := range p.nodes {
+			n.nodes[number].timer = int32(2*len(p.ends) + k)
+		}
+	}
+	for i := range n.ends {
+		e := &n.ends[i]
+		if peer := f.Port(e.at).Peer; peer.Port != 0 {
+			e.peer = n.nodes[peer.Node].first + int32(peer.Port) - 1
+		}
+	}
+}
+
+// least returns the shortest delay of a cable between two parts, dcb.Never if there is none.
+func (n *Network) least() dcb.Time {
+	least := dcb.Never
+	for i := range n.ends {
+		if e := &n.ends[i]; e.peer >= 0 && n.ends[e.peer].node.part != e.node.part {
+			least = min(least, e.delay)
+		}
+	}
+	return least
+}
+
+// A link is a Link with the headroom of its ports, for cells of a size.
+type link struct {
+	Link
+	room, cell int
+}
+
 // links gives each end its link. Ends with equal ones share it.
 func (n *Network) links() {
-	shared := make(map[Link]*Link)
+	shared := make(map[Link]*link)
 	for i := range n.ends {
 		e := &n.ends[i]
 		l := n.config.Link
@@ -176,7 +235,7 @@ func (n *Network) links() {
 			n.config.Each(e.at, &l)
 		}
 		if e.link = shared[l]; e.link == nil {
-			e.link = &l
+			e.link = &link{Link: l}
 			shared[l] = e.link
 		}
 		e.delay, e.perByte = l.Cable, l.Port.Speed.PerByte()
@@ -187,40 +246,49 @@ func (n *Network) links() {
 func (n *Network) make(k *node) {
 	t := &n.config.Fabric.Nodes[k.index]
 	if t.Kind != topology.Switch {
-		c, l := n.config.Host, n.ends[k.first].link
-		c.Link = &l.Port
+		c, e := n.config.Host, &n.ends[k.first]
+		c.Link = &e.link.Port
 		if c.Headroom == 0 {
-			c.Headroom = l.headroom(bridge.DefaultCell)
+			c.Headroom = e.room(bridge.DefaultCell)
 		}
-		k.host = station.New(&c, k, &n.pool, MAC(k.index))
+		k.host = station.New(&c, k, &k.part.pool, MAC(k.index))
 		return
 	}
 	c := n.config.Switch
 	c.Address, c.Seed = MAC(k.index), dcb.Mix(n.config.Seed^uint64(k.index+1)<<32)
 	c.Ports = make([]bridge.PortConfig, t.NumPorts()+1)
 	for p := 1; p <= t.NumPorts(); p++ {
-		l := n.ends[int(k.first)+p-1].link
-		c.Ports[p] = bridge.PortConfig{Link: &l.Port, Headroom: l.headroom(cmp.Or(c.Buffer.Cell, bridge.DefaultCell))}
+		e := &n.ends[int(k.first)+p-1]
+		c.Ports[p] = bridge.PortConfig{Link: &e.link.Port, Headroom: e.room(cmp.Or(c.Buffer.Cell, bridge.DefaultCell))}
 	}
-	k.sw = bridge.New(c, k, &n.pool)
+	k.sw = bridge.New(c, k, &k.part.pool)
 }
 
-// headroom is the headroom of a port at the link, whose buffer has cells.
-func (l *Link) headroom(cell int) int {
-	if l.Headroom != 0 {
+// room returns the headroom of a port at the link of an end, whose buffer has cells.
+func (e *end) room(cell int) int {
+	l := e.link
+	switch {
+	case l.Headroom != 0:
 		return max(l.Headroom, 0)
+	case l.cell != cell: // all ports at the link have the same, and it takes long to compute
+		l.room, l.cell = dcb.Headroom(&l.Port, cell, dcb.MinFrame, l.Cable, l.Port.Response), cell
 	}
-	return dcb.Headroom(&l.Port, cell, dcb.MinFrame, l.Cable, l.Port.Response)
+	return l.room
 }
 
-// Pool returns the pool for the frames of Send.
-func (n *Network) Pool() *dcb.Pool { return &n.pool }
+// Pool returns the pool for the frames of Send in a network of one part.
+func (n *Network) Pool() *dcb.Pool { return &n.parts[0].pool }
 
-// Now returns the time of the last event, or the time until which Run ran.
-func (n *Network) Now() dcb.Time { return n.now }
+// PoolOf returns the pool for the frames that a node sends, and those that Deliver gets there.
+func (n *Network) PoolOf(node int) *dcb.Pool { return &n.nodes[node].part.pool }
 
-// Events returns the number of events so far.
-func (n *Network) Events() uint64 { return n.events }
+// InUse returns the number of frames that are in use.
+func (n *Network) InUse() (frames int) {
+	for _, p := range n.parts {
+		frames += p.pool.Used()
+	}
+	return frames
+}
 
 // Nodes returns the number of nodes, which have numbers from 0 on.
 func (n *Network) Nodes() int { return len(n.nodes) }
@@ -231,93 +299,19 @@ func (n *Network) Switch(node int) *bridge.Switch { return n.nodes[node].sw }
 // Host returns the port of a host, nil if the node is a switch.
 func (n *Network) Host(node int) *station.Port { return n.nodes[node].host }
 
-// Timers makes timers of the caller's, without deadlines, and returns the number of the first one.
-// They are due in the order of time together with the events of the network.
-func (n *Network) Timers(count int) (first int) { return n.due.Add(count) - 2*len(n.ends) }
-
-// SetTimer changes the deadline of a timer of Timers; dcb.Never is none.
-func (n *Network) SetTimer(timer int, at dcb.Time) {
-	if timer += 2 * len(n.ends); at == dcb.Never {
-		n.due.Clear(timer)
-		return
-	}
-	n.due.Set(timer, at)
-}
-
-// Deadline returns when the next event happens, dcb.Never if there is none.
-func (n *Network) Deadline() dcb.Time {
-	_, at, ok := n.due.Next()
-	if !ok {
-		return dcb.Never
-	}
-	return at
-}
-
-// Run lets everything happen that is due until a time.
-func (n *Network) Run(until dcb.Time) {
-	for !n.RunSome(until, math.MaxInt) {
-	}
-}
-
-// RunSome is Run with a bound on the number of events. It reports whether all has happened that is due.
-func (n *Network) RunSome(until dcb.Time, events int) bool {
-	for ; events > 0; events-- {
-		timer, at, ok := n.due.Next()
-		if !ok || at > until {
-			n.now = max(n.now, until)
-			return true
-		}
-		n.now = max(n.now, at)
-		n.last = n.now
-		n.events++
-		if own := timer - 2*len(n.ends); own >= 0 {
-			n.due.Clear(timer)
-			n.config.Expired(n.now, own)
-			continue
-		}
-		e := &n.ends[timer/2]
-		switch {
-		case timer%2 != 0:
-			n.arrive(timer, e)
-		case e.node.sw != nil:
-			e.node.sw.Run(n.now, e.at.Port)
-		default:
-			e.node.host.Run(n.now)
-			e.node.writable()
-		}
-	}
-	return false
-}
-
-// RunAhead lets everything happen that is due until a time, as Run does, but leaves the time at that
-// of the last event: what is sent next is sent then, or later.
-func (n *Network) RunAhead(until dcb.Time) {
-	now := n.now
-	n.Run(until)
-	n.now = max(now, min(n.now, n.last))
+// SetTimer changes the deadline of the timer of a node; dcb.Never is none. It is due in the order of
+// time together with the events of the network.
+func (n *Network) SetTimer(node int, at dcb.Time) {
+	k := &n.nodes[node]
+	k.part.set(int(k.timer), at)
 }
 
 // writable tells that a host's queue has room, if frames of it have left.
 func (k *node) writable() {
 	if k.left && k.host.Up() && k.net.config.Writable != nil {
 		k.left = false
-		k.net.config.Writable(k.net.now, k.index)
+		k.net.config.Writable(k.part.now, k.index)
 	}
-}
-
-// arrive hands the first frame that is under way to an end over to its node.
-func (n *Network) arrive(timer int, e *end) {
-	f := e.flights.Pop()
-	if next := e.flights.First(); next != nil {
-		n.due.Set(timer, e.arrival(next))
-	} else {
-		n.due.Clear(timer)
-	}
-	if e.node.sw != nil {
-		e.node.sw.Receive(n.now, e.at.Port, f)
-		return
-	}
-	e.node.host.Receive(n.now, f)
 }
 
 // arrival is when a node gets a frame: a switch with the first byte, a host with the last one. A
@@ -331,26 +325,25 @@ func (e *end) arrival(f *dcb.Frame) dcb.Time {
 
 // Transmit implements dcb.Env.
 func (k *node) Transmit(now dcb.Time, port int, f *dcb.Frame) {
-	n := k.net
-	e := &n.ends[int(k.first)+port-1]
-	to := &n.ends[e.peer]
+	e := &k.net.ends[int(k.first)+port-1]
+	to := &k.net.ends[e.peer]
 	f.At = now + e.delay
 	f.Tail = f.At + dcb.Time(f.Len)*e.perByte
+	k.left = k.left || f.Op == 0
+	p := to.node.part
+	if p != k.part {
+		k.part.sendTo(e.peer, f)
+		return
+	}
 	to.flights.Push(f)
 	if to.flights.Frames == 1 {
-		n.due.Set(2*int(e.peer)+1, to.arrival(f))
+		p.due.Set(2*int(e.peer-p.first)+1, to.arrival(f))
 	}
-	k.left = k.left || f.Op == 0
 }
 
 // Schedule implements dcb.Env.
 func (k *node) Schedule(port int, at dcb.Time) {
-	timer := 2 * (int(k.first) + port - 1)
-	if at == dcb.Never {
-		k.net.due.Clear(timer)
-		return
-	}
-	k.net.due.Set(timer, at)
+	k.part.set(2*(int(k.first-k.part.first)+port-1), at)
 }
 
 // Deliver implements dcb.Env.
@@ -369,12 +362,14 @@ func (k *node) Dropped(now dcb.Time, port int, f *dcb.Frame, d reason.Detail) {
 // Send sends a frame from a host, and reports whether the host's queue takes it. The network owns
 // the frame then.
 func (n *Network) Send(now dcb.Time, node int, f *dcb.Frame) bool {
-	n.now = max(n.now, now)
-	return n.nodes[node].host.Send(n.now, f)
+	k := &n.nodes[node]
+	k.part.now = max(k.part.now, now)
+	return k.host.Send(k.part.now, f)
 }
 
 // Resume makes a host offer frames again that Deliver did not take.
 func (n *Network) Resume(now dcb.Time, node int) {
-	n.now = max(n.now, now)
-	n.nodes[node].host.Resume(n.now)
+	k := &n.nodes[node]
+	k.part.now = max(k.part.now, now)
+	k.host.Resume(k.part.now)
 }

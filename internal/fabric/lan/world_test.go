@@ -136,7 +136,7 @@ func (w *world) deliver(now dcb.Time, at topology.End, f *dcb.Frame) bool {
 	k.delivered++
 	k.bytes += int(f.Len)
 	k.done = now
-	w.net.Pool().Put(f)
+	w.net.PoolOf(at.Node).Put(f)
 	return true
 }
 
@@ -160,7 +160,7 @@ func (w *world) finish() {
 		}
 	}
 	w.balance()
-	if n := w.net.pool.Used(); n != 0 {
+	if n := w.net.InUse(); n != 0 {
 		w.t.Errorf("%d frames are left: %+v", n, w.net.Standstill(0))
 	}
 }
@@ -186,7 +186,7 @@ func (w *world) balance() {
 		for p := 1; p <= k.sw.Ports(); p++ {
 			counted[reason.EthernetLinkDown] += int(w.net.Lost(topology.End{Node: i, Port: p}))
 		}
-		if b := k.sw.Buffer(); w.net.pool.Used() == 0 && b.Used != 0 {
+		if b := k.sw.Buffer(); w.net.InUse() == 0 && b.Used != 0 {
 			w.t.Errorf("switch %d: %d bytes of its buffer leaked", i, b.Used)
 		}
 	}

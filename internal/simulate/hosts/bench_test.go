@@ -22,12 +22,12 @@ func BenchmarkPermutation(b *testing.B) {
 			for i := range n {
 				w.Connect(0, n[i], n[(i+len(n)/2)%len(n)], 1, &Sender{Control: kind, Priority: 3}).Post(0, 0, 1<<30)
 			}
-			w.Network().Run(200 * dcb.Microsecond)
+			w.Run(200 * dcb.Microsecond)
 			b.ReportAllocs()
 			b.ResetTimer()
 			first, events := w.Traffic(), w.Network().Events()
 			for n := uint64(b.N); (w.Traffic().Received-first.Received)/DefaultMTU < n; {
-				w.Network().Run(w.Network().Now() + dcb.Microsecond)
+				w.Run(w.Network().Now() + dcb.Microsecond)
 			}
 			s := b.Elapsed().Seconds()
 			b.ReportMetric(float64(w.Traffic().Received-first.Received)/DefaultMTU/s, "packets/s")

@@ -26,7 +26,7 @@ type Conn struct {
 type end struct {
 	conn     *Conn
 	peer     *end
-	node     int
+	host     *host
 	local    netip.AddrPort // source of its packets
 	priority uint8
 	port     machine.Port
@@ -34,6 +34,7 @@ type end struct {
 	high     psn.PSN // of the last packet that was sent for the first time
 	timer    int
 	at       dcb.Time // of the timer
+	open     bool     // it may send; a receiver is open from the beginning
 	closed   bool
 	queued   bool
 	next     *end
@@ -48,8 +49,9 @@ type done struct {
 	why      reason.Detail
 }
 
-// Connect connects two hosts, given by their nodes. depth is the number of messages that may be
-// posted and not yet acknowledged.
+// Connect connects two hosts, given by their nodes, at a time that may be ahead, but not beyond the
+// current step. depth is the number of messages that may be posted and not yet acknowledged. It is called
+// by Alarm, or while Run is not running.
 func (h *Hosts) Connect(now dcb.Time, from, to, depth int, s *Sender) *Conn {
 	c := &Conn{h: h}
 	nodes := [2]int{from, to}
@@ -64,7 +66,7 @@ func (h *Hosts) Connect(now dcb.Time, from, to, depth int, s *Sender) *Conn {
 		a.SQPSN, a.RQPSN, e.high = first[i], first[1-i], first[i].Add(-1)
 		var store *rc.Store
 		if !s.GoBackN {
-			store = h.store
+			store = e.host.records()
 		}
 		e.q = rc.New(&e.port, rc.Config{Store: store, Control: s.Control, Tuning: s.Tuning})
 		for to := qp.Init; to <= qp.RTS; to++ {
@@ -72,7 +74,19 @@ func (h *Hosts) Connect(now dcb.Time, from, to, depth int, s *Sender) *Conn {
 			e.q.Transition(clock(now), to-1)
 		}
 	}
+	e := &c.ends[0]
+	e.open, e.at = false, now
+	e.host.due.Set(e.timer, now)
+	e.host.watch()
 	return c
+}
+
+// records is the memory of the host for selective recovery.
+func (x *host) records() *rc.Store {
+	if x.store == nil {
+		x.store = rc.NewStore(rc.DefaultStore)
+	}
+	return x.store
 }
 
 const (
@@ -86,16 +100,18 @@ const (
 // init sets up an end without its peer's address.
 func (h *Hosts) init(c *Conn, i, node, depth int, s *Sender) {
 	e := &c.ends[i]
-	e.conn, e.peer, e.node, e.at, e.priority = c, &c.ends[1-i], node, dcb.Never, s.Priority
-	e.local = netip.AddrPortFrom(h.hosts[node].address, uint16(lowPort+h.random.IntN(numPorts)))
-	e.timer = h.timer(e)
+	x := h.hosts[node]
+	p := x.part
+	e.conn, e.peer, e.host, e.open, e.at, e.priority = c, &c.ends[1-i], x, true, dcb.Never, s.Priority
+	e.local = netip.AddrPortFrom(x.address, uint16(lowPort+h.random.IntN(numPorts)))
+	e.timer = x.timer(e)
 	if i == 1 {
 		depth = 1 // it posts nothing
 	}
 	e.port = machine.Port{
-		QPN: h.qpn, Type: qp.RC, PD: protection, RecvPD: protection, Memory: h.memory, SQSigAll: true, Host: h,
+		QPN: h.qpn, Type: qp.RC, PD: protection, RecvPD: protection, Memory: p.memory, SQSigAll: true, Host: p,
 		SQ: queue.NewSendRing(depth, 1, 0), RQ: endless{}, SendCQ: (*sends)(e), RecvCQ: (*receives)(e),
-		Window: orDefault(s.Window, DefaultWindow), Traffic: &h.traffic,
+		Window: orDefault(s.Window, DefaultWindow), Traffic: &p.traffic,
 		Attr: qp.Attr{
 			PathMTU: orDefault(s.MTU, DefaultMTU), Access: qp.RemoteWrite, Port: 1, MaxRdAtomic: 1, MaxDestRdAtomic: 1,
 			Timeout: orDefault(s.Timeout, DefaultTimeout), RetryCnt: retries, RNRRetry: retries,
@@ -115,43 +131,50 @@ func orDefault[T comparable](v, d T) T {
 }
 
 // From returns the node that sends, and To the one that receives.
-func (c *Conn) From() int { return c.ends[0].node }
+func (c *Conn) From() int { return c.ends[0].host.node }
 
 // To returns the node that receives.
-func (c *Conn) To() int { return c.ends[1].node }
+func (c *Conn) To() int { return c.ends[1].host.node }
 
 // Received returns the bytes of messages that have arrived in order.
 func (c *Conn) Received() uint64 { return c.ends[1].port.Received }
 
 // Post sends a message of n bytes with an id, of which Received gets the lower 32 bits. There must
-// be room for it.
+// be room for it. It is called by the Handler for the sending host, or where Connect may be.
 func (c *Conn) Post(now dcb.Time, id uint64, n uint32) {
 	e := &c.ends[0]
-	sq := e.port.SQ
+	sq, key := e.port.SQ, e.host.part.region.Key
 	i := sq.Producer()
 	w := sq.At(i)
 	*w = queue.SendWQE{WRID: id, Op: queue.WriteImm, ImmInv: queue.NetworkOrder(uint32(id)), Length: n, NumSGE: 1}
-	*w.RDMA() = queue.RDMA{RKey: c.h.region.Key}
-	sq.SGERoom(i)[0] = memory.SGE{Length: n, LKey: c.h.region.Key}
+	*w.RDMA() = queue.RDMA{RKey: key}
+	sq.SGERoom(i)[0] = memory.SGE{Length: n, LKey: key}
 	sq.Publish(sq.Next(i))
-	e.enqueue()
-	c.h.pump(now, e.node)
+	if e.open {
+		e.enqueue()
+		e.host.part.pump(now, e.host)
+	}
 }
 
-// Close ends the connection. Its packets that are on their way are ignored.
+// Close ends the connection. Packets to the sender that are on their way are ignored from now on, those
+// to the receiver after the current step. It is called where Post may be.
 func (c *Conn) Close(now dcb.Time) {
-	for i := range c.ends {
-		e := &c.ends[i]
-		if e.closed {
-			continue
-		}
-		e.closed = true
-		from := e.port.Attr.State
-		e.port.Attr.State = qp.Reset
-		e.q.Transition(clock(now), from)
-		c.h.net.SetTimer(e.timer, dcb.Never)
-		c.h.spare = append(c.h.spare, e.timer)
+	if e := &c.ends[0]; !e.closed {
+		e.close(now)
+		e.host.part.closing = append(e.host.part.closing, e.peer)
 	}
+}
+
+func (e *end) close(now dcb.Time) {
+	e.closed = true
+	from := e.port.Attr.State
+	e.port.Attr.State = qp.Reset
+	e.q.Transition(clock(now), from)
+	x := e.host
+	x.due.Clear(e.timer)
+	x.ends[e.timer] = nil
+	x.spare = append(x.spare, e.timer)
+	x.watch()
 }
 
 // arm sets the timer of a queue pair. A timer that is due too early is set again then, which is
@@ -163,7 +186,8 @@ func (e *end) arm(now dcb.Time) {
 	}
 	if at := max(dcb.FromDuration(d), now+dcb.Nanosecond); at < e.at {
 		e.at = at
-		e.conn.h.net.SetTimer(e.timer, at)
+		e.host.due.Set(e.timer, at)
+		e.host.watch()
 	}
 }
 
@@ -172,7 +196,8 @@ func (e *end) enqueue() {
 	if e.queued || e.closed {
 		return
 	}
-	e.conn.h.hosts[e.node].ready[e.priority].push(e)
+	e.host.waiting |= 1 << e.priority
+	e.host.ready[e.priority].push(e)
 }
 
 // A turns is a list of queue pairs that may have something to send.
@@ -214,9 +239,11 @@ func (s *sends) Push(c *queue.CQE) { (*end)(s).complete(c, false) }
 // receives is that of arriving messages.
 type receives end
 
-// Push implements machine.CQ.
+// Push implements machine.CQ. A receiver does not fail: it has receives and memory for all messages.
 func (r *receives) Push(c *queue.CQE) {
-	(*end)(r).complete(c, true)
+	if c.Status == queue.Success {
+		(*end)(r).complete(c, true)
+	}
 }
 
 func (e *end) complete(c *queue.CQE, received bool) {
@@ -227,5 +254,6 @@ func (e *end) complete(c *queue.CQE, received bool) {
 	if c.Status != queue.Success {
 		d.why = reason.Detail{Reason: c.Reason, Expected: c.Expected, Found: c.Found}
 	}
-	e.conn.h.done = append(e.conn.h.done, d)
+	p := e.host.part
+	p.done = append(p.done, d)
 }

@@ -4,32 +4,31 @@
 // there are no goroutines, no devices and no sockets.
 //
 //	Post -> queue pair -> turn on the host's port -> lan.Network -> queue pair -> Handler
-//	             ^ timer of the network
+//	             ^ timer of the host
 //
 // A host's queue pairs take turns, a packet each, while its port has room. Payloads do not travel:
 // a frame has the headers of its packet and a length. Computing takes no time.
 //
-// The package does no I/O and reads no clock. Hosts belong to one goroutine at a time.
+// Several goroutines work on the parts of the network (see package lan). A host, its queue pairs and
+// what they report belong to the part of the host. Connections are made between steps of time, ahead of
+// their first message.
+//
+// The package does no I/O and reads no clock.
 package hosts
 
 import (
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"time"
 
 	"softrdma/internal/congestion"
+	"softrdma/internal/eventqueue"
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/fabric/lan"
-	"softrdma/internal/machine"
-	"softrdma/internal/memory"
-	"softrdma/internal/qp"
-	"softrdma/internal/queue"
-	"softrdma/internal/rc"
 	"softrdma/internal/reason"
 	"softrdma/internal/topology"
 	"softrdma/internal/trace"
-	"softrdma/internal/wire/ethernet"
-	"softrdma/internal/wire/ib"
 )
 
 // A Sender is how connections send.
@@ -50,15 +49,17 @@ const (
 	DefaultTimeout = 14 // 67 ms
 )
 
-// A Handler gets what happens to messages.
+// A Handler gets what happens to messages. If the network has several parts, goroutines call it at the
+// same time, but not for the same host.
 type Handler interface {
-	// Sent tells that a message has been acknowledged.
+	// Sent tells the sender that a message has been acknowledged.
 	Sent(now dcb.Time, c *Conn, id uint64)
-	// Received tells that all of a message has arrived.
+	// Received tells the receiver that all of a message has arrived.
 	Received(now dcb.Time, c *Conn, id uint32)
-	// Failed tells that a connection has failed. Its messages are lost.
+	// Failed tells the sender that a connection has failed. Its messages are lost.
 	Failed(now dcb.Time, c *Conn, d reason.Detail)
-	// Alarm tells that a timer of Hosts.Timer is due.
+	// Alarm tells that a timer of Hosts.Timer is due. It is called by the goroutine of Run, in the order
+	// of time and up to a step ahead of it. It alone may call Connect and SetTimer during Run.
 	Alarm(now dcb.Time, timer int)
 }
 
@@ -74,59 +75,39 @@ type Hosts struct {
 	net     *lan.Network
 	handler Handler
 	random  *rand.Rand
-	hosts   []host // by node
-	nodes   []int  // that are hosts
-	packets packets
-
-	memory *memory.Table
-	region *memory.Region
-	store  *rc.Store
-
-	timers []*end // by timer; nil for those of the handler
-	spare  []int
-	qpn    uint32
-	done   []done
-
-	in  machine.In
-	out machine.Out
-
-	traffic  trace.Traffic
-	repeated uint64
-	reasons  map[reason.Reason]uint64
-	drops    map[reason.Reason]uint64
+	hosts   []*host // by node; nil for a switch
+	nodes   []int   // that are hosts
+	parts   []*part
+	alarms  eventqueue.Deadlines[dcb.Time]
+	step    dcb.Time // end of the current or last step
+	within  bool     // a step
+	qpn     uint32
 }
 
-// A host is the port of a host, and the queue pairs that may have something to send.
-type host struct {
-	address netip.Addr
-	ready   [ethernet.Priorities]turns
-	halted  bool // takes nothing
-}
-
-// protection is the protection domain of all queue pairs. They share one region as well.
+// protection is the protection domain of all queue pairs. Those of a part share one region as well.
 const protection = 1
 
 // New makes a network and its hosts.
 func New(c Config) (*Hosts, error) {
 	seed := c.Network.Seed
-	h := &Hosts{
-		handler: c.Handler, random: rand.New(rand.NewPCG(seed, dcb.Mix(seed+1))), memory: memory.NewTable(),
-		store: rc.NewStore(rc.DefaultStore), reasons: map[reason.Reason]uint64{}, drops: map[reason.Reason]uint64{}, qpn: firstQPN,
-	}
-	h.memory.Random = h.random.Uint32
-	var err error
-	if h.region, err = h.memory.RegisterVoid(protection, machine.MaxMessage, 0, qp.LocalWrite|qp.RemoteWrite); err != nil {
-		return nil, err
-	}
+	h := &Hosts{handler: c.Handler, qpn: firstQPN}
 	c.Network.Deliver, c.Network.Writable, c.Network.Dropped, c.Network.Expired = h.deliver, h.writable, h.dropped, h.expired
 	h.net = lan.New(c.Network)
-	h.hosts = make([]host, len(c.Network.Fabric.Nodes))
+	for range h.net.Parts() {
+		h.random = rand.New(rand.NewPCG(seed, dcb.Mix(seed+1))) // the same for each part, and then for connections
+		p, err := newPart(h, h.random)
+		if err != nil {
+			return nil, err
+		}
+		h.parts = append(h.parts, p)
+	}
+	h.hosts = make([]*host, len(c.Network.Fabric.Nodes))
 	for i := range h.hosts {
 		if c.Network.Fabric.Nodes[i].Kind == topology.Switch {
 			continue
 		}
 		h.nodes = append(h.nodes, i)
-		h.hosts[i].address = address(h.net.IP(i))
+		h.hosts[i] = &host{part: h.parts[h.net.Part(i)], node: i, port: h.net.Host(i), address: address(h.net.IP(i)), alarm: dcb.Never}
 	}
 	return h, nil
 }
@@ -147,191 +128,180 @@ func (h *Hosts) Network() *lan.Network { return h.net }
 func (h *Hosts) Nodes() []int { return h.nodes }
 
 // Traffic returns what all hosts have sent and received.
-func (h *Hosts) Traffic() trace.Traffic { return h.traffic }
+func (h *Hosts) Traffic() (t trace.Traffic) {
+	for _, p := range h.parts {
+		t.Add(p.traffic)
+	}
+	return t
+}
 
 // Repeated returns the bytes of messages that were sent again.
-func (h *Hosts) Repeated() uint64 { return h.repeated }
+func (h *Hosts) Repeated() (n uint64) {
+	for _, p := range h.parts {
+		n += p.repeated
+	}
+	return n
+}
 
 // Reasons returns how often queue pairs have named a reason.
-func (h *Hosts) Reasons() map[reason.Reason]uint64 { return h.reasons }
+func (h *Hosts) Reasons() map[reason.Reason]uint64 {
+	return h.sum(func(p *part) map[reason.Reason]uint64 { return p.reasons })
+}
 
 // Drops returns the number of frames that the network has dropped, by reason.
-func (h *Hosts) Drops() map[reason.Reason]uint64 { return h.drops }
+func (h *Hosts) Drops() map[reason.Reason]uint64 {
+	return h.sum(func(p *part) map[reason.Reason]uint64 { return p.drops })
+}
+
+func (h *Hosts) sum(of func(*part) map[reason.Reason]uint64) map[reason.Reason]uint64 {
+	all := map[reason.Reason]uint64{}
+	for _, p := range h.parts {
+		for r, n := range of(p) {
+			all[r] += n
+		}
+	}
+	return all
+}
 
 // Timer makes a timer of the handler.
-func (h *Hosts) Timer() int { return h.timer(nil) }
+func (h *Hosts) Timer() int { return h.alarms.Add(1) }
 
 // SetTimer sets when the handler's Alarm is called for a timer; dcb.Never is never.
-func (h *Hosts) SetTimer(timer int, at dcb.Time) { h.net.SetTimer(timer, at) }
-
-func (h *Hosts) timer(e *end) int {
-	if n := len(h.spare); n > 0 {
-		t := h.spare[n-1]
-		h.spare = h.spare[:n-1]
-		h.timers[t] = e
-		return t
+func (h *Hosts) SetTimer(timer int, at dcb.Time) {
+	if at == dcb.Never {
+		h.alarms.Clear(timer)
+		return
 	}
-	h.timers = append(h.timers, e)
-	return h.net.Timers(1)
+	h.alarms.Set(timer, at)
+}
+
+// stepTime is how far alarms are ahead. A step ends when this time has passed since its first event.
+const stepTime = 5 * dcb.Microsecond
+
+// Run lets everything happen that is due until a time.
+func (h *Hosts) Run(until dcb.Time) {
+	for !h.RunSome(until, math.MaxInt) {
+	}
+}
+
+// RunSome is Run with a bound on the number of events. It reports whether all has happened that is due.
+func (h *Hosts) RunSome(until dcb.Time, events int) bool {
+	for h.within || h.net.Now() < until || until == 0 {
+		if !h.within {
+			h.begin(h.net.Now(), until)
+		}
+		before := h.net.Events()
+		if !h.net.RunSome(h.step, events) {
+			return false
+		}
+		events -= int(h.net.Events() - before)
+		h.within = false
+		h.settle()
+		if h.step >= until {
+			break
+		}
+	}
+	return true
+}
+
+// begin begins a step: it calls the alarms that are due in it.
+func (h *Hosts) begin(now, until dcb.Time) {
+	first := h.net.Deadline()
+	if _, at, ok := h.alarms.Next(); ok {
+		first = min(first, at)
+	}
+	h.step, h.within = until, true
+	if first < until-stepTime {
+		h.step = max(now, first) + stepTime
+	}
+	for {
+		timer, at, ok := h.alarms.Next()
+		if !ok || at > h.step {
+			return
+		}
+		h.alarms.Clear(timer)
+		h.handler.Alarm(at, timer)
+	}
+}
+
+// settle closes the receivers' ends of connections that have been closed.
+func (h *Hosts) settle() {
+	for _, p := range h.parts {
+		for _, e := range p.closing {
+			e.close(h.net.Now())
+		}
+		p.closing = p.closing[:0]
+	}
 }
 
 // clock is the time of queue pairs.
 func clock(now dcb.Time) time.Duration { return now.Duration() }
 
-// expired is called when a timer is due.
-func (h *Hosts) expired(now dcb.Time, timer int) {
-	e := h.timers[timer]
-	if e == nil {
-		h.handler.Alarm(now, timer)
-		h.report(now)
-		return
+// expired is called when the timer of a host is due.
+func (h *Hosts) expired(now dcb.Time, node int) {
+	x := h.hosts[node]
+	x.alarm = dcb.Never
+	for {
+		timer, at, ok := x.due.Next()
+		if !ok || at > now {
+			break
+		}
+		x.due.Clear(timer)
+		e := x.ends[timer]
+		if e == nil { // of Resume
+			x.spare = append(x.spare, timer)
+			h.net.Resume(now, node)
+			continue
+		}
+		e.at = dcb.Never
+		switch {
+		case !e.open:
+			e.open = true
+		case e.q.Deadline() <= clock(now):
+			e.q.Expire(clock(now))
+		default:
+			e.arm(now)
+			continue
+		}
+		e.enqueue()
+		e.arm(now)
 	}
-	e.at = dcb.Never
-	if e.q.Deadline() <= clock(now) {
-		e.q.Expire(clock(now))
-		h.continueWith(now, e)
-		return
-	}
-	e.arm(now)
+	x.watch()
+	x.part.serve(now, x)
 }
 
 // deliver hands a frame over to its queue pair.
 func (h *Hosts) deliver(now dcb.Time, at topology.End, f *dcb.Frame) bool {
-	if h.hosts[at.Node].halted {
+	x := h.hosts[at.Node]
+	if now >= x.halted && now < x.resumed {
 		return false
 	}
-	p := h.packets.at(f.Cookie)
-	if e := p.to; !e.closed && e.node == at.Node {
-		in := &h.in
-		in.Packet, in.Payload = p.Packet, p.payload()
-		in.Src, in.Dst = e.peer.local, e.local
-		in.TOS, in.TTL = f.DSCP<<2|f.ECN, f.Hops
-		in.Hops = nil
-		if f.Telemetry != nil {
-			in.Hops = f.Telemetry.Hops[:f.Telemetry.Count]
-		}
-		t := clock(now)
-		if e.q.Continue(t, in) {
-			machine.Continued(&h.traffic, &e.port, in)
-		} else {
-			machine.Deliver(&h.traffic, &e.port, t, e.q, in)
-		}
-		h.continueWith(now, e)
-	}
-	h.packets.put(f.Cookie)
-	h.net.Pool().Put(f)
+	x.part.deliver(now, x, f)
+	h.net.PoolOf(at.Node).Put(f)
 	return true
 }
 
-// continueWith lets a queue pair send after a call of it.
-func (h *Hosts) continueWith(now dcb.Time, e *end) {
-	e.enqueue()
-	e.arm(now)
-	h.pump(now, e.node)
-	h.report(now)
+// Halt lets a host take nothing that arrives from a time on, until Resume. Its port then pauses without
+// an end. It is called where Connect may be.
+func (h *Hosts) Halt(now dcb.Time, node int) {
+	x := h.hosts[node]
+	x.halted, x.resumed = now, dcb.Never
 }
 
-// Halt lets a host take nothing that arrives, until Resume. Its port then pauses without an end.
-func (h *Hosts) Halt(node int) { h.hosts[node].halted = true }
-
-// Resume ends Halt.
+// Resume ends Halt at a time.
 func (h *Hosts) Resume(now dcb.Time, node int) {
-	h.hosts[node].halted = false
-	h.net.Resume(now, node)
+	x := h.hosts[node]
+	x.resumed = now
+	x.due.Set(x.timer(nil), now)
+	x.watch()
 }
 
 // writable is called when the port of a host has room again.
 func (h *Hosts) writable(now dcb.Time, node int) {
-	h.pump(now, node)
-	h.report(now)
+	x := h.hosts[node]
+	x.part.serve(now, x)
 }
 
-func (h *Hosts) dropped(_ dcb.Time, _ topology.End, f *dcb.Frame, d reason.Detail) {
-	h.drops[d.Reason]++
-	if f.Cookie != 0 {
-		h.packets.put(f.Cookie)
-	}
-}
-
-// pump sends packets of a host's queue pairs in turn, while the port has room.
-func (h *Hosts) pump(now dcb.Time, node int) {
-	port := h.net.Host(node)
-	x := &h.hosts[node]
-	for i := range x.ready {
-		for r := &x.ready[i]; r.first != nil && port.Room(uint8(i)); {
-			if e := r.pop(); h.send(now, e) {
-				e.enqueue()
-			}
-		}
-	}
-}
-
-// send sends the next packet of a queue pair, and reports whether there was one.
-func (h *Hosts) send(now dcb.Time, e *end) bool {
-	if e.closed {
-		return false
-	}
-	sent := e.q.Next(clock(now), &h.out)
-	e.arm(now)
-	if !sent {
-		return false
-	}
-	out := &h.out
-	h.traffic.SentPackets++
-	f := h.net.Pool().Frame()
-	f.Cookie = h.packets.take(out, e.peer)
-	h.net.Address(f, e.node, e.peer.node, e.local.Port())
-	f.Len = int32(FrameLen(out.Opcode, out.Len))
-	f.Priority, f.DSCP, f.ECN = e.priority, e.priority<<3, dcb.NotECT
-	if out.Opcode.Info().Kind == ib.KindWrite {
-		h.count(e, out)
-	}
-	if out.Telemetry {
-		f.Telemetry = h.packets.telemetry(f.Cookie)
-	}
-	if out.Markable {
-		f.ECN = dcb.ECT0
-	}
-	h.net.Send(now, e.node, f)
-	out.Markable = false
-	return true
-}
-
-// count counts a packet of a message.
-func (h *Hosts) count(e *end, out *machine.Out) {
-	h.traffic.Sent += uint64(out.Len)
-	if out.PSN.After(e.high) {
-		e.high = out.PSN
-	} else {
-		h.repeated += uint64(out.Len)
-	}
-}
-
-// report tells the handler what has been completed. It may post, connect and close.
-func (h *Hosts) report(now dcb.Time) {
-	for i := 0; i < len(h.done); i++ {
-		switch d := h.done[i]; {
-		case d.end.closed:
-		case d.status != queue.Success:
-			h.handler.Failed(now, d.end.conn, d.why)
-		case d.received:
-			h.handler.Received(now, d.end.conn, uint32(d.id))
-		default:
-			h.handler.Sent(now, d.end.conn, d.id)
-		}
-	}
-	h.done = h.done[:0]
-}
-
-// Event implements machine.Host.
-func (h *Hosts) Event(*machine.Port, machine.Event, reason.Detail) {}
-
-// Refuse implements machine.Host.
-func (h *Hosts) Refuse(_ *machine.Port, d reason.Detail) { h.reasons[d.Reason]++ }
-
-// StateChanged implements machine.Host.
-func (h *Hosts) StateChanged(_ *machine.Port, _ qp.State, d reason.Detail) {
-	if d.Reason != reason.None {
-		h.reasons[d.Reason]++
-	}
+func (h *Hosts) dropped(_ dcb.Time, at topology.End, f *dcb.Frame, d reason.Detail) {
+	h.parts[h.net.Part(at.Node)].drops[d.Reason]++
 }

@@ -7,11 +7,15 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// A packet is a packet on its way. Messages travel without their content; acknowledges with ranges
-// and other packets that speak of the connection have it.
+// A packet is a packet on its way, with the headers that RC's WRITEs and their answers have. Messages
+// travel without their content; acknowledges with ranges and other packets that speak of the connection
+// have it.
 type packet struct {
-	ib.Packet
 	to      *end
+	bth     ib.BTH
+	imm     uint32
+	reth    ib.RETH
+	aeth    ib.AETH
 	length  int32
 	says    bool           // content is the payload
 	content []byte         // memory for it
@@ -28,44 +32,30 @@ func (p *packet) payload() []byte {
 	return zeros[:p.length:p.length]
 }
 
-// A packets is memory for packets. Their numbers, from 1 on, are the cookies of frames.
-type packets struct {
-	slabs [][]packet
-	free  []uint32
-}
-
-const slab = 256
-
-func (s *packets) at(number uint64) *packet {
-	i := number - 1
-	return &s.slabs[i/slab][i%slab]
-}
-
-func (s *packets) take(out *machine.Out, to *end) (number uint64) {
-	if len(s.free) == 0 {
-		first := uint32(len(s.slabs)*slab + 1)
-		s.slabs = append(s.slabs, make([]packet, slab))
-		for i := range uint32(slab) {
-			s.free = append(s.free, first+slab-1-i)
-		}
+// packetOf returns the packet of a frame, which stays with the frame when it is used again.
+func packetOf(f *dcb.Frame) *packet {
+	if p, ok := f.Content.(*packet); ok {
+		return p
 	}
-	number = uint64(s.free[len(s.free)-1])
-	s.free = s.free[:len(s.free)-1]
-	p := s.at(number)
-	p.Packet, p.to, p.length = out.Packet, to, int32(out.Len)
-	p.Pad = ib.PadLen(out.Len)
+	p := new(packet)
+	f.Content = p
+	return p
+}
+
+// set makes p the packet that a queue pair sends to another one.
+func (p *packet) set(out *machine.Out, to *end) {
+	p.to, p.bth, p.imm, p.reth, p.aeth, p.length = to, out.BTH, out.Imm, out.RETH, out.AETH, int32(out.Len)
+	p.bth.Pad = ib.PadLen(out.Len)
 	if p.says = own(out.Opcode); p.says {
 		p.content = p.content[:0]
 		for _, b := range out.Pieces {
 			p.content = append(p.content, b...)
 		}
 	}
-	return number
 }
 
 // telemetry returns the room of a packet for what switches say.
-func (s *packets) telemetry(number uint64) *dcb.Telemetry {
-	p := s.at(number)
+func (p *packet) telemetry() *dcb.Telemetry {
 	if p.tells == nil {
 		p.tells = new(dcb.Telemetry)
 	}
@@ -73,7 +63,10 @@ func (s *packets) telemetry(number uint64) *dcb.Telemetry {
 	return p.tells
 }
 
-func (s *packets) put(number uint64) { s.free = append(s.free, uint32(number)) }
+// get makes in the packet as it arrives. Headers that no packet has stay empty.
+func (p *packet) get(in *machine.In) {
+	in.BTH, in.Imm, in.RETH, in.AETH, in.Payload = p.bth, p.imm, p.reth, p.aeth, p.payload()
+}
 
 // own reports whether a packet's payload is not that of a message.
 func own(o ib.Opcode) bool {

@@ -36,12 +36,13 @@ const example = `  softrdma simulate incast
   softrdma simulate mine.yaml --json`
 
 type options struct {
-	seeds  int
-	seed   uint64
-	html   string
-	show   string
-	list   bool
-	asJSON bool
+	seeds   int
+	workers int
+	seed    uint64
+	html    string
+	show    string
+	list    bool
+	asJSON  bool
 }
 
 // NewCommand returns the command.
@@ -68,7 +69,8 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.seeds, "seeds", 1, "simulate with a `NUMBER` of seeds, one after the other")
+	f.IntVar(&o.seeds, "seeds", 1, "simulate with a `NUMBER` of seeds")
+	f.IntVar(&o.workers, "workers", 0, "use a `NUMBER` of processors, all if 0: for a run each, or together for a large one")
 	f.Uint64Var(&o.seed, "seed", 0, "use this `NUMBER` as the first seed instead of that of the scenario")
 	f.StringVar(&o.html, "html", "", "also write a report with plots to `FILE`")
 	f.BoolVar(&o.asJSON, "json", false, "print a JSON object")
@@ -130,9 +132,15 @@ func load(name string) (*scenario.Scenario, error) {
 // maxSeeds bounds the results that are kept.
 const maxSeeds = 10_000
 
+// maxWorkers is more than there are processors.
+const maxWorkers = 1024
+
 func (o *options) run(cmd *cobra.Command, name string) error {
 	if o.seeds < 1 || o.seeds > maxSeeds {
 		return cli.UsageErrorf("--seeds: expected 1 to %d, found %d", maxSeeds, o.seeds)
+	}
+	if o.workers < 0 || o.workers > maxWorkers {
+		return cli.UsageErrorf("--workers: expected 0 to %d, found %d", maxWorkers, o.workers)
 	}
 	s, err := load(name)
 	if err != nil {
@@ -150,7 +158,7 @@ func (o *options) run(cmd *cobra.Command, name string) error {
 	begin := time.Now()
 	ctx := cmd.Context()
 	var packets atomic.Uint64
-	runs, err := simulate.RunAll(s, first, o.seeds, func() bool { return ctx.Err() != nil },
+	runs, err := simulate.RunAll(s, first, o.seeds, o.workers, func() bool { return ctx.Err() != nil },
 		func(r *simulate.Result) { packets.Add(r.Packets) })
 	if err != nil {
 		return err
