@@ -122,13 +122,16 @@ unit: oracles ## unit tests, all seeds
 	elif [ "$$(id -u)" = 0 ]; then set -x; $(GO) test -short ./verbs -args -roce1; \
 	else echo "SKIPPED the verbs over RoCE v1: not root (CAP_NET_RAW)"; fi
 
-# The unit tests play 1000 seeds of each test.
+# The unit tests play 1000 seeds of each test, or fewer.
 SEEDS ?= 10000
+# Frames through Ethernet switches with PFC, of which none may be lost.
+FRAMES ?= 1000000000
 .PHONY: soak
 soak: ## SEEDS (10000) seeds of each simulated test, through the network and through memory
 	$(GO) test -count=1 -timeout 4h -run 'Seeds|TestMemoryChangesNoStatusAndNoByte' ./internal/simnet ./internal/cm -args -seeds $(SEEDS)
 	$(GO) test -count=1 -timeout 4h ./internal/tagmatch -args -seeds $$((1000 * $(SEEDS)))
 	$(GO) test -count=1 -timeout 4h ./internal/message -args -seeds $$((10 * $(SEEDS)))
+	$(GO) test -count=1 -timeout 4h -run 'TestRandomNetworks|TestPFCLosesNothingAtAnyLoad' ./internal/fabric/lan -args -seeds $(SEEDS) -frames $(FRAMES)
 	$(GO) test -count=1 -timeout 4h -run AtAnyPointSeeds ./msg ./coll ./rpc -args -seeds $(SEEDS)
 
 LIMIT := $(if $(shell command -v timeout),timeout 120)
