@@ -85,7 +85,7 @@ func (c *Controller) reset() {
 	c.unregister()
 	if q := c.queues[0]; q != nil {
 		for _, id := range c.held {
-			delete(q.inFlight, id)
+			delete(q.inFlight, uint32(id))
 		}
 	}
 	c.held = nil

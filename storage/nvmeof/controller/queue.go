@@ -22,7 +22,7 @@ type Queue struct {
 	size       uint16 // entries
 	head       uint16
 	noFlow     bool
-	inFlight   map[uint16]struct{} // command identifiers
+	inFlight   map[uint32]struct{} // command identifiers, in a type for which Go's maps are fast
 	joined     bool                // the queue is one of the controller's
 	closed     bool
 	auth       *auth.Controller // nil if the host need not authenticate
@@ -31,7 +31,7 @@ type Queue struct {
 // NewQueue returns the queue of a connection whose request CheckRequest accepted. Completed is called,
 // on any goroutine, for commands that were held.
 func (s *Subsystems) NewQueue(r fabrics.Request, origin Origin, completed func(capsule.Completion)) *Queue {
-	return &Queue{subs: s, origin: origin, requested: r, completed: completed, inFlight: make(map[uint16]struct{})}
+	return &Queue{subs: s, origin: origin, requested: r, completed: completed, inFlight: make(map[uint32]struct{})}
 }
 
 // A State says what a command waits for.
@@ -108,11 +108,11 @@ func (q *Queue) Begin(now time.Time, c *Command, received []byte) error {
 	if q.joined {
 		q.controller.alive(now)
 	}
-	if _, used := q.inFlight[c.ID]; used {
+	if _, used := q.inFlight[uint32(c.ID)]; used {
 		q.refuse(c, refuse(CommandIDInUse, 0, uint64(c.ID)))
 		return nil
 	}
-	q.inFlight[c.ID] = struct{}{}
+	q.inFlight[uint32(c.ID)] = struct{}{}
 	c.known = true
 	if r := q.check(c, len(received)-capsule.CommandLen); r != nil {
 		q.refuse(c, r)
@@ -274,7 +274,7 @@ func (q *Queue) Complete(c *Command, err error) capsule.Completion {
 
 // completion ends a command.
 func (q *Queue) completion(id uint16, status status.Status, result uint64) capsule.Completion {
-	delete(q.inFlight, id)
+	delete(q.inFlight, uint32(id))
 	return q.entry(id, status, result)
 }
 

@@ -93,7 +93,6 @@ type task struct {
 	pieces []block.Extent
 
 	// Memory of the requests that are posted for it.
-	wrs    [2]verbs.SendWR
 	sge    [maxPieces]verbs.SGE
 	room   [maxPieces]block.Extent // of pieces
 	answer [capsule.CompletionLen]byte

@@ -11,7 +11,7 @@ import (
 const shortWrite = 16 << 10
 
 // An outbox has the requests of one batch of completions, which are posted together. The queue's sending
-// lock guards it.
+// lock guards it. Its memory is used again, and not cleared: it only refers to tasks of the queue.
 type outbox struct {
 	open     bool
 	receives []verbs.RecvWR // posted before the responses, after which the host sends further commands
@@ -41,7 +41,8 @@ func (o *outbox) combine() {
 	}
 }
 
-// respond sends the data that a command returns and its completion, in one order.
+// respond posts the receive of a task again, the data that its command returns, and its completion. Short
+// data of a batch's commands goes before all their completions: packets of one length travel together.
 func (q *queue) respond(t *task, err error) {
 	c := &t.command
 	done := q.machine.Complete(c, err)
@@ -57,20 +58,30 @@ func (q *queue) respond(t *task, err error) {
 		q.finish(t)
 		return
 	}
-	wrs := t.wrs[:0]
+	done.Put(t.answer[:])
+	q.sending.Lock()
+	defer q.sending.Unlock()
+	o := &q.out
+	o.receives = append(o.receives, q.recvs[t.slot])
 	if c.Return() {
 		q.t.toHosts.Add(uint64(c.Length))
-		wrs = append(wrs, verbs.SendWR{
+		o.moves = append(o.moves, verbs.SendWR{
 			WRID: uint64(workRespond | t.number), Op: verbs.OpWrite, SGL: t.sgl(), RemoteAddr: c.SGL.Addr, RKey: c.SGL.Key,
 		})
 	}
-	done.Put(t.answer[:])
 	send := verbs.SendWR{WRID: uint64(workRespond | t.number), Op: verbs.OpSend, Flags: verbs.Signaled, Inline: t.answer[:]}
 	// The key of a refused command may not be one.
 	if c.Refusal == nil && c.Length > 0 && c.SGL.Kind == capsule.SGLKeyedInvalidate {
 		send.Op, send.InvalidateKey = verbs.OpSendInv, c.SGL.Key
 	}
-	q.answer(t, append(wrs, send))
+	if c.Length <= shortWrite {
+		o.answers = append(o.answers, send)
+	} else {
+		o.moves = append(o.moves, send)
+	}
+	if !o.open {
+		q.flush()
+	}
 }
 
 // report tells the program what a command was refused for, or that a host has connected.
@@ -91,47 +102,16 @@ func (q *queue) report(c *controller.Command) {
 func (q *queue) held(done capsule.Completion) {
 	var b [capsule.CompletionLen]byte
 	done.Put(b[:])
-	q.post([]verbs.SendWR{{WRID: workEvent, Op: verbs.OpSend, Flags: verbs.Signaled, Inline: b[:]}})
+	q.post(verbs.SendWR{WRID: workEvent, Op: verbs.OpSend, Flags: verbs.Signaled, Inline: b[:]})
 }
 
-// answer posts the receive of a task again, and then its response. Short data of a batch's commands goes
-// before all their responses: packets of one length travel together.
-func (q *queue) answer(t *task, wrs []verbs.SendWR) {
+// post posts a signaled request that is no response, at once or with those of the batch.
+func (q *queue) post(wr verbs.SendWR) {
 	q.sending.Lock()
 	defer q.sending.Unlock()
-	o := &q.out
-	if !o.open {
-		if err := q.postReceive(t.slot); err != nil {
-			q.end(err)
-			return
-		}
-		q.send(wrs)
-		return
-	}
-	o.receives = append(o.receives, q.recvs[t.slot])
-	if move, send := wrs[:len(wrs)-1], wrs[len(wrs)-1]; t.command.Length <= shortWrite {
-		o.moves, o.answers = append(o.moves, move...), append(o.answers, send)
-	} else {
-		o.moves = append(o.moves, wrs...)
-	}
-}
-
-// post posts requests, of which the last is signaled. A failure ends the connection.
-func (q *queue) post(wrs []verbs.SendWR) {
-	q.sending.Lock()
-	defer q.sending.Unlock()
-	if q.out.open {
-		q.out.moves = append(q.out.moves, wrs...)
-		return
-	}
-	q.send(wrs)
-}
-
-// send posts requests. The caller has the sending lock.
-func (q *queue) send(wrs []verbs.SendWR) {
-	q.posted.Add(uint64(q.out.note(wrs)))
-	if err := q.qp.PostSend(wrs...); err != nil {
-		q.end(err)
+	q.out.moves = append(q.out.moves, wr)
+	if !q.out.open {
+		q.flush()
 	}
 }
 
@@ -146,8 +126,14 @@ func (q *queue) gather() {
 func (q *queue) scatter() {
 	q.sending.Lock()
 	defer q.sending.Unlock()
+	q.out.open = false
+	q.flush()
+}
+
+// flush posts the requests of the outbox: receives, then the data, then the responses. A failure ends the
+// connection. The caller has the sending lock.
+func (q *queue) flush() {
 	o := &q.out
-	o.open = false
 	if len(o.receives) > 0 {
 		if err := q.qp.PostRecv(o.receives...); err != nil {
 			q.end(err)
@@ -155,10 +141,11 @@ func (q *queue) scatter() {
 	}
 	o.combine()
 	if all := append(o.moves, o.answers...); len(all) > 0 {
-		q.send(all)
-		clear(all)
-		o.moves = all[:0]
+		q.posted.Add(uint64(o.note(all)))
+		if err := q.qp.PostSend(all...); err != nil {
+			q.end(err)
+		}
+		o.moves = all
 	}
-	clear(o.answers)
-	o.receives, o.answers = o.receives[:0], o.answers[:0]
+	o.receives, o.moves, o.answers = o.receives[:0], o.moves[:0], o.answers[:0]
 }

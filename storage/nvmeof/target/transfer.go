@@ -46,10 +46,9 @@ func (q *queue) haveBuffer(t *task, b *buffers.Buffer, err error) {
 		q.execute(t)
 		return
 	}
-	t.wrs[0] = verbs.SendWR{
+	q.post(verbs.SendWR{
 		WRID: uint64(workFetch | t.number), Op: verbs.OpRead, Flags: verbs.Signaled, SGL: t.sgl(), RemoteAddr: c.SGL.Addr, RKey: c.SGL.Key,
-	}
-	q.post(t.wrs[:1])
+	})
 }
 
 // sgl returns the memory of the command's data: part of the buffer, or of the backend.
