@@ -113,11 +113,15 @@ func (r *run) run(ctx context.Context) error {
 // begin begins an access, unless all have been done.
 func (r *run) begin(a *access) {
 	r.mu.Lock()
-	now := time.Since(r.start)
+	begun := r.prepare(a, time.Since(r.start))
+	r.mu.Unlock()
+	r.submit(a, begun)
+}
+
+// prepare chooses what an access does. It reports false if all have been done. The caller has the lock.
+func (r *run) prepare(a *access, now time.Duration) bool {
 	if r.stop != nil || r.left == 0 || now >= r.limit {
-		r.mu.Unlock()
-		r.work.Done()
-		return
+		return false
 	}
 	r.left--
 	a.Write = r.b.pattern == patternWrite || r.b.pattern == patternRandWrite || r.b.pattern == patternRandRW && r.rand.IntN(2) == 0
@@ -130,8 +134,14 @@ func (r *run) begin(a *access) {
 			fill(a.Data, a.block, r.versions[a.block])
 		}
 	}
-	r.mu.Unlock()
-	if err := r.n.Submit(&a.Request); err != nil {
+	return true
+}
+
+// submit submits an access that has begun.
+func (r *run) submit(a *access, begun bool) {
+	if !begun {
+		r.work.Done()
+	} else if err := r.n.Submit(&a.Request); err != nil {
 		a.Err = err
 		r.done(a)
 	}
@@ -152,7 +162,7 @@ func (r *run) choose() int64 {
 	}
 }
 
-// done is called when an access is done.
+// done is called when an access is done. It begins the next one.
 func (r *run) done(a *access) {
 	now := time.Since(r.start)
 	r.mu.Lock()
@@ -169,8 +179,9 @@ func (r *run) done(a *access) {
 	}
 	r.tallies[kindOf(a)].add(now, now-a.began)
 	r.end = now
+	begun := r.prepare(a, now)
 	r.mu.Unlock()
-	r.begin(a)
+	r.submit(a, begun)
 }
 
 func kindOf(a *access) int {
