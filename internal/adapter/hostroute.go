@@ -64,20 +64,28 @@ func (r *hostRoute) Send(now time.Duration, q *QP, f *txFlow, o *machine.Out, cl
 	return 1
 }
 
-// follow sends up to limit short messages of q that follow o, and returns how many there were.
+// follow sends up to limit messages of q of one packet that follow o, and returns how many there were.
 func (r *hostRoute) follow(now time.Duration, q *QP, o *machine.Out, limit int) (n int) {
 	s, x := r.sender, r.item
-	like := (*ib.WriteHeader)(x.headers[:]) // Follow does not use other opcodes
+	like := (*ib.WriteHeader)(x.headers[:]) // Follow uses no opcodes but those of SEND and WRITE
+	header, write := len(x.Header), o.Opcode == ib.RCWriteOnly
 	bytes := 0
 	for n < limit && s.Admit(now, &q.entry) && q.can.Follower.Follow(now, o) {
 		o.Pad = ib.PadLen(o.Len)
-		q.packets.countSent(o)
-		if b := s.Slot(len(like) + o.Len); b != nil {
-			o.PutWrite((*ib.WriteHeader)(b), like)
-			copy(b[len(like):], o.Pieces[0])
-			s.Append(&x.Head, len(like), o.Len)
+		slot := s.Slot(header + o.Len)
+		to := slot
+		if to == nil {
+			to = x.headers[:]
+		}
+		if write {
+			o.PutWrite((*ib.WriteHeader)(to), like)
 		} else {
-			o.PutWrite((*ib.WriteHeader)(x.headers[:]), like)
+			o.PutSend((*[ib.BTHLen]byte)(to), (*[ib.BTHLen]byte)(like[:]))
+		}
+		if slot != nil {
+			copy(slot[header:], o.Pieces[0])
+			s.Append(&x.Head, header, o.Len)
+		} else {
 			x.Pieces, x.Len = o.Pieces, o.Len
 			s.Post(&x.Item)
 		}
@@ -85,6 +93,8 @@ func (r *hostRoute) follow(now time.Duration, q *QP, o *machine.Out, limit int) 
 		bytes += o.Len
 	}
 	s.End()
+	q.packets.traffic.Sent += uint64(bytes)
+	q.packets.traffic.SentPackets += uint64(n)
 	q.packets.recorder.Continue(now, bytes, n)
 	x.Pieces = nil
 	return n

@@ -90,10 +90,10 @@ type Addresser interface {
 	Destination() (path *qp.Path, qpn uint32)
 }
 
-// A Follower is a Machine (RC) that produces a short message behind another one at less cost.
+// A Follower is a Machine (RC) that produces a message of one packet behind another one at less cost.
 type Follower interface {
-	// Follow does what Next does if the next message is like the one that out holds: of one
-	// packet and short, with the same opcode, and nothing else is to be sent before it. It
+	// Follow does what Next does if the next message is like the one that out holds: a SEND or
+	// WRITE of one packet, with the same opcode, and nothing else is to be sent before it. It
 	// changes PSN, RETH, AckReq, Pieces and Len, and reports whether it did. Otherwise it does
 	// nothing. out is as Next or Follow has left it, and the machine was not called since.
 	Follow(now time.Duration, out *Out) bool

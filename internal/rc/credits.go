@@ -57,7 +57,7 @@ func (c *credits) trial(rnr ib.Syndrome) { c.noWait = rnr.RNRTimer() < minTrialW
 func (r *sender) receivable(now time.Duration) bool {
 	c := &r.credits
 	switch {
-	case c.inFlight < c.limit, c.noWait, r.recovery.trips.acks.Least() > creditPath:
+	case r.hasCredit():
 		return true
 	case c.inFlight > 0:
 		return false // its acknowledge brings credits
@@ -66,6 +66,12 @@ func (r *sender) receivable(now time.Duration) bool {
 		return false
 	}
 	return true
+}
+
+// hasCredit reports whether credits, or what is known of the peer, allow one more message now.
+func (r *sender) hasCredit() bool {
+	c := &r.credits
+	return c.inFlight < c.limit || c.noWait || r.recovery.trips.acks.Least() > creditPath
 }
 
 // quietCredits is the number of messages in flight from which on an acknowledge is

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"softrdma/internal/machine"
+	"softrdma/internal/memory"
 	"softrdma/internal/psn"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
@@ -11,18 +12,18 @@ import (
 	"softrdma/internal/wire/ib"
 )
 
-// Follow implements machine.Follower: a faster path for short WRITEs that are posted one after
-// the other. Each check is one of those that Next makes. If one fails, Next does the rest.
+// Follow implements machine.Follower: a faster path for SENDs and WRITEs of one packet that are posted
+// one after the other. Each check is one of those that Next makes. If one fails, Next does the rest.
 func (q *QP) Follow(now time.Duration, out *machine.Out) bool {
-	if out.Opcode != ib.RCWriteOnly || q.c.Port.Attr.State != qp.RTS || q.paces ||
+	if out.Opcode != ib.RCWriteOnly && (out.Opcode != ib.RCSendOnly || out.Solicited) || q.c.Port.Attr.State != qp.RTS || q.paces ||
 		q.notifier.Owes() || q.alive.wanted || q.resp.OwesReport() || q.resp.Owes() {
 		return false
 	}
 	return q.req.follow(now, out)
 }
 
-// follow produces the WRITE of one short packet that was posted last but not fetched, unless
-// anything else is to be sent, or the WRITE may not be sent now.
+// follow produces the SEND or WRITE of one packet that was posted last but not fetched, unless
+// anything else is to be sent, or it may not be sent now.
 func (r *sender) follow(now time.Duration, out *machine.Out) bool {
 	if r.sq.Cur != r.sq.End || r.recovery.loss.board != nil || r.recovery.tail.wanted || r.recovery.copies.due || r.disown.active ||
 		r.recovery.rnr.until != machine.Never || r.nxt != r.max || r.nxt-r.una >= r.span || r.window.leftover.bytes > 0 {
@@ -33,34 +34,37 @@ func (r *sender) follow(now time.Duration, out *machine.Out) bool {
 		return false
 	}
 	s := r.p.SQ.At(i)
-	flags := s.Flags
-	if s.Op != queue.Write || flags&^queue.Signaled != 0 {
+	op, flags := s.Op, s.Flags // another process may share the ring: what is checked is read once
+	if (op != queue.Write || out.Opcode != ib.RCWriteOnly) && (op != queue.Send || out.Opcode != ib.RCSendOnly || !r.hasCredit()) ||
+		flags&^(queue.Signaled|queue.Inline) != 0 {
 		return false
 	}
-	list := r.p.SQ.SGEsOf(s)
-	if len(list) != 1 {
+	n, inline, list := s.Length, flags&queue.Inline != 0, r.p.SQ.SGEsOf(s)
+	switch {
+	case !inline && len(list) == 1:
+		n = list[0].Length
+	case !inline || int(n) > r.p.SQ.MaxInline():
 		return false
 	}
-	n := list[0].Length // read once: another process may share the ring
 	cost := n + overhead
-	if flight := r.flight(); n-1 >= quietLength || flight > 0 && flight+int64(cost) > r.limit() || !r.admits(cost) {
+	if flight := r.flight(); n-1 >= r.mtu || flight > 0 && flight+int64(cost) > r.limit() || !r.admits(cost) {
 		return false
 	}
-	if b := r.gather.Whole(&list[0], int(n)); b != nil {
+	if inline {
+		out.Pieces = append(out.Pieces[:0], r.p.SQ.InlineRoom(i)[:n])
+	} else if b := r.gather.Whole(&list[0], int(n)); b != nil {
 		out.Pieces = append(out.Pieces[:0], b)
-	} else {
-		pieces, d := r.gather.Gather(r.p.Memory, r.p.PD, list, 0, int(n), out.Pieces[:0])
-		if d.Reason != reason.None || len(pieces) != 1 {
-			return false
-		}
-		out.Pieces = pieces
+	} else if !r.gatherOne(list, int(n), out) {
+		return false
 	}
 	r.sq.Take()
 	w := &r.requests[i]
-	*w = request{first: r.nxt, last: r.nxt, length: n, op: uint8(queue.Write), flags: uint8(flags)}
+	*w = request{first: r.nxt, last: r.nxt, length: n, op: uint8(op), flags: uint8(flags)}
 	out.PSN, out.Len = psn.New(r.nxt), int(n)
-	to := s.RDMA()
-	out.RETH = ib.RETH{Addr: to.Addr, RKey: to.RKey, Length: n}
+	if op == queue.Write {
+		to := s.RDMA()
+		out.RETH = ib.RETH{Addr: to.Addr, RKey: to.RKey, Length: n}
+	}
 	r.account(now, w, 1, cost)
 	r.window.sinceAckReq += cost
 	if out.AckReq = !r.quiet(now, w, segOnly); out.AckReq {
@@ -68,5 +72,15 @@ func (r *sender) follow(now time.Duration, out *machine.Out) bool {
 		r.recovery.time(now, r.nxt-1, false, false)
 	}
 	r.forward()
+	return true
+}
+
+// gatherOne sets the n bytes of a list, and reports whether they are one piece.
+func (r *sender) gatherOne(list []memory.SGE, n int, out *machine.Out) bool {
+	pieces, d := r.gather.Gather(r.p.Memory, r.p.PD, list, 0, n, out.Pieces[:0])
+	if d.Reason != reason.None || len(pieces) != 1 {
+		return false
+	}
+	out.Pieces = pieces
 	return true
 }

@@ -235,9 +235,21 @@ type WriteHeader [BTHLen + RETHLen]byte
 // padding, acknowledge request, PSN and RETH.
 func (p *Packet) PutWrite(b, like *WriteHeader) {
 	*b = *like
+	p.putLike((*[BTHLen]byte)(b[:]), (*[BTHLen]byte)(like[:]))
+	p.RETH.put(b[BTHLen:])
+}
+
+// PutSend writes the header of a SEND Only packet to b. like differs from it only in padding, acknowledge
+// request and PSN.
+func (p *Packet) PutSend(b, like *[BTHLen]byte) {
+	*b = *like
+	p.putLike(b, like)
+}
+
+// putLike writes padding, acknowledge request and PSN to b, a copy of like that others may have changed.
+func (p *Packet) putLike(b, like *[BTHLen]byte) {
 	b[1] = like[1]&^0x30 | p.Pad&3<<4
 	binary.BigEndian.PutUint32(b[8:], uint32(p.PSN)|uint32(like[8]&^0x80|bit(p.AckReq, 7))<<24)
-	p.RETH.put(b[BTHLen:])
 }
 
 // Append appends headers, payload and padding (from BTH.Pad) to b, without

@@ -75,3 +75,20 @@ func TestPutWriteWritesTheHeadersOfAWriteOnly(t *testing.T) {
 		*like = *got
 	}
 }
+
+// PutSend does the same for a SEND.
+func TestPutSendWritesTheHeaderOfASendOnly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	like, got, want := new([BTHLen]byte), new([BTHLen]byte), new([BTHLen]byte)
+	p := Packet{BTH: BTH{Opcode: RCSendOnly, PKey: 0x8001, MigReq: true, BECN: true, DestQPN: 0xabcdef, Selective: true, Keep: true}}
+	p.PutHeaders(like[:])
+	for range 1000 {
+		p.PSN, p.Pad, p.AckReq = psn.New(rng.Uint32()), uint8(rng.IntN(4)), rng.IntN(2) == 0
+		p.PutSend(got, like)
+		p.PutHeaders(want[:])
+		if *got != *want {
+			t.Fatalf("%x, want %x", *got, *want)
+		}
+		*like = *got
+	}
+}
