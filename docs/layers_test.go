@@ -16,7 +16,7 @@ import (
 // other.
 var floors = []string{
 	// Arithmetic, names, and what the system has.
-	"internal/crc internal/aesgcm internal/psn internal/reason internal/congestion internal/eventqueue internal/vector internal/memfd internal/rundir " +
+	"internal/crc internal/aesgcm internal/psn internal/reason internal/congestion internal/flight internal/eventqueue internal/vector internal/memfd internal/rundir " +
 		"internal/inherit internal/waiting internal/pathmtu internal/namedfiles internal/strictyaml internal/waitgraph internal/pmix storage/internal/shares internal/host/... internal/testenv/... preload preload/library",
 	// Formats, states, and machines that know nothing but them.
 	"internal/wire/... internal/qp internal/launch internal/session internal/tagmatch internal/link internal/link/lines " +
@@ -74,7 +74,7 @@ const (
 )
 
 var walls = []wall{
-	{"internal/crc internal/aesgcm internal/psn internal/reason internal/wire/ib/... internal/wire/iwarp internal/wire/mad/... internal/wire/ethernet internal/qp internal/memory internal/queue internal/congestion internal/pathmtu internal/eventqueue " +
+	{"internal/crc internal/aesgcm internal/psn internal/reason internal/wire/ib/... internal/wire/iwarp internal/wire/mad/... internal/wire/ethernet internal/qp internal/memory internal/queue internal/congestion internal/flight internal/pathmtu internal/eventqueue " +
 		"internal/session internal/tagmatch internal/message internal/link internal/steering internal/frame/... internal/object internal/cmid rdmanet/internal/rsocket " +
 		"internal/machine/... internal/rc/... internal/iwarp/... internal/uc internal/ud internal/unreliable internal/cm internal/provider " +
 		"internal/management/agent internal/management/hardware internal/fabric/node internal/fabric/port internal/management/rmpp internal/management/routing internal/management/sm " +

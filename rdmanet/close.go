@@ -175,6 +175,7 @@ func (e *endpoint) ask() {
 	}
 	e.progress()
 	e.shrinkRing()
+	e.skip()
 	if e.controls < controlSlots && !e.life.Gone() {
 		e.wr[0] = verbs.SendWR{WRID: workControl, Op: verbs.OpWrite}
 		if e.send(1) {

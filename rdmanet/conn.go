@@ -121,6 +121,7 @@ type dialect struct {
 	sends    bool   // messages are SENDs, see message.go
 	proves   bool   // a READ can prove that the peer's device has what was written; see proof.go
 	unproven bool   // it has not yet
+	skips    bool   // the peer understands that a part of its targets is skipped
 	peerHalf uint32 // length of each of the peer's targets
 }
 
@@ -227,7 +228,7 @@ func (e *endpoint) qpConfig() verbs.QPConfig {
 // connData returns the connection data for the peer.
 func (e *endpoint) connData() []byte {
 	d := rsocket.ConnData{
-		Flags: rsocket.FlagIomap, Credits: credits, IomapSize: e.maps.announced,
+		Flags: rsocket.FlagIomap | rsocket.FlagSkip, Credits: credits, IomapSize: e.maps.announced,
 		Target: rsocket.SGE{Addr: e.store.tableMR.Addr(), Key: e.store.tableMR.RKey(), Length: rsocket.TargetEntries},
 		Data:   rsocket.SGE{Addr: e.store.recvMR.Addr(), Key: e.store.recvMR.RKey(), Length: uint32(e.store.half())},
 	}
@@ -255,6 +256,7 @@ func (c *Conn) start(peer *rsocket.ConnData, l link, local, remote net.Addr) {
 	c.peerHalf = peer.Data.Length
 	c.peer.Start(peer)
 	c.fixedRead = c.fixedRead || c.sends && peer.Flags&rsocket.FlagSizes == 0
+	c.skips = peer.Flags&rsocket.FlagSkip != 0
 	c.proves = c.sends && peer.Flags&rsocket.FlagProof != 0 && c.qp.Query().MaxRdAtomic > 0
 	c.update()
 	c.keepAlive(c.keep)

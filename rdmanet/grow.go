@@ -3,6 +3,7 @@ package rdmanet
 import (
 	"time"
 
+	"softrdma/internal/flight"
 	"softrdma/rdmanet/internal/rsocket"
 	"softrdma/verbs"
 )
@@ -30,10 +31,11 @@ const timedFlag = 1 << 8
 // growth is what the sizes of the buffers depend on.
 type growth struct {
 	fixedRead, fixedWrite bool // the sizes do not change
-	arriving, leaving     rsocket.Tuner
+	arriving, leaving     flight.Tuner
 	timed                 uint32 // the span that is timed for leaving
 	left                  uint64 // bytes that have left the send buffers
 	older                 *ring  // was used before out, and is not yet acknowledged
+	quiet                 uint64 // bytes that were sent at the last keep-alive
 }
 
 // A ring is memory to send from.
@@ -73,13 +75,20 @@ func (e *endpoint) timeRead() {
 // memory the piece stays as it is.
 func (e *endpoint) resizeSpare() {
 	p, any := e.rx.Spare()
-	if !any || e.fixedRead || e.noRead { // a reader may still copy from what CloseRead has discarded
+	if !any {
 		return
 	}
-	need := e.arriving.Need()
 	half := e.store.half()
-	fit := min(rsocket.Fit(half, p.Len, 2*need), max(maxPiece, half))
-	if fit == p.Len {
+	size := half // of the piece, of which the peer may have skipped a part
+	if p.Area > 0 {
+		size = len(e.store.grown[p.Area-1].bytes)
+	}
+	fit := size
+	if !e.fixedRead && !e.noRead { // a reader may still copy from what CloseRead has discarded
+		fit = min(flight.Fit(half, size, 2*e.arriving.Need()), max(maxPiece, half))
+	}
+	if fit == size {
+		e.rx.Replace(rsocket.Piece{Area: p.Area, Off: p.Off, Len: size})
 		return
 	}
 	next := rsocket.Piece{Len: half}
@@ -90,6 +99,7 @@ func (e *endpoint) resizeSpare() {
 	} else {
 		a := e.grow(fit, verbs.LocalWrite|verbs.RemoteWrite)
 		if a == nil {
+			e.rx.Replace(rsocket.Piece{Area: p.Area, Off: p.Off, Len: size})
 			return
 		}
 		next = rsocket.Piece{Area: e.store.add(a), Len: fit}
@@ -174,7 +184,7 @@ func (e *endpoint) growRing() {
 		return
 	}
 	base := len(e.store.sendArea.bytes)
-	fit := min(rsocket.Fit(base, e.out.Size(), 4*e.leaving.Need()), max(maxRing, base))
+	fit := min(flight.Fit(base, e.out.Size(), 4*e.leaving.Need()), max(maxRing, base))
 	if fit <= e.out.Size() {
 		return
 	}
@@ -192,6 +202,28 @@ func (e *endpoint) use(a *area) {
 		defer e.shrink(old.area)
 	}
 	e.out = &ring{e.out.Successor(len(a.bytes)), a}
+}
+
+// skipped handles that the peer is idle and leaves a piece that has grown. What follows begins with
+// pieces of the initial size.
+func (e *endpoint) skipped() error {
+	e.arriving.Forget()
+	return e.rx.Skip()
+}
+
+// skip leaves one of the peer's pieces that have grown unused, if nothing was sent since the last
+// call. The other one follows later: until the peer has granted a piece for the first one, that is
+// what may be filled.
+func (e *endpoint) skip() {
+	idle := e.tx.Sent() == e.quiet
+	e.quiet = e.tx.Sent()
+	if !idle || e.posted > 0 || !e.skips || e.controls == controlSlots || !e.life.Writable() || !e.tx.Skip(e.peerHalf) {
+		return
+	}
+	e.wr[0] = verbs.SendWR{WRID: workControl}
+	if e.postMessage(rsocket.NewMessage(rsocket.OpControl, rsocket.ControlSkip)) {
+		e.controls++
+	}
 }
 
 // shrinkRing goes back to the initial send buffer when nothing is being sent.

@@ -113,6 +113,9 @@ func (e *endpoint) receive(wc *verbs.WC) error {
 	case rsocket.OpIomap:
 		return e.maps.update(e, m.Data(), written)
 	case rsocket.OpControl:
+		if m.Data() == rsocket.ControlSkip {
+			return e.skipped()
+		}
 		e.life.Control(m.Data())
 	default:
 		return &rsocket.Fault{Detail: reason.Detail{Reason: reason.SocketMessage, Found: uint64(m.Op())}}

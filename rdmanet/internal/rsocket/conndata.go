@@ -17,6 +17,7 @@ const ConnDataLen = 40
 const (
 	FlagBigEndian = 1 << 0 // the peer must write this side's tables in big-endian order
 	FlagIomap     = 1 << 1 // IomapSize is valid
+	FlagSkip      = 1 << 5 // this side understands ControlSkip; ignored as FlagProof
 	FlagSizes     = 1 << 6 // this side knows targets of other lengths than the first, over transports without immediate data; ignored as FlagProof
 	FlagProof     = 1 << 7 // this side answers READs of no bytes; librdmacm does not have it and ignores it
 )
@@ -146,4 +147,11 @@ func (f *Fault) Unwrap() error { return f.Detail.Err() }
 
 func fault(r reason.Reason, expected, found uint64) error {
 	return &Fault{reason.Detail{Reason: r, Expected: expected, Found: found}}
+}
+
+// Doubled reports whether n is base, doubled any number of times.
+func Doubled(base, n uint32) bool {
+	for ; base != 0 && base < n; base *= 2 {
+	}
+	return base == n && n != 0
 }

@@ -119,6 +119,16 @@ func TestTablesAreWrittenInThePeersOrder(t *testing.T) {
 	}
 }
 
+func TestDoubled(t *testing.T) {
+	for n, want := range map[uint32]bool{
+		5000: true, 10000: true, 5000 << 10: true, 0: false, 1: false, 4999: false, 5001: false, 10001: false, 15000: false, 1 << 31: false,
+	} {
+		if Doubled(5000, n) != want || Doubled(0, n) {
+			t.Errorf("%d", n)
+		}
+	}
+}
+
 func FuzzParseConnData(f *testing.F) {
 	f.Add(wire(f, ofRsockets))
 	f.Add([]byte{1})

@@ -32,6 +32,7 @@ const (
 	ControlDisconnect = 0 // both directions are closed
 	ControlKeepAlive  = 1
 	ControlShutdown   = 2 // the sender of the message sends no more data
+	ControlSkip       = 3 // the sender does not fill the rest of the target that it uses; only to a peer with FlagSkip
 )
 
 // MaxData is the largest data field of a message.
@@ -74,6 +75,8 @@ func (m Message) String() string {
 			return "CTRL: KEEPALIVE"
 		case ControlShutdown:
 			return "CTRL: SHUTDOWN"
+		case ControlSkip:
+			return "CTRL: SKIP"
 		}
 	}
 	return fmt.Sprintf("reserved message %#08x", uint32(m))

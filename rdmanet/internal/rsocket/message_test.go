@@ -14,7 +14,7 @@ func TestMessageFieldsLieWhereRsocketsPutsThem(t *testing.T) {
 		{NewMessage(OpControl, ControlDisconnect), 0xe0000000, "CTRL: DISCONNECT"},
 		{NewMessage(OpControl, ControlKeepAlive), 0xe0000001, "CTRL: KEEPALIVE"},
 		{NewMessage(OpControl, ControlShutdown), 0xe0000002, "CTRL: SHUTDOWN"},
-		{NewMessage(OpControl, 3), 0xe0000003, "reserved message 0xe0000003"},
+		{NewMessage(OpControl, 4), 0xe0000004, "reserved message 0xe0000004"},
 		{NewMessage(1, 5), 0x20000005, "reserved message 0x20000005"},
 	} {
 		if uint32(c.m) != c.wire || c.m.String() != c.text {

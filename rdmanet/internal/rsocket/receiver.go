@@ -111,16 +111,40 @@ func (r *Receiver) Next() Piece {
 // returns.
 func (r *Receiver) Consume(n int) {
 	r.unread -= n
-	if r.pos += n; n > 0 && r.pos == r.pieces.of[0].Len {
-		r.spare.push(r.pieces.pop())
-		r.pos = 0
-	}
+	r.pos += n
+	r.retire()
 	for n > 0 {
 		k := min(n, int(r.lengths[r.first]))
 		r.lengths[r.first] -= uint32(k)
 		n -= k
 		r.drop()
 	}
+}
+
+// retire makes pieces spare that are read completely. One that the peer has skipped may be empty.
+func (r *Receiver) retire() {
+	for r.pieces.n > 0 && r.pos == r.pieces.of[0].Len {
+		r.spare.push(r.pieces.pop())
+		r.pos = 0
+	}
+}
+
+// Skip handles ControlSkip: the peer fills no more of the piece that it was filling. That piece ends where
+// the data ends.
+func (r *Receiver) Skip() error {
+	filled := r.pos + r.unread
+	for i := range r.pieces.of[:r.pieces.n] {
+		p := &r.pieces.of[i]
+		if filled >= p.Len {
+			filled -= p.Len
+			continue
+		}
+		r.room -= p.Len - filled
+		p.Len = filled
+		r.retire()
+		return nil
+	}
+	return fault(reason.SocketTarget, 1, 0)
 }
 
 // Spare returns the piece that the next update grants, and reports whether there is one.

@@ -10,15 +10,17 @@ const TargetEntries = 2
 // left.
 type Sender struct {
 	sent, limit uint16 // messages, modulo 2^16; the peer grants limit
+	total       uint64 // bytes sent
 	target      [TargetEntries]SGE
-	use         int // index of the entry to write data to
-	fill        int // index of the entry that the peer fills next
+	whole       [TargetEntries]uint32 // lengths of target, when the peer told them
+	use         int                   // index of the entry to write data to
+	fill        int                   // index of the entry that the peer fills next
 }
 
 // Start sets the initial buffer and credit from the peer's connection data.
 func (s *Sender) Start(peer *ConnData) {
 	*s = Sender{limit: peer.Credits, fill: 1}
-	s.target[0] = peer.Data
+	s.target[0], s.whole[0] = peer.Data, peer.Data.Length
 }
 
 // Room returns how many bytes the next message may carry. 0 means that the sender
@@ -36,12 +38,16 @@ func (s *Sender) Take(n int) (addr uint64, key uint32) {
 	t := &s.target[s.use]
 	addr, key = t.Addr, t.Key
 	s.sent++
+	s.total += uint64(n)
 	t.Addr += uint64(n)
 	if t.Length -= uint32(n); t.Length == 0 {
 		s.use = (s.use + 1) % TargetEntries
 	}
 	return addr, key
 }
+
+// Sent returns how many bytes were sent.
+func (s *Sender) Sent() uint64 { return s.total }
 
 // Credit reports whether a message may be sent that uses a credit but no space in
 // the peer's buffer. Spend counts such a message.
@@ -63,7 +69,19 @@ func (s *Sender) Tell(e SGE) error {
 	if left := s.target[s.fill].Length; left != 0 || e.Length == 0 {
 		return fault(reason.SocketTarget, uint64(left), uint64(e.Length))
 	}
-	s.target[s.fill] = e
+	s.target[s.fill], s.whole[s.fill] = e, e.Length
 	s.fill = (s.fill + 1) % TargetEntries
 	return nil
+}
+
+// Skip leaves the rest of the target in use to the peer, which may be longer than base, and reports whether it
+// did: the peer must be told (ControlSkip). There is always another target to write to.
+func (s *Sender) Skip(base uint32) bool {
+	next := (s.use + 1) % TargetEntries
+	if s.whole[s.use] <= base || s.target[s.use].Length == 0 || s.target[next].Length == 0 {
+		return false
+	}
+	s.target[s.use].Length = 0
+	s.use = next
+	return true
 }

@@ -76,6 +76,12 @@ func (e *end) send(n int) bool {
 // tell sends the update that is due and reports whether there was one.
 func (e *end) tell() (did bool) {
 	for e.rx.Due() {
+		if p, any := e.rx.Spare(); any { // whose end the peer may have skipped
+			if p.Len = e.half; p.Area > 0 {
+				p.Len = len(e.mem[p.Area])
+			}
+			e.rx.Replace(p)
+		}
 		u := e.rx.Update()
 		p := packet{m: u.Message}
 		if u.Len > 0 {
@@ -102,6 +108,8 @@ func (e *end) receive(t *testing.T) bool {
 			t.Fatalf("%d bytes at %#x do not lie in the buffer", len(p.data), p.addr)
 		}
 		err = e.rx.Arrived(p.m.Data())
+	case p.m == NewMessage(OpControl, ControlSkip):
+		err = e.rx.Skip()
 	case p.m.Op() == OpCredits:
 		e.tx.Grant(p.m.Data())
 		if len(p.data) > 0 {
@@ -170,7 +178,11 @@ func TestStreamAnyOrder(t *testing.T) {
 			if r.IntN(2) == 0 {
 				e = b
 			}
-			switch r.IntN(5) {
+			switch r.IntN(6) {
+			case 5:
+				if r.IntN(8) == 0 && e.tx.Skip(uint32(r.IntN(half))) {
+					e.peer.in = append(e.peer.in, packet{m: NewMessage(OpControl, ControlSkip)})
+				}
 			case 4:
 				if r.IntN(8) == 0 {
 					e.replace(r.IntN(3 * half))
@@ -190,6 +202,43 @@ func TestStreamAnyOrder(t *testing.T) {
 				t.Fatalf("seed %d: stuck: %d and %d of %d bytes came", seed, a.read, b.read, total)
 			}
 		}
+	}
+}
+
+// Where the peer may write nothing, there is nothing to skip. A sender always keeps a target to write to, and those of the initial length.
+func TestSkip(t *testing.T) {
+	a, b := newEnds(100, 10, 0)
+	b.replace(200)
+	if a.tx.Skip(99) {
+		t.Error("the only target is skipped")
+	}
+	b.tell()
+	for a.receive(t) {
+	}
+	if a.tx.Skip(100) {
+		t.Error("a target of the initial length is skipped")
+	}
+	a.send(100)
+	if a.tx.Skip(100) {
+		t.Error("the only target that is left is skipped")
+	}
+	a.send(10)
+	for b.receive(t) {
+	}
+	b.take(t, 100)
+	b.tell()
+	for a.receive(t) {
+	}
+	if !a.tx.Skip(100) || a.tx.Room() != 100 {
+		t.Errorf("a longer target is not skipped, or there is room for %d bytes", a.tx.Room())
+	}
+	for range 2 {
+		if err := b.rx.Skip(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.rx.Skip(); err == nil {
+		t.Error("what is not there was skipped")
 	}
 }
 

@@ -1,4 +1,6 @@
-package rsocket
+// Package flight estimates how much of a stream is in flight on its path, which is how much its
+// buffers must hold so that it does not stop. It reads no clock: the time is an argument.
+package flight
 
 import "time"
 
@@ -16,10 +18,24 @@ type Tuner struct {
 	needs   [2]int        // largest of these samples, and of those before
 	samples int
 
+	short  bool // Path has said so
 	timing bool
 	since  time.Duration
 	from   uint64 // bytes that had passed at that time
 }
+
+// Path says how long the path's round trip was when the connection was made. On a short path
+// nothing is needed, however long messages take.
+func (t *Tuner) Path(trip time.Duration) { t.short = trip <= longTrip }
+
+// Short reports whether the path is known to be short.
+func (t *Tuner) Short() bool { return t.short || t.trip > 0 && t.trip <= longTrip }
+
+// Trip returns the shortest round trip that was timed, 0 if there is none.
+func (t *Tuner) Trip() time.Duration { return t.trip }
+
+// Forget forgets what a stream that has become idle needed.
+func (t *Tuner) Forget() { t.needs, t.samples = [2]int{}, 0 }
 
 // Timing reports whether a message is being timed.
 func (t *Tuner) Timing() bool { return t.timing }
@@ -37,7 +53,7 @@ func (t *Tuner) End(now time.Duration, count uint64) {
 	if t.trip == 0 || took < t.trip {
 		t.trip = took
 	}
-	if t.trip <= longTrip {
+	if t.Short() {
 		t.needs = [2]int{}
 		return
 	}
@@ -72,11 +88,4 @@ func Fit(base, size, need int) int {
 		fit *= 2
 	}
 	return fit
-}
-
-// Doubled reports whether n is base, doubled any number of times.
-func Doubled(base, n uint32) bool {
-	for ; base != 0 && base < n; base *= 2 {
-	}
-	return base == n && n != 0
 }

@@ -1,4 +1,4 @@
-package rsocket
+package flight
 
 import (
 	"testing"
@@ -22,14 +22,6 @@ func TestFit(t *testing.T) {
 		got := Fit(c.base, c.size, c.need)
 		if got != c.want {
 			t.Errorf("%+v: %d", c, got)
-		}
-		if !Doubled(uint32(c.base), uint32(got)) {
-			t.Errorf("%+v: %d is not a doubled %d", c, got, c.base)
-		}
-	}
-	for _, n := range []uint32{0, 1, 4999, 5001, 10001, 15000, 1 << 31} {
-		if Doubled(5000, n) || Doubled(0, n) {
-			t.Errorf("%d is a doubled 5000 or 0", n)
 		}
 	}
 }
@@ -60,5 +52,25 @@ func TestTunerKeepsTheLargestNeed(t *testing.T) {
 	u.End(now, count+5000) // nothing is timed
 	if sample(longTrip, 1<<20); u.Need() != 0 || u.Timing() {
 		t.Errorf("on a short path: found %d", u.Need())
+	}
+}
+
+// A path that is short when the connection is made needs nothing, although messages take long: many bytes
+// on a slow line do.
+func TestTunerNeedsNothingOnAShortPath(t *testing.T) {
+	var u Tuner
+	u.Path(longTrip)
+	u.Begin(0, 0)
+	if u.End(time.Second, 1<<20); u.Need() != 0 || !u.Short() {
+		t.Errorf("found %d", u.Need())
+	}
+	u = Tuner{}
+	u.Path(longTrip + 1)
+	u.Begin(0, 0)
+	if u.End(time.Second, 1<<20); u.Need() != 1<<20 || u.Short() {
+		t.Errorf("on a long path: found %d", u.Need())
+	}
+	if u.Forget(); u.Need() != 0 || u.Short() {
+		t.Errorf("when idle: found %d", u.Need())
 	}
 }
