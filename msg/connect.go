@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"softrdma/internal/carrier"
 	"softrdma/msg/internal/format"
 	"softrdma/msg/internal/repair"
 	"softrdma/rdmacm"
@@ -49,7 +50,7 @@ func (w *Worker) dial(ctx context.Context, r *rail, to string, udp uint16, reque
 	}
 	c, err := w.newConnection(r, extra, e.CreateQP)
 	if err == nil {
-		c.CM, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: request.Bytes()})
+		c.CM, err = e.Connect(ctx, rdmacm.ConnParam{PrivateData: request.Bytes(), ResponderResources: carrier.ReadDepth, InitiatorDepth: carrier.ReadDepth})
 	}
 	if c.CM == nil {
 		_ = e.Close() // the first error counts

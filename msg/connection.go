@@ -54,9 +54,13 @@ func (w *Worker) newConnection(r *rail, extra int, create func(*verbs.PD, verbs.
 	c.pipeline.Config = access.Config{Port: port{c}, Domain: w.domain, Rail: r.on, Cache: r.cache, Repeat: extra > 0}
 	receives := w.config.Unexpected + w.config.Active + carrier.SpareReceives
 	c.actives = make([]Active, receives)
+	var joins func([]byte) bool
+	if extra == 0 {
+		joins = message.Joins
+	}
 	c.Conn, err = w.e.NewConn(carrier.ConnConfig{
-		Owner: c, Domain: w.domain, Rail: r.on, Receives: receives, Frame: extra + w.address.Accepts.FrameLen(), Slots: sendSlots,
-		Others: maxAccesses, Inline: shortAccess, Every: signalEvery, Placed: extra > 0, Timeout: w.config.PeerTimeout,
+		Owner: c, Domain: w.domain, Rail: r.on, Receives: receives, Frame: extra + w.address.Accepts.FrameLen(), Slots: sendSlots, Queue: carrier.FarQueue,
+		Others: maxAccesses, Inline: shortAccess, Every: signalEvery, Joins: joins, Placed: extra > 0, Timeout: w.config.PeerTimeout,
 	}, create)
 	return c, err
 }

@@ -285,7 +285,7 @@ func (g *group) on(m *connection, x *carrier.Move) *message.Segment {
 
 // pull lets a member take parts of messages.
 func (g *group) pull(m *connection) {
-	for !m.Broken() && m.err == nil && m.Moving() < m.parts {
+	for !m.Broken() && m.err == nil && m.Movable(m.parts) {
 		i := slices.IndexFunc(g.parts, func(x carrier.Move) bool { return g.on(m, &x).Key != 0 })
 		if i < 0 {
 			return

@@ -12,7 +12,9 @@ import (
 type Rendezvous uint8
 
 const (
-	// RendezvousAuto reads where the device can: a READ needs no help of the sender's program.
+	// RendezvousAuto reads where the device can: a READ needs no help of the sender's program. On a path of
+	// more than 5 ms it lets a sender write whose package makes progress (ProgressPackage), because
+	// WRITEs fill such a path better than READs where packets are lost.
 	RendezvousAuto Rendezvous = iota
 	// RendezvousGet reads the bytes from the sender's memory.
 	RendezvousGet
@@ -99,6 +101,12 @@ func (e env) Admit(p *message.Peer, r *message.Receive, length int, list []messa
 // Fetch reads each piece of memory that is contiguous at both ends.
 func (env) Fetch(p *message.Peer, r *message.Receive, from []message.Segment) {
 	p.Context.(*connection).transfer(r.Context.(*Request), false, r.Buffer, from)
+}
+
+// Writes lets a peer write on a long path.
+func (e env) Writes(p *message.Peer) bool {
+	c := p.Context.(*connection)
+	return e.w.config.Rendezvous == RendezvousAuto && c.group == nil && p.Progresses() && c.Long()
 }
 
 // Store writes them. Frames follow WRITEs on the same connection.

@@ -54,7 +54,7 @@ type Config struct {
 	Unexpected int
 
 	// Announced is how many messages that stay in the sender's memory a peer may announce, at
-	// most MaxUnexpected; 0 means 256. Further sends to the worker wait.
+	// most MaxUnexpected; 0 means MaxUnexpected. Further sends to the worker wait.
 	Announced int
 
 	// Active is how many active messages of each peer the worker holds, at most MaxUnexpected; 0
@@ -115,7 +115,7 @@ func (c *Config) complete() error {
 		v         *int
 		most, def int
 	}{
-		{"Eager", &c.Eager, MaxEager, 8 << 10}, {"Unexpected", &c.Unexpected, MaxUnexpected, 64}, {"Announced", &c.Announced, MaxUnexpected, 256},
+		{"Eager", &c.Eager, MaxEager, 8 << 10}, {"Unexpected", &c.Unexpected, MaxUnexpected, 64}, {"Announced", &c.Announced, MaxUnexpected, MaxUnexpected},
 		{"Active", &c.Active, MaxUnexpected, 64}, {"Stream", &c.Stream, MaxStream, 128 << 10},
 	} {
 		if *f.v < 0 || *f.v > f.most {
@@ -173,7 +173,7 @@ func NewWorker(dev *verbs.Device, c Config) (*Worker, error) {
 	}
 	w := &Worker{config: c, groups: map[format.Token]*group{}, listeners: map[*Listener]bool{},
 		alarm: wakeup.New(), wake: make(chan struct{}, 1), accesses: access.Pool{Ended: accessed}}
-	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream, Put: c.Rendezvous.put(dev)}
+	accepts := message.Config{Eager: c.Eager, Credits: c.Unexpected, Announced: c.Announced, Active: c.Active, Stream: c.Stream, Put: c.Rendezvous.put(dev), Progress: c.Progress == ProgressPackage}
 	w.machine = message.New(env{w}, accepts)
 	if err := w.newRails(dev); err != nil {
 		return nil, err

@@ -91,11 +91,11 @@ func (s *link) dial(ctx context.Context, p *path) error {
 		slots = len(s.slots)
 	}
 	setup := carrier.ConnConfig{Owner: s, Domain: s.domain, Rail: on, Receives: cfg.Calls + carrier.SpareReceives, Frame: cfg.Inline + session.HeaderLen,
-		Slots: controlFrames, Size: controlLen, Out: &s.out, OutSlots: slots, Timeout: cfg.PeerTimeout}
+		Slots: controlFrames, Size: controlLen, Queue: carrier.FarQueue, Out: &s.out, OutSlots: slots, Timeout: cfg.PeerTimeout}
 	c, err := s.e.NewConn(setup, ep.CreateQP)
 	if err == nil {
 		hello := session.Hello{Resume: !first, ID: s.id, Frame: uint32(setup.Frame), Receives: uint16(setup.Receives), Slots: uint16(slots), Body: uint64(cfg.MaxBody)}
-		c.CM, err = ep.Connect(ctx, rdmacm.ConnParam{PrivateData: hello.Request()})
+		c.CM, err = ep.Connect(ctx, rdmacm.ConnParam{PrivateData: hello.Request(), ResponderResources: carrier.ReadDepth, InitiatorDepth: carrier.ReadDepth})
 		if err != nil {
 			err = refusal(p.address, err)
 		}

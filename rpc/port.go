@@ -218,7 +218,7 @@ func (p *port) admit(r *rdmacm.Request, h *session.Hello) (session.Refusal, erro
 	}
 	cfg := &p.srv.cfg
 	setup := carrier.ConnConfig{Owner: s, Domain: s.domain, Rail: on, Receives: cfg.Calls + carrier.SpareReceives, Frame: cfg.Inline + session.HeaderLen,
-		Slots: controlFrames, Size: controlLen, Out: &s.out, OutSlots: len(s.tasks), Timeout: cfg.PeerTimeout}
+		Slots: controlFrames, Size: controlLen, Queue: carrier.FarQueue, Out: &s.out, OutSlots: len(s.tasks), Timeout: cfg.PeerTimeout}
 	c, err := p.e.NewConn(setup, r.CreateQP)
 	if err != nil {
 		c.Discard()

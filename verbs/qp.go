@@ -177,6 +177,15 @@ func (q *QP) State() State { return State(q.drv.Query().State) }
 // the device no longer accesses their memory. A second Destroy does nothing.
 func (q *QP) Destroy() error { return q.drv.Destroy() }
 
+// TrimSend makes the send queue shorter, to hold n requests or a few more, before the first request is posted: for
+// programs that learn only from the connection how many they need. A queue of which a request was posted, or
+// whose memory belongs to another process, keeps its length. No other call may use the queue pair meanwhile.
+func (q *QP) TrimSend(n int) {
+	if n > 0 {
+		q.sq.Trim(n)
+	}
+}
+
 // PostSend posts requests to the send queue, in order (IBTA 11.4.1.1). It copies
 // them, never blocks, and allocates only to return an error. The error is a
 // *PostError: it wraps ErrQueueFull if there is no room, else it says what is wrong

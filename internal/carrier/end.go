@@ -93,14 +93,14 @@ func (c *Conn) Discard() {
 	c.slots.out.Free()
 	c.receives.free()
 	if c.started {
-		c.giveBack()
+		giveBack(c)
 		c.owner.Released(c)
 		e.Flush()
 	}
 }
 
 // giveBack ends what will never complete.
-func (c *Conn) giveBack() {
+func giveBack(c *Conn) {
 	for _, m := range c.Rescue() {
 		m.By.Moved(c, m, c.Err)
 	}
@@ -113,7 +113,7 @@ func (c *Conn) giveBack() {
 		switch x := &backlog[i]; {
 		case x.move.By != nil:
 			x.move.By.Moved(c, x.move, c.Err)
-		case x.frame == nil:
+		case x.frame == nil && !x.begun:
 			c.owner.Sent(c, x.slot)
 		}
 	}

@@ -145,17 +145,12 @@ func (e *Engine) push() {
 func (e *Engine) reserve(c *Conn, room int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := c.Rail
-	if r.Gone.Load() {
+	if c.Rail.Gone.Load() {
 		return verbs.ErrClosed
 	}
-	if r.room+room > r.cq.Depth() {
-		if err := r.cq.Resize(2 * (r.room + room)); err != nil {
-			return err
-		}
+	if err := e.widen(c, room); err != nil {
+		return err
 	}
-	r.room += room
-	c.room = room
 	e.number++
 	c.Number = e.number
 	i := slices.Index(e.conns, nil)
@@ -164,6 +159,19 @@ func (e *Engine) reserve(c *Conn, room int) error {
 		e.conns = append(e.conns, nil)
 	}
 	c.index, e.conns[i] = uint32(i), c
+	return nil
+}
+
+// widen makes room for more completions of a connection. The caller holds the lock.
+func (e *Engine) widen(c *Conn, room int) error {
+	r := c.Rail
+	if r.room+room > r.cq.Depth() {
+		if err := r.cq.Resize(2 * (r.room + room)); err != nil {
+			return err
+		}
+	}
+	r.room += room
+	c.room += room
 	return nil
 }
 

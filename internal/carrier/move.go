@@ -2,23 +2,142 @@ package carrier
 
 import (
 	"slices"
+	"time"
 
+	"softrdma/internal/flight"
 	"softrdma/verbs"
 )
 
-// Move begins a READ or WRITE. Frames and moves that begin later are posted behind it.
-func (c *Conn) Move(m Move) { c.add(work{move: m}) }
+// fewFrames is how many frames may be in flight beside more than MaxMoves moves. Further frames wait, and
+// follow each other in few slots. There are twice as many as have one completion.
+const fewFrames = 32
 
-// MoveNow begins a move before all work that waits. Fewer than MaxMoves are in flight.
+// moves are the READs and WRITEs of a connection in flight. There are MaxMoves of them, which is
+// enough for a short path. On a long one there are as many as the queue pair has room for, while
+// they move fewer bytes than the path holds. Two messages in three lose a packet where a hundredth
+// is lost, and what is behind them waits for another round trip or two, so that is counted
+// four times.
+type moves struct {
+	list  []Move // by slot
+	n     int
+	bytes int
+	most  int  // of moves and frames in flight, on a long path
+	wide  bool // there are completions for so many
+
+	path   flight.Tuner
+	timed  int    // slot of the move that is timed
+	passed uint64 // bytes that were moved
+}
+
+// begin keeps a move that is posted now, and returns its slot.
+func (m *moves) begin(x *Move) int {
+	i := slices.IndexFunc(m.list, func(x Move) bool { return x.By == nil })
+	if i < 0 {
+		i = len(m.list)
+		m.list = append(m.list, Move{})
+	}
+	m.list[i] = *x
+	m.n++
+	m.bytes += len(x.Data)
+	if !m.path.Timing() && !m.path.Short() {
+		m.timed = i
+		m.path.Begin(sinceStart(), m.passed)
+	}
+	return i
+}
+
+// end removes a move, which has moved its bytes if it has succeeded.
+func (m *moves) end(i int, succeeded bool) Move {
+	x := m.list[i]
+	m.list[i] = Move{}
+	m.n--
+	m.bytes -= len(x.Data)
+	if succeeded {
+		m.passed += uint64(len(x.Data))
+		if m.timed == i && m.path.Timing() {
+			m.path.End(sinceStart(), m.passed)
+		}
+	}
+	return x
+}
+
+var start = time.Now()
+
+func sinceStart() time.Duration { return time.Since(start) }
+
+// Move begins a READ or WRITE. Frames and moves that begin later are posted behind it. On a long path a READ is
+// cut: its responder sends all of it at once, which overflows the queues of the path.
+func (c *Conn) Move(m Move) {
+	if len(m.Data) <= farPiece || m.Write || !c.Long() {
+		c.add(work{move: m})
+		return
+	}
+	n := (len(m.Data) + farPiece - 1) / farPiece
+	p := &pieces{by: m.By, whole: m, left: n}
+	for i := range n {
+		at := i * farPiece
+		piece := m
+		piece.By, piece.Data, piece.Address = p, m.Data[at:min(at+farPiece, len(m.Data))], m.Address+uint64(at)
+		c.add(work{move: piece})
+	}
+}
+
+// farPiece is the longest READ on a long path, in bytes.
+const farPiece = 64 << 10
+
+// pieces are the READs of a move that was cut.
+type pieces struct {
+	by    Mover
+	whole Move
+	left  int // READs that have not ended
+	err   error
+}
+
+// Local implements Mover, as Moved does.
+func (p *pieces) Local(c *Conn, m Move) (verbs.SGE, error) {
+	s, err := p.by.Local(c, p.whole)
+	s.Addr += m.Address - p.whole.Address
+	s.Length = uint32(len(m.Data))
+	return s, err
+}
+
+func (p *pieces) Moved(c *Conn, _ Move, err error) {
+	if p.err == nil {
+		p.err = err
+	}
+	if p.left--; p.left == 0 {
+		p.by.Moved(c, p.whole, p.err)
+	}
+}
+
+// MoveNow begins a move before all work that waits, if Movable allows it.
 func (c *Conn) MoveNow(m Move) { c.postMove(&m) }
 
+// farTrip is the round trip of a long path. Hosts that are busy take less to answer, at least once.
+const farTrip = 5 * time.Millisecond
+
+// Long reports whether the path to the peer is long: the connection took long to make, and every move was long
+// under way. It is false before the first move has ended.
+func (c *Conn) Long() bool { return c.setup > farTrip && c.moves.path.Trip() > farTrip }
+
 // Moving returns how many moves are in flight.
-func (c *Conn) Moving() int { return c.moving }
+func (c *Conn) Moving() int { return c.moves.n }
+
+// Movable reports whether another move may begin for an owner that wants few of them in flight on
+// a short path.
+func (c *Conn) Movable(few int) bool {
+	m := &c.moves
+	return m.n < few || m.n+max(c.slots.sent.n, fewFrames) < m.most && m.bytes < 4*m.path.Need()
+}
 
 func (c *Conn) postMove(m *Move) {
-	i := slices.IndexFunc(c.moves[:], func(m Move) bool { return m.By == nil })
-	c.moves[i] = *m
-	c.moving++
+	if c.moves.n == MaxMoves && !c.moves.wide {
+		c.moves.wide = true
+		if err := c.e.widen(c, c.moves.most-MaxMoves); err != nil {
+			c.Break(err)
+		}
+	}
+	i := c.moves.begin(m)
 	local, err := m.By.Local(c, *m)
 	if err != nil {
 		c.Break(err)
@@ -36,24 +155,20 @@ func (c *Conn) postMove(m *Move) {
 
 // moved takes the completion of a move.
 func (c *Conn) moved(i int, err error) {
-	m := c.moves[i]
-	if m.By == nil {
+	if i >= len(c.moves.list) || c.moves.list[i].By == nil {
 		return // Rescue has returned it
 	}
-	c.moves[i] = Move{}
-	c.moving--
+	m := c.moves.end(i, err == nil)
 	m.By.Moved(c, m, err)
 }
 
 // Rescue returns the moves in flight of a connection that has failed. They have no end any more.
 func (c *Conn) Rescue() (list []Move) {
-	for i, m := range c.moves {
+	for i, m := range c.moves.list {
 		if m.By != nil {
-			list = append(list, m)
-			c.moves[i] = Move{}
+			list = append(list, c.moves.end(i, false))
 		}
 	}
-	c.moving = 0
 	return list
 }
 

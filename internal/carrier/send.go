@@ -9,34 +9,37 @@ type work struct {
 	n     int      // bytes, or
 	move  Move     // unless By is nil
 	enter Shortcut // carries the frames behind this one
+	begun bool     // a move that has overtaken frames
 }
 
 // add begins work, or keeps it until it can begin.
 func (c *Conn) add(x work) {
-	if !c.open() || len(c.backlog) > 0 || !c.begin(&x) {
+	if !c.open() || len(c.backlog) > 0 || !c.begin(&x, nil) {
 		c.backlog = append(c.backlog, x)
 		c.added++
 	}
 	c.Mark()
 }
 
-// begin posts work, and reports whether that was possible.
-func (c *Conn) begin(x *work) bool {
+// begin posts work, and reports whether that was possible. Frames that wait behind it may join it.
+func (c *Conn) begin(x *work, behind []work) bool {
+	c.joined = 0
 	switch {
-	case x.move.By != nil && c.moving < MaxMoves:
+	case x.begun:
+	case x.move.By != nil && c.Movable(MaxMoves):
 		c.postMove(&x.move)
 	case x.move.By != nil:
 		return false
 	case x.frame != nil && c.shortcut != nil && x.enter == nil:
-		return c.beginShortcut(x.frame)
-	case c.credits != nil && !c.credits.Ready(), x.frame != nil && len(c.slots.vacant) == 0:
+		return beginShortcut(c, x.frame)
+	case c.credits != nil && !c.credits.Ready(), x.frame != nil && !vacantSlot(c), x.frame == nil && framesWait(c):
 		return false
 	case len(x.frame) > c.slots.out.size:
 		c.Break(fmt.Errorf("%w: %d bytes in %d", ErrTooLong, len(x.frame), c.slots.out.size))
 		return false
 	case x.frame != nil:
 		i := c.slots.take()
-		c.stamp(i, copy(c.slots.bytes(i), x.frame))
+		c.stamp(i, join(c, c.slots.bytes(i), x.frame, behind))
 	default:
 		c.stamp(x.slot, x.n)
 	}
@@ -46,8 +49,53 @@ func (c *Conn) begin(x *work) bool {
 	return true
 }
 
+// overtake begins moves that wait behind frames for which there is no room. A frame is not sent before the
+// moves that it follows, so that it can say that they were begun.
+func overtake(c *Conn) {
+	for i := range c.backlog {
+		x := &c.backlog[i]
+		if x.move.By == nil || x.begun {
+			continue
+		}
+		if !c.open() || !c.Movable(MaxMoves) {
+			return
+		}
+		c.postMove(&x.move)
+		*x = work{begun: true}
+	}
+}
+
+// join writes a frame to a slot, and frames that wait behind it, if they may follow. It returns the
+// bytes.
+func join(c *Conn, slot, frame []byte, behind []work) int {
+	n := copy(slot, frame)
+	if c.cfg.Joins == nil {
+		return n
+	}
+	for i := range behind {
+		next := &behind[i]
+		if next.begun {
+			c.joined++
+			continue
+		}
+		if !c.cfg.Joins(frame) || next.frame == nil || next.enter != nil || n+len(next.frame) > c.slots.out.size {
+			break
+		}
+		frame = next.frame
+		n += copy(slot[n:], frame)
+		c.joined++
+	}
+	return n
+}
+
+// vacantSlot reports whether there is a slot of the connection for another frame.
+func vacantSlot(c *Conn) bool { return len(c.slots.vacant) > 0 && !framesWait(c) }
+
+// framesWait reports whether as many frames are in flight as there may be beside many moves.
+func framesWait(c *Conn) bool { return c.moves.n > MaxMoves && c.slots.sent.n >= fewFrames }
+
 // beginShortcut sends a frame that has waited beside the queue pair.
-func (c *Conn) beginShortcut(frame []byte) bool {
+func beginShortcut(c *Conn, frame []byte) bool {
 	b := c.shortcut.Reserve(len(frame))
 	for ; b == nil; b = c.shortcut.Reserve(len(frame)) {
 		if !c.shortcut.Await() {
@@ -77,7 +125,7 @@ func (c *Conn) Reserve(n int) []byte {
 	case c.shortcut != nil:
 		c.reserved = -1
 		return c.shortcut.Reserve(n)
-	case n > c.slots.out.size, len(c.slots.vacant) == 0, c.credits != nil && !c.credits.Ready():
+	case n > c.slots.out.size, !vacantSlot(c), c.credits != nil && !c.credits.Ready():
 		return nil
 	}
 	c.reserved = c.slots.take()
@@ -95,7 +143,7 @@ func (c *Conn) Commit(n int) {
 
 // Raw sends a frame as it is, before all that wait. It reports whether that was possible.
 func (c *Conn) Raw(frame []byte) bool {
-	if !c.open() || len(c.slots.vacant) == 0 || c.credits != nil && !c.credits.Ready() {
+	if !c.open() || !vacantSlot(c) || c.credits != nil && !c.credits.Ready() {
 		return false
 	}
 	if c.credits != nil {

@@ -151,6 +151,24 @@ func (h *Header) parse(b []byte) error {
 	return nil
 }
 
+// joins reports whether the frame is a header alone, behind which another frame may follow in the same
+// SEND. On a long path many such frames are on their way, which would need as many places in the queue.
+func (h *Header) joins() bool {
+	switch h.kind {
+	case kindAnnounce, kindAccept:
+		return h.flags&flagSegments == 0
+	case kindFinish, kindCredit, kindWindow, kindWritten:
+		return true
+	}
+	return false
+}
+
+// Joins reports whether another frame may follow a frame in the same SEND.
+func Joins(frame []byte) bool {
+	var h Header
+	return len(frame) == HeaderLen && h.parse(frame) == nil && h.joins()
+}
+
 // A Segment is a piece of a sender's memory.
 type Segment struct {
 	Address uint64

@@ -66,6 +66,10 @@ type Env interface {
 	// The list of pieces is valid until then.
 	Fetch(p *Peer, r *Receive, from []Segment)
 
+	// Writes reports whether a peer writes announced data rather than this worker reads it. It is not asked
+	// if all peers do.
+	Writes(p *Peer) bool
+
 	// Admit lets a peer write the bytes of a message to r.Buffer until Received. It appends
 	// their places to a list, as Expose does.
 	Admit(p *Peer, r *Receive, length int, list []Segment) ([]Segment, error)
@@ -98,6 +102,7 @@ type Config struct {
 	Active    int  // active messages of each peer in progress
 	Stream    int  // unread bytes of each peer's stream
 	Put       bool // peers write the data of announced messages instead of letting it be read
+	Progress  bool // the worker makes progress without its program
 }
 
 // Info describes a message.
@@ -161,6 +166,7 @@ type Message struct {
 	header   Header
 	segments []Segment // of an announced message
 	active   *Active   // the active message that it is the data of
+	accepted bool      // the peer writes the data
 }
 
 // frames sends frames.

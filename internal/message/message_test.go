@@ -122,6 +122,9 @@ func (e *end) Fetch(_ *Peer, r *Receive, from []Segment) {
 	e.fetches = append(e.fetches, fetch{r, from})
 }
 
+// Writes chooses either way.
+func (e *end) Writes(*Peer) bool { return e.world.rng != nil && e.world.rng.IntN(3) == 0 }
+
 func (e *end) Admit(_ *Peer, r *Receive, length int, list []Segment) ([]Segment, error) {
 	e.key++
 	e.admitted[e.key] = r
@@ -279,6 +282,11 @@ func (e *end) deliver() {
 	}
 	b := e.out[0]
 	e.out = e.out[1:]
+	for last := b; e.world.rng != nil && len(e.out) > 0 && Joins(last) && len(b)+len(e.out[0]) <= e.other.w.config.FrameLen() && e.world.rng.IntN(2) == 0; {
+		last = e.out[0]
+		b = append(b, last...)
+		e.out = e.out[1:]
+	}
 	e.arrive(b)
 }
 

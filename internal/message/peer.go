@@ -46,6 +46,9 @@ func (p *Peer) announcers(w *Worker) int {
 	return p.rails
 }
 
+// Progresses reports whether the other end makes progress without its program.
+func (p *Peer) Progresses() bool { return p.config.Progress }
+
 // Waiting returns the number of sends that have not ended.
 func (p *Peer) Waiting() int {
 	n := len(p.sends)

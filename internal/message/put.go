@@ -8,6 +8,7 @@ func (w *Worker) accept(p *Peer, r *Receive, m *Message) error {
 	if w.list = list; err != nil {
 		return err
 	}
+	m.accepted = true
 	h := &w.out
 	*h = Header{kind: kindAccept, length: uint64(m.Info.Length), number: m.header.number}
 	w.parts = w.parts[:0]
@@ -60,7 +61,7 @@ func (w *Worker) Stored(p *Peer, s *Send) {
 func (w *Worker) takeWritten(p *Peer, h *Header) error {
 	for i, r := range p.fetching {
 		m := r.fetching
-		if m.header.number != h.number || !w.config.Put {
+		if m.header.number != h.number || !m.accepted {
 			continue
 		}
 		r.fetching = nil

@@ -65,16 +65,29 @@ func drop(m *Message) {
 	}
 }
 
-// Arrive handles a frame of a peer. An error means that the peer violates the protocol: the
-// owner ends the connection and calls Fail.
+// Arrive handles a frame of a peer, or several that were joined. An error means that the peer violates the
+// protocol: the owner ends the connection and calls Fail.
 func (w *Worker) Arrive(p *Peer, frame []byte) error {
-	h := &w.in
-	if err := h.parse(frame); err != nil {
-		return err
+	for more := true; more; {
+		h := &w.in
+		if err := h.parse(frame); err != nil {
+			return err
+		}
+		payload := frame[HeaderLen:]
+		if more = h.joins() && len(payload) > 0; more {
+			frame, payload = payload, nil
+		}
+		if p.err != nil {
+			return nil
+		}
+		if err := w.arrive(p, h, payload); err != nil {
+			return err
+		}
 	}
-	if p.err != nil {
-		return nil
-	}
+	return nil
+}
+
+func (w *Worker) arrive(p *Peer, h *Header, payload []byte) error {
 	if p.credits += int(h.credits); p.credits > p.config.Credits {
 		return fmt.Errorf("%w: %d credits, expected at most %d", ErrFrame, p.credits, p.config.Credits)
 	}
@@ -87,7 +100,7 @@ func (w *Worker) Arrive(p *Peer, frame []byte) error {
 	if h.flags&flagFull != 0 {
 		p.full = true
 	}
-	if err := w.take(p, h, frame[HeaderLen:]); err != nil {
+	if err := w.take(p, h, payload); err != nil {
 		return err
 	}
 	w.resume(p)
@@ -229,7 +242,7 @@ func (w *Worker) fresh() *Message {
 // recycle takes a message back that has ended.
 func (w *Worker) recycle(m *Message) {
 	if len(w.spare) < maxSpare {
-		m.Info.From, m.active = nil, nil
+		m.Info.From, m.active, m.accepted = nil, nil, false
 		w.spare = append(w.spare, m)
 	}
 }
@@ -261,7 +274,7 @@ func (w *Worker) deliver(r *Receive, m *Message, data []byte) {
 	default:
 		r.fetching = m
 		p.fetching = append(p.fetching, r)
-		if w.config.Put {
+		if w.config.Put || w.env.Writes(p) {
 			err = w.accept(p, r, m)
 		} else {
 			w.env.Fetch(p, r, m.segments)

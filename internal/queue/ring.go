@@ -107,6 +107,16 @@ func (r *Ring) publish(h *header) *header {
 	return h
 }
 
+// Trim makes a ring shorter that has had no entry. It reports whether it did. Nothing is produced or consumed
+// meanwhile.
+func (r *Ring) Trim(depth int) bool {
+	if r.h.Load() != nil || depth > r.Depth() {
+		return false
+	}
+	r.mask = uint32(slots(depth) - 1)
+	return true
+}
+
 // Depth returns how many entries the ring holds.
 func (r *Ring) Depth() int { return int(r.mask) }
 

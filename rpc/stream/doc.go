@@ -23,7 +23,7 @@
 //
 // # Bounds
 //
-// A stream keeps Config.Window chunks of Config.Chunk bytes on their way in each direction. A writer
-// waits until the reader has taken what is before. The chunks are calls of the client: they count
-// against its limits.
+// A stream keeps Config.Window chunks of at most Config.Chunk bytes on their way in each direction, and
+// gathers what is written meanwhile, up to a chunk. A writer waits until the reader has taken what is
+// before. The chunks are calls of the client: they count against its limits.
 package stream

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"softrdma/rpc"
 )
@@ -16,7 +17,14 @@ type meeting struct {
 	arrived chan struct{} // the chunk next is waiting
 	ended   bool
 	err     error // with which it has ended
+
+	gathered []byte        // what the handler has written and no call has taken; nil if there is none
+	most     int           // bytes that the last call wanted
+	budget   *atomic.Int64 // bytes that meetings have gathered
 }
+
+// maxGathered bounds what the streams of a method gather.
+const maxGathered = 256 << 20
 
 // A party is a call that waits.
 type party struct {
@@ -50,7 +58,7 @@ func (m *meeting) wait(ctx context.Context, chunk uint64, x *party) error {
 	x.done = make(chan error, 1)
 	m.mu.Lock()
 	switch {
-	case m.ended:
+	case m.ended && len(m.gathered) == 0:
 		defer m.mu.Unlock()
 		return m.conclude(x)
 	case chunk < m.next || chunk-m.next >= MaxWindow || m.waiting[chunk] != nil:
@@ -58,6 +66,7 @@ func (m *meeting) wait(ctx context.Context, chunk uint64, x *party) error {
 		return rpc.Errorf(rpc.InvalidArgument, "chunk %d out of turn, the next one is %d", chunk, m.next)
 	}
 	m.waiting[chunk] = x
+	m.deliver()
 	m.notify()
 	m.mu.Unlock()
 	select {
@@ -79,10 +88,14 @@ func (m *meeting) wait(ctx context.Context, chunk uint64, x *party) error {
 // notify tells the handler that its chunk is there. The caller holds the lock.
 func (m *meeting) notify() {
 	if m.waiting[m.next] != nil || m.ended {
-		select {
-		case m.arrived <- struct{}{}:
-		default:
-		}
+		m.wake()
+	}
+}
+
+func (m *meeting) wake() {
+	select {
+	case m.arrived <- struct{}{}:
+	default:
 	}
 }
 
@@ -106,10 +119,8 @@ func (m *meeting) with(ctx context.Context, f func(*party) bool) error {
 		case x != nil:
 			defer m.mu.Unlock()
 			if f(x) {
-				delete(m.waiting, m.next)
-				m.next++
+				m.pass(x, nil)
 				m.notify()
-				x.done <- nil
 			}
 			return nil
 		}
@@ -122,17 +133,102 @@ func (m *meeting) with(ctx context.Context, f func(*party) bool) error {
 	}
 }
 
-// end ends the meeting: calls that wait or come later get the error, or the end if it is nil.
+// pass lets the call that waits for the next chunk return.
+func (m *meeting) pass(x *party, err error) {
+	delete(m.waiting, m.next)
+	m.next++
+	x.done <- err
+}
+
+// deliver gives what is gathered to calls. The caller holds the lock.
+func (m *meeting) deliver() {
+	for x := m.waiting[m.next]; x != nil && len(m.gathered) > 0; x = m.waiting[m.next] {
+		n := min(len(m.gathered), x.most)
+		err := x.fill(m.gathered[:n], false)
+		m.most = x.most
+		m.budget.Add(-int64(n))
+		if m.gathered = m.gathered[n:]; len(m.gathered) == 0 {
+			m.gathered = nil
+		}
+		m.pass(x, err)
+		m.notify()
+		m.wake()
+	}
+	if m.ended && len(m.gathered) == 0 {
+		m.concludeAll()
+	}
+}
+
+// write gives bytes to the next call, or gathers up to a chunk of them if there is none. It waits while
+// neither is possible.
+func (m *meeting) write(ctx context.Context, b []byte) (n int, err error) {
+	for {
+		if n, err = m.put(b); n > 0 || err != nil {
+			return n, err
+		}
+		select {
+		case <-m.arrived:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// put is write without waiting.
+func (m *meeting) put(b []byte) (n int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
+		return 0, m.err
+	}
+	if x := m.waiting[m.next]; x != nil { // so nothing is gathered
+		n, m.most = min(len(b), x.most), x.most
+		err = x.fill(b[:n], false)
+		m.pass(x, err)
+		m.notify()
+		return n, err
+	}
+	n = min(len(b), m.most-len(m.gathered))
+	if n <= 0 || m.budget.Add(int64(n)) > maxGathered {
+		m.budget.Add(-int64(max(n, 0)))
+		return 0, nil
+	}
+	m.gathered = append(m.gathered, b[:n]...)
+	return n, nil
+}
+
+// end ends the meeting: calls that wait or come later get what is gathered, and then the error, or the end
+// if it is nil.
 func (m *meeting) end(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ended {
 		return
 	}
-	m.ended, m.err = true, err
+	if m.ended, m.err = true, err; len(m.gathered) == 0 {
+		m.concludeAll()
+	}
+	m.wake()
+}
+
+// abort ends the meeting, and drops what is gathered.
+func (m *meeting) abort(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.gathered) > 0 {
+		m.budget.Add(-int64(len(m.gathered)))
+		m.gathered = nil
+	}
+	if !m.ended {
+		m.ended, m.err = true, err
+	}
+	m.concludeAll()
+	m.wake()
+}
+
+func (m *meeting) concludeAll() {
 	for chunk, x := range m.waiting {
 		x.done <- m.conclude(x)
 		delete(m.waiting, chunk)
 	}
-	m.notify()
 }

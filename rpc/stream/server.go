@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"softrdma/rpc"
@@ -45,6 +46,8 @@ type register struct {
 	handler Handler
 	mu      sync.Mutex
 	streams map[uint64]*Conn
+
+	gathered atomic.Int64 // bytes, by all streams
 }
 
 func (r *register) open(_ context.Context, call *rpc.Call) error {
@@ -52,6 +55,7 @@ func (r *register) open(_ context.Context, call *rpc.Call) error {
 	_, _ = rand.Read(id[:]) // never fails
 	number := binary.BigEndian.Uint64(id[:])
 	c := &Conn{in: newMeeting(), out: newMeeting(), headers: call.Headers().Clone()}
+	c.in.budget, c.out.budget = &r.gathered, &r.gathered
 	c.context, c.cancel = context.WithCancelCause(context.Background())
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,17 +189,12 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Write writes to the client. It waits until the client has room.
+// Write writes to the client. What no client waits for is gathered, up to the length of a chunk. Then
+// Write waits until the client has room.
 func (c *Conn) Write(b []byte) (total int, err error) {
 	for len(b) > 0 {
-		n := 0
-		var failed error
-		err := c.out.with(c.context, func(x *party) bool {
-			n = min(len(b), x.most)
-			failed = x.fill(b[:n], false)
-			return true
-		})
-		if err = errors.Join(err, failed); err != nil {
+		n, err := c.out.write(c.context, b)
+		if err != nil {
 			return total, err
 		}
 		total += n
@@ -220,6 +219,6 @@ func (c *Conn) finish(err error) {
 func (c *Conn) abort(err error) {
 	c.silence.Stop()
 	c.cancel(err)
-	c.in.end(err)
-	c.out.end(err)
+	c.in.abort(err)
+	c.out.abort(err)
 }

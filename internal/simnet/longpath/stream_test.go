@@ -1,14 +1,11 @@
 package longpath
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"softrdma/internal/simnet"
 	"softrdma/internal/simnet/bubble"
 	"softrdma/rdmanet"
 )
@@ -39,19 +36,7 @@ func (z *zeros) Read(b []byte) (int, error) {
 // goodput returns the part of the line that one stream of n bytes fills, from its first third on,
 // and its seconds in all.
 func (p *longPath) goodput(t *testing.T, n int64) (part, took float64) {
-	queue := int(float64(p.rate) / 8 * p.trip.Seconds() / 2)
-	f := simnet.LinkConfig{Egress: simnet.Faults{Delay: p.trip / 2, Loss: p.loss, Bandwidth: p.rate, Queue: queue}}
-	synctest.Test(t, func(t *testing.T) {
-		w := bubble.New(1, f)
-		defer w.End()
-		var hosts [2]*bubble.Host
-		for i := range hosts {
-			var err error
-			if hosts[i], err = w.Open(fmt.Sprintf("127.0.0.%d", 2+i)); err != nil {
-				t.Fatal(err)
-			}
-			defer hosts[i].Device.Close()
-		}
+	p.devices(t, func(t *testing.T, hosts [2]*bubble.Host) {
 		l, err := (&rdmanet.ListenConfig{Options: blocking, Device: hosts[1].Device}).Listen(t.Context(), "rdma", "127.0.0.3:7000")
 		if err != nil {
 			t.Fatal(err)
@@ -136,4 +121,58 @@ func TestStreamFillsFastLongPath(t *testing.T) {
 		part, took := p.goodput(t, int64(float64(p.rate)/8*p.trip.Seconds()*24))
 		t.Logf("%+v: %.3f of the line, %.2f s in all", p, part, took)
 	}
+}
+
+// TestIdleStreamGivesItsBuffersBack checks that a connection which is open and idle keeps the memory that it
+// began with, at both ends, and that the stream continues afterwards.
+func TestIdleStreamGivesItsBuffersBack(t *testing.T) {
+	p := longPath{rate: 500e6, trip: 100 * time.Millisecond}
+	p.devices(t, func(t *testing.T, hosts [2]*bubble.Host) {
+		l, err := (&rdmanet.ListenConfig{Options: blocking, Device: hosts[1].Device}).Listen(t.Context(), "rdma", "127.0.0.3:7000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		c, err := (&rdmanet.Dialer{Options: blocking, Device: hosts[0].Device}).DialContext(t.Context(), "rdma", "127.0.0.3:7000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		s, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		regions := func() (n [2]int) {
+			for i, h := range hosts {
+				n[i] = h.Device.Counts().MR
+			}
+			return n
+		}
+		first := regions()
+		const n = 40 << 20
+		move := func() {
+			sent := make(chan error, 1)
+			go func() {
+				_, err := c.(*rdmanet.Conn).ReadFrom(&zeros{n})
+				sent <- err
+			}()
+			if _, err := io.CopyN(io.Discard, s, n); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			move()
+			if full := regions(); full[0] <= first[0] || full[1] <= first[1] {
+				t.Errorf("%d regions before the transfer, %d after it: the buffers have not grown", first, full)
+			}
+			time.Sleep(6 * rdmanet.DefaultKeepAlive)
+			if idle := regions(); idle != first {
+				t.Errorf("%d regions at the beginning, %d when idle", first, idle)
+			}
+		}
+	})
 }

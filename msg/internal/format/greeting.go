@@ -25,7 +25,7 @@ var ErrAddress = errors.New("not a worker's address")
 const magic = "softrdma msg"
 
 // version is the version of the protocol. It follows the magic in every version.
-const version = 6
+const version = 7
 
 const helloLen = len(magic) + 1 + 8 + 4 + 2 + 2 + 2 + 4 + 1
 
@@ -50,15 +50,21 @@ func (h Hello) Bytes() []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(h.Accepts.Announced))
 	b = binary.BigEndian.AppendUint16(b, uint16(h.Accepts.Active))
 	b = binary.BigEndian.AppendUint32(b, uint32(h.Accepts.Stream))
+	flags := byte(0)
 	if h.Accepts.Put {
-		return append(b, helloPut)
+		flags |= helloPut
 	}
-	return append(b, 0)
+	if h.Accepts.Progress {
+		flags |= helloProgress
+	}
+	return append(b, flags)
 }
 
-// helloPut is the bit in a hello's flags that says that the worker does not read announced messages:
-// peers write them.
-const helloPut = 1
+// The bits in a hello's flags.
+const (
+	helloPut      = 1 << iota // the worker does not read announced messages: peers write them
+	helloProgress             // the worker makes progress without its program
+)
 
 // ParseHello reads a hello, which may be followed by other bytes.
 func ParseHello(b []byte) (h Hello, err error) {
@@ -76,9 +82,9 @@ func ParseHello(b []byte) (h Hello, err error) {
 	c := message.Config{
 		Eager: int(binary.BigEndian.Uint32(b[8:])), Credits: int(binary.BigEndian.Uint16(b[12:])), Announced: int(binary.BigEndian.Uint16(b[14:])),
 		Active: int(binary.BigEndian.Uint16(b[16:])), Stream: int(binary.BigEndian.Uint32(b[18:])),
-		Put: b[22]&helloPut != 0,
+		Put: b[22]&helloPut != 0, Progress: b[22]&helloProgress != 0,
 	}
-	if b[22]&^helloPut != 0 {
+	if b[22]&^(helloPut|helloProgress) != 0 {
 		return h, fmt.Errorf("%w: unknown flags %#x", ErrAddress, b[22])
 	}
 	h.Accepts = c
