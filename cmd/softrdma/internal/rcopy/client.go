@@ -100,6 +100,11 @@ func (c *client) send(f *os.File, path string) (s sent, err error) {
 		}
 	}
 	took := time.Since(start)
+	if s.from > 0 {
+		if err := c.check(f, info.Size()); err != nil {
+			return s, err
+		}
+	}
 	if _, err = c.ask(header{command: opClose, length: headerLen}, nil, "close the file"); err == nil {
 		s.size, s.took = size, took
 	}

@@ -165,6 +165,47 @@ func TestRcopyContinuesInterruptedCopy(t *testing.T) {
 
 // The last full step of a partial file counts only if more data follows it. Otherwise
 // it may not have been synchronised.
+// A part that has changed since the earlier copy is found, and the whole file is copied.
+func TestRcopyCopiesWholeFileIfTheContinuedPartDiffers(t *testing.T) {
+	dir, file := oldFile(t)
+	data := clitest.RandomData(7, syncSize+3<<20)
+	source := writeSource(t, data)
+	f, err := os.Open(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	at, s := startServer(t, dir)
+	sendPart(t, dialServer(t, at), dir, keyOf(t, f), data, syncSize+1<<20)
+	if err := s.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Ended
+	for _, part := range partialFiles(t, dir, 1) {
+		p, err := os.OpenFile(part, os.O_WRONLY, 0)
+		if err == nil {
+			_, err = p.WriteAt([]byte{data[1000] ^ 1}, 1000)
+			err = errors.Join(err, p.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	at, s = startServer(t, dir)
+	p := startClient(t, source, at+":name")
+	<-p.Ended
+	if out := p.Stdout.String(); p.Cmd.ProcessState.ExitCode() != cli.ExitOK || strings.Contains(out, "continued") || !strings.Contains(p.Stderr.String(), "copying the whole file") || !strings.Contains(p.Stderr.String(), "differs from the source") {
+		t.Errorf("found %q and %q", out, &p.Stderr)
+	}
+	found, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clitest.SameData(t, "the file", data, found)
+	partialFiles(t, dir, 0)
+	s.Prints("wrote " + file)
+}
+
 func TestRcopyContinuesAfterSynchronisedData(t *testing.T) {
 	in, err := openDirectory(t.TempDir())
 	if err != nil {

@@ -19,6 +19,7 @@ const (
 	opOpen    = 1 // data: the file's mode; the name follows, padded with zeros
 	opClose   = 2
 	opWrite   = 3 // followed by the length in 64 bits, and then the content
+	opCheck   = 4 // followed by a place in the file, a length, and the SHA-256 of the source there; see check.go
 	replyFlag = 0x80
 )
 
@@ -135,6 +136,7 @@ var errnos = []struct {
 	{26, syscall.ETXTBSY, "file is being executed"},
 	{27, syscall.EFBIG, "file too large"},
 	{28, syscall.ENOSPC, "no space left on device"},
+	{74, errDiffers, "what it has differs from the source"},
 	{30, syscall.EROFS, "read-only file system"},
 	{36, syscall.ENAMETOOLONG, "file name too long"},
 }

@@ -25,9 +25,13 @@ func (r *command) persist(ctx context.Context, try func() (connected bool, from 
 	var lost error
 	var until time.Time
 	var reached int64
-	for {
+	for differed := false; ; {
 		connected, from, err := try()
 		switch {
+		case errors.Is(err, errDiffers) && !differed: // the server has given it up
+			differed, lost = true, err
+			fmt.Fprintf(r.Cmd.ErrOrStderr(), "copying the whole file: %s\n", cli.OneLine(err))
+			continue
 		case err == nil, ctx.Err() != nil, r.retry == 0:
 			return err
 		case connected && !linkLost(err):

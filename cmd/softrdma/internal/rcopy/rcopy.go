@@ -31,7 +31,10 @@ can write wherever the server's user can, as with librdmacm's server.
 An existing file is replaced only when the whole new file is on storage. Until
 then the data is in a file .rcopy-*.part beside it. If a copy between two softrdma
 ends is interrupted, repeat the command to continue it, in steps of 32 MiB. Other
-partial files can be deleted.
+partial files can be deleted. A copy that was continued is compared with the whole
+source by SHA-256 before it replaces a file, and made again if it differs. What was
+sent over one connection is protected by the checksums of the packets alone, or by
+the encryption.
 
 If the connection is lost during a copy, the client connects again and continues,
 for up to --retry. The time begins again when the server has got more of the file.

@@ -109,6 +109,8 @@ func (s *server) command(h header) error {
 		}
 	case opWrite:
 		err = s.write(h)
+	case opCheck:
+		err = s.check(h)
 	case opClose:
 		err = s.finish()
 	default:

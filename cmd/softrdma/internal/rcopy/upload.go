@@ -58,6 +58,7 @@ type upload struct {
 	partial string // the partial file
 	perm    fs.FileMode
 	keep    bool // a later copy may continue the partial file
+	busy    bool // partial is reserved
 	failed  bool // data may be missing from the storage, although it seems to be in the file
 	file    *os.File
 	size    int64 // bytes so far, those of an earlier copy included
@@ -83,7 +84,7 @@ func (d *directory) open(asked string, perm fs.FileMode, key uint64) (*upload, e
 	}
 	u := &upload{dir: d, name: name, perm: perm}
 	u.partial, u.keep = d.reserve(name, key)
-	if !u.keep {
+	if u.busy = u.keep; !u.keep {
 		u.partial = partialName(name, randomKey())
 	}
 	if err := u.begin(); err != nil {
@@ -168,7 +169,7 @@ func (d *directory) reserve(name string, key uint64) (part string, ok bool) {
 }
 
 func (u *upload) release() {
-	if u.keep {
+	if u.busy {
 		u.dir.mu.Lock()
 		delete(u.dir.busy, u.partial)
 		u.dir.mu.Unlock()
@@ -177,7 +178,7 @@ func (u *upload) release() {
 
 // begin opens the partial file and continues after the synchronised part.
 func (u *upload) begin() (err error) {
-	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	flags := os.O_RDWR | os.O_CREATE | os.O_EXCL
 	if info, err := u.dir.lstat(u.partial); u.keep && err == nil && info.Mode().IsRegular() {
 		flags &^= os.O_EXCL
 		// A full step is synchronised before the first byte after it is written.
@@ -186,7 +187,7 @@ func (u *upload) begin() (err error) {
 			u.from = n
 		}
 	}
-	if u.file, err = u.dir.openFile(u.partial, flags, u.perm|0o200); err != nil {
+	if u.file, err = u.dir.openFile(u.partial, flags, u.perm|0o600); err != nil {
 		return err
 	}
 	if err = u.file.Truncate(u.from); err == nil {
@@ -233,10 +234,10 @@ func (u *upload) sync() error {
 // storage.
 func (u *upload) finish() error {
 	err := u.file.Sync()
-	if err == nil && u.perm&0o200 == 0 {
+	if err == nil && u.perm&0o600 != 0o600 {
 		var info fs.FileInfo
 		if info, err = u.file.Stat(); err == nil {
-			err = u.file.Chmod(info.Mode().Perm() &^ 0o200)
+			err = u.file.Chmod(info.Mode().Perm() &^ (0o600 &^ u.perm))
 		}
 	}
 	if err = errors.Join(err, u.file.Close()); err == nil {

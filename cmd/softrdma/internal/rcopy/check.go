@@ -1,0 +1,80 @@
+package rcopy
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+)
+
+// A copy that continues an earlier one is compared with the source as a whole before the server
+// renames it: the part of the earlier copy may have been changed meanwhile, or may be that of
+// another version of the source with the same length and time of change. The client sends a
+// checksum of each step, and waits for the answer, so that neither end is silent for long.
+
+// checkSize is the length of a step in bytes.
+const checkSize = 128 << 20
+
+// checkLen is the length of the message.
+const checkLen = headerLen + 8 + 8 + sha256.Size
+
+var errDiffers = errors.New("the copy differs from the source")
+
+// check compares the file with what the server has.
+func (c *client) check(f io.ReaderAt, size int64) error {
+	for at := int64(0); at < size; at += checkSize {
+		n := min(checkSize, size-at)
+		sum, err := checksum(f, at, n)
+		if err != nil {
+			return err
+		}
+		h := header{command: opCheck, length: checkLen}
+		b := binary.LittleEndian.AppendUint64(h.append(nil), uint64(at))
+		b = append(binary.LittleEndian.AppendUint64(b, uint64(n)), sum[:]...)
+		if _, err := c.Write(b); err != nil {
+			return err
+		}
+		if _, err := c.answer(opCheck, "compare the copy"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check compares a step of the file that is being received. One that differs is not continued
+// again.
+func (s *server) check(h header) error {
+	if h.length != checkLen {
+		return fmt.Errorf("expected a message of %d bytes with a checksum, found %d: %w", checkLen, h.length, syscall.EINVAL)
+	}
+	var b [checkLen - headerLen]byte
+	if _, err := io.ReadFull(s, b[:]); err != nil {
+		return err
+	}
+	at, n := binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])
+	switch {
+	case s.file == nil:
+		return fmt.Errorf("no file is open: %w", syscall.EINVAL)
+	case n > checkSize || at > uint64(s.file.size) || n > uint64(s.file.size)-at:
+		return fmt.Errorf("check of %d bytes at %d, there are %d: %w", n, at, s.file.size, syscall.EINVAL)
+	}
+	sum, err := checksum(s.file.file, int64(at), int64(n))
+	if err == nil && sum != [sha256.Size]byte(b[16:]) {
+		s.file.keep = false
+		err = fmt.Errorf("%s, %d bytes at %d: %w", s.file.path(), n, at, errDiffers)
+	}
+	return err
+}
+
+// checksum returns the checksum of n bytes of a file.
+func checksum(f io.ReaderAt, at, n int64) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	k, err := io.Copy(h, io.NewSectionReader(f, at, n))
+	if err == nil && k < n {
+		err = io.ErrUnexpectedEOF
+	}
+	h.Sum(sum[:0])
+	return sum, err
+}
