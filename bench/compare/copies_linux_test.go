@@ -70,14 +70,20 @@ type copies struct {
 
 // prepare makes the file, the secret, and a server of SSH with its keys.
 func (x *copies) prepare(n int) {
+	x.prepareFile(n)
+	x.shell("ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f user; cp user.pub authorized; mkdir -p /run/sshd")
+	x.must(os.WriteFile(x.path("sshd_config"), fmt.Appendf(nil, "HostKey %s\nAuthorizedKeysFile %s\nPermitRootLogin yes\nStrictModes no\nSubsystem sftp internal-sftp\nPort 2222\n",
+		x.path("host"), x.path("authorized")), 0o600))
+}
+
+// prepareFile makes the file, the secret, and the directory for copies.
+func (x *copies) prepareFile(n int) {
 	x.data = make([]byte, n)
 	random := rand.NewChaCha8([32]byte{1})
 	_, _ = random.Read(x.data)
 	x.must(os.WriteFile(x.path("file"), x.data, 0o600))
+	x.must(os.Mkdir(x.path("in"), 0o700))
 	x.secret()
-	x.shell("ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f user; cp user.pub authorized; mkdir -p in /run/sshd")
-	x.must(os.WriteFile(x.path("sshd_config"), fmt.Appendf(nil, "HostKey %s\nAuthorizedKeysFile %s\nPermitRootLogin yes\nStrictModes no\nSubsystem sftp internal-sftp\nPort 2222\n",
-		x.path("host"), x.path("authorized")), 0o600))
 }
 
 // secret makes the shared secret.
