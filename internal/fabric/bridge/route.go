@@ -36,6 +36,7 @@ type routes struct {
 	lengths  []prefixes // longest prefix first
 	paths    []*paths   // that routes lead to
 	count    int
+	stations map[dcb.Address]*paths // static filtering entries (802.1Q 8.8.1)
 	flowlets []flowlet
 	recent   *[recent]found // what find has found, by a hash of the address; nil if nothing
 }
@@ -93,6 +94,24 @@ func (s *Switch) AddRoute(to netip.Prefix, hops ...Hop) {
 	p.to[and(dcb.IPFrom(to.Addr().As16()), p.mask)] = r.share(s, hops)
 	r.count += len(p.to) - before
 	r.recent = nil
+}
+
+// AddStation says by which ports frames to the MAC address of a host leave, instead of what the switch
+// learns. The addresses of the hops are not used.
+func (s *Switch) AddStation(a dcb.Address, hops ...Hop) {
+	r := &s.routes
+	if r.stations == nil {
+		r.stations = make(map[dcb.Address]*paths)
+	}
+	r.stations[a] = r.share(s, hops)
+}
+
+// station returns the port by which a frame to the MAC address of a host leaves, 0 if no path is known.
+func (s *Switch) station(now dcb.Time, f *dcb.Frame) int {
+	if e := s.routes.stations[f.Dst]; e != nil && len(e.live) > 0 {
+		return s.next(now, e, f).Port
+	}
+	return 0
 }
 
 // share returns the paths of hops.
@@ -228,8 +247,9 @@ func (s *Switch) rand() uint64 {
 	return dcb.Mix(s.random)
 }
 
-// ClearRoutes removes all routes.
+// ClearRoutes removes all routes and stations.
 func (s *Switch) ClearRoutes() {
-	s.routes.lengths, s.routes.paths, s.routes.count, s.routes.recent = nil, nil, 0, nil
+	r := &s.routes
+	r.lengths, r.paths, r.count, r.recent, r.stations = nil, nil, 0, nil, nil
 	clear(s.routes.flowlets)
 }

@@ -106,6 +106,8 @@ type Port struct {
 	storm  dcb.Time // when the bucket of storm control would be empty again
 	source source
 
+	blocked bool // see Switch.Block
+
 	dropped *[reasons]uint64 // nil before the first
 }
 

@@ -61,6 +61,14 @@ type Config struct {
 	// are all shortest paths otherwise.
 	UpDown bool
 
+	// IPv6 gives the hosts addresses of IPv6 as well, see IPv6, and the switches routes to them.
+	IPv6 bool
+
+	// Bridged makes the network one broadcast domain beside its routes: all switches know where the MAC
+	// address of each host is, over the same paths as routes, and flood frames to groups along a tree. It
+	// is what a controller would set. Without it links in a circle multiply flooded frames.
+	Bridged bool
+
 	// Deliver gets each frame that ends at a host, or at a switch itself. See dcb.Env.
 	Deliver func(now dcb.Time, at topology.End, f *dcb.Frame) bool
 

@@ -3,10 +3,12 @@ package lan
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/management/routing"
+	"softrdma/internal/topology"
 )
 
 // MAC returns the MAC address of a node: that of a host's port, and of a switch as a router.
@@ -20,6 +22,13 @@ const (
 
 // IP returns the IP address of a host, the zero IP of a switch or a host without a cable.
 func (n *Network) IP(node int) dcb.IP { return n.home[node] }
+
+// network6 begins the IPv6 addresses of hosts.
+const network6 = 0xfd00 << 48
+
+// IPv6 returns the IPv6 address of the host with an IPv4 address: fd00::x.y.z, with the same last four
+// bytes.
+func IPv6(v4 dcb.IP) dcb.IP { return dcb.IP{Hi: network6, Lo: v4.Lo & 0xffffffff} }
 
 // Gateway returns the MAC address of the switch to which a host is connected. It routes what a host
 // sends to another one.
@@ -52,8 +61,17 @@ func prefixOf(a uint32, length int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, a))), length)
 }
 
+// addRoute adds a route to the addresses whose IPv4 address begins with length bits of a.
+func (n *Network) addRoute(s *bridge.Switch, a uint32, length int, hops ...bridge.Hop) {
+	s.AddRoute(prefixOf(a, length), hops...)
+	if n.config.IPv6 {
+		const front = 128 - 32
+		s.AddRoute(netip.PrefixFrom(IPv6(dcb.IPv4(a)).Addr(), front+length), hops...)
+	}
+}
+
 // Reroute computes the routes of all switches over links that are up: all shortest paths, of those
-// that go up and then down with Config.UpDown.
+// that go up and then down with Config.UpDown. It computes what Config.Bridged wants as well.
 func (n *Network) Reroute() {
 	f := n.config.Fabric
 	if n.cuts > 0 {
@@ -70,14 +88,67 @@ func (n *Network) Reroute() {
 			n.local(i)
 		}
 	}
+	if n.config.Bridged {
+		n.plant()
+	}
 	var hops []bridge.Hop
 	routing.Hops(f, n.config.UpDown, func(from, to int, ports []int) {
 		hops = hops[:0]
 		for _, p := range ports {
 			hops = append(hops, bridge.Hop{Port: p, Address: MAC(f.Nodes[from].Ports[p].Peer.Node)})
 		}
-		n.nodes[from].sw.AddRoute(prefixOf(network|uint32(to)<<hostBits, 32-hostBits), hops...)
+		n.addRoute(n.nodes[from].sw, network|uint32(to)<<hostBits, 32-hostBits, hops...)
+		if n.config.Bridged {
+			n.neighbors(to, func(_ int, host *end) {
+				if host.node.host != nil {
+					n.nodes[from].sw.AddStation(MAC(host.at.Node), hops...)
+				}
+			})
+		}
 	})
+}
+
+// plant makes a tree of links between switches for flooded frames, for each part of the network, and
+// blocks the others. It is the tree that a search in breadth finds from the first switch with hosts on,
+// without branches that have none.
+func (n *Network) plant() {
+	inTree := make(map[topology.End]bool)
+	up := make([]*end, len(n.nodes)) // the end of the link by which the search has come to a switch
+	useful := make([]bool, len(n.nodes))
+	for i := range n.nodes {
+		if n.nodes[i].sw != nil {
+			n.neighbors(i, func(_ int, to *end) { useful[i] = useful[i] || to.node.host != nil })
+		}
+	}
+	seen := make([]bool, len(n.nodes))
+	for root := range n.nodes {
+		if !useful[root] || seen[root] {
+			continue
+		}
+		seen[root] = true
+		order := []int{root}
+		for k := 0; k < len(order); k++ {
+			n.neighbors(order[k], func(_ int, to *end) {
+				if next := to.at.Node; to.node.sw != nil && !seen[next] {
+					seen[next], up[next] = true, to
+					order = append(order, next)
+				}
+			})
+		}
+		for _, i := range slices.Backward(order[1:]) {
+			if e := up[i]; useful[i] {
+				peer := &n.ends[e.peer]
+				inTree[e.at], inTree[peer.at] = true, true
+				useful[peer.at.Node] = true
+			}
+		}
+	}
+	for i := range n.ends {
+		e := &n.ends[i]
+		if e.node.sw != nil && e.peer >= 0 && n.ends[e.peer].node.sw != nil {
+			e.node.sw.Block(e.at.Port, !inTree[e.at])
+		}
+	}
 }
 
 // local adds the routes of a switch to its own hosts.
@@ -86,7 +157,11 @@ func (n *Network) local(leaf int) {
 		if to.node.host == nil {
 			return
 		}
-		n.nodes[leaf].sw.AddRoute(prefixOf(uint32(n.home[to.at.Node].Lo), 32), bridge.Hop{Port: port, Address: MAC(to.at.Node)})
+		hop := bridge.Hop{Port: port, Address: MAC(to.at.Node)}
+		n.addRoute(n.nodes[leaf].sw, uint32(n.home[to.at.Node].Lo), 32, hop)
+		if n.config.Bridged {
+			n.nodes[leaf].sw.AddStation(hop.Address, hop)
+		}
 	})
 }
 

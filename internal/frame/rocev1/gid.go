@@ -23,17 +23,12 @@ func EUI64MAC(gid netip.Addr) (ethernet.MAC, bool) {
 	return ethernet.MAC{b[8] ^ 2, b[9], b[10], b[13], b[14], b[15]}, true
 }
 
-// MulticastMAC returns the MAC address that frames to a multicast GID go to: that of
-// the IPv4 group (RFC 1112 6.4) or of the IPv6 group (RFC 2464 7). It reports whether
-// the GID is a group's.
+// MulticastMAC returns the MAC address that frames to a multicast GID go to. It reports
+// whether the GID is a group's.
 func MulticastMAC(gid netip.Addr) (ethernet.MAC, bool) {
 	gid = gid.Unmap()
 	if !gid.IsMulticast() {
 		return ethernet.MAC{}, false
 	}
-	b := gid.As16()
-	if gid.Is4() {
-		return ethernet.MAC{0x01, 0x00, 0x5e, b[13] & 0x7f, b[14], b[15]}, true
-	}
-	return ethernet.MAC{0x33, 0x33, b[12], b[13], b[14], b[15]}, true
+	return ethernet.GroupMAC(gid), true
 }

@@ -9,6 +9,7 @@ package ethernet
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 )
 
 // EtherTypes of a frame.
@@ -43,6 +44,16 @@ type MAC [6]byte
 // String prints the address as 02:00:5e:10:00:01.
 func (m MAC) String() string {
 	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5])
+}
+
+// GroupMAC returns the address that frames to a multicast group of IPv4 (RFC 1112 6.4) or IPv6
+// (RFC 2464 7) go to.
+func GroupMAC(group netip.Addr) MAC {
+	b := group.As16()
+	if group.Unmap().Is4() {
+		return MAC{0x01, 0x00, 0x5e, b[13] & 0x7f, b[14], b[15]}
+	}
+	return MAC{0x33, 0x33, b[12], b[13], b[14], b[15]}
 }
 
 // A Tag is the control information of an 802.1Q tag: priority, drop eligibility and

@@ -14,6 +14,11 @@ const protocolUDP = 17
 //	IPv4: version 4, no options, DF, checksum (annex A17.3.1.1)
 //	IPv6: version 6, next header UDP, flow label 0
 func PutIP(b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int) int {
+	return PutIPOf(protocolUDP, b, src, dst, tos, ttl, id, length)
+}
+
+// PutIPOf is PutIP for a packet of another protocol than UDP.
+func PutIPOf(protocol uint8, b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int) int {
 	src, dst = src.Unmap(), dst.Unmap()
 	if src.Is4() && dst.Is4() {
 		h := b[:ipv4Len]
@@ -22,7 +27,7 @@ func PutIP(b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int)
 		binary.BigEndian.PutUint16(h[2:], uint16(ipv4Len+length))
 		binary.BigEndian.PutUint16(h[4:], id)
 		h[6] = 0x40 // DF
-		h[8], h[9] = ttl, protocolUDP
+		h[8], h[9] = ttl, protocol
 		s, d := src.As4(), dst.As4()
 		copy(h[12:], s[:])
 		copy(h[16:], d[:])
@@ -33,7 +38,7 @@ func PutIP(b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int)
 	clear(h)
 	binary.BigEndian.PutUint32(h, 6<<28|uint32(tos)<<20)
 	binary.BigEndian.PutUint16(h[4:], uint16(length))
-	h[6], h[7] = protocolUDP, ttl
+	h[6], h[7] = protocol, ttl
 	s, d := src.As16(), dst.As16()
 	copy(h[8:], s[:])
 	copy(h[24:], d[:])
@@ -54,6 +59,15 @@ func PutUDP(b []byte, src, dst uint16, length int, checksum uint16) int {
 // sum16 adds b to a running Internet checksum (RFC 1071). Every call but the
 // last has an even number of bytes.
 func sum16(sum uint32, b []byte) uint32 {
+	wide := uint64(sum)
+	for ; len(b) >= 8; b = b[8:] { // RFC 1071 2(C): in words of any size that are folded at the end
+		v := binary.BigEndian.Uint64(b)
+		wide += v>>32 + v&0xffffffff
+	}
+	for wide>>16 != 0 {
+		wide = wide&0xffff + wide>>16
+	}
+	sum = uint32(wide)
 	for len(b) >= 2 {
 		sum += uint32(b[0])<<8 | uint32(b[1])
 		sum = sum&0xffff + sum>>16
@@ -76,6 +90,12 @@ func fold(sum uint32) uint16 {
 // with the checksum field zero followed by its data in one slice, between two
 // addresses. IPv6 does not work without one (RFC 8200, 8.1).
 func UDPChecksum(src, dst netip.Addr, datagram []byte) uint16 {
+	return Checksum(protocolUDP, src, dst, datagram)
+}
+
+// Checksum is UDPChecksum for a message of another protocol above IP, whose checksum
+// covers a pseudo header too.
+func Checksum(protocol uint8, src, dst netip.Addr, message []byte) uint16 {
 	var sum uint32
 	s, d := src.Unmap(), dst.Unmap()
 	if s.Is4() && d.Is4() {
@@ -85,8 +105,8 @@ func UDPChecksum(src, dst netip.Addr, datagram []byte) uint16 {
 		s16, d16 := s.As16(), d.As16()
 		sum = sum16(sum16(0, s16[:]), d16[:])
 	}
-	sum += protocolUDP + uint32(len(datagram))
-	if c := ^fold(sum16(sum, datagram)); c != 0 {
+	sum += uint32(protocol) + uint32(len(message))
+	if c := ^fold(sum16(sum, message)); c != 0 {
 		return c
 	}
 	return 0xffff // RFC 768: zero says that there is none
