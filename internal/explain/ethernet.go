@@ -100,12 +100,12 @@ var _ = explain(map[reason.Reason]text{
 		"Set the same priority at both ends, or make one of them willing.",
 		"802.1Q 38.4.1"},
 	reason.EthernetDatagram: {
-		"The port of a host has a network stack for UDP over IPv4 only, and got something else: another protocol, a fragment, or IP options.",
+		"The port of a host has a network stack for RoCE v1, and for UDP and TCP without fragments and IP options, and a program sends only what its device does. This is something else.",
 		"What sends it (`softrdma fabric counters`, a capture at the sender).",
-		"Use RoCE v2 over IPv4 between the hosts of the fabric.",
+		"Use RoCE or iWARP between the hosts of the fabric, or a host with a network stack of its own (`softrdma fabric tap`).",
 		"annex A17.3.1.1, A17.3.2.2"},
 	reason.EthernetNobody: {
-		"The frame is for a host to whose port no program is attached: it has ended, or has not begun.",
+		"The frame is for a host at whose port no program has the service (0: RoCE v2, 1: RoCE v1, 2: iWARP) and the address: it has ended, or has not begun.",
 		"`softrdma devices`, which lists the hosts of the fabric with their programs.",
 		"Open the device at that host (`-d eth:FABRIC/HOST`) before others send to it.",
 		"no clause: an adapter that is off answers nothing"},

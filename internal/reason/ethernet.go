@@ -53,6 +53,6 @@ var _ = register(ethernetRoom, []row{
 	{EthernetMismatchPFC, "ETHERNET_MISMATCH_PFC", "the ends of the link have different lossless priorities: here the set %#02x, at the neighbor %#02x"},
 	{EthernetMismatchETS, "ETHERNET_MISMATCH_ETS", "the ends of the link share it differently among priorities: here %d percent for priority %d's class"},
 	{EthernetMismatchApplication, "ETHERNET_MISMATCH_APPLICATION", "the ends of the link give an application different priorities: here priority %d, at the neighbor %d"},
-	{EthernetDatagram, "ETHERNET_DATAGRAM", "a program at a host's port takes whole UDP datagrams over IPv4 only: expected protocol %d, found %d"},
-	{EthernetNobody, "ETHERNET_NOBODY", "no program is attached to the host's port: expected one for UDP port %d, found none for %d"},
+	{EthernetDatagram, "ETHERNET_DATAGRAM", "the program at a host's port takes only its own protocol: expected protocol %d, found %d"},
+	{EthernetNobody, "ETHERNET_NOBODY", "no program at the host's port takes the frame: service %d, port %d of UDP or TCP"},
 }, nil)

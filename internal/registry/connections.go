@@ -10,6 +10,7 @@ import (
 
 	"softrdma/internal/cma"
 	"softrdma/internal/cmid"
+	"softrdma/internal/fabric/attach"
 	"softrdma/internal/host"
 )
 
@@ -72,7 +73,7 @@ func (c *connections) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, err
 	if o.Protocol == cmid.InfiniBand {
 		return c.reachFabric(dst, &o)
 	}
-	if e := c.r.onEthernet(dst); e != nil && o.Protocol != cmid.IWARP && o.Protocol != cmid.RoCEv1 {
+	if e, found := c.r.onEthernet(dst, o.Protocol); found {
 		return leased(c.r.lease(e, c.m.RemoveDevice))
 	}
 	src, err := host.Source(dst)
@@ -96,23 +97,28 @@ func (c *connections) reachFabric(dst netip.Addr, o *cma.DeviceOptions) (cma.Lea
 	return nil, fmt.Errorf("no port of a fabric is open whose address is of the family of %v: %w", dst, syscall.ENETUNREACH)
 }
 
-// onEthernet returns an open device on the Ethernet fabric that has an address, nil if there is none.
-// This host's routes do not lead to the hosts of a fabric.
-func (r *Registry) onEthernet(dst netip.Addr) *Entry {
-	var ports []*Entry
+// onEthernet returns an open device of a protocol on the Ethernet fabric that has an address.
+func (r *Registry) onEthernet(dst netip.Addr, p cmid.Protocol) (*Entry, bool) {
+	var list []*Entry
 	r.mu.Lock()
-	for _, e := range r.open {
-		if e.Ethernet != nil {
-			ports = append(ports, e)
+	for at, e := range r.open {
+		if e.Ethernet != nil && (p == cmid.Any || p == protocolAt(at, e)) {
+			list = append(list, e)
 		}
 	}
 	r.mu.Unlock()
-	for _, e := range ports {
-		if e.Ethernet.Reaches(dst) {
-			return e
-		}
+	return attach.Reaching(list, func(e *Entry) *attach.Port { return e.Ethernet }, dst)
+}
+
+// protocolAt returns the protocol of a device on Ethernet that is open at an address.
+func protocolAt(at netip.AddrPort, e *Entry) cmid.Protocol {
+	switch {
+	case e.Adapter.IWARP():
+		return cmid.IWARP
+	case at.Port() == cmid.RoCEv1Port:
+		return cmid.RoCEv1
 	}
-	return nil
+	return cmid.RoCE
 }
 
 // fabricPorts lists the addresses of the open ports of fabrics.
@@ -208,7 +214,7 @@ func randomPort(src netip.Addr) netip.AddrPort {
 
 // Routed implements cma.Host.
 func (c *connections) Routed(dst netip.Addr) error {
-	if c.r.onEthernet(dst) != nil {
+	if _, found := c.r.onEthernet(dst, cmid.Any); found {
 		return nil
 	}
 	_, err := host.Source(dst)
@@ -217,7 +223,7 @@ func (c *connections) Routed(dst netip.Addr) error {
 
 // PathMTU implements cma.Host.
 func (c *connections) PathMTU(dst netip.Addr, overhead int) int {
-	if e := c.r.onEthernet(dst); e != nil {
+	if e, found := c.r.onEthernet(dst, cmid.Any); found {
 		return host.MTUFor(e.Ethernet.Info().Ethernet.MTU - overhead)
 	}
 	return host.PathMTU(dst, overhead)

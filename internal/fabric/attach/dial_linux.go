@@ -90,6 +90,7 @@ func (p *Port) attach(ctx context.Context) (err error) {
 		_ = c.Close()
 	}
 	p.link.Connect(end, ringer)
+	p.joinAgain(c)
 	p.update(m)
 	if sm {
 		_ = c.Send(setSM(true))
@@ -122,7 +123,7 @@ func (p *Port) shakeHands(c *Conn, bell *hostmem.Bell) (end *fabric.End, ringer 
 
 // sayHello sends the first message, with the bell for the fabric's process.
 func (p *Port) sayHello(c *Conn, bell *hostmem.Bell) error {
-	hello, err := Protocol.Message(Hello, HelloBody{Version: Version, Node: p.address.Node, Port: p.address.Port, Program: filepath.Base(os.Args[0]), Network: p.network, Frames: p.frames, Share: p.share})
+	hello, err := Protocol.Message(Hello, HelloBody{Version: Version, Node: p.address.Node, Port: p.address.Port, Program: filepath.Base(os.Args[0]), Network: p.network, Service: p.service, Share: p.share})
 	if err != nil {
 		return err
 	}
@@ -187,32 +188,27 @@ func Down(ctx context.Context, name string) error {
 	return err
 }
 
-// findTime limits the wait of Reaches for a fabric's answer, whose process may be stopped.
-const findTime = time.Second
-
-// Reaches reports whether the fabric has a host with an IP address.
-func (p *Port) Reaches(ip netip.Addr) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), findTime)
-	defer cancel()
-	_, err := p.FindGID(ctx, ip)
-	return err == nil
-}
-
 // FindGID asks the fabric for the GID of the port with an IP address.
 func (p *Port) FindGID(ctx context.Context, ip netip.Addr) (netip.Addr, error) {
+	f, err := p.find(ctx, ip)
+	return netip.AddrFrom16(f.GID), err
+}
+
+// find asks the fabric for the port with an IP address.
+func (p *Port) find(ctx context.Context, ip netip.Addr) (f FoundBody, err error) {
 	c, stop, err := dial(ctx, p.address.Fabric, p.Place())
 	if err != nil {
-		return netip.Addr{}, err
+		return f, err
 	}
 	defer c.Close()
 	defer stop()
 	b := ip.As16()
 	if err := c.Send(append([]byte{byte(Find)}, b[:]...)); err != nil {
-		return netip.Addr{}, errors.Join(ctx.Err(), err)
+		return f, errors.Join(ctx.Err(), err)
 	}
 	m, _, err := c.Expect(Found, 0)
 	if err != nil {
-		return netip.Addr{}, errors.Join(ctx.Err(), err)
+		return f, errors.Join(ctx.Err(), err)
 	}
-	return ParseAddr(m)
+	return f, f.Parse(m)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,16 +78,18 @@ func CheckName(name string) error {
 // An Address names a port of a fabric.
 type Address struct {
 	Fabric string // its name; of one on another host with "@" and the host
-	Node   string
+	Node   string // or the IP address of a host of an Ethernet
 	Port   uint8
 }
 
 // ParseAddress reads NAME/NODE or NAME/NODE:PORT. The port is 1 if there is none. The name may have
-// @HOST or @HOST:UDPPORT behind it.
+// @HOST or @HOST:UDPPORT behind it. NODE may be an IP address, without a port.
 func ParseAddress(text string) (Address, error) {
 	name, node, ok := strings.Cut(text, "/")
 	a := Address{Fabric: name, Node: node, Port: 1}
-	if at := strings.LastIndexByte(node, ':'); at >= 0 {
+	if _, err := netip.ParseAddr(node); err == nil {
+		// The only port that has the address.
+	} else if at := strings.LastIndexByte(node, ':'); at >= 0 {
 		n, err := strconv.ParseUint(node[at+1:], 10, 8)
 		if err != nil || n == 0 {
 			return a, badAddress(text)
@@ -115,5 +118,10 @@ func badAddress(text string) error {
 	}
 }
 
-// String returns NAME/NODE:PORT.
-func (a Address) String() string { return fmt.Sprintf("%s/%s:%d", a.Fabric, a.Node, a.Port) }
+// String returns NAME/NODE:PORT, or NAME/ADDRESS.
+func (a Address) String() string {
+	if _, err := netip.ParseAddr(a.Node); err == nil {
+		return a.Fabric + "/" + a.Node
+	}
+	return fmt.Sprintf("%s/%s:%d", a.Fabric, a.Node, a.Port)
+}

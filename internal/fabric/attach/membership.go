@@ -2,12 +2,15 @@ package attach
 
 import "softrdma/internal/wire/mad"
 
-// A Membership is a multicast group that a program has joined at the subnet administrator. The
-// fabric leaves it for a program that ends without leaving it, as the kernel of a host does.
+// A Membership is a multicast group that a program has joined at the subnet administrator, or on
+// Ethernet at its port (fabric.Group, fabric.GroupMAC). The fabric leaves it for a program that ends without leaving it, as the kernel of a host does.
 type Membership struct {
 	MGID  mad.GID
 	State uint8 // JoinState
 }
+
+// FullMember is the JoinState of the groups of an Ethernet, which have only one kind of members.
+const FullMember = 1
 
 // memberLen is the length of a message of kind Member.
 const memberLen = 1 + 1 + 1 + 16

@@ -31,7 +31,7 @@ const (
 	Last    // fabric: the last part
 
 	Find  // program: 16 bytes, the IP address of a port; it begins a connection
-	Found // fabric: 16 bytes, the GID of that port, and the end
+	Found // fabric: 16 bytes, the GID of that port, on Ethernet 6 bytes, its MAC address, and the end
 
 	Violated // program: a Violation
 	Member   // program: a Membership
@@ -43,7 +43,7 @@ const (
 const MaxMessage = 64 << 10
 
 // Version is that of the messages, and of the memory between a program and its port.
-const Version = 4
+const Version = 5
 
 // A HelloBody asks for a port.
 type HelloBody struct {
@@ -52,9 +52,25 @@ type HelloBody struct {
 	Port    uint8
 	Program string // for people
 	Network Network
-	Frames  bool   // whole frames at a port of an Ethernet, otherwise datagrams
-	Share   *Share // nil for the whole port
+	Service Service // what passes, at a port of an Ethernet
+	Share   *Share  // nil for the whole port, or for all of the service
 }
+
+// A Service is what passes between a program and the port of a host of an Ethernet. Programs with
+// different services, or with different addresses of the host, are at one port at the same time.
+type Service uint8
+
+// The services.
+const (
+	Datagrams   Service = iota // payloads of UDP datagrams, with the fields of their headers
+	RoCEFrames                 // frames of RoCE v1
+	Segments                   // IP packets of TCP
+	WholeFrames                // all frames, for a host that has a network stack of its own: no other program is there
+	services
+)
+
+// Valid reports whether there is such a service.
+func (s Service) Valid() bool { return s < services }
 
 // A Network is what a fabric is.
 type Network string
@@ -120,6 +136,40 @@ func ParseAddr(m []byte) (netip.Addr, error) {
 		return netip.Addr{}, malformed(1+16, uint64(len(m)))
 	}
 	return netip.AddrFrom16([16]byte(m[1:])), nil
+}
+
+// A FoundBody is the port that has an IP address.
+type FoundBody struct {
+	GID [16]byte
+	MAC [6]byte // on Ethernet
+}
+
+// foundLen is the length of a message of kind Found on Ethernet.
+const foundLen = 1 + 16 + 6
+
+// Message returns the answer as a message:
+//
+//	kind (1), GID (16), MAC address (6, only on Ethernet)
+func (f *FoundBody) Message() []byte {
+	b := append([]byte{byte(Found)}, f.GID[:]...)
+	if f.MAC != ([6]byte{}) {
+		b = append(b, f.MAC[:]...)
+	}
+	return b
+}
+
+// Parse reads a message of kind Found.
+func (f *FoundBody) Parse(m []byte) error {
+	*f = FoundBody{}
+	switch len(m) {
+	case foundLen:
+		f.MAC = [6]byte(m[1+16:])
+		fallthrough
+	case 1 + 16:
+		f.GID = [16]byte(m[1:])
+		return nil
+	}
+	return malformed(foundLen, uint64(len(m)))
 }
 
 // The lengths of messages with packets of queue pair 0.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,8 @@ import (
 type Port struct {
 	address Address
 	network Network
-	frames  bool
-	share   *Share // nil for the whole port
+	service Service // at a port of an Ethernet
+	share   *Share  // nil for the whole port
 	link    *fabric.Link
 	info    atomic.Pointer[Info]
 	handler atomic.Pointer[func(*Arrival) bool]
@@ -34,7 +35,7 @@ type Port struct {
 	refused   chan *Violation // for report
 	reporting atomic.Bool     // report runs
 
-	mu       sync.Mutex // watchers, last, conn, bell, place, sm
+	mu       sync.Mutex // watchers, last, conn, bell, place, sm, hosts, groups
 	watchers map[int]func(old, now *Info, e Event)
 	last     int
 	conn     *Conn // nil without a fabric
@@ -42,6 +43,8 @@ type Port struct {
 	relay    <-chan struct{} // see Conn
 	place    Place           // where the fabric was found last
 	sm       bool
+	hosts    map[netip.Addr]hostAnswer // see FindHost
+	groups   map[[16]byte]int          // that were joined, and how often
 
 	telling sync.Mutex // held while watchers are called
 }
@@ -50,33 +53,40 @@ type Port struct {
 // the ID of the node in the topology, its description or its GUID as 0x….
 func Open(ctx context.Context, address string) (*Port, error) { return OpenShare(ctx, address, nil) }
 
-// OpenEthernet attaches to a port of an Ethernet.
+// OpenEthernet attaches to a port of an Ethernet for datagrams.
 func OpenEthernet(ctx context.Context, address string) (*Port, error) {
-	return open(ctx, address, Ethernet, false, nil)
+	return OpenService(ctx, address, Datagrams, nil)
+}
+
+// OpenService attaches to a port of an Ethernet: "NAME/NODE", which has the IPv4 address of the host, or
+// "NAME/ADDRESS" with one of its addresses. Programs may share the service. A nil share is all of it.
+func OpenService(ctx context.Context, address string, s Service, share *Share) (*Port, error) {
+	return open(ctx, address, Ethernet, s, share)
 }
 
 // OpenFrames attaches to a port of an Ethernet for a host that has a network stack of its own: whole
 // frames pass. The port answers ARP requests for the hosts of the fabric.
 func OpenFrames(ctx context.Context, address string) (*Port, error) {
-	return open(ctx, address, Ethernet, true, nil)
+	return OpenService(ctx, address, WholeFrames, nil)
 }
 
 // OpenShare attaches to a port that programs share. A nil share is the whole port.
 func OpenShare(ctx context.Context, address string, share *Share) (*Port, error) {
-	return open(ctx, address, InfiniBand, false, share)
+	return open(ctx, address, InfiniBand, 0, share)
 }
 
-func open(ctx context.Context, address string, n Network, frames bool, share *Share) (*Port, error) {
+func open(ctx context.Context, address string, n Network, s Service, share *Share) (*Port, error) {
 	a, err := ParseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	p := &Port{address: a, network: n, frames: frames, share: share, done: make(chan struct{}), refused: make(chan *Violation, maxRefused), watchers: make(map[int]func(*Info, *Info, Event))}
+	p := &Port{address: a, network: n, service: s, share: share, done: make(chan struct{}), refused: make(chan *Violation, maxRefused), watchers: make(map[int]func(*Info, *Info, Event))}
 	p.life, p.end = context.WithCancel(context.Background())
 	p.info.Store(&Info{Fabric: a.Fabric, Node: a.Node, Port: a.Port})
 	if p.link, err = fabric.New(func(reason.Detail) { p.hangUp() }); err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", a, err)
 	}
+	p.link.SetPort(p)
 	if err := p.attachFirst(ctx); err != nil {
 		_ = p.link.Close()
 		return nil, fmt.Errorf("attach to %s: %w", a, err)
@@ -331,7 +341,7 @@ func (p *Port) receive() error {
 func (p *Port) detach() {
 	p.mu.Lock()
 	c, bell := p.conn, p.bell
-	p.conn, p.bell = nil, nil
+	p.conn, p.bell, p.hosts = nil, nil, nil
 	p.mu.Unlock()
 	_ = c.Close()
 	p.link.Disconnect()

@@ -24,6 +24,9 @@ func OpenShare(context.Context, string, *Share) (*Port, error) { return nil, err
 // OpenEthernet fails.
 func OpenEthernet(context.Context, string) (*Port, error) { return nil, errSystem }
 
+// OpenService fails.
+func OpenService(context.Context, string, Service, *Share) (*Port, error) { return nil, errSystem }
+
 // OpenFrames fails.
 func OpenFrames(context.Context, string) (*Port, error) { return nil, errSystem }
 

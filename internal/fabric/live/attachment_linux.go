@@ -3,6 +3,8 @@ package live
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"net/netip"
 	"reflect"
 	"time"
 
@@ -16,14 +18,85 @@ import (
 
 // A program is what is attached to the ports of a node.
 type program struct {
-	fabric *Fabric
-	node   int
-	ports  []tenants // by number
+	fabric   *Fabric
+	node     int
+	ports    []tenants // by number; of a host of an Ethernet those with whole frames
+	services []served  // of a host of an Ethernet, which has one port; in the order of their first use
+}
+
+// A served is the programs of a service.
+type served struct {
+	service
+	tenants
+}
+
+// A service is what a program has of the port of a host of an Ethernet. It is zero in other fabrics.
+type service struct {
+	kind attach.Service
+	addr netip.Addr // of the host
+}
+
+// whole reports whether a program gets all that comes to its port.
+func (s service) whole() bool { return !s.addr.IsValid() || s.kind == attach.WholeFrames }
+
+// of returns the programs of a service at a port, nil if there are none.
+func (p *program) of(port int, s service) *tenants {
+	if s.whole() {
+		return &p.ports[port]
+	}
+	for i := range p.services {
+		if x := &p.services[i]; x.service == s {
+			return &x.tenants
+		}
+	}
+	return nil
+}
+
+// enter gives a program its part of a port. It returns the program that is in the way if there is one.
+func (p *program) enter(a *attachment) (held *attachment) {
+	if a.service.kind == attach.WholeFrames {
+		if held := p.any(a.at.Port); held != nil {
+			return held
+		}
+	} else if held := p.ports[a.at.Port].any(); held != nil && !a.service.whole() {
+		return held
+	}
+	t := p.of(a.at.Port, a.service)
+	if t == nil {
+		p.services = append(p.services, served{service: a.service})
+		t = &p.services[len(p.services)-1].tenants
+	}
+	return t.enter(a)
+}
+
+// all returns the programs at a port.
+func (p *program) all(port int) iter.Seq[*attachment] {
+	return func(yield func(*attachment) bool) {
+		for i := -1; i < len(p.services); i++ {
+			t := &p.ports[port]
+			if i >= 0 {
+				t = &p.services[i].tenants
+			}
+			for _, a := range t.lanes {
+				if a != nil && !yield(a) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// any returns the first program at a port, nil if the port is free.
+func (p *program) any(port int) *attachment {
+	for a := range p.all(port) {
+		return a
+	}
+	return nil
 }
 
 // Process implements control.Host.
 func (p *program) Process(port int) int {
-	if a := p.ports[port].any(); a != nil {
+	if a := p.any(port); a != nil {
 		return a.pid
 	}
 	return 0
@@ -31,7 +104,7 @@ func (p *program) Process(port int) int {
 
 // Remote implements control.Host.
 func (p *program) Remote(port int) string {
-	if a := p.ports[port].any(); a != nil && a.visit != nil {
+	if a := p.any(port); a != nil && a.visit != nil {
 		return a.visit.From.String()
 	}
 	return ""
@@ -45,18 +118,18 @@ func (f *Fabric) drop(at topology.End, d reason.Detail) {
 
 // An attachment is a program at a port. The loop owns it.
 type attachment struct {
-	fabric *Fabric
-	at     topology.End
-	frames bool         // whole frames pass at the port of an Ethernet
-	share  attach.Share // of the port
-	pid    int          // 0 for a program on another host
-	visit  *visit       // nil for one on this host
-	end    *fabric.End
-	bell   *hostmem.Bell   // the program rings it
-	ringer *hostmem.Ringer // rings the program's
-	outbox *outbox
-	ended  bool
-	gone   chan struct{} // closed when the port is free again
+	fabric  *Fabric
+	at      topology.End
+	service service
+	share   attach.Share // of the port, or of the service
+	pid     int          // 0 for a program on another host
+	visit   *visit       // nil for one on this host
+	end     *fabric.End
+	bell    *hostmem.Bell   // the program rings it
+	ringer  *hostmem.Ringer // rings the program's
+	outbox  *outbox
+	ended   bool
+	gone    chan struct{} // closed when the port is free again
 
 	hot     bool // in Fabric.hot
 	in      [fabric.Levels]input
@@ -166,7 +239,7 @@ func (a *attachment) changed() {
 func (f *Fabric) tell() {
 	for _, a := range f.todo.stale {
 		a.stale = false
-		now := f.network.describe(a.at)
+		now := f.network.describe(a)
 		if a.ended || !a.reregister && reflect.DeepEqual(&a.info, &now) {
 			continue
 		}
@@ -186,10 +259,10 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 		f.programs[a.at.Node] = p
 		f.network.plug(p)
 	}
-	if held := p.ports[a.at.Port].enter(a); held != nil {
-		name := deviceName(f.network.kind(), attach.Address{Fabric: f.config.Name, Node: f.names[a.at.Node], Port: uint8(a.at.Port)})
+	if held := p.enter(a); held != nil {
+		name := f.deviceName(held)
 		text := fmt.Sprintf("%s is attached to it: share the port by softrdma daemon -d %s", held.holder(), name)
-		if p.ports[a.at.Port].manager() == nil {
+		if p.of(a.at.Port, held.service).manager() == nil {
 			text = fmt.Sprintf("%s is attached to it, which a softrdma daemon or exec started that has ended: end its programs first", held.holder())
 		}
 		return attach.Info{}, held, &reason.Error{
@@ -197,7 +270,7 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 			Text:   text,
 		}
 	}
-	a.info = f.network.describe(a.at)
+	a.info = f.network.describe(a)
 	f.heat(a)
 	f.arrive(a)
 	return a.info, nil, nil

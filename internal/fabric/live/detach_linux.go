@@ -34,7 +34,7 @@ func (f *Fabric) detach(a *attachment) {
 	f.drain(a)
 	f.cool(a)
 	a.ended = true
-	f.programs[a.at.Node].ports[a.at.Port].leave(a)
+	f.programs[a.at.Node].of(a.at.Port, a.service).leave(a)
 	for i := range a.in {
 		if x := &a.in[i]; x.frame != nil {
 			f.network.discard(x)

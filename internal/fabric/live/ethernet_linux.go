@@ -1,7 +1,7 @@
 package live
 
 import (
-	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -14,18 +14,17 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/topology"
 	"softrdma/internal/wire/ethernet"
-	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
 )
 
 // An ethernetNetwork is the network of a fabric of Ethernet switches. It has the network stack of each
-// host's port: programs give and get the payloads of UDP datagrams.
+// host's port: programs give and get what their service says.
 type ethernetNetwork struct {
 	*Fabric
 	lan   *lan.Network
-	hosts map[netip.Addr]int // nodes
+	hosts map[netip.Addr]int // nodes, by each of their addresses
 	out   fabric.Datagram
-	in    fabric.Datagram
+	in    arrival
 	one   [1][]byte
 }
 
@@ -36,12 +35,12 @@ func newEthernet(f *Fabric) *ethernetNetwork {
 	c := f.config.Ethernet
 	n := &ethernetNetwork{Fabric: f, hosts: make(map[netip.Addr]int)}
 	n.lan = lan.New(lan.Config{
-		Fabric: f.config.Fabric, Link: c.Link, Each: c.Each, Switch: c.Switch, Host: station.Config{Queue: hostQueue, Buffer: hostBuffer},
+		Fabric: f.config.Fabric, Link: c.Link, Each: c.Each, Switch: c.Switch, Host: station.Config{Queue: hostQueue, Buffer: hostBuffer}, IPv6: true, Bridged: true,
 		Deliver: n.deliver,
 		Dropped: func(_ dcb.Time, at topology.End, _ *dcb.Frame, d reason.Detail) { f.drop(at, d) },
 	})
 	for i := range f.config.Fabric.Nodes {
-		if ip, ok := n.addr(i); ok {
+		for _, ip := range n.addrs(i) {
 			n.hosts[ip] = i
 		}
 	}
@@ -54,12 +53,29 @@ const (
 	hostBuffer = 256 << 10
 )
 
-// addr returns the IP address of a host, and false for a switch.
-func (n *ethernetNetwork) addr(node int) (ip netip.Addr, ok bool) {
-	if a := n.lan.IP(node); a != (dcb.IP{}) {
-		return a.Addr(), true
+// addrs returns the IP addresses of a host, none for a switch. The first one is that of IPv4.
+func (n *ethernetNetwork) addrs(node int) []netip.Addr {
+	a := n.lan.IP(node)
+	if a == (dcb.IP{}) {
+		return nil
 	}
-	return ip, false
+	return []netip.Addr{a.Addr(), lan.IPv6(a).Addr()}
+}
+
+// named implements network. A host by its name has its IPv4 address.
+func (n *ethernetNetwork) named(name string) (node int, addr netip.Addr, err error) {
+	if ip, e := netip.ParseAddr(name); e == nil {
+		if node, ok := n.hosts[ip.Unmap()]; ok {
+			return node, ip.Unmap(), nil
+		}
+		return 0, addr, fmt.Errorf("no host of the fabric has the IP address %v, as softrdma fabric status lists them", ip)
+	}
+	if node, err = n.config.Fabric.Find(name); err == nil {
+		if list := n.addrs(node); len(list) > 0 {
+			addr = list[0]
+		}
+	}
+	return node, addr, err
 }
 
 // kind implements network.
@@ -88,7 +104,8 @@ func (n *ethernetNetwork) resume(now time.Duration, at topology.End) {
 }
 
 // describe implements network.
-func (n *ethernetNetwork) describe(at topology.End) attach.Info {
+func (n *ethernetNetwork) describe(a *attachment) attach.Info {
+	at := a.at
 	host := n.lan.Host(at.Node)
 	c := host.Config()
 	mac := host.Address().MAC()
@@ -100,48 +117,57 @@ func (n *ethernetNetwork) describe(at topology.End) attach.Info {
 	if host.Up() {
 		i.PortInfo.State = smp.PortActive
 	}
-	if ip, ok := n.addr(at.Node); ok {
-		i.Addrs = []netip.Addr{ip}
+	i.Addrs = n.addrs(at.Node) // the program's first
+	if k := slices.Index(i.Addrs, a.service.addr); k > 0 {
+		i.Addrs[0], i.Addrs[k] = i.Addrs[k], i.Addrs[0]
 	}
 	return i
 }
 
-// headersLen is the length of the headers in front of the payload of a datagram.
-const headersLen = ethernet.HeaderLen + ipv4Len + udpLen
-
-const (
-	ipv4Len = 20
-	udpLen  = 8
-)
-
-// defaultHops is the hop limit of datagrams for which a program sets none.
-const defaultHops = 64
+// front is the length of the headers that the port's stack writes in front of what the program sends.
+func (s service) front() int {
+	ip := ipv4Len
+	if s.addr.Is6() {
+		ip = ipv6Len
+	}
+	switch s.kind {
+	case attach.Datagrams:
+		return ethernet.HeaderLen + ip + udpLen
+	case attach.Segments:
+		return ethernet.HeaderLen
+	}
+	return 0
+}
 
 // read implements network.
 func (n *ethernetNetwork) read(a *attachment, level uint8, x *input) bool {
-	size, front := x.size(), headersLen
-	if a.frames {
-		front = 0
-	}
-	d := &n.out
-	d.Parse(x.batch.Headers)
+	size, front := x.size(), a.service.front()
+	n.out.Parse(x.batch.Headers)
 	f := n.lan.Pool().Frame()
 	f.Data = slices.Grow(f.Data[:0], front+size)[:front+size]
 	copy(f.Data[front:], x.batch.Data[x.at:x.at+size])
 	a.advance(level, x, size)
 	var why reason.Detail
-	if a.frames {
-		why = n.check(a, f, level)
-	} else {
-		why = n.wrap(a, f, level)
+	switch a.service.kind {
+	case attach.Datagrams:
+		why = n.wrapDatagram(a, f, level)
+	case attach.Segments:
+		why = n.wrapSegment(a, f, level)
+	case attach.RoCEFrames:
+		why = n.checkRoCE(a, f, level)
+	default:
+		why = n.checkFrame(a, f, level)
 	}
 	switch {
 	case why.Reason != reason.None:
 		n.drop(a.at, why)
 	case f.Op != 0: // for the neighbor only, and the port pauses by itself
-	case a.frames && n.answerARP(a, f):
+	case a.service.kind == attach.WholeFrames && n.answerNeighbor(a, f):
 	default:
 		f.Priority = level
+		if f.Dst.Group() && a.service.kind != attach.WholeFrames {
+			n.loop(a, f)
+		}
 		x.frame, x.wired = f.Data, f
 		return true
 	}
@@ -149,50 +175,13 @@ func (n *ethernetNetwork) read(a *attachment, level uint8, x *input) bool {
 	return false
 }
 
-// wrap writes the headers in front of a program's payload, as a network stack does.
-func (n *ethernetNetwork) wrap(a *attachment, f *dcb.Frame, level uint8) reason.Detail {
-	d := &n.out
-	own, _ := n.addr(a.at.Node)
-	switch {
-	case d.Src.Addr() != own:
-		return reason.Detail{Reason: reason.PacketGID, Expected: low(own), Found: low(d.Src.Addr())}
-	case d.Priority() != level:
-		return reason.Detail{Reason: reason.FabricLane, Expected: uint64(level), Found: uint64(d.Priority())}
-	case !d.Dst.Addr().Is4():
-		return reason.Detail{Reason: reason.EthernetRoute, Found: low(d.Dst.Addr())}
-	}
-	if d.HopLimit == 0 {
-		d.HopLimit = defaultHops
-	}
-	size := len(f.Data) - headersLen
-	e := ethernet.Header{Dst: n.lan.Gateway(a.at.Node).MAC(), Src: n.lan.Host(a.at.Node).Address().MAC(), Type: ethernet.TypeIPv4}
-	at := e.Put(f.Data)
-	at += ib.PutIP(f.Data[at:], own, d.Dst.Addr(), d.TOS, d.HopLimit, 0, udpLen+size)
-	ib.PutUDP(f.Data[at:], d.Src.Port(), d.Dst.Port(), size, 0)
-	return f.Parse()
-}
-
-// check checks a frame of a host that has a network stack of its own.
-func (n *ethernetNetwork) check(a *attachment, f *dcb.Frame, level uint8) reason.Detail {
-	if level >= ethernet.Priorities {
-		return reason.Detail{Reason: reason.FabricLane, Expected: ethernet.Priorities - 1, Found: uint64(level)}
-	}
-	why := f.Parse()
-	if own := n.lan.Host(a.at.Node).Address(); why.Reason == reason.None && f.Src != own {
-		why = reason.Detail{Reason: reason.EthernetForeign, Expected: uint64(own), Found: uint64(f.Src)}
-	}
-	return why
-}
-
-// low is the last four bytes of an address.
-func low(a netip.Addr) uint64 {
-	b := a.As16()
-	return uint64(binary.BigEndian.Uint32(b[12:]))
-}
-
-// send implements network.
+// send implements network. What a host sends to itself crosses no switch.
 func (n *ethernetNetwork) send(now time.Duration, a *attachment, x *input) bool {
-	return n.lan.Send(dcb.FromDuration(now), a.at.Node, x.wired)
+	at := dcb.FromDuration(now)
+	if x.wired.Dst == n.lan.Host(a.at.Node).Address() {
+		return n.deliver(at, a.at, x.wired)
+	}
+	return n.lan.Send(at, a.at.Node, x.wired)
 }
 
 // discard implements network.
@@ -201,79 +190,110 @@ func (n *ethernetNetwork) discard(x *input) {
 	x.frame, x.wired = nil, nil
 }
 
-// deliver gives a datagram to the program at a host's port. A switch takes none itself.
+// deliver gives a frame to the program at a host's port that it is for. A switch takes none itself.
 func (n *ethernetNetwork) deliver(now dcb.Time, at topology.End, f *dcb.Frame) bool {
 	if n.lan.Host(at.Node) == nil {
 		return false
 	}
-	var a *attachment
-	if p := n.programs[at.Node]; p != nil {
-		a = p.ports[at.Port].any()
-	}
-	var payload []byte
-	var why reason.Detail
-	if a != nil && a.frames {
-		payload, n.in = f.Data, fabric.Datagram{TOS: f.Priority << 5}
-	} else {
-		payload, why = n.open(at.Node, f)
-	}
-	if why.Reason == reason.None && (a == nil || a.ended) {
-		why = reason.Detail{Reason: reason.EthernetNobody, Expected: uint64(n.in.Dst.Port()), Found: uint64(n.in.Dst.Port())}
-	}
-	if why.Reason != reason.None {
+	a, why := n.open(at, f)
+	switch {
+	case why.Reason != reason.None:
 		n.drop(at, why)
-		n.lan.Pool().Put(f)
-		return true
-	}
-	level := n.in.Priority()
-	if !a.end.Room(level, 1, len(payload)) && a.hold(now.Duration(), level) {
+		if why.Reason == reason.EthernetNobody {
+			n.reset(now, at)
+		}
+	case n.in.group != [16]byte{}:
+		n.spread(at)
+	case !n.give(now.Duration(), a):
 		return false
 	}
-	n.one[0] = payload
-	if !a.end.PutDatagrams(level, &n.in, len(payload), n.one[:], len(payload)) {
-		a.fail(reason.Detail{Reason: reason.FabricFull, Expected: uint64(level), Found: uint64(len(payload))})
-	} else {
-		a.heard(level)
-	}
-	n.one[0] = nil
 	n.lan.Pool().Put(f)
 	return true
 }
 
-// open reads the headers of a frame, into n.in, and returns the payload of its datagram.
-func (n *ethernetNetwork) open(node int, f *dcb.Frame) (payload []byte, why reason.Detail) {
-	own, _ := n.addr(node)
-	b := f.Data[min(ethernet.HeaderLen, len(f.Data)):]
-	if f.Tagged {
-		b = b[min(ethernet.TagLen, len(b)):]
+// open reads a frame into n.in, and returns the program that it is for, unless it is for a group.
+func (n *ethernetNetwork) open(at topology.End, f *dcb.Frame) (a *attachment, why reason.Detail) {
+	p := n.programs[at.Node]
+	x := &n.in
+	if p != nil {
+		if a = p.ports[at.Port].any(); a != nil && !a.ended {
+			*x = arrival{payload: f.Data, head: fabric.Datagram{TOS: f.Priority << 5}}
+			return a, why
+		}
 	}
-	length := 0
-	if len(b) >= ipv4Len+udpLen {
-		length = int(binary.BigEndian.Uint16(b[ipv4Len+4:])) - udpLen
+	if why = x.read(f); why.Reason != reason.None || x.group != [16]byte{} {
+		return nil, why
 	}
-	switch {
-	case !f.IP || len(b) < ipv4Len+udpLen || b[0] != 0x45:
-		return nil, reason.Detail{Reason: reason.EthernetDatagram, Expected: protocolUDP}
-	case b[9] != protocolUDP || binary.BigEndian.Uint16(b[6:])&^dontFragment != 0:
-		return nil, reason.Detail{Reason: reason.EthernetDatagram, Expected: protocolUDP, Found: uint64(b[9])}
-	case f.To.Addr() != own:
-		return nil, reason.Detail{Reason: reason.EthernetForeign, Expected: low(own), Found: f.To.Lo & 0xffffffff}
-	case length <= 0 || length > len(b)-ipv4Len-udpLen:
-		return nil, reason.Detail{Reason: reason.EthernetLength, Expected: uint64(max(length, 1)), Found: uint64(len(b) - ipv4Len - udpLen)}
+	if own := n.lan.IP(at.Node); x.to != own && x.to != lan.IPv6(own) {
+		return nil, reason.Detail{Reason: reason.EthernetForeign, Expected: own.Lo & 0xffffffff, Found: x.to.Lo & 0xffffffff}
 	}
-	u := b[ipv4Len:]
-	n.in = fabric.Datagram{
-		Src: netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[12:])), binary.BigEndian.Uint16(u)),
-		Dst: netip.AddrPortFrom(own, binary.BigEndian.Uint16(u[2:])),
-		TOS: b[1], HopLimit: b[8],
+	a = nil
+	if p != nil {
+		if t := p.of(at.Port, x.service); t != nil {
+			a = t.steer(x.packet)
+		}
 	}
-	return u[udpLen : udpLen+length], reason.Detail{}
+	if a == nil || a.ended {
+		why = reason.Detail{Reason: reason.EthernetNobody, Expected: uint64(x.kind), Found: uint64(x.head.Dst.Port())}
+	}
+	return a, why
 }
 
-const (
-	protocolUDP  = 17
-	dontFragment = 1 << 14
-)
+// give gives what n.in has to a program, and reports whether it has taken it or loses it.
+func (n *ethernetNetwork) give(now time.Duration, a *attachment) bool {
+	x := &n.in
+	level := x.head.Priority()
+	switch room := a.end.Room(level, 1, len(x.payload)); {
+	case !room && a.hold(now, level):
+		return false
+	case !room:
+		n.drop(a.at, reason.Detail{Reason: reason.FabricFull, Expected: uint64(level), Found: uint64(len(x.payload))})
+	default:
+		n.put(a)
+	}
+	return true
+}
+
+// put gives what n.in has to a program that has room.
+func (n *ethernetNetwork) put(a *attachment) {
+	x := &n.in
+	level := x.head.Priority()
+	n.one[0] = x.payload
+	if a.end.PutDatagrams(level, &x.head, len(x.payload), n.one[:], len(x.payload)) {
+		a.heard(level)
+	} else {
+		a.fail(reason.Detail{Reason: reason.FabricFull, Expected: uint64(level), Found: uint64(len(x.payload))})
+	}
+	n.one[0] = nil
+}
+
+// loop gives a copy of a frame to a group to the members at the sender's host, as network stacks do.
+func (n *ethernetNetwork) loop(a *attachment, f *dcb.Frame) {
+	if n.in.read(f).Reason == reason.None {
+		n.spread(a.at)
+	}
+}
+
+// spread gives what n.in has to the programs at a host that are in its group. A program without room
+// loses it.
+func (n *ethernetNetwork) spread(at topology.End) {
+	p := n.programs[at.Node]
+	if p == nil {
+		return
+	}
+	x := &n.in
+	member := attach.Membership{MGID: x.group, State: attach.FullMember}
+	for a := range p.all(at.Port) {
+		if _, is := a.members[member]; !is || a.ended || a.service.kind != x.kind {
+			continue
+		}
+		if a.end.Room(x.head.Priority(), 1, len(x.payload)) {
+			n.put(a)
+			continue
+		}
+		n.drop(at, reason.Detail{Reason: reason.FabricFull, Expected: uint64(x.head.Priority()), Found: uint64(len(x.payload))})
+	}
+}
 
 // answer implements network.
 func (n *ethernetNetwork) answer(question []byte) ([]byte, error) {
@@ -288,7 +308,7 @@ func (n *ethernetNetwork) answer(question []byte) ([]byte, error) {
 func (n *ethernetNetwork) look() {
 	for _, p := range n.programs {
 		for i := range p.ports {
-			if a := p.ports[i].any(); a != nil {
+			for a := range p.all(i) {
 				a.changed()
 			}
 		}
@@ -304,12 +324,20 @@ func (n *ethernetNetwork) attached(at topology.End) int {
 }
 
 // find implements network.
-func (n *ethernetNetwork) find(ip netip.Addr) (gid [16]byte, ok bool) {
-	_, ok = n.hosts[ip]
-	return ip.As16(), ok
+func (n *ethernetNetwork) find(ip netip.Addr) (f attach.FoundBody, ok bool) {
+	node, ok := n.hosts[ip]
+	return attach.FoundBody{GID: ip.As16(), MAC: lan.MAC(node).MAC()}, ok
 }
 
-// message implements network: programs say nothing once they are attached.
-func (*ethernetNetwork) message(_ *attachment, k attach.Kind, _ []byte) error {
-	return reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Hello), Found: uint64(k)}.Err()
+// message implements network: programs join and leave groups.
+func (n *ethernetNetwork) message(a *attachment, k attach.Kind, b []byte) error {
+	if k != attach.Member {
+		return reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.Member), Found: uint64(k)}.Err()
+	}
+	var m attach.Membership
+	on, err := m.Parse(b)
+	if err == nil {
+		n.post(func() { a.setMember(m, on) })
+	}
+	return err
 }

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/fabrictest"
@@ -34,8 +32,9 @@ type wired struct {
 	port *attach.Port
 }
 
-func attachHost(f *fabrictest.Fabric, i int) *wired {
-	p := f.AttachHost(i)
+func attachHost(f *fabrictest.Fabric, i int) *wired { return newWired(f.AttachHost(i)) }
+
+func newWired(p *attach.Port) *wired {
 	return &wired{fabric.NewDatagrams(p.Link(), netip.AddrPortFrom(p.Info().Addrs[0], udpPort)), p}
 }
 
@@ -69,7 +68,41 @@ func (w *wired) receive(t *testing.T) *link.Rx {
 
 func TestDatagramsGoFromHostToHost(t *testing.T) {
 	f := fabrictest.StartEthernet(t, "fat-tree:k=4", func(*live.Config) {})
-	a, b := attachHost(f, 0), attachHost(f, 15)
+	datagramsGoFromHostToHost(t, attachHost(f, 0), attachHost(f, 15))
+}
+
+func TestDatagramsOfIPv6GoFromHostToHost(t *testing.T) {
+	f := fabrictest.StartEthernet(t, "fat-tree:k=4", func(*live.Config) {})
+	a := newWired(open(t, "test/"+address(f.AttachHost(0), true), attach.Datagrams, nil))
+	b := newWired(open(t, "test/"+address(f.AttachHost(15), true), attach.Datagrams, nil))
+	if !a.Local().Addr().Is6() || a.port.Info().Addrs[0] != a.Local().Addr() {
+		t.Fatalf("addresses %v", a.port.Info().Addrs)
+	}
+	datagramsGoFromHostToHost(t, a, b)
+}
+
+// address returns an address of a host.
+func address(p *attach.Port, ipv6 bool) string {
+	for _, a := range p.Info().Addrs {
+		if a.Is6() == ipv6 {
+			return a.String()
+		}
+	}
+	return ""
+}
+
+// open attaches to a port until the end of the test.
+func open(t *testing.T, name string, s attach.Service, share *attach.Share) *attach.Port {
+	t.Helper()
+	p, err := attach.OpenService(t.Context(), name, s, share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func datagramsGoFromHostToHost(t *testing.T, a, b *wired) {
 	if i := a.port.Info(); i.Ethernet == nil || i.Ethernet.MTU != 9000 || i.Ethernet.SpeedMbps != 100000 || i.PortInfo.State != smp.PortActive {
 		t.Errorf("info %+v, %+v", i, i.Ethernet)
 	}
@@ -279,6 +312,26 @@ func TestFramesOfAHost(t *testing.T) {
 	if !bytes.Equal(reply[:6], mac[:]) || !bytes.Equal(reply[ethernet.HeaderLen:], want) {
 		t.Fatalf("answer % x, expected % x", reply, want)
 	}
+	solicit := func(target string) []byte { // RFC 4861 4.3
+		request := make([]byte, 14+40+24)
+		src, dst := netip.MustParseAddr(address(p, true)), netip.MustParseAddr(target)
+		at := (&ethernet.Header{Dst: ethernet.GroupMAC(netip.MustParseAddr("ff02::1:ff00:2")), Src: mac, Type: ethernet.TypeIPv6}).Put(request)
+		at += ib.PutIP(request[at:], src, netip.MustParseAddr("ff02::1:ff00:2"), 0, 255, 0, 24)
+		request[14+6], request[at] = 58, 135
+		copy(request[at+8:], dst.AsSlice())
+		return request
+	}
+	send(solicit("fd00::a00:9")) // no host
+	send(solicit("fd00::a00:2"))
+	reply = receive()
+	own, other := netip.MustParseAddr(address(p, true)), netip.MustParseAddr("fd00::a00:2")
+	m := reply[14+40:]
+	if [6]byte(reply) != mac || [6]byte(reply[6:]) != gateway || m[0] != 136 || [16]byte(m[8:]) != other.As16() || m[24] != 2 || [6]byte(m[26:]) != gateway {
+		t.Errorf("advertisement % x", reply)
+	}
+	if got := ib.Checksum(58, other, own, m); got != 0xffff {
+		t.Errorf("its checksum leaves %#x", got)
+	}
 	packet := func(src ethernet.MAC, payload string) []byte {
 		frame := make([]byte, 42)
 		at := (&ethernet.Header{Dst: gateway, Src: src, Type: ethernet.TypeIPv4}).Put(frame)
@@ -331,28 +384,5 @@ func TestHostsOfAnEthernetHaveOneCable(t *testing.T) {
 		if _, err := attach.OpenEthernet(context.Background(), name); err == nil || !strings.Contains(err.Error(), "has no cable") {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// Datagrams of a port are not divided among programs.
-func TestPortOfAnEthernetIsNotShared(t *testing.T) {
-	f := fabrictest.StartEthernet(t, "star:2", func(*live.Config) {})
-	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(bell)
-	share := &attach.Share{Key: make([]byte, attach.MinKey), Lane: 1, Of: 2}
-	hello, err := attach.Protocol.Message(attach.Hello, attach.HelloBody{Version: attach.Version, Node: "node-0", Port: 1, Network: attach.Ethernet, Share: share})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := dial(t, f)
-	if err := c.Send(hello, bell); err != nil {
-		t.Fatal(err)
-	}
-	if _, fds, err := c.Expect(attach.Welcome, 2); err == nil || !strings.Contains(err.Error(), "share no port") {
-		fds.Close()
-		t.Error(err)
 	}
 }

@@ -331,22 +331,23 @@ func (f *Fabric) ring() {
 	f.todo.wrote = f.todo.wrote[:0]
 }
 
-// findPort returns the port that a program asks for. Only adapters have such.
-func (f *Fabric) findPort(h *attach.HelloBody) (topology.End, error) {
-	i, err := f.config.Fabric.Find(h.Node)
+// findPort returns the port that a program asks for, and on Ethernet what it gets there. Only adapters
+// have ports for programs.
+func (f *Fabric) findPort(h *attach.HelloBody) (at topology.End, s service, err error) {
+	i, addr, err := f.network.named(h.Node)
 	if err != nil {
-		return topology.End{}, refused(h, 0, err)
+		return at, s, refused(h, 0, err)
 	}
 	n := &f.config.Fabric.Nodes[i]
 	if n.Kind == topology.Switch {
-		return topology.End{}, refused(h, 0, fmt.Errorf("%s is a switch: programs attach to adapters", n.ID))
+		return at, s, refused(h, 0, fmt.Errorf("%s is a switch: programs attach to adapters", n.ID))
 	}
 	if int(h.Port) > n.NumPorts() || h.Port == 0 {
-		return topology.End{}, refused(h, n.NumPorts(), fmt.Errorf("%s has ports 1 to %d, found %d", n.ID, n.NumPorts(), h.Port))
+		return at, s, refused(h, n.NumPorts(), fmt.Errorf("%s has ports 1 to %d, found %d", n.ID, n.NumPorts(), h.Port))
 	}
-	at := topology.End{Node: i, Port: int(h.Port)}
+	at = topology.End{Node: i, Port: int(h.Port)}
 	if f.config.Ethernet != nil && f.config.Fabric.Port(at).Peer.Port == 0 {
-		return topology.End{}, refused(h, 1, fmt.Errorf("port %d of %s has no cable, and so no address", h.Port, n.ID))
+		return at, s, refused(h, 1, fmt.Errorf("port %d of %s has no cable, and so no address", h.Port, n.ID))
 	}
-	return at, nil
+	return at, service{h.Service, addr}, nil
 }

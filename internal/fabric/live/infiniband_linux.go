@@ -80,17 +80,23 @@ func (f infiniband) answer(question []byte) ([]byte, error) {
 }
 
 // find implements network.
-func (f infiniband) find(ip netip.Addr) (gid [16]byte, ok bool) {
+func (f infiniband) find(ip netip.Addr) (x attach.FoundBody, ok bool) {
 	for at, addrs := range f.config.Addrs {
 		if slices.Contains(addrs, ip) {
 			g := f.subnet.Agent(at.Node)
 			p := g.PortInfo(at.Port)
-			binary.BigEndian.PutUint64(gid[:], p.GIDPrefix)
-			binary.BigEndian.PutUint64(gid[8:], g.GUIDs(at.Port)[0])
-			return gid, true
+			binary.BigEndian.PutUint64(x.GID[:], p.GIDPrefix)
+			binary.BigEndian.PutUint64(x.GID[8:], g.GUIDs(at.Port)[0])
+			return x, true
 		}
 	}
-	return gid, false
+	return x, false
+}
+
+// named implements network.
+func (f infiniband) named(name string) (node int, addr netip.Addr, err error) {
+	node, err = f.config.Fabric.Find(name)
+	return node, addr, err
 }
 
 // message implements network.
@@ -127,7 +133,8 @@ func (f infiniband) message(a *attachment, k attach.Kind, b []byte) error {
 }
 
 // describe implements network.
-func (f infiniband) describe(at topology.End) attach.Info {
+func (f infiniband) describe(a *attachment) attach.Info {
+	at := a.at
 	n := &f.config.Fabric.Nodes[at.Node]
 	g := f.subnet.Agent(at.Node)
 	i := attach.Info{

@@ -164,20 +164,33 @@ func (f *Fabric) first(c *attach.Conn, v *visit) (*attachment, error) {
 	}
 	k := f.network.kind()
 	if h.Network != k {
-		return nil, refused(&h, 0, fmt.Errorf("fabric %s is %v: expected a device of it, %s", f.config.Name, k, deviceName(k, attach.Address{Fabric: f.config.Name, Node: h.Node, Port: h.Port})))
+		return nil, refused(&h, 0, fmt.Errorf("fabric %s is %v: expected a device of it, %s", f.config.Name, k, prefixes[k]+attach.Address{Fabric: f.config.Name, Node: h.Node, Port: h.Port}.String()))
 	}
-	if k == attach.Ethernet && h.Share != nil {
-		return nil, refused(&h, 1, errors.New("programs share no port of an Ethernet"))
+	if !h.Service.Valid() || k != attach.Ethernet && h.Service != 0 || h.Share != nil && !sharable(h.Service) {
+		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.WholeFrames), Found: uint64(h.Service)}.Err()
 	}
 	return f.welcome(c, &h, v, fds.Take(0))
 }
 
-// deviceName is how programs name the device of a port.
-func deviceName(k attach.Network, a attach.Address) string {
-	if k == attach.Ethernet {
-		return "eth:" + a.String()
+// sharable reports whether programs may share a service: its packets name queue pairs.
+func sharable(s attach.Service) bool { return s == attach.Datagrams || s == attach.RoCEFrames }
+
+// prefixes begin the names of devices.
+var prefixes = map[attach.Network]string{attach.InfiniBand: "ib:", attach.Ethernet: "eth:"}
+
+// deviceName is how programs name the device of an attached program.
+func (f *Fabric) deviceName(a *attachment) string {
+	prefix, name := prefixes[f.network.kind()], attach.Address{Fabric: f.config.Name, Node: f.names[a.at.Node], Port: uint8(a.at.Port)}
+	if a.service.addr.Is6() {
+		name.Node = a.service.addr.String()
 	}
-	return "ib:" + a.String()
+	switch a.service.kind {
+	case attach.RoCEFrames:
+		prefix = "roce1:" + prefix
+	case attach.Segments:
+		prefix = "iwarp:" + prefix
+	}
+	return prefix + name.String()
 }
 
 // welcome attaches a program to the port that it asks for. It owns the descriptor of the
@@ -187,7 +200,7 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 	if err != nil {
 		return nil, err
 	}
-	at, err := f.findPort(h)
+	at, own, err := f.findPort(h)
 	share := &wholePort
 	if h.Share != nil && err == nil {
 		share, err = h.Share, checkShare(h.Share)
@@ -201,7 +214,7 @@ func (f *Fabric) welcome(c *attach.Conn, h *attach.HelloBody, v *visit, bell int
 	}
 	_ = c.SetDeadline(time.Time{})
 	c.LeavePoller()
-	a := &attachment{fabric: f, at: at, frames: h.Frames, share: *share, visit: v, ringer: ringer, outbox: newOutbox(c), end: end, gone: make(chan struct{})}
+	a := &attachment{fabric: f, at: at, service: own, share: *share, visit: v, ringer: ringer, outbox: newOutbox(c), end: end, gone: make(chan struct{})}
 	if v == nil {
 		a.pid, _ = c.Peer()
 	}
@@ -270,12 +283,12 @@ func (f *Fabric) find(c *attach.Conn, question []byte) error {
 	if err != nil {
 		return err
 	}
-	var gid [16]byte
+	var port attach.FoundBody
 	found := false
 	ip = ip.Unmap()
-	f.call(func() { gid, found = f.network.find(ip) })
+	f.call(func() { port, found = f.network.find(ip) })
 	if found {
-		return c.Send(append([]byte{byte(attach.Found)}, gid[:]...))
+		return c.Send(port.Message())
 	}
 	return &reason.Error{
 		Detail: reason.Detail{Reason: reason.AddressUnreachable},

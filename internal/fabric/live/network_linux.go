@@ -25,8 +25,8 @@ type network interface {
 	// unplug is called when a program has left its port.
 	unplug(now time.Duration, a *attachment)
 
-	// describe returns what a port is.
-	describe(at topology.End) attach.Info
+	// describe returns what a port is to a program.
+	describe(a *attachment) attach.Info
 
 	// read makes the next packet of a message x.frame, and reports false if it is refused.
 	read(a *attachment, level uint8, x *input) bool
@@ -43,8 +43,12 @@ type network interface {
 	// message handles a message of an attached program. The goroutine is that of its connection.
 	message(a *attachment, kind attach.Kind, b []byte) error
 
-	// find returns the GID of the port with an IP address.
-	find(ip netip.Addr) (gid [16]byte, ok bool)
+	// named returns the node that a program names, and the address that its device has there: invalid on
+	// InfiniBand.
+	named(name string) (node int, addr netip.Addr, err error)
+
+	// find returns the port with an IP address.
+	find(ip netip.Addr) (f attach.FoundBody, ok bool)
 
 	// answer answers a question of attach.Do.
 	answer(question []byte) ([]byte, error)

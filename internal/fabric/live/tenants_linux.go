@@ -76,7 +76,15 @@ func (t *tenants) of(packet []byte) *attachment {
 	if !h.Parse(packet) || len(packet) < h.HeaderLen() {
 		return nil
 	}
-	return t.lanes[steering.PacketLane(packet[h.HeaderLen():], len(t.lanes))]
+	return t.steer(packet[h.HeaderLen():])
+}
+
+// steer returns the program that a packet is for, given from its BTH, or nil.
+func (t *tenants) steer(bth []byte) *attachment {
+	if len(t.lanes) <= 1 {
+		return t.manager()
+	}
+	return t.lanes[steering.PacketLane(bth, len(t.lanes))]
 }
 
 // isGroup reports whether a packet is for a multicast group.
@@ -106,7 +114,7 @@ func (t *tenants) spread(frame []byte, except *attachment) {
 // hold notes that there was no room for a packet, and reports whether to keep it. A program that
 // shares its port must not delay the packets of others for long.
 func (a *attachment) hold(now time.Duration, sl uint8) bool {
-	if a.share.Of > 1 {
+	if a.share.Of > 1 || len(a.fabric.programs[a.at.Node].services) > 1 {
 		switch {
 		case a.full == 0:
 			a.since = now

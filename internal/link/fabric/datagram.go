@@ -36,6 +36,23 @@ func (d *Datagram) Parse(b []byte) {
 	d.TOS, d.HopLimit = b[36], b[37]
 }
 
+// Group is the name of an IP multicast group on the fabric: its IPv6 address, or for IPv4 that of
+// RoCE v1's GID of the group.
+func Group(ip netip.Addr) (g [16]byte) {
+	g = ip.As16()
+	if ip.Unmap().Is4() {
+		g[0], g[1] = 0xff, 0x0e
+	}
+	return g
+}
+
+// GroupMAC is the name of the group of a MAC address on the fabric.
+func GroupMAC(mac [6]byte) (g [16]byte) {
+	g[0] = 0xff // and scope 0, which no group of IP has
+	copy(g[10:], mac[:])
+	return g
+}
+
 // priorityShift is what is left of the bits of a TOS in front of its class selector (RFC 2474 4.2.2).
 const priorityShift = 5
 

@@ -85,13 +85,21 @@ func (d *Datagrams) Reply(dst netip.AddrPort) (*link.DatagramFlow, error) {
 // CloseFlow implements link.Datagrams.
 func (d *Datagrams) CloseFlow(f *link.Flow) { d.flows[f.Handle].users-- }
 
-// Join implements link.Datagrams. The fabric floods no groups yet.
+// Join implements link.Datagrams.
 func (d *Datagrams) Join(group netip.Addr) error {
-	return reason.NotSupported("multicast group %v: a port of an Ethernet fabric has none", group)
+	group = group.Unmap()
+	if !group.IsMulticast() || group.Is4() != d.local.Addr().Is4() {
+		return fmt.Errorf("%v: expected a multicast address of the family of %v", group, d.local.Addr())
+	}
+	d.port.JoinGroup(Group(group))
+	return nil
 }
 
 // Leave implements link.Datagrams.
-func (d *Datagrams) Leave(group netip.Addr) error { return d.Join(group) }
+func (d *Datagrams) Leave(group netip.Addr) error {
+	d.port.LeaveGroup(Group(group.Unmap()))
+	return nil
+}
 
 // Send implements link.Packets. It fails without a fabric, and if the priority's ring is full, see
 // Room.

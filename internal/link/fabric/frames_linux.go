@@ -2,11 +2,11 @@ package fabric
 
 import (
 	"softrdma/internal/link"
-	"softrdma/internal/reason"
 )
 
 // Frames is a Link to a port of an Ethernet fabric that carries whole frames, without check
-// sequence: those of a host that has a network stack of its own.
+// sequence: those of a host that has a network stack of its own. Of a port that has segments
+// (attach.Segments) it carries IP packets.
 type Frames struct {
 	*Link
 	head Datagram // has the priority of a frame, and nothing else
@@ -37,18 +37,8 @@ func (f *Frames) Receive(b []byte) (n int, err error) {
 		return 0, link.ErrClosed
 	}
 	f.mu.Lock()
-	n, fault := f.receive(b)
+	n, fault := f.single(b)
 	f.mu.Unlock()
 	f.judge(fault)
 	return n, nil
-}
-
-func (f *Frames) receive(b []byte) (n int, fault reason.Detail) {
-	found, fault := f.message()
-	if !found {
-		return 0, fault
-	}
-	n = copy(b[:min(f.batch.Size, len(b))], f.batch.Data[f.read:])
-	f.take(n)
-	return n, reason.Detail{}
 }

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type Link struct {
 	read   int // bytes of batch that were received; 0 without a batch
 	level  uint8
 
+	port   EthernetPort           // nil if not set
 	member func(mgid []byte) bool // see Members; nil if not set
 	looped [][]byte               // packets to own groups, for Receive
 
@@ -66,6 +68,21 @@ func New(broken func(reason.Detail)) (*Link, error) {
 	})
 	return l, nil
 }
+
+// An EthernetPort is what the links of a port of an Ethernet ask it for.
+type EthernetPort interface {
+	// JoinGroup begins, and LeaveGroup ends, receiving what is sent to a group. See Group and GroupMAC.
+	JoinGroup(group [16]byte)
+	LeaveGroup(group [16]byte)
+
+	// Host returns the MAC address of the host with an IP address, if the port knows it. FindHost asks
+	// for it, and reports whether there is such a host.
+	Host(ip netip.Addr) (mac [6]byte, known bool)
+	FindHost(ip netip.Addr) (mac [6]byte, found bool, err error)
+}
+
+// SetPort sets the port to which the link is connected. It is called before the link is used.
+func (l *Link) SetPort(p EthernetPort) { l.port = p }
 
 // NewBell returns a bell that the fabric rings to wake the link.
 func (l *Link) NewBell() (*hostmem.Bell, error) {

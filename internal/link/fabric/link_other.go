@@ -52,5 +52,11 @@ type Frames struct{ *Link }
 // NewFrames returns nothing.
 func NewFrames(*Link) *Frames { return nil }
 
+// RoCEv1 is a Link to a port of an Ethernet fabric that carries frames of RoCE v1. It exists only on Linux.
+type RoCEv1 struct{ link.Frames }
+
+// NewRoCEv1 returns nothing.
+func NewRoCEv1(*Link, [6]byte, string) *RoCEv1 { return nil }
+
 // NewDatagrams returns nothing.
 func NewDatagrams(*Link, netip.AddrPort) *Datagrams { return nil }

@@ -10,6 +10,7 @@ import (
 	"softrdma/internal/adapter"
 	"softrdma/internal/cma"
 	"softrdma/internal/cmid"
+	"softrdma/internal/fabric/attach"
 	hostpkg "softrdma/internal/host"
 	"softrdma/internal/uverbs/device"
 )
@@ -34,7 +35,7 @@ func (h host) source(dst netip.Addr) (netip.Addr, error) {
 	if h.on(dst, cmid.Any) != nil {
 		return dst, nil
 	}
-	if d := h.onEthernet(dst); d != nil {
+	if d, found := h.onEthernet(dst); found {
 		return d.Addr(), nil
 	}
 	src, why := hostpkg.Source(dst)
@@ -54,19 +55,17 @@ func (h host) source(dst netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("no device has an address of the family of %v: %w", dst, syscall.ENETUNREACH)
 }
 
-// onEthernet returns a device on the Ethernet fabric that has an address, or nil.
-func (h host) onEthernet(dst netip.Addr) *device.Device {
-	for _, d := range h.devices {
-		if d.Ethernet != nil && d.Ethernet.Reaches(dst) {
-			return d
-		}
-	}
-	return nil
+// onEthernet returns a device on the Ethernet fabric that has an address.
+func (h host) onEthernet(dst netip.Addr) (*device.Device, bool) {
+	return attach.Reaching(h.devices, func(d *device.Device) *attach.Port { return d.Ethernet }, dst)
 }
 
 // Routed implements cma.Host.
 func (h host) Routed(dst netip.Addr) error {
-	if h.on(dst, cmid.Any) != nil || h.onEthernet(dst) != nil {
+	if h.on(dst, cmid.Any) != nil {
+		return nil
+	}
+	if _, found := h.onEthernet(dst); found {
 		return nil
 	}
 	_, err := hostpkg.Source(dst)
@@ -75,7 +74,7 @@ func (h host) Routed(dst netip.Addr) error {
 
 // PathMTU returns the path MTU that the system knows.
 func (h host) PathMTU(dst netip.Addr, overhead int) int {
-	if d := h.onEthernet(dst); d != nil {
+	if d, found := h.onEthernet(dst); found {
 		return hostpkg.MTUFor(d.Ethernet.Info().Ethernet.MTU - overhead)
 	}
 	return hostpkg.PathMTU(dst, overhead)

@@ -1,0 +1,110 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"softrdma/internal/reason"
+)
+
+const (
+	// findTime limits the wait for a fabric's answer, whose process may be stopped.
+	findTime = time.Second
+
+	// maxHosts is the number of addresses of which a port knows the answer.
+	maxHosts = 1024
+)
+
+// A hostAnswer is what the fabric has said about an IP address.
+type hostAnswer struct {
+	mac   [6]byte
+	found bool
+}
+
+// Reaches reports whether the fabric has a host with an IP address.
+func (p *Port) Reaches(ip netip.Addr) bool {
+	if a, known := p.knownHost(ip); known {
+		return a.found
+	}
+	_, found, _ := p.FindHost(ip)
+	return found
+}
+
+// Host returns the MAC address of the host of an Ethernet with an IP address, if the port knows it.
+func (p *Port) Host(ip netip.Addr) (mac [6]byte, known bool) {
+	a, _ := p.knownHost(ip)
+	return a.mac, a.found
+}
+
+func (p *Port) knownHost(ip netip.Addr) (a hostAnswer, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, known = p.hosts[ip.Unmap()]
+	return a, known
+}
+
+// FindHost asks the fabric for the host of an Ethernet with an IP address, and reports whether there is
+// one. The port remembers the answer as long as it is attached, because a fabric keeps its hosts.
+func (p *Port) FindHost(ip netip.Addr) (mac [6]byte, found bool, err error) {
+	ip = ip.Unmap()
+	c := p.connection()
+	ctx, cancel := context.WithTimeout(context.Background(), findTime)
+	defer cancel()
+	f, err := p.find(ctx, ip)
+	var why *reason.Error
+	if errors.As(err, &why) && why.Detail.Reason == reason.AddressUnreachable {
+		err = nil
+	} else if err != nil {
+		return mac, false, err
+	} else {
+		found = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c != nil && p.conn == c {
+		if p.hosts == nil || len(p.hosts) >= maxHosts {
+			p.hosts = make(map[netip.Addr]hostAnswer)
+		}
+		p.hosts[ip] = hostAnswer{f.MAC, found}
+	}
+	return f.MAC, found, nil
+}
+
+// JoinGroup says that the program of a port of an Ethernet wants what is sent to a group. The port joins
+// again after the fabric has gone and come back.
+func (p *Port) JoinGroup(group [16]byte) { p.setGroup(group, 1) }
+
+// LeaveGroup undoes one JoinGroup.
+func (p *Port) LeaveGroup(group [16]byte) { p.setGroup(group, -1) }
+
+func (p *Port) setGroup(group [16]byte, change int) {
+	p.mu.Lock()
+	if p.groups == nil {
+		p.groups = make(map[[16]byte]int)
+	}
+	before := p.groups[group]
+	p.groups[group] += change
+	after := p.groups[group]
+	if after <= 0 {
+		delete(p.groups, group)
+	}
+	p.mu.Unlock()
+	if (before > 0) != (after > 0) {
+		p.SetMember(Membership{MGID: group, State: FullMember}, after > 0)
+	}
+}
+
+// joinAgain tells a fabric of the groups that were joined before it came.
+func (p *Port) joinAgain(c *Conn) {
+	p.mu.Lock()
+	groups := slices.Collect(maps.Keys(p.groups))
+	p.mu.Unlock()
+	for _, g := range groups {
+		m := Membership{MGID: g, State: FullMember}
+		_ = c.Send(m.message(true)) // fails if the fabric has gone again
+	}
+}
