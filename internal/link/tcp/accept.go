@@ -27,19 +27,19 @@ const (
 type acceptor struct {
 	notice
 	l    *conns
-	nl   *net.TCPListener
+	nl   Listener
 	addr netip.AddrPort
 	room chan struct{} // a token for each connection in progress
 
 	mu       sync.Mutex
 	arrived  []arrival
-	greeting list.List // of *net.TCPConn in their handshake, oldest first
+	greeting list.List // of Conn in their handshake, oldest first
 	shut     bool
 }
 
 // An arrival is a result of Accept: a connection or an error.
 type arrival struct {
-	raw  *net.TCPConn
+	raw  Conn
 	over transport
 	err  error
 }
@@ -47,7 +47,7 @@ type arrival struct {
 // Listen accepts streams on a port of the link's address. The backlog is the system's default.
 func (l *conns) Listen(port uint16, _ int, owner any) (link.Listener, error) {
 	at := netip.AddrPortFrom(l.local, port)
-	nl, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+	nl, err := l.network.Listen(at)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %v: %w", at, named(err))
 	}
@@ -64,7 +64,7 @@ func (l *conns) Listen(port uint16, _ int, owner any) (link.Listener, error) {
 // run accepts until the listener is closed.
 func (a *acceptor) run() {
 	for {
-		raw, err := a.nl.AcceptTCP()
+		raw, err := a.nl.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -95,12 +95,12 @@ func (a *acceptor) makeRoom() {
 	defer a.mu.Unlock()
 	if oldest := a.greeting.Front(); oldest != nil {
 		a.greeting.Remove(oldest)
-		_ = oldest.Value.(*net.TCPConn).Close() // makes the handshake fail
+		_ = oldest.Value.(Conn).Close() // makes the handshake fail
 	}
 }
 
-func (a *acceptor) prepare(raw *net.TCPConn) arrival {
-	if err := a.l.prepare(raw); err != nil {
+func (a *acceptor) prepare(raw Conn) arrival {
+	if err := raw.Prepare(&a.l.cfg); err != nil {
 		_ = raw.Close()
 		return arrival{err: err}
 	}
@@ -108,7 +108,7 @@ func (a *acceptor) prepare(raw *net.TCPConn) arrival {
 }
 
 // greet does the handshake.
-func (a *acceptor) greet(raw *net.TCPConn) arrival {
+func (a *acceptor) greet(raw Conn) arrival {
 	x := a.prepare(raw)
 	if x.err != nil {
 		return x

@@ -35,7 +35,7 @@ func control(t *testing.T, s link.Stream) (name string) {
 	case *stream:
 		get(uintptr(s.fd))
 	case *conn:
-		raw, err := s.raw.SyscallConn()
+		raw, err := s.raw.(systemConn).SyscallConn()
 		if err == nil {
 			err = raw.Control(get)
 		}

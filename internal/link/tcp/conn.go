@@ -26,9 +26,9 @@ type conn struct {
 
 	mu            sync.Mutex // of the fields below
 	local, remote netip.AddrPort
-	raw           *net.TCPConn // nil before it is connected
-	over          transport    // raw, or TLS over it
-	dialed        bool         // dialling has ended, with this result:
+	raw           Conn      // nil before it is connected
+	over          transport // raw, or TLS over it
+	dialed        bool      // dialling has ended, with this result:
 	err           error
 	closed        bool
 	relay         relay // of a stream that another process drives; nil otherwise
@@ -79,18 +79,12 @@ func (l *conns) Dial(port uint16, dst netip.AddrPort, tos uint8, owner any) (lin
 // dial connects, and then continues as the writing goroutine.
 func (c *conn) dial(ctx context.Context, from netip.AddrPort, tos uint8) {
 	defer c.stop()
-	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(from)}
-	if from.Port() != 0 {
-		d.Control = reuseAddress
-	}
-	nc, err := d.DialContext(ctx, "tcp", c.remote.String())
+	raw, err := c.l.network.Dial(ctx, from, c.remote, tos)
 	if err != nil {
 		c.connected(nil, nil, named(err))
 		return
 	}
-	raw := nc.(*net.TCPConn)
-	setTOS(raw, tos)
-	if err := c.l.prepare(raw); err != nil {
+	if err := raw.Prepare(&c.l.cfg); err != nil {
 		_ = raw.Close()
 		c.connected(nil, nil, err)
 		return
@@ -110,7 +104,7 @@ func (c *conn) dial(ctx context.Context, from netip.AddrPort, tos uint8) {
 }
 
 // connected records the result of connecting, and reports whether the stream is still open.
-func (c *conn) connected(raw *net.TCPConn, over transport, err error) bool {
+func (c *conn) connected(raw Conn, over transport, err error) bool {
 	c.mu.Lock()
 	c.raw, c.over, c.err, c.dialed = raw, over, err, true
 	closed := c.closed
@@ -134,7 +128,7 @@ func (c *conn) connected(raw *net.TCPConn, over transport, err error) bool {
 }
 
 // begin starts an accepted connection.
-func (c *conn) begin(raw *net.TCPConn, over transport) bool {
+func (c *conn) begin(raw Conn, over transport) bool {
 	c.raw, c.over, c.dialed = raw, over, true
 	c.local, c.remote = c.l.addrPort(raw.LocalAddr()), c.l.addrPort(raw.RemoteAddr())
 	if !c.l.add(c) {
@@ -228,7 +222,7 @@ func (c *conn) Segment() int {
 	if raw == nil || c.l.security != nil {
 		return 0
 	}
-	return segmentOf(raw)
+	return raw.Segment()
 }
 
 // Read implements link.Stream.

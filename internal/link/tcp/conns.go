@@ -16,10 +16,11 @@ import (
 	"softrdma/internal/link/trust"
 )
 
-// A conns is a link.Streams over package net's connections. Goroutines read and write them,
+// A conns is a link.Streams over the connections of a Network. Goroutines read and write them,
 // with buffers between them and the lane.
 type conns struct {
 	base
+	network  Network
 	cfg      Config
 	security *tls.Config // nil for plain TCP
 	linger   time.Duration
@@ -54,12 +55,16 @@ func openConns(local netip.Addr, cfg Config, security *tls.Config) (link.Streams
 	if err != nil {
 		return nil, fmt.Errorf("open TCP link on %v: %w", local, err)
 	}
-	l := &conns{base: base{local}, cfg: cfg, linger: lingerTimeout, wake: make(chan struct{}, 1), open: make(map[interface{ Close() error }]struct{})}
+	return newConns(system{}, local, cfg, security), nil
+}
+
+func newConns(n Network, local netip.Addr, cfg Config, security *tls.Config) *conns {
+	l := &conns{base: base{local}, network: n, cfg: cfg, linger: lingerTimeout, wake: make(chan struct{}, 1), open: make(map[interface{ Close() error }]struct{})}
 	if security != nil {
 		l.security = trust.Complete(security, mpaProtocol)
 	}
 	l.ended, l.end = context.WithCancel(context.Background())
-	return l, nil
+	return l
 }
 
 // Close closes every stream and listener, and waits up to closeTimeout for data to be sent.
@@ -190,27 +195,6 @@ func (l *conns) Wait(d time.Duration) error {
 		return link.ErrClosed
 	}
 	return nil
-}
-
-// prepare sets the options of a connection.
-func (l *conns) prepare(c *net.TCPConn) error {
-	if n := l.cfg.ReceiveBuffer; n > 0 {
-		_ = c.SetReadBuffer(n) // limited by the system
-	}
-	if n := l.cfg.SendBuffer; n > 0 {
-		_ = c.SetWriteBuffer(n)
-	}
-	if err := setCongestion(c, l.cfg.Congestion); err != nil {
-		return err
-	}
-	s := l.cfg.silence()
-	if s.count == 0 {
-		return nil
-	}
-	if err := c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: s.idle, Interval: s.interval, Count: s.count}); err != nil {
-		return err
-	}
-	return setUserTimeout(c, s.timeout)
 }
 
 // addrPort converts an address of package net. A link-local address gets the link's zone.

@@ -55,19 +55,19 @@ func congestion(fd int, name string) error {
 }
 
 // set sets the options of a socket.
-func (s silence) set(fd int) error {
-	if s.count == 0 {
+func (s Silence) set(fd int) error {
+	if s.Count == 0 {
 		return nil
 	}
 	for _, o := range [...]struct{ level, name, value int }{
 		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, int(s.idle.Seconds())},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, int(s.interval.Seconds())},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, s.count},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, int(s.Idle.Seconds())},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, int(s.Interval.Seconds())},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, s.Count},
 	} {
 		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
 			return os.NewSyscallError("setsockopt", err)
 		}
 	}
-	return userTimeout(fd, s.timeout)
+	return userTimeout(fd, s.Timeout)
 }

@@ -98,7 +98,7 @@ func silenceOf(t *testing.T, s link.Stream) (got [4]int) {
 		read(e.fd)
 		return got
 	}
-	raw, err := s.(*conn).raw.SyscallConn()
+	raw, err := s.(*conn).raw.(systemConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

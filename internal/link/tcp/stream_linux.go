@@ -211,7 +211,7 @@ func (s *stream) start(owner any) error {
 	if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
-	if err := s.l.cfg.silence().set(s.fd); err != nil {
+	if err := s.l.cfg.Silence().set(s.fd); err != nil {
 		return err
 	}
 	if name := s.l.cfg.Congestion; name != "" {

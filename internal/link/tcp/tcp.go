@@ -52,26 +52,27 @@ func OpenTLS(local netip.Addr, cfg Config, security *tls.Config) (link.Streams, 
 	return openConns(local, cfg, security)
 }
 
-// silence holds the socket options for PeerTimeout: count keep-alive probes, the first after
-// idle, at an interval, and the timeout of data. All are 0 for the system's default.
-type silence struct {
-	idle, interval time.Duration
-	count          int
-	timeout        time.Duration
+// Silence holds the options of connections for PeerTimeout: Count keep-alive probes, the first after
+// Idle, at an Interval, and the timeout of data. All are 0 for the system's default.
+type Silence struct {
+	Idle, Interval time.Duration
+	Count          int
+	Timeout        time.Duration
 }
 
-func (c *Config) silence() silence {
+// Silence returns the options for PeerTimeout.
+func (c *Config) Silence() Silence {
 	d := c.PeerTimeout
 	switch {
 	case d < 0:
-		return silence{}
+		return Silence{}
 	case d == 0:
 		d = DefaultPeerTimeout
 	}
 	// Half of the time passes before the first probe. The system counts in seconds.
 	const probes = 3
 	second := func(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }
-	return silence{idle: second(d / 2), interval: second(d / 2 / probes), count: probes, timeout: d}
+	return Silence{Idle: second(d / 2), Interval: second(d / 2 / probes), Count: probes, Timeout: d}
 }
 
 // checkLocal returns the local address in canonical form, or an error if it cannot be one.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"sync/atomic"
 	"syscall"
@@ -33,14 +32,14 @@ var goodbye = []byte{21, 3, 1, 0, 2, 2, 70}
 
 // A socket counts the bytes that TLS reads and writes, and records whether TCP ended.
 type socket struct {
-	*net.TCPConn
+	Conn
 	dialled bool
 	in, out atomic.Uint64
 	ended   atomic.Bool
 }
 
 func (s *socket) Read(b []byte) (int, error) {
-	n, err := s.TCPConn.Read(b)
+	n, err := s.Conn.Read(b)
 	s.in.Add(uint64(n))
 	if err == io.EOF {
 		s.ended.Store(true)
@@ -49,7 +48,7 @@ func (s *socket) Read(b []byte) (int, error) {
 }
 
 func (s *socket) Write(b []byte) (int, error) {
-	n, err := s.TCPConn.Write(b)
+	n, err := s.Conn.Write(b)
 	s.out.Add(uint64(n))
 	return n, err
 }
@@ -63,15 +62,15 @@ type secured struct {
 
 // client does the handshake of the dialling end, which requires the certificate to match the
 // address, or the name in cfg.
-func client(ctx context.Context, raw *net.TCPConn, cfg *tls.Config, peer netip.Addr) (transport, error) {
+func client(ctx context.Context, raw Conn, cfg *tls.Config, peer netip.Addr) (transport, error) {
 	cfg = trust.Dialling(cfg, peer)
-	s := &socket{TCPConn: raw, dialled: true}
+	s := &socket{Conn: raw, dialled: true}
 	return greet(ctx, s, tls.Client(s, cfg), cfg)
 }
 
 // server does the handshake of the listening end.
-func server(ctx context.Context, raw *net.TCPConn, cfg *tls.Config) (transport, error) {
-	s := &socket{TCPConn: raw}
+func server(ctx context.Context, raw Conn, cfg *tls.Config) (transport, error) {
+	s := &socket{Conn: raw}
 	over, err := greet(ctx, s, tls.Server(s, cfg), cfg)
 	if err == nil {
 		return over, nil

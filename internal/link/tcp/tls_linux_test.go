@@ -275,7 +275,7 @@ func TestTLSPeersThatSayNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer raw.Close()
-			_, err = client(t.Context(), raw, trust.Complete(trusting(t), mpaProtocol), netip.MustParseAddr("127.0.0.1"))
+			_, err = client(t.Context(), systemConn{raw}, trust.Complete(trusting(t), mpaProtocol), netip.MustParseAddr("127.0.0.1"))
 			if failed(err) != reason.TLSHandshake || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("expected TLS_HANDSHAKE and %q, found %v", c.says, err)
 			}
@@ -350,7 +350,7 @@ func TestTLSTruncationIsAFailure(t *testing.T) {
 			if n, err := x.Read([][]byte{make([]byte, 64)}); n != 4 || err != nil {
 				t.Fatal(n, err)
 			}
-			f(y.(*conn).raw)
+			f(y.(*conn).raw.(systemConn).TCPConn)
 			a.until(func() bool { return ox.hangup })
 			if _, err := x.Read([][]byte{make([]byte, 64)}); failed(err) != reason.TLSLost {
 				t.Errorf("found %v", err)
