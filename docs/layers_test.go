@@ -31,7 +31,7 @@ var floors = []string{
 	"faults internal/recorder internal/rdmanl internal/sanitize internal/cmid internal/machine/... internal/fabric/port internal/management/agent internal/management/sm internal/link/udp " +
 		"internal/link/packet internal/link/sealed internal/link/fabric internal/samehost internal/capture internal/simnet internal/daemon",
 	// Transports and the connection manager: machines without I/O.
-	"internal/capture/ladder internal/recordfile internal/unreliable internal/cm internal/ondemand internal/provider internal/explain internal/fabric/node internal/management/partitions " +
+	"internal/capture/ladder internal/link/netstack internal/recordfile internal/unreliable internal/cm internal/ondemand internal/provider internal/explain internal/fabric/node internal/management/partitions " +
 		"internal/fabric/trunk",
 	"faults/file internal/control internal/cdi internal/rc/... internal/iwarp/... internal/uc internal/ud internal/allocation internal/fabric/subnet internal/fabric/relay",
 	// The adapter drives them.
