@@ -5,35 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
 
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
 	"softrdma/internal/link/fabric"
+	"softrdma/internal/link/netstack"
+	"softrdma/internal/link/tcp"
 	"softrdma/internal/machine"
 	"softrdma/internal/reason"
 	"softrdma/internal/samehost"
+	"softrdma/internal/steering"
 	"softrdma/internal/wire/mad/smp"
 )
 
 // ethernetPrefix is the prefix of the names of ports of an Ethernet fabric.
 const ethernetPrefix = "eth:"
 
-// openEthernet opens a RoCE v2 device on a port of an Ethernet fabric. Its packets go through the
-// fabric's switches, also to devices of this process and host.
-func (s *Stack) openEthernet(ctx context.Context, name string, cfg *Config) (*Device, error) {
-	d, err := s.attachEthernet(ctx, name, cfg)
+// services are what devices have of a port of an Ethernet fabric.
+var services = map[Protocol]attach.Service{RoCE: attach.Datagrams, RoCEv1: attach.RoCEFrames, IWARP: attach.Segments}
+
+// openEthernet opens a device on a port of an Ethernet fabric. Its packets go through the fabric's
+// switches, also to devices of this process and host.
+func (s *Stack) openEthernet(ctx context.Context, p Protocol, name string, cfg *Config) (*Device, error) {
+	var o portOpening
+	if cfg.Shared && p != IWARP { // the TCP of an address is in one process
+		x := newLaneSlots()
+		o.share, o.slots = &attach.Share{Key: x.key[:], Of: sharedLanes}, x
+	}
+	d, err := s.attachEthernet(ctx, p, name, cfg, &o)
 	if err != nil {
-		return nil, openNamed(ethernetPrefix, name, err)
+		return nil, openNamed(p.prefix()+ethernetPrefix, name, err)
 	}
 	return d, nil
 }
 
-func (s *Stack) attachEthernet(ctx context.Context, name string, cfg *Config) (*Device, error) {
-	if err := cfg.refuseEthernet(); err != nil {
+func (s *Stack) attachEthernet(ctx context.Context, p Protocol, name string, cfg *Config, o *portOpening) (*Device, error) {
+	if err := cfg.refuseEthernet(p); err != nil {
 		return nil, err
 	}
-	port, err := attach.OpenEthernet(ctx, name)
+	port, err := attach.OpenService(ctx, name, services[p], o.share)
 	if err != nil {
 		return nil, err
 	}
@@ -42,16 +55,64 @@ func (s *Stack) attachEthernet(ctx context.Context, name string, cfg *Config) (*
 	}
 	c := *cfg
 	c.SameHost, c.NoLoopback = SameHostOff, true
-	o := opening{choice: ethernetChoice(port.Info()), protocol: RoCE, port: port, release: port.Close}
-	if err := o.check(&c); err != nil {
-		return nil, errors.Join(err, port.Close())
+	x := opening{choice: ethernetChoice(p, port.Info()), protocol: p, port: port, mirror: o.mirror, record: o.record}
+	x.release = func() error {
+		err := port.Close()
+		if o.release != nil {
+			err = errors.Join(err, o.release())
+		}
+		return err
 	}
-	o.links.networks = rocev2.Networks([]*fabric.Datagrams{fabric.NewDatagrams(port.Link(), o.choice.Addr)})
-	d, err := s.start(&o, &c)
+	x.links.slots = o.slots
+	if o.share != nil {
+		x.links.share = steering.Share{First: o.share.Lane, Lanes: 1, Of: o.share.Of}
+	}
+	var d *Device
+	if err = x.check(&c); err == nil {
+		err = s.linkEthernet(&x, &c)
+	}
+	if err == nil {
+		d, err = s.start(&x, &c)
+	}
 	if err != nil {
-		return nil, errors.Join(err, port.Close())
+		return nil, errors.Join(err, x.release())
 	}
 	return d, nil
+}
+
+// linkEthernet makes the network of a device at its port, or its streams.
+func (s *Stack) linkEthernet(x *opening, cfg *Config) (err error) {
+	at, l := x.choice.Addr, x.port.Link()
+	switch x.protocol {
+	case RoCEv1:
+		share := x.links.share
+		if share.Of == 0 {
+			share = steering.Whole(1)
+		}
+		frames := fabric.NewRoCEv1(l, x.port.Info().Ethernet.MAC, x.choice.Interface.Name)
+		x.links.networks, err = rocev1.Networks(at.Addr(), share, []*fabric.RoCEv1{frames})
+	case IWARP:
+		return s.linkStack(x, cfg)
+	default:
+		x.links.networks = rocev2.Networks([]*fabric.Datagrams{fabric.NewDatagrams(l, at)})
+	}
+	return err
+}
+
+// linkStack makes the streams of a device at its port, over a TCP stack of this process.
+func (s *Stack) linkStack(x *opening, cfg *Config) error {
+	if other := s.reg().Find(x.choice.Addr); other != nil {
+		return fmt.Errorf("address %v is in use by another iWARP device of this process: %w", x.choice.Addr.Addr(), syscall.EADDRINUSE)
+	}
+	own, err := netstack.Open(x.port.Link(), x.choice.Addr.Addr(), x.choice.Interface.MTU)
+	if err != nil {
+		return err
+	}
+	closePort := x.release
+	x.release = func() error { return own.Close(closePort) }
+	c := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout, Refused: cfg.refused()}
+	x.links.streams, err = tcp.OpenNetwork(own, x.choice.Addr.Addr(), c, cfg.TLS)
+	return err
 }
 
 // follow makes the state and the events of a device those of its port.
@@ -72,13 +133,13 @@ func ethernetState(i *attach.Info) host.PortState {
 }
 
 // refuseEthernet refuses settings that do not apply to a port of an Ethernet fabric.
-func (cfg *Config) refuseEthernet() error {
+func (cfg *Config) refuseEthernet(p Protocol) error {
 	switch {
 	case cfg.Lanes > 1:
 		return reason.NotSupported("lanes: expected 1 of a port of a fabric, found %d", cfg.Lanes)
-	case cfg.TLS != nil:
+	case cfg.TLS != nil && p != IWARP:
 		return reason.NotSupported("TLS: expected none at a port of an Ethernet fabric")
-	case cfg.NoCRC || cfg.Markers || cfg.TCPCongestion != "":
+	case p != IWARP && (cfg.NoCRC || cfg.Markers) || cfg.TCPCongestion != "":
 		return reason.NotSupported("NoCRC, Markers and TCPCongestion: expected an iWARP device")
 	}
 	mode, _, err := cfg.sameHost()
@@ -89,10 +150,10 @@ func (cfg *Config) refuseEthernet() error {
 }
 
 // ethernetChoice describes the port as an interface.
-func ethernetChoice(i *attach.Info) host.Choice {
+func ethernetChoice(p Protocol, i *attach.Info) host.Choice {
 	e := i.Ethernet
 	return host.Choice{
-		Addr: netip.AddrPortFrom(i.Addrs[0], Port),
+		Addr: netip.AddrPortFrom(i.Addrs[0], p.number()),
 		Interface: host.Interface{
 			Name: i.Fabric + "/" + i.Node, MAC: e.MAC[:], MTU: e.MTU, Up: ethernetState(i).Up, SpeedMbps: e.SpeedMbps, Addrs: i.Addrs,
 		},

@@ -211,9 +211,11 @@ const openTime = 10 * time.Second
 
 // Open opens the device of a name, as commands take it: what OpenRoCE takes, or a prefix and what
 // the function of that kind of device takes: "iwarp:" (OpenIWARP), "roce1:" (OpenRoCEv1), "ib:"
-// (OpenPort) or "shared:" (OpenShared); or "eth:" and the port of an Ethernet fabric that `softrdma
-// fabric up --ethernet` runs, "eth:FABRIC/NODE", which is a RoCE v2 device. A setting of cfg that the kind of device does not have is
-// refused. It waits at most ten seconds for other processes.
+// (OpenPort) or "shared:" (OpenShared). Instead of an interface, "eth:FABRIC/HOST" is a host of an
+// Ethernet fabric that `softrdma fabric up --ethernet` runs, and "eth:FABRIC/ADDRESS" the host with an
+// IPv4 or IPv6 address: "eth:fab0/node-3" is a RoCE v2 device, "roce1:eth:fab0/node-3" one of RoCE v1. A
+// setting of cfg that the kind of device does not have is refused. It waits at most ten seconds for other
+// processes.
 func Open(name string, cfg Config) (*Device, error) { return process.Open(name, cfg) }
 
 // Open opens a device in the stack. See the function Open.
@@ -226,10 +228,10 @@ func (s *Stack) Open(name string, cfg Config) (*Device, error) {
 	if rest, ok := strings.CutPrefix(name, fabricPrefix); ok {
 		return s.openPort(ctx, rest, &cfg)
 	}
-	if rest, ok := strings.CutPrefix(name, ethernetPrefix); ok {
-		return s.openEthernet(ctx, rest, &cfg)
-	}
 	p, at := protocolOf(name)
+	if rest, ok := strings.CutPrefix(at, ethernetPrefix); ok {
+		return s.openEthernet(ctx, p, rest, &cfg)
+	}
 	return s.openAddress(ctx, p, at, &cfg)
 }
 

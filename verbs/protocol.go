@@ -99,13 +99,24 @@ func choose(p Protocol, name string) (host.Choice, error) {
 	if c.Addr.Port() != Port {
 		return c, reason.BadArgument(0, uint64(c.Addr.Port()), "expected an address without a port, found %v: only RoCE v2 has one UDP port for a device", c.Addr)
 	}
-	port, why := uint16(0), "It speaks iWARP, over TCP."
+	why := "It speaks iWARP, over TCP."
 	if p == RoCEv1 {
-		port, why = rocev1.EtherType, "It speaks RoCE v1, over Ethernet frames."
+		why = "It speaks RoCE v1, over Ethernet frames."
 	}
-	c.Addr = netip.AddrPortFrom(c.Addr.Addr(), port)
+	c.Addr = netip.AddrPortFrom(c.Addr.Addr(), p.number())
 	c.Why = append(c.Why, why)
 	return c, nil
+}
+
+// number returns what the addresses of devices of a protocol have as their port, if no other one is named.
+func (p Protocol) number() uint16 {
+	switch p {
+	case RoCE:
+		return Port
+	case RoCEv1:
+		return rocev1.EtherType
+	}
+	return 0
 }
 
 // links holds the networks of a device's lanes, or its streams.

@@ -58,13 +58,18 @@ func (s *Stack) startShared(ctx context.Context, slot *daemon.Slot, cfg *Config)
 		own.Faults = &rules
 	}
 	cfg = &own
-	if Protocol(slot.Protocol) == InfiniBand {
-		d, err = s.attach(ctx, slot.Interface, cfg, &portOpening{
-			share: &attach.Share{
-				Key: slot.Key[:], Lane: slot.First, Of: slot.Of, Place: &attach.Place{Directory: slot.FabricDir, Secret: slot.FabricSecret},
-			}, mirror: m, record: &shared.Memory, release: slot.Close,
-		})
-	} else {
+	port := &portOpening{
+		share: &attach.Share{
+			Key: slot.Key[:], Lane: slot.First, Of: slot.Of, Place: &attach.Place{Directory: slot.FabricDir, Secret: slot.FabricSecret},
+		}, mirror: m, record: &shared.Memory, release: slot.Close,
+	}
+	switch p := Protocol(slot.Protocol); {
+	case p == InfiniBand:
+		d, err = s.attach(ctx, slot.Interface, cfg, port)
+	case slot.EthernetPort != "":
+		cfg.MTU = slot.MTU
+		d, err = s.attachEthernet(ctx, p, slot.EthernetPort, cfg, port)
+	default:
 		d, err = s.openShare(slot, cfg, m, &shared.Memory)
 	}
 	if err == nil {
@@ -74,7 +79,6 @@ func (s *Stack) startShared(ctx context.Context, slot *daemon.Slot, cfg *Config)
 		return d, err
 	}
 	if err := d.joinCapture(captureFile{slot.Capture, slot.CaptureID}); err != nil {
-		d.release = nil // the caller gives the slot back
 		return nil, errors.Join(fmt.Errorf("capture: %w", err), d.Close())
 	}
 	return d, nil

@@ -15,6 +15,7 @@ import (
 
 	"softrdma/internal/daemontest"
 	"softrdma/internal/fabric/fabrictest"
+	"softrdma/internal/fabric/live"
 	"softrdma/internal/testenv"
 	"softrdma/verbs"
 )
@@ -114,6 +115,18 @@ func TestSharedAddressWithinAProcess(t *testing.T) { withinAProcess(t, "127.7.42
 
 func TestSharedPortWithinAProcess(t *testing.T) {
 	withinAProcess(t, "ib:"+fabrictest.Start(t, "star:2").Adapters[0])
+}
+
+// Programs share a host of an Ethernet for each protocol and address.
+func TestSharedHostOfAnEthernet(t *testing.T) {
+	host := fabrictest.StartEthernet(t, "star:2", func(*live.Config) {}).Adapters[0]
+	for addr, group := range map[string]string{
+		"eth:" + host: "239.77.42.1", "eth:test/fd00::a00:1": "ff0e::7742",
+		"roce1:eth:" + host: "ff0e::ffff:ef4d:2a01", "roce1:eth:test/fd00::a00:1": "ff0e::7742",
+	} {
+		t.Run(addr, func(t *testing.T) { withinAProcess(t, addr) })
+		t.Run("group "+addr, func(t *testing.T) { sharedMulticast(t, addr, netip.MustParseAddr(group)) })
+	}
 }
 
 func withinAProcess(t *testing.T, addr string) {
@@ -226,8 +239,11 @@ func TestSharedAddressDatagramsToMissingDevice(t *testing.T) {
 
 // Each program on an address joins multicast groups separately.
 func TestSharedAddressMulticast(t *testing.T) {
-	daemon, name := shareAddress(t, "127.7.42.1")
-	group := netip.MustParseAddr("239.77.42.1")
+	sharedMulticast(t, "127.7.42.1", netip.MustParseAddr("239.77.42.1"))
+}
+
+func sharedMulticast(t *testing.T, addr string, group netip.Addr) {
+	daemon, name := shareAddress(t, addr)
 	var members []*side
 	for _, dev := range []*verbs.Device{daemon.dev, openShared(t, name), openShared(t, name)} {
 		s := onType(t, dev, make([]byte, 4096), verbs.UD)

@@ -47,7 +47,8 @@ Two devices on one machine need two addresses, for example 127.0.0.1 and
 
 With --protocol iwarp, or a device named iwarp:DEVICE, commands use iWARP, which
 runs over TCP. With --protocol roce1, or roce1:DEVICE, they use RoCE v1 in Ethernet
-frames, which needs the capability CAP_NET_RAW.`
+frames, which needs the capability CAP_NET_RAW unless the device is a host of a fabric
+(eth:FABRIC/HOST, "softrdma fabric up --ethernet").`
 
 const rootExample = `  softrdma devices                       list the devices of this machine
   softrdma pingpong -d 127.0.0.1         wait for a peer ...

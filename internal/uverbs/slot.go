@@ -3,6 +3,7 @@
 package uverbs
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net"
@@ -143,9 +144,13 @@ func describe(d *device.Device, key [16]byte, lane int) *uapi.Slot {
 		First: lane, Of: d.Adapter.Share().Of, Key: key, Relayed: registry.Of(d.Verbs).TLS != nil,
 		KeepReasons: d.Adapter.KeepsReasons(),
 	}
-	if port := registry.Of(d.Verbs).Fabric; port != nil {
+	e := registry.Of(d.Verbs)
+	if port := cmp.Or(e.Fabric, e.Ethernet); port != nil {
 		at := port.Place()
 		s.FabricDir, s.FabricSecret = at.Directory, at.Secret
+	}
+	if e.Ethernet != nil {
+		s.EthernetPort = e.Ethernet.Info().Fabric + "/" + d.Addr().String()
 	}
 	host := d.Verbs.SameHost()
 	s.SameHost = string(host.Mode)

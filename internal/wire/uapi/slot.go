@@ -36,6 +36,10 @@ type Slot struct {
 	FabricDir    string `json:",omitempty"`
 	FabricSecret []byte `json:",omitempty"`
 
+	// EthernetPort names the port of an Ethernet fabric and its address, as package attach takes it. It is
+	// empty for other devices.
+	EthernetPort string `json:",omitempty"`
+
 	// Capture is the file to which the program's device writes its packets, "" for none. CaptureID
 	// is its device and inode.
 	Capture   string

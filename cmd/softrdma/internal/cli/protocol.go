@@ -28,12 +28,13 @@ const (
 	InfiniBandPrefix = protocolInfiniBand + ":" // a port of a fabric: ib:FABRIC/NODE:PORT
 )
 
-// ethernetPrefix begins the names of ports of Ethernet fabrics, which are RoCE v2 devices.
+// ethernetPrefix begins the names of hosts of Ethernet fabrics, behind that of the protocol.
 const ethernetPrefix = "eth:"
 
 // OnFabric reports whether a device name is that of a port of a fabric.
 func OnFabric(name string) bool {
-	return strings.HasPrefix(name, InfiniBandPrefix) || strings.HasPrefix(name, ethernetPrefix)
+	prefix, rest := SplitProtocol(name)
+	return prefix == InfiniBandPrefix || strings.HasPrefix(rest, ethernetPrefix)
 }
 
 // SplitProtocol splits a device name into the prefix of its protocol, "" for RoCE v2, and
@@ -155,14 +156,17 @@ func (p Protocol) Command(command string) string {
 
 // DeviceName returns the name of an open device for -d.
 func DeviceName(dev *verbs.Device) string {
-	switch p := ProtocolOf(dev); {
+	p := ProtocolOf(dev)
+	fabric, _, onFabric := strings.Cut(dev.Name(), "/") // FABRIC/NODE; names of interfaces have none
+	switch {
 	case p == protocolInfiniBand:
 		return InfiniBandPrefix + dev.Name()
+	case onFabric && dev.Addr().Addr().Is6():
+		return p.prefix() + ethernetPrefix + fabric + "/" + dev.Addr().Addr().String()
+	case onFabric:
+		return p.prefix() + ethernetPrefix + dev.Name()
 	case p.prefix() != "":
 		return p.prefix() + dev.Addr().Addr().String()
-	}
-	if strings.Contains(dev.Name(), "/") { // FABRIC/NODE; names of interfaces have none
-		return ethernetPrefix + dev.Name()
 	}
 	return dev.Addr().String()
 }
