@@ -29,7 +29,7 @@ var floors = []string{
 	"internal/object internal/queue internal/management/hardware internal/management/rmpp internal/wire/uapi internal/fabric/lan " +
 		"internal/frame/infiniband internal/frame/rocev1 internal/frame/rocev2 internal/link/hostmem internal/link/tcp msg/internal/ring",
 	"faults internal/recorder internal/rdmanl internal/sanitize internal/cmid internal/machine/... internal/fabric/port internal/management/agent internal/management/sm internal/link/udp " +
-		"internal/link/packet internal/link/sealed internal/link/fabric internal/samehost internal/capture internal/simnet internal/daemon",
+		"internal/link/packet internal/link/sealed internal/fabric/hostport internal/link/fabric internal/samehost internal/capture internal/simnet internal/daemon",
 	// Transports and the connection manager: machines without I/O.
 	"internal/capture/ladder internal/link/netstack internal/recordfile internal/unreliable internal/cm internal/ondemand internal/provider internal/explain internal/fabric/node internal/management/partitions " +
 		"internal/fabric/trunk",

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/frame/rocev1"
 	"softrdma/internal/frame/rocev2"
 	"softrdma/internal/host"
@@ -25,7 +26,7 @@ import (
 const ethernetPrefix = "eth:"
 
 // services are what devices have of a port of an Ethernet fabric.
-var services = map[Protocol]attach.Service{RoCE: attach.Datagrams, RoCEv1: attach.RoCEFrames, IWARP: attach.Segments}
+var services = map[Protocol]hostport.Service{RoCE: hostport.Datagrams, RoCEv1: hostport.RoCEFrames, IWARP: hostport.Segments}
 
 // openEthernet opens a device on a port of an Ethernet fabric. Its packets go through the fabric's
 // switches, also to devices of this process and host.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/reason"
 )
 
@@ -74,14 +75,13 @@ func (p *Port) FindHost(ip netip.Addr) (mac [6]byte, found bool, err error) {
 	return f.MAC, found, nil
 }
 
-// JoinGroup says that the program of a port of an Ethernet wants what is sent to a group. The port joins
-// again after the fabric has gone and come back.
-func (p *Port) JoinGroup(group [16]byte) { p.setGroup(group, 1) }
-
-// LeaveGroup undoes one JoinGroup.
-func (p *Port) LeaveGroup(group [16]byte) { p.setGroup(group, -1) }
-
-func (p *Port) setGroup(group [16]byte, change int) {
+// SetGroup says that the program of a port of an Ethernet wants what is sent to a group, or no longer.
+// Each call with true needs one with false. The port joins again after the fabric has gone and come back.
+func (p *Port) SetGroup(group [16]byte, on bool) {
+	change := -1
+	if on {
+		change = 1
+	}
 	p.mu.Lock()
 	if p.groups == nil {
 		p.groups = make(map[[16]byte]int)
@@ -94,7 +94,7 @@ func (p *Port) setGroup(group [16]byte, change int) {
 	}
 	p.mu.Unlock()
 	if (before > 0) != (after > 0) {
-		p.SetMember(Membership{MGID: group, State: FullMember}, after > 0)
+		p.SetMember(Membership{MGID: group, State: hostport.FullMember}, after > 0)
 	}
 }
 
@@ -104,7 +104,7 @@ func (p *Port) joinAgain(c *Conn) {
 	groups := slices.Collect(maps.Keys(p.groups))
 	p.mu.Unlock()
 	for _, g := range groups {
-		m := Membership{MGID: g, State: FullMember}
+		m := Membership{MGID: g, State: hostport.FullMember}
 		_ = c.Send(m.message(true)) // fails if the fabric has gone again
 	}
 }

@@ -9,9 +9,6 @@ type Membership struct {
 	State uint8 // JoinState
 }
 
-// FullMember is the JoinState of the groups of an Ethernet, which have only one kind of members.
-const FullMember = 1
-
 // memberLen is the length of a message of kind Member.
 const memberLen = 1 + 1 + 1 + 16
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
 	"softrdma/internal/unixmsg"
@@ -52,25 +53,9 @@ type HelloBody struct {
 	Port    uint8
 	Program string // for people
 	Network Network
-	Service Service // what passes, at a port of an Ethernet
-	Share   *Share  // nil for the whole port, or for all of the service
+	Service hostport.Service // what passes, at a port of an Ethernet
+	Share   *Share           // nil for the whole port, or for all of the service
 }
-
-// A Service is what passes between a program and the port of a host of an Ethernet. Programs with
-// different services, or with different addresses of the host, are at one port at the same time.
-type Service uint8
-
-// The services.
-const (
-	Datagrams   Service = iota // payloads of UDP datagrams, with the fields of their headers
-	RoCEFrames                 // frames of RoCE v1
-	Segments                   // IP packets of TCP
-	WholeFrames                // all frames, for a host that has a network stack of its own: no other program is there
-	services
-)
-
-// Valid reports whether there is such a service.
-func (s Service) Valid() bool { return s < services }
 
 // A Network is what a fabric is.
 type Network string

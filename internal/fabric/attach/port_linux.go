@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/link"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/link/hostmem"
@@ -22,8 +23,8 @@ import (
 type Port struct {
 	address Address
 	network Network
-	service Service // at a port of an Ethernet
-	share   *Share  // nil for the whole port
+	service hostport.Service // at a port of an Ethernet
+	share   *Share           // nil for the whole port
 	link    *fabric.Link
 	info    atomic.Pointer[Info]
 	handler atomic.Pointer[func(*Arrival) bool]
@@ -55,19 +56,19 @@ func Open(ctx context.Context, address string) (*Port, error) { return OpenShare
 
 // OpenEthernet attaches to a port of an Ethernet for datagrams.
 func OpenEthernet(ctx context.Context, address string) (*Port, error) {
-	return OpenService(ctx, address, Datagrams, nil)
+	return OpenService(ctx, address, hostport.Datagrams, nil)
 }
 
 // OpenService attaches to a port of an Ethernet: "NAME/NODE", which has the IPv4 address of the host, or
 // "NAME/ADDRESS" with one of its addresses. Programs may share the service. A nil share is all of it.
-func OpenService(ctx context.Context, address string, s Service, share *Share) (*Port, error) {
+func OpenService(ctx context.Context, address string, s hostport.Service, share *Share) (*Port, error) {
 	return open(ctx, address, Ethernet, s, share)
 }
 
 // OpenFrames attaches to a port of an Ethernet for a host that has a network stack of its own: whole
 // frames pass. The port answers ARP requests for the hosts of the fabric.
 func OpenFrames(ctx context.Context, address string) (*Port, error) {
-	return OpenService(ctx, address, WholeFrames, nil)
+	return OpenService(ctx, address, hostport.WholeFrames, nil)
 }
 
 // OpenShare attaches to a port that programs share. A nil share is the whole port.
@@ -75,7 +76,7 @@ func OpenShare(ctx context.Context, address string, share *Share) (*Port, error)
 	return open(ctx, address, InfiniBand, 0, share)
 }
 
-func open(ctx context.Context, address string, n Network, s Service, share *Share) (*Port, error) {
+func open(ctx context.Context, address string, n Network, s hostport.Service, share *Share) (*Port, error) {
 	a, err := ParseAddress(address)
 	if err != nil {
 		return nil, err

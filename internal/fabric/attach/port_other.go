@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/netip"
 
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
 )
@@ -25,7 +26,9 @@ func OpenShare(context.Context, string, *Share) (*Port, error) { return nil, err
 func OpenEthernet(context.Context, string) (*Port, error) { return nil, errSystem }
 
 // OpenService fails.
-func OpenService(context.Context, string, Service, *Share) (*Port, error) { return nil, errSystem }
+func OpenService(context.Context, string, hostport.Service, *Share) (*Port, error) {
+	return nil, errSystem
+}
 
 // OpenFrames fails.
 func OpenFrames(context.Context, string) (*Port, error) { return nil, errSystem }

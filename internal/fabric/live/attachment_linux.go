@@ -10,6 +10,7 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/reason"
@@ -32,12 +33,12 @@ type served struct {
 
 // A service is what a program has of the port of a host of an Ethernet. It is zero in other fabrics.
 type service struct {
-	kind attach.Service
+	kind hostport.Service
 	addr netip.Addr // of the host
 }
 
 // whole reports whether a program gets all that comes to its port.
-func (s service) whole() bool { return !s.addr.IsValid() || s.kind == attach.WholeFrames }
+func (s service) whole() bool { return !s.addr.IsValid() || s.kind == hostport.WholeFrames }
 
 // of returns the programs of a service at a port, nil if there are none.
 func (p *program) of(port int, s service) *tenants {
@@ -54,7 +55,7 @@ func (p *program) of(port int, s service) *tenants {
 
 // enter gives a program its part of a port. It returns the program that is in the way if there is one.
 func (p *program) enter(a *attachment) (held *attachment) {
-	if a.service.kind == attach.WholeFrames {
+	if a.service.kind == hostport.WholeFrames {
 		if held := p.any(a.at.Port); held != nil {
 			return held
 		}

@@ -8,6 +8,7 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/fabric/lan"
 	"softrdma/internal/fabric/station"
 	"softrdma/internal/link/fabric"
@@ -131,9 +132,9 @@ func (s service) front() int {
 		ip = ipv6Len
 	}
 	switch s.kind {
-	case attach.Datagrams:
+	case hostport.Datagrams:
 		return ethernet.HeaderLen + ip + udpLen
-	case attach.Segments:
+	case hostport.Segments:
 		return ethernet.HeaderLen
 	}
 	return 0
@@ -149,11 +150,11 @@ func (n *ethernetNetwork) read(a *attachment, level uint8, x *input) bool {
 	a.advance(level, x, size)
 	var why reason.Detail
 	switch a.service.kind {
-	case attach.Datagrams:
+	case hostport.Datagrams:
 		why = n.wrapDatagram(a, f, level)
-	case attach.Segments:
+	case hostport.Segments:
 		why = n.wrapSegment(a, f, level)
-	case attach.RoCEFrames:
+	case hostport.RoCEFrames:
 		why = n.checkRoCE(a, f, level)
 	default:
 		why = n.checkFrame(a, f, level)
@@ -162,10 +163,10 @@ func (n *ethernetNetwork) read(a *attachment, level uint8, x *input) bool {
 	case why.Reason != reason.None:
 		n.drop(a.at, why)
 	case f.Op != 0: // for the neighbor only, and the port pauses by itself
-	case a.service.kind == attach.WholeFrames && n.answerNeighbor(a, f):
+	case a.service.kind == hostport.WholeFrames && n.answerNeighbor(a, f):
 	default:
 		f.Priority = level
-		if f.Dst.Group() && a.service.kind != attach.WholeFrames {
+		if f.Dst.Group() && a.service.kind != hostport.WholeFrames {
 			n.loop(a, f)
 		}
 		x.frame, x.wired = f.Data, f
@@ -282,7 +283,7 @@ func (n *ethernetNetwork) spread(at topology.End) {
 		return
 	}
 	x := &n.in
-	member := attach.Membership{MGID: x.group, State: attach.FullMember}
+	member := attach.Membership{MGID: x.group, State: hostport.FullMember}
 	for a := range p.all(at.Port) {
 		if _, is := a.members[member]; !is || a.ended || a.service.kind != x.kind {
 			continue

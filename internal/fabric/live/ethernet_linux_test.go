@@ -13,6 +13,7 @@ import (
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/fabrictest"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/link"
 	"softrdma/internal/link/fabric"
@@ -73,8 +74,8 @@ func TestDatagramsGoFromHostToHost(t *testing.T) {
 
 func TestDatagramsOfIPv6GoFromHostToHost(t *testing.T) {
 	f := fabrictest.StartEthernet(t, "fat-tree:k=4", func(*live.Config) {})
-	a := newWired(open(t, "test/"+address(f.AttachHost(0), true), attach.Datagrams, nil))
-	b := newWired(open(t, "test/"+address(f.AttachHost(15), true), attach.Datagrams, nil))
+	a := newWired(open(t, "test/"+address(f.AttachHost(0), true), hostport.Datagrams, nil))
+	b := newWired(open(t, "test/"+address(f.AttachHost(15), true), hostport.Datagrams, nil))
 	if !a.Local().Addr().Is6() || a.port.Info().Addrs[0] != a.Local().Addr() {
 		t.Fatalf("addresses %v", a.port.Info().Addrs)
 	}
@@ -92,7 +93,7 @@ func address(p *attach.Port, ipv6 bool) string {
 }
 
 // open attaches to a port until the end of the test.
-func open(t *testing.T, name string, s attach.Service, share *attach.Share) *attach.Port {
+func open(t *testing.T, name string, s hostport.Service, share *attach.Share) *attach.Port {
 	t.Helper()
 	p, err := attach.OpenService(t.Context(), name, s, share)
 	if err != nil {

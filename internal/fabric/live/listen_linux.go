@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/reason"
@@ -167,13 +168,13 @@ func (f *Fabric) first(c *attach.Conn, v *visit) (*attachment, error) {
 		return nil, refused(&h, 0, fmt.Errorf("fabric %s is %v: expected a device of it, %s", f.config.Name, k, prefixes[k]+attach.Address{Fabric: f.config.Name, Node: h.Node, Port: h.Port}.String()))
 	}
 	if !h.Service.Valid() || k != attach.Ethernet && h.Service != 0 || h.Share != nil && !sharable(h.Service) {
-		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: uint64(attach.WholeFrames), Found: uint64(h.Service)}.Err()
+		return nil, reason.Detail{Reason: reason.FabricMessage, Expected: uint64(hostport.WholeFrames), Found: uint64(h.Service)}.Err()
 	}
 	return f.welcome(c, &h, v, fds.Take(0))
 }
 
 // sharable reports whether programs may share a service: its packets name queue pairs.
-func sharable(s attach.Service) bool { return s == attach.Datagrams || s == attach.RoCEFrames }
+func sharable(s hostport.Service) bool { return s == hostport.Datagrams || s == hostport.RoCEFrames }
 
 // prefixes begin the names of devices.
 var prefixes = map[attach.Network]string{attach.InfiniBand: "ib:", attach.Ethernet: "eth:"}
@@ -185,9 +186,9 @@ func (f *Fabric) deviceName(a *attachment) string {
 		name.Node = a.service.addr.String()
 	}
 	switch a.service.kind {
-	case attach.RoCEFrames:
+	case hostport.RoCEFrames:
 		prefix = "roce1:" + prefix
-	case attach.Segments:
+	case hostport.Segments:
 		prefix = "iwarp:" + prefix
 	}
 	return prefix + name.String()

@@ -3,8 +3,8 @@ package live
 import (
 	"encoding/binary"
 
-	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/topology"
 	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
@@ -24,7 +24,7 @@ const (
 // that has no listener (RFC 9293 3.10.7.1). n.in has the segment.
 func (n *ethernetNetwork) reset(now dcb.Time, at topology.End) {
 	x := &n.in
-	if x.kind != attach.Segments {
+	if x.kind != hostport.Segments {
 		return
 	}
 	headers := ipv4Len
@@ -38,7 +38,7 @@ func (n *ethernetNetwork) reset(now dcb.Time, at topology.End) {
 	src, dst := x.head.Dst, x.head.Src
 	f := n.lan.Pool().Frame()
 	f.Data = append(f.Data[:0], make([]byte, ethernet.HeaderLen+headers+tcpLen)...)
-	a := attachment{at: at, service: service{attach.Segments, src.Addr()}}
+	a := attachment{at: at, service: service{hostport.Segments, src.Addr()}}
 	b := f.Data[n.link(&a, f, dst.Addr()):]
 	ib.PutIPOf(protocolTCP, b, src.Addr(), dst.Addr(), x.head.TOS&^3, defaultHops, 0, tcpLen)
 	out := b[headers:]

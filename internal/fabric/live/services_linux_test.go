@@ -10,6 +10,7 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/fabrictest"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/link"
 	"softrdma/internal/link/fabric"
@@ -35,7 +36,7 @@ func TestProgramsShareAHostOfAnEthernet(t *testing.T) {
 	for _, name := range []string{f.Adapters[1], "test/" + address(from.port, true)} {
 		var lanes []*wired
 		for lane := range 3 {
-			lanes = append(lanes, newWired(open(t, name, attach.Datagrams, &attach.Share{Key: key, Lane: lane, Of: 3})))
+			lanes = append(lanes, newWired(open(t, name, hostport.Datagrams, &attach.Share{Key: key, Lane: lane, Of: 3})))
 		}
 		sender := from
 		if lanes[0].Local().Addr().Is6() {
@@ -49,7 +50,7 @@ func TestProgramsShareAHostOfAnEthernet(t *testing.T) {
 			}
 		}
 		for _, share := range []*attach.Share{nil, {Key: bytes.Repeat([]byte{8}, attach.MinKey), Lane: 0, Of: 3}} {
-			_, err := attach.OpenService(t.Context(), name, attach.Datagrams, share)
+			_, err := attach.OpenService(t.Context(), name, hostport.Datagrams, share)
 			if want := "share the port by softrdma daemon -d eth:test/"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, expected %q", err, want)
 			}
@@ -60,21 +61,21 @@ func TestProgramsShareAHostOfAnEthernet(t *testing.T) {
 // A host with a network stack of its own leaves no place for programs, and they none for it.
 func TestWholeFramesAndServicesExcludeEachOther(t *testing.T) {
 	f := fabrictest.StartEthernet(t, "star:2", func(*live.Config) {})
-	p := open(t, f.Adapters[0], attach.RoCEFrames, nil)
+	p := open(t, f.Adapters[0], hostport.RoCEFrames, nil)
 	if _, err := attach.OpenFrames(t.Context(), f.Adapters[0]); err == nil || !strings.Contains(err.Error(), "daemon -d roce1:eth:test/node-0:1") {
 		t.Error(err)
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	open(t, f.Adapters[0], attach.WholeFrames, nil)
-	for _, s := range []attach.Service{attach.Datagrams, attach.RoCEFrames, attach.Segments, attach.WholeFrames} {
+	open(t, f.Adapters[0], hostport.WholeFrames, nil)
+	for _, s := range []hostport.Service{hostport.Datagrams, hostport.RoCEFrames, hostport.Segments, hostport.WholeFrames} {
 		if _, err := attach.OpenService(t.Context(), f.Adapters[0], s, nil); err == nil || !strings.Contains(err.Error(), "is attached to it") {
 			t.Errorf("service %d: %v", s, err)
 		}
 	}
 	share := &attach.Share{Key: make([]byte, attach.MinKey), Of: 2}
-	for _, s := range []attach.Service{attach.Segments, attach.WholeFrames, attach.WholeFrames + 1} {
+	for _, s := range []hostport.Service{hostport.Segments, hostport.WholeFrames, hostport.WholeFrames + 1} {
 		if _, err := attach.OpenService(t.Context(), f.Adapters[1], s, share); err == nil || !strings.Contains(err.Error(), "FABRIC_MESSAGE") && !strings.Contains(err.Error(), "message") {
 			t.Errorf("service %d is shared: %v", s, err)
 		}
@@ -128,8 +129,8 @@ func TestFramesOfRoCEv1(t *testing.T) {
 	f := fabrictest.StartEthernet(t, "fat-tree:k=4", func(c *live.Config) {
 		c.Dropped = func(_ topology.End, d reason.Detail) { why <- d.Reason }
 	})
-	a, b := newFramed(open(t, f.Adapters[0], attach.RoCEFrames, nil)), newFramed(open(t, f.Adapters[15], attach.RoCEFrames, nil))
-	own := newFramed(open(t, "test/"+address(a.port, true), attach.RoCEFrames, nil))
+	a, b := newFramed(open(t, f.Adapters[0], hostport.RoCEFrames, nil)), newFramed(open(t, f.Adapters[15], hostport.RoCEFrames, nil))
+	own := newFramed(open(t, "test/"+address(a.port, true), hostport.RoCEFrames, nil))
 	if n, err := a.Known(b.gid); n.Known || err != nil {
 		t.Errorf("%+v, %v", n, err)
 	}
@@ -178,7 +179,7 @@ func TestGroupsOfAnEthernet(t *testing.T) {
 		for h := range f.Adapters {
 			p := f.AttachHost(h)
 			if g.Is6() {
-				p = open(t, "test/"+address(p, true), attach.Datagrams, nil)
+				p = open(t, "test/"+address(p, true), hostport.Datagrams, nil)
 			}
 			w := newWired(p)
 			if h != 4 {

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"net/netip"
 
-	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ethernet"
@@ -155,7 +155,7 @@ func (x *arrival) read(f *dcb.Frame) reason.Detail {
 	var why reason.Detail
 	switch {
 	case h.Type == ethernet.TypeRoCE && len(b) >= ib.GRHLen+ib.BTHLen:
-		x.kind, x.to = attach.RoCEFrames, dcb.IPFrom([16]byte(b[24:]))
+		x.kind, x.to = hostport.RoCEFrames, dcb.IPFrom([16]byte(b[24:]))
 		x.head.TOS = f.DSCP<<2 | f.ECN
 		x.payload, x.packet = f.Data, b[ib.GRHLen:]
 		if f.Dst.Group() {
@@ -195,14 +195,14 @@ func (x *arrival) readIP(f *dcb.Frame, b []byte, headers, length int, protocol u
 		TOS: f.DSCP<<2 | f.ECN, HopLimit: f.Hops,
 	}
 	if protocol == protocolTCP {
-		x.kind, x.payload = attach.Segments, b
+		x.kind, x.payload = hostport.Segments, b
 		return reason.Detail{}
 	}
 	n := int(binary.BigEndian.Uint16(u[4:]))
 	if n <= udpLen || n > len(u) {
 		return reason.Detail{Reason: reason.EthernetLength, Expected: uint64(max(n, udpLen+1)), Found: uint64(len(u))}
 	}
-	x.kind, x.payload, x.packet = attach.Datagrams, u[udpLen:n], u[udpLen:n]
+	x.kind, x.payload, x.packet = hostport.Datagrams, u[udpLen:n], u[udpLen:n]
 	if f.Dst.Group() {
 		x.group = fabric.Group(x.head.Dst.Addr())
 	}

@@ -91,13 +91,13 @@ func (d *Datagrams) Join(group netip.Addr) error {
 	if !group.IsMulticast() || group.Is4() != d.local.Addr().Is4() {
 		return fmt.Errorf("%v: expected a multicast address of the family of %v", group, d.local.Addr())
 	}
-	d.port.JoinGroup(Group(group))
+	d.port.SetGroup(Group(group), true)
 	return nil
 }
 
 // Leave implements link.Datagrams.
 func (d *Datagrams) Leave(group netip.Addr) error {
-	d.port.LeaveGroup(Group(group.Unmap()))
+	d.port.SetGroup(Group(group.Unmap()), false)
 	return nil
 }
 

@@ -6,7 +6,7 @@ import (
 
 // Frames is a Link to a port of an Ethernet fabric that carries whole frames, without check
 // sequence: those of a host that has a network stack of its own. Of a port that has segments
-// (attach.Segments) it carries IP packets.
+// (hostport.Segments) it carries IP packets.
 type Frames struct {
 	*Link
 	head Datagram // has the priority of a frame, and nothing else

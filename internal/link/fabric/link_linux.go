@@ -71,9 +71,8 @@ func New(broken func(reason.Detail)) (*Link, error) {
 
 // An EthernetPort is what the links of a port of an Ethernet ask it for.
 type EthernetPort interface {
-	// JoinGroup begins, and LeaveGroup ends, receiving what is sent to a group. See Group and GroupMAC.
-	JoinGroup(group [16]byte)
-	LeaveGroup(group [16]byte)
+	// SetGroup begins or ends receiving what is sent to a group. See Group and GroupMAC.
+	SetGroup(group [16]byte, on bool)
 
 	// Host returns the MAC address of the host with an IP address, if the port knows it. FindHost asks
 	// for it, and reports whether there is such a host.

@@ -112,12 +112,12 @@ func (*RoCEv1) Filter([]bpf.Instruction) error { return nil }
 
 // JoinMAC implements link.Frames.
 func (r *RoCEv1) JoinMAC(mac [6]byte) error {
-	r.port.JoinGroup(GroupMAC(mac))
+	r.port.SetGroup(GroupMAC(mac), true)
 	return nil
 }
 
 // LeaveMAC implements link.Frames.
 func (r *RoCEv1) LeaveMAC(mac [6]byte) error {
-	r.port.LeaveGroup(GroupMAC(mac))
+	r.port.SetGroup(GroupMAC(mac), false)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/fabrictest"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/link/tcp"
 )
@@ -20,7 +21,7 @@ import (
 // open opens a stack at a host of a fabric.
 func open(t *testing.T, name string) *Stack {
 	t.Helper()
-	p, err := attach.OpenService(t.Context(), name, attach.Segments, nil)
+	p, err := attach.OpenService(t.Context(), name, hostport.Segments, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

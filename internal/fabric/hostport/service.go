@@ -1,0 +1,21 @@
+// Package hostport names what programs have of the port of a host of an Ethernet.
+package hostport
+
+// A Service is what passes between a program and the port of a host of an Ethernet. Programs with
+// different services, or with different addresses of the host, are at one port at the same time.
+type Service uint8
+
+// The services.
+const (
+	Datagrams   Service = iota // payloads of UDP datagrams, with the fields of their headers
+	RoCEFrames                 // frames of RoCE v1
+	Segments                   // IP packets of TCP
+	WholeFrames                // all frames, for a host that has a network stack of its own: no other program is there
+	services
+)
+
+// Valid reports whether there is such a service.
+func (s Service) Valid() bool { return s < services }
+
+// FullMember is the JoinState of the groups of an Ethernet, which have only one kind of members.
+const FullMember = 1
