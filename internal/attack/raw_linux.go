@@ -66,7 +66,7 @@ func (r *Raw) packet(d *Datagram) []byte {
 		sealed.seal(d.Src, rawID)
 	}
 	ib.PutUDP(b[n:], d.Src.Port(), d.Dst.Port(), len(d.Data), 0)
-	ib.PutUDP(b[n:], d.Src.Port(), d.Dst.Port(), len(d.Data), ib.UDPChecksum(d.Src.Addr(), d.Dst.Addr(), b[n:]))
+	ib.PutUDP(b[n:], d.Src.Port(), d.Dst.Port(), len(d.Data), ib.Checksum(17, d.Src.Addr(), d.Dst.Addr(), b[n:]))
 	return b
 }
 

@@ -209,7 +209,7 @@ func (c *Writer) build(p *trace.Packet, t time.Time) error {
 	}
 	c.data = c.frame[k+udpLen:]
 	if k == ib.GRHLen && p.Missing == 0 { // IPv6 requires the UDP checksum, which IPv4 omits
-		sum := ib.UDPChecksum(src, dst, c.frame[k:])
+		sum := ib.Checksum(17, src, dst, c.frame[k:])
 		ib.PutUDP(c.frame[k:], p.Src.Port(), p.Dst.Port(), n, sum)
 	}
 	return nil

@@ -79,7 +79,8 @@ func discoveryAnswer(request []byte, mac ethernet.MAC) (target netip.Addr, r []b
 	target = netip.AddrFrom16([16]byte(request[ipv6Len+8:]))
 	to := netip.AddrFrom16([16]byte(request[8:]))
 	r = make([]byte, ipv6Len+discoveryLen+linkOptionLen)
-	m := r[ib.PutIPOf(protocolICMPv6, r, target, to, 0, discoveryHops, 0, discoveryLen+linkOptionLen):]
+	m := r[ib.PutIP(r, target, to, 0, discoveryHops, 0, discoveryLen+linkOptionLen):]
+	setProtocol(r, protocolICMPv6)
 	m[0], m[4] = advertisement, solicited
 	copy(m[8:], request[ipv6Len+8:ipv6Len+discoveryLen])
 	m[discoveryLen], m[discoveryLen+1] = 2, 1 // target's address, in units of 8 bytes

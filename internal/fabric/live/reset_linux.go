@@ -40,7 +40,8 @@ func (n *ethernetNetwork) reset(now dcb.Time, at topology.End) {
 	f.Data = append(f.Data[:0], make([]byte, ethernet.HeaderLen+headers+tcpLen)...)
 	a := attachment{at: at, service: service{hostport.Segments, src.Addr()}}
 	b := f.Data[n.link(&a, f, dst.Addr()):]
-	ib.PutIPOf(protocolTCP, b, src.Addr(), dst.Addr(), x.head.TOS&^3, defaultHops, 0, tcpLen)
+	ib.PutIP(b, src.Addr(), dst.Addr(), x.head.TOS&^3, defaultHops, 0, tcpLen)
+	setProtocol(b, protocolTCP)
 	out := b[headers:]
 	binary.BigEndian.PutUint16(out, src.Port())
 	binary.BigEndian.PutUint16(out[2:], dst.Port())

@@ -49,7 +49,7 @@ func (n *ethernetNetwork) wrapDatagram(a *attachment, f *dcb.Frame, level uint8)
 	at += ib.PutIP(f.Data[at:], own, dst, d.TOS, d.HopLimit, 0, udpLen+size)
 	ib.PutUDP(f.Data[at:], d.Src.Port(), d.Dst.Port(), size, 0)
 	if own.Is6() { // RFC 8200 8.1: not without a checksum
-		binary.BigEndian.PutUint16(f.Data[at+6:], ib.UDPChecksum(own, dst, f.Data[at:]))
+		binary.BigEndian.PutUint16(f.Data[at+6:], ib.Checksum(protocolUDP, own, dst, f.Data[at:]))
 	}
 	return f.Parse()
 }
@@ -207,4 +207,19 @@ func (x *arrival) readIP(f *dcb.Frame, b []byte, headers, length int, protocol u
 		x.group = fabric.Group(x.head.Dst.Addr())
 	}
 	return reason.Detail{}
+}
+
+// setProtocol makes a packet of UDP one of another protocol, in its IP header.
+func setProtocol(b []byte, protocol uint8) {
+	if b[0]>>4 == 6 {
+		b[6] = protocol
+		return
+	}
+	sum := uint32(^binary.BigEndian.Uint16(b[10:])) + uint32(^binary.BigEndian.Uint16(b[8:])) // RFC 1624 3
+	b[9] = protocol
+	sum += uint32(binary.BigEndian.Uint16(b[8:]))
+	for sum>>16 != 0 {
+		sum = sum&0xffff + sum>>16
+	}
+	binary.BigEndian.PutUint16(b[10:], ^uint16(sum))
 }

@@ -24,9 +24,9 @@ func FuzzFramesForAHost(f *testing.F) {
 		at := (&ethernet.Header{Dst: lan.MAC(1).MAC(), Type: kind}).Put(b)
 		switch to := lan.IPv6(dcb.IPv4(10<<24 | 1)).Addr(); kind {
 		case ethernet.TypeIPv4:
-			ib.PutIPOf(protocolTCP, b[at:], dcb.IPv4(10<<24|2).Addr(), dcb.IPv4(10<<24|1).Addr(), 0, 64, 0, 100)
+			ib.PutIP(b[at:], dcb.IPv4(10<<24|2).Addr(), dcb.IPv4(10<<24|1).Addr(), 0, 64, 0, 100)
 		case ethernet.TypeIPv6:
-			ib.PutIPOf(protocolTCP, b[at:], to, to, 0, 64, 0, 100)
+			ib.PutIP(b[at:], to, to, 0, 64, 0, 100)
 		}
 		f.Add(b)
 	}

@@ -14,11 +14,6 @@ const protocolUDP = 17
 //	IPv4: version 4, no options, DF, checksum (annex A17.3.1.1)
 //	IPv6: version 6, next header UDP, flow label 0
 func PutIP(b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int) int {
-	return PutIPOf(protocolUDP, b, src, dst, tos, ttl, id, length)
-}
-
-// PutIPOf is PutIP for a packet of another protocol than UDP.
-func PutIPOf(protocol uint8, b []byte, src, dst netip.Addr, tos, ttl uint8, id uint16, length int) int {
 	src, dst = src.Unmap(), dst.Unmap()
 	if src.Is4() && dst.Is4() {
 		h := b[:ipv4Len]
@@ -27,7 +22,7 @@ func PutIPOf(protocol uint8, b []byte, src, dst netip.Addr, tos, ttl uint8, id u
 		binary.BigEndian.PutUint16(h[2:], uint16(ipv4Len+length))
 		binary.BigEndian.PutUint16(h[4:], id)
 		h[6] = 0x40 // DF
-		h[8], h[9] = ttl, protocol
+		h[8], h[9] = ttl, protocolUDP
 		s, d := src.As4(), dst.As4()
 		copy(h[12:], s[:])
 		copy(h[16:], d[:])
@@ -38,7 +33,7 @@ func PutIPOf(protocol uint8, b []byte, src, dst netip.Addr, tos, ttl uint8, id u
 	clear(h)
 	binary.BigEndian.PutUint32(h, 6<<28|uint32(tos)<<20)
 	binary.BigEndian.PutUint16(h[4:], uint16(length))
-	h[6], h[7] = protocol, ttl
+	h[6], h[7] = protocolUDP, ttl
 	s, d := src.As16(), dst.As16()
 	copy(h[8:], s[:])
 	copy(h[24:], d[:])
@@ -86,15 +81,10 @@ func fold(sum uint32) uint16 {
 	return uint16(sum)
 }
 
-// UDPChecksum computes the checksum of a UDP datagram, given as its header
-// with the checksum field zero followed by its data in one slice, between two
-// addresses. IPv6 does not work without one (RFC 8200, 8.1).
-func UDPChecksum(src, dst netip.Addr, datagram []byte) uint16 {
-	return Checksum(protocolUDP, src, dst, datagram)
-}
-
-// Checksum is UDPChecksum for a message of another protocol above IP, whose checksum
-// covers a pseudo header too.
+// Checksum computes the checksum of a UDP datagram, or of a message of another
+// protocol above IP with a pseudo header, given as its header with the checksum field
+// zero followed by its data in one slice, between two addresses. IPv6 does not work
+// without one (RFC 8200, 8.1).
 func Checksum(protocol uint8, src, dst netip.Addr, message []byte) uint16 {
 	var sum uint32
 	s, d := src.Unmap(), dst.Unmap()

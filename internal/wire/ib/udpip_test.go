@@ -36,7 +36,7 @@ func TestUDPChecksumOfPublishedPacket(t *testing.T) {
 	headers, packet, src, dst, _ := g.split()
 	d := append(bytes.Clone(headers[ipv4Len:]), packet...)
 	d[6], d[7] = 0, 0
-	if got := UDPChecksum(src.Addr(), dst.Addr(), d); got != 0xaca2 {
+	if got := Checksum(protocolUDP, src.Addr(), dst.Addr(), d); got != 0xaca2 {
 		t.Errorf("checksum %#04x, expected 0xaca2", got)
 	}
 }
@@ -49,9 +49,9 @@ func TestUDPChecksumVerifies(t *testing.T) {
 			for i := range n {
 				d[udpLen+i] = byte(0xf0 + i)
 			}
-			c := UDPChecksum(a[0].Addr(), a[1].Addr(), d)
+			c := Checksum(protocolUDP, a[0].Addr(), a[1].Addr(), d)
 			d[6], d[7] = byte(c>>8), byte(c)
-			if again := UDPChecksum(a[0].Addr(), a[1].Addr(), d); again != 0xffff {
+			if again := Checksum(protocolUDP, a[0].Addr(), a[1].Addr(), d); again != 0xffff {
 				t.Errorf("%d bytes: checksum %#04x does not verify (%#04x)", n, c, again)
 			}
 		}
