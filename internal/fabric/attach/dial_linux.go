@@ -210,5 +210,5 @@ func (p *Port) find(ctx context.Context, ip netip.Addr) (f FoundBody, err error)
 	if err != nil {
 		return f, errors.Join(ctx.Err(), err)
 	}
-	return f, f.Parse(m)
+	return f, f.parse(m)
 }

@@ -26,8 +26,8 @@ type hostAnswer struct {
 	found bool
 }
 
-// Reaches reports whether the fabric has a host with an IP address.
-func (p *Port) Reaches(ip netip.Addr) bool {
+// reaches reports whether the fabric has a host with an IP address.
+func (p *Port) reaches(ip netip.Addr) bool {
 	if a, known := p.knownHost(ip); known {
 		return a.found
 	}

@@ -143,8 +143,8 @@ func (f *FoundBody) Message() []byte {
 	return b
 }
 
-// Parse reads a message of kind Found.
-func (f *FoundBody) Parse(m []byte) error {
+// parse reads a message of kind Found.
+func (f *FoundBody) parse(m []byte) error {
 	*f = FoundBody{}
 	switch len(m) {
 	case foundLen:

@@ -50,8 +50,8 @@ func (p *Port) FindGID(context.Context, netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, errSystem
 }
 
-// Reaches reports false.
-func (p *Port) Reaches(netip.Addr) bool { return false }
+// reaches reports false.
+func (p *Port) reaches(netip.Addr) bool { return false }
 
 // Link returns nothing.
 func (p *Port) Link() *fabric.Link { return nil }

@@ -12,7 +12,7 @@ func Reaching[D any](devices []D, port func(D) *Port, ip netip.Addr) (d D, found
 		if p == nil {
 			continue
 		}
-		if own := p.Info().Addrs; len(own) > 0 && own[0].Is4() == ip.Is4() && p.Reaches(ip) {
+		if own := p.Info().Addrs; len(own) > 0 && own[0].Is4() == ip.Is4() && p.reaches(ip) {
 			return d, true
 		}
 	}
