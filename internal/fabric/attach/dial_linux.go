@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -144,6 +145,9 @@ func Do(ctx context.Context, name string, question []byte) (answer []byte, err e
 	}
 	defer c.Close()
 	defer stop()
+	if err := checkRuns(name, c); err != nil {
+		return nil, err
+	}
 	if err := c.Send(append([]byte{byte(Command)}, question...)); err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
@@ -167,6 +171,23 @@ func Do(ctx context.Context, name string, question []byte) (answer []byte, err e
 	}
 }
 
+// checkRuns refuses a fabric whose process is stopped: its socket is there, and nobody answers.
+func checkRuns(name string, c *Conn) error {
+	pid, _ := c.Peer()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil { // on another host, or another user's
+		return nil
+	}
+	// The state follows the name of the program in parentheses (proc(5)).
+	if state := strings.TrimSpace(string(b[bytes.LastIndexByte(b, ')')+1:])); !strings.HasPrefix(state, "T") && !strings.HasPrefix(state, "t") {
+		return nil
+	}
+	return &reason.Error{
+		Detail: reason.Detail{Reason: reason.FabricGone, Expected: 1}, Cause: context.DeadlineExceeded,
+		Text: fmt.Sprintf("fabric %s does not answer: its process %d is stopped, and kill -CONT %d lets it run again", name, pid, pid),
+	}
+}
+
 // Down ends a fabric, and returns when its name is free.
 func Down(ctx context.Context, name string) error {
 	c, stop, err := dial(ctx, name, nil)
@@ -175,6 +196,9 @@ func Down(ctx context.Context, name string) error {
 	}
 	defer c.Close()
 	defer stop()
+	if err := checkRuns(name, c); err != nil {
+		return err
+	}
 	if err := c.Send([]byte{byte(End)}); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}

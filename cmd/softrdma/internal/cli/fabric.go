@@ -35,7 +35,7 @@ func AskFabric(ctx context.Context, name string, r control.Request) (*control.Re
 const askTime = 5 * time.Second
 
 // Fabrics returns the fabrics of this machine that answer a question, with their answers. The
-// error names those that refuse this user.
+// error names those that refuse this user, and those that do not answer.
 func Fabrics(ctx context.Context, r control.Request) (all []Fabric, err error) {
 	sockets, err := attach.Sockets()
 	for _, s := range sockets {
@@ -44,7 +44,7 @@ func Fabrics(ctx context.Context, r control.Request) (all []Fabric, err error) {
 		cancel()
 		if e == nil {
 			all = append(all, Fabric{s, reply})
-		} else if errors.Is(e, fs.ErrPermission) {
+		} else if errors.Is(e, fs.ErrPermission) || errors.Is(e, context.DeadlineExceeded) {
 			err = errors.Join(err, e)
 		}
 	}
