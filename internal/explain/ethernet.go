@@ -109,4 +109,9 @@ var _ = explain(map[reason.Reason]text{
 		"`softrdma devices`, which lists the hosts of the fabric with their programs.",
 		"Open the device at that host (`-d eth:FABRIC/HOST`) before others send to it.",
 		"no clause: an adapter that is off answers nothing"},
+	reason.EthernetCheck: {
+		"The cable has faults that `softrdma fabric faults` gave it: a bit of the frame flipped, or a rule lost the frame.",
+		"`softrdma fabric faults`, which lists the cables with faults, and the errors of `softrdma fabric links`.",
+		"End the faults with `softrdma fabric faults PORT --none`.",
+		"802.3 3.2.9"},
 })

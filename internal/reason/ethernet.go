@@ -28,6 +28,7 @@ const (
 	// Frames that a host's port drops in front of a program.
 	EthernetDatagram
 	EthernetNobody
+	EthernetCheck
 )
 
 const ethernetRoom Reason = 14
@@ -55,4 +56,5 @@ var _ = register(ethernetRoom, []row{
 	{EthernetMismatchApplication, "ETHERNET_MISMATCH_APPLICATION", "the ends of the link give an application different priorities: here priority %d, at the neighbor %d"},
 	{EthernetDatagram, "ETHERNET_DATAGRAM", "the program at a host's port takes only its own protocol: expected protocol %d, found %d"},
 	{EthernetNobody, "ETHERNET_NOBODY", "no program at the host's port takes the frame: service %d, port %d of UDP or TCP"},
+	{EthernetCheck, "ETHERNET_CHECK", "the cable's faults took the frame, or flipped one of its bits so that the check failed: %d bytes, priority %d"},
 }, nil)

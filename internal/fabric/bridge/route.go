@@ -1,6 +1,8 @@
 package bridge
 
 import (
+	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -228,7 +230,7 @@ func (s *Switch) next(now dcb.Time, e *paths, f *dcb.Frame) Hop {
 		l.last = now
 		return l.hop
 	}
-	return e.live[pick(dcb.Mix(f.Flow^s.config.Seed), len(e.live))]
+	return e.live[s.byFlow(e, f)]
 }
 
 // Paths returns the next hops to an address whose link is up, which the caller does not change.
@@ -237,6 +239,42 @@ func (s *Switch) Paths(to dcb.IP) []Hop {
 		return e.live
 	}
 	return nil
+}
+
+// Path returns the next hop that the switch would choose for a frame now, if the frame alone decides
+// that (ByFlow, or one path), and those among which it chooses.
+func (s *Switch) Path(f *dcb.Frame) (h Hop, among []Hop, decided bool) {
+	e := s.routes.find(f.To)
+	switch {
+	case e == nil:
+		return h, nil, false
+	case len(e.live) == 1 || s.config.Balance == ByFlow:
+		return e.live[s.byFlow(e, f)], e.live, true
+	}
+	return e.live[0], e.live, false
+}
+
+// byFlow returns the number of the path that the hash of a frame's flow chooses.
+func (s *Switch) byFlow(e *paths, f *dcb.Frame) int {
+	return pick(dcb.Mix(f.Flow^s.config.Seed), len(e.live))
+}
+
+// CountRoutes returns the number of routes.
+func (s *Switch) CountRoutes() int { return s.routes.count }
+
+// Routes calls f with each route, in the order of the prefixes, its hops and those whose link is up.
+func (s *Switch) Routes(f func(to netip.Prefix, hops, live []Hop)) {
+	for i := range s.routes.lengths {
+		p := &s.routes.lengths[i]
+		all := slices.SortedFunc(maps.Keys(p.to), func(a, b dcb.IP) int { return cmp.Or(cmp.Compare(a.Hi, b.Hi), cmp.Compare(a.Lo, b.Lo)) })
+		for _, to := range all {
+			a, n := to.Addr(), p.bits
+			if a.Is4() {
+				n -= 96
+			}
+			f(netip.PrefixFrom(a, n), p.to[to].hops, p.to[to].live)
+		}
+	}
 }
 
 // pick returns a number below n from a random one.

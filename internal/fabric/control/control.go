@@ -41,18 +41,21 @@ const (
 // A Request is one verb with its arguments. Nodes are named by description, ID or GUID, ports
 // by NODE:PORT, or by NODE if the node has one port, or is an adapter with one cable.
 type Request struct {
-	Verb   string         `json:"verb"`
-	Args   []string       `json:"args,omitempty"`
-	SL     *uint8         `json:"sl,omitempty"`     // of trace, deadlock and load; nil for the one that the manager gives out
-	Still  time.Duration  `json:"still,omitempty"`  // of deadlock: lanes that lack credit for so long stand still; 0 is a millisecond
-	Faults *subnet.Faults `json:"faults,omitempty"` // of faults
-	Load   *LoadRequest   `json:"load,omitempty"`   // of load
-	Levels []int          `json:"levels,omitempty"` // of stall: service levels of which the adapters take no packets
+	Verb   string        `json:"verb"`
+	Args   []string      `json:"args,omitempty"`
+	SL     *uint8        `json:"sl,omitempty"`     // of trace, deadlock and load; nil for the one that the manager gives out
+	Still  time.Duration `json:"still,omitempty"`  // of deadlock: lanes that lack credit for so long stand still; 0 is a millisecond
+	Faults *Faults       `json:"faults,omitempty"` // of faults
+	Load   *LoadRequest  `json:"load,omitempty"`   // of load
+	Levels []int         `json:"levels,omitempty"` // of stall: service levels of which the adapters take no packets
+
+	SourcePort uint16 `json:"source_port,omitempty"` // of trace on Ethernet: of UDP, by which switches choose paths
 }
 
 // A Reply has the answer of one verb.
 type Reply struct {
-	Now      time.Duration `json:"now"` // of the fabric, in nanoseconds since its start
+	Now      time.Duration `json:"now"`     // of the fabric, in nanoseconds since its start
+	Network  string        `json:"network"` // InfiniBand or Ethernet
 	Status   *Status       `json:"status,omitempty"`
 	Ports    []Port        `json:"ports,omitempty"`
 	Links    []Link        `json:"links,omitempty"` // also of the verbs that change cables: those that they changed
@@ -67,7 +70,7 @@ type Reply struct {
 // Do answers a request. The manager is that of the fabric's own, nil without one.
 func Do(now time.Duration, s *subnet.Subnet, m *sm.Manager, r Request) (Reply, error) {
 	c := newView(now, s, m)
-	reply := Reply{Now: now}
+	reply := Reply{Now: now, Network: InfiniBand}
 	verb, err := r.verb()
 	if err != nil {
 		return reply, err

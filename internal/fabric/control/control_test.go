@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"softrdma/internal/fabric/subnet"
 	"softrdma/internal/management/routing"
 	"softrdma/internal/management/sm"
 	"softrdma/internal/topology"
@@ -189,7 +188,7 @@ func TestOwnManagerCanBeSwitchedOffAndOn(t *testing.T) {
 
 func TestBitErrorsAreCountedAtTheEndOfTheCable(t *testing.T) {
 	w := newWorld(t, "star:2", 0, routing.MinHop)
-	r, err := Do(w.now, w.Subnet, w.manager, Request{Verb: VerbFaults, Args: []string{"node-1"}, Faults: &subnet.Faults{BitErrors: 1e-5}})
+	r, err := Do(w.now, w.Subnet, w.manager, Request{Verb: VerbFaults, Args: []string{"node-1"}, Faults: &Faults{BitErrors: 1e-5}})
 	if err != nil || len(r.Links) != 1 || r.Links[0].Faults.BitErrors != 1e-5 {
 		t.Fatalf("%+v, %v", r.Links, err)
 	}
@@ -230,7 +229,7 @@ func TestRequestsThatMakeNoSenseAreRefused(t *testing.T) {
 		{Request{Verb: VerbLinkDown, Args: []string{"switch-0:9"}}, "a port from 1 to 2"},
 		{Request{Verb: VerbFail, Args: []string{"switch-0", "switch-1"}}, `no node "switch-1"`},
 		{Request{Verb: VerbFaults, Args: []string{"node-0"}}, "or neither"},
-		{Request{Verb: VerbFaults, Args: []string{"node-0"}, Faults: &subnet.Faults{BitErrors: 2}}, "from 0 to 1"},
+		{Request{Verb: VerbFaults, Args: []string{"node-0"}, Faults: &Faults{BitErrors: 2}}, "from 0 to 1"},
 	} {
 		_, err := Do(w.now, w.Subnet, w.manager, c.r)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

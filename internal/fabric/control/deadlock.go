@@ -14,10 +14,13 @@ import (
 // A Deadlock says whether packets can wait for each other in a circle, and whether they do.
 type Deadlock struct {
 	// Cycle is a cycle of the channel dependency graph of the present tables, in which each
-	// channel waits for the next (Dally and Seitz, 1987). It is empty if there is none, and null on
-	// Ethernet, whose routes are not searched.
+	// channel waits for the next (Dally and Seitz, 1987). It is empty if there is none. On Ethernet
+	// the channels are priorities with pauses, and Cycles is how many sets of them can wait for each other.
 	Cycle   []Channel `json:"cycle"`
-	Assumed bool      `json:"assumed"` // the service level of each path is assumed
+	Cycles  int       `json:"cycles,omitempty"`
+	Avoid   []string  `json:"avoid,omitempty"` // on Ethernet: what leaves no cycle, in words
+	From    []int     `json:"from,omitempty"`  // on Ethernet: the priorities with which hosts send
+	Assumed bool      `json:"assumed"`         // the service level of each path is assumed
 
 	// Still are the lanes that lack credit for longer than Request.Still.
 	Still []Lane `json:"still"`
@@ -27,7 +30,8 @@ type Deadlock struct {
 	Deadlock []Channel `json:"deadlock"`
 }
 
-// A Channel is a data lane of a link, named by the port that sends on it.
+// A Channel is a data lane of a link, or a priority of a link of Ethernet, named by the port that
+// sends on it.
 type Channel struct {
 	Node string `json:"node"`
 	Port int    `json:"port"`

@@ -3,8 +3,11 @@ package control
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"softrdma/faults"
 	"softrdma/internal/fabric/subnet"
+	"softrdma/internal/reason"
 	"softrdma/internal/topology"
 )
 
@@ -56,33 +59,75 @@ func (c *view) setManager(r *Request, reply *Reply) error {
 }
 
 func (c *view) faults(r *Request, reply *Reply) error {
-	if len(r.Args) == 0 && r.Faults == nil {
-		for _, e := range c.cables() {
-			if l := c.link(e); l.Faults != nil {
-				reply.Links = append(reply.Links, l)
-			}
-		}
-		return nil
-	}
-	if len(r.Args) == 0 || r.Faults == nil {
-		return errors.New("faults: expected ports and what their cables are to do, or neither")
-	}
-	if err := checkFaults(r.Faults); err != nil {
+	if done, err := c.listFaults(r, reply, c.link); done || err != nil {
 		return err
+	}
+	if r.Faults.PauseLoss != 0 || r.Faults.Rules != nil {
+		return reason.NotSupported("faults: expected bit errors or credit loss on InfiniBand, found those of an Ethernet")
 	}
 	for _, name := range r.Args {
 		if e, err := c.findCable(name); err == nil && c.Trunk(e) != nil {
 			return fmt.Errorf("%s leads out of the fabric by a trunk: faults happen on cables within it", name)
 		}
 	}
-	return c.change(r.Args, reply, func(e topology.End) { c.SetFaults(c.now, e, *r.Faults) })
+	f := subnet.Faults{BitErrors: r.Faults.BitErrors, CreditLoss: r.Faults.CreditLoss}
+	return c.change(r.Args, reply, func(e topology.End) { c.SetFaults(c.now, e, f) })
 }
 
-func checkFaults(f *subnet.Faults) error {
+// Faults are what a cable does to the packets of both directions.
+type Faults struct {
+	BitErrors  float64 `json:"bit_errors"`  // probability that a bit flips
+	CreditLoss float64 `json:"credit_loss"` // probability that a link packet, which grants credit, is lost
+
+	// Of Ethernet: the probability that a frame that pauses is lost, and rules for the other frames, with
+	// the number of hits of each.
+	PauseLoss float64       `json:"pause_loss,omitempty"`
+	Rules     *faults.Rules `json:"rules,omitempty"`
+	Hits      []uint64      `json:"hits,omitempty"`
+}
+
+// String lists the faults.
+func (f *Faults) String() string {
+	var parts []string
+	add := func(name string, p float64) {
+		if p != 0 {
+			parts = append(parts, fmt.Sprintf("%s %g", name, p))
+		}
+	}
+	add("bit errors", f.BitErrors)
+	add("credit loss", f.CreditLoss)
+	add("pause loss", f.PauseLoss)
+	if f.Rules != nil {
+		for i, r := range f.Rules.Rules {
+			parts = append(parts, fmt.Sprintf("rule %d (%s) hit %d", i+1, r.Action, f.Hits[i]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// listFaults answers a request that asks for the cables with faults, and reports whether it is one. It
+// checks others.
+func (c *directory) listFaults(r *Request, reply *Reply, link func(topology.End) Link) (done bool, err error) {
+	switch {
+	case len(r.Args) == 0 && r.Faults == nil:
+		reply.Links = []Link{}
+		for _, e := range c.cables() {
+			if l := link(e); l.Faults != nil {
+				reply.Links = append(reply.Links, l)
+			}
+		}
+		return true, nil
+	case len(r.Args) == 0 || r.Faults == nil:
+		return false, errors.New("faults: expected ports and what their cables are to do, or neither")
+	}
+	return false, checkFaults(r.Faults)
+}
+
+func checkFaults(f *Faults) error {
 	for _, p := range []struct {
 		name  string
 		value float64
-	}{{"bit errors", f.BitErrors}, {"credit loss", f.CreditLoss}} {
+	}{{"bit errors", f.BitErrors}, {"credit loss", f.CreditLoss}, {"pause loss", f.PauseLoss}} {
 		if !(p.value >= 0 && p.value <= 1) {
 			return fmt.Errorf("%s: expected a probability from 0 to 1, found %v", p.name, p.value)
 		}

@@ -3,6 +3,7 @@ package control
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"softrdma/internal/fabric/dcb"
@@ -31,8 +32,8 @@ func AnswerEthernet(now time.Duration, n *lan.Network, attached Attached, questi
 	}
 	f := n.Fabric()
 	noTrunk := func(topology.End) bool { return false }
-	c := &etherView{Network: n, directory: directory{f, f.Names(), noTrunk}, attached: attached}
-	reply := Reply{Now: now}
+	c := &etherView{Network: n, directory: directory{f, f.Names(), noTrunk}, attached: attached, at: dcb.FromDuration(now)}
+	reply := Reply{Now: now, Network: Ethernet}
 	if err := do(c, &r, &reply); err != nil {
 		return nil, err
 	}
@@ -43,11 +44,15 @@ var ethernetVerbs = map[string]func(c *etherView, r *Request, reply *Reply) erro
 	VerbStatus:   (*etherView).status,
 	VerbPorts:    (*etherView).ports,
 	VerbLinks:    (*etherView).links,
+	VerbRoutes:   (*etherView).routes,
+	VerbTrace:    (*etherView).trace,
 	VerbCounters: (*etherView).counters,
 	VerbDeadlock: (*etherView).deadlock,
 	VerbFaults:   (*etherView).faults,
 	VerbLinkDown: (*etherView).linkDown,
 	VerbLinkUp:   (*etherView).linkUp,
+	VerbLoad:     (*etherView).load,
+	VerbStall:    (*etherView).stall,
 	VerbFail:     (*etherView).fail,
 	VerbRepair:   (*etherView).repair,
 }
@@ -57,6 +62,7 @@ type etherView struct {
 	*lan.Network
 	directory
 	attached Attached
+	at       dcb.Time
 }
 
 func (c *etherView) status(_ *Request, reply *Reply) error {
@@ -120,7 +126,8 @@ func (c *etherView) links(r *Request, reply *Reply) error { return c.list(r, rep
 
 func (c *etherView) link(e topology.End) Link {
 	p := c.Port(e)
-	return Link{State: c.linkState(e), Speed: speedText(p), Rate: uint64(p.Config().Speed), Ends: [2]LinkEnd{c.linkEnd(e), c.linkEnd(c.fabric.Port(e).Peer)}}
+	return Link{State: c.linkState(e), Speed: speedText(p), Rate: uint64(p.Config().Speed), Faults: c.present(e),
+		Ends: [2]LinkEnd{c.linkEnd(e), c.linkEnd(c.fabric.Port(e).Peer)}}
 }
 
 // linkEnd describes a port. What it counts is the sum of its priorities.
@@ -134,7 +141,23 @@ func (c *etherView) linkEnd(e topology.End) LinkEnd {
 		end.Wait += k.Paused.Duration()
 		end.Discards += k.Dropped
 	}
+	end.Errors = c.Extras().Errors(e)
+	if a := c.Extras().Agent(e); a != nil && a.Neighbor() != nil {
+		end.Neighbor = neighborName(a.Neighbor())
+		for _, d := range a.Mismatches() {
+			end.Mismatches = append(end.Mismatches, fmt.Sprintf("%v: %v", d.Reason, d))
+		}
+	}
 	return end
+}
+
+// neighborName is what a neighbor calls itself.
+func neighborName(l *ethernet.LLDP) string {
+	port := l.Port.Value
+	if l.Port.Kind == ethernet.PortMAC {
+		port = fmt.Sprintf("%x", port)
+	}
+	return strings.ToValidUTF8(l.SystemName+" "+port, "?")
 }
 
 func (c *etherView) counters(r *Request, reply *Reply) error { return c.count(r, reply, c.counted) }
@@ -145,7 +168,7 @@ func (c *etherView) counted(e topology.End) []Counter {
 	for i := range uint8(ethernet.Priorities) {
 		k := c.Port(e).Counters(i)
 		for _, v := range []Counter{
-			{"frames sent", k.Sent.Frames}, {"bytes sent", k.Sent.Bytes}, {"frames received", k.Received.Frames}, {"bytes received", k.Received.Bytes},
+			{"queue", uint64(c.Port(e).Waiting(i))}, {"frames sent", k.Sent.Frames}, {"bytes sent", k.Sent.Bytes}, {"frames received", k.Received.Frames}, {"bytes received", k.Received.Bytes},
 			{"pauses sent", k.PausesSent}, {"pauses received", k.PausesReceived}, {"paused ns", uint64(k.Paused.Duration())},
 			{"marked", k.Marked}, {"dropped", k.Dropped}, {"storms", k.Storms}, {"longest queue", uint64(k.Peak)},
 		} {
@@ -154,10 +177,32 @@ func (c *etherView) counted(e topology.End) []Counter {
 			}
 		}
 	}
+	values = append(values, c.bufferCounters(e)...)
 	for why := reason.EthernetLength; why <= reason.EthernetForeign; why++ {
 		if n := c.dropped(e, why); n != 0 {
 			values = append(values, Counter{why.String(), n})
 		}
+	}
+	return values
+}
+
+// bufferCounters is what arrivals at a port take of the buffer of a switch, or of that of a host's port.
+func (c *etherView) bufferCounters(e topology.End) (values []Counter) {
+	for i := range uint8(ethernet.Priorities) {
+		var held, peak int
+		if h := c.Host(e.Node); h != nil {
+			held = h.Held(i)
+		} else {
+			held, _, peak = c.Switch(e.Node).Held(e.Port, i)
+		}
+		for _, v := range []Counter{{"bytes held", uint64(held)}, {"headroom peak", uint64(peak)}} {
+			if v.Value != 0 {
+				values = append(values, Counter{fmt.Sprintf("priority %d %s", i, v.Name), v.Value})
+			}
+		}
+	}
+	if n := c.Extras().Errors(e); n != 0 {
+		values = append(values, Counter{reason.EthernetCheck.String(), n})
 	}
 	return values
 }
@@ -168,44 +213,6 @@ func (c *etherView) dropped(e topology.End, why reason.Reason) uint64 {
 		return h.Dropped(why)
 	}
 	return c.Switch(e.Node).Port(e.Port).Dropped(why)
-}
-
-func (c *etherView) deadlock(r *Request, reply *Reply) error {
-	still := r.Still
-	if still <= 0 {
-		still = defaultStill
-	}
-	d := &Deadlock{Still: []Lane{}, Deadlock: []Channel{}}
-	s := c.Standstill(dcb.FromDuration(still))
-	for i := range s.Waits {
-		w := &s.Waits[i]
-		l := Lane{
-			Channel: c.channel(w.Channel), To: c.endPortName(c.fabric.Port(w.End).Peer), Time: (c.Network.Now() - w.Since).Duration(),
-			Packets: w.Frames, Cause: w.Cause, Waits: []Channel{},
-		}
-		for _, to := range w.Next {
-			l.Waits = append(l.Waits, c.channel(to))
-		}
-		d.Still = append(d.Still, l)
-	}
-	for _, at := range s.Deadlock {
-		d.Deadlock = append(d.Deadlock, c.channel(at))
-	}
-	reply.Deadlock = d
-	return nil
-}
-
-func (c *etherView) channel(at lan.Channel) Channel {
-	return Channel{Node: c.names[at.End.Node], Port: at.End.Port, VL: at.Priority}
-}
-
-// faults answers that no cable has faults.
-func (*etherView) faults(r *Request, reply *Reply) error {
-	if r.Faults != nil {
-		return reason.NotSupported("faults of cables: expected an InfiniBand fabric, found an Ethernet")
-	}
-	reply.Links = []Link{}
-	return nil
 }
 
 func (c *etherView) linkDown(r *Request, reply *Reply) error { return c.change(r.Args, reply, c.Cut) }

@@ -22,12 +22,12 @@ const (
 
 // A Link is a cable with its two ends.
 type Link struct {
-	State  string         `json:"state"`
-	Width  string         `json:"width,omitempty"` // like "4x"; "" while the link is down
-	Speed  string         `json:"speed,omitempty"` // like "EDR"
-	Rate   uint64         `json:"rate,omitempty"`  // bits of packets in a second
-	Faults *subnet.Faults `json:"faults,omitempty"`
-	Ends   [2]LinkEnd     `json:"ends"`
+	State  string     `json:"state"`
+	Width  string     `json:"width,omitempty"` // like "4x"; "" while the link is down
+	Speed  string     `json:"speed,omitempty"` // like "EDR"
+	Rate   uint64     `json:"rate,omitempty"`  // bits of packets in a second
+	Faults *Faults    `json:"faults,omitempty"`
+	Ends   [2]LinkEnd `json:"ends"`
 }
 
 // A LinkEnd is a port with a cable. The far end of a trunk has names only, and port 0.
@@ -46,6 +46,11 @@ type LinkEnd struct {
 	Errors   uint64        `json:"errors"`   // bad packets that came in
 	Discards uint64        `json:"discards"` // packets that could not leave
 	Downed   uint64        `json:"downed"`   // how often the link went down
+
+	// Neighbor is what speaks LLDP at the other end, and Mismatches what the two ends have set that does not
+	// fit together: at the ports of an Ethernet's switches that lead to a system's interface.
+	Neighbor   string   `json:"neighbor,omitempty"`
+	Mismatches []string `json:"mismatches,omitempty"`
 
 	// Load is the part of Rate that this end sent in the time between two replies, see Loads.
 	Load float64 `json:"load"`
@@ -136,7 +141,7 @@ func (c *view) link(e topology.End) Link {
 		l.Width, l.Speed, l.Rate = w.String(), s.String(), topology.LinkRate(w, s)
 	}
 	if f := c.Faults(e); f != (subnet.Faults{}) {
-		l.Faults = &f
+		l.Faults = &Faults{BitErrors: f.BitErrors, CreditLoss: f.CreditLoss}
 	}
 	return l
 }

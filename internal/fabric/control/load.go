@@ -22,13 +22,15 @@ type LoadRequest struct {
 // A Load is test traffic from one adapter to an end port.
 type Load struct {
 	From    string `json:"from"`
-	DLID    uint16 `json:"dlid"`
+	DLID    uint16 `json:"dlid"` // 0 on Ethernet
 	To      string `json:"to"`
-	SL      uint8  `json:"sl"`
+	SL      uint8  `json:"sl"` // on Ethernet the priority
 	Size    int    `json:"size"`
 	Packets int    `json:"packets"`
 	Sent    int    `json:"sent"`
 	Arrived int    `json:"arrived"`
+
+	SourcePort uint16 `json:"source_port,omitempty"` // of UDP, on Ethernet
 }
 
 // Limits of test traffic, which keep the fabric from falling behind real time for long.
@@ -64,26 +66,42 @@ func (c *view) load(r *Request, reply *Reply) error {
 func (c *view) generate(r *Request) error {
 	l := r.Load
 	pairs, err := c.pairs(r)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case l.Size < subnet.LeastLoad || l.Size > maxLoadSize || l.Size%4 != 0:
+	}
+	if l.Size < subnet.LeastLoad || l.Size%4 != 0 {
 		return fmt.Errorf("size: expected a multiple of four up to %d, found %d", maxLoadSize, l.Size)
-	case l.Packets < 1 || l.Packets > math.MaxInt32:
-		return fmt.Errorf("packets: expected at least 1, found %d", l.Packets)
-	case !(l.Rate >= 0 && l.Rate*float64(len(pairs)) <= maxLoadRate):
-		return fmt.Errorf("rate: expected up to %d packets a second of %d loads together, found %g for each", maxLoadRate, len(pairs), l.Rate)
-	case l.Rate == 0 && l.Packets > maxLoadBurst/len(pairs):
-		return fmt.Errorf("packets: expected up to %d of each of %d loads without a rate, found %d", maxLoadBurst/len(pairs), len(pairs), l.Packets)
-	case len(c.Loads())+len(pairs) > maxLoads:
-		return fmt.Errorf("load: expected up to %d loads together: stop them first", maxLoads)
+	}
+	if err := l.check(len(pairs), len(c.Loads())); err != nil {
+		return err
 	}
 	for _, p := range pairs {
-		x := subnet.Load{From: p.from, DLID: p.dlid, SL: p.sl, Size: l.Size, Packets: l.Packets}
-		if l.Rate > 0 {
-			x.Every = time.Duration(float64(time.Second) / l.Rate)
-		}
-		c.Generate(c.now, x)
+		c.Generate(c.now, subnet.Load{From: p.from, DLID: p.dlid, SL: p.sl, Size: l.Size, Packets: l.Packets, Every: l.every()})
+	}
+	return nil
+}
+
+// every is the time between two packets of a load, 0 without a rate.
+func (l *LoadRequest) every() time.Duration {
+	if l.Rate == 0 {
+		return 0
+	}
+	return time.Duration(float64(time.Second) / l.Rate)
+}
+
+// check refuses loads that would make the fabric late, of which some run already.
+func (l *LoadRequest) check(loads, running int) error {
+	switch {
+	case l.Size < 1 || l.Size > maxLoadSize:
+		return fmt.Errorf("size: expected 1 up to %d, found %d", maxLoadSize, l.Size)
+	case l.Packets < 1 || l.Packets > math.MaxInt32:
+		return fmt.Errorf("packets: expected at least 1, found %d", l.Packets)
+	case !(l.Rate >= 0 && l.Rate*float64(loads) <= maxLoadRate):
+		return fmt.Errorf("rate: expected up to %d packets a second of %d loads together, found %g for each", maxLoadRate, loads, l.Rate)
+	case l.Rate == 0 && l.Packets > maxLoadBurst/loads:
+		return fmt.Errorf("packets: expected up to %d of each of %d loads without a rate, found %d", maxLoadBurst/loads, loads, l.Packets)
+	case running+loads > maxLoads:
+		return fmt.Errorf("load: expected up to %d loads together: stop them first", maxLoads)
 	}
 	return nil
 }
@@ -121,20 +139,31 @@ func (c *view) pairs(r *Request) (list []pair, err error) {
 		add(from, t.DLID, t.To)
 		return list, err
 	}
+	ends, e := c.shifted(r)
+	if e != nil {
+		return nil, e
+	}
+	for _, p := range ends {
+		dlid, _ := c.Agent(p[1].Node).LID(p[1].Port)
+		add(p[0], dlid, c.endPortName(p[1]))
+	}
+	return list, err
+}
+
+// shifted returns the two ends of each load of a shift.
+func (c *directory) shifted(r *Request) (pairs [][2]topology.End, err error) {
 	ends := c.adapterPorts()
 	if len(r.Args) > 0 || r.Load.Shift < 0 || r.Load.Shift >= len(ends) {
 		return nil, fmt.Errorf("shift: expected 1 to %d and no other argument, found %d", len(ends)-1, r.Load.Shift)
 	}
 	for i, from := range ends {
-		to := ends[(i+r.Load.Shift)%len(ends)]
-		dlid, _ := c.Agent(to.Node).LID(to.Port)
-		add(from, dlid, c.endPortName(to))
+		pairs = append(pairs, [2]topology.End{from, ends[(i+r.Load.Shift)%len(ends)]})
 	}
-	return list, err
+	return pairs, nil
 }
 
 // adapterPorts returns the ports of adapters that have a cable.
-func (c *view) adapterPorts() (list []topology.End) {
+func (c *directory) adapterPorts() (list []topology.End) {
 	for i := range c.fabric.Nodes {
 		if !c.isSwitch(i) {
 			list = append(list, c.portsOf(i)...)
@@ -151,19 +180,24 @@ type Stalled struct {
 
 // stall sets the service levels of adapters, and lists those that take not all.
 func (c *view) stall(r *Request, reply *Reply) error {
+	return c.stallAny(r, reply, 15, func(node int, levels uint16) { c.Stall(c.now, node, levels) }, c.Stalled)
+}
+
+// stallAny sets levels from 0 on of adapters, and lists those that take not all.
+func (c *directory) stallAny(r *Request, reply *Reply, most int, set func(node int, levels uint16), stalled func(node int) uint16) error {
 	var levels uint16
 	for _, sl := range r.Levels {
-		if sl < 0 || sl > 15 {
-			return fmt.Errorf("service level: expected 0 to 15, found %d", sl)
+		if sl < 0 || sl > most {
+			return fmt.Errorf("level: expected 0 to %d, found %d", most, sl)
 		}
 		levels |= 1 << sl
 	}
-	err := each(r.Args, c.findAdapter, func(node int) { c.Stall(c.now, node, levels) })
+	err := each(r.Args, c.findAdapter, func(node int) { set(node, levels) })
 	reply.Stalled = []Stalled{}
 	for i := range c.fabric.Nodes {
 		x := Stalled{Node: c.names[i]}
 		for sl := range 16 {
-			if c.Stalled(i)>>sl&1 != 0 {
+			if !c.isSwitch(i) && stalled(i)>>sl&1 != 0 {
 				x.Levels = append(x.Levels, sl)
 			}
 		}
@@ -174,7 +208,7 @@ func (c *view) stall(r *Request, reply *Reply) error {
 	return err
 }
 
-func (c *view) findAdapter(name string) (int, error) {
+func (c *directory) findAdapter(name string) (int, error) {
 	node, err := c.fabric.Find(name)
 	if err == nil && c.isSwitch(node) {
 		return node, fmt.Errorf("%s is a switch: expected an adapter", name)

@@ -13,6 +13,17 @@ type Routes struct {
 	Top    uint16      `json:"top"`    // highest LID of the linear table
 	Ports  []RoutePort `json:"ports"`  // those that the table uses
 	Groups []Group     `json:"groups"` // multicast
+
+	Prefixes []Prefix `json:"prefixes,omitempty"` // on Ethernet, which has none of the other fields
+}
+
+// A Prefix is a route of a switch of Ethernet.
+type Prefix struct {
+	Prefix string   `json:"prefix"`
+	Node   string   `json:"node"`  // the host, or the switch whose hosts have the addresses
+	Ports  []int    `json:"ports"` // among which the switch chooses for each flow
+	To     []string `json:"to"`    // what is at the other ends
+	Down   []int    `json:"down"`  // ports of the route whose link is down
 }
 
 // A RoutePort is a port with the LIDs to which it leads.

@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"softrdma/internal/fabric/node"
 	"softrdma/internal/reason"
@@ -22,6 +23,12 @@ type Trace struct {
 	Hops    []Hop  `json:"hops"`
 	Trunk   string `json:"trunk,omitempty"`  // by which the packet leaves the fabric, if it does
 	Broken  *Break `json:"broken,omitempty"` // nil if the packet arrives or leaves
+
+	// Of Ethernet, where SL is the priority: the addresses, the source port of UDP, and their hash.
+	FromIP     string `json:"from_ip,omitempty"`
+	ToIP       string `json:"to_ip,omitempty"`
+	SourcePort uint16 `json:"source_port,omitempty"`
+	Hash       uint64 `json:"hash,omitempty"`
 }
 
 // A Hop is a node on a path.
@@ -30,8 +37,14 @@ type Hop struct {
 	LID  uint16 `json:"lid"`
 	In   int    `json:"in"`           // port by which the packet comes; 0 at the first node
 	Out  int    `json:"out"`          // by which it leaves; 0 at the last node
-	VL   int    `json:"vl"`           // lane on the link that it takes then; -1 at the last node
+	VL   int    `json:"vl"`           // lane, or priority of Ethernet, on the link that it takes then; -1 at the last node
 	To   string `json:"to,omitempty"` // the port at the other end of that link
+
+	// Of Ethernet: the ports among which the switch chooses, if there are several, what decides that, and
+	// for how long the neighbor has paused the priority on which the packet leaves.
+	Among  []int         `json:"among,omitempty"`
+	By     string        `json:"by,omitempty"`
+	Paused time.Duration `json:"paused,omitempty"`
 }
 
 // A Break says where and why a packet is lost.

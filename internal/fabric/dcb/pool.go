@@ -44,13 +44,20 @@ func (p *Pool) Give(to *Pool, n int) {
 	}
 }
 
-// Copy returns a copy of a frame that takes no room of its own in the buffer of the node. The frame
-// itself stays where it is until all copies have left (see Leave).
-func (p *Pool) Copy(f *Frame) *Frame {
+// Duplicate returns a frame like another one, which is in no node.
+func (p *Pool) Duplicate(f *Frame) *Frame {
 	c := p.Frame()
 	data, content := append(c.Data[:0], f.Data...), c.Content
 	*c = *f
-	c.Data, c.Content, c.Telemetry, c.whole, c.copies, c.next = data, content, nil, f, 0, nil
+	c.Data, c.Content, c.Telemetry, c.whole, c.copies, c.next = data, content, nil, nil, 0, nil
+	return c
+}
+
+// Copy returns a copy of a frame that takes no room of its own in the buffer of the node. The frame
+// itself stays where it is until all copies have left (see Leave).
+func (p *Pool) Copy(f *Frame) *Frame {
+	c := p.Duplicate(f)
+	c.whole = f
 	f.copies++
 	return c
 }

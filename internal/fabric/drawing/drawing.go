@@ -18,6 +18,8 @@ type Picture struct {
 	Nodes    []control.Node
 	Links    []control.Link
 	Deadlock []control.Channel // lanes that wait for each other, which are marked
+	Still    []control.Lane    // that stand still, which are red
+	Network  string            // control.InfiniBand if it is empty
 	All      bool              // each node is drawn, however many there are
 }
 

@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"softrdma/internal/fabric/control"
-	"softrdma/internal/fabric/subnet"
 	"softrdma/internal/topology"
 )
 
@@ -130,7 +129,7 @@ func disturb(p *Picture) {
 	p.Links[0].Ends[1].Errors = 3
 	if len(p.Links) > 3 {
 		p.Links[1].State = control.LinkCut
-		p.Links[2].Faults = &subnet.Faults{BitErrors: 1e-6}
+		p.Links[2].Faults = &control.Faults{BitErrors: 1e-6}
 		p.Links[3].State = control.LinkInit
 	}
 	p.Deadlock = []control.Channel{{Node: p.Links[0].Ends[1].Node, Port: p.Links[0].Ends[1].Port, VL: 3}}

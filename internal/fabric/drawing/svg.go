@@ -18,6 +18,7 @@ const (
 	margin     = 56.0
 	headRoom   = 46.0
 	footRoom   = 40.0
+	lineRoom   = 16.0 // of a line of text
 	leastWidth = 790.0
 )
 
@@ -44,6 +45,7 @@ type svg struct {
 	l      *layout
 	offset point
 	dead   map[control.Channel]bool
+	still  standing
 }
 
 // SVG returns the picture as an SVG document.
@@ -54,18 +56,25 @@ func SVG(p *Picture) []byte {
 		g = g.group(manyJoined)
 		title += groupedTitle
 	}
-	d := &svg{g: g, l: g.place(), dead: make(map[control.Channel]bool)}
+	d := &svg{g: g, l: g.place(), dead: make(map[control.Channel]bool), still: newStanding(p)}
 	for _, c := range p.Deadlock {
 		c.VL = 0
 		d.dead[c] = true
 	}
-	side, height := margin, d.l.height*unit+2*margin+headRoom+footRoom
+	lines := p.waits()
+	side, height := margin, d.l.height*unit+2*margin+headRoom+footRoom+lineRoom*float64(len(lines))
 	if d.l.tree { // the names of adapters are upright
 		height += d.g.longestName()
 	} else {
 		side = max(side, d.g.longestName())
 	}
 	width := max(leastWidth, d.l.width*unit+2*side, 32+8.2*float64(utf8.RuneCountInString(title)))
+	if len(d.still) > 0 { // the legend has one more item
+		width = max(width, leastWidth+120)
+	}
+	for _, text := range lines {
+		width = max(width, 32+6.6*float64(utf8.RuneCountInString(text)))
+	}
 	d.offset = point{(width - d.l.width*unit) / 2, margin + headRoom}
 	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="DejaVu Sans, Verdana, sans-serif">`+"\n",
 		width, height, width, height)
@@ -83,6 +92,9 @@ func SVG(p *Picture) []byte {
 	}
 	for i := range g.edges {
 		d.trouble(&g.edges[i])
+	}
+	for i, text := range lines {
+		fmt.Fprintf(d, `<text x="16" y="%.0f" font-size="11" fill="%s">%s</text>`+"\n", height-footRoom-lineRoom*float64(len(lines)-1-i), colorDown, html.EscapeString(text))
 	}
 	d.legend(height - 18)
 	d.WriteString("</svg>\n")
@@ -135,6 +147,9 @@ func (d *svg) edge(e *edge) {
 func (d *svg) half(e *edge, k int, a, c, m point) {
 	end := &e.link.Ends[k]
 	color, width := loadColor(end.Load), 1.4+4*math.Sqrt(min(1, end.Load))
+	if d.still.half(e, k) {
+		color, width = colorDown, 4
+	}
 	if d.isDead(end) || slices.ContainsFunc(e.all, func(l *control.Link) bool { return d.isDead(&l.Ends[0]) || d.isDead(&l.Ends[1]) }) {
 		color, width = colorDown, 6
 	}
@@ -220,7 +235,11 @@ func (d *svg) node(i int) {
 		fmt.Fprintf(d, `<text x="%.1f" y="%.1f" font-size="10" fill="#1f2933">%s</text></g>`+"\n", p.x+9, p.y+3.5, html.EscapeString(n.Name))
 		return
 	}
-	fmt.Fprintf(d, "<g><title>%s, GUID 0x%016x, LID %s, %d of %d ports active</title>", html.EscapeString(n.Kind+" "+n.Name), n.GUID, lids(n.LIDs), n.Active, n.Ports)
+	address := fmt.Sprintf("GUID 0x%016x, LID %s", n.GUID, lids(n.LIDs))
+	if n.MAC != "" {
+		address = strings.TrimSpace(n.MAC + " " + n.IP)
+	}
+	fmt.Fprintf(d, "<g><title>%s, %s, %d of %d ports active</title>", html.EscapeString(n.Kind+" "+n.Name), address, n.Active, n.Ports)
 	switch {
 	case !d.g.isSwitch(i):
 		fmt.Fprintf(d, `<circle cx="%.1f" cy="%.1f" r="5" fill="%s" stroke="#ffffff"/>`, p.x, p.y, nodeColor(n, "#2f6fbf"))
@@ -285,6 +304,9 @@ func (d *svg) legend(y float64) {
 	item(line(loadColor(1), "", 5.4), "100 %, sent by the nearer end")
 	item(line(colorWait, "8 4", 1.6), "not set up")
 	item(line(colorDown, "4 5", 1.6), "down or cut")
+	if len(d.still) > 0 {
+		item(line(colorDown, "", 4), "stands still")
+	}
 	if len(d.dead) > 0 {
 		item(line(colorDown, "", 6), "deadlock")
 	}
@@ -329,8 +351,8 @@ const groupedTitle = " — by groups, each line for all links between two"
 func describe(l *control.Link) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s – %s: %s", l.Ends[0].Name, l.Ends[1].Name, l.State)
-	if l.Width != "" {
-		fmt.Fprintf(&b, ", %s %s", l.Width, l.Speed)
+	if l.Speed != "" {
+		fmt.Fprintf(&b, ", %s", strings.TrimSpace(l.Width+" "+l.Speed))
 	}
 	for k := range l.Ends {
 		e := &l.Ends[k]
@@ -340,7 +362,7 @@ func describe(l *control.Link) string {
 		fmt.Fprintf(&b, "; %s sends %.1f %%, %d errors, %d discards", e.Name, 100*e.Load, e.Errors, e.Discards)
 	}
 	if l.Faults != nil {
-		fmt.Fprintf(&b, "; faults: bit errors %g, credit loss %g", l.Faults.BitErrors, l.Faults.CreditLoss)
+		fmt.Fprintf(&b, "; faults: %v", l.Faults)
 	}
 	return b.String()
 }

@@ -33,6 +33,7 @@ type cell struct {
 type canvas struct {
 	cells         []cell
 	columns, rows int
+	still         standing
 }
 
 // Terminal returns the picture as lines of a number of columns, with escape sequences for
@@ -46,6 +47,7 @@ func Terminal(p *Picture, columns int, color bool) string {
 		l = g.place()
 	}
 	c := newCanvas(l, columns)
+	c.still = newStanding(p)
 	for i := range g.edges {
 		c.edge(g, l, &g.edges[i])
 	}
@@ -126,6 +128,9 @@ func (c *canvas) edge(g *graph, l *layout, e *edge) {
 			k = 1
 		}
 		color, level := lineColor(e.link, k)
+		if c.still.half(e, k) {
+			color, level = bold+red, 6
+		}
 		c.set(int(p.x), int(p.y), color, level)
 	}
 }
@@ -196,12 +201,15 @@ func writeNotes(b *strings.Builder, p *Picture) {
 		for k := range l.Ends {
 			e, peer := &l.Ends[k], &l.Ends[1-k]
 			if e.Load >= 0.001 {
-				notes = append(notes, note{e.Load, fmt.Sprintf("%s → %s: %.1f %% of %s %s", e.Name, peer.Name, 100*e.Load, l.Width, l.Speed)})
+				notes = append(notes, note{e.Load, fmt.Sprintf("%s → %s: %.1f %% of %s", e.Name, peer.Name, 100*e.Load, strings.TrimSpace(l.Width+" "+l.Speed))})
 			}
 			if e.Errors+e.Discards > 0 {
 				notes = append(notes, note{2, fmt.Sprintf("%s: %d errors, %d discards", e.Name, e.Errors, e.Discards)})
 			}
 		}
+	}
+	for _, text := range p.waits() {
+		notes = append(notes, note{4, text})
 	}
 	slices.SortStableFunc(notes, func(a, b note) int { return cmp.Compare(b.weight, a.weight) })
 	if len(notes) > 0 {

@@ -35,6 +35,7 @@ func (n *Network) setCut(at topology.End, cut bool) {
 	if e.peer < 0 || e.cut == cut {
 		return
 	}
+	n.depend = nil
 	for _, side := range [...]*end{e, &n.ends[e.peer]} {
 		if side.cut = cut; cut {
 			n.cuts++

@@ -79,6 +79,10 @@ type Config struct {
 	// Dropped is called for each frame that is dropped. It may be nil.
 	Dropped func(now dcb.Time, at topology.End, f *dcb.Frame, d reason.Detail)
 
+	// Pausing is called for each frame that pauses, as the port of a host gets or sends it. The frame
+	// stays the network's. It may be nil.
+	Pausing func(now dcb.Time, host int, f *dcb.Frame)
+
 	// Expired is called when the timer of a node is due, which has no deadline then. It may be nil if
 	// no timer is set.
 	Expired func(now dcb.Time, node int)
@@ -104,6 +108,9 @@ type Network struct {
 	ends   []end    // by part
 	home   []dcb.IP // of each host
 	cuts   int      // ends whose cable is away
+	extras *Extras  // nil without
+
+	depend map[uint8]*Dependencies // by priorities, with the present routes
 }
 
 // A node is a switch or a host. It is the Env of its machine.
@@ -131,6 +138,8 @@ type end struct {
 	flights dcb.List  // on their way to this end
 	foreign *dcb.List // the same, from another part, in the current window of time; nil before the first
 	lost    uint64    // frames that were under way when the cable was cut
+	faults  *Faults   // of the cable, nil without
+	errors  uint64    // frames that they took
 }
 
 // Check refuses nodes that a network does not have: hosts with another cable than one from port 1 to
@@ -316,9 +325,15 @@ func (n *Network) SetTimer(node int, at dcb.Time) {
 
 // writable tells that a host's queue has room, if frames of it have left.
 func (k *node) writable() {
-	if k.left && k.host.Up() && k.net.config.Writable != nil {
-		k.left = false
+	if !k.left || !k.host.Up() {
+		return
+	}
+	k.left = false
+	if k.net.config.Writable != nil {
 		k.net.config.Writable(k.part.now, k.index)
+	}
+	if k.net.extras != nil {
+		k.net.extras.resume(k.index)
 	}
 }
 
@@ -331,53 +346,21 @@ func (e *end) arrival(f *dcb.Frame) dcb.Time {
 	return f.At
 }
 
-// Transmit implements dcb.Env.
-func (k *node) Transmit(now dcb.Time, port int, f *dcb.Frame) {
-	e := &k.net.ends[int(k.first)+port-1]
-	to := &k.net.ends[e.peer]
-	f.At = now + e.delay
-	f.Tail = f.At + dcb.Time(f.Len)*e.perByte
-	k.left = k.left || f.Op == 0
-	p := to.node.part
-	if p != k.part {
-		k.part.sendTo(e.peer, f)
-		return
-	}
-	to.flights.Push(f)
-	if to.flights.Frames == 1 {
-		p.due.Set(2*int(e.peer-p.first)+1, to.arrival(f))
-	}
-}
-
-// Schedule implements dcb.Env.
-func (k *node) Schedule(port int, at dcb.Time) {
-	k.part.set(2*(int(k.first-k.part.first)+port-1), at)
-}
-
-// Deliver implements dcb.Env.
-func (k *node) Deliver(now dcb.Time, port int, f *dcb.Frame) bool {
-	return k.net.config.Deliver(now, topology.End{Node: k.index, Port: port}, f)
-}
-
-// Dropped implements dcb.Env.
-func (k *node) Dropped(now dcb.Time, port int, f *dcb.Frame, d reason.Detail) {
-	k.left = true
-	if k.net.config.Dropped != nil {
-		k.net.config.Dropped(now, topology.End{Node: k.index, Port: port}, f, d)
-	}
-}
+// advance notes that it is later. A caller may be late: what is due before happens first, so that a pause
+// does not end while the frame that repeats it is due.
+func (p *part) advance(now dcb.Time) { p.now = max(p.now, min(now, p.next())) }
 
 // Send sends a frame from a host, and reports whether the host's queue takes it. The network owns
-// the frame then.
+// the frame then. If other events are due before now, the frame is sent at the time of the first one.
 func (n *Network) Send(now dcb.Time, node int, f *dcb.Frame) bool {
 	k := &n.nodes[node]
-	k.part.now = max(k.part.now, now)
+	k.part.advance(now)
 	return k.host.Send(k.part.now, f)
 }
 
 // Resume makes a host offer frames again that Deliver did not take.
 func (n *Network) Resume(now dcb.Time, node int) {
 	k := &n.nodes[node]
-	k.part.now = max(k.part.now, now)
+	k.part.advance(now)
 	k.host.Resume(k.part.now)
 }

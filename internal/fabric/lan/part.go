@@ -68,6 +68,10 @@ func (p *part) loop(until dcb.Time, events int) bool {
 		p.events++
 		i := timer / 2
 		if i >= len(p.ends) {
+			if p.net.extras != nil && timer == p.net.extras.timer {
+				p.net.extras.run()
+				continue
+			}
 			p.due.Clear(timer)
 			p.net.config.Expired(p.now, int(p.nodes[timer-2*len(p.ends)]))
 			continue
@@ -94,9 +98,17 @@ func (p *part) arrive(timer int, e *end) {
 	} else {
 		p.due.Clear(timer)
 	}
+	p.hand(e, f)
+}
+
+// hand gives a frame that has arrived at an end to its node.
+func (p *part) hand(e *end, f *dcb.Frame) {
 	if e.node.sw != nil {
 		e.node.sw.Receive(p.now, e.at.Port, f)
 		return
+	}
+	if f.Op != 0 && p.net.config.Pausing != nil {
+		p.net.config.Pausing(p.now, e.node.index, f)
 	}
 	e.node.host.Receive(p.now, f)
 }

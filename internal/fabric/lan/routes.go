@@ -73,6 +73,7 @@ func (n *Network) addRoute(s *bridge.Switch, a uint32, length int, hops ...bridg
 // Reroute computes the routes of all switches over links that are up: all shortest paths, of those
 // that go up and then down with Config.UpDown. It computes what Config.Bridged wants as well.
 func (n *Network) Reroute() {
+	n.depend = nil
 	f := n.config.Fabric
 	if n.cuts > 0 {
 		f = f.Clone()

@@ -274,6 +274,9 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 	a.info = f.network.describe(a)
 	f.heat(a)
 	f.arrive(a)
+	if e, ok := f.network.(*ethernetNetwork); ok && a.isSystem() {
+		e.joinSystem(a)
+	}
 	return a.info, nil, nil
 }
 

@@ -13,6 +13,7 @@ type Ethernet struct {
 	Link   lan.Link                          // of each cable
 	Each   func(e topology.End, l *lan.Link) // changes the link of an end's cable; may be nil
 	Switch bridge.Config                     // of each switch, see lan.Config
+	UpDown bool                              // routes go up and then down, see lan.Config
 
 	// Control answers the questions of attach.Do. It is called by the goroutine that owns the
 	// network. Nil refuses all questions. attached returns the process at a port, 0 if there is none.

@@ -27,6 +27,8 @@ type ethernetNetwork struct {
 	out   fabric.Datagram
 	in    arrival
 	one   [1][]byte
+
+	pauseFrame []byte // of show
 }
 
 var _ network = (*ethernetNetwork)(nil)
@@ -36,8 +38,8 @@ func newEthernet(f *Fabric) *ethernetNetwork {
 	c := f.config.Ethernet
 	n := &ethernetNetwork{Fabric: f, hosts: make(map[netip.Addr]int)}
 	n.lan = lan.New(lan.Config{
-		Fabric: f.config.Fabric, Link: c.Link, Each: c.Each, Switch: c.Switch, Host: station.Config{Queue: hostQueue, Buffer: hostBuffer}, IPv6: true, Bridged: true,
-		Deliver: n.deliver,
+		Fabric: f.config.Fabric, Link: c.Link, UpDown: c.UpDown, Each: c.Each, Switch: c.Switch, Host: station.Config{Queue: hostQueue, Buffer: hostBuffer}, IPv6: true, Bridged: true,
+		Deliver: n.deliver, Pausing: n.pausing,
 		Dropped: func(_ dcb.Time, at topology.End, _ *dcb.Frame, d reason.Detail) { f.drop(at, d) },
 	})
 	for i := range f.config.Fabric.Nodes {
@@ -90,14 +92,20 @@ func (n *ethernetNetwork) deadline() time.Duration {
 	return never
 }
 
-// run implements network.
+// run implements network. If the machine is late the clock of the network is behind the real one, and does
+// not skip what is due, because pauses are times.
 func (n *ethernetNetwork) run(_, until time.Duration) { n.lan.RunAhead(dcb.FromDuration(until)) }
 
 // plug implements network.
 func (*ethernetNetwork) plug(*program) {}
 
 // unplug implements network. What waits for the program is dropped.
-func (n *ethernetNetwork) unplug(now time.Duration, a *attachment) { n.resume(now, a.at) }
+func (n *ethernetNetwork) unplug(now time.Duration, a *attachment) {
+	if a.isSystem() {
+		n.leaveSystem(a)
+	}
+	n.resume(now, a.at)
+}
 
 // resume implements network.
 func (n *ethernetNetwork) resume(now time.Duration, at topology.End) {
@@ -162,6 +170,9 @@ func (n *ethernetNetwork) read(a *attachment, level uint8, x *input) bool {
 	switch {
 	case why.Reason != reason.None:
 		n.drop(a.at, why)
+	case f.Op != 0 && a.isSystem():
+		n.lan.Extras().Pause(dcb.FromDuration(n.now()), a.at.Node, f)
+		return false
 	case f.Op != 0: // for the neighbor only, and the port pauses by itself
 	case a.service.kind == hostport.WholeFrames && n.answerNeighbor(a, f):
 	default:
@@ -182,7 +193,7 @@ func (n *ethernetNetwork) send(now time.Duration, a *attachment, x *input) bool 
 	if x.wired.Dst == n.lan.Host(a.at.Node).Address() {
 		return n.deliver(at, a.at, x.wired)
 	}
-	return n.lan.Send(at, a.at.Node, x.wired)
+	return n.lan.Send(at, a.at.Node, x.wired) || n.overrun(at, a, x)
 }
 
 // discard implements network.

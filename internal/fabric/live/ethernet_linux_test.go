@@ -287,7 +287,7 @@ func TestFramesOfAHost(t *testing.T) {
 			if n, err = frames.Receive(buffer); err != nil {
 				t.Fatal(err)
 			}
-			return n > 0
+			return n > 0 && typeOf(buffer[:n]) != ethernet.TypeLLDP
 		})
 		return buffer[:n]
 	}

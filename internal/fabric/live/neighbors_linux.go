@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"softrdma/internal/fabric/dcb"
-	"softrdma/internal/link/fabric"
 	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
 )
@@ -57,9 +56,7 @@ func (n *ethernetNetwork) answerNeighbor(a *attachment, f *dcb.Frame) bool {
 	frame := make([]byte, ethernet.HeaderLen, ethernet.HeaderLen+len(reply))
 	(&ethernet.Header{Dst: h.Src, Src: gateway, Type: h.Type}).Put(frame)
 	frame = append(frame, reply...)
-	if a.end.Room(0, 1, len(frame)) && a.end.PutDatagrams(0, &fabric.Datagram{}, len(frame), [][]byte{frame}, len(frame)) {
-		a.heard(0)
-	} // otherwise the host asks again
+	n.show(a, 0, frame) // without room the host asks again
 	return true
 }
 

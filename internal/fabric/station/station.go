@@ -6,6 +6,7 @@
 package station
 
 import (
+	"cmp"
 	"math/bits"
 
 	"softrdma/internal/fabric/dcb"
@@ -101,13 +102,9 @@ func (p *Port) drop(now dcb.Time, f *dcb.Frame, d reason.Detail) {
 }
 
 // Room reports whether Send takes a frame of a priority.
-func (p *Port) Room(priority uint8) bool {
-	limit := p.config.Queue
-	if limit == 0 {
-		limit = DefaultQueue
-	}
-	return p.Queue(priority).Bytes < limit
-}
+func (p *Port) Room(priority uint8) bool { return p.Queue(priority).Bytes < p.limit() }
+
+func (p *Port) limit() int { return cmp.Or(p.config.Queue, DefaultQueue) }
 
 // Send sends a frame, on the priority Frame.Priority. It reports whether it takes the frame, which
 // the port then owns. It refuses a frame whose queue is full: Room says when it takes one again.
@@ -129,6 +126,11 @@ func (p *Port) Send(now dcb.Time, f *dcb.Frame) bool {
 		}
 	}
 	return true
+}
+
+// Discard drops a frame that Send has refused, for a host that does not wait.
+func (p *Port) Discard(now dcb.Time, f *dcb.Frame) {
+	p.drop(now, f, reason.Detail{Reason: reason.EthernetQueueFull, Expected: uint64(p.limit()), Found: uint64(p.Waiting(f.Priority) + int(f.Len))})
 }
 
 // Run does what is due.

@@ -17,8 +17,9 @@ import (
 )
 
 // Run makes a network interface with the address of a host's port, "NAME/NODE", and moves frames until
-// the context ends. The interface ends with it. begun is called when the interface is up.
-func Run(ctx context.Context, address, name string, begun func(*attach.Info)) error {
+// the context ends. The interface ends with it. begun is called when the interface is up. For a guest
+// the interface has no addresses.
+func Run(ctx context.Context, address, name string, guest bool, begun func(*attach.Info)) error {
 	port, err := attach.OpenFrames(ctx, address)
 	if err != nil {
 		return err
@@ -29,7 +30,7 @@ func Run(ctx context.Context, address, name string, begun func(*attach.Info)) er
 	}
 	defer unix.Close(fd)
 	info := port.Info()
-	if err := configure(name, info); err != nil {
+	if err := configure(name, info, guest); err != nil {
 		return errors.Join(fmt.Errorf("interface %s: %w", name, err), port.Close())
 	}
 	t := &tap{fd: fd, link: fabric.NewFrames(port.Link())}
@@ -65,7 +66,7 @@ func open(name string) (int, error) {
 const prefix = 8
 
 // configure gives the interface the port's addresses and brings it up. The fabric routes no IPv6.
-func configure(name string, info *attach.Info) error {
+func configure(name string, info *attach.Info, guest bool) error {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
 		return err
@@ -73,6 +74,9 @@ func configure(name string, info *attach.Info) error {
 	e := info.Ethernet
 	a := &netlink.Addr{IPNet: &net.IPNet{IP: info.Addrs[0].AsSlice(), Mask: net.CIDRMask(prefix, 32)}}
 	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0) // not there without IPv6
+	if guest {
+		return errors.Join(netlink.LinkSetMTU(l, e.MTU), netlink.LinkSetUp(l))
+	}
 	return errors.Join(
 		netlink.LinkSetHardwareAddr(l, e.MAC[:]), netlink.LinkSetMTU(l, e.MTU), netlink.AddrAdd(l, a), netlink.LinkSetUp(l),
 	)

@@ -37,7 +37,7 @@ func TestSystemIsAHostOfTheFabric(t *testing.T) {
 			ended <- err
 			return
 		}
-		ended <- Run(ctx, f.Adapters[0], "tap0", func(i *attach.Info) {
+		ended <- Run(ctx, f.Adapters[0], "tap0", false, func(i *attach.Info) {
 			c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: i.Addrs[0].AsSlice(), Port: 4791})
 			if err != nil {
 				t.Error(err)

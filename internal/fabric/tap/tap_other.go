@@ -10,6 +10,6 @@ import (
 )
 
 // Run fails.
-func Run(context.Context, string, string, func(*attach.Info)) error {
+func Run(context.Context, string, string, bool, func(*attach.Info)) error {
 	return reason.NotSupported("a tap device of a fabric: expected Linux")
 }

@@ -96,6 +96,13 @@ func (a *asker) completeNodes(kind string, most int) cobra.CompletionFunc {
 	}
 }
 
+// completeHosts offers adapters, or the hosts of an Ethernet.
+func (a *asker) completeHosts(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	adapters, d := a.completeNodes("adapter", cli.AnyNumber)(cmd, args, text)
+	hosts, _ := a.completeNodes("host", cli.AnyNumber)(cmd, args, text)
+	return append(adapters, hosts...), d
+}
+
 // completePorts offers the ports with a cable, with what is at the other end.
 func (a *asker) completePorts(cmd *cobra.Command, _ []string, _ string) (names []string, d cobra.ShellCompDirective) {
 	d = cobra.ShellCompDirectiveNoFileComp

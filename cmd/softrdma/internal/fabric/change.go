@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"softrdma/cmd/softrdma/internal/cli"
+	"softrdma/faults/file"
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/drawing"
-	"softrdma/internal/fabric/subnet"
 )
 
 // terminalColumns is the width of a drawing that is not printed on a terminal.
@@ -143,8 +143,8 @@ func newChange(verb, use, short, long, example string) *cobra.Command {
 
 func newFaults() *cobra.Command {
 	var a asker
-	var f subnet.Faults
-	none := false
+	var f control.Faults
+	none, rules := false, ""
 	cmd := &cobra.Command{
 		Use: "faults [PORT...]", Short: "Let cables flip bits or lose credits, or list those that do",
 		Long: `Without ports, lists the cables with faults. With ports, their cables flip bits of packets
@@ -152,14 +152,29 @@ func newFaults() *cobra.Command {
 (--credit-loss, the probability for each), in both directions, until --none. A packet with
 a flipped bit fails the check of its VCRC and is counted as an error at the end of the cable.
 The ends of such a cable repeat their grants of credit every millisecond, so that the
-credits of lost packets come back.`,
+credits of lost packets come back.
+
+On Ethernet cables lose frames that pause (--pause-loss) instead of credits, and follow the
+rules of a file, as "softrdma fault" describes them (--rules): drop, delay, duplicate, mark,
+corrupt and black-hole, for the RoCE packets that a rule selects, in both directions.`,
 		Example: `  softrdma fabric faults leaf-0-0:1 --bit-errors 1e-7
   softrdma fabric faults
-  softrdma fabric faults leaf-0-0:1 --none`,
+  softrdma fabric faults leaf-0-0:1 --none
+  softrdma fabric faults leaf-0-0:1 --rules rules.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			given := cmd.Flag("bit-errors").Changed || cmd.Flag("credit-loss").Changed
+			given := false
+			for _, name := range []string{"bit-errors", "credit-loss", "pause-loss", "rules"} {
+				given = given || cli.FlagGiven(cmd, name)
+			}
 			if given == none && len(args) > 0 {
-				return cli.UsageErrorf("expected --bit-errors or --credit-loss, or --none")
+				return cli.UsageErrorf("expected --bit-errors, --credit-loss, --pause-loss or --rules, or --none")
+			}
+			if rules != "" {
+				read, err := file.Read(rules)
+				if err != nil {
+					return cli.UsageErrorf("--rules: %v", err)
+				}
+				f.Rules = &read
 			}
 			r := control.Request{Verb: control.VerbFaults, Args: args}
 			if len(args) > 0 {
@@ -174,6 +189,8 @@ credits of lost packets come back.`,
 	a.jsonFlag(cmd)
 	cmd.Flags().Float64Var(&f.BitErrors, "bit-errors", 0, "`PROBABILITY` that a bit flips")
 	cmd.Flags().Float64Var(&f.CreditLoss, "credit-loss", 0, "`PROBABILITY` that a link packet is lost")
+	cmd.Flags().Float64Var(&f.PauseLoss, "pause-loss", 0, "on Ethernet: `PROBABILITY` that a frame that pauses is lost")
+	cmd.Flags().StringVar(&rules, "rules", "", "on Ethernet: follow the rules of faults in `FILE`")
 	cmd.Flags().BoolVar(&none, "none", false, "end the faults of these cables")
 	cmd.ValidArgsFunction = a.completePorts
 	return cmd

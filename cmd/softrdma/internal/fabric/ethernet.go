@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/fabric/lan"
 	"softrdma/internal/fabric/live"
+	"softrdma/internal/management/routing"
 	"softrdma/internal/topology"
 	wire "softrdma/internal/wire/ethernet"
 )
@@ -28,13 +30,18 @@ type ethernet struct {
 	gbit     uint
 	mtu      int
 	buffer   int
+	raise    bool
+	ecn      string
+	marking  bridge.Marking
+	share    map[string]int
+	ets      wire.ETS
 }
 
 // ethernetFlags are those that only an Ethernet has, and subnetFlags those that only an InfiniBand
 // subnet has.
 var (
-	ethernetFlags = []string{"lossless", "gbit", "mtu", "buffer"}
-	subnetFlags   = []string{"sm", "no-sm", "routing", "vls", "lmc", "priority", "partitions", "network", "trunk", "listen", trunkSecretFlag, "attach", attachSecretFlag}
+	ethernetFlags = []string{"lossless", "gbit", "mtu", "buffer", "raise", "ecn", "share"}
+	subnetFlags   = []string{"sm", "no-sm", "vls", "lmc", "priority", "partitions", "network", "trunk", "listen", trunkSecretFlag, "attach", attachSecretFlag}
 )
 
 // Speeds of links in Gbit/s.
@@ -45,6 +52,9 @@ func (e *ethernet) addFlags(f *pflag.FlagSet) {
 	f.UintSliceVar(&e.lossless, "lossless", []uint{3}, "with --ethernet: `PRIORITIES` 0 to 7 that priority-based flow control pauses before they lose a frame")
 	f.UintVar(&e.gbit, "gbit", 100, "with --ethernet: `SPEED` of each link in Gbit/s: 1 to 800")
 	f.IntVar(&e.mtu, "mtu", 9000, "with --ethernet: `BYTES` of the longest IP packet, 1500 to 9000")
+	f.BoolVar(&e.raise, "raise", false, "with --ethernet: switches send frames on with the next higher priority of --lossless, so that pauses cannot deadlock")
+	f.StringVar(&e.ecn, "ecn", "", "with --ethernet: mark frames of queues between `MIN-MAX` bytes, such as 100000-400000 (default: no marks)")
+	f.StringToIntVar(&e.share, "share", nil, "with --ethernet: guarantee `PRIORITY=PERCENT,...` of each link, 100 together, such as 0=20,3=80 (default: priorities take turns)")
 	f.IntVar(&e.buffer, "buffer", 4<<20, "with --ethernet: `BYTES` of each switch's shared buffer")
 }
 
@@ -72,22 +82,84 @@ func (e *ethernet) check(cmd *cobra.Command) error {
 			return cli.UsageErrorf("--lossless: expected priorities 0 to %d, found %d", wire.Priorities-1, p)
 		}
 	}
+	for i := 1; i < len(e.lossless) && e.raise; i++ {
+		if e.lossless[i] != e.lossless[i-1]+1 {
+			return cli.UsageErrorf("--raise: expected --lossless with priorities in a row, like 3,4,5; found %s", e.losslessText())
+		}
+	}
+	if e.ecn != "" {
+		n, err := fmt.Sscanf(e.ecn, "%d-%d", &e.marking.Min, &e.marking.Max)
+		if err != nil || n != 2 || e.marking.Min < 0 || e.marking.Max <= e.marking.Min {
+			return cli.UsageErrorf("--ecn: expected MIN-MAX in bytes, like 100000-400000, found %q", e.ecn)
+		}
+		e.marking.Most = mostMarked
+	}
+	return e.checkShares()
+}
+
+// checkShares makes a class of each priority of --share. The others take turns in the class of the one that
+// has most.
+func (e *ethernet) checkShares() error {
+	sum := 0
+	for text, percent := range e.share {
+		p, err := strconv.ParseUint(text, 10, 8)
+		if err != nil || p >= wire.Priorities || percent < 1 || percent > 100 {
+			return cli.UsageErrorf("--share: expected priorities 0 to %d with 1 to 100 percent, found %s=%d", wire.Priorities-1, text, percent)
+		}
+		e.ets.Class[p], e.ets.Algorithm[p], e.ets.Percent[p] = uint8(p), wire.Enhanced, uint8(percent)
+		sum += percent
+	}
+	if len(e.share) > 0 && sum != 100 {
+		return cli.UsageErrorf("--share: expected 100 percent together, found %d", sum)
+	}
+	most := slices.Index(e.ets.Percent[:], slices.Max(e.ets.Percent[:]))
+	for p := range e.ets.Class {
+		if e.ets.Percent[p] == 0 {
+			e.ets.Class[p] = uint8(most)
+		}
+	}
 	return nil
+}
+
+// mostMarked is the part of the frames that are marked as a queue reaches its upper length.
+const mostMarked = 0.1
+
+// upDown reports whether routes go up and then down.
+func (b *builder) upDown() (bool, error) {
+	switch b.routing {
+	case automatic, routing.MinHop.String():
+		return false, nil
+	case routing.UpDown.String():
+		return true, nil
+	}
+	return false, cli.UsageErrorf("--routing: expected %s, %v or %v with --ethernet, found %s", automatic, routing.MinHop, routing.UpDown, b.routing)
 }
 
 // config is what the flags say.
 func (e *ethernet) config(b *builder) (*live.Ethernet, error) {
-	p := dcb.PortConfig{Speed: dcb.Speed(e.gbit) * dcb.Gbit, MTU: e.mtu + wire.HeaderLen + wire.CheckLen, Pause: dcb.ByClass}
+	p := dcb.PortConfig{Speed: dcb.Speed(e.gbit) * dcb.Gbit, MTU: e.mtu + wire.HeaderLen + wire.CheckLen, Pause: dcb.ByClass, Selection: e.ets}
 	for _, i := range e.lossless {
 		p.Lossless |= 1 << i
 	}
-	return &live.Ethernet{
-		Link: lan.Link{Port: p, Cable: dcb.FromDuration(b.cable)},
+	upDown, err := b.upDown()
+	if err != nil {
+		return nil, err
+	}
+	c := &live.Ethernet{
+		UpDown: upDown,
+		Link:   lan.Link{Port: p, Cable: dcb.FromDuration(b.cable)},
 		Control: func(now time.Duration, n *lan.Network, attached func(topology.End) int, question []byte) ([]byte, error) {
 			return control.AnswerEthernet(now, n, attached, question)
 		},
 		Switch: bridge.Config{Hop: dcb.FromDuration(b.hop), StoreAndForward: b.store, Buffer: bridge.BufferConfig{Size: e.buffer}},
-	}, nil
+	}
+	for i := range c.Switch.Marking {
+		c.Switch.Marking[i] = e.marking
+	}
+	if n := len(e.lossless); e.raise && n > 0 {
+		c.Switch.Remark = bridge.RaisePriorities(uint8(e.lossless[0]), uint8(e.lossless[n-1]))
+	}
+	return c, nil
 }
 
 // greet says what was built and how to use it.

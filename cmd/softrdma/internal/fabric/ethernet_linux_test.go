@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"syscall"
 	"testing"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -18,11 +19,27 @@ func TestEthernetFabric(t *testing.T) {
 	expect(t, clitest.Run(t, "pingpong", "-d", "eth:fab0/node-1", "-n", "10", "-p", port, "127.0.0.1"), "GID ::ffff:10.0.0.2", "10 iters")
 	expect(t, clitest.Run(t, "fabric", "links", "-i", "0"), "LINK", "node-0", "active  25G")
 	expect(t, clitest.Run(t, "fabric", "counters", "node-0"), "priority 0 frames sent")
-	expect(t, clitest.Run(t, "fabric", "deadlock"), "No lane stands still.")
+	expect(t, clitest.Run(t, "fabric", "deadlock"), "no deadlock of frames that hosts send with priority 3, 4", "No priority stands still.")
+	expect(t, clitest.Run(t, "fabric", "routes", "switch-0"), "10.0.0.2/32  node-1")
+	expect(t, clitest.Run(t, "fabric", "trace", "node-0", "node-1", "--sl", "3"), "from node-0 (10.0.0.1) to node-1 (10.0.0.2) with priority 3", "arrives at port 1")
+	expect(t, clitest.Run(t, "fabric", "stall", "node-2", "--sl", "3"), "node-2 takes no packets of priority 3")
+	clitest.Run(t, "fabric", "load", "node-1", "node-2", "--sl", "3", "--packets", "2000")
+	until(t, "a host that takes no packets", "fabric", "deadlock")
+	expect(t, clitest.Run(t, "fabric", "draw", "-i", "0"), "switch-0:3 priority 3 → node-2: paused for", "the host takes nothing")
+	expect(t, clitest.Run(t, "fabric", "stall", "node-2", "--none"), "all hosts take packets")
+	until(t, "2000  2000     2000", "fabric", "load")
+	expect(t, clitest.Run(t, "fabric", "faults", "node-2", "--pause-loss", "0.5"), "node-2 - switch-0:3: pause loss 0.5")
+	clitest.Start(t, "fabric", "faults", "node-2", "--credit-loss", "0.5").Fails(cli.ExitFailed, "which only InfiniBand has")
 	expect(t, clitest.Run(t, "fabric", "link", "down", "node-2"), "node-2 - switch-0:3: cut")
 	until(t, "eth:fab0/node-2  CUT", "devices")
 	expect(t, clitest.Run(t, "fabric", "draw"), "node-1")
-	clitest.Start(t, "fabric", "trace", "node-0", "node-1").Fails(cli.ExitFailed, "trace: expected an InfiniBand fabric, found an Ethernet")
+	clitest.Start(t, "fabric", "sm", "off").Fails(cli.ExitFailed, "sm: expected an InfiniBand fabric, found an Ethernet")
+	p.Suspend()
+	clitest.Start(t, "fabric", "status").Fails(cli.ExitFailed, "fabric fab0 does not answer", "is stopped, and kill -CONT")
+	clitest.Start(t, "fabric", "down", "--name", "fab0").Fails(cli.ExitFailed, "is stopped, and kill -CONT")
+	if err := p.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 	clitest.Start(t, "pingpong", "-d", "ib:fab0/node-0").Fails(cli.ExitFailed, "fabric fab0 is Ethernet: expected a device of it, eth:fab0/node-0:1")
 }
 
@@ -31,7 +48,7 @@ func TestEthernetFlagsAreChecked(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"--routing: expected no --ethernet beside it", []string{"--ethernet", "--routing", "updn"}},
+		{"--routing: expected auto, minhop or updn with --ethernet, found torus", []string{"--ethernet", "--routing", "torus"}},
 		{"--gbit: expected --ethernet beside it", []string{"--gbit", "10"}},
 		{"--gbit: expected one of [1 2 5 10 25 40 50 100 200 400 800], found 3", []string{"--ethernet", "--gbit", "3"}},
 		{"--mtu: expected 1500 to 9000, found 100", []string{"--ethernet", "--mtu", "100"}},

@@ -21,7 +21,10 @@ one N further on. The fabric itself sends them and takes them, so no program is 
 They go the way of other packets: by the forwarding tables, on virtual lanes, with credits.
 
 Without --rate they leave as fast as the lane takes them, so that links fill. Without
-arguments the command lists the loads, with the packets that were sent and that arrived.`,
+arguments the command lists the loads, with the packets that were sent and that arrived.
+
+On Ethernet they are UDP datagrams between hosts, on the priority of --sl. Each load has a
+source port of its own, so that the switches spread loads among equal paths.`,
 		Example: `  softrdma fabric load node-0 node-3 --rate 1000 --packets 60000
   softrdma fabric load --shift 2 --packets 2000
   softrdma fabric load
@@ -72,7 +75,10 @@ func newStall() *cobra.Command {
 		Long: `Lets adapters take no packets of some service levels, as if a receiver stood still, until
 --none. The packets stay in the buffers of their virtual lanes, which fill back to the
 senders. No packet is lost, and other lanes continue. Without arguments, lists the adapters
-that do not take all packets.`,
+that do not take all packets.
+
+On Ethernet the levels are priorities. Lossless ones pause, back to the senders; frames of
+others are dropped when the buffer of the host's port is full.`,
 		Example: `  softrdma fabric stall node-1 --sl 0
   softrdma fabric stall
   softrdma fabric stall node-1 --none`,
@@ -90,8 +96,8 @@ that do not take all packets.`,
 	}
 	a.flags(cmd)
 	a.jsonFlag(cmd)
-	cmd.Flags().IntSliceVar(&levels, "sl", nil, "take no packets of these service `LEVELS`, 0 to 15")
+	cmd.Flags().IntSliceVar(&levels, "sl", nil, "take no packets of these service `LEVELS`, 0 to 15; on Ethernet priorities, 0 to 7")
 	cmd.Flags().BoolVar(&none, "none", false, "take all packets again")
-	cmd.ValidArgsFunction = a.completeNodes("adapter", cli.AnyNumber)
+	cmd.ValidArgsFunction = a.completeHosts
 	return cmd
 }

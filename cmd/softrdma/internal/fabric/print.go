@@ -22,16 +22,21 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// hostWord is what a network calls the nodes to which programs attach.
+func hostWord(network string) string {
+	if network == control.Ethernet {
+		return "host"
+	}
+	return "adapter"
+}
+
 // summary is a fabric in one line.
 func summary(name string, s *control.Status) string {
 	links := 0
 	for _, n := range s.Links {
 		links += n
 	}
-	host := "adapter"
-	if s.Network == control.Ethernet {
-		host = "host"
-	}
+	host := hostWord(s.Network)
 	return fmt.Sprintf("fabric %s: %s, %s, %s (%s)", name, plural(s.Switches, "switch", "switches"), cli.Plural(s.Adapters, host),
 		cli.Plural(links, "link"), linkStates(s))
 }
@@ -121,7 +126,7 @@ func lidText(lids []uint16) string {
 // counted is in its last column.
 func printLinks(out io.Writer, r *control.Reply) {
 	header := []any{"LINK", "", "LIDS", "STATE", "SPEED", "LOAD", "", "TROUBLE"}
-	onEthernet := len(r.Links) > 0 && r.Links[0].Width == "" && r.Links[0].Rate != 0
+	onEthernet := r.Network == control.Ethernet
 	if onEthernet {
 		header = slices.Delete(header, 2, 3)
 	}
@@ -160,6 +165,10 @@ func troubleText(a, b *control.LinkEnd) string {
 			parts = append(parts, plural(int(c.n), c.one, c.many))
 		}
 	}
+	for _, m := range slices.Concat(a.Mismatches, b.Mismatches) {
+		name, _, _ := strings.Cut(m, ":")
+		parts = append(parts, name)
+	}
 	if len(parts) == 0 {
 		return "-"
 	}
@@ -187,6 +196,10 @@ func waitText(d time.Duration) string {
 }
 
 func printRoutes(out io.Writer, r *control.Routes) {
+	if r.Prefixes != nil {
+		printPrefixes(out, r)
+		return
+	}
 	fmt.Fprintf(out, "%s, LID %s: its linear forwarding table ends at LID %d\n", r.Switch, lidText([]uint16{r.LID}), r.Top)
 	if len(r.Ports) == 0 {
 		fmt.Fprintln(out, "and is empty: no subnet manager has written it")
@@ -236,6 +249,10 @@ func routeLIDs(lids []control.RouteLID) string {
 }
 
 func printTrace(out io.Writer, t *control.Trace) {
+	if t.FromIP != "" {
+		printPath(out, t)
+		return
+	}
 	fmt.Fprintf(out, "from %s (LID %d) to %s (LID %d) with service level %d", t.From, t.SLID, t.To, t.DLID, t.SL)
 	if t.Assumed {
 		fmt.Fprint(out, ", assumed: its manager is not the fabric's own")
@@ -250,12 +267,17 @@ func printTrace(out io.Writer, t *control.Trace) {
 	if t.Trunk != "" {
 		fmt.Fprintf(out, "leaves by the trunk to %s\n", t.Trunk)
 	}
-	if t.Broken == nil {
+	printBreak(out, t.Broken)
+}
+
+// printBreak says where a packet is lost, if it is.
+func printBreak(out io.Writer, b *control.Break) {
+	if b == nil {
 		return
 	}
-	fmt.Fprintf(out, "lost at %s: %s", t.Broken.Node, t.Broken.Text)
-	if t.Broken.Reason != "" {
-		fmt.Fprintf(out, " (%s)", t.Broken.Reason)
+	fmt.Fprintf(out, "lost at %s: %s", b.Node, b.Text)
+	if b.Reason != "" {
+		fmt.Fprintf(out, " (%s)", b.Reason)
 	}
 	fmt.Fprintln(out)
 }
@@ -286,55 +308,6 @@ func printCounters(out io.Writer, list []control.Counters) {
 	}
 }
 
-func channelText(c *control.Channel) string {
-	return fmt.Sprintf("%s:%d lane %d", c.Node, c.Port, c.VL)
-}
-
-// circleText is a cycle in one line for each channel.
-func circleText(out io.Writer, cycle []control.Channel) {
-	for i := range cycle {
-		fmt.Fprintf(out, "  %s waits for %s\n", channelText(&cycle[i]), channelText(&cycle[(i+1)%len(cycle)]))
-	}
-}
-
-func printDeadlock(out io.Writer, d *control.Deadlock) {
-	assumed := ""
-	if d.Assumed {
-		assumed = ", if packets have the assumed service level (--sl)"
-	}
-	switch {
-	case d.Cycle == nil:
-	case len(d.Cycle) == 0:
-		fmt.Fprintf(out, "The forwarding tables allow no deadlock%s.\n", assumed)
-	default:
-		fmt.Fprintf(out, "The forwarding tables allow a deadlock%s. Packets can fill these buffers so that\n", assumed)
-		circleText(out, d.Cycle)
-	}
-	if len(d.Still) == 0 {
-		fmt.Fprintln(out, "No lane stands still.")
-		return
-	}
-	if len(d.Deadlock) > 0 {
-		fmt.Fprintf(out, "DEADLOCK: %s wait for each other now, and move no packet again:\n", cli.Plural(len(d.Deadlock), "lane"))
-		circleText(out, d.Deadlock)
-	}
-	fmt.Fprintf(out, "%s still:\n", plural(len(d.Still), "lane stands", "lanes stand"))
-	t := cli.NewTable("LANE", "TO", "FOR", "PACKETS", "WAITS FOR")
-	t.Indent = "  "
-	for i := range d.Still {
-		l := &d.Still[i]
-		t.Row(channelText(&l.Channel), l.To, waitText(l.Time), l.Packets, causes[l.Cause])
-	}
-	_ = t.Print(out)
-}
-
-var causes = map[string]string{
-	control.CauseDeadlock: "lanes in the deadlock",
-	control.CauseProgram:  "a program that takes no packets",
-	control.CauseCredits:  "credits that were lost",
-	control.CauseTraffic:  "other traffic, which moves",
-}
-
 // printChanged prints the state of links that were changed.
 func printChanged(out io.Writer, links []control.Link) {
 	for i := range links {
@@ -355,7 +328,7 @@ func printFaults(out io.Writer, r *control.Reply) {
 		l := &r.Links[i]
 		text := "no faults"
 		if f := l.Faults; f != nil {
-			text = fmt.Sprintf("bit errors %g, credit loss %g", f.BitErrors, f.CreditLoss)
+			text = f.String()
 		}
 		fmt.Fprintf(out, "%s - %s: %s\n", l.Ends[0].Name, l.Ends[1].Name, text)
 	}
@@ -366,7 +339,7 @@ func printLoads(out io.Writer, r *control.Reply) {
 		fmt.Fprintln(out, "no load")
 		return
 	}
-	t := cli.NewTable("FROM", "TO", "LEVEL", "BYTES", "PACKETS", "SENT", "ARRIVED")
+	t := cli.NewTable("FROM", "TO", strings.ToUpper(levelWord(r)), "BYTES", "PACKETS", "SENT", "ARRIVED")
 	for i := range r.Loads {
 		l := &r.Loads[i]
 		to := l.To
@@ -380,9 +353,13 @@ func printLoads(out io.Writer, r *control.Reply) {
 
 func printStalled(out io.Writer, r *control.Reply) {
 	if len(r.Stalled) == 0 {
-		fmt.Fprintln(out, "all adapters take packets")
+		fmt.Fprintf(out, "all %ss take packets\n", hostWord(r.Network))
+	}
+	word := "service " + levelWord(r)
+	if r.Network == control.Ethernet {
+		word = levelWord(r)
 	}
 	for _, s := range r.Stalled {
-		fmt.Fprintf(out, "%s takes no packets of service level %s\n", s.Node, join(s.Levels))
+		fmt.Fprintf(out, "%s takes no packets of %s %s\n", s.Node, word, join(s.Levels))
 	}
 }

@@ -107,7 +107,8 @@ func newRoutes() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "routes SWITCH", Short: "Show the forwarding tables of a switch, in words",
 		Long: `Shows by which port a switch sends packets to which LIDs and nodes, as its linear
-forwarding table says now, and the ports of each multicast group.`,
+forwarding table says now, and the ports of each multicast group. On Ethernet, shows the
+prefixes of IP addresses with the ports among which the switch chooses.`,
 		Example: "  softrdma fabric routes leaf-0-0", Args: cli.Args(1, 1, "a SWITCH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd, control.Request{Verb: control.VerbRoutes, Args: args}, func(r *control.Reply) any { return r.Routes },
@@ -122,7 +123,7 @@ forwarding table says now, and the ports of each multicast group.`,
 
 // levelFlag adds --sl.
 func levelFlag(cmd *cobra.Command, sl *int) {
-	cmd.Flags().IntVar(sl, "sl", -1, "service `LEVEL` of the packets, 0 to 15 (default: that of the fabric's subnet manager, else 0)")
+	cmd.Flags().IntVar(sl, "sl", -1, "service `LEVEL` of the packets, 0 to 15 (default: that of the fabric's subnet manager, else 0); on Ethernet the priority, 0 to 7")
 }
 
 // level is the value of --sl.
@@ -139,20 +140,24 @@ func level(cmd *cobra.Command, sl int) (*uint8, error) {
 
 func newTrace() *cobra.Command {
 	var a asker
-	sl := 0
+	sl, source := 0, uint16(0)
 	cmd := &cobra.Command{
 		Use: "trace FROM TO", Short: "Follow a packet hop by hop, and see where it is lost",
 		Long: `Follows a packet from one node to another, or to a LID, by the tables and states of
 this moment: which port of which switch, on which virtual lane. If the packet would be
-lost, it says where and why, and the exit code is 1.`,
-		Example: "  softrdma fabric trace node-0 node-15\n  softrdma fabric trace node-0 17 --sl 1", Args: cli.Args(2, 2, "the nodes FROM and TO"),
+lost, it says where and why, and the exit code is 1.
+
+On Ethernet the packet is one of RoCE v2 to a host or an IP address. Of several uplinks a
+switch chooses one by a hash of the addresses and ports; --source-port is the one of
+UDP by which RoCE v2 tells its flows apart. Pauses on the path are named.`,
+		Example: "  softrdma fabric trace node-0 node-15\n  softrdma fabric trace node-0 17 --sl 1\n  softrdma fabric trace node-0 node-15 --source-port 50000", Args: cli.Args(2, 2, "the nodes FROM and TO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := level(cmd, sl)
 			if err != nil {
 				return err
 			}
 			var lost *control.Break
-			err = a.show(cmd, control.Request{Verb: control.VerbTrace, Args: args, SL: v},
+			err = a.show(cmd, control.Request{Verb: control.VerbTrace, Args: args, SL: v, SourcePort: source},
 				func(r *control.Reply) any { lost = r.Trace.Broken; return r.Trace },
 				func(w io.Writer, r *control.Reply) { lost = r.Trace.Broken; printTrace(w, r.Trace) })
 			if err == nil && lost != nil {
@@ -164,6 +169,7 @@ lost, it says where and why, and the exit code is 1.`,
 	a.flags(cmd)
 	a.jsonFlag(cmd)
 	levelFlag(cmd, &sl)
+	cmd.Flags().Uint16Var(&source, "source-port", 0, "on Ethernet: `PORT` of UDP from which the packet comes (default 49152)")
 	cmd.ValidArgsFunction = a.completeNodes("", 2)
 	return cmd
 }
@@ -175,7 +181,8 @@ func newCounters() *cobra.Command {
 		Long: `Shows the counters of all ports, or of some, that are not zero. They count from the
 start of the fabric: perfquery reads the same counters, and clearing them there does not
 clear them here. PortXmitData and PortRcvData are in words of four bytes, PortXmitWait in
-ticks of 4 ns.`,
+ticks of 4 ns. On Ethernet they are those of each priority: frames, pauses, marks, drops, and
+what waits now.`,
 		Example: "  softrdma fabric counters node-0\n  softrdma fabric counters leaf-0-0:1 leaf-0-0:2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd, control.Request{Verb: control.VerbCounters, Args: args}, func(r *control.Reply) any { return append([]control.Counters{}, r.Counters...) },
@@ -198,7 +205,11 @@ func newDeadlock() *cobra.Command {
 one: a cycle in the graph of channels (a virtual lane of a link), in which a packet that
 holds the buffer behind one channel waits for the next. Second, which lanes stand still
 now, and for what they wait: for a circle of lanes that wait for each other, for a program
-that takes no packets, or for credits that were lost.`,
+that takes no packets, or for credits that were lost.
+
+On Ethernet the channels are lossless priorities of links, which pauses stop, and the command
+says what would leave no circle: routes that go up and then down, or a higher priority with
+each switch.`,
 		Example: "  softrdma fabric deadlock\n  softrdma fabric deadlock --still 100ms --json", Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := level(cmd, sl)
@@ -206,7 +217,7 @@ that takes no packets, or for credits that were lost.`,
 				return err
 			}
 			return a.show(cmd, control.Request{Verb: control.VerbDeadlock, SL: v, Still: still}, func(r *control.Reply) any { return r.Deadlock },
-				func(w io.Writer, r *control.Reply) { printDeadlock(w, r.Deadlock) })
+				printDeadlock)
 		},
 	}
 	a.flags(cmd)
@@ -281,5 +292,5 @@ func (d *drawer) picture(cmd *cobra.Command) (*drawing.Picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &drawing.Picture{Title: summary(d.name, status.Status), Nodes: status.Status.Nodes, Links: links.Links, Deadlock: deadlock.Deadlock.Deadlock, All: d.all}, nil
+	return &drawing.Picture{Title: summary(d.name, status.Status), Nodes: status.Status.Nodes, Links: links.Links, Deadlock: deadlock.Deadlock.Deadlock, Still: deadlock.Deadlock.Still, Network: status.Status.Network, All: d.all}, nil
 }

@@ -57,8 +57,8 @@ need different part= numbers, because GUIDs are unique in a subnet.
 
 --ethernet builds Ethernet switches and hosts instead, of which programs open the hosts as RoCE
 v2 devices, eth:NAME/NODE. Their links have the speed of --gbit if the topology names none.
-Priorities in --lossless pause before they lose a frame. "softrdma fabric tap" makes this
-system a host.
+Priorities in --lossless pause before they lose a frame. Pauses can deadlock on rings and
+tori; --routing updn and --raise avoid that. "softrdma fabric tap" makes this system a host.
 
 --attach :7701 --attach-secret FILE lets programs on other hosts attach to adapters, as
 ib:NAME@HOST:7701/NODE with SOFTRDMA_FABRIC_SECRET=FILE. At a loopback address no secret is
