@@ -138,7 +138,7 @@ function show(root, page, first, part) {
       drawn(fabric, marks(fabric, cables, path?.trace, circle));
     }
     showRoute(hops, path, fabric);
-    showCircles(waits, circle);
+    showCircles(waits, circle, fabric);
   }
 
   function openGroup(n) {
@@ -166,8 +166,9 @@ function show(root, page, first, part) {
     say(title, "Fabric " + f.name);
     if (f.error) { say(state, f.error); return; }
     const n = Object.entries(f.status.links).map(([s, k]) => `${k} ${s}`).join(", "), m = f.status.manager;
-    say(state, `${plural(f.status.switches, "switch").replace("switchs", "switches")}, ${plural(f.status.adapters, "adapter")}, cables: ${n}` +
-      (m.node ? `, manager on ${m.node}` : ", no subnet manager"));
+    const host = f.status.network === "Ethernet" ? "host" : "adapter";
+    say(state, `${plural(f.status.switches, "switch").replace("switchs", "switches")}, ${plural(f.status.adapters, host)}, cables: ${n}` +
+      (host === "host" ? "" : m.node ? `, manager on ${m.node}` : ", no subnet manager"));
     options(from, f, 0);
     options(to, f, 1);
     whole.hidden = opened.size === 0;
@@ -199,8 +200,8 @@ function options(choice, f, initial) {
   const names = (kind) => f.status.nodes.filter((n) => n.kind === kind).map((n) => n.name);
   if (choice.of === f.status.nodes.length) return;
   choice.of = f.status.nodes.length;
-  const adapters = names("adapter");
-  choice.replaceChildren(...[["Adapters", adapters], ["Switches", names("switch")]].map(([label, all]) =>
+  const hosts = names("host"), adapters = [...names("adapter"), ...hosts];
+  choice.replaceChildren(...(hosts.length > 0 ? [["Hosts", hosts]] : [["Adapters", adapters], ["Switches", names("switch")]]).map(([label, all]) =>
     el("optgroup", { label }, all.map((n) => el("option", { value: n }, n)))));
   choice.selectedIndex = initial === 0 ? 0 : Math.max(adapters.length - 1, 0);
 }
@@ -211,9 +212,11 @@ function marks(f, cables, trace, circle) {
   const dead = (circle?.deadlock.length ?? 0) > 0;
   for (const h of trace?.hops ?? []) if (h.out) route.add(h.node + ":" + h.out);
   for (const c of (dead ? circle.deadlock : circle?.cycle) ?? []) turns.add(c.node + ":" + c.port);
+  const still = new Set((circle?.still ?? []).map((c) => c.node + ":" + c.port)), paused = new Set();
   for (const l of f.links) {
     for (const e of l.ends) {
       const end = e.node + ":" + e.port;
+      if (still.has(end)) paused.add(l.ends[0].name);
       if (route.has(end)) sender.used.set(l.ends[0].name, e.node);
       if (turns.has(end)) sender.turn.set(l.ends[0].name, e.node);
     }
@@ -222,7 +225,8 @@ function marks(f, cables, trace, circle) {
     of(e) {
       const from = (all) => all.get(e.cables.find((c) => all.has(c)));
       const used = from(sender.used), turn = from(sender.turn), node = turn ?? used;
-      const name = [e.cables.some((c) => chosen.has(c)) ? "chosen" : "", used ? "used" : "", turn ? (dead ? "dead" : "loop") : ""];
+      const name = [e.cables.some((c) => chosen.has(c)) ? "chosen" : "", used ? "used" : "", turn ? (dead ? "dead" : "loop") : "",
+        e.cables.some((c) => paused.has(c)) ? "still" : ""];
       return { name: name.filter(Boolean).join(" "), back: node !== undefined && !e.a.members.includes(node) };
     },
   };

@@ -7,6 +7,9 @@ import { bytesRate, count, plural, time } from "./format.js";
 const remembered = 200; // lines of what happened
 const shown = 24; // cables between two groups of which each is named
 
+// laneWord is what a network calls the lanes of its links.
+const laneWord = (f) => f.status.network === "Ethernet" ? "priority" : "lane";
+
 // showRoute shows a route hop by hop, with what its cables carry now.
 export function showRoute(root, path, f) {
   if (!path) return;
@@ -17,11 +20,12 @@ export function showRoute(root, path, f) {
   const lines = t.hops.map((h) => {
     const [l, i] = bySender.get(h.node + ":" + h.out) ?? [];
     const carries = l ? `  ${bytesRate(sent(l, i))}` : "";
-    return (h.in ? `${h.in} → ` : "") + h.node + (h.out ? ` → ${h.out}` : "") + carries;
+    const why = (h.among ? `, by ${h.by} of ${h.among.join(", ")}` : "") + (h.paused ? `, paused for ${time(h.paused)}` : "");
+    return (h.in ? `${h.in} → ` : "") + h.node + (h.out ? ` → ${h.out}` : "") + why + carries;
   });
   const n = t.hops.length - 1;
   const head = t.broken ? `lost at ${t.broken.node}: ${t.broken.text}`
-    : `${t.from} → ${t.to}: LID ${t.dlid}, ${plural(n, "hop")}${t.hops[0]?.vl >= 0 ? `, lane ${t.hops[0].vl}` : ""}`;
+    : `${t.from} → ${t.to}: ${t.to_ip || `LID ${t.dlid}`}, ${plural(n, "hop")}${t.hops[0]?.vl >= 0 ? `, ${laneWord(f)} ${t.hops[0].vl}` : ""}`;
   list(root, [head, ...lines]);
   root.firstChild.className = t.broken ? "bad" : "";
 }
@@ -76,16 +80,16 @@ function one(root, first, change) {
 }
 
 // showCircles says whether packets wait for each other in a circle, or can.
-export function showCircles(root, d) {
+export function showCircles(root, d, f) {
   if (!d) return;
-  const turn = (c) => c.map((x) => `${x.node}:${x.port} lane ${x.vl}`);
+  const word = laneWord(f), name = (x) => `${x.node}:${x.port} ${word} ${x.vl}`, turn = (c) => c.map(name);
   const lines = [];
   if (d.deadlock.length > 0) lines.push("Deadlock: packets on these lanes wait for each other", ...turn(d.deadlock));
   else if (d.cycle.length > 0) lines.push("No deadlock now. The tables allow one: each lane can wait for the next", ...turn(d.cycle));
   else lines.push("No deadlock, and the tables allow none");
   if (d.still.length > d.deadlock.length) {
-    lines.push(`${plural(d.still.length, "lane")} without credit:`, ...d.still.slice(0, shown).map((l) => `${l.node}:${l.port} lane ${l.vl}, ${time(l.time)}, ` +
-      `${plural(l.packets, "packet")}, waits for ${l.cause}`));
+    lines.push(`${d.still.length} stand still, ${word === "lane" ? "without credit" : "paused"}:`, ...d.still.slice(0, shown).map((l) =>
+      `${name(l)}, ${time(l.time)}, ${plural(l.packets, "packet")}, waits for ${l.waits.length > 0 ? turn(l.waits).join(", ") : l.cause}`));
   }
   list(root, lines);
   root.firstChild.className = d.deadlock.length > 0 ? "bad" : d.cycle.length > 0 ? "warn" : "good";

@@ -54,7 +54,7 @@ function levels(f) {
     const [a, b] = l.ends.map((e) => e.node);
     if (near.has(a) && near.has(b)) { near.get(a).push(b); near.get(b).push(a); }
   }
-  const rank = new Map(f.status.nodes.filter((n) => n.kind === "adapter").map((n) => [n.name, 0]));
+  const rank = new Map(f.status.nodes.filter((n) => n.kind !== "switch").map((n) => [n.name, 0]));
   for (let next = [...rank.keys()]; next.length > 0;) {
     next = next.flatMap((n) => near.get(n).filter((m) => !rank.has(m) && rank.set(m, rank.get(n) + 1)));
   }

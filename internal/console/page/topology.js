@@ -60,7 +60,7 @@ function round({ nodes, edges }, w, h) {
   const hung = new Map();
   for (const e of edges) {
     const [s, a] = e.a.kind === "switch" ? [e.a, e.b] : [e.b, e.a];
-    if (a.kind === "adapter" && turn.has(s) && !at.has(a)) {
+    if (a.kind !== "switch" && turn.has(s) && !at.has(a)) {
       at.set(a, null);
       (hung.get(s) ?? hung.set(s, []).get(s)).push(a);
     }

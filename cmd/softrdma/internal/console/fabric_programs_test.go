@@ -73,6 +73,18 @@ func TestProgramConsoleCutsAndRepairsACable(t *testing.T) {
 	b.Await(text(".route", "6 hops"))
 }
 
+// TestProgramConsoleDrawsPausesOfAnEthernet makes a deadlock of pauses on a ring. The hosts wait for it.
+func TestProgramConsoleDrawsPausesOfAnEthernet(t *testing.T) {
+	b := chromium.NewTab(t)
+	b.Open(fabricURL(t, "--ethernet", "--topology", "ring:5"))
+	b.Await(text(".circles", "The tables allow one"))
+	clitest.Run(t, "fabric", "load", "--shift", "2", "--sl", "3", "--size", "2048", "--packets", "20000")
+	b.Await(text(".circles", "switch-0:1 priority 3"))
+	b.Await(`document.querySelectorAll(".edge.dead").length === 5`)
+	b.Await(`document.querySelectorAll(".edge.still").length === 10`)
+	b.Screenshot("fabric-pauses")
+}
+
 // TestProgramConsoleDrawsADeadlock makes one with credits of one lane on a ring.
 func TestProgramConsoleDrawsADeadlock(t *testing.T) {
 	b := chromium.NewTab(t)
