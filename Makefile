@@ -230,6 +230,7 @@ programs: hosts oracles faultprograms nbdprograms preload build ## Debian's prog
 	@packaging/need.sh tgtd tgt || [ $$? = 1 ]
 	@packaging/need.sh iscsi-test-cu libiscsi-bin || [ $$? = 1 ]
 	@packaging/need.sh qemu-system-x86_64 qemu-system-x86 || [ $$? = 1 ]
+	@packaging/need.sh lldpcli lldpd || [ $$? = 1 ]
 	$(GO) test -tags interop -count=1 -run 'Program|Exec|OpenSM' ./internal/uverbs ./cmd/softrdma/...
 	$(GO) run -tags interop ./interop/suites/programs -engine daemon
 	$(GO) run -tags interop ./interop/suites/programs -engine program -write docs/tested-against.md

@@ -171,7 +171,7 @@ func Do(ctx context.Context, name string, question []byte) (answer []byte, err e
 	}
 }
 
-// checkRuns refuses a fabric whose process is stopped: its socket is there, and nobody answers.
+// checkRuns refuses a fabric whose process is stopped: its socket is there, and no process answers.
 func checkRuns(name string, c *Conn) error {
 	pid, _ := c.Peer()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

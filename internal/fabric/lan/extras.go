@@ -11,8 +11,8 @@ import (
 )
 
 // Extras are what commands add to a network that runs: test traffic, hosts that take nothing, faults of
-// cables, agents of LLDP. A network that nobody has asked for them has none, and pays for none. Only
-// networks of one part have them.
+// cables, agents of LLDP. A network has none before the first call of Network.Extras, and pays for none.
+// Only networks of one part have them.
 type Extras struct {
 	net     *Network
 	part    *part // the only one

@@ -44,7 +44,7 @@ func (x *Extras) Faults(at topology.End) *Faults { return x.net.end(at).faults }
 func (x *Extras) Errors(at topology.End) uint64 { return x.net.end(at).errors }
 
 // disturb applies the faults of a cable to a frame on its way to an end, and reports whether the frame
-// goes on by itself.
+// continues by itself.
 func (x *Extras) disturb(to *end, f *dcb.Frame) bool {
 	if f.Op != 0 {
 		if x.random.Float64() >= to.faults.PauseLoss {
