@@ -72,20 +72,24 @@ func (r *hostRoute) follow(now time.Duration, q *QP, o *machine.Out, limit int) 
 	bytes := 0
 	for n < limit && s.Admit(now, &q.entry) && q.can.Follower.Follow(now, o) {
 		o.Pad = ib.PadLen(o.Len)
-		slot := s.Slot(header + o.Len)
-		to := slot
-		if to == nil {
-			to = x.headers[:]
-		}
 		if write {
-			o.PutWrite((*ib.WriteHeader)(to), like)
-		} else {
-			o.PutSend((*[ib.BTHLen]byte)(to), (*[ib.BTHLen]byte)(like[:]))
-		}
-		if slot != nil {
+			if b := s.Slot(ib.BTHLen + ib.RETHLen + o.Len); b != nil {
+				o.PutWrite((*ib.WriteHeader)(b), like)
+				copy(b[len(like):], o.Pieces[0])
+				s.Append(&x.Head, len(like), o.Len)
+				n++
+				bytes += o.Len
+				continue
+			}
+			o.PutWrite((*ib.WriteHeader)(x.headers[:]), like)
+			x.Pieces, x.Len = o.Pieces, o.Len
+			s.Post(&x.Item)
+		} else if slot := s.Slot(header + o.Len); slot != nil {
+			o.PutSend((*[ib.BTHLen]byte)(slot), (*[ib.BTHLen]byte)(like[:]))
 			copy(slot[header:], o.Pieces[0])
 			s.Append(&x.Head, header, o.Len)
 		} else {
+			o.PutSend((*[ib.BTHLen]byte)(x.headers[:]), (*[ib.BTHLen]byte)(like[:]))
 			x.Pieces, x.Len = o.Pieces, o.Len
 			s.Post(&x.Item)
 		}
