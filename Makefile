@@ -193,8 +193,8 @@ interop: ## against Linux's Soft RoCE, in virtual machines (root, installs Debia
 	set +x; [ ! -e $(BIN)/interop-notes ] || { echo "interop: tests passed at another attempt only:"; cat $(BIN)/interop-notes; }; \
 	exit $${status:-0}
 
-# They write and compare files for minutes in emulated guests, so that they are not among those of interop.
-STORAGE := ^Test(NVMe|Files|ISER|Switch)
+# They write and compare files, or load fabrics, for minutes in emulated guests, so that they are not among those of interop.
+STORAGE := ^Test(NVMe|Files|ISER|Switch|Fabric)
 # BLKTESTS=DIR, a checkout of github.com/linux-blktests/blktests, adds its nvme group; NVME_FIGURES=ROUNDS measures, too;
 # FSX=PROGRAM adds the file system exerciser, and FILES_LARGE=1 files of 4 GiB.
 .PHONY: storage
