@@ -43,7 +43,7 @@ func (c *etherView) routes(r *Request, reply *Reply) error {
 func (c *etherView) homeOf(to netip.Prefix) string {
 	for i := range c.fabric.Nodes {
 		ip := c.IP(i)
-		if ip == (dcb.IP{}) || !to.Contains(ip.Addr()) {
+		if ip == (dcb.IP{}) || !to.Contains(ip.Addr()) && !to.Contains(lan.IPv6(ip).Addr()) {
 			continue
 		}
 		if to.IsSingleIP() {

@@ -20,7 +20,7 @@ func TestEthernetFabric(t *testing.T) {
 	expect(t, clitest.Run(t, "fabric", "links", "-i", "0"), "LINK", "node-0", "active  25G")
 	expect(t, clitest.Run(t, "fabric", "counters", "node-0"), "priority 0 frames sent")
 	expect(t, clitest.Run(t, "fabric", "deadlock"), "no deadlock of frames that hosts send with priority 3, 4", "No priority stands still.")
-	expect(t, clitest.Run(t, "fabric", "routes", "switch-0"), "10.0.0.2/32  node-1")
+	expect(t, clitest.Run(t, "fabric", "routes", "switch-0"), "10.0.0.2/32      node-1", "fd00::a00:2/128  node-1")
 	expect(t, clitest.Run(t, "fabric", "trace", "node-0", "node-1", "--sl", "3"), "from node-0 (10.0.0.1) to node-1 (10.0.0.2) with priority 3", "arrives at port 1")
 	expect(t, clitest.Run(t, "fabric", "stall", "node-2", "--sl", "3"), "node-2 takes no packets of priority 3")
 	clitest.Run(t, "fabric", "load", "node-1", "node-2", "--sl", "3", "--packets", "2000")
@@ -35,8 +35,8 @@ func TestEthernetFabric(t *testing.T) {
 	expect(t, clitest.Run(t, "fabric", "draw"), "node-1")
 	clitest.Start(t, "fabric", "sm", "off").Fails(cli.ExitFailed, "sm: expected an InfiniBand fabric, found an Ethernet")
 	p.Suspend()
-	clitest.Start(t, "fabric", "status").Fails(cli.ExitFailed, "fabric fab0 does not answer", "is stopped, and kill -CONT")
-	clitest.Start(t, "fabric", "down", "--name", "fab0").Fails(cli.ExitFailed, "is stopped, and kill -CONT")
+	clitest.Start(t, "fabric", "status").Fails(cli.ExitPeer, "fabric fab0 does not answer", "is stopped, and kill -CONT")
+	clitest.Start(t, "fabric", "down", "--name", "fab0").Fails(cli.ExitPeer, "is stopped, and kill -CONT")
 	if err := p.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
