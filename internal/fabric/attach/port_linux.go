@@ -54,21 +54,10 @@ type Port struct {
 // the ID of the node in the topology, its description or its GUID as 0x….
 func Open(ctx context.Context, address string) (*Port, error) { return OpenShare(ctx, address, nil) }
 
-// OpenEthernet attaches to a port of an Ethernet for datagrams.
-func OpenEthernet(ctx context.Context, address string) (*Port, error) {
-	return OpenService(ctx, address, hostport.Datagrams, nil)
-}
-
 // OpenService attaches to a port of an Ethernet: "NAME/NODE", which has the IPv4 address of the host, or
 // "NAME/ADDRESS" with one of its addresses. Programs may share the service. A nil share is all of it.
 func OpenService(ctx context.Context, address string, s hostport.Service, share *Share) (*Port, error) {
 	return open(ctx, address, Ethernet, s, share)
-}
-
-// OpenFrames attaches to a port of an Ethernet for a host that has a network stack of its own: whole
-// frames pass. The port answers ARP requests for the hosts of the fabric.
-func OpenFrames(ctx context.Context, address string) (*Port, error) {
-	return OpenService(ctx, address, hostport.WholeFrames, nil)
 }
 
 // OpenShare attaches to a port that programs share. A nil share is the whole port.

@@ -22,16 +22,10 @@ func Open(context.Context, string) (*Port, error) { return nil, errSystem }
 // OpenShare fails.
 func OpenShare(context.Context, string, *Share) (*Port, error) { return nil, errSystem }
 
-// OpenEthernet fails.
-func OpenEthernet(context.Context, string) (*Port, error) { return nil, errSystem }
-
 // OpenService fails.
 func OpenService(context.Context, string, hostport.Service, *Share) (*Port, error) {
 	return nil, errSystem
 }
-
-// OpenFrames fails.
-func OpenFrames(context.Context, string) (*Port, error) { return nil, errSystem }
 
 // Do fails.
 func Do(context.Context, string, []byte) ([]byte, error) { return nil, errSystem }

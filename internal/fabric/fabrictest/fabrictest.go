@@ -15,6 +15,7 @@ import (
 	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/fabric/lan"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/management/sm"
@@ -95,7 +96,7 @@ func (x *Fabric) AttachHost(i int) *attach.Port {
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	p, err := attach.OpenEthernet(ctx, x.Adapters[i])
+	p, err := attach.OpenService(ctx, x.Adapters[i], hostport.Datagrams, nil)
 	if err != nil {
 		x.t.Fatal(err)
 	}

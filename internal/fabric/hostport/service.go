@@ -7,10 +7,14 @@ type Service uint8
 
 // The services.
 const (
-	Datagrams   Service = iota // payloads of UDP datagrams, with the fields of their headers
-	RoCEFrames                 // frames of RoCE v1
-	Segments                   // IP packets of TCP
-	WholeFrames                // all frames, for a host that has a network stack of its own: no other program is there
+	Datagrams  Service = iota // payloads of UDP datagrams, with the fields of their headers
+	RoCEFrames                // frames of RoCE v1
+	Segments                  // IP packets of TCP
+
+	// WholeFrames are all frames, for a host that has a network stack of its own. No other program is at
+	// the port, which answers ARP requests and neighbor solicitations for the hosts of the fabric.
+	WholeFrames
+
 	services
 )
 

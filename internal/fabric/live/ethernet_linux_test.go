@@ -231,12 +231,12 @@ func TestDevicesNameTheirNetwork(t *testing.T) {
 		t.Error(err)
 	}
 	attachHost(f, 0)
-	_, err = attach.OpenEthernet(context.Background(), f.Adapters[0])
+	_, err = attach.OpenService(context.Background(), f.Adapters[0], hostport.Datagrams, nil)
 	if want := "share the port by softrdma daemon -d eth:test/node-0:1"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, expected %q", err, want)
 	}
 	g := fabrictest.Start(t, "star:2")
-	_, err = attach.OpenEthernet(context.Background(), g.Adapters[0])
+	_, err = attach.OpenService(context.Background(), g.Adapters[0], hostport.Datagrams, nil)
 	if err == nil || !strings.Contains(err.Error(), "fabric test is InfiniBand: expected a device of it, ib:"+g.Adapters[0]+":1") {
 		t.Error(err)
 	}
@@ -273,7 +273,7 @@ func TestFramesOfAHost(t *testing.T) {
 		c.Dropped = func(_ topology.End, d reason.Detail) { why <- d.Reason }
 	})
 	ctx := context.Background()
-	p, err := attach.OpenFrames(ctx, f.Adapters[0])
+	p, err := attach.OpenService(ctx, f.Adapters[0], hostport.WholeFrames, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +382,7 @@ func TestHostsOfAnEthernetHaveOneCable(t *testing.T) {
 		c.Fabric = parse("Switch 2 \"S\"\n[1] \"H\"[1]\nCa 2 \"H\"\nCa 1 \"G\"\n")
 	})
 	for _, name := range []string{"test/H:2", "test/G"} {
-		if _, err := attach.OpenEthernet(context.Background(), name); err == nil || !strings.Contains(err.Error(), "has no cable") {
+		if _, err := attach.OpenService(context.Background(), name, hostport.Datagrams, nil); err == nil || !strings.Contains(err.Error(), "has no cable") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -62,7 +62,7 @@ func TestProgramsShareAHostOfAnEthernet(t *testing.T) {
 func TestWholeFramesAndServicesExcludeEachOther(t *testing.T) {
 	f := fabrictest.StartEthernet(t, "star:2", func(*live.Config) {})
 	p := open(t, f.Adapters[0], hostport.RoCEFrames, nil)
-	if _, err := attach.OpenFrames(t.Context(), f.Adapters[0]); err == nil || !strings.Contains(err.Error(), "daemon -d roce1:eth:test/node-0:1") {
+	if _, err := attach.OpenService(t.Context(), f.Adapters[0], hostport.WholeFrames, nil); err == nil || !strings.Contains(err.Error(), "daemon -d roce1:eth:test/node-0:1") {
 		t.Error(err)
 	}
 	if err := p.Close(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/fabrictest"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
@@ -33,7 +34,7 @@ type system struct {
 
 func attachSystem(t *testing.T, f *fabrictest.Fabric, i int) *system {
 	t.Helper()
-	p, err := attach.OpenFrames(context.Background(), f.Adapters[i])
+	p, err := attach.OpenService(context.Background(), f.Adapters[i], hostport.WholeFrames, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

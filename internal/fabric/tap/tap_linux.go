@@ -13,6 +13,7 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/link/fabric"
 )
 
@@ -20,7 +21,7 @@ import (
 // the context ends. The interface ends with it. begun is called when the interface is up. For a guest
 // the interface has no addresses.
 func Run(ctx context.Context, address, name string, guest bool, begun func(*attach.Info)) error {
-	port, err := attach.OpenFrames(ctx, address)
+	port, err := attach.OpenService(ctx, address, hostport.WholeFrames, nil)
 	if err != nil {
 		return err
 	}
