@@ -111,7 +111,7 @@ func (a *attachment) ring() {
 func (a *attachment) resume(now time.Duration) (some bool) {
 	for rest := a.full; rest != 0; rest &= rest - 1 {
 		sl := uint8(bits.TrailingZeros16(rest))
-		if a.end.Room(sl, 1, ib.MaxNativeLen) {
+		if a.end.Room(sl, 1, a.end.Longest()) {
 			a.full &^= 1 << sl
 			some = true
 		}

@@ -1,9 +1,12 @@
 package live
 
 import (
+	"slices"
 	"testing"
 
 	"softrdma/internal/fabric/attach"
+	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/lan"
 	"softrdma/internal/fabric/subnet"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
@@ -66,5 +69,33 @@ func TestSpreadPacketWithoutRoomIsDropped(t *testing.T) {
 	shared.spread(packet(2), nil)
 	if lost != 1 || a.full != 0 || len(f.todo.blocked) != 0 {
 		t.Errorf("lost %d, full %#x, blocked %d: expected one loss", lost, a.full, len(f.todo.blocked))
+	}
+}
+
+// A program that has taken no long packet does not count as one that takes packets because there is room
+// for a short one: the packet that waits would be offered again and again, and never dropped.
+func TestBlockedProgramIsOfferedNothingWithoutRoomForTheLongest(t *testing.T) {
+	shape, err := topology.Generate("star:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &Fabric{config: Config{Fabric: shape, Ethernet: &Ethernet{Link: lan.Link{Port: dcb.PortConfig{Speed: dcb.Gbit}}}}}
+	f.network = newEthernet(f)
+	end, err := fabric.NewEnd(fabric.DatagramHeaders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = end.CloseFD(); _ = end.Close() })
+	short := make([]byte, 1000)
+	for end.Room(0, 1, fabric.MaxFrame) {
+		end.PutDatagrams(0, new(fabric.Datagram), len(short), [][]byte{short}, len(short))
+	}
+	if !end.Room(0, 1, ib.MaxNativeLen) {
+		t.Fatal("there is no room for a short packet")
+	}
+	host := slices.IndexFunc(shape.Nodes, func(n topology.Node) bool { return n.Kind != topology.Switch })
+	a := &attachment{fabric: f, at: topology.End{Node: host, Port: 1}, end: end, full: 1}
+	if a.resume(0) || a.full != 1 {
+		t.Error("there is room for each packet, as the port sees it")
 	}
 }

@@ -103,6 +103,9 @@ func (e *End) Room(sl uint8, messages, n int) bool {
 	return true
 }
 
+// Longest returns the length of the longest packet that may pass.
+func (e *End) Longest() int { return e.longest }
+
 // Put publishes packets of size bytes each, the last perhaps shorter, n bytes in total, and
 // reports whether there was room.
 func (e *End) Put(sl uint8, size int, pieces [][]byte, n int) bool {
