@@ -64,6 +64,11 @@ func (p *program) enter(a *attachment) (held *attachment) {
 	}
 	t := p.of(a.at.Port, a.service)
 	if t == nil {
+		for other := range p.all(a.at.Port) {
+			if other.full != 0 { // a program alone may keep what is for it as long as it likes
+				other.limit(p.fabric.now())
+			}
+		}
 		p.services = append(p.services, served{service: a.service})
 		t = &p.services[len(p.services)-1].tenants
 	}

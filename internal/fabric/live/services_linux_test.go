@@ -256,3 +256,35 @@ func TestGroupsOfAnEthernet(t *testing.T) {
 		}
 	}
 }
+
+// A program that takes nothing does not keep packets from one that comes to its host later.
+func TestStoppedProgramDelaysNoLaterOne(t *testing.T) {
+	f := fabrictest.StartEthernet(t, "star:2", func(*live.Config) {})
+	from, stopped := attachHost(f, 0), attachHost(f, 1)
+	flow, err := from.OpenFlow(stopped.Local(), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 8<<10)
+	for range 1 << 10 { // more than the ring and the buffer of the port hold
+		fabrictest.WaitFor(t, "room", func() bool { return from.Room(0) })
+		if err := from.Send(&link.Tx{Pieces: [][]byte{b}, Bytes: len(b), Size: len(b), Flow: &flow.Flow}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := newFramed(open(t, f.Adapters[1], hostport.RoCEFrames, nil))
+	sender := newFramed(open(t, f.Adapters[0], hostport.RoCEFrames, nil))
+	want := frame(sender, sender.gid, late.gid, late.MAC(), packetTo(7))
+	var rx link.Rx
+	fabrictest.WaitFor(t, "a frame", func() bool { // the full buffer drops some
+		sender.send(t, want)
+		ok, err := late.Receive(&rx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	})
+	if !bytes.HasPrefix(rx.Data, want) {
+		t.Errorf("% x, expected % x", rx.Data, want)
+	}
+}

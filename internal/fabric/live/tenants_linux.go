@@ -117,17 +117,22 @@ func (a *attachment) hold(now time.Duration, sl uint8) bool {
 	if a.share.Of > 1 || len(a.fabric.programs[a.at.Node].services) > 1 {
 		switch {
 		case a.full == 0:
-			a.since = now
-			if !a.blocked {
-				a.blocked = true
-				a.fabric.todo.blocked = append(a.fabric.todo.blocked, a)
-			}
+			a.limit(now)
 		case now-a.since >= stopTime:
 			return false
 		}
 	}
 	a.full |= 1 << sl
 	return true
+}
+
+// limit lets the program delay the packets of others for stopTime from now on.
+func (a *attachment) limit(now time.Duration) {
+	a.since = now
+	if !a.blocked {
+		a.blocked = true
+		a.fabric.todo.blocked = append(a.fabric.todo.blocked, a)
+	}
 }
 
 // unblock offers packets again for programs that have taken none for stopTime, which drops them.
