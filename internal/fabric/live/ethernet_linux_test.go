@@ -313,25 +313,31 @@ func TestFramesOfAHost(t *testing.T) {
 	if !bytes.Equal(reply[:6], mac[:]) || !bytes.Equal(reply[ethernet.HeaderLen:], want) {
 		t.Fatalf("answer % x, expected % x", reply, want)
 	}
-	solicit := func(target string) []byte { // RFC 4861 4.3
+	solicit := func(src netip.Addr, target string) []byte { // RFC 4861 4.3
 		request := make([]byte, 14+40+24)
-		src, dst := netip.MustParseAddr(address(p, true)), netip.MustParseAddr(target)
+		dst := netip.MustParseAddr(target)
 		at := (&ethernet.Header{Dst: ethernet.GroupMAC(netip.MustParseAddr("ff02::1:ff00:2")), Src: mac, Type: ethernet.TypeIPv6}).Put(request)
 		at += ib.PutIP(request[at:], src, netip.MustParseAddr("ff02::1:ff00:2"), 0, 255, 0, 24)
 		request[14+6], request[at] = 58, 135
 		copy(request[at+8:], dst.AsSlice())
 		return request
 	}
-	send(solicit("fd00::a00:9")) // no host
-	send(solicit("fd00::a00:2"))
-	reply = receive()
 	own, other := netip.MustParseAddr(address(p, true)), netip.MustParseAddr("fd00::a00:2")
+	send(solicit(own, "fd00::a00:9")) // no host
+	send(solicit(own, "fd00::a00:2"))
+	reply = receive()
 	m := reply[14+40:]
 	if [6]byte(reply) != mac || [6]byte(reply[6:]) != gateway || m[0] != 136 || [16]byte(m[8:]) != other.As16() || m[24] != 2 || [6]byte(m[26:]) != gateway {
 		t.Errorf("advertisement % x", reply)
 	}
 	if got := ib.Checksum(58, other, own, m); got != 0xffff {
 		t.Errorf("its checksum leaves %#x", got)
+	}
+	send(solicit(netip.IPv6Unspecified(), "fd00::a00:2")) // whether an address is free (RFC 4862 5.4.2, RFC 4861 7.2.4)
+	reply = receive()
+	everyone := netip.MustParseAddr("ff02::1")
+	if to := [16]byte(reply[14+24:]); [6]byte(reply) != ethernet.GroupMAC(everyone) || to != everyone.As16() || reply[14+40+4] != 0x20 {
+		t.Errorf("advertisement to a host without an address % x", reply)
 	}
 	packet := func(src ethernet.MAC, payload string) []byte {
 		frame := make([]byte, 42)
@@ -352,6 +358,14 @@ func TestFramesOfAHost(t *testing.T) {
 	b.send(t, &wired{fabric.NewDatagrams(nil, rx.Src), nil}, 0, []byte("answer"))
 	if got := receive(); !bytes.HasSuffix(got, []byte("answer")) || !bytes.Equal(got[:6], mac[:]) || !bytes.Equal(got[6:12], gateway[:]) {
 		t.Errorf("frame % x", got)
+	}
+	mapped := make([]byte, 14+40+20) // a segment to the IPv4 address as one of IPv6, which is in no packet (RFC 4038 4.2)
+	at := (&ethernet.Header{Dst: gateway, Src: mac, Type: ethernet.TypeIPv6}).Put(mapped)
+	ib.PutIP(mapped[at:], own, netip.AddrFrom16(b.Local().Addr().As16()), 0, 64, 0, 20)
+	mapped[at+6] = 6
+	send(mapped)
+	if got := <-why; got != reason.EthernetDatagram {
+		t.Errorf("a mapped address: %v", got)
 	}
 	send(make([]byte, 5))
 	if got := <-why; got != reason.EthernetLength {

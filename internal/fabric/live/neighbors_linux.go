@@ -25,7 +25,8 @@ const (
 	discoveryHops  = 255
 	discoveryLen   = 24   // of a message without options
 	linkOptionLen  = 8    // the target's link-layer address
-	solicited      = 0x60 // flags: solicited, override
+	solicited      = 0x40 // flag
+	override       = 0x20 // the same
 )
 
 // answerNeighbor answers a host's request for the MAC address of another host of the fabric with that of
@@ -54,7 +55,11 @@ func (n *ethernetNetwork) answerNeighbor(a *attachment, f *dcb.Frame) bool {
 		return true
 	}
 	frame := make([]byte, ethernet.HeaderLen, ethernet.HeaderLen+len(reply))
-	(&ethernet.Header{Dst: h.Src, Src: gateway, Type: h.Type}).Put(frame)
+	to := h.Src
+	if h.Type == ethernet.TypeIPv6 && netip.AddrFrom16([16]byte(reply[24:])) == allNodes {
+		to = ethernet.GroupMAC(allNodes)
+	}
+	(&ethernet.Header{Dst: to, Src: gateway, Type: h.Type}).Put(frame)
 	frame = append(frame, reply...)
 	n.show(a, 0, frame) // without room the host asks again
 	return true
@@ -70,15 +75,22 @@ func arpAnswer(request []byte, mac ethernet.MAC) (target netip.Addr, r []byte) {
 	return netip.AddrFrom4([4]byte(request[24:])), r
 }
 
+// allNodes is the group of all hosts of a link.
+var allNodes = netip.IPv6LinkLocalAllNodes()
+
 // discoveryAnswer returns the address that a neighbor solicitation asks for, and the advertisement, both
-// from the IPv6 header on.
+// from the IPv6 header on. A host without an address, which asks whether one is free, has the answer by
+// the group of all hosts (RFC 4861 7.2.4).
 func discoveryAnswer(request []byte, mac ethernet.MAC) (target netip.Addr, r []byte) {
 	target = netip.AddrFrom16([16]byte(request[ipv6Len+8:]))
-	to := netip.AddrFrom16([16]byte(request[8:]))
+	to, flags := netip.AddrFrom16([16]byte(request[8:])), uint8(solicited|override)
+	if to.IsUnspecified() {
+		to, flags = allNodes, override
+	}
 	r = make([]byte, ipv6Len+discoveryLen+linkOptionLen)
 	m := r[ib.PutIP(r, target, to, 0, discoveryHops, 0, discoveryLen+linkOptionLen):]
 	setProtocol(r, protocolICMPv6)
-	m[0], m[4] = advertisement, solicited
+	m[0], m[4] = advertisement, flags
 	copy(m[8:], request[ipv6Len+8:ipv6Len+discoveryLen])
 	m[discoveryLen], m[discoveryLen+1] = 2, 1 // target's address, in units of 8 bytes
 	copy(m[discoveryLen+2:], mac[:])

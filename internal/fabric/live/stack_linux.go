@@ -163,7 +163,7 @@ func (x *arrival) read(f *dcb.Frame) reason.Detail {
 		}
 	case h.Type == ethernet.TypeIPv4 && len(b) >= ipv4Len && b[0] == 0x45:
 		why = x.readIP(f, b, ipv4Len, int(binary.BigEndian.Uint16(b[2:])), b[9], binary.BigEndian.Uint16(b[6:])&^dontFragment != 0)
-	case h.Type == ethernet.TypeIPv6 && len(b) >= ipv6Len && b[0]>>4 == 6:
+	case h.Type == ethernet.TypeIPv6 && len(b) >= ipv6Len && b[0]>>4 == 6 && f.To.Addr().Is6():
 		why = x.readIP(f, b, ipv6Len, ipv6Len+int(binary.BigEndian.Uint16(b[4:])), b[6], false)
 	default:
 		why = reason.Detail{Reason: reason.EthernetDatagram, Expected: protocolUDP, Found: uint64(h.Type)}
