@@ -97,7 +97,8 @@ func (c *connections) reachFabric(dst netip.Addr, o *cma.DeviceOptions) (cma.Lea
 	return nil, fmt.Errorf("no port of a fabric is open whose address is of the family of %v: %w", dst, syscall.ENETUNREACH)
 }
 
-// onEthernet returns an open device of a protocol on the Ethernet fabric that has an address.
+// onEthernet returns an open device of a protocol on the Ethernet fabric that has an address: that of the
+// address itself, as the system's routes do, else the first one in the order of addresses.
 func (r *Registry) onEthernet(dst netip.Addr, p cmid.Protocol) (*Entry, bool) {
 	var list []*Entry
 	r.mu.Lock()
@@ -107,6 +108,17 @@ func (r *Registry) onEthernet(dst netip.Addr, p cmid.Protocol) (*Entry, bool) {
 		}
 	}
 	r.mu.Unlock()
+	dst = dst.Unmap()
+	slices.SortFunc(list, func(a, b *Entry) int {
+		x, y := a.Handle.Addr(), b.Handle.Addr()
+		switch {
+		case x.Addr() == dst && y.Addr() != dst:
+			return -1
+		case x.Addr() != dst && y.Addr() == dst:
+			return 1
+		}
+		return x.Compare(y)
+	})
 	return attach.Reaching(list, func(e *Entry) *attach.Port { return e.Ethernet }, dst)
 }
 
