@@ -82,6 +82,8 @@ func (p *Port) SetGroup(group [16]byte, on bool) {
 	if on {
 		change = 1
 	}
+	p.joining.Lock()
+	defer p.joining.Unlock()
 	p.mu.Lock()
 	if p.groups == nil {
 		p.groups = make(map[[16]byte]int)
@@ -100,6 +102,8 @@ func (p *Port) SetGroup(group [16]byte, on bool) {
 
 // joinAgain tells a fabric of the groups that were joined before it came.
 func (p *Port) joinAgain(c *Conn) {
+	p.joining.Lock()
+	defer p.joining.Unlock()
 	p.mu.Lock()
 	groups := slices.Collect(maps.Keys(p.groups))
 	p.mu.Unlock()

@@ -48,6 +48,7 @@ type Port struct {
 	groups   map[[16]byte]int          // that were joined, and how often
 
 	telling sync.Mutex // held while watchers are called
+	joining sync.Mutex // held while a change of groups is sent, so that the fabric learns of changes in their order
 }
 
 // Open attaches to a port: "NAME/NODE" or "NAME/NODE:PORT", port 1 without a number. NODE is
