@@ -266,10 +266,16 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 		f.network.plug(p)
 	}
 	if held := p.enter(a); held != nil {
-		name := f.deviceName(held)
-		text := fmt.Sprintf("%s is attached to it: share the port by softrdma daemon -d %s", held.holder(), name)
-		if p.of(a.at.Port, held.service).manager() == nil {
+		text := fmt.Sprintf("%s is attached to it: ", held.holder())
+		switch {
+		case held.isSystem():
+			text += "an interface (softrdma fabric tap) has the host alone: end it first"
+		case a.isSystem():
+			text += "an interface (softrdma fabric tap) wants the host alone: end it first"
+		case p.of(a.at.Port, held.service).manager() == nil:
 			text = fmt.Sprintf("%s is attached to it, which a softrdma daemon or exec started that has ended: end its programs first", held.holder())
+		default:
+			text += "share the port by softrdma daemon -d " + f.deviceName(held)
 		}
 		return attach.Info{}, held, &reason.Error{
 			Detail: reason.Detail{Reason: reason.FabricHeld, Expected: uint64(a.pid), Found: uint64(held.pid)},

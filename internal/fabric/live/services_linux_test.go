@@ -62,7 +62,7 @@ func TestProgramsShareAHostOfAnEthernet(t *testing.T) {
 func TestWholeFramesAndServicesExcludeEachOther(t *testing.T) {
 	f := fabrictest.StartEthernet(t, "star:2", func(*live.Config) {})
 	p := open(t, f.Adapters[0], hostport.RoCEFrames, nil)
-	if _, err := attach.OpenService(t.Context(), f.Adapters[0], hostport.WholeFrames, nil); err == nil || !strings.Contains(err.Error(), "daemon -d roce1:eth:test/node-0:1") {
+	if _, err := attach.OpenService(t.Context(), f.Adapters[0], hostport.WholeFrames, nil); err == nil || !strings.Contains(err.Error(), "end it first") {
 		t.Error(err)
 	}
 	if err := p.Close(); err != nil {
@@ -70,7 +70,7 @@ func TestWholeFramesAndServicesExcludeEachOther(t *testing.T) {
 	}
 	open(t, f.Adapters[0], hostport.WholeFrames, nil)
 	for _, s := range []hostport.Service{hostport.Datagrams, hostport.RoCEFrames, hostport.Segments, hostport.WholeFrames} {
-		if _, err := attach.OpenService(t.Context(), f.Adapters[0], s, nil); err == nil || !strings.Contains(err.Error(), "is attached to it") {
+		if _, err := attach.OpenService(t.Context(), f.Adapters[0], s, nil); err == nil || !strings.Contains(err.Error(), "has the host alone: end it first") {
 			t.Errorf("service %d: %v", s, err)
 		}
 	}
