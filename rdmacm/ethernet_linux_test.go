@@ -1,6 +1,8 @@
 package rdmacm
 
 import (
+	"crypto/tls"
+	"errors"
 	"strings"
 	"testing"
 
@@ -34,6 +36,11 @@ func TestConnectionsOfAnEthernet(t *testing.T) {
 					addr = "[" + addr + "]"
 				}
 				l := listenAt(t, devices[1], addr, ListenConfig{})
+				var insecure *SecurityError
+				tlsDialer := Dialer{Protocol: devices[0].Protocol(), TLS: new(tls.Config)}
+				if _, err := tlsDialer.Dial(within(t), l.Addr().String()); prefix != "roce1:eth:" && !errors.As(err, &insecure) || err == nil {
+					t.Errorf("TLS over a device without it: %v", err)
+				}
 				for _, d := range []Dialer{dialerAt(devices[0]), {Protocol: devices[0].Protocol(), QP: verbs.QPConfig{MaxInline: 64}}} {
 					c, s := connected(t, l, d)
 					if d.Device != nil && (c.LocalAddr().Addr() != devices[0].Addr().Addr() || s.RemoteAddr().Addr() != devices[0].Addr().Addr()) {

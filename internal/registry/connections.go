@@ -74,6 +74,9 @@ func (c *connections) Reach(dst netip.Addr, o cma.DeviceOptions) (cma.Lease, err
 		return c.reachFabric(dst, &o)
 	}
 	if e, found := c.r.onEthernet(dst, o.Protocol); found {
+		if !c.r.suits(e, o.TLS) {
+			return nil, &TLSError{At: e.Handle.Addr(), TLS: e.TLS != nil}
+		}
 		return leased(c.r.lease(e, c.m.RemoveDevice))
 	}
 	src, err := host.Source(dst)
