@@ -162,7 +162,7 @@ func (c *connections) reach(src, dst netip.Addr, o *cma.DeviceOptions) (*Lease, 
 	if o.Protocol == cmid.RoCEv1 && !(src.Is4() && src.IsLoopback()) {
 		return c.r.acquire(q)
 	}
-	if e := c.r.findLocalClient(src, o.Protocol); e != nil {
+	if e := c.r.findLocalClient(src, o); e != nil {
 		return c.r.lease(e, q.Closing)
 	}
 	return c.openLocalClient(src, q)
@@ -195,13 +195,13 @@ func (c *connections) openLocalClient(src netip.Addr, q Request) (*Lease, error)
 	return c.r.acquire(q)
 }
 
-// findLocalClient returns an open device for clients to this machine, nil if
-// there is none. The caller holds opening.
-func (r *Registry) findLocalClient(src netip.Addr, p cmid.Protocol) *Entry {
+// findLocalClient returns an open device for clients to this machine with the same
+// TLS, nil if there is none. The caller holds opening.
+func (r *Registry) findLocalClient(src netip.Addr, o *cma.DeviceOptions) *Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for at, e := range r.open {
-		if (at.Port() == cmid.RoCEv1Port) != (p == cmid.RoCEv1) {
+		if (at.Port() == cmid.RoCEv1Port) != (o.Protocol == cmid.RoCEv1) || e.TLS != o.TLS {
 			continue
 		}
 		loopback := at.Addr().Is4() && at.Addr().IsLoopback() && src.Is4() && src.IsLoopback()
