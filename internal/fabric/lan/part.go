@@ -195,7 +195,7 @@ func (n *Network) RunSome(until dcb.Time, events int) bool {
 		if events <= 0 {
 			return false
 		}
-		last := min(until, first+n.ahead-1)
+		last := first + min(until-first, n.ahead-1) // ahead is Never if no cable joins parts
 		n.order = n.order[:0]
 		for _, p := range n.parts {
 			if p.next() <= last {
@@ -236,6 +236,6 @@ func (n *Network) share() {
 			continue
 		}
 		most := slices.MaxFunc(n.parts, func(a, b *part) int { return cmp.Compare(a.pool.Used(), b.pool.Used()) })
-		p.pool.Give(&most.pool, spare/2)
+		p.pool.Give(&most.pool, -p.pool.Used()-spare/2)
 	}
 }
