@@ -10,15 +10,20 @@ var _ dcb.Env = (*node)(nil)
 
 // Transmit implements dcb.Env.
 func (k *node) Transmit(now dcb.Time, port int, f *dcb.Frame) {
+	if f.Op != 0 && k.host != nil && k.net.config.Pausing != nil {
+		k.net.config.Pausing(now, k.index, f)
+	}
+	k.carry(now, port, f)
+}
+
+// carry puts a frame on the cable of a port.
+func (k *node) carry(now dcb.Time, port int, f *dcb.Frame) {
 	n := k.net
 	e := &n.ends[int(k.first)+port-1]
 	to := &n.ends[e.peer]
 	f.At = now + e.delay
 	f.Tail = f.At + dcb.Time(f.Len)*e.perByte
 	k.left = k.left || f.Op == 0
-	if f.Op != 0 && k.host != nil && n.config.Pausing != nil {
-		n.config.Pausing(now, k.index, f)
-	}
 	if to.faults != nil && !n.extras.disturb(to, f) {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/reason"
 	"softrdma/internal/topology"
+	"softrdma/internal/wire/ethernet"
 )
 
 // loaded is a network of a shape whose hosts take nothing but loads.
@@ -139,6 +140,20 @@ func TestFaultsOfACable(t *testing.T) {
 		if x.SetFaults(at, nil); x.Faults(at) != nil {
 			t.Errorf("%s: still there", c.name)
 		}
+	}
+}
+
+// A system that pauses the switch has sent the frame itself, and does not get it.
+func TestPausesOfASystemAreNotShownToIt(t *testing.T) {
+	shown := 0
+	n := New(Config{Fabric: generate(t, "star:2"), Link: lossless(), Pausing: func(dcb.Time, int, *dcb.Frame) { shown++ }})
+	h := hostsOf(n)[0]
+	f := n.Pool().Frame()
+	f.Op, f.Enable, f.Quanta[3] = ethernet.OpPFC, 1<<3, 100
+	n.Extras().Pause(0, h, f)
+	n.Run(dcb.Microsecond)
+	if at := n.Fabric().Nodes[h].Ports[1].Peer; n.Port(at).Counters(3).PausesReceived != 1 || shown != 0 || n.InUse() != 0 {
+		t.Errorf("%+v, shown %d times, %d frames in use", n.Port(at).Counters(3), shown, n.InUse())
 	}
 }
 

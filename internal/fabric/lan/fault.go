@@ -100,5 +100,5 @@ func (x *Extras) Pause(now dcb.Time, node int, f *dcb.Frame) {
 		return
 	}
 	f.Len = ethernet.MinLen + ethernet.CheckLen
-	k.Transmit(x.part.now, 1, f)
+	k.carry(x.part.now, 1, f) // Pausing would show it to the system that has sent it
 }
