@@ -16,6 +16,9 @@ func (c *etherView) deadlock(r *Request, reply *Reply) error {
 	if still <= 0 {
 		still = defaultStill
 	}
+	if _, err := r.priority(); err != nil {
+		return err
+	}
 	d := &Deadlock{Cycle: []Channel{}, Still: []Lane{}, Deadlock: []Channel{}}
 	c.possible(r, d)
 	s := c.Standstill(dcb.FromDuration(still))
@@ -48,7 +51,7 @@ func (c *etherView) possible(r *Request, d *Deadlock) {
 		lossless |= c.Port(e).Config().Lossless
 	}
 	priorities := c.first(lossless)
-	if r.SL != nil && *r.SL < ethernet.Priorities {
+	if r.SL != nil {
 		priorities = 1 << *r.SL
 	}
 	for set := priorities; set != 0; set &= set - 1 {

@@ -207,12 +207,16 @@ func (c *etherView) bufferCounters(e topology.End) (values []Counter) {
 	return values
 }
 
-// dropped is how many frames a port has dropped for a reason.
-func (c *etherView) dropped(e topology.End, why reason.Reason) uint64 {
-	if h := c.Host(e.Node); h != nil {
-		return h.Dropped(why)
+// dropped is how many frames a port has dropped for a reason. What was under way to it when its cable was
+// cut is among them.
+func (c *etherView) dropped(e topology.End, why reason.Reason) (n uint64) {
+	if why == reason.EthernetLinkDown {
+		n = c.Lost(e)
 	}
-	return c.Switch(e.Node).Port(e.Port).Dropped(why)
+	if h := c.Host(e.Node); h != nil {
+		return n + h.Dropped(why)
+	}
+	return n + c.Switch(e.Node).Port(e.Port).Dropped(why)
 }
 
 func (c *etherView) linkDown(r *Request, reply *Reply) error { return c.change(r.Args, reply, c.Cut) }

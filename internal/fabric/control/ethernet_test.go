@@ -194,6 +194,65 @@ func TestEthernetFaultsFollowRules(t *testing.T) {
 	}
 }
 
+// An address of IPv6 has the hash, the routes and the host that its packets have.
+func TestEthernetTraceAndRoutesKnowIPv6(t *testing.T) {
+	w := newEther(t, "leaf-spine:leaves=2,spines=4,hosts=2", func(c *lan.Config) { c.IPv6 = true })
+	from, _ := w.net.Fabric().Find("node-0")
+	to, _ := w.net.Fabric().Find("node-3")
+	src, dst := lan.IPv6(w.net.IP(from)), lan.IPv6(w.net.IP(to))
+	for port := uint16(0xc000); port < 0xc010; port++ {
+		tr := w.do(Request{Verb: VerbTrace, Args: []string{"node-0", dst.Addr().String()}, SourcePort: port}).Trace
+		if tr.Broken != nil || len(tr.Hops) != 5 || tr.To != "node-3" || tr.FromIP != src.Addr().String() || tr.ToIP != dst.Addr().String() ||
+			tr.Hash != dcb.FlowOf(src, dst, protocolUDP, port, rocePort) {
+			t.Fatalf("%+v, broken %+v", tr, tr.Broken)
+		}
+	}
+	of := make(map[string]int)
+	for _, p := range w.do(Request{Verb: VerbRoutes, Args: []string{"leaf-0"}}).Routes.Prefixes {
+		of[p.Node]++
+	}
+	if of["node-0"] != 2 || of["node-1"] != 2 || of["leaf-1"] != 2 || of[""] != 0 {
+		t.Errorf("%v", of)
+	}
+}
+
+// A rate so small that the time between two packets is more than a clock holds would be none.
+func TestEthernetRefusesALoadOfATinyRate(t *testing.T) {
+	for _, rate := range []float64{1e-300, 1e-9, 1e-7} {
+		w := newEther(t, "star:2", func(*lan.Config) {})
+		_, err := w.ask(Request{Verb: VerbLoad, Args: []string{"node-0", "node-1"}, Load: &LoadRequest{Size: 100, Packets: 2_000_000, Rate: rate}})
+		w.run(time.Millisecond)
+		if err == nil || !strings.Contains(err.Error(), "rate: expected at least") {
+			t.Errorf("%g: %v, %+v", rate, err, w.do(Request{Verb: VerbLoad}).Loads)
+		}
+	}
+}
+
+// What was under way on a cable that is cut is counted as lost at the end to which it went.
+func TestEthernetCountersHaveWhatWasUnderWay(t *testing.T) {
+	w := newEther(t, "star:2", func(c *lan.Config) { c.Link.Cable = 100 * dcb.Microsecond })
+	w.do(Request{Verb: VerbLoad, Args: []string{"node-0", "node-1"}, Load: &LoadRequest{Size: 1000, Packets: 10}})
+	w.run(50 * time.Microsecond)
+	w.do(Request{Verb: VerbLinkDown, Args: []string{"node-0"}})
+	n := uint64(0)
+	for _, c := range w.do(Request{Verb: VerbCounters, Args: []string{"switch-0:1"}}).Counters[0].Values {
+		if c.Name == "ETHERNET_LINK_DOWN" {
+			n = c.Value
+		}
+	}
+	if n != 10 {
+		t.Errorf("%d frames, expected 10", n)
+	}
+}
+
+func TestEthernetDeadlockRefusesAPriorityThatIsNone(t *testing.T) {
+	w := newEther(t, "ring:5", func(*lan.Config) {})
+	sl := uint8(9)
+	if _, err := w.ask(Request{Verb: VerbDeadlock, SL: &sl}); err == nil || !strings.Contains(err.Error(), "expected 0 to 7, found 9") {
+		t.Error(err)
+	}
+}
+
 // FuzzTransport finds packets of RoCE in any frame, within it.
 func FuzzTransport(f *testing.F) {
 	f.Add([]byte{0: 1, 12: 8, 14: 0x45, 23: 17, 36: 0x12, 37: 0xb7, 39: 30, 60: 0})

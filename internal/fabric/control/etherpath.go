@@ -42,8 +42,8 @@ func (c *etherView) routes(r *Request, reply *Reply) error {
 // homeOf returns the host that has an address, or the switch whose hosts have those of a prefix.
 func (c *etherView) homeOf(to netip.Prefix) string {
 	for i := range c.fabric.Nodes {
-		ip := c.IP(i)
-		if ip == (dcb.IP{}) || !to.Contains(ip.Addr()) && !to.Contains(lan.IPv6(ip).Addr()) {
+		ip := c.sender(i, to.Addr())
+		if ip == (dcb.IP{}) || !to.Contains(ip.Addr()) {
 			continue
 		}
 		if to.IsSingleIP() {
@@ -68,29 +68,27 @@ func (c *etherView) trace(r *Request, reply *Reply) error {
 	if err != nil {
 		return err
 	}
-	t := &Trace{From: c.names[from], Hops: []Hop{}, FromIP: c.addressOf(from), SourcePort: defaultSourcePort}
+	t := &Trace{From: c.names[from], Hops: []Hop{}, SourcePort: defaultSourcePort}
 	if r.SourcePort != 0 {
 		t.SourcePort = r.SourcePort
 	}
-	if r.SL != nil {
-		t.SL = *r.SL
-	}
-	if t.SL >= ethernet.Priorities {
-		return fmt.Errorf("priority: expected 0 to %d, found %d", ethernet.Priorities-1, t.SL)
+	if t.SL, err = r.priority(); err != nil {
+		return err
 	}
 	to, err := c.target(r.Args[1])
 	if err != nil {
 		return err
 	}
-	if t.FromIP == "" {
+	src := c.sender(from, to.Addr())
+	if src == (dcb.IP{}) {
 		return fmt.Errorf("%s has no cable, and so no address", t.From)
 	}
 	reply.Trace = t
 	w := &etherWalk{etherView: c, t: t, seen: make(map[topology.End]bool)}
 	w.frame = dcb.Frame{Src: lan.MAC(from), Dst: c.Gateway(from), IP: true, To: to, DSCP: t.SL << 3, Hops: hopLimit,
-		Flow: dcb.FlowOf(c.IP(from), to, protocolUDP, t.SourcePort, rocePort)}
+		Flow: dcb.FlowOf(src, to, protocolUDP, t.SourcePort, rocePort)}
 	t.Hash = w.frame.Flow
-	t.ToIP, t.To = to.Addr().String(), c.homeOf(netip.PrefixFrom(to.Addr(), to.Addr().BitLen()))
+	t.FromIP, t.ToIP, t.To = src.Addr().String(), to.Addr().String(), c.homeOf(netip.PrefixFrom(to.Addr(), to.Addr().BitLen()))
 	t.Hops = append(t.Hops, Hop{Node: t.From, VL: -1})
 	for at, on := w.leave(topology.End{Node: from, Port: 1}, t.SL); on; at, on = w.step(at) {
 	}
@@ -102,6 +100,17 @@ const (
 	protocolUDP = 17
 	rocePort    = 4791
 )
+
+// priority returns the priority of a request about an Ethernet, 0 if it has none.
+func (r *Request) priority() (uint8, error) {
+	if r.SL == nil {
+		return 0, nil
+	}
+	if *r.SL >= ethernet.Priorities {
+		return 0, fmt.Errorf("priority: expected 0 to %d, found %d", ethernet.Priorities-1, *r.SL)
+	}
+	return *r.SL, nil
+}
 
 // target reads the name or the address of a host.
 func (c *etherView) target(name string) (dcb.IP, error) {
@@ -118,7 +127,16 @@ func (c *etherView) target(name string) (dcb.IP, error) {
 	return c.IP(i), nil
 }
 
-// addressOf is the address of a host, "" without one.
+// sender is the address with which a host sends to another one, of the same family; zero without one.
+func (c *etherView) sender(node int, to netip.Addr) dcb.IP {
+	ip := c.IP(node)
+	if ip != (dcb.IP{}) && to.Is6() {
+		return lan.IPv6(ip)
+	}
+	return ip
+}
+
+// addressOf is the IPv4 address of a host, "" without one.
 func (c *etherView) addressOf(node int) string {
 	if ip := c.IP(node); ip != (dcb.IP{}) {
 		return ip.Addr().String()
@@ -132,7 +150,7 @@ func (w *etherWalk) step(at topology.End) (next topology.End, on bool) {
 	w.t.Hops = append(w.t.Hops, Hop{Node: w.names[at.Node], In: at.Port, VL: -1})
 	sw := w.Switch(at.Node)
 	if sw == nil {
-		if own := w.IP(at.Node); own != w.frame.To {
+		if own := w.sender(at.Node, w.frame.To.Addr()); own != w.frame.To {
 			w.lose(at.Node, reason.Detail{Reason: reason.EthernetForeign, Expected: own.Lo & 0xffffffff, Found: w.frame.To.Lo & 0xffffffff})
 		}
 		return next, false

@@ -36,12 +36,9 @@ func (c *etherView) load(r *Request, reply *Reply) error {
 
 // generate starts the loads of a request. Each has a source port of its own, so that switches spread them.
 func (c *etherView) generate(r *Request) error {
-	priority := uint8(0)
-	if r.SL != nil {
-		priority = *r.SL
-	}
-	if priority >= ethernet.Priorities {
-		return fmt.Errorf("priority: expected 0 to %d, found %d", ethernet.Priorities-1, priority)
+	priority, err := r.priority()
+	if err != nil {
+		return err
 	}
 	pairs, err := c.etherPairs(r)
 	if err != nil {

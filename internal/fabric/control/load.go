@@ -39,6 +39,8 @@ const (
 	maxLoadBurst = 500_000 // packets without a rate, of all loads of a request
 	maxLoadRate  = 200_000 // packets a second, of all loads of a request
 	maxLoads     = 4096
+
+	leastLoadRate = 1e-3 // packets a second: what is less fits into no clock in the end
 )
 
 func (c *view) load(r *Request, reply *Reply) error {
@@ -98,6 +100,8 @@ func (l *LoadRequest) check(loads, running int) error {
 		return fmt.Errorf("packets: expected at least 1, found %d", l.Packets)
 	case !(l.Rate >= 0 && l.Rate*float64(loads) <= maxLoadRate):
 		return fmt.Errorf("rate: expected up to %d packets a second of %d loads together, found %g for each", maxLoadRate, loads, l.Rate)
+	case l.Rate > 0 && l.Rate < leastLoadRate:
+		return fmt.Errorf("rate: expected at least %g packets a second, or 0, found %g", leastLoadRate, l.Rate)
 	case l.Rate == 0 && l.Packets > maxLoadBurst/loads:
 		return fmt.Errorf("packets: expected up to %d of each of %d loads without a rate, found %d", maxLoadBurst/loads, loads, l.Packets)
 	case running+loads > maxLoads:
