@@ -64,15 +64,21 @@ func (p *program) enter(a *attachment) (held *attachment) {
 	}
 	t := p.of(a.at.Port, a.service)
 	if t == nil {
-		for other := range p.all(a.at.Port) {
-			if other.full != 0 { // a program alone may keep what is for it as long as it likes
-				other.limit(p.fabric.now())
-			}
-		}
 		p.services = append(p.services, served{service: a.service})
 		t = &p.services[len(p.services)-1].tenants
 	}
 	return t.enter(a)
+}
+
+// several reports whether programs of more than one service are at a host of an Ethernet.
+func (p *program) several() bool {
+	n := 0
+	for i := range p.services {
+		if p.services[i].any() != nil {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // all returns the programs at a port.
@@ -265,6 +271,7 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 		f.programs[a.at.Node] = p
 		f.network.plug(p)
 	}
+	several := p.several()
 	if held := p.enter(a); held != nil {
 		text := fmt.Sprintf("%s is attached to it: ", held.holder())
 		switch {
@@ -281,6 +288,9 @@ func (f *Fabric) attach(a *attachment) (info attach.Info, held *attachment, err 
 			Detail: reason.Detail{Reason: reason.FabricHeld, Expected: uint64(a.pid), Found: uint64(held.pid)},
 			Text:   text,
 		}
+	}
+	if !several && p.several() {
+		f.joined(f.now(), a)
 	}
 	a.info = f.network.describe(a)
 	f.heat(a)

@@ -3,6 +3,7 @@ package live
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/dcb"
@@ -29,6 +30,30 @@ func TestBlockedProgramIsListedOnce(t *testing.T) {
 	}
 	if n := len(f.todo.blocked); n != 1 {
 		t.Errorf("listed %d times", n)
+	}
+}
+
+// A program that was not alone at its host, and is now, makes its port pause for as long as it takes
+// nothing. When another one comes, its packets are dropped after stopTime.
+func TestOnlyProgramsBesideOthersLosePackets(t *testing.T) {
+	f := &Fabric{programs: make(map[int]*program)}
+	p := &program{fabric: f, ports: make([]tenants, 2), services: []served{{}, {}}}
+	f.programs[0] = p
+	a, b := &attachment{fabric: f, share: wholePort}, &attachment{fabric: f, share: wholePort}
+	a.at.Port, b.at.Port = 1, 1
+	p.services[0].enter(a)
+	for _, now := range []time.Duration{1, 1 + stopTime, 2 * stopTime} {
+		if !a.hold(now, 3) {
+			t.Errorf("alone, it loses a packet after %v", now)
+		}
+	}
+	p.services[1].enter(b)
+	f.joined(3*stopTime, b)
+	if f.joined(3*stopTime, b); len(f.todo.blocked) != 1 || f.unblockAt() != 4*stopTime {
+		t.Errorf("%d are listed, until %v", len(f.todo.blocked), f.unblockAt())
+	}
+	if !a.hold(4*stopTime-1, 3) || a.hold(4*stopTime, 3) {
+		t.Errorf("beside another program it loses packets after another time than %v", stopTime)
 	}
 }
 

@@ -114,7 +114,7 @@ func (t *tenants) spread(frame []byte, except *attachment) {
 // hold notes that there was no room for a packet, and reports whether to keep it. A program that
 // shares its port must not delay the packets of others for long.
 func (a *attachment) hold(now time.Duration, sl uint8) bool {
-	if a.share.Of > 1 || len(a.fabric.programs[a.at.Node].services) > 1 {
+	if a.share.Of > 1 || a.fabric.programs[a.at.Node].several() {
 		switch {
 		case a.full == 0:
 			a.limit(now)
@@ -132,6 +132,16 @@ func (a *attachment) limit(now time.Duration) {
 	if !a.blocked {
 		a.blocked = true
 		a.fabric.todo.blocked = append(a.fabric.todo.blocked, a)
+	}
+}
+
+// joined notes that a program has come to a host at which one of another service was alone. If that takes
+// nothing, it has stopTime from now on.
+func (f *Fabric) joined(now time.Duration, a *attachment) {
+	for b := range f.programs[a.at.Node].all(a.at.Port) {
+		if b != a && b.full != 0 && b.share.Of == 1 && !b.blocked {
+			b.limit(now)
+		}
 	}
 }
 
