@@ -47,6 +47,11 @@ type run struct {
 // Run simulates one variant of a scenario on a number of workers, which changes nothing in the result.
 // It asks stop now and then whether to end early; stop may be nil.
 func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, workers int, stop func() bool) (*Result, error) {
+	return simulate(s, v, seed, workers, lan.DefaultGrain, stop)
+}
+
+// simulate is Run with a lan.Config.Grain.
+func simulate(s *scenario.Scenario, v *scenario.Variant, seed uint64, workers, grain int, stop func() bool) (*Result, error) {
 	fabric, err := s.Fabric()
 	if err != nil {
 		return nil, err
@@ -58,7 +63,7 @@ func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, workers int, st
 		}
 	}
 	c := config(v, fabric, s.Priorities())
-	c.Seed, c.Parts, c.Workers = seed, parts(fabric), workers
+	c.Seed, c.Parts, c.Workers, c.Grain = seed, parts(fabric), workers, grain
 	if r.h, err = hosts.New(hosts.Config{Network: c, Handler: r}); err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func TestWorkersChangeNothing(t *testing.T) {
 	for i := range s.Variants[:2] {
 		var first string
 		for _, workers := range []int{1, 3} {
-			x, err := Run(s, &s.Variants[i], 1, workers, nil)
+			x, err := simulate(s, &s.Variants[i], 1, workers, 1, nil) // together in each window of time
 			if err != nil {
 				t.Fatal(err)
 			}
