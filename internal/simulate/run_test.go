@@ -167,6 +167,20 @@ traffic: [{kind: stream, from: [0, 1], to: 2, stop: 1500us}]
 	}
 }
 
+// A stream that fails is one failure, however many of its messages are lost.
+func TestStreamFailsOnce(t *testing.T) {
+	x := runAll(t, `topology: star:2
+duration: 100ms
+sender: {timeout: 20us, control: none}
+traffic:
+  - {kind: stream, from: 0, to: 1, stop: 90ms}
+  - {kind: pause-storm, hosts: [1], start: 10us, stop: 95ms}
+`)[0]
+	if x.Failed != 1 || len(x.Streams) != 1 || x.Streams[0].Rate == 0 {
+		t.Errorf("%d failed, %+v, %v", x.Failed, x.Streams, x.Reasons)
+	}
+}
+
 func TestRingTakesItsSteps(t *testing.T) {
 	x := runAll(t, `topology: fat-tree:k=4
 duration: 10ms

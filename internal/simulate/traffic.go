@@ -204,9 +204,14 @@ func (r *run) stream(now dcb.Time, traffic, from, to int) {
 	}
 }
 
-func (x *stream) sent(now dcb.Time, c *hosts.Conn, _ uint64)          { c.Post(now, 0, streamPart) }
-func (x *stream) received(dcb.Time, uint32)                           {}
-func (x *stream) failed(now dcb.Time, _ *hosts.Conn, _ reason.Detail) { x.until = now }
+func (x *stream) sent(now dcb.Time, c *hosts.Conn, _ uint64) { c.Post(now, 0, streamPart) }
+func (x *stream) received(dcb.Time, uint32)                  {}
+
+// failed closes the connection, which would fail once more for each of its messages.
+func (x *stream) failed(now dcb.Time, c *hosts.Conn, _ reason.Detail) {
+	x.until = now
+	c.Close(now)
+}
 
 // stop ends a stream. It is called between two steps.
 func (x *stream) stop(now dcb.Time) {
