@@ -228,6 +228,21 @@ func TestEthernetRefusesALoadOfATinyRate(t *testing.T) {
 	}
 }
 
+// A datagram that is longer than the host's link takes would be dropped there.
+func TestEthernetRefusesALoadThatIsTooLong(t *testing.T) {
+	w := newEther(t, "star:2", func(c *lan.Config) { c.Link.Port.MTU = 1518 })
+	for size, want := range map[int]string{1472: "", 1473: "size: expected up to 1472 on the link of node-0, found 1473"} {
+		_, err := w.ask(Request{Verb: VerbLoad, Args: []string{"node-0", "node-1"}, Load: &LoadRequest{Size: size, Packets: 1}})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v", size, err)
+		}
+	}
+	w.run(time.Millisecond)
+	if l := w.do(Request{Verb: VerbLoad}).Loads; len(l) != 1 || l[0].Arrived != 1 {
+		t.Errorf("%+v", l)
+	}
+}
+
 // What was under way on a cable that is cut is counted as lost at the end to which it went.
 func TestEthernetCountersHaveWhatWasUnderWay(t *testing.T) {
 	w := newEther(t, "star:2", func(c *lan.Config) { c.Link.Cable = 100 * dcb.Microsecond })

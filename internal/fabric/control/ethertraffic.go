@@ -48,6 +48,11 @@ func (c *etherView) generate(r *Request) error {
 	if err := r.Load.check(len(pairs), running); err != nil {
 		return err
 	}
+	for _, p := range pairs {
+		if limit := c.Port(p[0]).MTU() - lan.LoadHeaders; r.Load.Size > limit {
+			return fmt.Errorf("size: expected up to %d on the link of %s, found %d", limit, c.names[p[0].Node], r.Load.Size)
+		}
+	}
 	for i, p := range pairs {
 		c.Extras().Generate(c.at, lan.Load{From: p[0].Node, To: p[1].Node, Priority: priority, SourcePort: uint16(defaultSourcePort + running + i),
 			Size: r.Load.Size, Packets: r.Load.Packets, Every: dcb.FromDuration(r.Load.every())})

@@ -31,8 +31,8 @@ type load struct {
 // loadMark is in the upper half of the cookie of a load's frames, whose lower half has the load's number.
 const loadMark = 0x10ad
 
-// loadHeaders are those in front of the payload, and the check sequence behind it.
-const loadHeaders = ethernet.HeaderLen + 20 + 8 + ethernet.CheckLen
+// LoadHeaders is the length of the headers in front of a load's payload, and of the check sequence behind it.
+const LoadHeaders = ethernet.HeaderLen + 20 + 8 + ethernet.CheckLen
 
 // Generate starts a load.
 func (x *Extras) Generate(now dcb.Time, l Load) {
@@ -70,7 +70,7 @@ func (x *Extras) feed(l *load) {
 		f := x.part.pool.Frame()
 		n.Address(f, l.From, l.To, l.SourcePort)
 		f.Priority, f.DSCP, f.ECN = l.Priority, l.Priority<<3, dcb.ECT0
-		f.Len = int32(max(loadHeaders+l.Size, dcb.MinFrame))
+		f.Len = int32(max(LoadHeaders+l.Size, dcb.MinFrame))
 		f.Cookie = loadMark<<32 | uint64(l.number)
 		n.nodes[l.From].host.Send(x.part.now, f)
 		if l.Sent++; l.Every > 0 {
