@@ -140,6 +140,10 @@ func (r *recovery) report(now time.Duration) {
 	took, readTook := r.trips.took, r.trips.readTook
 	r.trips.took, r.trips.readTook = 0, 0
 	w := &r.window
+	answered := readTook > 0
+	if w.lossless {
+		took, readTook = 0, 0 // they show how long the peer waits for a processor, not a path
+	}
 	n := w.acked - w.reported
 	w.reported = w.acked
 	early := min(n, w.early)
@@ -151,7 +155,7 @@ func (r *recovery) report(now time.Duration) {
 	if r.reads.brought > 0 {
 		r.reads.ctl.Acked(now, int(r.reads.brought), readTook, &r.trips.answers)
 		r.reads.brought = 0
-		if readTook > 0 {
+		if answered {
 			r.q.req.answered()
 		}
 	}

@@ -42,3 +42,48 @@ func TestLeftoverDecreasesWithinARoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// Through memory, round trips become long when the peer gets no processor. The path is not longer: nothing is paced,
+// and credits stay in force.
+func TestBusyPeerThroughMemoryIsNoLongPath(t *testing.T) {
+	w := newSelective(t, nil)
+	w.lossless, w.keep = true, false
+	a, b := w.n[0], w.n[1]
+	type late struct {
+		p  packet
+		at time.Duration
+	}
+	var answers []late
+	const step = 20 * time.Microsecond
+	busy := step
+	for i := range 10000 {
+		if i == 1000 {
+			busy = 5 * time.Millisecond
+		}
+		for !a.port.SQ.Full() {
+			a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 200)}, remote: b.target(0)})
+		}
+		a.send.list = a.send.list[:0]
+		if a.q.Deadline() <= w.now {
+			a.q.Expire(w.now)
+		}
+		w.take(0, 1<<20)
+		w.deliver(1, 1<<20)
+		w.take(1, 1<<20)
+		for _, p := range w.wire[0] {
+			answers = append(answers, late{p, w.now + busy})
+		}
+		w.wire[0] = w.wire[0][:0]
+		for len(answers) > 0 && answers[0].at <= w.now {
+			w.give(0, answers[0].p)
+			answers = answers[1:]
+		}
+		w.now += step
+		if a.q.ctl.Paces() {
+			t.Fatalf("paced at %v, smallest round trip %v", w.now, a.q.req.recovery.trips.acks.Least())
+		}
+	}
+	if least := a.q.req.recovery.trips.acks.Least(); least > creditPath {
+		t.Errorf("smallest round trip %v", least)
+	}
+}
