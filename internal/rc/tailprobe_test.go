@@ -55,3 +55,30 @@ func (w *pair) answerLate(t *testing.T, rounds int, late time.Duration) int {
 	}
 	return a.count(reason.TailProbe)
 }
+
+// A probe that ends the measurement of a round trip makes the next ones come later, until one is measured.
+func TestTailProbesComeAtTheUsualTimeAfterAMeasurement(t *testing.T) {
+	w := newSelective(t, nil)
+	a := w.n[0]
+	r := &a.q.req.recovery
+	wait := func() time.Duration {
+		w.postWrites(1)
+		w.take(0, 1)
+		return r.tail.at - w.now - r.tailProbeTime()
+	}
+	w.postWrites(1)
+	w.quiet()
+	if d := wait(); d != 0 {
+		t.Fatalf("the first probe comes %v late", d)
+	}
+	w.now = r.tail.at
+	a.q.Expire(w.now)
+	w.quiet()
+	if d := wait(); d <= 0 {
+		t.Errorf("the probe after one that ended a measurement comes %v later, expected some time", d)
+	}
+	w.quiet()
+	if d := wait(); d != 0 {
+		t.Errorf("the probe after a measurement comes %v late", d)
+	}
+}

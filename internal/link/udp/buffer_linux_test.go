@@ -83,3 +83,33 @@ func TestReceiveBuffersOfLanesShareALimit(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The receive buffer does not grow further for packets that were dropped before it grew.
+func TestReceiveBufferGrowsForNewDropsOnly(t *testing.T) {
+	const size, most, burst = 16 << 10, 1 << 20, 200
+	a, b := pair(t, "127.0.0.1", Config{})
+	b.buffer.resize(b.rx.fd, size)
+	b.buffer.init(b.rx.fd, size)
+	b.buffer.most = most
+	f := openFlow(t, a, b.Local(), 1)
+	data := pattern(1000)
+	tx := &link.Tx{Flow: &f.Flow, Pieces: [][]byte{data}, Bytes: len(data), Size: len(data)}
+	for range burst {
+		send(t, a, tx)
+	}
+	var rx link.Rx
+	for batches := 0; batches < 4<<8; { // the number of dropped packets is looked at after each 1<<8
+		ok, err := b.Receive(&rx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			batches++
+		} else {
+			send(t, a, tx)
+		}
+	}
+	if b.buffer.size != 2*size {
+		t.Errorf("the buffer of %d bytes became one of %d after one burst, expected %d", size, b.buffer.size, 2*size)
+	}
+}
