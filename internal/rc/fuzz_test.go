@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
@@ -52,7 +53,9 @@ func FuzzReceive(f *testing.F) {
 	seed(announced(writePacket(ib.RCReadRequest, 3, 0, h)), announced(writePacket(ib.RCReadRequest, 0, 0, h)), announced(writePacket(ib.RCReadRequest, 0, 0, h)))
 	tells := ib.Packet{BTH: ib.BTH{Opcode: ib.RCTelemetry, PSN: testPSN0}}
 	tells.Payload = (&own.Hop{Time: 1, Bytes: 2, Queue: 3, Rate: 4}).Append(own.AppendDuplicates(nil, 0))
-	seed(announced(requestPacket(ib.RCSendOnly, 0, 8)), announced(tells))
+	asks := announced(requestPacket(ib.RCSendOnly, 0, 8))
+	asks.Telemetry = true
+	seed(asks, announced(tells))
 	f.Fuzz(func(t *testing.T, data []byte) { fuzzReceive(t, data) })
 }
 
@@ -65,7 +68,11 @@ const (
 )
 
 func fuzzReceive(t *testing.T, data []byte) {
-	w := newSelective(t, nil)
+	c := Config{Store: NewStore(DefaultStore)}
+	if len(data)%4 == 0 {
+		c.Control = congestion.HPCC // which takes telemetry
+	}
+	w := newPairWith(t, [2]Config{c, {Store: NewStore(DefaultStore)}}, nil)
 	a := w.n[0]
 	a.port.Attr.RQPSN = testPSN0
 	whole := bytes.Repeat([]byte{0x5a}, guard+4096+guard)
@@ -106,6 +113,9 @@ func fuzzReceive(t *testing.T, data []byte) {
 		}
 		if in.AtomicETH.RKey == fuzzKey {
 			in.AtomicETH.RKey = mr.Key
+		}
+		if in.Telemetry {
+			in.Hops = []congestion.Hop{{At: w.now, Sent: uint64(n), Queue: n, Rate: 1e9}}
 		}
 		a.q.Receive(w.now, &in)
 		if n&1 == 0 {
