@@ -28,7 +28,7 @@ func (n *Network) Dependencies(priorities uint8) *Dependencies {
 	s := &search{net: n, next: make([][]int32, len(n.ends)*ethernet.Priorities), seen: make([]int32, len(n.ends)*codePoints)}
 	for to := range n.nodes {
 		// Paths to hosts of one switch differ in their last link, which is in no circle.
-		if n.nodes[to].host == nil || n.leaf(to) < 0 || !n.firstAtSwitch(to) {
+		if n.nodes[to].host == nil || n.leaf(to) < 0 || !firstAtSwitch(n.home[to]) {
 			continue
 		}
 		s.round++
@@ -37,7 +37,7 @@ func (n *Network) Dependencies(priorities uint8) *Dependencies {
 				continue
 			}
 			for i := range uint8(ethernet.Priorities) {
-				if first := n.nodes[from].first; priorities&(1<<i) != 0 && n.linked(&n.ends[first]) {
+				if first := n.nodes[from].first; priorities&(1<<i) != 0 && n.ends[first].linked() {
 					s.follow(visit{first, i, i << 3}, n.home[to])
 				}
 			}
@@ -69,7 +69,7 @@ type visit struct {
 }
 
 // linked reports whether frames can leave by an end.
-func (n *Network) linked(e *end) bool { return e.peer >= 0 && !e.cut }
+func (e *end) linked() bool { return e.peer >= 0 && !e.cut }
 
 // follow enters what frames to a host wait for, from a channel on.
 func (s *search) follow(from visit, to dcb.IP) {
@@ -167,19 +167,19 @@ func (d *Dependencies) after(c Channel) []Channel { return d.next[c] }
 // one for the first.
 func (d *Dependencies) Circle(set []Channel) []Channel { return waitgraph.Around(set, d.after) }
 
-// firstAtSwitch reports whether a host is the first one of its switch.
-func (n *Network) firstAtSwitch(host int) bool { return n.home[host].Lo&(1<<hostBits-1) == 1 }
+// firstAtSwitch reports whether the host with an address is the first one of its switch.
+func firstAtSwitch(host dcb.IP) bool { return host.Lo&(1<<hostBits-1) == 1 }
 
 // LongestPath returns the most switches that a path between two hosts has, by the routes that there are.
 func (n *Network) LongestPath() (longest int) {
 	for to := range n.nodes {
-		if n.nodes[to].host == nil || n.leaf(to) < 0 || !n.firstAtSwitch(to) {
+		if n.nodes[to].host == nil || n.leaf(to) < 0 || !firstAtSwitch(n.home[to]) {
 			continue
 		}
-		hops := map[int]int{n.leaf(to): 1}
+		known := map[int]int{n.leaf(to): 1}
 		for from := range n.nodes {
 			if n.nodes[from].host != nil && n.leaf(from) >= 0 {
-				longest = max(longest, n.hops(n.leaf(from), n.home[to], hops))
+				longest = max(longest, hops(n, n.leaf(from), n.home[to], known))
 			}
 		}
 	}
@@ -187,14 +187,14 @@ func (n *Network) LongestPath() (longest int) {
 }
 
 // hops returns the most switches on the paths from a switch to an address, 0 if there is none.
-func (n *Network) hops(from int, to dcb.IP, known map[int]int) (most int) {
+func hops(n *Network, from int, to dcb.IP, known map[int]int) (most int) {
 	if k, ok := known[from]; ok {
 		return k
 	}
 	known[from] = 0 // routes that go around have no length
 	for _, h := range n.nodes[from].sw.Paths(to) {
 		if next := n.end(topology.End{Node: from, Port: h.Port}).peer; n.ends[next].node.sw != nil {
-			most = max(most, 1+n.hops(n.ends[next].at.Node, to, known))
+			most = max(most, 1+hops(n, n.ends[next].at.Node, to, known))
 		}
 	}
 	known[from] = most

@@ -162,7 +162,7 @@ func New(c Config) *Network {
 	n.config.Grain = cmp.Or(c.Grain, DefaultGrain)
 	n.divide()
 	n.links()
-	if n.ahead = n.least(); n.ahead <= 0 {
+	if n.ahead = least(n.ends); n.ahead <= 0 {
 		c.Parts = 1
 		return New(c)
 	}
@@ -216,10 +216,10 @@ func (n *Network) divide() {
 }
 
 // least returns the shortest delay of a cable between two parts, dcb.Never if there is none.
-func (n *Network) least() dcb.Time {
+func least(ends []end) dcb.Time {
 	least := dcb.Never
-	for i := range n.ends {
-		if e := &n.ends[i]; e.peer >= 0 && n.ends[e.peer].node.part != e.node.part {
+	for i := range ends {
+		if e := &ends[i]; e.peer >= 0 && ends[e.peer].node.part != e.node.part {
 			least = min(least, e.delay)
 		}
 	}

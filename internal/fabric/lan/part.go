@@ -211,7 +211,7 @@ func (n *Network) RunSome(until dcb.Time, events int) bool {
 			n.work += p.work
 			p.handOver()
 		}
-		n.share()
+		share(n.parts)
 	}
 }
 
@@ -230,12 +230,12 @@ const spare = 1024
 
 // share evens out the unused frames of the parts: those that receive more frames than they send would
 // have more and more.
-func (n *Network) share() {
-	for _, p := range n.parts {
+func share(parts []*part) {
+	for _, p := range parts {
 		if p.pool.Used() > -spare {
 			continue
 		}
-		most := slices.MaxFunc(n.parts, func(a, b *part) int { return cmp.Compare(a.pool.Used(), b.pool.Used()) })
+		most := slices.MaxFunc(parts, func(a, b *part) int { return cmp.Compare(a.pool.Used(), b.pool.Used()) })
 		p.pool.Give(&most.pool, -p.pool.Used()-spare/2)
 	}
 }
