@@ -54,7 +54,7 @@ func (w *Worker) newConnection(r *rail, extra int, create func(*verbs.PD, verbs.
 	c.pipeline.Config = access.Config{Port: port{c}, Domain: w.domain, Rail: r.on, Cache: r.cache, Repeat: extra > 0}
 	receives := w.config.Unexpected + w.config.Active + carrier.SpareReceives
 	c.actives = make([]Active, receives)
-	var joins func([]byte) bool
+	var joins func(frame, next []byte) bool
 	if extra == 0 {
 		joins = message.Joins
 	}

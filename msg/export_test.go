@@ -80,6 +80,15 @@ func (e *Endpoint) Hold() (release func()) {
 	}
 }
 
+// Control sends a frame of the rings' protocol that asks for nothing.
+func (e *Endpoint) Control() {
+	w := e.c.w
+	w.e.Lock()
+	defer w.unlock()
+	e.c.Add(ring.Control{Kind: ring.Bell}.Bytes())
+	w.e.Flush()
+}
+
 // HoldRail keeps a rail of all endpoints from reading and writing messages until the returned function is
 // called.
 func (w *Worker) HoldRail(i int) (release func()) {

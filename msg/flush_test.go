@@ -1,6 +1,7 @@
 package msg_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -60,6 +61,28 @@ func TestFlushWaitsForTheSendQueue(t *testing.T) {
 		wait(t, f)
 		if b.Claim(1, msg.All) == nil {
 			t.Error("the message is not there after the flush")
+		}
+	})
+}
+
+// A frame of the rings' protocol does not share the SEND of frames that wait for room in the send queue.
+func TestControlFramesWaitBehindHeaders(t *testing.T) {
+	withoutRings(t)
+	each(t, msg.Config{Eager: 100}, func(t *testing.T, a, b *msg.Worker) {
+		e, _ := connectBoth(t, a, b)
+		wait(t, e.Flush())
+		release := e.Hold()
+		data := random(1000) // longer than a frame: only its announcement waits
+		first := e.Send(1, msg.Buffers{data}, nil)
+		e.Control()
+		second := e.Send(2, msg.Buffers{data}, nil)
+		release()
+		for tag, s := range map[uint64]*msg.Request{1: first, 2: second} {
+			got := make([]byte, len(data))
+			if wait(t, b.Receive(msg.Buffers{got}, tag, msg.All)); !bytes.Equal(got, data) {
+				t.Errorf("message %d: other bytes", tag)
+			}
+			wait(t, s)
 		}
 	})
 }

@@ -80,13 +80,13 @@ type ConnConfig struct {
 	Size     int     // of these slots; 0 leaves them to Prepare
 	Out      *Frames // nil if the owner has no slots
 	OutSlots int
-	Others   int                     // requests of Post in flight
-	Inline   int                     // bytes of a frame up to which the queue pair copies it
-	Queue    int                     // requests in flight on a long path, if more than those of the slots, MaxMoves and Others
-	Every    int                     // one of so many frames has a completion, at most Slots; 0 means 1, as do slots of the owner's
-	Joins    func(frame []byte) bool // frames of the connection's slots behind which another one may follow in the same slot; without credits
-	Placed   bool                    // a WRITE completes when the bytes are in the peer's memory, also over iWARP
-	Timeout  time.Duration           // see verbs.QPConfig.PeerTimeout
+	Others   int                           // requests of Post in flight
+	Inline   int                           // bytes of a frame up to which the queue pair copies it
+	Queue    int                           // requests in flight on a long path, if more than those of the slots, MaxMoves and Others
+	Every    int                           // one of so many frames has a completion, at most Slots; 0 means 1, as do slots of the owner's
+	Joins    func(frame, next []byte) bool // whether a frame of the connection's slots may follow another one in the same slot; without credits
+	Placed   bool                          // a WRITE completes when the bytes are in the peer's memory, also over iWARP
+	Timeout  time.Duration                 // see verbs.QPConfig.PeerTimeout
 }
 
 // NewConn makes a connection with its receives posted. After an error the caller discards the connection

@@ -78,7 +78,7 @@ func join(c *Conn, slot, frame []byte, behind []work) int {
 			c.joined++
 			continue
 		}
-		if !c.cfg.Joins(frame) || next.frame == nil || next.enter != nil || n+len(next.frame) > c.slots.out.size {
+		if next.frame == nil || next.enter != nil || n+len(next.frame) > c.slots.out.size || !c.cfg.Joins(frame, next.frame) {
 			break
 		}
 		frame = next.frame

@@ -163,10 +163,11 @@ func (h *Header) joins() bool {
 	return false
 }
 
-// Joins reports whether another frame may follow a frame in the same SEND.
-func Joins(frame []byte) bool {
+// Joins reports whether a frame may follow another one in the same SEND. Frames that are not of this package
+// have a SEND of their own.
+func Joins(frame, next []byte) bool {
 	var h Header
-	return len(frame) == HeaderLen && h.parse(frame) == nil && h.joins()
+	return len(next) >= HeaderLen && next[0] == version && len(frame) == HeaderLen && h.parse(frame) == nil && h.joins()
 }
 
 // A Segment is a piece of a sender's memory.

@@ -282,7 +282,7 @@ func (e *end) deliver() {
 	}
 	b := e.out[0]
 	e.out = e.out[1:]
-	for last := b; e.world.rng != nil && len(e.out) > 0 && Joins(last) && len(b)+len(e.out[0]) <= e.other.w.config.FrameLen() && e.world.rng.IntN(2) == 0; {
+	for last := b; e.world.rng != nil && len(e.out) > 0 && Joins(last, e.out[0]) && len(b)+len(e.out[0]) <= e.other.w.config.FrameLen() && e.world.rng.IntN(2) == 0; {
 		last = e.out[0]
 		b = append(b, last...)
 		e.out = e.out[1:]
