@@ -289,6 +289,16 @@ func (c *Client) Buffer(n int) (*Buffer, error) {
 	return s.pool.get(n)
 }
 
+// Limits returns how many bytes the longest request has that the server accepts, and the longest answer that
+// the client accepts.
+func (c *Client) Limits(ctx context.Context) (request, answer int, err error) {
+	s, err := c.session(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	return int(min(s.server.Body, s.server.Bytes, verbs.MaxMessage)), c.cfg.MaxBody, nil
+}
+
 // Close ends the client. Calls in flight fail with ErrClosed; whether they were executed is
 // unknown. It takes at most a fraction of a second, whatever the server does. A second Close
 // returns ErrClosed.

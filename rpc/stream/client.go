@@ -15,7 +15,7 @@ import (
 // A Config says how a stream sends. The zero value is right for most programs.
 type Config struct {
 	// Chunk is the length of a chunk in bytes, at most MaxChunk; 0 means 256 KiB, and as much as a
-	// long path needs while it needs it. A length that the program chooses does not change.
+	// long path needs while it needs it, within MaxBody of both ends. A length that the program chooses does not change.
 	Chunk int
 
 	// Window is how many chunks are on their way in each direction, at most MaxWindow; 0 means 4.
@@ -95,7 +95,11 @@ func Open(ctx context.Context, client *rpc.Client, service, method string, cfg C
 	c := &ClientConn{client: client, cfg: cfg, number: binary.BigEndian.Uint64(id), answers: make(chan *answer, cfg.Window), room: make(chan struct{}, 1),
 		read: client.Method(name+readSuffix, rpc.Raw), write: client.Method(name+writeSuffix, rpc.Raw), shut: client.Method(name+closeSuffix, rpc.Raw)}
 	trip := time.Since(began)
-	c.out, c.in = newSizer(&cfg, fixed, trip), newSizer(&cfg, fixed, trip)
+	request, answer, err := client.Limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.out, c.in = newSizer(&cfg, fixed, trip, request-prefixLen), newSizer(&cfg, fixed, trip, answer-1)
 	c.context, c.cancel = context.WithCancel(ctx)
 	hold := client.Method(name+holdSuffix, rpc.Raw)
 	c.held.Go(func() { _, _ = hold.Bytes(c.context, id, nil) }) // ends with the stream

@@ -13,13 +13,17 @@ type sizer struct {
 	fixed  bool // by the program
 	window int
 	chunk  int
+	most   int // that the other end accepts
 	path   flight.Tuner
 	timed  uint64 // number of the chunk that is timed
 	passed uint64 // bytes
 }
 
-func newSizer(cfg *Config, fixed bool, trip time.Duration) sizer {
-	s := sizer{fixed: fixed, window: cfg.Window, chunk: cfg.Chunk}
+func newSizer(cfg *Config, fixed bool, trip time.Duration, most int) sizer {
+	s := sizer{fixed: fixed, window: cfg.Window, chunk: cfg.Chunk, most: max(min(most, MaxChunk), 1)}
+	if !fixed {
+		s.chunk = min(s.chunk, s.most)
+	}
 	s.path.Path(trip)
 	return s
 }
@@ -42,5 +46,5 @@ func (s *sizer) end(number uint64, n int) {
 	}
 	s.path.End(time.Since(start), s.passed)
 	all := flight.Fit(s.window*defaultChunk, s.window*s.chunk, 2*s.path.Need())
-	s.chunk = min(all/s.window, MaxChunk)
+	s.chunk = min(all/s.window, s.most)
 }
