@@ -49,6 +49,8 @@ type Conn struct {
 	reserved int            // by Reserve, -1 if the shortcut has it
 	unposted []verbs.SendWR // frames that push posts, all with one doorbell
 	backlog  []work
+	reads    []read   // that have not begun
+	turn     bool     // of reads, before the backlog
 	added    uint64   // work that was ever in backlog
 	joined   int      // frames that followed another one in its slot, by the last begin
 	shortcut Shortcut // of frames that are sent now
@@ -271,6 +273,9 @@ func (c *Conn) push() {
 	if c.dirty = false; c.Err != nil {
 		return
 	}
+	if c.turn = !c.turn; c.turn { // WRITEs that wait have the other turns
+		c.startReads()
+	}
 	n := 0
 	for c.open() && n < len(c.backlog) && c.begin(&c.backlog[n], c.backlog[n+1:]) {
 		n += 1 + c.joined
@@ -280,6 +285,7 @@ func (c *Conn) push() {
 		c.backlog = c.backlog[:k]
 	}
 	overtake(c)
+	c.startReads()
 	c.owner.Push(c)
 	if c.open() && c.credits != nil {
 		c.postCredits()

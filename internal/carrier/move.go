@@ -65,20 +65,56 @@ var start = time.Now()
 
 func sinceStart() time.Duration { return time.Since(start) }
 
-// Move begins a READ or WRITE. Frames and moves that begin later are posted behind it. On a long path a READ is
-// cut: its responder sends all of it at once, which overflows the queues of the path.
+// Move begins a READ or WRITE. Frames and moves that begin later are posted behind a WRITE. They may pass a READ
+// that waits: on a long path it may be that of a long body, which takes seconds.
 func (c *Conn) Move(m Move) {
-	if len(m.Data) <= farPiece || m.Write || !c.Long() {
+	if m.Write {
 		c.add(work{move: m})
 		return
 	}
-	n := (len(m.Data) + farPiece - 1) / farPiece
-	p := &pieces{by: m.By, whole: m, left: n}
-	for i := range n {
-		at := i * farPiece
-		piece := m
-		piece.By, piece.Data, piece.Address = p, m.Data[at:min(at+farPiece, len(m.Data))], m.Address+uint64(at)
-		c.add(work{move: piece})
+	c.reads = append(c.reads, read{move: m})
+	c.startReads()
+	c.Mark()
+}
+
+// A read is a READ that waits, or what is left of one. On a long path a READ is cut into pieces: its responder
+// sends all of it at once, which overflows the queues of the path.
+type read struct {
+	move   Move
+	pieces *pieces // nil if it is not cut, or has not begun
+	at     int     // bytes that have begun
+}
+
+// startReads begins READs, oldest first, while that is possible.
+func (c *Conn) startReads() {
+	for len(c.reads) > 0 && c.open() && c.Movable(MaxMoves) {
+		r := &c.reads[0]
+		if r.pieces == nil && len(r.move.Data) > farPiece && c.Long() {
+			r.pieces = &pieces{by: r.move.By, whole: r.move, left: (len(r.move.Data) + farPiece - 1) / farPiece}
+		}
+		m := r.move
+		if r.pieces != nil {
+			m.By, m.Data, m.Address = r.pieces, m.Data[r.at:min(r.at+farPiece, len(m.Data))], m.Address+uint64(r.at)
+		}
+		if r.at += len(m.Data); r.at == len(r.move.Data) {
+			c.reads = slices.Delete(c.reads, 0, 1)
+		}
+		c.postMove(&m)
+	}
+}
+
+// giveBackReads ends READs that have not begun.
+func giveBackReads(c *Conn) {
+	reads := c.reads
+	c.reads = nil
+	for _, r := range reads {
+		if r.pieces == nil {
+			r.move.By.Moved(c, r.move, c.Err)
+			continue
+		}
+		for at := r.at; at < len(r.move.Data); at += farPiece {
+			r.pieces.Moved(c, r.move, c.Err)
+		}
 	}
 }
 

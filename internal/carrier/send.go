@@ -217,8 +217,10 @@ func (c *Conn) Entered() uint64 { return c.added }
 // Left is described at Entered.
 func (c *Conn) Left() uint64 { return c.added - uint64(len(c.backlog)) }
 
-// Busy reports whether frames of the connection's slots wait or are in flight.
-func (c *Conn) Busy() bool { return len(c.backlog) > 0 || len(c.slots.vacant) < c.cfg.Slots }
+// Busy reports whether READs wait, or frames of the connection's slots wait or are in flight.
+func (c *Conn) Busy() bool {
+	return len(c.backlog)+len(c.reads) > 0 || len(c.slots.vacant) < c.cfg.Slots
+}
 
 // SignalAll gives each frame from now on a completion of its own.
 func (c *Conn) SignalAll() { c.slots.sent.every = 1 }

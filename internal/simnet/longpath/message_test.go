@@ -2,8 +2,10 @@ package longpath
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,7 +144,7 @@ func TestMessagesFillLongPath(t *testing.T) {
 // writes of a size.
 func (p *longPath) calls(t *testing.T, n int64, size int, down bool) (part float64) {
 	p.devices(t, func(t *testing.T, hosts [2]*bubble.Host) {
-		s, err := rpc.NewServer(rpc.ServerConfig{Device: hosts[1].Device})
+		s, err := rpc.NewServer(rpc.ServerConfig{Device: hosts[1].Device, MaxBody: p.body})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +164,7 @@ func (p *longPath) calls(t *testing.T, n int64, size int, down bool) (part float
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := rpc.Dial(t.Context(), at.String(), rpc.ClientConfig{Device: hosts[0].Device})
+		client, err := rpc.Dial(t.Context(), at.String(), rpc.ClientConfig{Device: hosts[0].Device, MaxBody: p.body})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +206,7 @@ func TestStreamOfCallsFillsLongPath(t *testing.T) {
 	}{
 		{longPath{rate: 500e6, trip: trip}, 32 << 10, false, .8},
 		{longPath{rate: 500e6, trip: trip, loss: .01}, 32 << 10, false, .5},
-		{longPath{rate: 500e6, trip: trip, loss: .01}, 1 << 20, true, .5},
+		{longPath{rate: 500e6, trip: trip, loss: .01}, 1 << 20, true, .35},
 	} {
 		part := c.path.calls(t, int64(float64(c.path.rate)/8*trip.Seconds()*40), c.size, c.down)
 		t.Logf("%+v, writes of %d bytes, from the server %v: %.3f of the line", c.path, c.size, c.down, part)
@@ -212,4 +214,60 @@ func TestStreamOfCallsFillsLongPath(t *testing.T) {
 			t.Errorf("%+v, writes of %d bytes, from the server %v: %.3f of the line, expected %.2f", c.path, c.size, c.down, part, c.part)
 		}
 	}
+}
+
+// TestChunksStayWithinMaxBody checks that chunks do not become longer than what the ends accept.
+func TestChunksStayWithinMaxBody(t *testing.T) {
+	p := longPath{rate: 500e6, trip: 100 * time.Millisecond, body: 1 << 20}
+	for _, down := range []bool{false, true} {
+		p.calls(t, 24<<20, 1<<20, down)
+	}
+}
+
+// TestShortCallPassesLongAnswer checks that a call does not wait until the client has read a long answer of another
+// one, which it reads in many pieces.
+func TestShortCallPassesLongAnswer(t *testing.T) {
+	p := longPath{rate: 500e6, trip: 100 * time.Millisecond}
+	p.devices(t, func(t *testing.T, hosts [2]*bubble.Host) {
+		s, err := rpc.NewServer(rpc.ServerConfig{Device: hosts[1].Device})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Register("test", rpc.Func("answer", rpc.Raw, func(_ context.Context, c *rpc.Call) error {
+			_, err := c.Reserve(int(binary.BigEndian.Uint32(c.Body())))
+			return err
+		})); err != nil {
+			t.Fatal(err)
+		}
+		at, err := s.Listen("127.0.0.3:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := rpc.Dial(t.Context(), at.String(), rpc.ClientConfig{Device: hosts[0].Device})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		call := func(n int) (took time.Duration) {
+			start := time.Now()
+			b, err := client.Method("test/answer", rpc.Raw).Bytes(t.Context(), binary.BigEndian.AppendUint32(nil, uint32(n)), nil)
+			if took = time.Since(start); err != nil || len(b) != n {
+				t.Errorf("%d bytes of %d, %v", len(b), n, err)
+			}
+			return took
+		}
+		call(1 << 20) // shows how long the path is
+		const long = 48 << 20
+		var other sync.WaitGroup
+		var took time.Duration
+		other.Go(func() { took = call(long) })
+		time.Sleep(3 * p.trip)
+		if short := call(100); short > 6*p.trip {
+			t.Errorf("a short call took %v beside an answer of %d bytes", short, long)
+		}
+		if other.Wait(); took < 6*p.trip {
+			t.Errorf("the long answer took %v, which is too short for this test", took)
+		}
+	})
 }

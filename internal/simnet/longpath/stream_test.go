@@ -16,6 +16,7 @@ type longPath struct {
 	trip  time.Duration
 	loss  float64
 	write int // bytes of a Write; 0 means ReadFrom
+	body  int // rpc's MaxBody at both ends
 }
 
 // blocking options do not poll, as time passes only while all wait.
