@@ -30,6 +30,7 @@ func (r *command) persist(ctx context.Context, try func() (connected bool, from 
 		switch {
 		case errors.Is(err, errDiffers) && !differed: // the server has given it up
 			differed, lost = true, err
+			reached, until = -1, time.Now().Add(r.retry) // the copy begins again, and so does the time
 			fmt.Fprintf(r.Cmd.ErrOrStderr(), "copying the whole file: %s\n", cli.OneLine(err))
 			continue
 		case err == nil, ctx.Err() != nil, r.retry == 0:

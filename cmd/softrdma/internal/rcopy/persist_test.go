@@ -43,6 +43,7 @@ func TestClientContinuesAfterALostLink(t *testing.T) {
 		"back after a minute":      {2 * time.Minute, append(append([]attempt{{true, lost, 0, 0}}, away...), attempt{true, nil, 0, 0}), nil, 65 * time.Second},
 		"away for too long":        {30 * time.Second, append([]attempt{{true, lost, 0, 0}}, away...), lost, 40 * time.Second},
 		"lost twice":               {10 * time.Second, []attempt{{true, lost, 0, 0}, {true, lost, time.Hour, 1}, {true, nil, 0, 1}}, nil, time.Hour + 10*time.Second},
+		"lost after it differed":   {time.Minute, []attempt{{true, errDiffers, time.Hour, 9}, {true, lost, 0, 0}, {false, silent, 0, 0}, {true, nil, 0, 0}}, nil, time.Hour + 10*time.Second},
 		"connects without success": {30 * time.Second, stuck, lost, 55 * time.Second},
 		"server has ended":         {2 * time.Minute, []attempt{{true, lost, 0, 0}, {false, refused, 0, 0}}, lost, 5 * time.Second},
 		"never connected":          {2 * time.Minute, []attempt{{false, silent, 0, 0}}, silent, 0},
