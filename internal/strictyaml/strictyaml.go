@@ -118,9 +118,9 @@ func (f *File) value(n *yaml.Node, path, field string, v reflect.Value) error {
 	_, text := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
 	case text && n.Kind == yaml.ScalarNode:
-	case v.Kind() == reflect.Struct:
+	case v.Kind() == reflect.Struct && !text:
 		return f.structure(n, path, v)
-	case v.Kind() == reflect.Slice:
+	case v.Kind() == reflect.Slice && !text:
 		return f.list(n, path, field, v)
 	case n.Kind != yaml.ScalarNode:
 		return f.Errorf(n, "%s: expected one value, found a %s", field, kinds[n.Kind])

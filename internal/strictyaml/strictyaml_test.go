@@ -12,7 +12,16 @@ type part struct {
 	Names []string `json:"names"`
 }
 
+// A named is one value, and not its fields.
+type named struct{ text string }
+
+func (n *named) UnmarshalText(b []byte) error {
+	n.text = string(b)
+	return nil
+}
+
 type whole struct {
+	Named named  `json:"named"`
 	On    bool   `json:"on"`
 	Parts []part `json:"parts"`
 	Of    part   `json:"of"`
@@ -61,6 +70,8 @@ func TestParseNamesLineAndColumn(t *testing.T) {
 		{"of:\n  cuont: 1\n", `f.yaml:2:3: field "cuont": expected one of count, share, names`},
 		{"of: 3\n", `f.yaml:1:5: expected fields, one of count, share, names, found a value`},
 		{"of: {count: 1, count: 2}\n", `f.yaml:1:16: field "count": expected once, found twice`},
+		{"named: {\"\": 1}\n", `f.yaml:1:8: named: expected one value, found a mapping`},
+		{"named: [1]\n", `f.yaml:1:8: named: expected one value, found a list`},
 		{"of: {count: [1]}\n", `f.yaml:1:13: count: expected one value, found a list`},
 		{"on: &a true\nof: *a\n", `f.yaml:2:5: expected a value, found the alias *a`},
 		{"of: [\n", `f.yaml:`},
@@ -79,6 +90,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("on: true\nparts: [{count: 1, names: [a]}]\n"))
 	f.Add([]byte("a: &a [*a]\nparts: *a"))
 	f.Add([]byte("parts: {{}: 1}"))
+	f.Add([]byte("named: {{}: 1}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var w whole
 		file, err := Parse("f", "parts", b, &w, nil)
