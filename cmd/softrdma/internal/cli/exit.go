@@ -10,7 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"softrdma/verbs"
 )
@@ -164,9 +167,20 @@ func ExitCode(err error) int {
 	return ExitFailed
 }
 
-// OneLine returns the message of an error without line breaks.
+// OneLine returns the message of an error without line breaks. What is no text is escaped, because a part of
+// the message may be a peer's, and a terminal would take it for commands.
 func OneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	var b strings.Builder
+	for s := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; "); s != ""; {
+		r, n := utf8.DecodeRuneInString(s)
+		if q := strconv.Quote(s[:n]); r != '\t' && (!unicode.IsPrint(r) || r == utf8.RuneError) {
+			b.WriteString(q[1 : len(q)-1])
+		} else {
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
 }
 
 // named matches a name in front of its explanation, such as the name in a daemon's refusal.

@@ -38,6 +38,14 @@ func TestOneLineJoinsErrors(t *testing.T) {
 	}
 }
 
+// Errors may have text of peers. A terminal must not take it for commands.
+func TestOneLineEscapesWhatIsNotText(t *testing.T) {
+	err := errors.New("x\x1b[2J\r\ny\u202e\xff z\tü")
+	if got, want := OneLine(err), "x\\x1b[2J; y\\u202e\\xff z\tü"; got != want {
+		t.Errorf("found %q, expected %q", got, want)
+	}
+}
+
 // The line about a failure contains the name of its reason once.
 func TestLineNamesTheReason(t *testing.T) {
 	_, unknown := verbs.Open("no-such-device", verbs.Config{})
