@@ -290,3 +290,35 @@ func TestMeetingsThatFail(t *testing.T) {
 		t.Error("a meeting that is closed: expected an error")
 	}
 }
+
+// A caller proves who it is each time: the device gives no tickets to resume with.
+func TestMeetingsAreNotResumed(t *testing.T) {
+	cfg := trusting(t, 1)
+	a := open(t, "127.37.1.10:4791", cfg)
+	own := cfg.Clone()
+	own.NextProtos, own.ClientSessionCache, own.ServerName = []string{Protocol}, tls.NewLRUClientSessionCache(0), "a"
+	for range 2 {
+		m := callAs(t, netip.MustParseAddr("127.37.1.11"), a.at, own)
+		in, err := m.AcceptUniStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := m.OpenUniStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o [offerLen]byte
+		(&offer{spi: 1, port: 1000, device: 4791}).put(o[:])
+		if _, err := out.Write(o[:]); err != nil {
+			t.Fatal(err)
+		}
+		var got [2 * offerLen]byte // the second one comes behind the ticket
+		if _, err := io.ReadFull(in, got[:]); err != nil {
+			t.Fatal(err)
+		}
+		if m.ConnectionState().TLS.DidResume {
+			t.Error("the connection was resumed")
+		}
+		_ = m.CloseWithError(0, "")
+	}
+}

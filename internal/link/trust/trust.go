@@ -24,6 +24,9 @@ func Complete(cfg *tls.Config, protocol string) *tls.Config {
 		cfg.MinVersion = tls.VersionTLS13
 	}
 	cfg.NextProtos = []string{protocol}
+	// VerifyPeerCertificate is not called for a session that is resumed, and a ticket of another
+	// listener with the same keys for tickets would be enough.
+	cfg.SessionTicketsDisabled, cfg.ClientSessionCache = true, nil
 	if len(cfg.Certificates) == 1 && cfg.GetClientCertificate == nil {
 		// crypto/tls sends no certificate to a listener that does not name its authority. The
 		// listener then could not report which certificate it does not trust.
