@@ -174,6 +174,9 @@ func (c *call) offer(b []byte) {
 func (c *call) hangUp() { c.m.start(func() { _ = c.conn.CloseWithError(codeClosed, "") }) }
 
 // refuse ends the connection for a reason. The caller holds the endpoint's mu.
+// away reports whether the peer has another address by now than when it has called.
+func (c *call) away() bool { return addrPort(c.conn.RemoteAddr()).Addr() != c.at.Addr() }
+
 func (c *call) refuse(why error) {
 	if c.why == nil {
 		c.why = why

@@ -209,7 +209,7 @@ func (m *Meeting) accept() {
 		}
 		m.lobby.accept(conn)
 		c := &call{m: m, conn: conn, at: addrPort(conn.RemoteAddr())}
-		c.line = line{tell: c.offer, hangUp: c.hangUp}
+		c.line = line{tell: c.offer, hangUp: c.hangUp, away: c.away}
 		if !m.start(c.answer) {
 			_ = conn.CloseWithError(codeClosed, "")
 		}

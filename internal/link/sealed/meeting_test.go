@@ -215,7 +215,7 @@ func callAs(t *testing.T, from netip.Addr, to netip.AddrPort, cfg *tls.Config) *
 		t.Fatal(err)
 	}
 	tr := &quic.Transport{Conn: &port{PacketConn: c, report: func(reason.Detail) {}}, ConnectionIDGenerator: ids{}}
-	m, err := tr.Dial(t.Context(), net.UDPAddrFromAddrPort(to), cfg, settings(0))
+	m, err := tr.Dial(t.Context(), net.UDPAddrFromAddrPort(to), cfg, settings(keepAlive))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,4 +321,49 @@ func TestMeetingsAreNotResumed(t *testing.T) {
 		}
 		_ = m.CloseWithError(0, "")
 	}
+}
+
+// A caller that has gone to another address with its connection (RFC 9000 9) does not keep the earlier one from the
+// next caller there.
+func TestAttackCallerKeepsNoAddressThatItHasLeft(t *testing.T) {
+	cfg := trusting(t, 1)
+	cfg.ClientAuth, cfg.VerifyConnection = tls.RequestClientCert, nil
+	a := open(t, "127.37.1.12:4791", cfg)
+	at, anyone := netip.MustParseAddrPort("127.37.1.13:4791"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{Protocol}}
+	call := func() (*quic.Conn, func(spi uint32)) {
+		m := callAs(t, at.Addr(), a.at, anyone)
+		out, err := m.OpenUniStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m, func(spi uint32) {
+			var o [offerLen]byte
+			(&offer{spi: spi, port: 1000, device: at.Port()}).put(o[:])
+			if _, err := out.Write(o[:]); err != nil {
+				t.Fatal(err)
+			}
+			a.until(t, "the key of the caller", func(e *Endpoint) bool { return a.keyFor(e, &host{at: at}) == spi })
+		}
+	}
+	m, offers := call()
+	offers(0x111)
+	socket, err := net.ListenPacket("udp", "127.37.1.14:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &quic.Transport{Conn: &port{PacketConn: socket, report: func(reason.Detail) {}}, ConnectionIDGenerator: ids{}}
+	defer func() { _ = errors.Join(tr.Close(), socket.Close()) }()
+	other, err := m.AddPath(tr)
+	if err == nil {
+		err = other.Probe(t.Context())
+	}
+	if err == nil {
+		err = other.Switch()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	offers(0x112)
+	_, offers = call()
+	offers(0x222)
 }

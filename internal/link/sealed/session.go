@@ -27,6 +27,7 @@ type line struct {
 	identity string // of the peer: its public key
 	tell     func(offer []byte)
 	hangUp   func()
+	away     func() bool // the peer has left the address from which it has called; nil if it was dialled
 }
 
 // mayBegin reports why a peer may not have another session. The one that it replaces does not count.
@@ -72,6 +73,7 @@ func (e *Endpoint) admit(s *session, o *offer, proved bool) error {
 	if err != nil {
 		return err
 	}
+	e.endMoved(p)
 	if err := p.mayBegin(s); err != nil {
 		return err
 	}
@@ -111,6 +113,17 @@ func (e *Endpoint) join(p *peer, s *session, proved bool) {
 // end notes that a session's connection has ended. Its keys are valid until another session has.
 func (e *Endpoint) end(s *session) {
 	s.live = false
+// endMoved ends the sessions of callers that have left the address of a peer: connections of QUIC may go to another one
+// (RFC 9000 9), and the next caller gets what is for this one.
+func (e *Endpoint) endMoved(p *peer) {
+	for _, x := range p.sessions {
+		if x.live && p.behind == nil && x.away != nil && x.away() {
+			x.hangUp()
+			e.end(x)
+		}
+	}
+}
+
 	s.peer.choose()
 }
 
