@@ -78,6 +78,7 @@ func (c *call) connect(ctx context.Context, t *quic.Transport) (err error) {
 	cfg := trust.Dialling(c.m.security, c.at.Addr())
 	for pause := redialAfter; ; pause *= 2 {
 		c.conn, err = t.Dial(ctx, net.UDPAddrFromAddrPort(c.at), cfg, settings(keepAlive))
+		err = told(err)
 		var no *quic.TransportError
 		if !errors.As(err, &no) || no.ErrorCode != quic.ConnectionRefused {
 			return err
@@ -129,7 +130,7 @@ func (c *call) over(err error) error {
 	var named *reason.Error
 	if !errors.As(err, &named) {
 		_ = c.conn.CloseWithError(codeClosed, "")
-		return context.Cause(c.conn.Context())
+		return told(context.Cause(c.conn.Context()))
 	}
 	_ = c.conn.CloseWithError(codeRefused, named.Detail.Reason.String())
 	return err
@@ -173,10 +174,10 @@ func (c *call) offer(b []byte) {
 // hangUp ends the connection.
 func (c *call) hangUp() { c.m.start(func() { _ = c.conn.CloseWithError(codeClosed, "") }) }
 
-// refuse ends the connection for a reason. The caller holds the endpoint's mu.
 // away reports whether the peer has another address by now than when it has called.
 func (c *call) away() bool { return addrPort(c.conn.RemoteAddr()).Addr() != c.at.Addr() }
 
+// refuse ends the connection for a reason. The caller holds the endpoint's mu.
 func (c *call) refuse(why error) {
 	if c.why == nil {
 		c.why = why
@@ -261,14 +262,14 @@ func (c *call) ended(err error) {
 }
 
 // failed gives the waiters of a call its result. A peer that was dialled and met, now or before, is
-// dialled again, as it may be unable to. The caller holds the endpoint's mu.
+// dialled again, as it may be unable to, unless it does not trust this end. The caller holds the endpoint's mu.
 func (c *call) failed(err error) {
 	p := c.peer
 	if c.waited {
 		p.dialling = false
 		p.answer(err)
 	}
-	if p.dialling {
+	if p.dialling || rejected(err) {
 		return
 	}
 	if p.failures++; p.out.Load() == nil || p.failures > redials || p.retrying {
@@ -285,10 +286,11 @@ func (c *call) failed(err error) {
 	})
 }
 
-// named gives the error of a connection that was dialled a reason. Heard reports whether the peer has sent anything.
+// named gives the error of a connection that was dialled a reason. Heard reports whether the peer has sent anything. A
+// peer that does not trust this end may say so after its offer.
 func (c *call) named(err error, heard bool) error {
 	var named *reason.Error
-	if err == nil || errors.As(err, &named) || !c.waited {
+	if err == nil || errors.As(err, &named) || !c.waited && !rejected(err) {
 		return err
 	}
 	if f := trust.Refusal(err); f != nil {
@@ -306,6 +308,30 @@ func (c *call) named(err error, heard bool) error {
 		d = failed(c.conn)
 	}
 	return &link.Failure{Detail: d, Err: err}
+}
+
+// rejected reports whether a connection has ended because the peer's handshake failed.
+func rejected(err error) bool {
+	var alert *quic.TransportError
+	return errors.As(err, &alert) && alert.Remote && alert.ErrorCode.IsCryptoError()
+}
+
+// told quotes and truncates what a peer has written into the end of a connection, because it can write anything there.
+func told(err error) error {
+	const short = "%.80q"
+	var transport *quic.TransportError
+	var application *quic.ApplicationError
+	switch {
+	case errors.As(err, &transport) && transport.Remote && transport.ErrorMessage != "":
+		e := *transport
+		e.ErrorMessage = fmt.Sprintf(short, e.ErrorMessage)
+		return &e
+	case errors.As(err, &application) && application.Remote && application.ErrorMessage != "":
+		e := *application
+		e.ErrorMessage = fmt.Sprintf(short, e.ErrorMessage)
+		return &e
+	}
+	return err
 }
 
 // failed returns the reason of a handshake that failed.

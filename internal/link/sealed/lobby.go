@@ -122,7 +122,7 @@ func (l *lobby) gone(s *unproved, err error) {
 	if f := trust.Refusal(err); f != nil {
 		err = f
 	} else {
-		err = &link.Failure{Detail: failed(conn), Err: err}
+		err = &link.Failure{Detail: failed(conn), Err: told(err)}
 	}
 	l.refuse(s.from, err)
 }

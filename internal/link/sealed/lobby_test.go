@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -67,6 +68,34 @@ func TestLobbyIsBounded(t *testing.T) {
 		synctest.Wait()
 		if len(refused) != maxCallers+1 || l.all != 0 || len(l.hosts) != 0 {
 			t.Errorf("%d callers were reported, %d and %v are left", len(refused), l.all, l.hosts)
+		}
+	})
+}
+
+// What a caller writes into the end of its connection is quoted and truncated.
+func TestAttackTextOfACallerIsQuoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []error
+		l := lobby{refuse: func(_ netip.AddrPort, err error) { told = append(told, err) }}
+		text := "\x1b[2J\nsoftrdma: all is well" + strings.Repeat("!", 1000)
+		for _, why := range []error{
+			&quic.TransportError{Remote: true, ErrorCode: quic.NoError, ErrorMessage: text},
+			&quic.ApplicationError{Remote: true, ErrorMessage: text},
+		} {
+			ctx, end := context.WithCancelCause(t.Context())
+			if _, err := l.enter(ctx, &quic.ClientInfo{RemoteAddr: &net.UDPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1000}}); err != nil {
+				t.Fatal(err)
+			}
+			end(why)
+			synctest.Wait()
+		}
+		if len(told) != 2 {
+			t.Fatalf("%d were reported", len(told))
+		}
+		for _, err := range told {
+			if s := err.Error(); strings.ContainsAny(s, "\x1b\n") || len(s) > 300 || !strings.Contains(s, "all is well") {
+				t.Errorf("%q", s)
+			}
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"softrdma/internal/link/trust"
 	"softrdma/internal/reason"
 )
 
@@ -263,4 +264,31 @@ func TestMeetingWithADeviceThatWasKilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A caller that the peer does not trust has the peer's key before it hears of that. It counts the refusal, and does not call
+// again by itself.
+func TestMeetingThatThePeerRefusesIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := trusting(t, 1)
+		strict := cfg.Clone()
+		strict.VerifyConnection = func(tls.ConnectionState) error { return trust.ErrUntrusted }
+		hs := meetings(t, &path{delay: oneWay}, [2]*tls.Config{cfg, strict})
+		if err := hs[0].Introduce(hs[1].at, true); err != nil && !named(err, reason.TLSHandshake) {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Minute)
+		for i, want := range []reason.Reason{reason.TLSHandshake, reason.TLSTrust} {
+			if h := hs[i]; !h.has(want) {
+				h.mu.Lock()
+				t.Errorf("%v has reported %v, expected %v once", h.at, h.reported, want)
+				h.mu.Unlock()
+			}
+		}
+		for _, h := range hs {
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
