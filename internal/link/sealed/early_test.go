@@ -122,3 +122,23 @@ func TestPortTellsQUICFromRoCE(t *testing.T) {
 		}
 	}
 }
+
+// A caller whose key was made before the master key changed gets another one when it is admitted: its key would be of
+// the master key that changes next.
+func TestCallersKeyOutlivesTheNextRotation(t *testing.T) {
+	e := NewEndpoint(addrs[1], 1000)
+	var given offer
+	s := e.promise(addrs[0].Addr(), line{tell: func(b []byte) { given, _ = parseOffer(b) }, hangUp: func() {}})
+	e.Rotate()
+	if err := e.admit(s, &offer{device: addrs[0].Port()}, true); err != nil {
+		t.Fatal(err)
+	}
+	used := given.spi
+	e.Rotate()
+	if e.inbound[used] == nil {
+		t.Errorf("the key with SPI %#x does not count after one rotation", used)
+	}
+	if given.spi == used {
+		t.Error("the caller got no other key")
+	}
+}

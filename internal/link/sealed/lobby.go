@@ -28,6 +28,7 @@ const (
 // A lobby counts the callers that have not proved who they are.
 type lobby struct {
 	refuse func(from netip.AddrPort, err error) // is told why a handshake failed
+	count  func(err error)                      // is told of callers for which there is no place
 
 	mu    sync.Mutex
 	all   int
@@ -66,23 +67,31 @@ func (l *lobby) settings(*quic.ClientInfo) (*quic.Config, error) {
 // context ends with the connection.
 func (l *lobby) enter(ctx context.Context, c *quic.ClientInfo) (context.Context, error) {
 	s := &unproved{from: addrPort(c.RemoteAddr)}
-	host := s.from.Addr()
+	if err := l.take(s.from.Addr()); err != nil {
+		l.count(err)
+		return nil, err
+	}
+	ctx = context.WithValue(ctx, unprovedKey{}, s)
+	context.AfterFunc(ctx, func() { l.gone(s, context.Cause(ctx)) })
+	return ctx, nil
+}
+
+// take takes a place for a caller of a host.
+func (l *lobby) take(host netip.Addr) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := l.hosts[host]; n >= maxHostCallers {
-		return nil, tooMany(maxHostCallers)
+		return tooMany(maxHostCallers)
 	}
 	if l.all >= maxCallers {
-		return nil, tooMany(maxCallers)
+		return tooMany(maxCallers)
 	}
 	if l.hosts == nil {
 		l.hosts = make(map[netip.Addr]int)
 	}
 	l.all++
 	l.hosts[host]++
-	ctx = context.WithValue(ctx, unprovedKey{}, s)
-	context.AfterFunc(ctx, func() { l.gone(s, context.Cause(ctx)) })
-	return ctx, nil
+	return nil
 }
 
 func tooMany(most uint64) error {

@@ -21,7 +21,8 @@ func TestLobbyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		refused := map[netip.AddrPort]int{}
-		l := lobby{refuse: func(from netip.AddrPort, err error) {
+		full := 0
+		l := lobby{count: func(error) { full++ }, refuse: func(from netip.AddrPort, err error) {
 			if f := (*link.Failure)(nil); !errors.As(err, &f) || f.Detail.Reason != reason.TLSHandshake {
 				t.Errorf("%v: %v", from, err)
 			}
@@ -52,6 +53,9 @@ func TestLobbyIsBounded(t *testing.T) {
 		}
 		if _, err := call(200, 0); !named(err, reason.PSPPeers) {
 			t.Errorf("one more of another host: %v", err)
+		}
+		if full != maxCallers/maxHostCallers+1 {
+			t.Errorf("%d without a place were counted", full)
 		}
 		ends[3](errors.New("silent"))
 		synctest.Wait()

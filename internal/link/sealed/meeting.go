@@ -77,7 +77,7 @@ var _ link.Introducer = (*Meeting)(nil)
 func meet(e *Endpoint, local netip.Addr, socket net.PacketConn, security *tls.Config, tell Tell) (*Meeting, error) {
 	m := &Meeting{e: e, zone: local.Zone(), security: trust.Complete(security, Protocol), tell: tell, timeout: meetTimeout}
 	m.ended, m.end = context.WithCancel(context.Background())
-	m.lobby.refuse = m.refuseCaller
+	m.lobby.refuse, m.lobby.count = m.refuseCaller, m.refuse
 	m.open = func(to netip.AddrPort) (net.Conn, error) {
 		return net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(local, 0)), net.UDPAddrFromAddrPort(to))
 	}

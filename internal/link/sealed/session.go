@@ -78,6 +78,9 @@ func (e *Endpoint) admit(s *session, o *offer, proved bool) error {
 		return err
 	}
 	e.join(p, s, proved)
+	if in := s.in[0]; in != nil && in.key.SPI()&psp.Phase != e.phase*psp.Phase {
+		e.issue(s) // Rotate passes by those that are not admitted
+	}
 	if e.admitted != nil {
 		e.admitted()
 	}
@@ -110,9 +113,6 @@ func (e *Endpoint) join(p *peer, s *session, proved bool) {
 	}
 }
 
-// end notes that a session's connection has ended. Its keys are valid until another session has.
-func (e *Endpoint) end(s *session) {
-	s.live = false
 // endMoved ends the sessions of callers that have left the address of a peer: connections of QUIC may go to another one
 // (RFC 9000 9), and the next caller gets what is for this one.
 func (e *Endpoint) endMoved(p *peer) {
@@ -124,6 +124,9 @@ func (e *Endpoint) endMoved(p *peer) {
 	}
 }
 
+// end notes that a session's connection has ended. Its keys are valid until another session has.
+func (e *Endpoint) end(s *session) {
+	s.live = false
 	s.peer.choose()
 }
 
