@@ -199,6 +199,7 @@ func (c *call) offered(b []byte) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	admitted := !c.dialled || c.session.out != nil // an end that was dialled makes its first offer before it knows who calls
 	if err := e.take(c.session, &o); err != nil {
 		return err
 	}
@@ -209,7 +210,9 @@ func (c *call) offered(b []byte) error {
 	}
 	switch {
 	case c.session.proved:
-		p.failures = 0
+		if admitted {
+			p.failures = 0
+		}
 		p.answer(nil)
 	case p.proved && !p.met(true): // it seems to be back
 		p.failures = 0

@@ -292,3 +292,32 @@ func TestMeetingThatThePeerRefusesIsNotRepeated(t *testing.T) {
 		}
 	})
 }
+
+// A peer that has no place for a caller has made an offer before it says so. It is called a few times again.
+func TestPeerWithoutAPlaceIsNotCalledForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := trusting(t, 1)
+		hs := meetings(t, &path{delay: oneWay}, [2]*tls.Config{cfg, cfg})
+		p, err := hs[1].e.peer(addrs[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range maxSessions {
+			hs[1].e.begin(p, true, quiet(true, "another"))
+		}
+		if err := hs[0].Introduce(hs[1].at, true); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Minute)
+		hs[1].mu.Lock()
+		if n := len(hs[1].reported); n < 2 || n > redials+1 || hs[1].reported[0] != reason.PSPPeers {
+			t.Errorf("%d were refused, expected 2 to %d; the first for %v", n, redials+1, hs[1].reported[0])
+		}
+		hs[1].mu.Unlock()
+		for _, h := range hs {
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
