@@ -168,6 +168,10 @@ func TestSealedRefusals(t *testing.T) {
 		"a certificate if there is one": {TLS: &tls.Config{
 			Certificates: []tls.Certificate{cert}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven,
 		}},
+		"a configuration for each caller": {TLS: &tls.Config{
+			Certificates: []tls.Certificate{cert}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, nil },
+		}},
 		"lanes": {TLS: one, Lanes: 2}, "memory only": {TLS: one, SameHost: verbs.SameHostRequire},
 	} {
 		if dev, err := verbs.Open(serverIP, cfg); err == nil {

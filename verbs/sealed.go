@@ -27,6 +27,8 @@ func (p *opening) checkSealed(cfg *Config) error {
 	case !verifiesCallers(cfg.TLS):
 		return reason.NotSupported("TLS of RoCE v2: expected ClientAuth RequireAndVerifyClientCert, or RequireAnyClientCert with VerifyConnection, found %v: "+
 			"each end calls the other, and the keys of an address are for all of its connections", cfg.TLS.ClientAuth)
+	case cfg.TLS.GetConfigForClient != nil:
+		return reason.NotSupported("TLS of RoCE v2: expected no GetConfigForClient, which may accept any caller")
 	case cfg.Lanes > 1:
 		return reason.NotSupported("lanes: expected 1 of a RoCE v2 device with TLS, as the queue pair of a packet is encrypted, found %d", cfg.Lanes)
 	case p.mode == samehost.Require:
