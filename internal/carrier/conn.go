@@ -49,16 +49,14 @@ type Conn struct {
 	reserved int            // by Reserve, -1 if the shortcut has it
 	unposted []verbs.SendWR // frames that push posts, all with one doorbell
 	backlog  []work
-	reads    []read   // that have not begun
-	turn     bool     // of reads, before the backlog
+	reads    reads
 	added    uint64   // work that was ever in backlog
 	joined   int      // frames that followed another one in its slot, by the last begin
 	shortcut Shortcut // of frames that are sent now
 
 	moves moves
-	setup time.Duration // from made until then
-	sends int           // requests in flight on a short path
-	made  time.Time     // before the connection was established
+	sends int       // requests in flight on a short path
+	made  time.Time // before the connection was established
 
 	dirty   bool
 	started bool
@@ -160,8 +158,8 @@ func (c *Conn) postCredits() {
 // Start begins to serve the connection, which was established. Its peer has posted its receives.
 func (c *Conn) Start(cm *rdmacm.Conn, credits Credits) {
 	c.CM, c.credits, c.started = cm, credits, true
-	c.setup = time.Since(c.made)
-	if c.moves.path.Path(c.setup); c.moves.path.Short() && c.qp != nil {
+	c.moves.setup = time.Since(c.made)
+	if c.moves.path.Path(c.moves.setup); c.moves.path.Short() && c.qp != nil {
 		c.qp.TrimSend(c.sends)
 		c.moves.most = 0
 	}
@@ -273,8 +271,8 @@ func (c *Conn) push() {
 	if c.dirty = false; c.Err != nil {
 		return
 	}
-	if c.turn = !c.turn; c.turn { // WRITEs that wait have the other turns
-		c.startReads()
+	if c.reads.turn = !c.reads.turn; c.reads.turn { // WRITEs that wait have the other turns
+		c.reads.start(c)
 	}
 	n := 0
 	for c.open() && n < len(c.backlog) && c.begin(&c.backlog[n], c.backlog[n+1:]) {
@@ -285,7 +283,7 @@ func (c *Conn) push() {
 		c.backlog = c.backlog[:k]
 	}
 	overtake(c)
-	c.startReads()
+	c.reads.start(c)
 	c.owner.Push(c)
 	if c.open() && c.credits != nil {
 		c.postCredits()

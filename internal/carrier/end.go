@@ -107,7 +107,7 @@ func giveBack(c *Conn) {
 	for c.slots.sent.n > 0 {
 		c.freeSlot(c.slots.sent.take())
 	}
-	giveBackReads(c)
+	c.reads.giveBack(c)
 	backlog := c.backlog
 	c.backlog = nil
 	for i := range backlog {

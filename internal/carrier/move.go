@@ -24,6 +24,7 @@ type moves struct {
 	most  int  // of moves and frames in flight, on a long path
 	wide  bool // there are completions for so many
 
+	setup  time.Duration // of the connection
 	path   flight.Tuner
 	timed  int    // slot of the move that is timed
 	passed uint64 // bytes that were moved
@@ -72,8 +73,8 @@ func (c *Conn) Move(m Move) {
 		c.add(work{move: m})
 		return
 	}
-	c.reads = append(c.reads, read{move: m})
-	c.startReads()
+	c.reads.waiting = append(c.reads.waiting, read{move: m})
+	c.reads.start(c)
 	c.Mark()
 }
 
@@ -85,10 +86,16 @@ type read struct {
 	at     int     // bytes that have begun
 }
 
-// startReads begins READs, oldest first, while that is possible.
-func (c *Conn) startReads() {
-	for len(c.reads) > 0 && c.open() && c.Movable(MaxMoves) {
-		r := &c.reads[0]
+// reads are READs that have not begun.
+type reads struct {
+	waiting []read
+	turn    bool // before the backlog
+}
+
+// start begins READs of a connection, oldest first, while that is possible.
+func (x *reads) start(c *Conn) {
+	for len(x.waiting) > 0 && c.open() && c.Movable(MaxMoves) {
+		r := &x.waiting[0]
 		if r.pieces == nil && len(r.move.Data) > farPiece && c.Long() {
 			r.pieces = &pieces{by: r.move.By, whole: r.move, left: (len(r.move.Data) + farPiece - 1) / farPiece}
 		}
@@ -97,17 +104,17 @@ func (c *Conn) startReads() {
 			m.By, m.Data, m.Address = r.pieces, m.Data[r.at:min(r.at+farPiece, len(m.Data))], m.Address+uint64(r.at)
 		}
 		if r.at += len(m.Data); r.at == len(r.move.Data) {
-			c.reads = slices.Delete(c.reads, 0, 1)
+			x.waiting = slices.Delete(x.waiting, 0, 1)
 		}
 		c.postMove(&m)
 	}
 }
 
-// giveBackReads ends READs that have not begun.
-func giveBackReads(c *Conn) {
-	reads := c.reads
-	c.reads = nil
-	for _, r := range reads {
+// giveBack ends READs that have not begun.
+func (x *reads) giveBack(c *Conn) {
+	waiting := x.waiting
+	x.waiting = nil
+	for _, r := range waiting {
 		if r.pieces == nil {
 			r.move.By.Moved(c, r.move, c.Err)
 			continue
@@ -154,7 +161,7 @@ const farTrip = 5 * time.Millisecond
 
 // Long reports whether the path to the peer is long: the connection took long to make, and every move was long
 // under way. It is false before the first move has ended.
-func (c *Conn) Long() bool { return c.setup > farTrip && c.moves.path.Trip() > farTrip }
+func (c *Conn) Long() bool { return c.moves.setup > farTrip && c.moves.path.Trip() > farTrip }
 
 // Moving returns how many moves are in flight.
 func (c *Conn) Moving() int { return c.moves.n }

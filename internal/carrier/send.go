@@ -219,7 +219,7 @@ func (c *Conn) Left() uint64 { return c.added - uint64(len(c.backlog)) }
 
 // Busy reports whether READs wait, or frames of the connection's slots wait or are in flight.
 func (c *Conn) Busy() bool {
-	return len(c.backlog)+len(c.reads) > 0 || len(c.slots.vacant) < c.cfg.Slots
+	return len(c.backlog)+len(c.reads.waiting) > 0 || len(c.slots.vacant) < c.cfg.Slots
 }
 
 // SignalAll gives each frame from now on a completion of its own.
