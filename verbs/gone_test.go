@@ -99,6 +99,7 @@ func (z *zoo) calls() map[any]map[string]func() error {
 			"PD":              no(func() { z.qp.PD() }),
 			"Query":           no(func() { z.qp.Query() }),
 			"State":           no(func() { z.qp.State() }),
+			"TrimSend":        no(func() { z.qp.TrimSend(1) }),
 			"Type":            no(func() { z.qp.Type() }),
 		},
 		z.srq: {
@@ -147,7 +148,7 @@ func (*discard) Write(b []byte) (int, error) { return len(b), nil }
 var harmless = map[string]bool{
 	"Close": true, "Destroy": true, "Dealloc": true, "Deregister": true, "Arm": true,
 	"Addr": true, "Counters": true, "Counts": true, "Daemon": true, "Explain": true, "GID": true, "GIDs": true, "Name": true, "Protocol": true, "Query": true, "QueryPort": true, "SameHost": true, "Path": true, "WhyNetwork": true, "Spin": true, "Traffic": true, "Capturing": true,
-	"Device": true, "Depth": true, "Endpoint": true, "Number": true, "PD": true, "State": true, "Type": true, "Limit": true,
+	"Device": true, "Depth": true, "Endpoint": true, "Number": true, "PD": true, "State": true, "TrimSend": true, "Type": true, "Limit": true,
 	"Faults": true, "KeepRecords": true, "FlushRecords": true, "WriteRecord": true, "WriteRecordCapture": true, // what was before the end
 	"Bytes": true, "LKey": true, "Len": true, "Remote": true, "RKey": true, "SGE": true,
 }
