@@ -125,7 +125,7 @@ func TestSharedHostOfAnEthernet(t *testing.T) {
 		"roce1:eth:" + host: "ff0e::ffff:ef4d:2a01", "roce1:eth:test/fd00::a00:1": "ff0e::7742",
 	} {
 		t.Run(addr, func(t *testing.T) { withinAProcess(t, addr) })
-		t.Run("group "+addr, func(t *testing.T) { sharedMulticast(t, addr, netip.MustParseAddr(group)) })
+		t.Run("group "+addr, func(t *testing.T) { groupReachesAll(t, addr, netip.MustParseAddr(group)) })
 	}
 }
 
@@ -243,16 +243,7 @@ func TestSharedAddressMulticast(t *testing.T) {
 }
 
 func sharedMulticast(t *testing.T, addr string, group netip.Addr) {
-	daemon, name := shareAddress(t, addr)
-	var members []*side
-	for _, dev := range []*verbs.Device{daemon.dev, openShared(t, name), openShared(t, name)} {
-		s := onType(t, dev, make([]byte, 4096), verbs.UD)
-		s.readyUD(t, peerQKey)
-		if err := s.qp.AttachMulticast(group); err != nil {
-			t.Fatal(err)
-		}
-		members = append(members, s)
-	}
+	members := joinShared(t, addr, group)
 	for i, from := range members {
 		ah, err := from.pd.CreateAH(verbs.AddressVector{DGID: verbs.GIDFrom(group)})
 		if err != nil {
@@ -275,6 +266,67 @@ func sharedMulticast(t *testing.T, addr string, group netip.Addr) {
 				}
 			}
 		}
+	}
+}
+
+// joinShared opens a device and two that share it, and lets a queue pair of each join a group.
+func joinShared(t *testing.T, addr string, group netip.Addr) (members []*side) {
+	daemon, name := shareAddress(t, addr)
+	for _, dev := range []*verbs.Device{daemon.dev, openShared(t, name), openShared(t, name)} {
+		s := onType(t, dev, make([]byte, 4096), verbs.UD)
+		s.readyUD(t, peerQKey)
+		if err := s.qp.AttachMulticast(group); err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, s)
+	}
+	return members
+}
+
+// groupReachesAll is sharedMulticast for a fabric, which learns of members a little later: what is sent before is
+// lost, so it is sent again.
+func groupReachesAll(t *testing.T, addr string, group netip.Addr) {
+	members := joinShared(t, addr, group)
+	posted := make([]int, len(members))
+	for _, from := range members {
+		ah, err := from.pd.CreateAH(verbs.AddressVector{DGID: verbs.GIDFrom(group)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, sending := make(map[int]bool), false
+		eventually(t, "all members receive", func() bool {
+			for k, m := range members {
+				if posted[k] < 2 {
+					m.recv(t, 7, 1024, 2048)
+					posted[k]++
+				}
+			}
+			if !sending {
+				sending = true
+				from.post(t, verbs.SendWR{
+					Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.mr.SGE(0, 100)}, AH: ah, RemoteQPN: 0xffffff, RemoteQKey: peerQKey,
+				})
+			}
+			for k, m := range members {
+				var list [8]verbs.WC
+				n, err := m.cq.Poll(list[:])
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, wc := range list[:n] {
+					switch {
+					case wc.Err() != nil:
+						t.Fatalf("member %d: %v, %v", k, wc.Op, wc.Err())
+					case wc.Op == verbs.WCSend:
+						sending = false
+					default:
+						posted[k]--
+						got[k] = got[k] || wc.SrcQPN == from.qp.Number()
+					}
+				}
+			}
+			return len(got) == len(members) && !sending && !slices.Contains([]bool{got[0], got[1], got[2]}, false)
+		})
 	}
 }
 
