@@ -178,7 +178,7 @@ func (q *QP) State() State { return State(q.drv.Query().State) }
 func (q *QP) Destroy() error { return q.drv.Destroy() }
 
 // TrimSend makes the send queue shorter, to hold n requests or a few more, before the first request is posted: for
-// programs that learn only from the connection how many they need. A queue of which a request was posted, or
+// programs that learn only from the connection how many they need. A queue with a posted request, or
 // whose memory belongs to another process, keeps its length. No other call may use the queue pair meanwhile.
 func (q *QP) TrimSend(n int) {
 	if n > 0 {

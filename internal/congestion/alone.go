@@ -8,7 +8,7 @@ import "time"
 // flow empties the path to be certain: it has only a few packets in flight until round trips of those
 // are known. Without others on the path they show how long it is.
 
-// alone has the round trips of packets that left when the path held nothing else of this flow.
+// alone measures round trips of packets that were sent while the flow had nothing else in flight.
 type alone struct {
 	least time.Duration // smallest of them; 0 if there is none
 	from  time.Duration // when the first of them ended

@@ -194,7 +194,7 @@ func TestEthernetFaultsFollowRules(t *testing.T) {
 	}
 }
 
-// An address of IPv6 has the hash, the routes and the host that its packets have.
+// Trace and routes give for an IPv6 address the hash, the route and the host of its packets.
 func TestEthernetTraceAndRoutesKnowIPv6(t *testing.T) {
 	w := newEther(t, "leaf-spine:leaves=2,spines=4,hosts=2", func(c *lan.Config) { c.IPv6 = true })
 	from, _ := w.net.Fabric().Find("node-0")

@@ -82,7 +82,7 @@ func (c *etherView) etherPairs(r *Request) ([][2]topology.End, error) {
 	return [][2]topology.End{pair}, nil
 }
 
-// stall sets the priorities of which hosts take nothing.
+// stall sets the priorities whose frames hosts do not take.
 func (c *etherView) stall(r *Request, reply *Reply) error {
 	return c.stallAny(r, reply, ethernet.Priorities-1, func(node int, levels uint16) { c.Extras().Stall(c.at, node, uint8(levels)) },
 		func(node int) uint16 { return uint16(c.Extras().Stalled(node)) })

@@ -91,7 +91,7 @@ func (l *LoadRequest) every() time.Duration {
 	return time.Duration(float64(time.Second) / l.Rate)
 }
 
-// check refuses loads that would make the fabric late, of which some run already.
+// check refuses loads that would make the fabric late. running is the number of loads that run already.
 func (l *LoadRequest) check(loads, running int) error {
 	switch {
 	case l.Size < 1 || l.Size > maxLoadSize:

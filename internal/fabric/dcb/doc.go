@@ -41,6 +41,14 @@ func FromDuration(d time.Duration) Time { return Time(d) * Nanosecond }
 // Duration returns the time in whole nanoseconds.
 func (t Time) Duration() time.Duration { return time.Duration(t / Nanosecond) }
 
+// DurationUp returns the time in whole nanoseconds, rounded up. Never stays the last time.
+func (t Time) DurationUp() time.Duration {
+	if d := t.Duration(); t == Never || FromDuration(d) == t {
+		return d
+	}
+	return (t + Nanosecond).Duration()
+}
+
 // A Speed is the speed of a link in bits per second.
 type Speed uint64
 

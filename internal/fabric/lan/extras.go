@@ -19,7 +19,7 @@ type Extras struct {
 	timer   int   // of the part, of the first chore
 	chores  eventqueue.Queue[func()]
 	random  *rand.Rand
-	stalled map[int]uint8 // priorities of which a host takes nothing
+	stalled map[int]uint8 // priorities whose frames a host does not take
 	agents  map[*end]*speaker
 	loads   []*load
 	waiting map[int][]*load // of hosts whose queue is full
@@ -39,7 +39,7 @@ func (n *Network) Extras() *Extras {
 
 // later calls a function at a time, in whole nanoseconds.
 func (x *Extras) later(at dcb.Time, do func()) {
-	x.chores.Push((at + dcb.Nanosecond - 1).Duration(), do)
+	x.chores.Push(at.DurationUp(), do)
 	x.alarm()
 }
 
@@ -89,7 +89,7 @@ func (x *Extras) Stall(now dcb.Time, node int, priorities uint8) {
 	x.net.Resume(now, node)
 }
 
-// Stalled returns the priorities of which a host takes nothing.
+// Stalled returns the priorities whose frames a host does not take.
 func (x *Extras) Stalled(node int) uint8 { return x.stalled[node] }
 
 // A speaker is the agent of LLDP of a switch's port.

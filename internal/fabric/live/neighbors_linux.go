@@ -79,8 +79,8 @@ func arpAnswer(request []byte, mac ethernet.MAC) (target netip.Addr, r []byte) {
 var allNodes = netip.IPv6LinkLocalAllNodes()
 
 // discoveryAnswer returns the address that a neighbor solicitation asks for, and the advertisement, both
-// from the IPv6 header on. A host without an address, which asks whether one is free, has the answer by
-// the group of all hosts (RFC 4861 7.2.4).
+// from the IPv6 header on. If a host asks whether an address is free, it has
+// none yet, so the answer goes to all nodes (RFC 4861 7.2.4).
 func discoveryAnswer(request []byte, mac ethernet.MAC) (target netip.Addr, r []byte) {
 	target = netip.AddrFrom16([16]byte(request[ipv6Len+8:]))
 	to, flags := netip.AddrFrom16([16]byte(request[8:])), uint8(solicited|override)

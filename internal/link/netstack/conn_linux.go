@@ -32,7 +32,7 @@ var errnos = map[string]syscall.Errno{
 	(&tcpip.ErrNotConnected{}).String():       syscall.ENOTCONN,
 }
 
-// named returns an error of a connection with one of package syscall in place of the stack's.
+// named replaces the stack's error in a connection's error by the syscall.Errno that means the same.
 func named(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {

@@ -14,7 +14,7 @@ const (
 	maxEarlyOfKey = 4
 )
 
-// An early has the packets of peers that have called and not yet proved who they are, as they came. A peer sends
+// An early holds packets, in order of arrival, of peers that have called but not yet proved who they are. A peer sends
 // its proof and its first packets at the same time, to different ports. They are opened when the peer is admitted, and refused if
 // it is not.
 type early struct{ packets []earlyPacket }

@@ -1,5 +1,5 @@
-// Package trust has what the TLS handshakes of links have in common: the settings that each of them
-// has, who is trusted, and the names of failures. It does no handshake.
+// Package trust is shared by the links that use TLS: common settings, the choice of trusted peers, and the
+// names of handshake failures. It performs no handshakes.
 package trust
 
 import (

@@ -54,16 +54,7 @@ func hostAddress(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, by
 // Progress implements simnet.Driver.
 func (x *ethernet) Progress() time.Duration {
 	x.lan.Run(dcb.FromDuration(x.net.Clock()))
-	return roundUp(x.lan.Deadline())
-}
-
-// roundUp is the first moment of the network's clock that is not before t.
-func roundUp(t dcb.Time) time.Duration {
-	d := t.Duration()
-	if t != dcb.Never && dcb.FromDuration(d) < t {
-		d++
-	}
-	return d
+	return x.lan.Deadline().DurationUp()
 }
 
 // carry sends a packet from its host's port.
