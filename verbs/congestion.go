@@ -11,9 +11,12 @@ import (
 // device's choice. The choice of a device is CongestionWindow, and CongestionPath
 // between softrdma ends whose round trip is longer than a millisecond.
 //
-// Besides the names below there are "timely", "swift" and "bounded", for comparison:
-// the published controls TIMELY (SIGCOMM 2015), Swift (SIGCOMM 2020) and IRN's bound
-// of what is in flight (SIGCOMM 2018). None of them needs marks.
+// Besides the names below there are "timely", "swift", "bounded" and "hpcc", for
+// comparison: the published controls TIMELY (SIGCOMM 2015), Swift (SIGCOMM 2020),
+// IRN's bound of what is in flight (SIGCOMM 2018) and HPCC (SIGCOMM 2019). None of
+// them needs marks. HPCC follows what the switches of the path say of their links, in
+// Ethernet fabrics in software, between softrdma ends with SelectiveRepeat. Elsewhere
+// it is CongestionWindow without a reaction to marks.
 //
 // An unreliable connection has congestion notifications but no acknowledges. It
 // can have CongestionDCQCN or CongestionNone. On a device whose control obeys

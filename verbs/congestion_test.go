@@ -40,7 +40,7 @@ func TestTransmissionUnknownNameListsKnownOnes(t *testing.T) {
 }
 
 func TestTransmissionNamesAreTaken(t *testing.T) {
-	for _, c := range []verbs.CongestionControl{"", verbs.CongestionWindow, verbs.CongestionDCQCN, verbs.CongestionDelay, verbs.CongestionNone, "timely", "swift", "bounded"} {
+	for _, c := range []verbs.CongestionControl{"", verbs.CongestionWindow, verbs.CongestionDCQCN, verbs.CongestionDelay, verbs.CongestionNone, "timely", "swift", "bounded", "hpcc"} {
 		for _, r := range []verbs.Recovery{"", verbs.SelectiveRepeat, verbs.GoBackN} {
 			dev, err := verbs.Open(addrA, verbs.Config{Congestion: c, Recovery: r})
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/trace"
+	"softrdma/internal/wire/ib/own"
 )
 
 // A packetLane is a lane whose link carries packets.
@@ -40,8 +41,9 @@ type packetLane struct {
 	// What has arrived.
 	rx      link.Rx
 	in      machine.In
-	from    *frame.Source // of the batch
-	header  []byte        // the frame's, of the packet
+	hops    [own.MaxHops]own.Hop // of in
+	from    *frame.Source        // of the batch
+	header  []byte               // the frame's, of the packet
 	putGRH  machine.GRHWriter
 	fast    fastPath
 	run     hostRun

@@ -10,6 +10,7 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/recorder"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // multicastQPN is the destination of multicast datagrams (IBTA 10.5).
@@ -25,6 +26,9 @@ func (l *packetLane) receive(now time.Duration, rx *link.Rx) {
 	l.from = from
 	l.in.Src, l.in.Dst, l.in.TOS, l.in.TTL = from.From, from.To, from.Class.TrafficClass, from.Class.HopLimit
 	l.in.LRH, l.in.Memory = from.LRH, false
+	if len(rx.Telemetry) > 0 {
+		l.in.Hops = own.ParseHops(l.hops[:0], rx.Telemetry)
+	}
 	for data := rx.Data; ; { // an empty batch is one packet, which is refused
 		n := min(max(rx.Size, 1), len(data))
 		front := min(from.Front, n)
@@ -37,7 +41,7 @@ func (l *packetLane) receive(now time.Duration, rx *link.Rx) {
 		}
 	}
 	l.leaveFastPath()
-	l.header = nil
+	l.header, l.in.Hops = nil, nil
 	l.notifyForwarded()
 }
 

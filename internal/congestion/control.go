@@ -24,8 +24,6 @@ const (
 	Bounded      // keeps what fits into the path in flight
 	HPCC         // reacts to telemetry of switches, with pacing: see Informed
 	kinds
-
-	named = HPCC // those below have a name for programs, whose networks have no telemetry
 )
 
 var kindNames = [kinds]string{"default", "window", "dcqcn", "delay", "path", "none", "timely", "swift", "bounded", "hpcc"}
@@ -39,21 +37,16 @@ func (k Kind) String() string {
 }
 
 // ParseKind returns the kind of a name; the empty name is Default.
-func ParseKind(name string) (Kind, error) { return parseKind(name, named) }
-
-// ParseInformedKind is ParseKind where switches give telemetry, so that HPCC has a name as well.
-func ParseInformedKind(name string) (Kind, error) { return parseKind(name, kinds) }
-
-func parseKind(name string, end Kind) (Kind, error) {
+func ParseKind(name string) (Kind, error) {
 	if name == "" {
 		return Default, nil
 	}
-	for k := Window; k < end; k++ {
+	for k := Window; k < kinds; k++ {
 		if name == kindNames[k] {
 			return k, nil
 		}
 	}
-	last := end - 1
+	last := kinds - 1
 	return Default, fmt.Errorf("congestion control: expected %s or %s, found %q", strings.Join(kindNames[Window:last], ", "), kindNames[last], name)
 }
 

@@ -35,7 +35,7 @@ func queued() *RTT {
 }
 
 func TestKindNamesParse(t *testing.T) {
-	for k := Window; k < named; k++ {
+	for k := Window; k < kinds; k++ {
 		got, err := ParseKind(k.String())
 		if err != nil || got != k {
 			t.Errorf("%v parses as %v, %v", k, got, err)
@@ -45,7 +45,7 @@ func TestKindNamesParse(t *testing.T) {
 		t.Errorf("no name: %v, %v", k, err)
 	}
 	_, err := ParseKind("cubic")
-	if err == nil || !strings.Contains(err.Error(), `expected window, dcqcn, delay, path, none, timely, swift or bounded, found "cubic"`) {
+	if err == nil || !strings.Contains(err.Error(), `expected window, dcqcn, delay, path, none, timely, swift, bounded or hpcc, found "cubic"`) {
 		t.Errorf("an unknown control: %v", err)
 	}
 }

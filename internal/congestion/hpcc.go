@@ -26,7 +26,8 @@ type Informed interface {
 }
 
 // hpcc sets the window by the use of the busiest link of the path: what is in flight on it, and what
-// waits in front of it. Without telemetry it keeps its window.
+// waits in front of it. If no telemetry comes, as the peer does not know it or the switches give none,
+// it is a plain window.
 type hpcc struct {
 	limits Limits
 	pacer
@@ -43,7 +44,17 @@ type hpcc struct {
 	flight   int64
 	hops     [MaxHops]Hop
 	count    int
+
+	silent int64  // bytes acknowledged since the last telemetry
+	alone  bool   // no telemetry comes
+	plain  window // decides then
 }
+
+// No telemetry comes if so many windows and packets were acknowledged without any.
+const (
+	silentWindows = 4
+	silentPackets = 64
+)
 
 // MaxHops is the largest number of switches of a path of which telemetry speaks, as in the header of
 // the paper.
@@ -59,7 +70,10 @@ func newHPCC(l Limits) *hpcc {
 func (h *hpcc) Telemetry(now time.Duration, hops []Hop, rtt *RTT) {
 	h.trip = h.limits.least(rtt)
 	hops = hops[:min(len(hops), MaxHops)]
-	if h.trip == 0 || len(hops) == 0 {
+	if len(hops) == 0 {
+		return
+	}
+	if h.alone, h.silent = false, 0; h.trip == 0 {
 		return
 	}
 	if !h.known || h.count != len(hops) { // the path has changed
@@ -145,22 +159,54 @@ func (h *hpcc) Sent(now time.Duration, n int, flight int64) {
 func (h *hpcc) quantum() time.Duration { return max(h.limits.quantum(), h.took(h.limits.Packet)) }
 
 // Acked implements Control.
-func (h *hpcc) Acked(_ time.Duration, n int, _ time.Duration, _ *RTT) {
+func (h *hpcc) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) {
 	h.position += int64(n)
 	h.flight = max(h.flight-int64(n), 0)
+	if h.alone {
+		h.plain.Acked(now, n, sample, rtt)
+		h.follow()
+		return
+	}
+	if h.silent += int64(n); h.silent > max(silentWindows*int64(h.size), silentPackets*int64(h.limits.Packet)) {
+		h.alone, h.known, h.rate = true, false, 0
+		h.plain.start(h.limits)
+		h.plain.size = int(h.size)
+	}
+}
+
+// follow takes the size of the plain window.
+func (h *hpcc) follow() {
+	h.size = float64(h.plain.size)
+	h.base = h.size
 }
 
 // Lost implements Control. The network of the paper loses nothing by a queue: telemetry tells first.
-func (h *hpcc) Lost(_ time.Duration, n int, _ *RTT) { h.flight = max(h.flight-int64(n), 0) }
+func (h *hpcc) Lost(now time.Duration, n int, rtt *RTT) {
+	h.flight = max(h.flight-int64(n), 0)
+	if h.alone {
+		h.plain.Lost(now, n, rtt)
+		h.follow()
+	}
+}
 
 // Timeout implements Control.
-func (h *hpcc) Timeout(time.Duration) {
+func (h *hpcc) Timeout(now time.Duration) {
+	if h.alone {
+		h.plain.Timeout(now)
+		h.follow()
+		return
+	}
 	h.set(h.size / 2)
 	h.base = h.size
 }
 
 // Notified implements Control.
-func (*hpcc) Notified(time.Duration, *RTT) {}
+func (h *hpcc) Notified(now time.Duration, rtt *RTT) {
+	if h.alone {
+		h.plain.Notified(now, rtt)
+		h.follow()
+	}
+}
 
 // Window implements Control.
 func (h *hpcc) Window() int { return int(h.size) }

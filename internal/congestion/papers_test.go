@@ -286,3 +286,46 @@ func TestHPCCReactsToTheBusiestLinkOncePerRoundTrip(t *testing.T) {
 		t.Errorf("window %.1f after telemetry that says nothing new, expected %.1f", k.size, was)
 	}
 }
+
+// Without telemetry, as from other implementations and on other networks, it is a window, and it is
+// itself again with the first telemetry.
+func TestHPCCIsAWindowWithoutTelemetry(t *testing.T) {
+	const rate, path, fits = 12.5e9, 12 * time.Microsecond, 150e3
+	rtt := steady(path)
+	k := newHPCC(testLimits)
+	now := time.Duration(0)
+	ack := func(packets int) {
+		for range packets {
+			now += time.Microsecond
+			k.Acked(now, testPacket, path, rtt)
+		}
+	}
+	first := k.Window()
+	if ack(silentPackets); k.Window() != first {
+		t.Errorf("window %d before it is clear that no telemetry comes, expected %d", k.Window(), first)
+	}
+	if ack(silentWindows*first/testPacket + first/testPacket); k.Window() <= first || k.Rate() != 0 {
+		t.Errorf("window %d with rate %v, expected one that grows from %d without a rate", k.Window(), k.Rate(), first)
+	}
+	was := k.Window()
+	for range 100 {
+		k.Lost(now, testPacket, queued())
+	}
+	if k.Window() >= was {
+		t.Errorf("window %d after many losses, was %d", k.Window(), was)
+	}
+	k.Telemetry(now, []Hop{{At: now, Rate: rate}}, rtt)
+	if float64(k.Window()) != fits || k.Rate() == 0 {
+		t.Errorf("window %d with telemetry, expected %v", k.Window(), fits)
+	}
+	for range 4 {
+		ack(silentWindows*k.Window()/testPacket - 1)
+		k.Telemetry(now, []Hop{{At: now, Rate: rate}}, rtt)
+		if k.alone {
+			t.Fatal("telemetry that is rare does not count")
+		}
+	}
+	if ack(silentWindows*k.Window()/testPacket + 1); !k.alone || k.Rate() != 0 {
+		t.Error("telemetry that has ended is still expected")
+	}
+}

@@ -82,12 +82,3 @@ func TestTripOfATuningReplacesTheMeasuredOne(t *testing.T) {
 		t.Error("the round trip is known before the first sample")
 	}
 }
-
-func TestHPCCHasANameWhereSwitchesGiveTelemetry(t *testing.T) {
-	if k, err := ParseInformedKind("hpcc"); k != HPCC || err != nil {
-		t.Errorf("%v, %v", k, err)
-	}
-	if _, err := ParseKind("hpcc"); err == nil {
-		t.Error("programs can choose hpcc")
-	}
-}

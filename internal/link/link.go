@@ -171,6 +171,10 @@ type Rx struct {
 	TOS      uint8
 	HopLimit uint8
 
+	// Telemetry is what the switches of the path said of the links by which the packets left them, as
+	// package wire/ib/own has hops, and valid as long as Data. Links that carry none leave it alone.
+	Telemetry []byte
+
 	// Refused is why the link refuses a packet, of which Data has nothing. Links that check nothing leave
 	// it alone.
 	Refused reason.Detail

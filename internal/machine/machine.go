@@ -19,13 +19,13 @@ import (
 	"net/netip"
 	"time"
 
-	"softrdma/internal/congestion"
 	"softrdma/internal/memory"
 	"softrdma/internal/qp"
 	"softrdma/internal/queue"
 	"softrdma/internal/reason"
 	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // Never is the deadline of a machine that waits for nothing.
@@ -146,7 +146,7 @@ type In struct {
 
 	// Hops is what the switches of the path said of their links, in their order, if the packet asked
 	// for it (ib.BTH.Telemetry). It is valid during the call.
-	Hops []congestion.Hop
+	Hops []own.Hop
 }
 
 // A Lender owns the memory that a payload lies in, and may take it back at any time. A machine

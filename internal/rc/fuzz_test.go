@@ -115,7 +115,7 @@ func fuzzReceive(t *testing.T, data []byte) {
 			in.AtomicETH.RKey = mr.Key
 		}
 		if in.Telemetry {
-			in.Hops = []congestion.Hop{{At: w.now, Sent: uint64(n), Queue: n, Rate: 1e9}}
+			in.Hops = []own.Hop{{Time: uint64(w.now), Bytes: uint64(n), Queue: uint32(n), Rate: 8000}}
 		}
 		a.q.Receive(w.now, &in)
 		if n&1 == 0 {

@@ -8,7 +8,6 @@ import (
 	"time"
 	"unsafe"
 
-	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
@@ -17,6 +16,7 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/trace"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // completions is an unbounded completion queue.
@@ -138,7 +138,7 @@ type pair struct {
 	unread func(i int, p *ib.Packet) bool
 
 	// tell returns what switches say of a packet that node i is about to receive. Nil says nothing.
-	tell func(i int, p *ib.Packet) []congestion.Hop
+	tell func(i int, p *ib.Packet) []own.Hop
 
 	fastPath bool // offer packets to Continue first
 	taken    int  // packets that Continue took

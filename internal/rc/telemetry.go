@@ -16,10 +16,11 @@ func (r *completer) inform(now time.Duration, payload []byte) {
 	}
 	_, b, _ := own.ParseTelemetry(payload)
 	var hops [congestion.MaxHops]congestion.Hop
-	n := min(len(b)/own.HopLen, len(hops))
-	for i := range n {
-		h := own.HopOf(b, i)
-		hops[i] = congestion.Hop{At: time.Duration(h.Time), Sent: h.Bytes, Queue: int(h.Queue), Rate: float64(h.Rate) * 1e6 / 8}
+	var list [own.MaxHops]own.Hop
+	n := 0
+	for _, h := range own.ParseHops(list[:0], b) {
+		hops[n] = congestion.Hop{At: time.Duration(h.Time), Sent: h.Bytes, Queue: int(h.Queue), Rate: float64(h.Rate) * 1e6 / 8}
+		n++
 	}
 	c.Telemetry(now, hops[:n], &r.recovery.trips.acks)
 }

@@ -17,12 +17,12 @@ import (
 func newInformed(t *testing.T, peer Config) *pair {
 	w := newPairWith(t, [2]Config{{Store: NewStore(DefaultStore), Control: congestion.HPCC}, peer}, nil)
 	var carried uint64
-	w.tell = func(_ int, p *ib.Packet) []congestion.Hop {
+	w.tell = func(_ int, p *ib.Packet) []own.Hop {
 		carried += uint64(len(p.Payload)) + overhead
 		if !p.Telemetry {
 			return nil
 		}
-		return []congestion.Hop{{At: w.now, Sent: carried, Queue: 100, Rate: 125e6}, {At: w.now, Sent: carried, Rate: 1e10}}
+		return []own.Hop{{Time: uint64(w.now), Bytes: carried, Queue: 100, Rate: 1000}, {Time: uint64(w.now), Bytes: carried, Rate: 80_000}}
 	}
 	return w
 }
@@ -107,7 +107,7 @@ func TestTelemetryOnlyBetweenEndsThatKnowIt(t *testing.T) {
 		}
 	}
 	w = newSelective(t, nil)
-	w.tell = func(int, *ib.Packet) []congestion.Hop { return []congestion.Hop{{At: 1, Sent: 1, Rate: 1}} }
+	w.tell = func(int, *ib.Packet) []own.Hop { return []own.Hop{{Time: 1, Bytes: 1, Rate: 1}} }
 	w.postWrites(3)
 	w.settle()
 	for _, p := range append(w.sent[0], w.sent[1]...) {

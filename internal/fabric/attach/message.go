@@ -44,7 +44,7 @@ const (
 const MaxMessage = 64 << 10
 
 // Version is that of the messages, and of the memory between a program and its port.
-const Version = 5
+const Version = 6
 
 // A HelloBody asks for a port.
 type HelloBody struct {

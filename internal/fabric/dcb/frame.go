@@ -5,9 +5,9 @@ import (
 	"math/bits"
 	"net/netip"
 
-	"softrdma/internal/congestion"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ethernet"
+	"softrdma/internal/wire/ib/own"
 )
 
 // A Frame is a frame on a link or in a node. Its fields are what switches look at. A simulation
@@ -65,7 +65,7 @@ type Frame struct {
 // A Telemetry is the links by which a frame has left switches, in their order, as HPCC has it
 // (SIGCOMM 2019). Later ones than fit are left out.
 type Telemetry struct {
-	Hops  [congestion.MaxHops]congestion.Hop
+	Hops  [own.MaxHops]own.Hop
 	Count int
 }
 
@@ -74,10 +74,10 @@ func (t *Telemetry) Stamp(now Time, p *Port, priority uint8) {
 	if t.Count == len(t.Hops) {
 		return
 	}
-	h := congestion.Hop{At: now.Duration(), Queue: p.Queue(priority).Bytes, Rate: float64(p.config.Speed) / 8}
+	h := own.Hop{Time: uint64(now / Nanosecond), Queue: uint32(p.Queue(priority).Bytes), Rate: uint32(p.config.Speed / 1e6)}
 	for _, l := range p.lanes {
 		if l != nil {
-			h.Sent += l.Sent.Bytes
+			h.Bytes += l.Sent.Bytes
 		}
 	}
 	t.Hops[t.Count] = h

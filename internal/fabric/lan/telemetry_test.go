@@ -77,7 +77,11 @@ func (w *informed) deliver(now dcb.Time, at topology.End, f *dcb.Frame) bool {
 		delete(s.sentAt, uint64(uint32(f.Cookie)))
 		delete(w.echoes, f.Cookie)
 		s.rtt.Sample(now.Duration(), trip)
-		s.control.(congestion.Informed).Telemetry(now.Duration(), echo.Hops[:echo.Count], &s.rtt)
+		var hops []congestion.Hop
+		for _, h := range echo.Hops[:echo.Count] {
+			hops = append(hops, congestion.Hop{At: time.Duration(h.Time), Sent: h.Bytes, Queue: int(h.Queue), Rate: float64(h.Rate) * 1e6 / 8})
+		}
+		s.control.(congestion.Informed).Telemetry(now.Duration(), hops, &s.rtt)
 		s.control.Acked(now.Duration(), informedFrame, trip, &s.rtt)
 		s.flight -= informedFrame
 		s.got++

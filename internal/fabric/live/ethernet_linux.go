@@ -15,6 +15,7 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/topology"
 	"softrdma/internal/wire/ethernet"
+	"softrdma/internal/wire/ib/own"
 	"softrdma/internal/wire/mad/smp"
 )
 
@@ -26,7 +27,6 @@ type ethernetNetwork struct {
 	hosts map[netip.Addr]int // nodes, by each of their addresses
 	out   fabric.Datagram
 	in    arrival
-	one   [1][]byte
 
 	pauseFrame []byte // of show
 }
@@ -35,7 +35,8 @@ var _ network = (*ethernetNetwork)(nil)
 
 // newEthernet makes the network of a fabric.
 func newEthernet(f *Fabric) *ethernetNetwork {
-	c := f.config.Ethernet
+	c := *f.config.Ethernet
+	c.Switch.Telemetry = true
 	n := &ethernetNetwork{Fabric: f, hosts: make(map[netip.Addr]int)}
 	n.lan = lan.New(lan.Config{
 		Fabric: f.config.Fabric, Link: c.Link, UpDown: c.UpDown, Each: c.Each, Switch: c.Switch, Host: station.Config{Queue: hostQueue, Buffer: hostBuffer}, IPv6: true, Bridged: true,
@@ -177,6 +178,7 @@ func (n *ethernetNetwork) read(a *attachment, level uint8, x *input) bool {
 	case a.service.kind == hostport.WholeFrames && n.answerNeighbor(a, f):
 	default:
 		f.Priority = level
+		a.service.inform(f, n.out.Dst.Port())
 		if f.Dst.Group() && a.service.kind != hostport.WholeFrames {
 			n.loop(a, f)
 		}
@@ -255,7 +257,7 @@ func (n *ethernetNetwork) open(at topology.End, f *dcb.Frame) (a *attachment, wh
 func (n *ethernetNetwork) give(now time.Duration, a *attachment) bool {
 	x := &n.in
 	level := x.head.Priority()
-	switch room := a.end.Room(level, 1, len(x.payload)); {
+	switch room := a.end.Room(level, 1, len(x.hops)*own.HopLen+len(x.payload)); {
 	case !room && a.hold(now, level):
 		return false
 	case !room:
@@ -270,13 +272,11 @@ func (n *ethernetNetwork) give(now time.Duration, a *attachment) bool {
 func (n *ethernetNetwork) put(a *attachment) {
 	x := &n.in
 	level := x.head.Priority()
-	n.one[0] = x.payload
-	if a.end.PutDatagrams(level, &x.head, len(x.payload), n.one[:], len(x.payload)) {
+	if a.end.Deliver(level, &x.head, x.hops, x.payload) {
 		a.heard(level)
 	} else {
 		a.fail(reason.Detail{Reason: reason.FabricFull, Expected: uint64(level), Found: uint64(len(x.payload))})
 	}
-	n.one[0] = nil
 }
 
 // loop gives a copy of a frame to a group to the members at the sender's host, as network stacks do.

@@ -113,7 +113,7 @@ func TestBlockedProgramIsOfferedNothingWithoutRoomForTheLongest(t *testing.T) {
 	t.Cleanup(func() { _ = end.CloseFD(); _ = end.Close() })
 	short := make([]byte, 1000)
 	for end.Room(0, 1, fabric.MaxFrame) {
-		end.PutDatagrams(0, new(fabric.Datagram), len(short), [][]byte{short}, len(short))
+		end.Deliver(0, new(fabric.Datagram), nil, short)
 	}
 	if !end.Room(0, 1, ib.MaxNativeLen) {
 		t.Fatal("there is no room for a short packet")

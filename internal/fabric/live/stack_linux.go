@@ -10,6 +10,7 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ethernet"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // The network stack of a host's port. It writes headers that programs leave to it and checks those that
@@ -143,6 +144,7 @@ type arrival struct {
 	head    fabric.Datagram // for the program
 	payload []byte          // for the program
 	packet  []byte          // of RoCE, from BTH on
+	hops    []own.Hop       // what switches said of it
 	group   [16]byte        // to which it is; zero if it is for one host
 }
 
@@ -169,7 +171,33 @@ func (x *arrival) read(f *dcb.Frame) reason.Detail {
 		why = reason.Detail{Reason: reason.EthernetDatagram, Expected: protocolUDP, Found: uint64(h.Type)}
 	}
 	x.addr = x.to.Addr()
+	if t := f.Telemetry; t != nil && x.packet != nil {
+		x.hops = t.Hops[:t.Count]
+	}
 	return why
+}
+
+// inform gives a frame of RoCE room for what switches say, if its packet asks for that: in requests
+// between softrdma ends. It goes beside the frame, whose bytes stay as they are.
+func (s service) inform(f *dcb.Frame, dst uint16) {
+	at := s.front()
+	switch {
+	case s.kind == hostport.RoCEFrames:
+		at = ethernet.HeaderLen + ib.GRHLen
+	case s.kind != hostport.Datagrams || dst != ib.UDPPort:
+		return
+	}
+	var h ib.BTH
+	if f.Dst.Group() || !h.Parse(f.Data[min(at, len(f.Data)):]) || !h.Telemetry {
+		return
+	}
+	t, ok := f.Content.(*dcb.Telemetry)
+	if !ok {
+		t = new(dcb.Telemetry)
+		f.Content = t
+	}
+	t.Count = 0
+	f.Telemetry = t
 }
 
 // readIP reads a packet of IP that should have length bytes, headers of them in front of the protocol.

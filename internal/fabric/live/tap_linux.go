@@ -51,11 +51,9 @@ func (n *ethernetNetwork) pausing(_ dcb.Time, host int, f *dcb.Frame) {
 
 // show gives a system a frame. Without room it is lost.
 func (n *ethernetNetwork) show(a *attachment, level uint8, frame []byte) {
-	n.one[0] = frame
-	if a.end.Room(level, 1, len(frame)) && a.end.PutDatagrams(level, &fabric.Datagram{TOS: level << 5}, len(frame), n.one[:], len(frame)) {
+	if a.end.Room(level, 1, len(frame)) && a.end.Deliver(level, &fabric.Datagram{TOS: level << 5}, nil, frame) {
 		a.heard(level)
 	}
-	n.one[0] = nil
 }
 
 // overrun drops a frame of a system that the port does not take because its priority is paused, and reports

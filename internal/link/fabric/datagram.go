@@ -13,12 +13,18 @@ type Datagram struct {
 	HopLimit uint8 // 0 means the stack's default
 }
 
-// datagramLen is the length of a Datagram in memory.
-const datagramLen = 2*(16+2) + 2
+// datagramLen is the length of a Datagram in memory, hopsAt where the number of hops is behind it.
+const (
+	datagramLen = hopsAt + 1
+	hopsAt      = 2*(16+2) + 2
+)
 
 // put writes the fields:
 //
 //	source (16), destination (16), source port (2), destination port (2), TOS (1), hop limit (1)
+//
+// Behind them is the number of hops (1) that the message has in front of its payload, for a program
+// whose datagram has asked the switches for telemetry: see own.Hop.
 func (d *Datagram) put(b []byte) {
 	src, dst := d.Src.Addr().As16(), d.Dst.Addr().As16()
 	copy(b, src[:])

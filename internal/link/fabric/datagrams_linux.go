@@ -155,7 +155,7 @@ func (d *Datagrams) receive(rx *link.Rx) (n, size int, fault reason.Detail) {
 	if begins {
 		d.last.Parse(d.batch.Headers)
 	}
-	rx.Src, rx.Dst, rx.TOS, rx.HopLimit = d.last.Src, d.last.Dst, d.last.TOS, d.last.HopLimit
+	rx.Src, rx.Dst, rx.TOS, rx.HopLimit, rx.Telemetry = d.last.Src, d.last.Dst, d.last.TOS, d.last.HopLimit, d.telemetry()
 	size = d.batch.Size
 	n = copy(d.buffer[:len(d.buffer)/size*size], d.batch.Data[d.read:])
 	d.take(n)

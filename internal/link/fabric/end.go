@@ -8,6 +8,7 @@ import (
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // An End is one end of the rings between a program and its port: 16 to send and 16 to
@@ -18,8 +19,11 @@ type End struct {
 	in         [Levels]*hostmem.Receiver
 	sent, told index
 	longest    int    // packet
+	telemetry  int    // bytes in front of the packet that the other end may send
 	header     []byte // of the next message: the size of its packets, and what Headers says
 	one        [1][]byte
+	two        [2][]byte
+	hops       []byte // of the next message
 }
 
 // Headers says what a message has besides its packets: nothing at a port of InfiniBand, whose packets
@@ -67,6 +71,9 @@ func OpenEnd(fd int, h Headers) (*End, error) {
 		return nil, err
 	}
 	e := newEnd(m, hostmem.NewArea(b[areaSize:2*areaSize], Levels, 1), in, h)
+	if h == DatagramHeaders {
+		e.telemetry = own.MaxHops * own.HopLen
+	}
 	e.sent, e.told = newIndex(m.Bytes(), 1), newIndex(m.Bytes(), 0)
 	return e, nil
 }
@@ -157,11 +164,27 @@ func (e *End) PutDatagrams(priority uint8, d *Datagram, size int, pieces [][]byt
 	return e.Put(priority, size, pieces, n)
 }
 
+// Deliver publishes the payload of a datagram, or a frame, with what the switches of its path said: Room
+// counts both. Only the fabric's end does so.
+func (e *End) Deliver(priority uint8, d *Datagram, hops []own.Hop, payload []byte) bool {
+	e.hops = e.hops[:0]
+	for i := range hops {
+		e.hops = hops[i].Append(e.hops)
+	}
+	e.two = [2][]byte{e.hops, payload}
+	count := &e.header[2+hopsAt]
+	*count = uint8(len(hops))
+	ok := e.PutDatagrams(priority, d, len(payload), e.two[:], len(e.hops)+len(payload))
+	*count, e.two[1] = 0, nil
+	return ok
+}
+
 // A Batch is a group of packets that an End has received.
 type Batch struct {
 	Data    []byte // in shared memory, which the other side may change at any time
 	Size    int    // of each packet; the last may be shorter
 	Headers []byte // a private copy, as the other side has written it; valid until Release
+	Hops    []byte // what switches said of the packet, in shared memory as Data is; see Deliver
 
 	message hostmem.Received
 }
@@ -197,7 +220,14 @@ func (e *End) Next(sl uint8, b *Batch) (ok bool, fault reason.Detail) {
 	if size == 0 || size > e.longest {
 		return false, reason.Detail{Reason: reason.FabricBatch, Expected: uint64(e.longest), Found: uint64(size)}
 	}
-	b.Data, b.Size, b.Headers = m.Payload, size, m.Header[2:]
+	b.Data, b.Size, b.Headers, b.Hops = m.Payload, size, m.Header[2:], nil
+	if len(b.Headers) == datagramLen && b.Headers[hopsAt] != 0 {
+		n := int(b.Headers[hopsAt]) * own.HopLen
+		if n > e.telemetry || n+size != len(m.Payload) {
+			return false, reason.Detail{Reason: reason.FabricBatch, Expected: uint64(e.telemetry), Found: uint64(n)}
+		}
+		b.Hops, b.Data, b.Headers[hopsAt] = m.Payload[:n], m.Payload[n:], 0
+	}
 	return true, reason.Detail{}
 }
 

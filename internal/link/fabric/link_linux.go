@@ -13,6 +13,7 @@ import (
 	"softrdma/internal/reason"
 	"softrdma/internal/wake"
 	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // A Link carries the packets of one port. It exists before it is connected, and outlives the
@@ -37,6 +38,8 @@ type Link struct {
 	member func(mgid []byte) bool // see Members; nil if not set
 	looped [][]byte               // packets to own groups, for Receive
 
+	hops   [own.MaxHops * own.HopLen]byte // of batch
+	told   int                            // bytes of hops
 	buffer [receiveLen]byte
 }
 
@@ -258,6 +261,9 @@ func (l *Link) message() (bool, reason.Detail) {
 	return l.find()
 }
 
+// telemetry returns what switches said of the packet in batch, as bytes that the other side cannot change.
+func (l *Link) telemetry() []byte { return l.hops[:l.told] }
+
 // take notes that n bytes of the message were received, and frees it at its end.
 func (l *Link) take(n int) {
 	if l.read += n; l.read == len(l.batch.Data) {
@@ -292,7 +298,7 @@ func (l *Link) find() (bool, reason.Detail) {
 		sl := NextLevel(levels, l.next)
 		l.next = (sl + 1) % Levels
 		if ok, fault := l.end.Next(sl, &l.batch); ok || fault.Reason != reason.None {
-			l.level = sl
+			l.level, l.told = sl, copy(l.hops[:], l.batch.Hops)
 			return ok, fault
 		}
 	}

@@ -17,11 +17,16 @@ import (
 // pair returns a connected link and the fabric's end.
 func pair(t testing.TB) (*Link, *End, *hostmem.Bells) {
 	t.Helper()
-	far, err := NewEnd(NoHeaders)
+	return pairWith(t, NoHeaders)
+}
+
+func pairWith(t testing.TB, h Headers) (*Link, *End, *hostmem.Bells) {
+	t.Helper()
+	far, err := NewEnd(h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, err := OpenEnd(far.FD(), NoHeaders)
+	near, err := OpenEnd(far.FD(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,6 +188,7 @@ func FuzzRings(f *testing.F) {
 	f.Add(uint32(4096+4096), []byte{1, 0, 0, 0, 2, 0, 0, 0, 64, 0, 0, 0}, uint8(0))
 	f.Add(uint32(4096), []byte{1}, uint8(1))
 	f.Fuzz(func(t *testing.T, at uint32, b []byte, sl uint8) {
+		fuzzDatagramRings(t, at, b, sl%Levels)
 		l, far, _ := pair(t)
 		sl %= Levels
 		far.PutOne(sl, packet(sl, 200))

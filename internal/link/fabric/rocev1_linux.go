@@ -62,7 +62,7 @@ func (r *RoCEv1) Receive(rx *link.Rx) (bool, error) {
 	n, fault := r.single(r.buffer[:])
 	r.mu.Unlock()
 	r.judge(fault)
-	rx.Data, rx.Size = r.buffer[:n], n
+	rx.Data, rx.Size, rx.Telemetry = r.buffer[:n], n, r.telemetry()
 	return n > 0, nil
 }
 

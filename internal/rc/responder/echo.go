@@ -1,8 +1,6 @@
 package responder
 
 import (
-	"math"
-
 	"softrdma/internal/machine"
 	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/ib/own"
@@ -27,14 +25,7 @@ func (o *reordering) Inform(in *machine.In) {
 		o.echo = new(echo)
 	}
 	e := o.echo
-	e.due, e.count = true, min(len(in.Hops), own.MaxHops)
-	for i := range e.count {
-		h := &in.Hops[i]
-		e.hops[i] = own.Hop{
-			Time: uint64(h.At), Bytes: h.Sent, Queue: uint32(min(max(h.Queue, 0), math.MaxUint32)),
-			Rate: uint32(min(max(h.Rate*8/1e6, 1), math.MaxUint32)),
-		}
-	}
+	e.due, e.count = true, copy(e.hops[:], in.Hops)
 }
 
 // echoDue reports whether telemetry is owed.

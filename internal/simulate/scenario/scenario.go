@@ -165,7 +165,7 @@ type Control struct{ congestion.Kind }
 
 // UnmarshalText reads a name.
 func (c *Control) UnmarshalText(b []byte) (err error) {
-	c.Kind, err = congestion.ParseInformedKind(string(b))
+	c.Kind, err = congestion.ParseKind(string(b))
 	return err
 }
 

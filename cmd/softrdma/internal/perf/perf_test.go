@@ -175,7 +175,7 @@ func TestPerfWrongArguments(t *testing.T) {
 		"write bw --no-such-flag localhost":                        "no-such-flag",
 		"write bw -D 1e300 localhost":                              "-D",
 		"write bw --memory heap localhost":                         "expected alloc or ordinary",
-		"write bw --congestion cubic localhost":                    "expected window, dcqcn, delay, path, none, timely, swift or bounded",
+		"write bw --congestion cubic localhost":                    "expected window, dcqcn, delay, path, none, timely, swift, bounded or hpcc",
 		"write bw --recovery none localhost":                       "expected selective-repeat or go-back-n",
 		"write bw --recovery go-back-n --protocol iwarp localhost": "TCP",
 		"write lat -s 8 -n 2 --port 99999 x":                       "99999",

@@ -30,6 +30,9 @@ const (
 //	+---------------------------------------------------------------+
 //
 // Duplicates is that of a selective acknowledge. The hops are those of the request that arrived last.
+//
+// Hops have the same format between a port of an Ethernet fabric and the program that gets the request
+// there.
 
 // A Hop is what a switch said of the link by which a request left it.
 type Hop struct {
@@ -46,6 +49,14 @@ func ParseTelemetry(payload []byte) (duplicates uint32, hops []byte, ok bool) {
 		return 0, nil, false
 	}
 	return binary.BigEndian.Uint32(payload), payload[TelemetryLen:], true
+}
+
+// ParseHops reads the hops in b, at most MaxHops, and appends them to list.
+func ParseHops(list []Hop, b []byte) []Hop {
+	for i := range min(len(b)/HopLen, MaxHops) {
+		list = append(list, HopOf(b, i))
+	}
+	return list
 }
 
 // HopOf reads the i-th hop.
