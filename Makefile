@@ -131,7 +131,7 @@ soak: ## SEEDS (10000) seeds of each simulated test, through the network and thr
 	$(GO) test -count=1 -timeout 4h -run 'Seeds|TestMemoryChangesNoStatusAndNoByte' ./internal/simnet ./internal/cm -args -seeds $(SEEDS)
 	$(GO) test -count=1 -timeout 4h ./internal/tagmatch -args -seeds $$((1000 * $(SEEDS)))
 	$(GO) test -count=1 -timeout 4h ./internal/message -args -seeds $$((10 * $(SEEDS)))
-	$(GO) test -count=1 -timeout 4h -run 'TestRandomNetworks|TestPFCLosesNothingAtAnyLoad' ./internal/fabric/lan -args -seeds $(SEEDS) -frames $(FRAMES)
+	$(GO) test -count=1 -timeout 4h -run 'TestRandomNetworks|TestPFCLosesNothingAtAnyLoad|TestDeadlocksAre' ./internal/fabric/lan -args -seeds $(SEEDS) -deadlock-seeds $(SEEDS) -frames $(FRAMES)
 	$(GO) test -count=1 -timeout 4h -run AtAnyPointSeeds ./msg ./coll ./rpc -args -seeds $(SEEDS)
 
 LIMIT := $(if $(shell command -v timeout),timeout 120)

@@ -1,6 +1,7 @@
 package lan
 
 import (
+	"cmp"
 	"testing"
 
 	"softrdma/internal/fabric/dcb"
@@ -24,6 +25,7 @@ type world struct {
 type flow struct {
 	from, to  int
 	priority  uint8
+	port      uint16 // UDP source port; one that follows from the hosts if 0
 	length    int32
 	frames    int // to send
 	sent      int
@@ -82,7 +84,7 @@ func (w *world) feed(k *flow) {
 	host := w.net.Host(k.from)
 	for k.sent < k.frames && host.Room(k.priority) {
 		f := w.net.Pool().Frame()
-		w.net.Address(f, k.from, k.to, uint16(k.from*31+k.to))
+		w.net.Address(f, k.from, k.to, cmp.Or(k.port, uint16(k.from*31+k.to)))
 		f.Len, f.DSCP, f.ECN, f.Priority = k.length, k.priority<<3, k.ecn, k.priority
 		f.Cookie = uint64(w.number(k))<<32 | uint64(k.sent)
 		k.sent++
