@@ -57,7 +57,7 @@ func (l lanes) greatest() (Width, Speed) {
 }
 
 // ethernet reports whether the link is one of Ethernet.
-func (l lanes) ethernet() bool { return l.speeds>>Ethernet1G != 0 }
+func (l lanes) ethernet() bool { return l.speeds>>Ethernet10M != 0 }
 
 // String is the greatest width and speed, like "4xEDR" or "100G", without those that are not known.
 func (l lanes) String() (text string) {

@@ -31,7 +31,9 @@ const (
 
 // The speeds of Ethernet (IEEE 802.3).
 const (
-	Ethernet1G Speed = iota + XDR + 1
+	Ethernet10M Speed = iota + XDR + 1
+	Ethernet100M
+	Ethernet1G
 	Ethernet10G
 	Ethernet25G
 	Ethernet40G
@@ -58,12 +60,12 @@ var speeds = [...]struct {
 	SDR: {"SDR", 2000}, DDR: {"DDR", 4000}, QDR: {"QDR", 8000},
 	FDR10: {"FDR10", 10312.5 * 64 / 66}, FDR: {"FDR", 14062.5 * 64 / 66},
 	EDR: {"EDR", 25781.25 * 64 / 66}, HDR: {"HDR", 50000}, NDR: {"NDR", 100000}, XDR: {"XDR", 200000},
-	Ethernet1G: {"1G", 1000}, Ethernet10G: {"10G", 10000}, Ethernet25G: {"25G", 25000}, Ethernet40G: {"40G", 40000}, Ethernet50G: {"50G", 50000},
+	Ethernet10M: {"10M", 10}, Ethernet100M: {"100M", 100}, Ethernet1G: {"1G", 1000}, Ethernet10G: {"10G", 10000}, Ethernet25G: {"25G", 25000}, Ethernet40G: {"40G", 40000}, Ethernet50G: {"50G", 50000},
 	Ethernet100G: {"100G", 100000}, Ethernet200G: {"200G", 200000}, Ethernet400G: {"400G", 400000}, Ethernet800G: {"800G", 800000},
 }
 
 // Ethernet reports whether the speed is one of Ethernet.
-func (s Speed) Ethernet() bool { return s >= Ethernet1G && int(s) < len(speeds) }
+func (s Speed) Ethernet() bool { return s >= Ethernet10M && int(s) < len(speeds) }
 
 // String is the speed as ibnetdiscover prints it, or like "100G".
 func (s Speed) String() string {
@@ -113,7 +115,7 @@ func ParseSpeed(text string) (Speed, error) {
 			return s, nil
 		}
 	}
-	return 0, fmt.Errorf("expected a speed of SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR, or of 1G, 10G, 25G, 40G, 50G, 100G, 200G, 400G or 800G, found %q", text)
+	return 0, fmt.Errorf("expected a speed of SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR, or of 10M, 100M, 1G, 10G, 25G, 40G, 50G, 100G, 200G, 400G or 800G, found %q", text)
 }
 
 // parseLink reads width and speed as ibnetdiscover prints them, like "4xEDR". It prints a width

@@ -15,7 +15,7 @@ var generated = []string{
 	"hyperx:4x4,hosts=4", "hyperx:3x3x3", "dragonfly:routers=4,global=2,hosts=2", "dragonfly:routers=4,global=2,hosts=2,groups=3",
 	"fat-tree:k=4,levels=2", "fat-tree:k=8", "fat-tree:k=6,hosts=7,speed=HDR",
 	"leaf-spine:leaves=4,spines=2,hosts=8", "leaf-spine:leaves=3,hosts=6,links=2,oversubscription=3,speed=25G,switch-speed=100G,length=2.5m,switch-length=30m",
-	"fat-tree:k=4,speed=1G,failed=7,seed=3", "star:3,speed=800G,length=0.01m", "ring:4,speed=10G,switch-speed=40G",
+	"fat-tree:k=4,speed=1G,failed=7,seed=3", "star:3,speed=800G,length=0.01m", "ring:4,speed=10G,switch-speed=40G", "ring:4,speed=100M,switch-speed=10M",
 }
 
 func TestGeneratedFabricSurvivesWritingAndParsing(t *testing.T) {
@@ -100,7 +100,7 @@ func TestGenerateRefusesWithExpectedAndFound(t *testing.T) {
 		"fat-tree:k=8,k=8":                       `expected each parameter once, as name=value; found "k=8"`,
 		"fat-tree:8":                             `expected the parameters k, levels, hosts, width, speed, length, switch-speed, switch-length, failed, seed, part, spare; found "8"`,
 		"fat-tree:k=128":                         "expected 32768 nodes at most",
-		"fat-tree:k=8,speed=warp":                `expected a speed of SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR, or of 1G, 10G, 25G, 40G, 50G, 100G, 200G, 400G or 800G, found "warp"`,
+		"fat-tree:k=8,speed=warp":                `expected a speed of SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or XDR, or of 10M, 100M, 1G, 10G, 25G, 40G, 50G, 100G, 200G, 400G or 800G, found "warp"`,
 		"fat-tree:k=8,width=3":                   `expected a width of 1x, 2x, 4x, 8x or 12x, found "3"`,
 		"torus:4x":                               `like 4x4x4; found "4x"`,
 		"torus:1x4":                              `like 4x4x4; found "1x4"`,
@@ -334,7 +334,7 @@ func TestLinkRate(t *testing.T) {
 		w    Width
 		s    Speed
 		want uint64
-	}{{4, SDR, 8e9}, {4, QDR, 32e9}, {4, EDR, 100e9}, {1, NDR, 100e9}, {12, HDR, 600e9}, {1, Ethernet1G, 1e9}, {1, Ethernet40G, 40e9}, {1, Ethernet800G, 800e9}} {
+	}{{4, SDR, 8e9}, {4, QDR, 32e9}, {4, EDR, 100e9}, {1, NDR, 100e9}, {12, HDR, 600e9}, {1, Ethernet10M, 1e7}, {1, Ethernet100M, 1e8}, {1, Ethernet1G, 1e9}, {1, Ethernet40G, 40e9}, {1, Ethernet800G, 800e9}} {
 		if got := LinkRate(c.w, c.s); got != c.want {
 			t.Errorf("%v%v: %d, expected %d", c.w, c.s, got, c.want)
 		}

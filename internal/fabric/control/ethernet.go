@@ -120,7 +120,12 @@ func (c *etherView) ports(_ *Request, reply *Reply) error {
 	return nil
 }
 
-func speedText(p *dcb.Port) string { return fmt.Sprintf("%dG", p.Config().Speed/dcb.Gbit) }
+func speedText(p *dcb.Port) string {
+	if s := p.Config().Speed; s < dcb.Gbit {
+		return fmt.Sprintf("%dM", s/dcb.Mbit)
+	}
+	return fmt.Sprintf("%dG", p.Config().Speed/dcb.Gbit)
+}
 
 func (c *etherView) links(r *Request, reply *Reply) error { return c.list(r, reply, c.link) }
 

@@ -115,6 +115,17 @@ func TestEthernetTraceSaysWhereAFrameIsLost(t *testing.T) {
 	}
 }
 
+func TestEthernetLinksNameTheirSpeeds(t *testing.T) {
+	w := newEther(t, "leaf-spine:leaves=2,spines=1,hosts=1,speed=40G,switch-speed=100M", func(*lan.Config) {})
+	found := make(map[string]uint64)
+	for _, l := range w.do(Request{Verb: VerbLinks}).Links {
+		found[l.Speed] = l.Rate
+	}
+	if len(found) != 2 || found["40G"] != 40e9 || found["100M"] != 100e6 {
+		t.Errorf("links by speed: %v", found)
+	}
+}
+
 func TestEthernetRoutes(t *testing.T) {
 	w := newEther(t, "leaf-spine:leaves=2,spines=2,hosts=2", func(*lan.Config) {})
 	rt := w.do(Request{Verb: VerbRoutes, Args: []string{"leaf-0"}}).Routes

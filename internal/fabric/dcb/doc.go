@@ -22,7 +22,7 @@ import (
 )
 
 // A Time is a time since the beginning, or a duration, in picoseconds. A byte takes a whole number
-// of them at each speed of Ethernet from 1 to 800 Gbit/s.
+// of them at each speed of Ethernet from 10 Mbit/s to 800 Gbit/s.
 type Time int64
 
 // Some times.
@@ -52,8 +52,11 @@ func (t Time) DurationUp() time.Duration {
 // A Speed is the speed of a link in bits per second.
 type Speed uint64
 
-// Gbit is 1 Gbit/s.
-const Gbit Speed = 1e9
+// Some speeds.
+const (
+	Mbit Speed = 1e6
+	Gbit Speed = 1e9
+)
 
 // bitsPerByteTime is the number of bits of a byte times the picoseconds of a second.
 const bitsPerByteTime = 8e12

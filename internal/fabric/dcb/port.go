@@ -22,7 +22,7 @@ func (m Mode) String() string { return [...]string{"none", "PFC", "802.3x"}[m] }
 
 // A PortConfig is what a port is made with. Ports can share one.
 type PortConfig struct {
-	Speed Speed // 1 to 800 Gbit/s
+	Speed Speed // 10 Mbit/s to 800 Gbit/s
 	MTU   int   // bytes of the longest frame with its check sequence; DefaultMTU if 0
 
 	Pause    Mode

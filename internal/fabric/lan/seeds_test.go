@@ -19,9 +19,9 @@ func pick[T any](r *rand.Rand, all ...T) T { return all[r.IntN(len(all))] }
 
 // randomConfig makes any network that a user could set up.
 func randomConfig(t *testing.T, r *rand.Rand) Config {
-	speeds := []dcb.Speed{1, 10, 25, 40, 100, 200, 400, 800}
+	speeds := []dcb.Speed{10 * dcb.Mbit, 100 * dcb.Mbit, dcb.Gbit, 10 * dcb.Gbit, 25 * dcb.Gbit, 40 * dcb.Gbit, 100 * dcb.Gbit, 200 * dcb.Gbit, 400 * dcb.Gbit, 800 * dcb.Gbit}
 	base := lossless()
-	base.Port.Speed = pick(r, speeds...) * dcb.Gbit
+	base.Port.Speed = pick(r, speeds...)
 	base.Port.MTU = pick(r, 1518, 4200, 9216)
 	base.Port.Pause = pick(r, dcb.NoPause, dcb.ByClass, dcb.ByClass, dcb.WholeLink)
 	base.Port.Lossless = pick(r, uint8(1<<3), 1<<3|1<<4, 0xff)
@@ -42,7 +42,7 @@ func randomConfig(t *testing.T, r *rand.Rand) Config {
 		c.Each = func(e topology.End, l *Link) {
 			peer := c.Fabric.Port(e).Peer
 			h := dcb.Mix(c.Seed ^ uint64(min(e.Node*256+e.Port, peer.Node*256+peer.Port)))
-			l.Port.Speed = speeds[h%uint64(len(speeds))] * dcb.Gbit
+			l.Port.Speed = speeds[h%uint64(len(speeds))]
 			l.Cable = dcb.Time(1+h>>8%200) * 5 * dcb.Nanosecond
 		}
 	}

@@ -28,6 +28,7 @@ type ethernet struct {
 	on       bool
 	lossless []uint
 	gbit     uint
+	named    bool // the topology names speeds
 	mtu      int
 	buffer   int
 	raise    bool
@@ -183,7 +184,11 @@ func (e *ethernet) greet(out io.Writer, name, from string, f *live.Fabric) error
 			hosts = append(hosts, n)
 		}
 	}
-	fmt.Fprintf(out, "%s\nlinks of %d Gbit/s, lossless priorities: %s\n", summary(name, s), e.gbit, e.losslessText())
+	links := fmt.Sprintf("links of %d Gbit/s", e.gbit)
+	if e.named {
+		links = "links as the topology says"
+	}
+	fmt.Fprintf(out, "%s\n%s, lossless priorities: %s\n", summary(name, s), links, e.losslessText())
 	fmt.Fprintf(out, `generated from %s
 
 Look at it from another terminal:

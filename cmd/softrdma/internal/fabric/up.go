@@ -216,6 +216,7 @@ func (b *builder) config(cmd *cobra.Command, args []string) (c *live.Config, fro
 		shape, _, _ = strings.Cut(from, ":")
 	}
 	if b.ethernet.on {
+		_, b.ethernet.named = c.Fabric.Ethernet()
 		c.Ethernet, err = b.ethernet.config(b)
 		return c, from, err
 	}
