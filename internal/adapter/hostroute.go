@@ -70,6 +70,7 @@ func (r *hostRoute) follow(now time.Duration, q *QP, o *machine.Out, limit int) 
 	like := (*ib.WriteHeader)(x.headers[:]) // Follow uses no opcodes but those of SEND and WRITE
 	header, write := len(x.Header), o.Opcode == ib.RCWriteOnly
 	bytes := 0
+	x.Row = true
 	for n < limit && s.Admit(now, &q.entry) && q.can.Follower.Follow(now, o) {
 		o.Pad = ib.PadLen(o.Len)
 		if write {
@@ -97,6 +98,7 @@ func (r *hostRoute) follow(now time.Duration, q *QP, o *machine.Out, limit int) 
 		bytes += o.Len
 	}
 	s.End()
+	x.Row = false
 	q.packets.traffic.Sent += uint64(bytes)
 	q.packets.traffic.SentPackets += uint64(n)
 	q.packets.recorder.Continue(now, bytes, n)

@@ -149,6 +149,10 @@ type Item struct {
 	// Region is the region or window whose key lets the peer read the payload, nil if it reads with
 	// none. The reference ends with that region; see windows.
 	Region *memory.Region
+
+	// Row says that the message is one of several that are sent at once. The peer may see it only
+	// when the last of them, or End, has published it.
+	Row bool
 }
 
 // Post hands over a packet or train. Without room for it, it is lost. Post reports false, and
@@ -177,9 +181,12 @@ func (s *Sender) Post(i *Item) bool {
 func (s *Sender) post(i *Item) (posted, fits bool) {
 	if i.Stable && i.Len >= referFrom && len(i.Pieces) == 1 {
 		if r, ok := s.refer(i.Pieces[0]); ok {
-			if i.Region != nil && i.Region.Kind != memory.MR {
+			switch {
+			case i.Region != nil && i.Region.Kind != memory.MR:
 				posted = s.referWindow(i, r)
-			} else {
+			case i.Row:
+				posted = s.AppendRef(&i.Head, i.Header, r, i.Len)
+			default:
 				posted = s.Refer(&i.Head, i.Header, r, i.Len)
 			}
 			if posted {

@@ -31,26 +31,48 @@ func (s *Sender) Slot(n int) []byte {
 	if nearAt+n > slotSize || s.sent-s.taken == slots && !s.refresh() {
 		return nil
 	}
-	slot := s.batch.lines[:]
+	return s.line()[nearAt : nearAt+n : nearAt+n]
+}
+
+// line returns where the next message of the batch is written: the first to its slot.
+func (s *Sender) line() []byte {
 	if s.batch.n == 0 {
-		slot = s.next()
+		return s.next()
 	}
-	return slot[nearAt : nearAt+n : nearAt+n]
+	return s.batch.lines[:]
 }
 
 // Append adds the message written to Slot, with the given lengths of headers and payload, to
 // the batch. End publishes it at the latest. Messages that are published otherwise before that
 // come after it.
 func (s *Sender) Append(h *Head, header, payload int) {
+	s.add(h.first(inSlot, header), h.second(payload), nearAt+header+payload)
+}
+
+// AppendRef adds a message as Refer publishes it to the batch. It returns false if there is no
+// room.
+func (s *Sender) AppendRef(h *Head, header []byte, r Ref, n int) bool {
+	if s.sent-s.taken == slots && !s.refresh() {
+		return false
+	}
+	line := s.line()
+	r.put(line, header)
+	s.refs = s.sent + 1
+	s.add(h.first(byRef, len(header)), h.second(n), farAt+len(header))
+	return true
+}
+
+// add adds the message in line, of n bytes, to the batch.
+func (s *Sender) add(first, second uint64, n int) {
 	b := &s.batch
 	slot := s.next()
-	first, second := h.first(inSlot, header)|uint64(stampOf(s.sent)), h.second(payload)
+	first |= uint64(stampOf(s.sent))
 	if b.n == 0 {
 		*word(slot, 8) = second
 		b.slot, b.first = slot, first
 	} else {
 		*word(b.lines[:], 0), *word(b.lines[:], 8) = first, second
-		lines.Copy(&slot[0], &b.lines[0], (nearAt+header+payload+lines.Size-1)/lines.Size)
+		lines.Copy(&slot[0], &b.lines[0], (n+lines.Size-1)/lines.Size)
 	}
 	s.count()
 	if b.n++; b.n == maxBatch {
@@ -58,7 +80,7 @@ func (s *Sender) Append(h *Head, header, payload int) {
 	}
 }
 
-// End publishes the messages of Append. Armed calls it first.
+// End publishes the messages of Append and AppendRef. Armed calls it first.
 func (s *Sender) End() {
 	b := &s.batch
 	if b.n == 0 {

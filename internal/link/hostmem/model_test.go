@@ -90,7 +90,11 @@ func (m *model) send() {
 	var ok bool
 	if msg.refers {
 		msg.ref, msg.payload = Ref{uint32(m.seed), m.seed << 40}, make([]byte, n)
-		ok = m.s.Refer(&msg.head, msg.header, msg.ref, n)
+		if m.rng.IntN(2) == 0 {
+			ok = m.s.Refer(&msg.head, msg.header, msg.ref, n)
+		} else if ok = m.s.AppendRef(&msg.head, msg.header, msg.ref, n); ok {
+			m.appended()
+		}
 	} else if b := m.s.Slot(len(msg.header) + n); b != nil && m.rng.IntN(2) == 0 {
 		msg.payload, ok = pattern(m.seed, n), true
 		copy(b[copy(b, msg.header):], msg.payload)

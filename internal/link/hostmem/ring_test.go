@@ -220,6 +220,30 @@ func TestMessagesOfABatchAppearTogether(t *testing.T) {
 	}
 }
 
+// References are part of a batch like other messages.
+func TestReferencesOfABatchAppearTogether(t *testing.T) {
+	for _, n := range []int{1, 2, maxBatch - 1} {
+		s, r := newRing(t)
+		for i := range n {
+			if !s.AppendRef(&Head{Port: uint16(i)}, pattern(uint64(i), MaxHeader-i), Ref{uint32(i), 7}, 4096+i) {
+				t.Fatal("no room")
+			}
+		}
+		if empty(t, r); s.Sent() != uint64(n) || !s.Referring() {
+			t.Errorf("sent %d messages, expected %d with references", s.Sent(), n)
+		}
+		s.End()
+		for i := range n {
+			want, got := pattern(uint64(i), MaxHeader-i), take(t, r)
+			if got.Port != uint16(i) || !bytes.Equal(got.Header, want) || !got.Refers || got.Ref != (Ref{uint32(i), 7}) || got.Len != 4096+i {
+				t.Errorf("message %d of %d: found %+v", i, n, got)
+			}
+			r.Release()
+		}
+		empty(t, r)
+	}
+}
+
 func TestLongBatchIsPublishedInParts(t *testing.T) {
 	s, r := newRing(t)
 	for range maxBatch {

@@ -80,11 +80,16 @@ func (s *Sender) Refer(h *Head, header []byte, r Ref, n int) bool {
 		return false
 	}
 	slot := s.next()
-	*word(slot, nearAt), *word(slot, nearAt+8) = r.Offset, uint64(r.Segment)
-	copy(slot[farAt:farAt+MaxHeader], header)
+	r.put(slot, header)
 	s.refs = s.sent + 1
 	s.publish(slot, h.first(byRef, len(header)), h.second(n))
 	return true
+}
+
+// put writes the reference and the headers of a message to its slot.
+func (r *Ref) put(slot, header []byte) {
+	*word(slot, nearAt), *word(slot, nearAt+8) = r.Offset, uint64(r.Segment)
+	copy(slot[farAt:farAt+MaxHeader], header)
 }
 
 // next returns the slot of the next message.
