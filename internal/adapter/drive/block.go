@@ -72,8 +72,10 @@ func (w *BlockingWait) unwatch() {
 }
 
 // Block lets a waiter for events, which owns w, sleep in the link instead of the worker.
-// One waiter at a time can. Block returns false if another one does. It returns true when
-// there may be an event or anything else that the waiter wants to look at.
+// One waiter at a time can. Block returns false if another one does, or if a packet has woken the
+// waiter while another goroutine polls: peers wake a sleeper with each message, and that would cost
+// both of them much more than the message. The waiter is to wait elsewhere then. Block returns true
+// when there may be an event or anything else that the waiter wants to look at.
 func (d *Driver) Block(ctx context.Context, w *BlockingWait, e Events) bool {
 	if d.manual || d.stopping.Load() || !d.blocked.CompareAndSwap(false, true) {
 		return false
@@ -91,6 +93,7 @@ func (d *Driver) Block(ctx context.Context, w *BlockingWait, e Events) bool {
 	d.Unlock()
 	w.watch(ctx)
 	w.alarm.in.Store(d)
+	began := d.clock()
 	if !e.Pending() && ctx.Err() == nil && !d.stopping.Load() {
 		d.wait(time.Duration(d.wakeAt.Load()))
 	}
@@ -99,7 +102,13 @@ func (d *Driver) Block(ctx context.Context, w *BlockingWait, e Events) bool {
 	d.mu.Lock()
 	d.Progress()
 	d.Unlock()
-	return true
+	return e.Pending() || !d.polledSince(began)
+}
+
+// polledSince reports whether a goroutine polls that has done so since a waiter slept.
+func (d *Driver) polledSince(began time.Duration) bool {
+	last := time.Duration(d.polled.Load())
+	return last > began && d.clock()-last < pollGrace
 }
 
 // unblock ends Block. The waiter will most probably poll or block again soon; if

@@ -14,7 +14,8 @@
 //
 //	poster     rings the doorbell: with the lock it sends at once, else the holder does (Unlock)
 //	poller     Poll: receives without waiting
-//	waiter     Block: sleeps in the link, one at a time; others wait elsewhere (EnterWait)
+//	waiter     Block: sleeps in the link, one at a time; others wait elsewhere (EnterWait), and so
+//	           does one that is woken while another goroutine polls
 //	worker     Run: the states below
 //
 // # The sleep lock

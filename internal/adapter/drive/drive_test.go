@@ -383,6 +383,36 @@ func TestBlockedWaiterIsWokenByThePacket(t *testing.T) {
 	})
 }
 
+// A waiter in the link is woken by each message. One that is not awaited ends its sleep there if
+// another goroutine polls, which receives the next ones.
+func TestWaiterLeavesTheLinkToAPoller(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		polls bool
+		ago   time.Duration
+		stays bool
+	}{{"nobody polls", false, 0, true}, {"somebody polls", true, pollGrace / 2, false}, {"somebody polled long ago", true, pollGrace, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			run(t, 0, func(t *testing.T, r *rig) {
+				done := make(chan bool)
+				go func() { done <- r.block(&r.events) }()
+				synctest.Wait()
+				time.Sleep(time.Second)
+				if c.polls {
+					r.Poll(false)
+				}
+				time.Sleep(c.ago)
+				r.link.Wake()
+				if stays := <-done; stays != c.stays {
+					t.Errorf("the waiter stays: %v, expected %v", stays, c.stays)
+				}
+				time.Sleep(2 * maxPollPause)
+				r.expect(Asleep) // the worker, as nobody polls any more
+			})
+		})
+	}
+}
+
 // An event that others raise wakes a waiter in the link, where no channel reaches it.
 func TestEventOfAnotherGoroutineWakesTheWaiter(t *testing.T) {
 	run(t, 0, func(t *testing.T, r *rig) {
