@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"softrdma/internal/provider"
 	"softrdma/internal/provider/local"
@@ -99,6 +99,7 @@ type CQ struct {
 
 	mu      sync.Mutex // held by consumers
 	waiters atomic.Int32
+	polling waiting.Adaptive
 }
 
 // CreateCQ makes a completion queue (IBTA 11.2, ibv_create_cq).
@@ -227,7 +228,8 @@ func (w *WC) linkRoute(e *queue.CQE) { w.SLID, w.SL, w.PathBits = e.SLID, e.SL, 
 func (c *CQ) Arm(solicitedOnly bool) { c.drv.Arm(solicitedOnly) }
 
 // Wait blocks until the queue holds a completion or ctx ends. It polls for the device's spin
-// time before it sleeps. The queue must have its own channel; with a shared channel use Arm
+// time before it sleeps. While a peer on this host answers through memory, and its sleeps are short,
+// it polls for up to five times as long. The queue must have its own channel; with a shared channel use Arm
 // and CompChannel.Next.
 func (c *CQ) Wait(ctx context.Context) error { return c.wait(ctx, false) }
 
@@ -281,8 +283,12 @@ func (c *CQ) sleep(ctx context.Context, solicitedOnly bool) error {
 		if err := c.empty(); err != nil {
 			return err
 		}
+		began := time.Now()
 		if _, err := c.channel.drv.Next(ctx); err != nil {
 			return err
+		}
+		if c.drv.Near() {
+			c.polling.Slept(time.Since(began), c.dev.spin)
 		}
 		if c.drv.Ring().Len() > 0 {
 			return nil
@@ -290,7 +296,7 @@ func (c *CQ) sleep(ctx context.Context, solicitedOnly bool) error {
 	}
 }
 
-// spin polls for the device's spin time unless another waiter does so already: a
+// spin polls for the device's spin time, or longer (waiting.Adaptive), unless another waiter does so already: a
 // spinning waiter receives for the whole device and wakes the sleeping ones. It
 // reports whether the queue has a completion.
 func (c *CQ) spin(solicitedOnly bool) bool {
@@ -301,14 +307,18 @@ func (c *CQ) spin(solicitedOnly bool) bool {
 		return false
 	}
 	defer c.dev.spinning.Give()
-	for s := (waiting.Spin{For: c.dev.spin, Every: 1}); s.More(); {
+	s := waiting.Spin{For: c.dev.spin, Every: 1}
+	if c.drv.Near() {
+		s = c.polling.Spin(c.dev.spin, 1)
+	}
+	for ; s.More(); s.Yield() {
 		c.drv.Progress(true)
 		if c.drv.Ring().Len() > 0 {
 			return true
 		}
-		runtime.Gosched()
 	}
-	return false
+	c.drv.Progress(false) // the last yield may have taken all of the time
+	return c.drv.Ring().Len() > 0
 }
 
 // A CompChannel is a completion channel: it queues the events of many CQs.

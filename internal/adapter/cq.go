@@ -237,6 +237,17 @@ func (c *CQ) Progress(mayYield bool) {
 	}
 }
 
+// Near reports whether completions come from peers on this host, through memory: a poll is a few
+// loads then, and takes no packets that would better gather.
+func (c *CQ) Near() bool {
+	for s := laneSet(c.lanes.Load()); s != 0; {
+		if s.next(c.dev).near.Load() {
+			return true
+		}
+	}
+	return false
+}
+
 // polledInLoop counts a poll of the empty queue, and reports whether its consumer seems to poll
 // in a loop. One that sleeps until an event polls an empty queue once for each event. It must not
 // yield: on a busy processor, a thread that yields waits for the time slices of all others, and

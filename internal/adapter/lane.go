@@ -51,6 +51,7 @@ type lane struct {
 	// any goroutine
 	bells     []*QP       // that have something to send; the driver's doorbell guards it
 	overflows atomic.Bool // a completion queue overflowed
+	near      atomic.Bool // what came last came from a peer on this host, through memory
 }
 
 // A carrier is a lane as its driver sees it, with what depends on what its link carries. All

@@ -167,6 +167,9 @@ func (l *packetLane) Receive(now time.Duration) (after time.Duration, ok bool) {
 		l.endBindings() // peers that lost references ask again
 		some = l.host.Receive(now)
 		l.endRun()
+		if some && !l.near.Load() {
+			l.near.Store(true)
+		}
 		if !l.host.AskLink(now) {
 			l.drained = !some
 			return now, some
@@ -176,6 +179,9 @@ func (l *packetLane) Receive(now time.Duration) (after time.Duration, ok bool) {
 	ok, err := l.network.link.Receive(&l.rx)
 	if l.drained = err != nil || !ok; l.drained {
 		return now, some
+	}
+	if l.near.Load() {
+		l.near.Store(false)
 	}
 	now = l.dev.clock()
 	l.Received(len(l.rx.Data))

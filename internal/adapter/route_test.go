@@ -66,6 +66,18 @@ func transfer(t *testing.T, a, b *side, n int) {
 	}
 }
 
+// A waiting call polls for longer only where polls are cheap and disturb no batches.
+func TestOnlyCompletionsThroughMemoryAreNear(t *testing.T) {
+	everyRoute(t, func(t *testing.T, a, b *side) {
+		transfer(t, a, b, 64)
+		for _, s := range []*side{a, b} {
+			if near, want := s.cq.Near(), a.qp.Path() == object.PathSameHost; near != want {
+				t.Errorf("near: %v, expected %v", near, want)
+			}
+		}
+	})
+}
+
 // completions are the Completed events of a trace, as text.
 type completions []string
 

@@ -64,6 +64,7 @@ type QP interface {
 type CQ interface {
 	Ring() *queue.CompletionRing
 	Progress(mayYield bool)
+	Near() bool // completions come through memory
 	Arm(solicitedOnly bool)
 	Pass() // wakes the next waiter of the channel
 	Depth() int
