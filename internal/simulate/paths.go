@@ -16,6 +16,7 @@ type paths struct {
 	fabric *topology.Fabric
 	hop    dcb.Time
 	mtu    int
+	store  bool                   // switches forward a frame when all of it has arrived
 	trees  map[int][]topology.End // by the switch at which they begin: the end of a cable at the node before each node
 	path   []cable                // of the last call of between
 }
@@ -27,7 +28,7 @@ type cable struct {
 }
 
 func newPaths(n *lan.Network, v *scenario.Variant) *paths {
-	p := &paths{net: n, fabric: n.Fabric(), hop: v.Switch.Hop.Time(), mtu: v.Sender.MTU, trees: map[int][]topology.End{}}
+	p := &paths{net: n, fabric: n.Fabric(), hop: v.Switch.Hop.Time(), mtu: v.Sender.MTU, store: v.Switch.Mode == scenario.StoreAndForward, trees: map[int][]topology.End{}}
 	if p.hop == 0 {
 		p.hop = bridge.DefaultHop
 	}
@@ -89,7 +90,11 @@ func (p *paths) frame(path []cable, length int) (tail dcb.Time) {
 	first := dcb.Time(0) // byte at the node
 	for i := range path {
 		c := &path[i]
-		if i > 0 { // cut-through, as early as the frame does not run dry
+		switch {
+		case i == 0:
+		case p.store:
+			first = tail + p.hop
+		default: // cut-through, as early as the frame does not run dry
 			first = max(first, tail-dcb.Time(length)*c.perByte) + p.hop
 		}
 		first = max(first, c.free)

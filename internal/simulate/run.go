@@ -148,7 +148,7 @@ func config(v *scenario.Variant, f *topology.Fabric, priorities uint8) lan.Confi
 			}
 		}
 	}
-	c.Switch = bridge.Config{Hop: w.Hop.Time(), Buffer: bridge.BufferConfig{Size: int(w.Buffer)}}
+	c.Switch = bridge.Config{Hop: w.Hop.Time(), StoreAndForward: w.Mode == scenario.StoreAndForward, Buffer: bridge.BufferConfig{Size: int(w.Buffer)}}
 	c.Switch.Telemetry = v.Sender.Control.Kind == congestion.HPCC
 	for i := range c.Switch.Marking {
 		if priorities&(1<<i) != 0 {

@@ -43,6 +43,7 @@ func TestMessageInEmptyNetworkTakesIdealTime(t *testing.T) {
 		"topology: star:3\nlinks: {hosts: {cable: 2us}}\nsender: {mtu: 4096}\nswitch: {hop: 1us}\n",
 		"topology: leaf-spine:leaves=2,hosts=2,oversubscription=1,speed=25G,switch-speed=100G,switch-length=30m\n",
 		"topology: fat-tree:k=4,speed=400G\nlinks: {speed: 40Gbit}\n",
+		"topology: fat-tree:k=4\nlinks: {speed: 40Gbit, cable: 1us, hosts: {speed: 25Gbit}}\nswitch: {mode: store-and-forward, hop: 1ns}\n",
 	} {
 		for _, size := range []string{"1", "1000", "1024", "1025", "5000", "300000"} {
 			x := runAll(t, network+"duration: 10ms\nvariants: [{name: a, sender: {control: none}}]\n"+

@@ -68,6 +68,20 @@ func (v *Balance) UnmarshalText(b []byte) error {
 	return choose(v, b, []Balance{ByFlow, ByFlowlet, ByPacket})
 }
 
+// A Mode is when a switch begins to send a frame on.
+type Mode string
+
+// The modes.
+const (
+	CutThrough      Mode = "cut-through"       // while the frame arrives
+	StoreAndForward Mode = "store-and-forward" // Switch.Hop after all of it has arrived
+)
+
+// UnmarshalText reads a name.
+func (m *Mode) UnmarshalText(b []byte) error {
+	return choose(m, b, []Mode{CutThrough, StoreAndForward})
+}
+
 func choose[T ~string](v *T, b []byte, all []T) error {
 	if i := slices.Index(all, T(b)); i >= 0 {
 		*v = all[i]

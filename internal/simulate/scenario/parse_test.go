@@ -82,6 +82,7 @@ func TestParseNamesLineAndColumn(t *testing.T) {
 		{head + "traffic: [{kind: incast, size: 1, part: 8}]\n", "s.yaml:3:41: part: expected none for kind incast"},
 		{head + "traffic: [{kind: pause-storm}]\n", "s.yaml:3:11: expected hosts that take nothing, found none"},
 		{head + "traffic: [{kind: tree-all-reduce, size: 2GiB, part: 1, every: 1us}]\n", "s.yaml:3:63: every: expected at most 100000000 messages"},
+		{head + "switch: {mode: store}\n", `s.yaml:3:16: mode "store": expected one of cut-through, store-and-forward`},
 		{head + "switch: {pfc: yes}\n", `s.yaml:3:15: pfc "yes": expected true or false`},
 		{head + "links: {speed: 100}\n", `s.yaml:3:16: speed "100": expected a rate with its unit`},
 		{head + "traffic: [{kind: incast, size: 1}]\nvariants: [{sender: {mtu: 256}}]\n", "s.yaml:4:12: expected a name, found none"},

@@ -44,7 +44,8 @@ type Host struct {
 // A Switch is how switches are set.
 type Switch struct {
 	Buffer   Size     `json:"buffer"`   // shared by the ports; 32 MiB if 0
-	Hop      Duration `json:"hop"`      // from the first byte in to the first one out; 230 ns if 0
+	Hop      Duration `json:"hop"`      // of a frame from its first byte in to the first one out, see Mode; 230 ns if 0
+	Mode     Mode     `json:"mode"`     // cut-through if empty
 	PFC      bool     `json:"pfc"`      // pauses of the senders' priority; otherwise what finds no room is dropped
 	Headroom Size     `json:"headroom"` // with PFC, of each port; what the link needs if 0
 	Mark     Mark     `json:"mark"`

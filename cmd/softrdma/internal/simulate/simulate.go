@@ -40,6 +40,7 @@ type options struct {
 	workers int
 	seed    uint64
 	html    string
+	each    string
 	show    string
 	list    bool
 	asJSON  bool
@@ -73,6 +74,7 @@ func NewCommand() *cobra.Command {
 	f.IntVar(&o.workers, "workers", 0, "use a `NUMBER` of processors, all if 0: for a run each, or together for a large one")
 	f.Uint64Var(&o.seed, "seed", 0, "use this `NUMBER` as the first seed instead of that of the scenario")
 	f.StringVar(&o.html, "html", "", "also write a report with plots to `FILE`")
+	f.StringVar(&o.each, "messages", "", "also write each message with its times to `FILE`, as comma-separated values")
 	f.BoolVar(&o.asJSON, "json", false, "print a JSON object")
 	f.BoolVar(&o.list, "list", false, "list the scenarios that come with softrdma")
 	f.StringVar(&o.show, "show", "", "print the file of the scenario with this `NAME`, to read it or to change it")
@@ -146,8 +148,11 @@ func (o *options) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if o.html != "" {
-		if err := cli.CheckFile(o.html); err != nil {
+	for _, name := range []string{o.html, o.each} {
+		if name == "" {
+			continue
+		}
+		if err := cli.CheckFile(name); err != nil {
 			return err
 		}
 	}
@@ -172,6 +177,15 @@ func (o *options) run(cmd *cobra.Command, name string) error {
 			return err
 		}
 		if err := cli.WriteFile(o.html, page); err != nil {
+			return err
+		}
+	}
+	if o.each != "" {
+		text, err := eachMessage(s, runs)
+		if err != nil {
+			return err
+		}
+		if err := cli.WriteFile(o.each, text); err != nil {
 			return err
 		}
 	}

@@ -55,8 +55,8 @@ func writeScenario(t *testing.T, text string) string {
 
 func TestSimulatePrintsTablesJSONAndPage(t *testing.T) {
 	path := writeScenario(t, small)
-	page := filepath.Join(t.TempDir(), "r.html")
-	out, err := run(t, path, "--html", page, "--seeds", "2")
+	page, list := filepath.Join(t.TempDir(), "r.html"), filepath.Join(t.TempDir(), "m.csv")
+	out, err := run(t, path, "--html", page, "--messages", list, "--seeds", "2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +78,10 @@ func TestSimulatePrintsTablesJSONAndPage(t *testing.T) {
 		if bytes.Contains(html, []byte(wrong)) {
 			t.Errorf("%q in the page", wrong)
 		}
+	}
+	if each, err := os.ReadFile(list); err != nil || bytes.Count(each, []byte("\n")) != 1+2*2*3 || !bytes.HasPrefix(each, []byte(`variant,seed,traffic,from,to,bytes,start_ns,time_ns,ideal_ns
+with PFC,0,incast,1,0,50000,0.000,`)) {
+		t.Errorf("messages %q, %v", each, err)
 	}
 	again, err := run(t, path, "--json", "--seeds", "2", "--seed", "0")
 	if err != nil {
