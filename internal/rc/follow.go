@@ -25,7 +25,7 @@ func (q *QP) Follow(now time.Duration, out *machine.Out) bool {
 // follow produces the SEND or WRITE of one packet that was posted last but not fetched, unless
 // anything else is to be sent, or it may not be sent now.
 func (r *sender) follow(now time.Duration, out *machine.Out) bool {
-	if r.sq.Cur != r.sq.End || r.recovery.loss.board != nil || r.recovery.tail.wanted || r.recovery.copies.due || r.disown.active ||
+	if r.sq.Cur != r.sq.End || r.recovery.loss.board != nil || r.recovery.tail.wanted || r.recovery.copies.due > 0 || r.disown.active ||
 		r.recovery.rnr.until != machine.Never || r.nxt != r.max || r.nxt-r.una >= r.span || r.window.leftover.bytes > 0 {
 		return false
 	}

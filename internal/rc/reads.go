@@ -19,6 +19,10 @@ type reads struct {
 	brought     uint32             // bytes that they brought, as far as the control does not know
 	ctl         congestion.Control // of what they bring, made with the first
 	first       bool               // none was answered yet, so ctl does not know the path
+
+	kept  uint16        // that the peer remembers on a long path, if that is more than usual
+	until time.Duration // when it may have forgotten that
+	renew time.Duration // when to ask it again
 }
 
 // firstReads is how many bytes READs may bring before the first answer has shown the path, with a
@@ -26,10 +30,45 @@ type reads struct {
 // losses begins slowly.
 const firstReads = 128 << 10
 
-// admit reports whether another READ or atomic may be sent (IBTA 9.4.4), if most may be without an
-// answer.
-func (r *reads) admit(most, agreed uint16) bool {
-	return r.outstanding-r.landed < most && r.outstanding < conn.KeepFactor*agreed
+// keptTime is how long the peer's word about kept is relied upon. The responder remembers them for longer.
+const keptTime = 5 * time.Second
+
+// mayAsk reports whether another READ or atomic may be sent (IBTA 9.4.4). A softrdma responder remembers more of
+// them than agreed: some while an answer is missing, and on a long path as many as it has said.
+func (r *sender) mayAsk(now time.Duration) bool {
+	d, agreed := &r.reads, uint16(r.p.Attr.MaxRdAtomic)
+	if d.outstanding-d.landed < agreed && d.outstanding < conn.KeepFactor*agreed {
+		return true
+	}
+	if !r.farReads() {
+		return false
+	}
+	most := conn.KeepFactor * agreed
+	if now < d.until {
+		most = max(most, d.kept)
+	}
+	return d.outstanding < most
+}
+
+// farReads reports whether READs go to a softrdma responder on a long path.
+func (r *sender) farReads() bool {
+	return r.reads.ctl != nil && r.reads.ctl.Paces() && r.q.c.Selective()
+}
+
+// wantsKept reports whether a READ is to ask how many the peer remembers: once in a round trip, while many are
+// outstanding.
+func (r *sender) wantsKept(now time.Duration) bool {
+	d := &r.reads
+	if d.outstanding <= conn.KeepFactor*uint16(r.p.Attr.MaxRdAtomic)/2 || now < d.renew || !r.farReads() {
+		return false
+	}
+	d.renew = now + r.recovery.trips.least()
+	return true
+}
+
+// keeps takes what the peer says that it remembers.
+func (r *reads) keeps(now time.Duration, n uint32) {
+	r.kept, r.until = uint16(min(n, conn.MaxKept)), now+keptTime
 }
 
 // wholeReads is how many bytes READs in flight may bring through memory. The requester copies all
@@ -55,7 +94,17 @@ func (r *sender) fitsDue(n uint32, whole bool) bool {
 	if whole {
 		window = wholeReads
 	}
-	return int64(d.due)+min(int64(n), window/2) <= window
+	return r.inbound()+min(int64(n), window/2) <= window
+}
+
+// inbound is how many bytes READs in flight will bring, without those that were given up as lost.
+func (r *sender) inbound() int64 {
+	n, b := int64(r.reads.due), r.recovery.loss.board
+	if b == nil || b.Lost == 0 {
+		return n
+	}
+	all := int64(b.Missing + r.nxt - b.High)
+	return n * (all - int64(b.Lost)) / all
 }
 
 // answered notes that the path is known. Where no model of it is needed, the whole window may be
@@ -79,16 +128,6 @@ func (r *sender) fetchPaced(now time.Duration) bool {
 		r.q.paceAt = min(r.q.paceAt, at)
 	}
 	return at > now
-}
-
-// most is the number of READs and atomics that may be outstanding. On a long path a softrdma
-// responder remembers more of them than agreed.
-func (r *sender) most() uint16 {
-	n := uint16(r.p.Attr.MaxRdAtomic)
-	if r.reads.ctl != nil && r.reads.ctl.Paces() && r.q.c.Selective() {
-		n *= conn.KeepFactor
-	}
-	return n
 }
 
 // responseMarked notes that a router marked a READ response: less is asked for at a time.
@@ -118,11 +157,12 @@ func (r *sender) ask(now time.Duration, w *request, out *machine.Out) bool {
 	r.question(w, r.sq.Cur, r.off, w.length-r.off, out)
 	if fresh {
 		r.recovery.copyLater(w, out)
+		out.Wide = r.wantsKept(now)
 	}
 	out.PSN, out.Disown = psn.New(r.nxt), r.disowns()
 	r.recovery.time(now, r.nxt, true, r.nxt != r.max)
 	r.account(now, w, n, overhead)
-	r.reads.asked(now, brings)
+	r.asked(now, brings)
 	r.window.sinceAckReq = 0
 	r.forward()
 	return true
@@ -130,16 +170,24 @@ func (r *sender) ask(now time.Duration, w *request, out *machine.Out) bool {
 
 // asked counts n bytes that a READ will bring. The control is told in parts, and so measures when parts of a long READ
 // arrive. Otherwise a lost packet would hide when all others came.
-func (r *reads) asked(now time.Duration, n uint32) {
-	if !r.ctl.Paces() {
-		r.due += n
+func (r *sender) asked(now time.Duration, n uint32) {
+	d := &r.reads
+	if !d.ctl.Paces() {
+		d.due += n
 		return
 	}
 	for n > 0 {
 		part := min(n, askedPart)
 		n -= part
-		r.due += part
-		r.ctl.Sent(now, int(part), int64(r.due))
+		d.due += part
+		d.ctl.Sent(now, int(part), r.inbound())
+	}
+}
+
+// askedAgain counts n bytes that a READ asks for once more.
+func (r *sender) askedAgain(now time.Duration, n uint32) {
+	if r.reads.ctl.Paces() {
+		r.reads.ctl.Sent(now, int(n), r.inbound())
 	}
 }
 

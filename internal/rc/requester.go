@@ -136,12 +136,12 @@ func (r *requester) reset() {
 func (r *recovery) stop() {
 	r.closeBoard()
 	r.retry.ackAt, r.rnr.until, r.loss.at, r.tail.at = machine.Never, machine.Never, machine.Never, machine.Never
-	r.tail.wanted, r.trips.timing, r.copies.due = false, false, false
+	r.tail.wanted, r.trips.timing, r.copies.due = false, false, 0
 }
 
 // next produces the next request packet. What is sent again goes first.
 func (r *sender) next(now time.Duration, out *machine.Out) bool {
-	if (r.recovery.copies.due || r.recovery.loss.board != nil || r.recovery.tail.wanted) && r.recovery.again(now, out) {
+	if (r.recovery.copies.due > 0 || r.recovery.loss.board != nil || r.recovery.tail.wanted) && r.recovery.again(now, out) {
 		return true
 	}
 	for r.recovery.rnr.until == machine.Never {
@@ -170,7 +170,7 @@ func (r *sender) next(now time.Duration, out *machine.Out) bool {
 
 // again produces a packet that was sent before, out of turn.
 func (r *recovery) again(now time.Duration, out *machine.Out) bool {
-	if r.copies.due && r.sendCopy(out) {
+	if r.copies.due > 0 && r.sendCopy(out) {
 		return true
 	}
 	if r.loss.board != nil && r.rnr.until == machine.Never && r.retransmit(now, out) {
@@ -217,7 +217,7 @@ func (r *sender) admit(now time.Duration, w *request) bool {
 	if w.takesReceive() && !r.receivable(now) {
 		return false
 	}
-	return !w.responds() || r.reads.admit(r.most(), uint16(r.p.Attr.MaxRdAtomic))
+	return !w.responds() || r.mayAsk(now)
 }
 
 // local executes the local operation at sq.Cur: binding a memory window or

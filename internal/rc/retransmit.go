@@ -31,6 +31,9 @@ func (r *recovery) retransmit(now time.Duration, out *machine.Out) bool {
 			h.First, end = w.first, w.last+1
 		}
 		n = end - h.First
+		if h.Answer && !out.Whole && r.sender.fetchPaced(now) {
+			return false // all that was lost to a full queue would overflow it again
+		}
 		r.askFor(w, at, h.First, n, out)
 		if h.Tries == 0 && !executed {
 			r.copyLater(w, out)
@@ -48,6 +51,9 @@ func (r *recovery) retransmit(now time.Duration, out *machine.Out) bool {
 	r.q.c.Refuse(reason.Detail{Reason: reason.PacketRepeated, Expected: seq.Detail(r.una), Found: seq.Detail(h.First)})
 	r.retry.all++
 	b.SentAgain(now, h.First, h.First+n, r.nxt)
+	if h.Answer && w.read() {
+		r.sender.askedAgain(now, n*(r.mtu+overhead))
+	}
 	if b.Lost == 0 {
 		out.AckReq = true
 	}

@@ -49,9 +49,7 @@ func (r *recovery) sample(now time.Duration) {
 	r.retry.doubled = 0
 	if t.timedRead {
 		t.answers.Sample(now, took)
-		if r.loss.board == nil { // otherwise it shows what was missing, not a queue
-			t.readTook = took
-		}
+		t.readTook = took
 		return
 	}
 	t.acks.Sample(now, took)

@@ -29,7 +29,7 @@ func (q *QP) Next(now time.Duration, out *machine.Out) bool {
 	q.resp.Sent(now)
 	out.Selective = q.announces()
 	if q.paces && !isAnswer(out.Opcode.Info().Kind) {
-		out.Wide = q.req.wantsMore()
+		out.Wide = q.req.wantsMore() || out.Wide
 		out.Telemetry = q.kind == congestion.HPCC && q.c.Selective()
 	}
 	out.Markable = q.kind.ECN() && out.Opcode != ib.CongestionNotify

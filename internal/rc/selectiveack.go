@@ -37,6 +37,7 @@ func (r *completer) selectiveAck(now time.Duration, in *machine.In) {
 	r.sender.credited(now, in.AETH.Syndrome)
 	if in.Wide && in.Opcode == ib.RCSelectiveAck {
 		r.sender.widened(w.Span)
+		r.reads.keeps(now, w.Kept)
 	}
 	r.recovery.countDuplicates(now, w.Duplicates, upTo)
 	n := len(ranges) / own.RangeLen

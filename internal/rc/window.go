@@ -89,7 +89,7 @@ func (r *sender) widened(span uint32) {
 // admits reports whether all queue pairs to the peer together may have n bytes more in
 // flight, in either direction.
 func (r *sender) admits(n uint32) bool {
-	return r.window.lossless || r.p.Admits(r.flight()+int64(r.reads.due)+int64(n), r.recovery.trips.acks.Least())
+	return r.window.lossless || r.p.Admits(r.flight()+int64(r.reads.due)+int64(n), r.recovery.trips.least())
 }
 
 // InFlight implements machine.InFlightReporter. What was sent to a peer that does not answer does

@@ -50,12 +50,13 @@ func (a *answers) Sent(now time.Duration) {
 	n.exhausted = false
 }
 
-// Deadline is when to look for receives that were posted.
-func (r *Responder) Deadline() time.Duration { return min(r.posted.at, r.first.at) }
+// Deadline is when to look for receives that were posted, or to forget READs.
+func (r *Responder) Deadline() time.Duration { return min(r.posted.at, r.first.at, r.keepEnds()) }
 
 // Expire looks for receives that were posted: it announces those since an acknowledge
 // without credits, and gives one to the first message if that waits.
 func (r *Responder) Expire(now time.Duration) {
+	r.forget(now)
 	r.look(now)
 	a := &r.posted
 	if a.at > now {

@@ -4,7 +4,6 @@ import (
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
 	"softrdma/internal/psn"
-	"softrdma/internal/rc/conn"
 	"softrdma/internal/wire/ib"
 )
 
@@ -79,9 +78,9 @@ func (h *history) drop() {
 // and the oldest resource was answered. The peer sends no more of them than agreed (IBTA
 // 9.4.4). The answer to a duplicate is given up when the peer has gone on.
 //
-// With keep the peer asks for one more than agreed: an answer before it was lost, and
-// those behind the lost one must not push it out.
-func (h *history) vacant(depth int, keep bool) bool {
+// If most is more than depth, the peer asks for one more than agreed: the path is long, or an
+// answer before it was lost, and those behind the lost one must not push it out.
+func (h *history) vacant(depth, most int) bool {
 	if depth == 0 {
 		return false
 	}
@@ -91,19 +90,29 @@ func (h *history) vacant(depth int, keep bool) bool {
 	if h.held < len(h.ring) {
 		return true
 	}
-	if keep && len(h.ring) < conn.KeepFactor*depth {
-		h.grow(min(2*len(h.ring), conn.KeepFactor*depth))
+	if len(h.ring) < most {
+		h.resize(min(2*len(h.ring), most))
 		return true
 	}
 	return !h.ring[h.newest].pending || h.ring[h.newest].again
 }
 
-// grow makes room for n resources.
-func (h *history) grow(n int) {
+// resize makes a ring for n resources, which has the youngest of them.
+func (h *history) resize(n int) {
 	ring := make([]resource, n)
-	k := copy(ring, h.ring[h.newest:])
-	copy(ring[k:], h.ring[:h.newest])
-	h.ring, h.newest, h.current = ring, h.held, noResource
+	keep := min(h.held, n)
+	for i := range keep {
+		ring[i] = h.ring[h.at(keep-i)]
+	}
+	h.ring, h.newest, h.held, h.current = ring, keep%n, keep, noResource
+}
+
+// at returns the index of the i-th resource from the youngest on, which is the first.
+func (h *history) at(i int) int {
+	if i > h.newest {
+		i -= len(h.ring)
+	}
+	return h.newest - i
 }
 
 // remember adds a new READ or atomic, whose answer is owed.
@@ -124,15 +133,15 @@ func (h *history) remember(in *machine.In, msn psn.PSN) *resource {
 	return res
 }
 
-// oldest is the resource to answer next; there must be one. Answers leave by PSN.
+// oldest is the resource to answer next; there must be one. Answers leave by PSN. Those that
+// are remembered only are mostly older, and there are many of them on a long path.
 func (h *history) oldest() *resource {
-	for i := h.held; h.current < 0 && i > 0; i-- {
-		at := h.newest - i
-		if at < 0 {
-			at += len(h.ring)
-		}
-		if h.ring[at].pending {
-			h.current = at
+	if h.current < 0 {
+		for i, left := 1, h.pending; left > 0; i++ {
+			if at := h.at(i); h.ring[at].pending {
+				h.current = at
+				left--
+			}
 		}
 	}
 	return &h.ring[h.current]
@@ -140,10 +149,13 @@ func (h *history) oldest() *resource {
 
 // lookup finds the resource that a PSN belongs to.
 func (h *history) lookup(p psn.PSN) *resource {
-	for i := range h.held {
-		res := &h.ring[i]
-		if d := p.Sub(res.first); d >= 0 && uint32(d) < res.count {
-			return res
+	for i := 1; i <= h.held; i++ {
+		res := &h.ring[h.at(i)]
+		if d := p.Sub(res.first); d >= 0 {
+			if uint32(d) < res.count {
+				return res
+			}
+			return nil // all others are before it
 		}
 	}
 	return nil
@@ -163,5 +175,13 @@ func (h *history) owe(res *resource) {
 func (h *history) answered(res *resource) {
 	res.pending, res.region = false, nil
 	h.pending--
-	h.current = noResource
+	if h.current == noResource {
+		return
+	}
+	if h.current++; h.current == len(h.ring) {
+		h.current = 0
+	}
+	if h.current == h.newest || !h.ring[h.current].pending {
+		h.current = noResource
+	}
 }

@@ -2,6 +2,7 @@ package responder
 
 import (
 	"softrdma/internal/machine"
+	"softrdma/internal/rc/conn"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib"
 )
@@ -16,7 +17,11 @@ func (r *Responder) takeResources(in *machine.In, info *ib.Info) bool {
 		return info.Headers&ib.HasImmDt == 0 || r.takeReceive(in, info)
 	}
 	depth := int(r.p.Attr.MaxDestRdAtomic)
-	if r.history.vacant(depth, in.Keep && r.c.Selective()) {
+	most := depth
+	if in.Keep && r.c.Selective() {
+		most = max(conn.KeepFactor*depth, int(r.wide.kept))
+	}
+	if r.history.vacant(depth, most) {
 		return true
 	}
 	r.invalid(reason.Detail{Reason: reason.TooManyReads, Expected: uint64(depth), Found: uint64(depth) + 1})

@@ -76,6 +76,7 @@ func (r *Responder) Stop() {
 	r.endFirst()
 	r.DropHeld()
 	r.narrow()
+	r.wide.kept = 0
 	r.write.region, r.known = nil, nil
 	r.history.drop()
 }

@@ -14,6 +14,7 @@ import (
 // limit; memory is taken only for what is held.
 type wide struct {
 	span  uint32        // PSNs; 0 if the peer asks for nothing
+	kept  uint32        // READs and atomics that are remembered, 0 if as many as agreed
 	at    time.Duration // when it asked last
 	asked bool          // it has asked, and so knows wide acknowledges
 }
@@ -21,6 +22,13 @@ type wide struct {
 const (
 	// wideTime is how long a share of the store is kept for a peer that does not ask for it.
 	wideTime = 10 * time.Second
+
+	// keepTime is how long more READs are remembered for it. That is longer, because a peer whose path is
+	// interrupted asks again for those whose answers were lost.
+	keepTime = 2 * time.Minute
+
+	// keepShare is the length of a READ on a long path: one is remembered for so many bytes of the share.
+	keepShare = 64 << 10
 
 	// sweepTime is the time between two looks for such peers, which take time for each peer.
 	sweepTime = time.Second
@@ -35,6 +43,7 @@ func (o *reordering) Widen(now time.Duration, in *machine.In) {
 	n := o.store.share(now, o)
 	o.wide.at, o.wide.asked = now, true
 	o.wide.span = uint32(min(max(n/int(o.mtu), int(conn.Span(o.mtu))), conn.MaxSpan))
+	o.wide.kept = max(o.wide.kept, uint32(min(n/keepShare, conn.MaxKept))) // not less: the peer has sent some of them
 	if in.AckReq {
 		o.oweReport()
 	}
@@ -60,7 +69,7 @@ func (o *reordering) Acknowledged(p psn.PSN) bool {
 
 // reportWide produces the acknowledge that says what is new, and how much is held.
 func (o *reordering) reportWide(out *machine.Out) {
-	w := own.WideAck{Duplicates: o.sack.duplicates, Span: o.span()}
+	w := own.WideAck{Duplicates: o.sack.duplicates, Span: o.span(), Kept: o.wide.kept}
 	var b []byte
 	if o.held != nil {
 		b, o.sack.due = o.held.ReportNews(w, o.expected)
@@ -78,6 +87,26 @@ func (o *reordering) narrow() {
 	if o.wide.span != 0 {
 		o.wide.span = 0
 		o.store.leave(o)
+	}
+}
+
+// keepEnds is when more READs than usual are not remembered any more.
+func (o *reordering) keepEnds() time.Duration {
+	if o.wide.kept == 0 {
+		return machine.Never
+	}
+	return o.wide.at + keepTime
+}
+
+// forget gives back what was taken for a peer that has stopped asking.
+func (o *reordering) forget(now time.Duration) {
+	if o.keepEnds() > now {
+		return
+	}
+	o.narrow()
+	o.wide.kept = 0
+	if h, n := &o.history, conn.KeepFactor*int(o.p.Attr.MaxDestRdAtomic); len(h.ring) > n && h.pending == 0 {
+		h.resize(n)
 	}
 }
 

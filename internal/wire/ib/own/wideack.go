@@ -3,7 +3,7 @@ package own
 import "encoding/binary"
 
 // WideAckLen is the length of a wide acknowledge's payload without ranges.
-const WideAckLen = 12
+const WideAckLen = 16
 
 // A WideAck begins the payload of a selective acknowledge with the W bit, which answers requests
 // that have it (see ib.BTH). Ranges follow, as in a selective acknowledge without it.
@@ -14,6 +14,8 @@ const WideAckLen = 12
 //	|                             Span                              |
 //	+---------------------------------------------------------------+
 //	|                             Begin                             |
+//	+---------------------------------------------------------------+
+//	|                             Kept                              |
 //	+-------------------------------+-------------------------------+
 //	|             Skip              |             Count             |  ranges, any number
 //	+-------------------------------+-------------------------------+
@@ -22,7 +24,9 @@ const WideAckLen = 12
 // Skip PSNs after the one that is Begin PSNs after it. Nothing is said of those before, so that
 // an acknowledge can tell what is new among more ranges than fit into it. A gap or a range of more
 // than 65,535 PSNs takes several entries.
-type WideAck struct{ Duplicates, Span, Begin uint32 }
+//
+// The sender remembers Kept READs and atomics, so that as many may be outstanding.
+type WideAck struct{ Duplicates, Span, Begin, Kept uint32 }
 
 // ParseWideAck reads the payload of a wide acknowledge, and reports whether it is one. The rest
 // is as long as a selective acknowledge's ranges.
@@ -30,7 +34,8 @@ func ParseWideAck(payload []byte) (w WideAck, ranges []byte, ok bool) {
 	if len(payload) < WideAckLen || (len(payload)-WideAckLen)%RangeLen != 0 || len(payload) > WideAckLen+MaxRanges*RangeLen {
 		return w, nil, false
 	}
-	w.Duplicates, w.Span, w.Begin = binary.BigEndian.Uint32(payload), binary.BigEndian.Uint32(payload[4:]), binary.BigEndian.Uint32(payload[8:])
+	w.Duplicates, w.Span = binary.BigEndian.Uint32(payload), binary.BigEndian.Uint32(payload[4:])
+	w.Begin, w.Kept = binary.BigEndian.Uint32(payload[8:]), binary.BigEndian.Uint32(payload[12:])
 	return w, payload[WideAckLen:], true
 }
 
@@ -38,7 +43,8 @@ func ParseWideAck(payload []byte) (w WideAck, ranges []byte, ok bool) {
 func (w *WideAck) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, w.Duplicates)
 	b = binary.BigEndian.AppendUint32(b, w.Span)
-	return binary.BigEndian.AppendUint32(b, w.Begin)
+	b = binary.BigEndian.AppendUint32(b, w.Begin)
+	return binary.BigEndian.AppendUint32(b, w.Kept)
 }
 
 // longest is the longest gap or range of one entry.

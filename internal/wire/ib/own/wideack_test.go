@@ -7,7 +7,7 @@ import (
 
 // FuzzWideAck parses anything, and builds again what it could parse.
 func FuzzWideAck(f *testing.F) {
-	w := WideAck{Duplicates: 1, Span: 70000, Begin: 9}
+	w := WideAck{Duplicates: 1, Span: 70000, Begin: 9, Kept: 8192}
 	f.Add(AppendLongRange(w.Append(nil), 200000, 70000))
 	f.Add([]byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, b []byte) {
