@@ -15,8 +15,8 @@ const fewFrames = 32
 // moves are the READs and WRITEs of a connection in flight. There are MaxMoves of them, which is
 // enough for a short path. On a long one there are as many as the queue pair has room for, while
 // they move fewer bytes than the path holds. Two messages in three lose a packet where a hundredth
-// is lost, and what is behind them waits for another round trip or two, so that is counted
-// four times.
+// is lost, and what is behind them waits until it has been sent again, which may take three more
+// round trips. So that is counted six times.
 type moves struct {
 	list  []Move // by slot
 	n     int
@@ -170,7 +170,7 @@ func (c *Conn) Moving() int { return c.moves.n }
 // a short path.
 func (c *Conn) Movable(few int) bool {
 	m := &c.moves
-	return m.n < few || m.n+max(c.slots.sent.n, fewFrames) < m.most && m.bytes < 4*m.path.Need()
+	return m.n < few || m.n+max(c.slots.sent.n, fewFrames) < m.most && m.bytes < 6*m.path.Need()
 }
 
 func (c *Conn) postMove(m *Move) {

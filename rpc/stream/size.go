@@ -8,7 +8,8 @@ import (
 
 // A sizer chooses how long the chunks of one direction are at most. The number of chunks on their way does
 // not change, so what fills a long path is longer chunks. A chunk takes two round trips: its call and its
-// answer, with a READ between.
+// answer, with a READ between. Where packets are lost, it takes another one or two until all of it has
+// come, so what passes in that time is counted three times.
 type sizer struct {
 	fixed  bool // by the program
 	window int
@@ -45,6 +46,6 @@ func (s *sizer) end(number uint64, n int) {
 		return
 	}
 	s.path.End(time.Since(start), s.passed)
-	all := flight.Fit(s.window*defaultChunk, s.window*s.chunk, 2*s.path.Need())
+	all := flight.Fit(s.window*defaultChunk, s.window*s.chunk, 3*s.path.Need())
 	s.chunk = min(all/s.window, s.most)
 }

@@ -36,7 +36,7 @@ func (p *longPath) devices(t *testing.T, f func(t *testing.T, hosts [2]*bubble.H
 	})
 }
 
-// A meter measures how fast n bytes arrive, from the first third on.
+// A meter measures how fast n bytes arrive, from the first third on, unless third is changed.
 type meter struct {
 	p        *longPath
 	n, third int64
@@ -130,7 +130,7 @@ func TestMessagesFillLongPath(t *testing.T) {
 		part float64
 	}{
 		{longPath{rate: 500e6, trip: trip}, .8},
-		{longPath{rate: 500e6, trip: trip, loss: .01}, .8},
+		{longPath{rate: 500e6, trip: trip, loss: .01}, .85},
 	} {
 		part := c.path.messages(t, int64(float64(c.path.rate)/8*trip.Seconds()*20), 64<<10)
 		t.Logf("%+v: %.3f of the line", c.path, part)
@@ -150,6 +150,7 @@ func (p *longPath) calls(t *testing.T, n int64, size int, down bool) (part float
 		}
 		defer s.Close()
 		m := p.meter(n)
+		m.third = n / 2 // chunks become longer one after the other
 		if err := stream.Register(s, "test", "copy", func(_ context.Context, c *stream.Conn) (err error) {
 			if down {
 				_, err = io.CopyBuffer(struct{ io.Writer }{c}, struct{ io.Reader }{&zeros{n}}, make([]byte, size))
@@ -191,9 +192,8 @@ func (p *longPath) calls(t *testing.T, n int64, size int, down bool) (part float
 }
 
 // TestStreamOfCallsFillsLongPath checks that the chunks of a stream of calls follow the path, and that writes
-// which are shorter than a chunk are gathered. Chunks are READ, and READs lose more than WRITEs where packets
-// are lost: by how much depends on the order in which goroutines run. The bounds are those of streams that follow
-// the path at all. Fixed chunks have .01 to .05 of the line.
+// which are shorter than a chunk are gathered. Which packets are lost depends on the order in which goroutines run,
+// so the part of the line varies, and when the chunks have become long. Fixed chunks have .01 to .05 of it.
 func TestStreamOfCallsFillsLongPath(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves half a gigabyte")
@@ -206,10 +206,10 @@ func TestStreamOfCallsFillsLongPath(t *testing.T) {
 		part float64
 	}{
 		{longPath{rate: 500e6, trip: trip}, 32 << 10, false, .8},
-		{longPath{rate: 500e6, trip: trip, loss: .01}, 32 << 10, false, .25},
-		{longPath{rate: 500e6, trip: trip, loss: .01}, 1 << 20, true, .15},
+		{longPath{rate: 500e6, trip: trip, loss: .01}, 32 << 10, false, .7},
+		{longPath{rate: 500e6, trip: trip, loss: .01}, 1 << 20, true, .6},
 	} {
-		part := c.path.calls(t, int64(float64(c.path.rate)/8*trip.Seconds()*40), c.size, c.down)
+		part := c.path.calls(t, int64(float64(c.path.rate)/8*trip.Seconds()*60), c.size, c.down)
 		t.Logf("%+v, writes of %d bytes, from the server %v: %.3f of the line", c.path, c.size, c.down, part)
 		if part < c.part {
 			t.Errorf("%+v, writes of %d bytes, from the server %v: %.3f of the line, expected %.2f", c.path, c.size, c.down, part, c.part)
