@@ -25,14 +25,17 @@ const (
 	messagesInRing = 32 // at least, of the longest messages
 )
 
-// timedFlag in a WRID is set for the control message that is timed, or the READ after it.
-const timedFlag = 1 << 8
+// timedFlag in a WRID is set for the control message that is timed, or the READ after it, and timedData for the data
+// message that is timed, above the span's id.
+const (
+	timedFlag = 1 << 8
+	timedData = 1 << 40
+)
 
 // growth is what the sizes of the buffers depend on.
 type growth struct {
 	fixedRead, fixedWrite bool // the sizes do not change
 	arriving, leaving     flight.Tuner
-	timed                 uint32 // the span that is timed for leaving
 	left                  uint64 // bytes that have left the send buffers
 	older                 *ring  // was used before out, and is not yet acknowledged
 	quiet                 uint64 // bytes that were sent at the last keep-alive
@@ -148,19 +151,20 @@ func (e *endpoint) ringOf(id uint32) *ring {
 	return e.out
 }
 
-// timeSpan times the message that sends a span. Only a stream that fills a part of the buffer can
-// need more.
-func (e *endpoint) timeSpan(id uint32) {
-	if !e.fixedWrite && !e.leaving.Timing() && e.out.Busy() {
-		e.leaving.Begin(e.clock(), e.left)
-		e.timed = id
+// timesData reports whether the data message that is sent now is to be timed. Only a stream that fills a part of the
+// buffer can need more.
+func (e *endpoint) timesData() bool {
+	if e.fixedWrite || e.leaving.Timing() || !e.out.Busy() {
+		return false
 	}
+	e.leaving.Begin(e.clock(), e.left)
+	return true
 }
 
 // sentSpan handles the completion of a message from a span.
-func (e *endpoint) sentSpan(id uint32) {
-	e.doneSpan(id)
-	if id == e.timed && e.leaving.Timing() {
+func (e *endpoint) sentSpan(wrid uint64) {
+	e.doneSpan(uint32(wrid >> 8))
+	if wrid&timedData != 0 {
 		e.leaving.End(e.clock(), e.left)
 	}
 }

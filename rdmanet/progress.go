@@ -71,7 +71,7 @@ func (e *endpoint) complete(wc *verbs.WC) {
 		}
 	case workData:
 		e.posted--
-		e.sentSpan(uint32(wc.WRID >> 8))
+		e.sentSpan(wc.WRID)
 	case workInline:
 		e.posted--
 	case workControl:

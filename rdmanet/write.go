@@ -106,11 +106,13 @@ func (e *endpoint) sendSpan(off, n int, id uint32) error {
 	r := e.ringOf(id)
 	e.sge[0] = r.mr.SGE(off, n)
 	e.wr[0] = verbs.SendWR{WRID: workData | uint64(id)<<8, SGL: e.sge[:]}
+	if e.timesData() {
+		e.wr[0].WRID |= timedData
+	}
 	if err := e.sendData(n); err != nil {
 		return err
 	}
 	r.Hold(id)
-	e.timeSpan(id)
 	return nil
 }
 

@@ -16,6 +16,7 @@ type longPath struct {
 	trip  time.Duration
 	loss  float64
 	write int // bytes of a Write; 0 means ReadFrom
+	head  int // bytes of a Write before ReadFrom
 	body  int // rpc's MaxBody at both ends
 }
 
@@ -51,7 +52,10 @@ func (p *longPath) goodput(t *testing.T, n int64) (part, took float64) {
 				return
 			}
 			if p.write == 0 {
-				_, err = c.(*rdmanet.Conn).ReadFrom(&zeros{n})
+				_, err = c.Write(make([]byte, p.head))
+				if err == nil {
+					_, err = c.(*rdmanet.Conn).ReadFrom(&zeros{n - int64(p.head)})
+				}
 			} else {
 				buf := make([]byte, p.write)
 				for left := n; left > 0 && err == nil; left -= int64(len(buf)) {
@@ -99,6 +103,7 @@ func TestStreamFillsLongPath(t *testing.T) {
 		{longPath{rate: 500e6, trip: short}, .85},
 		{longPath{rate: 500e6, trip: long}, .85},
 		{longPath{rate: 500e6, trip: long, loss: .01}, .8},
+		{longPath{rate: 500e6, trip: long, loss: .01, head: 40}, .8}, // messages that are cut at the ends of pieces
 		{longPath{rate: 500e6, trip: long, write: 64 << 10}, .85},
 	} {
 		part, took := c.path.goodput(t, int64(float64(c.path.rate)/8*c.path.trip.Seconds()*20))
