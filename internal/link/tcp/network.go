@@ -101,6 +101,7 @@ func (c systemConn) Prepare(cfg *Config) error {
 	if n := cfg.SendBuffer; n > 0 {
 		_ = c.SetWriteBuffer(n)
 	}
+	widen(c.TCPConn, cfg)
 	if err := setCongestion(c, cfg.Congestion); err != nil {
 		return err
 	}

@@ -14,6 +14,9 @@ import (
 // setUserTimeout does nothing. Keep-alive probes and the system's retransmission limit apply.
 func setUserTimeout(*net.TCPConn, time.Duration) error { return nil }
 
+// widen does nothing: the system chooses the buffers.
+func widen(*net.TCPConn, *Config) {}
+
 // setCongestion refuses every choice.
 func setCongestion(_ syscall.Conn, name string) error {
 	if name == "" {

@@ -79,6 +79,7 @@ func (x *listener) Accept(owner any) (link.Stream, error) {
 		if s.local, err = x.l.nameOf(fd); err == nil {
 			err = s.start(owner)
 		}
+		widenSend(fd, &x.l.cfg)
 		if err != nil {
 			_ = unix.Close(fd)
 			return nil, err
@@ -257,6 +258,7 @@ func (s *stream) Connected() error {
 	if _, err := unix.Getpeername(s.fd); err != nil {
 		return link.ErrWouldBlock
 	}
+	widenSend(s.fd, &s.l.cfg)
 	return nil
 }
 
