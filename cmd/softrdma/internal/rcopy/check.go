@@ -9,38 +9,44 @@ import (
 	"syscall"
 )
 
-// A copy that continues an earlier one is compared with the source as a whole before the server
-// renames it: the part of the earlier copy may have been changed meanwhile, or may be that of
-// another version of the source with the same length and time of change. The client sends a
-// checksum of each step, and waits for the answer, so that neither end is silent for long.
+// Before a copy continues an earlier one, the part that the server has is compared with the source: it may have been
+// changed meanwhile, or may be that of another version of the source with the same length and time of change. The client
+// sends checksums of short steps, some of them ahead of the answers, so that neither end is silent for long.
 
-// checkSize is the length of a step in bytes.
-const checkSize = 128 << 20
+const (
+	// checkSize is the length of a step in bytes. A server accepts maxCheck, which older clients send, after all data.
+	checkSize = 4 << 20
+	maxCheck  = 128 << 20
+
+	checksAhead = 16
+)
 
 // checkLen is the length of the message.
 const checkLen = headerLen + 8 + 8 + sha256.Size
 
-var errDiffers = errors.New("the copy differs from the source")
+var (
+	errDiffers = errors.New("the copy differs from the source")
+	errNoCheck = errors.New("the server has a part of the file and cannot compare it: its version of softrdma is too old")
+)
 
-// check compares the file with what the server has.
+// check compares the beginning of the file with what the server has.
 func (c *client) check(f io.ReaderAt, size int64) error {
 	for at := int64(0); at < size; at += checkSize {
+		if err := c.settle(checksAhead - 1); err != nil {
+			return err
+		}
 		n := min(checkSize, size-at)
 		sum, err := checksum(f, at, n)
 		if err != nil {
 			return err
 		}
-		h := header{command: opCheck, length: checkLen}
-		b := binary.LittleEndian.AppendUint64(h.append(nil), uint64(at))
+		b := binary.LittleEndian.AppendUint64(nil, uint64(at))
 		b = append(binary.LittleEndian.AppendUint64(b, uint64(n)), sum[:]...)
-		if _, err := c.Write(b); err != nil {
-			return err
-		}
-		if _, err := c.answer(opCheck, "compare the copy"); err != nil {
+		if err := c.ask(header{command: opCheck, length: checkLen}, b, "compare the copy"); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.settle(0)
 }
 
 // check compares a step of the file that is being received. One that differs is not continued
@@ -57,7 +63,7 @@ func (s *server) check(h header) error {
 	switch {
 	case s.file == nil:
 		return fmt.Errorf("no file is open: %w", syscall.EINVAL)
-	case n > checkSize || at > uint64(s.file.size) || n > uint64(s.file.size)-at:
+	case n > maxCheck || at > uint64(s.file.size) || n > uint64(s.file.size)-at:
 		return fmt.Errorf("check of %d bytes at %d, there are %d: %w", n, at, s.file.size, syscall.EINVAL)
 	}
 	sum, err := checksum(s.file.file, int64(at), int64(n))

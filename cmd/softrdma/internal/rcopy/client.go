@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"softrdma/cmd/softrdma/internal/cli"
@@ -47,8 +49,17 @@ func fileKind(m fs.FileMode) string {
 // modeRegular is Linux's S_IFREG, the type bits of a regular file's mode.
 const modeRegular = 0o100000
 
-// A client is the end that sends a file.
-type client struct{ stream }
+// A client is the end that sends a file. It waits for an answer only where it needs it: a round trip may be long.
+type client struct {
+	stream
+	asked []asked // what the server has not answered yet, oldest first
+}
+
+// An asked is a command that was sent.
+type asked struct {
+	command uint8
+	what    string
+}
 
 // sourceKey identifies a version of a source, so that the server recognises a partial copy of
 // it. It is never 0.
@@ -68,91 +79,130 @@ type sent struct {
 	took       time.Duration // for the data
 }
 
-// send copies a file, starting where an earlier copy ended. If it fails, only from is set.
-func (c *client) send(f *os.File, path string) (s sent, err error) {
+// send copies a file, starting where an earlier copy ended unless whole is set. If it fails, only from is set.
+func (c *client) send(f *os.File, path string, whole bool) (s sent, err error) {
 	// The file may have changed since the connection before. The key and the length must be those of
 	// one version, or the server would continue a part of another one.
 	info, err := f.Stat()
 	if err != nil {
 		return s, err
 	}
-	var key uint64
-	if info.Size() > syncSize {
-		if key, err = sourceKey(f, info); err != nil {
-			return s, err
-		}
+	start := time.Now()
+	if info.Size() <= syncSize || whole {
+		err = c.open(path, info.Mode(), 0)
+	} else if s.from, err = c.resume(f, info, path); err == nil {
+		start = time.Now()
 	}
-	id, err := c.open(path, info.Mode(), key)
 	if err != nil {
 		return s, err
-	}
-	if had := id - key; key != 0 && had <= uint64(info.Size()) { // otherwise the server did not answer with an offset
-		s.from = int64(had)
 	}
 	if _, err := f.Seek(s.from, io.SeekStart); err != nil {
 		return s, err
 	}
-	start, size := time.Now(), info.Size()-s.from
+	size := info.Size() - s.from
 	// Opening creates an empty file. librdmacm's server fails to map 0 bytes.
 	if size > 0 {
 		if err := c.data(f, size); err != nil {
 			return s, err
 		}
 	}
-	took := time.Since(start)
-	if s.from > 0 {
-		if err := c.check(f, info.Size()); err != nil {
-			return s, err
-		}
+	if err := c.ask(header{command: opClose, length: headerLen}, nil, "close the file"); err != nil {
+		return s, err
 	}
-	if _, err = c.ask(header{command: opClose, length: headerLen}, nil, "close the file"); err == nil {
+	if err := c.settle(1); err != nil {
+		return s, err
+	}
+	took := time.Since(start)
+	if _, err = c.answer(); err == nil {
 		s.size, s.took = size, took
 	}
 	return s, err
 }
 
-func (c *client) open(path string, mode fs.FileMode, key uint64) (id uint64, err error) {
+// resume opens a file of which the server may have a part, and compares that part with the source. It returns the
+// part's length.
+func (c *client) resume(f *os.File, info fs.FileInfo, path string) (from int64, err error) {
+	key, err := sourceKey(f, info)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.open(path, info.Mode(), key); err != nil {
+		return 0, err
+	}
+	id, err := c.answer()
+	if err != nil {
+		return 0, err
+	}
+	if had := id - key; had <= uint64(info.Size()) { // otherwise the server did not answer with an offset
+		from = int64(had)
+	}
+	return from, c.check(f, from)
+}
+
+func (c *client) open(path string, mode fs.FileMode, key uint64) error {
 	name := make([]byte, (len(path)+8)&^7)
 	copy(name, path)
 	h := header{command: opOpen, length: uint16(headerLen + len(name)), data: modeRegular | uint32(mode.Perm()), id: key}
-	id, err = c.ask(h, name, "open "+path)
-	var refusal *refusedError
-	if errors.As(err, &refusal) && errors.Is(refusal, fs.ErrPermission) && filepath.IsAbs(path) {
+	return c.ask(h, name, "open "+path)
+}
+
+// ask sends a message.
+func (c *client) ask(h header, rest []byte, what string) error {
+	c.asked = append(c.asked, asked{h.command, what})
+	_, err := c.Write(append(h.append(nil), rest...))
+	if errors.As(err, new(*net.OpError)) {
+		return c.refusalReason(err)
+	}
+	return err
+}
+
+// answer receives the answer to the oldest command that has none, and returns its id.
+func (c *client) answer() (id uint64, err error) {
+	q := c.asked[0]
+	c.asked = c.asked[1:]
+	h, err := c.header()
+	switch {
+	case err == io.EOF:
+		return 0, cli.PeerErrorf("the server ended the connection instead of answering: expected it to %s", q.what)
+	case err != nil:
+		return 0, err
+	case h.command != q.command|replyFlag || h.length != headerLen:
+		return 0, cli.PeerErrorf("expected answer %#02x of %d bytes, found %#02x of %d", q.command|replyFlag, headerLen, h.command, h.length)
+	case h.data != 0:
+		return 0, q.refused(h.data)
+	}
+	return h.id, nil
+}
+
+// settle receives answers until at most n commands have none.
+func (c *client) settle(n int) error {
+	for len(c.asked) > n {
+		if _, err := c.answer(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refused returns the error of a refusal.
+func (q asked) refused(number uint32) error {
+	err := error(&refusedError{q.what, number})
+	path, open := strings.CutPrefix(q.what, "open ")
+	if open && errors.Is(err, fs.ErrPermission) && filepath.IsAbs(path) {
 		// Users often name a file by its whole path, which a server that writes below
 		// its --dir refuses.
 		err = fmt.Errorf("%w; name a DESTINATION relative to the server's --dir, for example SERVER:%s", err, filepath.Base(path))
 	}
-	return id, err
-}
-
-// ask sends a message and returns the id of its answer.
-func (c *client) ask(h header, rest []byte, what string) (id uint64, err error) {
-	if _, err := c.Write(append(h.append(nil), rest...)); err != nil {
-		return 0, err
+	if q.command == opCheck && errors.Is(err, syscall.EINVAL) {
+		err = fmt.Errorf("%w: %w", errNoCheck, err)
 	}
-	return c.answer(h.command, what)
-}
-
-// answer receives the answer to a command and returns its id.
-func (c *client) answer(command uint8, what string) (id uint64, err error) {
-	h, err := c.header()
-	switch {
-	case err == io.EOF:
-		return 0, cli.PeerErrorf("the server ended the connection instead of answering: expected it to %s", what)
-	case err != nil:
-		return 0, err
-	case h.command != command|replyFlag || h.length != headerLen:
-		return 0, cli.PeerErrorf("expected answer %#02x of %d bytes, found %#02x of %d", command|replyFlag, headerLen, h.command, h.length)
-	case h.data != 0:
-		return 0, &refusedError{what, h.data}
-	}
-	return h.id, nil
+	return err
 }
 
 // data sends the content of the file.
 func (c *client) data(f io.Reader, size int64) error {
 	h := header{command: opWrite, length: writeLen}
-	if _, err := c.Write(binary.LittleEndian.AppendUint64(h.append(nil), uint64(size))); err != nil {
+	if err := c.ask(h, binary.LittleEndian.AppendUint64(nil, uint64(size)), "write the file"); err != nil {
 		return err
 	}
 	// The connection reads directly into the memory that it sends from.
@@ -163,20 +213,21 @@ func (c *client) data(f io.Reader, size int64) error {
 	if err == nil && n < size {
 		err = fmt.Errorf("the file shrank while it was copied: expected %d bytes, found %d", size, n)
 	}
-	if err != nil {
-		return err
-	}
-	_, err = c.answer(opWrite, "write the file")
 	return err
 }
 
-// refusalReason returns the reason that the server sent for not receiving more data, or
+// refusalReason returns the reason that the server sent for not receiving more, or
 // err if it sent none.
 func (c *client) refusalReason(err error) error {
 	c.timeout = min(c.timeout, refusalTimeout)
 	refusal := (*refusedError)(nil)
-	if _, said := c.answer(opWrite, "write the file"); errors.As(said, &refusal) {
-		return refusal
+	for len(c.asked) > 0 {
+		switch _, said := c.answer(); {
+		case errors.As(said, &refusal):
+			return said
+		case said != nil:
+			return err
+		}
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -163,8 +164,6 @@ func TestRcopyContinuesInterruptedCopy(t *testing.T) {
 	s.Prints("wrote " + file)
 }
 
-// The last full step of a partial file counts only if more data follows it. Otherwise
-// it may not have been synchronised.
 // A part that has changed since the earlier copy is found, and the whole file is copied.
 func TestRcopyCopiesWholeFileIfTheContinuedPartDiffers(t *testing.T) {
 	dir, file := oldFile(t)
@@ -206,6 +205,71 @@ func TestRcopyCopiesWholeFileIfTheContinuedPartDiffers(t *testing.T) {
 	s.Prints("wrote " + file)
 }
 
+// A server that has a part and does not know how to compare it, as before softrdma compared, gets the whole file.
+func TestRcopyCopiesWholeFileToServerThatCannotCompare(t *testing.T) {
+	at := clitest.ServerAddress(t)
+	l, err := rdmanet.Listen("rdma", at+":7427")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	data := clitest.RandomData(7, syncSize+1<<20)
+	p := startClient(t, writeSource(t, data), at+":seventh")
+	serve := func(had uint64) (got []byte, err error) {
+		conn, err := l.Accept()
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		for {
+			b := make([]byte, headerLen)
+			if _, err := io.ReadFull(conn, b); err != nil {
+				return nil, err
+			}
+			h, err := parseHeader(b)
+			if err != nil {
+				return nil, err
+			}
+			answer := header{command: h.command | replyFlag, length: headerLen, id: h.id}
+			if _, err := io.CopyN(io.Discard, conn, int64(h.length)-headerLen); err != nil {
+				return nil, err
+			}
+			switch h.command {
+			case opOpen:
+				answer.id += had
+				if (h.id == 0) != (had == 0) {
+					return nil, fmt.Errorf("opened with the key %#x", h.id)
+				}
+			case opWrite:
+				got = make([]byte, len(data))
+				if _, err := io.ReadFull(conn, got); err != nil {
+					return nil, err
+				}
+			case opCheck:
+				answer.data = errnoOf(syscall.EINVAL)
+			}
+			_, err = conn.Write(answer.append(nil))
+			if answer.data != 0 || h.command == opClose || err != nil {
+				return got, err
+			}
+		}
+	}
+	if _, err := serve(syncSize); err != nil {
+		t.Fatal(err)
+	}
+	got, err := serve(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clitest.SameData(t, "the file", data, got)
+	code := p.ExitCode()
+	if said := p.Stderr.String(); code != cli.ExitOK || !strings.Contains(said, "copying the whole file") || !strings.Contains(said, "too old") {
+		t.Errorf("it said %q", said)
+	}
+}
+
+// The last full step of a partial file counts only if more data follows it. Otherwise
+// it may not have been synchronised.
 func TestRcopyContinuesAfterSynchronisedData(t *testing.T) {
 	in, err := openDirectory(t.TempDir())
 	if err != nil {
@@ -337,6 +401,15 @@ func TestClientSendsTheVersionOfTheSourceThatItNames(t *testing.T) {
 		if _, err := conn.Write(answer.append(nil)); err != nil {
 			return 0, err
 		}
+		for at := uint64(0); at < had; at += checkSize {
+			if _, err := io.CopyN(io.Discard, conn, checkLen); err != nil {
+				return 0, err
+			}
+			answer = header{command: opCheck | replyFlag, length: headerLen}
+			if _, err := conn.Write(answer.append(nil)); err != nil {
+				return 0, err
+			}
+		}
 		_, err = io.ReadFull(conn, b[:writeLen])
 		return binary.LittleEndian.Uint64(b[headerLen:]), err
 	}
@@ -353,8 +426,8 @@ func TestClientSendsTheVersionOfTheSourceThatItNames(t *testing.T) {
 				return
 			}
 			defer conn.Close()
-			copier := &client{newStream(conn.(*rdmanet.Conn), clitest.Timeout)}
-			if s, err := copier.send(f, "name"); err == nil || s.from != c.had {
+			copier := &client{stream: newStream(conn.(*rdmanet.Conn), clitest.Timeout)}
+			if s, err := copier.send(f, "name", false); err == nil || s.from != c.had {
 				t.Errorf("began at %d, expected %d; %v", s.from, c.had, err)
 			}
 		}()

@@ -25,11 +25,11 @@ func (r *command) persist(ctx context.Context, try func() (connected bool, from 
 	var lost error
 	var until time.Time
 	var reached int64
-	for differed := false; ; {
+	for again := false; ; {
 		connected, from, err := try()
 		switch {
-		case errors.Is(err, errDiffers) && !differed: // the server has given it up
-			differed, lost = true, err
+		case (errors.Is(err, errDiffers) || errors.Is(err, errNoCheck)) && !again: // the server has given it up
+			again, lost = true, err
 			reached, until = -1, time.Now().Add(r.retry) // the copy begins again, and so does the time
 			fmt.Fprintf(r.Cmd.ErrOrStderr(), "copying the whole file: %s\n", cli.OneLine(err))
 			continue

@@ -31,10 +31,10 @@ can write wherever the server's user can, as with librdmacm's server.
 An existing file is replaced only when the whole new file is on storage. Until
 then the data is in a file .rcopy-*.part beside it. If a copy between two softrdma
 ends is interrupted, repeat the command to continue it, in steps of 32 MiB. Other
-partial files can be deleted. A copy that was continued is compared with the whole
-source by SHA-256 before it replaces a file, and made again if it differs. What was
-sent over one connection is protected by the checksums of the packets alone, or by
-the encryption.
+partial files can be deleted. A part that the server has is compared with the source
+by SHA-256 before a copy continues behind it, and the whole file is copied if it
+differs. What is sent over one connection is protected by the checksums of the packets
+alone, or by the encryption.
 
 If the connection is lost during a copy, the client connects again and continues,
 for up to --retry. The time begins again when the server has got more of the file.
@@ -57,6 +57,7 @@ type command struct {
 	once bool
 
 	retry time.Duration
+	whole bool // client: the server cannot continue copies
 }
 
 // NewCommand returns the command.
@@ -174,9 +175,10 @@ func (r *command) try(ctx context.Context, f *os.File, server, path string) (con
 	// The server has confirmed everything, so there is nothing to linger for.
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetLinger(0); conn.Close() })()
-	c := &client{newStream(conn, r.Timeout)}
+	c := &client{stream: newStream(conn, r.Timeout)}
 	via := conn.Path()
-	s, err := c.send(f, path)
+	s, err := c.send(f, path, r.whole)
+	r.whole = r.whole || errors.Is(err, errNoCheck)
 	switch {
 	case ctx.Err() != nil:
 		return true, s.from, ctx.Err()
