@@ -104,6 +104,33 @@ func TestSealedClientWithAnotherName(t *testing.T) {
 	}
 }
 
+// A client that trusts the server has its key before the server has seen the client's certificate. If the server does not
+// trust it, the client says so, instead of that the server does not answer, at the first attempt and at the next one.
+func TestSealedClientThatTheServerDoesNotTrust(t *testing.T) {
+	leavesNothing(t)
+	cert, pool := authority(t, serverIP)
+	own, _ := authority(t, clientIP)
+	_, others := authority(t, "192.0.2.77")
+	server := openSealed(t, serverIP, &tls.Config{
+		Certificates: []tls.Certificate{cert}, RootCAs: others, ClientCAs: others, ClientAuth: tls.RequireAndVerifyClientCert,
+	})
+	client := openSealed(t, clientIP, &tls.Config{
+		Certificates: []tls.Certificate{own}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	})
+	l, err := Listen(serverIP+":0", ListenConfig{Device: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed(t, l)
+	for range 2 {
+		var why verbs.ReasonError
+		if _, err := (&Dialer{Device: client}).Dial(within(t), l.Addr().String()); !errors.As(err, &why) || why.Reason() != "TLS_HANDSHAKE" {
+			t.Errorf("expected TLS_HANDSHAKE, found %v", err)
+		}
+	}
+	counter(t, server, "TLS_TRUST")
+}
+
 // A device that was closed and opened again is met again.
 func TestSealedPeerBeginsAnew(t *testing.T) {
 	leavesNothing(t)

@@ -29,10 +29,16 @@ const (
 // A Reader reads the reports of one lane's link. The zero value is one of a link without any.
 type Reader struct {
 	link    link.Reporter
-	pending bool          // a send failed, which may have collected some
-	local   []link.Report // about packets that this host had no route for
-	left    int           // of budget
+	pending bool     // a send failed, which may have collected some
+	local   []unsent // about packets that did not leave
+	left    int      // of budget
 	until   time.Duration
+}
+
+// An unsent is the report about a packet that this host has not sent.
+type unsent struct {
+	link.Report
+	why reason.Detail
 }
 
 // NewReader makes the reader of a link; nil if it has no reports.
@@ -42,9 +48,9 @@ func NewReader(l link.Reporter) Reader { return Reader{link: l} }
 func (r *Reader) SendFailed() { r.pending = r.link != nil }
 
 // NoRoute reports whether an error of a send means that this host has no route to the peer,
-// or that no host answers at the peer's address.
+// that no host answers at the peer's address, or that the peer has refused this device.
 func NoRoute(err error) bool {
-	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
+	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) || errors.As(err, new(*link.Failure))
 }
 
 // Unsent adds a report about a packet that was not sent for such an error. The packet is
@@ -53,9 +59,12 @@ func (r *Reader) Unsent(dst netip.AddrPort, packet []byte, err error) {
 	if len(r.local) == budget {
 		return
 	}
-	p := link.Report{Dst: dst, Quoted: slices.Clone(packet), Err: syscall.EHOSTUNREACH}
+	p := unsent{Report: link.Report{Dst: dst, Quoted: slices.Clone(packet), Err: syscall.EHOSTUNREACH}}
 	if errors.Is(err, syscall.ENETUNREACH) {
 		p.Err = syscall.ENETUNREACH
+	}
+	if f := (*link.Failure)(nil); errors.As(err, &f) {
+		p.why = f.Detail
 	}
 	r.local, r.pending = append(r.local, p), true
 }
@@ -79,31 +88,35 @@ func (r *Reader) Take(now time.Duration, handle func(p *link.Report, h *ib.BTH, 
 	if now >= r.until {
 		r.left, r.until = budget, now+period
 	}
-	for p := r.next(); p != nil; p = r.next() {
+	for p, why := r.next(); p != nil; p, why = r.next() {
 		var h ib.BTH
 		if r.left == 0 || !h.Parse(p.Quoted) { // too little came back to tell whose packet it was
 			continue
 		}
 		r.left--
 		d := reason.Detail{Reason: reason.SendUnreachable, Expected: uint64(len(p.Quoted)), Found: uint64(p.Err)}
-		if p.Err == syscall.ECONNREFUSED {
+		switch {
+		case why.Reason != reason.None:
+			d = why
+		case p.Err == syscall.ECONNREFUSED:
 			d.Reason = reason.SendRefused
 		}
 		handle(p, &h, d)
 	}
 }
 
-// next removes a report and returns it, nil if there is none. Those of the link go first, because they say more.
-func (r *Reader) next() *link.Report {
+// next removes a report and returns it with the reason that is known beyond it, nil if there is none. Those of the link
+// go first, because they say more.
+func (r *Reader) next() (*link.Report, reason.Detail) {
 	if r.link != nil {
 		if p := r.link.NextReport(); p != nil {
-			return p
+			return p, reason.Detail{}
 		}
 	}
 	if n := len(r.local); n > 0 {
 		p := r.local[n-1]
 		r.local = r.local[:n-1]
-		return &p
+		return &p.Report, p.why
 	}
-	return nil
+	return nil, reason.Detail{}
 }

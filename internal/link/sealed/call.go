@@ -272,7 +272,13 @@ func (c *call) failed(err error) {
 		p.dialling = false
 		p.answer(err)
 	}
-	if p.dialling || rejected(err) {
+	if rejected(err) {
+		if why := (*link.Failure)(nil); errors.As(err, &why) {
+			p.refuses(c.session, why)
+		}
+		return
+	}
+	if p.dialling {
 		return
 	}
 	if p.failures++; p.out.Load() == nil || p.failures > redials || p.retrying {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"softrdma/internal/link"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/psp"
 )
@@ -74,7 +75,8 @@ type peer struct {
 	proved   bool           // its address, at some time
 	heard    time.Time      // the last time that it has made an offer
 	out      atomic.Pointer[outbound]
-	gone     atomic.Bool // no longer one of the endpoint's
+	refused  atomic.Pointer[link.Failure] // why the peer takes no packet with that key; nil if it is not known to refuse them
+	gone     atomic.Bool                  // no longer one of the endpoint's
 
 	// Of dialling.
 	dialling bool

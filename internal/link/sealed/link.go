@@ -243,6 +243,9 @@ func (l *Link) Send(tx *link.Tx) error {
 // keyFor returns the key to send with. A device that was opened again may have another port, and a translator may have
 // given a peer another address.
 func (l *Link) keyFor(f *flow) (*outbound, error) {
+	if why := f.peer.refused.Load(); why != nil {
+		return nil, why
+	}
 	out := f.peer.out.Load()
 	if f.way.back {
 		l.e.busy(f.peer)

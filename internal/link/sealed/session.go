@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"softrdma/internal/link"
 	"softrdma/internal/reason"
 	"softrdma/internal/wire/psp"
 )
@@ -14,6 +15,7 @@ type session struct {
 	peer   *peer       // nil before the peer has proved who it is
 	from   netip.Addr  // of the peer, as the connection has it
 	proved bool        // the peer has proved its address
+	taken  bool        // the peer has admitted this device, which has dialled it
 	live   bool        // the connection is open
 	early  bool        // the peer may not have admitted this device yet, and there is another session with traffic
 	offer  offer       // the last one to the peer
@@ -159,7 +161,7 @@ func (e *Endpoint) take(s *session, o *offer) error {
 	if s.out != nil && s.out.key.SPI() == o.spi {
 		// Again; to count its IVs from 0 would use them twice. The peer says so when it has admitted this device, with
 		// the name that it has given it.
-		s.peer.theirs = o.name
+		s.peer.theirs, s.taken = o.name, true
 		if s.early {
 			s.early = false
 			s.peer.replace(s)
@@ -173,6 +175,7 @@ func (e *Endpoint) take(s *session, o *offer) error {
 	}
 	p := s.peer
 	s.out = &outbound{key: key, port: o.port}
+	p.refused.Store(nil)
 	p.proved = p.proved || s.proved
 	if first && !s.dialled && s.in[0] != nil {
 		e.offer(s)
@@ -198,6 +201,14 @@ func (p *peer) replace(s *session) {
 		if x.live && x.replacedBy(s) {
 			x.hangUp()
 		}
+	}
+}
+
+// refuses notes that the peer has ended a session that this device has dialled, because it does not trust it. If the key
+// to send with is that of the session, the peer takes no packet.
+func (p *peer) refuses(s *session, why *link.Failure) {
+	if s != nil && !s.taken && s.out != nil && s.out == p.out.Load() {
+		p.refused.Store(why)
 	}
 }
 

@@ -45,6 +45,8 @@ func ConnectError(ctx context.Context, err error, at, start string, p Protocol, 
 		return fmt.Errorf("connect to %s: %w", at, resolve.Err)
 	case errors.As(err, &resolve):
 		return PeerErrorf("%w", resolve)
+	case errors.As(err, &unreachable) && unmet(err):
+		return fmt.Errorf("connect to %s: the peer has refused this end: %w", at, unreachable.Err)
 	case errors.As(err, &name):
 		return PeerErrorf("connect to %s: %w", at, name)
 	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &unreachable):
