@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"softrdma/internal/launch"
+	"softrdma/internal/tlsfiles"
 	"softrdma/msg"
 	"softrdma/verbs"
 )
@@ -26,6 +27,9 @@ var ErrNotStarted = launch.ErrNotStarted
 // `softrdma run --exchange-timeout` says, and names the ranks that are missing. A rank that
 // `softrdma run` started and that ends without calling it is missing at once. With PMI the launcher
 // decides how long ranks wait.
+//
+// The variable SOFTRDMA_PSK_FILE, or SOFTRDMA_TLS_CERT with SOFTRDMA_TLS_KEY and SOFTRDMA_TLS_CA, names files with which
+// the device encrypts: those of the flags of `softrdma run`, which sets them. All ranks need the same.
 //
 // With other launchers the variables SOFTRDMA_RUN and SOFTRDMA_RUN_SECRET say how to exchange
 // addresses. docs/coll.md describes the environment, and the versions of PMIx.
@@ -63,12 +67,17 @@ func World(ctx context.Context) (*Group, error) {
 // whole network of them, other systems have ports. For several hosts it has the address from
 // which the launcher is reached, or what SOFTRDMA_DEVICE says, and each program of the host a port.
 func open(j *launch.Job) (*verbs.Device, error) {
+	security, err := tlsfiles.FromEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	cfg := verbs.Config{TLS: security}
 	if j.Device != "" {
-		return verbs.Open(j.Device, verbs.Config{})
+		return verbs.Open(j.Device, cfg)
 	}
 	if j.LocalSize == j.Size && runtime.GOOS == "linux" {
 		id := sha256.Sum256([]byte(j.ID))
-		return verbs.Open(fmt.Sprintf("127.%d.%d.%d", 192+id[0]%60, id[1], 1+j.LocalRank%254), verbs.Config{})
+		return verbs.Open(fmt.Sprintf("127.%d.%d.%d", 192+id[0]%60, id[1], 1+j.LocalRank%254), cfg)
 	}
 	host := "127.0.0.1"
 	if j.LocalSize < j.Size {
@@ -87,5 +96,5 @@ func open(j *launch.Job) (*verbs.Device, error) {
 			return nil, err
 		}
 	}
-	return verbs.Open(net.JoinHostPort(host, strconv.Itoa(verbs.Port+1+j.LocalRank)), verbs.Config{})
+	return verbs.Open(net.JoinHostPort(host, strconv.Itoa(verbs.Port+1+j.LocalRank)), cfg)
 }

@@ -43,7 +43,7 @@ var floors = []string{
 	"internal/registry",
 	// The public API, and protocols above it.
 	"verbs",
-	"rdmacm internal/simnet/bubble internal/uverbs/device internal/exporter internal/lessons",
+	"rdmacm internal/tlsfiles internal/simnet/bubble internal/uverbs/device internal/exporter internal/lessons",
 	"internal/carrier metrics storage/internal/buffers storage/block",
 	// Storage: what the protocols share, transports, services.
 	"storage/internal/channel storage/rpcrdma/wire storage/nbd",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,12 +62,14 @@ func TestFlagsExistOnlyWhereTheyApply(t *testing.T) {
 		"softrdma nvme serve": true, "softrdma nvme discover": true, "softrdma nvme list": true, "softrdma nvme read": true,
 		"softrdma nvme write": true, "softrdma nvme bench": true, "softrdma nvme serve-nbd": true, "softrdma serve-nfs": true, "softrdma serve-9p": true,
 	}
+	ofTLS := []string{cli.SecretFlag, cli.CertificateFlag, "tls-key", "tls-ca"}
 	for _, cmd := range allCommands(newRootCommand()) {
-		for _, flag := range []string{cli.PcapFlag, cli.NoCRCFlag, cli.MarkersFlag, "tcp-congestion", cli.SecretFlag, cli.CertificateFlag, cli.KeyFlag, cli.AuthorityFlag} {
+		for _, flag := range append([]string{cli.PcapFlag, cli.NoCRCFlag, cli.MarkersFlag, "tcp-congestion"}, ofTLS...) {
 			if flag == cli.PcapFlag && cmd.Name() == "peer" {
 				continue // the first process captures
 			}
-			if has := cmd.Flag(flag) != nil; has != opens[cmd.CommandPath()] {
+			ranks := cmd.CommandPath() == "softrdma run" && slices.Contains(ofTLS, flag) // its programs open the devices
+			if has := cmd.Flag(flag) != nil; has != (opens[cmd.CommandPath()] || ranks) {
 				t.Errorf("%s has --%s: %v, expected %v", cmd.CommandPath(), flag, has, !has)
 			}
 		}

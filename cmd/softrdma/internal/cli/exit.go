@@ -64,6 +64,8 @@ const EnvironmentText = `softrdma reads these environment variables:
   SOFTRDMA_HOST_DIR       directory in which programs on one host find each other
   SOFTRDMA_RUN, SOFTRDMA_RUN_SECRET
                           where the ranks of a job meet; softrdma run sets both
+  SOFTRDMA_PSK_FILE, SOFTRDMA_TLS_CERT, SOFTRDMA_TLS_KEY, SOFTRDMA_TLS_CA
+                          files with which the ranks of a job encrypt; softrdma run sets them by its flags
   SOFTRDMA_SAME_HOST      whether memory carries data on one host: auto, off, require
   LD_PRELOAD              is kept by softrdma exec and softrdma env, after their library
   NO_COLOR                drawings and softrdma top have no colors

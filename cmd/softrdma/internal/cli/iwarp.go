@@ -22,7 +22,7 @@ func AddIWARPFlags(cmd *cobra.Command) {
 	f.Bool(NoCRCFlag, false, "iWARP: send no CRCs, if the peer wants none either")
 	f.Bool(MarkersFlag, false, "iWARP: ask the peer to send markers (Linux's siw refuses)")
 	f.String(tcpCongestionFlag, "", "iWARP: congestion control `NAME` of the system's TCP, for example bbr (default: the system's)")
-	addTLSFlags(cmd)
+	AddTLSFlags(cmd)
 }
 
 // IWARPFlags returns the iWARP flags that the user gave, TLS included, as arguments.

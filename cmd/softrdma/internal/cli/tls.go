@@ -1,19 +1,16 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
+	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/netip"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"softrdma/internal/tlsfiles"
 	"softrdma/rdmacm"
 	"softrdma/verbs"
 )
@@ -22,20 +19,21 @@ import (
 const (
 	SecretFlag      = "psk-file"
 	CertificateFlag = "tls-cert"
-	KeyFlag         = "tls-key"
-	AuthorityFlag   = "tls-ca"
+	keyFlag         = "tls-key"
+	authorityFlag   = "tls-ca"
 )
 
-func addTLSFlags(cmd *cobra.Command) {
+// AddTLSFlags adds the flags of TLS.
+func AddTLSFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.String(SecretFlag, "", "RoCE v2 and iWARP: encrypt, with a shared secret, the content of `FILE` (for example from openssl rand -base64 32)")
 	f.String(CertificateFlag, "", "RoCE v2 and iWARP: encrypt, with the certificate chain in `FILE` (PEM); needs --tls-key and --tls-ca")
-	f.String(KeyFlag, "", "private key of --tls-cert, in `FILE` (PEM)")
-	f.String(AuthorityFlag, "", "certificates of the authorities that sign the peers' certificates, in `FILE` (PEM)")
+	f.String(keyFlag, "", "private key of --tls-cert, in `FILE` (PEM)")
+	f.String(authorityFlag, "", "certificates of the authorities that sign the peers' certificates, in `FILE` (PEM)")
 }
 
 // tlsFlags are the flags of TLS. Each names a file.
-var tlsFlags = [...]string{SecretFlag, CertificateFlag, KeyFlag, AuthorityFlag}
+var tlsFlags = [...]string{SecretFlag, CertificateFlag, keyFlag, authorityFlag}
 
 // TLSFlags returns the TLS flags that the user gave, as arguments.
 func TLSFlags(cmd *cobra.Command) (args []string) {
@@ -47,11 +45,13 @@ func TLSFlags(cmd *cobra.Command) (args []string) {
 	return args
 }
 
-// CheckTLSFlags refuses invalid TLS flags. Servers that open their devices only when clients
+// CheckTLSFlags returns the files that the TLS flags name, and refuses invalid ones. Servers that open their devices only when clients
 // connect call it before.
-func CheckTLSFlags(cmd *cobra.Command) error {
-	_, err := tlsConfig(cmd, "")
-	return err
+func CheckTLSFlags(cmd *cobra.Command) (files tlsfiles.Files, err error) {
+	if _, err = tlsConfig(cmd, ""); err != nil {
+		return files, err
+	}
+	return tlsFilesOf(cmd)
 }
 
 // FileOf returns the file that a flag names, or "" if the user did not give the flag. It
@@ -65,83 +65,44 @@ func FileOf(cmd *cobra.Command, name string) (string, error) {
 	return file, nil
 }
 
+// tlsNames are the flags as messages call them.
+var tlsNames = tlsfiles.Files{Secret: "--" + SecretFlag, Certificate: "--" + CertificateFlag, Key: "--" + keyFlag, Authorities: "--" + authorityFlag}
+
+// tlsFilesOf returns the files that the TLS flags name.
+func tlsFilesOf(cmd *cobra.Command) (files tlsfiles.Files, err error) {
+	for i, p := range files.All() {
+		if *p, err = FileOf(cmd, tlsFlags[i]); err != nil {
+			return files, err
+		}
+	}
+	return files, nil
+}
+
 // tlsConfig returns the TLS configuration of the flags, or nil. The peer's certificate must be
-// valid for host or, if host is empty, for the address that is dialled.
+// valid for host or, if host is empty, for the address that is dialled. It warns once about a secret that others may
+// read, and about a certificate that peers will refuse, because all that they tell this end is that it is bad.
 func tlsConfig(cmd *cobra.Command, host string) (*tls.Config, error) {
-	var files [len(tlsFlags)]string
-	given := 0
-	for i, name := range tlsFlags {
-		var err error
-		if files[i], err = FileOf(cmd, name); err != nil {
-			return nil, err
-		}
-		if files[i] != "" {
-			given++
-		}
-	}
-	switch {
-	case given == 0:
-		return nil, nil
-	case files[0] != "" && given > 1:
-		return nil, UsageErrorf("--%s and --%s: expected either a secret or certificates", SecretFlag, CertificateFlag)
-	case files[0] != "":
-		b, err := os.ReadFile(files[0])
-		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", SecretFlag, err)
-		}
-		WarnIfReadable(cmd.ErrOrStderr(), SecretFlag, files[0])
-		cfg, err := verbs.SharedSecret(bytes.TrimSpace(b))
-		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", SecretFlag, err)
-		}
-		return cfg, nil
-	case given < 3:
-		return nil, UsageErrorf("expected all of --%s, --%s and --%s: each end presents a certificate and verifies the peer's", CertificateFlag, KeyFlag, AuthorityFlag)
-	}
-	own, err := ownCertificate(cmd.ErrOrStderr(), files[1], files[2])
+	files, err := tlsFilesOf(cmd)
 	if err != nil {
 		return nil, err
 	}
-	b, err := os.ReadFile(files[3])
-	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", AuthorityFlag, err)
+	cfg, err := files.Load(tlsNames, host)
+	switch {
+	case errors.Is(err, tlsfiles.ErrChoice):
+		return nil, UsageErrorf("%w", err)
+	case err != nil || cfg == nil:
+		return nil, err
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(b) {
-		return nil, fmt.Errorf("--%s: expected certificates in PEM, found none in %s", AuthorityFlag, files[3])
+	if files.Secret != "" {
+		WarnIfReadable(cmd.ErrOrStderr(), SecretFlag, files.Secret)
+		return cfg, nil
 	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		host = ""
+	c := cfg.Certificates[0].Leaf
+	if now := time.Now(); now.Before(c.NotBefore) || now.After(c.NotAfter) {
+		warnOnce(cmd.ErrOrStderr(), CertificateFlag, files.Certificate, fmt.Sprintf("peers refuse %s: expected a certificate that is valid now, found one from %s to %s",
+			files.Certificate, c.NotBefore.Format(time.RFC3339), c.NotAfter.Format(time.RFC3339)))
 	}
-	return &tls.Config{
-		Certificates: []tls.Certificate{own}, RootCAs: pool, ServerName: host,
-		ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
-	}, nil
-}
-
-// ownCertificate reads the certificate chain of this end and its key. It warns once if peers
-// will refuse the certificate, because all that they tell this end is that it is bad.
-func ownCertificate(out io.Writer, file, keyFile string) (tls.Certificate, error) {
-	chain, err := os.ReadFile(file)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("--%s: %w", CertificateFlag, err)
-	}
-	key, err := os.ReadFile(keyFile)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("--%s: %w", KeyFlag, err)
-	}
-	if bytes.Contains(key, []byte("ENCRYPTED")) {
-		return tls.Certificate{}, fmt.Errorf("--%s: expected a private key without a passphrase, found an encrypted one in %s (openssl pkey -in %s removes it)", KeyFlag, keyFile, keyFile)
-	}
-	c, err := tls.X509KeyPair(chain, key)
-	if err != nil {
-		return c, fmt.Errorf("--%s %s, --%s %s: expected a certificate and its private key: %w", CertificateFlag, file, KeyFlag, keyFile, err)
-	}
-	if now := time.Now(); now.Before(c.Leaf.NotBefore) || now.After(c.Leaf.NotAfter) {
-		warnOnce(out, CertificateFlag, file, fmt.Sprintf("peers refuse %s: expected a certificate that is valid now, found one from %s to %s",
-			file, c.Leaf.NotBefore.Format(time.RFC3339), c.Leaf.NotAfter.Format(time.RFC3339)))
-	}
-	return c, nil
+	return cfg, nil
 }
 
 // chooseDevice returns the name of a device if the user gave none but gave flags of TLS or iWARP,

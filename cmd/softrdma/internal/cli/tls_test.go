@@ -70,7 +70,7 @@ func TestCertificateFilesThatDoNotFit(t *testing.T) {
 			var out strings.Builder
 			cmd := &cobra.Command{Use: "x"}
 			cmd.SetErr(&out)
-			addTLSFlags(cmd)
+			AddTLSFlags(cmd)
 			if err := cmd.ParseFlags([]string{"--tls-cert", c.cert, "--tls-key", c.key, "--tls-ca", c.ca}); err != nil {
 				t.Fatal(err)
 			}

@@ -143,7 +143,7 @@ func runServer(ctx context.Context, cmd *cobra.Command, opt *options) error {
 	if opt.json {
 		p.notes = io.Discard // the client prints the results
 	}
-	if err := cli.CheckTLSFlags(cmd); err != nil { // before a client connects
+	if _, err := cli.CheckTLSFlags(cmd); err != nil { // before a client connects
 		return err
 	}
 	if opt.device != "" {

@@ -63,6 +63,8 @@ func beRank(what string) int {
 	case "input":
 		b, err := io.ReadAll(os.Stdin)
 		fmt.Printf("%d bytes, %v\n", len(b), err)
+	case "secret":
+		fmt.Println(os.Getenv("SOFTRDMA_PSK_FILE"))
 	case "device":
 		fmt.Println(os.Getenv("SOFTRDMA_DEVICE"), os.Getenv("SOFTRDMA_LOCAL_RANK"), os.Getenv("SOFTRDMA_LOCAL_SIZE"), os.Getenv("EXTRA"))
 	}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/launch"
+	"softrdma/internal/tlsfiles"
 )
 
 const long = `Starts a number of processes of a program, called ranks, which find each other by
@@ -47,6 +49,11 @@ the rank's numbers.
 On other hosts the program has the environment of a login by ssh, the variables above
 and those of --env, and the same working directory. Ranks there connect to this host
 by TCP to exchange addresses.
+
+With --psk-file or --tls-cert the devices of coll.World encrypt (RoCE v2 in PSP). Each
+host needs the files, at the same path, and each certificate must be valid for the
+addresses of its host's devices. Ranks on one host then do not use memory for their
+packets. The exchange of addresses is authenticated and not encrypted.
 
 From the first call of coll.World on, all ranks have --exchange-timeout to call it. Then,
 or as soon as a rank has ended without a call, it fails at all of them with an error
@@ -100,6 +107,7 @@ func NewCommand() *cobra.Command {
 	f.DurationVar(&s.wait, "exchange-timeout", launch.DefaultWait, "give up when a rank's address is missing this `DURATION` after the first one's")
 	f.BoolVar(&s.agent, "agent", false, "run the job on standard input, as the other end of --hosts")
 	_ = f.MarkHidden("agent") // cannot fail: the flag exists
+	cli.AddTLSFlags(cmd)
 	return cmd
 }
 
@@ -137,7 +145,11 @@ func run(cmd *cobra.Command, s *options, program []string) error {
 	if err != nil {
 		return err
 	}
-	j := job{Program: program, Dir: dir, Env: s.environment(), Device: s.device, Size: size, Exchange: l.Addr().String(), Secret: hex.EncodeToString(secret)}
+	security, err := encryption(cmd)
+	if err != nil {
+		return err
+	}
+	j := job{Program: program, Dir: dir, Env: append(s.environment(), security...), Device: s.device, Size: size, Exchange: l.Addr().String(), Secret: hex.EncodeToString(secret)}
 	out := &outputs{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr(), label: s.label, ended: server.Ended}
 	err = s.start(cmd, hosts, j, out)
 	if missing := server.Err(); err != nil && missing != nil { // probably the reason why a rank failed
@@ -172,6 +184,26 @@ func (s *options) environment() (env []string) {
 		env = append(env, v)
 	}
 	return env
+}
+
+// encryption returns the variables that name the files of the TLS flags, which have to exist here, too.
+func encryption(cmd *cobra.Command) (env []string, err error) {
+	files, err := cli.CheckTLSFlags(cmd)
+	if err != nil {
+		return nil, err
+	}
+	variables := tlsfiles.Variables
+	for i, name := range variables.All() {
+		file := *files.All()[i]
+		if file == "" {
+			continue
+		}
+		if file, err = filepath.Abs(file); err != nil {
+			return nil, err
+		}
+		env = append(env, *name+"="+file)
+	}
+	return env, nil
 }
 
 // start runs the ranks of each host, until all have ended or one has failed.

@@ -44,9 +44,14 @@ func sorted(out string) []string {
 func TestRanksFormAGroup(t *testing.T) {
 	device := clitest.LoopbackDevice(t)
 	network := device[:strings.LastIndexByte(device, '.')+1]
+	secret := filepath.Join(t.TempDir(), "psk")
+	if err := os.WriteFile(secret, []byte("a secret of all ranks"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, flags := range map[string][]string{
 		"one host":       {"-n", "4"},
 		"two hosts":      append(remotely(t), "--device", network+"20{rank}"),
+		"encrypted":      append(remotely(t), "--device", network+"22{rank}", "--psk-file", secret),
 		"with this host": append(remotely(t), "--hosts", "localhost:2,two:2", "--device", network+"21{rank}"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,6 +152,23 @@ func TestInputGoesToRank0(t *testing.T) {
 	}
 }
 
+// The flags of TLS reach ranks on all hosts as names of files, which do not depend on the directory.
+func TestFilesOfTLSReachRanks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("psk", []byte("a secret of all ranks"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := ranks(t, "secret", append(remotely(t), "-n", "3", "--psk-file", "psk")...)
+	p.Start()
+	if out, want := p.Succeeds(), strings.Repeat(filepath.Join(dir, "psk")+"\n", 3); out != want {
+		t.Errorf("%q, expected %q", out, want)
+	}
+}
+
 func TestEnvironmentOfRanks(t *testing.T) {
 	p := ranks(t, "device", append(remotely(t), "-n", "3", "--device", "d{rank}.{local}", "--env", "EXTRA=more words")...)
 	p.Start()
@@ -169,6 +191,10 @@ func TestWrongRunsAreRefused(t *testing.T) {
 		{[]string{"--hosts", "a", "-n", "2", "true"}, 2, "room for 1 ranks"},
 		{[]string{"--exchange-timeout", "0s", "true"}, 2, "expected a positive duration"},
 		{[]string{"-n", "0", "true"}, 2, "-n: expected 1 to"},
+		{[]string{"--psk-file", "", "true"}, 2, "--psk-file: expected the name of a file"},
+		{[]string{"--psk-file", "no-such-file", "true"}, 1, "--psk-file: open no-such-file"},
+		{[]string{"--psk-file", "x", "--tls-ca", "x", "true"}, 2, "either a secret or certificates"},
+		{[]string{"--tls-ca", "x", "true"}, 2, "--tls-key"},
 		{[]string{"./no-such-program"}, 127, "rank 0 on"},
 		{[]string{"no-such-program"}, 127, "rank 0 on"},
 		{[]string{"/"}, 126, "rank 0 on"},
