@@ -109,6 +109,7 @@ func (s *Stack) linkStack(x *opening, cfg *Config) error {
 	if err != nil {
 		return err
 	}
+	x.port.HandleStackEnded(own.Probe)
 	closePort := x.release
 	x.release = func() error { return own.Close(closePort) }
 	c := tcp.Config{ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, PeerTimeout: cfg.PeerTimeout, Refused: cfg.refused()}

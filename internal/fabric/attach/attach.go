@@ -36,7 +36,9 @@ type Info struct {
 // An EthernetInfo describes a port of an Ethernet.
 type EthernetInfo struct {
 	MAC       [6]byte
-	MTU       int // bytes of the longest IP packet
+	Prefix    netip.Prefix // of the IPv4 addresses of all hosts
+	Prefix6   netip.Prefix // of their IPv6 addresses
+	MTU       int          // bytes of the longest IP packet
 	SpeedMbps int
 }
 

@@ -25,10 +25,10 @@ import (
 const answerTime = 5 * time.Second
 
 // dial connects to a fabric, by its socket or on another host: at a place, or where this user's
-// fabrics are if that is nil. When ctx ends, so does what waits on the connection, until stop.
-func dial(ctx context.Context, name string, at *Place) (c *Conn, stop func() bool, err error) {
+// fabrics are if that is nil. A fabric on another host is one of a network. When ctx ends, so does what waits on the connection, until stop.
+func dial(ctx context.Context, name string, n Network, at *Place) (c *Conn, stop func() bool, err error) {
 	if name, host, remote := strings.Cut(name, "@"); remote {
-		if c, err = dialHost(ctx, name, host, at); err != nil {
+		if c, err = dialHost(ctx, name, host, n, at); err != nil {
 			return nil, nil, err
 		}
 		return c, context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }), nil
@@ -64,7 +64,7 @@ func (p *Port) attach(ctx context.Context) (err error) {
 	if p.share != nil {
 		at = p.share.Place
 	}
-	c, stop, err := dial(ctx, p.address.Fabric, at)
+	c, stop, err := dial(ctx, p.address.Fabric, p.network, at)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func Do(ctx context.Context, name string, question []byte) (answer []byte, err e
 	if len(question) >= MaxMessage {
 		return nil, malformed(MaxMessage-1, uint64(len(question)))
 	}
-	c, stop, err := dial(ctx, name, nil)
+	c, stop, err := dial(ctx, name, InfiniBand, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func checkRuns(name string, c *Conn) error {
 
 // Down ends a fabric, and returns when its name is free.
 func Down(ctx context.Context, name string) error {
-	c, stop, err := dial(ctx, name, nil)
+	c, stop, err := dial(ctx, name, InfiniBand, nil)
 	if err != nil {
 		return err
 	}
@@ -220,14 +220,16 @@ func (p *Port) FindGID(ctx context.Context, ip netip.Addr) (netip.Addr, error) {
 
 // find asks the fabric for the port with an IP address.
 func (p *Port) find(ctx context.Context, ip netip.Addr) (f FoundBody, err error) {
-	c, stop, err := dial(ctx, p.address.Fabric, p.Place())
+	c, stop, err := dial(ctx, p.address.Fabric, p.network, p.Place())
 	if err != nil {
 		return f, err
 	}
 	defer c.Close()
 	defer stop()
-	b := ip.As16()
-	if err := c.Send(append([]byte{byte(Find)}, b[:]...)); err != nil {
+	if err := checkRuns(p.address.Fabric, c); err != nil {
+		return f, err
+	}
+	if err := c.Send(AddrMessage(Find, ip)); err != nil {
 		return f, errors.Join(ctx.Err(), err)
 	}
 	m, _, err := c.Expect(Found, 0)

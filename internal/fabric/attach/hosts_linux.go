@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// findTime limits the wait for a fabric's answer, whose process may be stopped.
+	// findTime limits the wait for a fabric's answer.
 	findTime = time.Second
 
 	// maxHosts is the number of addresses of which a port knows the answer.
@@ -53,6 +53,9 @@ func (p *Port) knownHost(ip netip.Addr) (a hostAnswer, known bool) {
 func (p *Port) FindHost(ip netip.Addr) (mac [6]byte, found bool, err error) {
 	ip = ip.Unmap()
 	c := p.connection()
+	if c == nil && p.address.remote() { // no answer for two seconds: to ask again takes as long
+		return mac, false, reason.Detail{Reason: reason.FabricGone, Expected: 1}.Err()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), findTime)
 	defer cancel()
 	f, err := p.find(ctx, ip)

@@ -38,6 +38,8 @@ const (
 	Member   // program: a Membership
 
 	End // program: asks the fabric to end, which ends the connection; it begins one
+
+	StackEnded // fabric: 16 bytes, the IP address of a host of an Ethernet whose program with TCP has ended
 )
 
 // MaxMessage is the length of the longest message.
@@ -115,7 +117,13 @@ func malformed(expected, found uint64) error {
 	return reason.Detail{Reason: reason.FabricMessage, Expected: expected, Found: found}.Err()
 }
 
-// ParseAddr reads the address of a message of kind Find or Found.
+// AddrMessage returns a message of kind Find or StackEnded.
+func AddrMessage(k Kind, ip netip.Addr) []byte {
+	b := ip.As16()
+	return append([]byte{byte(k)}, b[:]...)
+}
+
+// ParseAddr reads the address of a message of kind Find or StackEnded.
 func ParseAddr(m []byte) (netip.Addr, error) {
 	if len(m) != 1+16 {
 		return netip.Addr{}, malformed(1+16, uint64(len(m)))

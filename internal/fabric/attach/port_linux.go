@@ -28,6 +28,7 @@ type Port struct {
 	link    *fabric.Link
 	info    atomic.Pointer[Info]
 	handler atomic.Pointer[func(*Arrival) bool]
+	ended   atomic.Pointer[func(netip.Addr)]
 	life    context.Context // until Close
 	end     context.CancelFunc
 	done    chan struct{}
@@ -195,6 +196,10 @@ func (p *Port) Watch(f func(old, now *Info, e Event)) (stop func()) {
 // of the node has taken. It reports whether it has taken the packet.
 func (p *Port) HandleMAD(f func(*Arrival) bool) { p.handler.Store(&f) }
 
+// HandleStackEnded sets the function that gets the address of each host of an Ethernet whose program with
+// TCP has ended. Such a program may have been killed: nothing else tells its peers.
+func (p *Port) HandleStackEnded(f func(netip.Addr)) { p.ended.Store(&f) }
+
 // SendMAD sends a packet from queue pair 0: by its directed route, or by LID.
 func (p *Port) SendMAD(d *Departure) error {
 	c := p.connection()
@@ -321,6 +326,14 @@ func (p *Port) receive() error {
 		}
 		if f := p.handler.Load(); f != nil {
 			(*f)(&a)
+		}
+	case StackEnded:
+		ip, err := ParseAddr(b)
+		if err != nil {
+			return err
+		}
+		if f := p.ended.Load(); f != nil {
+			(*f)(ip.Unmap())
 		}
 	default:
 		return malformed(uint64(Changed), uint64(b[0]))

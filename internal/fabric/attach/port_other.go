@@ -56,6 +56,9 @@ func (p *Port) Watch(func(old, now *Info, e Event)) (stop func()) { return func(
 // HandleMAD does nothing.
 func (p *Port) HandleMAD(func(*Arrival) bool) {}
 
+// HandleStackEnded does nothing.
+func (p *Port) HandleStackEnded(func(netip.Addr)) {}
+
 // SendMAD fails.
 func (p *Port) SendMAD(*Departure) error { return errSystem }
 

@@ -25,12 +25,12 @@ const SecretVariable = "SOFTRDMA_FABRIC_SECRET"
 
 // dialHost connects to a fabric on another host: to a relay in this process, which is the
 // fabric's end of the connection. The secret is that of at, or of the environment if that is nil.
-func dialHost(ctx context.Context, name, host string, at *Place) (*Conn, error) {
+func dialHost(ctx context.Context, name, host string, n Network, at *Place) (*Conn, error) {
 	to, err := resolve(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	call := relay.Call{Fabric: name, Program: filepath.Base(os.Args[0])}
+	call := relay.Call{Fabric: name, Program: filepath.Base(os.Args[0]), Headers: n.Headers()}
 	if at != nil {
 		call.Secret = at.Secret
 	} else if file := os.Getenv(SecretVariable); file != "" {

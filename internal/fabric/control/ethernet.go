@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/fabric/lan"
 	"softrdma/internal/reason"
 	"softrdma/internal/topology"
 	"softrdma/internal/wire/ethernet"
 )
 
-// An Attached tells which process is attached to a port, 0 if there is none.
-type Attached func(at topology.End) (pid int)
+// An Attached returns the programs that are attached to a port.
+type Attached = func(at topology.End) []hostport.Program
 
 // AnswerEthernet answers a question about an Ethernet. Requests that are about what only an InfiniBand
 // subnet has are refused.
@@ -69,14 +70,14 @@ func (c *etherView) status(_ *Request, reply *Reply) error {
 	st := &Status{Network: Ethernet, Links: make(map[string]int)}
 	for i := range c.fabric.Nodes {
 		t := &c.fabric.Nodes[i]
-		n := Node{Name: c.names[i], Kind: "host", GUID: t.GUID, MAC: lan.MAC(i).MAC().String(), Ports: t.NumPorts(), LIDs: []uint16{}}
+		n := Node{Name: c.names[i], Kind: "host", GUID: t.GUID, MAC: c.MAC(i).MAC().String(), Ports: t.NumPorts(), LIDs: []uint16{}}
 		if c.isSwitch(i) {
 			n.Kind = "switch"
 			st.Switches++
 		} else {
 			st.Adapters++
-			if ip := c.IP(i); ip != (dcb.IP{}) {
-				n.IP = ip.Addr().String()
+			if n.IPs = c.addresses(i); len(n.IPs) > 0 {
+				n.IP = n.IPs[0]
 			}
 		}
 		for _, e := range c.portsOf(i) {
@@ -92,6 +93,15 @@ func (c *etherView) status(_ *Request, reply *Reply) error {
 	}
 	reply.Status = st
 	return nil
+}
+
+// addresses returns the IP addresses of a host.
+func (c *etherView) addresses(node int) []string {
+	ip := c.IP(node)
+	if ip == (dcb.IP{}) {
+		return nil
+	}
+	return []string{ip.Addr().String(), lan.IPv6(ip).Addr().String()}
 }
 
 func (c *etherView) linkState(e topology.End) string {
@@ -112,8 +122,8 @@ func (c *etherView) ports(_ *Request, reply *Reply) error {
 		for _, e := range c.portsOf(i) {
 			p := c.Port(e)
 			reply.Ports = append(reply.Ports, Port{
-				Node: c.names[i], Port: e.Port, GUID: c.fabric.Port(e).GUID, State: c.linkState(e), IP: c.IP(i).Addr().String(),
-				MTU: p.MTU() - ethernet.HeaderLen - ethernet.CheckLen, Speed: speedText(p), Process: c.attached(e),
+				Node: c.names[i], Port: e.Port, GUID: c.fabric.Port(e).GUID, State: c.linkState(e), IPs: c.addresses(i),
+				MTU: p.MTU() - ethernet.HeaderLen - ethernet.CheckLen, Speed: speedText(p), Programs: c.attached(e),
 			})
 		}
 	}
@@ -145,6 +155,12 @@ func (c *etherView) linkEnd(e topology.End) LinkEnd {
 		end.Packets += k.Sent.Frames
 		end.Wait += k.Paused.Duration()
 		end.Discards += k.Dropped
+		if k != (dcb.Counters{}) {
+			end.Priorities = append(end.Priorities, Priority{
+				Priority: int(i), Bytes: k.Sent.Bytes, Frames: k.Sent.Frames, Queue: p.Waiting(i), PausesSent: k.PausesSent, PausesReceived: k.PausesReceived,
+				Paused: k.Paused.Duration(), Marked: k.Marked, Dropped: k.Dropped, Storms: k.Storms,
+			})
+		}
 	}
 	end.Errors = c.Extras().Errors(e)
 	if a := c.Extras().Agent(e); a != nil && a.Neighbor() != nil {

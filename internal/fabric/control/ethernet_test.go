@@ -9,6 +9,7 @@ import (
 	"softrdma/faults"
 	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/fabric/lan"
 	"softrdma/internal/topology"
 	"softrdma/internal/wire/ethernet"
@@ -38,7 +39,7 @@ func (w *etherWorld) ask(r Request) (reply Reply, err error) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	answer, err := AnswerEthernet(w.now, w.net, func(topology.End) int { return 0 }, question)
+	answer, err := AnswerEthernet(w.now, w.net, func(topology.End) []hostport.Program { return nil }, question)
 	if err != nil {
 		return reply, err
 	}

@@ -85,7 +85,7 @@ func (c *etherView) trace(r *Request, reply *Reply) error {
 	}
 	reply.Trace = t
 	w := &etherWalk{etherView: c, t: t, seen: make(map[topology.End]bool)}
-	w.frame = dcb.Frame{Src: lan.MAC(from), Dst: c.Gateway(from), IP: true, To: to, DSCP: t.SL << 3, Hops: hopLimit,
+	w.frame = dcb.Frame{Src: c.MAC(from), Dst: c.Gateway(from), IP: true, To: to, DSCP: t.SL << 3, Hops: hopLimit,
 		Flow: dcb.FlowOf(src, to, protocolUDP, t.SourcePort, rocePort)}
 	t.Hash = w.frame.Flow
 	t.FromIP, t.ToIP, t.To = src.Addr().String(), to.Addr().String(), c.homeOf(netip.PrefixFrom(to.Addr(), to.Addr().BitLen()))

@@ -52,8 +52,24 @@ type LinkEnd struct {
 	Neighbor   string   `json:"neighbor,omitempty"`
 	Mismatches []string `json:"mismatches,omitempty"`
 
+	Priorities []Priority `json:"priorities,omitempty"` // of a port of an Ethernet, those that were used
+
 	// Load is the part of Rate that this end sent in the time between two replies, see Loads.
 	Load float64 `json:"load"`
+}
+
+// A Priority is what a port of an Ethernet has counted for a priority.
+type Priority struct {
+	Priority       int           `json:"priority"`
+	Bytes          uint64        `json:"bytes"`
+	Frames         uint64        `json:"frames"` // sent, as Bytes
+	Queue          int           `json:"queue"`  // bytes that wait now
+	PausesSent     uint64        `json:"pauses_sent"`
+	PausesReceived uint64        `json:"pauses_received"`
+	Paused         time.Duration `json:"paused"` // how long the neighbor has paused it, in nanoseconds
+	Marked         uint64        `json:"marked"` // frames, with ECN
+	Dropped        uint64        `json:"dropped"`
+	Storms         uint64        `json:"storms"`
 }
 
 // Loads sets the load of the links in a reply by an earlier reply to the same request.

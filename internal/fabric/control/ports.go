@@ -1,33 +1,30 @@
 package control
 
 import (
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/topology"
 	"softrdma/internal/wire/mad/smp"
 )
 
 // A Port is a port of an adapter, which a program can open.
 type Port struct {
-	Node    string `json:"node"`
-	Port    int    `json:"port"`
-	GUID    uint64 `json:"guid"`
-	State   string `json:"state"`
-	LID     uint16 `json:"lid"`              // 0 if it has none
-	Manager uint16 `json:"manager"`          // LID of the master subnet manager, 0 if there is none
-	IP      string `json:"ip,omitempty"`     // on Ethernet
-	MTU     int    `json:"mtu"`              // active, in bytes
-	Width   string `json:"width,omitempty"`  // like "4x"; "" while the link is down
-	Speed   string `json:"speed,omitempty"`  // like "EDR"
-	Process int    `json:"process"`          // that is attached, 0 if there is none or it is on another host
-	Remote  string `json:"remote,omitempty"` // address of a program on another host that is attached
+	Node     string             `json:"node"`
+	Port     int                `json:"port"`
+	GUID     uint64             `json:"guid"`
+	State    string             `json:"state"`
+	LID      uint16             `json:"lid"`                // 0 if it has none
+	Manager  uint16             `json:"manager"`            // LID of the master subnet manager, 0 if there is none
+	IPs      []string           `json:"ips,omitempty"`      // on Ethernet, that of IPv4 first
+	MTU      int                `json:"mtu"`                // active, in bytes
+	Width    string             `json:"width,omitempty"`    // like "4x"; "" while the link is down
+	Speed    string             `json:"speed,omitempty"`    // like "EDR"
+	Programs []hostport.Program `json:"programs,omitempty"` // that are attached
 }
 
 // A Host is a subnet.Program that gives ports to processes.
 type Host interface {
-	// Process returns the process that is attached to a port, 0 if there is none.
-	Process(port int) int
-
-	// Remote returns the address of the program on another host that is attached, "" for none.
-	Remote(port int) string
+	// Programs returns the programs that are attached to a port.
+	Programs(port int) []hostport.Program
 }
 
 func (c *view) ports(_ *Request, reply *Reply) error {
@@ -53,7 +50,7 @@ func (c *view) port(e topology.End) Port {
 		p.Width, p.Speed = w.String(), speed.String()
 	}
 	if h, ok := c.Program(e.Node).(Host); ok {
-		p.Process, p.Remote = h.Process(e.Port), h.Remote(e.Port)
+		p.Programs = h.Programs(e.Port)
 	}
 	return p
 }

@@ -30,7 +30,8 @@ type Node struct {
 	GUID   uint64   `json:"guid"`
 	LIDs   []uint16 `json:"lids"`          // base LIDs: of the switch, or of each port of an adapter; 0 if unset; none on Ethernet
 	MAC    string   `json:"mac,omitempty"` // on Ethernet
-	IP     string   `json:"ip,omitempty"`  // of a host on Ethernet
+	IP     string   `json:"ip,omitempty"`  // of a host on Ethernet, the first of IPs
+	IPs    []string `json:"ips,omitempty"` // of a host on Ethernet
 	Ports  int      `json:"ports"`
 	Cables int      `json:"cables"`
 	Active int      `json:"active"` // ports that carry data

@@ -75,17 +75,28 @@ func StartWith(t testing.TB, shape string, change func(*live.Config)) *Fabric {
 // a directory of the test. Adapters has the addresses of its hosts.
 func StartEthernet(t testing.TB, shape string, change func(*live.Config)) *Fabric {
 	t.Helper()
-	return StartWith(t, shape, func(c *live.Config) {
+	return StartWith(t, shape, ethernet(change))
+}
+
+// ethernet makes a configuration one of an Ethernet, and changes it then.
+func ethernet(change func(*live.Config)) func(*live.Config) {
+	return func(c *live.Config) {
 		c.Manager, c.Addrs = nil, nil
 		c.Ethernet = &live.Ethernet{
 			Link:   lan.Link{Port: dcb.PortConfig{Speed: 100 * dcb.Gbit, MTU: 9018, Pause: dcb.ByClass, Lossless: 1 << 3}},
 			Switch: bridge.Config{Buffer: bridge.BufferConfig{Size: 4 << 20}},
-			Control: func(now time.Duration, n *lan.Network, attached func(topology.End) int, question []byte) ([]byte, error) {
+			Control: func(now time.Duration, n *lan.Network, attached control.Attached, question []byte) ([]byte, error) {
 				return control.AnswerEthernet(now, n, attached, question)
 			},
 		}
 		change(c)
-	})
+	}
+}
+
+// StartRemoteEthernet is StartEthernet for programs on another host, as StartRemote is StartWith.
+func StartRemoteEthernet(t testing.TB, shape string, change func(*live.Config)) *Fabric {
+	t.Helper()
+	return StartRemote(t, shape, ethernet(change))
 }
 
 // Ethernet reports whether the fabric is an Ethernet.

@@ -1,4 +1,5 @@
-// Package hostport names what programs have of the port of a host of an Ethernet.
+// Package hostport names what programs have of the ports of a fabric, above all of the port of a host of
+// an Ethernet.
 package hostport
 
 // A Service is what passes between a program and the port of a host of an Ethernet. Programs with
@@ -20,6 +21,16 @@ const (
 
 // Valid reports whether there is such a service.
 func (s Service) Valid() bool { return s < services }
+
+// A Program is one that has a port of a fabric, or a service of it.
+type Program struct {
+	Process int    `json:"process"`          // 0 on another host
+	Remote  string `json:"remote,omitempty"` // its address on another host
+	Device  string `json:"device,omitempty"` // at a port of an Ethernet, as -d takes it; Tap for WholeFrames
+}
+
+// Tap is the Device of a host that has a network stack of its own.
+const Tap = "tap"
 
 // FullMember is the JoinState of the groups of an Ethernet, which have only one kind of members.
 const FullMember = 1

@@ -39,7 +39,7 @@ func TestBridgedNetworkDeliversEachFrameOnce(t *testing.T) {
 			}
 			for _, from := range hosts {
 				clear(got)
-				n.Send(n.Now(), from, &dcb.Frame{Dst: dcb.Broadcast, Src: MAC(from), Len: dcb.MinFrame})
+				n.Send(n.Now(), from, &dcb.Frame{Dst: dcb.Broadcast, Src: n.MAC(from), Len: dcb.MinFrame})
 				n.Run(n.Now() + dcb.Millisecond)
 				for _, h := range hosts {
 					if want := 1; h != from && got[h] != want || h == from && got[h] != 0 {
@@ -52,8 +52,8 @@ func TestBridgedNetworkDeliversEachFrameOnce(t *testing.T) {
 				}
 				clear(got)
 				for i := range 10 {
-					n.Send(n.Now(), from, &dcb.Frame{Dst: MAC(to), Src: MAC(from), Len: dcb.MinFrame, Flow: uint64(i)})
-					n.Send(n.Now(), from, &dcb.Frame{Dst: n.Gateway(from), Src: MAC(from), Len: dcb.MinFrame, IP: true, To: IPv6(n.IP(to)), Hops: 64, Flow: uint64(i)})
+					n.Send(n.Now(), from, &dcb.Frame{Dst: n.MAC(to), Src: n.MAC(from), Len: dcb.MinFrame, Flow: uint64(i)})
+					n.Send(n.Now(), from, &dcb.Frame{Dst: n.Gateway(from), Src: n.MAC(from), Len: dcb.MinFrame, IP: true, To: IPv6(n.IP(to)), Hops: 64, Flow: uint64(i)})
 				}
 				n.Run(n.Now() + dcb.Millisecond)
 				if len(got) != 1 || got[to] != 20 {

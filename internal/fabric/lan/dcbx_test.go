@@ -37,7 +37,7 @@ func TestPortsAgreeByFramesOfTheirLink(t *testing.T) {
 	}
 	for i := range n.ends {
 		if e := &n.ends[i]; e.peer >= 0 {
-			agents[e.at] = dcb.NewAgent(MAC(e.at.Node), "port", "node", settings(3+uint8(min(1, e.at.Node)), e.node.host != nil))
+			agents[e.at] = dcb.NewAgent(e.node.net.MAC(e.at.Node), "port", "node", settings(3+uint8(min(1, e.at.Node)), e.node.host != nil))
 		}
 	}
 	for range 5 {

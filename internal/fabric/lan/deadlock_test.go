@@ -47,7 +47,7 @@ func circle(t *testing.T, c Config, frames int) *world {
 		for d := 1; d < 4; d++ {
 			to := w.net.IP(hostOf[leaf(k+d)])
 			a := netip.AddrFrom4([4]byte{byte(to.Lo >> 24), byte(to.Lo >> 16), byte(to.Lo >> 8), byte(to.Lo)})
-			w.net.Switch(sw).AddRoute(netip.PrefixFrom(a, 32), bridge.Hop{Port: port, Address: MAC(next)})
+			w.net.Switch(sw).AddRoute(netip.PrefixFrom(a, 32), bridge.Hop{Port: port, Address: w.net.MAC(next)})
 		}
 	}
 	for k := range 4 {

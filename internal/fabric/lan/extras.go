@@ -1,6 +1,7 @@
 package lan
 
 import (
+	"fmt"
 	"math/rand/v2"
 
 	"softrdma/internal/eventqueue"
@@ -12,7 +13,7 @@ import (
 
 // Extras are what commands add to a network that runs: test traffic, hosts that take nothing, faults of
 // cables, agents of LLDP. A network has none before the first call of Network.Extras, and pays for none.
-// Only networks of one part have them.
+// Only networks of one part have them (see Config.Parts).
 type Extras struct {
 	net     *Network
 	part    *part // the only one
@@ -26,8 +27,12 @@ type Extras struct {
 	first   uint32          // number of loads[0], which its frames have
 }
 
-// Extras returns the network's extras.
+// Extras returns the network's extras. It panics in a network of several parts, whose goroutines the
+// extras do not know.
 func (n *Network) Extras() *Extras {
+	if len(n.parts) > 1 {
+		panic(fmt.Sprintf("lan: extras of a network of %d parts: expected one", len(n.parts)))
+	}
 	if n.extras == nil {
 		n.extras = &Extras{
 			net: n, part: n.parts[0], timer: n.parts[0].due.Add(1), random: rand.New(rand.NewPCG(n.config.Seed, 1)),

@@ -20,6 +20,7 @@ package lan
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 
 	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
@@ -60,6 +61,9 @@ type Config struct {
 	// UpDown makes routes go up towards a root and then down, so that pauses cannot deadlock. Routes
 	// are all shortest paths otherwise.
 	UpDown bool
+
+	// Prefix is where the IPv4 addresses of hosts are; DefaultPrefix if it is not valid. See CheckPrefix.
+	Prefix netip.Prefix
 
 	// IPv6 gives the hosts addresses of IPv6 as well, see IPv6, and the switches routes to them.
 	IPv6 bool
@@ -268,11 +272,11 @@ func (n *Network) make(k *node) {
 		if c.Headroom == 0 {
 			c.Headroom = e.room(bridge.DefaultCell)
 		}
-		k.host = station.New(&c, k, &k.part.pool, MAC(k.index))
+		k.host = station.New(&c, k, &k.part.pool, n.MAC(k.index))
 		return
 	}
 	c := n.config.Switch
-	c.Address, c.Seed = MAC(k.index), dcb.Mix(n.config.Seed^uint64(k.index+1)<<32)
+	c.Address, c.Seed = n.MAC(k.index), dcb.Mix(n.config.Seed^uint64(k.index+1)<<32)
 	c.Ports = make([]bridge.PortConfig, t.NumPorts()+1)
 	for p := 1; p <= t.NumPorts(); p++ {
 		e := &n.ends[int(k.first)+p-1]

@@ -2,6 +2,7 @@ package lan
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -11,14 +12,44 @@ import (
 	"softrdma/internal/topology"
 )
 
-// MAC returns the MAC address of a node: that of a host's port, and of a switch as a router.
-func MAC(node int) dcb.Address { return 0x020000000000 | dcb.Address(node+1) }
+// DefaultPrefix is where the IPv4 addresses of hosts are if a Config does not say.
+var DefaultPrefix = netip.MustParsePrefix("10.0.0.0/8")
 
-// Addresses of hosts are 10.x.y.z: x.y is the number of the switch, z that of the host at it.
-const (
-	network  = 10 << 24
-	hostBits = 8
-)
+// hostBits are the last bits of a host's address: its number at its switch. The bits in front of them are
+// the number of the switch.
+const hostBits = 8
+
+// CheckPrefix refuses a prefix that does not have an address for each host of some nodes.
+func CheckPrefix(f *topology.Fabric, p netip.Prefix) error {
+	most := 32 - hostBits
+	for 1<<(32-hostBits-most) <= len(f.Nodes) {
+		most--
+	}
+	if !p.IsValid() || !p.Addr().Is4() || p.Masked() != p || p.Bits() > most {
+		return fmt.Errorf("expected a prefix of IPv4 of up to %d bits for %d nodes, like 10.0.0.0/%d; found %v", most, len(f.Nodes), most, p)
+	}
+	return nil
+}
+
+// Prefix returns where the IPv4 addresses of hosts are.
+func (n *Network) Prefix() netip.Prefix {
+	if n.config.Prefix.IsValid() {
+		return n.config.Prefix
+	}
+	return DefaultPrefix
+}
+
+// base is the number of the prefix's first address.
+func base(p netip.Prefix) uint32 {
+	b := p.Addr().As4()
+	return binary.BigEndian.Uint32(b[:])
+}
+
+// MAC returns the MAC address of a node: that of a host's port, and of a switch as a router. Networks with
+// different prefixes have different ones.
+func (n *Network) MAC(node int) dcb.Address {
+	return 0x020000000000 | dcb.Address((base(n.Prefix())^base(DefaultPrefix))>>hostBits) + dcb.Address(node+1)
+}
 
 // IP returns the IP address of a host, the zero IP of a switch or a host without a cable.
 func (n *Network) IP(node int) dcb.IP { return n.home[node] }
@@ -30,9 +61,15 @@ const network6 = 0xfd00 << 48
 // bytes.
 func IPv6(v4 dcb.IP) dcb.IP { return dcb.IP{Hi: network6, Lo: v4.Lo & 0xffffffff} }
 
+// Prefix6 returns the prefix of the IPv6 addresses of the hosts with a prefix of IPv4.
+func Prefix6(p netip.Prefix) netip.Prefix {
+	const front = 128 - 32
+	return netip.PrefixFrom(IPv6(dcb.IPv4(base(p))).Addr(), front+p.Bits())
+}
+
 // Gateway returns the MAC address of the switch to which a host is connected. It routes what a host
 // sends to another one.
-func (n *Network) Gateway(node int) dcb.Address { return MAC(n.leaf(node)) }
+func (n *Network) Gateway(node int) dcb.Address { return n.MAC(n.leaf(node)) }
 
 // leaf returns the switch of a host, -1 if it has none.
 func (n *Network) leaf(node int) int {
@@ -43,7 +80,8 @@ func (n *Network) leaf(node int) int {
 	return n.ends[e.peer].at.Node
 }
 
-// address gives each host an address in the network of its switch.
+// address gives each host an address in the network of its switch: 10.x.y.z, where x.y is the number of
+// the switch and z that of the host at it.
 func (n *Network) address() {
 	next := make([]uint32, len(n.nodes))
 	for i := range n.nodes {
@@ -52,7 +90,7 @@ func (n *Network) address() {
 		}
 		if leaf := n.leaf(i); leaf >= 0 {
 			next[leaf]++
-			n.home[i] = dcb.IPv4(network | uint32(leaf)<<hostBits | next[leaf])
+			n.home[i] = dcb.IPv4(base(n.Prefix()) | uint32(leaf)<<hostBits | next[leaf])
 		}
 	}
 }
@@ -65,8 +103,7 @@ func prefixOf(a uint32, length int) netip.Prefix {
 func (n *Network) addRoute(s *bridge.Switch, a uint32, length int, hops ...bridge.Hop) {
 	s.AddRoute(prefixOf(a, length), hops...)
 	if n.config.IPv6 {
-		const front = 128 - 32
-		s.AddRoute(netip.PrefixFrom(IPv6(dcb.IPv4(a)).Addr(), front+length), hops...)
+		s.AddRoute(Prefix6(prefixOf(a, length)), hops...)
 	}
 }
 
@@ -96,13 +133,13 @@ func (n *Network) Reroute() {
 	routing.Hops(f, n.config.UpDown, func(from, to int, ports []int) {
 		hops = hops[:0]
 		for _, p := range ports {
-			hops = append(hops, bridge.Hop{Port: p, Address: MAC(f.Nodes[from].Ports[p].Peer.Node)})
+			hops = append(hops, bridge.Hop{Port: p, Address: n.MAC(f.Nodes[from].Ports[p].Peer.Node)})
 		}
-		n.addRoute(n.nodes[from].sw, network|uint32(to)<<hostBits, 32-hostBits, hops...)
+		n.addRoute(n.nodes[from].sw, base(n.Prefix())|uint32(to)<<hostBits, 32-hostBits, hops...)
 		if n.config.Bridged {
 			n.neighbors(to, func(_ int, host *end) {
 				if host.node.host != nil {
-					n.nodes[from].sw.AddStation(MAC(host.at.Node), hops...)
+					n.nodes[from].sw.AddStation(n.MAC(host.at.Node), hops...)
 				}
 			})
 		}
@@ -158,7 +195,7 @@ func (n *Network) local(leaf int) {
 		if to.node.host == nil {
 			return
 		}
-		hop := bridge.Hop{Port: port, Address: MAC(to.at.Node)}
+		hop := bridge.Hop{Port: port, Address: n.MAC(to.at.Node)}
 		n.addRoute(n.nodes[leaf].sw, uint32(n.home[to.at.Node].Lo), 32, hop)
 		if n.config.Bridged {
 			n.nodes[leaf].sw.AddStation(hop.Address, hop)
@@ -179,7 +216,7 @@ func (n *Network) neighbors(node int, f func(port int, to *end)) {
 // Address gives a frame the addresses of a flow between two hosts. With a route it goes to the
 // host's gateway; in a network of one switch the switch routes as well.
 func (n *Network) Address(f *dcb.Frame, from, to int, port uint16) {
-	f.Src, f.Dst = MAC(from), n.Gateway(from)
+	f.Src, f.Dst = n.MAC(from), n.Gateway(from)
 	f.IP, f.To, f.Hops = true, n.home[to], hopLimit
 	f.Flow = dcb.FlowOf(n.home[from], n.home[to], udp, port, rocePort)
 }

@@ -106,20 +106,19 @@ func (p *program) any(port int) *attachment {
 	return nil
 }
 
-// Process implements control.Host.
-func (p *program) Process(port int) int {
-	if a := p.any(port); a != nil {
-		return a.pid
+// Programs implements control.Host.
+func (p *program) Programs(port int) (list []hostport.Program) {
+	for a := range p.all(port) {
+		x := hostport.Program{Process: a.pid}
+		if a.visit != nil {
+			x.Remote = a.visit.From.String()
+		}
+		if a.service.addr.IsValid() {
+			x.Device = p.fabric.deviceName(a)
+		}
+		list = append(list, x)
 	}
-	return 0
-}
-
-// Remote implements control.Host.
-func (p *program) Remote(port int) string {
-	if a := p.any(port); a != nil && a.visit != nil {
-		return a.visit.From.String()
-	}
-	return ""
+	return list
 }
 
 func (f *Fabric) drop(at topology.End, d reason.Detail) {

@@ -1,9 +1,11 @@
 package live
 
 import (
+	"net/netip"
 	"time"
 
 	"softrdma/internal/fabric/bridge"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/fabric/lan"
 	"softrdma/internal/topology"
 )
@@ -14,8 +16,9 @@ type Ethernet struct {
 	Each   func(e topology.End, l *lan.Link) // changes the link of an end's cable; may be nil
 	Switch bridge.Config                     // of each switch, see lan.Config
 	UpDown bool                              // routes go up and then down, see lan.Config
+	Prefix netip.Prefix                      // of the hosts' addresses, see lan.Config
 
 	// Control answers the questions of attach.Do. It is called by the goroutine that owns the
-	// network. Nil refuses all questions. attached returns the process at a port, 0 if there is none.
-	Control func(now time.Duration, n *lan.Network, attached func(topology.End) (pid int), question []byte) ([]byte, error)
+	// network. Nil refuses all questions. attached returns the programs at a port.
+	Control func(now time.Duration, n *lan.Network, attached func(topology.End) []hostport.Program, question []byte) ([]byte, error)
 }

@@ -39,7 +39,7 @@ func newEthernet(f *Fabric) *ethernetNetwork {
 	c.Switch.Telemetry = true
 	n := &ethernetNetwork{Fabric: f, hosts: make(map[netip.Addr]int)}
 	n.lan = lan.New(lan.Config{
-		Fabric: f.config.Fabric, Link: c.Link, UpDown: c.UpDown, Each: c.Each, Switch: c.Switch, Host: station.Config{Queue: hostQueue, Buffer: hostBuffer}, IPv6: true, Bridged: true,
+		Fabric: f.config.Fabric, Link: c.Link, UpDown: c.UpDown, Each: c.Each, Switch: c.Switch, Prefix: c.Prefix, Host: station.Config{Queue: hostQueue, Buffer: hostBuffer}, IPv6: true, Bridged: true,
 		Deliver: n.deliver, Pausing: n.pausing,
 		Dropped: func(_ dcb.Time, at topology.End, _ *dcb.Frame, d reason.Detail) { f.drop(at, d) },
 	})
@@ -100,10 +100,21 @@ func (n *ethernetNetwork) run(_, until time.Duration) { n.lan.RunAhead(dcb.FromD
 // plug implements network.
 func (*ethernetNetwork) plug(*program) {}
 
-// unplug implements network. What waits for the program is dropped.
+// unplug implements network. What waits for the program is dropped. The other programs with TCP learn that
+// the program's stack has ended.
 func (n *ethernetNetwork) unplug(now time.Duration, a *attachment) {
 	if a.isSystem() {
 		n.leaveSystem(a)
+	}
+	if a.service.kind == hostport.Segments {
+		m := attach.AddrMessage(attach.StackEnded, a.service.addr)
+		for _, p := range n.programs {
+			for x := range p.all(a.at.Port) {
+				if x.service.kind == hostport.Segments {
+					x.outbox.mad(m) // without room the peer's own probes find out later
+				}
+			}
+		}
 	}
 	n.resume(now, a.at)
 }
@@ -113,6 +124,20 @@ func (n *ethernetNetwork) resume(now time.Duration, at topology.End) {
 	n.lan.Resume(dcb.FromDuration(now), at.Node)
 }
 
+// setCut implements network. Programs at the host learn of it.
+func (n *ethernetNetwork) setCut(_ time.Duration, at topology.End, cut bool) {
+	if cut {
+		n.lan.Cut(at)
+	} else {
+		n.lan.Repair(at)
+	}
+	n.lan.Reroute()
+	n.look()
+}
+
+// isCut implements network.
+func (n *ethernetNetwork) isCut(at topology.End) bool { return n.lan.IsCut(at) }
+
 // describe implements network.
 func (n *ethernetNetwork) describe(a *attachment) attach.Info {
 	at := a.at
@@ -121,7 +146,7 @@ func (n *ethernetNetwork) describe(a *attachment) attach.Info {
 	mac := host.Address().MAC()
 	i := attach.Info{
 		Up: true, Fabric: n.config.Name, Node: n.names[at.Node], Port: uint8(at.Port), Description: n.config.Fabric.Nodes[at.Node].Description,
-		Ethernet: &attach.EthernetInfo{MAC: mac, MTU: host.MTU() - ethernet.HeaderLen - ethernet.CheckLen, SpeedMbps: int(c.Speed / 1e6)},
+		Ethernet: &attach.EthernetInfo{Prefix: n.lan.Prefix(), Prefix6: lan.Prefix6(n.lan.Prefix()), MAC: mac, MTU: host.MTU() - ethernet.HeaderLen - ethernet.CheckLen, SpeedMbps: int(c.Speed / 1e6)},
 	}
 	i.PortInfo.State = smp.PortDown
 	if host.Up() {
@@ -327,18 +352,18 @@ func (n *ethernetNetwork) look() {
 	}
 }
 
-// attached returns the process at a port, 0 if there is none.
-func (n *ethernetNetwork) attached(at topology.End) int {
+// attached returns the programs at a port.
+func (n *ethernetNetwork) attached(at topology.End) []hostport.Program {
 	if p := n.programs[at.Node]; p != nil {
-		return p.Process(at.Port)
+		return p.Programs(at.Port)
 	}
-	return 0
+	return nil
 }
 
 // find implements network.
 func (n *ethernetNetwork) find(ip netip.Addr) (f attach.FoundBody, ok bool) {
 	node, ok := n.hosts[ip]
-	return attach.FoundBody{GID: ip.As16(), MAC: lan.MAC(node).MAC()}, ok
+	return attach.FoundBody{GID: ip.As16(), MAC: n.lan.MAC(node).MAC()}, ok
 }
 
 // message implements network: programs join and leave groups.

@@ -130,8 +130,12 @@ func datagramsGoFromHostToHost(t *testing.T, a, b *wired) {
 // A program that takes nothing makes a lossless priority wait, from switch to switch, and loses
 // nothing. Other priorities continue.
 func TestLosslessPriorityWaitsForTheProgram(t *testing.T) {
+	losslessPriorityWaitsForTheProgram(t, fabrictest.StartEthernet)
+}
+
+func losslessPriorityWaitsForTheProgram(t *testing.T, start starter) {
 	var drops atomic.Int64
-	f := fabrictest.StartEthernet(t, "star:2", func(c *live.Config) {
+	f := start(t, "star:2", func(c *live.Config) {
 		c.Dropped = func(topology.End, reason.Detail) { drops.Add(1) }
 	})
 	a, b := attachHost(f, 0), attachHost(f, 1)

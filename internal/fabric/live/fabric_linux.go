@@ -76,7 +76,11 @@ func Start(c Config) (f *Fabric, err error) {
 		return nil, err
 	}
 	if c.Ethernet != nil {
-		if err := lan.Check(c.Fabric); err != nil {
+		err := lan.Check(c.Fabric)
+		if p := c.Ethernet.Prefix; err == nil && p.IsValid() {
+			err = lan.CheckPrefix(c.Fabric, p)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("fabric %s: %w", c.Name, err)
 		}
 	}

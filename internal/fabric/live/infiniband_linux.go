@@ -71,6 +71,18 @@ func (f infiniband) discard(x *input) { f.subnet.Pool().Recycle(x.frame) }
 // resume implements network.
 func (f infiniband) resume(now time.Duration, at topology.End) { f.subnet.Resume(now, at) }
 
+// setCut implements network.
+func (f infiniband) setCut(_ time.Duration, at topology.End, cut bool) {
+	if cut {
+		f.subnet.Cut(at)
+	} else {
+		f.subnet.Repair(at)
+	}
+}
+
+// isCut implements network.
+func (f infiniband) isCut(at topology.End) bool { return f.subnet.IsCut(at) }
+
 // answer implements network.
 func (f infiniband) answer(question []byte) ([]byte, error) {
 	if f.config.Control == nil {

@@ -186,6 +186,8 @@ func (f *Fabric) deviceName(a *attachment) string {
 		name.Node = a.service.addr.String()
 	}
 	switch a.service.kind {
+	case hostport.WholeFrames:
+		return hostport.Tap
 	case hostport.RoCEFrames:
 		prefix = "roce1:" + prefix
 	case hostport.Segments:

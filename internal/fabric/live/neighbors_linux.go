@@ -19,6 +19,7 @@ const (
 
 // Fields of neighbor discovery (RFC 4861 4.3, 4.4, 4.6.1).
 const (
+	hopByHop       = 0
 	protocolICMPv6 = 58
 	solicitation   = 135
 	advertisement  = 136
@@ -48,6 +49,8 @@ func (n *ethernetNetwork) answerNeighbor(a *attachment, f *dcb.Frame) bool {
 		if b[7] == discoveryHops {
 			target, reply = discoveryAnswer(b, gateway)
 		}
+	case h.Type == ethernet.TypeIPv6 && len(b) >= ipv6Len && b[6] == hopByHop && f.Dst.Group(): // reports of MLD, which nothing here reads
+		return true
 	default:
 		return false
 	}

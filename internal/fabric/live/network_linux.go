@@ -40,6 +40,10 @@ type network interface {
 	// resume offers packets to a program again that it had no room for.
 	resume(now time.Duration, at topology.End)
 
+	// setCut takes the cable of a port away, or puts it back. isCut reports whether it was taken away.
+	setCut(now time.Duration, at topology.End, cut bool)
+	isCut(at topology.End) bool
+
 	// message handles a message of an attached program. The goroutine is that of its connection.
 	message(a *attachment, kind attach.Kind, b []byte) error
 

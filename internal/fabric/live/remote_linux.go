@@ -39,7 +39,7 @@ func (f *Fabric) listenRemote() (err error) {
 		return nil
 	}
 	f.unattached = make(chan struct{}, maxWaiting)
-	f.remote, err = relay.Listen(c.Listen, f.config.Name, c.Secret, (*host)(f))
+	f.remote, err = relay.Listen(c.Listen, f.config.Name, c.Secret, f.network.kind().Headers(), (*host)(f))
 	return err
 }
 
@@ -85,7 +85,7 @@ func (h *host) Dropped(from netip.AddrPort, d reason.Detail) {
 func (f *Fabric) arrive(a *attachment) {
 	if f.unplugged[a.at] {
 		delete(f.unplugged, a.at)
-		f.subnet.Repair(a.at)
+		f.network.setCut(f.now(), a.at, false)
 	}
 	if a.visit != nil {
 		f.changed(a.at, a.visit, reason.Detail{})
@@ -101,14 +101,15 @@ func (f *Fabric) depart(a *attachment) {
 		return
 	}
 	why := a.visit.reason()
-	t := &f.programs[a.at.Node].ports[a.at.Port]
+	p := f.programs[a.at.Node]
+	t := p.of(a.at.Port, a.service)
 	silent := why.Reason == reason.FabricRemoteSilent
 	if a.share.Lane == 0 {
 		t.over = !silent
 	}
-	if silent && t.any() == nil && !t.over && !f.subnet.IsCut(a.at) {
+	if silent && p.any(a.at.Port) == nil && !t.over && !f.network.isCut(a.at) {
 		f.unplugged[a.at] = true
-		f.subnet.Cut(a.at)
+		f.network.setCut(f.now(), a.at, true)
 	}
 	if why.Reason == reason.None {
 		why = reason.Detail{Reason: reason.FabricRemoteClosed, Expected: 1}

@@ -21,7 +21,7 @@ func FuzzFramesForAHost(f *testing.F) {
 	f.Add([]byte{})
 	for _, kind := range []uint16{ethernet.TypeIPv4, ethernet.TypeIPv6, ethernet.TypeRoCE, ethernet.TypeARP} {
 		b := make([]byte, 200)
-		at := (&ethernet.Header{Dst: lan.MAC(1).MAC(), Type: kind}).Put(b)
+		at := (&ethernet.Header{Dst: dcb.Address(0x020000000002).MAC(), Type: kind}).Put(b)
 		switch to := lan.IPv6(dcb.IPv4(10<<24 | 1)).Addr(); kind {
 		case ethernet.TypeIPv4:
 			ib.PutIP(b[at:], dcb.IPv4(10<<24|2).Addr(), dcb.IPv4(10<<24|1).Addr(), 0, 64, 0, 100)

@@ -10,6 +10,7 @@ import (
 
 	"softrdma/internal/fabric/trunk"
 	"softrdma/internal/fabric/trunk/udp"
+	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
 )
 
@@ -21,6 +22,7 @@ type Call struct {
 	Fabric  string // its name
 	Program string // for people
 	Secret  []byte // may be empty
+	Headers fabric.Headers
 }
 
 // Dial relays between a connection and a fabric on another host. It returns when the fabric has
@@ -33,7 +35,7 @@ func Dial(ctx context.Context, to netip.AddrPort, c *Call, conn Conn) (done <-ch
 	}
 	ready, over := make(chan struct{}), make(chan struct{})
 	r, err := newRelay(&config{
-		conn: conn, socket: socket, ready: func() { close(ready) }, ending: func(reason.Detail) {}, dropped: func(reason.Detail) {},
+		conn: conn, socket: socket, headers: c.Headers, ready: func() { close(ready) }, ending: func(reason.Detail) {}, dropped: func(reason.Detail) {},
 		trunk: trunk.Config{Secret: c.Secret, Random: random, Self: trunk.Peer{Process: random(), Fabric: c.Fabric, Port: c.Program}},
 	})
 	if err != nil {

@@ -4,14 +4,14 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
-	"softrdma/internal/wire/ib"
 )
 
 // A frame of the trunk begins with its kind. The first four bits are no 15, as those of a packet on
 // lane 15, which a trunk may drop.
 const (
-	packetFrame  = 1 + iota // and a packet from LRH to ICRC; its service level is its lane
+	packetFrame  = 1 + iota // and a packet, with what fabric.Headers says in front; its level is its lane
 	messageFrame            // flags, and a part of a message
 	grantFrame              // lane, and the new limit in 8 bytes
 )
@@ -27,20 +27,12 @@ const (
 	messageHeader = 2
 	grantLen      = 1 + 1 + 8
 
-	// shortest and longest are lengths of packets: a packet has an LRH, and fits a frame without
-	// its VCRC.
-	shortest = ib.LRHLen
-	longest  = ib.MaxNativeLen - ib.VCRCLen
-
 	// partLen is the most bytes of a message in a frame.
 	partLen = 4000
 
 	// maxMessage is the length of the longest message (see attach.MaxMessage).
 	maxMessage = 64 << 10
 )
-
-// level is the service level of a packet.
-func level(packet []byte) uint8 { return packet[1] >> 4 }
 
 func appendGrant(b []byte, lane int, limit uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, grantFrame, byte(lane)), limit)
@@ -49,6 +41,7 @@ func appendGrant(b []byte, lane int, limit uint64) []byte {
 // A receiver takes the frames of the other process. It is a machine: it decides, and its owner
 // acts.
 type receiver struct {
+	headers fabric.Headers
 	flows   [lanes]flow
 	part    []byte         // of a message
 	rings   bool           // the present message makes the rings
@@ -58,17 +51,17 @@ type receiver struct {
 
 // frame takes a frame, and says what is wrong with it.
 func (r *receiver) frame(b []byte) reason.Detail {
-	bad := reason.Detail{Reason: reason.FabricRemotePacket, Expected: longest, Found: uint64(len(b))}
+	bad := reason.Detail{Reason: reason.FabricRemotePacket, Expected: uint64(r.headers.Longest()), Found: uint64(len(b))}
 	if len(b) == 0 {
 		return bad
 	}
 	switch b[0] {
 	case packetFrame:
 		p := b[packetHeader:]
-		if len(p) < shortest || len(p) > longest {
+		if len(p) < r.headers.Shortest() || len(p) > r.headers.Longest() {
 			return bad
 		}
-		f := &r.flows[level(p)]
+		f := &r.flows[r.headers.Level(p)]
 		if !f.receive(cost(len(p))) {
 			return overrun(f)
 		}

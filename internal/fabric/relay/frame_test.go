@@ -110,7 +110,7 @@ func TestFramesThatMakeNoSenseAreRefused(t *testing.T) {
 	part := func(flags byte, n int) []byte { return append([]byte{messageFrame, flags}, make([]byte, n)...) }
 	grant := func(lane int, limit uint64) []byte { return appendGrant(nil, lane, limit) }
 	for name, b := range map[string][]byte{
-		"nothing": {}, "no kind": {0, 1, 2}, "another kind": {9, 1, 2}, "a short packet": packetOf(0, shortest-1), "a long packet": packetOf(0, longest+1),
+		"nothing": {}, "no kind": {0, 1, 2}, "another kind": {9, 1, 2}, "a short packet": packetOf(0, fabric.NoHeaders.Shortest()-1), "a long packet": packetOf(0, fabric.NoHeaders.Longest()+1),
 		"an empty part": part(0, 0), "unknown flags": part(4, 1), "a short grant": grant(0, 2*window)[:5],
 		"a lane that is none": grant(lanes, window+1), "less credit": grant(0, window-1), "more credit than the window": grant(0, window+1),
 	} {
@@ -131,34 +131,42 @@ func TestFramesThatMakeNoSenseAreRefused(t *testing.T) {
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{3, messageFrame, 0, 1, 9, packetFrame, 0, 0x10, 0, 0, 0, 0, 0, 0})
 	f.Add(append([]byte{grantLen}, appendGrant(nil, 2, window)...))
+	f.Add(append([]byte{0x80, packetFrame}, make([]byte, 0x80*16)...))
 	f.Fuzz(func(t *testing.T, script []byte) {
-		r, packets, messages, _ := pipe()
-		for len(script) > 1 {
-			n := min(int(script[0])*16, len(script)-1)
-			d := r.frame(script[1 : 1+n])
-			script = script[1+n:]
-			if d.Reason != reason.None {
-				break // the session ends
-			}
-		}
-		sum := len(r.part)
-		for _, m := range *messages {
-			sum += len(m)
-		}
-		if sum > window || len(r.part) > maxMessage {
-			t.Errorf("%d bytes of messages", sum)
-		}
-		var levels [fabric.Levels]int
-		for _, p := range *packets {
-			if len(p) < shortest || len(p) > longest {
-				t.Errorf("a packet of %d bytes", len(p))
-			}
-			levels[level(p)] += len(p)
-		}
-		for i, n := range levels {
-			if n > window || r.flows[i].limit > window {
-				t.Errorf("service level %d: %d bytes, limit %d", i, n, r.flows[i].limit)
-			}
+		for _, h := range []fabric.Headers{fabric.NoHeaders, fabric.DatagramHeaders} {
+			receiveScript(t, h, script)
 		}
 	})
+}
+
+func receiveScript(t *testing.T, headers fabric.Headers, script []byte) {
+	r, packets, messages, _ := pipe()
+	r.headers = headers
+	for len(script) > 1 {
+		n := min(int(script[0])*16, len(script)-1)
+		d := r.frame(script[1 : 1+n])
+		script = script[1+n:]
+		if d.Reason != reason.None {
+			break // the session ends
+		}
+	}
+	sum := len(r.part)
+	for _, m := range *messages {
+		sum += len(m)
+	}
+	if sum > window || len(r.part) > maxMessage {
+		t.Errorf("%d bytes of messages", sum)
+	}
+	var levels [fabric.Levels]int
+	for _, p := range *packets {
+		if len(p) < headers.Shortest() || len(p) > headers.Longest() {
+			t.Errorf("a packet of %d bytes", len(p))
+		}
+		levels[headers.Level(p)] += len(p)
+	}
+	for i, n := range levels {
+		if n > window || r.flows[i].limit > window {
+			t.Errorf("service level %d: %d bytes, limit %d", i, n, r.flows[i].limit)
+		}
+	}
 }

@@ -39,10 +39,10 @@ type relay struct {
 	ringer *hostmem.Ringer
 
 	receiver
-	lanes   [fabric.Levels]lane
-	next    uint8  // service level that pull looks at first
-	blocked uint16 // service levels that may not send now
-	unheard uint16 // service levels with packets that the own process was not woken for
+	lanes   [fabric.Levels]lane // service levels, or priorities of an Ethernet
+	next    uint8               // service level that pull looks at first
+	blocked uint16              // service levels that may not send now
+	unheard uint16              // service levels with packets that the own process was not woken for
 
 	connected bool                // the trunk has a link
 	cut       bool                // it has lost it
@@ -55,7 +55,7 @@ type relay struct {
 	ending    func(reason.Detail) // called before the connection is closed
 	dropped   func(reason.Detail)
 	buffer    [trunk.MaxPacket + 1]byte
-	frameOut  [packetHeader + longest]byte
+	frameOut  []byte
 }
 
 // A lane is a service level of a relay.
@@ -72,6 +72,7 @@ type config struct {
 	trunk   trunk.Config // without Port, Use and Supported
 	first   []byte       // a packet that came before the socket was there; may be nil
 	server  bool
+	headers fabric.Headers // of packets
 	ready   func()
 	ending  func(reason.Detail)
 	dropped func(reason.Detail)
@@ -83,6 +84,7 @@ var supported = hardware.Link{Width: smp.Width4x, Speed: smp.SpeedQDR}
 // newRelay makes a relay, which owns the connection and the socket if it succeeds.
 func newRelay(c *config) (*relay, error) {
 	r := &relay{conn: c.conn, socket: c.socket, server: c.server, start: time.Now(), ready: c.ready, ending: c.ending, dropped: c.dropped}
+	r.headers, r.frameOut = c.headers, make([]byte, 0, packetHeader+c.headers.Longest())
 	var err error
 	if r.bells, err = hostmem.NewBells(); err != nil {
 		return nil, err
@@ -241,23 +243,24 @@ func (r *relay) pullOne(now time.Duration, sl uint8) bool {
 		x.at = 0
 	}
 	n := min(x.batch.Size, len(x.batch.Data)-x.at)
+	size := len(x.batch.Headers) + n
 	f := &r.flows[sl]
-	if r.trunk.Waiting() >= mostWaiting || !f.room(cost(n)) {
+	if r.trunk.Waiting() >= mostWaiting || !f.room(cost(size)) {
 		r.blocked |= 1 << sl
 		return false
 	}
-	b := append(append(r.frameOut[:0], packetFrame), x.batch.Data[x.at:x.at+n]...)
+	b := append(append(append(r.frameOut[:0], packetFrame), x.batch.Headers...), x.batch.Data[x.at:x.at+n]...)
 	if x.at += n; x.at == len(x.batch.Data) {
 		x.batch.Data = nil
 		if r.end.Release(sl) {
 			r.ringer.Ring()
 		}
 	}
-	if p := b[packetHeader:]; n < shortest || level(p) != sl {
+	if p := b[packetHeader:]; size < r.headers.Shortest() || size > r.headers.Longest() || r.headers.Level(p) != sl {
 		r.dropped(reason.Detail{Reason: reason.FabricLane, Expected: uint64(sl), Found: uint64(n)})
 		return true
 	}
-	f.sent += cost(n)
+	f.sent += cost(size)
 	r.transmit(now, b)
 	return true
 }
@@ -286,14 +289,14 @@ func (r *relay) packetCame(p []byte) {
 		r.fail(reason.Detail{Reason: reason.FabricRemotePacket, Expected: 0, Found: uint64(len(p))})
 		return
 	}
-	if x := &r.lanes[level(p)]; len(x.waiting) > 0 || !r.put(p) {
+	if x := &r.lanes[r.headers.Level(p)]; len(x.waiting) > 0 || !r.put(p) {
 		x.waiting = append(x.waiting, append([]byte(nil), p...))
 	}
 }
 
 // put puts a packet into its ring, and reports whether there was room.
 func (r *relay) put(p []byte) bool {
-	sl := level(p)
+	sl := r.headers.Level(p)
 	if !r.end.Room(sl, 1, len(p)) || !r.end.PutOne(sl, p) {
 		return false
 	}

@@ -21,7 +21,7 @@ func (r *relay) takeRings(fds unixmsg.Descriptors) bool {
 	case r.ringer != nil || r.server != (len(fds) == 2) || r.server && r.bell == nil:
 		return false
 	case r.server:
-		if r.end, err = fabric.OpenEnd(fds[0], fabric.NoHeaders); err != nil {
+		if r.end, err = fabric.OpenEnd(fds[0], r.headers); err != nil {
 			r.end = nil
 			return false
 		}
@@ -58,7 +58,7 @@ func (r *relay) makeRings() (fds []int, after func(), err error) {
 	if r.server {
 		return []int{r.bell.FD()}, nil, nil
 	}
-	if r.end, err = fabric.NewEnd(fabric.NoHeaders); err != nil {
+	if r.end, err = fabric.NewEnd(r.headers); err != nil {
 		r.end = nil
 		return nil, nil, err
 	}

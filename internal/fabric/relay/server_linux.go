@@ -9,6 +9,7 @@ import (
 
 	"softrdma/internal/fabric/trunk"
 	"softrdma/internal/fabric/trunk/udp"
+	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
 )
 
@@ -25,6 +26,7 @@ type Host interface {
 // A Server answers the calls of programs on other hosts.
 type Server struct {
 	host     Host
+	headers  fabric.Headers
 	listener *udp.Listener
 	calls    trunk.Listener
 	start    time.Time
@@ -41,12 +43,13 @@ type caller struct {
 }
 
 // Listen serves the calls for a fabric of a name at a local address until Close.
-func Listen(local netip.AddrPort, name string, secret []byte, h Host) (*Server, error) {
+// Packets have headers.
+func Listen(local netip.AddrPort, name string, secret []byte, headers fabric.Headers, h Host) (*Server, error) {
 	l, err := udp.Listen(local)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{host: h, listener: l, start: time.Now(), known: make(map[caller]bool)}
+	s := &Server{host: h, headers: headers, listener: l, start: time.Now(), known: make(map[caller]bool)}
 	s.calls = trunk.Listener{Use: trunk.Program, Name: name, Secret: secret, Key: make([]byte, 32)}
 	_, _ = rand.Read(s.calls.Key) // never fails
 	s.serving.Go(s.listen)
@@ -110,7 +113,7 @@ func (s *Server) accept(call *trunk.Call, from netip.AddrPort, to netip.Addr, fi
 	}
 	id := call.ID
 	r, err := newRelay(&config{
-		conn: conn, socket: socket, server: true, first: first, ready: func() {}, ending: ending,
+		conn: conn, socket: socket, server: true, headers: s.headers, first: first, ready: func() {}, ending: ending,
 		dropped: func(d reason.Detail) { s.host.Dropped(from, d) },
 		trunk:   trunk.Config{Secret: s.calls.Secret, Self: trunk.Peer{Fabric: s.calls.Name}, Random: func() uint64 { return id }},
 	})

@@ -63,24 +63,41 @@ func open(name string) (int, error) {
 	return fd, nil
 }
 
-// prefix is the length of the network of all hosts: the port answers for each of them.
-const prefix = 8
-
-// configure gives the interface the port's addresses and brings it up. The fabric routes no IPv6.
+// configure gives the interface the port's addresses and brings it up. The interface of a guest has none.
 func configure(name string, info *attach.Info, guest bool) error {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
 		return err
 	}
 	e := info.Ethernet
-	a := &netlink.Addr{IPNet: &net.IPNet{IP: info.Addrs[0].AsSlice(), Mask: net.CIDRMask(prefix, 32)}}
-	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0) // not there without IPv6
 	if guest {
+		setIPv6(name, "disable_ipv6", "1")
 		return errors.Join(netlink.LinkSetMTU(l, e.MTU), netlink.LinkSetUp(l))
 	}
-	return errors.Join(
-		netlink.LinkSetHardwareAddr(l, e.MAC[:]), netlink.LinkSetMTU(l, e.MTU), netlink.AddrAdd(l, a), netlink.LinkSetUp(l),
-	)
+	setIPv6(name, "addr_gen_mode", "1") // no address of the link, which no other host reaches
+	setIPv6(name, "accept_ra", "0")
+	err = errors.Join(netlink.LinkSetHardwareAddr(l, e.MAC[:]), netlink.LinkSetMTU(l, e.MTU))
+	for _, ip := range info.Addrs {
+		a := &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(e.Prefix.Bits(), 32)}}
+		if ip.Is6() {
+			a.Mask, a.Flags = net.CIDRMask(e.Prefix6.Bits(), 128), unix.IFA_F_NODAD // the fabric gives each host its own
+		}
+		if e := netlink.AddrAdd(l, a); e != nil && (ip.Is4() || hasIPv6(name)) {
+			err = errors.Join(err, e)
+		}
+	}
+	return errors.Join(err, netlink.LinkSetUp(l))
+}
+
+// setIPv6 sets a parameter of IPv6 of an interface. A system without IPv6 has none.
+func setIPv6(name, parameter, value string) {
+	_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/"+parameter, []byte(value), 0)
+}
+
+// hasIPv6 reports whether the interface may have addresses of IPv6.
+func hasIPv6(name string) bool {
+	b, err := os.ReadFile("/proc/sys/net/ipv6/conf/" + name + "/disable_ipv6")
+	return err == nil && len(b) > 0 && b[0] == '0'
 }
 
 // A tap moves frames between the system and the fabric.

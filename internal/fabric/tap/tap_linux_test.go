@@ -13,6 +13,7 @@ import (
 
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/fabrictest"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/link"
 	"softrdma/internal/link/fabric"
@@ -27,10 +28,8 @@ func TestSystemIsAHostOfTheFabric(t *testing.T) {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	f := fabrictest.StartEthernet(t, "fat-tree:k=4", func(*live.Config) {})
-	p := f.AttachHost(15)
-	program := fabric.NewDatagrams(p.Link(), netip.AddrPortFrom(p.Info().Addrs[0], 4791))
 	ctx, cancel := context.WithCancel(context.Background())
-	sockets, ended := make(chan *net.UDPConn, 1), make(chan error, 1)
+	sockets, ended := make(chan []*net.UDPConn, 1), make(chan error, 1)
 	go func() { // the thread of the namespace ends with the goroutine
 		runtime.LockOSThread()
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -38,20 +37,47 @@ func TestSystemIsAHostOfTheFabric(t *testing.T) {
 			return
 		}
 		ended <- Run(ctx, f.Adapters[0], "tap0", false, func(i *attach.Info) {
-			c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: i.Addrs[0].AsSlice(), Port: 4791})
-			if err != nil {
-				t.Error(err)
+			var list []*net.UDPConn
+			for _, a := range i.Addrs {
+				if a.Is6() && !hasIPv6("tap0") {
+					continue
+				}
+				c, err := net.ListenUDP("udp", &net.UDPAddr{IP: a.AsSlice(), Port: 4791})
+				if err != nil {
+					t.Error(err)
+				}
+				list = append(list, c)
 			}
-			sockets <- c
+			sockets <- list
 		})
 	}()
-	var c *net.UDPConn
 	select {
-	case c = <-sockets:
+	case list := <-sockets:
+		p := f.AttachHost(15)
+		reachEachOther(t, list[0], p)
+		if len(list) > 1 {
+			p6, err := attach.OpenService(t.Context(), "test/"+p.Info().Addrs[1].String(), hostport.Datagrams, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p6.Close()
+			reachEachOther(t, list[1], p6)
+		}
+		for _, c := range list {
+			_ = c.Close()
+		}
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	defer c.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func reachEachOther(t *testing.T, c *net.UDPConn, p *attach.Port) {
+	t.Helper()
+	program := fabric.NewDatagrams(p.Link(), netip.AddrPortFrom(p.Info().Addrs[0], 4791))
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	if _, err := c.WriteToUDPAddrPort([]byte("from the system"), program.Local()); err != nil {
 		t.Fatal(err)
@@ -79,9 +105,5 @@ func TestSystemIsAHostOfTheFabric(t *testing.T) {
 	n, from, err := c.ReadFromUDPAddrPort(b)
 	if err != nil || string(b[:n]) != string(answer) || from != program.Local() {
 		t.Errorf("%q from %v, %v", b[:n], from, err)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }

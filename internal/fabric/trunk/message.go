@@ -5,7 +5,6 @@ import (
 
 	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
-	"softrdma/internal/wire/ib"
 	"softrdma/internal/wire/mad/smp"
 )
 
@@ -35,8 +34,11 @@ const (
 	messageHeaderLen = 3
 	epochLen         = 4
 
+	// MaxFrame is the length of the longest frame: one of Ethernet, with what a relay writes in front of it.
+	MaxFrame = 9216
+
 	// maxMessage is the most that follows a message's header.
-	maxMessage = epochLen + ib.MaxNativeLen
+	maxMessage = epochLen + MaxFrame
 
 	// guidsInMessage is how many GUIDs all messages but the last have.
 	guidsInMessage = 500

@@ -13,10 +13,12 @@ type Datagram struct {
 	HopLimit uint8 // 0 means the stack's default
 }
 
-// datagramLen is the length of a Datagram in memory, hopsAt where the number of hops is behind it.
+// datagramLen is the length of a Datagram in memory, tosAt where its TOS is, and hopsAt where the
+// number of hops is behind it.
 const (
 	datagramLen = hopsAt + 1
-	hopsAt      = 2*(16+2) + 2
+	hopsAt      = tosAt + 2
+	tosAt       = 2 * (16 + 2)
 )
 
 // put writes the fields:
@@ -31,7 +33,7 @@ func (d *Datagram) put(b []byte) {
 	copy(b[16:], dst[:])
 	binary.LittleEndian.PutUint16(b[32:], d.Src.Port())
 	binary.LittleEndian.PutUint16(b[34:], d.Dst.Port())
-	b[36], b[37] = d.TOS, d.HopLimit
+	b[tosAt], b[tosAt+1] = d.TOS, d.HopLimit
 }
 
 // Parse reads the headers of a batch.
@@ -39,7 +41,7 @@ func (d *Datagram) Parse(b []byte) {
 	src, dst := netip.AddrFrom16([16]byte(b)).Unmap(), netip.AddrFrom16([16]byte(b[16:])).Unmap()
 	d.Src = netip.AddrPortFrom(src, binary.LittleEndian.Uint16(b[32:]))
 	d.Dst = netip.AddrPortFrom(dst, binary.LittleEndian.Uint16(b[34:]))
-	d.TOS, d.HopLimit = b[36], b[37]
+	d.TOS, d.HopLimit = b[tosAt], b[tosAt+1]
 }
 
 // Group is the name of an IP multicast group on the fabric: its IPv6 address, or for IPv4 that of

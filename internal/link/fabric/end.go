@@ -36,6 +36,31 @@ const (
 	DatagramHeaders Headers = datagramLen
 )
 
+// Shortest and Longest return the least and the greatest length of a packet with its Headers in front.
+func (h Headers) Shortest() int {
+	if h == DatagramHeaders {
+		return datagramLen + 1
+	}
+	return ib.LRHLen
+}
+
+// Longest is described at Shortest.
+func (h Headers) Longest() int {
+	if h == DatagramHeaders {
+		return datagramLen + maxEthernet
+	}
+	return ib.MaxNativeLen - ib.VCRCLen
+}
+
+// Level returns the number of the ring of a packet with its Headers in front, of at least Shortest bytes:
+// its service level, or the priority of its datagrams.
+func (h Headers) Level(b []byte) uint8 {
+	if h == DatagramHeaders {
+		return b[tosAt] >> priorityShift
+	}
+	return b[1] >> 4
+}
+
 // areaSize is the size of the rings of one direction. The rings that the fabric sends on come
 // first.
 var areaSize = hostmem.AreaSize(Levels, 1)
@@ -146,8 +171,9 @@ func Follows(packet, next []byte) bool {
 	return pg == ng && int(ng.PayLen) == len(next)-n.HeaderLen()
 }
 
-// PutOne publishes one packet and reports whether there was room.
-func (e *End) PutOne(sl uint8, packet []byte) bool {
+// PutOne publishes one packet, with its Headers in front, and reports whether there was room.
+func (e *End) PutOne(sl uint8, b []byte) bool {
+	packet := b[copy(e.header[2:], b):]
 	e.one[0] = packet
 	ok := e.Put(sl, len(packet), e.one[:], len(packet))
 	e.one[0] = nil

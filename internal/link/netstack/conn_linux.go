@@ -197,6 +197,23 @@ func (c *conn) SetLinger(seconds int) error {
 	return nil
 }
 
+// Probe asks the peer of each connection to an address for a sign of life at once, because the stack there
+// has ended. The host's port answers that it knows no such connection.
+func (s *Stack) Probe(peer netip.Addr) {
+	for _, e := range s.stack.RegisteredEndpoints() {
+		ep, ok := e.(tcpip.Endpoint)
+		if !ok {
+			continue
+		}
+		if a, why := ep.GetRemoteAddress(); why != nil || a.Addr != tcpip.AddrFromSlice(peer.AsSlice()) {
+			continue
+		}
+		soon := tcpip.KeepaliveIdleOption(time.Millisecond)
+		ep.SocketOptions().SetKeepAlive(true)
+		_ = ep.SetSockOpt(&soon)
+	}
+}
+
 // timestampLen is the length of TCP's timestamps, which the stack uses (RFC 7323 3.2), with their padding.
 const timestampLen = 12
 

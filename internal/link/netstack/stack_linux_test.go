@@ -29,6 +29,7 @@ func open(t *testing.T, name string) *Stack {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.HandleStackEnded(s.Probe)
 	t.Cleanup(func() { _ = s.Close(p.Close) })
 	return s
 }
@@ -129,5 +130,46 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 	}
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("after a reset: %v", err)
+	}
+}
+
+// A program that is killed closes no connection. Its peers notice at once, whether they have something to
+// send or not, and connections to others stand.
+func TestConnectionsToAStackThatIsKilled(t *testing.T) {
+	f := fabrictest.StartEthernet(t, "star:3", func(*live.Config) {})
+	a, other := open(t, f.Adapters[0]), open(t, f.Adapters[2])
+	p, err := attach.OpenService(t.Context(), f.Adapters[1], hostport.Segments, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(p.Link(), p.Info().Addrs[0], p.Info().Ethernet.MTU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var idle [2]tcp.Conn
+	for i, to := range []*Stack{b, other} {
+		l, err := to.Listen(netip.AddrPortFrom(to.local, 99))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if idle[i], err = a.Dial(t.Context(), netip.AddrPortFrom(a.local, 0), netip.AddrPortFrom(to.local, 99), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := idle[i].Prepare(&tcp.Config{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Close(); err != nil { // as the end of the process does
+		t.Fatal(err)
+	}
+	_ = idle[0].SetReadDeadline(time.Now().Add(10 * time.Second)) // less than PeerTimeout's first probe
+	if _, err := idle[0].Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("connection to a stack that was killed: %v", err)
+	}
+	if _, err := idle[1].Write([]byte("x")); err != nil {
+		t.Errorf("connection to another host: %v", err)
 	}
 }

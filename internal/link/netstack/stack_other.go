@@ -18,5 +18,8 @@ func Open(*fabric.Link, netip.Addr, int) (*Stack, error) {
 	return nil, reason.NotSupported("programs attach to a fabric on Linux only")
 }
 
+// Probe does nothing.
+func (s *Stack) Probe(netip.Addr) {}
+
 // Close calls end.
 func (s *Stack) Close(end func() error) error { return end() }

@@ -63,7 +63,7 @@ func (x *ethernet) carry(t simnet.Transit) {
 	f := x.lan.Pool().Frame()
 	x.lan.Address(f, from, to, t.Src.Port())
 	if !t.IP { // no router forwards it
-		f.IP, f.Dst = false, lan.MAC(to)
+		f.IP, f.Dst = false, x.lan.MAC(to)
 	}
 	f.Len, f.DSCP, f.ECN, f.Priority = int32(t.Len), t.TOS>>2, t.TOS&3, 0
 	f.Cookie = x.keep(t)

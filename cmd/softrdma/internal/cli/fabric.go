@@ -63,7 +63,7 @@ func fabricPorts(ctx context.Context) (names []string) {
 	for i := range all {
 		for k := range all[i].Reply.Ports {
 			p := &all[i].Reply.Ports[k]
-			address := p.IP
+			address := strings.Join(p.IPs, ", ")
 			if address == "" {
 				address = fmt.Sprintf("LID %d", p.LID)
 			}
@@ -76,7 +76,7 @@ func fabricPorts(ctx context.Context) (names []string) {
 // Device returns the name of a port for -d.
 func (f *Fabric) Device(p *control.Port) string {
 	prefix := InfiniBandPrefix
-	if p.IP != "" {
+	if len(p.IPs) > 0 {
 		prefix = ethernetPrefix
 	}
 	name := prefix + f.Name + "/" + p.Node

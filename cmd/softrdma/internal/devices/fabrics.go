@@ -9,6 +9,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/internal/fabric/control"
+	"softrdma/internal/fabric/hostport"
 	"softrdma/verbs"
 )
 
@@ -45,17 +46,23 @@ func printFabrics(out io.Writer, all []cli.Fabric, verbose bool) error {
 func printPorts(out io.Writer, f *cli.Fabric, all bool) error {
 	t := cli.NewTable("DEVICE", "STATE", "LID", "MANAGER", "MTU", "SPEED", "GUID", "PROCESS")
 	return printUsed(out, f, all, t, func(p *control.Port) {
-		t.Row(f.Device(p), strings.ToUpper(p.State), lidName(p.LID), lidName(p.Manager), p.MTU, strings.TrimSpace(p.Width+" "+p.Speed), guidName(p.GUID), holderName(p))
+		t.Row(f.Device(p), strings.ToUpper(p.State), lidName(p.LID), lidName(p.Manager), p.MTU, strings.TrimSpace(p.Width+" "+p.Speed), guidName(p.GUID), holderName(f, p, 0))
+		for i := 1; i < len(p.Programs); i++ {
+			t.Row("", "", "", "", "", "", "", holderName(f, p, i))
+		}
 	})
 }
 
-func onEthernet(f *cli.Fabric) bool { return len(f.Reply.Ports) > 0 && f.Reply.Ports[0].IP != "" }
+func onEthernet(f *cli.Fabric) bool { return len(f.Reply.Ports) > 0 && len(f.Reply.Ports[0].IPs) > 0 }
 
 // printHosts is printPorts for an Ethernet.
 func printHosts(out io.Writer, f *cli.Fabric, all bool) error {
 	t := cli.NewTable("DEVICE", "STATE", "ADDRESS", "MTU", "SPEED", "PROCESS")
 	return printUsed(out, f, all, t, func(p *control.Port) {
-		t.Row(f.Device(p), strings.ToUpper(p.State), p.IP, p.MTU, p.Speed, holderName(p))
+		t.Row(f.Device(p), strings.ToUpper(p.State), strings.Join(p.IPs, ", "), p.MTU, p.Speed, holderName(f, p, 0))
+		for i := 1; i < len(p.Programs); i++ {
+			t.Row("", "", "", "", "", holderName(f, p, i))
+		}
 	})
 }
 
@@ -66,7 +73,7 @@ func printUsed(out io.Writer, f *cli.Fabric, all bool, t *cli.Table, row func(p 
 	left := 0
 	for i := range f.Reply.Ports {
 		p := &f.Reply.Ports[i]
-		if !all && p.Process == 0 && p.Remote == "" && i > 0 {
+		if !all && len(p.Programs) == 0 && i > 0 {
 			left++
 			continue
 		}
@@ -93,46 +100,54 @@ func guidName(guid uint64) string {
 	return fmt.Sprintf("%04x:%04x:%04x:%04x", guid>>48, guid>>32&0xffff, guid>>16&0xffff, guid&0xffff)
 }
 
-// holderName is the process that has a port, or the address of a program on another host.
-func holderName(p *control.Port) string {
-	if p.Remote != "" {
-		return p.Remote
+// holderName is the i-th process that has a port, or the address of a program on another host, and the
+// device that it has if that is not the one that the list names.
+func holderName(f *cli.Fabric, p *control.Port, i int) string {
+	if i >= len(p.Programs) {
+		return "-"
 	}
-	return processName(p.Process)
+	x := &p.Programs[i]
+	text := x.Remote
+	if text == "" {
+		text = processName(x.Process)
+	}
+	if d := strings.TrimSuffix(x.Device, ":1"); d != "" && d != strings.TrimSuffix(f.Device(p), ":1") {
+		text += " (" + d + ")"
+	}
+	return text
 }
 
 // processName is the number of a process with the name of its program, if that is known.
 func processName(pid int) string {
-	if pid == 0 {
-		return "-"
-	}
 	return strings.TrimSpace(strconv.Itoa(pid) + " " + programName(pid))
 }
 
 // A portRecord is a port of a fabric in JSON.
 type portRecord struct {
-	Device    string `json:"device"` // as -d takes it
-	Fabric    string `json:"fabric"`
-	Socket    string `json:"socket"`
-	Node      string `json:"node"`
-	Port      int    `json:"port"`
-	Protocol  string `json:"protocol"`
-	GUID      string `json:"guid"`
-	Active    bool   `json:"active"`
-	State     string `json:"state"`
-	Address   string `json:"address,omitempty"` // of a port of an Ethernet
-	LID       uint16 `json:"lid"`
-	Manager   uint16 `json:"sm_lid"`
-	ActiveMTU int    `json:"active_mtu"`
-	Width     string `json:"width,omitempty"`
-	Speed     string `json:"speed,omitempty"`
-	Process   int    `json:"process,omitempty"`
-	Remote    string `json:"remote,omitempty"` // address of a program on another host
+	Device    string             `json:"device"` // as -d takes it
+	Fabric    string             `json:"fabric"`
+	Socket    string             `json:"socket"`
+	Node      string             `json:"node"`
+	Port      int                `json:"port"`
+	Protocol  string             `json:"protocol"`
+	GUID      string             `json:"guid"`
+	Active    bool               `json:"active"`
+	State     string             `json:"state"`
+	Address   string             `json:"address,omitempty"` // of a port of an Ethernet, the first one
+	Addresses []string           `json:"addresses,omitempty"`
+	LID       uint16             `json:"lid"`
+	Manager   uint16             `json:"sm_lid"`
+	ActiveMTU int                `json:"active_mtu"`
+	Width     string             `json:"width,omitempty"`
+	Speed     string             `json:"speed,omitempty"`
+	Process   int                `json:"process,omitempty"` // that has opened it, the first one
+	Remote    string             `json:"remote,omitempty"`  // address of that program if it is on another host
+	Programs  []hostport.Program `json:"programs,omitempty"`
 }
 
 // protocolOf is what devices at a port speak.
 func protocolOf(p *control.Port) string {
-	if p.IP != "" {
+	if len(p.IPs) > 0 {
 		return verbs.RoCE.String()
 	}
 	return verbs.InfiniBand.String()
@@ -143,10 +158,17 @@ func portRecords(all []cli.Fabric) (records []any) {
 		f := &all[i]
 		for k := range f.Reply.Ports {
 			p := &f.Reply.Ports[k]
-			records = append(records, portRecord{
-				Device: f.Device(p), Fabric: f.Name, Socket: f.Path, Node: p.Node, Port: p.Port, Protocol: protocolOf(p), Address: p.IP, GUID: guidName(p.GUID),
-				Active: p.State == "active", State: p.State, LID: p.LID, Manager: p.Manager, ActiveMTU: p.MTU, Width: p.Width, Speed: p.Speed, Process: p.Process, Remote: p.Remote,
-			})
+			r := portRecord{
+				Device: f.Device(p), Fabric: f.Name, Socket: f.Path, Node: p.Node, Port: p.Port, Protocol: protocolOf(p), Addresses: p.IPs, GUID: guidName(p.GUID),
+				Active: p.State == "active", State: p.State, LID: p.LID, Manager: p.Manager, ActiveMTU: p.MTU, Width: p.Width, Speed: p.Speed, Programs: p.Programs,
+			}
+			if len(p.IPs) > 0 {
+				r.Address = p.IPs[0]
+			}
+			if len(p.Programs) > 0 {
+				r.Process, r.Remote = p.Programs[0].Process, p.Programs[0].Remote
+			}
+			records = append(records, r)
 		}
 	}
 	return records

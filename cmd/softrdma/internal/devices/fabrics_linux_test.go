@@ -51,7 +51,7 @@ func TestDevicesListsPortsOfFabrics(t *testing.T) {
 	}
 	for _, r := range records {
 		if r.Device == "ib:one/node-1" {
-			if !r.Active || r.State != "active" || r.Process != os.Getpid() || r.Socket != dir+"/one" || r.LID == 0 || r.Manager != 1 || r.ActiveMTU != 4096 {
+			if !r.Active || r.State != "active" || len(r.Programs) != 1 || r.Programs[0].Process != os.Getpid() || r.Socket != dir+"/one" || r.LID == 0 || r.Manager != 1 || r.ActiveMTU != 4096 {
 				t.Errorf("%+v", r)
 			}
 			return

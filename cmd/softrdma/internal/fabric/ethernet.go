@@ -1,9 +1,11 @@
 package fabric
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +44,7 @@ type ethernet struct {
 // subnet has.
 var (
 	ethernetFlags = []string{"lossless", "gbit", "mtu", "buffer", "raise", "ecn", "share"}
-	subnetFlags   = []string{"sm", "no-sm", "vls", "lmc", "priority", "partitions", "network", "trunk", "listen", trunkSecretFlag, "attach", attachSecretFlag}
+	subnetFlags   = []string{"sm", "no-sm", "vls", "lmc", "priority", "partitions", "trunk", "listen", trunkSecretFlag}
 )
 
 // Speeds of links in Gbit/s.
@@ -137,7 +139,7 @@ func (b *builder) upDown() (bool, error) {
 }
 
 // config is what the flags say.
-func (e *ethernet) config(b *builder) (*live.Ethernet, error) {
+func (e *ethernet) config(b *builder, f *topology.Fabric) (*live.Ethernet, error) {
 	p := dcb.PortConfig{Speed: dcb.Speed(e.gbit) * dcb.Gbit, MTU: e.mtu + wire.HeaderLen + wire.CheckLen, Pause: dcb.ByClass, Selection: e.ets}
 	for _, i := range e.lossless {
 		p.Lossless |= 1 << i
@@ -149,10 +151,20 @@ func (e *ethernet) config(b *builder) (*live.Ethernet, error) {
 	c := &live.Ethernet{
 		UpDown: upDown,
 		Link:   lan.Link{Port: p, Cable: dcb.FromDuration(b.cable)},
-		Control: func(now time.Duration, n *lan.Network, attached func(topology.End) int, question []byte) ([]byte, error) {
+		Control: func(now time.Duration, n *lan.Network, attached control.Attached, question []byte) ([]byte, error) {
 			return control.AnswerEthernet(now, n, attached, question)
 		},
 		Switch: bridge.Config{Hop: dcb.FromDuration(b.hop), StoreAndForward: b.store, Buffer: bridge.BufferConfig{Size: e.buffer}},
+	}
+	if b.network != "" {
+		prefix, err := netip.ParsePrefix(b.network)
+		if err == nil {
+			err = lan.CheckPrefix(f, prefix)
+		}
+		if err != nil {
+			return nil, cli.UsageErrorf("--network: %v", err)
+		}
+		c.Prefix = prefix
 	}
 	for i := range c.Switch.Marking {
 		c.Switch.Marking[i] = e.marking
@@ -165,15 +177,7 @@ func (e *ethernet) config(b *builder) (*live.Ethernet, error) {
 
 // greet says what was built and how to use it.
 func (e *ethernet) greet(out io.Writer, name, from string, f *live.Fabric) error {
-	question, err := json.Marshal(control.Request{Verb: control.VerbStatus})
-	if err != nil {
-		return err
-	}
-	var reply control.Reply
-	answer, err := f.Ask(question)
-	if err == nil {
-		err = json.Unmarshal(answer, &reply)
-	}
+	reply, err := askFabric(f.Ask, control.Request{Verb: control.VerbStatus})
 	if err != nil {
 		return err
 	}
@@ -207,6 +211,18 @@ Its hosts are %s (%s) to %s (%s). Open them as RoCE v2 devices, for example:
 	return nil
 }
 
+// askFabric asks the fabric of this process.
+func askFabric(ask func(question []byte) (answer []byte, err error), r control.Request) (reply control.Reply, err error) {
+	b, err := json.Marshal(r)
+	if err == nil {
+		b, err = ask(b)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &reply)
+	}
+	return reply, err
+}
+
 func (e *ethernet) losslessText() string {
 	if len(e.lossless) == 0 {
 		return "none"
@@ -219,11 +235,7 @@ func printHosts(out io.Writer, s *control.Status) {
 	t := cli.NewTable("NODE", "KIND", "ADDRESS", "MAC", "PORTS", "CABLES", "ACTIVE")
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		address := n.IP
-		if address == "" {
-			address = "-"
-		}
-		t.Row(n.Name, n.Kind, address, n.MAC, n.Ports, n.Cables, n.Active)
+		t.Row(n.Name, n.Kind, cmp.Or(strings.Join(n.IPs, ", "), "-"), n.MAC, n.Ports, n.Cables, n.Active)
 	}
 	_ = t.Print(out)
 }

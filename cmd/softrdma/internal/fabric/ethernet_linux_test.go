@@ -12,7 +12,7 @@ func TestEthernetFabric(t *testing.T) {
 	t.Setenv("SOFTRDMA_FABRIC_DIR", t.TempDir())
 	p := clitest.Start(t, "fabric", "up", "--ethernet", "--topology", "star:3", "--gbit", "25", "--lossless", "3,4")
 	p.Prints("softrdma pingpong -d eth:fab0/node-2 127.0.0.1")
-	expect(t, clitest.Run(t, "fabric", "status"), "fabric fab0: 1 switch, 3 hosts, 3 links (3 active)", "node-1    host    10.0.0.2  02:00:00:00:00:03")
+	expect(t, clitest.Run(t, "fabric", "status"), "fabric fab0: 1 switch, 3 hosts, 3 links (3 active)", "node-1    host    10.0.0.2, fd00::a00:2  02:00:00:00:00:03")
 	port := clitest.FreePort(t)
 	server := clitest.Start(t, "pingpong", "-d", "eth:fab0/node-0", "-n", "10", "-p", port)
 	server.Prints("local address")
@@ -51,6 +51,7 @@ func TestEthernetFlagsAreChecked(t *testing.T) {
 		{"--routing: expected auto, minhop or updn with --ethernet, found torus", []string{"--ethernet", "--routing", "torus"}},
 		{"--gbit: expected --ethernet beside it", []string{"--gbit", "10"}},
 		{"--gbit: expected one of [1 2 5 10 25 40 50 100 200 400 800], found 3", []string{"--ethernet", "--gbit", "3"}},
+		{"--network: expected a prefix of IPv4 of up to 21 bits for 5 nodes, like 10.0.0.0/21; found 10.0.0.0/24", []string{"--ethernet", "--network", "10.0.0.0/24"}},
 		{"--mtu: expected 1500 to 9000, found 100", []string{"--ethernet", "--mtu", "100"}},
 		{"--lossless: expected priorities 0 to 7, found 8", []string{"--ethernet", "--lossless", "8"}},
 		{"--buffer: expected 65536 to 1073741824, found 1", []string{"--ethernet", "--buffer", "1"}},

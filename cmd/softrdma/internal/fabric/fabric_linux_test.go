@@ -31,7 +31,11 @@ func up(t *testing.T, args ...string) *clitest.Process {
 func another(t *testing.T, args ...string) *clitest.Process {
 	t.Helper()
 	p := clitest.Start(t, append([]string{"fabric", "up"}, args...)...)
-	p.Prints("subnet manager")
+	if slices.Contains(args, "--ethernet") {
+		p.Prints("softrdma pingpong")
+	} else {
+		p.Prints("subnet manager")
+	}
 	return p
 }
 

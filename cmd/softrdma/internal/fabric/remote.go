@@ -23,7 +23,8 @@ const (
 )
 
 // admit reads the flags for programs on other hosts. Without a secret only those of this host may
-// attach, because a program at a port can manage the subnet.
+// attach, because a program at a port can manage the subnet, or send what
+// it wants from a host of an Ethernet.
 func (b *builder) admit(cmd *cobra.Command, c *live.Config) error {
 	secret, err := cli.FileOf(cmd, attachSecretFlag)
 	if err != nil {

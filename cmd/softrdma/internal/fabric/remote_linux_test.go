@@ -11,9 +11,15 @@ import (
 	"softrdma/internal/fabric/fabrictest"
 )
 
-func TestProgramsOfAnotherHostAttach(t *testing.T) {
+func TestProgramsOfAnotherHostAttach(t *testing.T) { programsOfAnotherHostAttach(t, "ib:") }
+
+func TestProgramsOfAnotherHostAttachToAnEthernet(t *testing.T) {
+	programsOfAnotherHostAttach(t, "eth:", "--ethernet")
+}
+
+func programsOfAnotherHostAttach(t *testing.T, prefix string, flags ...string) {
 	at, secret := fabrictest.FreeUDP(t, 1)[0], clitest.SecretFile(t, "a secret of both hosts")
-	f := up(t, "--topology", "star:2", "--attach", at, "--attach-secret", secret)
+	f := up(t, append(flags, "--topology", "star:2", "--attach", at, "--attach-secret", secret)...)
 	own, other := os.Getenv("SOFTRDMA_FABRIC_DIR"), t.TempDir()
 	// away runs what a host does that does not find the fabric's socket.
 	away := func(do func()) {
@@ -22,7 +28,7 @@ func TestProgramsOfAnotherHostAttach(t *testing.T) {
 		do()
 		t.Setenv("SOFTRDMA_FABRIC_DIR", own)
 	}
-	node := "ib:fab0@" + at + "/node-"
+	node := prefix + "fab0@" + at + "/node-"
 	away(func() {
 		clitest.Start(t, "pingpong", "-d", node+"0").Fails(cli.ExitFailed, "it has another secret")
 	})

@@ -2,6 +2,8 @@ package fabric
 
 import (
 	"fmt"
+	"net/netip"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +12,19 @@ import (
 	"softrdma/internal/fabric/tap"
 	wire "softrdma/internal/wire/ethernet"
 )
+
+// addresses are those of a host, as an interface has them.
+func addresses(i *attach.Info) string {
+	var list []string
+	for _, a := range i.Addrs {
+		bits := i.Ethernet.Prefix.Bits()
+		if a.Is6() {
+			bits = i.Ethernet.Prefix6.Bits()
+		}
+		list = append(list, netip.PrefixFrom(a, bits).String())
+	}
+	return strings.Join(list, ", ")
+}
 
 func newTap() *cobra.Command {
 	guest := false
@@ -34,7 +49,7 @@ machine, which gets the addresses of the host: it is the machine that is the hos
 				if guest {
 					what = "a machine behind " + args[1] + " is"
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s %s of fabric %s: %v/8, %v, MTU %d\n", what, i.Node, i.Fabric, i.Addrs[0], wire.MAC(i.Ethernet.MAC), i.Ethernet.MTU)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s %s of fabric %s: %v, %v, MTU %d\n", what, i.Node, i.Fabric, addresses(i), wire.MAC(i.Ethernet.MAC), i.Ethernet.MTU)
 			})
 			if err == nil {
 				return cli.ErrSignalled

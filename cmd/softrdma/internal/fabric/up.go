@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	process "softrdma/internal/control"
 	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/control"
+	"softrdma/internal/fabric/lan"
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/fabric/node"
 	"softrdma/internal/fabric/port"
@@ -61,8 +63,9 @@ Priorities in --lossless pause before they lose a frame. Pauses can deadlock on 
 tori; --routing updn and --raise avoid that. "softrdma fabric tap" makes this system a host.
 
 --attach :7701 --attach-secret FILE lets programs on other hosts attach to adapters, as
-ib:NAME@HOST:7701/NODE with SOFTRDMA_FABRIC_SECRET=FILE. At a loopback address no secret is
-needed, and all users of this host may attach.`
+ib:NAME@HOST:7701/NODE, or to hosts of an Ethernet, as eth:NAME@HOST:7701/NODE, with
+SOFTRDMA_FABRIC_SECRET=FILE. At a loopback address no secret is needed, and all users of
+this host may attach.`
 
 const upExample = `  softrdma fabric up
   softrdma fabric up --topology fat-tree:k=4 --name tree
@@ -72,6 +75,9 @@ const upExample = `  softrdma fabric up
   softrdma fabric up --topology star:4,spare=1,part=1 --no-sm --trunk p1-switch-0:5=host-a:7700
   softrdma fabric up --attach :7701 --attach-secret secret
   softrdma fabric up --ethernet --topology fat-tree:k=4 --lossless 3`
+
+// defaultNetwork has the IP addresses of adapters.
+const defaultNetwork = "10.77.0.0/16"
 
 // defaultTopology is a fabric on which everything can be tried.
 const defaultTopology = "star:4"
@@ -117,7 +123,7 @@ func newUp() *cobra.Command {
 	f.Uint8Var(&b.priority, "priority", 0, "`PRIORITY` of the fabric's own manager among managers, 0 to 15; the higher one is master")
 	f.StringVar(&b.parts, "partitions", "", "part the fabric as `FILE` says, in the format of opensm's partitions.conf")
 	f.Uint8Var(&b.lmc, "lmc", 0, "give each adapter's port two to the power of `LMC` LIDs")
-	f.StringVar(&b.network, "network", "10.77.0.0/16", "give the ports of adapters the IP addresses of `PREFIX` in turn")
+	f.StringVar(&b.network, "network", "", "give the ports of adapters the IP addresses of `PREFIX` in turn (default "+defaultNetwork+"), or hosts of an Ethernet addresses of it (default "+lan.DefaultPrefix.String()+")")
 	f.DurationVar(&b.hop, "hop", node.DefaultHop, "time of a packet in a switch")
 	f.DurationVar(&b.cable, "cable", subnet.DefaultCable, "delay of a cable")
 	f.BoolVar(&b.store, "store-and-forward", false, "switches send a packet on when all of it has arrived (default: cut-through)")
@@ -166,9 +172,7 @@ func (b *builder) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer process.AddFabric(c.Name, f.Ask)()
-	if c.Ethernet == nil {
-		defer cli.ExportMetrics(newCollector(c.Name, f.Do))()
-	}
+	defer cli.ExportMetrics(newCollector(c.Name, c.Ethernet != nil, f.Ask))()
 	if c.Ethernet == nil {
 		b.greet(out, c, from)
 	} else if err := b.ethernet.greet(out, b.name, from, f); err != nil {
@@ -217,7 +221,9 @@ func (b *builder) config(cmd *cobra.Command, args []string) (c *live.Config, fro
 	}
 	if b.ethernet.on {
 		_, b.ethernet.named = c.Fabric.Ethernet()
-		c.Ethernet, err = b.ethernet.config(b)
+		if err = b.admit(cmd, c); err == nil {
+			c.Ethernet, err = b.ethernet.config(b, c.Fabric)
+		}
 		return c, from, err
 	}
 	if at, ok := c.Fabric.Ethernet(); ok {
@@ -274,9 +280,9 @@ func (b *builder) check(cmd *cobra.Command, args []string) error {
 
 // addresses gives each port of an adapter an IP address, in the order of the topology.
 func (b *builder) addresses(f *topology.Fabric) (map[topology.End][]netip.Addr, error) {
-	prefix, err := netip.ParsePrefix(b.network)
+	prefix, err := netip.ParsePrefix(cmp.Or(b.network, defaultNetwork))
 	if err != nil {
-		return nil, cli.UsageErrorf("--network: expected a prefix such as 10.77.0.0/16, found %q", b.network)
+		return nil, cli.UsageErrorf("--network: expected a prefix such as %s, found %q", defaultNetwork, b.network)
 	}
 	table := make(map[topology.End][]netip.Addr)
 	at := prefix.Masked().Addr()
