@@ -114,4 +114,9 @@ var _ = explain(map[reason.Reason]text{
 		"`softrdma fabric faults`, which lists the cables with faults, and the errors of `softrdma fabric links`.",
 		"End the faults with `softrdma fabric faults PORT --none`.",
 		"802.3 3.2.9"},
+	reason.EthernetPrefix: {
+		"Switches route between the two fabrics by the prefixes of their hosts' addresses, so these must not overlap. Without `--network` each fabric has 10.0.0.0/8.",
+		"The addresses of both fabrics (`softrdma fabric status`).",
+		"Give each fabric a prefix of its own (`softrdma fabric up --ethernet --network 10.1.0.0/16`).",
+		localClause},
 })

@@ -29,6 +29,9 @@ const (
 	EthernetDatagram
 	EthernetNobody
 	EthernetCheck
+
+	// A refusal of trunks between fabrics.
+	EthernetPrefix
 )
 
 const ethernetRoom Reason = 14
@@ -57,4 +60,5 @@ var _ = register(ethernetRoom, []row{
 	{EthernetDatagram, "ETHERNET_DATAGRAM", "the program at a host's port takes only its own protocol: expected protocol %d, found %d"},
 	{EthernetNobody, "ETHERNET_NOBODY", "no program at the host's port takes the frame: service %d, port %d of UDP or TCP"},
 	{EthernetCheck, "ETHERNET_CHECK", "the cable's faults took the frame, or flipped one of its bits so that the check failed: %d bytes, priority %d"},
+	{EthernetPrefix, "ETHERNET_PREFIX", "the fabrics at the ends of the trunk have hosts with the same addresses: own ones from %#08x on, found ones from %#08x on"},
 }, nil)

@@ -65,7 +65,7 @@ func (p *Port) FindHost(ip netip.Addr) (mac [6]byte, found bool, err error) {
 	} else if err != nil {
 		return mac, false, err
 	} else {
-		found = true
+		found = p.service != hostport.RoCEFrames || f.MAC != [6]byte{} // frames of RoCE v1 are not routed
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -187,6 +187,12 @@ func (s *Switch) SetLink(now dcb.Time, number int, up bool) {
 	s.schedule(number)
 }
 
+// Hold makes a port send nothing, or ends that: see dcb.Port.Hold.
+func (s *Switch) Hold(number int, on bool) {
+	s.ports[number].Hold(on)
+	s.schedule(number)
+}
+
 // Run does what is due at a port.
 func (s *Switch) Run(now dcb.Time, number int) {
 	p := &s.ports[number]

@@ -141,13 +141,18 @@ type view struct {
 // A directory finds nodes and ports by their names.
 type directory struct {
 	fabric *topology.Fabric
-	names  []string                // by node
-	trunk  func(topology.End) bool // whether a port has a trunk
+	names  []string                  // by node
+	trunk  func(topology.End) string // what the trunk of a port leads to, "" if it has none
 }
 
 func newView(now time.Duration, s *subnet.Subnet, m *sm.Manager) *view {
 	f := s.Fabric()
-	trunk := func(e topology.End) bool { return s.Trunk(e) != nil }
+	trunk := func(e topology.End) string {
+		if t := s.Trunk(e); t != nil {
+			return t.String()
+		}
+		return ""
+	}
 	return &view{Subnet: s, directory: directory{f, f.Names(), trunk}, now: now, manager: m}
 }
 

@@ -65,13 +65,21 @@ func (c *view) faults(r *Request, reply *Reply) error {
 	if r.Faults.PauseLoss != 0 || r.Faults.Rules != nil {
 		return reason.NotSupported("faults: expected bit errors or credit loss on InfiniBand, found those of an Ethernet")
 	}
-	for _, name := range r.Args {
-		if e, err := c.findCable(name); err == nil && c.Trunk(e) != nil {
-			return fmt.Errorf("%s leads out of the fabric by a trunk: faults happen on cables within it", name)
-		}
+	if err := c.refuseTrunks(r.Args); err != nil {
+		return err
 	}
 	f := subnet.Faults{BitErrors: r.Faults.BitErrors, CreditLoss: r.Faults.CreditLoss}
 	return c.change(r.Args, reply, func(e topology.End) { c.SetFaults(c.now, e, f) })
+}
+
+// refuseTrunks refuses ports with trunks for faults.
+func (c *directory) refuseTrunks(ports []string) error {
+	for _, name := range ports {
+		if e, err := c.findCable(name); err == nil && c.trunk(e) != "" {
+			return fmt.Errorf("%s leads out of the fabric by a trunk: faults happen on cables within it", name)
+		}
+	}
+	return nil
 }
 
 // Faults are what a cable does to the packets of both directions.

@@ -25,7 +25,7 @@ func (c *etherView) deadlock(r *Request, reply *Reply) error {
 	for i := range s.Waits {
 		w := &s.Waits[i]
 		l := Lane{
-			Channel: c.channel(w.Channel), To: c.endPortName(c.fabric.Port(w.End).Peer), Time: (c.Network.Now() - w.Since).Duration(),
+			Channel: c.channel(w.Channel), To: c.otherEnd(w.End), Time: (c.Network.Now() - w.Since).Duration(),
 			Packets: w.Frames, Cause: w.Cause, Waits: []Channel{},
 		}
 		for _, to := range w.Next {

@@ -32,8 +32,13 @@ func AnswerEthernet(now time.Duration, n *lan.Network, attached Attached, questi
 		return nil, reason.NotSupported("%s: expected an InfiniBand fabric, found an Ethernet", r.Verb)
 	}
 	f := n.Fabric()
-	noTrunk := func(topology.End) bool { return false }
-	c := &etherView{Network: n, directory: directory{f, f.Names(), noTrunk}, attached: attached, at: dcb.FromDuration(now)}
+	trunk := func(e topology.End) string {
+		if t := n.Trunks().At(e); t != nil {
+			return t.String()
+		}
+		return ""
+	}
+	c := &etherView{Network: n, directory: directory{f, f.Names(), trunk}, attached: attached, at: dcb.FromDuration(now)}
 	reply := Reply{Now: now, Network: Ethernet}
 	if err := do(c, &r, &reply); err != nil {
 		return nil, err
@@ -142,7 +147,7 @@ func (c *etherView) links(r *Request, reply *Reply) error { return c.list(r, rep
 func (c *etherView) link(e topology.End) Link {
 	p := c.Port(e)
 	return Link{State: c.linkState(e), Speed: speedText(p), Rate: uint64(p.Config().Speed), Faults: c.present(e),
-		Ends: [2]LinkEnd{c.linkEnd(e), c.linkEnd(c.fabric.Port(e).Peer)}}
+		Ends: c.ends(e, c.linkEnd)}
 }
 
 // linkEnd describes a port. What it counts is the sum of its priorities.

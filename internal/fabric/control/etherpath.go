@@ -24,9 +24,12 @@ func (c *etherView) routes(r *Request, reply *Reply) error {
 	rt := &Routes{Switch: c.names[i], Ports: []RoutePort{}, Groups: []Group{}, Prefixes: []Prefix{}}
 	c.Switch(i).Routes(func(to netip.Prefix, hops, live []bridge.Hop) {
 		p := Prefix{Prefix: to.String(), Node: c.homeOf(to), Ports: []int{}, To: []string{}, Down: []int{}}
+		if p.Node == "" {
+			p.Node = anotherFabric
+		}
 		for _, h := range live {
 			p.Ports = append(p.Ports, h.Port)
-			p.To = append(p.To, c.endPortName(c.fabric.Port(topology.End{Node: i, Port: h.Port}).Peer))
+			p.To = append(p.To, c.otherEnd(topology.End{Node: i, Port: h.Port}))
 		}
 		for _, h := range hops {
 			if !c.Port(topology.End{Node: i, Port: h.Port}).Up() {
@@ -38,6 +41,9 @@ func (c *etherView) routes(r *Request, reply *Reply) error {
 	reply.Routes = rt
 	return nil
 }
+
+// anotherFabric is where addresses are that no host of this fabric has.
+const anotherFabric = "another fabric"
 
 // homeOf returns the host that has an address, or the switch whose hosts have those of a prefix.
 func (c *etherView) homeOf(to netip.Prefix) string {
@@ -183,7 +189,7 @@ func (w *etherWalk) leave(e topology.End, priority uint8) (next topology.End, on
 	h := &w.t.Hops[len(w.t.Hops)-1]
 	next = w.fabric.Port(e).Peer
 	p := w.Port(e)
-	h.Out, h.VL, h.To = e.Port, int(priority), w.endPortName(next)
+	h.Out, h.VL, h.To = e.Port, int(priority), w.otherEnd(e)
 	if p.Halted()&(1<<priority) != 0 {
 		h.Paused = (w.Network.Now() - p.HaltedSince(priority)).Duration()
 	}
@@ -194,6 +200,8 @@ func (w *etherWalk) leave(e topology.End, priority uint8) (next topology.End, on
 		w.lose(e.Node, p.StormDetail(w.Network.Now(), priority))
 	case w.seen[e]:
 		w.lose(e.Node, reason.Detail{Reason: reason.EthernetHops, Expected: 2, Found: 1})
+	case next.Port == 0:
+		w.t.Trunk = w.trunk(e)
 	default:
 		w.seen[e] = true
 		return next, true

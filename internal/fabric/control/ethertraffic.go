@@ -15,16 +15,8 @@ import (
 
 // load starts, ends and lists test traffic.
 func (c *etherView) load(r *Request, reply *Reply) error {
-	switch {
-	case r.Load == nil && len(r.Args) > 0:
-		return fmt.Errorf("load: expected a size and a number of packets")
-	case r.Load == nil: // lists alone
-	case r.Load.Stop:
-		c.Extras().StopLoads()
-	default:
-		if err := c.generate(r); err != nil {
-			return err
-		}
+	if err := r.changeLoads(c.Extras().StopLoads, c.generate); err != nil {
+		return err
 	}
 	reply.Loads = []Load{}
 	for _, x := range c.Extras().Loads() {
@@ -100,6 +92,9 @@ func (c *etherView) faults(r *Request, reply *Reply) error {
 		if err := checkRules(rules); err != nil {
 			return err
 		}
+	}
+	if err := c.refuseTrunks(r.Args); err != nil {
+		return err
 	}
 	return c.change(r.Args, reply, func(e topology.End) { c.Extras().SetFaults(e, c.faultsOf(e, r.Faults)) })
 }

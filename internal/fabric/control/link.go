@@ -106,7 +106,7 @@ func (c *directory) list(r *Request, reply *Reply, link func(topology.End) Link)
 
 // hasCable reports whether a port has a cable or a trunk.
 func (c *directory) hasCable(e topology.End) bool {
-	return c.fabric.Port(e).Connected() || c.trunk(e)
+	return c.fabric.Port(e).Connected() || c.trunk(e) != ""
 }
 
 // cables returns one end of each cable: that of the node which comes first in the fabric. A
@@ -116,7 +116,7 @@ func (c *directory) cables() (list []topology.End) {
 		for p := 1; p <= c.fabric.Nodes[i].NumPorts(); p++ {
 			e := topology.End{Node: i, Port: p}
 			peer := c.fabric.Port(e).Peer
-			if c.trunk(e) || peer.Port != 0 && (i < peer.Node || i == peer.Node && p < peer.Port) {
+			if c.trunk(e) != "" || peer.Port != 0 && (i < peer.Node || i == peer.Node && p < peer.Port) {
 				list = append(list, e)
 			}
 		}
@@ -146,12 +146,7 @@ func (c *view) linkState(e topology.End) string {
 }
 
 func (c *view) link(e topology.End) Link {
-	l := Link{State: c.linkState(e), Ends: [2]LinkEnd{c.linkEnd(e)}}
-	if t := c.Trunk(e); t != nil {
-		l.Ends[1].Name, l.Ends[1].Node = t.String(), t.String()
-	} else {
-		l.Ends[1] = c.linkEnd(c.fabric.Port(e).Peer)
-	}
+	l := Link{State: c.linkState(e), Ends: c.ends(e, c.linkEnd)}
 	if h := c.Node(e.Node).Link(e.Port); h.Physical == smp.PhysicalLinkUp {
 		w, s := widthAndSpeed(h)
 		l.Width, l.Speed, l.Rate = w.String(), s.String(), topology.LinkRate(w, s)
@@ -160,6 +155,23 @@ func (c *view) link(e topology.End) Link {
 		l.Faults = &Faults{BitErrors: f.BitErrors, CreditLoss: f.CreditLoss}
 	}
 	return l
+}
+
+// ends describes both ends of a cable, of which one describes a port.
+func (c *directory) ends(e topology.End, one func(topology.End) LinkEnd) [2]LinkEnd {
+	far := c.trunk(e)
+	if far != "" {
+		return [2]LinkEnd{one(e), {Name: far, Node: far}}
+	}
+	return [2]LinkEnd{one(e), one(c.fabric.Port(e).Peer)}
+}
+
+// otherEnd is the name of what a cable leads to from a port.
+func (c *directory) otherEnd(e topology.End) string {
+	if far := c.trunk(e); far != "" {
+		return far
+	}
+	return c.endPortName(c.fabric.Port(e).Peer)
 }
 
 func (c *view) linkEnd(e topology.End) LinkEnd {

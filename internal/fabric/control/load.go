@@ -44,22 +44,28 @@ const (
 )
 
 func (c *view) load(r *Request, reply *Reply) error {
-	switch {
-	case r.Load == nil && len(r.Args) == 0: // lists alone
-	case r.Load == nil:
-		return errors.New("load: expected a size and a number of packets")
-	case r.Load.Stop:
-		c.StopLoads()
-	default:
-		if err := c.generate(r); err != nil {
-			return err
-		}
+	if err := r.changeLoads(c.StopLoads, c.generate); err != nil {
+		return err
 	}
 	reply.Loads = []Load{}
 	names := c.lidNames()
 	for _, x := range c.Loads() {
 		reply.Loads = append(reply.Loads, Load{From: c.endPortName(x.From), DLID: x.DLID, To: names[x.DLID], SL: x.SL, Size: x.Size,
 			Packets: x.Packets, Sent: x.Sent, Arrived: x.Arrived})
+	}
+	return nil
+}
+
+// changeLoads starts loads or stops all, if that is asked for.
+func (r *Request) changeLoads(stop func(), start func(*Request) error) error {
+	switch {
+	case r.Load == nil && len(r.Args) > 0:
+		return errors.New("load: expected a size and a number of packets")
+	case r.Load == nil: // lists alone
+	case r.Load.Stop:
+		stop()
+	default:
+		return start(r)
 	}
 	return nil
 }

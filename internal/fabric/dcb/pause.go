@@ -65,7 +65,9 @@ func (s *pauses) apply(p *Port, now Time, k *pending) {
 			s.paused |= 1 << i
 			l.since = now
 		}
-		l.until = now + p.config.Speed.Quanta(int(quanta))
+		if l.until = Never; !p.config.Lasting {
+			l.until = now + p.config.Speed.Quanta(int(quanta))
+		}
 		p.watch.waits(p, now, i)
 	}
 }
@@ -202,7 +204,7 @@ func (s *stop) frame(p *Port, now Time) *Frame {
 	}
 	p.Control.Sent++
 	s.tell, s.refresh = 0, Never
-	if off != 0 {
+	if off != 0 && !p.config.Lasting {
 		s.refresh = now + p.config.Speed.Quanta(int(quanta))/2
 	}
 	return f

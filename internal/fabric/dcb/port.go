@@ -28,6 +28,7 @@ type PortConfig struct {
 	Pause    Mode
 	Lossless uint8  // priorities with pauses, bit i for priority i; WholeLink: those that may cause a pause
 	Quanta   uint16 // that a pause lasts unless it ends before, and longer if two frames take longer; ethernet.MaxQuanta if 0
+	Lasting  bool   // a pause lasts until the neighbor ends it, whatever its quanta, and is not repeated: the way between the two is no cable
 	Response Time   // from the end of a frame that pauses to its effect (802.3 31B.3.7)
 
 	// Selection is the classes of the priorities, and how they share the link. The zero value is one
@@ -47,6 +48,7 @@ type Port struct {
 	address  Address
 	perByte  Time
 	up       bool
+	held     bool  // see Hold
 	ready    uint8 // priorities with frames
 	lanes    [ethernet.Priorities]*lane
 	busy     Time // until when the link carries what has left
@@ -182,6 +184,10 @@ func (p *Port) SetLink(now Time, up bool) {
 	p.watch = watch{next: Never}
 }
 
+// Hold makes the port send no frames but those that pause, or ends that: what is at the other end of the
+// link takes no more now, and is no neighbor that pauses.
+func (p *Port) Hold(on bool) { p.held = on }
+
 // LinkDown is the reason for which frames are dropped at a port without a link.
 func LinkDown(port int, priority uint8) reason.Detail {
 	return reason.Detail{Reason: reason.EthernetLinkDown, Expected: uint64(port), Found: uint64(priority)}
@@ -239,7 +245,7 @@ func (p *Port) Next(now Time) *Frame {
 		return f
 	}
 	can := p.due(now)
-	if can == 0 {
+	if can == 0 || p.held {
 		return nil
 	}
 	i := uint8(bits.TrailingZeros8(can))
@@ -275,6 +281,9 @@ func (p *Port) Deadline() Time {
 		return min(at, p.busy)
 	}
 	at = min(at, max(p.busy, p.stop.refresh))
+	if p.held {
+		return at
+	}
 	for set := p.ready &^ p.pauses.paused; set != 0; set &= set - 1 {
 		at = min(at, max(p.busy, p.lanes[bits.TrailingZeros8(set)].head.Due))
 	}

@@ -78,17 +78,22 @@ func StartEthernet(t testing.TB, shape string, change func(*live.Config)) *Fabri
 	return StartWith(t, shape, ethernet(change))
 }
 
+// NewEthernet returns an Ethernet with links of 100 Gbit/s whose priority 3 is lossless.
+func NewEthernet() *live.Ethernet {
+	return &live.Ethernet{
+		Link:   lan.Link{Port: dcb.PortConfig{Speed: 100 * dcb.Gbit, MTU: 9018, Pause: dcb.ByClass, Lossless: 1 << 3}},
+		Switch: bridge.Config{Buffer: bridge.BufferConfig{Size: 4 << 20}},
+		Control: func(now time.Duration, n *lan.Network, attached control.Attached, question []byte) ([]byte, error) {
+			return control.AnswerEthernet(now, n, attached, question)
+		},
+	}
+}
+
 // ethernet makes a configuration one of an Ethernet, and changes it then.
 func ethernet(change func(*live.Config)) func(*live.Config) {
 	return func(c *live.Config) {
 		c.Manager, c.Addrs = nil, nil
-		c.Ethernet = &live.Ethernet{
-			Link:   lan.Link{Port: dcb.PortConfig{Speed: 100 * dcb.Gbit, MTU: 9018, Pause: dcb.ByClass, Lossless: 1 << 3}},
-			Switch: bridge.Config{Buffer: bridge.BufferConfig{Size: 4 << 20}},
-			Control: func(now time.Duration, n *lan.Network, attached control.Attached, question []byte) ([]byte, error) {
-				return control.AnswerEthernet(now, n, attached, question)
-			},
-		}
+		c.Ethernet = NewEthernet()
 		change(c)
 	}
 }

@@ -32,6 +32,9 @@ func (n *Network) end(at topology.End) *end { return &n.ends[int(n.nodes[at.Node
 
 func (n *Network) setCut(at topology.End, cut bool) {
 	e := n.end(at)
+	if e.peer < 0 && n.trunks != nil {
+		n.trunks.cut(e, cut)
+	}
 	if e.peer < 0 || e.cut == cut {
 		return
 	}

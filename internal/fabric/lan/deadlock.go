@@ -87,6 +87,10 @@ func (n *Network) reached(g waitgraph.Graph[Channel], at Channel) (all []Channel
 // pause finds out what a paused channel waits for.
 func (n *Network) pause(g waitgraph.Graph[Channel], at Channel) {
 	e := n.end(at.End)
+	if e.peer < 0 { // what a trunk waits for is in another network
+		g[at].Moves = true
+		return
+	}
 	if e.link.Port.Pause != dcb.WholeLink {
 		n.join(g, at, at.Priority)
 		return

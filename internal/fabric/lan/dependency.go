@@ -193,7 +193,7 @@ func hops(n *Network, from int, to dcb.IP, known map[int]int) (most int) {
 	}
 	known[from] = 0 // routes that go around have no length
 	for _, h := range n.nodes[from].sw.Paths(to) {
-		if next := n.end(topology.End{Node: from, Port: h.Port}).peer; n.ends[next].node.sw != nil {
+		if next := n.end(topology.End{Node: from, Port: h.Port}).peer; next >= 0 && n.ends[next].node.sw != nil {
 			most = max(most, 1+hops(n, n.ends[next].at.Node, to, known))
 		}
 	}

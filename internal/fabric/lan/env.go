@@ -20,6 +20,10 @@ func (k *node) Transmit(now dcb.Time, port int, f *dcb.Frame) {
 func (k *node) carry(now dcb.Time, port int, f *dcb.Frame) {
 	n := k.net
 	e := &n.ends[int(k.first)+port-1]
+	if e.peer < 0 {
+		n.trunks.send(e, f)
+		return
+	}
 	to := &n.ends[e.peer]
 	f.At = now + e.delay
 	f.Tail = f.At + dcb.Time(f.Len)*e.perByte

@@ -113,6 +113,7 @@ type Network struct {
 	home   []dcb.IP // of each host
 	cuts   int      // ends whose cable is away
 	extras *Extras  // nil without
+	trunks *Trunks  // the same
 
 	depend map[uint8]*Dependencies // by priorities, with the present routes
 }
@@ -171,7 +172,7 @@ func New(c Config) *Network {
 		return New(c)
 	}
 	for i := range n.nodes {
-		n.make(&n.nodes[i])
+		n.nodes[i].make()
 	}
 	for i := range n.ends {
 		if n.ends[i].peer >= 0 {
@@ -263,8 +264,9 @@ func (n *Network) links() {
 	}
 }
 
-// make makes the machine of a node.
-func (n *Network) make(k *node) {
+// make makes the machine of the node.
+func (k *node) make() {
+	n := k.net
 	t := &n.config.Fabric.Nodes[k.index]
 	if t.Kind != topology.Switch {
 		c, e := n.config.Host, &n.ends[k.first]

@@ -99,11 +99,11 @@ func prefixOf(a uint32, length int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, a))), length)
 }
 
-// addRoute adds a route to the addresses whose IPv4 address begins with length bits of a.
-func (n *Network) addRoute(s *bridge.Switch, a uint32, length int, hops ...bridge.Hop) {
-	s.AddRoute(prefixOf(a, length), hops...)
-	if n.config.IPv6 {
-		s.AddRoute(Prefix6(prefixOf(a, length)), hops...)
+// addRoute adds a route of a switch to the addresses whose IPv4 address begins with length bits of a.
+func (k *node) addRoute(a uint32, length int, hops ...bridge.Hop) {
+	k.sw.AddRoute(prefixOf(a, length), hops...)
+	if k.net.config.IPv6 {
+		k.sw.AddRoute(Prefix6(prefixOf(a, length)), hops...)
 	}
 }
 
@@ -123,19 +123,22 @@ func (n *Network) Reroute() {
 	for i := range n.nodes {
 		if n.nodes[i].sw != nil {
 			n.nodes[i].sw.ClearRoutes()
-			n.local(i)
+			n.nodes[i].local()
 		}
 	}
 	if n.config.Bridged {
 		n.plant()
 	}
 	var hops []bridge.Hop
-	routing.Hops(f, n.config.UpDown, func(from, to int, ports []int) {
+	routing.Hops(f, n.config.UpDown, n.trunks.switches(), func(from, to int, ports []int) {
 		hops = hops[:0]
 		for _, p := range ports {
 			hops = append(hops, bridge.Hop{Port: p, Address: n.MAC(f.Nodes[from].Ports[p].Peer.Node)})
 		}
-		n.addRoute(n.nodes[from].sw, base(n.Prefix())|uint32(to)<<hostBits, 32-hostBits, hops...)
+		if n.trunks.note(from, to, hops); !n.nodes[to].hasHosts() {
+			return
+		}
+		n.nodes[from].addRoute(base(n.Prefix())|uint32(to)<<hostBits, 32-hostBits, hops...)
 		if n.config.Bridged {
 			n.neighbors(to, func(_ int, host *end) {
 				if host.node.host != nil {
@@ -144,6 +147,13 @@ func (n *Network) Reroute() {
 			})
 		}
 	})
+	n.trunks.route()
+}
+
+// hasHosts reports whether a switch has hosts.
+func (k *node) hasHosts() (some bool) {
+	k.net.neighbors(k.index, func(_ int, to *end) { some = some || to.node.host != nil })
+	return some
 }
 
 // plant makes a tree of links between switches for flooded frames, for each part of the network, and
@@ -155,7 +165,7 @@ func (n *Network) plant() {
 	useful := make([]bool, len(n.nodes))
 	for i := range n.nodes {
 		if n.nodes[i].sw != nil {
-			n.neighbors(i, func(_ int, to *end) { useful[i] = useful[i] || to.node.host != nil })
+			useful[i] = n.nodes[i].hasHosts()
 		}
 	}
 	seen := make([]bool, len(n.nodes))
@@ -190,15 +200,16 @@ func (n *Network) plant() {
 }
 
 // local adds the routes of a switch to its own hosts.
-func (n *Network) local(leaf int) {
-	n.neighbors(leaf, func(port int, to *end) {
+func (k *node) local() {
+	n := k.net
+	n.neighbors(k.index, func(port int, to *end) {
 		if to.node.host == nil {
 			return
 		}
 		hop := bridge.Hop{Port: port, Address: n.MAC(to.at.Node)}
-		n.addRoute(n.nodes[leaf].sw, uint32(n.home[to.at.Node].Lo), 32, hop)
+		k.addRoute(uint32(n.home[to.at.Node].Lo), 32, hop)
 		if n.config.Bridged {
-			n.nodes[leaf].sw.AddStation(hop.Address, hop)
+			k.sw.AddStation(hop.Address, hop)
 		}
 	})
 }

@@ -38,8 +38,17 @@ func newEthernet(f *Fabric) *ethernetNetwork {
 	c := *f.config.Ethernet
 	c.Switch.Telemetry = true
 	n := &ethernetNetwork{Fabric: f, hosts: make(map[netip.Addr]int)}
+	each := c.Each
+	if len(f.config.Trunks.Cables) > 0 {
+		each = func(at topology.End, l *lan.Link) {
+			if c.Each != nil {
+				c.Each(at, l)
+			}
+			f.trunkLink(at, l)
+		}
+	}
 	n.lan = lan.New(lan.Config{
-		Fabric: f.config.Fabric, Link: c.Link, UpDown: c.UpDown, Each: c.Each, Switch: c.Switch, Prefix: c.Prefix, Host: station.Config{Queue: hostQueue, Buffer: hostBuffer}, IPv6: true, Bridged: true,
+		Fabric: f.config.Fabric, Link: c.Link, UpDown: c.UpDown, Each: each, Switch: c.Switch, Prefix: c.Prefix, Host: station.Config{Queue: hostQueue, Buffer: hostBuffer}, IPv6: true, Bridged: true,
 		Deliver: n.deliver, Pausing: n.pausing,
 		Dropped: func(_ dcb.Time, at topology.End, _ *dcb.Frame, d reason.Detail) { f.drop(at, d) },
 	})
@@ -363,6 +372,9 @@ func (n *ethernetNetwork) attached(at topology.End) []hostport.Program {
 // find implements network.
 func (n *ethernetNetwork) find(ip netip.Addr) (f attach.FoundBody, ok bool) {
 	node, ok := n.hosts[ip]
+	if !ok {
+		return attach.FoundBody{GID: ip.As16()}, n.reaches(ip) // without a MAC address, because its frames are routed
+	}
 	return attach.FoundBody{GID: ip.As16(), MAC: n.lan.MAC(node).MAC()}, ok
 }
 

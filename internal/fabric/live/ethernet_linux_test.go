@@ -138,7 +138,16 @@ func losslessPriorityWaitsForTheProgram(t *testing.T, start starter) {
 	f := start(t, "star:2", func(c *live.Config) {
 		c.Dropped = func(topology.End, reason.Detail) { drops.Add(1) }
 	})
-	a, b := attachHost(f, 0), attachHost(f, 1)
+	losslessPriorityWaits(t, attachHost(f, 0), attachHost(f, 1), func() bool { return paused(t, f, "node-0") })
+	if n := drops.Load(); n != 0 {
+		t.Errorf("%d frames dropped", n)
+	}
+}
+
+// losslessPriorityWaits sends from a to b, which takes nothing, until a port at the start of the path is
+// paused, and expects all of it then.
+func losslessPriorityWaits(t *testing.T, a, b *wired, paused func() bool) {
+	t.Helper()
 	const lossless, size = 3 << 5, 4000
 	sent := 0
 	room := func() bool { return a.Room(a.Level(lossless, 0)) }
@@ -147,7 +156,7 @@ func losslessPriorityWaitsForTheProgram(t *testing.T, start starter) {
 			a.send(t, b, lossless, bytes.Repeat([]byte{byte(sent)}, size))
 			sent++
 		}
-		return paused(t, f, "node-0")
+		return paused()
 	}
 	fabrictest.WaitFor(t, "a pause", full)
 	a.send(t, b, 0, []byte("past"))
@@ -162,13 +171,10 @@ func losslessPriorityWaitsForTheProgram(t *testing.T, start starter) {
 			got++
 		}
 	}
-	if n := drops.Load(); n != 0 {
-		t.Errorf("%d frames dropped", n)
-	}
 }
 
 // paused reports whether a node's port was paused.
-func paused(t *testing.T, f *fabrictest.Fabric, node string) bool {
+func paused(t *testing.T, f asked, node string) bool {
 	t.Helper()
 	for _, c := range answer(t, f, control.Request{Verb: control.VerbCounters, Args: []string{node}}).Counters {
 		for _, v := range c.Values {
@@ -180,7 +186,12 @@ func paused(t *testing.T, f *fabrictest.Fabric, node string) bool {
 	return false
 }
 
-func answer(t *testing.T, f *fabrictest.Fabric, r control.Request) (reply control.Reply) {
+// asked is a fabric that answers questions.
+type asked interface {
+	Ask(question []byte) (answer []byte, err error)
+}
+
+func answer(t *testing.T, f asked, r control.Request) (reply control.Reply) {
 	t.Helper()
 	question, err := json.Marshal(r)
 	if err != nil {

@@ -38,8 +38,8 @@ type Config struct {
 	// Addrs is the table of IP addresses of adapters' ports.
 	Addrs map[topology.End][]netip.Addr
 
-	// Ethernet makes the fabric an Ethernet. Cable, Port, Node, Manager, Addrs, Trunks, Remote and
-	// Control are not used then.
+	// Ethernet makes the fabric an Ethernet. Cable, Port, Node, Manager, Addrs and Control are not used
+	// then.
 	Ethernet *Ethernet
 
 	Trunks Trunks // to other fabrics

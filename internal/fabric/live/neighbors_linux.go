@@ -54,7 +54,7 @@ func (n *ethernetNetwork) answerNeighbor(a *attachment, f *dcb.Frame) bool {
 	default:
 		return false
 	}
-	if node, ok := n.hosts[target]; !ok || node == a.at.Node {
+	if node, ok := n.hosts[target]; ok && node == a.at.Node || !ok && !n.reaches(target) {
 		return true
 	}
 	frame := make([]byte, ethernet.HeaderLen, ethernet.HeaderLen+len(reply))

@@ -54,6 +54,9 @@ type network interface {
 	// find returns the port with an IP address.
 	find(ip netip.Addr) (f attach.FoundBody, ok bool)
 
+	// plugOf returns what the network has at a trunk.
+	plugOf(e *trunkEnd) plug
+
 	// answer answers a question of attach.Do.
 	answer(question []byte) ([]byte, error)
 }

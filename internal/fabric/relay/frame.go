@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"softrdma/internal/fabric/trunk"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
 )
@@ -42,7 +43,7 @@ func appendGrant(b []byte, lane int, limit uint64) []byte {
 // acts.
 type receiver struct {
 	headers fabric.Headers
-	flows   [lanes]flow
+	flows   [lanes]trunk.Flow
 	part    []byte         // of a message
 	rings   bool           // the present message makes the rings
 	packet  func(p []byte) // valid until the call returns
@@ -62,14 +63,14 @@ func (r *receiver) frame(b []byte) reason.Detail {
 			return bad
 		}
 		f := &r.flows[r.headers.Level(p)]
-		if !f.receive(cost(len(p))) {
+		if !f.Receive(trunk.Cost(len(p))) {
 			return overrun(f)
 		}
 		r.packet(p)
 	case messageFrame:
 		return r.messagePart(b)
 	case grantFrame:
-		if len(b) != grantLen || b[1] >= lanes || !r.flows[b[1]].raise(binary.BigEndian.Uint64(b[2:])) {
+		if len(b) != grantLen || b[1] >= lanes || !r.flows[b[1]].Raise(binary.BigEndian.Uint64(b[2:])) {
 			return bad
 		}
 	default:
@@ -78,8 +79,8 @@ func (r *receiver) frame(b []byte) reason.Detail {
 	return reason.Detail{}
 }
 
-func overrun(f *flow) reason.Detail {
-	return reason.Detail{Reason: reason.FabricOverrun, Expected: f.granted, Found: f.received}
+func overrun(f *trunk.Flow) reason.Detail {
+	return reason.Detail{Reason: reason.FabricOverrun, Expected: f.Granted, Found: f.Received}
 }
 
 // messagePart takes a part of a message.
@@ -88,7 +89,7 @@ func (r *receiver) messagePart(b []byte) reason.Detail {
 		return reason.Detail{Reason: reason.FabricRemotePacket, Expected: maxMessage, Found: uint64(len(r.part) + len(b))}
 	}
 	f := &r.flows[control]
-	if !f.receive(cost(len(b) - messageHeader)) {
+	if !f.Receive(trunk.Cost(len(b) - messageHeader)) {
 		return overrun(f)
 	}
 	r.part = append(r.part, b[messageHeader:]...)
@@ -104,7 +105,7 @@ func (r *receiver) messagePart(b []byte) reason.Detail {
 // messageCost is what all parts of a message count.
 func messageCost(n int) (sum uint64) {
 	for ; n > 0; n -= partLen {
-		sum += cost(min(n, partLen))
+		sum += trunk.Cost(min(n, partLen))
 	}
 	return sum
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"softrdma/internal/fabric/trunk"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/reason"
 )
@@ -12,7 +13,7 @@ import (
 func pipe() (r *receiver, packets, messages *[][]byte, rings *int) {
 	r, packets, messages, rings = new(receiver), new([][]byte), new([][]byte), new(int)
 	for i := range r.flows {
-		r.flows[i].init()
+		r.flows[i].Init()
 	}
 	r.packet = func(p []byte) { *packets = append(*packets, bytes.Clone(p)) }
 	r.message = func(m []byte, x bool) {
@@ -53,15 +54,15 @@ func TestMessagesArriveWhole(t *testing.T) {
 			t.Errorf("message %d: %d bytes, expected %d", i, len(m), len(want[i]))
 		}
 	}
-	if r.flows[control].received != sum {
-		t.Errorf("counted %d, expected %d", r.flows[control].received, sum)
+	if r.flows[control].Received != sum {
+		t.Errorf("counted %d, expected %d", r.flows[control].Received, sum)
 	}
 }
 
 // The largest message fits the credits of an idle lane: otherwise it would wait without limit.
 func TestLongestMessageFitsTheWindow(t *testing.T) {
-	if n := messageCost(maxMessage); n > window-grantEvery {
-		t.Errorf("%d of %d", n, window)
+	if n := messageCost(maxMessage); n > trunk.Window-trunk.GrantEvery {
+		t.Errorf("%d of %d", n, trunk.Window)
 	}
 }
 
@@ -69,37 +70,37 @@ func TestLongestMessageFitsTheWindow(t *testing.T) {
 // takes nothing of another one's credits.
 func TestLanesHaveCreditsOfTheirOwn(t *testing.T) {
 	r, got, _, _ := pipe()
-	var far [fabric.Levels]flow
+	var far [fabric.Levels]trunk.Flow
 	for i := range far {
-		far[i].init()
+		far[i].Init()
 	}
 	n := 0
-	for far[3].room(cost(2048)) {
-		far[3].sent += cost(2048)
+	for far[3].Room(trunk.Cost(2048)) {
+		far[3].Sent += trunk.Cost(2048)
 		n++
 		if d := r.frame(packetOf(3, 2048)); d.Reason != reason.None {
 			t.Fatal(d)
 		}
 	}
-	if n != window/2048 || len(*got) != n {
-		t.Errorf("%d packets sent and %d received, expected %d", n, len(*got), window/2048)
+	if n != trunk.Window/2048 || len(*got) != n {
+		t.Errorf("%d packets sent and %d received, expected %d", n, len(*got), trunk.Window/2048)
 	}
 	if d := r.frame(packetOf(4, 2048)); d.Reason != reason.None {
 		t.Errorf("another lane: %v", d)
 	}
-	if _, ok := r.flows[3].grant(); ok {
+	if _, ok := r.flows[3].Grant(); ok {
 		t.Error("granted though nothing was taken")
 	}
-	r.flows[3].taken += 40 * cost(2048)
-	limit, ok := r.flows[3].grant()
-	if !ok || !far[3].raise(limit) {
+	r.flows[3].Taken += 40 * trunk.Cost(2048)
+	limit, ok := r.flows[3].Grant()
+	if !ok || !far[3].Raise(limit) {
 		t.Fatal("no grant")
 	}
 	for i := range 41 {
-		if room := far[3].room(cost(2048)); room != (i < 40) {
+		if room := far[3].Room(trunk.Cost(2048)); room != (i < 40) {
 			t.Fatalf("room for packet %d: %v", i, room)
 		}
-		far[3].sent += cost(2048)
+		far[3].Sent += trunk.Cost(2048)
 		if d := r.frame(packetOf(3, 2048)); (d.Reason == reason.FabricOverrun) != (i == 40) {
 			t.Errorf("packet %d: %v", i, d)
 		}
@@ -111,8 +112,8 @@ func TestFramesThatMakeNoSenseAreRefused(t *testing.T) {
 	grant := func(lane int, limit uint64) []byte { return appendGrant(nil, lane, limit) }
 	for name, b := range map[string][]byte{
 		"nothing": {}, "no kind": {0, 1, 2}, "another kind": {9, 1, 2}, "a short packet": packetOf(0, fabric.NoHeaders.Shortest()-1), "a long packet": packetOf(0, fabric.NoHeaders.Longest()+1),
-		"an empty part": part(0, 0), "unknown flags": part(4, 1), "a short grant": grant(0, 2*window)[:5],
-		"a lane that is none": grant(lanes, window+1), "less credit": grant(0, window-1), "more credit than the window": grant(0, window+1),
+		"an empty part": part(0, 0), "unknown flags": part(4, 1), "a short grant": grant(0, 2*trunk.Window)[:5],
+		"a lane that is none": grant(lanes, trunk.Window+1), "less credit": grant(0, trunk.Window-1), "more credit than the window": grant(0, trunk.Window+1),
 	} {
 		r, packets, messages, _ := pipe()
 		if d := r.frame(b); d.Reason == reason.None || len(*packets)+len(*messages) > 0 {
@@ -130,7 +131,7 @@ func TestFramesThatMakeNoSenseAreRefused(t *testing.T) {
 // FuzzFrames gives a receiver any frames. What it keeps and passes on stays within its credits.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{3, messageFrame, 0, 1, 9, packetFrame, 0, 0x10, 0, 0, 0, 0, 0, 0})
-	f.Add(append([]byte{grantLen}, appendGrant(nil, 2, window)...))
+	f.Add(append([]byte{grantLen}, appendGrant(nil, 2, trunk.Window)...))
 	f.Add(append([]byte{0x80, packetFrame}, make([]byte, 0x80*16)...))
 	f.Fuzz(func(t *testing.T, script []byte) {
 		for _, h := range []fabric.Headers{fabric.NoHeaders, fabric.DatagramHeaders} {
@@ -154,7 +155,7 @@ func receiveScript(t *testing.T, headers fabric.Headers, script []byte) {
 	for _, m := range *messages {
 		sum += len(m)
 	}
-	if sum > window || len(r.part) > maxMessage {
+	if sum > trunk.Window || len(r.part) > maxMessage {
 		t.Errorf("%d bytes of messages", sum)
 	}
 	var levels [fabric.Levels]int
@@ -165,8 +166,8 @@ func receiveScript(t *testing.T, headers fabric.Headers, script []byte) {
 		levels[headers.Level(p)] += len(p)
 	}
 	for i, n := range levels {
-		if n > window || r.flows[i].limit > window {
-			t.Errorf("service level %d: %d bytes, limit %d", i, n, r.flows[i].limit)
+		if n > trunk.Window || r.flows[i].Limit > trunk.Window {
+			t.Errorf("service level %d: %d bytes, limit %d", i, n, r.flows[i].Limit)
 		}
 	}
 }

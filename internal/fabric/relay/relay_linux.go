@@ -7,11 +7,9 @@ import (
 	"softrdma/internal/fabric/trunk/udp"
 	"softrdma/internal/link/fabric"
 	"softrdma/internal/link/hostmem"
-	"softrdma/internal/management/hardware"
 	"softrdma/internal/reason"
 	"softrdma/internal/unixmsg"
 	"softrdma/internal/wake"
-	"softrdma/internal/wire/mad/smp"
 )
 
 // A Conn is the relay's end of the socket to its own process (see attach.Conn).
@@ -78,9 +76,6 @@ type config struct {
 	dropped func(reason.Detail)
 }
 
-// supported is the link of the trunk, which has no use of its own.
-var supported = hardware.Link{Width: smp.Width4x, Speed: smp.SpeedQDR}
-
 // newRelay makes a relay, which owns the connection and the socket if it succeeds.
 func newRelay(c *config) (*relay, error) {
 	r := &relay{conn: c.conn, socket: c.socket, server: c.server, start: time.Now(), ready: c.ready, ending: c.ending, dropped: c.dropped}
@@ -98,13 +93,13 @@ func newRelay(c *config) (*relay, error) {
 		r.bells.Close()
 	})
 	for i := range r.flows {
-		r.flows[i].init()
+		r.flows[i].Init()
 	}
 	r.receiver.packet, r.receiver.message = r.packetCame, r.messageCame
 	r.messages.init(r)
-	c.trunk.Use, c.trunk.Supported, c.trunk.Port = trunk.Program, supported, (*port)(r)
+	c.trunk.Use, c.trunk.Supported, c.trunk.Port = trunk.Program, trunk.AnyLink, (*port)(r)
 	r.trunk = trunk.New(0, c.trunk)
-	r.trunk.PortChanged(0, trunk.PortState{Polls: true, Width: supported.Width, Speed: supported.Speed})
+	r.trunk.PortChanged(0, trunk.PortState{Polls: true, Width: trunk.AnyLink.Width, Speed: trunk.AnyLink.Speed})
 	if c.first != nil {
 		r.trunk.Receive(0, c.first)
 	}
@@ -188,7 +183,7 @@ func (r *relay) forward(now time.Duration) (some bool) {
 	f := &r.flows[control]
 	for r.trunk.Waiting() < mostWaiting {
 		m := r.messages.look()
-		if m == nil || !f.room(messageCost(len(m.bytes))) {
+		if m == nil || !f.Room(messageCost(len(m.bytes))) {
 			return some
 		}
 		fds := m.fds
@@ -196,7 +191,7 @@ func (r *relay) forward(now time.Duration) (some bool) {
 			r.fail(reason.Detail{Reason: reason.FabricMessage, Expected: 1, Found: uint64(len(fds))})
 			return true
 		}
-		f.sent += messageCost(len(m.bytes))
+		f.Sent += messageCost(len(m.bytes))
 		parts(m.bytes, fds != nil, func(b []byte) { r.transmit(now, b) })
 		r.messages.drop()
 		some = true
@@ -245,7 +240,7 @@ func (r *relay) pullOne(now time.Duration, sl uint8) bool {
 	n := min(x.batch.Size, len(x.batch.Data)-x.at)
 	size := len(x.batch.Headers) + n
 	f := &r.flows[sl]
-	if r.trunk.Waiting() >= mostWaiting || !f.room(cost(size)) {
+	if r.trunk.Waiting() >= mostWaiting || !f.Room(trunk.Cost(size)) {
 		r.blocked |= 1 << sl
 		return false
 	}
@@ -260,7 +255,7 @@ func (r *relay) pullOne(now time.Duration, sl uint8) bool {
 		r.dropped(reason.Detail{Reason: reason.FabricLane, Expected: uint64(sl), Found: uint64(n)})
 		return true
 	}
-	f.sent += cost(size)
+	f.Sent += trunk.Cost(size)
 	r.transmit(now, b)
 	return true
 }
@@ -274,9 +269,9 @@ func (r *relay) transmit(now time.Duration, b []byte) {
 
 // grant tells the other end of room.
 func (r *relay) grant(now time.Duration) {
-	r.flows[control].taken = r.messages.written()
+	r.flows[control].Taken = r.messages.written()
 	for i := range r.flows {
-		if limit, ok := r.flows[i].grant(); ok {
+		if limit, ok := r.flows[i].Grant(); ok {
 			var b [grantLen]byte
 			r.transmit(now, appendGrant(b[:0], i, limit))
 		}
@@ -301,7 +296,7 @@ func (r *relay) put(p []byte) bool {
 		return false
 	}
 	r.unheard |= 1 << sl
-	r.flows[sl].taken += cost(len(p))
+	r.flows[sl].Taken += trunk.Cost(len(p))
 	return true
 }
 

@@ -28,8 +28,9 @@ type Use uint8
 
 // The uses.
 const (
-	Fabrics Use = iota // a fabric at both ends
-	Program            // a program at one end (package relay)
+	Fabrics   Use = iota // a fabric of InfiniBand at both ends
+	Program              // a program at one end (package relay)
+	Ethernets            // an Ethernet at both ends
 )
 
 // A header begins each packet. All numbers are big-endian.

@@ -36,6 +36,9 @@ type training struct {
 	says  bool      // said is valid for the epoch
 }
 
+// AnyLink is the link of trunks whose ports have no widths and speeds of InfiniBand.
+var AnyLink = hardware.Link{Width: smp.Width4x, Speed: smp.SpeedQDR}
+
 // PortChanged tells the trunk the state of its port, after each change.
 func (t *Trunk) PortChanged(now time.Duration, p PortState) {
 	t.now = now

@@ -8,8 +8,9 @@ import (
 
 // Hops calls use for each switch with adapters and each other switch that reaches it, with all ports
 // by which packets may leave there for it, in their order: those of shortest paths, or with upDown
-// those of the shortest paths of UpDown. LIDs do not matter. The ports are valid during the call.
-func Hops(f *topology.Fabric, upDown bool, use func(from, to int, ports []int)) {
+// those of the shortest paths of UpDown. LIDs do not matter. The ports are valid during the call. The
+// switches in also count as ones with adapters.
+func Hops(f *topology.Fabric, upDown bool, also []int, use func(from, to int, ports []int)) {
 	g := newGraph(f)
 	var e engine = newMinHop(g)
 	if upDown {
@@ -20,7 +21,7 @@ func Hops(f *topology.Fabric, upDown bool, use func(from, to int, ports []int)) 
 	var c []candidate
 	var ports []int
 	for to, node := range g.nodes {
-		if !g.adapters[to] {
+		if !g.adapters[to] && !slices.Contains(also, node) {
 			continue
 		}
 		e.target(to)

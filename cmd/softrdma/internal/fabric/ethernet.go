@@ -44,7 +44,7 @@ type ethernet struct {
 // subnet has.
 var (
 	ethernetFlags = []string{"lossless", "gbit", "mtu", "buffer", "raise", "ecn", "share"}
-	subnetFlags   = []string{"sm", "no-sm", "vls", "lmc", "priority", "partitions", "trunk", "listen", trunkSecretFlag}
+	subnetFlags   = []string{"sm", "no-sm", "vls", "lmc", "priority", "partitions"}
 )
 
 // Speeds of links in Gbit/s.

@@ -55,7 +55,8 @@ The fabric's own subnet manager sets it up, unless --no-sm leaves that to anothe
 --trunk joins the fabric to one in another process, on this or another host: it is a cable
 from a port of this fabric to a port of the other one, by UDP. Both ends name each other.
 One of the fabrics runs the subnet manager, the others take --no-sm. Generated fabrics
-need different part= numbers, because GUIDs are unique in a subnet.
+need different part= numbers, because GUIDs are unique in a subnet. Fabrics of Ethernet
+need different --network prefixes.
 
 --ethernet builds Ethernet switches and hosts instead, of which programs open the hosts as RoCE
 v2 devices, eth:NAME/NODE. Their links have the speed of --gbit if the topology names none.
@@ -221,7 +222,7 @@ func (b *builder) config(cmd *cobra.Command, args []string) (c *live.Config, fro
 	}
 	if b.ethernet.on {
 		_, b.ethernet.named = c.Fabric.Ethernet()
-		if err = b.admit(cmd, c); err == nil {
+		if err = errors.Join(b.plug(cmd, c), b.admit(cmd, c)); err == nil {
 			c.Ethernet, err = b.ethernet.config(b, c.Fabric)
 		}
 		return c, from, err
