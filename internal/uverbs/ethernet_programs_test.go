@@ -11,8 +11,8 @@ import (
 	"softrdma/internal/fabric/live"
 )
 
-// Programs connect at the hosts of an Ethernet: in the server's process and in their own, at two hosts and
-// several at one host, for each protocol and both families of addresses.
+// Programs connect at the hosts of an Ethernet: in the server's process and, but for iWARP, in their own, at
+// two hosts and several at one host, for each protocol and both families of addresses.
 func TestProgramsConnectOnAnEthernet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seconds of real programs")
@@ -42,15 +42,16 @@ func TestProgramsConnectOnAnEthernet(t *testing.T) {
 				{[]string{"udaddy", "-b", peer}, []string{"udaddy", "-s", peer}, "return status 0"},
 				{[]string{"mckey", "-b", peer, "-m", group}, []string{"mckey", "-b", own, "-m", group, "-s"}, "test complete"},
 			}
-			if strings.HasPrefix(prefix, "iwarp") { // which has no datagrams, and connects by addresses only
-				pairs = pairs[:3-k]
+			engines, atOneHost := all, "program"
+			if strings.HasPrefix(prefix, "iwarp") { // which has no datagrams, connects by addresses only, and stays in the server's process
+				pairs, engines, atOneHost = pairs[:3-k], map[string][]string{"daemon": nil}, "daemon"
 			}
 			for _, x := range pairs {
-				for engine, env := range all {
+				for engine, env := range engines {
 					t.Run(prefix+peer+" "+engine+" "+x.client[0], func(t *testing.T) { x.run(t, lib, env, a, b) })
 				}
 				if x.client[0] != "mckey" { // which names its own address
-					t.Run(prefix+peer+" at one host "+x.client[0], func(t *testing.T) { x.run(t, lib, all["program"], a, a) })
+					t.Run(prefix+peer+" at one host "+x.client[0], func(t *testing.T) { x.run(t, lib, all[atOneHost], a, a) })
 				}
 			}
 		}
