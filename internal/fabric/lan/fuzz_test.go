@@ -14,8 +14,9 @@ import (
 // FuzzHosts lets the hosts of a network send any frames, also ones that pause, while some take nothing for a
 // while. Once they have stopped and take everything, no frame is left, and each was counted once.
 func FuzzHosts(f *testing.F) {
+	mac := (&Network{}).MAC // with the default prefix
 	frame := func(dst dcb.Address, typ uint16, n int) []byte {
-		d, s := dst.MAC(), MAC(0).MAC()
+		d, s := dst.MAC(), mac(0).MAC()
 		return append(append(append(append([]byte(nil), d[:]...), s[:]...), byte(typ>>8), byte(typ)), make([]byte, n)...)
 	}
 	seed := func(frames ...[]byte) {
@@ -31,8 +32,8 @@ func FuzzHosts(f *testing.F) {
 	}
 	tagged := frame(dcb.Broadcast, ethernet.TypeVLAN, 100)
 	tagged[14], tagged[16], tagged[17] = 0x60, ethernet.TypeVLAN>>8, ethernet.TypeVLAN&0xff
-	seed(storm.Append(nil), storm.Append(nil), frame(MAC(4), ethernet.TypeRoCE, 1500), storm.Append(nil))
-	seed(frame(MAC(0), ethernet.TypeIPv4, 40), tagged, frame(dcb.Broadcast, ethernet.TypeARP, 46), frame(MAC(3), 0x1234, 9500), tagged[:15])
+	seed(storm.Append(nil), storm.Append(nil), frame(mac(4), ethernet.TypeRoCE, 1500), storm.Append(nil))
+	seed(frame(mac(0), ethernet.TypeIPv4, 40), tagged, frame(dcb.Broadcast, ethernet.TypeARP, 46), frame(mac(3), 0x1234, 9500), tagged[:15])
 	f.Fuzz(func(t *testing.T, script []byte) {
 		fabric, err := topology.Generate("leaf-spine:leaves=2,spines=2,hosts=2")
 		if err != nil {

@@ -34,7 +34,7 @@ func TestPausesWithoutEndAreControlled(t *testing.T) {
 		}
 		w := newWorld(t, config)
 		h := w.hosts()
-		storm := ethernet.Control{Src: MAC(h[0]).MAC(), Op: ethernet.OpPFC, Enable: c.priorities}
+		storm := ethernet.Control{Src: w.net.MAC(h[0]).MAC(), Op: ethernet.OpPFC, Enable: c.priorities}
 		for i := range storm.Quanta {
 			storm.Quanta[i] = ethernet.MaxQuanta
 		}
