@@ -31,7 +31,11 @@ func (s *Sender) Slot(n int) []byte {
 	if nearAt+n > slotSize || s.sent-s.taken == slots && !s.refresh() {
 		return nil
 	}
-	return s.line()[nearAt : nearAt+n : nearAt+n]
+	slot := s.batch.lines[:] // by hand what line does: a tenth of the rate of short messages
+	if s.batch.n == 0 {
+		slot = s.next()
+	}
+	return slot[nearAt : nearAt+n : nearAt+n]
 }
 
 // line returns where the next message of the batch is written: the first to its slot.
