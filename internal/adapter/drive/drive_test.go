@@ -407,7 +407,7 @@ func TestWaiterLeavesTheLinkToAPoller(t *testing.T) {
 					t.Errorf("the waiter stays: %v, expected %v", stays, c.stays)
 				}
 				time.Sleep(2 * maxPollPause)
-				r.expect(Asleep) // the worker, as nobody polls any more
+				r.expect(Asleep) // the worker, as no goroutine polls any more
 			})
 		})
 	}

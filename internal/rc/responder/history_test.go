@@ -64,7 +64,7 @@ func TestHistoryKeepsTheYoungest(t *testing.T) {
 }
 
 // What a responder has said that it remembers does not become less while the peer may rely on it. When the peer has not
-// asked for long, the memory is given back.
+// asked for long, the memory is freed.
 func TestKeptReadsAreForgottenLater(t *testing.T) {
 	p := machinetest.New(qp.RC, 5, 4)
 	p.Attr.State, p.Attr.PathMTU, p.Attr.MaxDestRdAtomic = qp.RTS, 1024, 2

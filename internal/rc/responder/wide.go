@@ -98,7 +98,7 @@ func (o *reordering) keepEnds() time.Duration {
 	return o.wide.at + keepTime
 }
 
-// forget gives back what was taken for a peer that has stopped asking.
+// forget frees what was taken for a peer that has stopped asking.
 func (o *reordering) forget(now time.Duration) {
 	if o.keepEnds() > now {
 		return
