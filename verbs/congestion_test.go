@@ -9,7 +9,7 @@ import (
 )
 
 func TestTransmissionUnknownNameListsKnownOnes(t *testing.T) {
-	const controls, recoveries = "expected window, dcqcn, delay, path, none, timely, swift or bounded, found", "expected selective-repeat or go-back-n, found"
+	const controls, recoveries = "expected window, dcqcn, delay, path, none, timely, swift, bounded or hpcc, found", "expected selective-repeat or go-back-n, found"
 	for want, cfg := range map[string]verbs.Config{
 		controls + ` "cubic"`:   {Congestion: "cubic"},
 		controls + ` "default"`: {Congestion: "default"},
