@@ -14,9 +14,13 @@ import (
 )
 
 // newFar connects two softrdma ends that have measured a path of 20 ms and agree on a number of READs.
-func newFar(t testing.TB, agreed uint8) *pair {
+func newFar(t testing.TB, agreed uint8) *pair { return newFarRing(t, agreed, 63) }
+
+// newFarRing is newFar with room for so many requests.
+func newFarRing(t testing.TB, agreed uint8, depth int) *pair {
 	w := newSelective(t, func(_ int, p *machine.Port) {
 		p.Attr.MaxRdAtomic, p.Attr.MaxDestRdAtomic, p.Attr.Timeout = agreed, agreed, 18
+		p.SQ = queue.NewSendRing(depth, 4, 64)
 	})
 	a, b := w.n[0], w.n[1]
 	a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0)})

@@ -126,7 +126,7 @@ func (r *recovery) closeBoard() {
 // atomic must come.
 func (r *recovery) arrived(now time.Duration, first, end uint32, selective bool) {
 	b := r.loss.board
-	first = seq.Max(first, r.una)
+	first = seq.Max(first, seq.Max(r.una, b.Answered)) // what is missing before the last answer is late already
 	if !seq.Before(first, end) || b.HasAll(first, end) {
 		return
 	}
