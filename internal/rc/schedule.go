@@ -55,7 +55,7 @@ func (q *QP) urgent(now time.Duration, out *machine.Out) bool {
 			out.PSN = q.notifier.About() // lets the peer tell it from a forged one
 		}
 	case q.resp.OwesReport():
-		q.resp.Report(out)
+		q.resp.Report(now, out)
 	case q.narrow.owes():
 		q.narrow.next(now, q, out)
 	default:

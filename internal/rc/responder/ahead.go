@@ -1,6 +1,8 @@
 package responder
 
 import (
+	"time"
+
 	"softrdma/internal/machine"
 	"softrdma/internal/qp"
 	"softrdma/internal/rc/reorder"
@@ -190,14 +192,14 @@ func (o *reordering) oweReport() {
 }
 
 // Report produces the acknowledge that says what is held, or what switches said.
-func (o *reordering) Report(out *machine.Out) {
+func (o *reordering) Report(now time.Duration, out *machine.Out) {
 	if !o.sack.due && o.echoDue() {
 		o.reportEcho(out)
 		return
 	}
 	o.sack.due = false
 	if o.wide.asked {
-		o.reportWide(out)
+		o.reportWide(now, out)
 		return
 	}
 	var b []byte

@@ -85,7 +85,7 @@ func (h *history) vacant(depth, most int) bool {
 		return false
 	}
 	if len(h.ring) < depth {
-		*h = history{ring: make([]resource, depth), current: noResource}
+		h.resize(depth)
 	}
 	if h.held < len(h.ring) {
 		return true
@@ -105,6 +105,16 @@ func (h *history) resize(n int) {
 		ring[i] = h.ring[h.at(keep-i)]
 	}
 	h.ring, h.newest, h.held, h.current = ring, keep%n, keep, noResource
+}
+
+// owed returns how many of the youngest resources there are from the oldest one on that has an answer to send.
+func (h *history) owed() (n int) {
+	for left := h.pending; left > 0; {
+		if n++; h.ring[h.at(n)].pending {
+			left--
+		}
+	}
+	return n
 }
 
 // at returns the index of the i-th resource from the youngest on, which is the first.
@@ -137,12 +147,7 @@ func (h *history) remember(in *machine.In, msn psn.PSN) *resource {
 // are remembered only are mostly older, and there are many of them on a long path.
 func (h *history) oldest() *resource {
 	if h.current < 0 {
-		for i, left := 1, h.pending; left > 0; i++ {
-			if at := h.at(i); h.ring[at].pending {
-				h.current = at
-				left--
-			}
-		}
+		h.current = h.at(h.owed())
 	}
 	return &h.ring[h.current]
 }

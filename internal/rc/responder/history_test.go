@@ -58,6 +58,10 @@ func TestHistoryKeepsTheYoungest(t *testing.T) {
 		}
 		h.answered(h.oldest())
 	}
+	if !h.vacant(30, 30) || len(h.ring) != 30 {
+		t.Errorf("%d places", len(h.ring))
+	}
+	check(all-7, all)
 	if h.pending != 0 || h.vacant(0, 0) {
 		t.Errorf("%d pending", h.pending)
 	}

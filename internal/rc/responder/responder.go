@@ -76,7 +76,7 @@ func (r *Responder) Stop() {
 	r.endFirst()
 	r.DropHeld()
 	r.narrow()
-	r.wide.kept = 0
+	r.endKept()
 	r.write.region, r.known = nil, nil
 	r.history.drop()
 }
@@ -85,6 +85,7 @@ func (r *Responder) Stop() {
 func (r *Responder) Reset() {
 	r.DropHeld()
 	r.narrow()
+	r.endKept()
 	c, store, list := r.c, r.store, r.recv.SGEs[:0]
 	*r = Responder{}
 	r.recv.SGEs = list

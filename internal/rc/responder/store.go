@@ -12,6 +12,7 @@ type Store struct {
 	pool  *reorder.Pool
 	parts [][]resource
 	wide  []*reordering // whose peers have asked for more
+	kept  []*reordering // that remember more READs than usual
 	swept time.Duration // when those that ask no more were looked for last
 }
 

@@ -27,6 +27,10 @@ const (
 	// interrupted asks again for those whose answers were lost.
 	keepTime = 2 * time.Minute
 
+	// sayTime is how long acknowledges say that. A peer relies on one for some seconds, which may be another one than
+	// that which answers what it has asked.
+	sayTime = keepTime / 2
+
 	// keepShare is the length of a READ on a long path: one is remembered for so many bytes of the share.
 	keepShare = 64 << 10
 
@@ -43,7 +47,7 @@ func (o *reordering) Widen(now time.Duration, in *machine.In) {
 	n := o.store.share(now, o)
 	o.wide.at, o.wide.asked = now, true
 	o.wide.span = uint32(min(max(n/int(o.mtu), int(conn.Span(o.mtu))), conn.MaxSpan))
-	o.wide.kept = max(o.wide.kept, uint32(min(n/keepShare, conn.MaxKept))) // not less: the peer has sent some of them
+	o.wide.kept = max(o.wide.kept, uint32(o.store.places(o))) // not less: the peer has sent some of them
 	if in.AckReq {
 		o.oweReport()
 	}
@@ -68,8 +72,11 @@ func (o *reordering) Acknowledged(p psn.PSN) bool {
 }
 
 // reportWide produces the acknowledge that says what is new, and how much is held.
-func (o *reordering) reportWide(out *machine.Out) {
-	w := own.WideAck{Duplicates: o.sack.duplicates, Span: o.span(), Kept: o.wide.kept}
+func (o *reordering) reportWide(now time.Duration, out *machine.Out) {
+	w := own.WideAck{Duplicates: o.sack.duplicates, Span: o.span()}
+	if now <= o.wide.at+sayTime {
+		w.Kept = o.wide.kept
+	}
 	var b []byte
 	if o.held != nil {
 		b, o.sack.due = o.held.ReportNews(w, o.expected)
@@ -98,15 +105,28 @@ func (o *reordering) keepEnds() time.Duration {
 	return o.wide.at + keepTime
 }
 
-// forget frees what was taken for a peer that has stopped asking.
+// forget frees what was taken for a peer that has stopped asking, if no answer is owed that would be forgotten.
 func (o *reordering) forget(now time.Duration) {
 	if o.keepEnds() > now {
 		return
 	}
 	o.narrow()
-	o.wide.kept = 0
-	if h, n := &o.history, conn.KeepFactor*int(o.p.Attr.MaxDestRdAtomic); len(h.ring) > n && h.pending == 0 {
-		h.resize(n)
+	n := max(conn.KeepFactor*int(o.p.Attr.MaxDestRdAtomic), 1)
+	if o.history.owed() > n {
+		o.wide.at = now - keepTime + sweepTime
+		return
+	}
+	o.endKept()
+	if len(o.history.ring) > n {
+		o.history.resize(n)
+	}
+}
+
+// endKept ends that more READs than usual are remembered.
+func (o *reordering) endKept() {
+	if o.wide.kept != 0 {
+		o.wide.kept = 0
+		remove(&o.store.kept, o)
 	}
 }
 
@@ -123,17 +143,35 @@ func (s *Store) share(now time.Duration, o *reordering) int {
 				x.narrow()
 			}
 		}
+		for i := len(s.kept) - 1; i >= 0; i-- {
+			if x := s.kept[i]; x != o && now-x.wide.at > keepTime+wideTime {
+				x.endKept() // its queue pair is gone
+			}
+		}
 	}
 	return s.pool.Limit() / len(s.wide)
 }
 
+// places returns how many READs a responder may remember, if it and those that do share the store. What others were
+// promised stays, so they all remember no more than as if they had asked at the same time.
+func (s *Store) places(o *reordering) int {
+	if o.wide.kept == 0 {
+		s.kept = append(s.kept, o)
+	}
+	return max(min(s.pool.Limit()/len(s.kept)/keepShare, conn.MaxKept), 1)
+}
+
 // leave ends the part of a responder.
-func (s *Store) leave(o *reordering) {
-	for i, x := range s.wide {
+func (s *Store) leave(o *reordering) { remove(&s.wide, o) }
+
+// remove removes a responder from a list.
+func remove(list *[]*reordering, o *reordering) {
+	l := *list
+	for i, x := range l {
 		if x == o {
-			last := len(s.wide) - 1
-			s.wide[i], s.wide[last] = s.wide[last], nil
-			s.wide = s.wide[:last]
+			last := len(l) - 1
+			l[i], l[last] = l[last], nil
+			*list = l[:last]
 			return
 		}
 	}

@@ -61,7 +61,7 @@ func TestReportAfterTheShareIsLost(t *testing.T) {
 	var other reordering
 	for range 2 {
 		var out machine.Out
-		r.Report(&out)
+		r.Report(0, &out)
 		if !out.Wide {
 			t.Fatal("the report is not wide")
 		}
