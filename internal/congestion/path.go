@@ -122,7 +122,7 @@ func (p *path) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) {
 	if p.phase == startup && start.rate > s.rate {
 		s = start
 	}
-	if now >= p.shorter && (!s.limited || s.rate > p.best()) {
+	if (now >= p.shorter || p.phase == startup) && (!s.limited || s.rate > p.best()) {
 		p.bw[1] = max(p.bw[1], s.rate)
 	}
 	p.flight = max(p.flight-int64(n), 0)

@@ -361,3 +361,52 @@ func TestPathObeysMarks(t *testing.T) {
 		t.Errorf("a window of %d became %d", before, after)
 	}
 }
+
+// TestPathSurvivesLossesBeforeAProbe loses packets while a flow fills the path for a probe. The flow may send no more than
+// before then, so there is nothing to probe. It is to fill the path again later.
+func TestPathSurvivesLossesBeforeAProbe(t *testing.T) {
+	const trip = 20 * time.Millisecond
+	start := func() (*bottleneck, *path) {
+		b := newBottleneck(100*mbit, trip, 0, 0)
+		b.queue = b.fill() / 5
+		p := newPath(longLimits)
+		b.add(p)
+		b.run(2 * time.Second)
+		return b, p
+	}
+	until := func(f phase, b *bottleneck, p *path) {
+		for p.phase != f {
+			b.run(b.now + time.Millisecond)
+		}
+	}
+	first, p := start()
+	until(refill, first, p)
+	b, p := start()
+	b.run(first.now - trip*5/4) // a loss is known after this time
+	b.loss = .35
+	b.run(b.now + trip)
+	b.loss = 0
+	until(refill, b, p)
+	b.run(b.now + 2*trip)
+	if p.yield.takes == 0 {
+		t.Fatal("the losses do not count")
+	}
+	if used := b.between(b.now+10*time.Second, b.now+12*time.Second)[0] / b.rate; used < .95 {
+		t.Errorf("%.2f of the line after ten seconds, in phase %d", used, p.phase)
+	}
+}
+
+// TestPathStartsAfterALongFirstAnswer delays only the first answers, as a peer does that was not ready for them.
+func TestPathStartsAfterALongFirstAnswer(t *testing.T) {
+	const trip = 20 * time.Millisecond
+	for _, k := range []Kind{Default, Path} {
+		b := newBottleneck(500*mbit, 50*trip, 0, 0)
+		b.queue = b.rate * trip.Seconds()
+		b.send(b.add(New(k, longLimits)))
+		b.trip = trip
+		b.run(50 * trip)
+		if used := b.between(b.now+25*trip, b.now+50*trip)[0] / b.rate; used < .9 {
+			t.Errorf("%v: %.2f of the line after 25 round trips", k, used)
+		}
+	}
+}

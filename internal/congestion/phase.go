@@ -270,7 +270,10 @@ func (p *path) step(now time.Duration, ended bool) {
 			p.enter(now, refill)
 		}
 	case refill:
-		if lasted && ended {
+		switch {
+		case p.low > 0: // since there was a sign of congestion: a probe could not grow, and would not end
+			p.enter(now, cruise)
+		case lasted && ended:
 			p.enter(now, probeUp)
 		}
 	case probeUp:
