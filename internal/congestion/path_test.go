@@ -410,3 +410,27 @@ func TestPathStartsAfterALongFirstAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestPathLeavesTCPsPartAfterLossesWithoutAQueue loses a third of a round trip's packets of a flow that is alone. It leaves
+// no more to others than cubic would, as nothing shows that there are any.
+func TestPathLeavesTCPsPartAfterLossesWithoutAQueue(t *testing.T) {
+	const trip = 100 * time.Millisecond
+	b := newBottleneck(100*mbit, trip, 0, 0)
+	b.queue = b.fill()
+	p := newPath(longLimits)
+	b.add(p)
+	b.run(4 * time.Second)
+	for p.phase != cruise || p.cruise != cruiseRounds-1 {
+		b.run(b.now + time.Millisecond)
+	}
+	b.loss = .35
+	b.run(b.now + trip)
+	b.loss = 0
+	b.run(b.now + 2*trip)
+	if p.yield.takes == 0 {
+		t.Fatal("the losses do not count")
+	}
+	if used := b.between(b.now, b.now+p.yield.takes)[0] / b.rate; used < .8 {
+		t.Errorf("%.2f of the line in the %v in which cubic would grow to what it had", used, p.yield.takes)
+	}
+}

@@ -9,8 +9,8 @@ import (
 // A yielding is how a path's flow shares with flows that take a loss as a sign to send less, as most of TCP does. After
 // a loss that they may have seen as well, what is in flight grows as the window of cubic does (RFC 9438, 4.2): quickly at
 // first, slowly near what was in flight when the loss came, and then faster again. No probe disturbs them meanwhile. A
-// flow that has more than an even share keeps less, and stops growing for a time while there is a queue, so that shares
-// become equal.
+// flow that has more than an even share keeps less if there was a queue, and stops growing for a time while there is one, so
+// that shares become equal.
 type yielding struct {
 	began, takes time.Duration // takes is the time until what is in flight is top; 0 if the flow yields to nobody
 	top          float64       // bytes
@@ -49,7 +49,8 @@ func (p *path) giveWay(now time.Duration) {
 	if p.yield.takes > 0 {
 		top = min(top, p.yield.window(now))
 	}
-	if p.resisted == 0 || p.round.count-p.resisted > resistRounds {
+	// Losses without a queue are hardly of an overflow that others have seen.
+	if p.queued() && (p.resisted == 0 || p.round.count-p.resisted > resistRounds) {
 		top *= 1 - sharing*max(got/p.best()-evenShare, 0)
 	}
 	top = max(top, float64(leastPackets*p.limits.Packet))
