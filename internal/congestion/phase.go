@@ -73,6 +73,8 @@ const (
 func (p *path) enter(now time.Duration, f phase) {
 	p.phase, p.since, p.sinceAt = f, now, p.answered()+p.flight
 	switch f {
+	case startup:
+		p.low, p.slow, p.yield = 0, 0, yielding{}
 	case drain:
 		// The start measured parts of round trips. The round trip that drains the queue shows
 		// the rate better.
@@ -130,7 +132,7 @@ func (p *path) roundEnds(now time.Duration, limited bool) {
 			p.bound(now)
 		}
 	}
-	if p.phase == probeUp && p.high > 0 && float64(p.flight) > .9*p.high {
+	if p.phase == probeUp && p.high > 0 && (float64(p.flight) > .9*p.high || p.idles(now, 2)) {
 		p.high += p.grow
 		p.grow *= 2
 	}
@@ -148,6 +150,11 @@ func (p *path) checkFull() {
 
 // queued reports whether all round trips of the round are long: there is a queue.
 func (p *path) queued() bool { return p.lastLow() > p.least+max(p.least/16, LongTrip/2) }
+
+// idles reports whether the phase has lasted for more than some round trips and there is no queue: a probe has room to grow.
+func (p *path) idles(now time.Duration, trips time.Duration) bool {
+	return now-p.since > trips*p.least && !p.queued()
+}
 
 // lastLow is the smallest round trip of the round, or of the one before.
 func (p *path) lastLow() time.Duration { return cmp.Or(p.round.low, p.round.lastLow) }
@@ -277,7 +284,7 @@ func (p *path) step(now time.Duration, ended bool) {
 			p.enter(now, probeUp)
 		}
 	case probeUp:
-		if lasted && float64(p.flight) >= phases[probeUp].pace*p.fill() || now-p.since > 3*p.least && p.queued() {
+		if lasted && float64(p.flight) >= phases[probeUp].pace*p.fill() || now-p.since > 3*p.least && p.queued() || p.slow > 0 && p.idles(now, 3) {
 			p.regain()
 			p.enter(now, probeDown)
 		}
