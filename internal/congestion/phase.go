@@ -2,6 +2,7 @@ package congestion
 
 import (
 	"cmp"
+	"math"
 	"time"
 )
 
@@ -49,20 +50,10 @@ const (
 	leastRate    = .5 // of the path's, until the next probe
 
 	shrunkShare = .55 // of the path's rate: less shows another path
-	farHigh     = 32  // of what fits into the path: no path has carried more in its queue
 
 	tcpPacket      = 1500
-	stoodRounds    = 3  // a queue that stays for them is of another flow
-	clearRounds    = 8  // without a queue, after which what is in flight grows twice as fast
-	stubbornRounds = 24 // losses that come again within them are of flows that still do not react to losses
-
-	evenShare    = .5     // of the path's rate: a flow that has more leaves more to others
-	sharing      = .8     // of what it has more, multiplied by what is in flight, is left to them for good
-	emptyShare   = .95    // of what fits into the path, in flight without a queue: there are no others
-	settleTrips  = 1.5    // round trips after which a loss is another one
-	early        = 1. / 3 // of the time until what is in flight is as before: others that lost packets as well do not fill the queue again
-	resistRounds = 1000   // after resistance without leaving others more than cubic does
-	againLosses  = 3      // round trips with losses within it show flows that do not react to losses
+	stubbornRounds = 24 // losses that come again within them are of flows that do not react to losses
+	stoodRounds    = 6  // a queue that stays for them is of another flow
 
 	quantumTime = time.Millisecond
 	maxQuantum  = 64 << 10
@@ -73,8 +64,6 @@ const (
 func (p *path) enter(now time.Duration, f phase) {
 	p.phase, p.since, p.sinceAt = f, now, p.answered()+p.flight
 	switch f {
-	case startup:
-		p.low, p.slow, p.yield = 0, 0, yielding{}
 	case drain:
 		// The start measured parts of round trips. The round trip that drains the queue shows
 		// the rate better.
@@ -85,7 +74,7 @@ func (p *path) enter(now time.Duration, f phase) {
 			p.bw = [2]float64{p.bw[1], 0}
 		}
 	case cruise:
-		p.leastLoss, p.clear = 1, 0
+		p.leastLoss = 1
 		// Flows that probe at the same time would learn nothing, so the time depends on
 		// what a flow has delivered.
 		p.cruise = max(p.cruise, uint16(cruiseRounds+uint64(p.delivered)*0x9e3779b97f4a7c15>>61))
@@ -96,7 +85,6 @@ func (p *path) enter(now time.Duration, f phase) {
 			p.base = min((p.base+p.leastLoss)/2, p.leastLoss) // slowly up, at once down
 		}
 	case probeUp:
-		p.usual = p.round.lastRate
 		p.grow = max(p.high/growShare, float64(p.limits.Packet))
 	case empty:
 		p.far, p.alone = 0, alone{next: now + tripAge}
@@ -119,20 +107,17 @@ func (p *path) roundEnds(now time.Duration, limited bool) {
 	}
 	if p.phase == cruise {
 		p.stood++
-		p.clear++
-		if p.queued() {
-			p.clear = 0
-		} else {
+		if !p.queued() {
 			p.stood = 0
 		}
 	}
 	if p.phase == cruise {
 		p.cruise = max(p.cruise, 1) - 1
-		if p.yield.takes > 0 {
-			p.bound(now)
+		if p.slow > 0 {
+			p.slow = max(p.slow, p.yield.rate(now))
 		}
 	}
-	if p.phase == probeUp && p.high > 0 && (float64(p.flight) > .9*p.high || p.idles(now, 2)) {
+	if p.phase == probeUp && p.high > 0 && float64(p.flight) > .9*p.high {
 		p.high += p.grow
 		p.grow *= 2
 	}
@@ -151,28 +136,15 @@ func (p *path) checkFull() {
 // queued reports whether all round trips of the round are long: there is a queue.
 func (p *path) queued() bool { return p.lastLow() > p.least+max(p.least/16, LongTrip/2) }
 
-// idles reports whether the phase has lasted for more than some round trips and there is no queue: a probe has room to grow.
-func (p *path) idles(now time.Duration, trips time.Duration) bool {
-	return now-p.since > trips*p.least && !p.queued()
-}
-
 // lastLow is the smallest round trip of the round, or of the one before.
 func (p *path) lastLow() time.Duration { return cmp.Or(p.round.low, p.round.lastLow) }
 
 // congested acts on the losses of this round trip, if they are more than the path's own.
 func (p *path) congested(now time.Duration) {
 	got, gone := float64(p.delivered-p.round.delivered), float64(p.lost-p.round.lost)
-	if now < p.told || got+gone < p.fill()/4 || p.phase == empty || gone == 0 ||
-		p.phase == cruise && p.round.began < p.told && p.base > lossThreshold ||
-		p.yield.takes > 0 && p.round.began < p.yield.settled && p.round.rate >= p.best()*shrunkShare {
+	if gone < lossPackets*float64(p.limits.Packet) || now < p.told || got+gone < p.fill()/4 || p.phase == empty ||
+		p.phase == cruise && p.base > lossThreshold && p.round.began < p.told {
 		return // too few, or some of them left earlier
-	}
-	if p.yield.takes > 0 && p.phase == cruise && p.base == 0 && p.queued() {
-		p.giveWay(now) // others take one loss as a sign
-		return
-	}
-	if gone < lossPackets*float64(p.limits.Packet) {
-		return
 	}
 	excess := gone/(got+gone) - p.base
 	least := heavyLosses
@@ -204,6 +176,53 @@ func (p *path) congested(now time.Duration) {
 	}
 }
 
+// giveWay leaves a part of the rate to other flows, which may take a loss as a sign to send less as well. They
+// need some time until they send as much as before, and no probe may disturb them. Losses that come again
+// soon are of flows that do not react to them, so this one takes its rate back.
+// If not much more than half of the rate arrives, the path itself carries less than before, and the rate is what arrives.
+func (p *path) giveWay(now time.Duration) {
+	before := p.yielded
+	p.yielded = p.round.count
+	if before > 0 && p.round.count-before < stubbornRounds {
+		p.slow, p.low, p.yield = 0, 0, yielding{}
+		if p.round.rate < p.best()*shrunkShare {
+			p.bw = [2]float64{0, p.round.rate}
+		}
+		p.cruise = min(p.cruise, cruiseRounds)
+		return
+	}
+	takes := p.recovers()
+	if !p.learned { // these may be losses of the path: as long as between probes
+		takes = 3 * cruiseRounds / 2 * p.least
+	}
+	p.lower(keepShare)
+	p.yield = yielding{until: now + takes, takes: takes, top: p.slow / keepShare}
+}
+
+// A yielding is how the rate rises again after a loss that others may have seen as well: as the window of cubic does
+// (RFC 9438, 4.2), quickly at first and slowly up to the rate at which the loss came.
+type yielding struct {
+	until, takes time.Duration
+	top          float64
+}
+
+// rate returns the rate, 0 after the end.
+func (y *yielding) rate(now time.Duration) float64 {
+	if now >= y.until {
+		return 0
+	}
+	left := (y.until - now).Seconds() / y.takes.Seconds()
+	return y.top * (1 - (1-keepShare)*left*left*left)
+}
+
+// recovers returns the time that a flow of TCP as fast as this one needs after a loss to send as much as
+// before: a round trip for two packets of its window (RFC 5681, 3.1), or less if it has cubic.
+func (p *path) recovers() time.Duration {
+	packets := p.fill() / tcpPacket
+	cubic := math.Cbrt(packets * (1 - .7) / .4)
+	return time.Duration(max(min(packets/2*p.least.Seconds(), cubic), cruiseRounds*p.least.Seconds()) * float64(time.Second))
+}
+
 // slowDown acts on a mark.
 func (p *path) slowDown(now time.Duration) {
 	if now < p.told || p.best() == 0 {
@@ -216,7 +235,6 @@ func (p *path) slowDown(now time.Duration) {
 	case probeUp:
 		p.enter(now, probeDown)
 	default:
-		p.yield = yielding{} // marks show what others do
 		p.lower(markKeep)
 	}
 }
@@ -245,7 +263,7 @@ func (p *path) regain() {
 
 // resume continues where the measurement of a round trip began.
 func (p *path) resume(now time.Duration) {
-	if p.yield.takes > 0 {
+	if now < p.yield.until {
 		p.enter(now, cruise)
 		return
 	}
@@ -269,29 +287,25 @@ func (p *path) step(now time.Duration, ended bool) {
 			p.enter(now, probeDown)
 		}
 	case probeDown:
-		if p.yield.takes > 0 || float64(p.flight) <= p.fill() || lasted && now-p.since > 4*p.least {
+		if float64(p.flight) <= p.fill() || lasted && now-p.since > 4*p.least {
 			p.enter(now, cruise)
 		}
 	case cruise:
-		if p.cruise == 0 && !p.yields() {
+		if p.cruise == 0 && now >= p.yield.until {
 			p.enter(now, refill)
 		}
 	case refill:
-		switch {
-		case p.low > 0: // since there was a sign of congestion: a probe could not grow, and would not end
-			p.enter(now, cruise)
-		case lasted && ended:
+		if lasted && ended {
 			p.enter(now, probeUp)
 		}
 	case probeUp:
-		if lasted && float64(p.flight) >= phases[probeUp].pace*p.fill() || now-p.since > 3*p.least && p.queued() || p.slow > 0 && p.idles(now, 3) {
+		if lasted && float64(p.flight) >= phases[probeUp].pace*p.fill() || now-p.since > 3*p.least && p.queued() {
 			p.regain()
 			p.enter(now, probeDown)
 		}
 	case probeTrip:
 		if now-p.since > max(tripTime, p.least) && lasted {
 			p.seenAt = now
-			p.yield.settled = max(p.yield.settled, now+p.lastLow())
 			p.resume(now)
 		}
 		return
