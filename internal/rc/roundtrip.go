@@ -49,7 +49,9 @@ func (r *recovery) sample(now time.Duration) {
 	r.retry.doubled = 0
 	if t.timedRead {
 		t.answers.Sample(now, took)
-		t.readTook = took
+		if r.loss.board == nil { // otherwise it shows what was missing, not a queue
+			t.readTook = took
+		}
 		return
 	}
 	t.acks.Sample(now, took)
