@@ -131,6 +131,9 @@ func (p *Port) Stop(priority uint8) { p.stop.set(p, p.stop.off|1<<priority) }
 // Go ends Stop.
 func (p *Port) Go(priority uint8) { p.stop.set(p, p.stop.off&^(1<<priority)) }
 
+// Telling reports whether a pause, or the end of one, has not left yet: the port may be sending another frame.
+func (p *Port) Telling() bool { return p.stop.tell != 0 }
+
 // Stopped returns the priorities that the neighbor is asked to pause.
 func (p *Port) Stopped() uint8 { return p.stop.off }
 

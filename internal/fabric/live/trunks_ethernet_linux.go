@@ -21,9 +21,9 @@ import (
 // sequence, also those that pause.
 //
 // What the trunk takes is bounded by a flow: the rest waits in the switch, where it is marked, pauses and is
-// dropped as at any slow link. The other end grants more by frames of the trunk, behind those that pause. So
-// what it cannot stop any more is bounded as well, whatever the network loses, and fits the headroom of its
-// port.
+// dropped as at any slow link. The other end grants more by frames of the trunk, behind those that pause, and
+// none while its port is to pause and sends another frame. So what it cannot stop any more is bounded as well,
+// whatever the network loses, and fits the headroom of its port.
 type lanEnd struct {
 	*trunkEnd
 	net  *ethernetNetwork
@@ -90,6 +90,7 @@ func (e *lanEnd) Send(f *dcb.Frame) {
 	if f.Op != 0 {
 		k := ethernet.Control{Src: f.Src.MAC(), Op: f.Op, Enable: f.Enable, Quanta: f.Quanta}
 		e.transmit(k.Append(append(e.out[:0], carriedPause)))
+		e.grant()
 		return
 	}
 	b := append(append(e.out[:0], carriedFrame), f.Data...)
@@ -116,10 +117,18 @@ func (e *lanEnd) pace() {
 
 // received implements plug.
 func (e *lanEnd) received() {
+	e.grant()
+	e.pace()
+}
+
+// grant tells the other end of room, unless the port is about to pause it.
+func (e *lanEnd) grant() {
+	if e.net.lan.Port(e.at).Telling() {
+		return // Send grants behind the pause
+	}
 	if limit, ok := e.flow.Grant(); ok {
 		e.transmit(binary.BigEndian.AppendUint64(append(e.out[:0], carriedCredit), limit))
 	}
-	e.pace()
 }
 
 // Nodes implements trunk.Port.
