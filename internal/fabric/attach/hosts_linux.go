@@ -16,6 +16,9 @@ const (
 	// findTime limits the wait for a fabric's answer.
 	findTime = time.Second
 
+	// absentTime is how long an answer is valid that there is no host: a trunk may lead to one later.
+	absentTime = time.Second
+
 	// maxHosts is the number of addresses of which a port knows the answer.
 	maxHosts = 1024
 )
@@ -24,6 +27,7 @@ const (
 type hostAnswer struct {
 	mac   [6]byte
 	found bool
+	until time.Time // when an answer that there is no host ends
 }
 
 // reaches reports whether the fabric has a host with an IP address.
@@ -45,11 +49,12 @@ func (p *Port) knownHost(ip netip.Addr) (a hostAnswer, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a, known = p.hosts[ip.Unmap()]
-	return a, known
+	return a, known && (a.found || time.Now().Before(a.until))
 }
 
 // FindHost asks the fabric for the host of an Ethernet with an IP address, and reports whether there is
-// one. The port remembers the answer as long as it is attached, because a fabric keeps its hosts.
+// one. The port remembers a host as long as it is attached, because a fabric keeps its hosts, and for a
+// second that there is none.
 func (p *Port) FindHost(ip netip.Addr) (mac [6]byte, found bool, err error) {
 	ip = ip.Unmap()
 	c := p.connection()
@@ -73,7 +78,7 @@ func (p *Port) FindHost(ip netip.Addr) (mac [6]byte, found bool, err error) {
 		if p.hosts == nil || len(p.hosts) >= maxHosts {
 			p.hosts = make(map[netip.Addr]hostAnswer)
 		}
-		p.hosts[ip] = hostAnswer{f.MAC, found}
+		p.hosts[ip] = hostAnswer{f.MAC, found, time.Now().Add(absentTime)}
 	}
 	return f.MAC, found, nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"softrdma/internal/fabric/attach"
 	"softrdma/internal/fabric/control"
 	"softrdma/internal/fabric/fabrictest"
 	"softrdma/internal/fabric/hostport"
@@ -116,6 +117,27 @@ func TestTrunkOfEthernetsGoesDownAndComesBack(t *testing.T) {
 	if rx := to.receive(t); string(rx.Data) != "again" {
 		t.Errorf("%q", rx.Data)
 	}
+}
+
+// A program that has asked for an address before the fabric with it was there finds it afterwards.
+func TestHostsOfAFabricThatComesLater(t *testing.T) {
+	parts, _ := etherPair(t, "10.1.0.0/16", "10.2.0.0/16")
+	a, b := parts[0], parts[1]
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fabrictest.WaitFor(t, "the end of the other fabric", func() bool { return !a.joined() })
+	ports, far := []*attach.Port{a.host(0).port}, netip.MustParseAddr("10.2.2.1")
+	reached := func() bool {
+		_, found := attach.Reaching(ports, func(p *attach.Port) *attach.Port { return p }, far)
+		return found
+	}
+	if reached() {
+		t.Error("a host of a fabric that has ended is found")
+	}
+	b.start()
+	fabrictest.WaitFor(t, "the next fabric", func() bool { return a.joined() && b.joined() })
+	fabrictest.WaitFor(t, "its host", reached)
 }
 
 // A program in one fabric that takes nothing of a lossless priority pauses it back to the host in the
