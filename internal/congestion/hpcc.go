@@ -76,7 +76,7 @@ func (h *hpcc) Telemetry(now time.Duration, hops []Hop, rtt *RTT) {
 	if h.alone, h.silent = false, 0; h.trip == 0 {
 		return
 	}
-	if !h.known || h.count != len(hops) { // the path has changed
+	if !h.known || h.moved(hops) {
 		h.begin(hops)
 		h.pace()
 		return
@@ -90,6 +90,24 @@ func (h *hpcc) Telemetry(now time.Duration, hops []Hop, rtt *RTT) {
 	}
 	copy(h.hops[:], hops)
 	h.pace()
+}
+
+// countSlack is the bytes that a switch may count early, because it counts a frame as that begins to leave.
+const countSlack = 64 << 10
+
+// moved reports whether the path has changed: it has another number of switches, or one of them has carried
+// less than before, or more than its link can have carried since.
+func (h *hpcc) moved(hops []Hop) bool {
+	if h.count != len(hops) {
+		return true
+	}
+	for i := range hops {
+		a, b := &h.hops[i], &hops[i]
+		if t := b.At - a.At; t > 0 && (b.Sent < a.Sent || float64(b.Sent-a.Sent) > 2*b.Rate*t.Seconds()+countSlack) {
+			return true
+		}
+	}
+	return false
 }
 
 // pace spreads the window over a round trip.

@@ -287,6 +287,22 @@ func TestHPCCReactsToTheBusiestLinkOncePerRoundTrip(t *testing.T) {
 	}
 }
 
+// After a failure packets take a path with as many switches, which have carried more or less in their time.
+// That says nothing about its use.
+func TestHPCCBeginsAgainOnAPathOfTheSameLength(t *testing.T) {
+	const rate, path, fits = 12.5e9, 12 * time.Microsecond, 150e3
+	rtt := steady(path)
+	for name, sent := range map[string]uint64{"less": 1000, "more": 1e12} {
+		k := newHPCC(testLimits)
+		k.Telemetry(0, []Hop{{Sent: 1e9, Rate: rate}}, rtt)
+		k.Telemetry(path, []Hop{{At: path, Sent: 1e9 + fits/2, Rate: rate}}, rtt)
+		k.Telemetry(2*path, []Hop{{At: 2 * path, Sent: sent, Rate: rate}}, rtt)
+		if k.size != fits {
+			t.Errorf("a link that has carried %s: window %.1f, expected %v", name, k.size, fits)
+		}
+	}
+}
+
 // Without telemetry, as from other implementations and on other networks, it is a window, and it is
 // itself again with the first telemetry.
 func TestHPCCIsAWindowWithoutTelemetry(t *testing.T) {
