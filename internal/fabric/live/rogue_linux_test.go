@@ -32,6 +32,7 @@ type rogue struct {
 	socket *udp.Sockets
 	start  time.Time
 	up     bool
+	frames int // that came
 	ended  reason.Detail
 }
 
@@ -40,7 +41,7 @@ var _ trunk.Port = (*rogue)(nil)
 func (r *rogue) Nodes(*trunk.Peer, []uint64) (d reason.Detail) { return d }
 func (r *rogue) Connect(time.Duration, hardware.Link)          { r.up = true }
 func (r *rogue) Disconnect(time.Duration)                      {}
-func (r *rogue) Frame(time.Duration, []byte)                   {}
+func (r *rogue) Frame(time.Duration, []byte)                   { r.frames++ }
 func (r *rogue) Ended(d reason.Detail)                         { r.ended = d }
 
 // newRogue opens a session.
@@ -125,6 +126,41 @@ func TestHostileProgramsOnOtherHostsEndAlone(t *testing.T) {
 	}
 	if s := f.Attach(2).Info().PortInfo.State; s != smp.PortActive {
 		t.Errorf("the port that they had is %v", s)
+	}
+}
+
+// A program on another host that sends what only switches say, or has frames of no kind, loses its host.
+func TestHostileProgramsAtHostsEndAlone(t *testing.T) {
+	f := fabrictest.StartRemoteEthernet(t, "star:3", func(*live.Config) {})
+	a, b := attachHost(f, 0), attachHost(f, 1)
+	_, node, _ := strings.Cut(f.Adapters[2], "/")
+	hello, err := attach.Protocol.Message(attach.Hello, attach.HelloBody{Version: attach.Version, Node: node, Port: 1, Network: attach.Ethernet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packet := func(headers int, hops byte, n int) []byte {
+		p := make([]byte, 1+headers+n)
+		if p[0] = 1; headers > 38 {
+			p[1+38] = hops
+		}
+		return p
+	}
+	for name, frame := range map[string][]byte{
+		"telemetry": packet(39, 1, 124), "telemetry without a payload": packet(39, 1, 24), "more telemetry than there is": packet(39, 255, 100),
+		"half of the headers": packet(20, 0, 0), "no payload": packet(39, 0, 0), "a long payload": packet(39, 0, 9023),
+	} {
+		r := newRogue(t, f)
+		r.trunk.Send(time.Since(r.start), append([]byte{2, 2}, hello...))
+		r.pump("a port", func() bool { return r.frames > 0 })
+		r.trunk.Send(time.Since(r.start), frame)
+		r.pump("the end of a program that sent "+name, func() bool { return r.ended.Reason != reason.None })
+		if r.ended.Reason != reason.FabricTrunkClosed {
+			t.Errorf("%s: ended by %v", name, r.ended)
+		}
+	}
+	a.send(t, b, 0, []byte("still here"))
+	if rx := b.receive(t); string(rx.Data) != "still here" {
+		t.Errorf("%q", rx.Data)
 	}
 }
 

@@ -151,3 +151,36 @@ func TestTrunkGrantsNothingBeforeItsPauses(t *testing.T) {
 		}
 	}
 }
+
+// FuzzFramesOfATrunk gives an Ethernet any frames of a trunk's other end. It keeps none of them, and
+// takes no more than it has granted.
+func FuzzFramesOfATrunk(f *testing.F) {
+	f.Add([]byte{1, carriedFrame, 9, carriedCredit, 0, 0, 0, 0, 0, 5, 0, 0})
+	f.Add(append([]byte{61}, (&ethernet.Control{Op: ethernet.OpPFC, Enable: 0xff, Quanta: [8]uint16{3: 1}}).Append([]byte{carriedPause})...))
+	f.Add(append([]byte{61}, (&ethernet.Control{Op: ethernet.OpPause, Enable: 0xff}).Append([]byte{carriedFrame})...))
+	f.Fuzz(func(t *testing.T, script []byte) {
+		n, e, x := newTrunkEnd(t, dcb.Gbit, make(map[reason.Reason]int))
+		now := time.Duration(0)
+		for ; !x.up && now < time.Second; now += time.Millisecond {
+			x.step(now, n, e)
+		}
+		for len(script) > 0 {
+			size := min(int(script[0]), len(script)-1)
+			frame := script[1 : 1+size]
+			script = script[1+size:]
+			for range 64 {
+				x.trunk.Send(now, frame)
+			}
+			now += time.Millisecond
+			x.step(now, n, e)
+		}
+		if e.flow.Taken > e.flow.Granted || e.flow.Limit > e.flow.Sent+trunk.Window {
+			t.Errorf("%+v", e.flow)
+		}
+		n.lan.Trunks().Leave(dcb.FromDuration(now), e.at)
+		n.run(now, now+time.Second)
+		if used := n.lan.InUse(); used != 0 {
+			t.Errorf("%d frames in use", used)
+		}
+	})
+}
