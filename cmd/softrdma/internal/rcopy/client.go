@@ -62,14 +62,14 @@ type asked struct {
 }
 
 // sourceKey identifies a version of a source, so that the server recognises a partial copy of
-// it. It is never 0.
+// it. It is never 0. The permissions are a part of it, because a partial copy has those that the source had.
 func sourceKey(f *os.File, info fs.FileInfo) (uint64, error) {
 	path, err := filepath.Abs(f.Name())
 	if err != nil {
 		return 0, err
 	}
 	host, _ := os.Hostname() // the rest also identifies it
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%d", host, path, info.Size(), info.ModTime().UnixNano()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%d\x00%o", host, path, info.Size(), info.ModTime().UnixNano(), info.Mode().Perm()))
 	return binary.LittleEndian.Uint64(sum[:]) | 1, nil
 }
 

@@ -205,6 +205,33 @@ func TestRcopyCopiesWholeFileIfTheContinuedPartDiffers(t *testing.T) {
 	s.Prints("wrote " + file)
 }
 
+// A part with other permissions than the source has by now is not continued: the file would keep them, and others could
+// read it.
+func TestRcopyDoesNotKeepEarlierPermissions(t *testing.T) {
+	dir, file := oldFile(t)
+	data := clitest.RandomData(7, syncSize+3<<20)
+	source := writeSource(t, data)
+	f, err := os.Open(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	at, s := startServer(t, dir)
+	sendPart(t, dialServer(t, at), dir, keyOf(t, f), data, syncSize+1<<20)
+	if err := s.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Ended
+	if err := os.Chmod(source, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at, _ = startServer(t, dir)
+	startClient(t, source, at+":name").Succeeds()
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("expected the source's mode, found %v, %v", info.Mode(), err)
+	}
+}
+
 // A server that has a part and does not know how to compare it, as before softrdma compared, gets the whole file.
 func TestRcopyCopiesWholeFileToServerThatCannotCompare(t *testing.T) {
 	at := clitest.ServerAddress(t)
