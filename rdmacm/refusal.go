@@ -58,9 +58,9 @@ func (e *RejectedError) Error() string {
 }
 
 // An UnreachableError is the error when a peer does not answer. It wraps a
-// syscall.Errno if the network reported the cause: syscall.ECONNREFUSED if no RDMA
-// device is open on the host, syscall.EHOSTUNREACH and others if the host cannot be
-// reached.
+// syscall.Errno if the cause is known: syscall.ECONNREFUSED if no RDMA device is open on
+// the host, or if the peer encrypts and does not trust this end (TLS_HANDSHAKE), and
+// syscall.EHOSTUNREACH and others if the host cannot be reached.
 type UnreachableError struct {
 	Addr netip.AddrPort // the peer's
 	Err  error          // the missing answer, or the network's report
@@ -85,7 +85,7 @@ func (e *ResolveError) Error() string { return fmt.Sprintf("resolve %s: %v", e.A
 func (e *ResolveError) Unwrap() error { return e.Err }
 
 // Timeout implements net.Error. It reports whether the time limit was reached without a report
-// from the network that the peer is unreachable.
+// that the peer is unreachable or has refused this end.
 func (e *UnreachableError) Timeout() bool { return !errors.As(e.Err, new(syscall.Errno)) }
 
 // public converts a manager's error to an error of this package.

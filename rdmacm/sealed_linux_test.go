@@ -9,6 +9,7 @@ import (
 	"errors"
 	"math/big"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -126,6 +127,8 @@ func TestSealedClientThatTheServerDoesNotTrust(t *testing.T) {
 		var why verbs.ReasonError
 		if _, err := (&Dialer{Device: client}).Dial(within(t), l.Addr().String()); !errors.As(err, &why) || why.Reason() != "TLS_HANDSHAKE" {
 			t.Errorf("expected TLS_HANDSHAKE, found %v", err)
+		} else if late := (net.Error)(nil); !errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &late) && late.Timeout() {
+			t.Errorf("expected a refusal and no time-out, found %v", err)
 		}
 	}
 	counter(t, server, "TLS_TRUST")

@@ -68,9 +68,9 @@ func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 }
 
 // DialContext connects to "host:port" and tries the addresses of a name one after
-// the other. The error wraps syscall.ECONNREFUSED if nothing listens,
-// syscall.EHOSTUNREACH if the peer does not answer, and rdmacm's error. The
-// connection is a *Conn.
+// the other. The error wraps syscall.ECONNREFUSED if nothing listens or a peer that
+// encrypts does not trust this end, syscall.EHOSTUNREACH if the peer does not answer, and
+// rdmacm's error. The connection is a *Conn.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if d.Timeout > 0 {
 		var cancel context.CancelFunc

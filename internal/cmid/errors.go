@@ -104,12 +104,14 @@ type TimeoutError struct {
 func (e *TimeoutError) Error() string { return fmt.Sprintf("%v: %v", e.Addr, e.Detail) }
 
 // Unwrap returns the named reason. It wraps the errno by which the network
-// reported that the peer is unreachable.
+// reported that the peer is unreachable, or ECONNREFUSED if the peer does not trust this end.
 func (e *TimeoutError) Unwrap() error {
 	x := &reason.Error{Detail: e.Detail}
 	switch e.Detail.Reason {
 	case reason.SendRefused, reason.SendUnreachable:
 		x.Cause = syscall.Errno(e.Detail.Found)
+	case reason.TLSHandshake:
+		x.Cause = syscall.ECONNREFUSED
 	}
 	return x
 }

@@ -65,7 +65,7 @@ func linkLost(err error) bool {
 	return errors.As(err, &op) && op.Timeout() || errors.Is(err, syscall.ETIMEDOUT)
 }
 
-// absent reports whether the server's host says that nothing listens there.
+// absent reports whether the server's host says that nothing listens there, or that it does not trust this end.
 func absent(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, new(*rdmacm.RejectedError))
 }
