@@ -291,6 +291,39 @@ func TestMeetingsThatFail(t *testing.T) {
 	}
 }
 
+// A refusal before the handshake is complete proves nothing: who sees the first packet of the call can forge it, and
+// another server may have the port for a while. A peer that was met is called again.
+func TestAttackRefusalWithoutProofDoesNotEndTheCalls(t *testing.T) {
+	cfg := trusting(t, 1)
+	a, b := open(t, "127.37.1.20:4791", cfg), open(t, "127.37.1.21:4791", cfg)
+	if err := a.Introduce(b.at, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stranger := cfg.Clone()
+	stranger.NextProtos = []string{"another protocol"}
+	socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(b.at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &quic.Transport{Conn: socket}
+	if _, err := server.Listen(stranger, nil); err != nil {
+		t.Fatal(err)
+	}
+	a.until(t, "a refusal", func(*Endpoint) bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return slices.Contains(a.reported, reason.TLSHandshake)
+	})
+	if err := errors.Join(server.Close(), socket.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b = open(t, "127.37.1.21:4791", cfg)
+	a.until(t, "a meeting with the peer that is back", func(e *Endpoint) bool { return e.peers[b.at].met(true) })
+}
+
 // A caller proves who it is each time: the device gives no tickets to resume with.
 func TestMeetingsAreNotResumed(t *testing.T) {
 	cfg := trusting(t, 1)
