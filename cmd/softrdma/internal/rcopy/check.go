@@ -29,9 +29,33 @@ var (
 	errNoCheck = errors.New("the server has a part of the file and cannot compare it: its version of softrdma is too old")
 )
 
-// check compares the beginning of the file with what the server has.
-func (c *client) check(f io.ReaderAt, size int64) error {
-	for at := int64(0); at < size; at += checkSize {
+// A compared is the length of the beginning of a version of the source that the server was found to have. It is not
+// compared again after a lost connection: a long file would be read from its beginning each time.
+type compared struct {
+	key  uint64
+	size int64
+}
+
+// check compares what the server has with the beginning of the file.
+func (c *client) check(f io.ReaderAt, key uint64, size int64) error {
+	at := int64(0)
+	if c.compared.key == key {
+		at = min(c.compared.size, size)
+	}
+	c.compared = compared{key, at}
+	err := c.checkFrom(f, at, size)
+	switch {
+	case err == nil:
+		c.compared.size = size
+	case errors.Is(err, errDiffers): // the server drops all of it
+		c.compared = compared{}
+	}
+	return err
+}
+
+// checkFrom compares a part of the file.
+func (c *client) checkFrom(f io.ReaderAt, at, size int64) error {
+	for ; at < size; at += checkSize {
 		if err := c.settle(checksAhead - 1); err != nil {
 			return err
 		}

@@ -52,7 +52,8 @@ const modeRegular = 0o100000
 // A client is the end that sends a file. It waits for an answer only where it needs it: a round trip may be long.
 type client struct {
 	stream
-	asked []asked // what the server has not answered yet, oldest first
+	asked    []asked  // what the server has not answered yet, oldest first
+	compared compared // by this client, and by those of the connections before
 }
 
 // An asked is a command that was sent.
@@ -136,7 +137,7 @@ func (c *client) resume(f *os.File, info fs.FileInfo, path string) (from int64, 
 	if had := id - key; had <= uint64(info.Size()) { // otherwise the server did not answer with an offset
 		from = int64(had)
 	}
-	return from, c.check(f, from)
+	return from, c.check(f, key, from)
 }
 
 func (c *client) open(path string, mode fs.FileMode, key uint64) error {

@@ -465,6 +465,70 @@ func TestClientSendsTheVersionOfTheSourceThatItNames(t *testing.T) {
 	}
 }
 
+// What was compared is not compared again when the connection is lost later, unless it differed: a long file would be read
+// from its beginning each time.
+func TestClientComparesAPartOnce(t *testing.T) {
+	const size = 2 * syncSize
+	f, err := openSource(writeSource(t, make([]byte, size)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	l, err := rdmanet.Listen("rdma", clitest.ServerAddress(t)+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var done compared
+	for i, c := range []struct{ had, answer, from int }{{syncSize, 0, 0}, {syncSize + 5<<20, 0, syncSize}, {syncSize, 0, syncSize}, {size, 74, syncSize}, {size, 0, 0}} {
+		checks := make(chan []int, 1)
+		go func() {
+			var list []int
+			defer func() { checks <- list }()
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			for {
+				b := make([]byte, headerLen)
+				if _, err := io.ReadFull(conn, b); err != nil {
+					return
+				}
+				h, err := parseHeader(b)
+				if err != nil || h.command == opWrite {
+					return // the connection is lost
+				}
+				rest := make([]byte, h.length-headerLen)
+				if _, err := io.ReadFull(conn, rest); err != nil {
+					return
+				}
+				answer := header{command: h.command | replyFlag, length: headerLen, id: h.id + uint64(c.had)}
+				if h.command == opCheck {
+					list = append(list, int(binary.LittleEndian.Uint64(rest)))
+					answer.data = uint32(c.answer)
+				}
+				if _, err := conn.Write(answer.append(nil)); err != nil {
+					return
+				}
+			}
+		}()
+		conn, err := rdmanet.Dial("rdma", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		copier := &client{stream: newStream(conn.(*rdmanet.Conn), clitest.Timeout), compared: done}
+		_, err = copier.send(f, "name", false)
+		if done = copier.compared; (c.answer != 0) != errors.Is(err, errDiffers) {
+			t.Errorf("%d: %v", i, err)
+		}
+		conn.Close()
+		if list := <-checks; len(list) == 0 && c.from < c.had || len(list) > 0 && list[0] != c.from {
+			t.Errorf("%d: compared from %v on, expected %d", i, list, c.from)
+		}
+	}
+}
+
 // After a step could not be synchronised, a copy does not continue behind it: a second attempt to
 // synchronise the file may succeed without the data.
 func TestRcopyContinuesBeforeAStepThatFailed(t *testing.T) {

@@ -57,7 +57,10 @@ type command struct {
 	once bool
 
 	retry time.Duration
-	whole bool // client: the server cannot continue copies
+
+	// Of the client.
+	whole    bool // the server cannot continue copies
+	compared compared
 }
 
 // NewCommand returns the command.
@@ -175,10 +178,10 @@ func (r *command) try(ctx context.Context, f *os.File, server, path string) (con
 	// The server has confirmed everything, so there is nothing to linger for.
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetLinger(0); conn.Close() })()
-	c := &client{stream: newStream(conn, r.Timeout)}
+	c := &client{stream: newStream(conn, r.Timeout), compared: r.compared}
 	via := conn.Path()
 	s, err := c.send(f, path, r.whole)
-	r.whole = r.whole || errors.Is(err, errNoCheck)
+	r.whole, r.compared = r.whole || errors.Is(err, errNoCheck), c.compared
 	switch {
 	case ctx.Err() != nil:
 		return true, s.from, ctx.Err()
