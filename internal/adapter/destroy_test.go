@@ -20,7 +20,7 @@ func (w *witness) Transition(now time.Duration, from qp.State) {
 	w.Machine.Transition(now, from)
 }
 
-// The machine of a queue pair that is destroyed gives back what its lane lends: requests held behind a lost one count against
+// The machine of a queue pair that is destroyed frees what its lane lends: requests held behind a lost one count against
 // the limit of all connections.
 func TestDestroyEndsTheMachine(t *testing.T) {
 	for _, kind := range []qp.Type{qp.RC, qp.UC, qp.UD} {

@@ -287,14 +287,6 @@ func (q *QP) Device() *Device { return q.pd.dev }
 // SRQ returns the shared receive queue, nil if there is none.
 func (q *QP) SRQ() *SRQ { return q.srq }
 
-// endMachine makes the machine give back what the lane lends it.
-func (q *QP) endMachine() {
-	if from := q.Attr.State; from != qp.Reset && q.packets != nil {
-		q.Attr.State = qp.Reset
-		q.m.Transition(q.lane.dev.clock(), from)
-	}
-}
-
 // Destroy destroys the queue pair. Work requests that have not completed never will.
 func (q *QP) Destroy() error {
 	l := q.lane
@@ -311,7 +303,10 @@ func (q *QP) Destroy() error {
 		q.detach(q.groups[0])
 	}
 	q.sanitizer.Destroyed(q)
-	q.endMachine()
+	if from := q.Attr.State; from != qp.Reset && q.packets != nil { // the machine frees what the lane lends it
+		q.Attr.State = qp.Reset
+		q.m.Transition(l.dev.clock(), from)
+	}
 	q.closeFlow()
 	l.tasks.Remove(&q.entry)
 	q.publishState(qp.Reset)

@@ -25,7 +25,7 @@ func newAsking(s *Store) (*Responder, *machine.In) {
 	return r, in
 }
 
-// What is remembered is given back later if answers are owed when the peer has not asked for long.
+// What is remembered is freed later if answers are owed when the peer has not asked for long.
 func TestKeptReadsAreForgottenWhenAnswered(t *testing.T) {
 	r, in := newAsking(NewStore(512 << 20))
 	r.Widen(0, in)
