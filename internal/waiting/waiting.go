@@ -44,6 +44,7 @@ type Spin struct {
 	began   time.Time
 	spent   time.Duration // when More read the clock last
 	yielded time.Duration // when Yield yielded last
+	procs   int           // goroutines that Go runs at a time, 0 before the first Yield
 }
 
 // More reports whether the call may look once more before it sleeps.
@@ -68,7 +69,10 @@ func (s *Spin) More() bool {
 // ready get such a thread anyway. If Go runs one goroutine at a time, there is no idle processor,
 // and Yield always yields.
 func (s *Spin) Yield() {
-	if s.spent < max(2*s.yielded, firstYield) && runtime.GOMAXPROCS(0) > 1 {
+	if s.procs == 0 { // once: it takes the lock of Go's scheduler
+		s.procs = runtime.GOMAXPROCS(0)
+	}
+	if s.spent < max(2*s.yielded, firstYield) && s.procs > 1 {
 		return
 	}
 	s.yielded = s.spent
