@@ -265,8 +265,8 @@ func (c *call) ended(err error) {
 }
 
 // failed gives the waiters of a call its result. A peer that was dialled and met, now or before, is
-// dialled again, as it may be unable to, unless it does not trust this end. It can only say so when this end has verified
-// it: before that anyone who sees a packet of the call can forge a refusal. The caller holds the endpoint's mu.
+// dialled again, as it may be unable to dial itself, unless it does not trust this end. Only a refusal after this end has
+// verified the peer counts: before that, an attacker who sees a packet of the call can forge one. The caller holds the endpoint's mu.
 func (c *call) failed(err error) {
 	p := c.peer
 	if c.waited {

@@ -291,7 +291,7 @@ func TestMeetingsThatFail(t *testing.T) {
 	}
 }
 
-// A refusal before the handshake is complete proves nothing: who sees the first packet of the call can forge it, and
+// A refusal before the handshake is complete proves nothing: an attacker who sees the first packet of the call can forge it, and
 // another server may have the port for a while. A peer that was met is called again.
 func TestAttackRefusalWithoutProofDoesNotEndTheCalls(t *testing.T) {
 	cfg := trusting(t, 1)
