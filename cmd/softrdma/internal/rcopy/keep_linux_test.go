@@ -164,22 +164,28 @@ func TestRcopyContinuesInterruptedCopy(t *testing.T) {
 	s.Prints("wrote " + file)
 }
 
-// A part that has changed since the earlier copy is found, and the whole file is copied.
-func TestRcopyCopiesWholeFileIfTheContinuedPartDiffers(t *testing.T) {
-	dir, file := oldFile(t)
-	data := clitest.RandomData(7, syncSize+3<<20)
-	source := writeSource(t, data)
+// leavePart sends a part of the source to a server, which is then killed.
+func leavePart(t *testing.T, dir, source string, data []byte, part int) {
+	t.Helper()
 	f, err := os.Open(source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	at, s := startServer(t, dir)
-	sendPart(t, dialServer(t, at), dir, keyOf(t, f), data, syncSize+1<<20)
+	sendPart(t, dialServer(t, at), dir, keyOf(t, f), data, part)
 	if err := s.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-s.Ended
+}
+
+// A part that has changed since the earlier copy is found, and the whole file is copied.
+func TestRcopyCopiesWholeFileIfTheContinuedPartDiffers(t *testing.T) {
+	dir, file := oldFile(t)
+	data := clitest.RandomData(7, syncSize+3<<20)
+	source := writeSource(t, data)
+	leavePart(t, dir, source, data, syncSize+1<<20)
 	for _, part := range partialFiles(t, dir, 1) {
 		p, err := os.OpenFile(part, os.O_WRONLY, 0)
 		if err == nil {
@@ -190,7 +196,7 @@ func TestRcopyCopiesWholeFileIfTheContinuedPartDiffers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	at, s = startServer(t, dir)
+	at, s := startServer(t, dir)
 	p := startClient(t, source, at+":name")
 	<-p.Ended
 	if out := p.Stdout.String(); p.Cmd.ProcessState.ExitCode() != cli.ExitOK || strings.Contains(out, "continued") || !strings.Contains(p.Stderr.String(), "copying the whole file") || !strings.Contains(p.Stderr.String(), "differs from the source") {
@@ -211,21 +217,11 @@ func TestRcopyDoesNotKeepEarlierPermissions(t *testing.T) {
 	dir, file := oldFile(t)
 	data := clitest.RandomData(7, syncSize+3<<20)
 	source := writeSource(t, data)
-	f, err := os.Open(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	at, s := startServer(t, dir)
-	sendPart(t, dialServer(t, at), dir, keyOf(t, f), data, syncSize+1<<20)
-	if err := s.Cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-s.Ended
+	leavePart(t, dir, source, data, syncSize+1<<20)
 	if err := os.Chmod(source, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	at, _ = startServer(t, dir)
+	at, _ := startServer(t, dir)
 	startClient(t, source, at+":name").Succeeds()
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("expected the source's mode, found %v, %v", info.Mode(), err)
