@@ -1,8 +1,11 @@
 package rdmanet
 
 import (
+	"errors"
+	"syscall"
 	"testing"
 
+	"softrdma/faults"
 	"softrdma/verbs"
 )
 
@@ -58,5 +61,22 @@ func sameTests(t *testing.T) {
 		{"NetHTTPShutdown", TestNetHTTPShutdown},
 	} {
 		t.Run(c.name, c.test)
+	}
+}
+
+// A TCP connection that is reset with requests outstanding has not timed out.
+func TestResetConnectionIsNoTimeout(t *testing.T) {
+	testPrefix = "iwarp:"
+	defer func() { testPrefix = "" }()
+	l, d := listen(t, ListenConfig{}), dialer(t)
+	c, _ := dial(t, d, l)
+	ends := faults.Rules{Rules: []faults.Rule{{Action: faults.EndStream}}}
+	if err := d.Device.Faults().Set(ends); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = c.Write([]byte("lost"))
+	c.SetReadDeadline(soon())
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ETIMEDOUT) {
+		t.Errorf("expected ECONNRESET, found %v", err)
 	}
 }

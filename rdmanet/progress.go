@@ -140,7 +140,7 @@ func (e *endpoint) handleFailure(wc *verbs.WC) {
 	errno := syscall.ECONNRESET
 	// The READ of timeRead fails with a status of its own when the stream ends.
 	read := e.sends && wc.WRID == workControl|timedFlag
-	if (wc.Status == verbs.RetryExcErr || wc.Status == verbs.RNRRetryExcErr) && !read || silent(err) {
+	if (wc.Status == verbs.RetryExcErr || wc.Status == verbs.RNRRetryExcErr) && !read && !reset(err) || silent(err) {
 		errno = syscall.ETIMEDOUT
 	}
 	if wc.Status == verbs.WRFlushErr || read && !silent(err) {
@@ -164,8 +164,15 @@ func (e *endpoint) flushed(err error) error {
 
 // silent reports whether the peer's device has stopped answering.
 func silent(err error) bool {
+	return causedBy(err, reason.PeerSilent) || causedBy(err, reason.StreamTimeout)
+}
+
+// reset reports whether the peer's end of an iWARP connection is gone.
+func reset(err error) bool { return causedBy(err, reason.StreamLost) }
+
+func causedBy(err error, why reason.Reason) bool {
 	e := (*verbs.CompletionError)(nil)
-	return errors.As(err, &e) && e.Cause() == reason.PeerSilent.String()
+	return errors.As(err, &e) && e.Cause() == why.String()
 }
 
 // fail ends the connection with an error.

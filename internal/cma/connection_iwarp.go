@@ -226,7 +226,7 @@ func (e *Event) refuse(peer netip.AddrPort, behind error) {
 	case reason.StreamClosed, reason.StreamLost:
 		// A driver that cannot serve the request closes the stream, as Linux's siw does.
 		e.reject(peer, mad.RejectNoResources, nil)
-	case reason.ConnectFailed, reason.MPATimeout:
+	case reason.ConnectFailed, reason.MPATimeout, reason.StreamTimeout:
 		e.Type, e.Status, e.Err = cmid.EventUnreachable, cmid.StatusTimedOut, &cmid.TimeoutError{Addr: peer, Detail: e.Detail}
 	default:
 		e.Type, e.Status, e.Err = cmid.EventConnectError, cmid.StatusInvalid, &cmid.StreamError{Addr: peer, Detail: e.Detail, Err: behind}

@@ -194,6 +194,11 @@ var _ = explain(map[reason.Reason]text{
 		"Whether the peer's program or host failed, and the path to it.",
 		"Connect again.",
 		"RFC 5040 6.2, RFC 5044 8"},
+	reason.StreamTimeout: {
+		"TCP gave up on the peer, which acknowledged neither data nor probes for the peer timeout.",
+		"Whether the peer's host is up, and the path to it.",
+		"Connect again; a longer PeerTimeout tolerates longer interruptions.",
+		"RFC 5482, RFC 9293 3.8.3"},
 	reason.IWARPType: {
 		"The program requested an unconnected or unreliable queue pair. iWARP runs over TCP and has neither datagrams nor multicast.",
 		"The type of the queue pair.",

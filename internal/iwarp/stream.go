@@ -149,6 +149,15 @@ func (s *Stream) Failed(now time.Duration, d reason.Detail) {
 	s.Closed(now, true)
 }
 
+// TimedOut reports that TCP gave up on a peer that did not answer.
+func (s *Stream) TimedOut(now time.Duration) {
+	d := reason.Detail{Reason: reason.StreamTimeout}
+	if s.q != nil {
+		d.Expected, d.Found = uint64(s.q.req.outstanding()), uint64(s.q.rx.begun())
+	}
+	s.Failed(now, d)
+}
+
 // end returns the detail of the end of the stream.
 func (s *Stream) end(lost bool) reason.Detail {
 	if s.why.Reason != reason.None {

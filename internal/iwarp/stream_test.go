@@ -161,20 +161,27 @@ func TestResetForgets(t *testing.T) {
 // If the connection ends with READs outstanding, the oldest fails with the status that an
 // unresponsive peer causes on InfiniBand.
 func TestLossFailsTheOldestRequest(t *testing.T) {
-	for _, lost := range []bool{false, true} {
+	for name, c := range map[string]struct {
+		end func(s *Stream)
+		why reason.Reason
+	}{
+		"end of the stream": {func(s *Stream) { s.Closed(0, false) }, reason.StreamLost},
+		"reset":             {func(s *Stream) { s.Closed(0, true) }, reason.StreamLost},
+		"timeout of TCP":    {func(s *Stream) { s.TimedOut(0) }, reason.StreamTimeout},
+	} {
 		r := newRaw(t, defaults(), nil)
 		r.PostRecv(1, r.sge(0, 10))
 		for range 3 {
 			r.post(queue.Read, 0, 10, queue.RDMA{})
 		}
 		r.drain()
-		r.s.Closed(0, lost)
+		c.end(r.s)
 		l := r.Sent.List
-		if len(l) != 3 || l[0].Status != queue.RetryExcErr || l[0].Reason != reason.StreamLost || l[0].Expected != 3 || !flushed(l[1:], 2, reason.StreamLost) {
-			t.Errorf("lost %v: %+v", lost, l)
+		if len(l) != 3 || l[0].Status != queue.RetryExcErr || l[0].Reason != c.why || l[0].Expected != 3 || !flushed(l[1:], 2, c.why) {
+			t.Errorf("%s: %+v", name, l)
 		}
-		if r.s.Shut() != ShutClose || r.last().Detail.Reason != reason.StreamLost || !flushed(r.Received.List, 1, reason.StreamLost) {
-			t.Errorf("lost %v: shut %d, heard %+v", lost, r.s.Shut(), r.last())
+		if r.s.Shut() != ShutClose || r.last().Detail.Reason != c.why || !flushed(r.Received.List, 1, c.why) {
+			t.Errorf("%s: shut %d, heard %+v", name, r.s.Shut(), r.last())
 		}
 	}
 }

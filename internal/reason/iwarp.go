@@ -46,6 +46,8 @@ const (
 	TLSTrust
 	TLSHandshake
 	TLSLost
+
+	StreamTimeout // TCP's own
 )
 
 const iwarpRoom Reason = 8
@@ -93,6 +95,8 @@ var _ = register(iwarpRoom, []row{
 	{TLSTrust, "TLS_TRUST", "peer's certificate is not trusted: expected at least %d trusted certificate, found %d untrusted"},
 	{TLSHandshake, "TLS_HANDSHAKE", "TLS handshake failed, or the peer does not trust this end: %d bytes sent, %d received"},
 	{TLSLost, "TLS_LOST", "TLS stream corrupted or cut off: %d bytes sent, %d received"},
+
+	{StreamTimeout, "STREAM_TIMEOUT", "TCP's peer did not answer in time: %d requests outstanding, %d bytes of an FPDU received"},
 }, kinds{
 	MPAState:         {NumStreamState, NumStreamState},
 	RDMAPOpcode:      {0, NumRDMAPOpcode},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"softrdma/internal/adapter/schedule"
@@ -165,12 +166,15 @@ func (c *Stream) serve(now time.Duration) {
 // lost tells the machine that the connection has ended.
 func (c *Stream) lost(now time.Duration, err error) {
 	var f *link.Failure
-	if !errors.As(err, &f) {
+	switch {
+	case errors.As(err, &f):
+		c.cause = f
+		c.m.Failed(now, f.Detail)
+	case errors.Is(err, syscall.ETIMEDOUT):
+		c.m.TimedOut(now)
+	default:
 		c.m.Closed(now, err != io.EOF)
-		return
 	}
-	c.cause = f
-	c.m.Failed(now, f.Detail)
 }
 
 // pump sends what there is, as far as a turn goes.
