@@ -128,6 +128,12 @@ func (n *Network) join(g waitgraph.Graph[Channel], at Channel, priority uint8) {
 		l.Moves = !l.Program && peer.node.host.Stopped()&(1<<priority) == 0
 		return
 	}
+	if n.port(peer).Stopped()&(1<<priority) == 0 { // the end of the pause is under way, or was lost
+		l.Moves = n.port(peer).Telling() || n.end(at.End).flights.Frames > 0
+		return
+	}
+	// What is under way may be for ports that are not paused.
+	peer.flights.All(func(f *dcb.Frame) { l.Moves = l.Moves || f.Op == 0 && f.Priority == priority })
 	sw := peer.node.sw
 	for out := 1; out <= sw.Ports(); out++ {
 		for set := sw.Port(out).Ready(); set != 0; set &= set - 1 {

@@ -136,7 +136,11 @@ func deadlocking(t *testing.T, seed uint64) *world {
 //     have a circle. If there is one, traffic can be chosen that deadlocks.
 func TestDeadlocksAreThoseThatAreFound(t *testing.T) {
 	var n struct{ possible, deadlocks, others, provoked int }
-	for seed := range uint64(*deadlockSeeds) {
+	for k := range uint64(*deadlockSeeds) + 1 {
+		seed := k
+		if k == uint64(*deadlockSeeds) {
+			seed = 4351 // the end of a pause of the circle is under way
+		}
 		w := deadlocking(t, seed)
 		d := w.net.Dependencies(1<<2 | 1<<3)
 		sets := d.Circles()
