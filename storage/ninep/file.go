@@ -1,6 +1,7 @@
 package ninep
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -93,7 +94,7 @@ func (f *file) SetAttr(valid p9.SetAttrMask, a p9.SetAttr) error {
 		return err
 	}
 	if valid.Permissions {
-		if err := f.chmod(fs.FileMode(a.Permissions) & fs.ModePerm); err != nil {
+		if err := f.chmod(permissionsOf(a.Permissions)); err != nil {
 			return err
 		}
 	}
@@ -105,7 +106,7 @@ func (f *file) SetAttr(valid p9.SetAttrMask, a p9.SetAttr) error {
 		if valid.GID {
 			gid = int(a.GID)
 		}
-		if err := f.root().Lchown(f.path, uid, gid); err != nil {
+		if err := f.chown(uid, gid); err != nil {
 			return err
 		}
 	}
@@ -129,15 +130,32 @@ func (f *file) SetAttr(valid p9.SetAttrMask, a p9.SetAttr) error {
 			mtime = time.Unix(int64(a.MTimeSeconds), int64(a.MTimeNanoSeconds))
 		}
 	}
-	return f.root().Chtimes(f.path, atime, mtime)
+	return f.setTimes(atime, mtime)
 }
 
-// chmod, as truncate, changes the file that is open, whatever has its name meanwhile.
+// permissionsOf returns the bits of a mode that clients may set. Those that change the user and the group of a
+// program are left out: clients may make no program that runs as the user of the server.
+func permissionsOf(m p9.FileMode) fs.FileMode {
+	mode := fs.FileMode(m) & fs.ModePerm
+	if m&p9.Sticky != 0 {
+		mode |= fs.ModeSticky
+	}
+	return mode
+}
+
+// chmod, as chown, truncate and setTimes, changes the file that is open, whatever has its name meanwhile.
 func (f *file) chmod(mode fs.FileMode) error {
 	if f.file != nil {
 		return f.file.Chmod(mode)
 	}
 	return f.root().Chmod(f.path, mode)
+}
+
+func (f *file) chown(uid, gid int) error {
+	if f.file != nil {
+		return f.file.Chown(uid, gid)
+	}
+	return f.root().Lchown(f.path, uid, gid)
 }
 
 func (f *file) truncate(size int64) error {
@@ -233,7 +251,11 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) { return f.file.WriteAt
 // FSync implements p9.File.
 func (f *file) FSync() error { return f.file.Sync() }
 
-// Create implements p9.File.
+// exclusive is the bit of an open by which it fails if the file exists.
+const exclusive = 0o200
+
+// Create implements p9.File. Linux's client calls it for every name that it has not found. So another client may
+// have made the file meanwhile, and a program that does not ask for a new one gets that.
 func (f *file) Create(name string, mode p9.OpenFlags, perm p9.FileMode, _ p9.UID, _ p9.GID) (p9.File, p9.QID, uint32, error) {
 	if err := f.writable(); err != nil {
 		return nil, p9.QID{}, 0, err
@@ -241,6 +263,13 @@ func (f *file) Create(name string, mode p9.OpenFlags, perm p9.FileMode, _ p9.UID
 	flags, write := flagsOf(mode)
 	c := f.child(name)
 	o, err := f.root().OpenFile(c.path, flags|os.O_CREATE|os.O_EXCL, fs.FileMode(perm)&fs.ModePerm)
+	if errors.Is(err, fs.ErrExist) && mode&exclusive == 0 && c.exists() {
+		qid, unit, err := c.Open(mode)
+		if err != nil {
+			return nil, p9.QID{}, 0, err
+		}
+		return c, qid, unit, nil
+	}
 	if err != nil {
 		return nil, p9.QID{}, 0, err
 	}
@@ -251,6 +280,12 @@ func (f *file) Create(name string, mode p9.OpenFlags, perm p9.FileMode, _ p9.UID
 		return nil, qid, 0, err
 	}
 	return c, qid, 0, nil
+}
+
+// exists reports whether there is a regular file of the name. A link to one is none: clients follow links.
+func (f *file) exists() bool {
+	info, err := f.root().Lstat(f.path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // Mkdir implements p9.File.

@@ -2,7 +2,9 @@ package ninep
 
 import (
 	"os"
+	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/hugelgupf/p9/p9"
 	"golang.org/x/sys/unix"
@@ -39,6 +41,29 @@ func attrOf(info os.FileInfo) p9.Attr {
 		MTimeSeconds: uint64(s.Mtim.Sec), MTimeNanoSeconds: uint64(s.Mtim.Nsec),
 		CTimeSeconds: uint64(s.Ctim.Sec), CTimeNanoSeconds: uint64(s.Ctim.Nsec),
 	}
+}
+
+// setTimes sets times of the file itself, also of a symbolic link, and keeps those that are zero.
+func (f *file) setTimes(atime, mtime time.Time) error {
+	o := f.file
+	if o == nil {
+		var err error
+		if o, err = f.root().OpenFile(f.path, unix.O_PATH|unix.O_NOFOLLOW, 0); err != nil {
+			return err
+		}
+		defer o.Close()
+	}
+	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_OMIT}}
+	for i, t := range []time.Time{atime, mtime} {
+		if t.IsZero() {
+			continue
+		}
+		var err error
+		if times[i], err = unix.TimeToTimespec(t); err != nil {
+			return err
+		}
+	}
+	return unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(o.Fd())), times, 0)
 }
 
 func statFS(root *os.Root) (st p9.FSStat, err error) {

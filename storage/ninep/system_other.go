@@ -5,6 +5,7 @@ package ninep
 import (
 	"hash/fnv"
 	"os"
+	"time"
 
 	"github.com/hugelgupf/p9/p9"
 )
@@ -22,5 +23,8 @@ func qidOf(info os.FileInfo, path string) p9.QID {
 func identity(_ os.FileInfo, path string) any { return path }
 
 func attrOf(info os.FileInfo) p9.Attr { return plainAttr(info) }
+
+// setTimes sets times of a file, and keeps those that are zero. It follows symbolic links within the root.
+func (f *file) setTimes(atime, mtime time.Time) error { return f.root().Chtimes(f.path, atime, mtime) }
 
 func statFS(*os.Root) (p9.FSStat, error) { return p9.FSStat{BlockSize: 4096, NameLength: 255}, nil }
