@@ -89,43 +89,50 @@ func (q *Queue) identify(c *Command, data []byte) *Refusal {
 		return refuse(FieldValue, uint64(identify.CNSController), uint64(cns))
 	}
 	switch cns {
+	case identify.CNSCommandSetNamespace, identify.CNSCommandSetController, identify.CNSCommandSetActive:
+		if set != 0 { // the NVM command set is the only one
+			return refuse(FieldValue, 0, uint64(set))
+		}
+	}
+	switch cns {
 	case identify.CNSController:
 		k := m.structure()
 		k.Append(data)
-		return nil
 	case identify.CNSActiveNamespaces, identify.CNSCommandSetActive:
 		if c.NSID >= capsule.AllNamespaces-1 {
 			return refuse(NamespaceUnknown, 0, uint64(c.NSID))
 		}
 		identify.AppendNamespaces(data, sub.ids(), c.NSID)
-		return nil
 	case identify.CNSCommandSetController:
-		if set != 0 {
-			return refuse(FieldValue, 0, uint64(set))
-		}
 		clear(data[:identify.Len])
-		return nil
+	case identify.CNSNamespace, identify.CNSDescriptors, identify.CNSIndependent, identify.CNSCommandSetNamespace:
+		return sub.identify(cns, c.NSID, data)
+	default:
+		return refuse(FieldValue, uint64(identify.CNSController), uint64(cns))
 	}
-	n := sub.find(c.NSID)
-	if n == nil && (cns != identify.CNSNamespace || c.NSID == 0 || c.NSID > maxNamespace) {
-		return refuse(NamespaceUnknown, 0, uint64(c.NSID))
+	return nil
+}
+
+// identify fills in one of the structures of a namespace.
+func (sub *Subsystem) identify(cns identify.CNS, id uint32, data []byte) *Refusal {
+	n := sub.find(id)
+	if n == nil && (cns != identify.CNSNamespace || id == 0 || id > maxNamespace) {
+		return refuse(NamespaceUnknown, 0, uint64(id))
 	}
 	var s identify.Namespace
 	if n != nil {
 		s = n.structure()
 	}
-	switch {
-	case cns == identify.CNSNamespace: // of an inactive namespace: zeros
+	switch cns {
+	case identify.CNSNamespace: // of an inactive namespace: zeros
 		s.Append(data)
-	case cns == identify.CNSDescriptors:
+	case identify.CNSDescriptors:
 		d := identify.Descriptors{NGUID: n.NGUID, UUID: n.UUID}
 		d.Append(data)
-	case cns == identify.CNSIndependent:
+	case identify.CNSIndependent:
 		s.AppendIndependent(data)
-	case cns == identify.CNSCommandSetNamespace && set == 0:
-		clear(data[:identify.Len])
 	default:
-		return refuse(FieldValue, uint64(identify.CNSController), uint64(cns))
+		clear(data[:identify.Len])
 	}
 	return nil
 }

@@ -56,6 +56,7 @@ func TestStructuresFillTheirBuffer(t *testing.T) {
 	for _, cmd := range []capsule.Command{
 		identifyCommand(identify.CNSController, 0), identifyCommand(identify.CNSActiveNamespaces, 0), identifyCommand(identify.CNSNamespace, 1), identifyCommand(identify.CNSDescriptors, 1),
 		identifyCommand(identify.CNSIndependent, 1), identifyCommand(identify.CNSCommandSetNamespace, 1), identifyCommand(identify.CNSCommandSetController, 0),
+		identifyCommand(identify.CNSCommandSetActive, 0),
 		logpage.Command(logpage.Error, 0, 4096), logpage.Command(logpage.Health, 0, 4096), logpage.Command(logpage.Firmware, 0, 4096),
 		logpage.Command(logpage.ChangedNamespaces, 0, 4096), logpage.Command(logpage.Effects, 0, 4096), logpage.Command(logpage.ANA, 0, 4096),
 	} {

@@ -62,9 +62,14 @@ func (q *Queue) getFeature(c *Command, data []byte) *Refusal {
 	return nil
 }
 
+// saveFeature is the bit of CDW10 that asks set features for a value that outlives resets.
+const saveFeature = 1 << 31
+
 func (q *Queue) setFeature(now time.Time, c *Command) *Refusal {
 	m, f := q.controller, capsule.Feature(c.CDW10)
 	switch {
+	case c.CDW10&saveFeature != 0: // base 2.0, 5.27: no feature is
+		return &Refusal{Why: FeatureUnknown, Status: status.FeatureNotSaveable | status.DoNotRetry, Have: uint64(f), Detail: "it is to be saved"}
 	case f == capsule.FeatureKeepAlive:
 		m.setKeepAlive(now, c.CDW11)
 		c.result = uint64(m.keepAlive / time.Millisecond)

@@ -121,6 +121,9 @@ func TestCommandRefusals(t *testing.T) {
 	q := r.io(id, 1)
 	with := func(c capsule.Command, s capsule.SGL) capsule.Command { c.SGL = s; return c }
 	read := blocks(capsule.Read, 1, 0, 1)
+	otherSet := identifyCommand(identify.CNSCommandSetActive, 0)
+	otherSet.CDW11 = 2 << 24 // zoned namespaces
+	saved := capsule.Command{Opcode: capsule.AdminSetFeatures, CDW10: uint32(capsule.FeatureAsyncEvents) | 1<<31}
 	trim := capsule.Command{Opcode: capsule.DatasetManagement, NSID: 1, CDW11: capsule.DSMDeallocate}
 	for _, x := range []struct {
 		name   string
@@ -155,6 +158,9 @@ func TestCommandRefusals(t *testing.T) {
 		{"unknown feature", a, capsule.Command{Opcode: capsule.AdminGetFeatures, CDW10: 2}, nil, status.InvalidField, FeatureUnknown},
 		{"unknown event", a, capsule.Command{Opcode: capsule.AdminSetFeatures, CDW10: uint32(capsule.FeatureAsyncEvents), CDW11: 1}, nil, status.InvalidField, FieldValue},
 		{"unknown structure", a, identifyCommand(0x55, 1), make([]byte, 4096), status.InvalidField, FieldValue},
+		{"unknown structure of no namespace", a, identifyCommand(0x55, 0), make([]byte, 4096), status.InvalidField, FieldValue},
+		{"namespaces of another command set", a, otherSet, make([]byte, 4096), status.InvalidField, FieldValue},
+		{"a feature that is to be saved", a, saved, nil, status.FeatureNotSaveable, FeatureUnknown},
 		{"structure of no namespace", a, identifyCommand(identify.CNSDescriptors, 2), make([]byte, 4096), status.InvalidNamespace, NamespaceUnknown},
 		{"unknown property", a, fabrics.PropertyAccess{Property: 0x99}.Command(false), nil, status.InvalidField, FieldValue},
 		{"property that is read only", a, fabrics.PropertyAccess{Property: fabrics.PropertyVS}.Command(true), nil, status.InvalidField, FieldValue},
