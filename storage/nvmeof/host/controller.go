@@ -11,7 +11,6 @@ import (
 	"softrdma/rdmacm"
 	"softrdma/storage/nvmeof/wire/capsule"
 	"softrdma/storage/nvmeof/wire/identify"
-	"softrdma/storage/nvmeof/wire/logpage"
 	"softrdma/storage/nvmeof/wire/status"
 	"softrdma/verbs"
 )
@@ -335,41 +334,4 @@ func (c *Controller) shut() {
 		c.closeErr = errors.Join(c.closeErr, l.close(true))
 	}
 	c.kick()
-}
-
-// Discover returns the entries of the discovery log of a target.
-func Discover(ctx context.Context, addr string, cfg Config) (list []logpage.DiscoveryEntry, err error) {
-	cfg.Subsystem, cfg.KeepAlive, cfg.LossTimeout = logpage.DiscoveryNQN, -1, 0
-	c, err := Dial(ctx, addr, cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	b := make([]byte, logpage.DiscoveryHeadLen)
-	for range 5 { // the log may change in between
-		if _, err := c.Admin(ctx, logpage.Command(logpage.Discovery, 0, logpage.DiscoveryHeadLen), b); err != nil {
-			return nil, err
-		}
-		head, err := logpage.ParseDiscoveryHead(b)
-		if err != nil {
-			return nil, err
-		}
-		n := min(head.Entries, (slotBytes-logpage.DiscoveryHeadLen)/logpage.DiscoveryEntryLen)
-		all := make([]byte, logpage.DiscoveryHeadLen+n*logpage.DiscoveryEntryLen)
-		if _, err := c.Admin(ctx, logpage.Command(logpage.Discovery, 0, uint32(len(all))), all); err != nil {
-			return nil, err
-		}
-		if again, err := logpage.ParseDiscoveryHead(all); err != nil || again != head {
-			continue
-		}
-		for rest := all[logpage.DiscoveryHeadLen:]; len(rest) > 0; rest = rest[logpage.DiscoveryEntryLen:] {
-			e, err := logpage.ParseDiscoveryEntry(rest)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, e)
-		}
-		return list, nil
-	}
-	return nil, errors.New("the discovery log changes all the time")
 }

@@ -2,6 +2,7 @@ package target_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -236,5 +237,22 @@ func TestDiscoveryLeavesBuffersToDisks(t *testing.T) {
 			t.Error(err)
 		}
 		r.end()
+	})
+}
+
+// TestDiscoveryNamesManySubsystems: their log is longer than a command moves.
+func TestDiscoveryNamesManySubsystems(t *testing.T) {
+	const others = 300
+	simulate(t, target.Config{}, func(t *testing.T, s *simulation) {
+		s.subsystem(t)
+		for i := range others {
+			if err := s.target.AddSubsystem(&controller.Subsystem{NQN: fmt.Sprintf("nqn.2024-01.org.example:disk%d", i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, err := host.Discover(t.Context(), s.addr, host.Config{Dialer: rdmacm.Dialer{Device: s.host.Device}})
+		if err != nil || len(list) != others+2 || list[others+1].Subsystem != "nqn.2024-01.org.example:disk299" {
+			t.Errorf("found %d entries, %v", len(list), err)
+		}
 	})
 }
