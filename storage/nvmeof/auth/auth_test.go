@@ -271,6 +271,35 @@ func FuzzController(f *testing.F) {
 	})
 }
 
+// FuzzHost checks that no messages break the host's side, or authenticate a controller.
+func FuzzHost(f *testing.F) {
+	challenge := dhchap.Challenge{Hash: dhchap.SHA256, Group: dhchap.NoGroup, Sequence: 1, Challenge: make([]byte, 32)}
+	f.Add(challenge.Append(nil), (&dhchap.Success1{Response: make([]byte, 32)}).Append(nil, dhchap.SHA256))
+	challenge.Group, challenge.Public = dhchap.FFDHE2048, make([]byte, dhchap.FFDHE2048.Len())
+	f.Add(challenge.Append(nil), dhchap.Failure{Why: dhchap.Failed}.Append(nil))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		s, err := ParseSecret("DHHC-1:00:" + example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages := [][]byte{first, second}
+		var transaction [2]byte // of the host, which the messages answer
+		err = Authenticate(names, Secrets{s, s}, func(cmd capsule.Command, data []byte) error {
+			if cmd.ToController() {
+				copy(transaction[:], data[4:])
+				return nil
+			}
+			copy(data, messages[0])
+			copy(data[4:6], transaction[:])
+			messages = messages[1:]
+			return nil
+		})
+		if err == nil {
+			t.Errorf("%x and %x have authenticated a controller", first, second)
+		}
+	})
+}
+
 // TestDoneDoesNotWaitForComputations: a target asks with the lock of all its queues, and hosts that are not
 // authenticated choose how long the answer to their message takes.
 func TestDoneDoesNotWaitForComputations(t *testing.T) {
