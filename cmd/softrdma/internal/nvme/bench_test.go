@@ -34,7 +34,7 @@ func TestBenchMeasuresAndVerifies(t *testing.T) {
 		for _, y := range r.Results {
 			operations = append(operations, y.Operation)
 			count += y.Iterations
-			if y.Size != 8192 || y.MiB <= 0 || y.Latency.Iterations != y.Iterations || y.Latency.Min <= 0 {
+			if y.Size != 8192 || y.MiB <= 0 || y.Peak < y.Average || y.Latency.Iterations != y.Iterations || y.Latency.Min <= 0 {
 				t.Errorf("%s: %+v", x.pattern, y)
 			}
 		}

@@ -210,7 +210,8 @@ func (r *run) results() (list []benchResult) {
 			continue
 		}
 		x := benchResult{operations[i], measure.Rate{Size: size, Iterations: t.count}, measure.NewLatencyResult(t.latency, size, false)}
-		x.Add(t.count*int64(size), r.end.Seconds(), t.peak*float64(size))
+		peak := max(t.peak, float64(t.count)/r.end.Seconds()) // the run may be shorter than an interval
+		x.Add(t.count*int64(size), r.end.Seconds(), peak*float64(size))
 		list = append(list, x)
 	}
 	return list
