@@ -97,8 +97,8 @@ func tryInGuest(ctx context.Context, g *lab.Guest, script string) error {
 	return nil
 }
 
-// filesWork writes, reads, compares, verifies, renames and removes files below /run/mnt, or $work, and kills a program that
-// writes.
+// filesWork writes, reads, compares, verifies, renames and removes files below /run/mnt, or $work, sets attributes, and kills a
+// program that writes.
 const filesWork = `
 cd ${work:-/run/mnt}
 head -c 3000001 /dev/urandom >/run/data
@@ -115,7 +115,14 @@ mv many renamed
 ln -s renamed/33 link
 [ $(cat link) = 33 ]
 ls -l renamed >/dev/null
-rm -r renamed link sparse
+ln -s nowhere dangling
+cp -a link linked
+touch -h -d @1000000000 link dangling
+[ "$(stat -c %Y link dangling)" = "$(echo 1000000000; echo 1000000000)" ]
+[ $(stat -c %Y renamed/33) != 1000000000 ]
+mkdir -m 1777 shared
+[ $(stat -c %a shared) = 1777 ]
+rm -r renamed link linked dangling shared sparse
 fio --name=verify --directory=$PWD --ioengine=psync --fallocate=none --rw=randwrite --bsrange=512-64k --size=2m --numjobs=2 \
 	--verify=crc32c --verify_fatal=1 --verify_state_save=0 --output=/run/fio.said || { cat /run/fio.said; exit 1; }
 rm verify.*
