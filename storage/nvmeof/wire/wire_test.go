@@ -121,6 +121,10 @@ func TestShortAndForeignStructuresAreNamed(t *testing.T) {
 		{func() error { _, err := fabrics.ParseReply(fabrics.Reply{Format: 1}.Append(nil)); return err }, "NVME_FIELD"},
 		{func() error { _, err := fabrics.ParseReject([]byte{1, 0, 0, 0}); return err }, "NVME_FIELD"},
 		{func() error { _, err := fabrics.ParseConnectData(long.Append(nil)); return err }, "NVME_FIELD"},
+		{func() error {
+			_, err := identify.ParseNamespace((&identify.Namespace{Blocks: 1<<55 + 1, BlockShift: 9}).Append(nil))
+			return err
+		}, "NVME_FIELD"},
 		{func() error { _, err := identify.ParseDescriptors([]byte{3, 16, 0, 0, 1}); return err }, "NVME_SHORT"},
 		{func() error {
 			_, _, err := logpage.ParseANA(append(make([]byte, 8), 1, 0, 0, 0, 0, 0, 0, 0))

@@ -3,6 +3,7 @@ package identify
 
 import (
 	"encoding/binary"
+	"math"
 
 	"softrdma/storage/nvmeof/wire/format"
 )
@@ -187,6 +188,9 @@ func ParseNamespace(b []byte) (Namespace, error) {
 	n.BlockShift = b[128+4*int(inUse)+2]
 	if n.Blocks > 0 && (n.BlockShift < 9 || n.BlockShift > 31) {
 		return n, format.Wrong("identify namespace", "block size as a power of two", 9, uint64(n.BlockShift))
+	}
+	if most := uint64(math.MaxInt64) >> n.BlockShift; n.Blocks > most {
+		return n, format.Wrong("identify namespace", "blocks", most, n.Blocks)
 	}
 	return n, nil
 }
