@@ -58,6 +58,7 @@ type buffer struct {
 	config  BufferConfig
 	reserve int32
 	resume  int32
+	booked  int64 // of reserves and headroom, perhaps more than there are
 	shared  int32 // size of the shared part
 	used    int32 // of it
 	peak    int32
@@ -93,7 +94,7 @@ func (b *buffer) cells(n int) int32 { return int32((n + b.config.Cell - 1) / b.c
 // room for them. Call it before the first frame, and after a port's lossless priorities have changed.
 func (s *Switch) Reserve() bool {
 	b := &s.buffer
-	left := int64(b.config.Size / b.config.Cell)
+	b.booked = 0
 	for i := 1; i < len(s.ports); i++ {
 		p := &s.ports[i]
 		for k := range p.groups {
@@ -101,11 +102,19 @@ func (s *Switch) Reserve() bool {
 			if p.lossless(uint8(k)) {
 				p.groups[k].limit = b.cells(p.config.Headroom)
 			}
-			left -= int64(p.groups[k].limit + b.reserve)
+			b.booked += int64(p.groups[k].limit + b.reserve)
 		}
 	}
+	left := int64(b.config.Size/b.config.Cell) - b.booked
 	b.shared = int32(max(left, 0))
 	return left > 0
+}
+
+// Booked returns the bytes of all reserves and headroom, and those of the buffer, of which a part is to be
+// left for all ports.
+func (s *Switch) Booked() (booked, size int) {
+	b := &s.buffer
+	return int(b.booked) * b.config.Cell, b.config.Size
 }
 
 // lossless reports whether the port pauses a priority instead of dropping its frames.

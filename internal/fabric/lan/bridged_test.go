@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"softrdma/internal/fabric/bridge"
 	"softrdma/internal/fabric/dcb"
 	"softrdma/internal/reason"
 	"softrdma/internal/topology"
@@ -105,4 +106,34 @@ func reachable(n *Network, from int) map[int]bool {
 		})
 	}
 	return seen
+}
+
+// Storm control of a link is that of the switch's port: what a host sends to all beyond it is dropped.
+func TestStormControlLimitsWhatAHostFloods(t *testing.T) {
+	drops, got := 0, 0
+	c := Config{
+		Fabric: generate(t, "star:3"), Bridged: true,
+		Link: Link{Port: dcb.PortConfig{Speed: 10 * dcb.Gbit}, Storm: bridge.Storm{Rate: 10 * dcb.Mbit, Burst: 10 * dcb.MinFrame}},
+		Dropped: func(_ dcb.Time, _ topology.End, _ *dcb.Frame, d reason.Detail) {
+			if d.Reason == reason.EthernetStorm {
+				drops++
+			}
+		},
+	}
+	var n *Network
+	c.Deliver = func(_ dcb.Time, _ topology.End, f *dcb.Frame) bool {
+		got++
+		n.Pool().Put(f)
+		return true
+	}
+	n = New(c)
+	for range 100 {
+		f := n.Pool().Frame()
+		f.Dst, f.Src, f.Len = dcb.Broadcast, n.MAC(1), dcb.MinFrame
+		n.Send(n.Now(), 1, f)
+	}
+	n.Run(dcb.Millisecond)
+	if drops < 85 || drops > 90 || got != 2*(100-drops) {
+		t.Errorf("%d dropped, %d arrived at two hosts", drops, got)
+	}
 }

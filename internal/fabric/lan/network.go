@@ -46,6 +46,8 @@ type Link struct {
 	// Headroom is the bytes of each lossless priority of the ports at the link: those that it needs
 	// (see dcb.Headroom) if 0, none if negative.
 	Headroom int
+
+	Storm bridge.Storm // of the ports of switches at the link
 }
 
 // A Config is what a network is made of. If the fabric has the speed of a link of Ethernet, or the
@@ -282,9 +284,22 @@ func (k *node) make() {
 	c.Ports = make([]bridge.PortConfig, t.NumPorts()+1)
 	for p := 1; p <= t.NumPorts(); p++ {
 		e := &n.ends[int(k.first)+p-1]
-		c.Ports[p] = bridge.PortConfig{Link: &e.link.Port, Headroom: e.room(cmp.Or(c.Buffer.Cell, bridge.DefaultCell))}
+		c.Ports[p] = bridge.PortConfig{Link: &e.link.Port, Headroom: e.room(cmp.Or(c.Buffer.Cell, bridge.DefaultCell)), Storm: e.link.Storm}
 	}
 	k.sw = bridge.New(c, k, &k.part.pool)
+}
+
+// CheckBuffers refuses a network with a switch whose buffer has nothing left beside the reserves and the
+// headroom of its ports: it would drop all lossy frames.
+func (n *Network) CheckBuffers() error {
+	for i := range n.nodes {
+		if sw := n.nodes[i].sw; sw != nil {
+			if booked, size := sw.Booked(); booked >= size {
+				return fmt.Errorf("%s: expected a buffer of more than the %d bytes of headroom and reserves of its ports, found %d", n.config.Fabric.Names()[i], booked, size)
+			}
+		}
+	}
+	return nil
 }
 
 // room returns the headroom of a port at the link of an end, whose buffer has cells.

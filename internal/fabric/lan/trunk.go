@@ -214,9 +214,6 @@ func (x *Trunks) routeFrom(from int) {
 	}
 }
 
-// Fits reports whether the buffer of the switch at a port has room for the headroom of all its ports.
-func (x *Trunks) Fits(at topology.End) bool { return x.net.nodes[at.Node].sw.Reserve() }
-
 // Numbers are what the other end of a trunk is told: the prefix of this network's hosts, and the MAC
 // address of the switch at the trunk.
 func (x *Trunks) Numbers(at topology.End) []uint64 {

@@ -89,7 +89,11 @@ func Start(c Config) (f *Fabric, err error) {
 		programs: make(map[int]*program), managed: managed{unplugged: make(map[topology.End]bool)},
 	}
 	if c.Ethernet != nil {
-		f.network = newEthernet(f)
+		n := newEthernet(f)
+		if err := n.lan.CheckBuffers(); err != nil {
+			return nil, fmt.Errorf("fabric %s: %w (--buffer)", c.Name, err)
+		}
+		f.network = n
 	} else {
 		f.network = newInfiniBand(f)
 	}

@@ -2,7 +2,6 @@ package live
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -70,11 +69,7 @@ func (e *lanEnd) said() (numbers []uint64, u trunk.Use, l hardware.Link) {
 
 // begin implements plug.
 func (e *lanEnd) begin() error {
-	x := e.net.lan.Trunks()
-	if !x.Fits(e.at) {
-		return fmt.Errorf("trunk at %s: the switch needs %d bytes of headroom for each lossless priority: expected a larger --buffer", e.fabric.config.Fabric.EndName(e.at), trunkHeadroom(e.net.lan.Port(e.at).MTU()))
-	}
-	x.Plug(e.at, e)
+	e.net.lan.Trunks().Plug(e.at, e)
 	e.Changed()
 	return nil
 }

@@ -38,12 +38,13 @@ type ethernet struct {
 	marking  bridge.Marking
 	share    map[string]int
 	ets      wire.ETS
+	switches
 }
 
 // ethernetFlags are those that only an Ethernet has, and subnetFlags those that only an InfiniBand
 // subnet has.
 var (
-	ethernetFlags = []string{"lossless", "gbit", "mtu", "buffer", "raise", "ecn", "share"}
+	ethernetFlags = append([]string{"lossless", "gbit", "mtu", "buffer", "raise", "ecn", "share"}, switchFlags...)
 	subnetFlags   = []string{"sm", "no-sm", "vls", "lmc", "priority", "partitions"}
 )
 
@@ -59,6 +60,7 @@ func (e *ethernet) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&e.ecn, "ecn", "", "with --ethernet: mark frames of queues between `MIN-MAX` bytes, such as 100000-400000 (default: no marks)")
 	f.StringToIntVar(&e.share, "share", nil, "with --ethernet: guarantee `PRIORITY=PERCENT,...` of each link, 100 together, such as 0=20,3=80 (default: priorities take turns)")
 	f.IntVar(&e.buffer, "buffer", 4<<20, "with --ethernet: `BYTES` of each switch's shared buffer")
+	e.switches.addFlags(f)
 }
 
 // check refuses flags of the other kind of fabric.
@@ -96,6 +98,9 @@ func (e *ethernet) check(cmd *cobra.Command) error {
 			return cli.UsageErrorf("--ecn: expected MIN-MAX in bytes, like 100000-400000, found %q", e.ecn)
 		}
 		e.marking.Most = mostMarked
+	}
+	if err := e.switches.check(cmd, e); err != nil {
+		return err
 	}
 	return e.checkShares()
 }
@@ -154,8 +159,10 @@ func (e *ethernet) config(b *builder, f *topology.Fabric) (*live.Ethernet, error
 		Control: func(now time.Duration, n *lan.Network, attached control.Attached, question []byte) ([]byte, error) {
 			return control.AnswerEthernet(now, n, attached, question)
 		},
-		Switch: bridge.Config{Hop: dcb.FromDuration(b.hop), StoreAndForward: b.store, Buffer: bridge.BufferConfig{Size: e.buffer}},
+		Switch: bridge.Config{Hop: dcb.FromDuration(b.hop), StoreAndForward: b.store, Buffer: e.sharing},
+		Each:   e.switches.each(f),
 	}
+	c.Switch.Buffer.Size = e.buffer
 	if b.network != "" {
 		prefix, err := netip.ParsePrefix(b.network)
 		if err == nil {

@@ -4,8 +4,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
+	"softrdma/internal/fabric/bridge"
+	"softrdma/internal/fabric/dcb"
+	"softrdma/internal/topology"
 )
 
 func TestEthernetFabric(t *testing.T) {
@@ -57,7 +62,93 @@ func TestEthernetFlagsAreChecked(t *testing.T) {
 		{"--buffer: expected 65536 to 1073741824, found 1", []string{"--ethernet", "--buffer", "1"}},
 		{"--buffer: expected 65536 to 1073741824, found 4611686018427387904", []string{"--ethernet", "--buffer", "4611686018427387904"}},
 		{"--hop and --cable: expected durations greater than 0, up to 1h0m0s", []string{"--ethernet", "--cable", "2562047h"}},
+		{"--watchdog: expected --ethernet beside it", []string{"--watchdog", "1ms"}},
+		{"--watchdog: expected a duration greater than 0, up to 1h0m0s, found 2h0m0s", []string{"--ethernet", "--watchdog", "2h"}},
+		{"--watchdog-restore: expected --watchdog beside it", []string{"--ethernet", "--watchdog-restore", "1ms"}},
+		{"--watchdog-forward: expected --watchdog beside it", []string{"--ethernet", "--watchdog-forward"}},
+		{"--storm-control: expected 1 to 800000 Mbit/s, found 0", []string{"--ethernet", "--storm-control", "0"}},
+		{"--storm-burst: expected --storm-control beside it", []string{"--ethernet", "--storm-burst", "9022"}},
+		{"--storm-burst: expected 9022, a longest frame, to 1073741824, found 9021", []string{"--ethernet", "--storm-control", "1", "--storm-burst", "9021"}},
+		{"--alpha: expected lossless, lossy or queue with a power of 2 from 1/256 to 256, found lossy=3", []string{"--ethernet", "--alpha", "lossless=1,lossy=3"}},
+		{"--alpha: expected lossless, lossy or queue with a power of 2 from 1/256 to 256, found all=1", []string{"--ethernet", "--alpha", "all=1"}},
+		{"--reserve: expected 0 to 4194304, found -1", []string{"--ethernet", "--reserve", "-1"}},
+		{"--resume: expected 1 to 4194304, found 0", []string{"--ethernet", "--resume", "0"}},
 	} {
 		clitest.Start(t, append([]string{"fabric", "up"}, c.args...)...).Fails(cli.ExitUsage, c.want)
 	}
+}
+
+func TestAlphasArePowersOfTwo(t *testing.T) {
+	for text, want := range map[string]bridge.Alpha{"1": 0, "1/1": 0, "8": 3, "1/8": -3, "256": bridge.MaxAlpha, "1/256": bridge.MinAlpha} {
+		if a, ok := parseAlpha(text); !ok || a != want {
+			t.Errorf("%s: %d, %v, expected %d", text, a, ok, want)
+		}
+	}
+	for _, text := range []string{"", "0", "3", "512", "1/512", "2/8", "1/", "-1", "1/1/2", "65536"} {
+		if a, ok := parseAlpha(text); ok {
+			t.Errorf("%q: %d", text, a)
+		}
+	}
+}
+
+// The flags reach the ports that they are for: those of switches, and of these, for floods, those at which
+// hosts are.
+func TestSwitchFlagsReachTheSwitches(t *testing.T) {
+	e, cmd := &ethernet{}, &cobra.Command{}
+	e.addFlags(cmd.Flags())
+	err := cmd.ParseFlags([]string{"--ethernet", "--watchdog", "5ms", "--watchdog-restore", "9ms", "--watchdog-forward", "--storm-control", "7", "--storm-burst", "20000",
+		"--alpha", "lossless=1/8,lossy=2,queue=1/2", "--reserve", "3000", "--resume", "4000", "--buffer", "2000000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.check(cmd); err != nil {
+		t.Fatal(err)
+	}
+	f, err := topology.Generate("leaf-spine:leaves=2,spines=1,hosts=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := e.config(&builder{routing: automatic}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (bridge.BufferConfig{Size: 2_000_000, Reserve: 3000, Lossless: -3, Lossy: 1, Queue: -1, Resume: 4000}); c.Switch.Buffer != want {
+		t.Errorf("%+v, expected %+v", c.Switch.Buffer, want)
+	}
+	watchdog := dcb.Watchdog{Detect: 5 * dcb.Millisecond, Restore: 9 * dcb.Millisecond, Forward: true}
+	storm := bridge.Storm{Rate: 7 * dcb.Mbit, Burst: 20_000}
+	seen := 0
+	for i := range f.Nodes {
+		for p := 1; p <= f.Nodes[i].NumPorts(); p++ {
+			at := topology.End{Node: i, Port: p}
+			peer, l := f.Port(at).Peer, c.Link
+			c.Each(at, &l)
+			own := f.Nodes[i].Kind == topology.Switch
+			edge := own && peer.Port != 0 && f.Nodes[peer.Node].Kind != topology.Switch
+			if (l.Port.Watchdog == watchdog) != own || (l.Port.Watchdog == dcb.Watchdog{}) == own || (l.Storm == storm) != edge || (l.Storm == bridge.Storm{}) == edge {
+				t.Errorf("%s: %+v, %+v", f.EndName(at), l.Port.Watchdog, l.Storm)
+			}
+			if edge {
+				seen++
+			}
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d ports with hosts", seen)
+	}
+}
+
+// A watchdog ends what a host that takes nothing does to others.
+func TestWatchdogOfAFabricDropsWhatIsPausedForTooLong(t *testing.T) {
+	t.Setenv("SOFTRDMA_FABRIC_DIR", t.TempDir())
+	another(t, "--ethernet", "--topology", "star:2", "--watchdog", "1ms")
+	clitest.Run(t, "fabric", "stall", "node-1", "--sl", "3")
+	clitest.Run(t, "fabric", "load", "node-0", "node-1", "--sl", "3", "--packets", "2000")
+	until(t, "ETHERNET_PAUSE_STORM", "fabric", "counters", "switch-0:2")
+	expect(t, clitest.Run(t, "fabric", "counters", "switch-0:2"), "priority 3 storms")
+}
+
+func TestBufferWithoutRoomForHeadroomIsRefused(t *testing.T) {
+	t.Setenv("SOFTRDMA_FABRIC_DIR", t.TempDir())
+	clitest.Start(t, "fabric", "up", "--ethernet", "--buffer", "65536").Fails(cli.ExitFailed, "switch-0: expected a buffer of more than the", "found 65536 (--buffer)")
 }
