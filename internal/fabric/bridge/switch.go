@@ -188,8 +188,8 @@ func (s *Switch) SetLink(now dcb.Time, number int, up bool) {
 }
 
 // Hold makes a port send nothing, or ends that: see dcb.Port.Hold.
-func (s *Switch) Hold(number int, on bool) {
-	s.ports[number].Hold(on)
+func (s *Switch) Hold(now dcb.Time, number int, on bool) {
+	s.ports[number].Hold(now, on)
 	s.schedule(number)
 }
 

@@ -153,7 +153,8 @@ func (c *etherView) link(e topology.End) Link {
 // linkEnd describes a port. What it counts is the sum of its priorities.
 func (c *etherView) linkEnd(e topology.End) LinkEnd {
 	p := c.Port(e)
-	end := LinkEnd{Name: c.endPortName(e), Node: c.names[e.Node], Port: e.Port, Switch: c.isSwitch(e.Node), MTU: p.MTU() - ethernet.HeaderLen - ethernet.CheckLen}
+	_, _, held := p.Holding(c.Network.Now())
+	end := LinkEnd{Name: c.endPortName(e), Node: c.names[e.Node], Port: e.Port, Switch: c.isSwitch(e.Node), MTU: p.MTU() - ethernet.HeaderLen - ethernet.CheckLen, Wait: held.Duration()}
 	for i := range uint8(ethernet.Priorities) {
 		k := p.Counters(i)
 		end.Bytes += k.Sent.Bytes
@@ -191,22 +192,35 @@ func (c *etherView) counters(r *Request, reply *Reply) error { return c.count(r,
 // counted is what a port has counted.
 func (c *etherView) counted(e topology.End) []Counter {
 	values := []Counter{}
+	now, p := c.Network.Now(), c.Port(e)
 	for i := range uint8(ethernet.Priorities) {
-		k := c.Port(e).Counters(i)
-		for _, v := range []Counter{
-			{"queue", uint64(c.Port(e).Waiting(i))}, {"frames sent", k.Sent.Frames}, {"bytes sent", k.Sent.Bytes}, {"frames received", k.Received.Frames}, {"bytes received", k.Received.Bytes},
-			{"pauses sent", k.PausesSent}, {"pauses received", k.PausesReceived}, {"paused ns", uint64(k.Paused.Duration())},
-			{"marked", k.Marked}, {"dropped", k.Dropped}, {"storms", k.Storms}, {"longest queue", uint64(k.Peak)},
-		} {
-			if v.Value != 0 {
-				values = append(values, Counter{fmt.Sprintf("priority %d %s", i, v.Name), v.Value})
-			}
+		k := p.Counters(i)
+		var pause dcb.Time
+		if p.Halted()&(1<<i) != 0 {
+			pause = now - p.HaltedSince(i)
 		}
+		values = appendCounters(values, fmt.Sprintf("priority %d ", i),
+			Counter{"queue", uint64(p.Waiting(i))}, Counter{"frames sent", k.Sent.Frames}, Counter{"bytes sent", k.Sent.Bytes}, Counter{"frames received", k.Received.Frames}, Counter{"bytes received", k.Received.Bytes},
+			Counter{"pauses sent", k.PausesSent}, Counter{"pauses received", k.PausesReceived}, Counter{"paused ns", uint64(k.Paused.Duration())}, Counter{"paused now ns", uint64(pause.Duration())},
+			Counter{"marked", k.Marked}, Counter{"dropped", k.Dropped}, Counter{"storms", k.Storms}, Counter{"longest queue", uint64(k.Peak)},
+		)
 	}
+	held, times, total := p.Holding(now)
+	values = appendCounters(values, "trunk ", Counter{"held", times}, Counter{"held ns", uint64(total.Duration())}, Counter{"held now ns", uint64(held.Duration())})
 	values = append(values, c.bufferCounters(e)...)
 	for why := reason.EthernetLength; why <= reason.EthernetForeign; why++ {
 		if n := c.dropped(e, why); n != 0 {
 			values = append(values, Counter{why.String(), n})
+		}
+	}
+	return values
+}
+
+// appendCounters appends the counters that are not zero, with what their names begin with.
+func appendCounters(values []Counter, begin string, all ...Counter) []Counter {
+	for _, v := range all {
+		if v.Value != 0 {
+			values = append(values, Counter{begin + v.Name, v.Value})
 		}
 	}
 	return values
@@ -221,16 +235,9 @@ func (c *etherView) bufferCounters(e topology.End) (values []Counter) {
 		} else {
 			held, _, peak = c.Switch(e.Node).Held(e.Port, i)
 		}
-		for _, v := range []Counter{{"bytes held", uint64(held)}, {"headroom peak", uint64(peak)}} {
-			if v.Value != 0 {
-				values = append(values, Counter{fmt.Sprintf("priority %d %s", i, v.Name), v.Value})
-			}
-		}
+		values = appendCounters(values, fmt.Sprintf("priority %d ", i), Counter{"bytes held", uint64(held)}, Counter{"headroom peak", uint64(peak)})
 	}
-	if n := c.Extras().Errors(e); n != 0 {
-		values = append(values, Counter{reason.EthernetCheck.String(), n})
-	}
-	return values
+	return appendCounters(values, "", Counter{reason.EthernetCheck.String(), c.Extras().Errors(e)})
 }
 
 // dropped is how many frames a port has dropped for a reason. What was under way to it when its cable was

@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/json"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -270,6 +271,70 @@ func TestEthernetCountersHaveWhatWasUnderWay(t *testing.T) {
 	if n != 10 {
 		t.Errorf("%d frames, expected 10", n)
 	}
+}
+
+// A farEnd is what a trunk leads to.
+type farEnd struct{}
+
+func (farEnd) Send(*dcb.Frame) {}
+func (farEnd) Changed()        {}
+func (farEnd) String() string  { return "far" }
+
+// A trunk whose other end takes no more is named, and counted, as pauses are.
+func TestEthernetNamesATrunkThatTakesNoMore(t *testing.T) {
+	w := newEther(t, "star:2,spare=1", func(c *lan.Config) { c.Prefix = netip.MustParsePrefix("10.1.0.0/16") })
+	at, x := topology.End{Port: 3}, w.net.Trunks()
+	x.Plug(at, farEnd{})
+	x.Join(0, at, lan.Far{Prefix: netip.MustParsePrefix("10.2.0.0/16"), Switch: 0x020000000009})
+	held := func() time.Duration {
+		t.Helper()
+		tr := w.do(Request{Verb: VerbTrace, Args: []string{"node-0", "10.2.0.5"}}).Trace
+		if tr.Broken != nil || tr.Trunk != "far" || len(tr.Hops) != 2 || tr.Hops[0].Held != 0 {
+			t.Fatalf("%+v", tr)
+		}
+		return tr.Hops[1].Held
+	}
+	if d := held(); d != 0 {
+		t.Errorf("held for %v without a hold", d)
+	}
+	x.Hold(at, true)
+	w.run(3 * time.Millisecond)
+	if d := held(); d != 3*time.Millisecond {
+		t.Errorf("held for %v, expected 3 ms", d)
+	}
+	w.wantCounters("switch-0:3", map[string]uint64{"trunk held": 1, "trunk held ns": 3e6, "trunk held now ns": 3e6})
+	if l := w.do(Request{Verb: VerbLinks, Args: []string{"switch-0"}}).Links; l[2].Ends[0].Wait != 3*time.Millisecond {
+		t.Errorf("%+v", l[2].Ends[0])
+	}
+	x.Hold(at, false)
+	w.run(time.Millisecond)
+	if d := held(); d != 0 {
+		t.Errorf("held for %v after the hold", d)
+	}
+	w.wantCounters("switch-0:3", map[string]uint64{"trunk held": 1, "trunk held ns": 3e6, "trunk held now ns": 0})
+}
+
+// wantCounters compares some counters of a port.
+func (w *etherWorld) wantCounters(port string, want map[string]uint64) {
+	w.t.Helper()
+	got := make(map[string]uint64)
+	for _, c := range w.do(Request{Verb: VerbCounters, Args: []string{port}}).Counters[0].Values {
+		got[c.Name] = c.Value
+	}
+	for name, n := range want {
+		if got[name] != n {
+			w.t.Errorf("%s: %d %s, expected %d", port, got[name], name, n)
+		}
+	}
+}
+
+// A pause that has not ended is counted by itself.
+func TestEthernetCountersHaveThePresentPause(t *testing.T) {
+	w := newEther(t, "star:2", func(*lan.Config) {})
+	p := w.net.Switch(0).Port(1)
+	p.Paused(0, &dcb.Frame{Op: ethernet.OpPFC, Enable: 1 << 3, Quanta: [ethernet.Priorities]uint16{3: 0xffff}})
+	w.run(100 * time.Microsecond)
+	w.wantCounters("switch-0:1", map[string]uint64{"priority 3 paused ns": 0, "priority 3 paused now ns": 1e5})
 }
 
 func TestEthernetDeadlockRefusesAPriorityThatIsNone(t *testing.T) {

@@ -193,6 +193,8 @@ func (w *etherWalk) leave(e topology.End, priority uint8) (next topology.End, on
 	if p.Halted()&(1<<priority) != 0 {
 		h.Paused = (w.Network.Now() - p.HaltedSince(priority)).Duration()
 	}
+	held, _, _ := p.Holding(w.Network.Now())
+	h.Held = held.Duration()
 	switch {
 	case !p.Up():
 		w.lose(e.Node, dcb.LinkDown(e.Port, priority))

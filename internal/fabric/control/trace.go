@@ -40,11 +40,13 @@ type Hop struct {
 	VL   int    `json:"vl"`           // lane, or priority of Ethernet, on the link that it takes then; -1 at the last node
 	To   string `json:"to,omitempty"` // the port at the other end of that link
 
-	// Of Ethernet: the ports among which the switch chooses, if there are several, what decides that, and
-	// for how long the neighbor has paused the priority on which the packet leaves.
+	// Of Ethernet: the ports among which the switch chooses, if there are several, what decides that, for
+	// how long the neighbor has paused the priority on which the packet leaves, and for how long the trunk
+	// by which it leaves has taken no frames.
 	Among  []int         `json:"among,omitempty"`
 	By     string        `json:"by,omitempty"`
 	Paused time.Duration `json:"paused,omitempty"`
+	Held   time.Duration `json:"held,omitempty"`
 }
 
 // A Break says where and why a packet is lost.

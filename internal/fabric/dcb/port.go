@@ -56,8 +56,16 @@ type Port struct {
 	pauses   pauses
 	stop     stop
 	watch    watch
+	holds    holds
 
 	Control Control
+}
+
+// holds are how often and for how long a port was held.
+type holds struct {
+	count uint64
+	total Time // of those that have ended
+	since Time // when the present one began
 }
 
 // A lane is a priority of a port. It is there from the first frame or pause on, as most ports use
@@ -186,7 +194,27 @@ func (p *Port) SetLink(now Time, up bool) {
 
 // Hold makes the port send no frames but those that pause, or ends that: what is at the other end of the
 // link takes no more now, and is no neighbor that pauses.
-func (p *Port) Hold(on bool) { p.held = on }
+func (p *Port) Hold(now Time, on bool) {
+	switch {
+	case p.held == on:
+		return
+	case on:
+		p.holds.count++
+		p.holds.since = now
+	default:
+		p.holds.total += now - p.holds.since
+	}
+	p.held = on
+}
+
+// Holding returns for how long Hold has stopped the port now, 0 if it does not, how often it has done so,
+// and for how long in total.
+func (p *Port) Holding(now Time) (present Time, count uint64, total Time) {
+	if p.held {
+		present = now - p.holds.since
+	}
+	return present, p.holds.count, p.holds.total + present
+}
 
 // LinkDown is the reason for which frames are dropped at a port without a link.
 func LinkDown(port int, priority uint8) reason.Detail {

@@ -84,7 +84,7 @@ func (x *Trunks) set(now dcb.Time, at topology.End, f Far, up bool) {
 	p := j.end.node.part
 	p.advance(now)
 	j.far, j.up = f, up
-	j.end.node.sw.Hold(at.Port, false)
+	j.end.node.sw.Hold(p.now, at.Port, false)
 	j.end.node.sw.SetLink(p.now, at.Port, up)
 	x.net.Reroute()
 }
@@ -93,7 +93,10 @@ func (x *Trunks) set(now dcb.Time, at topology.End, f Far, up bool) {
 func (x *Trunks) Up(at topology.End) bool { return x.at[x.net.end(at)].up }
 
 // Hold makes the port of a trunk send no frames, or ends that.
-func (x *Trunks) Hold(at topology.End, on bool) { x.net.nodes[at.Node].sw.Hold(at.Port, on) }
+func (x *Trunks) Hold(at topology.End, on bool) {
+	k := &x.net.nodes[at.Node]
+	k.sw.Hold(k.part.now, at.Port, on)
+}
 
 // Arrive gives the port of a trunk a frame, without its check sequence, which it copies.
 func (x *Trunks) Arrive(now dcb.Time, at topology.End, frame []byte) reason.Detail {

@@ -47,6 +47,9 @@ func pathText(h *control.Hop, arrives bool) string {
 	if h.Paused > 0 {
 		fmt.Fprintf(&b, "; PAUSED for %s", waitText(h.Paused))
 	}
+	if h.Held > 0 {
+		fmt.Fprintf(&b, "; HELD for %s, as the other end of the trunk takes no more", waitText(h.Held))
+	}
 	return b.String()
 }
 

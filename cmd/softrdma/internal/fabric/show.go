@@ -149,7 +149,8 @@ lost, it says where and why, and the exit code is 1.
 
 On Ethernet the packet is one of RoCE v2 to a host or an IP address. Of several uplinks a
 switch chooses one by a hash of the addresses and ports; --source-port is the one of
-UDP by which RoCE v2 tells its flows apart. Pauses on the path are named.`,
+UDP by which RoCE v2 tells its flows apart. Pauses on the path are named, and so is a trunk
+that takes no more.`,
 		Example: "  softrdma fabric trace node-0 node-15\n  softrdma fabric trace node-0 17 --sl 1\n  softrdma fabric trace node-0 node-15 --source-port 50000", Args: cli.Args(2, 2, "the nodes FROM and TO"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := level(cmd, sl)
@@ -182,7 +183,7 @@ func newCounters() *cobra.Command {
 start of the fabric: perfquery reads the same counters, and clearing them there does not
 clear them here. PortXmitData and PortRcvData are in words of four bytes, PortXmitWait in
 ticks of 4 ns. On Ethernet they are those of each priority: frames, pauses, marks, drops, and
-what waits now.`,
+what waits now, and for how long a trunk took no more.`,
 		Example: "  softrdma fabric counters node-0\n  softrdma fabric counters leaf-0-0:1 leaf-0-0:2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd, control.Request{Verb: control.VerbCounters, Args: args}, func(r *control.Reply) any { return append([]control.Counters{}, r.Counters...) },
