@@ -194,6 +194,11 @@ var _ = explain(map[reason.Reason]text{
 		"Whether both fabrics are of the same version of softrdma.",
 		"Start both from one version.",
 		"IBTA 7.9"},
+	reason.FabricTrunkNetwork: {
+		"A trunk joins two InfiniBand fabrics, or two Ethernet fabrics. No trunk joins one kind to the other: their packets, addresses and flow control differ.",
+		"Which of the two fabrics was built with --ethernet, and whether --trunk names the UDP port of --listen, not that of --attach.",
+		"Build both fabrics with --ethernet, or both without. Programs reach the hosts of two fabrics by a device of each.",
+		localClause},
 	reason.FabricRemotePacket: {
 		"The other host sent something that makes no sense at this point. The attachment ends, and begins again by itself.",
 		"Whether softrdma is of the same version on both hosts (`softrdma version`).",

@@ -57,6 +57,9 @@ const (
 
 	// A link without flow control.
 	FabricBufferFull
+
+	// A refusal of trunks between fabrics.
+	FabricTrunkNetwork
 )
 
 const fabricRoom Reason = 12
@@ -112,6 +115,8 @@ var _ = register(fabricRoom, []row{
 	{FabricRemoteFull, "FABRIC_REMOTE_FULL", "the fabric takes no more programs of other hosts now: expected at most %d, found %d"},
 
 	{FabricBufferFull, "FABRIC_BUFFER_FULL", "no room for a packet at the end of a link without flow control: buffer of %d blocks, %d needed"},
+	{FabricTrunkNetwork, "FABRIC_TRUNK_NETWORK", "the other end of the trunk is of another kind of network: expected %v, found %v"},
 }, kinds{
-	FabricPortState: {NumPortState, NumPortState},
+	FabricPortState:    {NumPortState, NumPortState},
+	FabricTrunkNetwork: {NumTrunkUse, NumTrunkUse},
 })

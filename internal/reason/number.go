@@ -31,6 +31,7 @@ const (
 	NumIDState                       // of a communication identifier
 	NumHostMode                      // whether a device uses the memory path
 	NumPortState                     // of an InfiniBand link
+	NumTrunkUse                      // what is beyond the ends of a trunk
 	numbers
 )
 

@@ -152,7 +152,11 @@ func (t *trunks) receive(now time.Duration) (some bool) {
 // dropped reports a packet that a trunk dropped. What keeps a session from beginning is news.
 func (e *trunkEnd) dropped(d reason.Detail) {
 	e.fabric.drop(e.at, d)
-	if d.Reason == reason.FabricTrunkSecret || d.Reason == reason.FabricTrunkVersion {
+	if _, joined := e.trunk.Peer(); joined {
+		return
+	}
+	switch d.Reason {
+	case reason.FabricTrunkSecret, reason.FabricTrunkVersion, reason.FabricTrunkNetwork:
 		e.tell(nil, d)
 	}
 }

@@ -184,6 +184,7 @@ var reasons = map[reason.Reason]reason.Reason{
 	reason.FabricTrunkPacket:  reason.FabricRemotePacket,
 	reason.FabricTrunkMessage: reason.FabricRemotePacket,
 	reason.FabricTrunkOverrun: reason.FabricRemotePacket,
+	reason.FabricTrunkNetwork: reason.FabricRemotePacket,
 }
 
 // remote is a detail of a trunk as an attachment names it.

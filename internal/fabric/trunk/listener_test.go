@@ -73,11 +73,11 @@ func TestListenerSaysWhyItRefuses(t *testing.T) {
 	}
 }
 
-// Ends of different use do not understand each other.
-func TestTrunkIgnoresProgramsAndListenerIgnoresTrunks(t *testing.T) {
+// Ends of different use refuse each other.
+func TestTrunkRefusesProgramsAndListenerIgnoresTrunks(t *testing.T) {
 	l, _, first := calling("x", "fab")
 	w := newWorld(t, 1)
-	if d := w.jacks[0].trunk.Receive(0, first); d.Reason != reason.FabricTrunkPacket {
+	if d := w.jacks[0].trunk.Receive(0, first); d.Reason != reason.FabricTrunkNetwork {
 		t.Errorf("a trunk: %v", d)
 	}
 	if call, answer, why := l.Receive(0, nil, w.jacks[0].trunk.Next(0)); call != nil || answer != nil || why.Reason != reason.FabricTrunkSession {

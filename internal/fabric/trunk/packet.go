@@ -4,6 +4,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
+
+	"softrdma/internal/reason"
 )
 
 // Version is that of the protocol. Ends of different versions refuse each other.
@@ -23,7 +26,7 @@ const (
 	refusal                  // answers a Hello that opens none (see Listener)
 )
 
-// A Use is what lies beyond the two ends. Ends of different use ignore each other.
+// A Use is what lies beyond the two ends. Ends of different use refuse each other.
 type Use uint8
 
 // The uses.
@@ -31,7 +34,20 @@ const (
 	Fabrics   Use = iota // a fabric of InfiniBand at both ends
 	Program              // a program at one end (package relay)
 	Ethernets            // an Ethernet at both ends
+	uses
 )
+
+// String says what lies beyond an end.
+func (u Use) String() string {
+	if u < uses {
+		return [...]string{"an InfiniBand fabric", "a program", "an Ethernet fabric"}[u]
+	}
+	return fmt.Sprintf("use %d", uint8(u))
+}
+
+func init() {
+	reason.Name(reason.NumTrunkUse, func(n uint64) string { return Use(n).String() })
+}
 
 // A header begins each packet. All numbers are big-endian.
 //

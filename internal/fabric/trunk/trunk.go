@@ -94,11 +94,14 @@ func (t *Trunk) Peer() (Peer, bool) {
 func (t *Trunk) Receive(now time.Duration, packet []byte) reason.Detail {
 	t.now = now
 	var h header
-	if !h.parse(packet) || h.use != t.config.Use {
+	if !h.parse(packet) {
 		return reason.Detail{Reason: reason.FabricTrunkPacket, Expected: headerLen, Found: uint64(len(packet))}
 	}
 	if h.version != Version {
 		return reason.Detail{Reason: reason.FabricTrunkVersion, Expected: Version, Found: uint64(h.version)}
+	}
+	if h.use != t.config.Use {
+		return reason.Detail{Reason: reason.FabricTrunkNetwork, Expected: uint64(t.config.Use), Found: uint64(h.use)}
 	}
 	if h.kind == hello {
 		return t.receiveHello(&h, packet)

@@ -2,6 +2,7 @@ package trunk
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,11 +166,14 @@ func TestRefusedNodesKeepTheLinkDown(t *testing.T) {
 	}
 }
 
-func TestAnotherSecretOrVersionOpensNoSession(t *testing.T) {
-	for _, want := range []reason.Reason{reason.FabricTrunkSecret, reason.FabricTrunkVersion} {
+func TestAnotherSecretVersionOrNetworkOpensNoSession(t *testing.T) {
+	for _, want := range []reason.Reason{reason.FabricTrunkSecret, reason.FabricTrunkVersion, reason.FabricTrunkNetwork} {
 		w := newWorld(t, 6)
 		if want == reason.FabricTrunkSecret {
 			w.jacks[0].trunk.config.Secret = []byte("y")
+		}
+		if want == reason.FabricTrunkNetwork {
+			w.jacks[0].trunk.config.Use = Ethernets
 		}
 		a := w.jacks[0].trunk
 		b := bytes.Clone(a.Next(0))
@@ -178,6 +182,8 @@ func TestAnotherSecretOrVersionOpensNoSession(t *testing.T) {
 		}
 		if d := w.jacks[1].trunk.Receive(0, b); d.Reason != want {
 			t.Errorf("%v, expected %v", d, want)
+		} else if want == reason.FabricTrunkNetwork && !strings.HasSuffix(d.String(), "expected an InfiniBand fabric, found an Ethernet fabric") {
+			t.Error(d)
 		}
 		if w.jacks[1].trunk.answer {
 			t.Error("answered")

@@ -55,6 +55,14 @@ func TestFabricsOfTwoProcessesAreOneSubnet(t *testing.T) {
 	pingpong(t)
 }
 
+func TestTrunkToAnotherKindOfNetworkIsNamed(t *testing.T) {
+	at := fabrictest.FreeUDP(t, 2)
+	a := up(t, "--name", "a", "--topology", "star:2,spare=1", "--listen", at[0], "--trunk", "switch-0:3="+at[1])
+	b := another(t, "--name", "b", "--ethernet", "--topology", "star:2,spare=1", "--listen", at[1], "--trunk", "switch-0:3="+at[0])
+	a.Prints("expected an InfiniBand fabric, found an Ethernet fabric (FABRIC_TRUNK_NETWORK)")
+	b.Prints("expected an Ethernet fabric, found an InfiniBand fabric (FABRIC_TRUNK_NETWORK)")
+}
+
 // lidOf returns the LID of a node.
 func lidOf(t *testing.T, fabric, node string) string {
 	t.Helper()
