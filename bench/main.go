@@ -28,6 +28,7 @@ import (
 
 	"softrdma/bench/compare"
 	"softrdma/bench/loop"
+	"softrdma/internal/congestion"
 	"softrdma/verbs"
 )
 
@@ -140,7 +141,7 @@ func newCommand() *cobra.Command {
 	f.DurationVar(&opt.each, "time", time.Second, "`DURATION` of one measurement")
 	f.StringSliceVar(&opt.only, "figures", nil, "measure only figures, or with --loss impairments, whose names contain one of these `WORDS`")
 	f.StringSliceVar(&opt.paths, "paths", defaultPaths(), "measure on `PATHS`: host (through memory); loopback; veth1500, veth9000 (two network namespaces; root); guest (a virtual machine with Linux's rxe; root)")
-	f.StringVar(&opt.congestion, "congestion", "", "congestion control `ALGORITHM` of softrdma: window, dcqcn, delay, path, none, timely, swift or bounded (default window, and path beyond 1 ms)")
+	f.StringVar(&opt.congestion, "congestion", "", "congestion control `ALGORITHM` of softrdma: "+congestion.NameList()+" (default window, and path beyond 1 ms)")
 	f.StringVar(&opt.softrdma, "softrdma", "", "measure the command `FILE` (default: one built from the source)")
 	f.BoolVar(&opt.loss, "loss", false, "measure goodput over a relay that loses, delays and reorders packets (root)")
 	f.BoolVar(&opt.json, "json", false, "print a JSON array with a table for each path, or with --loss one object")

@@ -3,6 +3,7 @@ package congestion
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -46,8 +47,16 @@ func ParseKind(name string) (Kind, error) {
 			return k, nil
 		}
 	}
+	return Default, fmt.Errorf("congestion control: expected %s, found %q", NameList(), name)
+}
+
+// Names returns the names that ParseKind takes, without the empty one.
+func Names() []string { return slices.Clone(kindNames[Window:]) }
+
+// NameList returns Names as a sentence has them: with "or" before the last one.
+func NameList() string {
 	last := kinds - 1
-	return Default, fmt.Errorf("congestion control: expected %s or %s, found %q", strings.Join(kindNames[Window:last], ", "), kindNames[last], name)
+	return strings.Join(kindNames[Window:last], ", ") + " or " + kindNames[last]
 }
 
 // ECN reports whether the kind reacts to marks, so that its packets may be sent as

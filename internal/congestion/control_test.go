@@ -1,6 +1,7 @@
 package congestion
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -136,5 +137,22 @@ func TestRTTFollowsSamplesAndForgetsTheLeast(t *testing.T) {
 	r.Sample(time.Hour, time.Hour)
 	if r.Latest() != longest {
 		t.Fatalf("an hour is kept as %v", r.Latest())
+	}
+}
+
+// The list of the documentation has each control.
+func TestEachControlIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/congestion.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := Names()
+	if len(names) != int(kinds-Window) {
+		t.Errorf("names %v", names)
+	}
+	for _, name := range names {
+		if !strings.Contains(string(text), "\n| `"+name+"`") || !strings.Contains(NameList(), name) {
+			t.Errorf("docs/congestion.md has no row for %s, or %q lacks it", name, NameList())
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"softrdma/internal/congestion"
 	"softrdma/verbs"
 )
 
@@ -23,7 +24,7 @@ var flagCompletions = map[string]completionFunc{
 	"protocol":   oneOf(ProtocolRoCE, ProtocolRoCEv1, ProtocolIWARP),
 	"mtu":        oneOf("256", "512", "1024", "2048", "4096"),
 	SameHostFlag: oneOf(string(verbs.SameHostAuto), string(verbs.SameHostOff), string(verbs.SameHostRequire)),
-	"congestion": oneOf("window", "dcqcn", "delay", "path", "none", "timely", "swift", "bounded", "hpcc"),
+	"congestion": oneOf(congestion.Names()...),
 	"recovery":   oneOf(string(verbs.SelectiveRepeat), string(verbs.GoBackN)),
 }
 

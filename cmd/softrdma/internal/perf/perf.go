@@ -12,6 +12,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/internal/congestion"
 	"softrdma/verbs"
 )
 
@@ -87,7 +88,7 @@ func NewCommand() *cobra.Command {
 	f.BoolVarP(&opt.Managed, "rdma-cm", "R", false, "connect the queue pairs with the RDMA connection manager (at the client)")
 	f.StringVar((*string)(&opt.Memory), "memory", "", "`KIND` of both ends' memory: alloc (of verbs.AllocMemory) or ordinary (at the client; default alloc)")
 	opt.Protocol.AddFlag(f, "; iwarp implies -R; the server takes the client's")
-	f.StringVar((*string)(&opt.Congestion), "congestion", "", "congestion control `ALGORITHM` of both ends: window, dcqcn, delay, path, none, timely, swift, bounded or hpcc (at the client; default window, and path beyond 1 ms)")
+	f.StringVar((*string)(&opt.Congestion), "congestion", "", "congestion control `ALGORITHM` of both ends: "+congestion.NameList()+" (at the client; default window, and path beyond 1 ms)")
 	f.StringVar((*string)(&opt.Recovery), "recovery", "", "loss recovery `METHOD` of both ends: selective-repeat or go-back-n (at the client; default selective-repeat)")
 	f.BoolVar(&opt.json, "json", false, "print the results as one JSON object")
 	f.BoolVar(&opt.keep, "keep", false, "server: serve one client after another until interrupted")
