@@ -23,6 +23,9 @@ type Informed interface {
 	// Telemetry takes what the switches of the path said of a packet, the first one first. The packet
 	// is the next one that Acked counts. The control does not keep hops.
 	Telemetry(now time.Duration, hops []Hop, rtt *RTT)
+	// Uninformed returns after how many acknowledged bytes without telemetry the control does without, and
+	// how many there were when it did, which it does now; found is 0 if it does not.
+	Uninformed() (expected, found int64)
 }
 
 // hpcc sets the window by the use of the busiest link of the path: what is in flight on it, and what
@@ -45,7 +48,8 @@ type hpcc struct {
 	hops     [MaxHops]Hop
 	count    int
 
-	silent int64  // bytes acknowledged since the last telemetry
+	silent int64  // bytes acknowledged since the last telemetry, until alone
+	bound  int64  // of silent, from which on the control was alone
 	alone  bool   // no telemetry comes
 	plain  window // decides then
 }
@@ -185,11 +189,20 @@ func (h *hpcc) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) {
 		h.follow()
 		return
 	}
-	if h.silent += int64(n); h.silent > max(silentWindows*int64(h.size), silentPackets*int64(h.limits.Packet)) {
-		h.alone, h.known, h.rate = true, false, 0
+	bound := max(silentWindows*int64(h.size), silentPackets*int64(h.limits.Packet))
+	if h.silent += int64(n); h.silent > bound {
+		h.alone, h.bound, h.known, h.rate = true, bound, false, 0
 		h.plain.start(h.limits)
 		h.plain.size = int(h.size)
 	}
+}
+
+// Uninformed implements Informed.
+func (h *hpcc) Uninformed() (expected, found int64) {
+	if !h.alone {
+		return 0, 0
+	}
+	return h.bound, h.silent
 }
 
 // follow takes the size of the plain window.

@@ -174,6 +174,11 @@ var _ = explain(map[reason.Reason]text{
 		"Whether an attacker forges packets, or this one is very late.",
 		"Nothing for single packets. For many, find the sender with `softrdma capture`.",
 		"RFC 8899 9"},
+	reason.CongestionUninformed: {
+		"HPCC follows what the switches of the path say of their links. So far nothing came, so the queue pair has the control `window`, without a reaction to marks. It is HPCC as soon as telemetry comes.",
+		"Whether both ends are softrdma with selective recovery, at hosts of one Ethernet fabric in software. Other networks give no telemetry, and it ends at trunks and at programs on other hosts: their ports count ETHERNET_TELEMETRY in `softrdma fabric counters`.",
+		"Choose a control that needs nothing of switches (docs/congestion.md).",
+		localClause},
 	reason.CongestionIgnored: {
 		"A congestion notification arrived for a queue pair that no longer exists or has no congestion control: a UD queue pair, or one configured without it.",
 		"The congestion control of the queue pair that sent the packets; whether it was destroyed while packets were in flight.",

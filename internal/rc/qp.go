@@ -38,6 +38,7 @@ type QP struct {
 
 	turn        uint8 // packets of the present turn; see burst
 	established bool  // EventCommEst was raised
+	uninformed  bool  // CongestionUninformed was said of the present control
 }
 
 var _ machine.Machine = (*QP)(nil)
@@ -70,6 +71,7 @@ func New(p *machine.Port, c Config) *QP {
 func (q *QP) control(l congestion.Limits) {
 	q.ctl = congestion.New(q.kind, l)
 	q.paces = q.ctl.Paces()
+	q.uninformed = false
 }
 
 // PeerSays notes why the peer ends the connection, and reports whether it says so for the first time.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"softrdma/internal/congestion"
+	"softrdma/internal/reason"
 	"softrdma/internal/wire/ib/own"
 )
 
@@ -23,4 +24,15 @@ func (r *completer) inform(now time.Duration, payload []byte) {
 		n++
 	}
 	c.Telemetry(now, hops[:n], &r.recovery.trips.acks)
+}
+
+// noteUninformed says when a control that takes telemetry begins to do without, because none comes.
+func (q *QP) noteUninformed() {
+	expected, found := q.ctl.(congestion.Informed).Uninformed()
+	if (found > 0) == q.uninformed {
+		return
+	}
+	if q.uninformed = found > 0; q.uninformed {
+		q.c.Refuse(reason.Detail{Reason: reason.CongestionUninformed, Expected: uint64(expected), Found: uint64(found)})
+	}
 }

@@ -117,6 +117,40 @@ func TestTelemetryOnlyBetweenEndsThatKnowIt(t *testing.T) {
 	}
 }
 
+// A control that takes telemetry and gets none says so once, also if it had some before.
+func TestMissingTelemetryIsNamedOnce(t *testing.T) {
+	w := newInformed(t, Config{Store: NewStore(DefaultStore)})
+	tell := w.tell
+	a, b := w.n[0], w.n[1]
+	send := func(messages int, until bool) {
+		t.Helper()
+		for range messages {
+			if a.q.uninformed == until {
+				return
+			}
+			a.post(wqe{op: queue.Write, list: []memory.SGE{a.sge(0, 20*testMTU)}, remote: b.target(1)})
+			w.settle()
+		}
+	}
+	for i := range 2 {
+		w.tell = nil
+		send(1000, true)
+		send(50, false) // remains so
+		if n := a.count(reason.CongestionUninformed); n != i+1 {
+			t.Errorf("said %d times, expected %d: %v", n, i+1, a.refused)
+		}
+		w.tell = tell
+		if send(1000, false); a.q.uninformed {
+			t.Fatal("telemetry changes nothing")
+		}
+	}
+	for _, d := range a.refused {
+		if d.Found <= d.Expected {
+			t.Error(d)
+		}
+	}
+}
+
 // Telemetry of another length, or of requests that were not sent, is refused.
 func TestTelemetryIsChecked(t *testing.T) {
 	w := newInformed(t, Config{Store: NewStore(DefaultStore)})

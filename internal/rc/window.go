@@ -151,6 +151,9 @@ func (r *recovery) report(now time.Duration) {
 	if n -= early; n > 0 || took > 0 {
 		r.q.ctl.Acked(now, int(n), took, &r.trips.acks)
 		r.q.paces = r.q.ctl.Paces()
+		if r.q.kind == congestion.HPCC {
+			r.q.noteUninformed()
+		}
 	}
 	if r.reads.brought > 0 {
 		r.reads.ctl.Acked(now, int(r.reads.brought), readTook, &r.trips.answers)

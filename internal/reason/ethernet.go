@@ -32,6 +32,9 @@ const (
 
 	// A refusal of trunks between fabrics.
 	EthernetPrefix
+
+	// What a frame loses on its way to another process.
+	EthernetTelemetry
 )
 
 const ethernetRoom Reason = 14
@@ -61,4 +64,5 @@ var _ = register(ethernetRoom, []row{
 	{EthernetNobody, "ETHERNET_NOBODY", "no program at the host's port takes the frame: service %d, port %d of UDP or TCP"},
 	{EthernetCheck, "ETHERNET_CHECK", "the cable's faults took the frame, or flipped one of its bits so that the check failed: %d bytes, priority %d"},
 	{EthernetPrefix, "ETHERNET_PREFIX", "the fabrics at the ends of the trunk have hosts with the same addresses: own ones from %#08x on, found ones from %#08x on"},
+	{EthernetTelemetry, "ETHERNET_TELEMETRY", "the packet goes on to another process without what switches told of their links: telemetry of %d links, of which %d can go on"},
 }, nil)

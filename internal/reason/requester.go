@@ -37,6 +37,7 @@ const (
 	NeverAnswered
 	PeerReason
 	PathProbePSN
+	CongestionUninformed
 )
 
 const requesterRoom Reason = 3
@@ -77,6 +78,7 @@ var _ = register(requesterRoom, []row{
 	{NeverAnswered, "NEVER_ANSWERED", "peer never answered: retry_cnt %d used up, %d timeouts"},
 	{PeerReason, "PEER_REASON", "peer says why it refuses a request: %v, NAK at %#06x"},
 	{PathProbePSN, "PATH_PROBE_PSN", "path probe with a PSN that the peer cannot have sent lately: next expected PSN %#06x, found %#06x"},
+	{CongestionUninformed, "CONGESTION_UNINFORMED", "no switch told how full its link is, so the control hpcc is only a window: expected telemetry in %d bytes, found %d bytes acknowledged without any"},
 }, kinds{
 	PeerReason:        {NumCause, 0},
 	NAKReserved:       {0, NumSyndrome},

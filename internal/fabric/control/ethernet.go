@@ -237,7 +237,7 @@ func (c *etherView) bufferCounters(e topology.End) (values []Counter) {
 		}
 		values = appendCounters(values, fmt.Sprintf("priority %d ", i), Counter{"bytes held", uint64(held)}, Counter{"headroom peak", uint64(peak)})
 	}
-	return appendCounters(values, "", Counter{reason.EthernetCheck.String(), c.Extras().Errors(e)})
+	return appendCounters(values, "", Counter{reason.EthernetCheck.String(), c.Extras().Errors(e)}, Counter{reason.EthernetTelemetry.String(), c.Port(e).Untold})
 }
 
 // dropped is how many frames a port has dropped for a reason. What was under way to it when its cable was

@@ -59,6 +59,10 @@ type Port struct {
 	holds    holds
 
 	Control Control
+
+	// Untold is the frames that have gone on to another process without their telemetry, for the port's
+	// owner to count in.
+	Untold uint64
 }
 
 // holds are how often and for how long a port was held.

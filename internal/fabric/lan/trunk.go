@@ -123,6 +123,9 @@ func (x *Trunks) Reaches(ip netip.Addr) bool {
 
 // send gives a frame that leaves by an end to its trunk.
 func (x *Trunks) send(e *end, f *dcb.Frame) {
+	if f.Telemetry != nil {
+		e.node.sw.Port(e.at.Port).Untold++
+	}
 	x.at[e].Send(f)
 	e.node.part.pool.Put(f)
 }

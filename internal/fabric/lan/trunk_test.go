@@ -22,6 +22,7 @@ type joined struct {
 	way    []underWay // frames to far
 	bytes  int        // of frames that the other network has not said to have taken
 	closed bool       // hosts take nothing
+	asks   bool       // frames ask for telemetry
 	got    int
 	drops  map[reason.Reason]int
 }
@@ -143,6 +144,9 @@ func (j *joined) send(most int, priority uint8, size int) (sent int) {
 			j.t.Fatal(d)
 		}
 		f.Priority = priority
+		if j.asks {
+			f.Telemetry = new(dcb.Telemetry)
+		}
 		if !j.Network.Send(j.Now(), from, f) {
 			j.t.Fatal("no room in spite of Room")
 		}
@@ -184,6 +188,19 @@ func TestTrunkWithTooLittleHeadroomLosesFrames(t *testing.T) {
 	}
 	if b.drops[reason.EthernetHeadroom] == 0 || len(b.drops) != 1 {
 		t.Errorf("drops %v", b.drops)
+	}
+}
+
+// Frames go on without what switches told of their links, which the port of the trunk counts.
+func TestTelemetryEndsAtATrunk(t *testing.T) {
+	a, b := join(t, 64<<10)
+	b.asks = true
+	for i, j := range []*joined{a, b} {
+		sent := j.send(5, 0, 200)
+		j.run(j.Now() + 10*dcb.Millisecond)
+		if n := j.Switch(0).Port(3).Untold; sent != 5 || n != uint64(5*i) || j.far.got != 5 {
+			t.Errorf("%d sent, %d arrived, %d without their telemetry", sent, j.far.got, n)
+		}
 	}
 }
 

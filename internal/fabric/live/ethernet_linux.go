@@ -291,6 +291,10 @@ func (n *ethernetNetwork) open(at topology.End, f *dcb.Frame) (a *attachment, wh
 func (n *ethernetNetwork) give(now time.Duration, a *attachment) bool {
 	x := &n.in
 	level := x.head.Priority()
+	if a.visit != nil && len(x.hops) > 0 { // the way to another host is a link of which nothing is told
+		x.hops = nil
+		n.lan.Host(a.at.Node).Untold++
+	}
 	switch room := a.end.Room(level, 1, len(x.hops)*own.HopLen+len(x.payload)); {
 	case !room && a.hold(now, level):
 		return false

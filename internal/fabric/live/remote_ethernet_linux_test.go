@@ -1,6 +1,7 @@
 package live_test
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -43,6 +44,24 @@ func TestEthernetFromAnotherHost(t *testing.T) {
 		}
 		if rx := to.receive(t); len(rx.Data) != 8972 {
 			t.Errorf("%d bytes", len(rx.Data))
+		}
+	})
+	t.Run("Telemetry", func(t *testing.T) {
+		f := fabrictest.StartRemoteEthernet(t, "star:2", func(*live.Config) {})
+		a, b := attachHost(f, 0), attachHost(f, 1)
+		want := asking(true, 500)
+		a.send(t, b, 0, want)
+		if rx := b.receive(t); len(rx.Telemetry) != 0 || !bytes.Equal(rx.Data, want) {
+			t.Errorf("%d bytes of telemetry, %x", len(rx.Telemetry), rx.Data)
+		}
+		found := uint64(0)
+		for _, c := range answer(t, f, control.Request{Verb: control.VerbCounters, Args: []string{"node-1"}}).Counters[0].Values {
+			if c.Name == reason.EthernetTelemetry.String() {
+				found = c.Value
+			}
+		}
+		if found != 1 {
+			t.Errorf("%d packets without their telemetry, expected 1", found)
 		}
 	})
 	t.Run("AnotherNetwork", func(t *testing.T) {
