@@ -104,6 +104,12 @@ type Tuning struct {
 	Raise time.Duration
 	Bytes int
 	Step  float64 // bytes per second
+
+	// Decrease makes DCQCN decrease the rate as adapters do: at the end of a period of this length in which
+	// notifications came, counted from the first one on. What the rate recovers to stays the same unless it
+	// was increased by time since the last decrease. With 0 a notification decreases it at once, and it
+	// recovers to what it was before, as published.
+	Decrease time.Duration
 }
 
 // least returns the round trip without queues.

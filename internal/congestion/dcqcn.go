@@ -53,6 +53,9 @@ type dcqcn struct {
 	pacer          // without a rate before the first notification
 	target float64 // bytes per second
 
+	firstAt time.Duration // first notification, from which periods count; see Tuning.Decrease
+	dueAt   time.Duration // end of a period with notifications; 0 without
+
 	alpha   float64
 	cutAt   time.Duration // the effect of the last decrease shows from then on
 	alphaAt time.Duration // alpha decays next
@@ -159,15 +162,42 @@ func (d *dcqcn) Notified(now time.Duration, rtt *RTT) {
 	} else if d.byTime > 0 { // a long pause of an end is not the network
 		d.loop = min(rtt.Low(), 2*d.loop)
 	}
-	d.byTime, d.byBytes = 0, 0
-	d.raiseAt, d.raiseIn = now+d.raiseEvery(), d.raiseBytes()
 	period := d.period()
 	d.alphaAt = now + period
+	if t := d.limits.Tuning; t != nil && t.Decrease != 0 {
+		d.delay(now, t.Decrease)
+		return
+	}
+	d.restart(now)
 	if now < d.cutAt {
 		return // it concerns packets sent before the last decrease
 	}
 	d.cutAt = now + period*9/10
 	d.target = d.rate
+	d.decrease(period)
+}
+
+// delay decreases the rate at the end of a period, as adapters do.
+func (d *dcqcn) delay(now, every time.Duration) {
+	if d.dueAt != 0 {
+		return
+	}
+	if d.firstAt == 0 {
+		d.firstAt, d.target = now, d.rate
+		d.restart(now)
+		d.raiseAt = math.MaxInt64 // nothing was decreased
+	}
+	d.dueAt = d.firstAt + ((now-d.firstAt)/every+1)*every
+}
+
+// restart counts increases, and the time and bytes until the next one, from now on.
+func (d *dcqcn) restart(now time.Duration) {
+	d.byTime, d.byBytes = 0, 0
+	d.raiseAt, d.raiseIn = now+d.raiseEvery(), d.raiseBytes()
+}
+
+// decrease decreases the rate, and notes a period with notifications in the estimate of congestion.
+func (d *dcqcn) decrease(period time.Duration) {
 	d.rate = max(d.rate*(1-d.alpha/2), slowest)
 	g := gain(period)
 	d.alpha = (1-g)*d.alpha + g
@@ -181,6 +211,7 @@ func (d *dcqcn) begin(now time.Duration, rtt *RTT) {
 		d.rate = min(own, fastest)
 	}
 	d.alpha, d.cutAt, d.free = 1, now, now
+	d.firstAt, d.dueAt = 0, 0
 }
 
 // period returns the time between two estimates of congestion, and at least between two
@@ -200,6 +231,22 @@ func gain(period time.Duration) float64 {
 
 // catchUp does what timers would have done since the last call.
 func (d *dcqcn) catchUp(now time.Duration) {
+	if at := d.dueAt; at != 0 && at <= now {
+		d.dueAt = 0
+		if d.expire(at); d.rate == 0 {
+			return
+		}
+		if d.byTime > 0 {
+			d.target = d.rate
+		}
+		d.restart(at)
+		d.decrease(d.period())
+	}
+	d.expire(now)
+}
+
+// expire does what the timers of increases and of the estimate of congestion would have done.
+func (d *dcqcn) expire(now time.Duration) {
 	if d.rate == 0 {
 		return
 	}

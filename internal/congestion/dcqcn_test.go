@@ -30,6 +30,45 @@ func TestDCQCNFirstNotificationHalvesTheMeasuredRate(t *testing.T) {
 }
 
 // Marks from before a decrease took effect do not cause another one.
+// Adapters decrease the rate at the end of a period with notifications, and keep what it recovers to while no
+// increase by time has come. As published, a notification decreases it at once.
+func TestDCQCNDecreasesAsAdaptersDo(t *testing.T) {
+	const us = time.Microsecond
+	tuning := PaperTuning()
+	tuning.Decrease = 50 * us
+	l := testLimits
+	l.Tuning = &tuning
+	d, rtt := newDCQCN(l), steady(20*us)
+	begin := sending(d)
+	d.Notified(begin, rtt)
+	rate := d.Rate()
+	if !near(rate, 1.25e9, .1) {
+		t.Fatalf("the rate is %v", rate)
+	}
+	for _, c := range []struct {
+		at           time.Duration
+		notified     bool
+		rate, target float64
+		what         string
+	}{
+		{49 * us, true, 1, 1, "before the end of the period"},
+		{51 * us, false, .5, 1, "after it"},
+		{60 * us, true, .5, 1, "second period"},
+		{101 * us, false, .25, 1, "after it, without an increase"},
+		{156 * us, false, .625, 1, "after an increase by time"},
+		{160 * us, true, .625, 1, "fourth period"},
+		{201 * us, false, .3125, .625, "after it, with an increase before"},
+		{270 * us, false, .46875, .625, "recovers"},
+	} {
+		if d.Sent(begin+c.at, 0, 0); c.notified {
+			d.Notified(begin+c.at, rtt)
+		}
+		if got, target := d.rate/rate, d.target/rate; math.Abs(got-c.rate) > .01 || math.Abs(target-c.target) > .01 {
+			t.Errorf("%v, %s: rate %.3f and target %.3f of the first one, expected %.3f and %.3f", c.at, c.what, got, target, c.rate, c.target)
+		}
+	}
+}
+
 func TestDCQCNDecreasesOnceInARoundTrip(t *testing.T) {
 	for _, c := range []struct {
 		rtt  RTT

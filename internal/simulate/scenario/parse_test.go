@@ -132,3 +132,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// The decrease of adapters is a part of the published control's parameters.
+func TestDecreaseOfAdaptersIsTuned(t *testing.T) {
+	s, err := Parse("x", []byte("topology: star:2\nduration: 1ms\nsender: {control: dcqcn, dcqcn: {preset: paper, decrease: 50us}}\ntraffic: [{kind: incast, size: 1kB}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := congestion.PaperTuning()
+	want.Decrease = 50 * time.Microsecond
+	if got := s.Sender.Tuning(); got == nil || *got != want {
+		t.Errorf("%+v, expected %+v", got, want)
+	}
+}

@@ -86,6 +86,8 @@ type DCQCN struct {
 	Raise  Duration `json:"raise"` // between two increases by time; 300 µs if 0
 	Bytes  Size     `json:"bytes"` // and by what was sent; 10 MiB if 0
 	Step   Rate     `json:"step"`  // of an additive increase; at most 40 Mbit/s and a packet in a round trip if 0
+
+	Decrease Duration `json:"decrease"` // after which a notification decreases the rate, as adapters do; at once if 0
 }
 
 // Tuning returns the parameters of the control, nil for its own.
@@ -96,7 +98,7 @@ func (s *Sender) Tuning() *congestion.Tuning {
 	}
 	for _, x := range []struct{ into, from *time.Duration }{
 		{&t.Quantum, (*time.Duration)(&s.Quantum)}, {&t.Raise, (*time.Duration)(&s.DCQCN.Raise)},
-		{&t.Trip, (*time.Duration)(&s.Trip)},
+		{&t.Trip, (*time.Duration)(&s.Trip)}, {&t.Decrease, (*time.Duration)(&s.DCQCN.Decrease)},
 	} {
 		if *x.from != 0 {
 			*x.into = *x.from
