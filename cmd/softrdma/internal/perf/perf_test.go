@@ -79,6 +79,18 @@ func TestPerfVariants(t *testing.T) {
 	}
 }
 
+// A control that follows telemetry is none on a network without.
+func TestPerfSaysThatNoTelemetryComes(t *testing.T) {
+	for control, says := range map[string]bool{"hpcc": true, "window": false} {
+		server, client := startPair(t, "write", "bw", "-s", "1M", "-n", "20", "--congestion", control)
+		out := client.Succeeds()
+		server.Succeeds()
+		if strings.Contains(out, "hpcc was a window: softrdma explain CONGESTION_UNINFORMED") != says {
+			t.Errorf("%s:\n%s", control, out)
+		}
+	}
+}
+
 func TestPerfJSONDescribesBothEnds(t *testing.T) {
 	server, client := startPair(t, "write", "bw", "-s", "100K", "-n", "200", "-b", "--json")
 	var r report

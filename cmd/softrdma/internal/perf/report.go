@@ -12,6 +12,7 @@ import (
 
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/internal/reason"
 	"softrdma/verbs"
 )
 
@@ -150,5 +151,14 @@ func (r *report) finish() error {
 		return cli.WriteJSON(r.out, r)
 	}
 	_, err := fmt.Fprintln(r.out, r.rule)
+	if r.uninformed() {
+		fmt.Fprintf(r.out, "No switch told how full its link is, so hpcc was a window: softrdma explain %v says why.\n", reason.CongestionUninformed)
+	}
 	return err
+}
+
+// uninformed reports whether an end's control was not the one that was asked for, since no telemetry came.
+func (r *report) uninformed() bool {
+	name := reason.CongestionUninformed.String()
+	return slices.ContainsFunc(r.Bandwidth, func(b bandwidthResult) bool { return b.ClientCounters[name]+b.ServerCounters[name] > 0 })
 }
