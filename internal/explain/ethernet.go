@@ -120,7 +120,7 @@ var _ = explain(map[reason.Reason]text{
 		"Give each fabric a prefix of its own (`softrdma fabric up --ethernet --network 10.1.0.0/16`).",
 		localClause},
 	reason.EthernetTelemetry: {
-		"HPCC needs to know of each link how fast it is and what waits in front of it. The network that a trunk uses, or that leads to a program on another host, tells neither. With the telemetry of the switches only, HPCC would fill that part of the path without end, so none goes on. The packet itself does.",
+		"HPCC needs to know of each link how fast it is and what waits in front of it. The network that a trunk uses, or that leads to a program on another host, tells neither. With the telemetry of the switches only, HPCC would fill that part of the path without end, so the packet continues without it.",
 		"Which senders use the control `hpcc`: they count CONGESTION_UNINFORMED, and are a window on such paths.",
 		"Choose `window`, `dcqcn` or `swift` for connections that leave the process of a fabric (docs/congestion.md).",
 		localClause},

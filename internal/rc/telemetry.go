@@ -27,7 +27,8 @@ func (r *completer) inform(now time.Duration, payload []byte) {
 }
 
 // noteUninformed says when a control that takes telemetry begins to do without, because none comes.
-func (q *QP) noteUninformed() {
+func (r *recovery) noteUninformed() {
+	q := r.q
 	expected, found := q.ctl.(congestion.Informed).Uninformed()
 	if (found > 0) == q.uninformed {
 		return

@@ -152,7 +152,7 @@ func (r *recovery) report(now time.Duration) {
 		r.q.ctl.Acked(now, int(n), took, &r.trips.acks)
 		r.q.paces = r.q.ctl.Paces()
 		if r.q.kind == congestion.HPCC {
-			r.q.noteUninformed()
+			r.noteUninformed()
 		}
 	}
 	if r.reads.brought > 0 {

@@ -64,5 +64,5 @@ var _ = register(ethernetRoom, []row{
 	{EthernetNobody, "ETHERNET_NOBODY", "no program at the host's port takes the frame: service %d, port %d of UDP or TCP"},
 	{EthernetCheck, "ETHERNET_CHECK", "the cable's faults took the frame, or flipped one of its bits so that the check failed: %d bytes, priority %d"},
 	{EthernetPrefix, "ETHERNET_PREFIX", "the fabrics at the ends of the trunk have hosts with the same addresses: own ones from %#08x on, found ones from %#08x on"},
-	{EthernetTelemetry, "ETHERNET_TELEMETRY", "the packet goes on to another process without what switches told of their links: telemetry of %d links, of which %d can go on"},
+	{EthernetTelemetry, "ETHERNET_TELEMETRY", "the packet continues to another process without what switches told of their links: telemetry of %d links, of which %d can leave"},
 }, nil)

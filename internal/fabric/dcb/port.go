@@ -60,7 +60,7 @@ type Port struct {
 
 	Control Control
 
-	// Untold is the frames that have gone on to another process without their telemetry, for the port's
+	// Untold is the frames that have left for another process without their telemetry, for the port's
 	// owner to count in.
 	Untold uint64
 }

@@ -291,7 +291,7 @@ func (k *node) make() {
 
 // CheckBuffers refuses a network with a switch whose buffer has nothing left beside the reserves and the
 // headroom of its ports: it would drop all lossy frames.
-func (n *Network) CheckBuffers() error {
+func CheckBuffers(n *Network) error {
 	for i := range n.nodes {
 		if sw := n.nodes[i].sw; sw != nil {
 			if booked, size := sw.Booked(); booked >= size {

@@ -191,7 +191,7 @@ func TestTrunkWithTooLittleHeadroomLosesFrames(t *testing.T) {
 	}
 }
 
-// Frames go on without what switches told of their links, which the port of the trunk counts.
+// Frames leave by a trunk without what switches told of their links, and its port counts them.
 func TestTelemetryEndsAtATrunk(t *testing.T) {
 	a, b := join(t, 64<<10)
 	b.asks = true

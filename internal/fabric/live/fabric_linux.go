@@ -90,7 +90,7 @@ func Start(c Config) (f *Fabric, err error) {
 	}
 	if c.Ethernet != nil {
 		n := newEthernet(f)
-		if err := n.lan.CheckBuffers(); err != nil {
+		if err := lan.CheckBuffers(n.lan); err != nil {
 			return nil, fmt.Errorf("fabric %s: %w (--buffer)", c.Name, err)
 		}
 		f.network = n
