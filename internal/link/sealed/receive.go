@@ -162,6 +162,8 @@ func (l *Link) inbound(b []byte) (*inbound, reason.Detail) {
 		return refuse(reason.PSPPacket, psp.HeaderLen, uint64(headers+h.CryptOffset))
 	case h.Next != psp.NextUDP && h.Next != nextControl:
 		return refuse(reason.PSPPacket, psp.NextUDP, uint64(h.Next))
+	case h.Drop: // after sampling, which this device does not do
+		return refuse(reason.PSPPacket, 0, 1)
 	}
 	in, n := l.e.find(h.SPI)
 	switch {

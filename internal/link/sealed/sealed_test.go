@@ -299,6 +299,30 @@ func TestAttackStrangersLeaveNoState(t *testing.T) {
 	p.expect(on, body)
 }
 
+// A packet that its sender marks to be dropped after sampling is dropped. One that is to be sampled arrives as others do.
+func TestMarkedPackets(t *testing.T) {
+	p := newPair(t)
+	body := noise(40)
+	for _, c := range []struct {
+		sample, drop bool
+		want         []byte
+		refused      []reason.Reason
+	}{
+		{false, true, nil, []reason.Reason{reason.PSPPacket}},
+		{true, true, nil, []reason.Reason{reason.PSPPacket}},
+		{true, false, body, nil},
+	} {
+		on := p.send(40, body)
+		h := psp.Header{Next: psp.NextUDP, IV: binary.BigEndian.Uint64(on.Data[8:]), Sample: c.sample, Drop: c.drop}
+		putUDP(on.Data[psp.HeaderLen:], p.flow.Src.Port(), p.flow.Dst.Port(), udpLen+len(body))
+		copy(on.Data[psp.HeaderLen+udpLen:], body)
+		if err := p.s[0].out.key.Seal(on.Data, &h); err != nil {
+			t.Fatal(err)
+		}
+		p.expect(on, c.want, c.refused...)
+	}
+}
+
 // Of a batch with bad packets the others arrive.
 func TestBatchWithBadPackets(t *testing.T) {
 	p := newPair(t)
