@@ -87,10 +87,11 @@ type peer struct {
 
 // An Endpoint has the keys of a device and of its peers.
 type Endpoint struct {
-	address netip.Addr // of the device
-	device  uint16     // its UDP port
-	port    uint16     // UDP port for PSP packets
-	limit   uint64     // renewBytes
+	address netip.Addr  // of the device
+	device  uint16      // its UDP port
+	port    uint16      // UDP port for PSP packets
+	limit   uint64      // renewBytes
+	version psp.Version // of the keys that peers get
 	clock   func() time.Time
 	secret  [32]byte // of cookies
 	report  atomic.Pointer[func(reason.Detail)]
@@ -116,7 +117,7 @@ type Endpoint struct {
 func NewEndpoint(device netip.AddrPort, port uint16) *Endpoint {
 	device = plain(device)
 	e := &Endpoint{
-		address: device.Addr(), device: device.Port(), port: port, limit: renewBytes, clock: time.Now, next: 1,
+		address: device.Addr(), device: device.Port(), port: port, limit: renewBytes, version: psp.AESGCM128, clock: time.Now, next: 1,
 		inbound: map[uint32]*inbound{}, peers: map[netip.AddrPort]*peer{}, named: map[pairName]*peer{},
 	}
 	_, _ = rand.Read(e.secret[:]) // never fails
@@ -201,7 +202,7 @@ func (e *Endpoint) issue(s *session) {
 		e.next = 1
 	}
 	e.keys++
-	o := offer{version: psp.AESGCM128, spi: spi, port: e.port, device: e.device, you: s.from}
+	o := offer{version: e.version, spi: spi, port: e.port, device: e.device, you: s.from}
 	b, err := psp.Derive(&e.masters[e.phase], spi, o.version)
 	var key *psp.Key
 	if err == nil {

@@ -2,6 +2,7 @@ package sealed
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -50,7 +51,8 @@ type wire struct {
 	sent  []link.Rx // batches, as they arrive at the peer
 	queue []link.Rx // what arrives here
 	flow  link.DatagramFlow
-	full  bool // opens no flow
+	port  uint16 // of flows; 50000 if it is 0
+	full  bool   // opens no flow
 }
 
 func (w *wire) Local() netip.AddrPort { return w.local }
@@ -70,7 +72,7 @@ func (w *wire) OpenFlow(dst netip.AddrPort, _ uint32) (*link.DatagramFlow, error
 	if w.full {
 		return nil, syscall.EMFILE
 	}
-	w.flow.Src, w.flow.Dst = netip.AddrPortFrom(w.local.Addr(), 50000), dst
+	w.flow.Src, w.flow.Dst = netip.AddrPortFrom(w.local.Addr(), cmp.Or(w.port, 50000)), dst
 	return &w.flow, nil
 }
 
