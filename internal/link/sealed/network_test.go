@@ -35,16 +35,26 @@ func (d doubter) Receive(rx *link.Rx) (bool, error) {
 
 // hosts makes two devices that encrypt on a simulated network. The second one checks each ICRC.
 func hosts(t *testing.T, n *simnet.Network, lc simnet.LinkConfig) (hs [2]*rig.Host, es [2]*Endpoint) {
+	return hostsOver(t, n, lc, func(_ int, on link.Datagrams) link.Datagrams { return on }, func(i int, l *Link) link.Datagrams {
+		if i == 1 {
+			return doubter{l}
+		}
+		return l
+	})
+}
+
+// hostsOver makes two devices that encrypt on a simulated network. Below is what their links seal the packets of, and above
+// what the devices have in place of the links.
+func hostsOver(
+	t *testing.T, n *simnet.Network, lc simnet.LinkConfig, below func(int, link.Datagrams) link.Datagrams, above func(int, *Link) link.Datagrams,
+) (hs [2]*rig.Host, es [2]*Endpoint) {
+	t.Helper()
 	lc.AnyICRC = true // the network sees none
 	for i, at := range addrs {
 		on := n.Attach(netip.AddrPortFrom(at.Addr(), psp.Port), lc)
 		es[i] = NewEndpoint(at, psp.Port)
 		h := &rig.Host{Net: n, Link: on}
-		l := New(on, es[i], met{})
-		links := []link.Datagrams{l}
-		if i == 1 {
-			links[0] = doubter{l}
-		}
+		links := []link.Datagrams{above(i, New(below(i, on), es[i], met{}))}
 		h.Dev = adapter.Open(adapter.Config{
 			Networks: rocev2.Networks(links), Clock: n.Clock, Manual: true, Random: n.Random(uint64(i) + 100).Uint32,
 		})

@@ -325,6 +325,26 @@ func TestMarkedPackets(t *testing.T) {
 	}
 }
 
+// Packets that were recorded before a device was opened again are refused, although their SPI is one of the device's again.
+func TestAttackPacketsForAnEarlierDevice(t *testing.T) {
+	p := newPair(t)
+	body := noise(40)
+	recorded := []link.Rx{p.send(40, body), p.send(40, body)}
+	p.expect(recorded[0], body)
+	p.e[0].end(p.s[0])
+	p.e[1] = NewEndpoint(addrs[1], 1001)
+	p.links[1] = New(p.wires[1], p.e[1], nil)
+	p.s[0], p.s[1] = join(t, p.e[0], p.e[1], addrs[0], addrs[1], always)
+	now := p.send(40, body)
+	if !bytes.Equal(now.Data[4:8], recorded[0].Data[4:8]) {
+		t.Fatalf("SPI %x, expected %x again", now.Data[4:8], recorded[0].Data[4:8])
+	}
+	for _, on := range recorded {
+		p.expect(on, nil, reason.PSPIntegrity)
+	}
+	p.expect(now, body)
+}
+
 // Of a batch with bad packets the others arrive.
 func TestBatchWithBadPackets(t *testing.T) {
 	p := newPair(t)
