@@ -97,6 +97,24 @@ func TestFailedWriteEndsTheStream(t *testing.T) {
 	}
 }
 
+// A peer that no longer answers is told from one that reset the connection.
+func TestStreamThatTimesOutIsNoReset(t *testing.T) {
+	for err, want := range map[error]reason.Reason{
+		syscall.ETIMEDOUT: reason.StreamTimeout, syscall.EHOSTUNREACH: reason.StreamTimeout, syscall.ENETUNREACH: reason.StreamTimeout,
+		syscall.ECONNRESET: reason.StreamLost,
+	} {
+		t.Run(err.Error(), func(t *testing.T) {
+			e := newStreamEnd(t)
+			e.establish()
+			e.breaks(err)
+			if len(e.events) != 1 || e.events[0].Kind != iwarp.Closed || e.events[0].Detail.Reason != want {
+				t.Errorf("heard %+v", e.events)
+			}
+			e.gone()
+		})
+	}
+}
+
 // If the peer has shut one direction, the connection continues in the other until this end has sent
 // its data.
 func TestHalfClosedStreamIsReadToItsEnd(t *testing.T) {

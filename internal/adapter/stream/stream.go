@@ -170,7 +170,8 @@ func (c *Stream) lost(now time.Duration, err error) {
 	case errors.As(err, &f):
 		c.cause = f
 		c.m.Failed(now, f.Detail)
-	case errors.Is(err, syscall.ETIMEDOUT):
+	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		// When TCP gives up, Linux reports the last network error, if there was one, instead of the timeout.
 		c.m.TimedOut(now)
 	default:
 		c.m.Closed(now, err != io.EOF)
