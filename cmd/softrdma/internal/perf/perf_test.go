@@ -81,13 +81,11 @@ func TestPerfVariants(t *testing.T) {
 
 // A control that follows telemetry is none on a network without.
 func TestPerfSaysThatNoTelemetryComes(t *testing.T) {
-	for control, says := range map[string]bool{"hpcc": true, "window": false} {
-		server, client := startPair(t, "write", "bw", "-s", "1M", "-n", "20", "--congestion", control)
-		out := client.Succeeds()
-		server.Succeeds()
-		if strings.Contains(out, "hpcc was a window: softrdma explain CONGESTION_UNINFORMED") != says {
-			t.Errorf("%s:\n%s", control, out)
-		}
+	server, client := startPair(t, "write", "bw", "-s", "100K", "-n", "20", "--congestion", "hpcc")
+	out := client.Succeeds()
+	server.Succeeds()
+	if !strings.Contains(out, "hpcc was a window: softrdma explain CONGESTION_UNINFORMED") {
+		t.Error(out)
 	}
 }
 
