@@ -297,7 +297,7 @@ func (c *call) failed(err error) {
 }
 
 // named gives the error of a connection that was dialled a reason. Heard reports whether the peer has sent anything. A
-// peer that does not trust this end may say so after its offer.
+// peer that does not trust this end may say so after its offer. Its refusal wraps ECONNREFUSED.
 func (c *call) named(err error, heard bool) error {
 	var named *reason.Error
 	if err == nil || errors.As(err, &named) || !c.waited && !rejected(err) {
@@ -316,6 +316,9 @@ func (c *call) named(err error, heard bool) error {
 		d.Found = uint64(no)
 	case heard && errors.As(err, &alert):
 		d = failed(c.conn)
+		if rejected(err) {
+			err = fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err)
+		}
 	}
 	return &link.Failure{Detail: d, Err: err}
 }
