@@ -16,7 +16,7 @@ import (
 // program has chosen stays.
 func TestReceiveBufferFollowsNeed(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
-		const size, most, burst, bursts = 16 << 10, 64 << 10, 200, 100
+		const size, most, burst, bursts = 16 << 10, 64 << 10, 200, 600
 		a, b := pair(t, "127.0.0.1", Config{})
 		b.buffer.resize(b.rx.fd, size)
 		b.buffer.fixed = fixed

@@ -150,7 +150,7 @@ func TestReceiveTakesGroupsInTurns(t *testing.T) {
 	var rx link.Rx
 	for range 2*groupTurns + 2 {
 		receive(t, b, &rx)
-		seen[rx.Dst]++
+		seen[rx.Dst] += len(rx.Data) / rx.Size
 	}
 	for _, dst := range dsts {
 		if seen[dst] == 0 {

@@ -14,14 +14,24 @@ import (
 
 // A receiver holds the memory that Receive needs, so that it does not allocate.
 type receiver struct {
-	data    [1 << 16]byte
-	control [128]byte
+	data    [maxReceived]byte
+	control [controlLen]byte
 	name    unix.RawSockaddrInet6
 	iov     unix.Iovec
 	head    unix.Msghdr
 	local   netip.AddrPort // in the form that packets have
 	turn    uint8
 	single  singleMode
+	multi   multiMode
+}
+
+// controlLen is room for the control messages of a packet.
+const controlLen = 128
+
+// fields are what the control messages of a packet or batch say.
+type fields struct {
+	segment   int // length of the packets that the kernel joined, 0 if it joined none
+	tos, hops uint8
 }
 
 func (r *receiver) init(local netip.AddrPort) {
@@ -46,15 +56,23 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	if l.stale.Load() {
 		l.trim()
 	}
-	var ok bool
+	ok := l.in.multi.waits() && l.in.deliver(rx)
 	var err unix.Errno
-	if l.group.count.Load() == 0 {
+	switch {
+	case ok:
+	case l.group.count.Load() == 0:
 		ok, err = l.in.receive(l.rx.fd, rx)
-	} else {
+	default:
 		ok, err = l.receiveAny(rx)
 	}
 	if ok {
 		l.buffer.received(l.rx.fd)
+	}
+	if waits := l.in.multi.waits(); waits != l.left.Load() {
+		l.left.Store(waits)
+		if waits {
+			l.Wake() // the socket does not end a sleep that has begun
+		}
 	}
 	l.life.Leave()
 	if err != 0 {
@@ -97,36 +115,43 @@ func (r *receiver) from(fd int, rx *link.Rx) (bool, unix.Errno) {
 		case n == 0 || r.head.Flags&unix.MSG_TRUNC != 0:
 			continue // an empty datagram, or one longer than any UDP datagram
 		}
-		r.fill(rx, int(n))
-		r.readControl(rx, int(r.head.Controllen))
+		var f fields
+		f.read(r.control[:r.head.Controllen])
+		r.fill(rx, r.data[:n:n], &r.name, &f)
 		return true, 0
 	}
 	return false, 0
 }
 
-func (r *receiver) fill(rx *link.Rx, n int) {
-	rx.Data = r.data[:n:n]
-	rx.Size = n
-	rx.Dst = r.local
-	rx.TOS, rx.HopLimit, rx.HandedOver = 0, 0, false
-	if r.name.Family == unix.AF_INET {
-		s := (*unix.RawSockaddrInet4)(unsafe.Pointer(&r.name))
-		rx.Src = netip.AddrPortFrom(netip.AddrFrom4(s.Addr), swap(s.Port))
-	} else {
-		rx.Src = netip.AddrPortFrom(netip.AddrFrom16(r.name.Addr), swap(r.name.Port))
+// fill fills rx with a packet or batch.
+func (r *receiver) fill(rx *link.Rx, data []byte, name *unix.RawSockaddrInet6, f *fields) {
+	rx.Data, rx.Size = data, len(data)
+	if f.segment > 0 && f.segment < rx.Size {
+		rx.Size = f.segment
 	}
+	rx.Dst = r.local
+	rx.TOS, rx.HopLimit, rx.HandedOver = f.tos, f.hops, false
+	rx.Src = source(name)
 }
 
-// readControl reads the control messages: the size of coalesced packets, type
-// of service and hop limit.
-func (r *receiver) readControl(rx *link.Rx, n int) {
-	for at := 0; at+unix.SizeofCmsghdr <= n; {
-		h := (*unix.Cmsghdr)(unsafe.Pointer(&r.control[at]))
+func source(name *unix.RawSockaddrInet6) netip.AddrPort {
+	if name.Family == unix.AF_INET {
+		s := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
+		return netip.AddrPortFrom(netip.AddrFrom4(s.Addr), swap(s.Port))
+	}
+	return netip.AddrPortFrom(netip.AddrFrom16(name.Addr), swap(name.Port))
+}
+
+// read reads control messages.
+func (f *fields) read(control []byte) {
+	*f = fields{}
+	for at := 0; at+unix.SizeofCmsghdr <= len(control); {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(&control[at]))
 		length := int(h.Len)
-		if length < unix.SizeofCmsghdr || at+length > n {
+		if length < unix.SizeofCmsghdr || at+length > len(control) {
 			return
 		}
-		data := r.control[at+unix.CmsgLen(0) : at+length]
+		data := control[at+unix.CmsgLen(0) : at+length]
 		v := 0
 		switch {
 		case len(data) >= 4:
@@ -136,13 +161,11 @@ func (r *receiver) readControl(rx *link.Rx, n int) {
 		}
 		switch {
 		case h.Level == unix.IPPROTO_UDP && h.Type == unix.UDP_GRO:
-			if v > 0 && v < rx.Size {
-				rx.Size = v
-			}
+			f.segment = max(v, 0)
 		case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_TOS, h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_TCLASS:
-			rx.TOS = uint8(v)
+			f.tos = uint8(v)
 		case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_TTL, h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_HOPLIMIT:
-			rx.HopLimit = uint8(v)
+			f.hops = uint8(v)
 		}
 		at += unix.CmsgSpace(length - unix.CmsgLen(0))
 	}

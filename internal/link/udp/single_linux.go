@@ -55,10 +55,14 @@ func (r *receiver) receive(fd int, rx *link.Rx) (ok bool, err unix.Errno) {
 	if r.single.on && !rx.Sparse {
 		r.leaveSingle(fd)
 	}
-	if r.single.on && r.single.run%singleSample != 0 {
+	switch {
+	case r.single.on && r.single.run%singleSample != 0:
 		ok, err = r.receiveSingle(fd, rx)
-	} else {
+	case !r.single.on && r.multi.due():
+		ok, err = r.fromMulti(fd, rx)
+	default:
 		ok, err = r.from(fd, rx)
+		r.multi.count(ok, rx)
 	}
 	r.single.count(ok, rx)
 	switch {
@@ -132,7 +136,7 @@ func (r *receiver) receiveSingle(fd int, rx *link.Rx) (bool, unix.Errno) {
 		case n == 0:
 			continue // an empty datagram
 		}
-		r.fill(rx, int(n))
+		r.fill(rx, r.data[:n:n], &r.name, &fields{})
 		return true, 0
 	}
 	return false, 0

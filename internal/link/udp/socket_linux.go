@@ -24,6 +24,7 @@ type Link struct {
 	flows   flowTable
 	stale   atomic.Bool // Receive is to trim
 	in      receiver
+	left    atomic.Bool // packets were received that Receive has not delivered
 	out     sender
 	group   groupSet
 

@@ -27,6 +27,9 @@ func (l *Link) Wait(d time.Duration) error {
 		return link.ErrClosed
 	}
 	defer l.life.Leave()
+	if l.left.Load() {
+		return nil
+	}
 	trim := (l.flows.kept.Load() || l.buffer.grown.Load()) && (d < 0 || d > keptTime)
 	var start time.Time
 	if trim { // the next Receive frees what is not needed
