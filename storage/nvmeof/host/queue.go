@@ -30,12 +30,14 @@ type queue struct {
 	work    sync.WaitGroup
 	recvs   []verbs.RecvWR // of each receive
 	spare   []verbs.SendWR // memory for gathered, of the goroutine
+	trains  trains         // of the goroutine
 
 	mu       sync.Mutex // of all below
 	free     []*slot
 	waiting  []*command // for a free slot
 	posted   int
 	gathers  bool // commands are sent together
+	packet   int  // of trains, at the last gather
 	gathered []verbs.SendWR
 	tick     uint32 // advances with time
 	closed   bool
@@ -239,12 +241,12 @@ func (q *queue) send(s *slot, c *command, signal bool) {
 	}
 	entry := c.entry
 	entry.ID, entry.Flags = uint16(s.number), capsule.FlagSGL
-	inCapsule := 0
+	sent := 0
 	switch n := len(c.data); {
 	case n == 0:
 		entry.SGL = capsule.KeyedSGL(0, 0, 0, false)
-	case entry.ToController() && q.number != 0 && n <= q.capsule:
-		entry.SGL, inCapsule = capsule.OffsetSGL(0, uint32(n)), n
+	case entry.ToController() && q.number != 0 && n <= q.inCapsule():
+		entry.SGL, sent = capsule.OffsetSGL(0, uint32(n)), n
 	default:
 		entry.SGL = capsule.KeyedSGL(mr.Addr()+uint64(off), mr.RKey(), uint32(n), false)
 	}
@@ -258,8 +260,8 @@ func (q *queue) send(s *slot, c *command, signal bool) {
 	if signal {
 		wr.Flags = verbs.Signaled
 	}
-	if inCapsule > 0 {
-		s.sge = [2]verbs.SGE{q.mr.SGE(at, capsule.CommandLen), mr.SGE(off, inCapsule)}
+	if sent > 0 {
+		s.sge = [2]verbs.SGE{q.mr.SGE(at, capsule.CommandLen), mr.SGE(off, sent)}
 		wr.SGL = s.sge[:]
 	} else {
 		wr.Inline = b
@@ -294,8 +296,9 @@ func (q *queue) post(s *slot) error {
 
 // gather makes post gather requests.
 func (q *queue) gather() {
+	q.trains.look(q.conn.QP())
 	q.mu.Lock()
-	q.gathers = true
+	q.gathers, q.packet = true, q.trains.packet
 	q.mu.Unlock()
 }
 

@@ -21,3 +21,16 @@ func TestCommandCompletedBeforeItIsSentFreesItsSlotOnce(t *testing.T) {
 		t.Errorf("the slot is %d times free, and the command has ended %d times", len(q.free), ended)
 	}
 }
+
+// Commands that are sent together over UDP have no data that needs a packet of its own.
+func TestCapsulesOfABatchAreOnePacket(t *testing.T) {
+	for _, c := range []struct {
+		gathers      bool
+		packet, want int
+	}{{false, 0, 8192}, {true, 0, 8192}, {false, 4032, 8192}, {true, 4032, 4032}, {true, 16000, 8192}} {
+		q := &queue{capsule: 8192, gathers: c.gathers, packet: c.packet}
+		if n := q.inCapsule(); n != c.want {
+			t.Errorf("together %v, packets of %d: %d bytes, expected %d", c.gathers, c.packet, n, c.want)
+		}
+	}
+}
