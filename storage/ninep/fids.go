@@ -128,9 +128,10 @@ func (f *fids) end(b []byte) {
 	case !r.makes():
 	case !done:
 		f.drop(fid{r.weight, r.open > 0})
-	case r.kind == typeOpen:
-		f.held[r.fid] = fid{old.weight, true}
-	case r.kind == typeCreate, r.kind == typeUserCreate: // the fid of the directory becomes that of the file
+	case r.open > 0: // the fid of a directory in which a file is made becomes that of the file
+		if old.open { // p9 opens none twice
+			f.open--
+		}
 		f.held[r.fid] = fid{old.weight + r.weight, true}
 	default:
 		if had {

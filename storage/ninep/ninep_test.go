@@ -29,6 +29,7 @@ func FuzzAdmit(f *testing.F) {
 // Whatever a client sends and however it is answered, no more is counted than may be held, and nothing
 // when all is ended.
 func FuzzFids(f *testing.F) {
+	f.Add([]byte("\x0c\x00\x00\x80\x00\x00")) // a file that is open is opened again
 	f.Add([]byte("\x68\x01\x01\x6e\x01\x02\x0c\x02\x02\x78\x02\x02"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x := newFids(Config{Files: 20, Open: 3})
