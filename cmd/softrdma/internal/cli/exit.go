@@ -169,11 +169,14 @@ func ExitCode(err error) int {
 	return ExitFailed
 }
 
-// OneLine returns the message of an error without line breaks. What is no text is escaped, because a part of
-// the message may be a peer's, and a terminal would take it for commands.
-func OneLine(err error) string {
+// OneLine returns the message of an error as Text does.
+func OneLine(err error) string { return Text(err.Error()) }
+
+// Text returns a string without line breaks. What is no text is escaped, because a part of the string may be a
+// peer's, and a terminal would take it for commands. Text of what it has returned is the same.
+func Text(s string) string {
 	var b strings.Builder
-	for s := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; "); s != ""; {
+	for s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; "); s != ""; {
 		r, n := utf8.DecodeRuneInString(s)
 		if q := strconv.Quote(s[:n]); r != '\t' && (!unicode.IsPrint(r) || r == utf8.RuneError) {
 			b.WriteString(q[1 : len(q)-1])

@@ -12,7 +12,7 @@ const (
 )
 
 // A Throttle prints a server's messages about its clients, at most throttleLines per
-// throttleTime, because any host can cause one. It also prints how many it left out.
+// throttleTime, because any host can cause one. It also prints how many it left out. What is no text is escaped.
 type Throttle struct {
 	Print func(line string)
 
@@ -33,7 +33,7 @@ func (t *Throttle) Printf(format string, args ...any) {
 	}
 	if t.lines < throttleLines {
 		t.lines++
-		t.Print(fmt.Sprintf(format, args...))
+		t.Print(Text(fmt.Sprintf(format, args...)))
 		return
 	}
 	t.omitted++

@@ -65,7 +65,7 @@ func (c *client) discover(ctx context.Context, arg string, asJSON bool) (err err
 	}
 	table := cli.NewTable("SUBSYSTEM", "TYPE", "ADDRESS", "PORT", "PROVIDER")
 	for _, e := range entries {
-		table.Row(e.Subsystem, e.Type, e.Address, e.Port, e.Provider)
+		table.Row(cli.Text(e.Subsystem), e.Type, cli.Text(e.Address), cli.Text(e.Port), e.Provider)
 	}
 	return table.Print(c.cmd.OutOrStdout())
 }
@@ -115,7 +115,7 @@ func (c *client) list(ctx context.Context, k *host.Controller, asJSON bool) erro
 		return cli.WriteJSON(c.cmd.OutOrStdout(), l)
 	}
 	out := c.cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s: %s, serial %s, controller %d\n", l.Subsystem, l.Model, l.Serial, l.Controller)
+	fmt.Fprintln(out, cli.Text(fmt.Sprintf("%s: %s, serial %s, controller %d", l.Subsystem, l.Model, l.Serial, l.Controller)))
 	table := cli.NewTable("NAMESPACE", "BYTES", "BLOCK", "ACCESS", "NGUID")
 	for _, n := range l.Namespaces {
 		access := "read-write"

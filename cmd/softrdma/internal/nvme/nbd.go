@@ -84,7 +84,7 @@ func (g *gateway) run(ctx context.Context, args []string) (err error) {
 		defer notes.Flush()
 		server := &nbd.Server{
 			Backend: volume{n}, ReadOnly: g.readOnly || n.ReadOnly(), Name: g.subsystem,
-			Events: func(err error) { notes.Printf("%s", cli.OneLine(err)) },
+			Events: func(err error) { notes.Printf("%v", err) },
 		}
 		fmt.Fprintf(g.cmd.OutOrStdout(), "serving namespace %d, %d bytes, at %v\n", g.id, n.Size(), l.Addr())
 		return server.Serve(ctx, l)

@@ -184,7 +184,7 @@ func (c *client) connect(ctx context.Context, args []string, cfg host.Config, f 
 		if e.Kind == host.Lost {
 			c.lost.Add(1)
 		}
-		notes.Println(e.String())
+		notes.Println(cli.Text(e.String()))
 	}
 	within, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -66,6 +66,21 @@ func TestSubsystemsAndNamespacesAreListed(t *testing.T) {
 	clitest.Start(t, "nvme", "list", "-n", nqn, at).Fails(cli.ExitFailed, "NVME_SC_CONNECT_INVALID_HOST")
 }
 
+// TestNamesOfPeersAreEscaped: a terminal would take what is no text for commands.
+func TestNamesOfPeersAreEscaped(t *testing.T) {
+	at := clitest.ServerAddress(t)
+	const name, escaped = "nqn.\x1b[2J", `nqn.\x1b[2J`
+	s := clitest.Start(t, "nvme", "serve", "-a", at, "-n", name, "--namespace", "memory,1M")
+	s.Prints("waiting for a client on " + at + " port 4420")
+	for _, args := range [][]string{{"discover"}, {"list", "-n", name}} {
+		if out := clitest.Run(t, append(append([]string{"nvme"}, args...), at)...); strings.Contains(out, "\x1b") || !strings.Contains(out, escaped) {
+			t.Errorf("%s prints %q", args[0], out)
+		}
+	}
+	clitest.Start(t, "nvme", "list", "-n", "nqn.\x1b]0;x", at).Fails(cli.ExitFailed, "NVME_SC_CONNECT_INVALID_PARAM")
+	s.PrintsError(`NVME_SUBSYSTEM_UNKNOWN: no subsystem has the name of the connect data: nqn.\x1b]0;x`)
+}
+
 func TestNamespacesThatCannotBeOpenedSayWhy(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "disk.img")
