@@ -12,7 +12,7 @@ import (
 // flow that has more than an even share keeps less if there was a queue, and stops growing for a time while there is one, so
 // that shares become equal.
 type yielding struct {
-	began, takes time.Duration // takes is the time until what is in flight is top; 0 if the flow yields to nobody
+	began, takes time.Duration // takes is the time until what is in flight is top; 0 if the flow does not yield
 	top          float64       // bytes
 	settled      time.Duration // round trips that began before it have losses that are known
 	held         time.Duration // how long it has not grown for a queue
@@ -28,7 +28,7 @@ func (y *yielding) window(now time.Duration) float64 {
 	return y.top * (1 - (1-keepShare)*left*left*left)
 }
 
-// giveWay leaves a part of the path to other flows. If losses go on, these do not react to them, and this flow resists.
+// giveWay leaves a part of the path to other flows. If losses continue, these do not react to them, and this flow resists.
 func (p *path) giveWay(now time.Duration) {
 	last := p.yielded
 	p.yielded = p.round.count
