@@ -49,19 +49,29 @@ type path struct {
 	grow      float64 // of high, in the next round trip of a probe
 	slow      float64 // the rate that belongs to low; 0 if there is none
 	yield     yielding
-	learned   bool          // base is known
-	yielded   uint32        // number of the round trip in which others were left room last
-	stubborn  bool          // others do not react to losses
-	alike     uint8         // times in a row that the queue stayed although this flow gave way
-	resisted  uint32        // number of the round trip in which that was seen last
-	usual     float64       // rate before the probe
-	stood     uint16        // round trips between probes that all had a queue
-	clear     uint16        // and that had none
-	told      time.Duration // signs of congestion before this time are known
-	shorter   time.Duration // until then what arrives was sent on a path that was longer: too much at a time
-	silent    bool          // a timeout expired, and nothing was acknowledged since
-	far       uint8         // round trips in a row that are too long for a queue of this flow
-	alone     alone
+	learned   bool // base is known
+	rivals
+	usual float64 // rate before the probe
+	standing
+	told    time.Duration // signs of congestion before this time are known
+	shorter time.Duration // until then what arrives was sent on a path that was longer: too much at a time
+	silent  bool          // a timeout expired, and nothing was acknowledged since
+	far     uint8         // round trips in a row that are too long for a queue of this flow
+	alone   alone
+}
+
+// rivals is what is known of others on the path.
+type rivals struct {
+	yielded  uint32 // number of the round trip in which others were left room last
+	resisted uint32 // number of the round trip in which the queue stayed although this flow gave way last
+	alike    uint8  // times in a row that it did
+	stubborn bool   // others do not react to losses
+}
+
+// standing counts round trips between probes.
+type standing struct {
+	stood uint16 // that all had a queue
+	clear uint16 // that had none
 }
 
 // A lossSample is what arrived and was lost in some round trips, in bytes.
