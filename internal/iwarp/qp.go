@@ -101,7 +101,7 @@ func (q *QP) Transition(now time.Duration, from qp.State) {
 	case qp.Err:
 		if from != qp.Err {
 			q.stop()
-			q.part(reason.Detail{Reason: reason.StreamClosed, Expected: uint64(q.req.outstanding()), Found: uint64(q.rx.begun())})
+			q.part(q.cut(reason.StreamClosed))
 		}
 		q.flush()
 	}
@@ -168,6 +168,12 @@ func (q *QP) disconnect(now time.Duration, d reason.Detail) {
 // unfinished reports whether the end of the stream would cut something off: an incomplete
 // FPDU, or unanswered READs and atomics of the program.
 func (q *QP) unfinished() bool { return q.rx.begun() > 0 || q.req.awaits() }
+
+// cut returns the detail of an end of the stream: the requests that are outstanding, and the bytes of
+// an incomplete FPDU.
+func (q *QP) cut(why reason.Reason) reason.Detail {
+	return reason.Detail{Reason: why, Expected: uint64(q.req.outstanding()), Found: uint64(q.rx.begun())}
+}
 
 // lose handles the end of the stream. If that cut something off, the oldest request completes
 // as on InfiniBand when the peer no longer answers.

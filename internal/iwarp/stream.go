@@ -153,7 +153,7 @@ func (s *Stream) Failed(now time.Duration, d reason.Detail) {
 func (s *Stream) TimedOut(now time.Duration) {
 	d := reason.Detail{Reason: reason.StreamTimeout}
 	if s.q != nil {
-		d.Expected, d.Found = uint64(s.q.req.outstanding()), uint64(s.q.rx.begun())
+		d = s.q.cut(d.Reason)
 	}
 	s.Failed(now, d)
 }
@@ -168,7 +168,7 @@ func (s *Stream) end(lost bool) reason.Detail {
 	}
 	d := reason.Detail{Reason: reason.StreamClosed}
 	if s.q != nil {
-		d.Expected, d.Found = uint64(s.q.req.outstanding()), uint64(s.q.rx.begun())
+		d = s.q.cut(d.Reason)
 		lost = lost || s.state == operating && s.q.unfinished()
 	}
 	if lost {
@@ -288,7 +288,7 @@ func (s *Stream) Disconnect(now time.Duration) error {
 	if s.state != operating {
 		return &Error{reason.Detail{Reason: reason.MPAState, Expected: uint64(operating), Found: uint64(s.state)}}
 	}
-	d := reason.Detail{Reason: reason.StreamClosed, Expected: uint64(s.q.req.outstanding()), Found: uint64(s.q.rx.begun())}
+	d := s.q.cut(reason.StreamClosed)
 	// A peer that made no promise (see firstWait) may not have read the reply yet. Linux's siw
 	// would take an end for a refusal.
 	unread, due := s.q.silent, s.deadline
