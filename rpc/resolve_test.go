@@ -23,8 +23,10 @@ func serveName(t *testing.T, addr netip.Addr) (asked *atomic.Int32) {
 		t.Fatal(err)
 	}
 	before := net.DefaultResolver
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", server.LocalAddr().String())
+	// DialUDP, unlike a Dialer, does not read DefaultResolver: the query for the IPv6 address may
+	// outlive its caller and the test.
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return net.DialUDP("udp", nil, server.LocalAddr().(*net.UDPAddr))
 	}}
 	t.Cleanup(func() {
 		net.DefaultResolver = before
