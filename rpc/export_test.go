@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"softrdma/internal/carrier"
@@ -165,4 +166,43 @@ func Devices(c *Client) int {
 		}
 	}
 	return len(on)
+}
+
+// LoseAnswer sends a copy of the request in a client's first busy slot on another connection, and makes the client
+// deaf there when the server has it. Cut waits until the answer has been sent, and breaks that connection.
+func LoseAnswer(c *Client, srv *Server) (cut func()) {
+	s, p := c.link(), srv.all()[0]
+	s.e.Lock()
+	i := slices.IndexFunc(s.slots, func(x slot) bool { return x.busy })
+	s.e.Unlock()
+	p.e.Lock()
+	t := &p.sessions[s.id].tasks[i]
+	first := t.conn
+	p.e.Unlock()
+	until := func(ok func() bool) {
+		for done := false; !done; time.Sleep(time.Millisecond) {
+			p.e.Lock()
+			done = ok()
+			p.e.Unlock()
+		}
+	}
+
+	s.e.Lock()
+	x := &s.slots[i]
+	other := s.conns[slices.IndexFunc(s.conns, func(c *carrier.Conn) bool { return c != x.conn })]
+	x.posts++
+	send(other, i, x.n, s.out.Bytes(i), x.body)
+	s.e.Flush()
+	s.e.Unlock()
+	until(func() bool { return t.conn != first })
+	s.e.Lock()
+	other.Err = errCut
+	s.e.Unlock()
+	return func() {
+		until(func() bool { return t.state == taskAnswered && t.posts == 0 })
+		s.e.Lock()
+		other.Err = nil
+		other.Fail(errCut)
+		s.e.Unlock()
+	}
 }

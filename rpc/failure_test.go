@@ -58,6 +58,44 @@ func (l *ledger) check(t *testing.T, n uint64) {
 	}
 }
 
+// A copy of a request may arrive late, on a connection that the client has given up, while the copy that it sent
+// instead has arrived before on another one. The answer leaves by the connection of the copy. When that one turns
+// out to be broken, the answer leaves by the other one: the client has no reason to ask again.
+func TestAnswerTakesAnotherConnection(t *testing.T) {
+	for name, size := range map[string]int{"near": 8, "far": 2000} {
+		t.Run(name, func(t *testing.T) {
+			entered, release := make(chan struct{}, 1), make(chan struct{})
+			block := rpc.Func("block", rpc.Raw, func(_ context.Context, c *rpc.Call) error {
+				entered <- struct{}{}
+				<-release
+				_, err := c.Reserve(size)
+				return err
+			})
+			block.Run = rpc.RunGoroutine
+			w := serve(t, "", rpc.ServerConfig{Inline: 500}, block)
+			c := w.dial(rpc.ClientConfig{Connections: 2, Inline: 500})
+			got := make(chan error, 1)
+			go func() {
+				b, err := c.Method("test/block", nil).Bytes(within(t), nil, nil)
+				if err == nil && len(b) != size {
+					err = fmt.Errorf("an answer of %d bytes, expected %d", len(b), size)
+				}
+				got <- err
+			}()
+			<-entered
+			cut := rpc.LoseAnswer(c, w.srv)
+			close(release)
+			cut()
+			if err := <-got; err != nil {
+				t.Error(err)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Connections are cut at random moments, by both ends, while calls and one-way messages of all
 // sizes are in flight. Each is executed once, and each call gets its own answer.
 func TestCutConnectionsLoseAndRepeatNothing(t *testing.T) {

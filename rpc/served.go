@@ -167,12 +167,18 @@ func (s *served) free() {
 	s.domain = nil
 }
 
-// Released implements carrier.Owner.
+// Released implements carrier.Owner. Answers that left by the connection may be lost, and leave once more by another one: the
+// client does not ask again if that one has brought another copy of the request.
 func (s *served) Released(c *carrier.Conn) {
 	s.conns = without(s.conns, c)
 	for i := range s.tasks {
-		if t := &s.tasks[i]; t.conn == c {
-			t.conn = nil
+		t := &s.tasks[i]
+		if t.conn != c {
+			continue
+		}
+		t.conn = nil
+		if t.state == taskAnswered {
+			t.repeat()
 		}
 	}
 	s.port.report(s, c.Err)
@@ -252,11 +258,7 @@ func (s *served) request(c *carrier.Conn, h *session.Header, body []byte, at int
 		}
 	case session.Answered:
 		t.conn = c
-		if t.posts > 0 {
-			t.again = true
-		} else {
-			t.send()
-		}
+		t.repeat()
 	}
 	return false, nil
 }

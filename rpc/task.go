@@ -31,7 +31,7 @@ type task struct {
 	loaded   bool // the body has arrived
 	proc     *Procedure
 	deadline time.Time
-	conn     *carrier.Conn // that brought the last copy of the request
+	conn     *carrier.Conn // that brought the last copy of the request, or has the answer
 	address  uint64
 	key      uint32
 
@@ -206,6 +206,15 @@ func (t *task) letGo() {
 	}
 }
 
+// repeat sends the answer again, when no other copy of it is in flight.
+func (t *task) repeat() {
+	if t.posts > 0 {
+		t.again = true
+	} else {
+		t.send()
+	}
+}
+
 // send sends the answer, if there is a connection. If not, the client asks again.
 func (t *task) send() {
 	c := t.conn
@@ -213,6 +222,7 @@ func (t *task) send() {
 		if c = t.owner.pick(); c == nil {
 			return
 		}
+		t.conn = c
 	}
 	if t.oneWay {
 		p := session.Place{Slot: t.slot, Sequence: t.sequence}
