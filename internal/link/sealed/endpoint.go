@@ -21,6 +21,9 @@ const (
 	// unrenewed is by how much a sender may exceed that if its key is not renewed.
 	unrenewed = 4
 
+	// maxSPIs is how many SPIs a master key has: 0 is none. It is more than all sessions together need.
+	maxSPIs = psp.Phase - 1
+
 	// maxPeers bounds the peers that have keys, maxHostPeers those of one address, which differ by the UDP port that they say they
 	// have, and maxSessions the connections of each.
 	maxPeers     = 4096
@@ -91,6 +94,7 @@ type Endpoint struct {
 	device  uint16      // its UDP port
 	port    uint16      // UDP port for PSP packets
 	limit   uint64      // renewBytes
+	spis    uint32      // of one master key: maxSPIs
 	version psp.Version // of the keys that peers get
 	clock   func() time.Time
 	secret  [32]byte // of cookies
@@ -103,6 +107,7 @@ type Endpoint struct {
 	masters [2][psp.MasterLen]byte
 	phase   uint32 // of the master key in use: 0 or 1
 	next    uint32 // SPI to give away next, without the phase
+	issued  uint32 // SPIs of the master key in use that were given away
 	keys    uint64 // given away
 	inbound map[uint32]*inbound
 	peers   map[netip.AddrPort]*peer
@@ -117,7 +122,7 @@ type Endpoint struct {
 func NewEndpoint(device netip.AddrPort, port uint16) *Endpoint {
 	device = plain(device)
 	e := &Endpoint{
-		address: device.Addr(), device: device.Port(), port: port, limit: renewBytes, version: psp.AESGCM128, clock: time.Now, next: 1,
+		address: device.Addr(), device: device.Port(), port: port, limit: renewBytes, spis: maxSPIs, version: psp.AESGCM128, clock: time.Now, next: 1,
 		inbound: map[uint32]*inbound{}, peers: map[netip.AddrPort]*peer{}, named: map[pairName]*peer{},
 	}
 	_, _ = rand.Read(e.secret[:]) // never fails
@@ -194,11 +199,18 @@ func (e *Endpoint) remove(p *peer) {
 	}
 }
 
-// issue gives the peer of a session another key.
+// issue gives the peer of a session another key. A master key that has no SPI left is replaced, as a second key with an
+// SPI would be the first one again.
 func (e *Endpoint) issue(s *session) {
+	if e.issued == e.spis {
+		e.rotate()
+		if in := s.in[0]; in != nil && in.phase() == e.phase {
+			return // rotate has given it one
+		}
+	}
 	spi := e.next | e.phase*psp.Phase
-	e.next++
-	if e.next >= psp.Phase {
+	e.issued++
+	if e.next++; e.next > e.spis {
 		e.next = 1
 	}
 	e.keys++
@@ -239,6 +251,9 @@ func (in *inbound) accept(p *peer) {
 	in.accepted.Store(true)
 }
 
+// phase says which master key the key is derived from.
+func (in *inbound) phase() uint32 { return in.key.SPI() / psp.Phase }
+
 func (e *Endpoint) drop(in *inbound) {
 	if in != nil {
 		in.revoked.Store(true)
@@ -266,16 +281,27 @@ func (e *Endpoint) renew(in *inbound) {
 func (e *Endpoint) Rotate() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.rotate()
+}
+
+// rotate is Rotate. The caller holds mu.
+func (e *Endpoint) rotate() {
 	e.phase ^= 1
+	e.issued = 0
 	_, _ = rand.Read(e.masters[e.phase][:]) // never fails
+	for _, in := range e.inbound {          // also of callers that are not admitted
+		if in.phase() != e.phase {
+			continue
+		}
+		e.drop(in)
+		for i, x := range in.session.in {
+			if x == in {
+				in.session.in[i] = nil
+			}
+		}
+	}
 	for _, p := range e.peers {
 		for _, s := range p.sessions {
-			for i, in := range s.in {
-				if in != nil && in.key.SPI()/psp.Phase == e.phase {
-					e.drop(in)
-					s.in[i] = nil
-				}
-			}
 			if s.live {
 				e.issue(s)
 			}

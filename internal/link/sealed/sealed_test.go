@@ -394,6 +394,57 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// No SPI belongs to two keys of one master key: when a master key has no SPI left, it is replaced. The peer always has a key
+// that is valid, and callers that are not admitted get theirs.
+func TestMasterKeyWithoutSPIsIsReplaced(t *testing.T) {
+	p := newPair(t)
+	e := p.e[1]
+	e.spis = 5
+	type spiOf struct {
+		master [psp.MasterLen]byte
+		spi    uint32
+	}
+	seen := map[spiOf]bool{{e.masters[0], p.s[1].offer.spi}: true}
+	masters := map[[psp.MasterLen]byte]bool{}
+	caller := func() *session { return e.promise(netip.MustParseAddr("10.0.0.77"), quiet(false, "")) }
+	issue := []func() *session{
+		func() *session { e.issue(p.s[1]); return p.s[1] },
+		func() *session { e.renew(p.s[1].in[0]); return p.s[1] },
+		func() *session { s := caller(); e.revoke(s); return s },
+		caller,
+	}
+	late := caller()
+	seen[spiOf{e.masters[0], late.offer.spi}] = true
+	for i := range 60 {
+		old := p.send(20, noise(20)) // with the key from before
+		s := issue[i%len(issue)]()
+		master := e.masters[s.offer.spi/psp.Phase]
+		if now := (spiOf{master, s.offer.spi}); seen[now] || s.offer.spi%psp.Phase == 0 || s.offer.spi%psp.Phase > e.spis {
+			t.Fatalf("key %d: SPI %#x of master key %d again, or out of range", i, s.offer.spi, len(masters))
+		} else {
+			seen[now], masters[master] = true, true
+		}
+		if in := p.s[1].in[0]; e.inbound[in.key.SPI()] != in {
+			t.Fatalf("key %d: the peer's newest key is not valid", i)
+		}
+		p.expect(old, noise(20))
+		p.expect(p.send(20, noise(20)), noise(20))
+	}
+	if len(masters) < 60/5 {
+		t.Errorf("%d master keys for 60 keys, of which each has %d", len(masters), e.spis)
+	}
+	// A caller whose key was of a master key that is gone gets another one when it is admitted.
+	if late.in[0] != nil {
+		t.Error("a key outlived its master key")
+	}
+	if err := e.admit(late, &offer{device: 4791, port: 1}, false); err != nil || late.in[0] == nil || e.inbound[late.offer.spi] != late.in[0] {
+		t.Errorf("a caller that was admitted late has no key: %v", err)
+	}
+	if n := len(e.inbound); n > 2*5+2 {
+		t.Errorf("%d keys are kept", n)
+	}
+}
+
 // A key that was used for many bytes is replaced. A sender whose peer does not replace it stops in the end.
 func TestKeysAreRenewedByBytes(t *testing.T) {
 	p := newPair(t)

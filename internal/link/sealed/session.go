@@ -80,8 +80,8 @@ func (e *Endpoint) admit(s *session, o *offer, proved bool) error {
 		return err
 	}
 	e.join(p, s, proved)
-	if in := s.in[0]; in != nil && in.key.SPI()&psp.Phase != e.phase*psp.Phase {
-		e.issue(s) // Rotate passes by those that are not admitted
+	if in := s.in[0]; in == nil || in.phase() != e.phase {
+		e.issue(s) // Rotate gives none to those that are not admitted
 	}
 	if e.admitted != nil {
 		e.admitted()
