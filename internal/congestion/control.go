@@ -76,7 +76,7 @@ type Limits struct {
 // first returns the window of a new connection.
 func (l *Limits) first() int {
 	if l.Tuning != nil && l.Tuning.First != 0 {
-		return min(l.Tuning.First, l.Window)
+		return min(max(l.Tuning.First, l.Packet), l.Window)
 	}
 	return min(initialWindow, l.Window)
 }

@@ -110,10 +110,9 @@ func newDCQCN(l Limits) *dcqcn {
 func (d *dcqcn) Sent(now time.Duration, n int, _ int64) {
 	d.sent.add(now, n)
 	d.unheard = min(d.unheard+n, math.MaxInt32)
-	if d.rate == 0 {
+	if d.catchUp(now); d.rate == 0 {
 		return
 	}
-	d.catchUp(now)
 	if d.raiseIn -= n; d.raiseIn <= 0 {
 		d.raiseIn += d.raiseBytes()
 		d.byBytes = min(d.byBytes+1, 100)
@@ -154,8 +153,8 @@ func (d *dcqcn) Window() int {
 // Notified implements Control.
 func (d *dcqcn) Notified(now time.Duration, rtt *RTT) {
 	d.catchUp(now)
-	if d.rate == 0 {
-		d.begin(now, rtt)
+	if d.rate == 0 && !d.begin(now, rtt) {
+		return
 	}
 	if d.trip = rtt.Smoothed(); d.loop == 0 {
 		d.loop = rtt.Low()
@@ -204,14 +203,20 @@ func (d *dcqcn) decrease(period time.Duration) {
 	d.threshold = min(d.threshold, d.size)
 }
 
-// begin starts pacing, with the rate that the flow has now, at most a window per round trip.
-func (d *dcqcn) begin(now time.Duration, rtt *RTT) {
+// begin starts pacing, with the rate that the flow has now, at most a window per round trip. It reports false if nothing was
+// sent that a notification can be about.
+func (d *dcqcn) begin(now time.Duration, rtt *RTT) bool {
 	d.rate = min(d.sent.rate(now), fastest)
 	if own := float64(d.size) / rtt.Smoothed().Seconds(); rtt.Known() && (d.rate == 0 || d.rate > own) {
 		d.rate = min(own, fastest)
 	}
+	if d.rate == 0 {
+		return false
+	}
+	d.rate = max(d.rate, slowest)
 	d.alpha, d.cutAt, d.free = 1, now, now
 	d.firstAt, d.dueAt = 0, 0
+	return true
 }
 
 // period returns the time between two estimates of congestion, and at least between two

@@ -270,3 +270,38 @@ func TestDCQCNWaitsForAQuantum(t *testing.T) {
 		t.Fatalf("%d packets at once after %v, expected about %d", n, at-now, want)
 	}
 }
+
+// A notification before anything was sent is about nothing, and one of a slow flow does not make it slower than the slowest rate.
+func TestDCQCNNotifiedTooEarlyIsNotSlowed(t *testing.T) {
+	d := newDCQCN(testLimits)
+	d.Notified(0, &RTT{})
+	if d.Rate() != 0 {
+		t.Errorf("a rate of %v before anything was sent", d.Rate())
+	}
+	rtt := steady(4 * time.Second)
+	d.Sent(time.Second, 100, 100)
+	d.Acked(5*time.Second, 100, 4*time.Second, rtt)
+	d.Notified(5*time.Second, rtt)
+	for now := 5 * time.Second; now < 6*time.Second; now += time.Millisecond {
+		if d.Sent(now, 100, 100); d.Rate() < slowest {
+			t.Fatalf("a rate of %v", d.Rate())
+		}
+	}
+}
+
+// A flow whose measurements have become too old during a pause is not paced by what was sent since.
+func TestDCQCNBytesDoNotPaceAFlowWithoutRate(t *testing.T) {
+	d := newDCQCN(testLimits)
+	rtt := steady(time.Millisecond)
+	now := time.Second
+	d.Sent(now, testPacket, testPacket)
+	d.Acked(now, testPacket, time.Millisecond, rtt)
+	d.Notified(now, rtt)
+	if d.Rate() == 0 {
+		t.Fatal("no rate after a notification")
+	}
+	d.Sent(now+time.Minute, raiseBytes, raiseBytes)
+	if d.Rate() != 0 {
+		t.Errorf("a rate of %v after a minute", d.Rate())
+	}
+}

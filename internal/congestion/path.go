@@ -184,7 +184,7 @@ func (p *path) pace() {
 // Window implements Control.
 func (p *path) Window() int {
 	if p.silent || p.phase == empty {
-		return leastPackets * p.limits.Packet
+		return min(leastPackets*p.limits.Packet, p.limits.Window)
 	}
 	if p.best() == 0 || p.least == 0 {
 		return min(initialWindow, p.limits.Window)
