@@ -15,8 +15,8 @@ import (
 type reads struct {
 	outstanding uint16             // sent and not completed
 	landed      uint16             // of those, answered except for what is missing
-	due         uint32             // bytes that they will bring
 	brought     uint32             // bytes that they brought, as far as the control does not know
+	due         int64              // bytes that they will bring: what was lost does not keep others from being asked for
 	ctl         congestion.Control // of what they bring, made with the first
 	first       bool               // none was answered yet, so ctl does not know the path
 
@@ -99,7 +99,7 @@ func (r *sender) fitsDue(n uint32, whole bool) bool {
 
 // inbound is how many bytes READs in flight will bring, without those that were given up as lost.
 func (r *sender) inbound() int64 {
-	n, b := int64(r.reads.due), r.recovery.loss.board
+	n, b := r.reads.due, r.recovery.loss.board
 	if b == nil || b.Lost == 0 {
 		return n
 	}
@@ -173,15 +173,21 @@ func (r *sender) ask(now time.Duration, w *request, out *machine.Out) bool {
 func (r *sender) asked(now time.Duration, n uint32) {
 	d := &r.reads
 	if !d.ctl.Paces() {
-		d.due += n
+		d.due += int64(n)
 		return
 	}
 	for n > 0 {
 		part := min(n, askedPart)
 		n -= part
-		d.due += part
+		d.due += int64(part)
 		d.ctl.Sent(now, int(part), r.inbound())
 	}
+}
+
+// came counts n bytes that an answer has brought. It may be an answer to what is about to be asked again, and is not due then.
+func (d *reads) came(n uint32) {
+	d.due -= min(int64(n), d.due)
+	d.brought += n
 }
 
 // askedAgain counts n bytes that a READ asks for once more.

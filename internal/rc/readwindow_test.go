@@ -2,11 +2,16 @@ package rc
 
 import (
 	"testing"
+	"time"
 
 	"softrdma/internal/congestion"
 	"softrdma/internal/machine"
 	"softrdma/internal/memory"
+	"softrdma/internal/psn"
 	"softrdma/internal/queue"
+	"softrdma/internal/rc/conn"
+	"softrdma/internal/wire/ib"
+	"softrdma/internal/wire/ib/own"
 )
 
 // On a network the receive window bounds what READs in flight bring. Through memory no buffer has
@@ -15,14 +20,14 @@ func TestMoreReadsInFlightThroughMemory(t *testing.T) {
 	const window, length = 4096, 1024
 	for _, c := range []struct {
 		whole bool
-		most  uint32
+		most  int64
 	}{{false, window}, {true, wholeReads}} {
 		w := newPairWith(t, [2]Config{}, func(_ int, p *machine.Port) { p.Window, p.Attr.MaxRdAtomic = window, 16 })
 		a := w.n[0]
 		for range 16 {
 			a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, length)}, remote: w.n[1].target(0)})
 		}
-		brings := length + overhead*length/a.q.req.mtu
+		brings := length + overhead*length/int64(a.q.req.mtu)
 		a.q.req.reads.due = c.most - 2*brings // as if others were in flight
 		asked := 0
 		for out := (machine.Out{Whole: c.whole}); a.q.Next(w.now, &out); asked++ {
@@ -40,8 +45,8 @@ func TestFirstReadsAreFew(t *testing.T) {
 	w := newSelective(t, func(_ int, p *machine.Port) { p.Window, p.Attr.MaxRdAtomic = window, 16 })
 	a := w.n[0]
 	reads := &a.q.req.reads
-	brings := length + overhead*length/a.q.req.mtu
-	ask := func(due uint32) (asked int) {
+	brings := length + overhead*length/int64(a.q.req.mtu)
+	ask := func(due int64) (asked int) {
 		for range 8 {
 			a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, length)}, remote: w.n[1].target(0)})
 		}
@@ -69,5 +74,53 @@ func TestFirstReadsAreFew(t *testing.T) {
 	reads = &a.q.req.reads
 	if asked := ask(window - 2*brings); asked != 2 {
 		t.Errorf("without a model of the path: %d READs, expected 2 up to %d bytes in flight", asked, window)
+	}
+}
+
+// What is lost of a READ does not count as awaited, so that others are asked for meanwhile. Together they may bring more bytes
+// than 32 bits count: here the READ waits behind a WRITE that is to be sent again first, but finds no room.
+func TestREADsMayBringMoreThanFourGigabytes(t *testing.T) {
+	const length, mtu = machine.MaxMessage, 4096
+	w := newSelective(t, func(_ int, p *machine.Port) { p.Attr.PathMTU = mtu })
+	a, b := w.n[0], w.n[1]
+	r := &a.q.req
+	void, err := a.port.Memory.RegisterVoid(7, length, 0, allAccess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(op queue.Op, list memory.SGE) (first uint32) {
+		t.Helper()
+		first = r.nxt
+		a.post(wqe{op: op, list: []memory.SGE{list}, remote: b.target(0)})
+		if out := (machine.Out{}); !a.q.Next(w.now, &out) || r.nxt == first {
+			t.Fatalf("%v at %d: nothing new was sent", op, first)
+		}
+		return first
+	}
+	long := memory.SGE{Length: length, LKey: void.Key}
+	a.post(wqe{op: queue.Read, list: []memory.SGE{a.sge(0, 8)}, remote: b.target(0)})
+	w.settle() // each end knows the other
+	waits := next(queue.Read, a.sge(0, 8))
+	write := next(queue.Write, a.sge(0, mtu))
+	next(queue.Read, long)
+	behind := next(queue.Write, a.sge(0, mtu))
+	for range 20 {
+		next(queue.Write, a.sge(0, mtu))
+	}
+	before := r.reads.due
+	w.now += 10 * time.Millisecond
+	held := own.WideAck{Span: conn.MaxSpan}
+	w.inject(0, ib.Packet{
+		BTH:  ib.BTH{Opcode: ib.RCSelectiveAck, PSN: psn.New(waits), Wide: true},
+		AETH: ib.AETH{Syndrome: ib.ACKNoCredits}, Payload: own.AppendLongRange(held.Append(nil), behind-write, 1),
+	})
+	w.expire(0) // the WRITE and the READ behind it are lost
+	if n := r.inbound(); n > length/1024 {
+		t.Fatalf("%d bytes are awaited, although they are lost", n)
+	}
+	a.q.ctl = congestion.New(congestion.None, congestion.Limits{Window: mtu})
+	next(queue.Read, long)
+	if n := r.reads.due - before; n < length {
+		t.Errorf("%d bytes more are due with a READ of %d", n, length)
 	}
 }
