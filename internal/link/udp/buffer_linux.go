@@ -4,6 +4,7 @@ package udp
 
 import (
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +22,8 @@ type receiveBuffer struct {
 	fixed       bool // the program has chosen the size
 	least, most int  // requested bytes
 	size        int
-	batches     uint8 // until the next look
+	keep        time.Duration // while nothing is received
+	batches     uint8         // until the next look
 	drops       uint32
 	grown       atomic.Bool
 }
@@ -29,6 +31,10 @@ type receiveBuffer struct {
 const (
 	// mostGrown is the limit of the receive buffers of a device, together.
 	mostGrown = 64 << 20
+
+	// keptBuffer is how long a receive buffer that has grown is kept while nothing is received: some round trips of the
+	// longest paths, which lead over satellites. A link that only receives does not know how long its paths are.
+	keptBuffer = 5 * time.Second
 
 	// memoryDrops is the index of the number of dropped packets in what SO_MEMINFO returns
 	// (SK_MEMINFO_DROPS of linux/sock_diag.h), memoryWords their number.
@@ -38,7 +44,7 @@ const (
 
 // init begins with the size that the socket has.
 func (b *receiveBuffer) init(fd, size int) {
-	b.least, b.size = size, size
+	b.least, b.size, b.keep = size, size, keptBuffer
 	b.share(1)
 	b.drops, _ = drops(fd)
 }

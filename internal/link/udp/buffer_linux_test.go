@@ -54,11 +54,25 @@ func TestReceiveBufferFollowsNeed(t *testing.T) {
 		if fixed {
 			continue
 		}
-		if err := b.Wait(10 * time.Second); err != nil {
-			t.Fatal(err)
+		pause := func() int {
+			if err := b.Wait(10 * time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Receive(&rx); err != nil {
+				t.Fatal(err)
+			}
+			return granted()
 		}
-		if _, err := b.Receive(&rx); err != nil || granted() != first {
-			t.Errorf("%d bytes after a pause, %d at first; %v", granted(), first, err)
+		if b.buffer.keep < 8*600*time.Millisecond {
+			t.Errorf("the buffer is kept for %v: a few round trips over a satellite are longer", b.buffer.keep)
+		}
+		b.CloseFlow(&openFlow(t, b, a.Local(), 1).Flow)
+		if n := pause(); n != want || b.flows.sockets != 0 {
+			t.Errorf("%d bytes after a pause in which %d flows without users were kept, %d before", n, b.flows.sockets, want)
+		}
+		b.buffer.keep = time.Millisecond
+		if n := pause(); n != first {
+			t.Errorf("%d bytes after a longer pause, %d at first", n, first)
 		}
 	}
 }

@@ -14,15 +14,16 @@ const (
 	// takes longer than a short connection's use of it.
 	keptFlows = 16
 
-	// keptTime is how long they, and a receive buffer that has grown, are kept while nothing is
-	// received.
+	// keptTime is how long they are kept while nothing is received.
 	keptTime = time.Second
 )
 
-// trim closes the sockets of flows without users, and shrinks the receive buffer.
-func (l *Link) trim() {
-	l.stale.Store(false)
-	l.buffer.shrink(l.rx.fd)
+// trim frees what is not needed after nothing was received for a time: the sockets of flows without users, and a
+// larger receive buffer.
+func (l *Link) trim(quiet time.Duration) {
+	if quiet >= l.buffer.keep {
+		l.buffer.shrink(l.rx.fd)
+	}
 	for _, e := range l.flows.trim() {
 		e.close()
 	}

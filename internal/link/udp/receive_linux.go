@@ -5,6 +5,7 @@ package udp
 import (
 	"encoding/binary"
 	"net/netip"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -53,8 +54,8 @@ func (l *Link) Receive(rx *link.Rx) (bool, error) {
 	if !l.life.Enter() {
 		return false, link.ErrClosed
 	}
-	if l.stale.Load() {
-		l.trim()
+	if l.quiet.Load() != 0 {
+		l.trim(time.Duration(l.quiet.Swap(0)))
 	}
 	ok := l.in.multi.waits() && l.in.deliver(rx)
 	var err unix.Errno

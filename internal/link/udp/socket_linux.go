@@ -22,7 +22,7 @@ type Link struct {
 	sleeper wake.Sleeper
 	watched int // see Watch; -1 if not set
 	flows   flowTable
-	stale   atomic.Bool // Receive is to trim
+	quiet   atomic.Int64 // nanoseconds without a packet, after which Receive is to trim
 	in      receiver
 	left    atomic.Bool // packets were received that Receive has not delivered
 	out     sender

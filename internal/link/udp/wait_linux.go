@@ -30,10 +30,11 @@ func (l *Link) Wait(d time.Duration) error {
 	if l.left.Load() {
 		return nil
 	}
-	trim := (l.flows.kept.Load() || l.buffer.grown.Load()) && (d < 0 || d > keptTime)
+	quiet := l.trimsAfter()
+	trim := quiet > 0 && (d < 0 || d > quiet)
 	var start time.Time
 	if trim { // the next Receive frees what is not needed
-		d, start = keptTime, time.Now()
+		d, start = quiet, time.Now()
 	}
 	ready, err := l.sleeper.Sleep(&l.life, d, l.rx.fd, l.group.epoll, l.watched)
 	switch {
@@ -41,8 +42,19 @@ func (l *Link) Wait(d time.Duration) error {
 		return link.ErrClosed
 	case err != nil:
 		return fmt.Errorf("wait for packets: %w", err)
-	case trim && ready == 0 && time.Since(start) >= keptTime:
-		l.stale.Store(true)
+	case trim && ready == 0 && time.Since(start) >= quiet:
+		l.quiet.Store(int64(quiet))
 	}
 	return nil
+}
+
+// trimsAfter returns how long nothing is to be received before something can be freed, 0 if nothing can.
+func (l *Link) trimsAfter() time.Duration {
+	switch {
+	case l.flows.kept.Load():
+		return keptTime
+	case l.buffer.grown.Load():
+		return l.buffer.keep
+	}
+	return 0
 }
