@@ -81,6 +81,9 @@ type meter struct {
 }
 
 func (m *meter) add(now time.Duration, n int) {
+	if m.n == 0 {
+		m.from = now
+	}
 	if t := now - m.from; t >= 2*raiseInterval {
 		m.from, m.n = now, 0 // a pause does not count
 	} else if t >= raiseInterval/2 {

@@ -29,7 +29,22 @@ func TestDCQCNFirstNotificationHalvesTheMeasuredRate(t *testing.T) {
 	}
 }
 
-// Marks from before a decrease took effect do not cause another one.
+// A flow that begins shortly after time 0 is measured from its first packet on, as one that begins late.
+func TestRateIsMeasuredFromTheFirstPacketOn(t *testing.T) {
+	const gap = 4 * time.Microsecond
+	for _, begin := range []time.Duration{0, 1, 140 * time.Microsecond, 160 * time.Microsecond, time.Second} {
+		var m meter
+		now := begin
+		for range 25 {
+			m.add(now, testPacket)
+			now += gap
+		}
+		if want := testPacket / gap.Seconds(); !near(m.rate(now), want, .01) {
+			t.Errorf("begins at %v: %.0f bytes per second, expected %.0f", begin, m.rate(now), want)
+		}
+	}
+}
+
 // Adapters decrease the rate at the end of a period with notifications, and keep what it recovers to while no
 // increase by time has come. As published, a notification decreases it at once.
 func TestDCQCNDecreasesAsAdaptersDo(t *testing.T) {
@@ -69,6 +84,7 @@ func TestDCQCNDecreasesAsAdaptersDo(t *testing.T) {
 	}
 }
 
+// Marks from before a decrease took effect do not cause another one.
 func TestDCQCNDecreasesOnceInARoundTrip(t *testing.T) {
 	for _, c := range []struct {
 		rtt  RTT
