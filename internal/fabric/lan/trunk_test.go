@@ -62,6 +62,9 @@ func (*joined) Changed() {}
 // String implements Trunk.
 func (*joined) String() string { return "far" }
 
+// floodBytes is what a trunk may make the switch flood at once.
+const floodBytes = 10_000
+
 // join makes two networks. The ports of the trunk have a headroom.
 func join(t *testing.T, headroom int) (a, b *joined) {
 	t.Helper()
@@ -76,7 +79,7 @@ func join(t *testing.T, headroom int) (a, b *joined) {
 			Fabric: f, Link: Link{Port: dcb.PortConfig{Speed: 10 * dcb.Gbit, Pause: dcb.ByClass, Lossless: 1 << 3}},
 			Each: func(e topology.End, l *Link) {
 				if e == j.at {
-					l.Port.Lasting, l.Headroom = true, headroom
+					l.Port.Lasting, l.Headroom, l.Storm = true, headroom, bridge.Storm{Rate: dcb.Gbit, Burst: floodBytes}
 				}
 			},
 			Switch: bridge.Config{Buffer: bridge.BufferConfig{Size: 1 << 20}}, Host: station.Config{Queue: 64 << 10, Buffer: 64 << 10},
@@ -201,6 +204,24 @@ func TestTelemetryEndsAtATrunk(t *testing.T) {
 		if n := j.Switch(0).Port(3).Untold; sent != 5 || n != uint64(5*i) || j.far.got != 5 {
 			t.Errorf("%d sent, %d arrived, %d without their telemetry", sent, j.far.got, n)
 		}
+	}
+}
+
+// Storm control limits what another network may make the switch at the trunk flood.
+func TestStormControlLimitsFloodsFromATrunk(t *testing.T) {
+	const frames, size, check, hosts = 40, 1000, 4, 2
+	a, b := join(t, 64<<10)
+	for range frames {
+		f := make([]byte, size)
+		(&ethernet.Header{Dst: [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, Src: a.MAC(1).MAC(), Type: 0x88b5}).Put(f)
+		if d := b.Trunks().Arrive(0, b.at, f); d.Reason != reason.None {
+			t.Fatal(d)
+		}
+	}
+	b.Run(dcb.Millisecond)
+	passed := floodBytes / (size + check)
+	if dropped := b.drops[reason.EthernetStorm]; b.got != hosts*passed || dropped != frames-passed {
+		t.Errorf("the hosts got %d frames, and %d were dropped, expected %d and %d", b.got, dropped, hosts*passed, frames-passed)
 	}
 }
 

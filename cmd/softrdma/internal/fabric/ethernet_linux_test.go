@@ -92,7 +92,7 @@ func TestAlphasArePowersOfTwo(t *testing.T) {
 }
 
 // The flags reach the ports that they are for: those of switches, and of these, for floods, those at which
-// hosts are.
+// hosts are, and those without a cable, which may have a trunk.
 func TestSwitchFlagsReachTheSwitches(t *testing.T) {
 	e, cmd := &ethernet{}, &cobra.Command{}
 	e.addFlags(cmd.Flags())
@@ -104,7 +104,7 @@ func TestSwitchFlagsReachTheSwitches(t *testing.T) {
 	if err := e.check(cmd); err != nil {
 		t.Fatal(err)
 	}
-	f, err := topology.Generate("leaf-spine:leaves=2,spines=1,hosts=1")
+	f, err := topology.Generate("leaf-spine:leaves=2,spines=1,hosts=1,spare=1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestSwitchFlagsReachTheSwitches(t *testing.T) {
 			peer, l := f.Port(at).Peer, c.Link
 			c.Each(at, &l)
 			own := f.Nodes[i].Kind == topology.Switch
-			edge := own && peer.Port != 0 && f.Nodes[peer.Node].Kind != topology.Switch
+			edge := own && (peer.Port == 0 || f.Nodes[peer.Node].Kind != topology.Switch)
 			if (l.Port.Watchdog == watchdog) != own || (l.Port.Watchdog == dcb.Watchdog{}) == own || (l.Storm == storm) != edge || (l.Storm == bridge.Storm{}) == edge {
 				t.Errorf("%s: %+v, %+v", f.EndName(at), l.Port.Watchdog, l.Storm)
 			}
@@ -133,8 +133,8 @@ func TestSwitchFlagsReachTheSwitches(t *testing.T) {
 			}
 		}
 	}
-	if seen != 2 {
-		t.Errorf("%d ports with hosts", seen)
+	if seen != 2+3 {
+		t.Errorf("%d ports with hosts or for trunks", seen)
 	}
 }
 

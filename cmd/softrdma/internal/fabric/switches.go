@@ -36,7 +36,7 @@ func (s *switches) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&s.detect, "watchdog", 0, "with --ethernet: switches drop the frames of a queue that has been paused for `DURATION`, such as 200ms, until the neighbor ends its pauses (default: never)")
 	f.DurationVar(&s.restore, "watchdog-restore", 0, "with --watchdog: `DURATION` without a pause after which a switch drops no more (default that of --watchdog)")
 	f.BoolVar(&s.forward, "watchdog-forward", false, "with --watchdog: switches send in spite of the pauses, instead of dropping")
-	f.UintVar(&s.storm, "storm-control", 0, "with --ethernet: limit the frames of a host that its switch floods to `MBIT` in a second (default: no limit)")
+	f.UintVar(&s.storm, "storm-control", 0, "with --ethernet: limit the frames of a host or trunk that its switch floods to `MBIT` in a second (default: no limit)")
 	f.IntVar(&s.burst, "storm-burst", 64<<10, "with --storm-control: `BYTES` that may come at once")
 	f.StringToStringVar(&s.alphas, "alpha", nil, "with --ethernet: `WHAT=ALPHA,...`: arrivals of a port and priority may take alpha times the free buffer, with WHAT lossless or lossy, and a lossy priority's frames for a port, with WHAT queue; powers of 2, such as lossless=1/8,queue=2 (default 1)")
 	f.IntVar(&s.sharing.Reserve, "reserve", 0, "with --ethernet: `BYTES` of the buffer that each port and priority has for itself")
@@ -97,14 +97,14 @@ func parseAlpha(text string) (a bridge.Alpha, ok bool) {
 }
 
 // each returns what changes the links of a fabric, for lan.Config. A watchdog is for the ports of switches,
-// and storm control for those at which hosts are.
+// and storm control for those at which hosts or trunks are: those that lead to no other switch of the fabric.
 func (s *switches) each(f *topology.Fabric) func(topology.End, *lan.Link) {
 	return func(e topology.End, l *lan.Link) {
 		if f.Nodes[e.Node].Kind != topology.Switch {
 			return
 		}
 		l.Port.Watchdog = dcb.Watchdog{Detect: dcb.FromDuration(s.detect), Restore: dcb.FromDuration(s.restore), Forward: s.forward}
-		if peer := f.Port(e).Peer; s.storm != 0 && peer.Port != 0 && f.Nodes[peer.Node].Kind != topology.Switch {
+		if peer := f.Port(e).Peer; s.storm != 0 && (peer.Port == 0 || f.Nodes[peer.Node].Kind != topology.Switch) {
 			l.Storm = bridge.Storm{Rate: dcb.Speed(s.storm) * dcb.Mbit, Burst: s.burst}
 		}
 	}
