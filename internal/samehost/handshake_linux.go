@@ -29,6 +29,9 @@ func (h *Host) dial(conn *net.UnixConn, e entry) error {
 	}
 	c := h.newChannel(conn, p, e)
 	err = c.dialerExchange()
+	if errors.Is(err, unix.EPIPE) {
+		err = c.socket.refusedBefore()
+	}
 	if err == nil {
 		err = c.awaitReady()
 	}
@@ -100,9 +103,12 @@ func (c *channel) awaitReady() error {
 
 // serve runs the acceptor's half of the handshake, and then serves the channel.
 func (h *Host) serve(conn *net.UnixConn, p process) {
-	_ = conn.SetDeadline(time.Now().Add(acceptTimeout))
+	_ = conn.SetDeadline(time.Now().Add(h.acceptTimeout))
 	c := h.newChannel(conn, p, entry{})
 	err := c.acceptorExchange()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = timedOut(h.acceptTimeout, h.acceptTimeout) // the dialer asks again
+	}
 	h.finish(p.uid)
 	if err != nil {
 		if !errors.Is(err, io.EOF) {
@@ -208,7 +214,7 @@ func (h *Host) onlyIn(n name) error {
 		return err
 	}
 	found = slices.DeleteFunc(found, func(o entry) bool { return o.space == n.space || h.vouch(o) != nil })
-	ctx, cancel := context.WithTimeout(h.ctx, acceptTimeout)
+	ctx, cancel := context.WithTimeout(h.ctx, h.acceptTimeout)
 	defer cancel()
 	_, conn, spaces, _ := h.single(ctx, found)
 	if conn != nil {

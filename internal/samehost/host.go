@@ -3,6 +3,7 @@ package samehost
 import (
 	"net/netip"
 	"sync"
+	"time"
 
 	"softrdma/internal/link/hostmem"
 	"softrdma/internal/memory"
@@ -61,6 +62,8 @@ type Config struct {
 	// peers may read the region by its R_Key. If Locate is nil, peers have no views of this
 	// device's memory.
 	Locate func(key uint32, addr uint64) (s *memory.Segment, offset uint64, ok bool)
+
+	acceptTimeout time.Duration // of a dialer's part in a handshake; 0 means the default
 }
 
 // A View is a read-only mapping of a peer's memory.

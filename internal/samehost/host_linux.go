@@ -1,6 +1,7 @@
 package samehost
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -27,7 +28,7 @@ const (
 	maxChannelsOther  = 64   // of one other user
 	maxPeerChannels   = 4    // of one peer: more than two means that it has restarted
 	maxFailures       = 1024 // peers whose last failure is kept
-	acceptTimeout     = time.Second
+	acceptTimeout     = 5 * time.Second // as long as dialers that require memory wait
 	exhaustedPause    = 50 * time.Millisecond
 	unansweredBackOff = time.Second
 )
@@ -42,6 +43,8 @@ type Host struct {
 	ctx      context.Context // canceled by Close
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
+
+	acceptTimeout time.Duration // of the acceptor's half of a handshake
 
 	mu       sync.Mutex
 	closed   bool
@@ -86,6 +89,8 @@ func Open(cfg Config) (*Host, error) {
 		attempts: make(map[place]*attempt),
 		failures: make(map[place]failed),
 		later:    make(map[place]bool),
+
+		acceptTimeout: cmp.Or(cfg.acceptTimeout, acceptTimeout),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	dir.replaceStale(h.name)

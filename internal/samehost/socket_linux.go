@@ -60,6 +60,15 @@ func (s *socket) expect(m *message, k kind) (unixmsg.Descriptors, error) {
 	return fds, nil
 }
 
+// refusedBefore returns the refusal of a peer that has closed the connection before a message was sent, as an
+// error.
+func (s *socket) refusedBefore() error {
+	var m message
+	fds, err := s.expect(&m, refused)
+	fds.Close()
+	return err
+}
+
 // send sends a message with descriptors, which stay open. It may be called by several
 // goroutines.
 func (s *socket) send(m *message, fds ...int) error {
