@@ -174,8 +174,10 @@ func (e *endpoint) ask() {
 		return
 	}
 	e.progress()
-	e.shrinkRing()
-	e.skip()
+	if e.paused() {
+		e.shrinkRing()
+		e.skip()
+	}
 	if e.controls < controlSlots && !e.life.Gone() {
 		e.wr[0] = verbs.SendWR{WRID: workControl, Op: verbs.OpWrite}
 		if e.send(1) {

@@ -38,7 +38,8 @@ type growth struct {
 	arriving, leaving     flight.Tuner
 	left                  uint64 // bytes that have left the send buffers
 	older                 *ring  // was used before out, and is not yet acknowledged
-	quiet                 uint64 // bytes that were sent at the last keep-alive
+	quiet                 uint64        // bytes that were sent when the stream was last seen busy
+	since                 time.Duration // when that was
 }
 
 // A ring is memory to send from.
@@ -215,13 +216,24 @@ func (e *endpoint) skipped() error {
 	return e.rx.Skip()
 }
 
-// skip leaves one of the peer's pieces that have grown unused, if nothing was sent since the last
-// call. The other one follows later: until the peer has granted a piece for the first one, that is
+// idleTrips is how many round trips a pause takes after which a stream counts as idle: what it is to send may depend on
+// answers.
+const idleTrips = 8
+
+// paused reports whether nothing was sent since an earlier call, and for some round trips.
+func (e *endpoint) paused() bool {
+	now := e.clock()
+	if n := e.tx.Sent(); n != e.quiet {
+		e.quiet, e.since = n, now
+		return false
+	}
+	return now-e.since >= idleTrips*max(e.arriving.Trip(), e.leaving.Trip())
+}
+
+// skip leaves one of the peer's pieces that have grown unused. The other one follows later: until the peer has granted a piece for the first one, that is
 // what may be filled.
 func (e *endpoint) skip() {
-	idle := e.tx.Sent() == e.quiet
-	e.quiet = e.tx.Sent()
-	if !idle || e.posted > 0 || !e.skips || e.controls == controlSlots || !e.life.Writable() || !e.tx.Skip(e.peerHalf) {
+	if e.posted > 0 || !e.skips || e.controls == controlSlots || !e.life.Writable() || !e.tx.Skip(e.peerHalf) {
 		return
 	}
 	e.wr[0] = verbs.SendWR{WRID: workControl}

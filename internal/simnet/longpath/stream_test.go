@@ -1,7 +1,9 @@
 package longpath
 
 import (
+	"errors"
 	"io"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -134,51 +136,84 @@ func TestStreamFillsFastLongPath(t *testing.T) {
 func TestIdleStreamGivesItsBuffersBack(t *testing.T) {
 	p := longPath{rate: 500e6, trip: 100 * time.Millisecond}
 	p.devices(t, func(t *testing.T, hosts [2]*bubble.Host) {
-		l, err := (&rdmanet.ListenConfig{Options: blocking, Device: hosts[1].Device}).Listen(t.Context(), "rdma", "127.0.0.3:7000")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		c, err := (&rdmanet.Dialer{Options: blocking, Device: hosts[0].Device}).DialContext(t.Context(), "rdma", "127.0.0.3:7000")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		s, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		regions := func() (n [2]int) {
-			for i, h := range hosts {
-				n[i] = h.Device.Counts().MR
-			}
-			return n
-		}
-		first := regions()
-		const n = 40 << 20
-		move := func() {
-			sent := make(chan error, 1)
-			go func() {
-				_, err := c.(*rdmanet.Conn).ReadFrom(&zeros{n})
-				sent <- err
-			}()
-			if _, err := io.CopyN(io.Discard, s, n); err != nil {
-				t.Fatal(err)
-			}
-			if err := <-sent; err != nil {
-				t.Fatal(err)
-			}
-		}
+		c, s := connect(t, hosts)
+		first := regions(hosts)
 		for range 2 {
-			move()
-			if full := regions(); full[0] <= first[0] || full[1] <= first[1] {
+			if err := transfer(c, s, 40<<20); err != nil {
+				t.Fatal(err)
+			}
+			if full := regions(hosts); full[0] <= first[0] || full[1] <= first[1] {
 				t.Errorf("%d regions before the transfer, %d after it: the buffers have not grown", first, full)
 			}
 			time.Sleep(6 * rdmanet.DefaultKeepAlive)
-			if idle := regions(); idle != first {
+			if idle := regions(hosts); idle != first {
 				t.Errorf("%d regions at the beginning, %d when idle", first, idle)
 			}
 		}
 	})
+}
+
+// TestStreamKeepsItsBuffersForSomeRoundTrips has keep-alives follow each other faster than round trips: the buffers are kept
+// for some of those, as the pause may be one of the program's.
+func TestStreamKeepsItsBuffersForSomeRoundTrips(t *testing.T) {
+	const n, often = 20 << 20, 50 * time.Millisecond
+	p := longPath{rate: 500e6, trip: 100 * time.Millisecond}
+	p.devices(t, func(t *testing.T, hosts [2]*bubble.Host) {
+		c, s := connect(t, hosts)
+		first := regions(hosts)
+		if err := transfer(c, s, n); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []net.Conn{c, s} {
+			if err := x.(*rdmanet.Conn).SetKeepAlivePeriod(often); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(4 * p.trip)
+		if now := regions(hosts); now[0] <= first[0] || now[1] <= first[1] {
+			t.Errorf("%d regions four round trips after a transfer, %d at the beginning", now, first)
+		}
+		time.Sleep(40 * p.trip)
+		if now := regions(hosts); now != first {
+			t.Errorf("%d regions a while later, %d at the beginning", now, first)
+		}
+	})
+}
+
+// connect connects two hosts.
+func connect(t *testing.T, hosts [2]*bubble.Host) (client, server net.Conn) {
+	t.Helper()
+	l, err := (&rdmanet.ListenConfig{Options: blocking, Device: hosts[1].Device}).Listen(t.Context(), "rdma", "127.0.0.3:7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if client, err = (&rdmanet.Dialer{Options: blocking, Device: hosts[0].Device}).DialContext(t.Context(), "rdma", "127.0.0.3:7000"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	if server, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return client, server
+}
+
+// regions returns how many regions of memory the device of each host has.
+func regions(hosts [2]*bubble.Host) (n [2]int) {
+	for i, h := range hosts {
+		n[i] = h.Device.Counts().MR
+	}
+	return n
+}
+
+// transfer moves n bytes over a connection.
+func transfer(c, s net.Conn, n int64) error {
+	sent := make(chan error, 1)
+	go func() {
+		_, err := c.(*rdmanet.Conn).ReadFrom(&zeros{n})
+		sent <- err
+	}()
+	_, err := io.CopyN(io.Discard, s, n)
+	return errors.Join(err, <-sent)
 }
