@@ -178,7 +178,7 @@ func (c *conn) write() {
 		switch {
 		case len(b) > 0:
 			n, err := c.over.Write(b)
-			if tell, ended := c.out.sent(n, err); tell {
+			if tell, ended := c.out.sent(n, named(err)); tell {
 				c.l.notify(&c.notice, link.Readiness{Readable: ended, Writable: true, Hangup: err != nil})
 			}
 		case closed:

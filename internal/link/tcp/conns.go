@@ -3,13 +3,11 @@ package tcp
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"softrdma/internal/link"
@@ -205,19 +203,4 @@ func (l *conns) addrPort(a net.Addr) netip.AddrPort {
 	}
 	at := t.AddrPort()
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
-}
-
-// named translates Windows errors to those of other systems.
-func named(err error) error {
-	var no syscall.Errno
-	if !errors.As(err, &no) {
-		return err
-	}
-	switch no { // Windows-specific numbers
-	case 10048:
-		return fmt.Errorf("%w (%w)", syscall.EADDRINUSE, err)
-	case 10061:
-		return fmt.Errorf("%w (%w)", syscall.ECONNREFUSED, err)
-	}
-	return err
 }

@@ -8,11 +8,7 @@ import (
 	"net"
 	"runtime"
 	"syscall"
-	"time"
 )
-
-// setUserTimeout does nothing. Keep-alive probes and the system's retransmission limit apply.
-func setUserTimeout(*net.TCPConn, time.Duration) error { return nil }
 
 // widen does nothing: the system chooses the buffers.
 func widen(*net.TCPConn, *Config) {}

@@ -71,9 +71,12 @@ func (c *Config) Silence() Silence {
 	}
 	// Half of the time passes before the first probe. The system counts in seconds.
 	const probes = 3
-	second := func(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }
+	second := func(d time.Duration) time.Duration { return time.Duration(wholeSeconds(d)) * time.Second }
 	return Silence{Idle: second(d / 2), Interval: second(d / 2 / probes), Count: probes, Timeout: d}
 }
+
+// wholeSeconds returns a time in seconds, at least 1.
+func wholeSeconds(d time.Duration) int { return max(int(d.Round(time.Second)/time.Second), 1) }
 
 // checkLocal returns the local address in canonical form, or an error if it cannot be one.
 func checkLocal(a netip.Addr) (netip.Addr, error) {
