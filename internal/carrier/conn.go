@@ -159,6 +159,7 @@ func (c *Conn) postCredits() {
 func (c *Conn) Start(cm *rdmacm.Conn, credits Credits) {
 	c.CM, c.credits, c.started = cm, credits, true
 	c.moves.setup = time.Since(c.made)
+	c.moves.local = c.qp != nil && !c.cfg.Placed && c.Rail.Dev.Protocol() == verbs.IWARP
 	if c.moves.path.Path(c.moves.setup); c.moves.path.Short() && c.qp != nil {
 		c.qp.TrimSend(c.sends)
 		c.moves.most = 0

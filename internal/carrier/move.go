@@ -23,6 +23,7 @@ type moves struct {
 	bytes int
 	most  int  // of moves and frames in flight, on a long path
 	wide  bool // there are completions for so many
+	local bool // a WRITE completes when this end's TCP has taken it
 
 	setup  time.Duration // of the connection
 	path   flight.Tuner
@@ -40,7 +41,7 @@ func (m *moves) begin(x *Move) int {
 	m.list[i] = *x
 	m.n++
 	m.bytes += len(x.Data)
-	if !m.path.Timing() && !m.path.Short() {
+	if !m.path.Timing() && !m.path.Short() && !(x.Write && m.local) {
 		m.timed = i
 		m.path.Begin(sinceStart(), m.passed)
 	}
