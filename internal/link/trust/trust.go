@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"softrdma/internal/host"
 	"softrdma/internal/link"
 	"softrdma/internal/reason"
 )
@@ -36,14 +37,53 @@ func Complete(cfg *tls.Config, protocol string) *tls.Config {
 	return cfg
 }
 
+// SecretName is the name in certificates by which ends show that they have a shared secret. No two programs have the same
+// certificate, although all have the same key.
+const SecretName = "softrdma shared secret"
+
 // Dialling returns the configuration for dialling a peer, whose certificate has to be for its
 // address, or for the name in cfg.
 func Dialling(cfg *tls.Config, peer netip.Addr) *tls.Config {
+	cfg = cfg.Clone()
 	if cfg.ServerName == "" {
-		cfg = cfg.Clone()
 		cfg.ServerName = peer.WithZone("").String()
 	}
+	if own := secretOf(cfg); own != nil {
+		verify := cfg.VerifyConnection
+		cfg.VerifyConnection = func(s tls.ConnectionState) error {
+			if verify != nil {
+				if err := verify(s); err != nil {
+					return err
+				}
+			}
+			return notSelf(own, s, peer)
+		}
+	}
 	return cfg
+}
+
+// secretOf returns the certificate of a shared secret, nil if the configuration has none.
+func secretOf(cfg *tls.Config) *x509.Certificate {
+	if len(cfg.Certificates) != 1 || len(cfg.Certificates[0].Certificate) != 1 {
+		return nil
+	}
+	c, err := x509.ParseCertificate(cfg.Certificates[0].Certificate[0])
+	if err != nil || c.Subject.CommonName != SecretName {
+		return nil
+	}
+	return c
+}
+
+// notSelf refuses a peer on another host that shows this end's own certificate: somebody on the path has connected this
+// end to itself, which a key that all ends have does not show (RFC 9257 4.1).
+func notSelf(own *x509.Certificate, s tls.ConnectionState, peer netip.Addr) error {
+	if len(s.PeerCertificates) == 0 || !own.Equal(s.PeerCertificates[0]) {
+		return nil
+	}
+	if here, err := host.IsLocal(peer); err != nil || here {
+		return nil // two devices of this program
+	}
+	return fmt.Errorf("%v shows this program's own certificate: the connection leads back to this program: %w", peer, ErrUntrusted)
 }
 
 // Proved reports whether a peer that has called would be trusted if it were dialled, as crypto/tls
