@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"sync"
 )
 
@@ -51,8 +50,8 @@ func newFids(cfg Config) fids {
 	return fids{files: cfg.Files, opens: cfg.Open, held: make(map[uint32]fid), pending: make(map[uint16]request)}
 }
 
-// begin notes a request. It reports false if the client holds too much for it. An error says that the
-// request depends on one that is not answered, so that its meaning is not known.
+// begin notes a complete request. It reports false if the client holds too much for it. An error says that
+// the request depends on one that is not answered, so that its meaning is not known.
 func (f *fids) begin(b []byte) (ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,30 +59,21 @@ func (f *fids) begin(b []byte) (ok bool, err error) {
 	if _, used := f.pending[tag]; used {
 		return false, fmt.Errorf("%w: expected a tag that is not in use, found %d", ErrMessage, tag)
 	}
-	word := func(at int) uint32 {
-		if at += headerLen; len(b) >= at+4 {
-			return binary.LittleEndian.Uint32(b[at:])
-		}
-		return math.MaxUint32 // p9 refuses the message
+	r, rest := request{kind: b[4]}, b[headerLen:]
+	if r.kind != typeFlush {
+		r.fid = binary.LittleEndian.Uint32(rest)
 	}
-	r := request{kind: b[4], fid: word(0)}
 	switch r.kind {
 	case typeFlush:
 		// p9 lets a flush message wait for itself, or for another that waits for it.
-		if len(b) < headerLen+2 {
-			break // p9 refuses the message
-		}
-		if old := binary.LittleEndian.Uint16(b[headerLen:]); old == tag || f.pending[old].kind == typeFlush {
+		if old := binary.LittleEndian.Uint16(rest); old == tag || f.pending[old].kind == typeFlush {
 			return false, fmt.Errorf("%w: expected a flush of a request, found one of the flush with tag %d", ErrMessage, old)
 		}
 	case typeAttach:
 		r.weight = 1 + bytes.Count(b, []byte("/"))
 	case typeWalk, typeWalkGetAttr:
-		r.weight = max(f.held[r.fid].weight, 1)
-		if len(b) >= headerLen+10 {
-			r.weight += int(binary.LittleEndian.Uint16(b[headerLen+8:]))
-		}
-		r.fid = word(4)
+		r.weight = max(f.held[r.fid].weight, 1) + int(binary.LittleEndian.Uint16(rest[8:]))
+		r.fid = binary.LittleEndian.Uint32(rest[4:])
 	case typeOpen:
 		r.open = 1
 	case typeCreate, typeUserCreate:

@@ -276,6 +276,29 @@ func TestMessagesThatP9DoesNotSee(t *testing.T) {
 	})
 }
 
+// A message without all of its fields is answered with an error and its tag, which can be used again.
+func TestMessageWithoutAllFieldsIsAnsweredWithItsTag(t *testing.T) {
+	serve(t, t.TempDir(), false, func(t *testing.T, dial func() *channel.Conn) {
+		c := dial()
+		defer c.Close()
+		for _, exchange := range []struct{ request, reply string }{
+			{message(100, 7, "\x00\x20\x00\x00\x08\x009P2000"), message(7, 7, "\x16\x00\x00\x00")},
+			{message(100, 0xffff, "\x00\x20\x00\x00\x08\x009P2000.L"), message(101, 0xffff, "\x00\x20\x00\x00\x08\x009P2000.L")},
+			{message(110, 5, "\x00\x00\x00\x00\x01\x00\x00\x00\x09\x00\x01\x00a"), message(7, 5, "\x16\x00\x00\x00")}, // walk of nine names, of which one is there
+			{message(120, 5, ""), message(7, 5, "\x16\x00\x00\x00")},
+			{message(118, 0, strings.Repeat("\x00", 12)+"\x02\x00\x00\x00x"), message(7, 0, "\x16\x00\x00\x00")}, // write of two bytes, of which one is there
+			{message(120, 5, "\x01\x00\x00\x00"), message(7, 5, "\x09\x00\x00\x00")},                             // clunk: EBADF
+		} {
+			(&wire{c: c}).Write([]byte(exchange.request))
+			m, err := c.Receive()
+			if err != nil || string(m.Data) != exchange.reply {
+				t.Fatalf("% x is answered with % x, %v", exchange.request, m.Data, err)
+			}
+			c.Release(m)
+		}
+	})
+}
+
 // message is a message of a type and a tag with the bytes that follow.
 func message(kind byte, tag uint16, rest string) string {
 	n := uint32(7 + len(rest))

@@ -12,16 +12,12 @@ import (
 
 // The header of a message, and the one whose contents matter here.
 const (
-	headerLen   = 7 // size, type, tag
-	typeVersion = 100
-	msizeLen    = 4 // after the header of a version message
-	typeFlush   = 108
+	headerLen = 7 // size, type, tag
+	msizeLen  = 4 // after the header of a version message
 
-	typeError       = 7 // Rlerror
-	typeXattrWalk   = 30
-	typeXattrCreate = 32
-	typeGetLock     = 54
-	notSupported    = 95 // EOPNOTSUPP of Linux
+	typeError    = 7  // Rlerror
+	notSupported = 95 // EOPNOTSUPP of Linux
+	invalid      = 22 // EINVAL
 )
 
 // ErrMessage says that a SEND is not one message.
@@ -90,19 +86,13 @@ func (s *stream) next() (err error) {
 		if err = admit(s.message.Data, s.limit); err != nil {
 			return err
 		}
-		b, number := s.message.Data, byte(notSupported)
-		if b[4] != typeXattrWalk && b[4] != typeXattrCreate && b[4] != typeGetLock {
-			if err = s.order(b); err != nil {
-				return err
-			}
-			ok, err := s.fids.begin(b)
-			if err != nil {
-				return err
-			}
-			if ok {
-				break
-			}
-			number = tooManyFiles
+		b := s.message.Data
+		number, err := s.begin(b)
+		if err != nil {
+			return err
+		}
+		if number == 0 {
+			break
 		}
 		if err = s.refuse(b, number); err != nil {
 			return err
@@ -115,6 +105,24 @@ func (s *stream) next() (err error) {
 	}
 	s.in = s.message.Data
 	return nil
+}
+
+// begin notes a request. It returns the number of the error with which it is refused, 0 if p9 is to answer
+// it. p9 answers EINVAL to what is not supported, which ls takes for an error.
+func (s *stream) begin(b []byte) (number byte, err error) {
+	switch {
+	case layouts[b[4]] == "":
+		return notSupported, nil
+	case !complete(b):
+		return invalid, nil
+	}
+	if err = s.order(b); err != nil {
+		return 0, err
+	}
+	if ok, err := s.fids.begin(b); !ok {
+		return tooManyFiles, err
+	}
+	return 0, nil
 }
 
 // order refuses messages that p9 does not handle safely. p9 handles a version message without locks, so
@@ -145,8 +153,7 @@ func (s *stream) replied(b []byte) {
 	s.fids.end(b)
 }
 
-// refuse answers a request with the number of an error. p9 answers EINVAL to what is not supported, which
-// ls takes for an error.
+// refuse answers a request with the number of an error.
 func (s *stream) refuse(request []byte, number byte) error {
 	b, err := s.conn.Buffer(headerLen + 4)
 	if err != nil {
