@@ -36,8 +36,8 @@ const (
 type growth struct {
 	fixedRead, fixedWrite bool // the sizes do not change
 	arriving, leaving     flight.Tuner
-	left                  uint64 // bytes that have left the send buffers
-	older                 *ring  // was used before out, and is not yet acknowledged
+	left                  uint64        // bytes that have left the send buffers
+	older                 *ring         // was used before out, and is not yet acknowledged
 	quiet                 uint64        // bytes that were sent when the stream was last seen busy
 	since                 time.Duration // when that was
 }

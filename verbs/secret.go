@@ -26,8 +26,8 @@ const MinSecret = 16
 // bytes of a random generator.
 //
 // HKDF (RFC 5869) derives one Ed25519 key for all ends from the secret. Each end presents a
-// certificate of this key and accepts only a certificate of the same key. The certificate is of this result alone: an end
-// that has dialled another host and is shown its own one was connected to itself by somebody on the path, and refuses.
+// certificate of this key and accepts only a certificate of the same key. Each device has a certificate of its own: one that
+// has dialled another address and is shown its own certificate was connected to itself by somebody on the path, and refuses.
 func SharedSecret(secret []byte) (*tls.Config, error) {
 	if len(secret) < MinSecret {
 		return nil, reason.BadArgument(MinSecret, uint64(len(secret)), "shared secret: expected at least %d random bytes, found %d", MinSecret, len(secret))
@@ -38,13 +38,9 @@ func SharedSecret(secret []byte) (*tls.Config, error) {
 	}
 	key := ed25519.NewKeyFromSeed(seed)
 	public := key.Public().(ed25519.PublicKey)
-	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 128))
-	if err != nil {
-		return nil, fmt.Errorf("shared secret: %w", err)
-	}
 	// Peers check only the key of the certificate.
 	template := &x509.Certificate{
-		SerialNumber: number, Subject: pkix.Name{CommonName: trust.SecretName}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: trust.SecretName}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
 	if err != nil {

@@ -22,12 +22,12 @@ import (
 
 // Limits per device on what peers may use.
 const (
-	maxPending        = 64   // concurrent handshakes of all users
-	maxPendingOther   = 8    // of one other user
-	maxChannels       = 4096 // of all users
-	maxChannelsOther  = 64   // of one other user
-	maxPeerChannels   = 4    // of one peer: more than two means that it has restarted
-	maxFailures       = 1024 // peers whose last failure is kept
+	maxPending        = 64              // concurrent handshakes of all users
+	maxPendingOther   = 8               // of one other user
+	maxChannels       = 4096            // of all users
+	maxChannelsOther  = 64              // of one other user
+	maxPeerChannels   = 4               // of one peer: more than two means that it has restarted
+	maxFailures       = 1024            // peers whose last failure is kept
 	acceptTimeout     = 5 * time.Second // as long as dialers that require memory wait
 	exhaustedPause    = 50 * time.Millisecond
 	unansweredBackOff = time.Second

@@ -75,7 +75,7 @@ func (c *call) meet(ctx context.Context, socket *caller) error {
 func (c *call) connect(ctx context.Context, t *quic.Transport) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.m.timeout)
 	defer cancel()
-	cfg := trust.Dialling(c.m.security, c.at.Addr())
+	cfg := trust.Dialling(c.m.security, c.m.e.address, c.at.Addr())
 	for pause := redialAfter; ; pause *= 2 {
 		c.conn, err = t.Dial(ctx, net.UDPAddrFromAddrPort(c.at), cfg, settings(keepAlive))
 		err = told(err)

@@ -91,7 +91,7 @@ func (c *conn) dial(ctx context.Context, from netip.AddrPort, tos uint8) {
 	}
 	over := transport(raw)
 	if c.l.security != nil {
-		if over, err = client(ctx, raw, c.l.security, c.remote.Addr()); err != nil {
+		if over, err = client(ctx, raw, c.l.security, c.l.local, c.remote.Addr()); err != nil {
 			_ = raw.Close()
 			c.connected(nil, nil, err)
 			return

@@ -62,8 +62,8 @@ type secured struct {
 
 // client does the handshake of the dialling end, which requires the certificate to match the
 // address, or the name in cfg.
-func client(ctx context.Context, raw Conn, cfg *tls.Config, peer netip.Addr) (transport, error) {
-	cfg = trust.Dialling(cfg, peer)
+func client(ctx context.Context, raw Conn, cfg *tls.Config, local, peer netip.Addr) (transport, error) {
+	cfg = trust.Dialling(cfg, local, peer)
 	s := &socket{Conn: raw, dialled: true}
 	return greet(ctx, s, tls.Client(s, cfg), cfg)
 }

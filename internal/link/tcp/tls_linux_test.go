@@ -275,7 +275,8 @@ func TestTLSPeersThatSayNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer raw.Close()
-			_, err = client(t.Context(), systemConn{raw}, trust.Complete(trusting(t), mpaProtocol), netip.MustParseAddr("127.0.0.1"))
+			loopback := netip.MustParseAddr("127.0.0.1")
+			_, err = client(t.Context(), systemConn{raw}, trust.Complete(trusting(t), mpaProtocol), loopback, loopback)
 			if failed(err) != reason.TLSHandshake || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("expected TLS_HANDSHAKE and %q, found %v", c.says, err)
 			}

@@ -3,13 +3,14 @@
 package trust
 
 import (
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/netip"
 
-	"softrdma/internal/host"
 	"softrdma/internal/link"
 	"softrdma/internal/reason"
 )
@@ -18,7 +19,7 @@ import (
 // trusted.
 var ErrUntrusted = errors.New("not trusted")
 
-// Complete returns a copy of a configuration with softrdma's defaults, for an ALPN name (RFC 7301).
+// Complete returns a copy of a configuration for a device, with softrdma's defaults, for an ALPN name (RFC 7301).
 func Complete(cfg *tls.Config, protocol string) *tls.Config {
 	cfg = cfg.Clone()
 	if cfg.MinVersion == 0 {
@@ -28,6 +29,9 @@ func Complete(cfg *tls.Config, protocol string) *tls.Config {
 	// VerifyPeerCertificate is not called for a session that is resumed, and a ticket of another
 	// listener with the same keys for tickets would be enough.
 	cfg.SessionTicketsDisabled, cfg.ClientSessionCache = true, nil
+	if c := secretOf(cfg); c != nil {
+		cfg.Certificates = []tls.Certificate{renew(c, cfg.Certificates[0])}
+	}
 	if len(cfg.Certificates) == 1 && cfg.GetClientCertificate == nil {
 		// crypto/tls sends no certificate to a listener that does not name its authority. The
 		// listener then could not report which certificate it does not trust.
@@ -37,30 +41,9 @@ func Complete(cfg *tls.Config, protocol string) *tls.Config {
 	return cfg
 }
 
-// SecretName is the name in certificates by which ends show that they have a shared secret. No two programs have the same
+// SecretName is the name in certificates by which ends show that they have a shared secret. No two devices have the same
 // certificate, although all have the same key.
 const SecretName = "softrdma shared secret"
-
-// Dialling returns the configuration for dialling a peer, whose certificate has to be for its
-// address, or for the name in cfg.
-func Dialling(cfg *tls.Config, peer netip.Addr) *tls.Config {
-	cfg = cfg.Clone()
-	if cfg.ServerName == "" {
-		cfg.ServerName = peer.WithZone("").String()
-	}
-	if own := secretOf(cfg); own != nil {
-		verify := cfg.VerifyConnection
-		cfg.VerifyConnection = func(s tls.ConnectionState) error {
-			if verify != nil {
-				if err := verify(s); err != nil {
-					return err
-				}
-			}
-			return notSelf(own, s, peer)
-		}
-	}
-	return cfg
-}
 
 // secretOf returns the certificate of a shared secret, nil if the configuration has none.
 func secretOf(cfg *tls.Config) *x509.Certificate {
@@ -74,16 +57,41 @@ func secretOf(cfg *tls.Config) *x509.Certificate {
 	return c
 }
 
-// notSelf refuses a peer on another host that shows this end's own certificate: somebody on the path has connected this
-// end to itself, which a key that all ends have does not show (RFC 9257 4.1).
-func notSelf(own *x509.Certificate, s tls.ConnectionState, peer netip.Addr) error {
-	if len(s.PeerCertificates) == 0 || !own.Equal(s.PeerCertificates[0]) {
-		return nil
+// renew returns the same certificate with another number.
+func renew(c *x509.Certificate, old tls.Certificate) tls.Certificate {
+	template := *c
+	var number [16]byte
+	_, _ = rand.Read(number[:]) // never fails
+	template.SerialNumber = new(big.Int).SetBytes(number[:])
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, c.PublicKey, old.PrivateKey)
+	if err != nil {
+		return old // a key of the program's own, which cannot sign
 	}
-	if here, err := host.IsLocal(peer); err != nil || here {
-		return nil // two devices of this program
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: old.PrivateKey}
+}
+
+// Dialling returns the configuration of the device with address local for dialling a peer, whose certificate has to be for
+// its address, or for the name in cfg.
+func Dialling(cfg *tls.Config, local, peer netip.Addr) *tls.Config {
+	cfg = cfg.Clone()
+	if cfg.ServerName == "" {
+		cfg.ServerName = peer.WithZone("").String()
 	}
-	return fmt.Errorf("%v shows this program's own certificate: the connection leads back to this program: %w", peer, ErrUntrusted)
+	if own := secretOf(cfg); own != nil && local.WithZone("") != peer.WithZone("") {
+		verify := cfg.VerifyConnection
+		cfg.VerifyConnection = func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) != 0 && own.Equal(s.PeerCertificates[0]) {
+				// Somebody on the path has connected this device to itself, which a key that all ends have does not
+				// show (RFC 9257, 4.1).
+				return fmt.Errorf("%v shows the certificate of this device, %v: the connection leads back to it: %w", peer, local, ErrUntrusted)
+			}
+			if verify == nil {
+				return nil
+			}
+			return verify(s)
+		}
+	}
+	return cfg
 }
 
 // Proved reports whether a peer that has called would be trusted if it were dialled, as crypto/tls
