@@ -285,3 +285,29 @@ func FuzzControls(f *testing.F) {
 		d.progress(t)
 	})
 }
+
+// TestPathRecoversFromOddAnswers checks that whatever a path's control was told, it fills an ordinary path soon afterwards.
+func TestPathRecoversFromOddAnswers(t *testing.T) {
+	const trip = 20 * time.Millisecond
+	limits := Limits{Window: testLimit, Long: 4 << 20, Packet: testPacket}
+	for seed := range uint64(2) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		b := make([]byte, 4000)
+		for i := range b {
+			b[i] = byte(random.Uint32())
+		}
+		for _, k := range []Kind{Default, Path} {
+			line := newBottleneck(100*mbit, trip, 256<<10, 0)
+			d := driver{b: b, kind: k, limits: limits, ctl: New(k, limits)}
+			for len(d.b) > 0 {
+				d.step()
+			}
+			f := line.add(d.ctl)
+			line.now, f.rtt = d.now, d.rtt
+			used := line.between(line.now+5*time.Second, line.now+7*time.Second)[0] / line.rate
+			if used < .8 {
+				t.Errorf("%v, seed %d: %.2f of the line after odd answers", k, seed, used)
+			}
+		}
+	}
+}

@@ -50,6 +50,7 @@ const (
 	leastRate    = .5 // of the path's, until the next probe
 
 	shrunkShare = .55 // of the path's rate: less shows another path
+	farHigh     = 32  // of what fits into the path: no path has carried more in its queue
 
 	tcpPacket      = 1500
 	stubbornRounds = 24 // losses that come again within them are of flows that do not react to losses
@@ -64,6 +65,8 @@ const (
 func (p *path) enter(now time.Duration, f phase) {
 	p.phase, p.since, p.sinceAt = f, now, p.answered()+p.flight
 	switch f {
+	case startup:
+		p.low, p.slow, p.yield = 0, 0, yielding{}
 	case drain:
 		// The start measured parts of round trips. The round trip that drains the queue shows
 		// the rate better.
@@ -117,7 +120,7 @@ func (p *path) roundEnds(now time.Duration, limited bool) {
 			p.slow = max(p.slow, p.yield.rate(now))
 		}
 	}
-	if p.phase == probeUp && p.high > 0 && float64(p.flight) > .9*p.high {
+	if p.phase == probeUp && p.high > 0 && (float64(p.flight) > .9*p.high || p.idles(now, 2)) {
 		p.high += p.grow
 		p.grow *= 2
 	}
@@ -135,6 +138,11 @@ func (p *path) checkFull() {
 
 // queued reports whether all round trips of the round are long: there is a queue.
 func (p *path) queued() bool { return p.lastLow() > p.least+max(p.least/16, LongTrip/2) }
+
+// idles reports whether the phase has lasted for more than some round trips and there is no queue: a probe has room to grow.
+func (p *path) idles(now time.Duration, trips time.Duration) bool {
+	return now-p.since > trips*p.least && !p.queued()
+}
 
 // lastLow is the smallest round trip of the round, or of the one before.
 func (p *path) lastLow() time.Duration { return cmp.Or(p.round.low, p.round.lastLow) }
@@ -179,15 +187,12 @@ func (p *path) congested(now time.Duration) {
 // giveWay leaves a part of the rate to other flows, which may take a loss as a sign to send less as well. They
 // need some time until they send as much as before, and no probe may disturb them. Losses that come again
 // soon are of flows that do not react to them, so this one takes its rate back.
-// If not much more than half of the rate arrives, the path itself carries less than before, and the rate is what arrives.
 func (p *path) giveWay(now time.Duration) {
 	before := p.yielded
 	p.yielded = p.round.count
 	if before > 0 && p.round.count-before < stubbornRounds {
 		p.slow, p.low, p.yield = 0, 0, yielding{}
-		if p.round.rate < p.best()*shrunkShare {
-			p.bw = [2]float64{0, p.round.rate}
-		}
+		p.shrunk()
 		p.cruise = min(p.cruise, cruiseRounds)
 		return
 	}
@@ -197,6 +202,18 @@ func (p *path) giveWay(now time.Duration) {
 	}
 	p.lower(keepShare)
 	p.yield = yielding{until: now + takes, takes: takes, top: p.slow / keepShare}
+}
+
+// shrunk makes the rate what arrives after a loss if that is not much more than half of it: the path itself carries less
+// than before. If it carries far less, what was in flight on it is of no use either.
+func (p *path) shrunk() {
+	if p.round.rate >= p.best()*shrunkShare {
+		return
+	}
+	p.bw = [2]float64{0, p.round.rate}
+	if fill := max(p.fill(), float64(leastPackets*p.limits.Packet)); p.high > farHigh*fill {
+		p.high = phases[cruise].window * fill
+	}
 }
 
 // A yielding is how the rate rises again after a loss that others may have seen as well: as the window of cubic does
@@ -299,7 +316,7 @@ func (p *path) step(now time.Duration, ended bool) {
 			p.enter(now, probeUp)
 		}
 	case probeUp:
-		if lasted && float64(p.flight) >= phases[probeUp].pace*p.fill() || now-p.since > 3*p.least && p.queued() {
+		if lasted && float64(p.flight) >= phases[probeUp].pace*p.fill() || now-p.since > 3*p.least && p.queued() || p.slow > 0 && p.idles(now, 3) {
 			p.regain()
 			p.enter(now, probeDown)
 		}
