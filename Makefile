@@ -144,7 +144,7 @@ soak: ## SEEDS (10000) seeds of each simulated test, through the network and thr
 	$(GO) test -count=1 -timeout 4h ./internal/message -args -seeds $$((10 * $(SEEDS)))
 	$(GO) test -count=1 -timeout 4h -run 'TestRandomNetworks|TestPFCLosesNothingAtAnyLoad|TestDeadlocksAre' ./internal/fabric/lan -args -seeds $(SEEDS) -deadlock-seeds $(SEEDS) -frames $(FRAMES)
 	$(GO) test -count=1 -timeout 4h -run AtAnyPointSeeds ./msg ./coll ./rpc -args -seeds $(SEEDS)
-	SOFTRDMA_LONG_PATHS=1 $(GO) test -count=1 -timeout 1h -run 'TestLongPathsAreFilled|TestStreamFillsFastLongPath' -v ./internal/simnet/...
+	SOFTRDMA_LONG_PATHS=1 $(GO) test -count=1 -timeout 1h -run 'TestLongPathsAreFilled|TestStreamFillsFastLongPath|TestPathSharesWithOthers' -v ./internal/simnet/... ./internal/congestion
 
 LIMIT := $(if $(shell command -v timeout),timeout 120)
 .PHONY: examples

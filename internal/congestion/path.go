@@ -35,7 +35,8 @@ type path struct {
 	seenAt time.Duration // when least was last confirmed
 	base   float64       // part of the packets that the path loses without a queue
 
-	leastLoss float64 // smallest part of a round trip's packets that were lost, since the cruise began
+	leastLoss float64 // smallest part of a sample's packets that were lost, since the cruise began
+	sample    lossSample
 
 	round round
 
@@ -48,14 +49,33 @@ type path struct {
 	grow      float64 // of high, in the next round trip of a probe
 	slow      float64 // the rate that belongs to low; 0 if there is none
 	yield     yielding
-	learned   bool          // base is known
-	yielded   uint32        // number of the round trip in which others were left room last
-	stood     uint16        // round trips between probes that all had a queue
-	told      time.Duration // signs of congestion before this time are known
-	silent    bool          // a timeout expired, and nothing was acknowledged since
-	far       uint8         // round trips in a row that are too long for a queue of this flow
-	alone     alone
+	learned   bool // base is known
+	rivals
+	usual float64 // rate before the probe
+	standing
+	told    time.Duration // signs of congestion before this time are known
+	shorter time.Duration // until then what arrives was sent on a path that was longer: too much at a time
+	silent  bool          // a timeout expired, and nothing was acknowledged since
+	far     uint8         // round trips in a row that are too long for a queue of this flow
+	alone   alone
 }
+
+// rivals is what is known of others on the path.
+type rivals struct {
+	yielded  uint32 // number of the round trip in which others were left room last
+	resisted uint32 // number of the round trip in which the queue stayed although this flow gave way last
+	alike    uint8  // times in a row that it did
+	stubborn bool   // others do not react to losses
+}
+
+// standing counts round trips between probes.
+type standing struct {
+	stood uint16 // that all had a queue
+	clear uint16 // that had none
+}
+
+// A lossSample is what arrived and was lost in some round trips, in bytes.
+type lossSample struct{ got, gone int64 }
 
 // A round is what happened in the current round trip.
 type round struct {
@@ -117,7 +137,7 @@ func (p *path) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) {
 	if p.phase == startup && start.rate > s.rate {
 		s = start
 	}
-	if !s.limited || s.rate > p.best() {
+	if (now >= p.shorter || p.phase == startup) && (!s.limited || s.rate > p.best()) {
 		p.bw[1] = max(p.bw[1], s.rate)
 	}
 	p.flight = max(p.flight-int64(n), 0)
@@ -133,6 +153,9 @@ func (p *path) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) {
 func (p *path) tripTook(now, sample time.Duration) {
 	if p.round.low == 0 || sample < p.round.low {
 		p.round.low = sample
+	}
+	if sample < p.least/2 {
+		p.shorter = now + p.least + 2*sample
 	}
 	if p.least == 0 || sample < p.least || p.phase == probeTrip && now-p.seenAt > tripAge {
 		p.least, p.seenAt = sample, now

@@ -33,7 +33,8 @@ type flow struct {
 	arrived int64
 	until   int64 // bytes that it sends; 0 for any number
 	sent    int64
-	asleep  bool // a wake-up is due
+	asleep  bool  // a wake-up is due
+	burst   int64 // packets for which the window has room before one is sent, or a third of it
 }
 
 // An event is an answer or a wake-up.
@@ -62,6 +63,9 @@ func (b *bottleneck) addWith(c Control, packet int64) *flow {
 
 // send sends what a flow may send now.
 func (b *bottleneck) send(f *flow) {
+	if window := int64(f.ctl.Window()); f.flight > 0 && f.flight+min(f.burst*f.packet, window/3) > window {
+		return
+	}
 	for f.flight == 0 || f.flight+f.packet <= int64(f.ctl.Window()) {
 		if f.until > 0 && f.sent >= f.until {
 			return

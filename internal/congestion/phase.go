@@ -36,11 +36,13 @@ const (
 	fullGrowth = 1.25 // from round to round, while the path is not full
 	fullRounds = 3
 
-	lossThreshold = .01 // more than what the path loses anyway and a quarter of that, with a queue
-	startLosses   = .1  // the same without one, at the start
-	heavyLosses   = .2  // the same later
-	lossPackets   = 8   // fewer lost packets say nothing
-	startPackets  = 32  // the same at the start without a queue: among few packets a large part is lost by accident
+	lossThreshold = .01  // more than what the path loses anyway and a quarter of that, with a queue
+	startLosses   = .1   // the same without one, at the start
+	heavyLosses   = .2   // the same later
+	lossPackets   = 8    // fewer lost packets say nothing
+	samplePackets = 1024 // of which the lost ones show what the path loses
+	chance        = 3    // standard deviations of what the path loses that are not a sign
+	startPackets  = 32   // the same at the start without a queue: among few packets a large part is lost by accident
 	mostBase      = .3
 
 	confirmShare = 32              // a round trip this part longer than the smallest confirms it
@@ -53,8 +55,19 @@ const (
 	farHigh     = 32  // of what fits into the path: no path has carried more in its queue
 
 	tcpPacket      = 1500
-	stubbornRounds = 24 // losses that come again within them are of flows that do not react to losses
-	stoodRounds    = 6  // a queue that stays for them is of another flow
+	stoodRounds    = 3  // a queue that stays for them is of another flow
+	clearRounds    = 8  // without a queue, after which what is in flight grows twice as fast
+	stubbornRounds = 24 // losses that come again within them are of flows that still do not react to losses
+
+	evenShare    = .5     // of the path's rate: a flow that has more leaves more to others
+	sharing      = .8     // of what it has more, multiplied by what is in flight, is left to them for good
+	emptyShare   = .95    // of what fits into the path, in flight without a queue: there are no others
+	settleTrips  = 1.5    // round trips after which a loss is another one
+	early        = 1. / 3 // of the time until what is in flight is as before: others that lost packets as well do not fill the queue again
+	resistRounds = 1000   // after resistance without leaving others more than cubic does
+	judgeRounds  = 8      // in which the queue shows whether others have given way
+	alikeTimes   = 2      // losses after which they have not: they do not react
+	againLosses  = 3      // round trips with losses within it show flows that do not react to losses
 
 	quantumTime = time.Millisecond
 	maxQuantum  = 64 << 10
@@ -68,6 +81,7 @@ func (p *path) enter(now time.Duration, f phase) {
 	case startup:
 		p.low, p.slow, p.yield = 0, 0, yielding{}
 	case drain:
+		p.told = now + 2*max(p.least, p.lastLow())
 		// The start measured parts of round trips. The round trip that drains the queue shows
 		// the rate better.
 		p.bw = [2]float64{p.best(), 0}
@@ -77,17 +91,17 @@ func (p *path) enter(now time.Duration, f phase) {
 			p.bw = [2]float64{p.bw[1], 0}
 		}
 	case cruise:
-		p.leastLoss = 1
+		p.leastLoss, p.clear = 1, 0
 		// Flows that probe at the same time would learn nothing, so the time depends on
 		// what a flow has delivered.
 		p.cruise = max(p.cruise, uint16(cruiseRounds+uint64(p.delivered)*0x9e3779b97f4a7c15>>61))
 	case refill:
 		p.low, p.yield = 0, yielding{}
 		if p.leastLoss < 1 {
-			p.learned = true
-			p.base = min((p.base+p.leastLoss)/2, p.leastLoss) // slowly up, at once down
+			p.base = (p.base + p.leastLoss) / 2
 		}
 	case probeUp:
+		p.usual = p.round.lastRate
 		p.grow = max(p.high/growShare, float64(p.limits.Packet))
 	case empty:
 		p.far, p.alone = 0, alone{next: now + tripAge}
@@ -98,9 +112,8 @@ func (p *path) enter(now time.Duration, f phase) {
 func (p *path) roundEnds(now time.Duration, limited bool) {
 	p.congested(now)
 	r := &p.round
-	got, gone := p.delivered-r.delivered, p.lost-r.lost
-	if all := got + gone; all >= lossPackets*int64(p.limits.Packet) && p.phase == cruise && now > p.told+p.least {
-		p.leastLoss = min(p.leastLoss, float64(gone)/float64(all))
+	if got, gone := p.delivered-r.delivered, p.lost-r.lost; p.phase == cruise && now > p.told+p.least {
+		p.learn(got, gone)
 	}
 	if p.phase == startup && !limited && now-r.began >= p.least {
 		p.checkFull()
@@ -110,14 +123,18 @@ func (p *path) roundEnds(now time.Duration, limited bool) {
 	}
 	if p.phase == cruise {
 		p.stood++
-		if !p.queued() {
+		p.clear++
+		if p.queued() {
+			p.clear = 0
+		} else {
 			p.stood = 0
 		}
 	}
 	if p.phase == cruise {
 		p.cruise = max(p.cruise, 1) - 1
-		if p.slow > 0 {
-			p.slow = max(p.slow, p.yield.rate(now))
+		if p.yield.takes > 0 {
+			p.bound(now)
+			p.judge(now)
 		}
 	}
 	if p.phase == probeUp && p.high > 0 && (float64(p.flight) > .9*p.high || p.idles(now, 2)) {
@@ -125,6 +142,22 @@ func (p *path) roundEnds(now time.Duration, limited bool) {
 		p.grow *= 2
 	}
 	*r = round{end: p.answered() + p.flight, delivered: p.delivered, lost: p.lost, began: now, lastLow: r.low, lastRate: r.rate, count: r.count + 1}
+}
+
+// learn counts what arrived and was lost in a round trip between probes. What the path loses without a queue is the
+// smallest part of some packets, as few show only chance. It falls at once, and rises slowly (see refill).
+func (p *path) learn(got, gone int64) {
+	p.sample.got, p.sample.gone = p.sample.got+got, p.sample.gone+gone
+	all := p.sample.got + p.sample.gone
+	if all < samplePackets*int64(p.limits.Packet) {
+		return
+	}
+	lost := float64(p.sample.gone) / float64(all)
+	p.sample = lossSample{}
+	p.leastLoss = min(p.leastLoss, lost)
+	if lost < p.base || !p.learned {
+		p.learned, p.base = true, lost
+	}
 }
 
 // checkFull notes whether the rate still grows.
@@ -139,6 +172,11 @@ func (p *path) checkFull() {
 // queued reports whether all round trips of the round are long: there is a queue.
 func (p *path) queued() bool { return p.lastLow() > p.least+max(p.least/16, LongTrip/2) }
 
+// stands reports whether there is a queue that this flow has not just made by what it was given to send at once.
+func (p *path) stands() bool {
+	return p.queued() && (p.phase == startup || p.phase == probeUp || p.stood >= stoodRounds)
+}
+
 // idles reports whether the phase has lasted for more than some round trips and there is no queue: a probe has room to grow.
 func (p *path) idles(now time.Duration, trips time.Duration) bool {
 	return now-p.since > trips*p.least && !p.queued()
@@ -150,15 +188,23 @@ func (p *path) lastLow() time.Duration { return cmp.Or(p.round.low, p.round.last
 // congested acts on the losses of this round trip, if they are more than the path's own.
 func (p *path) congested(now time.Duration) {
 	got, gone := float64(p.delivered-p.round.delivered), float64(p.lost-p.round.lost)
-	if gone < lossPackets*float64(p.limits.Packet) || now < p.told || got+gone < p.fill()/4 || p.phase == empty ||
-		p.phase == cruise && p.base > lossThreshold && p.round.began < p.told {
+	if now < p.told || got+gone < p.fill()/4 || p.phase == empty || gone == 0 ||
+		p.phase == cruise && p.round.began < p.told && p.base > lossThreshold ||
+		p.yield.takes > 0 && p.round.began < p.yield.settled && p.round.rate >= p.best()*shrunkShare {
 		return // too few, or some of them left earlier
+	}
+	if p.yield.takes > 0 && p.phase == cruise && p.base == 0 && p.queued() {
+		p.giveWay(now) // others take one loss as a sign
+		return
+	}
+	if gone < lossPackets*float64(p.limits.Packet) {
+		return
 	}
 	excess := gone/(got+gone) - p.base
 	least := heavyLosses
 	switch {
-	case p.queued():
-		least = lossThreshold + p.base/4
+	case p.stands():
+		least = lossThreshold + p.base/4 + chance*math.Sqrt(p.base*float64(p.limits.Packet)/(got+gone))
 	case p.phase == startup:
 		if gone < startPackets*float64(p.limits.Packet) {
 			return
@@ -184,62 +230,6 @@ func (p *path) congested(now time.Duration) {
 	}
 }
 
-// giveWay leaves a part of the rate to other flows, which may take a loss as a sign to send less as well. They
-// need some time until they send as much as before, and no probe may disturb them. Losses that come again
-// soon are of flows that do not react to them, so this one takes its rate back.
-func (p *path) giveWay(now time.Duration) {
-	before := p.yielded
-	p.yielded = p.round.count
-	if before > 0 && p.round.count-before < stubbornRounds {
-		p.slow, p.low, p.yield = 0, 0, yielding{}
-		p.shrunk()
-		p.cruise = min(p.cruise, cruiseRounds)
-		return
-	}
-	takes := p.recovers()
-	if !p.learned { // these may be losses of the path: as long as between probes
-		takes = 3 * cruiseRounds / 2 * p.least
-	}
-	p.lower(keepShare)
-	p.yield = yielding{until: now + takes, takes: takes, top: p.slow / keepShare}
-}
-
-// shrunk makes the rate what arrives after a loss if that is not much more than half of it: the path itself carries less
-// than before. If it carries far less, what was in flight on it is of no use either.
-func (p *path) shrunk() {
-	if p.round.rate >= p.best()*shrunkShare {
-		return
-	}
-	p.bw = [2]float64{0, p.round.rate}
-	if fill := max(p.fill(), float64(leastPackets*p.limits.Packet)); p.high > farHigh*fill {
-		p.high = phases[cruise].window * fill
-	}
-}
-
-// A yielding is how the rate rises again after a loss that others may have seen as well: as the window of cubic does
-// (RFC 9438, 4.2), quickly at first and slowly up to the rate at which the loss came.
-type yielding struct {
-	until, takes time.Duration
-	top          float64
-}
-
-// rate returns the rate, 0 after the end.
-func (y *yielding) rate(now time.Duration) float64 {
-	if now >= y.until {
-		return 0
-	}
-	left := (y.until - now).Seconds() / y.takes.Seconds()
-	return y.top * (1 - (1-keepShare)*left*left*left)
-}
-
-// recovers returns the time that a flow of TCP as fast as this one needs after a loss to send as much as
-// before: a round trip for two packets of its window (RFC 5681, 3.1), or less if it has cubic.
-func (p *path) recovers() time.Duration {
-	packets := p.fill() / tcpPacket
-	cubic := math.Cbrt(packets * (1 - .7) / .4)
-	return time.Duration(max(min(packets/2*p.least.Seconds(), cubic), cruiseRounds*p.least.Seconds()) * float64(time.Second))
-}
-
 // slowDown acts on a mark.
 func (p *path) slowDown(now time.Duration) {
 	if now < p.told || p.best() == 0 {
@@ -252,6 +242,7 @@ func (p *path) slowDown(now time.Duration) {
 	case probeUp:
 		p.enter(now, probeDown)
 	default:
+		p.yield = yielding{} // marks show what others do
 		p.lower(markKeep)
 	}
 }
@@ -273,14 +264,14 @@ func (p *path) lower(keep float64) {
 // regain follows a probe without a sign of congestion: what was left to others is free again.
 func (p *path) regain() {
 	got := cmp.Or(max(p.round.rate, p.round.lastRate), p.slow)
-	if p.slow = min(p.slow, got) * phases[probeUp].pace; p.slow >= p.best() {
+	if p.slow = max(p.slow, min(p.slow, got)*phases[probeUp].pace); p.slow >= p.best() {
 		p.slow = 0
 	}
 }
 
 // resume continues where the measurement of a round trip began.
 func (p *path) resume(now time.Duration) {
-	if now < p.yield.until {
+	if p.yield.takes > 0 {
 		p.enter(now, cruise)
 		return
 	}
@@ -304,15 +295,18 @@ func (p *path) step(now time.Duration, ended bool) {
 			p.enter(now, probeDown)
 		}
 	case probeDown:
-		if float64(p.flight) <= p.fill() || lasted && now-p.since > 4*p.least {
+		if p.yield.takes > 0 || float64(p.flight) <= p.fill() || lasted && now-p.since > 4*p.least {
 			p.enter(now, cruise)
 		}
 	case cruise:
-		if p.cruise == 0 && now >= p.yield.until {
+		if p.cruise == 0 && !p.yields() {
 			p.enter(now, refill)
 		}
 	case refill:
-		if lasted && ended {
+		switch {
+		case p.low > 0: // since there was a sign of congestion: a probe could not grow, and would not end
+			p.enter(now, cruise)
+		case lasted && ended:
 			p.enter(now, probeUp)
 		}
 	case probeUp:
@@ -323,6 +317,7 @@ func (p *path) step(now time.Duration, ended bool) {
 	case probeTrip:
 		if now-p.since > max(tripTime, p.least) && lasted {
 			p.seenAt = now
+			p.yield.settled = max(p.yield.settled, now+p.lastLow())
 			p.resume(now)
 		}
 		return

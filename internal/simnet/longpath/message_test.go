@@ -206,8 +206,9 @@ func TestStreamOfCallsFillsLongPath(t *testing.T) {
 		part float64
 	}{
 		{longPath{rate: 500e6, trip: trip}, 32 << 10, false, .8},
+		// What is lost depends on the order of goroutines: .84 to 1.03 in 28 runs.
 		{longPath{rate: 500e6, trip: trip, loss: .01}, 32 << 10, false, .7},
-		{longPath{rate: 500e6, trip: trip, loss: .01}, 1 << 20, true, .6},
+		{longPath{rate: 500e6, trip: trip, loss: .01}, 1 << 20, true, .7},
 	} {
 		part := c.path.calls(t, int64(float64(c.path.rate)/8*trip.Seconds()*60), c.size, c.down)
 		t.Logf("%+v, writes of %d bytes, from the server %v: %.3f of the line", c.path, c.size, c.down, part)
