@@ -70,8 +70,9 @@ type rivals struct {
 
 // standing counts round trips between probes.
 type standing struct {
-	stood uint16 // that all had a queue
-	clear uint16 // that had none
+	stood uint16        // that all had a queue
+	clear uint16        // that had none
+	noise time.Duration // mean difference between the smallest round trips of two that follow each other
 }
 
 // A lossSample is what arrived and was lost in some round trips, in bytes.
@@ -79,13 +80,22 @@ type lossSample struct{ got, gone int64 }
 
 // A round is what happened in the current round trip.
 type round struct {
-	end             int64 // position that ends it
-	delivered, lost int64 // when it began
-	began           time.Duration
-	low             time.Duration // smallest round trip in it; 0 if there is none
-	lastLow         time.Duration // of the one before
-	rate, lastRate  float64       // largest rate in it, and in the one before
-	count           uint32
+	boundary
+	before         boundary      // when the one before began
+	end            int64         // position that ends it
+	lost           int64         // when it began
+	low            time.Duration // smallest round trip in it; 0 if there is none
+	lastLow        time.Duration // of the one before
+	rate, lastRate float64       // largest rate in it, and in the one before
+	count          uint32
+}
+
+// A boundary is what was known when a round began.
+type boundary struct {
+	delivered int64
+	began     time.Duration
+	sent      time.Duration // when the packet had left that was answered then
+	limited   bool          // the path may have carried more in the round before
 }
 
 func newPath(l Limits) *path {
@@ -137,7 +147,7 @@ func (p *path) Acked(now time.Duration, n int, sample time.Duration, rtt *RTT) {
 	if p.phase == startup && start.rate > s.rate {
 		s = start
 	}
-	if (now >= p.shorter || p.phase == startup) && (!s.limited || s.rate > p.best()) {
+	if p.phase == startup && !s.limited || s.rate > p.best() && (p.phase == startup || now >= p.shorter && s.rate > surge*p.best()) {
 		p.bw[1] = max(p.bw[1], s.rate)
 	}
 	p.flight = max(p.flight-int64(n), 0)
@@ -201,7 +211,11 @@ func (p *path) pace() {
 	if p.slow > 0 && p.phase != startup {
 		bw = min(bw, p.slow)
 	}
-	p.rate = max(bw*phases[p.phase].pace*paceMargin/(1-min(p.base, mostBase)), float64(p.limits.Packet))
+	gain := phases[p.phase].pace
+	if p.phase == cruise && p.yield.takes == 0 {
+		gain -= easeShare * float64(min(p.stood, stoodRounds))
+	}
+	p.rate = max(bw*gain*paceMargin/(1-min(p.base, mostBase)), float64(p.limits.Packet))
 }
 
 // Window implements Control.

@@ -15,10 +15,12 @@ type bottleneck struct {
 	trip   time.Duration
 	queue  float64 // bytes that may wait; more are dropped
 	loss   float64
+	late   time.Duration // most that an answer is later, without overtaking
 	random *rand.Rand
 
 	now    time.Duration
 	busy   time.Duration // when the wire is free
+	last   time.Duration // when the last answer comes
 	peak   float64
 	events eventqueue.Queue[event]
 	flows  []*flow
@@ -91,7 +93,12 @@ func (b *bottleneck) send(f *flow) {
 		}
 		b.peak = max(b.peak, waiting)
 		b.busy += time.Duration(float64(f.packet) / b.rate * 1e9)
-		b.events.Push(b.busy+b.trip, event{flow: f, sent: b.now})
+		if at := b.busy + b.trip; b.late > 0 {
+			b.last = max(b.last, at+time.Duration(b.random.Int64N(int64(b.late))))
+		} else {
+			b.last = at
+		}
+		b.events.Push(b.last, event{flow: f, sent: b.now})
 	}
 }
 
@@ -177,6 +184,23 @@ func TestPathFillsALongPath(t *testing.T) {
 			if v < .93*c.rate*(1-c.loss) || started == 0 || started > most || b.peak > 1.5*b.fill() {
 				t.Errorf("%v, %v: %.3f of the line; started after %d round trips; %.2f of the path waiting", k, c, v/(c.rate*(1-c.loss)), started, b.peak/b.fill())
 			}
+		}
+	}
+}
+
+// Answers that come late come together, so some samples of the rate are too large. The flow does not take the queue that it
+// would make for one of others, in which it leaves them room for seconds.
+func TestPathMeasuresTheRateWhereAnswersAreLate(t *testing.T) {
+	const trip = 20 * time.Millisecond
+	for _, late := range []time.Duration{300 * time.Microsecond, time.Millisecond, 2 * time.Millisecond} {
+		b := newBottleneck(500*mbit, trip, 0, 0)
+		b.queue, b.late = b.fill()/5, late
+		p := newPath(longLimits)
+		b.add(p)
+		used := b.between(100*trip, 250*trip)[0] / b.rate
+		t.Logf("answers up to %v late: %.3f of the line, the rate seems to be %.3f of it", late, used, p.best()/b.rate)
+		if used < .93 || p.best() > 1.03*b.rate {
+			t.Errorf("answers up to %v late: %.3f of the line, the rate seems to be %.3f of it", late, used, p.best()/b.rate)
 		}
 	}
 }

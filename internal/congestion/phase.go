@@ -54,6 +54,10 @@ const (
 	shrunkShare = .55 // of the path's rate: less shows another path
 	farHigh     = 32  // of what fits into the path: no path has carried more in its queue
 
+	surge      = 1.06 // a rate in a round trip that is this much above the path's shows another path; what is less may be noise
+	easeShare  = .01  // of the pace, left out for each round trip with a queue: the queue goes if the rate was measured too large
+	noiseShare = 2    // of the noise of round trips, by which those are longer that show a queue
+
 	tcpPacket      = 1500
 	stoodRounds    = 3  // a queue that stays for them is of another flow
 	clearRounds    = 8  // without a queue, after which what is in flight grows twice as fast
@@ -86,7 +90,9 @@ func (p *path) enter(now time.Duration, f phase) {
 		// the rate better.
 		p.bw = [2]float64{p.best(), 0}
 	case probeDown:
-		p.told = now + 2*max(p.least, p.lastLow()) // what is found lost until then left earlier
+		if p.stood < stoodRounds { // what is found lost until then left earlier, and only the probe has made a queue
+			p.told = now + 2*max(p.least, p.lastLow())
+		}
 		if p.bw[1] > p.bw[0]/2 {
 			p.bw = [2]float64{p.bw[1], 0}
 		}
@@ -122,15 +128,7 @@ func (p *path) roundEnds(now time.Duration, limited bool) {
 		p.far = 0
 	}
 	if p.phase == cruise {
-		p.stood++
-		p.clear++
-		if p.queued() {
-			p.clear = 0
-		} else {
-			p.stood = 0
-		}
-	}
-	if p.phase == cruise {
+		p.stand(r)
 		p.cruise = max(p.cruise, 1) - 1
 		if p.yield.takes > 0 {
 			p.bound(now)
@@ -141,7 +139,38 @@ func (p *path) roundEnds(now time.Duration, limited bool) {
 		p.high += p.grow
 		p.grow *= 2
 	}
-	*r = round{end: p.answered() + p.flight, delivered: p.delivered, lost: p.lost, began: now, lastLow: r.low, lastRate: r.rate, count: r.count + 1}
+	p.measure(now, limited)
+	*r = round{
+		boundary: boundary{p.delivered, now, p.sentAt, limited}, before: r.boundary,
+		end: p.answered() + p.flight, lost: p.lost, lastLow: r.low, lastRate: r.rate, count: r.count + 1,
+	}
+}
+
+// measure takes the rate of the last two round trips. Acknowledges that come together make some shorter samples too large,
+// and the largest of many would be the path's rate.
+func (p *path) measure(now time.Duration, limited bool) {
+	from := p.round.before
+	took := max(now-from.began, p.sentAt-from.sent)
+	if p.phase == startup || from.began == 0 || now < p.shorter || took < p.least {
+		return
+	}
+	if rate := float64(p.delivered-from.delivered) / took.Seconds(); !limited && !p.round.limited || rate > p.best() {
+		p.bw[1] = max(p.bw[1], rate)
+	}
+}
+
+// stand counts a round trip between probes that had a queue, or had none.
+func (p *path) stand(r *round) {
+	if r.began > p.since+p.least && r.low > 0 {
+		p.noise += (max(r.low-r.lastLow, r.lastLow-r.low) - p.noise) / 8
+	}
+	p.stood++
+	p.clear++
+	if p.queued() {
+		p.clear = 0
+	} else {
+		p.stood = 0
+	}
 }
 
 // learn counts what arrived and was lost in a round trip between probes. What the path loses without a queue is the
@@ -170,7 +199,9 @@ func (p *path) checkFull() {
 }
 
 // queued reports whether all round trips of the round are long: there is a queue.
-func (p *path) queued() bool { return p.lastLow() > p.least+max(p.least/16, LongTrip/2) }
+func (p *path) queued() bool {
+	return p.lastLow() > p.least+max(p.least/16, LongTrip/2)+noiseShare*p.noise
+}
 
 // stands reports whether there is a queue that this flow has not just made by what it was given to send at once.
 func (p *path) stands() bool {
@@ -189,7 +220,7 @@ func (p *path) lastLow() time.Duration { return cmp.Or(p.round.low, p.round.last
 func (p *path) congested(now time.Duration) {
 	got, gone := float64(p.delivered-p.round.delivered), float64(p.lost-p.round.lost)
 	if now < p.told || got+gone < p.fill()/4 || p.phase == empty || gone == 0 ||
-		p.phase == cruise && p.round.began < p.told && p.base > lossThreshold ||
+		p.phase == cruise && p.round.began < p.told ||
 		p.yield.takes > 0 && p.round.began < p.yield.settled && p.round.rate >= p.best()*shrunkShare {
 		return // too few, or some of them left earlier
 	}

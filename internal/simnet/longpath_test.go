@@ -150,6 +150,25 @@ func TestLongPathsAreFilled(t *testing.T) {
 	}
 }
 
+// TestLongPathsAreFilledWhereEndsAnswerLate has ends that wait for a processor, up to a millisecond each time, behind a
+// queue of a fifth of the path. A flow that is alone keeps the line: the queue that it makes itself is not one of others.
+func TestLongPathsAreFilledWhereEndsAnswerLate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("moves a quarter of a gigabyte")
+	}
+	for _, loss := range []float64{0, .01} {
+		j := journey{course: course{
+			op: queue.Write, loss: loss, reorder: loss, delay: 10 * time.Millisecond, jitter: time.Millisecond, rate: 500e6,
+			mtu: 1024, message: 64 << 10, depth: 150, queue: 256 << 10,
+		}, trips: 150}
+		o := j.travel(t)
+		t.Logf("%v lost and late: %.0f Mbit/s, %.3f of the line", loss, o.goodput/1e6, o.goodput/j.line())
+		if o.goodput < .9*j.line() {
+			t.Errorf("%v lost and late: %.0f Mbit/s, %.3f of the line", loss, o.goodput/1e6, o.goodput/j.line())
+		}
+	}
+}
+
 // TestReadsOnALongPath checks that READs fill a path of 100 ms that loses packets, if a program has as many of them in flight
 // as it needs: those whose answers are missing wait for a round trip or two, and those behind them are not completed before.
 // A control learns the path also from READs that are longer than what it asks for at first, although a packet of almost each
