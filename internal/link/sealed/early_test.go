@@ -3,6 +3,7 @@ package sealed
 import (
 	"bytes"
 	"encoding/binary"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -66,6 +67,23 @@ func TestAttackPacketsOfACallerWithoutProof(t *testing.T) {
 	if n := len(p.links[1].early.packets); n != maxEarly {
 		t.Errorf("%d packets are held, expected %d", n, maxEarly)
 	}
+}
+
+// SPIs follow each other, so others can guess that of a caller. Only packets from where it calls are held: others would
+// take their places.
+func TestAttackGuessedSPIsDisplaceNoEarlyPackets(t *testing.T) {
+	p, s, all := newEarly(t)
+	p.expect(all[0], nil)
+	p.expect(all[1], nil)
+	for range 2 * maxEarlyOfKey {
+		forged := all[2]
+		forged.Src = netip.MustParseAddrPort("10.0.0.77:50000")
+		p.expect(forged, nil, reason.PSPSource)
+	}
+	if err := p.e[1].admit(s, &offer{device: addrs[0].Port()}, true); err != nil {
+		t.Fatal(err)
+	}
+	p.expect(all[2], slices.Concat(early20(0), early20(1), early20(2)))
 }
 
 // While packets come with an earlier key, the key of a new connection is not used before the peer says that it takes it. If none

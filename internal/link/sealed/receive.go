@@ -105,6 +105,9 @@ func (l *Link) open(b []byte, at int) (length int, src netip.AddrPort, why reaso
 			return 0, src, why
 		}
 		if !in.accepted.Load() {
+			if from := l.arrived.Src.Addr(); from != in.session.from {
+				return refuse(reason.PSPSource, low(in.session.from), low(from))
+			}
 			return 0, src, l.early.hold(in, &l.arrived, b)
 		}
 		l.last = in
