@@ -35,7 +35,7 @@ func (e *end) deliver(v *Event) {
 	case EventTimewaitExit, EventAddrChange:
 		return
 	case EventDisconnected:
-		e.disconnected(v.said)
+		e.disconnected(v)
 		return
 	case EventDeviceRemoval:
 		e.finish(fmt.Errorf("device of %v: %w", e.id.LocalAddr(), verbs.ErrClosed), e.id.toErr)
@@ -64,8 +64,8 @@ func (e *end) deliver(v *Event) {
 	}
 }
 
-// disconnected answers the peer's request to end the connection.
-func (e *end) disconnected(said reason.Detail) {
+// disconnected answers the peer's request to end the connection, or ends it without the peer.
+func (e *end) disconnected(v *Event) {
 	e.mu.Lock()
 	left := e.left
 	e.mu.Unlock()
@@ -73,7 +73,11 @@ func (e *end) disconnected(said reason.Detail) {
 		_ = e.id.c.Disconnect() // both sides sent a request, and the peer's needs an answer too
 		return
 	}
-	e.finish(disconnected(e.id.RemoteAddr(), said), func() {
+	why := disconnected(e.id.RemoteAddr(), v.said)
+	if v.Err != nil {
+		why = unanswered(v.Err)
+	}
+	e.finish(why, func() {
 		_ = e.id.Disconnect() // fails if the peer no longer waits
 	})
 }

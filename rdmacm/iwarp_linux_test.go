@@ -170,3 +170,81 @@ func TestIWARPKilledPeerEndsConnection(t *testing.T) {
 		t.Errorf("queue pair in %v", st)
 	}
 }
+
+// TestIWARPConnectionSaysThatItsPeerWasSilent stops the path to the peer. The connection ends, but the peer has not ended it.
+func TestIWARPConnectionSaysThatItsPeerWasSilent(t *testing.T) {
+	leavesNothing(t)
+	ctx := within(t)
+	l, err := Listen(serverIP+":0", ListenConfig{Protocol: verbs.IWARP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	path, err := net.Listen("tcp", serverIP+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer path.Close()
+	var near, far net.Conn
+	relayed := make(chan error, 1)
+	cut := make(chan struct{})
+	go func() { // forwards until it is cut, and keeps both connections open then
+		var err error
+		if near, err = path.Accept(); err == nil {
+			far, err = net.Dial("tcp", l.Addr().String())
+		}
+		relayed <- err
+		if err != nil {
+			return
+		}
+		forward := func(to, from net.Conn) {
+			b := make([]byte, 1<<12)
+			for {
+				n, err := from.Read(b)
+				select {
+				case <-cut:
+					return
+				default:
+				}
+				if _, werr := to.Write(b[:n]); err != nil || werr != nil {
+					return
+				}
+			}
+		}
+		go forward(far, near)
+		forward(near, far)
+	}()
+	accepted := make(chan *Conn, 1)
+	go func() {
+		r, err := l.Request(ctx)
+		if err != nil {
+			accepted <- nil
+			return
+		}
+		c, _ := r.Accept(ctx, ConnParam{})
+		accepted <- c
+	}()
+	c, err := Dial(ctx, path.Addr().String(), Dialer{
+		Protocol: verbs.IWARP, QP: verbs.QPConfig{PeerTimeout: 300 * time.Millisecond, PeerProbe: 100 * time.Millisecond},
+	})
+	if err = errors.Join(err, <-relayed); err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	defer far.Close()
+	peer := <-accepted
+	if peer == nil {
+		t.Fatal("the server has no connection")
+	}
+	close(cut)
+	select {
+	case <-c.Done():
+	case <-ctx.Done():
+		t.Fatal("the connection has not ended")
+	}
+	var why verbs.ReasonError
+	if err := c.Err(); !errors.Is(err, ErrDisconnected) || !errors.As(err, &why) || why.Reason() != "PEER_SILENT" {
+		t.Errorf("found %v", err)
+	}
+	_, _ = c.Close(), peer.Close()
+}

@@ -137,7 +137,17 @@ func disconnected(by any, said reason.Detail) error {
 	}}
 }
 
-// A DisconnectedError is the end of a connection by one of its sides. It wraps ErrDisconnected.
+// unanswered returns the error of a connection that has ended because the peer did not answer, and err says how. It wraps
+// ErrDisconnected.
+func unanswered(err error) error {
+	x := reason.Error{Detail: reason.Detail{Reason: reason.Disconnected}, Text: fmt.Sprintf("%v: %v", ErrDisconnected, err), Cause: ErrDisconnected}
+	if own := (*reason.Error)(nil); errors.As(err, &own) {
+		x.Detail = own.Detail
+	}
+	return &DisconnectedError{own: x}
+}
+
+// A DisconnectedError is the end of a connection, by one of its sides or because the peer is silent. It wraps ErrDisconnected.
 type DisconnectedError struct {
 	said reason.Detail
 	own  reason.Error

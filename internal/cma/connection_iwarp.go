@@ -198,6 +198,9 @@ func (id *ID) streamReport(r *adapter.StreamEvent) {
 		e.refuse(id.remote, r.Err)
 	case iwarp.Closed:
 		e.Type = cmid.EventDisconnected
+		if r.Detail.Reason == reason.StreamTimeout || r.Detail.Reason == reason.PeerSilent {
+			e.Err = &cmid.TimeoutError{Addr: id.remote, Detail: r.Detail} // the peer has not ended it
+		}
 		id.state = cmid.Disconnect
 	default:
 		return
