@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"io"
+	"net/netip"
 	"syscall"
 	"testing"
 	"time"
@@ -126,6 +127,23 @@ func TestPeersThatCloseDuringTheirRequestLeaveNothing(t *testing.T) {
 			}
 			e.gone()
 		})
+	}
+}
+
+// A host with many silent peers displaces its own, however slow those of others are.
+func TestListenerEvictsNoOtherHostsPeer(t *testing.T) {
+	e := newStreamEnd(t)
+	e.asked()
+	e.link.listen.from = netip.MustParseAddr("198.51.100.7")
+	e.arrive(1)
+	slow := e.link.dialed[len(e.link.dialed)-1]
+	e.link.listen.from = netip.Addr{}
+	e.arrive(3 * stream.MaxSilent)
+	if slow.closed {
+		t.Error("the peer of another host was evicted")
+	}
+	if n := e.dev.Trace.Counter(reason.MPASilent); n != 2*stream.MaxSilent+1 {
+		t.Errorf("MPA_SILENT counted %d times, expected %d", n, 2*stream.MaxSilent+1)
 	}
 }
 

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"testing"
@@ -33,8 +34,9 @@ type stubListener struct {
 	s      *streamStub
 	owner  any
 	addr   netip.AddrPort
-	come   int   // streams to accept
-	err    error // of Accept
+	come   int        // streams to accept
+	from   netip.Addr // of their peers; stubPeer's if it is not set
+	err    error      // of Accept
 	closed bool
 }
 
@@ -49,7 +51,7 @@ func (l *stubListener) Accept(owner any) (link.Stream, error) {
 		return nil, link.ErrWouldBlock
 	}
 	l.come--
-	c := &stubStream{owner: owner, local: l.addr, remote: netip.AddrPortFrom(stubPeer.Addr(), uint16(50000+len(l.s.dialed)))}
+	c := &stubStream{owner: owner, local: l.addr, remote: netip.AddrPortFrom(cmp.Or(l.from, stubPeer.Addr()), uint16(50000+len(l.s.dialed)))}
 	l.s.dialed = append(l.s.dialed, c)
 	return c, nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // MaxSilent is how many streams of a listener may wait for their peer's request at a
-// time. One more replaces the oldest: silent peers must not keep others out.
+// time. One more replaces another one: silent peers must not keep others out.
 const MaxSilent = 256
 
 // ErrPortTaken is wrapped if another socket of the system has the port.
@@ -136,9 +136,15 @@ func (x *Listener) serve(now time.Duration) {
 	x.queue()
 }
 
-// evict ends the stream that has waited longest for its peer's request.
+// evict ends the stream that has waited longest for its peer's request, of those of the host that has most.
 func (x *Listener) evict(now time.Duration) {
-	c := x.silent.Front().Value.(*Stream)
+	all := make([]*Stream, 0, x.silent.Len())
+	from := make([]netip.Addr, 0, x.silent.Len())
+	for l := x.silent.Front(); l != nil; l = l.Next() {
+		c := l.Value.(*Stream)
+		all, from = append(all, c), append(from, c.conn.Remote().Addr())
+	}
+	c := all[link.Displaced(from)]
 	x.s.Host.Refuse(0, reason.Detail{
 		Reason: reason.MPASilent, Expected: MaxSilent, Found: uint64((now - c.since) / time.Millisecond),
 	})

@@ -14,7 +14,7 @@ import (
 
 const (
 	// maxArriving limits the connections of a listener that the lane has not accepted. Most of
-	// them are in a TLS handshake. One more replaces the oldest handshake, so that silent
+	// them are in a TLS handshake. One more replaces another handshake, so that silent
 	// peers do not keep others out.
 	maxArriving = 256
 
@@ -85,18 +85,25 @@ func (a *acceptor) run() {
 	}
 }
 
-// makeRoom ends the oldest handshake if there are maxArriving connections. Connections past
-// their handshake stay.
+// makeRoom ends a handshake if there are maxArriving connections: the oldest one of the host that has most.
+// Connections past their handshake stay.
 func (a *acceptor) makeRoom() {
 	if len(a.room) < cap(a.room) {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if oldest := a.greeting.Front(); oldest != nil {
-		a.greeting.Remove(oldest)
-		_ = oldest.Value.(Conn).Close() // makes the handshake fail
+	var all []*list.Element
+	var from []netip.Addr
+	for e := a.greeting.Front(); e != nil; e = e.Next() {
+		all, from = append(all, e), append(from, a.l.addrPort(e.Value.(Conn).RemoteAddr()).Addr())
 	}
+	if len(all) == 0 {
+		return
+	}
+	e := all[link.Displaced(from)]
+	a.greeting.Remove(e)
+	_ = e.Value.(Conn).Close() // makes the handshake fail
 }
 
 func (a *acceptor) prepare(raw Conn) arrival {

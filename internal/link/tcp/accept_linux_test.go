@@ -56,3 +56,36 @@ func TestFailedArrivalDoesNotHideTheNext(t *testing.T) {
 		}
 	}
 }
+
+// A greeter is a connection in its handshake.
+type greeter struct {
+	Conn
+	from   netip.AddrPort
+	closed bool
+}
+
+func (g *greeter) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(g.from) }
+func (g *greeter) Close() error         { g.closed = true; return nil }
+
+// One more handshake replaces one of the host that has most of them.
+func TestHandshakesOfOneHostDisplaceNoOthers(t *testing.T) {
+	a := &acceptor{l: newConns(nil, netip.MustParseAddr("127.0.0.1"), Config{}, nil), room: make(chan struct{}, maxArriving)}
+	slow := &greeter{from: netip.MustParseAddrPort("198.51.100.7:1")}
+	all := []*greeter{slow}
+	for i := range maxArriving - 1 {
+		all = append(all, &greeter{from: netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), uint16(1+i))})
+	}
+	for _, g := range all {
+		a.room <- struct{}{}
+		a.greeting.PushBack(Conn(g))
+	}
+	const more = 3
+	for range more {
+		a.makeRoom()
+	}
+	for i, g := range all {
+		if want := i > 0 && i <= more; g.closed != want {
+			t.Errorf("handshake %d: closed %v, expected %v", i, g.closed, want)
+		}
+	}
+}
