@@ -27,7 +27,7 @@ const MinSecret = 16
 //
 // HKDF (RFC 5869) derives one Ed25519 key for all ends from the secret. Each end presents a
 // certificate of this key and accepts only a certificate of the same key. Each device has a certificate of its own: one that
-// has dialled another address and is shown its own certificate was connected to itself by somebody on the path, and refuses.
+// has dialled another address and is shown its own certificate was connected to itself by an attacker on the path, and refuses.
 func SharedSecret(secret []byte) (*tls.Config, error) {
 	if len(secret) < MinSecret {
 		return nil, reason.BadArgument(MinSecret, uint64(len(secret)), "shared secret: expected at least %d random bytes, found %d", MinSecret, len(secret))

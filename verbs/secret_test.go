@@ -10,7 +10,7 @@ import (
 	"softrdma/internal/link/trust"
 )
 
-// Somebody on the path, who lacks the secret, can connect an end to itself: both sides have the same key. The end that has
+// An attacker on the path, who lacks the secret, can connect an end to itself: both sides have the same key. The end that has
 // dialled another host notices that it is shown its own certificate.
 func TestAttackSharedSecretConnectsNoEndToItself(t *testing.T) {
 	program, err := SharedSecret([]byte("thirty-two bytes of a test secret"))

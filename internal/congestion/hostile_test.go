@@ -99,7 +99,7 @@ func (d *driver) acked(n int, took time.Duration) {
 	}
 }
 
-// step carries out the next step of the script.
+// step executes the next step of the script.
 func (d *driver) step() {
 	op := d.byte()
 	if op < 0x80 {
@@ -223,7 +223,7 @@ func (d *driver) leastRate() float64 {
 	return slowest
 }
 
-// progress checks that the flow goes on when the peer and the path are as they should be: what was sent is answered in
+// progress checks that the flow continues when the peer and the path are as they should be: what was sent is answered in
 // the end, and a packet leaves in the time that packets of the rate take.
 func (d *driver) progress(t *testing.T) {
 	t.Helper()
@@ -240,16 +240,16 @@ func (d *driver) progress(t *testing.T) {
 			t.Fatalf("%v: nothing left in a round trip, at a rate of %v and with a window of %d", d.kind, d.ctl.Rate(), d.ctl.Window())
 		}
 	}
-	if took := d.now - began; took > patience {
+	if took := d.now - began; took > progressTime {
 		t.Fatalf("%v: %d bytes in 100 round trips took %v, with a rate of %v and a window of %d then", d.kind, all, took, d.ctl.Rate(), d.ctl.Window())
 	}
 }
 
-// patience is how long a flow may take for 100 round trips of 10 ms behind the worst that a script can do.
-const patience = 10 * time.Minute
+// progressTime is how long a flow may take for 100 round trips of 10 ms behind the worst that a script can do.
+const progressTime = 10 * time.Minute
 
 // FuzzControls gives the controls any sequence of calls. Their windows and rates stay within bounds, they do not panic, and
-// they go on afterwards.
+// they continue afterwards.
 func FuzzControls(f *testing.F) {
 	for k := range kinds {
 		for _, form := range []byte{0, 1, 0x08, 0x21, 0x02, 0x05} {

@@ -81,7 +81,7 @@ func Dialling(cfg *tls.Config, local, peer netip.Addr) *tls.Config {
 		verify := cfg.VerifyConnection
 		cfg.VerifyConnection = func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) != 0 && own.Equal(s.PeerCertificates[0]) {
-				// Somebody on the path has connected this device to itself, which a key that all ends have does not
+				// An attacker on the path has connected this device to itself, which a key that all ends have does not
 				// show (RFC 9257, 4.1).
 				return fmt.Errorf("%v shows the certificate of this device, %v: the connection leads back to it: %w", peer, local, ErrUntrusted)
 			}
