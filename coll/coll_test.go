@@ -27,7 +27,7 @@ func openWorkers(t testing.TB, n int, c msg.Config) *workers { return openNamed(
 
 // network distinguishes the addresses of this process from those of other tests that run at the same
 // time.
-var network = fmt.Sprintf("127.%d.%d.", 20+rand.IntN(40), rand.IntN(256))
+var network = fmt.Sprintf("127.%d.%d.", 192+rand.IntN(32), rand.IntN(256))
 
 // loopback returns an address of the loopback interface.
 func loopback(i int) string { return network + strconv.Itoa(1+i) }

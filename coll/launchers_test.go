@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -94,14 +93,7 @@ func TestWorldUnderLauncherThatOnlyNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	meet := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	meet := fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t, "tcp"))
 	const n = 3
 	outputs := make(chan string, n)
 	for r := range n {

@@ -2,7 +2,6 @@ package coll_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,18 +21,7 @@ func startSlurm(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	host, _, _ = strings.Cut(host, ".")
-	var ports [2]int
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	ports := [...]int{testenv.FreePort(t, "tcp"), testenv.FreePort(t, "tcp")}
 	dir := t.TempDir()
 	config := fmt.Sprintf(`ClusterName=test
 SlurmctldHost=%[1]s(127.0.0.1)

@@ -3,7 +3,6 @@ package docs
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"softrdma/internal/testenv"
 )
 
 // snippet is the first block of Go of a section of the README.
@@ -80,14 +81,7 @@ func TestReadmeProgramsRun(t *testing.T) {
 	})
 	t.Run("groups", func(t *testing.T) {
 		path := program(t, "context fmt log softrdma/coll", "", snippet(t, "Groups of programs"), "")
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		meet := l.Addr().String()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		meet := fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t, "tcp"))
 		t.Run("ranks", func(t *testing.T) {
 			for r := range 2 {
 				t.Run(fmt.Sprint(r), func(t *testing.T) {

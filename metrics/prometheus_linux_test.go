@@ -3,7 +3,6 @@ package metrics_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -49,12 +48,7 @@ func TestPrometheusReadsTheMetrics(t *testing.T) {
 // startPrometheus starts a server with some arguments that scrapes a target, and returns its URL.
 func startPrometheus(t *testing.T, target string, args ...string) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	_ = ln.Close()
+	addr := fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t, "tcp"))
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
 	text := fmt.Sprintf("scrape_configs:\n- job_name: softrdma\n  scrape_interval: 1s\n  static_configs:\n  - targets: [%q]\n", target)

@@ -29,7 +29,7 @@ type loopback struct {
 }
 
 // loopbackUDP is the UDP port of the devices, which no other program uses.
-const loopbackUDP = 45791
+const loopbackUDP = 14795
 
 func (h *loopback) Routed(netip.Addr) error                 { return nil }
 func (h *loopback) PathMTU(netip.Addr, int) int             { return 0 }
@@ -138,7 +138,7 @@ func dial(m *cma.Manager, qpn uint32, server netip.AddrPort) error {
 // goroutine. In the end no object is left.
 func TestConcurrentConnectionsOverSockets(t *testing.T) {
 	before := runtime.NumGoroutine()
-	serverHost, server := newLoopback("127.7.0.2")
+	serverHost, server := newLoopback("127.6.0.2")
 	ch := server.NewChannel()
 	l, err := ch.NewID(cmid.PortSpaceTCP, 0)
 	must(t, err)
@@ -154,12 +154,12 @@ func TestConcurrentConnectionsOverSockets(t *testing.T) {
 			}
 		})
 	}
-	clientHost, client := newLoopback("127.7.0.1")
+	clientHost, client := newLoopback("127.6.0.1")
 	const dialers, rounds = 8, 25
 	for i := range dialers {
 		dialing.Go(func() {
 			for j := range rounds {
-				if err := dial(client, uint32(1+i*rounds+j), at("127.7.0.2")); err != nil {
+				if err := dial(client, uint32(1+i*rounds+j), at("127.6.0.2")); err != nil {
 					t.Error(err)
 					return
 				}
@@ -192,13 +192,13 @@ func TestConcurrentConnectionsOverSockets(t *testing.T) {
 // Both ends destroy their ids at random moments, and in the end no object is left.
 func TestDestroyAtAnyMomentOverSockets(t *testing.T) {
 	before := runtime.NumGoroutine()
-	serverHost, server := newLoopback("127.7.0.4")
-	clientHost, client := newLoopback("127.7.0.3")
+	serverHost, server := newLoopback("127.6.0.4")
+	clientHost, client := newLoopback("127.6.0.3")
 	ch := server.NewChannel()
 	l, err := ch.NewID(cmid.PortSpaceTCP, 0)
 	must(t, err)
 	must(t, l.SetUDPPorts(loopbackUDP, loopbackUDP))
-	must(t, l.Bind(at("127.7.0.4")))
+	must(t, l.Bind(at("127.6.0.4")))
 	must(t, l.Listen(0))
 	var serving, dialing sync.WaitGroup
 	var qpn atomic.Uint32
@@ -251,7 +251,7 @@ func abandonAfter(t *testing.T, ch *cma.EventChannel, steps int, qpn uint32) {
 	defer id.Destroy()
 	_ = id.SetUDPPorts(loopbackUDP, loopbackUDP)
 	for i, call := range []func() error{
-		func() error { return id.ResolveAddr(netip.AddrPort{}, at("127.7.0.4")) },
+		func() error { return id.ResolveAddr(netip.AddrPort{}, at("127.6.0.4")) },
 		id.ResolveRoute,
 		func() error { return id.Connect(&cmid.ConnParam{QPN: qpn}) },
 		func() error { return id.Accept(nil) },

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"softrdma/internal/testenv"
 )
 
 func within(t testing.TB) context.Context {
@@ -73,9 +75,7 @@ func TestExchangeGivesAllValuesToAll(t *testing.T) {
 		})
 	})
 	t.Run("rank 0 serves", func(t *testing.T) {
-		l := listen(t)
-		address := l.Addr().String()
-		l.Close()
+		address := fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t, "tcp"))
 		exchanged(t, n, func(r int, value []byte) ([][]byte, error) {
 			c := Client{Address: address, Secret: secret, Rank: r, Size: n, Serve: r == 0, Wait: time.Minute}
 			return c.Exchange(within(t), value)
@@ -171,17 +171,13 @@ func TestExchangeNamesMissingRanks(t *testing.T) {
 		}
 	})
 	t.Run("rank 0 serves", func(t *testing.T) {
-		l := listen(t)
-		address := l.Addr().String()
-		l.Close()
+		address := fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t, "tcp"))
 		c := Client{Address: address, Secret: secret, Size: 2, Serve: true, Wait: time.Second} // time to dial, too
 		_, err := c.Exchange(within(t), []byte("x"))
 		named(t, err, "found none of rank 1")
 	})
 	t.Run("nobody serves", func(t *testing.T) {
-		l := listen(t)
-		address := l.Addr().String()
-		l.Close()
+		address := fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t, "tcp"))
 		c := Client{Address: address, Secret: secret, Rank: 1, Size: 2, Wait: wait}
 		if _, err := c.Exchange(within(t), nil); err == nil || !strings.Contains(err.Error(), "rank 0 to listen at "+address) {
 			t.Errorf("found %v", err)

@@ -2,8 +2,8 @@ package testenv
 
 import (
 	"bytes"
+	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"testing"
@@ -15,12 +15,7 @@ func NodeExporter(t testing.TB, sysfs string) (ask func() string) {
 	t.Helper()
 	const program = "prometheus-node-exporter"
 	Programs(t, program)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	_ = l.Close()
+	at := fmt.Sprintf("127.0.0.1:%d", FreePort(t, "tcp"))
 	c := exec.Command(program, "--path.sysfs="+sysfs, "--collector.disable-defaults", "--collector.infiniband", "--web.listen-address="+at)
 	var log bytes.Buffer
 	c.Stdout, c.Stderr = &log, &log

@@ -50,3 +50,16 @@ func TestMissingProgramSkipsAndFailsInCI(t *testing.T) {
 		}
 	}
 }
+
+func TestFreePortsAreNoPortsOfTheSystem(t *testing.T) {
+	for _, network := range []string{"tcp", "udp"} {
+		seen := map[int]bool{}
+		for range 100 {
+			port := testenv.FreePort(t, network)
+			if port < 1024 || port >= 32768 || seen[port] {
+				t.Errorf("%s: port %d, expected another one below those that Linux chooses from", network, port)
+			}
+			seen[port] = true
+		}
+	}
+}

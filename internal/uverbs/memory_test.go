@@ -71,7 +71,7 @@ func TestAttackMemoryWithoutEndStopsNobodyElse(t *testing.T) {
 		same   = 256 << 10
 	)
 	limit := uint64(4<<20 + attack.Count(94)*region) // of one user
-	s, log := newServerFor(t, "127.14.10.1", func(uint32, uint32) bool { return true })
+	s, log := newServerFor(t, "127.14.30.1", func(uint32, uint32) bool { return true })
 	a, b := newPair(t, s)
 	f := newRegistrar(t, s)
 	account := s.admission.Account(uint32(os.Geteuid()))
@@ -123,7 +123,7 @@ func TestAttackMemoryWithoutEndStopsNobodyElse(t *testing.T) {
 
 // Queues, pipes, files and objects count as well.
 func TestEverythingThatAProgramHoldsCounts(t *testing.T) {
-	s := newServer(t, "127.14.10.2")
+	s := newServer(t, "127.14.30.2")
 	account := s.admission.Account(uint32(os.Geteuid()))
 	f := newTestClient(t, s).open("uverbs0")
 	pd, _, _ := do[uapi.HandleOnly](f, uapi.CmdAllocPD, uapi.Bytes(&uapi.Response{}), 4)
@@ -175,7 +175,7 @@ func TestEverythingThatAProgramHoldsCounts(t *testing.T) {
 // A program that reads no events gets no more of them when its user has no memory left. The
 // pipe itself keeps the first ones.
 func TestEventsThatNobodyReadsAreBounded(t *testing.T) {
-	s, log := newServerFor(t, "127.14.10.3", nil)
+	s, log := newServerFor(t, "127.14.30.3", nil)
 	account := s.admission.Account(uint32(os.Geteuid()))
 	p, end, err := client.NewPipe(8, account)
 	if err != nil {

@@ -5,12 +5,13 @@ package uverbs
 import (
 	stdcontext "context"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"softrdma/internal/testenv"
 )
 
 // A measurement is a pair of programs on one device, or of UCX's on a
@@ -103,12 +104,7 @@ func (m *measurement) take(b *testing.B, s *Server, lib, addr string) float64 {
 // freePort is a TCP port that is not in use.
 func freePort(b testing.TB) string {
 	b.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return strconv.Itoa(testenv.FreePort(b, "tcp"))
 }
 
 // listens reports whether a process listens on a TCP port, without connecting: the

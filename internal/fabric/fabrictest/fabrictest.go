@@ -4,7 +4,6 @@ package fabrictest
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"softrdma/internal/fabric/live"
 	"softrdma/internal/management/sm"
 	"softrdma/internal/reason"
+	"softrdma/internal/testenv"
 	"softrdma/internal/topology"
 	"softrdma/internal/wire/mad/smp"
 )
@@ -176,16 +176,11 @@ func WaitFor(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// FreeUDP returns loopback addresses with UDP ports that were free a moment ago.
+// FreeUDP returns loopback addresses with UDP ports to which no program is bound.
 func FreeUDP(t testing.TB, n int) (list []string) {
 	t.Helper()
 	for range n {
-		c, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		list = append(list, c.LocalAddr().String())
+		list = append(list, fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t, "udp")))
 	}
 	return list
 }

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func ip(n int) string { return fmt.Sprintf("127.13.%d.%d", os.Getpid()%256, n) }
+func ip(n int) string { return fmt.Sprintf("127.12.%d.%d", os.Getpid()%256, n) }
 
 // A rig is a target and a host's device in one process.
 type rig struct {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -212,23 +213,23 @@ func LoopbackDevice(t *testing.T) string {
 		slot := loopbackBase + n/250
 		return fmt.Sprintf("127.%d.%d.%d", 64+slot>>8, slot&255, 1+n%250)
 	}
-	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	return c.LocalAddr().String()
+	return fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t, "udp"))
 }
 
 // FreePort returns a TCP port on which no program listens.
 func FreePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
+	return fmt.Sprint(testenv.FreePort(t, "tcp"))
+}
+
+// Packets returns how many packets with an opcode a capture has that softrdma capture printed. A packet that is
+// sent again, because its acknowledge was late on a busy machine, counts once.
+func Packets(printed, opcode string) int {
+	psns := map[string]bool{}
+	for _, p := range regexp.MustCompile(regexp.QuoteMeta(opcode)+` QP \w+ PSN \w+`).FindAllString(printed, -1) {
+		psns[p] = true
 	}
-	defer l.Close()
-	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	return len(psns)
 }
 
 // RandomData returns n random bytes that depend on seed only.

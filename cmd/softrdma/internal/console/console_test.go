@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"softrdma/cmd/softrdma/internal/clitest"
 	"softrdma/internal/capture/ladder"
 	"softrdma/internal/console"
 	"softrdma/verbs"
@@ -66,7 +67,7 @@ func get(t *testing.T, url, token string, out any) {
 
 func TestConsoleShowsDevicesOfPrograms(t *testing.T) {
 	at, token := serve(t)
-	dev, err := verbs.Open("127.0.0.1:47322", verbs.Config{})
+	dev, err := verbs.Open(clitest.LoopbackDevice(t), verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"softrdma/cmd/softrdma/internal/cli"
 	"softrdma/cmd/softrdma/internal/clitest"
 	"softrdma/cmd/softrdma/internal/measure"
+	"softrdma/internal/testenv"
 	"softrdma/verbs"
 )
 
@@ -164,12 +165,15 @@ func TestDemoMovesAFile(t *testing.T) {
 }
 
 func TestDemoIPv6ByPorts(t *testing.T) {
-	l, err := net.ListenPacket("udp", "[::1]:0")
-	if err != nil {
+	if l, err := net.ListenPacket("udp", "[::1]:0"); err != nil {
 		t.Skip("this machine has no ::1")
+	} else {
+		l.Close()
 	}
-	port := l.LocalAddr().(*net.UDPAddr).Port
-	l.Close()
+	port := testenv.FreePort(t, "udp")
+	for next := testenv.FreePort(t, "udp"); next != port+1; next = testenv.FreePort(t, "udp") {
+		port = next // the demo's second device takes the next port
+	}
 	p := clitest.Start(t, "demo", "--size", "10000", "--addr", fmt.Sprintf("[::1]:%d", port))
 	if code := p.ExitCode(); code != cli.ExitOK {
 		t.Fatalf("code %d: %s", code, &p.Stderr)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"softrdma/cmd/softrdma/internal/clitest"
 	"softrdma/verbs"
 )
 
@@ -29,19 +30,20 @@ func TestRulesOfRunningProgramsChange(t *testing.T) {
 	if out, err := run(t, "list"); err == nil || !strings.Contains(err.Error(), "found no device of a program") {
 		t.Fatalf("%s, %v", out, err)
 	}
-	dev, err := verbs.Open("127.0.0.1:47311", verbs.Config{})
+	name := clitest.LoopbackDevice(t)
+	dev, err := verbs.Open(name, verbs.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	if out, err := run(t, "list"); err != nil || !strings.Contains(out, "127.0.0.1:47311  no rules") {
+	if out, err := run(t, "list"); err != nil || !strings.Contains(out, name+"  no rules") {
 		t.Fatalf("%s, %v", out, err)
 	}
 	path := filepath.Join(t.TempDir(), "faults.yaml")
 	if err := os.WriteFile(path, []byte("rules:\n- name: second\n  action: mark\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"add", "cable-pull"}, {"add", "-d", "127.0.0.1:47311", path}} {
+	for _, args := range [][]string{{"add", "cable-pull"}, {"add", "-d", name, path}} {
 		if out, err := run(t, args...); err != nil || !strings.Contains(out, "port-down") {
 			t.Fatalf("%s, %v", out, err)
 		}
@@ -50,7 +52,7 @@ func TestRulesOfRunningProgramsChange(t *testing.T) {
 		t.Errorf("%d rules", n)
 	}
 	out, err := run(t, "list", "--json")
-	if err != nil || !strings.Contains(out, `"device": "127.0.0.1:47311"`) || !strings.Contains(out, `"name": "second"`) {
+	if err != nil || !strings.Contains(out, `"device": "`+name+`"`) || !strings.Contains(out, `"name": "second"`) {
 		t.Errorf("%s, %v", out, err)
 	}
 	if _, err := run(t, "clear", "--pid", "1"); err == nil || !strings.Contains(err.Error(), "of process 1") {

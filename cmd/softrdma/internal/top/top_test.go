@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"softrdma/cmd/softrdma/internal/clitest"
 	"softrdma/internal/control"
 	"softrdma/verbs"
 )
@@ -63,9 +64,10 @@ func TestOnceShowsTheProgramsOfTheUser(t *testing.T) {
 	if out, err := run(t, "--once", "--interval", "100ms"); err != nil || !strings.Contains(out, "no device of a program of this user") {
 		t.Errorf("%s, %v", out, err)
 	}
-	qp := queuePair(t, open(t, "127.0.0.1:47321"))
+	name := clitest.LoopbackDevice(t)
+	qp := queuePair(t, open(t, name))
 	out, err := run(t, "--once", "--interval", "100ms")
-	for _, want := range []string{"127.0.0.1:47321  top.test", "TX B/s", "INIT", qpn(qp.Number())} {
+	for _, want := range []string{name + "  top.test", "TX B/s", "INIT", qpn(qp.Number())} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s, %v", want, out, err)
 		}
@@ -77,10 +79,10 @@ func TestOnceShowsTheProgramsOfTheUser(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Processes) != 1 || r.Seconds < 0.1 {
 		t.Fatalf("%s, %v", out, err)
 	}
-	if d := r.Processes[0].Devices[0]; d.Name != "127.0.0.1:47321" || d.Rates == nil || len(d.QPs) != 1 || d.QPs[0].State != "INIT" {
+	if d := r.Processes[0].Devices[0]; d.Name != name || d.Rates == nil || len(d.QPs) != 1 || d.QPs[0].State != "INIT" {
 		t.Errorf("%+v", d)
 	}
-	if out, err = run(t, "--once", "--filter", "server", "--interval", "100ms"); err != nil || strings.Contains(out, "127.0.0.1:47321") {
+	if out, err = run(t, "--once", "--filter", "server", "--interval", "100ms"); err != nil || strings.Contains(out, name) {
 		t.Errorf("%s, %v", out, err)
 	}
 }
@@ -122,12 +124,12 @@ func TestFollowPrintsWhatHappens(t *testing.T) {
 	t.Setenv("SOFTRDMA_CONTROL_DIR", t.TempDir())
 	for _, x := range []struct {
 		c    command
-		name string
-		want []string
+		want []string // $D stands for the device
 	}{
-		{command{interval: leastInterval}, "127.0.0.1:47322", []string{"  top.test (", ") 127.0.0.1:47322  QP 0x", "  state INIT -> ERR\n"}},
-		{command{interval: leastInterval, asJSON: true}, "127.0.0.1:47323", []string{`"program":"top.test","device":"127.0.0.1:47323",`, `"kind":"state"`, `"from":"INIT","to":"ERR"}`}},
+		{command{interval: leastInterval}, []string{"  top.test (", ") $D  QP 0x", "  state INIT -> ERR\n"}},
+		{command{interval: leastInterval, asJSON: true}, []string{`"program":"top.test","device":"$D",`, `"kind":"state"`, `"from":"INIT","to":"ERR"}`}},
 	} {
+		name := clitest.LoopbackDevice(t)
 		var out, notes printed
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -135,7 +137,7 @@ func TestFollowPrintsWhatHappens(t *testing.T) {
 		for !strings.Contains(notes.String(), "waits for one") {
 			time.Sleep(time.Millisecond)
 		}
-		dev := open(t, x.name)
+		dev := open(t, name)
 		for !strings.Contains(out.String(), "ERR") { // until the command follows the device
 			if err := queuePair(t, dev).ToErr(); err != nil {
 				t.Fatal(err)
@@ -143,6 +145,7 @@ func TestFollowPrintsWhatHappens(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		for _, want := range x.want {
+			want = strings.ReplaceAll(want, "$D", name)
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in %s", want, out.String())
 			}
