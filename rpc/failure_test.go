@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"softrdma/rdmacm"
@@ -275,16 +276,14 @@ func TestServerThatIsGoneEndsCallsInTime(t *testing.T) {
 // A server that is busy in handlers for many times the peer's time-out is not taken for dead, nor is
 // a client that makes no call.
 func TestKeepAliveKeepsBusyAndIdlePeers(t *testing.T) {
-	each(t, func(t *testing.T, prefix string) {
-		t.Parallel()
-		const timeout, long = time.Second, 2500 * time.Millisecond
+	test := func(t *testing.T, timeout time.Duration, dial func(rpc.ServerConfig, rpc.ClientConfig, ...*rpc.Procedure) *rpc.Client) {
+		long := 5 * timeout / 2
 		var runs atomic.Int32
-		w := serve(t, prefix, rpc.ServerConfig{PeerTimeout: timeout}, rpc.Func("busy", nil, func(context.Context, *rpc.Call) error {
+		c := dial(rpc.ServerConfig{PeerTimeout: timeout}, rpc.ClientConfig{PeerTimeout: timeout}, rpc.Func("busy", nil, func(context.Context, *rpc.Call) error {
 			runs.Add(1)
 			time.Sleep(long)
 			return nil
 		}))
-		c := w.dial(rpc.ClientConfig{PeerTimeout: timeout})
 		m := c.Method("test/busy", nil)
 		if _, err := m.Bytes(within(t), nil, nil); err != nil {
 			t.Fatal(err)
@@ -293,6 +292,20 @@ func TestKeepAliveKeepsBusyAndIdlePeers(t *testing.T) {
 		if n := rpc.Connections(c); n != 1 || runs.Load() != 1 {
 			t.Errorf("%d connections were made, %d runs, expected one of each", n, runs.Load())
 		}
+	}
+	t.Run("RoCE", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			test(t, time.Second, func(server rpc.ServerConfig, client rpc.ClientConfig, busy ...*rpc.Procedure) *rpc.Client {
+				c, _ := dialInBubble(t, server, client, busy...)
+				return c
+			})
+		})
+	})
+	t.Run("iWARP", func(t *testing.T) {
+		t.Parallel()
+		test(t, 2*time.Second, func(server rpc.ServerConfig, client rpc.ClientConfig, busy ...*rpc.Procedure) *rpc.Client {
+			return serve(t, protocols["iWARP"], server, busy...).dial(client)
+		})
 	})
 }
 

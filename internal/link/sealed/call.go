@@ -73,7 +73,7 @@ func (c *call) meet(ctx context.Context, socket *caller) error {
 
 // connect connects to the peer. One that has too many callers is called again after a while.
 func (c *call) connect(ctx context.Context, t *quic.Transport) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.m.timeout)
+	ctx, cancel := context.WithTimeout(ctx, meetTimeout)
 	defer cancel()
 	cfg := trust.Dialling(c.m.security, c.m.e.address, c.at.Addr())
 	for pause := redialAfter; ; pause *= 2 {
@@ -139,7 +139,7 @@ func (c *call) over(err error) error {
 // listen takes the peer's offers until the connection ends.
 func (c *call) listen() error {
 	defer context.AfterFunc(c.m.ended, func() { _ = c.conn.CloseWithError(codeClosed, "") })()
-	defer time.AfterFunc(c.m.timeout, c.expire).Stop()
+	defer time.AfterFunc(meetTimeout, c.expire).Stop()
 	in, err := c.conn.AcceptUniStream(c.m.ended)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (c *call) expire() {
 	c.m.e.mu.Lock()
 	defer c.m.e.mu.Unlock()
 	if c.session.out == nil {
-		c.refuse(reason.Detail{Reason: reason.PSPSilent, Expected: uint64(c.at.Port()), Found: uint64(c.m.timeout.Milliseconds())}.Err())
+		c.refuse(reason.Detail{Reason: reason.PSPSilent, Expected: uint64(c.at.Port()), Found: uint64(meetTimeout.Milliseconds())}.Err())
 	}
 }
 

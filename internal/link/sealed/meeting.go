@@ -54,7 +54,6 @@ type Meeting struct {
 	listener *quic.EarlyListener
 	socket   *quic.Transport
 	rotation *time.Timer
-	timeout  time.Duration // meetTimeout
 	ended    context.Context
 	end      context.CancelFunc
 	work     sync.WaitGroup
@@ -75,7 +74,7 @@ var _ link.Introducer = (*Meeting)(nil)
 
 // meet begins to listen on a socket, which belongs to the meeting from then on.
 func meet(e *Endpoint, local netip.Addr, socket net.PacketConn, security *tls.Config, tell Tell) (*Meeting, error) {
-	m := &Meeting{e: e, zone: local.Zone(), security: trust.Complete(security, Protocol), tell: tell, timeout: meetTimeout}
+	m := &Meeting{e: e, zone: local.Zone(), security: trust.Complete(security, Protocol), tell: tell}
 	m.ended, m.end = context.WithCancel(context.Background())
 	m.lobby.refuse, m.lobby.count = m.refuseCaller, m.refuse
 	m.open = func(to netip.AddrPort) (net.Conn, error) {

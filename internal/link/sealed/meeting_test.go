@@ -226,42 +226,6 @@ func callAs(t *testing.T, from netip.Addr, to netip.AddrPort, cfg *tls.Config) *
 	return m
 }
 
-// A peer that takes the connection and says nothing is given up in time, and called again the next time.
-func TestMeetingWithASilentPeer(t *testing.T) {
-	cfg := trusting(t, 1)
-	a, at := open(t, "127.37.1.6:4791", cfg), netip.MustParseAddrPort("127.37.1.7:4791")
-	own := cfg.Clone()
-	own.NextProtos = []string{Protocol}
-	l, err := quic.ListenAddr(at.String(), own, settings(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := make(chan struct{}, 100)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			if _, err := l.Accept(t.Context()); err != nil {
-				return
-			}
-			calls <- struct{}{}
-		}
-	}()
-	defer func() { <-done }()
-	defer l.Close()
-	a.timeout = time.Second
-	for range 2 {
-		if err := a.Introduce(at, true); !named(err, reason.PSPSilent) {
-			t.Errorf("found %v", err)
-		}
-		<-calls
-	}
-	a.until(t, "an end of the attempts", func(e *Endpoint) bool {
-		p := e.peers[plain(at)]
-		return !p.dialling && len(p.waiting) == 0
-	})
-}
-
 // Peers that do not trust each other, or do not listen, are refused by name, at once and without being called again.
 func TestMeetingsThatFail(t *testing.T) {
 	a, b := open(t, "127.37.1.3:4791", trusting(t, 1)), open(t, "127.37.1.4:4791", trusting(t, 2))

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quic-go/quic-go"
+
 	"softrdma/internal/link/trust"
 	"softrdma/internal/reason"
 )
@@ -192,6 +194,49 @@ func TestMeetingTakesOneRoundTrip(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	})
+}
+
+// A peer that takes the connection and says nothing is given up in time, and called again the next time.
+func TestMeetingWithASilentPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, p := trusting(t, 1), &path{delay: oneWay, sockets: map[string]*memorySocket{}}
+		a, at := openOn(t, p.listen(addrs[0], nil), cfg), addrs[1]
+		a.open = p.opener(a.at.Addr())
+		own := cfg.Clone()
+		own.NextProtos = []string{Protocol}
+		silent := &quic.Transport{Conn: p.listen(at, nil)}
+		l, err := silent.Listen(own, settings(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := make(chan struct{}, 100)
+		var accepting sync.WaitGroup
+		accepting.Go(func() {
+			for {
+				if _, err := l.Accept(t.Context()); err != nil {
+					return
+				}
+				calls <- struct{}{}
+			}
+		})
+		for range 2 {
+			begun := time.Now()
+			if err := a.Introduce(at, true); !named(err, reason.PSPSilent) || time.Since(begun) != meetTimeout+2*oneWay {
+				t.Errorf("after %v: %v", time.Since(begun), err)
+			}
+			<-calls
+		}
+		a.until(t, "an end of the attempts", func(e *Endpoint) bool {
+			p := e.peers[plain(at)]
+			return !p.dialling && len(p.waiting) == 0
+		})
+		for _, err := range []error{a.Close(), l.Close(), silent.Close(), silent.Conn.Close()} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		accepting.Wait()
 	})
 }
 
