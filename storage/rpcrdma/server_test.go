@@ -159,14 +159,21 @@ func (c *client) at(off, n int) wire.Segment {
 
 func (c *client) send(message []byte) {
 	c.t.Helper()
+	if err := c.sendLast(message); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// sendLast sends a message after which the server ends the connection. The end may come before the message's
+// acknowledge, and then sendLast returns an error.
+func (c *client) sendLast(message []byte) error {
+	c.t.Helper()
 	b, err := c.c.Buffer(len(message))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer c.c.Put(b)
-	if err = c.c.Do(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.SGE(0, copy(b.Bytes, message))}}); err != nil {
-		c.t.Fatal(err)
-	}
+	return c.c.Do(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.SGE(0, copy(b.Bytes, message))}})
 }
 
 // receive returns the header and the body of the next message.
@@ -339,7 +346,7 @@ func TestWrongKeyEndsConnection(t *testing.T) {
 		b, _ := call(11, 0, text(8))
 		segment := bad.at(0, 64)
 		segment.Handle ^= 0x55
-		bad.send(append((&wire.Header{XID: 11, Reply: []wire.Segment{segment}}).Append(nil), b...))
+		_ = bad.sendLast(append((&wire.Header{XID: 11, Reply: []wire.Segment{segment}}).Append(nil), b...))
 		if m, err := bad.c.Receive(); err == nil {
 			t.Errorf("expected the end of the connection, found a message of %d bytes", len(m.Data))
 		}
@@ -515,7 +522,7 @@ func TestErrorOfServiceEndsConnection(t *testing.T) {
 		c := dial()
 		defer c.close()
 		b, _ := call(1, 3, nil)
-		c.send(append((&wire.Header{XID: 1}).Append(nil), b...))
+		_ = c.sendLast(append((&wire.Header{XID: 1}).Append(nil), b...))
 		if _, err := c.c.Receive(); err == nil {
 			t.Error("expected the end of the connection")
 		}
