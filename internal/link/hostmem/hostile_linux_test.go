@@ -108,7 +108,10 @@ func TestReceiverSurvivesHostileSender(t *testing.T) {
 			return ringsAt + slotsAt + rng.IntN(slots)*slotSize/(1<<rng.IntN(8)) + rng.IntN(32)
 		})
 		var m Received
-		for range 3000 {
+		for i := range 3000 {
+			if i%16 == 0 {
+				runtime.Gosched() // to the sender
+			}
 			s.Copy(&Head{}, headers[:round%MaxHeader], [][]byte{payload[:round]}, round)
 			s.Refer(&Head{}, nil, Ref{Offset: 1}, round)
 			ok, fault := r.Next(&m)
@@ -161,7 +164,10 @@ func TestSenderSurvivesHostileReceiver(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(round), 3))
 		var now, consumed uint64
 		clock := func() time.Duration { now++; return time.Duration(now) }
-		for range 3000 {
+		for i := range 3000 {
+			if i%16 == 0 {
+				runtime.Gosched() // to the receiver
+			}
 			n := rng.IntN(1 << rng.IntN(17)) // below InlineMax
 			h, header := Head{}, headers[:rng.IntN(MaxHeader+1)]
 			if rng.IntN(3) == 0 {

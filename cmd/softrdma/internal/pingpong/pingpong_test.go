@@ -122,7 +122,7 @@ func TestPingpongCaptureHoldsAllPackets(t *testing.T) {
 				t.Errorf("%s: expected %q, found\n%s", file, want, out)
 			}
 		}
-		if n := strings.Count(out, "RC SEND First"); n != 20 {
+		if n := clitest.Packets(out, "RC SEND First"); n != 20 {
 			t.Errorf("%s: %d messages, expected 20", file, n)
 		}
 	}

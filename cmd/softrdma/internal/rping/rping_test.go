@@ -174,7 +174,7 @@ func TestRpingCaptureHoldsConnectionAndPings(t *testing.T) {
 	s.Succeeds()
 	for _, file := range []string{server, client} {
 		out := clitest.Run(t, "capture", "--strict", file)
-		if n := strings.Count(out, "RDMA READ Request"); n != 3 || !strings.Contains(out, "0 faults") {
+		if n := clitest.Packets(out, "RC RDMA READ Request"); n != 3 || !strings.Contains(out, "0 faults") {
 			t.Errorf("%s: expected 3 READs and no fault, found\n%s", file, out)
 		}
 		// At least REQ, REP, RTU and DREQ.
