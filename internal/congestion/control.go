@@ -89,6 +89,14 @@ func (l *Limits) quantum() time.Duration {
 	return paceQuantum
 }
 
+// line returns the rate of the line, 0 if it is not known.
+func (l *Limits) line() float64 {
+	if l.Tuning == nil {
+		return 0
+	}
+	return l.Tuning.Line
+}
+
 // A Tuning has other parameters, such as those of adapters in hardware. A field that is 0 changes
 // nothing.
 type Tuning struct {
@@ -110,6 +118,10 @@ type Tuning struct {
 	// was increased by time since the last decrease. With 0 a notification decreases it at once, and it
 	// recovers to what it was before, as published.
 	Decrease time.Duration
+
+	// Line is the rate of the adapter's line in bytes per second, with which DCQCN begins, and which it does
+	// not exceed. With 0 it begins with the rate that it measures, of which other flows may have a share.
+	Line float64
 }
 
 // least returns the round trip without queues.
@@ -121,7 +133,7 @@ func (l *Limits) least(rtt *RTT) time.Duration {
 }
 
 // PaperTuning is DCQCN's parameters as its authors have published them (SIGCOMM 2015, table 14 and
-// section 5), for adapters that pace each packet and begin at the rate of the line.
+// section 5), for adapters that pace each packet and begin at the rate of the line, which is to be added.
 func PaperTuning() Tuning {
 	return Tuning{First: math.MaxInt32, Quantum: 1, Raise: 55 * time.Microsecond, Bytes: 10e6, Step: 5e6}
 }

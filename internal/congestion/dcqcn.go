@@ -206,8 +206,8 @@ func (d *dcqcn) decrease(period time.Duration) {
 	d.threshold = min(d.threshold, d.size)
 }
 
-// begin starts pacing, with the rate that the flow has now, at most a window per round trip. It reports false if nothing was
-// sent that a notification can be about.
+// begin starts pacing, with the rate of the line if that is known, otherwise with the one that the flow has
+// now, at most a window per round trip. It reports false if nothing was sent that a notification can be about.
 func (d *dcqcn) begin(now time.Duration, rtt *RTT) bool {
 	d.rate = min(d.sent.rate(now), fastest)
 	if own := float64(d.size) / rtt.Smoothed().Seconds(); rtt.Known() && (d.rate == 0 || d.rate > own) {
@@ -217,6 +217,9 @@ func (d *dcqcn) begin(now time.Duration, rtt *RTT) bool {
 		return false
 	}
 	d.rate = max(d.rate, slowest)
+	if line := d.limits.line(); line != 0 {
+		d.rate = line
+	}
 	d.alpha, d.cutAt, d.free = 1, now, now
 	d.firstAt, d.dueAt = 0, 0
 	return true
@@ -320,6 +323,9 @@ func (d *dcqcn) raise() {
 	}
 	if any > fastRecovery {
 		d.threshold = d.limits.Window // the window may follow
+	}
+	if line := d.limits.line(); line != 0 {
+		d.target = min(d.target, line)
 	}
 	d.rate = (d.rate + d.target) / 2
 	if d.rate > fastest {

@@ -45,6 +45,24 @@ func TestPaperTuningFollowsThePublishedTimes(t *testing.T) {
 	}
 }
 
+// A flow that shares its line with others begins with the rate of the line, and recovers to it.
+func TestDCQCNBeginsWithTheKnownLine(t *testing.T) {
+	tuning := PaperTuning()
+	tuning.Line = 4e9
+	l := testLimits
+	l.Tuning = &tuning
+	d, rtt := newDCQCN(l), steady(20*time.Microsecond)
+	now := sending(d) // a third of that
+	d.Notified(now, rtt)
+	if d.rate != tuning.Line/2 || d.target != tuning.Line {
+		t.Errorf("rate %v and target %v of the line", d.rate/tuning.Line, d.target/tuning.Line)
+	}
+	d.catchUp(now + 100*tuning.Raise)
+	if d.target != tuning.Line || !near(d.rate, tuning.Line, .001) {
+		t.Errorf("recovers to %v and the target %v of the line", d.rate/tuning.Line, d.target/tuning.Line)
+	}
+}
+
 // A flow without a timer leaves packet by packet, and one with a process's in quanta.
 func TestQuantumOfATuning(t *testing.T) {
 	l := testLimits

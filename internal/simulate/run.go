@@ -52,26 +52,9 @@ func Run(s *scenario.Scenario, v *scenario.Variant, seed uint64, workers int, st
 
 // simulate is Run with a lan.Config.Grain.
 func simulate(s *scenario.Scenario, v *scenario.Variant, seed uint64, workers, grain int, stop func() bool) (*Result, error) {
-	fabric, err := s.Fabric()
+	r, err := newRun(s, v, seed, workers, grain)
 	if err != nil {
 		return nil, err
-	}
-	r := &run{s: s, v: v, result: &Result{Seed: seed}, sender: sender(&v.Sender)}
-	for i := range uint8(ethernet.Priorities) {
-		if s.Priorities()&(1<<i) != 0 {
-			r.used = append(r.used, i)
-		}
-	}
-	c := config(v, fabric, s.Priorities())
-	c.Seed, c.Parts, c.Workers, c.Grain = seed, parts(fabric), workers, grain
-	if r.h, err = hosts.New(hosts.Config{Network: c, Handler: r}); err != nil {
-		return nil, err
-	}
-	r.paths = newPaths(r.h.Network(), v)
-	for i := range s.Traffic {
-		if err := r.add(i, &s.Traffic[i]); err != nil {
-			return nil, err
-		}
 	}
 	net := r.h.Network()
 	for r.busy > 0 && net.Now() < s.Limit.Time() {
@@ -92,6 +75,35 @@ func simulate(s *scenario.Scenario, v *scenario.Variant, seed uint64, workers, g
 	}
 	r.finish(r.last)
 	return r.result, nil
+}
+
+// newRun makes the network of a run, and its traffic.
+func newRun(s *scenario.Scenario, v *scenario.Variant, seed uint64, workers, grain int) (*run, error) {
+	fabric, err := s.Fabric()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{s: s, v: v, result: &Result{Seed: seed}, sender: sender(&v.Sender)}
+	for i := range uint8(ethernet.Priorities) {
+		if s.Priorities()&(1<<i) != 0 {
+			r.used = append(r.used, i)
+		}
+	}
+	c := config(v, fabric, s.Priorities())
+	c.Seed, c.Parts, c.Workers, c.Grain = seed, parts(fabric), workers, grain
+	if r.h, err = hosts.New(hosts.Config{Network: c, Handler: r}); err != nil {
+		return nil, err
+	}
+	r.paths = newPaths(r.h.Network(), v)
+	if v.Sender.DCQCN.Preset == scenario.Published {
+		r.sender.Tuning.Line = r.line()
+	}
+	for i := range s.Traffic {
+		if err := r.add(i, &s.Traffic[i]); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 // stopEvents is the number of events between two questions to stop: some hundredths of a second.
@@ -191,6 +203,12 @@ func (r *run) connect(now dcb.Time, traffic, from, to, depth int) *hosts.Conn {
 	s := r.sender
 	s.Priority = r.s.Traffic[traffic].Priority
 	return r.h.Connect(now, from, to, depth, &s)
+}
+
+// line returns the rate of the hosts' links in bytes per second: it is the same for all hosts.
+func (r *run) line() float64 {
+	c := r.paths.link(r.paths.gateway(r.node(0)))
+	return float64(dcb.Second) / float64(c.perByte)
 }
 
 // node returns the node of a host.

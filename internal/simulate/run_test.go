@@ -55,6 +55,27 @@ func TestMessageInEmptyNetworkTakesIdealTime(t *testing.T) {
 	}
 }
 
+// The control with the parameters of its authors knows the rate of the hosts' links, and a process's does not.
+func TestPublishedControlKnowsTheLine(t *testing.T) {
+	const rest = "sender: {control: dcqcn, first: 1MiB}\nvariants: [{name: a}, {name: b, sender: {dcqcn: {preset: paper}}}]\n" +
+		"duration: 1ms\ntraffic: [{kind: message, from: 0, to: 1, size: 1}]\n"
+	for network, line := range map[string]float64{
+		"topology: star:2\nlinks: {speed: 40Gbit, hosts: {speed: 25Gbit}}\n":         25e9 / 8,
+		"topology: leaf-spine:leaves=2,hosts=1,speed=400G\nlinks: {speed: 40Gbit}\n": 400e9 / 8,
+	} {
+		s := parse(t, network+rest)
+		for i, want := range []float64{0, line} {
+			r, err := newRun(s, &s.Variants[i], 1, 1, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.sender.Tuning.Line; got != want {
+				t.Errorf("%q, variant %d: %v bytes per second, expected %v", network, i, got, want)
+			}
+		}
+	}
+}
+
 // A load so small that no message comes before the end is not a storm of messages.
 func TestSmallLoadSendsNothing(t *testing.T) {
 	for _, load := range []string{"1e-9", "1e-13", "1e-300"} {
