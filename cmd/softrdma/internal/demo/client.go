@@ -23,7 +23,8 @@ const (
 	warmUpRounds  = 1_000     // not measured
 	additions     = 10_000    // by each end
 	swaps         = 2_500     // by each end
-	slowDivisor   = 10        // of these numbers with --pcap and TLS
+	slowDivisor   = 10        // of these numbers with --pcap, TLS and small files
+	smallSize     = 2 << 20   // a smaller file is small
 )
 
 // After the file, the memory of both ends has space for latency tests and counters.
@@ -111,8 +112,11 @@ func newClient(ctx context.Context, dev cli.Device, f *firstProcess, mode verbs.
 		side: s, c: f.control, dev: dev, size: f.size, scratch: scratchOffset(f.size), divisor: 1, repeats: transferRuns,
 		sum: f.sum, bar: f.bar,
 	}
-	if f.size > maxRepeatSize {
+	switch {
+	case f.size > maxRepeatSize:
 		d.repeats = 1
+	case f.size < smallSize:
+		d.divisor = slowDivisor
 	}
 	ask := &measure.Message{Do: measure.DoConnect, Size: f.size, Endpoints: s.Local, Memory: s.Memory(), SameHost: mode}
 	hello, err := d.c.Ask(ctx, ask, measure.DoHello)

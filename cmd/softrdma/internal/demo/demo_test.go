@@ -129,6 +129,11 @@ func TestDemoWithSameHostOff(t *testing.T) {
 	if len(r.Operations) != len(operations) || r.Reason != "HOST_OFF" || r.missing() != "Not through memory: --same-host off." {
 		t.Errorf("unexpected report %+v", r)
 	}
+	for i, o := range operations { // a small file
+		if row := r.Operations[i]; row.Count != o.count/slowDivisor {
+			t.Errorf("unexpected row %+v", row)
+		}
+	}
 }
 
 func TestDemoMovesAFile(t *testing.T) {
