@@ -90,7 +90,7 @@ func newRun(s *scenario.Scenario, v *scenario.Variant, seed uint64, workers, gra
 		}
 	}
 	c := config(v, fabric, s.Priorities())
-	c.Seed, c.Parts, c.Workers, c.Grain = seed, parts(fabric), workers, grain
+	c.Seed, c.Parts, c.Workers, c.Grain = seed^uint64(v.Switch.Hash)<<32, parts(fabric), workers, grain
 	if r.h, err = hosts.New(hosts.Config{Network: c, Handler: r}); err != nil {
 		return nil, err
 	}

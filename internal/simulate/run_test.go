@@ -76,6 +76,23 @@ func TestPublishedControlKnowsTheLine(t *testing.T) {
 	}
 }
 
+// With another hash the same messages take other paths.
+func TestHashChangesPathsOnly(t *testing.T) {
+	all := runAll(t, "topology: leaf-spine:leaves=2,spines=2,hosts=4\nduration: 1ms\nlimit: 10ms\n"+
+		"traffic: [{kind: random, load: 0.8, size: 50000}]\nvariants: [{name: a}, {name: b, switch: {hash: 1}}]\n")
+	var times [2]dcb.Time
+	for i := range all[0].Messages {
+		a, b := all[0].Messages[i], all[1].Messages[i]
+		times[0], times[1] = times[0]+a.End-a.Start, times[1]+b.End-b.Start
+		if a.From != b.From || a.To != b.To || a.Size != b.Size || a.Start != b.Start {
+			t.Errorf("message %d: %+v and %+v", i, a, b)
+		}
+	}
+	if len(all[0].Messages) < 8 || len(all[0].Messages) != len(all[1].Messages) || times[0] == times[1] {
+		t.Errorf("%d and %d messages take %d and %d ps", len(all[0].Messages), len(all[1].Messages), times[0], times[1])
+	}
+}
+
 // A load so small that no message comes before the end is not a storm of messages.
 func TestSmallLoadSendsNothing(t *testing.T) {
 	for _, load := range []string{"1e-9", "1e-13", "1e-300"} {

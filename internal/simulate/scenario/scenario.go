@@ -50,6 +50,7 @@ type Switch struct {
 	Headroom Size     `json:"headroom"` // with PFC, of each port; what the link needs if 0
 	Mark     Mark     `json:"mark"`
 	Balance  Balance  `json:"balance"`
+	Hash     uint32   `json:"hash"`     // another one makes the same messages take other paths
 	Watchdog Watchdog `json:"watchdog"` // of pauses
 }
 
