@@ -21,7 +21,7 @@ import (
 
 const (
 	bubblePeer      = 5 * time.Second
-	bubbleReconnect = 30 * time.Second
+	bubbleReconnect = 20 * time.Second
 	endsWithin      = bubblePeer + bubbleReconnect + 10*time.Second // the last attempt to connect
 )
 
