@@ -40,7 +40,8 @@ const (
 	startLosses   = .1   // the same without one, at the start
 	heavyLosses   = .2   // the same later
 	lossPackets   = 8    // fewer lost packets say nothing
-	samplePackets = 1024 // of which the lost ones show what the path loses
+	samplePackets = 4096 // of which the lost ones show what the path loses
+	firstSample   = 4    // the first sample has a quarter of them, because signs depend on it
 	chance        = 3    // standard deviations of what the path loses that are not a sign
 	startPackets  = 32   // the same at the start without a queue: among few packets a large part is lost by accident
 	mostBase      = .3
@@ -55,7 +56,7 @@ const (
 	farHigh     = 32  // of what fits into the path: no path has carried more in its queue
 
 	surge      = 1.06 // a rate in a round trip that is this much above the path's shows another path; what is less may be noise
-	easeShare  = .01  // of the pace, left out for each round trip with a queue: the queue goes if the rate was measured too large
+	easeShare  = .015 // of the pace, left out for each round trip with a queue: the queue goes if the rate was measured too large
 	noiseShare = 2    // of the noise of round trips, by which those are longer that show a queue
 
 	tcpPacket      = 1500
@@ -90,9 +91,7 @@ func (p *path) enter(now time.Duration, f phase) {
 		// the rate better.
 		p.bw = [2]float64{p.best(), 0}
 	case probeDown:
-		if p.stood < stoodRounds { // what is found lost until then left earlier, and only the probe has made a queue
-			p.told = now + 2*max(p.least, p.lastLow())
-		}
+		p.told = now + 2*max(p.least, p.lastLow()) // what is found lost until then left earlier
 		if p.bw[1] > p.bw[0]/2 {
 			p.bw = [2]float64{p.bw[1], 0}
 		}
@@ -177,8 +176,11 @@ func (p *path) stand(r *round) {
 // smallest part of some packets, as few show only chance. It falls at once, and rises slowly (see refill).
 func (p *path) learn(got, gone int64) {
 	p.sample.got, p.sample.gone = p.sample.got+got, p.sample.gone+gone
-	all := p.sample.got + p.sample.gone
-	if all < samplePackets*int64(p.limits.Packet) {
+	all, enough := p.sample.got+p.sample.gone, int64(samplePackets*p.limits.Packet)
+	if !p.learned {
+		enough /= firstSample
+	}
+	if all < enough {
 		return
 	}
 	lost := float64(p.sample.gone) / float64(all)
@@ -220,7 +222,7 @@ func (p *path) lastLow() time.Duration { return cmp.Or(p.round.low, p.round.last
 func (p *path) congested(now time.Duration) {
 	got, gone := float64(p.delivered-p.round.delivered), float64(p.lost-p.round.lost)
 	if now < p.told || got+gone < p.fill()/4 || p.phase == empty || gone == 0 ||
-		p.phase == cruise && p.round.began < p.told ||
+		p.phase == cruise && p.round.began < p.told && p.base > lossThreshold ||
 		p.yield.takes > 0 && p.round.began < p.yield.settled && p.round.rate >= p.best()*shrunkShare {
 		return // too few, or some of them left earlier
 	}
