@@ -211,7 +211,6 @@ func TestPathSharesWithItself(t *testing.T) {
 	const trip = 20 * time.Millisecond
 	starts := []time.Duration{40 * trip, 50 * trip, 60 * trip}
 	for _, queue := range []float64{.2, 1, 4} {
-		mean := 0.
 		for _, later := range starts {
 			b := newBottleneck(500*mbit, trip, 0, 0)
 			b.queue = queue * b.fill()
@@ -220,17 +219,13 @@ func TestPathSharesWithItself(t *testing.T) {
 			b.add(New(Path, longLimits))
 			shares := b.between(500*trip, 1000*trip)
 			f := Jain(shares)
-			mean += f / float64(len(starts))
 			t.Logf("queue %v, %v later: %.0f, fairness %.3f", queue, later, shares, f)
-			if f < .8 {
+			if f < .9 {
 				t.Errorf("queue %v, %v later: shares %.0f, fairness %.3f", queue, later, shares, f)
 			}
 			if all := shares[0] + shares[1]; all < .9*b.rate {
 				t.Errorf("queue %v, %v later: %.3f of the line", queue, later, all/b.rate)
 			}
-		}
-		if mean < .9 {
-			t.Errorf("queue %v: mean fairness %.3f", queue, mean)
 		}
 	}
 }
