@@ -138,7 +138,7 @@ func TestFarReadsAskAgainAtTheirPace(t *testing.T) {
 	ctl := &pacing{Control: a.q.req.reads.ctl, left: 10 * (testMTU + overhead)}
 	a.q.req.reads.ctl = ctl
 	w.expire(0)
-	if n := a.q.req.inbound(); due-n < 25*testMTU {
+	if n := a.q.req.inbound(); int64(due)-n < 25*testMTU {
 		t.Errorf("%d bytes are awaited, %d with what is lost", n, due)
 	}
 	before := w.count[1]

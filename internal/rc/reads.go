@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"math"
 	"time"
 
 	"softrdma/internal/congestion"
@@ -15,8 +16,8 @@ import (
 type reads struct {
 	outstanding uint16             // sent and not completed
 	landed      uint16             // of those, answered except for what is missing
+	due         uint32             // bytes that they will bring
 	brought     uint32             // bytes that they brought, as far as the control does not know
-	due         int64              // bytes that they will bring: what was lost does not keep others from being asked for
 	ctl         congestion.Control // of what they bring, made with the first
 	first       bool               // none was answered yet, so ctl does not know the path
 
@@ -80,9 +81,13 @@ const wholeReads = 16 << 20
 // as one burst in the buffer of this side's own socket, whose size is known, so a control
 // of their own bounds them, not the one that probes for the peer's. A long READ begins
 // when half of the window is free; if it waited longer, nothing would be in flight. In
-// memory, where whole is set, no buffer holds what READs bring.
+// memory, where whole is set, no buffer holds what READs bring. What was lost of other READs
+// does not keep this one waiting, unless together they bring more than is counted.
 func (r *sender) fitsDue(n uint32, whole bool) bool {
 	d := &r.reads
+	if n > math.MaxUint32-d.due {
+		return false
+	}
 	if d.ctl == nil {
 		l := r.limits()
 		if d.first = l.Long > 0 && congestion.Models(r.q.kind); d.first {
@@ -99,7 +104,7 @@ func (r *sender) fitsDue(n uint32, whole bool) bool {
 
 // inbound is how many bytes READs in flight will bring, without those that were given up as lost.
 func (r *sender) inbound() int64 {
-	n, b := r.reads.due, r.recovery.loss.board
+	n, b := int64(r.reads.due), r.recovery.loss.board
 	if b == nil || b.Lost == 0 {
 		return n
 	}
@@ -173,21 +178,15 @@ func (r *sender) ask(now time.Duration, w *request, out *machine.Out) bool {
 func (r *sender) asked(now time.Duration, n uint32) {
 	d := &r.reads
 	if !d.ctl.Paces() {
-		d.due += int64(n)
+		d.due += n
 		return
 	}
 	for n > 0 {
 		part := min(n, askedPart)
 		n -= part
-		d.due += int64(part)
+		d.due += part
 		d.ctl.Sent(now, int(part), r.inbound())
 	}
-}
-
-// came counts n bytes that an answer has brought. It may be an answer to what is about to be asked again, and is not due then.
-func (d *reads) came(n uint32) {
-	d.due -= min(int64(n), d.due)
-	d.brought += n
 }
 
 // askedAgain counts n bytes that a READ asks for once more.

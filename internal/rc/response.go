@@ -102,7 +102,8 @@ func (r *completer) deliverResponse(now time.Duration, e uint32, w *request, in 
 		n += uint32(len(data))
 	}
 	r.una = e + packets
-	r.reads.came(n)
+	r.reads.due -= n
+	r.reads.brought += n
 	if r.una == w.last+1 {
 		r.window.acked += overhead
 		r.scatter.Restart()
@@ -186,7 +187,9 @@ func (r *completer) responseAhead(now time.Duration, e uint32, in *machine.In, i
 		r.recovery.fillHoles(now, e, e+1)
 		r.passed(e + 1)
 		b.Executed = seq.Max(b.Executed, w.last+1)
-		r.reads.came(uint32(len(in.Payload)) + overhead)
+		n := uint32(len(in.Payload)) + overhead
+		r.reads.due -= min(n, r.reads.due)
+		r.reads.brought += n
 	case e == r.una && i == r.sq.Head: // before its turn it stays missing
 		r.fail(machine.LocalStatus(d), d)
 		return

@@ -89,7 +89,7 @@ func (r *sender) widened(span uint32) {
 // admits reports whether all queue pairs to the peer together may have n bytes more in
 // flight, in either direction.
 func (r *sender) admits(n uint32) bool {
-	return r.window.lossless || r.p.Admits(r.flight()+r.reads.due+int64(n), r.recovery.trips.least())
+	return r.window.lossless || r.p.Admits(r.flight()+int64(r.reads.due)+int64(n), r.recovery.trips.least())
 }
 
 // InFlight implements machine.InFlightReporter. What was sent to a peer that does not answer does
@@ -99,7 +99,7 @@ func (q *QP) InFlight() int64 {
 	if s := q.c.Port.Attr.State; s != qp.RTS && s != qp.SQD || r.recovery.retry.retries > 0 || r.recovery.tail.sent > 0 || r.recovery.rnr.until != machine.Never {
 		return 0
 	}
-	return r.flight() + r.reads.due
+	return r.flight() + int64(r.reads.due)
 }
 
 // flight is what is in flight: sent, not acknowledged, not known to have arrived behind
