@@ -85,9 +85,6 @@ const wholeReads = 16 << 20
 // does not keep this one waiting, unless together they bring more than is counted.
 func (r *sender) fitsDue(n uint32, whole bool) bool {
 	d := &r.reads
-	if n > math.MaxUint32-d.due {
-		return false
-	}
 	if d.ctl == nil {
 		l := r.limits()
 		if d.first = l.Long > 0 && congestion.Models(r.q.kind); d.first {
@@ -99,7 +96,7 @@ func (r *sender) fitsDue(n uint32, whole bool) bool {
 	if whole {
 		window = wholeReads
 	}
-	return r.inbound()+min(int64(n), window/2) <= window
+	return r.inbound()+min(int64(n), window/2) <= window && n <= math.MaxUint32-d.due
 }
 
 // inbound is how many bytes READs in flight will bring, without those that were given up as lost.
