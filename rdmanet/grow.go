@@ -230,8 +230,8 @@ func (e *endpoint) paused() bool {
 	return now-e.since >= idleTrips*max(e.arriving.Trip(), e.leaving.Trip())
 }
 
-// skip leaves one of the peer's pieces that have grown unused. The other one follows later: until the peer has granted a piece for the first one, that is
-// what may be filled.
+// skip leaves one of the peer's pieces that have grown unused. The other one follows later: until the
+// peer has granted a piece for the first one, that is what may be filled.
 func (e *endpoint) skip() {
 	if e.posted > 0 || !e.skips || e.controls == controlSlots || !e.life.Writable() || !e.tx.Skip(e.peerHalf) {
 		return

@@ -10,8 +10,8 @@ import (
 	"softrdma/internal/link/trust"
 )
 
-// An attacker on the path, who lacks the secret, can connect an end to itself: both sides have the same key. The end that has
-// dialled another host notices that it is shown its own certificate.
+// All ends with a secret have the same key. An attacker on the path, who lacks the secret, can therefore connect an end to
+// itself. The end refuses if it has dialled another address and is shown its own certificate.
 func TestAttackSharedSecretConnectsNoEndToItself(t *testing.T) {
 	program, err := SharedSecret([]byte("thirty-two bytes of a test secret"))
 	if err != nil {

@@ -188,16 +188,22 @@ func TestMalformedHelloLeavesNothing(t *testing.T) {
 	}
 }
 
-// A process publishes a device and answers with malformed messages.
-func TestMalformedAnswerLeavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
-	n := name{kind: "rocev2", local: addr("127.0.0.2:4791"), space: d.name.space, since: 1}
+// playedPeer opens a device, and publishes a peer that the test plays: it accepts the connections.
+func playedPeer(t *testing.T) (d *device, n name, l *net.UnixListener) {
+	t.Helper()
+	d = openDevice(t, Config{Dir: t.TempDir(), Local: addr("127.0.0.1:4791"), Stack: 1})
+	n = name{kind: "rocev2", local: addr("127.0.0.2:4791"), space: d.name.space, since: 1}
 	l, err := d.dir.listen(n, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { _ = l.Close() })
+	return d, n, l
+}
+
+// A process publishes a device and answers with malformed messages.
+func TestMalformedAnswerLeavesNothing(t *testing.T) {
+	d, n, l := playedPeer(t)
 	f := newFiles(t, 1, 1)
 	greeting := (&message{kind: welcome, stack: 2, lanes: 1}).append(nil)
 	reply := func(change func(m *message)) []byte {
@@ -357,14 +363,7 @@ func TestSilentDialersAreBounded(t *testing.T) {
 // A peer that refuses and hangs up before this end has sent its message is believed, as one is whose limit of
 // time has expired on a busy host.
 func TestRefusalBeforeTheHelloIsReported(t *testing.T) {
-	dir := t.TempDir()
-	d := openDevice(t, Config{Dir: dir, Local: addr("127.0.0.1:4791"), Stack: 1})
-	n := name{kind: "rocev2", local: addr("127.0.0.2:4791"), space: d.name.space, since: 1}
-	l, err := d.dir.listen(n, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	d, n, l := playedPeer(t)
 	hung := make(chan struct{})
 	go func() {
 		defer close(hung)
